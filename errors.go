@@ -1,0 +1,63 @@
+package weir
+
+import (
+	"errors"
+	"strings"
+)
+
+// A FieldError is a mistake in options, at the field where it stands. Validate methods join several of them (errors.Join), so
+// that the operator sees every mistake at once.
+type FieldError struct {
+	Path string // as in "policies[2].limit"; empty for the whole
+	Msg  string // what is wrong
+	Hint string // what to write instead, where that is known
+}
+
+func (e *FieldError) Error() string {
+	var b strings.Builder
+	if e.Path != "" {
+		b.WriteString(e.Path + ": ")
+	}
+	b.WriteString(e.Msg)
+	if e.Hint != "" {
+		b.WriteString(" (" + e.Hint + ")")
+	}
+	return b.String()
+}
+
+// FieldErrors returns the mistakes inside err, however they were joined. An error that is no FieldError becomes one without a
+// path.
+func FieldErrors(err error) []*FieldError {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []*FieldError
+		for _, e := range joined.Unwrap() {
+			all = append(all, FieldErrors(e)...)
+		}
+		return all
+	}
+	if fe, ok := errors.AsType[*FieldError](err); ok {
+		return []*FieldError{fe}
+	}
+	return []*FieldError{{Msg: err.Error()}}
+}
+
+// Under puts a field's mistakes below a path, for options that stand inside other options.
+func Under(path string, err error) error {
+	var all []error
+	for _, fe := range FieldErrors(err) {
+		below := *fe
+		switch {
+		case fe.Path == "":
+			below.Path = path
+		case strings.HasPrefix(fe.Path, "["):
+			below.Path = path + fe.Path
+		default:
+			below.Path = path + "." + fe.Path
+		}
+		all = append(all, &below)
+	}
+	return errors.Join(all...)
+}

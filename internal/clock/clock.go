@@ -1,0 +1,26 @@
+// Package clock is the one place where time is read and waited for. Everything below app takes the time as a value; app and the
+// gates take a Clock, so that a test can hold it in its hand.
+package clock
+
+import "time"
+
+// A Clock tells the time and runs functions later.
+type Clock interface {
+	Now() time.Time
+	// AfterFunc runs f on its own goroutine when d has passed.
+	AfterFunc(d time.Duration, f func()) Timer
+}
+
+// A Timer is a function that has yet to run.
+type Timer interface {
+	// Stop keeps the function from running; it reports whether it did.
+	Stop() bool
+}
+
+// System is the machine's clock.
+var System Clock = system{}
+
+type system struct{}
+
+func (system) Now() time.Time                            { return time.Now() }
+func (system) AfterFunc(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) }

@@ -1,0 +1,87 @@
+package clock
+
+import (
+	"sync"
+	"time"
+)
+
+// A Fake is a clock in a test's hand: it moves only when told.
+type Fake struct {
+	mu     sync.Mutex
+	now    time.Time
+	timers []*fakeTimer
+}
+
+type fakeTimer struct {
+	clock *Fake
+	at    time.Time
+	f     func()
+}
+
+// NewFake returns a clock that stands at t.
+func NewFake(t time.Time) *Fake { return &Fake{now: t} }
+
+// Now returns where the clock stands.
+func (c *Fake) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// AfterFunc runs f when the clock has been moved by d or more, on the goroutine that moves it.
+func (c *Fake) AfterFunc(d time.Duration, f func()) Timer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := &fakeTimer{c, c.now.Add(d), f}
+	c.timers = append(c.timers, t)
+	return t
+}
+
+// Advance moves the clock by d, stopping at every timer on the way, in order.
+func (c *Fake) Advance(d time.Duration) {
+	c.mu.Lock()
+	end := c.now.Add(d)
+	for {
+		var next *fakeTimer
+		for _, t := range c.timers {
+			if !t.at.After(end) && (next == nil || t.at.Before(next.at)) {
+				next = t
+			}
+		}
+		if next == nil {
+			break
+		}
+		c.drop(next)
+		if next.at.After(c.now) {
+			c.now = next.at
+		}
+		c.mu.Unlock()
+		next.f()
+		c.mu.Lock()
+	}
+	c.now = end
+	c.mu.Unlock()
+}
+
+// Pending returns how many timers have yet to run.
+func (c *Fake) Pending() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.timers)
+}
+
+func (t *fakeTimer) Stop() bool {
+	t.clock.mu.Lock()
+	defer t.clock.mu.Unlock()
+	return t.clock.drop(t)
+}
+
+func (c *Fake) drop(t *fakeTimer) bool {
+	for i, other := range c.timers {
+		if other == t {
+			c.timers = append(c.timers[:i], c.timers[i+1:]...)
+			return true
+		}
+	}
+	return false
+}

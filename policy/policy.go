@@ -1,0 +1,286 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir"
+)
+
+// MaxLinks is how many throttles one chain may have.
+const MaxLinks = 16
+
+// ErrTooManyLinks is returned for a chain with more than MaxLinks throttles.
+var ErrTooManyLinks = fmt.Errorf("a list of throttles holds at most %d", MaxLinks)
+
+// OnError says what a failing throttle means.
+type OnError string
+
+const (
+	Open   OnError = "open"   // pass it over
+	Closed OnError = "closed" // refuse
+)
+
+// A Link is one throttle of a chain, and what is known of it outside the chain. The same Link may stand in several chains.
+type Link struct {
+	Name     string
+	Throttle weir.Throttle
+	OnError  OnError // Closed unless Open
+	Shadow   *atomic.Bool
+	Counts   *Counts
+}
+
+// Counts are the verdicts that a throttle has given since the start.
+type Counts struct {
+	Verdicts [len(weir.Verdicts)]atomic.Uint64 // by verdict, as acted upon
+	Shadowed [len(weir.Verdicts)]atomic.Uint64 // by verdict, in shadow: nothing was done
+	Errors   atomic.Uint64
+	Expired  atomic.Uint64 // waits that ended without a turn
+}
+
+// NewLink returns a link with counters of its own, not in shadow.
+func NewLink(name string, t weir.Throttle, onError OnError) *Link {
+	return &Link{Name: name, Throttle: t, OnError: onError, Shadow: new(atomic.Bool), Counts: new(Counts)}
+}
+
+// A Chain is an ordered list of throttles. It is safe for concurrent use and does not change.
+type Chain struct {
+	links  []*Link
+	failed func(link string, err error)
+}
+
+// New returns a chain of links. failed, which may be nil, is told of every throttle that failed.
+func New(links []*Link, failed func(link string, err error)) (*Chain, error) {
+	if len(links) > MaxLinks {
+		return nil, ErrTooManyLinks
+	}
+	if failed == nil {
+		failed = func(string, error) {}
+	}
+	return &Chain{links, failed}, nil
+}
+
+// Links returns the links in order. They must not be changed.
+func (c *Chain) Links() []*Link { return c.links }
+
+// Judge asks the throttles about an event and puts the verdict into p. On Admit the event goes on; on Wait somebody calls
+// Await; on Challenge and Refuse nothing is held any more. Settle must be called in every case, and p may be used again after
+// it.
+func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
+	p.reset(c)
+	for i, link := range c.links {
+		p.scratch.Clear()
+		if err := link.Throttle.Judge(ctx, ev, &p.scratch); err != nil {
+			c.failed(link.Name, err)
+			link.Counts.Errors.Add(1)
+			p.scratch.Clear()
+			if link.OnError != Open {
+				p.scratch.Verdict, p.scratch.Reason = weir.Refuse, weir.Failure
+			}
+		}
+		if !p.take(i, ev.Time) {
+			return
+		}
+	}
+	if p.Answer.Verdict == weir.Admit {
+		p.enter(ev.Time)
+	}
+}
+
+// A Pass is one event on its way through a chain: the verdict so far and what is held for it. The zero value is ready for
+// Chain.Judge. It belongs to one goroutine, except that Flow may be called from several.
+type Pass struct {
+	// Answer is the verdict. Its Figures are those of every throttle not in shadow.
+	Answer  weir.Answer
+	scratch weir.Answer
+	chain   *Chain
+
+	mu   sync.Mutex // Flow and Settle meet when a body is still being read while the request ends
+	held []held     // by link
+}
+
+// held is what one throttle has taken for the event.
+type held struct {
+	hold    weir.Hold
+	turn    *weir.Turn
+	waits   weir.Answer // what the throttle said when it made the event wait
+	counted bool        // its verdict is final and in Counts
+}
+
+func (p *Pass) reset(c *Chain) {
+	p.chain = c
+	p.Answer.Clear()
+	p.held = slices.Grow(p.held[:0], len(c.links))[:len(c.links)]
+	clear(p.held)
+}
+
+// take looks at what link i answered, in p.scratch, and reports whether the chain goes on.
+func (p *Pass) take(i int, now time.Time) bool {
+	a, h, link := &p.scratch, &p.held[i], p.chain.links[i]
+	h.hold, h.turn = a.Hold, a.Turn
+	if a.Verdict != weir.Admit || !a.Hold.Enter {
+		h.count(link, a.Verdict)
+	}
+	if link.Shadow.Load() {
+		if a.Verdict != weir.Admit {
+			p.give(i, weir.Outcome{Time: now})
+		}
+		return true
+	}
+	a.By = link.Name
+	for f := range a.Figures {
+		a.Figures[f].By = link.Name
+	}
+	p.Answer.Figures = append(p.Answer.Figures, a.Figures...)
+	switch {
+	case a.Verdict >= weir.Challenge:
+		p.decide(a)
+		p.settle(weir.Outcome{Time: now})
+		return false
+	case a.Verdict == weir.Wait:
+		h.waits = *a
+		if p.Answer.Verdict == weir.Admit || a.Until.After(p.Answer.Until) {
+			p.decide(a)
+		}
+	}
+	return true
+}
+
+// count puts the throttle's verdict on this event into its counters, once.
+func (h *held) count(link *Link, v weir.Verdict) {
+	if h.counted {
+		return
+	}
+	h.counted = true
+	if link.Shadow.Load() {
+		link.Counts.Shadowed[v].Add(1)
+	} else {
+		link.Counts.Verdicts[v].Add(1)
+	}
+}
+
+// decide makes one throttle's answer the answer of the pass.
+func (p *Pass) decide(a *weir.Answer) {
+	figures := p.Answer.Figures
+	p.Answer = *a
+	p.Answer.Figures, p.Answer.Hold, p.Answer.Turn = figures, weir.Hold{}, nil
+}
+
+// enter takes the places that limit a level, once nothing else is waited for.
+func (p *Pass) enter(now time.Time) {
+	p.decide(&weir.Answer{})
+	for i, link := range p.chain.links {
+		h := &p.held[i]
+		if !h.hold.Enter {
+			continue
+		}
+		p.scratch.Clear()
+		link.Throttle.(weir.Leveler).Enter(&h.hold, now, &p.scratch)
+		p.scratch.Hold = h.hold
+		if !p.take(i, now) {
+			return
+		}
+		h.count(link, weir.Admit)
+	}
+}
+
+// Await waits until every turn has been called and then lets the event in, at the time that now returns. The verdict may then
+// be Admit, Refuse (a turn was called off), or Wait again, for a place. When ctx ends first, what was held is given back and
+// the error of the context returned.
+func (p *Pass) Await(ctx context.Context, now func() time.Time) error {
+	for i, link := range p.chain.links {
+		h := &p.held[i]
+		if h.turn == nil {
+			continue
+		}
+		select {
+		case <-h.turn.Called():
+		case <-ctx.Done():
+			p.settle(weir.Outcome{Time: now()})
+			return ctx.Err()
+		}
+		if why := h.turn.Refused(); why != weir.NoReason {
+			link.Counts.Expired.Add(1)
+			a := h.waits
+			a.Verdict, a.Reason = weir.Refuse, why
+			p.decide(&a)
+			p.settle(weir.Outcome{Time: now()})
+			return nil
+		}
+		h.turn = nil
+	}
+	p.enter(now())
+	return nil
+}
+
+// Flow charges bytes to every throttle that counts them and returns until when the flow should pause; zero means not at all.
+// After Settle it does nothing.
+func (p *Pass) Flow(n int64, now time.Time) (until time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, link := range p.chain.links {
+		if hold := p.held[i].hold; !hold.IsZero() {
+			if m, ok := link.Throttle.(weir.Meter); ok {
+				if pause := m.Flow(hold, n, now); pause.After(until) && !link.Shadow.Load() {
+					until = pause
+				}
+			}
+		}
+	}
+	return until
+}
+
+// Settle ends the pass: the event is done, or what was taken for it is given back. A second call does nothing.
+func (p *Pass) Settle(o weir.Outcome) { p.settle(o) }
+
+func (p *Pass) settle(o weir.Outcome) {
+	for i := range p.held {
+		p.give(i, o)
+	}
+}
+
+// give settles what link i holds, if it holds anything.
+func (p *Pass) give(i int, o weir.Outcome) {
+	h, link := &p.held[i], p.chain.links[i]
+	p.mu.Lock()
+	hold := h.hold
+	h.hold, h.turn = weir.Hold{}, nil
+	p.mu.Unlock()
+	if !hold.IsZero() {
+		h.count(link, weir.Admit)
+		link.Throttle.Settle(hold, o)
+	}
+}
+
+// A Step is what one throttle would say about an event.
+type Step struct {
+	Throttle string
+	Shadow   bool
+	Answer   weir.Answer
+}
+
+// Explain asks every throttle what it would say, and takes nothing. It also returns the verdict that would be acted upon.
+func (c *Chain) Explain(ev *weir.Event) (steps []Step, verdict weir.Answer) {
+	for _, link := range c.links {
+		s := Step{Throttle: link.Name, Shadow: link.Shadow.Load()}
+		link.Throttle.Peek(ev, &s.Answer)
+		s.Answer.By = link.Name
+		for f := range s.Answer.Figures {
+			s.Answer.Figures[f].By = link.Name
+		}
+		steps = append(steps, s)
+		if s.Shadow || verdict.Verdict >= weir.Challenge {
+			continue
+		}
+		worse := s.Answer.Verdict > verdict.Verdict
+		longer := s.Answer.Verdict == weir.Wait && verdict.Verdict == weir.Wait && s.Answer.Until.After(verdict.Until)
+		if worse || longer {
+			verdict = s.Answer
+		}
+	}
+	return steps, verdict
+}

@@ -1,0 +1,404 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"weir"
+)
+
+// Bounds on what an operator may write. A mask of 64 bits says which rules an event met, so there are at most 64.
+const (
+	MaxPolicies    = 64
+	MaxAccountsCap = 100_000_000
+	MaxLimit       = 1 << 53 // above that, a computer that reads our JSON as floating point would see another number
+)
+
+// A Kind says what a policy counts.
+type Kind string
+
+// The four kinds.
+const (
+	Requests   Kind = "requests"   // requests per period
+	Concurrent Kind = "concurrent" // requests under way at once
+	Idle       Kind = "idle"       // the least time between the starts of two requests
+	Volume     Kind = "volume"     // bytes per period, of requests and responses
+)
+
+// A Window says how requests and bytes are counted over time.
+type Window string
+
+// The three windows.
+const (
+	Fixed   Window = "fixed"   // counters start again at zero every period
+	Sliding Window = "sliding" // never more than the limit in any stretch of one period
+	GCRA    Window = "gcra"    // a steady rate of limit per period, with a burst
+)
+
+// An Over says what happens to an event over the limit.
+type Over string
+
+// What may happen.
+const (
+	OverRefuse Over = "refuse"
+	OverDelay  Over = "delay"
+)
+
+// A Missing says what happens to an event that names no account.
+type Missing string
+
+// What may happen.
+const (
+	MissingSource Missing = "source"
+	MissingRefuse Missing = "refuse"
+)
+
+// Options configure a quota: the limits that each account has.
+type Options struct {
+	// The limits. Each event is held against every policy that matches it; it is charged to all of them or to none.
+	Policies []Policy `yaml:"policies"`
+	// What accounts on a plan get instead, by plan and policy.
+	Plans map[string]map[string]Override `yaml:"plans"`
+	// Which account is on which plan.
+	Members map[string]string `yaml:"members"`
+	// The plan of accounts that are not among the members; empty for none.
+	DefaultPlan string `yaml:"default_plan"`
+	// What single accounts get instead, by account and policy. Goes before the plan.
+	Overrides map[string]map[string]Override `yaml:"overrides"`
+	// What happens to a request that names no account: source (count by source address; the default) or refuse.
+	OnMissing Missing `yaml:"on_missing"`
+	// The length of the IPv4 prefix by which requests without an account are counted. Default 32.
+	SourceV4 int `yaml:"source_v4"`
+	// The length of the IPv6 prefix by which requests without an account are counted. Default 64.
+	SourceV6 int `yaml:"source_v6"`
+	// How many accounts are kept apart, at most. Beyond it, accounts not seen before share a small number of limits; the ones
+	// known are untouched. Default 100000.
+	MaxAccounts int `yaml:"max_accounts"`
+}
+
+// A Policy is one limit.
+type Policy struct {
+	// The name that answers, headers and logs show. Letters, digits, '-', '_' and '.'.
+	Name string `yaml:"name"`
+	// What is counted: requests (the default), concurrent, idle or volume.
+	Kind Kind `yaml:"kind"`
+	// How many requests per period, or at once. For volume write a size: 10MB.
+	Limit Amount `yaml:"limit"`
+	// Per how long: 1s, 5m, 12h, or one of day, week, month, year by the calendar.
+	Period weir.Period `yaml:"period"`
+	// The time zone of a calendar period, as in Europe/Berlin. Default UTC.
+	TimeZone string `yaml:"time_zone"`
+	// How requests and bytes are counted: fixed (the default), sliding or gcra.
+	Window Window `yaml:"window"`
+	// How many may come at once with window gcra. Default: the limit.
+	Burst Amount `yaml:"burst"`
+	// The least time between the starts of two requests, for kind idle.
+	Gap weir.Duration `yaml:"gap"`
+	// What happens over the limit: refuse (the default) or delay.
+	Over Over `yaml:"over"`
+	// The bounds of a delay.
+	Delay Delay `yaml:"delay"`
+	// Which requests the policy is about. Default: all.
+	Match Match `yaml:"match"`
+}
+
+// Delay bounds how many wait, and how long.
+type Delay struct {
+	// How many requests of one account may wait here; one more is refused at once. Default 100.
+	Max int `yaml:"max"`
+	// The longest wait; what would wait longer is refused at once. Default 10s.
+	MaxWait weir.Duration `yaml:"max_wait"`
+}
+
+// Match selects requests. What is left out matches everything; of what is given, all must match.
+type Match struct {
+	// Methods, as in GET.
+	Methods []string `yaml:"methods"`
+	// Hosts: example.com, or *.example.com for everything below it.
+	Hosts []string `yaml:"hosts"`
+	// Path patterns: /v1/users, /v1/* for one segment, /v1/** for everything below.
+	Paths []string `yaml:"paths"`
+	// Plans that the account may be on.
+	Plans []string `yaml:"plans"`
+}
+
+// An Override replaces figures of a policy for a plan or an account.
+type Override struct {
+	// The limit instead.
+	Limit Amount `yaml:"limit"`
+	// The burst instead, for window gcra.
+	Burst Amount `yaml:"burst"`
+	// The gap instead, for kind idle.
+	Gap weir.Duration `yaml:"gap"`
+	// No limit at all by this policy.
+	Exempt bool `yaml:"exempt"`
+}
+
+// WithDefaults returns the options with everything filled in that was left out.
+func (o Options) WithDefaults() Options {
+	if o.OnMissing == "" {
+		o.OnMissing = MissingSource
+	}
+	if o.SourceV4 == 0 {
+		o.SourceV4 = 32
+	}
+	if o.SourceV6 == 0 {
+		o.SourceV6 = 64
+	}
+	if o.MaxAccounts == 0 {
+		o.MaxAccounts = 100_000
+	}
+	o.Policies = slices.Clone(o.Policies)
+	for i := range o.Policies {
+		p := &o.Policies[i]
+		if p.Kind == "" {
+			p.Kind = Requests
+		}
+		if p.Window == "" {
+			p.Window = Fixed
+		}
+		if p.Over == "" {
+			p.Over = OverRefuse
+		}
+		if p.Delay.Max == 0 {
+			p.Delay.Max = 100
+		}
+		if p.Delay.MaxWait == 0 {
+			p.Delay.MaxWait = weir.Duration(10 * time.Second)
+		}
+		if !p.Burst.Set {
+			p.Burst = p.Limit
+		}
+	}
+	return o
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors.
+func (o Options) Validate() error {
+	var v mistakes
+	if len(o.Policies) == 0 {
+		v.add("policies", "a quota without a policy limits nothing", "add one: {name: per-second, limit: 5, period: 1s}")
+	}
+	if len(o.Policies) > MaxPolicies {
+		v.add("policies", fmt.Sprintf("%d policies are too many", len(o.Policies)), fmt.Sprintf("at most %d", MaxPolicies))
+	}
+	switch o.OnMissing {
+	case "", MissingSource, MissingRefuse:
+	default:
+		v.oneOf("on_missing", string(o.OnMissing), "source", "refuse")
+	}
+	if o.SourceV4 < 0 || o.SourceV4 > 32 {
+		v.add("source_v4", "an IPv4 prefix is 1 to 32 bits long", "")
+	}
+	if o.SourceV6 < 0 || o.SourceV6 > 128 {
+		v.add("source_v6", "an IPv6 prefix is 1 to 128 bits long", "")
+	}
+	if o.MaxAccounts < 0 || o.MaxAccounts > MaxAccountsCap {
+		v.add("max_accounts", fmt.Sprintf("must lie between 1 and %d", MaxAccountsCap), "")
+	}
+	byName := map[string]Policy{}
+	for i, p := range o.WithDefaults().Policies {
+		at := fmt.Sprintf("policies[%d]", i)
+		v.under(at, p.validate())
+		if _, double := byName[p.Name]; double && p.Name != "" {
+			v.add(at+".name", fmt.Sprintf("there is another policy %q", p.Name), "names must differ")
+		}
+		byName[p.Name] = p
+		for j, plan := range p.Match.Plans {
+			if !o.knowsPlan(plan) {
+				v.add(fmt.Sprintf("%s.match.plans[%d]", at, j), fmt.Sprintf("no account is on plan %q", plan),
+					"name it under plans, members or default_plan")
+			}
+		}
+	}
+	for _, plan := range slices.Sorted(maps.Keys(o.Plans)) {
+		v.overrides("plans."+plan, o.Plans[plan], byName)
+	}
+	for _, account := range slices.Sorted(maps.Keys(o.Overrides)) {
+		v.overrides("overrides."+account, o.Overrides[account], byName)
+	}
+	return errors.Join(v...)
+}
+
+// knowsPlan reports whether anybody can be on a plan. Gates may bring plans of their own, which Plans must then name.
+func (o *Options) knowsPlan(plan string) bool {
+	if _, ok := o.Plans[plan]; ok || plan == o.DefaultPlan {
+		return true
+	}
+	for _, p := range o.Members {
+		if p == plan {
+			return true
+		}
+	}
+	return false
+}
+
+func (p Policy) validate() error {
+	var v mistakes
+	if p.Name == "" {
+		v.add("", "the policy has no name", "add name: per-second")
+	} else if i := strings.IndexFunc(p.Name, notInName); i >= 0 || len(p.Name) > 64 {
+		v.add("name", fmt.Sprintf("%q is not a name", p.Name), "letters, digits, '-', '_' and '.', at most 64")
+	}
+	counted := p.Kind == Requests || p.Kind == Volume
+	switch p.Kind {
+	case Requests, Concurrent, Volume:
+		v.limit("limit", p.Limit, p.Kind)
+		if p.Gap != 0 {
+			v.add("gap", "only kind idle has a gap", "")
+		}
+	case Idle:
+		if p.Gap <= 0 {
+			v.add("gap", "kind idle needs a gap", "write gap: 50ms")
+		}
+		if p.Limit.Set {
+			v.add("limit", "kind idle has no limit", "the gap says it all")
+		}
+	default:
+		v.oneOf("kind", string(p.Kind), string(Requests), string(Concurrent), string(Idle), string(Volume))
+	}
+	switch {
+	case counted && p.Period.IsZero():
+		v.add("period", fmt.Sprintf("kind %s needs a period", p.Kind), "write period: 1s")
+	case !counted && !p.Period.IsZero() && (p.Kind == Concurrent || p.Kind == Idle):
+		v.add("period", fmt.Sprintf("kind %s has no period", p.Kind), "")
+	case p.Period.Calendar == weir.NoCalendar && !p.Period.IsZero() && p.Period.Length < time.Millisecond:
+		v.add("period", fmt.Sprintf("%s is too short a period", p.Period), "1ms is the shortest")
+	}
+	switch p.Window {
+	case Fixed, Sliding, GCRA:
+		if p.Window != Fixed && p.Period.Calendar != weir.NoCalendar {
+			v.add("window", fmt.Sprintf("a period of the calendar needs window fixed, not %s", p.Window), "or write a length, as in 30d")
+		}
+		if p.Window != Fixed && (p.Kind == Concurrent || p.Kind == Idle) {
+			v.add("window", fmt.Sprintf("kind %s has no window", p.Kind), "")
+		}
+	default:
+		v.oneOf("window", string(p.Window), string(Fixed), string(Sliding), string(GCRA))
+	}
+	if p.Burst != p.Limit {
+		if p.Window != GCRA {
+			v.add("burst", "only window gcra has a burst", "")
+		} else {
+			v.limit("burst", p.Burst, p.Kind)
+			if p.Burst.N < 1 {
+				v.add("burst", "a burst of nothing lets nothing through", "1 is the least")
+			}
+		}
+	}
+	if p.TimeZone != "" {
+		if p.Period.Calendar == weir.NoCalendar {
+			v.add("time_zone", "only periods of the calendar have a time zone", "write period: day")
+		} else if _, err := time.LoadLocation(p.TimeZone); err != nil {
+			v.add("time_zone", fmt.Sprintf("%q is not a time zone", p.TimeZone), "write Europe/Berlin or UTC")
+		}
+	}
+	switch p.Over {
+	case OverRefuse, OverDelay:
+	default:
+		v.oneOf("over", string(p.Over), string(OverRefuse), string(OverDelay))
+	}
+	if p.Delay.Max < 0 || p.Delay.Max > MaxWaiting {
+		v.add("delay.max", fmt.Sprintf("must lie between 1 and %d", MaxWaiting), "")
+	}
+	if p.Delay.MaxWait < 0 || p.Delay.MaxWait.Std() > MaxWait {
+		v.add("delay.max_wait", fmt.Sprintf("must lie between 1ms and %s", weir.Duration(MaxWait)), "")
+	}
+	v.under("match", p.Match.validate())
+	return errors.Join(v...)
+}
+
+// Bounds of a delay, so that a slip of the pen cannot make a server hold requests for ever.
+const (
+	MaxWaiting = 100_000
+	MaxWait    = time.Hour
+)
+
+func (m Match) validate() error {
+	var v mistakes
+	for i, method := range m.Methods {
+		if method == "" || strings.ToUpper(method) != method {
+			v.add(fmt.Sprintf("methods[%d]", i), fmt.Sprintf("%q is not a method", method), "methods are written in capitals")
+		}
+	}
+	for i, host := range m.Hosts {
+		if host == "" || strings.Contains(strings.TrimPrefix(host, "*."), "*") || strings.ContainsAny(host, "/:") {
+			v.add(fmt.Sprintf("hosts[%d]", i), fmt.Sprintf("%q is not a host", host), "write example.com or *.example.com")
+		}
+	}
+	for i, p := range m.Paths {
+		at := fmt.Sprintf("paths[%d]", i)
+		switch below, deep := strings.CutSuffix(p, "/**"); {
+		case !strings.HasPrefix(p, "/"):
+			v.add(at, fmt.Sprintf("%q does not start with a slash", p), "write /v1/* or /v1/**")
+		case strings.Contains(below, "**") && deep, strings.Contains(p, "**") && !deep:
+			v.add(at, fmt.Sprintf("%q has ** in the middle", p), "** stands at the end only")
+		case path.Clean(p) != p && p != "/":
+			v.add(at, fmt.Sprintf("%q never matches", p), "paths are matched without double slashes, dots and a slash at the end")
+		}
+	}
+	return errors.Join(v...)
+}
+
+func notInName(r rune) bool {
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
+}
+
+// mistakes collects field errors.
+type mistakes []error
+
+func (v *mistakes) add(path, msg, hint string) {
+	*v = append(*v, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+}
+
+func (v *mistakes) under(path string, err error) {
+	if err != nil {
+		*v = append(*v, weir.Under(path, err))
+	}
+}
+
+func (v *mistakes) oneOf(path, got string, known ...string) {
+	v.add(path, fmt.Sprintf("unknown %s %q", path[strings.LastIndex(path, ".")+1:], got), "one of "+strings.Join(known, ", "))
+}
+
+func (v *mistakes) limit(path string, a Amount, kind Kind) {
+	switch {
+	case !a.Set:
+		v.add(path, fmt.Sprintf("kind %s needs a %s", kind, path), "")
+	case kind == Volume && !a.Bytes && a.N != 0:
+		v.add(path, fmt.Sprintf("%d has no unit", a.N), fmt.Sprintf("did you mean %dKB or %dMB?", a.N, a.N))
+	case kind != Volume && a.Bytes:
+		v.add(path, fmt.Sprintf("%s is a size; kind %s counts requests", a, kind), "leave the unit out, or write kind: volume")
+	case a.N > MaxLimit:
+		v.add(path, fmt.Sprintf("%d is too large", a.N), fmt.Sprintf("at most %d", int64(MaxLimit)))
+	}
+}
+
+func (v *mistakes) overrides(path string, overrides map[string]Override, policies map[string]Policy) {
+	for _, name := range slices.Sorted(maps.Keys(overrides)) {
+		p, known := policies[name]
+		at := path + "." + name
+		o := overrides[name]
+		if !known {
+			v.add(at, fmt.Sprintf("there is no policy %q", name), "one of "+strings.Join(slices.Sorted(maps.Keys(policies)), ", "))
+			continue
+		}
+		if o.Limit.Set {
+			v.limit(at+".limit", o.Limit, p.Kind)
+		}
+		if o.Burst.Set && p.Window != GCRA {
+			v.add(at+".burst", "only window gcra has a burst", "")
+		}
+		if o.Gap != 0 && (p.Kind != Idle || o.Gap < 0) {
+			v.add(at+".gap", "only kind idle has a gap", "")
+		}
+		if o.Exempt && (o.Limit.Set || o.Burst.Set || o.Gap != 0) {
+			v.add(at+".exempt", "exempt goes with no other figure", "")
+		}
+	}
+}

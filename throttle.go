@@ -1,0 +1,41 @@
+package weir
+
+import (
+	"context"
+	"time"
+)
+
+// A Throttle judges events. It is safe for concurrent use; it never sleeps and never reads the clock.
+type Throttle interface {
+	// Judge decides about ev and takes what it grants; a.Hold says what, and goes to Settle exactly once unless it is zero. A
+	// refusal takes nothing. The answer comes in cleared; figures are appended. An error is not a verdict: the policy decides
+	// what a failing throttle means.
+	Judge(ctx context.Context, ev *Event, a *Answer) error
+	// Settle ends a hold: the event is done, or what was taken for it is given back. It also takes a waiting event out of line.
+	Settle(h Hold, o Outcome)
+	// Peek answers as Judge would and takes nothing: to explain, and for dry runs.
+	Peek(ev *Event, a *Answer)
+}
+
+// A Leveler also limits how much is under way at once. Such a place is taken last, after all waits, so that nobody occupies it
+// while waiting for something else.
+type Leveler interface {
+	// Enter takes the place for a hold that asked for it (Hold.Enter). It may answer Wait, with a turn of its own, or Refuse;
+	// the hold is settled by Settle either way.
+	Enter(h *Hold, now time.Time, a *Answer)
+}
+
+// A Meter also charges bytes as they flow.
+type Meter interface {
+	// Flow charges n bytes to a hold and returns until when the flow should pause; zero means not at all.
+	Flow(h Hold, n int64, now time.Time) time.Time
+}
+
+// A Clocked throttle has work that falls due by itself, such as calling the next in line.
+type Clocked interface {
+	// Advance does what is due at now and returns when something is due next; zero means nothing is.
+	Advance(now time.Time) time.Time
+	// Alarm registers the one function that is told when something falls due earlier than the last Advance said. It is called
+	// under locks: it must not block, nor call back.
+	Alarm(func(due time.Time))
+}

@@ -1,0 +1,332 @@
+package weir
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Duration is a length of time as people write it: 200ms, 1m30s, 12h, 7d, 2w.
+type Duration time.Duration
+
+// Std returns it as the standard library's duration.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+func (d Duration) String() string {
+	s := time.Duration(d)
+	const day = 24 * time.Hour
+	if s != 0 && s%day == 0 {
+		return strconv.FormatInt(int64(s/day), 10) + "d"
+	}
+	text := s.String()
+	// "1h0m0s" says no more than "1h".
+	if strings.HasSuffix(text, "m0s") {
+		text = text[:len(text)-2]
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = text[:len(text)-2]
+	}
+	return text
+}
+
+// MarshalText writes the duration as people write it.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads a duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := ParseDuration(string(text))
+	if err != nil {
+		return err
+	}
+	*d = v
+	return nil
+}
+
+// ParseDuration reads a duration: what time.ParseDuration reads, and d (24 hours) and w (7 days).
+func ParseDuration(text string) (Duration, error) {
+	s := strings.TrimSpace(text)
+	if s == "" {
+		return 0, &FieldError{Msg: "a duration is missing", Hint: "write 200ms, 5s, 1m or 1d"}
+	}
+	if isNumber(s) && s != "0" {
+		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s), Hint: fmt.Sprintf("did you mean %ss or %sms?", s, s)}
+	}
+	wrong := &FieldError{Msg: fmt.Sprintf("%q is not a duration", s), Hint: "write 200ms, 5s, 1m or 1d"}
+	var total float64
+	rest := s
+	for _, unit := range []struct {
+		sign   string
+		length time.Duration
+	}{{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}} {
+		number, tail, found := strings.Cut(rest, unit.sign)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseFloat(number, 64)
+		if err != nil || n < 0 {
+			return 0, wrong
+		}
+		total += n * float64(unit.length)
+		rest = tail
+	}
+	if rest != "" {
+		std, err := time.ParseDuration(rest)
+		if err != nil {
+			return 0, wrong
+		}
+		if total == 0 {
+			return Duration(std), nil
+		}
+		total += float64(std)
+	}
+	if !(total < math.MaxInt64) {
+		return 0, &FieldError{Msg: fmt.Sprintf("%q is too long", s), Hint: "292 years is the longest"}
+	}
+	return Duration(total), nil
+}
+
+// A Calendar unit is a period whose length the calendar decides.
+type Calendar uint8
+
+const (
+	NoCalendar Calendar = iota
+	Day
+	Week // from Monday
+	Month
+	Year
+)
+
+var calendarNames = [...]string{"", "day", "week", "month", "year"}
+
+// A Period is a stretch of time that repeats: a length, aligned to the epoch so that a farm agrees on its borders, or a
+// calendar day, week, month or year in some time zone.
+type Period struct {
+	Length   time.Duration
+	Calendar Calendar
+}
+
+// IsZero reports whether no period was given.
+func (p Period) IsZero() bool { return p == Period{} }
+
+func (p Period) String() string {
+	if p.Calendar != NoCalendar {
+		return calendarNames[p.Calendar]
+	}
+	return Duration(p.Length).String()
+}
+
+// MarshalText writes the period as people write it.
+func (p Period) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads a period.
+func (p *Period) UnmarshalText(text []byte) error {
+	v, err := ParsePeriod(string(text))
+	if err != nil {
+		return err
+	}
+	*p = v
+	return nil
+}
+
+// ParsePeriod reads a duration above zero, or day, week, month, year.
+func ParsePeriod(text string) (Period, error) {
+	s := strings.TrimSpace(text)
+	for i, name := range calendarNames {
+		if i > 0 && s == name {
+			return Period{Calendar: Calendar(i)}, nil
+		}
+	}
+	d, err := ParseDuration(s)
+	if err != nil {
+		fe := *FieldErrors(err)[0]
+		if !strings.HasSuffix(fe.Msg, "has no unit") {
+			fe.Hint = "write 1s, 5m, 1h, or one of day, week, month, year"
+		}
+		return Period{}, &fe
+	}
+	if d <= 0 {
+		return Period{}, &FieldError{Msg: fmt.Sprintf("a period of %s never ends", s), Hint: "write 1s, 5m, 1h, day or month"}
+	}
+	return Period{Length: d.Std()}, nil
+}
+
+// Bounds returns the start and the end of the period that t lies in. loc matters for calendar periods only.
+func (p Period) Bounds(t time.Time, loc *time.Location) (start, end time.Time) {
+	if p.Calendar == NoCalendar {
+		n := t.UnixNano()
+		rest := n % int64(p.Length)
+		if rest < 0 {
+			rest += int64(p.Length)
+		}
+		start = time.Unix(0, n-rest)
+		return start, start.Add(p.Length)
+	}
+	if loc == nil {
+		loc = time.UTC
+	}
+	t = t.In(loc)
+	year, month, day := t.Date()
+	date := func(y int, m time.Month, d int) time.Time { return time.Date(y, m, d, 0, 0, 0, 0, loc) }
+	switch p.Calendar {
+	case Day:
+		return date(year, month, day), date(year, month, day+1)
+	case Week:
+		monday := day - (int(t.Weekday())+6)%7
+		return date(year, month, monday), date(year, month, monday+7)
+	case Month:
+		return date(year, month, 1), date(year, month+1, 1)
+	default:
+		return date(year, 1, 1), date(year+1, 1, 1)
+	}
+}
+
+// A Rate is a number of events per time as people write it: 100/s, 5/m, 1000/h, 20/d, 3/10s.
+type Rate struct {
+	Count int64
+	Per   time.Duration
+}
+
+func (r Rate) String() string {
+	for unit, length := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour} {
+		if r.Per == length {
+			return fmt.Sprintf("%d/%s", r.Count, unit)
+		}
+	}
+	return fmt.Sprintf("%d/%s", r.Count, Duration(r.Per))
+}
+
+// MarshalText writes the rate as people write it.
+func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads a rate.
+func (r *Rate) UnmarshalText(text []byte) error {
+	v, err := ParseRate(string(text))
+	if err != nil {
+		return err
+	}
+	*r = v
+	return nil
+}
+
+// ParseRate reads a rate.
+func ParseRate(text string) (Rate, error) {
+	s := strings.TrimSpace(text)
+	count, per, found := strings.Cut(s, "/")
+	if !found {
+		if isNumber(s) {
+			return Rate{}, &FieldError{Msg: fmt.Sprintf("%q does not say per what", s), Hint: fmt.Sprintf("did you mean %s/s or %s/m?", s, s)}
+		}
+		return Rate{}, &FieldError{Msg: fmt.Sprintf("%q is not a rate", s), Hint: "write 100/s, 5/m or 3/10s"}
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(count), 10, 64)
+	if err != nil || n < 0 {
+		return Rate{}, &FieldError{Msg: fmt.Sprintf("%q is not a rate", s), Hint: "write 100/s, 5/m or 3/10s"}
+	}
+	per = strings.TrimSpace(per)
+	if per != "" && (per[0] < '0' || per[0] > '9') {
+		per = "1" + per
+	}
+	d, err := ParseDuration(per)
+	if err != nil || d <= 0 {
+		return Rate{}, &FieldError{Msg: fmt.Sprintf("%q is not a rate", s), Hint: "write 100/s, 5/m or 3/10s"}
+	}
+	return Rate{n, d.Std()}, nil
+}
+
+// A Size is a number of bytes as people write it: 512B, 64KiB, 10MB, 1GiB. KB, MB, GB are powers of 1000; KiB, MiB, GiB of 1024.
+type Size int64
+
+var sizeUnits = []struct {
+	sign  string
+	bytes int64
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"kB", 1e3}, {"B", 1}}
+
+func (s Size) String() string {
+	if s == 0 {
+		return "0B"
+	}
+	for _, unit := range sizeUnits {
+		if int64(s)%unit.bytes == 0 {
+			return strconv.FormatInt(int64(s)/unit.bytes, 10) + unit.sign
+		}
+	}
+	return strconv.FormatInt(int64(s), 10) + "B"
+}
+
+// MarshalText writes the size as people write it.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a size.
+func (s *Size) UnmarshalText(text []byte) error {
+	v, err := ParseSize(string(text))
+	if err != nil {
+		return err
+	}
+	*s = v
+	return nil
+}
+
+// ParseSize reads a size.
+func ParseSize(text string) (Size, error) {
+	s := strings.TrimSpace(text)
+	if isNumber(s) {
+		if s == "0" {
+			return 0, nil
+		}
+		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s), Hint: fmt.Sprintf("did you mean %sB, %sKB or %sMB?", s, s, s)}
+	}
+	for _, unit := range sizeUnits {
+		number, found := strings.CutSuffix(s, unit.sign)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if err != nil || !(n >= 0) {
+			break
+		}
+		if n *= float64(unit.bytes); n >= math.MaxInt64 {
+			return 0, &FieldError{Msg: fmt.Sprintf("%q is too large", s), Hint: "8388607TiB is the largest"}
+		}
+		return Size(n), nil
+	}
+	return 0, &FieldError{Msg: fmt.Sprintf("%q is not a size", s), Hint: "write 512B, 64KiB, 10MB or 1GiB"}
+}
+
+// A Share is a part of a whole as people write it: 10%, 0.5%, 200%. 1 is the whole.
+type Share float64
+
+func (s Share) String() string { return strconv.FormatFloat(float64(s)*100, 'g', 12, 64) + "%" }
+
+// MarshalText writes the share as people write it.
+func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a share.
+func (s *Share) UnmarshalText(text []byte) error {
+	v, err := ParseShare(string(text))
+	if err != nil {
+		return err
+	}
+	*s = v
+	return nil
+}
+
+// ParseShare reads a share.
+func ParseShare(text string) (Share, error) {
+	s := strings.TrimSpace(text)
+	number, found := strings.CutSuffix(s, "%")
+	if !found && isNumber(s) {
+		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s), Hint: fmt.Sprintf("did you mean %s%%?", s)}
+	}
+	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if !found || err != nil || !(n >= 0) || math.IsInf(n, 0) {
+		return 0, &FieldError{Msg: fmt.Sprintf("%q is not a share", s), Hint: "write 10% or 0.5%"}
+	}
+	return Share(n / 100), nil
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.ParseFloat(s, 64)
+	return err == nil
+}

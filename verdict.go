@@ -1,0 +1,169 @@
+package weir
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Verdict is what is decided about an event. A greater one is more severe.
+type Verdict uint8
+
+const (
+	Admit     Verdict = iota // go on now
+	Wait                     // go on when the turn comes
+	Challenge                // go on after paying
+	Refuse                   // do not go on
+)
+
+// Verdicts lists all of them, in rising severity.
+var Verdicts = [...]Verdict{Admit, Wait, Challenge, Refuse}
+
+var verdictNames = [...]string{"admit", "wait", "challenge", "refuse"}
+
+func (v Verdict) String() string {
+	if int(v) < len(verdictNames) {
+		return verdictNames[v]
+	}
+	return fmt.Sprintf("verdict(%d)", uint8(v))
+}
+
+// MarshalText writes the verdict as a word.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (v *Verdict) UnmarshalText(text []byte) error {
+	for i, name := range verdictNames {
+		if name == string(text) {
+			*v = Verdict(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown verdict %q", text)
+}
+
+// A Reason says why an event does not go on at once.
+type Reason uint8
+
+const (
+	NoReason    Reason = iota
+	OverLimit          // a limit is used up
+	LineFull           // as many as may wait are waiting
+	WaitTooLong        // the turn would come later than the longest wait allowed
+	NoAccount          // nobody said whom to charge, and that is not allowed
+	TooCostly          // it costs more than the limit will ever allow
+	Overload           // the server has no room, whoever asks
+	Failure            // a throttle failed and fails closed
+)
+
+var reasonNames = [...]string{"", "over-limit", "line-full", "wait-too-long", "no-account", "too-costly", "overload", "failure"}
+
+func (r Reason) String() string {
+	if int(r) < len(reasonNames) {
+		return reasonNames[r]
+	}
+	return fmt.Sprintf("reason(%d)", uint8(r))
+}
+
+// MarshalText writes the reason as a word.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (r *Reason) UnmarshalText(text []byte) error {
+	for i, name := range reasonNames {
+		if name == string(text) {
+			*r = Reason(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown reason %q", text)
+}
+
+// A Figure is the state of one rule as an event met it: the numbers behind a verdict.
+type Figure struct {
+	By        string        `json:"by"`        // the throttle, filled in by the policy
+	Rule      string        `json:"rule"`      // the rule of that throttle
+	Unit      string        `json:"unit"`      // what is counted: "requests", "bytes", "at once"
+	Limit     int64         `json:"limit"`     // how much is allowed
+	Remaining int64         `json:"remaining"` // how much is left, never negative
+	Window    time.Duration `json:"window"`    // per how long; 0 for a level
+	Reset     time.Time     `json:"reset"`     // when there is room again; zero when nobody can tell
+}
+
+// An Answer is what a throttle, or a whole policy, says about an event. It carries numbers; text is rendered only when somebody
+// reads it. The zero value admits. An Answer may be used again after Clear, which keeps the room for figures.
+type Answer struct {
+	Verdict Verdict
+	Reason  Reason
+	Figure            // the rule that decided, where one did
+	Until   time.Time // Wait: when the turn is expected. Refuse: not worth coming back before. Zero when nobody can tell.
+	Turn    *Turn     // Wait: the place in line
+	Hold    Hold      // what was taken; to be settled unless it is zero
+	Figures []Figure  // every rule that the event met, for those who want to see how close it is
+}
+
+// Clear makes the answer an admission again.
+func (a *Answer) Clear() { *a = Answer{Figures: a.Figures[:0]} }
+
+// Explain says in a sentence what was decided, by whom, and on what figures.
+func (a *Answer) Explain() string {
+	var b strings.Builder
+	b.WriteString(a.Verdict.String())
+	if a.Rule != "" || a.By != "" {
+		fmt.Fprintf(&b, " by %s", strings.Trim(a.By+"/"+a.Rule, "/"))
+	}
+	if a.Reason != NoReason {
+		fmt.Fprintf(&b, " (%s)", a.Reason)
+	}
+	if a.Limit > 0 {
+		fmt.Fprintf(&b, ": %d of %d %s left", a.Remaining, a.Limit, a.Unit)
+		if a.Window > 0 {
+			fmt.Fprintf(&b, " per %s", Duration(a.Window))
+		}
+	}
+	if !a.Until.IsZero() {
+		fmt.Fprintf(&b, ", until %s", a.Until.UTC().Format("2006-01-02T15:04:05.000Z"))
+	}
+	return b.String()
+}
+
+// A Hold is what a throttle took for one event. Only the throttle that made it can read it; for everybody else it is a value to
+// be handed back, exactly once, to Settle. The zero Hold means that nothing was taken.
+type Hold struct {
+	Ref   any    // a pointer, so that making a hold allocates nothing
+	At    int64  // when it was taken, in nanoseconds since the epoch
+	N     int64  // how much was taken
+	A, B  uint64 // the throttle's own
+	Enter bool   // the throttle is a Leveler and wants to be asked before the event goes on
+}
+
+// IsZero reports whether nothing was taken.
+func (h *Hold) IsZero() bool { return h.Ref == nil }
+
+// An Outcome says how an event ended.
+type Outcome struct {
+	Time time.Time
+	Done bool // false: it did not go on, and what was taken is given back
+}
+
+// A Turn is a place in a line. The throttle that made it calls it once; until then whoever holds it waits on Called, or leaves
+// by settling the hold that came with it.
+type Turn struct {
+	called  chan struct{}
+	refused Reason
+}
+
+// NewTurn returns a turn that has not been called.
+func NewTurn() *Turn { return &Turn{called: make(chan struct{})} }
+
+// Called is closed when the turn has come, or will not come any more.
+func (t *Turn) Called() <-chan struct{} { return t.called }
+
+// Grant calls the turn: whoever waits may go on.
+func (t *Turn) Grant() { close(t.called) }
+
+// Refuse calls the turn off, for the reason given.
+func (t *Turn) Refuse(why Reason) { t.refused = why; close(t.called) }
+
+// Refused is the reason why the turn was called off, or NoReason when it was granted. It may be read once Called is closed.
+func (t *Turn) Refused() Reason { return t.refused }

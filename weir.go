@@ -1,0 +1,29 @@
+package weir
+
+import (
+	"net/netip"
+	"time"
+)
+
+// An Event is something that wants to go on: a request, a mail, a connection. The gate that met it fills it in; throttles read
+// it and never change or keep it.
+type Event struct {
+	Time    time.Time  // when it happened; throttles know no other clock
+	Source  netip.Addr // where it came from, behind trusted proxies; may be invalid where there is none
+	Account string     // whom it is charged to; empty when nobody said
+	Plan    string     // the plan of the account as the gate knows it; a throttle's own list of members goes first
+	Kind    string     // the channel: "http", "mail", "tcp"
+	ID      string     // the id that logs and answers show for it
+	Route   Route      // what it is about
+	Cost    int64      // how many requests it is worth; 0 counts as 1
+}
+
+// Charge returns what the event costs, at least 1.
+func (e *Event) Charge() int64 { return max(e.Cost, 1) }
+
+// A Route says what an event is about, in the words of HTTP. Other channels fill in what they have.
+type Route struct {
+	Method string
+	Host   string // lower case, without the port
+	Path   string
+}
