@@ -2,52 +2,381 @@ package quota
 
 import (
 	"context"
+	"math/bits"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir"
 )
 
-// Quota is the throttle.
-type Quota struct{}
-
-// New returns a quota.
-func New(o Options, now time.Time) (*Quota, error) { panic("soon") }
-
-// Configure changes the options and keeps the counters; on an error nothing is changed.
-func (q *Quota) Configure(o Options, now time.Time) error { panic("soon") }
-
-func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error { panic("soon") }
-func (q *Quota) Settle(h weir.Hold, o weir.Outcome)                              { panic("soon") }
-func (q *Quota) Peek(ev *weir.Event, a *weir.Answer)                             { panic("soon") }
-func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer)               { panic("soon") }
-func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time              { panic("soon") }
-func (q *Quota) Advance(now time.Time) time.Time                                 { panic("soon") }
-func (q *Quota) Alarm(f func(time.Time))                                         { panic("soon") }
-
-// Account returns the state of one account; false when nothing is known of it.
-func (q *Quota) Account(name string, now time.Time) (AccountState, bool) { panic("soon") }
-
-// Reset forgets what an account has used; false when nothing is known of it.
-func (q *Quota) Reset(name string, now time.Time) bool { panic("soon") }
-
-// Stats returns the size of the table.
-func (q *Quota) Stats() Stats { panic("soon") }
-
-// Retire lets everybody go who waits; for a quota that is no longer configured.
-func (q *Quota) Retire(now time.Time) { panic("soon") }
-
-// AccountState is what a quota knows of one account.
-type AccountState struct {
-	Account  string        `json:"account"`
-	Plan     string        `json:"plan,omitempty"`
-	Rules    []weir.Figure `json:"rules"`
-	Waiting  int           `json:"waiting"`
-	UnderWay int           `json:"under_way"`
+// A Quota is a throttle that keeps the limits of each account. Make one with New. It is safe for concurrent use.
+type Quota struct {
+	rules atomic.Pointer[rules]
+	table *table
+	mu    sync.Mutex // one Configure at a time
 }
 
-// Stats is the size of a quota's table.
-type Stats struct {
-	Accounts  int    `json:"accounts"`
-	Waiting   int    `json:"waiting"`
-	Strangers uint64 `json:"strangers"` // events of accounts beyond the table's bound, since the start
+var (
+	_ weir.Throttle = (*Quota)(nil)
+	_ weir.Leveler  = (*Quota)(nil)
+	_ weir.Meter    = (*Quota)(nil)
+	_ weir.Clocked  = (*Quota)(nil)
+)
+
+// New returns a quota with nothing used.
+func New(o Options) (*Quota, error) {
+	rs, err := compile(o, nil)
+	if err != nil {
+		return nil, err
+	}
+	q := &Quota{table: newTable()}
+	q.rules.Store(rs)
+	return q, nil
 }
+
+// Configure changes the options and keeps the counters of every policy that still counts the same thing (name, kind, window,
+// period). Those who wait are called by the new limits. On an error nothing has changed.
+func (q *Quota) Configure(o Options, now time.Time) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	rs, err := compile(o, q.rules.Load())
+	if err != nil {
+		return err
+	}
+	q.rules.Store(rs)
+	for i := range q.table.shards {
+		s := &q.table.shards[i]
+		s.mu.Lock()
+		for _, a := range append(dueHeap(nil), s.due...) {
+			a.update(rs)
+			a.call(rs, now.UnixNano())
+		}
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// Judge decides about an event. What it grants is taken at once, except places at once, which Enter takes.
+func (q *Quota) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
+	rs, now := q.rules.Load(), nanos(ev.Time)
+	acc := q.table.find(rs, ev, now, true)
+	if acc == nil {
+		a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
+		return nil
+	}
+	if acc.first != nil {
+		acc.call(rs, now)
+	}
+	acc.said = ev.Plan
+	b := bill{rules: rs, account: acc, now: now, cost: ev.Charge()}
+	b.check(&ev.Route, a)
+	if a.Verdict != weir.Refuse {
+		b.take(a)
+	}
+	acc.shard.mu.Unlock()
+	return nil
+}
+
+// Peek answers as Judge would and takes nothing.
+func (q *Quota) Peek(ev *weir.Event, a *weir.Answer) {
+	rs, now := q.rules.Load(), nanos(ev.Time)
+	acc := q.table.find(rs, ev, now, false)
+	if acc == nil {
+		a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
+		return
+	}
+	said := acc.said
+	acc.said = ev.Plan
+	b := bill{rules: rs, account: acc, now: now, cost: ev.Charge()}
+	b.check(&ev.Route, a)
+	acc.said = said
+	acc.shard.mu.Unlock()
+}
+
+// Enter takes a place under every policy of kind concurrent that the event met.
+func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
+	acc := accountOf(h)
+	acc.shard.mu.Lock()
+	defer acc.shard.mu.Unlock()
+	rs := q.rules.Load()
+	b := bill{rules: rs, account: acc, now: nanos(now), cost: h.N}
+	b.charged, b.at = takenBy(h, rs)
+	if acc.first != nil {
+		acc.call(rs, b.now)
+	}
+	figures := a.Figures // Judge has shown them already
+	each(h.B, func(slot int) {
+		if r := rs.valid(slot, h.V); r != nil {
+			b.hold(r, acc.terms(rs, r), a)
+		}
+	})
+	a.Figures = figures
+	h.B, h.Enter, h.V = 0, false, rs.version
+	switch a.Verdict {
+	case weir.Admit:
+		each(b.mask, func(slot int) { acc.states[slot].used++ })
+		h.Ref, h.A, h.At = acc, b.charged|b.mask, b.at
+	case weir.Wait:
+		b.wait(a)
+		h.Ref = a.Hold.Ref
+	default:
+		h.Ref, h.A, h.At = acc, b.charged, b.at
+	}
+}
+
+// Flow charges bytes to the volume policies that the event met, and says until when to pause where they delay.
+func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time {
+	acc := accountOf(&h)
+	acc.shard.mu.Lock()
+	defer acc.shard.mu.Unlock()
+	rs, at := q.rules.Load(), nanos(now)
+	taken, _ := takenBy(&h, rs)
+	var until int64
+	each(taken, func(slot int) {
+		r := rs.slots[slot].rule
+		if r.Kind != Volume {
+			return
+		}
+		t, st := acc.terms(rs, r), acc.state(rs, r)
+		r.roll(st, t, at)
+		r.charge(st, t, at, n)
+		if r.Over == OverDelay && !t.exempt {
+			// The rest of a pause that would be longer than anybody may wait stays as a debt.
+			until = max(until, min(r.when(st, t, at, 1), at+int64(r.Delay.MaxWait)))
+		}
+	})
+	if until <= at {
+		return time.Time{}
+	}
+	return time.Unix(0, until)
+}
+
+// Settle ends a hold. What was charged stays charged when the event is done, and is given back when it is not; a place is given
+// back in either case, to the next in line. An event that still waits leaves the line.
+func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
+	acc := accountOf(&h)
+	acc.shard.mu.Lock()
+	defer acc.shard.mu.Unlock()
+	rs, now := q.rules.Load(), nanos(o.Time)
+	if w, ok := h.Ref.(*waiter); ok && w.inLine {
+		w.leave(rs)
+	}
+	taken, at := takenBy(&h, rs)
+	each(taken, func(slot int) {
+		r := rs.slots[slot].rule
+		if o.Done && r.Kind != Concurrent {
+			return
+		}
+		t, st := acc.terms(rs, r), acc.state(rs, r)
+		r.roll(st, t, now)
+		r.give(st, t, at, r.price(h.N), now)
+	})
+	acc.pins--
+	if acc.due != never {
+		acc.call(rs, now)
+	}
+}
+
+// Advance calls everybody whose turn it is at now, and returns when somebody's turn comes next; zero when nobody waits.
+func (q *Quota) Advance(now time.Time) time.Time {
+	next := int64(never)
+	for i := range q.table.shards {
+		s := &q.table.shards[i]
+		if s.waiting.Load() == 0 {
+			continue
+		}
+		s.mu.Lock()
+		rs := q.rules.Load()
+		for len(s.due) > 0 && s.due[0].due <= now.UnixNano() {
+			s.due[0].call(rs, now.UnixNano())
+		}
+		if len(s.due) > 0 {
+			next = min(next, s.due[0].due)
+		}
+		s.mu.Unlock()
+	}
+	return instant(next)
+}
+
+// Alarm registers the function that is told when somebody's turn comes earlier than Advance said.
+func (q *Quota) Alarm(f func(due time.Time)) {
+	alarm := func(ns int64) { f(time.Unix(0, ns)) }
+	q.table.alarm.Store(&alarm)
+}
+
+// Retire lets everybody go who waits: for a quota that is no longer in use.
+func (q *Quota) Retire(now time.Time) {
+	rs := q.rules.Load()
+	for i := range q.table.shards {
+		s := &q.table.shards[i]
+		s.mu.Lock()
+		for len(s.due) > 0 {
+			a := s.due[0]
+			for a.first != nil {
+				w := a.first
+				w.leave(rs)
+				w.turn.Grant()
+			}
+			a.schedule(never)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// A bill is one event held against the rules of its account, with the account's shard locked.
+type bill struct {
+	rules   *rules
+	account *account
+	now     int64
+	cost    int64
+
+	mask     uint64 // the rules the event is under, apart from levels
+	levels   uint64 // the rules that limit a level
+	delayed  uint64 // the rules it must wait for
+	deadline int64
+	until    int64 // of the verdict so far
+
+	charged uint64 // Enter: what it was charged to before
+	at      int64  // Enter: and when
+}
+
+// check holds the event against every rule and puts the verdict into the answer: of several refusals the one that lasts
+// longest, else the longest wait. Nothing is changed.
+func (b *bill) check(route *weir.Route, a *weir.Answer) {
+	rs, acc := b.rules, b.account
+	before := len(a.Figures)
+	for _, r := range rs.list {
+		if !r.all && !r.Match.matches(route, acc.planNow(rs)) {
+			continue
+		}
+		if t := acc.terms(rs, r); !t.exempt {
+			b.hold(r, t, a)
+		}
+	}
+	if a.Verdict == weir.Admit { // the figures are to show what is left after this event
+		for i := range a.Figures[before:] {
+			f := &a.Figures[before+i]
+			switch f.Unit {
+			case unitRequests:
+				f.Remaining = max(0, f.Remaining-b.cost)
+			case unitPlaces:
+				f.Remaining = max(0, f.Remaining-1)
+			}
+		}
+	}
+}
+
+// hold holds the event against one rule.
+func (b *bill) hold(r *rule, t terms, a *weir.Answer) {
+	st := b.account.state(b.rules, r)
+	r.roll(st, t, b.now)
+	if r.Kind == Concurrent {
+		b.levels |= r.bit
+	}
+	b.mask |= r.bit
+	a.Figures = append(a.Figures, r.figure(st, t, b.now))
+
+	need := r.need(b.cost)
+	if st.waiting == 0 && r.when(st, t, b.now, need+st.ahead) <= b.now {
+		return
+	}
+	deadline := add(b.now, int64(r.Delay.MaxWait))
+	until, expected := r.when(st, t, b.now, need), b.now
+	if r.Kind != Concurrent && until != never {
+		expected = r.estimate(st, t, b.now, need)
+	}
+	switch {
+	case r.Kind == Concurrent && r.Over == OverRefuse:
+		b.refuse(a, weir.OverLimit, 0) // nobody knows when a place will be free
+	case until == never && r.Kind != Concurrent && t.limit > 0:
+		b.refuse(a, weir.TooCostly, never)
+	case r.Over == OverRefuse || t.limit == 0:
+		b.refuse(a, weir.OverLimit, until)
+	case int(st.waiting) >= r.Delay.Max:
+		if until == never { // a place: nobody knows
+			until = 0
+		}
+		b.refuse(a, weir.LineFull, until)
+	case expected > deadline:
+		b.refuse(a, weir.WaitTooLong, until)
+	default:
+		b.deadline = max(b.deadline, deadline)
+		b.delayed |= r.bit
+		if a.Verdict == weir.Admit || (a.Verdict == weir.Wait && expected > b.until) {
+			b.decide(a, weir.Wait, weir.OverLimit, expected)
+		}
+	}
+}
+
+// refuse makes the answer a refusal by the rule last looked at, unless another refuses for longer.
+func (b *bill) refuse(a *weir.Answer, why weir.Reason, until int64) {
+	if last := &a.Figures[len(a.Figures)-1]; last.Unit != unitBytes {
+		last.Remaining = min(last.Remaining, b.cost-1) // what is there is kept for those in line
+	}
+	if a.Verdict != weir.Refuse || until > b.until {
+		b.decide(a, weir.Refuse, why, until)
+	}
+}
+
+// decide makes the rule last looked at the one that decides.
+func (b *bill) decide(a *weir.Answer, v weir.Verdict, why weir.Reason, until int64) {
+	b.until = until
+	a.Verdict, a.Reason, a.Until = v, why, instant(until)
+	a.Figure = a.Figures[len(a.Figures)-1]
+}
+
+// take charges the event to every rule, or puts it in line. Places at once are left to Enter.
+func (b *bill) take(a *weir.Answer) {
+	acc := b.account
+	acc.pins++
+	b.mask &^= b.levels
+	b.delayed &^= b.levels
+	if b.delayed != 0 {
+		b.wait(a)
+	} else {
+		*a = weir.Answer{Figures: a.Figures}
+		for mask := b.mask; mask != 0; mask &= mask - 1 {
+			r := b.rules.slots[bits.TrailingZeros64(mask)].rule
+			r.charge(&acc.states[r.slot], acc.terms(b.rules, r), b.now, r.price(b.cost))
+		}
+		a.Hold.Ref, a.Hold.A = acc, b.mask
+	}
+	a.Hold.At, a.Hold.N, a.Hold.V = b.now, b.cost, b.rules.version
+	a.Hold.B, a.Hold.Enter = b.levels, b.levels != 0
+}
+
+// wait puts the event in line.
+func (b *bill) wait(a *weir.Answer) {
+	w := &waiter{turn: weir.NewTurn(), version: b.rules.version, mask: b.mask, delayed: b.delayed,
+		charged: b.charged, cost: b.cost, at: b.at, deadline: b.deadline}
+	b.account.join(b.rules, w)
+	a.Turn, a.Hold.Ref = w.turn, w
+	b.account.call(b.rules, b.now)
+}
+
+func accountOf(h *weir.Hold) *account {
+	if w, ok := h.Ref.(*waiter); ok {
+		return w.account
+	}
+	return h.Ref.(*account)
+}
+
+// takenBy returns what a hold has been charged to, of the rules that still count the same thing, and when. The account's shard
+// is locked.
+func takenBy(h *weir.Hold, rs *rules) (mask uint64, at int64) {
+	taken, version := h.A, h.V
+	at = h.At
+	if w, ok := h.Ref.(*waiter); ok {
+		taken, version, at = w.charged, w.version, w.at
+	}
+	each(taken, func(slot int) {
+		if rs.valid(slot, version) != nil {
+			mask |= 1 << slot
+		}
+	})
+	return mask, at
+}
+
+// nanos is the time as the rules count it. There is nothing before the epoch.
+func nanos(t time.Time) int64 { return max(0, t.UnixNano()) }

@@ -1,0 +1,13 @@
+// Package quota limits what each account may use: requests per period, requests at once, the time between two requests, and
+// bytes per period.
+//
+// A Quota holds every event against all policies that match it, and charges all of them or none. An event over a limit is
+// refused, or joins its account's line: a place that is called when every policy has room for it, first come first served,
+// ahead of newcomers. Whoever leaves the line moves the others up.
+//
+// Most callers want New, Judge and Settle; somebody with a clock calls Advance when Alarm said so. All methods are safe for
+// concurrent use, and time is always passed in. The path of an admitted event allocates nothing once its account is known.
+//
+// The table of accounts is bounded. An account that is still being limited is never pushed out; when there is no room, accounts
+// not seen before share a fixed number of limits among them, so that inventing accounts gains nothing.
+package quota

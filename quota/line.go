@@ -1,0 +1,197 @@
+package quota
+
+import "weir"
+
+// A waiter is an event in its account's line. It is called when every rule in its mask has room for it.
+type waiter struct {
+	prev, next *waiter
+	account    *account
+	turn       *weir.Turn
+	version    uint32 // of the rules that mask, delayed and charged speak of
+	mask       uint64 // what it will be charged to
+	delayed    uint64 // because of which rules it waits, and is counted as waiting
+	charged    uint64 // what it has been charged to
+	cost       int64
+	at         int64 // when it was charged
+	deadline   int64
+	inLine     bool
+}
+
+// join puts a waiter at the end of the line.
+func (a *account) join(rs *rules, w *waiter) {
+	w.account, w.inLine = a, true
+	if w.prev = a.last; w.prev == nil {
+		a.first = w
+		a.deadline = w.deadline
+	} else {
+		w.prev.next = w
+		a.deadline = min(a.deadline, w.deadline)
+	}
+	a.last = w
+	delayed := w.delayed
+	w.delayed = 0
+	each(w.mask, func(at int) {
+		if r := rs.valid(at, w.version); r != nil {
+			a.state(rs, r).ahead += r.price(w.cost)
+		}
+	})
+	w.delay(rs, delayed)
+	a.waiting++
+	a.shard.waiting.Add(1)
+}
+
+// delay counts the waiter as waiting because of more rules.
+func (w *waiter) delay(rs *rules, more uint64) {
+	more &^= w.delayed
+	w.delayed |= more
+	w.account.delaying |= more
+	each(more, func(at int) {
+		if r := rs.valid(at, w.version); r != nil {
+			w.account.state(rs, r).waiting++
+		}
+	})
+}
+
+// leave takes a waiter out of the line.
+func (w *waiter) leave(rs *rules) {
+	a := w.account
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		a.first = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	} else {
+		a.last = w.prev
+	}
+	w.prev, w.next, w.inLine = nil, nil, false
+	each(w.mask, func(at int) {
+		if r := rs.valid(at, w.version); r != nil {
+			st := a.state(rs, r)
+			st.ahead -= r.price(w.cost)
+			if w.delayed&r.bit != 0 {
+				st.waiting--
+			}
+		}
+	})
+	a.waiting--
+	a.shard.waiting.Add(-1)
+	if a.first == nil {
+		a.delaying = 0
+	}
+}
+
+// call lets everybody go whose turn it is at now, in order, and says when the next turn may come. A waiter never overtakes
+// another that waits because of a rule that both are under.
+func (a *account) call(rs *rules, now int64) {
+	if a.first == nil {
+		a.schedule(never)
+		return
+	}
+	var (
+		blocked uint64 // rules that somebody further ahead waits for
+		due     = int64(never)
+		expire  = now >= a.deadline // somebody's time is over: look at everybody
+	)
+	if expire {
+		a.deadline = never
+	}
+	for w := a.first; w != nil; {
+		next := w.next
+		over, ready := w.over(rs, now)
+		switch {
+		case over == 0 && w.mask&blocked == 0:
+			w.leave(rs)
+			w.charge(rs, now)
+			w.turn.Grant()
+		case now >= w.deadline:
+			w.leave(rs)
+			w.turn.Refuse(weir.WaitTooLong)
+		default:
+			w.delay(rs, over)
+			if w.mask&blocked == 0 {
+				due = min(due, ready)
+			}
+			blocked |= w.delayed
+			if expire {
+				a.deadline = min(a.deadline, w.deadline)
+			} else if a.delaying&^blocked == 0 {
+				// Everybody behind waits for one of these too.
+				next = nil
+			}
+		}
+		w = next
+	}
+	if a.first == nil {
+		a.deadline = never
+	}
+	a.schedule(min(due, a.deadline))
+}
+
+// over returns the rules that have no room for the waiter at now, and when all of them may have.
+func (w *waiter) over(rs *rules, now int64) (over uint64, ready int64) {
+	ready = now
+	each(w.mask, func(at int) {
+		r := rs.valid(at, w.version)
+		if r == nil {
+			return
+		}
+		t := w.account.terms(rs, r)
+		if t.exempt {
+			return
+		}
+		st := w.account.state(rs, r)
+		r.roll(st, t, now)
+		when := r.when(st, t, now, r.need(w.cost))
+		if w.delayed&r.bit != 0 {
+			when = max(when, st.pace)
+		}
+		if when > now {
+			over |= r.bit
+			ready = max(ready, when)
+		}
+	})
+	return over, ready
+}
+
+// charge takes what the waiter waited for.
+func (w *waiter) charge(rs *rules, now int64) {
+	each(w.mask, func(at int) {
+		r := rs.valid(at, w.version)
+		if r == nil {
+			return
+		}
+		t := w.account.terms(rs, r)
+		st := w.account.state(rs, r)
+		r.charge(st, t, now, r.price(w.cost))
+		if gap := r.gap(t); gap > 0 && w.delayed&r.bit != 0 {
+			// A call that came up to a millisecond late does not put off the next, so that high limits can be used up.
+			if late := now - st.pace; late > 1e6 {
+				st.pace = now
+			}
+			st.pace += gap
+		}
+	})
+	w.charged |= w.mask
+	w.at = now
+}
+
+// need is what must fit before an event of this cost goes on, price what it is charged then. Bytes are charged as they flow, and
+// a place is a place.
+func (r *rule) need(cost int64) int64 {
+	if r.Kind == Volume || r.Kind == Concurrent {
+		return 1
+	}
+	return cost
+}
+
+func (r *rule) price(cost int64) int64 {
+	switch r.Kind {
+	case Volume:
+		return 0
+	case Concurrent:
+		return 1
+	}
+	return cost
+}

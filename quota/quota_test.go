@@ -1,0 +1,838 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"weir"
+)
+
+// epoch is where the tests begin: on the border of every period up to a day.
+var epoch = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+
+// A rig is a quota with a clock in the test's hand.
+type rig struct {
+	t    *testing.T
+	q    *Quota
+	now  time.Time
+	due  time.Time // as Alarm and Advance say
+	next int       // number of the next event
+	line []*event  // those that wait
+}
+
+type event struct {
+	n      int
+	answer weir.Answer
+}
+
+func newRig(t *testing.T, o Options) *rig {
+	t.Helper()
+	q, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, q: q, now: epoch}
+	q.Alarm(func(due time.Time) {
+		if r.due.IsZero() || due.Before(r.due) {
+			r.due = due
+		}
+	})
+	return r
+}
+
+// judge sends one event and lets it in if there is room.
+func (r *rig) judge(ev weir.Event) *event {
+	r.t.Helper()
+	ev.Time = r.now
+	e := &event{n: r.next}
+	r.next++
+	if err := r.q.Judge(context.Background(), &ev, &e.answer); err != nil {
+		r.t.Fatal(err)
+	}
+	r.enter(e)
+	if e.answer.Verdict == weir.Wait {
+		r.line = append(r.line, e)
+	}
+	return e
+}
+
+func (r *rig) enter(e *event) {
+	if e.answer.Verdict == weir.Admit && e.answer.Hold.Enter {
+		h := e.answer.Hold
+		r.q.Enter(&h, r.now, &e.answer)
+		e.answer.Hold = h
+	}
+}
+
+func (r *rig) ask(account string) *event { r.t.Helper(); return r.judge(weir.Event{Account: account}) }
+
+func (r *rig) settle(e *event, done bool) {
+	r.q.Settle(e.answer.Hold, weir.Outcome{Time: r.now, Done: done})
+	r.line = slices.DeleteFunc(r.line, func(w *event) bool { return w == e })
+}
+
+// called returns the numbers of those whose turn has come since it was last asked.
+func (r *rig) called() (granted []int) {
+	for _, e := range slices.Clone(r.line) {
+		select {
+		case <-e.answer.Turn.Called():
+			r.line = slices.DeleteFunc(r.line, func(w *event) bool { return w == e })
+			if why := e.answer.Turn.Refused(); why != weir.NoReason {
+				e.answer.Verdict, e.answer.Reason = weir.Refuse, why
+				r.settle(e, false)
+				continue
+			}
+			e.answer.Verdict = weir.Admit
+			r.enter(e)
+			if e.answer.Verdict == weir.Wait {
+				r.line = append(r.line, e)
+				continue
+			}
+			granted = append(granted, e.n)
+		default:
+		}
+	}
+	return granted
+}
+
+// advance moves the clock by d, stopping whenever something is due, and returns who was called when.
+func (r *rig) advance(d time.Duration) map[time.Duration][]int {
+	r.t.Helper()
+	calls := map[time.Duration][]int{}
+	end := r.now.Add(d)
+	for {
+		if r.due.IsZero() || r.due.After(end) {
+			break
+		}
+		if r.due.After(r.now) {
+			r.now = r.due
+		}
+		r.due = time.Time{}
+		if next := r.q.Advance(r.now); !next.IsZero() && (r.due.IsZero() || next.Before(r.due)) {
+			if !next.After(r.now) {
+				r.t.Fatalf("at %s Advance says that something is due at %s", r.now, next)
+			}
+			r.due = next
+		}
+		if c := r.called(); c != nil {
+			calls[r.now.Sub(epoch)] = append(calls[r.now.Sub(epoch)], c...)
+		}
+	}
+	r.now = end
+	return calls
+}
+
+// inOrder flattens calls in the order of time.
+func inOrder(calls map[time.Duration][]int) (all []int) {
+	var times []time.Duration
+	for at := range calls {
+		times = append(times, at)
+	}
+	slices.Sort(times)
+	for _, at := range times {
+		all = append(all, calls[at]...)
+	}
+	return all
+}
+
+func (r *rig) want(e *event, v weir.Verdict, why weir.Reason) *event {
+	r.t.Helper()
+	if e.answer.Verdict != v || (v == weir.Refuse && e.answer.Reason != why) {
+		r.t.Fatalf("event %d: got %s, want %s (%s)", e.n, e.answer.Explain(), v, why)
+	}
+	return e
+}
+
+func (r *rig) admit(account string) *event {
+	r.t.Helper()
+	return r.want(r.ask(account), weir.Admit, 0)
+}
+func (r *rig) wait(account string) *event { r.t.Helper(); return r.want(r.ask(account), weir.Wait, 0) }
+func (r *rig) refuse(account string, why weir.Reason) *event {
+	r.t.Helper()
+	return r.want(r.ask(account), weir.Refuse, why)
+}
+
+func perSecond(limit int64) Policy {
+	return Policy{Name: "per-second", Limit: Count(limit), Period: weir.Period{Length: time.Second}}
+}
+
+func delayed(p Policy, max int, maxWait time.Duration) Policy {
+	p.Over, p.Delay = OverDelay, Delay{max, weir.Duration(maxWait)}
+	return p
+}
+
+func one(p ...Policy) Options { return Options{Policies: p} }
+
+func TestFixedStartsAtZeroEachPeriod(t *testing.T) {
+	r := newRig(t, one(perSecond(5)))
+	r.now = r.now.Add(300 * time.Millisecond)
+	for range 5 {
+		r.admit("a")
+	}
+	e := r.refuse("a", weir.OverLimit)
+	if want := epoch.Add(time.Second); !e.answer.Until.Equal(want) || !e.answer.Reset.Equal(want) {
+		t.Errorf("until %s, reset %s, want %s", e.answer.Until, e.answer.Reset, want)
+	}
+	if e.answer.Rule != "per-second" || e.answer.Limit != 5 || e.answer.Remaining != 0 {
+		t.Errorf("figures: %+v", e.answer.Figure)
+	}
+	r.admit("b")
+	r.now = epoch.Add(time.Second)
+	for range 5 {
+		r.admit("a")
+	}
+	r.refuse("a", weir.OverLimit)
+}
+
+func TestFiguresShowWhatIsLeft(t *testing.T) {
+	r := newRig(t, one(perSecond(5)))
+	for left := int64(4); left >= 0; left-- {
+		if f := r.admit("a").answer.Figures; len(f) != 1 || f[0].Remaining != left || f[0].Window != time.Second {
+			t.Fatalf("want %d left: %+v", left, f)
+		}
+	}
+}
+
+// The source's case: twelve at once, five a second.
+func TestDelayedGoFirstInOrderAndAreCharged(t *testing.T) {
+	r := newRig(t, one(delayed(perSecond(5), 20, 5*time.Second)))
+	for i := range 12 {
+		if i < 5 {
+			r.admit("a")
+		} else {
+			r.wait("a")
+		}
+	}
+	r.admit("b")
+	second := r.advance(1500 * time.Millisecond)
+	if got := inOrder(second); !slices.Equal(got, []int{5, 6, 7, 8, 9}) {
+		t.Fatalf("second period: %v", second)
+	}
+	for i, n := range []int{5, 6, 7, 8, 9} {
+		at := time.Second + time.Duration(i)*10*time.Millisecond
+		if !slices.Equal(second[at], []int{n}) {
+			t.Errorf("paced: %v", second)
+		}
+	}
+	newcomer := r.wait("a") // the second period is used up, and two are ahead of it
+	if want := epoch.Add(2*time.Second + 20*time.Millisecond); !newcomer.answer.Until.Equal(want) {
+		t.Errorf("newcomer expected at %s, want %s", newcomer.answer.Until, want)
+	}
+	if got := inOrder(r.advance(time.Second)); !slices.Equal(got, []int{10, 11, newcomer.n}) {
+		t.Fatalf("third period: %v", got)
+	}
+	for range 2 {
+		r.admit("a")
+	}
+	r.wait("a")
+}
+
+func TestNewcomerDoesNotOvertakeThosePaced(t *testing.T) {
+	r := newRig(t, one(delayed(perSecond(5), 20, 5*time.Second)))
+	for range 8 {
+		r.ask("a")
+	}
+	r.advance(time.Second + 5*time.Millisecond) // 5 has been called, 6 and 7 are yet to be
+	newcomer := r.wait("a")
+	if got := inOrder(r.advance(time.Second / 2)); !slices.Equal(got, []int{6, 7, newcomer.n}) {
+		t.Fatalf("called %v", got)
+	}
+	r.admit("a") // the fifth of this period
+	r.wait("a")
+}
+
+func TestDelayHasBounds(t *testing.T) {
+	r := newRig(t, one(delayed(perSecond(1), 3, 10*time.Second)))
+	r.admit("a")
+	for range 3 {
+		r.wait("a")
+	}
+	e := r.refuse("a", weir.LineFull)
+	if !e.answer.Until.Equal(epoch.Add(time.Second)) {
+		t.Errorf("until %s", e.answer.Until)
+	}
+	r.admit("b") // the bound is per account
+
+	r = newRig(t, one(delayed(perSecond(1), 100, 2*time.Second)))
+	r.admit("a")
+	r.wait("a") // in 1 s
+	r.wait("a") // in 2 s
+	r.refuse("a", weir.WaitTooLong)
+}
+
+func TestLeavingMovesTheOthersUp(t *testing.T) {
+	r := newRig(t, one(delayed(perSecond(1), 10, 10*time.Second)))
+	r.admit("a")
+	first, second := r.wait("a"), r.wait("a")
+	third := r.wait("a")
+	r.settle(first, false)
+	if got := r.advance(time.Second); !slices.Equal(got[time.Second], []int{second.n}) {
+		t.Fatalf("called %v", got)
+	}
+	r.settle(third, false)
+	if s := r.q.Stats(); s.Waiting != 0 {
+		t.Errorf("still waiting: %+v", s)
+	}
+	if got := r.advance(5 * time.Second); len(got) != 0 {
+		t.Errorf("called %v", got)
+	}
+}
+
+func TestGivingBackServesTheNextInLine(t *testing.T) {
+	r := newRig(t, one(delayed(perSecond(1), 10, 10*time.Second)))
+	first := r.admit("a")
+	second := r.wait("a")
+	r.settle(first, false)
+	if got := r.called(); !slices.Equal(got, []int{second.n}) {
+		t.Fatalf("called %v", got)
+	}
+	r.wait("a")
+}
+
+func TestRefusedDrainsNothing(t *testing.T) {
+	minute := Policy{Name: "per-minute", Limit: Count(6), Period: weir.Period{Length: time.Minute}}
+	r := newRig(t, one(minute, perSecond(2)))
+	for range 3 {
+		r.admit("a")
+		r.admit("a")
+		for range 20 {
+			r.refuse("a", weir.OverLimit)
+		}
+		r.now = r.now.Add(time.Second)
+	}
+	if e := r.refuse("a", weir.OverLimit); e.answer.Rule != "per-minute" {
+		t.Errorf("refused by %s", e.answer.Rule)
+	}
+}
+
+func TestSeveralRefusalsTellTheLongest(t *testing.T) {
+	minute := Policy{Name: "per-minute", Limit: Count(2), Period: weir.Period{Length: time.Minute}}
+	places := Policy{Name: "at-once", Kind: Concurrent, Limit: Count(2)}
+	r := newRig(t, one(places, minute, perSecond(2)))
+	r.admit("a")
+	r.admit("a")
+	if e := r.refuse("a", weir.OverLimit); e.answer.Rule != "per-minute" || !e.answer.Until.Equal(epoch.Add(time.Minute)) {
+		t.Errorf("got %s", e.answer.Explain())
+	}
+}
+
+func TestWaitReservesWhatOtherPoliciesWillCharge(t *testing.T) {
+	hour := Policy{Name: "per-hour", Limit: Count(3), Period: weir.Period{Length: time.Hour}}
+	r := newRig(t, one(delayed(perSecond(1), 10, 10*time.Second), hour))
+	r.admit("a")
+	r.wait("a")
+	last := r.wait("a")
+	if e := r.refuse("a", weir.OverLimit); e.answer.Rule != "per-hour" {
+		t.Fatalf("refused by %s: nobody may wait for what he will not get", e.answer.Rule)
+	}
+	r.settle(last, false)
+	r.wait("a")
+	if got := len(inOrder(r.advance(10 * time.Second))); got != 2 {
+		t.Errorf("%d were called, want 2", got)
+	}
+}
+
+func TestSliding(t *testing.T) {
+	p := perSecond(16)
+	p.Window = Sliding
+	r := newRig(t, one(p))
+	r.now = epoch.Add(900 * time.Millisecond)
+	for range 16 {
+		r.admit("a")
+	}
+	r.now = epoch.Add(time.Second) // a fixed window would start again here
+	e := r.refuse("a", weir.OverLimit)
+	if again := e.answer.Until; again.Before(r.now.Add(900*time.Millisecond)) || again.After(r.now.Add(963*time.Millisecond)) {
+		t.Errorf("again at %s", again.Sub(epoch))
+	}
+	r.now = e.answer.Until.Add(-1)
+	r.refuse("a", weir.OverLimit)
+	r.now = e.answer.Until
+	r.admit("a")
+}
+
+func TestGCRA(t *testing.T) {
+	p := perSecond(10)
+	p.Window, p.Burst = GCRA, Count(3)
+	r := newRig(t, one(p))
+	for range 3 {
+		r.admit("a")
+	}
+	if e := r.refuse("a", weir.OverLimit); !e.answer.Until.Equal(epoch.Add(100 * time.Millisecond)) {
+		t.Errorf("again at %s", e.answer.Until.Sub(epoch))
+	}
+	r.now = epoch.Add(100 * time.Millisecond)
+	r.admit("a")
+	r.refuse("a", weir.OverLimit)
+	r.now = epoch.Add(time.Hour)
+	for range 3 {
+		r.admit("a")
+	}
+	r.refuse("a", weir.OverLimit)
+	if e := r.judge(weir.Event{Account: "b", Cost: 4}); e.answer.Reason != weir.TooCostly {
+		t.Errorf("a cost above the burst: %s", e.answer.Explain())
+	}
+}
+
+func TestDelayToTheEarliestConformingTime(t *testing.T) {
+	gcra := perSecond(10)
+	gcra.Window, gcra.Burst = GCRA, Count(1)
+	sliding := perSecond(2)
+	sliding.Window = Sliding
+	idle := Policy{Name: "spacing", Kind: Idle, Gap: weir.Duration(50 * time.Millisecond)}
+	for name, c := range map[string]struct {
+		p    Policy
+		want []time.Duration
+	}{
+		"gcra":    {gcra, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 300 * time.Millisecond}},
+		"idle":    {idle, []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 150 * time.Millisecond}},
+		"sliding": {sliding, []time.Duration{1062500 * time.Microsecond, 1072500 * time.Microsecond, 2125 * time.Millisecond}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, one(delayed(c.p, 10, 10*time.Second)))
+			r.admit("a")
+			if name == "sliding" {
+				r.admit("a")
+			}
+			var waits []*event
+			for range 3 {
+				waits = append(waits, r.wait("a"))
+			}
+			calls := r.advance(5 * time.Second)
+			for i, at := range c.want {
+				if !slices.Equal(calls[at], []int{waits[i].n}) {
+					t.Errorf("want %d at %s: %v", waits[i].n, at, calls)
+				}
+				if name != "sliding" && !waits[i].answer.Until.Equal(epoch.Add(at)) {
+					t.Errorf("%d was told %s, called at %s", waits[i].n, waits[i].answer.Until.Sub(epoch), at)
+				}
+			}
+		})
+	}
+}
+
+func TestIdle(t *testing.T) {
+	r := newRig(t, one(Policy{Name: "spacing", Kind: Idle, Gap: weir.Duration(50 * time.Millisecond)}))
+	r.admit("a")
+	r.now = r.now.Add(49 * time.Millisecond)
+	if e := r.refuse("a", weir.OverLimit); !e.answer.Until.Equal(epoch.Add(50 * time.Millisecond)) {
+		t.Errorf("again at %s", e.answer.Until.Sub(epoch))
+	}
+	r.now = r.now.Add(time.Millisecond)
+	r.admit("a")
+}
+
+func TestConcurrent(t *testing.T) {
+	r := newRig(t, one(Policy{Name: "at-once", Kind: Concurrent, Limit: Count(2)}))
+	first := r.admit("a")
+	r.admit("a")
+	r.refuse("a", weir.OverLimit)
+	r.admit("b")
+	r.settle(first, true)
+	r.admit("a")
+	r.refuse("a", weir.OverLimit)
+}
+
+func TestPlaceGoesToTheNextInLine(t *testing.T) {
+	r := newRig(t, one(delayed(Policy{Name: "at-once", Kind: Concurrent, Limit: Count(1)}, 2, 5*time.Second)))
+	first := r.admit("a")
+	second, third := r.wait("a"), r.wait("a")
+	r.refuse("a", weir.LineFull)
+	r.settle(first, true)
+	newcomer := r.wait("a") // never overtakes the one in line
+	if got := r.called(); !slices.Equal(got, []int{second.n}) {
+		t.Fatalf("called %v", got)
+	}
+	r.settle(third, false)
+	r.settle(second, true)
+	if got := r.called(); !slices.Equal(got, []int{newcomer.n}) {
+		t.Fatalf("called %v", got)
+	}
+	late := r.wait("a")
+	if got := r.advance(6 * time.Second); len(got) != 0 || late.answer.Reason != weir.WaitTooLong || late.answer.Verdict != weir.Refuse {
+		t.Errorf("after the longest wait: %v, %s", got, late.answer.Explain())
+	}
+	r.settle(newcomer, true)
+	r.admit("a")
+}
+
+func TestPlacesAreTakenAfterTheWaits(t *testing.T) {
+	places := delayed(Policy{Name: "at-once", Kind: Concurrent, Limit: Count(1)}, 10, time.Minute)
+	r := newRig(t, one(delayed(perSecond(1), 10, time.Minute), places))
+	first := r.admit("a")
+	r.wait("a") // waits for the next second, and holds no place meanwhile
+	r.settle(first, true)
+	if s, _ := r.q.Account("a", r.now); s.Rules[1].Remaining != 1 {
+		t.Errorf("a place is taken by somebody who waits: %+v", s.Rules)
+	}
+	calls := r.advance(time.Second)
+	if got := inOrder(calls); !slices.Equal(got, []int{1}) {
+		t.Fatalf("called %v", calls)
+	}
+	r.wait("a")
+	if got := r.advance(5 * time.Second); len(got) != 0 { // its second comes, but the place is taken
+		t.Fatalf("called %v", got)
+	}
+	if len(r.line) != 1 {
+		t.Fatalf("%d in line", len(r.line))
+	}
+}
+
+func TestVolumeCarriesDebtOver(t *testing.T) {
+	p := Policy{Name: "traffic", Kind: Volume, Limit: Bytes(1000), Period: weir.Period{Length: time.Second}}
+	r := newRig(t, one(p))
+	e := r.admit("a")
+	if pause := r.q.Flow(e.answer.Hold, 3500, r.now); !pause.IsZero() {
+		t.Errorf("over: refuse pauses nothing, got %s", pause)
+	}
+	r.settle(e, true)
+	if e := r.refuse("a", weir.OverLimit); !e.answer.Until.Equal(epoch.Add(3 * time.Second)) {
+		t.Errorf("again at %s", e.answer.Until.Sub(epoch))
+	}
+	r.now = epoch.Add(2999 * time.Millisecond)
+	r.refuse("a", weir.OverLimit)
+	r.now = epoch.Add(3 * time.Second)
+	r.admit("a")
+	if s, _ := r.q.Account("a", r.now); s.Rules[0].Remaining != 500 || s.Rules[0].Unit != "bytes" {
+		t.Errorf("a debt of 500 is left: %+v", s.Rules)
+	}
+}
+
+func TestVolumeDelays(t *testing.T) {
+	for _, w := range []Window{Fixed, Sliding, GCRA} {
+		t.Run(string(w), func(t *testing.T) {
+			p := delayed(Policy{Name: "traffic", Kind: Volume, Window: w, Limit: Bytes(1000), Period: weir.Period{Length: time.Second}}, 5, 10*time.Second)
+			r := newRig(t, one(p))
+			e := r.admit("a")
+			if pause := r.q.Flow(e.answer.Hold, 999, r.now); !pause.IsZero() {
+				t.Fatalf("paused until %s with a byte left", pause.Sub(epoch))
+			}
+			pause := r.q.Flow(e.answer.Hold, 1001, r.now)
+			if pause.Before(epoch.Add(time.Second)) || pause.After(epoch.Add(2*time.Second)) {
+				t.Fatalf("paused until %s", pause.Sub(epoch))
+			}
+			waits := r.wait("a")
+			calls := r.advance(9 * time.Second)
+			if got := inOrder(calls); !slices.Equal(got, []int{waits.n}) {
+				t.Fatalf("called %v", calls)
+			}
+			for at := range calls {
+				if at < time.Second || at > 2*time.Second {
+					t.Errorf("called at %s", at)
+				}
+			}
+		})
+	}
+}
+
+func TestCalendarMonth(t *testing.T) {
+	p := Policy{Name: "monthly", Limit: Count(2), Period: weir.Period{Calendar: weir.Month}, TimeZone: "America/New_York"}
+	r := newRig(t, one(p))
+	r.now = time.Date(2026, 3, 1, 3, 0, 0, 0, time.UTC) // still February there
+	r.admit("a")
+	r.admit("a")
+	e := r.refuse("a", weir.OverLimit)
+	if want := time.Date(2026, 3, 1, 5, 0, 0, 0, time.UTC); !e.answer.Until.Equal(want) {
+		t.Errorf("until %s, want %s", e.answer.Until.UTC(), want)
+	}
+	if e.answer.Window != 28*24*time.Hour {
+		t.Errorf("February has %s", e.answer.Window)
+	}
+	r.now = e.answer.Until
+	r.admit("a")
+	if f := r.admit("a").answer.Figures[0]; f.Window != 31*24*time.Hour-time.Hour { // summer time begins in March
+		t.Errorf("March has %s", f.Window)
+	}
+	r.refuse("a", weir.OverLimit)
+}
+
+func TestMatchPlansAndOverrides(t *testing.T) {
+	search := Policy{Name: "search", Limit: Count(1), Period: weir.Period{Length: time.Minute},
+		Match: Match{Methods: []string{"GET"}, Hosts: []string{"*.example.com"}, Paths: []string{"/v1/search/**"}}}
+	free := Policy{Name: "free", Limit: Count(2), Period: weir.Period{Length: time.Minute}, Match: Match{Plans: []string{"free"}}}
+	r := newRig(t, Options{
+		Policies:    []Policy{search, free, perSecond(5)},
+		Plans:       map[string]map[string]Override{"gold": {"per-second": {Limit: Count(8)}}},
+		Members:     map[string]string{"acme": "gold"},
+		DefaultPlan: "free",
+		Overrides:   map[string]map[string]Override{"acme": {"search": {Exempt: true}}, "blocked": {"per-second": {Limit: Count(0)}}},
+	})
+	route := weir.Route{Method: "GET", Host: "api.example.com", Path: "/v1/search/x"}
+	r.want(r.judge(weir.Event{Account: "x", Route: route}), weir.Admit, 0)
+	if e := r.want(r.judge(weir.Event{Account: "x", Route: route}), weir.Refuse, weir.OverLimit); e.answer.Rule != "search" {
+		t.Errorf("refused by %s", e.answer.Rule)
+	}
+	r.admit("x")
+	if e := r.refuse("x", weir.OverLimit); e.answer.Rule != "free" {
+		t.Errorf("refused by %s", e.answer.Rule)
+	}
+	for range 8 {
+		r.want(r.judge(weir.Event{Account: "acme", Route: route}), weir.Admit, 0)
+	}
+	r.refuse("acme", weir.OverLimit)
+	for range 8 { // the gate knows that this one is on the gold plan
+		r.want(r.judge(weir.Event{Account: "y", Plan: "gold"}), weir.Admit, 0)
+	}
+	r.want(r.judge(weir.Event{Account: "y", Plan: "gold"}), weir.Refuse, weir.OverLimit)
+	r.refuse("blocked", weir.OverLimit)
+}
+
+func TestMissingAccount(t *testing.T) {
+	from := func(addr string) weir.Event { return weir.Event{Source: netip.MustParseAddr(addr)} }
+	r := newRig(t, one(perSecond(1)))
+	r.want(r.judge(from("192.0.2.1")), weir.Admit, 0)
+	r.want(r.judge(from("192.0.2.1")), weir.Refuse, weir.OverLimit)
+	r.want(r.judge(from("192.0.2.2")), weir.Admit, 0)
+	r.want(r.judge(from("2001:db8::1")), weir.Admit, 0)
+	r.want(r.judge(from("2001:db8::2")), weir.Refuse, weir.OverLimit) // the same /64
+	r.admit("192.0.2.1")                                              // an account of that name is somebody else
+	r.want(r.judge(weir.Event{}), weir.Refuse, weir.NoAccount)
+
+	r = newRig(t, Options{Policies: []Policy{perSecond(1)}, OnMissing: MissingRefuse})
+	r.want(r.judge(from("192.0.2.1")), weir.Refuse, weir.NoAccount)
+}
+
+func TestInventedAccountsPushNobodyOut(t *testing.T) {
+	o := Options{Policies: []Policy{perSecond(2)}, MaxAccounts: 100,
+		Overrides: map[string]map[string]Override{"partner": {"per-second": {Limit: Count(3)}}}}
+	r := newRig(t, o)
+	r.admit("real")
+	r.admit("real")
+	admitted := 0
+	for i := range 100_000 {
+		if r.ask(fmt.Sprint("invented-", i)).answer.Verdict == weir.Admit {
+			admitted++
+		}
+	}
+	r.refuse("real", weir.OverLimit)
+	for range 3 {
+		r.admit("partner") // named in the options: has a place whatever happens
+	}
+	r.refuse("partner", weir.OverLimit)
+	if s := r.q.Stats(); s.Accounts > 101 || s.Strangers == 0 {
+		t.Errorf("%+v", s)
+	}
+	if most := 99 + 2*strangers; admitted > most {
+		t.Errorf("%d invented accounts were admitted, want at most %d", admitted, most)
+	}
+	// When the flood is over, the table takes newcomers again.
+	for _, e := range r.line {
+		r.settle(e, false)
+	}
+}
+
+func TestIdleAccountsMakeRoom(t *testing.T) {
+	r := newRig(t, Options{Policies: []Policy{perSecond(2)}, MaxAccounts: 10})
+	for i := range 1000 {
+		r.settle(r.admit(fmt.Sprint("a", i)), true)
+		r.now = r.now.Add(300 * time.Millisecond)
+	}
+	if s := r.q.Stats(); s.Accounts > 10 || s.Strangers != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestConfigureKeepsCounters(t *testing.T) {
+	minute := Policy{Name: "per-minute", Limit: Count(100), Period: weir.Period{Length: time.Minute}}
+	places := Policy{Name: "at-once", Kind: Concurrent, Limit: Count(10)}
+	r := newRig(t, one(minute, perSecond(5), places))
+	var under []*event
+	for range 5 {
+		under = append(under, r.admit("a"))
+	}
+	configure := func(o Options) {
+		t.Helper()
+		if err := r.q.Configure(o, r.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure(one(places, perSecond(6), minute)) // another order, a higher limit
+	r.admit("a")
+	if e := r.refuse("a", weir.OverLimit); e.answer.Rule != "per-second" {
+		t.Errorf("refused by %s", e.answer.Rule)
+	}
+	if s, _ := r.q.Account("a", r.now); s.Rules[0].Remaining != 4 || s.Rules[2].Remaining != 94 {
+		t.Errorf("%+v", s.Rules)
+	}
+	if err := r.q.Configure(one(Policy{}), r.now); err == nil {
+		t.Error("a policy without a name was taken")
+	}
+	r.refuse("a", weir.OverLimit)
+
+	configure(one(minute)) // the places are gone while they are taken,
+	for _, e := range under[:3] {
+		r.settle(e, true)
+	}
+	configure(one(minute, places)) // and come back fresh
+	if s, _ := r.q.Account("a", r.now); s.Rules[0].Remaining != 94 || s.Rules[1].Remaining != 10 {
+		t.Errorf("%+v", s.Rules)
+	}
+	for _, e := range under[3:] {
+		r.settle(e, true)
+	}
+	if s, _ := r.q.Account("a", r.now); s.Rules[1].Remaining != 10 {
+		t.Errorf("somebody gave back a place of another version: %+v", s.Rules)
+	}
+}
+
+func TestConfigureManyTimesRunsOutOfNothing(t *testing.T) {
+	r := newRig(t, one(perSecond(5)))
+	for i := range 3 * MaxPolicies {
+		p := perSecond(5)
+		p.Name = fmt.Sprint("p", i)
+		keep := perSecond(5)
+		if err := r.q.Configure(one(keep, p), r.now); err != nil {
+			t.Fatal(err)
+		}
+		e := r.ask("a")
+		if want := weir.Admit; i < 5 && e.answer.Verdict != want || i >= 5 && e.answer.Rule != "per-second" {
+			t.Fatalf("%d: %s", i, e.answer.Explain())
+		}
+	}
+}
+
+func TestConfigureCallsThoseWhoWait(t *testing.T) {
+	slow := delayed(Policy{Name: "per-minute", Limit: Count(1), Period: weir.Period{Length: time.Minute}}, 10, 5*time.Minute)
+	r := newRig(t, one(slow))
+	r.admit("a")
+	first, second := r.wait("a"), r.wait("a")
+	slow.Limit = Count(2)
+	if err := r.q.Configure(one(slow), r.now); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.called(); !slices.Equal(got, []int{first.n}) {
+		t.Fatalf("called %v", got)
+	}
+	if err := r.q.Configure(one(perSecond(100)), r.now); err != nil { // the policy is gone
+		t.Fatal(err)
+	}
+	if got := r.called(); !slices.Equal(got, []int{second.n}) {
+		t.Fatalf("called %v", got)
+	}
+	third := r.admit("a")
+	for _, e := range []*event{first, second, third} {
+		r.settle(e, true)
+	}
+}
+
+func TestRetireLetsEverybodyGo(t *testing.T) {
+	r := newRig(t, one(delayed(perSecond(1), 10, 20*time.Second)))
+	r.admit("a")
+	r.wait("a")
+	r.wait("a")
+	r.q.Retire(r.now)
+	if got := r.called(); len(got) != 2 {
+		t.Fatalf("called %v", got)
+	}
+}
+
+func TestAccountAndReset(t *testing.T) {
+	r := newRig(t, one(delayed(perSecond(2), 10, 5*time.Second)))
+	if _, ok := r.q.Account("a", r.now); ok {
+		t.Error("an account that was never seen is known")
+	}
+	r.admit("a")
+	r.admit("a")
+	r.wait("a")
+	s, ok := r.q.Account("a", r.now)
+	if !ok || s.Waiting != 1 || s.UnderWay != 2 || s.Rules[0].Remaining != 0 {
+		t.Errorf("%+v", s)
+	}
+	if !r.q.Reset("a", r.now) || r.q.Reset("b", r.now) {
+		t.Error("reset")
+	}
+	if got := r.called(); !slices.Equal(got, []int{2}) {
+		t.Errorf("called %v", got)
+	}
+	r.judge(weir.Event{Source: netip.MustParseAddr("192.0.2.7")})
+	if s, ok := r.q.Account("192.0.2.7", r.now); !ok || s.Rules[0].Remaining != 1 {
+		t.Errorf("by address: %+v", s)
+	}
+}
+
+func TestPeekTakesNothing(t *testing.T) {
+	r := newRig(t, one(delayed(perSecond(1), 10, 5*time.Second), Policy{Name: "at-once", Kind: Concurrent, Limit: Count(1)}))
+	peek := func(account string) weir.Answer {
+		var a weir.Answer
+		r.q.Peek(&weir.Event{Time: r.now, Account: account}, &a)
+		return a
+	}
+	for range 3 {
+		if a := peek("a"); a.Verdict != weir.Admit || a.Figures[0].Remaining != 0 {
+			t.Fatalf("got %s", a.Explain())
+		}
+	}
+	if s := r.q.Stats(); s.Accounts != 0 {
+		t.Errorf("%+v", s)
+	}
+	r.settle(r.admit("a"), true)
+	if a := peek("a"); a.Verdict != weir.Wait || a.Turn != nil || !a.Hold.IsZero() {
+		t.Errorf("got %s", a.Explain())
+	}
+	if s := r.q.Stats(); s.Waiting != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestClockRunningBackwards(t *testing.T) {
+	for _, w := range []Window{Fixed, Sliding, GCRA} {
+		p := perSecond(2)
+		p.Window = w
+		r := newRig(t, one(p))
+		r.now = epoch.Add(10 * time.Second)
+		r.admit("a")
+		r.admit("a")
+		r.now = epoch
+		r.refuse("a", weir.OverLimit)
+		r.now = epoch.Add(12 * time.Second)
+		r.admit("a")
+	}
+}
+
+func TestTooCostly(t *testing.T) {
+	for _, w := range []Window{Fixed, Sliding, GCRA} {
+		p := delayed(perSecond(5), 10, 5*time.Second)
+		p.Window = w
+		r := newRig(t, one(p))
+		r.want(r.judge(weir.Event{Account: "a", Cost: 6}), weir.Refuse, weir.TooCostly)
+		r.want(r.judge(weir.Event{Account: "a", Cost: 5}), weir.Admit, 0)
+		r.want(r.judge(weir.Event{Account: "a", Cost: 1}), weir.Wait, 0)
+	}
+}
+
+func TestRoutesDoNotBlockEachOther(t *testing.T) {
+	search := delayed(perSecond(1), 10, 5*time.Second)
+	search.Name, search.Match.Paths = "search", []string{"/search"}
+	r := newRig(t, one(search, perSecond(5)))
+	at := func(path string) *event { return r.judge(weir.Event{Account: "a", Route: weir.Route{Path: path}}) }
+	r.want(at("/search"), weir.Admit, 0)
+	r.want(at("/search"), weir.Wait, 0)
+	r.want(at("/other"), weir.Admit, 0) // is not under the policy that delays
+	r.want(at("/other"), weir.Admit, 0)
+	r.want(at("/other"), weir.Admit, 0)
+	r.want(at("/other"), weir.Refuse, weir.OverLimit) // the fifth is kept for the one in line
+}
+
+func TestAdmittedPathAllocatesNothing(t *testing.T) {
+	volume := Policy{Name: "traffic", Kind: Volume, Limit: Bytes(1 << 40), Period: weir.Period{Length: time.Second}}
+	sliding := Policy{Name: "sliding", Window: Sliding, Limit: Count(1 << 40), Period: weir.Period{Length: time.Minute}}
+	gcra := Policy{Name: "gcra", Window: GCRA, Limit: Count(1 << 40), Period: weir.Period{Length: time.Minute}}
+	r := newRig(t, one(perSecond(1<<40), volume, sliding, gcra, Policy{Name: "at-once", Kind: Concurrent, Limit: Count(10)}))
+	var a weir.Answer
+	ev := weir.Event{Account: "a", Time: r.now}
+	if n := testing.AllocsPerRun(1000, func() {
+		a.Clear()
+		_ = r.q.Judge(context.Background(), &ev, &a)
+		h := a.Hold
+		r.q.Enter(&h, ev.Time, &a)
+		r.q.Flow(h, 100, ev.Time)
+		r.q.Settle(h, weir.Outcome{Time: ev.Time, Done: true})
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,180 @@
+package quota
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"weir"
+)
+
+// A rule is a policy ready for use. Each rule has a slot, which says where accounts keep its state; the slot stays the same over
+// reloads as long as the rule counts the same thing.
+type rule struct {
+	Policy
+	slot  int
+	bit   uint64
+	base  terms
+	loc   *time.Location
+	all   bool // matches every event
+	about atomic.Pointer[span]
+}
+
+// span is the calendar period last asked for: calendars are slow, and all accounts are in the same month.
+type span struct{ start, end int64 }
+
+// terms are the figures of a rule for one account.
+type terms struct {
+	limit, burst, period int64 // in requests or bytes, and nanoseconds
+	exempt               bool
+}
+
+// rules are all rules of one version of the options.
+type rules struct {
+	Options
+	version uint32
+	list    []*rule
+	slots   [MaxPolicies]slot
+	level   uint64 // the rules that limit a level
+}
+
+// slot says which rule uses a place in every account's state, and since which version of the options.
+type slot struct {
+	*rule
+	identity string
+	since    uint32
+}
+
+// compile makes rules of options that are valid, keeping the slots of what came before.
+func compile(o Options, before *rules) (*rules, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	rs := &rules{Options: o.WithDefaults(), version: 1}
+	taken := map[string]int{} // slot by identity, of the rules before
+	if before != nil {
+		rs.version = before.version + 1
+		for i, s := range before.slots {
+			if s.rule != nil {
+				taken[s.identity] = i
+			}
+		}
+	}
+	free := func(i int) bool { return rs.slots[i].rule == nil && (before == nil || before.slots[i].rule == nil) }
+	next := 0
+	for _, keep := range []bool{true, false} { // those that stay first, so that newcomers do not take their slots
+		for i := range rs.Policies {
+			p := rs.Policies[i]
+			identity := p.identity()
+			at, stays := taken[identity]
+			if stays != keep {
+				continue
+			}
+			since := rs.version
+			if stays {
+				since = before.slots[at].since
+			} else {
+				for next < MaxPolicies && !free(next) {
+					next++
+				}
+				if at = next; at == MaxPolicies {
+					// All slots were in use before; those that were not kept are free now.
+					for at = 0; rs.slots[at].rule != nil; at++ {
+					}
+				}
+			}
+			rs.slots[at] = slot{newRule(p, at), identity, since}
+		}
+	}
+	for i := range rs.Policies {
+		for _, s := range rs.slots {
+			if s.rule != nil && s.Name == rs.Policies[i].Name {
+				rs.list = append(rs.list, s.rule)
+				if s.Kind == Concurrent {
+					rs.level |= s.bit
+				}
+			}
+		}
+	}
+	return rs, nil
+}
+
+// identity is what a rule counts: counters go on over a reload as long as it stays the same.
+func (p *Policy) identity() string {
+	return fmt.Sprintf("%s %s %s %s %s", p.Name, p.Kind, p.Window, p.Period, p.TimeZone)
+}
+
+func newRule(p Policy, at int) *rule {
+	r := &rule{Policy: p, slot: at, bit: 1 << at, all: p.Match.always(), loc: time.UTC}
+	r.base = terms{limit: p.Limit.N, burst: p.Burst.N, period: int64(p.Period.Length)}
+	if p.Kind == Idle {
+		// A least gap between two starts is a steady rate of one per gap, without a burst.
+		r.Window, r.base = GCRA, terms{limit: 1, burst: 1, period: int64(p.Gap)}
+	}
+	if p.TimeZone != "" {
+		r.loc, _ = time.LoadLocation(p.TimeZone) // Validate has loaded it before
+	}
+	for i := range r.Match.Hosts {
+		r.Match.Hosts[i] = strings.ToLower(r.Match.Hosts[i])
+	}
+	return r
+}
+
+func (o *Override) apply(t terms) terms {
+	if o.Limit.Set {
+		if t.burst == t.limit {
+			t.burst = o.Limit.N
+		}
+		t.limit = o.Limit.N
+	}
+	if o.Burst.Set {
+		t.burst = o.Burst.N
+	}
+	if o.Gap > 0 {
+		t.period = int64(o.Gap)
+	}
+	t.exempt = t.exempt || o.Exempt
+	return t
+}
+
+// known reports whether the options name an account: it then has a place in the table whatever happens.
+func (rs *rules) known(account string) bool {
+	_, override := rs.Overrides[account]
+	_, member := rs.Members[account]
+	return override || member
+}
+
+// valid returns the rule in a slot as an older version of the options knew it, or nil when it is gone or something else by now.
+func (rs *rules) valid(at int, version uint32) *rule {
+	if s := &rs.slots[at]; s.rule != nil && s.since <= version {
+		return s.rule
+	}
+	return nil
+}
+
+// bounds returns start and end of the period that now lies in.
+func (r *rule) bounds(now int64) (start, end int64) {
+	if r.Period.Calendar == weir.NoCalendar {
+		rest := now % r.base.period
+		if rest < 0 {
+			rest += r.base.period
+		}
+		return now - rest, now - rest + r.base.period
+	}
+	if s := r.about.Load(); s != nil && now >= s.start && now < s.end {
+		return s.start, s.end
+	}
+	from, to := r.Period.Bounds(time.Unix(0, now), r.loc)
+	s := &span{from.UnixNano(), to.UnixNano()}
+	r.about.Store(s)
+	return s.start, s.end
+}
+
+// each calls f for every set bit of a mask, from the lowest.
+func each(mask uint64, f func(slot int)) {
+	for ; mask != 0; mask &= mask - 1 {
+		f(bits.TrailingZeros64(mask))
+	}
+}

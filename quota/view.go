@@ -1,0 +1,97 @@
+package quota
+
+import (
+	"net/netip"
+	"time"
+
+	"weir"
+)
+
+// AccountState is what a quota knows of one account.
+type AccountState struct {
+	Account  string        `json:"account"`
+	Plan     string        `json:"plan,omitempty"`
+	Rules    []weir.Figure `json:"rules"`
+	Waiting  int           `json:"waiting"`
+	UnderWay int           `json:"under_way"` // events that hold something and do not wait
+}
+
+// Stats is the size of a quota's table.
+type Stats struct {
+	Accounts  int    `json:"accounts"`
+	Waiting   int    `json:"waiting"`
+	Strangers uint64 `json:"strangers"` // events of accounts that the table had no room for, since the start
+}
+
+// Account returns the state of one account, or of one source address where it is counted without an account. It reports false
+// when nothing is known of it: it then has all of its limits.
+func (q *Quota) Account(name string, now time.Time) (AccountState, bool) {
+	rs, at := q.rules.Load(), nanos(now)
+	a := q.table.known(rs, name)
+	if a == nil {
+		return AccountState{}, false
+	}
+	defer a.shard.mu.Unlock()
+	state := AccountState{Account: name, Plan: a.planNow(rs), Waiting: a.waiting, UnderWay: a.pins - a.waiting}
+	for _, r := range rs.list {
+		if t := a.terms(rs, r); !t.exempt {
+			st := a.state(rs, r)
+			r.roll(st, t, at)
+			state.Rules = append(state.Rules, r.figure(st, t, at))
+		}
+	}
+	return state, true
+}
+
+// Reset forgets what an account has used and calls those of it who wait. Places at once stay taken until they are given back.
+// It reports false when nothing is known of the account.
+func (q *Quota) Reset(name string, now time.Time) bool {
+	rs := q.rules.Load()
+	a := q.table.known(rs, name)
+	if a == nil {
+		return false
+	}
+	defer a.shard.mu.Unlock()
+	for _, r := range rs.list {
+		if r.Kind != Concurrent {
+			st := a.state(rs, r)
+			*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead}
+		}
+	}
+	a.call(rs, nanos(now))
+	return true
+}
+
+// Stats returns the size of the table.
+func (q *Quota) Stats() Stats {
+	s := Stats{Accounts: int(q.table.count.Load()), Strangers: q.table.strange.Load()}
+	for i := range q.table.shards {
+		s.Waiting += int(q.table.shards[i].waiting.Load())
+	}
+	return s
+}
+
+// known returns an account of the table with its shard locked, by its name or its source address, or nil.
+func (t *table) known(rs *rules, name string) *account {
+	if a := t.lookup(rs, name, netip.Addr{}); a != nil {
+		return a
+	}
+	if addr, err := netip.ParseAddr(name); err == nil {
+		return t.lookup(rs, "", sourceOf(rs, addr))
+	}
+	return nil
+}
+
+func (t *table) lookup(rs *rules, name string, source netip.Addr) *account {
+	s := &t.shards[t.hash(name, source)%shards]
+	s.mu.Lock()
+	a := s.look(name, source)
+	if a == nil {
+		s.mu.Unlock()
+		return nil
+	}
+	if a.version != rs.version {
+		a.update(rs)
+	}
+	return a
+}

@@ -1,0 +1,334 @@
+package quota
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"weir"
+)
+
+// buckets is how many parts of a period a sliding window counts apart. One more is kept: the current part is only partly over,
+// so the oldest one still counts whole. No stretch of one period ever sees more than the limit, and a charge is remembered for
+// at most 1/16 of the period too long.
+const buckets = 16
+
+// never is when something that has no room ever would have it.
+const never = math.MaxInt64
+
+// state is what one account has used of one rule. The zero state is fresh.
+type state struct {
+	since uint32 // the version since which the slot means this rule
+	used  int64  // fixed, sliding: charged in the window; a level: under way
+	start int64  // fixed: start of the period; sliding: number of the current bucket; gcra: when all that was charged is paid off
+	end   int64  // fixed: end of the period
+	ring  *[buckets + 1]int64
+
+	waiting int32 // how many wait because of this rule
+	ahead   int64 // what all who wait will be charged by it
+	pace    int64 // when the next one in line may be called
+}
+
+// roll brings a state up to now. A clock that runs backwards changes nothing.
+func (r *rule) roll(st *state, t terms, now int64) {
+	switch {
+	case r.Kind == Concurrent || r.Window == GCRA:
+	case r.Window == Fixed:
+		if now < st.end {
+			return
+		}
+		start, end := r.bounds(now)
+		if r.Kind == Volume && st.used > 0 {
+			st.used = max(0, st.used-r.paid(st, t, start))
+		} else {
+			st.used = 0
+		}
+		st.start, st.end = start, end
+	case r.Window == Sliding:
+		current := now / r.bucket()
+		if st.ring == nil || current <= st.start {
+			return
+		}
+		if current-st.start > buckets {
+			*st.ring, st.used = [buckets + 1]int64{}, 0
+		} else {
+			for i := st.start + 1; i <= current; i++ {
+				gone := st.cell(i)
+				st.used -= *gone
+				*gone = 0
+			}
+		}
+		st.start = current
+	}
+}
+
+// paid is how much of a debt the periods from the state's to the one that starts at start have paid off.
+func (r *rule) paid(st *state, t terms, start int64) int64 {
+	if r.Period.Calendar == weir.NoCalendar {
+		return mul(t.limit, (start-st.start)/t.period)
+	}
+	var paid int64
+	for at := st.start; at < start && paid < st.used; {
+		_, end := r.Period.Bounds(time.Unix(0, at), r.loc)
+		at = end.UnixNano()
+		paid += t.limit
+		if t.limit == 0 {
+			break
+		}
+	}
+	return paid
+}
+
+// cell is the place of a bucket in the ring. Just after the epoch the buckets before the current one have numbers below zero.
+func (st *state) cell(bucket int64) *int64 { return &st.ring[(bucket+buckets+1)%(buckets+1)] }
+
+func (r *rule) bucket() int64 { return (r.base.period + buckets - 1) / buckets }
+
+// when returns the earliest time at which n more fit, provided that nothing else is charged; now if they fit now. The state has
+// been rolled to now.
+func (r *rule) when(st *state, t terms, now, n int64) int64 {
+	if r.Kind == Concurrent {
+		if st.used+n <= t.limit {
+			return now
+		}
+		return never
+	}
+	if t.limit == 0 {
+		return never
+	}
+	switch r.Window {
+	case GCRA:
+		if n > t.burst {
+			return never
+		}
+		return max(now, add(st.start, cost(n, t)-cost(t.burst, t)))
+	case Sliding:
+		if n > t.limit {
+			return never
+		}
+		free := t.limit - st.used
+		if free >= n {
+			return now
+		}
+		for i := st.start - buckets; ; i++ {
+			if free += *st.cell(i); free >= n {
+				return (i + buckets + 1) * r.bucket()
+			}
+		}
+	default:
+		if n > t.limit {
+			return never
+		}
+		missing := n - (t.limit - st.used)
+		if missing <= 0 {
+			return now
+		}
+		if r.Kind != Volume { // counters start again at zero
+			return st.end
+		}
+		return r.later(st.end, (missing-1)/t.limit)
+	}
+}
+
+// later returns the start of the period n periods after the one that starts at start.
+func (r *rule) later(start, n int64) int64 {
+	if r.Period.Calendar == weir.NoCalendar {
+		return add(start, mul(n, r.base.period))
+	}
+	// Nobody waits for years, so nobody needs to know exactly when they are over.
+	for ; n > 0 && start < math.MaxInt64/2; n-- {
+		_, end := r.Period.Bounds(time.Unix(0, start), r.loc)
+		if n > 100 {
+			return add(start, mul(n, end.UnixNano()-start))
+		}
+		start = end.UnixNano()
+	}
+	return start
+}
+
+// estimate returns when somebody who joins the line now can expect to be called.
+func (r *rule) estimate(st *state, t terms, now, n int64) int64 {
+	gap := r.gap(t)
+	at := max(now, st.pace)
+	if r.Kind == Volume {
+		return add(max(at, r.when(st, t, now, 1)), int64(st.waiting)*gap)
+	}
+	total := st.ahead + n
+	switch r.Window {
+	case GCRA:
+		return max(at, add(st.start, cost(total, t)-cost(t.burst, t)), add(now, cost(total, t)-cost(t.burst, t)))
+	case Sliding:
+		rounds := (total - 1) / t.limit
+		first := r.when(st, t, now, total-rounds*t.limit)
+		return add(max(at, first), mul(rounds, (buckets+1)*r.bucket())+int64(st.waiting)*gap)
+	default:
+		room := max(0, t.limit-st.used)
+		if total <= room {
+			return at + int64(st.waiting)*gap
+		}
+		behind := total - room - 1
+		return add(r.later(st.end, behind/t.limit), behind%t.limit*gap)
+	}
+}
+
+// charge takes n at now. The state has been rolled to now.
+func (r *rule) charge(st *state, t terms, now, n int64) {
+	switch {
+	case r.Window == GCRA && r.Kind != Concurrent:
+		st.start = add(max(st.start, now), cost(n, t))
+	case r.Window == Sliding:
+		if st.ring == nil {
+			st.ring, st.start = new([buckets + 1]int64), now/r.bucket()
+		}
+		*st.cell(st.start) += n
+		st.used += n
+	default:
+		st.used += n
+	}
+}
+
+// give gives back n that were charged at a time, as far as they still count at now.
+func (r *rule) give(st *state, t terms, at, n, now int64) {
+	switch {
+	case r.Kind == Concurrent:
+		st.used = max(0, st.used-n)
+	case r.Window == GCRA:
+		// What has been paid off since is gone. This is exact right after the charge and never gives too much later.
+		st.start -= max(0, cost(n, t)-max(0, now-at))
+	case r.Window == Sliding:
+		bucket := at / r.bucket()
+		if st.ring == nil || bucket > st.start || st.start-bucket > buckets {
+			return
+		}
+		cell := st.cell(bucket)
+		n = min(n, *cell)
+		*cell -= n
+		st.used -= n
+	default:
+		if at >= st.start && at < st.end {
+			st.used = max(0, st.used-n)
+		}
+	}
+}
+
+// left is how much fits at now. The state has been rolled to now.
+func (r *rule) left(st *state, t terms, now int64) int64 {
+	if r.Window == GCRA && r.Kind != Concurrent {
+		if t.limit == 0 {
+			return 0
+		}
+		room := cost(t.burst, t) - max(0, st.start-now)
+		if room <= 0 {
+			return 0
+		}
+		hi, lo := bits.Mul64(uint64(room), uint64(t.limit))
+		if hi >= uint64(t.period) {
+			return t.burst
+		}
+		quo, _ := bits.Div64(hi, lo, uint64(t.period))
+		return min(int64(quo), t.burst)
+	}
+	return max(0, t.limit-st.used)
+}
+
+// reset is when the rule has its whole limit again if nothing more is charged, or, where something is missing, has room again.
+func (r *rule) reset(st *state, t terms, now int64) int64 {
+	switch {
+	case r.Kind == Concurrent:
+		return 0
+	case r.left(st, t, now) == 0:
+		return r.when(st, t, now, 1)
+	case r.Window == GCRA:
+		return max(now, st.start)
+	case r.Window == Sliding:
+		return (now/r.bucket() + buckets + 1) * r.bucket()
+	default:
+		return st.end
+	}
+}
+
+// idle reports whether the state is as good as fresh at now.
+func (r *rule) idle(st *state, t terms, now int64) bool {
+	r.roll(st, t, now)
+	if r.Window == GCRA && r.Kind != Concurrent {
+		return st.start <= now
+	}
+	return st.used == 0
+}
+
+// gap is how far apart those who leave the line are called, so that the upstream sees them in order and not all at once. It
+// takes at most half of the time that the limit itself gives them. A steady rate has its own gaps.
+func (r *rule) gap(t terms) int64 {
+	if r.Window == GCRA || r.Kind == Concurrent || t.limit == 0 {
+		return 0
+	}
+	period := t.period
+	if r.Period.Calendar != weir.NoCalendar {
+		return int64(maxGap)
+	}
+	return min(period/t.limit/2, int64(maxGap))
+}
+
+const maxGap = 10 * time.Millisecond
+
+// What figures count, in words for people.
+const (
+	unitRequests = "requests"
+	unitPlaces   = "at once"
+	unitBytes    = "bytes"
+)
+
+// figure puts the state into numbers for people.
+func (r *rule) figure(st *state, t terms, now int64) weir.Figure {
+	f := weir.Figure{Rule: r.Name, Unit: unitRequests, Limit: t.limit, Remaining: r.left(st, t, now)}
+	switch r.Kind {
+	case Concurrent:
+		f.Unit = unitPlaces
+		return f
+	case Volume:
+		f.Unit = unitBytes
+	}
+	f.Window = time.Duration(t.period)
+	if r.Period.Calendar != weir.NoCalendar {
+		f.Window = time.Duration(st.end - st.start)
+	}
+	f.Reset = instant(r.reset(st, t, now))
+	return f
+}
+
+// instant turns nanoseconds into a time; never, and 0, into none.
+func instant(ns int64) time.Time {
+	if ns == never || ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}
+
+// cost is the time that n take up at the steady rate of limit per period, rounded up.
+func cost(n int64, t terms) int64 {
+	hi, lo := bits.Mul64(uint64(n), uint64(t.period))
+	if hi >= uint64(t.limit) {
+		return never / 4
+	}
+	quo, rem := bits.Div64(hi, lo, uint64(t.limit))
+	if rem > 0 {
+		quo++
+	}
+	return int64(min(quo, never/4))
+}
+
+// mul and add do not overflow: what would be too much is never.
+func mul(a, b int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi != 0 || lo > never {
+		return never
+	}
+	return int64(lo)
+}
+
+func add(a, b int64) int64 {
+	if b > 0 && a > never-b {
+		return never
+	}
+	return a + b
+}
