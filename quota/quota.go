@@ -68,7 +68,9 @@ func (q *Quota) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 	if acc.first != nil {
 		acc.call(rs, now)
 	}
-	acc.said = ev.Plan
+	if acc.said != ev.Plan {
+		acc.said = ev.Plan
+	}
 	b := bill{rules: rs, account: acc, now: now, cost: ev.Charge()}
 	b.check(&ev.Route, a)
 	if a.Verdict != weir.Refuse {
@@ -107,15 +109,15 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	}
 	figures := a.Figures // Judge has shown them already
 	each(h.B, func(slot int) {
-		if r := rs.valid(slot, h.V); r != nil {
+		if r := rs.valid(slot, h.V); r != nil && r.Kind == Concurrent {
 			b.hold(r, acc.terms(rs, r), a)
 		}
 	})
 	a.Figures = figures
-	h.B, h.Enter, h.V = 0, false, rs.version
+	h.Enter, h.V = false, rs.version
 	switch a.Verdict {
 	case weir.Admit:
-		each(b.mask, func(slot int) { acc.states[slot].used++ })
+		each(b.mask, func(slot int) { acc.state(rs, rs.slots[slot].rule).used++ })
 		h.Ref, h.A, h.At = acc, b.charged|b.mask, b.at
 	case weir.Wait:
 		b.wait(a)
@@ -155,10 +157,13 @@ func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time {
 // Settle ends a hold. What was charged stays charged when the event is done, and is given back when it is not; a place is given
 // back in either case, to the next in line. An event that still waits leaves the line.
 func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
+	rs, now := q.rules.Load(), nanos(o.Time)
+	if _, admitted := h.Ref.(*account); admitted && o.Done && h.B == 0 {
+		return // nothing but requests were charged, and they stay charged
+	}
 	acc := accountOf(&h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
-	rs, now := q.rules.Load(), nanos(o.Time)
 	if w, ok := h.Ref.(*waiter); ok && w.inLine {
 		w.leave(rs)
 	}
@@ -172,7 +177,9 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 		r.roll(st, t, now)
 		r.give(st, t, at, r.price(h.N), now)
 	})
-	acc.pins--
+	if h.B != 0 {
+		acc.pins--
+	}
 	if acc.due != never {
 		acc.call(rs, now)
 	}
@@ -247,7 +254,7 @@ func (b *bill) check(route *weir.Route, a *weir.Answer) {
 	rs, acc := b.rules, b.account
 	before := len(a.Figures)
 	for _, r := range rs.list {
-		if !r.all && !r.Match.matches(route, acc.planNow(rs)) {
+		if !r.all && !r.Match.matches(route, acc.plan(rs)) {
 			continue
 		}
 		if t := acc.terms(rs, r); !t.exempt {
@@ -329,7 +336,10 @@ func (b *bill) decide(a *weir.Answer, v weir.Verdict, why weir.Reason, until int
 // take charges the event to every rule, or puts it in line. Places at once are left to Enter.
 func (b *bill) take(a *weir.Answer) {
 	acc := b.account
-	acc.pins++
+	returns := b.mask & (b.levels | b.rules.volume)
+	if returns != 0 {
+		acc.pins++
+	}
 	b.mask &^= b.levels
 	b.delayed &^= b.levels
 	if b.delayed != 0 {
@@ -338,12 +348,12 @@ func (b *bill) take(a *weir.Answer) {
 		*a = weir.Answer{Figures: a.Figures}
 		for mask := b.mask; mask != 0; mask &= mask - 1 {
 			r := b.rules.slots[bits.TrailingZeros64(mask)].rule
-			r.charge(&acc.states[r.slot], acc.terms(b.rules, r), b.now, r.price(b.cost))
+			r.charge(acc.state(b.rules, r), acc.terms(b.rules, r), b.now, r.price(b.cost))
 		}
 		a.Hold.Ref, a.Hold.A = acc, b.mask
 	}
 	a.Hold.At, a.Hold.N, a.Hold.V = b.now, b.cost, b.rules.version
-	a.Hold.B, a.Hold.Enter = b.levels, b.levels != 0
+	a.Hold.B, a.Hold.Enter = returns, b.levels != 0
 }
 
 // wait puts the event in line.

@@ -740,7 +740,7 @@ func TestAccountAndReset(t *testing.T) {
 	r.admit("a")
 	r.wait("a")
 	s, ok := r.q.Account("a", r.now)
-	if !ok || s.Waiting != 1 || s.UnderWay != 2 || s.Rules[0].Remaining != 0 {
+	if !ok || s.Waiting != 1 || s.Rules[0].Remaining != 0 {
 		t.Errorf("%+v", s)
 	}
 	if !r.q.Reset("a", r.now) || r.q.Reset("b", r.now) {

@@ -37,7 +37,7 @@ type rules struct {
 	version uint32
 	list    []*rule
 	slots   [MaxPolicies]slot
-	level   uint64 // the rules that limit a level
+	volume  uint64 // the rules that count bytes
 }
 
 // slot says which rule uses a place in every account's state, and since which version of the options.
@@ -92,8 +92,8 @@ func compile(o Options, before *rules) (*rules, error) {
 		for _, s := range rs.slots {
 			if s.rule != nil && s.Name == rs.Policies[i].Name {
 				rs.list = append(rs.list, s.rule)
-				if s.Kind == Concurrent {
-					rs.level |= s.bit
+				if s.Kind == Volume {
+					rs.volume |= s.bit
 				}
 			}
 		}

@@ -17,33 +17,46 @@ const (
 	looks     = 8    // how many accounts are looked at to find one to forget
 )
 
-// An account is what is known of one account, or of one source where there is no account, or of a set of strangers.
+// An account is what is known of one account, or of one source where there is no account, or of a set of strangers. What every
+// event reads comes first and, with the state of one rule, fits into two cache lines: with many accounts, fetching them
+// is most of the cost of a decision.
 type account struct {
-	shard    *shard
-	name     string
-	source   netip.Addr
-	states   []state // by slot
-	version  uint32  // of the rules that plan and override were taken from
-	plan     string  // as the members say
-	said     string  // the plan as the gate last said
-	override map[string]Override
-	pins     int // events that hold something, or wait
-	index    int // in shard.ring; -1 for strangers
+	name    string
+	first   *waiter   // the line
+	own     *ownTerms // nil for most
+	said    string    // the plan as the gate last said
+	version uint32    // of the rules that own was taken from
+	pins    int32     // events that will come back to it: bytes may flow
+	state0  state     // of the rule in slot 0
+	states  []state   // of those behind it
 
-	first, last *waiter // the line
-	waiting     int
-	delaying    uint64 // rules that somebody in line waits, or waited, for
-	deadline    int64  // not after the earliest deadline in line
-	due         int64  // when call is worth while
-	heapIndex   int    // in shard.due; -1 when nothing is due
+	shard     *shard
+	source    netip.Addr
+	index     int // in shard.ring; -1 for strangers
+	last      *waiter
+	waiting   int
+	delaying  uint64 // rules that somebody in line waits, or waited, for
+	deadline  int64  // not after the earliest deadline in line
+	due       int64  // when call is worth while
+	heapIndex int    // in shard.due; -1 when nothing is due
+}
+
+// ownTerms are what the options say about one account.
+type ownTerms struct {
+	plan     string
+	override map[string]Override
+}
+
+func newAccount(s *shard, name string, source netip.Addr) *account {
+	return &account{shard: s, name: name, source: source, index: -1, heapIndex: -1, due: never}
 }
 
 // A shard is a part of the table with a lock of its own.
 type shard struct {
 	mu       sync.Mutex
-	accounts map[string]*account
-	sources  map[netip.Addr]*account
-	ring     []*account // all of them, to walk over when looking for one to forget
+	accounts index        // of two accounts with the same hash the second is a stranger
+	ring     []*account   // all of them, to walk over when looking for one to forget
+	size     atomic.Int32 // of the ring
 	hand     int
 	due      dueHeap
 	alarm    *atomic.Pointer[func(int64)]
@@ -63,12 +76,10 @@ type table struct {
 func newTable() *table {
 	t := &table{seed: maphash.MakeSeed()}
 	for i := range t.shards {
-		t.shards[i].accounts = map[string]*account{}
-		t.shards[i].sources = map[netip.Addr]*account{}
 		t.shards[i].alarm = &t.alarm
 	}
 	for i := range t.strangers {
-		t.strangers[i] = &account{shard: &t.shards[i%shards], index: -1, heapIndex: -1, due: never}
+		t.strangers[i] = newAccount(&t.shards[i%shards], "", netip.Addr{})
 	}
 	return t
 }
@@ -101,8 +112,8 @@ func (t *table) get(rs *rules, name string, source netip.Addr, now int64, create
 	hash := t.hash(name, source)
 	s := &t.shards[hash%shards]
 	s.mu.Lock()
-	a := s.look(name, source)
-	if a == nil {
+	a := s.accounts.get(hash)
+	if a == nil || !a.is(name, source) {
 		a = t.enrol(rs, s, hash, name, source, now, create)
 	}
 	if a.version != rs.version {
@@ -111,65 +122,69 @@ func (t *table) get(rs *rules, name string, source netip.Addr, now int64, create
 	return a
 }
 
-func (s *shard) look(name string, source netip.Addr) *account {
-	if name != "" {
-		return s.accounts[name]
-	}
-	return s.sources[source]
+func (a *account) is(name string, source netip.Addr) bool {
+	return a.name == name && (name != "" || a.source == source)
 }
 
 // enrol makes room for an account that is not in the table. It comes in with s locked, and returns with the shard of the
 // account locked, which is another one for a stranger.
 func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source netip.Addr, now int64, create bool) *account {
 	known := name != "" && rs.known(name)
+	room := func() bool { return known || t.count.Load() < int64(rs.MaxAccounts) }
 	if !create {
-		if known || t.count.Load() < int64(rs.MaxAccounts) {
-			return &account{shard: s, name: name, source: source, index: -1, heapIndex: -1, due: never}
+		if room() {
+			return newAccount(s, name, source)
 		}
-	} else {
+		return t.stranger(s, hash)
+	}
+	if !room() {
 		s.forget(t, rs, now)
+	}
+	for i, looked := 0, 0; ; i++ {
+		switch a := s.accounts.get(hash); {
+		case a != nil && a.is(name, source):
+			return a // somebody else was faster
+		case a != nil:
+			return t.stranger(s, hash)
+		}
 		if t.count.Add(1) <= int64(rs.MaxAccounts) || known {
-			return s.add(name, source)
+			return s.add(hash, newAccount(s, name, source))
 		}
 		t.count.Add(-1)
-		s.mu.Unlock()
 		// The table is full. Somewhere else there may be somebody to forget.
-		for i, looked := 0, 0; i < shards && looked < 2*looks; i++ {
+		s.mu.Unlock()
+		for found := false; !found && i < shards && looked < 2*looks; i++ {
 			other := &t.shards[t.hand.Add(1)%shards]
-			other.mu.Lock()
-			found, n := other.forget(t, rs, now)
-			other.mu.Unlock()
-			looked += n
-			if !found {
+			if other.size.Load() == 0 {
 				continue
 			}
-			s.mu.Lock()
-			if a := s.look(name, source); a != nil {
-				return a
-			}
-			if t.count.Add(1) <= int64(rs.MaxAccounts) {
-				return s.add(name, source)
-			}
-			t.count.Add(-1)
-			s.mu.Unlock()
+			other.mu.Lock()
+			var n int
+			found, n = other.forget(t, rs, now)
+			other.mu.Unlock()
+			looked += n
 		}
 		s.mu.Lock()
-		t.strange.Add(1)
+		if !room() {
+			t.strange.Add(1)
+			return t.stranger(s, hash)
+		}
 	}
+}
+
+// stranger changes the lock on s for that on a set of strangers.
+func (t *table) stranger(s *shard, hash uint64) *account {
 	a := t.strangers[hash/shards%strangers]
 	s.mu.Unlock()
 	a.shard.mu.Lock()
 	return a
 }
 
-func (s *shard) add(name string, source netip.Addr) *account {
-	a := &account{shard: s, name: name, source: source, index: len(s.ring), heapIndex: -1, due: never}
+func (s *shard) add(hash uint64, a *account) *account {
+	a.index = len(s.ring)
 	s.ring = append(s.ring, a)
-	if name != "" {
-		s.accounts[name] = a
-	} else {
-		s.sources[source] = a
-	}
+	s.size.Add(1)
+	s.accounts.put(hash, a)
 	return a
 }
 
@@ -186,11 +201,8 @@ func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) 
 		s.ring[a.index], last.index = last, a.index
 		s.ring[len(s.ring)-1] = nil
 		s.ring = s.ring[:len(s.ring)-1]
-		if a.name != "" {
-			delete(s.accounts, a.name)
-		} else {
-			delete(s.sources, a.source)
-		}
+		s.size.Add(-1)
+		s.accounts.remove(t.hash(a.name, a.source))
 		t.count.Add(-1)
 		found = true
 		if len(s.ring) == 0 {
@@ -206,7 +218,7 @@ func (a *account) idle(rs *rules, now int64) bool {
 		return false
 	}
 	for _, r := range rs.list {
-		if r.slot < len(a.states) && !r.idle(a.state(rs, r), a.terms(rs, r), now) {
+		if r.slot <= len(a.states) && !r.idle(a.state(rs, r), a.terms(rs, r), now) {
 			return false
 		}
 	}
@@ -215,17 +227,17 @@ func (a *account) idle(rs *rules, now int64) bool {
 
 // update takes plan and overrides from the rules of the day.
 func (a *account) update(rs *rules) {
-	a.version, a.plan, a.override = rs.version, "", nil
-	if a.name != "" {
-		a.plan, a.override = rs.Members[a.name], rs.Overrides[a.name]
+	a.version, a.own = rs.version, nil
+	if a.name != "" && rs.known(a.name) {
+		a.own = &ownTerms{rs.Members[a.name], rs.Overrides[a.name]}
 	}
 }
 
-// planNow is the plan of the account: as its membership says, else as the gate last said, else the default.
-func (a *account) planNow(rs *rules) string {
+// plan is the plan of the account: as its membership says, else as the gate last said, else the default.
+func (a *account) plan(rs *rules) string {
 	switch {
-	case a.plan != "":
-		return a.plan
+	case a.own != nil && a.own.plan != "":
+		return a.own.plan
 	case a.said != "":
 		return a.said
 	}
@@ -236,12 +248,12 @@ func (a *account) planNow(rs *rules) string {
 func (a *account) terms(rs *rules, r *rule) terms {
 	t := r.base
 	if len(rs.Plans) > 0 {
-		if o, ok := rs.Plans[a.planNow(rs)][r.Name]; ok {
+		if o, ok := rs.Plans[a.plan(rs)][r.Name]; ok {
 			t = o.apply(t)
 		}
 	}
-	if a.override != nil {
-		if o, ok := a.override[r.Name]; ok {
+	if a.own != nil {
+		if o, ok := a.own.override[r.Name]; ok {
 			t = o.apply(t)
 		}
 	}
@@ -250,10 +262,13 @@ func (a *account) terms(rs *rules, r *rule) terms {
 
 // state returns the account's state for a rule. The pointer is good until the next call.
 func (a *account) state(rs *rules, r *rule) *state {
-	if r.slot >= len(a.states) {
-		a.states = append(a.states, make([]state, r.slot+1-len(a.states))...)
+	st := &a.state0
+	if r.slot > 0 {
+		if r.slot > len(a.states) {
+			a.states = append(a.states, make([]state, r.slot-len(a.states))...)
+		}
+		st = &a.states[r.slot-1]
 	}
-	st := &a.states[r.slot]
 	if since := rs.slots[r.slot].since; st.since != since {
 		*st = state{since: since}
 	}

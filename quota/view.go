@@ -9,11 +9,10 @@ import (
 
 // AccountState is what a quota knows of one account.
 type AccountState struct {
-	Account  string        `json:"account"`
-	Plan     string        `json:"plan,omitempty"`
-	Rules    []weir.Figure `json:"rules"`
-	Waiting  int           `json:"waiting"`
-	UnderWay int           `json:"under_way"` // events that hold something and do not wait
+	Account string        `json:"account"`
+	Plan    string        `json:"plan,omitempty"`
+	Rules   []weir.Figure `json:"rules"`
+	Waiting int           `json:"waiting"`
 }
 
 // Stats is the size of a quota's table.
@@ -32,7 +31,7 @@ func (q *Quota) Account(name string, now time.Time) (AccountState, bool) {
 		return AccountState{}, false
 	}
 	defer a.shard.mu.Unlock()
-	state := AccountState{Account: name, Plan: a.planNow(rs), Waiting: a.waiting, UnderWay: a.pins - a.waiting}
+	state := AccountState{Account: name, Plan: a.plan(rs), Waiting: a.waiting}
 	for _, r := range rs.list {
 		if t := a.terms(rs, r); !t.exempt {
 			st := a.state(rs, r)
@@ -83,10 +82,11 @@ func (t *table) known(rs *rules, name string) *account {
 }
 
 func (t *table) lookup(rs *rules, name string, source netip.Addr) *account {
-	s := &t.shards[t.hash(name, source)%shards]
+	hash := t.hash(name, source)
+	s := &t.shards[hash%shards]
 	s.mu.Lock()
-	a := s.look(name, source)
-	if a == nil {
+	a := s.accounts.get(hash)
+	if a == nil || !a.is(name, source) {
 		s.mu.Unlock()
 		return nil
 	}

@@ -18,15 +18,14 @@ const never = math.MaxInt64
 
 // state is what one account has used of one rule. The zero state is fresh.
 type state struct {
-	since uint32 // the version since which the slot means this rule
-	used  int64  // fixed, sliding: charged in the window; a level: under way
-	start int64  // fixed: start of the period; sliding: number of the current bucket; gcra: when all that was charged is paid off
-	end   int64  // fixed: end of the period
-	ring  *[buckets + 1]int64
-
-	waiting int32 // how many wait because of this rule
-	ahead   int64 // what all who wait will be charged by it
-	pace    int64 // when the next one in line may be called
+	since   uint32 // the version since which the slot means this rule
+	waiting int32  // how many wait because of this rule
+	used    int64  // fixed, sliding: charged in the window; a level: under way
+	start   int64  // fixed: start of the period; sliding: number of the current bucket; gcra: when all that was charged is paid off
+	end     int64  // fixed: end of the period
+	ahead   int64  // what all who wait will be charged by it
+	pace    int64  // when the next one in line may be called
+	ring    *[buckets + 1]int64
 }
 
 // roll brings a state up to now. A clock that runs backwards changes nothing.
