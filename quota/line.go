@@ -164,7 +164,7 @@ func (w *waiter) charge(rs *rules, now int64) {
 		}
 		t := w.account.terms(rs, r)
 		st := w.account.state(rs, r)
-		r.charge(st, t, now, r.price(w.cost))
+		w.account.charge(r, st, t, now, r.price(w.cost))
 		if gap := r.gap(t); gap > 0 && w.delayed&r.bit != 0 {
 			// A call that came up to a millisecond late does not put off the next, so that high limits can be used up.
 			if late := now - st.pace; late > 1e6 {

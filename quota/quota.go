@@ -348,7 +348,7 @@ func (b *bill) take(a *weir.Answer) {
 		*a = weir.Answer{Figures: a.Figures}
 		for mask := b.mask; mask != 0; mask &= mask - 1 {
 			r := b.rules.slots[bits.TrailingZeros64(mask)].rule
-			r.charge(acc.state(b.rules, r), acc.terms(b.rules, r), b.now, r.price(b.cost))
+			acc.charge(r, acc.state(b.rules, r), acc.terms(b.rules, r), b.now, r.price(b.cost))
 		}
 		a.Hold.Ref, a.Hold.A = acc, b.mask
 	}

@@ -60,6 +60,7 @@ type shard struct {
 	hand     int
 	due      dueHeap
 	alarm    *atomic.Pointer[func(int64)]
+	report   *atomic.Pointer[func(Tally)]
 	waiting  atomic.Int64
 }
 
@@ -70,13 +71,14 @@ type table struct {
 	count     atomic.Int64
 	hand      atomic.Uint32
 	alarm     atomic.Pointer[func(int64)]
+	report    atomic.Pointer[func(Tally)]
 	strange   atomic.Uint64
 }
 
 func newTable() *table {
 	t := &table{seed: maphash.MakeSeed()}
 	for i := range t.shards {
-		t.shards[i].alarm = &t.alarm
+		t.shards[i].alarm, t.shards[i].report = &t.alarm, &t.report
 	}
 	for i := range t.strangers {
 		t.strangers[i] = newAccount(&t.shards[i%shards], "", netip.Addr{})

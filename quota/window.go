@@ -23,6 +23,7 @@ type state struct {
 	used    int64  // fixed, sliding: charged in the window; a level: under way
 	start   int64  // fixed: start of the period; sliding: number of the current bucket; gcra: when all that was charged is paid off
 	end     int64  // fixed: end of the period
+	others  int64  // fixed requests: what the rest of a farm has charged in the period
 	ahead   int64  // what all who wait will be charged by it
 	pace    int64  // when the next one in line may be called
 	ring    *[buckets + 1]int64
@@ -40,7 +41,7 @@ func (r *rule) roll(st *state, t terms, now int64) {
 		if r.Kind == Volume && st.used > 0 {
 			st.used = max(0, st.used-r.paid(st, t, start))
 		} else {
-			st.used = 0
+			st.used, st.others = 0, 0
 		}
 		st.start, st.end = start, end
 	case r.Window == Sliding:
@@ -118,7 +119,7 @@ func (r *rule) when(st *state, t terms, now, n int64) int64 {
 		if n > t.limit {
 			return never
 		}
-		missing := n - (t.limit - st.used)
+		missing := n - (t.limit - st.used - st.others)
 		if missing <= 0 {
 			return now
 		}
@@ -161,7 +162,7 @@ func (r *rule) estimate(st *state, t terms, now, n int64) int64 {
 		first := r.when(st, t, now, total-rounds*t.limit)
 		return add(max(at, first), mul(rounds, (buckets+1)*r.bucket())+int64(st.waiting)*gap)
 	default:
-		room := max(0, t.limit-st.used)
+		room := max(0, t.limit-st.used-st.others)
 		if total <= room {
 			return at + int64(st.waiting)*gap
 		}
@@ -227,7 +228,7 @@ func (r *rule) left(st *state, t terms, now int64) int64 {
 		quo, _ := bits.Div64(hi, lo, uint64(t.period))
 		return min(int64(quo), t.burst)
 	}
-	return max(0, t.limit-st.used)
+	return max(0, t.limit-st.used-st.others)
 }
 
 // reset is when the rule has its whole limit again if nothing more is charged, or, where something is missing, has room again.
