@@ -38,8 +38,14 @@ func FieldErrors(err error) []*FieldError {
 		}
 		return all
 	}
-	if fe, ok := errors.AsType[*FieldError](err); ok {
+	if fe, ok := err.(*FieldError); ok {
 		return []*FieldError{fe}
+	}
+	// What wraps a mistake says less well where it stands than the mistake itself.
+	if inner := errors.Unwrap(err); inner != nil {
+		if _, inside := errors.AsType[*FieldError](inner); inside {
+			return FieldErrors(inner)
+		}
 	}
 	return []*FieldError{{Msg: err.Error()}}
 }
@@ -50,6 +56,7 @@ func Under(path string, err error) error {
 	for _, fe := range FieldErrors(err) {
 		below := *fe
 		switch {
+		case path == "":
 		case fe.Path == "":
 			below.Path = path
 		case strings.HasPrefix(fe.Path, "["):

@@ -44,7 +44,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ParseDuration reads a duration: what time.ParseDuration reads, and d (24 hours) and w (7 days).
+// ParseDuration reads a duration: what time.ParseDuration reads, and d (24 hours) and w (7 days). It is never below zero.
 func ParseDuration(text string) (Duration, error) {
 	s := strings.TrimSpace(text)
 	if s == "" {
@@ -54,7 +54,11 @@ func ParseDuration(text string) (Duration, error) {
 		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s), Hint: fmt.Sprintf("did you mean %ss or %sms?", s, s)}
 	}
 	wrong := &FieldError{Msg: fmt.Sprintf("%q is not a duration", s), Hint: "write 200ms, 5s, 1m or 1d"}
-	var total float64
+	long := &FieldError{Msg: fmt.Sprintf("%q is too long", s), Hint: "292 years is the longest"}
+	if strings.HasPrefix(s, "-") {
+		return 0, &FieldError{Msg: fmt.Sprintf("%q is below zero", s), Hint: wrong.Hint}
+	}
+	var total time.Duration
 	rest := s
 	for _, unit := range []struct {
 		sign   string
@@ -64,25 +68,25 @@ func ParseDuration(text string) (Duration, error) {
 		if !found {
 			continue
 		}
-		n, err := strconv.ParseFloat(number, 64)
-		if err != nil || n < 0 {
+		n, ok := decimal(number)
+		if !ok {
 			return 0, wrong
 		}
-		total += n * float64(unit.length)
+		if n *= float64(unit.length); n >= math.MaxInt64-float64(total) {
+			return 0, long
+		}
+		total += time.Duration(n)
 		rest = tail
 	}
 	if rest != "" {
 		std, err := time.ParseDuration(rest)
-		if err != nil {
+		if err != nil || std < 0 {
 			return 0, wrong
 		}
-		if total == 0 {
-			return Duration(std), nil
+		if std > math.MaxInt64-total {
+			return 0, long
 		}
-		total += float64(std)
-	}
-	if !(total < math.MaxInt64) {
-		return 0, &FieldError{Msg: fmt.Sprintf("%q is too long", s), Hint: "292 years is the longest"}
+		total += std
 	}
 	return Duration(total), nil
 }
@@ -168,18 +172,39 @@ func (p Period) Bounds(t time.Time, loc *time.Location) (start, end time.Time) {
 	}
 	t = t.In(loc)
 	year, month, day := t.Date()
-	date := func(y int, m time.Month, d int) time.Time { return time.Date(y, m, d, 0, 0, 0, 0, loc) }
 	switch p.Calendar {
 	case Day:
-		return date(year, month, day), date(year, month, day+1)
+		return midnight(year, month, day, loc), midnight(year, month, day+1, loc)
 	case Week:
 		monday := day - (int(t.Weekday())+6)%7
-		return date(year, month, monday), date(year, month, monday+7)
+		return midnight(year, month, monday, loc), midnight(year, month, monday+7, loc)
 	case Month:
-		return date(year, month, 1), date(year, month+1, 1)
+		return midnight(year, month, 1, loc), midnight(year, month+1, 1, loc)
 	default:
-		return date(year, 1, 1), date(year+1, 1, 1)
+		return midnight(year, 1, 1, loc), midnight(year+1, 1, 1, loc)
 	}
+}
+
+// midnight returns when a day begins: the instant from which the clocks show that day or a later one for good. Where they are
+// changed at midnight, 0:00 does not exist or exists twice, and time.Date may answer with an instant of the day before.
+func midnight(year int, month time.Month, day int, loc *time.Location) time.Time {
+	t := time.Date(year, month, day, 0, 0, 0, 0, loc)
+	// The date as a number that can be compared, with days such as the 32nd carried over.
+	want := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix()
+	shown := func(t time.Time) int64 {
+		_, offset := t.Zone()
+		return t.Unix() + int64(offset)
+	}
+	since, until := t.ZoneBounds()
+	switch {
+	case shown(t) < want: // in the hour before the clocks skip midnight
+		return until
+	case shown(t) > want: // after they have skipped it
+		return since
+	case !until.IsZero() && shown(until) < want: // they will be turned back across midnight, and it comes again
+		return until.Add(time.Duration(want-shown(until)) * time.Second)
+	}
+	return t
 }
 
 // A Rate is a number of events per time as people write it: 100/s, 5/m, 1000/h, 20/d, 3/10s.
@@ -238,10 +263,11 @@ func ParseRate(text string) (Rate, error) {
 // A Size is a number of bytes as people write it: 512B, 64KiB, 10MB, 1GiB. KB, MB, GB are powers of 1000; KiB, MiB, GiB of 1024.
 type Size int64
 
+// sizeUnits are in falling order, so that a size is written with the largest that divides it.
 var sizeUnits = []struct {
 	sign  string
 	bytes int64
-}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"kB", 1e3}, {"B", 1}}
+}{{"TiB", 1 << 40}, {"TB", 1e12}, {"GiB", 1 << 30}, {"GB", 1e9}, {"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10}, {"KB", 1e3}, {"kB", 1e3}, {"B", 1}}
 
 func (s Size) String() string {
 	if s == 0 {
@@ -282,14 +308,26 @@ func ParseSize(text string) (Size, error) {
 		if !found {
 			continue
 		}
-		n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if err != nil || !(n >= 0) {
+		number = strings.TrimSpace(number)
+		n, ok := decimal(number)
+		if !ok {
 			break
 		}
-		if n *= float64(unit.bytes); n >= math.MaxInt64 {
-			return 0, &FieldError{Msg: fmt.Sprintf("%q is too large", s), Hint: "8388607TiB is the largest"}
+		large := &FieldError{Msg: fmt.Sprintf("%q is too large", s), Hint: "8388607TiB is the largest"}
+		if whole, err := strconv.ParseInt(number, 10, 64); err == nil {
+			// Floating point would lose the last digits of a large number.
+			if whole > math.MaxInt64/unit.bytes {
+				return 0, large
+			}
+			return Size(whole * unit.bytes), nil
 		}
-		return Size(n), nil
+		if n *= float64(unit.bytes); n >= math.MaxInt64 {
+			return 0, large
+		}
+		if n > 0 && n < 1 || unit.bytes == 1 {
+			return 0, &FieldError{Msg: fmt.Sprintf("%q is a part of a byte", s), Hint: "write 512B, 64KiB, 10MB or 1GiB"}
+		}
+		return Size(math.Round(n)), nil
 	}
 	return 0, &FieldError{Msg: fmt.Sprintf("%q is not a size", s), Hint: "write 512B, 64KiB, 10MB or 1GiB"}
 }
@@ -297,7 +335,11 @@ func ParseSize(text string) (Size, error) {
 // A Share is a part of a whole as people write it: 10%, 0.5%, 200%. 1 is the whole.
 type Share float64
 
-func (s Share) String() string { return strconv.FormatFloat(float64(s)*100, 'g', 12, 64) + "%" }
+func (s Share) String() string {
+	// Twelve digits hide that 0.07 times 100 is not quite 7.
+	short, _ := strconv.ParseFloat(strconv.FormatFloat(float64(s)*100, 'g', 12, 64), 64)
+	return strconv.FormatFloat(short, 'f', -1, 64) + "%"
+}
 
 // MarshalText writes the share as people write it.
 func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
@@ -319,14 +361,30 @@ func ParseShare(text string) (Share, error) {
 	if !found && isNumber(s) {
 		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s), Hint: fmt.Sprintf("did you mean %s%%?", s)}
 	}
-	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if !found || err != nil || !(n >= 0) || math.IsInf(n, 0) {
+	n, ok := decimal(strings.TrimSpace(number))
+	if !found || !ok {
 		return 0, &FieldError{Msg: fmt.Sprintf("%q is not a share", s), Hint: "write 10% or 0.5%"}
+	}
+	if n > maxShare {
+		return 0, &FieldError{Msg: fmt.Sprintf("%q is too large", s), Hint: fmt.Sprintf("%d%% is the largest", int64(maxShare))}
 	}
 	return Share(n / 100), nil
 }
 
+// maxShare is the largest share that can be written, in percent.
+const maxShare = 1e9
+
+// isNumber reports whether s is a number as people write one, with a sign perhaps.
 func isNumber(s string) bool {
-	_, err := strconv.ParseFloat(s, 64)
-	return err == nil
+	_, ok := decimal(strings.TrimPrefix(s, "-"))
+	return ok
+}
+
+// decimal reads digits with at most one point. What else strconv reads (inf, 1e9, 0x1p4) is more often a slip than meant.
+func decimal(s string) (float64, bool) {
+	if strings.Trim(s, "0123456789.") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	return n, err == nil
 }

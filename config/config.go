@@ -1,6 +1,8 @@
 package config
 
 import (
+	"path/filepath"
+
 	"weir/console"
 	"weir/gate/httpgate"
 	"weir/policy"
@@ -15,19 +17,22 @@ type Config struct {
 	Control string `yaml:"control"`
 	// HTTP gates.
 	HTTP []httpgate.Options `yaml:"http"`
-	// The throttles, by the name under which gates list them.
+	// The throttles, by the name under which gates list them. Letters, digits, '-', '_' and '.'.
 	Throttles map[string]Throttle `yaml:"throttles"`
 	// Metrics and health.
 	Console console.Options `yaml:"console"`
 	// The log.
 	Log Log `yaml:"log"`
+
+	// Warnings are what Load and Parse found odd but not wrong.
+	Warnings Errors `yaml:"-"`
 }
 
 // Throttle is one throttle: exactly one mechanism, and how it is run.
 type Throttle struct {
 	// Limits per account: requests, concurrency, spacing, volume.
 	Quota *quota.Options `yaml:"quota"`
-	// Judge and count, but let everything pass.
+	// Judge and count, but let everything pass. Default false.
 	Shadow bool `yaml:"shadow"`
 	// What a failure of the throttle itself means: closed (refuse; the default) or open (pass it over).
 	OnError policy.OnError `yaml:"on_error"`
@@ -36,9 +41,76 @@ type Throttle struct {
 // Log says what is logged.
 type Log struct {
 	// The least severe level: debug, info (the default), warn or error.
-	Level string `yaml:"level"`
+	Level Level `yaml:"level"`
 	// text, json, or auto (the default): text on a terminal, JSON elsewhere.
-	Format string `yaml:"format"`
+	Format Format `yaml:"format"`
 	// One line for each request: all (the default), refused (only what was refused, delayed or failed) or off.
-	Access string `yaml:"access"`
+	Access Access `yaml:"access"`
+}
+
+// A Level is how severe something must be to be logged.
+type Level string
+
+// The levels, in rising severity.
+const (
+	LevelDebug Level = "debug"
+	LevelInfo  Level = "info"
+	LevelWarn  Level = "warn"
+	LevelError Level = "error"
+)
+
+// A Format is what a line of the log looks like.
+type Format string
+
+// The formats.
+const (
+	FormatAuto Format = "auto" // text on a terminal, JSON elsewhere
+	FormatText Format = "text"
+	FormatJSON Format = "json"
+)
+
+// An Access says which requests are logged.
+type Access string
+
+// What may be logged.
+const (
+	AccessAll     Access = "all"
+	AccessRefused Access = "refused" // only what was refused, delayed or failed
+	AccessOff     Access = "off"
+)
+
+// DefaultData is the folder for what weir keeps when nothing is said.
+const DefaultData = "/var/lib/weir"
+
+// WithDefaults returns the configuration with everything filled in that was left out. The one it is called on stays as it is.
+func (c Config) WithDefaults() Config {
+	fill(&c.Data, DefaultData)
+	fill(&c.Control, filepath.Join(c.Data, "weir.sock"))
+	c.Console = c.Console.WithDefaults()
+	fill(&c.Log.Level, LevelInfo)
+	fill(&c.Log.Format, FormatAuto)
+	fill(&c.Log.Access, AccessAll)
+	gates := make([]httpgate.Options, len(c.HTTP))
+	for i, g := range c.HTTP {
+		gates[i] = g.WithDefaults()
+	}
+	c.HTTP = gates
+	throttles := make(map[string]Throttle, len(c.Throttles))
+	for name, t := range c.Throttles {
+		if t.Quota != nil {
+			filled := t.Quota.WithDefaults()
+			t.Quota = &filled
+		}
+		fill(&t.OnError, policy.Closed)
+		throttles[name] = t
+	}
+	c.Throttles = throttles
+	return c
+}
+
+func fill[T comparable](v *T, value T) {
+	var zero T
+	if *v == zero {
+		*v = value
+	}
 }

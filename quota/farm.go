@@ -51,4 +51,4 @@ func (a *account) charge(r *rule, st *state, t terms, now, n int64) {
 	}
 }
 
-func (r *rule) tallied() bool { return r.Kind == Requests && r.Window == Fixed }
+func (r *rule) tallied() bool { return r.way == inPeriods && !r.bytes }

@@ -180,17 +180,17 @@ func (w *waiter) charge(rs *rules, now int64) {
 // need is what must fit before an event of this cost goes on, price what it is charged then. Bytes are charged as they flow, and
 // a place is a place.
 func (r *rule) need(cost int64) int64 {
-	if r.Kind == Volume || r.Kind == Concurrent {
+	if r.bytes || r.way == level {
 		return 1
 	}
 	return cost
 }
 
 func (r *rule) price(cost int64) int64 {
-	switch r.Kind {
-	case Volume:
+	switch {
+	case r.bytes:
 		return 0
-	case Concurrent:
+	case r.way == level:
 		return 1
 	}
 	return cost

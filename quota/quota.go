@@ -109,7 +109,7 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	}
 	figures := a.Figures // Judge has shown them already
 	each(h.B, func(slot int) {
-		if r := rs.valid(slot, h.V); r != nil && r.Kind == Concurrent {
+		if r := rs.valid(slot, h.V); r != nil && r.way == level {
 			b.hold(r, acc.terms(rs, r), a)
 		}
 	})
@@ -137,13 +137,13 @@ func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time {
 	var until int64
 	each(taken, func(slot int) {
 		r := rs.slots[slot].rule
-		if r.Kind != Volume {
+		if !r.bytes {
 			return
 		}
 		t, st := acc.terms(rs, r), acc.state(rs, r)
 		r.roll(st, t, at)
 		r.charge(st, t, at, n)
-		if r.Over == OverDelay && !t.exempt {
+		if r.delay && !t.exempt {
 			// The rest of a pause that would be longer than anybody may wait stays as a debt.
 			until = max(until, min(r.when(st, t, at, 1), at+int64(r.Delay.MaxWait)))
 		}
@@ -170,7 +170,7 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 	taken, at := takenBy(&h, rs)
 	each(taken, func(slot int) {
 		r := rs.slots[slot].rule
-		if o.Done && r.Kind != Concurrent {
+		if o.Done && r.way != level {
 			return
 		}
 		t, st := acc.terms(rs, r), acc.state(rs, r)
@@ -278,7 +278,7 @@ func (b *bill) check(route *weir.Route, a *weir.Answer) {
 func (b *bill) hold(r *rule, t terms, a *weir.Answer) {
 	st := b.account.state(b.rules, r)
 	r.roll(st, t, b.now)
-	if r.Kind == Concurrent {
+	if r.way == level {
 		b.levels |= r.bit
 	}
 	b.mask |= r.bit
@@ -290,15 +290,15 @@ func (b *bill) hold(r *rule, t terms, a *weir.Answer) {
 	}
 	deadline := add(b.now, int64(r.Delay.MaxWait))
 	until, expected := r.when(st, t, b.now, need), b.now
-	if r.Kind != Concurrent && until != never {
+	if r.way != level && until != never {
 		expected = r.estimate(st, t, b.now, need)
 	}
 	switch {
-	case r.Kind == Concurrent && r.Over == OverRefuse:
+	case r.way == level && !r.delay:
 		b.refuse(a, weir.OverLimit, 0) // nobody knows when a place will be free
-	case until == never && r.Kind != Concurrent && t.limit > 0:
+	case until == never && r.way != level && t.limit > 0:
 		b.refuse(a, weir.TooCostly, never)
-	case r.Over == OverRefuse || t.limit == 0:
+	case !r.delay || t.limit == 0:
 		b.refuse(a, weir.OverLimit, until)
 	case int(st.waiting) >= r.Delay.Max:
 		if until == never { // a place: nobody knows
@@ -345,7 +345,9 @@ func (b *bill) take(a *weir.Answer) {
 	if b.delayed != 0 {
 		b.wait(a)
 	} else {
-		*a = weir.Answer{Figures: a.Figures}
+		if a.Verdict != weir.Admit { // only places are missing, and those are waited for in Enter
+			*a = weir.Answer{Figures: a.Figures}
+		}
 		for mask := b.mask; mask != 0; mask &= mask - 1 {
 			r := b.rules.slots[bits.TrailingZeros64(mask)].rule
 			acc.charge(r, acc.state(b.rules, r), acc.terms(b.rules, r), b.now, r.price(b.cost))

@@ -19,8 +19,23 @@ type rule struct {
 	base  terms
 	loc   *time.Location
 	all   bool // matches every event
+	way   way
+	bytes bool // counts bytes, not requests
+	delay bool // over the limit, events wait
 	about atomic.Pointer[span]
 }
+
+// A way is how a rule counts.
+type way uint8
+
+const (
+	inPeriods   way = iota // fixed: from zero in every period
+	inStretches            // sliding: over the last stretch of one period
+	steady                 // gcra and idle: what comes is paid off at a steady rate
+	level                  // concurrent: what is under way
+)
+
+var ways = map[Window]way{Fixed: inPeriods, Sliding: inStretches, GCRA: steady}
 
 // span is the calendar period last asked for: calendars are slow, and all accounts are in the same month.
 type span struct{ start, end int64 }
@@ -92,7 +107,7 @@ func compile(o Options, before *rules) (*rules, error) {
 		for _, s := range rs.slots {
 			if s.rule != nil && s.Name == rs.Policies[i].Name {
 				rs.list = append(rs.list, s.rule)
-				if s.Kind == Volume {
+				if s.bytes {
 					rs.volume |= s.bit
 				}
 			}
@@ -107,11 +122,15 @@ func (p *Policy) identity() string {
 }
 
 func newRule(p Policy, at int) *rule {
-	r := &rule{Policy: p, slot: at, bit: 1 << at, all: p.Match.always(), loc: time.UTC}
+	r := &rule{Policy: p, slot: at, bit: 1 << at, all: p.Match.always(), loc: time.UTC,
+		way: ways[p.Window], bytes: p.Kind == Volume, delay: p.Over == OverDelay}
 	r.base = terms{limit: p.Limit.N, burst: p.Burst.N, period: int64(p.Period.Length)}
 	if p.Kind == Idle {
 		// A least gap between two starts is a steady rate of one per gap, without a burst.
-		r.Window, r.base = GCRA, terms{limit: 1, burst: 1, period: int64(p.Gap)}
+		r.way, r.base = steady, terms{limit: 1, burst: 1, period: int64(p.Gap)}
+	}
+	if p.Kind == Concurrent {
+		r.way = level
 	}
 	if p.TimeZone != "" {
 		r.loc, _ = time.LoadLocation(p.TimeZone) // Validate has loaded it before

@@ -52,7 +52,7 @@ func (q *Quota) Reset(name string, now time.Time) bool {
 	}
 	defer a.shard.mu.Unlock()
 	for _, r := range rs.list {
-		if r.Kind != Concurrent {
+		if r.way != level {
 			st := a.state(rs, r)
 			*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead}
 		}

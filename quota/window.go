@@ -32,19 +32,18 @@ type state struct {
 // roll brings a state up to now. A clock that runs backwards changes nothing.
 func (r *rule) roll(st *state, t terms, now int64) {
 	switch {
-	case r.Kind == Concurrent || r.Window == GCRA:
-	case r.Window == Fixed:
+	case r.way == inPeriods:
 		if now < st.end {
 			return
 		}
 		start, end := r.bounds(now)
-		if r.Kind == Volume && st.used > 0 {
+		if r.bytes && st.used > 0 {
 			st.used = max(0, st.used-r.paid(st, t, start))
 		} else {
 			st.used, st.others = 0, 0
 		}
 		st.start, st.end = start, end
-	case r.Window == Sliding:
+	case r.way == inStretches:
 		current := now / r.bucket()
 		if st.ring == nil || current <= st.start {
 			return
@@ -87,7 +86,7 @@ func (r *rule) bucket() int64 { return (r.base.period + buckets - 1) / buckets }
 // when returns the earliest time at which n more fit, provided that nothing else is charged; now if they fit now. The state has
 // been rolled to now.
 func (r *rule) when(st *state, t terms, now, n int64) int64 {
-	if r.Kind == Concurrent {
+	if r.way == level {
 		if st.used+n <= t.limit {
 			return now
 		}
@@ -96,13 +95,13 @@ func (r *rule) when(st *state, t terms, now, n int64) int64 {
 	if t.limit == 0 {
 		return never
 	}
-	switch r.Window {
-	case GCRA:
+	switch r.way {
+	case steady:
 		if n > t.burst {
 			return never
 		}
 		return max(now, add(st.start, cost(n, t)-cost(t.burst, t)))
-	case Sliding:
+	case inStretches:
 		if n > t.limit {
 			return never
 		}
@@ -123,7 +122,7 @@ func (r *rule) when(st *state, t terms, now, n int64) int64 {
 		if missing <= 0 {
 			return now
 		}
-		if r.Kind != Volume { // counters start again at zero
+		if !r.bytes { // counters start again at zero
 			return st.end
 		}
 		return r.later(st.end, (missing-1)/t.limit)
@@ -150,14 +149,14 @@ func (r *rule) later(start, n int64) int64 {
 func (r *rule) estimate(st *state, t terms, now, n int64) int64 {
 	gap := r.gap(t)
 	at := max(now, st.pace)
-	if r.Kind == Volume {
+	if r.bytes {
 		return add(max(at, r.when(st, t, now, 1)), int64(st.waiting)*gap)
 	}
 	total := st.ahead + n
-	switch r.Window {
-	case GCRA:
+	switch r.way {
+	case steady:
 		return max(at, add(st.start, cost(total, t)-cost(t.burst, t)), add(now, cost(total, t)-cost(t.burst, t)))
-	case Sliding:
+	case inStretches:
 		rounds := (total - 1) / t.limit
 		first := r.when(st, t, now, total-rounds*t.limit)
 		return add(max(at, first), mul(rounds, (buckets+1)*r.bucket())+int64(st.waiting)*gap)
@@ -174,9 +173,9 @@ func (r *rule) estimate(st *state, t terms, now, n int64) int64 {
 // charge takes n at now. The state has been rolled to now.
 func (r *rule) charge(st *state, t terms, now, n int64) {
 	switch {
-	case r.Window == GCRA && r.Kind != Concurrent:
+	case r.way == steady:
 		st.start = add(max(st.start, now), cost(n, t))
-	case r.Window == Sliding:
+	case r.way == inStretches:
 		if st.ring == nil {
 			st.ring, st.start = new([buckets + 1]int64), now/r.bucket()
 		}
@@ -190,12 +189,12 @@ func (r *rule) charge(st *state, t terms, now, n int64) {
 // give gives back n that were charged at a time, as far as they still count at now.
 func (r *rule) give(st *state, t terms, at, n, now int64) {
 	switch {
-	case r.Kind == Concurrent:
+	case r.way == level:
 		st.used = max(0, st.used-n)
-	case r.Window == GCRA:
+	case r.way == steady:
 		// What has been paid off since is gone. This is exact right after the charge and never gives too much later.
 		st.start -= max(0, cost(n, t)-max(0, now-at))
-	case r.Window == Sliding:
+	case r.way == inStretches:
 		bucket := at / r.bucket()
 		if st.ring == nil || bucket > st.start || st.start-bucket > buckets {
 			return
@@ -213,7 +212,7 @@ func (r *rule) give(st *state, t terms, at, n, now int64) {
 
 // left is how much fits at now. The state has been rolled to now.
 func (r *rule) left(st *state, t terms, now int64) int64 {
-	if r.Window == GCRA && r.Kind != Concurrent {
+	if r.way == steady {
 		if t.limit == 0 {
 			return 0
 		}
@@ -234,13 +233,13 @@ func (r *rule) left(st *state, t terms, now int64) int64 {
 // reset is when the rule has its whole limit again if nothing more is charged, or, where something is missing, has room again.
 func (r *rule) reset(st *state, t terms, now int64) int64 {
 	switch {
-	case r.Kind == Concurrent:
+	case r.way == level:
 		return 0
 	case r.left(st, t, now) == 0:
 		return r.when(st, t, now, 1)
-	case r.Window == GCRA:
+	case r.way == steady:
 		return max(now, st.start)
-	case r.Window == Sliding:
+	case r.way == inStretches:
 		return (now/r.bucket() + buckets + 1) * r.bucket()
 	default:
 		return st.end
@@ -250,7 +249,7 @@ func (r *rule) reset(st *state, t terms, now int64) int64 {
 // idle reports whether the state is as good as fresh at now.
 func (r *rule) idle(st *state, t terms, now int64) bool {
 	r.roll(st, t, now)
-	if r.Window == GCRA && r.Kind != Concurrent {
+	if r.way == steady {
 		return st.start <= now
 	}
 	return st.used == 0
@@ -259,7 +258,7 @@ func (r *rule) idle(st *state, t terms, now int64) bool {
 // gap is how far apart those who leave the line are called, so that the upstream sees them in order and not all at once. It
 // takes at most half of the time that the limit itself gives them. A steady rate has its own gaps.
 func (r *rule) gap(t terms) int64 {
-	if r.Window == GCRA || r.Kind == Concurrent || t.limit == 0 {
+	if r.way == steady || r.way == level || t.limit == 0 {
 		return 0
 	}
 	period := t.period
@@ -281,11 +280,11 @@ const (
 // figure puts the state into numbers for people.
 func (r *rule) figure(st *state, t terms, now int64) weir.Figure {
 	f := weir.Figure{Rule: r.Name, Unit: unitRequests, Limit: t.limit, Remaining: r.left(st, t, now)}
-	switch r.Kind {
-	case Concurrent:
+	switch {
+	case r.way == level:
 		f.Unit = unitPlaces
 		return f
-	case Volume:
+	case r.bytes:
 		f.Unit = unitBytes
 	}
 	f.Window = time.Duration(t.period)

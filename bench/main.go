@@ -1,0 +1,97 @@
+// Command bench measures weir beside its peers, in the same run and interleaved, and holds the ratios against their targets.
+//
+//	go run ./bench            the whole table
+//	go run ./bench -quick     everything once, to see that it works; the figures mean little
+//	go run ./bench -only Q1   one row
+//	go run ./bench -write     the whole table, also into bench/RESULTS.md
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// A row is one line of the targets.
+type row struct {
+	id  string
+	run func(quick bool) ([]figure, error)
+}
+
+// A figure is one thing that was measured.
+type figure struct {
+	what   string
+	target string
+	got    string
+	met    bool
+}
+
+var rows = []row{
+	{"Q1", decisions},
+	{"Q3", heldRequests},
+}
+
+func main() {
+	quick := flag.Bool("quick", false, "run everything once and briefly; the figures mean little")
+	only := flag.String("only", "", "rows to run, as in Q1,Q3")
+	write := flag.Bool("write", false, "write the table to bench/RESULTS.md")
+	flag.Parse()
+	if err := run(*quick, *only, *write); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(quick bool, only string, write bool) error {
+	type result struct {
+		id string
+		figure
+	}
+	var results []result
+	for _, r := range rows {
+		if only != "" && !slices.Contains(strings.Split(only, ","), r.id) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s …\n", r.id)
+		figures, err := r.run(quick)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.id, err)
+		}
+		for _, f := range figures {
+			results = append(results, result{r.id, f})
+		}
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "#\tmeasure\ttarget\tfigure\tmet")
+	for _, r := range results {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.id, r.what, r.target, r.got, yes(r.met))
+	}
+	if err := w.Flush(); err != nil || !write {
+		return err
+	}
+	var page strings.Builder
+	fmt.Fprintf(&page, resultsHead, machine())
+	for _, r := range results {
+		fmt.Fprintf(&page, "| %s | %s | %s | %s | %s |\n", r.id, r.what, r.target, r.got, yes(r.met))
+	}
+	return os.WriteFile("bench/RESULTS.md", []byte(page.String()), 0o644)
+}
+
+func yes(met bool) string {
+	if met {
+		return "yes"
+	}
+	return "**no**"
+}
+
+const resultsHead = `# Results
+
+Made by ` + "`go run ./bench -write`" + ` on %s. Each comparison runs both sides in the same process or on the same machine,
+interleaved, and gives the ratio of the medians over the rounds; only ratios are worth comparing between machines.
+
+| # | measure | target | figure | met |
+|---|---|---|---|---|
+`

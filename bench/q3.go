@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"weir/console"
+)
+
+// heldRequests is Q3: what a request costs in memory while it waits, and whether those who waited reach the upstream in order.
+// It runs the real binary: the quota of one period is used up, then as many requests again are sent one after the other, each
+// when the one before is in line, and all of them go in the next period.
+func heldRequests(quick bool) (_ []figure, err error) {
+	n, period := 10_000, 40*time.Second
+	if quick {
+		n, period = 200, 4*time.Second
+	}
+	folder, err := os.MkdirTemp("", "weir-bench")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+
+	var seen arrivals
+	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: &seen}
+	go server.Serve(upstream)
+	defer server.Close()
+
+	weir, err := startWeir(folder, fmt.Sprintf(`
+data: %s
+http:
+- listen: 127.0.0.1:0
+  upstream: http://%s
+  account: ["header:X-Api-Key"]
+  throttles: [plans]
+  bounds: {waiting: 50000, requests: 50000, connections: 50000}
+throttles:
+  plans:
+    quota:
+      policies:
+      - {name: period, limit: %d, period: %s, over: delay, delay: {max: %d, max_wait: 5m}}
+console: {listen: "off"}
+log: {access: "off"}
+`, folder, upstream.Addr(), n, period, n))
+	if err != nil {
+		return nil, err
+	}
+	defer weir.stop()
+	before, err := residentKB(weir.process.Pid)
+	if err != nil {
+		return nil, err
+	}
+
+	// Begin with a period, so that there is time to fill the line before the next.
+	time.Sleep(time.Until(time.Now().Truncate(period).Add(period)))
+	end := time.Now().Truncate(period).Add(period)
+	if err := weir.useUp(n); err != nil {
+		return nil, err
+	}
+	seen.clear()
+	calls := make([]net.Conn, n)
+	for i := range calls {
+		if calls[i], err = weir.get(fmt.Sprintf("/%d", i)); err != nil {
+			return nil, err
+		}
+		defer calls[i].Close()
+		if err := weir.waiting(i + 1); err != nil {
+			return nil, err
+		}
+	}
+	held, err := residentKB(weir.process.Pid)
+	if err != nil {
+		return nil, err
+	}
+	if time.Now().After(end) {
+		return nil, errors.New("this machine is too slow to fill the line within one period")
+	}
+	for _, c := range calls {
+		c.SetReadDeadline(end.Add(2 * period))
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode != http.StatusOK {
+			return nil, fmt.Errorf("a request that waited got %s", resp.Status)
+		}
+	}
+	each := float64(held-before) / float64(n)
+	inversions := seen.inversions()
+	return []figure{
+		{fmt.Sprintf("memory of a held HTTP/1.1 request, %d held (resident size of weir serve)", n), "≤ 24 KB", fmt.Sprintf("%.1f KB", each), each <= 24},
+		{fmt.Sprintf("… that reached the upstream ahead of one that was in line before it, of %d", n), "0", strconv.Itoa(inversions), inversions == 0},
+	}, nil
+}
+
+// arrivals is an upstream that writes down who came when.
+type arrivals struct {
+	mu    sync.Mutex
+	paths []string
+}
+
+func (a *arrivals) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	a.paths = append(a.paths, r.URL.Path)
+	a.mu.Unlock()
+	io.WriteString(w, "hello")
+}
+
+func (a *arrivals) clear() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.paths = nil
+}
+
+// inversions counts those who came before somebody who should have come before them.
+func (a *arrivals) inversions() (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last := -1
+	for _, path := range a.paths {
+		i, _ := strconv.Atoi(strings.TrimPrefix(path, "/"))
+		if i < last {
+			n++
+		}
+		last = max(last, i)
+	}
+	return n
+}
+
+// A running is a weir in a process of its own.
+type running struct {
+	process *os.Process
+	exited  chan struct{}
+	control *console.Client
+	address string
+}
+
+func startWeir(folder, config string) (*running, error) {
+	binary := filepath.Join(folder, "weir")
+	if out, err := exec.Command("go", "build", "-o", binary, "weir/cmd/weir").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	file := filepath.Join(folder, "weir.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(binary, "serve", "-c", file)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	r := &running{process: cmd.Process, exited: make(chan struct{}), control: console.NewClient(filepath.Join(folder, "weir.sock"))}
+	go func() {
+		cmd.Wait()
+		close(r.exited)
+	}()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if s, err := r.control.Status(context.Background()); err == nil && len(s.HTTP) == 1 {
+			r.address = s.HTTP[0].Address
+			return r, nil
+		}
+		select {
+		case <-r.exited:
+			return nil, errors.New("weir ended by itself")
+		default:
+		}
+		if time.Now().After(deadline) {
+			r.stop()
+			return nil, errors.New("weir does not answer")
+		}
+	}
+}
+
+func (r *running) stop() {
+	r.process.Signal(syscall.SIGTERM)
+	select {
+	case <-r.exited:
+	case <-time.After(20 * time.Second):
+		r.process.Kill()
+		<-r.exited
+	}
+}
+
+// get sends a request on a connection of its own, whose answer is read later.
+func (r *running) get(path string) (net.Conn, error) {
+	c, err := net.Dial("tcp", r.address)
+	if err != nil {
+		return nil, err
+	}
+	_, err = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: bench\r\nUser-Agent: weir-bench\r\nAccept: */*\r\nX-Api-Key: acme\r\n\r\n", path)
+	return c, err
+}
+
+// useUp makes n requests, one after the other on one connection.
+func (r *running) useUp(n int) error {
+	c, err := net.Dial("tcp", r.address)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	answers := bufio.NewReader(c)
+	for range n {
+		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: bench\r\nX-Api-Key: acme\r\n\r\n")
+		resp, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			return err
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("using up the quota: %s", resp.Status)
+		}
+	}
+	return nil
+}
+
+// waiting waits until n requests are in line.
+func (r *running) waiting(n int) error {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		s, err := r.control.Status(context.Background())
+		if err != nil {
+			return err
+		}
+		if s.Throttles[0].Table.Waiting >= n {
+			return nil
+		}
+	}
+	return fmt.Errorf("request %d does not wait", n)
+}

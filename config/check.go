@@ -1,0 +1,214 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"weir"
+	"weir/policy"
+)
+
+// maxSocketPath is how long the path of a Unix socket may be; the address has 108 bytes on Linux, 104 elsewhere.
+const maxSocketPath = 103
+
+var throttleName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+
+// Validate returns every mistake in the configuration, as joined weir.FieldErrors.
+func (c *Config) Validate() error {
+	var f findings
+	f.logs(c.Log)
+	for i, g := range c.HTTP {
+		f.options(fmt.Sprintf("http[%d]", i), g)
+	}
+	f.options("console", c.Console)
+	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
+		f.throttle(name, c.Throttles[name])
+	}
+	f.gates(c)
+	f.addresses(c)
+	if long := len(c.WithDefaults().Control); long > maxSocketPath {
+		path := "control"
+		if c.Control == "" {
+			path = "data"
+		}
+		f.add(path, fmt.Sprintf("the control socket's path is %d bytes long", long), fmt.Sprintf("%d is the longest", maxSocketPath))
+	}
+	return errors.Join(f.all...)
+}
+
+// oddities returns what is allowed but hardly meant.
+func (c *Config) oddities() []*weir.FieldError {
+	used := map[string]bool{}
+	var all []*weir.FieldError
+	for i, g := range c.HTTP {
+		if len(g.Throttles) == 0 {
+			all = append(all, &weir.FieldError{Path: fmt.Sprintf("http[%d]", i), Msg: "the gate has no throttles: everything passes",
+				Hint: "list some: throttles: [name]"})
+		}
+		for _, name := range g.Throttles {
+			used[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
+		if !used[name] {
+			all = append(all, &weir.FieldError{Path: "throttles." + name, Msg: fmt.Sprintf("no gate lists the throttle %q", name)})
+		}
+	}
+	return all
+}
+
+// findings collects mistakes.
+type findings struct{ all []error }
+
+func (f *findings) add(path, msg, hint string) {
+	f.all = append(f.all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+}
+
+// options lets options check themselves.
+func (f *findings) options(path string, o interface{ Validate() error }) {
+	if err := o.Validate(); err != nil {
+		f.all = append(f.all, weir.Under(path, err))
+	}
+}
+
+// oneOf checks a word that may be left out.
+func oneOf[T ~string](f *findings, path string, got T, known ...T) {
+	if got == "" || slices.Contains(known, got) {
+		return
+	}
+	words := make([]string, len(known))
+	for i, k := range known {
+		words[i] = string(k)
+	}
+	hint := "one of " + strings.Join(words, ", ")
+	if close := nearest(string(got), words); close != "" {
+		hint = fmt.Sprintf("did you mean %q?", close)
+	}
+	f.add(path, fmt.Sprintf("unknown %s %q", path[strings.LastIndex(path, ".")+1:], string(got)), hint)
+}
+
+func (f *findings) logs(l Log) {
+	oneOf(f, "log.level", l.Level, LevelDebug, LevelInfo, LevelWarn, LevelError)
+	oneOf(f, "log.format", l.Format, FormatAuto, FormatText, FormatJSON)
+	oneOf(f, "log.access", l.Access, AccessAll, AccessRefused, AccessOff)
+}
+
+func (f *findings) throttle(name string, t Throttle) {
+	path := "throttles." + name
+	if !throttleName.MatchString(name) {
+		f.add(path, fmt.Sprintf("%q is not a name", name), "letters, digits, '-', '_' and '.', at most 64")
+	}
+	oneOf(f, path+".on_error", t.OnError, policy.Open, policy.Closed)
+	var known, given []string
+	v := reflect.ValueOf(t)
+	for _, m := range fieldsOf(v.Type()) {
+		// The mechanisms are the fields that may be absent.
+		if m.t.Kind() != reflect.Pointer {
+			continue
+		}
+		known = append(known, m.name)
+		if !v.Field(m.index).IsNil() {
+			given = append(given, m.name)
+			f.options(path+"."+m.name, v.Field(m.index).Interface().(interface{ Validate() error }))
+		}
+	}
+	switch {
+	case len(given) == 0:
+		f.add(path, fmt.Sprintf("the throttle %q has no mechanism", name), "give it one: "+strings.Join(known, ", "))
+	case len(given) > 1:
+		f.add(path, fmt.Sprintf("the throttle %q has more than one mechanism: %s", name, strings.Join(given, ", ")),
+			"make a throttle of each and list them all in the gate")
+	}
+}
+
+// gates checks what gates say about throttles.
+func (f *findings) gates(c *Config) {
+	if len(c.HTTP) == 0 {
+		f.add("http", "there is no gate: nothing would listen", `add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`)
+	}
+	names := slices.Sorted(maps.Keys(c.Throttles))
+	for i, g := range c.HTTP {
+		path := fmt.Sprintf("http[%d].throttles", i)
+		if len(g.Throttles) > policy.MaxLinks {
+			f.add(path, fmt.Sprintf("%d throttles are too many", len(g.Throttles)), fmt.Sprintf("at most %d", policy.MaxLinks))
+		}
+		for j, name := range g.Throttles {
+			at := fmt.Sprintf("%s[%d]", path, j)
+			if slices.Contains(g.Throttles[:j], name) {
+				f.add(at, fmt.Sprintf("the throttle %q is listed twice", name), "it would count every request twice")
+			}
+			if _, known := c.Throttles[name]; known {
+				continue
+			}
+			hint := "there are no throttles; add them under throttles"
+			if close := nearest(name, names); close != "" {
+				hint = fmt.Sprintf("did you mean %q?", close)
+			} else if len(names) > 0 {
+				hint = "there are: " + strings.Join(names[:min(len(names), 10)], ", ")
+			}
+			f.add(at, fmt.Sprintf("there is no throttle %q", name), hint)
+		}
+	}
+}
+
+// addresses finds listeners that would take each other's place.
+func (f *findings) addresses(c *Config) {
+	type listener struct{ path, what, address string }
+	var all []listener
+	if o := c.Console.WithDefaults(); o.Enabled() {
+		all = append(all, listener{"console.listen", "the console", o.Listen})
+	}
+	for i, g := range c.HTTP {
+		if g.Listen == "" {
+			continue
+		}
+		new := listener{fmt.Sprintf("http[%d].listen", i), fmt.Sprintf("the gate http[%d]", i), g.Listen}
+		for _, old := range all {
+			if !collide(old.address, new.address) {
+				continue
+			}
+			hint := "give each an address of its own"
+			if old.path == "console.listen" && c.Console.Listen == "" {
+				hint = "that is where it listens unless console.listen says otherwise"
+			}
+			f.add(new.path, fmt.Sprintf("%s listens on %s already", old.what, old.address), hint)
+		}
+		all = append(all, new)
+	}
+}
+
+// collide reports whether two listeners cannot both be had. An address that stands for every address of the machine collides
+// with each of them.
+func collide(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil {
+		return a == b
+	}
+	if portA != portB || portA == "0" || portA == "" {
+		return false
+	}
+	return everywhere(hostA) || everywhere(hostB) || canonical(hostA) == canonical(hostB)
+}
+
+func everywhere(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "" || err == nil && addr.IsUnspecified()
+}
+
+func canonical(host string) string {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		host = addr.Unmap().String()
+	}
+	if host = strings.ToLower(host); host == "localhost" {
+		return "127.0.0.1"
+	}
+	return host
+}

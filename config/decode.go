@@ -1,0 +1,359 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir"
+)
+
+// decoder walks the tree and a Go value side by side. It never stops at a mistake.
+type decoder struct {
+	secrets secrets
+	left    int // how many values may still be read, so that aliases cannot unfold without end
+	errs    Errors
+	failed  map[*node]bool // whose mistakes are told: what follows from them is not worth telling
+	secret  map[*node]bool // whose text came from elsewhere
+}
+
+func newDecoder(folder string, size int) *decoder {
+	return &decoder{secrets: secrets{folder: folder}, left: size + maxUnfolded, failed: map[*node]bool{}, secret: map[*node]bool{}}
+}
+
+func (d *decoder) fail(n *node, msg, hint string) {
+	d.failed[n] = true
+	e := mistake(n.at, msg, hint)
+	d.secrets.hide(e, d.secret[n])
+	d.errs = append(d.errs, e)
+}
+
+var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+
+func (d *decoder) value(n *node, v reflect.Value) {
+	if d.left--; d.left < 0 {
+		if d.left == -1 {
+			d.fail(n, fmt.Sprintf("aliases unfold to more than %d values", maxUnfolded), "write the values out")
+		}
+		return
+	}
+	switch t := v.Type(); {
+	case t == reflect.TypeFor[netip.Prefix]():
+		if text, ok := d.text(n, t); ok {
+			d.prefix(n, text, v)
+		}
+	case reflect.PointerTo(t).Implements(textUnmarshaler):
+		if text, ok := d.text(n, t); ok {
+			d.unmarshal(n, text, v)
+		}
+	case t.Kind() == reflect.Pointer:
+		v.Set(reflect.New(t.Elem()))
+		d.value(n, v.Elem())
+	case t.Kind() == reflect.Struct:
+		d.fields(n, v)
+	case t.Kind() == reflect.Map:
+		d.entries(n, v)
+	case t.Kind() == reflect.Slice:
+		d.list(n, v)
+	default:
+		if text, ok := d.text(n, t); ok {
+			d.plain(n, text, v)
+		}
+	}
+}
+
+// text returns the text of a scalar with its references replaced.
+func (d *decoder) text(n *node, t reflect.Type) (string, bool) {
+	switch n.kind {
+	case list:
+		hint := ""
+		if len(n.items) == 1 && n.items[0].kind == scalar {
+			hint = "leave the brackets or the dash out"
+		}
+		d.fail(n, "a list stands where "+inWords(t)+" is wanted", hint)
+		return "", false
+	case mapping:
+		d.fail(n, "a mapping stands where "+inWords(t)+" is wanted", "quote a value that contains a colon and a space")
+		return "", false
+	case null:
+		d.fail(n, inWords(t)+" is missing", "")
+		return "", false
+	}
+	text, found, err := d.secrets.expand(n.text)
+	if err != nil {
+		d.failed[n] = true
+		err.Line, err.Column = n.at.line, n.at.column
+		d.errs = append(d.errs, err)
+		return "", false
+	}
+	if found {
+		d.secret[n] = true
+	}
+	return text, true
+}
+
+// inWords says what a type is to people.
+func inWords(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[weir.Duration]():
+		return "a duration"
+	case reflect.TypeFor[weir.Period]():
+		return "a period"
+	case reflect.TypeFor[weir.Rate]():
+		return "a rate"
+	case reflect.TypeFor[weir.Size]():
+		return "a size"
+	case reflect.TypeFor[weir.Share]():
+		return "a share"
+	case reflect.TypeFor[netip.Prefix]():
+		return "a network"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return "a whole number"
+	}
+	return "a single value"
+}
+
+func (d *decoder) unmarshal(n *node, text string, v reflect.Value) {
+	err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
+	for _, fe := range weir.FieldErrors(err) {
+		d.fail(n, fe.Msg, fe.Hint)
+	}
+}
+
+// prefix reads a network. A bare address is a network of one.
+func (d *decoder) prefix(n *node, text string, v reflect.Value) {
+	text = strings.TrimSpace(text)
+	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
+		v.Set(reflect.ValueOf(netip.PrefixFrom(addr, addr.BitLen())))
+		return
+	}
+	p, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		d.fail(n, fmt.Sprintf("%q is not a network", text), "write 10.0.0.0/8, 2001:db8::/32 or a single address")
+	case p != p.Masked():
+		d.fail(n, fmt.Sprintf("%q has bits set beyond its length", text), fmt.Sprintf("did you mean %s?", p.Masked()))
+	default:
+		v.Set(reflect.ValueOf(p))
+	}
+}
+
+func (d *decoder) plain(n *node, text string, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		d.boolean(n, text, v)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		d.integer(n, text, v)
+	default:
+		d.fail(n, fmt.Sprintf("a value of type %s cannot be read", v.Type()), "")
+	}
+}
+
+func (d *decoder) boolean(n *node, text string, v reflect.Value) {
+	switch text {
+	case "true", "false":
+		v.SetBool(text == "true")
+		return
+	}
+	hint := "write true or false"
+	switch strings.ToLower(text) {
+	case "yes", "on", "y", "1", "true":
+		hint = "write true"
+	case "no", "off", "n", "0", "false":
+		hint = "write false"
+	}
+	d.fail(n, fmt.Sprintf("%q is neither true nor false", text), hint)
+}
+
+func (d *decoder) integer(n *node, text string, v reflect.Value) {
+	number, err := strconv.ParseInt(text, 10, v.Type().Bits())
+	digits := strings.TrimLeft(text, "+-")
+	switch {
+	case err == nil && (len(digits) == 1 || digits[0] != '0') && text[0] != '+':
+		v.SetInt(number)
+	case err == nil:
+		// YAML reads 010 as 8 or as 10, depending on its version.
+		d.fail(n, fmt.Sprintf("%q is not written as a plain number", text), fmt.Sprintf("write %d", number))
+	case strings.Contains(err.Error(), "out of range"):
+		d.fail(n, fmt.Sprintf("%q is too large a number", text), "")
+	default:
+		hint := "write it in digits"
+		if plain := strings.NewReplacer("_", "", ",", "", "'", "").Replace(text); plain != text {
+			if number, err := strconv.ParseInt(plain, 10, v.Type().Bits()); err == nil {
+				hint = fmt.Sprintf("write %d", number)
+			}
+		} else if number, _, cut := strings.Cut(text, "."); cut && strings.Trim(text, "0123456789.") == "" {
+			hint = fmt.Sprintf("write %s", number)
+		}
+		d.fail(n, fmt.Sprintf("%q is not a whole number", text), hint)
+	}
+}
+
+func (d *decoder) list(n *node, v reflect.Value) {
+	switch n.kind {
+	case mapping:
+		d.fail(n, "a mapping stands where a list is wanted", `put "- " before each entry`)
+		return
+	case scalar:
+		hint := "write it as a list, in brackets"
+		if len(n.text) <= 40 && !strings.ContainsAny(n.text, ",\n") {
+			hint = "write [" + n.text + "]"
+		}
+		d.fail(n, "a single value stands where a list is wanted", hint)
+		return
+	case null:
+		d.fail(n, "a list is missing", "write [] for an empty one")
+		return
+	}
+	items := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
+	for i, item := range n.items {
+		if item.kind == null {
+			d.fail(item, "this entry is empty", "leave it out")
+			continue
+		}
+		d.value(item, items.Index(i))
+	}
+	v.Set(items)
+}
+
+func (d *decoder) entries(n *node, v reflect.Value) {
+	if !d.isMapping(n, "") {
+		return
+	}
+	t := v.Type()
+	m := reflect.MakeMapWithSize(t, len(n.pairs))
+	seen := map[string]position{}
+	for _, p := range n.pairs {
+		if d.double(p, seen) {
+			continue
+		}
+		value := reflect.New(t.Elem()).Elem()
+		if p.value.kind == null {
+			d.fail(p.value, fmt.Sprintf("%q has no value", p.key), "leave it out, or write {} for nothing special")
+		} else {
+			d.value(p.value, value)
+		}
+		m.SetMapIndex(reflect.ValueOf(p.key).Convert(t.Key()), value)
+	}
+	v.Set(m)
+}
+
+func (d *decoder) fields(n *node, v reflect.Value) {
+	known := fieldsOf(v.Type())
+	names := make([]string, len(known))
+	for i, f := range known {
+		names[i] = f.name
+	}
+	if !d.isMapping(n, "keys here: "+strings.Join(names, ", ")) {
+		return
+	}
+	seen := map[string]position{}
+	var strange []int
+	for i, p := range n.pairs {
+		switch {
+		case d.double(p, seen):
+		case !slices.Contains(names, p.key):
+			strange = append(strange, i)
+		default:
+			d.field(p, known, v)
+		}
+	}
+	for _, i := range strange {
+		p := &n.pairs[i]
+		close := nearest(p.key, names)
+		d.errs = append(d.errs, mistake(p.at, fmt.Sprintf("unknown key %q", p.key), keyHint(p.key, close, known)))
+		if _, taken := seen[close]; close != "" && !taken {
+			// Go on as though it had been written right: what stands below is checked too, and nothing is said to be missing.
+			seen[close] = p.at
+			p.as = close
+			d.field(*p, known, v)
+		}
+	}
+}
+
+func keyHint(key, close string, known []field) string {
+	if close != "" {
+		return fmt.Sprintf("did you mean %q?", close)
+	}
+	names := make([]string, len(known))
+	for i, f := range known {
+		names[i] = f.name
+		if f.t.Kind() == reflect.Struct {
+			if slices.ContainsFunc(fieldsOf(f.t), func(below field) bool { return below.name == key }) {
+				return fmt.Sprintf("it belongs under %q", f.name)
+			}
+		}
+	}
+	return "keys here: " + strings.Join(names, ", ")
+}
+
+func (d *decoder) field(p pair, known []field, v reflect.Value) {
+	name := p.key
+	if p.as != "" {
+		name = p.as
+	}
+	if p.value.kind == null {
+		return // a key without a value is as good as left out
+	}
+	i := slices.IndexFunc(known, func(f field) bool { return f.name == name })
+	d.value(p.value, v.Field(known[i].index))
+}
+
+func (d *decoder) isMapping(n *node, hint string) bool {
+	switch n.kind {
+	case mapping:
+		return true
+	case list:
+		if len(n.items) > 0 {
+			hint = `leave the "- " or the brackets out`
+		}
+		d.fail(n, "a list stands where a mapping is wanted", hint)
+	case scalar:
+		d.fail(n, "a single value stands where a mapping is wanted", hint)
+	case null:
+		d.fail(n, "a mapping is missing", hint)
+	}
+	return false
+}
+
+// double notes a key and reports whether it was there before.
+func (d *decoder) double(p pair, seen map[string]position) bool {
+	first, double := seen[p.key]
+	if double {
+		d.errs = append(d.errs, mistake(p.at, fmt.Sprintf("duplicate key %q", p.key), fmt.Sprintf("the first one is on line %d", first.line)))
+		return true
+	}
+	seen[p.key] = p.at
+	return false
+}
+
+// A field of an option type, under the name that it has in the file.
+type field struct {
+	name  string
+	index int
+	t     reflect.Type
+}
+
+func fieldsOf(t reflect.Type) []field {
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	var all []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if name := f.Tag.Get("yaml"); name != "" && name != "-" && f.IsExported() {
+			all = append(all, field{name, i, f.Type})
+		}
+	}
+	return all
+}

@@ -1,0 +1,121 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"weir"
+)
+
+// Load reads a configuration from a file. The error, unless nil, is of type Errors and holds every mistake. What was left out of
+// the file is left out of the Config too; see WithDefaults.
+func Load(path string) (*Config, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, Errors{err}
+	}
+	return Parse(path, data)
+}
+
+func readFile(path string) ([]byte, *Error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &Error{File: path, Msg: "cannot be read: " + reason(err), cause: err}
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return nil, &Error{File: path, Msg: "cannot be read: " + reason(err), cause: err}
+	}
+	return data, nil
+}
+
+// Parse reads a configuration from YAML text. name is what mistakes call the file; files that the text refers to are looked for
+// beside it. The error, unless nil, is of type Errors and holds every mistake.
+func Parse(name string, data []byte) (*Config, error) {
+	s := source{name: name}
+	if len(data) > MaxFile {
+		return nil, Errors{{File: name, Msg: fmt.Sprintf("the file is larger than %s", weir.Size(MaxFile))}}
+	}
+	text := strings.TrimPrefix(string(data), "\uFEFF") // some editors put a byte order mark first
+	s.lines = strings.Split(text, "\n")
+	c, errs, warnings := read(name, text)
+	if len(errs) > 0 {
+		return nil, s.place(errs)
+	}
+	c.Warnings = s.place(warnings)
+	return c, nil
+}
+
+func read(name, text string) (c *Config, errs, warnings Errors) {
+	if err := readable(text); err != nil {
+		return nil, Errors{err}, nil
+	}
+	root, size, broken := sections(text)
+	if root == nil || root.kind == null {
+		if broken == nil {
+			broken = Errors{mistake(position{1, 1}, "the file says nothing", "the folder examples has configurations to start from")}
+		}
+		return nil, broken, nil
+	}
+	c = new(Config)
+	d := newDecoder(filepath.Dir(name), size)
+	d.value(root, reflect.ValueOf(c).Elem())
+	errs = append(broken, d.errs...)
+	if len(broken) > 0 || d.failed[root] || d.left < 0 {
+		return nil, errs, nil // what is not there cannot be checked
+	}
+	mistakes := weir.FieldErrors(c.Validate())
+	if throttles := locate(root, "throttles"); throttles.exact && d.failed[throttles.nodes[1]] {
+		// No gate is to blame for throttles that could not be read.
+		mistakes = slices.DeleteFunc(mistakes, func(fe *weir.FieldError) bool { return gateThrottle.MatchString(fe.Path) })
+	}
+	errs = append(errs, d.found(root, mistakes)...)
+	return c, errs, d.found(root, c.oddities())
+}
+
+var gateThrottle = regexp.MustCompile(`^http\[\d+\]\.throttles\[\d+\]$`)
+
+// found puts what a check found at its line, except where the decoder has said already what is wrong.
+func (d *decoder) found(root *node, all []*weir.FieldError) Errors {
+	var errs Errors
+next:
+	for _, fe := range all {
+		p := locate(root, fe.Path)
+		own := false
+		for _, n := range p.nodes {
+			if d.failed[n] {
+				continue next
+			}
+			own = own || d.secret[n]
+		}
+		e := mistake(p.at, fe.Msg, fe.Hint)
+		d.secrets.hide(e, own)
+		errs = append(errs, e)
+	}
+	return errs
+}
+
+// source is the text that mistakes point into.
+type source struct {
+	name  string
+	lines []string
+}
+
+// place sorts mistakes and gives them the file's name and their line. A position always lies inside the file.
+func (s *source) place(errs Errors) Errors {
+	for _, e := range errs {
+		e.File = s.name
+		e.Line = min(max(e.Line, 1), len(s.lines))
+		e.source = strings.TrimSuffix(s.lines[e.Line-1], "\r")
+		e.Column = min(max(e.Column, 1), utf8.RuneCountInString(e.source)+1)
+	}
+	return errs.tidy()
+}

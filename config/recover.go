@@ -1,0 +1,51 @@
+package config
+
+import "strings"
+
+// maxBroken is how many broken sections are looked for; each costs another run of the parser.
+const maxBroken = 5
+
+// sections reads text as tree does. Where the syntax is broken it takes the section out that the mistake stands in, the lines
+// from one key at the left margin to the next, and reads the others: so that a forgotten quote hides no mistake elsewhere.
+func sections(text string) (root *node, size int, broken Errors) {
+	root, size, err := tree(text)
+	lines := strings.SplitAfter(text, "\n")
+	for err != nil {
+		broken = append(broken, err)
+		if err.final || len(broken) == maxBroken || !takeOut(lines, err) {
+			return nil, 0, broken
+		}
+		root, size, err = tree(strings.Join(lines, ""))
+	}
+	return root, size, broken
+}
+
+// takeOut empties the lines of the section that a mistake stands in. It reports whether there was anything to empty.
+func takeOut(lines []string, err *Error) bool {
+	at := min(max(err.Line, 1), len(lines)) - 1
+	first := at
+	for first > 0 && !startsSection(lines[first]) {
+		first--
+	}
+	if first == at && err.Column == 1 && first > 0 {
+		// The parser stumbles over the first word of a section when the one before it is not closed.
+		for first--; first > 0 && !startsSection(lines[first]); first-- {
+		}
+	}
+	end := at + 1
+	for end < len(lines) && !startsSection(lines[end]) {
+		end++
+	}
+	changed := false
+	for i := first; i < end; i++ {
+		if strings.TrimRight(lines[i], "\r\n") != "" {
+			lines[i] = "\n"
+			changed = true
+		}
+	}
+	return changed
+}
+
+func startsSection(line string) bool {
+	return line != "" && !strings.ContainsRune(" \t\r\n#-]}", rune(line[0]))
+}

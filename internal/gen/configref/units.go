@@ -1,0 +1,58 @@
+package main
+
+import (
+	"net/netip"
+	"reflect"
+
+	"weir"
+	"weir/quota"
+)
+
+// A unit is a value that people write as text.
+type unit struct {
+	t        reflect.Type
+	name     string
+	plural   string
+	doc      string
+	examples []string
+	pattern  string // of what is written, for editors; the reader knows more
+	number   numbers
+}
+
+// numbers says which values YAML may take for a number.
+type numbers uint8
+
+const (
+	noNumber numbers = iota
+	zeroOnly         // anything else needs a unit
+	anyNumber
+)
+
+const duration = `([0-9]+(\.[0-9]*)?(w|d|h|m|s|ms|us|µs|ns))+`
+
+var units = []unit{
+	{reflect.TypeFor[weir.Duration](), "duration", "durations", "A length of time, with its unit: ms, s, m, h, d (24 hours), w (7 days).",
+		[]string{"200ms", "5s", "1m30s", "12h", "7d"}, `^(0|` + duration + `)$`, zeroOnly},
+	{reflect.TypeFor[weir.Period](), "period", "periods",
+		"A stretch of time that repeats: a duration, or a day, week (from Monday), month or year of the calendar.",
+		[]string{"1s", "5m", "12h", "day", "month"}, `^(day|week|month|year|` + duration + `)$`, noNumber},
+	{reflect.TypeFor[weir.Rate](), "rate", "rates", "So many per time.",
+		[]string{"100/s", "5/m", "1000/h", "20/d", "3/10s"}, `^[0-9]+ */ *(` + duration + `|[a-zµ]+)$`, noNumber},
+	{reflect.TypeFor[weir.Size](), "size", "sizes", "A number of bytes. KB, MB, GB and TB are powers of 1000; KiB, MiB, GiB and TiB of 1024.",
+		[]string{"512B", "64KiB", "10MB", "1.5GiB"}, `^(0|[0-9]*\.?[0-9]* *([KMGT]i?|k)?B)$`, zeroOnly},
+	{reflect.TypeFor[weir.Share](), "share", "shares", "A part of a whole, in percent.",
+		[]string{"10%", "0.5%", "200%"}, `^[0-9]*\.?[0-9]* *%$`, noNumber},
+	{reflect.TypeFor[quota.Amount](), "amount", "amounts", "A number of requests, or a size where bytes are counted.",
+		[]string{"5", "100000", "10MB"}, `^([0-9]+|[0-9]*\.?[0-9]* *([KMGT]i?|k)?B)$`, anyNumber},
+	{reflect.TypeFor[netip.Prefix](), "network", "networks", "A network of IPv4 or IPv6, or a single address.",
+		[]string{"10.0.0.0/8", "192.0.2.10", "2001:db8::/32"}, `^[0-9a-fA-F.:]+(/[0-9]{1,3})?$`, noNumber},
+}
+
+func unitOf(t reflect.Type) *unit {
+	for i := range units {
+		if units[i].t == t {
+			return &units[i]
+		}
+	}
+	return nil
+}
