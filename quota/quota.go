@@ -129,6 +129,9 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 
 // Flow charges bytes to the volume policies that the event met, and says until when to pause where they delay.
 func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time {
+	if h.B == 0 {
+		return time.Time{} // under no policy that counts bytes
+	}
 	acc := accountOf(&h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()

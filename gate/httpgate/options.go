@@ -1,9 +1,17 @@
 package httpgate
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
 	"net/netip"
+	"net/url"
+	"strconv"
+	"time"
 
 	"weir"
+	"weir/identify"
 )
 
 // Options configure one HTTP gate.
@@ -14,6 +22,9 @@ type Options struct {
 	Upstream string `yaml:"upstream"`
 	// Proxies in front of the gate, whose Forwarded and X-Forwarded-For headers are believed. Default: none.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
+	// Which header the trusted proxies maintain: x-forwarded-for, forwarded, or either. With either, a request that brings both
+	// and names different sources in them counts as coming from the proxy itself. Default either.
+	ForwardedHeader identify.Header `yaml:"forwarded_header"`
 	// Where the account of a request is found, the first present counts: header:X-Api-Key, bearer, query:key, cookie:session,
 	// path:1 (the first segment of the path), source (the source address). Default: none, so that nobody has an account.
 	Account []string `yaml:"account"`
@@ -52,4 +63,108 @@ type Timeouts struct {
 	Connect weir.Duration `yaml:"connect"`
 	// From the end of the request to the upstream's response headers. Default 1m.
 	Response weir.Duration `yaml:"response"`
+}
+
+// Bounds of the bounds.
+const (
+	minHeader = 512
+	maxHeader = 16 << 20
+	maxCount  = 10_000_000
+)
+
+// WithDefaults returns the options with everything filled in that was left out.
+func (o Options) WithDefaults() Options {
+	o.ForwardedHeader = cmp.Or(o.ForwardedHeader, identify.EitherHeader)
+	o.Bounds.Connections = cmp.Or(o.Bounds.Connections, 20_000)
+	o.Bounds.Requests = cmp.Or(o.Bounds.Requests, 20_000)
+	o.Bounds.Waiting = cmp.Or(o.Bounds.Waiting, 10_000)
+	o.Bounds.Header = cmp.Or(o.Bounds.Header, 32<<10)
+	o.Timeouts.Header = cmp.Or(o.Timeouts.Header, weir.Duration(10*time.Second))
+	o.Timeouts.Progress = cmp.Or(o.Timeouts.Progress, weir.Duration(30*time.Second))
+	o.Timeouts.Idle = cmp.Or(o.Timeouts.Idle, weir.Duration(2*time.Minute))
+	o.Timeouts.Connect = cmp.Or(o.Timeouts.Connect, weir.Duration(5*time.Second))
+	o.Timeouts.Response = cmp.Or(o.Timeouts.Response, weir.Duration(time.Minute))
+	return o
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others to say.
+func (o Options) Validate() error {
+	var all []error
+	wrong := func(path, msg, hint string) {
+		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+	}
+	if o.Listen == "" {
+		wrong("listen", "the gate has no address to listen on", `write listen: ":8080"`)
+	} else if _, port, err := net.SplitHostPort(o.Listen); err != nil {
+		wrong("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write ":8080" or "127.0.0.1:8080"`)
+	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		wrong("listen", fmt.Sprintf("%q is not a port", port), "a number up to 65535")
+	}
+	if _, mistake := parseUpstream(o.Upstream); mistake != nil {
+		all = append(all, mistake)
+	}
+	for i, prefix := range o.TrustedProxies {
+		at := fmt.Sprintf("trusted_proxies[%d]", i)
+		if !prefix.IsValid() {
+			wrong(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
+		} else if prefix.Bits() == 0 {
+			wrong(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix), "name the networks of your proxies")
+		}
+	}
+	switch o.ForwardedHeader {
+	case "", identify.EitherHeader, identify.XForwardedFor, identify.ForwardedHeader:
+	default:
+		wrong("forwarded_header", fmt.Sprintf("unknown header %q", o.ForwardedHeader), "one of x-forwarded-for, forwarded, either")
+	}
+	if _, err := identify.ParseAccounts(o.Account); err != nil {
+		all = append(all, weir.Under("account", err))
+	}
+	for _, count := range []struct {
+		path string
+		n    int
+	}{{"bounds.connections", o.Bounds.Connections}, {"bounds.requests", o.Bounds.Requests}, {"bounds.waiting", o.Bounds.Waiting}} {
+		if count.n < 0 || count.n > maxCount {
+			wrong(count.path, fmt.Sprintf("%d is out of bounds", count.n), fmt.Sprintf("between 1 and %d", maxCount))
+		}
+	}
+	if h := o.Bounds.Header; h != 0 && (h < minHeader || h > maxHeader) {
+		wrong("bounds.header", fmt.Sprintf("%s is out of bounds", h), fmt.Sprintf("between %s and %s", weir.Size(minHeader), weir.Size(maxHeader)))
+	}
+	if o.Bounds.Body < 0 {
+		wrong("bounds.body", "a body cannot be smaller than nothing", "leave it out for no bound")
+	}
+	for _, timeout := range []struct {
+		path string
+		d    weir.Duration
+	}{{"timeouts.header", o.Timeouts.Header}, {"timeouts.progress", o.Timeouts.Progress}, {"timeouts.idle", o.Timeouts.Idle},
+		{"timeouts.connect", o.Timeouts.Connect}, {"timeouts.response", o.Timeouts.Response}} {
+		if timeout.d < 0 {
+			wrong(timeout.path, "a timeout cannot be negative", "leave it out for the default")
+		}
+	}
+	return errors.Join(all...)
+}
+
+// parseUpstream reads the address of the service behind the gate.
+func parseUpstream(s string) (*url.URL, *weir.FieldError) {
+	const hint = "write http://127.0.0.1:3000, https://… or h2c://…"
+	if s == "" {
+		return nil, &weir.FieldError{Path: "upstream", Msg: "the gate has no upstream", Hint: hint}
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return nil, &weir.FieldError{Path: "upstream", Msg: fmt.Sprintf("%q is not a URL", s), Hint: hint}
+	}
+	switch u.Scheme {
+	case "http", "https", "h2c":
+	default:
+		return nil, &weir.FieldError{Path: "upstream", Msg: fmt.Sprintf("%q is not an upstream that a gate can speak to", s), Hint: hint}
+	}
+	switch {
+	case u.Hostname() == "":
+		return nil, &weir.FieldError{Path: "upstream", Msg: fmt.Sprintf("%q names no host", s), Hint: hint}
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, &weir.FieldError{Path: "upstream", Msg: "an upstream has no user, query or fragment", Hint: hint}
+	}
+	return u, nil
 }
