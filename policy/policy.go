@@ -107,7 +107,8 @@ type Pass struct {
 type held struct {
 	hold    weir.Hold
 	turn    *weir.Turn
-	waits   weir.Answer // what the throttle said when it made the event wait
+	rule    weir.Figure // Wait: the rule that makes it wait
+	until   time.Time   // Wait: when the turn is expected
 	counted bool        // its verdict is final and in Counts
 }
 
@@ -142,7 +143,7 @@ func (p *Pass) take(i int, now time.Time) bool {
 		p.settle(weir.Outcome{Time: now})
 		return false
 	case a.Verdict == weir.Wait:
-		h.waits = *a
+		h.rule, h.until = a.Figure, a.Until
 		if p.Answer.Verdict == weir.Admit || a.Until.After(p.Answer.Until) {
 			p.decide(a)
 		}
@@ -205,9 +206,7 @@ func (p *Pass) Await(ctx context.Context, now func() time.Time) error {
 		}
 		if why := h.turn.Refused(); why != weir.NoReason {
 			link.Counts.Expired.Add(1)
-			a := h.waits
-			a.Verdict, a.Reason = weir.Refuse, why
-			p.decide(&a)
+			p.decide(&weir.Answer{Verdict: weir.Refuse, Reason: why, Figure: h.rule, Until: h.until})
 			p.settle(weir.Outcome{Time: now()})
 			return nil
 		}
