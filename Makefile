@@ -1,0 +1,106 @@
+# weir. `make` lists what there is to do. Needs GNU make, a POSIX shell and Go; `make setup` says what else would help.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+GO       ?= go
+CC       ?= cc
+ARGS     ?=
+CONFIG   ?= examples/quota.yaml
+FUZZTIME ?= 10s
+COUNT    ?= 3
+
+# Version control plays no part in a build: it works in a tarball and in a checkout that somebody else owns.
+export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS 2>/dev/null) -buildvcs=false)
+
+GIT := git -c safe.directory='$(CURDIR)'
+
+# What tests need besides Go, as command:package. Debian's names.
+NEEDS := gcc:gcc git:git
+
+# The race detector needs a C compiler with headers; without one the tests run all the same, without it.
+HAVE_CC = { echo '\#include <stdlib.h>' | $(CC) -E - || echo '\#include <stdlib.h>' | gcc -E -; } >/dev/null 2>&1
+
+.PHONY: help demo run build setup test race lint arch generate generated fuzz bench cover check clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: build ## see it work: people and a flood before a throttled service (ARGS="--for 20s --json")
+	./bin/weir demo $(ARGS)
+
+run: build ## run weir with CONFIG (default: the smallest example)
+	./bin/weir serve -c $(CONFIG) $(ARGS)
+
+build: ## build bin/weir
+	$(GO) build -o bin/weir ./cmd/weir
+
+setup: ## install what the tests need besides Go (Debian, as root); elsewhere say what is missing
+	@missing=; \
+	for need in $(NEEDS); do \
+		command -v "$${need%%:*}" >/dev/null 2>&1 || missing="$$missing $${need##*:}"; \
+	done; \
+	$(HAVE_CC) || missing="$$missing gcc libc6-dev"; \
+	if [ -n "$$missing" ]; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+			echo "setup: installing$$missing"; \
+			export DEBIAN_FRONTEND=noninteractive; \
+			apt-get install -y -qq --no-install-recommends $$missing >/dev/null 2>&1 || \
+			{ apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
+			echo "setup: could not install$$missing"; \
+		else \
+			echo "setup: not found:$$missing (installed by itself only as root on Debian)"; \
+		fi; \
+	fi; \
+	$(HAVE_CC) || echo "setup: no C compiler with headers: tests run without the race detector"; \
+	command -v git >/dev/null 2>&1 || echo "setup: no git: 'make generated' is skipped"
+
+test: setup ## all tests, with the race detector, in random order
+	@if $(HAVE_CC); then race=-race; else race=; fi; \
+	set -x; $(GO) test $$race -shuffle=on $(ARGS) ./...
+
+race: setup ## the tests COUNT times over, against rare interleavings
+	@if $(HAVE_CC); then race=-race; else race=; fi; \
+	set -x; $(GO) test $$race -shuffle=on -count=$(COUNT) $(ARGS) ./...
+
+lint: ## format, vet, staticcheck
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+arch: ## the rules of the house: floors, imports, package docs
+	$(GO) test ./internal/arch
+
+generate: ## make generated files again
+	$(GO) generate ./...
+
+# Compares the tree before and after, so that it also serves a tree with work in progress.
+generated: ## fail when a generated file is not what its generator makes
+	@command -v git >/dev/null 2>&1 && $(GIT) rev-parse HEAD >/dev/null 2>&1 || { echo "generated: skipped, no git checkout"; exit 0; }; \
+	snapshot() { \
+		$(GIT) diff --binary HEAD; \
+		$(GIT) ls-files --others --exclude-standard | while read -r file; do cksum "$$file"; done; \
+	}; \
+	before=$$(snapshot | cksum) && \
+	$(GO) generate ./... && \
+	after=$$(snapshot | cksum) && \
+	if [ "$$before" != "$$after" ]; then \
+		echo "generated files differ from what is checked in; run 'make generate' and commit:"; $(GIT) status --short; exit 1; \
+	fi
+
+fuzz: ## run every fuzz test for FUZZTIME each
+	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed 's/:[0-9]*:func /:/' | sort | while IFS=: read -r file name; do \
+		echo "fuzz: $$name in $${file%/*} for $(FUZZTIME)"; \
+		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$${file%/*}" </dev/null || exit 1; \
+	done
+
+bench: build ## side by side with its peers, against the targets
+	$(GO) run ./bench $(ARGS)
+
+cover: setup ## test coverage by package
+	$(GO) test -cover ./...
+
+check: lint arch generated ## lint, rules of the house, generated files
+
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,72 @@
+package arch
+
+import (
+	"path"
+	"strings"
+)
+
+// exempt is the floor of tools for building and testing: they may import whatever they like, and nobody imports them.
+const exempt = -1
+
+// floors says on which floor each package stands. Imports go strictly down. A pattern ending in /* stands for the packages
+// directly below; an exact name goes before a pattern.
+var floors = map[string]int{
+	"weir": 0, // the vocabulary
+
+	"identify":       1,
+	"store":          1, // contract of the durable state
+	"farm":           1, // contract between nodes
+	"internal/clock": 1, // for those who act; who decides is given the time
+
+	"bloom":   2,
+	"stamp":   2,
+	"mail":    2,
+	"reach":   2,
+	"quota":   2,
+	"ban":     2,
+	"store/*": 2,
+	"farm/*":  2,
+
+	"policy":    3,
+	"admission": 3,
+	"spool":     3,
+
+	"gate/*":   4,
+	"console":  4,
+	"simulate": 4,
+	"plan":     4,
+
+	"config": 5,
+	"app":    6,
+	"demo":   7,
+
+	"cmd/weir": 8,
+	"bench":    8,
+
+	"internal/arch":     exempt,
+	"internal/docstest": exempt,
+	"internal/gen":      exempt,
+	"internal/gen/*":    exempt,
+}
+
+// mechanisms decide and never act.
+var mechanisms = []string{"bloom", "stamp", "mail", "reach", "quota", "ban"}
+
+// timeless packages are given the time and never wait.
+var timeless = append([]string{"weir", "identify", "policy", "admission"}, mechanisms...)
+
+// prometheusIn are the only packages that know of Prometheus.
+var prometheusIn = []string{"console", "app"}
+
+// floorOf returns the floor of a package, by its path inside the module. The folder of a conformance suite (storetest) stands
+// on no floor: like a tool, it is for tests alone.
+func floorOf(pkg string) (floor int, known bool) {
+	if floor, known = floors[pkg]; known {
+		return floor, true
+	}
+	if strings.HasSuffix(pkg, "test") {
+		return exempt, true
+	}
+	floor, known = floors[path.Dir(pkg)+"/*"]
+	return floor, known
+}

@@ -1,0 +1,12 @@
+// Package docstest executes the documentation: configurations in it are valid, commands in it exist, Go code compiles, links lead
+// somewhere, and metrics are the ones there are. There is nothing to import here.
+//
+// In a fenced block, the word after the backticks says what is done with it:
+//
+//	yaml             a whole configuration, which must be valid and without warnings
+//	yaml fragment    a piece of one, which must be YAML
+//	console, sh      lines that begin with "$ weir" (or "weir", in sh) are commands, whose flags and arguments must exist
+//	go               a whole file, which must compile
+//
+// Indented lines that begin with "weir" are commands too.
+package docstest
