@@ -1,0 +1,259 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/config"
+	"weir/console"
+	"weir/gate/httpgate"
+	"weir/internal/clock"
+)
+
+// DefaultDrain is how long a gate that a reload removed may take to finish what is under way.
+const DefaultDrain = 30 * time.Second
+
+// Options are what an App needs besides its configuration. The zero value is ready to use.
+type Options struct {
+	Clock   clock.Clock   // default: the machine's
+	Log     *slog.Logger  // default: nothing is logged
+	Version string        // shown in status and metrics
+	Path    string        // of the configuration, shown in status
+	Drain   time.Duration // default DefaultDrain
+
+	// Load reads the configuration again, for Reread. Without it the configuration changes by Reload only.
+	Load func() (*config.Config, error)
+	// Logging is told what the configuration says about the log, whenever one takes effect. May be nil.
+	Logging func(config.Log)
+}
+
+// The states of an App, in order.
+const (
+	starting int32 = iota
+	serving
+	stopping
+)
+
+var stateNames = [...]string{"starting", "serving", "stopping"}
+
+// Errors of calls that come at the wrong time.
+var (
+	ErrNotServing = errors.New("weir is not serving")
+	ErrStarted    = errors.New("weir was started before")
+)
+
+// An App is a weir. Make one with New.
+type App struct {
+	opts     Options
+	metrics  *console.Metrics
+	pace     *pace
+	failures *failures
+
+	work    sync.Mutex // Start, Reload and Stop wait for each other
+	reading sync.Mutex // as do those who read the configuration again
+	state   atomic.Int32
+	current atomic.Pointer[generation] // never nil; what it points to does not change
+	started time.Time
+	running bool // Start succeeded
+	stop    sync.Once
+	stopErr error
+
+	background sync.WaitGroup     // what reloads left to finish by itself
+	retreat    context.Context    // ends when that must be over
+	giveUp     context.CancelFunc // ends it
+
+	reloads reloadRecord
+}
+
+// New builds what the configuration asks for. Nothing is opened, and a failed New leaves nothing behind.
+func New(cfg *config.Config, o Options) (*App, error) {
+	if o.Clock == nil {
+		o.Clock = clock.System
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Drain <= 0 {
+		o.Drain = DefaultDrain
+	}
+	a := &App{opts: o, metrics: console.NewMetrics(o.Version), pace: &pace{clock: o.Clock},
+		failures: &failures{clock: o.Clock, log: o.Log, last: map[string]*failure{}}}
+	a.retreat, a.giveUp = context.WithCancel(context.Background())
+	a.current.Store(&generation{})
+	c, err := a.prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	a.current.Store(c.next)
+	a.metrics.Watch(backend{a})
+	for _, bound := range httpgate.BoundNames {
+		a.metrics.DeclareBound(boundName(bound))
+	}
+	return a, nil
+}
+
+// Start opens what the configuration names and serves. When it fails, everything is closed again. An App is started once; ctx is
+// only asked whether to begin at all.
+func (a *App) Start(ctx context.Context) (err error) {
+	a.work.Lock()
+	defer a.work.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if a.state.Load() != starting || !a.started.IsZero() {
+		return ErrStarted
+	}
+	a.started = a.opts.Clock.Now()
+	g := a.current.Load()
+	if a.opts.Logging != nil {
+		a.opts.Logging(g.cfg.Log)
+	}
+	var undo undoList
+	defer func() {
+		if err != nil {
+			a.state.Store(stopping)
+			undo.run()
+		}
+	}()
+	if err := makeFolder(g.cfg.Data); err != nil {
+		return err
+	}
+	// The control socket comes first: when another weir runs here, that is what should be said, not which port it has taken.
+	if err := g.control.Listen(); err != nil {
+		return err
+	}
+	undo.add(func() { g.control.Stop(ended()) })
+	if g.console != nil {
+		if err := g.console.Listen(); err != nil {
+			return err
+		}
+		undo.add(func() { g.console.Stop(ended()) })
+	}
+	for _, gt := range g.gates {
+		undo.add(func() { gt.http.Stop(ended()) })
+		if err := gt.http.Listen(); err != nil {
+			return err
+		}
+	}
+	g.control.Start()
+	if g.console != nil {
+		g.console.Start()
+	}
+	for _, gt := range g.gates {
+		gt.http.Start()
+	}
+	a.running = true
+	a.state.CompareAndSwap(starting, serving) // unless somebody waits to stop it
+	a.reloads.took(a.started)
+	a.announce(g)
+	return nil
+}
+
+// announce logs where weir can be reached.
+func (a *App) announce(g *generation) {
+	for _, gt := range g.gates {
+		a.opts.Log.Info("gate serves", "gate", gt.options.Listen, "address", gt.http.Addr().String(), "upstream", gt.options.Upstream,
+			"throttles", gt.options.Throttles)
+	}
+	if g.console != nil {
+		a.opts.Log.Info("console serves", "address", g.console.Addr().String())
+	}
+	a.opts.Log.Info("ready", "version", a.opts.Version, "control", g.control.Path())
+}
+
+// Stop ends the App: the gates take nobody new and finish what is under way, until ctx ends; then everything is closed, in the
+// reverse order of Start. The console says "not ready" meanwhile. A second call waits for the first and returns the same.
+func (a *App) Stop(ctx context.Context) error {
+	a.stop.Do(func() {
+		a.state.Store(stopping)
+		// Whoever is starting or reloading finishes first. The lock is not kept: a command that waits for it is to be told that
+		// weir is stopping, not to be waited for.
+		a.work.Lock()
+		running := a.running
+		a.work.Unlock()
+		if running {
+			a.stopErr = a.takeDown(ctx)
+		}
+		a.giveUp()
+		a.pace.stop()
+	})
+	return a.stopErr
+}
+
+func (a *App) takeDown(ctx context.Context) error {
+	g := a.current.Load()
+	a.opts.Log.Info("stopping")
+	errs := stopGates(ctx, g.gates)
+	release := context.AfterFunc(ctx, a.giveUp)
+	a.background.Wait()
+	release()
+	if g.console != nil {
+		errs = append(errs, g.console.Stop(ctx))
+	}
+	errs = append(errs, g.control.Stop(ctx))
+	err := errors.Join(errs...)
+	if err != nil {
+		a.opts.Log.Warn("stopped before everything was done", "err", err)
+	} else {
+		a.opts.Log.Info("stopped")
+	}
+	return err
+}
+
+// stopGates drains gates side by side: they share one deadline.
+func stopGates(ctx context.Context, gates []*gate) []error {
+	errs := make([]error, len(gates))
+	var all sync.WaitGroup
+	for i, gt := range gates {
+		all.Go(func() {
+			if err := gt.http.Stop(ctx); err != nil {
+				errs[i] = fmt.Errorf("gate %s: %w", gt.options.Listen, err)
+			}
+		})
+	}
+	all.Wait()
+	return errs
+}
+
+// HTTPAddr returns the address of the i-th HTTP gate, or nil.
+func (a *App) HTTPAddr(i int) net.Addr {
+	if gates := a.current.Load().gates; i < len(gates) {
+		return gates[i].http.Addr()
+	}
+	return nil
+}
+
+// ConsoleAddr returns the address of the console, or nil.
+func (a *App) ConsoleAddr() net.Addr {
+	if c := a.current.Load().console; c != nil {
+		return c.Addr()
+	}
+	return nil
+}
+
+// ControlPath returns where the control socket is.
+func (a *App) ControlPath() string { return a.current.Load().cfg.Control }
+
+// ended returns a context that is over, for taking down what has not served anybody.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// An undoList is run backwards when something fails half way.
+type undoList []func()
+
+func (u *undoList) add(f func()) { *u = append(*u, f) }
+
+func (u undoList) run() {
+	for i := len(u) - 1; i >= 0; i-- {
+		u[i]()
+	}
+}

@@ -1,0 +1,191 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+
+	"weir"
+	"weir/config"
+	"weir/console"
+)
+
+// backend is the App as the console sees it.
+type backend struct{ *App }
+
+var _ console.Backend = backend{}
+
+// Ready says whether every gate serves.
+func (b backend) Ready() error {
+	if s := b.state.Load(); s != serving {
+		return errors.New(stateNames[s])
+	}
+	return nil
+}
+
+// Status sums the App up.
+func (b backend) Status() console.Status {
+	g, state := b.current.Load(), b.state.Load()
+	s := console.Status{
+		Version: b.opts.Version, State: stateNames[state], Ready: state == serving, Started: b.started,
+		Config: b.reloads.get(), Control: g.control.Path(), HTTP: []console.GateStatus{}, Throttles: []console.ThrottleStatus{},
+	}
+	s.Config.Path = b.opts.Path
+	if addr := b.ConsoleAddr(); addr != nil {
+		s.Console = addr.String()
+	}
+	for _, gt := range g.gates {
+		s.HTTP = append(s.HTTP, gt.status())
+	}
+	for _, t := range g.throttles {
+		s.Throttles = append(s.Throttles, t.view().Status())
+	}
+	return s
+}
+
+// Throttles returns the throttles in order of their names.
+func (b backend) Throttles() []console.Throttle {
+	var all []console.Throttle
+	for _, t := range b.current.Load().throttles {
+		all = append(all, t.view())
+	}
+	return all
+}
+
+// Account asks every throttle that keeps accounts. The name is shown to whoever asked and to nobody else; it is never logged.
+func (b backend) Account(name string) (console.Account, error) {
+	if name == "" {
+		return console.Account{}, console.Invalid("which account?")
+	}
+	a := console.Account{Account: name, Throttles: []console.AccountThrottle{}}
+	for _, t := range b.current.Load().throttles {
+		if t.quota == nil {
+			continue
+		}
+		if s, known := t.quota.Account(name, b.opts.Clock.Now()); known {
+			a.Throttles = append(a.Throttles, console.AccountThrottle{
+				Throttle: t.name, Plan: s.Plan, Rules: console.Rules(s.Rules), Waiting: s.Waiting,
+			})
+		}
+	}
+	if len(a.Throttles) == 0 {
+		return a, console.NotFound(fmt.Sprintf("nothing is known of the account %q: it has used nothing lately", name))
+	}
+	return a, nil
+}
+
+// ResetAccount makes every throttle forget what an account has used, and returns what is left.
+func (b backend) ResetAccount(name string) (console.Account, error) {
+	a, err := b.Account(name)
+	if err != nil {
+		return a, err
+	}
+	for _, t := range b.current.Load().throttles {
+		if t.quota != nil {
+			t.quota.Reset(name, b.opts.Clock.Now())
+		}
+	}
+	if after, err := b.Account(name); err == nil {
+		return after, nil
+	}
+	return console.Account{Account: name, Throttles: []console.AccountThrottle{}}, nil
+}
+
+// Why asks the chain of a gate what it would say to a request, taking nothing.
+func (b backend) Why(q console.Question) (console.Explanation, error) {
+	gt, err := b.gateOf(q.Gate)
+	if err != nil {
+		return console.Explanation{}, err
+	}
+	ev := weir.Event{
+		Time: b.opts.Clock.Now(), Account: q.Account, Plan: q.Plan, Kind: "http",
+		// As the gate would see them: rules know a host without its dot, and a path without detours.
+		Route: weir.Route{
+			Method: strings.ToUpper(q.Method), Host: strings.ToLower(strings.TrimSuffix(q.Host, ".")), Path: path.Clean("/" + q.Path),
+		},
+	}
+	if q.Source != "" {
+		if ev.Source, err = netip.ParseAddr(q.Source); err != nil {
+			return console.Explanation{}, console.Invalid(fmt.Sprintf("%q is not an IP address", q.Source))
+		}
+		ev.Source = ev.Source.Unmap()
+	}
+	steps, verdict := gt.chain.Explain(&ev)
+	e := console.Explanation{
+		Gate: gt.options.Listen, Verdict: verdict.Verdict, By: verdict.By, Text: verdict.Explain(), Steps: []console.Step{},
+	}
+	for _, s := range steps {
+		e.Steps = append(e.Steps, console.Step{
+			Throttle: s.Throttle, Shadow: s.Shadow, Verdict: s.Answer.Verdict, Reason: s.Answer.Reason, Rule: s.Answer.Rule,
+			Until: s.Answer.Until, Text: s.Answer.Explain(), Rules: console.Rules(s.Answer.Figures),
+		})
+	}
+	return e, nil
+}
+
+// gateOf finds a gate by its listen address, as configured or as bound. Without one, there must be only one gate.
+func (b backend) gateOf(name string) (*gate, error) {
+	gates := b.current.Load().gates
+	var names []string
+	for _, gt := range gates {
+		names = append(names, gt.options.Listen)
+		if name == gt.options.Listen || (name != "" && gt.http.Addr() != nil && name == gt.http.Addr().String()) {
+			return gt, nil
+		}
+	}
+	switch {
+	case name == "" && len(gates) == 1:
+		return gates[0], nil
+	case name == "":
+		return nil, console.Invalid("which gate? One of " + strings.Join(names, ", "))
+	}
+	return nil, console.NotFound(fmt.Sprintf("there is no gate %q; one of %s", name, strings.Join(names, ", ")))
+}
+
+// SetShadow takes throttles into shadow or out of it: all that were named, or none when one is unknown.
+func (b backend) SetShadow(s console.Shadow) ([]console.ShadowState, error) {
+	b.work.Lock() // a reload that changes shadow comes before or after
+	defer b.work.Unlock()
+	g := b.current.Load()
+	switch {
+	case s.All && len(s.Throttles) > 0:
+		return nil, console.Invalid("name throttles, or all of them, not both")
+	case !s.All && len(s.Throttles) == 0:
+		return nil, console.Invalid("which throttle?")
+	}
+	var names []string
+	for _, t := range g.throttles {
+		names = append(names, t.name)
+	}
+	for _, name := range s.Throttles {
+		if !slices.Contains(names, name) {
+			return nil, console.NotFound(fmt.Sprintf("there is no throttle %q; one of %s", name, strings.Join(names, ", ")))
+		}
+	}
+	states := []console.ShadowState{}
+	for _, t := range g.throttles {
+		if s.All || slices.Contains(s.Throttles, t.name) {
+			if t.link.Shadow.Swap(s.On) != s.On {
+				b.opts.Log.Warn("shadow switched", "throttle", t.name, "shadow", s.On)
+			}
+		}
+		states = append(states, console.ShadowState{Throttle: t.name, Shadow: t.link.Shadow.Load()})
+	}
+	return states, nil
+}
+
+// Reload reads the configuration again. What is wrong with it is told with its lines.
+func (b backend) Reload(context.Context) error {
+	err := b.Reread()
+	if err == nil {
+		return nil
+	}
+	if mistakes, ok := errors.AsType[config.Errors](err); ok {
+		return console.Rejected("nothing was changed:\n" + strings.TrimSuffix(mistakes.Explain(), "\n"))
+	}
+	return console.Rejected("nothing was changed: " + err.Error())
+}

@@ -1,0 +1,168 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"weir/config"
+	"weir/console"
+)
+
+// A stopper can be taken down.
+type stopper interface{ Stop(context.Context) error }
+
+// reloadRecord is what status says about reloads.
+type reloadRecord struct {
+	mu     sync.Mutex
+	status console.ConfigStatus
+}
+
+// took notes that a configuration took effect; the first one is no reload.
+func (r *reloadRecord) took(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.status.Loaded.IsZero() {
+		r.status.Reloads++
+	}
+	r.status.Loaded, r.status.LastError = now, ""
+}
+
+func (r *reloadRecord) failed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status.Failed++
+	r.status.LastError = err.Error()
+}
+
+func (r *reloadRecord) get() console.ConfigStatus {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status
+}
+
+// Reread loads the configuration by Options.Load and reloads it.
+func (a *App) Reread() error {
+	if a.opts.Load == nil {
+		return errors.New("this weir was started without a file to read again")
+	}
+	a.reading.Lock() // or what was read first could take effect last
+	defer a.reading.Unlock()
+	cfg, err := a.opts.Load()
+	if err != nil {
+		a.reloadFailed(err)
+		return err
+	}
+	return a.Reload(cfg)
+}
+
+// Reload changes the configuration of an App that serves. It takes whole or changes nothing: what can fail is done first, and
+// undone when something else fails. Requests under way are not disturbed; the counters of throttles that keep their name stay.
+func (a *App) Reload(cfg *config.Config) error {
+	err := a.reload(cfg)
+	if err != nil {
+		a.reloadFailed(err)
+	}
+	return err
+}
+
+func (a *App) reloadFailed(err error) {
+	a.metrics.Reloaded(false)
+	a.reloads.failed(err)
+	a.opts.Log.Error("reload failed, nothing was changed", "err", err)
+}
+
+func (a *App) reload(cfg *config.Config) error {
+	a.work.Lock()
+	defer a.work.Unlock()
+	if a.state.Load() != serving {
+		return ErrNotServing
+	}
+	c, err := a.prepare(cfg)
+	if err != nil {
+		return err
+	}
+	now := a.opts.Clock.Now()
+	if err := c.configureThrottles(now); err != nil {
+		c.undo.run()
+		return err
+	}
+	for _, f := range c.commit {
+		f()
+	}
+	a.current.Store(c.next)
+	if a.opts.Logging != nil {
+		a.opts.Logging(c.next.cfg.Log)
+	}
+	a.leaveBehind(c)
+	a.metrics.Reloaded(true)
+	a.reloads.took(now)
+	a.opts.Log.Info("reloaded", "gates", len(c.next.gates), "throttles", len(c.next.throttles), "changed", len(c.configure),
+		"removed_gates", len(c.removed), "removed_throttles", len(c.retired))
+	return nil
+}
+
+// configureThrottles gives new options to the throttles that are kept. They were checked before, so that a failure here is a
+// surprise; even then those that took theirs get the old ones back.
+func (c *change) configureThrottles(now time.Time) error {
+	for i, r := range c.configure {
+		err := r.configure(r.next, now)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("throttle %s: %w", r.name, err)
+		for _, done := range c.configure[:i] {
+			if back := done.configure(done.config, now); back != nil {
+				err = errors.Join(err, fmt.Errorf("throttle %s keeps its new options: %w", done.name, back))
+			}
+		}
+		return err
+	}
+	return nil
+}
+
+// leaveBehind takes down what the new generation has no use for, without keeping the reload waiting: requests may be under way
+// in a gate for long, and the reload itself may have come in by the control socket that is to be closed.
+func (a *App) leaveBehind(c *change) {
+	if len(c.removed)+len(c.retired)+len(c.closed) == 0 {
+		return
+	}
+	if len(c.removed) == 0 { // no chain is left that asks them: whoever waits there may go
+		a.retire(c.retired)
+		c.retired = nil
+	}
+	a.background.Go(func() {
+		ctx, cancel := context.WithTimeout(a.retreat, a.opts.Drain)
+		defer cancel()
+		var doors sync.WaitGroup
+		for _, s := range c.closed {
+			doors.Go(func() { s.Stop(ctx) })
+		}
+		if err := errors.Join(stopGates(ctx, c.removed)...); err != nil {
+			a.opts.Log.Warn("a removed gate was closed before everything was done", "err", err)
+		}
+		doors.Wait()
+		for _, gt := range c.removed {
+			a.forget(gt)
+		}
+		a.retire(c.retired)
+	})
+}
+
+func (a *App) retire(all []*throttle) {
+	for _, t := range all {
+		t.retire(a.opts.Clock.Now())
+	}
+}
+
+// forget drops the series of a gate, unless one of the same name has come since.
+func (a *App) forget(gone *gate) {
+	for _, gt := range a.current.Load().gates {
+		if gt.options.Listen == gone.options.Listen {
+			return
+		}
+	}
+	a.metrics.Forget(gone.options.Listen)
+}

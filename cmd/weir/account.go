@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"weir/console"
+)
+
+// accountCommand is weir account.
+type accountCommand struct {
+	Get   accountGetCommand   `cmd:"" help:"Show what an account has used."`
+	Reset accountResetCommand `cmd:"" help:"Forget what an account has used. Who waits may go; places at once stay taken."`
+}
+
+// accountFlags are common to both.
+type accountFlags struct {
+	target
+	JSON bool   `name:"json" help:"Print the account as JSON."`
+	Name string `arg:"" help:"The account, or the source address where requests are counted by it."`
+}
+
+type accountGetCommand struct{ accountFlags }
+
+// Run shows an account.
+func (c *accountGetCommand) Run(t *terminal) error {
+	return c.run(t, (*console.Client).Account)
+}
+
+type accountResetCommand struct{ accountFlags }
+
+// Run resets an account and shows what is left.
+func (c *accountResetCommand) Run(t *terminal) error {
+	return c.run(t, (*console.Client).ResetAccount)
+}
+
+func (c *accountFlags) run(t *terminal, call func(*console.Client, context.Context, string) (console.Account, error)) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	a, err := call(client, context.Background(), c.Name)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return t.json(a)
+	}
+	rules := ruleTable()
+	for _, h := range a.Throttles {
+		line := fmt.Sprintf("%s: %d waiting", h.Throttle, h.Waiting)
+		if h.Plan != "" {
+			line += ", plan " + printable(h.Plan)
+		}
+		fmt.Fprintln(t.out, line)
+		rules.add(h.Throttle, h.Rules)
+	}
+	fmt.Fprintln(t.out)
+	t.write(&rules.table)
+	return nil
+}

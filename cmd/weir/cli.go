@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"weir/config"
+)
+
+// The codes that commands exit with.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// cli is the command line. Further commands are added here, one field each.
+type cli struct {
+	Serve   serveCommand   `cmd:"" help:"Run weir."`
+	Demo    demoCommand    `cmd:"" help:"See it work: people and a flood before a small service. Needs no configuration."`
+	Check   checkCommand   `cmd:"" help:"Check a configuration and tell every mistake in it."`
+	Reload  reloadCommand  `cmd:"" help:"Make a running weir read its configuration again. It takes whole or changes nothing."`
+	Status  statusCommand  `cmd:"" help:"Show what a running weir does."`
+	Why     whyCommand     `cmd:"" help:"Explain what would happen to a request now. Nothing is charged."`
+	Account accountCommand `cmd:"" help:"Show or reset what an account has used."`
+	Shadow  shadowCommand  `cmd:"" help:"Take throttles into shadow, where they count and let everything pass, or out of it."`
+	Version versionCommand `cmd:"" help:"Show the version."`
+}
+
+// errTold is returned by a command that has said itself what is wrong.
+var errTold = errors.New("told")
+
+// run parses the arguments, runs the command and returns its exit code.
+func run(args []string, t *terminal) int {
+	parser, err := kong.New(&cli{},
+		kong.Name("weir"),
+		kong.Description("One throttling layer: it lets the people through and makes the flood wait, pay or go away."),
+		kong.Writers(t.out, t.err),
+		kong.Exit(os.Exit), // after --help
+		kong.Bind(t),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
+	)
+	if err != nil {
+		fmt.Fprintln(t.err, "weir:", err)
+		return exitUsage
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(t.err, "weir: %s (see weir --help)\n", err)
+		return exitUsage
+	}
+	switch err := command.Run(); {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errTold):
+	default:
+		t.fail(err)
+	}
+	return exitFailed
+}
+
+// fail tells what went wrong; of a configuration every mistake, with its line.
+func (t *terminal) fail(err error) {
+	if mistakes, ok := errors.AsType[config.Errors](err); ok {
+		fmt.Fprint(t.err, mistakes.Explain())
+		return
+	}
+	fmt.Fprintln(t.err, "weir:", strings.TrimSpace(err.Error()))
+}

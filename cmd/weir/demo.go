@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"weir/demo"
+)
+
+// demoCommand is weir demo.
+type demoCommand struct {
+	For  time.Duration `placeholder:"TIME" help:"How long it takes. Default: until Ctrl-C on a terminal, else 20s."`
+	JSON bool          `name:"json" help:"Print nothing but the report, as JSON."`
+}
+
+// Validate is called by the parser.
+func (c *demoCommand) Validate() error {
+	if c.For < 0 {
+		return errors.New("--for: a demo cannot take less than no time")
+	}
+	return nil
+}
+
+// Run plays the demo. A first signal brings it to its end, with a report; a second one ends it at once.
+func (c *demoCommand) Run(t *terminal) error {
+	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer release()
+	defer context.AfterFunc(ctx, release)()
+	o := demo.Options{For: c.For, JSON: c.JSON, Out: t.out, Err: t.err, Colour: t.colour, Version: versionOf().Version}
+	if f, ok := t.out.(*os.File); ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
+		o.Terminal = true
+		o.Width = func() int {
+			if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+				return width
+			}
+			return 80
+		}
+	}
+	_, err := demo.Run(ctx, o)
+	return err
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync/atomic"
+
+	"weir/config"
+)
+
+// A logger writes the log. Its level and format may change while it is in use.
+type logger struct {
+	*slog.Logger
+	level *slog.LevelVar
+	json  *atomic.Bool
+	tty   bool
+}
+
+// newLog returns a logger for a configuration that says nothing.
+func newLog(w io.Writer, tty bool) *logger {
+	l := &logger{level: new(slog.LevelVar), json: new(atomic.Bool), tty: tty}
+	o := &slog.HandlerOptions{Level: l.level}
+	l.Logger = slog.New(formats{text: slog.NewTextHandler(w, o), json: slog.NewJSONHandler(w, o), asJSON: l.json})
+	l.configure(config.Config{}.WithDefaults().Log)
+	return l
+}
+
+// configure takes what the configuration says about the log.
+func (l *logger) configure(c config.Log) {
+	switch c.Level {
+	case config.LevelDebug:
+		l.level.Set(slog.LevelDebug)
+	case config.LevelWarn:
+		l.level.Set(slog.LevelWarn)
+	case config.LevelError:
+		l.level.Set(slog.LevelError)
+	default:
+		l.level.Set(slog.LevelInfo)
+	}
+	l.json.Store(c.Format == config.FormatJSON || c.Format != config.FormatText && !l.tty)
+}
+
+// formats writes a record in one of two formats. Both are kept with all their attributes, so that the choice can be made for
+// each record.
+type formats struct {
+	text, json slog.Handler
+	asJSON     *atomic.Bool
+}
+
+func (f formats) chosen() slog.Handler {
+	if f.asJSON.Load() {
+		return f.json
+	}
+	return f.text
+}
+
+// Enabled implements slog.Handler.
+func (f formats) Enabled(ctx context.Context, l slog.Level) bool { return f.chosen().Enabled(ctx, l) }
+
+// Handle implements slog.Handler.
+func (f formats) Handle(ctx context.Context, r slog.Record) error { return f.chosen().Handle(ctx, r) }
+
+// WithAttrs implements slog.Handler.
+func (f formats) WithAttrs(a []slog.Attr) slog.Handler {
+	return formats{f.text.WithAttrs(a), f.json.WithAttrs(a), f.asJSON}
+}
+
+// WithGroup implements slog.Handler.
+func (f formats) WithGroup(name string) slog.Handler {
+	return formats{f.text.WithGroup(name), f.json.WithGroup(name), f.asJSON}
+}

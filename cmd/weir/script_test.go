@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"weir/console"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"weir": main})
+}
+
+// The scripts in testdata run the command itself. WEIR_CONTROL is a path for the control socket, UPSTREAM a service to stand in
+// front of; a weir that is started in the background tells by NOTIFY_SOCKET how it stands.
+func TestScripts(t *testing.T) {
+	hanging := make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hang" {
+			hanging <- struct{}{}
+			<-r.Context().Done()
+		}
+		io.WriteString(w, "hello")
+	}))
+	t.Cleanup(upstream.Close)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			// The script's own folder has too long a name for a socket.
+			short, err := os.MkdirTemp("", "weir")
+			if err != nil {
+				return err
+			}
+			e.Defer(func() { os.RemoveAll(short) })
+			manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(short, "notify")})
+			if err != nil {
+				return err
+			}
+			e.Defer(func() { manager.Close() })
+			e.Values["manager"] = manager
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command of a race build takes a second to end
+			e.Setenv("UPSTREAM", upstream.URL)
+			e.Setenv("WEIR_CONTROL", filepath.Join(short, "weir.sock"))
+			e.Setenv("NOTIFY_SOCKET", filepath.Join(short, "notify"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"notified": notified, "signal": sendSignal, "get": get, "status": status,
+			"hang": func(ts *testscript.TestScript, _ bool, _ []string) {
+				url := gate(ts) + "/hang"
+				go http.Get(url) // it is answered, or cut off, when weir stops
+				<-hanging
+			},
+		},
+	})
+}
+
+// status runs a command and compares its exit code.
+func status(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: status CODE COMMAND...")
+	}
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Check(err)
+		}
+		code = exit.ExitCode()
+	}
+	if fmt.Sprint(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+// notified waits for the next notification and compares its first line.
+func notified(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: notified STATE")
+	}
+	message := make([]byte, 4096)
+	n, err := ts.Value("manager").(*net.UnixConn).Read(message)
+	ts.Check(err)
+	if state, _, _ := strings.Cut(string(message[:n]), "\n"); state != args[0] {
+		ts.Fatalf("notified %q, want %q", state, args[0])
+	}
+}
+
+// sendSignal sends a signal to the command in the background.
+func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
+	signals := map[string]os.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM, "INT": syscall.SIGINT}
+	running := ts.BackgroundCmds()
+	if len(args) != 1 || signals[args[0]] == nil || len(running) != 1 {
+		ts.Fatalf("usage: signal HUP|TERM|INT, with one command in the background")
+	}
+	ts.Check(running[0].Process.Signal(signals[args[0]]))
+}
+
+// get asks the first gate as an account and compares the status.
+func get(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: get ACCOUNT STATUS")
+	}
+	req, err := http.NewRequest("GET", gate(ts)+"/v1/things", nil)
+	ts.Check(err)
+	req.Header.Set("X-Account", args[0])
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	resp.Body.Close()
+	if fmt.Sprint(resp.StatusCode) != args[1] {
+		ts.Fatalf("status %d, want %s", resp.StatusCode, args[1])
+	}
+}
+
+// gate returns the URL of the first gate of the running weir.
+func gate(ts *testscript.TestScript) string {
+	s, err := console.NewClient(ts.Getenv("WEIR_CONTROL")).Status(context.Background())
+	ts.Check(err)
+	return "http://" + s.HTTP[0].Address
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"weir/app"
+	"weir/config"
+)
+
+// serveCommand is weir serve.
+type serveCommand struct {
+	Config string        `short:"c" required:"" placeholder:"FILE" help:"The configuration."`
+	Drain  time.Duration `default:"30s" help:"How long requests under way may take to end when weir stops (${default})."`
+}
+
+// Run serves until SIGINT or SIGTERM; SIGHUP reloads. A second signal ends it at once.
+func (c *serveCommand) Run(t *terminal) error {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	log := newLog(t.err, t.errTTY)
+	cfg, err := config.Load(c.Config)
+	if err != nil {
+		return err
+	}
+	log.configure(cfg.WithDefaults().Log)
+	for _, w := range cfg.Warnings {
+		log.Warn(w.Error())
+	}
+	a, err := app.New(cfg, app.Options{
+		Log: log.Logger, Version: versionOf().Version, Path: c.Config, Drain: c.Drain,
+		Load:    func() (*config.Config, error) { return config.Load(c.Config) },
+		Logging: log.configure,
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.Start(context.Background()); err != nil {
+		return err
+	}
+	notify(log.Logger, "READY=1")
+	for sig := range signals {
+		if sig != syscall.SIGHUP {
+			break
+		}
+		notify(log.Logger, "RELOADING=1\n"+monotonic())
+		status := "STATUS=reloaded"
+		if err := a.Reread(); err != nil { // the app has logged it
+			status = "STATUS=the last reload failed, nothing was changed"
+		}
+		notify(log.Logger, "READY=1\n"+status)
+	}
+	notify(log.Logger, "STOPPING=1")
+	return c.stop(a, signals)
+}
+
+// stop drains until the deadline, or until somebody is impatient.
+func (c *serveCommand) stop(a *app.App, signals <-chan os.Signal) error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.Drain)
+	defer cancel()
+	go func() {
+		for {
+			select {
+			case sig := <-signals:
+				if sig != syscall.SIGHUP {
+					cancel()
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	if err := a.Stop(ctx); err != nil {
+		return fmt.Errorf("stopped before everything was done: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"weir/console"
+)
+
+// statusCommand is weir status.
+type statusCommand struct {
+	target
+	JSON bool `name:"json" help:"Print the status as JSON."`
+}
+
+// Run shows the status.
+func (c *statusCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	s, err := client.Status(context.Background())
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return t.json(s)
+	}
+	t.status(&s)
+	return nil
+}
+
+func (t *terminal) status(s *console.Status) {
+	state := t.paint(warn, s.State)
+	if s.Ready {
+		state = t.paint(good, s.State)
+	}
+	fmt.Fprintf(t.out, "weir %s, %s since %s\n", printable(s.Version), state, moment(s.Started))
+	fmt.Fprintf(t.out, "configuration: %s, in effect since %s, %s", printable(s.Config.Path), moment(s.Config.Loaded), count(int(s.Config.Reloads), "reload"))
+	if s.Config.Failed > 0 {
+		fmt.Fprintf(t.out, ", %d failed", s.Config.Failed)
+	}
+	if s.Config.LastError != "" {
+		fmt.Fprintf(t.out, "\n%s", t.paint(bad, "the last reload failed and changed nothing: "+strings.ReplaceAll(s.Config.LastError, "\n", "\n  ")))
+	}
+	addr := s.Console
+	if addr == "" {
+		addr = "off"
+	}
+	fmt.Fprintf(t.out, "\nconsole: %s, control: %s\n\n", addr, printable(s.Control))
+
+	gates := table{heads: []string{"gate", "address", "upstream", "throttles", "under way", "waiting"}}
+	for _, g := range s.HTTP {
+		gates.row(text(g.Gate), text(g.Address), text(g.Upstream), text(strings.Join(g.Throttles, ", ")), number(g.InFlight), number(g.Waiting))
+	}
+	t.write(&gates)
+	fmt.Fprintln(t.out)
+
+	throttles := table{heads: []string{"throttle", "kind", "mode", "admitted", "delayed", "challenged", "refused", "errors", "accounts", "waiting"}}
+	for _, h := range s.Throttles {
+		v := h.Verdicts
+		if h.Shadow {
+			v = h.Shadowed
+		}
+		accounts, waiting := cell{right: true}, cell{right: true}
+		if h.Table != nil {
+			accounts, waiting = number(h.Accounts), number(h.Waiting)
+		}
+		throttles.row(text(h.Throttle), text(h.Kind), mode(h.Shadow), number(v["admit"]), number(v["wait"]), number(v["challenge"]),
+			number(v["refuse"]), number(h.Errors), accounts, waiting)
+	}
+	t.write(&throttles)
+}
+
+// mode says whether a throttle is in shadow.
+func mode(shadow bool) cell {
+	if shadow {
+		return cell{text: "shadow", tint: warn}
+	}
+	return text("enforce")
+}
+
+func moment(at time.Time) string { return at.Local().Format("2006-01-02 15:04:05") }

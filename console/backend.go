@@ -1,0 +1,200 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"weir"
+	"weir/policy"
+)
+
+// A Backend is what the console shows and works: the running weir. It is safe for concurrent use. Errors that the caller should
+// understand are *Error; any other one counts as weir's own failure.
+type Backend interface {
+	// Ready is nil while every gate serves, and otherwise says why not.
+	Ready() error
+	Status() Status
+	// Throttles returns what is configured now, in order of their names.
+	Throttles() []Throttle
+	Account(name string) (Account, error)
+	ResetAccount(name string) (Account, error)
+	Why(Question) (Explanation, error)
+	SetShadow(Shadow) ([]ShadowState, error)
+	// Reload reads the configuration again; it takes whole or changes nothing.
+	Reload(ctx context.Context) error
+}
+
+// A Throttle is one throttle as the console sees it.
+type Throttle struct {
+	Link  *policy.Link
+	Kind  string // the mechanism, as in "quota"
+	Table *Table // for mechanisms that keep one
+}
+
+// A Table is how full a table of accounts is.
+type Table struct {
+	Accounts  int    `json:"accounts"`
+	Waiting   int    `json:"waiting"`
+	Strangers uint64 `json:"strangers"` // events of accounts beyond the table's bound, since the start
+}
+
+// Status is the whole of weir at a glance.
+type Status struct {
+	Version   string           `json:"version"`
+	State     string           `json:"state"` // starting, serving or stopping
+	Ready     bool             `json:"ready"`
+	Started   time.Time        `json:"started"`
+	Config    ConfigStatus     `json:"config"`
+	HTTP      []GateStatus     `json:"http"`
+	Throttles []ThrottleStatus `json:"throttles"`
+	Console   string           `json:"console,omitempty"` // the address of the console; empty when it is off
+	Control   string           `json:"control"`           // the path of the control socket
+}
+
+// ConfigStatus says which configuration is in effect.
+type ConfigStatus struct {
+	Path      string    `json:"path,omitempty"`
+	Loaded    time.Time `json:"loaded"`  // when it took effect
+	Reloads   uint64    `json:"reloads"` // that took
+	Failed    uint64    `json:"failed"`  // reloads that changed nothing
+	LastError string    `json:"last_error,omitempty"`
+}
+
+// GateStatus is one gate.
+type GateStatus struct {
+	Gate      string   `json:"gate"`    // as configured
+	Address   string   `json:"address"` // as bound
+	Upstream  string   `json:"upstream"`
+	Throttles []string `json:"throttles"`
+	InFlight  int64    `json:"in_flight"`
+	Waiting   int64    `json:"waiting"`
+}
+
+// ThrottleStatus is one throttle.
+type ThrottleStatus struct {
+	Throttle     string            `json:"throttle"`
+	Kind         string            `json:"kind"`
+	Shadow       bool              `json:"shadow"`
+	OnError      policy.OnError    `json:"on_error"`
+	Verdicts     map[string]uint64 `json:"verdicts"` // by verdict, as acted upon
+	Shadowed     map[string]uint64 `json:"shadowed"` // by verdict, in shadow
+	Errors       uint64            `json:"errors"`
+	ExpiredWaits uint64            `json:"expired_waits"`
+	*Table
+}
+
+// Status sums the throttle up.
+func (t Throttle) Status() ThrottleStatus {
+	s := ThrottleStatus{
+		Throttle: t.Link.Name, Kind: t.Kind, Shadow: t.Link.Shadow.Load(), OnError: t.Link.OnError,
+		Verdicts: map[string]uint64{}, Shadowed: map[string]uint64{},
+		Errors: t.Link.Counts.Errors.Load(), ExpiredWaits: t.Link.Counts.Expired.Load(), Table: t.Table,
+	}
+	if s.OnError == "" {
+		s.OnError = policy.Closed
+	}
+	for i, v := range weir.Verdicts {
+		s.Verdicts[v.String()] = t.Link.Counts.Verdicts[i].Load()
+		s.Shadowed[v.String()] = t.Link.Counts.Shadowed[i].Load()
+	}
+	return s
+}
+
+// An Account is what the throttles know of one account.
+type Account struct {
+	Account   string            `json:"account"`
+	Throttles []AccountThrottle `json:"throttles"` // those that know it
+}
+
+// AccountThrottle is what one throttle knows of an account.
+type AccountThrottle struct {
+	Throttle string `json:"throttle"`
+	Plan     string `json:"plan,omitempty"`
+	Rules    []Rule `json:"rules"`
+	Waiting  int    `json:"waiting"`
+}
+
+// A Rule is the state of one rule: a weir.Figure in units that scripts can read.
+type Rule struct {
+	By        string    `json:"by,omitempty"`
+	Rule      string    `json:"rule"`
+	Unit      string    `json:"unit"`
+	Limit     int64     `json:"limit"`
+	Remaining int64     `json:"remaining"`
+	Seconds   float64   `json:"window_seconds,omitempty"` // per how long; left out for a level
+	Reset     time.Time `json:"reset,omitzero"`           // when there is room again; left out when nobody can tell
+}
+
+// Rules turns figures into rules.
+func Rules(figures []weir.Figure) []Rule {
+	rules := make([]Rule, 0, len(figures))
+	for _, f := range figures {
+		rules = append(rules, Rule{
+			By: f.By, Rule: f.Rule, Unit: f.Unit, Limit: f.Limit, Remaining: f.Remaining, Seconds: f.Window.Seconds(), Reset: f.Reset,
+		})
+	}
+	return rules
+}
+
+// A Question asks what would happen to a request now.
+type Question struct {
+	Gate    string `json:"gate,omitempty"` // by its listen address; may be left out when there is one
+	Method  string `json:"method"`
+	Host    string `json:"host,omitempty"`
+	Path    string `json:"path"`
+	Source  string `json:"source,omitempty"`
+	Account string `json:"account,omitempty"`
+	Plan    string `json:"plan,omitempty"`
+}
+
+// An Explanation answers a Question.
+type Explanation struct {
+	Gate    string       `json:"gate"`
+	Verdict weir.Verdict `json:"verdict"`
+	By      string       `json:"by,omitempty"` // the throttle that decides
+	Text    string       `json:"text"`
+	Steps   []Step       `json:"steps"`
+}
+
+// A Step is what one throttle would say.
+type Step struct {
+	Throttle string       `json:"throttle"`
+	Shadow   bool         `json:"shadow"` // what it says is not acted upon
+	Verdict  weir.Verdict `json:"verdict"`
+	Reason   weir.Reason  `json:"reason,omitempty"`
+	Rule     string       `json:"rule,omitempty"` // the rule that decides
+	Until    time.Time    `json:"until,omitzero"`
+	Text     string       `json:"text"`
+	Rules    []Rule       `json:"rules"`
+}
+
+// Shadow asks to take throttles into shadow or out of it.
+type Shadow struct {
+	Throttles []string `json:"throttles,omitempty"`
+	All       bool     `json:"all,omitempty"`
+	On        bool     `json:"on"`
+}
+
+// ShadowState says whether a throttle is in shadow.
+type ShadowState struct {
+	Throttle string `json:"throttle"`
+	Shadow   bool   `json:"shadow"`
+}
+
+// An Error is a failure that the caller can understand, with the HTTP status it has on the control socket.
+type Error struct {
+	Code int    `json:"-"`
+	Msg  string `json:"error"`
+}
+
+func (e *Error) Error() string { return e.Msg }
+
+// NotFound returns an error for something that does not exist.
+func NotFound(msg string) *Error { return &Error{http.StatusNotFound, msg} }
+
+// Invalid returns an error for a request that makes no sense.
+func Invalid(msg string) *Error { return &Error{http.StatusBadRequest, msg} }
+
+// Rejected returns an error for a change that was not made.
+func Rejected(msg string) *Error { return &Error{http.StatusConflict, msg} }

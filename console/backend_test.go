@@ -1,0 +1,17 @@
+package console
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"weir"
+)
+
+func TestRulesAreReadable(t *testing.T) {
+	rules := Rules([]weir.Figure{{Rule: "a", Unit: "requests", Limit: 5, Remaining: 2, Window: 1500 * time.Millisecond}})
+	got, err := json.Marshal(rules)
+	if want := `[{"rule":"a","unit":"requests","limit":5,"remaining":2,"window_seconds":1.5}]`; err != nil || string(got) != want {
+		t.Errorf("%s %v", got, err)
+	}
+}

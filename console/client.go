@@ -1,0 +1,126 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+	"time"
+)
+
+// ErrNotRunning is returned when nobody answers on the control socket.
+var ErrNotRunning = errors.New("no weir is running")
+
+// maxAnswer bounds what a client reads.
+const maxAnswer = 16 << 20
+
+// A Client speaks to a running weir over its control socket. Safe for concurrent use.
+type Client struct {
+	path string
+	http *http.Client
+}
+
+// NewClient returns a client for the socket at path. Nothing is opened before the first call.
+func NewClient(path string) *Client {
+	var d net.Dialer
+	return &Client{path, &http.Client{
+		Timeout: time.Minute,
+		Transport: &http.Transport{
+			DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", path) },
+			DisableKeepAlives: true, // a command asks once; an idle connection would only keep weir from stopping
+		},
+	}}
+}
+
+// Status returns the whole at a glance.
+func (c *Client) Status(ctx context.Context) (s Status, err error) {
+	err = c.call(ctx, http.MethodGet, "/v1/status", nil, &s)
+	return s, err
+}
+
+// Reload makes weir read its configuration again.
+func (c *Client) Reload(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, "/v1/reload", nil, nil)
+}
+
+// Account returns what the throttles know of an account.
+func (c *Client) Account(ctx context.Context, name string) (a Account, err error) {
+	err = c.call(ctx, http.MethodGet, "/v1/account?name="+url.QueryEscape(name), nil, &a)
+	return a, err
+}
+
+// ResetAccount forgets what an account has used, and returns what is known afterwards.
+func (c *Client) ResetAccount(ctx context.Context, name string) (a Account, err error) {
+	err = c.call(ctx, http.MethodDelete, "/v1/account?name="+url.QueryEscape(name), nil, &a)
+	return a, err
+}
+
+// Why explains what would happen to a request now.
+func (c *Client) Why(ctx context.Context, q Question) (e Explanation, err error) {
+	err = c.call(ctx, http.MethodPost, "/v1/why", q, &e)
+	return e, err
+}
+
+// SetShadow takes throttles into shadow or out of it, and returns how all of them stand.
+func (c *Client) SetShadow(ctx context.Context, s Shadow) ([]ShadowState, error) {
+	var r ShadowResult
+	err := c.call(ctx, http.MethodPost, "/v1/shadow", s, &r)
+	return r.Throttles, err
+}
+
+// call sends in as JSON and reads the answer into out. What weir itself answers as a failure is an *Error.
+func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://weir"+path, body)
+	if err != nil {
+		return err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return c.explain(err)
+	}
+	defer resp.Body.Close()
+	d := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer))
+	if resp.StatusCode != http.StatusOK {
+		e := &Error{Code: resp.StatusCode}
+		if d.Decode(e) != nil || e.Msg == "" {
+			e.Msg = "weir answered " + resp.Status
+		}
+		return e
+	}
+	if out == nil {
+		return nil
+	}
+	if err := d.Decode(out); err != nil {
+		return fmt.Errorf("%s: what answers there is not weir: %w", c.path, err)
+	}
+	return nil
+}
+
+// explain says what a failed connection means to somebody who typed a command.
+func (c *Client) explain(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w at %s; is it the control: of the same configuration?", ErrNotRunning, c.path)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s may only be opened by the user that weir runs as", c.path)
+	}
+	if ue, ok := errors.AsType[*url.Error](err); ok {
+		err = ue.Err // the URL in it is made up
+	}
+	return fmt.Errorf("%s: %w", c.path, err)
+}

@@ -1,0 +1,61 @@
+package console
+
+import (
+	"context"
+	"log/slog"
+
+	"weir"
+	"weir/policy"
+)
+
+// backend is a weir that only the test knows.
+type backend struct {
+	notReady  error
+	throttles []Throttle
+	reload    error
+	asked     Question
+	shadow    Shadow
+	accounts  map[string]Account
+}
+
+func (b *backend) Ready() error          { return b.notReady }
+func (b *backend) Throttles() []Throttle { return b.throttles }
+func (b *backend) Status() Status {
+	s := Status{Version: "test", State: "serving", Ready: b.notReady == nil, Control: "here"}
+	for _, t := range b.throttles {
+		s.Throttles = append(s.Throttles, t.Status())
+	}
+	return s
+}
+func (b *backend) Account(name string) (Account, error) {
+	if a, ok := b.accounts[name]; ok {
+		return a, nil
+	}
+	return Account{}, NotFound("nothing is known of it")
+}
+func (b *backend) ResetAccount(name string) (Account, error) {
+	a, err := b.Account(name)
+	delete(b.accounts, name)
+	return a, err
+}
+func (b *backend) Why(q Question) (Explanation, error) {
+	b.asked = q
+	return Explanation{Gate: q.Gate, Verdict: weir.Refuse, Steps: []Step{{Throttle: "plans", Verdict: weir.Refuse, Reason: weir.OverLimit}}}, nil
+}
+func (b *backend) SetShadow(s Shadow) ([]ShadowState, error) {
+	b.shadow = s
+	return []ShadowState{{"plans", s.On}}, nil
+}
+func (b *backend) Reload(context.Context) error { return b.reload }
+
+func newBackend() *backend {
+	link := policy.NewLink("plans", nil, policy.Open)
+	link.Counts.Verdicts[weir.Refuse].Add(3)
+	link.Counts.Shadowed[weir.Wait].Add(2)
+	link.Counts.Errors.Add(1)
+	link.Counts.Expired.Add(4)
+	link.Shadow.Store(true)
+	return &backend{throttles: []Throttle{{Link: link, Kind: "quota", Table: &Table{Accounts: 7, Waiting: 5, Strangers: 6}}}}
+}
+
+var quiet = slog.New(slog.DiscardHandler)

@@ -1,0 +1,119 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// A Control is the socket for the commands that act on a running weir. Whoever can open it may do everything; that is weir's own
+// user. NewControl, Listen, Start and Stop are called in this order, by one goroutine.
+type Control struct {
+	path    string
+	backend Backend
+	http    *http.Server
+
+	listener net.Listener
+	served   sync.WaitGroup
+	reached  func()
+}
+
+// NewControl returns a control that has bound nothing yet.
+func NewControl(path string, b Backend, m *Metrics, log *slog.Logger) *Control {
+	c := &Control{path: path, backend: b, reached: func() { m.BoundReached(boundControl) }}
+	c.http = newHTTPServer(c.handler(), log)
+	return c
+}
+
+// Path is where the socket is.
+func (c *Control) Path() string { return c.path }
+
+// Listen makes the socket. It fails with ErrRunning when another weir has it.
+func (c *Control) Listen() error {
+	l, err := listenSocket(c.path)
+	if err != nil {
+		return err
+	}
+	c.listener = &boundedListener{
+		Listener: l, max: maxControlConnections, known: func(net.Addr) bool { return true }, reached: c.reached,
+	}
+	return nil
+}
+
+// Start serves until Stop.
+func (c *Control) Start() {
+	c.served.Go(func() { c.http.Serve(c.listener) })
+}
+
+// Stop removes the socket and waits for answers under way, until ctx ends. It may be called without Start.
+func (c *Control) Stop(ctx context.Context) error {
+	err := stopHTTP(ctx, c.http, c.listener)
+	c.served.Wait()
+	return err
+}
+
+func (c *Control) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", answer(func(_ *http.Request, _ *none) (any, error) { return c.backend.Status(), nil }))
+	mux.HandleFunc("POST /v1/reload", answer(func(r *http.Request, _ *none) (any, error) {
+		// A client that leaves must not leave a reload half way.
+		if err := c.backend.Reload(context.WithoutCancel(r.Context())); err != nil {
+			return nil, err
+		}
+		return map[string]bool{"reloaded": true}, nil
+	}))
+	// The account is a parameter and no part of the path: it may be any text, "../.." too.
+	mux.HandleFunc("GET /v1/account", answer(func(r *http.Request, _ *none) (any, error) {
+		return c.backend.Account(r.URL.Query().Get("name"))
+	}))
+	mux.HandleFunc("DELETE /v1/account", answer(func(r *http.Request, _ *none) (any, error) {
+		return c.backend.ResetAccount(r.URL.Query().Get("name"))
+	}))
+	mux.HandleFunc("POST /v1/why", answer(func(_ *http.Request, q *Question) (any, error) { return c.backend.Why(*q) }))
+	mux.HandleFunc("POST /v1/shadow", answer(func(_ *http.Request, s *Shadow) (any, error) {
+		states, err := c.backend.SetShadow(*s)
+		return ShadowResult{states}, err
+	}))
+	return mux
+}
+
+// ShadowResult is the answer to Shadow.
+type ShadowResult struct {
+	Throttles []ShadowState `json:"throttles"`
+}
+
+// none is the body of a request that has none.
+type none struct{}
+
+// answer turns a function over a request and its body into a handler.
+func answer[T any](f func(*http.Request, *T) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body := new(T)
+		if _, empty := any(body).(*none); !empty {
+			d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+			d.DisallowUnknownFields()
+			if err := d.Decode(body); err != nil {
+				code := http.StatusBadRequest
+				if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+					code = http.StatusRequestEntityTooLarge
+				}
+				writeJSON(w, code, &Error{Msg: "body: " + err.Error()})
+				return
+			}
+		}
+		v, err := f(r, body)
+		if err != nil {
+			e, known := errors.AsType[*Error](err)
+			if !known {
+				e = &Error{http.StatusInternalServerError, err.Error()}
+			}
+			writeJSON(w, e.Code, e)
+			return
+		}
+		writeJSON(w, http.StatusOK, v)
+	}
+}

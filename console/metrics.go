@@ -1,0 +1,152 @@
+package console
+
+import (
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"weir"
+)
+
+// waits are the buckets for time that people notice: from a millisecond, which throttling should not cost, to the minute that a
+// patient client waits.
+var waits = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+
+// Metrics are the series that are written while weir works. They are kept over reloads. Safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec
+	waiting  *prometheus.GaugeVec
+	inFlight *prometheus.GaugeVec
+	added    *prometheus.HistogramVec
+	duration *prometheus.HistogramVec
+	bounds   *prometheus.CounterVec
+	reloads  *prometheus.CounterVec
+}
+
+// NewMetrics returns metrics in a registry of their own.
+func NewMetrics(version string) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_http_requests_total", Help: "Requests answered, by gate, class of the status code and verdict.",
+		}, []string{"gate", "code", "verdict"}),
+		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weir_http_waiting", Help: "Requests held back by a throttle now.",
+		}, []string{"gate"}),
+		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weir_http_in_flight", Help: "Requests under way now, those that wait included.",
+		}, []string{"gate"}),
+		added: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "weir_http_added_seconds", Help: "Latency that throttling added to a request.", Buckets: waits,
+		}, []string{"gate"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "weir_http_duration_seconds", Help: "From the request's headers to the end of the response.", Buckets: waits,
+		}, []string{"gate"}),
+		bounds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_bound_reached_total", Help: "How often something was turned away because a bound was reached.",
+		}, []string{"bound"}),
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_reloads_total", Help: "Reloads of the configuration, by result: ok, or failed (nothing was changed).",
+		}, []string{"result"}),
+	}
+	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "weir_build_info", Help: "Always 1; the labels say what is running.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	}, func() float64 { return 1 })
+	m.registry.MustRegister(m.requests, m.waiting, m.inFlight, m.added, m.duration, m.bounds, m.reloads, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, result := range []bool{true, false} {
+		m.reloads.WithLabelValues(resultName(result))
+	}
+	m.DeclareBound(boundConsole)
+	m.DeclareBound(boundControl)
+	return m
+}
+
+// Watch adds the counters of a backend's throttles. It is called once.
+func (m *Metrics) Watch(b Backend) { m.registry.MustRegister(throttleCollector{b}) }
+
+// Handler answers a scrape.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true, Registry: m.registry,
+	})
+}
+
+// maxScrapes is how many scrapes run at a time; one more gets 503.
+const maxScrapes = 4
+
+// DeclareBound makes the series of a bound that has not been reached yet. A rate over a series that appears with its first event
+// misses that event.
+func (m *Metrics) DeclareBound(bound string) { m.bounds.WithLabelValues(bound) }
+
+// BoundReached counts something that was turned away at a bound. The name must come from a small set.
+func (m *Metrics) BoundReached(bound string) { m.bounds.WithLabelValues(bound).Inc() }
+
+// Reloaded counts a reload.
+func (m *Metrics) Reloaded(ok bool) { m.reloads.WithLabelValues(resultName(ok)).Inc() }
+
+func resultName(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "failed"
+}
+
+// classes are the status codes that a gate can answer with, by their first digit. Whatever else comes is counted as "other".
+var classes = [...]string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"}
+
+// HTTP returns the series of one gate, looked up once so that counting a request does not.
+func (m *Metrics) HTTP(gate string) *HTTPMetrics {
+	h := &HTTPMetrics{
+		waiting: m.waiting.WithLabelValues(gate), inFlight: m.inFlight.WithLabelValues(gate),
+		added: m.added.WithLabelValues(gate), duration: m.duration.WithLabelValues(gate),
+	}
+	for c, class := range classes {
+		for _, v := range weir.Verdicts {
+			h.requests[c][v] = m.requests.WithLabelValues(gate, class, v.String())
+		}
+	}
+	return h
+}
+
+// Forget drops the series of a gate that is no more.
+func (m *Metrics) Forget(gate string) {
+	labels := prometheus.Labels{"gate": gate}
+	m.requests.DeletePartialMatch(labels)
+	m.waiting.DeletePartialMatch(labels)
+	m.inFlight.DeletePartialMatch(labels)
+	m.added.DeletePartialMatch(labels)
+	m.duration.DeletePartialMatch(labels)
+}
+
+// HTTPMetrics are the series of one HTTP gate. Safe for concurrent use; nothing here allocates.
+type HTTPMetrics struct {
+	requests [len(classes)][len(weir.Verdicts)]prometheus.Counter
+	waiting  prometheus.Gauge
+	inFlight prometheus.Gauge
+	added    prometheus.Observer
+	duration prometheus.Observer
+}
+
+// Waiting counts requests that begin (1) or cease (-1) to wait.
+func (h *HTTPMetrics) Waiting(delta int) { h.waiting.Add(float64(delta)) }
+
+// InFlight counts requests that begin (1) or end (-1).
+func (h *HTTPMetrics) InFlight(delta int) { h.inFlight.Add(float64(delta)) }
+
+// Done counts a request that has ended: its status code, the verdict, the latency that throttling added and the whole.
+func (h *HTTPMetrics) Done(code int, v weir.Verdict, added, took time.Duration) {
+	class := code / 100
+	if class < 1 || class >= len(classes) {
+		class = 0
+	}
+	h.requests[class][min(v, weir.Refuse)].Inc()
+	h.added.Observe(added.Seconds())
+	h.duration.Observe(took.Seconds())
+}

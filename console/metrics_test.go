@@ -1,0 +1,50 @@
+package console
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"weir"
+)
+
+func TestMetrics(t *testing.T) {
+	url, m := serve(t, Options{}, newBackend())
+	m.BoundReached("waiting")
+	m.Reloaded(false)
+	h := m.HTTP(":8080")
+	h.InFlight(2)
+	h.Waiting(1)
+	h.Done(429, weir.Refuse, 3*time.Millisecond, time.Second)
+	h.Done(999, weir.Admit, 0, 0)
+	_, body, _ := get(t, "GET", url+"/metrics", "")
+	for _, want := range []string{
+		`weir_throttle_verdicts_total{mode="enforce",throttle="plans",verdict="refuse"} 3`,
+		`weir_throttle_verdicts_total{mode="shadow",throttle="plans",verdict="wait"} 2`,
+		`weir_throttle_errors_total{throttle="plans"} 1`,
+		`weir_throttle_expired_waits_total{throttle="plans"} 4`,
+		`weir_throttle_shadow{throttle="plans"} 1`,
+		`weir_quota_accounts{throttle="plans"} 7`,
+		`weir_quota_waiting{throttle="plans"} 5`,
+		`weir_quota_strangers_total{throttle="plans"} 6`,
+		`weir_http_requests_total{code="4xx",gate=":8080",verdict="refuse"} 1`,
+		`weir_http_requests_total{code="other",gate=":8080",verdict="admit"} 1`,
+		`weir_http_in_flight{gate=":8080"} 2`,
+		`weir_http_waiting{gate=":8080"} 1`,
+		`weir_http_added_seconds_bucket{gate=":8080",le="0.005"} 2`,
+		`weir_http_duration_seconds_count{gate=":8080"} 2`,
+		`weir_bound_reached_total{bound="waiting"} 1`,
+		`weir_reloads_total{result="failed"} 1`,
+		`weir_reloads_total{result="ok"} 0`,
+		`version="test"`,
+		`go_goroutines `,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	m.Forget(":8080")
+	if _, body, _ := get(t, "GET", url+"/metrics", ""); strings.Contains(body, ":8080") {
+		t.Error("series of a forgotten gate are still there")
+	}
+}

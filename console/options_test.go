@@ -1,0 +1,43 @@
+package console
+
+import (
+	"net/netip"
+	"testing"
+)
+
+func TestOptions(t *testing.T) {
+	allow := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for _, c := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{}, ""},
+		{Options{Listen: "off"}, ""},
+		{Options{Listen: "[::1]:0"}, ""},
+		{Options{Listen: "localhost:9000"}, ""},
+		{Options{Listen: ":9000", Allow: allow}, ""},
+		{Options{Listen: ":9000"}, `listen: :9000 can be reached from outside this machine (say who may connect, as in allow: [10.0.0.0/8], or listen on 127.0.0.1:9000)`},
+		{Options{Listen: "0.0.0.0:9000"}, `listen: 0.0.0.0:9000 can be reached from outside this machine (say who may connect, as in allow: [10.0.0.0/8], or listen on 127.0.0.1:9000)`},
+		{Options{Listen: "9000"}, `listen: "9000" is not an address: missing port in address (write 127.0.0.1:9000, or off)`},
+		{Options{Listen: "127.0.0.1:99999"}, `listen: "127.0.0.1:99999" is not an address: "99999" is not a port (write 127.0.0.1:9000, or off)`},
+		{Options{Listen: "example.com:9000"}, `listen: "example.com:9000" is not an address: "example.com" is not an IP address (write 127.0.0.1:9000, or off)`},
+		{Options{Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/8"), {}}}, "allow[0]: 10.1.0.0/8 has bits beyond its prefix (did you mean 10.0.0.0/8?)\nallow[1]: this is no network (write 10.0.0.0/8 or 2001:db8::/32)"},
+		{Options{Hosts: []string{"a.example", "b:1"}}, `hosts[1]: "b:1" is not a host (write the name alone, in small letters: weir.example.com)`},
+	} {
+		got := ""
+		if err := c.o.Validate(); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%+v:\n got %s\nwant %s", c.o, got, c.want)
+		}
+		if c.want == "" {
+			if err := c.o.WithDefaults().Validate(); err != nil {
+				t.Errorf("%+v with defaults: %v", c.o, err)
+			}
+		}
+	}
+	if o := (Options{}).WithDefaults(); o.Listen != DefaultListen || len(o.Allow) != 2 || !o.Enabled() {
+		t.Errorf("defaults: %+v", o)
+	}
+}

@@ -1,0 +1,144 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of the two servers.
+const (
+	maxConnections        = 128
+	maxControlConnections = 32
+	maxHeader             = 16 << 10
+	maxBody               = 64 << 10
+)
+
+// The names that these bounds have in the metrics.
+const (
+	boundConsole = "console_connections"
+	boundControl = "control_connections"
+)
+
+// A Server is the TCP side of the console: it shows and changes nothing. New, Listen, Start and Stop are called in this order,
+// by one goroutine; Configure at any time.
+type Server struct {
+	listen  string
+	backend Backend
+	metrics *Metrics
+	guard   atomic.Pointer[guard]
+	http    *http.Server
+
+	listener net.Listener
+	served   sync.WaitGroup
+}
+
+// New returns a server that has bound nothing yet.
+func New(o Options, b Backend, m *Metrics, log *slog.Logger) *Server {
+	o = o.WithDefaults()
+	s := &Server{listen: o.Listen, backend: b, metrics: m}
+	s.Configure(o)
+	s.http = newHTTPServer(s.handler(), log)
+	return s
+}
+
+// newHTTPServer returns a server with bounds that suit small questions and short answers.
+func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// Configure changes who may connect, and by which names. The address stays what it was.
+func (s *Server) Configure(o Options) {
+	o = o.WithDefaults()
+	s.guard.Store(&guard{allow: o.Allow, hosts: o.Hosts})
+}
+
+// Listen binds the address.
+func (s *Server) Listen() error {
+	l, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return fmt.Errorf("console: %w", err)
+	}
+	s.listener = &boundedListener{
+		Listener: l, max: maxConnections,
+		known:   func(a net.Addr) bool { return s.guard.Load().admits(a) },
+		reached: func() { s.metrics.BoundReached(boundConsole) },
+	}
+	return nil
+}
+
+// Addr is the address that was bound, or nil.
+func (s *Server) Addr() net.Addr {
+	if s.listener == nil {
+		return nil
+	}
+	return s.listener.Addr()
+}
+
+// Start serves until Stop.
+func (s *Server) Start() {
+	s.served.Go(func() { s.http.Serve(s.listener) })
+}
+
+// Stop closes the address and waits for answers under way, until ctx ends. It may be called without Start.
+func (s *Server) Stop(ctx context.Context) error {
+	err := stopHTTP(ctx, s.http, s.listener)
+	s.served.Wait()
+	return err
+}
+
+// stopHTTP shuts a server down. The listener is closed by itself as well, as the server does not know it before it serves.
+func stopHTTP(ctx context.Context, srv *http.Server, l net.Listener) error {
+	if l != nil {
+		l.Close()
+	}
+	err := srv.Shutdown(ctx)
+	if err != nil {
+		srv.Close()
+	}
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	return err
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/{$}", s.index)
+	mux.HandleFunc("/style.css", style)
+	mux.HandleFunc("/healthz", healthz)
+	mux.HandleFunc("/readyz", s.readyz)
+	mux.Handle("/metrics", s.metrics.Handler())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("Cache-Control", "no-store")
+		if why := s.guard.Load().check(r); why != "" {
+			h.Set("Connection", "close")
+			writeJSON(w, http.StatusForbidden, &Error{Msg: why})
+			return
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			h.Set("Allow", "GET, HEAD")
+			writeJSON(w, http.StatusMethodNotAllowed, &Error{Msg: "the console only shows; write GET"})
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,89 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// serve starts a console on a free port of this machine.
+func serve(t *testing.T, o Options, b Backend) (url string, m *Metrics) {
+	t.Helper()
+	m = NewMetrics("test")
+	m.Watch(b)
+	o.Listen = "127.0.0.1:0"
+	s := New(o, b, m, quiet)
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() {
+		if err := s.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + s.Addr().String(), m
+}
+
+// get asks once and leaves no connection behind.
+func get(t *testing.T, method, url, host string) (code int, body string, h http.Header) {
+	t.Helper()
+	req, err := http.NewRequest(method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host, req.Close = host, true
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b), resp.Header
+}
+
+func TestHealthAndReadiness(t *testing.T) {
+	b := newBackend()
+	url, _ := serve(t, Options{}, b)
+	if code, body, _ := get(t, "GET", url+"/healthz", ""); code != 200 || body != "{\"alive\":true}\n" {
+		t.Errorf("healthz: %d %s", code, body)
+	}
+	if code, body, _ := get(t, "GET", url+"/readyz", ""); code != 200 || body != "{\"ready\":true}\n" {
+		t.Errorf("readyz: %d %s", code, body)
+	}
+	b.notReady = errors.New("stopping")
+	if code, body, _ := get(t, "GET", url+"/readyz", ""); code != 503 || body != "{\"ready\":false,\"reason\":\"stopping\"}\n" {
+		t.Errorf("readyz while stopping: %d %s", code, body)
+	}
+	if code, _, _ := get(t, "GET", url+"/healthz", ""); code != 200 {
+		t.Errorf("healthz while stopping: %d", code)
+	}
+}
+
+func TestIndex(t *testing.T) {
+	b := newBackend()
+	b.throttles[0].Link.Name = "<plans>"
+	url, _ := serve(t, Options{}, b)
+	code, body, h := get(t, "GET", url+"/", "")
+	if code != 200 || !strings.Contains(body, `href="metrics"`) || !strings.Contains(body, "&lt;plans&gt;") {
+		t.Errorf("%d %s", code, body)
+	}
+	if strings.Contains(body, "//") {
+		t.Error("the page names something outside")
+	}
+	if h.Get("Content-Security-Policy") == "" || h.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("headers: %v", h)
+	}
+	if code, _, h := get(t, "GET", url+"/style.css", ""); code != 200 || !strings.HasPrefix(h.Get("Content-Type"), "text/css") {
+		t.Errorf("style: %d %v", code, h)
+	}
+	if code, _, _ := get(t, "GET", url+"/nothing", ""); code != 404 {
+		t.Errorf("unknown page: %d", code)
+	}
+}

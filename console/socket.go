@@ -1,0 +1,71 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// ErrRunning is returned when another weir holds the control socket.
+var ErrRunning = errors.New("another weir is running here")
+
+// maxSocketPath is what fits into a socket's address on every system that has them.
+const maxSocketPath = 103
+
+// listenSocket binds a unix socket that only this user can open. A socket that a dead weir left behind is replaced, one that
+// somebody answers on is not.
+func listenSocket(path string) (net.Listener, error) {
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("control: %s is %d bytes long; the path of a socket has at most %d", path, len(path), maxSocketPath)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("control: %w", err)
+	}
+	if err := clearSocket(path); err != nil {
+		return nil, err
+	}
+	// On Linux the mode of the socket's file is that of the descriptor, so that there is no moment in which others can open it.
+	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { syscall.Fchmod(int(fd), 0o600) })
+	}}
+	l, err := private.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("control: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("control: %w", err)
+	}
+	return l, nil
+}
+
+// clearSocket removes a socket on which nobody listens any more.
+func clearSocket(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("control: %w", err)
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("control: %s is there and is no socket", path)
+	}
+	c, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		c.Close()
+	}
+	// Only a refused connection proves that nobody listens: a busy weir may time out.
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("control: %w: %s answers", ErrRunning, path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("control: %w", err)
+	}
+	return nil
+}
