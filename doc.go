@@ -18,7 +18,7 @@
 //
 // The life of one event:
 //
-//	Judge ── Admit ─────────────┬─ Enter (levels) ─ Flow (bytes) ... ─ Settle
+//	Judge ── Admit ─────────────┬─ Enter (levels) ─ Away ─ Flow (bytes) ... ─ Settle
 //	   └──── Wait ─ Turn called ┘
 //	   └──── Refuse: nothing was taken
 //

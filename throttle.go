@@ -25,6 +25,13 @@ type Leveler interface {
 	Enter(h *Hold, now time.Time, a *Answer)
 }
 
+// An Usher calls those who wait one after the other: the next one when the one before it is on its way, so that they arrive in
+// order. It does not wait for ever for somebody who does not move.
+type Usher interface {
+	// Away tells that an event whose turn was called is on its way. Settle tells it too.
+	Away(h Hold, now time.Time)
+}
+
 // A Meter also charges bytes as they flow.
 type Meter interface {
 	// Flow charges n bytes to a hold and returns until when the flow should pause; zero means not at all.

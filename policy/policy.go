@@ -92,14 +92,14 @@ func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
 }
 
 // A Pass is one event on its way through a chain: the verdict so far and what is held for it. The zero value is ready for
-// Chain.Judge. It belongs to one goroutine, except that Flow may be called from several.
+// Chain.Judge. It belongs to one goroutine, except that Away and Flow may be called from others.
 type Pass struct {
 	// Answer is the verdict. Its Figures are those of every throttle not in shadow.
 	Answer  weir.Answer
 	scratch weir.Answer
 	chain   *Chain
 
-	mu   sync.Mutex // Flow and Settle meet when a body is still being read while the request ends
+	mu   sync.Mutex // Away, Flow and Settle meet when a body is still being read while the request ends
 	held []held     // by link
 }
 
@@ -109,6 +109,7 @@ type held struct {
 	turn    *weir.Turn
 	rule    weir.Figure // Wait: the rule that makes it wait
 	until   time.Time   // Wait: when the turn is expected
+	waited  bool        // its turn was called
 	counted bool        // its verdict is final and in Counts
 }
 
@@ -210,10 +211,25 @@ func (p *Pass) Await(ctx context.Context, now func() time.Time) error {
 			p.settle(weir.Outcome{Time: now()})
 			return nil
 		}
-		h.turn = nil
+		h.turn, h.waited = nil, true
 	}
 	p.enter(now())
 	return nil
+}
+
+// Away tells the throttles that made the event wait that it is on its way, so that they can call the next one. An event that
+// is never said to be away holds up those behind it for a moment.
+func (p *Pass) Away(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, link := range p.chain.links {
+		if h := &p.held[i]; h.waited && !h.hold.IsZero() {
+			h.waited = false
+			if u, ok := link.Throttle.(weir.Usher); ok {
+				u.Away(h.hold, now)
+			}
+		}
+	}
 }
 
 // Flow charges bytes to every throttle that counts them and returns until when the flow should pause; zero means not at all.

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,6 +51,7 @@ func (s *script) Settle(_ weir.Hold, o weir.Outcome) {
 	s.note("settle")
 	s.settled = append(s.settled, o)
 }
+func (s *script) Away(weir.Hold, time.Time)          { s.note("away") }
 func (s *script) Peek(_ *weir.Event, a *weir.Answer) { *a = s.answer }
 func (s *script) Flow(_ weir.Hold, n int64, _ time.Time) time.Time {
 	s.bytes += n
@@ -229,6 +231,23 @@ func TestFailingThrottle(t *testing.T) {
 		if len(s.settled) != 0 {
 			t.Error("what failed holds nothing")
 		}
+	}
+}
+
+func TestAwayIsToldOnceToThoseWhoMadeItWait(t *testing.T) {
+	var log []string
+	waited, admitted := &script{answer: waits(time.Second), log: &log}, &script{log: &log}
+	p := judge(chain(t, waited, admitted))
+	waited.answer.Turn.Grant()
+	if err := p.Await(context.Background(), now); err != nil {
+		t.Fatal(err)
+	}
+	p.Away(now())
+	p.Away(now())
+	p.Settle(weir.Outcome{Time: now(), Done: true})
+	p.Away(now())
+	if want := []string{"a judge", "b judge", "a away", "a settle", "b settle"}; !slices.Equal(log, want) {
+		t.Errorf("got %v, want %v", log, want)
 	}
 }
 

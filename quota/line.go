@@ -1,6 +1,10 @@
 package quota
 
-import "weir"
+import (
+	"time"
+
+	"weir"
+)
 
 // A waiter is an event in its account's line. It is called when every rule in its mask has room for it.
 type waiter struct {
@@ -100,12 +104,22 @@ func (a *account) call(rs *rules, now int64) {
 	for w := a.first; w != nil; {
 		next := w.next
 		over, ready := w.over(rs, now)
+		turn, deadline := over == 0 && w.mask&blocked == 0, w.deadline
+		if turn && a.called != nil && now < a.held {
+			// Not before the one ahead of it is on its way, and nobody behind it either.
+			turn, blocked = false, ^uint64(0)
+			due = min(due, a.held)
+			deadline = max(deadline, a.held)
+		}
 		switch {
-		case over == 0 && w.mask&blocked == 0:
+		case turn:
 			w.leave(rs)
+			if a.called = nil; w.apart(rs) >= leastApart {
+				a.called, a.held = w, now+int64(holdUp)
+			}
 			w.charge(rs, now)
 			w.turn.Grant()
-		case now >= w.deadline:
+		case now >= deadline:
 			w.leave(rs)
 			w.turn.Refuse(weir.WaitTooLong)
 		default:
@@ -115,7 +129,7 @@ func (a *account) call(rs *rules, now int64) {
 			}
 			blocked |= w.delayed
 			if expire {
-				a.deadline = min(a.deadline, w.deadline)
+				a.deadline = min(a.deadline, deadline)
 			} else if a.delaying&^blocked == 0 {
 				// Everybody behind waits for one of these too.
 				next = nil
@@ -127,6 +141,40 @@ func (a *account) call(rs *rules, now int64) {
 		a.deadline = never
 	}
 	a.schedule(min(due, a.deadline))
+}
+
+const (
+	// holdUp is how long somebody whose turn was called may keep the next one from being called.
+	holdUp = 100 * time.Millisecond
+	// leastApart is how far apart events are that are worth keeping in order. Above 5,000 a second, waiting for each to be on its
+	// way would cost more than it brings.
+	leastApart = int64(100 * time.Microsecond)
+)
+
+// away notes that a waiter is on its way.
+func (w *waiter) away(rs *rules, now int64) {
+	if a := w.account; a.called == w {
+		a.called = nil
+		if a.due != never {
+			a.call(rs, now)
+		}
+	}
+}
+
+// apart is how far apart the rules that a waiter waited for let events go.
+func (w *waiter) apart(rs *rules) int64 {
+	apart := int64(never)
+	each(w.delayed, func(at int) {
+		if r := rs.valid(at, w.version); r != nil && r.way != level {
+			t := w.account.terms(rs, r)
+			if r.way == steady {
+				apart = min(apart, cost(1, t))
+			} else {
+				apart = min(apart, r.gap(t))
+			}
+		}
+	})
+	return apart
 }
 
 // over returns the rules that have no room for the waiter at now, and when all of them may have.

@@ -205,10 +205,12 @@ func (o Options) Validate() error {
 	for i, p := range o.WithDefaults().Policies {
 		at := fmt.Sprintf("policies[%d]", i)
 		v.under(at, p.validate())
-		if _, double := byName[p.Name]; double && p.Name != "" {
-			v.add(at+".name", fmt.Sprintf("there is another policy %q", p.Name), "names must differ")
+		if p.Name != "" {
+			if _, double := byName[p.Name]; double {
+				v.add(at+".name", fmt.Sprintf("there is another policy %q", p.Name), "names must differ")
+			}
+			byName[p.Name] = p
 		}
-		byName[p.Name] = p
 		for j, plan := range p.Match.Plans {
 			if !o.knowsPlan(plan) {
 				v.add(fmt.Sprintf("%s.match.plans[%d]", at, j), fmt.Sprintf("no account is on plan %q", plan),

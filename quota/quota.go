@@ -20,6 +20,7 @@ type Quota struct {
 var (
 	_ weir.Throttle = (*Quota)(nil)
 	_ weir.Leveler  = (*Quota)(nil)
+	_ weir.Usher    = (*Quota)(nil)
 	_ weir.Meter    = (*Quota)(nil)
 	_ weir.Clocked  = (*Quota)(nil)
 )
@@ -115,16 +116,35 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	})
 	a.Figures = figures
 	h.Enter, h.V = false, rs.version
-	switch a.Verdict {
-	case weir.Admit:
-		each(b.mask, func(slot int) { acc.state(rs, rs.slots[slot].rule).used++ })
-		h.Ref, h.A, h.At = acc, b.charged|b.mask, b.at
-	case weir.Wait:
+	w, waited := h.Ref.(*waiter)
+	switch {
+	case a.Verdict == weir.Wait:
 		b.wait(a)
 		h.Ref = a.Hold.Ref
-	default:
-		h.Ref, h.A, h.At = acc, b.charged, b.at
+		if waited { // it is in another line now
+			w.away(rs, b.now)
+		}
+		return
+	case a.Verdict == weir.Admit:
+		each(b.mask, func(slot int) { acc.state(rs, rs.slots[slot].rule).used++ })
+		b.charged |= b.mask
 	}
+	if waited {
+		w.charged, w.version = b.charged, rs.version
+	} else {
+		h.A = b.charged
+	}
+}
+
+// Away calls the next in line, once an event that waited is on its way.
+func (q *Quota) Away(h weir.Hold, now time.Time) {
+	w, ok := h.Ref.(*waiter)
+	if !ok {
+		return
+	}
+	w.account.shard.mu.Lock()
+	defer w.account.shard.mu.Unlock()
+	w.away(q.rules.Load(), nanos(now))
 }
 
 // Flow charges bytes to the volume policies that the event met, and says until when to pause where they delay.
@@ -167,8 +187,11 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 	acc := accountOf(&h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
-	if w, ok := h.Ref.(*waiter); ok && w.inLine {
-		w.leave(rs)
+	if w, ok := h.Ref.(*waiter); ok {
+		if w.inLine {
+			w.leave(rs)
+		}
+		w.away(rs, now)
 	}
 	taken, at := takenBy(&h, rs)
 	each(taken, func(slot int) {

@@ -87,6 +87,51 @@ func TestNewcomerDoesNotOvertakeThosePaced(t *testing.T) {
 	r.wait("a")
 }
 
+func TestNextIsCalledWhenTheOneAheadIsOnItsWay(t *testing.T) {
+	r := newRig(t, one(delayed(perSecond(3), 20, 5*time.Second)))
+	for range 6 {
+		r.ask("a")
+	}
+	first, second, third := r.line[0], r.line[1], r.line[2]
+	turn := func(e *event) bool {
+		select {
+		case <-e.answer.Turn.Called():
+			return true
+		default:
+			return false
+		}
+	}
+	at := func(d time.Duration) {
+		r.now = epoch.Add(time.Second + d)
+		r.q.Advance(r.now)
+	}
+	at(0)
+	if !turn(first) || turn(second) {
+		t.Fatal("one at a time")
+	}
+	at(50 * time.Millisecond) // the second could go, but the first is not on its way
+	if turn(second) {
+		t.Fatal("called too early")
+	}
+	r.q.Away(first.answer.Hold, r.now)
+	if !turn(second) || turn(third) {
+		t.Fatal("called when the one ahead of it was on its way")
+	}
+	at(150*time.Millisecond - 1)
+	if turn(third) {
+		t.Fatal("called too early")
+	}
+	at(150 * time.Millisecond) // nobody is waited for longer than that
+	if !turn(third) {
+		t.Fatal("held up for ever")
+	}
+	r.settle(second, true)
+	r.settle(third, true)
+	if a := r.q.table.known(r.q.rules.Load(), "a"); a.called != nil {
+		t.Error("what is settled holds nobody up")
+	}
+}
+
 func TestDelayHasBounds(t *testing.T) {
 	r := newRig(t, one(delayed(perSecond(1), 3, 10*time.Second)))
 	r.admit("a")

@@ -73,8 +73,17 @@ func (r *rig) settle(e *event, done bool) {
 	r.line = slices.DeleteFunc(r.line, func(w *event) bool { return w == e })
 }
 
-// called returns the numbers of those whose turn has come since it was last asked.
+// called returns the numbers of those whose turn has come since it was last asked, and sends them on their way.
 func (r *rig) called() (granted []int) {
+	for {
+		now := r.callOnce()
+		if granted = append(granted, now...); now == nil {
+			return granted
+		}
+	}
+}
+
+func (r *rig) callOnce() (granted []int) {
 	for _, e := range slices.Clone(r.line) {
 		select {
 		case <-e.answer.Turn.Called():
@@ -91,6 +100,7 @@ func (r *rig) called() (granted []int) {
 				continue
 			}
 			granted = append(granted, e.n)
+			r.q.Away(e.answer.Hold, r.now)
 		default:
 		}
 	}
@@ -165,4 +175,3 @@ func delayed(p Policy, max int, maxWait time.Duration) Policy {
 }
 
 func one(p ...Policy) Options { return Options{Policies: p} }
-

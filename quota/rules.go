@@ -3,6 +3,7 @@ package quota
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -135,6 +136,7 @@ func newRule(p Policy, at int) *rule {
 	if p.TimeZone != "" {
 		r.loc, _ = time.LoadLocation(p.TimeZone) // Validate has loaded it before
 	}
+	r.Match.Hosts = slices.Clone(p.Match.Hosts) // the options are the caller's
 	for i := range r.Match.Hosts {
 		r.Match.Hosts[i] = strings.ToLower(r.Match.Hosts[i])
 	}

@@ -35,10 +35,12 @@ type account struct {
 	index     int // in shard.ring; -1 for strangers
 	last      *waiter
 	waiting   int
-	delaying  uint64 // rules that somebody in line waits, or waited, for
-	deadline  int64  // not after the earliest deadline in line
-	due       int64  // when call is worth while
-	heapIndex int    // in shard.due; -1 when nothing is due
+	delaying  uint64  // rules that somebody in line waits, or waited, for
+	deadline  int64   // not after the earliest deadline in line
+	due       int64   // when call is worth while
+	called    *waiter // the one that was called last and is not yet on its way
+	held      int64   // until when it holds up those behind it
+	heapIndex int     // in shard.due; -1 when nothing is due
 }
 
 // ownTerms are what the options say about one account.

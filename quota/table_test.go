@@ -182,4 +182,3 @@ func TestAccountAndReset(t *testing.T) {
 		t.Errorf("by address: %+v", s)
 	}
 }
-
