@@ -30,9 +30,11 @@ func decisions(quick bool) ([]figure, error) {
 	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 
 	peer := newLimiters(1000)
+	now := start // time goes on from round to round
 	sides := []func(){func() {
 		for i := range n {
-			peer.allow(accounts[i%keys], start.Add(time.Duration(i)*time.Microsecond))
+			now = now.Add(time.Microsecond)
+			peer.allow(accounts[i%keys], now)
 		}
 	}}
 	var failed error
@@ -44,12 +46,15 @@ func decisions(quick bool) ([]figure, error) {
 			return nil, err
 		}
 		var a weir.Answer
+		now := start
 		sides = append(sides, func() {
 			for i := range n {
-				ev := weir.Event{Account: accounts[i%keys], Time: start.Add(time.Duration(i) * time.Microsecond)}
+				now = now.Add(time.Microsecond)
+				ev := weir.Event{Account: accounts[i%keys], Time: now}
 				a.Clear()
 				if err := q.Judge(context.Background(), &ev, &a); err != nil || a.Verdict != weir.Admit {
 					failed = fmt.Errorf("%s: %s, %v", w, a.Explain(), err)
+					return
 				}
 				q.Settle(a.Hold, weir.Outcome{Time: ev.Time, Done: true})
 			}

@@ -1,10 +1,39 @@
 package quota
 
 import (
+	"container/heap"
 	"time"
 
 	"weir"
 )
+
+// A line is those of one account who wait. It is made when somebody waits for the first time.
+type line struct {
+	account     *account
+	first, last *waiter
+	waiting     int
+	delaying    uint64  // rules that somebody in line waits, or waited, for
+	deadline    int64   // not after the earliest deadline in line
+	due         int64   // when call is worth while
+	called      *waiter // the one that was called last and is not yet on its way
+	held        int64   // until when it holds up those behind it
+	heapIndex   int     // in shard.due; -1 when nothing is due
+}
+
+// queue returns the account's line.
+func (a *account) queue() *line {
+	if a.line == nil {
+		a.line = &line{account: a, deadline: never, due: never, heapIndex: -1}
+	}
+	return a.line
+}
+
+// callDue calls those whose turn it is at now, if anybody waits.
+func (a *account) callDue(rs *rules, now int64) {
+	if a.line != nil && a.line.due != never {
+		a.line.call(rs, now)
+	}
+}
 
 // A waiter is an event in its account's line. It is called when every rule in its mask has room for it.
 type waiter struct {
@@ -22,33 +51,33 @@ type waiter struct {
 }
 
 // join puts a waiter at the end of the line.
-func (a *account) join(rs *rules, w *waiter) {
-	w.account, w.inLine = a, true
-	if w.prev = a.last; w.prev == nil {
-		a.first = w
-		a.deadline = w.deadline
+func (l *line) join(rs *rules, w *waiter) {
+	w.account, w.inLine = l.account, true
+	if w.prev = l.last; w.prev == nil {
+		l.first = w
+		l.deadline = w.deadline
 	} else {
 		w.prev.next = w
-		a.deadline = min(a.deadline, w.deadline)
+		l.deadline = min(l.deadline, w.deadline)
 	}
-	a.last = w
+	l.last = w
 	delayed := w.delayed
 	w.delayed = 0
 	each(w.mask, func(at int) {
 		if r := rs.valid(at, w.version); r != nil {
-			a.state(rs, r).ahead += r.price(w.cost)
+			l.account.state(rs, r).ahead += r.price(w.cost)
 		}
 	})
 	w.delay(rs, delayed)
-	a.waiting++
-	a.shard.waiting.Add(1)
+	l.waiting++
+	l.account.shard.waiting.Add(1)
 }
 
 // delay counts the waiter as waiting because of more rules.
 func (w *waiter) delay(rs *rules, more uint64) {
 	more &^= w.delayed
 	w.delayed |= more
-	w.account.delaying |= more
+	w.account.line.delaying |= more
 	each(more, func(at int) {
 		if r := rs.valid(at, w.version); r != nil {
 			w.account.state(rs, r).waiting++
@@ -58,64 +87,64 @@ func (w *waiter) delay(rs *rules, more uint64) {
 
 // leave takes a waiter out of the line.
 func (w *waiter) leave(rs *rules) {
-	a := w.account
+	l := w.account.line
 	if w.prev != nil {
 		w.prev.next = w.next
 	} else {
-		a.first = w.next
+		l.first = w.next
 	}
 	if w.next != nil {
 		w.next.prev = w.prev
 	} else {
-		a.last = w.prev
+		l.last = w.prev
 	}
 	w.prev, w.next, w.inLine = nil, nil, false
 	each(w.mask, func(at int) {
 		if r := rs.valid(at, w.version); r != nil {
-			st := a.state(rs, r)
+			st := w.account.state(rs, r)
 			st.ahead -= r.price(w.cost)
 			if w.delayed&r.bit != 0 {
 				st.waiting--
 			}
 		}
 	})
-	a.waiting--
-	a.shard.waiting.Add(-1)
-	if a.first == nil {
-		a.delaying = 0
+	l.waiting--
+	w.account.shard.waiting.Add(-1)
+	if l.first == nil {
+		l.delaying = 0
 	}
 }
 
 // call lets everybody go whose turn it is at now, in order, and says when the next turn may come. A waiter never overtakes
 // another that waits because of a rule that both are under.
-func (a *account) call(rs *rules, now int64) {
-	if a.first == nil {
-		a.schedule(never)
+func (l *line) call(rs *rules, now int64) {
+	if l.first == nil {
+		l.schedule(never)
 		return
 	}
 	var (
 		blocked uint64 // rules that somebody further ahead waits for
 		due     = int64(never)
-		expire  = now >= a.deadline // somebody's time is over: look at everybody
+		expire  = now >= l.deadline // somebody's time is over: look at everybody
 	)
 	if expire {
-		a.deadline = never
+		l.deadline = never
 	}
-	for w := a.first; w != nil; {
+	for w := l.first; w != nil; {
 		next := w.next
 		over, ready := w.over(rs, now)
 		turn, deadline := over == 0 && w.mask&blocked == 0, w.deadline
-		if turn && a.called != nil && now < a.held {
+		if turn && l.called != nil && now < l.held {
 			// Not before the one ahead of it is on its way, and nobody behind it either.
 			turn, blocked = false, ^uint64(0)
-			due = min(due, a.held)
-			deadline = max(deadline, a.held)
+			due = min(due, l.held)
+			deadline = max(deadline, l.held)
 		}
 		switch {
 		case turn:
 			w.leave(rs)
-			if a.called = nil; w.apart(rs) >= leastApart {
-				a.called, a.held = w, now+int64(holdUp)
+			if l.called = nil; w.apart(rs) >= leastApart {
+				l.called, l.held = w, now+int64(holdUp)
 			}
 			w.charge(rs, now)
 			w.turn.Grant()
@@ -129,18 +158,18 @@ func (a *account) call(rs *rules, now int64) {
 			}
 			blocked |= w.delayed
 			if expire {
-				a.deadline = min(a.deadline, deadline)
-			} else if a.delaying&^blocked == 0 {
+				l.deadline = min(l.deadline, deadline)
+			} else if l.delaying&^blocked == 0 {
 				// Everybody behind waits for one of these too.
 				next = nil
 			}
 		}
 		w = next
 	}
-	if a.first == nil {
-		a.deadline = never
+	if l.first == nil {
+		l.deadline = never
 	}
-	a.schedule(min(due, a.deadline))
+	l.schedule(min(due, l.deadline))
 }
 
 const (
@@ -153,11 +182,9 @@ const (
 
 // away notes that a waiter is on its way.
 func (w *waiter) away(rs *rules, now int64) {
-	if a := w.account; a.called == w {
-		a.called = nil
-		if a.due != never {
-			a.call(rs, now)
-		}
+	if l := w.account.line; l.called == w {
+		l.called = nil
+		w.account.callDue(rs, now)
 	}
 }
 
@@ -242,4 +269,51 @@ func (r *rule) price(cost int64) int64 {
 		return 1
 	}
 	return cost
+}
+
+// schedule says when call is worth while again.
+func (l *line) schedule(due int64) {
+	if due == l.due {
+		return
+	}
+	l.due = due
+	s := l.account.shard
+	switch {
+	case due == never && l.heapIndex >= 0:
+		heap.Remove(&s.due, l.heapIndex)
+	case l.heapIndex >= 0:
+		heap.Fix(&s.due, l.heapIndex)
+	case due != never:
+		heap.Push(&s.due, l)
+	}
+	if len(s.due) > 0 && s.due[0] == l {
+		if alarm := s.alarm.Load(); alarm != nil {
+			(*alarm)(due)
+		}
+	}
+}
+
+// dueHeap orders lines by when they are due.
+type dueHeap []*line
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].due < h[j].due }
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].heapIndex, h[j].heapIndex = i, j
+}
+
+func (h *dueHeap) Push(x any) {
+	l := x.(*line)
+	l.heapIndex = len(*h)
+	*h = append(*h, l)
+}
+
+func (h *dueHeap) Pop() any {
+	old := *h
+	l := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	l.heapIndex = -1
+	return l
 }

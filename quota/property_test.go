@@ -125,8 +125,8 @@ func TestAnySequence(t *testing.T) {
 			}
 			a := r.q.table.known(r.q.rules.Load(), account)
 			for _, rule := range r.q.rules.Load().list {
-				if st := a.state(r.q.rules.Load(), rule); st.waiting != 0 || st.ahead != 0 || a.pins != 0 || a.due != never {
-					rt.Fatalf("%s: %+v, pins %d, due %d", account, st, a.pins, a.due)
+				if st := a.state(r.q.rules.Load(), rule); st.waiting != 0 || st.ahead != 0 || a.pins != 0 || a.queue().due != never {
+					rt.Fatalf("%s: %+v, pins %d, due %d", account, st, a.pins, a.queue().due)
 				}
 			}
 			a.shard.mu.Unlock()

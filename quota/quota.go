@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,9 +50,9 @@ func (q *Quota) Configure(o Options, now time.Time) error {
 	for i := range q.table.shards {
 		s := &q.table.shards[i]
 		s.mu.Lock()
-		for _, a := range append(dueHeap(nil), s.due...) {
-			a.update(rs)
-			a.call(rs, now.UnixNano())
+		for _, l := range slices.Clone(s.due) {
+			l.account.update(rs)
+			l.call(rs, now.UnixNano())
 		}
 		s.mu.Unlock()
 	}
@@ -66,12 +67,8 @@ func (q *Quota) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
 		return nil
 	}
-	if acc.first != nil {
-		acc.call(rs, now)
-	}
-	if acc.said != ev.Plan {
-		acc.said = ev.Plan
-	}
+	acc.callDue(rs, now)
+	acc.says(rs, ev.Plan)
 	b := bill{rules: rs, account: acc, now: now, cost: ev.Charge()}
 	b.check(&ev.Route, a)
 	if a.Verdict != weir.Refuse {
@@ -89,11 +86,10 @@ func (q *Quota) Peek(ev *weir.Event, a *weir.Answer) {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
 		return
 	}
-	said := acc.said
-	acc.said = ev.Plan
+	said := acc.says(rs, ev.Plan)
 	b := bill{rules: rs, account: acc, now: now, cost: ev.Charge()}
 	b.check(&ev.Route, a)
-	acc.said = said
+	acc.says(rs, said)
 	acc.shard.mu.Unlock()
 }
 
@@ -105,9 +101,7 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	rs := q.rules.Load()
 	b := bill{rules: rs, account: acc, now: nanos(now), cost: h.N}
 	b.charged, b.at = takenBy(h, rs)
-	if acc.first != nil {
-		acc.call(rs, b.now)
-	}
+	acc.callDue(rs, b.now)
 	figures := a.Figures // Judge has shown them already
 	each(h.B, func(slot int) {
 		if r := rs.valid(slot, h.V); r != nil && r.way == level {
@@ -206,9 +200,7 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 	if h.B != 0 {
 		acc.pins--
 	}
-	if acc.due != never {
-		acc.call(rs, now)
-	}
+	acc.callDue(rs, now)
 }
 
 // Advance calls everybody whose turn it is at now, and returns when somebody's turn comes next; zero when nobody waits.
@@ -245,13 +237,13 @@ func (q *Quota) Retire(now time.Time) {
 		s := &q.table.shards[i]
 		s.mu.Lock()
 		for len(s.due) > 0 {
-			a := s.due[0]
-			for a.first != nil {
-				w := a.first
+			l := s.due[0]
+			for l.first != nil {
+				w := l.first
 				w.leave(rs)
 				w.turn.Grant()
 			}
-			a.schedule(never)
+			l.schedule(never)
 		}
 		s.mu.Unlock()
 	}
@@ -301,14 +293,15 @@ func (b *bill) check(route *weir.Route, a *weir.Answer) {
 }
 
 // hold holds the event against one rule.
-func (b *bill) hold(r *rule, t terms, a *weir.Answer) {
+func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 	st := b.account.state(b.rules, r)
 	r.roll(st, t, b.now)
 	if r.way == level {
 		b.levels |= r.bit
 	}
 	b.mask |= r.bit
-	a.Figures = append(a.Figures, r.figure(st, t, b.now))
+	a.Figures = room(a.Figures)
+	r.figure(&a.Figures[len(a.Figures)-1], st, t, b.now)
 
 	need := r.need(b.cost)
 	if st.waiting == 0 && r.when(st, t, b.now, need+st.ahead) <= b.now {
@@ -388,9 +381,10 @@ func (b *bill) take(a *weir.Answer) {
 func (b *bill) wait(a *weir.Answer) {
 	w := &waiter{turn: weir.NewTurn(), version: b.rules.version, mask: b.mask, delayed: b.delayed,
 		charged: b.charged, cost: b.cost, at: b.at, deadline: b.deadline}
-	b.account.join(b.rules, w)
+	l := b.account.queue()
+	l.join(b.rules, w)
 	a.Turn, a.Hold.Ref = w.turn, w
-	b.account.call(b.rules, b.now)
+	l.call(b.rules, b.now)
 }
 
 func accountOf(h *weir.Hold) *account {

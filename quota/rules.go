@@ -44,7 +44,16 @@ type span struct{ start, end int64 }
 // terms are the figures of a rule for one account.
 type terms struct {
 	limit, burst, period int64 // in requests or bytes, and nanoseconds
+	one, whole           int64 // the time that 1 and the whole burst take up at a steady rate
 	exempt               bool
+}
+
+// priced fills in what a steady rule would else work out for every event.
+func (t terms) priced() terms {
+	if t.limit > 0 {
+		t.one, t.whole = t.time(1), t.time(t.burst)
+	}
+	return t
 }
 
 // rules are all rules of one version of the options.
@@ -53,7 +62,8 @@ type rules struct {
 	version uint32
 	list    []*rule
 	slots   [MaxPolicies]slot
-	volume  uint64 // the rules that count bytes
+	volume  uint64             // the rules that count bytes
+	byPlan  map[string][]terms // by slot, of plans with overrides and of accounts on none
 }
 
 // slot says which rule uses a place in every account's state, and since which version of the options.
@@ -114,7 +124,36 @@ func compile(o Options, before *rules) (*rules, error) {
 			}
 		}
 	}
+	rs.byPlan = map[string][]terms{"": make([]terms, MaxPolicies)}
+	for _, r := range rs.list {
+		rs.byPlan[""][r.slot] = r.base
+	}
+	for plan, overrides := range rs.Plans {
+		rs.byPlan[plan] = rs.override(rs.byPlan[""], overrides)
+	}
 	return rs, nil
+}
+
+// terms returns the figures of an account on a plan, by slot. They are shared and must not be changed.
+func (rs *rules) terms(plan string, overrides map[string]Override) []terms {
+	all, known := rs.byPlan[plan]
+	if !known {
+		all = rs.byPlan[""]
+	}
+	if len(overrides) == 0 {
+		return all
+	}
+	return rs.override(all, overrides)
+}
+
+func (rs *rules) override(all []terms, overrides map[string]Override) []terms {
+	own := slices.Clone(all)
+	for _, r := range rs.list {
+		if o, ok := overrides[r.Name]; ok {
+			own[r.slot] = o.apply(own[r.slot])
+		}
+	}
+	return own
 }
 
 // identity is what a rule counts: counters go on over a reload as long as it stays the same.
@@ -133,6 +172,7 @@ func newRule(p Policy, at int) *rule {
 	if p.Kind == Concurrent {
 		r.way = level
 	}
+	r.base = r.base.priced()
 	if p.TimeZone != "" {
 		r.loc, _ = time.LoadLocation(p.TimeZone) // Validate has loaded it before
 	}
@@ -157,7 +197,7 @@ func (o *Override) apply(t terms) terms {
 		t.period = int64(o.Gap)
 	}
 	t.exempt = t.exempt || o.Exempt
-	return t
+	return t.priced()
 }
 
 // known reports whether the options name an account: it then has a place in the table whatever happens.

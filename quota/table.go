@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"container/heap"
 	"hash/maphash"
 	"net/netip"
 	"sync"
@@ -17,40 +16,59 @@ const (
 	looks     = 8    // how many accounts are looked at to find one to forget
 )
 
-// An account is what is known of one account, or of one source where there is no account, or of a set of strangers. What every
-// event reads comes first and, with the state of one rule, fits into two cache lines: with many accounts, fetching them
-// is most of the cost of a decision.
+// An account is what is known of one account, or of one source where there is no account, or of a set of strangers. With many
+// accounts, most of the cost of a decision is to fetch the account from memory: so it is two cache lines long, and what few
+// accounts have stands elsewhere.
 type account struct {
 	name    string
-	first   *waiter   // the line
-	own     *ownTerms // nil for most
-	said    string    // the plan as the gate last said
-	version uint32    // of the rules that own was taken from
-	pins    int32     // events that will come back to it: bytes may flow
-	state0  state     // of the rule in slot 0
-	states  []state   // of those behind it
-
-	shard     *shard
-	source    netip.Addr
-	index     int // in shard.ring; -1 for strangers
-	last      *waiter
-	waiting   int
-	delaying  uint64  // rules that somebody in line waits, or waited, for
-	deadline  int64   // not after the earliest deadline in line
-	due       int64   // when call is worth while
-	called    *waiter // the one that was called last and is not yet on its way
-	held      int64   // until when it holds up those behind it
-	heapIndex int     // in shard.due; -1 when nothing is due
+	line    *line    // nil while nobody has waited
+	profile *profile // nil for most
+	version uint32   // of the rules that the profile was taken from
+	pins    int32    // events that will come back to it: bytes may flow
+	first   state    // of the rule in slot 0
+	more    *[]state // of those behind it
+	shard   *shard
+	index   int // in shard.ring; -1 for strangers
 }
 
-// ownTerms are what the options say about one account.
-type ownTerms struct {
-	plan     string
-	override map[string]Override
+// A profile is what sets an account apart.
+type profile struct {
+	source   netip.Addr          // where there is no name
+	plan     string              // as the members say
+	said     string              // the plan as the gate last said
+	override map[string]Override // as the options say
+	terms    []terms             // by slot, for all that
 }
 
 func newAccount(s *shard, name string, source netip.Addr) *account {
-	return &account{shard: s, name: name, source: source, index: -1, heapIndex: -1, due: never}
+	a := &account{shard: s, name: name, index: -1}
+	if source.IsValid() {
+		a.profile = &profile{source: source}
+	}
+	return a
+}
+
+// source is where an account without a name comes from.
+func (a *account) source() netip.Addr {
+	if a.profile == nil {
+		return netip.Addr{}
+	}
+	return a.profile.source
+}
+
+// says takes in which plan the gate says that the account is on, and returns what it said before.
+func (a *account) says(rs *rules, plan string) (before string) {
+	if a.profile == nil {
+		if plan == "" {
+			return ""
+		}
+		a.profile = &profile{}
+	}
+	if before = a.profile.said; before != plan || a.profile.terms == nil {
+		a.profile.said = plan
+		a.update(rs)
+	}
+	return before
 }
 
 // A shard is a part of the table with a lock of its own.
@@ -127,7 +145,7 @@ func (t *table) get(rs *rules, name string, source netip.Addr, now int64, create
 }
 
 func (a *account) is(name string, source netip.Addr) bool {
-	return a.name == name && (name != "" || a.source == source)
+	return a.name == name && (name != "" || a.source() == source)
 }
 
 // enrol makes room for an account that is not in the table. It comes in with s locked, and returns with the shard of the
@@ -206,7 +224,7 @@ func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) 
 		s.ring[len(s.ring)-1] = nil
 		s.ring = s.ring[:len(s.ring)-1]
 		s.size.Add(-1)
-		s.accounts.remove(t.hash(a.name, a.source))
+		s.accounts.remove(t.hash(a.name, a.source()))
 		t.count.Add(-1)
 		found = true
 		if len(s.ring) == 0 {
@@ -218,60 +236,62 @@ func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) 
 
 // idle reports whether nothing would be lost by forgetting the account.
 func (a *account) idle(rs *rules, now int64) bool {
-	if a.pins > 0 || a.first != nil {
+	if a.pins > 0 || (a.line != nil && a.line.first != nil) {
 		return false
 	}
 	for _, r := range rs.list {
-		if r.slot <= len(a.states) && !r.idle(a.state(rs, r), a.terms(rs, r), now) {
+		if (r.slot == 0 || a.more != nil && r.slot <= len(*a.more)) && !r.idle(a.state(rs, r), a.terms(rs, r), now) {
 			return false
 		}
 	}
 	return true
 }
 
-// update takes plan and overrides from the rules of the day.
+// update takes from the rules of the day what they say about the account.
 func (a *account) update(rs *rules) {
-	a.version, a.own = rs.version, nil
-	if a.name != "" && rs.known(a.name) {
-		a.own = &ownTerms{rs.Members[a.name], rs.Overrides[a.name]}
+	a.version = rs.version
+	known := a.name != "" && rs.known(a.name)
+	if a.profile == nil {
+		if !known && rs.DefaultPlan == "" {
+			return
+		}
+		a.profile = &profile{}
 	}
+	p := a.profile
+	p.plan, p.override = "", nil
+	if known {
+		p.plan, p.override = rs.Members[a.name], rs.Overrides[a.name]
+	}
+	p.terms = rs.terms(a.plan(rs), p.override)
 }
 
 // plan is the plan of the account: as its membership says, else as the gate last said, else the default.
 func (a *account) plan(rs *rules) string {
-	switch {
-	case a.own != nil && a.own.plan != "":
-		return a.own.plan
-	case a.said != "":
-		return a.said
+	switch p := a.profile; {
+	case p != nil && p.plan != "":
+		return p.plan
+	case p != nil && p.said != "":
+		return p.said
 	}
 	return rs.DefaultPlan
 }
 
 // terms returns the figures of a rule for the account.
-func (a *account) terms(rs *rules, r *rule) terms {
-	t := r.base
-	if len(rs.Plans) > 0 {
-		if o, ok := rs.Plans[a.plan(rs)][r.Name]; ok {
-			t = o.apply(t)
-		}
+func (a *account) terms(rs *rules, r *rule) *terms {
+	if a.profile == nil {
+		return &r.base
 	}
-	if a.own != nil {
-		if o, ok := a.own.override[r.Name]; ok {
-			t = o.apply(t)
-		}
+	if a.version != rs.version {
+		a.update(rs)
 	}
-	return t
+	return &a.profile.terms[r.slot]
 }
 
 // state returns the account's state for a rule. The pointer is good until the next call.
 func (a *account) state(rs *rules, r *rule) *state {
-	st := &a.state0
+	st := &a.first
 	if r.slot > 0 {
-		if r.slot > len(a.states) {
-			a.states = append(a.states, make([]state, r.slot-len(a.states))...)
-		}
-		st = &a.states[r.slot-1]
+		st = a.behind(r.slot)
 	}
 	if since := rs.slots[r.slot].since; st.since != since {
 		*st = state{since: since}
@@ -279,49 +299,12 @@ func (a *account) state(rs *rules, r *rule) *state {
 	return st
 }
 
-// schedule says when call is worth while again.
-func (a *account) schedule(due int64) {
-	if due == a.due {
-		return
+func (a *account) behind(slot int) *state {
+	if a.more == nil {
+		a.more = new([]state)
 	}
-	a.due = due
-	s := a.shard
-	switch {
-	case due == never && a.heapIndex >= 0:
-		heap.Remove(&s.due, a.heapIndex)
-	case a.heapIndex >= 0:
-		heap.Fix(&s.due, a.heapIndex)
-	case due != never:
-		heap.Push(&s.due, a)
+	if missing := slot - len(*a.more); missing > 0 {
+		*a.more = append(*a.more, make([]state, missing)...)
 	}
-	if len(s.due) > 0 && s.due[0] == a {
-		if alarm := s.alarm.Load(); alarm != nil {
-			(*alarm)(due)
-		}
-	}
-}
-
-// dueHeap orders accounts by when they are due.
-type dueHeap []*account
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].due < h[j].due }
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].heapIndex, h[j].heapIndex = i, j
-}
-
-func (h *dueHeap) Push(x any) {
-	a := x.(*account)
-	a.heapIndex = len(*h)
-	*h = append(*h, a)
-}
-
-func (h *dueHeap) Pop() any {
-	old := *h
-	a := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	a.heapIndex = -1
-	return a
+	return &(*a.more)[slot-1]
 }

@@ -31,12 +31,18 @@ func (q *Quota) Account(name string, now time.Time) (AccountState, bool) {
 		return AccountState{}, false
 	}
 	defer a.shard.mu.Unlock()
-	state := AccountState{Account: name, Plan: a.plan(rs), Waiting: a.waiting}
+	state := AccountState{Account: name, Plan: a.plan(rs)}
+	if a.line != nil {
+		state.Waiting = a.line.waiting
+	}
 	for _, r := range rs.list {
 		if t := a.terms(rs, r); !t.exempt {
 			st := a.state(rs, r)
 			r.roll(st, t, at)
-			state.Rules = append(state.Rules, r.figure(st, t, at))
+			state.Rules = room(state.Rules)
+			f := &state.Rules[len(state.Rules)-1]
+			r.figure(f, st, t, at)
+			f.Remaining = max(0, f.Remaining-st.ahead) // the rest is kept for those in line
 		}
 	}
 	return state, true
@@ -57,7 +63,7 @@ func (q *Quota) Reset(name string, now time.Time) bool {
 			*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead}
 		}
 	}
-	a.call(rs, nanos(now))
+	a.callDue(rs, nanos(now))
 	return true
 }
 

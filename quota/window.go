@@ -30,7 +30,7 @@ type state struct {
 }
 
 // roll brings a state up to now. A clock that runs backwards changes nothing.
-func (r *rule) roll(st *state, t terms, now int64) {
+func (r *rule) roll(st *state, t *terms, now int64) {
 	switch {
 	case r.way == inPeriods:
 		if now < st.end {
@@ -62,7 +62,7 @@ func (r *rule) roll(st *state, t terms, now int64) {
 }
 
 // paid is how much of a debt the periods from the state's to the one that starts at start have paid off.
-func (r *rule) paid(st *state, t terms, start int64) int64 {
+func (r *rule) paid(st *state, t *terms, start int64) int64 {
 	if r.Period.Calendar == weir.NoCalendar {
 		return mul(t.limit, (start-st.start)/t.period)
 	}
@@ -85,7 +85,7 @@ func (r *rule) bucket() int64 { return (r.base.period + buckets - 1) / buckets }
 
 // when returns the earliest time at which n more fit, provided that nothing else is charged; now if they fit now. The state has
 // been rolled to now.
-func (r *rule) when(st *state, t terms, now, n int64) int64 {
+func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 	if r.way == level {
 		if st.used+n <= t.limit {
 			return now
@@ -100,7 +100,7 @@ func (r *rule) when(st *state, t terms, now, n int64) int64 {
 		if n > t.burst {
 			return never
 		}
-		return max(now, add(st.start, cost(n, t)-cost(t.burst, t)))
+		return max(now, add(st.start, cost(n, t)-t.whole))
 	case inStretches:
 		if n > t.limit {
 			return never
@@ -146,7 +146,7 @@ func (r *rule) later(start, n int64) int64 {
 }
 
 // estimate returns when somebody who joins the line now can expect to be called.
-func (r *rule) estimate(st *state, t terms, now, n int64) int64 {
+func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
 	gap := r.gap(t)
 	at := max(now, st.pace)
 	if r.bytes {
@@ -155,7 +155,7 @@ func (r *rule) estimate(st *state, t terms, now, n int64) int64 {
 	total := st.ahead + n
 	switch r.way {
 	case steady:
-		return max(at, add(st.start, cost(total, t)-cost(t.burst, t)), add(now, cost(total, t)-cost(t.burst, t)))
+		return max(at, add(max(st.start, now), cost(total, t)-t.whole))
 	case inStretches:
 		rounds := (total - 1) / t.limit
 		first := r.when(st, t, now, total-rounds*t.limit)
@@ -171,7 +171,7 @@ func (r *rule) estimate(st *state, t terms, now, n int64) int64 {
 }
 
 // charge takes n at now. The state has been rolled to now.
-func (r *rule) charge(st *state, t terms, now, n int64) {
+func (r *rule) charge(st *state, t *terms, now, n int64) {
 	switch {
 	case r.way == steady:
 		st.start = add(max(st.start, now), cost(n, t))
@@ -187,7 +187,7 @@ func (r *rule) charge(st *state, t terms, now, n int64) {
 }
 
 // give gives back n that were charged at a time, as far as they still count at now.
-func (r *rule) give(st *state, t terms, at, n, now int64) {
+func (r *rule) give(st *state, t *terms, at, n, now int64) {
 	switch {
 	case r.way == level:
 		st.used = max(0, st.used-n)
@@ -211,12 +211,12 @@ func (r *rule) give(st *state, t terms, at, n, now int64) {
 }
 
 // left is how much fits at now. The state has been rolled to now.
-func (r *rule) left(st *state, t terms, now int64) int64 {
+func (r *rule) left(st *state, t *terms, now int64) int64 {
 	if r.way == steady {
 		if t.limit == 0 {
 			return 0
 		}
-		room := cost(t.burst, t) - max(0, st.start-now)
+		room := t.whole - max(0, st.start-now)
 		if room <= 0 {
 			return 0
 		}
@@ -231,7 +231,7 @@ func (r *rule) left(st *state, t terms, now int64) int64 {
 }
 
 // reset is when the rule has its whole limit again if nothing more is charged, or, where something is missing, has room again.
-func (r *rule) reset(st *state, t terms, now int64) int64 {
+func (r *rule) reset(st *state, t *terms, now int64) int64 {
 	switch {
 	case r.way == level:
 		return 0
@@ -247,7 +247,7 @@ func (r *rule) reset(st *state, t terms, now int64) int64 {
 }
 
 // idle reports whether the state is as good as fresh at now.
-func (r *rule) idle(st *state, t terms, now int64) bool {
+func (r *rule) idle(st *state, t *terms, now int64) bool {
 	r.roll(st, t, now)
 	if r.way == steady {
 		return st.start <= now
@@ -257,7 +257,7 @@ func (r *rule) idle(st *state, t terms, now int64) bool {
 
 // gap is how far apart those who leave the line are called, so that the upstream sees them in order and not all at once. It
 // takes at most half of the time that the limit itself gives them. A steady rate has its own gaps.
-func (r *rule) gap(t terms) int64 {
+func (r *rule) gap(t *terms) int64 {
 	if r.way == steady || r.way == level || t.limit == 0 {
 		return 0
 	}
@@ -277,22 +277,31 @@ const (
 	unitBytes    = "bytes"
 )
 
-// figure puts the state into numbers for people.
-func (r *rule) figure(st *state, t terms, now int64) weir.Figure {
-	f := weir.Figure{Rule: r.Name, Unit: unitRequests, Limit: t.limit, Remaining: r.left(st, t, now)}
+// figure puts the state into numbers for people. It fills f in place: this is a good part of what a decision costs.
+func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
+	f.By, f.Rule, f.Limit, f.Remaining = "", r.Name, t.limit, r.left(st, t, now)
 	switch {
 	case r.way == level:
-		f.Unit = unitPlaces
-		return f
+		f.Unit, f.Window, f.Reset = unitPlaces, 0, time.Time{}
+		return
 	case r.bytes:
 		f.Unit = unitBytes
+	default:
+		f.Unit = unitRequests
 	}
 	f.Window = time.Duration(t.period)
 	if r.Period.Calendar != weir.NoCalendar {
 		f.Window = time.Duration(st.end - st.start)
 	}
 	f.Reset = instant(r.reset(st, t, now))
-	return f
+}
+
+// room returns the answer's figures with one more, to be filled in.
+func room(figures []weir.Figure) []weir.Figure {
+	if n := len(figures); n < cap(figures) {
+		return figures[:n+1]
+	}
+	return append(figures, weir.Figure{})
 }
 
 // instant turns nanoseconds into a time; never, and 0, into none.
@@ -303,8 +312,16 @@ func instant(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// cost is the time that n take up at the steady rate of limit per period, rounded up.
-func cost(n int64, t terms) int64 {
+// cost is the time that n take up at the steady rate of limit per period.
+func cost(n int64, t *terms) int64 {
+	if n == 1 {
+		return t.one
+	}
+	return t.time(n)
+}
+
+// time works out what cost returns, rounded up.
+func (t *terms) time(n int64) int64 {
 	hi, lo := bits.Mul64(uint64(n), uint64(t.period))
 	if hi >= uint64(t.limit) {
 		return never / 4

@@ -1,0 +1,101 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"time"
+)
+
+// DefaultFor is how long the demo takes when nobody watches and nothing was said.
+const DefaultFor = 20 * time.Second
+
+// preview is how long the first half takes when the end is open.
+const preview = 5 * time.Second
+
+// Options say how the demo is run and shown. The zero value plays for DefaultFor and shows nothing.
+type Options struct {
+	// For is how long all scenes take together. 0 means until the context ends where Out is a terminal, else DefaultFor.
+	For time.Duration
+	// JSON writes the report as JSON, and nothing else, to Out.
+	JSON bool
+	// Out is where people read. Default: nowhere.
+	Out io.Writer
+	// Err is where weir's warnings go. Default: nowhere.
+	Err io.Writer
+	// Terminal says that Out is one that understands escape sequences: there is a live table. Elsewhere there are a few lines.
+	Terminal bool
+	// Colour says that Out has colours.
+	Colour bool
+	// Width tells how wide the terminal is now. Default: 80 columns.
+	Width func() int
+	// Version is what the weirs of the scenes call themselves.
+	Version string
+}
+
+func (o Options) withDefaults() Options {
+	if o.Out == nil {
+		o.Out = io.Discard
+	}
+	if o.Err == nil {
+		o.Err = io.Discard
+	}
+	if o.Width == nil {
+		o.Width = func() int { return 80 }
+	}
+	if o.For <= 0 && (o.JSON || !o.Terminal) {
+		o.For = DefaultFor
+	}
+	return o
+}
+
+// Run plays every scene and returns what was seen. When ctx ends, it comes to an early but clean end: that is no error.
+func Run(ctx context.Context, o Options) (Report, error) { return run(ctx, scenes(), o) }
+
+func run(ctx context.Context, list []Scene, o Options) (Report, error) {
+	o = o.withDefaults()
+	s, warnings := newShow(o)
+	log := slog.New(slog.NewTextHandler(warnings, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	report := Report{Scenes: []SceneReport{}}
+	for i := range list {
+		if i > 0 && ctx.Err() != nil {
+			break
+		}
+		r, err := perform(ctx, &list[i], s, log, o, o.partsOf(i, len(list)))
+		if err != nil {
+			return report, err
+		}
+		report.Scenes = append(report.Scenes, r)
+	}
+	if !o.JSON {
+		return report, nil
+	}
+	e := json.NewEncoder(o.Out)
+	e.SetIndent("", "  ")
+	return report, e.Encode(report)
+}
+
+func perform(ctx context.Context, scene *Scene, s show, log *slog.Logger, o Options, length parts) (SceneReport, error) {
+	stage, err := setStage(scene, log, o.Version)
+	if err != nil {
+		return SceneReport{}, err
+	}
+	defer stage.close()
+	defer s.restore()
+	return (&play{scene: scene, stage: stage, show: s, parts: length}).perform(ctx)
+}
+
+// partsOf shares the time out: to each scene the same, a quarter of it without the throttle. With an open end, that is the last
+// scene's.
+func (o Options) partsOf(i, n int) parts {
+	length := o.For / time.Duration(n)
+	if o.For <= 0 {
+		if i == n-1 {
+			return parts{without: preview}
+		}
+		length = DefaultFor
+	}
+	length = max(length, 4*time.Nanosecond)
+	return parts{without: length / 4, with: length - length/4}
+}

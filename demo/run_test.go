@@ -1,0 +1,272 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/config"
+	"weir/gate/httpgate"
+)
+
+// tidy gives the test a temporary folder of its own and fails it when something is left there.
+func tidy(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "w") // short: a socket's path goes in there
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", dir)
+	t.Cleanup(func() {
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v %v", left, err)
+		}
+		os.RemoveAll(dir)
+	})
+}
+
+func TestJSON(t *testing.T) {
+	tidy(t)
+	var out, warnings bytes.Buffer
+	returned, err := Run(t.Context(), Options{For: 3 * time.Second, JSON: true, Out: &out, Err: &warnings, Terminal: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report Report
+	d := json.NewDecoder(bytes.NewReader(out.Bytes()))
+	if err := d.Decode(&report); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		t.Error("there is more than the report")
+	}
+	if warnings.Len() > 0 {
+		t.Errorf("warnings: %s", &warnings)
+	}
+	if len(report.Scenes) != len(scenes()) || len(returned.Scenes) != len(scenes()) {
+		t.Fatalf("%d scenes", len(report.Scenes))
+	}
+	for _, s := range report.Scenes {
+		holds := func(fact string, ok bool) {
+			t.Helper()
+			if !ok {
+				t.Errorf("%s: not so: %s\n%s", s.Name, fact, &out)
+			}
+		}
+		holds("people sent something", s.People.Sent > 0)
+		holds("people lost nothing", s.People.Served == s.People.Sent)
+		// That many periods may have been touched, where they begin whenever it is worst.
+		holds("the flood is held to its limit", s.Flood.Served <= s.LimitPerSecond*(int64(s.Seconds)+2))
+		holds("the flood gets its share", s.Flood.Served > 0)
+		holds("the flood sent more than it got", s.Flood.Sent > s.Flood.Served)
+		holds("the flood was refused, not failed", s.Flood.Refused > 0 && s.Flood.Failed == 0)
+		holds("nothing is refused in shadow", s.Without.People.Refused == 0 && s.Without.Flood.Refused == 0)
+		holds("nothing waits in shadow", s.Without.Delayed == 0)
+		holds("without the throttle the flood gets what the service has", s.Without.Flood.Served > 0)
+		for _, f := range []Figures{s.People, s.Flood, s.Without.People, s.Without.Flood} {
+			holds("the sum is right", f.Sent == f.Served+f.Refused+f.Failed)
+			holds("latencies are in order", f.P50 <= f.P99)
+		}
+	}
+}
+
+// TestKeys: scripts read the report.
+func TestKeys(t *testing.T) {
+	figures := "failed,p50_ms,p99_ms,refused,sent,served"
+	half := []string{"actors[]: failed,name,p50_ms,p99_ms,refused,role,sent,served", "flood: " + figures, "people: " + figures}
+	report := Report{Scenes: []SceneReport{{Half: Half{Actors: []ActorReport{{}}}, Without: Half{Actors: []ActorReport{{}}}}}}
+	text, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tree any
+	if err := json.Unmarshal(text, &tree); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{": scenes", "scenes[]: actors,delayed,flood,limit_per_second,name,people,seconds,without"}
+	for _, line := range half {
+		want = append(want, "scenes[]."+line)
+	}
+	want = append(want, "scenes[].without: actors,delayed,flood,people,seconds")
+	for _, line := range half {
+		want = append(want, "scenes[].without."+line)
+	}
+	slices.Sort(want)
+	got := keys("", tree)
+	slices.Sort(got)
+	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
+		t.Errorf("got\n%s\nwant\n%s", g, w)
+	}
+}
+
+// keys lists the keys of every object in a tree, by the path to it.
+func keys(at string, tree any) (all []string) {
+	switch tree := tree.(type) {
+	case map[string]any:
+		names := slices.Sorted(maps.Keys(tree))
+		all = append(all, at+": "+strings.Join(names, ","))
+		for _, name := range names {
+			all = append(all, keys(strings.TrimPrefix(at+"."+name, "."), tree[name])...)
+		}
+	case []any:
+		all = keys(at+"[]", tree[0])
+	}
+	return all
+}
+
+func TestPlain(t *testing.T) {
+	tidy(t)
+	var out bytes.Buffer
+	r, err := Run(t.Context(), Options{For: time.Second, Out: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if strings.ContainsRune(text, '\x1b') {
+		t.Errorf("escape sequences in a pipe: %q", text)
+	}
+	for _, want := range []string{"  gate      http://127.0.0.1:", "/metrics\n", "curl -i -H 'X-Api-Key: you' http://127.0.0.1:",
+		"without the throttle (", "with the throttle, for 0.8 s\n", "mallory", grouped(r.Scenes[0].Flood.Sent), grouped(r.Scenes[0].Without.Flood.Sent)} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	tidy(t)
+	var out bytes.Buffer
+	if _, err := Run(t.Context(), Options{For: 2 * time.Second, Out: &out, Terminal: true, Colour: true}); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	shown := strings.LastIndex(text, escShow)
+	if !strings.Contains(text, escHide) || shown < strings.LastIndex(text, escHide) {
+		t.Errorf("the cursor was not hidden, or not given back:\n%q", text)
+	}
+	for _, want := range []string{"WITHOUT THE THROTTLE", "WITH THE THROTTLE", "SERVED/s"} {
+		if !strings.Contains(text[:shown], want) {
+			t.Errorf("no %q in the live table:\n%q", want, text)
+		}
+	}
+	if strings.Contains(text[shown:], escBelow) || !strings.Contains(text[shown:], "mallory") {
+		t.Errorf("the summary does not stay:\n%q", text[shown:])
+	}
+}
+
+// shortScene has one actor, who does what it is told.
+func shortScene(act func(context.Context) Result) Scene {
+	return Scene{
+		Name: "short",
+		Setup: func(s *Stage) (config.Config, error) {
+			cfg, err := setUpQuota(s)
+			return cfg, err
+		},
+		Cast: []Actor{{Name: "ann", Role: People, Workers: 1, Pause: func(Result) time.Duration { return 0 },
+			Enter: func(*Stage) (func(context.Context) Result, func()) { return act, func() {} }}},
+		Tell: tellQuota,
+	}
+}
+
+// TestInterrupted: the end comes while something is under way. It is finished and counted, and there is a report.
+func TestInterrupted(t *testing.T) {
+	tidy(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	act := func(work context.Context) Result {
+		interrupt()
+		if work.Err() != nil {
+			return Failed
+		}
+		return Served
+	}
+	var out bytes.Buffer
+	r, err := run(ctx, []Scene{shortScene(act), shortScene(act)}, Options{Out: &out, Terminal: true}) // until interrupted
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Scenes) != 1 {
+		t.Fatalf("%d scenes were played", len(r.Scenes))
+	}
+	if p := r.Scenes[0].Without.People; p.Sent != 1 || p.Served != 1 {
+		t.Errorf("without: %+v", p)
+	}
+	if p := r.Scenes[0].People; p.Sent != 0 {
+		t.Errorf("with: %+v", p)
+	}
+	if want := "stopped before the throttle was at work"; !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, &out)
+	}
+}
+
+func TestFailedSetup(t *testing.T) {
+	for name, setup := range map[string]func(*Stage) (config.Config, error){
+		"by the scene": func(s *Stage) (config.Config, error) {
+			_, err := s.Serve(http.NotFoundHandler())
+			return config.Config{}, errors.Join(err, errors.New("no such thing"))
+		},
+		"by weir": func(s *Stage) (config.Config, error) { return config.Config{}, nil },
+		"without a throttle": func(s *Stage) (config.Config, error) {
+			return config.Config{HTTP: []httpgate.Options{{Listen: loopback, Upstream: "http://127.0.0.1:1"}}}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tidy(t)
+			s := shortScene(func(context.Context) Result { return Served })
+			s.Setup = setup
+			if _, err := run(t.Context(), []Scene{s}, Options{For: time.Second}); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}
+
+func TestParts(t *testing.T) {
+	for _, test := range []struct {
+		o    Options
+		i, n int
+		want parts
+	}{
+		{Options{For: 20 * time.Second}, 0, 1, parts{5 * time.Second, 15 * time.Second}},
+		{Options{For: 20 * time.Second}, 1, 2, parts{2500 * time.Millisecond, 7500 * time.Millisecond}},
+		{Options{}, 0, 1, parts{5 * time.Second, 15 * time.Second}}, // nobody watches
+		{Options{Terminal: true}, 0, 1, parts{5 * time.Second, 0}},
+		{Options{Terminal: true}, 0, 2, parts{5 * time.Second, 15 * time.Second}},
+		{Options{Terminal: true, JSON: true}, 0, 1, parts{5 * time.Second, 15 * time.Second}},
+		{Options{For: 1}, 0, 1, parts{1, 3}}, // never an open end
+	} {
+		if got := test.o.withDefaults().partsOf(test.i, test.n); got != test.want {
+			t.Errorf("%+v, scene %d of %d: %v, want %v", test.o, test.i, test.n, got, test.want)
+		}
+	}
+}
+
+// TestScenesAreWhole: what every scene must bring.
+func TestScenesAreWhole(t *testing.T) {
+	known := map[string]bool{}
+	for _, s := range scenes() {
+		if s.Name == "" || known[s.Name] || s.Story == "" || strings.HasSuffix(s.Story, ".") || s.LimitPerSecond <= 0 || s.Setup == nil || s.Tell == nil {
+			t.Errorf("scene %q lacks something", s.Name)
+		}
+		known[s.Name] = true
+		roles := map[Role]bool{}
+		for _, a := range s.Cast {
+			roles[a.Role] = true
+			if a.Name == "" || a.Workers <= 0 || a.Workers > 256 || a.Enter == nil || a.Pause == nil || a.Pause(Failed) <= 0 {
+				t.Errorf("scene %q: actor %q lacks something, or a bound", s.Name, a.Name)
+			}
+		}
+		if !roles[People] || !roles[Flood] || len(roles) != 2 {
+			t.Errorf("scene %q: roles %v", s.Name, roles)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// A screen draws lines in place: each frame over the one before, in one write, so that nothing flickers. Safe for concurrent use.
+type screen struct {
+	out   io.Writer
+	width func() int
+
+	mu    sync.Mutex
+	lines []string // on the terminal now
+}
+
+// Escape sequences (ECMA-48; cursor visibility is DEC's).
+const (
+	escHide  = "\x1b[?25l"
+	escShow  = "\x1b[?25h"
+	escUp    = "\x1b[%dA"
+	escLine  = "\x1b[K" // the rest of the line
+	escBelow = "\x1b[J" // everything below
+)
+
+// draw puts lines in the place of those drawn before.
+func (s *screen) draw(lines []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	io.WriteString(s.out, s.frame(lines))
+}
+
+// clear takes the lines away and gives the cursor back.
+func (s *screen) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lines != nil {
+		io.WriteString(s.out, s.frame(nil)+escShow)
+	}
+}
+
+// frame returns what turns the lines on the terminal into others.
+func (s *screen) frame(lines []string) string {
+	var b strings.Builder
+	if s.lines == nil {
+		b.WriteString(escHide)
+	}
+	b.WriteString(s.home())
+	for _, line := range lines {
+		b.WriteString(line + escLine + "\n")
+	}
+	b.WriteString(escBelow)
+	s.lines = lines
+	return b.String()
+}
+
+// home returns what brings the cursor to the first of the lines. A terminal that has become narrower has broken them since.
+func (s *screen) home() string {
+	up, width := 0, max(s.width(), 1)
+	for _, line := range s.lines {
+		up += max(1, (visible(line)+width-1)/width)
+	}
+	if up == 0 {
+		return ""
+	}
+	return fmt.Sprintf(escUp, up) + "\r"
+}
+
+// aside writes something else, above the lines.
+type aside struct {
+	screen *screen
+	out    io.Writer
+}
+
+// Write implements io.Writer.
+func (a *aside) Write(text []byte) (int, error) {
+	s := a.screen
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lines := s.lines
+	if lines == nil {
+		return a.out.Write(text)
+	}
+	io.WriteString(s.out, s.frame(nil))
+	n, err := a.out.Write(text)
+	io.WriteString(s.out, s.frame(lines))
+	return n, err
+}

@@ -1,0 +1,97 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// A show is how people see what happens. All but a screen's warnings is called from one goroutine.
+type show interface {
+	open(*Scene, *Stage)                // a scene begins
+	half(on bool, length time.Duration) // a half begins, with the throttle or without; 0 is an open end
+	draw(view)                          // some time has passed
+	close(*Scene, *SceneReport)         // a scene has ended
+	restore()                           // whatever happened, leave the terminal as it was
+}
+
+// newShow returns how it is shown, and where warnings go so that they do not get into its way.
+func newShow(o Options) (show, io.Writer) {
+	switch {
+	case o.JSON:
+		return silence{}, o.Err
+	case o.Terminal:
+		s := &screen{out: o.Out, width: o.Width}
+		return &live{plain: plain{o.Out, o.Colour, o.Width}, screen: s}, &aside{s, o.Err}
+	}
+	return plain{o.Out, o.Colour, func() int { return 0 }}, o.Err
+}
+
+// silence shows nothing.
+type silence struct{}
+
+func (silence) open(*Scene, *Stage)        {}
+func (silence) half(bool, time.Duration)   {}
+func (silence) draw(view)                  {}
+func (silence) close(*Scene, *SceneReport) {}
+func (silence) restore()                   {}
+
+// plain writes a few lines, one after the other.
+type plain struct {
+	out    io.Writer
+	colour bool
+	width  func() int // 0 for no bound
+}
+
+func (p plain) open(scene *Scene, stage *Stage) {
+	ink := ink(p.colour)
+	fmt.Fprintf(p.out, "%s %s\n\n", ink.paint(head, "weir demo, scene "+scene.Name+":"), scene.Story)
+	fmt.Fprintf(p.out, "  gate      %s\n", stage.GateURL(0))
+	fmt.Fprintf(p.out, "  metrics   %s\n", stage.MetricsURL())
+	if scene.Try != nil {
+		for i, line := range scene.Try(stage) {
+			label := "try it"
+			if i > 0 {
+				label = ""
+			}
+			fmt.Fprintf(p.out, "  %-8s  %s\n", label, line)
+		}
+	}
+	fmt.Fprintln(p.out)
+}
+
+func (p plain) half(on bool, length time.Duration) {
+	fmt.Fprintf(p.out, "%s, for %s\n", halfName(on), seconds(length.Seconds()))
+}
+
+func (p plain) draw(view) {}
+
+func (p plain) close(scene *Scene, r *SceneReport) {
+	fmt.Fprintln(p.out)
+	p.summary(scene, r)
+}
+
+func (p plain) summary(scene *Scene, r *SceneReport) {
+	for _, line := range summary(scene, r, p.width(), p.colour) {
+		fmt.Fprintln(p.out, line)
+	}
+}
+
+func (p plain) restore() {}
+
+// live shows a table that is drawn again and again in the same place.
+type live struct {
+	plain
+	screen *screen
+}
+
+func (l *live) half(bool, time.Duration) {}
+
+func (l *live) draw(v view) { l.screen.draw(render(v, l.width(), l.colour)) }
+
+func (l *live) close(scene *Scene, r *SceneReport) {
+	l.screen.clear()
+	l.plain.summary(scene, r)
+}
+
+func (l *live) restore() { l.screen.clear() }

@@ -1,0 +1,154 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"weir/app"
+	"weir/config"
+	"weir/console"
+)
+
+// loopback is where everything of a scene listens: a port that the system chooses, out of reach from outside.
+const loopback = "127.0.0.1:0"
+
+// farewell bounds how long taking a scene down may take.
+const farewell = 5 * time.Second
+
+// A Stage is where a scene plays: the weir, what stands behind it, and a folder that is removed at the end.
+type Stage struct {
+	weir    *app.App
+	control *console.Client
+	quiet   *atomic.Bool // while the demo itself does something that weir would warn of
+	strike  []func()     // run backwards at the end
+}
+
+// setStage builds a scene up. A failed one leaves nothing behind.
+func setStage(scene *Scene, log *slog.Logger, version string) (*Stage, error) {
+	s := &Stage{quiet: new(atomic.Bool)}
+	if err := s.build(scene, log, version); err != nil {
+		s.close()
+		return nil, fmt.Errorf("scene %s: %w", scene.Name, err)
+	}
+	return s, nil
+}
+
+func (s *Stage) build(scene *Scene, log *slog.Logger, version string) error {
+	dir, err := os.MkdirTemp("", "weir-demo-")
+	if err != nil {
+		return err
+	}
+	s.strike = append(s.strike, func() { os.RemoveAll(dir) })
+	cfg, err := scene.Setup(s)
+	if err != nil {
+		return err
+	}
+	cfg.Data = dir
+	cfg.Console.Listen = loopback
+	cfg.Log = config.Log{Level: config.LevelWarn, Access: config.AccessOff}
+	s.weir, err = app.New(&cfg, app.Options{Log: slog.New(hush{log.Handler(), s.quiet}), Version: version})
+	if err != nil {
+		return err
+	}
+	if err := s.weir.Start(context.Background()); err != nil {
+		return err
+	}
+	s.strike = append(s.strike, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), farewell)
+		defer cancel()
+		s.weir.Stop(ctx)
+	})
+	s.control = console.NewClient(s.weir.ControlPath())
+	return nil
+}
+
+// close takes the stage down.
+func (s *Stage) close() {
+	for i := len(s.strike) - 1; i >= 0; i-- {
+		s.strike[i]()
+	}
+	s.strike = nil
+}
+
+// Serve starts a web service for the time of the scene and returns its URL.
+func (s *Stage) Serve(h http.Handler) (url string, err error) {
+	l, err := net.Listen("tcp", loopback)
+	if err != nil {
+		return "", err
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: patience, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	go server.Serve(l)
+	s.strike = append(s.strike, func() { server.Close() })
+	return "http://" + l.Addr().String(), nil
+}
+
+// GateURL returns the address of the i-th HTTP gate.
+func (s *Stage) GateURL(i int) string { return "http://" + s.weir.HTTPAddr(i).String() + "/" }
+
+// MetricsURL returns where the metrics are.
+func (s *Stage) MetricsURL() string { return "http://" + s.weir.ConsoleAddr().String() + "/metrics" }
+
+// ControlPath returns where the control socket is.
+func (s *Stage) ControlPath() string { return s.weir.ControlPath() }
+
+// throttle puts all throttles to work, or into shadow, as `weir shadow` does.
+func (s *Stage) throttle(on bool) error {
+	s.quiet.Store(true)
+	defer s.quiet.Store(false)
+	states, err := s.control.SetShadow(context.Background(), console.Shadow{All: true, On: !on})
+	if err == nil && len(states) == 0 {
+		err = errors.New("there is no throttle to switch")
+	}
+	return err
+}
+
+// delayed returns how many requests weir has held back so far.
+func (s *Stage) delayed() (int64, error) {
+	status, err := s.control.Status(context.Background())
+	if err != nil {
+		return 0, err
+	}
+	var n uint64
+	for _, t := range status.Throttles {
+		n += t.Verdicts["wait"]
+	}
+	return int64(n), nil
+}
+
+// quoted writes a path so that a shell reads it as one word.
+func quoted(path string) string {
+	if strings.IndexFunc(path, special) < 0 {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+func special(r rune) bool {
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%", r))
+}
+
+// hush is a log handler that can be told to keep still: switching shadow is worth a warning to an operator, but not to somebody
+// who watches a demo do it.
+type hush struct {
+	slog.Handler
+	quiet *atomic.Bool
+}
+
+// Enabled implements slog.Handler.
+func (h hush) Enabled(ctx context.Context, l slog.Level) bool {
+	return !h.quiet.Load() && h.Handler.Enabled(ctx, l)
+}
+
+// WithAttrs implements slog.Handler.
+func (h hush) WithAttrs(a []slog.Attr) slog.Handler { return hush{h.Handler.WithAttrs(a), h.quiet} }
+
+// WithGroup implements slog.Handler.
+func (h hush) WithGroup(name string) slog.Handler { return hush{h.Handler.WithGroup(name), h.quiet} }

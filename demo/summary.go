@@ -1,0 +1,111 @@
+package demo
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// summary is what is left on the screen after a scene: a table of both halves, and what the scene tells. A width of 0 is no bound.
+func summary(scene *Scene, r *SceneReport, width int, colour bool) []string {
+	t := &table{columns: []column{
+		{head: "ACCOUNT"},
+		{head: "SENT", right: true},
+		{head: "SERVED", right: true},
+		{head: "SHARE", right: true, rank: 2},
+		{head: "REFUSED", right: true},
+		{head: "FAILED", right: true},
+		{head: "P50", right: true, rank: 3},
+		{head: "P99", right: true, rank: 1},
+	}}
+	for _, half := range []struct {
+		name string
+		hue  tint
+		Half
+	}{{"without the throttle", bad, r.Without}, {"with the throttle", good, r.Half}} {
+		t.rows = append(t.rows, []cell{{fmt.Sprintf("%s, %s", half.name, seconds(half.Seconds)), half.hue}})
+		for _, a := range half.Actors {
+			failed := plainly
+			if a.Failed > 0 {
+				failed = bad
+			}
+			t.rows = append(t.rows, []cell{
+				{"  " + a.Name, plainly}, {grouped(a.Sent), plainly}, {grouped(a.Served), plainly}, {share(a.Figures), plainly},
+				{grouped(a.Refused), plainly}, {grouped(a.Failed), failed}, {milliseconds(a.P50), plainly}, {milliseconds(a.P99), plainly},
+			})
+		}
+	}
+	lines := append(t.lines(width, ink(colour)), "")
+	for _, told := range scene.Tell(*r) {
+		lines = append(lines, wrap(told, width)...)
+	}
+	return lines
+}
+
+// names lists the actors of a role as one would say it.
+func names(actors []ActorReport, role Role) string {
+	var all []string
+	for _, a := range actors {
+		if a.Role == role {
+			all = append(all, a.Name)
+		}
+	}
+	if len(all) < 2 {
+		return strings.Join(all, "")
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
+}
+
+// share says how much of what was sent was served. Only all is 100%.
+func share(f Figures) string {
+	if f.Sent == 0 {
+		return "-"
+	}
+	percent := 100 * float64(f.Served) / float64(f.Sent)
+	if percent > 0 && percent < 10 {
+		return strconv.FormatFloat(percent, 'f', 1, 64) + "%"
+	}
+	return strconv.Itoa(int(percent)) + "%"
+}
+
+func milliseconds(ms float64) string {
+	switch {
+	case ms == 0:
+		return "-"
+	case ms < 10:
+		return strconv.FormatFloat(ms, 'f', 1, 64) + " ms"
+	}
+	return grouped(int64(ms+0.5)) + " ms"
+}
+
+func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 1, 64) + " s" }
+
+// grouped writes a number with a comma at every third digit.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// wrap breaks a text into lines. Without a width, lines are of a length that can be read.
+func wrap(text string, width int) []string {
+	const readable = 100
+	if width <= 0 || width > readable {
+		width = readable
+	}
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && visible(line)+1+visible(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
