@@ -1,0 +1,69 @@
+package httpgate
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"weir"
+	"weir/identify"
+)
+
+// log writes the line of the access log. The path is logged without the query, which may hold secrets, and the account only as
+// a fingerprint. The id is the one that the client was shown.
+func (x *exchange) log(now time.Time) {
+	g, a := x.gate, &x.pass.Answer
+	switch g.env.Access {
+	case AccessOff:
+		return
+	case AccessRefused:
+		if a.Verdict == weir.Admit && !x.answered {
+			return
+		}
+	}
+	ctx := context.WithoutCancel(x.ctx)
+	if !g.env.Log.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	// Of a request that waited and went on, the throttle of interest is the one that it waited for.
+	told := a
+	if a.Verdict == weir.Admit && x.waits.Verdict == weir.Wait {
+		told = &x.waits
+	}
+	path := x.r.URL.Path
+	if account := x.event.Account; account != "" && strings.Contains(path, account) {
+		path = strings.ReplaceAll(path, account, identify.Mask(account))
+	}
+	attrs := make([]slog.Attr, 0, 20)
+	attrs = append(attrs,
+		slog.String("id", x.id),
+		slog.String("source", x.event.Source.String()))
+	if x.event.Account != "" {
+		attrs = append(attrs, slog.String("account", identify.Mask(x.event.Account)))
+	}
+	attrs = append(attrs,
+		slog.String("method", x.r.Method),
+		slog.String("host", x.event.Route.Host),
+		slog.String("path", path),
+		slog.Int("status", x.status),
+		slog.Int64("in", x.in.Load()),
+		slog.Int64("out", x.out),
+		slog.String("verdict", a.Verdict.String()))
+	if told.By != "" {
+		attrs = append(attrs, slog.String("by", told.By), slog.String("rule", told.Rule))
+	}
+	if told.Reason != weir.NoReason {
+		attrs = append(attrs, slog.String("reason", told.Reason.String()))
+	}
+	waited := time.Duration(0)
+	if x.waits.Verdict == weir.Wait {
+		waited = x.onward.Sub(x.start)
+	}
+	attrs = append(attrs,
+		slog.Float64("waited_ms", milliseconds(waited)),
+		slog.Float64("total_ms", milliseconds(now.Sub(x.start))))
+	g.env.Log.LogAttrs(ctx, slog.LevelInfo, "request", attrs...)
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

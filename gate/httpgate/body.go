@@ -1,0 +1,78 @@
+package httpgate
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// errBodyTooLarge is what the transport gets to see of a body above its bound.
+var errBodyTooLarge = errors.New("the request's body is too large")
+
+// A requestBody is the body of a request as the transport reads it: bounded, counted, metered, and cut off when the client makes
+// no progress. The transport may read on for a moment after the request has ended.
+type requestBody struct {
+	x       *exchange
+	src     io.ReadCloser
+	bound   int64       // 0 for none
+	trailer http.Header // of the request to the upstream, to be filled in at the end
+
+	after   time.Time // the next read pauses until then
+	renewed time.Time // when the deadline was last renewed
+}
+
+func (b *requestBody) Read(p []byte) (int, error) {
+	x := b.x
+	if err := x.pause(b.after); err != nil {
+		return 0, b.fail(err)
+	}
+	b.renew()
+	n, err := b.src.Read(p)
+	total := x.in.Add(int64(n))
+	if b.bound > 0 && total > b.bound {
+		return 0, b.fail(errBodyTooLarge)
+	}
+	if x.setup.metered && n > 0 {
+		b.after = x.pass.Flow(int64(n), x.gate.env.Clock.Now())
+	}
+	switch {
+	case err == io.EOF:
+		// net/http reads ahead from here on, to notice that the client leaves; a deadline would look like that.
+		x.readDeadline(time.Time{})
+		x.bodyRead.Store(true)
+		b.fillTrailer()
+	case err != nil:
+		return n, b.fail(err)
+	}
+	return n, err
+}
+
+// Close leaves the client's side alone: net/http closes it when the request ends.
+func (b *requestBody) Close() error { return nil }
+
+// fail keeps what went wrong with the client's body, so that the upstream is not blamed for it.
+func (b *requestBody) fail(err error) error {
+	b.x.bodyErr.CompareAndSwap(nil, &err)
+	return err
+}
+
+// renew moves the deadline on, not with every read but often enough: the client is cut off between once and 9/8 times the
+// timeout after its last byte.
+func (b *requestBody) renew() {
+	progress := b.x.setup.opts.Timeouts.Progress.Std()
+	if now := time.Now(); now.Sub(b.renewed) > progress/8 {
+		b.renewed = now
+		b.x.readDeadline(now.Add(progress + progress/8))
+	}
+}
+
+// fillTrailer passes the trailers on that the client announced. Their values are known only after the body, when the proxy's
+// copy of the request has long been made.
+func (b *requestBody) fillTrailer() {
+	for name := range b.trailer {
+		if values := b.x.r.Trailer[name]; len(values) > 0 {
+			b.trailer[name] = values
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package httpgate
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"weir"
+)
+
+func TestConnectionsBound(t *testing.T) {
+	g := start(t, Options{Upstream: echo(t).URL, Bounds: Bounds{Connections: 2}})
+	for range 2 {
+		c := g.dial()
+		g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		if res, _ := g.answer(bufio.NewReader(c)); res.StatusCode != 200 {
+			t.Fatal(res.Status)
+		}
+		defer c.Close()
+	}
+	third := g.dial()
+	if _, err := third.Read(make([]byte, 1)); err == nil {
+		t.Error("the one too many was served")
+	}
+	if g.seen.bounds(BoundConnections) != 1 || g.open.Load() != 2 {
+		t.Errorf("%d turned away, %d open", g.seen.bounds(BoundConnections), g.open.Load())
+	}
+}
+
+func TestConnectionPlaceIsGivenBack(t *testing.T) {
+	g := start(t, Options{Upstream: echo(t).URL, Bounds: Bounds{Connections: 1}})
+	for range 3 {
+		c := g.dial()
+		g.send(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+		if res, _ := g.answer(bufio.NewReader(c)); res.StatusCode != 200 {
+			t.Fatal(res.Status)
+		}
+		_ = c.Close()
+		eventually(t, "place free", func() bool { return g.open.Load() == 0 })
+	}
+}
+
+func TestRequestsBound(t *testing.T) {
+	l := newLine()
+	g := start(t, Options{Upstream: echo(t).URL, Bounds: Bounds{Requests: 1}}, l)
+	c := g.dial()
+	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	turn := receive(t, l.turns)
+	res, body := g.do(g.request("GET", "/", nil))
+	if doc := problemOf(t, body); res.StatusCode != 503 || doc["reason"] != "overload" || doc["policy"] != "bounds.requests" || res.Header.Get("Retry-After") != "1" {
+		t.Errorf("%v %s", res.Status, body)
+	}
+	turn.Grant()
+	if res, _ := g.answer(bufio.NewReader(c)); res.StatusCode != 200 {
+		t.Error(res.Status)
+	}
+	if g.seen.bounds(BoundRequests) != 1 {
+		t.Error("not counted")
+	}
+}
+
+func TestWaitingBound(t *testing.T) {
+	l := newLine()
+	g := start(t, Options{Upstream: echo(t).URL, Bounds: Bounds{Waiting: 1}}, l)
+	c := g.dial()
+	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	turn := receive(t, l.turns)
+	eventually(t, "waiting", func() bool { return g.waiting.Load() == 1 })
+	res, body := g.do(g.request("GET", "/", nil))
+	if doc := problemOf(t, body); res.StatusCode != 503 || doc["policy"] != "bounds.waiting" {
+		t.Errorf("%v %s", res.Status, body)
+	}
+	if o := receive(t, l.settled); o.Done {
+		t.Error("charged")
+	}
+	turn.Grant()
+	if res, _ := g.answer(bufio.NewReader(c)); res.StatusCode != 200 {
+		t.Error(res.Status)
+	}
+}
+
+func TestBodyBound(t *testing.T) {
+	admit := newThrottle(nil)
+	g := start(t, Options{Upstream: echo(t).URL, Bounds: Bounds{Body: 10}}, admit)
+	for _, c := range []struct {
+		body   io.Reader
+		status int
+	}{
+		{strings.NewReader("0123456789"), 200},
+		{strings.NewReader("0123456789a"), 413},
+		{io.MultiReader(strings.NewReader("0123456789")), 200},  // chunked
+		{io.MultiReader(strings.NewReader("0123456789a")), 413}, // chunked
+	} {
+		res, body := g.do(g.request("POST", "/", c.body))
+		if res.StatusCode != c.status {
+			t.Errorf("%v %s, want %d", res.Status, body, c.status)
+		}
+	}
+	if g.seen.bounds(BoundBody) != 2 {
+		t.Errorf("%d counted", g.seen.bounds(BoundBody))
+	}
+}
+
+// The timeouts of slow clients are the operating system's: real time, kept short.
+func TestSlowClients(t *testing.T) {
+	quick := weir.Duration(50 * time.Millisecond)
+	g := start(t, Options{Upstream: echo(t).URL, Timeouts: Timeouts{Header: quick, Progress: quick}})
+	t.Run("slow headers", func(t *testing.T) {
+		c := g.dial()
+		g.send(c, "GET / HTTP/1.1\r\nHost: a\r\nX-Slow:")
+		rest, _ := io.ReadAll(c)
+		if strings.Contains(string(rest), "200") {
+			t.Errorf("%q", rest)
+		}
+	})
+	t.Run("slow headers of a second request", func(t *testing.T) {
+		c := g.dial()
+		g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		br := bufio.NewReader(c)
+		g.answer(br)
+		g.send(c, "GET / HTTP/1.1\r\nHost")
+		_, _ = io.ReadAll(br)
+	})
+	t.Run("slow body", func(t *testing.T) {
+		c := g.dial()
+		g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhello")
+		br := bufio.NewReader(c)
+		res, body := g.answer(br)
+		if res.StatusCode != 408 {
+			t.Errorf("%v %s", res.Status, body)
+		}
+		if _, err := br.ReadByte(); err == nil {
+			t.Error("the connection goes on")
+		}
+	})
+	t.Run("a client that reads nothing", func(t *testing.T) {
+		flood := upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+			buf := make([]byte, 1<<20)
+			for {
+				if _, err := w.Write(buf); err != nil {
+					return
+				}
+			}
+		})
+		g := start(t, Options{Upstream: flood.URL, Timeouts: Timeouts{Progress: quick}})
+		c := g.dial()
+		g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		eventually(t, "under way", func() bool { return g.requests.Load() == 1 })
+		eventually(t, "cut off", func() bool { return g.requests.Load() == 0 })
+	})
+	eventually(t, "all closed", func() bool { return g.open.Load() == 0 })
+}
+
+// A request that waits in line may wait longer than any progress timeout.
+func TestWaitingIsNotSlow(t *testing.T) {
+	l := newLine()
+	g := start(t, Options{Upstream: echo(t).URL, Timeouts: Timeouts{Header: weir.Duration(20 * time.Millisecond), Progress: weir.Duration(20 * time.Millisecond)}}, l)
+	c := g.dial()
+	g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
+	turn := receive(t, l.turns)
+	passed := make(chan bool)
+	time.AfterFunc(100*time.Millisecond, func() { close(passed) }) // five times the timeouts, in real time
+	<-passed
+	turn.Grant()
+	if res, body := g.answer(bufio.NewReader(c)); res.StatusCode != 200 || body != "hello" {
+		t.Errorf("%v %q", res.Status, body)
+	}
+}
+
+// A refused upload is not read: the answer comes while the client has most of it yet to send.
+func TestRefusedUpload(t *testing.T) {
+	g := start(t, Options{Upstream: "http://127.0.0.1:1"}, newThrottle(overLimit))
+	for name, head := range map[string]string{
+		"length":    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\nhello",
+		"chunked":   "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\nhello",
+		"expecting": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := g.dial()
+			g.send(c, head)
+			br := bufio.NewReader(c)
+			res, _ := g.answer(br)
+			if res.StatusCode != 429 || !res.Close {
+				t.Errorf("%v, close %v", res.Status, res.Close)
+			}
+			if _, err := br.ReadByte(); err == nil {
+				t.Error("the connection goes on")
+			}
+		})
+	}
+	t.Run("a small body keeps the connection", func(t *testing.T) {
+		c := g.dial()
+		br := bufio.NewReader(c)
+		for range 3 {
+			g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
+			if res, _ := g.answer(br); res.StatusCode != 429 || res.Close {
+				t.Fatalf("%v, close %v", res.Status, res.Close)
+			}
+		}
+	})
+	eventually(t, "all closed", func() bool { return g.requests.Load() == 0 })
+}

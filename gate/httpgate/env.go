@@ -1,0 +1,73 @@
+package httpgate
+
+import (
+	"log/slog"
+	"time"
+
+	"weir"
+	"weir/internal/clock"
+)
+
+// An AccessLog says which requests get a line in the access log.
+type AccessLog string
+
+// What may be logged.
+const (
+	AccessAll     AccessLog = "all"     // every request
+	AccessRefused AccessLog = "refused" // those that were not admitted
+	AccessOff     AccessLog = "off"     // none
+)
+
+// An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor observes.
+type Env struct {
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Access   AccessLog // AccessAll unless given
+	Observer Observer
+}
+
+// An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block.
+type Observer interface {
+	// Waiting tells that so many more, or fewer, requests are held back.
+	Waiting(delta int)
+	// Served tells that a request has been answered: on what verdict, with what status, how long the gate held it up before it
+	// went on or was refused, and how long it took in all.
+	Served(verdict weir.Verdict, status int, added, total time.Duration)
+	// Bounded tells that something was turned away at a bound, one of the Bound names.
+	Bounded(bound string)
+}
+
+// What Observer.Bounded is told.
+const (
+	BoundConnections = "connections"
+	BoundRequests    = "requests"
+	BoundWaiting     = "waiting"
+	BoundHeader      = "header"
+	BoundBody        = "body"
+	BoundMalformed   = "malformed" // a request that breaks the rules of HTTP's framing
+)
+
+// BoundNames lists what Observer.Bounded may be told.
+var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, BoundHeader, BoundBody, BoundMalformed}
+
+func (e Env) withDefaults() Env {
+	if e.Clock == nil {
+		e.Clock = clock.System
+	}
+	if e.Log == nil {
+		e.Log = slog.New(slog.DiscardHandler)
+	}
+	if e.Access == "" {
+		e.Access = AccessAll
+	}
+	if e.Observer == nil {
+		e.Observer = nobody{}
+	}
+	return e
+}
+
+type nobody struct{}
+
+func (nobody) Waiting(int)                                            {}
+func (nobody) Served(weir.Verdict, int, time.Duration, time.Duration) {}
+func (nobody) Bounded(string)                                         {}

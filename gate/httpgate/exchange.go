@@ -1,0 +1,247 @@
+package httpgate
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir"
+	"weir/identify"
+	"weir/policy"
+)
+
+// An exchange is one request with its answer, on their way through the gate. It is the http.ResponseWriter that the proxy writes
+// to. It belongs to the goroutine of the request, except for what says otherwise.
+type exchange struct {
+	gate  *Gate
+	setup *setup
+	conn  *conn // nil when the request came on no connection of the gate's own
+	w     http.ResponseWriter
+	r     *http.Request
+
+	ctx    context.Context // ends when the client leaves
+	cancel context.CancelCauseFunc
+	unhook sync.Once // the hang-up watch is set up once
+	remove func()
+
+	id     string
+	origin identify.Origin
+	event  weir.Event
+	pass   policy.Pass
+	judged bool
+	waits  weir.Answer // the first wait, for the log
+
+	start  time.Time
+	onward time.Time // when it went on to the upstream, or was refused
+
+	status    int
+	reached   bool // it may have reached the upstream
+	hijacked  bool
+	answered  bool         // by the gate itself, not by the upstream
+	writeErr  error        // the client could not be written to
+	in        atomic.Int64 // bytes of the request's body; read by the transport's goroutine
+	out       int64        // bytes of the response's body
+	bodyErr   atomic.Pointer[error]
+	bodyRead  atomic.Bool // the request's body has been read to its end
+	outAfter  time.Time   // the response's body pauses until then
+	renewedAt time.Time   // when the deadline for writing was last renewed, HTTP/2 only
+
+	mu   sync.Mutex // deadlines are set by whoever reads the body
+	over bool       // the connection may be serving the next request
+}
+
+type exchangeKey struct{}
+
+// exchangeOf returns the exchange that a request of the proxy belongs to.
+func exchangeOf(r *http.Request) *exchange {
+	x, _ := r.Context().Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// errLeft is why a request's context ended when the hang-up watch saw the client go.
+var errLeft = errors.New("the client has left")
+
+// watchLeaving makes x.ctx end when the client of an HTTP/1 connection leaves, even while nobody reads from it. HTTP/2 reads
+// always and needs no help. It may be called from several goroutines.
+func (x *exchange) watchLeaving() {
+	x.unhook.Do(func() {
+		if x.r.ProtoMajor == 1 && x.conn != nil {
+			x.remove = x.gate.watch.add(x.conn, func() { x.cancel(errLeft) })
+		}
+	})
+}
+
+// unwatch ends the watch, if there is one, and keeps a late reader of the body from starting one.
+func (x *exchange) unwatch() {
+	x.unhook.Do(func() {})
+	if x.remove != nil {
+		x.remove()
+	}
+}
+
+// readDeadline sets the deadline for the client's next bytes, unless the exchange is over.
+func (x *exchange) readDeadline(t time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.over {
+		_ = http.NewResponseController(x.w).SetReadDeadline(t)
+	}
+}
+
+// pause waits until a time, or until the client leaves.
+func (x *exchange) pause(until time.Time) error {
+	wait := until.Sub(x.gate.env.Clock.Now())
+	if until.IsZero() || wait <= 0 {
+		return nil
+	}
+	x.watchLeaving()
+	over := make(chan struct{})
+	timer := x.gate.env.Clock.AfterFunc(wait, func() { close(over) })
+	select {
+	case <-over:
+		return nil
+	case <-x.ctx.Done():
+		timer.Stop()
+		return context.Cause(x.ctx)
+	}
+}
+
+// Header returns the headers of the response.
+func (x *exchange) Header() http.Header { return x.w.Header() }
+
+// Unwrap lets http.ResponseController find what is below.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.w }
+
+// WriteHeader writes status and headers. The gate's own headers join a final status here and not earlier: the proxy clears all
+// of them after an informational one.
+func (x *exchange) WriteHeader(status int) {
+	if x.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
+		x.status = status
+		x.finalHeaders()
+	}
+	x.renewWrite()
+	x.w.WriteHeader(status)
+}
+
+func (x *exchange) finalHeaders() {
+	h := x.w.Header()
+	h.Set("X-Request-Id", x.id)
+	if x.judged {
+		rateLimitHeaders(h, x.pass.Answer.Figures, x.gate.env.Clock.Now())
+	}
+}
+
+// Write writes a piece of the response's body, after the pause that a meter asked for with the piece before.
+func (x *exchange) Write(p []byte) (int, error) {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	if err := x.pause(x.outAfter); err != nil {
+		x.writeErr = err
+		return 0, err
+	}
+	x.renewWrite()
+	n, err := x.w.Write(p)
+	x.out += int64(n)
+	if x.setup.metered && x.judged {
+		x.outAfter = x.pass.Flow(int64(n), x.gate.env.Clock.Now())
+	}
+	if err != nil {
+		x.writeErr = err
+	}
+	return n, err
+}
+
+// renewWrite gives an HTTP/2 stream more time. For HTTP/1, conn.Write does it.
+func (x *exchange) renewWrite() {
+	if x.r.ProtoMajor < 2 {
+		return
+	}
+	progress := x.setup.opts.Timeouts.Progress.Std()
+	if now := time.Now(); now.Sub(x.renewedAt) > progress/8 {
+		x.renewedAt = now
+		_ = http.NewResponseController(x.w).SetWriteDeadline(now.Add(progress + progress/8))
+	}
+}
+
+// Hijack takes the connection over for an upgrade. From here on its bytes are not HTTP any more.
+func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := http.NewResponseController(x.w).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	x.hijacked = true
+	if x.status == 0 {
+		x.status = http.StatusSwitchingProtocols
+		x.finalHeaders()
+	}
+	if own, ok := c.(*conn); ok {
+		own.unframed()
+	}
+	up := &upgraded{Conn: c, x: x}
+	x.gate.mu.Lock()
+	x.gate.upgraded[c] = struct{}{}
+	x.gate.mu.Unlock()
+	return up, rw, nil
+}
+
+// An upgraded connection counts and meters what flows in either direction.
+type upgraded struct {
+	net.Conn
+	x        *exchange
+	inAfter  time.Time // reads pause until then; one goroutine reads
+	outAfter time.Time // writes pause until then; one goroutine writes
+	written  atomic.Int64
+	closed   sync.Once
+}
+
+func (u *upgraded) Read(p []byte) (int, error) {
+	if err := u.x.pause(u.inAfter); err != nil {
+		return 0, err
+	}
+	n, err := u.Conn.Read(p)
+	u.x.in.Add(int64(n))
+	u.inAfter = u.flow(n)
+	return n, err
+}
+
+func (u *upgraded) Write(p []byte) (int, error) {
+	if err := u.x.pause(u.outAfter); err != nil {
+		return 0, err
+	}
+	n, err := u.Conn.Write(p)
+	u.written.Add(int64(n))
+	u.outAfter = u.flow(n)
+	return n, err
+}
+
+func (u *upgraded) flow(n int) time.Time {
+	if !u.x.setup.metered {
+		return time.Time{}
+	}
+	return u.x.pass.Flow(int64(n), u.x.gate.env.Clock.Now())
+}
+
+// CloseWrite passes on that one side has no more to say.
+func (u *upgraded) CloseWrite() error {
+	if c, ok := u.Conn.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return nil
+}
+
+func (u *upgraded) Close() error {
+	u.closed.Do(func() {
+		g := u.x.gate
+		g.mu.Lock()
+		delete(g.upgraded, u.Conn)
+		g.mu.Unlock()
+		u.x.out += u.written.Load()
+	})
+	return u.Conn.Close()
+}

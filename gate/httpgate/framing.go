@@ -1,0 +1,398 @@
+package httpgate
+
+import (
+	"bytes"
+	"strings"
+)
+
+// A framing reads along the bytes that a client sends and sees to it that nobody can take them apart in two ways. net/http
+// alone is more lenient than many servers: it takes a bare LF for a line's end, unfolds folded lines, drops a Content-Length
+// beside a Transfer-Encoding and lets repeated lengths pass. What one server takes for the end of a request may be its middle
+// for another; a request smuggled through such a gap would pass no throttle.
+//
+// The bytes go on to net/http as they come, except that a line's end is kept back until the line is found good. On the first
+// violation, bytes that net/http is sure to refuse take the place of the offending ones and no more follow: requests before it
+// are answered in order, then comes 400, or 431 for a head above its bound, and the connection is closed.
+//
+// Bodies are counted, not read: by Content-Length, or chunk by chunk. Chunk extensions are left out.
+type framing struct {
+	bound int // on the bytes of a head, or of trailers
+
+	state     framingState
+	first     bool   // no request has been seen on this connection
+	size      int    // of the head so far
+	line      []byte // the line so far, without its end
+	sent      int    // how much of the line has gone on
+	version11 bool   // the request is HTTP/1.1
+	lengths   int    // Content-Length lines of this head
+	codings   int    // Transfer-Encoding lines of this head
+	left      int64  // bytes left of the body or chunk
+	excess    int    // bytes of chunk extensions in this body
+	why       string // what was wrong, once the state is broken or tooLarge
+}
+
+type framingState uint8
+
+const (
+	inRequestLine framingState = iota
+	inHeader
+	inBody      // left bytes of it are to come
+	inChunkSize // the line with the size of a chunk
+	inChunk     // left bytes of it are to come
+	inChunkEnd  // the line end after a chunk
+	inTrailer
+	raw      // HTTP/2, or an upgraded connection: nothing to be looked at
+	broken   // net/http has got, or will get, bytes that it refuses
+	tooLarge // net/http gets more header until it gives up
+)
+
+// Bounds on chunk framing: a size line with its extensions, and all extensions of one body.
+const (
+	maxSizeLine     = 256
+	maxExtensions   = 16 << 10
+	maxSizeDigits   = 15
+	maxLengthDigits = 18
+)
+
+// What net/http refuses for certain: a header line without a colon, a chunk size or chunk end that is none. The line is longer
+// than the preface of HTTP/2, which net/http waits for at the start of a connection.
+const (
+	badLine  = "\x00\r\n\r\n" + "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	badChunk = "\x00\x00\r\n"
+)
+
+func newFraming(bound int) framing { return framing{bound: bound, first: true} }
+
+// counting reports how many of the next bytes are body and need not be looked at.
+func (f *framing) counting() int64 {
+	if f.state == inBody || f.state == inChunk {
+		return f.left
+	}
+	return 0
+}
+
+// counted notes that n bytes of body have gone by.
+func (f *framing) counted(n int) {
+	if f.left -= int64(n); f.left > 0 {
+		return
+	}
+	if f.state == inBody {
+		f.startHead()
+	} else {
+		f.state, f.line, f.sent = inChunkEnd, f.line[:0], 0
+	}
+}
+
+func (f *framing) startHead() {
+	f.state, f.size, f.line, f.sent = inRequestLine, 0, f.line[:0], 0
+	f.lengths, f.codings, f.excess, f.first = 0, 0, 0, false
+}
+
+// scan reads what came and appends what may go on to out.
+func (f *framing) scan(in, out []byte) []byte {
+	for len(in) > 0 {
+		switch f.state {
+		case raw:
+			return append(out, in...)
+		case broken, tooLarge:
+			return out
+		case inBody, inChunk:
+			n := int(min(f.left, int64(len(in))))
+			out, in = append(out, in[:n]...), in[n:]
+			f.counted(n)
+		default:
+			end := bytes.IndexByte(in, '\n')
+			piece := in
+			if end >= 0 {
+				piece = in[:end]
+			}
+			if !f.fits(len(piece) + 1) {
+				return f.overflow(out)
+			}
+			f.line = append(f.line, piece...)
+			if end < 0 {
+				return f.pass(out)
+			}
+			in = in[end+1:]
+			out = f.endLine(out)
+		}
+	}
+	return out
+}
+
+// fits reports whether n more bytes, one of which may be a line end yet to come, stay within the bounds.
+func (f *framing) fits(n int) bool {
+	switch f.state {
+	case inChunkSize, inChunkEnd:
+		return len(f.line)+n <= maxSizeLine
+	default:
+		return f.size+len(f.line)+n <= f.bound
+	}
+}
+
+func (f *framing) overflow(out []byte) []byte {
+	switch f.state {
+	case inRequestLine, inHeader:
+		f.state, f.why = tooLarge, "request line and headers are too large"
+		return out
+	case inTrailer:
+		return f.fail(out, "trailers are too large")
+	default:
+		return f.fail(out, "chunk size line is too long")
+	}
+}
+
+// pass lets the line so far go on, but for a CR at its end, which may belong to the line's end. Lines of chunk framing are kept
+// back whole.
+func (f *framing) pass(out []byte) []byte {
+	if f.state == inChunkSize || f.state == inChunkEnd {
+		return out
+	}
+	end := len(f.line)
+	if end > 0 && f.line[end-1] == '\r' {
+		end--
+	}
+	if end > f.sent {
+		out = append(out, f.line[f.sent:end]...)
+		f.sent = end
+	}
+	return out
+}
+
+// fail puts what net/http refuses in place of the rest of the line.
+func (f *framing) fail(out []byte, why string) []byte {
+	switch f.state {
+	case inChunkSize, inChunkEnd:
+		out = append(out, badChunk...)
+	default:
+		if f.sent > 0 {
+			out = append(out, "\r\n"...)
+		}
+		out = append(out, badLine...)
+	}
+	f.state, f.why = broken, why
+	return out
+}
+
+// endLine judges a whole line and lets its end go on when it is good.
+func (f *framing) endLine(out []byte) []byte {
+	line, crlf := bytes.CutSuffix(f.line, []byte("\r"))
+	if !crlf {
+		return f.fail(out, "a line ends with a bare LF")
+	}
+	f.size += len(f.line) + 1
+	var why string
+	next := f.state
+	switch f.state {
+	case inRequestLine:
+		if f.first && string(line) == "PRI * HTTP/2.0" {
+			next = raw
+			break
+		}
+		f.version11, why = requestLine(line)
+		next = inHeader
+	case inHeader:
+		if len(line) == 0 {
+			next, why = f.endHead()
+			break
+		}
+		why = f.header(line)
+	case inChunkSize:
+		var digits int
+		digits, why = f.chunkSize(line)
+		if why == "" {
+			out = append(append(out, line[:digits]...), "\r\n"...)
+			f.line, f.sent = f.line[:0], 0
+			if f.left > 0 {
+				f.state = inChunk
+			} else {
+				f.state, f.size = inTrailer, 0
+			}
+			return out
+		}
+	case inChunkEnd:
+		if len(line) > 0 {
+			why = "a chunk is longer than its size"
+		}
+		next = inChunkSize
+	case inTrailer:
+		if len(line) == 0 {
+			next = inRequestLine
+			break
+		}
+		why = trailer(line)
+	}
+	if why != "" {
+		return f.fail(out, why)
+	}
+	out = append(append(out, f.line[f.sent:]...), '\n')
+	ended := f.state
+	f.state, f.line, f.sent = next, f.line[:0], 0
+	if ended == inTrailer && next == inRequestLine || ended == inHeader && next == inRequestLine {
+		f.startHead()
+	}
+	return out
+}
+
+// endHead decides how the body is framed.
+func (f *framing) endHead() (next framingState, why string) {
+	switch {
+	case f.lengths > 0 && f.codings > 0:
+		return 0, "both Content-Length and Transfer-Encoding"
+	case f.codings > 0:
+		f.excess = 0
+		return inChunkSize, ""
+	case f.lengths > 0 && f.left > 0:
+		return inBody, ""
+	default:
+		return inRequestLine, ""
+	}
+}
+
+func requestLine(line []byte) (version11 bool, why string) {
+	method, rest, ok1 := bytes.Cut(line, []byte(" "))
+	target, version, ok2 := bytes.Cut(rest, []byte(" "))
+	if !ok1 || !ok2 || len(target) == 0 || !isToken(method) {
+		return false, "malformed request line"
+	}
+	for _, c := range target {
+		if c <= ' ' || c == 0x7f {
+			return false, "control character in the request target"
+		}
+	}
+	switch string(version) {
+	case "HTTP/1.1":
+		return true, ""
+	case "HTTP/1.0":
+		return false, ""
+	}
+	return false, "malformed HTTP version"
+}
+
+// header judges one line of the head and takes note of what frames the body.
+func (f *framing) header(line []byte) (why string) {
+	name, value, why := field(line)
+	if why != "" {
+		return why
+	}
+	switch {
+	case foldedEqual(name, "content-length"):
+		if f.lengths++; f.lengths > 1 {
+			return "more than one Content-Length"
+		}
+		if len(value) == 0 || len(value) > maxLengthDigits {
+			return "malformed Content-Length"
+		}
+		f.left = 0
+		for _, c := range value {
+			if c < '0' || c > '9' {
+				return "malformed Content-Length"
+			}
+			f.left = f.left*10 + int64(c-'0')
+		}
+	case foldedEqual(name, "transfer-encoding"):
+		if f.codings++; f.codings > 1 {
+			return "more than one Transfer-Encoding"
+		}
+		if !f.version11 {
+			return "Transfer-Encoding in HTTP/1.0"
+		}
+		if !foldedEqual(value, "chunked") {
+			return "a Transfer-Encoding other than chunked"
+		}
+	}
+	return ""
+}
+
+// trailer judges one line after the last chunk. What frames or routes a message has no place there (RFC 9110, 6.5.1).
+func trailer(line []byte) (why string) {
+	name, _, why := field(line)
+	if why != "" {
+		return why
+	}
+	for _, forbidden := range [...]string{"content-length", "transfer-encoding", "host", "trailer"} {
+		if foldedEqual(name, forbidden) {
+			return "a trailer that frames or routes the request"
+		}
+	}
+	return ""
+}
+
+// field takes a header line apart; the value comes without the white space around it.
+func field(line []byte) (name, value []byte, why string) {
+	if line[0] == ' ' || line[0] == '\t' {
+		return nil, nil, "folded header line"
+	}
+	name, value, found := bytes.Cut(line, []byte(":"))
+	if !found || !isToken(name) {
+		return nil, nil, "malformed header name"
+	}
+	for _, c := range value {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return nil, nil, "control character in a header"
+		}
+	}
+	return name, bytes.Trim(value, " \t"), ""
+}
+
+// chunkSize reads the line before a chunk and reports how many digits its size has.
+func (f *framing) chunkSize(line []byte) (digits int, why string) {
+	f.left = 0
+	for digits < len(line) {
+		d := strings.IndexByte("0123456789abcdef", line[digits]|0x20)
+		if line[digits] < '0' || d < 0 {
+			break
+		}
+		f.left = f.left<<4 | int64(d)
+		if digits++; digits > maxSizeDigits {
+			return 0, "chunk size is too large"
+		}
+	}
+	rest := line[digits:]
+	if digits == 0 || len(rest) > 0 && rest[0] != ';' {
+		return 0, "malformed chunk size"
+	}
+	for _, c := range rest {
+		if c < ' ' && c != '\t' || c >= 0x7f {
+			return 0, "malformed chunk extension"
+		}
+	}
+	if f.excess += len(rest); f.excess > maxExtensions {
+		return 0, "too many chunk extensions"
+	}
+	return digits, ""
+}
+
+// tokenBytes are the bytes of a token (RFC 9110, 5.6.2).
+var tokenBytes = func() (set [256]bool) {
+	for c := range set {
+		set[c] = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			c < 0x80 && strings.IndexByte("!#$%&'*+-.^_`|~", byte(c)) >= 0
+	}
+	return set
+}()
+
+func isToken(s []byte) bool {
+	for _, c := range s {
+		if !tokenBytes[c] {
+			return false
+		}
+	}
+	return len(s) > 0
+}
+
+// foldedEqual reports whether s is the lower-case ASCII word, in any case.
+func foldedEqual(s []byte, word string) bool {
+	if len(s) != len(word) {
+		return false
+	}
+	for i, c := range s {
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		if c != word[i] {
+			return false
+		}
+	}
+	return true
+}

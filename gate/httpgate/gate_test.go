@@ -1,0 +1,292 @@
+package httpgate
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"weir"
+)
+
+func TestAdmit(t *testing.T) {
+	admit := newThrottle(func(ev *weir.Event, a *weir.Answer) error {
+		if ev.Account != "acme" || ev.Route.Path != "/a/b" || ev.Route.Host != "127.0.0.1" || ev.Kind != "http" || !ev.Time.Equal(epoch) {
+			t.Errorf("event %+v", ev)
+		}
+		a.Figures = append(a.Figures,
+			weir.Figure{Rule: "per-second", Unit: "requests", Limit: 5, Remaining: 4, Window: time.Second, Reset: epoch.Add(time.Second)},
+			weir.Figure{Rule: "at-once", Unit: "at once", Limit: 10, Remaining: 9},
+			weir.Figure{Rule: `odd"one`, Unit: "bytes", Limit: 10, Remaining: 9, Window: 200 * time.Millisecond, Reset: epoch.Add(1)})
+		return nil
+	})
+	g := start(t, Options{Upstream: echo(t).URL, Account: []string{"header:X-Api-Key"}}, admit)
+	res, body := g.do(g.request("POST", "//a/./b?secret=1", strings.NewReader("hello"), "X-Api-Key", "acme"))
+	if res.StatusCode != 200 || body != "hello" {
+		t.Fatalf("%v %q", res.Status, body)
+	}
+	if got, want := res.Header.Get("RateLimit-Policy"), `"per-second";q=5;w=1, "at-once";q=10;qu="concurrent-requests", "odd\"one";q=10;w=1;qu="content-bytes"`; got != want {
+		t.Errorf("RateLimit-Policy\n got %s\nwant %s", got, want)
+	}
+	if got, want := res.Header.Get("RateLimit"), `"per-second";r=4;t=1, "at-once";r=9, "odd\"one";r=9;t=1`; got != want {
+		t.Errorf("RateLimit %s", got)
+	}
+	if o := receive(t, admit.settled); !o.Done || admit.held.Load() != 0 {
+		t.Errorf("settled %+v, held %d", o, admit.held.Load())
+	}
+	line := g.accessLine(res.Header.Get("X-Request-Id"))
+	if line["verdict"] != "admit" || line["status"] != 200.0 || line["in"] != 5.0 || line["out"] != 5.0 {
+		t.Errorf("%v", line)
+	}
+	if log := g.log.String(); strings.Contains(log, "secret") || strings.Contains(log, "acme") {
+		t.Errorf("secrets in the log: %s", log)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for name, c := range map[string]struct {
+		judge  func(*weir.Event, *weir.Answer) error
+		opts   Options
+		status int
+		header map[string]string
+		doc    map[string]any
+	}{
+		"over limit": {overLimit, Options{}, 429,
+			map[string]string{"Retry-After": "1", "RateLimit": `"per-second";r=0;t=1`, "RateLimit-Policy": `"per-second";q=5;w=1`},
+			map[string]any{"type": "urn:weir:over-limit", "policy": "per-second", "throttle": "t0", "reason": "over-limit", "limit": 5.0,
+				"remaining": 0.0, "retry_after": 1.0, "detail": "The limit of 5 requests per 1s is used up.", "title": "Too Many Requests"}},
+		"no account": {func(_ *weir.Event, a *weir.Answer) error {
+			a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
+			return nil
+		}, Options{Account: []string{"bearer", "query:key"}}, 401, map[string]string{"Www-Authenticate": `Bearer realm="weir"`, "Retry-After": ""}, nil},
+		"failure": {func(*weir.Event, *weir.Answer) error { return errors.New("broken") }, Options{}, 503,
+			map[string]string{"Retry-After": "1"}, map[string]any{"reason": "failure"}},
+		"challenge": {func(_ *weir.Event, a *weir.Answer) error { a.Verdict = weir.Challenge; return nil }, Options{}, 503, nil, nil},
+		"too costly": {func(_ *weir.Event, a *weir.Answer) error {
+			a.Verdict, a.Reason = weir.Refuse, weir.TooCostly
+			return nil
+		}, Options{}, 429, map[string]string{"Retry-After": ""}, nil},
+		"far reset": {func(ev *weir.Event, a *weir.Answer) error {
+			a.Verdict, a.Reason, a.Until, a.Reset = weir.Refuse, weir.LineFull, ev.Time.Add(time.Second), ev.Time.Add(90500*time.Millisecond)
+			return nil
+		}, Options{}, 429, map[string]string{"Retry-After": "91"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.opts.Upstream = "http://127.0.0.1:1"
+			g := start(t, c.opts, newThrottle(c.judge))
+			res, body := g.do(g.request("GET", "/", nil))
+			doc := problemOf(t, body)
+			if res.StatusCode != c.status || doc["status"] != float64(c.status) || res.Header.Get("Content-Type") != "application/problem+json" {
+				t.Fatalf("%v %v", res.Status, body)
+			}
+			for k, v := range c.header {
+				if got := res.Header.Get(k); got != v {
+					t.Errorf("%s: %q, want %q", k, got, v)
+				}
+			}
+			for k, v := range c.doc {
+				if doc[k] != v {
+					t.Errorf("%s: %v, want %v", k, doc[k], v)
+				}
+			}
+			if doc["request_id"] != res.Header.Get("X-Request-Id") {
+				t.Errorf("ids differ")
+			}
+			if line := g.accessLine(doc["request_id"].(string)); line["status"] != float64(c.status) {
+				t.Errorf("%v", line)
+			}
+		})
+	}
+}
+
+func TestPage(t *testing.T) {
+	g := start(t, Options{Upstream: "http://127.0.0.1:1"}, newThrottle(overLimit))
+	for _, c := range []struct {
+		header []string
+		page   bool
+	}{
+		{[]string{"Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}, true},
+		{[]string{"Accept", "text/html", "Sec-Fetch-Mode", "cors"}, false},
+		{[]string{"Accept", "*/*", "Sec-Fetch-Mode", "navigate"}, true},
+		{[]string{"Accept", "application/json, text/html;q=0.5"}, false},
+		{[]string{"Accept", "*/*"}, false},
+		{nil, false},
+	} {
+		res, body := g.do(g.request("GET", "/", nil, c.header...))
+		if is := strings.HasPrefix(res.Header.Get("Content-Type"), "text/html"); is != c.page || res.StatusCode != 429 {
+			t.Errorf("%v: page %v", c.header, is)
+		}
+		if !c.page {
+			continue
+		}
+		for _, want := range []string{`<html lang="en">`, "color-scheme: light dark", "The limit of 5 requests per 1s is used up.",
+			"try again in 1 second.", "per-second of t0", "<dd>5, 0 left</dd>", res.Header.Get("X-Request-Id")} {
+			if !strings.Contains(body, want) {
+				t.Errorf("no %q in %s", want, body)
+			}
+		}
+		if strings.Contains(body, "http:") || strings.Contains(body, "src=") || res.Header.Get("Content-Security-Policy") == "" {
+			t.Errorf("the page reaches outside: %s", body)
+		}
+	}
+	res, body := g.do(g.request("HEAD", "/", nil))
+	if res.StatusCode != 429 || body != "" {
+		t.Errorf("HEAD: %v %q", res.Status, body)
+	}
+}
+
+func TestBadAccount(t *testing.T) {
+	g := start(t, Options{Upstream: "http://127.0.0.1:1", Account: []string{"query:key"}})
+	res, body := g.do(g.request("GET", "/?key=a%00b", nil))
+	if res.StatusCode != 400 || !strings.Contains(body, "control characters") {
+		t.Errorf("%v %s", res.Status, body)
+	}
+	g.accessLine(res.Header.Get("X-Request-Id"))
+}
+
+func TestWaitAndGo(t *testing.T) {
+	l := newLine()
+	g := start(t, Options{Upstream: echo(t).URL}, l)
+	answers := make(chan string, 2)
+	for _, body := range []string{"one", "two"} {
+		go func() {
+			_, got := g.do(g.request("POST", "/", strings.NewReader(body)))
+			answers <- got
+		}()
+	}
+	first, second := receive(t, l.turns), receive(t, l.turns)
+	eventually(t, "two waiting", func() bool { return g.waiting.Load() == 2 })
+	first.Grant()
+	receive(t, answers)
+	if g.waiting.Load() != 1 {
+		t.Errorf("%d waiting", g.waiting.Load())
+	}
+	second.Refuse(weir.WaitTooLong)
+	if doc := problemOf(t, receive(t, answers)); doc["reason"] != "wait-too-long" || doc["status"] != 429.0 {
+		t.Errorf("%v", doc)
+	}
+	receive(t, l.settled)
+	receive(t, l.settled)
+	if l.done.Load() != 1 || l.undone.Load() != 1 {
+		t.Errorf("done %d, undone %d", l.done.Load(), l.undone.Load())
+	}
+}
+
+func TestLeavingWhileWaiting(t *testing.T) {
+	for name, head := range map[string]string{
+		"get":            "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+		"get pipelined":  "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+		"post":           "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
+		"post partly":    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\nhello",
+		"post chunked":   "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
+		"post expecting": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLine()
+			g := start(t, Options{Upstream: echo(t).URL}, l)
+			c := g.dial()
+			g.send(c, head)
+			receive(t, l.turns)
+			eventually(t, "waiting", func() bool { return g.waiting.Load() == 1 })
+			_ = c.Close()
+			if o := receive(t, l.settled); o.Done {
+				t.Error("charged for nothing")
+			}
+			eventually(t, "gone", func() bool { return g.requests.Load() == 0 && g.open.Load() == 0 })
+		})
+	}
+}
+
+func TestExpectContinueAfterWait(t *testing.T) {
+	l := newLine()
+	g := start(t, Options{Upstream: echo(t).URL}, l)
+	c := g.dial()
+	g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+	receive(t, l.turns).Grant()
+	br := bufio.NewReader(c)
+	if line, _ := br.ReadString('\n'); line != "HTTP/1.1 100 Continue\r\n" {
+		t.Fatalf("%q", line)
+	}
+	_, _ = br.ReadString('\n')
+	g.send(c, "hello")
+	if res, body := g.answer(br); res.StatusCode != 200 || body != "hello" || res.Header.Get("X-Request-Id") == "" {
+		t.Errorf("%v %q", res.Status, body)
+	}
+}
+
+func TestPanicInThrottle(t *testing.T) {
+	calm := newThrottle(nil)
+	wild := newThrottle(func(ev *weir.Event, _ *weir.Answer) error {
+		if ev.Route.Path == "/wild" {
+			panic("wild")
+		}
+		return nil
+	})
+	g := start(t, Options{Upstream: echo(t).URL}, calm, wild)
+	if _, err := client().Do(g.request("GET", "/wild", nil)); err == nil {
+		t.Error("answered")
+	}
+	if o := receive(t, calm.settled); o.Done {
+		t.Error("not given back")
+	}
+	eventually(t, "a line in the log", func() bool { return strings.Contains(g.log.String(), "ended in a panic") })
+	if res, _ := g.do(g.request("GET", "/", nil)); res.StatusCode != 200 {
+		t.Errorf("%v", res.Status)
+	}
+}
+
+func TestStop(t *testing.T) {
+	l := newLine()
+	begun, finish := make(chan bool, 1), make(chan bool)
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		begun <- true
+		<-finish
+		_, _ = io.WriteString(w, "done")
+	})
+	g := start(t, Options{Upstream: up.URL}, l)
+	answers := make(chan string, 1)
+	go func() { _, body := g.do(g.request("GET", "/", nil)); answers <- body }()
+	turn := receive(t, l.turns)
+	stopped := make(chan error, 1)
+	go func() { stopped <- g.Stop(context.Background()) }()
+	eventually(t, "refused connections", func() bool {
+		res, err := client().Get(g.url)
+		if err == nil {
+			res.Body.Close()
+		}
+		return err != nil
+	})
+	turn.Grant()
+	receive(t, begun)
+	close(finish)
+	if body := receive(t, answers); body != "done" {
+		t.Errorf("%q", body)
+	}
+	if err := receive(t, stopped); err != nil {
+		t.Error(err)
+	}
+	if err := g.Stop(context.Background()); err != nil {
+		t.Errorf("a second stop: %v", err)
+	}
+}
+
+func TestStopWithoutPatience(t *testing.T) {
+	l := newLine()
+	g := start(t, Options{Upstream: "http://127.0.0.1:1"}, l)
+	for _, head := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"} {
+		g.send(g.dial(), head)
+		receive(t, l.turns)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := g.Stop(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if l.held.Load() != 0 || l.undone.Load() != 2 {
+		t.Errorf("held %d, undone %d", l.held.Load(), l.undone.Load())
+	}
+}

@@ -1,0 +1,256 @@
+package httpgate
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"path"
+	"runtime/debug"
+	"strings"
+
+	"weir"
+)
+
+// gateName stands for the gate itself where an answer names a throttle.
+const gateName = "gate"
+
+// statusLeft is what the log shows for a client that left before it was answered. No client ever sees it.
+const statusLeft = 499
+
+// ServeHTTP takes one request through the gate. It may be called without a listener, for tests and for embedding; a client that
+// leaves with its body unread is then noticed late.
+func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{gate: g, setup: g.setup.Load(), w: w, r: r, conn: connOf(r.Context()), start: g.env.Clock.Now()}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	x.ctx, x.cancel = context.WithValue(ctx, exchangeKey{}, x), cancel
+	g.requests.Add(1)
+	defer x.end()
+	x.identify()
+	if n := int64(x.setup.opts.Bounds.Requests); g.requests.Load() > n {
+		x.refuseAtBound(BoundRequests, "requests", n)
+		return
+	}
+	if x.misfit() || !x.judge() {
+		return
+	}
+	x.onward = g.env.Clock.Now()
+	x.reached = true
+	x.setup.proxy.ServeHTTP(x, r.WithContext(x.ctx))
+}
+
+// end settles and accounts for the exchange, whatever became of it.
+func (x *exchange) end() {
+	g := x.gate
+	failure := recover()
+	if failure != nil && failure != http.ErrAbortHandler {
+		g.env.Log.Error("a request ended in a panic", "id", x.id, "panic", failure, "stack", string(debug.Stack()))
+		failure = http.ErrAbortHandler
+	}
+	x.unwatch()
+	x.mu.Lock()
+	x.over = true
+	x.mu.Unlock()
+	now := g.env.Clock.Now()
+	if x.judged {
+		// What never reached the upstream is given back.
+		x.pass.Settle(weir.Outcome{Time: now, Done: x.reached})
+	}
+	left := x.ctx.Err() != nil || x.writeErr != nil
+	x.cancel(nil)
+	if x.status == 0 && failure != nil && left {
+		x.status = statusLeft
+	}
+	if failure != nil && !left && x.reached {
+		g.env.Log.Warn("the upstream broke off in the middle of its response", "id", x.id, "host", x.event.Route.Host, "path", x.event.Route.Path)
+	}
+	if x.onward.IsZero() {
+		x.onward = now
+	}
+	verdict := x.pass.Answer.Verdict
+	g.env.Observer.Served(verdict, x.status, x.onward.Sub(x.start), now.Sub(x.start))
+	x.log(now)
+	g.requests.Add(-1)
+	if failure != nil {
+		panic(failure)
+	}
+}
+
+// identify fills in the event but for the account.
+func (x *exchange) identify() {
+	r := x.r
+	var peer netip.Addr
+	if x.conn != nil {
+		peer = x.conn.peer
+	} else if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		peer = ap.Addr()
+	}
+	x.origin = x.setup.proxies.Source(peer, r.Header)
+	x.id = ""
+	if x.origin.Proxied {
+		x.id = saneID(r.Header["X-Request-Id"])
+	}
+	if x.id == "" {
+		x.id = newID(x.start)
+	}
+	x.event = weir.Event{
+		Time:   x.start,
+		Source: x.origin.Addr,
+		Kind:   "http",
+		ID:     x.id,
+		Route:  weir.Route{Method: r.Method, Host: hostname(r.Host), Path: cleanPath(r.URL.Path)},
+	}
+}
+
+// misfit answers requests that no throttle needs to see, and reports whether it did.
+func (x *exchange) misfit() bool {
+	r, o := x.r, &x.setup.opts
+	switch {
+	case r.Method == http.MethodConnect:
+		x.problem(http.StatusMethodNotAllowed, "The gate does not open tunnels.")
+	case r.ProtoMajor >= 2 && headSize(r) > int64(o.Bounds.Header):
+		// For HTTP/1 the connection has seen to it.
+		x.gate.env.Observer.Bounded(BoundHeader)
+		x.problem(http.StatusRequestHeaderFieldsTooLarge, "The headers of the request are too large.")
+	case o.Bounds.Body > 0 && r.ContentLength > int64(o.Bounds.Body):
+		x.gate.env.Observer.Bounded(BoundBody)
+		x.problem(http.StatusRequestEntityTooLarge, "The body of the request is too large.")
+	default:
+		account, err := x.setup.accounts.Account(r, x.origin.Addr)
+		if err == nil {
+			x.event.Account = account
+			return false
+		}
+		x.problem(http.StatusBadRequest, sentence(err))
+	}
+	return true
+}
+
+// judge puts the event before the chain and waits where it must. It reports whether the request goes on; if not, it has been
+// answered.
+func (x *exchange) judge() bool {
+	g := x.gate
+	x.judged = true
+	x.setup.chain.Judge(x.ctx, &x.event, &x.pass)
+	if x.pass.Answer.Verdict == weir.Wait && !x.wait() {
+		return false
+	}
+	if x.pass.Answer.Verdict != weir.Admit {
+		x.onward = g.env.Clock.Now()
+		x.refuse(&x.pass.Answer)
+		return false
+	}
+	return true
+}
+
+// wait holds the request, its body unread, until its turn comes or is called off. It reports false when it has been answered
+// already, or nobody is there to be answered.
+func (x *exchange) wait() bool {
+	g := x.gate
+	x.waits = x.pass.Answer
+	bound := int64(x.setup.opts.Bounds.Waiting)
+	defer g.waiting.Add(-1)
+	if g.waiting.Add(1) > bound {
+		x.pass.Settle(weir.Outcome{Time: g.env.Clock.Now()})
+		x.refuseAtBound(BoundWaiting, "waiting requests", bound)
+		return false
+	}
+	g.env.Observer.Waiting(1)
+	defer g.env.Observer.Waiting(-1)
+	x.watchLeaving()
+	for x.pass.Answer.Verdict == weir.Wait {
+		if err := x.pass.Await(x.ctx, g.env.Clock.Now); err != nil {
+			// Nobody is there to be answered; the connection is of no more use.
+			panic(http.ErrAbortHandler)
+		}
+	}
+	return true
+}
+
+// refuseAtBound turns a request away because the gate itself has no room.
+func (x *exchange) refuseAtBound(bound, unit string, limit int64) {
+	x.gate.env.Observer.Bounded(bound)
+	x.onward = x.gate.env.Clock.Now()
+	figures := x.pass.Answer.Figures
+	x.pass.Answer = weir.Answer{Verdict: weir.Refuse, Reason: weir.Overload, Figures: figures,
+		Figure: weir.Figure{By: gateName, Rule: "bounds." + bound, Unit: unit, Limit: limit}}
+	x.refuse(&x.pass.Answer)
+}
+
+// failed answers a request that could not be proxied. It is the proxy's error handler; w is the exchange.
+func failed(w http.ResponseWriter, _ *http.Request, err error) {
+	x, ok := w.(*exchange)
+	if !ok {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	if x.hijacked {
+		return // there is no more HTTP to answer in
+	}
+	if bodyErr := x.bodyErr.Load(); bodyErr != nil {
+		x.failedByClient(*bodyErr)
+		return
+	}
+	if x.ctx.Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
+	x.reached = !unreached(err)
+	status, detail := http.StatusBadGateway, "The service behind the gate did not give a proper answer."
+	if timedOut(err) {
+		status, detail = http.StatusGatewayTimeout, "The service behind the gate took too long to answer."
+	}
+	if !x.reached {
+		detail = "The service behind the gate cannot be reached."
+	}
+	x.gate.env.Log.LogAttrs(x.ctx, slog.LevelWarn, "the upstream failed", slog.String("id", x.id), slog.Any("error", err))
+	x.problem(status, detail)
+}
+
+// failedByClient answers a request whose body could not be read.
+func (x *exchange) failedByClient(err error) {
+	switch {
+	case errors.Is(err, errBodyTooLarge):
+		x.gate.env.Observer.Bounded(BoundBody)
+		x.problem(http.StatusRequestEntityTooLarge, "The body of the request is too large.")
+	case timedOut(err): // for net/http, such a client has left; it may still be listening
+		x.problem(http.StatusRequestTimeout, "The body of the request did not come.")
+	case x.ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+		panic(http.ErrAbortHandler)
+	default:
+		x.problem(http.StatusBadRequest, "The body of the request is malformed or incomplete.")
+	}
+}
+
+// hostname returns a host as rules know it: lower case, without port, brackets and the dot at the end.
+func hostname(host string) string {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
+		host = host[:i]
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// cleanPath returns a path as rules know it, so that // and /./ cannot dodge one. What goes to the upstream is the path as it
+// came.
+func cleanPath(p string) string {
+	if p == "" {
+		return "/"
+	}
+	if p[0] != '/' {
+		p = "/" + p
+	}
+	return path.Clean(p)
+}
+
+// headSize is the size of an HTTP/2 request's head, as it would be in HTTP/1.
+func headSize(r *http.Request) int64 {
+	n := int64(len(r.Method) + len(r.RequestURI) + len(r.Host) + len("  HTTP/1.1\r\nHost: \r\n\r\n"))
+	for name, values := range r.Header {
+		for _, v := range values {
+			n += int64(len(name) + len(v) + len(": \r\n"))
+		}
+	}
+	return n
+}

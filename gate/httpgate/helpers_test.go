@@ -1,0 +1,322 @@
+package httpgate
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir"
+	"weir/internal/clock"
+	"weir/policy"
+)
+
+var epoch = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// throttle is one that does what a test says. It counts what it holds.
+type throttle struct {
+	judge   func(ev *weir.Event, a *weir.Answer) error
+	held    atomic.Int64
+	done    atomic.Int64
+	undone  atomic.Int64
+	settled chan weir.Outcome
+}
+
+func newThrottle(judge func(ev *weir.Event, a *weir.Answer) error) *throttle {
+	return &throttle{judge: judge, settled: make(chan weir.Outcome, 1000)}
+}
+
+func (t *throttle) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
+	if t.judge != nil {
+		if err := t.judge(ev, a); err != nil {
+			return err
+		}
+	}
+	if a.Verdict <= weir.Wait {
+		a.Hold = weir.Hold{Ref: t, N: 1}
+		t.held.Add(1)
+	}
+	return nil
+}
+
+func (t *throttle) Settle(_ weir.Hold, o weir.Outcome) {
+	t.held.Add(-1)
+	if o.Done {
+		t.done.Add(1)
+	} else {
+		t.undone.Add(1)
+	}
+	t.settled <- o
+}
+
+func (t *throttle) Peek(*weir.Event, *weir.Answer) {}
+
+// meter is a throttle that also counts bytes.
+type meter struct {
+	*throttle
+	flow func(n int64, now time.Time) time.Time
+}
+
+func (m *meter) Flow(_ weir.Hold, n int64, now time.Time) time.Time { return m.flow(n, now) }
+
+// line is a throttle that makes everybody wait, and lets the test call the turns.
+type line struct {
+	*throttle
+	turns chan *weir.Turn
+}
+
+func newLine() *line {
+	l := &line{turns: make(chan *weir.Turn, 1000)}
+	l.throttle = newThrottle(func(_ *weir.Event, a *weir.Answer) error {
+		a.Verdict, a.Reason, a.Turn = weir.Wait, weir.OverLimit, weir.NewTurn()
+		a.Figure = weir.Figure{Rule: "line", Unit: "requests", Limit: 1}
+		l.turns <- a.Turn
+		return nil
+	})
+	return l
+}
+
+func overLimit(ev *weir.Event, a *weir.Answer) error {
+	a.Verdict, a.Reason = weir.Refuse, weir.OverLimit
+	a.Figure = weir.Figure{Rule: "per-second", Unit: "requests", Limit: 5, Window: time.Second, Reset: ev.Time.Add(300 * time.Millisecond)}
+	a.Until = a.Reset
+	a.Figures = append(a.Figures, a.Figure)
+	return nil
+}
+
+func chainOf(t testing.TB, throttles ...weir.Throttle) *policy.Chain {
+	t.Helper()
+	var links []*policy.Link
+	for i, th := range throttles {
+		links = append(links, policy.NewLink("t"+string(rune('0'+i)), th, policy.Closed))
+	}
+	c, err := policy.New(links, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// observer counts what it is told.
+type observer struct {
+	mu      sync.Mutex
+	waiting int
+	served  map[int]int
+	bounded map[string]int
+}
+
+func (o *observer) Waiting(d int) { o.mu.Lock(); o.waiting += d; o.mu.Unlock() }
+func (o *observer) Served(_ weir.Verdict, status int, _, _ time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.served == nil {
+		o.served = map[int]int{}
+	}
+	o.served[status]++
+}
+func (o *observer) Bounded(b string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.bounded == nil {
+		o.bounded = map[string]int{}
+	}
+	o.bounded[b]++
+}
+func (o *observer) bounds(b string) int { o.mu.Lock(); defer o.mu.Unlock(); return o.bounded[b] }
+
+// syncBuffer is a log that may be read while it is written.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+func (s *syncBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
+
+// rig is a gate on a real socket, with everything around it in the test's hand.
+type rig struct {
+	*Gate
+	t     testing.TB
+	url   string
+	addr  string
+	clock *clock.Fake
+	log   *syncBuffer
+	seen  *observer
+}
+
+func start(t testing.TB, o Options, throttles ...weir.Throttle) *rig {
+	t.Helper()
+	r := &rig{t: t, clock: clock.NewFake(epoch), log: new(syncBuffer), seen: new(observer)}
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	g, err := New(o, chainOf(t, throttles...), Env{Clock: r.clock, Observer: r.seen,
+		Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	g.Start()
+	r.Gate, r.addr, r.url = g, g.Addr().String(), "http://"+g.Addr().String()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = g.Stop(ctx)
+		if n := g.requests.Load(); n != 0 {
+			t.Errorf("%d requests under way after the stop", n)
+		}
+	})
+	return r
+}
+
+// echo is an upstream that answers with what it got.
+func echo(t testing.TB) *httptest.Server {
+	return upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("X-Upstream", "echo")
+		_, _ = w.Write(body)
+	})
+}
+
+func upstream(t testing.TB, h http.HandlerFunc) *httptest.Server {
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// dial connects to the gate; the connection has a generous deadline so that a failing test ends.
+func (r *rig) dial() net.Conn {
+	r.t.Helper()
+	c, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	r.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (r *rig) send(c net.Conn, text string) {
+	r.t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// answer reads one response with its body.
+func (r *rig) answer(br *bufio.Reader) (*http.Response, string) {
+	r.t.Helper()
+	res, err := http.ReadResponse(br, nil)
+	if err != nil {
+		r.t.Fatalf("no response: %v", err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatalf("response broken: %v", err)
+	}
+	return res, string(body)
+}
+
+func client() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+}
+
+func (r *rig) do(req *http.Request) (*http.Response, string) {
+	r.t.Helper()
+	res, err := client().Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res, string(body)
+}
+
+func (r *rig) request(method, path string, body io.Reader, header ...string) *http.Request {
+	r.t.Helper()
+	req, err := http.NewRequest(method, r.url+path, body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	return req
+}
+
+// eventually polls for a fact that no channel tells of.
+func eventually(t testing.TB, what string, fact func() bool) {
+	t.Helper()
+	for end := time.Now().Add(15 * time.Second); !fact(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+func receive[T any](t testing.TB, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(15 * time.Second):
+		t.Fatal("nothing came")
+		panic("unreachable")
+	}
+}
+
+func problemOf(t testing.TB, body string) map[string]any {
+	t.Helper()
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(body), &doc); err != nil {
+		t.Fatalf("%v in %q", err, body)
+	}
+	return doc
+}
+
+// accessLine returns the line of the access log with an id.
+func (r *rig) accessLine(id string) map[string]any {
+	r.t.Helper()
+	var found map[string]any
+	eventually(r.t, "access log line "+id, func() bool {
+		for line := range strings.Lines(r.log.String()) {
+			var doc map[string]any
+			if json.Unmarshal([]byte(line), &doc) == nil && doc["msg"] == "request" && doc["id"] == id {
+				found = doc
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// contextWithCancel returns the request with a context of its own.
+func contextWithCancel(r *http.Request) (*http.Request, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(r.Context())
+	return r.WithContext(ctx), cancel
+}

@@ -1,0 +1,83 @@
+package httpgate
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"weir"
+)
+
+// rateLimitHeaders adds RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for the rules that a request met.
+//
+// A policy goes by the name of its rule; where two throttles have rules of the same name, the later one by throttle/rule.
+// Windows are told in whole seconds, rounded up: a client that takes 5 per 200 ms for 5 per second is on the safe side. A level,
+// such as requests at once, has no window. A reset that nobody can tell is left out.
+func rateLimitHeaders(h http.Header, figures []weir.Figure, now time.Time) {
+	if len(figures) == 0 {
+		return
+	}
+	policy, limit := make([]byte, 0, 128), make([]byte, 0, 128)
+	for i := range figures {
+		f := &figures[i]
+		name := f.Rule
+		for j := range i {
+			if figures[j].Rule == f.Rule {
+				name = f.By + "/" + f.Rule
+				break
+			}
+		}
+		if i > 0 {
+			policy, limit = append(policy, ", "...), append(limit, ", "...)
+		}
+		policy = strconv.AppendInt(append(appendString(policy, name), ";q="...), f.Limit, 10)
+		if f.Window > 0 {
+			policy = strconv.AppendInt(append(policy, ";w="...), wholeSeconds(f.Window), 10)
+		}
+		switch f.Unit {
+		case "bytes":
+			policy = append(policy, `;qu="content-bytes"`...)
+		case "at once":
+			policy = append(policy, `;qu="concurrent-requests"`...)
+		}
+		limit = strconv.AppendInt(append(appendString(limit, name), ";r="...), f.Remaining, 10)
+		if !f.Reset.IsZero() {
+			limit = strconv.AppendInt(append(limit, ";t="...), wholeSeconds(f.Reset.Sub(now)), 10)
+		}
+	}
+	h.Add("RateLimit-Policy", string(policy))
+	h.Add("RateLimit", string(limit))
+}
+
+// appendString writes a string of a structured field (RFC 9651, 3.3.3): quoted, ASCII only.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < ' ' || c >= 0x7f:
+			b = append(b, '?')
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}
+
+// wholeSeconds rounds up, so that what it tells is never too early.
+func wholeSeconds(d time.Duration) int64 { return int64((max(d, 0) + time.Second - 1) / time.Second) }
+
+// retryAfter returns after how many seconds a refused client may come back: not before the time the answer names and not before
+// the reset of the rule that decided, at least 1. 0 means that there is no use, or no saying.
+func retryAfter(a *weir.Answer, now time.Time) int64 {
+	switch a.Reason {
+	case weir.NoAccount, weir.TooCostly:
+		return 0
+	}
+	until := a.Until
+	if a.Reset.After(until) {
+		until = a.Reset
+	}
+	return max(wholeSeconds(until.Sub(now)), 1)
+}

@@ -1,0 +1,194 @@
+package httpgate
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"weir"
+)
+
+// A refusal is what a client is told when its request did not go through: a problem (RFC 9457), or the page with the same facts.
+type refusal struct {
+	Type       string `json:"type"`
+	Title      string `json:"title"`
+	Status     int    `json:"status"`
+	Detail     string `json:"detail"`
+	Policy     string `json:"policy,omitempty"`
+	Throttle   string `json:"throttle,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+	Limit      *int64 `json:"limit,omitempty"`
+	Remaining  *int64 `json:"remaining,omitempty"`
+	RetryAfter int64  `json:"retry_after,omitempty"`
+	RequestID  string `json:"request_id"`
+}
+
+// refuse answers as the verdict wants it.
+func (x *exchange) refuse(a *weir.Answer) {
+	doc := refusal{
+		Type:       "urn:weir:" + a.Reason.String(),
+		Status:     refusalStatus(a),
+		Detail:     detail(a),
+		Policy:     a.Rule,
+		Throttle:   a.By,
+		Reason:     a.Reason.String(),
+		RetryAfter: retryAfter(a, x.gate.env.Clock.Now()),
+	}
+	if a.Reason == weir.NoReason {
+		doc.Type = "about:blank"
+	}
+	if a.Rule != "" {
+		doc.Limit, doc.Remaining = &a.Limit, &a.Remaining
+	}
+	if doc.Status == http.StatusUnauthorized {
+		for _, challenge := range x.setup.accounts.Challenges() {
+			x.w.Header().Add("WWW-Authenticate", challenge)
+		}
+	}
+	x.answer(doc)
+}
+
+// problem answers a request that no throttle refused.
+func (x *exchange) problem(status int, detail string) {
+	x.answer(refusal{Type: "about:blank", Status: status, Detail: detail})
+}
+
+func refusalStatus(a *weir.Answer) int {
+	switch {
+	case a.Reason == weir.NoAccount:
+		return http.StatusUnauthorized
+	case a.Reason == weir.Overload, a.Reason == weir.Failure, a.Verdict == weir.Challenge:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusTooManyRequests
+}
+
+// detail says in a sentence what the client ran into.
+func detail(a *weir.Answer) string {
+	limit := "The limit"
+	if a.Limit > 0 {
+		switch {
+		case a.Unit == "bytes":
+			limit = fmt.Sprintf("The limit of %s", weir.Size(a.Limit))
+		case a.Unit != "":
+			limit = fmt.Sprintf("The limit of %d %s", a.Limit, a.Unit)
+		default:
+			limit = fmt.Sprintf("The limit of %d", a.Limit)
+		}
+		if a.Window > 0 {
+			limit += " per " + weir.Duration(a.Window).String()
+		}
+	}
+	switch a.Reason {
+	case weir.LineFull:
+		return limit + " is used up, and as many requests as may wait are waiting."
+	case weir.WaitTooLong:
+		return limit + " is used up, and the wait would be too long."
+	case weir.NoAccount:
+		return "The request does not say which account it belongs to."
+	case weir.TooCostly:
+		return "The request costs more than its limit will ever allow."
+	case weir.Overload:
+		return "The server has no room for the request right now."
+	case weir.Failure:
+		return "The server cannot tell right now whether the request may pass."
+	}
+	if a.Verdict == weir.Challenge {
+		return "The server is busy and takes only paid requests right now."
+	}
+	return limit + " is used up."
+}
+
+// sentence makes one of an error text.
+func sentence(err error) string {
+	s := err.Error()
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[size:] + "."
+}
+
+// answer writes the refusal in the form that the client can read best.
+func (x *exchange) answer(doc refusal) {
+	doc.Title, doc.RequestID = http.StatusText(doc.Status), x.id
+	x.answered = true
+	h := x.w.Header()
+	if doc.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(doc.RetryAfter, 10))
+	}
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	// Whoever keeps answers must keep those for browsers and for programs apart.
+	h.Add("Vary", "Accept")
+	var body []byte
+	if wantsPage(x.r) {
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Security-Policy", pagePolicy)
+		body = renderPage(&doc)
+	} else {
+		h.Set("Content-Type", "application/problem+json")
+		body, _ = json.Marshal(&doc)
+		body = append(body, '\n')
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.leaveBody()
+	x.WriteHeader(doc.Status)
+	if x.r.Method != http.MethodHead {
+		if n, err := x.w.Write(body); err != nil {
+			x.writeErr = err
+		} else {
+			x.out += int64(n)
+		}
+	}
+}
+
+// smallBody is how much of a refused request's body is read for the sake of its connection.
+const smallBody = 16 << 10
+
+// leaveBody sees to it that a request which is answered before its body has been read does not make the gate read it all. A
+// small body is read, so that a client with more to ask may keep its connection.
+func (x *exchange) leaveBody() {
+	r := x.r
+	if r.ProtoMajor != 1 || r.Body == nil || r.Body == http.NoBody || x.bodyRead.Load() {
+		return
+	}
+	started := x.in.Load() > 0 || x.bodyErr.Load() != nil
+	if !started && r.ContentLength > 0 && r.ContentLength <= smallBody && r.Header.Get("Expect") == "" {
+		x.readDeadline(time.Now().Add(x.setup.opts.Timeouts.Progress.Std()))
+		return
+	}
+	x.w.Header().Set("Connection", "close")
+	if x.conn != nil {
+		x.conn.hangUp()
+	}
+}
+
+// wantsPage reports whether a person looks at the answer: a browser's navigation, by its own word where it gives one, else by
+// preferring HTML to JSON.
+func wantsPage(r *http.Request) bool {
+	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
+		return mode == "navigate"
+	}
+	html, other := 0.0, 0.0
+	for _, line := range r.Header["Accept"] {
+		for element := range strings.SplitSeq(line, ",") {
+			kind, params, _ := strings.Cut(element, ";")
+			q := 1.0
+			for param := range strings.SplitSeq(params, ";") {
+				if v, ok := strings.CutPrefix(strings.TrimSpace(param), "q="); ok {
+					q, _ = strconv.ParseFloat(v, 64)
+				}
+			}
+			switch strings.ToLower(strings.TrimSpace(kind)) {
+			case "text/html", "application/xhtml+xml":
+				html = max(html, q)
+			case "application/json", "application/problem+json":
+				other = max(other, q)
+			}
+		}
+	}
+	return html > 0 && html > other
+}

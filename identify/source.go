@@ -1,0 +1,197 @@
+package identify
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// A Header says which header the trusted proxies maintain.
+type Header string
+
+const (
+	// EitherHeader takes the header that is there. When both are there and name different sources, neither is believed: one
+	// of them was not written by the proxy, and nobody can tell which.
+	EitherHeader     Header = "either"
+	XForwardedFor    Header = "x-forwarded-for" // Forwarded is ignored
+	ForwardedHeader  Header = "forwarded"       // X-Forwarded-For is ignored (RFC 7239)
+	maxHops                 = 32                // how many elements are looked at, from the right
+	maxElementLength        = 256               // an element longer than this is no address
+)
+
+// Proxies are the proxies in front of a gate whose word is taken for where a request came from. The zero value trusts nobody.
+// It is safe for concurrent use.
+type Proxies struct {
+	trusted []netip.Prefix
+	header  Header
+}
+
+// NewProxies returns proxies that trust the peers within the prefixes. An empty header means EitherHeader.
+func NewProxies(trusted []netip.Prefix, header Header) Proxies {
+	p := Proxies{header: header}
+	for _, prefix := range trusted {
+		// ::ffff:10.0.0.0/104 means the IPv4 network, as addresses are unmapped before they are compared.
+		if a := prefix.Addr(); a.Is4In6() && prefix.Bits() >= 96 {
+			prefix = netip.PrefixFrom(a.Unmap(), prefix.Bits()-96)
+		}
+		p.trusted = append(p.trusted, prefix.Masked())
+	}
+	return p
+}
+
+// Trusts reports whether an address belongs to a trusted proxy.
+func (p *Proxies) Trusts(addr netip.Addr) bool {
+	if len(p.trusted) == 0 {
+		return false
+	}
+	addr = Plain(addr)
+	return slices.ContainsFunc(p.trusted, func(prefix netip.Prefix) bool { return prefix.Contains(addr) })
+}
+
+// An Origin is where a request came from, and whose word that is.
+type Origin struct {
+	Addr          netip.Addr // the source: IPv4 unmapped, without a zone
+	Proxied       bool       // the peer is a trusted proxy
+	XForwardedFor bool       // the peer's X-Forwarded-For is believed
+	Forwarded     bool       // the peer's Forwarded is believed
+}
+
+// Source returns where a request came from: the peer, or when the peer is a trusted proxy, the right-most address in the
+// forwarding header that is not one of a trusted proxy. What stands left of it was written by strangers and is never looked at.
+//
+// An element that is no address ("unknown", "_hidden", garbage) ends the walk: the source is then the proxy that reported it,
+// as it is when there is no such header, or when X-Forwarded-For and Forwarded disagree (see EitherHeader).
+func (p *Proxies) Source(peer netip.Addr, h http.Header) Origin {
+	peer = Plain(peer)
+	o := Origin{Addr: peer, Proxied: p.Trusts(peer)}
+	if !o.Proxied {
+		return o
+	}
+	var xff, fwd []string
+	if p.header != ForwardedHeader {
+		xff = h["X-Forwarded-For"]
+	}
+	if p.header != XForwardedFor {
+		fwd = h["Forwarded"]
+	}
+	switch {
+	case len(xff) > 0 && len(fwd) > 0:
+		a, b := p.walkXForwardedFor(peer, xff), p.walkForwarded(peer, fwd)
+		if a == b {
+			o.Addr, o.XForwardedFor, o.Forwarded = a, true, true
+		}
+	case len(xff) > 0:
+		o.Addr, o.XForwardedFor = p.walkXForwardedFor(peer, xff), true
+	case len(fwd) > 0:
+		o.Addr, o.Forwarded = p.walkForwarded(peer, fwd), true
+	}
+	return o
+}
+
+// walkXForwardedFor walks the addresses from the right. Several lines are one list (RFC 9110, 5.3).
+func (p *Proxies) walkXForwardedFor(from netip.Addr, lines []string) netip.Addr {
+	hops := 0
+	for i := len(lines) - 1; i >= 0; i-- {
+		for rest, more := lines[i], true; more; {
+			var element string
+			if comma := strings.LastIndexByte(rest, ','); comma >= 0 {
+				rest, element = rest[:comma], rest[comma+1:]
+			} else {
+				element, more = rest, false
+			}
+			addr, ok := parseNode(strings.Trim(element, " \t"))
+			if hops++; !ok || hops > maxHops {
+				return from
+			}
+			if from = addr; !p.Trusts(addr) {
+				return from
+			}
+		}
+	}
+	return from
+}
+
+// walkForwarded does the same for RFC 7239. A line that breaks the grammar ends the walk as a whole: a quote that a client left
+// open would swallow what the proxy appended.
+func (p *Proxies) walkForwarded(from netip.Addr, lines []string) netip.Addr {
+	hops := 0
+	for i := len(lines) - 1; i >= 0; i-- {
+		var last [maxHops]string
+		n, ok := forwardedFor(lines[i], &last)
+		if !ok {
+			return from
+		}
+		for k := n - 1; k >= 0 && k >= n-maxHops; k-- {
+			addr, ok := parseNode(last[k%maxHops])
+			if hops++; !ok || hops > maxHops {
+				return from
+			}
+			if from = addr; !p.Trusts(addr) {
+				return from
+			}
+		}
+		if n > maxHops {
+			return from
+		}
+	}
+	return from
+}
+
+// parseNode reads an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1], [2001:db8::1]:80.
+func parseNode(s string) (netip.Addr, bool) {
+	if s == "" || len(s) > maxElementLength {
+		return netip.Addr{}, false
+	}
+	if inner, found := strings.CutPrefix(s, "["); found {
+		host, port, closed := strings.Cut(inner, "]")
+		if !closed || (port != "" && !isPort(port)) {
+			return netip.Addr{}, false
+		}
+		addr, err := netip.ParseAddr(host)
+		return Plain(addr), err == nil && addr.Is6()
+	}
+	if host, port, found := strings.Cut(s, ":"); found && !strings.Contains(port, ":") {
+		if !isPort(s[len(host):]) {
+			return netip.Addr{}, false
+		}
+		s = host
+	}
+	addr, err := netip.ParseAddr(s)
+	return Plain(addr), err == nil
+}
+
+// isPort reports whether s is a colon and a port, or an obfuscated port (RFC 7239, 6.3).
+func isPort(s string) bool {
+	if len(s) < 2 || s[0] != ':' {
+		return false
+	}
+	if s[1] == '_' {
+		return true
+	}
+	for i := 1; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return len(s) <= 6
+}
+
+// Plain returns an address as throttles know it: an IPv4 address mapped into IPv6 is the IPv4 address, and a zone, which only
+// this machine understands, is left out.
+func Plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
+
+// Network returns the network that an address belongs to, by prefix lengths for IPv4 and IPv6. An invalid address, or a length
+// that does not fit, gives the zero prefix.
+func Network(addr netip.Addr, v4bits, v6bits int) netip.Prefix {
+	addr = Plain(addr)
+	bits := v6bits
+	if addr.Is4() {
+		bits = v4bits
+	}
+	prefix, err := addr.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return prefix
+}
