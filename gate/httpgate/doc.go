@@ -9,5 +9,8 @@
 // time without progress. What it sends is read strictly: a request that two readers could frame in two ways never gets past
 // the connection (see framing.go).
 //
+// Each request that the chain took something for is settled exactly once. It counts as done once it may have reached the
+// upstream, whatever came back; what was refused, left while waiting, or found no connection to the upstream is given back.
+//
 // Time comes from Env.Clock, with one exception: deadlines of sockets are kept by the operating system in real time.
 package httpgate

@@ -120,6 +120,9 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.w }
 // WriteHeader writes status and headers. The gate's own headers join a final status here and not earlier: the proxy clears all
 // of them after an informational one.
 func (x *exchange) WriteHeader(status int) {
+	if status == http.StatusContinue {
+		return // net/http says it when the body is first read; the upstream's would be a second one
+	}
 	if x.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		x.status = status
 		x.finalHeaders()

@@ -5,7 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +104,45 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%v", line)
 			}
 		})
+	}
+}
+
+func TestProblemGolden(t *testing.T) {
+	g := start(t, Options{Upstream: "http://127.0.0.1:1"}, newThrottle(overLimit))
+	res, body := g.do(g.request("GET", "/", nil))
+	want := `{"type":"urn:weir:over-limit","title":"Too Many Requests","status":429,"detail":"The limit of 5 requests per 1s is used up.",` +
+		`"policy":"per-second","throttle":"t0","reason":"over-limit","limit":5,"remaining":0,"retry_after":1,"request_id":"ID"}` + "\n"
+	if got := strings.Replace(body, res.Header.Get("X-Request-Id"), "ID", 1); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}
+
+func TestAccessLevels(t *testing.T) {
+	for level, want := range map[AccessLog]string{AccessAll: "200 429 400", AccessRefused: "429 400", AccessOff: ""} {
+		var log syncBuffer
+		g, err := New(Options{Listen: "127.0.0.1:0", Upstream: echo(t).URL, Account: []string{"path:2"}},
+			chainOf(t, newThrottle(func(ev *weir.Event, a *weir.Answer) error {
+				if ev.Account == "secret" {
+					return overLimit(ev, a)
+				}
+				return nil
+			})), Env{Access: level, Log: slog.New(slog.NewJSONHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/v1/fine", "/v1/secret", "/v1/source:x"} {
+			g.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil))
+		}
+		var got []string
+		for line := range strings.Lines(log.String()) {
+			got = append(got, regexp.MustCompile(`"status":(\d+)`).FindStringSubmatch(line)[1])
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v", level, got)
+		}
+		if strings.Contains(log.String(), "secret") {
+			t.Errorf("an account in clear: %s", log.String())
+		}
 	}
 }
 
@@ -254,9 +297,9 @@ func TestStop(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- g.Stop(context.Background()) }()
 	eventually(t, "refused connections", func() bool {
-		res, err := client().Get(g.url)
+		c, err := net.Dial("tcp", g.addr)
 		if err == nil {
-			res.Body.Close()
+			_ = c.Close()
 		}
 		return err != nil
 	})

@@ -26,10 +26,10 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{gate: g, setup: g.setup.Load(), w: w, r: r, conn: connOf(r.Context()), start: g.env.Clock.Now()}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	x.ctx, x.cancel = context.WithValue(ctx, exchangeKey{}, x), cancel
-	g.requests.Add(1)
+	underWay := g.requests.Add(1)
 	defer x.end()
 	x.identify()
-	if n := int64(x.setup.opts.Bounds.Requests); g.requests.Load() > n {
+	if n := int64(x.setup.opts.Bounds.Requests); underWay > n {
 		x.refuseAtBound(BoundRequests, "requests", n)
 		return
 	}
@@ -45,7 +45,8 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (x *exchange) end() {
 	g := x.gate
 	failure := recover()
-	if failure != nil && failure != http.ErrAbortHandler {
+	aborted := failure == http.ErrAbortHandler
+	if failure != nil && !aborted {
 		g.env.Log.Error("a request ended in a panic", "id", x.id, "panic", failure, "stack", string(debug.Stack()))
 		failure = http.ErrAbortHandler
 	}
@@ -60,10 +61,10 @@ func (x *exchange) end() {
 	}
 	left := x.ctx.Err() != nil || x.writeErr != nil
 	x.cancel(nil)
-	if x.status == 0 && failure != nil && left {
+	if x.status == 0 && aborted && left {
 		x.status = statusLeft
 	}
-	if failure != nil && !left && x.reached {
+	if aborted && !left && x.reached {
 		g.env.Log.Warn("the upstream broke off in the middle of its response", "id", x.id, "host", x.event.Route.Host, "path", x.event.Route.Path)
 	}
 	if x.onward.IsZero() {

@@ -38,6 +38,14 @@ func (s *setup) rewrite(pr *httputil.ProxyRequest) {
 	out.Body = b
 }
 
+// keepTrailers makes room for the trailers of a response: in HTTP/1 only a body without a length has any.
+func keepTrailers(res *http.Response) error {
+	if len(res.Trailer) > 0 && res.Request.Method != http.MethodHead {
+		res.Header.Del("Content-Length")
+	}
+	return nil
+}
+
 // dangerousUpgrade reports whether an upgrade would turn the connection into one for more HTTP, whose requests would reach the
 // upstream without passing a throttle.
 func dangerousUpgrade(protocols string) bool {

@@ -46,7 +46,10 @@ func script(t testing.TB, say string) string {
 }
 
 func TestFailingUpstream(t *testing.T) {
-	silent := upstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	silent := upstream(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	})
 	for name, c := range map[string]struct {
 		upstream string
 		timeouts Timeouts

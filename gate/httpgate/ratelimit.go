@@ -20,14 +20,17 @@ func rateLimitHeaders(h http.Header, figures []weir.Figure, now time.Time) {
 	policy, limit := make([]byte, 0, 128), make([]byte, 0, 128)
 	for i := range figures {
 		f := &figures[i]
+		if toldLater(figures, i) {
+			continue
+		}
 		name := f.Rule
 		for j := range i {
-			if figures[j].Rule == f.Rule {
+			if figures[j].Rule == f.Rule && !toldLater(figures, j) {
 				name = f.By + "/" + f.Rule
 				break
 			}
 		}
-		if i > 0 {
+		if len(policy) > 0 {
 			policy, limit = append(policy, ", "...), append(limit, ", "...)
 		}
 		policy = strconv.AppendInt(append(appendString(policy, name), ";q="...), f.Limit, 10)
@@ -47,6 +50,16 @@ func rateLimitHeaders(h http.Header, figures []weir.Figure, now time.Time) {
 	}
 	h.Add("RateLimit-Policy", string(policy))
 	h.Add("RateLimit", string(limit))
+}
+
+// toldLater reports whether figure i comes again: a rule may be met when the event is judged and again when it enters.
+func toldLater(figures []weir.Figure, i int) bool {
+	for j := i + 1; j < len(figures); j++ {
+		if figures[j].Rule == figures[i].Rule && figures[j].By == figures[i].By {
+			return true
+		}
+	}
+	return false
 }
 
 // appendString writes a string of a structured field (RFC 9651, 3.3.3): quoted, ASCII only.

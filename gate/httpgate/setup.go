@@ -48,8 +48,8 @@ func newSetup(o Options, chain *policy.Chain, env Env, before *setup) (*setup, e
 	}
 	s.accounts, _ = identify.ParseAccounts(o.Account)
 	s.upstream, _ = parseUpstream(o.Upstream)
-	if before != nil && before.opts.Upstream == o.Upstream && before.opts.Timeouts == o.Timeouts &&
-		before.opts.Bounds.Requests == o.Bounds.Requests {
+	if before != nil && before.opts.Upstream == o.Upstream && before.opts.Timeouts.Connect == o.Timeouts.Connect &&
+		before.opts.Timeouts.Response == o.Timeouts.Response && before.opts.Bounds.Requests == o.Bounds.Requests {
 		s.transport = before.transport
 	} else {
 		s.transport = newTransport(o, s.upstream.Scheme)
@@ -58,12 +58,13 @@ func newSetup(o Options, chain *policy.Chain, env Env, before *setup) (*setup, e
 		s.upstream.Scheme = "http"
 	}
 	s.proxy = &httputil.ReverseProxy{
-		Rewrite:       s.rewrite,
-		Transport:     s.transport,
-		FlushInterval: -1, // what the upstream sends is passed on at once
-		BufferPool:    &buffers,
-		ErrorHandler:  failed,
-		ErrorLog:      slog.NewLogLogger(env.Log.Handler(), slog.LevelDebug),
+		Rewrite:        s.rewrite,
+		ModifyResponse: keepTrailers,
+		Transport:      s.transport,
+		FlushInterval:  -1, // what the upstream sends is passed on at once
+		BufferPool:     &buffers,
+		ErrorHandler:   failed,
+		ErrorLog:       slog.NewLogLogger(env.Log.Handler(), slog.LevelDebug),
 	}
 	return s, nil
 }
