@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"path"
 	"slices"
 	"strings"
 
 	"weir"
 	"weir/config"
 	"weir/console"
+	"weir/identify"
 )
 
 // backend is the App as the console sees it.
@@ -105,7 +105,7 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 		Time: b.opts.Clock.Now(), Account: q.Account, Plan: q.Plan, Kind: "http",
 		// As the gate would see them: rules know a host without its dot, and a path without detours.
 		Route: weir.Route{
-			Method: strings.ToUpper(q.Method), Host: strings.ToLower(strings.TrimSuffix(q.Host, ".")), Path: path.Clean("/" + q.Path),
+			Method: strings.ToUpper(q.Method), Host: identify.Host(q.Host), Path: identify.Path(q.Path),
 		},
 	}
 	if q.Source != "" {

@@ -62,17 +62,13 @@ func (c *change) prepareGate(o httpgate.Options, old *gate) (*gate, error) {
 	}
 	gt := &gate{options: o, chain: chain}
 	if old != nil {
-		// A gate takes this once and for all, and a reload takes whole or not at all.
-		if was := c.old.cfg.Log.Access; was != c.next.cfg.Log.Access {
-			return nil, fmt.Errorf("log.access stays %q while the gate runs; start weir anew to change it", was)
-		}
 		gt.http, gt.seen = old.http, old.seen
 		commit, abort, err := gt.http.Prepare(o, chain)
 		if err != nil {
 			return nil, err
 		}
 		c.undo.add(abort)
-		c.commit = append(c.commit, commit)
+		c.commit = append(c.commit, commit, func() { gt.http.SetAccess(httpgate.AccessLog(c.next.cfg.Log.Access)) })
 		return gt, nil
 	}
 	gt.seen = &observer{all: c.app.metrics, gate: c.app.metrics.HTTP(o.Listen)}

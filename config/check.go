@@ -88,7 +88,7 @@ func oneOf[T ~string](f *findings, path string, got T, known ...T) {
 		words[i] = string(k)
 	}
 	hint := "one of " + strings.Join(words, ", ")
-	if close := nearest(string(got), words); close != "" {
+	if close := weir.Nearest(string(got), words...); close != "" {
 		hint = fmt.Sprintf("did you mean %q?", close)
 	}
 	f.add(path, fmt.Sprintf("unknown %s %q", path[strings.LastIndex(path, ".")+1:], string(got)), hint)
@@ -148,7 +148,7 @@ func (f *findings) gates(c *Config) {
 				continue
 			}
 			hint := "there are no throttles; add them under throttles"
-			if close := nearest(name, names); close != "" {
+			if close := weir.Nearest(name, names...); close != "" {
 				hint = fmt.Sprintf("did you mean %q?", close)
 			} else if len(names) > 0 {
 				hint = "there are: " + strings.Join(names[:min(len(names), 10)], ", ")

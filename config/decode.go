@@ -270,7 +270,7 @@ func (d *decoder) fields(n *node, v reflect.Value) {
 	}
 	for _, i := range strange {
 		p := &n.pairs[i]
-		close := nearest(p.key, names)
+		close := weir.Nearest(p.key, names...)
 		d.errs = append(d.errs, mistake(p.at, fmt.Sprintf("unknown key %q", p.key), keyHint(p.key, close, known)))
 		if _, taken := seen[close]; close != "" && !taken {
 			// Go on as though it had been written right: what stands below is checked too, and nothing is said to be missing.

@@ -109,35 +109,10 @@ func parseExtractor(spec string) (extractor, *weir.FieldError) {
 
 // hint suggests the nearest known word.
 func hint(word, spec string) string {
-	best, distance := "", 3
-	for _, known := range extractorNames {
-		if d := editDistance(strings.ToLower(word), known); d < distance {
-			best, distance = known, d
-		}
-	}
-	if best != "" {
+	if best := weir.Nearest(word, extractorNames[:]...); best != "" {
 		return "did you mean " + best + strings.TrimPrefix(spec, word) + "?"
 	}
 	return "one of header:NAME, bearer, query:NAME, cookie:NAME, path:N, source"
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			corner, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, corner+cost)
-		}
-	}
-	return row[len(b)]
 }
 
 // Account returns the id of the account that a request is charged to: the first place that holds one counts, and an empty value
@@ -147,7 +122,8 @@ func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 		e := &a.list[i]
 		if e.kind == fromSource {
 			if source.IsValid() {
-				return SourcePrefix + Plain(source).String(), nil
+				// Who has one IPv6 address has a /64 of them.
+				return SourcePrefix + Network(source, 32, 64).Addr().String(), nil
 			}
 			continue
 		}

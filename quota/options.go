@@ -365,7 +365,15 @@ func (v *mistakes) under(path string, err error) {
 }
 
 func (v *mistakes) oneOf(path, got string, known ...string) {
-	v.add(path, fmt.Sprintf("unknown %s %q", path[strings.LastIndex(path, ".")+1:], got), "one of "+strings.Join(known, ", "))
+	v.add(path, fmt.Sprintf("unknown %s %q", path[strings.LastIndex(path, ".")+1:], got), suggest(got, known))
+}
+
+// suggest hints at what was meant.
+func suggest(got string, known []string) string {
+	if near := weir.Nearest(got, known...); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "one of " + strings.Join(known, ", ")
 }
 
 func (v *mistakes) limit(path string, a Amount, kind Kind) {
@@ -387,7 +395,7 @@ func (v *mistakes) overrides(path string, overrides map[string]Override, policie
 		at := path + "." + name
 		o := overrides[name]
 		if !known {
-			v.add(at, fmt.Sprintf("there is no policy %q", name), "one of "+strings.Join(slices.Sorted(maps.Keys(policies)), ", "))
+			v.add(at, fmt.Sprintf("there is no policy %q", name), suggest(name, slices.Sorted(maps.Keys(policies))))
 			continue
 		}
 		if o.Limit.Set {

@@ -14,11 +14,11 @@ import (
 // a fingerprint. The id is the one that the client was shown.
 func (x *exchange) log(now time.Time) {
 	g, a := x.gate, &x.pass.Answer
-	switch g.env.Access {
+	switch *g.access.Load() {
 	case AccessOff:
 		return
 	case AccessRefused:
-		if a.Verdict == weir.Admit && !x.answered {
+		if a.Verdict == weir.Admit && !x.waited && !x.answered && x.status < 500 {
 			return
 		}
 	}
@@ -26,10 +26,9 @@ func (x *exchange) log(now time.Time) {
 	if !g.env.Log.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
-	// Of a request that waited and went on, the throttle of interest is the one that it waited for.
-	told := a
-	if a.Verdict == weir.Admit && x.waits.Verdict == weir.Wait {
-		told = &x.waits
+	by, rule, reason := a.By, a.Rule, a.Reason
+	if a.Verdict == weir.Admit && x.waited { // of interest is what it waited for
+		by, rule, reason = x.waitedBy, x.waitedFor, weir.OverLimit
 	}
 	path := x.r.URL.Path
 	if account := x.event.Account; account != "" && strings.Contains(path, account) {
@@ -50,14 +49,14 @@ func (x *exchange) log(now time.Time) {
 		slog.Int64("in", x.in.Load()),
 		slog.Int64("out", x.out),
 		slog.String("verdict", a.Verdict.String()))
-	if told.By != "" {
-		attrs = append(attrs, slog.String("by", told.By), slog.String("rule", told.Rule))
+	if by != "" {
+		attrs = append(attrs, slog.String("by", by), slog.String("rule", rule))
 	}
-	if told.Reason != weir.NoReason {
-		attrs = append(attrs, slog.String("reason", told.Reason.String()))
+	if reason != weir.NoReason {
+		attrs = append(attrs, slog.String("reason", reason.String()))
 	}
 	waited := time.Duration(0)
-	if x.waits.Verdict == weir.Wait {
+	if x.waited {
 		waited = x.onward.Sub(x.start)
 	}
 	attrs = append(attrs,

@@ -14,7 +14,7 @@ type AccessLog string
 // What may be logged.
 const (
 	AccessAll     AccessLog = "all"     // every request
-	AccessRefused AccessLog = "refused" // those that were not admitted
+	AccessRefused AccessLog = "refused" // those that were refused, delayed, or failed
 	AccessOff     AccessLog = "off"     // none
 )
 
@@ -22,12 +22,14 @@ const (
 type Env struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
-	Access   AccessLog // AccessAll unless given
+	Access   AccessLog // AccessAll unless given; see Gate.SetAccess
 	Observer Observer
 }
 
 // An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block.
 type Observer interface {
+	// InFlight tells that so many more, or fewer, requests are under way, those that wait included.
+	InFlight(delta int)
 	// Waiting tells that so many more, or fewer, requests are held back.
 	Waiting(delta int)
 	// Served tells that a request has been answered: on what verdict, with what status, how long the gate held it up before it
@@ -68,6 +70,7 @@ func (e Env) withDefaults() Env {
 
 type nobody struct{}
 
+func (nobody) InFlight(int)                                           {}
 func (nobody) Waiting(int)                                            {}
 func (nobody) Served(weir.Verdict, int, time.Duration, time.Duration) {}
 func (nobody) Bounded(string)                                         {}

@@ -24,17 +24,18 @@ type exchange struct {
 	w     http.ResponseWriter
 	r     *http.Request
 
-	ctx    context.Context // ends when the client leaves
-	cancel context.CancelCauseFunc
-	unhook sync.Once // the hang-up watch is set up once
+	ctx    context.Context         // ends when the client leaves
+	cancel context.CancelCauseFunc // nil while only net/http can tell that the client has left
+	unhook sync.Once               // the hang-up watch is set up once
 	remove func()
 
-	id     string
-	origin identify.Origin
-	event  weir.Event
-	pass   policy.Pass
-	judged bool
-	waits  weir.Answer // the first wait, for the log
+	id                  string
+	origin              identify.Origin
+	event               weir.Event
+	pass                policy.Pass
+	judged              bool
+	waited              bool   // it was made to wait
+	waitedBy, waitedFor string // by which throttle and rule
 
 	start  time.Time
 	onward time.Time // when it went on to the upstream, or was refused
@@ -66,11 +67,22 @@ func exchangeOf(r *http.Request) *exchange {
 // errLeft is why a request's context ended when the hang-up watch saw the client go.
 var errLeft = errors.New("the client has left")
 
+// breakable makes sure that x.ctx can be ended from here.
+func (x *exchange) breakable() {
+	if x.cancel == nil {
+		x.ctx, x.cancel = context.WithCancelCause(x.ctx)
+	}
+}
+
+// hasBody reports whether the request has a body that somebody has yet to read. Without one, net/http reads ahead and notices by
+// itself that the client leaves.
+func (x *exchange) hasBody() bool { return x.r.Body != nil && x.r.Body != http.NoBody }
+
 // watchLeaving makes x.ctx end when the client of an HTTP/1 connection leaves, even while nobody reads from it. HTTP/2 reads
-// always and needs no help. It may be called from several goroutines.
+// always and needs no help. It may be called from several goroutines, once x.ctx is breakable.
 func (x *exchange) watchLeaving() {
 	x.unhook.Do(func() {
-		if x.r.ProtoMajor == 1 && x.conn != nil {
+		if x.r.ProtoMajor == 1 && x.conn != nil && x.cancel != nil {
 			x.remove = x.gate.watch.add(x.conn, func() { x.cancel(errLeft) })
 		}
 	})

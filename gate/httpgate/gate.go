@@ -21,6 +21,7 @@ type Gate struct {
 	setup atomic.Pointer[setup]
 	watch *hangups
 
+	access   atomic.Pointer[AccessLog]
 	open     atomic.Int64 // connections
 	requests atomic.Int64 // under way and waiting
 	waiting  atomic.Int64
@@ -71,8 +72,12 @@ func New(o Options, chain *policy.Chain, env Env) (*Gate, error) {
 	g.base, g.cancel = context.WithCancel(context.Background())
 	g.watch = newHangups()
 	g.setup.Store(s)
+	g.SetAccess(env.Access)
 	return g, nil
 }
+
+// SetAccess changes which requests get a line in the access log.
+func (g *Gate) SetAccess(which AccessLog) { g.access.Store(&which) }
 
 // Listen binds the address. Port 0 takes a free one; see Addr.
 func (g *Gate) Listen() error {
@@ -130,6 +135,8 @@ func (g *Gate) serve(o serverOptions) {
 		MaxHeaderBytes:    o.headerBytes,
 		BaseContext:       func(net.Listener) context.Context { return g.base },
 		ConnContext:       withConn,
+		// OPTIONS * is a request like any other.
+		DisableGeneralOptionsHandler: true,
 		// What net/http has to say is about clients that misbehave.
 		ErrorLog: slog.NewLogLogger(g.env.Log.Handler(), slog.LevelDebug),
 	}
@@ -310,7 +317,7 @@ func (g *Gate) malformed(c *conn) {
 		bound = BoundHeader
 	}
 	g.env.Observer.Bounded(bound)
-	if g.env.Access != AccessOff {
+	if *g.access.Load() != AccessOff {
 		g.env.Log.LogAttrs(g.base, slog.LevelInfo, "malformed request",
 			slog.String("peer", c.peer.String()), slog.String("why", c.framing.why))
 	}

@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
-	"path"
 	"runtime/debug"
-	"strings"
 
 	"weir"
+	"weir/identify"
 )
 
 // gateName stands for the gate itself where an answer names a throttle.
@@ -23,10 +23,9 @@ const statusLeft = 499
 // ServeHTTP takes one request through the gate. It may be called without a listener, for tests and for embedding; a client that
 // leaves with its body unread is then noticed late.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{gate: g, setup: g.setup.Load(), w: w, r: r, conn: connOf(r.Context()), start: g.env.Clock.Now()}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	x.ctx, x.cancel = context.WithValue(ctx, exchangeKey{}, x), cancel
+	x := &exchange{gate: g, setup: g.setup.Load(), w: w, r: r, conn: connOf(r.Context()), ctx: r.Context(), start: g.env.Clock.Now()}
 	underWay := g.requests.Add(1)
+	g.env.Observer.InFlight(1)
 	defer x.end()
 	x.identify()
 	if n := int64(x.setup.opts.Bounds.Requests); underWay > n {
@@ -38,7 +37,24 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.onward = g.env.Clock.Now()
 	x.reached = true
-	x.setup.proxy.ServeHTTP(x, r.WithContext(x.ctx))
+	x.breakable()
+	x.setup.proxy.ServeHTTP(x, r.WithContext(x.outbound()))
+}
+
+// outbound is the context of the request to the upstream.
+func (x *exchange) outbound() context.Context {
+	ctx := context.WithValue(x.ctx, exchangeKey{}, x)
+	if !x.waited {
+		return ctx
+	}
+	// Those who wait go one after the other: the next one when this one has been written. A body may take its time, so that the
+	// headers must do where there is one.
+	away := func() { x.pass.Away(x.gate.env.Clock.Now()) }
+	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { away() }}
+	if x.hasBody() {
+		trace.WroteHeaders = away
+	}
+	return httptrace.WithClientTrace(ctx, trace)
 }
 
 // end settles and accounts for the exchange, whatever became of it.
@@ -60,7 +76,9 @@ func (x *exchange) end() {
 		x.pass.Settle(weir.Outcome{Time: now, Done: x.reached})
 	}
 	left := x.ctx.Err() != nil || x.writeErr != nil
-	x.cancel(nil)
+	if x.cancel != nil {
+		x.cancel(nil)
+	}
 	if x.status == 0 && aborted && left {
 		x.status = statusLeft
 	}
@@ -73,6 +91,7 @@ func (x *exchange) end() {
 	verdict := x.pass.Answer.Verdict
 	g.env.Observer.Served(verdict, x.status, x.onward.Sub(x.start), now.Sub(x.start))
 	x.log(now)
+	g.env.Observer.InFlight(-1)
 	g.requests.Add(-1)
 	if failure != nil {
 		panic(failure)
@@ -101,7 +120,7 @@ func (x *exchange) identify() {
 		Source: x.origin.Addr,
 		Kind:   "http",
 		ID:     x.id,
-		Route:  weir.Route{Method: r.Method, Host: hostname(r.Host), Path: cleanPath(r.URL.Path)},
+		Route:  weir.Route{Method: r.Method, Host: identify.Host(r.Host), Path: identify.Path(r.URL.Path)},
 	}
 }
 
@@ -111,6 +130,8 @@ func (x *exchange) misfit() bool {
 	switch {
 	case r.Method == http.MethodConnect:
 		x.problem(http.StatusMethodNotAllowed, "The gate does not open tunnels.")
+	case r.RequestURI == "*":
+		x.problem(http.StatusMethodNotAllowed, "The gate passes on requests for something, not for the server as a whole.")
 	case r.ProtoMajor >= 2 && headSize(r) > int64(o.Bounds.Header):
 		// For HTTP/1 the connection has seen to it.
 		x.gate.env.Observer.Bounded(BoundHeader)
@@ -150,7 +171,7 @@ func (x *exchange) judge() bool {
 // already, or nobody is there to be answered.
 func (x *exchange) wait() bool {
 	g := x.gate
-	x.waits = x.pass.Answer
+	x.waited, x.waitedBy, x.waitedFor = true, x.pass.Answer.By, x.pass.Answer.Rule
 	bound := int64(x.setup.opts.Bounds.Waiting)
 	defer g.waiting.Add(-1)
 	if g.waiting.Add(1) > bound {
@@ -160,7 +181,10 @@ func (x *exchange) wait() bool {
 	}
 	g.env.Observer.Waiting(1)
 	defer g.env.Observer.Waiting(-1)
-	x.watchLeaving()
+	if x.hasBody() {
+		x.breakable()
+		x.watchLeaving()
+	}
 	for x.pass.Answer.Verdict == weir.Wait {
 		if err := x.pass.Await(x.ctx, g.env.Clock.Now); err != nil {
 			// Nobody is there to be answered; the connection is of no more use.
@@ -222,27 +246,6 @@ func (x *exchange) failedByClient(err error) {
 	default:
 		x.problem(http.StatusBadRequest, "The body of the request is malformed or incomplete.")
 	}
-}
-
-// hostname returns a host as rules know it: lower case, without port, brackets and the dot at the end.
-func hostname(host string) string {
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
-		host = host[:i]
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	return strings.ToLower(strings.TrimSuffix(host, "."))
-}
-
-// cleanPath returns a path as rules know it, so that // and /./ cannot dodge one. What goes to the upstream is the path as it
-// came.
-func cleanPath(p string) string {
-	if p == "" {
-		return "/"
-	}
-	if p[0] != '/' {
-		p = "/" + p
-	}
-	return path.Clean(p)
 }
 
 // headSize is the size of an HTTP/2 request's head, as it would be in HTTP/1.

@@ -109,13 +109,15 @@ func chainOf(t testing.TB, throttles ...weir.Throttle) *policy.Chain {
 
 // observer counts what it is told.
 type observer struct {
-	mu      sync.Mutex
-	waiting int
-	served  map[int]int
-	bounded map[string]int
+	mu       sync.Mutex
+	waiting  int
+	served   map[int]int
+	bounded  map[string]int
+	inFlight int
 }
 
-func (o *observer) Waiting(d int) { o.mu.Lock(); o.waiting += d; o.mu.Unlock() }
+func (o *observer) InFlight(d int) { o.mu.Lock(); o.inFlight += d; o.mu.Unlock() }
+func (o *observer) Waiting(d int)  { o.mu.Lock(); o.waiting += d; o.mu.Unlock() }
 func (o *observer) Served(_ weir.Verdict, status int, _, _ time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -46,19 +46,6 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestHostnameAndPath(t *testing.T) {
-	for in, want := range map[string]string{"Example.COM:80": "example.com", "example.com.": "example.com", "[2001:DB8::1]:80": "2001:db8::1", "[::1]": "::1", "": ""} {
-		if got := hostname(in); got != want {
-			t.Errorf("%q: %q", in, got)
-		}
-	}
-	for in, want := range map[string]string{"": "/", "*": "/*", "//a/./b/../c/": "/a/c", "/": "/"} {
-		if got := cleanPath(in); got != want {
-			t.Errorf("%q: %q", in, got)
-		}
-	}
-}
-
 func TestIDs(t *testing.T) {
 	a, b := newID(epoch), newID(epoch.Add(time.Millisecond))
 	if len(a) != 16 || a >= b || a == newID(epoch) {

@@ -48,8 +48,9 @@ func rateLimitHeaders(h http.Header, figures []weir.Figure, now time.Time) {
 			limit = strconv.AppendInt(append(limit, ";t="...), wholeSeconds(f.Reset.Sub(now)), 10)
 		}
 	}
-	h.Add("RateLimit-Policy", string(policy))
-	h.Add("RateLimit", string(limit))
+	// Header.Add would write them Ratelimit: the same to a program, not to a person.
+	h["RateLimit-Policy"] = append(h["RateLimit-Policy"], string(policy))
+	h["RateLimit"] = append(h["RateLimit"], string(limit))
 }
 
 // toldLater reports whether figure i comes again: a rule may be met when the event is judged and again when it enters.
@@ -87,6 +88,10 @@ func retryAfter(a *weir.Answer, now time.Time) int64 {
 	switch a.Reason {
 	case weir.NoAccount, weir.TooCostly:
 		return 0
+	case weir.OverLimit:
+		if a.Limit == 0 && a.Rule != "" { // closed for good
+			return 0
+		}
 	}
 	until := a.Until
 	if a.Reset.After(until) {

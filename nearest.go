@@ -1,9 +1,9 @@
-package config
+package weir
 
 import "strings"
 
-// nearest returns the word among known that was most likely meant by got, or "" when none is close.
-func nearest(got string, known []string) string {
+// Nearest returns the word among known that was most likely meant by got, or "" when none is close. It is for hints.
+func Nearest(got string, known ...string) string {
 	best, least := "", 1<<30
 	for _, word := range known {
 		a, b := fold(got), fold(word)
