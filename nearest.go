@@ -8,7 +8,7 @@ func Nearest(got string, known ...string) string {
 	for _, word := range known {
 		a, b := fold(got), fold(word)
 		// A third of the letters may be wrong, so that short words are not mistaken for each other.
-		if d := distance(a, b); d < least && d <= max(len(b), 3)/3 {
+		if d := distance(a, b); d < least && d <= len(b)/3 {
 			best, least = word, d
 		}
 	}

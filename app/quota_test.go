@@ -31,17 +31,15 @@ func TestDelayedRequestsGoFirstAndInOrder(t *testing.T) {
 	s.quiet()
 	s.clock.Advance(time.Millisecond) // the second period begins
 	for i := 5; i < 10; i++ {
-		s.arrives(fmt.Sprintf("/%d", i))
-		s.clock.Advance(10 * time.Millisecond)
+		s.arrivesBefore(2*time.Second, fmt.Sprintf("/%d", i))
 	}
-	s.quiet()
 	newcomer := s.get("acme", "/newcomer")
 	s.waiting(3)
-
-	s.clock.Advance(950 * time.Millisecond) // the third period begins
+	s.clock.Advance(noon.Add(2*time.Second - 1).Sub(s.clock.Now()))
+	s.quiet()
+	s.clock.Advance(1) // the third period begins
 	for _, path := range []string{"/10", "/11", "/newcomer"} {
-		s.arrives(path)
-		s.clock.Advance(10 * time.Millisecond)
+		s.arrivesBefore(3*time.Second, path)
 	}
 	for _, c := range append(calls, newcomer) {
 		c.want(http.StatusOK)
@@ -143,8 +141,7 @@ func TestDelayToTheEarliestTimeOverHTTP(t *testing.T) {
 			s.quiet()
 			s.clock.Advance(1)
 			s.arrives("/1")
-			s.clock.Advance(c.gap)
-			s.arrives("/2")
+			s.arrivesBefore(c.first+c.gap+100*time.Millisecond, "/2")
 			one.want(http.StatusOK)
 			two.want(http.StatusOK)
 		})

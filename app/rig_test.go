@@ -211,6 +211,24 @@ func (s *site) arrives(path string) {
 	}
 }
 
+// arrivesBefore moves the clock on, in small steps, until a request reaches the upstream. The next in line is called when the one
+// ahead is on its way, which the gate learns when it does.
+func (s *site) arrivesBefore(end time.Duration, path string) {
+	s.t.Helper()
+	for s.clock.Now().Sub(noon) < end {
+		select {
+		case got := <-s.arrived:
+			if got != path {
+				s.t.Fatalf("the upstream saw %s, want %s", got, path)
+			}
+			return
+		case <-time.After(20 * time.Millisecond):
+			s.clock.Advance(5 * time.Millisecond)
+		}
+	}
+	s.t.Fatalf("%s did not arrive before %s", path, end)
+}
+
 // quiet checks that nothing has reached the upstream.
 func (s *site) quiet() {
 	s.t.Helper()

@@ -49,8 +49,9 @@ func NewLink(name string, t weir.Throttle, onError OnError) *Link {
 
 // A Chain is an ordered list of throttles. It is safe for concurrent use and does not change.
 type Chain struct {
-	links  []*Link
-	failed func(link string, err error)
+	links   []*Link
+	failed  func(link string, err error)
+	answers sync.Pool // of *weir.Answer, for what throttles say: a pass may be held for long and should be small
 }
 
 // New returns a chain of links. failed, which may be nil, is told of every throttle that failed.
@@ -61,7 +62,9 @@ func New(links []*Link, failed func(link string, err error)) (*Chain, error) {
 	if failed == nil {
 		failed = func(string, error) {}
 	}
-	return &Chain{links, failed}, nil
+	c := &Chain{links: links, failed: failed}
+	c.answers.New = func() any { return new(weir.Answer) }
+	return c, nil
 }
 
 // Links returns the links in order. They must not be changed.
@@ -72,17 +75,19 @@ func (c *Chain) Links() []*Link { return c.links }
 // it.
 func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
 	p.reset(c)
+	a := c.answers.Get().(*weir.Answer)
+	defer c.answers.Put(a)
 	for i, link := range c.links {
-		p.scratch.Clear()
-		if err := link.Throttle.Judge(ctx, ev, &p.scratch); err != nil {
+		a.Clear()
+		if err := link.Throttle.Judge(ctx, ev, a); err != nil {
 			c.failed(link.Name, err)
 			link.Counts.Errors.Add(1)
-			p.scratch.Clear()
+			a.Clear()
 			if link.OnError != Open {
-				p.scratch.Verdict, p.scratch.Reason = weir.Refuse, weir.Failure
+				a.Verdict, a.Reason = weir.Refuse, weir.Failure
 			}
 		}
-		if !p.take(i, ev.Time) {
+		if !p.take(i, a, ev.Time) {
 			return
 		}
 	}
@@ -95,9 +100,8 @@ func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
 // Chain.Judge. It belongs to one goroutine, except that Away and Flow may be called from others.
 type Pass struct {
 	// Answer is the verdict. Its Figures are those of every throttle not in shadow.
-	Answer  weir.Answer
-	scratch weir.Answer
-	chain   *Chain
+	Answer weir.Answer
+	chain  *Chain
 
 	mu   sync.Mutex // Away, Flow and Settle meet when a body is still being read while the request ends
 	held []held     // by link
@@ -120,9 +124,9 @@ func (p *Pass) reset(c *Chain) {
 	clear(p.held)
 }
 
-// take looks at what link i answered, in p.scratch, and reports whether the chain goes on.
-func (p *Pass) take(i int, now time.Time) bool {
-	a, h, link := &p.scratch, &p.held[i], p.chain.links[i]
+// take looks at what link i answered and reports whether the chain goes on.
+func (p *Pass) take(i int, a *weir.Answer, now time.Time) bool {
+	h, link := &p.held[i], p.chain.links[i]
 	h.hold, h.turn = a.Hold, a.Turn
 	if a.Verdict != weir.Admit || !a.Hold.Enter {
 		h.count(link, a.Verdict)
@@ -174,16 +178,19 @@ func (p *Pass) decide(a *weir.Answer) {
 
 // enter takes the places that limit a level, once nothing else is waited for.
 func (p *Pass) enter(now time.Time) {
-	p.decide(&weir.Answer{})
+	a := p.chain.answers.Get().(*weir.Answer)
+	defer p.chain.answers.Put(a)
+	a.Clear()
+	p.decide(a)
 	for i, link := range p.chain.links {
 		h := &p.held[i]
 		if !h.hold.Enter {
 			continue
 		}
-		p.scratch.Clear()
-		link.Throttle.(weir.Leveler).Enter(&h.hold, now, &p.scratch)
-		p.scratch.Hold = h.hold
-		if !p.take(i, now) {
+		a.Clear()
+		link.Throttle.(weir.Leveler).Enter(&h.hold, now, a)
+		a.Hold = h.hold
+		if !p.take(i, a, now) {
 			return
 		}
 		h.count(link, weir.Admit)
@@ -207,7 +214,7 @@ func (p *Pass) Await(ctx context.Context, now func() time.Time) error {
 		}
 		if why := h.turn.Refused(); why != weir.NoReason {
 			link.Counts.Expired.Add(1)
-			p.decide(&weir.Answer{Verdict: weir.Refuse, Reason: why, Figure: h.rule, Until: h.until})
+			p.callOff(h, why)
 			p.settle(weir.Outcome{Time: now()})
 			return nil
 		}
@@ -215,6 +222,11 @@ func (p *Pass) Await(ctx context.Context, now func() time.Time) error {
 	}
 	p.enter(now())
 	return nil
+}
+
+// callOff makes a wait whose turn will not come a refusal.
+func (p *Pass) callOff(h *held, why weir.Reason) {
+	p.decide(&weir.Answer{Verdict: weir.Refuse, Reason: why, Figure: h.rule, Until: h.until})
 }
 
 // Away tells the throttles that made the event wait that it is on its way, so that they can call the next one. An event that

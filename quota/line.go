@@ -182,10 +182,19 @@ const (
 
 // away notes that a waiter is on its way.
 func (w *waiter) away(rs *rules, now int64) {
-	if l := w.account.line; l.called == w {
-		l.called = nil
-		w.account.callDue(rs, now)
+	l := w.account.line
+	if l.called != w {
+		return
 	}
+	l.called = nil
+	each(w.delayed, func(at int) {
+		// Whoever was slow to get on his way must not have the next one at his heels.
+		if r := rs.valid(at, w.version); r != nil {
+			st := w.account.state(rs, r)
+			st.pace = max(st.pace, now+r.gap(w.account.terms(rs, r))/2)
+		}
+	})
+	w.account.callDue(rs, now)
 }
 
 // apart is how far apart the rules that a waiter waited for let events go.

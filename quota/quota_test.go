@@ -114,14 +114,19 @@ func TestNextIsCalledWhenTheOneAheadIsOnItsWay(t *testing.T) {
 		t.Fatal("called too early")
 	}
 	r.q.Away(first.answer.Hold, r.now)
-	if !turn(second) || turn(third) {
-		t.Fatal("called when the one ahead of it was on its way")
+	at(55*time.Millisecond - 1)
+	if turn(second) {
+		t.Fatal("called at the heels of the one ahead of it")
 	}
-	at(150*time.Millisecond - 1)
+	at(55 * time.Millisecond)
+	if !turn(second) || turn(third) {
+		t.Fatal("not called when the one ahead of it was on its way")
+	}
+	at(155*time.Millisecond - 1)
 	if turn(third) {
 		t.Fatal("called too early")
 	}
-	at(150 * time.Millisecond) // nobody is waited for longer than that
+	at(155 * time.Millisecond) // nobody is waited for longer than that
 	if !turn(third) {
 		t.Fatal("held up for ever")
 	}

@@ -23,8 +23,8 @@ type conn struct {
 	peer netip.Addr // unmapped, without a zone
 
 	framing framing
-	pending []byte // what framing let through and nobody has read yet
-	out     []byte // the room behind pending
+	pending []byte   // what framing let through and nobody has read yet
+	room    *scanned // for pending and the line under way; nil while there is neither
 
 	deaf   atomic.Bool // nothing more is read: the answer is the last one
 	linger atomic.Bool // the client may still be sending: a reset must not overtake the answer
@@ -48,6 +48,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		if len(c.pending) > 0 {
 			n := copy(p, c.pending)
 			c.pending = c.pending[n:]
+			c.giveRoomBack()
 			return n, nil
 		}
 		if c.deaf.Load() {
@@ -80,13 +81,41 @@ func (c *conn) Read(p []byte) (int, error) {
 		if n == 0 {
 			return 0, err
 		}
-		c.out = c.framing.scan(p[:n], c.out[:0])
-		c.pending = c.out
+		c.takeRoom()
+		c.room.out = c.framing.scan(p[:n], c.room.out[:0])
+		c.pending = c.room.out
 		if c.framing.why != "" {
 			c.linger.Store(true)
 			c.gate.malformed(c)
 		}
 	}
+}
+
+// scanned is the room that reading a head takes. A connection needs none while its request is under way or waits, so that many
+// share a few.
+type scanned struct{ line, out []byte }
+
+var scannedRooms = sync.Pool{New: func() any { return &scanned{make([]byte, 0, 256), make([]byte, 0, 1024)} }}
+
+// maxScanned is how large a room may be that is kept.
+const maxScanned = 8 << 10
+
+func (c *conn) takeRoom() {
+	if c.room == nil {
+		c.room = scannedRooms.Get().(*scanned)
+		c.framing.line = c.room.line[:0]
+	}
+}
+
+func (c *conn) giveRoomBack() {
+	if c.room == nil || len(c.pending) > 0 || len(c.framing.line) > 0 {
+		return
+	}
+	c.room.line = c.framing.line[:0]
+	if cap(c.room.line) <= maxScanned && cap(c.room.out) <= maxScanned {
+		scannedRooms.Put(c.room)
+	}
+	c.room, c.pending, c.framing.line = nil, nil, nil
 }
 
 // Write writes all of p. A client that takes none of it within the progress timeout is cut off; one that is merely slow is not.
