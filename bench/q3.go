@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -113,6 +114,8 @@ log: {access: "off"}
 	if time.Now().After(end) {
 		return nil, errors.New("this machine is too slow to fill the line within one period")
 	}
+	debug.SetGCPercent(-1) // collecting garbage here would keep an upstream's goroutine waiting that was called in time
+	defer debug.SetGCPercent(100)
 	for _, c := range calls {
 		c.SetReadDeadline(end.Add(2 * period))
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -111,10 +111,10 @@ type Pass struct {
 type held struct {
 	hold    weir.Hold
 	turn    *weir.Turn
-	rule    weir.Figure // Wait: the rule that makes it wait
-	until   time.Time   // Wait: when the turn is expected
-	waited  bool        // its turn was called
-	counted bool        // its verdict is final and in Counts
+	rule    string    // Wait: the rule that makes it wait
+	until   time.Time // Wait: when the turn is expected
+	waited  bool      // its turn was called
+	counted bool      // its verdict is final and in Counts
 }
 
 func (p *Pass) reset(c *Chain) {
@@ -148,7 +148,7 @@ func (p *Pass) take(i int, a *weir.Answer, now time.Time) bool {
 		p.settle(weir.Outcome{Time: now})
 		return false
 	case a.Verdict == weir.Wait:
-		h.rule, h.until = a.Figure, a.Until
+		h.rule, h.until = a.Rule, a.Until
 		if p.Answer.Verdict == weir.Admit || a.Until.After(p.Answer.Until) {
 			p.decide(a)
 		}
@@ -214,7 +214,7 @@ func (p *Pass) Await(ctx context.Context, now func() time.Time) error {
 		}
 		if why := h.turn.Refused(); why != weir.NoReason {
 			link.Counts.Expired.Add(1)
-			p.callOff(h, why)
+			p.callOff(i, why)
 			p.settle(weir.Outcome{Time: now()})
 			return nil
 		}
@@ -225,8 +225,15 @@ func (p *Pass) Await(ctx context.Context, now func() time.Time) error {
 }
 
 // callOff makes a wait whose turn will not come a refusal.
-func (p *Pass) callOff(h *held, why weir.Reason) {
-	p.decide(&weir.Answer{Verdict: weir.Refuse, Reason: why, Figure: h.rule, Until: h.until})
+func (p *Pass) callOff(i int, why weir.Reason) {
+	h, by := &p.held[i], p.chain.links[i].Name
+	a := weir.Answer{Verdict: weir.Refuse, Reason: why, Figure: weir.Figure{By: by, Rule: h.rule}, Until: h.until}
+	for _, f := range p.Answer.Figures {
+		if f.By == by && f.Rule == h.rule {
+			a.Figure = f
+		}
+	}
+	p.decide(&a)
 }
 
 // Away tells the throttles that made the event wait that it is on its way, so that they can call the next one. An event that

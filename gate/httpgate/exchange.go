@@ -50,7 +50,7 @@ type exchange struct {
 	bodyErr   atomic.Pointer[error]
 	bodyRead  atomic.Bool // the request's body has been read to its end
 	outAfter  time.Time   // the response's body pauses until then
-	renewedAt time.Time   // when the deadline for writing was last renewed, HTTP/2 only
+	renewedAt int64       // when the deadline for writing was last renewed, HTTP/2 only
 
 	mu   sync.Mutex // deadlines are set by whoever reads the body
 	over bool       // the connection may be serving the next request
@@ -178,8 +178,8 @@ func (x *exchange) renewWrite() {
 		return
 	}
 	progress := x.setup.opts.Timeouts.Progress.Std()
-	if now := time.Now(); now.Sub(x.renewedAt) > progress/8 {
-		x.renewedAt = now
+	if now := time.Now(); now.UnixNano()-x.renewedAt > int64(progress/8) {
+		x.renewedAt = now.UnixNano()
 		_ = http.NewResponseController(x.w).SetWriteDeadline(now.Add(progress + progress/8))
 	}
 }
