@@ -1,0 +1,41 @@
+package clock
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestFakeRunsTimersInOrderAtTheirTime(t *testing.T) {
+	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	c := NewFake(start)
+	var ran []time.Duration
+	note := func() { ran = append(ran, c.Now().Sub(start)) }
+	c.AfterFunc(3*time.Second, note)
+	c.AfterFunc(time.Second, func() {
+		note()
+		c.AfterFunc(time.Second, note) // falls due on the way
+	})
+	c.AfterFunc(time.Minute, note)
+	stopped := c.AfterFunc(2*time.Second, note)
+	if !stopped.Stop() || stopped.Stop() {
+		t.Error("a timer can be stopped once")
+	}
+	c.Advance(10 * time.Second)
+	if want := []time.Duration{time.Second, 2 * time.Second, 3 * time.Second}; !slices.Equal(ran, want) {
+		t.Errorf("ran at %v, want %v", ran, want)
+	}
+	if c.Pending() != 1 || !c.Now().Equal(start.Add(10*time.Second)) {
+		t.Errorf("%d pending at %s", c.Pending(), c.Now())
+	}
+}
+
+func TestSystemMoves(t *testing.T) {
+	done := make(chan struct{})
+	before := System.Now()
+	System.AfterFunc(0, func() { close(done) })
+	<-done
+	if System.Now().Before(before) {
+		t.Error("the clock ran backwards")
+	}
+}
