@@ -67,14 +67,14 @@ func (q *Quota) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
 		return nil
 	}
+	defer acc.shard.mu.Unlock()
 	acc.callDue(rs, now)
 	acc.says(rs, ev.Plan)
-	b := bill{rules: rs, account: acc, now: now, cost: ev.Charge()}
+	b := newBill(rs, acc, ev, now)
 	b.check(&ev.Route, a)
 	if a.Verdict != weir.Refuse {
 		b.take(a)
 	}
-	acc.shard.mu.Unlock()
 	return nil
 }
 
@@ -86,11 +86,11 @@ func (q *Quota) Peek(ev *weir.Event, a *weir.Answer) {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
 		return
 	}
+	defer acc.shard.mu.Unlock()
 	said := acc.says(rs, ev.Plan)
-	b := bill{rules: rs, account: acc, now: now, cost: ev.Charge()}
+	b := newBill(rs, acc, ev, now)
 	b.check(&ev.Route, a)
 	acc.says(rs, said)
-	acc.shard.mu.Unlock()
 }
 
 // Enter takes a place under every policy of kind concurrent that the event met.
@@ -264,6 +264,11 @@ type bill struct {
 
 	charged uint64 // Enter: what it was charged to before
 	at      int64  // Enter: and when
+}
+
+func newBill(rs *rules, acc *account, ev *weir.Event, now int64) bill {
+	// What costs more than any limit allows is refused, however much more it is.
+	return bill{rules: rs, account: acc, now: now, cost: min(ev.Charge(), MaxLimit+1)}
 }
 
 // check holds the event against every rule and puts the verdict into the answer: of several refusals the one that lasts

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -518,6 +519,7 @@ func TestTooCostly(t *testing.T) {
 		p.Window = w
 		r := newRig(t, one(p))
 		r.want(r.judge(weir.Event{Account: "a", Cost: 6}), weir.Refuse, weir.TooCostly)
+		r.want(r.judge(weir.Event{Account: "a", Cost: math.MaxInt64}), weir.Refuse, weir.TooCostly)
 		r.want(r.judge(weir.Event{Account: "a", Cost: 5}), weir.Admit, 0)
 		r.want(r.judge(weir.Event{Account: "a", Cost: 1}), weir.Wait, 0)
 	}
