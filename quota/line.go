@@ -173,6 +173,9 @@ func (l *line) call(rs *rules, now int64) {
 }
 
 const (
+	// catchUp is how late a call may come without putting off the next one. Clocks tick in milliseconds, and high limits are to be
+	// used up all the same. The least gap of kind idle is never cut short.
+	catchUp = time.Millisecond
 	// holdUp is how long somebody whose turn was called may keep the next one from being called.
 	holdUp = 100 * time.Millisecond
 	// leastApart is how far apart events are that are worth keeping in order. Above 5,000 a second, waiting for each to be on its
@@ -248,10 +251,13 @@ func (w *waiter) charge(rs *rules, now int64) {
 		}
 		t := w.account.terms(rs, r)
 		st := w.account.state(rs, r)
-		w.account.charge(r, st, t, now, r.price(w.cost))
+		charged := now
+		if r.way == steady && r.Kind != Idle {
+			charged -= int64(catchUp)
+		}
+		w.account.charge(r, st, t, charged, r.price(w.cost))
 		if gap := r.gap(t); gap > 0 && w.delayed&r.bit != 0 {
-			// A call that came up to a millisecond late does not put off the next, so that high limits can be used up.
-			if late := now - st.pace; late > 1e6 {
+			if late := now - st.pace; late > int64(catchUp) {
 				st.pace = now
 			}
 			st.pace += gap

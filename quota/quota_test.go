@@ -308,6 +308,32 @@ func TestDelayToTheEarliestConformingTime(t *testing.T) {
 	}
 }
 
+// A clock that ticks a little late does not slow a steady rate down, and never cuts a least gap short.
+func TestLateCalls(t *testing.T) {
+	gcra := perSecond(100)
+	gcra.Window, gcra.Burst = GCRA, Count(1)
+	idle := Policy{Name: "spacing", Kind: Idle, Gap: weir.Duration(10 * time.Millisecond)}
+	for name, c := range map[string]struct {
+		p      Policy
+		second time.Duration
+	}{"gcra": {gcra, 20 * time.Millisecond}, "idle": {idle, 20*time.Millisecond + 900*time.Microsecond}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, one(delayed(c.p, 10, time.Second)))
+			r.admit("a")
+			r.wait("a")
+			r.wait("a")
+			r.now = epoch.Add(10*time.Millisecond + 900*time.Microsecond) // it was due 0.9 ms before
+			next := r.q.Advance(r.now)
+			if got := r.called(); !slices.Equal(got, []int{1}) {
+				t.Fatalf("called %v", got)
+			}
+			if r.due = r.q.Advance(r.now); !r.due.Equal(epoch.Add(c.second)) {
+				t.Errorf("the next one is due at %s (%s), want %s", r.due.Sub(epoch), next.Sub(epoch), c.second)
+			}
+		})
+	}
+}
+
 func TestIdle(t *testing.T) {
 	r := newRig(t, one(Policy{Name: "spacing", Kind: Idle, Gap: weir.Duration(50 * time.Millisecond)}))
 	r.admit("a")
