@@ -18,6 +18,9 @@ GIT := git -c safe.directory='$(CURDIR)'
 # What tests need besides Go, as command:package. Debian's names.
 NEEDS := gcc:gcc git:git
 
+# Pages are looked at in a real browser, by any of its names.
+HAVE_BROWSER = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null 2>&1
+
 # The race detector needs a C compiler with headers; without one the tests run all the same, without it.
 HAVE_CC = { echo '\#include <stdlib.h>' | $(CC) -E - || echo '\#include <stdlib.h>' | gcc -E -; } >/dev/null 2>&1
 
@@ -41,18 +44,22 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 		command -v "$${need%%:*}" >/dev/null 2>&1 || missing="$$missing $${need##*:}"; \
 	done; \
 	$(HAVE_CC) || missing="$$missing gcc libc6-dev"; \
+	$(HAVE_BROWSER) || missing="$$missing chromium"; \
 	if [ -n "$$missing" ]; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 			echo "setup: installing$$missing"; \
 			export DEBIAN_FRONTEND=noninteractive; \
-			apt-get install -y -qq --no-install-recommends $$missing >/dev/null 2>&1 || \
-			{ apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
-			echo "setup: could not install$$missing"; \
+			install() { apt-get install -y -qq --no-install-recommends "$$@" >/dev/null; }; \
+			apt-get update -qq >/dev/null 2>&1 || echo "setup: apt-get update failed"; \
+			install $$missing 2>/dev/null || for package in $$missing; do \
+				install "$$package" || echo "setup: could not install $$package"; \
+			done; \
 		else \
 			echo "setup: not found:$$missing (installed by itself only as root on Debian)"; \
 		fi; \
 	fi; \
 	$(HAVE_CC) || echo "setup: no C compiler with headers: tests run without the race detector"; \
+	$(HAVE_BROWSER) || echo "setup: no Chromium: tests of the pages are skipped (and fail where CI=true)"; \
 	command -v git >/dev/null 2>&1 || echo "setup: no git: 'make generated' is skipped"
 
 test: setup ## all tests, with the race detector, in random order

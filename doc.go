@@ -8,7 +8,7 @@
 // answers with one of four verdicts, in rising severity:
 //
 //	Admit      go on now
-//	Wait       go on later: a place in a line, already charged
+//	Wait       go on later: a place in a line
 //	Challenge  go on after paying
 //	Refuse     do not go on; here is why, and when to come back
 //

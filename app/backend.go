@@ -114,6 +114,10 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 		}
 		ev.Source = ev.Source.Unmap()
 	}
+	if ev.Account == "" {
+		places, _ := identify.ParseAccounts(gt.options.Account) // the gate has taken them
+		ev.Account = places.OfSource(ev.Source)
+	}
 	steps, verdict := gt.chain.Explain(&ev)
 	e := console.Explanation{
 		Gate: gt.options.Listen, Verdict: verdict.Verdict, By: verdict.By, Text: verdict.Explain(), Steps: []console.Step{},

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"weir"
 	"weir/console"
 )
 
@@ -393,5 +394,22 @@ func TestInventedAccountsOverHTTP(t *testing.T) {
 	status, err := s.control.Status(context.Background())
 	if err != nil || status.Throttles[0].Table.Accounts > 10 || status.Throttles[0].Table.Strangers == 0 {
 		t.Errorf("%+v, %v", status.Throttles[0].Table, err)
+	}
+}
+
+// weir why speaks of the account that the gate would charge.
+func TestWhyFindsTheSourceAccount(t *testing.T) {
+	s := newSite(t, one("{name: per-minute, limit: 1, period: 1m}"))
+	cfg := s.config(one("{name: per-minute, limit: 1, period: 1m}"))
+	cfg.HTTP[0].Account = append(cfg.HTTP[0].Account, "source")
+	if err := s.app.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	s.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").want(http.StatusOK)
+	for source, want := range map[string]weir.Verdict{"127.0.0.1": weir.Refuse, "192.0.2.1": weir.Admit} {
+		e, err := s.control.Why(context.Background(), console.Question{Source: source, Method: "GET", Path: "/"})
+		if err != nil || e.Verdict != want {
+			t.Errorf("%s: %s, %v, want %s", source, e.Text, err, want)
+		}
 	}
 }

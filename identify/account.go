@@ -122,8 +122,7 @@ func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 		e := &a.list[i]
 		if e.kind == fromSource {
 			if source.IsValid() {
-				// Who has one IPv6 address has a /64 of them.
-				return SourcePrefix + Network(source, 32, 64).Addr().String(), nil
+				return sourceAccount(source), nil
 			}
 			continue
 		}
@@ -132,6 +131,21 @@ func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// OfSource returns the account of a request that names none: its source, where that is among the places, else "".
+func (a *Accounts) OfSource(source netip.Addr) string {
+	for _, e := range a.list {
+		if e.kind == fromSource && source.IsValid() {
+			return sourceAccount(source)
+		}
+	}
+	return ""
+}
+
+// sourceAccount is the account that stands for an address. Who has one IPv6 address has a /64 of them.
+func sourceAccount(source netip.Addr) string {
+	return SourcePrefix + Network(source, 32, 64).Addr().String()
 }
 
 // Queries reports whether an account may be named in the query.

@@ -131,3 +131,16 @@ func FuzzAccount(f *testing.F) {
 		}
 	})
 }
+
+func TestOfSource(t *testing.T) {
+	with, _ := ParseAccounts([]string{"bearer", "source"})
+	without, _ := ParseAccounts([]string{"bearer"})
+	for addr, want := range map[string]string{"192.0.2.7": "source:192.0.2.7", "2001:db8::1:2": "source:2001:db8::"} {
+		if got := with.OfSource(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("%s: %s, want %s", addr, got, want)
+		}
+		if got := without.OfSource(netip.MustParseAddr(addr)); got != "" {
+			t.Errorf("%s: %s, want none", addr, got)
+		}
+	}
+}

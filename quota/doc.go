@@ -9,5 +9,5 @@
 // concurrent use, and time is always passed in. The path of an admitted event allocates nothing once its account is known.
 //
 // The table of accounts is bounded. An account that is still being limited is never pushed out; when there is no room, accounts
-// not seen before share a fixed number of limits among them, so that inventing accounts gains nothing.
+// not seen before share a fixed number of limits among them, so that inventing accounts gains no more than the table has room for.
 package quota

@@ -252,7 +252,7 @@ func (r *rule) idle(st *state, t *terms, now int64) bool {
 	if r.way == steady {
 		return st.start <= now
 	}
-	return st.used == 0
+	return st.used == 0 && st.others == 0
 }
 
 // gap is how far apart those who leave the line are called, so that the upstream sees them in order and not all at once. It

@@ -38,7 +38,7 @@ var errTold = errors.New("told")
 func run(args []string, t *terminal) int {
 	parser, err := kong.New(&cli{},
 		kong.Name("weir"),
-		kong.Description("One throttling layer: it lets the people through and makes the flood wait, pay or go away."),
+		kong.Description("One throttling layer: it lets the people through and makes the flood wait or go away."),
 		kong.Writers(t.out, t.err),
 		kong.Exit(os.Exit), // after --help
 		kong.Bind(t),

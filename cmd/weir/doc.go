@@ -1,4 +1,4 @@
-// Command weir throttles: it stands in front of a service and makes what comes wait, pay or go away, by the rules of its
+// Command weir throttles: it stands in front of a service and makes what is too much wait or go away, by the rules of its
 // configuration.
 //
 // weir serve runs it. The other commands check a configuration, or speak to a running weir over its control socket. Each command

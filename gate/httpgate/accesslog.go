@@ -30,10 +30,7 @@ func (x *exchange) log(now time.Time) {
 	if a.Verdict == weir.Admit && x.waited { // of interest is what it waited for
 		by, rule, reason = x.waitedBy, x.waitedFor, weir.OverLimit
 	}
-	path := x.r.URL.Path
-	if account := x.event.Account; account != "" && strings.Contains(path, account) {
-		path = strings.ReplaceAll(path, account, identify.Mask(account))
-	}
+	path := maskSegments(x.r.URL.Path, x.event.Account)
 	attrs := make([]slog.Attr, 0, 20)
 	attrs = append(attrs,
 		slog.String("id", x.id),
@@ -63,6 +60,20 @@ func (x *exchange) log(now time.Time) {
 		slog.Float64("waited_ms", milliseconds(waited)),
 		slog.Float64("total_ms", milliseconds(now.Sub(x.start))))
 	g.env.Log.LogAttrs(ctx, slog.LevelInfo, "request", attrs...)
+}
+
+// maskSegments hides an account that is a segment of the path.
+func maskSegments(path, account string) string {
+	if account == "" || !strings.Contains(path, account) {
+		return path
+	}
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		if s == account {
+			segments[i] = identify.Mask(account)
+		}
+	}
+	return strings.Join(segments, "/")
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -135,7 +135,7 @@ func (g *Gate) serve(o serverOptions) {
 		MaxHeaderBytes:    o.headerBytes,
 		BaseContext:       func(net.Listener) context.Context { return g.base },
 		ConnContext:       withConn,
-		// OPTIONS * is a request like any other.
+		// Nothing is answered behind the gate's back, not even OPTIONS *.
 		DisableGeneralOptionsHandler: true,
 		// What net/http has to say is about clients that misbehave.
 		ErrorLog: slog.NewLogLogger(g.env.Log.Handler(), slog.LevelDebug),

@@ -62,7 +62,7 @@ func TestRefusals(t *testing.T) {
 		"over limit": {overLimit, Options{}, 429,
 			map[string]string{"Retry-After": "1", "RateLimit": `"per-second";r=0;t=1`, "RateLimit-Policy": `"per-second";q=5;w=1`},
 			map[string]any{"type": "urn:weir:over-limit", "policy": "per-second", "throttle": "t0", "reason": "over-limit", "limit": 5.0,
-				"remaining": 0.0, "retry_after": 1.0, "detail": "The limit of 5 requests per 1s is used up.", "title": "Too Many Requests"}},
+				"remaining": 0.0, "retry_after": 1.0, "detail": "The limit of 5 requests per second is used up.", "title": "Too Many Requests"}},
 		"no account": {func(_ *weir.Event, a *weir.Answer) error {
 			a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
 			return nil
@@ -110,8 +110,8 @@ func TestRefusals(t *testing.T) {
 func TestProblemGolden(t *testing.T) {
 	g := start(t, Options{Upstream: "http://127.0.0.1:1"}, newThrottle(overLimit))
 	res, body := g.do(g.request("GET", "/", nil))
-	want := `{"type":"urn:weir:over-limit","title":"Too Many Requests","status":429,"detail":"The limit of 5 requests per 1s is used up.",` +
-		`"policy":"per-second","throttle":"t0","reason":"over-limit","limit":5,"remaining":0,"retry_after":1,"request_id":"ID"}` + "\n"
+	want := `{"type":"urn:weir:over-limit","title":"Too Many Requests","status":429,"detail":"The limit of 5 requests per second is used up.",` +
+		`"policy":"per-second","throttle":"t0","reason":"over-limit","limit":5,"unit":"requests","remaining":0,"retry_after":1,"request_id":"ID"}` + "\n"
 	if got := strings.Replace(body, res.Header.Get("X-Request-Id"), "ID", 1); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
@@ -166,8 +166,8 @@ func TestPage(t *testing.T) {
 		if !c.page {
 			continue
 		}
-		for _, want := range []string{`<html lang="en">`, "color-scheme: light dark", "The limit of 5 requests per 1s is used up.",
-			"try again in 1 second.", "per-second of t0", "<dd>5, 0 left</dd>", res.Header.Get("X-Request-Id")} {
+		for _, want := range []string{`<html lang="en">`, "color-scheme: light dark", "The limit of 5 requests per second is used up.",
+			"try again in 1 second.", "per-second of t0", "<dd>5 requests, 0 left</dd>", res.Header.Get("X-Request-Id")} {
 			if !strings.Contains(body, want) {
 				t.Errorf("no %q in %s", want, body)
 			}

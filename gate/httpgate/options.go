@@ -26,7 +26,7 @@ type Options struct {
 	// and names different sources in them counts as coming from the proxy itself. Default either.
 	ForwardedHeader identify.Header `yaml:"forwarded_header"`
 	// Where the account of a request is found, the first present counts: header:X-Api-Key, bearer, query:key, cookie:session,
-	// path:1 (the first segment of the path), source (the source address). Default: none, so that nobody has an account.
+	// path:1 (the first segment of the path), source (the source address; of IPv6 the /64). Default: none, so that nobody has an account.
 	Account []string `yaml:"account"`
 	// The throttles that judge each request, in order.
 	Throttles []string `yaml:"throttles"`

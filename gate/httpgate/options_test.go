@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/identify"
 )
 
 func TestValidate(t *testing.T) {
@@ -68,5 +69,17 @@ func TestRateLimitNames(t *testing.T) {
 	written := "RateLimit" // not Ratelimit, as Header.Get would have it
 	if got, want := strings.Join(h[written], " and "), `"x";r=7, "a/x";r=2, "?\\";r=0`; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestMaskSegments(t *testing.T) {
+	secret := identify.Mask("f")
+	for path, want := range map[string]string{"/fail/f/x": "/fail/" + secret + "/x", "/f": "/" + secret, "/": "/", "/ff": "/ff"} {
+		if got := maskSegments(path, "f"); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	if got := maskSegments("/a", ""); got != "/a" {
+		t.Errorf("without an account: %s", got)
 	}
 }

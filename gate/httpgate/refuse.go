@@ -23,6 +23,7 @@ type refusal struct {
 	Throttle   string `json:"throttle,omitempty"`
 	Reason     string `json:"reason,omitempty"`
 	Limit      *int64 `json:"limit,omitempty"`
+	Unit       string `json:"unit,omitempty"` // of limit and remaining
 	Remaining  *int64 `json:"remaining,omitempty"`
 	RetryAfter int64  `json:"retry_after,omitempty"`
 	RequestID  string `json:"request_id"`
@@ -43,7 +44,7 @@ func (x *exchange) refuse(a *weir.Answer) {
 		doc.Type = "about:blank"
 	}
 	if a.Rule != "" {
-		doc.Limit, doc.Remaining = &a.Limit, &a.Remaining
+		doc.Limit, doc.Unit, doc.Remaining = &a.Limit, a.Unit, &a.Remaining
 	}
 	if doc.Status == http.StatusUnauthorized {
 		for _, challenge := range x.setup.accounts.Challenges() {
@@ -81,7 +82,7 @@ func detail(a *weir.Answer) string {
 			limit = fmt.Sprintf("The limit of %d", a.Limit)
 		}
 		if a.Window > 0 {
-			limit += " per " + weir.Duration(a.Window).String()
+			limit += " per " + period(a.Window)
 		}
 	}
 	switch a.Reason {
@@ -102,6 +103,21 @@ func detail(a *weir.Answer) string {
 		return "The server is busy and takes only paid requests right now."
 	}
 	return limit + " is used up."
+}
+
+// period says per how long, in a word where there is one.
+func period(d time.Duration) string {
+	switch d {
+	case time.Second:
+		return "second"
+	case time.Minute:
+		return "minute"
+	case time.Hour:
+		return "hour"
+	case 24 * time.Hour:
+		return "day"
+	}
+	return weir.Duration(d).String()
 }
 
 // sentence makes one of an error text.

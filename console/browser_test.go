@@ -1,0 +1,72 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"weir"
+	"weir/internal/browser"
+	"weir/policy"
+)
+
+// fullBackend is a weir with gates, and more to show than a phone has room for.
+type fullBackend struct{ *backend }
+
+func (b fullBackend) Status() Status {
+	s := b.backend.Status()
+	s.Version, s.Started = "1.2.3", time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
+	s.HTTP = []GateStatus{
+		{Gate: "127.0.0.1:8080", Address: "127.0.0.1:8080", Upstream: "http://127.0.0.1:3000", Throttles: []string{"plans", "uploads-of-the-whole-organisation"}, InFlight: 12, Waiting: 3},
+		{Gate: "[::]:8443", Address: "[::]:8443", Upstream: "https://a-service-with-a-long-name.internal.example:9443", InFlight: 1234567},
+	}
+	return s
+}
+
+// TestIndexInBrowser: an operator sees what runs, on whatever is at hand.
+func TestIndexInBrowser(t *testing.T) {
+	t.Parallel()
+	full := func() *backend {
+		b := newBackend()
+		link := policy.NewLink("uploads-of-the-whole-organisation", nil, policy.Closed)
+		link.Counts.Verdicts[weir.Admit].Add(123456789012)
+		link.Counts.Verdicts[weir.Refuse].Add(98765)
+		b.throttles = append(b.throttles, Throttle{Link: link, Kind: "quota"})
+		return b
+	}
+	stopping := full()
+	stopping.notReady = errors.New("stopping: 12 requests are under way")
+	for name, c := range map[string]struct {
+		backend Backend
+		words   []string
+	}{
+		"serving":  {fullBackend{full()}, []string{"1.2.3", "serving", "2024-05-01 12:00:00 UTC", "uploads-of-the-whole-organisation", "123456789012", "shadow", "http://127.0.0.1:3000"}},
+		"stopping": {fullBackend{stopping}, []string{"not ready", "12 requests are under way"}},
+		"empty":    {&backend{}, []string{"serving", "none"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, _ := serve(t, Options{}, c.backend)
+			p := browser.Open(t)
+			p.Inspect("console-"+name, url+"/", func(at string, status int, header http.Header) {
+				if status != 200 || !strings.HasPrefix(header.Get("Content-Security-Policy"), "default-src 'none'") {
+					t.Errorf("%s: %d %v", at, status, header)
+				}
+				text := p.Text("main")
+				for _, want := range c.words {
+					if !strings.Contains(text, want) {
+						t.Errorf("%s: no %q in %q", at, want, text)
+					}
+				}
+			})
+			for page, want := range map[string]string{"/healthz": "alive", "/readyz": "ready", "/metrics": "weir_"} {
+				p.Visit(url + page)
+				if got := p.Text("body"); !strings.Contains(got, want) {
+					t.Errorf("%s: shows %.200q", page, got)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,91 @@
+package httpgate
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"weir"
+	"weir/internal/browser"
+)
+
+// used is a refusal with the longest words that there are.
+func used(ev *weir.Event, a *weir.Answer) error {
+	a.Verdict, a.Reason = weir.Refuse, weir.LineFull
+	a.Figure = weir.Figure{Rule: "uploads-of-the-whole-organisation-per-day", Unit: "bytes", Limit: 50 << 30, Window: 24 * time.Hour, Reset: ev.Time.Add(5 * time.Hour)}
+	a.Until = a.Reset
+	return nil
+}
+
+// TestPageInBrowser: a person who is refused can read why, until when, and what to quote when asking for help.
+func TestPageInBrowser(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		judge  func(*weir.Event, *weir.Answer) error
+		status int
+		words  []string
+	}{
+		"refused": {overLimit, 429, []string{"Too Many Requests", "5 requests", "per-second", "try again in 1 second."}},
+		"long":    {used, 429, []string{"uploads-of-the-whole-organisation-per-day", "try again in 5 hours."}},
+		"overload": {func(_ *weir.Event, a *weir.Answer) error {
+			a.Verdict, a.Reason = weir.Refuse, weir.Overload
+			return nil
+		}, 503, []string{"Service Unavailable", "no room for the request"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := start(t, Options{Upstream: "http://127.0.0.1:1"}, newThrottle(c.judge))
+			p := browser.Open(t)
+			visits := 0
+			p.Inspect("gate-"+name, g.url+"/a/page?of=interest", func(at string, status int, header http.Header) {
+				visits++
+				if status != c.status {
+					t.Errorf("%s: status %d, want %d", at, status, c.status)
+				}
+				if got := header.Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'none'") {
+					t.Errorf("%s: Content-Security-Policy %q", at, got)
+				}
+				if id := p.Text("main code"); id == "" || id != header.Get("X-Request-Id") {
+					t.Errorf("%s: shows the request id %q, and the header says %q", at, id, header.Get("X-Request-Id"))
+				}
+				if font, choice := p.Style("main code", "font-family"), p.Style("main code", "user-select"); !strings.Contains(font, "monospace") || choice != "all" {
+					t.Errorf("%s: the request id is in %s and selected by %s", at, font, choice)
+				}
+				text := p.Text("main")
+				for _, want := range append(c.words, strconv.Itoa(c.status)) {
+					if !strings.Contains(text, want) {
+						t.Errorf("%s: no %q in %q", at, want, text)
+					}
+				}
+			})
+			// A refused client is not made to ask for more, like an icon: that would count against it.
+			eventually(t, "all visits counted", func() bool { return g.requestsSeen() >= visits })
+			if n := g.requestsSeen(); n != visits {
+				t.Errorf("%d requests for %d visits", n, visits)
+			}
+		})
+	}
+}
+
+// requestsSeen is how many requests were answered.
+func (r *rig) requestsSeen() (n int) {
+	r.seen.mu.Lock()
+	defer r.seen.mu.Unlock()
+	for _, served := range r.seen.served {
+		n += served
+	}
+	return n
+}
+
+func TestInWords(t *testing.T) {
+	for seconds, want := range map[int64]string{
+		1: "1 second", 2: "2 seconds", 119: "119 seconds", 120: "2 minutes", 121: "3 minutes", 7199: "120 minutes",
+		7200: "2 hours", 7201: "3 hours", 172799: "48 hours", 172800: "2 days", 1 << 40: "12725830 days",
+	} {
+		if got := inWords(seconds); got != want {
+			t.Errorf("%d: %q, want %q", seconds, got, want)
+		}
+	}
+}

@@ -1,0 +1,315 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/fetch"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// bound is the longest that one step may take, the start included.
+const bound = 30 * time.Second
+
+// home is the only host that a page may speak to.
+const home = "127.0.0.1"
+
+// names are those under which Chromium is installed.
+var names = []string{"chromium", "chromium-browser", "google-chrome"}
+
+// A Page is one tab of a Chromium of its own. It belongs to the test that opened it, and to its goroutine.
+type Page struct {
+	t   testing.TB
+	ctx context.Context
+
+	mu         sync.Mutex
+	visited    string
+	complaints []string
+	collectors sync.WaitGroup
+}
+
+// Open starts a Chromium that ends with the test. Open it after the server that it visits, so that it is gone before the server
+// is stopped. What the browser complained about by then, and no test took, fails the test.
+func Open(t testing.TB) *Page {
+	t.Helper()
+	path := find(t)
+	profile := t.TempDir()
+	options := slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(path),
+		chromedp.UserDataDir(profile),
+		chromedp.DisableGPU,
+		chromedp.Flag("no-proxy-server", true),
+		// The tab is watched; this is for whatever the browser would like to do on its own.
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE "+home),
+	})
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	// Not the test's context: that one ends before the browser could be closed.
+	alloc, kill := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(string, ...any) {}))
+	p := &Page{t: t, ctx: ctx}
+	t.Cleanup(func() {
+		p.close()
+		cancel()
+		kill()
+		p.collectors.Wait()
+		// A child of the browser may outlive it by a moment, and still write.
+		for end := time.Now().Add(bound); os.RemoveAll(profile) != nil && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		}
+		for _, c := range p.Complaints() {
+			t.Errorf("browser: %s", c)
+		}
+	})
+
+	// The browser lives as long as the context of its first step, so that one is not given a deadline.
+	late := time.AfterFunc(bound, kill)
+	err := chromedp.Do(ctx)
+	if !late.Stop() || err != nil {
+		t.Fatalf("%s does not start: %v", path, err)
+	}
+	p.listen()
+	run(p, "watch the requests", chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
+		if _, err := cdp.Call(ctx, tab, fetch.Enable, fetch.EnableParams{}); err != nil {
+			return err
+		}
+		_, err := cdp.Call(ctx, tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		return err
+	}))
+	return p
+}
+
+// find returns the path of a Chromium. Where there is none the test is skipped, or fails where everything must be tested.
+func find(t testing.TB) string {
+	t.Helper()
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	missing := fmt.Sprintf("no browser: none of %q is on the PATH; 'make setup' or 'apt-get install chromium' gets one", names)
+	if os.Getenv("CI") == "true" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+	return ""
+}
+
+// close asks the browser to end by itself, so that none of its processes stays.
+func (p *Page) close() {
+	if c := chromedp.FromContext(p.ctx); c.Browser == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, bound)
+	defer cancel()
+	if err := chromedp.Cancel(ctx); err != nil {
+		p.t.Logf("browser: close: %v", err)
+	}
+}
+
+// run takes one step, within the bound.
+func run[T any](p *Page, what string, step chromedp.Action[T]) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, bound)
+	defer cancel()
+	v, err := chromedp.Run(ctx, step)
+	if err != nil {
+		p.t.Fatalf("browser: %s: %v", what, err)
+	}
+	return v
+}
+
+// listen collects what the browser complains about, and keeps the page at home.
+func (p *Page) listen() {
+	tab := chromedp.FromContext(p.ctx).Target
+	collect(p, tab, runtime.ExceptionThrown, func(ev runtime.EventExceptionThrown) {
+		text := ev.ExceptionDetails.Text
+		if x := ev.ExceptionDetails.Exception; x != nil {
+			text += " " + x.Description
+		}
+		p.complain("exception: " + text)
+	})
+	collect(p, tab, runtime.ConsoleAPICalled, func(ev runtime.EventConsoleAPICalled) {
+		if ev.Type != runtime.ConsoleAPICalledTypeError && ev.Type != runtime.ConsoleAPICalledTypeAssert {
+			return
+		}
+		text := "console error:"
+		for _, arg := range ev.Args {
+			text += " " + string(arg.Value) + arg.Description
+		}
+		p.complain(text)
+	})
+	collect(p, tab, log.EntryAdded, func(ev log.EventEntryAdded) {
+		if ev.Entry.Level != log.EntryLevelError && ev.Entry.Source != log.EntrySourceSecurity {
+			return
+		}
+		p.mu.Lock()
+		document := ev.Entry.Source == log.EntrySourceNetwork && ev.Entry.URL == p.visited
+		p.mu.Unlock()
+		if !document { // the status of the document itself is for the test to judge
+			p.complain(fmt.Sprintf("%s: %s (%s)", ev.Entry.Source, ev.Entry.Text, ev.Entry.URL))
+		}
+	})
+	collect(p, tab, fetch.RequestPaused, func(ev fetch.EventRequestPaused) {
+		// An error here means that the page went away, and the request with it.
+		if local(ev.Request.URL) {
+			_, _ = cdp.Call(p.ctx, tab, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: ev.RequestID})
+			return
+		}
+		p.complain("reaches outside: " + ev.Request.URL)
+		_, _ = cdp.Call(p.ctx, tab, fetch.FailRequest, fetch.FailRequestParams{RequestID: ev.RequestID, ErrorReason: network.ErrorReasonBlockedByClient})
+	})
+}
+
+// collect hands every event to f until the tab is gone; none that came before is lost.
+func collect[E any](p *Page, tab *chromedp.Target, event cdp.Event[E], f func(E)) {
+	events := cdp.Events(context.Background(), tab, event)
+	p.collectors.Go(func() {
+		for ev, err := range events {
+			if err != nil {
+				p.complain(err.Error())
+				return
+			}
+			f(ev)
+		}
+	})
+}
+
+// local reports whether a URL stays on this machine.
+func local(raw string) bool {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return false
+	}
+	return u.Scheme == "data" || u.Scheme == "about" || u.Hostname() == home
+}
+
+func (p *Page) complain(c string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.complaints = append(p.complaints, c)
+}
+
+// Complaints takes what the browser has complained about: errors on its console, exceptions, violations of the page's policy,
+// resources that did not load, requests to elsewhere. They come a moment after their cause.
+func (p *Page) Complaints() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	taken := p.complaints
+	p.complaints = nil
+	return taken
+}
+
+// A Screen is what the page is shown on.
+type Screen struct {
+	Name          string
+	Width, Height int64
+	Phone         bool
+}
+
+// Screens are those that every page is made for.
+var Screens = []Screen{{"phone", 360, 640, true}, {"desktop", 1280, 800, false}}
+
+// Show sets the screen.
+func (p *Page) Show(s Screen) {
+	p.t.Helper()
+	options := []chromedp.EmulateViewportOption{func(m *emulation.SetDeviceMetricsOverrideParams, _ *emulation.SetTouchEmulationEnabledParams) {
+		m.ScreenWidth, m.ScreenHeight = s.Width, s.Height
+	}}
+	if s.Phone {
+		options = append(options, chromedp.EmulatePortrait, chromedp.EmulateMobile, chromedp.EmulateScale(2))
+	}
+	run(p, "show on a "+s.Name, chromedp.EmulateViewport(s.Width, s.Height, options...))
+}
+
+// Schemes are the color schemes that a visitor may prefer.
+var Schemes = []string{"light", "dark"}
+
+// Prefer sets the color scheme that the visitor prefers.
+func (p *Page) Prefer(scheme string) {
+	p.t.Helper()
+	run(p, "prefer "+scheme, chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
+		_, err := cdp.Call(ctx, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	}))
+}
+
+// Visit goes to a URL and waits until the page is there.
+func (p *Page) Visit(url string) (status int, header http.Header) {
+	p.t.Helper()
+	p.mu.Lock()
+	p.visited = url
+	p.mu.Unlock()
+	res := run(p, "visit "+url, chromedp.NavigateResponse(url))
+	if res == nil {
+		p.t.Fatalf("browser: visit %s: no response", url)
+	}
+	header = http.Header{}
+	for name, value := range res.Headers {
+		header.Add(name, fmt.Sprint(value))
+	}
+	return int(res.Status), header
+}
+
+// Text returns the text that a visitor reads in the first element that a CSS selector finds.
+func (p *Page) Text(selector string) string {
+	p.t.Helper()
+	return run(p, "read "+selector, chromedp.Evaluate[string](fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector)))
+}
+
+// Style returns a property of the first element that a CSS selector finds, as computed.
+func (p *Page) Style(selector, property string) string {
+	p.t.Helper()
+	return run(p, "style of "+selector, chromedp.Evaluate[string](
+		fmt.Sprintf("(e => e ? getComputedStyle(e).getPropertyValue(%q) : '')(document.querySelector(%q))", property, selector)))
+}
+
+// Screenshot takes a picture of the whole page, as PNG, and leaves it in the folder of WEIR_SCREENSHOTS where that is set.
+func (p *Page) Screenshot(name string) []byte {
+	p.t.Helper()
+	png := run(p, "screenshot", chromedp.FullScreenshot(100))
+	if folder := os.Getenv("WEIR_SCREENSHOTS"); folder != "" {
+		if err := os.MkdirAll(folder, 0o777); err != nil {
+			p.t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name+".png"), png, 0o666); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	return png
+}
+
+// Inspect visits a URL on every screen and in every scheme, holds the page against what every page must fulfil, takes its picture
+// under the name, and calls look for the rest.
+func (p *Page) Inspect(name, url string, look func(at string, status int, header http.Header)) {
+	p.t.Helper()
+	for _, screen := range Screens {
+		for _, scheme := range Schemes {
+			at := name + "-" + screen.Name + "-" + scheme
+			p.Show(screen)
+			p.Prefer(scheme)
+			status, header := p.Visit(url)
+			look(at, status, header)
+			p.Screenshot(at)
+			for _, fault := range p.Faults() {
+				p.t.Errorf("%s: %s", at, fault)
+			}
+		}
+	}
+}

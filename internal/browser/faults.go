@@ -1,0 +1,57 @@
+package browser
+
+import (
+	_ "embed"
+	"slices"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// faultsJS finds what can be seen without touching anything.
+//
+//go:embed faults.js
+var faultsJS string
+
+// focusJS tells of the element that has the focus.
+//
+//go:embed focus.js
+var focusJS string
+
+// targetsJS lists what a visitor can work, in the words of focusJS.
+const targetsJS = `[...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')]
+	.filter(e => e.checkVisibility({visibilityProperty: true})).map(e => { e.dataset.target ??= '' + Math.random(); return e.dataset.target })`
+
+// Faults holds the page against what every page must fulfil, and returns where it falls short: a language, a title, one h1;
+// nothing wider than the screen; text that stands out from its background (WCAG 2.2, 1.4.3, as for small text); everything that
+// can be worked is reached with the Tab key and then shows that it has the focus. Call it once after a visit.
+func (p *Page) Faults() []string {
+	p.t.Helper()
+	return slices.Concat(run(p, "find faults", chromedp.Evaluate[[]string](faultsJS)), p.keyboard())
+}
+
+// keyboard walks through the page with the Tab key.
+func (p *Page) keyboard() (faults []string) {
+	p.t.Helper()
+	targets := run(p, "find what can be worked", chromedp.Evaluate[[]string](targetsJS))
+	type focus struct {
+		Target, Name string
+		Visible      bool
+	}
+	const most = 100 // areas that scroll take the focus as well
+	for range most {
+		run(p, "press Tab", chromedp.KeyEvent(kb.Tab))
+		f := run(p, "look for the focus", chromedp.Evaluate[*focus](focusJS))
+		if f == nil {
+			break // once around
+		}
+		if !f.Visible {
+			faults = append(faults, "the focus cannot be seen on "+f.Name)
+		}
+		targets = slices.DeleteFunc(targets, func(t string) bool { return t == f.Target })
+	}
+	for range targets {
+		faults = append(faults, "something cannot be reached with the Tab key")
+	}
+	return faults
+}

@@ -1,0 +1,10 @@
+(() => {
+	const e = document.activeElement;
+	if (!e || e === document.body || e === document.documentElement) return null;
+	const s = getComputedStyle(e);
+	return {
+		target: e.dataset.target ?? '',
+		name: `<${e.localName}> ${e.innerText?.slice(0, 40) ?? ''}`,
+		visible: e.matches(':focus-visible') && s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0,
+	};
+})()
