@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command bench measures weir beside its peers, in the same run and interleaved, and holds the ratios against their targets.
 //
 //	go run ./bench            the whole table

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -11,10 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -35,14 +34,11 @@ func heldRequests(quick bool) (_ []figure, err error) {
 	}
 	defer os.RemoveAll(folder)
 
-	var seen arrivals
-	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	seen, err := newArrivals()
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{Handler: &seen}
-	go server.Serve(upstream)
-	defer server.Close()
+	defer seen.stop()
 
 	weir, err := startWeir(folder, fmt.Sprintf(`
 data: %s
@@ -59,7 +55,7 @@ throttles:
       - {name: period, limit: %d, period: %s, over: delay, delay: {max: %d, max_wait: 5m}}
 console: {listen: "off"}
 log: {access: "off"}
-`, folder, upstream.Addr(), n, period, n))
+`, folder, seen.address, n, period, n))
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +110,6 @@ log: {access: "off"}
 	if time.Now().After(end) {
 		return nil, errors.New("this machine is too slow to fill the line within one period")
 	}
-	debug.SetGCPercent(-1) // collecting garbage here would keep an upstream's goroutine waiting that was called in time
-	defer debug.SetGCPercent(100)
 	for _, c := range calls {
 		c.SetReadDeadline(end.Add(2 * period))
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -127,45 +121,14 @@ log: {access: "off"}
 		}
 	}
 	each := float64(held-before) / float64(n)
-	inversions := seen.inversions()
+	inversions, err := seen.inversions(n)
+	if err != nil {
+		return nil, err
+	}
 	return []figure{
 		{fmt.Sprintf("memory of a held HTTP/1.1 request, %d held (resident size of weir serve)", n), "≤ 24 KB", fmt.Sprintf("%.1f KB", each), each <= 24},
 		{fmt.Sprintf("… that reached the upstream ahead of one that was in line before it, of %d", n), "0", strconv.Itoa(inversions), inversions == 0},
 	}, nil
-}
-
-// arrivals is an upstream that writes down who came when.
-type arrivals struct {
-	mu    sync.Mutex
-	paths []string
-}
-
-func (a *arrivals) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a.mu.Lock()
-	a.paths = append(a.paths, r.URL.Path)
-	a.mu.Unlock()
-	io.WriteString(w, "hello")
-}
-
-func (a *arrivals) clear() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.paths = nil
-}
-
-// inversions counts those who came before somebody who should have come before them.
-func (a *arrivals) inversions() (n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	last := -1
-	for _, path := range a.paths {
-		i, _ := strconv.Atoi(strings.TrimPrefix(path, "/"))
-		if i < last {
-			n++
-		}
-		last = max(last, i)
-	}
-	return n
 }
 
 // A running is a weir in a process of its own.
