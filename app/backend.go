@@ -61,7 +61,7 @@ func (b backend) Account(name string) (console.Account, error) {
 	if name == "" {
 		return console.Account{}, console.Invalid("which account?")
 	}
-	a := console.Account{Account: name, Throttles: []console.AccountThrottle{}}
+	a := console.Account{Account: name, Logged: identify.Mask(name), Throttles: []console.AccountThrottle{}}
 	for _, t := range b.current.Load().throttles {
 		if t.quota == nil {
 			continue
@@ -92,7 +92,8 @@ func (b backend) ResetAccount(name string) (console.Account, error) {
 	if after, err := b.Account(name); err == nil {
 		return after, nil
 	}
-	return console.Account{Account: name, Throttles: []console.AccountThrottle{}}, nil
+	a.Throttles = []console.AccountThrottle{}
+	return a, nil
 }
 
 // Why asks the chain of a gate what it would say to a request, taking nothing.

@@ -104,6 +104,7 @@ func (t Throttle) Status() ThrottleStatus {
 // An Account is what the throttles know of one account.
 type Account struct {
 	Account   string            `json:"account"`
+	Logged    string            `json:"logged"`    // as the access log shows it, since this weir was started
 	Throttles []AccountThrottle `json:"throttles"` // those that know it
 }
 

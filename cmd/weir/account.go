@@ -46,6 +46,7 @@ func (c *accountFlags) run(t *terminal, call func(*console.Client, context.Conte
 	if c.JSON {
 		return t.json(a)
 	}
+	fmt.Fprintf(t.out, "in the access log: account=%s\n", a.Logged)
 	rules := ruleTable()
 	for _, h := range a.Throttles {
 		line := fmt.Sprintf("%s: %d waiting", h.Throttle, h.Waiting)
