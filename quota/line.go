@@ -47,6 +47,7 @@ type waiter struct {
 	cost       int64
 	at         int64 // when it was charged
 	deadline   int64
+	patience   int64 // how long after joining the deadline is
 	inLine     bool
 }
 
@@ -134,7 +135,7 @@ func (l *line) call(rs *rules, now int64) {
 		next := w.next
 		over, ready := w.over(rs, now)
 		turn, deadline := over == 0 && w.mask&blocked == 0, w.deadline
-		if turn && l.called != nil && now < l.held {
+		if turn && l.called != nil && now < l.held && l.held-now <= int64(holdUp) {
 			// Not before the one ahead of it is on its way, and nobody behind it either.
 			turn, blocked = false, ^uint64(0)
 			due = min(due, l.held)
@@ -170,6 +171,15 @@ func (l *line) call(rs *rules, now int64) {
 		l.deadline = never
 	}
 	l.schedule(min(due, l.deadline))
+}
+
+// rebase takes in that the clock was set back: nobody waits longer for that.
+func (l *line) rebase(now int64) {
+	l.deadline = never
+	for w := l.first; w != nil; w = w.next {
+		w.deadline = min(w.deadline, now+w.patience)
+		l.deadline = min(l.deadline, w.deadline)
+	}
 }
 
 const (
@@ -231,7 +241,7 @@ func (w *waiter) over(rs *rules, now int64) (over uint64, ready int64) {
 		st := w.account.state(rs, r)
 		r.roll(st, t, now)
 		when := r.when(st, t, now, r.need(w.cost))
-		if w.delayed&r.bit != 0 {
+		if w.delayed&r.bit != 0 && st.pace-now <= int64(maxGap) {
 			when = max(when, st.pace)
 		}
 		if when > now {
@@ -257,7 +267,7 @@ func (w *waiter) charge(rs *rules, now int64) {
 		}
 		w.account.charge(r, st, t, charged, r.price(w.cost))
 		if gap := r.gap(t); gap > 0 && w.delayed&r.bit != 0 {
-			if late := now - st.pace; late > int64(catchUp) {
+			if late := now - st.pace; late > int64(catchUp) || late < -int64(maxGap) {
 				st.pace = now
 			}
 			st.pace += gap

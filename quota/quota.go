@@ -15,7 +15,8 @@ import (
 type Quota struct {
 	rules atomic.Pointer[rules]
 	table *table
-	mu    sync.Mutex // one Configure at a time
+	seen  atomic.Int64 // when Advance was last called
+	mu    sync.Mutex   // one Configure at a time
 }
 
 var (
@@ -205,7 +206,8 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 
 // Advance calls everybody whose turn it is at now, and returns when somebody's turn comes next; zero when nobody waits.
 func (q *Quota) Advance(now time.Time) time.Time {
-	next := int64(never)
+	at, next := nanos(now), int64(never)
+	setBack := at < q.seen.Swap(at)-int64(time.Second) // what was due by the old clock may be due by now
 	for i := range q.table.shards {
 		s := &q.table.shards[i]
 		if s.waiting.Load() == 0 {
@@ -213,8 +215,14 @@ func (q *Quota) Advance(now time.Time) time.Time {
 		}
 		s.mu.Lock()
 		rs := q.rules.Load()
-		for len(s.due) > 0 && s.due[0].due <= now.UnixNano() {
-			s.due[0].call(rs, now.UnixNano())
+		if setBack {
+			for _, l := range slices.Clone(s.due) {
+				l.rebase(at)
+				l.call(rs, at)
+			}
+		}
+		for len(s.due) > 0 && s.due[0].due <= at {
+			s.due[0].call(rs, at)
 		}
 		if len(s.due) > 0 {
 			next = min(next, s.due[0].due)
@@ -385,7 +393,7 @@ func (b *bill) take(a *weir.Answer) {
 // wait puts the event in line.
 func (b *bill) wait(a *weir.Answer) {
 	w := &waiter{turn: weir.NewTurn(), version: b.rules.version, mask: b.mask, delayed: b.delayed,
-		charged: b.charged, cost: b.cost, at: b.at, deadline: b.deadline}
+		charged: b.charged, cost: b.cost, at: b.at, deadline: b.deadline, patience: b.deadline - b.now}
 	l := b.account.queue()
 	l.join(b.rules, w)
 	a.Turn, a.Hold.Ref = w.turn, w

@@ -532,10 +532,35 @@ func TestClockRunningBackwards(t *testing.T) {
 		r.now = epoch.Add(10 * time.Second)
 		r.admit("a")
 		r.admit("a")
-		r.now = epoch
+		r.now = r.now.Add(-900 * time.Millisecond) // a little: nothing is given twice
 		r.refuse("a", weir.OverLimit)
 		r.now = epoch.Add(12 * time.Second)
 		r.admit("a")
+		r.admit("a")
+		r.now = epoch.Add(-24 * time.Hour) // a lot: nobody is shut out for a day
+		for _, after := range []time.Duration{0, 2 * time.Second} {
+			r.now = r.now.Add(after)
+			if e := r.ask("a"); e.answer.Verdict == weir.Refuse && e.answer.Until.Sub(r.now) > time.Second {
+				t.Errorf("%s: shut out until %s", w, e.answer.Until)
+			}
+		}
+		r.admit("a")
+	}
+}
+
+func TestClockSetBackWhileSomebodyWaits(t *testing.T) {
+	for _, p := range []Policy{perSecond(1), {Name: "spacing", Kind: Idle, Gap: weir.Duration(time.Second)}} {
+		r := newRig(t, one(delayed(p, 10, 5*time.Second)))
+		r.q.Advance(r.now)
+		r.admit("a")
+		r.wait("a")
+		r.wait("a")
+		r.now = epoch.Add(-24 * time.Hour)
+		r.due = r.q.Advance(r.now) // the timer fires although the clock says that it is early
+		granted := inOrder(r.advance(6 * time.Second))
+		if granted = append(r.called(), granted...); len(granted) != 2 || len(r.line) != 0 {
+			t.Errorf("%s: %v were called, %d still wait", p.Name, granted, len(r.line))
+		}
 	}
 }
 

@@ -29,26 +29,28 @@ type state struct {
 	ring    *[buckets + 1]int64
 }
 
-// roll brings a state up to now. A clock that runs backwards changes nothing.
+// roll brings a state up to now. A clock that runs backwards a little changes nothing; one that is set back by more than a period
+// starts the count again, or an account would be shut out until the clock is where it was.
 func (r *rule) roll(st *state, t *terms, now int64) {
-	switch {
-	case r.way == inPeriods:
-		if now < st.end {
+	switch r.way {
+	case inPeriods:
+		setBack := st.start > now && st.start-now > st.end-st.start
+		if now < st.end && !setBack {
 			return
 		}
 		start, end := r.bounds(now)
-		if r.bytes && st.used > 0 {
+		if r.bytes && st.used > 0 && !setBack {
 			st.used = max(0, st.used-r.paid(st, t, start))
 		} else {
 			st.used, st.others = 0, 0
 		}
 		st.start, st.end = start, end
-	case r.way == inStretches:
+	case inStretches:
 		current := now / r.bucket()
-		if st.ring == nil || current <= st.start {
+		if st.ring == nil || (current <= st.start && st.start-current <= buckets) {
 			return
 		}
-		if current-st.start > buckets {
+		if current < st.start || current-st.start > buckets {
 			*st.ring, st.used = [buckets + 1]int64{}, 0
 		} else {
 			for i := st.start + 1; i <= current; i++ {
@@ -58,6 +60,11 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 			}
 		}
 		st.start = current
+	case steady:
+		// Requests never owe more than a burst; bytes may, so that nobody can tell a debt from a clock.
+		if !r.bytes {
+			st.start = min(st.start, add(now, t.whole))
+		}
 	}
 }
 
