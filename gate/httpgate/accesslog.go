@@ -33,7 +33,7 @@ func (x *exchange) log(now time.Time) {
 	path := maskSegments(x.r.URL.Path, x.event.Account)
 	attrs := make([]slog.Attr, 0, 20)
 	attrs = append(attrs,
-		slog.String("id", x.id),
+		slog.String("id", x.event.ID),
 		slog.String("source", x.event.Source.String()))
 	if x.event.Account != "" {
 		attrs = append(attrs, slog.String("account", identify.Mask(x.event.Account)))
@@ -54,11 +54,11 @@ func (x *exchange) log(now time.Time) {
 	}
 	waited := time.Duration(0)
 	if x.waited {
-		waited = x.onward.Sub(x.start)
+		waited = x.onward.Sub(x.event.Time)
 	}
 	attrs = append(attrs,
 		slog.Float64("waited_ms", milliseconds(waited)),
-		slog.Float64("total_ms", milliseconds(now.Sub(x.start))))
+		slog.Float64("total_ms", milliseconds(now.Sub(x.event.Time))))
 	g.env.Log.LogAttrs(ctx, slog.LevelInfo, "request", attrs...)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,15 +30,13 @@ type exchange struct {
 	unhook sync.Once               // the hang-up watch is set up once
 	remove func()
 
-	id                  string
 	origin              identify.Origin
-	event               weir.Event
+	event               weir.Event // since it came: Time is when it began, ID what client and log are shown
 	pass                policy.Pass
 	judged              bool
 	waited              bool   // it was made to wait
 	waitedBy, waitedFor string // by which throttle and rule
 
-	start  time.Time
 	onward time.Time // when it went on to the upstream, or was refused
 
 	status    int
@@ -51,6 +50,11 @@ type exchange struct {
 	bodyRead  atomic.Bool // the request's body has been read to its end
 	outAfter  time.Time   // the response's body pauses until then
 	renewedAt int64       // when the deadline for writing was last renewed, HTTP/2 only
+
+	length  int64       // of the response's body, where it is known
+	head    *time.Timer // sends the head off when the body is late
+	writing sync.Mutex  // the response is written by the proxy, and by that timer
+	ended   bool        // under writing
 
 	mu   sync.Mutex // deadlines are set by whoever reads the body
 	over bool       // the connection may be serving the next request
@@ -141,11 +145,44 @@ func (x *exchange) WriteHeader(status int) {
 	}
 	x.renewWrite()
 	x.w.WriteHeader(status)
+	if status >= 200 && !x.answered {
+		x.stream()
+	}
+}
+
+// headDelay is how long the head of a response may wait for the first piece of its body, to leave together with it.
+const headDelay = 5 * time.Millisecond
+
+// stream sees to it that a response of known length is passed on as it comes. (The proxy does so for those of unknown length.) A
+// small one that comes in one piece leaves in one piece.
+func (x *exchange) stream() {
+	n, err := strconv.ParseInt(x.w.Header().Get("Content-Length"), 10, 64)
+	if err != nil || n <= 0 || x.r.Method == http.MethodHead || x.status == http.StatusNotModified {
+		return
+	}
+	x.length = n
+	x.head = time.AfterFunc(headDelay, func() {
+		x.writing.Lock()
+		defer x.writing.Unlock()
+		if x.out == 0 && !x.ended {
+			_ = http.NewResponseController(x.w).Flush()
+		}
+	})
+}
+
+// endStream keeps the head's timer from touching a response that is over.
+func (x *exchange) endStream() {
+	if x.head != nil {
+		x.head.Stop()
+	}
+	x.writing.Lock()
+	x.ended = true
+	x.writing.Unlock()
 }
 
 func (x *exchange) finalHeaders() {
 	h := x.w.Header()
-	h.Set("X-Request-Id", x.id)
+	h.Set("X-Request-Id", x.event.ID)
 	if x.judged {
 		rateLimitHeaders(h, x.pass.Answer.Figures, x.gate.env.Clock.Now())
 	}
@@ -161,13 +198,23 @@ func (x *exchange) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	x.renewWrite()
-	n, err := x.w.Write(p)
-	x.out += int64(n)
+	n, err := x.send(p)
 	if x.setup.metered && x.judged {
 		x.outAfter = x.pass.Flow(int64(n), x.gate.env.Clock.Now())
 	}
 	if err != nil {
 		x.writeErr = err
+	}
+	return n, err
+}
+
+// send writes a piece of the body, and sends it off unless it is the last one, which net/http does.
+func (x *exchange) send(p []byte) (int, error) {
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	n, err := x.w.Write(p)
+	if x.out += int64(n); err == nil && x.out < x.length {
+		err = http.NewResponseController(x.w).Flush()
 	}
 	return n, err
 }

@@ -23,7 +23,8 @@ const statusLeft = 499
 // ServeHTTP takes one request through the gate. It may be called without a listener, for tests and for embedding; a client that
 // leaves with its body unread is then noticed late.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{gate: g, setup: g.setup.Load(), w: w, r: r, conn: connOf(r.Context()), ctx: r.Context(), start: g.env.Clock.Now()}
+	x := &exchange{gate: g, setup: g.setup.Load(), w: w, r: r, conn: connOf(r.Context()), ctx: r.Context(),
+		event: weir.Event{Time: g.env.Clock.Now(), Kind: "http"}}
 	underWay := g.requests.Add(1)
 	g.env.Observer.InFlight(1)
 	defer x.end()
@@ -63,10 +64,11 @@ func (x *exchange) end() {
 	failure := recover()
 	aborted := failure == http.ErrAbortHandler
 	if failure != nil && !aborted {
-		g.env.Log.Error("a request ended in a panic", "id", x.id, "panic", failure, "stack", string(debug.Stack()))
+		g.env.Log.Error("a request ended in a panic", "id", x.event.ID, "panic", failure, "stack", string(debug.Stack()))
 		failure = http.ErrAbortHandler
 	}
 	x.unwatch()
+	x.endStream()
 	x.mu.Lock()
 	x.over = true
 	x.mu.Unlock()
@@ -83,13 +85,13 @@ func (x *exchange) end() {
 		x.status = statusLeft
 	}
 	if aborted && !left && x.reached {
-		g.env.Log.Warn("the upstream broke off in the middle of its response", "id", x.id, "host", x.event.Route.Host, "path", x.event.Route.Path)
+		g.env.Log.Warn("the upstream broke off in the middle of its response", "id", x.event.ID, "host", x.event.Route.Host, "path", x.event.Route.Path)
 	}
 	if x.onward.IsZero() {
 		x.onward = now
 	}
 	verdict := x.pass.Answer.Verdict
-	g.env.Observer.Served(verdict, x.status, x.onward.Sub(x.start), now.Sub(x.start))
+	g.env.Observer.Served(verdict, x.status, x.onward.Sub(x.event.Time), now.Sub(x.event.Time))
 	x.log(now)
 	g.env.Observer.InFlight(-1)
 	g.requests.Add(-1)
@@ -108,20 +110,15 @@ func (x *exchange) identify() {
 		peer = ap.Addr()
 	}
 	x.origin = x.setup.proxies.Source(peer, r.Header)
-	x.id = ""
+	id := ""
 	if x.origin.Proxied {
-		x.id = saneID(r.Header["X-Request-Id"])
+		id = saneID(r.Header["X-Request-Id"])
 	}
-	if x.id == "" {
-		x.id = newID(x.start)
+	if id == "" {
+		id = newID(x.event.Time)
 	}
-	x.event = weir.Event{
-		Time:   x.start,
-		Source: x.origin.Addr,
-		Kind:   "http",
-		ID:     x.id,
-		Route:  weir.Route{Method: r.Method, Host: identify.Host(r.Host), Path: identify.Path(r.URL.Path)},
-	}
+	x.event.Source, x.event.ID = x.origin.Addr, id
+	x.event.Route = weir.Route{Method: r.Method, Host: identify.Host(r.Host), Path: identify.Path(r.URL.Path)}
 }
 
 // misfit answers requests that no throttle needs to see, and reports whether it did.
@@ -229,7 +226,7 @@ func failed(w http.ResponseWriter, _ *http.Request, err error) {
 	if !x.reached {
 		detail = "The service behind the gate cannot be reached."
 	}
-	x.gate.env.Log.LogAttrs(x.ctx, slog.LevelWarn, "the upstream failed", slog.String("id", x.id), slog.Any("error", err))
+	x.gate.env.Log.LogAttrs(x.ctx, slog.LevelWarn, "the upstream failed", slog.String("id", x.event.ID), slog.Any("error", err))
 	x.problem(status, detail)
 }
 

@@ -24,7 +24,7 @@ func (s *setup) rewrite(pr *httputil.ProxyRequest) {
 		out.Header.Del("Connection")
 	}
 	x.forwardHeaders(in, out)
-	out.Header.Set("X-Request-Id", x.id)
+	out.Header.Set("X-Request-Id", x.event.ID)
 	if out.Body == nil {
 		return
 	}

@@ -189,28 +189,38 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
+// What the upstream sends is passed on as it comes, whether its length is known or not: first the head, then piece by piece.
 func TestStreaming(t *testing.T) {
-	next := make(chan bool)
-	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, "data: one\n\n")
-		w.(http.Flusher).Flush()
-		<-next
-		_, _ = io.WriteString(w, "data: two\n\n")
-	})
-	g := start(t, Options{Upstream: up.URL})
-	res, err := client().Get(g.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	br := bufio.NewReader(res.Body)
-	if line, err := br.ReadString('\n'); line != "data: one\n" {
-		t.Fatalf("%q %v", line, err)
-	}
-	close(next)
-	if rest, err := io.ReadAll(br); string(rest) != "\ndata: two\n\n" || err != nil {
-		t.Errorf("%q %v", rest, err)
+	for name, header := range map[string]string{"events": "Content-Type: text/event-stream", "unknown length": "X-Other: x", "known length": "Content-Length: 22"} {
+		t.Run(name, func(t *testing.T) {
+			next := make(chan bool)
+			up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+				key, value, _ := strings.Cut(header, ": ")
+				w.Header().Set(key, value)
+				w.WriteHeader(http.StatusOK)
+				w.(http.Flusher).Flush()
+				<-next
+				_, _ = io.WriteString(w, "data: one\n\n")
+				w.(http.Flusher).Flush()
+				<-next
+				_, _ = io.WriteString(w, "data: two\n\n")
+			})
+			g := start(t, Options{Upstream: up.URL})
+			res, err := client().Get(g.url) // returns when the head has come
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			next <- true
+			br := bufio.NewReader(res.Body)
+			if line, err := br.ReadString('\n'); line != "data: one\n" {
+				t.Fatalf("%q %v", line, err)
+			}
+			next <- true
+			if rest, err := io.ReadAll(br); string(rest) != "\ndata: two\n\n" || err != nil {
+				t.Errorf("%q %v", rest, err)
+			}
+		})
 	}
 }
 

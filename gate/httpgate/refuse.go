@@ -129,7 +129,7 @@ func sentence(err error) string {
 
 // answer writes the refusal in the form that the client can read best.
 func (x *exchange) answer(doc refusal) {
-	doc.Title, doc.RequestID = http.StatusText(doc.Status), x.id
+	doc.Title, doc.RequestID = http.StatusText(doc.Status), x.event.ID
 	x.answered = true
 	h := x.w.Header()
 	if doc.RetryAfter > 0 {

@@ -61,7 +61,6 @@ func newSetup(o Options, chain *policy.Chain, env Env, before *setup) (*setup, e
 		Rewrite:        s.rewrite,
 		ModifyResponse: keepTrailers,
 		Transport:      s.transport,
-		FlushInterval:  -1, // what the upstream sends is passed on at once
 		BufferPool:     &buffers,
 		ErrorHandler:   failed,
 		ErrorLog:       slog.NewLogLogger(env.Log.Handler(), slog.LevelDebug),
