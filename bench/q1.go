@@ -20,7 +20,7 @@ import (
 // for each key in a map of 256 shards. Both are given the time, and the same keys in the same order.
 func decisions(quick bool) ([]figure, error) {
 	const keys = 100_000
-	rounds, n := 9, 2_000_000
+	rounds, n := 41, 400_000
 	if quick {
 		rounds, n = 1, keys
 	}
