@@ -49,9 +49,6 @@ func TestConfigurations(t *testing.T) {
 // TestCommands asks weir for help with every command that the docs show: a command, a flag or a word too many that does not exist
 // is an error even then.
 func TestCommands(t *testing.T) {
-	if main, _ := filepath.Glob(root + "/cmd/weir/*.go"); len(main) == 0 {
-		t.Skip("there is no cmd/weir to ask")
-	}
 	weir := filepath.Join(t.TempDir(), "weir")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", weir, "weir/cmd/weir").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
@@ -188,7 +185,7 @@ func TestGo(t *testing.T) {
 		}
 	}
 	if len(args) == 0 {
-		t.Skip("the docs have no Go code")
+		return // the docs have no Go code, which is no fault
 	}
 	data, err := json.Marshal(overlay)
 	if err != nil {
@@ -273,7 +270,7 @@ func TestMetrics(t *testing.T) {
 		real = append(real, metricName.FindAllString(string(src), -1)...)
 	}
 	if len(real) == 0 {
-		t.Skip("the console has no metrics")
+		t.Fatal("no metrics were found in console/: has their form changed?")
 	}
 	table := map[string]bool{}
 	for _, p := range pages(t) {
