@@ -75,8 +75,8 @@ func (c *Chain) Links() []*Link { return c.links }
 // it.
 func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
 	p.reset(c)
-	a := c.answers.Get().(*weir.Answer)
-	defer c.answers.Put(a)
+	a := c.answer()
+	defer c.done(a)
 	for i, link := range c.links {
 		a.Clear()
 		if err := link.Throttle.Judge(ctx, ev, a); err != nil {
@@ -94,6 +94,14 @@ func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
 	if p.Answer.Verdict == weir.Admit {
 		p.enter(ev.Time)
 	}
+}
+
+// answer returns a clear answer for a throttle to fill in; done takes it back, and keeps nothing alive that it points to.
+func (c *Chain) answer() *weir.Answer { return c.answers.Get().(*weir.Answer) }
+
+func (c *Chain) done(a *weir.Answer) {
+	a.Clear()
+	c.answers.Put(a)
 }
 
 // A Pass is one event on its way through a chain: the verdict so far and what is held for it. The zero value is ready for
@@ -178,9 +186,8 @@ func (p *Pass) decide(a *weir.Answer) {
 
 // enter takes the places that limit a level, once nothing else is waited for.
 func (p *Pass) enter(now time.Time) {
-	a := p.chain.answers.Get().(*weir.Answer)
-	defer p.chain.answers.Put(a)
-	a.Clear()
+	a := p.chain.answer()
+	defer p.chain.done(a)
 	p.decide(a)
 	for i, link := range p.chain.links {
 		h := &p.held[i]
