@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weir/internal/tabular"
 )
 
 // How many seconds the curve in the live table shows.
@@ -15,14 +17,14 @@ const (
 
 // render draws the live table. It is a function of what it is given, and no line is wider than width.
 func render(v view, width int, colour bool) []string {
-	ink := ink(colour)
+	ink := tabular.Ink(colour)
 	lines := []string{phaseLine(v, width, ink), ""}
 	t := liveTable(v, sparkMost)
-	for n := sparkMost - 1; n >= sparkLeast && t.width() > width; n-- {
+	for n := sparkMost - 1; n >= sparkLeast && t.Width() > width; n-- {
 		t = liveTable(v, n)
 	}
-	lines = append(lines, t.lines(width, ink)...)
-	lines = append(lines, "", ink.paint(faint, footnote(v)))
+	lines = append(lines, t.Lines(width, ink)...)
+	lines = append(lines, "", ink.Paint(tabular.Faint, footnote(v)))
 	for i := range lines {
 		lines[i] = clip(lines[i], width)
 	}
@@ -37,13 +39,13 @@ func halfName(on bool) string {
 	return "without the throttle (in shadow: it counts, and everything passes)"
 }
 
-func phaseLine(v view, width int, ink ink) string {
-	name, hue := "WITHOUT THE THROTTLE", bad
+func phaseLine(v view, width int, ink tabular.Ink) string {
+	name, hue := "WITHOUT THE THROTTLE", tabular.Bad
 	if v.on {
-		name, hue = "WITH THE THROTTLE", good
+		name, hue = "WITH THE THROTTLE", tabular.Good
 	}
 	const nameWidth = len("WITHOUT THE THROTTLE") // the bar stays where it is
-	line := ink.paint(hue, name) + strings.Repeat(" ", nameWidth-len(name)) + "  "
+	line := ink.Paint(hue, name) + strings.Repeat(" ", nameWidth-len(name)) + "  "
 	if v.total <= 0 {
 		return line + clock(v.elapsed)
 	}
@@ -54,36 +56,36 @@ func phaseLine(v view, width int, ink ink) string {
 		return line + times
 	}
 	full := int(float64(room) * float64(elapsed) / float64(v.total))
-	return line + ink.paint(hue, strings.Repeat("█", full)) + ink.paint(faint, strings.Repeat("░", room-full)) + " " + times
+	return line + ink.Paint(hue, strings.Repeat("█", full)) + ink.Paint(tabular.Faint, strings.Repeat("░", room-full)) + " " + times
 }
 
-func liveTable(v view, spark int) *table {
-	t := &table{columns: []column{
-		{head: "ACCOUNT"},
-		{head: "SENT/s", right: true, rank: 5},
-		{head: "SERVED/s", right: true},
-		{head: "REFUSED/s", right: true, rank: 1},
-		{head: "FAILED/s", right: true, rank: 1},
-		{head: "P50", right: true, rank: 4},
-		{head: "P99", right: true, rank: 2},
-		{head: "SERVED", rank: 3},
+func liveTable(v view, spark int) *tabular.Table {
+	t := &tabular.Table{Columns: []tabular.Column{
+		{Head: "ACCOUNT"},
+		{Head: "SENT/s", Right: true, Rank: 5},
+		{Head: "SERVED/s", Right: true},
+		{Head: "REFUSED/s", Right: true, Rank: 1},
+		{Head: "FAILED/s", Right: true, Rank: 1},
+		{Head: "P50", Right: true, Rank: 4},
+		{Head: "P99", Right: true, Rank: 2},
+		{Head: "SERVED", Rank: 3},
 	}}
 	for _, r := range v.rows {
-		failed, refused := plainly, plainly
+		failed, refused := tabular.Plain, tabular.Plain
 		if r.failed > 0 {
-			failed = bad
+			failed = tabular.Bad
 		}
 		if r.refused > 0 {
-			refused = warn
+			refused = tabular.Warn
 		}
-		curve := good
+		curve := tabular.Good
 		if r.role == Flood {
-			curve = warn
+			curve = tabular.Warn
 		}
-		t.rows = append(t.rows, []cell{
-			{r.name, head}, {perSecond(r.sent), plainly}, {perSecond(r.served), plainly}, {perSecond(r.refused), refused},
-			{perSecond(r.failed), failed}, {milliseconds(r.p50), plainly}, {milliseconds(r.p99), plainly},
-			{sparkline(r.history, spark), curve},
+		t.Rows = append(t.Rows, []tabular.Cell{
+			tabular.Tinted(tabular.Head, r.name), tabular.Text(perSecond(r.sent)), tabular.Text(perSecond(r.served)),
+			tabular.Tinted(refused, perSecond(r.refused)), tabular.Tinted(failed, perSecond(r.failed)),
+			tabular.Text(milliseconds(r.p50)), tabular.Text(milliseconds(r.p99)), tabular.Tinted(curve, sparkline(r.history, spark)),
 		})
 	}
 	return t

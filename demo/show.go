@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"weir/internal/tabular"
 )
 
 // A show is how people see what happens. All but a screen's warnings is called from one goroutine.
@@ -44,8 +46,8 @@ type plain struct {
 }
 
 func (p plain) open(scene *Scene, stage *Stage) {
-	ink := ink(p.colour)
-	fmt.Fprintf(p.out, "%s %s\n\n", ink.paint(head, "weir demo, scene "+scene.Name+":"), scene.Story)
+	ink := tabular.Ink(p.colour)
+	fmt.Fprintf(p.out, "%s %s\n\n", ink.Paint(tabular.Head, "weir demo, scene "+scene.Name+":"), scene.Story)
 	fmt.Fprintf(p.out, "  gate      %s\n", stage.GateURL(0))
 	fmt.Fprintf(p.out, "  metrics   %s\n", stage.MetricsURL())
 	if scene.Try != nil {

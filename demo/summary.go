@@ -4,38 +4,41 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"weir/internal/tabular"
 )
 
 // summary is what is left on the screen after a scene: a table of both halves, and what the scene tells. A width of 0 is no bound.
 func summary(scene *Scene, r *SceneReport, width int, colour bool) []string {
-	t := &table{columns: []column{
-		{head: "ACCOUNT"},
-		{head: "SENT", right: true},
-		{head: "SERVED", right: true},
-		{head: "SHARE", right: true, rank: 2},
-		{head: "REFUSED", right: true},
-		{head: "FAILED", right: true},
-		{head: "P50", right: true, rank: 3},
-		{head: "P99", right: true, rank: 1},
+	t := &tabular.Table{Columns: []tabular.Column{
+		{Head: "ACCOUNT"},
+		{Head: "SENT", Right: true},
+		{Head: "SERVED", Right: true},
+		{Head: "SHARE", Right: true, Rank: 2},
+		{Head: "REFUSED", Right: true},
+		{Head: "FAILED", Right: true},
+		{Head: "P50", Right: true, Rank: 3},
+		{Head: "P99", Right: true, Rank: 1},
 	}}
 	for _, half := range []struct {
 		name string
-		hue  tint
+		hue  tabular.Tint
 		Half
-	}{{"without the throttle", bad, r.Without}, {"with the throttle", good, r.Half}} {
-		t.rows = append(t.rows, []cell{{fmt.Sprintf("%s, %s", half.name, seconds(half.Seconds)), half.hue}})
+	}{{"without the throttle", tabular.Bad, r.Without}, {"with the throttle", tabular.Good, r.Half}} {
+		t.Rows = append(t.Rows, []tabular.Cell{tabular.Tinted(half.hue, fmt.Sprintf("%s, %s", half.name, seconds(half.Seconds)))})
 		for _, a := range half.Actors {
-			failed := plainly
+			failed := tabular.Plain
 			if a.Failed > 0 {
-				failed = bad
+				failed = tabular.Bad
 			}
-			t.rows = append(t.rows, []cell{
-				{"  " + a.Name, plainly}, {grouped(a.Sent), plainly}, {grouped(a.Served), plainly}, {share(a.Figures), plainly},
-				{grouped(a.Refused), plainly}, {grouped(a.Failed), failed}, {milliseconds(a.P50), plainly}, {milliseconds(a.P99), plainly},
+			t.Rows = append(t.Rows, []tabular.Cell{
+				tabular.Text("  " + a.Name), tabular.Text(grouped(a.Sent)), tabular.Text(grouped(a.Served)), tabular.Text(share(a.Figures)),
+				tabular.Text(grouped(a.Refused)), tabular.Tinted(failed, grouped(a.Failed)),
+				tabular.Text(milliseconds(a.P50)), tabular.Text(milliseconds(a.P99)),
 			})
 		}
 	}
-	lines := append(t.lines(width, ink(colour)), "")
+	lines := append(t.Lines(width, tabular.Ink(colour)), "")
 	for _, told := range scene.Tell(*r) {
 		lines = append(lines, wrap(told, width)...)
 	}

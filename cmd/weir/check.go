@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"weir/config"
+	"weir/internal/tabular"
 )
 
 // checkCommand is weir check.
@@ -63,7 +64,7 @@ func (c *checkCommand) Run(t *terminal) error {
 			for _, w := range cfg.Warnings {
 				fmt.Fprintf(t.err, "warning: %s", w.Explain())
 			}
-			fmt.Fprintf(t.out, "%s: %s, %s, %s\n", file, t.paint(good, "ok"), count(len(cfg.HTTP), "gate"), count(len(cfg.Throttles), "throttle"))
+			fmt.Fprintf(t.out, "%s: %s, %s, %s\n", file, t.paint(tabular.Good, "ok"), count(len(cfg.HTTP), "gate"), count(len(cfg.Throttles), "throttle"))
 		}
 	}
 	if c.JSON {

@@ -5,6 +5,7 @@ import (
 
 	"weir"
 	"weir/console"
+	"weir/internal/tabular"
 )
 
 // rules is a table of how much of each limit is left.
@@ -21,7 +22,7 @@ func (r *rules) add(throttle string, all []console.Rule) {
 			left.text, limit.text, unit = weir.Size(rule.Remaining).String(), weir.Size(rule.Limit).String(), ""
 		}
 		if rule.Remaining == 0 {
-			left.tint = bad
+			left.tint = tabular.Bad
 		}
 		per, reset := "", ""
 		if rule.Seconds > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/console"
+	"weir/internal/tabular"
 )
 
 // statusCommand is weir status.
@@ -33,9 +34,9 @@ func (c *statusCommand) Run(t *terminal) error {
 }
 
 func (t *terminal) status(s *console.Status) {
-	state := t.paint(warn, s.State)
+	state := t.paint(tabular.Warn, s.State)
 	if s.Ready {
-		state = t.paint(good, s.State)
+		state = t.paint(tabular.Good, s.State)
 	}
 	fmt.Fprintf(t.out, "weir %s, %s since %s\n", printable(s.Version), state, moment(s.Started))
 	fmt.Fprintf(t.out, "configuration: %s, in effect since %s, %s", printable(s.Config.Path), moment(s.Config.Loaded), count(int(s.Config.Reloads), "reload"))
@@ -43,7 +44,7 @@ func (t *terminal) status(s *console.Status) {
 		fmt.Fprintf(t.out, ", %d failed", s.Config.Failed)
 	}
 	if s.Config.LastError != "" {
-		fmt.Fprintf(t.out, "\n%s", t.paint(bad, "the last reload failed and changed nothing: "+strings.ReplaceAll(s.Config.LastError, "\n", "\n  ")))
+		fmt.Fprintf(t.out, "\n%s", t.paint(tabular.Bad, "the last reload failed and changed nothing: "+strings.ReplaceAll(s.Config.LastError, "\n", "\n  ")))
 	}
 	addr := s.Console
 	if addr == "" {
@@ -77,7 +78,7 @@ func (t *terminal) status(s *console.Status) {
 // mode says whether a throttle is in shadow.
 func mode(shadow bool) cell {
 	if shadow {
-		return cell{text: "shadow", tint: warn}
+		return cell{text: "shadow", tint: tabular.Warn}
 	}
 	return text("enforce")
 }

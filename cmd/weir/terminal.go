@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"weir/internal/tabular"
 )
 
 // A terminal is where commands write.
@@ -36,30 +38,15 @@ func (t *terminal) json(v any) error {
 	return e.Encode(v)
 }
 
-// A tint is a colour, by what it means.
-type tint string
-
-const (
-	plain tint = ""
-	good  tint = "32"
-	warn  tint = "33"
-	bad   tint = "31"
-	faint tint = "2"
-	head  tint = "1"
-)
-
 // paint colours text on a terminal that has colours.
-func (t *terminal) paint(c tint, text string) string {
-	if !t.colour || c == plain || text == "" {
-		return text
-	}
-	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
+func (t *terminal) paint(c tabular.Tint, text string) string {
+	return tabular.Ink(t.colour).Paint(c, text)
 }
 
 // A cell of a table.
 type cell struct {
 	text  string
-	tint  tint
+	tint  tabular.Tint
 	right bool
 }
 
@@ -78,36 +65,19 @@ func (b *table) row(cells ...cell) { b.rows = append(b.rows, cells) }
 
 // write writes the table; columns of numbers stand to the right.
 func (t *terminal) write(b *table) {
-	heads := make([]cell, len(b.heads))
+	var aligned tabular.Table
 	for i, h := range b.heads {
-		heads[i] = cell{text: strings.ToUpper(h), tint: head, right: len(b.rows) > 0 && b.rows[0][i].right}
+		aligned.Columns = append(aligned.Columns, tabular.Column{Head: strings.ToUpper(h), Right: len(b.rows) > 0 && b.rows[0][i].right})
 	}
-	rows := append([][]cell{heads}, b.rows...)
-	widths := make([]int, len(heads))
-	for _, r := range rows {
-		for i := range r {
-			r[i].text = printable(r[i].text)
-			widths[i] = max(widths[i], utf8.RuneCountInString(r[i].text))
+	for _, row := range b.rows {
+		var cells []tabular.Cell
+		for _, c := range row {
+			cells = append(cells, tabular.Cell{Text: printable(c.text), Tint: c.tint})
 		}
+		aligned.Rows = append(aligned.Rows, cells)
 	}
-	var line strings.Builder
-	for _, r := range rows {
-		line.Reset()
-		for i, c := range r {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text))
-			switch {
-			case c.right:
-				line.WriteString(pad + t.paint(c.tint, c.text))
-			case i == len(r)-1:
-				line.WriteString(t.paint(c.tint, c.text))
-			default:
-				line.WriteString(t.paint(c.tint, c.text) + pad)
-			}
-			if i < len(r)-1 {
-				line.WriteString("  ")
-			}
-		}
-		io.WriteString(t.out, strings.TrimRight(line.String(), " ")+"\n")
+	for _, line := range aligned.Lines(0, tabular.Ink(t.colour)) {
+		io.WriteString(t.out, line+"\n")
 	}
 }
 

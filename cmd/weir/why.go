@@ -8,6 +8,7 @@ import (
 
 	"weir"
 	"weir/console"
+	"weir/internal/tabular"
 )
 
 // whyCommand is weir why.
@@ -78,12 +79,12 @@ func (c *whyCommand) Run(t *terminal) error {
 	return nil
 }
 
-func verdictTint(v weir.Verdict) tint {
+func verdictTint(v weir.Verdict) tabular.Tint {
 	switch v {
 	case weir.Admit:
-		return good
+		return tabular.Good
 	case weir.Refuse:
-		return bad
+		return tabular.Bad
 	}
-	return warn
+	return tabular.Warn
 }

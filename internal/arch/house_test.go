@@ -13,10 +13,11 @@ const exempt = -1
 var floors = map[string]int{
 	"weir": 0, // the vocabulary
 
-	"identify":       1,
-	"store":          1, // contract of the durable state
-	"farm":           1, // contract between nodes
-	"internal/clock": 1, // for those who act; who decides is given the time
+	"identify":         1,
+	"store":            1, // contract of the durable state
+	"farm":             1, // contract between nodes
+	"internal/tabular": 1, // for commands and the demo
+	"internal/clock":   1, // for those who act; who decides is given the time
 
 	"bloom":   2,
 	"stamp":   2,

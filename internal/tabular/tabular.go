@@ -1,0 +1,136 @@
+// Package tabular writes tables for people: aligned, coloured where there are colours, and narrower where there is little room.
+package tabular
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// A Tint is a colour, by what it means.
+type Tint string
+
+// What colours mean.
+const (
+	Plain Tint = ""
+	Good  Tint = "32"
+	Warn  Tint = "33"
+	Bad   Tint = "31"
+	Faint Tint = "2"
+	Head  Tint = "1"
+)
+
+// Ink says whether there are colours.
+type Ink bool
+
+// Paint colours text, where there are colours.
+func (i Ink) Paint(t Tint, text string) string {
+	if !i || t == Plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(t) + "m" + text + "\x1b[0m"
+}
+
+// A Table has aligned columns. A row of one cell goes across all of them.
+type Table struct {
+	Columns []Column
+	Rows    [][]Cell
+}
+
+// A Column of a table. Where there is not enough room, the one with the highest rank is left out first; rank 0 always stays.
+type Column struct {
+	Head  string
+	Right bool // numbers stand to the right
+	Rank  int
+}
+
+// A Cell of a table.
+type Cell struct {
+	Text string
+	Tint Tint
+}
+
+// Text returns a cell without a colour.
+func Text(text string) Cell { return Cell{Text: text} }
+
+// Tinted returns a cell with a colour.
+func Tinted(tint Tint, text string) Cell { return Cell{Text: text, Tint: tint} }
+
+const gap = 2
+
+// Width returns how wide the table is.
+func (t *Table) Width() int { return total(t.widths()) }
+
+func (t *Table) widths() []int {
+	widths := make([]int, len(t.Columns))
+	for i, c := range t.Columns {
+		widths[i] = utf8.RuneCountInString(c.Head)
+		for _, r := range t.Rows {
+			if len(r) > 1 {
+				widths[i] = max(widths[i], utf8.RuneCountInString(r[i].Text))
+			}
+		}
+	}
+	return widths
+}
+
+// total adds widths up, with the gaps between them. A column of width 0 is left out.
+func total(widths []int) int {
+	sum := -gap
+	for _, w := range widths {
+		if w > 0 {
+			sum += w + gap
+		}
+	}
+	return sum
+}
+
+// Lines writes the table, in no more than width if that can be done. A width of 0 is no bound.
+func (t *Table) Lines(width int, ink Ink) []string {
+	widths := t.widths()
+	for width > 0 && total(widths) > width {
+		last := -1
+		for i, c := range t.Columns {
+			if c.Rank > 0 && widths[i] > 0 && (last < 0 || c.Rank > t.Columns[last].Rank) {
+				last = i
+			}
+		}
+		if last < 0 {
+			break
+		}
+		widths[last] = 0
+	}
+	heads := make([]Cell, len(t.Columns))
+	for i, c := range t.Columns {
+		heads[i] = Tinted(Head, c.Head)
+	}
+	lines := []string{t.line(heads, widths, ink)}
+	for _, r := range t.Rows {
+		if len(r) == 1 {
+			lines = append(lines, ink.Paint(r[0].Tint, r[0].Text))
+			continue
+		}
+		lines = append(lines, t.line(r, widths, ink))
+	}
+	return lines
+}
+
+func (t *Table) line(cells []Cell, widths []int, ink Ink) string {
+	var b strings.Builder
+	pending := 0 // spaces that are written only when something follows
+	for i, c := range cells {
+		if widths[i] == 0 {
+			continue
+		}
+		text := strings.TrimRight(c.Text, " ")
+		pad := widths[i] - utf8.RuneCountInString(text)
+		if t.Columns[i].Right {
+			pending, pad = pending+pad, 0
+		}
+		if text != "" {
+			b.WriteString(strings.Repeat(" ", pending) + ink.Paint(c.Tint, text))
+			pending = 0
+		}
+		pending += pad + gap
+	}
+	return b.String()
+}
