@@ -79,49 +79,18 @@ func compile(o Options, before *rules) (*rules, error) {
 		return nil, err
 	}
 	rs := &rules{Options: o.WithDefaults(), version: 1}
-	taken := map[string]int{} // slot by identity, of the rules before
+	rs.list = make([]*rule, len(rs.Policies))
 	if before != nil {
 		rs.version = before.version + 1
-		for i, s := range before.slots {
-			if s.rule != nil {
-				taken[s.identity] = i
+		for i := range rs.Policies { // those that stay first, so that newcomers do not take their slots
+			if at := before.slotOf(rs.Policies[i].identity()); at >= 0 {
+				rs.place(i, at, before.slots[at].since)
 			}
 		}
 	}
-	free := func(i int) bool { return rs.slots[i].rule == nil && (before == nil || before.slots[i].rule == nil) }
-	next := 0
-	for _, keep := range []bool{true, false} { // those that stay first, so that newcomers do not take their slots
-		for i := range rs.Policies {
-			p := rs.Policies[i]
-			identity := p.identity()
-			at, stays := taken[identity]
-			if stays != keep {
-				continue
-			}
-			since := rs.version
-			if stays {
-				since = before.slots[at].since
-			} else {
-				for next < MaxPolicies && !free(next) {
-					next++
-				}
-				if at = next; at == MaxPolicies {
-					// All slots were in use before; those that were not kept are free now.
-					for at = 0; rs.slots[at].rule != nil; at++ {
-					}
-				}
-			}
-			rs.slots[at] = slot{newRule(p, at), identity, since}
-		}
-	}
-	for i := range rs.Policies {
-		for _, s := range rs.slots {
-			if s.rule != nil && s.Name == rs.Policies[i].Name {
-				rs.list = append(rs.list, s.rule)
-				if s.bytes {
-					rs.volume |= s.bit
-				}
-			}
+	for i, r := range rs.list {
+		if r == nil {
+			rs.place(i, rs.freeSlot(before), rs.version)
 		}
 	}
 	rs.byPlan = map[string][]terms{"": make([]terms, MaxPolicies)}
@@ -132,6 +101,34 @@ func compile(o Options, before *rules) (*rules, error) {
 		rs.byPlan[plan] = rs.override(rs.byPlan[""], overrides)
 	}
 	return rs, nil
+}
+
+// place puts the i-th policy into a slot.
+func (rs *rules) place(i, at int, since uint32) {
+	r := newRule(rs.Policies[i], at)
+	rs.list[i] = r
+	rs.slots[at] = slot{r, rs.Policies[i].identity(), since}
+	if r.bytes {
+		rs.volume |= r.bit
+	}
+}
+
+// slotOf returns the slot of what counts the same thing, or -1.
+func (rs *rules) slotOf(identity string) int {
+	return slices.IndexFunc(rs.slots[:], func(s slot) bool { return s.rule != nil && s.identity == identity })
+}
+
+// freeSlot returns a slot for a newcomer: one that the rules before did not use, if there is one, because somebody may still be
+// at work with those.
+func (rs *rules) freeSlot(before *rules) int {
+	if before != nil {
+		for i := range rs.slots {
+			if rs.slots[i].rule == nil && before.slots[i].rule == nil {
+				return i
+			}
+		}
+	}
+	return slices.IndexFunc(rs.slots[:], func(s slot) bool { return s.rule == nil })
 }
 
 // terms returns the figures of an account on a plan, by slot. They are shared and must not be changed.
