@@ -54,9 +54,10 @@ const (
 	TooCostly          // it costs more than the limit will ever allow
 	Overload           // the server has no room, whoever asks
 	Failure            // a throttle failed and fails closed
+	NoSource           // nobody said where it came from, and that is what is limited
 )
 
-var reasonNames = [...]string{"", "over-limit", "line-full", "wait-too-long", "no-account", "too-costly", "overload", "failure"}
+var reasonNames = [...]string{"", "over-limit", "line-full", "wait-too-long", "no-account", "too-costly", "overload", "failure", "no-source"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {

@@ -12,10 +12,21 @@ type Event struct {
 	Source  netip.Addr // where it came from, behind trusted proxies; may be invalid where there is none
 	Account string     // whom it is charged to; empty when nobody said
 	Plan    string     // the plan of the account as the gate knows it; a throttle's own list of members goes first
-	Kind    string     // the channel: "http", "mail", "tcp"
+	Kind    string     // the channel: "http", "mail", "sms", "tcp", "connection"
 	ID      string     // the id that logs and answers show for it
 	Route   Route      // what it is about
 	Cost    int64      // how many requests it is worth; 0 counts as 1
+	Bytes   int64      // how large it is, where that is known beforehand
+	Message *Message   // what only messages have; nil for everything else
+}
+
+// A Message is what a mail, a text message or the like tells of itself.
+type Message struct {
+	User       string   // who sends it, as the channel knows him
+	Recipients []string // as written
+	Name       string   // of the recipient, where the channel has no address
+	Phone      string
+	Stamp      string // what was paid, as it came
 }
 
 // Charge returns what the event costs, at least 1.
