@@ -31,11 +31,7 @@ type Proxies struct {
 func NewProxies(trusted []netip.Prefix, header Header) Proxies {
 	p := Proxies{header: header}
 	for _, prefix := range trusted {
-		// ::ffff:10.0.0.0/104 means the IPv4 network, as addresses are unmapped before they are compared.
-		if a := prefix.Addr(); a.Is4In6() && prefix.Bits() >= 96 {
-			prefix = netip.PrefixFrom(a.Unmap(), prefix.Bits()-96)
-		}
-		p.trusted = append(p.trusted, prefix.Masked())
+		p.trusted = append(p.trusted, PlainPrefix(prefix))
 	}
 	return p
 }

@@ -1,0 +1,259 @@
+package bloom
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"weir"
+)
+
+// care is what has to be done for the tables now and then. l.mu is held.
+type care struct {
+	rotated  time.Duration // when the tables of now took over
+	overlap  time.Duration // how long the next ones are charged before they do
+	early    bool          // the next ones have more lines and take over as soon as they know the flood
+	lines    int           // of the next tables
+	over     int           // sweeps in a row that found too much damage
+	told     bool          // that there is too much
+	estimate estimate
+}
+
+// estimate is what the last sweep found.
+type estimate struct{ drained, collateral, attackers float64 }
+
+// tooOften is how many sweeps in a row must find too much damage before something is done about it.
+const tooOften = 3
+
+// A Notice is something that the operator should know.
+type Notice struct {
+	What       string     // NoticeOver, NoticeUnder or NoticeGrown
+	Collateral weir.Share // of innocent networks refused, as estimated
+	Allowed    weir.Share
+	Attackers  int64 // networks far over their limit, as estimated
+	Bytes      int64 // of the tables
+}
+
+// What a notice may be about.
+const (
+	NoticeOver  = "over"  // more innocent networks are refused than allowed
+	NoticeUnder = "under" // no longer
+	NoticeGrown = "grown" // larger tables were made
+)
+
+// Stats is the state of a limiter.
+type Stats struct {
+	Bytes      int64      `json:"bytes"`      // of the tables, both of a rotation
+	Drained    weir.Share `json:"drained"`    // of the limiters that have nothing left
+	Collateral weir.Share `json:"collateral"` // of innocent networks refused, as estimated
+	Attackers  int64      `json:"attackers"`  // networks far over their limit, as estimated
+	Rotations  uint64     `json:"rotations"`  // of the key, since the start
+}
+
+// Stats returns the state as the last sweep found it.
+func (l *Limiter) Stats() Stats { return *l.stats.Load() }
+
+// Collateral is an estimate of the share of innocent networks that are refused now: the share of drained limiters, to the power
+// of k. Of several levels, the worst.
+func (l *Limiter) Collateral() weir.Share { return l.Stats().Collateral }
+
+// Notify registers the one function that is told what the operator should know. It must not call back.
+func (l *Limiter) Notify(f func(Notice)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.notify = f
+}
+
+// Alarm registers the one function that is told when something is due.
+func (l *Limiter) Alarm(f func(time.Time)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.alarm = f
+	f(l.born.Add(l.sweepEvery()))
+}
+
+// begin starts with fresh tables.
+func (l *Limiter) begin(o Options, shapes []Shape, now time.Duration) {
+	s := &setup{opts: o, nets: newNetworks(o)}
+	for i, shape := range shapes {
+		s.levels = append(s.levels, level{Shape: shape, limit: limitOf(o, i), now: NewTable(shape, NewKey()), bornNow: now})
+	}
+	l.care = care{rotated: now, overlap: overlapOf(shapes[0], o.Rotate.Std()), lines: shapes[0].Lines}
+	l.setup.Store(s)
+	l.note()
+}
+
+func limitOf(o Options, level int) int64 {
+	limit := o.Rate.Count
+	for range level {
+		limit *= int64(o.Wider)
+	}
+	return limit
+}
+
+// overlapOf is how long a table is charged before it takes over: long enough for a source at twice its limit to be known by then.
+func overlapOf(s Shape, rotate time.Duration) time.Duration {
+	return min(max(2*s.fill(), time.Second), rotate/2)
+}
+
+// Configure gives the limiter new options. What sources have used is kept unless their limit has changed.
+func (l *Limiter) Configure(o Options, now time.Time) error {
+	shapes, err := o.Shapes()
+	if err != nil {
+		return err
+	}
+	o = o.WithDefaults()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.setup.Load()
+	before, _ := old.opts.Shapes()
+	if !slices.Equal(before, shapes) || !reflect.DeepEqual(old.opts.V6, o.V6) || old.opts.V4 != o.V4 {
+		l.begin(o, shapes, now.Sub(l.born))
+		return nil
+	}
+	next := *old
+	next.opts, next.nets = o, newNetworks(o)
+	l.care.overlap = overlapOf(shapes[0], o.Rotate.Std())
+	l.setup.Store(&next)
+	return nil
+}
+
+// Retire ends the care for a limiter that is not used any more.
+func (l *Limiter) Retire(time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retired = true
+}
+
+func (l *Limiter) sweepEvery() time.Duration {
+	every := time.Duration(maxSweep)
+	for _, v := range l.setup.Load().levels {
+		every = min(every, v.SweepEvery())
+	}
+	return every
+}
+
+// Advance sweeps the tables, changes the keys when it is time to, and makes larger tables when too many innocent networks are
+// refused and that is allowed.
+func (l *Limiter) Advance(at time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.retired {
+		return time.Time{}
+	}
+	now := at.Sub(l.born)
+	l.sweep(now)
+	l.watch()
+	l.rotate(now)
+	l.note()
+	return at.Add(l.sweepEvery())
+}
+
+// sweep sweeps every table and estimates the damage.
+func (l *Limiter) sweep(now time.Duration) {
+	worst := estimate{}
+	for _, v := range l.setup.Load().levels {
+		d := float64(v.now.Sweep(now-v.bornNow)) / float64(v.now.Shape().Limiters())
+		e := estimate{drained: d, collateral: 1}
+		for range v.K {
+			e.collateral *= d
+		}
+		e.attackers = Attackers(v.K, v.now.Shape().Limiters(), min(d, 1-1e-9))
+		if e.collateral >= worst.collateral {
+			worst = e
+		}
+		if v.next != nil {
+			v.next.Sweep(now - v.bornNext)
+		}
+	}
+	l.care.estimate = worst
+}
+
+// watch tells the operator about too much damage, and asks for larger tables.
+func (l *Limiter) watch() {
+	o := l.setup.Load().opts
+	over := l.care.estimate.collateral > float64(o.Collateral)
+	if !over {
+		l.care.over = 0
+		if l.care.told && l.care.estimate.collateral < float64(o.Collateral)/2 {
+			l.care.told = false
+			l.tell(NoticeUnder)
+		}
+		return
+	}
+	if l.care.over++; l.care.over < tooOften {
+		return
+	}
+	if !l.care.told {
+		l.care.told = true
+		l.tell(NoticeOver)
+	}
+	if l.care.early {
+		return // larger ones are being made
+	}
+	if lines := min(2*l.care.lines, l.mostLines()); lines > l.care.lines {
+		l.care.lines, l.care.early = lines, true
+	}
+}
+
+// mostLines is how many lines a table may grow to.
+func (l *Limiter) mostLines() int {
+	s := l.setup.Load()
+	return min(int(int64(s.opts.MaxMemory)/(2*LineBytes*int64(len(s.levels)))), MaxLines)
+}
+
+// rotate makes the next tables, and lets them take over when they have been charged for long enough.
+func (l *Limiter) rotate(now time.Duration) {
+	s, c := l.setup.Load(), &l.care
+	takeover := c.rotated + s.opts.Rotate.Std()
+	charged := s.levels[0].next != nil
+	grows := c.early && (!charged || s.levels[0].next.Shape().Lines != c.lines)
+	switch {
+	case grows || !charged && now >= takeover-c.overlap:
+		next := *s
+		next.levels = slices.Clone(s.levels)
+		for i := range next.levels {
+			v := &next.levels[i]
+			shape := v.Shape
+			shape.Lines = c.lines
+			v.next, v.bornNext = NewTable(shape, NewKey()), now
+		}
+		l.setup.Store(&next)
+	case charged && (now >= takeover || c.early) && now >= s.levels[0].bornNext+c.overlap:
+		next := *s
+		next.levels = slices.Clone(s.levels)
+		for i := range next.levels {
+			v := &next.levels[i]
+			v.Shape = v.next.Shape()
+			v.now, v.bornNow, v.next = v.next, v.bornNext, nil
+		}
+		l.setup.Store(&next)
+		l.rotation.Add(1)
+		c.rotated = now
+		if c.early {
+			c.early, c.over = false, 0
+			l.tell(NoticeGrown)
+		}
+	}
+}
+
+func (l *Limiter) tell(what string) {
+	s, e := l.setup.Load(), l.care.estimate
+	l.notify(Notice{What: what, Collateral: weir.Share(e.collateral), Allowed: s.opts.Collateral, Attackers: int64(e.attackers), Bytes: s.bytes()})
+}
+
+// note makes the state known.
+func (l *Limiter) note() {
+	e := l.care.estimate
+	l.stats.Store(&Stats{
+		Bytes: l.setup.Load().bytes(), Drained: weir.Share(e.drained), Collateral: weir.Share(e.collateral),
+		Attackers: int64(e.attackers), Rotations: l.rotation.Load(),
+	})
+}
+
+func (s *setup) bytes() (n int64) {
+	for _, v := range s.levels {
+		n += 2 * v.now.Shape().Bytes()
+	}
+	return n
+}

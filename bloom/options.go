@@ -1,0 +1,243 @@
+package bloom
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/netip"
+	"slices"
+	"time"
+
+	"weir"
+)
+
+// Bounds on what an operator may write.
+const (
+	MaxLevels = 4      // of IPv6 prefixes
+	MaxRanges = 10_000 // in groups and exemptions, together
+	MaxGroups = 1_000
+	MaxRate   = 1 << 40
+	MaxBurst  = 1 << 50
+	MaxMemory = 64 << 30
+
+	minRotate = 10 * time.Second
+	maxRotate = 30 * 24 * time.Hour
+	maxPer    = 365 * 24 * time.Hour
+	maxTimes  = 1 << 20 // the limit, for the widest networks
+)
+
+// A Count says what is counted.
+type Count string
+
+// What may be counted.
+const (
+	Events Count = "events"
+	Bytes  Count = "bytes"
+)
+
+// Options configure a Bloom limiter: a limit for each source network, in memory that does not grow with the number of sources.
+type Options struct {
+	// The limit of each source network: 100/s, 20/m.
+	Rate weir.Rate `yaml:"rate"`
+	// How much a source may take at once after it was idle. At least k. Default: a second's worth, and at least k.
+	Burst int64 `yaml:"burst"`
+	// What is counted: events (requests, connections or packets; the default) or bytes. A limit on bytes paces what flows.
+	Count Count `yaml:"count"`
+	// What one token stands for: so many events or bytes; what is smaller costs a whole one. Default: 1, and as much as it takes
+	// when the burst is larger than 65535 times k.
+	Grain int64 `yaml:"grain"`
+	// How many bits of an IPv4 address make a source network. Default 24.
+	V4 int `yaml:"v4"`
+	// How many bits of an IPv6 address make a source network. Of several, all must pass. Default [64, 48].
+	V6 []int `yaml:"v6"`
+	// How many times the limit the next wider IPv6 network of the list gets. Default 4.
+	Wider int `yaml:"wider"`
+	// Ranges of addresses that count as one source, whatever their prefixes, by the name of the group.
+	Groups map[string][]netip.Prefix `yaml:"groups"`
+	// Ranges of addresses that are never limited: partners, offices behind one address.
+	Exempt []netip.Prefix `yaml:"exempt"`
+	// How many networks may be far over their limit at the same time. Default 100000.
+	Attackers int64 `yaml:"attackers"`
+	// The share of innocent networks that may be refused while so many attack. Default 1%.
+	Collateral weir.Share `yaml:"collateral"`
+	// How many limiters each source has, 1 to 8. Default 5.
+	K int `yaml:"k"`
+	// How much memory the tables may grow to while more innocent networks are refused than allowed. Default: they do not grow.
+	MaxMemory weir.Size `yaml:"max_memory"`
+	// How often the key changes that decides who shares limiters with whom. Default 10m.
+	Rotate weir.Duration `yaml:"rotate"`
+}
+
+// WithDefaults returns the options with everything filled in that was left out.
+func (o Options) WithDefaults() Options {
+	o.K = cmp.Or(o.K, 5)
+	if o.Burst == 0 && o.Rate.Per > 0 {
+		second := float64(o.Rate.Count) / o.Rate.Per.Seconds()
+		o.Burst = max(int64(math.Ceil(min(second, MaxBurst))), int64(o.K)*max(o.Grain, 1))
+	}
+	o.Count = cmp.Or(o.Count, Events)
+	o.V4 = cmp.Or(o.V4, 24)
+	if len(o.V6) == 0 {
+		o.V6 = []int{64, 48}
+	}
+	o.Wider = cmp.Or(o.Wider, 4)
+	o.Attackers = cmp.Or(o.Attackers, 100_000)
+	o.Collateral = cmp.Or(o.Collateral, 0.01)
+	o.Rotate = cmp.Or(o.Rotate, weir.Duration(10*time.Minute))
+	return o
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors.
+func (o Options) Validate() error {
+	var all []error
+	wrong := func(path, msg, hint string) {
+		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+	}
+	within := func(path string, n, least, most int64) {
+		if n < least || n > most {
+			wrong(path, fmt.Sprintf("%d is out of bounds", n), fmt.Sprintf("%d to %d", least, most))
+		}
+	}
+	switch {
+	case o.Rate == weir.Rate{}:
+		wrong("rate", "a source has no limit", "write rate: 100/s")
+	case o.Rate.Count < 1 || o.Rate.Count > MaxRate || o.Rate.Per > maxPer:
+		wrong("rate", fmt.Sprintf("%s is out of bounds", o.Rate), fmt.Sprintf("1/365d to %d/s", int64(MaxRate)))
+	}
+	if o.Burst != 0 {
+		within("burst", o.Burst, 1, MaxBurst)
+	}
+	if o.Grain != 0 {
+		within("grain", o.Grain, 1, MaxBurst)
+	}
+	switch o.Count {
+	case "", Events, Bytes:
+	default:
+		hint := "one of events, bytes"
+		if close := weir.Nearest(string(o.Count), string(Events), string(Bytes)); close != "" {
+			hint = fmt.Sprintf("did you mean %q?", close)
+		}
+		wrong("count", fmt.Sprintf("unknown count %q", o.Count), hint)
+	}
+	if o.V4 != 0 {
+		within("v4", int64(o.V4), 1, 32)
+	}
+	if len(o.V6) > MaxLevels {
+		wrong("v6", fmt.Sprintf("%d levels are too many", len(o.V6)), fmt.Sprintf("at most %d", MaxLevels))
+	}
+	for i, n := range o.V6 {
+		at := fmt.Sprintf("v6[%d]", i)
+		within(at, int64(n), 1, 128)
+		if i > 0 && n >= o.V6[i-1] {
+			wrong(at, fmt.Sprintf("/%d is not wider than /%d", n, o.V6[i-1]), "from the narrowest to the widest: [64, 48]")
+		}
+	}
+	if o.Wider != 0 {
+		within("wider", int64(o.Wider), 1, 1_000_000)
+	}
+	o.validateRanges(wrong)
+	if o.K != 0 {
+		within("k", int64(o.K), 1, MaxK)
+	}
+	if o.MaxMemory < 0 || o.MaxMemory > MaxMemory {
+		wrong("max_memory", fmt.Sprintf("%s is out of bounds", o.MaxMemory), fmt.Sprintf("up to %s", weir.Size(MaxMemory)))
+	}
+	if r := o.Rotate.Std(); r != 0 && (r < minRotate || r > maxRotate) {
+		wrong("rotate", fmt.Sprintf("%s is out of bounds", o.Rotate), fmt.Sprintf("%s to %s", weir.Duration(minRotate), weir.Duration(maxRotate)))
+	}
+	if len(all) > 0 {
+		return errors.Join(all...)
+	}
+	// What follows makes sense only of figures that do.
+	full := o.WithDefaults()
+	plan, err := Size(full.K, full.Attackers, full.Collateral)
+	if err != nil {
+		all = append(all, err)
+	}
+	for i := range full.V6 {
+		if _, err := full.fit(i); err != nil {
+			all = append(all, err)
+			break
+		}
+	}
+	if start := plan.Bytes * int64(len(full.V6)); err == nil && o.MaxMemory > 0 && int64(o.MaxMemory) < start {
+		wrong("max_memory", fmt.Sprintf("the tables have %s from the start", weir.Size(start)), "more than that, or leave it out")
+	}
+	return errors.Join(all...)
+}
+
+func (o Options) validateRanges(wrong func(path, msg, hint string)) {
+	const hint = "write 192.0.2.0/24 or 2001:db8::/32"
+	n := len(o.Exempt)
+	for i, p := range o.Exempt {
+		if !p.IsValid() {
+			wrong(fmt.Sprintf("exempt[%d]", i), "not a network", hint)
+		}
+	}
+	if len(o.Groups) > MaxGroups {
+		wrong("groups", fmt.Sprintf("%d groups are too many", len(o.Groups)), fmt.Sprintf("at most %d", MaxGroups))
+	}
+	taken := map[netip.Prefix]string{}
+	for _, name := range slices.Sorted(maps.Keys(o.Groups)) {
+		ranges := o.Groups[name]
+		if len(ranges) == 0 {
+			wrong("groups."+name, "the group has no ranges", "write "+name+": [192.0.2.0/24]")
+		}
+		n += len(ranges)
+		for i, p := range ranges {
+			at := fmt.Sprintf("groups.%s[%d]", name, i)
+			if !p.IsValid() {
+				wrong(at, "not a network", hint)
+			} else if other, twice := taken[p.Masked()]; twice {
+				wrong(at, fmt.Sprintf("%s is in the group %q already", p, other), "an address is in one group")
+			}
+			taken[p.Masked()] = name
+		}
+	}
+	if n > MaxRanges {
+		wrong("groups", fmt.Sprintf("%d ranges in groups and exempt are too many", n), fmt.Sprintf("at most %d", MaxRanges))
+	}
+}
+
+// fit returns the shape of the structure of a level: the narrowest networks are on level 0. The options are complete.
+func (o Options) fit(level int) (Shape, error) {
+	times := int64(1)
+	for range level {
+		if times *= int64(o.Wider); times > maxTimes {
+			return Shape{}, &weir.FieldError{Path: "wider", Msg: "the widest networks have hardly a limit", Hint: "a smaller figure"}
+		}
+	}
+	if o.Burst > MaxBurst/times {
+		return Shape{}, &weir.FieldError{Path: "wider", Msg: "the widest networks have hardly a limit", Hint: "a smaller figure"}
+	}
+	rate := o.Rate
+	rate.Count *= times
+	s, err := Fit(rate, o.Burst*times, o.K, o.Grain)
+	if err != nil && o.Grain != 0 && level > 0 {
+		// The grain was meant for the narrowest networks; wider ones may need a coarser one.
+		s, err = Fit(rate, o.Burst*times, o.K, 0)
+	}
+	return s, err
+}
+
+// Shapes returns the figures of the structures, one for each level, with the lines that the options plan for.
+func (o Options) Shapes() ([]Shape, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.WithDefaults()
+	plan, err := Size(o.K, o.Attackers, o.Collateral)
+	if err != nil {
+		return nil, err
+	}
+	shapes := make([]Shape, len(o.V6))
+	for i := range shapes {
+		if shapes[i], err = o.fit(i); err != nil {
+			return nil, err
+		}
+		shapes[i].Lines = plan.Lines
+	}
+	return shapes, nil
+}

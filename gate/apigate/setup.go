@@ -1,0 +1,88 @@
+package apigate
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"weir"
+	"weir/policy"
+)
+
+// A setup is everything that a request needs to know of the gate's options. It does not change; a reload puts another one in its
+// place, and a request keeps the one that it began with.
+type setup struct {
+	opts   Options             // with defaults, without the tokens
+	tokens [][sha256.Size]byte // their hashes, which are of the same length
+	chains map[string]*policy.Chain
+	names  []string // of the policies, sorted
+}
+
+// newSetup checks the options. Each policy must have its chain.
+func newSetup(o Options, chains map[string]*policy.Chain) (*setup, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	s := &setup{opts: o.WithDefaults(), chains: map[string]*policy.Chain{}, names: slices.Sorted(maps.Keys(o.Policies))}
+	for _, token := range o.Tokens {
+		s.tokens = append(s.tokens, sha256.Sum256([]byte(token)))
+	}
+	s.opts.Tokens = nil
+	var missing []error
+	for _, name := range s.names {
+		if s.chains[name] = chains[name]; chains[name] == nil {
+			missing = append(missing, &weir.FieldError{Path: "policies." + name, Msg: fmt.Sprintf("the policy %q has no chain", name)})
+		}
+	}
+	return s, errors.Join(missing...)
+}
+
+// knows reports whether a request shows one of the tokens. How long that takes does not depend on which, nor on how much of it
+// is right.
+func (s *setup) knows(r *http.Request) bool {
+	shown := r.Header["Authorization"]
+	if len(shown) != 1 {
+		return false
+	}
+	scheme, token, _ := strings.Cut(shown[0], " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return false
+	}
+	sum := sha256.Sum256([]byte(strings.Trim(token, " ")))
+	same := 0
+	for i := range s.tokens {
+		same |= subtle.ConstantTimeCompare(sum[:], s.tokens[i][:])
+	}
+	return same == 1
+}
+
+// policy returns the chain that a question is for. Where there is only one, it need not be named.
+func (s *setup) policy(name string) (string, *policy.Chain, *problem) {
+	if name == "" && len(s.names) == 1 {
+		name = s.names[0]
+	}
+	if chain := s.chains[name]; chain != nil {
+		return name, chain, nil
+	}
+	hint := "there are: " + strings.Join(s.names[:min(len(s.names), 10)], ", ")
+	if name == "" {
+		return "", nil, invalid("policy", "there are several policies, so that one must be named", hint)
+	}
+	if near := weir.Nearest(name, s.names...); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	return "", nil, invalid("policy", fmt.Sprintf("there is no policy %s", quoted(name)), hint)
+}
+
+// serverOptions are those that net/http takes once and for all.
+type serverOptions struct{ header, idle time.Duration }
+
+func (s *setup) serverOptions() serverOptions {
+	return serverOptions{s.opts.Timeouts.Header.Std(), s.opts.Timeouts.Idle.Std()}
+}
