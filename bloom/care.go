@@ -191,9 +191,19 @@ func (l *Limiter) watch() {
 	if l.care.early {
 		return // larger ones are being made
 	}
-	if lines := min(2*l.care.lines, l.mostLines()); lines > l.care.lines {
+	if lines := min(max(2*l.care.lines, l.neededLines()), l.mostLines()); lines > l.care.lines {
 		l.care.lines, l.care.early = lines, true
 	}
+}
+
+// neededLines is how many lines it takes for the attackers that there are, as estimated, and some more.
+func (l *Limiter) neededLines() int {
+	o := l.setup.Load().opts
+	plan, err := Size(o.K, int64(l.care.estimate.attackers*1.25), o.Collateral)
+	if err != nil {
+		return 0
+	}
+	return plan.Lines
 }
 
 // mostLines is how many lines a table may grow to.
@@ -219,7 +229,8 @@ func (l *Limiter) rotate(now time.Duration) {
 			v.next, v.bornNext = NewTable(shape, NewKey()), now
 		}
 		l.setup.Store(&next)
-	case charged && (now >= takeover || c.early) && now >= s.levels[0].bornNext+c.overlap:
+	case charged && now >= takeover && now >= s.levels[0].bornNext+c.overlap,
+		charged && c.early && now >= s.levels[0].bornNext+min(c.overlap, 2*l.sweepEvery()): // attackers are known soon
 		next := *s
 		next.levels = slices.Clone(s.levels)
 		for i := range next.levels {

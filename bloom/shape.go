@@ -120,5 +120,5 @@ func (s Shape) SweepEvery() time.Duration {
 // Bounds on how often a table is swept.
 const (
 	minSweep = 50 * time.Millisecond
-	maxSweep = time.Minute
+	maxSweep = 5 * time.Second
 )

@@ -249,7 +249,7 @@ func fillRest(words *[lineWords]uint64, due uint64) {
 	}
 }
 
-// Sweep refills every line and returns how many limiters are empty after it. It keeps the time of idle lines from counting on top
+// Sweep refills every line and returns how many limiters are kept empty. It keeps the time of idle lines from counting on top
 // of a full burst, and from being forgotten when the time counters begin anew. See Shape.SweepEvery.
 func (t *Table) Sweep(now time.Duration) (empty int64) {
 	t.sweeping.Lock()
@@ -275,6 +275,7 @@ func (t *Table) sweep(now time.Duration) (empty int64) {
 	oldest := unit - swept
 	for line := range Place(t.lines) {
 		words := t.line(line)
+		found := int64(-1)
 		for {
 			last := atomic.LoadUint64(&words[lineWords-1])
 			passed := uint64(uint16(unit) - uint16(last>>timeShift))
@@ -286,12 +287,20 @@ func (t *Table) sweep(now time.Duration) (empty int64) {
 			if newer := passed > min(oldest, window-1-recent); newer || passed == 0 && oldest < window {
 				break
 			}
+			if passed <= 1 {
+				// Refilled in this unit or the last: what is empty now is kept so by somebody. The tokens of a unit that has
+				// just begun say nothing about that.
+				found = t.emptyIn(words)
+			}
 			if claim(words, last, unit, due) {
 				fillRest(words, due)
 				break
 			}
 		}
-		empty += t.emptyIn(words)
+		if found < 0 {
+			found = t.emptyIn(words)
+		}
+		empty += found
 	}
 	t.swept.Store(unit)
 	return empty

@@ -1,0 +1,357 @@
+package bloom
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"weir"
+)
+
+func perSecond(n int64) weir.Rate { return weir.Rate{Count: n, Per: time.Second} }
+
+func shape(t testing.TB, rate weir.Rate, burst int64, k, lines int) Shape {
+	t.Helper()
+	s, err := Fit(rate, burst, k, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Lines = lines
+	return s
+}
+
+// drain takes what a network can get and returns how much that was.
+func drain(tb *Table, n Network, now time.Duration) (granted int64) {
+	for {
+		if _, ok := tb.Take(n, 1, now); !ok {
+			return granted
+		}
+		granted++
+	}
+}
+
+var network = NetworkV4([4]byte{192, 0, 2, 1}, 24)
+
+// TestFill: four lanes in one word are what four lanes are one by one.
+func TestFill(t *testing.T) {
+	lane := rapid.OneOf(rapid.Uint16(), rapid.SampledFrom([]uint16{0, 1, 0x7fff, 0x8000, 0x8001, 0xffff}))
+	rapid.Check(t, func(rt *rapid.T) {
+		due := lane.Draw(rt, "due")
+		var word, want uint64
+		for i := range 4 {
+			spent := lane.Draw(rt, "spent")
+			word |= uint64(spent) << (16 * i)
+			want |= uint64(spent-min(spent, due)) << (16 * i)
+		}
+		if got := fill(word, uint64(due)); got != want {
+			rt.Errorf("fill(%016x, %04x) = %016x, want %016x", word, due, got, want)
+		}
+	})
+}
+
+// TestEmptyIn: the limiters of a line that have nothing left are counted, the time counter never is.
+func TestEmptyIn(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		capacity := rapid.IntRange(1, MaxTokens).Draw(rt, "capacity")
+		tb := NewTable(Shape{K: 1, Lines: 1, Capacity: capacity, PerUnit: 1, Unit: 1, Grain: 1}, Key{})
+		var want int64
+		for i := range timeLane + 1 {
+			spent := rapid.SampledFrom([]int{0, 1, capacity - 1, capacity}).Draw(rt, "spent")
+			if spent == capacity && i != timeLane {
+				want++
+			}
+			tb.words[i/4] |= uint64(spent) << (i % 4 * laneBits)
+		}
+		if got := tb.emptyIn(tb.line(0)); got != want {
+			rt.Errorf("%d empty, want %d", got, want)
+		}
+	})
+}
+
+// TestPlaces: the limiters of a source are k different ones, never a time counter, in a table however small.
+func TestPlaces(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := Shape{K: rapid.IntRange(1, MaxK).Draw(rt, "k"), Lines: rapid.SampledFrom([]int{1, 2, 3, 1000, MaxLines / 64}).Draw(rt, "lines"),
+			Capacity: 1, PerUnit: 1, Unit: 1, Grain: 1}
+		tb := &Table{shape: s, lines: uint64(s.Lines)}
+		var room [MaxK]Place
+		seen := map[Place]bool{}
+		for _, p := range tb.places(rapid.Uint64().Draw(rt, "hash"), &room) {
+			if seen[p] || int(p/32) >= s.Lines || p%32 == timeLane {
+				rt.Errorf("%v", room[:s.K])
+			}
+			seen[p] = true
+		}
+		if len(seen) != s.K {
+			rt.Errorf("%d places, want %d", len(seen), s.K)
+		}
+	})
+}
+
+// model is the structure as its description has it: plain balances, plain time, no words and no windows.
+type model struct {
+	Shape
+	balance [][Lanes]int64
+	refill  []int64 // the unit in which a line was refilled
+}
+
+func newModel(s Shape) *model {
+	m := &model{Shape: s, balance: make([][Lanes]int64, s.Lines), refill: make([]int64, s.Lines)}
+	for i := range m.balance {
+		for j := range m.balance[i] {
+			m.balance[i][j] = int64(s.Capacity)
+		}
+	}
+	return m
+}
+
+func (m *model) fill(line int, unit int64) {
+	if passed := unit - m.refill[line]; passed > 0 {
+		for i := range m.balance[line] {
+			m.balance[line][i] = min(int64(m.Capacity), m.balance[line][i]+passed*int64(m.PerUnit))
+		}
+		m.refill[line] = unit
+	}
+}
+
+func (m *model) take(places []Place, tokens int64, now time.Duration) bool {
+	for range 2 {
+		for _, p := range places {
+			if b := &m.balance[p/32][p%32]; *b >= tokens {
+				*b -= tokens
+				return true
+			}
+		}
+		for _, p := range places {
+			m.fill(int(p/32), int64(now/m.Unit))
+		}
+	}
+	return false
+}
+
+// TestAsDescribed: the table answers as its description does, in whatever order things come, swept or not.
+func TestAsDescribed(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := Shape{
+			K: rapid.IntRange(1, 5).Draw(rt, "k"), Lines: rapid.IntRange(1, 4).Draw(rt, "lines"),
+			Capacity: rapid.SampledFrom([]int{1, 2, 7, 40000, MaxTokens}).Draw(rt, "capacity"), Unit: time.Millisecond, Grain: 1,
+		}
+		s.PerUnit = rapid.IntRange(1, min(s.Capacity, 20000)).Draw(rt, "per unit")
+		key := Key{rapid.Uint64().Draw(rt, "key"), 1}
+		tb, m := NewTable(s, key), newModel(s)
+		now := time.Duration(0)
+		for range rapid.IntRange(1, 200).Draw(rt, "steps") {
+			switch rapid.IntRange(0, 9).Draw(rt, "step") {
+			case 0:
+				now += time.Duration(rapid.IntRange(0, 3*window/4).Draw(rt, "idle")) * s.Unit
+				tb.Sweep(now)
+				for i := range m.balance {
+					m.fill(i, int64(now/s.Unit))
+				}
+			case 1, 2:
+				now += time.Duration(rapid.IntRange(0, 3000).Draw(rt, "passed")) * time.Microsecond
+			default:
+				n := NetworkGroup(rapid.Uint32Range(0, 8).Draw(rt, "network"))
+				tokens := rapid.Int64Range(1, int64(s.Capacity)).Draw(rt, "tokens")
+				var room [MaxK]Place
+				want := m.take(tb.places(key.Hash(n), &room), tokens, now)
+				if _, got := tb.Take(n, tokens, now); got != want {
+					rt.Fatalf("granted %v, want %v", got, want)
+				}
+			}
+			for i, line := range m.balance {
+				for j, balance := range line {
+					if spent := int64(tb.words[i*lineWords+j/4] >> (j % 4 * laneBits) & MaxTokens); spent != int64(s.Capacity)-balance {
+						rt.Fatalf("line %d, limiter %d: spent %d of %d, want %d left", i, j, spent, s.Capacity, balance)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestContention: of many who ask at the same time, exactly as many are granted as there are tokens; and as time goes on, never
+// more than have come in.
+func TestContention(t *testing.T) {
+	s := shape(t, perSecond(1000), 1000, 5, 4)
+	tb := NewTable(s, NewKey())
+	ask := func(from, to time.Duration) (granted int64) {
+		var all sync.WaitGroup
+		var sum atomic.Int64
+		for g := range 8 {
+			all.Go(func() {
+				for i := range 2000 {
+					// Nobody agrees about the time: some come late with theirs.
+					at := from + (to-from)*time.Duration((i*7+g*131)%2000)/2000
+					if p, ok := tb.Take(network, 1, at); ok {
+						sum.Add(1)
+						if i%10 == 0 {
+							tb.Give(p, 1)
+							sum.Add(-1)
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		return sum.Load()
+	}
+	if got := ask(0, 0); got > 1000 {
+		t.Fatalf("%d granted of 1000 tokens", got)
+	}
+	drain(tb, network, 0)
+	if got := ask(0, 2*time.Second); got > 2000 {
+		t.Errorf("%d granted of 2000 tokens that came in", got)
+	}
+	drain(tb, network, 2*time.Second)
+	if got := drain(tb, network, 3*time.Second); got != 1000 {
+		t.Errorf("%d a second later, want 1000", got)
+	}
+}
+
+// TestRollover: drained and then idle for whatever time, a source is granted, though the time counters begin anew every 65.536 s.
+func TestRollover(t *testing.T) {
+	s := shape(t, perSecond(5000), 5, 5, 1)
+	if s.Unit != time.Millisecond || s.PerUnit != 1 {
+		t.Fatalf("%+v", s)
+	}
+	every := window / 4 * s.Unit
+	for _, swept := range []bool{false, true} {
+		for idle := time.Second; idle <= 200*time.Second; idle += step(idle, window*s.Unit) {
+			tb := NewTable(s, Key{1, 2})
+			begin := idle * 3 // at some phase of the counters
+			for at := time.Duration(0); swept && at < begin; at += every {
+				tb.Sweep(at)
+			}
+			if got := drain(tb, network, begin); got < 5 || got > 10 {
+				t.Fatalf("%d granted at the start", got)
+			}
+			for at := begin; swept && at < begin+idle; at += every {
+				tb.Sweep(at)
+			}
+			if _, ok := tb.Take(network, 1, begin+idle); !ok {
+				t.Fatalf("refused after %s, swept: %v", idle, swept)
+			}
+		}
+	}
+}
+
+// step goes through every millisecond around the times at which a counter begins anew, and faster in between.
+func step(at, anew time.Duration) time.Duration {
+	if rest := at % anew; rest < 300*time.Millisecond || rest > anew-350*time.Millisecond {
+		return time.Millisecond
+	}
+	return 7 * time.Millisecond
+}
+
+// TestBelowK: a limit below k per time unit is kept: 1 a second, with five limiters.
+func TestBelowK(t *testing.T) {
+	s := shape(t, perSecond(1), 5, 5, 100)
+	tb := NewTable(s, NewKey())
+	if got := drain(tb, network, 0); got != 5 {
+		t.Fatalf("a burst of %d", got)
+	}
+	granted := 0
+	for at := time.Duration(0); at < 100*time.Second+500*time.Millisecond; at += 100 * time.Millisecond { // what came in by the end is asked for, too
+		if _, ok := tb.Take(network, 1, at); ok {
+			granted++
+		}
+	}
+	if granted != 100 {
+		t.Errorf("%d granted in 100 s, want 100", granted)
+	}
+}
+
+// TestSaturation: 15,000 onto 95,000 of 100,000 are 100,000, which takes a grain.
+func TestSaturation(t *testing.T) {
+	s, err := Fit(weir.Rate{Count: 15_000, Per: time.Second}, 100_000, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Grain != 2 || s.Burst() != 100_000 {
+		t.Fatalf("%+v", s)
+	}
+	s.Lines = 1
+	tb := NewTable(s, Key{})
+	left := func(now time.Duration) int64 {
+		all, _ := tb.Room(network, now)
+		return all * s.Grain
+	}
+	tb.Take(network, s.Tokens(5_000), 0)
+	if got := left(0); got != 95_000 {
+		t.Fatalf("%d left", got)
+	}
+	tb.Sweep(time.Second)
+	if got := left(time.Second); got != 100_000 {
+		t.Errorf("%d left a second later", got)
+	}
+	tb.Take(network, s.Tokens(50_000), time.Second)
+	tb.Take(network, s.Tokens(50_000), time.Second)
+	if _, ok := tb.Take(network, s.Tokens(1), time.Second); ok {
+		t.Error("granted one too many")
+	}
+	// In 1 s come 15,000, and what takes several tokens gets them at once or not at all.
+	if _, ok := tb.Take(network, s.Tokens(15_002), 2*time.Second); ok {
+		t.Error("more granted than came in")
+	}
+	if _, ok := tb.Take(network, s.Tokens(14_900), 2*time.Second); !ok {
+		t.Error("what came in is not granted")
+	}
+}
+
+// TestGiveBack: what is given back is there again, and never more than was taken.
+func TestGiveBack(t *testing.T) {
+	tb := NewTable(shape(t, perSecond(10), 10, 2, 3), NewKey())
+	p, ok := tb.Take(network, 3, 0)
+	if !ok {
+		t.Fatal("refused")
+	}
+	tb.Give(p, 3)
+	tb.Give(p, 3)
+	if all, largest := tb.Room(network, 0); all != 10 || largest != 5 {
+		t.Errorf("%d and %d left", all, largest)
+	}
+	if got := tb.TakeUpTo(network, 7, 0); got != 7 {
+		t.Errorf("took %d", got)
+	}
+	if got := tb.TakeUpTo(network, 7, 0); got != 3 {
+		t.Errorf("took %d", got)
+	}
+	if got := tb.TakeUpTo(network, 7, 200*time.Millisecond); got != 2 {
+		t.Errorf("took %d after 200 ms", got)
+	}
+	if _, ok := tb.Take(network, 6, time.Hour); ok {
+		t.Error("granted more than a limiter holds")
+	}
+}
+
+// TestFit: whatever is asked for, a source gets no more and hardly less.
+func TestFit(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rate := weir.Rate{Count: rapid.Int64Range(1, 1e9).Draw(rt, "count"),
+			Per: rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 10 * time.Second, time.Hour, 24 * time.Hour}).Draw(rt, "per")}
+		k := rapid.IntRange(1, MaxK).Draw(rt, "k")
+		burst := rapid.Int64Range(1, 1e10).Draw(rt, "burst")
+		s, err := Fit(rate, burst, k, 0)
+		if err != nil {
+			if weir.FieldErrors(err)[0].Hint == "" {
+				rt.Errorf("no hint: %v", err)
+			}
+			return
+		}
+		if s.Capacity < 1 || s.Capacity > MaxTokens || s.PerUnit < 1 || s.PerUnit > s.Capacity || s.Unit < minUnit {
+			rt.Errorf("%+v", s)
+		}
+		if got := s.Burst(); got > burst || float64(got) < float64(burst)/2 {
+			rt.Errorf("a burst of %d, want %d: %+v", got, burst, s)
+		}
+		asked := float64(rate.Count) / float64(rate.Per)
+		got := float64(s.K) * float64(s.PerUnit) * float64(s.Grain) / float64(s.Unit)
+		if got > asked*(1+1e-12) || got < asked*(1-2e-4) {
+			rt.Errorf("a rate of %g, want %g: %+v", got, asked, s)
+		}
+	})
+}
