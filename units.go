@@ -207,7 +207,7 @@ func midnight(year int, month time.Month, day int, loc *time.Location) time.Time
 	return t
 }
 
-// A Rate is a number of events per time as people write it: 100/s, 5/m, 1000/h, 20/d, 3/10s.
+// A Rate is a number of events, or of bytes, per time as people write it: 100/s, 5/m, 1000/h, 20/d, 3/10s, 10MB/s.
 type Rate struct {
 	Count int64
 	Per   time.Duration
@@ -245,8 +245,8 @@ func ParseRate(text string) (Rate, error) {
 		}
 		return Rate{}, &FieldError{Msg: fmt.Sprintf("%q is not a rate", s), Hint: "write 100/s, 5/m or 3/10s"}
 	}
-	n, err := strconv.ParseInt(strings.TrimSpace(count), 10, 64)
-	if err != nil || n < 0 {
+	n, err := ParseNumber(count)
+	if err != nil {
 		return Rate{}, &FieldError{Msg: fmt.Sprintf("%q is not a rate", s), Hint: "write 100/s, 5/m or 3/10s"}
 	}
 	per = strings.TrimSpace(per)
@@ -257,7 +257,7 @@ func ParseRate(text string) (Rate, error) {
 	if err != nil || d <= 0 {
 		return Rate{}, &FieldError{Msg: fmt.Sprintf("%q is not a rate", s), Hint: "write 100/s, 5/m or 3/10s"}
 	}
-	return Rate{n, d.Std()}, nil
+	return Rate{int64(n), d.Std()}, nil
 }
 
 // A Size is a number of bytes as people write it: 512B, 64KiB, 10MB, 1GiB. KB, MB, GB are powers of 1000; KiB, MiB, GiB of 1024.
@@ -332,6 +332,37 @@ func ParseSize(text string) (Size, error) {
 	return 0, &FieldError{Msg: fmt.Sprintf("%q is not a size", s), Hint: "write 512B, 64KiB, 10MB or 1GiB"}
 }
 
+// A Number of events, or of bytes, as people write it: 200, 64KiB.
+type Number int64
+
+func (n Number) String() string { return strconv.FormatInt(int64(n), 10) }
+
+// MarshalText writes the number.
+func (n Number) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
+
+// UnmarshalText reads a number or a size.
+func (n *Number) UnmarshalText(text []byte) error {
+	v, err := ParseNumber(string(text))
+	if err != nil {
+		return err
+	}
+	*n = v
+	return nil
+}
+
+// ParseNumber reads a whole number or a size.
+func ParseNumber(text string) (Number, error) {
+	s := strings.TrimSpace(text)
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n >= 0 {
+		return Number(n), nil
+	}
+	size, err := ParseSize(s)
+	if err != nil {
+		return 0, &FieldError{Msg: fmt.Sprintf("%q is neither a number nor a size", s), Hint: "write 200, or 64KiB where bytes are counted"}
+	}
+	return Number(size), nil
+}
+
 // A Share is a part of a whole as people write it: 10%, 0.5%, 200%. 1 is the whole.
 type Share float64
 
@@ -339,6 +370,12 @@ func (s Share) String() string {
 	// Twelve digits hide that 0.07 times 100 is not quite 7.
 	short, _ := strconv.ParseFloat(strconv.FormatFloat(float64(s)*100, 'g', 12, 64), 64)
 	return strconv.FormatFloat(short, 'f', -1, 64) + "%"
+}
+
+// Rounded returns the share with three digits, for figures that are measured.
+func (s Share) Rounded() Share {
+	short, _ := strconv.ParseFloat(strconv.FormatFloat(float64(s), 'g', 3, 64), 64)
+	return Share(short)
 }
 
 // MarshalText writes the share as people write it.

@@ -69,7 +69,7 @@ func TestParsePeriod(t *testing.T) {
 
 func TestParseRate(t *testing.T) {
 	for text, want := range map[string]Rate{
-		"100/s": {100, time.Second}, "5/m": {5, time.Minute}, "1000 / h": {1000, time.Hour}, "20/d": {20, 24 * time.Hour},
+		"100/s": {100, time.Second}, "10MB/s": {10_000_000, time.Second}, "5/m": {5, time.Minute}, "1000 / h": {1000, time.Hour}, "20/d": {20, 24 * time.Hour},
 		"3/10s": {3, 10 * time.Second}, "0/s": {0, time.Second}, "1/ms": {1, time.Millisecond},
 	} {
 		got, err := ParseRate(text)
@@ -362,4 +362,17 @@ func FuzzUnits(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestNumber(t *testing.T) {
+	for text, want := range map[string]Number{"0": 0, "200": 200, " 5 ": 5, "64KiB": 64 << 10, "1.5MB": 1_500_000} {
+		if got, err := ParseNumber(text); err != nil || got != want {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "-1", "1.5", "many", "10%", "99999999999999999999"} {
+		if got, err := ParseNumber(text); err == nil {
+			t.Errorf("%q is read as %d", text, got)
+		}
+	}
 }

@@ -136,8 +136,8 @@ func (a *App) Start(ctx context.Context) (err error) {
 		undo.add(func() { g.console.Stop(ended()) })
 	}
 	for _, gt := range g.gates {
-		undo.add(func() { gt.http.Stop(ended()) })
-		if err := gt.http.Listen(); err != nil {
+		undo.add(func() { gt.Stop(ended()) })
+		if err := gt.Listen(); err != nil {
 			return err
 		}
 	}
@@ -146,7 +146,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		g.console.Start()
 	}
 	for _, gt := range g.gates {
-		gt.http.Start()
+		gt.Start()
 	}
 	a.running = true
 	a.state.CompareAndSwap(starting, serving) // unless somebody waits to stop it
@@ -158,8 +158,9 @@ func (a *App) Start(ctx context.Context) (err error) {
 // announce logs where weir can be reached.
 func (a *App) announce(g *generation) {
 	for _, gt := range g.gates {
-		a.opts.Log.Info("gate serves", "gate", gt.options.Listen, "address", gt.http.Addr().String(), "upstream", gt.options.Upstream,
-			"throttles", gt.options.Throttles)
+		v := gt.view()
+		a.opts.Log.Info("gate serves", "gate", v.Gate, "kind", v.Kind, "address", v.Address, "upstream", v.Upstream, "accept", v.Accept,
+			"throttles", v.Throttles)
 	}
 	if g.console != nil {
 		a.opts.Log.Info("console serves", "address", g.console.Addr().String())
@@ -212,8 +213,8 @@ func stopGates(ctx context.Context, gates []*gate) []error {
 	var all sync.WaitGroup
 	for i, gt := range gates {
 		all.Go(func() {
-			if err := gt.http.Stop(ctx); err != nil {
-				errs[i] = fmt.Errorf("gate %s: %w", gt.options.Listen, err)
+			if err := gt.Stop(ctx); err != nil {
+				errs[i] = fmt.Errorf("gate %s: %w", gt.listen, err)
 			}
 		})
 	}
@@ -222,9 +223,18 @@ func stopGates(ctx context.Context, gates []*gate) []error {
 }
 
 // HTTPAddr returns the address of the i-th HTTP gate, or nil.
-func (a *App) HTTPAddr(i int) net.Addr {
-	if gates := a.current.Load().gates; i < len(gates) {
-		return gates[i].http.Addr()
+func (a *App) HTTPAddr(i int) net.Addr { return a.addr("http", i) }
+
+// addr returns the address of the i-th gate of a kind, or nil.
+func (a *App) addr(kind string, i int) net.Addr {
+	for _, gt := range a.current.Load().gates {
+		if gt.kind != kind {
+			continue
+		}
+		if i == 0 {
+			return gt.Addr()
+		}
+		i--
 	}
 	return nil
 }

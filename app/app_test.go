@@ -204,8 +204,8 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wants("state", s.State, "serving")
-	b.wants("gate", s.HTTP[0].Address, b.HTTPAddr(0))
-	b.wants("throttles", s.HTTP[0].Throttles, []string{"plans"})
+	b.wants("gate", s.Gates[0].Address, b.HTTPAddr(0))
+	b.wants("throttles", s.Gates[0].Throttles, []string{"plans"})
 	b.wants("admitted", s.Throttles[0].Verdicts["admit"], 1)
 	b.wants("accounts", s.Throttles[0].Accounts, 1)
 	b.wants("console", s.Console, b.ConsoleAddr())

@@ -32,14 +32,14 @@ func (b backend) Status() console.Status {
 	g, state := b.current.Load(), b.state.Load()
 	s := console.Status{
 		Version: b.opts.Version, State: stateNames[state], Ready: state == serving, Started: b.started,
-		Config: b.reloads.get(), Control: g.control.Path(), HTTP: []console.GateStatus{}, Throttles: []console.ThrottleStatus{},
+		Config: b.reloads.get(), Control: g.control.Path(), Gates: []console.GateStatus{}, Throttles: []console.ThrottleStatus{},
 	}
 	s.Config.Path = b.opts.Path
 	if addr := b.ConsoleAddr(); addr != nil {
 		s.Console = addr.String()
 	}
 	for _, gt := range g.gates {
-		s.HTTP = append(s.HTTP, gt.status())
+		s.Gates = append(s.Gates, gt.view())
 	}
 	for _, t := range g.throttles {
 		s.Throttles = append(s.Throttles, t.view().Status())
@@ -116,12 +116,12 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 		ev.Source = ev.Source.Unmap()
 	}
 	if ev.Account == "" {
-		places, _ := identify.ParseAccounts(gt.options.Account) // the gate has taken them
+		places, _ := identify.ParseAccounts(gt.account) // the gate has taken them
 		ev.Account = places.OfSource(ev.Source)
 	}
 	steps, verdict := gt.chain.Explain(&ev)
 	e := console.Explanation{
-		Gate: gt.options.Listen, Verdict: verdict.Verdict, By: verdict.By, Text: verdict.Explain(), Steps: []console.Step{},
+		Gate: gt.listen, Verdict: verdict.Verdict, By: verdict.By, Text: verdict.Explain(), Steps: []console.Step{},
 	}
 	for _, s := range steps {
 		e.Steps = append(e.Steps, console.Step{
@@ -134,17 +134,22 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 
 // gateOf finds a gate by its listen address, as configured or as bound. Without one, there must be only one gate.
 func (b backend) gateOf(name string) (*gate, error) {
-	gates := b.current.Load().gates
+	var gates []*gate
 	var names []string
-	for _, gt := range gates {
-		names = append(names, gt.options.Listen)
-		if name == gt.options.Listen || (name != "" && gt.http.Addr() != nil && name == gt.http.Addr().String()) {
+	for _, gt := range b.current.Load().gates {
+		if gt.chain == nil {
+			continue
+		}
+		gates, names = append(gates, gt), append(names, gt.listen)
+		if name != "" && (name == gt.listen || name == gt.address()) {
 			return gt, nil
 		}
 	}
 	switch {
 	case name == "" && len(gates) == 1:
 		return gates[0], nil
+	case len(gates) == 0:
+		return nil, console.NotFound("there is no gate that requests come through")
 	case name == "":
 		return nil, console.Invalid("which gate? One of " + strings.Join(names, ", "))
 	}

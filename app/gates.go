@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -12,89 +13,146 @@ import (
 	"weir/policy"
 )
 
-// A gate is one gate of a generation.
-type gate struct {
-	options httpgate.Options
-	chain   *policy.Chain
-	http    *httpgate.Gate
-	seen    *observer
+// A server is what every kind of gate can do.
+type server interface {
+	Listen() error
+	Addr() net.Addr
+	Start()
+	Stop(context.Context) error
 }
 
-// status is the gate as the console shows it.
-func (g *gate) status() console.GateStatus {
-	s := console.GateStatus{
-		Gate: g.options.Listen, Upstream: g.options.Upstream, Throttles: g.options.Throttles,
-		InFlight: g.seen.inFlight.Load(), Waiting: g.seen.waiting.Load(),
+// A gate is one gate of a generation.
+type gate struct {
+	server
+	kind   string // as in the configuration: http, tcp, api
+	listen string // as configured
+	status console.GateStatus
+	load   func() (inFlight, waiting int64)
+
+	// What a question about a request is put to; nil for gates that see none.
+	chain   *policy.Chain
+	account []string
+
+	forget func() // drops its series
+
+	http *httpgate.Gate
+	seen *observer
+}
+
+// address is where the gate listens, or empty before it does.
+func (g *gate) address() string {
+	if addr := g.Addr(); addr != nil {
+		return addr.String()
 	}
-	if addr := g.http.Addr(); addr != nil {
-		s.Address = addr.String()
-	}
+	return ""
+}
+
+// view is the gate as the console shows it.
+func (g *gate) view() console.GateStatus {
+	s := g.status
+	s.Gate, s.Kind, s.Address = g.listen, g.kind, g.address()
+	s.InFlight, s.Waiting = g.load()
 	return s
 }
 
-// prepareGates keeps the gates whose listen address stays, makes those that are new, and leaves the others behind.
+// prepareGates keeps the gates whose kind and listen address stay, makes those that are new, and leaves the others behind.
 func (c *change) prepareGates() error {
-	rest := slices.Clone(c.old.gates)
+	c.removed = slices.Clone(c.old.gates)
 	var errs []error
-	for i, o := range c.next.cfg.HTTP {
-		// With port 0 several gates may have the same address; then they are matched in order.
-		at := slices.IndexFunc(rest, func(g *gate) bool { return g.options.Listen == o.Listen })
-		var old *gate
-		if at >= 0 {
-			old = rest[at]
-			rest = slices.Delete(rest, at, at+1)
-		}
-		gt, err := c.prepareGate(o, old)
+	prepare := func(path string, f func() (*gate, error)) {
+		gt, err := f()
 		if err != nil {
-			errs = append(errs, weir.Under(fmt.Sprintf("http[%d]", i), err))
-			continue
+			errs = append(errs, weir.Under(path, err))
+			return
 		}
 		c.next.gates = append(c.next.gates, gt)
 	}
-	c.removed = rest
+	for i, o := range c.next.cfg.HTTP {
+		prepare(fmt.Sprintf("http[%d]", i), func() (*gate, error) { return c.prepareHTTP(o) })
+	}
 	return errors.Join(errs...)
 }
 
-func (c *change) prepareGate(o httpgate.Options, old *gate) (*gate, error) {
-	chain, err := c.chain(o.Throttles)
-	if err != nil {
-		return nil, err
+// keep returns the gate of the old generation that goes on, or nil. With port 0 several may have the same address; then they are
+// matched in order.
+func (c *change) keep(kind, listen string) *gate {
+	at := slices.IndexFunc(c.removed, func(g *gate) bool { return g.kind == kind && g.listen == listen })
+	if at < 0 {
+		return nil
 	}
-	gt := &gate{options: o, chain: chain}
-	if old != nil {
-		gt.http, gt.seen = old.http, old.seen
-		commit, abort, err := gt.http.Prepare(o, chain)
-		if err != nil {
-			return nil, err
-		}
-		c.undo.add(abort)
-		c.commit = append(c.commit, commit, func() { gt.http.SetAccess(httpgate.AccessLog(c.next.cfg.Log.Access)) })
-		return gt, nil
+	old := c.removed[at]
+	c.removed = slices.Delete(c.removed, at, at+1)
+	return old
+}
+
+// reuse lets a gate that is kept go on with what Prepare made.
+func (c *change) reuse(commit, abort func()) {
+	c.undo.add(abort)
+	c.commit = append(c.commit, commit)
+}
+
+// open makes a new gate serve when the change takes effect.
+func (c *change) open(gt *gate) error {
+	c.undo.add(func() { gt.Stop(ended()) })
+	if !c.live {
+		return nil
 	}
-	gt.seen = &observer{all: c.app.metrics, gate: c.app.metrics.HTTP(o.Listen)}
-	gt.http, err = httpgate.New(o, chain, c.app.gateEnv(o, c.next.cfg.Log, gt.seen))
-	if err != nil {
-		return nil, err
+	if err := gt.Listen(); err != nil {
+		return c.cannotListen(gt, err)
 	}
-	c.undo.add(func() { gt.http.Stop(ended()) })
-	if c.live {
-		if err := gt.http.Listen(); err != nil {
-			return nil, c.cannotListen(o, err)
-		}
-		c.commit = append(c.commit, gt.http.Start)
-	}
-	return gt, nil
+	c.commit = append(c.commit, gt.Start)
+	return nil
 }
 
 // cannotListen says why a new gate cannot have its address. It may be weir itself that has it: the address of a gate that is to
 // go is free only after the reload, which fails without it.
-func (c *change) cannotListen(o httpgate.Options, err error) error {
+func (c *change) cannotListen(gt *gate, err error) error {
 	e := &weir.FieldError{Path: "listen", Msg: err.Error()}
-	_, port, _ := net.SplitHostPort(o.Listen)
+	_, port, _ := net.SplitHostPort(gt.listen)
 	for _, old := range c.old.gates {
-		if _, taken, _ := net.SplitHostPort(old.options.Listen); taken == port && port != "0" {
-			e.Hint = fmt.Sprintf("this weir has %s; remove that gate by one reload and add this one by another, or start weir anew", old.options.Listen)
+		if _, taken, _ := net.SplitHostPort(old.listen); taken == port && port != "0" {
+			e.Hint = fmt.Sprintf("this weir has %s; remove that gate by one reload and add this one by another, or start weir anew", old.listen)
 		}
 	}
 	return e
+}
+
+// chains makes the chains of a gate: for connections and for what comes over them.
+func (c *change) chains(accept, throttles []string) (*policy.Chain, *policy.Chain, error) {
+	door, err := c.chain("accept", accept)
+	if err != nil {
+		return nil, nil, err
+	}
+	chain, err := c.chain("throttles", throttles)
+	return door, chain, err
+}
+
+func (c *change) prepareHTTP(o httpgate.Options) (*gate, error) {
+	accept, chain, err := c.chains(o.Accept, o.Throttles)
+	if err != nil {
+		return nil, err
+	}
+	gt := &gate{kind: "http", listen: o.Listen, chain: chain, account: o.Account,
+		status: console.GateStatus{Upstream: o.Upstream, Accept: o.Accept, Throttles: o.Throttles}}
+	old := c.keep(gt.kind, gt.listen)
+	if old == nil {
+		gt.seen = &observer{all: c.app.metrics, gate: c.app.metrics.HTTP(o.Listen)}
+		if gt.http, err = httpgate.New(o, accept, chain, c.app.gateEnv(o, c.next.cfg.Log, gt.seen)); err != nil {
+			return nil, err
+		}
+	} else {
+		gt.http, gt.seen = old.http, old.seen
+		commit, abort, err := gt.http.Prepare(o, accept, chain)
+		if err != nil {
+			return nil, err
+		}
+		c.reuse(commit, abort)
+		c.commit = append(c.commit, func() { gt.http.SetAccess(httpgate.AccessLog(c.next.cfg.Log.Access)) })
+	}
+	gt.server, gt.load = gt.http, gt.seen.load
+	gt.forget = func() { c.app.metrics.Forget(o.Listen) }
+	if old == nil {
+		err = c.open(gt)
+	}
+	return gt, err
 }

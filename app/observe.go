@@ -32,6 +32,9 @@ func (o *observer) InFlight(delta int) {
 	o.gate.InFlight(delta)
 }
 
+// load is how many requests are under way, and how many of those wait.
+func (o *observer) load() (inFlight, waiting int64) { return o.inFlight.Load(), o.waiting.Load() }
+
 // Served counts a request that was answered.
 func (o *observer) Served(v weir.Verdict, status int, added, total time.Duration) {
 	o.gate.Done(status, v, added, total)

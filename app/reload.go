@@ -160,9 +160,9 @@ func (a *App) retire(all []*throttle) {
 // forget drops the series of a gate, unless one of the same name has come since.
 func (a *App) forget(gone *gate) {
 	for _, gt := range a.current.Load().gates {
-		if gt.options.Listen == gone.options.Listen {
+		if gt.kind == gone.kind && gt.listen == gone.listen {
 			return
 		}
 	}
-	a.metrics.Forget(gone.options.Listen)
+	gone.forget()
 }

@@ -84,7 +84,7 @@ log: {access: "off"}
 		if err != nil {
 			t.Fatal(err)
 		}
-		left := status.HTTP[0].InFlight
+		left := status.Gates[0].InFlight
 		for _, th := range status.Throttles {
 			left += int64(th.Table.Waiting)
 		}

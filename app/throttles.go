@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/bloom"
 	"weir/config"
 	"weir/console"
 	"weir/policy"
@@ -21,38 +22,56 @@ type throttle struct {
 	kind   string
 	link   *policy.Link
 	config config.Throttle
-	quota  *quota.Quota // when kind is quota
+	mechanism
 }
 
-// mechanism is what the table below makes of one entry of the configuration.
+// A mechanism is what the table below makes of one entry of the configuration. One of the pointers is set.
 type mechanism struct {
-	kind  string
 	judge weir.Throttle
+	bloom *bloom.Limiter
 	quota *quota.Quota
 }
 
 // build is the table of mechanisms: it makes the one that an entry names.
-func build(c config.Throttle) (mechanism, error) {
+func build(c config.Throttle, now time.Time) (m mechanism, err error) {
 	switch {
+	case c.Bloom != nil:
+		if m.bloom, err = bloom.New(*c.Bloom, now); err == nil {
+			m.judge = m.bloom.Throttle()
+		}
+		return m, weir.Under("bloom", err)
 	case c.Quota != nil:
-		q, err := quota.New(*c.Quota)
-		return mechanism{kind: "quota", judge: q, quota: q}, weir.Under("quota", err)
+		m.quota, err = quota.New(*c.Quota)
+		m.judge = m.quota
+		return m, weir.Under("quota", err)
 	}
-	return mechanism{}, &weir.FieldError{Msg: "no mechanism is named", Hint: "add quota: {…}"}
+	return m, &weir.FieldError{Msg: "no mechanism is named", Hint: "add bloom: {…} or quota: {…}"}
 }
 
 // kindOf names the mechanism of an entry.
 func kindOf(c config.Throttle) string {
 	switch {
+	case c.Bloom != nil:
+		return "bloom"
 	case c.Quota != nil:
 		return "quota"
 	}
 	return ""
 }
 
+// sameMechanism reports whether the mechanism of one entry can take the options of another.
+func sameMechanism(a, b config.Throttle) bool {
+	if a.Bloom != nil && b.Bloom != nil {
+		return a.Bloom.Count == b.Bloom.Count // bytes are metered, events are not
+	}
+	return kindOf(a) == kindOf(b)
+}
+
 // validate checks the options of a mechanism that is kept.
 func validate(c config.Throttle) error {
 	switch {
+	case c.Bloom != nil:
+		return weir.Under("bloom", c.Bloom.Validate())
 	case c.Quota != nil:
 		return weir.Under("quota", c.Quota.Validate())
 	}
@@ -60,32 +79,64 @@ func validate(c config.Throttle) error {
 }
 
 // configure gives a mechanism new options. On an error it has the old ones.
-func (t *throttle) configure(c config.Throttle, now time.Time) error {
+func (m *mechanism) configure(c config.Throttle, now time.Time) error {
 	switch {
-	case t.quota != nil:
-		return t.quota.Configure(*c.Quota, now)
+	case m.bloom != nil:
+		return m.bloom.Configure(*c.Bloom, now)
+	case m.quota != nil:
+		return m.quota.Configure(*c.Quota, now)
 	}
 	return nil
 }
 
-// retire lets everybody go who waits in a throttle that is no longer configured.
-func (t *throttle) retire(now time.Time) {
-	if t.quota != nil {
-		t.quota.Retire(now)
+// retire ends a mechanism that is no longer configured, and lets everybody go who waits in it.
+func (m *mechanism) retire(now time.Time) {
+	switch {
+	case m.bloom != nil:
+		m.bloom.Retire(now)
+	case m.quota != nil:
+		m.quota.Retire(now)
 	}
 }
 
 // sameOptions reports whether two entries ask for the same mechanism with the same options.
-func sameOptions(a, b config.Throttle) bool { return reflect.DeepEqual(a.Quota, b.Quota) }
+func sameOptions(a, b config.Throttle) bool {
+	return reflect.DeepEqual(a.Bloom, b.Bloom) && reflect.DeepEqual(a.Quota, b.Quota)
+}
 
 // view is the throttle as the console sees it.
 func (t *throttle) view() console.Throttle {
 	v := console.Throttle{Link: t.link, Kind: t.kind}
-	if t.quota != nil {
+	switch {
+	case t.bloom != nil:
+		v.Bloom = bloomView(t.bloom.Stats())
+	case t.quota != nil:
 		s := t.quota.Stats()
 		v.Table = &console.Table{Accounts: s.Accounts, Waiting: s.Waiting, Strangers: s.Strangers}
 	}
 	return v
+}
+
+func bloomView(s bloom.Stats) *console.Bloom {
+	return &console.Bloom{
+		Bytes: s.Bytes, Drained: float64(s.Drained), Collateral: float64(s.Collateral), Attackers: s.Attackers, Rotations: s.Rotations,
+	}
+}
+
+// noticed logs what a Bloom limiter tells.
+func (a *App) noticed(throttle string) func(bloom.Notice) {
+	return func(n bloom.Notice) {
+		log := a.opts.Log.With("throttle", throttle, "collateral", n.Collateral.Rounded(), "allowed", n.Allowed, "attackers", n.Attackers,
+			"memory", weir.Size(n.Bytes))
+		switch n.What {
+		case bloom.NoticeOver:
+			log.Warn("more innocent networks are refused than allowed: the table is too small for this flood")
+		case bloom.NoticeGrown:
+			log.Warn("larger tables are in use")
+		case bloom.NoticeUnder:
+			log.Info("no more innocent networks are refused than allowed")
+		}
+	}
 }
 
 // prepareThrottles makes the throttles of the next generation: those that are kept, and new ones.
@@ -100,7 +151,7 @@ func (c *change) prepareThrottles() error {
 		c.next.throttles = append(c.next.throttles, t)
 	}
 	for _, old := range c.old.throttles {
-		if t := c.next.throttle(old.name); t == nil || t.kind != old.kind {
+		if t := c.next.throttle(old.name); t == nil || t.mechanism != old.mechanism {
 			c.retired = append(c.retired, old)
 		}
 	}
@@ -109,7 +160,7 @@ func (c *change) prepareThrottles() error {
 
 func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, error) {
 	old := c.old.throttle(name)
-	if old != nil && old.kind == kindOf(cfg) {
+	if old != nil && sameMechanism(old.config, cfg) {
 		if err := validate(cfg); err != nil {
 			return nil, err
 		}
@@ -123,17 +174,21 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 		c.shadow(old, &t)
 		return &t, nil
 	}
-	m, err := build(cfg)
+	m, err := build(cfg, c.app.opts.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
 	link := policy.NewLink(name, m.judge, cfg.OnError)
 	link.Shadow.Store(cfg.Shadow)
-	t := &throttle{name: name, kind: m.kind, link: link, config: cfg, quota: m.quota}
+	t := &throttle{name: name, kind: kindOf(cfg), link: link, config: cfg, mechanism: m}
+	if m.bloom != nil {
+		m.bloom.Notify(c.app.noticed(name))
+	}
 	if old != nil { // another mechanism under the same name: its series go on
 		link.Counts, link.Shadow = old.link.Counts, old.link.Shadow
 		c.shadow(old, t)
 	}
+	c.undo.add(func() { t.retire(c.app.opts.Clock.Now()) }) // or it would be advanced for ever
 	if clocked, ok := m.judge.(weir.Clocked); ok {
 		c.app.pace.start(clocked)
 	}
@@ -148,16 +203,16 @@ func (c *change) shadow(old, next *throttle) {
 	}
 }
 
-// chain makes the chain of one gate.
-func (c *change) chain(names []string) (*policy.Chain, error) {
+// chain makes the chain of a list of throttles, which stands at a path.
+func (c *change) chain(path string, names []string) (*policy.Chain, error) {
 	var links []*policy.Link
 	for i, name := range names {
 		t := c.next.throttle(name)
 		if t == nil {
-			return nil, &weir.FieldError{Path: fmt.Sprintf("throttles[%d]", i), Msg: fmt.Sprintf("there is no throttle %q", name)}
+			return nil, &weir.FieldError{Path: fmt.Sprintf("%s[%d]", path, i), Msg: fmt.Sprintf("there is no throttle %q", name)}
 		}
 		links = append(links, t.link)
 	}
 	chain, err := policy.New(links, c.app.failures.note)
-	return chain, weir.Under("throttles", err)
+	return chain, weir.Under(path, err)
 }

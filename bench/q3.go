@@ -23,9 +23,9 @@ import (
 // heldRequests is Q3: what a request costs in memory while it waits, and whether those who waited reach the upstream in order.
 // It runs the real binary: the quota of one period is used up, then as many requests again wait, leave, and wait again, and go in
 // the next period.
-func heldRequests(quick bool) (_ []figure, err error) {
+func heldRequests(o options) (_ []figure, err error) {
 	n, period := 10_000, 40*time.Second
-	if quick {
+	if o.quick {
 		n, period = 200, 4*time.Second
 	}
 	folder, err := os.MkdirTemp("", "weir-bench")
@@ -159,8 +159,8 @@ func startWeir(folder, config string) (*running, error) {
 		close(r.exited)
 	}()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if s, err := r.control.Status(context.Background()); err == nil && len(s.HTTP) == 1 {
-			r.address = s.HTTP[0].Address
+		if s, err := r.control.Status(context.Background()); err == nil && len(s.Gates) == 1 {
+			r.address = s.Gates[0].Address
 			return r, nil
 		}
 		select {

@@ -37,5 +37,5 @@ func ExampleNew() {
 func ExampleSize() {
 	plan, err := bloom.Size(5, 412_000, 0.01)
 	fmt.Println(plan.Lines, "lines,", plan.Bytes>>20, "MiB for both tables,", err)
-	// Output: 130920 lines, 15 MiB for both tables, <nil>
+	// Output: 130894 lines, 15 MiB for both tables, <nil>
 }

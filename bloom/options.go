@@ -39,15 +39,15 @@ const (
 
 // Options configure a Bloom limiter: a limit for each source network, in memory that does not grow with the number of sources.
 type Options struct {
-	// The limit of each source network: 100/s, 20/m.
+	// The limit of each source network: 100/s, 20/m; where bytes are counted 10MB/s.
 	Rate weir.Rate `yaml:"rate"`
 	// How much a source may take at once after it was idle. At least k. Default: a second's worth, and at least k.
-	Burst int64 `yaml:"burst"`
+	Burst weir.Number `yaml:"burst"`
 	// What is counted: events (requests, connections or packets; the default) or bytes. A limit on bytes paces what flows.
 	Count Count `yaml:"count"`
 	// What one token stands for: so many events or bytes; what is smaller costs a whole one. Default: 1, and as much as it takes
 	// when the burst is larger than 65535 times k.
-	Grain int64 `yaml:"grain"`
+	Grain weir.Number `yaml:"grain"`
 	// How many bits of an IPv4 address make a source network. Default 24.
 	V4 int `yaml:"v4"`
 	// How many bits of an IPv6 address make a source network. Of several, all must pass. Default [64, 48].
@@ -59,7 +59,7 @@ type Options struct {
 	// Ranges of addresses that are never limited: partners, offices behind one address.
 	Exempt []netip.Prefix `yaml:"exempt"`
 	// How many networks may be far over their limit at the same time. Default 100000.
-	Attackers int64 `yaml:"attackers"`
+	Attackers weir.Number `yaml:"attackers"`
 	// The share of innocent networks that may be refused while so many attack. Default 1%.
 	Collateral weir.Share `yaml:"collateral"`
 	// How many limiters each source has, 1 to 8. Default 5.
@@ -75,7 +75,7 @@ func (o Options) WithDefaults() Options {
 	o.K = cmp.Or(o.K, 5)
 	if o.Burst == 0 && o.Rate.Per > 0 {
 		second := float64(o.Rate.Count) / o.Rate.Per.Seconds()
-		o.Burst = max(int64(math.Ceil(min(second, MaxBurst))), int64(o.K)*max(o.Grain, 1))
+		o.Burst = max(weir.Number(math.Ceil(min(second, MaxBurst))), weir.Number(o.K)*max(o.Grain, 1))
 	}
 	o.Count = cmp.Or(o.Count, Events)
 	o.V4 = cmp.Or(o.V4, 24)
@@ -107,10 +107,10 @@ func (o Options) Validate() error {
 		wrong("rate", fmt.Sprintf("%s is out of bounds", o.Rate), fmt.Sprintf("1/365d to %d/s", int64(MaxRate)))
 	}
 	if o.Burst != 0 {
-		within("burst", o.Burst, 1, MaxBurst)
+		within("burst", int64(o.Burst), 1, MaxBurst)
 	}
 	if o.Grain != 0 {
-		within("grain", o.Grain, 1, MaxBurst)
+		within("grain", int64(o.Grain), 1, MaxBurst)
 	}
 	switch o.Count {
 	case "", Events, Bytes:
@@ -152,7 +152,7 @@ func (o Options) Validate() error {
 	}
 	// What follows makes sense only of figures that do.
 	full := o.WithDefaults()
-	plan, err := Size(full.K, full.Attackers, full.Collateral)
+	plan, err := Size(full.K, int64(full.Attackers), full.Collateral)
 	if err != nil {
 		all = append(all, err)
 	}
@@ -209,15 +209,16 @@ func (o Options) fit(level int) (Shape, error) {
 			return Shape{}, &weir.FieldError{Path: "wider", Msg: "the widest networks have hardly a limit", Hint: "a smaller figure"}
 		}
 	}
-	if o.Burst > MaxBurst/times {
+	burst := int64(o.Burst)
+	if burst > MaxBurst/times {
 		return Shape{}, &weir.FieldError{Path: "wider", Msg: "the widest networks have hardly a limit", Hint: "a smaller figure"}
 	}
 	rate := o.Rate
 	rate.Count *= times
-	s, err := Fit(rate, o.Burst*times, o.K, o.Grain)
+	s, err := Fit(rate, burst*times, o.K, int64(o.Grain))
 	if err != nil && o.Grain != 0 && level > 0 {
 		// The grain was meant for the narrowest networks; wider ones may need a coarser one.
-		s, err = Fit(rate, o.Burst*times, o.K, 0)
+		s, err = Fit(rate, burst*times, o.K, 0)
 	}
 	return s, err
 }
@@ -228,7 +229,7 @@ func (o Options) Shapes() ([]Shape, error) {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	plan, err := Size(o.K, o.Attackers, o.Collateral)
+	plan, err := Size(o.K, int64(o.Attackers), o.Collateral)
 	if err != nil {
 		return nil, err
 	}

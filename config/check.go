@@ -31,7 +31,7 @@ func (c *Config) Validate() error {
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		f.throttle(name, c.Throttles[name])
 	}
-	f.gates(c)
+	f.lists(c)
 	f.addresses(c)
 	if long := len(c.WithDefaults().Control); long > maxSocketPath {
 		path := "control"
@@ -48,11 +48,13 @@ func (c *Config) oddities() []*weir.FieldError {
 	used := map[string]bool{}
 	var all []*weir.FieldError
 	for i, g := range c.HTTP {
-		if len(g.Throttles) == 0 {
+		if len(g.Throttles)+len(g.Accept) == 0 {
 			all = append(all, &weir.FieldError{Path: fmt.Sprintf("http[%d]", i), Msg: "the gate has no throttles: everything passes",
 				Hint: "list some: throttles: [name]"})
 		}
-		for _, name := range g.Throttles {
+	}
+	for _, u := range c.uses() {
+		for _, name := range u.names {
 			used[name] = true
 		}
 	}
@@ -128,23 +130,42 @@ func (f *findings) throttle(name string, t Throttle) {
 	}
 }
 
-// gates checks what gates say about throttles.
-func (f *findings) gates(c *Config) {
+// A use is a list of throttles somewhere in the configuration.
+type use struct {
+	path   string
+	names  []string
+	accept bool // they judge connections, of which nothing but the source is known
+}
+
+// uses returns every list of throttles.
+func (c *Config) uses() (all []use) {
+	for i, g := range c.HTTP {
+		at := fmt.Sprintf("http[%d]", i)
+		all = append(all, use{at + ".accept", g.Accept, true}, use{at + ".throttles", g.Throttles, false})
+	}
+	return all
+}
+
+// lists checks what gates say about throttles.
+func (f *findings) lists(c *Config) {
 	if len(c.HTTP) == 0 {
 		f.add("http", "there is no gate: nothing would listen", `add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`)
 	}
 	names := slices.Sorted(maps.Keys(c.Throttles))
-	for i, g := range c.HTTP {
-		path := fmt.Sprintf("http[%d].throttles", i)
-		if len(g.Throttles) > policy.MaxLinks {
-			f.add(path, fmt.Sprintf("%d throttles are too many", len(g.Throttles)), fmt.Sprintf("at most %d", policy.MaxLinks))
+	for _, u := range c.uses() {
+		if len(u.names) > policy.MaxLinks {
+			f.add(u.path, fmt.Sprintf("%d throttles are too many", len(u.names)), fmt.Sprintf("at most %d", policy.MaxLinks))
 		}
-		for j, name := range g.Throttles {
-			at := fmt.Sprintf("%s[%d]", path, j)
-			if slices.Contains(g.Throttles[:j], name) {
-				f.add(at, fmt.Sprintf("the throttle %q is listed twice", name), "it would count every request twice")
+		for j, name := range u.names {
+			at := fmt.Sprintf("%s[%d]", u.path, j)
+			if slices.Contains(u.names[:j], name) {
+				f.add(at, fmt.Sprintf("the throttle %q is listed twice", name), "it would count everything twice")
 			}
-			if _, known := c.Throttles[name]; known {
+			if t, known := c.Throttles[name]; known {
+				if u.accept && t.Bloom == nil {
+					f.add(at, fmt.Sprintf("the throttle %q cannot judge connections: nothing is known of them but the source", name),
+						"list a bloom throttle here, and this one under throttles")
+				}
 				continue
 			}
 			hint := "there are no throttles; add them under throttles"

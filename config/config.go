@@ -3,6 +3,7 @@ package config
 import (
 	"path/filepath"
 
+	"weir/bloom"
 	"weir/console"
 	"weir/gate/httpgate"
 	"weir/policy"
@@ -30,6 +31,8 @@ type Config struct {
 
 // Throttle is one throttle: exactly one mechanism, and how it is run.
 type Throttle struct {
+	// A limit for each source network, in memory that does not grow with the number of sources.
+	Bloom *bloom.Options `yaml:"bloom"`
 	// Limits per account: requests, concurrency, spacing, volume.
 	Quota *quota.Options `yaml:"quota"`
 	// Judge and count, but let everything pass. Default false.
@@ -97,15 +100,22 @@ func (c Config) WithDefaults() Config {
 	c.HTTP = gates
 	throttles := make(map[string]Throttle, len(c.Throttles))
 	for name, t := range c.Throttles {
-		if t.Quota != nil {
-			filled := t.Quota.WithDefaults()
-			t.Quota = &filled
-		}
+		t.Bloom = completed(t.Bloom)
+		t.Quota = completed(t.Quota)
 		fill(&t.OnError, policy.Closed)
 		throttles[name] = t
 	}
 	c.Throttles = throttles
 	return c
+}
+
+// completed returns options with everything filled in, or nil when there are none.
+func completed[T interface{ WithDefaults() T }](o *T) *T {
+	if o == nil {
+		return nil
+	}
+	full := (*o).WithDefaults()
+	return &full
 }
 
 func fill[T comparable](v *T, value T) {

@@ -30,6 +30,16 @@ type Throttle struct {
 	Link  *policy.Link
 	Kind  string // the mechanism, as in "quota"
 	Table *Table // for mechanisms that keep one
+	Bloom *Bloom // for Bloom limiters
+}
+
+// A Bloom is the state of a Bloom limiter's tables.
+type Bloom struct {
+	Bytes      int64   `json:"bytes"`      // of the tables
+	Drained    float64 `json:"drained"`    // the share of limiters that have nothing left
+	Collateral float64 `json:"collateral"` // the share of innocent networks refused, as estimated
+	Attackers  int64   `json:"attackers"`  // networks far over their limit, as estimated
+	Rotations  uint64  `json:"rotations"`  // of the key, since the start
 }
 
 // A Table is how full a table of accounts is.
@@ -46,7 +56,7 @@ type Status struct {
 	Ready     bool             `json:"ready"`
 	Started   time.Time        `json:"started"`
 	Config    ConfigStatus     `json:"config"`
-	HTTP      []GateStatus     `json:"http"`
+	Gates     []GateStatus     `json:"gates"`
 	Throttles []ThrottleStatus `json:"throttles"`
 	Console   string           `json:"console,omitempty"` // the address of the console; empty when it is off
 	Control   string           `json:"control"`           // the path of the control socket
@@ -64,8 +74,10 @@ type ConfigStatus struct {
 // GateStatus is one gate.
 type GateStatus struct {
 	Gate      string   `json:"gate"`    // as configured
+	Kind      string   `json:"kind"`    // http, tcp, api
 	Address   string   `json:"address"` // as bound
-	Upstream  string   `json:"upstream"`
+	Upstream  string   `json:"upstream,omitempty"`
+	Accept    []string `json:"accept,omitempty"` // the throttles that judge connections
 	Throttles []string `json:"throttles"`
 	InFlight  int64    `json:"in_flight"`
 	Waiting   int64    `json:"waiting"`
@@ -82,6 +94,7 @@ type ThrottleStatus struct {
 	Errors       uint64            `json:"errors"`
 	ExpiredWaits uint64            `json:"expired_waits"`
 	*Table
+	Bloom *Bloom `json:"bloom,omitempty"`
 }
 
 // Status sums the throttle up.
@@ -89,7 +102,7 @@ func (t Throttle) Status() ThrottleStatus {
 	s := ThrottleStatus{
 		Throttle: t.Link.Name, Kind: t.Kind, Shadow: t.Link.Shadow.Load(), OnError: t.Link.OnError,
 		Verdicts: map[string]uint64{}, Shadowed: map[string]uint64{},
-		Errors: t.Link.Counts.Errors.Load(), ExpiredWaits: t.Link.Counts.Expired.Load(), Table: t.Table,
+		Errors: t.Link.Counts.Errors.Load(), ExpiredWaits: t.Link.Counts.Expired.Load(), Table: t.Table, Bloom: t.Bloom,
 	}
 	if s.OnError == "" {
 		s.OnError = policy.Closed

@@ -18,7 +18,7 @@ type fullBackend struct{ *backend }
 func (b fullBackend) Status() Status {
 	s := b.backend.Status()
 	s.Version, s.Started = "1.2.3", time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
-	s.HTTP = []GateStatus{
+	s.Gates = []GateStatus{
 		{Gate: "127.0.0.1:8080", Address: "127.0.0.1:8080", Upstream: "http://127.0.0.1:3000", Throttles: []string{"plans", "uploads-of-the-whole-organisation"}, InFlight: 12, Waiting: 3},
 		{Gate: "[::]:8443", Address: "[::]:8443", Upstream: "https://a-service-with-a-long-name.internal.example:9443", InFlight: 1234567},
 	}

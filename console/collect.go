@@ -25,10 +25,21 @@ var (
 		"Events that wait in a quota's lines now.", []string{"throttle"}, nil)
 	descStrangers = prometheus.NewDesc("weir_quota_strangers_total",
 		"Events of accounts beyond the bound of a quota's table.", []string{"throttle"}, nil)
+	descCollateral = prometheus.NewDesc("weir_bloom_collateral_ratio",
+		"Share of innocent networks that a Bloom limiter refuses now, as estimated.", []string{"throttle"}, nil)
+	descDrained = prometheus.NewDesc("weir_bloom_drained_ratio",
+		"Share of a Bloom limiter's limiters that have nothing left.", []string{"throttle"}, nil)
+	descAttackers = prometheus.NewDesc("weir_bloom_attackers",
+		"Networks far over their limit, as estimated.", []string{"throttle"}, nil)
+	descBytes = prometheus.NewDesc("weir_bloom_bytes",
+		"Memory of a Bloom limiter's tables, both of a rotation.", []string{"throttle"}, nil)
+	descRotations = prometheus.NewDesc("weir_bloom_rotations_total",
+		"How often a Bloom limiter has changed its key.", []string{"throttle"}, nil)
 )
 
 func (c throttleCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descVerdicts, descErrors, descExpired, descShadow, descAccounts, descWaiting, descStrangers} {
+	for _, d := range []*prometheus.Desc{descVerdicts, descErrors, descExpired, descShadow, descAccounts, descWaiting, descStrangers,
+		descCollateral, descDrained, descAttackers, descBytes, descRotations} {
 		ch <- d
 	}
 }
@@ -57,6 +68,13 @@ func (c throttleCollector) Collect(ch chan<- prometheus.Metric) {
 			gauge(descAccounts, float64(t.Table.Accounts))
 			gauge(descWaiting, float64(t.Table.Waiting))
 			counter(descStrangers, t.Table.Strangers)
+		}
+		if b := t.Bloom; b != nil {
+			gauge(descCollateral, b.Collateral)
+			gauge(descDrained, b.Drained)
+			gauge(descAttackers, float64(b.Attackers))
+			gauge(descBytes, float64(b.Bytes))
+			counter(descRotations, b.Rotations)
 		}
 	}
 }

@@ -130,5 +130,5 @@ func get(ts *testscript.TestScript, _ bool, args []string) {
 func gate(ts *testscript.TestScript) string {
 	s, err := console.NewClient(ts.Getenv("WEIR_CONTROL")).Status(context.Background())
 	ts.Check(err)
-	return "http://" + s.HTTP[0].Address
+	return "http://" + s.Gates[0].Address
 }

@@ -52,9 +52,10 @@ func (t *terminal) status(s *console.Status) {
 	}
 	fmt.Fprintf(t.out, "\nconsole: %s, control: %s\n\n", addr, printable(s.Control))
 
-	gates := table{heads: []string{"gate", "address", "upstream", "throttles", "under way", "waiting"}}
-	for _, g := range s.HTTP {
-		gates.row(text(g.Gate), text(g.Address), text(g.Upstream), text(strings.Join(g.Throttles, ", ")), number(g.InFlight), number(g.Waiting))
+	gates := table{heads: []string{"gate", "kind", "address", "upstream", "accept", "throttles", "under way", "waiting"}}
+	for _, g := range s.Gates {
+		gates.row(text(g.Gate), text(g.Kind), text(g.Address), text(g.Upstream), text(strings.Join(g.Accept, ", ")),
+			text(strings.Join(g.Throttles, ", ")), number(g.InFlight), number(g.Waiting))
 	}
 	t.write(&gates)
 	fmt.Fprintln(t.out)

@@ -32,11 +32,15 @@ type conn struct {
 }
 
 func newConn(g *Gate, tcp *net.TCPConn, headerBound int) *conn {
-	c := &conn{tcp: tcp, gate: g, framing: newFraming(headerBound)}
+	return &conn{tcp: tcp, gate: g, peer: peerOf(tcp), framing: newFraming(headerBound)}
+}
+
+// peerOf is the address at the other end.
+func peerOf(tcp *net.TCPConn) netip.Addr {
 	if addr, ok := tcp.RemoteAddr().(*net.TCPAddr); ok {
-		c.peer = identify.Plain(addr.AddrPort().Addr())
+		return identify.Plain(addr.AddrPort().Addr())
 	}
-	return c
+	return netip.Addr{}
 }
 
 // Read returns what net/http may see. An error of the connection, such as a deadline, spoils nothing: the next call goes on.

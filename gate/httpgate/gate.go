@@ -61,10 +61,11 @@ func (s *setup) serverOptions() serverOptions {
 	return serverOptions{s.opts.Timeouts.Header.Std(), s.opts.Timeouts.Idle.Std(), int(s.opts.Bounds.Header)}
 }
 
-// New returns a gate that listens nowhere yet. The chain judges every request; nil admits everything.
-func New(o Options, chain *policy.Chain, env Env) (*Gate, error) {
+// New returns a gate that listens nowhere yet. The chain accept judges every connection, the other one every request; nil admits
+// everything.
+func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 	env = env.withDefaults()
-	s, err := newSetup(o, chain, env, nil)
+	s, err := newSetup(o, accept, chain, env, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -174,13 +175,13 @@ func (g *Gate) retire(old *server) {
 	}
 }
 
-// Prepare makes ready to go on with other options and another chain. Everything that can fail happens here; then either commit,
+// Prepare makes ready to go on with other options and other chains. Everything that can fail happens here; then either commit,
 // which cannot fail, or abort must be called. Requests under way keep the options and the chain that they began with. The
 // listener is kept: a changed listen address is ignored, it takes another gate.
-func (g *Gate) Prepare(o Options, chain *policy.Chain) (commit, abort func(), err error) {
+func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort func(), err error) {
 	now := g.setup.Load()
 	o.Listen = now.opts.Listen
-	next, err := newSetup(o, chain, g.env, now)
+	next, err := newSetup(o, accept, chain, g.env, now)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -120,7 +120,7 @@ func TestProblemGolden(t *testing.T) {
 func TestAccessLevels(t *testing.T) {
 	for level, want := range map[AccessLog]string{AccessAll: "200 429 400", AccessRefused: "429 400", AccessOff: ""} {
 		var log syncBuffer
-		g, err := New(Options{Listen: "127.0.0.1:0", Upstream: echo(t).URL, Account: []string{"path:2"}},
+		g, err := New(Options{Listen: "127.0.0.1:0", Upstream: echo(t).URL, Account: []string{"path:2"}}, nil,
 			chainOf(t, newThrottle(func(ev *weir.Event, a *weir.Answer) error {
 				if ev.Account == "secret" {
 					return overLimit(ev, a)

@@ -166,7 +166,7 @@ func start(t testing.TB, o Options, throttles ...weir.Throttle) *rig {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
-	g, err := New(o, chainOf(t, throttles...), Env{Clock: r.clock, Observer: r.seen,
+	g, err := New(o, nil, chainOf(t, throttles...), Env{Clock: r.clock, Observer: r.seen,
 		Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)

@@ -73,6 +73,9 @@ func (g *Gate) accept(l *net.TCPListener) {
 		}
 		pause = acceptPause
 		s := g.setup.Load()
+		if !g.admits(s, tcp) {
+			continue
+		}
 		if g.open.Add(1) > int64(s.opts.Bounds.Connections) {
 			g.open.Add(-1)
 			_ = tcp.Close()
@@ -81,6 +84,17 @@ func (g *Gate) accept(l *net.TCPListener) {
 		}
 		g.hand(newConn(g, tcp, int(s.opts.Bounds.Header)))
 	}
+}
+
+// admits reports whether a connection may come in; otherwise it is closed.
+func (g *Gate) admits(s *setup, tcp *net.TCPConn) bool {
+	if s.door == nil || s.door.Admit(peerOf(tcp), g.env.Clock.Now()) {
+		return true
+	}
+	// A reset leaves nothing behind on this side: no state that waits for packets of somebody who floods.
+	_ = tcp.SetLinger(0)
+	_ = tcp.Close()
+	return false
 }
 
 // hand gives a connection to the server of the hour. A closed doorway means that its successor is in place, or that the gate

@@ -28,6 +28,9 @@ type Options struct {
 	// Where the account of a request is found, the first present counts: header:X-Api-Key, bearer, query:key, cookie:session,
 	// path:1 (the first segment of the path), source (the source address; of IPv6 the /64). Default: none, so that nobody has an account.
 	Account []string `yaml:"account"`
+	// The throttles that judge each connection before anything is read from it, in order. What they do not admit is closed. Trusted
+	// proxies are not counted.
+	Accept []string `yaml:"accept"`
 	// The throttles that judge each request, in order.
 	Throttles []string `yaml:"throttles"`
 	// Bounds on what clients may take of the gate.

@@ -42,7 +42,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%q: %v", upstream, mistake)
 		}
 	}
-	if _, err := New(bad, nil, Env{}); err == nil {
+	if _, err := New(bad, nil, nil, Env{}); err == nil {
 		t.Error("a gate with mistakes")
 	}
 }

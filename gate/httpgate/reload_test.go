@@ -15,7 +15,7 @@ import (
 
 func (r *rig) reload(o Options, throttles ...weir.Throttle) {
 	r.t.Helper()
-	commit, _, err := r.Prepare(o, chainOf(r.t, throttles...))
+	commit, _, err := r.Prepare(o, nil, chainOf(r.t, throttles...))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -51,10 +51,10 @@ func TestReloadKeepsRequests(t *testing.T) {
 
 func TestReloadFails(t *testing.T) {
 	g := start(t, Options{Upstream: named(t, "old")})
-	if _, _, err := g.Prepare(Options{Upstream: "ftp://x"}, nil); err == nil {
+	if _, _, err := g.Prepare(Options{Upstream: "ftp://x"}, nil, nil); err == nil {
 		t.Error("taken")
 	}
-	_, abort, err := g.Prepare(Options{Upstream: named(t, "new")}, nil)
+	_, abort, err := g.Prepare(Options{Upstream: named(t, "new")}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestListenErrors(t *testing.T) {
 	if err := g.Listen(); err == nil {
 		t.Error("listens twice")
 	}
-	other, err := New(Options{Listen: g.addr, Upstream: "http://127.0.0.1:1"}, nil, Env{})
+	other, err := New(Options{Listen: g.addr, Upstream: "http://127.0.0.1:1"}, nil, nil, Env{})
 	if err != nil {
 		t.Fatal(err)
 	}

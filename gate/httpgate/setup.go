@@ -21,6 +21,7 @@ import (
 // place, and a request keeps the one that it began with.
 type setup struct {
 	opts      Options // with defaults
+	door      *policy.Door
 	chain     *policy.Chain
 	metered   bool // a throttle of the chain counts bytes
 	proxies   identify.Proxies
@@ -32,7 +33,7 @@ type setup struct {
 
 // newSetup checks the options. The transport of the setup before, if any, is kept where nothing changed for it, so that its
 // connections to the upstream are used on.
-func newSetup(o Options, chain *policy.Chain, env Env, before *setup) (*setup, error) {
+func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*setup, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -41,6 +42,9 @@ func newSetup(o Options, chain *policy.Chain, env Env, before *setup) (*setup, e
 		chain, _ = policy.New(nil, nil)
 	}
 	s := &setup{opts: o, chain: chain, proxies: identify.NewProxies(o.TrustedProxies, o.ForwardedHeader)}
+	if accept != nil {
+		s.door = policy.NewDoor(accept, s.proxies.Trusts)
+	}
 	for _, link := range chain.Links() {
 		if _, ok := link.Throttle.(weir.Meter); ok {
 			s.metered = true

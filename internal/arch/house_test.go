@@ -32,7 +32,9 @@ var floors = map[string]int{
 	"admission": 3,
 	"spool":     3,
 
-	"gate/*":   4,
+	"gate/*":            4,
+	"gate/xdpgate/peer": 4, // to be measured against
+
 	"console":  4,
 	"simulate": 4,
 	"plan":     4,
@@ -56,6 +58,9 @@ var mechanisms = []string{"bloom", "stamp", "mail", "reach", "quota", "ban"}
 
 // timeless packages are given the time and never wait.
 var timeless = append([]string{"weir", "identify", "policy", "admission"}, mechanisms...)
+
+// halves are gates that are the other half of a mechanism, and know it.
+var halves = map[string]string{"gate/xdpgate": "bloom"}
 
 // prometheusIn are the only packages that know of Prometheus.
 var prometheusIn = []string{"console", "app"}

@@ -29,6 +29,8 @@ func TestRules(t *testing.T) {
 		"clock":              {noClock, "quota", imports("weir/internal/clock"), "time comes in"},
 		"clock in a gate":    {noClock, "gate/httpgate", imports("weir/internal/clock"), ""},
 		"gate, mechanism":    {gatesKnowNoMechanism, "gate/httpgate", imports("weir/quota"), "ask a policy"},
+		"gate, its half":     {gatesKnowNoMechanism, "gate/xdpgate", imports("weir/bloom"), ""},
+		"gate, other half":   {gatesKnowNoMechanism, "gate/xdpgate", imports("weir/quota"), "ask a policy"},
 		"gate, engine":       {gatesKnowNoMechanism, "gate/smtpgate", imports("weir/store/sqlite"), "contract"},
 		"gate, policy":       {gatesKnowNoMechanism, "gate/httpgate", imports("weir/policy"), ""},
 		"metrics in a gate":  {prometheusStays, "gate/httpgate", imports("github.com/prometheus/client_golang/prometheus"), "console collect"},
