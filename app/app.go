@@ -12,7 +12,6 @@ import (
 
 	"weir/config"
 	"weir/console"
-	"weir/gate/httpgate"
 	"weir/internal/clock"
 )
 
@@ -92,9 +91,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	}
 	a.current.Store(c.next)
 	a.metrics.Watch(backend{a})
-	for _, bound := range httpgate.BoundNames {
-		a.metrics.DeclareBound(boundName(bound))
-	}
+	declareBounds(a.metrics)
 	return a, nil
 }
 
@@ -224,6 +221,12 @@ func stopGates(ctx context.Context, gates []*gate) []error {
 
 // HTTPAddr returns the address of the i-th HTTP gate, or nil.
 func (a *App) HTTPAddr(i int) net.Addr { return a.addr("http", i) }
+
+// TCPAddr returns the address of the i-th TCP gate, or nil.
+func (a *App) TCPAddr(i int) net.Addr { return a.addr("tcp", i) }
+
+// APIAddr returns the address of the decision API, or nil.
+func (a *App) APIAddr() net.Addr { return a.addr("api", 0) }
 
 // addr returns the address of the i-th gate of a kind, or nil.
 func (a *App) addr(kind string, i int) net.Addr {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 
 	"weir"
 	"weir/console"
+	"weir/gate/apigate"
 	"weir/gate/httpgate"
+	"weir/gate/tcpgate"
 	"weir/policy"
 )
 
@@ -35,7 +38,10 @@ type gate struct {
 
 	forget func() // drops its series
 
+	// One of these is the server.
 	http *httpgate.Gate
+	tcp  *tcpgate.Gate
+	api  *apigate.Gate
 	seen *observer
 }
 
@@ -69,6 +75,12 @@ func (c *change) prepareGates() error {
 	}
 	for i, o := range c.next.cfg.HTTP {
 		prepare(fmt.Sprintf("http[%d]", i), func() (*gate, error) { return c.prepareHTTP(o) })
+	}
+	for i, o := range c.next.cfg.TCP {
+		prepare(fmt.Sprintf("tcp[%d]", i), func() (*gate, error) { return c.prepareTCP(o) })
+	}
+	if o := c.next.cfg.API; o != nil {
+		prepare("api", func() (*gate, error) { return c.prepareAPI(*o) })
 	}
 	return errors.Join(errs...)
 }
@@ -136,7 +148,7 @@ func (c *change) prepareHTTP(o httpgate.Options) (*gate, error) {
 		status: console.GateStatus{Upstream: o.Upstream, Accept: o.Accept, Throttles: o.Throttles}}
 	old := c.keep(gt.kind, gt.listen)
 	if old == nil {
-		gt.seen = &observer{all: c.app.metrics, gate: c.app.metrics.HTTP(o.Listen)}
+		gt.seen = &observer{all: c.app.metrics, http: c.app.metrics.HTTP(o.Listen)}
 		if gt.http, err = httpgate.New(o, accept, chain, c.app.gateEnv(o, c.next.cfg.Log, gt.seen)); err != nil {
 			return nil, err
 		}
@@ -151,6 +163,79 @@ func (c *change) prepareHTTP(o httpgate.Options) (*gate, error) {
 	}
 	gt.server, gt.load = gt.http, gt.seen.load
 	gt.forget = func() { c.app.metrics.Forget(o.Listen) }
+	if old == nil {
+		err = c.open(gt)
+	}
+	return gt, err
+}
+
+func (c *change) prepareTCP(o tcpgate.Options) (*gate, error) {
+	accept, chain, err := c.chains(o.Accept, o.Throttles)
+	if err != nil {
+		return nil, err
+	}
+	gt := &gate{kind: string(o.Protocol), listen: o.Listen, chain: chain,
+		status: console.GateStatus{Upstream: o.Upstream, Accept: o.Accept, Throttles: o.Throttles}}
+	old := c.keep(gt.kind, gt.listen)
+	if old == nil {
+		gt.seen = &observer{all: c.app.metrics, tcp: c.app.metrics.TCP(o.Listen)}
+		env := tcpgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen), Observer: tcpObserver{gt.seen}}
+		if gt.tcp, err = tcpgate.New(o, accept, chain, env); err != nil {
+			return nil, err
+		}
+	} else {
+		gt.tcp, gt.seen = old.tcp, old.seen
+		commit, abort, err := gt.tcp.Prepare(o, accept, chain)
+		if err != nil {
+			return nil, err
+		}
+		c.reuse(commit, abort)
+	}
+	gt.server, gt.load = gt.tcp, gt.seen.load
+	gt.forget = func() { c.app.metrics.ForgetTCP(o.Listen) }
+	if old == nil {
+		err = c.open(gt)
+	}
+	return gt, err
+}
+
+func (c *change) prepareAPI(o apigate.Options) (*gate, error) {
+	names := slices.Sorted(maps.Keys(o.Policies))
+	chains := map[string]*policy.Chain{}
+	for _, name := range names {
+		var err error
+		if chains[name], err = c.chain("policies."+name, o.Policies[name]); err != nil {
+			return nil, err
+		}
+	}
+	gt := &gate{kind: "api", listen: o.Listen, status: console.GateStatus{Policies: names}}
+	old := c.keep(gt.kind, gt.listen)
+	var err error
+	if old == nil {
+		gt.seen = &observer{all: c.app.metrics}
+		env := apigate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen), Observer: apiObserver{gt.seen}}
+		if gt.api, err = apigate.New(o, chains, env); err != nil {
+			return nil, err
+		}
+	} else {
+		gt.api, gt.seen = old.api, old.seen
+		commit, abort, err := gt.api.Prepare(o, chains)
+		if err != nil {
+			return nil, err
+		}
+		c.reuse(commit, abort)
+		for _, name := range old.status.Policies {
+			if _, kept := o.Policies[name]; !kept {
+				c.commit = append(c.commit, func() { c.app.metrics.ForgetPolicy(name) })
+			}
+		}
+	}
+	gt.server, gt.load = gt.api, gt.seen.load
+	gt.forget = func() {
+		for _, name := range names {
+			c.app.metrics.ForgetPolicy(name)
+		}
+	}
 	if old == nil {
 		err = c.open(gt)
 	}

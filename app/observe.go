@@ -7,13 +7,16 @@ import (
 	"weir"
 	"weir/config"
 	"weir/console"
+	"weir/gate/apigate"
 	"weir/gate/httpgate"
+	"weir/gate/tcpgate"
 )
 
 // An observer writes what happens at one gate into the metrics.
 type observer struct {
 	all      *console.Metrics
-	gate     *console.HTTPMetrics
+	http     *console.HTTPMetrics // one of these
+	tcp      *console.TCPMetrics
 	waiting  atomic.Int64
 	inFlight atomic.Int64
 }
@@ -23,13 +26,13 @@ var _ httpgate.Observer = (*observer)(nil)
 // Waiting counts requests that are held back.
 func (o *observer) Waiting(delta int) {
 	o.waiting.Add(int64(delta))
-	o.gate.Waiting(delta)
+	o.http.Waiting(delta)
 }
 
 // InFlight counts requests that are under way, those that wait included.
 func (o *observer) InFlight(delta int) {
 	o.inFlight.Add(int64(delta))
-	o.gate.InFlight(delta)
+	o.http.InFlight(delta)
 }
 
 // load is how many requests are under way, and how many of those wait.
@@ -37,14 +40,71 @@ func (o *observer) load() (inFlight, waiting int64) { return o.inFlight.Load(), 
 
 // Served counts a request that was answered.
 func (o *observer) Served(v weir.Verdict, status int, added, total time.Duration) {
-	o.gate.Done(status, v, added, total)
+	o.http.Done(status, v, added, total)
 }
 
 // Bounded counts what was turned away at a bound.
-func (o *observer) Bounded(bound string) { o.all.BoundReached(boundName(bound)) }
+func (o *observer) Bounded(bound string) { o.all.BoundReached("http_" + bound) }
 
-// boundName is the name of a gate's bound among all bounds.
-func boundName(bound string) string { return "http_" + bound }
+// A tcpObserver is an observer as a TCP gate knows it.
+type tcpObserver struct{ *observer }
+
+var _ tcpgate.Observer = tcpObserver{}
+
+// Connections counts connections that are open.
+func (o tcpObserver) Connections(delta int) {
+	o.inFlight.Add(int64(delta))
+	o.tcp.Connections(delta)
+}
+
+// Waiting counts connections that are held back.
+func (o tcpObserver) Waiting(delta int) {
+	o.waiting.Add(int64(delta))
+	o.tcp.Waiting(delta)
+}
+
+// Judged counts verdicts on connections or packets.
+func (o tcpObserver) Judged(v weir.Verdict) { o.tcp.Judged(v) }
+
+// Passed counts bytes.
+func (o tcpObserver) Passed(in, out int64) { o.tcp.Passed(in, out) }
+
+// Unreached counts what found no upstream.
+func (o tcpObserver) Unreached() { o.tcp.Unreached() }
+
+// Bounded counts what was turned away at a bound.
+func (o tcpObserver) Bounded(bound string) { o.all.BoundReached("tcp_" + bound) }
+
+// An apiObserver is an observer as the decision API knows it.
+type apiObserver struct{ *observer }
+
+var _ apigate.Observer = apiObserver{}
+
+// Decided counts an answer.
+func (o apiObserver) Decided(policy string, v weir.Verdict) { o.all.Decided(policy, v) }
+
+// Holds counts holds that are open.
+func (o apiObserver) Holds(delta int) {
+	o.inFlight.Add(int64(delta))
+	o.all.Holds(delta)
+}
+
+// Expired counts a hold that nobody settled.
+func (o apiObserver) Expired() { o.all.HoldExpired() }
+
+// Bounded counts what was turned away at a bound.
+func (o apiObserver) Bounded(bound string) { o.all.BoundReached("api_" + bound) }
+
+// declareBounds makes the series of every bound of a gate.
+func declareBounds(m *console.Metrics) {
+	for kind, names := range map[string][]string{
+		"http": httpgate.BoundNames[:], "tcp": tcpgate.BoundNames[:], "api": apigate.BoundNames[:],
+	} {
+		for _, name := range names {
+			m.DeclareBound(kind + "_" + name)
+		}
+	}
+}
 
 // gateEnv is what a gate gets of its surroundings.
 func (a *App) gateEnv(o httpgate.Options, log config.Log, seen *observer) httpgate.Env {

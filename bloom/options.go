@@ -59,7 +59,7 @@ type Options struct {
 	// Ranges of addresses that are never limited: partners, offices behind one address.
 	Exempt []netip.Prefix `yaml:"exempt"`
 	// How many networks may be far over their limit at the same time. Default 100000.
-	Attackers weir.Number `yaml:"attackers"`
+	Attackers int64 `yaml:"attackers"`
 	// The share of innocent networks that may be refused while so many attack. Default 1%.
 	Collateral weir.Share `yaml:"collateral"`
 	// How many limiters each source has, 1 to 8. Default 5.
@@ -152,7 +152,7 @@ func (o Options) Validate() error {
 	}
 	// What follows makes sense only of figures that do.
 	full := o.WithDefaults()
-	plan, err := Size(full.K, int64(full.Attackers), full.Collateral)
+	plan, err := Size(full.K, full.Attackers, full.Collateral)
 	if err != nil {
 		all = append(all, err)
 	}
@@ -229,7 +229,7 @@ func (o Options) Shapes() ([]Shape, error) {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	plan, err := Size(o.K, int64(o.Attackers), o.Collateral)
+	plan, err := Size(o.K, o.Attackers, o.Collateral)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"weir"
+	"weir/gate/tcpgate"
 	"weir/policy"
 )
 
@@ -26,6 +27,12 @@ func (c *Config) Validate() error {
 	f.logs(c.Log)
 	for i, g := range c.HTTP {
 		f.options(fmt.Sprintf("http[%d]", i), g)
+	}
+	for i, g := range c.TCP {
+		f.options(fmt.Sprintf("tcp[%d]", i), g)
+	}
+	if c.API != nil {
+		f.options("api", *c.API)
 	}
 	f.options("console", c.Console)
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
@@ -47,11 +54,17 @@ func (c *Config) Validate() error {
 func (c *Config) oddities() []*weir.FieldError {
 	used := map[string]bool{}
 	var all []*weir.FieldError
-	for i, g := range c.HTTP {
-		if len(g.Throttles)+len(g.Accept) == 0 {
-			all = append(all, &weir.FieldError{Path: fmt.Sprintf("http[%d]", i), Msg: "the gate has no throttles: everything passes",
+	open := func(kind string, i int, lists ...[]string) {
+		if len(slices.Concat(lists...)) == 0 {
+			all = append(all, &weir.FieldError{Path: fmt.Sprintf("%s[%d]", kind, i), Msg: "the gate has no throttles: everything passes",
 				Hint: "list some: throttles: [name]"})
 		}
+	}
+	for i, g := range c.HTTP {
+		open("http", i, g.Accept, g.Throttles)
+	}
+	for i, g := range c.TCP {
+		open("tcp", i, g.Accept, g.Throttles)
 	}
 	for _, u := range c.uses() {
 		for _, name := range u.names {
@@ -143,12 +156,21 @@ func (c *Config) uses() (all []use) {
 		at := fmt.Sprintf("http[%d]", i)
 		all = append(all, use{at + ".accept", g.Accept, true}, use{at + ".throttles", g.Throttles, false})
 	}
+	for i, g := range c.TCP {
+		at := fmt.Sprintf("tcp[%d]", i)
+		all = append(all, use{at + ".accept", g.Accept, true}, use{at + ".throttles", g.Throttles, false})
+	}
+	if c.API != nil {
+		for _, name := range slices.Sorted(maps.Keys(c.API.Policies)) {
+			all = append(all, use{"api.policies." + name, c.API.Policies[name], false})
+		}
+	}
 	return all
 }
 
 // lists checks what gates say about throttles.
 func (f *findings) lists(c *Config) {
-	if len(c.HTTP) == 0 {
+	if len(c.HTTP)+len(c.TCP) == 0 && c.API == nil {
 		f.add("http", "there is no gate: nothing would listen", `add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`)
 	}
 	names := slices.Sorted(maps.Keys(c.Throttles))
@@ -181,18 +203,29 @@ func (f *findings) lists(c *Config) {
 
 // addresses finds listeners that would take each other's place.
 func (f *findings) addresses(c *Config) {
-	type listener struct{ path, what, address string }
-	var all []listener
-	if o := c.Console.WithDefaults(); o.Enabled() {
-		all = append(all, listener{"console.listen", "the console", o.Listen})
+	type listener struct {
+		path, what, address string
+		udp                 bool
 	}
+	var given, all []listener
 	for i, g := range c.HTTP {
-		if g.Listen == "" {
+		given = append(given, listener{fmt.Sprintf("http[%d].listen", i), fmt.Sprintf("the gate http[%d]", i), g.Listen, false})
+	}
+	for i, g := range c.TCP {
+		given = append(given, listener{fmt.Sprintf("tcp[%d].listen", i), fmt.Sprintf("the gate tcp[%d]", i), g.Listen, g.Protocol == tcpgate.UDP})
+	}
+	if c.API != nil {
+		given = append(given, listener{"api.listen", "the decision API", c.API.Listen, false})
+	}
+	if o := c.Console.WithDefaults(); o.Enabled() {
+		all = append(all, listener{"console.listen", "the console", o.Listen, false})
+	}
+	for _, new := range given {
+		if new.address == "" {
 			continue
 		}
-		new := listener{fmt.Sprintf("http[%d].listen", i), fmt.Sprintf("the gate http[%d]", i), g.Listen}
 		for _, old := range all {
-			if !collide(old.address, new.address) {
+			if old.udp != new.udp || !collide(old.address, new.address) {
 				continue
 			}
 			hint := "give each an address of its own"

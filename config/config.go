@@ -5,7 +5,9 @@ import (
 
 	"weir/bloom"
 	"weir/console"
+	"weir/gate/apigate"
 	"weir/gate/httpgate"
+	"weir/gate/tcpgate"
 	"weir/policy"
 	"weir/quota"
 )
@@ -18,6 +20,10 @@ type Config struct {
 	Control string `yaml:"control"`
 	// HTTP gates.
 	HTTP []httpgate.Options `yaml:"http"`
+	// Gates for TCP connections and UDP packets.
+	TCP []tcpgate.Options `yaml:"tcp"`
+	// The decision API, for services that ask. Default: there is none.
+	API *apigate.Options `yaml:"api"`
 	// The throttles, by the name under which gates list them. Letters, digits, '-', '_' and '.'.
 	Throttles map[string]Throttle `yaml:"throttles"`
 	// Metrics and health.
@@ -93,11 +99,9 @@ func (c Config) WithDefaults() Config {
 	fill(&c.Log.Level, LevelInfo)
 	fill(&c.Log.Format, FormatAuto)
 	fill(&c.Log.Access, AccessAll)
-	gates := make([]httpgate.Options, len(c.HTTP))
-	for i, g := range c.HTTP {
-		gates[i] = g.WithDefaults()
-	}
-	c.HTTP = gates
+	c.HTTP = allCompleted(c.HTTP)
+	c.TCP = allCompleted(c.TCP)
+	c.API = completed(c.API)
 	throttles := make(map[string]Throttle, len(c.Throttles))
 	for name, t := range c.Throttles {
 		t.Bloom = completed(t.Bloom)
@@ -116,6 +120,15 @@ func completed[T interface{ WithDefaults() T }](o *T) *T {
 	}
 	full := (*o).WithDefaults()
 	return &full
+}
+
+// allCompleted returns a copy of options with everything filled in.
+func allCompleted[T interface{ WithDefaults() T }](all []T) []T {
+	full := make([]T, len(all))
+	for i, o := range all {
+		full[i] = o.WithDefaults()
+	}
+	return full
 }
 
 func fill[T comparable](v *T, value T) {

@@ -79,6 +79,7 @@ type GateStatus struct {
 	Upstream  string   `json:"upstream,omitempty"`
 	Accept    []string `json:"accept,omitempty"` // the throttles that judge connections
 	Throttles []string `json:"throttles"`
+	Policies  []string `json:"policies,omitempty"` // what the decision API may be asked for
 	InFlight  int64    `json:"in_flight"`
 	Waiting   int64    `json:"waiting"`
 }

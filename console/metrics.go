@@ -26,12 +26,14 @@ type Metrics struct {
 	duration *prometheus.HistogramVec
 	bounds   *prometheus.CounterVec
 	reloads  *prometheus.CounterVec
+	gates    gateMetrics
 }
 
 // NewMetrics returns metrics in a registry of their own.
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
+		gates:    newGateMetrics(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_http_requests_total", Help: "Requests answered, by gate, class of the status code and verdict.",
 		}, []string{"gate", "code", "verdict"}),
@@ -60,6 +62,7 @@ func NewMetrics(version string) *Metrics {
 	}, func() float64 { return 1 })
 	m.registry.MustRegister(m.requests, m.waiting, m.inFlight, m.added, m.duration, m.bounds, m.reloads, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.gates.all()...)
 	for _, result := range []bool{true, false} {
 		m.reloads.WithLabelValues(resultName(result))
 	}

@@ -69,7 +69,7 @@ func (w *walker) visit(path string, t reflect.Type) error {
 		return w.visit(path+".NAME", t.Elem())
 	case reflect.Struct:
 		return w.section(path, t)
-	case reflect.String, reflect.Bool, reflect.Int:
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64:
 		return nil
 	}
 	return fmt.Errorf("%s: values of type %s are not described", path, t)

@@ -108,7 +108,7 @@ func (e *entry) kind(t reflect.Type, sections []*section) string {
 		}
 	case reflect.Bool:
 		return "true or false"
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		return "number"
 	case reflect.String:
 		if e.words != nil {

@@ -88,7 +88,7 @@ func (e *entry) schema(t reflect.Type) (object, error) {
 		return object{"type": []string{"object", "null"}, "additionalProperties": below}, err
 	case reflect.Bool:
 		return orReference(object{"type": "boolean"}), nil
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		return orReference(object{"type": "integer"}), nil
 	case reflect.String:
 		if e.words != nil {
@@ -105,7 +105,7 @@ func (e *entry) value() any {
 	switch e.t.Kind() {
 	case reflect.Bool:
 		return e.preset.text == "true"
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		if n, err := strconv.Atoi(e.preset.text); err == nil {
 			return n
 		}
