@@ -119,7 +119,7 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 		places, _ := identify.ParseAccounts(gt.account) // the gate has taken them
 		ev.Account = places.OfSource(ev.Source)
 	}
-	steps, verdict := gt.chain.Explain(&ev)
+	steps, verdict := gt.explain(&ev)
 	e := console.Explanation{
 		Gate: gt.listen, Verdict: verdict.Verdict, By: verdict.By, Text: verdict.Explain(), Steps: []console.Step{},
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 
 	"weir"
@@ -13,6 +14,7 @@ import (
 	"weir/gate/apigate"
 	"weir/gate/httpgate"
 	"weir/gate/tcpgate"
+	"weir/identify"
 	"weir/policy"
 )
 
@@ -33,7 +35,9 @@ type gate struct {
 	load   func() (inFlight, waiting int64)
 
 	// What a question about a request is put to; nil for gates that see none.
+	accept  *policy.Chain
 	chain   *policy.Chain
+	trusts  func(netip.Addr) bool // whose connections are not counted
 	account []string
 
 	forget func() // drops its series
@@ -59,6 +63,26 @@ func (g *gate) view() console.GateStatus {
 	s.Gate, s.Kind, s.Address = g.listen, g.kind, g.address()
 	s.InFlight, s.Waiting = g.load()
 	return s
+}
+
+// explain asks every throttle of the gate what it would say: those that judge the connection, when it is known where it would come
+// from, and those that judge what comes over it. Who does not get in is asked nothing more.
+func (g *gate) explain(ev *weir.Event) (steps []policy.Step, verdict weir.Answer) {
+	if ev.Source.IsValid() && !g.trusts(ev.Source) {
+		connection := *ev
+		connection.Kind = policy.KindConnection
+		if steps, verdict = g.accept.Explain(&connection); verdict.Verdict != weir.Admit {
+			return steps, verdict
+		}
+	}
+	rest, verdict := g.chain.Explain(ev)
+	return append(steps, rest...), verdict
+}
+
+// trusts says who is a trusted proxy.
+func trusts(proxies []netip.Prefix) func(netip.Addr) bool {
+	p := identify.NewProxies(proxies, "")
+	return p.Trusts
 }
 
 // prepareGates keeps the gates whose kind and listen address stay, makes those that are new, and leaves the others behind.
@@ -144,7 +168,7 @@ func (c *change) prepareHTTP(o httpgate.Options) (*gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	gt := &gate{kind: "http", listen: o.Listen, chain: chain, account: o.Account,
+	gt := &gate{kind: "http", listen: o.Listen, accept: accept, chain: chain, trusts: trusts(o.TrustedProxies), account: o.Account,
 		status: console.GateStatus{Upstream: o.Upstream, Accept: o.Accept, Throttles: o.Throttles}}
 	old := c.keep(gt.kind, gt.listen)
 	if old == nil {
@@ -174,7 +198,7 @@ func (c *change) prepareTCP(o tcpgate.Options) (*gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	gt := &gate{kind: string(o.Protocol), listen: o.Listen, chain: chain,
+	gt := &gate{kind: string(o.Protocol), listen: o.Listen, accept: accept, chain: chain, trusts: trusts(o.TrustedProxies),
 		status: console.GateStatus{Upstream: o.Upstream, Accept: o.Accept, Throttles: o.Throttles}}
 	old := c.keep(gt.kind, gt.listen)
 	if old == nil {

@@ -19,8 +19,8 @@ func (b fullBackend) Status() Status {
 	s := b.backend.Status()
 	s.Version, s.Started = "1.2.3", time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
 	s.Gates = []GateStatus{
-		{Gate: "127.0.0.1:8080", Address: "127.0.0.1:8080", Upstream: "http://127.0.0.1:3000", Throttles: []string{"plans", "uploads-of-the-whole-organisation"}, InFlight: 12, Waiting: 3},
-		{Gate: "[::]:8443", Address: "[::]:8443", Upstream: "https://a-service-with-a-long-name.internal.example:9443", InFlight: 1234567},
+		{Gate: "127.0.0.1:8080", Kind: "http", Accept: []string{"edge"}, Address: "127.0.0.1:8080", Upstream: "http://127.0.0.1:3000", Throttles: []string{"plans", "uploads-of-the-whole-organisation"}, InFlight: 12, Waiting: 3},
+		{Gate: "[::]:8443", Kind: "tcp", Address: "[::]:8443", Upstream: "https://a-service-with-a-long-name.internal.example:9443", InFlight: 1234567},
 	}
 	return s
 }
@@ -33,7 +33,8 @@ func TestIndexInBrowser(t *testing.T) {
 		link := policy.NewLink("uploads-of-the-whole-organisation", nil, policy.Closed)
 		link.Counts.Verdicts[weir.Admit].Add(123456789012)
 		link.Counts.Verdicts[weir.Refuse].Add(98765)
-		b.throttles = append(b.throttles, Throttle{Link: link, Kind: "quota"})
+		b.throttles = append(b.throttles, Throttle{Link: link, Kind: "quota"}, Throttle{Link: policy.NewLink("edge", nil, policy.Closed), Kind: "bloom",
+			Bloom: &Bloom{Bytes: 8 << 20, Drained: 0.398, Collateral: 0.01, Attackers: 51_234, Rotations: 3}})
 		return b
 	}
 	stopping := full()
@@ -42,7 +43,7 @@ func TestIndexInBrowser(t *testing.T) {
 		backend Backend
 		words   []string
 	}{
-		"serving":  {fullBackend{full()}, []string{"1.2.3", "serving", "2024-05-01 12:00:00 UTC", "uploads-of-the-whole-organisation", "123456789012", "shadow", "http://127.0.0.1:3000"}},
+		"serving":  {fullBackend{full()}, []string{"1.2.3", "serving", "2024-05-01 12:00:00 UTC", "uploads-of-the-whole-organisation", "123456789012", "shadow", "http://127.0.0.1:3000", "39.8%", "51234", "8MiB"}},
 		"stopping": {fullBackend{stopping}, []string{"not ready", "12 requests are under way"}},
 		"empty":    {&backend{}, []string{"serving", "none"}},
 	} {

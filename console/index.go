@@ -4,7 +4,10 @@ import (
 	"bytes"
 	_ "embed"
 	"html/template"
+	"math"
 	"net/http"
+
+	"weir"
 )
 
 //go:embed index.html
@@ -24,8 +27,14 @@ func style(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 	page := struct {
 		Status
+		Blooms   []bloomRow
 		NotReady string
 	}{Status: s.backend.Status()}
+	for _, t := range page.Throttles {
+		if t.Bloom != nil {
+			page.Blooms = append(page.Blooms, rowOf(t))
+		}
+	}
 	if err := s.backend.Ready(); err != nil {
 		page.NotReady = err.Error()
 	}
@@ -36,4 +45,23 @@ func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Write(b.Bytes())
+}
+
+// A bloomRow is a Bloom limiter as the page shows it: estimates, in as many digits as they are worth.
+type bloomRow struct {
+	Throttle   string
+	Collateral weir.Share
+	Attackers  int64
+	Drained    weir.Share
+	Filled     float64
+	Memory     weir.Size
+}
+
+func rowOf(t ThrottleStatus) bloomRow {
+	b := t.Bloom
+	share := func(v float64) weir.Share { return weir.Share(math.Round(v*1e4) / 1e4) }
+	return bloomRow{
+		Throttle: t.Throttle, Collateral: share(b.Collateral), Attackers: b.Attackers, Drained: share(b.Drained), Filled: b.Drained,
+		Memory: weir.Size(math.Ceil(float64(b.Bytes)/(1<<20))) << 20,
+	}
 }
