@@ -138,6 +138,10 @@ func (a *App) Start(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	undo.add(func() { closePackets(g) })
+	if err := a.attachPackets(g); err != nil {
+		return err
+	}
 	g.control.Start()
 	if g.console != nil {
 		g.console.Start()
@@ -188,6 +192,7 @@ func (a *App) takeDown(ctx context.Context) error {
 	g := a.current.Load()
 	a.opts.Log.Info("stopping")
 	errs := stopGates(ctx, g.gates)
+	closePackets(g)
 	release := context.AfterFunc(ctx, a.giveUp)
 	a.background.Wait()
 	release()
@@ -202,6 +207,13 @@ func (a *App) takeDown(ctx context.Context) error {
 		a.opts.Log.Info("stopped")
 	}
 	return err
+}
+
+// closePackets ends the care for network interfaces. The limits stay in the kernel, so that a restart forgets nothing.
+func closePackets(g *generation) {
+	for _, p := range g.packets {
+		p.gate.Close()
+	}
 }
 
 // stopGates drains gates side by side: they share one deadline.

@@ -12,6 +12,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/identify"
+	"weir/policy"
 )
 
 // backend is the App as the console sees it.
@@ -41,17 +42,30 @@ func (b backend) Status() console.Status {
 	for _, gt := range g.gates {
 		s.Gates = append(s.Gates, gt.view())
 	}
-	for _, t := range g.throttles {
-		s.Throttles = append(s.Throttles, t.view().Status())
+	for _, t := range b.Throttles() {
+		s.Throttles = append(s.Throttles, t.Status())
 	}
+	s.XDP = b.XDP()
 	return s
 }
 
-// Throttles returns the throttles in order of their names.
+// XDP returns the limiters of network interfaces.
+func (b backend) XDP() (all []console.XDPStatus) {
+	for _, p := range b.current.Load().packets {
+		all = append(all, p.status())
+	}
+	return all
+}
+
+// Throttles returns the throttles in order of their names, and then the limiters of network interfaces.
 func (b backend) Throttles() []console.Throttle {
 	var all []console.Throttle
-	for _, t := range b.current.Load().throttles {
+	g := b.current.Load()
+	for _, t := range g.throttles {
 		all = append(all, t.view())
+	}
+	for _, p := range g.packets {
+		all = append(all, p.view())
 	}
 	return all
 }
@@ -167,8 +181,20 @@ func (b backend) SetShadow(s console.Shadow) ([]console.ShadowState, error) {
 	case !s.All && len(s.Throttles) == 0:
 		return nil, console.Invalid("which throttle?")
 	}
-	var names []string
+	type switched struct {
+		name string
+		link *policy.Link
+		set  func(bool) error
+	}
+	var all []switched
 	for _, t := range g.throttles {
+		all = append(all, switched{t.name, t.link, func(on bool) error { t.link.Shadow.Store(on); return nil }})
+	}
+	for _, p := range g.packets {
+		all = append(all, switched{p.name(), p.link, p.setShadow})
+	}
+	var names []string
+	for _, t := range all {
 		names = append(names, t.name)
 	}
 	for _, name := range s.Throttles {
@@ -177,11 +203,12 @@ func (b backend) SetShadow(s console.Shadow) ([]console.ShadowState, error) {
 		}
 	}
 	states := []console.ShadowState{}
-	for _, t := range g.throttles {
-		if s.All || slices.Contains(s.Throttles, t.name) {
-			if t.link.Shadow.Swap(s.On) != s.On {
-				b.opts.Log.Warn("shadow switched", "throttle", t.name, "shadow", s.On)
+	for _, t := range all {
+		if (s.All || slices.Contains(s.Throttles, t.name)) && t.link.Shadow.Load() != s.On {
+			if err := t.set(s.On); err != nil {
+				return nil, fmt.Errorf("%s: %w", t.name, err)
 			}
+			b.opts.Log.Warn("shadow switched", "throttle", t.name, "shadow", s.On)
 		}
 		states = append(states, console.ShadowState{Throttle: t.name, Shadow: t.link.Shadow.Load()})
 	}

@@ -14,6 +14,7 @@ type generation struct {
 	cfg       *config.Config
 	throttles []*throttle // by name
 	gates     []*gate
+	packets   []*packets
 	console   *console.Server // nil when it is off
 	control   *console.Control
 }
@@ -56,7 +57,8 @@ func (a *App) prepare(cfg *config.Config) (*change, error) {
 	c := &change{app: a, old: a.current.Load(), next: &generation{}, live: a.state.Load() == serving}
 	full := cfg.WithDefaults()
 	c.next.cfg = &full
-	for _, step := range []func() error{c.prepareFolder, c.prepareThrottles, c.prepareConsole, c.prepareControl, c.prepareGates} {
+	for _, step := range []func() error{c.prepareFolder, c.prepareThrottles, c.prepareConsole, c.prepareControl, c.prepareGates,
+		c.preparePackets} {
 		if err := step(); err != nil {
 			c.undo.run()
 			return nil, err

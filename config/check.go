@@ -13,6 +13,7 @@ import (
 
 	"weir"
 	"weir/gate/tcpgate"
+	"weir/gate/xdpgate"
 	"weir/policy"
 )
 
@@ -34,6 +35,7 @@ func (c *Config) Validate() error {
 	if c.API != nil {
 		f.options("api", *c.API)
 	}
+	f.interfaces(c.XDP)
 	f.options("console", c.Console)
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		f.throttle(name, c.Throttles[name])
@@ -170,7 +172,7 @@ func (c *Config) uses() (all []use) {
 
 // lists checks what gates say about throttles.
 func (f *findings) lists(c *Config) {
-	if len(c.HTTP)+len(c.TCP) == 0 && c.API == nil {
+	if len(c.HTTP)+len(c.TCP)+len(c.XDP) == 0 && c.API == nil {
 		f.add("http", "there is no gate: nothing would listen", `add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`)
 	}
 	names := slices.Sorted(maps.Keys(c.Throttles))
@@ -235,6 +237,17 @@ func (f *findings) addresses(c *Config) {
 			f.add(new.path, fmt.Sprintf("%s listens on %s already", old.what, old.address), hint)
 		}
 		all = append(all, new)
+	}
+}
+
+// interfaces checks the limiters of network interfaces: each interface has one.
+func (f *findings) interfaces(all []xdpgate.Options) {
+	for i, o := range all {
+		at := fmt.Sprintf("xdp[%d]", i)
+		f.options(at, o)
+		if slices.ContainsFunc(all[:i], func(other xdpgate.Options) bool { return other.Interface == o.Interface && o.Interface != "" }) {
+			f.add(at+".interface", fmt.Sprintf("the packets of %s are limited already", o.Interface), "an interface has one limiter")
+		}
 	}
 }
 

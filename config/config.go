@@ -8,6 +8,7 @@ import (
 	"weir/gate/apigate"
 	"weir/gate/httpgate"
 	"weir/gate/tcpgate"
+	"weir/gate/xdpgate"
 	"weir/policy"
 	"weir/quota"
 )
@@ -24,6 +25,8 @@ type Config struct {
 	TCP []tcpgate.Options `yaml:"tcp"`
 	// The decision API, for services that ask. Default: there is none.
 	API *apigate.Options `yaml:"api"`
+	// Limiters of network interfaces, in the kernel.
+	XDP []xdpgate.Options `yaml:"xdp"`
 	// The throttles, by the name under which gates list them. Letters, digits, '-', '_' and '.'.
 	Throttles map[string]Throttle `yaml:"throttles"`
 	// Metrics and health.
@@ -102,6 +105,7 @@ func (c Config) WithDefaults() Config {
 	c.HTTP = allCompleted(c.HTTP)
 	c.TCP = allCompleted(c.TCP)
 	c.API = completed(c.API)
+	c.XDP = allCompleted(c.XDP)
 	throttles := make(map[string]Throttle, len(c.Throttles))
 	for name, t := range c.Throttles {
 		t.Bloom = completed(t.Bloom)

@@ -17,6 +17,8 @@ type Backend interface {
 	Status() Status
 	// Throttles returns what is configured now, in order of their names.
 	Throttles() []Throttle
+	// XDP returns the limiters of network interfaces.
+	XDP() []XDPStatus
 	Account(name string) (Account, error)
 	ResetAccount(name string) (Account, error)
 	Why(Question) (Explanation, error)
@@ -57,6 +59,7 @@ type Status struct {
 	Started   time.Time        `json:"started"`
 	Config    ConfigStatus     `json:"config"`
 	Gates     []GateStatus     `json:"gates"`
+	XDP       []XDPStatus      `json:"xdp,omitempty"`
 	Throttles []ThrottleStatus `json:"throttles"`
 	Console   string           `json:"console,omitempty"` // the address of the console; empty when it is off
 	Control   string           `json:"control"`           // the path of the control socket
@@ -82,6 +85,18 @@ type GateStatus struct {
 	Policies  []string `json:"policies,omitempty"` // what the decision API may be asked for
 	InFlight  int64    `json:"in_flight"`
 	Waiting   int64    `json:"waiting"`
+}
+
+// XDPStatus is the limiter of one network interface.
+type XDPStatus struct {
+	Interface string            `json:"interface"`
+	Mode      string            `json:"mode"`            // what counts: syn, packets or bytes
+	Attach    string            `json:"attach"`          // where it runs: native or generic; empty when it does not
+	Error     string            `json:"error,omitempty"` // why it does not
+	Shadow    bool              `json:"shadow"`
+	Bans      int               `json:"bans"`
+	Allows    int               `json:"allows"`
+	Packets   map[string]uint64 `json:"packets"` // by what became of them
 }
 
 // ThrottleStatus is one throttle.

@@ -25,6 +25,12 @@ var (
 		"Events that wait in a quota's lines now.", []string{"throttle"}, nil)
 	descStrangers = prometheus.NewDesc("weir_quota_strangers_total",
 		"Events of accounts beyond the bound of a quota's table.", []string{"throttle"}, nil)
+	descPackets = prometheus.NewDesc("weir_xdp_packets_total",
+		"Packets by what became of them, in the kernel.", []string{"interface", "result"}, nil)
+	descAttached = prometheus.NewDesc("weir_xdp_attached",
+		"1 while the packets of an interface are limited.", []string{"interface"}, nil)
+	descBans = prometheus.NewDesc("weir_xdp_bans",
+		"Networks on the ban list of an interface.", []string{"interface"}, nil)
 	descCollateral = prometheus.NewDesc("weir_bloom_collateral_ratio",
 		"Share of innocent networks that a Bloom limiter refuses now, as estimated.", []string{"throttle"}, nil)
 	descDrained = prometheus.NewDesc("weir_bloom_drained_ratio",
@@ -39,12 +45,13 @@ var (
 
 func (c throttleCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descVerdicts, descErrors, descExpired, descShadow, descAccounts, descWaiting, descStrangers,
-		descCollateral, descDrained, descAttackers, descBytes, descRotations} {
+		descCollateral, descDrained, descAttackers, descBytes, descRotations, descPackets, descAttached, descBans} {
 		ch <- d
 	}
 }
 
 func (c throttleCollector) Collect(ch chan<- prometheus.Metric) {
+	c.collectXDP(ch)
 	for _, t := range c.backend.Throttles() {
 		name, counts := t.Link.Name, t.Link.Counts
 		counter := func(d *prometheus.Desc, n uint64, labels ...string) {
@@ -76,5 +83,19 @@ func (c throttleCollector) Collect(ch chan<- prometheus.Metric) {
 			gauge(descBytes, float64(b.Bytes))
 			counter(descRotations, b.Rotations)
 		}
+	}
+}
+
+func (c throttleCollector) collectXDP(ch chan<- prometheus.Metric) {
+	for _, x := range c.backend.XDP() {
+		for result, n := range x.Packets {
+			ch <- prometheus.MustNewConstMetric(descPackets, prometheus.CounterValue, float64(n), x.Interface, result)
+		}
+		attached := 0.
+		if x.Attach != "" {
+			attached = 1
+		}
+		ch <- prometheus.MustNewConstMetric(descAttached, prometheus.GaugeValue, attached, x.Interface)
+		ch <- prometheus.MustNewConstMetric(descBans, prometheus.GaugeValue, float64(x.Bans), x.Interface)
 	}
 }

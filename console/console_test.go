@@ -12,6 +12,7 @@ import (
 type backend struct {
 	notReady  error
 	throttles []Throttle
+	xdp       []XDPStatus
 	reload    error
 	asked     Question
 	shadow    Shadow
@@ -20,6 +21,7 @@ type backend struct {
 
 func (b *backend) Ready() error          { return b.notReady }
 func (b *backend) Throttles() []Throttle { return b.throttles }
+func (b *backend) XDP() []XDPStatus      { return b.xdp }
 func (b *backend) Status() Status {
 	s := Status{Version: "test", State: "serving", Ready: b.notReady == nil, Control: "here"}
 	for _, t := range b.throttles {

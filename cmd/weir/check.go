@@ -64,7 +64,7 @@ func (c *checkCommand) Run(t *terminal) error {
 			for _, w := range cfg.Warnings {
 				fmt.Fprintf(t.err, "warning: %s", w.Explain())
 			}
-			fmt.Fprintf(t.out, "%s: %s, %s, %s\n", file, t.paint(tabular.Good, "ok"), count(len(cfg.HTTP), "gate"), count(len(cfg.Throttles), "throttle"))
+			fmt.Fprintf(t.out, "%s: %s, %s, %s\n", file, t.paint(tabular.Good, "ok"), count(gates(cfg), "gate"), count(len(cfg.Throttles), "throttle"))
 		}
 	}
 	if c.JSON {
@@ -91,4 +91,13 @@ func count(n int, what string) string {
 		what += "s"
 	}
 	return fmt.Sprintf("%d %s", n, what)
+}
+
+// gates counts the gates of every kind.
+func gates(c *config.Config) int {
+	n := len(c.HTTP) + len(c.TCP) + len(c.XDP)
+	if c.API != nil {
+		n++
+	}
+	return n
 }

@@ -28,6 +28,8 @@ type cli struct {
 	Why     whyCommand     `cmd:"" help:"Explain what would happen to a request now. Nothing is charged."`
 	Account accountCommand `cmd:"" help:"Show or reset what an account has used."`
 	Shadow  shadowCommand  `cmd:"" help:"Take throttles into shadow, where they count and let everything pass, or out of it."`
+	Plan    planCommand    `cmd:"" help:"Work out what a mechanism needs, before it is configured."`
+	XDP     xdpCommand     `cmd:"" name:"xdp" help:"Show or remove the limits on packets that are in the kernel."`
 	Version versionCommand `cmd:"" help:"Show the version."`
 }
 

@@ -60,6 +60,11 @@ func (t *terminal) status(s *console.Status) {
 	t.write(&gates)
 	fmt.Fprintln(t.out)
 
+	if len(s.XDP) > 0 {
+		t.packets(s.XDP)
+		fmt.Fprintln(t.out)
+	}
+
 	throttles := table{heads: []string{"throttle", "kind", "mode", "admitted", "delayed", "challenged", "refused", "errors", "accounts", "waiting"}}
 	for _, h := range s.Throttles {
 		v := h.Verdicts
@@ -74,7 +79,43 @@ func (t *terminal) status(s *console.Status) {
 			number(v["refuse"]), number(h.Errors), accounts, waiting)
 	}
 	t.write(&throttles)
+
+	blooms := table{heads: []string{"bloom limiter", "innocent refused", "over their limit", "drained", "memory", "rotations"}}
+	for _, h := range s.Throttles {
+		if b := h.Bloom; b != nil {
+			blooms.row(text(h.Throttle), share(b.Collateral), number(b.Attackers), share(b.Drained), size(b.Bytes), number(b.Rotations))
+		}
+	}
+	if len(blooms.rows) > 0 {
+		fmt.Fprintln(t.out)
+		t.write(&blooms)
+	}
 }
+
+// packets shows the limiters of network interfaces.
+func (t *terminal) packets(all []console.XDPStatus) {
+	rows := table{heads: []string{"interface", "counts", "runs", "mode", "passed", "limited", "banned", "bans"}}
+	for _, x := range all {
+		runs := text(x.Attach)
+		if x.Attach == "" {
+			runs = cell{text: "not at all", tint: tabular.Bad}
+		}
+		rows.row(text(x.Interface), text(x.Mode), runs, mode(x.Shadow), number(x.Packets["passed"]), number(x.Packets["limited"]),
+			number(x.Packets["banned"]), number(x.Bans))
+	}
+	t.write(&rows)
+	for _, x := range all {
+		if x.Error != "" {
+			fmt.Fprintf(t.out, "%s: %s\n", printable(x.Interface), t.paint(tabular.Bad, printable(x.Error)))
+		}
+	}
+}
+
+// share is a share that was estimated.
+func share(v float64) cell { return cell{text: fmt.Sprintf("%.2f%%", 100*v), right: true} }
+
+// size is an amount of memory.
+func size(n int64) cell { return cell{text: fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)), right: true} }
 
 // mode says whether a throttle is in shadow.
 func mode(shadow bool) cell {

@@ -1,0 +1,183 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"slices"
+
+	"weir"
+	"weir/bloom"
+	"weir/console"
+	"weir/gate/xdpgate"
+	"weir/policy"
+)
+
+// A packets is the limiter of one network interface in a generation.
+type packets struct {
+	options xdpgate.Options
+	gate    *xdpgate.Gate
+	link    *policy.Link // as if it were a throttle: for counts and shadow
+	off     error        // why no packets are limited; nil when they are
+}
+
+// name is what the limiter is called beside the throttles. No throttle has a colon in its name.
+func (p *packets) name() string { return "xdp:" + p.options.Interface }
+
+// attach puts the program on its interface. Where this process or this system cannot limit packets, weir says what is missing and
+// does the rest of its work.
+func (a *App) attach(p *packets) error {
+	err := p.gate.Attach()
+	_, nowhere := errors.AsType[*xdpgate.NoFileSystem](err)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) || nowhere {
+		a.opts.Log.Error("NO PACKETS ARE LIMITED on "+p.options.Interface, "interface", p.options.Interface, "err", err)
+		p.off = err
+		return nil
+	}
+	return err
+}
+
+// attachPackets attaches every limiter of a generation, and tells of those that an earlier weir has left behind.
+func (a *App) attachPackets(g *generation) error {
+	pins := map[string][]string{}
+	for i, p := range g.packets {
+		if err := a.attach(p); err != nil {
+			return weir.Under(fmt.Sprintf("xdp[%d]", i), err)
+		}
+		pins[p.options.Pin] = append(pins[p.options.Pin], p.options.Interface)
+	}
+	if len(pins) == 0 {
+		pins[xdpgate.DefaultPin] = nil
+	}
+	for pin, ours := range pins {
+		left, err := xdpgate.List(pin)
+		if err != nil {
+			continue // where nothing can be listed, nothing is limited
+		}
+		for _, l := range left {
+			if !slices.Contains(ours, l.Interface) {
+				a.opts.Log.Warn("an earlier weir still limits the packets of "+l.Interface+"; weir xdp detach "+l.Interface+" ends it", "pin", l.Path)
+			}
+		}
+	}
+	return nil
+}
+
+// preparePackets keeps the limiters of interfaces that stay, makes those that are new, and leaves the others behind.
+func (c *change) preparePackets() error {
+	rest := slices.Clone(c.old.packets)
+	var errs []error
+	for i, o := range c.next.cfg.XDP {
+		at := slices.IndexFunc(rest, func(p *packets) bool { return p.options.Interface == o.Interface && p.options.Pin == o.Pin })
+		var p *packets
+		var err error
+		if at >= 0 {
+			p, err = c.keepPackets(rest[at], o)
+			rest = slices.Delete(rest, at, at+1)
+		} else {
+			p, err = c.newPackets(o)
+		}
+		if err != nil {
+			errs = append(errs, weir.Under(fmt.Sprintf("xdp[%d]", i), err))
+			continue
+		}
+		c.next.packets = append(c.next.packets, p)
+	}
+	for _, gone := range rest {
+		c.commit = append(c.commit, func() { c.app.detach(gone) })
+	}
+	return errors.Join(errs...)
+}
+
+func (c *change) newPackets(o xdpgate.Options) (*packets, error) {
+	p := &packets{options: o, link: policy.NewLink("xdp:"+o.Interface, nil, policy.Closed)}
+	p.link.Shadow.Store(o.Shadow)
+	var err error
+	p.gate, err = xdpgate.New(o, xdpgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log})
+	if err != nil || !c.live {
+		return p, err
+	}
+	if err := c.app.attach(p); err != nil {
+		return nil, err
+	}
+	c.undo.add(func() { c.app.detach(p) })
+	return p, nil
+}
+
+// keepPackets gives a limiter new options. What an operator has switched since stays, unless the configuration says something else
+// than before.
+func (c *change) keepPackets(old *packets, o xdpgate.Options) (*packets, error) {
+	p := *old
+	p.options = o
+	if reflect.DeepEqual(o, old.options) {
+		return &p, nil
+	}
+	shadow := old.link.Shadow.Load()
+	if o.Shadow != old.options.Shadow {
+		shadow = o.Shadow
+	}
+	now, before := o, old.options
+	now.Shadow, before.Shadow = shadow, old.link.Shadow.Load()
+	if err := p.gate.Configure(now); err != nil {
+		return nil, err
+	}
+	c.undo.add(func() {
+		if err := p.gate.Configure(before); err != nil {
+			c.app.opts.Log.Error("the limiter keeps its new options", "interface", o.Interface, "err", err)
+		}
+	})
+	c.commit = append(c.commit, func() { p.link.Shadow.Store(shadow) })
+	return &p, nil
+}
+
+// detach ends a limiter that is no longer configured: in the kernel, too.
+func (a *App) detach(p *packets) {
+	p.gate.Close()
+	if p.off != nil {
+		return
+	}
+	if err := xdpgate.Detach(p.options.Pin, p.options.Interface); err != nil {
+		a.opts.Log.Error("packets are still limited", "interface", p.options.Interface, "err", err)
+		return
+	}
+	a.opts.Log.Info("packets are no longer limited", "interface", p.options.Interface)
+}
+
+// setShadow switches the limiter, in the kernel first.
+func (p *packets) setShadow(on bool) error {
+	if err := p.gate.SetShadow(on); err != nil && !errors.Is(err, xdpgate.ErrNotAttached) && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	p.link.Shadow.Store(on)
+	return nil
+}
+
+// view is the limiter as the console sees it: a throttle, whose counts are in the kernel.
+func (p *packets) view() console.Throttle {
+	v := console.Throttle{Link: p.link, Kind: "xdp"}
+	if s, err := p.gate.Stats(); err == nil {
+		v.Bloom = bloomView(bloom.Stats{Bytes: s.Bytes, Drained: s.Drained, Collateral: s.Collateral, Attackers: s.Attackers, Rotations: s.Rotations})
+	}
+	if c, err := p.gate.Counters(); err == nil {
+		p.link.Counts.Verdicts[weir.Admit].Store(c.Passed)
+		p.link.Counts.Verdicts[weir.Refuse].Store(c.Dropped())
+		p.link.Counts.Shadowed[weir.Refuse].Store(c.Shadowed)
+	}
+	return v
+}
+
+// status is the limiter as status shows it.
+func (p *packets) status() console.XDPStatus {
+	s := console.XDPStatus{Interface: p.options.Interface, Mode: string(p.options.Mode), Shadow: p.link.Shadow.Load(), Packets: map[string]uint64{}}
+	if p.off != nil {
+		s.Error = p.off.Error()
+	}
+	if st, err := p.gate.Stats(); err == nil {
+		s.Attach, s.Bans, s.Allows = string(st.Attach), st.Bans, st.Allows
+	}
+	if c, err := p.gate.Counters(); err == nil {
+		c.ByName(func(name string, n uint64) { s.Packets[name] = n })
+	}
+	return s
+}
