@@ -347,6 +347,25 @@ func TestPace(t *testing.T) {
 	if granted < 10 || granted > 11 || a.Unit != "bytes" {
 		t.Errorf("%d of 100 kB granted: %s", granted, a.Explain())
 	}
+	// What was taken at once is not charged again when it flows.
+	r.pass(time.Minute)
+	left := func() int64 {
+		var peek weir.Answer
+		r.judge.Peek(&weir.Event{Time: r.now, Source: ev.Source}, &peek)
+		return peek.Figures[0].Remaining
+	}
+	a.Clear()
+	_ = r.judge.Judge(context.Background(), &ev, &a)
+	before := left()
+	meter.Flow(a.Hold, 60_000, r.now)
+	meter.Flow(a.Hold, 40_000, r.now)
+	if got := left(); got != before {
+		t.Errorf("%d left, %d before the bytes flowed", got, before)
+	}
+	meter.Flow(a.Hold, 40_000, r.now)
+	if got := left(); got != before-40_000 {
+		t.Errorf("%d left, want %d", got, before-40_000)
+	}
 	ev.Bytes = 300_000
 	a.Clear()
 	if _ = r.judge.Judge(context.Background(), &ev, &a); a.Reason != weir.TooCostly {

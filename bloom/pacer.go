@@ -21,6 +21,7 @@ type flow struct {
 	hold   weir.Hold // of what was taken at once
 
 	mu   sync.Mutex
+	paid int64            // bytes that were taken at once and have not flowed yet
 	owed [MaxLevels]int64 // bytes that flowed and are not paid for
 }
 
@@ -35,7 +36,7 @@ func (p *pacer) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoSource
 	}
 	if a.Verdict == weir.Admit {
-		a.Hold = weir.Hold{Ref: &flow{source: ev.Source, hold: a.Hold}, At: ev.Time.UnixNano()}
+		a.Hold = weir.Hold{Ref: &flow{source: ev.Source, hold: a.Hold, paid: max(ev.Bytes, 0)}, At: ev.Time.UnixNano()}
 	}
 	return nil
 }
@@ -48,6 +49,9 @@ func (p *pacer) Flow(h weir.Hold, n int64, now time.Time) (until time.Time) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	paid := min(n, f.paid)
+	f.paid -= paid
+	n -= paid
 	s := p.setup.Load()
 	since := now.Sub(p.born)
 	var room [MaxLevels]Network

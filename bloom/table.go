@@ -241,6 +241,9 @@ func fillRest(words *[lineWords]uint64, due uint64) {
 	for i := range lineWords - 1 {
 		for {
 			old := atomic.LoadUint64(&words[i])
+			if old == 0 {
+				break // full, as most are
+			}
 			next := fill(old, due)
 			if next == old || atomic.CompareAndSwapUint64(&words[i], old, next) {
 				break
@@ -313,8 +316,12 @@ const recent = 256
 func (t *Table) emptyIn(words *[lineWords]uint64) (n int64) {
 	pattern := t.capacity * everyLane
 	for i := range words {
+		word := atomic.LoadUint64(&words[i])
+		if word == 0 {
+			continue
+		}
 		// A lane is empty when what is spent is the capacity: when they differ in no bit.
-		x := atomic.LoadUint64(&words[i]) ^ pattern
+		x := word ^ pattern
 		if i == lineWords-1 {
 			x |= 1 << timeShift // the time counter is not empty
 		}
