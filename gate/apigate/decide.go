@@ -1,0 +1,132 @@
+package apigate
+
+import (
+	"crypto/rand"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir"
+)
+
+// A hold's id is the name of its node, a dot, and 26 random letters, which stand for 128 bits: who knows it may settle it.
+const (
+	nodeLetters = 8
+	idLetters   = nodeLetters + 1 + 26
+)
+
+// A visit is one question on its way through the gate. They are used again, so that a decision leaves little behind.
+type visit struct {
+	event   weir.Event
+	message weir.Message
+	hold    *hold // what becomes one if it stays open
+}
+
+// decide answers questions.
+func (c *call) decide() {
+	flags, wrong := c.query("http")
+	if wrong != nil {
+		c.refuse(wrong)
+		return
+	}
+	items, batch, wrong := requests[question](c)
+	switch {
+	case wrong != nil:
+		c.refuse(wrong)
+	case batch && flags["http"]:
+		c.refuse(invalid("?http", "a batch has no verdict of its own", "leave it out, or send one question"))
+	case batch:
+		c.answer(http.StatusOK, answerAll(c, items, c.judge))
+	case flags["http"]:
+		c.decideByStatus(&items[0])
+	default:
+		answerOne(c, &items[0], c.judge)
+	}
+}
+
+// decideByStatus answers a client that looks at nothing but the status. It cannot stand in line: what would wait is given back.
+func (c *call) decideByStatus(it *item[question]) {
+	d, wrong := answerItem(it, func(q *question) (decision, *problem) { return c.judgeWith(q, false) })
+	if wrong != nil {
+		c.refuse(wrong)
+		return
+	}
+	status := http.StatusOK
+	if d.Verdict != weir.Admit {
+		status = http.StatusTooManyRequests
+		if d.RetryAfter > 0 {
+			c.w.Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(d.RetryAfter)), 10))
+		}
+	}
+	c.answer(status, d)
+}
+
+// judge puts a question before its policy.
+func (c *call) judge(q *question) (decision, *problem) { return c.judgeWith(q, true) }
+
+// judgeWith puts a question before its policy. line says whether there is somebody to wait in line.
+func (c *call) judgeWith(q *question, line bool) (d decision, wrong *problem) {
+	g := c.gate
+	name, chain, wrong := c.setup.policy(q.Policy)
+	if wrong != nil {
+		return d, wrong
+	}
+	v := g.visits.Get().(*visit)
+	if wrong := q.event(&v.event, &v.message, c.setup.opts.Bounds.Recipients); wrong != nil {
+		g.visits.Put(v)
+		return d, wrong
+	}
+	if v.hold == nil {
+		v.hold = new(hold)
+	}
+	h, now := v.hold, g.env.Clock.Now()
+	v.event.Time = now
+	defer g.survive("judging a question", func() {
+		h.pass.Settle(weir.Outcome{Time: now}) // what the throttles before the one that failed have taken
+		wrong = failure()
+	})
+	chain.Judge(c.r.Context(), &v.event, &h.pass)
+	d = newDecision(&h.pass.Answer, now)
+	switch {
+	case d.Verdict == weir.Wait && line, d.Verdict == weir.Admit && q.Hold:
+		v.hold = nil // it lives on
+		wrong = c.hold(h, q, &d, now)
+	case d.Verdict == weir.Admit:
+		end(&h.pass, q.Bytes, weir.Outcome{Time: now, Done: true})
+	default:
+		h.pass.Settle(weir.Outcome{Time: now})
+	}
+	if wrong == nil {
+		g.env.Observer.Decided(name, d.Verdict)
+	}
+	*v = visit{hold: v.hold}
+	g.visits.Put(v)
+	return d, wrong
+}
+
+// hold keeps a decision open and tells the client where to find it. Without room for it, it is given back.
+func (c *call) hold(h *hold, q *question, d *decision, now time.Time) *problem {
+	o := &c.setup.opts.Holds
+	h.id, h.keep, h.bytes, h.answer = newHoldID(c.gate.node), q.Hold, q.Bytes, h.pass.Answer
+	ttl := o.TTL.Std()
+	if d.Verdict == weir.Wait {
+		ttl += max(h.answer.Until.Sub(now), 0) // from the expected turn on
+	}
+	expires, ok := c.gate.holds.add(h, ttl, o.Max)
+	if ok {
+		d.Hold, d.Expires = h.id, tellTime(expires)
+		return nil
+	}
+	h.pass.Settle(weir.Outcome{Time: now})
+	if c.gate.stopping() {
+		return stopping()
+	}
+	return full(BoundHolds, "open holds", o.Max)
+}
+
+func newHoldID(node string) string { return node + "." + strings.ToLower(rand.Text()) }
+
+// tellTime is a time as answers show it.
+func tellTime(t time.Time) time.Time { return t.UTC().Round(0).Truncate(time.Millisecond) }

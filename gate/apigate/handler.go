@@ -1,0 +1,266 @@
+package apigate
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"weir"
+)
+
+// A call is one request with its answer. It belongs to the goroutine of the request.
+type call struct {
+	gate     *Gate
+	setup    *setup
+	w        http.ResponseWriter
+	r        *http.Request
+	answered bool
+}
+
+// An endpoint is what stands under a path.
+type endpoint struct {
+	method string
+	public bool // no token is asked for
+	serve  func(*call)
+}
+
+// endpoints are those of the API, by path.
+var endpoints = map[string]endpoint{
+	"/":             {http.MethodGet, true, (*call).index},
+	"/openapi.json": {http.MethodGet, true, (*call).openAPI},
+	"/v1/policies":  {http.MethodGet, false, (*call).policies},
+	"/v1/decide":    {http.MethodPost, false, (*call).decide},
+	"/v1/await":     {http.MethodPost, false, (*call).await},
+	"/v1/settle":    {http.MethodPost, false, (*call).settle},
+}
+
+// ServeHTTP answers one request. It may be called without a listener, for tests and for embedding.
+func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{gate: g, setup: g.setup.Load(), w: w, r: r}
+	underWay := g.requests.Add(1)
+	defer g.requests.Add(-1)
+	defer g.survive("answering a request", c.broken)
+	if r.Body != nil && r.Body != http.NoBody {
+		// Also for a body that is not wanted, as net/http reads on for the sake of the connection.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.setup.opts.Timeouts.Header.Std()))
+	}
+	if most := c.setup.opts.Bounds.Requests; underWay > int64(most) {
+		c.refuse(full(BoundRequests, "requests under way", most))
+		return
+	}
+	if e, ok := c.find(); ok {
+		e.serve(c)
+	}
+}
+
+// find returns the endpoint that a request is for. Without one, the request has been answered.
+func (c *call) find() (endpoint, bool) {
+	e, known := endpoints[c.r.URL.Path]
+	switch {
+	case !known:
+		p := newProblem(http.StatusNotFound, problemNotFound, fmt.Sprintf("there is nothing under %s", quoted(c.r.URL.Path)))
+		p.Hint = "see /openapi.json"
+		if near := weir.Nearest(c.r.URL.Path, slices.Sorted(maps.Keys(endpoints))...); near != "" {
+			p.Hint = fmt.Sprintf("did you mean %s?", near)
+		}
+		c.refuse(p)
+	case c.r.Method != e.method && (c.r.Method != http.MethodHead || e.method != http.MethodGet):
+		c.w.Header().Set("Allow", e.method)
+		c.refuse(newProblem(http.StatusMethodNotAllowed, problemMethod, fmt.Sprintf("%s wants %s", c.r.URL.Path, e.method)))
+	case !e.public && !c.setup.knows(c.r):
+		c.refuseStranger()
+	default:
+		return e, true
+	}
+	return endpoint{}, false
+}
+
+// refuseStranger answers who shows no token, or a wrong one (RFC 6750, 3).
+func (c *call) refuseStranger() {
+	challenge, what := `Bearer realm="weir"`, "a token is wanted"
+	if len(c.r.Header["Authorization"]) > 0 {
+		challenge, what = challenge+`, error="invalid_token"`, "the token is not known here"
+	}
+	c.w.Header().Set("WWW-Authenticate", challenge)
+	p := newProblem(http.StatusUnauthorized, problemToken, what)
+	p.Hint = "send Authorization: Bearer and one of the tokens"
+	c.refuse(p)
+}
+
+// broken ends a call that panicked. When its answer has begun, the connection is the only thing left to say it with.
+func (c *call) broken() {
+	if c.answered {
+		panic(http.ErrAbortHandler)
+	}
+	c.refuse(failure())
+}
+
+const indexText = "This is weir's decision API. What it understands is written in /openapi.json.\n"
+
+func (c *call) index() { c.write(http.StatusOK, "text/plain; charset=utf-8", []byte(indexText)) }
+
+//go:embed openapi.json
+var openAPI []byte
+
+func (c *call) openAPI() { c.write(http.StatusOK, "application/json", openAPI) }
+
+func (c *call) policies() {
+	list := policyList{Policies: []policyEntry{}}
+	for _, name := range c.setup.names {
+		list.Policies = append(list.Policies, policyEntry{name, slices.Concat([]string{}, c.setup.opts.Policies[name])})
+	}
+	c.answer(http.StatusOK, list)
+}
+
+// buffers are for bodies and answers.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxPooled is the largest buffer that is kept; one large batch is not to cost its memory for ever.
+const maxPooled = 64 << 10
+
+func newBuffer() *bytes.Buffer { return buffers.Get().(*bytes.Buffer) }
+
+func dropBuffer(b *bytes.Buffer) {
+	if b.Cap() <= maxPooled {
+		b.Reset()
+		buffers.Put(b)
+	}
+}
+
+// requests reads the body of a call: one request, or a batch of them.
+func requests[T any](c *call) (items []item[T], batch bool, wrong *problem) {
+	body := newBuffer()
+	defer dropBuffer(body)
+	if wrong := c.read(body); wrong != nil {
+		return nil, false, wrong
+	}
+	return decode[T](body.Bytes(), c.setup.opts.Bounds.Batch)
+}
+
+func (c *call) read(body *bytes.Buffer) *problem {
+	most := c.setup.opts.Bounds.Body
+	_, err := body.ReadFrom(http.MaxBytesReader(c.w, c.r.Body, int64(most)))
+	if err == nil {
+		// The deadline was for the body; it would end the wait of somebody who awaits a turn.
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
+		return nil
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return tooLarge(BoundBody, "the body is too large", most)
+	}
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+		return newProblem(http.StatusRequestTimeout, problemTimeout, "the body of the request did not come")
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return malformed("the body of the request is incomplete", "")
+	}
+	return malformed("the body of the request cannot be read", "")
+}
+
+// query reads the flags of the query, each of which is 1 or left out.
+func (c *call) query(known ...string) (set map[string]bool, wrong *problem) {
+	if c.r.URL.RawQuery == "" {
+		return nil, nil
+	}
+	set = map[string]bool{}
+	for name, values := range c.r.URL.Query() {
+		if !slices.Contains(known, name) {
+			hint := "there is none here"
+			if len(known) > 0 {
+				hint = "known here: " + strings.Join(known, ", ")
+			}
+			return nil, invalid("?"+short(name), "unknown parameter of the query", hint)
+		}
+		if len(values) != 1 || values[0] != "1" {
+			return nil, invalid("?"+name, "the parameter is 1 or left out", "write ?"+name+"=1")
+		}
+		set[name] = true
+	}
+	return set, nil
+}
+
+// refuse answers with a problem.
+func (c *call) refuse(p *problem) {
+	c.count(p)
+	if p.Status == http.StatusServiceUnavailable {
+		c.w.Header().Set("Retry-After", "1")
+	}
+	c.encode(p.Status, problemContentType, p)
+}
+
+// count tells the observer of a bound that was reached.
+func (c *call) count(p *problem) {
+	if p.bound != "" {
+		c.gate.env.Observer.Bounded(p.bound)
+	}
+}
+
+// answer answers with what was asked for.
+func (c *call) answer(status int, v any) { c.encode(status, "application/json", v) }
+
+func (c *call) encode(status int, contentType string, v any) {
+	b := newBuffer()
+	defer dropBuffer(b)
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err) // of our own types, all of which can be written
+	}
+	c.write(status, contentType, b.Bytes())
+}
+
+// writeTime is how long a client may take to read an answer.
+const writeTime = 30 * time.Second
+
+func (c *call) write(status int, contentType string, body []byte) {
+	c.answered = true
+	h := c.w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(writeTime))
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(body) // whoever has left needs no answer
+}
+
+// answerOne answers a single request.
+func answerOne[T, A any](c *call, it *item[T], answer func(*T) (A, *problem)) {
+	a, wrong := answerItem(it, answer)
+	if wrong != nil {
+		c.refuse(wrong)
+		return
+	}
+	c.answer(http.StatusOK, a)
+}
+
+// answerAll answers every request of a batch, in order. A mistake in one does the others no harm.
+func answerAll[T, A any](c *call, items []item[T], answer func(*T) (A, *problem)) []any {
+	all := make([]any, len(items))
+	for i := range items {
+		a, wrong := answerItem(&items[i], answer)
+		if all[i] = a; wrong != nil {
+			c.count(wrong)
+			all[i] = itemFailure{wrong}
+		}
+	}
+	return all
+}
+
+func answerItem[T, A any](it *item[T], answer func(*T) (A, *problem)) (a A, wrong *problem) {
+	if it.wrong != nil {
+		return a, it.wrong
+	}
+	return answer(&it.value)
+}

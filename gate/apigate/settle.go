@@ -1,0 +1,144 @@
+package apigate
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"weir"
+)
+
+// findHold returns the hold of an id, or what to say instead.
+func (g *Gate) findHold(id string) (*hold, *problem) {
+	if id == "" {
+		return nil, invalid("hold", "the hold is missing", "send what decide answered")
+	}
+	if h := g.holds.find(id); h != nil {
+		return h, nil
+	}
+	if len(id) == idLetters && id[nodeLetters] == '.' && id[:nodeLetters] != g.node {
+		return nil, otherNode(g.node)
+	}
+	return nil, noHold()
+}
+
+// abandon settles a hold that nobody has settled.
+func (g *Gate) abandon(h *hold) { h.settle(g, 0, g.setup.Load().opts.Holds.Expired == ExpiredDone) }
+
+// settle ends holds as their clients say.
+func (c *call) settle() {
+	if _, wrong := c.query(); wrong != nil {
+		c.refuse(wrong)
+		return
+	}
+	items, batch, wrong := requests[settlement](c)
+	switch {
+	case wrong != nil:
+		c.refuse(wrong)
+	case batch:
+		c.answer(http.StatusOK, answerAll(c, items, c.conclude))
+	default:
+		answerOne(c, &items[0], c.conclude)
+	}
+}
+
+func (c *call) conclude(s *settlement) (settled, *problem) {
+	if wrong := checkAmount("bytes", s.Bytes); wrong != nil {
+		return settled{}, wrong
+	}
+	h, wrong := c.gate.findHold(s.Hold)
+	if wrong != nil {
+		return settled{}, wrong
+	}
+	if !c.gate.holds.take(h) {
+		return settled{}, noHold()
+	}
+	h.settle(c.gate, s.Bytes, s.Done == nil || *s.Done)
+	return settled{true}, nil
+}
+
+// await waits for a turn.
+func (c *call) await() {
+	if _, wrong := c.query(); wrong != nil {
+		c.refuse(wrong)
+		return
+	}
+	items, batch, wrong := requests[waiting](c)
+	switch {
+	case wrong != nil:
+		c.refuse(wrong)
+	case batch:
+		c.refuse(malformed("one hold is awaited at a time", "send one object; several requests may wait at the same time"))
+	default:
+		answerOne(c, &items[0], c.outcome)
+	}
+}
+
+// outcome waits for the turn of a hold and tells the final verdict, or when the time is over that the wait goes on. To await a
+// hold keeps it alive. A final verdict that leaves nothing to settle is told once, and ends the hold.
+func (c *call) outcome(w *waiting) (d decision, wrong *problem) {
+	g, ttl := c.gate, c.setup.opts.Holds.TTL.Std()
+	patience, wrong := c.patience(w.For)
+	if wrong != nil {
+		return d, wrong
+	}
+	h, wrong := g.findHold(w.Hold)
+	if wrong != nil {
+		return d, wrong
+	}
+	g.holds.keep(h, patience+ttl)
+	called := h.follow(g)
+	if called == nil {
+		return d, noHold()
+	}
+	if wrong := c.pause(called, patience); wrong != nil {
+		return d, wrong
+	}
+	answer := h.told()
+	d = newDecision(&answer, g.env.Clock.Now())
+	if answer.Verdict > weir.Wait || answer.Verdict == weir.Admit && !h.keep {
+		if !g.holds.take(h) {
+			return d, noHold()
+		}
+		h.settle(g, h.bytes, answer.Verdict == weir.Admit)
+		return d, nil
+	}
+	expires, open := g.holds.keep(h, ttl)
+	if !open {
+		return d, noHold()
+	}
+	d.Hold, d.Expires = h.id, tellTime(expires)
+	return d, nil
+}
+
+// patience is how long a client waits at a time.
+func (c *call) patience(text string) (time.Duration, *problem) {
+	most := c.setup.opts.Timeouts.Wait
+	if text == "" {
+		return most.Std(), nil
+	}
+	d, err := weir.ParseDuration(text)
+	if err != nil {
+		return 0, invalid("for", fmt.Sprintf("%s is not a duration", quoted(text)), "write 500ms, 5s or 1m")
+	}
+	return min(d, most).Std(), nil
+}
+
+// pause waits until a turn has come, for so long at most. Who has left, or meets a gate that stops, is told no verdict: that
+// would end a hold that the client still counts on.
+func (c *call) pause(called <-chan struct{}, patience time.Duration) *problem {
+	over := make(chan struct{})
+	timer := c.gate.env.Clock.AfterFunc(patience, func() { close(over) })
+	defer timer.Stop()
+	select {
+	case <-called:
+	case <-over:
+	case <-c.gate.stop:
+		return stopping()
+	case <-c.r.Context().Done():
+	}
+	if c.r.Context().Err() != nil {
+		return left()
+	}
+	return nil
+}
