@@ -1,0 +1,143 @@
+package netlab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The ends of a cable, and their addresses. Both networks are set aside for measurements and for private use.
+const (
+	Host   = "host0" // the near end
+	Wire   = "wire0" // the far end
+	HostV4 = "198.18.0.1"
+	HostV6 = "fd00::1"
+	wireV4 = "198.18.0.2"
+	wireV6 = "fd00::2"
+	bitsV4 = "/15"
+	bitsV6 = "/8"
+)
+
+// A Namespace is a network of its own, with no way out.
+type Namespace struct{ file *os.File }
+
+// New makes a namespace. Where that cannot be had, the test is skipped, or fails in CI, where it can.
+func New(t testing.TB) Namespace {
+	t.Helper()
+	var ns Namespace
+	err := onThread(func() (err error) {
+		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
+			ns.file, err = os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+		}
+		return err
+	})
+	if errors.Is(err, unix.EPERM) && os.Getenv("CI") != "true" {
+		t.Skip("network namespaces need root")
+	}
+	if err != nil {
+		t.Fatalf("a network namespace: %v", err)
+	}
+	t.Cleanup(func() { ns.file.Close() })
+	if err := ns.Do(func() error { return Command("ip", "link", "set", "lo", "up") }); err != nil {
+		t.Fatal(err)
+	}
+	return ns
+}
+
+// onThread runs f on a thread that ends with it, so that no other code finds itself in another namespace.
+func onThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		err := errors.New("ended by the test")
+		defer func() { done <- err }()
+		err = f()
+	}()
+	return <-done
+}
+
+// Do runs f inside the namespace. Processes that it starts stay there.
+func (ns Namespace) Do(f func() error) error {
+	return onThread(func() error {
+		if err := unix.Setns(int(ns.file.Fd()), unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// Enter takes the test itself into the namespace until its end.
+func (ns Namespace) Enter(t testing.TB) {
+	t.Helper()
+	runtime.LockOSThread()
+	home, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setns(int(ns.file.Fd()), unix.CLONE_NEWNET); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		defer home.Close()
+		if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err == nil {
+			runtime.UnlockOSThread() // otherwise the thread ends with the goroutine
+		}
+	})
+}
+
+// Cable makes two namespaces with a cable between them.
+func Cable(t testing.TB) (near, far Namespace) {
+	t.Helper()
+	near, far = New(t), New(t)
+	there := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), far.file.Fd())
+	err := near.Do(func() error {
+		return errors.Join(
+			Command("ip", "link", "add", Host, "type", "veth", "peer", "name", Wire, "netns", there),
+			Command("ip", "addr", "add", HostV4+bitsV4, "dev", Host),
+			Command("ip", "addr", "add", HostV6+bitsV6, "dev", Host, "nodad"),
+			Command("ip", "link", "set", Host, "up"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = far.Do(func() error {
+		return errors.Join(
+			Command("ip", "addr", "add", wireV4+bitsV4, "dev", Wire),
+			Command("ip", "addr", "add", wireV6+bitsV6, "dev", Wire, "nodad"),
+			Command("ip", "link", "set", Wire, "up"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return near, far
+}
+
+// BPF mounts a BPF file system for one test and returns where.
+func BPF(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
+		t.Fatalf("mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	return dir
+}
+
+// Command runs a command, and tells what it said when it fails.
+func Command(name string, args ...string) error {
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
