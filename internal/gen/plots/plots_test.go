@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestPlotIsCurrent(t *testing.T) {
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := generate(filepath.Join(root, pointsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip(err) // nothing has been measured
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(root, plotFile))
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not current (%v): run go generate ./internal/gen/plots", plotFile, err)
+	}
+}
+
+const some = `attackers,k,lines,times,probes,formula,measured
+51570,5,16384,50,1000,0.01,0.0101
+17838,3,16384,50,1000,0.001,0.00099
+76560,7,32768,50,1000,0.05,0.0498
+`
+
+func TestDraw(t *testing.T) {
+	points, err := read(strings.NewReader(some))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plot := draw(points)
+	if !bytes.Equal(plot, draw(points)) {
+		t.Error("a second run gives something else")
+	}
+	for d := xml.NewDecoder(bytes.NewReader(plot)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, n := range map[string]int{`class="curve `: 6, `class="mark `: 6, "k = 5<": 1, "prefers-color-scheme: dark": 1} {
+		if got := strings.Count(string(plot), what); got != n {
+			t.Errorf("%d times %q, want %d", got, what, n)
+		}
+	}
+	if at := points[2].perMiB(); points[2].k != 7 || at != 38280 {
+		t.Errorf("the last point is %+v, at %v", points[2], at)
+	}
+}
+
+func TestRead(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                        "no points",
+		"attackers,k,lines,measured\n":            "no points",
+		"attackers,k,measured\n1,5,0.1\n":         `no column "lines"`,
+		"attackers,k,lines,measured\n1,5,9,x\n":   `line 2: measured is "x"`,
+		"attackers,k,lines,measured\n1,5,9,0\n":   `line 2: measured is "0"`,
+		"attackers,k,lines,measured\n1,5,9\n":     "wrong number of fields",
+		"attackers,k,lines,measured\n1,5,9,\"0\n": "line 2",
+	} {
+		if _, err := read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := generate("no-such-file"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
