@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,8 +161,8 @@ func (a *App) Start(ctx context.Context) (err error) {
 func (a *App) announce(g *generation) {
 	for _, gt := range g.gates {
 		v := gt.view()
-		a.opts.Log.Info("gate serves", "gate", v.Gate, "kind", v.Kind, "address", v.Address, "upstream", v.Upstream, "accept", v.Accept,
-			"throttles", v.Throttles)
+		a.opts.Log.Info("gate serves", "gate", v.Gate, "kind", v.Kind, "address", v.Address, "upstream", v.Upstream, "accept", strings.Join(v.Accept, ", "),
+			"throttles", strings.Join(v.Throttles, ", "))
 	}
 	if g.console != nil {
 		a.opts.Log.Info("console serves", "address", g.console.Addr().String())

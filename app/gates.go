@@ -62,6 +62,9 @@ func (g *gate) view() console.GateStatus {
 	s := g.status
 	s.Gate, s.Kind, s.Address = g.listen, g.kind, g.address()
 	s.InFlight, s.Waiting = g.load()
+	if s.Throttles == nil {
+		s.Throttles = []string{} // a list for scripts, even if it is empty
+	}
 	return s
 }
 

@@ -31,7 +31,7 @@ func (a *App) attach(p *packets) error {
 	err := p.gate.Attach()
 	_, nowhere := errors.AsType[*xdpgate.NoFileSystem](err)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) || nowhere {
-		a.opts.Log.Error("NO PACKETS ARE LIMITED on "+p.options.Interface, "interface", p.options.Interface, "err", err)
+		a.opts.Log.Error("weir CANNOT LIMIT PACKETS on "+p.options.Interface+"; what an earlier one left in the kernel stays as it is", "err", err)
 		p.off = err
 		return nil
 	}

@@ -196,10 +196,10 @@ func (l *Limiter) watch() {
 	}
 }
 
-// neededLines is how many lines it takes for the attackers that there are, as estimated, and some more.
+// neededLines is how many lines it takes for the attackers that there are, as estimated, and half as many more.
 func (l *Limiter) neededLines() int {
 	o := l.setup.Load().opts
-	plan, err := Size(o.K, int64(l.care.estimate.attackers*1.25), o.Collateral)
+	plan, err := Size(o.K, int64(l.care.estimate.attackers*1.5), o.Collateral)
 	if err != nil {
 		return 0
 	}

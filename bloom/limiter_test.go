@@ -333,6 +333,27 @@ func TestPace(t *testing.T) {
 	}
 	r.judge.Settle(a.Hold, weir.Outcome{Time: r.now, Done: true})
 
+	// Whoever comes in many short visits gets no more than who comes in one.
+	r.pass(time.Minute)
+	from, sent := r.now, 0
+	for r.now.Sub(from) < 10*time.Second {
+		a.Clear()
+		ev = weir.Event{Time: r.now, Source: ev.Source}
+		if _ = r.judge.Judge(context.Background(), &ev, &a); a.Verdict != weir.Admit {
+			if a.Reason != weir.OverLimit || !a.Until.After(r.now) {
+				t.Fatal(a.Explain())
+			}
+			r.pass(time.Millisecond)
+			continue
+		}
+		meter.Flow(a.Hold, 20_000, r.now) // and is gone before the pause
+		sent += 20_000
+		r.judge.Settle(a.Hold, weir.Outcome{Time: r.now, Done: true})
+	}
+	if sent < 11_000_000 || sent > 13_000_000 {
+		t.Errorf("%d bytes in short visits of 10 s, want 10 MB, a burst, and what may be owed", sent)
+	}
+
 	// What is known to be large is judged at once.
 	r.pass(time.Minute)
 	ev = weir.Event{Time: r.now, Source: ev.Source, Bytes: 100_000}

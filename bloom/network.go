@@ -2,6 +2,7 @@ package bloom
 
 import (
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"net/netip"
 	"slices"
@@ -13,14 +14,24 @@ import (
 type networks struct {
 	v4     int
 	v6     []int
-	ranges identify.Ranges[int] // the number of a group, or exempt
-	groups []string             // the rules of the groups, by number
+	ranges identify.Ranges[said]
 	ruleV4 string
 	ruleV6 []string
 }
 
-// exempt stands for ranges that are not limited.
-const exempt = -1
+// said is what is said about a range: the group that it is in, or that it is exempt.
+type said struct {
+	exempt bool
+	group  uint32
+	rule   string // of the group
+}
+
+// groupNumber is what a group is hashed by. It comes from its name, so that a group keeps its limiters when others come and go.
+func groupNumber(name string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return h.Sum32() &^ (1 << 31) // the kernel's program has a mark of its own in the upper half
+}
 
 // A Range is what the operator says about a range of addresses.
 type Range struct {
@@ -32,9 +43,9 @@ type Range struct {
 // Ranges returns the exemptions and groups, for those who look addresses up by themselves. What is exempt stays so inside a group.
 func (o Options) Ranges() []Range {
 	var all []Range
-	for number, name := range slices.Sorted(maps.Keys(o.Groups)) {
+	for _, name := range slices.Sorted(maps.Keys(o.Groups)) {
 		for _, p := range o.Groups[name] {
-			all = append(all, Range{Prefix: identify.PlainPrefix(p), Group: uint32(number)})
+			all = append(all, Range{Prefix: identify.PlainPrefix(p), Group: groupNumber(name)})
 		}
 	}
 	for _, p := range o.Exempt {
@@ -45,15 +56,12 @@ func (o Options) Ranges() []Range {
 
 func newNetworks(o Options) networks {
 	n := networks{v4: o.V4, v6: o.V6, ruleV4: fmt.Sprintf("v4/%d", o.V4)}
-	for _, name := range slices.Sorted(maps.Keys(o.Groups)) {
-		n.groups = append(n.groups, "group "+name)
+	names := map[uint32]string{}
+	for name := range o.Groups {
+		names[groupNumber(name)] = name
 	}
 	for _, r := range o.Ranges() {
-		if r.Exempt {
-			n.ranges.Add(r.Prefix, exempt)
-		} else {
-			n.ranges.Add(r.Prefix, int(r.Group))
-		}
+		n.ranges.Add(r.Prefix, said{r.Exempt, r.Group, "group " + names[r.Group]})
 	}
 	for _, bits := range o.V6 {
 		n.ruleV6 = append(n.ruleV6, fmt.Sprintf("v6/%d", bits))
@@ -64,12 +72,12 @@ func newNetworks(o Options) networks {
 // of returns the networks of a source, from the narrowest to the widest: none when it is exempt. group is the rule of the group
 // that it is in, if it is in one.
 func (n *networks) of(source netip.Addr, room *[MaxLevels]Network) (nets []Network, group string) {
-	if number, found := n.ranges.Find(source); found {
-		if number == exempt {
+	if s, found := n.ranges.Find(source); found {
+		if s.exempt {
 			return nil, ""
 		}
-		room[0] = NetworkGroup(uint32(number))
-		return room[:1], n.groups[number]
+		room[0] = NetworkGroup(s.group)
+		return room[:1], s.rule
 	}
 	if source.Is4() || source.Is4In6() {
 		room[0] = NetworkV4(source.As4(), n.v4)

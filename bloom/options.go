@@ -26,6 +26,7 @@ const (
 	maxRotate = 30 * 24 * time.Hour
 	maxPer    = 365 * 24 * time.Hour
 	maxTimes  = 1 << 20 // the limit, for the widest networks
+	maxBytes  = MaxTokens / 3
 )
 
 // A Count says what is counted.
@@ -179,12 +180,16 @@ func (o Options) validateRanges(wrong func(path, msg, hint string)) {
 	if len(o.Groups) > MaxGroups {
 		wrong("groups", fmt.Sprintf("%d groups are too many", len(o.Groups)), fmt.Sprintf("at most %d", MaxGroups))
 	}
-	taken := map[netip.Prefix]string{}
+	taken, numbers := map[netip.Prefix]string{}, map[uint32]string{}
 	for _, name := range slices.Sorted(maps.Keys(o.Groups)) {
 		ranges := o.Groups[name]
 		if len(ranges) == 0 {
 			wrong("groups."+name, "the group has no ranges", "write "+name+": [192.0.2.0/24]")
 		}
+		if other, same := numbers[groupNumber(name)]; same {
+			wrong("groups."+name, fmt.Sprintf("the name hashes to the same number as %q", other), "another name")
+		}
+		numbers[groupNumber(name)] = name
 		n += len(ranges)
 		for i, p := range ranges {
 			at := fmt.Sprintf("groups.%s[%d]", name, i)
@@ -213,9 +218,13 @@ func (o Options) fit(level int) (Shape, error) {
 	if burst > MaxBurst/times {
 		return Shape{}, &weir.FieldError{Path: "wider", Msg: "the widest networks have hardly a limit", Hint: "a smaller figure"}
 	}
-	rate := o.Rate
+	rate, grain := o.Rate, int64(o.Grain)
 	rate.Count *= times
-	s, err := Fit(rate, burst*times, o.K, int64(o.Grain))
+	if grain == 0 && o.Count == Bytes {
+		// Limiters of bytes can owe, too: they get room for two bursts more.
+		grain = max(1, (burst*times/int64(o.K)+maxBytes-1)/maxBytes)
+	}
+	s, err := Fit(rate, burst*times, o.K, grain)
 	if err != nil && o.Grain != 0 && level > 0 {
 		// The grain was meant for the narrowest networks; wider ones may need a coarser one.
 		s, err = Fit(rate, burst*times, o.K, 0)

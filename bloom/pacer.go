@@ -10,7 +10,8 @@ import (
 )
 
 // A pacer is a limiter that counts bytes: those that an event is known to have, at once; those that flow later, as they flow. What
-// flows is never cut off. It is charged when it has flowed, and the debt is paid before more may flow.
+// flows is never cut off: it is charged when it has flowed, what a source owes by that is kept in its limiters, and nothing more
+// should flow until it is paid. Who owes a whole burst is not let in again before.
 type pacer struct{ *Limiter }
 
 var _ weir.Meter = (*pacer)(nil)
@@ -22,7 +23,7 @@ type flow struct {
 
 	mu   sync.Mutex
 	paid int64            // bytes that were taken at once and have not flowed yet
-	owed [MaxLevels]int64 // bytes that flowed and are not paid for
+	rest [MaxLevels]int64 // bytes that flowed and do not make a token yet
 }
 
 // maxPause bounds how long a flow is held up at a time: whoever shares its limiters may be gone sooner.
@@ -30,10 +31,11 @@ const maxPause = 10 * time.Second
 
 // Judge takes the bytes that the event is known to have. What flows later is charged by Flow.
 func (p *pacer) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
+	s := p.setup.Load()
 	if ev.Bytes > 0 {
-		p.judge(p.setup.Load(), ev, ev.Bytes, a)
-	} else if !ev.Source.IsValid() {
-		a.Verdict, a.Reason = weir.Refuse, weir.NoSource
+		p.judge(s, ev, ev.Bytes, a)
+	} else {
+		p.indebted(s, ev, a)
 	}
 	if a.Verdict == weir.Admit {
 		a.Hold = weir.Hold{Ref: &flow{source: ev.Source, hold: a.Hold, paid: max(ev.Bytes, 0)}, At: ev.Time.UnixNano()}
@@ -58,26 +60,50 @@ func (p *pacer) Flow(h weir.Hold, n int64, now time.Time) (until time.Time) {
 	nets, _ := s.nets.of(f.source, &room)
 	for i := range nets {
 		v := &s.levels[i]
-		f.owed[i] += n
-		if whole := f.owed[i] / v.Grain; whole > 0 {
-			if v.next != nil {
-				v.next.TakeUpTo(nets[i], whole, since-v.bornNext)
-			}
-			f.owed[i] -= v.now.TakeUpTo(nets[i], whole, since-v.bornNow) * v.Grain
+		f.rest[i] += n
+		tokens := f.rest[i] / v.Grain
+		f.rest[i] -= tokens * v.Grain
+		if v.next != nil {
+			v.next.Charge(nets[i], tokens, since-v.bornNext)
 		}
-		if debt := f.owed[i] / v.Grain; debt > 0 {
-			// All k limiters together get so many tokens a unit.
-			units := (debt-1)/int64(v.K*v.PerUnit) + 1
-			pause := maxPause
-			if units < int64(maxPause/v.Unit) {
-				pause = time.Duration(units) * v.Unit
-			}
-			if t := now.Add(pause); t.After(until) {
-				until = t
-			}
+		owed := v.now.Charge(nets[i], tokens, since-v.bornNow)
+		if t := now.Add(v.pause(owed)); owed > 0 && t.After(until) {
+			until = t
 		}
 	}
 	return until
+}
+
+// pause is how long it takes until what is owed has come in: so many tokens a unit for all k limiters together.
+func (v *level) pause(owed int64) time.Duration {
+	units := (owed + int64(v.K*v.PerUnit) - 1) / int64(v.K*v.PerUnit)
+	if units > int64(maxPause/v.Unit) {
+		return maxPause
+	}
+	return time.Duration(units) * v.Unit
+}
+
+// indebted refuses a source that owes a whole burst on some level.
+func (p *pacer) indebted(s *setup, ev *weir.Event, a *weir.Answer) {
+	if !ev.Source.IsValid() {
+		a.Verdict, a.Reason = weir.Refuse, weir.NoSource
+		return
+	}
+	var room [MaxLevels]Network
+	nets, group := s.nets.of(ev.Source, &room)
+	now := ev.Time.Sub(p.born)
+	for i := range nets {
+		v := &s.levels[i]
+		owed := v.now.Charge(nets[i], 0, now-v.bornNow)
+		if owed < int64(v.Capacity*v.K) {
+			continue
+		}
+		a.Verdict, a.Reason, a.Figure = weir.Refuse, weir.OverLimit, s.figure(i, ev, group)
+		a.Until = ev.Time.Add(v.pause(owed - int64(v.Capacity*v.K) + 1))
+		a.Figure.Reset = a.Until
+		a.Figures = append(a.Figures, a.Figure)
+		return
+	}
 }
 
 // Settle gives back what was taken at once for an event that did not go on.
@@ -88,4 +114,9 @@ func (p *pacer) Settle(h weir.Hold, o weir.Outcome) {
 }
 
 // Peek tells what Judge would say, and how much the source has left.
-func (p *pacer) Peek(ev *weir.Event, a *weir.Answer) { p.peek(p.setup.Load(), ev, ev.Bytes, a) }
+func (p *pacer) Peek(ev *weir.Event, a *weir.Answer) {
+	s := p.setup.Load()
+	if p.indebted(s, ev, a); a.Verdict == weir.Admit {
+		p.peek(s, ev, ev.Bytes, a)
+	}
+}

@@ -73,20 +73,35 @@ func (t *Table) takeOther(h uint64, first Place, tokens uint64, now time.Duratio
 	return 0, false
 }
 
-// TakeUpTo takes as many tokens as there are, at most so many, from all limiters of a network, and returns how many.
-func (t *Table) TakeUpTo(n Network, tokens int64, now time.Duration) (taken int64) {
+// Charge takes tokens from all limiters of a network, whether they have them or not, and returns how many they owe after it. What
+// they owe is paid by what comes in; until then they grant nothing. A limiter owes at most what 16 bits can hold.
+func (t *Table) Charge(n Network, tokens int64, now time.Duration) (owed int64) {
 	var room [MaxK]Place
 	places := t.places(t.key.Hash(n), &room)
-	for range 2 {
-		for _, p := range places {
-			taken += t.spendUpTo(p, tokens-taken)
-			if taken == tokens {
-				return taken
-			}
-		}
+	tokens -= t.spendWhatIsThere(places, tokens)
+	if tokens > 0 || t.owed(places) > 0 {
 		t.refill(places, now)
+		tokens -= t.spendWhatIsThere(places, tokens)
 	}
-	return taken
+	for i, p := range places {
+		tokens -= t.spendUpTo(p, tokens/int64(len(places)-i), MaxTokens)
+	}
+	return t.owed(places)
+}
+
+func (t *Table) spendWhatIsThere(places []Place, tokens int64) (spent int64) {
+	for _, p := range places {
+		spent += t.spendUpTo(p, tokens-spent, int64(t.capacity))
+	}
+	return spent
+}
+
+// owed is how much was charged beyond the tokens.
+func (t *Table) owed(places []Place) (n int64) {
+	for _, p := range places {
+		n += max(0, int64(atomic.LoadUint64(&t.words[p/4])>>(p%4*laneBits)&MaxTokens)-int64(t.capacity))
+	}
+	return n
 }
 
 // Room returns how many tokens a network could take now, and takes none.
@@ -96,7 +111,7 @@ func (t *Table) Room(n Network, now time.Duration) (all, largest int64) {
 	for _, p := range t.places(t.key.Hash(n), &room) {
 		spent := atomic.LoadUint64(&t.words[p/4]) >> (p % 4 * laneBits) & MaxTokens
 		due := t.due(uint64(uint16(unit) - t.stamp(p/32)))
-		free := int64(t.capacity - (spent - min(spent, due)))
+		free := max(0, int64(t.capacity)-int64(spent-min(spent, due)))
 		all, largest = all+free, max(largest, free)
 	}
 	return all, largest
@@ -162,13 +177,17 @@ func (t *Table) spend(p Place, tokens uint64) bool {
 	}
 }
 
-func (t *Table) spendUpTo(p Place, tokens int64) int64 {
+// spendUpTo takes at most so many tokens from one limiter, as long as no more than most are spent, and returns how many.
+func (t *Table) spendUpTo(p Place, tokens, most int64) int64 {
 	word, shift := &t.words[p/4], p%4*laneBits
 	for {
 		old := atomic.LoadUint64(word)
-		take := min(uint64(tokens), t.capacity-old>>shift&MaxTokens)
-		if take == 0 || atomic.CompareAndSwapUint64(word, old, old+take<<shift) {
-			return int64(take)
+		take := min(tokens, most-int64(old>>shift&MaxTokens))
+		if take <= 0 {
+			return 0
+		}
+		if atomic.CompareAndSwapUint64(word, old, old+uint64(take)<<shift) {
+			return take
 		}
 	}
 }
@@ -314,19 +333,18 @@ const recent = 256
 
 // emptyIn counts the limiters of a line that have no token left.
 func (t *Table) emptyIn(words *[lineWords]uint64) (n int64) {
-	pattern := t.capacity * everyLane
 	for i := range words {
 		word := atomic.LoadUint64(&words[i])
+		if i == lineWords-1 {
+			word &^= MaxTokens << timeShift // the time counter is no limiter
+		}
 		if word == 0 {
 			continue
 		}
-		// A lane is empty when what is spent is the capacity: when they differ in no bit.
-		x := word ^ pattern
-		if i == lineWords-1 {
-			x |= 1 << timeShift // the time counter is not empty
-		}
+		// What is left of a lane after all but one of its tokens have come back.
+		x := fill(word, t.capacity-1)
 		const low = everyLane * 0x7fff
-		n += int64(bits.OnesCount64(^((x&low + low) | x | low)))
+		n += int64(bits.OnesCount64(((x&low + low) | x) &^ low))
 	}
 	return n
 }

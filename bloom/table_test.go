@@ -59,8 +59,8 @@ func TestEmptyIn(t *testing.T) {
 		tb := NewTable(Shape{K: 1, Lines: 1, Capacity: capacity, PerUnit: 1, Unit: 1, Grain: 1}, Key{})
 		var want int64
 		for i := range timeLane + 1 {
-			spent := rapid.SampledFrom([]int{0, 1, capacity - 1, capacity}).Draw(rt, "spent")
-			if spent == capacity && i != timeLane {
+			spent := rapid.SampledFrom([]int{0, 1, capacity - 1, capacity, MaxTokens}).Draw(rt, "spent")
+			if spent >= capacity && i != timeLane {
 				want++
 			}
 			tb.words[i/4] |= uint64(spent) << (i % 4 * laneBits)
@@ -314,15 +314,44 @@ func TestGiveBack(t *testing.T) {
 	if all, largest := tb.Room(network, 0); all != 10 || largest != 5 {
 		t.Errorf("%d and %d left", all, largest)
 	}
-	if got := tb.TakeUpTo(network, 7, 0); got != 7 {
-		t.Errorf("took %d", got)
+}
+
+// TestCharge: what is charged beyond the tokens is owed, and paid before anything is granted again.
+func TestCharge(t *testing.T) {
+	s := shape(t, perSecond(10), 10, 2, 3)
+	tb := NewTable(s, NewKey())
+	for i, want := range []int64{0, 4, 11} {
+		if got := tb.Charge(network, 7, 0); got != want {
+			t.Errorf("charge %d: %d owed, want %d", i, got, want)
+		}
 	}
-	if got := tb.TakeUpTo(network, 7, 0); got != 3 {
-		t.Errorf("took %d", got)
+	if all, _ := tb.Room(network, 0); all != 0 {
+		t.Errorf("%d left", all)
 	}
-	if got := tb.TakeUpTo(network, 7, 200*time.Millisecond); got != 2 {
-		t.Errorf("took %d after 200 ms", got)
+	if tb.Sweep(0) != 2 {
+		t.Error("what is owed does not count as empty")
 	}
+	if _, ok := tb.Take(network, 1, time.Second); ok {
+		t.Error("granted before the debt is paid")
+	}
+	if got := tb.Charge(network, 0, time.Second); got > 2 {
+		t.Errorf("%d owed a second later", got)
+	}
+	if _, ok := tb.Take(network, 1, 2*time.Second); !ok {
+		t.Error("refused after the debt is paid")
+	}
+	if got := tb.Charge(network, 1_000_000, 2*time.Second); got != 2*(MaxTokens-5) {
+		t.Errorf("%d owed, want all that 16 bits hold", got)
+	}
+	// Others in the same lines are not touched.
+	if all, _ := tb.Room(NetworkGroup(1), 2*time.Second); all == 0 {
+		t.Error("another network owes, too")
+	}
+}
+
+// TestTooMuch: what no limiter holds is not granted.
+func TestTooMuch(t *testing.T) {
+	tb := NewTable(shape(t, perSecond(10), 10, 2, 3), NewKey())
 	if _, ok := tb.Take(network, 6, time.Hour); ok {
 		t.Error("granted more than a limiter holds")
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"weir"
+	"weir/bloom"
 	"weir/gate/tcpgate"
 	"weir/gate/xdpgate"
 	"weir/policy"
@@ -189,6 +190,8 @@ func (f *findings) lists(c *Config) {
 				if u.accept && t.Bloom == nil {
 					f.add(at, fmt.Sprintf("the throttle %q cannot judge connections: nothing is known of them but the source", name),
 						"list a bloom throttle here, and this one under throttles")
+				} else if u.accept && t.Bloom.Count == bloom.Bytes {
+					f.add(at, fmt.Sprintf("the throttle %q counts bytes, and a connection has none yet", name), "list it under throttles")
 				}
 				continue
 			}
