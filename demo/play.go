@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"weir/console"
 )
 
 // redraw is how often whoever watches is shown something new.
@@ -13,6 +15,13 @@ const redraw = 200 * time.Millisecond
 type player struct {
 	Actor
 	tally tally
+}
+
+func (a *player) networks(s *Stage) Networks {
+	if a.Networks == nil {
+		return Networks{}
+	}
+	return a.Networks(s)
 }
 
 // A play is one scene being played.
@@ -25,6 +34,13 @@ type play struct {
 	began  time.Time // the scene
 	halved time.Time // the half
 	on     bool      // the throttle is at work
+	seen   seen      // in this half
+}
+
+// seen is what the throttles have told.
+type seen struct {
+	delayed uint64         // how many requests were held back since the start
+	bloom   *console.Bloom // the Bloom limiter when it was worst, if there is one
 }
 
 // parts say how long each half takes. 0 means until the context ends.
@@ -52,6 +68,12 @@ func (p *play) perform(ctx context.Context) (r SceneReport, err error) {
 	if r.Half, err = p.half(ctx, true, p.parts.with); err != nil {
 		return r, err
 	}
+	r.FloodLimit = p.scene.Allows(r.Half)
+	for _, a := range p.cast {
+		if a.Role == Flood {
+			r.FloodNetworks += a.networks(p.stage).Ever
+		}
+	}
 	p.show.close(p.scene, &r)
 	return r, nil
 }
@@ -61,10 +83,11 @@ func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, e
 	if err := p.stage.throttle(on); err != nil {
 		return Half{}, err
 	}
-	before, err := p.stage.delayed()
-	if err != nil {
+	if err := p.look(); err != nil {
 		return Half{}, err
 	}
+	before := p.seen.delayed
+	p.seen.bloom = nil // of the other half
 	if length > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, length)
@@ -89,8 +112,26 @@ func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, e
 	for _, done := range leave {
 		done()
 	}
-	after, err := p.stage.delayed()
-	return halfOf(p.cast, took, after-before), err
+	err := p.look()
+	h := halfOf(p.cast, p.stage, took)
+	h.Delayed, h.Bloom = int64(p.seen.delayed-before), p.seen.bloom
+	return h, err
+}
+
+// look asks the throttles how they are.
+func (p *play) look() error {
+	throttles, err := p.stage.throttles()
+	if err != nil {
+		return err
+	}
+	p.seen.delayed = 0
+	for _, t := range throttles {
+		p.seen.delayed += t.Verdicts["wait"]
+		if b := t.Bloom; b != nil && (p.seen.bloom == nil || b.Collateral > p.seen.bloom.Collateral) {
+			p.seen.bloom = b
+		}
+	}
+	return nil
 }
 
 // watch shows how it goes until the workers have finished.
@@ -106,6 +147,7 @@ func (p *play) watch(workers *sync.WaitGroup) {
 	for {
 		select {
 		case <-tick.C:
+			_ = p.look() // if something is wrong, it shows at the end of the half
 			p.show.draw(p.view(time.Now()))
 		case <-finished:
 			return

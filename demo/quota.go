@@ -39,8 +39,11 @@ func quotaScene() Scene {
 		Name: "quota",
 		Story: fmt.Sprintf("two polite accounts and one that floods, before a service with room for %.0f requests a second",
 			quotaPlaces/quotaWork.Seconds()),
+		Rule:           fmt.Sprintf("Each account may send %d a second.", quotaLimit),
 		LimitPerSecond: quotaLimit,
-		Setup:          setUpQuota,
+		// As many as the seconds that may have been touched, where they begin whenever it is worst.
+		Allows: func(h Half) int64 { return quotaLimit * (int64(h.Seconds) + 2) },
+		Setup:  setUpQuota,
 		Cast: []Actor{
 			polite("alice"),
 			polite("bob"),
@@ -95,7 +98,7 @@ func tellQuota(r SceneReport) []string {
 		fmt.Sprintf("Without the throttle, the %s requests of %s left %s %s; %s failed.",
 			grouped(r.Without.Flood.Sent), flood, people, got(without, "after %s or more"), grouped(without.Failed)),
 		fmt.Sprintf("With it, %s got %s, while %s, at a limit of %d a second, got %s of %s in %s: %s waited for their turn, %s were refused.",
-			people, got(with, "within %s"), flood, r.LimitPerSecond, grouped(r.Flood.Served), grouped(r.Flood.Sent), seconds(r.Seconds),
+			people, got(with, "within %s"), flood, quotaLimit, grouped(r.Flood.Served), grouped(r.Flood.Sent), seconds(r.Seconds),
 			grouped(r.Delayed), grouped(r.Flood.Refused)),
 	}
 	if r.Without.Flood.Sent == 0 {

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,10 @@ func render(v view, width int, colour bool) []string {
 		t = liveTable(v, n)
 	}
 	lines = append(lines, t.Lines(width, ink)...)
-	lines = append(lines, "", ink.Paint(tabular.Faint, footnote(v)))
+	lines = append(lines, "")
+	for _, note := range footnotes(v) {
+		lines = append(lines, ink.Paint(tabular.Faint, note))
+	}
 	for i := range lines {
 		lines[i] = clip(lines[i], width)
 	}
@@ -61,7 +65,8 @@ func phaseLine(v view, width int, ink tabular.Ink) string {
 
 func liveTable(v view, spark int) *tabular.Table {
 	t := &tabular.Table{Columns: []tabular.Column{
-		{Head: "ACCOUNT"},
+		{Head: "WHO"},
+		{Head: networksHead, Right: true, Rank: 1},
 		{Head: "SENT/s", Right: true, Rank: 5},
 		{Head: "SERVED/s", Right: true},
 		{Head: "REFUSED/s", Right: true, Rank: 1},
@@ -83,23 +88,44 @@ func liveTable(v view, spark int) *tabular.Table {
 			curve = tabular.Warn
 		}
 		t.Rows = append(t.Rows, []tabular.Cell{
-			tabular.Tinted(tabular.Head, r.name), tabular.Text(perSecond(r.sent)), tabular.Text(perSecond(r.served)),
+			tabular.Tinted(tabular.Head, r.name), tabular.Text(grouped(r.networks)), tabular.Text(perSecond(r.sent)), tabular.Text(perSecond(r.served)),
 			tabular.Tinted(refused, perSecond(r.refused)), tabular.Tinted(failed, perSecond(r.failed)),
 			tabular.Text(milliseconds(r.p50)), tabular.Text(milliseconds(r.p99)), tabular.Tinted(curve, sparkline(r.history, spark)),
 		})
 	}
+	if !slices.ContainsFunc(v.rows, func(r row) bool { return r.networks > 0 }) {
+		t = without(t, networksHead)
+	}
 	return t
 }
 
-func footnote(v view) string {
+// networksHead is the head of the column that is left out where networks do not matter.
+const networksHead = "NETWORKS"
+
+// without takes a column out of a table.
+func without(t *tabular.Table, head string) *tabular.Table {
+	i := slices.IndexFunc(t.Columns, func(c tabular.Column) bool { return c.Head == head })
+	t.Columns = slices.Delete(t.Columns, i, i+1)
+	for j, cells := range t.Rows {
+		if len(cells) > 1 {
+			t.Rows[j] = slices.Delete(cells, i, i+1)
+		}
+	}
+	return t
+}
+
+func footnotes(v view) []string {
+	notes := []string{v.rule}
 	if !v.on {
-		return fmt.Sprintf("In shadow: it counts, everything passes. At work in %s.", clock(v.left+time.Second-1))
+		notes = []string{fmt.Sprintf("In shadow: it counts, everything passes. At work in %s.", clock(v.left+time.Second-1))}
 	}
-	note := fmt.Sprintf("Each account may send %d a second.", v.limit)
-	if v.total <= 0 {
-		note += " Ctrl-C ends the demo."
+	if b := v.bloom; b != nil {
+		notes = append(notes, fmt.Sprintf("Tables: %s. Over their limit: up to %s networks at a time.", mebibytes(b.Bytes), grouped(b.Attackers)))
 	}
-	return note
+	if v.on && v.total <= 0 {
+		notes[0] += " Ctrl-C ends the demo."
+	}
+	return notes
 }
 
 var sparks = []rune("▁▂▃▄▅▆▇█")

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"weir/console"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -32,7 +34,7 @@ func golden(t *testing.T, name, got string) {
 
 func aView(on bool) view {
 	v := view{
-		scene: "quota", story: "a story", on: on, elapsed: 3500 * time.Millisecond, total: 20 * time.Second, left: 1500 * time.Millisecond, limit: 50,
+		scene: "quota", story: "a story", on: on, elapsed: 3500 * time.Millisecond, total: 20 * time.Second, left: 1500 * time.Millisecond, rule: "Each account may send 50 a second.",
 		rows: []row{
 			{name: "alice", role: People, rates: rates{5, 1, 0, 4}, p50: 62.4, p99: 63.1, history: []float64{0, 1, 2}},
 			{name: "bob", role: People, rates: rates{4.5, 0, 0, 4.5}, history: []float64{0, 0, 0}},
@@ -53,11 +55,23 @@ func aView(on bool) view {
 	return v
 }
 
+// aWideView is one of a scene where networks matter.
+func aWideView(on bool) view {
+	v := aView(on)
+	v.rule, v.bloom = "Each network may open 30 connections a minute, 3 at once.", &console.Bloom{Bytes: 5878528, Attackers: 1973}
+	v.rows = v.rows[1:]
+	v.rows[0].name, v.rows[0].networks = "people", 40
+	v.rows[1].name, v.rows[1].networks = "flood", 12345
+	return v
+}
+
 func TestRender(t *testing.T) {
 	open := aView(true)
 	open.total, open.elapsed = 0, 75*time.Second
-	for name, v := range map[string]view{"without": aView(false), "with": aView(true), "open": open} {
-		for _, width := range []int{110, 60} {
+	wide := aWideView(true)
+	wide.total, wide.elapsed = 0, 75*time.Second
+	for name, v := range map[string]view{"without": aView(false), "with": aView(true), "open": open, "wide-without": aWideView(false), "wide-with": aWideView(true), "wide-open": wide} {
+		for _, width := range []int{110, 80, 60} {
 			golden(t, fmt.Sprintf("live-%s-%d.txt", name, width), strings.Join(render(v, width, false), "\n")+"\n")
 		}
 	}
@@ -84,9 +98,9 @@ func TestRenderColour(t *testing.T) {
 // TestRenderFits: a line that is too wide would break, and the next frame would be drawn in the wrong place.
 func TestRenderFits(t *testing.T) {
 	for width := range 140 {
-		for _, on := range []bool{false, true} {
-			lines := render(aView(on), width, true)
-			if len(lines) != len(render(aView(on), 140, true)) {
+		for _, v := range []view{aView(false), aView(true), aWideView(false), aWideView(true)} {
+			lines := render(v, width, true)
+			if len(lines) != len(render(v, 140, true)) {
 				t.Fatalf("width %d: %d lines", width, len(lines))
 			}
 			for _, line := range lines {
@@ -103,13 +117,13 @@ func TestSummary(t *testing.T) {
 		Name: "quota", LimitPerSecond: 50,
 		Half: Half{
 			People: Figures{72, 72, 0, 0, 21.2, 24}, Flood: Figures{22072, 457, 21615, 0, 100, 104}, Seconds: 9.06, Delayed: 452,
-			Actors: []ActorReport{{"alice", People, Figures{36, 36, 0, 0, 21, 26}}, {"bob", People, Figures{36, 36, 0, 0, 21, 24}},
-				{"mallory", Flood, Figures{22072, 457, 21615, 0, 100, 104}}},
+			Actors: []ActorReport{{"alice", People, 0, Figures{36, 36, 0, 0, 21, 26}}, {"bob", People, 0, Figures{36, 36, 0, 0, 21, 24}},
+				{"mallory", Flood, 0, Figures{22072, 457, 21615, 0, 100, 104}}},
 		},
 		Without: Half{
 			People: Figures{24, 3, 0, 21, 62, 66}, Flood: Figures{3259, 1175, 0, 2084, 62, 66}, Seconds: 3.06,
-			Actors: []ActorReport{{"alice", People, Figures{12, 0, 0, 12, 0, 0}}, {"bob", People, Figures{12, 3, 0, 9, 62, 62}},
-				{"mallory", Flood, Figures{3259, 1175, 0, 2084, 62, 66}}},
+			Actors: []ActorReport{{"alice", People, 0, Figures{12, 0, 0, 12, 0, 0}}, {"bob", People, 0, Figures{12, 3, 0, 9, 62, 62}},
+				{"mallory", Flood, 0, Figures{3259, 1175, 0, 2084, 62, 66}}},
 		},
 	}
 	scene := quotaScene()

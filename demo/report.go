@@ -1,6 +1,10 @@
 package demo
 
-import "time"
+import (
+	"time"
+
+	"weir/console"
+)
 
 // A Report is what was seen.
 type Report struct {
@@ -11,8 +15,17 @@ type Report struct {
 type SceneReport struct {
 	Name string `json:"name"`
 	Half
-	LimitPerSecond int64 `json:"limit_per_second"` // of one account
-	Without        Half  `json:"without"`          // the half in shadow
+	LimitPerSecond float64 `json:"limit_per_second"`         // of one account or network
+	FloodLimit     int64   `json:"flood_limit"`              // the most that the limits let the flood have
+	FloodNetworks  int64   `json:"flood_networks,omitempty"` // that the flood came from, in both halves
+	Without        Half    `json:"without"`                  // the half in shadow
+	Skipped        string  `json:"skipped,omitempty"`        // why the scene was not played
+}
+
+// skipped is the report of a scene that could not be played.
+func skipped(scene *Scene, why error) SceneReport {
+	none := Half{Actors: []ActorReport{}}
+	return SceneReport{Name: scene.Name, Half: none, Without: none, Skipped: why.Error()}
 }
 
 // A Half is what was seen in one half of a scene.
@@ -22,12 +35,15 @@ type Half struct {
 	Seconds float64       `json:"seconds"` // until the last answer
 	Delayed int64         `json:"delayed"` // how many weir let wait for their turn
 	Actors  []ActorReport `json:"actors"`
+	// Bloom is the Bloom limiter when it was worst, where there is one.
+	Bloom *console.Bloom `json:"bloom,omitempty"`
 }
 
 // An ActorReport is what one actor saw.
 type ActorReport struct {
-	Name string `json:"name"`
-	Role Role   `json:"role"`
+	Name     string `json:"name"`
+	Role     Role   `json:"role"`
+	Networks int64  `json:"networks,omitempty"` // that it came from
 	Figures
 }
 
@@ -54,8 +70,8 @@ func inMilliseconds(d time.Duration) float64 {
 }
 
 // halfOf sums a half up: each actor, and all of each role.
-func halfOf(cast []*player, took time.Duration, delayed int64) Half {
-	h := Half{Seconds: float64(took.Milliseconds()) / 1000, Delayed: delayed}
+func halfOf(cast []*player, stage *Stage, took time.Duration) Half {
+	h := Half{Seconds: float64(took.Milliseconds()) / 1000}
 	for role, into := range map[Role]*Figures{People: &h.People, Flood: &h.Flood} {
 		var sum counts
 		var latency histogram
@@ -74,7 +90,7 @@ func halfOf(cast []*player, took time.Duration, delayed int64) Half {
 	}
 	for _, p := range cast {
 		f, _ := p.tally.figures()
-		h.Actors = append(h.Actors, ActorReport{p.Name, p.Role, f})
+		h.Actors = append(h.Actors, ActorReport{p.Name, p.Role, p.networks(stage).Half, f})
 	}
 	return h
 }

@@ -58,11 +58,23 @@ func run(ctx context.Context, list []Scene, o Options) (Report, error) {
 	s, warnings := newShow(o)
 	log := slog.New(slog.NewTextHandler(warnings, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	report := Report{Scenes: []SceneReport{}}
+	var playable []*Scene
 	for i := range list {
+		scene := &list[i]
+		if scene.Possible != nil {
+			if err := scene.Possible(); err != nil {
+				s.skip(scene, err)
+				report.Scenes = append(report.Scenes, skipped(scene, err))
+				continue
+			}
+		}
+		playable = append(playable, scene)
+	}
+	for i, scene := range playable {
 		if i > 0 && ctx.Err() != nil {
 			break
 		}
-		r, err := perform(ctx, &list[i], s, log, o, o.partsOf(i, len(list)))
+		r, err := perform(ctx, scene, s, log, o, o.partsOf(i, len(playable)))
 		if err != nil {
 			return report, err
 		}

@@ -11,6 +11,7 @@ import (
 func scenes() []Scene {
 	return []Scene{
 		quotaScene(),
+		bloomScene(),
 	}
 }
 
@@ -19,9 +20,15 @@ type Scene struct {
 	Name  string // one word: the mechanism
 	Story string // one line, without a full stop
 
-	// LimitPerSecond is what one account may do, for the report.
-	LimitPerSecond int64
+	// Rule is the limit as a sentence.
+	Rule string
+	// LimitPerSecond is what one account or network may do, for the report.
+	LimitPerSecond float64
+	// Allows returns the most that the limits let the flood have in a half.
+	Allows func(Half) int64
 
+	// Possible says why the scene cannot be played here, or nil. May be nil.
+	Possible func() error
 	// Setup starts what stands behind the gate, with Stage.Serve, and returns the configuration of the weir in front of it. Data
 	// folder, console and log are the stage's business.
 	Setup func(*Stage) (config.Config, error)
@@ -51,8 +58,16 @@ type Actor struct {
 	// Enter is called once for each half. It returns what a worker does again and again, and what is done when all of them have
 	// finished. Workers call act at the same time.
 	Enter func(*Stage) (act func(context.Context) Result, leave func())
+	// Networks returns how many networks the actor came from. May be nil, where that does not matter.
+	Networks func(*Stage) Networks
 	// Pause returns how long a worker rests after a result, and before the first, as if after one that was served.
 	Pause func(Result) time.Duration
+}
+
+// Networks are how many networks an actor came from.
+type Networks struct {
+	Half int64 // in this half
+	Ever int64 // in both
 }
 
 // A Result is what became of one thing that an actor did.

@@ -10,6 +10,7 @@ import (
 
 // A show is how people see what happens. All but a screen's warnings is called from one goroutine.
 type show interface {
+	skip(*Scene, error)                 // a scene cannot be played here
 	open(*Scene, *Stage)                // a scene begins
 	half(on bool, length time.Duration) // a half begins, with the throttle or without; 0 is an open end
 	draw(view)                          // some time has passed
@@ -24,14 +25,15 @@ func newShow(o Options) (show, io.Writer) {
 		return silence{}, o.Err
 	case o.Terminal:
 		s := &screen{out: o.Out, width: o.Width}
-		return &live{plain: plain{o.Out, o.Colour, o.Width}, screen: s}, &aside{s, o.Err}
+		return &live{plain: plain{out: o.Out, colour: o.Colour, width: o.Width}, screen: s}, &aside{s, o.Err}
 	}
-	return plain{o.Out, o.Colour, func() int { return 0 }}, o.Err
+	return &plain{out: o.Out, colour: o.Colour, width: func() int { return 0 }}, o.Err
 }
 
 // silence shows nothing.
 type silence struct{}
 
+func (silence) skip(*Scene, error)         {}
 func (silence) open(*Scene, *Stage)        {}
 func (silence) half(bool, time.Duration)   {}
 func (silence) draw(view)                  {}
@@ -43,11 +45,38 @@ type plain struct {
 	out    io.Writer
 	colour bool
 	width  func() int // 0 for no bound
+	begun  bool       // something stands there already
 }
 
-func (p plain) open(scene *Scene, stage *Stage) {
+// apart sets what follows apart from what stands there.
+func (p *plain) apart() {
+	if p.begun {
+		fmt.Fprintln(p.out)
+	}
+	p.begun = true
+}
+
+func (p *plain) skip(scene *Scene, why error) {
+	p.apart()
+	p.heading(tabular.Ink(p.colour).Paint(tabular.Warn, "weir demo, scene "+scene.Name+" is skipped:") + " " + why.Error())
+}
+
+// heading writes a line, or several where it does not fit into one.
+func (p *plain) heading(text string) {
+	lines := []string{text}
+	if width := p.width(); width > 0 && visible(text) > width {
+		lines = wrap(text, width)
+	}
+	for _, line := range lines {
+		fmt.Fprintln(p.out, line)
+	}
+}
+
+func (p *plain) open(scene *Scene, stage *Stage) {
+	p.apart()
 	ink := tabular.Ink(p.colour)
-	fmt.Fprintf(p.out, "%s %s\n\n", ink.Paint(tabular.Head, "weir demo, scene "+scene.Name+":"), scene.Story)
+	p.heading(ink.Paint(tabular.Head, "weir demo, scene "+scene.Name+":") + " " + scene.Story)
+	fmt.Fprintln(p.out)
 	fmt.Fprintf(p.out, "  gate      %s\n", stage.GateURL(0))
 	fmt.Fprintf(p.out, "  metrics   %s\n", stage.MetricsURL())
 	if scene.Try != nil {
@@ -62,24 +91,24 @@ func (p plain) open(scene *Scene, stage *Stage) {
 	fmt.Fprintln(p.out)
 }
 
-func (p plain) half(on bool, length time.Duration) {
+func (p *plain) half(on bool, length time.Duration) {
 	fmt.Fprintf(p.out, "%s, for %s\n", halfName(on), seconds(length.Seconds()))
 }
 
-func (p plain) draw(view) {}
+func (p *plain) draw(view) {}
 
-func (p plain) close(scene *Scene, r *SceneReport) {
+func (p *plain) close(scene *Scene, r *SceneReport) {
 	fmt.Fprintln(p.out)
 	p.summary(scene, r)
 }
 
-func (p plain) summary(scene *Scene, r *SceneReport) {
+func (p *plain) summary(scene *Scene, r *SceneReport) {
 	for _, line := range summary(scene, r, p.width(), p.colour) {
 		fmt.Fprintln(p.out, line)
 	}
 }
 
-func (p plain) restore() {}
+func (p *plain) restore() {}
 
 // live shows a table that is drawn again and again in the same place.
 type live struct {

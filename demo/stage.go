@@ -27,8 +27,12 @@ const farewell = 5 * time.Second
 type Stage struct {
 	weir    *app.App
 	control *console.Client
+	atWork  bool         // the throttles
 	quiet   *atomic.Bool // while the demo itself does something that weir would warn of
 	strike  []func()     // run backwards at the end
+
+	// Props is what Setup has made for the actors of this play.
+	Props any
 }
 
 // setStage builds a scene up. A failed one leaves nothing behind.
@@ -91,13 +95,19 @@ func (s *Stage) Serve(h http.Handler) (url string, err error) {
 }
 
 // GateURL returns the address of the i-th HTTP gate.
-func (s *Stage) GateURL(i int) string { return "http://" + s.weir.HTTPAddr(i).String() + "/" }
+func (s *Stage) GateURL(i int) string { return "http://" + s.GateAddr(i) + "/" }
+
+// GateAddr returns where the i-th HTTP gate listens.
+func (s *Stage) GateAddr(i int) string { return s.weir.HTTPAddr(i).String() }
 
 // MetricsURL returns where the metrics are.
 func (s *Stage) MetricsURL() string { return "http://" + s.weir.ConsoleAddr().String() + "/metrics" }
 
 // ControlPath returns where the control socket is.
 func (s *Stage) ControlPath() string { return s.weir.ControlPath() }
+
+// AtWork reports whether the throttles are at work in this half, and not in shadow.
+func (s *Stage) AtWork() bool { return s.atWork }
 
 // throttle puts all throttles to work, or into shadow, as `weir shadow` does.
 func (s *Stage) throttle(on bool) error {
@@ -107,20 +117,14 @@ func (s *Stage) throttle(on bool) error {
 	if err == nil && len(states) == 0 {
 		err = errors.New("there is no throttle to switch")
 	}
+	s.atWork = on
 	return err
 }
 
-// delayed returns how many requests weir has held back so far.
-func (s *Stage) delayed() (int64, error) {
+// throttles returns the state of all throttles, as `weir status` does.
+func (s *Stage) throttles() ([]console.ThrottleStatus, error) {
 	status, err := s.control.Status(context.Background())
-	if err != nil {
-		return 0, err
-	}
-	var n uint64
-	for _, t := range status.Throttles {
-		n += t.Verdicts["wait"]
-	}
-	return int64(n), nil
+	return status.Throttles, err
 }
 
 // quoted writes a path so that a shell reads it as one word.

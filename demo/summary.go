@@ -11,14 +11,15 @@ import (
 // summary is what is left on the screen after a scene: a table of both halves, and what the scene tells. A width of 0 is no bound.
 func summary(scene *Scene, r *SceneReport, width int, colour bool) []string {
 	t := &tabular.Table{Columns: []tabular.Column{
-		{Head: "ACCOUNT"},
+		{Head: "WHO"},
+		{Head: networksHead, Right: true, Rank: 1},
 		{Head: "SENT", Right: true},
 		{Head: "SERVED", Right: true},
-		{Head: "SHARE", Right: true, Rank: 2},
+		{Head: "SHARE", Right: true, Rank: 3},
 		{Head: "REFUSED", Right: true},
 		{Head: "FAILED", Right: true},
-		{Head: "P50", Right: true, Rank: 3},
-		{Head: "P99", Right: true, Rank: 1},
+		{Head: "P50", Right: true, Rank: 4},
+		{Head: "P99", Right: true, Rank: 2},
 	}}
 	for _, half := range []struct {
 		name string
@@ -32,11 +33,13 @@ func summary(scene *Scene, r *SceneReport, width int, colour bool) []string {
 				failed = tabular.Bad
 			}
 			t.Rows = append(t.Rows, []tabular.Cell{
-				tabular.Text("  " + a.Name), tabular.Text(grouped(a.Sent)), tabular.Text(grouped(a.Served)), tabular.Text(share(a.Figures)),
-				tabular.Text(grouped(a.Refused)), tabular.Tinted(failed, grouped(a.Failed)),
-				tabular.Text(milliseconds(a.P50)), tabular.Text(milliseconds(a.P99)),
+				tabular.Text("  " + a.Name), tabular.Text(grouped(a.Networks)), tabular.Text(grouped(a.Sent)), tabular.Text(grouped(a.Served)),
+				tabular.Text(share(a.Figures)), tabular.Text(grouped(a.Refused)), tabular.Tinted(failed, grouped(a.Failed)), tabular.Text(milliseconds(a.P50)), tabular.Text(milliseconds(a.P99)),
 			})
 		}
+	}
+	if r.FloodNetworks == 0 {
+		t = without(t, networksHead)
 	}
 	lines := append(t.Lines(width, tabular.Ink(colour)), "")
 	for _, told := range scene.Tell(*r) {
@@ -80,6 +83,8 @@ func milliseconds(ms float64) string {
 	}
 	return grouped(int64(ms+0.5)) + " ms"
 }
+
+func mebibytes(n int64) string { return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB" }
 
 func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 1, 64) + " s" }
 

@@ -1,6 +1,10 @@
 package demo
 
-import "time"
+import (
+	"time"
+
+	"weir/console"
+)
 
 // A view is a scene at one moment, for the live table.
 type view struct {
@@ -8,8 +12,9 @@ type view struct {
 	on             bool          // the throttle is at work
 	elapsed, total time.Duration // of the scene; a total of 0 is an open end
 	left           time.Duration // of the half without the throttle
-	limit          int64
+	rule           string        // the limit
 	rows           []row
+	bloom          *console.Bloom // when it was worst in this half, where there is one
 }
 
 // A row of the live table.
@@ -17,6 +22,7 @@ type row struct {
 	name string
 	role Role
 	rates
+	networks int64     // that it came from in this half; 0 where that does not matter
 	p50, p99 float64   // milliseconds, of the half so far
 	history  []float64 // served in each of the last seconds, oldest first
 }
@@ -24,14 +30,14 @@ type row struct {
 // view looks at the scene.
 func (p *play) view(now time.Time) view {
 	v := view{scene: p.scene.Name, story: p.scene.Story, on: p.on, elapsed: now.Sub(p.began), total: p.parts.total(),
-		limit: p.scene.LimitPerSecond}
+		rule: p.scene.Rule, bloom: p.seen.bloom}
 	if !p.on {
 		v.left = max(p.parts.without-now.Sub(p.halved), 0)
 	}
 	for _, a := range p.cast {
 		f, _ := a.tally.figures()
-		v.rows = append(v.rows, row{name: a.Name, role: a.Role, rates: a.tally.rates(p.halved, now), p50: f.P50, p99: f.P99,
-			history: a.tally.history(p.began, now)})
+		v.rows = append(v.rows, row{name: a.Name, role: a.Role, rates: a.tally.rates(p.halved, now), networks: a.networks(p.stage).Half,
+			p50: f.P50, p99: f.P99, history: a.tally.history(p.began, now)})
 	}
 	return v
 }

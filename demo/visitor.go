@@ -37,7 +37,12 @@ func get(ctx context.Context, client *http.Client, url, account string) Result {
 	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)); err != nil {
 		return Failed
 	}
-	switch resp.StatusCode {
+	return answered(resp.StatusCode)
+}
+
+// answered says what the status of an answer means.
+func answered(status int) Result {
+	switch status {
 	case http.StatusOK:
 		return Served
 	case http.StatusTooManyRequests:

@@ -1,0 +1,156 @@
+package demo
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"weir"
+	"weir/bloom"
+	"weir/config"
+	"weir/gate/httpgate"
+)
+
+// The figures of the scene.
+//
+// Whoever limits networks grants each of them a burst. Of a flood so wide, the bursts alone are many: what gets in is a burst for
+// each network that comes, and it must be less than the service has room for. So the networks come one after the other, and it
+// takes some minutes until all of them were there.
+const (
+	bloomNetworks = 50_000         // of the flood
+	bloomLanes    = 6              // of those at a time
+	bloomWants    = bloomBurst + 1 // connections of each
+	bloomTries    = 24             // when it is turned away
+	bloomFlooders = 192            // more than the service has places and line together
+	bloomRest     = 30 * time.Millisecond
+
+	bloomLimit = 30 // connections a minute, for each network
+	bloomBurst = 3
+	bloomK     = 3
+
+	bloomPlaces = 20
+	bloomLine   = 60 // what comes in comes in for all networks at once: then there is a burst from every lane
+	bloomWork   = 20 * time.Millisecond
+
+	bloomPeople = 50 // each from a network of its own, about every five seconds
+)
+
+// The first networks of the flood and of people: 127.1.0.0/24 and 127.201.0.0/24.
+const (
+	bloomFloodFrom  = 1 << 8
+	bloomPeopleFrom = 201 << 8
+)
+
+// bloomCast is who comes in one play of the scene.
+type bloomCast struct{ people, flood *crowd }
+
+// bloomScene: a limit for each source network keeps a flood from very many of them out, before anything is read from it, in
+// memory that does not grow with their number.
+func bloomScene() Scene {
+	people := func(s *Stage) *crowd { return s.Props.(*bloomCast).people }
+	flood := func(s *Stage) *crowd { return s.Props.(*bloomCast).flood }
+	return Scene{
+		Name: "bloom",
+		Story: fmt.Sprintf("%d people and a flood that goes through %s networks, before a service with room for %s requests a second",
+			bloomPeople, grouped(bloomNetworks), grouped(int64(bloomPlaces/bloomWork.Seconds()))),
+		Rule:           fmt.Sprintf("Each network may open %d connections a minute, %d at once.", bloomLimit, bloomBurst),
+		LimitPerSecond: bloomLimit / 60.,
+		Allows:         bloomAllows,
+		Possible:       wideLoopback,
+		Setup:          setUpBloom,
+		Cast: []Actor{
+			{Name: "people", Role: People, Workers: 4, Enter: knock(people), Networks: networksOf(people), Pause: func(Result) time.Duration {
+				return 200*time.Millisecond + rand.N(400*time.Millisecond)
+			}},
+			// The flood shares this machine with those it floods. It is bounded so that the processor does not run out before the service
+			// does, nor the system's table of connections, which remembers each for some ten seconds.
+			{Name: "flood", Role: Flood, Workers: bloomFlooders, Enter: knock(flood), Networks: networksOf(flood), Pause: func(Result) time.Duration {
+				return bloomRest/2 + rand.N(bloomRest)
+			}},
+		},
+		Try: func(s *Stage) []string {
+			return []string{
+				fmt.Sprintf("for i in 1 2 3 4 5; do curl %s; done", s.GateURL(0)),
+				fmt.Sprintf("weir status --control %s", quoted(s.ControlPath())),
+				fmt.Sprintf("weir plan bloom --attackers %d --collateral 0.1%% --k %d", bloomNetworks, bloomK),
+			}
+		},
+		Tell: tellBloom,
+	}
+}
+
+func setUpBloom(s *Stage) (config.Config, error) {
+	upstream, err := s.Serve(newService(bloomPlaces, bloomLine, bloomWork))
+	if err != nil {
+		return config.Config{}, err
+	}
+	s.Props = &bloomCast{
+		people: newCrowd(crowdPlan{first: bloomPeopleFrom, size: bloomPeople, lanes: 1, wants: 1, tries: 1}),
+		flood:  newCrowd(crowdPlan{first: bloomFloodFrom, size: bloomNetworks, lanes: bloomLanes, wants: bloomWants, tries: bloomTries}),
+	}
+	return config.Config{
+		HTTP: []httpgate.Options{{Listen: loopback, Upstream: upstream, Accept: []string{"edge"}}},
+		Throttles: map[string]config.Throttle{"edge": {Bloom: &bloom.Options{
+			Rate: weir.Rate{Count: bloomLimit, Per: time.Minute}, Burst: bloomBurst, K: bloomK,
+			V4: 24, V6: []int{64}, Attackers: bloomNetworks, Collateral: 0.001,
+		}}},
+	}, nil
+}
+
+// bloomAllows: a burst for each network, and what comes in meanwhile. That comes for all at once, a burst at a time.
+func bloomAllows(h Half) int64 {
+	const refill = bloomBurst * time.Minute / bloomLimit
+	bursts := 2 + int64(h.Seconds/refill.Seconds())
+	return floodNetworks(h) * bloomBurst * bursts
+}
+
+func tellBloom(r SceneReport) []string {
+	if r.Flood.Sent == 0 {
+		return []string{"The scene was stopped before the throttle was at work."}
+	}
+	var told []string
+	if without := r.Without; without.Flood.Sent > 0 {
+		told = append(told, fmt.Sprintf("Without the throttle, the flood's %s connections left the people %s; %s failed.",
+			grouped(without.Flood.Sent), got(without.People, "after %s or more"), grouped(without.People.Failed)))
+	}
+	networks := floodNetworks(r.Half)
+	told = append(told, fmt.Sprintf("With it, the people got %s. The flood opened %s connections from %s networks: %s got in, "+
+		"%.1f for each network (the limit: %d at once, %d a minute); %s were reset before anything was read from them.",
+		got(r.People, "within %s"), grouped(r.Flood.Sent), grouped(networks), grouped(r.Flood.Served),
+		float64(r.Flood.Served)/float64(networks), bloomBurst, bloomLimit, grouped(r.Flood.Refused)))
+	return append(told, tellTables(r)...)
+}
+
+func floodNetworks(h Half) (n int64) {
+	for _, a := range h.Actors {
+		if a.Role == Flood {
+			n += a.Networks
+		}
+	}
+	return n
+}
+
+// tellTables says what the tables take, and how the flood looked to the limiter.
+func tellTables(r SceneReport) []string {
+	b := r.Bloom
+	if b == nil {
+		return nil
+	}
+	came := fmt.Sprintf("All %s networks have had their turn", grouped(bloomNetworks))
+	if r.FloodNetworks < bloomNetworks {
+		came = fmt.Sprintf("In this time, %s of the %s networks had their turn; a longer run brings the others",
+			grouped(r.FloodNetworks), grouped(bloomNetworks))
+	}
+	return []string{fmt.Sprintf("%s. weir counts them in %s, which do not grow and would do for all %s at once. "+
+		"By its own estimate, at most %s networks were over their limit at a time, and %s of innocent ones were refused for it.",
+		came, mebibytes(b.Bytes), grouped(bloomNetworks), grouped(b.Attackers), fraction(b.Collateral))}
+}
+
+// fraction writes a share that may be very small.
+func fraction(v float64) string {
+	const least = 0.00001
+	if v > 0 && v < least {
+		return "less than " + weir.Share(least).String()
+	}
+	return weir.Share(v).Rounded().String()
+}

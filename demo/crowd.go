@@ -1,0 +1,138 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A crowd comes from many networks: one /24 of 127.0.0.0/8 after the other, each of which opens some connections before the next
+// one takes its place. It belongs to one play of a scene. Connections may come at the same time, but not while a half begins.
+type crowd struct {
+	crowdPlan
+	seen []atomic.Uint32 // the half in which each network came last
+
+	half   uint32       // which one it is
+	base   int          // its first network
+	volley int          // connections of each network in it
+	turn   atomic.Int64 // connections in it so far
+	inHalf atomic.Int64 // networks that came in it
+	ever   atomic.Int64 // networks that came
+}
+
+// A crowdPlan says how a crowd comes.
+type crowdPlan struct {
+	first uint16 // the first network: the second and third byte of its addresses
+	size  int    // how many networks there are
+	lanes int    // how many of them come at a time
+	wants int    // connections of a network that is never turned away
+	tries int    // connections of a network that is: it tries again
+}
+
+func newCrowd(p crowdPlan) *crowd { return &crowd{crowdPlan: p, seen: make([]atomic.Uint32, p.size)} }
+
+// begin starts a half. Nobody is turned away in shadow.
+func (c *crowd) begin(atWork bool) {
+	if turns := int(c.turn.Swap(0)); turns > 0 {
+		last := (turns-1)/c.lanes*c.lanes + c.lanes - 1 // in the last round, the one that is furthest
+		c.base = (c.network(last)/c.lanes + 1) * c.lanes
+	}
+	c.volley = c.wants
+	if atWork {
+		c.volley = c.tries
+	}
+	c.half++
+	c.inHalf.Store(0)
+}
+
+// next returns where the next connection comes from: each of a network's from another of its addresses.
+func (c *crowd) next() netip.Addr {
+	turn := int(c.turn.Add(1) - 1)
+	n := c.network(turn) % c.size
+	switch c.seen[n].Swap(c.half) {
+	case c.half:
+	case 0:
+		c.ever.Add(1)
+		fallthrough
+	default:
+		c.inHalf.Add(1)
+	}
+	at := int(c.first) + n
+	return netip.AddrFrom4([4]byte{127, byte(at >> 8), byte(at), byte(1 + turn/c.lanes%c.volley)})
+}
+
+// network returns whose turn it is. The lanes are apart by a part of the volley, so that new networks do not come all at once.
+func (c *crowd) network(turn int) int {
+	lane, round := turn%c.lanes, turn/c.lanes
+	return c.base + (round+lane*c.volley/c.lanes)/c.volley*c.lanes + lane
+}
+
+// knock returns how a crowd enters: a new connection to the first gate for every request, each from where the crowd is then.
+func knock(of func(*Stage) *crowd) func(*Stage) (func(context.Context) Result, func()) {
+	return func(s *Stage) (func(context.Context) Result, func()) {
+		c, gate, reset := of(s), s.GateAddr(0), Failed
+		if s.AtWork() {
+			reset = Refused // in shadow, whatever resets a connection is no throttle
+		}
+		c.begin(s.AtWork())
+		return func(ctx context.Context) Result { return request(ctx, c.next(), gate, reset) }, func() {}
+	}
+}
+
+// networksOf returns how many networks a crowd came from.
+func networksOf(of func(*Stage) *crowd) func(*Stage) Networks {
+	return func(s *Stage) Networks {
+		c := of(s)
+		return Networks{Half: c.inHalf.Load(), Ever: c.ever.Load()}
+	}
+}
+
+// request connects from an address of this machine, asks for one page and hangs up. A gate that turns a connection away resets
+// it, which is seen when it is made, when it is written to or when it is read.
+func request(ctx context.Context, from netip.Addr, gate string, reset Result) Result {
+	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), Timeout: patience}
+	conn, err := d.DialContext(ctx, "tcp4", gate)
+	if err != nil {
+		return lost(err, reset)
+	}
+	defer conn.Close()
+	// Hanging up with a reset leaves no port behind that waits for a minute, on either side.
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", gate); err != nil {
+		return lost(err, reset)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return lost(err, reset)
+	}
+	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)); err != nil {
+		return lost(err, reset)
+	}
+	return answered(resp.StatusCode)
+}
+
+// lost says what a connection that failed means.
+func lost(err error, reset Result) Result {
+	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return reset
+	}
+	return Failed
+}
+
+// wideLoopback says why connections cannot come from all of 127.0.0.0/8, or nil. On some systems, loopback is one address.
+func wideLoopback() error {
+	l, err := net.Listen("tcp4", "127.200.1.1:0")
+	if err != nil {
+		return fmt.Errorf("it needs all of 127.0.0.0/8, and this system has but a part of that: %w", err)
+	}
+	return l.Close()
+}
