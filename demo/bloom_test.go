@@ -178,11 +178,12 @@ func TestRequestLost(t *testing.T) {
 
 func aBloomReport() SceneReport {
 	return SceneReport{
-		Name: "bloom", LimitPerSecond: 0.5, FloodLimit: 14040, FloodNetworks: 2850,
+		Name: "bloom", LimitPerSecond: 0.1, FloodLimit: 309360, FloodNetworks: 43_210,
 		Half: Half{
 			People: Figures{51, 51, 0, 0, 22, 82}, Flood: Figures{37156, 4722, 32434, 0, 22, 84}, Seconds: 7.52,
-			Actors: []ActorReport{{"people", People, 40, Figures{51, 51, 0, 0, 22, 82}}, {"flood", Flood, 1560, Figures{37156, 4722, 32434, 0, 22, 84}}},
-			Bloom:  &console.Bloom{Bytes: 5878528, Attackers: 1973, Collateral: 7e-8},
+			Actors: []ActorReport{{"people", People, 40, Figures{51, 51, 0, 0, 22, 82}}, {"flood", Flood, 1560, Figures{37156, 722, 36434, 0, 22, 84}},
+				{"next door", Flood, 43_210, Figures{4321, 0, 4321, 0, 0.2, 1.4}}},
+			Bloom: &console.Bloom{Bytes: 12_946_304, Attackers: 41_973, Collateral: 7e-5},
 		},
 		Without: Half{
 			People: Figures{14, 7, 0, 7, 115, 168}, Flood: Figures{5122, 1942, 0, 3180, 96, 270}, Seconds: 2.6,
@@ -204,7 +205,7 @@ func TestTellBloom(t *testing.T) {
 		want   string
 	}{
 		"stopped": {func(r *SceneReport) { r.Flood = Figures{} }, "stopped before the throttle was at work"},
-		"all":     {func(r *SceneReport) { r.FloodNetworks = bloomNetworks }, "All 50,000 networks have had their turn"},
+		"all":     {func(r *SceneReport) { r.FloodNetworks = bloomNetworks }, "All 50,000 networks came"},
 		"harm":    {func(r *SceneReport) { r.Bloom.Collateral = 0.00123456 }, " 0.123% of innocent ones"},
 		"no harm": {func(r *SceneReport) { r.Bloom.Collateral = 0 }, " 0% of innocent ones"},
 	} {

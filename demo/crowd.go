@@ -95,6 +95,11 @@ func networksOf(of func(*Stage) *crowd) func(*Stage) Networks {
 	}
 }
 
+// amongOthers is networksOf for a crowd whose networks come to another door, too, and are counted there.
+func amongOthers(of func(*Stage) *crowd) func(*Stage) Networks {
+	return func(s *Stage) Networks { return Networks{Half: of(s).inHalf.Load()} }
+}
+
 // request connects from an address of this machine, asks for one page and hangs up. A gate that turns a connection away resets
 // it, which is seen when it is made, when it is written to or when it is read.
 func request(ctx context.Context, from netip.Addr, gate string, reset Result) Result {

@@ -148,7 +148,11 @@ func TestPlain(t *testing.T) {
 		}
 	}
 	for _, s := range r.Scenes {
-		for _, want := range []string{s.Name, s.Skipped, grouped(s.Flood.Sent), grouped(s.Without.Flood.Sent)} {
+		wanted := []string{s.Name, s.Skipped}
+		for _, a := range slices.Concat(s.Actors, s.Without.Actors) {
+			wanted = append(wanted, a.Name, grouped(a.Sent))
+		}
+		for _, want := range wanted {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %q in\n%s", want, text)
 			}
