@@ -12,7 +12,7 @@ type Event struct {
 	Source  netip.Addr // where it came from, behind trusted proxies; may be invalid where there is none
 	Account string     // whom it is charged to; empty when nobody said
 	Plan    string     // the plan of the account as the gate knows it; a throttle's own list of members goes first
-	Kind    string     // the channel: "http", "mail", "sms", "tcp", "connection"
+	Kind    string     // the channel: "http", "mail", "sms", "tcp", "udp", "connection"
 	ID      string     // the id that logs and answers show for it
 	Route   Route      // what it is about
 	Cost    int64      // how many requests it is worth; 0 counts as 1

@@ -1,0 +1,266 @@
+package tcpgate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir"
+)
+
+// A Protocol is what a gate forwards.
+type Protocol string
+
+// The two protocols.
+const (
+	TCP Protocol = "tcp"
+	UDP Protocol = "udp"
+)
+
+// A ProxyIn says whether the PROXY protocol is read from proxies in front of the gate.
+type ProxyIn string
+
+// What may be read.
+const (
+	ProxyInOff      ProxyIn = "off"
+	ProxyInRequired ProxyIn = "required"
+)
+
+// A ProxyOut says whether the PROXY protocol is spoken to the upstream.
+type ProxyOut string
+
+// What may be spoken.
+const (
+	ProxyOutOff ProxyOut = "off"
+	ProxyOutV1  ProxyOut = "v1"
+	ProxyOutV2  ProxyOut = "v2"
+)
+
+// Options configure one gate for TCP connections or UDP packets.
+type Options struct {
+	// The address to listen on: ":5432", "127.0.0.1:5432".
+	Listen string `yaml:"listen"`
+	// What is forwarded: tcp (the default) or udp.
+	Protocol Protocol `yaml:"protocol"`
+	// The service behind the gate: 10.0.0.5:5432, db.example.com:5432, or for tcp a socket of this machine, unix:/run/db.sock. With udp,
+	// a name is looked up when the gate starts and at each reload; with tcp, for each connection.
+	Upstream string `yaml:"upstream"`
+	// The throttles that judge each connection before anything is read from it, in order. Connections from trusted proxies are not
+	// counted. For tcp only.
+	Accept []string `yaml:"accept"`
+	// The throttles that judge each new connection, in order; their byte limits pace it. For udp they judge each packet.
+	Throttles []string `yaml:"throttles"`
+	// Proxies in front of the gate, whose PROXY headers are believed. For tcp only. Default: none.
+	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
+	// How sources are told from proxy to proxy. For tcp only.
+	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol"`
+	// Bounds on what clients may take of the gate.
+	Bounds Bounds `yaml:"bounds"`
+	// How long the gate waits for clients and for the upstream.
+	Timeouts Timeouts `yaml:"timeouts"`
+}
+
+// ProxyProtocol says where PROXY headers, which name the source of a connection, are read and written.
+type ProxyProtocol struct {
+	// Whether trusted proxies name the source: off (the default), or required: each connection from a trusted proxy begins with a
+	// PROXY header of version 1 or 2, or is closed. What others send is never taken for one.
+	In ProxyIn `yaml:"in"`
+	// Whether the upstream is told the source: off (the default), or by a header of version v1 (a line of text) or v2 (binary).
+	Out ProxyOut `yaml:"out"`
+}
+
+// Bounds keep clients from filling the server up.
+type Bounds struct {
+	// Open connections, for tcp. One more is closed at once. Default 20000.
+	Connections int `yaml:"connections"`
+	// Connections that a throttle may hold back at a time, for tcp. One more is closed. Default 10000.
+	Waiting int `yaml:"waiting"`
+	// Clients with a session, for udp. The packets of one more are dropped until one of the others has been idle for long enough.
+	// Default 10000.
+	Clients int `yaml:"clients"`
+	// The size of a packet or a reply, for udp. A larger one is dropped. Default 65507B.
+	Packet weir.Size `yaml:"packet"`
+}
+
+// Timeouts against slow clients and a slow upstream.
+type Timeouts struct {
+	// For a connection to the upstream. Default 5s.
+	Connect weir.Duration `yaml:"connect"`
+	// Without a byte in either direction: a connection is closed, a session forgotten. Default: 10m for tcp, 1m for udp.
+	Idle weir.Duration `yaml:"idle"`
+	// For the PROXY header of a trusted proxy. Default 5s.
+	Header weir.Duration `yaml:"header"`
+}
+
+// Bounds of the bounds.
+const (
+	maxCount  = 10_000_000
+	maxPacket = 65_535 // no length field of UDP can say more
+)
+
+// WithDefaults returns the options with everything filled in that was left out.
+func (o Options) WithDefaults() Options {
+	o.Protocol = cmp.Or(o.Protocol, TCP)
+	o.ProxyProtocol.In = cmp.Or(o.ProxyProtocol.In, ProxyInOff)
+	o.ProxyProtocol.Out = cmp.Or(o.ProxyProtocol.Out, ProxyOutOff)
+	o.Bounds.Connections = cmp.Or(o.Bounds.Connections, 20_000)
+	o.Bounds.Waiting = cmp.Or(o.Bounds.Waiting, 10_000)
+	o.Bounds.Clients = cmp.Or(o.Bounds.Clients, 10_000)
+	o.Bounds.Packet = cmp.Or(o.Bounds.Packet, 65_507)
+	o.Timeouts.Connect = cmp.Or(o.Timeouts.Connect, weir.Duration(5*time.Second))
+	o.Timeouts.Header = cmp.Or(o.Timeouts.Header, weir.Duration(5*time.Second))
+	idle := 10 * time.Minute
+	if o.Protocol == UDP {
+		idle = time.Minute
+	}
+	o.Timeouts.Idle = cmp.Or(o.Timeouts.Idle, weir.Duration(idle))
+	return o
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others to say.
+func (o Options) Validate() error {
+	var v mistakes
+	o.validateAddresses(&v)
+	switch o.Protocol {
+	case "", TCP:
+	case UDP:
+		o.validateUDP(&v)
+	default:
+		v.oneOf("protocol", string(o.Protocol), string(TCP), string(UDP))
+	}
+	for i, prefix := range o.TrustedProxies {
+		at := fmt.Sprintf("trusted_proxies[%d]", i)
+		if !prefix.IsValid() {
+			v.add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
+		} else if prefix.Bits() == 0 {
+			v.add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix), "name the networks of your proxies")
+		}
+	}
+	switch o.ProxyProtocol.In {
+	case "", ProxyInOff:
+	case ProxyInRequired:
+		if len(o.TrustedProxies) == 0 {
+			v.add("proxy_protocol.in", "no proxy is trusted to name a source", "name the networks of your proxies under trusted_proxies")
+		}
+	default:
+		v.oneOf("proxy_protocol.in", string(o.ProxyProtocol.In), string(ProxyInOff), string(ProxyInRequired))
+	}
+	switch o.ProxyProtocol.Out {
+	case "", ProxyOutOff, ProxyOutV1, ProxyOutV2:
+	default:
+		v.oneOf("proxy_protocol.out", string(o.ProxyProtocol.Out), string(ProxyOutOff), string(ProxyOutV1), string(ProxyOutV2))
+	}
+	for _, count := range []struct {
+		path string
+		n    int
+	}{{"bounds.connections", o.Bounds.Connections}, {"bounds.waiting", o.Bounds.Waiting}, {"bounds.clients", o.Bounds.Clients}} {
+		if count.n < 0 || count.n > maxCount {
+			v.add(count.path, fmt.Sprintf("%d is out of bounds", count.n), fmt.Sprintf("between 1 and %d", maxCount))
+		}
+	}
+	if p := o.Bounds.Packet; p < 0 || p > maxPacket {
+		v.add("bounds.packet", fmt.Sprintf("%s is out of bounds", p), fmt.Sprintf("between 1B and %s", weir.Size(maxPacket)))
+	}
+	for _, timeout := range []struct {
+		path string
+		d    weir.Duration
+	}{{"timeouts.connect", o.Timeouts.Connect}, {"timeouts.idle", o.Timeouts.Idle}, {"timeouts.header", o.Timeouts.Header}} {
+		if timeout.d < 0 {
+			v.add(timeout.path, "a timeout cannot be negative", "leave it out for the default")
+		}
+	}
+	return errors.Join(v...)
+}
+
+func (o *Options) validateAddresses(v *mistakes) {
+	host, port, ok := "", "", false
+	if o.Listen == "" {
+		v.add("listen", "the gate has no address to listen on", `write listen: ":5432"`)
+	} else if host, port, ok = hostPort(o.Listen); !ok {
+		v.add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write ":5432" or "127.0.0.1:5432"`)
+	}
+	const hint = "write 127.0.0.1:5432, or for tcp unix:/run/db.sock"
+	network, address := splitUpstream(o.Upstream)
+	upHost, upPort, upOK := hostPort(address)
+	switch {
+	case o.Upstream == "":
+		v.add("upstream", "the gate has no upstream", hint)
+	case network == "unix" && address == "":
+		v.add("upstream", "the path of the socket is missing", hint)
+	case network == "unix":
+	case !upOK || upHost == "" || upPort == "0":
+		v.add("upstream", fmt.Sprintf("%q is not a host with a port", o.Upstream), hint)
+	case ok && port == upPort && port != "0" && sameHost(host, upHost):
+		v.add("upstream", fmt.Sprintf("%s is where the gate itself listens", o.Upstream), "give the gate another port than the service behind it")
+	}
+}
+
+// validateUDP finds what makes no sense without connections.
+func (o *Options) validateUDP(v *mistakes) {
+	const hint = "leave it out, or write protocol: tcp"
+	if network, _ := splitUpstream(o.Upstream); network == "unix" {
+		v.add("upstream", "packets are not forwarded to a unix socket", "write 127.0.0.1:53")
+	}
+	if len(o.Accept) > 0 {
+		v.add("accept", "packets make no connections that could be accepted", "name the throttles under throttles")
+	}
+	if len(o.TrustedProxies) > 0 {
+		v.add("trusted_proxies", "no proxy names the source of a packet", hint)
+	}
+	if o.ProxyProtocol.In != "" && o.ProxyProtocol.In != ProxyInOff {
+		v.add("proxy_protocol.in", "packets bring no PROXY header", hint)
+	}
+	if o.ProxyProtocol.Out != "" && o.ProxyProtocol.Out != ProxyOutOff {
+		v.add("proxy_protocol.out", "packets bring no PROXY header", hint)
+	}
+}
+
+// hostPort takes an address with a port apart.
+func hostPort(address string) (host, port string, ok bool) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", "", false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return host, port, err == nil
+}
+
+// splitUpstream returns the network and the address of an upstream, as net.Dial wants them.
+func splitUpstream(upstream string) (network, address string) {
+	if path, found := strings.CutPrefix(upstream, "unix:"); found {
+		return "unix", path
+	}
+	return "tcp", upstream
+}
+
+// sameHost reports whether who listens on one host is met at another. It looks up no names: this is for slips of the pen.
+func sameHost(listen, upstream string) bool {
+	if listen == upstream {
+		return true
+	}
+	at, err := netip.ParseAddr(listen)
+	everywhere := listen == "" || err == nil && at.IsUnspecified()
+	to, err := netip.ParseAddr(upstream)
+	local := upstream == "localhost" || err == nil && (to.IsLoopback() || to.IsUnspecified())
+	return everywhere && local
+}
+
+// mistakes collects field errors.
+type mistakes []error
+
+func (v *mistakes) add(path, msg, hint string) {
+	*v = append(*v, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+}
+
+func (v *mistakes) oneOf(path, got string, known ...string) {
+	hint := "one of " + strings.Join(known, ", ")
+	if near := weir.Nearest(got, known...); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	v.add(path, fmt.Sprintf("unknown %s %q", path[strings.LastIndex(path, ".")+1:], got), hint)
+}

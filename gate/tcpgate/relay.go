@@ -1,0 +1,195 @@
+package tcpgate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// chunkSize is how much is read at a time when bytes are counted: a pause after it should be short.
+	chunkSize = 32 << 10
+	// spliceSize is how much the system is asked to move at a time when they are not.
+	spliceSize = 1 << 20
+	// maxSpliceTime is how long the system may take for it before the gate looks at how much was moved, and waits for more without
+	// a pipe.
+	maxSpliceTime = 100 * time.Millisecond
+)
+
+// chunks are the buffers through which bytes go.
+var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
+
+// relay joins the two sides until both have said all they had to say, or the connection is cut.
+func (c *conn) relay() {
+	c.idle.patience = c.setup.opts.Timeouts.Idle.Std()
+	if !c.setup.metered {
+		c.idle.patience += c.spliceTime() // what moved may not have been noted yet
+	}
+	c.idle.expired = func() { c.cut(errIdle) }
+	c.idle.start()
+	defer c.idle.stop()
+	var back sync.WaitGroup
+	in := &direction{c, &c.client, &c.upstream, &c.in, c.passedIn}
+	out := &direction{c, &c.upstream, &c.client, &c.out, c.passedOut}
+	back.Go(func() { out.forward(nil) })
+	ahead := c.ahead
+	c.ahead = nil
+	in.forward(ahead)
+	back.Wait()
+}
+
+func (c *conn) passedIn(n int64)  { c.gate.env.Observer.Passed(n, 0) }
+func (c *conn) passedOut(n int64) { c.gate.env.Observer.Passed(0, n) }
+
+func (c *conn) spliceTime() time.Duration {
+	return min(maxSpliceTime, c.setup.opts.Timeouts.Idle.Std()/4)
+}
+
+// A direction is one of the two in which bytes flow.
+type direction struct {
+	*conn
+	src, dst *side
+	total    *atomic.Int64
+	observe  func(n int64)
+}
+
+// forward passes on what one side says, and that it has said all. ahead has been read from it already.
+func (d *direction) forward(ahead []byte) {
+	defer func() {
+		if what := recover(); what != nil {
+			d.gate.panicked(d.event.ID, what)
+			d.cut(errPanic)
+		}
+	}()
+	err := d.put(ahead)
+	if err == nil {
+		err = d.run()
+	}
+	switch {
+	case err == nil:
+		d.dst.finish()
+	case dead(d.dst) && !dead(d.src):
+		// Nobody listens any more, but what was said over there before may still be on its way back: the other direction goes on
+		// and comes to its end by itself.
+	default:
+		d.cut(err)
+	}
+}
+
+// run passes bytes on until the source has said all.
+func (d *direction) run() error {
+	if dst, ok := d.dst.stream.(*net.TCPConn); ok && !d.setup.metered {
+		return d.splice(dst)
+	}
+	return d.copy()
+}
+
+// copy reads into a buffer, so that bytes can be charged and paced. While nothing is to be read it holds none.
+func (d *direction) copy() error {
+	wait := awaitReadable(d.src)
+	for {
+		if err := wait(); err != nil {
+			return err
+		}
+		if err := d.chunk(); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// chunk passes one buffer on and then pauses where a throttle says so. Nothing is read meanwhile: the source finds the window of
+// its connection full.
+func (d *direction) chunk() error {
+	buf := chunks.Get().(*[chunkSize]byte)
+	n, err := d.src.Read(buf[:])
+	var until time.Time
+	if n > 0 {
+		if _, failed := d.dst.Write(buf[:n]); failed != nil {
+			err = failed
+		} else {
+			until = d.moved(int64(n))
+		}
+	}
+	chunks.Put(buf)
+	if err != nil {
+		return err
+	}
+	return d.pause(until)
+}
+
+// put passes on what was read before.
+func (d *direction) put(p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	if _, err := d.dst.Write(p); err != nil {
+		return err
+	}
+	return d.pause(d.moved(int64(len(p))))
+}
+
+// splice lets the system move the bytes from socket to socket. Between two rounds it waits outside, as each splice under way
+// occupies a pipe: connections that are silent should not need six descriptors instead of two.
+func (d *direction) splice(dst *net.TCPConn) error {
+	wait, round := awaitReadable(d.src), d.spliceTime()
+	src := &io.LimitedReader{R: d.src.stream}
+	for {
+		if err := wait(); err != nil {
+			return err
+		}
+		_ = d.src.SetReadDeadline(time.Now().Add(round))
+		src.N = spliceSize
+		n, err := dst.ReadFrom(src)
+		_ = d.src.SetReadDeadline(time.Time{})
+		if n > 0 {
+			d.moved(n)
+		}
+		switch {
+		case err == nil && n < spliceSize:
+			return nil // the end
+		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		}
+	}
+}
+
+// moved notes that bytes went on, and returns until when to pause; zero means not at all.
+func (d *direction) moved(n int64) (until time.Time) {
+	d.total.Add(n)
+	d.observe(n)
+	d.idle.touch()
+	if d.setup.metered {
+		until = d.pass.Flow(n, d.gate.env.Clock.Now())
+	}
+	return until
+}
+
+// pause waits until a time, or until the connection is cut.
+func (d *direction) pause(until time.Time) error {
+	clock := d.gate.env.Clock
+	wait := until.Sub(clock.Now())
+	if until.IsZero() || wait <= 0 {
+		return nil
+	}
+	d.idle.paused.Add(1)
+	defer func() {
+		d.idle.touch()
+		d.idle.paused.Add(-1)
+	}()
+	over := make(chan struct{})
+	timer := clock.AfterFunc(wait, func() { close(over) })
+	select {
+	case <-over:
+		return nil
+	case <-d.ctx.Done():
+		timer.Stop()
+		return context.Cause(d.ctx)
+	}
+}

@@ -1,0 +1,91 @@
+package tcpgate
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"weir"
+	"weir/policy"
+)
+
+// packets are the buffers into which replies are read. One byte more than any packet has, so that none is cut short unnoticed.
+var packets = sync.Pool{New: func() any { return new([maxPacket + 1]byte) }}
+
+// A session is a client of UDP and its socket to the upstream. Packets come from the forwarder's goroutine, replies on one of the
+// session's own.
+type session struct {
+	id       string
+	client   netip.AddrPort
+	upstream *net.UDPConn
+	setup    *setup
+	idle     idler
+	answered atomic.Bool // the latest packet has had a reply
+
+	mu   sync.Mutex
+	pass policy.Pass // of the latest packet, unsettled: replies are charged to it
+	sent bool        // the latest packet went on
+}
+
+// judge puts a packet before the chain. The packet before it is done: its place, where there is a limit to those, is the one that
+// this packet wants.
+func (ss *session) judge(ctx context.Context, chain *policy.Chain, ev *weir.Event) weir.Verdict {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.settle(ev.Time)
+	chain.Judge(ctx, ev, &ss.pass)
+	verdict := ss.pass.Answer.Verdict
+	if verdict == weir.Wait {
+		ss.settle(ev.Time) // a packet does not stand in line
+	}
+	return verdict
+}
+
+// settle ends what is held for the latest packet. ss.mu is held.
+func (ss *session) settle(now time.Time) {
+	ss.pass.Settle(weir.Outcome{Time: now, Done: ss.sent})
+	ss.sent = false
+}
+
+// send sends a packet on to the upstream.
+func (ss *session) send(p []byte) error {
+	ss.answered.Store(false)
+	_, err := ss.upstream.Write(p)
+	if refused(err) {
+		// The system tells with this packet what became of an earlier one, and has not sent it.
+		_, err = ss.upstream.Write(p)
+	}
+	if err != nil {
+		return err
+	}
+	ss.mu.Lock()
+	ss.sent = true
+	ss.mu.Unlock()
+	ss.charge(int64(len(p)))
+	return nil
+}
+
+// over settles the latest packet before another one comes.
+func (ss *session) over(now time.Time) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.settle(now)
+}
+
+// charge counts bytes, in either direction. Nothing pauses: what is too much counts against the next packets.
+func (ss *session) charge(n int64) {
+	ss.idle.touch()
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.pass.Flow(n, ss.idle.gate.env.Clock.Now())
+}
+
+// refused reports whether an error says what became of an earlier packet.
+func refused(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
+}

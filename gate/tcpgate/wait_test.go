@@ -1,0 +1,225 @@
+package tcpgate
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"weir"
+	"weir/quota"
+)
+
+// A connection that waits is held unread; what the client says meanwhile is delivered when its turn has come.
+func TestWait(t *testing.T) {
+	l := newLine()
+	g := start(t, Options{Upstream: echo(t)}, l)
+	c := g.dial()
+	turn := receive(t, l.turns)
+	send(t, c, "early")
+	eventually(t, "waiting", func() bool { return g.seen.waiting.Load() == 1 })
+	if l.away.Load() != 0 || g.seen.verdicts(weir.Wait) != 0 {
+		t.Error("went on")
+	}
+	turn.Grant()
+	expect(t, c, "early")
+	passes(t, c)
+	if l.away.Load() != 1 || g.seen.waiting.Load() != 0 || g.seen.verdicts(weir.Wait) != 1 {
+		t.Errorf("%d away, %d waiting", l.away.Load(), g.seen.waiting.Load())
+	}
+}
+
+func TestWaitCalledOff(t *testing.T) {
+	l := newLine()
+	g := start(t, Options{Upstream: echo(t)}, l)
+	c := g.dial()
+	receive(t, l.turns).Refuse(weir.WaitTooLong)
+	expectCut(t, c)
+	if o := receive(t, l.settled); o.Done {
+		t.Error("charged")
+	}
+	eventually(t, "judged", func() bool { return g.seen.verdicts(weir.Refuse) == 1 })
+}
+
+// A client that leaves gives its place back, whether or not it had said something that nobody has read.
+func TestLeavingWhileWaiting(t *testing.T) {
+	for name, said := range map[string]string{"silent": "", "after a word": "hello"} {
+		t.Run(name, func(t *testing.T) {
+			l := newLine()
+			g := start(t, Options{Upstream: echo(t)}, l)
+			c := g.dial()
+			receive(t, l.turns)
+			send(t, c, said)
+			_ = c.Close()
+			if o := receive(t, l.settled); o.Done || l.away.Load() != 0 {
+				t.Errorf("settled %+v, %d away", o, l.away.Load())
+			}
+			eventually(t, "gone", func() bool { return g.open.Load() == 0 && g.waiting.Load() == 0 })
+		})
+	}
+}
+
+// The place of a connection goes to the next in line, past those who have left.
+func TestConcurrent(t *testing.T) {
+	q := newQuota(t, quota.Policy{Name: "at-once", Kind: quota.Concurrent, Limit: quota.Count(1), Over: quota.OverDelay})
+	g := start(t, Options{Upstream: echo(t)}, q)
+	first := g.dial()
+	passes(t, first)
+	waits := func(n int64) {
+		t.Helper()
+		eventually(t, "waiting", func() bool { return g.seen.waiting.Load() == n })
+	}
+	second := g.dial()
+	waits(1)
+	third := g.dial()
+	waits(2)
+	_ = second.Close()
+	waits(1)
+	_ = first.Close()
+	passes(t, third)
+}
+
+func TestWaitingBound(t *testing.T) {
+	l := newLine()
+	g := start(t, Options{Upstream: echo(t), Bounds: Bounds{Waiting: 1}}, l)
+	c := g.dial()
+	turn := receive(t, l.turns)
+	eventually(t, "waiting", func() bool { return g.seen.waiting.Load() == 1 })
+	g.turnsAway("")
+	g.seen.await(t, BoundWaiting)
+	if o := receive(t, l.settled); o.Done {
+		t.Error("charged")
+	}
+	turn.Grant()
+	passes(t, c)
+}
+
+func TestConnectionsBound(t *testing.T) {
+	g := start(t, Options{Upstream: echo(t), Bounds: Bounds{Connections: 2}})
+	one, two := g.dial(), g.dial()
+	passes(t, one)
+	passes(t, two)
+	g.turnsAway("")
+	g.seen.await(t, BoundConnections)
+	_ = one.Close()
+	eventually(t, "a place is free", func() bool { return g.open.Load() == 1 })
+	passes(t, g.dial())
+	passes(t, two)
+}
+
+// Stop waits for those under way and for those in line.
+func TestStop(t *testing.T) {
+	l := newLine()
+	g := start(t, Options{Upstream: echo(t)}, l)
+	under := g.dial()
+	receive(t, l.turns).Grant()
+	passes(t, under)
+	waiting := g.dial()
+	turn := receive(t, l.turns)
+	stopped := make(chan error, 2)
+	go func() { stopped <- g.Stop(context.Background()) }()
+	<-g.stop
+	go func() { stopped <- g.Stop(context.Background()) }()
+	eventually(t, "nobody is let in", func() bool {
+		c, err := g.try("")
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	})
+	select {
+	case err := <-stopped:
+		t.Errorf("stopped at once: %v", err)
+	default:
+	}
+	turn.Grant()
+	passes(t, under)
+	passes(t, waiting)
+	_ = under.Close()
+	_ = waiting.CloseWrite()
+	expectEnd(t, waiting)
+	for range 2 {
+		if err := receive(t, stopped); err != nil {
+			t.Error(err)
+		}
+	}
+	if l.held.Load() != 0 {
+		t.Errorf("%d held", l.held.Load())
+	}
+}
+
+// When patience ends, everybody is cut, under way or in line.
+func TestStopCuts(t *testing.T) {
+	l := newLine()
+	g := start(t, Options{Upstream: echo(t)}, l)
+	under := g.dial()
+	receive(t, l.turns).Grant()
+	passes(t, under)
+	waiting := g.dial()
+	receive(t, l.turns)
+	if err := g.Stop(ended()); err == nil {
+		t.Error("no error")
+	}
+	expectCut(t, under)
+	expectCut(t, waiting)
+	if l.held.Load() != 0 {
+		t.Errorf("%d held", l.held.Load())
+	}
+	if err := g.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where nothing is under way, nothing is cut, however short the patience.
+func TestStopIdleGate(t *testing.T) {
+	for range 20 {
+		if err := start(t, Options{Upstream: "127.0.0.1:1"}).Stop(ended()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Nothing in either direction for long enough, and the connection is cut.
+func TestIdle(t *testing.T) {
+	const idle = 200 * time.Millisecond // of the clock in hand; the system is asked four times as often, in real time
+	for name, throttles := range map[string][]weir.Throttle{"spliced": nil, "metered": {first(counter())}} {
+		t.Run(name, func(t *testing.T) {
+			g := start(t, Options{Upstream: echo(t), Timeouts: Timeouts{Idle: weir.Duration(idle)}}, throttles...)
+			c := g.dial()
+			for range 5 {
+				before := g.seen.out.Load()
+				passes(t, c)
+				eventually(t, "noted", func() bool { return g.seen.out.Load() == before+4 && g.seen.in.Load() == before+4 })
+				g.clock.Advance(idle - time.Millisecond)
+			}
+			g.clock.Advance(2 * idle)
+			expectCut(t, c)
+		})
+	}
+}
+
+// Also when both sides talk and neither listens.
+func TestIdleWhileStuck(t *testing.T) {
+	for name, throttles := range map[string][]weir.Throttle{"spliced": nil, "metered": {first(counter())}} {
+		t.Run(name, func(t *testing.T) {
+			upstream, conns := caught(t)
+			g := start(t, Options{Upstream: upstream, Timeouts: Timeouts{Idle: weir.Duration(time.Minute)}}, throttles...)
+			client := g.dial()
+			up := receive(t, conns)
+			ended := make(chan error, 2)
+			for _, c := range []interface{ Write([]byte) (int, error) }{client, up} {
+				go func() {
+					for piece := make([]byte, 1<<20); ; {
+						if _, err := c.Write(piece); err != nil {
+							ended <- err
+							return
+						}
+					}
+				}()
+			}
+			// Nobody can tell when the buffers of the system are full; until they are, each look finds that something has moved.
+			eventually(t, "cut", func() bool { g.clock.Advance(2 * time.Minute); return g.open.Load() == 0 })
+			receive(t, ended)
+			receive(t, ended)
+		})
+	}
+}
