@@ -25,10 +25,10 @@ type Config struct {
 	TCP []tcpgate.Options `yaml:"tcp"`
 	// The decision API, for services that ask. Default: there is none.
 	API *apigate.Options `yaml:"api"`
-	// Limiters of network interfaces, in the kernel.
-	XDP []xdpgate.Options `yaml:"xdp"`
 	// The throttles, by the name under which gates list them. Letters, digits, '-', '_' and '.'.
 	Throttles map[string]Throttle `yaml:"throttles"`
+	// Limiters of network interfaces, in the kernel.
+	XDP []xdpgate.Options `yaml:"xdp"`
 	// Metrics and health.
 	Console console.Options `yaml:"console"`
 	// The log.
