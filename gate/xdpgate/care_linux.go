@@ -1,0 +1,161 @@
+//go:build linux && (amd64 || arm64)
+
+package xdpgate
+
+import (
+	"time"
+
+	"weir"
+	"weir/bloom"
+)
+
+// care is what has to be done for the tables now and then. The gate's lock is held.
+type care struct {
+	levels   []level
+	now      int           // the half that decides
+	charged  bool          // the other half is charged: it will take over
+	rotated  time.Duration // when the half of now took over, on the kernel's clock
+	over     int           // sweeps in a row that found too much damage
+	told     bool          // that there is too much
+	estimate estimate
+}
+
+// A level is the two tables for networks of one width.
+type level struct {
+	tables [2]*bloom.Table // nil: not in use
+	born   [2]time.Duration
+}
+
+// estimate is what the last sweep found.
+type estimate struct{ drained, collateral, attackers float64 }
+
+// tooOften is how many sweeps in a row must find too much damage before the operator is told.
+const tooOften = 3
+
+// fresh makes the tables of a first start: the first half decides.
+func (k *kernel) fresh(now time.Duration) {
+	s := k.memory.state
+	s.Control, s.Rotated, s.Rotations = 0, uint64(now), 0
+	k.care = care{levels: make([]level, len(k.plan.shapes)), rotated: now}
+	for i := range k.care.levels {
+		v := &k.care.levels[i]
+		v.tables[0], v.born[0] = k.memory.renew(k.plan, i, 0, now), now
+	}
+}
+
+// takeOver goes on with tables that are in use, as the state says.
+func (k *kernel) takeOver(now time.Duration) {
+	s := k.memory.state
+	control := k.memory.control()
+	k.care = care{levels: make([]level, len(k.plan.shapes)), now: int(control & controlHalf), charged: control&controlCharge != 0, rotated: time.Duration(s.Rotated)}
+	for i := range k.care.levels {
+		v := &k.care.levels[i]
+		for half := range v.tables {
+			if half == k.care.now || k.care.charged {
+				v.tables[half], v.born[half] = k.memory.resume(k.plan, i, half, now), time.Duration(s.Half[i][half].Origin)
+			}
+		}
+	}
+}
+
+// behind is how far the sweep keeps behind the clock of the program, which may read it at any time: no counter that the program
+// finds is ever ahead of it.
+const behind = 10 * time.Millisecond
+
+// sweep sweeps every table and estimates the damage.
+func (k *kernel) sweep(now time.Duration) {
+	worst := estimate{}
+	for i, v := range k.care.levels {
+		shape := k.plan.shapes[i]
+		for half, t := range v.tables {
+			if t == nil {
+				continue
+			}
+			empty := t.Sweep(now - behind - v.born[half])
+			if half != k.care.now {
+				continue
+			}
+			e := estimate{drained: float64(empty) / float64(shape.Limiters()), collateral: 1}
+			for range shape.K {
+				e.collateral *= e.drained
+			}
+			e.attackers = bloom.Attackers(shape.K, shape.Limiters(), min(e.drained, 1-1e-9))
+			if e.collateral >= worst.collateral {
+				worst = e
+			}
+		}
+	}
+	k.care.estimate = worst
+}
+
+// watch tells when too many innocent networks are refused, and when no longer.
+func (k *kernel) watch(tell func(bloom.Notice)) {
+	c, allowed := &k.care, float64(k.plan.opts.Bloom.Collateral)
+	n := bloom.Notice{Collateral: weir.Share(c.estimate.collateral), Allowed: weir.Share(allowed), Attackers: int64(c.estimate.attackers), Bytes: k.bytes()}
+	if c.estimate.collateral <= allowed {
+		c.over = 0
+		if c.told && c.estimate.collateral < allowed/2 {
+			c.told = false
+			n.What = bloom.NoticeUnder
+			tell(n)
+		}
+		return
+	}
+	if c.over++; c.over >= tooOften && !c.told {
+		c.told = true
+		n.What = bloom.NoticeOver
+		tell(n)
+	}
+}
+
+// rotate makes the next tables in the half that is not in use, and lets them take over when they have been charged for long enough.
+// A packet that is being judged while the control word changes goes by the word that it has read.
+func (k *kernel) rotate(now time.Duration) {
+	c := &k.care
+	next := 1 - c.now
+	takeover := c.rotated + k.plan.opts.Bloom.Rotate.Std()
+	overlap := overlapOf(k.plan.shapes[0], k.plan.opts.Bloom.Rotate.Std())
+	switch {
+	case !c.charged && now >= takeover-overlap:
+		for i := range c.levels {
+			v := &c.levels[i]
+			v.tables[next], v.born[next] = k.memory.renew(k.plan, i, next, now), now
+		}
+		c.charged = true
+		k.memory.flag(controlCharge, true)
+	case c.charged && now >= takeover && now >= c.levels[0].born[next]+overlap:
+		control := k.memory.control()&^controlCharge ^ controlHalf
+		k.memory.set(control)
+		for i := range c.levels {
+			c.levels[i].tables[c.now] = nil
+		}
+		c.now, c.charged, c.rotated = next, false, now
+		k.memory.state.Rotated = uint64(now)
+		k.memory.state.Rotations++
+	}
+}
+
+// overlapOf is how long a table is charged before it takes over: long enough for a source at twice its limit to be known by then.
+func overlapOf(s bloom.Shape, rotate time.Duration) time.Duration {
+	units, fill := time.Duration((s.Capacity+s.PerUnit-1)/s.PerUnit), rotate
+	if units < rotate/s.Unit {
+		fill = units * s.Unit
+	}
+	return min(max(2*fill, time.Second), rotate/2)
+}
+
+func (k *kernel) bytes() (n int64) {
+	for _, s := range k.plan.shapes {
+		n += 2 * s.Bytes()
+	}
+	return n
+}
+
+// sweepEvery is how often the tables have to be cared for.
+func (k *kernel) sweepEvery() time.Duration {
+	every := time.Minute
+	for _, s := range k.plan.shapes {
+		every = min(every, s.SweepEvery())
+	}
+	return every
+}

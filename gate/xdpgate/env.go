@@ -1,0 +1,39 @@
+package xdpgate
+
+import (
+	"log/slog"
+
+	"weir/bloom"
+	"weir/internal/clock"
+)
+
+// An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor observes.
+type Env struct {
+	Clock    clock.Clock // when the tables are cared for; packets are judged by the kernel's own clock
+	Log      *slog.Logger
+	Observer Observer
+}
+
+// An Observer is told what the operator should know. Its method must neither block nor call back. What happens to packets is told
+// by Gate.Counters.
+type Observer interface {
+	// Notice tells that more innocent networks are refused than allowed, or no longer.
+	Notice(bloom.Notice)
+}
+
+func (e Env) withDefaults() Env {
+	if e.Clock == nil {
+		e.Clock = clock.System
+	}
+	if e.Log == nil {
+		e.Log = slog.New(slog.DiscardHandler)
+	}
+	if e.Observer == nil {
+		e.Observer = nobody{}
+	}
+	return e
+}
+
+type nobody struct{}
+
+func (nobody) Notice(bloom.Notice) {}

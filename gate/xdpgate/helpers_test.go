@@ -1,0 +1,379 @@
+//go:build linux && (amd64 || arm64)
+
+package xdpgate
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"weir"
+	"weir/bloom"
+)
+
+// needsKernel skips a test where the kernel does not take programs from us. In CI it does.
+func needsKernel(t testing.TB) {
+	t.Helper()
+	if err := checkSystem(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+}
+
+// What the program answers.
+const (
+	xdpDrop = 1
+	xdpPass = 2
+)
+
+// plain are options with a limit that no test comes near.
+func plain() Options {
+	return Options{Interface: "lo", Bloom: bloom.Options{Rate: weir.Rate{Count: 100_000, Per: time.Second}, Attackers: 1000}}
+}
+
+// trialOf loads the program for test runs, with the clock in the test's hand.
+func trialOf(t testing.TB, o Options) *Trial {
+	t.Helper()
+	p, err := newPlan(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trialFor(t, p)
+}
+
+func trialFor(t testing.TB, p *plan) *Trial {
+	t.Helper()
+	needsKernel(t)
+	p.settings.TestClock = 1
+	trial, err := p.trial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(trial.Close)
+	return trial
+}
+
+func (t *Trial) at(now time.Duration) { t.memory.state.Clock = uint64(now) }
+
+// judge runs the program once and returns its answer.
+func (t *Trial) judge(tb testing.TB, packet []byte) uint32 {
+	got, err := t.objects.prog.Run(&ebpf.RunOptions{Data: packet})
+	if err != nil {
+		tb.Fatalf("test run of %d bytes: %v", len(packet), err)
+	}
+	return got
+}
+
+func (t *Trial) counters(tb testing.TB) Counters {
+	tb.Helper()
+	c, err := t.Counters()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+// minus is what was counted since.
+func (c Counters) minus(before Counters) string {
+	then := map[string]uint64{}
+	before.ByName(func(name string, n uint64) { then[name] = n })
+	var parts []string
+	c.ByName(func(name string, n uint64) {
+		if n -= then[name]; n == 1 {
+			parts = append(parts, name)
+		} else if n > 1 {
+			parts = append(parts, fmt.Sprintf("%s %d", name, n))
+		}
+	})
+	return strings.Join(parts, ", ")
+}
+
+// What follows builds packets from the inside out.
+
+func join(parts ...[]byte) []byte {
+	var all []byte
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}
+
+func ether(proto uint16, rest ...[]byte) []byte {
+	return join([]byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2}, binary.BigEndian.AppendUint16(nil, proto), join(rest...))
+}
+
+// tag is a VLAN tag, behind the type that announces it.
+func tag(proto uint16) []byte { return binary.BigEndian.AppendUint16([]byte{0, 7}, proto) }
+
+const (
+	typeV4   = 0x0800
+	typeV6   = 0x86dd
+	typeVLAN = 0x8100
+	typeQinQ = 0x88a8
+)
+
+type v4 struct {
+	src, dst string
+	proto    byte
+	fragment uint16 // flags and offset
+	options  []byte
+}
+
+func (h v4) packet(payload ...[]byte) []byte {
+	rest := join(payload...)
+	header := 20 + len(h.options)
+	b := make([]byte, 20, header+len(rest))
+	b[0] = 0x40 | byte(header/4)
+	binary.BigEndian.PutUint16(b[2:], uint16(header+len(rest)))
+	binary.BigEndian.PutUint16(b[6:], h.fragment)
+	b[8], b[9] = 64, h.proto
+	src, dst := address(h.src, "198.18.0.9").As4(), address(h.dst, "198.18.0.1").As4()
+	copy(b[12:], src[:])
+	copy(b[16:], dst[:])
+	sum := uint32(0)
+	for i := 0; i < 20; i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[i:]))
+	}
+	for sum>>16 != 0 {
+		sum = sum&0xffff + sum>>16
+	}
+	binary.BigEndian.PutUint16(b[10:], ^uint16(sum))
+	return join(b, h.options, rest)
+}
+
+type v6 struct {
+	src, dst string
+	next     byte
+}
+
+func (h v6) packet(payload ...[]byte) []byte {
+	rest := join(payload...)
+	b := make([]byte, 40, 40+len(rest))
+	b[0] = 0x60
+	binary.BigEndian.PutUint16(b[4:], uint16(len(rest)))
+	b[6], b[7] = h.next, 64
+	src, dst := address(h.src, "fd00::9").As16(), address(h.dst, "fd00::1").As16()
+	copy(b[8:], src[:])
+	copy(b[24:], dst[:])
+	return join(b, rest)
+}
+
+func address(s, other string) netip.Addr {
+	if s == "" {
+		s = other
+	}
+	return netip.MustParseAddr(s)
+}
+
+const (
+	protoTCP  = 6
+	protoUDP  = 17
+	protoICMP = 1
+	extHop    = 0
+	extRoute  = 43
+	extFrag   = 44
+	extAH     = 51
+	extNone   = 59
+	extDst    = 60
+)
+
+const (
+	flagSYN = 0x02
+	flagACK = 0x10
+)
+
+func tcp(port uint16, flags byte) []byte {
+	b := make([]byte, 20)
+	binary.BigEndian.PutUint16(b[0:], 40000)
+	binary.BigEndian.PutUint16(b[2:], port)
+	b[12], b[13] = 0x50, flags
+	binary.BigEndian.PutUint16(b[14:], 0xffff)
+	return b
+}
+
+func udp(port uint16) []byte {
+	b := make([]byte, 8)
+	binary.BigEndian.PutUint16(b[2:], port)
+	b[5] = 8
+	return b
+}
+
+// extension is an IPv6 extension header of so many units of eight bytes.
+func extension(next byte, units int) []byte {
+	b := make([]byte, units*8)
+	b[0], b[1] = next, byte(units-1)
+	return b
+}
+
+func fragmentHeader(next byte, offset uint16, more bool) []byte {
+	b := []byte{next, 0, 0, 0, 0, 0, 0, 1}
+	binary.BigEndian.PutUint16(b[2:], offset<<3)
+	if more {
+		b[3] |= 1
+	}
+	return b
+}
+
+func authHeader(next byte) []byte {
+	b := make([]byte, 24)
+	b[0], b[1] = next, 24/4-2
+	return b
+}
+
+// syn4 and syn6 are the packets that most tests send.
+func syn4(src string) []byte {
+	return ether(typeV4, v4{src: src, proto: protoTCP}.packet(tcp(443, flagSYN)))
+}
+
+func syn6(src string) []byte {
+	return ether(typeV6, v6{src: src, next: protoTCP}.packet(tcp(443, flagSYN)))
+}
+
+// synFrom is a SYN from any address.
+func synFrom(a netip.Addr) []byte {
+	if a.Is4() {
+		return syn4(a.String())
+	}
+	return syn6(a.String())
+}
+
+// A namespace is a network of its own, with no way out. It is gone when the test is, however that ends.
+type namespace struct{ *os.File }
+
+func newNamespace(t testing.TB) namespace {
+	t.Helper()
+	var ns namespace
+	err := onThread(func() (err error) {
+		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
+			ns.File, err = os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("a network namespace: %v", err)
+	}
+	t.Cleanup(func() { ns.Close() })
+	if err := ns.do(func() error { return command("ip", "link", "set", "lo", "up") }); err != nil {
+		t.Fatal(err)
+	}
+	return ns
+}
+
+// onThread runs f on a thread that ends with it, so that no other code finds itself in another namespace.
+func onThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		err := errors.New("ended by the test")
+		defer func() { done <- err }()
+		err = f()
+	}()
+	return <-done
+}
+
+// do runs f inside the namespace.
+func (ns namespace) do(f func() error) error {
+	return onThread(func() error {
+		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// enter takes the test itself into the namespace until its end.
+func (ns namespace) enter(t testing.TB) {
+	t.Helper()
+	runtime.LockOSThread()
+	home, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		defer home.Close()
+		if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err == nil {
+			runtime.UnlockOSThread() // otherwise the thread ends with the goroutine
+		}
+	})
+}
+
+func command(name string, args ...string) error {
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// host is the interface that is limited, wire the other end of its cable.
+const (
+	host = "host0"
+	wire = "wire0"
+)
+
+// newCable makes two namespaces with a cable between them, and takes the test into the first.
+func newCable(t testing.TB) (far namespace) {
+	t.Helper()
+	near, far := newNamespace(t), newNamespace(t)
+	near.enter(t)
+	there := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), far.Fd())
+	run := func(args ...string) {
+		t.Helper()
+		if err := command("ip", args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("link", "add", host, "type", "veth", "peer", "name", wire, "netns", there)
+	run("addr", "add", "198.18.0.1/15", "dev", host)
+	run("addr", "add", "fd00::1/8", "dev", host, "nodad")
+	run("link", "set", host, "up")
+	if err := far.do(func() error {
+		return errors.Join(
+			command("ip", "addr", "add", "198.18.0.2/15", "dev", wire),
+			command("ip", "addr", "add", "fd00::2/8", "dev", wire, "nodad"),
+			command("ip", "link", "set", wire, "up"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return far
+}
+
+// bpffs mounts a BPF file system for one test.
+func bpffs(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
+		t.Fatalf("mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	return dir
+}
+
+func indexOf(t testing.TB, name string) int {
+	t.Helper()
+	iface, err := net.InterfaceByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return iface.Index
+}

@@ -1,0 +1,129 @@
+package xdpgate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"strings"
+	"time"
+
+	"weir"
+)
+
+// Counters are packets since the program was first attached, on all CPUs together.
+type Counters struct {
+	Passed    uint64 `json:"passed"`     // within their limit
+	Limited   uint64 `json:"limited"`    // over it
+	Banned    uint64 `json:"banned"`     // from a banned network
+	Allowed   uint64 `json:"allowed"`    // from a network on the allow list
+	Exempt    uint64 `json:"exempt"`     // from a network that the limit does not hold for
+	Unwatched uint64 `json:"unwatched"`  // not of what is limited: another port, another protocol, no SYN
+	Malformed uint64 `json:"malformed"`  // shorter than they say; left to the network stack, which drops them
+	TooCostly uint64 `json:"too_costly"` // larger than any burst
+	Shadowed  uint64 `json:"shadowed"`   // let pass in shadow: they count as limited, banned or too costly as well
+}
+
+// Dropped is how many packets went no further.
+func (c Counters) Dropped() uint64 {
+	refused := c.Limited + c.Banned + c.TooCostly
+	return refused - min(c.Shadowed, refused) // one may have been counted while they were read
+}
+
+// ByName calls f with the name and the figure of each counter, for metrics.
+func (c Counters) ByName(f func(name string, n uint64)) {
+	f("passed", c.Passed)
+	f("limited", c.Limited)
+	f("banned", c.Banned)
+	f("allowed", c.Allowed)
+	f("exempt", c.Exempt)
+	f("unwatched", c.Unwatched)
+	f("malformed", c.Malformed)
+	f("too_costly", c.TooCostly)
+	f("shadowed", c.Shadowed)
+}
+
+// Stats is the state of the tables as the last sweep found it.
+type Stats struct {
+	Bytes      int64      `json:"bytes"`      // of the tables, both halves
+	Drained    weir.Share `json:"drained"`    // of the limiters that have nothing left
+	Collateral weir.Share `json:"collateral"` // of innocent networks refused, as estimated
+	Attackers  int64      `json:"attackers"`  // networks far over their limit, as estimated
+	Rotations  uint64     `json:"rotations"`  // of the key, since the tables were made
+	Bans       int        `json:"bans"`
+	Allows     int        `json:"allows"`
+	Attach     Attachment `json:"attach"` // where the program runs: native or generic
+}
+
+// An Entry is a network on a list.
+type Entry struct {
+	Prefix netip.Prefix `json:"prefix"`
+	Until  time.Time    `json:"until,omitzero"` // zero: for good
+	Static bool         `json:"static"`         // from the configuration
+}
+
+// A Pinned is what is left of a gate, or used by one that runs: see List.
+type Pinned struct {
+	Interface string     `json:"interface"`
+	Path      string     `json:"path"`     // of the pins
+	Version   string     `json:"version"`  // of their layout
+	Attached  bool       `json:"attached"` // the program sees packets
+	Attach    Attachment `json:"attach"`   // native or generic, while it does
+	Shadow    bool       `json:"shadow"`
+	Bans      int        `json:"bans"`
+	Allows    int        `json:"allows"`
+	Bytes     int64      `json:"bytes"` // of the tables
+	Counters  Counters   `json:"counters"`
+}
+
+// Why something could not be done.
+var (
+	ErrListFull    = fmt.Errorf("the list is full: it holds %d networks", MaxEntries)
+	ErrStatic      = errors.New("the network is on the list by configuration")
+	ErrClosed      = errors.New("the gate is closed")
+	ErrNotAttached = errors.New("the gate is not attached")
+	ErrNotPinned   = errors.New("nothing is pinned for the interface")
+)
+
+// MissingCapabilities is why the kernel would not take the program from this process. It is an fs.ErrPermission.
+type MissingCapabilities struct{ Missing []string }
+
+func (e *MissingCapabilities) Error() string {
+	return fmt.Sprintf("limiting packets needs %s, which this process does not have (run as root, or AmbientCapabilities=%s in the unit of systemd)",
+		strings.Join(e.Missing, ", "), strings.Join(e.Missing, " "))
+}
+
+// Is reports whether target is fs.ErrPermission.
+func (e *MissingCapabilities) Is(target error) bool { return target == fs.ErrPermission }
+
+// UnsupportedKernel is why this system cannot limit packets. It is an errors.ErrUnsupported.
+type UnsupportedKernel struct{ Have, Need string }
+
+func (e *UnsupportedKernel) Error() string {
+	return fmt.Sprintf("limiting packets needs %s; this is %s", e.Need, e.Have)
+}
+
+// Is reports whether target is errors.ErrUnsupported.
+func (e *UnsupportedKernel) Is(target error) bool { return target == errors.ErrUnsupported }
+
+// Occupied is why the program could not be attached: another one is on the interface.
+type Occupied struct {
+	Interface string
+	Program   string // its name, where this process may ask for it
+	ID        uint32
+}
+
+func (e *Occupied) Error() string {
+	name := ""
+	if e.Program != "" {
+		name = fmt.Sprintf(" %q", e.Program)
+	}
+	return fmt.Sprintf("another XDP program%s (id %d) is on %s already (ip link set dev %[3]s xdp off removes it; if it hangs on a link, bpftool link finds its owner)", name, e.ID, e.Interface)
+}
+
+// NoFileSystem is why nothing could be pinned: the path is in no BPF file system.
+type NoFileSystem struct{ Path string }
+
+func (e *NoFileSystem) Error() string {
+	return fmt.Sprintf("%s is in no BPF file system (mount -t bpf bpf /sys/fs/bpf)", e.Path)
+}
