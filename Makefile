@@ -15,8 +15,12 @@ export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS 2>/dev/null) -buildvcs=false
 
 GIT := git -c safe.directory='$(CURDIR)'
 
-# What tests need besides Go, as command:package. Debian's names.
-NEEDS := gcc:gcc git:git
+# What tests need besides Go, as command:package. Debian's names. clang makes the programs for the kernel, to see whether those that
+# are checked in are current; nobody needs it to build or run weir.
+NEEDS := gcc:gcc git:git ip:iproute2 clang:clang llvm-strip:llvm
+
+# Its headers are no command.
+HAVE_LIBBPF = [ -e /usr/include/bpf/bpf_helpers.h ]
 
 # Pages are looked at in a real browser, by any of its names.
 HAVE_BROWSER = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null 2>&1
@@ -45,6 +49,7 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 	done; \
 	$(HAVE_CC) || missing="$$missing gcc libc6-dev"; \
 	$(HAVE_BROWSER) || missing="$$missing chromium"; \
+	$(HAVE_LIBBPF) || missing="$$missing libbpf-dev"; \
 	if [ -n "$$missing" ]; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 			echo "setup: installing$$missing"; \
@@ -60,6 +65,8 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 	fi; \
 	$(HAVE_CC) || echo "setup: no C compiler with headers: tests run without the race detector"; \
 	$(HAVE_BROWSER) || echo "setup: no Chromium: tests of the pages are skipped (and fail where CI=true)"; \
+	command -v ip >/dev/null 2>&1 || echo "setup: no iproute2: tests with network namespaces are skipped (and fail where CI=true)"; \
+	command -v clang >/dev/null 2>&1 && $(HAVE_LIBBPF) || echo "setup: no clang or libbpf-dev: 'make generated' leaves the kernel's programs alone"; \
 	command -v git >/dev/null 2>&1 || echo "setup: no git: 'make generated' is skipped"
 
 test: setup ## all tests, with the race detector, in random order

@@ -30,6 +30,9 @@ type Namespace struct{ file *os.File }
 // New makes a namespace. Where that cannot be had, the test is skipped, or fails in CI, where it can.
 func New(t testing.TB) Namespace {
 	t.Helper()
+	if _, err := exec.LookPath("ip"); err != nil {
+		skip(t, "network namespaces need the command ip (iproute2)")
+	}
 	var ns Namespace
 	err := onThread(func() (err error) {
 		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
@@ -37,8 +40,8 @@ func New(t testing.TB) Namespace {
 		}
 		return err
 	})
-	if errors.Is(err, unix.EPERM) && os.Getenv("CI") != "true" {
-		t.Skip("network namespaces need root")
+	if errors.Is(err, unix.EPERM) {
+		skip(t, "network namespaces need root")
 	}
 	if err != nil {
 		t.Fatalf("a network namespace: %v", err)
@@ -48,6 +51,15 @@ func New(t testing.TB) Namespace {
 		t.Fatal(err)
 	}
 	return ns
+}
+
+// skip leaves a test out, saying why. In CI everything is there that tests need.
+func skip(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
 }
 
 // onThread runs f on a thread that ends with it, so that no other code finds itself in another namespace.
