@@ -14,9 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withCapabilities runs f in a namespace of its own, with these capabilities alone.
-func withCapabilities(t *testing.T, f func() error, capabilities ...int) error {
+// withCapabilities runs f in a namespace of its own, with a BPF file system in a folder and these capabilities alone.
+func withCapabilities(t *testing.T, dir string, f func() error, capabilities ...int) error {
 	return newNamespace(t).do(func() error {
+		if err := mountBPF(dir); err != nil {
+			return err
+		}
 		var all [2]unix.CapUserData
 		for _, c := range capabilities {
 			all[c/32].Effective |= 1 << (c % 32)
@@ -33,8 +36,8 @@ func withCapabilities(t *testing.T, f func() error, capabilities ...int) error {
 func TestCapabilities(t *testing.T) {
 	needsKernel(t)
 	o := small()
-	o.Pin = bpffs(t)
-	if err := withCapabilities(t, func() error {
+	o.Pin = t.TempDir()
+	if err := withCapabilities(t, o.Pin, func() error {
 		for range 2 {
 			g, err := New(o, Env{})
 			if err != nil {
@@ -66,7 +69,7 @@ func TestCapabilities(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = withCapabilities(t, g.Attach, has...)
+		err = withCapabilities(t, o.Pin, g.Attach, has...)
 		if missing, ok := errors.AsType[*MissingCapabilities](err); !ok || fmt.Sprint(missing.Missing) != want {
 			t.Errorf("says %v, want %s", err, want)
 		}

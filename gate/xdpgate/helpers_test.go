@@ -354,11 +354,12 @@ func newCable(t testing.TB) (far namespace) {
 	return far
 }
 
-// bpffs mounts a BPF file system for one test.
+// bpffs mounts a BPF file system that only this test sees, and that is gone with it, however it ends.
 func bpffs(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
+	runtime.LockOSThread() // for good: the thread ends with the test
+	if err := mountBPF(dir); err != nil {
 		t.Fatalf("mount: %v", err)
 	}
 	t.Cleanup(func() {
@@ -367,6 +368,17 @@ func bpffs(t testing.TB) string {
 		}
 	})
 	return dir
+}
+
+// mountBPF mounts a BPF file system for this thread alone, which is of no use to others afterwards.
+func mountBPF(dir string) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	return unix.Mount("bpf", dir, "bpf", 0, "")
 }
 
 func indexOf(t testing.TB, name string) int {

@@ -18,7 +18,8 @@ func TestLists(t *testing.T) {
 	newCable(t)
 	o := onHost(t)
 	o.Mode = Packets
-	o.Bloom.Burst, o.Bloom.Rate = 1000, weir.Rate{Count: 1000, Per: time.Second}
+	o.Bloom.Burst, o.Bloom.Rate = 1000, weir.Rate{Count: 1000, Per: time.Hour}
+	o.Bloom.Attackers = 1000
 	o.Ban = []netip.Prefix{netip.MustParsePrefix("198.18.9.0/24")}
 	g, move := handClock(t, o, Env{})
 	net := netip.MustParsePrefix
