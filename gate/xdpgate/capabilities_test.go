@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/netlab"
 )
 
 // withCapabilities runs f in a namespace of its own, with a BPF file system in a folder and these capabilities alone.
 func withCapabilities(t *testing.T, dir string, f func() error, capabilities ...int) error {
-	return newNamespace(t).do(func() error {
+	return netlab.New(t).Do(func() error {
 		if err := mountBPF(dir); err != nil {
 			return err
 		}

@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"weir"
+	"weir/internal/netlab"
 )
 
 // The flood: so many networks send so many SYNs in turn.
@@ -31,40 +30,12 @@ func flooder(i int) netip.Addr {
 }
 
 // flood sends SYNs from networks of the flood, bounded in number, through the far end of the cable.
-func flood(far namespace, port uint16, networks, syns int) error {
-	return far.do(func() error {
-		iface, err := net.InterfaceByName(wire)
-		if err != nil {
-			return err
-		}
-		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		to := &unix.SockaddrLinklayer{Ifindex: iface.Index, Halen: 6}
-		frames := make([][]byte, networks)
-		for i := range frames {
-			src := flooder(i)
-			if src.Is4() {
-				frames[i] = ether(typeV4, v4{src: src.String(), dst: "198.18.0.1", proto: protoTCP}.packet(tcp(port, flagSYN)))
-			} else {
-				frames[i] = ether(typeV6, v6{src: src.String(), dst: "fd00::1", next: protoTCP}.packet(tcp(port, flagSYN)))
-			}
-		}
-		for i := range syns {
-			for {
-				err := unix.Sendto(fd, frames[i%networks], 0, to)
-				if err == nil {
-					break
-				}
-				if !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EINTR) {
-					return err
-				}
-			}
-		}
-		return nil
-	})
+func flood(far netlab.Namespace, port uint16, networks, syns int) error {
+	var frames [][]byte
+	for i := range networks {
+		frames = append(frames, netlab.SYN(flooder(i), port))
+	}
+	return netlab.Flood(far, frames, syns)
 }
 
 // polite are the addresses of clients, each in a network of its own.
@@ -76,12 +47,12 @@ func polite() (all []netip.Addr) {
 }
 
 // visit connects from every polite client, as a program does.
-func visit(far namespace, port uint16) error {
-	return far.do(func() error {
+func visit(far netlab.Namespace, port uint16) error {
+	return far.Do(func() error {
 		for _, from := range polite() {
-			to := netip.MustParseAddr("198.18.0.1")
+			to := netip.MustParseAddr(netlab.HostV4)
 			if from.Is6() {
-				to = netip.MustParseAddr("fd00::1")
+				to = netip.MustParseAddr(netlab.HostV6)
 			}
 			d := net.Dialer{Timeout: 20 * time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
 			c, err := d.Dial("tcp", netip.AddrPortFrom(to, port).String())
@@ -114,14 +85,14 @@ func TestFlood(t *testing.T) {
 			c.Close()
 		}
 	}()
-	if err := far.do(func() error {
+	if err := far.Do(func() error {
 		var all []error
 		for _, a := range polite() {
-			args := []string{"addr", "add", netip.PrefixFrom(a, a.BitLen()).String(), "dev", wire}
+			args := []string{"addr", "add", netip.PrefixFrom(a, a.BitLen()).String(), "dev", netlab.Wire}
 			if a.Is6() {
 				args = append(args, "nodad")
 			}
-			all = append(all, command("ip", args...))
+			all = append(all, netlab.Command("ip", args...))
 		}
 		return errors.Join(all...)
 	}); err != nil {
@@ -177,7 +148,7 @@ func TestFlood(t *testing.T) {
 	if passed, limited := after.Passed-before.Passed, after.Limited-before.Limited; passed > floodNetworks/100+uint64(len(polite())) || limited < floodNetworks/2 {
 		t.Errorf("after Close %d passed and %d were dropped", passed, limited)
 	}
-	if err := Detach(o.Pin, host); err != nil {
+	if err := Detach(o.Pin, netlab.Host); err != nil {
 		t.Fatal(err)
 	}
 	if err := visit(far, port); err != nil {

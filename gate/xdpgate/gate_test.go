@@ -20,6 +20,7 @@ import (
 	"weir"
 	"weir/bloom"
 	"weir/internal/clock"
+	"weir/internal/netlab"
 )
 
 // attached returns a gate on an interface. It is detached at the end.
@@ -44,7 +45,7 @@ func attached(t *testing.T, o Options, env Env) *Gate {
 // onHost are options for the near end of a cable.
 func onHost(t *testing.T) Options {
 	o := small()
-	o.Interface, o.Pin = host, bpffs(t)+"/weir"
+	o.Interface, o.Pin = netlab.Host, bpffs(t)+"/weir"
 	return o
 }
 
@@ -101,7 +102,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 	list, err := List(o.Pin)
-	if err != nil || len(list) != 1 || !list[0].Attached || list[0].Attach != Native || list[0].Interface != host || list[0].Bans != 2 || list[0].Counters.Passed != 10 {
+	if err != nil || len(list) != 1 || !list[0].Attached || list[0].Attach != Native || list[0].Interface != netlab.Host || list[0].Bans != 2 || list[0].Counters.Passed != 10 {
 		t.Errorf("pinned: %+v, %v", list, err)
 	}
 
@@ -135,7 +136,7 @@ func TestRestart(t *testing.T) {
 	}
 
 	g.Close()
-	if err := Detach(o.Pin, host); err != nil {
+	if err := Detach(o.Pin, netlab.Host); err != nil {
 		t.Fatal(err)
 	}
 	if there, err := attachedTo(g.kernelIndex(t)); err != nil || there.mode != "" {
@@ -144,7 +145,7 @@ func TestRestart(t *testing.T) {
 	if _, err := os.Stat(o.Pin); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after Detach: %v", err)
 	}
-	if err := Detach(o.Pin, host); !errors.Is(err, ErrNotPinned) {
+	if err := Detach(o.Pin, netlab.Host); !errors.Is(err, ErrNotPinned) {
 		t.Errorf("Detach again: %v", err)
 	}
 	if list, err := List(o.Pin); err != nil || len(list) != 0 {
@@ -223,7 +224,7 @@ func TestConfigure(t *testing.T) {
 // TestNotElsewhere: an interface that cannot run the program where it should keeps its limits where they are.
 func TestNotElsewhere(t *testing.T) {
 	needsKernel(t)
-	newNamespace(t).enter(t)
+	netlab.New(t).Enter(t)
 	o := small()
 	o.Pin = bpffs(t)
 	var said bytes.Buffer
@@ -246,7 +247,7 @@ func TestNotElsewhere(t *testing.T) {
 // TestGeneric: where the driver cannot, the stack does, and that is said loudly.
 func TestGeneric(t *testing.T) {
 	needsKernel(t)
-	newNamespace(t).enter(t)
+	netlab.New(t).Enter(t)
 	o := small()
 	o.Pin = bpffs(t)
 	var said bytes.Buffer
@@ -278,8 +279,8 @@ func TestGeneric(t *testing.T) {
 func TestJumboFrames(t *testing.T) {
 	needsKernel(t)
 	far := newCable(t)
-	if err := errors.Join(command("ip", "link", "set", host, "mtu", "9000"),
-		far.do(func() error { return command("ip", "link", "set", wire, "mtu", "9000") })); err != nil {
+	if err := errors.Join(netlab.Command("ip", "link", "set", netlab.Host, "mtu", "9000"),
+		far.Do(func() error { return netlab.Command("ip", "link", "set", netlab.Wire, "mtu", "9000") })); err != nil {
 		t.Fatal(err)
 	}
 	o := onHost(t)
@@ -314,21 +315,21 @@ func TestOccupied(t *testing.T) {
 	if err := other.Pin(dir + "/other"); err != nil {
 		t.Fatal(err)
 	}
-	if err := command("ip", "link", "set", "dev", host, "xdp", "pinned", dir+"/other"); err != nil {
+	if err := netlab.Command("ip", "link", "set", "dev", netlab.Host, "xdp", "pinned", dir+"/other"); err != nil {
 		t.Fatal(err)
 	}
 	o := small()
-	o.Interface, o.Pin = host, dir+"/weir"
+	o.Interface, o.Pin = netlab.Host, dir+"/weir"
 	g, err := New(o, Env{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Close()
 	err = g.Attach()
-	if busy, ok := errors.AsType[*Occupied](err); !ok || busy.Program != "somebody" || busy.Interface != host {
+	if busy, ok := errors.AsType[*Occupied](err); !ok || busy.Program != "somebody" || busy.Interface != netlab.Host {
 		t.Errorf("%v", err)
 	}
-	if err := command("ip", "link", "set", "dev", host, "xdp", "off"); err != nil {
+	if err := netlab.Command("ip", "link", "set", "dev", netlab.Host, "xdp", "off"); err != nil {
 		t.Fatal(err)
 	}
 	attached(t, o, Env{})
@@ -347,9 +348,9 @@ func TestOccupied(t *testing.T) {
 // TestInterfaceGone: an interface that was removed and made again gets a new link, and the tables go on.
 func TestInterfaceGone(t *testing.T) {
 	needsKernel(t)
-	newNamespace(t).enter(t)
+	netlab.New(t).Enter(t)
 	make := func() {
-		if err := errors.Join(command("ip", "link", "add", "dummy.7", "type", "veth", "peer", "name", "other"), command("ip", "link", "set", "dummy.7", "up")); err != nil {
+		if err := errors.Join(netlab.Command("ip", "link", "add", "dummy.7", "type", "veth", "peer", "name", "other"), netlab.Command("ip", "link", "set", "dummy.7", "up")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -361,7 +362,7 @@ func TestInterfaceGone(t *testing.T) {
 		t.Fatalf("%d granted", got)
 	}
 	g.Close()
-	if err := command("ip", "link", "del", "dummy.7"); err != nil {
+	if err := netlab.Command("ip", "link", "del", "dummy.7"); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := List(o.Pin); err != nil || len(list) != 1 || list[0].Attached || list[0].Interface != "dummy.7" {

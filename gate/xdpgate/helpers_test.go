@@ -4,12 +4,10 @@ package xdpgate
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -20,6 +18,7 @@ import (
 
 	"weir"
 	"weir/bloom"
+	"weir/internal/netlab"
 )
 
 // needsKernel skips a test where the kernel does not take programs from us. In CI it does.
@@ -250,107 +249,11 @@ func synFrom(a netip.Addr) []byte {
 	return syn6(a.String())
 }
 
-// A namespace is a network of its own, with no way out. It is gone when the test is, however that ends.
-type namespace struct{ *os.File }
-
-func newNamespace(t testing.TB) namespace {
-	t.Helper()
-	var ns namespace
-	err := onThread(func() (err error) {
-		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
-			ns.File, err = os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatalf("a network namespace: %v", err)
-	}
-	t.Cleanup(func() { ns.Close() })
-	if err := ns.do(func() error { return command("ip", "link", "set", "lo", "up") }); err != nil {
-		t.Fatal(err)
-	}
-	return ns
-}
-
-// onThread runs f on a thread that ends with it, so that no other code finds itself in another namespace.
-func onThread(f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
-		err := errors.New("ended by the test")
-		defer func() { done <- err }()
-		err = f()
-	}()
-	return <-done
-}
-
-// do runs f inside the namespace.
-func (ns namespace) do(f func() error) error {
-	return onThread(func() error {
-		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-			return err
-		}
-		return f()
-	})
-}
-
-// enter takes the test itself into the namespace until its end.
-func (ns namespace) enter(t testing.TB) {
-	t.Helper()
-	runtime.LockOSThread()
-	home, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		defer home.Close()
-		if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err == nil {
-			runtime.UnlockOSThread() // otherwise the thread ends with the goroutine
-		}
-	})
-}
-
-func command(name string, args ...string) error {
-	out, err := exec.Command(name, args...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
-	}
-	return nil
-}
-
-// host is the interface that is limited, wire the other end of its cable.
-const (
-	host = "host0"
-	wire = "wire0"
-)
-
 // newCable makes two namespaces with a cable between them, and takes the test into the first.
-func newCable(t testing.TB) (far namespace) {
+func newCable(t testing.TB) (far netlab.Namespace) {
 	t.Helper()
-	near, far := newNamespace(t), newNamespace(t)
-	near.enter(t)
-	there := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), far.Fd())
-	run := func(args ...string) {
-		t.Helper()
-		if err := command("ip", args...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run("link", "add", host, "type", "veth", "peer", "name", wire, "netns", there)
-	run("addr", "add", "198.18.0.1/15", "dev", host)
-	run("addr", "add", "fd00::1/8", "dev", host, "nodad")
-	run("link", "set", host, "up")
-	if err := far.do(func() error {
-		return errors.Join(
-			command("ip", "addr", "add", "198.18.0.2/15", "dev", wire),
-			command("ip", "addr", "add", "fd00::2/8", "dev", wire, "nodad"),
-			command("ip", "link", "set", wire, "up"))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	near, far := netlab.Cable(t)
+	near.Enter(t)
 	return far
 }
 
