@@ -110,7 +110,7 @@ func (c *change) newPackets(o xdpgate.Options) (*packets, error) {
 func (c *change) keepPackets(old *packets, o xdpgate.Options) (*packets, error) {
 	p := *old
 	p.options = o
-	if reflect.DeepEqual(o, old.options) {
+	if s, err := p.gate.Stats(); reflect.DeepEqual(o, old.options) && (err != nil || s.Attach != "") {
 		return &p, nil
 	}
 	shadow := old.link.Shadow.Load()

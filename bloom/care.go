@@ -78,7 +78,7 @@ func (l *Limiter) begin(o Options, shapes []Shape, now time.Duration) {
 	for i, shape := range shapes {
 		s.levels = append(s.levels, level{Shape: shape, limit: limitOf(o, i), now: NewTable(shape, NewKey()), bornNow: now})
 	}
-	l.care = care{rotated: now, overlap: overlapOf(shapes[0], o.Rotate.Std()), lines: shapes[0].Lines}
+	l.care = care{rotated: now, overlap: shapes[0].Overlap(o.Rotate.Std()), lines: shapes[0].Lines}
 	l.setup.Store(s)
 	l.note()
 }
@@ -89,11 +89,6 @@ func limitOf(o Options, level int) int64 {
 		limit *= int64(o.Wider)
 	}
 	return limit
-}
-
-// overlapOf is how long a table is charged before it takes over: long enough for a source at twice its limit to be known by then.
-func overlapOf(s Shape, rotate time.Duration) time.Duration {
-	return min(max(2*s.fill(), time.Second), rotate/2)
 }
 
 // Configure gives the limiter new options. What sources have used is kept unless their limit has changed.
@@ -113,7 +108,7 @@ func (l *Limiter) Configure(o Options, now time.Time) error {
 	}
 	next := *old
 	next.opts, next.nets = o, newNetworks(o)
-	l.care.overlap = overlapOf(shapes[0], o.Rotate.Std())
+	l.care.overlap = shapes[0].Overlap(o.Rotate.Std())
 	l.setup.Store(&next)
 	return nil
 }
@@ -153,12 +148,8 @@ func (l *Limiter) Advance(at time.Time) time.Time {
 func (l *Limiter) sweep(now time.Duration) {
 	worst := estimate{}
 	for _, v := range l.setup.Load().levels {
-		d := float64(v.now.Sweep(now-v.bornNow)) / float64(v.now.Shape().Limiters())
-		e := estimate{drained: d, collateral: 1}
-		for range v.K {
-			e.collateral *= d
-		}
-		e.attackers = Attackers(v.K, v.now.Shape().Limiters(), min(d, 1-1e-9))
+		var e estimate
+		e.drained, e.collateral, e.attackers = v.now.Shape().Damage(v.now.Sweep(now - v.bornNow))
 		if e.collateral >= worst.collateral {
 			worst = e
 		}

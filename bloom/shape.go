@@ -2,6 +2,7 @@ package bloom
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"time"
 
@@ -115,6 +116,19 @@ func (s Shape) SweepEvery() time.Duration {
 		quarter = s.Unit * (window / 4)
 	}
 	return min(max(s.fill()/8, minSweep), maxSweep, quarter)
+}
+
+// Overlap is how long a table is charged before it takes over from another: long enough for a source at twice its limit to be known
+// by then.
+func (s Shape) Overlap(rotate time.Duration) time.Duration {
+	return min(max(2*s.fill(), time.Second), rotate/2)
+}
+
+// Damage says what it means that so many limiters are empty: their share, the share of innocent networks refused by that, and how
+// many networks it takes to keep them so.
+func (s Shape) Damage(empty int64) (drained, collateral, attackers float64) {
+	drained = float64(empty) / float64(s.Limiters())
+	return drained, math.Pow(drained, float64(s.K)), Attackers(s.K, s.Limiters(), min(drained, 1-1e-9))
 }
 
 // Bounds on how often a table is swept.

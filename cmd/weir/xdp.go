@@ -56,6 +56,7 @@ type xdpDetachCommand struct {
 	xdpPin
 	Interfaces []string `arg:"" optional:"" name:"interface" help:"The interfaces; see weir xdp status."`
 	All        bool     `help:"All of them."`
+	JSON       bool     `name:"json" help:"Print what was detached as JSON."`
 }
 
 // Validate wants to know which ones.
@@ -81,16 +82,21 @@ func (c *xdpDetachCommand) Run(t *terminal) error {
 			names = append(names, p.Interface)
 		}
 	}
-	var errs []error
+	detached, errs := []string{}, []error{}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		switch err := xdpgate.Detach(c.Pin, name); {
 		case errors.Is(err, xdpgate.ErrNotPinned):
 			errs = append(errs, fmt.Errorf("the packets of %s are not limited (weir xdp status lists those that are)", name))
 		case err != nil:
 			errs = append(errs, err)
+		case c.JSON:
+			detached = append(detached, name)
 		default:
 			fmt.Fprintf(t.out, "the packets of %s are no longer limited\n", name)
 		}
+	}
+	if c.JSON {
+		errs = append(errs, t.json(map[string][]string{"detached": detached}))
 	}
 	return errors.Join(errs...)
 }

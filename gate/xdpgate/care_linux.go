@@ -75,11 +75,8 @@ func (k *kernel) sweep(now time.Duration) {
 			if half != k.care.now {
 				continue
 			}
-			e := estimate{drained: float64(empty) / float64(shape.Limiters()), collateral: 1}
-			for range shape.K {
-				e.collateral *= e.drained
-			}
-			e.attackers = bloom.Attackers(shape.K, shape.Limiters(), min(e.drained, 1-1e-9))
+			var e estimate
+			e.drained, e.collateral, e.attackers = shape.Damage(empty)
 			if e.collateral >= worst.collateral {
 				worst = e
 			}
@@ -114,7 +111,7 @@ func (k *kernel) rotate(now time.Duration) {
 	c := &k.care
 	next := 1 - c.now
 	takeover := c.rotated + k.plan.opts.Bloom.Rotate.Std()
-	overlap := overlapOf(k.plan.shapes[0], k.plan.opts.Bloom.Rotate.Std())
+	overlap := k.plan.shapes[0].Overlap(k.plan.opts.Bloom.Rotate.Std())
 	switch {
 	case !c.charged && now >= takeover-overlap:
 		for i := range c.levels {
@@ -133,15 +130,6 @@ func (k *kernel) rotate(now time.Duration) {
 		k.memory.state.Rotated = uint64(now)
 		k.memory.state.Rotations++
 	}
-}
-
-// overlapOf is how long a table is charged before it takes over: long enough for a source at twice its limit to be known by then.
-func overlapOf(s bloom.Shape, rotate time.Duration) time.Duration {
-	units, fill := time.Duration((s.Capacity+s.PerUnit-1)/s.PerUnit), rotate
-	if units < rotate/s.Unit {
-		fill = units * s.Unit
-	}
-	return min(max(2*fill, time.Second), rotate/2)
 }
 
 func (k *kernel) bytes() (n int64) {

@@ -87,11 +87,13 @@ func (g *Gate) Attach() error {
 	}
 	g.kernel = k
 	g.schedule()
+	o := k.plan.opts
+	g.env.Log.Info("packets are limited", "interface", o.Interface, "attach", k.attach, "mode", o.Mode, "rate", o.Bloom.Rate, "shadow", o.Shadow)
 	return nil
 }
 
-// Configure gives the gate new options. Lists and shadow change in place; everything else by a new program, which takes the old
-// one's place between two packets, with the tables of the old one if they were made for the same limit. On an error nothing has
+// Configure gives the gate new options: a new program takes the old one's place between two packets, with its lists, and with its
+// tables if they were made for the same limit. On an error nothing has
 // changed. Another interface or another place for the pins needs another gate.
 func (g *Gate) Configure(o Options) error {
 	p, err := newPlan(o)
@@ -290,7 +292,6 @@ func (g *Gate) hook(k *kernel, folder pins, iface *net.Interface) error {
 		return fmt.Errorf("cannot pin at %s: %w", folder.path(linkPin), err)
 	}
 	k.link, k.attach = l, how
-	g.env.Log.Info("packets are limited", "interface", iface.Name, "attach", how, "mode", k.plan.opts.Mode, "rate", k.plan.opts.Bloom.Rate, "shadow", k.plan.opts.Shadow)
 	return nil
 }
 
@@ -418,6 +419,10 @@ func (g *Gate) Stats() (s Stats, err error) {
 		e := k.care.estimate
 		s = Stats{Bytes: k.bytes(), Drained: weir.Share(e.drained), Collateral: weir.Share(e.collateral), Attackers: int64(e.attackers),
 			Rotations: k.memory.state.Rotations, Bans: len(k.ban.entries), Allows: len(k.allow.entries), Attach: k.attach}
+		// Somebody may have removed the program behind the gate's back, as weir xdp detach does.
+		if index, err := ifindexOf(k.link); err == nil && index == 0 {
+			s.Attach = ""
+		}
 		return nil
 	})
 	return s, err

@@ -52,7 +52,7 @@ type Stats struct {
 	Rotations  uint64     `json:"rotations"`  // of the key, since the tables were made
 	Bans       int        `json:"bans"`
 	Allows     int        `json:"allows"`
-	Attach     Attachment `json:"attach"` // where the program runs: native or generic
+	Attach     Attachment `json:"attach"` // where the program runs: native or generic; empty when somebody has removed it
 }
 
 // An Entry is a network on a list.
