@@ -93,10 +93,10 @@ func TestEveryGate(t *testing.T) {
 	for i, want := range []int{200, 200, 200} {
 		b.wants(fmt.Sprint("request ", i), b.get(0, "any"), want)
 	}
-	verdict, answer := b.decide(`{"policy":"login","source":"127.0.0.1"}`)
+	verdict, _ := b.decide(`{"policy":"login","source":"127.0.0.1"}`)
 	b.wants("the fourth, over the API", verdict, "admit")
 	b.wants("the fifth, over HTTP", b.get(0, "any"), 429)
-	verdict, answer = b.decide(`{"policy":"login","source":"127.0.0.1"}`)
+	verdict, answer := b.decide(`{"policy":"login","source":"127.0.0.1"}`)
 	b.wants("the sixth, over the API", verdict, "refuse")
 	for key, want := range map[string]any{"by": "each", "rule": "v4/32", "reason": "over-limit", "limit": 4.0, "remaining": 0.0} {
 		b.wants(key, answer[key], want)
