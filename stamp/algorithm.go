@@ -1,0 +1,83 @@
+package stamp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"weir"
+)
+
+// An Algorithm is a kind of puzzle. The zero value stands for the default, sha256-k.
+type Algorithm uint8
+
+// The algorithms. Their numbers are part of the format of challenges.
+const (
+	// SHA256K is sixteen independent hash puzzles: the default. Cheap to issue and to verify, little luck involved.
+	SHA256K Algorithm = iota + 1
+	// DLog is a discrete logarithm in an interval, modulo a prime of 768 bits.
+	DLog
+	// DLogClassic is the discrete logarithm of the document, in a field as small as the difficulty says. It is weak: whoever
+	// knows more than the document's own method solves it with the root of the work, or less.
+	DLogClassic
+	// Argon2id is four hash puzzles of 2 MiB memory each. Costly to verify: in a bounded pool.
+	Argon2id
+)
+
+// Algorithms lists all of them.
+var Algorithms = [...]Algorithm{SHA256K, DLog, DLogClassic, Argon2id}
+
+var algorithmNames = [...]string{"sha256-k", "dlog", "dlog-classic", "argon2id"}
+
+func (a Algorithm) known() bool { return a >= SHA256K && int(a) <= len(algorithmNames) }
+
+// Weak reports whether an attacker pays far less than the work says.
+func (a Algorithm) Weak() bool { return a == DLogClassic }
+
+func (a Algorithm) String() string {
+	switch {
+	case a == 0:
+		return ""
+	case a.known():
+		return algorithmNames[a-SHA256K]
+	}
+	return fmt.Sprintf("algorithm(%d)", uint8(a))
+}
+
+// MarshalText writes the name.
+func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads the name.
+func (a *Algorithm) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*a = 0
+		return nil
+	}
+	for i, name := range algorithmNames {
+		if name == string(text) {
+			*a = SHA256K + Algorithm(i)
+			return nil
+		}
+	}
+	hint := "one of " + strings.Join(algorithmNames[:], ", ")
+	if close := weir.Nearest(string(text), algorithmNames[:]...); close != "" {
+		hint = fmt.Sprintf("did you mean %q?", close)
+	}
+	return &weir.FieldError{Msg: fmt.Sprintf("unknown algorithm %q", text), Hint: hint}
+}
+
+// A puzzle is what an algorithm has to know how to do. A puzzle has no state.
+type puzzle interface {
+	// fit returns the work that is really asked for when w is meant, and by which algorithm.
+	fit(w Work) (Algorithm, Work)
+	// draw fills in c.Data, which the tag will cover, where the algorithm needs it.
+	draw(c *Challenge, k *key) error
+	// check reports whether a solution, which has the right length, is right. It is only asked about genuine challenges.
+	check(c *Challenge, k *key, solution []byte) bool
+	// solve finds a solution.
+	solve(ctx context.Context, c *Challenge, s *search) ([]byte, error)
+	// sizes returns the length of the data and of the solution in bytes.
+	sizes() (data, solution int)
+}
+
+var puzzles = [...]puzzle{SHA256K: sha256k{}, DLog: dlog{}, DLogClassic: classic{}, Argon2id: argon{}}

@@ -1,0 +1,146 @@
+package stamp
+
+import (
+	"math"
+	"time"
+
+	"weir"
+)
+
+// A Difficulty decides how much work is asked for. It is pure: what it needs to remember is in the State that goes in and comes out.
+// There are three, and Options.Difficulty makes the one that is configured:
+//
+//   - steered (the default): every second by the delay that stamped requests meet in their lane. Up fast, down by a third, nothing
+//     at all when the load is gone, never more than a phone can bear.
+//   - in steps: a list of loads and works.
+//   - doubling: nothing until a set load, then the first work, doubled after every interval at whose end the load is still there.
+type Difficulty struct {
+	steps    []Step
+	interval time.Duration // of doubling; zero: steered, unless there are steps
+	doubles  Doubles
+	from     weir.Share
+	first    Work
+	most     Work
+	target   time.Duration
+}
+
+// A State is what a Difficulty remembers. The zero value is dormant.
+type State struct {
+	Work Work // what is asked for now; zero: nothing
+
+	at    time.Time     // of the last step; doubling: the start of the interval
+	level float64       // the work before it is rounded
+	delay time.Duration // at the last step
+	low   float64       // a level at which the delay was over the target and rose
+	since time.Time     // when that was
+}
+
+// tick is how often the steered difficulty moves.
+const tick = time.Second
+
+// Next returns what follows from a state at a time, under a load (in use / capacity) and with a delay of the stamped lane. Call it at
+// least every second; calling it more often changes nothing.
+func (d *Difficulty) Next(s State, now time.Time, load weir.Share, delay time.Duration) State {
+	switch {
+	case len(d.steps) > 0:
+		s.Work = d.step(load)
+		s.at = now
+		return s
+	case d.interval > 0:
+		return d.double(s, now, load)
+	default:
+		return d.steer(s, now, load, delay)
+	}
+}
+
+// step is the work of the last step whose load is reached.
+func (d *Difficulty) step(load weir.Share) Work {
+	var w Work
+	for _, s := range d.steps {
+		if load >= s.Load {
+			w = s.Work
+		}
+	}
+	return w
+}
+
+func (d *Difficulty) double(s State, now time.Time, load weir.Share) State {
+	if !(load >= d.from) {
+		return State{}
+	}
+	if s.Work == 0 {
+		return State{Work: min(d.first, d.most), at: now}
+	}
+	if now.Before(s.at) { // the clock was set back
+		s.at = now
+	}
+	if now.Sub(s.at) < d.interval {
+		return s
+	}
+	// Of the ends of several intervals that nobody looked at, only the last is known to have been above.
+	if s.at = s.at.Add(d.interval); now.Sub(s.at) >= d.interval {
+		s.at = now
+	}
+	if d.doubles == DoubleWork {
+		s.Work *= 2
+	} else {
+		s.Work = Bits(2 * s.Work.Bits())
+	}
+	s.Work = min(s.Work, d.most)
+	return s
+}
+
+// How the steered difficulty moves.
+const (
+	leastRise = 2.0
+	mostRise  = 8.0
+	fall      = 2.0 / 3
+	easing    = 0.7              // a delay that fell to this share of the last one is on its way down by itself
+	margin    = 1.5              // over a level that was too low: a step down leads to at least that
+	memory    = 30 * time.Second // before a level that was too low is tried again
+	doze      = 4                // it falls to this part of the first work before it goes dormant, so that it does not flap
+)
+
+func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.Duration) State {
+	passed := now.Sub(s.at)
+	if s.at.IsZero() || passed < 0 {
+		passed = tick
+	}
+	if passed < tick {
+		return s
+	}
+	loaded := load >= d.from
+	first := float64(min(d.first, d.most))
+	switch {
+	case delay > d.target && s.level == 0:
+		s.level = first
+	case delay > d.target:
+		if delay > s.delay { // more come than go: too little is asked
+			s.low, s.since = s.level, now
+		}
+		// What waits already was let in under the old work; while that drains fast enough, asking for more would overshoot.
+		if float64(delay) > easing*float64(s.delay) {
+			s.level *= min(max(float64(delay)/float64(d.target), leastRise), mostRise)
+		}
+	case s.level == 0 && loaded:
+		s.level = first
+	case delay < d.target/2:
+		before := s.level
+		s.level *= math.Pow(fall, min(float64(passed/tick), 64))
+		if loaded {
+			if now.Sub(s.since) < memory {
+				s.level = max(s.level, min(before, s.low*margin))
+			}
+			s.level = max(s.level, first)
+		} else if s.level < first/doze {
+			s.level = 0
+		}
+	}
+	s.level = min(s.level, float64(d.most))
+	s.Work = Work(math.Ceil(s.level))
+	s.at, s.delay = now, delay
+	return s
+}
+
+// Most is the work that is never exceeded.
+func (d *Difficulty) Most() Work { return d.most }

@@ -1,0 +1,148 @@
+package stamp
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Keyring knows the keys under which challenges are issued. Keys follow from a secret and from the time, in periods aligned to the
+// epoch, so the nodes of a farm with the same secret agree on them without a word. The key of the period before is still honoured;
+// so is that of the next one, for a neighbour whose clock is ahead. It is safe for concurrent use; make it with NewKeyring.
+type Keyring struct {
+	rotate  time.Duration
+	secrets []secret // the first one issues
+	current atomic.Pointer[keys]
+	mu      sync.Mutex
+}
+
+type secret struct {
+	id    uint32
+	value [sha256.Size]byte
+}
+
+// keys are those of one period and its neighbours.
+type keys struct {
+	period int64
+	all    []*key // of the first secret: this period, the one before, the next; then of the second secret
+}
+
+// A key tags challenges and draws secret exponents.
+type key struct {
+	id   uint64
+	tags sync.Pool // of *tagger
+	draw [sha256.Size]byte
+}
+
+// A tagger is a keyed hash that is used again, so that the key is not hashed anew every time.
+type tagger struct {
+	hash.Hash
+	sum [sha256.Size]byte
+}
+
+// NewKeyring makes a keyring whose keys change every so often. Challenges must not live longer than that. The first secret issues;
+// the others, such as the one before a reload, are only honoured. Without any the secret is random, and challenges end with the
+// process.
+func NewKeyring(rotate time.Duration, secrets ...[]byte) *Keyring {
+	r := &Keyring{rotate: max(rotate, time.Second)}
+	if len(secrets) == 0 {
+		secrets = [][]byte{make([]byte, sha256.Size)}
+		_, _ = rand.Read(secrets[0]) // never fails
+	}
+	for _, s := range secrets {
+		v := derive(s, "weir stamp secret", 0)
+		id := derive(v[:], "weir stamp secret id", 0)
+		r.secrets = append(r.secrets, secret{binary.BigEndian.Uint32(id[:]), v})
+	}
+	return r
+}
+
+// maxSecrets is how many secrets are honoured: more than one reload in an hour forgets the oldest.
+const maxSecrets = 4
+
+// honour adds the secrets of another keyring. Its periods must be as long. Not for a keyring in use.
+func (r *Keyring) honour(old *Keyring) {
+	if r.rotate != old.rotate {
+		return
+	}
+	for _, s := range old.secrets {
+		if len(r.secrets) < maxSecrets && !slices.Contains(r.secrets, s) {
+			r.secrets = append(r.secrets, s)
+		}
+	}
+}
+
+// derive makes a key for one purpose from another key.
+func derive(from []byte, purpose string, n int64) (to [sha256.Size]byte) {
+	h := hmac.New(sha256.New, from)
+	h.Write([]byte(purpose))
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
+	h.Sum(to[:0])
+	return to
+}
+
+// at returns the keys at a time.
+func (r *Keyring) at(now time.Time) *keys {
+	period := floorDiv(now.UnixMilli(), r.rotate.Milliseconds())
+	if ks := r.current.Load(); ks != nil && ks.period == period {
+		return ks
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ks := r.current.Load(); ks != nil && ks.period == period {
+		return ks
+	}
+	ks := &keys{period: period}
+	for _, s := range r.secrets {
+		for _, n := range [...]int64{period, period - 1, period + 1} {
+			k := &key{id: uint64(s.id)<<32 | uint64(uint32(n))}
+			tag := derive(s.value[:], "weir stamp tag", n)
+			k.tags.New = func() any { return &tagger{Hash: hmac.New(sha256.New, tag[:])} }
+			k.draw = derive(s.value[:], "weir stamp draw", n)
+			ks.all = append(ks.all, k)
+		}
+	}
+	r.current.Store(ks)
+	return ks
+}
+
+func (ks *keys) find(id uint64) *key {
+	for _, k := range ks.all {
+		if k.id == id {
+			return k
+		}
+	}
+	return nil
+}
+
+// sum returns the tag of the bytes.
+func (k *key) sum(b []byte) (tag [tagBytes]byte) {
+	t := k.tags.Get().(*tagger)
+	t.Reset()
+	t.Write(b)
+	t.Hash.Sum(t.sum[:0])
+	copy(tag[:], t.sum[:])
+	k.tags.Put(t)
+	return tag
+}
+
+// floorDiv divides and rounds down, below zero too.
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// seedOf is the public seed of an hour, for mail stamps.
+func (r *Keyring) seedOf(s secret, hour int64) [mailSeedBytes]byte {
+	full := derive(s.value[:], "weir mail seed", hour)
+	return [mailSeedBytes]byte(full[:mailSeedBytes])
+}

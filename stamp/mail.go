@@ -1,0 +1,362 @@
+package stamp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/bits"
+	"strings"
+	"time"
+)
+
+// Bounds of mail stamps.
+const (
+	// MailHeader is the header field that carries a stamp; one for each recipient.
+	MailHeader = "X-Weir-Stamp"
+	// MaxMailStamp is how many characters one is long, at most.
+	MaxMailStamp = 56 + 1 + 128
+	// MaxMailStamps is how many are looked at in one mail.
+	MaxMailStamps = 1000
+	// MaxMailParams is how many bytes the published parameters are long, at most.
+	MaxMailParams = 4096
+
+	mailSeedBytes = 16
+	mailBytes     = 42 // version, algorithm, hour, work, nonce, hint, tag
+	mailHintBytes = 4
+	mailTagBytes  = 8
+	maxOwn        = 8 // stamps of one recipient that are looked at
+)
+
+// MailParams are what a mail server publishes, so that stamps can be made without asking it: which puzzle, how much work, and a seed that
+// changes by the hour, so that nothing is computed long ahead. As JSON:
+//
+//	{"version":1,"algorithm":"sha256-k","work":1048576,"hour":492348,"seed":"mHWmV2sHmHrgI1rhhS6Hpg"}
+type MailParams struct {
+	Algorithm Algorithm
+	Work      Work
+	Hour      int64 // since the epoch
+	Seed      [mailSeedBytes]byte
+}
+
+type mailParamsJSON struct {
+	Version   int       `json:"version"`
+	Algorithm Algorithm `json:"algorithm"`
+	Work      uint64    `json:"work"`
+	Hour      int64     `json:"hour"`
+	Seed      string    `json:"seed"`
+}
+
+// MarshalJSON writes the parameters.
+func (p MailParams) MarshalJSON() ([]byte, error) {
+	return json.Marshal(mailParamsJSON{version, p.Algorithm, uint64(p.Work), p.Hour, encoding.EncodeToString(p.Seed[:])})
+}
+
+// UnmarshalJSON reads the parameters. Fields of later versions are ignored.
+func (p *MailParams) UnmarshalJSON(data []byte) error {
+	if len(data) > MaxMailParams {
+		return fmt.Errorf("%w: parameters of %d bytes", ErrMalformed, len(data))
+	}
+	var j mailParamsJSON
+	d := json.NewDecoder(bytes.NewReader(data))
+	if err := d.Decode(&j); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	seed, err := encoding.DecodeString(j.Seed)
+	if j.Version != version || err != nil || len(seed) != mailSeedBytes || j.Work < 1 || Work(j.Work) > MaxWork || j.Hour < 0 || j.Hour >= 1<<32 {
+		return fmt.Errorf("%w: not parameters of version %d", ErrMalformed, version)
+	}
+	if err := mailable(j.Algorithm, Work(j.Work)); err != nil {
+		return err
+	}
+	*p = MailParams{j.Algorithm, Work(j.Work), j.Hour, [mailSeedBytes]byte(seed)}
+	return nil
+}
+
+// ReadMailParams reads published parameters.
+func ReadMailParams(r io.Reader) (MailParams, error) {
+	data, err := io.ReadAll(io.LimitReader(r, MaxMailParams+1))
+	if err != nil {
+		return MailParams{}, err
+	}
+	if len(data) > MaxMailParams {
+		return MailParams{}, fmt.Errorf("%w: more than %d bytes", ErrMalformed, MaxMailParams)
+	}
+	var p MailParams
+	err = json.Unmarshal(data, &p)
+	return p, err
+}
+
+// mailable reports whether an algorithm works where the stamper makes the puzzle himself.
+func mailable(a Algorithm, w Work) error {
+	if !a.known() {
+		return ErrMalformed
+	}
+	if got, _ := puzzles[a].fit(w); got == DLog {
+		return fmt.Errorf("%w: %s of %s", ErrAlgorithm, a, w) // whoever draws x knows it
+	}
+	return nil
+}
+
+// A Letter is what a mail stamp pays for: one message to one recipient.
+type Letter struct {
+	Message   string    // its id or, better, a digest of its body: a changed space needs a new stamp
+	Recipient string    // normalised alike on both sides
+	Date      time.Time // of the message, to the second; zero where it is not bound
+}
+
+// mailChallenge is the puzzle of a letter: everything about it follows from what is published, the letter and the nonce. The recipient
+// is inside the hash, so a stamp copied to another one is worth nothing.
+func mailChallenge(p *MailParams, l *Letter, nonce Nonce) (c Challenge, err error) {
+	a, w := puzzles[p.Algorithm].fit(p.Work)
+	var numbers [17]byte
+	numbers[0] = byte(a)
+	binary.BigEndian.PutUint64(numbers[1:], uint64(w))
+	if !l.Date.IsZero() {
+		binary.BigEndian.PutUint64(numbers[9:], uint64(l.Date.Unix()))
+	}
+	sum := digest("weir mail stamp", uint32(p.Hour), string(p.Seed[:]), string(numbers[:]), ID(l.Message), ID(l.Recipient), string(nonce[:]))
+	c = Challenge{Algorithm: a, Work: w, Expires: time.Unix((p.Hour+2)*3600, 0), Lifetime: 2 * time.Hour, Message: ID(l.Message), Client: ID(l.Recipient)}
+	copy(c.Nonce[:], sum[:])
+	copy(c.tag[:], sum[nonceBytes:])
+	if a == DLogClassic {
+		c.Data = binary.BigEndian.AppendUint64(nil, safePrime(bits.Len64(uint64(w)-1), binary.BigEndian.Uint64(sum[24:])))
+	}
+	return c, mailable(p.Algorithm, p.Work)
+}
+
+// A hint tells cheaply which recipient a stamp may be for.
+type hint [mailHintBytes]byte
+
+func mailHint(p *MailParams, recipient string) hint {
+	sum := digest("weir mail recipient", uint32(p.Hour), string(p.Seed[:]), ID(recipient))
+	return hint(sum[:mailHintBytes])
+}
+
+// MailStamp makes the stamp for one recipient of a message.
+func MailStamp(ctx context.Context, p MailParams, l Letter, o SolveOptions) (string, error) {
+	var nonce Nonce
+	_, _ = rand.Read(nonce[:]) // never fails
+	if !p.Algorithm.known() || p.Work < 1 || p.Work > MaxWork {
+		return "", ErrMalformed
+	}
+	c, err := mailChallenge(&p, &l, nonce)
+	if err != nil {
+		return "", err
+	}
+	solution, err := o.solve(ctx, &c)
+	if err != nil {
+		return "", err
+	}
+	b := make([]byte, 0, mailBytes)
+	b = append(b, version, byte(c.Algorithm))
+	b = binary.BigEndian.AppendUint32(b, uint32(p.Hour))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.Work))
+	h := mailHint(&p, l.Recipient)
+	b = append(append(append(b, nonce[:]...), h[:]...), c.tag[:mailTagBytes]...)
+	return encoding.EncodeToString(b) + "." + encoding.EncodeToString(solution), nil
+}
+
+// A mailStamp is a mail stamp taken apart.
+type mailStamp struct {
+	algorithm Algorithm
+	hour      int64
+	work      Work
+	nonce     Nonce
+	hint      hint
+	tag       [mailTagBytes]byte
+	solution  []byte
+}
+
+func parseMailStamp(text string) (m mailStamp, err error) {
+	head, tail, found := strings.Cut(text, ".")
+	if len(text) > MaxMailStamp || !found {
+		return m, ErrMalformed
+	}
+	var buf [mailBytes]byte
+	b, err := decodeText(buf[:], head, MaxChallenge)
+	if err != nil || len(b) != mailBytes || b[0] != version || !Algorithm(b[1]).known() {
+		return m, ErrMalformed
+	}
+	m.algorithm = Algorithm(b[1])
+	m.hour = int64(binary.BigEndian.Uint32(b[2:]))
+	m.work = Work(binary.BigEndian.Uint64(b[6:]))
+	copy(m.nonce[:], b[14:])
+	copy(m.hint[:], b[30:])
+	copy(m.tag[:], b[30+mailHintBytes:])
+	_, size := puzzles[m.algorithm].sizes()
+	m.solution, err = decodeText(make([]byte, maxSolution), tail, MaxChallenge)
+	if err != nil || len(m.solution) != size || m.work < 1 || m.work > MaxWork {
+		return m, ErrMalformed
+	}
+	return m, nil
+}
+
+// FoldMailHeader writes a stamp as a header field, with its line end, in lines of at most 78 characters.
+func FoldMailHeader(stamp string) string {
+	var b strings.Builder
+	b.WriteString(MailHeader + ":")
+	for room := 77 - len(MailHeader) - 1; stamp != ""; room = 76 {
+		n := min(room, len(stamp))
+		b.WriteString(" " + stamp[:n])
+		b.WriteString("\r\n")
+		stamp = stamp[n:]
+	}
+	return b.String()
+}
+
+// UnfoldMailHeader takes the white space out of the value of a header field.
+func UnfoldMailHeader(value string) string {
+	return strings.Join(strings.FieldsFunc(value, func(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' }), "")
+}
+
+// MailDesk publishes parameters and honours mail stamps. It is safe for concurrent use; make it with NewMailDesk.
+type MailDesk struct {
+	keys      *Keyring
+	ledger    Ledger
+	pool      *Pool
+	algorithm Algorithm
+	work      Work
+}
+
+// NewMailDesk makes a desk that asks for so much work of an algorithm for each recipient. Keys may be those of an office; the ledger needs to
+// remember for two hours, nil makes one that does. dlog does not work without asking the server first.
+func NewMailDesk(a Algorithm, w Work, keys *Keyring, ledger Ledger, pool *Pool) (*MailDesk, error) {
+	a = cmp.Or(a, SHA256K)
+	if w < 1 || w > MaxWork {
+		return nil, fmt.Errorf("stamp: cannot ask for %d operations", w)
+	}
+	if err := mailable(a, w); err != nil {
+		return nil, err
+	}
+	if keys == nil {
+		keys = NewKeyring(time.Hour)
+	}
+	if ledger == nil {
+		ledger = NewFilter(2*time.Hour, defaultMaxSpent)
+	}
+	if pool == nil {
+		pool = NewPool(1, 64)
+	}
+	_, w = puzzles[a].fit(w)
+	return &MailDesk{keys, ledger, pool, a, w}, nil
+}
+
+// Params are what is to be published at a time.
+func (d *MailDesk) Params(now time.Time) MailParams {
+	return d.params(d.keys.secrets[0], floorDiv(now.Unix(), 3600))
+}
+
+func (d *MailDesk) params(s secret, hour int64) MailParams {
+	return MailParams{d.algorithm, d.work, hour, d.keys.seedOf(s, hour)}
+}
+
+// honoured are the parameters under which a stamp may have been made: of this hour and the one before, with any secret.
+func (d *MailDesk) honoured(now time.Time) (all []MailParams) {
+	hour := floorDiv(now.Unix(), 3600)
+	for _, s := range d.keys.secrets {
+		all = append(all, d.params(s, hour), d.params(s, hour-1))
+	}
+	return all
+}
+
+// Verify accepts the stamp of a letter, which is thereby spent, or says what is wrong with it. The seeds of this hour and of the one
+// before are honoured.
+func (d *MailDesk) Verify(ctx context.Context, now time.Time, stamp string, l Letter) (Receipt, error) {
+	m, err := parseMailStamp(UnfoldMailHeader(stamp))
+	if err != nil {
+		return Receipt{}, err
+	}
+	return d.verify(ctx, now, d.honoured(now), &m, &l)
+}
+
+func (d *MailDesk) verify(ctx context.Context, now time.Time, honoured []MailParams, m *mailStamp, l *Letter) (Receipt, error) {
+	if hour := floorDiv(now.Unix(), 3600); m.hour != hour && m.hour != hour-1 {
+		return Receipt{}, ErrExpired
+	}
+	// Another algorithm may be easier than its work says.
+	if m.algorithm != d.algorithm {
+		return Receipt{}, ErrForeign
+	}
+	if m.work < d.work {
+		return Receipt{}, ErrTooEasy
+	}
+	c, ok := m.challenge(honoured, l)
+	if !ok {
+		return Receipt{}, ErrForeign
+	}
+	use := Use{Nonce: c.Nonce, Expires: c.Expires, Covers: 1}
+	uses, _, err := d.ledger.Look(ctx, now, use)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if uses > 0 {
+		return Receipt{}, ErrReplayed
+	}
+	if err := check(ctx, d.pool, &c, nil, m.solution); err != nil {
+		return Receipt{}, err
+	}
+	if uses, err = d.ledger.Spend(ctx, now, use); err != nil {
+		return Receipt{}, err
+	}
+	return Receipt{Nonce: c.Nonce, Algorithm: c.Algorithm, Work: c.Work, Issued: time.Unix(m.hour*3600, 0), Expires: c.Expires,
+		Client: l.Recipient, Message: l.Message, Uses: uses, Covers: 1}, nil
+}
+
+// challenge makes the puzzle anew and reports whether the stamp is for it: for this recipient, message and date, and made with a seed
+// of ours.
+func (m *mailStamp) challenge(honoured []MailParams, l *Letter) (Challenge, bool) {
+	for _, p := range honoured {
+		if p.Hour != m.hour || mailHint(&p, l.Recipient) != m.hint {
+			continue
+		}
+		p.Work = m.work
+		c, err := mailChallenge(&p, l, m.nonce)
+		if err == nil && c.Work == m.work && hmac.Equal(c.tag[:mailTagBytes], m.tag[:]) {
+			return c, true
+		}
+	}
+	return Challenge{}, false
+}
+
+// VerifyEach looks for a stamp for each recipient of a mail among all the stamps that it carries, of which it looks at MaxMailStamps.
+// errs[i] is nil where recipients[i] is paid for; ErrForeign where no stamp is his.
+func (d *MailDesk) VerifyEach(ctx context.Context, now time.Time, stamps []string, l Letter, recipients []string) (errs []error) {
+	honoured := d.honoured(now)
+	byHint := map[hint][]*mailStamp{}
+	for _, text := range stamps[:min(len(stamps), MaxMailStamps)] {
+		if m, err := parseMailStamp(UnfoldMailHeader(text)); err == nil && len(byHint[m.hint]) < maxOwn {
+			byHint[m.hint] = append(byHint[m.hint], &m)
+		}
+	}
+	for _, r := range recipients {
+		l.Recipient = r
+		errs = append(errs, d.verifyOwn(ctx, now, honoured, byHint, &l))
+	}
+	return errs
+}
+
+// verifyOwn looks for a good stamp among those that may be the recipient's. What is wrong with his own says more than that others are
+// not his. One wrong solution is enough: looking at solutions may be costly.
+func (d *MailDesk) verifyOwn(ctx context.Context, now time.Time, honoured []MailParams, byHint map[hint][]*mailStamp, l *Letter) error {
+	err := ErrForeign
+	for i := range honoured {
+		for _, m := range byHint[mailHint(&honoured[i], l.Recipient)] {
+			switch _, e := d.verify(ctx, now, honoured[i:i+1], m, l); e {
+			case nil:
+				return nil
+			case ErrForeign:
+			case ErrWrong:
+				return e
+			default:
+				err = e
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,286 @@
+package stamp
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Parts are what an office is made of.
+type Parts struct {
+	Keys   *Keyring  // nil: a random secret, changed by the hour
+	Ledger Ledger    // nil: a Filter for challenges of up to five minutes, of a million stamps
+	Pool   *Pool     // for costly verifications; nil: one at a time, and 64 waiting
+	Since  time.Time // challenges from before are refused: for a ledger that starts empty under a secret that is not new
+}
+
+// skew is how far the clock of a neighbour in a farm may be ahead of ours.
+const skew = time.Minute
+
+// An Office issues challenges and honours stamps. Most callers want New, Issue and Verify. It is safe for concurrent use, reads no
+// clock, and stores nothing for a challenge until it comes back paid.
+type Office struct {
+	parts  Parts
+	marks  maphash.Seed
+	desks  sync.Pool // of *desk
+	Counts Counts
+}
+
+// A desk is room to work on one challenge, used again so that nothing is allocated.
+type desk struct {
+	c    Challenge
+	raw  [maxBytes]byte
+	text [MaxChallenge]byte
+	room [maxSolution]byte
+}
+
+// Counts say what an office has done since it was opened.
+type Counts struct {
+	Issued, Accepted                                              atomic.Uint64
+	Malformed, Forged, Expired, Foreign, TooEasy, Replayed, Wrong atomic.Uint64
+	Full, Busy                                                    atomic.Uint64
+}
+
+// NewOffice opens an office made of parts, for those who share some of them. Others want New.
+func NewOffice(p Parts) *Office {
+	if p.Keys == nil {
+		p.Keys = NewKeyring(time.Hour)
+	}
+	if p.Ledger == nil {
+		p.Ledger = NewFilter(5*time.Minute+skew, defaultMaxSpent)
+	}
+	if p.Pool == nil {
+		p.Pool = NewPool(1, 64)
+	}
+	p.Since = p.Since.Truncate(time.Millisecond) // as challenges tell the time
+	return &Office{parts: p, marks: maphash.MakeSeed(), desks: sync.Pool{New: func() any { return new(desk) }}}
+}
+
+// Parts returns what the office is made of, for the one that follows it after a reload.
+func (o *Office) Parts() Parts { return o.parts }
+
+// An Ask says what a challenge is to demand.
+type Ask struct {
+	Algorithm Algorithm     // zero: sha256-k
+	Work      Work          // at least 1
+	Lifetime  time.Duration // how long the client has
+	Message   string        // what the stamp pays for, as ID makes it; empty when it pays for anything
+	Client    string        // who pays
+}
+
+// Issue makes a challenge. Nothing about it is stored. The work really asked for may be a little more than was meant (a puzzle has a
+// least work), and less where it is above what the algorithm can ask; above 40 bits dlog-classic becomes dlog.
+func (o *Office) Issue(now time.Time, a Ask) (string, error) {
+	if len(a.Message) > MaxID || len(a.Client) > MaxID {
+		return "", ErrTooLong
+	}
+	a.Algorithm = cmp.Or(a.Algorithm, SHA256K)
+	if !a.Algorithm.known() || a.Work < 1 || a.Lifetime < time.Millisecond || a.Lifetime > maxLifetime {
+		return "", fmt.Errorf("stamp: cannot ask for %d operations of %s within %s", a.Work, a.Algorithm, a.Lifetime)
+	}
+	desk := o.desks.Get().(*desk)
+	defer o.desks.Put(desk)
+	c := &desk.c
+	*c = Challenge{Lifetime: a.Lifetime, Expires: now.Add(a.Lifetime), Message: a.Message, Client: a.Client}
+	c.Algorithm, c.Work = puzzles[a.Algorithm].fit(min(a.Work, MaxWork))
+	k := o.parts.Keys.at(now).all[0]
+	c.keyID = k.id
+	// That nonces differ is enough: what cannot be foretold is the tag, and both go into the puzzle.
+	binary.BigEndian.PutUint64(c.Nonce[:], rand.Uint64())
+	binary.BigEndian.PutUint64(c.Nonce[8:], rand.Uint64())
+
+	if size, _ := puzzles[c.Algorithm].sizes(); size > 0 {
+		if err := puzzles[c.Algorithm].draw(c, k); err != nil {
+			return "", err
+		}
+	}
+	b := c.appendHead(desk.raw[:0])
+	b = append(append(b, byte(len(c.Data))), c.Data...)
+	tag := k.sum(b)
+	b = append(b, tag[:]...)
+	o.Counts.Issued.Add(1)
+	n := encoding.EncodedLen(len(b))
+	encoding.Encode(desk.text[:n], b)
+	return string(desk.text[:n]), nil
+}
+
+// A Demand says what a stamp must be to be accepted.
+type Demand struct {
+	Client  string // who sends it
+	Message string // what it must pay for, exactly as it was asked
+	MinWork Work   // less is ErrTooEasy; zero takes whatever was asked at the time
+	Covers  int    // how many requests one stamp pays for; zero is 1
+}
+
+// A Receipt says what was paid.
+type Receipt struct {
+	Nonce           Nonce
+	Algorithm       Algorithm
+	Work            Work
+	Issued, Expires time.Time
+	Client, Message string
+	Uses            int // how often the stamp has been used, this time included
+	Covers          int // how often it may be
+}
+
+// Left is how many more requests the stamp pays for.
+func (r *Receipt) Left() int { return max(r.Covers-r.Uses, 0) }
+
+// Verify accepts a stamp, which is thereby used once, or says what is wrong with it. It looks at what is cheap first: form, tag,
+// expiry, whose it is, whether it is spent; then at the solution; and only a stamp with nothing wrong is noted as used. So a wrong
+// answer spends nothing, and refusing costs next to nothing. ctx matters only where the ledger is shared, and for argon2id, which may
+// wait for its turn in the pool.
+func (o *Office) Verify(ctx context.Context, now time.Time, stamp string, d Demand) (Receipt, error) {
+	r, err := o.verify(ctx, now, stamp, &d)
+	if c := o.Counts.of(err); c != nil {
+		c.Add(1)
+	}
+	return r, err
+}
+
+func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Demand) (Receipt, error) {
+	dot := strings.IndexByte(stamp, '.')
+	if len(stamp) > MaxStamp || dot < 0 {
+		return Receipt{}, ErrMalformed
+	}
+	desk := o.desks.Get().(*desk)
+	defer o.desks.Put(desk)
+	raw, err := decodeText(desk.raw[:], stamp[:dot], MaxChallenge)
+	if err != nil {
+		return Receipt{}, err
+	}
+	c := &desk.c
+	message, client, err := c.parse(raw)
+	if err != nil {
+		return Receipt{}, err
+	}
+	_, size := puzzles[c.Algorithm].sizes()
+	if len(stamp)-dot-1 != encoding.EncodedLen(size) {
+		return Receipt{}, ErrMalformed
+	}
+	k := o.parts.Keys.at(now).find(c.keyID)
+	if k == nil {
+		return Receipt{}, ErrForged
+	}
+	if tag := k.sum(raw[:len(raw)-tagBytes]); !hmac.Equal(tag[:], c.tag[:]) {
+		return Receipt{}, ErrForged
+	}
+	if !now.Before(c.Expires) || c.Issued().Before(o.parts.Since) {
+		return Receipt{}, ErrExpired
+	}
+	if string(message) != d.Message || string(client) != d.Client {
+		return Receipt{}, ErrForeign
+	}
+	if c.Work < d.MinWork {
+		return Receipt{}, ErrTooEasy
+	}
+	c.Message, c.Client = d.Message, d.Client
+	use := Use{Nonce: c.Nonce, Expires: c.Expires, Covers: max(d.Covers, 1), Mark: maphash.String(o.marks, stamp)}
+	uses, mark, err := o.parts.Ledger.Look(ctx, now, use)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if uses >= use.Covers {
+		return Receipt{}, ErrReplayed
+	}
+	// The very stamp that was accepted before need not be solved again in the head.
+	if uses == 0 || mark != use.Mark {
+		solution, err := decodeText(desk.room[:size], stamp[dot+1:], encoding.EncodedLen(size))
+		if err != nil {
+			return Receipt{}, err
+		}
+		if err := check(ctx, o.parts.Pool, c, k, solution); err != nil {
+			return Receipt{}, err
+		}
+	}
+	if uses, err = o.parts.Ledger.Spend(ctx, now, use); err != nil {
+		return Receipt{}, err
+	}
+	return Receipt{Nonce: c.Nonce, Algorithm: c.Algorithm, Work: c.Work, Issued: c.Issued(), Expires: c.Expires,
+		Client: c.Client, Message: c.Message, Uses: uses, Covers: use.Covers}, nil
+}
+
+// check looks at a solution, in the pool where that is costly.
+func check(ctx context.Context, pool *Pool, c *Challenge, k *key, solution []byte) error {
+	if c.Algorithm == Argon2id {
+		if err := pool.enter(ctx); err != nil {
+			return err
+		}
+		defer pool.leave()
+	}
+	if !puzzles[c.Algorithm].check(c, k, solution) {
+		return ErrWrong
+	}
+	return nil
+}
+
+// Spend uses the stamp of a receipt once more without looking at it again: for a gate that remembers who paid. The receipt's Uses is
+// brought up to date.
+func (o *Office) Spend(ctx context.Context, now time.Time, r *Receipt) error {
+	if !now.Before(r.Expires) {
+		o.Counts.Expired.Add(1)
+		return ErrExpired
+	}
+	uses, err := o.parts.Ledger.Spend(ctx, now, Use{Nonce: r.Nonce, Expires: r.Expires, Covers: r.Covers})
+	if c := o.Counts.of(err); c != nil {
+		c.Add(1)
+	}
+	if err != nil {
+		return err
+	}
+	r.Uses = uses
+	return nil
+}
+
+// Refund gives a use back: the request did not go on after all.
+func (o *Office) Refund(ctx context.Context, now time.Time, r *Receipt) error {
+	return o.parts.Ledger.Refund(ctx, now, Use{Nonce: r.Nonce, Expires: r.Expires, Covers: r.Covers})
+}
+
+// of returns the counter of an outcome; nil for what is nobody's fault, such as a context that ended.
+func (c *Counts) of(err error) *atomic.Uint64 {
+	switch err {
+	case nil:
+		return &c.Accepted
+	case ErrMalformed:
+		return &c.Malformed
+	case ErrForged:
+		return &c.Forged
+	case ErrExpired:
+		return &c.Expired
+	case ErrForeign:
+		return &c.Foreign
+	case ErrTooEasy:
+		return &c.TooEasy
+	case ErrReplayed:
+		return &c.Replayed
+	case ErrWrong:
+		return &c.Wrong
+	case ErrFull:
+		return &c.Full
+	case ErrBusy:
+		return &c.Busy
+	}
+	return nil
+}
+
+// A digest hashes length-prefixed parts under a label, for everything in this package that is hashed but not keyed.
+func digest(label string, n uint32, parts ...string) [sha256.Size]byte {
+	b := make([]byte, 0, 256)
+	b = append(append(b, byte(len(label))), label...)
+	b = binary.BigEndian.AppendUint32(b, n)
+	for _, p := range parts {
+		b = binary.BigEndian.AppendUint16(b, uint16(len(p)))
+		b = append(b, p...)
+	}
+	return sha256.Sum256(b)
+}

@@ -1,0 +1,439 @@
+package stamp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cheap is work that each algorithm does at once.
+var cheap = map[Algorithm]Work{SHA256K: 256, DLog: 64, DLogClassic: 1 << 12, Argon2id: 1}
+
+func TestRoundTrip(t *testing.T) {
+	for _, alg := range Algorithms {
+		t.Run(alg.String(), func(t *testing.T) {
+			t.Parallel()
+			o := NewOffice(Parts{})
+			a := ask(alg, cheap[alg])
+			s := solved(t, o, a)
+			if len(s) > MaxStamp {
+				t.Errorf("%d characters", len(s))
+			}
+			r, err := o.Verify(bg, start.Add(time.Minute), s, demand(a))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := Receipt{Nonce: r.Nonce, Algorithm: alg, Work: r.Work, Issued: start, Expires: start.Add(a.Lifetime),
+				Client: a.Client, Message: a.Message, Uses: 1, Covers: 1}
+			r.Issued, r.Expires = r.Issued.UTC(), r.Expires.UTC()
+			if r != want || r.Work < a.Work {
+				t.Errorf("receipt %+v, want %+v", r, want)
+			}
+			if _, err := o.Verify(bg, start.Add(time.Minute), s, demand(a)); err != ErrReplayed {
+				t.Errorf("again: %v", err)
+			}
+			if o.Counts.Issued.Load() != 1 || o.Counts.Accepted.Load() != 1 || o.Counts.Replayed.Load() != 1 {
+				t.Errorf("counts %+v", &o.Counts)
+			}
+		})
+	}
+}
+
+// TestLongest: ids of the greatest length fit, one more is refused.
+func TestLongest(t *testing.T) {
+	o := NewOffice(Parts{})
+	long := strings.Repeat("x", MaxID)
+	a := Ask{Algorithm: DLog, Work: 6, Lifetime: time.Minute, Client: long, Message: long}
+	s := solved(t, o, a)
+	if n := strings.IndexByte(s, '.'); n != MaxChallenge {
+		t.Errorf("%d characters, want %d", n, MaxChallenge)
+	}
+	if _, err := o.Verify(bg, start, s, demand(a)); err != nil {
+		t.Error(err)
+	}
+	for _, a := range []Ask{{Client: long + "x"}, {Message: long + "x"}} {
+		a.Work, a.Lifetime = 16, time.Minute
+		if _, err := o.Issue(start, a); err != ErrTooLong {
+			t.Error(err)
+		}
+	}
+	for _, a := range []Ask{{Algorithm: 9, Work: 1, Lifetime: time.Minute}, {Lifetime: time.Minute}, {Work: 1}, {Work: 1, Lifetime: 25 * time.Hour}} {
+		if _, err := o.Issue(start, a); err == nil {
+			t.Errorf("%+v is issued", a)
+		}
+	}
+}
+
+// TestRefusals: a stamp for another client, message, time, or with less work than demanded is refused, and refusing spends nothing.
+func TestRefusals(t *testing.T) {
+	o := NewOffice(Parts{})
+	a := ask(SHA256K, 256)
+	s := solved(t, o, a)
+	other := NewOffice(Parts{})
+	for name, c := range map[string]struct {
+		office *Office
+		now    time.Time
+		stamp  string
+		demand Demand
+		want   error
+	}{
+		"another client":       {o, start, s, Demand{Client: "somebody", Message: a.Message}, ErrForeign},
+		"no client":            {o, start, s, Demand{Message: a.Message}, ErrForeign},
+		"another message":      {o, start, s, Demand{Client: a.Client, Message: ID("GET", "https://example.com/ ", "")}, ErrForeign},
+		"swapped":              {o, start, s, Demand{Client: a.Message, Message: a.Client}, ErrForeign},
+		"too easy":             {o, start, s, Demand{Client: a.Client, Message: a.Message, MinWork: 257}, ErrTooEasy},
+		"expired":              {o, start.Add(a.Lifetime), s, demand(a), ErrExpired},
+		"the key is gone":      {o, start.Add(3 * time.Hour), s, demand(a), ErrForged},
+		"another secret":       {other, start, s, demand(a), ErrForged},
+		"nothing":              {o, start, "", demand(a), ErrMalformed},
+		"a dot":                {o, start, ".", demand(a), ErrMalformed},
+		"no solution":          {o, start, s[:strings.IndexByte(s, '.')], demand(a), ErrMalformed},
+		"an empty solution":    {o, start, s[:strings.IndexByte(s, '.')+1], demand(a), ErrMalformed},
+		"a longer solution":    {o, start, s + "A", demand(a), ErrMalformed},
+		"a line end":           {o, start, s[:40] + "\n" + s[40:], demand(a), ErrMalformed},
+		"line ends at the end": {o, start, s[:len(s)-4] + "\r\n\r\n", demand(a), ErrMalformed},
+		"as long as allowed":   {o, start, strings.Repeat("A", MaxStamp), demand(a), ErrMalformed},
+		"longer":               {o, start, strings.Repeat("A", MaxStamp+1), demand(a), ErrMalformed},
+		"endless":              {o, start, strings.Repeat("A.", 1<<20), demand(a), ErrMalformed},
+	} {
+		if _, err := c.office.Verify(bg, c.now, c.stamp, c.demand); err != c.want {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	if _, err := o.Verify(bg, start, s, demand(a)); err != nil {
+		t.Errorf("then the right one: %v", err)
+	}
+}
+
+// TestEveryBit: whichever bit of a stamp is turned, it is refused; so is every other character in its place.
+func TestEveryBit(t *testing.T) {
+	for _, alg := range []Algorithm{SHA256K, DLog, DLogClassic} {
+		t.Run(alg.String(), func(t *testing.T) {
+			t.Parallel()
+			o := NewOffice(Parts{})
+			w := cheap[alg]
+			if alg == SHA256K {
+				w = 1 << 16 // so that a changed counter is not right by chance, but for one in 4096
+			}
+			a := ask(alg, w)
+			s := solved(t, o, a)
+			dot := strings.IndexByte(s, '.')
+			lucky := 0
+			for i := range s {
+				for bit := range 8 {
+					b := []byte(s)
+					b[i] ^= 1 << bit
+					_, err := o.Verify(bg, start, string(b), demand(a))
+					if err == nil && i > dot && alg == SHA256K {
+						lucky++ // another solution of the same puzzle
+						if _, err := o.Verify(bg, start, s, demand(a)); err != ErrReplayed {
+							t.Fatalf("both solutions are taken: %v", err)
+						}
+						o = renewed(o)
+						continue
+					}
+					if err == nil {
+						t.Fatalf("character %d, bit %d: accepted", i, bit)
+					}
+				}
+			}
+			if lucky > 3 {
+				t.Errorf("%d changed solutions are right", lucky)
+			}
+			if _, err := o.Verify(bg, start, s, demand(a)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// renewed is an office with the same keys and an empty ledger.
+func renewed(o *Office) *Office { return NewOffice(Parts{Keys: o.parts.Keys}) }
+
+// TestFieldsAreBound: nobody can change what a challenge says, even where the result decodes.
+func TestFieldsAreBound(t *testing.T) {
+	o := NewOffice(Parts{})
+	a := ask(SHA256K, 1<<12)
+	c, err := o.Issue(start, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var buf [maxBytes]byte
+	raw, _ := decodeText(buf[:], c, MaxChallenge)
+	for name, change := range map[string]func(b []byte){
+		"work":     func(b []byte) { binary.BigEndian.PutUint64(b[20:], 16) },
+		"expiry":   func(b []byte) { b[15]++ },
+		"lifetime": func(b []byte) { b[19]-- },
+		"nonce":    func(b []byte) { b[30]++ },
+		"argon2id": func(b []byte) { b[1] = byte(Argon2id) },
+		"message":  func(b []byte) { b[45]++ },
+		"client":   func(b []byte) { b[len(b)-tagBytes-2]++ },
+		"tag":      func(b []byte) { b[len(b)-1]++ },
+		"key":      func(b []byte) { b[9]++ },
+	} {
+		b := append([]byte(nil), raw...)
+		change(b)
+		_, size := puzzles[b[1]].sizes()
+		s := encoding.EncodeToString(b) + "." + encoding.EncodeToString(make([]byte, size))
+		if _, err := o.Verify(bg, start, s, demand(a)); err != ErrForged {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestWrongBurnsNothing: a wrong answer first, then the right one: accepted. And the right one varied: a replay.
+func TestWrongBurnsNothing(t *testing.T) {
+	for _, alg := range Algorithms {
+		t.Run(alg.String(), func(t *testing.T) {
+			t.Parallel()
+			o := NewOffice(Parts{})
+			w := cheap[alg]
+			if alg == SHA256K {
+				w = 1 << 14
+			}
+			if alg == Argon2id {
+				w = 3 * argonParts * argonMemory
+			}
+			a := ask(alg, w)
+			s := solved(t, o, a)
+			dot := strings.IndexByte(s, '.')
+			solution, _ := encoding.DecodeString(s[dot+1:])
+			put := func(b []byte) string { return s[:dot+1] + encoding.EncodeToString(b) }
+
+			wrong := append([]byte(nil), solution...)
+			for i := range wrong {
+				wrong[i] = 0xff
+			}
+			for range 3 {
+				if _, err := o.Verify(bg, start, put(wrong), demand(a)); err != ErrWrong {
+					t.Fatalf("wrong: %v", err)
+				}
+			}
+			if _, err := o.Verify(bg, start, s, demand(a)); err != nil {
+				t.Fatalf("then right: %v", err)
+			}
+			c, _ := ParseChallenge(s[:dot])
+			varied := append([]byte(nil), solution...)
+			switch alg {
+			case SHA256K:
+				b, n := newBlock(&c), counter(solution, 3)+1
+				for b.value(3, n) >= target(uint64(c.Work), sha256Parts) {
+					n++
+				}
+				putCounter(varied, 3, n)
+			case DLog: // x + ord(a)
+				q := new(big.Int).Rsh(theField().big, 1)
+				x := new(big.Int).SetBytes(solution)
+				x.Add(x, q)
+				if x.BitLen() <= 8*exponentBytes {
+					t.Fatal("the order fits into the solution")
+				}
+			case DLogClassic:
+				q := binary.BigEndian.Uint64(c.Data) / 2
+				x := binary.BigEndian.Uint64(solution[8:]) + q
+				binary.BigEndian.PutUint64(varied[8:], x)
+				if fresh := renewed(o); !errors.Is(verifyErr(fresh, put(varied), demand(a)), ErrWrong) {
+					t.Error("x + ord(a) is taken by an office that has not seen x")
+				}
+			}
+			if _, err := o.Verify(bg, start, put(varied), demand(a)); err != ErrReplayed {
+				t.Errorf("varied: %v", err)
+			}
+		})
+	}
+}
+
+func verifyErr(o *Office, s string, d Demand) error {
+	_, err := o.Verify(bg, start, s, d)
+	return err
+}
+
+// TestCovers: a stamp that covers n requests is good for exactly n, by showing it again or by its receipt; a use given back can be had again.
+func TestCovers(t *testing.T) {
+	o := NewOffice(Parts{})
+	a := ask(SHA256K, 256)
+	s := solved(t, o, a)
+	d := demand(a)
+	d.Covers = 5
+	r, err := o.Verify(bg, start, s, d)
+	if err != nil || r.Left() != 4 {
+		t.Fatal(r, err)
+	}
+	if r, err = o.Verify(bg, start, s, d); err != nil || r.Uses != 2 {
+		t.Fatal(r, err)
+	}
+	for want := 3; want <= 5; want++ {
+		if err := o.Spend(bg, start, &r); err != nil || r.Uses != want {
+			t.Fatal(r, err)
+		}
+	}
+	if err := o.Spend(bg, start, &r); err != ErrReplayed {
+		t.Error(err)
+	}
+	if _, err := o.Verify(bg, start, s, d); err != ErrReplayed {
+		t.Error(err)
+	}
+	if err := o.Refund(bg, start, &r); err != nil {
+		t.Error(err)
+	}
+	if r, err = o.Verify(bg, start, s, d); err != nil || r.Uses != 5 {
+		t.Error(r, err)
+	}
+	if err := o.Spend(bg, start.Add(a.Lifetime), &r); err != ErrExpired {
+		t.Error(err)
+	}
+}
+
+// TestKeysRotate: a challenge outlives one change of the key, whoever's clock is a little off; a secret replaced is still honoured.
+func TestKeysRotate(t *testing.T) {
+	secret, after := []byte("a secret of the farm"), []byte("the next secret of the farm")
+	a := ask(SHA256K, 64)
+	end := time.Date(2026, 3, 2, 12, 59, 59, 0, time.UTC)
+	one, two := NewKeyring(time.Hour, secret), NewKeyring(time.Hour, secret)
+	issue := func(k *Keyring, now time.Time) string {
+		c, err := NewOffice(Parts{Keys: k}).Issue(now, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Solve(bg, c, SolveOptions{Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		keys   *Keyring
+		issued time.Time
+		now    time.Time
+		want   error
+	}{
+		"another node":      {two, end, end, nil},
+		"the hour is over":  {two, end, end.Add(2 * time.Second), nil},
+		"our clock is late": {two, end.Add(2 * time.Second), end, nil},
+		"the next secret":   {NewKeyring(time.Hour, after, secret), end, end, nil},
+		"only the next":     {NewKeyring(time.Hour, after), end, end, ErrForged},
+	} {
+		s := issue(one, c.issued)
+		if err := func() error { _, err := NewOffice(Parts{Keys: c.keys}).Verify(bg, c.now, s, demand(a)); return err }(); err != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s := issue(one, end)
+	o := NewOffice(Parts{Keys: one, Since: end.Add(time.Second)})
+	if _, err := o.Verify(bg, end.Add(2*time.Second), s, demand(a)); err != ErrExpired {
+		t.Errorf("from before the ledger was opened: %v", err)
+	}
+	if _, err := NewOffice(Parts{Keys: NewKeyring(time.Hour)}).Issue(time.Unix(-5, 0), a); err != nil {
+		t.Errorf("before the epoch: %v", err)
+	}
+}
+
+// TestPool: a costly verification runs in a pool; when that and its queue are full, the stamp is told to come again and is not burnt.
+func TestPool(t *testing.T) {
+	pool := NewPool(1, 1)
+	o := NewOffice(Parts{Pool: pool})
+	a := ask(Argon2id, 1)
+	s := solved(t, o, a)
+	if err := pool.enter(bg); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(bg)
+	cancel()
+	if _, err := o.Verify(ended, start, s, demand(a)); !errors.Is(err, ErrBusy) || !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting: %v", err)
+	}
+	pool.waiting.Add(1) // somebody waits
+	if _, err := o.Verify(bg, start, s, demand(a)); err != ErrBusy {
+		t.Errorf("full: %v", err)
+	}
+	// What is cheap is still answered.
+	if _, err := o.Verify(bg, start, s, Demand{}); err != ErrForeign {
+		t.Error(err)
+	}
+	pool.waiting.Add(-1)
+	pool.leave()
+	if _, err := o.Verify(bg, start, s, demand(a)); err != nil {
+		t.Errorf("then: %v", err)
+	}
+}
+
+// TestDLogBothWays: drawing x again and a^x = b agree, for right and for wrong answers.
+func TestDLogBothWays(t *testing.T) {
+	keys := NewKeyring(time.Hour)
+	k := keys.at(start).all[0]
+	o := NewOffice(Parts{Keys: keys})
+	for w := Work(6); w < 400; w = w*5/4 + 1 {
+		c, err := ParseChallenge(strings.Split(solved(t, o, ask(DLog, w)), ".")[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := dlog{}.secret(&c, k)
+		if x.Sign() < 0 || x.Cmp(width(c.Work)) >= 0 {
+			t.Fatalf("x = %s, width %s", x, width(c.Work))
+		}
+		order := new(big.Int).Rsh(theField().big, 1)
+		for _, y := range []*big.Int{x, new(big.Int).Add(x, big.NewInt(1)), new(big.Int).Add(x, width(c.Work)), new(big.Int), order} {
+			var b [fieldBytes]byte
+			y.FillBytes(b[:])
+			solution := b[fieldBytes-exponentBytes:]
+			if y.BitLen() > 8*exponentBytes {
+				solution = b[:] // it cannot even be written
+			}
+			one, other := dlog{}.check(&c, k, solution), dlog{}.proves(&c, solution)
+			if one != other || one != (y.Cmp(x) == 0) {
+				t.Errorf("work %d: x %s, answer %s: %v and %v", w, x, y, one, other)
+			}
+		}
+	}
+}
+
+// TestSolveEnds: a solver stops when it is told to, whatever it is working on, and refuses what it would never finish.
+func TestSolveEnds(t *testing.T) {
+	o := NewOffice(Parts{})
+	for alg, w := range map[Algorithm]Work{SHA256K: 1 << 44, DLog: 1 << 28, DLogClassic: 1 << 40, Argon2id: 1 << 44} {
+		t.Run(alg.String(), func(t *testing.T) {
+			t.Parallel()
+			c, err := o.Issue(start, ask(alg, w))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(bg)
+			told := 0
+			_, err = Solve(ctx, c, SolveOptions{Progress: func(done, expected Work) {
+				if told++; done == 0 || expected < w {
+					t.Errorf("progress %d of %d", done, expected)
+				}
+				cancel()
+			}})
+			if err != context.Canceled || told == 0 {
+				t.Errorf("%v after %d reports", err, told)
+			}
+			if _, err := Solve(bg, c, SolveOptions{MaxWork: 1 << 20}); err != ErrTooHard {
+				t.Error(err)
+			}
+		})
+	}
+	c, _ := o.Issue(start, ask(DLog, MaxWork))
+	if _, err := Solve(bg, c, SolveOptions{}); err != ErrTooHard {
+		t.Error(err)
+	}
+	if _, err := Solve(bg, "nonsense", SolveOptions{}); err != ErrMalformed {
+		t.Error(err)
+	}
+}
+
+// TestID: no two lists of parts have the same id.
+func TestID(t *testing.T) {
+	seen := map[string][]string{}
+	for _, parts := range [][]string{{}, {""}, {"", ""}, {"ab"}, {"a", "b"}, {"", "ab"}, {"ab", ""}, {"GET", "/", ""}, {"GET", "/ ", ""}} {
+		id := ID(parts...)
+		if other, twice := seen[id]; twice || len(id) > MaxID {
+			t.Errorf("%q and %q: %s", parts, other, id)
+		}
+		seen[id] = parts
+	}
+}

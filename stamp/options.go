@@ -1,0 +1,258 @@
+package stamp
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"weir"
+)
+
+// Bounds on what an operator may write.
+const (
+	MaxCovers    = 10_000
+	MaxSteps     = 64
+	MaxSpentCap  = 100_000_000
+	MaxVerifiers = 1024
+	minSecret    = 16
+	maxSecret    = 4096
+
+	defaultMaxSpent = 1_000_000
+)
+
+// Doubles says what is doubled.
+type Doubles string
+
+// What may be doubled.
+const (
+	DoubleBits Doubles = "bits" // 16 bits, 32 bits: the source's way
+	DoubleWork Doubles = "work" // 16 bits, 17 bits
+)
+
+// Options configure stamps: what clients pay with when there is more to do than can be done.
+type Options struct {
+	// The puzzle: sha256-k (the default), dlog, dlog-classic (weak: for the document's own flow) or argon2id (costly to verify).
+	Algorithm Algorithm `yaml:"algorithm"`
+	// The load from which stamps are asked for; below it, nothing is asked of anybody. Default 90%.
+	FromLoad weir.Share `yaml:"from_load"`
+	// How long requests with a stamp should wait at most. The work asked for is raised while they wait longer. Default 200ms.
+	TargetWait weir.Duration `yaml:"target_wait"`
+	// The work asked for first: "16 bits", or a number of operations. Default "16 bits".
+	First Work `yaml:"first"`
+	// How many requests a stamp pays for: a page and what it loads. 1 binds it to a single request, by method, URL and body. Default 50.
+	Covers int `yaml:"covers"`
+	// How long a challenge may be paid, and its stamp used. Default 5m.
+	Expires weir.Duration `yaml:"expires"`
+	// How long a phone may have to work on a stamp, at most. No more than that is ever asked. Default 5s.
+	MaxTime weir.Duration `yaml:"max_time"`
+	// The source document to the letter: dlog-classic, difficulty that doubles, the client's address as its id, and strict priority.
+	Classic bool `yaml:"classic"`
+	// Work by load, in steps, instead of the steered one: [{load: 0%, work: 4 bits}, {load: 80%, work: 8 bits}].
+	Schedule []Step `yaml:"schedule"`
+	// Instead of the steered difficulty: start with the first work at from_load, and double it after every such interval at whose end
+	// the load is still there. Default: not; with classic 10s.
+	DoubleEvery weir.Duration `yaml:"double_every"`
+	// What is doubled: bits (the default, as in the document: 16 bits, then 32) or work (16 bits, then 17).
+	Doubles Doubles `yaml:"doubles"`
+	// The secret under which challenges are issued: the same on all nodes of a farm. Default: a random one, and challenges end with the
+	// process. Write ${file:/path} or ${env:NAME}.
+	Secret string `yaml:"secret"`
+	// The secret before this one, still honoured while the nodes of a farm change over.
+	OldSecret string `yaml:"old_secret"`
+	// How often the key changes that follows from the secret. At least expires. Default 1h.
+	Rotate weir.Duration `yaml:"rotate"`
+	// How many spent stamps are remembered, about 50 bytes each. Beyond that no stamp is accepted until some have expired.
+	// Default 1000000.
+	MaxSpent int `yaml:"max_spent"`
+	// How many argon2id stamps are verified at once, 2 MiB each. Default: half the cores.
+	Verifiers int `yaml:"verifiers"`
+	// How many more argon2id stamps may wait to be verified; one more is told to come again. Default 64.
+	VerifyQueue int `yaml:"verify_queue"`
+}
+
+// A Step says how much work is asked for from a load on.
+type Step struct {
+	// From this load on.
+	Load weir.Share `yaml:"load"`
+	// As much work: "8 bits", or a number of operations. 0 asks for nothing.
+	Work Work `yaml:"work"`
+}
+
+// WithDefaults returns the options with everything filled in that was left out.
+func (o Options) WithDefaults() Options {
+	if o.Classic {
+		o.Algorithm = cmp.Or(o.Algorithm, DLogClassic)
+		if len(o.Schedule) == 0 {
+			o.DoubleEvery = cmp.Or(o.DoubleEvery, weir.Duration(10*time.Second))
+		}
+	}
+	o.Algorithm = cmp.Or(o.Algorithm, SHA256K)
+	o.FromLoad = cmp.Or(o.FromLoad, 0.9)
+	o.TargetWait = cmp.Or(o.TargetWait, weir.Duration(200*time.Millisecond))
+	o.First = cmp.Or(o.First, 1<<16)
+	o.Covers = cmp.Or(o.Covers, 50)
+	o.Expires = cmp.Or(o.Expires, weir.Duration(5*time.Minute))
+	o.MaxTime = cmp.Or(o.MaxTime, weir.Duration(5*time.Second))
+	o.Doubles = cmp.Or(o.Doubles, DoubleBits)
+	o.Rotate = cmp.Or(o.Rotate, max(weir.Duration(time.Hour), o.Expires))
+	o.MaxSpent = cmp.Or(o.MaxSpent, defaultMaxSpent)
+	o.Verifiers = cmp.Or(o.Verifiers, max(runtime.GOMAXPROCS(0)/2, 1))
+	o.VerifyQueue = cmp.Or(o.VerifyQueue, 64)
+	return o
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors.
+func (o Options) Validate() error {
+	var all []error
+	wrong := func(path, msg, hint string) {
+		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+	}
+	within := func(path string, n, least, most int) {
+		if n != 0 && (n < least || n > most) {
+			wrong(path, fmt.Sprintf("%d is out of bounds", n), fmt.Sprintf("%d to %d", least, most))
+		}
+	}
+	lasts := func(path string, d weir.Duration, least, most time.Duration) {
+		if d != 0 && (d.Std() < least || d.Std() > most) {
+			wrong(path, fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("%s to %s", weir.Duration(least), weir.Duration(most)))
+		}
+	}
+	full := o.WithDefaults()
+	if !full.Algorithm.known() {
+		wrong("algorithm", fmt.Sprintf("unknown algorithm %d", o.Algorithm), "one of "+strings.Join(algorithmNames[:], ", "))
+		return errors.Join(all...)
+	}
+	if !(full.FromLoad > 0 && full.FromLoad <= 1) {
+		wrong("from_load", fmt.Sprintf("%s is never reached, or always", o.FromLoad), "above 0%, up to 100%")
+	}
+	lasts("target_wait", o.TargetWait, time.Millisecond, time.Minute)
+	lasts("expires", o.Expires, 10*time.Second, maxLifetime)
+	lasts("max_time", o.MaxTime, 10*time.Millisecond, 10*time.Minute)
+	lasts("double_every", o.DoubleEvery, time.Second, time.Hour)
+	lasts("rotate", o.Rotate, 10*time.Second, 30*24*time.Hour)
+	if o.Rotate != 0 && o.Rotate < full.Expires {
+		wrong("rotate", fmt.Sprintf("challenges live for %s, their key only for %s", full.Expires, o.Rotate), "at least expires")
+	}
+	within("covers", o.Covers, 1, MaxCovers)
+	within("max_spent", o.MaxSpent, 1, MaxSpentCap)
+	within("verifiers", o.Verifiers, 1, MaxVerifiers)
+	within("verify_queue", o.VerifyQueue, 1, 1_000_000)
+	switch o.Doubles {
+	case "", DoubleBits, DoubleWork:
+	default:
+		hint := "one of bits, work"
+		if close := weir.Nearest(string(o.Doubles), string(DoubleBits), string(DoubleWork)); close != "" {
+			hint = fmt.Sprintf("did you mean %q?", close)
+		}
+		wrong("doubles", fmt.Sprintf("%q cannot be doubled", o.Doubles), hint)
+	}
+	for _, given := range [...][2]string{{"secret", o.Secret}, {"old_secret", o.OldSecret}} {
+		if path, s := given[0], given[1]; s != "" && (len(s) < minSecret || len(s) > maxSecret) {
+			wrong(path, fmt.Sprintf("a secret of %d characters is too short or too long", len(s)),
+				fmt.Sprintf("%d to %d; 'openssl rand -base64 32' makes one", minSecret, maxSecret))
+		}
+	}
+	if o.OldSecret != "" && o.Secret == "" {
+		wrong("old_secret", "there is no secret after it", "give secret, too")
+	}
+	o.validateWork(wrong)
+	return errors.Join(all...)
+}
+
+// validateWork looks at how difficulty is configured.
+func (o Options) validateWork(wrong func(path, msg, hint string)) {
+	full := o.WithDefaults()
+	most := Bearable(full.Algorithm, full.MaxTime.Std())
+	tooMuch := func(path string, w Work) {
+		if w > most {
+			wrong(path, fmt.Sprintf("a phone would work %s on %s", weir.Duration(w.Time(full.Algorithm).Round(time.Millisecond)), w),
+				fmt.Sprintf("at most %d within max_time %s", most, full.MaxTime))
+		}
+	}
+	if o.First != 0 {
+		tooMuch("first", o.First)
+	}
+	if len(o.Schedule) > 0 && o.DoubleEvery != 0 {
+		wrong("double_every", "there is a schedule already", "either schedule or double_every")
+	}
+	if len(o.Schedule) > MaxSteps {
+		wrong("schedule", fmt.Sprintf("%d steps are too many", len(o.Schedule)), fmt.Sprintf("at most %d", MaxSteps))
+		return
+	}
+	for i, s := range o.Schedule {
+		at := fmt.Sprintf("schedule[%d]", i)
+		if !(s.Load >= 0 && s.Load <= 1) {
+			wrong(at+".load", fmt.Sprintf("%s is out of bounds", s.Load), "0% to 100%")
+		}
+		if i > 0 && s.Load <= o.Schedule[i-1].Load {
+			wrong(at+".load", fmt.Sprintf("%s is not above %s", s.Load, o.Schedule[i-1].Load), "from the lowest load to the highest")
+		}
+		tooMuch(at+".work", s.Work)
+	}
+}
+
+// Difficulty makes what decides how much work is asked for.
+func (o Options) Difficulty() *Difficulty {
+	o = o.WithDefaults()
+	return &Difficulty{
+		steps:    o.Schedule,
+		interval: o.DoubleEvery.Std(),
+		doubles:  o.Doubles,
+		from:     o.FromLoad,
+		first:    o.First,
+		most:     max(Bearable(o.Algorithm, o.MaxTime.Std()), 1),
+		target:   o.TargetWait.Std(),
+	}
+}
+
+// SourceSchedule is the first schedule of the source document: 4 bits up to a load of 10 %, 8 bits at 80 %.
+func SourceSchedule() []Step { return []Step{{0, 1 << 4}, {0.8, 1 << 8}} }
+
+// New opens an office. A secret that was given may have issued challenges before: those from before since, when this process began to
+// remember what is spent, are refused. Pass the zero time where another ledger remembers.
+func New(o Options, since time.Time) (*Office, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.WithDefaults()
+	p := Parts{
+		Keys:   o.keys(),
+		Ledger: NewFilter(o.Expires.Std()+skew, o.MaxSpent),
+		Pool:   NewPool(o.Verifiers, o.VerifyQueue),
+		Since:  since,
+	}
+	return NewOffice(p), nil
+}
+
+func (o Options) keys() *Keyring {
+	var secrets [][]byte
+	for _, s := range []string{o.Secret, o.OldSecret} {
+		if s != "" {
+			secrets = append(secrets, []byte(s))
+		}
+	}
+	return NewKeyring(o.Rotate.Std(), secrets...)
+}
+
+// Renew opens the office that follows an old one after a reload: what was spent stays spent, and challenges that are out stay good,
+// under a new secret too. Only when challenges shall live longer, or other numbers of them be remembered, are those refused that were
+// issued before. now is the time of the reload.
+func Renew(old *Office, before, after Options, now time.Time) (*Office, error) {
+	o, err := New(after, now)
+	if err != nil {
+		return nil, err
+	}
+	before, after = before.WithDefaults(), after.WithDefaults()
+	if before.Secret == after.Secret && before.OldSecret == after.OldSecret && before.Rotate == after.Rotate {
+		o.parts.Keys = old.parts.Keys
+	} else {
+		o.parts.Keys.honour(old.parts.Keys)
+	}
+	if before.Expires == after.Expires && before.MaxSpent == after.MaxSpent {
+		o.parts.Ledger, o.parts.Since, o.marks = old.parts.Ledger, old.parts.Since, old.marks
+	}
+	return o, nil
+}

@@ -1,0 +1,115 @@
+package stamp
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"weir"
+)
+
+func TestValidate(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    Options
+		want []string
+	}{
+		"nothing given": {},
+		"as documented": {o: Options{Algorithm: SHA256K, FromLoad: 0.9, TargetWait: weir.Duration(200 * time.Millisecond), Covers: 50,
+			Expires: weir.Duration(5 * time.Minute), MaxTime: weir.Duration(5 * time.Second), Secret: strings.Repeat("s", 32)}},
+		"classic": {o: Options{Classic: true}},
+		"source":  {o: Options{Schedule: SourceSchedule(), Algorithm: DLogClassic}},
+		"everything wrong": {Options{FromLoad: 1.5, TargetWait: 1, Covers: -1, Expires: 1, MaxTime: 1, First: 1 << 40, DoubleEvery: 1, Doubles: "bit",
+			Secret: "short", OldSecret: "short", Rotate: 1, MaxSpent: -1, Verifiers: 5000, VerifyQueue: -1,
+			Schedule: []Step{{0.5, 16}, {0.5, 1 << 30}, {-1, 0}}}, []string{
+			"from_load: 150% is never reached, or always (above 0%, up to 100%)",
+			"target_wait: 1ns is out of bounds (1ms to 1m)",
+			"expires: 1ns is out of bounds (10s to 1d)",
+			"max_time: 1ns is out of bounds (10ms to 10m)",
+			"double_every: 1ns is out of bounds (1s to 1h)",
+			"rotate: 1ns is out of bounds (10s to 30d)",
+			"covers: -1 is out of bounds (1 to 10000)",
+			"max_spent: -1 is out of bounds (1 to 100000000)",
+			"verifiers: 5000 is out of bounds (1 to 1024)",
+			"verify_queue: -1 is out of bounds (1 to 1000000)",
+			`doubles: "bit" cannot be doubled (did you mean "bits"?)`,
+			"secret: a secret of 5 characters is too short or too long (16 to 4096; 'openssl rand -base64 32' makes one)",
+			"old_secret: a secret of 5 characters is too short or too long (16 to 4096; 'openssl rand -base64 32' makes one)",
+			"first: a phone would work 305h25m11.628s on 40 bits (at most 0 within max_time 1ns)",
+			"double_every: there is a schedule already (either schedule or double_every)",
+			"schedule[0].work: a phone would work 0s on 4 bits (at most 0 within max_time 1ns)",
+			"schedule[1].load: 50% is not above 50% (from the lowest load to the highest)",
+			"schedule[1].work: a phone would work 17m53.742s on 30 bits (at most 0 within max_time 1ns)",
+			"schedule[2].load: -100% is out of bounds (0% to 100%)",
+			"schedule[2].load: -100% is not above 50% (from the lowest load to the highest)",
+		}},
+		"rotates too fast": {Options{Rotate: weir.Duration(time.Minute)}, []string{"rotate: challenges live for 5m, their key only for 1m (at least expires)"}},
+		"no secret":        {Options{OldSecret: strings.Repeat("s", 16)}, []string{"old_secret: there is no secret after it (give secret, too)"}},
+		"unknown":          {Options{Algorithm: 7}, []string{"algorithm: unknown algorithm 7 (one of sha256-k, dlog, dlog-classic, argon2id)"}},
+		"too many steps":   {Options{Schedule: make([]Step, MaxSteps+1)}, []string{"schedule: 65 steps are too many (at most 64)"}},
+	} {
+		var got []string
+		for _, e := range weir.FieldErrors(c.o.Validate()) {
+			got = append(got, e.Error())
+		}
+		if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
+			t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+		}
+		if _, err := New(c.o, time.Time{}); (err == nil) != (c.want == nil) {
+			t.Errorf("%s: New says %v", name, err)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	o := Options{}.WithDefaults()
+	if o.Algorithm != SHA256K || o.FromLoad != 0.9 || o.Covers != 50 || o.First != 1<<16 || o.DoubleEvery != 0 || o.Rotate.Std() != time.Hour {
+		t.Errorf("%+v", o)
+	}
+	o = Options{Classic: true, Expires: weir.Duration(3 * time.Hour)}.WithDefaults()
+	if o.Algorithm != DLogClassic || o.DoubleEvery.Std() != 10*time.Second || o.Rotate.Std() != 3*time.Hour {
+		t.Errorf("classic: %+v", o)
+	}
+	if o := (Options{Classic: true, Algorithm: SHA256K}).WithDefaults(); o.Algorithm != SHA256K {
+		t.Errorf("what is written is not what is taken: %s", o.Algorithm)
+	}
+	if !DLogClassic.Weak() || SHA256K.Weak() {
+		t.Error("dlog-classic, and only that, is weak")
+	}
+}
+
+// TestRenew: over a reload, what is spent stays spent and what is out stays good; where that cannot be told, it is refused.
+func TestRenew(t *testing.T) {
+	before := Options{Secret: strings.Repeat("a", 16)}
+	a := ask(SHA256K, 256)
+	for name, c := range map[string]struct {
+		after       Options
+		spent, open error
+	}{
+		"nothing changed":  {before, ErrReplayed, nil},
+		"other difficulty": {Options{Secret: before.Secret, FromLoad: 0.5}, ErrReplayed, nil},
+		"a new secret":     {Options{Secret: strings.Repeat("b", 16)}, ErrReplayed, nil},
+		"a longer life":    {Options{Secret: before.Secret, Expires: weir.Duration(time.Hour)}, ErrExpired, ErrExpired},
+	} {
+		old, err := New(before, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spent, open := solved(t, old, a), solved(t, old, a)
+		if _, err := old.Verify(bg, start, spent, demand(a)); err != nil {
+			t.Fatal(err)
+		}
+		next, err := Renew(old, before, c.after, start.Add(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := next.Verify(bg, start.Add(2*time.Second), spent, demand(a)); err != c.spent {
+			t.Errorf("%s: spent: %v", name, err)
+		}
+		if _, err := next.Verify(bg, start.Add(2*time.Second), open, demand(a)); err != c.open {
+			t.Errorf("%s: open: %v", name, err)
+		}
+	}
+	if _, err := Renew(nil, before, Options{Covers: -1}, start); err == nil {
+		t.Error("options that are wrong are taken")
+	}
+}

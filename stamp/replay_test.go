@@ -1,0 +1,159 @@
+package stamp
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// nonce is the n-th of many.
+func nonce(n int) (v Nonce) {
+	binary.BigEndian.PutUint64(v[:], uint64(n)*0x9e3779b97f4a7c15)
+	binary.BigEndian.PutUint64(v[8:], uint64(n))
+	return v
+}
+
+// TestRace is target S6: of a million uses of one stamp at the same time exactly one is accepted; exactly n when it covers n.
+func TestRace(t *testing.T) {
+	t.Parallel()
+	const racers = 8
+	for covers, each := range map[int]int64{1: 125_000, 50: 10_000} {
+		f := NewFilter(time.Minute, 10)
+		u := Use{Nonce: nonce(1), Expires: start.Add(time.Minute), Covers: covers}
+		var accepted, refused atomic.Int64
+		var all sync.WaitGroup
+		for range racers {
+			all.Go(func() {
+				a, r := int64(0), int64(0)
+				for range each {
+					switch _, err := f.Spend(bg, start, u); err {
+					case nil:
+						a++
+					case ErrReplayed:
+						r++
+					}
+				}
+				accepted.Add(a)
+				refused.Add(r)
+			})
+		}
+		all.Wait()
+		if accepted.Load() != int64(covers) || refused.Load() != racers*each-int64(covers) {
+			t.Errorf("covers %d: %d accepted, %d refused", covers, accepted.Load(), refused.Load())
+		}
+	}
+}
+
+// TestVerifyRace: the same through the whole of Verify.
+func TestVerifyRace(t *testing.T) {
+	o := NewOffice(Parts{})
+	a := ask(SHA256K, 256)
+	s := solved(t, o, a)
+	var accepted atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 2_000 {
+				if _, err := o.Verify(bg, start, s, demand(a)); err == nil {
+					accepted.Add(1)
+				} else if err != ErrReplayed {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := accepted.Load(); n != 1 {
+		t.Errorf("%d accepted", n)
+	}
+}
+
+// TestFilterFull: at the bound no further stamp is accepted, those known are still counted, and there is room again when some have expired.
+func TestFilterFull(t *testing.T) {
+	const most = 1000
+	f := NewFilter(time.Minute, most)
+	at := func(n int, now time.Time) Use { return Use{Nonce: nonce(n), Expires: now.Add(time.Minute), Covers: 2} }
+	for i := range most {
+		if _, err := f.Spend(bg, start, at(i, start)); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if _, err := f.Spend(bg, start, at(most, start)); err != ErrFull {
+		t.Errorf("one more: %v", err)
+	}
+	if n, err := f.Spend(bg, start, at(0, start)); err != nil || n != 2 {
+		t.Errorf("a known one: %d, %v", n, err)
+	}
+	if _, err := f.Spend(bg, start, at(0, start)); err != ErrReplayed {
+		t.Errorf("a known one, spent: %v", err)
+	}
+	if err := f.Refund(bg, start, at(1, start)); err != nil || f.Len() != most-1 {
+		t.Errorf("refund: %v, %d", err, f.Len())
+	}
+	if _, err := f.Spend(bg, start, at(most, start)); err != nil {
+		t.Errorf("in its place: %v", err)
+	}
+	later := start.Add(2 * time.Minute)
+	for i := range most {
+		if _, err := f.Spend(bg, later, at(most+1+i, later)); err != nil {
+			t.Fatalf("later, %d: %v", i, err)
+		}
+	}
+	if f.Len() != most {
+		t.Errorf("%d are remembered", f.Len())
+	}
+}
+
+// TestFilterNeverForgets: held against a map that never forgets, with a clock that goes on and sometimes back, no stamp that is still good
+// is accepted more often than it may be.
+func TestFilterNeverForgets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ttl := time.Duration(rapid.IntRange(1, 5000).Draw(t, "ttl")) * time.Millisecond
+		f := NewFilter(ttl, 1<<20)
+		now := start
+		type known struct {
+			use  Use
+			uses int
+		}
+		var all []known
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(-300, 2000).Draw(t, "passes")) * time.Millisecond)
+			if len(all) == 0 || rapid.Bool().Draw(t, "new") {
+				left := time.Duration(rapid.Int64Range(1, ttl.Milliseconds()).Draw(t, "left")) * time.Millisecond
+				all = append(all, known{use: Use{Nonce: nonce(len(all)), Expires: now.Add(left), Covers: rapid.IntRange(1, 3).Draw(t, "covers")}})
+			}
+			k := &all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
+			if !now.Before(k.use.Expires) {
+				continue // Verify would not have asked
+			}
+			uses, err := f.Spend(bg, now, k.use)
+			switch {
+			case err == nil && (k.uses == k.use.Covers || uses != k.uses+1):
+				t.Fatalf("accepted for the %d. time, after %d of %d", uses, k.uses, k.use.Covers)
+			case err == nil:
+				k.uses++
+			case err == ErrReplayed && k.uses < k.use.Covers:
+				t.Fatalf("refused after %d of %d", k.uses, k.use.Covers)
+			}
+		}
+	})
+}
+
+func TestFilterTime(t *testing.T) {
+	f := NewFilter(time.Minute, 10)
+	u := Use{Nonce: nonce(7), Expires: start.Add(3 * time.Minute), Covers: 1}
+	if _, err := f.Spend(bg, start, u); err != ErrForeign {
+		t.Errorf("longer than can be remembered: %v", err)
+	}
+	u.Expires = start.Add(-time.Minute)
+	if _, _, err := f.Look(bg, start, u); err != ErrExpired {
+		t.Errorf("forgotten: %v", err)
+	}
+	if err := f.Refund(bg, start, u); err != ErrExpired {
+		t.Errorf("forgotten: %v", err)
+	}
+}

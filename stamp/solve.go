@@ -1,0 +1,114 @@
+package stamp
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// SolveOptions say how to solve. The zero value uses all cores.
+type SolveOptions struct {
+	Workers int // 0: as many as there are cores
+	// MaxWork is the most that is done for anybody; a harder challenge is ErrTooHard. 0: whatever is asked.
+	MaxWork Work
+	// Progress is told now and then how much is done, in operations of all workers together, and how much is to be expected. It may
+	// be more. It is called by one worker at a time.
+	Progress func(done, expected Work)
+}
+
+// Solve pays a challenge and returns the stamp. It ends early, with the context's error, when ctx ends.
+func Solve(ctx context.Context, challenge string, o SolveOptions) (string, error) {
+	c, err := ParseChallenge(challenge)
+	if err != nil {
+		return "", err
+	}
+	solution, err := o.solve(ctx, &c)
+	if err != nil {
+		return "", err
+	}
+	return challenge + "." + encoding.EncodeToString(solution), nil
+}
+
+func (o SolveOptions) solve(ctx context.Context, c *Challenge) ([]byte, error) {
+	if o.MaxWork > 0 && c.Work > o.MaxWork {
+		return nil, ErrTooHard
+	}
+	s := &search{workers: o.Workers, progress: o.Progress, expected: c.Work}
+	if s.workers < 1 {
+		s.workers = runtime.GOMAXPROCS(0)
+	}
+	return puzzles[c.Algorithm].solve(ctx, c, s)
+}
+
+// A search is work that several workers share.
+type search struct {
+	workers  int
+	expected Work
+	progress func(done, expected Work)
+	done     atomic.Uint64
+	telling  sync.Mutex
+}
+
+// add counts operations, and tells.
+func (s *search) add(n uint64) {
+	done := s.done.Add(n)
+	if s.progress != nil && s.telling.TryLock() {
+		s.progress(Work(done), s.expected)
+		s.telling.Unlock()
+	}
+}
+
+// each runs the workers and waits for them.
+func (s *search) each(f func(worker int)) {
+	var all sync.WaitGroup
+	for w := range s.workers {
+		all.Go(func() { f(w) })
+	}
+	all.Wait()
+}
+
+// parts solves a puzzle of independent parts. Workers take chunks of counters of the parts, different parts first, and help each other
+// with what is left. Each worker has a try of its own, and one try is so many operations.
+func (s *search) parts(ctx context.Context, n int, chunk, ops uint64, worker func() func(part int, n uint64) bool) ([]byte, error) {
+	type part struct {
+		next  atomic.Uint64
+		found atomic.Uint64 // the counter + 1
+		_     [48]byte
+	}
+	all := make([]part, n)
+	s.each(func(w int) {
+		try := worker()
+		for i := range n {
+			i = (i + w*n/s.workers) % n
+			p := &all[i]
+			for p.found.Load() == 0 && ctx.Err() == nil {
+				from := p.next.Add(chunk) - chunk
+				if from > maxCounter-chunk {
+					return
+				}
+				tries := uint64(0)
+				for c := from; c < from+chunk; c++ {
+					tries++
+					if try(i, c) {
+						p.found.CompareAndSwap(0, c+1)
+						break
+					}
+				}
+				s.add(tries * ops)
+			}
+		}
+	})
+	solution := make([]byte, n*counterBytes)
+	for i := range all {
+		found := all[i].found.Load()
+		if found == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			return nil, ErrTooHard
+		}
+		putCounter(solution, i, found-1)
+	}
+	return solution, nil
+}
