@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // interleaved runs several sides in turns, so that what else the machine does hits all of them, and returns the median time of
@@ -29,6 +31,53 @@ func interleaved(rounds int, sides ...func()) []time.Duration {
 		medians[i] = t[len(t)/2]
 	}
 	return medians
+}
+
+// undisturbed is interleaved for what a neighbour on the other core would slow down: a round counts only when everybody else together
+// had less than a twentieth of the machine. When there are not enough of these within two minutes, all rounds count, and busy says
+// so.
+func undisturbed(rounds int, sides ...func()) (medians []time.Duration, busy string) {
+	good, all := make([][]time.Duration, len(sides)), make([][]time.Duration, len(sides))
+	for end := time.Now().Add(2 * time.Minute); len(good[0]) < rounds; {
+		start, idle, ours := time.Now(), idleTime(), processTime()
+		times := make([]time.Duration, len(sides))
+		for i, side := range sides {
+			begin := time.Now()
+			side()
+			times[i] = time.Since(begin)
+			all[i] = append(all[i], times[i])
+		}
+		whole := time.Since(start) * time.Duration(runtime.NumCPU())
+		if others := whole - (idleTime() - idle) - (processTime() - ours); others < whole/20 {
+			for i, t := range times {
+				good[i] = append(good[i], t)
+			}
+		}
+		if time.Now().After(end) && len(all[0]) >= rounds {
+			good, busy = all, ", on a busy machine"
+		}
+	}
+	for _, t := range good {
+		slices.Sort(t)
+		medians = append(medians, t[len(t)/2])
+	}
+	return medians, busy
+}
+
+// idleTime is how long the cores of this machine have had nothing to do, together; proc_stat(5).
+func idleTime() time.Duration {
+	var user, nice, system, idle, wait int64
+	if stat, err := os.ReadFile("/proc/stat"); err == nil {
+		_, _ = fmt.Sscanf(string(stat), "cpu %d %d %d %d %d", &user, &nice, &system, &idle, &wait)
+	}
+	return time.Duration(idle+wait) * 10 * time.Millisecond
+}
+
+// processTime is how long this process has been running on any core.
+func processTime() time.Duration {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // allocations returns how many objects f allocates.

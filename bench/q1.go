@@ -18,10 +18,10 @@ import (
 
 // decisions is Q1: one decision of an account among 100,000 under one requests policy, against a golang.org/x/time/rate limiter
 // for each key in a map of 256 shards. Both are given the time, and the same keys in the same order.
-func decisions(quick bool) ([]figure, error) {
+func decisions(o options) ([]figure, error) {
 	const keys = 100_000
 	rounds, n := 41, 400_000
-	if quick {
+	if o.quick {
 		rounds, n = 1, keys
 	}
 	accounts := make([]string, keys)

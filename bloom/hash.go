@@ -52,36 +52,28 @@ func NetworkGroup(number uint32) Network { return Network{last: uint64(number) |
 
 // Hash returns SipHash-1-3 of a network.
 func (k Key) Hash(n Network) uint64 {
-	s := sip{k[0] ^ 0x736f6d6570736575, k[1] ^ 0x646f72616e646f6d, k[0] ^ 0x6c7967656e657261, k[1] ^ 0x7465646279746573}
+	v0, v1, v2, v3 := k[0]^0x736f6d6570736575, k[1]^0x646f72616e646f6d, k[0]^0x6c7967656e657261, k[1]^0x7465646279746573
 	if n.last>>56 == lengthV6 {
-		s.word(n.a)
-		s.word(n.b)
+		v0, v1, v2, v3 = round(v0, v1, v2, v3^n.a)
+		v0, v1, v2, v3 = round(v0^n.a, v1, v2, v3^n.b)
+		v0 ^= n.b
 	}
-	s.word(n.last)
-	s.v2 ^= 0xff
-	s.round()
-	s.round()
-	s.round()
-	return s.v0 ^ s.v1 ^ s.v2 ^ s.v3
+	v0, v1, v2, v3 = round(v0, v1, v2, v3^n.last)
+	v0, v1, v2, v3 = round(v0^n.last, v1, v2^0xff, v3)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	return v0 ^ v1 ^ v2 ^ v3
 }
 
-type sip struct{ v0, v1, v2, v3 uint64 }
-
-func (s *sip) word(m uint64) {
-	s.v3 ^= m
-	s.round()
-	s.v0 ^= m
-}
-
-func (s *sip) round() {
-	s.v0 += s.v1
-	s.v1 = bits.RotateLeft64(s.v1, 13) ^ s.v0
-	s.v0 = bits.RotateLeft64(s.v0, 32)
-	s.v2 += s.v3
-	s.v3 = bits.RotateLeft64(s.v3, 16) ^ s.v2
-	s.v0 += s.v3
-	s.v3 = bits.RotateLeft64(s.v3, 21) ^ s.v0
-	s.v2 += s.v1
-	s.v1 = bits.RotateLeft64(s.v1, 17) ^ s.v2
-	s.v2 = bits.RotateLeft64(s.v2, 32)
+// round is small enough for the compiler to put it where it is called.
+func round(v0, v1, v2, v3 uint64) (uint64, uint64, uint64, uint64) {
+	v0 += v1
+	v2 += v3
+	v1 = bits.RotateLeft64(v1, 13) ^ v0
+	v3 = bits.RotateLeft64(v3, 16) ^ v2
+	v0 = bits.RotateLeft64(v0, 32) + v3
+	v2 += v1
+	v3 = bits.RotateLeft64(v3, 21) ^ v0
+	v1 = bits.RotateLeft64(v1, 17) ^ v2
+	return v0, v1, bits.RotateLeft64(v2, 32), v3
 }
