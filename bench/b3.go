@@ -27,7 +27,7 @@ func heapOfSources(o options) ([]figure, error) {
 			c.sources /= 10
 		}
 		before := heap()
-		l, err := grantLimiter()
+		l, err := grantLimiter(grantAttackers)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +58,7 @@ func heapOfSources(o options) ([]figure, error) {
 
 		ratio := float64(theirs) / float64(ours)
 		figures = append(figures, figure{
-			what:   fmt.Sprintf("… heap with %d sources, planned for 100000 attackers, against the same", c.sources),
+			what:   fmt.Sprintf("… heap with %d sources, table for %d attackers, against the same", c.sources, grantAttackers),
 			target: fmt.Sprintf("≤ 1/%.0f", 1/c.most),
 			got:    fmt.Sprintf("1/%.0f (%.1f MB against %.0f MB)", ratio, float64(ours)/1e6, float64(theirs)/1e6),
 			met:    1/ratio <= c.most,

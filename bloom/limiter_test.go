@@ -427,12 +427,14 @@ func TestOptions(t *testing.T) {
 	}{
 		"good":              {good, ""},
 		"least":             {Options{Rate: weir.Rate{Count: 1, Per: maxPer}}, ""},
-		"most":              {with(func(o *Options) { o.Rate.Count, o.Burst, o.Wider = MaxRate, 1<<40, 1 }), ""},
+		"most":              {with(func(o *Options) { o.Rate.Count, o.Burst, o.Wider, o.Count = MaxRate, 1<<40, 1, Bytes }), ""},
 		"no rate":           {Options{}, "no limit"},
 		"rate":              {with(func(o *Options) { o.Rate.Count = MaxRate + 1 }), "out of bounds"},
 		"burst below k":     {with(func(o *Options) { o.Burst = 4 }), "less than one token"},
 		"burst within us":   {with(func(o *Options) { o.Rate.Count = 1e9 }), "microseconds"},
 		"grain":             {with(func(o *Options) { o.Burst, o.Grain = 65536*5, 1 }), "at most 65535 tokens"},
+		"burst of events":   {with(func(o *Options) { o.Burst = 65535*5 + 5 }), "at most 65535 tokens"},
+		"largest burst":     {with(func(o *Options) { o.Burst = 65535 * 5 }), ""},
 		"grain fits":        {with(func(o *Options) { o.Burst, o.Grain = 65536*5, 2 }), ""},
 		"count":             {with(func(o *Options) { o.Count = "byte" }), `did you mean "bytes"?`},
 		"v4":                {with(func(o *Options) { o.V4 = 33 }), "v4"},
@@ -511,5 +513,20 @@ func TestPlan(t *testing.T) {
 	}
 	if n := Neighbours(5, eightMiB*Lanes, 412_000, 1); math.Abs(n.Served-(1-Drained(5, eightMiB*Lanes, 412_000))) > 1e-9 {
 		t.Errorf("who uses all of its limit gets %f of it", n.Served)
+	}
+}
+
+// TestEventsCostOne: an event costs what it costs on every level, however large the bursts are.
+func TestEventsCostOne(t *testing.T) {
+	for _, burst := range []weir.Number{10, 100_000, 65535 * 5} {
+		shapes, err := Options{Rate: perSecond(100_000), Burst: burst, V6: []int{64, 56, 48, 32}, Wider: 16}.Shapes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range shapes {
+			if s.Grain != 1 || i > 0 && s.Burst() < shapes[i-1].Burst() {
+				t.Errorf("burst %d, level %d: %+v", burst, i, s)
+			}
+		}
 	}
 }

@@ -46,8 +46,8 @@ type Options struct {
 	Burst weir.Number `yaml:"burst"`
 	// What is counted: events (requests, connections or packets; the default) or bytes. A limit on bytes paces what flows.
 	Count Count `yaml:"count"`
-	// What one token stands for: so many events or bytes; what is smaller costs a whole one. Default: 1, and as much as it takes
-	// when the burst is larger than 65535 times k.
+	// What one token stands for: so many events or bytes; what is smaller costs a whole one. A limiter holds 65535 tokens. Default: 1;
+	// where bytes are counted, as much as the burst takes.
 	Grain weir.Number `yaml:"grain"`
 	// How many bits of an IPv4 address make a source network. Default 24.
 	V4 int `yaml:"v4"`
@@ -220,14 +220,23 @@ func (o Options) fit(level int) (Shape, error) {
 	}
 	rate, grain := o.Rate, int64(o.Grain)
 	rate.Count *= times
-	if grain == 0 && o.Count == Bytes {
+	burst *= times
+	switch {
+	case grain != 0:
+	case o.Count == Bytes:
 		// Limiters of bytes can owe, too: they get room for two bursts more.
-		grain = max(1, (burst*times/int64(o.K)+maxBytes-1)/maxBytes)
+		grain = max(1, (burst/int64(o.K)+maxBytes-1)/maxBytes)
+	default:
+		// An event that costs 1 would cost a whole grain. Rather than that, wider networks get a burst that is not as much wider.
+		grain = 1
+		if level > 0 {
+			burst = min(burst, MaxTokens*int64(o.K))
+		}
 	}
-	s, err := Fit(rate, burst*times, o.K, grain)
+	s, err := Fit(rate, burst, o.K, grain)
 	if err != nil && o.Grain != 0 && level > 0 {
 		// The grain was meant for the narrowest networks; wider ones may need a coarser one.
-		s, err = Fit(rate, burst*times, o.K, 0)
+		s, err = Fit(rate, burst, o.K, 0)
 	}
 	return s, err
 }

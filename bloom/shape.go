@@ -52,7 +52,7 @@ func Fit(rate weir.Rate, burst int64, k int, grain int64) (Shape, error) {
 			Hint: fmt.Sprintf("at least %d, or a smaller k", int64(k)*grain)}
 	case share > MaxTokens:
 		return s, &weir.FieldError{Path: "grain", Msg: fmt.Sprintf("a limiter holds at most %d tokens, a burst of %d needs %d", MaxTokens, burst, share),
-			Hint: fmt.Sprintf("a grain of %d or more", (burst/int64(k)+MaxTokens-1)/MaxTokens)}
+			Hint: fmt.Sprintf("a burst of at most %d, or a grain of %d if everything costs as much", MaxTokens*int64(k)*grain, (burst/int64(k)+MaxTokens-1)/MaxTokens)}
 	}
 	s.Capacity = int(share)
 	// One token takes one limiter k·grain/rate; so many of them make a unit that they are refilled about once in a millisecond.

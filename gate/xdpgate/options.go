@@ -143,7 +143,11 @@ func (o Options) Validate() error {
 			wrong("bloom.count", fmt.Sprintf("%s are counted, but the mode is %s", count, mode), "leave it out: it follows from the mode")
 		}
 	}
-	if err := o.Bloom.Validate(); err != nil {
+	limit := o.Bloom
+	if limit.Count == "" {
+		limit.Count = cmp.Or(o.Mode, SYN).count()
+	}
+	if err := limit.Validate(); err != nil {
 		all = append(all, weir.Under("bloom", err))
 	} else {
 		o.validateShapes(wrong)

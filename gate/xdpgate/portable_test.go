@@ -72,8 +72,11 @@ func TestOlderKernel(t *testing.T) {
 func TestFigures(t *testing.T) {
 	o := plain()
 	o.Bloom.K, o.Bloom.V6 = bloom.MaxK, []int{128, 64, 48, 32}
-	o.Bloom.Rate.Count, o.Bloom.Burst = 1_000_000, 100_000_000
 	for _, o.Mode = range []Mode{SYN, Packets, Bytes} {
+		o.Bloom.Rate.Count, o.Bloom.Burst = 1_000_000, bloom.MaxTokens*bloom.MaxK
+		if o.Mode == Bytes {
+			o.Bloom.Burst = 100_000_000
+		}
 		trial := trialOf(t, o)
 		info, err := trial.objects.prog.Info()
 		if err != nil {

@@ -1,0 +1,412 @@
+package ban
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/store"
+)
+
+const (
+	maxJournal = 4 * store.MaxBatch      // changes that wait to be written one by one
+	retryEvery = int64(time.Second)      // where the store fails
+	pruneEvery = int64(10 * time.Minute) // what is over
+)
+
+// ErrKept is returned by Keep for a list that has a keeper already.
+var ErrKept = errors.New("the list has a keeper already")
+
+// A Keeper writes what happens to a list into a store, in order, behind the list's back: nobody who bans waits for a disk. Make one
+// with List.Keep. It is safe for concurrent use.
+//
+// What cannot be written waits, up to a bound. Beyond it the keeper forgets the single changes and, when the store works again,
+// compares the whole list with what is stored. Nothing of that touches the list itself.
+type Keeper struct {
+	list   *List
+	store  store.Bans
+	failed func(error)
+	ctx    context.Context
+	cancel context.CancelFunc
+	wake   chan struct{}
+	asked  chan *asked
+	done   chan struct{} // closed when the keeper has ended
+	close  sync.Once
+	err    error // of Close
+
+	// Under list.mu.
+	journal []record
+	batch   []record // being written, or waiting to be tried again
+	whole   bool     // the whole list is to be compared
+	failing bool
+	retry   int64 // when to try again
+	pruned  int64 // when what is over was last forgotten
+	prune   bool  // it is time again
+}
+
+// A record is a change to be written.
+type record struct {
+	key store.BanKey
+	ban *store.Ban // nil: it is gone
+}
+
+// asked is somebody who waits until everything is written.
+type asked struct {
+	ctx  context.Context
+	done chan error
+}
+
+// Keep puts what a store holds on the list, and from then on writes every change of the list into the store. Bans that are on the list
+// already stay; the store gets them too. failed, which may be nil, is told when the store fails, at most about once a second, and
+// with nil when it works again. It is called from the keeper's goroutine, under no lock.
+//
+// While the store fails, it is tried again by Advance. Close the keeper before the store.
+//
+// When loading fails, the error is returned, and the list is as it was, without a keeper.
+func (l *List) Keep(ctx context.Context, s store.Bans, now time.Time, failed func(error)) (*Keeper, error) {
+	if failed == nil {
+		failed = func(error) {}
+	}
+	k := &Keeper{list: l, store: s, failed: failed, wake: make(chan struct{}, 1), asked: make(chan *asked), done: make(chan struct{}), pruned: now.UnixNano()}
+	if err := l.attach(k); err != nil {
+		return nil, err
+	}
+	stored, err := s.List(ctx, now)
+	if err == nil {
+		_, err = s.Prune(ctx, now)
+	}
+	if err != nil {
+		l.detach(k)
+		return nil, fmt.Errorf("the bans cannot be loaded: %w", err)
+	}
+	l.load(stored, now)
+	k.ctx, k.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go k.run()
+	return k, nil
+}
+
+// attach makes the keeper note every change from now on, and what is there.
+func (l *List) attach(k *Keeper) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.keeper != nil {
+		return ErrKept
+	}
+	l.keeper = k
+	note := func(i *item) { k.note(Change{Added, i.ban}) }
+	l.networks.each(note)
+	l.clients.each(note)
+	return nil
+}
+
+func (l *List) detach(k *Keeper) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.keeper == k {
+		l.keeper = nil
+	}
+}
+
+// load puts stored bans on the list. What has been said since they were stored counts more, except a mechanism's word against an
+// operator's. Where there is no room for all, the list does what it always does, and operators' bans come first.
+func (l *List) load(stored []store.Ban, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = now.UnixNano()
+	slices.SortStableFunc(stored, func(a, b store.Ban) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(end(a), end(b))) // so that those that end soonest make room
+	})
+	for _, b := range stored {
+		if b.Validate() != nil {
+			continue // no store that keeps the contract has such a one
+		}
+		old := l.item(b.BanKey)
+		if old != nil && !old.holds(l.seen) {
+			l.drop(old, Expired)
+			old = nil
+		}
+		switch {
+		case !b.Holds(now):
+		case old == nil:
+			_ = l.enter(b, false) // counted where there is no room
+		case old.ban.Operator:
+		case b.Operator, end(b) > old.until:
+			l.replace(old, b)
+		}
+	}
+}
+
+// rank puts operators first.
+func rank(b store.Ban) int {
+	if b.Operator {
+		return 0
+	}
+	return 1
+}
+
+// note takes a change down. list.mu is held.
+func (k *Keeper) note(c Change) {
+	if c.What == Expired {
+		return // the store knows when it ends
+	}
+	r := record{key: c.Ban.BanKey}
+	if c.Holds() {
+		r.ban = &c.Ban
+	}
+	switch {
+	case k.whole:
+	case len(k.journal) >= maxJournal:
+		k.journal, k.batch, k.whole = nil, nil, true
+	default:
+		k.journal = append(k.journal, r)
+	}
+	if !k.failing {
+		k.call()
+	}
+}
+
+// call wakes the keeper up.
+func (k *Keeper) call() {
+	select {
+	case k.wake <- struct{}{}:
+	default: // it is about to look anyway
+	}
+}
+
+// advance has the store tried again when it is time to, and says when it will be. list.mu is held.
+func (k *Keeper) advance(now int64, expired bool) (due int64) {
+	due = forGood
+	if expired && abs(now-k.pruned) >= pruneEvery {
+		k.prune, k.pruned = true, now
+	}
+	if k.failing {
+		if now >= k.retry || k.retry-now > retryEvery { // the clock may have been set back
+			k.retry = now + retryEvery
+			k.call()
+		}
+		return k.retry
+	}
+	if k.prune {
+		k.call()
+	}
+	return due
+}
+
+func abs(n int64) int64 { return max(n, -n) }
+
+// unsaved is how many changes the store does not have. list.mu is held.
+func (k *Keeper) unsaved() int {
+	if k.whole {
+		return max(k.list.size(), 1)
+	}
+	return len(k.journal) + len(k.batch)
+}
+
+// run is the keeper's goroutine.
+func (k *Keeper) run() {
+	defer close(k.done)
+	for {
+		select {
+		case <-k.wake:
+			_ = k.work(k.ctx)
+		case who := <-k.asked:
+			who.done <- k.work(who.ctx)
+		case <-k.ctx.Done():
+			return
+		}
+	}
+}
+
+// work writes until everything is written, or the store fails.
+func (k *Keeper) work(ctx context.Context) error {
+	for {
+		t := k.next()
+		if t.nothing() {
+			return nil
+		}
+		if err := t.do(ctx, k.store); err != nil {
+			if k.putBack(t, ctx.Err() == nil); ctx.Err() == nil {
+				k.failed(err)
+			}
+			return err
+		}
+		k.wrote()
+	}
+}
+
+// A task is what is to be written next.
+type task struct {
+	batch []record
+	whole []*item // the list as it was at now
+	now   time.Time
+	all   bool // compare
+	prune bool
+}
+
+func (t *task) nothing() bool { return len(t.batch) == 0 && !t.all && !t.prune }
+
+// next takes what is to be written next.
+func (k *Keeper) next() task {
+	l := k.list
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := task{now: time.Unix(0, l.seen), prune: k.prune}
+	k.prune = false
+	if k.whole {
+		k.whole, t.all = false, true
+		note := func(i *item) {
+			if i.holds(l.seen) {
+				t.whole = append(t.whole, i)
+			}
+		}
+		l.networks.each(note)
+		l.clients.each(note)
+		return t
+	}
+	if len(k.batch) == 0 {
+		n := min(len(k.journal), store.MaxBatch)
+		k.batch, k.journal = k.journal[:n:n], k.journal[n:]
+	}
+	t.batch = k.batch
+	return t
+}
+
+// putBack puts back what was to be written. When the store failed, and not whoever asked has left, it is tried again after a while.
+func (k *Keeper) putBack(t task, failed bool) {
+	l := k.list
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k.prune = k.prune || t.prune
+	if t.all {
+		k.journal, k.batch, k.whole = nil, nil, true
+	}
+	if !failed {
+		k.call()
+		return
+	}
+	k.failing, k.retry = true, l.seen+retryEvery
+	l.dueBy(k.retry)
+}
+
+// wrote notes that the store has what was to be written.
+func (k *Keeper) wrote() {
+	k.list.mu.Lock()
+	failing := k.failing
+	k.failing = false
+	k.batch = nil
+	k.list.mu.Unlock()
+	if failing {
+		k.failed(nil)
+	}
+}
+
+// do writes the task.
+func (t *task) do(ctx context.Context, s store.Bans) error {
+	if t.all {
+		if err := t.compare(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := write(ctx, s, t.batch); err != nil {
+		return err
+	}
+	if t.prune {
+		if _, err := s.Prune(ctx, t.now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes what becomes of the bans of at most store.MaxBatch records. First what holds, so that a ban that takes the place of
+// another is never missing on both sides.
+func write(ctx context.Context, s store.Bans, records []record) error {
+	last := make(map[store.BanKey]int, len(records))
+	for i, r := range records {
+		last[r.key] = i
+	}
+	var put []store.Ban
+	var remove []store.BanKey
+	for i, r := range records {
+		switch {
+		case last[r.key] != i:
+		case r.ban != nil:
+			put = append(put, *r.ban)
+		default:
+			remove = append(remove, r.key)
+		}
+	}
+	if len(put) > 0 {
+		if err := s.Put(ctx, put...); err != nil {
+			return err
+		}
+	}
+	if len(remove) > 0 {
+		return s.Remove(ctx, remove...)
+	}
+	return nil
+}
+
+// compare makes the store hold what the list held.
+func (t *task) compare(ctx context.Context, s store.Bans) error {
+	stored, err := s.List(ctx, t.now)
+	if err != nil {
+		return err
+	}
+	known := make(map[store.BanKey]*store.Ban, len(stored))
+	for i := range stored {
+		known[stored[i].BanKey] = &stored[i]
+	}
+	var records []record
+	for _, i := range t.whole {
+		if old := known[i.ban.BanKey]; old == nil || !old.Equal(&i.ban) {
+			records = append(records, record{i.ban.BanKey, &i.ban})
+		}
+		delete(known, i.ban.BanKey)
+	}
+	for key := range known {
+		records = append(records, record{key: key})
+	}
+	for len(records) > 0 {
+		n := min(len(records), store.MaxBatch)
+		if err := write(ctx, s, records[:n]); err != nil {
+			return err
+		}
+		records = records[n:]
+	}
+	return nil
+}
+
+// Flush returns when everything is in the store that was on the list when it was called, or with the store's error.
+func (k *Keeper) Flush(ctx context.Context) error {
+	who := &asked{ctx, make(chan error, 1)}
+	select {
+	case k.asked <- who:
+	case <-k.done:
+		return store.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-who.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close writes what is left and ends the keeper. When ctx ends before that, what is left is not written. A second Close returns what
+// the first did.
+func (k *Keeper) Close(ctx context.Context) error {
+	k.close.Do(func() {
+		k.err = k.Flush(ctx)
+		k.list.detach(k)
+		k.cancel()
+		<-k.done
+	})
+	return k.err
+}

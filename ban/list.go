@@ -1,0 +1,392 @@
+package ban
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/identify"
+	"weir/store"
+)
+
+// ErrFull is returned when there is no room for a ban, as every other one is an operator's.
+var ErrFull = errors.New("the invalid list is full of operators' bans")
+
+// A List is the invalid list. Make one with New. It is safe for concurrent use.
+type List struct {
+	setup    atomic.Pointer[setup]
+	clients  *table[string]
+	networks *table[network]
+	lengths  atomic.Pointer[lengths]
+	counts   counts
+
+	mu        sync.Mutex // whoever changes something
+	operators ending
+	others    ending // of mechanisms
+	turns     uint64
+	suspects  suspects
+	watchers  []*watcher
+	keeper    *Keeper
+	alarm     func(time.Time)
+	due       int64 // when Advance was last said to be due
+	seen      int64 // the time as last told
+}
+
+// A setup is the options, ready for use.
+type setup struct {
+	Options
+	exempt identify.Ranges[struct{}]
+}
+
+// lengths are the prefix lengths that occur, falling; of IPv4 and of IPv6.
+type lengths [2][]lengthCount
+
+type lengthCount struct{ bits, n int }
+
+// counts are what Stats tells.
+type counts struct {
+	clients, networks, operators                                     atomic.Int64
+	added, removed, expired, evicted, refused, offences, byThreshold atomic.Uint64
+}
+
+// Stats is the size of the list, and what has become of bans since the start.
+type Stats struct {
+	Clients   int    `json:"clients"`
+	Networks  int    `json:"networks"`
+	Operators int    `json:"operators"` // of both, what operators added
+	Suspects  int    `json:"suspects"`  // addresses from which clients were banned of late
+	Added     uint64 `json:"added"`
+	Removed   uint64 `json:"removed"` // by operators
+	Expired   uint64 `json:"expired"`
+	Evicted   uint64 `json:"evicted"`   // pushed out by others
+	Refused   uint64 `json:"refused"`   // bans for which there was no room
+	Offences  uint64 `json:"offences"`  // told by mechanisms
+	Addresses uint64 `json:"addresses"` // banned for their clients
+	Unsaved   int    `json:"unsaved"`   // changes that the store does not have yet
+}
+
+// New returns an empty list.
+func New(o Options) (*List, error) {
+	s, err := newSetup(o)
+	if err != nil {
+		return nil, err
+	}
+	l := &List{clients: newTable[string](), networks: newTable[network](), alarm: func(time.Time) {}, due: forGood}
+	l.setup.Store(s)
+	l.lengths.Store(&lengths{})
+	l.suspects.reset()
+	return l, nil
+}
+
+func newSetup(o Options) (*setup, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	s := &setup{Options: o.WithDefaults()}
+	for _, p := range o.Exempt {
+		s.exempt.Add(p, struct{}{})
+	}
+	return s, nil
+}
+
+// Configure changes the options. Bans stay as they are; when the list is to be smaller, those that end soonest go, and operators'
+// bans stay even then. On an error nothing has changed.
+func (l *List) Configure(o Options, now time.Time) error {
+	s, err := newSetup(o)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = now.UnixNano()
+	l.setup.Store(s)
+	for l.size() > s.Max && l.evict() {
+	}
+	l.suspects.shrink(s.Max)
+	return nil
+}
+
+// Find returns the ban of a client, or else of the narrowest network that is banned and has its address. Both may be missing. It
+// takes no lock and allocates nothing.
+func (l *List) Find(client string, source netip.Addr, now time.Time) (store.Ban, bool) {
+	if i := l.find(client, source, now); i != nil {
+		return i.ban, true
+	}
+	return store.Ban{}, false
+}
+
+func (l *List) find(client string, source netip.Addr, now time.Time) *item {
+	at := now.UnixNano()
+	if client != "" && l.counts.clients.Load() > 0 {
+		if i := l.clients.find(client); i != nil && i.holds(at) {
+			return i
+		}
+	}
+	if !source.IsValid() || l.counts.networks.Load() == 0 {
+		return nil
+	}
+	source = identify.Plain(source)
+	whole := networkOf(source)
+	for _, length := range l.lengths.Load()[family(source)] {
+		if i := l.networks.find(whole.cut(length.bits)); i != nil && i.holds(at) && (i.ban.Operator || !l.exempts(source)) {
+			return i
+		}
+	}
+	return nil
+}
+
+// exempts reports whether no mechanism's ban of a network holds for an address.
+func (l *List) exempts(source netip.Addr) bool {
+	_, exempt := l.setup.Load().exempt.Find(source)
+	return exempt
+}
+
+func family(addr netip.Addr) int {
+	if addr.Is4() {
+		return 0
+	}
+	return 1
+}
+
+// Get returns the ban of exactly that client or network.
+func (l *List) Get(key store.BanKey, now time.Time) (store.Ban, bool) {
+	key.Prefix = identify.PlainPrefix(key.Prefix)
+	if key.Validate() != nil {
+		return store.Ban{}, false
+	}
+	if i := l.item(key); i != nil && i.holds(now.UnixNano()) {
+		return i.ban, true
+	}
+	return store.Ban{}, false
+}
+
+// item returns what stands on the list for a key that makes sense, or nil.
+func (l *List) item(key store.BanKey) *item {
+	if key.Client != "" {
+		return l.clients.find(key.Client)
+	}
+	return l.networks.find(networkOfPrefix(key.Prefix))
+}
+
+// All returns the bans that hold at now, in the order of store.BanKey.Compare.
+func (l *List) All(now time.Time) []store.Ban {
+	at := now.UnixNano()
+	all := make([]store.Ban, 0, l.size())
+	collect := func(i *item) {
+		if i.holds(at) {
+			all = append(all, i.ban)
+		}
+	}
+	l.networks.each(collect)
+	l.clients.each(collect)
+	slices.SortFunc(all, func(a, b store.Ban) int { return a.Compare(b.BanKey) })
+	return all
+}
+
+// Stats returns the size of the list.
+func (l *List) Stats() Stats {
+	c := &l.counts
+	s := Stats{Clients: int(c.clients.Load()), Networks: int(c.networks.Load()), Operators: int(c.operators.Load()),
+		Added: c.added.Load(), Removed: c.removed.Load(), Expired: c.expired.Load(), Evicted: c.evicted.Load(),
+		Refused: c.refused.Load(), Offences: c.offences.Load(), Addresses: c.byThreshold.Load()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.Suspects = l.suspects.len()
+	if l.keeper != nil {
+		s.Unsaved = l.keeper.unsaved()
+	}
+	return s
+}
+
+func (l *List) size() int { return int(l.counts.clients.Load() + l.counts.networks.Load()) }
+
+// Add bans a client or a network. A ban without a start begins now. One of a mechanism (Operator is false) without an end gets the
+// TTL; it prolongs one that is there, and leaves an operator's alone. One of an operator without an end is for good, and replaces
+// what is there.
+//
+// It returns ErrFull when there is no room, and store.ErrInvalid or store.ErrTooLarge for a ban that makes no sense.
+func (l *List) Add(b store.Ban, now time.Time) error {
+	b.Prefix = identify.PlainPrefix(b.Prefix)
+	if b.Since.IsZero() {
+		b.Since = now
+	}
+	if b.Until.IsZero() && !b.Operator {
+		b.Until = now.Add(l.setup.Load().TTL.Std())
+	}
+	b.Since, b.Until = b.Since.Round(0), b.Until.Round(0) // without the machine's own clock, which no other one understands
+	if err := b.Validate(); err != nil {
+		return err
+	}
+	if b.Client == "" && b.Prefix.Bits() == 0 {
+		return fmt.Errorf("a ban of everybody: %w", store.ErrInvalid)
+	}
+	if !b.Holds(now) {
+		return fmt.Errorf("a ban that is over at %s already: %w", b.Until.Format(time.RFC3339), store.ErrInvalid)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = now.UnixNano()
+	return l.add(b)
+}
+
+// add puts a ban on the list that makes sense. l.mu is held.
+func (l *List) add(b store.Ban) error {
+	old := l.item(b.BanKey)
+	if old != nil && !old.holds(l.seen) {
+		l.drop(old, Expired)
+		old = nil
+	}
+	if old != nil {
+		switch {
+		case b.Operator:
+		case old.ban.Operator, end(b) <= old.until:
+			return nil
+		default:
+			b.Since = old.ban.Since
+		}
+		l.replace(old, b)
+		return nil
+	}
+	return l.enter(b, true)
+}
+
+// enter puts a ban on the list that is not there, and makes room for it.
+func (l *List) enter(b store.Ban, store bool) error {
+	if l.size() >= l.setup.Load().Max && !l.evict() {
+		l.counts.refused.Add(1)
+		return ErrFull
+	}
+	i := l.rank(b)
+	if b.Client != "" {
+		l.clients.put(b.Client, i)
+		l.counts.clients.Add(1)
+	} else {
+		l.networks.put(networkOfPrefix(b.Prefix), i)
+		l.counts.networks.Add(1)
+		l.length(b.Prefix, 1)
+	}
+	if b.Operator {
+		l.counts.operators.Add(1)
+	}
+	l.counts.added.Add(1)
+	l.dueBy(i.until)
+	l.tell(Change{Added, b}, store)
+	return nil
+}
+
+// replace changes a ban that is there.
+func (l *List) replace(old *item, b store.Ban) {
+	l.heap(old).remove(old)
+	i := l.rank(b)
+	if b.Client != "" {
+		l.clients.put(b.Client, i)
+	} else {
+		l.networks.put(networkOfPrefix(b.Prefix), i)
+	}
+	if b.Operator && !old.ban.Operator {
+		l.counts.operators.Add(1)
+	}
+	l.dueBy(i.until)
+	l.tell(Change{Changed, b}, true)
+}
+
+// drop takes a ban off the list.
+func (l *List) drop(i *item, why What) {
+	l.heap(i).remove(i)
+	if i.ban.Client != "" {
+		l.clients.remove(i.ban.Client)
+		l.counts.clients.Add(-1)
+	} else {
+		l.networks.remove(networkOfPrefix(i.ban.Prefix))
+		l.counts.networks.Add(-1)
+		l.length(i.ban.Prefix, -1)
+	}
+	if i.ban.Operator {
+		l.counts.operators.Add(-1)
+	}
+	switch why {
+	case Removed:
+		l.counts.removed.Add(1)
+	case Expired:
+		l.counts.expired.Add(1)
+	case Evicted:
+		l.counts.evicted.Add(1)
+	}
+	l.tell(Change{why, i.ban}, true)
+}
+
+// evict makes room by dropping the ban of a mechanism that ends soonest, if there is one.
+func (l *List) evict() bool {
+	if op := l.operators.soonest(); op <= l.seen { // one that is over is not missed
+		l.drop(l.operators[0], Expired)
+		return true
+	}
+	if len(l.others) == 0 {
+		return false
+	}
+	why := Evicted
+	if l.others[0].until <= l.seen {
+		why = Expired
+	}
+	l.drop(l.others[0], why)
+	return true
+}
+
+// rank makes an item of a ban, in the order in which they end.
+func (l *List) rank(b store.Ban) *item {
+	l.turns++
+	i := &item{ban: b, until: end(b), place: -1, turn: l.turns}
+	l.heap(i).add(i)
+	return i
+}
+
+func (l *List) heap(i *item) *ending {
+	if i.ban.Operator {
+		return &l.operators
+	}
+	return &l.others
+}
+
+// length counts how often the length of a prefix occurs. Readers see the old lengths or the new ones.
+func (l *List) length(p netip.Prefix, n int) {
+	next := *l.lengths.Load()
+	all := slices.Clone(next[family(p.Addr())])
+	at, found := slices.BinarySearchFunc(all, p.Bits(), func(a lengthCount, bits int) int { return bits - a.bits })
+	if !found {
+		all = slices.Insert(all, at, lengthCount{bits: p.Bits()})
+	}
+	if all[at].n += n; all[at].n == 0 {
+		all = slices.Delete(all, at, at+1)
+	}
+	next[family(p.Addr())] = all
+	l.lengths.Store(&next)
+}
+
+// Remove takes a client or a network off the list, whoever added it. It returns store.ErrNotFound when it is not there; a network is
+// removed as it was banned, not as a part of a wider one. An address that is taken off starts with a clean slate.
+func (l *List) Remove(key store.BanKey, now time.Time) error {
+	key.Prefix = identify.PlainPrefix(key.Prefix)
+	if err := key.Validate(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = now.UnixNano()
+	if key.Client == "" {
+		l.suspects.forget(key.Prefix)
+	}
+	i := l.item(key)
+	if i != nil && !i.holds(l.seen) {
+		l.drop(i, Expired)
+		i = nil
+	}
+	if i == nil {
+		return fmt.Errorf("%s: %w", key, store.ErrNotFound)
+	}
+	l.drop(i, Removed)
+	return nil
+}

@@ -1,0 +1,151 @@
+package ban
+
+import (
+	"container/list"
+	"fmt"
+	"hash/maphash"
+	"net/netip"
+	"time"
+	"unicode/utf8"
+
+	"weir/identify"
+	"weir/store"
+)
+
+// An Offence is what a mechanism bans a client for.
+type Offence struct {
+	// The id that weir gave to the client, and not one that the client claims: else anybody could have others banned. Empty where
+	// there is none: the offence then counts as one of a client not seen before.
+	Client string
+	Source netip.Addr // where it came from; may be invalid
+	Reason string     // for people, as in "forged stamp"
+	By     string     // the mechanism
+}
+
+// Offend bans a client for the TTL, and its address when enough different clients from there were banned within the window. It
+// returns ErrFull when there is no room.
+func (l *List) Offend(o Offence, now time.Time) error {
+	l.counts.offences.Add(1)
+	if o.Client == "" && !o.Source.IsValid() {
+		return fmt.Errorf("an offence of nobody: %w", store.ErrInvalid)
+	}
+	if o.Client != "" {
+		b := store.Ban{BanKey: store.BanKey{Client: o.Client}, Reason: o.Reason, By: o.By}
+		if err := l.Add(b, now); err != nil {
+			return err
+		}
+	}
+	s := l.setup.Load()
+	if !o.Source.IsValid() || l.exempts(o.Source) {
+		return nil
+	}
+	address := identify.Network(o.Source, s.V4, s.V6)
+	if !l.suspect(s, address, o.Client, now) {
+		return nil
+	}
+	if s.AddressFrom > 1 {
+		o.Reason = clip(fmt.Sprintf("%d clients: %s", s.AddressFrom, o.Reason), store.MaxReason)
+	}
+	err := l.Add(store.Ban{BanKey: store.BanKey{Prefix: address}, Reason: o.Reason, By: o.By}, now)
+	if err == nil {
+		l.counts.byThreshold.Add(1)
+	}
+	return err
+}
+
+// suspect notes that a client of an address was banned, and reports whether the address is to be banned too.
+func (l *List) suspect(s *setup, address netip.Prefix, client string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = now.UnixNano()
+	since := l.seen - int64(s.Window)
+	l.suspects.expire(since)
+	n := l.suspects.note(address, client, l.seen, since)
+	if n < s.AddressFrom {
+		l.suspects.shrink(s.Max)
+		return false
+	}
+	l.suspects.forget(address)
+	return true
+}
+
+// clip shortens a text to n bytes, between two letters.
+func clip(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// suspects are addresses from which clients were banned of late. There are never more than the list may have entries: the one that
+// nothing was heard of for longest goes.
+type suspects struct {
+	seed  maphash.Seed
+	by    map[netip.Prefix]*list.Element
+	order *list.List // of *suspect; the one heard of last in front
+}
+
+type suspect struct {
+	address netip.Prefix
+	marks   []mark
+}
+
+// A mark is one banned client.
+type mark struct {
+	client uint64 // a hash of its id
+	at     int64
+}
+
+func (s *suspects) reset() {
+	*s = suspects{maphash.MakeSeed(), map[netip.Prefix]*list.Element{}, list.New()}
+}
+
+func (s *suspects) len() int { return len(s.by) }
+
+// note counts a client, and returns how many different ones there were since a time.
+func (s *suspects) note(address netip.Prefix, client string, now, since int64) int {
+	e := s.by[address]
+	if e == nil {
+		e = s.order.PushFront(&suspect{address: address})
+		s.by[address] = e
+	}
+	s.order.MoveToFront(e)
+	who := e.Value.(*suspect)
+	kept := who.marks[:0]
+	hash := maphash.String(s.seed, client)
+	for _, m := range who.marks {
+		if m.at > since && (m.client != hash || client == "") {
+			kept = append(kept, m)
+		}
+	}
+	who.marks = append(kept, mark{hash, now})
+	return len(who.marks)
+}
+
+func (s *suspects) forget(address netip.Prefix) {
+	if e := s.by[address]; e != nil {
+		s.order.Remove(e)
+		delete(s.by, address)
+	}
+}
+
+// expire forgets addresses of which nothing was heard since a time.
+func (s *suspects) expire(since int64) {
+	for e := s.order.Back(); e != nil; e = s.order.Back() {
+		who := e.Value.(*suspect)
+		if who.marks[len(who.marks)-1].at > since {
+			return
+		}
+		s.forget(who.address)
+	}
+}
+
+// shrink forgets addresses until there are no more than most.
+func (s *suspects) shrink(most int) {
+	for len(s.by) > most {
+		s.forget(s.order.Back().Value.(*suspect).address)
+	}
+}

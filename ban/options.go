@@ -1,0 +1,88 @@
+package ban
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"weir"
+)
+
+// Bounds on what an operator may write.
+const (
+	MaxEntries     = 10_000_000
+	MaxAddressFrom = 100
+	MaxExempt      = 10_000
+
+	minTime   = time.Second
+	maxTTL    = 10 * 365 * 24 * time.Hour
+	maxWindow = 30 * 24 * time.Hour
+)
+
+// Options configure the invalid list.
+type Options struct {
+	// How long a client stays banned that a mechanism bans, such as one that forges stamps. Default 1h.
+	TTL weir.Duration `yaml:"ttl"`
+	// How many clients and networks the list holds, at most. One more pushes out the ban that ends soonest, but never an operator's.
+	// Default 100000.
+	Max int `yaml:"max"`
+	// From how many different clients of one address banned within the window the address is banned too. 1 bans it with the first
+	// one. Default 3.
+	AddressFrom int `yaml:"address_from"`
+	// How long a banned client counts towards banning its address. Default 10m.
+	Window weir.Duration `yaml:"window"`
+	// How many bits of an IPv4 address are banned with an address. Default 32.
+	V4 int `yaml:"v4"`
+	// How many bits of an IPv6 address are banned with an address: a client has a whole /64 to itself. Default 64.
+	V6 int `yaml:"v6"`
+	// Ranges of addresses for which no mechanism's ban of an address holds, only operators' do: offices, proxies. Single clients from
+	// there are banned all the same.
+	Exempt []netip.Prefix `yaml:"exempt"`
+}
+
+// WithDefaults returns the options with everything filled in that was left out.
+func (o Options) WithDefaults() Options {
+	o.TTL = cmp.Or(o.TTL, weir.Duration(time.Hour))
+	o.Max = cmp.Or(o.Max, 100_000)
+	o.AddressFrom = cmp.Or(o.AddressFrom, 3)
+	o.Window = cmp.Or(o.Window, weir.Duration(10*time.Minute))
+	o.V4 = cmp.Or(o.V4, 32)
+	o.V6 = cmp.Or(o.V6, 64)
+	return o
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors.
+func (o Options) Validate() error {
+	var all []error
+	wrong := func(path, msg, hint string) {
+		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+	}
+	o = o.WithDefaults()
+	within := func(path string, n, least, most int) {
+		if n < least || n > most {
+			wrong(path, fmt.Sprintf("%d is out of bounds", n), fmt.Sprintf("%d to %d", least, most))
+		}
+	}
+	lasts := func(path string, d weir.Duration, most time.Duration) {
+		if d.Std() < minTime || d.Std() > most {
+			wrong(path, fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("%s to %s", weir.Duration(minTime), weir.Duration(most)))
+		}
+	}
+	lasts("ttl", o.TTL, maxTTL)
+	within("max", o.Max, 1, MaxEntries)
+	within("address_from", o.AddressFrom, 1, MaxAddressFrom)
+	lasts("window", o.Window, maxWindow)
+	within("v4", o.V4, 1, 32)
+	within("v6", o.V6, 1, 128)
+	if len(o.Exempt) > MaxExempt {
+		wrong("exempt", fmt.Sprintf("%d ranges are too many", len(o.Exempt)), fmt.Sprintf("at most %d", MaxExempt))
+	}
+	for i, p := range o.Exempt {
+		if !p.IsValid() {
+			wrong(fmt.Sprintf("exempt[%d]", i), "not a network", "write 192.0.2.0/24 or 2001:db8::/32")
+		}
+	}
+	return errors.Join(all...)
+}

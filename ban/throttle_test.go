@@ -1,0 +1,74 @@
+package ban
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"weir"
+	"weir/policy"
+)
+
+func TestAsAThrottle(t *testing.T) {
+	l := newList(t, Options{})
+	offend(t, l, "a", "", epoch)
+	must(t, l.Add(byOperator(t, "192.0.2.0/24", 0), epoch))
+	chain, err := policy.New([]*policy.Link{policy.NewLink("invalid", l, policy.Closed)}, nil)
+	must(t, err)
+	ask := func(account, source string) *weir.Answer {
+		ev := weir.Event{Time: epoch, Account: account}
+		if source != "" {
+			ev.Source = netip.MustParseAddr(source)
+		}
+		var p policy.Pass
+		chain.Judge(t.Context(), &ev, &p)
+		defer p.Settle(weir.Outcome{Time: epoch, Done: true})
+		_, why := chain.Explain(&ev)
+		if why.Verdict != p.Answer.Verdict || why.Rule != p.Answer.Rule {
+			t.Errorf("explained as %s, judged %s", why.Explain(), p.Answer.Explain())
+		}
+		return &p.Answer
+	}
+	if a := ask("b", "198.51.100.1"); a.Verdict != weir.Admit {
+		t.Error(a.Explain())
+	}
+	if a := ask("", ""); a.Verdict != weir.Admit {
+		t.Error(a.Explain())
+	}
+	a := ask("a", "198.51.100.1")
+	if a.Verdict != weir.Refuse || a.Reason != weir.NoReason || a.By != "invalid" || a.Rule != "banned" || !a.Until.Equal(epoch.Add(time.Hour)) || !a.Reset.Equal(a.Until) {
+		t.Error(a.Explain())
+	}
+	if got := a.Explain(); got != "refuse by invalid/banned, until 2026-03-02T13:00:00.000Z" {
+		t.Error(got)
+	}
+	if a := ask("b", "192.0.2.7"); a.Verdict != weir.Refuse || !a.Until.IsZero() {
+		t.Error(a.Explain())
+	}
+
+	door := policy.NewDoor(chain, nil)
+	if door.Admit(netip.MustParseAddr("192.0.2.7"), epoch) || !door.Admit(netip.MustParseAddr("198.51.100.1"), epoch) {
+		t.Error("a door asks the list")
+	}
+}
+
+func TestLookingUpAllocatesNothing(t *testing.T) {
+	l := newList(t, Options{})
+	offend(t, l, "a", "", epoch)
+	must(t, l.Add(byOperator(t, "192.0.2.0/24", 0), epoch))
+	must(t, l.Add(byOperator(t, "2001:db8::/32", 0), epoch))
+	for what, ev := range map[string]weir.Event{
+		"client":  {Time: epoch, Account: "a"},
+		"network": {Time: epoch, Account: "b", Source: netip.MustParseAddr("::ffff:192.0.2.1")},
+		"nobody":  {Time: epoch, Account: "b", Source: netip.MustParseAddr("2001:db9::1")},
+	} {
+		var a weir.Answer
+		n := testing.AllocsPerRun(1000, func() {
+			a.Clear()
+			_ = l.Judge(t.Context(), &ev, &a)
+		})
+		if n != 0 || (a.Verdict == weir.Refuse) != (what != "nobody") {
+			t.Errorf("%s: %s, %v allocations", what, a.Explain(), n)
+		}
+	}
+}

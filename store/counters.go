@@ -1,0 +1,81 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// Counters is what accounts have used in periods so long that a restart must not forget it.
+type Counters interface {
+	// Save keeps counters. Of the same counter the one saved last counts, so that saving twice is harmless and an account that an
+	// operator has reset stays reset. A counter of nothing (Used 0) is forgotten.
+	Save(ctx context.Context, counters []Counter) error
+	// Load calls each with every counter that still counts at now, in no particular order. It ends with the first error of each.
+	Load(ctx context.Context, now time.Time, each func(Counter) error) error
+	// Prune forgets the counters that no longer count at now, and returns how many.
+	Prune(ctx context.Context, now time.Time) (int, error)
+}
+
+// A Counter is what an account, or a source where there is no account, has used under one rule since a point in time. All fields
+// but Used and Until make up its key.
+//
+// How a rule counts decides what it saves:
+//
+//	fixed window    one counter: Period is the start of the period, Used what was charged in it, Until its end, or for bytes when
+//	                what is owed beyond the limit is paid off
+//	sliding window  one counter for each part of the window that is not empty: Period is the start of the part, Until when it leaves
+//	                the window
+//	steady rate     one counter: Period is the epoch, Used the nanoseconds since the epoch at which all that was charged is paid off,
+//	                Until that same time
+type Counter struct {
+	Throttle string     `json:"throttle"`        // its name in the configuration
+	Rule     string     `json:"rule"`            // what it counts: another one that counts something else must have another text
+	Account  string     `json:"account"`         // empty where there is none
+	Source   netip.Addr `json:"source,omitzero"` // where there is no account
+	Period   time.Time  `json:"period"`          // when it starts; never zero
+	Used     int64      `json:"used"`            // never below zero
+	Until    time.Time  `json:"until"`           // from when on it no longer counts; never zero
+}
+
+// Counts reports whether the counter matters at now.
+func (c *Counter) Counts(now time.Time) bool { return now.Before(c.Until) }
+
+// SameKey reports whether two counters count the same thing, whatever they have counted.
+func (c *Counter) SameKey(other *Counter) bool {
+	return c.Throttle == other.Throttle && c.Rule == other.Rule && c.Account == other.Account && c.Source == other.Source &&
+		c.Period.Equal(other.Period)
+}
+
+// Validate returns what is wrong with the counter: ErrInvalid or ErrTooLarge.
+func (c Counter) Validate() error {
+	for _, text := range []struct {
+		what, text string
+		most       int
+		needed     bool
+	}{
+		{"the name of a throttle", c.Throttle, MaxThrottle, true},
+		{"a rule", c.Rule, MaxRule, true},
+		{"the id of an account", c.Account, MaxAccount, false},
+	} {
+		if text.needed && text.text == "" {
+			return fmt.Errorf("%s is missing: %w", text.what, ErrInvalid)
+		}
+		if err := checkText(text.what, text.text, text.most); err != nil {
+			return err
+		}
+	}
+	switch {
+	case (c.Account == "") != c.Source.IsValid():
+		return fmt.Errorf("a counter is of an account or of a source: %w", ErrInvalid)
+	case c.Source.Zone() != "" || c.Source.Is4In6():
+		return fmt.Errorf("the source %s is not written as it should be: %w", c.Source, ErrInvalid)
+	case c.Used < 0:
+		return fmt.Errorf("%d used: %w", c.Used, ErrInvalid)
+	}
+	if err := checkTime("the period from", c.Period); err != nil {
+		return err
+	}
+	return checkTime("until", c.Until)
+}

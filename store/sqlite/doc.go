@@ -1,0 +1,16 @@
+// Package sqlite keeps weir's durable state on one machine: a store.Store in one SQLite file in the data folder, by
+// modernc.org/sqlite, which needs no C compiler.
+//
+// Open makes the file when it is not there, readable for its owner only, brings an older one up to date, and refuses one that is
+// damaged, that a newer weir has written, or that another weir is using. Most callers want Open and the parts of the Store.
+//
+//	callers -> queue (bounded) -> one writer -> BEGIN … all that is waiting … COMMIT -> each caller gets its answer
+//	readers -> connections of their own, which see what is committed
+//
+// There is one writer. While it waits for the disk, others queue up, and the next commit takes all of them: with many callers a
+// commit costs each of them a small part of the time that the disk needs to make it safe. Nothing waits to be grouped.
+//
+// The journal is a write-ahead log (WAL) with synchronous=FULL: a call returns when its data is on the disk. Operators may look into
+// the file with any SQLite tool while weir runs (times are nanoseconds since the epoch); a tool that locks it for longer than
+// Options.Patience makes writes fail with store.ErrBusy.
+package sqlite

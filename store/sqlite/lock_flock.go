@@ -1,0 +1,64 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"weir/store"
+)
+
+// A lock keeps a second weir out of a data folder. SQLite alone would let it in, and both would take turns in overwriting what the
+// other knows. The kernel frees it when the process ends, however it ends; the file stays.
+type lock struct{ file *os.File }
+
+// takeLock takes the lock that a file stands for, and writes into it who has it.
+func takeLock(path string) (*lock, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return nil, fmt.Errorf("%s: %w%s", path, store.ErrInUse, holder(f))
+	}
+	l := &lock{f}
+	if err := l.sign(strconv.Itoa(os.Getpid()) + "\n"); err != nil {
+		l.release()
+		return nil, err
+	}
+	return l, nil
+}
+
+// holder says which process has the lock, as far as it has said so.
+func holder(f *os.File) string {
+	text, _ := io.ReadAll(io.LimitReader(f, 32))
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (process %d)", pid)
+}
+
+// sign replaces what stands in the file.
+func (l *lock) sign(text string) error {
+	if err := l.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := l.file.WriteAt([]byte(text), 0)
+	return err
+}
+
+func (l *lock) release() {
+	_ = l.sign("")
+	_ = l.file.Close()
+}

@@ -1,0 +1,272 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"modernc.org/sqlite"
+
+	"weir/store"
+)
+
+const (
+	readers   = 4        // connections for reading
+	checkUpTo = 64 << 20 // a larger file is not read through when it is opened
+	maxLog    = 64 << 20 // what is left of the write-ahead log after it was carried over
+	pageSize  = 4096
+)
+
+// A Store is a store.Store in a SQLite file. Make one with Open. It is safe for concurrent use.
+type Store struct {
+	opts    Options
+	files   files
+	lock    *lock
+	db      *sql.DB // of the writer: one connection
+	reading *sql.DB
+	writer  *session
+
+	gate       sync.RWMutex // of closed
+	closed     bool
+	reads      sync.WaitGroup // that are under way
+	closing    sync.Once
+	closingErr error
+	queue      chan *write
+	idle       chan struct{} // closed when the writer has ended
+	counts     counts
+}
+
+var _ store.Store = (*Store)(nil)
+
+// files are the places of a store.
+type files struct{ folder, db, lock string }
+
+// Open opens the store in a data folder, and makes it when there is none. ctx is for opening alone.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	s, err := open(ctx, o, migrations)
+	if err != nil {
+		return nil, err
+	}
+	go s.run()
+	return s, nil
+}
+
+// open does everything but start the writer.
+func open(ctx context.Context, o Options, steps []string) (_ *Store, err error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	folder, err := filepath.Abs(o.Folder)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{opts: o, files: files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)},
+		queue: make(chan *write, o.MaxWaiting), idle: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			s.free()
+		}
+	}()
+	if err := s.files.prepare(); err != nil {
+		return nil, err
+	}
+	if s.lock, err = takeLock(s.files.lock); err != nil {
+		return nil, unwritable(err)
+	}
+	if err := s.files.create(); err != nil {
+		return nil, unwritable(err)
+	}
+	if s.db, err = s.files.connect(o, nil); err != nil {
+		return nil, err
+	}
+	s.db.SetMaxOpenConns(1)
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, s.files.explain(err)
+	}
+	s.writer = &session{conn: conn, statements: map[string]*sql.Stmt{}}
+	if err := s.files.check(ctx, conn); err != nil {
+		return nil, s.files.explain(err)
+	}
+	if err := migrate(ctx, conn, steps); err != nil {
+		return nil, s.files.explain(err)
+	}
+	if s.reading, err = s.files.connect(o, url.Values{"_query_only": {"1"}}); err != nil {
+		return nil, err
+	}
+	s.reading.SetMaxOpenConns(readers)
+	s.reading.SetMaxIdleConns(readers)
+	return s, nil
+}
+
+// prepare says what is wrong with the data folder before SQLite does, which says less.
+func (f *files) prepare() error {
+	info, err := os.Stat(f.folder)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the data folder %w: %w", store.ErrUnwritable, err)
+	case !info.IsDir():
+		return fmt.Errorf("the data folder %w: %s is a file", store.ErrUnwritable, f.folder)
+	}
+	if info, err := os.Stat(f.db); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s %w: it is no file", f.db, store.ErrUnwritable)
+	}
+	return nil
+}
+
+// unwritable names an error of the file system.
+func unwritable(err error) error {
+	if errors.Is(err, store.ErrInUse) {
+		return err
+	}
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return fmt.Errorf("the data folder %w: %w", store.ErrUnwritable, err)
+	}
+	return err
+}
+
+// create makes an empty file for weir's eyes only, unless it is there. SQLite gives its other files the same mode.
+func (f *files) create() error {
+	file, err := os.OpenFile(f.db, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	folder, err := os.Open(f.folder)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	_ = folder.Sync() // so that the file is still there after a power failure; not every file system can, and then it need not
+	return nil
+}
+
+// connect returns a pool of connections. None is made yet.
+func (f *files) connect(o Options, also url.Values) (*sql.DB, error) {
+	q := url.Values{
+		"mode":          {"rw"},
+		"_busy_timeout": {strconv.FormatInt(max(o.Patience.Milliseconds(), 1), 10)},
+		"_defensive":    {"1"},
+		"_dqs":          {"0"},
+		"_error_rc":     {"1"},
+		"_pragma": {
+			"journal_mode(wal)",
+			"synchronous(full)",
+			"trusted_schema(off)",
+			fmt.Sprintf("journal_size_limit(%d)", maxLog),
+		},
+	}
+	if o.MaxBytes > 0 {
+		q.Add("_pragma", fmt.Sprintf("max_page_count(%d)", o.MaxBytes/pageSize))
+	}
+	for key, values := range also {
+		q[key] = values
+	}
+	name := url.URL{Scheme: "file", Path: filepath.ToSlash(f.db), RawQuery: q.Encode()}
+	connector, err := sqlite.NewConnector(name.String())
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+// check reads a file through that is not too large for that: damage is to be told at the start, and not when somebody needs what is
+// gone.
+func (f *files) check(ctx context.Context, conn *sql.Conn) error {
+	var mode string
+	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("%w with a write-ahead log, as the file system cannot share memory (the journal is %q)", store.ErrUnwritable, mode)
+	}
+	if info, err := os.Stat(f.db); err != nil || info.Size() > checkUpTo {
+		return err
+	}
+	var found string
+	if err := conn.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
+		return err
+	}
+	if found != "ok" {
+		return fmt.Errorf("%w: %s%s", store.ErrCorrupt, found, hints[store.ErrCorrupt])
+	}
+	return nil
+}
+
+// Close makes everything safe that was asked for before, waits for those who read, and lets go of the files. A second Close does
+// nothing but tell the same.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		s.gate.Lock()
+		s.closed = true
+		close(s.queue)
+		s.gate.Unlock()
+		<-s.idle
+		s.reads.Wait()
+		s.closingErr = s.free()
+	})
+	return s.closingErr
+}
+
+// free lets go of what open has taken.
+func (s *Store) free() error {
+	var errs []error
+	if s.reading != nil {
+		errs = append(errs, s.reading.Close())
+	}
+	if s.writer != nil { // the last one to close carries the log over and removes it
+		errs = append(errs, s.writer.close())
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	if s.lock != nil {
+		s.lock.release()
+	}
+	return s.files.explain(errors.Join(errs...))
+}
+
+// Path is where the file is.
+func (s *Store) Path() string { return s.files.db }
+
+// alive returns ErrClosed after Close.
+func (s *Store) alive() error {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed {
+		return store.ErrClosed
+	}
+	return nil
+}
+
+// read begins to read, which keeps the files open until done is called.
+func (s *Store) read() (done func(), err error) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed {
+		return nil, store.ErrClosed
+	}
+	s.reads.Add(1)
+	return s.reads.Done, nil
+}
+
+// nanos is how times are stored.
+func nanos(t time.Time) int64 { return t.UnixNano() }
+
+// moment reads what nanos wrote.
+func moment(n int64) time.Time { return time.Unix(0, n).UTC() }

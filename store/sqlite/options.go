@@ -1,0 +1,57 @@
+package sqlite
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir"
+)
+
+// Names of the files in the data folder. SQLite adds File with -wal and -shm behind it while the store is open.
+const (
+	File     = "weir.db"
+	LockFile = "weir.lock"
+)
+
+// Bounds of options.
+const (
+	MaxWaitingCap = 1_000_000
+	MinBytes      = 64 << 10 // an empty file has more than half of it
+	maxPatience   = 10 * time.Minute
+)
+
+// Options say where the store is and how much it may take. The zero value of every field but Folder means its default.
+type Options struct {
+	Folder     string        // the data folder, which must be there
+	MaxBytes   int64         // how large the file may get; 0: as large as the disk allows
+	MaxWaiting int           // how many writes may wait; one more gets store.ErrTooMany. Default 16384
+	Patience   time.Duration // how long a write waits while another program has the file locked. Default 5s
+}
+
+func (o Options) withDefaults() Options {
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, 16_384)
+	o.Patience = cmp.Or(o.Patience, 5*time.Second)
+	return o
+}
+
+func (o Options) validate() error {
+	var all []error
+	wrong := func(path, msg, hint string) {
+		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+	}
+	if o.Folder == "" {
+		wrong("folder", "there is no data folder", "write data: /var/lib/weir")
+	}
+	if o.MaxBytes != 0 && o.MaxBytes < MinBytes {
+		wrong("max_bytes", fmt.Sprintf("%d bytes are too few", o.MaxBytes), fmt.Sprintf("at least %s", weir.Size(MinBytes)))
+	}
+	if o.MaxWaiting < 0 || o.MaxWaiting > MaxWaitingCap {
+		wrong("max_waiting", fmt.Sprintf("%d is out of bounds", o.MaxWaiting), fmt.Sprintf("1 to %d", MaxWaitingCap))
+	}
+	if o.Patience < 0 || o.Patience > maxPatience {
+		wrong("patience", fmt.Sprintf("%s is out of bounds", o.Patience), fmt.Sprintf("up to %s", weir.Duration(maxPatience)))
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,15 @@
+package sqlite
+
+import (
+	"testing"
+
+	"weir/store"
+	"weir/store/storetest"
+)
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Opener {
+		folder := t.TempDir()
+		return func() (store.Store, error) { return Open(t.Context(), Options{Folder: folder}) }
+	})
+}

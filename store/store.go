@@ -1,0 +1,66 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Bounds of what may be stored, in bytes and in entries.
+const (
+	MaxClient   = 256    // the id of a client
+	MaxReason   = 512    // why somebody is banned
+	MaxBy       = 128    // who did it
+	MaxThrottle = 128    // the name of a throttle
+	MaxRule     = 256    // what a rule counts
+	MaxAccount  = 256    // the id of an account
+	MaxBatch    = 10_000 // entries in one call
+)
+
+// A Store is durable state, open for use. Close ends what is under way, makes it safe, and frees the store for others; after it,
+// everything returns ErrClosed. A second Close does nothing.
+type Store interface {
+	Bans() Bans
+	Counters() Counters
+	Close() error
+}
+
+// earliest and latest are between which times lie that nanoseconds since the epoch can tell.
+var (
+	earliest = time.Unix(0, 0)
+	latest   = time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// checkTime returns ErrInvalid for a time that cannot be stored.
+func checkTime(what string, t time.Time) error {
+	if t.Before(earliest) || t.After(latest) {
+		return fmt.Errorf("%s %s lies outside of 1970 to 2262: %w", what, t.Format(time.RFC3339), ErrInvalid)
+	}
+	return nil
+}
+
+// checkText returns ErrTooLarge or ErrInvalid for a text that cannot be stored. It shows nothing of it: an id may be a secret.
+func checkText(what, text string, most int) error {
+	if len(text) > most {
+		return fmt.Errorf("%s of %d bytes, at most %d: %w", what, len(text), most, ErrTooLarge)
+	}
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return fmt.Errorf("%s is not UTF-8, or has a zero byte: %w", what, ErrInvalid)
+	}
+	return nil
+}
+
+// CheckBatch returns ErrTooLarge for a batch of more than MaxBatch entries, and else the mistake of the first entry that has one.
+// Stores call it before anything else.
+func CheckBatch[T interface{ Validate() error }](batch []T) error {
+	if len(batch) > MaxBatch {
+		return fmt.Errorf("a batch of %d entries, at most %d: %w", len(batch), MaxBatch, ErrTooLarge)
+	}
+	for _, one := range batch {
+		if err := one.Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package storetest
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"weir/store"
+)
+
+func bansAreKept(_ *testing.T, s *subject) {
+	ctx := s.Context()
+	s.lists(epoch)
+	s.must(s.bans.Put(ctx))
+	all := []store.Ban{
+		banOf(net("192.0.2.0/24")), banOf(net("192.0.2.7/32")), banOf(net("2001:db8::/32")), // by address, the wider one first
+		banOf(client("192.0.2.0/24")), banOf(client("Zoë")), banOf(client("a")), banOf(client("ab")),
+	}
+	shuffled := slices.Clone(all)
+	slices.Reverse(shuffled)
+	s.must(s.bans.Put(ctx, shuffled...))
+	clear(shuffled) // it is the caller's
+	s.lists(epoch, all...)
+	for i := range all {
+		got, err := s.bans.Get(ctx, all[i].BanKey, epoch)
+		s.must(err)
+		if !got.Equal(&all[i]) {
+			s.Errorf("%+v, want %+v", got, all[i])
+		}
+	}
+	s.must(s.bans.Put(ctx, all...)) // twice is as good as once
+	s.lists(epoch, all...)
+
+	other := store.Ban{BanKey: all[0].BanKey, Reason: "scraper", By: "bob", Operator: true, Since: epoch.Add(time.Minute)}
+	s.must(s.bans.Put(ctx, banOf(other.BanKey), other)) // of two with one key the last counts
+	all[0] = other
+	s.lists(epoch, all...)
+
+	s.must(s.bans.Remove(ctx, all[1].BanKey, client("nobody"), all[6].BanKey, all[6].BanKey))
+	s.must(s.bans.Remove(ctx, all[1].BanKey))
+	s.must(s.bans.Remove(ctx))
+	_, err := s.bans.Get(ctx, all[1].BanKey, epoch)
+	s.fails(err, store.ErrNotFound)
+	s.lists(epoch, slices.Delete(all[:6], 1, 2)...)
+}
+
+func bansEnd(_ *testing.T, s *subject) {
+	ctx := s.Context()
+	short, hour, good := banOf(client("a")), banOf(client("b")), banOf(client("c"))
+	short.Until, good.Until = epoch.Add(time.Nanosecond), time.Time{}
+	s.must(s.bans.Put(ctx, short, hour, good))
+	s.lists(epoch, short, hour, good)
+	s.lists(short.Until, hour, good) // it ends at that very moment
+	_, err := s.bans.Get(ctx, short.BanKey, short.Until)
+	s.fails(err, store.ErrNotFound)
+	s.lists(epoch.Add(100*365*24*time.Hour), good)
+
+	prune := func(now time.Time, want int) {
+		s.Helper()
+		n, err := s.bans.Prune(ctx, now)
+		s.must(err)
+		if n != want {
+			s.Errorf("%d bans were over at %s, want %d", n, now, want)
+		}
+	}
+	prune(epoch, 0)
+	s.lists(epoch, short, hour, good)
+	prune(short.Until, 1)
+	s.lists(epoch, hour, good)
+	prune(epoch.Add(24*time.Hour), 1)
+	s.reopen()
+	s.lists(epoch, good)
+}
+
+// bansAllOrNothing: one that is wrong keeps the others of its call out, wherever it stands.
+func bansAllOrNothing(_ *testing.T, s *subject) {
+	ctx := s.Context()
+	for _, at := range []int{0, 50, 99} {
+		batch := manyBans(100)
+		batch[at].Client = ""
+		s.fails(s.bans.Put(ctx, batch...), store.ErrInvalid)
+		s.lists(epoch)
+	}
+	s.must(s.bans.Put(ctx, manyBans(100)...))
+	keys := make([]store.BanKey, 100)
+	for i, b := range manyBans(100) {
+		keys[i] = b.BanKey
+	}
+	keys[99].Client = long(store.MaxClient + 1)
+	s.fails(s.bans.Remove(ctx, keys...), store.ErrTooLarge)
+	s.lists(epoch, manyBans(100)...)
+}
+
+// manyBans are n bans in the order in which they are listed.
+func manyBans(n int) []store.Ban {
+	all := make([]store.Ban, n)
+	for i := range all {
+		all[i] = banOf(client(fmt.Sprintf("client-%06d", i)))
+	}
+	return all
+}
+
+func bansMistakes(_ *testing.T, s *subject) {
+	ctx := s.Context()
+	for what, change := range map[string]func(*store.Ban){
+		"nobody":              func(b *store.Ban) { b.BanKey = store.BanKey{} },
+		"both":                func(b *store.Ban) { b.Prefix = netip.MustParsePrefix("192.0.2.0/24") },
+		"host bits":           func(b *store.Ban) { b.BanKey = net("192.0.2.1/24") },
+		"IPv4 in IPv6":        func(b *store.Ban) { b.BanKey = net("::ffff:192.0.2.0/120") },
+		"no UTF-8":            func(b *store.Ban) { b.Client = "\xff" },
+		"a zero byte":         func(b *store.Ban) { b.Reason = "a\x00b" },
+		"who is no UTF-8":     func(b *store.Ban) { b.By = "\xc3" },
+		"before the epoch":    func(b *store.Ban) { b.Since = time.Unix(-1, 0) },
+		"beyond all calendar": func(b *store.Ban) { b.Until = time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC) },
+	} {
+		b := banOf(client("a"))
+		change(&b)
+		if err := s.bans.Put(ctx, b); err == nil {
+			s.Errorf("%s: no error", what)
+		} else {
+			s.fails(err, store.ErrInvalid)
+		}
+	}
+	s.fails(s.bans.Remove(ctx, store.BanKey{}), store.ErrInvalid)
+	_, err := s.bans.Get(ctx, store.BanKey{}, epoch)
+	s.fails(err, store.ErrInvalid)
+	s.lists(epoch)
+}
+
+func bansBounds(_ *testing.T, s *subject) {
+	ctx := s.Context()
+	most := banOf(client(long(store.MaxClient)))
+	most.Reason, most.By = long(store.MaxReason), long(store.MaxBy)
+	s.must(s.bans.Put(ctx, most))
+	for what, change := range map[string]func(*store.Ban){
+		"client": func(b *store.Ban) { b.Client = long(store.MaxClient + 1) },
+		"reason": func(b *store.Ban) { b.Reason = long(store.MaxReason + 1) },
+		"by":     func(b *store.Ban) { b.By = long(store.MaxBy + 1) },
+	} {
+		b := banOf(client("a"))
+		change(&b)
+		if err := s.bans.Put(ctx, b); err == nil {
+			s.Errorf("%s: no error", what)
+		} else {
+			s.fails(err, store.ErrTooLarge)
+		}
+	}
+	s.lists(epoch, most)
+	s.must(s.bans.Remove(ctx, most.BanKey))
+
+	batch := manyBans(store.MaxBatch + 1)
+	s.fails(s.bans.Put(ctx, batch...), store.ErrTooLarge)
+	s.lists(epoch)
+	s.must(s.bans.Put(ctx, batch[:store.MaxBatch]...))
+	s.lists(epoch, batch[:store.MaxBatch]...)
+	keys := make([]store.BanKey, len(batch))
+	for i := range batch {
+		keys[i] = batch[i].BanKey
+	}
+	s.fails(s.bans.Remove(ctx, keys...), store.ErrTooLarge)
+	s.must(s.bans.Remove(ctx, keys[:store.MaxBatch]...))
+	s.lists(epoch)
+}
+
+// bansAnySequence holds the store against a map, over one life and several.
+func bansAnySequence(t *testing.T, s *subject) {
+	s.anySequence(t, func(rt *rapid.T) {
+		ctx := s.Context()
+		model := map[store.BanKey]store.Ban{}
+		left, err := s.bans.List(ctx, time.Unix(0, 0)) // by the case before
+		s.must(err)
+		for _, b := range left {
+			s.must(s.bans.Remove(ctx, b.BanKey))
+		}
+		now := epoch
+		keys := rapid.SampledFrom([]store.BanKey{client("a"), client("b"), client("c"), net("10.0.0.0/8"), net("::/0"), net("10.1.2.3/32")})
+		bans := rapid.Custom(func(t *rapid.T) store.Ban {
+			b := store.Ban{BanKey: keys.Draw(t, "key"), Reason: rapid.StringMatching(`[a-zä]{0,8}`).Draw(t, "reason"), Operator: rapid.Bool().Draw(t, "operator")}
+			if minutes := rapid.IntRange(0, 60).Draw(t, "minutes"); minutes > 0 {
+				b.Until = now.Add(time.Duration(minutes) * time.Minute)
+			}
+			return b
+		})
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			switch rapid.IntRange(0, 9).Draw(rt, "step") {
+			case 0, 1, 2, 3:
+				batch := rapid.SliceOfN(bans, 1, 4).Draw(rt, "put")
+				s.must(s.bans.Put(ctx, batch...))
+				for _, b := range batch {
+					model[b.BanKey] = b
+				}
+			case 4, 5, 6:
+				batch := rapid.SliceOfN(keys, 1, 3).Draw(rt, "remove")
+				s.must(s.bans.Remove(ctx, batch...))
+				for _, key := range batch {
+					delete(model, key)
+				}
+			case 7:
+				want := 0
+				for key, b := range model {
+					if !b.Holds(now) {
+						delete(model, key)
+						want++
+					}
+				}
+				if n, err := s.bans.Prune(ctx, now); err != nil || n != want {
+					rt.Fatalf("%d were over, want %d: %v", n, want, err)
+				}
+			case 8:
+				now = now.Add(time.Duration(rapid.IntRange(1, 40).Draw(rt, "on")) * time.Minute)
+			case 9:
+				if rapid.IntRange(0, 3).Draw(rt, "again") == 0 {
+					s.reopen()
+				}
+			}
+			var want []store.Ban
+			for _, b := range model {
+				if b.Holds(now) {
+					want = append(want, b)
+				}
+			}
+			slices.SortFunc(want, func(a, b store.Ban) int { return a.Compare(b.BanKey) })
+			s.lists(now, want...)
+		}
+	})
+}

@@ -1,0 +1,240 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"weir/store"
+)
+
+// An Opener opens the store of one test: the first time an empty one, and after it was closed the same one again.
+type Opener func() (store.Store, error)
+
+// Run tries out whether stores keep the contract. place makes room for a store of its own.
+func Run(t *testing.T, place func(t *testing.T) Opener) {
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, s *subject)
+	}{
+		{"bans/are put, listed, replaced and removed", bansAreKept},
+		{"bans/end", bansEnd},
+		{"bans/all or nothing", bansAllOrNothing},
+		{"bans/what makes no sense", bansMistakes},
+		{"bans/bounds", bansBounds},
+		{"bans/any sequence", bansAnySequence},
+		{"counters/the last one saved counts", countersAreKept},
+		{"counters/end", countersEnd},
+		{"counters/all or nothing", countersAllOrNothing},
+		{"counters/what makes no sense", countersMistakes},
+		{"counters/bounds", countersBounds},
+		{"counters/any sequence", countersAnySequence},
+		{"everything/survives", survives},
+		{"everything/many at once", manyAtOnce},
+		{"everything/half of a call is never seen", neverHalf},
+		{"everything/a caller who leaves", callerLeaves},
+		{"everything/closed", closed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := &subject{tb: t, opener: place(t)}
+			s.open()
+			t.Cleanup(func() { s.must(s.store.Close()) })
+			test.run(t, s)
+		})
+	}
+}
+
+// epoch is when the tests take place.
+var epoch = time.Date(2026, 3, 2, 12, 0, 0, 123456789, time.UTC)
+
+// tb is what tests and cases of rapid have in common.
+type tb interface {
+	Helper()
+	Error(...any)
+	Errorf(string, ...any)
+	Fatal(...any)
+	Fatalf(string, ...any)
+	Context() context.Context
+}
+
+// A subject is a store being tried out.
+type subject struct {
+	tb
+	opener   Opener
+	store    store.Store
+	bans     store.Bans
+	counters store.Counters
+}
+
+func (s *subject) open() {
+	s.Helper()
+	var err error
+	if s.store, err = s.opener(); err != nil {
+		s.Fatalf("cannot open: %v", err)
+	}
+	s.bans, s.counters = s.store.Bans(), s.store.Counters()
+}
+
+// reopen closes the store and opens it again.
+func (s *subject) reopen() {
+	s.Helper()
+	s.must(s.store.Close())
+	s.open()
+}
+
+// anySequence runs cases of rapid, one after the other, against the same store.
+func (s *subject) anySequence(t *testing.T, run func(*rapid.T)) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s.tb = rt // so that a case that fails is made smaller
+		defer func() { s.tb = t }()
+		run(rt)
+	})
+}
+
+func (s *subject) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// fails wants an error to be one of the contract.
+func (s *subject) fails(err, want error) {
+	s.Helper()
+	if !errors.Is(err, want) {
+		s.Fatalf("%v, want %v", err, want)
+	}
+}
+
+// lists wants exactly these bans to hold at a time, in order.
+func (s *subject) lists(now time.Time, want ...store.Ban) {
+	s.Helper()
+	got, err := s.bans.List(s.Context(), now)
+	s.must(err)
+	if len(got) != len(want) {
+		s.Fatalf("%d bans, want %d:\n%v\n%v", len(got), len(want), got, want)
+	}
+	for i := range got {
+		if !got[i].Equal(&want[i]) {
+			s.Fatalf("ban %d is\n%+v, want\n%+v", i, got[i], want[i])
+		}
+	}
+}
+
+// counts wants exactly these counters to count at a time, in any order.
+func (s *subject) counts(now time.Time, want ...store.Counter) {
+	s.Helper()
+	got := map[store.Counter]bool{}
+	s.must(s.counters.Load(s.Context(), now, func(c store.Counter) error {
+		if got[plain(c)] {
+			return fmt.Errorf("twice: %+v", c)
+		}
+		got[plain(c)] = true
+		return nil
+	}))
+	for _, c := range want {
+		if !got[plain(c)] {
+			s.Fatalf("missing: %+v\nof %+v", c, got)
+		}
+	}
+	if len(got) != len(want) {
+		s.Fatalf("%d counters, want %d: %+v", len(got), len(want), got)
+	}
+}
+
+// plain is a counter that can be compared.
+func plain(c store.Counter) store.Counter {
+	c.Period, c.Until = c.Period.UTC().Round(0), c.Until.UTC().Round(0)
+	return c
+}
+
+func client(id string) store.BanKey { return store.BanKey{Client: id} }
+
+func net(prefix string) store.BanKey { return store.BanKey{Prefix: netip.MustParsePrefix(prefix)} }
+
+// banOf is a ban of an hour.
+func banOf(key store.BanKey) store.Ban {
+	return store.Ban{BanKey: key, Reason: "forged stamp", By: "stamp", Since: epoch, Until: epoch.Add(time.Hour)}
+}
+
+// counterOf is what an account has used in the month.
+func counterOf(account string, used int64) store.Counter {
+	return store.Counter{
+		Throttle: "plans", Rule: "monthly requests fixed month UTC", Account: account, Used: used,
+		Period: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), Until: time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC),
+	}
+}
+
+// long is a text of n bytes.
+func long(n int) string { return strings.Repeat("x", n) }
+
+// survives: what was written is there after the store was opened again, to the nanosecond.
+func survives(_ *testing.T, s *subject) {
+	ctx := s.Context()
+	ban := banOf(client("äöü 漢字 '\"; DROP TABLE bans; --\t%"))
+	ban.Operator, ban.By = true, "alice"
+	good := store.Ban{BanKey: net("2001:db8::/32")}
+	s.must(s.bans.Put(ctx, ban, good))
+	month, week := counterOf("acme", 1<<62), counterOf("acme", 7)
+	week.Rule, week.Period = "weekly", epoch.Add(-time.Hour)
+	nobody := counterOf("", 3)
+	nobody.Source = netip.MustParseAddr("2001:db8::1")
+	s.must(s.counters.Save(ctx, []store.Counter{month, week, nobody}))
+	for range 3 {
+		s.reopen()
+		s.lists(epoch, good, ban)
+		s.counts(epoch, month, week, nobody)
+	}
+	s.must(s.bans.Remove(ctx, ban.BanKey))
+	s.must(s.counters.Save(ctx, []store.Counter{{Throttle: week.Throttle, Rule: week.Rule, Account: week.Account, Period: week.Period, Until: week.Until}}))
+	s.reopen()
+	s.lists(epoch, good)
+	s.counts(epoch, month, nobody)
+}
+
+// callerLeaves: who has left before is not served.
+func callerLeaves(_ *testing.T, s *subject) {
+	ctx, cancel := context.WithCancel(s.Context())
+	cancel()
+	s.fails(s.bans.Put(ctx, banOf(client("a"))), context.Canceled)
+	s.fails(s.bans.Remove(ctx, client("a")), context.Canceled)
+	s.fails(s.counters.Save(ctx, []store.Counter{counterOf("a", 1)}), context.Canceled)
+	_, err := s.bans.List(ctx, epoch)
+	s.fails(err, context.Canceled)
+	_, err = s.bans.Prune(ctx, epoch)
+	s.fails(err, context.Canceled)
+	s.fails(s.counters.Load(ctx, epoch, func(store.Counter) error { return nil }), context.Canceled)
+	s.lists(epoch)
+	s.counts(epoch)
+}
+
+// closed: after Close nothing works, everything says so, and closing again is harmless.
+func closed(_ *testing.T, s *subject) {
+	ctx := s.Context()
+	s.must(s.bans.Put(ctx, banOf(client("a"))))
+	s.must(s.store.Close())
+	s.must(s.store.Close())
+	_, err := s.bans.List(ctx, epoch)
+	s.fails(err, store.ErrClosed)
+	_, err = s.bans.Get(ctx, client("a"), epoch)
+	s.fails(err, store.ErrClosed)
+	s.fails(s.bans.Put(ctx, banOf(client("b"))), store.ErrClosed)
+	s.fails(s.bans.Put(ctx), store.ErrClosed)
+	s.fails(s.bans.Remove(ctx, client("a")), store.ErrClosed)
+	s.fails(s.bans.Remove(ctx), store.ErrClosed)
+	_, err = s.bans.Prune(ctx, epoch)
+	s.fails(err, store.ErrClosed)
+	s.fails(s.counters.Save(ctx, []store.Counter{counterOf("a", 1)}), store.ErrClosed)
+	s.fails(s.counters.Save(ctx, nil), store.ErrClosed)
+	s.fails(s.counters.Load(ctx, epoch, func(store.Counter) error { return nil }), store.ErrClosed)
+	_, err = s.counters.Prune(ctx, epoch)
+	s.fails(err, store.ErrClosed)
+	s.open()
+	s.lists(epoch, banOf(client("a")))
+}
