@@ -22,7 +22,7 @@ import (
 // holds, and the default.
 func inKernel(o options) ([]figure, error) {
 	const sources = 1 << 20
-	slice, rounds := uint32(100_000), 21
+	slice, rounds := uint32(1_000_000), 11 // long enough that a slice is not mostly about what the others left in the caches
 	if o.quick {
 		slice, rounds = 10_000, 1
 	}

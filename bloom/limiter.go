@@ -76,8 +76,26 @@ func (v *level) soon(now time.Duration) time.Duration {
 
 // Judge takes the cost of an event from every level, or refuses and takes nothing.
 func (l *Limiter) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
-	l.judge(l.setup.Load(), ev, ev.Charge(), a)
+	s := l.setup.Load()
+	if !s.grant(ev, a) {
+		l.judge(s, ev, ev.Charge(), a)
+	}
 	return nil
+}
+
+// grant is judge for what comes most, and nothing else: an IPv4 source about which the operator has said nothing, and whose first
+// limiter has the tokens. It takes a third off the time of such an event.
+func (s *setup) grant(ev *weir.Event, a *weir.Answer) bool {
+	v := &s.levels[0]
+	if !ev.Source.Is4() || v.next != nil || v.Grain != 1 || s.nets.ranges.Len() > 0 {
+		return false
+	}
+	cost := ev.Charge()
+	p, ok := v.now.takeFirst(NetworkV4(ev.Source.As4(), s.nets.v4), cost)
+	if ok {
+		a.Hold = weir.Hold{Ref: s, N: cost, A: uint64(p) + 1}
+	}
+	return ok
 }
 
 func (l *Limiter) judge(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
@@ -108,7 +126,7 @@ func (l *Limiter) judge(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 		return
 	}
 	if len(nets) > 0 {
-		a.Hold = weir.Hold{Ref: s, At: ev.Time.UnixNano(), N: cost, A: taken.a, B: taken.b}
+		a.Hold = weir.Hold{Ref: s, N: cost, A: taken.a, B: taken.b}
 	}
 }
 

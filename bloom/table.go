@@ -53,6 +53,12 @@ func (t *Table) Take(n Network, tokens int64, now time.Duration) (Place, bool) {
 	return t.takeOther(h, first, uint64(tokens), now)
 }
 
+// takeFirst is Take as far as the first limiter of a network.
+func (t *Table) takeFirst(n Network, tokens int64) (Place, bool) {
+	p := t.place(t.key.Hash(n))
+	return p, uint64(tokens) <= t.capacity && t.spend(p, uint64(tokens))
+}
+
 // takeOther goes on when the first limiter is empty.
 func (t *Table) takeOther(h uint64, first Place, tokens uint64, now time.Duration) (Place, bool) {
 	var places [MaxK]Place
