@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/binary"
 	"fmt"
 	"io/fs"
 	"os/exec"
@@ -95,18 +94,6 @@ func inKernel(o options) ([]figure, error) {
 		}
 	}
 	return figures, nil
-}
-
-// synPacket is an Ethernet frame with a TCP SYN to port 443. Its source is made up anew for each run, its sums nobody looks at.
-func synPacket() []byte {
-	frame := make([]byte, 14+20+20)
-	binary.BigEndian.PutUint16(frame[12:], 0x0800)
-	ip, tcp := frame[14:34], frame[34:]
-	ip[0], ip[8], ip[9] = 0x45, 64, 6
-	binary.BigEndian.PutUint16(ip[2:], 40)
-	binary.BigEndian.PutUint16(tcp[2:], 443)
-	tcp[12], tcp[13] = 0x50, 0x02
-	return frame
 }
 
 // sameAnswers is B7: the test that puts a million packets before the kernel's program and the Go code.

@@ -46,6 +46,7 @@ var rows = []row{
 	{"B4", innocents},
 	{"B5", inKernel},
 	{"B6", rotation},
+	{"B6n", nftablesSet},
 	{"B7", sameAnswers},
 	{"Q1", decisions},
 	{"Q3", heldRequests},
