@@ -39,7 +39,9 @@ const (
 	bloomLine   = 60 // what comes in comes in for all networks at once: then there is a burst from every lane
 	bloomWork   = 20 * time.Millisecond
 
-	bloomPeople = 50 // each from a network of its own, about every five seconds
+	// People, each from a network of its own. One comes every 40 seconds at most: that is less than a single
+	// limiter gives, so that it is enough if the flood has left it one.
+	bloomPeople = 800
 )
 
 // The first networks of the flood and of people: 127.1.0.0/24 and 127.201.0.0/24.

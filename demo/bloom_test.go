@@ -219,9 +219,12 @@ func TestTellBloom(t *testing.T) {
 
 // TestBloomFigures: what the figures of the scene rest upon.
 func TestBloomFigures(t *testing.T) {
+	// Of four workers each rests 200 ms at least.
+	const peopleEvery = bloomPeople / 4 * 200 * time.Millisecond
 	for what, ok := range map[string]bool{
 		"the flood fills the service and its line":                       bloomFlooders > bloomPlaces+bloomLine,
 		"a burst from every lane, and another, fit into the service":     2*bloomLanes*bloomBurst <= bloomPlaces+bloomLine,
+		"a single limiter is enough for people":                          peopleEvery > bloomK*time.Minute/bloomLimit,
 		"every network of the flood goes over its limit":                 bloomWants > bloomBurst,
 		"what gets in is less than the service can do":                   bloomFlooders/bloomRest.Seconds()*bloomBurst/bloomTries < bloomPlaces/bloomWork.Seconds(),
 		"networks of people and flood are apart, and not the gate's":     bloomFloodFrom > 0 && bloomFloodFrom+bloomNetworks <= bloomPeopleFrom && bloomPeopleFrom+bloomPeople <= 1<<16,
