@@ -17,6 +17,7 @@ import (
 	"weir"
 	"weir/config"
 	"weir/console"
+	"weir/internal/needs"
 )
 
 // TestCrowd: each network has its volley, a few come at a time and none is left out.
@@ -75,7 +76,7 @@ func TestCrowd(t *testing.T) {
 func atGate(t *testing.T) *Stage {
 	t.Helper()
 	if err := wideLoopback(); err != nil {
-		t.Skip(err)
+		needs.Skip(t, err)
 	}
 	tidy(t)
 	scene := bloomScene()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 	"weir/quota"
 )
 
@@ -303,7 +304,7 @@ func TestUDPRefusedBefore(t *testing.T) {
 func TestUDPUnsendable(t *testing.T) {
 	admit, listen := newThrottle(nil), hosts()
 	if len(listen) < 2 {
-		t.Skip("no IPv6 here")
+		needs.Skip(t, "no IPv6 here")
 	}
 	g := start(t, Options{Listen: listen[1], Protocol: UDP, Upstream: echoUDP(t), Bounds: Bounds{Packet: maxPacket}}, admit)
 	c := g.client()

@@ -12,6 +12,7 @@ import (
 
 	"weir"
 	"weir/bloom"
+	"weir/internal/needs"
 )
 
 // TestEveryObject: the objects for all machines are accepted by the verifier here and give the same answers. What differs between
@@ -47,7 +48,7 @@ func TestOlderKernel(t *testing.T) {
 	}
 	c := p.settings
 	if c.Frags = 0; spec.Programs[objectProgWeirLimit].Flags&unix.BPF_F_XDP_HAS_FRAGS == 0 {
-		t.Skip("this is an older kernel")
+		needs.Skip(t, "this is an older kernel")
 	}
 	spec.Programs[objectProgWeirLimit].Flags &^= unix.BPF_F_XDP_HAS_FRAGS
 	if err := spec.Variables[objectVarConfig].Set(c); err != nil {

@@ -18,6 +18,7 @@ var floors = map[string]int{
 	"farm":             1, // contract between nodes
 	"internal/tabular": 1, // for commands and the demo
 	"internal/clock":   1, // for those who act; who decides is given the time
+	"internal/needs":   1, // for tests, and for tools of tests
 
 	"bloom":   2,
 	"stamp":   2,

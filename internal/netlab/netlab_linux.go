@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/needs"
 )
 
 // The ends of a cable, and their addresses. Both networks are set aside for measurements and for private use.
@@ -31,7 +33,7 @@ type Namespace struct{ file *os.File }
 func New(t testing.TB) Namespace {
 	t.Helper()
 	if _, err := exec.LookPath("ip"); err != nil {
-		skip(t, "network namespaces need the command ip (iproute2)")
+		needs.Skip(t, "network namespaces need the command ip (iproute2)")
 	}
 	var ns Namespace
 	err := onThread(func() (err error) {
@@ -41,7 +43,7 @@ func New(t testing.TB) Namespace {
 		return err
 	})
 	if errors.Is(err, unix.EPERM) {
-		skip(t, "network namespaces need root")
+		needs.Skip(t, "network namespaces need root")
 	}
 	if err != nil {
 		t.Fatalf("a network namespace: %v", err)
@@ -51,15 +53,6 @@ func New(t testing.TB) Namespace {
 		t.Fatal(err)
 	}
 	return ns
-}
-
-// skip leaves a test out, saying why. In CI everything is there that tests need.
-func skip(t testing.TB, why string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }
 
 // onThread runs f on a thread that ends with it, so that no other code finds itself in another namespace.
