@@ -55,9 +55,16 @@ const (
 	Overload           // the server has no room, whoever asks
 	Failure            // a throttle failed and fails closed
 	NoSource           // nobody said where it came from, and that is what is limited
+	Banned             // it is on the invalid list
+	Unpaid             // a stamp is asked for, and there is none
+	NotPaying          // it keeps coming without a stamp
+	Forged             // its stamp is not genuine, or wrongly solved
+	Replayed           // its stamp has been used
+	TooMany            // the client has as much under way or waiting as one may have
 )
 
-var reasonNames = [...]string{"", "over-limit", "line-full", "wait-too-long", "no-account", "too-costly", "overload", "failure", "no-source"}
+var reasonNames = [...]string{"", "over-limit", "line-full", "wait-too-long", "no-account", "too-costly", "overload", "failure", "no-source",
+	"banned", "unpaid", "not-paying", "forged", "replayed", "too-many"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {
@@ -99,6 +106,7 @@ type Answer struct {
 	Figure            // the rule that decided, where one did
 	Until   time.Time // Wait: when the turn is expected. Refuse: not worth coming back before. Zero when nobody can tell.
 	Turn    *Turn     // Wait: the place in line
+	Ban     bool      // Refuse: whoever did this belongs on the invalid list
 	Hold    Hold      // what was taken; to be settled unless it is zero
 	Figures []Figure  // every rule that the event met, for those who want to see how close it is
 }

@@ -17,6 +17,11 @@ type Event struct {
 	Route   Route      // what it is about
 	Cost    int64      // how many requests it is worth; 0 counts as 1
 	Bytes   int64      // how large it is, where that is known beforehand
+	Client  string     // the id that weir gave to the client; empty where it has none
+	Agent   string     // the program that the client says it is; worth nothing by itself
+	Load    Load       // of what is behind the gate
+	Place   Place      // in the general pool, where a ticket says so
+	Purse   *Purse     // what it brings to pay with; nil for nothing
 	Message *Message   // what only messages have; nil for everything else
 }
 
@@ -37,4 +42,18 @@ type Route struct {
 	Method string
 	Host   string // lower case, without the port
 	Path   string
+	Odd    bool // the path was written in a way that others may read differently
+}
+
+// A Load says how busy what is behind a gate is.
+type Load struct {
+	Of    string        // which gate, for throttles that stand in several
+	Share Share         // what is asked of it, in proportion to what it can do; above 1 when that is too much
+	Delay time.Duration // how long those wait who paid
+}
+
+// A Place is one in the general pool. The zero value is none.
+type Place struct {
+	Number uint64 // in the order in which they came
+	Called bool   // it is its turn
 }

@@ -54,6 +54,10 @@ type App struct {
 	metrics  *console.Metrics
 	pace     *pace
 	failures *failures
+	bans     *bans
+	kept     atomic.Pointer[kept] // nil unless the data folder is in use
+	secret   []byte               // signs what clients are given; read by Start
+	lookups  chan struct{}        // of names, under way
 
 	work    sync.Mutex // Start, Reload and Stop wait for each other
 	reading sync.Mutex // as do those who read the configuration again
@@ -84,6 +88,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	}
 	a := &App{opts: o, metrics: console.NewMetrics(o.Version), pace: &pace{clock: o.Clock},
 		failures: &failures{clock: o.Clock, log: o.Log, last: map[string]*failure{}}}
+	a.secret, a.lookups = newSecret(), make(chan struct{}, maxLookups)
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
 	c, err := a.prepare(cfg)
@@ -127,6 +132,15 @@ func (a *App) Start(ctx context.Context) (err error) {
 		return err
 	}
 	undo.add(func() { g.control.Stop(ended()) })
+	k, err := a.openStore(ctx, g.cfg.Data)
+	if err != nil {
+		return err
+	}
+	a.kept.Store(k)
+	undo.add(func() { a.closeStore(ended()) })
+	if err := a.keepSecret(g); err != nil {
+		return err
+	}
 	if g.console != nil {
 		if err := g.console.Listen(); err != nil {
 			return err
@@ -160,7 +174,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 // announce logs where weir can be reached.
 func (a *App) announce(g *generation) {
 	for _, gt := range g.gates {
-		v := gt.view()
+		v := gt.view(a.started)
 		a.opts.Log.Info("gate serves", "gate", v.Gate, "kind", v.Kind, "address", v.Address, "upstream", v.Upstream, "accept", strings.Join(v.Accept, ", "),
 			"throttles", strings.Join(v.Throttles, ", "))
 	}
@@ -200,7 +214,7 @@ func (a *App) takeDown(ctx context.Context) error {
 	if g.console != nil {
 		errs = append(errs, g.console.Stop(ctx))
 	}
-	errs = append(errs, g.control.Stop(ctx))
+	errs = append(errs, g.control.Stop(ctx), a.closeStore(ctx))
 	err := errors.Join(errs...)
 	if err != nil {
 		a.opts.Log.Warn("stopped before everything was done", "err", err)
@@ -213,6 +227,7 @@ func (a *App) takeDown(ctx context.Context) error {
 // closePackets ends the care for network interfaces. The limits stay in the kernel, so that a restart forgets nothing.
 func closePackets(g *generation) {
 	for _, p := range g.packets {
+		p.feed.stop()
 		p.gate.Close()
 	}
 }

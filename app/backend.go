@@ -31,6 +31,7 @@ func (b backend) Ready() error {
 // Status sums the App up.
 func (b backend) Status() console.Status {
 	g, state := b.current.Load(), b.state.Load()
+	b.look(g)
 	s := console.Status{
 		Version: b.opts.Version, State: stateNames[state], Ready: state == serving, Started: b.started,
 		Config: b.reloads.get(), Control: g.control.Path(), Gates: []console.GateStatus{}, Throttles: []console.ThrottleStatus{},
@@ -40,12 +41,13 @@ func (b backend) Status() console.Status {
 		s.Console = addr.String()
 	}
 	for _, gt := range g.gates {
-		s.Gates = append(s.Gates, gt.view())
+		s.Gates = append(s.Gates, gt.view(b.opts.Clock.Now()))
 	}
 	for _, t := range b.Throttles() {
 		s.Throttles = append(s.Throttles, t.Status())
 	}
 	s.XDP = b.XDP()
+	s.Bans, s.Store = b.BanStatus(), b.StoreStatus()
 	return s
 }
 
@@ -57,13 +59,14 @@ func (b backend) XDP() (all []console.XDPStatus) {
 	return all
 }
 
-// Throttles returns the throttles in order of their names, and then the limiters of network interfaces.
+// Throttles returns the throttles in order of their names, then the invalid list, and then the limiters of network interfaces.
 func (b backend) Throttles() []console.Throttle {
 	var all []console.Throttle
 	g := b.current.Load()
 	for _, t := range g.throttles {
 		all = append(all, t.view())
 	}
+	all = append(all, b.bans.view())
 	for _, p := range g.packets {
 		all = append(all, p.view())
 	}
@@ -117,7 +120,7 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 		return console.Explanation{}, err
 	}
 	ev := weir.Event{
-		Time: b.opts.Clock.Now(), Account: q.Account, Plan: q.Plan, Kind: "http",
+		Time: b.opts.Clock.Now(), Client: q.Client, Account: q.Account, Plan: q.Plan, Kind: "http",
 		// As the gate would see them: rules know a host without its dot, and a path without detours.
 		Route: weir.Route{
 			Method: strings.ToUpper(q.Method), Host: identify.Host(q.Host), Path: identify.Path(q.Path),
@@ -190,6 +193,7 @@ func (b backend) SetShadow(s console.Shadow) ([]console.ShadowState, error) {
 	for _, t := range g.throttles {
 		all = append(all, switched{t.name, t.link, func(on bool) error { t.link.Shadow.Store(on); return nil }})
 	}
+	all = append(all, switched{config.Bans, b.bans.link, func(on bool) error { b.shadowBans(on); return nil }})
 	for _, p := range g.packets {
 		all = append(all, switched{p.name(), p.link, p.setShadow})
 	}

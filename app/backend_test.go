@@ -18,8 +18,9 @@ func TestWhy(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.wants("verdict", e.Verdict, weir.Admit)
-		b.wants("steps", len(e.Steps), 1)
-		b.wants("rule", e.Steps[0].Rules[0].Rule, "per-hour")
+		b.wants("steps", len(e.Steps), 2)
+		b.wants("first", e.Steps[0].Throttle, "bans")
+		b.wants("rule", e.Steps[1].Rules[0].Rule, "per-hour")
 	}
 	b.get(0, "acme")
 	b.get(0, "acme")
@@ -29,7 +30,7 @@ func TestWhy(t *testing.T) {
 	}
 	b.wants("verdict", e.Verdict, weir.Refuse)
 	b.wants("by", e.By, "plans")
-	b.wants("reason", e.Steps[0].Reason, weir.OverLimit)
+	b.wants("reason", e.Steps[1].Reason, weir.OverLimit)
 	if !strings.Contains(e.Text, "plans/per-hour") {
 		t.Errorf("text: %s", e.Text)
 	}
@@ -85,7 +86,7 @@ func TestShadow(t *testing.T) {
 	b.get(0, "acme")
 	b.wants("over the limit", b.get(0, "acme"), 429)
 	states, err := b.client.SetShadow(t.Context(), console.Shadow{Throttles: []string{"plans"}, On: true})
-	b.wants("on", states, []console.ShadowState{{Throttle: "plans", Shadow: true}})
+	b.wants("on", states, []console.ShadowState{{Throttle: "plans", Shadow: true}, {Throttle: "bans"}})
 	b.wants("error", err, nil)
 	b.wants("in shadow", b.get(0, "acme"), 200)
 	b.wants("counted", backend{b.App}.Status().Throttles[0].Shadowed["refuse"], 1)

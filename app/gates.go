@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"weir"
+	"weir/config"
 	"weir/console"
 	"weir/gate/apigate"
 	"weir/gate/httpgate"
@@ -39,6 +41,7 @@ type gate struct {
 	chain   *policy.Chain
 	trusts  func(netip.Addr) bool // whose connections are not counted
 	account []string
+	lanes   *lanes // nil where the capacity is not limited
 
 	forget func() // drops its series
 
@@ -58,10 +61,11 @@ func (g *gate) address() string {
 }
 
 // view is the gate as the console shows it.
-func (g *gate) view() console.GateStatus {
+func (g *gate) view(now time.Time) console.GateStatus {
 	s := g.status
 	s.Gate, s.Kind, s.Address = g.listen, g.kind, g.address()
 	s.InFlight, s.Waiting = g.load()
+	s.Capacity = g.lanes.view(now)
 	if s.Throttles == nil {
 		s.Throttles = []string{} // a list for scripts, even if it is empty
 	}
@@ -77,6 +81,8 @@ func (g *gate) explain(ev *weir.Event) (steps []policy.Step, verdict weir.Answer
 		if steps, verdict = g.accept.Explain(&connection); verdict.Verdict != weir.Admit {
 			return steps, verdict
 		}
+		// The invalid list is asked again below, where it knows more.
+		steps = slices.DeleteFunc(steps, func(s policy.Step) bool { return s.Throttle == config.Bans })
 	}
 	rest, verdict := g.chain.Explain(ev)
 	return append(steps, rest...), verdict
@@ -156,24 +162,28 @@ func (c *change) cannotListen(gt *gate, err error) error {
 	return e
 }
 
-// chains makes the chains of a gate: for connections and for what comes over them.
-func (c *change) chains(accept, throttles []string) (*policy.Chain, *policy.Chain, error) {
+// chains makes the chains of a gate: for connections and for what comes over them. What comes last is asked after all throttles.
+func (c *change) chains(accept, throttles []string, last ...*policy.Link) (*policy.Chain, *policy.Chain, error) {
 	door, err := c.chain("accept", accept)
 	if err != nil {
 		return nil, nil, err
 	}
-	chain, err := c.chain("throttles", throttles)
+	chain, err := c.chain("throttles", throttles, last...)
 	return door, chain, err
 }
 
 func (c *change) prepareHTTP(o httpgate.Options) (*gate, error) {
-	accept, chain, err := c.chains(o.Accept, o.Throttles)
+	old := c.keep("http", o.Listen)
+	lanes, err := c.prepareLanes(o, old)
 	if err != nil {
 		return nil, err
 	}
-	gt := &gate{kind: "http", listen: o.Listen, accept: accept, chain: chain, trusts: trusts(o.TrustedProxies), account: o.Account,
+	accept, chain, err := c.chains(o.Accept, o.Throttles, lanes.links()...)
+	if err != nil {
+		return nil, err
+	}
+	gt := &gate{kind: "http", listen: o.Listen, accept: accept, chain: chain, trusts: trusts(o.TrustedProxies), account: o.Account, lanes: lanes,
 		status: console.GateStatus{Upstream: o.Upstream, Accept: o.Accept, Throttles: o.Throttles}}
-	old := c.keep(gt.kind, gt.listen)
 	if old == nil {
 		gt.seen = &observer{all: c.app.metrics, http: c.app.metrics.HTTP(o.Listen)}
 		if gt.http, err = httpgate.New(o, accept, chain, c.app.gateEnv(o, c.next.cfg.Log, gt.seen)); err != nil {

@@ -57,7 +57,7 @@ func (a *App) prepare(cfg *config.Config) (*change, error) {
 	c := &change{app: a, old: a.current.Load(), next: &generation{}, live: a.state.Load() == serving}
 	full := cfg.WithDefaults()
 	c.next.cfg = &full
-	for _, step := range []func() error{c.prepareFolder, c.prepareThrottles, c.prepareConsole, c.prepareControl, c.prepareGates,
+	for _, step := range []func() error{c.prepareFolder, c.prepareBans, c.prepareThrottles, c.prepareCounters, c.prepareConsole, c.prepareControl, c.prepareGates,
 		c.preparePackets} {
 		if err := step(); err != nil {
 			c.undo.run()
@@ -65,13 +65,6 @@ func (a *App) prepare(cfg *config.Config) (*change, error) {
 		}
 	}
 	return c, nil
-}
-
-func (c *change) prepareFolder() error {
-	if !c.live || c.next.cfg.Data == c.old.cfg.Data {
-		return nil
-	}
-	return makeFolder(c.next.cfg.Data)
 }
 
 // prepareConsole keeps the console where its address stays, as nobody can bind it twice.

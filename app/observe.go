@@ -10,6 +10,7 @@ import (
 	"weir/gate/apigate"
 	"weir/gate/httpgate"
 	"weir/gate/tcpgate"
+	"weir/stamp"
 )
 
 // An observer writes what happens at one gate into the metrics.
@@ -110,5 +111,6 @@ func declareBounds(m *console.Metrics) {
 func (a *App) gateEnv(o httpgate.Options, log config.Log, seen *observer) httpgate.Env {
 	return httpgate.Env{
 		Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Access: httpgate.AccessLog(log.Access), Observer: seen,
+		Offend: a.offend, Secret: func() []byte { return a.secret }, Scripts: stamp.Scripts(),
 	}
 }

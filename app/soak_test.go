@@ -86,7 +86,9 @@ log: {access: "off"}
 		}
 		left := status.Gates[0].InFlight
 		for _, th := range status.Throttles {
-			left += int64(th.Table.Waiting)
+			if th.Table != nil {
+				left += int64(th.Table.Waiting)
+			}
 		}
 		if left == 0 {
 			break

@@ -12,8 +12,10 @@ import (
 	"weir/bloom"
 	"weir/config"
 	"weir/console"
+	"weir/identify"
 	"weir/policy"
 	"weir/quota"
+	"weir/stamp"
 )
 
 // A throttle is one throttle of a generation. It does not change: a reload makes a new one around the same mechanism.
@@ -30,6 +32,7 @@ type mechanism struct {
 	judge weir.Throttle
 	bloom *bloom.Limiter
 	quota *quota.Quota
+	stamp *stamp.Throttle
 }
 
 // build is the table of mechanisms: it makes the one that an entry names.
@@ -44,8 +47,12 @@ func build(c config.Throttle, now time.Time) (m mechanism, err error) {
 		m.quota, err = quota.New(*c.Quota)
 		m.judge = m.quota
 		return m, weir.Under("quota", err)
+	case c.Stamp != nil:
+		m.stamp, err = stamp.NewThrottle(*c.Stamp, now, readList)
+		m.judge = m.stamp
+		return m, weir.Under("stamp", err)
 	}
-	return m, &weir.FieldError{Msg: "no mechanism is named", Hint: "add bloom: {…} or quota: {…}"}
+	return m, &weir.FieldError{Msg: "no mechanism is named", Hint: "add bloom: {…}, quota: {…} or stamp: {…}"}
 }
 
 // kindOf names the mechanism of an entry.
@@ -55,6 +62,8 @@ func kindOf(c config.Throttle) string {
 		return "bloom"
 	case c.Quota != nil:
 		return "quota"
+	case c.Stamp != nil:
+		return "stamp"
 	}
 	return ""
 }
@@ -74,6 +83,8 @@ func validate(c config.Throttle) error {
 		return weir.Under("bloom", c.Bloom.Validate())
 	case c.Quota != nil:
 		return weir.Under("quota", c.Quota.Validate())
+	case c.Stamp != nil:
+		return weir.Under("stamp", c.Stamp.Validate())
 	}
 	return nil
 }
@@ -85,6 +96,8 @@ func (m *mechanism) configure(c config.Throttle, now time.Time) error {
 		return m.bloom.Configure(*c.Bloom, now)
 	case m.quota != nil:
 		return m.quota.Configure(*c.Quota, now)
+	case m.stamp != nil:
+		return m.stamp.Configure(*c.Stamp, now, readList)
 	}
 	return nil
 }
@@ -99,9 +112,17 @@ func (m *mechanism) retire(now time.Time) {
 	}
 }
 
-// sameOptions reports whether two entries ask for the same mechanism with the same options.
+// sameOptions reports whether two entries ask for the same mechanism with the same options. What stands in files may have changed.
 func sameOptions(a, b config.Throttle) bool {
-	return reflect.DeepEqual(a.Bloom, b.Bloom) && reflect.DeepEqual(a.Quota, b.Quota)
+	if b.Stamp != nil && readsFiles(b.Stamp) {
+		return false
+	}
+	return reflect.DeepEqual(a.Bloom, b.Bloom) && reflect.DeepEqual(a.Quota, b.Quota) && reflect.DeepEqual(a.Stamp, b.Stamp)
+}
+
+// readsFiles reports whether options name files whose contents count.
+func readsFiles(o *stamp.Options) bool {
+	return len(o.NeverAsk.Files) > 0 || slices.ContainsFunc(o.NeverAsk.Bots, func(b identify.Bot) bool { return len(b.Files) > 0 })
 }
 
 // view is the throttle as the console sees it.
@@ -113,6 +134,8 @@ func (t *throttle) view() console.Throttle {
 	case t.quota != nil:
 		s := t.quota.Stats()
 		v.Table = &console.Table{Accounts: s.Accounts, Waiting: s.Waiting, Strangers: s.Strangers}
+	case t.stamp != nil:
+		v.Stamp = stampView(t.stamp, t.config.Stamp)
 	}
 	return v
 }
@@ -159,6 +182,7 @@ func (c *change) prepareThrottles() error {
 }
 
 func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, error) {
+	cfg = c.app.signed(name, cfg)
 	old := c.old.throttle(name)
 	if old != nil && sameMechanism(old.config, cfg) {
 		if err := validate(cfg); err != nil {
@@ -184,6 +208,9 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 	if m.bloom != nil {
 		m.bloom.Notify(c.app.noticed(name))
 	}
+	if m.stamp != nil {
+		c.app.meet(m.stamp)
+	}
 	if old != nil { // another mechanism under the same name: its series go on
 		link.Counts, link.Shadow = old.link.Counts, old.link.Shadow
 		c.shadow(old, t)
@@ -203,9 +230,9 @@ func (c *change) shadow(old, next *throttle) {
 	}
 }
 
-// chain makes the chain of a list of throttles, which stands at a path.
-func (c *change) chain(path string, names []string) (*policy.Chain, error) {
-	var links []*policy.Link
+// chain makes the chain of a list of throttles, which stands at a path. What comes last is asked after all of them.
+func (c *change) chain(path string, names []string, last ...*policy.Link) (*policy.Chain, error) {
+	links := []*policy.Link{c.app.bans.link} // who is not served is asked nothing else
 	for i, name := range names {
 		t := c.next.throttle(name)
 		if t == nil {
@@ -213,6 +240,7 @@ func (c *change) chain(path string, names []string) (*policy.Chain, error) {
 		}
 		links = append(links, t.link)
 	}
+	links = append(links, last...)
 	chain, err := policy.New(links, c.app.failures.note)
 	return chain, weir.Under(path, err)
 }

@@ -9,6 +9,7 @@ import (
 
 	"weir"
 	"weir/bloom"
+	"weir/config"
 	"weir/console"
 	"weir/gate/xdpgate"
 	"weir/policy"
@@ -19,21 +20,25 @@ type packets struct {
 	options xdpgate.Options
 	gate    *xdpgate.Gate
 	link    *policy.Link // as if it were a throttle: for counts and shadow
+	feed    *feed        // of the invalid list; nil when no packets are limited
 	off     error        // why no packets are limited; nil when they are
 }
 
 // name is what the limiter is called beside the throttles. No throttle has a colon in its name.
 func (p *packets) name() string { return "xdp:" + p.options.Interface }
 
-// attach puts the program on its interface. Where this process or this system cannot limit packets, weir says what is missing and
-// does the rest of its work.
-func (a *App) attach(p *packets) error {
+// attach puts the program on its interface, and who is banned into its list. Where this process or this system cannot limit packets,
+// weir says what is missing and does the rest of its work.
+func (a *App) attach(p *packets, cfg *config.Config) error {
 	err := p.gate.Attach()
 	_, nowhere := errors.AsType[*xdpgate.NoFileSystem](err)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) || nowhere {
 		a.opts.Log.Error("weir CANNOT LIMIT PACKETS on "+p.options.Interface+"; what an earlier one left in the kernel stays as it is", "err", err)
 		p.off = err
 		return nil
+	}
+	if err == nil {
+		p.feed = a.feedKernel(p.gate, p.options.Interface, a.kernelRules(cfg))
 	}
 	return err
 }
@@ -42,7 +47,7 @@ func (a *App) attach(p *packets) error {
 func (a *App) attachPackets(g *generation) error {
 	pins := map[string][]string{}
 	for i, p := range g.packets {
-		if err := a.attach(p); err != nil {
+		if err := a.attach(p, g.cfg); err != nil {
 			return weir.Under(fmt.Sprintf("xdp[%d]", i), err)
 		}
 		pins[p.options.Pin] = append(pins[p.options.Pin], p.options.Interface)
@@ -98,7 +103,7 @@ func (c *change) newPackets(o xdpgate.Options) (*packets, error) {
 	if err != nil || !c.live {
 		return p, err
 	}
-	if err := c.app.attach(p); err != nil {
+	if err := c.app.attach(p, c.next.cfg); err != nil {
 		return nil, err
 	}
 	c.undo.add(func() { c.app.detach(p) })
@@ -119,6 +124,7 @@ func (c *change) keepPackets(old *packets, o xdpgate.Options) (*packets, error) 
 	}
 	now, before := o, old.options
 	now.Shadow, before.Shadow = shadow, old.link.Shadow.Load()
+	c.undo.add(func() { p.feed.configure(c.app.kernelRules(c.old.cfg)) }) // after what follows
 	if err := p.gate.Configure(now); err != nil {
 		return nil, err
 	}
@@ -133,6 +139,7 @@ func (c *change) keepPackets(old *packets, o xdpgate.Options) (*packets, error) 
 
 // detach ends a limiter that is no longer configured: in the kernel, too.
 func (a *App) detach(p *packets) {
+	p.feed.stop()
 	p.gate.Close()
 	if p.off != nil {
 		return
@@ -174,7 +181,7 @@ func (p *packets) status() console.XDPStatus {
 		s.Error = p.off.Error()
 	}
 	if st, err := p.gate.Stats(); err == nil {
-		s.Attach, s.Bans, s.Allows = string(st.Attach), st.Bans, st.Allows
+		s.Attach, s.Bans, s.LeftOut, s.Allows = string(st.Attach), st.Bans, p.feed.left(), st.Allows
 	}
 	if c, err := p.gate.Counters(); err == nil {
 		c.ByName(func(name string, n uint64) { s.Packets[name] = n })

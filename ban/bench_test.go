@@ -74,14 +74,17 @@ func BenchmarkFind(b *testing.B) {
 	})
 }
 
-// BenchmarkJudge judges somebody who is not banned, as for every request.
+// BenchmarkJudge judges somebody who is not banned, as for every request: with a full list, and with the empty one that most have.
 func BenchmarkJudge(b *testing.B) {
-	l := full(b)
-	ev, a := weir.Event{Time: epoch, Account: "nobody", Source: netip.MustParseAddr("192.0.2.1")}, weir.Answer{}
-	b.ReportAllocs()
-	for b.Loop() {
-		a.Clear()
-		_ = l.Judge(context.Background(), &ev, &a)
+	for name, l := range map[string]*List{"full": full(b), "empty": newList(b, Options{})} {
+		b.Run(name, func(b *testing.B) {
+			ev, a := weir.Event{Time: epoch, Client: "nobody", Source: netip.MustParseAddr("192.0.2.1")}, weir.Answer{}
+			b.ReportAllocs()
+			for b.Loop() {
+				a.Clear()
+				_ = l.Judge(context.Background(), &ev, &a)
+			}
+		})
 	}
 }
 

@@ -23,7 +23,7 @@ func Example() {
 	now, office := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC), netip.MustParseAddr("192.0.2.1")
 	ask := func(client string) {
 		var a weir.Answer
-		_ = list.Judge(context.Background(), &weir.Event{Time: now, Account: client, Source: office}, &a)
+		_ = list.Judge(context.Background(), &weir.Event{Time: now, Client: client, Source: office}, &a)
 		fmt.Println(client+":", a.Explain())
 	}
 	for i, client := range []string{"c1", "c2", "c3"} {
@@ -40,9 +40,9 @@ func Example() {
 		fmt.Println(b.BanKey, "-", b.Reason)
 	}
 	// Output:
-	// c1: refuse by banned, until 2026-03-02T13:00:00.000Z
+	// c1: refuse by client (banned), until 2026-03-02T13:00:00.000Z
 	// innocent: admit
-	// innocent: refuse by banned, until 2026-03-02T13:00:00.000Z
+	// innocent: refuse by network (banned), until 2026-03-02T13:00:00.000Z
 	// 192.0.2.1 - 3 clients: forged stamp
 	// client:c1 - forged stamp
 	// client:c2 - forged stamp

@@ -172,17 +172,23 @@ func (l *List) item(key store.BanKey) *item {
 	return l.networks.find(networkOfPrefix(key.Prefix))
 }
 
-// All returns the bans that hold at now, in the order of store.BanKey.Compare.
-func (l *List) All(now time.Time) []store.Ban {
+// Each calls f with every ban that holds at now, networks first, in no order that can be told. What is added or removed meanwhile may
+// be among them or not. It takes no lock.
+func (l *List) Each(now time.Time, f func(store.Ban)) {
 	at := now.UnixNano()
-	all := make([]store.Ban, 0, l.size())
-	collect := func(i *item) {
+	each := func(i *item) {
 		if i.holds(at) {
-			all = append(all, i.ban)
+			f(i.ban)
 		}
 	}
-	l.networks.each(collect)
-	l.clients.each(collect)
+	l.networks.each(each)
+	l.clients.each(each)
+}
+
+// All returns the bans that hold at now, in the order of store.BanKey.Compare.
+func (l *List) All(now time.Time) []store.Ban {
+	all := make([]store.Ban, 0, l.size())
+	l.Each(now, func(b store.Ban) { all = append(all, b) })
 	slices.SortFunc(all, func(a, b store.Ban) int { return a.Compare(b.BanKey) })
 	return all
 }

@@ -8,11 +8,14 @@ import (
 
 var _ weir.Throttle = (*List)(nil)
 
-// Rule is the rule that answers name when somebody is banned.
-const Rule = "banned"
+// The rules that answers name: who is banned, the client or its network.
+const (
+	RuleClient  = "client"
+	RuleNetwork = "network"
+)
 
-// Judge refuses the events of clients and networks that are on the list, until their ban is over. The account of an event is taken for
-// the id of its client; where there is none, as at a door, the source alone decides. It takes nothing.
+// Judge refuses the events of clients and networks that are on the list, until their ban is over; nobody can tell when one for good
+// is. Where there is no client, as at a door, the source alone decides. It takes nothing.
 func (l *List) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 	l.Peek(ev, a)
 	return nil
@@ -20,12 +23,16 @@ func (l *List) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 
 // Peek answers as Judge does.
 func (l *List) Peek(ev *weir.Event, a *weir.Answer) {
-	i := l.find(ev.Account, ev.Source, ev.Time)
+	i := l.find(ev.Client, ev.Source, ev.Time)
 	if i == nil {
 		return
 	}
-	a.Verdict, a.Until = weir.Refuse, i.ban.Until
-	a.Figure = weir.Figure{Rule: Rule, Reset: i.ban.Until}
+	rule := RuleNetwork
+	if i.ban.Client != "" {
+		rule = RuleClient
+	}
+	a.Verdict, a.Reason, a.Until = weir.Refuse, weir.Banned, i.ban.Until
+	a.Figure = weir.Figure{Rule: rule, Reset: i.ban.Until}
 }
 
 // Settle has nothing to give back.

@@ -13,10 +13,10 @@ func TestAsAThrottle(t *testing.T) {
 	l := newList(t, Options{})
 	offend(t, l, "a", "", epoch)
 	must(t, l.Add(byOperator(t, "192.0.2.0/24", 0), epoch))
-	chain, err := policy.New([]*policy.Link{policy.NewLink("invalid", l, policy.Closed)}, nil)
+	chain, err := policy.New([]*policy.Link{policy.NewLink("bans", l, policy.Closed)}, nil)
 	must(t, err)
-	ask := func(account, source string) *weir.Answer {
-		ev := weir.Event{Time: epoch, Account: account}
+	ask := func(client, source string) *weir.Answer {
+		ev := weir.Event{Time: epoch, Client: client, Account: "a"} // the account is not the client
 		if source != "" {
 			ev.Source = netip.MustParseAddr(source)
 		}
@@ -36,13 +36,13 @@ func TestAsAThrottle(t *testing.T) {
 		t.Error(a.Explain())
 	}
 	a := ask("a", "198.51.100.1")
-	if a.Verdict != weir.Refuse || a.Reason != weir.NoReason || a.By != "invalid" || a.Rule != "banned" || !a.Until.Equal(epoch.Add(time.Hour)) || !a.Reset.Equal(a.Until) {
+	if a.Verdict != weir.Refuse || a.Reason != weir.Banned || a.By != "bans" || a.Rule != RuleClient || !a.Until.Equal(epoch.Add(time.Hour)) || !a.Reset.Equal(a.Until) {
 		t.Error(a.Explain())
 	}
-	if got := a.Explain(); got != "refuse by invalid/banned, until 2026-03-02T13:00:00.000Z" {
+	if got := a.Explain(); got != "refuse by bans/client (banned), until 2026-03-02T13:00:00.000Z" {
 		t.Error(got)
 	}
-	if a := ask("b", "192.0.2.7"); a.Verdict != weir.Refuse || !a.Until.IsZero() {
+	if a := ask("b", "192.0.2.7"); a.Verdict != weir.Refuse || a.Reason != weir.Banned || a.Rule != RuleNetwork || !a.Until.IsZero() || !a.Reset.IsZero() {
 		t.Error(a.Explain())
 	}
 
@@ -58,9 +58,9 @@ func TestLookingUpAllocatesNothing(t *testing.T) {
 	must(t, l.Add(byOperator(t, "192.0.2.0/24", 0), epoch))
 	must(t, l.Add(byOperator(t, "2001:db8::/32", 0), epoch))
 	for what, ev := range map[string]weir.Event{
-		"client":  {Time: epoch, Account: "a"},
-		"network": {Time: epoch, Account: "b", Source: netip.MustParseAddr("::ffff:192.0.2.1")},
-		"nobody":  {Time: epoch, Account: "b", Source: netip.MustParseAddr("2001:db9::1")},
+		"client":  {Time: epoch, Client: "a"},
+		"network": {Time: epoch, Client: "b", Source: netip.MustParseAddr("::ffff:192.0.2.1")},
+		"nobody":  {Time: epoch, Client: "b", Source: netip.MustParseAddr("2001:db9::1")},
 	} {
 		var a weir.Answer
 		n := testing.AllocsPerRun(1000, func() {

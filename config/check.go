@@ -16,6 +16,8 @@ import (
 	"weir/gate/tcpgate"
 	"weir/gate/xdpgate"
 	"weir/policy"
+	"weir/quota"
+	"weir/stamp"
 )
 
 // maxSocketPath is how long the path of a Unix socket may be; the address has 108 bytes on Linux, 104 elsewhere.
@@ -36,6 +38,7 @@ func (c *Config) Validate() error {
 	if c.API != nil {
 		f.options("api", *c.API)
 	}
+	f.options("bans", c.Bans)
 	f.interfaces(c.XDP)
 	f.options("console", c.Console)
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
@@ -74,7 +77,19 @@ func (c *Config) oddities() []*weir.FieldError {
 			used[name] = true
 		}
 	}
+	for i, g := range c.HTTP {
+		for j, name := range g.Throttles {
+			if o := c.Throttles[name].Stamp; o != nil && g.Capacity == nil && (len(o.Schedule) == 0 || o.Schedule[0].Load > 0) {
+				all = append(all, &weir.FieldError{Path: fmt.Sprintf("http[%d].throttles[%d]", i, j),
+					Msg: fmt.Sprintf("%q never asks for a stamp here: without a capacity the gate knows no load", name), Hint: "add capacity: {concurrent: 64} to the gate"})
+			}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
+		if o := c.Throttles[name].Stamp; o != nil && o.WithDefaults().Algorithm == stamp.DLogClassic {
+			all = append(all, &weir.FieldError{Path: "throttles." + name + ".stamp", Msg: "dlog-classic is weak: whoever wants to pays next to nothing",
+				Hint: "use it to study the document; sha256-k, dlog and argon2id cost what they say"})
+		}
 		if !used[name] {
 			all = append(all, &weir.FieldError{Path: "throttles." + name, Msg: fmt.Sprintf("no gate lists the throttle %q", name)})
 		}
@@ -123,6 +138,10 @@ func (f *findings) throttle(name string, t Throttle) {
 	if !throttleName.MatchString(name) {
 		f.add(path, fmt.Sprintf("%q is not a name", name), "letters, digits, '-', '_' and '.', at most 64")
 	}
+	if name == Bans {
+		f.add(path, fmt.Sprintf("%q is the name of the invalid list, which stands at the head of every list of throttles", name),
+			"give the throttle another name; bans: beside throttles: configures the list")
+	}
 	oneOf(f, path+".on_error", t.OnError, policy.Open, policy.Closed)
 	var known, given []string
 	v := reflect.ValueOf(t)
@@ -151,21 +170,22 @@ type use struct {
 	path   string
 	names  []string
 	accept bool // they judge connections, of which nothing but the source is known
+	tcp    bool // they judge connections that cannot be asked anything
 }
 
 // uses returns every list of throttles.
 func (c *Config) uses() (all []use) {
 	for i, g := range c.HTTP {
 		at := fmt.Sprintf("http[%d]", i)
-		all = append(all, use{at + ".accept", g.Accept, true}, use{at + ".throttles", g.Throttles, false})
+		all = append(all, use{path: at + ".accept", names: g.Accept, accept: true}, use{path: at + ".throttles", names: g.Throttles})
 	}
 	for i, g := range c.TCP {
 		at := fmt.Sprintf("tcp[%d]", i)
-		all = append(all, use{at + ".accept", g.Accept, true}, use{at + ".throttles", g.Throttles, false})
+		all = append(all, use{path: at + ".accept", names: g.Accept, accept: true}, use{path: at + ".throttles", names: g.Throttles, tcp: true})
 	}
 	if c.API != nil {
 		for _, name := range slices.Sorted(maps.Keys(c.API.Policies)) {
-			all = append(all, use{"api.policies." + name, c.API.Policies[name], false})
+			all = append(all, use{path: "api.policies." + name, names: c.API.Policies[name]})
 		}
 	}
 	return all
@@ -186,6 +206,10 @@ func (f *findings) lists(c *Config) {
 			if slices.Contains(u.names[:j], name) {
 				f.add(at, fmt.Sprintf("the throttle %q is listed twice", name), "it would count everything twice")
 			}
+			if name == Bans {
+				f.add(at, "the invalid list stands at the head of every list of throttles by itself", "leave it out")
+				continue
+			}
 			if t, known := c.Throttles[name]; known {
 				if u.accept && t.Bloom == nil {
 					f.add(at, fmt.Sprintf("the throttle %q cannot judge connections: nothing is known of them but the source", name),
@@ -193,6 +217,7 @@ func (f *findings) lists(c *Config) {
 				} else if u.accept && t.Bloom.Count == bloom.Bytes {
 					f.add(at, fmt.Sprintf("the throttle %q counts bytes, and a connection has none yet", name), "list it under throttles")
 				}
+				f.payment(c, u, at, name)
 				continue
 			}
 			hint := "there are no throttles; add them under throttles"
@@ -204,6 +229,32 @@ func (f *findings) lists(c *Config) {
 			f.add(at, fmt.Sprintf("there is no throttle %q", name), hint)
 		}
 	}
+}
+
+// payment checks that whoever is asked for a stamp can pay, and in one place only.
+func (f *findings) payment(c *Config, u use, at, name string) {
+	t := c.Throttles[name]
+	switch asks := asksStamps(t.Quota); {
+	case u.accept || t.Stamp == nil && !asks:
+	case u.tcp:
+		f.add(at, fmt.Sprintf("the throttle %q asks for stamps, and a connection cannot be asked anything", name), "list it in an HTTP gate")
+	case asks:
+		if !slices.ContainsFunc(u.names, func(other string) bool { return c.Throttles[other].Stamp != nil }) {
+			f.add(at, fmt.Sprintf("the throttle %q lets go on for a stamp, and nothing in the list takes any", name),
+				"list a throttle with stamp: {…} beside it")
+		}
+	default:
+		for _, other := range u.names[:slices.Index(u.names, name)] {
+			if c.Throttles[other].Stamp != nil {
+				f.add(at, fmt.Sprintf("%q takes stamps already", other), "one throttle of a list asks for stamps, for all of them")
+			}
+		}
+	}
+}
+
+// asksStamps reports whether a quota lets go on for a stamp.
+func asksStamps(o *quota.Options) bool {
+	return o != nil && slices.ContainsFunc(o.Policies, func(p quota.Policy) bool { return p.Over == quota.OverStamp })
 }
 
 // addresses finds listeners that would take each other's place.

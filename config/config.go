@@ -3,6 +3,7 @@ package config
 import (
 	"path/filepath"
 
+	"weir/ban"
 	"weir/bloom"
 	"weir/console"
 	"weir/gate/apigate"
@@ -11,6 +12,7 @@ import (
 	"weir/gate/xdpgate"
 	"weir/policy"
 	"weir/quota"
+	"weir/stamp"
 )
 
 // Config is a whole configuration, as it stands in the file.
@@ -27,6 +29,8 @@ type Config struct {
 	API *apigate.Options `yaml:"api"`
 	// The throttles, by the name under which gates list them. Letters, digits, '-', '_' and '.'.
 	Throttles map[string]Throttle `yaml:"throttles"`
+	// The invalid list: who is not served at any gate.
+	Bans ban.Options `yaml:"bans"`
 	// Limiters of network interfaces, in the kernel.
 	XDP []xdpgate.Options `yaml:"xdp"`
 	// Metrics and health.
@@ -44,6 +48,8 @@ type Throttle struct {
 	Bloom *bloom.Options `yaml:"bloom"`
 	// Limits per account: requests, concurrency, spacing, volume.
 	Quota *quota.Options `yaml:"quota"`
+	// Clients pay with CPU time when there is more to do than can be done, and go first.
+	Stamp *stamp.Options `yaml:"stamp"`
 	// Judge and count, but let everything pass. Default false.
 	Shadow bool `yaml:"shadow"`
 	// What a failure of the throttle itself means: closed (refuse; the default) or open (pass it over).
@@ -91,6 +97,9 @@ const (
 	AccessOff     Access = "off"
 )
 
+// Bans is what the invalid list is called beside the throttles. No throttle may have its name.
+const Bans = "bans"
+
 // DefaultData is the folder for what weir keeps when nothing is said.
 const DefaultData = "/var/lib/weir"
 
@@ -98,6 +107,7 @@ const DefaultData = "/var/lib/weir"
 func (c Config) WithDefaults() Config {
 	fill(&c.Data, DefaultData)
 	fill(&c.Control, filepath.Join(c.Data, "weir.sock"))
+	c.Bans = c.Bans.WithDefaults()
 	c.Console = c.Console.WithDefaults()
 	fill(&c.Log.Level, LevelInfo)
 	fill(&c.Log.Format, FormatAuto)
@@ -110,6 +120,7 @@ func (c Config) WithDefaults() Config {
 	for name, t := range c.Throttles {
 		t.Bloom = completed(t.Bloom)
 		t.Quota = completed(t.Quota)
+		t.Stamp = completed(t.Stamp)
 		fill(&t.OnError, policy.Closed)
 		throttles[name] = t
 	}

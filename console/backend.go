@@ -23,6 +23,9 @@ type Backend interface {
 	ResetAccount(name string) (Account, error)
 	Why(Question) (Explanation, error)
 	SetShadow(Shadow) ([]ShadowState, error)
+	Bans
+	// StoreStatus says how the files in the data folder fare.
+	StoreStatus() StoreStatus
 	// Reload reads the configuration again; it takes whole or changes nothing.
 	Reload(ctx context.Context) error
 }
@@ -33,6 +36,7 @@ type Throttle struct {
 	Kind  string // the mechanism, as in "quota"
 	Table *Table // for mechanisms that keep one
 	Bloom *Bloom // for Bloom limiters
+	Stamp *Stamp // for stamps
 }
 
 // A Bloom is the state of a Bloom limiter's tables.
@@ -61,6 +65,8 @@ type Status struct {
 	Gates     []GateStatus     `json:"gates"`
 	XDP       []XDPStatus      `json:"xdp,omitempty"`
 	Throttles []ThrottleStatus `json:"throttles"`
+	Bans      BanStatus        `json:"bans"`
+	Store     StoreStatus      `json:"store"`
 	Console   string           `json:"console,omitempty"` // the address of the console; empty when it is off
 	Control   string           `json:"control"`           // the path of the control socket
 }
@@ -76,15 +82,16 @@ type ConfigStatus struct {
 
 // GateStatus is one gate.
 type GateStatus struct {
-	Gate      string   `json:"gate"`    // as configured
-	Kind      string   `json:"kind"`    // http, tcp, api
-	Address   string   `json:"address"` // as bound
-	Upstream  string   `json:"upstream,omitempty"`
-	Accept    []string `json:"accept,omitempty"` // the throttles that judge connections
-	Throttles []string `json:"throttles"`
-	Policies  []string `json:"policies,omitempty"` // what the decision API may be asked for
-	InFlight  int64    `json:"in_flight"`
-	Waiting   int64    `json:"waiting"`
+	Gate      string    `json:"gate"`    // as configured
+	Kind      string    `json:"kind"`    // http, tcp, api
+	Address   string    `json:"address"` // as bound
+	Upstream  string    `json:"upstream,omitempty"`
+	Accept    []string  `json:"accept,omitempty"` // the throttles that judge connections
+	Throttles []string  `json:"throttles"`
+	Policies  []string  `json:"policies,omitempty"` // what the decision API may be asked for
+	InFlight  int64     `json:"in_flight"`
+	Waiting   int64     `json:"waiting"`
+	Capacity  *Capacity `json:"capacity,omitempty"` // of the upstream, where it is limited
 }
 
 // XDPStatus is the limiter of one network interface.
@@ -95,6 +102,7 @@ type XDPStatus struct {
 	Error     string            `json:"error,omitempty"` // why it does not
 	Shadow    bool              `json:"shadow"`
 	Bans      int               `json:"bans"`
+	LeftOut   int               `json:"bans_left_out"` // networks on the invalid list for which the kernel has no room
 	Allows    int               `json:"allows"`
 	Packets   map[string]uint64 `json:"packets"` // by what became of them
 }
@@ -111,6 +119,7 @@ type ThrottleStatus struct {
 	ExpiredWaits uint64            `json:"expired_waits"`
 	*Table
 	Bloom *Bloom `json:"bloom,omitempty"`
+	Stamp *Stamp `json:"stamp,omitempty"`
 }
 
 // Status sums the throttle up.
@@ -118,7 +127,7 @@ func (t Throttle) Status() ThrottleStatus {
 	s := ThrottleStatus{
 		Throttle: t.Link.Name, Kind: t.Kind, Shadow: t.Link.Shadow.Load(), OnError: t.Link.OnError,
 		Verdicts: map[string]uint64{}, Shadowed: map[string]uint64{},
-		Errors: t.Link.Counts.Errors.Load(), ExpiredWaits: t.Link.Counts.Expired.Load(), Table: t.Table, Bloom: t.Bloom,
+		Errors: t.Link.Counts.Errors.Load(), ExpiredWaits: t.Link.Counts.Expired.Load(), Table: t.Table, Bloom: t.Bloom, Stamp: t.Stamp,
 	}
 	if s.OnError == "" {
 		s.OnError = policy.Closed
@@ -174,6 +183,7 @@ type Question struct {
 	Host    string `json:"host,omitempty"`
 	Path    string `json:"path"`
 	Source  string `json:"source,omitempty"`
+	Client  string `json:"client,omitempty"` // the id that weir gave to it
 	Account string `json:"account,omitempty"`
 	Plan    string `json:"plan,omitempty"`
 }

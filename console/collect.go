@@ -31,6 +31,8 @@ var (
 		"1 while the packets of an interface are limited.", []string{"interface"}, nil)
 	descBans = prometheus.NewDesc("weir_xdp_bans",
 		"Networks on the ban list of an interface.", []string{"interface"}, nil)
+	descLeftOut = prometheus.NewDesc("weir_xdp_bans_left_out",
+		"Networks on the invalid list for which the ban list of an interface has no room.", []string{"interface"}, nil)
 	descCollateral = prometheus.NewDesc("weir_bloom_collateral_ratio",
 		"Share of innocent networks that a Bloom limiter refuses now, as estimated.", []string{"throttle"}, nil)
 	descDrained = prometheus.NewDesc("weir_bloom_drained_ratio",
@@ -45,7 +47,10 @@ var (
 
 func (c throttleCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descVerdicts, descErrors, descExpired, descShadow, descAccounts, descWaiting, descStrangers,
-		descCollateral, descDrained, descAttackers, descBytes, descRotations, descPackets, descAttached, descBans} {
+		descCollateral, descDrained, descAttackers, descBytes, descRotations, descPackets, descAttached, descBans, descLeftOut} {
+		ch <- d
+	}
+	for _, d := range stampDescs {
 		ch <- d
 	}
 }
@@ -83,6 +88,14 @@ func (c throttleCollector) Collect(ch chan<- prometheus.Metric) {
 			gauge(descBytes, float64(b.Bytes))
 			counter(descRotations, b.Rotations)
 		}
+		if t.Stamp != nil {
+			t.Stamp.collect(name, ch)
+		}
+	}
+	for _, g := range c.backend.Status().Gates {
+		if g.Capacity != nil {
+			g.Capacity.collect(g.Gate, ch)
+		}
 	}
 }
 
@@ -97,5 +110,6 @@ func (c throttleCollector) collectXDP(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(descAttached, prometheus.GaugeValue, attached, x.Interface)
 		ch <- prometheus.MustNewConstMetric(descBans, prometheus.GaugeValue, float64(x.Bans), x.Interface)
+		ch <- prometheus.MustNewConstMetric(descLeftOut, prometheus.GaugeValue, float64(x.LeftOut), x.Interface)
 	}
 }

@@ -17,6 +17,7 @@ type backend struct {
 	asked     Question
 	shadow    Shadow
 	accounts  map[string]Account
+	bans      banState
 }
 
 func (b *backend) Ready() error          { return b.notReady }

@@ -26,6 +26,7 @@ type Control struct {
 func NewControl(path string, b Backend, m *Metrics, log *slog.Logger) *Control {
 	c := &Control{path: path, backend: b, reached: func() { m.BoundReached(boundControl) }}
 	c.http = newHTTPServer(c.handler(), log)
+	c.http.ConnContext = withConn
 	return c
 }
 
@@ -78,6 +79,7 @@ func (c *Control) handler() http.Handler {
 		states, err := c.backend.SetShadow(*s)
 		return ShadowResult{states}, err
 	}))
+	c.banHandlers(mux)
 	return mux
 }
 

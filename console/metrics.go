@@ -71,8 +71,8 @@ func NewMetrics(version string) *Metrics {
 	return m
 }
 
-// Watch adds the counters of a backend's throttles. It is called once.
-func (m *Metrics) Watch(b Backend) { m.registry.MustRegister(throttleCollector{b}) }
+// Watch adds the counters of a backend's throttles, of its invalid list and of its store. It is called once.
+func (m *Metrics) Watch(b Backend) { m.registry.MustRegister(throttleCollector{b}, banCollector{b}) }
 
 // Handler answers a scrape.
 func (m *Metrics) Handler() http.Handler {

@@ -66,6 +66,7 @@ func bloomScene() Scene {
 		Name: "bloom",
 		Story: fmt.Sprintf("%d people and a flood from %s networks, before a service with room for %s requests a second",
 			bloomPeople, grouped(bloomNetworks), grouped(int64(bloomPlaces/bloomWork.Seconds()))),
+		Weight:         6,
 		Rule:           fmt.Sprintf("Each network may come %d times a minute, %d at once.", bloomLimit, bloomBurst),
 		LimitPerSecond: bloomLimit / 60.,
 		Allows:         bloomAllows,

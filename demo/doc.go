@@ -1,7 +1,8 @@
 // Package demo shows what weir does: a small service, a real weir in front of it, people, and a flood.
 //
 // Run plays every scene of one list (see scenes) that this system can play, and shares the time out among them. A scene brings the
-// service behind the gate, the configuration of the weir in front of it and a cast of actors who send real traffic over loopback.
+// service behind the gate, the configuration of the weir in front of it and a cast of actors who send real traffic over loopback,
+// all the time or in turns.
 // It is played in two halves: first with the throttles in shadow, so that one sees what the flood does to the people, then with
 // the throttles at work. Between the halves everybody finishes what is under way, so that every figure belongs to one half only
 // and nothing is cut off at the end.

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,19 +11,6 @@ import (
 
 // redraw is how often whoever watches is shown something new.
 const redraw = 200 * time.Millisecond
-
-// A player is an actor at work.
-type player struct {
-	Actor
-	tally tally
-}
-
-func (a *player) networks(s *Stage) Networks {
-	if a.Networks == nil {
-		return Networks{}
-	}
-	return a.Networks(s)
-}
 
 // A play is one scene being played.
 type play struct {
@@ -35,6 +23,7 @@ type play struct {
 	halved time.Time // the half
 	on     bool      // the throttle is at work
 	seen   seen      // in this half
+	strain strain    // where there are stamps
 }
 
 // seen is what the throttles have told.
@@ -68,7 +57,9 @@ func (p *play) perform(ctx context.Context) (r SceneReport, err error) {
 	if r.Half, err = p.half(ctx, true, p.parts.with); err != nil {
 		return r, err
 	}
-	r.FloodLimit = p.scene.Allows(r.Half)
+	if p.scene.Allows != nil {
+		r.FloodLimit = p.scene.Allows(r.Half)
+	}
 	for _, a := range p.cast {
 		if a.Role == Flood {
 			r.FloodNetworks += a.networks(p.stage).Ever
@@ -88,6 +79,7 @@ func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, e
 	}
 	before := p.seen.delayed
 	p.seen.bloom = nil // of the other half
+	p.strain.begin()
 	if length > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, length)
@@ -100,7 +92,9 @@ func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, e
 	var workers sync.WaitGroup
 	var leave []func()
 	for _, a := range p.cast {
-		a.tally.begin()
+		a.begin(on, newHalfTime(p.halved, length))
+	}
+	for _, a := range p.cast {
 		act, done := a.Enter(p.stage)
 		leave = append(leave, done)
 		for range a.Workers {
@@ -114,24 +108,31 @@ func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, e
 	}
 	err := p.look()
 	h := halfOf(p.cast, p.stage, took)
-	h.Delayed, h.Bloom = int64(p.seen.delayed-before), p.seen.bloom
+	h.Delayed, h.Bloom, h.Stamps = int64(p.seen.delayed-before), p.seen.bloom, p.strain.report()
 	return h, err
 }
 
-// look asks the throttles how they are.
+// look asks weir how it is.
 func (p *play) look() error {
-	throttles, err := p.stage.throttles()
+	status, err := p.stage.status()
 	if err != nil {
 		return err
 	}
 	p.seen.delayed = 0
-	for _, t := range throttles {
+	for _, t := range status.Throttles {
 		p.seen.delayed += t.Verdicts["wait"]
 		if b := t.Bloom; b != nil && (p.seen.bloom == nil || b.Collateral > p.seen.bloom.Collateral) {
 			p.seen.bloom = b
 		}
 	}
+	now := time.Now()
+	p.strain.look(&status, p.flooded(now), now)
 	return nil
+}
+
+// flooded reports whether the flood is there.
+func (p *play) flooded(now time.Time) bool {
+	return slices.ContainsFunc(p.cast, func(a *player) bool { return a.Role == Flood && a.away(now) == 0 })
 }
 
 // watch shows how it goes until the workers have finished.
@@ -152,30 +153,5 @@ func (p *play) watch(workers *sync.WaitGroup) {
 		case <-finished:
 			return
 		}
-	}
-}
-
-// work rests and acts until ctx ends: people do not all come at the stroke of the clock, and not before the flood. What is under
-// way at the end is finished all the same.
-func (a *player) work(ctx context.Context, act func(context.Context) Result) {
-	rest := time.NewTimer(0)
-	defer rest.Stop()
-	whole := context.WithoutCancel(ctx)
-	result := Served
-	for {
-		if pause := a.Pause(result); pause > 0 {
-			rest.Reset(pause)
-			select {
-			case <-rest.C:
-			case <-ctx.Done():
-			}
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		began := time.Now()
-		result = act(whole)
-		now := time.Now()
-		a.tally.add(result, now.Sub(began), now)
 	}
 }

@@ -39,6 +39,7 @@ func quotaScene() Scene {
 		Name: "quota",
 		Story: fmt.Sprintf("two polite accounts and one that floods, before a service with room for %.0f requests a second",
 			quotaPlaces/quotaWork.Seconds()),
+		Weight:         3,
 		Rule:           fmt.Sprintf("Each account may send %d a second.", quotaLimit),
 		LimitPerSecond: quotaLimit,
 		// As many as the seconds that may have been touched, where they begin whenever it is worst.

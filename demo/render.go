@@ -26,6 +26,12 @@ func render(v view, width int, colour bool) []string {
 	}
 	lines = append(lines, t.Lines(width, ink)...)
 	lines = append(lines, "")
+	for _, d := range v.dials {
+		lines = append(lines, dialLine(d, width, ink))
+	}
+	if len(v.dials) > 0 {
+		lines = append(lines, "")
+	}
 	for _, note := range footnotes(v) {
 		lines = append(lines, ink.Paint(tabular.Faint, note))
 	}
@@ -97,6 +103,13 @@ func liveTable(v view, spark int) *tabular.Table {
 		t = without(t, networksHead)
 	}
 	return t
+}
+
+// dialLine shows a value, how it went, and what it is if there is room for that.
+func dialLine(d dial, width int, ink tabular.Ink) string {
+	head := fmt.Sprintf("%s  %8s  ", d.name, d.value)
+	curve := sparkline(d.history, min(max(width-visible(head), sparkLeast), sparkMost))
+	return strings.TrimRight(ink.Paint(tabular.Head, head)+ink.Paint(tabular.Warn, curve)+"  "+d.unit, " ")
 }
 
 // networksHead is the head of the column that is left out where networks do not matter.

@@ -15,11 +15,11 @@ type Report struct {
 type SceneReport struct {
 	Name string `json:"name"`
 	Half
-	LimitPerSecond float64 `json:"limit_per_second"`         // of one account or network
-	FloodLimit     int64   `json:"flood_limit"`              // the most that the limits let the flood have
-	FloodNetworks  int64   `json:"flood_networks,omitempty"` // that the flood came from, in both halves
-	Without        Half    `json:"without"`                  // the half in shadow
-	Skipped        string  `json:"skipped,omitempty"`        // why the scene was not played
+	LimitPerSecond float64 `json:"limit_per_second,omitempty"` // of one account or network, where there is such a limit
+	FloodLimit     int64   `json:"flood_limit,omitempty"`      // the most that the limits let the flood have
+	FloodNetworks  int64   `json:"flood_networks,omitempty"`   // that the flood came from, in both halves
+	Without        Half    `json:"without"`                    // the half in shadow
+	Skipped        string  `json:"skipped,omitempty"`          // why the scene was not played
 }
 
 // skipped is the report of a scene that could not be played.
@@ -33,10 +33,29 @@ type Half struct {
 	People  Figures       `json:"people"`
 	Flood   Figures       `json:"flood"`
 	Seconds float64       `json:"seconds"` // until the last answer
-	Delayed int64         `json:"delayed"` // how many weir let wait for their turn
+	Delayed int64         `json:"delayed"` // how many a throttle let wait for their turn
 	Actors  []ActorReport `json:"actors"`
 	// Bloom is the Bloom limiter when it was worst, where there is one.
 	Bloom *console.Bloom `json:"bloom,omitempty"`
+	// Stamps is how weir followed the load, where stamps are asked for.
+	Stamps *Stamps `json:"stamps,omitempty"`
+}
+
+// Stamps are how load and work went, as weir said itself, some times a second.
+type Stamps struct {
+	PeakLoad  float64  `json:"peak_load"`       // what was asked of the service, in proportion to what it can do
+	PeakDelay float64  `json:"peak_delay_ms"`   // how long those waited who paid
+	FirstWork uint64   `json:"first_work"`      // that was asked for in this half, in operations; 0: nothing was
+	PeakWork  uint64   `json:"peak_work"`       // the most that was
+	EndWork   uint64   `json:"end_work"`        // and at the end; 0: it is dormant
+	FirstMS   float64  `json:"first_work_ms"`   // how long a phone works on each of them
+	PeakMS    float64  `json:"peak_work_ms"`    //
+	EndMS     float64  `json:"end_work_ms"`     //
+	Asked     int64    `json:"asked"`           // requests that were asked to pay
+	Paid      int64    `json:"let_in_stamped"`  // requests let in because they paid
+	Pool      int64    `json:"let_in_pool"`     // and from the general pool
+	Calm      float64  `json:"calm_s"`          // how long the flood had been gone at the end
+	Dormant   *float64 `json:"dormant_after_s"` // how long after the flood nothing was asked any more; null: not by the end
 }
 
 // An ActorReport is what one actor saw.
@@ -45,6 +64,7 @@ type ActorReport struct {
 	Role     Role   `json:"role"`
 	Networks int64  `json:"networks,omitempty"` // that it came from
 	Figures
+	Work float64 `json:"work_s,omitempty"` // how long a phone would have worked on what it paid
 }
 
 // Figures are what became of requests. Sent is the sum of the others. The latencies are of those that were served.
@@ -90,7 +110,11 @@ func halfOf(cast []*player, stage *Stage, took time.Duration) Half {
 	}
 	for _, p := range cast {
 		f, _ := p.tally.figures()
-		h.Actors = append(h.Actors, ActorReport{p.Name, p.Role, p.networks(stage).Half, f})
+		one := ActorReport{Name: p.Name, Role: p.Role, Networks: p.networks(stage).Half, Figures: f}
+		if p.Actor.Work != nil {
+			one.Work = tenths(p.Actor.Work(stage))
+		}
+		h.Actors = append(h.Actors, one)
 	}
 	return h
 }

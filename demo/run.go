@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -11,8 +12,11 @@ import (
 // DefaultFor is how long the demo takes when nobody watches and nothing was said.
 const DefaultFor = 20 * time.Second
 
-// preview is how long the first half takes when the end is open.
-const preview = 5 * time.Second
+// Where the end is open: how long the first half of the last scene takes, and each scene before it.
+const (
+	preview   = 5 * time.Second
+	interlude = 10 * time.Second
+)
 
 // Options say how the demo is run and shown. The zero value plays for DefaultFor and shows nothing.
 type Options struct {
@@ -74,7 +78,7 @@ func run(ctx context.Context, list []Scene, o Options) (Report, error) {
 		if i > 0 && ctx.Err() != nil {
 			break
 		}
-		r, err := perform(ctx, scene, s, log, o, o.partsOf(i, len(playable)))
+		r, err := perform(ctx, scene, s, log, o, o.partsOf(playable, i))
 		if err != nil {
 			return report, err
 		}
@@ -98,16 +102,20 @@ func perform(ctx context.Context, scene *Scene, s show, log *slog.Logger, o Opti
 	return (&play{scene: scene, stage: stage, show: s, parts: length}).perform(ctx)
 }
 
-// partsOf shares the time out: to each scene the same, a quarter of it without the throttle. With an open end, that is the last
-// scene's.
-func (o Options) partsOf(i, n int) parts {
-	length := o.For / time.Duration(n)
+// partsOf shares the time out, by weight. With an open end, that is the last scene's.
+func (o Options) partsOf(list []*Scene, i int) parts {
+	scene, all := list[i], 0
+	for _, other := range list {
+		all += max(other.Weight, 1)
+	}
+	length := o.For * time.Duration(max(scene.Weight, 1)) / time.Duration(all)
 	if o.For <= 0 {
-		if i == n-1 {
+		if i == len(list)-1 {
 			return parts{without: preview}
 		}
-		length = DefaultFor
+		length = interlude
 	}
 	length = max(length, 4*time.Nanosecond)
-	return parts{without: length / 4, with: length - length/4}
+	without := max(time.Duration(float64(length)*cmp.Or(scene.Preview, 0.25)), 1)
+	return parts{without: without, with: length - without}
 }

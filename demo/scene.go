@@ -12,6 +12,7 @@ func scenes() []Scene {
 	return []Scene{
 		quotaScene(),
 		bloomScene(),
+		stampScene(),
 	}
 }
 
@@ -20,11 +21,16 @@ type Scene struct {
 	Name  string // one word: the mechanism
 	Story string // one line, without a full stop
 
+	// Weight is how much of the time the scene has, in proportion to the others. Default 1.
+	Weight int
+	// Preview is which part of that it is played without the throttle. Default a quarter.
+	Preview float64
+
 	// Rule is the limit as a sentence.
 	Rule string
-	// LimitPerSecond is what one account or network may do, for the report.
+	// LimitPerSecond is what one account or network may do, for the report. 0 where no such limit is set.
 	LimitPerSecond float64
-	// Allows returns the most that the limits let the flood have in a half.
+	// Allows returns the most that the limits let the flood have in a half. May be nil, where there is no such limit.
 	Allows func(Half) int64
 
 	// Possible says why the scene cannot be played here, or nil. May be nil.
@@ -60,9 +66,17 @@ type Actor struct {
 	Enter func(*Stage) (act func(context.Context) Result, leave func())
 	// Networks returns how many networks the actor came from. May be nil, where that does not matter.
 	Networks func(*Stage) Networks
+	// Work returns how long a phone would have worked on what the actor has paid in this half. May be nil, where nobody pays.
+	Work func(*Stage) time.Duration
+	// Turn returns from when to when the actor comes, in a half that takes so long. May be nil: it comes all the time.
+	Turn func(atWork bool, half time.Duration) Span
 	// Pause returns how long a worker rests after a result, and before the first, as if after one that was served.
 	Pause func(Result) time.Duration
 }
+
+// A Span is a part of a half, counted from its beginning. A half with an open end is played in rounds, and each has that part. An empty
+// one is no time at all.
+type Span struct{ From, To time.Duration }
 
 // Networks are how many networks an actor came from.
 type Networks struct {

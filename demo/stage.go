@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -114,18 +115,15 @@ func (s *Stage) throttle(on bool) error {
 	s.quiet.Store(true)
 	defer s.quiet.Store(false)
 	states, err := s.control.SetShadow(context.Background(), console.Shadow{All: true, On: !on})
-	if err == nil && len(states) == 0 {
+	if err == nil && !slices.ContainsFunc(states, func(t console.ShadowState) bool { return t.Throttle != config.Bans }) {
 		err = errors.New("there is no throttle to switch")
 	}
 	s.atWork = on
 	return err
 }
 
-// throttles returns the state of all throttles, as `weir status` does.
-func (s *Stage) throttles() ([]console.ThrottleStatus, error) {
-	status, err := s.control.Status(context.Background())
-	return status.Throttles, err
-}
+// status returns how weir is, as `weir status` does.
+func (s *Stage) status() (console.Status, error) { return s.control.Status(context.Background()) }
 
 // quoted writes a path so that a shell reads it as one word.
 func quoted(path string) string {

@@ -15,6 +15,13 @@ type view struct {
 	rule           string        // the limit
 	rows           []row
 	bloom          *console.Bloom // when it was worst in this half, where there is one
+	dials          []dial         // load and work, where stamps are asked for
+}
+
+// A dial shows something that rises and falls.
+type dial struct {
+	name, value, unit string
+	history           []float64 // in each of the last seconds, oldest first
 }
 
 // A row of the live table.
@@ -30,7 +37,7 @@ type row struct {
 // view looks at the scene.
 func (p *play) view(now time.Time) view {
 	v := view{scene: p.scene.Name, story: p.scene.Story, on: p.on, elapsed: now.Sub(p.began), total: p.parts.total(),
-		rule: p.scene.Rule, bloom: p.seen.bloom}
+		rule: p.scene.Rule, bloom: p.seen.bloom, dials: p.strain.dials(p.on, p.began, now)}
 	if !p.on {
 		v.left = max(p.parts.without-now.Sub(p.halved), 0)
 	}
@@ -40,6 +47,22 @@ func (p *play) view(now time.Time) view {
 			p50: f.P50, p99: f.P99, history: a.tally.history(p.began, now)})
 	}
 	return v
+}
+
+// dials shows how it is, with the throttle at work or in shadow.
+func (s *strain) dials(on bool, began, now time.Time) []dial {
+	if !s.known {
+		return nil
+	}
+	load := dial{"LOAD", percent(s.load.now), "of what the service can do", s.load.history(began, now)}
+	work := dial{"WORK", milliseconds(s.work.now), "of a phone, asked for a stamp", s.work.history(began, now)}
+	switch {
+	case s.work.now == 0:
+		work.value, work.unit = "dormant", ""
+	case !on:
+		work.unit = "of a phone, would be asked for a stamp"
+	}
+	return []dial{load, work}
 }
 
 // history returns how many were served in each of the last whole seconds since began, oldest first.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/store"
 )
 
 // BenchmarkJudge is one decision of an account among 100,000, under one requests policy.
@@ -37,4 +38,36 @@ func BenchmarkJudge(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkDirty hands out the counters of 10,000 accounts that have changed, of 100,000; the time is for each counter.
+func BenchmarkDirty(b *testing.B) {
+	q, err := New(one(monthly(1 << 40)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	const accounts = 100_000
+	judge := func(step int) {
+		var a weir.Answer
+		for i := 0; i < accounts; i += step {
+			ev := weir.Event{Account: fmt.Sprintf("account-%06d", i), Time: epoch}
+			a.Clear()
+			_ = q.Judge(context.Background(), &ev, &a)
+		}
+	}
+	judge(1)
+	batch := make([]store.Counter, 0, store.MaxBatch)
+	for more := true; more; {
+		_, more = q.Dirty(batch, "plans", epoch)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		judge(10)
+		b.StartTimer()
+		if saved, _ := q.Dirty(batch, "plans", epoch); len(saved) != accounts/10 {
+			b.Fatal(len(saved))
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(accounts/10), "ns/counter")
 }

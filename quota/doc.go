@@ -2,11 +2,13 @@
 // bytes per period.
 //
 // A Quota holds every event against all policies that match it, and charges all of them or none. An event over a limit is
-// refused, or joins its account's line: a place that is called when every policy has room for it, first come first served,
-// ahead of newcomers. Whoever leaves the line moves the others up.
+// refused, or may go on for a stamp, or joins its account's line: a place that is called when every policy has room for it, first
+// come first served, ahead of newcomers. Whoever leaves the line moves the others up.
 //
 // Most callers want New, Judge and Settle; somebody with a clock calls Advance when Alarm said so. All methods are safe for
 // concurrent use, and time is always passed in. The path of an admitted event allocates nothing once its account is known.
+//
+// Counters are in memory. Dirty hands out what has changed of those with long periods, and Restore takes it in after a restart.
 //
 // The table of accounts is bounded. An account that is still being limited is never pushed out; when there is no room, accounts
 // not seen before share a fixed number of limits among them, so that inventing accounts gains no more than the table has room for.

@@ -35,3 +35,37 @@ func Example() {
 	// admit
 	// refuse by per-second (over-limit): 0 of 2 requests left per 1s, until 2026-03-02T12:00:01.000Z
 }
+
+// What was used of a month is saved now and then, and goes on after a restart.
+func ExampleQuota_Dirty() {
+	options := quota.Options{Policies: []quota.Policy{
+		{Name: "monthly", Limit: quota.Count(3), Period: weir.Period{Calendar: weir.Month}},
+	}}
+	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	ask := func(q *quota.Quota) {
+		var a weir.Answer
+		_ = q.Judge(context.Background(), &weir.Event{Time: now, Account: "acme"}, &a)
+		fmt.Println(a.Verdict, a.Figures[0].Remaining)
+	}
+	before, _ := quota.New(options)
+	ask(before)
+	ask(before)
+	saved, _ := before.Dirty(nil, "plans", now)
+
+	now = now.Add(24 * time.Hour)
+	after, _ := quota.New(options)
+	for _, c := range saved {
+		fmt.Println(c.Rule, c.Used)
+		if err := after.Restore(c, now); err != nil {
+			fmt.Println(err)
+		}
+	}
+	ask(after)
+	ask(after)
+	// Output:
+	// admit 2
+	// admit 1
+	// monthly requests fixed month UTC 2
+	// admit 0
+	// refuse 0
+}

@@ -43,9 +43,12 @@ func (q *Quota) Others(t Tally, now time.Time) {
 	}
 }
 
-// charge takes n for a rule, and tells the farm.
+// charge takes n for a rule, and tells the farm and the store.
 func (a *account) charge(r *rule, st *state, t *terms, now, n int64) {
 	r.charge(st, t, now, n)
+	if n != 0 {
+		a.mark(r)
+	}
 	if report := a.shard.report.Load(); report != nil && r.tallied() && a.index >= 0 {
 		(*report)(Tally{a.name, a.source(), r.Name, time.Unix(0, st.start), st.used})
 	}

@@ -47,6 +47,7 @@ type Over string
 const (
 	OverRefuse Over = "refuse"
 	OverDelay  Over = "delay"
+	OverStamp  Over = "stamp" // go on for a stamp; without one it is asked for
 )
 
 // A Missing says what happens to an event that names no account.
@@ -99,7 +100,8 @@ type Policy struct {
 	Burst Amount `yaml:"burst"`
 	// The least time between the starts of two requests, for kind idle.
 	Gap weir.Duration `yaml:"gap"`
-	// What happens over the limit: refuse (the default) or delay.
+	// What happens over the limit: refuse (the default), delay, or stamp, for kinds requests and idle: whoever pays with a stamp goes
+	// on, beside the limit; everybody else is asked for one.
 	Over Over `yaml:"over"`
 	// The bounds of a delay.
 	Delay Delay `yaml:"delay"`
@@ -302,8 +304,15 @@ func (p Policy) validate() error {
 	}
 	switch p.Over {
 	case OverRefuse, OverDelay:
+	case OverStamp:
+		switch p.Kind {
+		case Concurrent:
+			v.add("over", "a stamp buys no place: kind concurrent takes none", "write over: delay, or refuse")
+		case Volume:
+			v.add("over", "a stamp pays for a request before its bytes are known: kind volume takes none", "write over: delay, or refuse")
+		}
 	default:
-		v.oneOf("over", string(p.Over), string(OverRefuse), string(OverDelay))
+		v.oneOf("over", string(p.Over), string(OverRefuse), string(OverDelay), string(OverStamp))
 	}
 	if p.Delay.Max < 0 || p.Delay.Max > MaxWaiting {
 		v.add("delay.max", fmt.Sprintf("must lie between 1 and %d", MaxWaiting), "")

@@ -46,6 +46,9 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		{"zone", one(Policy{Name: "a", Limit: Count(1), Period: month, TimeZone: "Mars/Base"}), `policies[0].time_zone: "Mars/Base" is not a time zone`},
 		{"zone without calendar", one(Policy{Name: "a", Limit: Count(1), Period: second, TimeZone: "UTC"}), "policies[0].time_zone: only periods of the calendar"},
 		{"over", one(Policy{Name: "a", Limit: Count(1), Period: second, Over: "drop"}), `policies[0].over: unknown over "drop"`},
+		{"stamp for a place", one(Policy{Name: "a", Kind: Concurrent, Limit: Count(1), Over: OverStamp}), "policies[0].over: a stamp buys no place: kind concurrent takes none (write over: delay, or refuse)"},
+		{"stamp for bytes", one(Policy{Name: "a", Kind: Volume, Limit: Bytes(1), Period: second, Over: OverStamp}), "policies[0].over: a stamp pays for a request before its bytes are known"},
+		{"almost a stamp", one(Policy{Name: "a", Limit: Count(1), Period: second, Over: "stamps"}), `policies[0].over: unknown over "stamps" (did you mean "stamp"?)`},
 		{"waiting", one(delayed(perSecond(1), MaxWaiting+1, time.Second)), "policies[0].delay.max: must lie between"},
 		{"wait", one(delayed(perSecond(1), 1, MaxWait+1)), "policies[0].delay.max_wait: must lie between"},
 		{"method", one(Policy{Name: "a", Limit: Count(1), Period: second, Match: Match{Methods: []string{"get"}}}), "policies[0].match.methods[0]"},
@@ -72,6 +75,18 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 	bad := one(Policy{Name: "a b"}, Policy{Name: "c", Over: "x"})
 	if errs := weir.FieldErrors(bad.Validate()); len(errs) != 6 {
 		t.Errorf("%d mistakes, want 6: %v", len(errs), errs)
+	}
+}
+
+func TestStampsAreTakenByWhatCountsRequests(t *testing.T) {
+	for name, p := range eachWindow() {
+		if err := one(p).Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	month := Policy{Name: "a", Limit: Count(1), Period: weir.Period{Calendar: weir.Month}, Over: OverStamp}
+	if err := one(month).Validate(); err != nil {
+		t.Error(err)
 	}
 }
 

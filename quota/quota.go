@@ -60,26 +60,41 @@ func (q *Quota) Configure(o Options, now time.Time) error {
 	return nil
 }
 
-// Judge decides about an event. What it grants is taken at once, except places at once, which Enter takes.
-func (q *Quota) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
+// Judge decides about an event. What it grants is taken at once, except places at once, which Enter takes. Where a stamp would let the
+// event go on, its purse is opened, under no lock.
+func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
 	rs, now := q.rules.Load(), nanos(ev.Time)
 	acc := q.table.find(rs, ev, now, true)
 	if acc == nil {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
 		return nil
 	}
-	defer acc.shard.mu.Unlock()
-	acc.callDue(rs, now)
-	acc.says(rs, ev.Plan)
-	b := newBill(rs, acc, ev, now)
-	b.check(&ev.Route, a)
-	if a.Verdict != weir.Refuse {
-		b.take(a)
+	if acc.judge(rs, ev, now, pays(ev.Purse.Paid()), a) {
+		q.pay(ctx, acc, *ev, now, a)
 	}
 	return nil
 }
 
-// Peek answers as Judge would and takes nothing.
+// judge decides about an event with the account's shard locked, and unlocks it. It reports whether it is worth while to open the event's
+// purse; the account is then pinned, so that nobody forgets it meanwhile.
+func (a *account) judge(rs *rules, ev *weir.Event, now int64, paid bool, answer *weir.Answer) (open bool) {
+	defer a.shard.mu.Unlock()
+	a.callDue(rs, now)
+	a.says(rs, ev.Plan)
+	b := newBill(rs, a, ev, now)
+	b.paid = paid
+	b.check(&ev.Route, answer)
+	switch {
+	case answer.Verdict < weir.Challenge:
+		b.take(answer)
+	case answer.Verdict == weir.Challenge && ev.Purse != nil:
+		a.pins++
+		return true
+	}
+	return false
+}
+
+// Peek answers as Judge would and takes nothing. It opens no purse: only what has been paid already counts.
 func (q *Quota) Peek(ev *weir.Event, a *weir.Answer) {
 	rs, now := q.rules.Load(), nanos(ev.Time)
 	acc := q.table.find(rs, ev, now, false)
@@ -90,6 +105,7 @@ func (q *Quota) Peek(ev *weir.Event, a *weir.Answer) {
 	defer acc.shard.mu.Unlock()
 	said := acc.says(rs, ev.Plan)
 	b := newBill(rs, acc, ev, now)
+	b.paid = pays(ev.Purse.Paid())
 	b.check(&ev.Route, a)
 	acc.says(rs, said)
 }
@@ -161,6 +177,7 @@ func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time {
 		t, st := acc.terms(rs, r), acc.state(rs, r)
 		r.roll(st, t, at)
 		r.charge(st, t, at, n)
+		acc.mark(r)
 		if r.delay && !t.exempt {
 			// The rest of a pause that would be longer than anybody may wait stays as a debt.
 			until = max(until, min(r.when(st, t, at, 1), at+int64(r.Delay.MaxWait)))
@@ -197,6 +214,7 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 		t, st := acc.terms(rs, r), acc.state(rs, r)
 		r.roll(st, t, now)
 		r.give(st, t, at, r.price(h.N), now)
+		acc.mark(r)
 	})
 	if h.B != 0 {
 		acc.pins--
@@ -270,6 +288,10 @@ type bill struct {
 	deadline int64
 	until    int64 // of the verdict so far
 
+	paid   bool   // rules that take stamps do not hold it
+	beside uint64 // the figures of rules that it passes for its stamp, by their place behind
+	before int    // those that were there
+
 	charged uint64 // Enter: what it was charged to before
 	at      int64  // Enter: and when
 }
@@ -283,7 +305,7 @@ func newBill(rs *rules, acc *account, ev *weir.Event, now int64) bill {
 // longest, else the longest wait. Nothing is changed.
 func (b *bill) check(route *weir.Route, a *weir.Answer) {
 	rs, acc := b.rules, b.account
-	before := len(a.Figures)
+	b.before = len(a.Figures)
 	for _, r := range rs.list {
 		if !r.all && !r.Match.matches(route, acc.plan(rs)) {
 			continue
@@ -293,12 +315,13 @@ func (b *bill) check(route *weir.Route, a *weir.Answer) {
 		}
 	}
 	if a.Verdict == weir.Admit { // the figures are to show what is left after this event
-		for i := range a.Figures[before:] {
-			f := &a.Figures[before+i]
-			switch f.Unit {
-			case unitRequests:
+		for i := range a.Figures[b.before:] {
+			f := &a.Figures[b.before+i]
+			switch {
+			case b.beside&(1<<i) != 0:
+			case f.Unit == unitRequests:
 				f.Remaining = max(0, f.Remaining-b.cost)
-			case unitPlaces:
+			case f.Unit == unitPlaces:
 				f.Remaining = max(0, f.Remaining-1)
 			}
 		}
@@ -330,8 +353,10 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 		b.refuse(a, weir.OverLimit, 0) // nobody knows when a place will be free
 	case until == never && r.way != level && t.limit > 0:
 		b.refuse(a, weir.TooCostly, never)
-	case !r.delay || t.limit == 0:
+	case !r.delay && !r.stamp || t.limit == 0:
 		b.refuse(a, weir.OverLimit, until)
+	case r.stamp:
+		b.ask(r, a, until)
 	case int(st.waiting) >= r.Delay.Max:
 		if until == never { // a place: nobody knows
 			until = 0
@@ -350,11 +375,21 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 
 // refuse makes the answer a refusal by the rule last looked at, unless another refuses for longer.
 func (b *bill) refuse(a *weir.Answer, why weir.Reason, until int64) {
-	if last := &a.Figures[len(a.Figures)-1]; last.Unit != unitBytes {
-		last.Remaining = min(last.Remaining, b.cost-1) // what is there is kept for those in line
+	b.deny(a, weir.Refuse, why, until)
+}
+
+// deny makes the answer what the rule last looked at says, unless another says something worse, or the same for longer.
+func (b *bill) deny(a *weir.Answer, v weir.Verdict, why weir.Reason, until int64) {
+	b.short(a)
+	if v > a.Verdict || v == a.Verdict && until > b.until {
+		b.decide(a, v, why, until)
 	}
-	if a.Verdict != weir.Refuse || until > b.until {
-		b.decide(a, weir.Refuse, why, until)
+}
+
+// short makes the figure of the rule last looked at say that there is not enough: what is there is kept for those in line.
+func (b *bill) short(a *weir.Answer) {
+	if last := &a.Figures[len(a.Figures)-1]; last.Unit != unitBytes {
+		last.Remaining = min(last.Remaining, b.cost-1)
 	}
 }
 

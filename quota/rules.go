@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -23,6 +24,9 @@ type rule struct {
 	way   way
 	bytes bool // counts bytes, not requests
 	delay bool // over the limit, events wait
+	stamp bool // over the limit, events may pay
+	kept  bool // its counters are worth more than a restart
+	texts texts
 	about atomic.Pointer[span]
 }
 
@@ -63,6 +67,7 @@ type rules struct {
 	list    []*rule
 	slots   [MaxPolicies]slot
 	volume  uint64             // the rules that count bytes
+	keeps   int                // how many counters of one account are kept, at most
 	byPlan  map[string][]terms // by slot, of plans with overrides and of accounts on none
 }
 
@@ -106,10 +111,17 @@ func compile(o Options, before *rules) (*rules, error) {
 // place puts the i-th policy into a slot.
 func (rs *rules) place(i, at int, since uint32) {
 	r := newRule(rs.Policies[i], at)
+	r.texts = r.written(rs.SourceV4, rs.SourceV6)
 	rs.list[i] = r
 	rs.slots[at] = slot{r, rs.Policies[i].identity(), since}
 	if r.bytes {
 		rs.volume |= r.bit
+	}
+	switch {
+	case r.kept && r.way == inStretches:
+		rs.keeps += buckets + 1
+	case r.kept:
+		rs.keeps++
 	}
 }
 
@@ -153,14 +165,18 @@ func (rs *rules) override(all []terms, overrides map[string]Override) []terms {
 	return own
 }
 
-// identity is what a rule counts: counters go on over a reload as long as it stays the same.
+// identity is what a rule counts: counters go on over a reload, and over a restart, as long as it stays the same.
 func (p *Policy) identity() string {
-	return fmt.Sprintf("%s %s %s %s %s", p.Name, p.Kind, p.Window, p.Period, p.TimeZone)
+	text := fmt.Sprintf("%s %s %s %s", p.Name, p.Kind, p.Window, p.Period)
+	if p.Period.Calendar != weir.NoCalendar {
+		text += " " + cmp.Or(p.TimeZone, "UTC")
+	}
+	return text
 }
 
 func newRule(p Policy, at int) *rule {
 	r := &rule{Policy: p, slot: at, bit: 1 << at, all: p.Match.always(), loc: time.UTC,
-		way: ways[p.Window], bytes: p.Kind == Volume, delay: p.Over == OverDelay}
+		way: ways[p.Window], bytes: p.Kind == Volume, delay: p.Over == OverDelay, stamp: p.Over == OverStamp}
 	r.base = terms{limit: p.Limit.N, burst: p.Burst.N, period: int64(p.Period.Length)}
 	if p.Kind == Idle {
 		// A least gap between two starts is a steady rate of one per gap, without a burst.
@@ -170,6 +186,7 @@ func newRule(p Policy, at int) *rule {
 		r.way = level
 	}
 	r.base = r.base.priced()
+	r.kept = r.long()
 	if p.TimeZone != "" {
 		r.loc, _ = time.LoadLocation(p.TimeZone) // Validate has loaded it before
 	}

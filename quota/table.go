@@ -28,7 +28,8 @@ type account struct {
 	first   state    // of the rule in slot 0
 	more    *[]state // of those behind it
 	shard   *shard
-	index   int // in shard.ring; -1 for strangers
+	index   int32 // in shard.ring; -1 for strangers, and for those who are forgotten
+	owed    bool  // a store has to be told that it was reset
 }
 
 // A profile is what sets an account apart.
@@ -77,6 +78,7 @@ type shard struct {
 	accounts index        // of two accounts with the same hash the second is a stranger
 	ring     []*account   // all of them, to walk over when looking for one to forget
 	size     atomic.Int32 // of the ring
+	changed  marks        // places in the ring whose counters a store does not know of
 	hand     int
 	due      dueHeap
 	alarm    *atomic.Pointer[func(int64)]
@@ -93,6 +95,7 @@ type table struct {
 	alarm     atomic.Pointer[func(int64)]
 	report    atomic.Pointer[func(Tally)]
 	strange   atomic.Uint64
+	keeping   keeping
 }
 
 func newTable() *table {
@@ -203,8 +206,9 @@ func (t *table) stranger(s *shard, hash uint64) *account {
 }
 
 func (s *shard) add(hash uint64, a *account) *account {
-	a.index = len(s.ring)
+	a.index = int32(len(s.ring))
 	s.ring = append(s.ring, a)
+	s.changed.grow(int(a.index))
 	s.size.Add(1)
 	s.accounts.put(hash, a)
 	return a
@@ -216,13 +220,10 @@ func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) 
 		looked++
 		s.hand = (s.hand + 1) % len(s.ring)
 		a := s.ring[s.hand]
-		if !a.idle(rs, now) {
+		if a.owed || !a.idle(rs, now) {
 			continue
 		}
-		last := s.ring[len(s.ring)-1]
-		s.ring[a.index], last.index = last, a.index
-		s.ring[len(s.ring)-1] = nil
-		s.ring = s.ring[:len(s.ring)-1]
+		s.leave(a)
 		s.size.Add(-1)
 		s.accounts.remove(t.hash(a.name, a.source()))
 		t.count.Add(-1)
@@ -234,18 +235,36 @@ func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) 
 	return found, looked
 }
 
+// leave takes an account out of the ring; the last one takes its place.
+func (s *shard) leave(a *account) {
+	at, end := int(a.index), len(s.ring)-1
+	last := s.ring[end]
+	s.changed.clear(at)
+	if at != end && s.changed.has(end) {
+		s.changed.set(at)
+		s.changed.clear(end)
+	}
+	s.ring[at], last.index = last, a.index
+	s.ring[end] = nil
+	s.ring = s.ring[:end]
+	a.index = -1
+}
+
 // idle reports whether nothing would be lost by forgetting the account.
 func (a *account) idle(rs *rules, now int64) bool {
 	if a.pins > 0 || (a.line != nil && a.line.first != nil) {
 		return false
 	}
 	for _, r := range rs.list {
-		if (r.slot == 0 || a.more != nil && r.slot <= len(*a.more)) && !r.idle(a.state(rs, r), a.terms(rs, r), now) {
+		if a.has(r) && !r.idle(a.state(rs, r), a.terms(rs, r), now) {
 			return false
 		}
 	}
 	return true
 }
+
+// has reports whether the account has a state for the rule; else it is fresh.
+func (a *account) has(r *rule) bool { return r.slot == 0 || a.more != nil && r.slot <= len(*a.more) }
 
 // update takes from the rules of the day what they say about the account.
 func (a *account) update(rs *rules) {

@@ -20,6 +20,7 @@ type Stats struct {
 	Accounts  int    `json:"accounts"`
 	Waiting   int    `json:"waiting"`
 	Strangers uint64 `json:"strangers"` // events of accounts that the table had no room for, since the start
+	Unsavable uint64 `json:"unsavable"` // counters that no store takes: an id that is too long, or no text
 }
 
 // Account returns the state of one account, or of one source address where it is counted without an account. It reports false
@@ -49,7 +50,7 @@ func (q *Quota) Account(name string, now time.Time) (AccountState, bool) {
 }
 
 // Reset forgets what an account has used and calls those of it who wait. Places at once stay taken until they are given back.
-// It reports false when nothing is known of the account.
+// Dirty tells of it. It reports false when nothing is known of the account.
 func (q *Quota) Reset(name string, now time.Time) bool {
 	rs := q.rules.Load()
 	a := q.table.known(rs, name)
@@ -59,8 +60,9 @@ func (q *Quota) Reset(name string, now time.Time) bool {
 	defer a.shard.mu.Unlock()
 	for _, r := range rs.list {
 		if r.way != level {
-			st := a.state(rs, r)
-			*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead}
+			a.state(rs, r).reset()
+			a.mark(r)
+			a.owed = a.owed || r.kept && a.index >= 0 && q.table.keeping.on.Load()
 		}
 	}
 	a.callDue(rs, nanos(now))
@@ -69,7 +71,7 @@ func (q *Quota) Reset(name string, now time.Time) bool {
 
 // Stats returns the size of the table.
 func (q *Quota) Stats() Stats {
-	s := Stats{Accounts: int(q.table.count.Load()), Strangers: q.table.strange.Load()}
+	s := Stats{Accounts: int(q.table.count.Load()), Strangers: q.table.strange.Load(), Unsavable: q.table.keeping.unsavable.Load()}
 	for i := range q.table.shards {
 		s.Waiting += int(q.table.shards[i].waiting.Load())
 	}

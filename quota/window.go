@@ -26,7 +26,28 @@ type state struct {
 	others  int64  // fixed requests: what the rest of a farm has charged in the period
 	ahead   int64  // what all who wait will be charged by it
 	pace    int64  // when the next one in line may be called
-	ring    *[buckets + 1]int64
+	ring    *ring
+}
+
+// A ring is the parts of a sliding window.
+type ring struct {
+	cells   [buckets + 1]int64
+	changed uint32 // which cells a store does not know of, by their place
+}
+
+// reset forgets what was charged, and what of it a store must forget is marked as changed. Those who wait stay.
+func (st *state) reset() {
+	if ring := st.ring; ring != nil {
+		for at, n := range ring.cells {
+			if n != 0 {
+				ring.changed |= 1 << at
+			}
+		}
+		ring.cells = [buckets + 1]int64{}
+		*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead, start: st.start, ring: ring}
+		return
+	}
+	*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead}
 }
 
 // roll brings a state up to now. A clock that runs backwards a little changes nothing; one that is set back by more than a period
@@ -51,12 +72,13 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 			return
 		}
 		if current < st.start || current-st.start > buckets {
-			*st.ring, st.used = [buckets + 1]int64{}, 0
+			*st.ring, st.used = ring{}, 0
 		} else {
 			for i := st.start + 1; i <= current; i++ {
-				gone := st.cell(i)
-				st.used -= *gone
-				*gone = 0
+				gone := place(i)
+				st.used -= st.ring.cells[gone]
+				st.ring.cells[gone] = 0
+				st.ring.changed &^= 1 << gone // a store knows when it ends
 			}
 		}
 		st.start = current
@@ -85,8 +107,16 @@ func (r *rule) paid(st *state, t *terms, start int64) int64 {
 	return paid
 }
 
-// cell is the place of a bucket in the ring. Just after the epoch the buckets before the current one have numbers below zero.
-func (st *state) cell(bucket int64) *int64 { return &st.ring[(bucket+buckets+1)%(buckets+1)] }
+// place is where a bucket stands in the ring. Just after the epoch the buckets before the current one have numbers below zero.
+func place(bucket int64) int64 { return (bucket + buckets + 1) % (buckets + 1) }
+
+// put adds n to a bucket.
+func (st *state) put(bucket, n int64) {
+	at := place(bucket)
+	st.ring.cells[at] += n
+	st.ring.changed |= 1 << at
+	st.used += n
+}
 
 func (r *rule) bucket() int64 { return (r.base.period + buckets - 1) / buckets }
 
@@ -117,7 +147,7 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 			return now
 		}
 		for i := st.start - buckets; ; i++ {
-			if free += *st.cell(i); free >= n {
+			if free += st.ring.cells[place(i)]; free >= n {
 				return (i + buckets + 1) * r.bucket()
 			}
 		}
@@ -184,10 +214,9 @@ func (r *rule) charge(st *state, t *terms, now, n int64) {
 		st.start = add(max(st.start, now), cost(n, t))
 	case r.way == inStretches:
 		if st.ring == nil {
-			st.ring, st.start = new([buckets + 1]int64), now/r.bucket()
+			st.ring, st.start = new(ring), now/r.bucket()
 		}
-		*st.cell(st.start) += n
-		st.used += n
+		st.put(st.start, n)
 	default:
 		st.used += n
 	}
@@ -206,10 +235,7 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 		if st.ring == nil || bucket > st.start || st.start-bucket > buckets {
 			return
 		}
-		cell := st.cell(bucket)
-		n = min(n, *cell)
-		*cell -= n
-		st.used -= n
+		st.put(bucket, -min(n, st.ring.cells[place(bucket)]))
 	default:
 		if at >= st.start && at < st.end {
 			st.used = max(0, st.used-n)

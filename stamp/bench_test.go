@@ -68,7 +68,7 @@ func BenchmarkRefuse(b *testing.B) {
 	for name, c := range map[string]struct {
 		stamp string
 		want  error
-	}{"unknown-key": {forged, ErrForged}, "turned": {string(turned), ErrForged}, "replayed": {spent, ErrReplayed}} {
+	}{"unknown-key": {forged, ErrUnknown}, "turned": {string(turned), ErrForged}, "replayed": {spent, ErrReplayed}} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -120,17 +120,18 @@ func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.D
 		}
 		// What waits already was let in under the old work; while that drains fast enough, asking for more would overshoot.
 		if float64(delay) > easing*float64(s.delay) {
-			s.level *= min(max(float64(delay)/float64(d.target), leastRise), mostRise)
+			s.level *= min(leastRise*float64(delay)/float64(d.target), mostRise)
 		}
 	case s.level == 0 && loaded:
 		s.level = first
 	case delay < d.target/2:
 		before := s.level
 		s.level *= math.Pow(fall, min(float64(passed/tick), 64))
+		// A flood that cannot pay any more looks like no load. It would be back as soon as it can.
+		if now.Sub(s.since) < memory {
+			s.level = max(s.level, min(before, s.low*margin))
+		}
 		if loaded {
-			if now.Sub(s.since) < memory {
-				s.level = max(s.level, min(before, s.low*margin))
-			}
 			s.level = max(s.level, first)
 		} else if s.level < first/doze {
 			s.level = 0

@@ -5,7 +5,8 @@ import "errors"
 // What is wrong with a stamp. An error may say more; match it with errors.Is.
 var (
 	ErrMalformed = errors.New("stamp: malformed")                                    // not a stamp, or longer than one can be
-	ErrForged    = errors.New("stamp: forged")                                       // not issued here, or changed since; or the key is gone
+	ErrForged    = errors.New("stamp: forged")                                       // not issued here, or changed since
+	ErrUnknown   = errors.New("stamp: of a key that is not known")                   // from before a restart, or made up
 	ErrExpired   = errors.New("stamp: expired")                                      // too late, or from before the spent ones were remembered
 	ErrForeign   = errors.New("stamp: of another client, message or recipient")      // not for this request
 	ErrTooEasy   = errors.New("stamp: too little work")                              // less than is demanded

@@ -45,9 +45,9 @@ type desk struct {
 
 // Counts say what an office has done since it was opened.
 type Counts struct {
-	Issued, Accepted                                              atomic.Uint64
-	Malformed, Forged, Expired, Foreign, TooEasy, Replayed, Wrong atomic.Uint64
-	Full, Busy                                                    atomic.Uint64
+	Issued, Accepted                                                       atomic.Uint64
+	Malformed, Forged, Unknown, Expired, Foreign, TooEasy, Replayed, Wrong atomic.Uint64
+	Full, Busy                                                             atomic.Uint64
 }
 
 // NewOffice opens an office made of parts, for those who share some of them. Others want New.
@@ -115,7 +115,8 @@ func (o *Office) Issue(now time.Time, a Ask) (string, error) {
 
 // A Demand says what a stamp must be to be accepted.
 type Demand struct {
-	Client  string // who sends it
+	Client  string // who sends it; empty where only Or counts
+	Or      string // another id that whoever sends it goes by
 	Message string // what it must pay for, exactly as it was asked
 	MinWork Work   // less is ErrTooEasy; zero takes whatever was asked at the time
 	Covers  int    // how many requests one stamp pays for; zero is 1
@@ -169,7 +170,7 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	}
 	k := o.parts.Keys.at(now).find(c.keyID)
 	if k == nil {
-		return Receipt{}, ErrForged
+		return Receipt{}, ErrUnknown
 	}
 	if tag := k.sum(raw[:len(raw)-tagBytes]); !hmac.Equal(tag[:], c.tag[:]) {
 		return Receipt{}, ErrForged
@@ -177,13 +178,17 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	if !now.Before(c.Expires) || c.Issued().Before(o.parts.Since) {
 		return Receipt{}, ErrExpired
 	}
-	if string(message) != d.Message || string(client) != d.Client {
+	who := d.Client
+	if string(client) != who && d.Or != "" {
+		who = d.Or
+	}
+	if string(message) != d.Message || string(client) != who {
 		return Receipt{}, ErrForeign
 	}
 	if c.Work < d.MinWork {
 		return Receipt{}, ErrTooEasy
 	}
-	c.Message, c.Client = d.Message, d.Client
+	c.Message, c.Client = d.Message, who
 	use := Use{Nonce: c.Nonce, Expires: c.Expires, Covers: max(d.Covers, 1), Mark: maphash.String(o.marks, stamp)}
 	uses, mark, err := o.parts.Ledger.Look(ctx, now, use)
 	if err != nil {
@@ -246,6 +251,17 @@ func (o *Office) Refund(ctx context.Context, now time.Time, r *Receipt) error {
 	return o.parts.Ledger.Refund(ctx, now, Use{Nonce: r.Nonce, Expires: r.Expires, Covers: r.Covers})
 }
 
+// add goes on from what an office before this one has done.
+func (c *Counts) add(old *Counts) {
+	for to, from := range map[*atomic.Uint64]*atomic.Uint64{
+		&c.Issued: &old.Issued, &c.Accepted: &old.Accepted, &c.Malformed: &old.Malformed, &c.Forged: &old.Forged, &c.Unknown: &old.Unknown,
+		&c.Expired: &old.Expired, &c.Foreign: &old.Foreign, &c.TooEasy: &old.TooEasy, &c.Replayed: &old.Replayed, &c.Wrong: &old.Wrong,
+		&c.Full: &old.Full, &c.Busy: &old.Busy,
+	} {
+		to.Add(from.Load())
+	}
+}
+
 // of returns the counter of an outcome; nil for what is nobody's fault, such as a context that ended.
 func (c *Counts) of(err error) *atomic.Uint64 {
 	switch err {
@@ -255,6 +271,8 @@ func (c *Counts) of(err error) *atomic.Uint64 {
 		return &c.Malformed
 	case ErrForged:
 		return &c.Forged
+	case ErrUnknown:
+		return &c.Unknown
 	case ErrExpired:
 		return &c.Expired
 	case ErrForeign:

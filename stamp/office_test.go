@@ -87,8 +87,8 @@ func TestRefusals(t *testing.T) {
 		"swapped":              {o, start, s, Demand{Client: a.Message, Message: a.Client}, ErrForeign},
 		"too easy":             {o, start, s, Demand{Client: a.Client, Message: a.Message, MinWork: 257}, ErrTooEasy},
 		"expired":              {o, start.Add(a.Lifetime), s, demand(a), ErrExpired},
-		"the key is gone":      {o, start.Add(3 * time.Hour), s, demand(a), ErrForged},
-		"another secret":       {other, start, s, demand(a), ErrForged},
+		"the key is gone":      {o, start.Add(3 * time.Hour), s, demand(a), ErrUnknown},
+		"another secret":       {other, start, s, demand(a), ErrUnknown},
 		"nothing":              {o, start, "", demand(a), ErrMalformed},
 		"a dot":                {o, start, ".", demand(a), ErrMalformed},
 		"no solution":          {o, start, s[:strings.IndexByte(s, '.')], demand(a), ErrMalformed},
@@ -322,7 +322,7 @@ func TestKeysRotate(t *testing.T) {
 		"the hour is over":  {two, end, end.Add(2 * time.Second), nil},
 		"our clock is late": {two, end.Add(2 * time.Second), end, nil},
 		"the next secret":   {NewKeyring(time.Hour, after, secret), end, end, nil},
-		"only the next":     {NewKeyring(time.Hour, after), end, end, ErrForged},
+		"only the next":     {NewKeyring(time.Hour, after), end, end, ErrUnknown},
 	} {
 		s := issue(one, c.issued)
 		if err := func() error { _, err := NewOffice(Parts{Keys: c.keys}).Verify(bg, c.now, s, demand(a)); return err }(); err != c.want {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/identify"
 )
 
 // Bounds on what an operator may write.
@@ -17,6 +18,7 @@ const (
 	MaxSteps     = 64
 	MaxSpentCap  = 100_000_000
 	MaxVerifiers = 1024
+	MaxPatience  = 65_000
 	minSecret    = 16
 	maxSecret    = 4096
 
@@ -30,6 +32,15 @@ type Doubles string
 const (
 	DoubleBits Doubles = "bits" // 16 bits, 32 bits: the source's way
 	DoubleWork Doubles = "work" // 16 bits, 17 bits
+)
+
+// A Fate is what becomes of a request whose stamp is worth nothing.
+type Fate string
+
+// The fates.
+const (
+	FateDrop Fate = "drop" // turned away; who forged goes on the invalid list
+	FatePool Fate = "pool" // as if it had brought none: it is asked for one, and may wait in the general pool
 )
 
 // Options configure stamps: what clients pay with when there is more to do than can be done.
@@ -48,7 +59,18 @@ type Options struct {
 	Expires weir.Duration `yaml:"expires"`
 	// How long a phone may have to work on a stamp, at most. No more than that is ever asked. Default 5s.
 	MaxTime weir.Duration `yaml:"max_time"`
-	// The source document to the letter: dlog-classic, difficulty that doubles, the client's address as its id, and strict priority.
+	// Of whom and for what nothing is asked: health checks, webhooks, feeds, good bots.
+	NeverAsk identify.GuestOptions `yaml:"never_ask"`
+	// How many challenges a client may leave unpaid within a minute, without a ticket for the general pool, before it is turned away.
+	// Clients without a cookie are counted by their address, so that a whole company may be one. Default 100; with classic 1.
+	Patience int `yaml:"patience"`
+	// What becomes of a request with a forged or wrongly solved stamp: drop (and the client goes on the invalid list; the default) or pool.
+	OnInvalid Fate `yaml:"on_invalid"`
+	// What becomes of a request with a stamp that was used, where a stamp covers one request: drop (the default) or pool. Where it covers
+	// more, a stamp that is used up is simply asked for anew.
+	OnReplay Fate `yaml:"on_replay"`
+	// The source document to the letter: dlog-classic, difficulty that doubles, one stamp for each request, the client's address as its id,
+	// old clients without a stamp on the invalid list, and strict priority.
 	Classic bool `yaml:"classic"`
 	// Work by load, in steps, instead of the steered one: [{load: 0%, work: 4 bits}, {load: 80%, work: 8 bits}].
 	Schedule []Step `yaml:"schedule"`
@@ -85,6 +107,8 @@ type Step struct {
 func (o Options) WithDefaults() Options {
 	if o.Classic {
 		o.Algorithm = cmp.Or(o.Algorithm, DLogClassic)
+		o.Covers = cmp.Or(o.Covers, 1)
+		o.Patience = cmp.Or(o.Patience, 1)
 		if len(o.Schedule) == 0 {
 			o.DoubleEvery = cmp.Or(o.DoubleEvery, weir.Duration(10*time.Second))
 		}
@@ -96,6 +120,9 @@ func (o Options) WithDefaults() Options {
 	o.Covers = cmp.Or(o.Covers, 50)
 	o.Expires = cmp.Or(o.Expires, weir.Duration(5*time.Minute))
 	o.MaxTime = cmp.Or(o.MaxTime, weir.Duration(5*time.Second))
+	o.Patience = cmp.Or(o.Patience, 100)
+	o.OnInvalid = cmp.Or(o.OnInvalid, FateDrop)
+	o.OnReplay = cmp.Or(o.OnReplay, FateDrop)
 	o.Doubles = cmp.Or(o.Doubles, DoubleBits)
 	o.Rotate = cmp.Or(o.Rotate, max(weir.Duration(time.Hour), o.Expires))
 	o.MaxSpent = cmp.Or(o.MaxSpent, defaultMaxSpent)
@@ -137,9 +164,23 @@ func (o Options) Validate() error {
 		wrong("rotate", fmt.Sprintf("challenges live for %s, their key only for %s", full.Expires, o.Rotate), "at least expires")
 	}
 	within("covers", o.Covers, 1, MaxCovers)
+	within("patience", o.Patience, 1, MaxPatience)
 	within("max_spent", o.MaxSpent, 1, MaxSpentCap)
 	within("verifiers", o.Verifiers, 1, MaxVerifiers)
 	within("verify_queue", o.VerifyQueue, 1, 1_000_000)
+	for _, given := range [...]struct {
+		path string
+		fate Fate
+	}{{"on_invalid", o.OnInvalid}, {"on_replay", o.OnReplay}} {
+		switch given.fate {
+		case "", FateDrop, FatePool:
+		default:
+			wrong(given.path, fmt.Sprintf("unknown fate %q", given.fate), "one of drop, pool")
+		}
+	}
+	if err := o.NeverAsk.Validate(); err != nil {
+		all = append(all, weir.Under("never_ask", err))
+	}
 	switch o.Doubles {
 	case "", DoubleBits, DoubleWork:
 	default:
@@ -245,6 +286,7 @@ func Renew(old *Office, before, after Options, now time.Time) (*Office, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Counts.add(&old.Counts)
 	before, after = before.WithDefaults(), after.WithDefaults()
 	if before.Secret == after.Secret && before.OldSecret == after.OldSecret && before.Rotate == after.Rotate {
 		o.parts.Keys = old.parts.Keys

@@ -19,12 +19,13 @@ type Counters interface {
 }
 
 // A Counter is what an account, or a source where there is no account, has used under one rule since a point in time. All fields
-// but Used and Until make up its key.
+// but Used, At and Until make up its key.
 //
 // How a rule counts decides what it saves:
 //
-//	fixed window    one counter: Period is the start of the period, Used what was charged in it, Until its end, or for bytes when
-//	                what is owed beyond the limit is paid off
+//	fixed window    one counter: Period is the start of the period, Used what was charged in it, Until its end
+//	… of bytes      one counter: Period is the epoch, Used what was charged or was still owed in the period that starts At, Until when
+//	                all of it is paid off
 //	sliding window  one counter for each part of the window that is not empty: Period is the start of the part, Until when it leaves
 //	                the window
 //	steady rate     one counter: Period is the epoch, Used the nanoseconds since the epoch at which all that was charged is paid off,
@@ -36,6 +37,7 @@ type Counter struct {
 	Source   netip.Addr `json:"source,omitzero"` // where there is no account
 	Period   time.Time  `json:"period"`          // when it starts; never zero
 	Used     int64      `json:"used"`            // never below zero
+	At       time.Time  `json:"at,omitzero"`     // as of when that is what is used, where it becomes less by itself
 	Until    time.Time  `json:"until"`           // from when on it no longer counts; never zero
 }
 
@@ -76,6 +78,11 @@ func (c Counter) Validate() error {
 	}
 	if err := checkTime("the period from", c.Period); err != nil {
 		return err
+	}
+	if !c.At.IsZero() {
+		if err := checkTime("as of", c.At); err != nil {
+			return err
+		}
 	}
 	return checkTime("until", c.Until)
 }

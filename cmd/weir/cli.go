@@ -27,8 +27,11 @@ type cli struct {
 	Status  statusCommand  `cmd:"" help:"Show what a running weir does."`
 	Why     whyCommand     `cmd:"" help:"Explain what would happen to a request now. Nothing is charged."`
 	Account accountCommand `cmd:"" help:"Show or reset what an account has used."`
+	Ban     banCommand     `cmd:"" help:"Show or change who is not served: the invalid list."`
 	Shadow  shadowCommand  `cmd:"" help:"Take throttles into shadow, where they count and let everything pass, or out of it."`
 	Plan    planCommand    `cmd:"" help:"Work out what a mechanism needs, before it is configured."`
+	Stamp   stampCommand   `cmd:"" help:"Pay with CPU time: answer what a gate asks for, or put stamps into mail."`
+	Bench   benchCommand   `cmd:"" help:"See how weir does beside others, on this machine."`
 	XDP     xdpCommand     `cmd:"" name:"xdp" help:"Show or remove the limits on packets that are in the kernel."`
 	Version versionCommand `cmd:"" help:"Show the version."`
 }

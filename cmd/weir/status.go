@@ -50,7 +50,9 @@ func (t *terminal) status(s *console.Status) {
 	if addr == "" {
 		addr = "off"
 	}
-	fmt.Fprintf(t.out, "\nconsole: %s, control: %s\n\n", addr, printable(s.Control))
+	fmt.Fprintf(t.out, "\nconsole: %s, control: %s\n", addr, printable(s.Control))
+	t.invalid(s)
+	fmt.Fprintln(t.out)
 
 	gates := table{heads: []string{"gate", "kind", "address", "upstream", "accept", "throttles", "under way", "waiting"}}
 	for _, g := range s.Gates {
@@ -59,6 +61,7 @@ func (t *terminal) status(s *console.Status) {
 	}
 	t.write(&gates)
 	fmt.Fprintln(t.out)
+	t.capacities(s.Gates)
 
 	if len(s.XDP) > 0 {
 		t.packets(s.XDP)
@@ -89,6 +92,41 @@ func (t *terminal) status(s *console.Status) {
 	if len(blooms.rows) > 0 {
 		fmt.Fprintln(t.out)
 		t.write(&blooms)
+	}
+	t.stamps(s.Throttles)
+}
+
+// capacities shows the lanes in front of upstreams.
+func (t *terminal) capacities(gates []console.GateStatus) {
+	rows := table{heads: []string{"capacity of", "in use", "of", "load", "stamped wait", "stamped", "pool", "in line", "turned away", "mode"}}
+	for _, g := range gates {
+		if c := g.Capacity; c != nil {
+			rows.row(text(g.Gate), number(c.InUse), number(c.Concurrent), cell{text: fmt.Sprintf("%.0f%%", 100*c.Load), right: true},
+				cell{text: fmt.Sprintf("%.0f ms", c.Delay), right: true}, number(c.Stamped), number(c.Pool), number(c.InLine), number(c.TurnedAway), mode(c.Shadow))
+		}
+	}
+	if len(rows.rows) > 0 {
+		t.write(&rows)
+		fmt.Fprintln(t.out)
+	}
+}
+
+// stamps shows what is asked for and what was paid.
+func (t *terminal) stamps(all []console.ThrottleStatus) {
+	rows := table{heads: []string{"stamps", "algorithm", "work asked", "asked", "paid", "from the pool", "free", "forged", "replayed", "not paying"}}
+	for _, h := range all {
+		if s := h.Stamp; s != nil {
+			asked := text("nothing")
+			if most := s.Most(); most > 0 {
+				asked = number(most)
+			}
+			rows.row(text(h.Throttle), text(s.Algorithm), asked, number(s.Challenged), number(s.Paid), number(s.Called), number(s.Free),
+				number(s.Forged), number(s.Replayed), number(s.NotPaying))
+		}
+	}
+	if len(rows.rows) > 0 {
+		fmt.Fprintln(t.out)
+		t.write(&rows)
 	}
 }
 

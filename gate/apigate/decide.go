@@ -1,6 +1,7 @@
 package apigate
 
 import (
+	"context"
 	"crypto/rand"
 	"math"
 	"net/http"
@@ -83,12 +84,30 @@ func (c *call) judgeWith(q *question, line bool) (d decision, wrong *problem) {
 	}
 	h, now := v.hold, g.env.Clock.Now()
 	v.event.Time = now
+	till := chain.Till()
+	if till != nil {
+		v.event.Load = weir.Load{Of: "api/" + name, Share: weir.Share(q.Load)}
+		v.event.Purse = weir.NewPurse(func(ctx context.Context, ev *weir.Event) (weir.Paid, func()) {
+			return till.Receive(ctx, ev, q.Stamp, q.Message)
+		})
+	}
 	defer g.survive("judging a question", func() {
 		h.pass.Settle(weir.Outcome{Time: now}) // what the throttles before the one that failed have taken
 		wrong = failure()
 	})
 	chain.Judge(c.r.Context(), &v.event, &h.pass)
 	d = newDecision(&h.pass.Answer, now)
+	if d.Verdict == weir.Challenge && till != nil {
+		p, err := till.Ask(&v.event, v.event.Client, q.Message)
+		if err != nil {
+			g.env.Log.Error("no puzzle could be made", "policy", name, "err", err)
+			return d, failure()
+		}
+		d.Challenge, d.Algorithm, d.Work = p.Text, p.Algorithm, int64(p.Work)
+	}
+	if d.Verdict != weir.Admit && (d.Verdict != weir.Wait || !line) {
+		v.event.Purse.Refund()
+	}
 	switch {
 	case d.Verdict == weir.Wait && line, d.Verdict == weir.Admit && q.Hold:
 		v.hold = nil // it lives on

@@ -28,6 +28,9 @@ type question struct {
 	Cost       int64    `json:"cost"`
 	Bytes      int64    `json:"bytes"`
 	Stamp      string   `json:"stamp"`
+	Client     string   `json:"client"`  // who pays with a stamp, as the asking service knows it; the source where it is left out
+	Message    string   `json:"message"` // what a stamp pays for, where it pays for one thing only
+	Load       float64  `json:"load"`    // of the asking service, 1 being all that it can do
 	ID         string   `json:"id"`
 	Hold       bool     `json:"hold"` // keep the hold of an admission open until it is settled
 }
@@ -99,6 +102,9 @@ type decision struct {
 	Remaining  *int64       `json:"remaining,omitempty"`
 	Window     float64      `json:"window,omitempty"`      // seconds
 	RetryAfter float64      `json:"retry_after,omitempty"` // seconds
+	Challenge  string       `json:"challenge,omitempty"`   // the puzzle to be solved
+	Algorithm  string       `json:"algorithm,omitempty"`
+	Work       int64        `json:"work,omitempty"` // of the puzzle, in operations
 	Hold       string       `json:"hold,omitempty"`
 	Expires    time.Time    `json:"expires,omitzero"`
 }
@@ -127,6 +133,8 @@ const (
 	maxPhone     = 64
 	maxStamp     = 8192
 	maxID        = 128
+	maxClient    = 60 // of whoever pays, and of what for
+	maxLoad      = 1000
 	maxMethod    = 32
 	maxHost      = 255
 	maxPath      = 8192
@@ -145,6 +153,7 @@ func (q *question) event(ev *weir.Event, msg *weir.Message, recipients int) *pro
 	}{
 		{"account", q.Account, identify.MaxAccount}, {"plan", q.Plan, maxPlan}, {"user", q.User, maxAddress}, {"kind", q.Kind, maxKind},
 		{"name", q.Name, maxName}, {"phone", q.Phone, maxPhone}, {"stamp", q.Stamp, maxStamp}, {"id", q.ID, maxID},
+		{"client", q.Client, maxClient}, {"message", q.Message, maxClient},
 		{"route.method", q.Route.Method, maxMethod}, {"route.host", q.Route.Host, maxHost}, {"route.path", q.Route.Path, maxPath},
 	} {
 		if wrong := checkText(text.field, text.value, text.most); wrong != nil {
@@ -166,9 +175,15 @@ func (q *question) event(ev *weir.Event, msg *weir.Message, recipients int) *pro
 			return wrong
 		}
 	}
+	if !(q.Load >= 0 && q.Load <= maxLoad) {
+		return invalid("load", fmt.Sprintf("%g is out of bounds", q.Load), fmt.Sprintf("a share: 0.9 for 90 %%, at most %d", maxLoad))
+	}
 	*ev = weir.Event{Account: q.Account, Plan: q.Plan, Kind: q.Kind, ID: q.ID, Cost: q.Cost, Bytes: q.Bytes, Route: q.Route.event()}
 	if ev.Kind == "" {
 		ev.Kind = defaultKind
+	}
+	if q.Client != "" {
+		ev.Client = clientMark + q.Client
 	}
 	if q.Source != "" {
 		addr, err := netip.ParseAddr(q.Source)
@@ -179,6 +194,9 @@ func (q *question) event(ev *weir.Event, msg *weir.Message, recipients int) *pro
 	}
 	return q.message(ev, msg, recipients)
 }
+
+// clientMark keeps the clients of services that ask apart from those that weir itself has given an id.
+const clientMark = "api:"
 
 // message fills in what only messages have.
 func (q *question) message(ev *weir.Event, msg *weir.Message, recipients int) *problem {

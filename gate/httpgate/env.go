@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"crypto/rand"
 	"log/slog"
 	"time"
 
@@ -24,6 +25,12 @@ type Env struct {
 	Log      *slog.Logger
 	Access   AccessLog // AccessAll unless given; see Gate.SetAccess
 	Observer Observer
+	// Offend is told of whoever belongs on the invalid list.
+	Offend func(ev *weir.Event, a *weir.Answer)
+	// Secret signs the ids and tickets that clients are given. It is asked for when the gate starts. Default: a random one.
+	Secret func() []byte
+	// Scripts are served under /.weir/ where stamps are taken: the solver and its like, by name.
+	Scripts map[string][]byte
 }
 
 // An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block.
@@ -65,7 +72,19 @@ func (e Env) withDefaults() Env {
 	if e.Observer == nil {
 		e.Observer = nobody{}
 	}
+	if e.Offend == nil {
+		e.Offend = func(*weir.Event, *weir.Answer) {}
+	}
+	if e.Secret == nil {
+		e.Secret = randomSecret
+	}
 	return e
+}
+
+func randomSecret() []byte {
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	return secret
 }
 
 type nobody struct{}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/admission"
 	"weir/identify"
 	"weir/policy"
 )
@@ -36,6 +37,15 @@ type exchange struct {
 	judged              bool
 	waited              bool   // it was made to wait
 	waitedBy, waitedFor string // by which throttle and rule
+
+	// Where stamps are taken.
+	terms       weir.Terms
+	place       admission.Ticket // the ticket that it brought, if that is good
+	standing    admission.Standing
+	messageID   string
+	kept        []byte // of the body: what was read of it to know it again
+	keptAll     bool   // and that is all of it
+	spentCookie bool   // the stamp came in a cookie that is good for this request only
 
 	onward time.Time // when it went on to the upstream, or was refused
 
@@ -183,6 +193,9 @@ func (x *exchange) endStream() {
 func (x *exchange) finalHeaders() {
 	h := x.w.Header()
 	h.Set("X-Request-Id", x.event.ID)
+	if x.spentCookie {
+		x.give(messageCookie(x.messageID), "", -time.Second)
+	}
 	if x.judged {
 		rateLimitHeaders(h, x.pass.Answer.Figures, x.gate.env.Clock.Now())
 	}

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/admission"
+	"weir/identify"
 	"weir/policy"
 )
 
@@ -20,6 +22,11 @@ type Gate struct {
 	env   Env
 	setup atomic.Pointer[setup]
 	watch *hangups
+
+	// What clients are given. Made anew by Start, when the secret is known.
+	clients *identify.Clients
+	tickets *admission.Tickets
+	assets  *assets
 
 	access   atomic.Pointer[AccessLog]
 	open     atomic.Int64 // connections
@@ -73,8 +80,15 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 	g.base, g.cancel = context.WithCancel(context.Background())
 	g.watch = newHangups()
 	g.setup.Store(s)
+	g.sign(randomSecret())
+	g.assets = newAssets(env.Scripts)
 	g.SetAccess(env.Access)
 	return g, nil
+}
+
+// sign makes what signs ids and tickets.
+func (g *Gate) sign(secret []byte) {
+	g.clients, g.tickets = identify.NewClients(secret), admission.NewTickets(secret)
 }
 
 // SetAccess changes which requests get a line in the access log.
@@ -117,6 +131,7 @@ func (g *Gate) Start() {
 		return
 	}
 	g.started = true
+	g.sign(g.env.Secret())
 	g.serve(g.setup.Load().serverOptions())
 	go g.accept(g.tcp)
 }

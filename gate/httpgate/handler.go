@@ -29,6 +29,10 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.env.Observer.InFlight(1)
 	defer x.end()
 	x.identify()
+	if f, ok := g.assets.find(r.URL.Path); ok && x.setup.till != nil {
+		x.asset(f)
+		return
+	}
 	if n := int64(x.setup.opts.Bounds.Requests); underWay > n {
 		x.refuseAtBound(BoundRequests, "requests", n)
 		return
@@ -76,6 +80,9 @@ func (x *exchange) end() {
 	if x.judged {
 		// What never reached the upstream is given back.
 		x.pass.Settle(weir.Outcome{Time: now, Done: x.reached})
+		if !x.reached {
+			x.event.Purse.Refund()
+		}
 	}
 	left := x.ctx.Err() != nil || x.writeErr != nil
 	if x.cancel != nil {
@@ -118,7 +125,9 @@ func (x *exchange) identify() {
 		id = newID(x.event.Time)
 	}
 	x.event.Source, x.event.ID = x.origin.Addr, id
-	x.event.Route = weir.Route{Method: r.Method, Host: identify.Host(r.Host), Path: identify.Path(r.URL.Path)}
+	x.event.Route = weir.Route{Method: r.Method, Host: identify.Host(r.Host), Path: identify.Path(r.URL.Path),
+		Odd: !identify.Straight(r.URL.EscapedPath())}
+	x.known()
 }
 
 // misfit answers requests that no throttle needs to see, and reports whether it did.
@@ -153,15 +162,30 @@ func (x *exchange) judge() bool {
 	g := x.gate
 	x.judged = true
 	x.setup.chain.Judge(x.ctx, &x.event, &x.pass)
+	if x.pass.Answer.Verdict == weir.Challenge && x.setup.till != nil && x.called() {
+		x.setup.chain.Judge(x.ctx, &x.event, &x.pass)
+	}
 	if x.pass.Answer.Verdict == weir.Wait && !x.wait() {
 		return false
 	}
-	if x.pass.Answer.Verdict != weir.Admit {
-		x.onward = g.env.Clock.Now()
-		x.refuse(&x.pass.Answer)
-		return false
+	a := &x.pass.Answer
+	if a.Verdict == weir.Admit {
+		return true
 	}
-	return true
+	x.onward = g.env.Clock.Now()
+	if a.Ban {
+		g.env.Offend(&x.event, a)
+	}
+	switch {
+	case a.Verdict == weir.Challenge && x.setup.till != nil:
+		x.challenge()
+	default:
+		if x.setup.lanes != nil && a.Reason != weir.Banned {
+			x.setup.lanes.TurnedAway(x.event.Time)
+		}
+		x.refuse(a)
+	}
+	return false
 }
 
 // wait holds the request, its body unread, until its turn comes or is called off. It reports false when it has been answered

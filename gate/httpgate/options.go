@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/admission"
 	"weir/identify"
 )
 
@@ -31,6 +32,9 @@ type Options struct {
 	// The throttles that judge each connection before anything is read from it, in order. What they do not admit is closed. Trusted
 	// proxies are not counted.
 	Accept []string `yaml:"accept"`
+	// How much the upstream can do at once. Who paid with a stamp goes first; the others wait in the general pool. Default: no limit, and
+	// no load is known, so that stamps are not asked for.
+	Capacity *admission.Options `yaml:"capacity"`
 	// The throttles that judge each request, in order.
 	Throttles []string `yaml:"throttles"`
 	// Bounds on what clients may take of the gate.
@@ -78,6 +82,10 @@ const (
 // WithDefaults returns the options with everything filled in that was left out.
 func (o Options) WithDefaults() Options {
 	o.ForwardedHeader = cmp.Or(o.ForwardedHeader, identify.EitherHeader)
+	if o.Capacity != nil {
+		full := o.Capacity.WithDefaults()
+		o.Capacity = &full
+	}
 	o.Bounds.Connections = cmp.Or(o.Bounds.Connections, 20_000)
 	o.Bounds.Requests = cmp.Or(o.Bounds.Requests, 20_000)
 	o.Bounds.Waiting = cmp.Or(o.Bounds.Waiting, 10_000)
@@ -118,6 +126,11 @@ func (o Options) Validate() error {
 	case "", identify.EitherHeader, identify.XForwardedFor, identify.ForwardedHeader:
 	default:
 		wrong("forwarded_header", fmt.Sprintf("unknown header %q", o.ForwardedHeader), "one of x-forwarded-for, forwarded, either")
+	}
+	if o.Capacity != nil {
+		if err := o.Capacity.Validate(); err != nil {
+			all = append(all, weir.Under("capacity", err))
+		}
 	}
 	if _, err := identify.ParseAccounts(o.Account); err != nil {
 		all = append(all, weir.Under("account", err))

@@ -23,6 +23,9 @@ func (s *setup) rewrite(pr *httputil.ProxyRequest) {
 		out.Header.Del("Upgrade")
 		out.Header.Del("Connection")
 	}
+	if s.till != nil {
+		withoutOurs(out.Header)
+	}
 	x.forwardHeaders(in, out)
 	out.Header.Set("X-Request-Id", x.event.ID)
 	if out.Body == nil {

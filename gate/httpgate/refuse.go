@@ -30,10 +30,13 @@ type refusal struct {
 }
 
 // refuse answers as the verdict wants it.
-func (x *exchange) refuse(a *weir.Answer) {
+func (x *exchange) refuse(a *weir.Answer) { x.answer(x.document(a)) }
+
+// document says what the verdict was.
+func (x *exchange) document(a *weir.Answer) refusal {
 	doc := refusal{
 		Type:       "urn:weir:" + a.Reason.String(),
-		Status:     refusalStatus(a),
+		Status:     x.refusalStatus(a),
 		Detail:     detail(a),
 		Policy:     a.Rule,
 		Throttle:   a.By,
@@ -51,7 +54,7 @@ func (x *exchange) refuse(a *weir.Answer) {
 			x.w.Header().Add("WWW-Authenticate", challenge)
 		}
 	}
-	x.answer(doc)
+	return doc
 }
 
 // problem answers a request that no throttle refused.
@@ -59,11 +62,22 @@ func (x *exchange) problem(status int, detail string) {
 	x.answer(refusal{Type: "about:blank", Status: status, Detail: detail})
 }
 
-func refusalStatus(a *weir.Answer) int {
-	switch {
-	case a.Reason == weir.NoAccount:
+func (x *exchange) refusalStatus(a *weir.Answer) int {
+	switch a.Reason {
+	case weir.NoAccount:
 		return http.StatusUnauthorized
-	case a.Reason == weir.Overload, a.Reason == weir.Failure, a.Verdict == weir.Challenge:
+	case weir.Banned, weir.Forged, weir.Replayed:
+		return http.StatusForbidden
+	case weir.Overload, weir.Failure:
+		return http.StatusServiceUnavailable
+	case weir.NotPaying, weir.TooMany:
+		return http.StatusTooManyRequests
+	}
+	if a.Verdict == weir.Challenge && x.setup.till == nil { // there is no way to pay here
+		return http.StatusServiceUnavailable
+	}
+	// The server's own limits are not the client's fault.
+	if a.By != "" && (a.By == x.setup.tillName || a.By == x.setup.lanesName) {
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusTooManyRequests
@@ -98,9 +112,21 @@ func detail(a *weir.Answer) string {
 		return "The server has no room for the request right now."
 	case weir.Failure:
 		return "The server cannot tell right now whether the request may pass."
-	}
-	if a.Verdict == weir.Challenge {
-		return "The server is busy and takes only paid requests right now."
+	case weir.Banned:
+		return "The server does not take requests from this client."
+	case weir.Forged:
+		return "The stamp that came with the request is not genuine."
+	case weir.Replayed:
+		return "The stamp that came with the request has been used."
+	case weir.NotPaying:
+		return "The server is busy. The client was asked for a stamp too often and sent none."
+	case weir.TooMany:
+		return "The server is busy, and this client has as many requests waiting as one may have."
+	case weir.Unpaid:
+		if a.Unit == "operations" {
+			return "The server is busy. Requests with a stamp go first."
+		}
+		return limit + " is used up. With a stamp the request goes on."
 	}
 	return limit + " is used up."
 }
@@ -127,9 +153,30 @@ func sentence(err error) string {
 	return string(unicode.ToUpper(first)) + s[size:] + "."
 }
 
+// finish fills in what every answer has.
+func (doc *refusal) finish(x *exchange) {
+	doc.Title, doc.RequestID = http.StatusText(doc.Status), x.event.ID
+}
+
 // answer writes the refusal in the form that the client can read best.
 func (x *exchange) answer(doc refusal) {
-	doc.Title, doc.RequestID = http.StatusText(doc.Status), x.event.ID
+	doc.finish(x)
+	if wantsPage(x.r) {
+		x.answerPage(&doc, pagePolicy, renderPage(&doc))
+		return
+	}
+	body, _ := json.Marshal(&doc)
+	x.answerBytes(&doc, "application/problem+json", append(body, '\n'))
+}
+
+// answerPage writes a page.
+func (x *exchange) answerPage(doc *refusal, policy string, body []byte) {
+	x.w.Header().Set("Content-Security-Policy", policy)
+	x.answerBytes(doc, "text/html; charset=utf-8", body)
+}
+
+// answerBytes writes an answer of the gate's own.
+func (x *exchange) answerBytes(doc *refusal, kind string, body []byte) {
 	x.answered = true
 	h := x.w.Header()
 	if doc.RetryAfter > 0 {
@@ -139,16 +186,7 @@ func (x *exchange) answer(doc refusal) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	// Whoever keeps answers must keep those for browsers and for programs apart.
 	h.Add("Vary", "Accept")
-	var body []byte
-	if wantsPage(x.r) {
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Content-Security-Policy", pagePolicy)
-		body = renderPage(&doc)
-	} else {
-		h.Set("Content-Type", "application/problem+json")
-		body, _ = json.Marshal(&doc)
-		body = append(body, '\n')
-	}
+	h.Set("Content-Type", kind)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	x.leaveBody()
 	x.WriteHeader(doc.Status)

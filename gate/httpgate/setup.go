@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/admission"
 	"weir/identify"
 	"weir/policy"
 )
@@ -23,7 +24,11 @@ type setup struct {
 	opts      Options // with defaults
 	door      *policy.Door
 	chain     *policy.Chain
-	metered   bool // a throttle of the chain counts bytes
+	metered   bool             // a throttle of the chain counts bytes
+	till      policy.Till      // nil where no stamps are taken
+	lanes     *admission.Lanes // nil where the capacity is not limited
+	tillName  string           // of the throttles
+	lanesName string
 	proxies   identify.Proxies
 	accounts  identify.Accounts
 	upstream  *url.URL // with a scheme that net/http knows
@@ -48,6 +53,14 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 	for _, link := range chain.Links() {
 		if _, ok := link.Throttle.(weir.Meter); ok {
 			s.metered = true
+		}
+		switch t := link.Throttle.(type) {
+		case *admission.Lanes:
+			s.lanes, s.lanesName = t, link.Name
+		case policy.Till:
+			if s.till == nil {
+				s.till, s.tillName = t, link.Name
+			}
 		}
 	}
 	s.accounts, _ = identify.ParseAccounts(o.Account)

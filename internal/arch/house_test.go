@@ -19,6 +19,7 @@ var floors = map[string]int{
 	"internal/tabular": 1, // for commands and the demo
 	"internal/clock":   1, // for those who act; who decides is given the time
 	"internal/needs":   1, // for tests, and for tools of tests
+	"bench/peers":      1, // the peers' configurations
 
 	"bloom":   2,
 	"stamp":   2,
@@ -29,9 +30,10 @@ var floors = map[string]int{
 	"store/*": 2,
 	"farm/*":  2,
 
-	"policy":    3,
-	"admission": 3,
-	"spool":     3,
+	"policy":      3,
+	"stamp/payer": 3, // the client's side
+	"admission":   3,
+	"spool":       3,
 
 	"gate/*":            4,
 	"gate/xdpgate/peer": 4, // to be measured against
@@ -43,6 +45,7 @@ var floors = map[string]int{
 	"config": 5,
 	"app":    6,
 	"demo":   7,
+	"flood":  7,
 
 	"cmd/weir": 8,
 	"bench":    8,

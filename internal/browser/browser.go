@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,7 +40,8 @@ type Page struct {
 	ctx context.Context
 
 	mu         sync.Mutex
-	visited    string
+	documents  map[string]bool // pages that were asked for, by URL
+	tolerated  []string
 	complaints []string
 	collectors sync.WaitGroup
 }
@@ -64,7 +66,7 @@ func Open(t testing.TB) *Page {
 	// Not the test's context: that one ends before the browser could be closed.
 	alloc, kill := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(string, ...any) {}))
-	p := &Page{t: t, ctx: ctx}
+	p := newPage(t, ctx)
 	t.Cleanup(func() {
 		p.close()
 		cancel()
@@ -73,9 +75,7 @@ func Open(t testing.TB) *Page {
 		// A child of the browser may outlive it by a moment, and still write.
 		for end := time.Now().Add(bound); os.RemoveAll(profile) != nil && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		}
-		for _, c := range p.Complaints() {
-			t.Errorf("browser: %s", c)
-		}
+		p.judge()
 	})
 
 	// The browser lives as long as the context of its first step, so that one is not given a deadline.
@@ -84,6 +84,42 @@ func Open(t testing.TB) *Page {
 	if !late.Stop() || err != nil {
 		t.Fatalf("%s does not start: %v", path, err)
 	}
+	p.watch()
+	return p
+}
+
+// Tab opens another tab of the same browser, for a visitor who looks at two pages at once. It is closed with the test.
+func (p *Page) Tab() *Page {
+	p.t.Helper()
+	ctx, cancel := chromedp.NewContext(p.ctx)
+	tab := newPage(p.t, ctx)
+	p.t.Cleanup(func() {
+		tab.close()
+		cancel()
+		tab.collectors.Wait()
+		tab.judge()
+	})
+	if err := chromedp.Do(ctx); err != nil {
+		p.t.Fatalf("browser: no second tab: %v", err)
+	}
+	tab.watch()
+	return tab
+}
+
+func newPage(t testing.TB, ctx context.Context) *Page {
+	return &Page{t: t, ctx: ctx, documents: map[string]bool{}}
+}
+
+// judge fails the test for what nobody took.
+func (p *Page) judge() {
+	for _, c := range p.Complaints() {
+		p.t.Errorf("browser: %s", c)
+	}
+}
+
+// watch begins to look after the tab.
+func (p *Page) watch() {
+	p.t.Helper()
 	p.listen()
 	run(p, "watch the requests", chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
 		if _, err := cdp.Call(ctx, tab, fetch.Enable, fetch.EnableParams{}); err != nil {
@@ -92,7 +128,6 @@ func Open(t testing.TB) *Page {
 		_, err := cdp.Call(ctx, tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 		return err
 	}))
-	return p
 }
 
 // find returns the path of a Chromium. Where there is none the test is skipped, or fails where everything must be tested.
@@ -155,8 +190,9 @@ func (p *Page) listen() {
 		if ev.Entry.Level != log.EntryLevelError && ev.Entry.Source != log.EntrySourceSecurity {
 			return
 		}
+		address, _, _ := strings.Cut(ev.Entry.URL, "#")
 		p.mu.Lock()
-		document := ev.Entry.Source == log.EntrySourceNetwork && ev.Entry.URL == p.visited
+		document := ev.Entry.Source == log.EntrySourceNetwork && p.documents[address]
 		p.mu.Unlock()
 		if !document { // the status of the document itself is for the test to judge
 			p.complain(fmt.Sprintf("%s: %s (%s)", ev.Entry.Source, ev.Entry.Text, ev.Entry.URL))
@@ -164,6 +200,11 @@ func (p *Page) listen() {
 	})
 	collect(p, tab, fetch.RequestPaused, func(ev fetch.EventRequestPaused) {
 		// An error here means that the page went away, and the request with it.
+		if ev.ResourceType == network.ResourceTypeDocument {
+			p.mu.Lock()
+			p.documents[ev.Request.URL] = true
+			p.mu.Unlock()
+		}
 		if local(ev.Request.URL) {
 			_, _ = cdp.Call(p.ctx, tab, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: ev.RequestID})
 			return
@@ -199,6 +240,9 @@ func local(raw string) bool {
 func (p *Page) complain(c string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if slices.ContainsFunc(p.tolerated, func(t string) bool { return strings.Contains(c, t) }) {
+		return
+	}
 	p.complaints = append(p.complaints, c)
 }
 
@@ -210,6 +254,13 @@ func (p *Page) Complaints() []string {
 	taken := p.complaints
 	p.complaints = nil
 	return taken
+}
+
+// Tolerate lets complaints pass that contain a text: a fetch that is refused is written on the console even where the page expected it.
+func (p *Page) Tolerate(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tolerated = append(p.tolerated, text)
 }
 
 // A Screen is what the page is shown on.
@@ -251,9 +302,6 @@ func (p *Page) Prefer(scheme string) {
 // Visit goes to a URL and waits until the page is there.
 func (p *Page) Visit(url string) (status int, header http.Header) {
 	p.t.Helper()
-	p.mu.Lock()
-	p.visited = url
-	p.mu.Unlock()
 	res := run(p, "visit "+url, chromedp.NavigateResponse(url))
 	if res == nil {
 		p.t.Fatalf("browser: visit %s: no response", url)

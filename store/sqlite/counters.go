@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -14,6 +15,8 @@ import (
 func (s *Store) Counters() store.Counters { return counters{s} }
 
 type counters struct{ *Store }
+
+const counterColumns = `throttle, rule, account, source, period, used, at, until`
 
 func (c counters) Save(ctx context.Context, all []store.Counter) error {
 	if err := store.CheckBatch(all); err != nil {
@@ -38,8 +41,8 @@ func (s *session) save(v *store.Counter) error {
 		return s.exec(`DELETE FROM counters WHERE throttle = ? AND rule = ? AND account = ? AND source = ? AND period = ?`,
 			v.Throttle, v.Rule, v.Account, source(v.Source), nanos(v.Period))
 	}
-	return s.exec(`INSERT OR REPLACE INTO counters (throttle, rule, account, source, period, used, until) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		v.Throttle, v.Rule, v.Account, source(v.Source), nanos(v.Period), v.Used, nanos(v.Until))
+	return s.exec(`INSERT OR REPLACE INTO counters (`+counterColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		v.Throttle, v.Rule, v.Account, source(v.Source), nanos(v.Period), v.Used, optional(v.At), nanos(v.Until))
 }
 
 func (c counters) Load(ctx context.Context, now time.Time, each func(store.Counter) error) error {
@@ -48,7 +51,7 @@ func (c counters) Load(ctx context.Context, now time.Time, each func(store.Count
 		return err
 	}
 	defer done()
-	rows, err := c.reading.QueryContext(ctx, `SELECT throttle, rule, account, source, period, used, until FROM counters WHERE until > ?`, nanos(now))
+	rows, err := c.reading.QueryContext(ctx, `SELECT `+counterColumns+` FROM counters WHERE until > ?`, nanos(now))
 	if err != nil {
 		return c.files.explain(err)
 	}
@@ -80,7 +83,8 @@ func source(addr netip.Addr) string {
 func scanCounter(scan func(...any) error) (c store.Counter, err error) {
 	var addr string
 	var period, until int64
-	if err := scan(&c.Throttle, &c.Rule, &c.Account, &addr, &period, &c.Used, &until); err != nil {
+	var at sql.NullInt64
+	if err := scan(&c.Throttle, &c.Rule, &c.Account, &addr, &period, &c.Used, &at, &until); err != nil {
 		return c, err
 	}
 	if addr != "" {
@@ -89,6 +93,9 @@ func scanCounter(scan func(...any) error) (c store.Counter, err error) {
 		}
 	}
 	c.Period, c.Until = moment(period), moment(until)
+	if at.Valid {
+		c.At = moment(at.Int64)
+	}
 	if err := c.Validate(); err != nil {
 		return c, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
 	}

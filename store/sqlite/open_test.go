@@ -241,7 +241,7 @@ func TestDamageWhileOpen(t *testing.T) {
 	if _, err := s.Bans().List(t.Context(), epoch); !errors.Is(err, store.ErrCorrupt) {
 		t.Error(err)
 	}
-	execute(t, tool, `DELETE FROM bans WHERE network <> ''`, `INSERT INTO counters VALUES ('t', 'r', 'a', '', 1, -5, 9000000000000000000)`)
+	execute(t, tool, `DELETE FROM bans WHERE network <> ''`, `INSERT INTO counters VALUES ('t', 'r', 'a', '', 1, -5, NULL, 9000000000000000000)`)
 	if err := s.Counters().Load(t.Context(), epoch, func(store.Counter) error { return nil }); !errors.Is(err, store.ErrCorrupt) {
 		t.Error(err)
 	}

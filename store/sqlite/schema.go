@@ -33,6 +33,7 @@ var migrations = []string{
 		source   TEXT    NOT NULL, -- an address where there is no account
 		period   INTEGER NOT NULL, -- when it starts, in nanoseconds since the epoch
 		used     INTEGER NOT NULL,
+		at       INTEGER,          -- as of when, in nanoseconds since the epoch; null where that does not matter
 		until    INTEGER NOT NULL, -- from when on it no longer counts, in nanoseconds since the epoch
 		PRIMARY KEY (throttle, rule, account, source, period)
 	) STRICT, WITHOUT ROWID;

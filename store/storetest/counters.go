@@ -102,6 +102,7 @@ func countersMistakes(_ *testing.T, s *subject) {
 		"below zero":              func(c *store.Counter) { c.Used = -1 },
 		"no period":               func(c *store.Counter) { c.Period = time.Time{} },
 		"no end":                  func(c *store.Counter) { c.Until = time.Time{} },
+		"as of before the epoch":  func(c *store.Counter) { c.At = time.Unix(-1, 0) },
 		"no UTF-8":                func(c *store.Counter) { c.Account = "\xff" },
 		"a zero byte":             func(c *store.Counter) { c.Rule = "\x00" },
 	} {
@@ -154,6 +155,9 @@ func countersAnySequence(t *testing.T, s *subject) {
 			c := counterOf(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "account"), rapid.Int64Range(0, 3).Draw(t, "used"))
 			c.Rule = rapid.SampledFrom([]string{"monthly", "weekly"}).Draw(t, "rule")
 			c.Until = now.Add(time.Duration(rapid.IntRange(1, 60).Draw(t, "minutes")) * time.Minute)
+			if rapid.Bool().Draw(t, "as of") {
+				c.At = now
+			}
 			return c
 		})
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
@@ -200,6 +204,6 @@ func countersAnySequence(t *testing.T, s *subject) {
 // keyOf is a counter without what it has counted.
 func keyOf(c store.Counter) store.Counter {
 	c = plain(c)
-	c.Used, c.Until = 0, time.Time{}
+	c.Used, c.At, c.Until = 0, time.Time{}, time.Time{}
 	return c
 }

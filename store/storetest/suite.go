@@ -151,6 +151,9 @@ func (s *subject) counts(now time.Time, want ...store.Counter) {
 // plain is a counter that can be compared.
 func plain(c store.Counter) store.Counter {
 	c.Period, c.Until = c.Period.UTC().Round(0), c.Until.UTC().Round(0)
+	if !c.At.IsZero() {
+		c.At = c.At.UTC().Round(0)
+	}
 	return c
 }
 
@@ -184,7 +187,7 @@ func survives(_ *testing.T, s *subject) {
 	month, week := counterOf("acme", 1<<62), counterOf("acme", 7)
 	week.Rule, week.Period = "weekly", epoch.Add(-time.Hour)
 	nobody := counterOf("", 3)
-	nobody.Source = netip.MustParseAddr("2001:db8::1")
+	nobody.Source, nobody.At = netip.MustParseAddr("2001:db8::1"), epoch
 	s.must(s.counters.Save(ctx, []store.Counter{month, week, nobody}))
 	for range 3 {
 		s.reopen()

@@ -6,6 +6,7 @@ import (
 
 	"weir"
 	"weir/quota"
+	"weir/stamp"
 )
 
 // A unit is a value that people write as text.
@@ -46,6 +47,10 @@ var units = []unit{
 		[]string{"5", "100000", "10MB"}, `^([0-9]+|[0-9]*\.?[0-9]* *([KMGT]i?|k)?B)$`, anyNumber},
 	{reflect.TypeFor[weir.Number](), "number", "numbers", "A whole number, or a size where bytes are counted.",
 		[]string{"200", "1000000", "64KiB"}, `^([0-9]+|[0-9]*\.?[0-9]* *([KMGT]i?|k)?B)$`, anyNumber},
+	{reflect.TypeFor[stamp.Work](), "work", "works", "An amount of computing: so many basic operations of the puzzle, or a power of two of them.",
+		[]string{"16 bits", "16.5 bits", "65536"}, `^([0-9]+|[0-9]+(\.[0-9]*)? *bits?)$`, anyNumber},
+	{reflect.TypeFor[stamp.Algorithm](), "algorithm", "algorithms", "A kind of puzzle.",
+		[]string{"sha256-k", "dlog", "argon2id", "dlog-classic"}, `^(sha256-k|dlog|dlog-classic|argon2id)$`, noNumber},
 	{reflect.TypeFor[netip.Prefix](), "network", "networks", "A network of IPv4 or IPv6, or a single address.",
 		[]string{"10.0.0.0/8", "192.0.2.10", "2001:db8::/32"}, `^[0-9a-fA-F.:]+(/[0-9]{1,3})?$`, noNumber},
 }

@@ -1,0 +1,352 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"weir"
+)
+
+func TestAPlaceGoesToTheNextInLine(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 2})
+	a, b := r.admit(0), r.admit(0)
+	first, second := r.wait(0), r.wait(0)
+	r.settle(a, true)
+	newcomer := r.wait(0) // the place is taken already
+	if got := r.called(); !slices.Equal(got, []int{first.n}) {
+		t.Fatalf("called %v", got)
+	}
+	r.settle(b, true)
+	r.settle(first, true)
+	if got := r.called(); !slices.Equal(got, []int{second.n, newcomer.n}) {
+		t.Fatalf("called %v", got)
+	}
+	r.settle(second, true)
+	r.settle(newcomer, false)
+	r.empty()
+	r.admit(0)
+}
+
+func TestLeavingTheLane(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1})
+	a, leaves, stays := r.admit(0), r.wait(4), r.wait(2)
+	r.settle(leaves, false)
+	r.settle(a, true)
+	if got := r.called(); !slices.Equal(got, []int{stays.n}) {
+		t.Fatalf("called %v", got)
+	}
+	// Whoever is called and goes away at the same moment gives his place back.
+	last := r.wait(0)
+	r.settle(stays, true)
+	r.settle(last, false)
+	r.empty()
+}
+
+func TestJudgedAndNeverEntered(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1})
+	var a weir.Answer
+	ev := weir.Event{Time: epoch}
+	if err := r.l.Judge(context.Background(), &ev, &a); err != nil {
+		t.Fatal(err)
+	}
+	r.l.Settle(a.Hold, weir.Outcome{Time: epoch})
+	r.empty()
+	r.admit(0)
+	r.wait(0)
+}
+
+// Who paid goes first, by work and age: a doubling is worth half a second.
+func TestStampedGoByWorkAndAge(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1, Strict: true})
+	under := r.admit(0)
+	poor := r.wait(0)
+	old := r.wait(1 << 10)
+	r.now = r.now.Add(400 * time.Millisecond)
+	double := r.wait(1 << 11) // worth 500 ms, 400 ms later
+	r.now = r.now.Add(200 * time.Millisecond)
+	late := r.wait(1 << 11) // 600 ms later than the old one: not enough
+	rich := r.wait(1 << 20)
+	free := r.want(r.ask(freeEvent()), weir.Wait, 0)
+	var order []int
+	for range 6 {
+		r.settle(under, true)
+		got := r.called()
+		if len(got) != 1 {
+			t.Fatalf("called %v", got)
+		}
+		order = append(order, got[0])
+		for _, e := range []*event{poor, old, double, late, rich, free} {
+			if e.n == got[0] {
+				under = e
+			}
+		}
+	}
+	if want := []int{rich.n, double.n, old.n, late.n, free.n, poor.n}; !slices.Equal(order, want) {
+		t.Errorf("called %v, want %v", order, want)
+	}
+}
+
+func freeEvent() weir.Event {
+	var ev weir.Event
+	ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) { return weir.Paid{Free: true}, nil })
+	ev.Purse.Open(context.Background(), &ev)
+	return ev
+}
+
+// The general pool goes by number, and whoever was called keeps his.
+func TestPoolGoesByNumber(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1})
+	early := r.l.Number()
+	under := r.admit(0)
+	plain := r.wait(0)
+	ev := weir.Event{Place: weir.Place{Number: early, Called: true}}
+	called := r.want(r.ask(ev), weir.Wait, 0)
+	ev.Place = weir.Place{Number: early} // it says so, but it is not its turn
+	jumper := r.want(r.ask(ev), weir.Wait, 0)
+	var order []int
+	for _, e := range []*event{under, called, plain} {
+		r.settle(e, true)
+		order = append(order, r.called()...)
+	}
+	if want := []int{called.n, plain.n, jumper.n}; !slices.Equal(order, want) {
+		t.Errorf("called %v, want %v", order, want)
+	}
+}
+
+func TestStrictGivesThePoolNothingWhileOthersWait(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1, Strict: true})
+	under, first := r.admit(0), r.wait(0)
+	for i := range 50 {
+		paid := r.wait(2)
+		r.now = r.now.Add(time.Second / 4)
+		r.settle(under, true)
+		if got := r.called(); !slices.Equal(got, []int{paid.n}) {
+			t.Fatalf("round %d: called %v", i, got)
+		}
+		under = paid
+	}
+	r.settle(under, true)
+	if got := r.called(); !slices.Equal(got, []int{first.n}) {
+		t.Fatalf("called %v, want %v", got, first.n)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1, Waiting: 3, PerClient: 2})
+	under := r.admit(0)
+	for range 3 {
+		r.wait(0)
+		r.wait(2)
+	}
+	e := r.refuse(0, weir.LineFull)
+	if e.answer.Rule != RuleWaiting || e.answer.Limit != 3 || e.answer.Remaining != 0 {
+		t.Errorf("got %+v", e.answer.Figure)
+	}
+	r.refuse(2, weir.LineFull)
+	s := r.stats()
+	if s.Pool.Full != 1 || s.Stamped.Full != 1 || s.Pool.Waiting != 3 || s.Stamped.Waiting != 3 {
+		t.Errorf("%+v", s)
+	}
+	r.settle(under, true)
+	r.wait(0) // one of them was let in
+}
+
+func TestPerClient(t *testing.T) {
+	for name, c := range map[string]struct {
+		same, other string
+		last        weir.Verdict
+	}{
+		"IPv4":         {"192.0.2.1", "192.0.2.2", weir.Refuse},
+		"IPv4 in IPv6": {"192.0.2.1", "192.0.2.3", weir.Refuse},
+		"IPv6":         {"2001:db8:1:2::1", "2001:db8:1:3::1", weir.Refuse},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Options{Concurrent: 1, PerClient: 2, Strict: true})
+			under := r.admit(0)
+			again := map[string]string{"IPv4 in IPv6": "::ffff:192.0.2.1", "IPv6": "2001:db8:1:2:3:4:5:6"}[name]
+			if again == "" {
+				again = c.same
+			}
+			r.want(r.ask(from(paying(2), c.same)), weir.Wait, 0)
+			if s := r.l.Present(r.l.Number(), netip.MustParseAddr(c.same), 1, r.now); s.State != InLine {
+				t.Fatalf("%+v", s)
+			}
+			e := r.want(r.ask(from(paying(2), again)), weir.Refuse, weir.TooMany)
+			if e.answer.Rule != RulePerClient || e.answer.Limit != 2 {
+				t.Errorf("got %+v", e.answer.Figure)
+			}
+			if s := r.l.Present(r.l.Number(), netip.MustParseAddr(again), 1, r.now); s.State != TooMany {
+				t.Fatalf("%+v", s)
+			}
+			if got := r.stats().TooMany; got != 2 {
+				t.Errorf("counted %d", got)
+			}
+			r.want(r.ask(from(paying(2), c.other)), weir.Wait, 0)
+			r.settle(under, true)
+			r.want(r.ask(from(paying(2), again)), weir.Wait, 0) // one of his was let in
+		})
+	}
+	r := newRig(t, Options{Concurrent: 1, PerClient: 1})
+	r.admit(0)
+	for range 5 { // nobody knows whose they are
+		r.wait(0)
+	}
+}
+
+func TestHeldTooLong(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1, MaxWait: weir.Duration(3 * time.Second)})
+	r.admit(0)
+	first := r.wait(0)
+	if want := epoch.Add(3 * time.Second); !r.due.Equal(want) {
+		t.Fatalf("due at %s, want %s", r.due, want)
+	}
+	r.advance(time.Second)
+	second := r.wait(2)
+	r.advance(2*time.Second - 1)
+	r.want(first, weir.Wait, 0)
+	r.advance(1)
+	r.want(first, weir.Refuse, weir.WaitTooLong)
+	r.want(second, weir.Wait, 0)
+	r.advance(time.Second)
+	r.want(second, weir.Refuse, weir.WaitTooLong)
+	if s := r.stats(); s.Pool.Expired != 1 || s.Stamped.Expired != 1 || s.Pool.Waiting+s.Stamped.Waiting != 0 {
+		t.Errorf("%+v", s)
+	}
+	if !r.due.IsZero() {
+		t.Errorf("something is due at %s", r.due)
+	}
+}
+
+func TestClockSetBack(t *testing.T) {
+	for _, back := range []time.Duration{time.Millisecond, 4 * time.Second, time.Hour, 30 * 365 * 24 * time.Hour} {
+		r := newRig(t, Options{Concurrent: 1, MaxWait: weir.Duration(10 * time.Second), Strict: true})
+		under := r.admit(0)
+		r.now = r.now.Add(time.Second)
+		r.wait(2)
+		r.l.Present(r.l.Number(), address(1), 1, r.now)
+		r.now = r.now.Add(-back)
+		r.tick()
+		late := r.wait(2)
+		share, delay := r.l.Load(r.now)
+		if !(share >= 0 && share < 10) || delay < 0 || delay > time.Minute {
+			t.Errorf("%s: load %s, delay %s", back, share, delay)
+		}
+		// Nobody waits longer for that than the little that may be mistaken for calls that overtook each other.
+		if r.due.IsZero() || r.due.Sub(r.now) > 15*time.Second {
+			t.Errorf("%s: due %s from now", back, r.due.Sub(r.now))
+		}
+		r.settle(under, true)
+		r.called()
+		r.want(late, weir.Wait, 0)
+		r.advance(16 * time.Second)
+		r.want(late, weir.Refuse, weir.WaitTooLong)
+		if s := r.stats(); s.NoShows != 1 || s.InUse != 1 {
+			t.Errorf("%s: %+v", back, s)
+		}
+		if share, _ = r.l.Load(r.now); share < 0.9 || share > 1.1 {
+			t.Errorf("%s: load %s", back, share)
+		}
+	}
+}
+
+func TestPeekTakesNothing(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1, Waiting: 1})
+	peek := func(work uint64) string {
+		var a weir.Answer
+		ev := paying(work)
+		ev.Time = r.now
+		r.l.Peek(&ev, &a)
+		return fmt.Sprint(a.Verdict, " ", a.Reason)
+	}
+	for range 3 {
+		if got := peek(0); got != "admit " {
+			t.Fatal(got)
+		}
+	}
+	r.admit(0)
+	for range 3 {
+		if got := peek(0); got != "wait overload" {
+			t.Fatal(got)
+		}
+	}
+	r.wait(0)
+	if got := peek(0) + ", " + peek(2); got != "refuse line-full, wait overload" {
+		t.Fatal(got)
+	}
+}
+
+func TestEstimate(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 2})
+	a, b := r.admit(0), r.admit(0)
+	if e := r.wait(0); !e.answer.Until.IsZero() {
+		t.Errorf("expected at %s, and nobody knows how long a request takes", e.answer.Until)
+	}
+	r.now = r.now.Add(time.Second)
+	r.settle(a, true)
+	r.settle(b, true) // a second each
+	r.called()
+	r.admit(0)
+	for i := range 4 {
+		e := r.wait(0)
+		if want := r.now.Add(time.Duration(i+1) * time.Second / 2); !e.answer.Until.Equal(want) {
+			t.Errorf("expected at %s, want %s", e.answer.Until, want)
+		}
+	}
+	e := r.wait(2) // of two places nine tenths are theirs
+	if d := e.answer.Until.Sub(r.now).Round(time.Millisecond); d != 556*time.Millisecond {
+		t.Errorf("expected after %s", d)
+	}
+}
+
+func TestConfigure(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 2, MaxWait: weir.Duration(time.Minute)})
+	a, b := r.admit(0), r.admit(0)
+	first, second := r.wait(0), r.wait(0)
+	r.wait(2)
+	if err := r.l.Configure(Options{}, r.now); err == nil {
+		t.Fatal("options without a capacity")
+	}
+	must(t, r.l.Configure(Options{Concurrent: 1, MaxWait: weir.Duration(10 * time.Second)}, r.now))
+	if want := r.now.Add(10 * time.Second); !r.due.Equal(want) {
+		t.Errorf("due at %s, want %s", r.due, want)
+	}
+	r.settle(a, true)
+	if got := r.called(); got != nil {
+		t.Fatalf("called %v: one is still under way", got)
+	}
+	must(t, r.l.Configure(Options{Concurrent: 4}, r.now))
+	if got := r.called(); len(got) != 3 {
+		t.Fatalf("called %v", got)
+	}
+	for _, e := range []*event{b, first, second} {
+		r.settle(e, true)
+	}
+	if s := r.stats(); s.InUse != 1 || s.Stamped.InUse != 1 || s.Capacity != 4 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestRetireLetsEverybodyGo(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1})
+	all := []*event{r.admit(0), r.wait(0), r.wait(2), r.wait(0)}
+	r.l.Retire(r.now)
+	if got := r.called(); len(got) != 3 {
+		t.Fatalf("called %v", got)
+	}
+	all = append(all, r.admit(0))
+	for _, e := range all {
+		r.settle(e, true)
+	}
+	r.empty()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,169 @@
+package admission
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// tolerance is how much longer than by itself a request may take before fewer are let through.
+	tolerance = 1.4
+	// smooth is how much of what one window teaches is believed.
+	smooth = 0.3
+	// A window ends with so many requests, and twice as many as are let through; or after a time with a few.
+	windowMany, windowFew   = 100, 10
+	windowShort, windowLong = int64(100 * time.Millisecond), int64(2 * time.Second)
+	// A probe ends with so many requests. The quick ones are done first, so it begins to count after twice as long as a request takes,
+	// and goes on until five times as long.
+	probeMany            = 100
+	probeFrom, probeOver = 2, 5
+	// When it takes too long to get there, it is given up.
+	drainLong, probeLong = int64(time.Second), int64(10 * time.Second)
+	// Half as many at once are enough when they get this share of the work done.
+	enough = 0.95
+	// forget is for how long is believed what a request takes by itself; hasten, when that has not been looked at yet.
+	forget, hasten = int64(30 * time.Second), int64(3 * time.Second)
+)
+
+// A learner finds out how many requests an upstream can work on at once, from how long they take. It looks at windows of about a
+// hundred requests. As long as they take about as long as a request takes by itself, more are let through, by the square root of what
+// is let through already; when they take longer, fewer, in proportion. Nothing is learnt from an upstream with less than half to do.
+//
+// How long a request takes by itself is the least mean seen of late. When it has not been seen for a while, since the upstream was
+// busy all along, half as many are let through for a moment, just to look (a probe). If as much is done then as with all of them, it was
+// far too many.
+//
+// Means are geometric: overload makes all requests slower by a factor, while a download that takes an hour is one among many.
+type learner struct {
+	least, most float64
+	limit       float64
+
+	from int64   // when the window began
+	sum  float64 // of logarithms
+	n    int
+	peak int     // most in use in this window
+	mean float64 // of the last one
+
+	base  float64 // what a request takes by itself; 0 when nobody knows
+	fresh int64   // until when that is believed
+
+	probe   int   // how many are let through while looking; 0 when not
+	drained int64 // since when no more than that are in use
+	until   int64 // when it is given up
+}
+
+// bound says between what to learn, and where to begin.
+func (r *learner) bound(least, most, begin int) {
+	r.least, r.most = float64(least), float64(most)
+	if r.limit == 0 {
+		r.limit = float64(begin)
+	}
+	r.limit = max(r.least, min(r.limit, r.most))
+}
+
+// capacity is how many are let through now.
+func (r *learner) capacity() int {
+	if r.probe > 0 {
+		return r.probe
+	}
+	return r.means()
+}
+
+// means is how many the upstream can work on at once, as far as is known.
+func (r *learner) means() int { return int(math.Round(r.limit)) }
+
+// used notes how many are in use.
+func (r *learner) used(n int) { r.peak = max(r.peak, n) }
+
+// learn takes in a request that is done, with so many others still in use.
+func (r *learner) learn(began, at int64, inUse int) {
+	took := at - began
+	if took <= 0 {
+		return
+	}
+	if r.probe > 0 {
+		r.look(took, began, at, inUse)
+		return
+	}
+	if r.from == 0 {
+		r.from = began
+	}
+	r.sum += math.Log(float64(took))
+	r.n++
+	span, many := at-r.from, max(windowMany, int(2*r.limit))
+	if !(r.n >= many && span >= windowShort || r.n >= windowFew && span >= windowLong) {
+		return
+	}
+	peak := float64(r.peak)
+	r.mean = r.turn(at, inUse)
+	switch {
+	case r.base == 0:
+		r.base, r.fresh = r.mean, at+hasten
+	case r.mean < r.base:
+		r.base += (r.mean - r.base) / 2
+	case peak < r.limit/2:
+		// The upstream has little to do: requests take what they take by themselves.
+		r.base += (r.mean - r.base) / 10
+	}
+	if peak < r.limit/2 {
+		r.fresh = at + forget
+		return
+	}
+	next := r.limit*max(0.5, min(r.base*tolerance/r.mean, 1)) + math.Sqrt(r.limit)
+	r.limit = max(r.least, min(r.limit+(next-r.limit)*smooth, r.most))
+	if at >= r.fresh && !r.begin(at) {
+		// What takes longer for so long probably does so by itself.
+		r.base += (r.mean - r.base) / 10
+		r.fresh = at + forget
+	}
+}
+
+// begin begins a probe, unless there is not much less to let through.
+func (r *learner) begin(at int64) bool {
+	half := int(max(r.least, r.limit/2))
+	if float64(half) > 0.75*r.limit {
+		return false
+	}
+	r.probe, r.drained = half, 0
+	r.until = at + max(drainLong, int64(3*r.mean))
+	return true
+}
+
+// look takes in a request that is done while a probe is under way. Those that began before there were few in use took longer for that:
+// they do not count.
+func (r *learner) look(took, began, at int64, inUse int) {
+	if r.drained == 0 && inUse <= r.probe {
+		r.drained = at
+		r.until = at + max(probeLong, int64(2*probeOver*r.base))
+	}
+	if r.drained == 0 || began < r.drained || float64(at-r.drained) < probeFrom*r.base {
+		return
+	}
+	r.sum += math.Log(float64(took))
+	if r.n++; r.n >= probeMany && float64(at-r.drained) >= probeOver*r.base {
+		r.end(at, inUse)
+	}
+}
+
+// end ends a probe, and believes what was seen if that is not too little.
+func (r *learner) end(at int64, inUse int) {
+	n, half := r.n, r.probe
+	found := r.turn(at, inUse)
+	r.probe, r.fresh = 0, at+forget
+	if n < windowFew {
+		return
+	}
+	r.base = found
+	if float64(half)/found > enough*r.limit/r.mean {
+		// As much was done with half as many at once: it was too many all along, and may still be.
+		r.limit, r.mean = float64(half), found
+		r.begin(at)
+	}
+}
+
+// turn begins the next window, and returns the mean of this one.
+func (r *learner) turn(at int64, inUse int) (mean float64) {
+	mean = math.Exp(r.sum / float64(max(1, r.n)))
+	r.from, r.sum, r.n, r.peak = at, 0, 0, inUse
+	return mean
+}

@@ -1,0 +1,136 @@
+package admission
+
+import (
+	"math"
+	"time"
+
+	"weir"
+)
+
+const (
+	bucket  = int64(50 * time.Millisecond)
+	buckets = int64(time.Second) / bucket // whole ones; one more is the current
+	// guess is how long a request is taken to take while none has been seen.
+	guess = 50 * time.Millisecond
+)
+
+// A window is what went on in about the last second, in buckets.
+type window struct {
+	ring [buckets + 1]spell
+	now  int64 // the number of the current bucket
+}
+
+// A spell is what went on in one bucket.
+type spell struct {
+	area [lanes]float64 // places in use and requests held, times nanoseconds
+	away int            // turned away
+	wait int64          // the longest wait of those let in, in the stamped lane
+}
+
+func (w *window) current() *spell { return &w.ring[w.now%(buckets+1)] }
+
+// pass adds a stretch of time in which so many of each lane were under way or held.
+func (w *window) pass(from, to int64, level [lanes]int) {
+	if gap := to/bucket - w.now; gap > buckets+1 {
+		// All that is remembered is older than a second.
+		w.ring = [buckets + 1]spell{}
+		w.now = to/bucket - buckets - 1
+		from = max(from, w.now*bucket)
+	}
+	for {
+		end := min(to, (w.now+1)*bucket)
+		s := w.current()
+		for i, n := range level {
+			s.area[i] += float64(n) * float64(end-from)
+		}
+		if from = end; from == to {
+			return
+		}
+		w.now++
+		*w.current() = spell{}
+	}
+}
+
+// sum returns how many of each lane were under way or held on average, how many were turned away in a second, and the longest wait.
+func (w *window) sum(at int64) (level [lanes]float64, away float64, wait int64) {
+	for i := range w.ring {
+		s := &w.ring[i]
+		for i := range level {
+			level[i] += s.area[i]
+		}
+		away += float64(s.away)
+		wait = max(wait, s.wait)
+	}
+	span := float64(at - (w.now-buckets)*bucket)
+	for i := range level {
+		level[i] /= span
+	}
+	return level, away / span * float64(time.Second), wait
+}
+
+// A pulse is a mean of how long requests take. What is new counts more; the first few count alike.
+type pulse struct {
+	mean float64
+	n    int
+	at   int64
+}
+
+func (p *pulse) add(took, at int64) {
+	const memory, many = float64(5 * time.Second), 128
+	if took <= 0 {
+		return
+	}
+	if p.n >= 8 { // a download that takes an hour says nothing about the others
+		took = min(took, int64(8*p.mean))
+	}
+	p.n = min(p.n+1, many)
+	// Where requests are few, the last five seconds count; where they are many, the last hundred or so.
+	passed := float64(at - p.at)
+	weight := max(1/float64(p.n), min(passed/(passed+memory), 0.25))
+	p.mean += (float64(took) - p.mean) * weight
+	p.at = at
+}
+
+// orGuess is the mean, or a guess while there is none.
+func (p *pulse) orGuess() float64 {
+	if p.n == 0 {
+		return float64(guess)
+	}
+	return p.mean
+}
+
+// TurnedAway notes that a request was not let through for the load: it was challenged or refused, and has no ticket in line. It is
+// demand, too. The gate tells of all of them, also of those that Enter refused.
+func (l *Lanes) TurnedAway(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tick(now)
+	l.window.current().away++
+	l.counts.turnedAway++
+}
+
+// Load says how much is asked of the upstream in proportion to what it can do, over about the last second: places in use, requests
+// held, and what those would need who were turned away. Above 1 it is too much. It also says how long those wait who paid: the longest
+// wait of those let in during the last second, or of those who wait now. It is cheap, and worked out anew every 50 ms.
+func (l *Lanes) Load(now time.Time) (share weir.Share, delay time.Duration) {
+	at := nanos(now)
+	if age := at - l.measured.at.Load(); age <= -bucket || age >= bucket {
+		l.mu.Lock()
+		l.measure(l.tick(now))
+		l.measured.at.Store(at)
+		l.mu.Unlock()
+	}
+	return weir.Share(math.Float64frombits(l.measured.share.Load())), time.Duration(l.measured.delay.Load())
+}
+
+// measure works out load and delay at a time that everything has been brought up to.
+func (l *Lanes) measure(at int64) {
+	level, away, wait := l.window.sum(at)
+	l.paying, l.looked = level[stamped], at
+	demand := level[stamped] + level[pool] + away*l.service.orGuess()/float64(time.Second)
+	if w := l.halls[stamped].oldest(); w != nil {
+		wait = max(wait, at-w.since)
+	}
+	l.measured.share.Store(math.Float64bits(demand / float64(l.means())))
+	l.measured.delay.Store(wait)
+}

@@ -1,0 +1,173 @@
+package admission
+
+import (
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"weir"
+)
+
+func (r *rig) load(want, within float64) {
+	r.t.Helper()
+	if share, _ := r.l.Load(r.now); math.Abs(float64(share)-want) > within {
+		r.t.Errorf("after %s: load %s, want about %s", r.now.Sub(epoch), share, weir.Share(want))
+	}
+}
+
+func TestLoadIsDemand(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 4})
+	r.load(0, 0)
+	var all []*event
+	for range 2 {
+		all = append(all, r.admit(0))
+	}
+	r.now = r.now.Add(2 * time.Second)
+	r.load(0.5, 0.01)
+	for range 10 {
+		all = append(all, r.ask(paying(2)))
+	}
+	r.now = r.now.Add(500 * time.Millisecond)
+	r.load(1.75, 0.15) // half of the last second at 0.5, half at 3
+	r.now = r.now.Add(time.Second)
+	r.load(3, 0.01)
+	for _, e := range all {
+		r.settle(e, true)
+	}
+	r.now = r.now.Add(1100 * time.Millisecond)
+	r.load(0, 0)
+}
+
+// A ten-fold flood that is turned away still counts, and falls only when the flood does.
+func TestTurnedAwayIsDemandToo(t *testing.T) {
+	s := newSim(t, Options{Concurrent: 10})
+	s.loop(10, 1<<16, always(100*time.Millisecond), 0) // 100 a second, all that it can do
+	s.run(3 * time.Second)
+	s.load(1, 0.05)
+	stop := s.now.Add(5 * time.Second)
+	var flood func()
+	flood = func() {
+		s.l.TurnedAway(s.now)
+		if s.now.Before(stop) {
+			s.after(time.Second/900, flood)
+		}
+	}
+	flood()
+	s.run(2 * time.Second)
+	s.load(10, 0.5)
+	s.run(2500 * time.Millisecond)
+	s.load(10, 0.5)
+	s.run(2 * time.Second)
+	s.load(1, 0.05)
+	if n := s.stats().TurnedAway; n < 4000 || n > 5000 {
+		t.Errorf("%d turned away", n)
+	}
+}
+
+func TestTurnedAwayBeforeAnythingIsKnown(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 10})
+	for range 2000 { // 1000 a second, each taken for 50 ms
+		r.l.TurnedAway(r.now)
+		r.now = r.now.Add(time.Millisecond)
+	}
+	r.load(5, 0.2)
+}
+
+// Nothing goes on, whatever went on before: no load and no delay within two seconds.
+func TestNothingGoesOn(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1})
+	under := r.admit(2)
+	waits := r.wait(2)
+	for range 10_000 {
+		r.l.TurnedAway(r.now)
+	}
+	r.now = r.now.Add(time.Second / 2)
+	r.settle(under, true)
+	r.settle(waits, true)
+	if share, delay := r.l.Load(r.now); share < 100 || delay != time.Second/2 {
+		t.Fatalf("load %s, delay %s", share, delay)
+	}
+	for _, pause := range []time.Duration{2 * time.Second, time.Hour} {
+		r.now = r.now.Add(pause)
+		if share, delay := r.l.Load(r.now); share != 0 || delay != 0 {
+			t.Errorf("load %s, delay %s after %s", share, delay, pause)
+		}
+	}
+}
+
+func TestDelayOfThoseWhoPaid(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1})
+	delay := func(want time.Duration) {
+		t.Helper()
+		r.now = r.now.Add(time.Duration(bucket)) // to see it anew
+		if _, got := r.l.Load(r.now); got != want {
+			t.Errorf("after %s: delay %s, want %s", r.now.Sub(epoch), got, want)
+		}
+	}
+	delay(0)
+	under := r.admit(0)
+	r.wait(0) // the general pool is not meant
+	r.now = r.now.Add(time.Second)
+	delay(0)
+	paid := r.wait(2)
+	delay(50 * time.Millisecond)
+	r.now = r.now.Add(200 * time.Millisecond)
+	delay(300 * time.Millisecond) // it waits still
+	r.settle(under, true)
+	r.want(paid, weir.Wait, 0)
+	if got := r.called(); len(got) != 1 || got[0] != paid.n {
+		t.Fatalf("called %v", got)
+	}
+	delay(300 * time.Millisecond) // it was let in after so long
+	r.now = r.now.Add(800 * time.Millisecond)
+	delay(300 * time.Millisecond)
+	r.now = r.now.Add(200 * time.Millisecond)
+	delay(0)
+}
+
+func TestServiceTime(t *testing.T) {
+	var p pulse
+	if p.orGuess() != float64(guess) {
+		t.Error("no guess")
+	}
+	at := int64(0)
+	for range 20 { // a few at first count alike
+		at += int64(time.Millisecond)
+		p.add(int64(10*time.Millisecond), at)
+		p.add(int64(30*time.Millisecond), at)
+	}
+	if got := time.Duration(p.mean); got < 19*time.Millisecond || got > 21*time.Millisecond {
+		t.Errorf("mean %s, want 20ms", got)
+	}
+	p.add(0, at)
+	p.add(-5, at)
+	if got := time.Duration(p.mean); got < 19*time.Millisecond {
+		t.Errorf("mean %s: what took no time is no measure", got)
+	}
+	for range 20 { // few requests: the last seconds count
+		at += int64(2 * time.Second)
+		p.add(int64(time.Second), at)
+	}
+	if got := time.Duration(p.mean); got < 950*time.Millisecond {
+		t.Errorf("mean %s, want about 1s", got)
+	}
+}
+
+// Whoever asks for the load never waits for long, and sees something sane.
+func TestLoadFromManySides(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 3})
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for n := range 2000 {
+				now := epoch.Add(time.Duration(n*i) * time.Millisecond)
+				r.l.TurnedAway(now)
+				if share, delay := r.l.Load(now); !(share >= 0 && share < 1e6) || delay < 0 {
+					t.Errorf("load %s, delay %s", share, delay)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,112 @@
+package admission
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir"
+)
+
+// Bounds on what an operator may write.
+const (
+	MaxConcurrent = 100_000
+	MaxWaiting    = 1_000_000
+	MaxLine       = 1_000_000
+	MaxPool       = weir.Share(0.5)
+	MaxMaxWait    = 10 * time.Minute
+	MinReload     = time.Second
+	MaxReload     = time.Minute
+)
+
+// Options say what the upstream can do, and who waits for it how.
+type Options struct {
+	// How many requests the upstream works on at once. With learn, where to begin: 16 unless written.
+	Concurrent int `yaml:"concurrent"`
+	// Learn from how long requests take how many the upstream can work on at once.
+	Learn bool `yaml:"learn"`
+	// The least that is learnt. Default 4.
+	Least int `yaml:"least"`
+	// The most that is learnt. Default 1000.
+	Most int `yaml:"most"`
+	// The share of the capacity that the general pool, those without a stamp, is guaranteed while others with a stamp wait. Default 10%.
+	Pool weir.Share `yaml:"pool"`
+	// No guarantee: the general pool goes on only when nobody with a stamp waits.
+	Strict bool `yaml:"strict"`
+	// How many requests may be held in each of the two lanes. One more is refused. Default 1000.
+	Waiting int `yaml:"waiting"`
+	// How many people may stand in line in the waiting room. One more keeps his number and is asked to come again. Default 10000.
+	Line int `yaml:"line"`
+	// How long a request may be held. Default 30s.
+	MaxWait weir.Duration `yaml:"max_wait"`
+	// How many requests and places in line one client may have waiting together, by source address; of IPv6 the /64. Default 16.
+	PerClient int `yaml:"per_client"`
+	// How often the page of the waiting room reloads, from 1s to 1m. Whoever misses two reloads loses his place. Default 5s.
+	Reload weir.Duration `yaml:"reload"`
+}
+
+// WithDefaults returns the options with everything filled in that was left out.
+func (o Options) WithDefaults() Options {
+	if o.Learn {
+		o.Least = cmp.Or(o.Least, 4)
+		o.Most = cmp.Or(o.Most, max(1000, o.Least))
+		o.Concurrent = cmp.Or(o.Concurrent, min(max(16, o.Least), o.Most))
+	}
+	if !o.Strict {
+		o.Pool = cmp.Or(o.Pool, 0.1)
+	}
+	o.Waiting = cmp.Or(o.Waiting, 1000)
+	o.Line = cmp.Or(o.Line, 10_000)
+	o.MaxWait = cmp.Or(o.MaxWait, weir.Duration(30*time.Second))
+	o.PerClient = cmp.Or(o.PerClient, 16)
+	o.Reload = cmp.Or(o.Reload, weir.Duration(5*time.Second))
+	return o
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors.
+func (o Options) Validate() error {
+	var all []error
+	wrong := func(path, msg, hint string) {
+		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+	}
+	within := func(path string, n, most int) {
+		if n < 0 || n > most {
+			wrong(path, fmt.Sprintf("%d is out of bounds", n), fmt.Sprintf("1 to %d", most))
+		}
+	}
+	within("concurrent", o.Concurrent, MaxConcurrent)
+	within("least", o.Least, MaxConcurrent)
+	within("most", o.Most, MaxConcurrent)
+	full := o.WithDefaults()
+	switch {
+	case o.Learn && full.Least > full.Most:
+		wrong("least", fmt.Sprintf("%d is more than the most, %d", full.Least, full.Most), "least is the smaller one")
+	case o.Learn && (full.Concurrent < full.Least || full.Concurrent > full.Most):
+		wrong("concurrent", fmt.Sprintf("learning begins at %d, which is not between %d and %d", full.Concurrent, full.Least, full.Most),
+			"between least and most")
+	case !o.Learn && o.Concurrent == 0:
+		wrong("concurrent", "nobody said what the upstream can do", "write concurrent: 64, or learn: true")
+	case !o.Learn && o.Least != 0:
+		wrong("least", "there is a least only for what is learnt", "leave it out, or write learn: true")
+	case !o.Learn && o.Most != 0:
+		wrong("most", "there is a most only for what is learnt", "leave it out, or write learn: true")
+	}
+	switch {
+	case o.Strict && o.Pool != 0:
+		wrong("pool", "strict guarantees nothing to the general pool", "leave one of the two out")
+	case !(o.Pool >= 0 && o.Pool <= MaxPool): // not a number is wrong, too
+		wrong("pool", fmt.Sprintf("%s is out of bounds", o.Pool), fmt.Sprintf("up to %s; for none write strict: true", MaxPool))
+	}
+	within("waiting", o.Waiting, MaxWaiting)
+	within("line", o.Line, MaxLine)
+	within("per_client", o.PerClient, MaxWaiting)
+	if d := o.MaxWait.Std(); d < 0 || d > MaxMaxWait {
+		wrong("max_wait", fmt.Sprintf("%s is out of bounds", o.MaxWait), fmt.Sprintf("up to %s", weir.Duration(MaxMaxWait)))
+	}
+	if d := o.Reload.Std(); d != 0 && (d < MinReload || d > MaxReload) {
+		wrong("reload", fmt.Sprintf("%s is out of bounds", o.Reload),
+			fmt.Sprintf("%s to %s", weir.Duration(MinReload), weir.Duration(MaxReload)))
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,111 @@
+package admission
+
+// An order is the line of those present, sorted by number. Joining, leaving and counting those ahead take a time that grows with the
+// logarithm of the line's length, wherever in the line it happens: it is a treap, a search tree kept in balance by chance. The zero value is
+// empty.
+type order struct{ root *place }
+
+func (o *order) len() int { return o.root.count() }
+
+// count is how many stand in the part of the line below a place.
+func (p *place) count() int {
+	if p == nil {
+		return 0
+	}
+	return p.size
+}
+
+// first is who has the smallest number; nil when nobody is in line.
+func (o *order) first() *place {
+	p := o.root
+	for p != nil && p.left != nil {
+		p = p.left
+	}
+	return p
+}
+
+// ahead is how many have a smaller number.
+func (o *order) ahead(number uint64) (n int) {
+	for p := o.root; p != nil; {
+		if number <= p.number {
+			p = p.left
+			continue
+		}
+		n += p.left.count() + 1
+		p = p.right
+	}
+	return n
+}
+
+// add puts somebody in line whose number is not there.
+func (o *order) add(p *place) {
+	p.left, p.right, p.size = nil, nil, 1
+	o.root = o.root.insert(p)
+}
+
+// remove takes somebody out of line who is there.
+func (o *order) remove(p *place) {
+	o.root = o.root.without(p)
+	p.left, p.right, p.size = nil, nil, 0
+}
+
+func (t *place) insert(p *place) *place {
+	switch {
+	case t == nil:
+		return p
+	case p.weight > t.weight:
+		p.left, p.right = t.split(p.number)
+		return p.resize()
+	case p.number < t.number:
+		t.left = t.left.insert(p)
+	default:
+		t.right = t.right.insert(p)
+	}
+	return t.resize()
+}
+
+func (t *place) without(p *place) *place {
+	switch {
+	case t == p:
+		return merge(t.left, t.right)
+	case p.number < t.number:
+		t.left = t.left.without(p)
+	default:
+		t.right = t.right.without(p)
+	}
+	return t.resize()
+}
+
+// split parts those with smaller numbers from the others.
+func (t *place) split(number uint64) (before, after *place) {
+	if t == nil {
+		return nil, nil
+	}
+	if t.number < number {
+		t.right, after = t.right.split(number)
+		return t.resize(), after
+	}
+	before, t.left = t.left.split(number)
+	return before, t.resize()
+}
+
+// merge joins two lines of which one stands before the other.
+func merge(before, after *place) *place {
+	switch {
+	case before == nil:
+		return after
+	case after == nil:
+		return before
+	case before.weight > after.weight:
+		before.right = merge(before.right, after)
+		return before.resize()
+	default:
+		after.left = merge(before, after.left)
+		return after.resize()
+	}
+}
+
+func (t *place) resize() *place {
+	t.size = t.left.count() + t.right.count() + 1
+	return t
+}

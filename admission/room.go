@@ -1,0 +1,328 @@
+package admission
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+)
+
+const (
+	// grace is how much later than two reloads somebody may come.
+	grace = 2 * time.Second
+	// stay is for how long somebody who was let in may go on using his ticket.
+	stay = 2 * time.Minute
+	// leastRemembered is how many who were let in are remembered at least, in each of two generations.
+	leastRemembered = 100_000
+	// A rate of people is measured over about so long.
+	rateMemory = 30 * time.Second
+)
+
+// A State says what becomes of somebody who shows up with a ticket.
+type State uint8
+
+const (
+	InLine  State = iota // he has his place, and is to come again
+	Called               // it is his turn
+	Full                 // the line is full; he keeps his number and is to come again
+	TooMany              // there are too many of that client; he keeps his number and is to come again
+	Spent                // he was let in, and has used his ticket up; it must not be renewed
+)
+
+var stateNames = [...]string{"in-line", "called", "full", "too-many", "spent"}
+
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state(%d)", uint8(s))
+}
+
+// MarshalText writes the state as a word.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// A Standing is how it stands with somebody in the waiting room.
+type Standing struct {
+	State    State
+	Ahead    int           // in line before him
+	Known    bool          // whether anybody can tell how long it takes
+	Estimate time.Duration // until he is called, by how many were let in of late
+	Reload   time.Duration // when to come again
+}
+
+// A place is one in the line. Whoever has it shows up every now and then.
+type place struct {
+	number uint64
+	client client
+	called bool        // and so not in the order any more
+	seen   int64       // when he last showed up
+	age    node[place] // in the order in which they were last seen
+
+	left, right *place // in the order of numbers
+	size        int
+	weight      uint64 // by chance
+}
+
+// A visit is what is left of a ticket of somebody who was let in.
+type visit struct {
+	until int64
+	uses  int
+}
+
+// A room is the waiting room.
+type room struct {
+	places map[uint64]*place // in line or called
+	order  order             // in line
+	seen   queue[place]      // all of them; who was not seen for longest comes first
+	called int
+
+	// Those who were let in are remembered until nobody can have a ticket of theirs that is still good: in two generations, of which the
+	// older one is dropped whole.
+	visits  [2]map[uint64]visit
+	since   int64 // when the younger one began
+	most    int   // of each generation
+	covers  int   // what a ticket is worth, as was said last
+	arrived rate  // people let in
+	used    rate  // and how often they used their tickets
+
+	patient      int64 // longer patience, for those who were told of a longer reload
+	patientUntil int64
+}
+
+func newRoom(at int64) room {
+	return room{places: map[uint64]*place{}, visits: [2]map[uint64]visit{{}, {}}, since: at, most: leastRemembered,
+		arrived: rate{since: at}, used: rate{since: at}}
+}
+
+// reconfigured keeps the places of those who were told to reload less often than they will be from now on.
+func (r *room) reconfigured(old time.Duration, at int64) {
+	r.patient = int64(patienceFor(old))
+	r.patientUntil = at + r.patient
+}
+
+func patienceFor(reload time.Duration) time.Duration { return 2*reload + grace }
+
+// patience is how long somebody may stay away.
+func (l *Lanes) patience(at int64) int64 {
+	p := int64(patienceFor(l.o.Reload.Std()))
+	if at < l.room.patientUntil {
+		p = max(p, l.room.patient)
+	}
+	return p
+}
+
+// Number returns the next number. Nothing is stored for it.
+func (l *Lanes) Number() uint64 { return l.numbers.Add(1) }
+
+// Issue returns a ticket with the next number. Nothing is stored for it.
+func (l *Lanes) Issue(client string, now time.Time) Ticket {
+	return l.Renew(Ticket{Number: l.Number(), Issued: now, Client: client}, now)
+}
+
+// Renew returns a ticket that is good until two reloads from now: whoever holds it has to keep coming.
+func (l *Lanes) Renew(t Ticket, now time.Time) Ticket {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.By = now.Add(patienceFor(l.o.Reload.Std()))
+	return t
+}
+
+// Present says that somebody showed up with a genuine ticket. The first time, it puts his number in line. When it is his turn, he is let in:
+// from then on the ticket is worth so many requests as it covers, this one included, for two minutes. Each time counts as one of
+// them, however many come at once; Refund gives one back.
+func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.Time) Standing {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.tick(now)
+	l.expire(at, 8)
+	r := &l.room
+	r.covers = max(1, covers)
+	r.forget(at, int64(stay)+l.patience(at))
+	s := Standing{State: InLine, Reload: l.o.Reload.Std()}
+	if v, in, known := r.visit(number); known {
+		if s.State = Spent; at < v.until && v.uses < r.covers {
+			s.State = Called
+			v.uses++
+			r.visits[in][number] = v
+			r.used.add(at)
+		}
+		return s
+	}
+	p := r.places[number]
+	if p == nil {
+		who := clientOf(source)
+		switch {
+		case r.order.len()+r.called >= l.o.Line:
+			s.State = Full
+			l.counts.lineFull++
+			return s
+		case l.clients.of(who) >= l.o.PerClient:
+			s.State = TooMany
+			l.counts.tooMany++
+			return s
+		}
+		p = &place{number: number, client: who, weight: rand.Uint64()}
+		if len(r.places) == 0 && at-r.arrived.at > int64(rateMemory) {
+			// How fast the line moved when there was none says nothing.
+			r.arrived, r.used = rate{since: at, at: at}, rate{since: at, at: at}
+		}
+		r.places[number] = p
+		r.order.add(p)
+		l.clients.add(who)
+	} else {
+		r.seen.remove(&p.age)
+	}
+	p.seen = at
+	r.seen.push(&p.age, p)
+	l.call(at)
+	if !p.called {
+		s.Ahead = r.order.ahead(number)
+	}
+	switch next := p.called || s.Ahead == 0 && l.free() > 0; {
+	case next && len(r.visits[0]) < r.most:
+		l.drop(p)
+		r.visits[0][number] = visit{until: at + int64(stay), uses: 1}
+		r.arrived.add(at)
+		r.used.add(at)
+		l.counts.admitted++
+		s.State = Called
+		l.call(at)
+		return s
+	case next: // nobody could remember him, and he would come in again and again
+		s.State = Full
+		l.counts.lineFull++
+	}
+	l.alert(r.seen.first().seen + l.patience(at))
+	if speed := r.arrived.per(at); speed > 0 && at-r.arrived.since >= int64(l.o.Reload) {
+		s.Known = true
+		s.Estimate = time.Duration(min(float64(s.Ahead+1)/speed, float64(math.MaxInt64/2)))
+	}
+	return s
+}
+
+// Refund gives back one use of a ticket, for a request that did not go on.
+func (l *Lanes) Refund(number uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if v, in, known := l.room.visit(number); known && v.uses > 0 {
+		v.uses--
+		l.room.visits[in][number] = v
+	}
+}
+
+// call calls as many ahead as can be let in until they next show up, in the order of their numbers: they are away between two reloads,
+// and a place at the upstream must not wait for them.
+func (l *Lanes) call(at int64) {
+	r := &l.room
+	if r.order.root == nil {
+		return
+	}
+	for n := l.ahead(at); r.called+l.halls[pool].len() < n; r.called++ {
+		p := r.order.first()
+		if p == nil {
+			return
+		}
+		r.order.remove(p)
+		p.called = true
+	}
+}
+
+// ahead is how many people of the general pool can be let in until they next show up. Whoever waits in the lane already is one of them.
+func (l *Lanes) ahead(at int64) int {
+	if at-l.looked >= bucket {
+		l.measure(at)
+	}
+	places := l.ledger.share * float64(l.means())
+	if l.halls[stamped].len() == 0 {
+		places = max(places, float64(l.means())-l.paying)
+	} else if l.o.Strict {
+		return 0 // he would be held, and refused in the end
+	}
+	// Nobody is called who would be held for longer than one may be.
+	reload := min(float64(l.o.Reload), float64(l.o.MaxWait)/2)
+	return max(1, int(math.Ceil(min(places*reload/(l.service.orGuess()*l.room.needs(at)), MaxLine))))
+}
+
+// needs is how many requests somebody needs who is let in, for a page and what it loads: as was seen of late, and before that a guess.
+func (r *room) needs(at int64) float64 {
+	const people, requests = 3, 10
+	guessed := people * float64(min(r.covers, requests))
+	return max(1, (r.used.faded(at)+guessed)/(r.arrived.faded(at)+people))
+}
+
+// drop takes somebody out of line who is there or was called.
+func (l *Lanes) drop(p *place) {
+	r := &l.room
+	if p.called {
+		r.called--
+	} else {
+		r.order.remove(p)
+	}
+	r.seen.remove(&p.age)
+	delete(r.places, p.number)
+	l.clients.remove(p.client)
+}
+
+// expire takes those out of line who did not show up for two reloads, at most so many, and reports whether there are more.
+func (l *Lanes) expire(at int64, most int) (more bool) {
+	patience := l.patience(at)
+	for range most {
+		p := l.room.seen.first()
+		if p == nil || p.seen+patience > at {
+			return false
+		}
+		l.drop(p)
+		l.counts.noShows++
+	}
+	return true
+}
+
+// forget drops the older generation of those who were let in, when the younger is old enough.
+func (r *room) forget(at, after int64) {
+	switch age := at - r.since; {
+	case age < after:
+		return
+	case age < 2*after:
+		r.visits[0], r.visits[1] = map[uint64]visit{}, r.visits[0]
+	default:
+		r.visits = [2]map[uint64]visit{{}, {}}
+	}
+	r.since = at
+}
+
+// visit returns what is left of a ticket, and which generation knows it.
+func (r *room) visit(number uint64) (v visit, in int, known bool) {
+	for in = range r.visits {
+		if v, known = r.visits[in][number]; known {
+			return v, in, true
+		}
+	}
+	return visit{}, 0, false
+}
+
+// A rate is how often something happens, measured over about the last half minute.
+type rate struct {
+	count float64 // what is older counts less
+	at    int64   // when it last happened
+	since int64   // when measuring began
+}
+
+func (r *rate) add(at int64) {
+	r.count = r.faded(at) + 1
+	r.at = at
+}
+
+func (r *rate) faded(at int64) float64 {
+	return r.count * math.Exp(-float64(at-r.at)/float64(rateMemory))
+}
+
+// per is how often in a nanosecond.
+func (r *rate) per(at int64) float64 {
+	// At first there is less to look back at.
+	span := float64(rateMemory) * -math.Expm1(-float64(at-r.since)/float64(rateMemory))
+	if span <= 0 {
+		return 0
+	}
+	return r.faded(at) / span
+}

@@ -1,0 +1,56 @@
+package admission
+
+import (
+	"time"
+
+	"weir"
+)
+
+// counts are what happened since the start.
+type counts struct {
+	letIn, expired, laneFull                         [lanes]uint64
+	tooMany, lineFull, admitted, noShows, turnedAway uint64
+}
+
+// Stats are the figures of lanes for those who watch. Counters run since the start.
+type Stats struct {
+	Capacity   int           `json:"capacity"` // written, or learnt so far
+	InUse      int           `json:"in_use"`
+	Load       weir.Share    `json:"load"`
+	Delay      weir.Duration `json:"delay"`
+	Stamped    LaneStats     `json:"stamped"`
+	Pool       LaneStats     `json:"pool"`
+	InLine     int           `json:"in_line"`     // people in the waiting room, not called yet
+	Called     int           `json:"called"`      // and called, but not come yet
+	Admitted   uint64        `json:"admitted"`    // people let in from the waiting room
+	NoShows    uint64        `json:"no_shows"`    // people who lost their place because they did not come
+	TurnedAway uint64        `json:"turned_away"` // requests challenged or refused for the load
+	LineFull   uint64        `json:"line_full"`   // people who found the line full
+	TooMany    uint64        `json:"too_many"`    // requests and people refused because their client has too many waiting
+}
+
+// LaneStats are the figures of one lane.
+type LaneStats struct {
+	InUse   int    `json:"in_use"`
+	Waiting int    `json:"waiting"`
+	LetIn   uint64 `json:"let_in"`
+	Expired uint64 `json:"expired"` // held for too long
+	Full    uint64 `json:"full"`    // refused because the lane was full
+}
+
+// Stats returns the figures at a time.
+func (l *Lanes) Stats(now time.Time) Stats {
+	share, delay := l.Load(now)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tick(now)
+	each := func(i lane) LaneStats {
+		return LaneStats{l.inUse[i], l.halls[i].len(), l.counts.letIn[i], l.counts.expired[i], l.counts.laneFull[i]}
+	}
+	return Stats{
+		Capacity: l.means(), InUse: l.inUse[pool] + l.inUse[stamped], Load: share.Rounded(), Delay: weir.Duration(delay),
+		Stamped: each(stamped), Pool: each(pool),
+		InLine: l.room.order.len(), Called: l.room.called, Admitted: l.counts.admitted, NoShows: l.counts.noShows,
+		TurnedAway: l.counts.turnedAway, LineFull: l.counts.lineFull, TooMany: l.counts.tooMany,
+	}
+}

@@ -1,0 +1,142 @@
+package admission
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"hash"
+	"sync"
+	"time"
+)
+
+// What is wrong with a ticket; match it with errors.Is.
+var (
+	ErrTicketMalformed = errors.New("ticket: malformed")         // not a ticket, or longer than one can be
+	ErrTicketForged    = errors.New("ticket: forged")            // not issued here, or changed since; or the key is another one
+	ErrTicketForeign   = errors.New("ticket: of another client") // genuine, but somebody else's
+	ErrTicketLapsed    = errors.New("ticket: lapsed")            // its holder stayed away for too long
+)
+
+// Bounds of the format.
+const (
+	MaxClient = 64 // bytes of a client's id
+	MaxTicket = 136
+
+	ticketVersion = 1
+	ticketFixed   = 1 + 8 + 6 + 6
+	ticketTag     = 16
+	ticketBytes   = ticketFixed + 1 + MaxClient + ticketTag
+)
+
+// A Ticket is a number in the waiting room. It is good for one client, until a time: whoever does not come back before that has none any
+// more, and whoever does gets it renewed (Lanes.Renew).
+type Ticket struct {
+	Number uint64
+	Issued time.Time
+	By     time.Time
+	Client string
+}
+
+// Tickets sign tickets and tell genuine ones. Nothing about a ticket is stored:
+//
+//	version 1 | number 8 | issued 6 | by 6 | 1+client | tag 16
+//
+// Times are in milliseconds, numbers big-endian. As text it is base64url without padding. Make them with NewTickets; they are safe for
+// concurrent use.
+type Tickets struct {
+	tags sync.Pool // of *tagger
+}
+
+// A tagger is a keyed hash that is used again, so that the key is not hashed anew every time.
+type tagger struct {
+	hash.Hash
+	sum [sha256.Size]byte
+}
+
+// NewTickets returns a signer with a secret key, which may be one that other things are signed with, too. Without a key it is random, and
+// tickets end with the process.
+func NewTickets(key []byte) *Tickets {
+	if len(key) == 0 {
+		key = make([]byte, sha256.Size)
+		_, _ = rand.Read(key) // never fails
+	}
+	// A key of its own: what is signed under the same secret for another purpose is never a ticket.
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte("weir admission ticket"))
+	own := h.Sum(nil)
+	t := &Tickets{}
+	t.tags.New = func() any { return &tagger{Hash: hmac.New(sha256.New, own)} }
+	return t
+}
+
+// ticketText is strict, so that no two texts mean the same ticket.
+var ticketText = base64.RawURLEncoding.Strict()
+
+// Sign returns a ticket as text. It is empty for a client whose id is longer than MaxClient.
+func (t *Tickets) Sign(k Ticket) string {
+	if len(k.Client) > MaxClient {
+		return ""
+	}
+	var buf [ticketBytes]byte
+	b := append(buf[:0], ticketVersion)
+	b = binary.BigEndian.AppendUint64(b, k.Number)
+	b = appendMillis(appendMillis(b, k.Issued), k.By)
+	b = append(append(b, byte(len(k.Client))), k.Client...)
+	tag := t.tag(b)
+	return ticketText.EncodeToString(append(b, tag[:]...))
+}
+
+// Parse reads a ticket that a client shows at a time. Only a genuine one of that client's which has not lapsed comes without an error.
+func (t *Tickets) Parse(text, client string, now time.Time) (Ticket, error) {
+	var in [MaxTicket]byte
+	var buf [ticketBytes]byte
+	if len(text) > MaxTicket {
+		return Ticket{}, ErrTicketMalformed
+	}
+	want := ticketText.DecodedLen(len(text))
+	n, err := ticketText.Decode(buf[:], in[:copy(in[:], text)])
+	// The decoder skips line ends; a ticket has none.
+	if err != nil || n != want || n < ticketFixed+1+ticketTag || buf[0] != ticketVersion {
+		return Ticket{}, ErrTicketMalformed
+	}
+	signed, tag := buf[:n-ticketTag], buf[n-ticketTag:n]
+	id := signed[ticketFixed+1:]
+	if len(id) != int(signed[ticketFixed]) {
+		return Ticket{}, ErrTicketMalformed
+	}
+	genuine := t.tag(signed)
+	switch k := (Ticket{binary.BigEndian.Uint64(signed[1:]), millis(signed[9:]), millis(signed[15:]), client}); {
+	case !hmac.Equal(genuine[:], tag):
+		return Ticket{}, ErrTicketForged
+	case string(id) != client:
+		return Ticket{}, ErrTicketForeign
+	case now.After(k.By):
+		return Ticket{}, ErrTicketLapsed
+	default:
+		return k, nil
+	}
+}
+
+// tag signs bytes.
+func (t *Tickets) tag(b []byte) (tag [ticketTag]byte) {
+	h := t.tags.Get().(*tagger)
+	h.Reset()
+	h.Write(b)
+	h.Sum(h.sum[:0])
+	copy(tag[:], h.sum[:])
+	t.tags.Put(h)
+	return tag
+}
+
+// appendMillis writes a time in six bytes, which last for 8,900 years. There is nothing before the epoch.
+func appendMillis(b []byte, at time.Time) []byte {
+	ms := uint64(max(0, min(at.UnixMilli(), 1<<48-1)))
+	return append(b, byte(ms>>40), byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(ms>>8), byte(ms))
+}
+
+func millis(b []byte) time.Time {
+	return time.UnixMilli(int64(b[0])<<40 | int64(b[1])<<32 | int64(b[2])<<24 | int64(b[3])<<16 | int64(b[4])<<8 | int64(b[5]))
+}

@@ -1,0 +1,74 @@
+package app
+
+import (
+	"time"
+
+	"weir/admission"
+	"weir/console"
+	"weir/gate/httpgate"
+	"weir/policy"
+)
+
+// capacityLink is what the lanes of a gate are called beside its throttles.
+const capacityLink = "capacity"
+
+// lanes are those in front of the upstream of one gate.
+type lanes struct {
+	*admission.Lanes
+	link *policy.Link
+}
+
+// links are what the chain of the gate ends with.
+func (l *lanes) links() []*policy.Link {
+	if l == nil {
+		return nil
+	}
+	return []*policy.Link{l.link}
+}
+
+// prepareLanes keeps the lanes of a gate that stays, with whoever waits in them, or makes them.
+func (c *change) prepareLanes(o httpgate.Options, old *gate) (*lanes, error) {
+	now := c.app.opts.Clock.Now
+	if o.Capacity == nil {
+		if old != nil && old.lanes != nil {
+			c.commit = append(c.commit, func() { old.lanes.Retire(now()) })
+		}
+		return nil, nil
+	}
+	opts := *o.Capacity
+	for _, name := range o.Throttles {
+		if t := c.next.throttle(name); t != nil && t.stamp != nil && t.config.Stamp.Classic {
+			opts.Strict, opts.Pool = true, 0 // as the document has it
+		}
+	}
+	if old != nil && old.lanes != nil {
+		c.commit = append(c.commit, func() {
+			if err := old.lanes.Configure(opts, now()); err != nil { // the options were checked
+				c.app.opts.Log.Error("the capacity stays as it was", "gate", o.Listen, "err", err)
+			}
+		})
+		return old.lanes, nil
+	}
+	l, err := admission.New(opts, now())
+	if err != nil {
+		return nil, err
+	}
+	c.undo.add(func() { l.Retire(now()) })
+	c.app.pace.start(l)
+	return &lanes{l, policy.NewLink(capacityLink, l, policy.Open)}, nil
+}
+
+// view is what the console shows of the lanes.
+func (l *lanes) view(now time.Time) *console.Capacity {
+	if l == nil {
+		return nil
+	}
+	s := l.Stats(now)
+	return &console.Capacity{
+		Concurrent: s.Capacity, InUse: s.InUse, Load: float64(s.Load), Delay: float64(s.Delay.Std().Microseconds()) / 1000,
+		Stamped: s.Stamped.Waiting, Pool: s.Pool.Waiting, InLine: s.InLine + s.Called, TurnedAway: s.TurnedAway, Shadow: l.link.Shadow.Load(),
+		LetIn: map[string]uint64{"stamped": s.Stamped.LetIn, "pool": s.Pool.LetIn},
+		Refused: map[string]uint64{"full": s.Stamped.Full + s.Pool.Full + s.LineFull, "too-many": s.TooMany,
+			"expired": s.Stamped.Expired + s.Pool.Expired, "no-show": s.NoShows},
+	}
+}

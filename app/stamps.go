@@ -1,0 +1,119 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"weir"
+	"weir/console"
+	"weir/identify"
+	"weir/stamp"
+)
+
+// stampView is what the console shows of stamps.
+func stampView(t *stamp.Throttle, o *stamp.Options) *console.Stamp {
+	s := t.Stats()
+	v := &console.Stamp{Algorithm: o.WithDefaults().Algorithm.String(), Work: map[string]uint64{}, Issued: s.Issued, Accepted: s.Accepted, Paid: s.Paid,
+		Free: s.Free, Called: s.Called, Challenged: s.Challenged, Forged: s.Forged, Replayed: s.Replayed, NotPaying: s.NotPaying, Spent: s.Spent}
+	for gate, work := range s.Work {
+		v.Work[gate] = uint64(work)
+	}
+	return v
+}
+
+// look brings the difficulty of stamps up to date at gates that nobody comes to, so that what is shown is what would be asked.
+func (a *App) look(g *generation) {
+	now := a.opts.Clock.Now()
+	for _, gt := range g.gates {
+		if gt.lanes == nil {
+			continue
+		}
+		share, delay := gt.lanes.Load(now)
+		for _, link := range gt.chain.Links() {
+			if t, ok := link.Throttle.(*stamp.Throttle); ok {
+				t.Observe(weir.Load{Of: gt.listen, Share: share, Delay: delay}, now)
+			}
+		}
+	}
+}
+
+// How bots are looked up.
+const (
+	maxLookups    = 16 // at once
+	lookupTimeout = 5 * time.Second
+)
+
+// meet has the names of those looked up who say that they are good bots: the address must have a name, and the name that address. There
+// are never more questions open than the guests allow.
+func (a *App) meet(t *stamp.Throttle) {
+	t.Guests().Unsure(func(addr netip.Addr) {
+		a.background.Go(func() {
+			select {
+			case a.lookups <- struct{}{}:
+				defer func() { <-a.lookups }()
+			case <-a.retreat.Done():
+				return
+			}
+			ctx, cancel := context.WithTimeout(a.retreat, lookupTimeout)
+			defer cancel()
+			names, err := confirmed(ctx, net.DefaultResolver, addr)
+			if err != nil { // nobody knows: it is asked again before long
+				t.Guests().Unanswered(addr)
+				return
+			}
+			t.Guests().Confirm(addr, names, a.opts.Clock.Now())
+		})
+	})
+}
+
+// A resolver looks names up.
+type resolver interface {
+	LookupAddr(ctx context.Context, addr string) ([]string, error)
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// maxNames is how many names of one address are looked at.
+const maxNames = 4
+
+// confirmed returns the names of an address that lead back to it. That there are none is an answer; that nobody could tell is an error.
+func confirmed(ctx context.Context, r resolver, addr netip.Addr) (names []string, err error) {
+	found, err := r.LookupAddr(ctx, addr.String())
+	if err != nil && !notFound(err) {
+		return nil, err
+	}
+	for _, name := range found[:min(len(found), maxNames)] {
+		name = strings.TrimSuffix(name, ".")
+		back, err := r.LookupNetIP(ctx, "ip", name)
+		if err != nil && !notFound(err) {
+			return nil, err
+		}
+		for _, b := range back {
+			if b.Unmap() == addr.Unmap() {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	return names, nil
+}
+
+func notFound(err error) bool {
+	e, ok := errors.AsType[*net.DNSError](err)
+	return ok && e.IsNotFound
+}
+
+// readList reads a file of networks, or as much of it as shows that it is too large.
+func readList(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, identify.MaxGuestFile+1))
+}

@@ -1,0 +1,190 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"weir"
+	"weir/ban"
+	"weir/console"
+	"weir/internal/clock"
+	"weir/store"
+	"weir/store/sqlite"
+)
+
+// How long the store may take.
+const (
+	openPatience  = time.Minute      // it may have to be read through, and brought up to date
+	closePatience = 10 * time.Second // when weir stops, even when nobody has patience for the rest
+)
+
+// The parts of what is kept.
+const (
+	partBans     = "bans"
+	partCounters = "counters"
+)
+
+// A kept is what an App keeps in its data folder: open from Start to Stop.
+type kept struct {
+	store    *sqlite.Store
+	bans     *ban.Keeper
+	counters *counters
+	health   *storeHealth
+}
+
+// openStore opens what is kept in the data folder, and puts it to use: who was banned is banned again, and what was used is used.
+func (a *App) openStore(ctx context.Context, folder string) (_ *kept, err error) {
+	ctx, cancel := context.WithTimeout(ctx, openPatience)
+	defer cancel()
+	k := &kept{health: newStoreHealth(a.opts.Clock, a.opts.Log)}
+	if k.store, err = sqlite.Open(ctx, sqlite.Options{Folder: folder}); err != nil {
+		return nil, explainStore(err)
+	}
+	k.bans, err = a.bans.list.Keep(ctx, k.store.Bans(), a.opts.Clock.Now(), func(err error) { k.health.note(partBans, err) })
+	if err == nil {
+		if k.counters, err = a.startCounters(ctx, k.store.Counters(), k.health); err != nil {
+			err = errors.Join(fmt.Errorf("what accounts have used cannot be loaded: %w", err), k.bans.Close(ctx))
+		}
+	}
+	if err != nil {
+		k.store.Close()
+		return nil, explainStore(err)
+	}
+	return k, nil
+}
+
+// explainStore says what to do about a store that cannot be had.
+func explainStore(err error) error {
+	for _, known := range []struct {
+		is   error
+		hint string
+	}{
+		{store.ErrInUse, "give each weir a data: folder of its own"},
+		{store.ErrNewer, "start the newer weir again, or give this one another data: folder"},
+		{store.ErrUnwritable, "weir needs a data: folder that its user may write to, on a disk of this machine"},
+		{context.DeadlineExceeded, "the disk does not answer"},
+	} {
+		if errors.Is(err, known.is) {
+			return fmt.Errorf("data: %w (%s)", err, known.hint)
+		}
+	}
+	return fmt.Errorf("data: %w", err)
+}
+
+// flushBans returns when everything on the invalid list is safe.
+func (k *kept) flushBans(ctx context.Context) error {
+	if k == nil {
+		return ErrNotServing
+	}
+	return k.bans.Flush(ctx)
+}
+
+// close makes everything safe and lets go of the files. It has a deadline of its own: who is in a hurry to stop does not want to lose
+// what was written a moment ago, and a disk that does not answer must not keep weir from stopping.
+func (k *kept) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
+	defer cancel()
+	var errs []error
+	if err := k.counters.close(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("what accounts have used lately is not saved: %w", err))
+	}
+	if err := k.bans.Close(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("the latest bans are not saved: %w", err))
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- k.store.Close() }() // it waits for the disk, however long that takes
+	select {
+	case err := <-closed:
+		errs = append(errs, err)
+	case <-ctx.Done():
+		errs = append(errs, fmt.Errorf("the store in %s does not close: the disk does not answer", k.store.Path()))
+	}
+	return errors.Join(errs...)
+}
+
+// closeStore closes what is kept, if it is open.
+func (a *App) closeStore(ctx context.Context) error {
+	if k := a.kept.Swap(nil); k != nil {
+		return k.close(ctx)
+	}
+	return nil
+}
+
+// StoreStatus says how the files in the data folder fare.
+func (b backend) StoreStatus() console.StoreStatus {
+	s := console.StoreStatus{Parts: []console.StorePart{}}
+	k := b.kept.Load()
+	if k == nil {
+		return s
+	}
+	stats := k.store.Stats()
+	s.Path, s.Writes, s.Failures = k.store.Path(), stats.Writes, stats.Failures+stats.Refused
+	bans, used := k.health.view(partBans), k.health.view(partCounters)
+	bans.Unsaved, used.Unsaved = b.bans.list.Stats().Unsaved, k.counters.unsaved()
+	s.Parts = append(s.Parts, bans, used)
+	return s
+}
+
+// prepareFolder refuses to move what is kept while it is in use: half of it would be written here, half there.
+func (c *change) prepareFolder() error {
+	if c.old.cfg == nil || filepath.Clean(c.next.cfg.Data) == filepath.Clean(c.old.cfg.Data) {
+		return nil
+	}
+	return &weir.FieldError{Path: "data", Msg: fmt.Sprintf("a running weir cannot move from %s", c.old.cfg.Data), Hint: "stop weir, move the folder, and start it again"}
+}
+
+// storeHealth notes how the store fares, and logs it without letting a disk that is full fill up what is left of it.
+type storeHealth struct {
+	clock clock.Clock
+	log   *slog.Logger
+
+	mu    sync.Mutex
+	parts map[string]*partHealth
+}
+
+// partHealth is how one part fares.
+type partHealth struct {
+	failures uint64
+	err      error // nil: it works
+	told     bool  // the log says so
+	logged   time.Time
+}
+
+func newStoreHealth(c clock.Clock, log *slog.Logger) *storeHealth {
+	return &storeHealth{clock: c, log: log, parts: map[string]*partHealth{partBans: {}, partCounters: {}}}
+}
+
+// note is told of every failure, and with nil when a part works (again).
+func (h *storeHealth) note(part string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p, now := h.parts[part], h.clock.Now()
+	p.err = err
+	switch {
+	case err != nil:
+		p.failures++
+		if p.logged.IsZero() || now.Sub(p.logged) >= failurePause {
+			p.logged, p.told = now, true
+			h.log.Error("the store fails: weir goes on, but a restart would forget the latest "+part, "failures", p.failures, "err", err)
+		}
+	case p.told:
+		p.told = false
+		h.log.Info("the store works again", "part", part)
+	}
+}
+
+func (h *storeHealth) view(part string) console.StorePart {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.parts[part]
+	v := console.StorePart{Part: part, Failures: p.failures}
+	if p.err != nil {
+		v.Error = p.err.Error()
+	}
+	return v
+}

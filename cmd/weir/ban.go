@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"weir"
+	"weir/console"
+	"weir/internal/tabular"
+	"weir/store"
+)
+
+// banCommand is weir ban.
+type banCommand struct {
+	List   banListCommand   `cmd:"" help:"Show who is on the invalid list."`
+	Add    banAddCommand    `cmd:"" help:"Put a client or a network on the invalid list: no gate serves it."`
+	Remove banRemoveCommand `cmd:"" help:"Take a client or a network off the invalid list, whoever put it there."`
+}
+
+// banListCommand is weir ban list.
+type banListCommand struct {
+	target
+	Filter string `placeholder:"TEXT" help:"Only those with this text in who, why or by whom. An address also finds the networks that have it; a network also those in it."`
+	Limit  int    `placeholder:"N" help:"At most so many. Default: all."`
+	JSON   bool   `name:"json" help:"Print them as JSON."`
+}
+
+// Validate is called by the parser.
+func (c *banListCommand) Validate() error {
+	if c.Limit < 0 {
+		return errors.New("--limit: at least 1")
+	}
+	return nil
+}
+
+// Run lists the bans, page by page.
+func (c *banListCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	all := console.BanPage{Bans: []console.Ban{}}
+	for after, more := "", true; more; more = after != "" {
+		q := console.BanQuery{Filter: c.Filter, After: after}
+		if c.Limit > 0 {
+			q.Limit = min(c.Limit-len(all.Bans), console.MaxBanPage)
+		}
+		page, err := client.Bans(context.Background(), q)
+		if err != nil {
+			return err
+		}
+		all.Bans, all.Total = append(all.Bans, page.Bans...), page.Total
+		if after = page.Next; c.Limit > 0 && len(all.Bans) >= c.Limit {
+			break
+		}
+	}
+	if c.JSON {
+		return t.json(all)
+	}
+	t.bans(&all, c.Filter, time.Now())
+	return nil
+}
+
+func (t *terminal) bans(all *console.BanPage, filter string, now time.Time) {
+	if len(all.Bans) == 0 {
+		if filter == "" {
+			fmt.Fprintln(t.out, "nobody is banned")
+		} else {
+			fmt.Fprintf(t.out, "nobody is banned that %q finds\n", filter)
+		}
+		return
+	}
+	rows := table{heads: []string{"who", "why", "by", "since", "until", "left"}}
+	for _, b := range all.Bans {
+		until := "for good"
+		if !b.Until.IsZero() {
+			until = moment(b.Until)
+		}
+		rows.row(text(b.Who), text(b.Reason), text(b.By), text(moment(b.Since)), text(until), text(left(b.Until, now)))
+	}
+	t.write(&rows)
+	if n := all.Total - len(all.Bans); n > 0 {
+		fmt.Fprintf(t.out, "and %d more\n", n)
+	}
+}
+
+// left is how long it is until a time, in two units at most; empty where there is no end.
+func left(until, now time.Time) string {
+	if until.IsZero() {
+		return ""
+	}
+	d := max(until.Sub(now), 0)
+	switch {
+	case d >= 48*time.Hour:
+		d = d.Truncate(time.Hour)
+	case d >= time.Hour:
+		d = d.Truncate(time.Minute)
+	default:
+		d = d.Truncate(time.Second)
+	}
+	var b strings.Builder
+	for _, unit := range []struct {
+		of   time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
+		if n := d / unit.of; n > 0 {
+			fmt.Fprintf(&b, "%d%s", n, unit.name)
+			d -= n * unit.of
+		}
+	}
+	if b.Len() == 0 {
+		return "0s"
+	}
+	return b.String()
+}
+
+// banWho names who is meant.
+type banWho struct {
+	target
+	JSON bool   `name:"json" help:"Print the ban as JSON."`
+	Who  string `arg:"" help:"192.0.2.1, 192.0.2.0/24, 2001:db8::/32, or client:ID."`
+}
+
+// Validate is called by the parser.
+func (c *banWho) Validate() error {
+	_, err := store.ParseBanKey(c.Who)
+	if errors.Is(err, store.ErrInvalid) {
+		return fmt.Errorf("%.80q is not somebody to ban (write 192.0.2.1, 192.0.2.0/24, 2001:db8::/32, or client:ID)", c.Who)
+	}
+	return err
+}
+
+// banAddCommand is weir ban add.
+type banAddCommand struct {
+	banWho
+	For    *weir.Duration `placeholder:"TIME" help:"How long the ban lasts: 30m, 1d. Default: for good."`
+	Reason string         `placeholder:"TEXT" help:"Why, for those who will ask."`
+	Force  bool           `help:"Ban even the address that you are logged in from."`
+}
+
+// Validate is called by the parser.
+func (c *banAddCommand) Validate() error {
+	if c.For != nil && *c.For == 0 {
+		return errors.New("--for: a ban for no time at all is over at once; leave it out for a ban for good")
+	}
+	return c.banWho.Validate()
+}
+
+// Run bans.
+func (c *banAddCommand) Run(t *terminal) error {
+	if home := loggedInFrom(); !c.Force && c.has(home) {
+		return fmt.Errorf("%s has the address that you are logged in from, %s: you might lock yourself out (--force does it all the same)", c.Who, home)
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	order := console.BanOrder{Who: c.Who, Reason: c.Reason}
+	if c.For != nil {
+		order.For = *c.For
+	}
+	r, err := client.Ban(context.Background(), order)
+	if err != nil {
+		return err
+	}
+	until := "for good"
+	if !r.Ban.Until.IsZero() {
+		until = "until " + moment(r.Ban.Until)
+	}
+	return c.tell(t, r, fmt.Sprintf("%s is banned %s", printable(r.Ban.Who), until))
+}
+
+// has reports whether an address would be banned.
+func (c *banWho) has(addr netip.Addr) bool {
+	key, err := store.ParseBanKey(c.Who)
+	return err == nil && addr.IsValid() && key.Prefix.IsValid() && key.Prefix.Contains(addr)
+}
+
+// loggedInFrom is where an operator sits who came by ssh, as far as ssh tells.
+func loggedInFrom() netip.Addr {
+	from, _, _ := strings.Cut(os.Getenv("SSH_CONNECTION"), " ")
+	addr, _ := netip.ParseAddr(from)
+	return addr.Unmap().WithZone("")
+}
+
+// banRemoveCommand is weir ban remove.
+type banRemoveCommand struct{ banWho }
+
+// Run removes a ban.
+func (c *banRemoveCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	r, err := client.Unban(context.Background(), c.Who)
+	if err != nil {
+		return err
+	}
+	return c.tell(t, r, fmt.Sprintf("%s is no longer banned", printable(r.Ban.Who)))
+}
+
+// tell says what was done, and what the operator should know about it.
+func (c *banWho) tell(t *terminal, r console.BanResult, done string) error {
+	if c.JSON {
+		return t.json(r)
+	}
+	for _, w := range r.Warnings {
+		fmt.Fprintf(t.err, "%s %s\n", "warning:", printable(w))
+	}
+	_, err := fmt.Fprintln(t.out, done)
+	return err
+}
+
+// invalid shows the invalid list, and whether it is safe, in the status.
+func (t *terminal) invalid(s *console.Status) {
+	b := s.Bans
+	fmt.Fprintf(t.out, "bans: %s, %s", count(b.Clients, "client"), count(b.Networks, "network"))
+	if b.Operators > 0 {
+		fmt.Fprintf(t.out, " (%d by operators)", b.Operators)
+	}
+	fmt.Fprintln(t.out)
+	for _, p := range s.Store.Parts {
+		if p.Error != "" {
+			fmt.Fprintln(t.out, t.paint(tabular.Bad, fmt.Sprintf("the store fails, a restart would forget the latest %s: %s", p.Part, printable(p.Error))))
+		}
+	}
+}

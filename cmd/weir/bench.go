@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"weir"
+	"weir/flood"
+	"weir/internal/tabular"
+)
+
+// benchCommand is weir bench.
+type benchCommand struct {
+	Flood benchFloodCommand `cmd:"" help:"What people get while a service is flooded: with nothing in front, nginx, HAProxy and weir. Takes some minutes."`
+}
+
+// benchFloodCommand is weir bench flood.
+type benchFloodCommand struct {
+	For             time.Duration `default:"12s" placeholder:"TIME" help:"How long visitors come that are counted, in each round. Default ${default}."`
+	WarmUp          time.Duration `default:"5s" placeholder:"TIME" help:"How long they come before. Default ${default}."`
+	Flood           string        `default:"both" enum:"many,few,both" placeholder:"KIND" help:"From many slow sources (many), from few fast ones (few), or both. Default ${default}."`
+	Fronts          []string      `placeholder:"NAME" help:"What to compare: some of none, nginx, haproxy, weir. Default: all that are installed."`
+	Concurrent      int           `default:"8" placeholder:"N" help:"How many requests the service works on at a time. Default ${default}."`
+	Work            time.Duration `default:"20ms" placeholder:"TIME" help:"How long it works on each. Default ${default}."`
+	Times           float64       `default:"10" placeholder:"N" help:"How many times the capacity of the service the flood asks for. Default ${default}."`
+	Patience        time.Duration `default:"5s" placeholder:"TIME" help:"How long people wait. Default ${default}."`
+	PatienceWithout time.Duration `default:"1m" placeholder:"TIME" help:"How long people without JavaScript wait: they are told that there is a line. Default ${default}."`
+	HTML            string        `name:"html" placeholder:"FILE" help:"Also write a page with the table and plots. It stands by itself."`
+	JSON            bool          `name:"json" help:"Print nothing but the report, as JSON."`
+}
+
+func (c *benchFloodCommand) options() flood.Options {
+	o := flood.Options{Fronts: c.Fronts}.WithDefaults()
+	o.For, o.WarmUp, o.Concurrent, o.Work, o.Times = c.For, c.WarmUp, c.Concurrent, c.Work, c.Times
+	o.Patience, o.Patient = c.Patience, c.PatienceWithout
+	o.Version = versionOf().Version
+	if c.Flood != "both" {
+		o.Kinds = []flood.Kind{flood.Kind(c.Flood)}
+	}
+	return o
+}
+
+// Validate is called by the parser.
+func (c *benchFloodCommand) Validate() error {
+	var all []error
+	for _, mistake := range weir.FieldErrors(c.options().Validate()) {
+		all = append(all, fmt.Errorf("--%w", mistake)) // the fields have the names of the flags
+	}
+	if c.HTML != "" {
+		// Not after some minutes.
+		if info, err := os.Stat(filepath.Dir(c.HTML)); err != nil || !info.IsDir() {
+			all = append(all, fmt.Errorf("--html: there is no folder %s", filepath.Dir(c.HTML)))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Run compares. A signal ends it early, with what is finished; a second one ends it at once.
+func (c *benchFloodCommand) Run(t *terminal) error {
+	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer release()
+	defer context.AfterFunc(ctx, release)()
+	o := c.options()
+	if t.errTTY && os.Getenv("TERM") != "dumb" {
+		o.Watch = func(p flood.Progress) { fmt.Fprintf(t.err, "\r%s\x1b[K", progressBar(p, 24)) }
+	}
+	report, err := flood.Run(ctx, o)
+	if t.errTTY {
+		io.WriteString(t.err, "\r\x1b[K")
+	}
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	if shown := c.show(t, &report); shown != nil {
+		return shown
+	}
+	if err != nil {
+		return errors.New("it was stopped before the end; what is shown is what was finished")
+	}
+	return nil
+}
+
+// show prints the report, and writes the page.
+func (c *benchFloodCommand) show(t *terminal, r *flood.Report) error {
+	if c.JSON {
+		if err := t.json(r); err != nil {
+			return err
+		}
+	} else {
+		for _, line := range r.Lines(widthOf(t.out), tabular.Ink(t.colour)) {
+			fmt.Fprintln(t.out, line)
+		}
+	}
+	if c.HTML == "" {
+		return nil
+	}
+	var page bytes.Buffer
+	if err := r.Page(&page); err != nil {
+		return err
+	}
+	return os.WriteFile(c.HTML, page.Bytes(), 0o644)
+}
+
+// widthOf returns how wide a terminal is; 0 for whatever is none.
+func widthOf(out io.Writer) int {
+	if f, ok := out.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return width
+		}
+	}
+	return 0
+}
+
+// progressBar shows how far a comparison is.
+func progressBar(p flood.Progress, width int) string {
+	part := min(p.Elapsed.Seconds()/p.Expected.Seconds(), 1)
+	full := int(float64(width) * (float64(p.Round-1) + part) / float64(p.Rounds))
+	what := fmt.Sprintf("%s of %s", p.Elapsed.Truncate(time.Second), p.Expected)
+	if part == 1 {
+		what = "waiting for the last who came"
+	}
+	return fmt.Sprintf("%s%s %d/%d: %s, %s sources, %s", strings.Repeat("█", full), strings.Repeat("░", width-full), p.Round, p.Rounds, p.Front, p.Kind, what)
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"weir"
+	"weir/stamp"
+)
+
+// A bar shows on a terminal how far work has come. A nil bar, for a pipe, shows nothing.
+type bar struct {
+	t     *terminal
+	what  string
+	width int
+
+	mu    sync.Mutex
+	began time.Time
+	last  time.Time
+}
+
+// bar begins to show progress, if there is somebody to see it.
+func (t *terminal) bar(what string) *bar {
+	if !t.errTTY || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	b := &bar{t: t, what: what, width: 80}
+	if f, ok := t.err.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			b.width = width
+		}
+	}
+	return b
+}
+
+// Of a bar: how often it is drawn, and what is short enough not to be shown at all.
+const (
+	barEvery = 100 * time.Millisecond
+	barAfter = 300 * time.Millisecond
+)
+
+// show draws how much is done.
+func (b *bar) show(done, expected stamp.Work) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if b.began.IsZero() {
+		b.began = now
+	}
+	if now.Sub(b.began) < barAfter || now.Sub(b.last) < barEvery {
+		return
+	}
+	b.last = now
+	fmt.Fprintf(b.t.err, "\r\x1b[K%s", b.line(float64(done)/max(float64(expected), 1), now.Sub(b.began)))
+}
+
+// line is the bar as text. Luck decides how much there is to do: what is over the expected is nearly done.
+func (b *bar) line(share float64, passed time.Duration) string {
+	left := "any moment now"
+	if rest := passed.Seconds() * (1 - share) / max(share, 1e-9); rest > 24*3600 {
+		left = "more than a day left"
+	} else if share < 1 {
+		left = fmt.Sprintf("about %s left", weir.Duration(rest)*weir.Duration(time.Second))
+	}
+	share = min(share, 0.99)
+	text := fmt.Sprintf(" %3.0f%%  %s", 100*share, left)
+	room := min(b.width-len(b.what)-len(text)-4, 40)
+	if room < 5 {
+		return fmt.Sprintf("%s%.*s", b.what, max(b.width-len(b.what)-1, 0), text)
+	}
+	full := int(share * float64(room))
+	return fmt.Sprintf("%s [%s%s]%s", b.what, strings.Repeat("=", full), strings.Repeat(" ", room-full), text)
+}
+
+// clear takes the bar away.
+func (b *bar) clear() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.last.IsZero() {
+		fmt.Fprint(b.t.err, "\r\x1b[K")
+	}
+	b.began, b.last = time.Time{}, time.Time{}
+}

@@ -1,0 +1,252 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"weir"
+)
+
+// MaxBanPage is how many bans one answer holds, so that an answer is never larger than a client reads.
+const MaxBanPage = 10_000
+
+// Bans is the invalid list as commands work it. All of it is safe for concurrent use.
+type Bans interface {
+	// BanStatus sums the list up.
+	BanStatus() BanStatus
+	// Bans returns a part of the list.
+	Bans(BanQuery) (BanPage, error)
+	// Ban puts somebody on the list, for an operator. It returns when the ban is kept over restarts, or with a warning that it is not.
+	Ban(ctx context.Context, o BanOrder, by string) (BanResult, error)
+	// Unban takes somebody off the list, and returns what the ban was.
+	Unban(ctx context.Context, who, by string) (BanResult, error)
+}
+
+// A Ban says who is not served, as people write it.
+type Ban struct {
+	Who      string    `json:"who"`              // an address, a network, or client: and an id
+	Reason   string    `json:"reason,omitempty"` // why
+	By       string    `json:"by,omitempty"`     // the operator, or the throttle
+	Operator bool      `json:"operator"`         // an operator did it
+	Since    time.Time `json:"since,omitzero"`
+	Until    time.Time `json:"until,omitzero"` // left out: for good
+}
+
+// BanStatus is the invalid list at a glance.
+type BanStatus struct {
+	Clients   int    `json:"clients"`
+	Networks  int    `json:"networks"`
+	Operators int    `json:"operators"` // of both, what operators added
+	Max       int    `json:"max"`       // of both together
+	Added     uint64 `json:"added"`     // since the start, as everything below
+	Removed   uint64 `json:"removed"`   // by operators
+	Expired   uint64 `json:"expired"`
+	Evicted   uint64 `json:"evicted"`   // pushed out by others
+	Refused   uint64 `json:"refused"`   // bans for which there was no room
+	Offences  uint64 `json:"offences"`  // told by throttles
+	Addresses uint64 `json:"addresses"` // banned for their clients
+}
+
+// Summary says in a sentence who is banned.
+func (b BanStatus) Summary() string {
+	if b.Clients+b.Networks == 0 {
+		return "Nobody is banned."
+	}
+	count := func(n int, what string) string {
+		if n != 1 {
+			what += "s"
+		}
+		return fmt.Sprintf("%d %s", n, what)
+	}
+	text := fmt.Sprintf("Banned are %s and %s", count(b.Clients, "client"), count(b.Networks, "network"))
+	if b.Operators > 0 {
+		text += fmt.Sprintf(", %d of them by operators", b.Operators)
+	}
+	return text + "."
+}
+
+// StoreStatus is how the files in the data folder fare.
+type StoreStatus struct {
+	Path     string      `json:"path,omitempty"`
+	Writes   uint64      `json:"writes"` // that are safe
+	Failures uint64      `json:"failures"`
+	Parts    []StorePart `json:"parts"`
+}
+
+// A StorePart is one of the things that are kept.
+type StorePart struct {
+	Part     string `json:"part"`            // bans, counters
+	Unsaved  int    `json:"unsaved"`         // changes that are in memory only
+	Failures uint64 `json:"failures"`        // since the start
+	Error    string `json:"error,omitempty"` // why it cannot be written; empty when it can
+}
+
+// A BanQuery asks for a part of the invalid list.
+type BanQuery struct {
+	Filter string // a text in who, why or by whom; an address or a network also finds the networks that have it, and those in it
+	After  string // the last one that is known already: they come in order
+	Limit  int    // at most MaxBanPage, which is the default
+}
+
+// A BanPage is a part of the invalid list, in order: networks by address, then clients by id.
+type BanPage struct {
+	Bans  []Ban  `json:"bans"`
+	Total int    `json:"total"`          // how many the filter finds, over all pages
+	Next  string `json:"next,omitempty"` // what to go on after; empty when that was all
+}
+
+// A BanOrder asks for a ban.
+type BanOrder struct {
+	Who    string        `json:"who"`
+	For    weir.Duration `json:"for,omitzero"` // 0: for good
+	Reason string        `json:"reason,omitempty"`
+}
+
+// A BanResult is what became of a ban.
+type BanResult struct {
+	Ban      Ban      `json:"ban"`
+	Kept     bool     `json:"kept"`               // it is safe: a restart changes nothing
+	Warnings []string `json:"warnings,omitempty"` // what the operator should know
+}
+
+// banHandlers adds what commands ask of the invalid list.
+func (c *Control) banHandlers(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/bans", answer(func(r *http.Request, _ *none) (any, error) {
+		q := r.URL.Query()
+		limit, err := strconv.Atoi(q.Get("limit"))
+		if q.Has("limit") && (err != nil || limit < 1 || limit > MaxBanPage) {
+			return nil, Invalid("limit: 1 to " + strconv.Itoa(MaxBanPage))
+		}
+		return c.backend.Bans(BanQuery{Filter: q.Get("filter"), After: q.Get("after"), Limit: limit})
+	}))
+	mux.HandleFunc("POST /v1/bans", answer(func(r *http.Request, o *BanOrder) (any, error) {
+		return c.backend.Ban(r.Context(), *o, operator(r))
+	}))
+	mux.HandleFunc("DELETE /v1/bans", answer(func(r *http.Request, _ *none) (any, error) {
+		return c.backend.Unban(r.Context(), r.URL.Query().Get("who"), operator(r))
+	}))
+}
+
+// Bans returns a part of the invalid list.
+func (c *Client) Bans(ctx context.Context, q BanQuery) (p BanPage, err error) {
+	v := url.Values{}
+	for key, value := range map[string]string{"filter": q.Filter, "after": q.After} {
+		if value != "" {
+			v.Set(key, value)
+		}
+	}
+	if q.Limit != 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	err = c.call(ctx, http.MethodGet, "/v1/bans?"+v.Encode(), nil, &p)
+	return p, err
+}
+
+// Ban puts somebody on the invalid list.
+func (c *Client) Ban(ctx context.Context, o BanOrder) (r BanResult, err error) {
+	err = c.call(ctx, http.MethodPost, "/v1/bans", o, &r)
+	return r, err
+}
+
+// Unban takes somebody off the invalid list, and returns what the ban was.
+func (c *Client) Unban(ctx context.Context, who string) (r BanResult, err error) {
+	err = c.call(ctx, http.MethodDelete, "/v1/bans?who="+url.QueryEscape(who), nil, &r)
+	return r, err
+}
+
+// anOperator is who asks where the system does not tell his name.
+const anOperator = "operator"
+
+type connKey struct{}
+
+// withConn lets handlers see the connection, and so who is at its other end.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// operator is the name of the user who asks.
+func operator(r *http.Request) string {
+	c, _ := r.Context().Value(connKey{}).(net.Conn)
+	if b, ok := c.(*boundedConn); ok {
+		c = b.Conn
+	}
+	if u, ok := c.(*net.UnixConn); ok {
+		if name := peerName(u); name != "" {
+			return name
+		}
+	}
+	return anOperator
+}
+
+// banCollector reads the state of the invalid list and of the store when somebody scrapes.
+type banCollector struct{ backend Backend }
+
+var (
+	descListed = prometheus.NewDesc("weir_bans",
+		"Who is on the invalid list now.", []string{"kind"}, nil)
+	descListMax = prometheus.NewDesc("weir_bans_max",
+		"How many the invalid list holds, at most.", nil, nil)
+	descListAdded = prometheus.NewDesc("weir_bans_added_total",
+		"Bans put on the invalid list, those that were loaded at the start included.", nil, nil)
+	descListGone = prometheus.NewDesc("weir_bans_gone_total",
+		"Bans that left the invalid list: removed by operators, expired, or evicted by others when it was full.", []string{"why"}, nil)
+	descListRefused = prometheus.NewDesc("weir_bans_refused_total",
+		"Bans for which the invalid list had no room, as it is full of operators' bans.", nil, nil)
+	descOffences = prometheus.NewDesc("weir_bans_offences_total",
+		"Offences that throttles told of.", nil, nil)
+	descAddresses = prometheus.NewDesc("weir_bans_addresses_total",
+		"Addresses banned for the number of banned clients that they had.", nil, nil)
+	descStoreWrites = prometheus.NewDesc("weir_store_writes_total",
+		"Writes to the data folder that are safe.", nil, nil)
+	descStoreFailures = prometheus.NewDesc("weir_store_failures_total",
+		"How often something could not be written to the data folder.", []string{"part"}, nil)
+	descStoreFailing = prometheus.NewDesc("weir_store_failing",
+		"1 while something cannot be written to the data folder: a restart would forget it.", []string{"part"}, nil)
+	descStoreUnsaved = prometheus.NewDesc("weir_store_unsaved",
+		"Changes that are in memory only so far.", []string{"part"}, nil)
+)
+
+func (c banCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descListed, descListMax, descListAdded, descListGone, descListRefused, descOffences, descAddresses,
+		descStoreWrites, descStoreFailures, descStoreFailing, descStoreUnsaved} {
+		ch <- d
+	}
+}
+
+func (c banCollector) Collect(ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	b := c.backend.BanStatus()
+	gauge(descListed, b.Clients, "client")
+	gauge(descListed, b.Networks, "network")
+	gauge(descListMax, b.Max)
+	counter(descListAdded, b.Added)
+	counter(descListGone, b.Removed, "removed")
+	counter(descListGone, b.Expired, "expired")
+	counter(descListGone, b.Evicted, "evicted")
+	counter(descListRefused, b.Refused)
+	counter(descOffences, b.Offences)
+	counter(descAddresses, b.Addresses)
+	s := c.backend.StoreStatus()
+	counter(descStoreWrites, s.Writes)
+	for _, p := range s.Parts {
+		counter(descStoreFailures, p.Failures, p.Part)
+		gauge(descStoreUnsaved, p.Unsaved, p.Part)
+		failing := 0
+		if p.Error != "" {
+			failing = 1
+		}
+		gauge(descStoreFailing, failing, p.Part)
+	}
+}

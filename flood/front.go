@@ -1,0 +1,102 @@
+package flood
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+)
+
+// loopback is where everything listens: a port that the system chooses, out of reach from outside.
+const loopback = "127.0.0.1:0"
+
+// farewell bounds how long taking something down may take.
+const farewell = 5 * time.Second
+
+// A front is what stands in front of the service.
+type front struct {
+	name  string // as people write it
+	title string // as it is shown
+	// find says whether it is here, by its version, or why it is not.
+	find func(Options) (version string, err error)
+	// start puts it in front of a service.
+	start func(ctx context.Context, place place) (*standing, error)
+}
+
+// A place is where a front is put.
+type place struct {
+	Options
+	service string // the address of the service
+	folder  string // for whatever the front writes; it is removed at the end
+}
+
+// A standing front takes requests.
+type standing struct {
+	address string
+	stop    func()
+	// gauge reads how the front sees things; nil for one that does not tell.
+	gauge func(context.Context) (Gauge, error)
+}
+
+// A Gauge is how a front sees things at a moment.
+type Gauge struct {
+	Second  float64 `json:"second"`   // since the end of the warm-up
+	Load    float64 `json:"load"`     // what is asked of the service, in proportion to what it can do
+	DelayMS float64 `json:"delay_ms"` // of those who paid
+	InLine  int     `json:"in_line"`  // people in the waiting room
+	Work    uint64  `json:"work"`     // what it asks for a stamp, in operations
+}
+
+// fronts are all that are compared, in the order in which they are shown.
+func fronts() []front { return []front{nothing(), nginx(), haproxy(), ours()} }
+
+// Fronts lists the names of what can be compared.
+func Fronts() (names []string) {
+	for _, f := range fronts() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// nothing leaves the service alone.
+func nothing() front {
+	return front{
+		name: "none", title: "nothing",
+		find: func(Options) (string, error) { return "", nil },
+		start: func(_ context.Context, p place) (*standing, error) {
+			return &standing{address: p.service, stop: func() {}}, nil
+		},
+	}
+}
+
+// stage builds everything up for a round, and returns how to take it down.
+func stage(ctx context.Context, f front, o Options) (_ *service, _ *standing, strike func(), err error) {
+	var undo []func()
+	strike = func() {
+		for i := len(undo) - 1; i >= 0; i-- {
+			undo[i]()
+		}
+	}
+	defer func() {
+		if err != nil {
+			strike()
+			err = fmt.Errorf("%s: %w", f.title, err)
+		}
+	}()
+	folder, err := os.MkdirTemp("", "weir-flood-")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	undo = append(undo, func() { os.RemoveAll(folder) })
+	s, err := startService(o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	undo = append(undo, s.stop)
+	f1, err := f.start(ctx, place{Options: o, service: s.address(), folder: folder})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	undo = append(undo, f1.stop)
+	return s, f1, strike, nil
+}

@@ -1,0 +1,166 @@
+package flood
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"weir"
+)
+
+// A Kind says where a flood comes from.
+type Kind string
+
+// The kinds of floods.
+const (
+	Many Kind = "many" // from many sources, each of them slow: nobody can tell them from people by their rate
+	Few  Kind = "few"  // from few sources, each of them fast
+)
+
+// Kinds lists all of them.
+var Kinds = []Kind{Many, Few}
+
+// Options say what is run. The zero value runs everything with every front that is installed.
+type Options struct {
+	// For is how long visitors come whose fate is counted, in each round. Default 12s.
+	For time.Duration
+	// WarmUp is how long they come before. Default 5s.
+	WarmUp time.Duration
+	// Kinds of floods. Default: all.
+	Kinds []Kind
+	// Fronts to compare, by name; see Fronts. Default: all.
+	Fronts []string
+	// Concurrent is how many requests the service works on at a time. Default 8.
+	Concurrent int
+	// Work is how long it works on one. Default 20ms.
+	Work time.Duration
+	// Queue is how many requests the service lets wait; one more gets 503. Default 256.
+	Queue int
+	// People is how much people with scripts ask for, in proportion to the capacity. Default 0.2.
+	People float64
+	// Without is how much people without scripts ask for. Default 0.05.
+	Without float64
+	// Times is how much the flood asks for. Default 10.
+	Times float64
+	// Patience is how long people with scripts wait. Default 5s.
+	Patience time.Duration
+	// Patient is how long people without scripts wait: they are told that there is a line. Default 60s.
+	Patient time.Duration
+	// Reload is after what time people try again when an answer does not say. Default 2s.
+	Reload time.Duration
+	// Watch is told now and then how far it is. May be nil.
+	Watch func(Progress)
+	// Version is what the weir that is run calls itself.
+	Version string
+}
+
+// Progress says how far a run is.
+type Progress struct {
+	Round, Rounds int // the first is 1
+	Front         string
+	Kind          Kind
+	Elapsed       time.Duration // in this round
+	Expected      time.Duration // of this round, without those who have yet to lose patience
+}
+
+// Bounds on what one machine can play.
+const (
+	maxFor        = time.Hour
+	maxConcurrent = 10_000
+	maxRate       = 100_000 // requests a second of one group
+	queueDefault  = 256
+)
+
+// WithDefaults returns the options with everything filled in that was left out.
+func (o Options) WithDefaults() Options {
+	o.For = cmp.Or(o.For, 12*time.Second)
+	o.WarmUp = cmp.Or(o.WarmUp, 5*time.Second)
+	if len(o.Kinds) == 0 {
+		o.Kinds = Kinds
+	}
+	if len(o.Fronts) == 0 {
+		o.Fronts = Fronts()
+	}
+	o.Concurrent = cmp.Or(o.Concurrent, 8)
+	o.Work = cmp.Or(o.Work, 20*time.Millisecond)
+	o.Queue = cmp.Or(o.Queue, queueDefault)
+	o.People = cmp.Or(o.People, 0.2)
+	o.Without = cmp.Or(o.Without, 0.05)
+	o.Times = cmp.Or(o.Times, 10)
+	o.Patience = cmp.Or(o.Patience, 5*time.Second)
+	o.Patient = cmp.Or(o.Patient, time.Minute)
+	o.Reload = cmp.Or(o.Reload, 2*time.Second)
+	if o.Watch == nil {
+		o.Watch = func(Progress) {}
+	}
+	return o
+}
+
+// Validate returns every mistake in options that are filled in, as joined weir.FieldErrors with the names of the command's flags.
+func (o Options) Validate() error {
+	var all []error
+	wrong := func(path, msg, hint string) {
+		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+	}
+	for _, d := range []struct {
+		path string
+		d    time.Duration
+	}{{"for", o.For}, {"warm-up", o.WarmUp}, {"work", o.Work}, {"patience", o.Patience}, {"patience-without", o.Patient}, {"reload", o.Reload}} {
+		if d.d <= 0 || d.d > maxFor {
+			wrong(d.path, fmt.Sprintf("%s is out of bounds", d.d), fmt.Sprintf("more than nothing, at most %s", weir.Duration(maxFor)))
+		}
+	}
+	if o.Concurrent < 1 || o.Concurrent > maxConcurrent {
+		wrong("concurrent", fmt.Sprintf("%d at a time cannot be played", o.Concurrent), fmt.Sprintf("1 to %d", maxConcurrent))
+	}
+	if o.Queue < 1 || o.Queue > maxConcurrent {
+		wrong("queue", fmt.Sprintf("%d in line cannot be played", o.Queue), fmt.Sprintf("1 to %d", maxConcurrent))
+	}
+	for _, share := range []struct {
+		path string
+		of   float64
+	}{{"people", o.People}, {"without", o.Without}, {"times", o.Times}} {
+		if rate := share.of * o.Capacity(); !(share.of > 0) || math.IsInf(rate, 0) || rate > maxRate {
+			wrong(share.path, fmt.Sprintf("%g times the capacity is %.0f requests a second", share.of, rate),
+				fmt.Sprintf("more than nothing, at most %d requests a second", maxRate))
+		}
+	}
+	for _, k := range o.Kinds {
+		if !slices.Contains(Kinds, k) {
+			wrong("flood", fmt.Sprintf("there is no flood %q", k), "many, few or both")
+		}
+	}
+	for _, name := range o.Fronts {
+		if !slices.Contains(Fronts(), name) {
+			wrong("fronts", fmt.Sprintf("there is no %q to compare", name), "some of "+strings.Join(Fronts(), ", "))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Capacity is how many requests a second the service can serve.
+func (o Options) Capacity() float64 { return float64(o.Concurrent) / o.Work.Seconds() }
+
+// rate is how many requests a second a group asks for.
+func (o Options) rate(g group) float64 {
+	return o.Capacity() * [groups]float64{people: o.People, without: o.Without, flood: o.Times}[g]
+}
+
+// What one source of a flood sends in a second.
+const (
+	slow = 0.4
+	fast = 200.0
+)
+
+// sources is how many addresses a flood comes from.
+func (o Options) sources(k Kind) int {
+	each := slow
+	if k == Few {
+		each = fast
+	}
+	return max(int(o.rate(flood)/each), 2)
+}

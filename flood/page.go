@@ -1,0 +1,81 @@
+package flood
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+)
+
+// pageText is the page: it needs nothing from elsewhere and runs no scripts.
+//
+//go:embed page.html.tmpl
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"percent": percent, "duration": duration, "number": number, "swatch": swatch, "perSecond": func(n int64, seconds float64) string { return number(float64(n)/seconds) + "/s" },
+}).Parse(pageText))
+
+// swatch shows in a legend what a series looks like.
+func swatch(series string, line bool) template.HTML {
+	const open = `<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true">`
+	if line {
+		return template.HTML(open + `<path class="line ` + series + `" d="M0 6 H28"/>` + mark(series, 14, 6) + `</svg>`)
+	}
+	return template.HTML(open + `<rect class="bar ` + series + `" x="6" y="0" width="16" height="12"/></svg>`)
+}
+
+// A pageView is what the page shows.
+type pageView struct {
+	*Report
+	Said   string
+	Floods []floodView
+	Notes  []string
+}
+
+type floodView struct {
+	*Flood
+	Heading string
+	Shares  template.HTML
+	Rounds  []roundView
+}
+
+type roundView struct {
+	*Round
+	Name       string
+	Served     template.HTML
+	Load, Work template.HTML // empty where the front does not tell
+}
+
+// Page writes the report as a page that stands by itself.
+func (r *Report) Page(w io.Writer) error {
+	v := pageView{Report: r, Said: r.said(), Notes: r.notes()}
+	for i := range r.Floods {
+		f := &r.Floods[i]
+		view := floodView{Flood: f, Heading: r.heading(f), Shares: sharePlot(f)}
+		for j := range f.Rounds {
+			one := &f.Rounds[j]
+			shown := roundView{Round: one, Name: one.name(), Served: servedPlot(one, r.Settings.Capacity)}
+			if len(one.Gauges) > 0 {
+				shown.Load = gaugePlot(one, "Load", func(g Gauge) float64 { return g.Load }, percent)
+				shown.Work = gaugePlot(one, "Work asked for a stamp", func(g Gauge) float64 { return float64(g.Work) }, number)
+			}
+			view.Rounds = append(view.Rounds, shown)
+		}
+		v.Floods = append(v.Floods, view)
+	}
+	return pageTemplate.Execute(w, v)
+}
+
+// said sums the first flood up in a sentence.
+func (r *Report) said() string {
+	if len(r.Floods) == 0 || len(r.Floods[0].Rounds) == 0 {
+		return ""
+	}
+	var all []string
+	for _, one := range r.Floods[0].Rounds {
+		all = append(all, fmt.Sprintf("%s with %s", percent(one.People.Share), one.Title))
+	}
+	return "Share of people served: " + strings.Join(all, ", ") + "."
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package flood
+
+import "syscall"
+
+// endWithUs asks for nothing: other systems do not offer it.
+func endWithUs() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,133 @@
+package flood
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Run plays every flood with every front that is here, one round after the other. When ctx ends, it returns the rounds that were
+// finished, and why there are not more. Whatever was started is stopped.
+func Run(ctx context.Context, o Options) (Report, error) {
+	o = o.WithDefaults()
+	if err := o.Validate(); err != nil {
+		return Report{}, err
+	}
+	r := Report{Machine: machine(), Began: time.Now().Truncate(time.Second), Settings: settingsOf(o), Floods: []Flood{}, LeftOut: []LeftOut{}}
+	type found struct {
+		front
+		version string
+	}
+	var list []found
+	for _, f := range fronts() {
+		if !slices.Contains(o.Fronts, f.name) {
+			continue
+		}
+		version, err := f.find(o)
+		if err != nil {
+			r.LeftOut = append(r.LeftOut, LeftOut{Front: f.title, Why: err.Error()})
+			continue
+		}
+		list = append(list, found{f, version})
+	}
+	progress := Progress{Rounds: len(list) * len(o.Kinds), Expected: o.WarmUp + o.For}
+	for _, kind := range o.Kinds {
+		r.Floods = append(r.Floods, Flood{Kind: kind, Sources: o.sources(kind), Rounds: []Round{}})
+		last := &r.Floods[len(r.Floods)-1]
+		for _, f := range list {
+			progress.Round, progress.Front, progress.Kind = progress.Round+1, f.title, kind
+			one, err := against(ctx, f.front, kind, o, func(elapsed time.Duration) {
+				progress.Elapsed = elapsed
+				o.Watch(progress)
+			})
+			if err != nil {
+				return r, err
+			}
+			one.Front, one.Title, one.Version = f.name, f.title, f.version
+			last.Rounds = append(last.Rounds, one)
+		}
+	}
+	return r, nil
+}
+
+// against plays one round.
+func against(ctx context.Context, f front, kind Kind, o Options, watch func(time.Duration)) (Round, error) {
+	if err := ctx.Err(); err != nil {
+		return Round{}, err
+	}
+	before := busy()
+	service, standing, strike, err := stage(ctx, f, o)
+	if err != nil {
+		return Round{}, err
+	}
+	t := newTally(o)
+	meter := meter{service: service, from: o.WarmUp, to: t.end}
+	var gauges []Gauge
+	next := time.Duration(0)
+	err = (&round{o: o, kind: kind, front: standing.address, tally: t}).play(ctx, func(elapsed time.Duration) {
+		meter.look(elapsed)
+		if standing.gauge != nil && elapsed >= next && elapsed < t.end {
+			next = elapsed.Truncate(time.Second) + time.Second
+			if g, err := standing.gauge(ctx); err == nil {
+				g.Second = (elapsed - o.WarmUp).Seconds()
+				gauges = append(gauges, g)
+			}
+		}
+		watch(elapsed)
+	})
+	strike()
+	if err != nil {
+		return Round{}, err
+	}
+	one := t.report(o)
+	one.Use, one.Gauges, one.Others = meter.use(o.Capacity()), gauges, busy().others(before)
+	return one, nil
+}
+
+// A meter measures how much a service did between two times, as well as somebody can who looks now and then.
+type meter struct {
+	service  *service
+	from, to time.Duration
+
+	began, ended time.Duration // the first and the last look
+	first, last  int64
+}
+
+func (m *meter) look(now time.Duration) {
+	if now < m.from || now > m.to && m.ended > m.began {
+		return
+	}
+	done := m.service.done.Load()
+	if m.began == 0 {
+		m.began, m.first = now, done
+	}
+	m.ended, m.last = now, done
+}
+
+// use returns how much it did, in proportion to what it could have done.
+func (m *meter) use(capacity float64) float64 {
+	if m.ended <= m.began {
+		return 0
+	}
+	return float64(m.last-m.first) / ((m.ended - m.began).Seconds() * capacity)
+}
+
+// machine says what this ran on.
+func machine() string {
+	model := runtime.GOARCH
+	if f, err := os.Open("/proc/cpuinfo"); err == nil {
+		defer f.Close()
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			if name, value, found := strings.Cut(lines.Text(), ":"); found && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%s, %d cores, %s, %s/%s", model, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}

@@ -1,0 +1,176 @@
+package flood
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"weir/internal/tabular"
+)
+
+// Lines shows the report to people, in no more than width where that can be done; 0 is no bound.
+func (r *Report) Lines(width int, ink tabular.Ink) []string {
+	s := &r.Settings
+	lines := []string{
+		fmt.Sprintf("A service of %s requests/s (%d at a time, %s each). Asked for: %s/s by people,",
+			number(s.Capacity), s.Concurrent, duration(s.WorkMS), number(s.People)),
+		fmt.Sprintf("%s/s by people without JavaScript, %s/s by a flood (%s × the capacity).", number(s.Without), number(s.Flood),
+			number(s.Flood/s.Capacity)),
+	}
+	for i := range r.Floods {
+		f := &r.Floods[i]
+		lines = append(lines, "", ink.Paint(tabular.Head, r.heading(f)))
+		lines = append(lines, r.table(f).Lines(width, ink)...)
+	}
+	lines = append(lines, "")
+	room := noteWidth
+	if width > 0 {
+		room = min(room, width)
+	}
+	for _, note := range r.notes() {
+		lines = append(lines, wrap(note, room)...)
+	}
+	return lines
+}
+
+// heading says what a flood was.
+func (r *Report) heading(f *Flood) string {
+	return fmt.Sprintf("Flood from %s sources, %s requests/s each", number(float64(f.Sources)), number(r.Settings.Flood/float64(f.Sources)))
+}
+
+func (r *Report) table(f *Flood) *tabular.Table {
+	t := &tabular.Table{Columns: []tabular.Column{
+		{Head: "IN FRONT"},
+		{Head: "PEOPLE", Right: true},
+		{Head: "P50", Right: true, Rank: 3},
+		{Head: "P95", Right: true, Rank: 2},
+		{Head: "NO JAVASCRIPT", Right: true},
+		{Head: "P50", Right: true, Rank: 3},
+		{Head: "P95", Right: true, Rank: 2},
+		{Head: "FLOOD SERVED", Right: true, Rank: 1},
+		{Head: "CAPACITY USED", Right: true, Rank: 4},
+		{Head: "TARGET"},
+	}}
+	for i := range f.Rounds {
+		one := &f.Rounds[i]
+		hue := func(met bool) tabular.Tint {
+			if met {
+				return tabular.Good
+			}
+			return tabular.Bad
+		}
+		t.Rows = append(t.Rows, []tabular.Cell{
+			tabular.Tinted(tabular.Head, one.name()),
+			tabular.Tinted(hue(one.Target.People), percent(one.People.Share)), tabular.Text(one.People.time(one.People.P50)), tabular.Text(one.People.time(one.People.P95)),
+			tabular.Tinted(hue(one.Target.Without), percent(one.Without.Share)), tabular.Text(one.Without.time(one.Without.P50)), tabular.Text(one.Without.time(one.Without.P95)),
+			tabular.Text(number(float64(one.Flood.Served)/r.Settings.Seconds) + "/s"), tabular.Text(percent(one.Use)),
+			tabular.Tinted(hue(one.Target.Met()), one.Target.String()),
+		})
+	}
+	return t
+}
+
+// name is the front with its version. Ours is the one that is running.
+func (r *Round) name() string {
+	if r.Version == "" || r.Front == "weir" {
+		return r.Title
+	}
+	return r.Title + " " + r.Version
+}
+
+func (t Target) String() string {
+	if t.Met() {
+		return "met"
+	}
+	return "not met"
+}
+
+// time writes how long those took who were served, if there were any.
+func (f *Figures) time(ms float64) string {
+	if f.Served == 0 {
+		return "–"
+	}
+	return duration(ms)
+}
+
+// notes are what has to be said about the figures.
+func (r *Report) notes() []string {
+	s := &r.Settings
+	all := []string{fmt.Sprintf("Target: %s of the people served within %s; of those without JavaScript all within %s, or as many as %s of the capacity.",
+		percent(peopleTarget), duration(s.PatienceMS), duration(s.PatientMS), percent(withoutTarget))}
+	for i := range r.Floods {
+		for j := range r.Floods[i].Rounds {
+			one := &r.Floods[i].Rounds[j]
+			if st := one.Stamps; st != nil {
+				all = append(all, fmt.Sprintf("Flood from %s sources: people paid %s stamps, of %s operations as a rule and %s at most; as a rule that took %s here, and would take about %s on a phone.",
+					number(float64(r.Floods[i].Sources)), number(float64(st.Paid)), number(float64(st.Work)), number(float64(st.Most)), duration(st.HereMS), duration(st.PhoneMS)))
+			}
+			if one.Others > disturbed {
+				all = append(all, fmt.Sprintf("%s, flood from %s sources: others had %s of this machine meanwhile. The figures mean little.", one.Title,
+					number(float64(r.Floods[i].Sources)), percent(one.Others)))
+			}
+			if one.Flood.Unsent > 0 {
+				all = append(all, fmt.Sprintf("%s, flood from %s sources: this machine sent only %s of what the flood asks for.", one.Title,
+					number(float64(r.Floods[i].Sources)), percent(1-float64(one.Flood.Unsent)/float64(one.Flood.Offered))))
+			}
+		}
+	}
+	for _, l := range r.LeftOut {
+		all = append(all, fmt.Sprintf("%s is left out: %s.", l.Front, l.Why))
+	}
+	return append(all, "All of it ran on one machine: "+r.Machine+".")
+}
+
+// disturbed is the share of the machine that others may have before it is said.
+const disturbed = 0.1
+
+// noteWidth is how wide notes are.
+const noteWidth = 100
+
+// wrap breaks a text into lines.
+func wrap(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len([]rune(line))+1+len([]rune(word)) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
+}
+
+// percent writes a share. What is not all is never written as all, and what is not nothing never as nothing.
+func percent(share float64) string {
+	p := math.Round(1000*share) / 10
+	switch {
+	case share < 1 && p == 100:
+		p = 99.9
+	case share > 0 && p == 0:
+		p = 0.1
+	}
+	return strconv.FormatFloat(p, 'f', -1, 64) + " %"
+}
+
+// duration writes milliseconds with about three digits.
+func duration(ms float64) string {
+	switch {
+	case ms < 9.95:
+		return strconv.FormatFloat(math.Round(10*ms)/10, 'f', -1, 64) + " ms"
+	case ms < 999.5:
+		return strconv.FormatFloat(math.Round(ms), 'f', -1, 64) + " ms"
+	}
+	return strconv.FormatFloat(math.Round(ms/100)/10, 'f', -1, 64) + " s"
+}
+
+// number writes a number with about three digits, or all digits of a large one, in groups.
+func number(n float64) string {
+	if n < 9.95 {
+		return strconv.FormatFloat(math.Round(10*n)/10, 'f', -1, 64)
+	}
+	digits := strconv.FormatInt(int64(math.Round(n)), 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}

@@ -1,0 +1,204 @@
+package httpgate
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"weir"
+	"weir/admission"
+	"weir/identify"
+)
+
+// clientAge is how long a browser keeps the id that it was given.
+const clientAge = 30 * 24 * time.Hour
+
+// ticket reads the ticket that the request brought, and notes the place that it stands for.
+func (x *exchange) ticket() {
+	text := x.r.Header.Get(ticketHeader)
+	if text == "" {
+		c, err := x.r.Cookie(ticketCookie)
+		if err != nil {
+			return
+		}
+		text = c.Value
+	}
+	t, err := x.gate.tickets.Parse(text, x.payer(), x.event.Time)
+	if err != nil {
+		return // it is asked for a stamp, and given another one
+	}
+	x.place, x.event.Place.Number = t, t.Number
+}
+
+// payer is by what the client is known: the id that it was given, or its address.
+func (x *exchange) payer() string {
+	if x.event.Client != "" {
+		return x.event.Client
+	}
+	return identify.AddressID(x.event.Source)
+}
+
+// called reports whether the request was asked for a stamp that it need not pay, as its place in the general pool has been called. It
+// may then be judged again.
+func (x *exchange) called() bool {
+	if x.event.Place.Number == 0 || !x.pooled() {
+		return false
+	}
+	s := x.setup.lanes.Present(x.event.Place.Number, x.event.Source, x.terms.Covers, x.event.Time)
+	x.standing = s
+	if s.State == admission.Spent {
+		x.event.Place, x.place = weir.Place{}, admission.Ticket{}
+	}
+	x.event.Place.Called = s.State == admission.Called
+	return x.event.Place.Called
+}
+
+// pooled reports whether whoever does not pay may wait instead. That is so where the load is what makes it dear, and not a limit of the
+// client's own.
+func (x *exchange) pooled() bool {
+	return x.setup.lanes != nil && x.pass.Answer.By == x.setup.tillName
+}
+
+// A demand is what is asked of a client: a problem with a puzzle.
+type demand struct {
+	refusal
+	Challenge string `json:"challenge"`
+	Algorithm string `json:"algorithm"`
+	Work      uint64 `json:"work"`
+	TakesMS   int64  `json:"takes_ms"` // about, on a phone
+	Ticket    string `json:"ticket,omitempty"`
+	Ahead     *int   `json:"ahead,omitempty"`
+	WaitS     int64  `json:"wait_s,omitempty"` // the estimate for the place in line
+}
+
+// challenge asks for a stamp, and gives a ticket for the general pool to those who cannot pay.
+func (x *exchange) challenge() {
+	a := &x.pass.Answer
+	page := wantsPage(x.r)
+	if x.setup.lanes != nil && x.event.Place.Number == 0 {
+		x.setup.lanes.TurnedAway(x.event.Time)
+	}
+	if page && !x.terms.Address && x.event.Client == "" {
+		id, cookie := x.gate.clients.New(x.event.Time)
+		x.event.Client = id
+		x.give(clientCookie, cookie, clientAge)
+	}
+	message := ""
+	if x.terms.Binds {
+		message = x.message()
+	}
+	var fields []formField
+	form, lost := false, ""
+	if page {
+		fields, form, lost = x.repeatable()
+	}
+	if err := x.bodyErr.Load(); err != nil {
+		x.failedByClient(*err)
+		return
+	}
+	puzzle, err := x.setup.till.Ask(&x.event, x.event.Client, message)
+	if err != nil {
+		x.gate.env.Log.Error("no puzzle could be made", "id", x.event.ID, "err", err)
+		x.refuse(&weir.Answer{Verdict: weir.Refuse, Reason: weir.Failure, Figure: weir.Figure{By: a.By, Rule: a.Rule}})
+		return
+	}
+	ticket := x.renewTicket()
+	doc := x.document(a)
+	if x.pooled() {
+		doc.RetryAfter = seconds(x.standing.Reload)
+	}
+	h := x.w.Header()
+	h.Set("X-Robots-Tag", "noindex")
+	h.Set(challengeHeader, puzzle.Text)
+	if ticket != "" {
+		h.Set(ticketHeader, ticket)
+	}
+	doc.finish(x)
+	if page {
+		x.answerPage(&doc, roomPolicy, renderRoom(x.room(&puzzle, message, fields, form, lost)))
+		return
+	}
+	out := demand{refusal: doc, Challenge: puzzle.Text, Algorithm: puzzle.Algorithm, Work: puzzle.Work, TakesMS: puzzle.Takes.Milliseconds(), Ticket: ticket}
+	if x.standing.State == admission.InLine && x.event.Place.Number != 0 {
+		out.Ahead, out.WaitS = &x.standing.Ahead, seconds(x.standing.Estimate)
+	}
+	body, _ := json.Marshal(&out)
+	x.answerBytes(&out.refusal, "application/problem+json", append(body, '\n'))
+}
+
+// renewTicket signs the ticket anew, or a new one, and gives it to the client.
+func (x *exchange) renewTicket() string {
+	if !x.pooled() {
+		return ""
+	}
+	t := x.place
+	if t.Number == 0 {
+		t = x.setup.lanes.Issue(x.payer(), x.event.Time)
+	} else {
+		t.Client = x.payer()
+		t = x.setup.lanes.Renew(t, x.event.Time)
+	}
+	if x.standing.Reload == 0 {
+		x.standing.Reload = x.setup.opts.Capacity.Reload.Std()
+	}
+	if x.r.Method != http.MethodGet && x.r.Method != http.MethodHead {
+		t.By = t.By.Add(formPatience) // somebody has to press a button
+	}
+	text := x.gate.tickets.Sign(t)
+	x.give(ticketCookie, text, t.By.Sub(x.event.Time))
+	return text
+}
+
+// formPatience is how much longer a place is kept for somebody who sends a form by hand.
+const formPatience = time.Minute
+
+// repeatable says whether the page can send the request again as it was; if not, why.
+func (x *exchange) repeatable() (fields []formField, form bool, lost string) {
+	switch x.r.Method {
+	case http.MethodGet, http.MethodHead:
+		return nil, false, ""
+	case http.MethodPost:
+		body := x.keep()
+		if !x.keptAll {
+			return nil, false, "What you sent is too large to be kept here."
+		}
+		if len(body) == 0 {
+			return nil, true, ""
+		}
+		if fields, ok := formFields(x.r, body); ok {
+			return fields, true, ""
+		}
+		return nil, false, "What you sent is not a simple form, and was not kept."
+	}
+	return nil, false, "What you sent was not kept."
+}
+
+// room is the page for a challenge.
+func (x *exchange) room(p *weir.Puzzle, message string, fields []formField, form bool, lost string) *room {
+	name, path := stampCookie, "/"
+	if x.terms.Binds {
+		name = messageCookie(message)
+	}
+	s := x.standing
+	return &room{
+		Puzzle: p.Text, Algorithm: p.Algorithm, Work: p.Work, Takes: p.Takes,
+		Cookie: name, CookiePath: path, CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second), Secure: x.secure(),
+		InLine: x.event.Place.Number != 0 && s.State == admission.InLine, Ahead: s.Ahead, Estimate: s.Estimate, Reload: s.Reload,
+		Full: s.State == admission.Full, TooMany: s.State == admission.TooMany,
+		Fields: fields, Post: form, Action: x.r.URL.RequestURI(), Lost: lost, RequestID: x.event.ID, Assets: x.gate.assets,
+	}
+}
+
+// seconds rounds up: whoever comes back then is not early.
+func seconds(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return int64((d + time.Second - 1) / time.Second)
+}
+
+// asset serves a file of the gate's own. Nothing is asked for it: without it nobody could pay.
+func (x *exchange) asset(f *file) {
+	x.answered = true
+	f.serve(x, x.r)
+}

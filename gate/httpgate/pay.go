@@ -1,0 +1,214 @@
+package httpgate
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"weir"
+)
+
+// What a client pays with, and what it is given. Cookies are for browsers, headers for everybody else.
+const (
+	stampHeader     = "Stamp"
+	challengeHeader = "Stamp-Challenge"
+	ticketHeader    = "Stamp-Ticket"
+	clientCookie    = "weir-client"
+	stampCookie     = "weir-stamp"
+	ticketCookie    = "weir-ticket"
+	cookiePrefix    = "weir-"
+)
+
+// maxKept is how much of a request's body the gate reads itself: to know it again where a stamp pays for that very request, and to have
+// a form sent again.
+const maxKept = 64 << 10
+
+// known fills in what the event has to say where stamps are taken: the id that the client was given, the load, what it pays with.
+func (x *exchange) known() {
+	s := x.setup
+	if s.lanes != nil {
+		share, delay := s.lanes.Load(x.event.Time)
+		x.event.Load = weir.Load{Of: s.opts.Listen, Share: share, Delay: delay}
+	}
+	if s.till == nil {
+		return
+	}
+	x.event.Agent = x.r.UserAgent()
+	x.terms = s.till.Terms()
+	if !x.terms.Address {
+		if c, err := x.r.Cookie(clientCookie); err == nil {
+			x.event.Client, _ = x.gate.clients.Read(c.Value, x.event.Time)
+		}
+	}
+	x.event.Purse = weir.NewPurse(x.pay)
+	if s.lanes != nil {
+		x.ticket()
+	}
+}
+
+// pay puts down what the request brought. It is called when a throttle asks for it.
+func (x *exchange) pay(ctx context.Context, ev *weir.Event) (weir.Paid, func()) {
+	stamp := x.r.Header.Get(stampHeader)
+	name, message := stampCookie, ""
+	if x.terms.Binds && (stamp != "" || strings.Contains(x.r.Header.Get("Cookie"), stampCookie)) {
+		message = x.message()
+		name = messageCookie(message)
+	}
+	if stamp == "" {
+		if c, err := x.r.Cookie(name); err == nil {
+			stamp = c.Value
+			x.spentCookie = x.terms.Binds
+		}
+	}
+	return x.setup.till.Receive(ctx, ev, stamp, message)
+}
+
+// messageCookie is the cookie for a stamp that pays for one message only, so that two tabs do not overwrite each other's.
+func messageCookie(message string) string { return stampCookie + "-" + message[:12] }
+
+// message is the id of what is asked: method, URL and body. A single space more makes another one. Of a form it is the fields that count
+// and not how they are escaped, as a browser that sends a form again may escape it in its own way. A body of which only the beginning is
+// read is known by that, and by its length.
+func (x *exchange) message() string {
+	if x.messageID != "" {
+		return x.messageID
+	}
+	r, h := x.r, sha256.New()
+	part := func(b []byte) {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(b)))
+		h.Write(n[:])
+		h.Write(b)
+	}
+	part([]byte(r.Method))
+	part([]byte(x.event.Route.Host))
+	part([]byte(r.URL.RequestURI()))
+	body := x.keep()
+	if fields, ok := formFields(r, body); ok && x.keptAll {
+		for _, f := range fields {
+			part([]byte(f.Name))
+			part([]byte(f.Value))
+		}
+	} else {
+		part(body)
+		if !x.keptAll {
+			part(binary.BigEndian.AppendUint64(nil, uint64(r.ContentLength)))
+		}
+	}
+	x.messageID = base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:24])
+	return x.messageID
+}
+
+// keep reads the body, or its beginning where it is large, and puts it back for whoever reads it next.
+func (x *exchange) keep() []byte {
+	if x.kept != nil || !x.hasBody() {
+		x.keptAll = x.keptAll || !x.hasBody()
+		return x.kept
+	}
+	r := x.r
+	x.readDeadline(time.Now().Add(x.setup.opts.Timeouts.Progress.Std()))
+	size := int64(maxKept)
+	if r.ContentLength >= 0 {
+		size = min(size, r.ContentLength)
+	}
+	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	n, err := io.Copy(b, io.LimitReader(r.Body, maxKept+1))
+	x.kept = b.Bytes()
+	switch {
+	case err != nil:
+		x.bodyErr.CompareAndSwap(nil, &err)
+	case n <= maxKept:
+		x.keptAll = true
+		x.bodyRead.Store(true)
+		x.readDeadline(time.Time{})
+	}
+	r.Body = &keptBody{io.MultiReader(bytes.NewReader(x.kept), r.Body), r.Body}
+	return x.kept
+}
+
+// A keptBody is a body that begins with what was read of it already.
+type keptBody struct {
+	io.Reader
+	io.Closer
+}
+
+// formFields returns the fields of a form, in order, if the body is one that a browser would send again as it was.
+func formFields(r *http.Request, body []byte) ([]formField, bool) {
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if r.Method != http.MethodPost || !strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded") {
+		return nil, false
+	}
+	var fields []formField
+	for pair := range strings.SplitSeq(string(body), "&") {
+		if pair == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(pair, "=")
+		f := formField{}
+		var errs [2]error
+		f.Name, errs[0] = url.QueryUnescape(name)
+		f.Value, errs[1] = url.QueryUnescape(value)
+		if errors.Join(errs[:]...) != nil || !sendable(f.Name) || !sendable(f.Value) {
+			return nil, false
+		}
+		fields = append(fields, f)
+	}
+	return fields, true
+}
+
+// sendable reports whether a browser sends a text again just as it is: it must be UTF-8 without zeros, and break lines as forms do.
+func sendable(s string) bool {
+	if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
+		return false
+	}
+	return strings.Count(s, "\r") == strings.Count(s, "\r\n") && strings.Count(s, "\n") == strings.Count(s, "\r\n")
+}
+
+// secure reports whether the client came over TLS, as far as the gate can tell.
+func (x *exchange) secure() bool {
+	return x.r.TLS != nil || x.origin.Proxied && x.r.Header.Get("X-Forwarded-Proto") == "https"
+}
+
+// give sets a cookie of the gate's own.
+func (x *exchange) give(name, value string, age time.Duration) {
+	http.SetCookie(x.w, &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(age / time.Second), HttpOnly: true,
+		SameSite: http.SameSiteLaxMode, Secure: x.secure()})
+}
+
+// withoutOurs takes out of a request what concerns the gate alone.
+func withoutOurs(h http.Header) {
+	h.Del(stampHeader)
+	h.Del(ticketHeader)
+	lines := h["Cookie"]
+	if len(lines) == 0 || !strings.Contains(strings.Join(lines, ";"), cookiePrefix) {
+		return
+	}
+	var kept []string
+	for _, line := range lines {
+		for c := range strings.SplitSeq(line, ";") {
+			if c = strings.TrimSpace(c); c != "" && !ours(c) {
+				kept = append(kept, c)
+			}
+		}
+	}
+	if len(kept) == 0 {
+		h.Del("Cookie")
+		return
+	}
+	h["Cookie"] = []string{strings.Join(kept, "; ")}
+}
+
+// ours reports whether a cookie is one that the gate gave.
+func ours(c string) bool {
+	name, _, _ := strings.Cut(c, "=")
+	return name == clientCookie || name == ticketCookie || name == stampCookie || strings.HasPrefix(name, stampCookie+"-")
+}

@@ -1,0 +1,119 @@
+package httpgate
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestWithoutOurs(t *testing.T) {
+	for given, want := range map[string]string{
+		"":                                "",
+		"a=1":                             "a=1",
+		"weir-client=x":                   "",
+		"a=1; weir-client=x; b=2":         "a=1; b=2",
+		"weir-stamp=x; weir-ticket=y;a=1": "a=1",
+		"weir-stamp-AbC_-123=x; b=2":      "b=2",
+		"weir-stamps=mine; weird=yes; my-weir-ticket=": "weir-stamps=mine; weird=yes; my-weir-ticket=",
+		"a=weir-stamp; weir-client":                    "a=weir-stamp",
+	} {
+		h := http.Header{"Stamp": {"x"}, "Stamp-Ticket": {"y"}, "Stamp-Collection": {"z"}}
+		if given != "" {
+			h.Set("Cookie", given)
+		}
+		withoutOurs(h)
+		if got := h.Get("Cookie"); got != want || (want == "") != (len(h["Cookie"]) == 0) {
+			t.Errorf("%q: %q, want %q", given, got, want)
+		}
+		if len(h["Stamp"])+len(h["Stamp-Ticket"]) > 0 || h.Get("Stamp-Collection") != "z" {
+			t.Errorf("%v", h)
+		}
+	}
+	two := http.Header{"Cookie": {"a=1; weir-client=x", "b=2"}}
+	if withoutOurs(two); !slices.Equal(two["Cookie"], []string{"a=1; b=2"}) {
+		t.Errorf("%q", two["Cookie"])
+	}
+}
+
+func post(kind, body string) *http.Request {
+	r := httptest.NewRequest("POST", "/", strings.NewReader(body))
+	r.Header.Set("Content-Type", kind)
+	return r
+}
+
+const formKind = "application/x-www-form-urlencoded"
+
+func TestFormFields(t *testing.T) {
+	for body, want := range map[string][]formField{
+		"":                    nil,
+		"a=1&b=2":             {{"a", "1"}, {"b", "2"}},
+		"a=1&&a=2&":           {{"a", "1"}, {"a", "2"}},
+		"a":                   {{"a", ""}},
+		"=":                   {{"", ""}},
+		"a+b=c%2Bd%26":        {{"a b", "c+d&"}},
+		"t=x%0D%0Ay":          {{"t", "x\r\ny"}},
+		"%F0%9F%8E%88=%22%3C": {{"🎈", `"<`}},
+	} {
+		if got, ok := formFields(post(formKind+"; charset=UTF-8", body), []byte(body)); !ok || !slices.Equal(got, want) {
+			t.Errorf("%q: %q %t, want %q", body, got, ok, want)
+		}
+	}
+	for name, r := range map[string]*http.Request{
+		"a broken escape": post(formKind, "a=%z"), "not UTF-8": post(formKind, "%ff=1"), "a zero": post(formKind, "a=%00"),
+		"half a line end": post(formKind, "a=%0d"), "the other half": post(formKind, "a=%0a"),
+		"another kind": post("text/plain", "a=1"), "no kind": post("", "a=1"),
+	} {
+		b := make([]byte, 64)
+		n, _ := r.Body.Read(b)
+		if _, ok := formFields(r, b[:n]); ok {
+			t.Errorf("%s is a form that can be sent again", name)
+		}
+	}
+	put := post(formKind, "a=1")
+	put.Method = "PUT"
+	if _, ok := formFields(put, []byte("a=1")); ok {
+		t.Error("a browser does not PUT")
+	}
+}
+
+// FuzzFormFields: what is taken for a form is the same form when a browser has sent it again.
+func FuzzFormFields(f *testing.F) {
+	for _, seed := range []string{"", "a=1&b=2", "a=%0D%0A&a=+", "=&&=", "%F0%9F%8E%88=%22", "a=%zz", "a=\xff"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		fields, ok := formFields(post(formKind, ""), []byte(body))
+		if !ok {
+			return
+		}
+		var again []string
+		for _, f := range fields {
+			again = append(again, url.QueryEscape(f.Name)+"="+url.QueryEscape(f.Value))
+		}
+		back, ok := formFields(post(formKind, ""), []byte(strings.Join(again, "&")))
+		if !ok || !slices.Equal(back, fields) {
+			t.Errorf("%q became %q", fields, back)
+		}
+	})
+}
+
+// FuzzWithoutOurs: whatever cookies say, the upstream gets all of them but ours.
+func FuzzWithoutOurs(f *testing.F) {
+	for _, seed := range []string{"", "a=1; weir-client=x", "weir-stamp-abc=; ;;weir-ticket", "weir-\x00=1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		h := http.Header{"Cookie": {line}}
+		withoutOurs(h)
+		for _, kept := range h["Cookie"] {
+			for c := range strings.SplitSeq(kept, ";") {
+				if ours(strings.TrimSpace(c)) {
+					t.Errorf("%q is left of %q", c, line)
+				}
+			}
+		}
+	})
+}

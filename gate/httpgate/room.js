@@ -1,0 +1,168 @@
+// The page that asks for a stamp: does the work, keeps the cookie, and repeats the request. What it needs to know stands at its script element.
+(function () {
+'use strict';
+
+const d = document.currentScript.dataset, at = id => document.getElementById(id), title = document.title, began = Date.now();
+const MINUTE = 60000, key = 'weir ' + location.pathname + location.search;
+const still = window.matchMedia && matchMedia('(prefers-reduced-motion: reduce)').matches;
+let over = false;
+
+function show(id, on) { at(id).hidden = !on; }
+
+// say tells something new, also to those who listen; a quiet word is for them alone.
+function say(text, quiet) {
+  at('news').className = quiet ? 'quiet' : '';
+  at('news').textContent = text;
+}
+
+function offer(label, press) {
+  at('go').textContent = label;
+  at('go').onclick = press;
+  show('act', true);
+}
+
+// stop ends all that goes on by itself: from here on it takes a button.
+function stop(text, label, press) {
+  over = true;
+  show('work', false);
+  show('why', false);
+  show('line', false);
+  document.title = at('head').textContent;
+  say(text);
+  offer(label, press);
+}
+
+function back() {
+  if (history.length > 1) history.back();
+  else location.assign(document.referrer || '/');
+}
+
+// repeat makes the request again, as it was.
+function repeat() {
+  // A field may be called submit.
+  if ('post' in d) HTMLFormElement.prototype.submit.call(at('again'));
+  else location.reload();
+}
+
+function cookie() {
+  const found = document.cookie.split('; ').filter(c => c.indexOf(d.cookie + '=') === 0)[0];
+  return found ? found.slice(d.cookie.length + 1) : '';
+}
+
+function setCookie(name, value, age) {
+  document.cookie = name + '=' + value + '; Path=' + d.path + '; Max-Age=' + age + '; SameSite=Lax' + ('secure' in d ? '; Secure' : '');
+}
+
+// takesCookies finds out before any work is done in vain. Reading a cookie may throw as well.
+function takesCookies() {
+  try {
+    const name = d.cookie + '-try';
+    setCookie(name, 1, 60);
+    const taken = document.cookie.indexOf(name + '=1') >= 0;
+    setCookie(name, 0, 0);
+    return taken;
+  } catch (e) { return false; }
+}
+
+function noCookies() {
+  at('head').textContent = 'Cookies are off';
+  stop('This site is busy, and your browser takes no cookies from it. Without one it cannot remember your place, or that the work was done. Please allow ' +
+    'cookies for this site, and try again.', 'Try again', repeat);
+}
+
+// paidAt are the times at which the work was done for this address within the last minute. A browser may refuse to store them.
+function paidAt() {
+  try { return JSON.parse(sessionStorage.getItem(key) || '[]').filter(t => began - t < MINUTE && t <= began); } catch (e) { return []; }
+}
+
+function remember(times) {
+  try { sessionStorage.setItem(key, JSON.stringify(times)); } catch (e) { /* then nobody counts */ }
+}
+
+// paid goes on with the stamp in the cookie.
+function paid() {
+  over = true;
+  remember(paidAt().concat(Date.now()));
+  at('bar').value = 1;
+  if (!('lost' in d)) {
+    at('percent').textContent = '100 %';
+    at('left').textContent = 'Done.';
+    document.title = 'Done – ' + title;
+    return repeat();
+  }
+  at('head').textContent = 'You can go on now';
+  stop('The work is done. Please go back, and send it again within the next minutes.', 'Go back', back);
+}
+
+// wait is for those who cannot pay: the place in line, and from time to time the question whether it is their turn.
+function wait(why) {
+  if (over) return;
+  over = true;
+  show('work', false);
+  show('line', true);
+  document.title = title;
+  say(why || '');
+  if ('lost' in d) return offer('Go back', back);
+  if (d.reload > 0) setTimeout(repeat, d.reload * 1000);
+  else offer('Try again', repeat);
+}
+
+function inWords(seconds) {
+  if (seconds < 1.5) return 'almost done';
+  if (seconds < 100) return 'about ' + Math.round(seconds) + ' seconds left';
+  return 'about ' + Math.round(seconds / 60) + ' minutes left';
+}
+
+function work() {
+  const lifetime = weirStamp.read(d.puzzle).lifetime, before = cookie(), leave = new AbortController();
+  const channel = 'shared' in d && window.BroadcastChannel ? new BroadcastChannel('weir-stamp') : null;
+  let share = 0, left = 0, told = 0;
+  const progress = (part, done, expected) => {
+    share = part;
+    left = (Date.now() - began) / 1000 * (expected - done) / done;
+    if (!still) at('bar').value = share;
+  };
+  // look is where another tab may have paid, where a laptop may have slept, and where the page says how far it is.
+  const look = () => {
+    if (over) return clearInterval(clock);
+    if (Date.now() - began > lifetime) { over = true; leave.abort(); return repeat(); }
+    if ('shared' in d && cookie() && cookie() !== before) { leave.abort(); return paid(); }
+    if (!share) return;
+    const percent = Math.floor(share * 100);
+    at('bar').value = share;
+    at('percent').textContent = percent + ' %';
+    at('left').textContent = inWords(left);
+    document.title = percent + ' % – ' + title;
+    // Whoever listens hears of each quarter, not of each second.
+    if (percent >= told + 25) {
+      told = percent - percent % 25;
+      say(told + ' % done', true);
+    }
+  };
+  const clock = setInterval(look, 1000);
+  setTimeout(look, 300);
+  document.addEventListener('visibilitychange', look);
+  if (channel) channel.onmessage = look;
+  show('work', true);
+  weirStamp.solve(d.puzzle, {workers: Math.min(navigator.hardwareConcurrency || 2, 8), progress, signal: leave.signal}).then(stamp => {
+    if (over) return;
+    if (Date.now() - began > lifetime) { over = true; return repeat(); }
+    setCookie(d.cookie, stamp, d.age);
+    if (cookie() !== stamp) return noCookies();
+    if (channel) channel.postMessage(1);
+    paid();
+  }).catch(() => wait('Your browser cannot do the work, so you wait in line instead.'));
+}
+
+// A page that comes out of the browser's memory has done its work.
+window.addEventListener('pageshow', e => { if (e.persisted) 'post' in d || 'lost' in d ? stop('The work is done.', 'Go on', repeat) : repeat(); });
+
+if (!takesCookies()) return noCookies();
+if (!d.puzzle) return wait();
+if (paidAt().length >= 5) {
+  at('head').textContent = 'Something is not right';
+  return stop('Your device has done the work five times within a minute, and was asked for it again each time. That is a fault of the site or of something on the ' +
+    'way to it, and not yours. Please wait a minute, and try again.', 'Try again', () => { remember([]); repeat(); });
+}
+try { work(); } catch (e) { wait('Your browser cannot do the work, so you wait in line instead.'); }
+})();

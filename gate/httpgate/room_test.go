@@ -1,0 +1,594 @@
+package httpgate
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/internal/browser"
+	"weir/stamp"
+)
+
+// A door is a page behind the room, without a gate around it: whoever has a stamp sees it, all others see the room.
+type door struct {
+	t      *testing.T
+	url    string
+	office *stamp.Office
+	assets *assets
+	policy string
+
+	mu     sync.Mutex
+	ask    stamp.Ask
+	visits []string // method, URI and body of each request that is not for an asset
+	// dress changes the room before it is shown, for the nth time.
+	dress func(n int, r *room)
+	// sends is where a form that was let in leads to, if anywhere.
+	sends string
+	// opens says whether a stamp is enough, or something else is.
+	opens func(n int, paid bool) bool
+}
+
+// newDoor opens a door on 127.0.0.1.
+func newDoor(t *testing.T) *door {
+	d := &door{t: t, office: stamp.NewOffice(stamp.Parts{}), assets: newAssets(stamp.Scripts()), policy: roomPolicy,
+		ask:   stamp.Ask{Work: 1 << 12, Lifetime: time.Minute, Client: "somebody"},
+		dress: func(int, *room) {}, opens: func(_ int, paid bool) bool { return paid }}
+	server := httptest.NewServer(d)
+	t.Cleanup(server.Close)
+	d.url = server.URL
+	return d
+}
+
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f, ok := d.assets.find(r.URL.Path); ok {
+		f.serve(w, r)
+		return
+	}
+	if r.URL.Path == "/form" {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>form</title><link rel="icon" href="data:,"><h1>form</h1><form method="post" action="/send?a=1&amp;b=%22">`+
+			`<input name="typed"><textarea name="text"></textarea><input name="submit" value="&quot;<&amp;>'+%20"><input name="twice" value="1"><input name="empty">`+
+			`<input name="twice" value="2"><input name="ключ €" value="`+"\U0001F511"+`"><button>send</button></form>`)
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.visits = append(d.visits, r.Method+" "+r.URL.RequestURI()+" "+string(body))
+	n := len(d.visits)
+	paid := false
+	page := &room{Cookie: stampCookie, CookiePath: "/", CookieAge: 60, Reload: time.Second, Takes: 4 * time.Second, Action: r.URL.RequestURI(), RequestID: "0000-id", Assets: d.assets}
+	if r.Method == http.MethodPost {
+		page.Post = true
+		for pair := range strings.SplitSeq(string(body), "&") {
+			name, value, _ := strings.Cut(pair, "=")
+			name, _ = url.QueryUnescape(name)
+			value, _ = url.QueryUnescape(value)
+			page.Fields = append(page.Fields, formField{name, value})
+		}
+	}
+	d.dress(n, page)
+	if c, err := r.Cookie(page.Cookie); err == nil {
+		_, err := d.office.Verify(context.Background(), epoch, c.Value, stamp.Demand{Client: d.ask.Client, Covers: 1000})
+		paid = err == nil
+		if err != nil {
+			d.t.Logf("visit %d: %v", n, err)
+		}
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	if d.opens(n, paid) && d.sends != "" {
+		http.Redirect(w, r, d.sends, http.StatusSeeOther)
+		return
+	}
+	if d.opens(n, paid) {
+		_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><title>in</title><link rel="icon" href="data:,"><h1>in</h1><p>%s</p>`, html.EscapeString(d.visits[n-1]))
+		return
+	}
+	if d.ask.Work > 0 {
+		puzzle, err := d.office.Issue(epoch, d.ask)
+		if err != nil {
+			d.t.Error(err)
+		}
+		page.Puzzle = puzzle
+	}
+	w.Header().Set("Content-Security-Policy", d.policy)
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = w.Write(renderRoom(page))
+}
+
+func (d *door) seen() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string(nil), d.visits...)
+}
+
+// change lets a test change the door while it is open.
+func (d *door) change(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f()
+}
+
+const isIn = "document.querySelector('h1')?.textContent === 'in'"
+
+// TestRoomPays: a browser pays whatever the puzzle is, and the page opens by itself at the very address that was asked for.
+func TestRoomPays(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	p := browser.Open(t)
+	for _, a := range []stamp.Ask{{Algorithm: stamp.SHA256K, Work: 1 << 16}, {Algorithm: stamp.DLog, Work: 1 << 12}, {Algorithm: stamp.DLogClassic, Work: 1 << 24}, {Algorithm: stamp.Argon2id, Work: 1 << 15}} {
+		// What was paid before is of another client then.
+		d.change(func() {
+			d.ask.Algorithm, d.ask.Work, d.ask.Client, d.visits = a.Algorithm, a.Work, a.Algorithm.String(), nil
+		})
+		address := d.url + "/a/page?of=" + a.Algorithm.String() + "#part"
+		status, header := p.Visit(address)
+		if status != 503 || header.Get("Content-Security-Policy") != roomPolicy {
+			t.Errorf("%s: %d %v", a.Algorithm, status, header)
+		}
+		p.Wait(isIn)
+		if got := p.Location(); got != address {
+			t.Errorf("%s: ends at %s", a.Algorithm, got)
+		}
+		want := "GET /a/page?of=" + a.Algorithm.String() + " "
+		if got := d.seen(); len(got) != 2 || got[0] != want || got[1] != want {
+			t.Errorf("%s: visits %q", a.Algorithm, got)
+		}
+	}
+}
+
+// TestRoomProgress: the page says how far it is, in its title as well, and to those who listen only now and then.
+func TestRoomProgress(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.ask.Work = 1 << 25
+	p := browser.Open(t)
+	p.Visit(d.url + "/")
+	// All at once, as the page does not wait for the test.
+	p.Wait(`(at => {
+		const percent = parseInt(at('#percent').textContent), news = at('#news');
+		return percent >= 25 && at('#bar').value >= percent / 100 && document.title.startsWith(percent + ' % – ') && /^about \d+ (seconds|minutes) left$|^almost done$/.test(at('#left').textContent) &&
+			/^(25|50|75) % done$/.test(news.textContent) && getComputedStyle(news).clipPath === 'inset(50%)';
+	})(selector => document.querySelector(selector))`)
+	if os.Getenv("WEIR_SCREENSHOTS") != "" {
+		p.Screenshot("room-progress")
+	}
+}
+
+// TestRoomForm: a form is sent again to the byte, though a field of it is called submit.
+func TestRoomForm(t *testing.T) {
+	t.Parallel()
+	d, bank := newDoor(t), newDoor(t)
+	bank.opens = func(int, bool) bool { return true }
+	p := browser.Open(t)
+	p.Visit(d.url + "/form")
+	browser.Eval[bool](p, `(document.querySelector('[name=typed]').value = ' &amp; \u00e4 ', document.querySelector('textarea').value = '\n\none\n "two"\n', true)`)
+	p.Click("button")
+	p.Wait(isIn)
+	visits := d.seen()
+	if len(visits) != 2 || visits[0] != visits[1] || !strings.HasPrefix(visits[0], "POST /send?a=1&b=%22 typed=+%26amp%3B+%C3%A4+&text=%0D%0A%0D%0Aone%0D%0A+%22two%22%0D%0A&submit=") ||
+		!strings.Contains(visits[0], "&twice=1&empty=&twice=2&") {
+		t.Errorf("visits %q", visits)
+	}
+
+	// The site may send its visitors on to elsewhere.
+	d.change(func() { d.sends, d.ask.Client = bank.url+"/pay", "somebody else" })
+	p.Visit(d.url + "/form")
+	p.Click("button")
+	p.Wait(isIn)
+	if got := p.Location(); got != bank.url+"/pay" {
+		t.Errorf("ends at %s", got)
+	}
+}
+
+// TestRoomLost: what was not kept has to be sent again, and the page says so and leads back to it.
+func TestRoomLost(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.dress = func(_ int, r *room) { r.Lost, r.Fields = "What you sent is too large to be kept here.", nil }
+	p := browser.Open(t)
+	p.Visit(d.url + "/form")
+	p.Click("button")
+	p.Wait("document.querySelector('#go')?.checkVisibility()")
+	if text := p.Text("main"); !strings.Contains(text, "too large to be kept here. You will have to send it again.") || !strings.Contains(text, "You can go on now") {
+		t.Errorf("reads %q", text)
+	}
+	p.Click("#go")
+	p.Wait("location.pathname === '/form'")
+	browser.Eval[bool](p, "(document.querySelector('button').click(), true)")
+	p.Wait(isIn)
+	if visits := d.seen(); len(visits) != 2 {
+		t.Errorf("visits %q", visits)
+	}
+}
+
+// TestRoomGivesUp: a page that comes again and again stops by itself, and goes on only when somebody says so.
+func TestRoomGivesUp(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.ask.Work = 16
+	d.opens = func(int, bool) bool { return false }
+	p := browser.Open(t)
+	const stopped = "document.querySelector('#go')?.checkVisibility() && document.querySelector('#news').textContent.includes('five times within a minute')"
+	p.Visit(d.url + "/never")
+	p.Wait(stopped)
+	if visits := d.seen(); len(visits) != 6 {
+		t.Errorf("%d visits", len(visits))
+	}
+	for _, fault := range p.Faults() {
+		t.Error(fault)
+	}
+	p.Screenshot("room-stopped")
+	// Another address is another matter.
+	d.change(func() { d.opens = func(_ int, paid bool) bool { return paid } })
+	p.Visit(d.url + "/other")
+	p.Wait(isIn)
+	d.change(func() { d.opens, d.visits = func(int, bool) bool { return false }, nil })
+	p.Visit(d.url + "/never")
+	p.Wait(stopped)
+	p.Click("#go")
+	p.Wait(stopped)
+	if visits := d.seen(); len(visits) != 7 {
+		t.Errorf("%d visits after the button was pressed once", len(visits))
+	}
+}
+
+// TestRoomWithoutCookies: without cookies there is no way in, and no work is done in vain.
+func TestRoomWithoutCookies(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	p := browser.Open(t)
+	p.Cookies(false)
+	p.Visit(d.url + "/")
+	p.Wait("document.querySelector('#go')?.checkVisibility()")
+	if text := p.Text("main"); !strings.Contains(text, "Cookies are off") || !strings.Contains(text, "allow cookies") || strings.Contains(text, "Work done") {
+		t.Errorf("reads %q", text)
+	}
+	for _, fault := range p.Faults() {
+		t.Error(fault)
+	}
+	p.Screenshot("room-cookies")
+	p.Cookies(true)
+	p.Click("#go")
+	p.Wait(isIn)
+	if visits := d.seen(); len(visits) != 3 {
+		t.Errorf("visits %q", visits)
+	}
+}
+
+// TestRoomWaits: without scripts the page is a waiting room that lets in by itself.
+func TestRoomWaits(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.dress = func(n int, r *room) {
+		r.InLine, r.Ahead, r.Estimate = n > 1, 12, 2*time.Minute
+	}
+	calls := make(chan bool, 1)
+	d.opens = func(n int, _ bool) bool {
+		select {
+		case <-calls:
+			return true
+		default:
+			return false
+		}
+	}
+	p := browser.Open(t)
+	p.Scripts(false)
+	p.Visit(d.url + "/wait")
+	p.Wait("document.body.innerText.includes('12 people are before you, about 2 minutes.')")
+	if text := p.Text("main"); strings.Contains(text, "Work done") || !strings.Contains(text, "With JavaScript") || strings.Contains(text, "Try again now") {
+		t.Errorf("reads %q", text)
+	}
+	calls <- true
+	p.Wait(isIn)
+	if visits := d.seen(); len(visits) < 3 || visits[0] != "GET /wait " {
+		t.Errorf("visits %q", visits)
+	}
+
+	// Nothing is sent again by itself: there is a button for it.
+	d.change(func() { d.visits = nil })
+	p.Visit(d.url + "/form")
+	p.Click("button")
+	p.Wait("document.body.innerText.includes('Try again now')")
+	if text := p.Text("main"); !strings.Contains(text, "You are being put in line.") || !strings.Contains(text, "What you sent is kept in this page.") {
+		t.Errorf("reads %q", text)
+	}
+	for _, fault := range p.Faults() {
+		t.Error(fault)
+	}
+	calls <- true
+	p.Click("noscript button")
+	p.Wait(isIn)
+	if visits := d.seen(); len(visits) != 2 || visits[0] != visits[1] {
+		t.Errorf("visits %q", visits)
+	}
+}
+
+// TestRoomTwoTabs: whoever pays in one tab has paid in the other, except where a stamp is for one request only.
+func TestRoomTwoTabs(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.ask.Work = 1 << 40 // nobody does that
+	p := browser.Open(t)
+	other := p.Tab()
+	p.Visit(d.url + "/one")
+	p.Wait("document.querySelector('#work')?.checkVisibility()")
+	d.change(func() { d.ask.Work = 16 })
+	other.Visit(d.url + "/two")
+	other.Wait(isIn)
+	p.Wait(isIn)
+	if visits := d.seen(); len(visits) != 4 {
+		t.Errorf("visits %q", visits)
+	}
+	d.change(func() {
+		d.visits, d.ask.Work = nil, 1<<40
+		d.dress = func(_ int, r *room) { r.Cookie = stampCookie + "-message" }
+	})
+	p.Visit(d.url + "/one")
+	p.Wait("document.querySelector('#work')?.checkVisibility()")
+	d.change(func() { d.ask.Work = 16 })
+	other.Visit(d.url + "/one")
+	other.Wait(isIn)
+	// The page looks every second, and once more when it is told to.
+	browser.Eval[bool](p, "document.dispatchEvent(new Event('visibilitychange'))")
+	if text := p.Text("main"); !strings.Contains(text, "Work done") {
+		t.Errorf("a stamp for one request was used for two: %q", text)
+	}
+}
+
+// TestRoomExpired: a puzzle that is too old is not worked on any more.
+func TestRoomExpired(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	d.ask.Work, d.ask.Lifetime = 1<<40, time.Millisecond
+	d.dress = func(n int, r *room) {
+		if n == 2 {
+			d.ask.Work, d.ask.Lifetime = 16, time.Minute
+		}
+	}
+	p := browser.Open(t)
+	p.Visit(d.url + "/")
+	p.Wait(isIn)
+	if visits := d.seen(); len(visits) != 3 {
+		t.Errorf("visits %q", visits)
+	}
+}
+
+// TestRoomCannotWork: where a browser cannot do the work, it waits in line like those without scripts.
+func TestRoomCannotWork(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spoil    func(d *door)
+		tolerate string
+	}{
+		"no solver":   {func(d *door) { d.assets = newAssets(nil) }, "solver.js"},
+		"old browser": {func(d *door) { d.assets = newAssets(map[string][]byte{"solver.js": []byte("let let = 1n")}) }, "SyntaxError"},
+		"no workers":  {func(d *door) { d.policy = strings.Replace(roomPolicy, "worker-src 'self'", "worker-src 'none'", 1) }, "worker"},
+		"broken worker": {func(d *door) {
+			d.assets = newAssets(map[string][]byte{"solver.js": bytes.Replace(stamp.Script(), []byte("const job = e.data;"), []byte("throw 0;"), 1)})
+		}, "Uncaught"},
+		"nothing to do": {func(d *door) { d.ask.Work = 0 }, "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDoor(t)
+			c.spoil(d)
+			d.dress = func(n int, r *room) { r.InLine, r.Ahead = n > 1, 1 }
+			calls := make(chan bool, 1)
+			d.opens = func(n int, _ bool) bool { return n > 1 && len(calls) > 0 }
+			p := browser.Open(t)
+			p.Tolerate(c.tolerate)
+			p.Visit(d.url + "/page")
+			p.Wait("document.body.innerText.includes('1 person is before you. Nobody can tell how long it will take.')")
+			if text := p.Text("main"); strings.Contains(text, "Work done") {
+				t.Errorf("reads %q", text)
+			}
+			calls <- true
+			p.Wait(isIn)
+		})
+	}
+}
+
+// states are what the room may look like.
+var states = map[string]struct {
+	work    stamp.Work
+	scripts bool
+	post    bool
+	dress   func(r *room)
+	words   []string
+}{
+	"solving": {1 << 40, true, false, func(*room) {}, []string{"very busy", "doing a little work", "Work done", "quote the request 0000-id"}},
+	"form":    {1 << 40, true, true, func(*room) {}, []string{"the page opens by itself"}},
+	"lost": {1 << 40, true, true, func(r *room) { r.Lost = "What you sent is not a simple form, and was not kept." },
+		[]string{"was not kept. You will have to send it again."}},
+	"line":      {0, true, false, func(r *room) { r.InLine, r.Ahead, r.Estimate = true, 1234, 11*time.Minute }, []string{"1234 people are before you, about 11 minutes."}},
+	"full":      {0, true, false, func(r *room) { r.Full = true }, []string{"The line is full right now.", "tries again every 10 minutes"}},
+	"no-line":   {0, true, false, func(r *room) { r.Reload = 0 }, []string{"There is no line to wait in.", "Try again"}},
+	"off-first": {1 << 40, false, false, func(*room) {}, []string{"You are being put in line.", "With JavaScript"}},
+	"off-line":  {1 << 40, false, false, func(r *room) { r.InLine, r.Ahead, r.Estimate = true, 0, 0 }, []string{"You are next. Nobody can tell"}},
+	"off-form":  {1 << 40, false, true, func(r *room) { r.InLine, r.Ahead = true, 3 }, []string{"kept in this page", "Try again now"}},
+	"off-lost": {1 << 40, false, true, func(r *room) { r.Lost, r.TooMany = "What you sent was not kept.", true },
+		[]string{"Too many in your network", "Please go back in 10 minutes"}},
+}
+
+// inState shows the room in a state.
+func (d *door) inState(p *browser.Page, name string) {
+	s := states[name]
+	d.change(func() {
+		d.ask.Work = s.work
+		d.dress = func(_ int, r *room) {
+			r.Reload, r.Post = 10*time.Minute, s.post
+			s.dress(r)
+		}
+	})
+	p.Scripts(s.scripts)
+	p.Visit(d.url + "/")
+	if s.work > 0 && s.scripts {
+		p.Wait("document.querySelector('#work')?.checkVisibility()")
+	}
+}
+
+// TestRoomLooks holds every state of the page against what every page must fulfil, on all screens, by day and by night, and takes
+// pictures of it.
+func TestRoomLooks(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	p := browser.Open(t)
+	for _, screen := range []browser.Screen{
+		{Name: "320", Width: 320, Height: 568, Phone: true}, {Name: "768", Width: 768, Height: 1024, Phone: true}, {Name: "1280", Width: 1280, Height: 800},
+	} {
+		p.Show(screen)
+		for _, scheme := range browser.Schemes {
+			p.Prefer(scheme)
+			for name, s := range states {
+				at := "room-" + name + "-" + screen.Name + "-" + scheme
+				d.inState(p, name)
+				text := p.Text("body")
+				for _, want := range s.words {
+					if !strings.Contains(text, want) {
+						t.Errorf("%s: no %q in %q", at, want, text)
+					}
+				}
+				if os.Getenv("WEIR_SCREENSHOTS") != "" {
+					p.Screenshot(at)
+				}
+				for _, fault := range p.Faults() {
+					t.Errorf("%s: %s", at, fault)
+				}
+			}
+		}
+	}
+}
+
+// TestRoomForEverybody: axe-core finds nothing wrong with the page in any state, but that it comes again by itself. Whoever cannot run
+// scripts has no other way to wait.
+func TestRoomForEverybody(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	p := browser.Open(t)
+	p.Show(browser.Screens[0])
+	for _, scheme := range browser.Schemes {
+		p.Prefer(scheme)
+		for name := range states {
+			d.inState(p, name)
+			p.Scripts(true) // for axe-core; the page is there already
+			for _, found := range p.Axe("meta-refresh") {
+				t.Errorf("%s, %s: %s", name, scheme, found)
+			}
+		}
+	}
+}
+
+// TestRoomIsSmall: all that a browser loads before it can begin has at most 15 KB.
+func TestRoomIsSmall(t *testing.T) {
+	a := newAssets(stamp.Scripts())
+	var b bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	_, _ = z.Write(renderRoom(&room{Puzzle: strings.Repeat("x", stamp.MaxChallenge), Reload: time.Second, Assets: a}))
+	_ = z.Close()
+	size := b.Len()
+	for _, name := range []string{"room.js", "solver.js"} {
+		f, ok := a.find(assetPath + name)
+		if !ok {
+			t.Fatalf("no %s", name)
+		}
+		size += len(f.packed)
+	}
+	t.Logf("%d bytes", size)
+	if size > 15_000 {
+		t.Errorf("%d bytes", size)
+	}
+}
+
+// TestRoomEscapes: what the client sent cannot break out of the page.
+func TestRoomEscapes(t *testing.T) {
+	const evil = `"><script>alert(1)</script>'`
+	page := string(renderRoom(&room{Puzzle: evil, Cookie: evil, CookiePath: evil, Post: true, Action: evil, RequestID: evil, Fields: []formField{{evil, evil}}}))
+	if strings.Contains(page, "<script>") || strings.Count(page, "alert(1)") < 6 {
+		t.Errorf("%s", page)
+	}
+	if page := string(renderRoom(&room{Post: true, Action: "javascript:alert(1)"})); strings.Contains(page, "javascript:") {
+		t.Errorf("%s", page)
+	}
+}
+
+func TestAssets(t *testing.T) {
+	content := []byte("let x = 1; " + strings.Repeat("// and on, and on\n", 100))
+	a := newAssets(map[string][]byte{"solver.js": content})
+	if _, ok := a.find("/.weir/"); ok {
+		t.Error("the folder is served")
+	}
+	address, err := url.Parse(a.address("solver.js"))
+	if err != nil || address.Path != "/.weir/solver.js" || address.RawQuery == "" {
+		t.Fatalf("address %q", address)
+	}
+	if got := a.address("unknown.js"); got != "/.weir/unknown.js" {
+		t.Errorf("unknown: %q", got)
+	}
+	f, _ := a.find(address.Path)
+	get := func(method, target string, header ...string) *http.Response {
+		r := httptest.NewRequest(method, target, nil)
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Add(header[i], header[i+1])
+		}
+		w := httptest.NewRecorder()
+		f.serve(w, r)
+		return w.Result()
+	}
+	plain := get("GET", "/.weir/solver.js")
+	if body, _ := io.ReadAll(plain.Body); plain.StatusCode != 200 || !bytes.Equal(body, content) || plain.Header.Get("Content-Encoding") != "" ||
+		plain.Header.Get("Content-Type") != "text/javascript; charset=utf-8" || plain.Header.Get("X-Content-Type-Options") != "nosniff" ||
+		plain.Header.Get("Vary") != "Accept-Encoding" || strings.Contains(plain.Header.Get("Cache-Control"), "immutable") {
+		t.Errorf("plain: %d %v", plain.StatusCode, plain.Header)
+	}
+	if res := get("GET", address.String()); !strings.Contains(res.Header.Get("Cache-Control"), "immutable") {
+		t.Errorf("with its version: %v", res.Header)
+	}
+	if res := get("GET", "/.weir/solver.js?v=old"); strings.Contains(res.Header.Get("Cache-Control"), "immutable") {
+		t.Errorf("with another version: %v", res.Header)
+	}
+	for accept, packed := range map[string]bool{
+		"gzip, deflate, br": true, "br;q=1, GZIP;Q=0.5": true, "*": true, "": false, "br": false, "gzip;q=0": false, "*, gzip;q=0": false, "identity, *;q=0": false, "gzip ; q=x": false,
+	} {
+		res := get("GET", "/.weir/solver.js", "Accept-Encoding", accept)
+		body, _ := io.ReadAll(res.Body)
+		if got := res.Header.Get("Content-Encoding") == "gzip"; got != packed || fmt.Sprint(len(body)) != res.Header.Get("Content-Length") || res.Header.Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%q: %v", accept, res.Header)
+		}
+		if packed {
+			z, err := gzip.NewReader(bytes.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, _ = io.ReadAll(z); !bytes.Equal(body, content) {
+				t.Errorf("%q: unpacks to %q", accept, body)
+			}
+		}
+	}
+	tag := plain.Header.Get("ETag")
+	for match, want := range map[string]int{tag: 304, `"x", ` + tag: 304, strings.TrimPrefix(tag, "W/"): 304, "*": 304, `"x"`: 200, "": 200, "nonsense": 200} {
+		if res := get("GET", "/.weir/solver.js", "If-None-Match", match); res.StatusCode != want || res.Header.Get("ETag") != tag {
+			t.Errorf("If-None-Match %s: %d %v", match, res.StatusCode, res.Header)
+		}
+	}
+	if res := get("HEAD", "/.weir/solver.js"); res.StatusCode != 200 || res.Header.Get("Content-Length") != fmt.Sprint(len(content)) {
+		t.Errorf("HEAD: %d %v", res.StatusCode, res.Header)
+	} else if body, _ := io.ReadAll(res.Body); len(body) > 0 {
+		t.Errorf("HEAD: body %q", body)
+	}
+	if res := get("POST", "/.weir/solver.js"); res.StatusCode != 405 || res.Header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("POST: %d %v", res.StatusCode, res.Header)
+	}
+}

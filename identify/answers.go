@@ -1,0 +1,282 @@
+package identify
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// What is remembered of DNS, and for how long.
+const (
+	MaxAnswers = 65_536 // addresses, half of them confirmed and half not
+	MaxUnsure  = 1024   // addresses of which DNS has been asked and has not answered
+
+	confirmedFor   = 24 * time.Hour
+	unconfirmedFor = 10 * time.Minute
+	askAgain       = time.Minute // when no answer came; also how long one may be waited for
+	maxNames       = 64          // of one address
+	samples        = 8           // how many answers are looked at to forget one
+)
+
+// GuestStats are what guests have learnt from DNS.
+type GuestStats struct {
+	Asked       uint64 // how often DNS was asked
+	Crowded     uint64 // how often it was not, because MaxUnsure answers were awaited
+	Pending     int    // answers awaited
+	Confirmed   int    // addresses of bots
+	Unconfirmed int    // addresses of pretenders
+}
+
+// A botSet is a set of bots, by their place in the options.
+type botSet [(MaxBots + 63) / 64]uint64
+
+func (s *botSet) add(i int) { s[i/64] |= 1 << (i % 64) }
+
+func (s *botSet) has(i int) bool { return s[i/64]>>(i%64)&1 != 0 }
+
+func (s *botSet) meets(t botSet) bool {
+	for i := range s {
+		if s[i]&t[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// An answer says which bots an address belongs to.
+type answer struct {
+	bots  botSet
+	until int64 // in nanoseconds since the epoch
+}
+
+// answers of DNS. Those that confirm a bot are kept apart from those that do not: pretenders come in any number, and must not push out
+// the real ones. When a half is full, the answer that ends soonest of a few at random makes room: nobody can aim at a certain one, and
+// there is no order to be kept.
+type answers struct {
+	mu      sync.RWMutex
+	yes, no map[netip.Addr]answer
+	pending map[netip.Addr]int64 // networks asked about, and when; of IPv6 one address of a /64 at a time, for a pretender has all of them
+	swept   int64                // when pending was looked through for room
+
+	asked, crowded atomic.Uint64
+}
+
+func newAnswers() *answers {
+	return &answers{yes: map[netip.Addr]answer{}, no: map[netip.Addr]answer{}, pending: make(map[netip.Addr]int64, 2*MaxUnsure)}
+}
+
+// Unsure says whom to tell about addresses whose names are wanted: once, until there is an answer. It is told while a request waits and
+// must not block. It hands the address on to somebody who asks DNS for the names of the address, for the addresses of these names, and
+// then calls Confirm with the names that lead back. When DNS fails, Confirm is not called: what is known stays so until its time is
+// over, and after a minute the address may be asked about again.
+func (g *Guests) Unsure(tell func(addr netip.Addr)) { g.unsure.Store(&tell) }
+
+// Unanswered says that an address could not be asked about, for want of room. What is known about it stays so, and its next request may
+// ask again.
+func (g *Guests) Unanswered(addr netip.Addr) {
+	if g == nil || g.answers == nil {
+		return
+	}
+	g.answers.mu.Lock()
+	defer g.answers.mu.Unlock()
+	delete(g.answers.pending, asked(addr))
+}
+
+// Inherit takes over from the guests before a reload whom they tell when they are Unsure and, if the bots have the same domains, what they
+// have learnt from DNS. It is for setting up, before the guests are used.
+func (g *Guests) Inherit(old *Guests) {
+	if old == nil {
+		return
+	}
+	g.unsure.Store(old.unsure.Load())
+	if len(old.bots) != len(g.bots) {
+		return
+	}
+	for i := range g.bots {
+		if !slices.Equal(g.bots[i].domains, old.bots[i].domains) {
+			return
+		}
+	}
+	g.answers = old.answers
+}
+
+// Confirm tells the names of an address that lead back to it, nil when there are none. Who bears the name of a bot is known for a day;
+// of who does not, DNS is not asked again for ten minutes.
+func (g *Guests) Confirm(addr netip.Addr, names []string, now time.Time) {
+	if g == nil || g.answers == nil {
+		return
+	}
+	var a answer
+	for _, name := range names[:min(len(names), maxNames)] {
+		for i := range g.bots {
+			if g.bots[i].has(name) {
+				a.bots.add(i)
+			}
+		}
+	}
+	addr = Plain(addr)
+	if public(addr) {
+		g.answers.put(addr, a, now)
+	}
+}
+
+// Stats returns what was learnt from DNS so far.
+func (g *Guests) Stats() GuestStats {
+	if g == nil || g.answers == nil {
+		return GuestStats{}
+	}
+	a := g.answers
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return GuestStats{a.asked.Load(), a.crowded.Load(), len(a.pending), len(a.yes), len(a.no)}
+}
+
+// confirmed reports whether DNS has confirmed that an address belongs to one of the bots it claims to be. It has DNS asked where that
+// is not known, and where the answer is half way to its end: who comes every day shall not be asked to pay once a day.
+func (g *Guests) confirmed(addr netip.Addr, claims botSet, now time.Time) bool {
+	if !public(addr) {
+		return false
+	}
+	t := now.UnixNano()
+	g.answers.mu.RLock()
+	known, ask := g.answers.look(addr, claims, t)
+	g.answers.mu.RUnlock()
+	if tell := g.unsure.Load(); ask && tell != nil && g.answers.ask(addr, t) {
+		(*tell)(addr)
+	}
+	return known
+}
+
+// look reports whether an address is confirmed, and whether it should be asked about.
+func (a *answers) look(addr netip.Addr, claims botSet, t int64) (known, ask bool) {
+	if yes, found := a.yes[addr]; found && t < yes.until {
+		known = yes.bots.meets(claims)
+		if yes.until-t > int64(confirmedFor/2) {
+			return known, false
+		}
+	} else if no, found := a.no[addr]; found && t < no.until {
+		return false, false
+	}
+	when, pending := a.pending[asked(addr)]
+	switch {
+	case pending:
+		return known, overdue(when, t)
+	case len(a.pending) >= MaxUnsure && !overdue(a.swept, t):
+		a.crowded.Add(1)
+		return known, false
+	}
+	return known, true
+}
+
+// ask notes that an address is asked about, if there is room and nobody was quicker.
+func (a *answers) ask(addr netip.Addr, t int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.pending) >= MaxUnsure && overdue(a.swept, t) {
+		a.sweep(t)
+	}
+	if _, still := a.look(addr, botSet{}, t); !still {
+		return false
+	}
+	a.pending[asked(addr)] = t
+	a.asked.Add(1)
+	return true
+}
+
+// sweep forgets what was asked and never answered. It is done once a minute at most: in a crowd it would be for nothing.
+func (a *answers) sweep(t int64) {
+	a.swept = t
+	for key, when := range a.pending {
+		if overdue(when, t) {
+			delete(a.pending, key)
+		}
+	}
+}
+
+// overdue reports whether an answer should have come. A clock that was set back must not make anybody wait for ever.
+func overdue(when, t int64) bool { return t-when >= int64(askAgain) || when-t >= int64(askAgain) }
+
+// asked is what an address counts as while it is asked about.
+func asked(addr netip.Addr) netip.Addr { return Network(addr, 32, 64).Addr() }
+
+func (a *answers) put(addr netip.Addr, said answer, now time.Time) {
+	into, other, lasts := a.yes, a.no, confirmedFor
+	if said.bots == (botSet{}) {
+		into, other, lasts = a.no, a.yes, unconfirmedFor
+	}
+	said.until = now.Add(lasts).UnixNano()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.pending, asked(addr))
+	delete(other, addr)
+	if _, known := into[addr]; !known && len(into) >= MaxAnswers/2 {
+		forgetOne(into)
+	}
+	into[addr] = said
+}
+
+// forgetOne forgets the answer that ends soonest of a few, which the map picks at random.
+func forgetOne(all map[netip.Addr]answer) {
+	var soonest netip.Addr
+	var until int64
+	n := 0
+	for addr, a := range all {
+		if n == 0 || a.until < until {
+			soonest, until = addr, a.until
+		}
+		if n++; n == samples {
+			break
+		}
+	}
+	delete(all, soonest)
+}
+
+// public reports whether DNS can know an address. The names of private ones are made up by whoever runs the network, and to ask for them
+// tells strangers about it. 100.64.0.0/10 is what providers number their customers with (RFC 6598).
+func public(addr netip.Addr) bool {
+	return addr.IsGlobalUnicast() && !addr.IsPrivate() && !shared.Contains(addr)
+}
+
+var shared = netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10)
+
+// has reports whether a name in DNS is one of the bot's.
+func (b *bot) has(name string) bool {
+	for _, d := range b.domains {
+		if within(name, d) {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether a name is a domain or below it. The domain is in lower case and has no dot at the end.
+func within(name, domain string) bool {
+	name = strings.TrimSuffix(name, ".")
+	n := len(name) - len(domain)
+	if n < 0 || n > 0 && name[n-1] != '.' || !isDomain(name) {
+		return false
+	}
+	return hasStart(name[n:], domain)
+}
+
+// isDomain reports whether s is a name in DNS (RFC 1035, 2.3.4), as hosts and crawlers have them.
+func isDomain(s string) bool {
+	s = strings.TrimSuffix(s, ".")
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || len(label) > 63 {
+			return false
+		}
+		for i := range len(label) {
+			if c := lower(label[i]); (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,177 @@
+package identify
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Errors of Clients.Read.
+var (
+	ErrClientMalformed = errors.New("not the cookie of a client")
+	ErrClientForged    = errors.New("the cookie of the client was not made here")
+	ErrClientOld       = errors.New("the cookie of the client is more than 400 days old, or of another time altogether")
+)
+
+// ClientCookie is how long the cookie of a client lasts: browsers keep none for longer.
+const ClientCookie = clientDays * 24 * time.Hour
+
+// AddressPrefix stands in front of the ids of clients that have no cookie. No id of a cookie begins with it.
+const AddressPrefix = "@"
+
+// A cookie is a version, the id, the day of issue and a tag over them: "1", 22, 4 and 22 characters of base64url.
+const (
+	clientVersion = '1'
+	clientDays    = 400
+
+	idBytes, idChars   = 16, 22
+	dayBytes, dayChars = 3, 4
+	tagBytes, tagChars = 16, 22
+
+	idAt        = 1
+	dayAt       = idAt + idChars
+	tagAt       = dayAt + dayChars
+	cookieChars = tagAt + tagChars
+)
+
+// base64url is without padding, and of several spellings of the same bytes knows one.
+var base64url = base64.RawURLEncoding.Strict()
+
+// Clients gives clients an id that says nothing about them, in a cookie that nobody else can make. It is safe for concurrent use; make
+// it with NewClients.
+type Clients struct {
+	keys []clientKey // the first one signs
+}
+
+// A clientKey is what HMAC-SHA256 begins its two hashes with.
+type clientKey struct{ inner, outer [sha256.BlockSize]byte }
+
+// clientLabel keeps the key of these cookies apart from all others that follow from the same secret.
+const clientLabel = "weir client cookie 1"
+
+// NewClients makes clients whose cookies are signed under a secret, the same on all nodes of a farm. Those under the old ones are
+// honoured. Without a secret it is a random one, and the ids end with the process.
+func NewClients(secret []byte, old ...[]byte) *Clients {
+	if len(secret) == 0 {
+		secret = make([]byte, sha256.Size)
+		_, _ = rand.Read(secret) // never fails
+	}
+	c := &Clients{keys: []clientKey{newClientKey(secret)}}
+	for _, s := range old {
+		if len(s) > 0 { // anybody could sign with nothing
+			c.keys = append(c.keys, newClientKey(s))
+		}
+	}
+	return c
+}
+
+func newClientKey(secret []byte) clientKey {
+	root := hmacKey(secret)
+	derived := root.sum([]byte(clientLabel))
+	return hmacKey(derived[:])
+}
+
+// New gives an id to a client that has none, and the cookie to send it. The cookie is of letters, digits, '-' and '_'.
+func (c *Clients) New(now time.Time) (id, cookie string) {
+	var raw [idBytes]byte
+	_, _ = rand.Read(raw[:]) // never fails
+	var text [cookieChars]byte
+	c.seal(&text, raw, dayOf(now))
+	cookie = string(text[:])
+	return cookie[idAt:dayAt], cookie
+}
+
+func (c *Clients) seal(text *[cookieChars]byte, id [idBytes]byte, day uint32) {
+	tag := c.keys[0].tag(id, day)
+	text[0] = clientVersion
+	base64url.Encode(text[idAt:], id[:])
+	base64url.Encode(text[dayAt:], []byte{byte(day >> 16), byte(day >> 8), byte(day)})
+	base64url.Encode(text[tagAt:], tag[:tagBytes])
+}
+
+// Read returns the id in a cookie. Its error is ErrClientMalformed, ErrClientForged or ErrClientOld; the client then gets a new id.
+func (c *Clients) Read(cookie string, now time.Time) (id string, err error) {
+	if len(cookie) != cookieChars || cookie[0] != clientVersion {
+		return "", ErrClientMalformed
+	}
+	var text [cookieChars]byte
+	copy(text[:], cookie)
+	var raw [idBytes]byte
+	var days [dayBytes]byte
+	var tag [tagBytes]byte
+	if !decodeAll(raw[:], text[idAt:dayAt]) || !decodeAll(days[:], text[dayAt:tagAt]) || !decodeAll(tag[:], text[tagAt:]) {
+		return "", ErrClientMalformed
+	}
+	day := uint32(days[0])<<16 | uint32(days[1])<<8 | uint32(days[2])
+	genuine := 0
+	for i := range c.keys {
+		want := c.keys[i].tag(raw, day)
+		genuine |= subtle.ConstantTimeCompare(want[:tagBytes], tag[:])
+	}
+	if genuine == 0 {
+		return "", ErrClientForged
+	}
+	// The clock of a neighbour in the farm may be ahead.
+	if today := dayOf(now); day > today+1 || today > day+clientDays {
+		return "", ErrClientOld
+	}
+	// The id outlives the request in lists and tables. It must not keep all the headers that it came with.
+	return strings.Clone(cookie[idAt:dayAt]), nil
+}
+
+// decodeAll reads bytes that must fill dst. The decoder skips line breaks, even where it is strict; then they do not.
+func decodeAll(dst, src []byte) bool {
+	n, err := base64url.Decode(dst, src)
+	return err == nil && n == len(dst)
+}
+
+// dayOf returns the day since the epoch.
+func dayOf(now time.Time) uint32 {
+	return uint32(min(max(now.Unix()/(24*60*60), 0), 1<<(8*dayBytes)-1))
+}
+
+// tag signs a version, an id and a day.
+func (k *clientKey) tag(id [idBytes]byte, day uint32) [sha256.Size]byte {
+	var b [1 + idBytes + dayBytes]byte
+	b[0] = clientVersion
+	copy(b[1:], id[:])
+	b[1+idBytes], b[2+idBytes], b[3+idBytes] = byte(day>>16), byte(day>>8), byte(day)
+	return k.sum(b[:])
+}
+
+// hmacKey and sum are HMAC-SHA256 (RFC 2104) for short texts. Package crypto/hmac would allocate for each of them, and a flood makes
+// up cookies at random.
+func hmacKey(secret []byte) (k clientKey) {
+	if len(secret) > sha256.BlockSize {
+		short := sha256.Sum256(secret)
+		secret = short[:]
+	}
+	copy(k.inner[:], secret)
+	copy(k.outer[:], secret)
+	for i := range k.inner {
+		k.inner[i] ^= 0x36
+		k.outer[i] ^= 0x5c
+	}
+	return k
+}
+
+func (k *clientKey) sum(text []byte) [sha256.Size]byte {
+	var room [2 * sha256.BlockSize]byte
+	inner := sha256.Sum256(append(append(room[:0], k.inner[:]...), text...))
+	return sha256.Sum256(append(append(room[:0], k.outer[:]...), inner[:]...))
+}
+
+// AddressID returns the id of a client without a cookie: its address, as in "@192.0.2.1". Who has one IPv6 address has a /64 of them,
+// and its id is that of the /64, as in "@2001:db8:1:2::". An invalid address gives "".
+func AddressID(addr netip.Addr) string {
+	if !addr.IsValid() {
+		return ""
+	}
+	var room [64]byte
+	return string(Network(addr, 32, 64).Addr().AppendTo(append(room[:0], AddressPrefix...)))
+}

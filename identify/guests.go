@@ -1,0 +1,432 @@
+package identify
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"weir"
+)
+
+// Bounds on what an operator may write about guests.
+const (
+	MaxGuestPaths    = 1000
+	MaxGuestNetworks = 100_000 // in options and files, of bots too
+	MaxGuestFiles    = 100     // of bots too
+	MaxBots          = 100
+	MaxBotDomains    = 20 // of one bot
+
+	maxGuestPath = 1024 // bytes
+	minAgent     = 3
+	maxAgent     = 100
+	agentRead    = 512 // how much of what a program calls itself is looked at
+)
+
+// GuestOptions say of whom no stamp is asked.
+type GuestOptions struct {
+	// Paths that are free for everybody: /healthz exactly, /webhooks/* with everything below.
+	Paths []string `yaml:"paths"`
+	// Networks that are never asked: the office, monitoring, partners.
+	Networks []netip.Prefix `yaml:"networks"`
+	// Files with more such networks: one per line, or in the JSON that search engines publish. They are read again on a reload.
+	Files []string `yaml:"files"`
+	// Programs that are welcome, such as the crawlers of search engines. What they call themselves is never enough.
+	Bots []Bot `yaml:"bots"`
+}
+
+// A Bot is a program that is welcome when it comes from where it should: from its networks, or from an address whose name in DNS is
+// below its domains and leads back to that address.
+type Bot struct {
+	// What it is called here.
+	Name string `yaml:"name"`
+	// A part of what it calls itself in User-Agent, as in Googlebot. Upper and lower case are the same.
+	Agent string `yaml:"agent"`
+	// Domains that the names of its addresses are below, as in googlebot.com. The first visit from an address is asked all the same:
+	// DNS takes a while to answer.
+	Domains []string `yaml:"domains"`
+	// Networks that it comes from.
+	Networks []netip.Prefix `yaml:"networks"`
+	// Files with more such networks, as its operator publishes them.
+	Files []string `yaml:"files"`
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Files are not looked into; NewGuests does that.
+func (o GuestOptions) Validate() error {
+	var all []error
+	wrong := func(path, msg, hint string) {
+		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+	}
+	most := func(path, what string, n, most int) bool {
+		if n > most {
+			wrong(path, fmt.Sprintf("%d %s are too many", n, what), fmt.Sprintf("at most %d", most))
+		}
+		return n <= most
+	}
+	if most("paths", "paths", len(o.Paths), MaxGuestPaths) {
+		for i, p := range o.Paths {
+			validatePath(fmt.Sprintf("paths[%d]", i), p, wrong)
+		}
+	}
+	networks, files := len(o.Networks), len(o.Files)
+	if most("bots", "bots", len(o.Bots), MaxBots) {
+		names := map[string]bool{}
+		for i, b := range o.Bots {
+			at := fmt.Sprintf("bots[%d].", i)
+			b.validate(at, wrong)
+			if names[b.Name] && b.Name != "" {
+				wrong(at+"name", fmt.Sprintf("there is another bot %q", b.Name), "names must differ")
+			}
+			names[b.Name] = true
+			networks += len(b.Networks)
+			files += len(b.Files)
+		}
+	}
+	if most("networks", "networks, with those of bots,", networks, MaxGuestNetworks) {
+		validateNetworks("networks", o.Networks, wrong)
+		for i, b := range o.Bots[:min(len(o.Bots), MaxBots)] {
+			validateNetworks(fmt.Sprintf("bots[%d].networks", i), b.Networks, wrong)
+		}
+	}
+	if most("files", "files, with those of bots,", files, MaxGuestFiles) {
+		o.eachFile(func(at, name string, _ int) {
+			if name == "" || strings.IndexByte(name, 0) >= 0 {
+				wrong(at, "not a file", "write the path of a list of networks")
+			}
+		})
+	}
+	return errors.Join(all...)
+}
+
+func (b *Bot) validate(at string, wrong func(path, msg, hint string)) {
+	if b.Name == "" {
+		wrong(strings.TrimSuffix(at, "."), "the bot has no name", "add name: googlebot")
+	} else if len(b.Name) > 64 || !isPrintable(b.Name) {
+		wrong(at+"name", fmt.Sprintf("%.64q is not a name", b.Name), "printable characters, at most 64")
+	}
+	switch {
+	case b.Agent == "":
+		wrong(at+"agent", "it is not said what the bot calls itself",
+			"add agent: Googlebot; networks that are always welcome stand outside bots")
+	case len(b.Agent) < minAgent || len(b.Agent) > maxAgent || !isPrintable(b.Agent):
+		wrong(at+"agent", fmt.Sprintf("%.100q says too little, or too much", b.Agent),
+			fmt.Sprintf("%d to %d printable characters of its User-Agent", minAgent, maxAgent))
+	}
+	if len(b.Domains)+len(b.Networks)+len(b.Files) == 0 {
+		wrong(strings.TrimSuffix(at, "."), "what a program calls itself is not enough: anybody can say that", "add domains, networks or files")
+	}
+	if len(b.Domains) > MaxBotDomains {
+		wrong(at+"domains", fmt.Sprintf("%d domains are too many", len(b.Domains)), fmt.Sprintf("at most %d", MaxBotDomains))
+		return
+	}
+	for i, d := range b.Domains {
+		here := fmt.Sprintf("%sdomains[%d]", at, i)
+		switch plain := strings.TrimPrefix(strings.TrimPrefix(d, "*"), "."); {
+		case plain != d && isDomain(plain):
+			wrong(here, fmt.Sprintf("%q is not a domain", d), fmt.Sprintf("write %s: everything below it is meant anyway", plain))
+		case !isDomain(d):
+			wrong(here, fmt.Sprintf("%.100q is not a domain", d), "write googlebot.com")
+		case !strings.Contains(strings.TrimSuffix(d, "."), "."):
+			wrong(here, fmt.Sprintf("%q is a whole top-level domain: anybody can have a name there", d), "write googlebot.com")
+		}
+	}
+}
+
+func validatePath(at, p string, wrong func(path, msg, hint string)) {
+	exact := strings.TrimSuffix(p, "/*")
+	switch {
+	case len(p) > maxGuestPath:
+		wrong(at, fmt.Sprintf("a path of %d bytes is too long", len(p)), fmt.Sprintf("at most %d", maxGuestPath))
+	case !strings.HasPrefix(p, "/"):
+		wrong(at, fmt.Sprintf("%q does not start with a slash", p), "write /healthz or /webhooks/*")
+	case p == "/*" || p == "/**":
+		wrong(at, fmt.Sprintf("with %s nobody is ever asked", p), "leave the throttle out of the gate's list instead")
+	case strings.HasSuffix(p, "/**"):
+		wrong(at, fmt.Sprintf("%q has a star too many", p), fmt.Sprintf("write %s: all below is meant anyway", strings.TrimSuffix(p, "*")))
+	case strings.Contains(exact, "*"):
+		wrong(at, fmt.Sprintf("%q has a star in the middle", p), "a star stands behind the last slash only, as in /webhooks/*")
+	case strings.ContainsAny(exact, "%?#"):
+		wrong(at, fmt.Sprintf("%q never matches", p), "paths are matched with percent signs decoded, and without the query")
+	case path.Clean(exact) != exact:
+		wrong(at, fmt.Sprintf("%q never matches", p), "paths are matched without double slashes, dots and a slash at the end")
+	}
+}
+
+func validateNetworks(at string, networks []netip.Prefix, wrong func(path, msg, hint string)) {
+	for i, p := range networks {
+		here := fmt.Sprintf("%s[%d]", at, i)
+		if !p.IsValid() {
+			wrong(here, "not a network", "write 192.0.2.0/24 or 2001:db8::/32")
+		} else if fault := tooWide(p); fault != nil {
+			wrong(here, fault.Msg, fault.Hint)
+		}
+	}
+}
+
+// eachFile calls f with every file, the field it stands in, and the bot it belongs to; -1 for none.
+func (o *GuestOptions) eachFile(f func(at, name string, bot int)) {
+	for i, name := range o.Files {
+		f(fmt.Sprintf("files[%d]", i), name, -1)
+	}
+	for b := range o.Bots {
+		for i, name := range o.Bots[b].Files {
+			f(fmt.Sprintf("bots[%d].files[%d]", b, i), name, b)
+		}
+	}
+}
+
+// Guests are those of whom no stamp is asked. Most callers want Known. What DNS says about bots they are told by Confirm; they ask
+// for it through Unsure. Nil, and the zero value, know nobody. They are safe for concurrent use.
+type Guests struct {
+	exact  map[string]struct{}
+	below  map[string]struct{} // paths without their "/*"
+	widths []int               // lengths of paths that occur in below
+	own    Ranges[struct{}]
+	bots   []bot
+	starts [256][]uint8 // bots by the start of what they call themselves
+	files  []string
+
+	answers *answers // of DNS
+	unsure  atomic.Pointer[func(netip.Addr)]
+}
+
+// A bot is a Bot with its lists read.
+type bot struct {
+	agent    string   // in lower case
+	domains  []string // in lower case, without a dot at the end
+	networks Ranges[struct{}]
+}
+
+// NewGuests makes guests. Files are read by a function, os.ReadFile as a rule. Its error joins weir.FieldErrors, which name the file
+// and the line where a list is wrong.
+func NewGuests(o GuestOptions, read func(path string) ([]byte, error)) (*Guests, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	g := &Guests{exact: map[string]struct{}{}, below: map[string]struct{}{}, bots: make([]bot, len(o.Bots)), answers: newAnswers()}
+	for _, p := range o.Paths {
+		p, deep := strings.CutSuffix(p, "/*")
+		if !deep {
+			g.exact[p] = struct{}{}
+			continue
+		}
+		g.below[p] = struct{}{}
+		g.widths = append(g.widths, len(p))
+	}
+	slices.Sort(g.widths)
+	g.widths = slices.Compact(g.widths)
+
+	count := len(o.Networks)
+	addAll(&g.own, o.Networks)
+	for i, b := range o.Bots {
+		agent := strings.ToLower(b.Agent)
+		g.bots[i].agent = agent
+		at := start(agent[0], agent[1], agent[2])
+		g.starts[at] = append(g.starts[at], uint8(i))
+		for _, d := range b.Domains {
+			g.bots[i].domains = append(g.bots[i].domains, strings.ToLower(strings.TrimSuffix(d, ".")))
+		}
+		count += len(b.Networks)
+		addAll(&g.bots[i].networks, b.Networks)
+	}
+	var faults []error
+	o.eachFile(func(at, name string, bot int) {
+		g.files = append(g.files, name)
+		networks, fault := readList(name, read)
+		if count += len(networks); fault == nil && count > MaxGuestNetworks {
+			fault = &weir.FieldError{Msg: fmt.Sprintf("with %s there are more than %d networks", name, MaxGuestNetworks),
+				Hint: "leave some out, or write wider ones"}
+		}
+		switch {
+		case fault != nil:
+			fault.Path = at
+			faults = append(faults, fault)
+		case bot < 0:
+			addAll(&g.own, networks)
+		default:
+			addAll(&g.bots[bot].networks, networks)
+		}
+	})
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	slices.Sort(g.files)
+	g.files = slices.Compact(g.files)
+	return g, nil
+}
+
+func addAll(r *Ranges[struct{}], networks []netip.Prefix) {
+	for _, p := range networks {
+		r.Add(p, struct{}{})
+	}
+}
+
+// Files returns the files that were read, for those who want to know when to read them again.
+func (g *Guests) Files() []string {
+	if g == nil {
+		return nil
+	}
+	return slices.Clone(g.files)
+}
+
+// Known reports whether nothing is asked of an event: its path is free, or KnownClient knows who it is. It allocates nothing and
+// waits for nothing.
+//
+// The path of an event is a cleaned one, and not what the upstream gets: a path is free only where it came Straight.
+func (g *Guests) Known(ev *weir.Event) bool {
+	return !ev.Route.Odd && g.KnownPath(ev.Route.Path) || g.KnownClient(ev)
+}
+
+// KnownPath reports whether a path is free for everybody. The path is one that Path returned. Below "/webhooks/*" is "/webhooks" too,
+// as Path leaves out the slash at the end.
+func (g *Guests) KnownPath(p string) bool {
+	if g == nil || p == "" {
+		return false
+	}
+	if _, exact := g.exact[p]; exact {
+		return true
+	}
+	for _, n := range g.widths {
+		if n > len(p) {
+			break
+		}
+		if n < len(p) && p[n] != '/' {
+			continue
+		}
+		if _, below := g.below[p[:n]]; below {
+			// There are servers for which "/webhooks/..;/search" is "/search".
+			return !strings.ContainsAny(p, `\;%`) && !strings.Contains(p, "/..") && utf8.ValidString(p)
+		}
+	}
+	return false
+}
+
+// KnownClient reports whether who sent an event is known: by its network, or as a bot by what it calls itself and where it comes from.
+// Where only DNS could tell, the answer is no until Confirm has been told.
+func (g *Guests) KnownClient(ev *weir.Event) bool {
+	if g == nil || !ev.Source.IsValid() {
+		return false
+	}
+	addr := Plain(ev.Source)
+	if _, own := g.own.Find(addr); own {
+		return true
+	}
+	if len(g.bots) == 0 || len(ev.Agent) < minAgent {
+		return false
+	}
+	claims := g.claims(ev.Agent)
+	if claims == (botSet{}) {
+		return false
+	}
+	named := false
+	for i := range g.bots {
+		if !claims.has(i) {
+			continue
+		}
+		if _, there := g.bots[i].networks.Find(addr); there {
+			return true
+		}
+		named = named || len(g.bots[i].domains) > 0
+	}
+	return named && g.confirmed(addr, claims, ev.Time)
+}
+
+// claims returns the bots that a program says it is. It looks for all of them in one go: a flood must not gain anything by sending
+// the longest of names.
+func (g *Guests) claims(agent string) (claims botSet) {
+	agent = agent[:min(len(agent), agentRead)]
+	var first, second byte
+	for i := range len(agent) {
+		third := lower(agent[i])
+		for _, b := range g.starts[start(first, second, third)] {
+			if i >= 2 && hasStart(agent[i-2:], g.bots[b].agent) {
+				claims.add(int(b))
+			}
+		}
+		first, second = second, third
+	}
+	return claims
+}
+
+// start sorts names by their first letters, so that few have to be compared.
+func start(first, second, third byte) uint8 { return first + 3*second + 5*third }
+
+// hasStart reports whether a name starts with one in lower case.
+func hasStart(name, with string) bool {
+	if len(name) < len(with) {
+		return false
+	}
+	for i := range len(with) {
+		if lower(name[i]) != with[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Straight reports whether a path, escaped as it came, is the same to everybody who reads it: it has no dot segments, double slashes,
+// backslashes or semicolons, and hides none behind percent signs. What Path makes of other paths serves for limits, which nobody shall
+// dodge. It does not serve for letting somebody go free: who asks for "/search/../healthz" gets a search from some upstreams.
+func Straight(escaped string) bool {
+	if escaped == "" || escaped[0] != '/' {
+		return false
+	}
+	for i := 0; i < len(escaped); i++ {
+		c := escaped[i]
+		if c == '%' {
+			if i+2 >= len(escaped) {
+				return false
+			}
+			high, ok1 := fromHex(escaped[i+1])
+			low, ok2 := fromHex(escaped[i+2])
+			if c = high<<4 | low; !ok1 || !ok2 || strings.IndexByte("/.%?#", c) >= 0 {
+				return false
+			}
+			i += 2
+		}
+		if c < ' ' || c == 0x7f || c == '\\' || c == ';' {
+			return false
+		}
+		if c != '/' || i+1 == len(escaped) {
+			continue
+		}
+		segment, _, _ := strings.Cut(escaped[i+1:], "/")
+		if segment == "" || segment == "." || strings.HasPrefix(segment, "..") {
+			return false
+		}
+	}
+	return true
+}
+
+func fromHex(c byte) (byte, bool) {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0', true
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10, true
+	case c >= 'A' && c <= 'F':
+		return c - 'A' + 10, true
+	}
+	return 0, false
+}
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
+
+// isPrintable reports whether s is of ASCII characters that can be seen, and spaces.
+func isPrintable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

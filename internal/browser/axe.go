@@ -1,0 +1,118 @@
+package browser
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"weir/internal/needs"
+)
+
+// axe-core is the usual judge of what a page is like for people who cannot see it well, or not at all. It is fetched once and kept
+// among the caches of whoever runs the tests.
+const (
+	axeVersion = "4.14.0"
+	axeSource  = "https://registry.npmjs.org/axe-core/-/axe-core-" + axeVersion + ".tgz"
+	axeMember  = "package/axe.min.js"
+	axeSum     = "20c09fe157a8a34a30e241aaa1fcdade657734f08ab379ecfbeb7d45cc46e878" // SHA-256 of axe.min.js
+	axeMost    = 4 << 20
+)
+
+// Axe returns what axe-core finds wrong with the page as it is now, by all rules except those that are named. Where axe-core is neither
+// cached nor to be had, the test is skipped, or fails where everything must be tested.
+func (p *Page) Axe(except ...string) []string {
+	p.t.Helper()
+	script := axe(p.t)
+	run(p, "load axe-core", chromedp.Evaluate[bool]("(() => { "+script+"\n; return true })()"))
+	found := Await[[]string](p, `axe.run(document, {preload: false, resultTypes: ['violations']}).then(found =>
+	found.violations.flatMap(v => v.nodes.map(n => v.id + ': ' + n.failureSummary.replace(/\s+/g, ' ') + ' ' + n.html)))`)
+	return slices.DeleteFunc(found, func(f string) bool {
+		rule, _, _ := strings.Cut(f, ":")
+		return slices.Contains(except, rule)
+	})
+}
+
+func axe(t testing.TB) string {
+	t.Helper()
+	script, err := axeOnce()
+	if err != nil {
+		needs.Skip(t, fmt.Sprintf("no axe-core: %v; it is taken from %s once", err, axeSource))
+	}
+	return script
+}
+
+var axeOnce = sync.OnceValues(func() (string, error) {
+	folder, err := os.UserCacheDir()
+	if err != nil {
+		folder = os.TempDir()
+	}
+	return axeFrom(filepath.Join(folder, "weir-test", "axe-"+axeVersion+".js"), axeSource)
+})
+
+// axeFrom reads the script from its place in the cache, and fetches it where it is not there.
+func axeFrom(cached, source string) (string, error) {
+	if script, err := os.ReadFile(cached); err == nil && genuine(script) {
+		return string(script), nil
+	}
+	script, err := fetchAxe(source)
+	if err != nil {
+		return "", err
+	}
+	if !genuine(script) {
+		return "", fmt.Errorf("%s has another %s than it should", source, axeMember)
+	}
+	// Without a cache it is fetched again the next time. Tests of other packages may do the same right now.
+	if err := os.MkdirAll(filepath.Dir(cached), 0o777); err == nil {
+		part := fmt.Sprintf("%s.%d", cached, os.Getpid())
+		if os.WriteFile(part, script, 0o666) != nil || os.Rename(part, cached) != nil {
+			_ = os.Remove(part)
+		}
+	}
+	return string(script), nil
+}
+
+func genuine(script []byte) bool {
+	sum := sha256.Sum256(script)
+	return hex.EncodeToString(sum[:]) == axeSum
+}
+
+// fetchAxe takes the script out of the package.
+func fetchAxe(source string) ([]byte, error) {
+	res, err := (&http.Client{Timeout: bound}).Get(source)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", source, res.Status)
+	}
+	unpacked, err := gzip.NewReader(res.Body)
+	if err != nil {
+		return nil, err
+	}
+	for archive := tar.NewReader(unpacked); ; {
+		member, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%s has no %s", source, axeMember)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if member.Name == axeMember {
+			return io.ReadAll(io.LimitReader(archive, axeMost))
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// Scripts turns JavaScript on and off, from the next visit on. What a test itself asks of the page still works.
+func (p *Page) Scripts(on bool) {
+	p.t.Helper()
+	set(p, "scripts", emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on})
+}
+
+// Cookies lets scripts use cookies, or not, as a visitor may decide. From the next visit on.
+func (p *Page) Cookies(on bool) {
+	p.t.Helper()
+	set(p, "cookies", emulation.SetDocumentCookieDisabled, emulation.SetDocumentCookieDisabledParams{Disabled: !on})
+}
+
+func set[P, R any](p *Page, what string, command cdp.Command[P, R], params P) {
+	p.t.Helper()
+	run(p, what, chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
+		_, err := cdp.Call(ctx, tab, command, params)
+		return err
+	}))
+}
+
+// Click clicks on the first element that a CSS selector finds, when it can be seen.
+func (p *Page) Click(selector string) {
+	p.t.Helper()
+	run(p, "click on "+selector, chromedp.Click(chromedp.CSS(selector)))
+}
+
+// Back sets off to where the visitor was before. The browser may have kept that page, so nothing tells when it is there: see Wait.
+func (p *Page) Back() {
+	p.t.Helper()
+	Eval[bool](p, "setTimeout(() => history.back()), true")
+}
+
+// Location is the address that the visitor sees.
+func (p *Page) Location() string {
+	p.t.Helper()
+	return run(p, "location", chromedp.Location())
+}
+
+// Eval returns what an expression of JavaScript comes to in the page. It does not wait for a promise: see Await.
+func Eval[T any](p *Page, expression string) T {
+	p.t.Helper()
+	return run(p, "evaluate "+expression, chromedp.Evaluate[T](expression))
+}
+
+// Await returns what a promise in the page comes to.
+func Await[T any](p *Page, expression string) T {
+	p.t.Helper()
+	return run(p, "await "+expression, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// Wait waits until a condition in JavaScript holds in the page, whichever page that is by then.
+func (p *Page) Wait(condition string) {
+	p.t.Helper()
+	var err error
+	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		var held bool
+		// On the way from one page to the next there is nothing that could answer.
+		if held, err = p.holds(condition); err == nil && held {
+			return
+		}
+	}
+	text, _ := p.try("document.body.innerText")
+	p.t.Fatalf("browser: never came true: %s (%v); the page reads %q", condition, err, text)
+}
+
+func (p *Page) holds(condition string) (bool, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, bound)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[bool](fmt.Sprintf("!!(%s)", condition)))
+}
+
+func (p *Page) try(expression string) (string, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, bound)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[string](expression))
+}

@@ -1,0 +1,309 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir"
+	"weir/store"
+)
+
+// KeptAbove is how long a policy's period must be for its counters to be kept over a restart. What is shorter is soon over anyway.
+const KeptAbove = time.Hour
+
+// Why Restore passes a counter over. What makes no sense gets store.ErrInvalid or store.ErrTooLarge.
+var (
+	ErrNoPolicy = errors.New("no policy counts that any more")
+	ErrOver     = errors.New("its period is over, or has not begun")
+	ErrNoRoom   = errors.New("there is no room for the account")
+)
+
+// Dirty appends to a batch what has changed since it was last called: of every account with a change, the counters of all policies whose
+// period is longer than KeptAbove. It stops where the batch would become larger than a store takes (store.MaxBatch) and then says that
+// there is more, with which the next call goes on. Accounts that share limits for want of room are not kept.
+//
+// The counters are totals, and of the same one the last counts: so they are saved in the order in which they were handed out, and whoever
+// fails to save a batch saves the same one again before asking for more. What has not been saved when the process is killed is lost: the
+// requests of the seconds since the last save are then not counted.
+//
+// It holds up nobody for long: each lock is held for a handful of accounts. throttle is the name by which the counters are kept.
+func (q *Quota) Dirty(batch []store.Counter, throttle string, now time.Time) (_ []store.Counter, more bool) {
+	k := &q.table.keeping
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.on.Store(true)
+	for range shards + 1 { // where it begins in the middle of a shard it ends with the rest of it
+		for s := &q.table.shards[k.shard]; k.word >= 0; {
+			if batch, more = q.collect(s, batch, throttle, nanos(now)); more {
+				return batch, true
+			}
+		}
+		k.shard, k.word = (k.shard+1)%shards, 0
+	}
+	return batch, false
+}
+
+// Keeps reports whether there is a policy whose counters are to be kept at all.
+func (q *Quota) Keeps() bool { return q.rules.Load().keeps > 0 }
+
+// keeping is what a table knows about being saved.
+type keeping struct {
+	mu          sync.Mutex // one Dirty at a time
+	shard, word int        // where it goes on; no word is left at -1
+	on          atomic.Bool
+	unsavable   atomic.Uint64
+}
+
+// collect appends the counters of the next few accounts of a shard that have changed.
+func (q *Quota) collect(s *shard, batch []store.Counter, throttle string, now int64) (_ []store.Counter, full bool) {
+	k := &q.table.keeping
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rs := q.rules.Load()
+	if k.word = s.changed.next(k.word); k.word < 0 {
+		return batch, false
+	}
+	for ; s.changed[k.word] != 0; s.changed[k.word] &= s.changed[k.word] - 1 {
+		if len(batch)+rs.keeps > store.MaxBatch {
+			return batch, true
+		}
+		a := s.ring[64*k.word+bits.TrailingZeros64(s.changed[k.word])]
+		a.owed = false
+		whole := len(batch)
+		batch = a.counters(rs, batch, throttle, now)
+		for i := whole; i < len(batch); i++ {
+			if batch[i].Validate() == nil {
+				batch[whole] = batch[i]
+				whole++
+			}
+		}
+		k.unsavable.Add(uint64(len(batch) - whole))
+		batch = batch[:whole]
+	}
+	k.word++
+	return batch, false
+}
+
+// counters appends what is to be kept of an account.
+func (a *account) counters(rs *rules, batch []store.Counter, throttle string, now int64) []store.Counter {
+	for _, r := range rs.list {
+		if r.kept && a.has(r) {
+			t, st := a.terms(rs, r), a.state(rs, r)
+			r.roll(st, t, now)
+			c := store.Counter{Throttle: throttle, Rule: r.texts.of(a.name, a.source()), Account: a.name, Source: a.source()}
+			batch = r.save(batch, c, st, t, now)
+		}
+	}
+	return batch
+}
+
+// save appends the counters of a state, as store.Counter describes them. The state has been rolled to now.
+func (r *rule) save(batch []store.Counter, c store.Counter, st *state, t *terms, now int64) []store.Counter {
+	switch {
+	case r.way == inStretches:
+		if st.ring == nil {
+			return batch
+		}
+		for i := max(0, st.start-buckets); i <= st.start; i++ {
+			if at := place(i); st.ring.changed&(1<<at) != 0 {
+				c.Used = st.ring.cells[at]
+				c.Period, c.Until = moment(i*r.bucket()), moment((i+buckets+1)*r.bucket())
+				batch = append(batch, c)
+			}
+		}
+		st.ring.changed = 0
+		return batch
+	case r.way == steady:
+		c.Period, c.Until = moment(0), moment(now)
+		if st.start > now {
+			c.Used = min(st.start, farthest)
+			c.Until = moment(c.Used)
+		}
+	case r.bytes:
+		c.Period, c.At, c.Used, c.Until = moment(0), moment(st.start), st.used, moment(r.settled(st, t))
+	default:
+		c.Period, c.Used, c.Until = moment(st.start), st.used, moment(st.end)
+	}
+	return append(batch, c)
+}
+
+// settled is when a debt of bytes is paid off. Where the limit is nothing it never is, and does not matter.
+func (r *rule) settled(st *state, t *terms) int64 {
+	if t.limit == 0 || st.used <= t.limit {
+		return st.end
+	}
+	return r.later(st.end, (st.used-1)/t.limit)
+}
+
+// farthest is the last moment that a store can tell: the beginning of 2262.
+const farthest = 9_214_646_400_000_000_000
+
+// moment is a time as a store has it.
+func moment(ns int64) time.Time { return time.Unix(0, min(ns, farthest)).UTC() }
+
+// Restore takes in what Dirty handed out before a restart. It is meant for the start, before anything is judged, once for each counter:
+// it adds to what has been counted meanwhile. A counter that is of no use any more is passed over, with an error that says why: a policy
+// whose name, kind, window, period or time zone has changed is another one; its limit may have changed.
+func (q *Quota) Restore(c store.Counter, now time.Time) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	rs, at := q.rules.Load(), nanos(now)
+	r := rs.restores(&c)
+	if r == nil {
+		return fmt.Errorf("%q: %w", c.Rule, ErrNoPolicy)
+	}
+	if err := r.useful(&c, at); err != nil {
+		return fmt.Errorf("%q: %w", c.Rule, err)
+	}
+	a := q.table.get(rs, c.Account, c.Source, at, true)
+	defer a.shard.mu.Unlock()
+	if a.index < 0 {
+		return fmt.Errorf("%q: %w", c.Rule, ErrNoRoom)
+	}
+	r.restore(&c, a.state(rs, r), a.terms(rs, r), at)
+	return nil
+}
+
+// restores returns the rule that a counter is of, or nil.
+func (rs *rules) restores(c *store.Counter) *rule {
+	if c.Account == "" && (rs.OnMissing == MissingRefuse || sourceOf(rs, c.Source) != c.Source) {
+		return nil
+	}
+	for _, r := range rs.list {
+		if r.kept && r.texts.of(c.Account, c.Source) == c.Rule {
+			return r
+		}
+	}
+	return nil
+}
+
+// useful returns why a counter is of no use at now.
+func (r *rule) useful(c *store.Counter, now int64) error {
+	if !c.Counts(time.Unix(0, now)) {
+		return ErrOver
+	}
+	from := c.Period.UnixNano()
+	switch {
+	case r.way == steady:
+		if c.Used != 0 && c.Used != c.Until.UnixNano() {
+			return fmt.Errorf("paid off at two different times: %w", store.ErrInvalid)
+		}
+	case r.way == inStretches:
+		if part, current := from/r.bucket(), now/r.bucket(); part > current || current-part > buckets {
+			return ErrOver
+		}
+	case r.bytes:
+		if c.At.IsZero() {
+			return fmt.Errorf("nobody knows as of when: %w", store.ErrInvalid)
+		}
+		if c.At.UnixNano() > now {
+			return ErrOver
+		}
+	default:
+		// When time zones are changed by law, a month may begin at another hour than it did.
+		if start, end := r.bounds(now); from < start || from >= end {
+			return ErrOver
+		}
+	}
+	return nil
+}
+
+// restore adds a useful counter to a state.
+func (r *rule) restore(c *store.Counter, st *state, t *terms, now int64) {
+	n := min(c.Used, max(0, MaxLimit-st.used)) // more than that is as good as that
+	switch {
+	case n == 0:
+	case r.way == steady:
+		st.start = add(max(st.start, now), max(0, c.Used-now))
+	case r.way == inStretches:
+		r.roll(st, t, now)
+		if st.ring == nil {
+			st.ring, st.start = new(ring), now/r.bucket()
+		}
+		if part := c.Period.UnixNano() / r.bucket(); part <= st.start && st.start-part <= buckets {
+			st.ring.cells[place(part)] += n // a store knows of it
+			st.used += n
+		}
+	case r.bytes:
+		start, end := r.bounds(c.At.UnixNano())
+		if st.used == 0 { // what is paid off since then is up to the plan, which the first event may tell
+			st.start, st.end, st.used = start, end, n
+			return
+		}
+		old := state{start: start, end: end, used: n}
+		r.roll(&old, t, now)
+		r.roll(st, t, now)
+		st.used += old.used
+	default:
+		if r.roll(st, t, now); c.Period.UnixNano() >= st.start { // or somebody is in the next period already
+			st.used += n
+		}
+	}
+}
+
+// long reports whether what the rule counts is worth more than a restart.
+func (r *rule) long() bool {
+	switch r.way {
+	case level:
+		return false
+	case steady:
+		return r.base.period > int64(KeptAbove) || r.base.whole > int64(KeptAbove)
+	}
+	return r.Period.Calendar != weir.NoCalendar || r.base.period > int64(KeptAbove)
+}
+
+// texts are how a store tells rules apart: those that count another thing have another text. Where sources are counted, how much of an
+// address counts as one is part of that.
+type texts struct{ account, v4, v6 string }
+
+func (r *rule) written(v4, v6 int) texts {
+	id := r.identity()
+	return texts{id, fmt.Sprintf("%s by /%d", id, v4), fmt.Sprintf("%s by /%d", id, v6)}
+}
+
+func (t *texts) of(account string, source netip.Addr) string {
+	switch {
+	case account != "":
+		return t.account
+	case source.Is4():
+		return t.v4
+	}
+	return t.v6
+}
+
+// mark notes that a rule has another count than a store knows of.
+func (a *account) mark(r *rule) {
+	if r.kept && a.index >= 0 {
+		a.shard.changed.set(int(a.index))
+	}
+}
+
+// marks are places in a shard's ring, one bit each: to find one in a hundred thousand takes a microsecond.
+type marks []uint64
+
+func (m marks) set(i int)      { m[i/64] |= 1 << (i % 64) }
+func (m marks) clear(i int)    { m[i/64] &^= 1 << (i % 64) }
+func (m marks) has(i int) bool { return m[i/64]&(1<<(i%64)) != 0 }
+
+// grow makes room for place i.
+func (m *marks) grow(i int) {
+	if i/64 >= len(*m) {
+		*m = append(*m, 0)
+	}
+}
+
+// next returns the first word from word on in which something is marked, or -1.
+func (m marks) next(word int) int {
+	for ; word < len(m); word++ {
+		if m[word] != 0 {
+			return word
+		}
+	}
+	return -1
+}

@@ -1,0 +1,55 @@
+package quota
+
+import (
+	"context"
+	"time"
+
+	"weir"
+)
+
+// Over a limit with over: stamp, whoever pays goes on **beside** the limit: nothing is charged to it, and nothing is given back when the
+// event does not go on after all. So the limit is for those who do not pay what it would be had the payers never come. Were they
+// charged, everybody who pays would put off the time when he needs not pay, with a steady rate for ever; were they given back what
+// they were not charged, a request that fails would be a free place. All other rules hold and are charged as ever.
+
+// pays reports whether a payment lets an event go on. Nobody is let off for being free of stamps: a limit is no stamp.
+func pays(p weir.Paid) bool { return p.Work > 0 && p.Fault == weir.NoReason }
+
+// pay opens the purse of an event that is over a limit and, when that holds what it takes, judges it again. The account is pinned, and
+// its shard not locked: to look at a stamp may take long. The event is a copy, as what the purse is given goes to the heap.
+func (q *Quota) pay(ctx context.Context, acc *account, ev weir.Event, now int64, a *weir.Answer) {
+	defer acc.unpin()
+	switch paid := ev.Purse.Open(ctx, &ev); {
+	case pays(paid):
+		a.Clear()
+		acc.shard.mu.Lock()
+		rs := q.rules.Load()
+		if acc.version != rs.version {
+			acc.update(rs)
+		}
+		acc.judge(rs, &ev, now, true, a)
+	case paid.Fault == weir.Overload: // the stamp may be good: whoever brought it needs not make another one
+		a.Verdict, a.Reason, a.Until = weir.Refuse, weir.Overload, ev.Time.Add(lookAgain)
+	}
+}
+
+// lookAgain is when somebody may have the time to look at a stamp.
+const lookAgain = time.Second
+
+// unpin lets go of an account that somebody came back to.
+func (a *account) unpin() {
+	a.shard.mu.Lock()
+	defer a.shard.mu.Unlock()
+	a.pins--
+}
+
+// ask asks for a stamp by the rule last looked at, or passes it when there is one.
+func (b *bill) ask(r *rule, a *weir.Answer, until int64) {
+	if !b.paid {
+		b.deny(a, weir.Challenge, weir.Unpaid, until)
+		return
+	}
+	b.short(a)
+	b.mask &^= r.bit
+	b.beside |= 1 << (len(a.Figures) - 1 - b.before)
+}

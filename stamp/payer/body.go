@@ -1,0 +1,71 @@
+package payer
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+)
+
+// MaxBody is how large a body without GetBody may be to be kept, so that it can be sent again.
+const MaxBody = 64 << 10
+
+// maxAside is how much of an answer that asks for a stamp is kept while the stamp is made. The page of a gate is smaller.
+const maxAside = 64 << 10
+
+// A body is what a request carries, and whether it can be had again.
+type body struct {
+	get  func() (io.ReadCloser, error) // nil: it cannot
+	kept bool                          // it was read, and each sending takes a copy
+	none bool
+}
+
+// bodyOf looks at the body of a request and reads it where it has to be kept. A body of unknown length is left alone: it may be written
+// only while it is being read.
+func bodyOf(r *http.Request) (*body, error) {
+	switch {
+	case r.Body == nil || r.Body == http.NoBody:
+		return &body{none: true}, nil
+	case r.GetBody != nil:
+		return &body{get: r.GetBody}, nil
+	case r.ContentLength <= 0 || r.ContentLength > MaxBody:
+		return &body{}, nil
+	}
+	// One byte more shows a length that is wrong, about which the transport below complains.
+	text, err := io.ReadAll(io.LimitReader(r.Body, r.ContentLength+1))
+	r.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	return &body{kept: true, get: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }}, nil
+}
+
+// again reports whether it can be sent again.
+func (b *body) again() bool { return b.none || b.get != nil }
+
+// untouched reports whether the caller's request can be sent as it is.
+func (b *body) untouched() bool { return !b.kept }
+
+// put gives a copy of the request its body.
+func (b *body) put(r *http.Request, round int) (err error) {
+	if b.none || round == 0 && !b.kept {
+		return nil
+	}
+	r.Body, err = b.get()
+	return err
+}
+
+// setAside keeps an answer in memory, so that its connection is free while a stamp is made, and the answer can still be returned. What
+// is larger keeps its connection.
+func setAside(resp *http.Response) {
+	head, err := io.ReadAll(io.LimitReader(resp.Body, maxAside+1))
+	if err == nil && len(head) <= maxAside {
+		resp.Body.Close()
+		resp.Body = io.NopCloser(bytes.NewReader(head))
+		return
+	}
+	rest := resp.Body
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(head), rest), rest}
+}

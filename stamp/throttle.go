@@ -1,0 +1,331 @@
+package stamp
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir"
+	"weir/identify"
+)
+
+// A Throttle asks for stamps while there is more to do than can be done, and takes them for all throttles of its chain. Make one with
+// NewThrottle. It is safe for concurrent use.
+//
+//	dormant, paid, free, or called from the pool ──> admit
+//	forged ──> refuse, and the invalid list; a stamp for one request that comes twice ──> refuse
+//	nothing paid ──> challenge; of one that keeps coming with neither stamp nor ticket ──> refuse
+type Throttle struct {
+	setup atomic.Pointer[setup]
+	asked asked
+	seen  seen
+
+	mu     sync.Mutex // whoever configures
+	Counts ThrottleCounts
+}
+
+// A setup is what one set of options makes. It does not change.
+type setup struct {
+	Options
+	office     *Office
+	difficulty *Difficulty
+	guests     *identify.Guests
+}
+
+// ThrottleCounts say what has become of requests while something was asked.
+type ThrottleCounts struct {
+	Paid, Free, Called, Challenged, Forged, Replayed, NotPaying atomic.Uint64
+}
+
+// NewThrottle returns a throttle that asks for nothing until there is load. read reads the files that the options name.
+func NewThrottle(o Options, now time.Time, read func(path string) ([]byte, error)) (*Throttle, error) {
+	office, err := New(o, now)
+	if err != nil {
+		return nil, err
+	}
+	guests, err := identify.NewGuests(o.NeverAsk, read)
+	if err != nil {
+		return nil, weir.Under("never_ask", err)
+	}
+	t := new(Throttle)
+	t.setup.Store(&setup{o.WithDefaults(), office, o.Difficulty(), guests})
+	return t, nil
+}
+
+// Configure changes the options. What was spent stays spent, challenges that are out stay good, and the difficulty goes on from where it
+// is. On an error nothing has changed.
+func (t *Throttle) Configure(o Options, now time.Time, read func(path string) ([]byte, error)) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.setup.Load()
+	office, err := Renew(old.office, old.Options, o, now)
+	if err != nil {
+		return err
+	}
+	guests, err := identify.NewGuests(o.NeverAsk, read)
+	if err != nil {
+		return weir.Under("never_ask", err)
+	}
+	guests.Inherit(old.guests)
+	t.setup.Store(&setup{o.WithDefaults(), office, o.Difficulty(), guests})
+	return nil
+}
+
+// Guests are those of whom nothing is asked.
+func (t *Throttle) Guests() *identify.Guests { return t.setup.Load().guests }
+
+// Terms says how stamps are used.
+func (t *Throttle) Terms() weir.Terms {
+	s := t.setup.Load()
+	return weir.Terms{Covers: s.Covers, Binds: s.Covers == 1, Address: s.Classic, Strict: s.Classic}
+}
+
+// Judge asks for a stamp while the load is there.
+func (t *Throttle) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
+	s := t.setup.Load()
+	work := t.asked.step(s.difficulty, ev.Load, ev.Time)
+	if work == 0 {
+		return nil
+	}
+	return t.judge(s, work, ev, ev.Purse.Open(ctx, ev), a)
+}
+
+// judge decides about an event of which something is asked.
+func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a *weir.Answer) error {
+	switch {
+	case paid.Work > 0:
+		t.Counts.Paid.Add(1)
+		t.seen.forget(visitor(s, ev), ev.Time)
+		return nil
+	case paid.Free:
+		t.Counts.Free.Add(1)
+		return nil
+	case paid.Fault == weir.Forged && s.OnInvalid == FateDrop:
+		t.Counts.Forged.Add(1)
+		refuse(a, weir.Forged, true)
+		return nil
+	case paid.Fault == weir.Replayed && s.OnReplay == FateDrop:
+		t.Counts.Replayed.Add(1)
+		refuse(a, weir.Replayed, false)
+		return nil
+	case paid.Fault == weir.Overload: // the stamp may be good; nobody had the time to look
+		refuse(a, weir.Overload, false)
+		a.Until = ev.Time.Add(time.Second)
+		return nil
+	case ev.Place.Called:
+		t.Counts.Called.Add(1)
+		return nil
+	case ev.Place.Number == 0 && t.seen.note(visitor(s, ev), ev.Time) > s.Patience:
+		t.Counts.NotPaying.Add(1)
+		refuse(a, weir.NotPaying, s.Classic)
+		a.Until = ev.Time.Truncate(patienceWindow).Add(patienceWindow)
+		return nil
+	}
+	t.Counts.Challenged.Add(1)
+	challenge(a, work)
+	return nil
+}
+
+// rule is what answers of the throttle name.
+const rule = "stamp"
+
+func refuse(a *weir.Answer, why weir.Reason, ban bool) {
+	a.Verdict, a.Reason, a.Rule, a.Ban = weir.Refuse, why, rule, ban
+}
+
+func challenge(a *weir.Answer, work Work) {
+	a.Verdict, a.Reason = weir.Challenge, weir.Unpaid
+	a.Figure = weir.Figure{Rule: rule, Unit: "operations", Limit: int64(work)}
+}
+
+// visitor is by whom unpaid challenges are counted: the client's id, or its address where it has none.
+func visitor(s *setup, ev *weir.Event) string {
+	if ev.Client != "" && !s.Classic {
+		return ev.Client
+	}
+	return identify.AddressID(ev.Source)
+}
+
+// Settle does nothing: the throttle holds nothing. What was paid is given back by the event's purse.
+func (t *Throttle) Settle(weir.Hold, weir.Outcome) {}
+
+// Peek answers as Judge would for what is in the purse already.
+func (t *Throttle) Peek(ev *weir.Event, a *weir.Answer) {
+	s := t.setup.Load()
+	work := t.asked.now(ev.Load.Of)
+	if work == 0 || ev.Purse.Paid().First() || ev.Place.Called || s.guests.Known(ev) {
+		return
+	}
+	challenge(a, work)
+}
+
+// Receive looks at a stamp and takes it.
+func (t *Throttle) Receive(ctx context.Context, ev *weir.Event, stamp, message string) (weir.Paid, func()) {
+	s := t.setup.Load()
+	if s.guests.Known(ev) {
+		return weir.Paid{Free: true}, nil
+	}
+	if stamp == "" {
+		return weir.Paid{}, nil
+	}
+	d := Demand{Client: ev.Client, Or: identify.AddressID(ev.Source), Covers: s.Covers}
+	if s.Classic || d.Client == "" {
+		d.Client, d.Or = d.Or, ""
+	}
+	if s.Covers == 1 {
+		d.Message = message
+	}
+	receipt, err := s.office.Verify(ctx, ev.Time, stamp, d)
+	if err != nil {
+		return weir.Paid{Fault: s.fault(err)}, nil
+	}
+	refund := func() { _ = s.office.Refund(context.WithoutCancel(ctx), ev.Time, &receipt) }
+	return weir.Paid{Work: uint64(receipt.Work)}, refund
+}
+
+// fault says what is held against whoever brought a stamp that is not accepted. What may happen to anybody is no fault: a stamp that has
+// run out, or one from before a change of network, is asked for anew.
+func (s *setup) fault(err error) weir.Reason {
+	switch {
+	case errors.Is(err, ErrForged), errors.Is(err, ErrWrong):
+		return weir.Forged
+	case errors.Is(err, ErrReplayed) && s.Covers == 1:
+		return weir.Replayed
+	case errors.Is(err, ErrBusy), errors.Is(err, ErrFull):
+		return weir.Overload
+	case s.Classic && (errors.Is(err, ErrMalformed) || errors.Is(err, ErrForeign) || errors.Is(err, ErrUnknown)):
+		return weir.Forged
+	}
+	return weir.NoReason
+}
+
+// Ask makes a puzzle for a client, which may be empty where the address has to do.
+func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, error) {
+	s := t.setup.Load()
+	if client == "" || s.Classic {
+		client = identify.AddressID(ev.Source)
+	}
+	if s.Covers != 1 {
+		message = ""
+	}
+	work := t.asked.now(ev.Load.Of)
+	if work == 0 { // another throttle asks
+		work = min(s.First, s.difficulty.Most())
+	}
+	text, err := s.office.Issue(ev.Time, Ask{Algorithm: s.Algorithm, Work: work, Lifetime: s.Expires.Std(), Message: message, Client: client})
+	if err != nil {
+		return weir.Puzzle{}, err
+	}
+	return weir.Puzzle{
+		Text: text, Algorithm: s.Algorithm.String(), Work: uint64(work), Takes: work.Time(s.Algorithm), Expires: ev.Time.Add(s.Expires.Std()),
+	}, nil
+}
+
+// Observe brings the difficulty up to date for a gate that nobody has come to for a while, and returns the work asked for there.
+func (t *Throttle) Observe(load weir.Load, now time.Time) Work {
+	return t.asked.step(t.setup.Load().difficulty, load, now)
+}
+
+// Stats is what the throttle has done, and what it asks for now.
+type Stats struct {
+	Work       map[string]Work // by gate; 0 where nothing is asked
+	Issued     uint64
+	Accepted   uint64
+	Paid       uint64 // requests that went first
+	Free       uint64
+	Called     uint64
+	Challenged uint64
+	Forged     uint64
+	Replayed   uint64
+	NotPaying  uint64
+	Spent      int // stamps that are remembered
+}
+
+// Stats returns what the throttle has done.
+func (t *Throttle) Stats() Stats {
+	s, c := t.setup.Load(), &t.Counts
+	out := Stats{Work: map[string]Work{}, Issued: s.office.Counts.Issued.Load(), Accepted: s.office.Counts.Accepted.Load(),
+		Paid: c.Paid.Load(), Free: c.Free.Load(), Called: c.Called.Load(), Challenged: c.Challenged.Load(), Forged: c.Forged.Load(),
+		Replayed: c.Replayed.Load(), NotPaying: c.NotPaying.Load()}
+	if f, ok := s.office.parts.Ledger.(*Filter); ok {
+		out.Spent = f.Len()
+	}
+	for of, a := range *t.asked.all() {
+		out.Work[of] = Work(a.work.Load())
+	}
+	return out
+}
+
+// asked is how much work is asked for, gate by gate.
+type asked struct {
+	by atomic.Pointer[map[string]*asking] // copied when a gate is added: gates are few
+	mu sync.Mutex
+}
+
+// An asking is how much is asked for at one gate.
+type asking struct {
+	work  atomic.Uint64
+	due   atomic.Int64 // when it is to be looked at again
+	mu    sync.Mutex
+	state State
+}
+
+// stepEvery is how often the difficulty is looked at. It moves by itself once a second at most.
+const stepEvery = 100 * time.Millisecond
+
+func (a *asked) all() *map[string]*asking {
+	if m := a.by.Load(); m != nil {
+		return m
+	}
+	return &map[string]*asking{}
+}
+
+// now returns the work asked for at a gate.
+func (a *asked) now(of string) Work {
+	if at := (*a.all())[of]; at != nil {
+		return Work(at.work.Load())
+	}
+	return 0
+}
+
+// step brings the work asked for up to date and returns it.
+func (a *asked) step(d *Difficulty, load weir.Load, now time.Time) Work {
+	at := (*a.all())[load.Of]
+	if at == nil {
+		at = a.add(load.Of)
+	}
+	n := now.UnixNano()
+	if due := at.due.Load(); n < due && n > due-int64(time.Minute) { // or the clock was set back
+		return Work(at.work.Load())
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	at.state = d.Next(at.state, now, load.Share, load.Delay)
+	at.work.Store(uint64(at.state.Work))
+	at.due.Store(n + int64(stepEvery))
+	return at.state.Work
+}
+
+func (a *asked) add(of string) *asking {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if at := (*a.all())[of]; at != nil {
+		return at
+	}
+	next := maps.Clone(*a.all())
+	next[of] = new(asking)
+	a.by.Store(&next)
+	return next[of]
+}
+
+// Forget drops what is known of a gate that is no more.
+func (t *Throttle) Forget(of string) {
+	t.asked.mu.Lock()
+	defer t.asked.mu.Unlock()
+	next := maps.Clone(*t.asked.all())
+	delete(next, of)
+	t.asked.by.Store(&next)
+}
