@@ -75,8 +75,11 @@ func BenchmarkThroughTheLine(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r.now = r.now.Add(time.Millisecond)
-		next := r.l.next()
+		next, other := r.l.halls[stamped].next[0], r.l.halls[pool].next[0]
 		r.l.Settle(under, weir.Outcome{Time: r.now, Done: true})
+		if next.state != letIn {
+			next = other
+		}
 		under = weir.Hold{Ref: next}
 		e := &ev[next.lane] // another one like it
 		e.Time = r.now

@@ -26,6 +26,7 @@ const setBack = int64(5 * time.Second)
 // concurrent use. A place is taken by Enter, after all waits, so Lanes belong at the end of a chain.
 type Lanes struct {
 	numbers  atomic.Uint64 // the last number given
+	reload   atomic.Int64  // as in the options, for those who only issue tickets
 	alarm    atomic.Pointer[func(time.Time)]
 	measured struct {
 		at    atomic.Int64 // by the clock of whoever asked
@@ -86,7 +87,7 @@ func (l *Lanes) Configure(o Options, now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.tick(now)
-	l.room.reconfigured(l.o.Reload.Std(), at)
+	l.bePatient(at)
 	l.configure(o.WithDefaults())
 	l.let(at)
 	l.schedule()
@@ -101,6 +102,7 @@ func (l *Lanes) configure(o Options) {
 	}
 	l.ledger.size(float64(o.Pool), l.capacity())
 	l.room.most = max(leastRemembered, o.Line)
+	l.reload.Store(int64(o.Reload))
 }
 
 // capacity is how many are let through at once; means, how many the upstream can work on, which is more while the learner looks.
@@ -312,8 +314,7 @@ func (l *Lanes) let(at int64) {
 		w.at = at
 		l.letIn(w.lane)
 		if w.lane == stamped {
-			s := l.window.current()
-			s.wait = max(s.wait, at-w.since)
+			l.window.current().let++
 		}
 		w.turn.Grant()
 	}

@@ -24,7 +24,7 @@ type window struct {
 type spell struct {
 	area [lanes]float64 // places in use and requests held, times nanoseconds
 	away int            // turned away
-	wait int64          // the longest wait of those let in, in the stamped lane
+	let  int            // let in from the stamped lane, after a wait
 }
 
 func (w *window) current() *spell { return &w.ring[w.now%(buckets+1)] }
@@ -51,21 +51,22 @@ func (w *window) pass(from, to int64, level [lanes]int) {
 	}
 }
 
-// sum returns how many of each lane were under way or held on average, how many were turned away in a second, and the longest wait.
-func (w *window) sum(at int64) (level [lanes]float64, away float64, wait int64) {
+// sum returns how many of each lane were under way or held on average, how many were turned away in a second, and how many let
+// in after a wait.
+func (w *window) sum(at int64) (level [lanes]float64, away float64, let int) {
 	for i := range w.ring {
 		s := &w.ring[i]
 		for i := range level {
 			level[i] += s.area[i]
 		}
 		away += float64(s.away)
-		wait = max(wait, s.wait)
+		let += s.let
 	}
 	span := float64(at - (w.now-buckets)*bucket)
 	for i := range level {
 		level[i] /= span
 	}
-	return level, away / span * float64(time.Second), wait
+	return level, away / span * float64(time.Second), let
 }
 
 // A pulse is a mean of how long requests take. What is new counts more; the first few count alike.
@@ -110,8 +111,9 @@ func (l *Lanes) TurnedAway(now time.Time) {
 }
 
 // Load says how much is asked of the upstream in proportion to what it can do, over about the last second: places in use, requests
-// held, and what those would need who were turned away. Above 1 it is too much. It also says how long those wait who paid: the longest
-// wait of those let in during the last second, or of those who wait now. It is cheap, and worked out anew every 50 ms.
+// held, and what those would need who were turned away. Above 1 it is too much. It also says how long those wait who pay now: as
+// many are ahead of them, at the pace of the upstream. (Not how long the oldest has waited: those who paid little wait long where
+// others pay more, and the price would go up and up.) It is cheap, and worked out anew every 50 ms.
 func (l *Lanes) Load(now time.Time) (share weir.Share, delay time.Duration) {
 	at := nanos(now)
 	if age := at - l.measured.at.Load(); age <= -bucket || age >= bucket {
@@ -125,12 +127,25 @@ func (l *Lanes) Load(now time.Time) (share weir.Share, delay time.Duration) {
 
 // measure works out load and delay at a time that everything has been brought up to.
 func (l *Lanes) measure(at int64) {
-	level, away, wait := l.window.sum(at)
+	level, away, let := l.window.sum(at)
 	l.paying, l.looked = level[stamped], at
 	demand := level[stamped] + level[pool] + away*l.service.orGuess()/float64(time.Second)
-	if w := l.halls[stamped].oldest(); w != nil {
-		wait = max(wait, at-w.since)
-	}
 	l.measured.share.Store(math.Float64bits(demand / float64(l.means())))
-	l.measured.delay.Store(wait)
+	l.measured.delay.Store(l.delay(at, let))
+}
+
+// delay is how long somebody waits who comes to the stamped lane now, if so many were let in during the last second.
+func (l *Lanes) delay(at int64, let int) int64 {
+	w := l.halls[stamped].oldest()
+	switch {
+	case w == nil:
+		return 0
+	case let == 0 || l.service.n == 0: // nothing moves, or nobody knows how fast
+		return at - w.since
+	}
+	places := float64(l.means())
+	if l.halls[pool].len() > 0 {
+		places *= 1 - l.ledger.share
+	}
+	return int64(float64(l.halls[stamped].len()) * l.service.mean / places)
 }

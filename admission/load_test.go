@@ -85,7 +85,7 @@ func TestNothingGoesOn(t *testing.T) {
 	r.now = r.now.Add(time.Second / 2)
 	r.settle(under, true)
 	r.settle(waits, true)
-	if share, delay := r.l.Load(r.now); share < 100 || delay != time.Second/2 {
+	if share, delay := r.l.Load(r.now); share < 100 || delay != 0 {
 		t.Fatalf("load %s, delay %s", share, delay)
 	}
 	for _, pause := range []time.Duration{2 * time.Second, time.Hour} {
@@ -119,11 +119,14 @@ func TestDelayOfThoseWhoPaid(t *testing.T) {
 	if got := r.called(); len(got) != 1 || got[0] != paid.n {
 		t.Fatalf("called %v", got)
 	}
-	delay(300 * time.Millisecond) // it was let in after so long
-	r.now = r.now.Add(800 * time.Millisecond)
-	delay(300 * time.Millisecond)
-	r.now = r.now.Add(200 * time.Millisecond)
-	delay(0)
+	delay(0) // nobody is ahead of who comes now
+	// From here on it is known how long a request takes: 1.35 s, on nine tenths of a place. The lane moves, so that it is that which counts, and not how long
+	// somebody has waited who paid little.
+	r.wait(2)
+	r.wait(2)
+	delay(3 * time.Second)
+	r.now = r.now.Add(time.Second)
+	delay(1100 * time.Millisecond) // for a second nobody was let in: it does not move
 }
 
 func TestServiceTime(t *testing.T) {

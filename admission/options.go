@@ -40,7 +40,7 @@ type Options struct {
 	Line int `yaml:"line"`
 	// How long a request may be held. Default 30s.
 	MaxWait weir.Duration `yaml:"max_wait"`
-	// How many requests and places in line one client may have waiting together, by source address; of IPv6 the /64. Default 16.
+	// How many requests and places in line one client may have waiting together, by source address; of IPv6 the /64. Default 64: a page and what it loads.
 	PerClient int `yaml:"per_client"`
 	// How often the page of the waiting room reloads, from 1s to 1m. Whoever misses two reloads loses his place. Default 5s.
 	Reload weir.Duration `yaml:"reload"`
@@ -59,7 +59,7 @@ func (o Options) WithDefaults() Options {
 	o.Waiting = cmp.Or(o.Waiting, 1000)
 	o.Line = cmp.Or(o.Line, 10_000)
 	o.MaxWait = cmp.Or(o.MaxWait, weir.Duration(30*time.Second))
-	o.PerClient = cmp.Or(o.PerClient, 16)
+	o.PerClient = cmp.Or(o.PerClient, 64)
 	o.Reload = cmp.Or(o.Reload, weir.Duration(5*time.Second))
 	return o
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestDefaults(t *testing.T) {
-	want := Options{Concurrent: 64, Pool: 0.1, Waiting: 1000, Line: 10_000, MaxWait: weir.Duration(30 * time.Second), PerClient: 16,
+	want := Options{Concurrent: 64, Pool: 0.1, Waiting: 1000, Line: 10_000, MaxWait: weir.Duration(30 * time.Second), PerClient: 64,
 		Reload: weir.Duration(5 * time.Second)}
 	if got := (Options{Concurrent: 64}).WithDefaults(); got != want {
 		t.Errorf("%+v", got)
@@ -50,7 +50,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		"waiting":            {Options{Concurrent: 1, Waiting: MaxWaiting + 1}, "waiting: 1000001 is out of bounds"},
 		"line":               {Options{Concurrent: 1, Line: MaxLine + 1}, "line: 1000001 is out of bounds"},
 		"per client":         {Options{Concurrent: 1, PerClient: -1}, "per_client: -1 is out of bounds"},
-		"max wait":           {Options{Concurrent: 1, MaxWait: weir.Duration(MaxMaxWait) + 1}, "max_wait: 10m0.000000001s is out of bounds (up to 10m)"},
+		"max wait":           {Options{Concurrent: 1, MaxWait: weir.Duration(MaxMaxWait) + 1}, "max_wait: 10m0.000000001s is out of bounds"},
 		"short reload":       {Options{Concurrent: 1, Reload: weir.Duration(MinReload) - 1}, "reload: 999.999999ms is out of bounds (1s to 1m)"},
 		"long reload":        {Options{Concurrent: 1, Reload: weir.Duration(MaxReload) + 1}, "reload: 1m0.000000001s is out of bounds"},
 	} {
@@ -66,8 +66,8 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 	if errs := weir.FieldErrors(bad.Validate()); len(errs) != 7 {
 		t.Errorf("%d mistakes, want 7: %v", len(errs), errs)
 	}
-	edge := Options{Concurrent: MaxConcurrent, Pool: MaxPool, Waiting: MaxWaiting, Line: MaxLine, PerClient: 1, MaxWait: weir.Duration(MaxMaxWait),
-		Reload: weir.Duration(MaxReload)}
+	edge := Options{Concurrent: MaxConcurrent, Pool: MaxPool, Waiting: MaxWaiting, Line: MaxLine, PerClient: 1,
+		MaxWait: weir.Duration(MaxMaxWait), Reload: weir.Duration(MaxReload)}
 	if err := edge.Validate(); err != nil {
 		t.Error(err)
 	}

@@ -91,7 +91,8 @@ func TestAnySequence(t *testing.T) {
 			if s.InUse < o.Concurrent && len(r.held) > 0 {
 				rt.Fatalf("%d wait while a place is free", len(r.held))
 			}
-			if s.Pool.Waiting+s.Stamped.Waiting != len(r.held) || s.Pool.Waiting > o.Waiting || s.Stamped.Waiting > o.Waiting || s.InLine+s.Called > o.Line {
+			if s.Pool.Waiting+s.Stamped.Waiting != len(r.held) || s.Pool.Waiting > o.Waiting || s.Stamped.Waiting > o.Waiting ||
+				s.InLine+s.Called > o.Line {
 				rt.Fatalf("%d wait: %+v", len(r.held), s)
 			}
 			if !(s.Load >= 0 && s.Load < 1e4) || s.Delay < 0 {

@@ -11,12 +11,15 @@ import (
 const (
 	// grace is how much later than two reloads somebody may come.
 	grace = 2 * time.Second
-	// stay is for how long somebody who was let in may go on using his ticket.
-	stay = 2 * time.Minute
+	// Stay is for how long somebody who was let in may go on using his ticket.
+	Stay = 2 * time.Minute
 	// leastRemembered is how many who were let in are remembered at least, in each of two generations.
 	leastRemembered = 100_000
 	// A rate of people is measured over about so long.
 	rateMemory = 30 * time.Second
+	// loaded is when somebody who was let in has his page, or most of it; enoughRecent is how many are looked at for that.
+	loaded       = 4 * time.Second
+	enoughRecent = 1000
 )
 
 // A State says what becomes of somebody who shows up with a ticket.
@@ -49,6 +52,7 @@ type Standing struct {
 	Known    bool          // whether anybody can tell how long it takes
 	Estimate time.Duration // until he is called, by how many were let in of late
 	Reload   time.Duration // when to come again
+	Until    time.Time     // Called: the ticket is worth something until then
 }
 
 // A place is one in the line. Whoever has it shows up every now and then.
@@ -70,6 +74,12 @@ type visit struct {
 	uses  int
 }
 
+// An arrival is when somebody was let in.
+type arrival struct {
+	number uint64
+	at     int64
+}
+
 // A room is the waiting room.
 type room struct {
 	places map[uint64]*place // in line or called
@@ -82,9 +92,13 @@ type room struct {
 	visits  [2]map[uint64]visit
 	since   int64 // when the younger one began
 	most    int   // of each generation
-	covers  int   // what a ticket is worth, as was said last
 	arrived rate  // people let in
 	used    rate  // and how often they used their tickets
+
+	covers int       // what a ticket is worth, as was said last
+	recent []arrival // let in a moment ago; at most so many as are enough to know
+	people int       // let in a moment before that
+	needed float64   // how many requests each of them needed
 
 	patient      int64 // longer patience, for those who were told of a longer reload
 	patientUntil int64
@@ -95,10 +109,10 @@ func newRoom(at int64) room {
 		arrived: rate{since: at}, used: rate{since: at}}
 }
 
-// reconfigured keeps the places of those who were told to reload less often than they will be from now on.
-func (r *room) reconfigured(old time.Duration, at int64) {
-	r.patient = int64(patienceFor(old))
-	r.patientUntil = at + r.patient
+// bePatient keeps the places of those who were told to reload less often than they will be from now on.
+func (l *Lanes) bePatient(at int64) {
+	l.room.patient = l.patience(at)
+	l.room.patientUntil = max(l.room.patientUntil, at+int64(patienceFor(l.o.Reload.Std())))
 }
 
 func patienceFor(reload time.Duration) time.Duration { return 2*reload + grace }
@@ -122,15 +136,13 @@ func (l *Lanes) Issue(client string, now time.Time) Ticket {
 
 // Renew returns a ticket that is good until two reloads from now: whoever holds it has to keep coming.
 func (l *Lanes) Renew(t Ticket, now time.Time) Ticket {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	t.By = now.Add(patienceFor(l.o.Reload.Std()))
+	t.By = now.Add(patienceFor(time.Duration(l.reload.Load())))
 	return t
 }
 
-// Present says that somebody showed up with a genuine ticket. The first time, it puts his number in line. When it is his turn, he is let in:
-// from then on the ticket is worth so many requests as it covers, this one included, for two minutes. Each time counts as one of
-// them, however many come at once; Refund gives one back.
+// Present says that somebody showed up with a genuine ticket. The first time, it puts his number in line. When it is his turn, he is let
+// in: from then on the ticket is worth so many requests as it covers, this one included, for two minutes. Each time counts as one of
+// them, however many come at once; Refund gives one back. Unless it is Spent, the ticket is to be renewed each time (Renew).
 func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.Time) Standing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,11 +150,11 @@ func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.T
 	l.expire(at, 8)
 	r := &l.room
 	r.covers = max(1, covers)
-	r.forget(at, int64(stay)+l.patience(at))
+	r.forget(at, int64(Stay)+l.patience(at))
 	s := Standing{State: InLine, Reload: l.o.Reload.Std()}
 	if v, in, known := r.visit(number); known {
 		if s.State = Spent; at < v.until && v.uses < r.covers {
-			s.State = Called
+			s.State, s.Until = Called, l.instant(v.until)
 			v.uses++
 			r.visits[in][number] = v
 			r.used.add(at)
@@ -182,11 +194,14 @@ func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.T
 	switch next := p.called || s.Ahead == 0 && l.free() > 0; {
 	case next && len(r.visits[0]) < r.most:
 		l.drop(p)
-		r.visits[0][number] = visit{until: at + int64(stay), uses: 1}
+		r.visits[0][number] = visit{until: at + int64(Stay), uses: 1}
 		r.arrived.add(at)
 		r.used.add(at)
+		if len(r.recent) < enoughRecent {
+			r.recent = append(r.recent, arrival{number, at})
+		}
 		l.counts.admitted++
-		s.State = Called
+		s.State, s.Until = Called, now.Add(Stay)
 		l.call(at)
 		return s
 	case next: // nobody could remember him, and he would come in again and again
@@ -241,14 +256,30 @@ func (l *Lanes) ahead(at int64) int {
 	}
 	// Nobody is called who would be held for longer than one may be.
 	reload := min(float64(l.o.Reload), float64(l.o.MaxWait)/2)
+	if w := l.halls[pool].oldest(); w != nil && float64(at-w.since) > reload {
+		return 0
+	}
 	return max(1, int(math.Ceil(min(places*reload/(l.service.orGuess()*l.room.needs(at)), MaxLine))))
 }
 
-// needs is how many requests somebody needs who is let in, for a page and what it loads: as was seen of late, and before that a guess.
+// needs is how many requests somebody needs who is let in, for a page and what it loads: the mean of those who had time to load it, which
+// begins with a guess.
 func (r *room) needs(at int64) float64 {
-	const people, requests = 3, 10
-	guessed := people * float64(min(r.covers, requests))
-	return max(1, (r.used.faded(at)+guessed)/(r.arrived.faded(at)+people))
+	const guessed, guesses, memory = 10, 2, 50
+	if r.people == 0 {
+		r.needed, r.people = float64(min(r.covers, guessed)), guesses
+	}
+	for len(r.recent) > 0 && at-r.recent[0].at >= int64(loaded) {
+		v, _, _ := r.visit(r.recent[0].number)
+		r.people = min(r.people+1, memory)
+		r.needed += (float64(v.uses) - r.needed) / float64(r.people)
+		r.recent = r.recent[1:]
+	}
+	needs := r.needed
+	if n := r.arrived.faded(at); n > 1 {
+		needs = max(needs, r.used.faded(at)/n) // already
+	}
+	return max(1, needs)
 }
 
 // drop takes somebody out of line who is there or was called.

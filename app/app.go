@@ -55,6 +55,7 @@ type App struct {
 	pace     *pace
 	failures *failures
 	bans     *bans
+	history  *history
 	kept     atomic.Pointer[kept] // nil unless the data folder is in use
 	secret   []byte               // signs what clients are given; read by Start
 	lookups  chan struct{}        // of names, under way
@@ -91,6 +92,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.secret, a.lookups = newSecret(), make(chan struct{}, maxLookups)
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
+	a.history = &history{clock: o.Clock, now: a.current.Load}
 	c, err := a.prepare(cfg)
 	if err != nil {
 		return nil, err
@@ -167,6 +169,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	a.running = true
 	a.state.CompareAndSwap(starting, serving) // unless somebody waits to stop it
 	a.reloads.took(a.started)
+	a.history.watch()
 	a.announce(g)
 	return nil
 }
@@ -199,6 +202,7 @@ func (a *App) Stop(ctx context.Context) error {
 		}
 		a.giveUp()
 		a.pace.stop()
+		a.history.stop()
 	})
 	return a.stopErr
 }

@@ -136,6 +136,11 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 		places, _ := identify.ParseAccounts(gt.account) // the gate has taken them
 		ev.Account = places.OfSource(ev.Source)
 	}
+	if gt.lanes != nil {
+		b.look(b.current.Load())
+		share, delay := gt.lanes.Load(ev.Time)
+		ev.Load = weir.Load{Of: gt.listen, Share: share, Delay: delay}
+	}
 	steps, verdict := gt.explain(&ev)
 	e := console.Explanation{
 		Gate: gt.listen, Verdict: verdict.Verdict, By: verdict.By, Text: verdict.Explain(), Steps: []console.Step{},
@@ -196,6 +201,11 @@ func (b backend) SetShadow(s console.Shadow) ([]console.ShadowState, error) {
 	all = append(all, switched{config.Bans, b.bans.link, func(on bool) error { b.shadowBans(on); return nil }})
 	for _, p := range g.packets {
 		all = append(all, switched{p.name(), p.link, p.setShadow})
+	}
+	for _, gt := range g.gates {
+		if l := gt.lanes; l != nil {
+			all = append(all, switched{l.name(gt.listen), l.link, func(on bool) error { l.link.Shadow.Store(on); return nil }})
+		}
 	}
 	var names []string
 	for _, t := range all {

@@ -173,16 +173,14 @@ func (b backend) Ban(ctx context.Context, o console.BanOrder, by string) (r cons
 		return r, console.Invalid(plainly(err))
 	}
 	now := b.opts.Clock.Now()
-	ban := store.Ban{BanKey: key, Reason: o.Reason, By: by, Operator: true}
+	order := store.Ban{BanKey: key, Reason: o.Reason, By: by, Operator: true, Since: now}
 	if o.For != 0 {
-		ban.Until = now.Add(o.For.Std())
+		order.Until = now.Add(o.For.Std())
 	}
-	if err := b.bans.list.Add(ban, now); err != nil {
+	if err := b.bans.list.Add(order, now); err != nil {
 		return r, b.whyNotBanned(err)
 	}
-	if ban, found := b.bans.list.Get(key, now); found { // unless somebody was quicker to remove it
-		r.Ban = banView(ban)
-	}
+	r.Ban = banView(order)
 	until := "for good"
 	if !r.Ban.Until.IsZero() {
 		until = r.Ban.Until.UTC().Format(time.RFC3339)

@@ -18,6 +18,9 @@ type lanes struct {
 	link *policy.Link
 }
 
+// name is what the lanes are called where the gate is not known.
+func (l *lanes) name(gate string) string { return capacityLink + " of " + gate }
+
 // links are what the chain of the gate ends with.
 func (l *lanes) links() []*policy.Link {
 	if l == nil {

@@ -93,6 +93,7 @@ func (a *App) reload(cfg *config.Config) error {
 		f()
 	}
 	a.current.Store(c.next)
+	a.history.watch()
 	if a.opts.Logging != nil {
 		a.opts.Logging(c.next.cfg.Log)
 	}

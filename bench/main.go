@@ -56,6 +56,7 @@ var rows = []row{
 	{"S6", duplicates},
 	{"S7", steering},
 	{"S8", logarithms},
+	{"S9", underFlood},
 	{"Q1", decisions},
 	{"Q3", heldRequests},
 }

@@ -198,8 +198,8 @@ func (f *findings) lists(c *Config) {
 	}
 	names := slices.Sorted(maps.Keys(c.Throttles))
 	for _, u := range c.uses() {
-		if len(u.names) > policy.MaxLinks {
-			f.add(u.path, fmt.Sprintf("%d throttles are too many", len(u.names)), fmt.Sprintf("at most %d", policy.MaxLinks))
+		if len(u.names) > policy.MaxListed {
+			f.add(u.path, fmt.Sprintf("%d throttles are too many", len(u.names)), fmt.Sprintf("at most %d", policy.MaxListed))
 		}
 		for j, name := range u.names {
 			at := fmt.Sprintf("%s[%d]", u.path, j)

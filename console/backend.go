@@ -15,6 +15,8 @@ type Backend interface {
 	// Ready is nil while every gate serves, and otherwise says why not.
 	Ready() error
 	Status() Status
+	// History returns how the gates with a limited capacity fared over the last minutes, in the order of Status.
+	History() []GateHistory
 	// Throttles returns what is configured now, in order of their names.
 	Throttles() []Throttle
 	// XDP returns the limiters of network interfaces.

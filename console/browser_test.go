@@ -20,8 +20,13 @@ func (b fullBackend) Status() Status {
 	s.Version, s.Started = "1.2.3", time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
 	s.Gates = []GateStatus{
 		{Gate: "127.0.0.1:8080", Kind: "http", Accept: []string{"edge"}, Address: "127.0.0.1:8080", Upstream: "http://127.0.0.1:3000", Throttles: []string{"plans", "uploads-of-the-whole-organisation"}, InFlight: 12, Waiting: 3},
+		{Gate: "127.0.0.1:0", Kind: "http", Address: "127.0.0.1:41234", Upstream: "http://127.0.0.1:3001", Throttles: []string{"stamps"}, InFlight: 16},
 		{Gate: "[::]:8443", Kind: "tcp", Address: "[::]:8443", Upstream: "https://a-service-with-a-long-name.internal.example:9443", InFlight: 1234567},
 	}
+	var past GateHistory
+	past, s.Gates[0].Capacity, _ = underFlood()
+	s.Gates[1].Capacity = &Capacity{Concurrent: 100, InUse: 16, Load: 0.16, Shadow: true}
+	_ = past
 	return s
 }
 

@@ -13,23 +13,43 @@ import (
 //go:embed index.html
 var indexHTML string
 
+//go:embed plot.html
+var plotHTML string
+
 //go:embed style.css
 var styleCSS []byte
 
-var indexPage = template.Must(template.New("index").Parse(indexHTML))
+//go:embed live.js
+var liveJS []byte
+
+var indexPage = template.Must(template.Must(template.New("index").Parse(indexHTML)).Parse(plotHTML))
 
 func style(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	w.Write(styleCSS)
 }
 
+// live is the script that keeps the page up to date.
+func live(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+	w.Write(liveJS)
+}
+
 // index is the page for people: what runs, and where to look further.
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 	page := struct {
 		Status
-		Blooms   []bloomRow
-		NotReady string
+		Plots      []gatePlots
+		Capacities []capacityRow
+		Stamps     []stampRow
+		Blooms     []bloomRow
+		NotReady   string
 	}{Status: s.backend.Status()}
+	past := s.backend.History()
+	for _, h := range past {
+		page.Plots = append(page.Plots, plotsOf(h))
+	}
+	page.Capacities, page.Stamps = capacityRows(page.Gates), stampRows(page.Throttles, past)
 	for _, t := range page.Throttles {
 		if t.Bloom != nil {
 			page.Blooms = append(page.Blooms, rowOf(t))

@@ -50,7 +50,7 @@ func (a *player) away(now time.Time) time.Duration {
 	}
 	switch {
 	case a.turn.From >= a.turn.To:
-		return a.half.takes
+		return a.half.takes + 1 // not in this half
 	case at < a.turn.From:
 		return a.turn.From - at
 	case at >= a.turn.To:

@@ -108,8 +108,11 @@ func liveTable(v view, spark int) *tabular.Table {
 // dialLine shows a value, how it went, and what it is if there is room for that.
 func dialLine(d dial, width int, ink tabular.Ink) string {
 	head := fmt.Sprintf("%s  %8s  ", d.name, d.value)
-	curve := sparkline(d.history, min(max(width-visible(head), sparkLeast), sparkMost))
-	return strings.TrimRight(ink.Paint(tabular.Head, head)+ink.Paint(tabular.Warn, curve)+"  "+d.unit, " ")
+	curve, unit := sparkline(d.history, min(max(width-visible(head), sparkLeast), sparkMost)), "  "+d.unit
+	if d.unit == "" || visible(head+curve+unit) > width {
+		curve, unit = strings.TrimRight(curve, " "), ""
+	}
+	return ink.Paint(tabular.Head, head) + ink.Paint(tabular.Warn, curve) + unit
 }
 
 // networksHead is the head of the column that is left out where networks do not matter.

@@ -65,12 +65,27 @@ func aWideView(on bool) view {
 	return v
 }
 
+// aStrainedView is one of a scene where stamps are asked for.
+func aStrainedView(on bool) view {
+	v := aView(on)
+	v.rows[2].name = "paying flood"
+	v.dials = []dial{
+		{"LOAD", "1,234%", "of what the service can do", []float64{0.1, 3, 12.34}},
+		{"WORK", "131 ms", "of a phone, asked for a stamp", []float64{0, 32.8, 65.5, 131.1}},
+	}
+	if !on {
+		v.dials[1] = dial{"WORK", "dormant", "", []float64{0, 0}}
+	}
+	return v
+}
+
 func TestRender(t *testing.T) {
 	open := aView(true)
 	open.total, open.elapsed = 0, 75*time.Second
 	wide := aWideView(true)
 	wide.total, wide.elapsed = 0, 75*time.Second
-	for name, v := range map[string]view{"without": aView(false), "with": aView(true), "open": open, "wide-without": aWideView(false), "wide-with": aWideView(true), "wide-open": wide} {
+	for name, v := range map[string]view{"without": aView(false), "with": aView(true), "open": open, "wide-without": aWideView(false), "wide-with": aWideView(true), "wide-open": wide,
+		"strained-without": aStrainedView(false), "strained-with": aStrainedView(true)} {
 		for _, width := range []int{110, 80, 60} {
 			golden(t, fmt.Sprintf("live-%s-%d.txt", name, width), strings.Join(render(v, width, false), "\n")+"\n")
 		}
@@ -78,7 +93,7 @@ func TestRender(t *testing.T) {
 }
 
 func TestRenderColour(t *testing.T) {
-	plain, painted := render(aView(false), 100, false), render(aView(false), 100, true)
+	plain, painted := render(aStrainedView(false), 100, false), render(aStrainedView(false), 100, true)
 	if strings.Contains(strings.Join(plain, ""), "\x1b") || !strings.Contains(strings.Join(painted, ""), "\x1b[31m") {
 		t.Error("colour where there should be none, or none where there should")
 	}
@@ -98,7 +113,7 @@ func TestRenderColour(t *testing.T) {
 // TestRenderFits: a line that is too wide would break, and the next frame would be drawn in the wrong place.
 func TestRenderFits(t *testing.T) {
 	for width := range 140 {
-		for _, v := range []view{aView(false), aView(true), aWideView(false), aWideView(true)} {
+		for _, v := range []view{aView(false), aView(true), aWideView(false), aWideView(true), aStrainedView(false), aStrainedView(true)} {
 			lines := render(v, width, true)
 			if len(lines) != len(render(v, 140, true)) {
 				t.Fatalf("width %d: %d lines", width, len(lines))
@@ -117,13 +132,13 @@ func TestSummary(t *testing.T) {
 		Name: "quota", LimitPerSecond: 50,
 		Half: Half{
 			People: Figures{72, 72, 0, 0, 21.2, 24}, Flood: Figures{22072, 457, 21615, 0, 100, 104}, Seconds: 9.06, Delayed: 452,
-			Actors: []ActorReport{{"alice", People, 0, Figures{36, 36, 0, 0, 21, 26}}, {"bob", People, 0, Figures{36, 36, 0, 0, 21, 24}},
-				{"mallory", Flood, 0, Figures{22072, 457, 21615, 0, 100, 104}}},
+			Actors: []ActorReport{{"alice", People, 0, Figures{36, 36, 0, 0, 21, 26}, 0}, {"bob", People, 0, Figures{36, 36, 0, 0, 21, 24}, 0},
+				{"mallory", Flood, 0, Figures{22072, 457, 21615, 0, 100, 104}, 0}},
 		},
 		Without: Half{
 			People: Figures{24, 3, 0, 21, 62, 66}, Flood: Figures{3259, 1175, 0, 2084, 62, 66}, Seconds: 3.06,
-			Actors: []ActorReport{{"alice", People, 0, Figures{12, 0, 0, 12, 0, 0}}, {"bob", People, 0, Figures{12, 3, 0, 9, 62, 62}},
-				{"mallory", Flood, 0, Figures{3259, 1175, 0, 2084, 62, 66}}},
+			Actors: []ActorReport{{"alice", People, 0, Figures{12, 0, 0, 12, 0, 0}, 0}, {"bob", People, 0, Figures{12, 3, 0, 9, 62, 62}, 0},
+				{"mallory", Flood, 0, Figures{3259, 1175, 0, 2084, 62, 66}, 0}},
 		},
 	}
 	scene := quotaScene()

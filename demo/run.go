@@ -108,7 +108,7 @@ func (o Options) partsOf(list []*Scene, i int) parts {
 	for _, other := range list {
 		all += max(other.Weight, 1)
 	}
-	length := o.For * time.Duration(max(scene.Weight, 1)) / time.Duration(all)
+	length := time.Duration(float64(o.For) * float64(max(scene.Weight, 1)) / float64(all))
 	if o.For <= 0 {
 		if i == len(list)-1 {
 			return parts{without: preview}

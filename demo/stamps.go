@@ -25,7 +25,7 @@ import (
 const (
 	stampPlaces = 8
 	stampWork   = 80 * time.Millisecond
-	stampLine   = 40 // requests held in each lane
+	stampLine   = 40 // of the service itself; in front of the gate there is room for all
 
 	stampFrom   = 0.9     // the load from which stamps are asked for
 	stampFirst  = 1 << 15 // the work asked for first: a thirtieth of a second
@@ -36,8 +36,9 @@ const (
 
 	stampPeople   = 5
 	stampUnscript = 3
-	stampFlooders = 160
-	stampRest     = 320 * time.Millisecond
+	stampFlooders = 96
+	stampRest     = 200 * time.Millisecond
+	stampGiveUp   = time.Second // what the flood waits for an answer
 	stampBots     = 3
 	stampTogether = 12 // requests of a bot at a time: fewer than one client may have waiting
 )
@@ -54,13 +55,16 @@ func stampScene() Scene {
 			stampPlaces/stampWork.Seconds()),
 		Weight:  11,
 		Preview: 0.2,
-		Rule:    fmt.Sprintf("From a load of %s on, who pays with work goes first. The work doubles each second.", weir.Share(stampFrom)),
+		Rule:    fmt.Sprintf("Over a load of %s, who pays with work goes first.", weir.Share(stampFrom)),
 		Setup:   setUpStamps,
 		Cast: []Actor{
 			{Name: "people", Role: People, Workers: stampPeople, Enter: people(19, pays), Pause: between,
 				Work: func(s *Stage) time.Duration { return time.Duration(s.Props.(*spending).people.Load()) }},
 			{Name: "no scripts", Role: People, Workers: stampUnscript, Enter: people(18, waits), Turn: untilAlmost, Pause: between},
-			{Name: "flood", Role: Flood, Workers: stampFlooders, Enter: swarm, Turn: floodTurn, Pause: func(Result) time.Duration {
+			{Name: "flood", Role: Flood, Workers: stampFlooders, Enter: swarm, Turn: floodTurn, Pause: func(r Result) time.Duration {
+				if r == Failed { // it tries again at once, or almost: it shares this machine with those it floods
+					return stampRest/5 + rand.N(stampRest/5)
+				}
 				return stampRest/2 + rand.N(stampRest)
 			}},
 			{Name: "paying flood", Role: Flood, Workers: stampBots * stampTogether, Enter: bots, Turn: botsTurn, Pause: func(r Result) time.Duration {
@@ -94,7 +98,7 @@ func untilAlmost(atWork bool, half time.Duration) Span {
 // floodTurn: in shadow the flood comes after a moment. At work it is there from the beginning, and goes.
 func floodTurn(atWork bool, half time.Duration) Span {
 	if !atWork {
-		return Span{half / 4, half}
+		return Span{half / 8, half}
 	}
 	return Span{0, half * 6 / 10}
 }
@@ -119,7 +123,7 @@ func setUpStamps(s *Stage) (config.Config, error) {
 			Upstream: upstream,
 			// Everybody is on this machine, and says where he comes from as a proxy would.
 			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-			Capacity:       &admission.Options{Concurrent: stampPlaces, Waiting: stampLine, Reload: weir.Duration(stampReload)},
+			Capacity:       &admission.Options{Concurrent: stampPlaces, Reload: weir.Duration(stampReload)},
 			Throttles:      []string{"stamps"},
 		}},
 		Throttles: map[string]config.Throttle{"stamps": {Stamp: &stamp.Options{
@@ -135,22 +139,22 @@ func tellStamps(r SceneReport) []string {
 		return []string{"The scene was stopped before the throttle was at work."}
 	}
 	var told []string
-	if without := r.Without; without.Flood.Sent > 0 && without.Stamps != nil {
-		told = append(told, fmt.Sprintf("Without the throttle, the load rose to %s. The flood's %s requests left the people %s; %s found no room.",
-			percent(without.Stamps.PeakLoad), grouped(without.Flood.Sent), got(without.People, "after %s or more"), grouped(without.People.Failed)))
+	if without := r.Without; without.Flood.Sent > 0 {
+		told = append(told, fmt.Sprintf("Without the throttle, the flood's %s requests left the people %s; %s failed.",
+			grouped(without.Flood.Sent), got(without.People, "after %s or more"), grouped(without.People.Failed)))
 	}
-	if h.FirstWork == 0 {
+	if h.LeastWork == 0 {
 		return append(told, "In so short a time, nothing was asked of anybody. A longer run shows more.")
 	}
 	people, unscripted := actor(r.Half, "people"), actor(r.Half, "no scripts")
 	flood, paying := actor(r.Half, "flood"), actor(r.Half, "paying flood")
 	rose := ""
-	if h.PeakWork > h.FirstWork {
+	if h.PeakWork > h.LeastWork {
 		rose = fmt.Sprintf(", rising to %s", milliseconds(h.PeakMS))
 	}
 	told = append(told, fmt.Sprintf("With it, weir asked for work: %s of a phone for a stamp%s, at a load of up to %s. People paid, as the page does by itself, "+
 		"and got %s. Those without scripts waited in line instead, and got %s. The flood that did not pay got %s of %s.",
-		milliseconds(h.FirstMS), rose, percent(h.PeakLoad), got(people.Figures, "within %s"), got(unscripted.Figures, "within %s"),
+		milliseconds(h.LeastMS), rose, percent(h.PeakLoad), got(people.Figures, "within %s"), got(unscripted.Figures, "within %s"),
 		grouped(flood.Served), grouped(flood.Sent)))
 	if paying.Sent > 0 {
 		told = append(told, fmt.Sprintf("A part of it learnt to pay: its %d phones worked %s for %s requests. Whoever paid waited %s for a place at most.",

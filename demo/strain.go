@@ -40,8 +40,8 @@ func (s *strain) look(status *console.Status, flooded bool, now time.Time) {
 	s.work.add(s.phone(work), now)
 	h := &s.half
 	h.PeakLoad, h.PeakWork, h.EndWork = max(h.PeakLoad, load), max(h.PeakWork, work), work
-	if h.FirstWork == 0 {
-		h.FirstWork = work
+	if work > 0 && (h.LeastWork == 0 || work < h.LeastWork) {
+		h.LeastWork = work
 	}
 	switch {
 	case flooded:
@@ -53,7 +53,7 @@ func (s *strain) look(status *console.Status, flooded bool, now time.Time) {
 	switch {
 	case work > 0:
 		h.Dormant = nil
-	case h.Dormant == nil && h.FirstWork > 0:
+	case h.Dormant == nil && h.LeastWork > 0:
 		after := tenths(now.Sub(s.left))
 		h.Dormant = &after
 	}
@@ -88,7 +88,7 @@ func (s *strain) report() *Stamps {
 		return nil
 	}
 	h := s.half
-	h.FirstMS, h.PeakMS, h.EndMS = s.phone(h.FirstWork), s.phone(h.PeakWork), s.phone(h.EndWork)
+	h.LeastMS, h.PeakMS, h.EndMS = s.phone(h.LeastWork), s.phone(h.PeakWork), s.phone(h.EndWork)
 	h.Asked, h.Paid, h.Pool = int64(s.last.asked-s.first.asked), int64(s.last.stamped-s.first.stamped), int64(s.last.pool-s.first.pool)
 	if !s.left.IsZero() {
 		h.Calm = tenths(s.at.Sub(s.left))

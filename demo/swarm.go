@@ -14,7 +14,7 @@ import (
 // 10.0.0.0/16. It does nothing with what it is asked.
 func swarm(s *Stage) (func(context.Context) Result, func()) {
 	transport := &http.Transport{MaxIdleConnsPerHost: stampFlooders, DisableCompression: true}
-	client := &http.Client{Transport: transport, Timeout: patience}
+	client := &http.Client{Transport: transport, Timeout: stampGiveUp}
 	var number atomic.Uint32
 	return func(ctx context.Context) Result {
 		n := number.Add(1) % stampFlooders

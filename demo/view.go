@@ -60,7 +60,7 @@ func (s *strain) dials(on bool, began, now time.Time) []dial {
 	case s.work.now == 0:
 		work.value, work.unit = "dormant", ""
 	case !on:
-		work.unit = "of a phone, would be asked for a stamp"
+		work.unit = "of a phone, would be asked"
 	}
 	return []dial{load, work}
 }

@@ -69,34 +69,55 @@ func nothing() front {
 	}
 }
 
-// stage builds everything up for a round, and returns how to take it down.
-func stage(ctx context.Context, f front, o Options) (_ *service, _ *standing, strike func(), err error) {
-	var undo []func()
-	strike = func() {
-		for i := len(undo) - 1; i >= 0; i-- {
-			undo[i]()
-		}
+// A stage is everything that a round needs.
+type stage struct {
+	service *service
+	front   *standing
+	solver  solver
+	undo    []func()
+}
+
+// build builds a stage up. A failed one leaves nothing behind.
+func build(ctx context.Context, f front, o Options) (*stage, error) {
+	s := &stage{}
+	if err := s.build(ctx, f, o); err != nil {
+		s.strike()
+		return nil, fmt.Errorf("%s: %w", f.title, err)
 	}
-	defer func() {
-		if err != nil {
-			strike()
-			err = fmt.Errorf("%s: %w", f.title, err)
-		}
-	}()
+	return s, nil
+}
+
+func (s *stage) build(ctx context.Context, f front, o Options) error {
 	folder, err := os.MkdirTemp("", "weir-flood-")
 	if err != nil {
-		return nil, nil, nil, err
+		return err
 	}
-	undo = append(undo, func() { os.RemoveAll(folder) })
-	s, err := startService(o)
+	s.undo = append(s.undo, func() { os.RemoveAll(folder) })
+	if s.service, err = startService(o); err != nil {
+		return err
+	}
+	s.undo = append(s.undo, s.service.stop)
+	if s.front, err = f.start(ctx, place{Options: o, service: s.service.address(), folder: folder}); err != nil {
+		return err
+	}
+	s.undo = append(s.undo, s.front.stop)
+	if o.Solver == "" {
+		s.solver = newHere()
+		return nil
+	}
+	away, err := startSolver(o.Solver)
 	if err != nil {
-		return nil, nil, nil, err
+		return fmt.Errorf("the solver: %w", err)
 	}
-	undo = append(undo, s.stop)
-	f1, err := f.start(ctx, place{Options: o, service: s.address(), folder: folder})
-	if err != nil {
-		return nil, nil, nil, err
+	s.solver = away
+	s.undo = append(s.undo, away.stop)
+	return nil
+}
+
+// strike takes the stage down.
+func (s *stage) strike() {
+	for i := len(s.undo) - 1; i >= 0; i-- {
+		s.undo[i]()
 	}
-	undo = append(undo, f1.stop)
-	return s, f1, strike, nil
+	s.undo = nil
 }

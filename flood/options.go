@@ -52,6 +52,9 @@ type Options struct {
 	Patient time.Duration
 	// Reload is after what time people try again when an answer does not say. Default 2s.
 	Reload time.Duration
+	// Solver is a program, weir itself, that makes the stamps of people in a process of its own. Default: they are made in this one,
+	// where they are in the way of everything else.
+	Solver string
 	// Watch is told now and then how far it is. May be nil.
 	Watch func(Progress)
 	// Version is what the weir that is run calls itself.

@@ -58,8 +58,8 @@ func (r *Report) Page(w io.Writer) error {
 			one := &f.Rounds[j]
 			shown := roundView{Round: one, Name: one.name(), Served: servedPlot(one, r.Settings.Capacity)}
 			if len(one.Gauges) > 0 {
-				shown.Load = gaugePlot(one, "Load", func(g Gauge) float64 { return g.Load }, percent)
-				shown.Work = gaugePlot(one, "Work asked for a stamp", func(g Gauge) float64 { return float64(g.Work) }, number)
+				shown.Load = gaugePlot(one, "Load", func(g Gauge) float64 { return g.Load }, func(v float64) string { return number(v) + " ×" })
+				shown.Work = gaugePlot(one, "Work asked for a stamp", func(g Gauge) float64 { return float64(g.Work) / 1000 }, func(v float64) string { return number(v) + " k" })
 			}
 			view.Rounds = append(view.Rounds, shown)
 		}
@@ -77,5 +77,5 @@ func (r *Report) said() string {
 	for _, one := range r.Floods[0].Rounds {
 		all = append(all, fmt.Sprintf("%s with %s", percent(one.People.Share), one.Title))
 	}
-	return "Share of people served: " + strings.Join(all, ", ") + "."
+	return fmt.Sprintf("Under a flood from %s sources, so many people were served: %s.", number(float64(r.Floods[0].Sources)), strings.Join(all, ", "))
 }

@@ -103,7 +103,7 @@ func (p peer) once(ctx context.Context, program string, at place) (*standing, er
 	if err != nil {
 		return nil, err
 	}
-	running, err := startProcess(program, p.run(config, at.folder)...)
+	running, err := startProcess(task{program: program, args: p.run(config, at.folder)})
 	if err != nil {
 		return nil, err
 	}

@@ -44,13 +44,13 @@ func (p *plot) y(value float64) float64 {
 
 // axes draws both, with values at some heights.
 func (p *plot) axes(values []float64, text func(float64) string) {
-	for _, v := range values {
-		fmt.Fprintf(p, `<path class="grid" d="M%d %.1f H%d"/>`, plotLeft, p.y(v), plotWidth-plotRight)
-		fmt.Fprintf(p, `<text class="end" x="%d" y="%.1f">%s</text>`+"\n", plotLeft-8, p.y(v)+4, html.EscapeString(text(v)))
-	}
 	if p.from < 0 {
 		fmt.Fprintf(p, `<rect class="warm" x="%.1f" y="%d" width="%.1f" height="%.1f"/>`, p.x(p.from), plotTop, p.x(min(p.to, 0))-p.x(p.from), p.height-plotTop-plotFoot)
 		fmt.Fprintf(p, `<text class="mid" x="%.1f" y="%.1f">warm-up</text>`+"\n", (p.x(p.from)+p.x(min(p.to, 0)))/2, p.height-plotFoot+34)
+	}
+	for _, v := range values {
+		fmt.Fprintf(p, `<path class="grid" d="M%d %.1f H%d"/>`, plotLeft, p.y(v), plotWidth-plotRight)
+		fmt.Fprintf(p, `<text class="end" x="%d" y="%.1f">%s</text>`+"\n", plotLeft-8, p.y(v)+4, html.EscapeString(text(v)))
 	}
 	step := max(math.Ceil(p.to/6), 1)
 	for s := 0.0; s <= p.to; s += step {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -21,19 +22,40 @@ type process struct {
 	process *os.Process
 	exited  chan struct{}
 	said    *lastWords
+	in      io.WriteCloser // where it talks
+	out     io.ReadCloser
+}
+
+// A task is what a process is started for.
+type task struct {
+	program string
+	args    []string
+	talks   bool // it is spoken to, over pipes
+	last    bool // it gets what everybody else leaves over of the processors
 }
 
 // startProcess runs a program until stop is called, or until this process ends, however it ends.
-func startProcess(program string, args ...string) (*process, error) {
-	cmd := exec.Command(program, args...)
+func startProcess(t task) (*process, error) {
+	cmd := exec.Command(t.program, t.args...)
 	p := &process{exited: make(chan struct{}), said: &lastWords{}}
 	cmd.Stdout, cmd.Stderr = p.said, p.said
+	if t.talks {
+		var errs [2]error
+		cmd.Stdout = nil
+		p.in, errs[0] = cmd.StdinPipe()
+		p.out, errs[1] = cmd.StdoutPipe()
+		if err := errors.Join(errs[:]...); err != nil {
+			return nil, err
+		}
+	}
 	cmd.SysProcAttr = endWithUs()
 	started := make(chan error)
 	go func() {
-		// The system watches the thread that started it, not the process. This one stays to the end.
+		// The system watches the thread that started it, not the process. This one stays to the end, and ends with this goroutine.
 		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+		if t.last {
+			comeLast()
+		}
 		err := cmd.Start()
 		started <- err
 		if err == nil {

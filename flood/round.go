@@ -10,11 +10,12 @@ import (
 
 // A round is one flood against one front.
 type round struct {
-	o     Options
-	kind  Kind
-	front string // its address
-	tally *tally
-	begin time.Time
+	o      Options
+	kind   Kind
+	front  string // its address
+	solver solver
+	tally  *tally
+	begin  time.Time
 
 	waits   sync.WaitGroup // for those whose fate is counted, and for whoever may still send one of them
 	workers sync.WaitGroup // for everybody
@@ -30,7 +31,7 @@ func (r *round) play(ctx context.Context, watch func(elapsed time.Duration)) err
 	r.workers.Go(func() { s.run(whole, r.begin, r.waits.Done) })
 	transport := &http.Transport{MaxIdleConnsPerHost: 1024, MaxIdleConns: 1024, DisableCompression: true} // and no proxy: it is loopback
 	defer transport.CloseIdleConnections()
-	v := newVisitors(r.front, transport, r.o, r.tally)
+	v := &visitors{front: r.front, transport: transport, reload: r.o.Reload, tally: r.tally, solver: r.solver}
 	r.workers.Go(func() { r.arrive(whole, v, people, r.o.Patience) })
 	r.workers.Go(func() { r.arrive(whole, v, without, r.o.Patient) })
 

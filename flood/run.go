@@ -61,15 +61,16 @@ func against(ctx context.Context, f front, kind Kind, o Options, watch func(time
 		return Round{}, err
 	}
 	before := busy()
-	service, standing, strike, err := stage(ctx, f, o)
+	stage, err := build(ctx, f, o)
 	if err != nil {
 		return Round{}, err
 	}
+	standing := stage.front
 	t := newTally(o)
-	meter := meter{service: service, from: o.WarmUp, to: t.end}
+	meter := meter{service: stage.service, from: o.WarmUp, to: t.end}
 	var gauges []Gauge
 	next := time.Duration(0)
-	err = (&round{o: o, kind: kind, front: standing.address, tally: t}).play(ctx, func(elapsed time.Duration) {
+	err = (&round{o: o, kind: kind, front: standing.address, solver: stage.solver, tally: t}).play(ctx, func(elapsed time.Duration) {
 		meter.look(elapsed)
 		if standing.gauge != nil && elapsed >= next && elapsed < t.end {
 			next = elapsed.Truncate(time.Second) + time.Second
@@ -80,7 +81,7 @@ func against(ctx context.Context, f front, kind Kind, o Options, watch func(time
 		}
 		watch(elapsed)
 	})
-	strike()
+	stage.strike()
 	if err != nil {
 		return Round{}, err
 	}

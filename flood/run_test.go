@@ -104,6 +104,12 @@ func empty(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asSolver) != "" {
+		if err := ServeSolver(os.Stdin, os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(func() int {
 		// A folder of its own, so that nobody else's is taken for ours.
 		folder, err := os.MkdirTemp("", "weir")
@@ -159,7 +165,7 @@ func TestProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := startProcess(shell, "-c", "echo these are my last words; exit 3")
+	p, err := startProcess(task{program: shell, args: []string{"-c", "echo these are my last words; exit 3"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +173,7 @@ func TestProcess(t *testing.T) {
 		t.Error(err)
 	}
 	p.stop()
-	p, err = startProcess(shell, "-c", "exec sleep 600")
+	p, err = startProcess(task{program: shell, args: []string{"-c", "exec sleep 600"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +188,7 @@ func TestProcess(t *testing.T) {
 	default:
 		t.Error("it still runs")
 	}
-	if _, err := startProcess("no-such-program"); err == nil {
+	if _, err := startProcess(task{program: "no-such-program"}); err == nil {
 		t.Error("started")
 	}
 }

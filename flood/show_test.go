@@ -109,10 +109,10 @@ func TestPage(t *testing.T) {
 			"<svg viewBox=": 2 * (1 + 3 + 2), `class="line weir"`: 2 * (1 + 1 + 2), "prefers-color-scheme: dark": 1, `name="viewport"`: 1,
 			"Flood from 10,000 sources, 0.4 requests/s each</h2>": 1, "Flood from 20 sources, 200 requests/s each</h2>": 1,
 			">25 %</td>": 2, ">99.9 %</td>": 2, ">not met</td>": 4, ">met</td>": 2, "HAProxy is left out: it is not installed.": 1,
-			"Share of people served: 25 % with nothing, 100 % with nginx, 99.9 % with weir.": 1,
-			"this machine sent only 98.8 % of what the flood asks for":                       2,
-			"others had 25 % of this machine":                                                2,
-			`aria-label="Share of people served, over time: nothing 25 %`:                    2,
+			"Under a flood from 10,000 sources, so many people were served: 25 % with nothing, 100 % with nginx, 99.9 % with weir.": 1,
+			"this machine sent only 98.8 % of what the flood asks for":                                                              2,
+			"others had 25 % of this machine":                             2,
+			`aria-label="Share of people served, over time: nothing 25 %`: 2,
 		} {
 			if got := strings.Count(text, what); got != n {
 				t.Errorf("%d times %q, want %d", got, what, n)

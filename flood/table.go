@@ -62,8 +62,8 @@ func (r *Report) table(f *Flood) *tabular.Table {
 		}
 		t.Rows = append(t.Rows, []tabular.Cell{
 			tabular.Tinted(tabular.Head, one.name()),
-			tabular.Tinted(hue(one.Target.People), percent(one.People.Share)), tabular.Text(one.People.time(one.People.P50)), tabular.Text(one.People.time(one.People.P95)),
-			tabular.Tinted(hue(one.Target.Without), percent(one.Without.Share)), tabular.Text(one.Without.time(one.Without.P50)), tabular.Text(one.Without.time(one.Without.P95)),
+			tabular.Tinted(hue(one.Target.People), percent(one.People.Share)), tabular.Text(one.People.Half()), tabular.Text(one.People.Most()),
+			tabular.Tinted(hue(one.Target.Without), percent(one.Without.Share)), tabular.Text(one.Without.Half()), tabular.Text(one.Without.Most()),
 			tabular.Text(number(float64(one.Flood.Served)/r.Settings.Seconds) + "/s"), tabular.Text(percent(one.Use)),
 			tabular.Tinted(hue(one.Target.Met()), one.Target.String()),
 		})
@@ -86,8 +86,13 @@ func (t Target) String() string {
 	return "not met"
 }
 
-// time writes how long those took who were served, if there were any.
-func (f *Figures) time(ms float64) string {
+// Half writes within what time half of those who were served were, if there were any.
+func (f Figures) Half() string { return f.within(f.P50) }
+
+// Most writes within what time 95 % of them were.
+func (f Figures) Most() string { return f.within(f.P95) }
+
+func (f Figures) within(ms float64) string {
 	if f.Served == 0 {
 		return "–"
 	}

@@ -9,7 +9,6 @@ import (
 	"net/http/cookiejar"
 	"net/netip"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -34,18 +33,13 @@ const (
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 256 << 10
 
-// visitors are people. They come one by one, each with an address and cookies of his own.
+// visitors are people. They come one by one, each with an address and cookies of his own, all of them over the connections of one proxy.
 type visitors struct {
 	front     string
 	transport http.RoundTripper
 	reload    time.Duration
 	tally     *tally
-	solving   chan struct{} // one for each stamp that is being made: there are only so many cores
-}
-
-// newVisitors returns the people of a round. All of them come over the connections of one proxy.
-func newVisitors(front string, proxy http.RoundTripper, o Options, t *tally) *visitors {
-	return &visitors{front: front, transport: proxy, reload: o.Reload, tally: t, solving: make(chan struct{}, runtime.NumCPU())}
+	solver    solver
 }
 
 // A visitor is one of them.
@@ -132,19 +126,12 @@ func (v *visitor) pay(ctx context.Context, challenge string) error {
 	if err != nil {
 		return fmt.Errorf("a challenge that cannot be read: %w", err)
 	}
-	select {
-	case v.solving <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-v.solving }()
-	began := time.Now()
-	s, err := stamp.Solve(ctx, challenge, stamp.SolveOptions{Workers: 1})
+	paid, took, err := v.solver.solve(ctx, challenge)
 	if err != nil {
 		return err
 	}
-	v.stamp = s
-	v.tally.pay(v.at, payment{work: uint64(c.Work), took: time.Since(began), phone: c.Work.Time(c.Algorithm)})
+	v.stamp = paid
+	v.tally.pay(v.at, payment{work: uint64(c.Work), took: took, phone: c.Work.Time(c.Algorithm)})
 	return nil
 }
 

@@ -38,7 +38,8 @@ func visitOnce(t *testing.T, g group, h wire) (result, time.Duration, *tally) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	res := newVisitors("front", h, o, tally).visit(ctx, g, 0, o.WarmUp)
+	v := &visitors{front: "front", transport: h, reload: o.Reload, tally: tally, solver: newHere()}
+	res := v.visit(ctx, g, 0, o.WarmUp)
 	return res, time.Since(began), tally
 }
 

@@ -11,11 +11,15 @@ import (
 	"weir"
 )
 
-// MaxLinks is how many throttles one chain may have.
-const MaxLinks = 16
+// MaxListed is how many throttles an operator may list, and MaxLinks how many a chain may have: the invalid list goes before them, and the
+// lanes to the upstream come after them.
+const (
+	MaxListed = 16
+	MaxLinks  = MaxListed + 2
+)
 
 // ErrTooManyLinks is returned for a chain with more than MaxLinks throttles.
-var ErrTooManyLinks = fmt.Errorf("a list of throttles holds at most %d", MaxLinks)
+var ErrTooManyLinks = fmt.Errorf("a list of throttles holds at most %d", MaxListed)
 
 // OnError says what a failing throttle means.
 type OnError string
@@ -198,6 +202,9 @@ func (p *Pass) enter(now time.Time) {
 		link.Throttle.(weir.Leveler).Enter(&h.hold, now, a)
 		a.Hold = h.hold
 		if !p.take(i, a, now) {
+			return
+		}
+		if p.Answer.Verdict == weir.Wait { // nobody occupies a place while waiting for another one
 			return
 		}
 		h.count(link, weir.Admit)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// The figures of argon2id: one pass over 2 MiB. A basic operation is a block of 1 KiB filled, which takes about as long as a hash in
-// a browser, so that work means roughly the same time as elsewhere.
+// The figures of argon2id: one pass over 2 MiB. A basic operation is a block of 1 KiB filled. That takes a browser about
+// twenty times as long as a hash, and hardware made for hashing far longer.
 const (
 	argonParts  = 4
 	argonMemory = 2048 // blocks of 1 KiB

@@ -30,6 +30,7 @@ type State struct {
 
 	at    time.Time     // of the last step; doubling: the start of the interval
 	level float64       // the work before it is rounded
+	was   float64       // and before the last step: those who pay it still come
 	delay time.Duration // at the last step
 	low   float64       // a level at which the delay was over the target and rose
 	since time.Time     // when that was
@@ -111,25 +112,24 @@ func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.D
 	}
 	loaded := load >= d.from
 	first := float64(min(d.first, d.most))
+	was := s.level
 	switch {
-	case delay > d.target && s.level == 0:
-		s.level = first
+	case s.level == 0 && (loaded || delay > d.target):
+		// Whoever floods may be able to pay, too.
+		s.level = first * min(max(float64(load), 1), mostRise)
 	case delay > d.target:
-		if delay > s.delay { // more come than go: too little is asked
-			s.low, s.since = s.level, now
+		if delay >= s.delay { // more come than go: too little is asked, or was until now
+			s.low, s.since = min(s.level, s.was), now
 		}
 		// What waits already was let in under the old work; while that drains fast enough, asking for more would overshoot.
 		if float64(delay) > easing*float64(s.delay) {
 			s.level *= min(leastRise*float64(delay)/float64(d.target), mostRise)
 		}
-	case s.level == 0 && loaded:
-		s.level = first
 	case delay < d.target/2:
-		before := s.level
 		s.level *= math.Pow(fall, min(float64(passed/tick), 64))
 		// A flood that cannot pay any more looks like no load. It would be back as soon as it can.
 		if now.Sub(s.since) < memory {
-			s.level = max(s.level, min(before, s.low*margin))
+			s.level = max(s.level, min(was, s.low*margin))
 		}
 		if loaded {
 			s.level = max(s.level, first)
@@ -139,7 +139,7 @@ func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.D
 	}
 	s.level = min(s.level, float64(d.most))
 	s.Work = Work(math.Ceil(s.level))
-	s.at, s.delay = now, delay
+	s.at, s.delay, s.was = now, delay, was
 	return s
 }
 

@@ -58,9 +58,9 @@ func ExampleDifficulty() {
 	// Output:
 	// 0
 	// 16 bits
-	// 294912
-	// 294912
-	// 196608
+	// 19 bits
+	// 19 bits
+	// 349526
 }
 
 // A mail client stamps a message for each recipient, knowing only what the server publishes.

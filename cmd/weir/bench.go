@@ -22,8 +22,15 @@ import (
 
 // benchCommand is weir bench.
 type benchCommand struct {
-	Flood benchFloodCommand `cmd:"" help:"What people get while a service is flooded: with nothing in front, nginx, HAProxy and weir. Takes some minutes."`
+	Flood  benchFloodCommand  `cmd:"" help:"What people get while a service is flooded: with nothing in front, nginx, HAProxy and weir. Takes some minutes."`
+	Solver benchSolverCommand `cmd:"" hidden:"" help:"Make stamps for weir bench flood, as it asks on standard input."`
 }
+
+// benchSolverCommand is weir bench solver, which weir bench flood starts.
+type benchSolverCommand struct{}
+
+// Run makes stamps.
+func (c *benchSolverCommand) Run(t *terminal) error { return flood.ServeSolver(os.Stdin, t.out) }
 
 // benchFloodCommand is weir bench flood.
 type benchFloodCommand struct {
@@ -45,6 +52,7 @@ func (c *benchFloodCommand) options() flood.Options {
 	o.For, o.WarmUp, o.Concurrent, o.Work, o.Times = c.For, c.WarmUp, c.Concurrent, c.Work, c.Times
 	o.Patience, o.Patient = c.Patience, c.PatienceWithout
 	o.Version = versionOf().Version
+	o.Solver, _ = os.Executable() // without it, they are made here
 	if c.Flood != "both" {
 		o.Kinds = []flood.Kind{flood.Kind(c.Flood)}
 	}

@@ -18,6 +18,7 @@ type whyCommand struct {
 	Account string `placeholder:"NAME" help:"The account that is charged."`
 	Plan    string `placeholder:"NAME" help:"The plan of the account, as a gate would tell it."`
 	Source  string `placeholder:"IP" help:"The address that the request comes from."`
+	Client  string `placeholder:"ID" help:"The id that weir gave to the client."`
 	JSON    bool   `name:"json" help:"Print the explanation as JSON."`
 
 	Method string `arg:"" help:"The method, as in GET."`
@@ -43,7 +44,7 @@ func (c *whyCommand) question() (console.Question, error) {
 	}
 	return console.Question{
 		Gate: c.Gate, Method: strings.ToUpper(c.Method), Host: strings.ToLower(u.Hostname()), Path: u.Path,
-		Source: c.Source, Account: c.Account, Plan: c.Plan,
+		Source: c.Source, Client: c.Client, Account: c.Account, Plan: c.Plan,
 	}, nil
 }
 

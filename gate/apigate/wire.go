@@ -284,7 +284,7 @@ func retryAfter(a *weir.Answer, now time.Time) time.Duration {
 		return 0
 	case a.Verdict == weir.Wait:
 		return max(a.Until.Sub(now), 0)
-	case a.Reason == weir.OverLimit && a.Rule != "" && a.Limit == 0: // closed for good
+	case a.Reason == weir.OverLimit && a.Rule != "" && a.Limit == 0, a.Reason == weir.Banned && a.Until.IsZero(): // closed for good
 		return 0
 	}
 	until := a.Until

@@ -50,6 +50,9 @@ func (x *exchange) called() bool {
 		x.event.Place, x.place = weir.Place{}, admission.Ticket{}
 	}
 	x.event.Place.Called = s.State == admission.Called
+	if x.event.Place.Called && x.place.By.Before(s.Until) {
+		x.place.By, x.renewed = s.Until, true // whoever is in stays in for a while, for what the page loads
+	}
 	return x.event.Place.Called
 }
 
@@ -149,6 +152,11 @@ func (x *exchange) renewTicket() string {
 	return text
 }
 
+// keepTicket gives the ticket to a client that was let in, for the requests that it still covers.
+func (x *exchange) keepTicket() {
+	x.give(ticketCookie, x.gate.tickets.Sign(x.place), x.place.By.Sub(x.event.Time))
+}
+
 // formPatience is how much longer a place is kept for somebody who sends a form by hand.
 const formPatience = time.Minute
 
@@ -179,8 +187,12 @@ func (x *exchange) room(p *weir.Puzzle, message string, fields []formField, form
 	if x.terms.Binds {
 		name = messageCookie(message)
 	}
-	s := x.standing
+	s, limit := x.standing, ""
+	if !x.pooled() {
+		limit = detail(&x.pass.Answer)
+	}
 	return &room{
+		Limit: limit,
 		Puzzle: p.Text, Algorithm: p.Algorithm, Work: p.Work, Takes: p.Takes,
 		Cookie: name, CookiePath: path, CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second), Secure: x.secure(),
 		InLine: x.event.Place.Number != 0 && s.State == admission.InLine, Ahead: s.Ahead, Estimate: s.Estimate, Reload: s.Reload,

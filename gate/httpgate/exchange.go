@@ -42,6 +42,7 @@ type exchange struct {
 	terms       weir.Terms
 	place       admission.Ticket // the ticket that it brought, if that is good
 	standing    admission.Standing
+	renewed     bool // the ticket has been renewed, and goes with the answer
 	messageID   string
 	kept        []byte // of the body: what was read of it to know it again
 	keptAll     bool   // and that is all of it
@@ -195,6 +196,9 @@ func (x *exchange) finalHeaders() {
 	h.Set("X-Request-Id", x.event.ID)
 	if x.spentCookie {
 		x.give(messageCookie(x.messageID), "", -time.Second)
+	}
+	if x.renewed {
+		x.keepTicket()
 	}
 	if x.judged {
 		rateLimitHeaders(h, x.pass.Answer.Figures, x.gate.env.Clock.Now())

@@ -82,6 +82,9 @@ func (x *exchange) end() {
 		x.pass.Settle(weir.Outcome{Time: now, Done: x.reached})
 		if !x.reached {
 			x.event.Purse.Refund()
+			if x.event.Place.Called {
+				x.setup.lanes.Refund(x.event.Place.Number)
+			}
 		}
 	}
 	left := x.ctx.Err() != nil || x.writeErr != nil

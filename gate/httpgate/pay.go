@@ -157,13 +157,16 @@ func formFields(r *http.Request, body []byte) ([]formField, bool) {
 		var errs [2]error
 		f.Name, errs[0] = url.QueryUnescape(name)
 		f.Value, errs[1] = url.QueryUnescape(value)
-		if errors.Join(errs[:]...) != nil || !sendable(f.Name) || !sendable(f.Value) {
+		if errors.Join(errs[:]...) != nil || !sendable(f.Name) || !sendable(f.Value) || unsent(f.Name) {
 			return nil, false
 		}
 		fields = append(fields, f)
 	}
 	return fields, true
 }
+
+// unsent reports whether browsers leave a field of that name out, or put something else into it.
+func unsent(name string) bool { return name == "" || strings.EqualFold(name, "_charset_") }
 
 // sendable reports whether a browser sends a text again just as it is: it must be UTF-8 without zeros, and break lines as forms do.
 func sendable(s string) bool {

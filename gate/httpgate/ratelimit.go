@@ -88,6 +88,10 @@ func retryAfter(a *weir.Answer, now time.Time) int64 {
 	switch a.Reason {
 	case weir.NoAccount, weir.TooCostly:
 		return 0
+	case weir.Banned:
+		if a.Until.IsZero() { // for good
+			return 0
+		}
 	case weir.OverLimit:
 		if a.Limit == 0 && a.Rule != "" { // closed for good
 			return 0

@@ -59,6 +59,7 @@ type room struct {
 	Post       bool
 	Action     string // where to send it: path and query of the request
 	Lost       string // why what was sent cannot be repeated and has to be sent again, as a sentence; empty when it can
+	Limit      string // the client's own limit that is used up, as a sentence; empty where it is the load
 	RequestID  string
 	Assets     *assets // the scripts; without it they are named without their versions
 }
@@ -81,6 +82,14 @@ func (r *room) Script() string { return r.Assets.address("room.js") }
 
 // Shared reports whether a stamp that another tab paid does for this one as well.
 func (r *room) Shared() bool { return r.Cookie == stampCookie }
+
+// Why says why anything is asked.
+func (r *room) Why() string {
+	if r.Limit != "" {
+		return r.Limit
+	}
+	return "This site is very busy right now."
+}
 
 // Repeats reports whether the page sends a form again.
 func (r *room) Repeats() bool { return r.Post && r.Lost == "" }
@@ -127,6 +136,7 @@ func (r *room) Place() string {
 // Next says what happens next, and what there is to do.
 func (r *room) Next() string {
 	again := inWords(r.ReloadSeconds())
+	every := strings.TrimPrefix(again, "1 ")
 	switch {
 	case r.Reload <= 0 && r.Lost != "":
 		return "Please go back after a while, and send it again."
@@ -141,9 +151,9 @@ func (r *room) Next() string {
 	case r.Post:
 		return "What you sent is kept in this page. Please try again in " + again + ": your place is kept until then, and a while longer."
 	case r.Full, r.TooMany:
-		return "This page tries again every " + again + ", by itself. Please leave it open."
+		return "This page tries again every " + every + ", by itself. Please leave it open."
 	}
-	return "This page looks every " + again + " whether it is your turn, by itself. Please leave it open."
+	return "This page looks every " + every + " whether it is your turn, by itself. Please leave it open."
 }
 
 // assets are the files of the gate's own, by path. They do not change.

@@ -88,11 +88,11 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	if d.opens(n, paid) && d.sends != "" {
-		http.Redirect(w, r, d.sends, http.StatusSeeOther)
-		return
-	}
 	if d.opens(n, paid) {
+		if d.sends != "" {
+			http.Redirect(w, r, d.sends, http.StatusSeeOther)
+			return
+		}
 		_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><title>in</title><link rel="icon" href="data:,"><h1>in</h1><p>%s</p>`, html.EscapeString(d.visits[n-1]))
 		return
 	}
@@ -590,5 +590,28 @@ func TestAssets(t *testing.T) {
 	}
 	if res := get("POST", "/.weir/solver.js"); res.StatusCode != 405 || res.Header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST: %d %v", res.StatusCode, res.Header)
+	}
+}
+
+// TestRoomWords: everybody reads where they are and what to do.
+func TestRoomWords(t *testing.T) {
+	for want, r := range map[string]room{
+		"You are being put in line. This page looks every second whether it is your turn, by itself. Please leave it open.":        {Reload: time.Second},
+		"You are next. Nobody can tell how long it will take. This page looks every 5 seconds whether it is your turn, by itself.": {Reload: 5 * time.Second, InLine: true},
+		"You are next, about 3 seconds. ":                     {Reload: time.Second, InLine: true, Estimate: 2500 * time.Millisecond},
+		"1 person is before you, about 2 minutes. ":           {Reload: time.Second, InLine: true, Ahead: 1, Estimate: 2 * time.Minute},
+		"2000000 people are before you. Nobody can tell":      {Reload: time.Second, InLine: true, Ahead: 2000000},
+		"The line is full right now. This page tries again":   {Reload: time.Second, InLine: true, Full: true},
+		"Too many in your network are in line already. This":  {Reload: time.Second, TooMany: true},
+		"There is no line to wait in. Please try again after": {InLine: true},
+		"You are being put in line. What you sent is kept in this page. Please try again in 1 second: your place is kept until then, and a while": {Reload: time.Second, Post: true},
+		"The line is full right now. What you sent is kept in this page. Please try again in 1 second: there may be room by then.":                {Reload: time.Second, Post: true, Full: true},
+		"You are being put in line. Please go back in 1 second, and send it again: your place is kept":                                            {Reload: time.Second, Post: true, Lost: "x"},
+		"The line is full right now. Please go back in 1 second, and send it again: there may be room":                                            {Reload: time.Second, Post: true, Lost: "x", Full: true},
+		"There is no line to wait in. Please go back after a while, and send it again.":                                                           {Post: true, Lost: "x"},
+	} {
+		if got := r.Place() + " " + r.Next(); !strings.HasPrefix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

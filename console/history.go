@@ -1,0 +1,36 @@
+package console
+
+import "time"
+
+// How much of the past the page shows.
+const (
+	HistoryEvery  = time.Second // between two samples
+	HistoryLength = 300         // samples of a gate
+)
+
+// A GateHistory is how a gate with a limited capacity fared over the last minutes.
+type GateHistory struct {
+	Gate    string   // as configured
+	Address string   // as bound
+	Stamps  string   // the throttle that asks for stamps; empty where none does
+	Samples []Sample // the oldest first; at most HistoryLength
+}
+
+// A Sample is how a gate fared at one time, and over the second or so before it.
+type Sample struct {
+	At         time.Time
+	Load       float64       // what is asked of the upstream, in proportion to what it can do
+	Work       uint64        // asked for, in operations; 0 while nothing is asked
+	Takes      time.Duration // how long a phone works on that
+	Stamped    float64       // let in because they paid, a second
+	Pool       float64       // let in from the general pool, a second
+	TurnedAway float64       // asked to pay, or refused before the lanes, a second
+}
+
+// Last is the latest sample; the zero one where there is none yet.
+func (h *GateHistory) Last() Sample {
+	if n := len(h.Samples); n > 0 {
+		return h.Samples[n-1]
+	}
+	return Sample{}
+}

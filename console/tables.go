@@ -1,0 +1,75 @@
+package console
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"weir"
+)
+
+// A capacityRow is a gate with a limited capacity as the page shows it.
+type capacityRow struct {
+	GateStatus
+	Load    string
+	Wait    weir.Duration
+	Refused uint64
+}
+
+func capacityRows(gates []GateStatus) (rows []capacityRow) {
+	for _, g := range gates {
+		if g.Capacity == nil {
+			continue
+		}
+		wait := time.Duration(math.Round(g.Capacity.Delay)) * time.Millisecond
+		r := capacityRow{GateStatus: g, Load: percent(g.Capacity.Load), Wait: weir.Duration(wait)}
+		for _, n := range g.Capacity.Refused {
+			r.Refused += n
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// A stampRow is a throttle that asks for stamps as the page shows it.
+type stampRow struct {
+	ThrottleStatus
+	Asked []askedAt // where something is asked
+}
+
+// askedAt is what is asked for at a gate, whose name is left out where there is but one.
+type askedAt struct{ Gate, Work string }
+
+// stampRows takes what is asked for from the latest sample where there is one, so that tables and plots say the same.
+func stampRows(throttles []ThrottleStatus, past []GateHistory) (rows []stampRow) {
+	type place struct{ throttle, gate string }
+	latest := map[place]Sample{}
+	for _, h := range past {
+		if len(h.Samples) > 0 {
+			latest[place{h.Stamps, h.Gate}] = h.Last()
+		}
+	}
+	for _, t := range throttles {
+		if t.Stamp == nil {
+			continue
+		}
+		r := stampRow{ThrottleStatus: t}
+		for _, gate := range slices.Sorted(maps.Keys(t.Stamp.Work)) {
+			work, takes := t.Stamp.Work[gate], time.Duration(0)
+			if s, ok := latest[place{t.Throttle, gate}]; ok {
+				work, takes = s.Work, s.Takes
+			}
+			if work == 0 {
+				continue
+			}
+			at := askedAt{Work: asked(work, takes)}
+			if len(t.Stamp.Work) > 1 {
+				at.Gate = gate
+			}
+			r.Asked = append(r.Asked, at)
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
