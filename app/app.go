@@ -59,6 +59,7 @@ type App struct {
 	kept     atomic.Pointer[kept] // nil unless the data folder is in use
 	secret   []byte               // signs what clients are given; read by Start
 	lookups  chan struct{}        // of names, under way
+	coming   *config.Config       // what is being prepared or started; work is held
 
 	work    sync.Mutex // Start, Reload and Stop wait for each other
 	reading sync.Mutex // as do those who read the configuration again

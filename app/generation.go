@@ -56,7 +56,7 @@ func (a *App) prepare(cfg *config.Config) (*change, error) {
 	}
 	c := &change{app: a, old: a.current.Load(), next: &generation{}, live: a.state.Load() == serving}
 	full := cfg.WithDefaults()
-	c.next.cfg = &full
+	c.next.cfg, a.coming = &full, &full
 	for _, step := range []func() error{c.prepareFolder, c.prepareBans, c.prepareThrottles, c.prepareCounters, c.prepareConsole, c.prepareControl, c.prepareGates,
 		c.preparePackets} {
 		if err := step(); err != nil {

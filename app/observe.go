@@ -111,6 +111,6 @@ func declareBounds(m *console.Metrics) {
 func (a *App) gateEnv(o httpgate.Options, log config.Log, seen *observer) httpgate.Env {
 	return httpgate.Env{
 		Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Access: httpgate.AccessLog(log.Access), Observer: seen,
-		Offend: a.offend, Secret: func() []byte { return a.secret }, Scripts: stamp.Scripts(),
+		Offend: a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(),
 	}
 }

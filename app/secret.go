@@ -77,6 +77,21 @@ func writeSecret(path string, secret []byte) error {
 	return nil
 }
 
+// secrets are those that sign the ids and tickets of a gate with these throttles: the ones of its stamps where these have some, so that
+// the nodes of a farm honour each other's; else weir's own. It is asked while a configuration is being prepared, or started.
+func (a *App) secrets(throttles []string) (all [][]byte) {
+	for _, name := range throttles {
+		if o := a.coming.Throttles[name].Stamp; o != nil {
+			for _, s := range []string{o.Secret, o.OldSecret} {
+				if s != "" {
+					all = append(all, []byte(s))
+				}
+			}
+		}
+	}
+	return append(all, a.secret)
+}
+
 // signed gives stamps without a secret of their own one that follows from weir's.
 func (a *App) signed(name string, c config.Throttle) config.Throttle {
 	if c.Stamp == nil || c.Stamp.Secret != "" {

@@ -18,16 +18,23 @@ type fullBackend struct{ *backend }
 func (b fullBackend) Status() Status {
 	s := b.backend.Status()
 	s.Version, s.Started = "1.2.3", time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
+	_, capacity, _ := underFlood()
 	s.Gates = []GateStatus{
-		{Gate: "127.0.0.1:8080", Kind: "http", Accept: []string{"edge"}, Address: "127.0.0.1:8080", Upstream: "http://127.0.0.1:3000", Throttles: []string{"plans", "uploads-of-the-whole-organisation"}, InFlight: 12, Waiting: 3},
-		{Gate: "127.0.0.1:0", Kind: "http", Address: "127.0.0.1:41234", Upstream: "http://127.0.0.1:3001", Throttles: []string{"stamps"}, InFlight: 16},
+		{Gate: "127.0.0.1:8080", Kind: "http", Accept: []string{"edge"}, Address: "127.0.0.1:8080", Upstream: "http://127.0.0.1:3000", Throttles: []string{"plans", "uploads-of-the-whole-organisation"}, InFlight: 12, Waiting: 3, Capacity: capacity},
+		{Gate: "127.0.0.1:0", Kind: "http", Address: "127.0.0.1:41234", Upstream: "http://127.0.0.1:3001", Capacity: &Capacity{Concurrent: 200, InUse: 16, Load: 0.08, Shadow: true}},
 		{Gate: "[::]:8443", Kind: "tcp", Address: "[::]:8443", Upstream: "https://a-service-with-a-long-name.internal.example:9443", InFlight: 1234567},
 	}
-	var past GateHistory
-	past, s.Gates[0].Capacity, _ = underFlood()
-	s.Gates[1].Capacity = &Capacity{Concurrent: 100, InUse: 16, Load: 0.16, Shadow: true}
-	_ = past
 	return s
+}
+
+func (b fullBackend) History() []GateHistory {
+	past, _, _ := underFlood()
+	young := GateHistory{Gate: "127.0.0.1:0", Address: "127.0.0.1:41234"}
+	for _, s := range flooded().Samples[:40] {
+		s.Load /= 6
+		young.Samples = append(young.Samples, s)
+	}
+	return []GateHistory{past, young}
 }
 
 // TestIndexInBrowser: an operator sees what runs, on whatever is at hand.
@@ -38,7 +45,8 @@ func TestIndexInBrowser(t *testing.T) {
 		link := policy.NewLink("uploads-of-the-whole-organisation", nil, policy.Closed)
 		link.Counts.Verdicts[weir.Admit].Add(123456789012)
 		link.Counts.Verdicts[weir.Refuse].Add(98765)
-		b.throttles = append(b.throttles, Throttle{Link: link, Kind: "quota"}, Throttle{Link: policy.NewLink("edge", nil, policy.Closed), Kind: "bloom",
+		_, _, stamp := underFlood()
+		b.throttles = append(b.throttles, Throttle{Link: link, Kind: "quota"}, Throttle{Link: policy.NewLink("stamps", nil, policy.Closed), Kind: "stamp", Stamp: stamp}, Throttle{Link: policy.NewLink("edge", nil, policy.Closed), Kind: "bloom",
 			Bloom: &Bloom{Bytes: 8 << 20, Drained: 0.398, Collateral: 0.01, Attackers: 51_234, Rotations: 3}})
 		return b
 	}
@@ -48,7 +56,8 @@ func TestIndexInBrowser(t *testing.T) {
 		backend Backend
 		words   []string
 	}{
-		"serving":  {fullBackend{full()}, []string{"1.2.3", "serving", "2024-05-01 12:00:00 UTC", "uploads-of-the-whole-organisation", "123456789012", "shadow", "http://127.0.0.1:3000", "39.8%", "51234", "8MiB"}},
+		"serving": {fullBackend{full()}, []string{"1.2.3", "serving", "2024-05-01 12:00:00 UTC", "uploads-of-the-whole-organisation", "123456789012", "shadow", "http://127.0.0.1:3000", "39.8%", "51234", "8MiB",
+			"16 of 16", "212ms", "in line 1204", "sha256-k", "20.2 bits, about 1.2s on a phone", "98765"}},
 		"stopping": {fullBackend{stopping}, []string{"not ready", "12 requests are under way"}},
 		"empty":    {&backend{}, []string{"serving", "none"}},
 	} {
@@ -65,6 +74,9 @@ func TestIndexInBrowser(t *testing.T) {
 					if !strings.Contains(text, want) {
 						t.Errorf("%s: no %q in %q", at, want, text)
 					}
+				}
+				for _, found := range p.Axe() {
+					t.Errorf("%s: %s", at, found)
 				}
 			})
 			for page, want := range map[string]string{"/healthz": "alive", "/readyz": "ready", "/metrics": "weir_"} {

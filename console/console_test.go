@@ -18,11 +18,13 @@ type backend struct {
 	shadow    Shadow
 	accounts  map[string]Account
 	bans      banState
+	history   []GateHistory
 }
 
-func (b *backend) Ready() error          { return b.notReady }
-func (b *backend) Throttles() []Throttle { return b.throttles }
-func (b *backend) XDP() []XDPStatus      { return b.xdp }
+func (b *backend) Ready() error           { return b.notReady }
+func (b *backend) Throttles() []Throttle  { return b.throttles }
+func (b *backend) XDP() []XDPStatus       { return b.xdp }
+func (b *backend) History() []GateHistory { return b.history }
 func (b *backend) Status() Status {
 	s := Status{Version: "test", State: "serving", Ready: b.notReady == nil, Control: "here"}
 	for _, t := range b.throttles {

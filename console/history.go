@@ -24,11 +24,11 @@ type Sample struct {
 	Takes      time.Duration // how long a phone works on that
 	Stamped    float64       // let in because they paid, a second
 	Pool       float64       // let in from the general pool, a second
-	TurnedAway float64       // asked to pay, or refused before the lanes, a second
+	TurnedAway float64       // asked to pay, or refused for the load, a second
 }
 
 // Last is the latest sample; the zero one where there is none yet.
-func (h *GateHistory) Last() Sample {
+func (h GateHistory) Last() Sample {
 	if n := len(h.Samples); n > 0 {
 		return h.Samples[n-1]
 	}

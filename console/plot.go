@@ -79,8 +79,8 @@ func loadPlot(h GateHistory, name string) plot {
 	height := func(s Sample) float64 { return s.Load / top }
 	now := percent(h.Last().Load)
 	p := plot{
-		Title: "Load", Unit: "of what the upstream can do", Now: now, Most: percent(most),
-		Label: fmt.Sprintf("Load of %s over the last 5 minutes: now %s of what the upstream can do, at most %s.", name, now, percent(most)),
+		Title: "Load", Unit: "of the capacity", Now: now, Most: percent(most),
+		Label: fmt.Sprintf("Load of %s over the last 5 minutes: now %s of the capacity, at most %s.", name, now, percent(most)),
 		Lines: []line{{Class: "load", Path: draw(h, height, false), Area: fill(h, height, false)}},
 	}
 	p.Ticks = append(p.Ticks, tick{at(1 / top), percent(1), true})
@@ -108,14 +108,17 @@ func workPlot(h GateHistory, name string) plot {
 	}
 	last := h.Last()
 	p := plot{
-		Title: "Work asked", Unit: "as time on a phone, each line ten times the one below", Now: asked(last.Work, last.Takes),
+		Title: "Work asked", Unit: "as time on a phone", Now: bits(last.Work),
 		Label: fmt.Sprintf("Work asked for a stamp at %s over the last 5 minutes: now %s", name, asked(last.Work, last.Takes)),
 		Lines: []line{{Class: "work", Path: draw(h, height, true), Area: fill(h, height, true)}},
-		Ticks: []tick{{at(0), asked(0, 0), false}},
+		Ticks: []tick{{at(0), bits(0), false}},
 	}
 	if most > 0 {
 		p.Most = about(most)
 		p.Label += fmt.Sprintf(", at most %s on a phone", p.Most)
+	}
+	if last.Work > 0 {
+		p.Now += ", about " + about(last.Takes)
 	}
 	p.Label += "."
 	for d, t := 1.0, 10*lowest; d <= decades; d, t = d+1, 10*t {
@@ -197,14 +200,17 @@ func rate(v float64) string {
 
 // asked says what is asked for.
 func asked(work uint64, takes time.Duration) string {
+	if work == 0 || takes == 0 {
+		return bits(work)
+	}
+	return bits(work) + ", about " + about(takes) + " on a phone"
+}
+
+func bits(work uint64) string {
 	if work == 0 {
 		return "nothing"
 	}
-	text := number(math.Log2(float64(work))) + " bits"
-	if takes > 0 {
-		text += ", about " + about(takes) + " on a phone"
-	}
-	return text
+	return number(math.Log2(float64(work))) + " bits"
 }
 
 // about writes a duration in as many digits as an estimate is worth.

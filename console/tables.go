@@ -12,9 +12,8 @@ import (
 // A capacityRow is a gate with a limited capacity as the page shows it.
 type capacityRow struct {
 	GateStatus
-	Load    string
-	Wait    weir.Duration
-	Refused uint64
+	Load string
+	Wait weir.Duration
 }
 
 func capacityRows(gates []GateStatus) (rows []capacityRow) {
@@ -23,11 +22,7 @@ func capacityRows(gates []GateStatus) (rows []capacityRow) {
 			continue
 		}
 		wait := time.Duration(math.Round(g.Capacity.Delay)) * time.Millisecond
-		r := capacityRow{GateStatus: g, Load: percent(g.Capacity.Load), Wait: weir.Duration(wait)}
-		for _, n := range g.Capacity.Refused {
-			r.Refused += n
-		}
-		rows = append(rows, r)
+		rows = append(rows, capacityRow{GateStatus: g, Load: percent(g.Capacity.Load), Wait: weir.Duration(wait)})
 	}
 	return rows
 }

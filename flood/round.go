@@ -21,19 +21,22 @@ type round struct {
 	workers sync.WaitGroup // for everybody
 }
 
+// lookEvery is how often somebody looks how it goes.
+const lookEvery = 100 * time.Millisecond
+
 // play lets everybody come until the fate of the last is known who came in time, or ctx ends. watch is called now and then.
 func (r *round) play(ctx context.Context, watch func(elapsed time.Duration)) error {
 	whole, stop := context.WithCancel(ctx)
 	defer stop()
 	r.begin = time.Now()
 	s := &swarm{front: r.front, rate: r.o.rate(flood), sources: r.o.sources(r.kind), workers: swarmConnections, tally: r.tally}
-	r.waits.Add(3)
-	r.workers.Go(func() { s.run(whole, r.begin, r.waits.Done) })
 	transport := &http.Transport{MaxIdleConnsPerHost: 1024, MaxIdleConns: 1024, DisableCompression: true} // and no proxy: it is loopback
 	defer transport.CloseIdleConnections()
-	v := &visitors{front: r.front, transport: transport, reload: r.o.Reload, tally: r.tally, solver: r.solver}
-	r.workers.Go(func() { r.arrive(whole, v, people, r.o.Patience) })
-	r.workers.Go(func() { r.arrive(whole, v, without, r.o.Patient) })
+	c := &crowd{front: r.front, proxy: transport, reload: r.o.Reload, tally: r.tally, solver: r.solver}
+	r.waits.Add(3)
+	r.workers.Go(func() { s.run(whole, r.begin, r.waits.Done) })
+	r.workers.Go(func() { r.arrive(whole, c, people, sessionPages, r.o.Patience) })
+	r.workers.Go(func() { r.arrive(whole, c, without, 1, r.o.Patient) })
 
 	decided := make(chan struct{})
 	go func() {
@@ -57,35 +60,74 @@ func (r *round) play(ctx context.Context, watch func(elapsed time.Duration)) err
 	return ctx.Err()
 }
 
-// lookEvery is how often somebody looks how it goes.
-const lookEvery = 100 * time.Millisecond
+// How people use a site: so many pages, and so long between two of them on average. A stamp covers all of them.
+const (
+	sessionPages = 10
+	sessionPause = time.Second
+)
 
-// arrive lets the visitors of a group come at random times, which are the same in every round.
-func (r *round) arrive(ctx context.Context, v *visitors, g group, patience time.Duration) {
+// arrive lets the visitors of a group come at random times, which are the same in every round. Those with several pages to look at are
+// at various of them at the beginning: they have come before it.
+func (r *round) arrive(ctx context.Context, c *crowd, g group, pages int, patience time.Duration) {
 	over := sync.OnceFunc(r.waits.Done) // nobody is to come any more whose fate is counted
 	defer over()
-	random, rate := rand.New(rand.NewPCG(uint64(g), 9)), r.o.rate(g)
-	for n, at := 0, time.Duration(0); ; n++ {
-		at += time.Duration(random.ExpFloat64() / rate * float64(time.Second))
-		counts := r.tally.takes(at)
-		if !counts {
+	random, rate := rand.New(rand.NewPCG(uint64(g), 9)), r.o.rate(g)/float64(pages)
+	for n, at := 0, -3*time.Duration(pages-1)*sessionPause; ; n++ {
+		at += exponential(random, time.Duration(float64(time.Second)/rate))
+		if !r.tally.takes(at) {
 			over()
 		}
 		if !sleep(ctx, time.Until(r.begin.Add(at))) {
 			return
 		}
-		if counts {
+		session := rand.New(rand.NewPCG(uint64(g), uint64(10+n)))
+		if r.tally.takes(at) {
 			r.waits.Add(1)
 		}
-		r.workers.Go(func() {
-			// Patience begins when he should have come: what this machine is late by is no excuse.
-			patient, cancel := context.WithDeadline(ctx, r.begin.Add(at+patience))
-			defer cancel()
-			res := v.visit(patient, g, n, at)
-			if counts {
-				r.tally.add(g, at, time.Since(r.begin)-at, res)
-				r.waits.Done()
-			}
-		})
+		r.workers.Go(func() { r.stay(ctx, c.visitor(g, n), at, pages, patience, session) })
 	}
+}
+
+// stay lets a visitor look at his pages. He does not wait for one to look at the next: how much is asked for does not depend on who is
+// served.
+func (r *round) stay(ctx context.Context, v *visitor, at time.Duration, pages int, patience time.Duration, random *rand.Rand) {
+	over := func() {}
+	if r.tally.takes(at) {
+		over = sync.OnceFunc(r.waits.Done)
+	}
+	defer over()
+	for ; pages > 0; pages-- {
+		counts := r.tally.takes(at)
+		if !counts {
+			over()
+		}
+		if at >= 0 { // else it was before the beginning
+			if !sleep(ctx, time.Until(r.begin.Add(at))) {
+				return
+			}
+			r.look(ctx, v, at, patience, counts)
+		}
+		at += exponential(random, sessionPause)
+	}
+}
+
+// look lets a visitor look at a page.
+func (r *round) look(ctx context.Context, v *visitor, at, patience time.Duration, counts bool) {
+	if counts {
+		r.waits.Add(1)
+	}
+	r.workers.Go(func() {
+		// Patience begins when he should have come: what this machine is late by is no excuse.
+		patient, cancel := context.WithDeadline(ctx, r.begin.Add(at+patience))
+		defer cancel()
+		res := v.view(patient, at)
+		if counts {
+			r.tally.add(v.group, at, time.Since(r.begin)-at, res)
+			r.waits.Done()
+		}
+	})
+}
+
+func exponential(random *rand.Rand, mean time.Duration) time.Duration {
+	return time.Duration(random.ExpFloat64() * float64(mean))
 }

@@ -16,7 +16,7 @@ const (
 	groups
 )
 
-// A result is what became of a visitor.
+// A result is what became of somebody who wanted a page.
 type result int
 
 const (
@@ -60,7 +60,7 @@ func newTally(o Options) *tally {
 // takes reports whether those who come at a time are counted at all: in the figures, or in the seconds before.
 func (t *tally) takes(at time.Duration) bool { return at < t.end }
 
-// add counts a visitor who should have come at a time since the beginning, and what became of him so much later.
+// add counts somebody who should have asked for a page at a time since the beginning, and what became of it so much later.
 func (t *tally) add(g group, at, took time.Duration, r result) {
 	if !t.takes(at) {
 		return

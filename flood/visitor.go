@@ -1,7 +1,6 @@
 package flood
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -33,40 +32,30 @@ const (
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 256 << 10
 
-// visitors are people. They come one by one, each with an address and cookies of his own, all of them over the connections of one proxy.
-type visitors struct {
-	front     string
-	transport http.RoundTripper
-	reload    time.Duration
-	tally     *tally
-	solver    solver
+// A crowd is people: each with an address, cookies and stamps of his own, all of them over the connections of one proxy.
+type crowd struct {
+	front  string
+	proxy  http.RoundTripper
+	reload time.Duration
+	tally  *tally
+	solver solver
 }
 
-// A visitor is one of them.
+// A visitor is one of them. He may look at several pages at once.
 type visitor struct {
-	*visitors
+	*crowd
 	group  group
-	at     time.Duration // when he came, since the beginning
 	client *http.Client
 	source netip.Addr
-	stamp  string
-	last   result // of what was tried so far
+	stamp  chan string // what he has paid with last; nobody else pays for him while it is taken out
 }
 
-// visit is a whole visit: he tries until he is served or ctx, his patience, ends.
-func (v *visitors) visit(ctx context.Context, g group, n int, at time.Duration) result {
+func (c *crowd) visitor(g group, n int) *visitor {
 	jar, _ := cookiejar.New(nil) // no options, no error
-	one := &visitor{visitors: v, group: g, at: at, source: visitorSource(g, n), last: failed,
-		client: &http.Client{Transport: v.transport, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
-	for {
-		again, done := one.try(ctx)
-		if done {
-			return served
-		}
-		if ctx.Err() != nil || !sleep(ctx, again) {
-			return one.last
-		}
-	}
+	v := &visitor{crowd: c, group: g, source: visitorSource(g, n), stamp: make(chan string, 1),
+		client: &http.Client{Transport: c.proxy, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	v.stamp <- ""
+	return v
 }
 
 // visitorSource returns the address of a visitor. Those without scripts are from 198.18.0.0/16, the others from 198.19.0.0/16.
@@ -79,11 +68,27 @@ func visitorSource(g group, n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{198, second, byte(n >> 8), byte(n)})
 }
 
+// view looks at a page: he tries until he is served or ctx, his patience, ends. at is when he should have begun, since the beginning.
+func (v *visitor) view(ctx context.Context, at time.Duration) result {
+	for last := failed; ; {
+		res, again := v.try(ctx, at)
+		if res == served {
+			return served
+		}
+		if ctx.Err() == nil { // what was cut off says less than what came before
+			last = res
+		}
+		if !sleep(ctx, again) {
+			return last
+		}
+	}
+}
+
 // try asks once, and pays if that is what it takes. When he was not served, it says when to try again.
-func (v *visitor) try(ctx context.Context) (again time.Duration, done bool) {
+func (v *visitor) try(ctx context.Context, at time.Duration) (res result, again time.Duration) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+v.front+"/", nil)
 	if err != nil {
-		return v.reload, false
+		return failed, v.reload
 	}
 	req.Host = host
 	req.Header.Set("User-Agent", agent)
@@ -94,34 +99,56 @@ func (v *visitor) try(ctx context.Context) (again time.Duration, done bool) {
 	} else {
 		req.Header.Set("Accept", acceptPage)
 	}
-	if v.stamp != "" {
-		req.Header.Set(stampHeader, v.stamp)
+	paid, ok := v.purse(ctx)
+	if !ok {
+		return failed, v.reload
+	}
+	if paid != "" {
+		req.Header.Set(stampHeader, paid)
 	}
 	resp, err := v.client.Do(req)
 	if err != nil {
-		v.last = failed
-		return v.reload, false
+		return failed, v.reload
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		v.last = failed
-		return v.reload, false
+	switch {
+	case err != nil:
+		return failed, v.reload
+	case resp.StatusCode == http.StatusOK:
+		return served, 0
 	}
-	if resp.StatusCode == http.StatusOK {
-		return 0, true
-	}
-	v.last = refused
 	if challenge := resp.Header.Get(challengeHeader); v.group == people && challenge != "" {
-		if err := v.pay(ctx, challenge); err == nil {
-			return 0, false
+		if err := v.pay(ctx, at, challenge, paid); err == nil {
+			return refused, 0
 		}
 	}
-	return pause(resp.Header, body, v.reload), false
+	return refused, pause(resp.Header, body, v.reload)
 }
 
-// pay solves a challenge.
-func (v *visitor) pay(ctx context.Context, challenge string) error {
+// purse returns the stamp that he has, when none is being made.
+func (v *visitor) purse(ctx context.Context) (paid string, ok bool) {
+	select {
+	case paid = <-v.stamp:
+		v.stamp <- paid
+		return paid, true
+	case <-ctx.Done():
+		return "", false
+	}
+}
+
+// pay solves a challenge, unless he has another stamp by now than the one that was not good enough.
+func (v *visitor) pay(ctx context.Context, at time.Duration, challenge, not string) error {
+	var has string
+	select {
+	case has = <-v.stamp:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { v.stamp <- has }()
+	if has != not {
+		return nil
+	}
 	c, err := stamp.ParseChallenge(challenge)
 	if err != nil {
 		return fmt.Errorf("a challenge that cannot be read: %w", err)
@@ -130,8 +157,8 @@ func (v *visitor) pay(ctx context.Context, challenge string) error {
 	if err != nil {
 		return err
 	}
-	v.stamp = paid
-	v.tally.pay(v.at, payment{work: uint64(c.Work), took: took, phone: c.Work.Time(c.Algorithm)})
+	has = paid
+	v.tally.pay(at, payment{work: uint64(c.Work), took: took, phone: c.Work.Time(c.Algorithm)})
 	return nil
 }
 
@@ -142,7 +169,7 @@ var metaRefresh = regexp.MustCompile(`(?i)<meta\s+http-equiv="?refresh"?\s+conte
 func pause(h http.Header, body []byte, otherwise time.Duration) time.Duration {
 	refresh, _, _ := strings.Cut(h.Get("Refresh"), ";")
 	var meta string
-	if found := metaRefresh.FindSubmatch(body[:min(len(body), 4<<10)]); found != nil && bytes.Contains(body, []byte("<")) {
+	if found := metaRefresh.FindSubmatch(body[:min(len(body), 4<<10)]); found != nil {
 		meta = string(found[1])
 	}
 	for _, text := range []string{refresh, meta, h.Get("Retry-After")} {

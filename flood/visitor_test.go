@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +27,7 @@ func (h wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), r.Context().Err()
 }
 
-// visitOnce sends one visitor to a handler. It returns what became of him, and after what time.
+// visitOnce lets one visitor look at a page. It returns what became of him, and after what time.
 func visitOnce(t *testing.T, g group, h wire) (result, time.Duration, *tally) {
 	t.Helper()
 	o := Options{Reload: 1900 * time.Millisecond}.WithDefaults() // nothing falls due as patience ends
@@ -38,8 +39,8 @@ func visitOnce(t *testing.T, g group, h wire) (result, time.Duration, *tally) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	v := &visitors{front: "front", transport: h, reload: o.Reload, tally: tally, solver: newHere()}
-	res := v.visit(ctx, g, 0, o.WarmUp)
+	c := &crowd{front: "front", proxy: h, reload: o.Reload, tally: tally, solver: newHere()}
+	res := c.visitor(g, 0).view(ctx, o.WarmUp)
 	return res, time.Since(began), tally
 }
 
@@ -82,6 +83,45 @@ func TestPeoplePay(t *testing.T) {
 		}
 		if len(tally.paid) != 1 || tally.paid[0].work != 1000 {
 			t.Errorf("paid %+v", tally.paid)
+		}
+	})
+}
+
+// TestPeoplePayOnce: somebody who looks at several pages at once pays for all of them together, and again when that is used up.
+func TestPeoplePayOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pages, covers = 7, 4
+		office, err := stamp.New(stamp.Options{}, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := func(w http.ResponseWriter, r *http.Request) error {
+			_, err := office.Verify(r.Context(), time.Now(), r.Header.Get(stampHeader), stamp.Demand{Client: "c", Covers: covers})
+			if err == nil {
+				return nil
+			}
+			challenge, err := office.Issue(time.Now(), stamp.Ask{Work: 500, Lifetime: time.Minute, Client: "c"})
+			w.Header().Set(challengeHeader, challenge)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return err
+		}
+		o := Options{}.WithDefaults()
+		tally := newTally(o)
+		c := &crowd{front: "front", proxy: wire(h), reload: o.Reload, tally: tally, solver: newHere()}
+		v := c.visitor(people, 0)
+		ctx, cancel := context.WithTimeout(t.Context(), o.Patience)
+		defer cancel()
+		var all sync.WaitGroup
+		for range pages {
+			all.Go(func() {
+				if res := v.view(ctx, o.WarmUp); res != served {
+					t.Errorf("result %d", res)
+				}
+			})
+		}
+		all.Wait()
+		if len(tally.paid) != 2 {
+			t.Errorf("%d stamps for %d pages, %d for each", len(tally.paid), pages, covers)
 		}
 	})
 }

@@ -99,6 +99,7 @@ const (
 	easing    = 0.7              // a delay that fell to this share of the last one is on its way down by itself
 	margin    = 1.5              // over a level that was too low: a step down leads to at least that
 	memory    = 30 * time.Second // before a level that was too low is tried again
+	briefly   = 5 * time.Second  // … where there is little load: time for those who work on stamps to come with them
 	doze      = 4                // it falls to this part of the first work before it goes dormant, so that it does not flap
 )
 
@@ -128,7 +129,11 @@ func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.D
 	case delay < d.target/2:
 		s.level *= math.Pow(fall, min(float64(passed/tick), 64))
 		// A flood that cannot pay any more looks like no load. It would be back as soon as it can.
-		if now.Sub(s.since) < memory {
+		remember := memory
+		if load < d.from/2 {
+			remember = briefly
+		}
+		if now.Sub(s.since) < remember {
 			s.level = max(s.level, min(was, s.low*margin))
 		}
 		if loaded {

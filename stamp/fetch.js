@@ -1,4 +1,4 @@
-// A fetch that pays: where weir answers 503 with a challenge, it solves it and asks again, with the stamp in a header. For pages of the site:
+// A fetch that pays: where weir answers 503 or 429 with a challenge, it solves it and asks again, with the stamp in a header. For pages of the site:
 //
 //   <script src="/.weir/fetch.js"></script>
 //   weirFetch(input, init) -> Promise of the response, as fetch has it
@@ -62,7 +62,7 @@ async function weirFetch(input, init) {
     const once = request.clone();
     if (stamp) once.headers.set('Stamp', stamp);
     const response = await plain(once), challenge = response.headers.get('Stamp-Challenge');
-    if (response.status !== 503 || !challenge || tries === TRIES) return response;
+    if (response.status !== 503 && response.status !== 429 || !challenge || tries === TRIES) return response;
     // Somebody else may have paid meanwhile.
     if (purse.stamp && purse.stamp !== stamp) stamp = purse.stamp;
     else {

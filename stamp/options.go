@@ -62,7 +62,7 @@ type Options struct {
 	// Of whom and for what nothing is asked: health checks, webhooks, feeds, good bots.
 	NeverAsk identify.GuestOptions `yaml:"never_ask"`
 	// How many challenges a client may leave unpaid within a minute, without a ticket for the general pool, before it is turned away.
-	// Clients without a cookie are counted by their address, so that a whole company may be one. Default 100; with classic 1.
+	// Clients without a cookie are counted by their address, so that a whole company may be one. Default 1000; with classic 1.
 	Patience int `yaml:"patience"`
 	// What becomes of a request with a forged or wrongly solved stamp: drop (and the client goes on the invalid list; the default) or pool.
 	OnInvalid Fate `yaml:"on_invalid"`
@@ -120,7 +120,7 @@ func (o Options) WithDefaults() Options {
 	o.Covers = cmp.Or(o.Covers, 50)
 	o.Expires = cmp.Or(o.Expires, weir.Duration(5*time.Minute))
 	o.MaxTime = cmp.Or(o.MaxTime, weir.Duration(5*time.Second))
-	o.Patience = cmp.Or(o.Patience, 100)
+	o.Patience = cmp.Or(o.Patience, 1000)
 	o.OnInvalid = cmp.Or(o.OnInvalid, FateDrop)
 	o.OnReplay = cmp.Or(o.OnReplay, FateDrop)
 	o.Doubles = cmp.Or(o.Doubles, DoubleBits)

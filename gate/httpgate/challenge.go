@@ -23,7 +23,7 @@ func (x *exchange) ticket() {
 		}
 		text = c.Value
 	}
-	t, err := x.gate.tickets.Parse(text, x.payer(), x.event.Time)
+	t, err := x.setup.tickets.Parse(text, x.payer(), x.event.Time)
 	if err != nil {
 		return // it is asked for a stamp, and given another one
 	}
@@ -82,7 +82,7 @@ func (x *exchange) challenge() {
 		x.setup.lanes.TurnedAway(x.event.Time)
 	}
 	if page && !x.terms.Address && x.event.Client == "" {
-		id, cookie := x.gate.clients.New(x.event.Time)
+		id, cookie := x.setup.clients.New(x.event.Time)
 		x.event.Client = id
 		x.give(clientCookie, cookie, clientAge)
 	}
@@ -147,14 +147,14 @@ func (x *exchange) renewTicket() string {
 	if x.r.Method != http.MethodGet && x.r.Method != http.MethodHead {
 		t.By = t.By.Add(formPatience) // somebody has to press a button
 	}
-	text := x.gate.tickets.Sign(t)
+	text := x.setup.tickets.Sign(t)
 	x.give(ticketCookie, text, t.By.Sub(x.event.Time))
 	return text
 }
 
 // keepTicket gives the ticket to a client that was let in, for the requests that it still covers.
 func (x *exchange) keepTicket() {
-	x.give(ticketCookie, x.gate.tickets.Sign(x.place), x.place.By.Sub(x.event.Time))
+	x.give(ticketCookie, x.setup.tickets.Sign(x.place), x.place.By.Sub(x.event.Time))
 }
 
 // formPatience is how much longer a place is kept for somebody who sends a form by hand.
@@ -192,7 +192,7 @@ func (x *exchange) room(p *weir.Puzzle, message string, fields []formField, form
 		limit = detail(&x.pass.Answer)
 	}
 	return &room{
-		Limit: limit,
+		Limit:  limit,
 		Puzzle: p.Text, Algorithm: p.Algorithm, Work: p.Work, Takes: p.Takes,
 		Cookie: name, CookiePath: path, CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second), Secure: x.secure(),
 		InLine: x.event.Place.Number != 0 && s.State == admission.InLine, Ahead: s.Ahead, Estimate: s.Estimate, Reload: s.Reload,

@@ -27,8 +27,9 @@ type Env struct {
 	Observer Observer
 	// Offend is told of whoever belongs on the invalid list.
 	Offend func(ev *weir.Event, a *weir.Answer)
-	// Secret signs the ids and tickets that clients are given. It is asked for when the gate starts. Default: a random one.
-	Secret func() []byte
+	// Secrets sign the ids and tickets that clients are given, at a gate with these throttles: the first one does, all are honoured.
+	// They are asked for with each set of options, and when the gate starts. Default: a random one.
+	Secrets func(throttles []string) [][]byte
 	// Scripts are served under /.weir/ where stamps are taken: the solver and its like, by name.
 	Scripts map[string][]byte
 }
@@ -75,16 +76,12 @@ func (e Env) withDefaults() Env {
 	if e.Offend == nil {
 		e.Offend = func(*weir.Event, *weir.Answer) {}
 	}
-	if e.Secret == nil {
-		e.Secret = randomSecret
+	if e.Secrets == nil {
+		secret := make([]byte, 32)
+		rand.Read(secret)
+		e.Secrets = func([]string) [][]byte { return [][]byte{secret} }
 	}
 	return e
-}
-
-func randomSecret() []byte {
-	secret := make([]byte, 32)
-	rand.Read(secret)
-	return secret
 }
 
 type nobody struct{}

@@ -11,22 +11,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/admission"
-	"weir/identify"
 	"weir/policy"
 )
 
 // A Gate is one HTTP listener with its upstream and its chain of throttles. Its methods may be called from several goroutines;
 // the order is New, Listen, Start, any number of Prepare, Stop.
 type Gate struct {
-	env   Env
-	setup atomic.Pointer[setup]
-	watch *hangups
-
-	// What clients are given. Made anew by Start, when the secret is known.
-	clients *identify.Clients
-	tickets *admission.Tickets
-	assets  *assets
+	env    Env
+	setup  atomic.Pointer[setup]
+	watch  *hangups
+	assets *assets
 
 	access   atomic.Pointer[AccessLog]
 	open     atomic.Int64 // connections
@@ -80,15 +74,9 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 	g.base, g.cancel = context.WithCancel(context.Background())
 	g.watch = newHangups()
 	g.setup.Store(s)
-	g.sign(randomSecret())
 	g.assets = newAssets(env.Scripts)
 	g.SetAccess(env.Access)
 	return g, nil
-}
-
-// sign makes what signs ids and tickets.
-func (g *Gate) sign(secret []byte) {
-	g.clients, g.tickets = identify.NewClients(secret), admission.NewTickets(secret)
 }
 
 // SetAccess changes which requests get a line in the access log.
@@ -131,7 +119,9 @@ func (g *Gate) Start() {
 		return
 	}
 	g.started = true
-	g.sign(g.env.Secret())
+	signed := *g.setup.Load() // the secrets may be known only now
+	signed.sign(g.env)
+	g.setup.Store(&signed)
 	g.serve(g.setup.Load().serverOptions())
 	go g.accept(g.tcp)
 }

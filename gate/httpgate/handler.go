@@ -183,7 +183,8 @@ func (x *exchange) judge() bool {
 	case a.Verdict == weir.Challenge && x.setup.till != nil:
 		x.challenge()
 	default:
-		if x.setup.lanes != nil && a.Reason != weir.Banned {
+		// Whom a limit of its own refuses asks nothing of the upstream.
+		if x.setup.lanes != nil && (a.By == x.setup.tillName || a.By == x.setup.lanesName) {
 			x.setup.lanes.TurnedAway(x.event.Time)
 		}
 		x.refuse(a)

@@ -46,7 +46,7 @@ func (x *exchange) known() {
 	x.terms = s.till.Terms()
 	if !x.terms.Address {
 		if c, err := x.r.Cookie(clientCookie); err == nil {
-			x.event.Client, _ = x.gate.clients.Read(c.Value, x.event.Time)
+			x.event.Client, _ = x.setup.clients.Read(c.Value, x.event.Time)
 		}
 	}
 	x.event.Purse = weir.NewPurse(x.pay)

@@ -86,7 +86,7 @@ func wholeSeconds(d time.Duration) int64 { return int64((max(d, 0) + time.Second
 // the reset of the rule that decided, at least 1. 0 means that there is no use, or no saying.
 func retryAfter(a *weir.Answer, now time.Time) int64 {
 	switch a.Reason {
-	case weir.NoAccount, weir.TooCostly:
+	case weir.NoAccount, weir.TooCostly, weir.Forged, weir.Replayed:
 		return 0
 	case weir.Banned:
 		if a.Until.IsZero() { // for good

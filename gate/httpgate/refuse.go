@@ -100,6 +100,12 @@ func detail(a *weir.Answer) string {
 		}
 	}
 	switch a.Reason {
+	case weir.LineFull, weir.WaitTooLong:
+		if a.Unit == "waiting" { // it is not a limit of the client's
+			return "The server is busy, and as many requests as may wait are waiting, or have waited too long."
+		}
+	}
+	switch a.Reason {
 	case weir.LineFull:
 		return limit + " is used up, and as many requests as may wait are waiting."
 	case weir.WaitTooLong:

@@ -56,7 +56,7 @@ function setCookie(name, value, age) {
 // takesCookies finds out before any work is done in vain. Reading a cookie may throw as well.
 function takesCookies() {
   try {
-    const name = d.cookie + '-try';
+    const name = d.cookie + '-try' + Math.random().toString(36).slice(2); // another tab may try, too
     setCookie(name, 1, 60);
     const taken = document.cookie.indexOf(name + '=1') >= 0;
     setCookie(name, 0, 0);
@@ -148,7 +148,7 @@ function work() {
     if (over) return;
     if (Date.now() - began > lifetime) { over = true; return repeat(); }
     setCookie(d.cookie, stamp, d.age);
-    if (cookie() !== stamp) return noCookies();
+    if (!cookie()) return noCookies(); // it may be another tab's by now
     if (channel) channel.postMessage(1);
     paid();
   }).catch(() => wait('Your browser cannot do the work, so you wait in line instead.'));

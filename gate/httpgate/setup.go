@@ -29,6 +29,8 @@ type setup struct {
 	lanes     *admission.Lanes // nil where the capacity is not limited
 	tillName  string           // of the throttles
 	lanesName string
+	clients   *identify.Clients // sign what clients are given
+	tickets   *admission.Tickets
 	proxies   identify.Proxies
 	accounts  identify.Accounts
 	upstream  *url.URL // with a scheme that net/http knows
@@ -63,6 +65,7 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 			}
 		}
 	}
+	s.sign(env)
 	s.accounts, _ = identify.ParseAccounts(o.Account)
 	s.upstream, _ = parseUpstream(o.Upstream)
 	if before != nil && before.opts.Upstream == o.Upstream && before.opts.Timeouts.Connect == o.Timeouts.Connect &&
@@ -83,6 +86,12 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 		ErrorLog:       slog.NewLogLogger(env.Log.Handler(), slog.LevelDebug),
 	}
 	return s, nil
+}
+
+// sign makes what signs ids and tickets.
+func (s *setup) sign(env Env) {
+	secrets := env.Secrets(s.opts.Throttles)
+	s.clients, s.tickets = identify.NewClients(secrets[0], secrets[1:]...), admission.NewTickets(secrets[0])
 }
 
 func newTransport(o Options, scheme string) *http.Transport {
