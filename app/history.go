@@ -151,6 +151,9 @@ type ring[T any] struct {
 
 // put adds a value, in the place of the oldest where there are as many as there may be.
 func (r *ring[T]) put(v T, most int) {
+	if r.kept == nil {
+		r.kept = make([]T, 0, most)
+	}
 	if len(r.kept) < most {
 		r.kept = append(r.kept, v)
 		return

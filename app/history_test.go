@@ -61,6 +61,12 @@ func TestHistory(t *testing.T) {
 	if second.Stamped+second.Pool+second.TurnedAway != 0 {
 		t.Errorf("nobody came any more: %+v", second)
 	}
+	code, page := b.page("/")
+	for _, want := range []string{"Load of " + h.Address + " over the last 5 minutes: now 0%", "4 bits, about 16µs on a phone", `class="line stamped" d="M299`} {
+		if code != 200 || !strings.Contains(page, want) {
+			t.Errorf("%d: no %q in %s", code, want, page)
+		}
+	}
 }
 
 // TestHistoryOfTheTurnedAway: what is turned away shows, and in the load, too.
@@ -93,7 +99,7 @@ func TestRing(t *testing.T) {
 	var r ring[int]
 	for i, want := range []string{"[1]", "[1 2]", "[1 2 3]", "[2 3 4]", "[3 4 5]", "[4 5 6]", "[5 6 7]"} {
 		r.put(i+1, most)
-		if got := fmt.Sprint(r.all()); got != want || cap(r.kept) > 2*most {
+		if got := fmt.Sprint(r.all()); got != want || cap(r.kept) > most {
 			t.Errorf("%s of %d, want %s", got, cap(r.kept), want)
 		}
 	}

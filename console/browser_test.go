@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -50,6 +51,24 @@ func TestIndexInBrowser(t *testing.T) {
 			Bloom: &Bloom{Bytes: 8 << 20, Drained: 0.398, Collateral: 0.01, Attackers: 51_234, Rotations: 3}})
 		return b
 	}
+	// Between a phone and a desk there is more, and beside a phone there are smaller ones.
+	t.Run("other screens", func(t *testing.T) {
+		t.Parallel()
+		url, _ := serve(t, Options{}, fullBackend{full()})
+		p := browser.Open(t)
+		for _, width := range []int64{320, 768, 1100, 1160} {
+			p.Show(browser.Screen{Name: "screen", Width: width, Height: 700})
+			p.Visit(url + "/")
+			p.Screenshot(fmt.Sprintf("console-serving-%d", width))
+			for _, fault := range p.Faults() {
+				t.Errorf("%d wide: %s", width, fault)
+			}
+			// Nothing sticks out of the page's own width either.
+			if out := browser.Eval[[]string](p, `[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > document.querySelector('main').getBoundingClientRect().right).map(e => e.outerHTML)`); len(out) > 0 {
+				t.Errorf("%d wide: sticks out: %q", width, out)
+			}
+		}
+	})
 	stopping := full()
 	stopping.notReady = errors.New("stopping: 12 requests are under way")
 	for name, c := range map[string]struct {

@@ -128,7 +128,8 @@ func (s *Server) handler() http.Handler {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src data:; "+
+			"frame-ancestors 'none'; base-uri 'none'")
 		h.Set("Cache-Control", "no-store")
 		if why := s.guard.Load().check(r); why != "" {
 			h.Set("Connection", "close")

@@ -46,6 +46,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 				o.Watch(progress)
 			})
 			if err != nil {
+				if len(last.Rounds) == 0 {
+					r.Floods = r.Floods[:len(r.Floods)-1]
+				}
 				return r, err
 			}
 			one.Front, one.Title, one.Version = f.name, f.title, f.version

@@ -104,6 +104,7 @@ func (r *Report) notes() []string {
 	s := &r.Settings
 	all := []string{fmt.Sprintf("Target: %s of the people served within %s; of those without JavaScript all within %s, or as many as %s of the capacity.",
 		percent(peopleTarget), duration(s.PatienceMS), duration(s.PatientMS), percent(withoutTarget))}
+	others := 0.0
 	for i := range r.Floods {
 		for j := range r.Floods[i].Rounds {
 			one := &r.Floods[i].Rounds[j]
@@ -111,15 +112,15 @@ func (r *Report) notes() []string {
 				all = append(all, fmt.Sprintf("Flood from %s sources: people paid %s stamps, of %s operations as a rule and %s at most; as a rule that took %s here, and would take about %s on a phone.",
 					number(float64(r.Floods[i].Sources)), number(float64(st.Paid)), number(float64(st.Work)), number(float64(st.Most)), duration(st.HereMS), duration(st.PhoneMS)))
 			}
-			if one.Others > disturbed {
-				all = append(all, fmt.Sprintf("%s, flood from %s sources: others had %s of this machine meanwhile. The figures mean little.", one.Title,
-					number(float64(r.Floods[i].Sources)), percent(one.Others)))
-			}
+			others = max(others, one.Others)
 			if one.Flood.Unsent > 0 {
 				all = append(all, fmt.Sprintf("%s, flood from %s sources: this machine sent only %s of what the flood asks for.", one.Title,
 					number(float64(r.Floods[i].Sources)), percent(1-float64(one.Flood.Unsent)/float64(one.Flood.Offered))))
 			}
 		}
+	}
+	if others > disturbed {
+		all = append(all, fmt.Sprintf("Other programs had up to %s of this machine meanwhile: the figures are not to be relied on.", percent(others)))
 	}
 	for _, l := range r.LeftOut {
 		all = append(all, fmt.Sprintf("%s is left out: %s.", l.Front, l.Why))

@@ -205,7 +205,7 @@ func TestSeenCountsWhoRace(t *testing.T) {
 
 func TestGatesHaveTheirOwnDifficulty(t *testing.T) {
 	th := newThrottle(t, Options{First: 64})
-	busy := weir.Load{Of: "busy", Share: 2}
+	busy := weir.Load{Of: "busy", Share: 1}
 	if w := th.Observe(busy, start); w != 64 {
 		t.Errorf("busy: %d", w)
 	}

@@ -90,6 +90,9 @@ func (c *benchFloodCommand) Run(t *terminal) error {
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
+	if err != nil && len(report.Floods) == 0 {
+		return errors.New("it was stopped before anything was finished")
+	}
 	if shown := c.show(t, &report); shown != nil {
 		return shown
 	}

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"weir"
+	"weir/identify"
 )
 
 // What a client pays with, and what it is given. Cookies are for browsers, headers for everybody else.
@@ -44,10 +45,10 @@ func (x *exchange) known() {
 	}
 	x.event.Agent = x.r.UserAgent()
 	x.terms = s.till.Terms()
-	if !x.terms.Address {
-		if c, err := x.r.Cookie(clientCookie); err == nil {
-			x.event.Client, _ = x.setup.clients.Read(c.Value, x.event.Time)
-		}
+	if x.terms.Address {
+		x.event.Client = identify.AddressID(x.event.Source)
+	} else if c, err := x.r.Cookie(clientCookie); err == nil {
+		x.event.Client, _ = x.setup.clients.Read(c.Value, x.event.Time)
 	}
 	x.event.Purse = weir.NewPurse(x.pay)
 	if s.lanes != nil {
