@@ -268,7 +268,8 @@ func TestVolumePacesAStream(t *testing.T) {
 	if len(c.body) != 40_000 {
 		t.Errorf("%d bytes", len(c.body))
 	}
-	if passed := s.clock.Now().Sub(noon); passed < 3*time.Second {
+	// The last piece is paid for after it has gone, and two pieces may have become one.
+	if passed := s.clock.Now().Sub(noon); passed < 2*time.Second {
 		t.Errorf("40 KB at 10 KB/s took %s", passed)
 	}
 }

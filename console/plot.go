@@ -3,7 +3,6 @@ package console
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -269,7 +268,7 @@ func fill(h GateHistory, height func(Sample) float64, steps bool) string {
 
 func trace(b *strings.Builder, points []point, steps bool) {
 	b.WriteString("M" + points[0].x + " " + points[0].y)
-	for i, p := range slices.All(points) {
+	for i, p := range points {
 		switch {
 		case i == 0:
 		case steps:

@@ -37,7 +37,7 @@ type Capacity struct {
 	InLine     int               `json:"in_line"`     // waiting in the general pool, with tickets
 	LetIn      map[string]uint64 `json:"let_in"`      // by lane
 	Refused    map[string]uint64 `json:"refused"`     // by reason
-	TurnedAway uint64            `json:"turned_away"` // asked to pay, or refused before the lanes
+	TurnedAway uint64            `json:"turned_away"` // asked to pay, or refused, for the load
 	Shadow     bool              `json:"shadow"`
 }
 
@@ -67,7 +67,7 @@ var (
 	descLaneRefused = prometheus.NewDesc("weir_capacity_refused_total",
 		"Requests that a lane did not take, by reason.", []string{"gate", "reason"}, nil)
 	descTurnedAway = prometheus.NewDesc("weir_capacity_turned_away_total",
-		"Requests that were asked to pay, or refused, before they came to the lanes.", []string{"gate"}, nil)
+		"Requests that were asked to pay, or refused, for the load.", []string{"gate"}, nil)
 )
 
 // stampDescs are the series of stamps and capacities.

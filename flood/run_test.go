@@ -3,6 +3,7 @@ package flood
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +50,7 @@ func sound(t *testing.T, o Options, r *Round) {
 }
 
 func TestRun(t *testing.T) {
+	t.Parallel()
 	o := brief("none", "weir")
 	looked := 0
 	o.Watch = func(p Progress) {
@@ -70,13 +72,14 @@ func TestRun(t *testing.T) {
 	if one := r.Floods[0].Rounds[1]; one.Front != "weir" || len(one.Gauges) == 0 {
 		t.Errorf("weir told nothing: %+v", one)
 	}
-	empty(t)
 }
 
 // TestPeers runs the peers that are here, with the configurations that they are compared with.
 func TestPeers(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"nginx", "haproxy"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if _, err := lookFor(name); err != nil {
 				needs.Skip(t, name+" is not installed")
 			}
@@ -89,20 +92,11 @@ func TestPeers(t *testing.T) {
 				t.Fatalf("%+v", r)
 			}
 			sound(t, o.WithDefaults(), &r.Floods[0].Rounds[0])
-			empty(t)
 		})
 	}
 }
 
-// empty looks whether anything was left behind.
-func empty(t *testing.T) {
-	t.Helper()
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), "weir-flood-*"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v %v", left, err)
-	}
-}
-
+// TestMain gives the tests a folder for what is temporary, and looks whether anything was left behind in it.
 func TestMain(m *testing.M) {
 	if os.Getenv(asSolver) != "" {
 		if err := ServeSolver(os.Stdin, os.Stdout); err != nil {
@@ -111,14 +105,18 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(func() int {
-		// A folder of its own, so that nobody else's is taken for ours.
 		folder, err := os.MkdirTemp("", "weir")
 		if err != nil {
 			panic(err)
 		}
 		defer os.RemoveAll(folder)
 		os.Setenv("TMPDIR", folder)
-		return m.Run()
+		code := m.Run()
+		if left, err := filepath.Glob(filepath.Join(folder, "weir-flood-*")); err != nil || len(left) > 0 {
+			fmt.Fprintln(os.Stderr, "left behind:", left, err)
+			code = max(code, 1)
+		}
+		return code
 	}())
 }
 
@@ -138,6 +136,7 @@ func TestLeftOut(t *testing.T) {
 
 // TestStopped: who stops it gets what was finished, and nothing is left running.
 func TestStopped(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	o := brief("none")
 	o.Kinds = Kinds
@@ -153,7 +152,6 @@ func TestStopped(t *testing.T) {
 	if r, err := Run(ctx, o); !errors.Is(err, context.Canceled) || len(r.Floods) != 0 {
 		t.Errorf("%v, %+v", err, r.Floods)
 	}
-	empty(t)
 }
 
 func TestProcess(t *testing.T) {
