@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"weir"
-	"weir/admission"
 	"weir/identify"
 	"weir/policy"
 )
@@ -38,15 +37,7 @@ type exchange struct {
 	waited              bool   // it was made to wait
 	waitedBy, waitedFor string // by which throttle and rule
 
-	// Where stamps are taken.
-	terms       weir.Terms
-	place       admission.Ticket // the ticket that it brought, if that is good
-	standing    admission.Standing
-	renewed     bool // the ticket has been renewed, and goes with the answer
-	messageID   string
-	kept        []byte // of the body: what was read of it to know it again
-	keptAll     bool   // and that is all of it
-	spentCookie bool   // the stamp came in a cookie that is good for this request only
+	*payment // nil where no stamps are taken: most exchanges should be small, as many may be held
 
 	onward time.Time // when it went on to the upstream, or was refused
 
@@ -194,11 +185,8 @@ func (x *exchange) endStream() {
 func (x *exchange) finalHeaders() {
 	h := x.w.Header()
 	h.Set("X-Request-Id", x.event.ID)
-	if x.spentCookie {
-		x.give(messageCookie(x.messageID), "", -time.Second)
-	}
-	if x.renewed {
-		x.keepTicket()
+	if x.payment != nil {
+		x.paymentHeaders()
 	}
 	if x.judged {
 		rateLimitHeaders(h, x.pass.Answer.Figures, x.gate.env.Clock.Now())

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"weir"
+	"weir/admission"
 	"weir/identify"
 )
 
@@ -33,6 +34,18 @@ const (
 // a form sent again.
 const maxKept = 64 << 10
 
+// A payment is what an exchange knows where stamps are taken.
+type payment struct {
+	terms       weir.Terms
+	place       admission.Ticket // the ticket that it brought, if that is good
+	standing    admission.Standing
+	renewed     bool // the ticket has been renewed, and goes with the answer
+	messageID   string
+	kept        []byte // of the body: what was read of it to know it again
+	keptAll     bool   // and that is all of it
+	spentCookie bool   // the stamp came in a cookie that is good for this request only
+}
+
 // known fills in what the event has to say where stamps are taken: the id that the client was given, the load, what it pays with.
 func (x *exchange) known() {
 	s := x.setup
@@ -44,7 +57,7 @@ func (x *exchange) known() {
 		return
 	}
 	x.event.Agent = x.r.UserAgent()
-	x.terms = s.till.Terms()
+	x.payment = &payment{terms: s.till.Terms()}
 	if x.terms.Address {
 		x.event.Client = identify.AddressID(x.event.Source)
 	} else if c, err := x.r.Cookie(clientCookie); err == nil {
@@ -175,6 +188,16 @@ func sendable(s string) bool {
 		return false
 	}
 	return strings.Count(s, "\r") == strings.Count(s, "\r\n") && strings.Count(s, "\n") == strings.Count(s, "\r\n")
+}
+
+// paymentHeaders go with every answer: a cookie whose stamp is used is taken back, and a ticket that was renewed is given.
+func (x *exchange) paymentHeaders() {
+	if x.spentCookie {
+		x.give(messageCookie(x.messageID), "", -time.Second)
+	}
+	if x.renewed {
+		x.keepTicket()
+	}
 }
 
 // secure reports whether the client came over TLS, as far as the gate can tell.
