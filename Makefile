@@ -16,8 +16,8 @@ export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS 2>/dev/null) -buildvcs=false
 GIT := git -c safe.directory='$(CURDIR)'
 
 # What tests need besides Go, as command:package. Debian's names. clang makes the programs for the kernel, to see whether those that
-# are checked in are current; nobody needs it to build or run weir.
-NEEDS := gcc:gcc git:git ip:iproute2 clang:clang llvm-strip:llvm nft:nftables npm:npm
+# are checked in are current; nobody needs it to build or run weir. Servers among them are not started: policy-rc.d sees to it meanwhile.
+NEEDS := gcc:gcc git:git ip:iproute2 clang:clang llvm-strip:llvm nft:nftables npm:npm nginx:nginx haproxy:haproxy
 
 # Its headers are no command.
 HAVE_LIBBPF = [ -e /usr/include/bpf/bpf_helpers.h ]
@@ -54,11 +54,14 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 			echo "setup: installing$$missing"; \
 			export DEBIAN_FRONTEND=noninteractive; \
+			guard=/usr/sbin/policy-rc.d; \
+			if [ ! -e $$guard ]; then printf '#!/bin/sh\nexit 101\n' > $$guard; chmod +x $$guard; else guard=; fi; \
 			install() { apt-get install -y -qq --no-install-recommends "$$@" >/dev/null; }; \
 			apt-get update -qq >/dev/null 2>&1 || echo "setup: apt-get update failed"; \
 			install $$missing 2>/dev/null || for package in $$missing; do \
 				install "$$package" || echo "setup: could not install $$package"; \
 			done; \
+			[ -z "$$guard" ] || rm -f $$guard; \
 		else \
 			echo "setup: not found:$$missing (installed by itself only as root on Debian)"; \
 		fi; \

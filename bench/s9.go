@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -19,9 +21,17 @@ import (
 func underFlood(o options) ([]figure, error) {
 	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // what was started is stopped first
 	defer release()
-	run := floods.Options{}
+	folder, err := os.MkdirTemp("", "weir-bench")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	run := floods.Options{Solver: filepath.Join(folder, "weir")}
+	if out, err := exec.Command("go", "build", "-o", run.Solver, "weir/cmd/weir").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
 	if o.quick {
-		run = floods.Options{For: 2 * time.Second, WarmUp: 2 * time.Second, Patient: 8 * time.Second}
+		run.For, run.WarmUp, run.Patient = 2*time.Second, 2*time.Second, 8*time.Second
 	}
 	r, err := floods.Run(ctx, run)
 	if err != nil {

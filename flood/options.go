@@ -28,7 +28,7 @@ var Kinds = []Kind{Many, Few}
 type Options struct {
 	// For is how long visitors come whose fate is counted, in each round. Default 12s.
 	For time.Duration
-	// WarmUp is how long they come before. Default 5s.
+	// WarmUp is how long they come before. Default 8s: by then everybody has settled down.
 	WarmUp time.Duration
 	// Kinds of floods. Default: all.
 	Kinds []Kind
@@ -81,7 +81,7 @@ const (
 // WithDefaults returns the options with everything filled in that was left out.
 func (o Options) WithDefaults() Options {
 	o.For = cmp.Or(o.For, 12*time.Second)
-	o.WarmUp = cmp.Or(o.WarmUp, 5*time.Second)
+	o.WarmUp = cmp.Or(o.WarmUp, 8*time.Second)
 	if len(o.Kinds) == 0 {
 		o.Kinds = Kinds
 	}

@@ -40,7 +40,7 @@ func aReport() *Report {
 	r := &Report{Machine: "a machine, 2 cores", Began: time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC), Settings: settingsOf(o),
 		LeftOut: []LeftOut{{"HAProxy", "it is not installed"}}}
 	seconds := func(got, flood int64) (all []Second) {
-		for at := -5; at < 12; at++ {
+		for at := -8; at < 12; at++ {
 			all = append(all, Second{At: at, People: Arrived{80, got, got}, Without: Arrived{20, got / 8, got / 8}, Flood: Arrived{4000, flood, flood}})
 		}
 		return all

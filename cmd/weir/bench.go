@@ -35,7 +35,7 @@ func (c *benchSolverCommand) Run(t *terminal) error { return flood.ServeSolver(o
 // benchFloodCommand is weir bench flood.
 type benchFloodCommand struct {
 	For             time.Duration `default:"12s" placeholder:"TIME" help:"How long visitors come that are counted, in each round. Default ${default}."`
-	WarmUp          time.Duration `default:"5s" placeholder:"TIME" help:"How long they come before. Default ${default}."`
+	WarmUp          time.Duration `default:"8s" placeholder:"TIME" help:"How long they come before. Default ${default}."`
 	Flood           string        `default:"both" enum:"many,few,both" placeholder:"KIND" help:"From many slow sources (many), from few fast ones (few), or both. Default ${default}."`
 	Fronts          []string      `placeholder:"NAME" help:"What to compare: some of none, nginx, haproxy, weir. Default: all that are installed."`
 	Concurrent      int           `default:"8" placeholder:"N" help:"How many requests the service works on at a time. Default ${default}."`

@@ -118,7 +118,7 @@ func (x *exchange) challenge() {
 	}
 	doc.finish(x)
 	if page {
-		x.answerPage(&doc, roomPolicy, renderRoom(x.room(&puzzle, message, fields, form, lost)))
+		x.answerPage(&doc, roomPolicy, x.gate.frames.render(x.room(&puzzle, message, fields, form, lost)))
 		return
 	}
 	out := demand{refusal: doc, Challenge: puzzle.Text, Algorithm: puzzle.Algorithm, Work: puzzle.Work, TakesMS: puzzle.Takes.Milliseconds(), Ticket: ticket}

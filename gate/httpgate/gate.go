@@ -21,6 +21,7 @@ type Gate struct {
 	setup  atomic.Pointer[setup]
 	watch  *hangups
 	assets *assets
+	frames frames
 
 	access   atomic.Pointer[AccessLog]
 	open     atomic.Int64 // connections
