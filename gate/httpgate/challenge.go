@@ -78,7 +78,7 @@ type demand struct {
 func (x *exchange) challenge() {
 	a := &x.pass.Answer
 	page := wantsPage(x.r)
-	if x.setup.lanes != nil && x.event.Place.Number == 0 {
+	if x.pooled() && x.event.Place.Number == 0 {
 		x.setup.lanes.TurnedAway(x.event.Time)
 	}
 	if page && !x.terms.Address && x.event.Client == "" {

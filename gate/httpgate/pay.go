@@ -73,7 +73,7 @@ func (x *exchange) known() {
 func (x *exchange) pay(ctx context.Context, ev *weir.Event) (weir.Paid, func()) {
 	stamp := x.r.Header.Get(stampHeader)
 	name, message := stampCookie, ""
-	if x.terms.Binds && (stamp != "" || strings.Contains(x.r.Header.Get("Cookie"), stampCookie)) {
+	if x.terms.Binds && (stamp != "" || strings.Contains(strings.Join(x.r.Header["Cookie"], ";"), stampCookie)) {
 		message = x.message()
 		name = messageCookie(message)
 	}
@@ -130,11 +130,8 @@ func (x *exchange) keep() []byte {
 	}
 	r := x.r
 	x.readDeadline(time.Now().Add(x.setup.opts.Timeouts.Progress.Std()))
-	size := int64(maxKept)
-	if r.ContentLength >= 0 {
-		size = min(size, r.ContentLength)
-	}
-	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	// The buffer grows with what comes, not with what is announced: who sends nothing costs nothing.
+	b := bytes.NewBuffer(make([]byte, 0, bytes.MinRead))
 	n, err := io.Copy(b, io.LimitReader(r.Body, maxKept+1))
 	x.kept = b.Bytes()
 	switch {
