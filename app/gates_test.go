@@ -116,7 +116,8 @@ func TestEveryGate(t *testing.T) {
 		t.Errorf("%+v, %v", why, err)
 	}
 	why, err = b.client.Why(t.Context(), console.Question{Gate: b.TCPAddr(0).String(), Source: "192.0.2.1"})
-	if err != nil || why.Verdict != weir.Admit || why.Steps[0].Throttle != "edge" || why.Steps[0].Rules[0].Remaining != 2 {
+	// The key is drawn by chance: the two may share one of their limiters.
+	if err != nil || why.Verdict != weir.Admit || why.Steps[0].Throttle != "edge" || why.Steps[0].Rules[0].Remaining < 1 {
 		t.Errorf("%+v, %v", why, err)
 	}
 
