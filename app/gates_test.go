@@ -36,24 +36,7 @@ console: {listen: "127.0.0.1:0"}
 
 func startEveryGate(t *testing.T) *bench {
 	t.Helper()
-	echo, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { echo.Close() })
-	go func() {
-		for {
-			c, err := echo.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				io.Copy(c, c)
-			}()
-		}
-	}()
-	return start(t, strings.ReplaceAll(everyGate, "TCPUPSTREAM", echo.Addr().String()))
+	return start(t, strings.ReplaceAll(everyGate, "TCPUPSTREAM", echoServer(t)))
 }
 
 // decide asks the decision API and returns the verdict and the whole answer.

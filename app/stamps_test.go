@@ -643,3 +643,13 @@ func TestNodesWithOneSecret(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestWhatIsNoLimitHasNone: an answer names a limit only where something is counted.
+func TestWhatIsNoLimitHasNone(t *testing.T) {
+	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", always)
+	p := s.program("192.0.2.1")
+	good := solve(t, p.get("/").want(503, "unpaid").header.Get("Stamp-Challenge"))
+	if r := p.get("/", "Stamp", turn(good, 40)).want(403, "forged"); strings.Contains(r.body, `"limit"`) {
+		t.Error(r.body)
+	}
+}

@@ -122,9 +122,6 @@ var rounds = func() (k [64]uint32) {
 
 // TestBrowser: a real browser pays in workers, under a strict policy, and the stamps are accepted.
 func TestBrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
 	t.Parallel()
 	o := NewOffice(Parts{})
 	asks := map[string]Ask{
@@ -259,9 +256,6 @@ func (b *tollbooth) count() (asked, stamps int, served []string) {
 
 // TestFetch: the scripts of a site pay by themselves.
 func TestFetch(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
 	t.Parallel()
 	booth := &tollbooth{t: t, office: NewOffice(Parts{}), stamps: map[string]int{}, gone: map[string]bool{}}
 	booth.covers.Store(50)
@@ -386,9 +380,6 @@ func TestFetch(t *testing.T) {
 
 // TestFetchOnce: what cannot be sent twice is sent once, and a service that never has enough is asked three times.
 func TestFetchOnce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
 	t.Parallel()
 	o := NewOffice(Parts{})
 	a := ask(SHA256K, 16)

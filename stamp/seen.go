@@ -45,42 +45,41 @@ func (t *seenTable) set(client string) (*[seenWays]atomic.Uint64, uint64) {
 	return &t.sets[h%seenSets], h >> 32
 }
 
+// count is how many an entry has counted in a minute, for whomever it is.
+func count(entry, minute uint64) uint64 {
+	if entry>>16&0xffff != minute {
+		return 0
+	}
+	return entry & 0xffff
+}
+
 // note counts a challenge and returns how many the client has left unpaid in this minute.
 func (s *seen) note(client string, now time.Time) int {
-	t := s.load()
-	set, tag := t.set(client)
+	set, tag := s.load().set(client)
+	at := minute(now)
 	for {
-		// The entry of this client; else one that is empty or of another minute; else the smallest.
-		at, least, old := -1, uint64(1<<16), uint64(0)
+		// The entry of this client, or else the one that counts least: it may be empty, or of another minute.
+		place, old, before, least := 0, uint64(0), uint64(0), uint64(1<<16)
 		for i := range set {
 			e := set[i].Load()
-			if e>>32 == tag && e>>16&0xffff == minute(now) && e != 0 {
-				at, old = i, e
+			n := count(e, at)
+			if n > 0 && e>>32 == tag {
+				place, old, before = i, e, n
 				break
 			}
-			n := e & 0xffff
-			if e>>16&0xffff != minute(now) {
-				n = 0
-			}
 			if n < least {
-				at, least, old = i, n, e
+				place, old, least = i, e, n
 			}
 		}
-		next := tag<<32 | minute(now)<<16 | 1
-		if old>>32 == tag && old>>16&0xffff == minute(now) && old != 0 {
-			next = old
-			if old&0xffff < 0xffff {
-				next++
-			}
-		}
-		if set[at].CompareAndSwap(old, next) {
-			return int(next & 0xffff)
+		n := min(before+1, 0xffff)
+		if set[place].CompareAndSwap(old, tag<<32|at<<16|n) {
+			return int(n)
 		}
 	}
 }
 
 // forget forgives a client that paid.
-func (s *seen) forget(client string, now time.Time) {
+func (s *seen) forget(client string) {
 	t := s.table.Load()
 	if t == nil {
 		return

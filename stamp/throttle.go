@@ -24,7 +24,7 @@ type Throttle struct {
 	seen  seen
 
 	mu     sync.Mutex // whoever configures
-	Counts ThrottleCounts
+	counts throttleCounts
 }
 
 // A setup is what one set of options makes. It does not change.
@@ -35,8 +35,8 @@ type setup struct {
 	guests     *identify.Guests
 }
 
-// ThrottleCounts say what has become of requests while something was asked.
-type ThrottleCounts struct {
+// throttleCounts say what has become of requests while something was asked.
+type throttleCounts struct {
 	Paid, Free, Called, Challenged, Forged, Replayed, NotPaying atomic.Uint64
 }
 
@@ -97,18 +97,18 @@ func (t *Throttle) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) er
 func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a *weir.Answer) error {
 	switch {
 	case paid.Work > 0:
-		t.Counts.Paid.Add(1)
-		t.seen.forget(visitor(s, ev), ev.Time)
+		t.counts.Paid.Add(1)
+		t.seen.forget(visitor(s, ev))
 		return nil
 	case paid.Free:
-		t.Counts.Free.Add(1)
+		t.counts.Free.Add(1)
 		return nil
 	case paid.Fault == weir.Forged && s.OnInvalid == FateDrop:
-		t.Counts.Forged.Add(1)
+		t.counts.Forged.Add(1)
 		refuse(a, weir.Forged, true)
 		return nil
 	case paid.Fault == weir.Replayed && s.OnReplay == FateDrop:
-		t.Counts.Replayed.Add(1)
+		t.counts.Replayed.Add(1)
 		refuse(a, weir.Replayed, false)
 		return nil
 	case paid.Fault == weir.Overload: // the stamp may be good; nobody had the time to look
@@ -116,15 +116,15 @@ func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a 
 		a.Until = ev.Time.Add(time.Second)
 		return nil
 	case ev.Place.Called:
-		t.Counts.Called.Add(1)
+		t.counts.Called.Add(1)
 		return nil
 	case ev.Place.Number == 0 && t.seen.note(visitor(s, ev), ev.Time) > s.Patience:
-		t.Counts.NotPaying.Add(1)
+		t.counts.NotPaying.Add(1)
 		refuse(a, weir.NotPaying, s.Classic)
 		a.Until = ev.Time.Truncate(patienceWindow).Add(patienceWindow)
 		return nil
 	}
-	t.Counts.Challenged.Add(1)
+	t.counts.Challenged.Add(1)
 	challenge(a, work)
 	return nil
 }
@@ -246,7 +246,7 @@ type Stats struct {
 
 // Stats returns what the throttle has done.
 func (t *Throttle) Stats() Stats {
-	s, c := t.setup.Load(), &t.Counts
+	s, c := t.setup.Load(), &t.counts
 	out := Stats{Work: map[string]Work{}, Issued: s.office.Counts.Issued.Load(), Accepted: s.office.Counts.Accepted.Load(),
 		Paid: c.Paid.Load(), Free: c.Free.Load(), Called: c.Called.Load(), Challenged: c.Challenged.Load(), Forged: c.Forged.Load(),
 		Replayed: c.Replayed.Load(), NotPaying: c.NotPaying.Load()}

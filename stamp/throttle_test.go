@@ -197,7 +197,7 @@ func TestSeenCountsWhoRace(t *testing.T) {
 	if n := s.note("one", start); n != 8001 {
 		t.Errorf("%d, want 8001", n)
 	}
-	s.forget("one", start)
+	s.forget("one")
 	if n := s.note("one", start); n != 1 {
 		t.Errorf("forgiven, and %d", n)
 	}

@@ -258,7 +258,7 @@ func newDecision(a *weir.Answer, now time.Time) decision {
 		figure = closest(a.Figures)
 		d.By, d.Rule = figure.By, figure.Rule
 	}
-	if figure.Rule != "" {
+	if figure.Unit != "" || figure.Limit > 0 { // else the rule is none that counts
 		d.Unit, d.Limit, d.Remaining, d.Window = figure.Unit, &figure.Limit, &figure.Remaining, seconds(figure.Window)
 	}
 	return d

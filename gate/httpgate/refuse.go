@@ -46,7 +46,7 @@ func (x *exchange) document(a *weir.Answer) refusal {
 	if a.Reason == weir.NoReason {
 		doc.Type = "about:blank"
 	}
-	if a.Rule != "" {
+	if a.Unit != "" || a.Limit > 0 { // else the rule is none that counts
 		doc.Limit, doc.Unit, doc.Remaining = &a.Limit, a.Unit, &a.Remaining
 	}
 	if doc.Status == http.StatusUnauthorized {
@@ -99,11 +99,8 @@ func detail(a *weir.Answer) string {
 			limit += " per " + period(a.Window)
 		}
 	}
-	switch a.Reason {
-	case weir.LineFull, weir.WaitTooLong:
-		if a.Unit == "waiting" { // it is not a limit of the client's
-			return "The server is busy, and as many requests as may wait are waiting, or have waited too long."
-		}
+	if a.Unit == "waiting" && (a.Reason == weir.LineFull || a.Reason == weir.WaitTooLong) { // it is not a limit of the client's
+		return "The server is busy, and as many requests as may wait are waiting, or have waited too long."
 	}
 	switch a.Reason {
 	case weir.LineFull:
