@@ -16,6 +16,8 @@ type Stamp struct {
 	Replayed   uint64            `json:"replayed"`
 	NotPaying  uint64            `json:"not_paying"`
 	Spent      int               `json:"spent"` // stamps that are remembered
+	Full       uint64            `json:"full"`  // stamps not taken, as no more can be remembered (max_spent)
+	Busy       uint64            `json:"busy"`  // stamps not looked at, as too many costly ones are (verify_queue)
 }
 
 // Most is the work asked for at the gate where most is asked.
@@ -85,7 +87,7 @@ func (s *Stamp) collect(name string, ch chan<- prometheus.Metric) {
 	counter(descIssued, s.Issued)
 	counter(descAccepted, s.Accepted)
 	for result, n := range map[string]uint64{"paid": s.Paid, "free": s.Free, "called": s.Called, "challenged": s.Challenged, "forged": s.Forged,
-		"replayed": s.Replayed, "not-paying": s.NotPaying} {
+		"replayed": s.Replayed, "not-paying": s.NotPaying, "full": s.Full, "busy": s.Busy} {
 		counter(descStamps, n, result)
 	}
 }

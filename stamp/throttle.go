@@ -241,7 +241,9 @@ type Stats struct {
 	Forged     uint64
 	Replayed   uint64
 	NotPaying  uint64
-	Spent      int // stamps that are remembered
+	Spent      int    // stamps that are remembered
+	Full       uint64 // stamps not taken, as no more can be remembered
+	Busy       uint64 // stamps not looked at, as too many costly ones are
 }
 
 // Stats returns what the throttle has done.
@@ -249,7 +251,7 @@ func (t *Throttle) Stats() Stats {
 	s, c := t.setup.Load(), &t.counts
 	out := Stats{Work: map[string]Work{}, Issued: s.office.Counts.Issued.Load(), Accepted: s.office.Counts.Accepted.Load(),
 		Paid: c.Paid.Load(), Free: c.Free.Load(), Called: c.Called.Load(), Challenged: c.Challenged.Load(), Forged: c.Forged.Load(),
-		Replayed: c.Replayed.Load(), NotPaying: c.NotPaying.Load()}
+		Replayed: c.Replayed.Load(), NotPaying: c.NotPaying.Load(), Full: s.office.Counts.Full.Load(), Busy: s.office.Counts.Busy.Load()}
 	if f, ok := s.office.parts.Ledger.(*Filter); ok {
 		out.Spent = f.Len()
 	}

@@ -304,3 +304,16 @@ func BenchmarkJudge(b *testing.B) {
 		})
 	}
 }
+
+// TestAFullMemory: at the bound of stamps that are remembered, the next one is not taken, told to come again, and counted.
+func TestAFullMemory(t *testing.T) {
+	th := newThrottle(t, Options{Schedule: always, Covers: 1, MaxSpent: 1})
+	replayed(t, th)
+	s := pay(t, th, visit(th, "bob", "192.0.2.2", ""))
+	if a := judged(t, th, visit(th, "bob", "192.0.2.2", s)); a.Verdict != weir.Refuse || a.Reason != weir.Overload || a.Ban {
+		t.Errorf("%+v", a)
+	}
+	if got := th.Stats(); got.Full != 1 || got.Spent != 1 {
+		t.Errorf("%+v", got)
+	}
+}
