@@ -17,7 +17,8 @@ GIT := git -c safe.directory='$(CURDIR)'
 
 # What tests need besides Go, as command:package. Debian's names. clang makes the programs for the kernel, to see whether those that
 # are checked in are current; nobody needs it to build or run weir. Servers among them are not started: policy-rc.d sees to it meanwhile.
-NEEDS := gcc:gcc git:git ip:iproute2 clang:clang llvm-strip:llvm nft:nftables npm:npm nginx:nginx haproxy:haproxy
+NEEDS := gcc:gcc git:git ip:iproute2 clang:clang llvm-strip:llvm nft:nftables npm:npm nginx:nginx haproxy:haproxy postfix:postfix \
+	swaks:swaks postfwd:postfwd strace:strace
 
 # Its headers are no command.
 HAVE_LIBBPF = [ -e /usr/include/bpf/bpf_helpers.h ]

@@ -56,6 +56,7 @@ type App struct {
 	failures *failures
 	bans     *bans
 	history  *history
+	post     *post
 	kept     atomic.Pointer[kept] // nil unless the data folder is in use
 	secret   []byte               // signs what clients are given; read by Start
 	lookups  chan struct{}        // of names, under way
@@ -94,6 +95,10 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
 	a.history = &history{clock: o.Clock, now: a.current.Load}
+	var err error
+	if a.post, err = newPost(a); err != nil {
+		return nil, err
+	}
 	c, err := a.prepare(cfg)
 	if err != nil {
 		return nil, err
@@ -144,6 +149,16 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err := a.keepSecret(g); err != nil {
 		return err
 	}
+	if err := a.startPost(ctx, k, g); err != nil {
+		return err
+	}
+	undo.add(func() { a.stopPost(ended()) })
+	if g.pages != nil {
+		if err := g.pages.Listen(); err != nil {
+			return err
+		}
+		undo.add(func() { g.pages.Stop(ended()) })
+	}
 	if g.console != nil {
 		if err := g.console.Listen(); err != nil {
 			return err
@@ -163,6 +178,9 @@ func (a *App) Start(ctx context.Context) (err error) {
 	g.control.Start()
 	if g.console != nil {
 		g.console.Start()
+	}
+	if g.pages != nil {
+		g.pages.Start()
 	}
 	for _, gt := range g.gates {
 		gt.Start()
@@ -219,7 +237,12 @@ func (a *App) takeDown(ctx context.Context) error {
 	if g.console != nil {
 		errs = append(errs, g.console.Stop(ctx))
 	}
-	errs = append(errs, g.control.Stop(ctx), a.closeStore(ctx))
+	if g.pages != nil {
+		errs = append(errs, g.pages.Stop(ctx))
+	}
+	errs = append(errs, g.control.Stop(ctx), a.stopPost(ctx))
+	g.closeCarriers(ctx)
+	errs = append(errs, a.closeStore(ctx))
 	err := errors.Join(errs...)
 	if err != nil {
 		a.opts.Log.Warn("stopped before everything was done", "err", err)
@@ -257,6 +280,20 @@ func (a *App) HTTPAddr(i int) net.Addr { return a.addr("http", i) }
 
 // TCPAddr returns the address of the i-th TCP gate, or nil.
 func (a *App) TCPAddr(i int) net.Addr { return a.addr("tcp", i) }
+
+// SMTPAddr returns the address of the i-th gate for mail, or nil.
+func (a *App) SMTPAddr(i int) net.Addr { return a.addr("smtp", i) }
+
+// PostfixAddr returns the address of the i-th policy service, or nil.
+func (a *App) PostfixAddr(i int) net.Addr { return a.addr("postfix", i) }
+
+// PagesAddr returns the address of the pages of mail users, or nil.
+func (a *App) PagesAddr() net.Addr {
+	if p := a.current.Load().pages; p != nil {
+		return p.Addr()
+	}
+	return nil
+}
 
 // APIAddr returns the address of the decision API, or nil.
 func (a *App) APIAddr() net.Addr { return a.addr("api", 0) }

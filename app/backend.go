@@ -47,7 +47,7 @@ func (b backend) Status() console.Status {
 		s.Throttles = append(s.Throttles, t.Status())
 	}
 	s.XDP = b.XDP()
-	s.Bans, s.Store = b.BanStatus(), b.StoreStatus()
+	s.Bans, s.Store, s.Mail = b.BanStatus(), b.StoreStatus(), b.mailStatus()
 	return s
 }
 

@@ -11,13 +11,17 @@ import (
 	"time"
 
 	"weir"
+	"weir/bloom"
 	"weir/config"
 	"weir/console"
 	"weir/gate/apigate"
 	"weir/gate/httpgate"
+	"weir/gate/postfixgate"
+	"weir/gate/smtpgate"
 	"weir/gate/tcpgate"
 	"weir/identify"
 	"weir/policy"
+	"weir/spool"
 )
 
 // A server is what every kind of gate can do.
@@ -31,7 +35,7 @@ type server interface {
 // A gate is one gate of a generation.
 type gate struct {
 	server
-	kind   string // as in the configuration: http, tcp, api
+	kind   string // as in the configuration: http, tcp, smtp, postfix, api
 	listen string // as configured
 	status console.GateStatus
 	load   func() (inFlight, waiting int64)
@@ -45,11 +49,19 @@ type gate struct {
 
 	forget func() // drops its series
 
+	// Gates for mail only.
+	post     *spool.Gate
+	guesses  *bloom.Limiter    // wrong passwords
+	stamps   smtpgate.Stamps   // nil where none are taken
+	stamping smtpgate.Stamping // how
+
 	// One of these is the server.
-	http *httpgate.Gate
-	tcp  *tcpgate.Gate
-	api  *apigate.Gate
-	seen *observer
+	http    *httpgate.Gate
+	tcp     *tcpgate.Gate
+	smtp    *smtpgate.Gate
+	postfix *postfixgate.Gate
+	api     *apigate.Gate
+	seen    *observer
 }
 
 // address is where the gate listens, or empty before it does.
@@ -111,6 +123,12 @@ func (c *change) prepareGates() error {
 	}
 	for i, o := range c.next.cfg.TCP {
 		prepare(fmt.Sprintf("tcp[%d]", i), func() (*gate, error) { return c.prepareTCP(o) })
+	}
+	for i, o := range c.next.cfg.SMTP {
+		prepare(fmt.Sprintf("smtp[%d]", i), func() (*gate, error) { return c.prepareSMTP(o) })
+	}
+	for i, o := range c.next.cfg.Postfix {
+		prepare(fmt.Sprintf("postfix[%d]", i), func() (*gate, error) { return c.preparePostfix(o) })
 	}
 	if o := c.next.cfg.API; o != nil {
 		prepare("api", func() (*gate, error) { return c.prepareAPI(*o) })

@@ -15,7 +15,8 @@ type generation struct {
 	throttles []*throttle // by name
 	gates     []*gate
 	packets   []*packets
-	console   *console.Server // nil when it is off
+	console   *console.Server      // nil when it is off
+	pages     *console.SelfService // nil when they are off
 	control   *console.Control
 }
 
@@ -57,8 +58,8 @@ func (a *App) prepare(cfg *config.Config) (*change, error) {
 	c := &change{app: a, old: a.current.Load(), next: &generation{}, live: a.state.Load() == serving}
 	full := cfg.WithDefaults()
 	c.next.cfg, a.coming = &full, &full
-	for _, step := range []func() error{c.prepareFolder, c.prepareBans, c.prepareThrottles, c.prepareCounters, c.prepareConsole, c.prepareControl, c.prepareGates,
-		c.preparePackets} {
+	for _, step := range []func() error{c.prepareFolder, c.prepareBans, c.prepareThrottles, c.prepareCounters, c.prepareConsole, c.preparePages, c.prepareControl,
+		c.prepareGates, c.deliverBy, c.preparePackets} {
 		if err := step(); err != nil {
 			c.undo.run()
 			return nil, err
@@ -90,6 +91,32 @@ func (c *change) prepareConsole() error {
 		c.commit = append(c.commit, s.Start)
 	}
 	c.next.console = s
+	return nil
+}
+
+// preparePages keeps the pages of mail users where their address stays.
+func (c *change) preparePages() error {
+	old, o := c.old.pages, c.next.cfg.SelfService
+	if old != nil && o.Enabled() && o.Listen == c.old.cfg.SelfService.Listen {
+		c.next.pages = old
+		c.commit = append(c.commit, func() { old.Configure(o) })
+		return nil
+	}
+	if old != nil {
+		c.closed = append(c.closed, old)
+	}
+	if !o.Enabled() {
+		return nil
+	}
+	s := console.NewSelfService(o, selfService{c.app}, newSecret(), c.app.metrics, c.app.opts.Log)
+	if c.live {
+		if err := s.Listen(); err != nil {
+			return err
+		}
+		c.undo.add(func() { s.Stop(ended()) })
+		c.commit = append(c.commit, s.Start)
+	}
+	c.next.pages = s
 	return nil
 }
 

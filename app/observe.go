@@ -9,7 +9,9 @@ import (
 	"weir/console"
 	"weir/gate/apigate"
 	"weir/gate/httpgate"
+	"weir/gate/postfixgate"
 	"weir/gate/tcpgate"
+	"weir/spool"
 	"weir/stamp"
 )
 
@@ -18,6 +20,8 @@ type observer struct {
 	all      *console.Metrics
 	http     *console.HTTPMetrics // one of these
 	tcp      *console.TCPMetrics
+	smtp     *console.SMTPMetrics
+	policy   *console.PolicyMetrics
 	waiting  atomic.Int64
 	inFlight atomic.Int64
 }
@@ -99,7 +103,8 @@ func (o apiObserver) Bounded(bound string) { o.all.BoundReached("api_" + bound) 
 // declareBounds makes the series of every bound of a gate.
 func declareBounds(m *console.Metrics) {
 	for kind, names := range map[string][]string{
-		"http": httpgate.BoundNames[:], "tcp": tcpgate.BoundNames[:], "api": apigate.BoundNames[:],
+		"http": httpgate.BoundNames[:], "tcp": tcpgate.BoundNames[:], "api": apigate.BoundNames[:], "postfix": postfixgate.BoundNames[:],
+		"spool": spool.BoundNames[:],
 	} {
 		for _, name := range names {
 			m.DeclareBound(kind + "_" + name)

@@ -13,6 +13,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/identify"
+	"weir/mail"
 	"weir/policy"
 	"weir/quota"
 	"weir/stamp"
@@ -33,6 +34,7 @@ type mechanism struct {
 	bloom *bloom.Limiter
 	quota *quota.Quota
 	stamp *stamp.Throttle
+	mail  *mail.Options // the spool runs it
 }
 
 // build is the table of mechanisms: it makes the one that an entry names.
@@ -51,8 +53,11 @@ func build(c config.Throttle, now time.Time) (m mechanism, err error) {
 		m.stamp, err = stamp.NewThrottle(*c.Stamp, now, readList)
 		m.judge = m.stamp
 		return m, weir.Under("stamp", err)
+	case c.Mail != nil:
+		m.mail, m.judge = mailRules(*c.Mail), outgoing{}
+		return m, weir.Under("mail", c.Mail.Validate())
 	}
-	return m, &weir.FieldError{Msg: "no mechanism is named", Hint: "add bloom: {…}, quota: {…} or stamp: {…}"}
+	return m, &weir.FieldError{Msg: "no mechanism is named", Hint: "add bloom: {…}, quota: {…}, stamp: {…} or mail: {…}"}
 }
 
 // kindOf names the mechanism of an entry.
@@ -64,6 +69,8 @@ func kindOf(c config.Throttle) string {
 		return "quota"
 	case c.Stamp != nil:
 		return "stamp"
+	case c.Mail != nil:
+		return "mail"
 	}
 	return ""
 }
@@ -85,6 +92,8 @@ func validate(c config.Throttle) error {
 		return weir.Under("quota", c.Quota.Validate())
 	case c.Stamp != nil:
 		return weir.Under("stamp", c.Stamp.Validate())
+	case c.Mail != nil:
+		return weir.Under("mail", c.Mail.Validate())
 	}
 	return nil
 }
@@ -117,7 +126,8 @@ func sameOptions(a, b config.Throttle) bool {
 	if b.Stamp != nil && readsFiles(b.Stamp) {
 		return false
 	}
-	return reflect.DeepEqual(a.Bloom, b.Bloom) && reflect.DeepEqual(a.Quota, b.Quota) && reflect.DeepEqual(a.Stamp, b.Stamp)
+	return reflect.DeepEqual(a.Bloom, b.Bloom) && reflect.DeepEqual(a.Quota, b.Quota) && reflect.DeepEqual(a.Stamp, b.Stamp) &&
+		reflect.DeepEqual(a.Mail, b.Mail)
 }
 
 // readsFiles reports whether options name files whose contents count.
@@ -192,6 +202,9 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 		link := *old.link // in-flight requests still hold the old one: what changes goes into a copy
 		link.OnError = cfg.OnError
 		t.link, t.config = &link, cfg
+		if t.mail != nil {
+			t.mail = mailRules(*cfg.Mail)
+		}
 		if !sameOptions(old.config, cfg) {
 			c.configure = append(c.configure, reconfigured{old, cfg})
 		}
@@ -237,6 +250,9 @@ func (c *change) chain(path string, names []string, last ...*policy.Link) (*poli
 		t := c.next.throttle(name)
 		if t == nil {
 			return nil, &weir.FieldError{Path: fmt.Sprintf("%s[%d]", path, i), Msg: fmt.Sprintf("there is no throttle %q", name)}
+		}
+		if t.mail != nil {
+			continue // the spool asks it, after all others
 		}
 		links = append(links, t.link)
 	}

@@ -35,12 +35,19 @@ func (c *Config) Validate() error {
 	for i, g := range c.TCP {
 		f.options(fmt.Sprintf("tcp[%d]", i), g)
 	}
+	for i, g := range c.SMTP {
+		f.options(fmt.Sprintf("smtp[%d]", i), g)
+	}
+	for i, g := range c.Postfix {
+		f.options(fmt.Sprintf("postfix[%d]", i), g)
+	}
 	if c.API != nil {
 		f.options("api", *c.API)
 	}
 	f.options("bans", c.Bans)
 	f.interfaces(c.XDP)
 	f.options("console", c.Console)
+	f.options("self_service", c.SelfService)
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		f.throttle(name, c.Throttles[name])
 	}
@@ -72,6 +79,13 @@ func (c *Config) oddities() []*weir.FieldError {
 	for i, g := range c.TCP {
 		open("tcp", i, g.Accept, g.Throttles)
 	}
+	for i, g := range c.SMTP {
+		open("smtp", i, g.Accept, g.Throttles, g.PerRecipient)
+	}
+	for i, g := range c.Postfix {
+		open("postfix", i, g.Throttles, g.PerRecipient)
+	}
+	all = append(all, c.mailOddities()...)
 	for _, u := range c.uses() {
 		for _, name := range u.names {
 			used[name] = true
@@ -171,6 +185,8 @@ type use struct {
 	names  []string
 	accept bool // they judge connections, of which nothing but the source is known
 	tcp    bool // they judge connections that cannot be asked anything
+	mail   bool // they judge mails, which cannot be asked anything either; one of them may be a mail throttle
+	each   bool // they judge single recipients of mails
 }
 
 // uses returns every list of throttles.
@@ -183,6 +199,16 @@ func (c *Config) uses() (all []use) {
 		at := fmt.Sprintf("tcp[%d]", i)
 		all = append(all, use{path: at + ".accept", names: g.Accept, accept: true}, use{path: at + ".throttles", names: g.Throttles, tcp: true})
 	}
+	for i, g := range c.SMTP {
+		at := fmt.Sprintf("smtp[%d]", i)
+		all = append(all, use{path: at + ".accept", names: g.Accept, accept: true}, use{path: at + ".throttles", names: g.Throttles, mail: true},
+			use{path: at + ".per_recipient", names: g.PerRecipient, mail: true, each: true})
+	}
+	for i, g := range c.Postfix {
+		at := fmt.Sprintf("postfix[%d]", i)
+		all = append(all, use{path: at + ".throttles", names: g.Throttles, mail: true},
+			use{path: at + ".per_recipient", names: g.PerRecipient, mail: true, each: true})
+	}
 	if c.API != nil {
 		for _, name := range slices.Sorted(maps.Keys(c.API.Policies)) {
 			all = append(all, use{path: "api.policies." + name, names: c.API.Policies[name]})
@@ -193,7 +219,7 @@ func (c *Config) uses() (all []use) {
 
 // lists checks what gates say about throttles.
 func (f *findings) lists(c *Config) {
-	if len(c.HTTP)+len(c.TCP)+len(c.XDP) == 0 && c.API == nil {
+	if len(c.HTTP)+len(c.TCP)+len(c.SMTP)+len(c.Postfix)+len(c.XDP) == 0 && c.API == nil {
 		f.add("http", "there is no gate: nothing would listen", `add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`)
 	}
 	names := slices.Sorted(maps.Keys(c.Throttles))
@@ -218,6 +244,7 @@ func (f *findings) lists(c *Config) {
 					f.add(at, fmt.Sprintf("the throttle %q counts bytes, and a connection has none yet", name), "list it under throttles")
 				}
 				f.payment(c, u, at, name)
+				f.mailThrottle(c, u, at, name)
 				continue
 			}
 			hint := "there are no throttles; add them under throttles"
@@ -238,6 +265,8 @@ func (f *findings) payment(c *Config, u use, at, name string) {
 	case u.accept || t.Stamp == nil && !asks:
 	case u.tcp:
 		f.add(at, fmt.Sprintf("the throttle %q asks for stamps, and a connection cannot be asked anything", name), "list it in an HTTP gate")
+	case u.mail:
+		f.add(at, fmt.Sprintf("the throttle %q asks for stamps as HTTP clients make them", name), "stamps: {} in the gate takes those of mail")
 	case asks:
 		if !slices.ContainsFunc(u.names, func(other string) bool { return c.Throttles[other].Stamp != nil }) {
 			f.add(at, fmt.Sprintf("the throttle %q lets go on for a stamp, and nothing in the list takes any", name),
@@ -269,6 +298,17 @@ func (f *findings) addresses(c *Config) {
 	}
 	for i, g := range c.TCP {
 		given = append(given, listener{fmt.Sprintf("tcp[%d].listen", i), fmt.Sprintf("the gate tcp[%d]", i), g.Listen, g.Protocol == tcpgate.UDP})
+	}
+	for i, g := range c.SMTP {
+		given = append(given, listener{fmt.Sprintf("smtp[%d].listen", i), fmt.Sprintf("the gate smtp[%d]", i), g.Listen, false})
+	}
+	for i, g := range c.Postfix {
+		if !strings.HasPrefix(g.Listen, "unix:") {
+			given = append(given, listener{fmt.Sprintf("postfix[%d].listen", i), fmt.Sprintf("the gate postfix[%d]", i), g.Listen, false})
+		}
+	}
+	if o := c.SelfService.WithDefaults(); o.Enabled() {
+		given = append(given, listener{"self_service.listen", "the pages of mail users", o.Listen, false})
 	}
 	if c.API != nil {
 		given = append(given, listener{"api.listen", "the decision API", c.API.Listen, false})

@@ -8,8 +8,11 @@ import (
 	"weir/console"
 	"weir/gate/apigate"
 	"weir/gate/httpgate"
+	"weir/gate/postfixgate"
+	"weir/gate/smtpgate"
 	"weir/gate/tcpgate"
 	"weir/gate/xdpgate"
+	"weir/mail"
 	"weir/policy"
 	"weir/quota"
 	"weir/stamp"
@@ -25,6 +28,10 @@ type Config struct {
 	HTTP []httpgate.Options `yaml:"http"`
 	// Gates for TCP connections and UDP packets.
 	TCP []tcpgate.Options `yaml:"tcp"`
+	// Gates for mail that users send.
+	SMTP []smtpgate.Options `yaml:"smtp"`
+	// Policy services for Postfix, for those who keep it as their mail server.
+	Postfix []postfixgate.Options `yaml:"postfix"`
 	// The decision API, for services that ask. Default: there is none.
 	API *apigate.Options `yaml:"api"`
 	// The throttles, by the name under which gates list them. Letters, digits, '-', '_' and '.'.
@@ -35,6 +42,8 @@ type Config struct {
 	XDP []xdpgate.Options `yaml:"xdp"`
 	// Metrics and health.
 	Console console.Options `yaml:"console"`
+	// The pages on which mail users act on their own held mail.
+	SelfService console.SelfServiceOptions `yaml:"self_service"`
 	// The log.
 	Log Log `yaml:"log"`
 
@@ -50,6 +59,8 @@ type Throttle struct {
 	Quota *quota.Options `yaml:"quota"`
 	// Clients pay with CPU time when there is more to do than can be done, and go first.
 	Stamp *stamp.Options `yaml:"stamp"`
+	// Outgoing mail of each user reaches different recipients only so fast.
+	Mail *mail.Options `yaml:"mail"`
 	// Judge and count, but let everything pass. Default false.
 	Shadow bool `yaml:"shadow"`
 	// What a failure of the throttle itself means: closed (refuse; the default) or open (pass it over).
@@ -109,11 +120,14 @@ func (c Config) WithDefaults() Config {
 	fill(&c.Control, filepath.Join(c.Data, "weir.sock"))
 	c.Bans = c.Bans.WithDefaults()
 	c.Console = c.Console.WithDefaults()
+	c.SelfService = c.SelfService.WithDefaults()
 	fill(&c.Log.Level, LevelInfo)
 	fill(&c.Log.Format, FormatAuto)
 	fill(&c.Log.Access, AccessAll)
 	c.HTTP = allCompleted(c.HTTP)
 	c.TCP = allCompleted(c.TCP)
+	c.SMTP = allCompleted(c.SMTP)
+	c.Postfix = allCompleted(c.Postfix)
 	c.API = completed(c.API)
 	c.XDP = allCompleted(c.XDP)
 	throttles := make(map[string]Throttle, len(c.Throttles))
@@ -121,6 +135,7 @@ func (c Config) WithDefaults() Config {
 		t.Bloom = completed(t.Bloom)
 		t.Quota = completed(t.Quota)
 		t.Stamp = completed(t.Stamp)
+		t.Mail = completed(t.Mail)
 		fill(&t.OnError, policy.Closed)
 		throttles[name] = t
 	}

@@ -248,7 +248,24 @@ func (d *decoder) entries(n *node, v reflect.Value) {
 	v.Set(m)
 }
 
+// A shortened mapping can be written as the value of one of its keys alone, which is a list: next_hop: 127.0.0.1:25.
+type shortened interface{ Short() string }
+
+// lengthen writes out a mapping that was written short. It changes the tree, so that mistakes are found where they stand.
+func lengthen(n *node, v reflect.Value) {
+	s, ok := v.Interface().(shortened)
+	if !ok || n.kind != scalar && n.kind != list {
+		return
+	}
+	value := *n
+	if n.kind == scalar {
+		value = node{kind: list, at: n.at, items: []*node{{kind: scalar, at: n.at, text: n.text}}}
+	}
+	*n = node{kind: mapping, at: n.at, pairs: []pair{{key: s.Short(), at: n.at, value: &value}}}
+}
+
 func (d *decoder) fields(n *node, v reflect.Value) {
+	lengthen(n, v)
 	known := fieldsOf(v.Type())
 	names := make([]string, len(known))
 	for i, f := range known {

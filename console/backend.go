@@ -26,6 +26,8 @@ type Backend interface {
 	Why(Question) (Explanation, error)
 	SetShadow(Shadow) ([]ShadowState, error)
 	Bans
+	// Mail is nil where there is no mail gate.
+	Mail() Mail
 	// StoreStatus says how the files in the data folder fare.
 	StoreStatus() StoreStatus
 	// Reload reads the configuration again; it takes whole or changes nothing.
@@ -67,6 +69,7 @@ type Status struct {
 	Gates     []GateStatus     `json:"gates"`
 	XDP       []XDPStatus      `json:"xdp,omitempty"`
 	Throttles []ThrottleStatus `json:"throttles"`
+	Mail      *MailStatus      `json:"mail,omitempty"` // left out where there is no mail gate
 	Bans      BanStatus        `json:"bans"`
 	Store     StoreStatus      `json:"store"`
 	Console   string           `json:"console,omitempty"` // the address of the console; empty when it is off

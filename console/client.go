@@ -77,6 +77,16 @@ func (c *Client) SetShadow(ctx context.Context, s Shadow) ([]ShadowState, error)
 
 // call sends in as JSON and reads the answer into out. What weir itself answers as a failure is an *Error.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	return c.exchange(ctx, c.http, method, path, in, func(d *json.Decoder) error {
+		if out == nil {
+			return nil
+		}
+		return d.Decode(out)
+	})
+}
+
+// exchange sends in as JSON and hands the answer to read.
+func (c *Client) exchange(ctx context.Context, via *http.Client, method, path string, in any, read func(*json.Decoder) error) error {
 	var body io.Reader
 	if in != nil {
 		b, err := json.Marshal(in)
@@ -89,7 +99,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	if err != nil {
 		return err
 	}
-	resp, err := c.http.Do(req)
+	resp, err := via.Do(req)
 	if err != nil {
 		return c.explain(err)
 	}
@@ -102,10 +112,10 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 		}
 		return e
 	}
-	if out == nil {
-		return nil
-	}
-	if err := d.Decode(out); err != nil {
+	if err := read(d); err != nil {
+		if e, own := errors.AsType[*Error](err); own {
+			return e
+		}
 		return fmt.Errorf("%s: what answers there is not weir: %w", c.path, err)
 	}
 	return nil

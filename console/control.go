@@ -8,14 +8,17 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 )
 
 // A Control is the socket for the commands that act on a running weir. Whoever can open it may do everything; that is weir's own
 // user. NewControl, Listen, Start and Stop are called in this order, by one goroutine.
 type Control struct {
-	path    string
-	backend Backend
-	http    *http.Server
+	path     string
+	backend  Backend
+	http     *http.Server
+	copying  atomic.Bool     // a backup is being made
+	stopping context.Context // ends when Stop is called
 
 	listener net.Listener
 	served   sync.WaitGroup
@@ -27,6 +30,9 @@ func NewControl(path string, b Backend, m *Metrics, log *slog.Logger) *Control {
 	c := &Control{path: path, backend: b, reached: func() { m.BoundReached(boundControl) }}
 	c.http = newHTTPServer(c.handler(), log)
 	c.http.ConnContext = withConn
+	stopping, stop := context.WithCancel(context.Background())
+	c.stopping = stopping
+	c.http.RegisterOnShutdown(stop)
 	return c
 }
 
@@ -80,6 +86,7 @@ func (c *Control) handler() http.Handler {
 		return ShadowResult{states}, err
 	}))
 	c.banHandlers(mux)
+	c.mailHandlers(mux)
 	return mux
 }
 
@@ -94,28 +101,43 @@ type none struct{}
 // answer turns a function over a request and its body into a handler.
 func answer[T any](f func(*http.Request, *T) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body := new(T)
-		if _, empty := any(body).(*none); !empty {
-			d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-			d.DisallowUnknownFields()
-			if err := d.Decode(body); err != nil {
-				code := http.StatusBadRequest
-				if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-					code = http.StatusRequestEntityTooLarge
-				}
-				writeJSON(w, code, &Error{Msg: "body: " + err.Error()})
-				return
-			}
+		body, err := readBody[T](w, r)
+		if err != nil {
+			writeError(w, err)
+			return
 		}
 		v, err := f(r, body)
 		if err != nil {
-			e, known := errors.AsType[*Error](err)
-			if !known {
-				e = &Error{http.StatusInternalServerError, err.Error()}
-			}
-			writeJSON(w, e.Code, e)
+			writeError(w, err)
 			return
 		}
 		writeJSON(w, http.StatusOK, v)
 	}
+}
+
+// readBody reads the body of a request.
+func readBody[T any](w http.ResponseWriter, r *http.Request) (*T, error) {
+	body := new(T)
+	if _, empty := any(body).(*none); empty {
+		return body, nil
+	}
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(body); err != nil {
+		code := http.StatusBadRequest
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+			code = http.StatusRequestEntityTooLarge
+		}
+		return nil, &Error{code, "body: " + err.Error()}
+	}
+	return body, nil
+}
+
+// writeError answers with an error; one that the caller cannot understand is weir's own failure.
+func writeError(w http.ResponseWriter, err error) {
+	e, known := errors.AsType[*Error](err)
+	if !known {
+		e = &Error{http.StatusInternalServerError, err.Error()}
+	}
+	writeJSON(w, e.Code, e)
 }

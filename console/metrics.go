@@ -27,6 +27,7 @@ type Metrics struct {
 	bounds   *prometheus.CounterVec
 	reloads  *prometheus.CounterVec
 	gates    gateMetrics
+	mail     mailMetrics
 }
 
 // NewMetrics returns metrics in a registry of their own.
@@ -34,6 +35,7 @@ func NewMetrics(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		gates:    newGateMetrics(),
+		mail:     newMailMetrics(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_http_requests_total", Help: "Requests answered, by gate, class of the status code and verdict.",
 		}, []string{"gate", "code", "verdict"}),
@@ -63,16 +65,21 @@ func NewMetrics(version string) *Metrics {
 	m.registry.MustRegister(m.requests, m.waiting, m.inFlight, m.added, m.duration, m.bounds, m.reloads, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.gates.all()...)
+	m.registry.MustRegister(m.mail.all()...)
 	for _, result := range []bool{true, false} {
 		m.reloads.WithLabelValues(resultName(result))
 	}
 	m.DeclareBound(boundConsole)
 	m.DeclareBound(boundControl)
+	m.DeclareBound(boundPages)
+	m.DeclareBound(boundPageRequests)
 	return m
 }
 
-// Watch adds the counters of a backend's throttles, of its invalid list and of its store. It is called once.
-func (m *Metrics) Watch(b Backend) { m.registry.MustRegister(throttleCollector{b}, banCollector{b}) }
+// Watch adds the counters of a backend's throttles, of its invalid list, of its mail and of its store. It is called once.
+func (m *Metrics) Watch(b Backend) {
+	m.registry.MustRegister(throttleCollector{b}, banCollector{b}, mailCollector{b})
+}
 
 // Handler answers a scrape.
 func (m *Metrics) Handler() http.Handler {

@@ -6,6 +6,8 @@ import "errors"
 var (
 	// ErrNotFound: there is nothing by that key.
 	ErrNotFound = errors.New("there is no such entry")
+	// ErrExists: there is something by that key already.
+	ErrExists = errors.New("there is such an entry already")
 	// ErrClosed: the store was closed before.
 	ErrClosed = errors.New("the store is closed")
 	// ErrCorrupt: what is stored cannot be read back.

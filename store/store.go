@@ -23,6 +23,7 @@ const (
 type Store interface {
 	Bans() Bans
 	Counters() Counters
+	Mail() Mail
 	Close() error
 }
 

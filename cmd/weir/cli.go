@@ -28,6 +28,10 @@ type cli struct {
 	Why     whyCommand     `cmd:"" help:"Explain what would happen to a request now. Nothing is charged."`
 	Account accountCommand `cmd:"" help:"Show or reset what an account has used."`
 	Ban     banCommand     `cmd:"" help:"Show or change who is not served: the invalid list."`
+	Queue   queueCommand   `cmd:"" help:"Show the mail that waits, and release, delete or retry it."`
+	User    userCommand    `cmd:"" help:"Show or change who may send mail."`
+	Audit   auditCommand   `cmd:"" help:"Show who did what to mail and users, and what weir did by itself."`
+	Backup  backupCommand  `cmd:"" help:"Make a running weir copy its store to a folder."`
 	Shadow  shadowCommand  `cmd:"" help:"Take throttles into shadow, where they count and let everything pass, or out of it."`
 	Plan    planCommand    `cmd:"" help:"Work out what a mechanism needs, before it is configured."`
 	Stamp   stampCommand   `cmd:"" help:"Pay with CPU time: answer what a gate asks for, or put stamps into mail."`

@@ -94,6 +94,7 @@ func (t *terminal) status(s *console.Status) {
 		t.write(&blooms)
 	}
 	t.stamps(s.Throttles)
+	t.mail(s.Mail)
 }
 
 // capacities shows the lanes in front of upstreams.

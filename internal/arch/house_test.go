@@ -27,6 +27,10 @@ var floors = map[string]int{
 	"reach":   2,
 	"quota":   2,
 	"ban":     2,
+	"login":   2, // passwords of mail users
+	"notice":  2, // what mail users are told, and what they answer
+	"bounce":  2, // delivery status notifications
+	"nexthop": 2, // hands mail to the next server
 	"store/*": 2,
 	"farm/*":  2,
 
@@ -54,6 +58,7 @@ var floors = map[string]int{
 	"internal/browser":  exempt, // for tests
 	"internal/docstest": exempt,
 	"internal/netlab":   exempt, // for tests
+	"internal/postfix":  exempt, // for tests
 	"internal/gen":      exempt,
 	"internal/gen/*":    exempt,
 }
@@ -63,6 +68,9 @@ var mechanisms = []string{"bloom", "stamp", "mail", "reach", "quota", "ban"}
 
 // timeless packages are given the time and never wait.
 var timeless = append([]string{"weir", "identify", "policy", "admission"}, mechanisms...)
+
+// acting packages stand below those who decide, and act all the same: they keep deadlines.
+var acting = []string{"nexthop"}
 
 // halves are gates that are the other half of a mechanism, and know it.
 var halves = map[string]string{"gate/xdpgate": "bloom"}

@@ -30,6 +30,21 @@ func TestFakeRunsTimersInOrderAtTheirTime(t *testing.T) {
 	}
 }
 
+func TestFakeLeaps(t *testing.T) {
+	c := NewFake(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC))
+	ran := 0
+	var again func()
+	again = func() {
+		ran++
+		c.AfterFunc(time.Second, again)
+	}
+	c.AfterFunc(time.Second, again)
+	c.Leap(24 * time.Hour)
+	if ran != 1 || c.Pending() != 1 {
+		t.Errorf("ran %d times, %d pending", ran, c.Pending())
+	}
+}
+
 func TestSystemMoves(t *testing.T) {
 	done := make(chan struct{})
 	before := System.Now()

@@ -63,6 +63,15 @@ func (c *Fake) Advance(d time.Duration) {
 	c.mu.Unlock()
 }
 
+// Leap moves the clock by d at once, as that of a machine that was asleep: timers that are due by then run afterwards, and those that they
+// set wait for the next move.
+func (c *Fake) Leap(d time.Duration) {
+	c.mu.Lock()
+	c.now = c.now.Add(d)
+	c.mu.Unlock()
+	c.Advance(0)
+}
+
 // Pending returns how many timers have yet to run.
 func (c *Fake) Pending() int {
 	c.mu.Lock()

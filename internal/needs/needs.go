@@ -3,6 +3,7 @@ package needs
 
 import (
 	"os"
+	"os/exec"
 	"testing"
 )
 
@@ -13,4 +14,17 @@ func Skip(t testing.TB, lacking any) {
 		t.Fatal(lacking)
 	}
 	t.Skip(lacking)
+}
+
+// Program returns where a program is, looking where programs of administrators are, too. Without it the test is left out; from says how
+// to get it.
+func Program(t testing.TB, name, from string) string {
+	t.Helper()
+	for _, at := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
+		if path, err := exec.LookPath(at); err == nil {
+			return path
+		}
+	}
+	Skip(t, name+" is not installed ("+from+")")
+	return ""
 }

@@ -1,26 +1,23 @@
 package payer
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"weir/identify"
 	"weir/stamp"
 )
 
-// Recipient returns the form of an address that stamps are made for: without a name or quotes, in lower case. Both sides use it, so that
-// the header, the command line and the envelope mean the same recipient.
+// Recipient returns the form of an address that stamps are made for, as identify.Recipient does. Both sides use it.
 func Recipient(address string) (string, error) {
-	a, err := addresses.Parse(address)
-	if err != nil || len(a.Address) > maxAddress {
-		return "", fmt.Errorf("%w: %q; write name@example.com", ErrAddress, address[:min(len(address), maxAddress)])
+	r, err := identify.Recipient(address)
+	if err != nil {
+		return "", fmt.Errorf("%w: %q; write name@example.com", ErrAddress, address[:min(len(address), identify.MaxRecipient)])
 	}
-	return strings.ToLower(a.Address), nil
+	return r, nil
 }
 
 // recipients brings a list of addresses into that form, each once.
@@ -53,32 +50,8 @@ func once(all []string) ([]string, error) {
 	return all, nil
 }
 
-// BodyID is what the stamps of a mail are bound to besides the recipient: a digest of the body. A changed space makes another one; line
-// ends and empty lines at the end do not, as sendmail and SMTP change them (RFC 6376 section 3.4.3). The header is not part of it: each
-// server on the way adds to it.
-func BodyID(body []byte) string {
-	h := sha256.New()
-	lineEnd := []byte("\r\n")
-	empty, written := 0, false
-	for len(body) > 0 {
-		var line []byte
-		line, body, _ = bytes.Cut(body, []byte("\n"))
-		if line = bytes.TrimSuffix(line, []byte("\r")); len(line) == 0 {
-			empty++
-			continue
-		}
-		for ; empty > 0; empty-- {
-			h.Write(lineEnd)
-		}
-		h.Write(line)
-		h.Write(lineEnd)
-		written = true
-	}
-	if !written {
-		h.Write(lineEnd)
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
-}
+// BodyID is what the stamps of a mail are bound to besides the recipient, as stamp.BodyID says.
+func BodyID(body []byte) string { return stamp.BodyID(body) }
 
 // MailPayment is what the stamps of a mail took.
 type MailPayment struct {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/identify"
 	"weir/stamp"
 )
 
@@ -19,7 +20,7 @@ const (
 	MaxMailHeader = 1 << 20
 	// MaxRecipients is how many recipients a mail may have: no more stamps are looked at.
 	MaxRecipients = stamp.MaxMailStamps
-	maxAddress    = 320
+	maxAddress    = identify.MaxRecipient
 )
 
 // What is wrong with a mail as a whole. A MailError says what is wrong with a line of it.

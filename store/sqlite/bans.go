@@ -113,11 +113,11 @@ func network(key store.BanKey) string {
 }
 
 // optional is how a time is stored that may be missing.
-func optional(t time.Time) sql.NullInt64 {
+func optional(t time.Time) any {
 	if t.IsZero() {
-		return sql.NullInt64{}
+		return nil
 	}
-	return sql.NullInt64{Int64: nanos(t), Valid: true}
+	return nanos(t)
 }
 
 func scanBan(scan func(...any) error) (b store.Ban, err error) {

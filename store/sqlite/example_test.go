@@ -75,3 +75,52 @@ func ExampleStore_Counters() {
 	// acme has used 100
 	// <nil>
 }
+
+// A mail and what the throttle remembers of its sender are safe together: both, or none.
+func ExampleStore_Mail() {
+	folder, err := os.MkdirTemp("", "weir")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(folder)
+	ctx, now := context.Background(), time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	s, err := sqlite.Open(ctx, sqlite.Options{Folder: folder})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+
+	staged := s.Mail().Stage()
+	defer staged.Discard() // does nothing once a mail has the text
+	fmt.Fprint(staged, "Subject: Hello\r\n\r\nHow are you?\r\n")
+	text, err := staged.Seal()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	letter := store.Letter{ID: 1, Gate: "submission", User: "ann", Sender: "ann@example.org", Subject: "Hello", Received: now}
+	to := []store.Addressee{{Address: "bob@example.org", State: store.Ready, Due: now}}
+	err = s.Mail().Update(ctx, func(tx store.MailTx) error {
+		memory, err := tx.Remembered("outgoing", "ann")
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		memory = store.Memory{Throttle: "outgoing", User: "ann", State: append(memory.State, "bob"...)} // as the throttle says
+		return errors.Join(tx.Remember(memory), tx.PutLetter(letter, text, to))
+	})
+	fmt.Println(err)
+	err = s.Mail().View(ctx, func(tx store.MailTx) error {
+		ready, err := tx.Ready(now, false, 10)
+		for _, a := range ready {
+			fmt.Println(a.Mail, a.Address, a.State)
+		}
+		return err
+	})
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// 0000000000001 bob@example.org ready
+	// <nil>
+}

@@ -13,12 +13,16 @@ import (
 	"weir/store"
 )
 
-// childFolder, in the environment, makes the test binary a child that writes bans into that folder until it is killed.
+// childFolder, in the environment, makes the test binary a child that writes bans or mail into that folder until it is killed.
 const childFolder = "WEIR_STORE_CHILD"
 
 func TestMain(m *testing.M) {
 	if folder := os.Getenv(childFolder); folder != "" {
-		if err := writeForEver(folder, os.Getenv("WEIR_STORE_ROUND")); err != nil {
+		child := writeForEver
+		if os.Getenv("WEIR_STORE_MAIL") != "" {
+			child = mailForEver
+		}
+		if err := child(folder, os.Getenv("WEIR_STORE_ROUND")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		os.Exit(1)

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,6 +24,8 @@ const (
 	checkUpTo = 64 << 20 // a larger file is not read through when it is opened
 	maxLog    = 64 << 20 // what is left of the write-ahead log after it was carried over
 	pageSize  = 4096
+	carryOver = 4000     // pages of the log after which it is carried over; what has come and gone by then never gets there
+	cacheSize = 16 << 20 // of the writer; those who read have what SQLite gives them
 )
 
 // A Store is a store.Store in a SQLite file. Make one with Open. It is safe for concurrent use.
@@ -30,9 +33,11 @@ type Store struct {
 	opts    Options
 	files   files
 	lock    *lock
-	db      *sql.DB // of the writer: one connection
 	reading *sql.DB
 	writer  *session
+	views   chan *session // of those who look at mail; nil for one that is not connected yet
+	viewing driver.Connector
+	texts   texts
 
 	gate       sync.RWMutex // of closed
 	closed     bool
@@ -70,7 +75,11 @@ func open(ctx context.Context, o Options, steps []string) (_ *Store, err error) 
 		return nil, err
 	}
 	s := &Store{opts: o, files: files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)},
-		queue: make(chan *write, o.MaxWaiting), idle: make(chan struct{})}
+		queue: make(chan *write, o.MaxWaiting), idle: make(chan struct{}), views: make(chan *session, readers)}
+	s.texts.folder = filepath.Join(folder, MailFolder)
+	for range readers {
+		s.views <- nil
+	}
 	defer func() {
 		if err != nil {
 			s.free()
@@ -85,27 +94,38 @@ func open(ctx context.Context, o Options, steps []string) (_ *Store, err error) 
 	if err := s.files.create(); err != nil {
 		return nil, unwritable(err)
 	}
-	if s.db, err = s.files.connect(o, nil); err != nil {
-		return nil, err
-	}
-	s.db.SetMaxOpenConns(1)
-	conn, err := s.db.Conn(ctx)
+	writing, err := s.files.connector(o, false)
 	if err != nil {
-		return nil, s.files.explain(err)
-	}
-	s.writer = &session{conn: conn, statements: map[string]*sql.Stmt{}}
-	if err := s.files.check(ctx, conn); err != nil {
-		return nil, s.files.explain(err)
-	}
-	if err := migrate(ctx, conn, steps); err != nil {
-		return nil, s.files.explain(err)
-	}
-	if s.reading, err = s.files.connect(o, url.Values{"_query_only": {"1"}}); err != nil {
 		return nil, err
 	}
+	if err := s.files.update(ctx, writing, steps); err != nil {
+		return nil, s.files.explain(err)
+	}
+	if s.writer, err = newSession(ctx, writing); err != nil {
+		return nil, s.files.explain(err)
+	}
+	if s.viewing, err = s.files.connector(o, true); err != nil {
+		return nil, err
+	}
+	s.reading = sql.OpenDB(s.viewing)
 	s.reading.SetMaxOpenConns(readers)
 	s.reading.SetMaxIdleConns(readers)
 	return s, nil
+}
+
+// update checks the file, and brings it up to date.
+func (f *files) update(ctx context.Context, to driver.Connector, steps []string) error {
+	db := sql.OpenDB(to)
+	defer db.Close()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := f.check(ctx, conn); err != nil {
+		return err
+	}
+	return migrate(ctx, conn, steps)
 }
 
 // prepare says what is wrong with the data folder before SQLite does, which says less.
@@ -156,8 +176,8 @@ func (f *files) create() error {
 	return nil
 }
 
-// connect returns a pool of connections. None is made yet.
-func (f *files) connect(o Options, also url.Values) (*sql.DB, error) {
+// connector makes connections: the writer's, or those that only read.
+func (f *files) connector(o Options, reads bool) (driver.Connector, error) {
 	q := url.Values{
 		"mode":          {"rw"},
 		"_busy_timeout": {strconv.FormatInt(max(o.Patience.Milliseconds(), 1), 10)},
@@ -169,20 +189,19 @@ func (f *files) connect(o Options, also url.Values) (*sql.DB, error) {
 			"synchronous(full)",
 			"trusted_schema(off)",
 			fmt.Sprintf("journal_size_limit(%d)", maxLog),
+			fmt.Sprintf("wal_autocheckpoint(%d)", carryOver),
 		},
+	}
+	if !reads {
+		q.Add("_pragma", fmt.Sprintf("cache_size(-%d)", cacheSize>>10))
+	} else {
+		q.Set("_query_only", "1")
 	}
 	if o.MaxBytes > 0 {
 		q.Add("_pragma", fmt.Sprintf("max_page_count(%d)", o.MaxBytes/pageSize))
 	}
-	for key, values := range also {
-		q[key] = values
-	}
 	name := url.URL{Scheme: "file", Path: filepath.ToSlash(f.db), RawQuery: q.Encode()}
-	connector, err := sqlite.NewConnector(name.String())
-	if err != nil {
-		return nil, err
-	}
-	return sql.OpenDB(connector), nil
+	return sqlite.NewConnector(name.String())
 }
 
 // check reads a file through that is not too large for that: damage is to be told at the start, and not when somebody needs what is
@@ -229,11 +248,13 @@ func (s *Store) free() error {
 	if s.reading != nil {
 		errs = append(errs, s.reading.Close())
 	}
+	for range readers {
+		if view := <-s.views; view != nil {
+			errs = append(errs, view.close())
+		}
+	}
 	if s.writer != nil { // the last one to close carries the log over and removes it
 		errs = append(errs, s.writer.close())
-	}
-	if s.db != nil {
-		errs = append(errs, s.db.Close())
 	}
 	if s.lock != nil {
 		s.lock.release()

@@ -125,7 +125,7 @@ func TestPragmas(t *testing.T) {
 		"journal_mode": "wal", "synchronous": "2", "max_page_count": "256", "application_id": fmt.Sprint(applicationID), "user_version": fmt.Sprint(len(migrations)),
 	} {
 		var got string
-		if err := s.writer.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+		if err := s.writer.query(func(r row) error { got = fmt.Sprint(r[0]); return nil }, "PRAGMA "+pragma); err != nil || got != want {
 			t.Errorf("%s is %q, want %q (%v)", pragma, got, want, err)
 		}
 	}
@@ -277,8 +277,8 @@ func TestMigrations(t *testing.T) {
 	if err := errors.Join(s.Bans().Put(t.Context(), banOf("a")), s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	more := append(migrations[:len(migrations):len(migrations)], "CREATE TABLE users (name TEXT) STRICT")
-	broken := append(more[:len(more):len(more)], "CREATE TABLE sketches (user TEXT) STRICT; CREATE TABLE users (name TEXT)")
+	more := append(migrations[:len(migrations):len(migrations)], "CREATE TABLE farms (name TEXT) STRICT")
+	broken := append(more[:len(more):len(more)], "CREATE TABLE sketches (user TEXT) STRICT; CREATE TABLE farms (name TEXT)")
 	if _, err := open(t.Context(), o, broken); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("to version %d", len(broken))) {
 		t.Fatal(err)
 	}
@@ -287,8 +287,9 @@ func TestMigrations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var tables int
-		err = newer.writer.conn.QueryRowContext(t.Context(), "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('users', 'sketches')").Scan(&tables)
+		var tables int64
+		err = newer.writer.query(func(r row) error { tables = r.int(0); return nil },
+			"SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('farms', 'sketches')")
 		if err != nil || tables != 1 {
 			t.Error(tables, err)
 		}

@@ -13,12 +13,15 @@ import (
 const (
 	File     = "weir.db"
 	LockFile = "weir.lock"
+
+	// MailFolder has the texts of mails that are too long for the file.
+	MailFolder = "mail"
 )
 
 // Bounds of options.
 const (
 	MaxWaitingCap = 1_000_000
-	MinBytes      = 64 << 10 // an empty file has more than half of it
+	MinBytes      = 192 << 10 // an empty file has more than half of it
 	maxPatience   = 10 * time.Minute
 )
 

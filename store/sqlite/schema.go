@@ -38,6 +38,87 @@ var migrations = []string{
 		PRIMARY KEY (throttle, rule, account, source, period)
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX counters_until ON counters (until);`,
+
+	// Mail. What most mails go through (ready, sending, gone) touches as few indexes as possible: the partial ones are for those that wait.
+	`CREATE TABLE users (
+		name     TEXT    NOT NULL PRIMARY KEY,
+		password TEXT    NOT NULL, -- hashed; empty: he cannot log in
+		contact  TEXT    NOT NULL,
+		senders  TEXT    NOT NULL, -- one in a line; empty: any
+		limits   TEXT    NOT NULL,
+		disabled INTEGER NOT NULL,
+		made     INTEGER NOT NULL, -- nanoseconds since the epoch, as all times; 0: unknown
+		changed  INTEGER NOT NULL
+	) STRICT, WITHOUT ROWID;
+
+	CREATE TABLE memories (
+		user     TEXT    NOT NULL,
+		throttle TEXT    NOT NULL,
+		state    BLOB    NOT NULL, -- as the mechanism writes it
+		due      INTEGER,          -- null: never
+		stopped  INTEGER NOT NULL,
+		PRIMARY KEY (user, throttle)
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX memories_due ON memories (due) WHERE due IS NOT NULL;
+	CREATE INDEX memories_stopped ON memories (throttle, user) WHERE stopped = 1;
+
+	CREATE TABLE letters (
+		id       INTEGER NOT NULL PRIMARY KEY,
+		gate     TEXT    NOT NULL,
+		user     TEXT    NOT NULL,
+		sender   TEXT    NOT NULL,
+		subject  TEXT    NOT NULL,
+		source   TEXT    NOT NULL, -- an address, or empty
+		received INTEGER NOT NULL,
+		size     INTEGER NOT NULL, -- of the text
+		flags    INTEGER NOT NULL, -- 1 SMTPUTF8, 2 8BITMIME, 4 written by weir, 8 RET=FULL, 16 RET=HDRS
+		envelope TEXT    NOT NULL,
+		file     TEXT,             -- the name of the file that has the text, or null
+		text     BLOB              -- the text where no file has it
+	) STRICT;
+	CREATE INDEX letters_user ON letters (user);
+	CREATE UNIQUE INDEX letters_file ON letters (file) WHERE file IS NOT NULL;
+
+	CREATE TABLE addressees (
+		mail     INTEGER NOT NULL,
+		number   INTEGER NOT NULL, -- in the envelope
+		address  TEXT    NOT NULL,
+		notify   TEXT    NOT NULL,
+		original TEXT    NOT NULL,
+		state    INTEGER NOT NULL, -- 1 ready, 2 sending, 3 delayed, 4 held, 5 pooled
+		due      INTEGER NOT NULL, -- 0: at once
+		since    INTEGER NOT NULL, -- 0: never yet
+		attempt  INTEGER NOT NULL,
+		owner    TEXT    NOT NULL,
+		status   TEXT    NOT NULL,
+		warned   INTEGER NOT NULL,
+		PRIMARY KEY (mail, number)
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX addressees_due ON addressees (due, state) WHERE state <= 2;
+	CREATE INDEX addressees_waiting ON addressees (state, mail) WHERE state > 2;
+	CREATE INDEX addressees_pooled ON addressees (due) WHERE state = 5;
+
+	CREATE TABLE tickets (
+		nonce    TEXT    NOT NULL PRIMARY KEY,
+		user     TEXT    NOT NULL,
+		throttle TEXT    NOT NULL,
+		gate     TEXT    NOT NULL,
+		letters  TEXT    NOT NULL, -- ids as text, separated by spaces
+		until    INTEGER NOT NULL,
+		used     INTEGER NOT NULL
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX tickets_until ON tickets (until);
+
+	CREATE TABLE entries (
+		id   INTEGER PRIMARY KEY AUTOINCREMENT, -- none is given twice
+		at   INTEGER NOT NULL,
+		by   TEXT    NOT NULL,
+		what TEXT    NOT NULL,
+		user TEXT    NOT NULL,
+		mail INTEGER NOT NULL, -- 0: none
+		text TEXT    NOT NULL
+	) STRICT;
+	CREATE INDEX entries_at ON entries (at);`,
 }
 
 // migrate brings the file up to date, each version in a transaction of its own, so that a failure leaves the last good one.

@@ -8,8 +8,7 @@ import (
 )
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Opener {
-		folder := t.TempDir()
-		return func() (store.Store, error) { return Open(t.Context(), Options{Folder: folder}) }
+	storetest.Run(t, func(t *testing.T, folder string) (store.Store, error) {
+		return Open(t.Context(), Options{Folder: folder})
 	})
 }

@@ -1,10 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -19,15 +20,25 @@ const (
 
 // A write is what one caller wants to have written.
 type write struct {
-	ctx  context.Context
-	rows int // how many statements it is
-	do   func(*session) error
-	err  error
-	done chan struct{} // closed when err is final
+	ctx    context.Context
+	rows   int // how many statements it is
+	do     func(*session) error
+	update *update      // of mail, instead of do
+	place  atomic.Int32 // waiting, taken or left
+	err    error
+	done   chan struct{} // closed when err is final
+	over   bool          // it is; for the writer alone
 }
 
+// Where a write is: one that the writer has not taken yet may be left by its caller.
+const (
+	waiting = iota
+	taken
+	left
+)
+
 func (w *write) end(err error) {
-	w.err = err
+	w.err, w.over = err, true
 	close(w.done)
 }
 
@@ -84,10 +95,45 @@ func (s *Store) enqueue(w *write) error {
 
 // run is the writer. It ends when the queue is closed and empty.
 func (s *Store) run() {
-	defer close(s.idle)
+	var group []*write
+	ended := false
+	defer func() {
+		if ended {
+			close(s.idle)
+		} else { // a caller's function has ended the goroutine that ran it: this one
+			go s.goOn(group)
+		}
+	}()
 	for w := range s.queue {
-		s.commit(s.gather(w))
+		runtime.Gosched() // those who were just answered ask for more at once: so they come into this commit, and not the next
+		group = s.gather(w)
+		s.commit(group)
 	}
+	ended = true
+}
+
+// goOn is the writer after a caller's function has ended it in the middle of a group.
+func (s *Store) goOn(group []*write) {
+	var rest []*write
+	for _, w := range group {
+		switch {
+		case w.over:
+		case w.update != nil && w.update.gone:
+			s.counts.failures.Add(1)
+			w.end(errGone)
+		default:
+			rest = append(rest, w)
+		}
+	}
+	ended := false
+	defer func() {
+		if !ended {
+			go s.goOn(rest)
+		}
+	}()
+	s.commit(rest)
+	ended = true
+	s.run()
 }
 
 // gather takes what waits behind a write, without waiting itself. Those whose callers have left are not written.
@@ -96,7 +142,7 @@ func (s *Store) gather(w *write) (group []*write) {
 	for more := true; more; {
 		if err := w.ctx.Err(); err != nil {
 			w.end(err)
-		} else {
+		} else if w.place.CompareAndSwap(waiting, taken) {
 			group = append(group, w)
 			rows += w.rows
 		}
@@ -112,44 +158,52 @@ func (s *Store) gather(w *write) (group []*write) {
 	return group
 }
 
-// commit writes a group in one transaction and answers everybody in it. Where the disk has no room for all, each is tried alone:
-// there may be room for the small ones, and a removal makes some.
+// commit writes a group and answers everybody in it, in one transaction unless it is too much for one.
 func (s *Store) commit(group []*write) {
-	if len(group) == 0 {
-		return
+	for len(group) > 0 {
+		group = group[s.commitFirst(group):]
 	}
-	err := s.writer.transact(group)
-	if err != nil && len(group) > 1 && meaning(err) == store.ErrFull {
-		for i := range group {
-			s.commit(group[i : i+1])
+}
+
+// commitFirst writes the first of a group in one transaction, and answers them; it returns how many they are. Where the disk has no room
+// for all, each is tried alone: there may be room for the small ones, and a removal makes some.
+func (s *Store) commitFirst(group []*write) int {
+	n, err := s.writer.transact(group, false)
+	if err == errAgain {
+		n, err = s.writer.transact(group, true)
+	}
+	if err != nil && n > 1 && meaning(err) == store.ErrFull {
+		for i := range n {
+			s.commitFirst(group[i : i+1])
 		}
-		return
+		return n
 	}
 	if err == nil {
 		s.counts.commits.Add(1)
 	}
-	for _, w := range group {
-		if err != nil {
-			w.err = err
+	for _, w := range group[:n] {
+		switch {
+		case w.update == nil:
+			w.err = s.files.explain(cmp.Or(err, w.err))
+		case w.err == nil: // what its function says is its own
+			w.err = s.files.explain(err)
 		}
 		if w.err != nil {
 			s.counts.failures.Add(1)
 		} else {
 			s.counts.writes.Add(1)
 		}
-		w.end(s.files.explain(w.err))
+		w.end(w.err)
 	}
+	return n
 }
 
 // prune deletes what is over, and returns how much that was.
 func (s *Store) prune(ctx context.Context, query string, now time.Time) (int, error) {
 	gone := new(int64) // the caller may leave before it is known
 	err := s.write(ctx, 1, func(w *session) error {
-		result, err := w.run(query, nanos(now))
-		if err != nil {
-			return err
-		}
-		*gone, err = result.RowsAffected()
+		var err error
+		*gone, err = w.run(query, nanos(now))
 		return err
 	})
 	if err != nil {
@@ -158,50 +212,42 @@ func (s *Store) prune(ctx context.Context, query string, now time.Time) (int, er
 	return int(*gone), nil
 }
 
-// A session is the writer's connection.
-type session struct {
-	conn       *sql.Conn
-	statements map[string]*sql.Stmt
-}
+// errAgain: an update has failed after it had written. Nobody pays for a savepoint until that happens.
+var errAgain = errors.New("again, with savepoints")
 
-// forever is the context of what is written: it is for several callers, none of whom may break it off for the others.
-var forever = context.Background()
-
-// run executes a statement, which is prepared once.
-func (s *session) run(query string, args ...any) (sql.Result, error) {
-	stmt := s.statements[query]
-	if stmt == nil {
-		var err error
-		if stmt, err = s.conn.PrepareContext(forever, query); err != nil {
-			return nil, err
-		}
-		s.statements[query] = stmt
-	}
-	return stmt.ExecContext(forever, args...)
-}
-
-// exec is run for those who do not want to know how many rows it was.
-func (s *session) exec(query string, args ...any) error {
-	_, err := s.run(query, args...)
-	return err
-}
-
-// transact does all writes in one transaction. An error is about all of them; what concerns one alone is in its err.
-func (s *session) transact(group []*write) (err error) {
+// transact does the writes of a group in one transaction, as many as make sense, and returns how many. An error is about all of them;
+// what concerns one alone is in its err. With savepoints one can fail alone; without them errAgain says that they are needed.
+func (s *session) transact(group []*write, savepoints bool) (n int, err error) {
+	whole := false
 	defer func() {
-		if err != nil {
+		if err != nil || !whole {
 			_ = s.exec("ROLLBACK") // SQLite may have done so already
 		}
 	}()
 	if err := s.exec("BEGIN IMMEDIATE"); err != nil {
-		return err
+		return len(group), err
 	}
+	s.work = 0
 	for _, w := range group {
-		if w.err = s.apply(w); w.err != nil && endsTransaction(w.err) {
-			return w.err
+		if n++; w.update != nil {
+			err = s.applyUpdate(w, savepoints)
+		} else if w.err = s.apply(w); w.err != nil && endsTransaction(w.err) {
+			err = w.err
+		}
+		if err == errAgain && len(group) == 1 { // there is nobody else to spare
+			whole = true
+			return n, s.exec("ROLLBACK")
+		}
+		if err != nil {
+			return n, err
+		}
+		if s.work >= maxRows {
+			break
 		}
 	}
-	return s.exec("COMMIT")
+	err = s.exec("COMMIT")
+	whole = true
+	return n, err
 }
 
 // apply does one write, all or nothing. A single statement is that by itself.
@@ -224,10 +270,28 @@ func (s *session) apply(w *write) error {
 	return errors.Join(err, s.exec("RELEASE one"))
 }
 
-func (s *session) close() error {
-	var errs []error
-	for _, stmt := range s.statements {
-		errs = append(errs, stmt.Close())
+// applyUpdate runs the function of an update, all or nothing. What it says goes into err of the write; what is returned concerns
+// everybody.
+func (s *session) applyUpdate(w *write, savepoint bool) error {
+	if savepoint {
+		if err := s.exec("SAVEPOINT one"); err != nil {
+			return err
+		}
 	}
-	return errors.Join(append(errs, s.conn.Close())...)
+	w.err = w.update.run(s)
+	switch {
+	case w.update.fatal != nil:
+		return w.update.fatal
+	case w.err == nil || !w.update.wrote:
+	case !savepoint:
+		return errAgain
+	default:
+		if err := s.exec("ROLLBACK TO one"); err != nil {
+			return err
+		}
+	}
+	if savepoint {
+		return s.exec("RELEASE one")
+	}
+	return nil
 }

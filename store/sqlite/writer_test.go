@@ -244,7 +244,7 @@ func TestAnotherProgramHoldsTheFile(t *testing.T) {
 
 // Where there is no room, a call fails whole, what is stored stays, and after something was removed there is room again.
 func TestAFullDisk(t *testing.T) {
-	s := mustOpen(t, Options{Folder: t.TempDir(), MaxBytes: 256 << 10})
+	s := mustOpen(t, Options{Folder: t.TempDir(), MaxBytes: 384 << 10})
 	var kept []string
 	batch := func(n, size int) (all []store.Ban) {
 		for i := range size {
@@ -305,7 +305,7 @@ func TestAFullDisk(t *testing.T) {
 
 // The same in one group, so that it is sure that they meet.
 func TestAFullDiskInAGroup(t *testing.T) {
-	s := stopped(t, Options{MaxBytes: 128 << 10})
+	s := stopped(t, Options{MaxBytes: MinBytes})
 	var many []string
 	for i := range 3000 {
 		many = append(many, fmt.Sprintf("%s-%d", strings.Repeat("y", 100), i))

@@ -14,11 +14,11 @@ import (
 	"weir/store"
 )
 
-// An Opener opens the store of one test: the first time an empty one, and after it was closed the same one again.
-type Opener func() (store.Store, error)
+// An Opener opens the store in a folder: an empty one in an empty folder, and after it was closed the same one again.
+type Opener func(t *testing.T, folder string) (store.Store, error)
 
-// Run tries out whether stores keep the contract. place makes room for a store of its own.
-func Run(t *testing.T, place func(t *testing.T) Opener) {
+// Run tries out whether stores keep the contract.
+func Run(t *testing.T, open Opener) {
 	for _, test := range []struct {
 		name string
 		run  func(t *testing.T, s *subject)
@@ -35,6 +35,26 @@ func Run(t *testing.T, place func(t *testing.T) Opener) {
 		{"counters/what makes no sense", countersMistakes},
 		{"counters/bounds", countersBounds},
 		{"counters/any sequence", countersAnySequence},
+		{"mail/a transaction is all or nothing", mailAllOrNothing},
+		{"mail/a function that panics or leaves", mailPanics},
+		{"mail/no update is lost", mailNoLostUpdate},
+		{"mail/a view is of one moment", mailView},
+		{"mail/a caller who leaves", mailCallerLeaves},
+		{"mail/users", mailUsers},
+		{"mail/memories", mailMemories},
+		{"mail/letters", mailLetters},
+		{"mail/letters that match", mailQueries},
+		{"mail/addressees", mailAddressees},
+		{"mail/what is ready", mailReady},
+		{"mail/texts", mailTexts},
+		{"mail/texts that nobody takes", mailDiscarded},
+		{"mail/tickets", mailTickets},
+		{"mail/audit log", mailEntries},
+		{"mail/what makes no sense", mailMistakes},
+		{"mail/bounds", mailBounds},
+		{"mail/backup", mailBackup},
+		{"mail/backup of a running store", mailBackupRunning},
+		{"mail/any sequence", mailAnySequence},
 		{"everything/survives", survives},
 		{"everything/many at once", manyAtOnce},
 		{"everything/half of a call is never seen", neverHalf},
@@ -42,7 +62,8 @@ func Run(t *testing.T, place func(t *testing.T) Opener) {
 		{"everything/closed", closed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := &subject{tb: t, opener: place(t)}
+			folder := t.TempDir()
+			s := &subject{tb: t, opener: func() (store.Store, error) { return open(t, folder) }, at: open}
 			s.open()
 			t.Cleanup(func() { s.must(s.store.Close()) })
 			test.run(t, s)
@@ -66,10 +87,12 @@ type tb interface {
 // A subject is a store being tried out.
 type subject struct {
 	tb
-	opener   Opener
+	opener   func() (store.Store, error)
+	at       Opener // for stores elsewhere
 	store    store.Store
 	bans     store.Bans
 	counters store.Counters
+	mail     store.Mail
 }
 
 func (s *subject) open() {
@@ -78,7 +101,7 @@ func (s *subject) open() {
 	if s.store, err = s.opener(); err != nil {
 		s.Fatalf("cannot open: %v", err)
 	}
-	s.bans, s.counters = s.store.Bans(), s.store.Counters()
+	s.bans, s.counters, s.mail = s.store.Bans(), s.store.Counters(), s.store.Mail()
 }
 
 // reopen closes the store and opens it again.
@@ -238,6 +261,7 @@ func closed(_ *testing.T, s *subject) {
 	s.fails(s.counters.Load(ctx, epoch, func(store.Counter) error { return nil }), store.ErrClosed)
 	_, err = s.counters.Prune(ctx, epoch)
 	s.fails(err, store.ErrClosed)
+	s.mailClosed()
 	s.open()
 	s.lists(epoch, banOf(client("a")))
 }

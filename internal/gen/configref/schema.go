@@ -79,6 +79,18 @@ func (e *entry) schema(t reflect.Type) (object, error) {
 	case reflect.Pointer:
 		return e.schema(t.Elem())
 	case reflect.Struct:
+		if s, ok := reflect.Zero(t).Interface().(interface{ Short() string }); ok { // one of its keys may stand for it
+			f, err := fieldNamed(t, s.Short())
+			if err != nil {
+				return nil, err
+			}
+			list, err := e.schema(f.Type)
+			if err != nil {
+				return nil, err
+			}
+			one, err := e.schema(f.Type.Elem())
+			return object{"anyOf": []any{ref(t.String()), list, one}}, err
+		}
 		return ref(t.String()), nil
 	case reflect.Slice, reflect.Map:
 		below, err := e.schema(t.Elem())
@@ -100,9 +112,23 @@ func (e *entry) schema(t reflect.Type) (object, error) {
 	return nil, fmt.Errorf("values of type %s are not described", t)
 }
 
+// fieldNamed returns the field of a struct that has a name in the configuration.
+func fieldNamed(t reflect.Type, name string) (reflect.StructField, error) {
+	for f := range t.Fields() {
+		if f.Tag.Get("yaml") == name {
+			return f, nil
+		}
+	}
+	return reflect.StructField{}, fmt.Errorf("%s has no key %s", t, name)
+}
+
 // value returns the default as JSON has it.
 func (e *entry) value() any {
-	switch e.t.Kind() {
+	t := e.t
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
 	case reflect.Bool:
 		return e.preset.text == "true"
 	case reflect.Int, reflect.Int64:

@@ -1,0 +1,196 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+
+	"weir"
+	"weir/config"
+	"weir/gate/smtpgate"
+	"weir/login"
+	"weir/mail"
+	"weir/nexthop"
+	"weir/notice"
+	"weir/policy"
+	"weir/spool"
+)
+
+// A post is the mail side of an App: the spool, which is open from Start to Stop, and what gates share.
+type post struct {
+	*spool.Spool // nil before Start
+	logins       *login.Desk
+	seen         *mailObserver
+	host         string // of this machine
+	pages        guesser
+
+	run  context.CancelFunc
+	over sync.WaitGroup
+}
+
+func newPost(a *App) (*post, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	pages, err := newGuesser()
+	return &post{logins: login.New(login.Options{Clock: a.opts.Clock}), seen: &mailObserver{app: a}, host: host, pages: pages}, err
+}
+
+// derive makes a secret of weir's for one purpose.
+func (a *App) derive(purpose string) []byte {
+	h := hmac.New(sha256.New, a.secret)
+	h.Write([]byte(purpose))
+	return h.Sum(nil)
+}
+
+// startPost takes the mail over that is in the store, and goes on with it.
+func (a *App) startPost(ctx context.Context, k *kept, g *generation) error {
+	s, err := spool.New(spool.Options{
+		Store: k.store.Mail(), Clock: a.opts.Clock, Log: a.opts.Log, Observer: a.post.seen,
+		Secret: a.derive("recipients of mail"), Signer: notice.NewSigner(a.derive("tickets of mail users")),
+	})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(s.Configure(g.posts()), s.Start(ctx)); err != nil {
+		return errors.Join(err, s.Stop(ended()))
+	}
+	a.post.Spool = s
+	run, cancel := context.WithCancel(context.Background())
+	a.post.run = cancel
+	a.post.over.Go(func() { s.Run(run) })
+	return nil
+}
+
+// stopPost ends deliveries. What is not delivered stays in the store.
+func (a *App) stopPost(ctx context.Context) error {
+	if a.post.Spool == nil {
+		return nil
+	}
+	a.post.run()
+	a.post.over.Wait()
+	return a.post.Stop(ctx)
+}
+
+// RunDue does what is due in the spool, and waits until the deliveries under way are over. It happens by itself; who holds the clock in his
+// hand calls it after moving it.
+func (a *App) RunDue(ctx context.Context) error {
+	if a.post.Spool == nil {
+		return ErrNotServing
+	}
+	_, err := a.post.Spool.RunDue(ctx, a.opts.Clock.Now())
+	return errors.Join(err, a.post.Idle(ctx))
+}
+
+// posts are the gates whose mail is kept.
+func (g *generation) posts() (all []spool.Gate) {
+	for _, gt := range g.gates {
+		if gt.post != nil {
+			all = append(all, *gt.post)
+		}
+	}
+	return all
+}
+
+// postName is the name under which the mail of a gate is kept: where it listens. Of several with port 0 the later ones are numbered.
+func (c *change) postName(listen string) string {
+	name := listen
+	for i := 2; slices.ContainsFunc(c.next.gates, func(g *gate) bool { return g.post != nil && g.post.Name == name }); i++ {
+		name = fmt.Sprintf("%s#%d", listen, i)
+	}
+	return name
+}
+
+// mailThrottle returns the mail throttle of a list, or nil.
+func (c *change) mailThrottle(names []string) *throttle {
+	for _, name := range names {
+		if t := c.next.throttle(name); t != nil && t.mail != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// keepPost makes what the spool has to know of a gate.
+func (c *change) keepPost(name string, throttles []string, hop nexthop.Options, rest spool.Gate) (*spool.Gate, error) {
+	hop = hop.WithDefaults()
+	hop.Hello = cmp.Or(hop.Hello, rest.Host)
+	carrier, err := nexthop.New(hop, nexthop.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", name)})
+	if err != nil {
+		return nil, weir.Under("next_hop", err)
+	}
+	c.undo.add(func() { carrier.Close(ended()) })
+	g := rest
+	g.Name, g.Carrier, g.Connections = name, carrier, hop.Connections
+	if t := c.mailThrottle(throttles); t != nil {
+		g.Throttle, g.Mail, g.Shadow = t.name, t.mail, t.link.Shadow.Load
+	}
+	if o := c.next.cfg.SelfService; o.Enabled() {
+		g.PageURL = o.Link
+	}
+	return &g, nil
+}
+
+// deliverBy lets the spool deliver by the gates of the next generation, and closes what the old ones delivered by when nothing is under way
+// by it any more.
+func (c *change) deliverBy() error {
+	if !c.live {
+		return nil
+	}
+	old := c.old
+	c.commit = append(c.commit, func() {
+		if err := c.app.post.Configure(c.next.posts()); err != nil { // they were checked
+			c.app.opts.Log.Error("mail goes on as before", "err", err)
+			return
+		}
+		c.app.background.Go(func() { old.closeCarriers(c.app.retreat) })
+	})
+	return nil
+}
+
+// closeCarriers closes what mail was delivered by.
+func (g *generation) closeCarriers(ctx context.Context) {
+	for _, gt := range g.gates {
+		if gt.post != nil {
+			_ = gt.post.Carrier.(*nexthop.Client).Close(ctx)
+		}
+	}
+}
+
+// outgoing stands for a mail throttle in the list of throttles, where it is switched and counted. It judges nothing there: whether a mail
+// goes on is decided in the transaction that keeps it, by the spool.
+type outgoing struct{}
+
+var _ weir.Throttle = outgoing{}
+
+func (outgoing) Judge(context.Context, *weir.Event, *weir.Answer) error { return nil }
+func (outgoing) Settle(weir.Hold, weir.Outcome)                         {}
+func (outgoing) Peek(*weir.Event, *weir.Answer)                         {}
+
+// mailRules are a mail throttle's options as the spool wants them.
+func mailRules(o mail.Options) *mail.Options { o = o.WithDefaults(); return &o }
+
+// mailCounts are the counters of the mail throttle that a gate is judged by, or nil.
+func (g *generation) mailCounts(name string) (*policy.Link, bool) {
+	for _, gt := range g.gates {
+		if gt.post != nil && gt.post.Name == name && gt.post.Throttle != "" {
+			if t := g.throttle(gt.post.Throttle); t != nil {
+				return t.link, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// hostName is the name of the gate's machine.
+func (a *App) hostName(o smtpgate.Options) string { return cmp.Or(o.Hostname, a.post.host) }
+
+// hasMail reports whether a configuration has gates for mail.
+func hasMail(c *config.Config) bool { return len(c.SMTP)+len(c.Postfix) > 0 }

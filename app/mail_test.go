@@ -1,0 +1,211 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/console"
+	"weir/store"
+)
+
+// TestVirusTable is the table of the source over real SMTP with AUTH: a program that writes to somebody new all the time is stopped as
+// soon as the reference model says, whatever the phase of the user's clock.
+func TestVirusTable(t *testing.T) {
+	p := newPost(t, "rate: 1/m, working_set: 4", "", "")
+	for _, c := range []struct {
+		perMinute, passed int
+		stopped           time.Duration
+	}{
+		{455, 2, 2900 * time.Millisecond}, {109, 2, 12100 * time.Millisecond}, {60, 2, 22 * time.Second},
+		{10, 4, 144 * time.Second}, {5, 7, 324 * time.Second}, {2, 22, 1260 * time.Second},
+	} {
+		for _, phase := range []time.Duration{0, 29 * time.Second, 59 * time.Second} {
+			t.Run(fmt.Sprintf("%d a minute, %s", c.perMinute, phase), func(t *testing.T) {
+				p.t = t
+				name := fmt.Sprintf("user%d-%d", c.perMinute, int(phase.Seconds()))
+				p.user(name)
+				m := p.mailer(name)
+				if err := m.send("hello", "friend@elsewhere.example"); err != nil { // starts his clock
+					t.Fatal(err)
+				}
+				p.runs(2*time.Minute + phase) // and his credit is full again
+				every := time.Minute / time.Duration(c.perMinute)
+				var victims []string
+				began, sent := p.clock.Now(), 0
+				for ; ; sent++ {
+					to := fmt.Sprintf("victim%d-of-%s@elsewhere.example", sent, name)
+					if err := m.send("open this", to); code(err) == 550 {
+						break
+					} else if err != nil {
+						t.Fatal(err)
+					}
+					victims = append(victims, to)
+					p.runs(every)
+					if sent > 100 {
+						t.Fatal("he is not stopped")
+					}
+				}
+				took := p.clock.Now().Sub(began) - every // the one before this stopped him
+				reached := 0
+				for _, to := range victims {
+					reached += len(p.sink.to(to))
+				}
+				t.Logf("%d passed, stopped after %s", reached, took)
+				if reached > c.passed || took > c.stopped+every {
+					t.Errorf("%d passed, stopped after %s; at most %d and %s", reached, took, c.passed, c.stopped+every)
+				}
+			})
+		}
+	}
+}
+
+func TestOneMailToForty(t *testing.T) {
+	p := newPost(t, "rate: 1/m", "", "")
+	p.user("ann")
+	m, other := p.mailer("ann"), p.mailer("ann")
+	to := many(40)
+	if err := m.send("to all of you", to...); err != nil {
+		t.Fatal("the client sees 250 for all:", err)
+	}
+	p.arrived(15, to)
+	if s := p.status(); s.Recipients[store.Held] != 25 || s.Stopped != 1 {
+		t.Fatalf("%+v", s)
+	}
+	for name, m := range map[string]*mailer{"the same session": m, "one that was open": other, "a new one": p.mailer("ann")} {
+		if err := m.send("more", "somebody@elsewhere.example"); code(err) != 550 {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := m.Reset(); err != nil {
+			t.Error(err)
+		}
+		if err := m.send("help", "postmaster@mail.example.org"); err != nil {
+			t.Errorf("%s: he cannot ask for help: %v", name, err)
+		}
+	}
+	p.runs(time.Hour)
+	p.arrived(15, to) // a stopped queue does not move
+	r, err := p.control.Release(context.Background(), console.MailOrder{User: "ann", All: true})
+	if err != nil || r.Recipients != 25 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	p.arrived(40, to) // all at once
+	if err := m.send("more", "somebody@elsewhere.example"); code(err) != 550 {
+		t.Errorf("released is not resumed: %v", err)
+	}
+	if err := m.Reset(); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.control.ResumeUser(context.Background(), "ann", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.send("more", "somebody@elsewhere.example"); err != nil {
+		t.Error(err)
+	}
+	p.arrived(1, []string{"somebody@elsewhere.example"})
+}
+
+// TestPipelinedAfterTheStop sends mails in one go: those after the stop are refused though they were on their way.
+func TestPipelinedAfterTheStop(t *testing.T) {
+	p := newPost(t, "rate: 1/m, stop: 3", "networks: [127.0.0.0/8]", "")
+	var script strings.Builder
+	script.WriteString("EHLO virus\r\n")
+	for i := range 10 {
+		fmt.Fprintf(&script, "MAIL FROM:<a@example.org>\r\nRCPT TO:<v%d@elsewhere.example>\r\nRSET\r\n", i)
+		fmt.Fprintf(&script, "MAIL FROM:<a@example.org>\r\nRCPT TO:<v%d@elsewhere.example>\r\nBDAT 14 LAST\r\nSubject: x\r\n\r\n", i)
+	}
+	script.WriteString("QUIT\r\n")
+	answers := p.dialogue(script.String())
+	queued, refused := 0, 0
+	for _, line := range answers {
+		if strings.Contains(line, "queued as") {
+			queued++
+		}
+		if strings.HasPrefix(line, "450 4.7.1") {
+			refused++
+		}
+	}
+	if queued != 5 || refused == 0 { // one passes, four wait: one more than three
+		t.Errorf("%d taken, %d refused:\n%s", queued, refused, strings.Join(answers, "\n"))
+	}
+}
+
+func TestPeopleDoNotNotice(t *testing.T) {
+	p := newPost(t, "rate: 1/m, internal: [example.org], exempt: [news]", "", "")
+	p.user("ann")
+	p.user("news")
+	ann := p.mailer("ann")
+	for i := range 30 { // a conversation
+		if err := ann.send("re: re:", fmt.Sprintf("friend%d@elsewhere.example", i%3)); err != nil {
+			t.Fatal(err)
+		}
+		p.runs(40 * time.Second)
+	}
+	var colleagues []string
+	for i := range 60 {
+		colleagues = append(colleagues, fmt.Sprintf("colleague%d@example.org", i))
+	}
+	if err := ann.send("cake in the kitchen", colleagues...); err != nil {
+		t.Fatal(err)
+	}
+	readers := many(90)
+	if err := p.mailer("news").send("newsletter", readers...); err != nil {
+		t.Fatal(err)
+	}
+	p.arrived(60, colleagues)
+	p.arrived(90, readers)
+	if s := p.status(); s.Letters != 0 || s.Stopped != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestShadowLetsEverythingPass(t *testing.T) {
+	p := newPost(t, "rate: 1/m", "", "")
+	p.user("ann")
+	if _, err := p.control.SetShadow(context.Background(), console.Shadow{Throttles: []string{"outgoing"}, On: true}); err != nil {
+		t.Fatal(err)
+	}
+	m := p.mailer("ann")
+	to := many(60)
+	for _, one := range to {
+		if err := m.send("x", one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.arrived(60, to)
+	if s := p.status(); s.Stopped != 0 || s.Letters != 0 {
+		t.Errorf("%+v", s)
+	}
+	status, err := p.control.Status(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(status.Throttles, func(s console.ThrottleStatus) bool { return s.Throttle == "outgoing" })
+	if s := status.Throttles[i]; s.Shadowed["wait"] < 20 || s.Shadowed["admit"] == 0 {
+		t.Errorf("it does not tell what would have happened: %v", s.Shadowed)
+	}
+}
+
+// TestRestart stops weir with mail in the delay queue: the next one goes on with it.
+func TestRestart(t *testing.T) {
+	p := newPost(t, "rate: 1/m", "", "")
+	p.user("ann")
+	m := p.mailer("ann")
+	to := many(5)
+	for _, one := range to {
+		if err := m.send("x", one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.arrived(1, to)
+	p.stop()
+	p.start(p.config("rate: 1/m", ""))
+	p.arrived(1, to)
+	for range 4 {
+		p.runs(time.Minute)
+	}
+	p.arrived(5, to)
+}

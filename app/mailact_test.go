@@ -1,0 +1,248 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/mail"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/browser"
+	"weir/stamp"
+	"weir/stamp/payer"
+	"weir/store"
+)
+
+// stopped sends three mails of ann's own and then enough to have her stopped, and returns the notice.
+func (p *post) stopped() (own []string, notice letter) {
+	p.t.Helper()
+	p.user("ann")
+	m := p.mailer("ann")
+	own = []string{"mother@elsewhere.example", "father@elsewhere.example", "aunt@elsewhere.example"}
+	for i, to := range own {
+		if err := m.send(fmt.Sprintf("sunday %d", i+1), to); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	for i := 0; ; i++ {
+		err := m.send("cheap watches", fmt.Sprintf("victim%d@elsewhere.example", i))
+		if code(err) == 550 {
+			break
+		}
+		if err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	p.runs(0)
+	notices := p.sink.to("ann@private.example")
+	if len(notices) != 2 || len(p.sink.to("admin@example.org")) != 1 { // the first told her that mail is delayed
+		p.t.Fatalf("%d notices to her, %d to the admin", len(notices), len(p.sink.to("admin@example.org")))
+	}
+	return own, notices[1]
+}
+
+// replied writes a reply to a notice, as a mail program would.
+func replied(notice letter, lines ...string) string {
+	text := strings.Join(lines, "\r\n") + "\r\n\r\nOn Monday, weir wrote:\r\n"
+	for line := range strings.Lines(notice.text) {
+		text += "> " + strings.TrimRight(line, "\r\n") + "\r\n"
+	}
+	return fmt.Sprintf("From: ann@private.example\r\nTo: %s\r\nSubject: Re: %s\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"+
+		"Content-Transfer-Encoding: 8bit\r\n\r\n%s", notice.header("Reply-To"), notice.header("Subject"), text)
+}
+
+// replyTo is where a notice wants its answer.
+func replyTo(t *testing.T, notice letter) string {
+	t.Helper()
+	a, err := mail.ParseAddress(notice.header("Reply-To"))
+	if err != nil {
+		t.Fatal(err, notice.text)
+	}
+	return a.Address
+}
+
+func TestAStoppedUserReplies(t *testing.T) {
+	p := newPost(t, "rate: 1/m", "", "")
+	own, notice := p.stopped()
+	if notice.from != "" || notice.header("Auto-Submitted") != "auto-generated" || !strings.Contains(notice.text, "sunday 2") {
+		t.Fatalf("from %q:\n%s", notice.from, notice.text)
+	}
+	to := replyTo(t, notice)
+	// She answers from another server, which hands her mail in without logging in: weir takes that for its own address, and for no other.
+	outside := p.mailer("")
+	outside.from = "ann@private.example"
+	if err := outside.send("relay this", "somebody@elsewhere.example"); code(err) < 500 {
+		t.Fatalf("an open relay: %v", err)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(outside.Reset())
+	forged := to[:5] + flip(to[5]) + to[6:]
+	if err := outside.sendText(replied(notice, "release all"), forged); code(err) != 550 {
+		t.Errorf("a forged reply: %v", err)
+	}
+	must(outside.sendText(replied(notice, "thank you for telling me"), to)) // says nothing to do: spends nothing
+	must(outside.sendText("Auto-Submitted: auto-replied\r\n"+replied(notice, "release all"), to))
+	p.arrived(1, own)
+	if p.status().Recipients[store.Held] != 23-2 {
+		t.Fatalf("%+v", p.status())
+	}
+	must(outside.sendText(replied(notice, "Release 1-2", "resume"), to))
+	p.arrived(3, own)
+	if s := p.status(); s.Stopped != 0 {
+		t.Errorf("%+v", s)
+	}
+	must(outside.sendText(replied(notice, "release all"), to)) // a second time
+	p.runs(0)
+	if n := p.sink.reached(); n != 3 {
+		t.Errorf("the second reply did something: %d have mail", n)
+	}
+	answers := p.sink.to("ann@private.example")[2:]
+	if len(answers) < 2 || answers[1].header("Auto-Submitted") != "auto-replied" {
+		t.Errorf("%d answers", len(answers))
+	}
+	if err := p.mailer("ann").send("I am back", "mother@elsewhere.example"); err != nil {
+		t.Error(err)
+	}
+}
+
+// flip returns another letter of the alphabet of tickets.
+func flip(c byte) string {
+	if c == 'a' {
+		return "b"
+	}
+	return "a"
+}
+
+func TestAnOldReply(t *testing.T) {
+	p := newPost(t, "rate: 1/m", "", "")
+	own, notice := p.stopped()
+	p.clock.Leap(8 * 24 * time.Hour)
+	if err := p.mailer("ann").sendText(replied(notice, "release all", "resume"), replyTo(t, notice)); err != nil {
+		t.Fatal(err)
+	}
+	p.arrived(1, own)
+	if p.status().Stopped != 1 {
+		t.Error("an old reply did something")
+	}
+}
+
+var link = regexp.MustCompile(`http://127\.0\.0\.1:\d+/t/[a-z0-9]+`)
+
+func TestAStoppedUserOnThePage(t *testing.T) {
+	address := freeAddress(t)
+	p := newPost(t, "rate: 1/m", "", fmt.Sprintf("self_service: {listen: %q, url: %q}\n", address, "http://"+address))
+	own, notice := p.stopped()
+	at := link.FindString(strings.ReplaceAll(notice.text, "=\r\n", ""))
+	if at == "" {
+		t.Fatal(notice.text)
+	}
+	page := browser.Open(t)
+	page.Visit(at)
+	text := page.Text("body")
+	for _, want := range []string{"ann", "sunday 2", "cheap watches", "victim5@elsewhere.example"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not show %q:\n%s", want, text)
+		}
+	}
+	form := browser.Eval[string](page, `new URLSearchParams([...new FormData(document.querySelector("form:has(table)")), ["do", "release-all"]]).toString()`)
+	page.Click(`#mail-0`) // her own
+	page.Click(`button[value=release]`)
+	page.Wait(`document.querySelector(".said") !== null`)
+	p.arrived(2, own)
+	again, err := http.Post(at, "application/x-www-form-urlencoded", strings.NewReader(form))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Body.Close()
+	p.runs(0)
+	if n := p.sink.reached(); n != 2 { // the one that passed at once, and the one released
+		t.Errorf("a form that was sent before did something: %d have mail", n)
+	}
+	page.Click(`button[value=resume]`)
+	page.Wait(`document.querySelector("#stopped") === null`)
+	if p.status().Stopped != 0 {
+		t.Error("she is still stopped")
+	}
+	page.Tolerate("403")
+	if status, _ := page.Visit(at[:len(at)-3] + "aaa"); status != 403 || strings.Contains(page.Text("body"), "sunday") {
+		t.Errorf("a forged link: %d\n%s", status, page.Text("body"))
+	}
+}
+
+// freeAddress returns an address on which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestStampedMail pays for every recipient: such mail goes around the delay queue.
+func TestStampedMail(t *testing.T) {
+	p := newPost(t, "rate: 1/m", "stamps: {work: 8 bits}", "")
+	p.user("ann")
+	m := p.mailer("ann")
+	if err := m.send("spends the slack", "first@elsewhere.example"); err != nil {
+		t.Fatal(err)
+	}
+	params := p.stampParams()
+	to := many(10)
+	for i, one := range to {
+		letter, err := payer.ReadMail(strings.NewReader(fmt.Sprintf("From: ann@example.org\r\nTo: %s\r\nSubject: paid\r\n\r\nhello %d\r\n", one, i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := letter.Stamp(context.Background(), p.clock.Now(), params, nil, payer.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		var text bytes.Buffer
+		if _, err := letter.WriteTo(&text); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.sendText(text.String(), one); err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			continue
+		}
+		if err := m.sendText(text.String(), "another@elsewhere.example"); err != nil { // the same stamp, for somebody else
+			t.Fatal(err)
+		}
+	}
+	p.arrived(10, to)
+	p.arrived(0, []string{"another@elsewhere.example"})
+	for _, l := range p.sink.to("") {
+		if strings.Contains(l.text, stamp.MailHeader) {
+			t.Errorf("the stamp went on:\n%s", l.text)
+		}
+	}
+}
+
+// stampParams reads what the gate publishes.
+func (p *post) stampParams() stamp.MailParams {
+	p.t.Helper()
+	for _, line := range p.dialogue("EHLO me\r\nQUIT\r\n") {
+		if _, text, found := strings.Cut(line, "X-WEIR-STAMP "); found {
+			params, err := stamp.ReadMailParams(strings.NewReader(text))
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			return params
+		}
+	}
+	p.t.Fatal("nothing is published")
+	return stamp.MailParams{}
+}

@@ -1,0 +1,349 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/mail"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/console"
+	"weir/login"
+	limits "weir/mail"
+	"weir/spool"
+	"weir/store"
+)
+
+// A mailDeck is the mail side as operators work it.
+type mailDeck struct{ *App }
+
+var _ console.Mail = mailDeck{}
+
+// Mail returns the mail side, or nil where there is no gate for mail.
+func (b backend) Mail() console.Mail {
+	if b.post.Spool == nil || !hasMail(b.current.Load().cfg) {
+		return nil
+	}
+	return mailDeck{b.App}
+}
+
+func (d mailDeck) now() time.Time { return d.opts.Clock.Now() }
+
+// Queue returns mails, the oldest first.
+func (d mailDeck) Queue(ctx context.Context, q store.LetterQuery, limit int) ([]store.Queued, error) {
+	return d.post.Queue(ctx, q, limit)
+}
+
+// ShowMail returns a mail, and its header.
+func (d mailDeck) ShowMail(ctx context.Context, id store.MailID) (store.Queued, string, error) {
+	q, err := d.post.Show(ctx, id)
+	if err != nil {
+		return q, "", err
+	}
+	text, err := d.kept.Load().store.Mail().Open(ctx, id)
+	if err != nil {
+		return q, "", err
+	}
+	defer text.Close()
+	head, err := io.ReadAll(io.LimitReader(text, console.MaxHeader))
+	if end := strings.Index(string(head), "\r\n\r\n"); end >= 0 {
+		head = head[:end+2]
+	}
+	return q, string(head), err
+}
+
+// Release lets mail go.
+func (d mailDeck) Release(ctx context.Context, by string, o console.MailOrder) (console.MailResult, error) {
+	return d.order(ctx, by, o, d.post.Release, d.post.ReleaseMails)
+}
+
+// Delete removes mail.
+func (d mailDeck) Delete(ctx context.Context, by string, o console.MailOrder) (console.MailResult, error) {
+	return d.order(ctx, by, o, d.post.Delete, d.post.DeleteMails)
+}
+
+func (d mailDeck) order(ctx context.Context, by string, o console.MailOrder,
+	ofUser func(context.Context, time.Time, string, string, spool.Selection) (int, error),
+	mails func(context.Context, time.Time, string, []store.MailID) (int, error)) (r console.MailResult, err error) {
+	if o.All {
+		before, err := d.count(ctx, o.User)
+		if err != nil {
+			return r, err
+		}
+		r.Mails = before
+		r.Recipients, err = ofUser(ctx, d.now(), by, o.User, spool.Selection{All: true})
+		return r, err
+	}
+	for _, id := range o.Mails { // one by one, to be able to say which were not there
+		n, err := mails(ctx, d.now(), by, []store.MailID{id})
+		if err != nil {
+			return r, err
+		}
+		note(&r, id, n)
+	}
+	return r, nil
+}
+
+// note adds what became of one mail.
+func note(r *console.MailResult, id store.MailID, recipients int) {
+	if recipients == 0 {
+		r.Missing = append(r.Missing, id)
+		return
+	}
+	r.Mails++
+	r.Recipients += recipients
+}
+
+// count is how many mails of a user wait, up to a bound.
+func (d mailDeck) count(ctx context.Context, user string) (int, error) {
+	list, err := d.post.Queue(ctx, store.LetterQuery{User: user}, console.MaxMailPage)
+	n := 0
+	for i := range list {
+		if slices.ContainsFunc(list[i].To, func(a store.Addressee) bool { return a.State == store.Held || a.State == store.Delayed }) {
+			n++
+		}
+	}
+	return n, err
+}
+
+// Retry tries mail now that is to be tried later.
+func (d mailDeck) Retry(ctx context.Context, by string, ids []store.MailID) (r console.MailResult, err error) {
+	for _, id := range ids {
+		n, err := d.post.RetryMails(ctx, d.now(), []store.MailID{id})
+		if err != nil {
+			return r, err
+		}
+		note(&r, id, n)
+	}
+	return r, nil
+}
+
+// Users returns a part of the users.
+func (d mailDeck) Users(ctx context.Context, q console.UserQuery) (p console.UserPage, err error) {
+	var names []string
+	if q.Stopped {
+		names = d.post.StoppedUsers(q.After, q.Limit+1)
+	} else {
+		var all []store.User
+		all, err = d.post.Users(ctx, q.After, q.Limit+1)
+		for i := range all {
+			names = append(names, all[i].Name)
+		}
+	}
+	if err != nil {
+		return p, err
+	}
+	if len(names) > q.Limit {
+		names = names[:q.Limit]
+		p.Next = names[q.Limit-1]
+	}
+	for _, name := range names {
+		u, err := d.User(ctx, name)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return p, err
+		}
+		p.Users = append(p.Users, u)
+	}
+	return p, nil
+}
+
+// User returns a user, and how he stands.
+func (d mailDeck) User(ctx context.Context, name string) (v console.UserView, err error) {
+	v.User, err = d.post.User(ctx, name)
+	unknown := errors.Is(err, store.ErrNotFound)
+	if err != nil && !unknown {
+		return v, err
+	}
+	v.User.Name, v.LogIn = name, v.Password != ""
+	standings, err := d.post.Standing(ctx, d.now(), name)
+	if err != nil {
+		return v, err
+	}
+	v.Throttles = []console.Standing{}
+	for _, s := range standings {
+		if unknown && !s.Known {
+			continue
+		}
+		v.Throttles = append(v.Throttles, console.Standing{Throttle: s.Throttle, Shadow: s.Shadow, Stopped: s.Stopped, Since: s.Since, Resume: s.Resume,
+			Slow: s.Slow, Waiting: s.Waiting, Slack: s.Slack, MSlack: s.MSlack, WorkingSet: s.WorkingSet, Limits: s.Limits})
+	}
+	if unknown && len(v.Throttles) == 0 {
+		return v, store.ErrNotFound
+	}
+	return v, nil
+}
+
+// AddUser adds a user.
+func (d mailDeck) AddUser(ctx context.Context, by string, n console.NewUser) (console.UserView, error) {
+	name := strings.ToLower(n.Name)
+	hash, err := hashed(n.Password)
+	if err != nil {
+		return console.UserView{}, err
+	}
+	err = d.post.ChangeUser(ctx, d.now(), by, name, func(u *store.User, isNew bool) error {
+		if !isNew {
+			return store.ErrExists
+		}
+		u.Password, u.Contact, u.Senders = hash, n.Contact, n.Senders
+		return setLimits(u, n.Limits)
+	})
+	if err = errors.Join(err, checkContact(n.Contact)); err != nil {
+		return console.UserView{}, err
+	}
+	return d.User(ctx, name)
+}
+
+// hashed makes of a password what is stored; of none, none.
+func hashed(password string) (string, error) {
+	if password == "" {
+		return "", nil
+	}
+	if err := login.Check(password); err != nil {
+		return "", console.Invalid("password: " + err.Error())
+	}
+	return login.Hash(password)
+}
+
+// checkContact looks whether somebody can be told there.
+func checkContact(contact string) error {
+	if contact == "" {
+		return nil
+	}
+	if a, err := mail.ParseAddress(contact); err != nil || a.Address != contact {
+		return console.Invalid(fmt.Sprintf("contact: %q is not a mail address (write ann@example.org)", contact))
+	}
+	return nil
+}
+
+// setLimits gives a user limits of his own, by name; an empty one is as everybody's again.
+func setLimits(u *store.User, given map[string]string) error {
+	l, err := limits.ParseLimits(u.Limits)
+	if err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if err := l.Set(key + "=" + given[key]); err != nil {
+			return console.Invalid(err.Error())
+		}
+	}
+	if err := l.Validate(); err != nil {
+		return console.Invalid(err.Error())
+	}
+	u.Limits = l.String()
+	return nil
+}
+
+// SetUser changes a user.
+func (d mailDeck) SetUser(ctx context.Context, by string, c console.UserChange) (console.UserView, error) {
+	if c.Contact != nil {
+		if err := checkContact(*c.Contact); err != nil {
+			return console.UserView{}, err
+		}
+	}
+	err := d.post.ChangeUser(ctx, d.now(), by, c.Name, func(u *store.User, isNew bool) error {
+		if isNew {
+			return store.ErrNotFound
+		}
+		if c.Contact != nil {
+			u.Contact = *c.Contact
+		}
+		if c.Senders != nil {
+			u.Senders = *c.Senders
+		}
+		u.Senders = slices.DeleteFunc(slices.Clone(u.Senders), func(s string) bool { return slices.Contains(c.RemoveSenders, s) })
+		for _, s := range c.AddSenders {
+			if !slices.Contains(u.Senders, s) {
+				u.Senders = append(u.Senders, s)
+			}
+		}
+		if c.Disabled != nil {
+			u.Disabled = *c.Disabled
+		}
+		return setLimits(u, c.Limits)
+	})
+	if err != nil {
+		return console.UserView{}, err
+	}
+	return d.User(ctx, c.Name)
+}
+
+// Passwd gives a user a password.
+func (d mailDeck) Passwd(ctx context.Context, by, name, password string) error {
+	hash, err := hashed(password)
+	if err != nil {
+		return err
+	}
+	return d.post.ChangeUser(ctx, d.now(), by, name, func(u *store.User, isNew bool) error {
+		if isNew {
+			return store.ErrNotFound
+		}
+		u.Password = hash
+		return nil
+	})
+}
+
+// RemoveUser takes a user away.
+func (d mailDeck) RemoveUser(ctx context.Context, by, name string) error {
+	return d.post.RemoveUser(ctx, d.now(), by, name)
+}
+
+// StopUser stops a user.
+func (d mailDeck) StopUser(ctx context.Context, by, name, why string) (console.UserView, error) {
+	if err := d.post.StopUser(ctx, d.now(), by, name, why); err != nil {
+		return console.UserView{}, err
+	}
+	return d.User(ctx, name)
+}
+
+// ResumeUser lets a user send again.
+func (d mailDeck) ResumeUser(ctx context.Context, by, name string, slow bool) (console.UserView, error) {
+	if err := d.post.ResumeUser(ctx, d.now(), by, name, slow); err != nil {
+		return console.UserView{}, err
+	}
+	return d.User(ctx, name)
+}
+
+// Audit returns the audit log, the latest first.
+func (d mailDeck) Audit(ctx context.Context, before int64, limit int) ([]store.Entry, error) {
+	return d.post.Audit(ctx, before, limit)
+}
+
+// Backup copies the store.
+func (d mailDeck) Backup(ctx context.Context, folder string, progress func(done, total int64)) error {
+	k := d.kept.Load()
+	if k == nil {
+		return ErrNotServing
+	}
+	return k.store.Mail().Backup(ctx, folder, progress)
+}
+
+// mailStatus is the mail side at a glance, or nil where there is none.
+func (b backend) mailStatus() *console.MailStatus {
+	if b.Mail() == nil {
+		return nil
+	}
+	o := b.post.seen
+	s := &console.MailStatus{Recipients: map[store.State]int{}, Accepted: o.accepted.Load(), Delivered: o.delivered.Load(), Deferred: o.deferred.Load(),
+		Bounced: o.bounced.Load(), Stopped: b.post.CountStopped()}
+	ctx, cancel := context.WithTimeout(context.Background(), statusPatience)
+	defer cancel()
+	letters, by, err := b.post.Count(ctx)
+	if err != nil {
+		return s // the store says of itself that it fails
+	}
+	s.Letters, s.Recipients = letters, by
+	if first, err := b.post.Queue(ctx, store.LetterQuery{}, 1); err == nil && len(first) > 0 {
+		s.Oldest = first[0].Received
+	}
+	return s
+}
+
+// statusPatience is how long a status waits for the store.
+const statusPatience = 2 * time.Second

@@ -1,0 +1,165 @@
+package app
+
+import (
+	"sync/atomic"
+	"time"
+
+	"weir"
+	"weir/gate/postfixgate"
+	"weir/gate/smtpgate"
+	"weir/spool"
+)
+
+// A mailObserver writes what becomes of mail into the metrics, and into the counts of the mail throttles.
+type mailObserver struct {
+	app                                    *App
+	accepted, delivered, deferred, bounced atomic.Uint64
+}
+
+var _ spool.Observer = (*mailObserver)(nil)
+
+// of returns the observer of a gate, or one for gates that are gone.
+func (o *mailObserver) of(name string) *observer {
+	for _, gt := range o.app.current.Load().gates {
+		if gt.post != nil && gt.post.Name == name && gt.seen.smtp != nil {
+			return gt.seen
+		}
+	}
+	return nil
+}
+
+// Accepted counts the recipients of a mail that was taken over.
+func (o *mailObserver) Accepted(gate string, r spool.Receipt) {
+	o.accepted.Add(uint64(r.Passed + r.Delayed + r.Held + r.Pooled))
+	if seen := o.of(gate); seen != nil {
+		seen.smtp.Accepted(r.Passed, r.Delayed, r.Held, r.Pooled)
+	}
+	if link, ok := o.app.current.Load().mailCounts(gate); ok {
+		counts := &link.Counts.Verdicts
+		if link.Shadow.Load() {
+			counts = &link.Counts.Shadowed
+		}
+		counts[weir.Admit].Add(uint64(r.Passed))
+		counts[weir.Wait].Add(uint64(r.Delayed + r.Held))
+	}
+}
+
+// Delivered counts recipients whom the next hop has taken over.
+func (o *mailObserver) Delivered(gate string, n int, _ time.Duration) {
+	o.delivered.Add(uint64(n))
+	if seen := o.of(gate); seen != nil {
+		seen.smtp.Delivered(n)
+	}
+}
+
+// Deferred counts tries that are to be made again.
+func (o *mailObserver) Deferred(gate string, n int) {
+	o.deferred.Add(uint64(n))
+	if seen := o.of(gate); seen != nil {
+		seen.smtp.Deferred(n)
+	}
+}
+
+// Failed counts recipients that were given up.
+func (o *mailObserver) Failed(gate string, n int) {
+	o.bounced.Add(uint64(n))
+	if seen := o.of(gate); seen != nil {
+		seen.smtp.Bounced(n)
+	}
+}
+
+// Bounced is told of notifications; the recipients they are about are counted by Failed.
+func (o *mailObserver) Bounced(string) {}
+
+// Ambiguous counts recipients of whom nobody knows whether they were reached.
+func (o *mailObserver) Ambiguous(gate string, n int) {
+	if seen := o.of(gate); seen != nil {
+		seen.smtp.Ambiguous(n)
+	}
+}
+
+// Stopped counts users who are stopped, at every gate with that throttle.
+func (o *mailObserver) Stopped(throttle string) {
+	for _, gt := range o.app.current.Load().gates {
+		if gt.post != nil && gt.post.Throttle == throttle && gt.seen.smtp != nil {
+			gt.seen.smtp.Stopped()
+		}
+	}
+}
+
+// Resumed, Released and Deleted are in the audit log.
+func (o *mailObserver) Resumed(string) {}
+func (o *mailObserver) Released(int)   {}
+func (o *mailObserver) Deleted(int)    {}
+
+// Bounded counts what did not fit into memory.
+func (o *mailObserver) Bounded(bound string) { o.app.metrics.BoundReached("spool_" + bound) }
+
+// A smtpObserver is an observer as a gate for mail knows it.
+type smtpObserver struct {
+	*observer
+	app  *App
+	name string
+}
+
+var _ smtpgate.Observer = smtpObserver{}
+
+// Sessions counts sessions that are open.
+func (o smtpObserver) Sessions(delta int) {
+	o.inFlight.Add(int64(delta))
+	o.smtp.Sessions(delta)
+}
+
+// Waiting counts answers that are held back.
+func (o smtpObserver) Waiting(delta int) { o.waiting.Add(int64(delta)) }
+
+// LogIn counts log-ins.
+func (o smtpObserver) LogIn(how string) { o.smtp.LogIn(how) }
+
+// Mail counts what was not taken over; what was is counted by the spool.
+func (o smtpObserver) Mail(how string, _ int64, recipients int) {
+	if how == smtpgate.MailAccepted || how == smtpgate.MailCommand {
+		return
+	}
+	o.smtp.Refused(how, recipients)
+	o.judged(how, recipients)
+}
+
+// Refused counts a sender or a recipient that was refused.
+func (o smtpObserver) Refused(how string) {
+	o.smtp.Refused(how, 1)
+	o.judged(how, 1)
+}
+
+// judged counts what the mail throttle refused.
+func (o smtpObserver) judged(how string, recipients int) {
+	if how != smtpgate.MailStopped {
+		return
+	}
+	if link, ok := o.app.current.Load().mailCounts(o.name); ok {
+		link.Counts.Verdicts[weir.Refuse].Add(uint64(recipients))
+	}
+}
+
+// Bounded counts what was turned away at a bound.
+func (o smtpObserver) Bounded(bound string) { o.smtp.Bounded(bound) }
+
+// A postfixObserver is an observer as a policy service knows it.
+type postfixObserver struct{ *observer }
+
+var _ postfixgate.Observer = postfixObserver{}
+
+// Connections counts connections that are open.
+func (o postfixObserver) Connections(delta int) {
+	o.inFlight.Add(int64(delta))
+	o.policy.Connections(delta)
+}
+
+// Answered counts an answer.
+func (o postfixObserver) Answered(action postfixgate.Action) { o.policy.Answered(string(action)) }
+
+// Failed counts a request that could not be judged.
+func (o postfixObserver) Failed() { o.policy.Answered("failed") }
+
+// Bounded counts what was turned away at a bound.
+func (o postfixObserver) Bounded(bound string) { o.all.BoundReached("postfix_" + bound) }

@@ -1,0 +1,151 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir"
+	"weir/console"
+	"weir/login"
+	"weir/notice"
+	"weir/quota"
+	"weir/spool"
+	"weir/store"
+)
+
+// selfService is the mail side as mail users see it.
+type selfService struct{ *App }
+
+var _ console.Desk = selfService{}
+
+// understood turns what the spool says into what the pages know.
+func understood(err error) error {
+	for from, to := range map[error]error{
+		notice.ErrForged: console.ErrForged, notice.ErrOld: console.ErrOld, spool.ErrSpent: console.ErrTwice,
+	} {
+		if errors.Is(err, from) {
+			return to
+		}
+	}
+	if errors.Is(err, spool.ErrOperator) {
+		return console.Rejected("You were stopped by an operator of the mail server, who alone can let you go on. Please ask for help.")
+	}
+	return err
+}
+
+// Page returns what the holder of a ticket sees.
+func (s selfService) Page(ctx context.Context, ticket string) (console.PageView, error) {
+	v, err := s.post.Page(ctx, s.opts.Clock.Now(), ticket)
+	if err != nil {
+		return console.PageView{}, understood(err)
+	}
+	p := console.PageView{User: v.User, Stopped: v.Stopped, Since: v.Since, Until: v.Until, Waiting: v.Waiting, Limit: v.Limit, Resume: v.Resume}
+	switch u, err := s.post.User(ctx, v.User); {
+	case err == nil:
+		p.Contact, p.LogIn = u.Contact, u.Password != ""
+	case !errors.Is(err, store.ErrNotFound):
+		return p, err
+	}
+	for i := range v.Held {
+		q := &v.Held[i]
+		m := console.PageMail{ID: q.ID, At: q.Received, Subject: q.Subject, Size: q.Size}
+		for _, a := range q.To {
+			if a.State != store.Held && a.State != store.Delayed {
+				continue
+			}
+			m.Held = m.Held || a.State == store.Held
+			if len(m.To) == console.MaxPageRecipients {
+				m.More++
+				continue
+			}
+			m.To = append(m.To, a.Address)
+		}
+		p.Mails = append(p.Mails, m)
+	}
+	if v.More {
+		p.More = 1
+	}
+	return p, nil
+}
+
+// Act does what a user wants with his own mail, once for each form.
+func (s selfService) Act(ctx context.Context, ticket, form string, c console.Command) (console.Outcome, error) {
+	done, err := s.post.Act(ctx, s.opts.Clock.Now(), ticket, form,
+		spool.Action{Release: c.Release, Delete: c.Delete, ReleaseAll: c.ReleaseAll, DeleteAll: c.DeleteAll, UpTo: c.UpTo, Resume: c.Resume})
+	if err != nil {
+		return console.Outcome{}, understood(err)
+	}
+	if done.Refused {
+		return console.Outcome{}, understood(spool.ErrOperator)
+	}
+	return console.Outcome{Released: done.Released, Deleted: done.Deleted, Resumed: done.Resumed}, nil
+}
+
+// whoever returns the user of a ticket whose password is right. Wrong ones are limited for each user, in his name.
+func (s selfService) whoever(ctx context.Context, ticket, password string) (u store.User, err error) {
+	v, err := s.post.Page(ctx, s.opts.Clock.Now(), ticket)
+	if err != nil {
+		return u, understood(err)
+	}
+	if u, err = s.post.User(ctx, v.User); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return u, err
+	}
+	if !s.post.pages.may(v.User, s.opts.Clock.Now()) {
+		return u, console.ErrLate
+	}
+	switch err := s.post.logins.Verify(ctx, v.User, u.Password, password); {
+	case errors.Is(err, login.ErrWrong):
+		s.post.pages.wrong(v.User, s.opts.Clock.Now())
+		return u, console.ErrPassword
+	default:
+		return u, err
+	}
+}
+
+// ChangePassword gives a user another password.
+func (s selfService) ChangePassword(ctx context.Context, ticket, old, new string) error {
+	u, err := s.whoever(ctx, ticket, old)
+	if err != nil {
+		return err
+	}
+	return mailDeck{s.App}.Passwd(ctx, byPage(u), u.Name, new)
+}
+
+// ChangeContact gives a user another address at which he is told.
+func (s selfService) ChangeContact(ctx context.Context, ticket, password, contact string) error {
+	u, err := s.whoever(ctx, ticket, password)
+	if err != nil {
+		return err
+	}
+	_, err = mailDeck{s.App}.SetUser(ctx, byPage(u), console.UserChange{Name: u.Name, Contact: &contact})
+	return err
+}
+
+func byPage(u store.User) string { return fmt.Sprintf("%s, on the page", u.Name) }
+
+// A guesser limits wrong passwords on the pages, for each user.
+type guesser struct{ *quota.Quota }
+
+func newGuesser() (guesser, error) {
+	q, err := quota.New(quota.Options{Policies: []quota.Policy{
+		{Name: "wrong-passwords", Limit: quota.Count(10), Period: weir.Period{Length: 10 * time.Minute}},
+	}})
+	return guesser{q}, err
+}
+
+// may reports whether a password of a user is looked at.
+func (g guesser) may(user string, now time.Time) bool {
+	var a weir.Answer
+	g.Peek(&weir.Event{Time: now, Account: user}, &a)
+	return a.Verdict == weir.Admit
+}
+
+// wrong counts a wrong password.
+func (g guesser) wrong(user string, now time.Time) {
+	var a weir.Answer
+	if err := g.Judge(context.Background(), &weir.Event{Time: now, Account: user}, &a); err == nil && !a.Hold.IsZero() {
+		g.Settle(a.Hold, weir.Outcome{Time: now, Done: true})
+	}
+}

@@ -1,0 +1,172 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"weir"
+	"weir/bloom"
+	"weir/console"
+	"weir/gate/smtpgate"
+	"weir/notice"
+	"weir/spool"
+	"weir/stamp"
+)
+
+// guesses is how many wrong passwords may come from one network: a person who mistypes gets on, a list of passwords does not.
+var guesses = bloom.Options{Rate: weir.Rate{Count: 10, Per: time.Minute}, Burst: 20, Attackers: 1000, MaxMemory: 1 << 20}
+
+// prepareSMTP keeps the gate for mail whose address stays, or makes one.
+func (c *change) prepareSMTP(o smtpgate.Options) (*gate, error) {
+	o.Hostname = c.app.hostName(o)
+	o = o.WithDefaults()
+	name := c.postName(o.Listen)
+	old := c.keep("smtp", o.Listen)
+	parts, guessed, err := c.mailParts(o, old)
+	if err != nil {
+		return nil, err
+	}
+	gt := &gate{kind: "smtp", listen: o.Listen, accept: parts.Accept, chain: parts.Throttles, guesses: guessed, stamps: parts.Stamps,
+		trusts: trusts(nil), stamping: *cmp.Or(o.Stamps, &smtpgate.Stamping{}), status: console.GateStatus{Upstream: fmt.Sprint(o.NextHop.Servers), Accept: o.Accept, Throttles: o.Throttles}}
+	gt.post, err = c.keepPost(name, o.Throttles, o.NextHop, spool.Gate{
+		Host: o.Hostname, Postmaster: o.Postmaster, Admin: o.Admin, Command: o.Command, Ambiguous: spool.Ambiguous(o.Ambiguous), PoolBelow: poolBelow(o.Stamps),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if o.Auth == smtpgate.AuthNextHop {
+		parts.Relay = gt.post.Carrier.(smtpgate.Relay)
+	}
+	if old == nil {
+		gt.seen = &observer{all: c.app.metrics, smtp: c.app.metrics.SMTP(o.Listen)}
+		for _, bound := range smtpgate.BoundNames {
+			gt.seen.smtp.DeclareBound(bound)
+		}
+		if gt.smtp, err = smtpgate.New(o, parts, c.app.smtpEnv(name, o, gt.seen)); err != nil {
+			return nil, err
+		}
+	} else {
+		gt.smtp, gt.seen = old.smtp, old.seen
+		commit, abort, err := gt.smtp.Prepare(o, parts)
+		if err != nil {
+			return nil, err
+		}
+		c.reuse(commit, abort)
+	}
+	gt.server, gt.load = gt.smtp, gt.seen.load
+	gt.forget = func() { c.app.metrics.ForgetSMTP(o.Listen) }
+	if old == nil {
+		err = c.open(gt)
+	}
+	return gt, err
+}
+
+// poolBelow is below which load mail without stamps goes on.
+func poolBelow(s *smtpgate.Stamping) float64 {
+	if s == nil {
+		return 0
+	}
+	return float64(s.FromLoad)
+}
+
+// mailParts makes what a gate for mail is wired with. Wrong passwords are still known after a reload.
+func (c *change) mailParts(o smtpgate.Options, old *gate) (p smtpgate.Parts, guessed *bloom.Limiter, err error) {
+	if p.Accept, p.Throttles, err = c.chains(o.Accept, o.Throttles); err != nil {
+		return p, nil, err
+	}
+	if p.PerRecipient, err = c.chain("per_recipient", o.PerRecipient); err != nil {
+		return p, nil, err
+	}
+	if old != nil {
+		guessed = old.guesses
+	} else {
+		if guessed, err = bloom.New(guesses, c.app.opts.Clock.Now()); err != nil {
+			return p, nil, err
+		}
+		c.app.pace.start(guessed)
+	}
+	p.Guesses = guessed.Throttle()
+	if o.Stamps != nil {
+		if old != nil && old.stamps != nil && old.stamping == *o.Stamps {
+			p.Stamps = old.stamps
+		} else if p.Stamps, err = c.app.mailStamps(*o.Stamps); err != nil {
+			return p, nil, weir.Under("stamps", err)
+		}
+	}
+	return p, guessed, nil
+}
+
+// smtpEnv is what a gate for mail gets of its surroundings.
+func (a *App) smtpEnv(name string, o smtpgate.Options, seen *observer) smtpgate.Env {
+	return smtpgate.Env{
+		Name: name, Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Observer: smtpObserver{seen, a, name}, Spool: a.post, Logins: a.post.logins,
+		Commands: func(ctx context.Context, now time.Time, ticket string, text io.Reader) error {
+			err := a.post.Command(ctx, now, name, ticket, text)
+			if err != nil && !errors.Is(err, notice.ErrForged) && !errors.Is(err, spool.ErrUnknown) && isAbout(err) {
+				a.opts.Log.Info("a command by mail was not followed", "gate", o.Listen, "err", err)
+				return nil // the user was told by mail, or nobody wrote it
+			}
+			return err
+		},
+		TakeStamps: stamp.TakeMail, Offend: a.offend,
+	}
+}
+
+// mailKeyword begins the line in the answer to EHLO that has the parameters of stamps.
+const mailKeyword = "X-WEIR-STAMP"
+
+// isAbout reports whether an error is about what a user wrote, and not about weir's own troubles.
+func isAbout(err error) bool {
+	for _, e := range []error{notice.ErrOld, notice.ErrAuto, notice.ErrNothing, spool.ErrSpent, spool.ErrOperator} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	_, contradicts := errors.AsType[*notice.CommandError](err)
+	return contradicts
+}
+
+// A mailDesk takes the stamps of mail.
+type mailDesk struct{ *stamp.MailDesk }
+
+var _ smtpgate.Stamps = mailDesk{}
+
+// mailStamps makes the desk of a gate. Its seeds follow from weir's secret, so that stamps outlive a restart.
+func (a *App) mailStamps(o smtpgate.Stamping) (smtpgate.Stamps, error) {
+	var algorithm stamp.Algorithm
+	if err := algorithm.UnmarshalText([]byte(cmp.Or(o.Algorithm, "sha256-k"))); err != nil {
+		return nil, weir.Under("algorithm", err)
+	}
+	work, err := stamp.ParseWork(cmp.Or(o.Work, "20 bits"))
+	if err != nil {
+		return nil, weir.Under("work", err)
+	}
+	desk, err := stamp.NewMailDesk(algorithm, work, stamp.NewKeyring(time.Hour, a.derive("stamps of mail")), nil, nil)
+	return mailDesk{desk}, err
+}
+
+// Announce writes the parameters in one line.
+func (d mailDesk) Announce(now time.Time) string {
+	text, err := d.Params(now).MarshalJSON()
+	if err != nil {
+		return ""
+	}
+	return mailKeyword + " " + string(text)
+}
+
+// Digest returns what makes the id of a body.
+func (d mailDesk) Digest() smtpgate.Digest { return stamp.NewBodyDigest() }
+
+// Verify looks for a stamp for each recipient. One that was made for another body, or has been used, is worth nothing, but no forgery:
+// servers on the way change bodies, and clients send again what they got no answer for.
+func (d mailDesk) Verify(ctx context.Context, now time.Time, stamps []string, bodyID string, recipients []string) (paid []bool, forged bool) {
+	for _, err := range d.VerifyEach(ctx, now, stamps, stamp.Letter{Message: bodyID}, recipients) {
+		paid = append(paid, err == nil)
+		forged = forged || errors.Is(err, stamp.ErrWrong)
+	}
+	return paid, forged
+}

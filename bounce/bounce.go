@@ -1,0 +1,193 @@
+// Package bounce writes delivery status notifications (RFC 3464): what the sender of a mail is told that could not be delivered, is not
+// delivered yet, or went to a server that does not tell.
+package bounce
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Failure, Delay and Relayed are what a notification may tell.
+const (
+	Failure Kind = iota // it could not be delivered, and will not be tried again
+	Delay               // it could not be delivered so far, and is tried again
+	Relayed             // it was handed to a server that will not tell
+)
+
+// A Kind is what a notification tells.
+type Kind uint8
+
+// A Report is what a notification is about. Nothing in it is trusted: control characters are left out, and what is too long is cut.
+type Report struct {
+	Kind       Kind
+	From       string // header From: the mail system
+	Host       string // this server's name
+	To         string // the sender of the mail
+	ID         string // of the mail
+	MessageID  string // for the notification, without angle brackets; empty: one by chance
+	Now        time.Time
+	Arrived    time.Time
+	Until      time.Time // Delay: until when it is tried
+	Envelope   string    // ENVID, decoded
+	Return     string    // FULL, HDRS or empty (headers)
+	UTF8       bool      // the mail was SMTPUTF8: so is the notification (RFC 6533)
+	Recipients []Recipient
+	Original   io.Reader // the mail; a full one is returned where it is no longer than MaxOriginal, else its header
+	Size       int64     // of the mail; 0: it is read ahead to know
+}
+
+// A Recipient is one to whom the mail was not delivered.
+type Recipient struct {
+	Address  string
+	Original string // ORCPT with its type, decoded
+	Status   string // 5.1.1
+	Code     int    // of the reply; 0: no server said it
+	Text     string // what the server said
+	Server   string
+	Last     time.Time // attempt
+}
+
+// Bounds.
+const (
+	MaxOriginal = 1 << 20  // how much of a mail is returned
+	MaxHeader   = 64 << 10 // how much of a header alone
+
+	maxListed  = 50  // recipients that the text for people names
+	maxText    = 500 // characters of what a server said
+	maxAddress = 320 // characters of an address
+	maxName    = 255 // characters of a server's name, and of ids
+)
+
+// Errors of Write.
+var (
+	ErrNobody  = errors.New("bounce: nobody to tell") // mail without a sender is never answered
+	ErrNothing = errors.New("bounce: nothing to tell")
+)
+
+// Write writes the notification as a mail, with CRLF line ends. It has bytes over 127 where UTF8 says so or the original has them.
+func Write(w io.Writer, r *Report) error { return write(w, r, chance()) }
+
+// write takes the boundary, which nobody can foresee and so put into the original.
+func write(w io.Writer, r *Report, boundary string) error {
+	switch {
+	case r.To == "" || r.To == "<>":
+		return ErrNobody
+	case len(r.Recipients) == 0 || r.Kind > Relayed:
+		return ErrNothing
+	}
+	o, err := readOriginal(r)
+	if err != nil {
+		return err
+	}
+	p := &printer{w: w, utf8: r.UTF8 || !ascii(r.To)}
+	p.head(r, boundary, o.encoding())
+	p.delimiter(boundary)
+	p.people(r, o)
+	p.delimiter(boundary)
+	p.status(r)
+	p.delimiter(boundary)
+	p.original(o)
+	p.line("")
+	p.line("--" + boundary + "--")
+	return p.err
+}
+
+// words are what the kinds are called.
+var words = [...]struct{ action, status, subject, people string }{
+	Failure: {"failed", "5.0.0", "Your mail could not be delivered",
+		"Your mail could not be delivered to the recipients below. It is not tried again."},
+	Delay: {"delayed", "4.0.0", "Your mail is not delivered yet",
+		"Your mail could not be delivered to the recipients below so far. You need not do anything: it is tried again."},
+	Relayed: {"relayed", "2.0.0", "Your mail was handed on",
+		"Your mail was handed on for the recipients below, to a server that does not tell whether it arrives."},
+}
+
+// head writes the header of the notification.
+func (p *printer) head(r *Report, boundary, encoding string) {
+	p.field("From", "Mail Delivery System "+p.mailbox(cmp.Or(r.From, "MAILER-DAEMON"), r.Host))
+	p.field("To", p.mailbox(r.To, r.Host))
+	p.field("Subject", words[r.Kind].subject)
+	p.field("Date", r.Now.Format(date))
+	p.field("Message-ID", "<"+messageID(r)+">")
+	p.field("Auto-Submitted", "auto-replied")
+	p.field("MIME-Version", "1.0")
+	p.field("Content-Type", "multipart/report; report-type=delivery-status; boundary=\""+boundary+"\"")
+	if p.utf8 {
+		encoding = "8bit"
+	}
+	p.field("Content-Transfer-Encoding", encoding)
+	p.line("")
+	p.line("This is a delivery status notification in MIME format.")
+}
+
+// people writes the part for them.
+func (p *printer) people(r *Report, o *original) {
+	p.field("Content-Description", "Notification")
+	if p.utf8 {
+		p.field("Content-Type", "text/plain; charset=utf-8")
+		p.field("Content-Transfer-Encoding", "8bit")
+	} else {
+		p.field("Content-Type", "text/plain; charset=us-ascii")
+	}
+	p.line("")
+	p.paragraph("", "This is the mail server "+p.clean(r.Host, maxName)+".")
+	p.line("")
+	p.paragraph("", words[r.Kind].people)
+	if r.Kind == Delay && !r.Until.IsZero() {
+		p.paragraph("", "The last attempt is at "+r.Until.Format(date)+".")
+	}
+	for _, to := range r.Recipients[:min(len(r.Recipients), maxListed)] {
+		p.line("")
+		p.paragraph("  ", "<"+p.clean(to.Address, maxAddress)+">")
+		if said := p.said(&to); said != "" {
+			who := "This server says"
+			if to.Code > 0 {
+				who = "The server says"
+				if server := p.clean(to.Server, maxName); server != "" {
+					who = "The server " + server + " says"
+				}
+			}
+			p.paragraph("    ", who+": "+said)
+		}
+	}
+	if more := len(r.Recipients) - maxListed; more > 0 {
+		p.line("")
+		p.paragraph("  ", fmt.Sprintf("and %d more, who are named in the attached report.", more))
+	}
+	p.line("")
+	returned := "Your mail is attached."
+	if !o.full {
+		returned = "The header of your mail is attached."
+	}
+	if id := p.clean(r.ID, maxName); id != "" {
+		returned += " If you ask for help, name its number here: " + id + "."
+	}
+	p.paragraph("", returned)
+}
+
+// original writes the part that returns the mail, or its header.
+func (p *printer) original(o *original) {
+	kind := "text/rfc822-headers"
+	switch {
+	case o.full && p.utf8:
+		kind = "message/global"
+	case o.full:
+		kind = "message/rfc822"
+	case p.utf8:
+		kind = "message/global-headers"
+	}
+	if o.full {
+		p.field("Content-Description", "Your mail")
+	} else {
+		p.field("Content-Description", "Header of your mail")
+	}
+	p.field("Content-Type", kind)
+	p.field("Content-Transfer-Encoding", o.encoding())
+	p.line("")
+	if p.err == nil {
+		_, p.err = io.Copy(p.w, o)
+	}
+}

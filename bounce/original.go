@@ -1,0 +1,165 @@
+package bounce
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+)
+
+// stampHeader is what pays for a mail: nobody else is to see it.
+const stampHeader = "X-Weir-Stamp"
+
+// An original is the mail as it is returned: read while it is written, with CRLF line ends, without stamps.
+type original struct {
+	in     *bufio.Reader // of lines that end in CRLF
+	full   bool
+	eight  bool // it may have bytes over 127
+	left   int  // how much may come
+	header bool // still in it
+	start  bool // of a line
+	skip   bool // a field that is left out
+	out    []byte
+}
+
+// readOriginal decides what of the mail is returned. A header is read at once: it is not long.
+func readOriginal(r *Report) (*original, error) {
+	in, size := r.Original, r.Size
+	if in == nil {
+		in = strings.NewReader("")
+	}
+	full := strings.EqualFold(r.Return, "FULL")
+	eight := true // as long as it is not known; it is always allowed to be said
+	if full && size <= 0 {
+		ahead, err := io.ReadAll(io.LimitReader(in, MaxOriginal+1))
+		if err != nil {
+			return nil, err
+		}
+		size, in, eight = int64(len(ahead)), bytes.NewReader(ahead), over127(ahead)
+	}
+	full = full && size <= MaxOriginal
+	o := &original{in: bufio.NewReader(&crlf{in: in}), full: full, left: 2 * MaxOriginal, header: true, start: true}
+	if full {
+		o.eight = eight
+		return o, nil
+	}
+	o.left = MaxHeader
+	text, err := io.ReadAll(o)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) >= MaxHeader {
+		text = text[:lastField(text)]
+	}
+	return &original{in: bufio.NewReader(bytes.NewReader(text)), left: len(text), header: true, start: true, eight: over127(text)}, nil
+}
+
+func over127(text []byte) bool {
+	return slices.ContainsFunc(text, func(c byte) bool { return c > 127 })
+}
+
+// lastField returns where the last field begins, which is cut off somewhere.
+func lastField(text []byte) int {
+	for i := len(text) - 2; i > 0; i-- {
+		if text[i-1] == '\n' && text[i] != ' ' && text[i] != '\t' {
+			return i
+		}
+	}
+	return 0
+}
+
+func (o *original) encoding() string {
+	if o.eight {
+		return "8bit"
+	}
+	return "7bit"
+}
+
+// Read returns what is returned of the mail.
+func (o *original) Read(b []byte) (int, error) {
+	for len(o.out) == 0 {
+		if err := o.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(b, o.out)
+	o.out = o.out[n:]
+	return n, nil
+}
+
+// next takes a line, or a piece of a long one.
+func (o *original) next() error {
+	if o.left <= 0 {
+		return io.EOF
+	}
+	line, err := o.in.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		err = nil
+	}
+	if len(line) == 0 {
+		return err
+	}
+	if o.header && o.start {
+		switch {
+		case string(line) == "\r\n":
+			o.header, o.skip = false, false
+			if !o.full {
+				return io.EOF
+			}
+		case line[0] != ' ' && line[0] != '\t':
+			o.skip = isStamp(line)
+		}
+	}
+	o.start = line[len(line)-1] == '\n'
+	if o.skip && o.header {
+		return nil
+	}
+	o.out = line[:min(len(line), o.left)]
+	o.left -= len(o.out)
+	return nil
+}
+
+func isStamp(line []byte) bool {
+	name, _, _ := bytes.Cut(line, []byte(":"))
+	return strings.EqualFold(string(bytes.TrimRight(name, " \t\r\n")), stampHeader)
+}
+
+// crlf makes every line end CRLF.
+type crlf struct {
+	in   io.Reader
+	cr   bool // the last byte was CR, and CRLF is written
+	buf  [2048]byte
+	out  [2 * 2048]byte // each byte may become two
+	rest []byte         // of out
+	err  error
+}
+
+func (c *crlf) Read(b []byte) (int, error) {
+	if len(c.rest) == 0 && c.err == nil {
+		c.fill()
+	}
+	n := copy(b, c.rest)
+	c.rest = c.rest[n:]
+	if n > 0 {
+		return n, nil
+	}
+	return 0, c.err
+}
+
+func (c *crlf) fill() {
+	n, err := c.in.Read(c.buf[:])
+	out := c.out[:0]
+	for _, x := range c.buf[:n] {
+		switch {
+		case x == '\n' && c.cr: // written already
+		case x == '\n' || x == '\r':
+			out = append(out, '\r', '\n')
+		default:
+			out = append(out, x)
+		}
+		c.cr = x == '\r'
+	}
+	c.rest, c.err = out, err
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"weir/stamp"
+)
+
+// backupCommand is weir backup.
+type backupCommand struct {
+	target
+	JSON   bool   `name:"json" help:"Print the result as JSON."`
+	Folder string `arg:"" help:"Where to: a folder that is empty, or not there. weir's own user must be able to write it."`
+}
+
+// Validate is called by the parser.
+func (c *backupCommand) Validate() error {
+	if c.Folder == "" {
+		return errors.New("which folder?")
+	}
+	return nil
+}
+
+// Run makes a backup, and shows how far it is.
+func (c *backupCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	folder, err := filepath.Abs(c.Folder) // weir itself runs elsewhere
+	if err != nil {
+		return err
+	}
+	ctx, release := interruptible()
+	defer release()
+	b := t.bar("backup")
+	err = client.Backup(ctx, folder, func(done, total int64) { b.show(stamp.Work(max(done, 0)), stamp.Work(max(total, 0))) })
+	b.clear()
+	if ctx.Err() != nil {
+		return errors.New("interrupted: there is no backup")
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return t.json(map[string]string{"folder": folder})
+	}
+	_, err = fmt.Fprintf(t.out, "the backup is in %s\n", printable(folder))
+	return err
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"weir/console"
+	"weir/internal/tabular"
+	"weir/store"
+)
+
+// queueCommand is weir queue.
+type queueCommand struct {
+	List    queueListCommand    `cmd:"" help:"Show the mail that waits."`
+	Show    queueShowCommand    `cmd:"" help:"Show one mail: whom it still has to reach, and its header."`
+	Release queueReleaseCommand `cmd:"" help:"Let held and delayed mail go at once."`
+	Delete  queueDeleteCommand  `cmd:"" help:"Delete held and delayed mail. Nobody is told."`
+	Retry   queueRetryCommand   `cmd:"" help:"Try mail now that is to be tried later."`
+}
+
+// queueListCommand is weir queue list.
+type queueListCommand struct {
+	target
+	User  string `placeholder:"NAME" help:"Only mail of this user."`
+	State string `placeholder:"STATE" help:"Only mail with a recipient in this state: ready, sending, delayed, held or pooled."`
+	Limit int    `placeholder:"N" default:"1000" help:"At most so many; 0 for all. Default: 1000."`
+	JSON  bool   `name:"json" help:"Print them as JSON."`
+}
+
+// Validate is called by the parser.
+func (c *queueListCommand) Validate() error {
+	if c.Limit < 0 {
+		return errors.New("--limit: at least 0")
+	}
+	_, err := c.state()
+	return err
+}
+
+func (c *queueListCommand) state() (s store.State, err error) {
+	if c.State == "" {
+		return 0, nil
+	}
+	if err := s.UnmarshalText([]byte(c.State)); err != nil {
+		names := make([]string, len(store.States))
+		for i, s := range store.States {
+			names[i] = s.String()
+		}
+		return 0, fmt.Errorf("--state: %.40q is not a state (one of %s)", c.State, strings.Join(names, ", "))
+	}
+	return s, nil
+}
+
+// Run lists the queue, page by page.
+func (c *queueListCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	state, _ := c.state()
+	all := console.MailPage{Mails: []console.MailLine{}}
+	for q := (store.LetterQuery{User: c.User, State: state}); ; q.After = all.Next {
+		limit := console.MaxMailPage
+		if c.Limit > 0 {
+			limit = min(c.Limit-len(all.Mails), limit)
+		}
+		page, err := client.Queue(context.Background(), q, limit)
+		if err != nil {
+			return err
+		}
+		all.Mails, all.Next = append(all.Mails, page.Mails...), page.Next
+		if all.Next == 0 || c.Limit > 0 && len(all.Mails) >= c.Limit {
+			break
+		}
+	}
+	if c.JSON {
+		return t.json(all)
+	}
+	t.queue(&all)
+	return nil
+}
+
+func (t *terminal) queue(all *console.MailPage) {
+	if len(all.Mails) == 0 {
+		fmt.Fprintln(t.out, "no mail waits")
+		return
+	}
+	rows := table{heads: []string{"mail", "received", "user", "to", "state", "tries", "size", "subject"}}
+	for _, m := range all.Mails {
+		state, tint := statesOf(m.To)
+		rows.row(text(m.ID.String()), text(moment(m.Received)), text(m.Letter.User), text(recipients(m)), cell{text: state, tint: tint},
+			number(tries(m.To)), cell{text: bytesOf(m.Size), right: true}, text(m.Subject))
+	}
+	t.write(&rows)
+	if all.Next != 0 {
+		fmt.Fprintln(t.out, "and more (--limit 0 shows all)")
+	}
+}
+
+// recipients names whom a mail still has to reach, in a few words.
+func recipients(m console.MailLine) string {
+	switch n := len(m.To) + m.More; {
+	case n == 0:
+		return ""
+	case n == 1:
+		return m.To[0].Address
+	default:
+		return fmt.Sprintf("%s and %d more", m.To[0].Address, n-1)
+	}
+}
+
+// statesOf sums up what recipients wait for.
+func statesOf(to []store.Addressee) (string, tabular.Tint) {
+	var of [16]int
+	for _, a := range to {
+		of[min(int(a.State), len(of)-1)]++
+	}
+	var words []string
+	for _, s := range store.States {
+		switch n := of[s]; {
+		case n == len(to):
+			words = append(words, s.String())
+		case n > 0:
+			words = append(words, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	if of[store.Held] > 0 {
+		return strings.Join(words, ", "), tabular.Warn
+	}
+	return strings.Join(words, ", "), tabular.Plain
+}
+
+func tries(to []store.Addressee) (most int) {
+	for _, a := range to {
+		most = max(most, a.Attempt)
+	}
+	return most
+}
+
+// bytesOf writes a size as people read it.
+func bytesOf(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprintf("%d B", n)
+	case n < 999_500:
+		return fmt.Sprintf("%.0f kB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+}
+
+// queueShowCommand is weir queue show.
+type queueShowCommand struct {
+	target
+	JSON bool   `name:"json" help:"Print the mail as JSON."`
+	ID   string `arg:"" name:"id" help:"The mail, as weir queue list names it."`
+}
+
+// Validate is called by the parser.
+func (c *queueShowCommand) Validate() error {
+	_, err := mailID(c.ID)
+	return err
+}
+
+// Run shows a mail.
+func (c *queueShowCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	id, _ := mailID(c.ID)
+	m, err := client.ShowMail(context.Background(), id)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return t.json(m)
+	}
+	t.showMail(&m)
+	return nil
+}
+
+func (t *terminal) showMail(m *console.MailView) {
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(t.out, "%-10s %s\n", name+":", printable(value))
+		}
+	}
+	line("mail", m.ID.String())
+	line("user", m.Letter.User)
+	sender := m.Sender
+	if sender == "" {
+		sender = "nobody (the null sender)"
+	}
+	line("sender", sender)
+	line("subject", m.Subject)
+	line("gate", m.Gate)
+	if m.Source.IsValid() {
+		line("from", m.Source.String())
+	}
+	line("received", moment(m.Received))
+	line("size", bytesOf(m.Size))
+	fmt.Fprintln(t.out)
+	rows := table{heads: []string{"recipient", "state", "due", "tries", "said last"}}
+	for _, a := range m.To {
+		due := ""
+		if !a.Due.IsZero() && (a.State == store.Ready || a.State == store.Sending) {
+			due = moment(a.Due)
+		}
+		rows.row(text(a.Address), text(a.State.String()), text(due), number(a.Attempt), text(a.Status))
+	}
+	t.write(&rows)
+	if m.More > 0 {
+		fmt.Fprintf(t.out, "and %d more\n", m.More)
+	}
+	if m.Header != "" {
+		fmt.Fprintln(t.out)
+		for l := range strings.Lines(m.Header) {
+			io.WriteString(t.out, shown(strings.TrimRight(l, "\r\n"))+"\n")
+		}
+	}
+}
+
+// shown is a line of a header as a terminal may have it: a tab is common there and does no harm.
+func shown(line string) string {
+	parts := strings.Split(line, "\t")
+	for i, p := range parts {
+		parts[i] = printable(p)
+	}
+	return strings.Join(parts, "\t")
+}
+
+// mailID reads the name of a mail.
+func mailID(text string) (store.MailID, error) {
+	id, err := store.ParseMailID(text)
+	if err != nil {
+		return 0, fmt.Errorf("%.40q is not the id of a mail (weir queue list shows them)", text)
+	}
+	return id, nil
+}
+
+// mail shows the mail side in the status.
+func (t *terminal) mail(m *console.MailStatus) {
+	if m == nil {
+		return
+	}
+	rows := table{heads: []string{"mail", "waiting", "ready", "sending", "delayed", "held", "pooled", "accepted", "delivered", "deferred", "bounced"}}
+	rows.row(text("recipients"), number(total(m.Recipients)), number(m.Recipients[store.Ready]), number(m.Recipients[store.Sending]),
+		number(m.Recipients[store.Delayed]), number(m.Recipients[store.Held]), number(m.Recipients[store.Pooled]),
+		number(m.Accepted), number(m.Delivered), number(m.Deferred), number(m.Bounced))
+	fmt.Fprintln(t.out)
+	t.write(&rows)
+	line := count(m.Letters, "mail")
+	if m.Letters > 0 && !m.Oldest.IsZero() {
+		line += ", the oldest of " + moment(m.Oldest)
+	}
+	stopped := count(m.Stopped, "user") + " stopped"
+	if m.Stopped > 0 {
+		stopped = t.paint(tabular.Bad, stopped)
+	}
+	fmt.Fprintf(t.out, "%s; %s\n", line, stopped)
+}
+
+func total(of map[store.State]int) (n int) {
+	for _, m := range of {
+		n += m
+	}
+	return n
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"weir/console"
+	"weir/store"
+)
+
+// mailFlags name mails.
+type mailFlags struct {
+	target
+	JSON bool     `name:"json" help:"Print what was done as JSON."`
+	IDs  []string `arg:"" optional:"" name:"id" help:"The mails, as weir queue list names them."`
+}
+
+// Validate is called by the parser.
+func (c *mailFlags) Validate() error {
+	for _, text := range c.IDs {
+		if _, err := mailID(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *mailFlags) ids() (ids []store.MailID) {
+	for _, text := range c.IDs {
+		if id, _ := mailID(text); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// allFlags name mails, or all of a user.
+type allFlags struct {
+	mailFlags
+	User string `placeholder:"NAME" help:"The user whose mail is meant, with --all."`
+	All  bool   `help:"All held and delayed mail of the user."`
+}
+
+// Validate is called by the parser.
+func (c *allFlags) Validate() error {
+	if c.All != (c.User != "") || c.All == (len(c.IDs) > 0) {
+		return errors.New("name mails by their ids, or write --user NAME --all")
+	}
+	return c.mailFlags.Validate()
+}
+
+func (c *allFlags) order() console.MailOrder {
+	return console.MailOrder{Mails: c.ids(), User: c.User, All: c.All}
+}
+
+// queueReleaseCommand is weir queue release.
+type queueReleaseCommand struct{ allFlags }
+
+// Run releases mail.
+func (c *queueReleaseCommand) Run(t *terminal) error {
+	return c.run(t, "released", (*console.Client).Release, c.order())
+}
+
+// queueDeleteCommand is weir queue delete.
+type queueDeleteCommand struct {
+	allFlags
+	Yes bool `short:"y" help:"Do not ask."`
+}
+
+// Run deletes mail.
+func (c *queueDeleteCommand) Run(t *terminal) error {
+	if !c.Yes {
+		what := count(len(c.ids()), "mail")
+		if c.All {
+			what = "all held and delayed mail of " + printable(c.User)
+		}
+		if err := t.confirm("delete " + what + "? It cannot be brought back."); err != nil {
+			return err
+		}
+	}
+	return c.run(t, "deleted", (*console.Client).Delete, c.order())
+}
+
+// queueRetryCommand is weir queue retry.
+type queueRetryCommand struct{ mailFlags }
+
+// Validate is called by the parser.
+func (c *queueRetryCommand) Validate() error {
+	if len(c.IDs) == 0 {
+		return errors.New("which mail? weir queue list shows them")
+	}
+	return c.mailFlags.Validate()
+}
+
+// Run retries mail.
+func (c *queueRetryCommand) Run(t *terminal) error {
+	return c.run(t, "to be tried now", (*console.Client).Retry, console.MailOrder{Mails: c.ids()})
+}
+
+// run gives an order and says what was done. That some mails were not there is told; that none was is a failure.
+func (c *mailFlags) run(t *terminal, done string, do func(*console.Client, context.Context, console.MailOrder) (console.MailResult, error), o console.MailOrder) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	r, err := do(client, context.Background(), o)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := t.json(r); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(t.out, "%s: %s to %s\n", done, count(r.Mails, "mail"), count(r.Recipients, "recipient"))
+	}
+	for _, id := range r.Missing {
+		fmt.Fprintf(t.err, "weir: %s is not in the queue, or there is nothing of it to which this could be done\n", id)
+	}
+	if len(r.Missing) > 0 {
+		return errTold
+	}
+	return nil
+}

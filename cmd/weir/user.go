@@ -1,0 +1,342 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"weir/console"
+	"weir/internal/tabular"
+)
+
+// userCommand is weir user.
+type userCommand struct {
+	Add    userAddCommand    `cmd:"" help:"Add a user who may send mail."`
+	List   userListCommand   `cmd:"" help:"Show the users."`
+	Show   userShowCommand   `cmd:"" help:"Show a user, and how he stands with the throttles."`
+	Stop   userStopCommand   `cmd:"" help:"Stop a user: new mail of his is refused, what waits is held."`
+	Resume userResumeCommand `cmd:"" help:"Let a stopped user send again."`
+	Passwd userPasswdCommand `cmd:"" help:"Give a user another password."`
+	Set    userSetCommand    `cmd:"" help:"Change what is known of a user, and his own limits."`
+	Remove userRemoveCommand `cmd:"" help:"Remove a user. His mail stays in the queue."`
+}
+
+// userFlags name a user.
+type userFlags struct {
+	target
+	JSON bool   `name:"json" help:"Print the result as JSON."`
+	Name string `arg:"" help:"The user: his log-in name, or the address of a client that sends without one."`
+}
+
+// Validate is called by the parser.
+func (c *userFlags) Validate() error {
+	if c.Name == "" {
+		return errors.New("which user?")
+	}
+	return nil
+}
+
+// tell shows a user after a change.
+func (c *userFlags) tell(t *terminal, u console.UserView, done string) error {
+	if c.JSON {
+		return t.json(u)
+	}
+	_, err := fmt.Fprintln(t.out, done)
+	return err
+}
+
+// passwordFlags say where a password comes from.
+type passwordFlags struct {
+	PasswordFile string `placeholder:"FILE" help:"Read the password from a file. Default: ask for it on a terminal, else read it from standard input."`
+}
+
+// userAddCommand is weir user add.
+type userAddCommand struct {
+	userFlags
+	passwordFlags
+	Contact    string   `placeholder:"ADDRESS" required:"" help:"Where the user is told that his mail is held; a mailbox that does not depend on weir is best."`
+	Sender     []string `placeholder:"ADDRESS" sep:"," help:"An address that he may send from; may be repeated. Default: any."`
+	NoPassword bool     `help:"Without a password: he cannot log in."`
+}
+
+// Validate is called by the parser.
+func (c *userAddCommand) Validate() error {
+	if c.NoPassword && c.PasswordFile != "" {
+		return errors.New("--no-password and --password-file do not go together")
+	}
+	return c.userFlags.Validate()
+}
+
+// Run adds a user.
+func (c *userAddCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	u := console.NewUser{Name: c.Name, Contact: c.Contact, Senders: c.Sender}
+	if !c.NoPassword {
+		if u.Password, err = c.read(t, c.Name); err != nil {
+			return err
+		}
+	}
+	added, err := client.AddUser(context.Background(), u)
+	if err != nil {
+		return err
+	}
+	return c.tell(t, added, fmt.Sprintf("%s may send mail", printable(c.Name)))
+}
+
+// userListCommand is weir user list.
+type userListCommand struct {
+	target
+	Stopped bool `help:"Only those who are stopped; clients that send without a name, too."`
+	Limit   int  `placeholder:"N" default:"1000" help:"At most so many; 0 for all. Default: 1000."`
+	JSON    bool `name:"json" help:"Print them as JSON."`
+}
+
+// Validate is called by the parser.
+func (c *userListCommand) Validate() error {
+	if c.Limit < 0 {
+		return errors.New("--limit: at least 0")
+	}
+	return nil
+}
+
+// Run lists the users, page by page.
+func (c *userListCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	all := console.UserPage{Users: []console.UserView{}}
+	for {
+		limit := console.MaxUserPage
+		if c.Limit > 0 {
+			limit = min(c.Limit-len(all.Users), limit)
+		}
+		page, err := client.Users(context.Background(), console.UserQuery{After: all.Next, Stopped: c.Stopped, Limit: limit})
+		if err != nil {
+			return err
+		}
+		all.Users, all.Next = append(all.Users, page.Users...), page.Next
+		if all.Next == "" || c.Limit > 0 && len(all.Users) >= c.Limit {
+			break
+		}
+	}
+	if c.JSON {
+		return t.json(all)
+	}
+	t.users(&all, c.Stopped)
+	return nil
+}
+
+func (t *terminal) users(all *console.UserPage, stopped bool) {
+	switch {
+	case len(all.Users) > 0:
+	case stopped:
+		fmt.Fprintln(t.out, "nobody is stopped")
+		return
+	default:
+		fmt.Fprintln(t.out, "there are no users (weir user add makes one)")
+		return
+	}
+	rows := table{heads: []string{"user", "state", "waiting", "contact", "senders", "own limits", "changed"}}
+	for _, u := range all.Users {
+		state, tint := stateOf(&u)
+		waiting := 0
+		for _, s := range u.Throttles {
+			waiting += s.Waiting
+		}
+		changed := ""
+		if !u.Changed.IsZero() {
+			changed = moment(u.Changed)
+		}
+		rows.row(text(u.Name), cell{text: state, tint: tint}, number(waiting), text(u.Contact), text(strings.Join(u.Senders, ", ")),
+			text(u.Limits), text(changed))
+	}
+	t.write(&rows)
+	if all.Next != "" {
+		fmt.Fprintln(t.out, "and more (--limit 0 shows all)")
+	}
+}
+
+// stateOf says in a word how a user stands.
+func stateOf(u *console.UserView) (string, tabular.Tint) {
+	for _, s := range u.Throttles {
+		if s.Stopped && !s.Since.IsZero() {
+			return "stopped since " + moment(s.Since), tabular.Bad
+		}
+	}
+	switch {
+	case u.Stopped():
+		return "stopped", tabular.Bad
+	case u.Disabled:
+		return "disabled", tabular.Warn
+	case u.Made.IsZero():
+		return "no user of weir's", tabular.Plain
+	case !u.LogIn:
+		return "no password", tabular.Plain
+	}
+	return "sends", tabular.Plain
+}
+
+// userShowCommand is weir user show.
+type userShowCommand struct{ userFlags }
+
+// Run shows a user.
+func (c *userShowCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	u, err := client.User(context.Background(), c.Name)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return t.json(u)
+	}
+	t.user(&u)
+	return nil
+}
+
+func (t *terminal) user(u *console.UserView) {
+	line := func(name, value string) {
+		fmt.Fprintf(t.out, "%-12s %s\n", name+":", value)
+	}
+	state, tint := stateOf(u)
+	line("user", printable(u.Name))
+	line("state", t.paint(tint, state))
+	if !u.Made.IsZero() {
+		contact, senders, limits := u.Contact, strings.Join(u.Senders, ", "), u.Limits
+		if contact == "" {
+			contact = "none: nobody is told when he is stopped"
+		}
+		if senders == "" {
+			senders = "any"
+		}
+		if limits == "" {
+			limits = "none"
+		}
+		line("contact", printable(contact))
+		line("senders", printable(senders))
+		line("own limits", printable(limits))
+		line("added", moment(u.Made))
+		line("changed", moment(u.Changed))
+	}
+	if len(u.Throttles) == 0 {
+		return
+	}
+	fmt.Fprintln(t.out)
+	rows := table{heads: []string{"throttle", "mode", "state", "waiting", "slack", "mslack", "working set", "limits"}}
+	for _, s := range u.Throttles {
+		state := text("sends")
+		switch {
+		case s.Stopped:
+			state = cell{text: "stopped", tint: tabular.Bad}
+			if !s.Resume.IsZero() {
+				state.text = "stopped, tried again " + moment(s.Resume)
+			}
+		case s.Slow:
+			state = cell{text: "slow motion", tint: tabular.Warn}
+		}
+		rows.row(text(s.Throttle), mode(s.Shadow), state, number(s.Waiting), number(s.Slack), number(s.MSlack), number(s.WorkingSet), text(s.Limits))
+	}
+	t.write(&rows)
+}
+
+// userStopCommand is weir user stop.
+type userStopCommand struct {
+	userFlags
+	Why string `placeholder:"TEXT" help:"Why, for those who will ask."`
+}
+
+// Run stops a user.
+func (c *userStopCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	u, err := client.StopUser(context.Background(), c.Name, c.Why)
+	if err != nil {
+		return err
+	}
+	return c.tell(t, u, fmt.Sprintf("%s is stopped", printable(c.Name)))
+}
+
+// userResumeCommand is weir user resume.
+type userResumeCommand struct {
+	userFlags
+	Slow bool `help:"In slow motion first, to see whether it was the user."`
+}
+
+// Run lets a user send again.
+func (c *userResumeCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	u, err := client.ResumeUser(context.Background(), c.Name, c.Slow)
+	if err != nil {
+		return err
+	}
+	how := "may send again"
+	if c.Slow {
+		how += ", slowly"
+	}
+	return c.tell(t, u, fmt.Sprintf("%s %s", printable(c.Name), how))
+}
+
+// userPasswdCommand is weir user passwd.
+type userPasswdCommand struct {
+	userFlags
+	passwordFlags
+}
+
+// Run changes a password.
+func (c *userPasswdCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	password, err := c.read(t, c.Name)
+	if err != nil {
+		return err
+	}
+	if err := client.Passwd(context.Background(), c.Name, password); err != nil {
+		return err
+	}
+	if c.JSON {
+		return t.json(map[string]string{"changed": c.Name})
+	}
+	_, err = fmt.Fprintf(t.out, "the password of %s is changed\n", printable(c.Name))
+	return err
+}
+
+// userRemoveCommand is weir user remove.
+type userRemoveCommand struct {
+	userFlags
+	Yes bool `short:"y" help:"Do not ask."`
+}
+
+// Run removes a user.
+func (c *userRemoveCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	if !c.Yes {
+		if err := t.confirm("remove the user " + printable(c.Name) + "?"); err != nil {
+			return err
+		}
+	}
+	if err := client.RemoveUser(context.Background(), c.Name); err != nil {
+		return err
+	}
+	if c.JSON {
+		return t.json(map[string]string{"removed": c.Name})
+	}
+	_, err = fmt.Fprintf(t.out, "%s is no user any more; what he sent before stays in the queue\n", printable(c.Name))
+	return err
+}

@@ -1,0 +1,55 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"weir/store"
+)
+
+// MaxAuditPage is how many entries one answer holds.
+const MaxAuditPage = 2000
+
+// An AuditPage is a part of the audit log, the latest first.
+type AuditPage struct {
+	Entries []store.Entry `json:"entries"`
+	Next    int64         `json:"next,omitempty"` // before which to go on; left out when that was all
+}
+
+// auditHandlers adds what commands ask of the audit log.
+func (c *Control) auditHandlers(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/audit", mailAnswer(c, func(r *http.Request, m Mail, _ *none) (any, error) {
+		limit, err := limitOf(r, MaxAuditPage)
+		if err != nil {
+			return nil, err
+		}
+		var before int64
+		if text := r.URL.Query().Get("before"); text != "" {
+			if before, err = strconv.ParseInt(text, 10, 64); err != nil || before < 1 {
+				return nil, Invalid("before: the number of an entry")
+			}
+		}
+		p := AuditPage{Entries: []store.Entry{}}
+		found, err := m.Audit(r.Context(), before, limit)
+		p.Entries = append(p.Entries, found...)
+		if len(found) > 0 && len(found) >= limit {
+			p.Next = found[len(found)-1].ID
+		}
+		return p, err
+	}))
+}
+
+// Audit returns a part of the audit log, before an entry (0: from the end).
+func (c *Client) Audit(ctx context.Context, before int64, limit int) (p AuditPage, err error) {
+	v := url.Values{}
+	if before != 0 {
+		v.Set("before", strconv.FormatInt(before, 10))
+	}
+	if limit != 0 {
+		v.Set("limit", strconv.Itoa(limit))
+	}
+	err = c.call(ctx, http.MethodGet, "/v1/audit?"+v.Encode(), nil, &p)
+	return p, err
+}

@@ -1,0 +1,218 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"weir/store"
+)
+
+// Mail is the mail side of a running weir, as commands work it. All of it is safe for concurrent use. by is the operator who asks.
+// Besides *Error, what the store says is understood: store.ErrNotFound, ErrExists, ErrInvalid and ErrTooLarge.
+type Mail interface {
+	// Queue returns up to limit mails that match, the oldest first.
+	Queue(ctx context.Context, q store.LetterQuery, limit int) ([]store.Queued, error)
+	// ShowMail returns a mail, and up to MaxHeader bytes of its header.
+	ShowMail(ctx context.Context, id store.MailID) (mail store.Queued, header string, err error)
+	// Release lets held and delayed mail go at once, Delete removes it, and Retry tries mail now that is to be tried later.
+	Release(ctx context.Context, by string, o MailOrder) (MailResult, error)
+	Delete(ctx context.Context, by string, o MailOrder) (MailResult, error)
+	Retry(ctx context.Context, by string, ids []store.MailID) (MailResult, error)
+
+	// Users returns a part of the users, in order.
+	Users(ctx context.Context, q UserQuery) (UserPage, error)
+	// User returns a user, and how he stands with the throttles. Somebody who is no user of the store but is remembered by a throttle,
+	// as an address is, has no time at which he was Made.
+	User(ctx context.Context, name string) (UserView, error)
+	AddUser(ctx context.Context, by string, u NewUser) (UserView, error)
+	// SetUser changes what is given, all of it or nothing.
+	SetUser(ctx context.Context, by string, c UserChange) (UserView, error)
+	Passwd(ctx context.Context, by, name, password string) error
+	// RemoveUser takes a user away. His mails stay.
+	RemoveUser(ctx context.Context, by, name string) error
+	StopUser(ctx context.Context, by, name, why string) (UserView, error)
+	ResumeUser(ctx context.Context, by, name string, slow bool) (UserView, error)
+
+	// Audit returns up to limit entries of the audit log, the latest first, before one of them (0: from the end).
+	Audit(ctx context.Context, before int64, limit int) ([]store.Entry, error)
+	// Backup writes a copy of the store to a folder that is empty or not there, and tells how far it is as often as it likes.
+	Backup(ctx context.Context, folder string, progress func(done, total int64)) error
+}
+
+// errNoMail is what commands hear that have nothing to act on.
+var errNoMail = NotFound("there is no mail gate (smtp: in the configuration makes one)")
+
+// mail returns the mail side.
+func (c *Control) mail() (Mail, error) {
+	if m := c.backend.Mail(); m != nil {
+		return m, nil
+	}
+	return nil, errNoMail
+}
+
+// mailHandlers adds what commands ask of the mail side.
+func (c *Control) mailHandlers(mux *http.ServeMux) {
+	c.queueHandlers(mux)
+	c.userHandlers(mux)
+	c.auditHandlers(mux)
+	mux.HandleFunc("POST /v1/backup", c.backup)
+}
+
+// mailAnswer is answer for what needs the mail side.
+func mailAnswer[T any](c *Control, f func(*http.Request, Mail, *T) (any, error)) http.HandlerFunc {
+	return answer(func(r *http.Request, body *T) (any, error) {
+		m, err := c.mail()
+		if err != nil {
+			return nil, err
+		}
+		v, err := f(r, m, body)
+		return v, understood(err)
+	})
+}
+
+// understood gives what the store says the code that it has on the control socket.
+func understood(err error) error {
+	for known, as := range map[error]func(string) *Error{
+		store.ErrNotFound: NotFound, store.ErrExists: Rejected, store.ErrInvalid: Invalid, store.ErrTooLarge: Invalid,
+	} {
+		if errors.Is(err, known) {
+			return as(strings.TrimSuffix(err.Error(), ": "+known.Error())) // which has been said in better words before it
+		}
+	}
+	return err
+}
+
+// missing says in better words what the store did not find.
+func missing(err error, format string, a ...any) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return NotFound(fmt.Sprintf(format, a...))
+	}
+	return err
+}
+
+// limitOf reads how many are wanted at most; bound where nothing is said.
+func limitOf(r *http.Request, bound int) (int, error) {
+	text := r.URL.Query().Get("limit")
+	if text == "" {
+		return bound, nil
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > bound {
+		return 0, Invalid("limit: 1 to " + strconv.Itoa(bound))
+	}
+	return limit, nil
+}
+
+// checkLine returns an error for a text that is empty, longer than a bound, or more than a line.
+func checkLine(what, text string, most int, empty bool) error {
+	switch {
+	case text == "" && !empty:
+		return Invalid(what + ": which?")
+	case len(text) > most:
+		return Invalid(fmt.Sprintf("%s: %d bytes, at most %d", what, len(text), most))
+	case !utf8.ValidString(text):
+		return Invalid(what + ": not UTF-8")
+	}
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			return Invalid(fmt.Sprintf("%s: %q has a character that cannot be printed", what, text))
+		}
+	}
+	return nil
+}
+
+// MailStatus is the mail side at a glance. Totals count recipients, since the start.
+type MailStatus struct {
+	Letters    int                 `json:"letters"`         // mails in the spool
+	Recipients map[store.State]int `json:"recipients"`      // whom they still have to reach, by what they wait for
+	Stopped    int                 `json:"stopped_users"`   // who may not send
+	Oldest     time.Time           `json:"oldest,omitzero"` // when the mail came in that has been here the longest
+	Accepted   uint64              `json:"accepted"`        // taken over from clients
+	Delivered  uint64              `json:"delivered"`       // taken over by the next hop
+	Deferred   uint64              `json:"deferred"`        // tries that are to be made again
+	Bounced    uint64              `json:"bounced"`         // given up, and the sender told
+}
+
+// Summary says in a sentence how the queue stands.
+func (m *MailStatus) Summary() string {
+	if m.Letters == 0 {
+		return "No mail waits."
+	}
+	return fmt.Sprintf("%s %s, the oldest since %s.", several(m.Letters, "mail"), verb(m.Letters, "waits", "wait"), m.Oldest.UTC().Format("2006-01-02 15:04:05 UTC"))
+}
+
+// StoppedUsers says who is stopped.
+func (m *MailStatus) StoppedUsers() string {
+	return several(m.Stopped, "user") + " " + verb(m.Stopped, "is", "are") + " stopped"
+}
+
+// In is how many recipients wait in a state, by its name.
+func (m *MailStatus) In(state string) int {
+	var s store.State
+	if s.UnmarshalText([]byte(state)) != nil {
+		return 0
+	}
+	return m.Recipients[s]
+}
+
+// several counts things.
+func several(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.Itoa(n) + " " + what
+}
+
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// mailCollector reads the queue when somebody scrapes.
+type mailCollector struct{ backend Backend }
+
+var (
+	descLetters = prometheus.NewDesc("weir_mail_letters",
+		"Mails in the spool now.", nil, nil)
+	descQueue = prometheus.NewDesc("weir_mail_queue",
+		"Recipients whom mails in the spool still have to reach, by what they wait for.", []string{"state"}, nil)
+	descStopped = prometheus.NewDesc("weir_mail_stopped_users",
+		"Users who may not send mail now.", nil, nil)
+	descOldest = prometheus.NewDesc("weir_mail_oldest_timestamp_seconds",
+		"When the mail came in that has been in the spool the longest, since the epoch; left out while there is none.", nil, nil)
+)
+
+func (c mailCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descLetters, descQueue, descStopped, descOldest} {
+		ch <- d
+	}
+}
+
+func (c mailCollector) Collect(ch chan<- prometheus.Metric) {
+	m := c.backend.Status().Mail
+	if m == nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, n float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, labels...)
+	}
+	gauge(descLetters, float64(m.Letters))
+	for _, s := range store.States {
+		gauge(descQueue, float64(m.Recipients[s]), s.String())
+	}
+	gauge(descStopped, float64(m.Stopped))
+	if !m.Oldest.IsZero() {
+		gauge(descOldest, float64(m.Oldest.UnixMilli())/1000)
+	}
+}

@@ -1,0 +1,157 @@
+package console
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// mailMetrics are the series of mail gates.
+type mailMetrics struct {
+	sessions  *prometheus.GaugeVec
+	logins    *prometheus.CounterVec
+	bounded   *prometheus.CounterVec
+	accepted  *prometheus.CounterVec
+	refused   *prometheus.CounterVec
+	delivered *prometheus.CounterVec
+	deferred  *prometheus.CounterVec
+	bounced   *prometheus.CounterVec
+	ambiguous *prometheus.CounterVec
+	stops     *prometheus.CounterVec
+	asking    *prometheus.GaugeVec
+	asked     *prometheus.CounterVec
+	pages     *prometheus.CounterVec
+}
+
+func newMailMetrics() mailMetrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"gate"}, labels...))
+	}
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"gate"})
+	}
+	return mailMetrics{
+		sessions:  gauge("weir_smtp_sessions", "SMTP sessions open now."),
+		logins:    counter("weir_smtp_logins_total", "Log-ins by result.", "result"),
+		bounded:   counter("weir_smtp_bounded_total", "What an SMTP gate turned away because a bound was reached.", "bound"),
+		accepted:  counter("weir_mail_accepted_total", "Recipients of mail that was taken over, by what became of them: passed, delayed, held, pooled.", "result"),
+		refused:   counter("weir_mail_refused_total", "Recipients that were refused, or put off, by reason.", "reason"),
+		delivered: counter("weir_mail_delivered_total", "Recipients whom the next hop has taken over."),
+		deferred:  counter("weir_mail_deferred_total", "Tries to deliver to a recipient that are to be made again."),
+		bounced:   counter("weir_mail_bounced_total", "Recipients given up, whose sender was told."),
+		ambiguous: counter("weir_mail_ambiguous_total", "Recipients of whom nobody knows whether the next hop has taken them over."),
+		stops:     counter("weir_mail_stops_total", "How often a user was stopped."),
+		asking:    gauge("weir_policy_connections", "Connections to a policy service open now."),
+		asked:     counter("weir_policy_requests_total", "Questions to a policy service, by the action that was answered.", "action"),
+		pages: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_selfservice_requests_total", Help: "Requests for the pages of mail users: shown, done, refused, failed.",
+		}, []string{"result"}),
+	}
+}
+
+func (m *mailMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.sessions, m.logins, m.bounded, m.accepted, m.refused, m.delivered, m.deferred, m.bounced, m.ambiguous,
+		m.stops, m.asking, m.asked, m.pages}
+}
+
+// logIns is what log-ins come to, in the words of the gate.
+var logIns = [...]string{"right", "wrong", "busy", "guessing", "stopped", "disabled", "failed"}
+
+// SMTPMetrics are the series of one SMTP gate, and of what its mail comes to. Safe for concurrent use.
+type SMTPMetrics struct {
+	sessions                                prometheus.Gauge
+	passed, delayed, held, pooled           prometheus.Counter
+	delivered, deferred, bounced, ambiguous prometheus.Counter
+	stops                                   prometheus.Counter
+	logins, bounded, refused                *prometheus.CounterVec
+}
+
+// SMTP returns the series of one gate, looked up once so that counting a mail does not.
+func (m *Metrics) SMTP(gate string) *SMTPMetrics {
+	of := prometheus.Labels{"gate": gate}
+	s := &SMTPMetrics{
+		sessions:  m.mail.sessions.With(of),
+		passed:    m.mail.accepted.WithLabelValues(gate, "passed"),
+		delayed:   m.mail.accepted.WithLabelValues(gate, "delayed"),
+		held:      m.mail.accepted.WithLabelValues(gate, "held"),
+		pooled:    m.mail.accepted.WithLabelValues(gate, "pooled"),
+		delivered: m.mail.delivered.With(of), deferred: m.mail.deferred.With(of), bounced: m.mail.bounced.With(of),
+		ambiguous: m.mail.ambiguous.With(of), stops: m.mail.stops.With(of),
+		logins: m.mail.logins.MustCurryWith(of), bounded: m.mail.bounded.MustCurryWith(of), refused: m.mail.refused.MustCurryWith(of),
+	}
+	for _, result := range logIns {
+		s.logins.WithLabelValues(result)
+	}
+	return s
+}
+
+// ForgetSMTP drops the series of a gate that is no more.
+func (m *Metrics) ForgetSMTP(gate string) {
+	of := prometheus.Labels{"gate": gate}
+	m.mail.sessions.DeletePartialMatch(of)
+	for _, c := range []*prometheus.CounterVec{m.mail.logins, m.mail.bounded, m.mail.accepted, m.mail.refused, m.mail.delivered, m.mail.deferred,
+		m.mail.bounced, m.mail.ambiguous, m.mail.stops} {
+		c.DeletePartialMatch(of)
+	}
+}
+
+// Sessions counts sessions that begin (1) or end (-1).
+func (s *SMTPMetrics) Sessions(delta int) { s.sessions.Add(float64(delta)) }
+
+// LogIn counts a log-in. The result must come from a small set.
+func (s *SMTPMetrics) LogIn(result string) { s.logins.WithLabelValues(result).Inc() }
+
+// DeclareBound makes the series of a bound that has not been reached yet.
+func (s *SMTPMetrics) DeclareBound(bound string) { s.bounded.WithLabelValues(bound) }
+
+// Bounded counts something that was turned away at a bound. The name must come from a small set.
+func (s *SMTPMetrics) Bounded(bound string) { s.bounded.WithLabelValues(bound).Inc() }
+
+// Accepted counts the recipients of a mail that was taken over.
+func (s *SMTPMetrics) Accepted(passed, delayed, held, pooled int) {
+	s.passed.Add(float64(passed))
+	s.delayed.Add(float64(delayed))
+	s.held.Add(float64(held))
+	s.pooled.Add(float64(pooled))
+}
+
+// Refused counts recipients that were refused or put off. The reason must come from a small set.
+func (s *SMTPMetrics) Refused(reason string, recipients int) {
+	s.refused.WithLabelValues(reason).Add(float64(recipients))
+}
+
+// Delivered counts recipients whom the next hop has taken over.
+func (s *SMTPMetrics) Delivered(recipients int) { s.delivered.Add(float64(recipients)) }
+
+// Deferred counts tries that are to be made again.
+func (s *SMTPMetrics) Deferred(recipients int) { s.deferred.Add(float64(recipients)) }
+
+// Bounced counts recipients that were given up.
+func (s *SMTPMetrics) Bounced(recipients int) { s.bounced.Add(float64(recipients)) }
+
+// Ambiguous counts recipients of whom nobody knows whether they were reached.
+func (s *SMTPMetrics) Ambiguous(recipients int) { s.ambiguous.Add(float64(recipients)) }
+
+// Stopped counts a user who was stopped.
+func (s *SMTPMetrics) Stopped() { s.stops.Inc() }
+
+// PolicyMetrics are the series of one policy service. Safe for concurrent use.
+type PolicyMetrics struct {
+	open  prometheus.Gauge
+	asked *prometheus.CounterVec
+}
+
+// Policy returns the series of one policy service.
+func (m *Metrics) Policy(gate string) *PolicyMetrics {
+	of := prometheus.Labels{"gate": gate}
+	return &PolicyMetrics{open: m.mail.asking.With(of), asked: m.mail.asked.MustCurryWith(of)}
+}
+
+// ForgetPolicyService drops the series of a policy service that is no more.
+func (m *Metrics) ForgetPolicyService(gate string) {
+	of := prometheus.Labels{"gate": gate}
+	m.mail.asking.DeletePartialMatch(of)
+	m.mail.asked.DeletePartialMatch(of)
+}
+
+// Connections counts connections that begin (1) or end (-1).
+func (p *PolicyMetrics) Connections(delta int) { p.open.Add(float64(delta)) }
+
+// Answered counts an answer by its action, the first word of it: DUNNO, DEFER, REJECT, HOLD, FILTER.
+func (p *PolicyMetrics) Answered(action string) { p.asked.WithLabelValues(action).Inc() }

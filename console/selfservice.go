@@ -1,0 +1,213 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"weir"
+)
+
+// Bounds of the pages of mail users, and the names that they have in the metrics.
+const (
+	maxPageConnections = 256
+	maxPageRequests    = 64 // at once
+	maxTicket          = 256
+	boundPages         = "selfservice_connections"
+	boundPageRequests  = "selfservice_requests"
+)
+
+// DefaultSelfServiceListen is where the pages of mail users are served when nothing is said.
+const DefaultSelfServiceListen = "127.0.0.1:9001"
+
+// SelfServiceOptions configure the pages on which mail users act on their own held mail. A link to his page is in every notice that a
+// user gets.
+type SelfServiceOptions struct {
+	// The address to listen on. It speaks plain HTTP: put a web server with TLS in front of it. Default 127.0.0.1:9001.
+	Listen string `yaml:"listen"`
+	// The address of the pages as people see it, that of the web server in front: https://mail.example.org/weir. Default: none, then
+	// there are no pages, and no links in notices.
+	URL string `yaml:"url"`
+}
+
+// WithDefaults returns the options with everything filled in that was left out. Without pages there is nothing to fill in.
+func (o SelfServiceOptions) WithDefaults() SelfServiceOptions {
+	if o.Listen == "" && o.Enabled() {
+		o.Listen = DefaultSelfServiceListen
+	}
+	return o
+}
+
+// Enabled reports whether there are to be pages at all.
+func (o SelfServiceOptions) Enabled() bool { return o.URL != "" }
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors.
+func (o SelfServiceOptions) Validate() error {
+	var all []error
+	add := func(path, msg, hint string) {
+		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+	}
+	if o.Listen != "" {
+		if _, err := checkListen(o.Listen); err != nil {
+			add("listen", fmt.Sprintf("%q is not an address: %s", o.Listen, err), "write "+DefaultSelfServiceListen)
+		}
+		if o.URL == "" && o.Listen != DefaultSelfServiceListen {
+			add("url", "people cannot be sent to a page without an address", "write url: https://mail.example.org/weir, or leave listen out")
+		}
+	}
+	if o.URL != "" {
+		if msg, hint := checkURL(o.URL); msg != "" {
+			add("url", msg, hint)
+		}
+	}
+	return errors.Join(all...)
+}
+
+// checkURL returns what is wrong with the address of the pages.
+func checkURL(text string) (msg, hint string) {
+	const example = "write https://mail.example.org/weir"
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
+		return fmt.Sprintf("%q is not the address of a page", text), example
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.ContainsAny(text, "?#"):
+		return fmt.Sprintf("%q has more than a host and a path", text), example
+	case strings.TrimSuffix(u.Path, "/") != strings.TrimSuffix(path.Clean("/"+u.Path), "/"):
+		return fmt.Sprintf("%q has a path that is not plain", text), example
+	case u.Scheme == "http" && !isLocal(u.Hostname()):
+		return "passwords and links would go over the network for everybody to read", "write https:// and put a web server with TLS in front"
+	}
+	return "", ""
+}
+
+func isLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Link is the address of the page of a ticket; empty where there are no pages.
+func (o SelfServiceOptions) Link(ticket string) string {
+	if o.URL == "" {
+		return ""
+	}
+	return strings.TrimSuffix(o.URL, "/") + "/t/" + ticket
+}
+
+// prefix is the path under which people see the pages, without a slash at its end.
+func (o SelfServiceOptions) prefix() string {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(u.Path, "/")
+}
+
+// A SelfService serves mail users the pages on which they act on their own held mail. NewSelfService, Listen, Start and Stop are called
+// in this order, by one goroutine; Configure at any time.
+type SelfService struct {
+	listen  string
+	desk    Desk
+	metrics *Metrics
+	log     *slog.Logger
+	forms   forms
+	options atomic.Pointer[SelfServiceOptions]
+	places  chan struct{} // one for each request under way
+	http    *http.Server
+
+	listener net.Listener
+	served   sync.WaitGroup
+}
+
+// NewSelfService returns a server that has bound nothing yet. Whoever has the secret can make forms of his own.
+func NewSelfService(o SelfServiceOptions, d Desk, secret []byte, m *Metrics, log *slog.Logger) *SelfService {
+	s := &SelfService{
+		listen: o.WithDefaults().Listen, desk: d, metrics: m, log: log, forms: newForms(secret), places: make(chan struct{}, maxPageRequests),
+	}
+	s.Configure(o)
+	s.http = newHTTPServer(s.handler(), log)
+	return s
+}
+
+// Configure changes the address under which people see the pages. The address that is listened on stays what it was.
+func (s *SelfService) Configure(o SelfServiceOptions) {
+	o = o.WithDefaults()
+	s.options.Store(&o)
+}
+
+// Listen binds the address.
+func (s *SelfService) Listen() error {
+	l, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return fmt.Errorf("pages of mail users: %w", err)
+	}
+	s.listener = &boundedListener{
+		Listener: l, max: maxPageConnections, known: func(net.Addr) bool { return true },
+		reached: func() { s.metrics.BoundReached(boundPages) },
+	}
+	return nil
+}
+
+// Addr is the address that was bound, or nil.
+func (s *SelfService) Addr() net.Addr {
+	if s.listener == nil {
+		return nil
+	}
+	return s.listener.Addr()
+}
+
+// Start serves until Stop.
+func (s *SelfService) Start() {
+	s.served.Go(func() { s.http.Serve(s.listener) })
+}
+
+// Stop closes the address and waits for answers under way, until ctx ends. It may be called without Start.
+func (s *SelfService) Stop(ctx context.Context) error {
+	err := stopHTTP(ctx, s.http, s.listener)
+	s.served.Wait()
+	return err
+}
+
+func (s *SelfService) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /t/{ticket}", s.show) // and HEAD: programs that look into mail follow links, so nothing is done by it
+	mux.HandleFunc("POST /t/{ticket}", s.submit)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, nothingHere)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer") // the address is a secret
+		h.Set("Content-Security-Policy", pagePolicy)
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Robots-Tag", "noindex, nofollow, noarchive")
+		select {
+		case s.places <- struct{}{}:
+			defer func() { <-s.places }()
+		default:
+			s.metrics.BoundReached(boundPageRequests)
+			h.Set("Retry-After", "5")
+			http.Error(w, "Too many people are here at once. Please try again in a moment.", http.StatusServiceUnavailable)
+			return
+		}
+		// A web server in front may hand on the whole path, or what comes after its own.
+		o := s.options.Load()
+		if !o.Enabled() {
+			s.fail(w, nothingHere)
+			return
+		}
+		if prefix := o.prefix(); prefix != "" && strings.HasPrefix(r.URL.Path, prefix+"/") {
+			http.StripPrefix(prefix, mux).ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}

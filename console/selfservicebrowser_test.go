@@ -1,0 +1,145 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/browser"
+	"weir/store"
+)
+
+// TestSelfServiceInBrowser: a user sees what is held on whatever is at hand, with whatever he reads it.
+func TestSelfServiceInBrowser(t *testing.T) {
+	t.Parallel()
+	delayed := newDesk()
+	delayed.view.Stopped, delayed.view.More, delayed.view.Contact = false, 7, ""
+	tried := newDesk()
+	tried.view.Resume, tried.view.LogIn = time.Date(2024, 5, 2, 12, 4, 0, 0, time.UTC), false
+	operator := newDesk()
+	operator.view.ByOperator = true
+	empty := &desk{view: PageView{User: strings.Repeat("averylongname", 9) + "@example.org"}}
+	said := newForms([]byte("0123456789abcdef"))
+	for name, c := range map[string]struct {
+		desk  *desk
+		path  string
+		code  int
+		words []string
+	}{
+		"stopped":  {newDesk(), "/t/" + goodTicket, 200, []string{"You cannot send mail", "summer party", "28 recipients", "Let me send again", "current password"}},
+		"delayed":  {delayed, "/weir/t/" + goodTicket, 200, []string{"some of your mail waits.", "There is more mail than is listed here", "No contact address is known"}},
+		"tried":    {tried, "/t/" + goodTicket, 200, []string{"from 2 May 2024, 12:04 UTC on", "have your password changed"}},
+		"operator": {operator, "/t/" + goodTicket, 200, []string{"Somebody who runs your mail has stopped your account"}},
+		"empty":    {empty, "/t/" + goodTicket, 200, []string{"No mail of yours waits."}},
+		"done":     {newDesk(), "/t/" + goodTicket + "?said=" + said.write(goodTicket, result{Code: saidReleased, N: 12}), 200, []string{"Released: the mail to 12 recipients is on its way."}},
+		"bad":      {newDesk(), "/t/" + goodTicket + "?said=" + said.write(goodTicket, result{Code: saidWrong}), 200, []string{"The current password is not right"}},
+		"forged":   {newDesk(), "/t/forged", 403, []string{"This link is not valid"}},
+		"old":      {newDesk(), "/weir/t/old", 410, []string{"This link is out of date"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			site, _ := pagesOf(t, c.desk, SelfServiceOptions{})
+			p := browser.Open(t)
+			p.Inspect("selfservice-"+name, site+c.path, func(at string, status int, header http.Header) {
+				if status != c.code {
+					t.Errorf("%s: %d", at, status)
+				}
+				text := p.Text("main")
+				for _, want := range c.words {
+					if !strings.Contains(text, want) {
+						t.Errorf("%s: no %q in %q", at, want, text)
+					}
+				}
+				for _, found := range p.Axe() {
+					t.Errorf("%s: %s", at, found)
+				}
+			})
+		})
+	}
+}
+
+// TestSelfServiceByHand: everything works without JavaScript, once, and deletes nothing without asking.
+func TestSelfServiceByHand(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	site, _ := pagesOf(t, d, SelfServiceOptions{})
+	page := site + "/weir/t/" + goodTicket
+	p := browser.Open(t)
+	p.Scripts(false)
+	reads := func(text string) {
+		t.Helper()
+		p.Wait(fmt.Sprintf("document.readyState === 'complete' && document.body.innerText.includes(%q)", text))
+	}
+	did := func(want ...Command) {
+		t.Helper()
+		if got := d.acted(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	p.Visit(page)
+	reads("summer party")
+
+	// The name of a mail is its label.
+	p.Click("label[for=mail-1]")
+	if !browser.Eval[bool](p, "document.getElementById('mail-1').checked") {
+		t.Error("the label does nothing")
+	}
+	p.Click("button[value=release]")
+	reads("the mail to 1 recipient is on its way")
+	did(Command{Release: []store.MailID{12}})
+	if !browser.Eval[bool](p, "document.title.startsWith('Released') && !document.body.innerText.includes('alert(')") {
+		t.Error("what was done is not said first, or still there")
+	}
+	p.Visit(p.Location()) // once more
+	reads("the mail to 1 recipient is on its way")
+	did(Command{Release: []store.MailID{12}})
+
+	// Somebody else's work is deleted, after a question.
+	d.reset()
+	p.Visit(page)
+	p.Click("label[for=mail-0]")
+	p.Click("button[value=ask-delete]")
+	reads("Delete 1 mail?")
+	did()
+	p.Screenshot("selfservice-confirm")
+	for _, fault := range p.Faults() {
+		t.Error(fault)
+	}
+	p.Click("a[href='?']")
+	reads("You cannot send mail")
+	did()
+	p.Click("button[value=ask-delete-all]")
+	reads("Delete 3 mails?")
+	p.Click("button[value=delete-all]")
+	reads("Deleted: the mail to 28 recipients will not be sent.")
+	did(Command{DeleteAll: true, UpTo: 13})
+	reads("No mail of yours waits.")
+
+	// A new password, and on with it.
+	fill := func(id, value string) {
+		browser.Eval[bool](p, fmt.Sprintf("document.getElementById(%q).value = %q, true", id, value))
+	}
+	fill("password", "wrong")
+	fill("new", "correct horse")
+	fill("again", "correct horse")
+	p.Click("button[value=password]")
+	reads("The current password is not right")
+	fill("password", "open sesame")
+	fill("new", "correct horse")
+	fill("again", "correct horse")
+	p.Click("button[value=password]")
+	reads("Your password is changed")
+	fill("contact", "ann@new.example")
+	fill("proof", "correct horse")
+	p.Click("button[value=contact]")
+	reads("goes to ann@new.example")
+	p.Click("button[value=resume]")
+	reads("You can send mail again")
+	if browser.Eval[bool](p, "document.body.innerText.includes('You cannot send mail')") {
+		t.Error("still stopped")
+	}
+	did(Command{DeleteAll: true, UpTo: 13}, Command{Resume: true})
+}

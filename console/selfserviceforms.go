@@ -1,0 +1,319 @@
+package console
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"weir/store"
+)
+
+// forms makes forms that can be told from those that somebody else made.
+type forms struct{ key []byte }
+
+func newForms(secret []byte) forms {
+	m := hmac.New(sha256.New, secret)
+	m.Write([]byte("weir: pages of mail users"))
+	return forms{m.Sum(nil)}
+}
+
+// sign binds texts to a ticket.
+func (f forms) sign(purpose, ticket string, texts ...string) string {
+	m := hmac.New(sha256.New, f.key)
+	for _, t := range append([]string{purpose, ticket}, texts...) {
+		m.Write(binary.BigEndian.AppendUint32(nil, uint32(len(t))))
+		m.Write([]byte(t))
+	}
+	return base64.RawURLEncoding.EncodeToString(m.Sum(nil)[:16])
+}
+
+// A form is what makes one genuine.
+type form struct{ Nonce, Token string }
+
+// form makes a form of what the Desk gave for it.
+func (f forms) form(ticket, nonce string) form {
+	if nonce == "" {
+		nonce = rand.Text()
+	}
+	return form{nonce, f.sign("form", ticket, nonce)}
+}
+
+// genuine reports whether a form was made here, for this ticket.
+func (f forms) genuine(ticket string, sent form) bool {
+	return len(sent.Nonce) <= maxTicket && hmac.Equal([]byte(sent.Token), []byte(f.sign("form", ticket, sent.Nonce)))
+}
+
+// A result is what a user is told after he did something.
+type result struct {
+	Code string
+	N    int
+	Text string // what a Desk said
+}
+
+// What a result can be about.
+const (
+	saidReleased = "released"
+	saidDeleted  = "deleted"
+	saidResumed  = "resumed"
+	saidPassword = "password"
+	saidContact  = "contact"
+	saidTwice    = "twice"
+	saidNothing  = "nothing"
+	saidWrong    = "wrong"
+	saidLate     = "late"
+	saidUnequal  = "unequal"
+	saidText     = "text"
+)
+
+// maxSaid bounds the text of a result in an address.
+const maxSaid = 1024
+
+// write makes a result part of an address, so that the page that is shown after a form can be loaded again. It is signed: nobody can send
+// a user to his own page with something that we did not say.
+func (f forms) write(ticket string, r result) string {
+	text := r.Text[:min(len(r.Text), maxSaid/2)]
+	said := r.Code + "." + strconv.Itoa(r.N) + "." + base64.RawURLEncoding.EncodeToString([]byte(text))
+	return said + "." + f.sign("said", ticket, said)
+}
+
+// read reads what write wrote; nil for anything else.
+func (f forms) read(ticket, text string) *result {
+	cut := strings.LastIndexByte(text, '.')
+	if cut < 0 || len(text) > maxSaid || !hmac.Equal([]byte(text[cut+1:]), []byte(f.sign("said", ticket, text[:cut]))) {
+		return nil
+	}
+	parts := strings.Split(text[:cut], ".")
+	if len(parts) != 3 {
+		return nil
+	}
+	n, err := strconv.Atoi(parts[1])
+	said, err2 := base64.RawURLEncoding.DecodeString(parts[2])
+	if err != nil || err2 != nil {
+		return nil
+	}
+	return &result{parts[0], n, strings.ToValidUTF8(string(said), "")}
+}
+
+// Bad reports whether something did not go as it was meant.
+func (r *result) Bad() bool {
+	switch r.Code {
+	case saidReleased, saidDeleted, saidResumed, saidPassword, saidContact:
+		return false
+	}
+	return true
+}
+
+// Say is the result in words.
+func (r *result) Say() string {
+	switch r.Code {
+	case saidReleased:
+		if r.N == 0 {
+			return "There was nothing left to release."
+		}
+		return "Released: the mail to " + several(r.N, "recipient") + " is on its way."
+	case saidDeleted:
+		if r.N == 0 {
+			return "There was nothing left to delete."
+		}
+		return "Deleted: the mail to " + several(r.N, "recipient") + " will not be sent."
+	case saidResumed:
+		return "You can send mail again."
+	case saidPassword:
+		return "Your password is changed. Enter the new one in your mail program."
+	case saidContact:
+		return "Your contact address is changed."
+	case saidTwice:
+		return "This was done already, and was not done again. Here is how things stand now."
+	case saidNothing:
+		return "No mail was selected, so nothing was changed."
+	case saidWrong:
+		return "The current password is not right, so nothing was changed."
+	case saidLate:
+		return "There were too many wrong passwords, so nothing was changed. Please try again later."
+	case saidUnequal:
+		return "The new password was not the same both times, so nothing was changed."
+	}
+	return r.Text
+}
+
+// An ask is what a user sent.
+type ask struct {
+	do                     string
+	form                   form
+	mails                  []store.MailID
+	upTo                   store.MailID
+	password, fresh, again string
+	contact                string
+}
+
+// errForm is returned for what no form of ours sends.
+var errForm = errors.New("the form makes no sense")
+
+// readAsk reads a form.
+func readAsk(v url.Values) (a ask, err error) {
+	a = ask{
+		do: v.Get("do"), form: form{v.Get("form"), v.Get("token")},
+		password: v.Get("password"), fresh: v.Get("new"), again: v.Get("again"), contact: strings.TrimSpace(v.Get("contact")),
+	}
+	if last := v.Get("upto"); last != "" {
+		if a.upTo, err = store.ParseMailID(last); err != nil {
+			return a, errForm
+		}
+	}
+	seen := map[store.MailID]bool{}
+	for _, text := range v["mail"] {
+		id, err := store.ParseMailID(text)
+		if err != nil || len(a.mails) >= MaxMailOrder {
+			return a, errForm
+		}
+		if !seen[id] {
+			seen[id] = true
+			a.mails = append(a.mails, id)
+		}
+	}
+	return a, nil
+}
+
+// fromElsewhere reports whether a page of another site sent a form. A browser that keeps the address to itself, as we ask it to, says
+// null for where a form came from; that it is ours is then shown by its token alone.
+func fromElsewhere(r *http.Request, base string) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "same-origin", "none":
+		return false
+	case "":
+	default:
+		return true
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" || origin == "null" {
+		return false
+	}
+	sent, err := url.Parse(origin)
+	if err != nil {
+		return true
+	}
+	ours, err := url.Parse(base)
+	return sent.Host != r.Host && (err != nil || sent.Host != ours.Host)
+}
+
+// maxForm is how long a form may be.
+const maxForm = 64 << 10
+
+// submit does what a form says, and sends the user back to his page.
+func (s *SelfService) submit(w http.ResponseWriter, r *http.Request) {
+	ticket := r.PathValue("ticket")
+	if !ticketLike(ticket) {
+		s.fail(w, notGenuine)
+		return
+	}
+	if fromElsewhere(r, s.options.Load().URL) {
+		s.fail(w, otherSite)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			s.fail(w, tooLong)
+		} else {
+			s.fail(w, noSense)
+		}
+		return
+	}
+	a, err := readAsk(r.PostForm)
+	switch {
+	case err != nil:
+		s.fail(w, noSense)
+	case !s.forms.genuine(ticket, a.form):
+		s.fail(w, formNotGenuine)
+	case a.do == "ask-delete" || a.do == "ask-delete-all":
+		s.confirm(w, r, ticket, a)
+	default:
+		said, err := s.do(r, ticket, a)
+		if err != nil {
+			s.fail(w, s.wrongOf(r, err))
+			return
+		}
+		s.metrics.mail.pages.WithLabelValues("done").Inc()
+		// To the page by the same address, whatever a web server in front made of it.
+		w.Header().Set("Location", "?said="+url.QueryEscape(s.forms.write(ticket, said)))
+		w.WriteHeader(http.StatusSeeOther)
+	}
+}
+
+// do does what a genuine form says, and returns what the user is told.
+func (s *SelfService) do(r *http.Request, ticket string, a ask) (said result, err error) {
+	ctx := r.Context()
+	var c Command
+	switch a.do {
+	case "release":
+		c.Release = a.mails
+	case "release-all":
+		c.ReleaseAll, c.UpTo = true, a.upTo
+	case "delete":
+		c.Delete = a.mails
+	case "delete-all":
+		c.DeleteAll, c.UpTo = true, a.upTo
+	case "resume":
+		c.Resume = true
+	case "password":
+		if a.fresh != a.again {
+			return result{Code: saidUnequal}, nil
+		}
+		if checkPassword(a.fresh) != nil {
+			return result{Code: saidText, Text: fmt.Sprintf("A password has 1 to %d characters, so nothing was changed.", MaxPassword)}, nil
+		}
+		if len(a.password) > MaxPassword {
+			return result{Code: saidWrong}, nil
+		}
+		return told(result{Code: saidPassword}, s.desk.ChangePassword(ctx, ticket, a.password, a.fresh))
+	case "contact":
+		if checkLine("contact", a.contact, maxAddress, false) != nil || !strings.Contains(a.contact, "@") {
+			return result{Code: saidText, Text: "This is not a mail address, so nothing was changed."}, nil
+		}
+		if len(a.password) > MaxPassword {
+			return result{Code: saidWrong}, nil
+		}
+		return told(result{Code: saidContact}, s.desk.ChangeContact(ctx, ticket, a.password, a.contact))
+	default:
+		return said, errForm
+	}
+	if (a.do == "release" || a.do == "delete") && len(a.mails) == 0 {
+		return result{Code: saidNothing}, nil
+	}
+	out, err := s.desk.Act(ctx, ticket, a.form.Nonce, c)
+	switch {
+	case c.Resume:
+		said = result{Code: saidResumed}
+	case c.ReleaseAll, len(c.Release) > 0:
+		said = result{Code: saidReleased, N: out.Released}
+	default:
+		said = result{Code: saidDeleted, N: out.Deleted}
+	}
+	return told(said, err)
+}
+
+// told turns the errors that a user can do something about into something that he is told.
+func told(done result, err error) (result, error) {
+	if e, known := errors.AsType[*Error](err); known {
+		return result{Code: saidText, Text: e.Msg}, nil
+	}
+	switch {
+	case errors.Is(err, ErrTwice):
+		return result{Code: saidTwice}, nil
+	case errors.Is(err, ErrPassword):
+		return result{Code: saidWrong}, nil
+	case errors.Is(err, ErrLate):
+		return result{Code: saidLate}, nil
+	case err != nil:
+		return result{}, fmt.Errorf("a form: %w", err)
+	}
+	return done, nil
+}

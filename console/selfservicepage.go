@@ -1,0 +1,226 @@
+package console
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+
+	"weir/store"
+)
+
+//go:embed selfservice.html
+var pageHTML string
+
+//go:embed selfservice.css
+var pageCSS string
+
+var pages = template.Must(template.New("selfservice").Funcs(template.FuncMap{
+	"style":   func() template.CSS { return template.CSS(pageCSS) },
+	"several": several,
+	"on":      func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") },
+	"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"bytes":   bytesOf,
+}).Parse(pageHTML))
+
+// pagePolicy lets a page show itself, and send its forms home. The style is in the page, known by its hash, so that a page looks the same
+// whatever a web server in front makes of the paths.
+var pagePolicy = func() string {
+	sum := sha256.Sum256([]byte(pageCSS))
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; img-src data:; form-action 'self'; " +
+		"frame-ancestors 'none'; base-uri 'none'"
+}()
+
+// bytesOf writes a size as mail programs do.
+func bytesOf(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 999_500:
+		return fmt.Sprintf("%.0f KB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+}
+
+// shownRecipients is how many recipients of a mail are seen at once; the others unfold.
+const shownRecipients = 3
+
+// A mailRow is a mail as the page shows it.
+type mailRow struct {
+	PageMail
+	First, Rest []string
+}
+
+// Others is how many recipients unfold, and are left out.
+func (m mailRow) Others() int { return len(m.Rest) + m.More }
+
+func rowsOf(mails []PageMail) (rows []mailRow) {
+	for _, m := range mails {
+		n := min(len(m.To), shownRecipients)
+		if len(m.To) == n+1 {
+			n++ // one more is shown sooner than said
+		}
+		rows = append(rows, mailRow{PageMail: m, First: m.To[:n], Rest: m.To[n:]})
+	}
+	return rows
+}
+
+// ticketLike reports whether a text could be a ticket at all.
+func ticketLike(text string) bool {
+	for _, c := range []byte(text) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return text != "" && len(text) <= maxTicket
+}
+
+// show is the page of a user.
+func (s *SelfService) show(w http.ResponseWriter, r *http.Request) {
+	ticket := r.PathValue("ticket")
+	if !ticketLike(ticket) {
+		s.fail(w, notGenuine)
+		return
+	}
+	v, err := s.desk.Page(r.Context(), ticket)
+	if err != nil {
+		s.fail(w, s.wrongOf(r, err))
+		return
+	}
+	s.metrics.mail.pages.WithLabelValues("shown").Inc()
+	v.bound()
+	page := struct {
+		PageView
+		Title string
+		Rows  []mailRow
+		Form  form
+		UpTo  store.MailID
+		Said  *result
+	}{v, "Your held mail", rowsOf(v.Mails), s.forms.form(ticket, v.Form), v.last(), s.forms.read(ticket, r.URL.Query().Get("said"))}
+	if page.Said != nil {
+		page.Title = page.Said.Say() // which is what those hear first who do not see the page
+	}
+	s.write(w, http.StatusOK, "page", page)
+}
+
+// bound leaves out what is over the bounds of a page.
+func (v *PageView) bound() {
+	if n := len(v.Mails) - MaxPageMails; n > 0 {
+		v.Mails, v.More = v.Mails[:MaxPageMails:MaxPageMails], v.More+n
+	}
+	for i, m := range v.Mails {
+		if n := len(m.To) - MaxPageRecipients; n > 0 {
+			v.Mails[i].To, v.Mails[i].More = m.To[:MaxPageRecipients:MaxPageRecipients], m.More+n
+		}
+	}
+}
+
+// last is the latest mail that is listed.
+func (v *PageView) last() (id store.MailID) {
+	for _, m := range v.Mails {
+		id = max(id, m.ID)
+	}
+	return id
+}
+
+// confirm asks whether mail is really to be deleted. Nothing is done by it.
+func (s *SelfService) confirm(w http.ResponseWriter, r *http.Request, ticket string, a ask) {
+	v, err := s.desk.Page(r.Context(), ticket)
+	if err != nil {
+		s.fail(w, s.wrongOf(r, err))
+		return
+	}
+	v.bound()
+	all := a.do == "ask-delete-all"
+	wanted := map[store.MailID]bool{}
+	for _, id := range a.mails {
+		wanted[id] = true
+	}
+	var chosen []PageMail
+	for _, m := range v.Mails {
+		if all && (a.upTo == 0 || m.ID <= a.upTo) || wanted[m.ID] {
+			chosen = append(chosen, m)
+		}
+	}
+	if len(chosen) == 0 {
+		w.Header().Set("Location", "?said="+s.forms.write(ticket, result{Code: saidNothing}))
+		w.WriteHeader(http.StatusSeeOther)
+		return
+	}
+	s.metrics.mail.pages.WithLabelValues("shown").Inc()
+	s.write(w, http.StatusOK, "confirm", struct {
+		PageView
+		Rows []mailRow
+		All  bool
+		UpTo store.MailID
+		Form form
+	}{v, rowsOf(chosen), all, a.upTo, s.forms.form(ticket, v.Form)})
+}
+
+// A wrong is a page that says what is wrong, in words that tell a stranger nothing.
+type wrong struct {
+	Code        int
+	Title, Text string
+}
+
+var (
+	nothingHere = wrong{http.StatusNotFound, "There is nothing here",
+		"Use the link in the mail that told you about your held mail. Copy it whole: it is long."}
+	notGenuine = wrong{http.StatusForbidden, "This link is not valid",
+		"Use the link in the mail that told you about your held mail. Copy it whole: it is long, and mail programs may break it into two lines."}
+	outOfDate = wrong{http.StatusGone, "This link is out of date",
+		"Links are good for a while only. Use the one in the latest mail about your held mail, or ask the people who run your mail."}
+	otherSite = wrong{http.StatusForbidden, "This did not come from your page",
+		"Nothing was changed. Open the link in the mail that told you about your held mail, and try again from there."}
+	formNotGenuine = wrong{http.StatusForbidden, "This form is not valid",
+		"Nothing was changed. Open the link in the mail that told you about your held mail, and try again from there."}
+	noSense = wrong{http.StatusBadRequest, "This form makes no sense",
+		"Nothing was changed. Open the link in the mail that told you about your held mail, and try again from there."}
+	tooLong = wrong{http.StatusRequestEntityTooLarge, "That was too much at once",
+		"Nothing was changed. Select fewer mails, and try again."}
+	notNow = wrong{http.StatusServiceUnavailable, "This does not work at the moment",
+		"Nothing was changed. Please try again in a few minutes."}
+)
+
+// wrongOf is the page for an error. What only the operator can mend is in the log.
+func (s *SelfService) wrongOf(r *http.Request, err error) wrong {
+	switch {
+	case errors.Is(err, ErrForged):
+		return notGenuine
+	case errors.Is(err, ErrOld):
+		return outOfDate
+	case errors.Is(err, errForm):
+		return noSense
+	}
+	if r.Context().Err() == nil {
+		s.log.Error("a page of a mail user failed", "error", err)
+	}
+	return notNow
+}
+
+func (s *SelfService) fail(w http.ResponseWriter, p wrong) {
+	what := "refused"
+	if p.Code >= 500 {
+		what = "failed"
+		w.Header().Set("Retry-After", "60")
+	}
+	s.metrics.mail.pages.WithLabelValues(what).Inc()
+	s.write(w, p.Code, "wrong", p)
+}
+
+func (s *SelfService) write(w http.ResponseWriter, code int, name string, v any) {
+	var b bytes.Buffer
+	if err := pages.ExecuteTemplate(&b, name, v); err != nil {
+		s.log.Error("a page of a mail user failed", "error", err)
+		http.Error(w, notNow.Text, http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	w.Write(b.Bytes())
+}

@@ -1,0 +1,281 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"weir/store"
+)
+
+// Bounds of what is said about users.
+const (
+	MaxUserPage = 1000
+	MaxPassword = 1024 // bytes
+	maxAddress  = 320  // bytes of a mail address
+	maxSenders  = 100
+	maxLimit    = 256 // bytes of a limit's name or value
+)
+
+// A UserView is a user, and how he stands.
+type UserView struct {
+	store.User
+	LogIn     bool       `json:"log_in"`    // he has a password
+	Throttles []Standing `json:"throttles"` // that know him
+}
+
+// Stopped reports whether a throttle has stopped him.
+func (u *UserView) Stopped() bool {
+	for _, s := range u.Throttles {
+		if s.Stopped {
+			return true
+		}
+	}
+	return false
+}
+
+// A Standing is how a user stands with one throttle.
+type Standing struct {
+	Throttle   string    `json:"throttle"`
+	Shadow     bool      `json:"shadow,omitempty"` // it counts, and lets everything pass
+	Stopped    bool      `json:"stopped"`
+	Since      time.Time `json:"since,omitzero"`  // he is stopped
+	Resume     time.Time `json:"resume,omitzero"` // when he is tried again
+	Slow       bool      `json:"slow,omitempty"`  // he is being tried, in slow motion
+	Waiting    int       `json:"waiting"`         // recipients in his delay queue
+	Slack      int       `json:"slack"`
+	MSlack     int       `json:"mslack"`
+	WorkingSet int       `json:"working_set"` // recipients in it now
+	Limits     string    `json:"limits"`      // what holds for him, everything filled in
+}
+
+// A UserQuery asks for a part of the users.
+type UserQuery struct {
+	After   string // the Next of the page before
+	Stopped bool   // only those who are stopped, those who are no users of the store included
+	Limit   int    // at most MaxUserPage, which is the default
+}
+
+// A UserPage is a part of the users.
+type UserPage struct {
+	Users []UserView `json:"users"`
+	Next  string     `json:"next,omitempty"` // what to go on after; empty when that was all
+}
+
+// A NewUser is a user who is to be added.
+type NewUser struct {
+	Name     string            `json:"name"`
+	Password string            `json:"password,omitempty"` // none: he cannot log in
+	Contact  string            `json:"contact,omitempty"`
+	Senders  []string          `json:"senders,omitempty"`
+	Limits   map[string]string `json:"limits,omitempty"` // his own, by their names in the configuration of the throttle
+}
+
+// A UserChange says what is to be different about a user. What is left out stays.
+type UserChange struct {
+	Name          string            `json:"name"`
+	Contact       *string           `json:"contact,omitempty"`
+	Senders       *[]string         `json:"senders,omitempty"` // all of them
+	AddSenders    []string          `json:"add_senders,omitempty"`
+	RemoveSenders []string          `json:"remove_senders,omitempty"`
+	Limits        map[string]string `json:"limits,omitempty"` // by name; an empty one: as everybody's again
+	Disabled      *bool             `json:"disabled,omitempty"`
+}
+
+// A UserOrder asks for something to be done about a user.
+type UserOrder struct {
+	Name     string `json:"name"`
+	Password string `json:"password,omitempty"`
+	Why      string `json:"why,omitempty"`
+	Slow     bool   `json:"slow,omitempty"`
+}
+
+// checkUser returns what makes no sense about what is said of a user.
+func checkUser(name string, contact *string, limits map[string]string, senders ...[]string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if contact != nil {
+		if err := checkLine("contact", *contact, maxAddress, true); err != nil {
+			return err
+		}
+	}
+	for _, list := range senders {
+		if len(list) > maxSenders {
+			return Invalid("senders: at most " + strconv.Itoa(maxSenders))
+		}
+		for _, s := range list {
+			if err := checkLine("senders", s, maxAddress, false); err != nil {
+				return err
+			}
+		}
+	}
+	for key, value := range limits {
+		if err := checkLine("limits", key, maxLimit, false); err != nil {
+			return err
+		}
+		if err := checkLine(key, value, maxLimit, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkName(name string) error { return checkLine("user", name, store.MaxAccount, false) }
+
+func checkPassword(password string) error {
+	switch {
+	case password == "":
+		return Invalid("the password is empty")
+	case len(password) > MaxPassword:
+		return Invalid("a password has at most " + strconv.Itoa(MaxPassword) + " bytes")
+	}
+	return nil
+}
+
+// noUser is said where a user is not there.
+func noUser(err error, name string) error { return missing(err, "there is no user %q", name) }
+
+// userHandlers adds what commands ask about users.
+func (c *Control) userHandlers(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/users", mailAnswer(c, func(r *http.Request, m Mail, _ *none) (any, error) {
+		limit, err := limitOf(r, MaxUserPage)
+		if err != nil {
+			return nil, err
+		}
+		q := r.URL.Query()
+		p, err := m.Users(r.Context(), UserQuery{After: q.Get("after"), Stopped: q.Get("stopped") == "true", Limit: limit})
+		if p.Users == nil {
+			p.Users = []UserView{}
+		}
+		return p, err
+	}))
+	mux.HandleFunc("POST /v1/users", mailAnswer(c, func(r *http.Request, m Mail, u *NewUser) (any, error) {
+		if err := checkUser(u.Name, &u.Contact, u.Limits, u.Senders); err != nil {
+			return nil, err
+		}
+		if u.Password != "" {
+			if err := checkPassword(u.Password); err != nil {
+				return nil, err
+			}
+		}
+		v, err := m.AddUser(r.Context(), operator(r), *u)
+		if errors.Is(err, store.ErrExists) {
+			err = Rejected(fmt.Sprintf("there is a user %q already", u.Name))
+		}
+		return v, err
+	}))
+	// The name is a parameter and no part of the path: it may be any text.
+	mux.HandleFunc("GET /v1/user", mailAnswer(c, func(r *http.Request, m Mail, _ *none) (any, error) {
+		name := r.URL.Query().Get("name")
+		if err := checkName(name); err != nil {
+			return nil, err
+		}
+		u, err := m.User(r.Context(), name)
+		return u, noUser(err, name)
+	}))
+	mux.HandleFunc("DELETE /v1/user", mailAnswer(c, func(r *http.Request, m Mail, _ *none) (any, error) {
+		name := r.URL.Query().Get("name")
+		if err := checkName(name); err != nil {
+			return nil, err
+		}
+		return map[string]string{"removed": name}, noUser(m.RemoveUser(r.Context(), operator(r), name), name)
+	}))
+	mux.HandleFunc("POST /v1/user/set", mailAnswer(c, func(r *http.Request, m Mail, u *UserChange) (any, error) {
+		lists := [][]string{u.AddSenders, u.RemoveSenders}
+		if u.Senders != nil {
+			lists = append(lists, *u.Senders)
+		}
+		if err := checkUser(u.Name, u.Contact, u.Limits, lists...); err != nil {
+			return nil, err
+		}
+		v, err := m.SetUser(r.Context(), operator(r), *u)
+		return v, noUser(err, u.Name)
+	}))
+	mux.HandleFunc("POST /v1/user/passwd", userAnswer(c, func(r *http.Request, m Mail, o *UserOrder) (any, error) {
+		if err := checkPassword(o.Password); err != nil {
+			return nil, err
+		}
+		return map[string]string{"changed": o.Name}, m.Passwd(r.Context(), operator(r), o.Name, o.Password)
+	}))
+	mux.HandleFunc("POST /v1/user/stop", userAnswer(c, func(r *http.Request, m Mail, o *UserOrder) (any, error) {
+		if err := checkLine("why", o.Why, store.MaxReason, true); err != nil {
+			return nil, err
+		}
+		return m.StopUser(r.Context(), operator(r), o.Name, o.Why)
+	}))
+	mux.HandleFunc("POST /v1/user/resume", userAnswer(c, func(r *http.Request, m Mail, o *UserOrder) (any, error) {
+		return m.ResumeUser(r.Context(), operator(r), o.Name, o.Slow)
+	}))
+}
+
+// userAnswer is mailAnswer for an order about a user.
+func userAnswer(c *Control, f func(*http.Request, Mail, *UserOrder) (any, error)) http.HandlerFunc {
+	return mailAnswer(c, func(r *http.Request, m Mail, o *UserOrder) (any, error) {
+		if err := checkName(o.Name); err != nil {
+			return nil, err
+		}
+		v, err := f(r, m, o)
+		return v, noUser(err, o.Name)
+	})
+}
+
+// Users returns a part of the users.
+func (c *Client) Users(ctx context.Context, q UserQuery) (p UserPage, err error) {
+	v := url.Values{}
+	if q.After != "" {
+		v.Set("after", q.After)
+	}
+	if q.Stopped {
+		v.Set("stopped", "true")
+	}
+	if q.Limit != 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	err = c.call(ctx, http.MethodGet, "/v1/users?"+v.Encode(), nil, &p)
+	return p, err
+}
+
+// User returns a user, and how he stands.
+func (c *Client) User(ctx context.Context, name string) (u UserView, err error) {
+	err = c.call(ctx, http.MethodGet, "/v1/user?name="+url.QueryEscape(name), nil, &u)
+	return u, err
+}
+
+// AddUser adds a user.
+func (c *Client) AddUser(ctx context.Context, n NewUser) (u UserView, err error) {
+	err = c.call(ctx, http.MethodPost, "/v1/users", n, &u)
+	return u, err
+}
+
+// SetUser changes what is given about a user.
+func (c *Client) SetUser(ctx context.Context, change UserChange) (u UserView, err error) {
+	err = c.call(ctx, http.MethodPost, "/v1/user/set", change, &u)
+	return u, err
+}
+
+// Passwd gives a user another password.
+func (c *Client) Passwd(ctx context.Context, name, password string) error {
+	return c.call(ctx, http.MethodPost, "/v1/user/passwd", UserOrder{Name: name, Password: password}, nil)
+}
+
+// RemoveUser takes a user away.
+func (c *Client) RemoveUser(ctx context.Context, name string) error {
+	return c.call(ctx, http.MethodDelete, "/v1/user?name="+url.QueryEscape(name), nil, nil)
+}
+
+// StopUser stops a user.
+func (c *Client) StopUser(ctx context.Context, name, why string) (u UserView, err error) {
+	err = c.call(ctx, http.MethodPost, "/v1/user/stop", UserOrder{Name: name, Why: why}, &u)
+	return u, err
+}
+
+// ResumeUser lets a stopped user go on.
+func (c *Client) ResumeUser(ctx context.Context, name string, slow bool) (u UserView, err error) {
+	err = c.call(ctx, http.MethodPost, "/v1/user/resume", UserOrder{Name: name, Slow: slow}, &u)
+	return u, err
+}

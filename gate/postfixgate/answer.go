@@ -1,0 +1,69 @@
+package postfixgate
+
+// An Action is what Postfix is told to do.
+type Action string
+
+// The actions. See access(5).
+const (
+	ActionDunno   Action = "DUNNO"           // go on
+	ActionPrepend Action = "PREPEND"         // go on, marked
+	ActionFilter  Action = "FILTER"          // divert
+	ActionHold    Action = "HOLD"            // keep
+	ActionDefer   Action = "DEFER"           // refuse for now
+	ActionDoubt   Action = "DEFER_IF_PERMIT" // refuse for now, unless somebody else refuses for good
+	ActionReject  Action = "REJECT"          // refuse
+)
+
+// Actions lists all of them.
+var Actions = [...]Action{ActionDunno, ActionPrepend, ActionFilter, ActionHold, ActionDefer, ActionDoubt, ActionReject}
+
+// An answer is an action with its text. The zero value is none.
+type answer struct {
+	action Action
+	text   string
+}
+
+// append writes the answer as Postfix reads it.
+func (a answer) append(b []byte) []byte {
+	b = append(append(b, "action="...), a.action...)
+	if a.text != "" {
+		b = append(append(b, ' '), a.text...)
+	}
+	return append(b, "\n\n"...)
+}
+
+// ends reports whether nothing more is asked about a mail after the answer.
+func (a answer) ends() bool {
+	return a.action == ActionDefer || a.action == ActionReject || a.action == ActionDoubt
+}
+
+// The answers. What Postfix' clients read says what happened and what to do.
+var (
+	dunno      = answer{action: ActionDunno}
+	held       = answer{ActionHold, "is held: more new recipients than this user may reach for now"}
+	overDefer  = answer{ActionDefer, "4.7.1 You write to more new recipients than you may for now; try again later"}
+	overReject = answer{ActionReject, "5.7.1 You write to more new recipients than you may for now; try again later"}
+	stopReject = answer{ActionReject, "5.7.1 Your account is stopped because it wrote to too many recipients too fast; see the notice sent to you"}
+	stopDefer  = answer{ActionDefer, "4.7.1 Your account is stopped because it wrote to too many recipients too fast; see the notice sent to you"}
+	tooMany    = answer{ActionReject, "5.5.3 Too many recipients"}
+	limited    = answer{ActionDefer, "4.7.1 You have used up what you may send for now; try again later"}
+	banned     = answer{ActionReject, "5.7.1 You may not send to this recipient"}
+	failed     = answer{ActionDoubt, "4.3.0 The mail cannot be judged right now; try again later"}
+	bounded    = answer{ActionDoubt, "4.5.3 Too many mails or recipients at a time; try again later"}
+)
+
+// refusal is how a stopped user is refused.
+func (r Refusal) answer() answer {
+	if r == Defer {
+		return stopDefer
+	}
+	return stopReject
+}
+
+// or returns an answer where doubt defers, and lets pass where it does not.
+func (d Doubt) or(a answer) answer {
+	if d == DoubtPass {
+		return dunno
+	}
+	return a
+}

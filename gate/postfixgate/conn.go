@@ -1,0 +1,165 @@
+package postfixgate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"weir/identify"
+)
+
+// writeWait is how long a client may take to read an answer.
+const writeWait = 10 * time.Second
+
+// accept takes connections until the listener is closed.
+func (g *Gate) accept(l net.Listener) {
+	var pause time.Duration
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if !g.falter(err, &pause) {
+				return
+			}
+			continue
+		}
+		pause = 0
+		g.receive(c)
+	}
+}
+
+// receive lets a connection in unless it is one too many or from somebody who may not ask.
+func (g *Gate) receive(raw net.Conn) {
+	s := g.setup.Load()
+	if peer, ok := raw.RemoteAddr().(*net.TCPAddr); ok && !s.clients.Trusts(peer.AddrPort().Addr()) {
+		g.env.Observer.Bounded(BoundClients)
+		g.warn(&g.misled, "somebody asks who may not: name his network under clients, if he may", slog.String("from", peer.String()))
+		_ = raw.Close()
+		return
+	}
+	c := &conn{Conn: raw, gate: g, in: newReader(raw)}
+	g.mu.Lock()
+	in := !g.stopped && len(g.conns) < s.opts.Bounds.Connections
+	if in {
+		g.conns[c] = struct{}{}
+		g.running.Go(c.serve)
+	}
+	g.mu.Unlock()
+	if !in {
+		g.env.Observer.Bounded(BoundConnections)
+		_ = raw.Close()
+	}
+}
+
+// A conn is a connection of one smtpd of Postfix. It belongs to its goroutine.
+type conn struct {
+	net.Conn
+	gate   *Gate
+	in     *reader
+	req    request
+	out    []byte
+	latest []byte // the instance of the mail that was spoken of last
+}
+
+// wake ends the wait for a request. It may be called from any goroutine.
+func (c *conn) wake() { _ = c.SetReadDeadline(time.Unix(1, 0)) }
+
+// serve answers requests until there are no more.
+func (c *conn) serve() {
+	g := c.gate
+	g.env.Observer.Connections(1)
+	defer func() {
+		if what := recover(); what != nil {
+			g.panicked(what)
+		}
+		_ = c.Close()
+		g.mu.Lock()
+		delete(g.conns, c)
+		g.mu.Unlock()
+		g.env.Observer.Connections(-1)
+	}()
+	for c.await() {
+		a := c.answer()
+		c.out = a.append(c.out[:0])
+		_ = c.SetWriteDeadline(time.Now().Add(writeWait))
+		if _, err := c.Write(c.out); err != nil {
+			return
+		}
+		g.env.Observer.Answered(a.action)
+	}
+}
+
+// await reads the next request. It reports false when there is none, or none that could be understood.
+func (c *conn) await() bool {
+	g := c.gate
+	_ = c.SetReadDeadline(time.Now().Add(g.setup.Load().opts.Timeouts.Idle.Std()))
+	if g.stopping() { // after the deadline, which would undo that of a stop
+		return false
+	}
+	err := c.in.next(&c.req)
+	switch {
+	case err == nil:
+		return true
+	case g.stopping(), err == io.EOF:
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		g.env.Observer.Bounded(BoundIdle)
+	case errors.Is(err, errRequest), errors.Is(err, errLine), errors.Is(err, errAttributes):
+		g.env.Observer.Bounded(BoundRequest)
+		c.garbled(err)
+	case errors.Is(err, errNoPair), errors.Is(err, errTwice), errors.Is(err, errKind), errors.Is(err, errNumber), errors.Is(err, errCut):
+		g.env.Observer.Bounded(BoundMalformed)
+		c.garbled(err)
+	}
+	return false
+}
+
+func (c *conn) garbled(err error) {
+	c.gate.warn(&c.gate.garbled, "a connection is closed: it does not speak the policy protocol of Postfix",
+		slog.String("from", c.RemoteAddr().String()), slog.Any("error", err))
+}
+
+// answer judges the request that was read.
+func (c *conn) answer() answer {
+	g, q := c.gate, &c.req
+	c.turn()
+	t := &turn{gate: g, setup: g.setup.Load(), req: q, now: g.env.Clock.Now()}
+	// Most questions are answered from memory; a context with an end costs more than they do.
+	t.ctx = func() (context.Context, context.CancelFunc) {
+		return context.WithTimeout(g.base, t.setup.opts.Timeouts.Answer.Std())
+	}
+	a := t.judge()
+	if a.action != ActionDunno && g.env.Log.Enabled(g.base, slog.LevelDebug) {
+		g.env.Log.LogAttrs(g.base, slog.LevelDebug, "policy", slog.String("queue_id", string(q.queue)), slog.String("instance", string(q.instance)),
+			slog.String("state", string(q.state)), slog.String("user", t.user), slog.String("action", string(a.action)))
+	}
+	return a
+}
+
+// turn forgets the mail before when another one is spoken of: whoever asks handles one at a time.
+func (c *conn) turn() {
+	if len(c.req.instance) == 0 || bytes.Equal(c.req.instance, c.latest) {
+		return
+	}
+	if len(c.latest) > 0 {
+		if later, found := c.gate.mails.forget(c.latest); found && later.action == ActionFilter {
+			c.gate.env.Observer.Bounded(BoundUnmarked)
+			c.gate.warn(&c.gate.misled, "a mail was marked at DATA and not asked about at its end: either its sender left, "+
+				"or smtpd_end_of_data_restrictions lacks the check_policy_service", slog.String("instance", string(c.latest)))
+		}
+	}
+	c.latest = append(c.latest[:0], c.req.instance...)
+}
+
+// sourceOf reads an address as Postfix writes it; "unknown" is none.
+func sourceOf(text []byte) netip.Addr {
+	addr, err := netip.ParseAddr(string(text))
+	if err != nil {
+		return netip.Addr{}
+	}
+	return identify.Plain(addr)
+}

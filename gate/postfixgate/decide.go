@@ -1,0 +1,269 @@
+package postfixgate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"weir"
+	"weir/identify"
+	"weir/policy"
+	"weir/spool"
+	"weir/store"
+)
+
+// markFor is how long a mail that is diverted may take to arrive: Postfix gives up after five days (maximal_queue_lifetime).
+const markFor = 6 * 24 * time.Hour
+
+// A turn is one request on its way to its answer.
+type turn struct {
+	gate  *Gate
+	setup *setup
+	req   *request
+	now   time.Time
+	ctx   func() (context.Context, context.CancelFunc)
+
+	user   string
+	source netip.Addr
+}
+
+// judge returns the answer to the request.
+func (t *turn) judge() answer {
+	var of func() answer
+	switch string(t.req.state) {
+	case "RCPT":
+		of = t.recipient
+	case "DATA", "BDAT":
+		of = func() answer { return t.mail(false) }
+	case "END-OF-MESSAGE":
+		of = func() answer { return t.mail(true) }
+	default:
+		return dunno
+	}
+	ours, ok := t.identify()
+	switch {
+	case !ours:
+		return dunno
+	case !ok:
+		return t.fail(errUser)
+	}
+	return of()
+}
+
+var errUser = errors.New("the name of the user is too long, or not text")
+
+// identify finds out whose mail it is. It reports whether it is that of a user at all, and whether he can be known by his name.
+func (t *turn) identify() (ours, ok bool) {
+	t.source = sourceOf(t.req.client)
+	if len(t.req.user) > 0 {
+		ok = utf8.Valid(t.req.user) && !bytes.ContainsFunc(t.req.user, unicode.IsControl)
+		t.user = strings.ToLower(string(t.req.user))
+		return true, ok && len(t.user) <= identify.MaxAccount
+	}
+	if !t.setup.within(t.source) {
+		return false, true
+	}
+	t.user = t.source.String()
+	return true, true
+}
+
+// recipient judges one recipient, and remembers it for the mail.
+func (t *turn) recipient() answer {
+	g, q := t.gate, t.req
+	if g.mails.asked(q.instance, q.recipient) {
+		return dunno
+	}
+	if g.env.Spool.Stopped(g.env.Name, t.user) {
+		// There are recipients that a stopped user reaches too.
+		if v, err := t.decide([]string{string(q.recipient)}, false, false); err != nil {
+			return t.fail(err)
+		} else if v.Refused {
+			return t.setup.stopped
+		}
+	}
+	settle, refusal := t.perRecipient()
+	if refusal.action != "" {
+		return refusal
+	}
+	// A mail without an instance cannot be found again; one to a single recipient is judged all the same.
+	if len(q.instance) > 0 {
+		if err := g.mails.add(q.instance, q.recipient, t.now, &t.setup.limits); err != nil {
+			settle(false)
+			return t.bound(err)
+		}
+	}
+	settle(true)
+	return dunno
+}
+
+// perRecipient puts the recipient before the throttles, unless nobody counts it.
+func (t *turn) perRecipient() (settle func(done bool), refusal answer) {
+	if t.setup.parts.PerRecipient == nil {
+		return settled, answer{}
+	}
+	g, recipient := t.gate, string(t.req.recipient)
+	ctx, cancel := t.ctx()
+	defer cancel()
+	user, err := g.env.Spool.User(ctx, t.user)
+	if errors.Is(err, store.ErrNotFound) {
+		user, err = store.User{Name: t.user}, nil
+	}
+	if err != nil {
+		return nil, t.fail(err)
+	}
+	if g.env.Spool.Free(g.env.Name, &user, recipient) {
+		return settled, answer{}
+	}
+	return t.throttle(ctx, t.setup.parts.PerRecipient, []string{recipient})
+}
+
+// settled is how nothing is settled.
+func settled(bool) {}
+
+// throttle puts the mail, or one recipient of it, before a chain. It returns the answer where that refuses, and else how to settle.
+func (t *turn) throttle(ctx context.Context, chain *policy.Chain, recipients []string) (settle func(done bool), refusal answer) {
+	ev := weir.Event{Time: t.now, Source: t.source, Account: t.user, Kind: KindMail, ID: string(t.req.instance), Cost: 1, Bytes: int64(t.req.size),
+		Message: &weir.Message{User: t.user, Recipients: recipients}}
+	pass := new(policy.Pass)
+	chain.Judge(ctx, &ev, pass)
+	settle = func(done bool) {
+		if done && t.req.size > 0 {
+			pass.Flow(int64(t.req.size), t.now)
+		}
+		pass.Settle(weir.Outcome{Time: t.now, Done: done})
+	}
+	a := pass.Answer
+	if a.Verdict == weir.Admit {
+		return settle, answer{}
+	}
+	settle(false) // nobody keeps Postfix waiting: who comes back later finds his turn
+	switch {
+	case a.Reason == weir.Failure:
+		return nil, failed
+	case a.Verdict == weir.Refuse && (a.Reason == weir.Banned || a.Reason == weir.TooCostly):
+		return nil, banned
+	}
+	return nil, limited
+}
+
+// mail judges a mail, once. What is answered at its end may follow from what was found at DATA.
+func (t *turn) mail(end bool) answer {
+	g, q := t.gate, t.req
+	if len(q.instance) == 0 {
+		if recipients := t.recipients(nil); recipients != nil {
+			a, _ := t.whole(recipients, end, false)
+			return a
+		}
+		return t.bound(errUnseen)
+	}
+	l, a, err := g.mails.decide(q.instance, end, t.now, &t.setup.limits)
+	switch {
+	case err != nil:
+		return t.bound(err)
+	case l == nil:
+		return a
+	}
+	over := false
+	defer func() {
+		if !over { // whatever happened
+			g.mails.settle(l, true, answer{})
+		}
+	}()
+	recipients := t.recipients(l)
+	if recipients == nil {
+		return t.bound(errUnseen)
+	}
+	a, later := t.whole(recipients, end, true)
+	g.mails.settle(l, end || a.ends(), later)
+	over = true
+	return a
+}
+
+var errUnseen = errors.New("a recipient that the gate was not asked about")
+
+// recipients returns those of the mail, or nil where not all of them are known. Where one was refused by somebody else after the gate
+// was asked, it is among them: Postfix does not tell.
+func (t *turn) recipients(l *letter) []string {
+	if len(t.req.recipient) > 0 && t.req.count <= 1 {
+		return []string{string(t.req.recipient)}
+	}
+	if l == nil || l.partial || len(l.recipients) == 0 || len(l.recipients) < t.req.count {
+		return nil
+	}
+	return l.recipients
+}
+
+// whole judges a mail. It returns what is answered now, and what at the end of the mail. A mail that cannot be found again cannot be
+// answered later.
+func (t *turn) whole(recipients []string, end, found bool) (now, later answer) {
+	filter := t.setup.over.action == ActionFilter
+	settle := settled
+	if chain := t.setup.parts.Throttles; chain != nil {
+		ctx, cancel := t.ctx()
+		defer cancel()
+		var refusal answer
+		if settle, refusal = t.throttle(ctx, chain, recipients); refusal.action != "" {
+			return refusal, dunno
+		}
+	}
+	v, err := t.decide(recipients, true, !filter)
+	// What is diverted is judged once more where it arrives, and charged there.
+	settle(err == nil && !v.Refused && (v.Pass || t.setup.over.action == ActionHold))
+	switch {
+	case errors.Is(err, spool.ErrRecipients):
+		return tooMany, dunno
+	case errors.Is(err, spool.ErrStopped):
+		return t.setup.stopped, dunno
+	case err != nil:
+		return t.fail(err), dunno
+	case v.Refused:
+		return t.setup.stopped, dunno
+	case v.Pass:
+		return dunno, dunno
+	case !filter:
+		return t.setup.over, dunno
+	}
+	if mark := identify.Mark(t.gate.env.Secret(), t.user, markable(t.req.instance), t.now.Add(markFor)); found && !end && mark != "" {
+		return answer{ActionPrepend, identify.MarkHeader + ": " + mark}, t.setup.over
+	}
+	t.gate.env.Observer.Bounded(BoundUnmarked)
+	t.gate.warn(&t.gate.misled, "a mail cannot be diverted because it was not asked about at DATA: smtpd_data_restrictions lacks the check_policy_service",
+		slog.String("instance", string(t.req.instance)), slog.String("user", t.user))
+	return overDefer, dunno
+}
+
+// markable returns what a mark may say of an instance.
+func markable(instance []byte) string {
+	return string(instance[:min(len(instance), identify.MaxMarkedMail)])
+}
+
+// decide asks the spool.
+func (t *turn) decide(recipients []string, commit, count bool) (spool.Verdict, error) {
+	ctx, cancel := t.ctx()
+	defer cancel()
+	return t.gate.env.Spool.Decide(ctx, t.now, t.gate.env.Name, t.user, string(t.req.sender), recipients, commit, count)
+}
+
+// bound answers where a bound was reached.
+func (t *turn) bound(err error) answer {
+	bound := boundOf(err)
+	t.gate.env.Observer.Bounded(bound)
+	if bound == BoundUnseen {
+		t.gate.warn(&t.gate.misled, "a mail has recipients that were not asked about: smtpd_recipient_restrictions lacks the check_policy_service, "+
+			"or permits before it", slog.String("instance", string(t.req.instance)), slog.Int("recipients", t.req.count), slog.String("user", t.user))
+	}
+	return t.setup.bounded
+}
+
+// fail answers where a mail cannot be judged.
+func (t *turn) fail(err error) answer {
+	t.gate.env.Observer.Failed()
+	t.gate.warn(&t.gate.failing, "a mail cannot be judged", slog.String("user", t.user), slog.Any("error", err))
+	return t.setup.failed
+}

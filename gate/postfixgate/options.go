@@ -1,0 +1,295 @@
+package postfixgate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir"
+	"weir/nexthop"
+)
+
+// An Over says what Postfix does with a mail that may not go on at once.
+type Over string
+
+// What it may do.
+const (
+	OverFilter Over = "filter" // hands it to weir, which delays it
+	OverHold   Over = "hold"   // keeps it until somebody releases it by postsuper -H
+	OverDefer  Over = "defer"  // does not take it; the client may try again
+	OverReject Over = "reject" // refuses it
+)
+
+// A Refusal is how somebody is refused.
+type Refusal string
+
+// The two of them.
+const (
+	Reject Refusal = "reject" // for good: his program tells him at once
+	Defer  Refusal = "defer"  // for now: a server that sends for him tries again
+)
+
+// A Doubt says what is answered where the gate cannot judge.
+type Doubt string
+
+// What may be answered.
+const (
+	DoubtDefer Doubt = "defer" // DEFER_IF_PERMIT: the client tries again
+	DoubtPass  Doubt = "pass"  // DUNNO: the mail goes on uncounted
+)
+
+// Options configure one policy service for Postfix.
+type Options struct {
+	// Where Postfix asks: "127.0.0.1:10040", or a socket of this machine, unix:/var/spool/postfix/weir/policy. It must be reachable from
+	// inside Postfix' chroot where smtpd runs in one.
+	Listen string `yaml:"listen"`
+	// Who may use the socket, where listen is one.
+	Socket Socket `yaml:"socket"`
+	// The networks from which Postfix may ask. Anybody else could spend what users are allowed. Default: this machine.
+	Clients []netip.Prefix `yaml:"clients"`
+	// Networks whose clients send without logging in: what they send is charged to their addresses. Mail of others who did not log in is
+	// not judged: it comes in. Default: none.
+	Networks []netip.Prefix `yaml:"networks"`
+	// The throttles that judge each mail, in order. One of them may be a mail throttle, which judges it last. How large a mail is they are
+	// told if the client has said so, or if Postfix asks at its end alone.
+	Throttles []string `yaml:"throttles"`
+	// The throttles that judge each recipient, in order. Recipients whom nobody counts (internal, support, the user himself) are not judged.
+	PerRecipient []string `yaml:"per_recipient"`
+	// What becomes of a mail that may not go on at once: filter (the default where filter is given), defer (the default elsewhere), hold or
+	// reject. All but filter act on the whole mail, and count it as waiting, so that who goes on and on is stopped.
+	Over Over `yaml:"over"`
+	// Where mails go that must wait, as Postfix writes transport and next hop: smtp:[127.0.0.1]:2526, a gate for mail with the same mail
+	// throttle and marks on. It delays them and hands them back to Postfix, on a port where it does not ask again.
+	Filter string `yaml:"filter"`
+	// What users are told who are stopped: reject (the default) or defer.
+	Stopped Refusal `yaml:"stopped"`
+	// What is answered where a mail cannot be judged, for instance because the store fails: defer (the default) or pass.
+	OnError Doubt `yaml:"on_error"`
+	// What is answered where a bound is reached, or the gate was not asked about all recipients of a mail: defer (the default) or pass.
+	OnBound Doubt `yaml:"on_bound"`
+	// The server that notices to stopped users are handed to. Default 127.0.0.1:25, which is Postfix itself.
+	NextHop nexthop.Options `yaml:"next_hop"`
+	// Who is told by mail when a user is stopped. Default: nobody.
+	Admin string `yaml:"admin"`
+	// The address to which users reply with commands about held mail, where a gate for mail takes them. Default: none.
+	Command string `yaml:"command"`
+	// Bounds on what may be asked and remembered.
+	Bounds Bounds `yaml:"bounds"`
+	// How long things may take.
+	Timeouts Timeouts `yaml:"timeouts"`
+}
+
+// A Socket is a file, and has an owner and a mode like any other.
+type Socket struct {
+	// Who may use it, in octal digits. Default 0660: the owner and the group.
+	Mode string `yaml:"mode"`
+	// Default: the user that weir runs as. Only root can name another.
+	Owner string `yaml:"owner"`
+	// Default: the group that weir runs as. Write postfix, and let weir's user be in that group.
+	Group string `yaml:"group"`
+}
+
+// Bounds keep what is asked from filling the server up.
+type Bounds struct {
+	// Open connections. One more is closed at once. Default 1000; each smtpd of Postfix has one.
+	Connections int `yaml:"connections"`
+	// Mails whose recipients are being collected. Default 10000.
+	Mails int `yaml:"mails"`
+	// Recipients of a mail. Default 1000.
+	Recipients int `yaml:"recipients"`
+	// What the recipients of all these mails may take. Default 64MiB.
+	Memory weir.Size `yaml:"memory"`
+}
+
+// Timeouts against silent clients and a slow store.
+type Timeouts struct {
+	// Without a request; the connection is closed. Postfix closes it first, after 5 minutes, and keeps none for more than 17. Default 20m.
+	Idle weir.Duration `yaml:"idle"`
+	// For an answer. Postfix waits for 100 seconds. Default 30s.
+	Answer weir.Duration `yaml:"answer"`
+	// Without a word about a mail; its recipients are forgotten. Default 1h.
+	Mail weir.Duration `yaml:"mail"`
+}
+
+// Bounds of the bounds.
+const (
+	maxConnections = 100_000
+	maxMails       = 1_000_000
+	maxRecipients  = 10_000
+	maxMemory      = 4 << 30
+)
+
+// thisMachine is who may ask unless somebody else is named.
+var thisMachine = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+// WithDefaults returns the options with everything filled in that was left out.
+func (o Options) WithDefaults() Options {
+	if network, _ := splitListen(o.Listen); network == "unix" {
+		o.Socket.Mode = cmp.Or(o.Socket.Mode, "0660")
+	} else if len(o.Clients) == 0 {
+		o.Clients = thisMachine
+	}
+	over := OverDefer
+	if o.Filter != "" {
+		over = OverFilter
+	}
+	o.Over = cmp.Or(o.Over, over)
+	o.Stopped = cmp.Or(o.Stopped, Reject)
+	if len(o.NextHop.Servers) == 0 {
+		o.NextHop.Servers = []string{"127.0.0.1:25"}
+	}
+	o.NextHop = o.NextHop.WithDefaults()
+	o.OnError = cmp.Or(o.OnError, DoubtDefer)
+	o.OnBound = cmp.Or(o.OnBound, DoubtDefer)
+	o.Bounds.Connections = cmp.Or(o.Bounds.Connections, 1000)
+	o.Bounds.Mails = cmp.Or(o.Bounds.Mails, 10_000)
+	o.Bounds.Recipients = cmp.Or(o.Bounds.Recipients, 1000)
+	o.Bounds.Memory = cmp.Or(o.Bounds.Memory, 64<<20)
+	o.Timeouts.Idle = cmp.Or(o.Timeouts.Idle, weir.Duration(20*time.Minute))
+	o.Timeouts.Answer = cmp.Or(o.Timeouts.Answer, weir.Duration(30*time.Second))
+	o.Timeouts.Mail = cmp.Or(o.Timeouts.Mail, weir.Duration(time.Hour))
+	return o
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others to say.
+func (o Options) Validate() error {
+	var v mistakes
+	o.validateListen(&v)
+	o.validateNetworks(&v)
+	switch o.Over {
+	case "", OverHold, OverDefer, OverReject:
+		if o.Filter != "" && o.Over != "" {
+			v.add("filter", fmt.Sprintf("nothing is diverted with over: %s", o.Over), "write over: filter, or leave filter out")
+		}
+	case OverFilter:
+		if o.Filter == "" {
+			v.add("filter", "mail is to be diverted, and nobody says where to", "write smtp:[127.0.0.1]:2526, where a gate for mail listens")
+		}
+	default:
+		v.oneOf("over", string(o.Over), string(OverFilter), string(OverHold), string(OverDefer), string(OverReject))
+	}
+	if o.Filter != "" && !isFilter(o.Filter) {
+		v.add("filter", fmt.Sprintf("%q is not a transport with a next hop", o.Filter), "write smtp:[127.0.0.1]:2526")
+	}
+	if o.Stopped != "" && o.Stopped != Reject && o.Stopped != Defer {
+		v.oneOf("stopped", string(o.Stopped), string(Reject), string(Defer))
+	}
+	for _, doubt := range []struct {
+		path string
+		d    Doubt
+	}{{"on_error", o.OnError}, {"on_bound", o.OnBound}} {
+		if doubt.d != "" && doubt.d != DoubtDefer && doubt.d != DoubtPass {
+			v.oneOf(doubt.path, string(doubt.d), string(DoubtDefer), string(DoubtPass))
+		}
+	}
+	for _, count := range []struct {
+		path    string
+		n, most int
+	}{
+		{"bounds.connections", o.Bounds.Connections, maxConnections},
+		{"bounds.mails", o.Bounds.Mails, maxMails},
+		{"bounds.recipients", o.Bounds.Recipients, maxRecipients},
+	} {
+		if count.n < 0 || count.n > count.most {
+			v.add(count.path, fmt.Sprintf("%d is out of bounds", count.n), fmt.Sprintf("between 1 and %d", count.most))
+		}
+	}
+	if m := o.Bounds.Memory; m < 0 || m > maxMemory {
+		v.add("bounds.memory", fmt.Sprintf("%s is out of bounds", m), fmt.Sprintf("between 1B and %s", weir.Size(maxMemory)))
+	}
+	for _, timeout := range []struct {
+		path string
+		d    weir.Duration
+	}{{"timeouts.idle", o.Timeouts.Idle}, {"timeouts.answer", o.Timeouts.Answer}, {"timeouts.mail", o.Timeouts.Mail}} {
+		if timeout.d < 0 {
+			v.add(timeout.path, "a timeout cannot be negative", "leave it out for the default")
+		}
+	}
+	return errors.Join(v...)
+}
+
+func (o *Options) validateListen(v *mistakes) {
+	network, address := splitListen(o.Listen)
+	switch {
+	case o.Listen == "":
+		v.add("listen", "the gate has no address to listen on", "write listen: 127.0.0.1:10040, or unix:/var/spool/postfix/weir/policy")
+	case network == "unix" && !filepath.IsAbs(address):
+		v.add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen), "write unix:/var/spool/postfix/weir/policy")
+	case network == "tcp":
+		_, port, err := net.SplitHostPort(address)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
+			v.add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), "write 127.0.0.1:10040")
+		}
+	}
+	if o.Socket != (Socket{}) && network != "unix" && o.Listen != "" {
+		v.add("socket", "the gate does not listen on a socket of this machine", "leave it out, or write listen: unix:/var/spool/postfix/weir/policy")
+	}
+	if m := o.Socket.Mode; m != "" {
+		if mode, err := strconv.ParseUint(m, 8, 32); err != nil || mode > 0o777 {
+			v.add("socket.mode", fmt.Sprintf("%q is not a mode", m), "write 0660")
+		}
+	}
+	if len(o.Clients) > 0 && network == "unix" {
+		v.add("clients", "nobody has an address on a socket of this machine", "leave it out; socket.mode and socket.group say who may ask")
+	}
+}
+
+func (o *Options) validateNetworks(v *mistakes) {
+	for _, list := range []struct {
+		path, everybody, hint string
+		all                   []netip.Prefix
+	}{
+		{"clients", "lets everybody spend what users are allowed", "name the machines that Postfix runs on", o.Clients},
+		{"networks", "takes all mail that comes in for mail of users", "name the networks of clients that do not log in", o.Networks},
+	} {
+		for i, prefix := range list.all {
+			at := fmt.Sprintf("%s[%d]", list.path, i)
+			if !prefix.IsValid() {
+				v.add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
+			} else if prefix.Bits() == 0 {
+				v.add(at, fmt.Sprintf("%s %s", prefix, list.everybody), list.hint)
+			}
+		}
+	}
+}
+
+// splitListen returns the network and the address of where the gate listens, as net.Listen wants them.
+func splitListen(listen string) (network, address string) {
+	if path, found := strings.CutPrefix(listen, "unix:"); found {
+		return "unix", path
+	}
+	return "tcp", listen
+}
+
+// isFilter reports whether a text is a transport of Postfix with a next hop, and nothing that would end the line of an answer.
+func isFilter(text string) bool {
+	transport, hop, found := strings.Cut(text, ":")
+	if !found || transport == "" || hop == "" || len(text) > 512 {
+		return false
+	}
+	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
+
+// mistakes collects field errors.
+type mistakes []error
+
+func (v *mistakes) add(path, msg, hint string) {
+	*v = append(*v, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+}
+
+func (v *mistakes) oneOf(path, got string, known ...string) {
+	hint := "one of " + strings.Join(known, ", ")
+	if near := weir.Nearest(got, known...); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	v.add(path, fmt.Sprintf("unknown %s %q", path, got), hint)
+}

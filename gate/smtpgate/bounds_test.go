@@ -1,0 +1,269 @@
+package smtpgate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"weir"
+)
+
+// TestMessageBound: a mail may be as large as it says, by DATA and by BDAT, and not a byte larger.
+func TestMessageBound(t *testing.T) {
+	const bound = 4 << 10
+	r := newRig(t, func(r *rig) { r.opts.Bounds.Message = bound })
+	text := func(n int) string {
+		s := "Subject: x\r\n\r\n"
+		for len(s) < n-1002 {
+			s += strings.Repeat("a", 998) + "\r\n"
+		}
+		return s + strings.Repeat("b", n-len(s)-2) + "\r\n"
+	}
+	c := r.as("ann")
+	begin := func() {
+		c.cmd("MAIL FROM:<ann@example.org>", "250 ")
+		c.cmd("RCPT TO:<bob@example.com>", "250 ")
+	}
+	for n, want := range map[int]string{bound: "250 2.0.0 OK", bound + 1: "552 5.3.4 ", bound + 2: "552 5.3.4 ", 100 * bound: "552 5.3.4 "} {
+		c.mail("ann@example.org", "bob@example.com", text(n), want)
+		begin()
+		c.send(fmt.Sprintf("BDAT %d LAST\r\n%s", n, text(n)))
+		c.expect(want)
+	}
+	// In chunks, the last of which is too much.
+	begin()
+	c.send(fmt.Sprintf("BDAT 3000\r\n%sBDAT 3000 LAST\r\n%s", text(3000), text(3000)))
+	c.expect("250 ")
+	c.expect("552 5.3.4 ")
+	c.cmd("NOOP", "250 ")
+	c.cmd(fmt.Sprintf("MAIL FROM:<ann@example.org> SIZE=%d", bound+1), "552 5.3.4 ")
+	if r.spool.accepted.Load() != 2 || r.seen.count("bound message") < 4 {
+		t.Errorf("%d accepted, %v", r.spool.accepted.Load(), r.seen.counts)
+	}
+}
+
+// TestHeaderBound, with a line that never ends, too.
+func TestHeaderBound(t *testing.T) {
+	const bound = 2 << 10
+	r := newRig(t, func(r *rig) { r.opts.Bounds.Header = bound })
+	line := "X: " + strings.Repeat("a", 123) + "\r\n"
+	c := r.as("ann")
+	c.mail("ann@example.org", "bob@example.com", strings.Repeat(line, bound/len(line))+"\r\nhello\r\n", "250 ")
+	c.mail("ann@example.org", "bob@example.com", strings.Repeat(line, bound/len(line))+"Y: z\r\n\r\nhello\r\n", "552 5.3.4 the header is larger")
+	c.mail("ann@example.org", "bob@example.com", strings.Repeat("a", 1900)+"\r\n"+strings.Repeat(line, 100), "250 ") // no header at all
+	if r.seen.count("bound header") != 1 {
+		t.Error(r.seen.counts)
+	}
+}
+
+// TestLineBound: commands, lines of DATA and lines of BDAT.
+func TestLineBound(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.opts.Bounds.Line = 1000 })
+	c := r.as("ann")
+	c.mail("ann@example.org", "bob@example.com", "S: x\r\n\r\n"+strings.Repeat("a", 998)+"\r\n", "250 ")
+	c.cmd("MAIL FROM:<ann@example.org>", "250 ")
+	c.cmd("RCPT TO:<bob@example.com>", "250 ")
+	c.send("BDAT 1009 LAST\r\nS: x\r\n\r\n" + strings.Repeat("a", 999) + "\r\n")
+	// go-smtp looks at what comes together with the command as if it were one.
+	if got, err := c.reply(); err != nil || !strings.HasPrefix(got, "554 5.6.0 a line is longer than 1000 bytes") && !strings.HasPrefix(got, "500 ") {
+		t.Error(got, err)
+	}
+	c = r.as("ann")
+	c.cmd("NOOP "+strings.Repeat("a", 993), "250 ")
+	c.mail("ann@example.org", "bob@example.com", "S: x\r\n\r\n"+strings.Repeat("a", 999)+"\r\n", "554 5.6.0 a line is longer than 1000 bytes")
+	c.expect("500 ")
+	c.ended()
+	c = r.greeted()
+	c.send("NOOP " + strings.Repeat("a", 1000) + "\r\n")
+	c.expect("500 ")
+	c.ended()
+	if r.seen.count("bound line") < 1 || r.spool.accepted.Load() != 1 {
+		t.Error(r.seen.counts)
+	}
+}
+
+// TestEndlessCommand: between two chunks go-smtp has no bound on lines.
+func TestEndlessCommand(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.as("ann")
+	c.cmd("MAIL FROM:<ann@example.org>", "250 ")
+	c.cmd("RCPT TO:<bob@example.com>", "250 ")
+	big := strings.Repeat(strings.Repeat("a", 998)+"\r\n", 1000)
+	c.send(fmt.Sprintf("BDAT %d\r\n%s", len(big), big))
+	c.expect("250 ")
+	go func() {
+		piece := strings.Repeat("a", 4<<10)
+		for range 1 << 12 { // 16 MiB, of which most cannot be sent
+			if _, err := c.conn.Write([]byte(piece)); err != nil {
+				return
+			}
+		}
+	}()
+	c.expect("500 5.5.2 line too long")
+	if _, err := c.reply(); err == nil {
+		t.Error("the session goes on")
+	}
+	eventually(t, "the session ends", func() bool { return r.seen.sessions.Load() == 0 })
+	if r.seen.count("bound line") != 1 || r.spool.accepted.Load() != 0 {
+		t.Error(r.seen.counts)
+	}
+}
+
+// TestRecipientBound: one more is told to come later.
+func TestRecipientBound(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.opts.Bounds.Recipients = 3 })
+	c := r.as("ann")
+	c.cmd("MAIL FROM:<ann@example.org>", "250 ")
+	for i := range 3 {
+		c.cmd(fmt.Sprintf("RCPT TO:<r%d@example.com>", i), "250 ")
+	}
+	c.cmd("RCPT TO:<one.more@example.com>", "452 4.5.3 ")
+	c.cmd("DATA", "354 ")
+	c.cmd(hello+".", "250 ")
+	if e := r.spool.envelope(t); len(e.To) != 3 {
+		t.Errorf("%+v", e.To)
+	}
+}
+
+// TestLoop: a mail that has passed too many servers.
+func TestLoop(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.opts.Bounds.ReceivedHops = 5 })
+	c := r.as("ann")
+	c.mail("ann@example.org", "bob@example.com", strings.Repeat("RECEIVED : from a\r\n\tby b\r\n", 5)+hello, "250 ")
+	c.mail("ann@example.org", "bob@example.com", strings.Repeat("Received: from a\r\n\tby b\r\n", 6)+hello, "554 5.4.6 ")
+	if r.seen.count("mail loop") != 1 {
+		t.Error(r.seen.counts)
+	}
+}
+
+// TestSessionBounds: of all, and of one source.
+func TestSessionBounds(t *testing.T) {
+	for _, c := range []struct {
+		bounds Bounds
+		bound  string
+	}{{Bounds{Sessions: 2}, BoundSessions}, {Bounds{PerSource: 2}, BoundPerSource}} {
+		r := newRig(t, func(r *rig) { r.opts.Bounds = c.bounds })
+		first := r.dial()
+		r.dial()
+		third := r.connect()
+		third.expect("421 4.7.0 mail.example.org too many sessions")
+		third.ended()
+		if r.seen.count("bound "+c.bound) != 1 {
+			t.Errorf("%s: %v", c.bound, r.seen.counts)
+		}
+		first.cmd("QUIT", "221 ")
+		first.conn.Close()
+		eventually(t, "there is room again", func() bool { return r.seen.sessions.Load() == 1 })
+		r.dial()
+	}
+}
+
+// TestErrorBound: a session of nothing but mistakes ends, even when the rest of it has been sent already.
+func TestErrorBound(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.opts.Bounds.Errors = 3 })
+	c := r.as("ann")
+	c.send(strings.Repeat("MAIL FROM:<a@b..c>\r\n", 3) + "MAIL FROM:<ann@example.org>\r\n")
+	for _, want := range []string{"553 ", "553 ", "421 4.7.0 too many errors", "421 4.7.0 "} {
+		c.expect(want)
+	}
+	c.ended()
+	if r.seen.count("bound errors") != 1 {
+		t.Error(r.seen.counts)
+	}
+}
+
+// TestCommandBound: a session cannot go on for ever.
+func TestCommandBound(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.opts.Bounds.Commands = 50 })
+	c := r.greeted()
+	for range 60 {
+		c.send("NOOP\r\n")
+		got, err := c.reply()
+		if err != nil {
+			t.Fatal("the session ended without a word")
+		}
+		if strings.HasPrefix(got, "421 4.7.0 too many commands") {
+			c.ended()
+			if r.seen.count("bound commands") != 1 {
+				t.Error(r.seen.counts)
+			}
+			return
+		}
+	}
+	t.Error("the session goes on")
+}
+
+// TestLogInBound: a session has a few tries.
+func TestLogInBound(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.opts.Bounds.Logins = 2 })
+	c := r.greeted()
+	c.cmd("AUTH PLAIN "+plain("ann", "wrong"), "535 5.7.8")
+	c.cmd("AUTH PLAIN "+plain("ann", "wrong"), "421 4.7.0 ")
+	c.ended()
+}
+
+// TestTime: whoever is silent, slow, or stays too long is sent away. Half-open sessions end.
+func TestTime(t *testing.T) {
+	const soon = weir.Duration(30 * time.Millisecond)
+	t.Run("idle", func(t *testing.T) {
+		r := newRig(t, func(r *rig) { r.opts.Timeouts.Idle = soon })
+		c := r.dial()
+		c.expect("421 4.4.2 nothing came for too long")
+		c.ended()
+		if r.seen.count("bound time") != 1 {
+			t.Error(r.seen.counts)
+		}
+	})
+	t.Run("session", func(t *testing.T) {
+		r := newRig(t, func(r *rig) { r.opts.Timeouts.Session = soon })
+		c := r.dial()
+		for {
+			c.send("NOOP\r\n")
+			got, err := c.reply()
+			if err != nil {
+				t.Fatalf("ended without a word: %v", err)
+			}
+			if strings.HasPrefix(got, "421 4.4.2 the session took too long") {
+				break
+			}
+		}
+		c.ended()
+	})
+	t.Run("data", func(t *testing.T) {
+		r := newRig(t, func(r *rig) { r.opts.Timeouts.Data = soon })
+		c := r.as("ann")
+		c.cmd("MAIL FROM:<ann@example.org>", "250 ")
+		c.cmd("RCPT TO:<bob@example.com>", "250 ")
+		c.cmd("DATA", "354 ")
+		c.send("Subject: x\r\n")
+		c.expect("421 4.4.2 the mail took too long")
+		c.ended()
+		if r.spool.accepted.Load() != 0 || r.seen.count("mail aborted") != 1 {
+			t.Error(r.seen.counts)
+		}
+	})
+	t.Run("half a mail", func(t *testing.T) {
+		r := newRig(t, nil)
+		c := r.as("ann")
+		c.cmd("MAIL FROM:<ann@example.org>", "250 ")
+		c.cmd("RCPT TO:<bob@example.com>", "250 ")
+		c.cmd("DATA", "354 ")
+		c.send("Subject: x\r\n\r\nhello")
+		c.conn.Close()
+		eventually(t, "the session ends", func() bool { return r.seen.sessions.Load() == 0 })
+		if r.spool.accepted.Load() != 0 || r.seen.count("mail aborted") != 1 {
+			t.Error(r.seen.counts)
+		}
+	})
+	t.Run("bare and silent", func(t *testing.T) {
+		r := newRig(t, func(r *rig) { r.opts.Timeouts.Idle = soon })
+		c := r.as("ann")
+		c.send("MAIL FROM:<ann@example.org>\r\nRCPT TO:<bob@example.com>\r\nDATA\r\nS: x\n\nhello\n.\n")
+		c.expect("250 ")
+		c.expect("250 ")
+		c.expect("354 ")
+		c.expect("554 5.6.0 a bare CR or LF")
+		c.ended()
+	})
+}

@@ -1,0 +1,17 @@
+// Package smtpgate is the edge where mail comes in: a submission server that authenticates its users, puts each mail and each recipient
+// before the throttles, and hands what it takes to the spool, which answers for it from then on.
+//
+// Most callers want New, Listen, Start and Stop; Prepare takes new options while sessions are under way. A session keeps the options that
+// it began with; who is stopped, and who may log in, holds at once.
+//
+// The one who is charged is the authenticated user; in a network that may send without, the address of the client; never the sender
+// address. Whoever is neither may write to the command address and to nobody else. No options that Validate lets pass make an open relay.
+//
+// A mail is answered by 250 when the spool has it safe, and not before. Its text is taken as strictly as SMTP is written (RFC 5321 section
+// 2.3.8): a bare CR or LF, where servers may disagree about the end of a mail, is refused, and the session with it.
+//
+// The protocol itself is spoken by github.com/emersion/go-smtp. What it leaves open is done here: bounds on sessions, time, commands and
+// errors, nested transactions, addresses that would read differently when they are written again.
+//
+// Time comes from Env.Clock, with one exception: deadlines of sockets are kept by the operating system in real time.
+package smtpgate

@@ -1,0 +1,440 @@
+package smtpgate
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir"
+	"weir/internal/clock"
+	"weir/login"
+	"weir/mail"
+	"weir/nexthop"
+	"weir/notice"
+	"weir/policy"
+	"weir/spool"
+	"weir/stamp"
+	"weir/store"
+	"weir/store/sqlite"
+)
+
+var epoch = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+
+const gateName = "test"
+
+// A sent mail is one that came out at the other end.
+type sentMail struct {
+	job  nexthop.Job
+	to   []string
+	text string
+}
+
+// An exit takes what the spool delivers.
+type exit struct {
+	mu   sync.Mutex
+	sent []sentMail
+}
+
+func (e *exit) Deliver(_ context.Context, j *nexthop.Job) []nexthop.Result {
+	r, err := j.Open()
+	if err != nil {
+		return make([]nexthop.Result, len(j.Recipients))
+	}
+	defer r.Close()
+	text, _ := io.ReadAll(r)
+	if j.Committed != nil {
+		_ = j.Committed()
+	}
+	m := sentMail{job: *j, text: string(text)}
+	for _, to := range j.Recipients {
+		m.to = append(m.to, to.Address)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sent = append(e.sent, m)
+	return make([]nexthop.Result, len(j.Recipients))
+}
+
+// A watched spool is the real one, which a test can make fail, and whose acceptances it can count.
+type watched struct {
+	*spool.Spool
+	accepted atomic.Int64
+	fail     atomic.Pointer[error]
+	before   func() // called before a mail is accepted
+	load     atomic.Int64
+	mu       sync.Mutex
+	all      []spool.Envelope
+}
+
+func (w *watched) Accept(ctx context.Context, now time.Time, e *spool.Envelope, text store.Staged) (spool.Receipt, error) {
+	if w.before != nil {
+		w.before()
+	}
+	if err := w.fail.Load(); err != nil {
+		return spool.Receipt{}, *err
+	}
+	r, err := w.Spool.Accept(ctx, now, e, text)
+	if err == nil {
+		w.accepted.Add(1)
+		w.mu.Lock()
+		w.all = append(w.all, *e)
+		w.mu.Unlock()
+	}
+	return r, err
+}
+
+func (w *watched) Load(string) float64 { return float64(w.load.Load()) / 100 }
+
+// envelope returns the last mail that was accepted.
+func (w *watched) envelope(t testing.TB) spool.Envelope {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.all) == 0 {
+		t.Fatal("no mail was accepted")
+	}
+	return w.all[len(w.all)-1]
+}
+
+// A rig is a gate with everything behind it: the spool, its store, and an exit.
+type rig struct {
+	*Gate
+	t      testing.TB
+	clock  *clock.Fake
+	spool  *watched
+	exit   *exit
+	opts   Options
+	parts  Parts
+	env    Env
+	rules  mail.Options
+	seen   *observer
+	logins *login.Desk
+}
+
+// passwords are hashed once for all tests: it takes its time on purpose.
+var passwords = sync.OnceValue(func() string {
+	stored, err := login.Hash("correct horse")
+	if err != nil {
+		panic(err)
+	}
+	return stored
+})
+
+// newRig makes a gate on loopback that listens; change may change it before.
+func newRig(t testing.TB, change func(*rig)) *rig {
+	t.Helper()
+	r := &rig{t: t, clock: clock.NewFake(epoch), exit: &exit{}, seen: newObserver(), logins: login.New(login.Options{})}
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Folder: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	s, err := spool.New(spool.Options{Store: db.Mail(), Clock: r.clock, Secret: make([]byte, 32), Signer: notice.NewSigner(make([]byte, 32))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.spool = &watched{Spool: s}
+	r.opts = Options{Listen: "127.0.0.1:0", Hostname: "mail.example.org", NextHop: nexthop.Options{Servers: []string{"127.0.0.1:1"}}}
+	r.env = Env{Name: gateName, Clock: r.clock, Spool: r.spool, Logins: r.logins, Observer: r.seen, TakeStamps: stamp.TakeMail}
+	r.rules = mail.Options{Internal: []string{"inside.example.org"}, Free: []string{"support@example.org"}}
+	if change != nil {
+		change(r)
+	}
+	rules := r.rules.WithDefaults()
+	if err := s.Configure([]spool.Gate{{Name: gateName, Throttle: "outgoing", Mail: &rules, Carrier: r.exit, Host: "mail.example.org", Command: r.opts.Command}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Stop(context.Background()) })
+	for _, u := range []store.User{
+		{Name: "ann", Password: passwords(), Contact: "ann@home.example"},
+		{Name: "bound", Password: passwords(), Senders: []string{"Bound@Example.org", "@team.example"}},
+		{Name: "gone", Password: passwords(), Disabled: true},
+		{Name: "empty"},
+	} {
+		u.Made, u.Changed = epoch, epoch
+		r.put(u)
+	}
+	g, err := New(r.opts, r.parts, r.env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Gate = g
+	if err := g.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	g.Start()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = g.Stop(ctx)
+	})
+	return r
+}
+
+func (r *rig) put(u store.User) {
+	r.t.Helper()
+	if err := r.spool.PutUser(context.Background(), epoch, "test", u); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// sent waits until everything is delivered that can be, and returns it.
+func (r *rig) sent() []sentMail {
+	r.t.Helper()
+	if err := r.spool.Idle(context.Background()); err != nil {
+		r.t.Fatal(err)
+	}
+	r.exit.mu.Lock()
+	defer r.exit.mu.Unlock()
+	return r.exit.sent
+}
+
+// the returns the only mail that was sent.
+func (r *rig) the() sentMail {
+	r.t.Helper()
+	all := r.sent()
+	if len(all) != 1 {
+		r.t.Fatalf("%d mails were sent", len(all))
+	}
+	return all[0]
+}
+
+// A client speaks SMTP, as badly as it is told.
+type client struct {
+	t    testing.TB
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+// dial connects and reads the greeting.
+func (r *rig) dial() *client {
+	r.t.Helper()
+	c := r.connect()
+	c.expect("220 mail.example.org")
+	return c
+}
+
+func (r *rig) connect() *client {
+	r.t.Helper()
+	_, port, _ := net.SplitHostPort(r.Addr().String())
+	conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { conn.Close() })
+	// A deadline only keeps a broken test from hanging.
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	return &client{r.t, conn, bufio.NewReader(conn)}
+}
+
+// greeted has said EHLO.
+func (r *rig) greeted() *client {
+	r.t.Helper()
+	c := r.dial()
+	c.cmd("EHLO client.example", "250 ")
+	return c
+}
+
+// as logs in.
+func (r *rig) as(name string) *client {
+	r.t.Helper()
+	c := r.greeted()
+	c.cmd("AUTH PLAIN "+plain(name, "correct horse"), "235 ")
+	return c
+}
+
+func plain(name, password string) string {
+	return base64.StdEncoding.EncodeToString([]byte("\x00" + name + "\x00" + password))
+}
+
+func b64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+// send sends bytes as they are.
+func (c *client) send(text string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.conn, text); err != nil {
+		c.t.Fatalf("sending %.60q: %v", text, err)
+	}
+}
+
+// reply reads an answer to its last line.
+func (c *client) reply() (string, error) {
+	var all []string
+	for {
+		line, err := c.r.ReadString('\n')
+		if err != nil {
+			return strings.Join(append(all, line), "\n"), err
+		}
+		line = strings.TrimRight(line, "\r\n")
+		all = append(all, line)
+		if len(line) < 4 || line[3] != '-' {
+			return strings.Join(all, "\n"), nil
+		}
+	}
+}
+
+// expect reads an answer whose last line begins like this, and returns all of it.
+func (c *client) expect(want string) string {
+	c.t.Helper()
+	got, err := c.reply()
+	if last := got[strings.LastIndexByte(got, '\n')+1:]; err != nil || !strings.HasPrefix(last, want) {
+		c.t.Fatalf("the answer is %q, %v; want %q", got, err, want)
+	}
+	return got
+}
+
+// cmd sends a command and expects an answer.
+func (c *client) cmd(line, want string) string {
+	c.t.Helper()
+	c.send(line + "\r\n")
+	got, err := c.reply()
+	if last := got[strings.LastIndexByte(got, '\n')+1:]; err != nil || !strings.HasPrefix(last, want) {
+		c.t.Fatalf("the answer to %.80q is %q, %v; want %q", line, got, err, want)
+	}
+	return got
+}
+
+// ended expects that nothing more comes.
+func (c *client) ended() {
+	c.t.Helper()
+	if got, err := c.reply(); err != io.EOF || got != "" {
+		c.t.Fatalf("the session goes on: %q, %v", got, err)
+	}
+}
+
+const hello = "Subject: hello\r\nDate: Mon, 02 Mar 2026 12:00:00 +0000\r\nMessage-ID: <1@client.example>\r\n\r\nhello\r\n"
+
+// mail sends a mail, and expects an answer at its end.
+func (c *client) mail(from, to, text, want string) string {
+	c.t.Helper()
+	c.cmd("MAIL FROM:<"+from+">", "250 ")
+	for r := range strings.SplitSeq(to, ",") {
+		c.cmd("RCPT TO:<"+r+">", "250 ")
+	}
+	c.cmd("DATA", "354 ")
+	return c.cmd(text+".", want)
+}
+
+// An observer counts what it is told.
+type observer struct {
+	sessions, waiting atomic.Int64
+	mu                sync.Mutex
+	counts            map[string]int
+}
+
+func newObserver() *observer { return &observer{counts: map[string]int{}} }
+
+func (o *observer) note(what string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.counts[what]++
+}
+
+func (o *observer) count(what string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.counts[what]
+}
+
+func (o *observer) Sessions(d int)                  { o.sessions.Add(int64(d)) }
+func (o *observer) Waiting(d int)                   { o.waiting.Add(int64(d)) }
+func (o *observer) LogIn(how string)                { o.note("login " + how) }
+func (o *observer) Mail(how string, _ int64, _ int) { o.note("mail " + how) }
+func (o *observer) Refused(how string)              { o.note("refused " + how) }
+func (o *observer) Bounded(bound string)            { o.note("bound " + bound) }
+
+// eventually waits for something that another goroutine is about to do.
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: never", what)
+		}
+	}
+}
+
+func chainOf(t testing.TB, throttles ...weir.Throttle) *policy.Chain {
+	t.Helper()
+	var links []*policy.Link
+	for i, th := range throttles {
+		links = append(links, policy.NewLink("t"+string(rune('0'+i)), th, policy.Closed))
+	}
+	c, err := policy.New(links, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// certificate makes one for localhost, and returns its files and who trusts it.
+func certificate(t testing.TB) (certFile, keyFile string, trust *tls.Config) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mail.example.org"}, DNSNames: []string{"mail.example.org"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	certFile, keyFile = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+	write := func(name, kind string, data []byte) {
+		if err := os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(certFile, "CERTIFICATE", der)
+	write(keyFile, "PRIVATE KEY", secret)
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	return certFile, keyFile, &tls.Config{RootCAs: pool, ServerName: "mail.example.org"}
+}
+
+// encrypt begins TLS on a connection.
+func (c *client) encrypt(config *tls.Config) *client {
+	c.t.Helper()
+	conn := tls.Client(c.conn, config)
+	if err := conn.Handshake(); err != nil {
+		c.t.Fatal(err)
+	}
+	return &client{c.t, conn, bufio.NewReader(conn)}
+}
+
+func prefixes(list ...string) (all []netip.Prefix) {
+	for _, p := range list {
+		all = append(all, netip.MustParsePrefix(p))
+	}
+	return all
+}

@@ -1,0 +1,156 @@
+package smtpgate
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"weir/identify"
+)
+
+// A doorway is what one smtp.Server takes for its listener. The gate accepts by itself and hands each connection through the doorway that is
+// open now, so that a reload can put another server in the place of the old one without closing the socket.
+type doorway struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newDoorway() *doorway { return &doorway{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+// hand gives a connection to the server and reports whether it was taken; it is not when the doorway is closed.
+func (d *doorway) hand(c net.Conn) bool {
+	select {
+	case d.conns <- c:
+		return true
+	case <-d.done:
+		return false
+	}
+}
+
+func (d *doorway) Accept() (net.Conn, error) {
+	select {
+	case c := <-d.conns:
+		return c, nil
+	case <-d.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (d *doorway) Close() error {
+	d.once.Do(func() { close(d.done) })
+	return nil
+}
+
+func (d *doorway) Addr() net.Addr { return &net.TCPAddr{} }
+
+// How long the gate pauses when the system has no room for another connection, such as when descriptors run out.
+const (
+	firstPause = 5 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// accept takes connections until the listener is closed.
+func (g *Gate) accept(l *net.TCPListener) {
+	pause := firstPause
+	for {
+		tcp, err := l.AcceptTCP()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || g.stopping() {
+				return
+			}
+			g.env.Log.Warn("cannot accept connections for the moment", "error", err, "again_in", pause)
+			select {
+			case <-time.After(pause):
+			case <-g.stop:
+				return
+			}
+			pause = min(2*pause, maxPause)
+			continue
+		}
+		pause = firstPause
+		g.receive(tcp)
+	}
+}
+
+// receive lets a connection in, unless the door turns it away or it is one too many.
+func (g *Gate) receive(tcp *net.TCPConn) {
+	s := g.setup.Load()
+	source := identify.Plain(tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
+	if !s.door.Admit(source, g.env.Clock.Now()) {
+		// A reset leaves nothing behind on this side: no state that waits for packets of somebody who floods.
+		_ = tcp.SetLinger(0)
+		_ = tcp.Close()
+		return
+	}
+	c := newConn(g, s, tcp, source)
+	if bound := g.join(c); bound != "" {
+		g.env.Observer.Bounded(bound)
+		turnAway(s, tcp)
+		return
+	}
+	for !c.setup.doorway.hand(c.whole()) {
+		// A closed doorway means that the setup has a successor, or that the gate stops.
+		if g.stopping() {
+			_ = c.Close()
+			return
+		}
+		c.setup = g.setup.Load()
+	}
+}
+
+// turnAway tells a client that there are too many. Nobody waits for it: what cannot be said at once is not said.
+func turnAway(s *setup, tcp *net.TCPConn) {
+	if s.opts.TLS.Mode != TLSImplicit {
+		_ = tcp.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = tcp.Write([]byte("421 4.7.0 " + s.host + " too many sessions, try again later\r\n"))
+	}
+	_ = tcp.Close()
+}
+
+// join counts a session, or returns the bound at which it is one too many.
+func (g *Gate) join(c *conn) (bound string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := &c.setup.opts.Bounds
+	switch {
+	case g.stopped, len(g.sessions) >= b.Sessions:
+		return BoundSessions
+	case g.bySource[c.group] >= b.PerSource:
+		return BoundPerSource
+	}
+	g.sessions[c] = struct{}{}
+	g.bySource[c.group]++
+	g.env.Observer.Sessions(1)
+	return ""
+}
+
+// quit takes a session off the books.
+func (g *Gate) quit(c *conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, in := g.sessions[c]; !in {
+		return
+	}
+	delete(g.sessions, c)
+	if g.bySource[c.group]--; g.bySource[c.group] == 0 {
+		delete(g.bySource, c.group)
+	}
+	g.env.Observer.Sessions(-1)
+	g.emptyLocked()
+}
+
+// groupOf is what counts as one source: an address, and of IPv6 the network that one customer has.
+func groupOf(source netip.Addr) netip.Addr {
+	if source.Is6() {
+		return identify.Network(source, 32, 64).Addr()
+	}
+	return source
+}
+
+// newID returns an id for a session: enough to find its lines in a log.
+func newID() string { return strconv.FormatUint(rand.Uint64N(1<<40), 32) }

@@ -1,0 +1,218 @@
+package smtpgate
+
+import (
+	"cmp"
+	"net/netip"
+	"time"
+
+	"weir"
+	"weir/nexthop"
+)
+
+// A TLSMode says when a session is encrypted.
+type TLSMode string
+
+// The modes.
+const (
+	TLSNone     TLSMode = "none"     // never
+	TLSStart    TLSMode = "starttls" // when the client asks for it, as on port 587
+	TLSImplicit TLSMode = "implicit" // from the first byte on, as on port 465
+)
+
+// An Auth says who knows the users' passwords.
+type Auth string
+
+// Who may know them.
+const (
+	AuthUsers   Auth = "users"    // weir: see weir user
+	AuthNextHop Auth = "next_hop" // the next hop, which is asked
+	AuthNone    Auth = "none"     // nobody: there is no AUTH, only networks
+)
+
+// A Stopped says what stopped users are told.
+type Stopped string
+
+// What they may be told.
+const (
+	RefuseMail Stopped = "refuse-mail" // AUTH succeeds, recipients are refused
+	RefuseAuth Stopped = "refuse-auth" // AUTH fails
+)
+
+// Senders says which sender addresses users may write.
+type Senders string
+
+// Which they may write.
+const (
+	SendersAny   Senders = "any"   // any, unless the user has a list of his own
+	SendersBound Senders = "bound" // those of the user's list, and none without a list
+)
+
+// An Ambiguous says what becomes of a mail of which nobody knows whether the next hop has it.
+type Ambiguous string
+
+// What may become of it.
+const (
+	AmbiguousRetry Ambiguous = "retry" // sent again: it may arrive twice
+	AmbiguousHold  Ambiguous = "hold"  // held until an operator decides: it may be late
+)
+
+// A Fate is what becomes of a mail whose stamps are worth nothing.
+type Fate string
+
+// The fates.
+const (
+	FateRefuse Fate = "refuse" // refused; the client goes on the invalid list
+	FatePool   Fate = "pool"   // as if it had brought none
+)
+
+// Options configure one gate for mail.
+type Options struct {
+	// The address to listen on: ":587", ":465", "127.0.0.1:2525". Clients must connect to it themselves: no proxy in front is believed.
+	Listen string `yaml:"listen"`
+	// The name by which the gate introduces itself, and which Received fields and message ids show. Default: the machine's.
+	Hostname string `yaml:"hostname"`
+	// Encryption. Passwords are only taken inside it, or from the machine itself.
+	TLS TLS `yaml:"tls"`
+	// The server that mails are handed to.
+	NextHop nexthop.Options `yaml:"next_hop"`
+	// Who knows the users' passwords: users (weir's own, the default), next_hop (the next hop's AUTH is asked) or none.
+	Auth Auth `yaml:"auth"`
+	// Networks whose clients may send without AUTH: [10.0.0.0/8]. Each address is a user of its own. Only your own networks: public ones up
+	// to a /16 (IPv6: /32). Default: none.
+	Networks []netip.Prefix `yaml:"networks"`
+	// The throttles that judge each connection before anything is read from it, in order.
+	Accept []string `yaml:"accept"`
+	// The throttles that judge each mail when it is complete, in order. One of them may be a mail throttle, which judges it last.
+	Throttles []string `yaml:"throttles"`
+	// The throttles that judge each recipient, in order. Recipients whom nobody counts (internal, support, the user himself) are not judged.
+	PerRecipient []string `yaml:"per_recipient"`
+	// The address to which users reply with commands about held mail: weir@mail.example.org. Mail to it is taken from everybody, and goes
+	// no further. Default: no commands by mail.
+	Command string `yaml:"command"`
+	// Who is told by mail when a user is stopped. Default: nobody.
+	Admin string `yaml:"admin"`
+	// Whom bounces and notices come from. Default: postmaster at the hostname.
+	Postmaster string `yaml:"postmaster"`
+	// What stopped users are told: refuse-mail (the default: they may log in, and still reach support, themselves and the command address)
+	// or refuse-auth (their AUTH fails).
+	Stopped Stopped `yaml:"stopped"`
+	// Which sender addresses users may write: any (the default), or bound: only those that the user's entry lists. Where an entry lists
+	// some, they bind the user in any case.
+	Senders Senders `yaml:"senders"`
+	// What becomes of a mail when the connection broke just as the next hop was taking it: retry (the default; it may arrive twice) or
+	// hold (for an operator). It is in the audit log either way.
+	Ambiguous Ambiguous `yaml:"ambiguous"`
+	// Stamps by which mail pays its way around the delay queue. Default: off.
+	Stamps *Stamping `yaml:"stamps"`
+	// Bounds on what clients may take of the gate.
+	Bounds Bounds `yaml:"bounds"`
+	// How long the gate waits for clients, and makes them wait.
+	Timeouts Timeouts `yaml:"timeouts"`
+}
+
+// TLS is encryption.
+type TLS struct {
+	// When a session is encrypted: starttls (the client asks for it, port 587; the default where there is a certificate), implicit (from
+	// the first byte on, port 465) or none (the default otherwise; only on loopback, or without AUTH).
+	Mode TLSMode `yaml:"mode"`
+	// The file with the certificate and those that lead to its authority, in PEM. It is read again at each reload.
+	Cert string `yaml:"cert"`
+	// The file with its private key, in PEM.
+	Key string `yaml:"key"`
+}
+
+// Stamping is how mail may be paid for. The parameters are in the answer to EHLO wherever AUTH is offered.
+type Stamping struct {
+	// The puzzle: sha256-k (the default), dlog-classic or argon2id.
+	Algorithm string `yaml:"algorithm"`
+	// The work that each recipient costs: "20 bits" (the default), or a number of operations.
+	Work string `yaml:"work"`
+	// The load (what there is to deliver, by what can be delivered at once) from which mail without stamps waits in the general pool.
+	// Default 90%.
+	FromLoad weir.Share `yaml:"from_load"`
+	// What becomes of a mail with forged or wrongly solved stamps: refuse (and the client goes on the invalid list; the default) or pool.
+	OnInvalid Fate `yaml:"on_invalid"`
+	// Whether mail without a stamp for each recipient is refused.
+	Required bool `yaml:"required"`
+}
+
+// Bounds keep clients from filling the server up.
+type Bounds struct {
+	// Open sessions. One more is told so (421) and closed. Default 1000.
+	Sessions int `yaml:"sessions"`
+	// Open sessions of one source: an address, or an IPv6 /64. Default 100.
+	PerSource int `yaml:"per_source"`
+	// Recipients of one mail; further ones are told to come with another (452). A mail throttle may allow fewer. Default 100.
+	Recipients int `yaml:"recipients"`
+	// The size of a mail. Default 50MiB.
+	Message weir.Size `yaml:"message"`
+	// The size of its header. Default 256KiB.
+	Header weir.Size `yaml:"header"`
+	// The length of a command, and of a line in a mail. Default 2000B.
+	Line weir.Size `yaml:"line"`
+	// Received fields that a mail may bring: with more it is going round in a circle. Default 50.
+	ReceivedHops int `yaml:"received_hops"`
+	// Answers of a session that say no; then it is closed. Default 100.
+	Errors int `yaml:"errors"`
+	// Failed log-ins of a session; then it is closed. Default 5.
+	Logins int `yaml:"logins"`
+	// Answers of a session altogether, by lines; then it is closed. Default 100000.
+	Commands int `yaml:"commands"`
+}
+
+// Timeouts against slow clients.
+type Timeouts struct {
+	// For the client's next command, or the next piece of a mail. Default 5m.
+	Idle weir.Duration `yaml:"idle"`
+	// For the text of a mail as a whole. Default 10m.
+	Data weir.Duration `yaml:"data"`
+	// For a session as a whole; a mail that is coming in is taken to its end. Default 1h.
+	Session weir.Duration `yaml:"session"`
+	// How long a client may be kept waiting for an answer when a throttle makes a mail stand in line; then it is told to come back. Default 30s.
+	Wait weir.Duration `yaml:"wait"`
+}
+
+// WithDefaults returns the options with everything filled in that was left out, except for the hostname, which the machine knows.
+func (o Options) WithDefaults() Options {
+	mode := TLSNone
+	if o.TLS.Cert != "" || o.TLS.Key != "" {
+		mode = TLSStart
+	}
+	o.TLS.Mode = cmp.Or(o.TLS.Mode, mode)
+	o.NextHop = o.NextHop.WithDefaults()
+	o.Auth = cmp.Or(o.Auth, AuthUsers)
+	o.Stopped = cmp.Or(o.Stopped, RefuseMail)
+	o.Senders = cmp.Or(o.Senders, SendersAny)
+	o.Ambiguous = cmp.Or(o.Ambiguous, AmbiguousRetry)
+	if o.Hostname != "" {
+		o.Postmaster = cmp.Or(o.Postmaster, "postmaster@"+o.Hostname)
+	}
+	if o.Stamps != nil {
+		s := *o.Stamps
+		s.Algorithm = cmp.Or(s.Algorithm, "sha256-k")
+		s.Work = cmp.Or(s.Work, "20 bits")
+		s.FromLoad = cmp.Or(s.FromLoad, 0.9)
+		s.OnInvalid = cmp.Or(s.OnInvalid, FateRefuse)
+		o.Stamps = &s
+	}
+	b := &o.Bounds
+	b.Sessions = cmp.Or(b.Sessions, 1000)
+	b.PerSource = cmp.Or(b.PerSource, 100)
+	b.Recipients = cmp.Or(b.Recipients, 100)
+	b.Message = cmp.Or(b.Message, 50<<20)
+	b.Header = cmp.Or(b.Header, 256<<10)
+	b.Line = cmp.Or(b.Line, 2000)
+	b.ReceivedHops = cmp.Or(b.ReceivedHops, 50)
+	b.Errors = cmp.Or(b.Errors, 100)
+	b.Logins = cmp.Or(b.Logins, 5)
+	b.Commands = cmp.Or(b.Commands, 100_000)
+	t := &o.Timeouts
+	t.Idle = cmp.Or(t.Idle, weir.Duration(5*time.Minute))
+	t.Data = cmp.Or(t.Data, weir.Duration(10*time.Minute))
+	t.Session = cmp.Or(t.Session, weir.Duration(time.Hour))
+	t.Wait = cmp.Or(t.Wait, weir.Duration(30*time.Second))
+	return o
+}
+
+// encrypted reports whether sessions are, or may be.
+func (o *Options) encrypted() bool { return o.TLS.Mode == TLSStart || o.TLS.Mode == TLSImplicit }

@@ -1,0 +1,119 @@
+package smtpgate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/emersion/go-smtp"
+
+	"weir"
+	"weir/spool"
+	"weir/store"
+)
+
+// A no is an answer that refuses something, and what an observer is told of it.
+type no struct {
+	how   string
+	reply *smtp.SMTPError
+	bound string // at which it was refused, if at one
+	cause error  // for the log
+}
+
+// at says at which bound it was.
+func (n *no) at(bound string) *no {
+	n.bound = bound
+	return n
+}
+
+// reply makes an answer: 550 and 571 are "550 5.7.1".
+func reply(code, enhanced int, text string) *smtp.SMTPError {
+	return &smtp.SMTPError{Code: code, EnhancedCode: smtp.EnhancedCode{enhanced / 100, enhanced / 10 % 10, enhanced % 10}, Message: text}
+}
+
+func refuse(how string, code, enhanced int, text string) *no {
+	return &no{how: how, reply: reply(code, enhanced, text)}
+}
+
+// throttled is what is said when a throttle does not let a mail or a recipient go on.
+func throttled(a *weir.Answer, now time.Time) *no {
+	code, enhanced := 450, 471
+	switch a.Reason {
+	case weir.TooCostly, weir.Banned, weir.Forged, weir.Replayed, weir.NoAccount, weir.NoSource:
+		code, enhanced = 550, 571
+	case weir.Failure:
+		code, enhanced = 451, 430
+	}
+	return refuse(MailThrottled, code, enhanced, explain(a, now, code/100 == 5))
+}
+
+// explain says in a line what a mail ran into.
+func explain(a *weir.Answer, now time.Time, never bool) string {
+	var b strings.Builder
+	switch {
+	case a.Verdict == weir.Challenge:
+		b.WriteString("a stamp is asked for")
+	case a.Reason == weir.Failure:
+		b.WriteString("nobody can tell right now whether this may pass")
+	case a.Reason == weir.Banned:
+		b.WriteString("no mail is taken from this client")
+	case a.Reason == weir.Overload:
+		b.WriteString("the server has no room for this right now")
+	case a.Limit > 0 && a.Unit == "bytes":
+		fmt.Fprintf(&b, "over the limit of %s", weir.Size(a.Limit))
+	case a.Limit > 0:
+		fmt.Fprintf(&b, "over the limit of %d %s", a.Limit, a.Unit)
+	default:
+		b.WriteString("over a limit")
+	}
+	if a.Limit > 0 && a.Window > 0 {
+		fmt.Fprintf(&b, " per %s", weir.Duration(a.Window))
+	}
+	if rule := strings.Trim(a.By+"/"+a.Rule, "/"); rule != "" {
+		fmt.Fprintf(&b, " (%s)", rule)
+	}
+	if wait := a.Until.Sub(now); !never && !a.Until.IsZero() && wait > 0 {
+		fmt.Fprintf(&b, ", come back in %s", weir.Duration(max(wait.Round(time.Second), time.Second)))
+	}
+	return oneLine(b.String(), 400)
+}
+
+// oneLine keeps a text from being more than a line of an answer: ASCII, and not too long.
+func oneLine(text string, most int) string {
+	clean := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text)
+	return clean[:min(len(clean), most)]
+}
+
+// notTaken is what is said when the spool did not take a mail.
+func notTaken(err error, who *identity) *no {
+	var n *no
+	switch {
+	case errors.Is(err, spool.ErrStopped):
+		return isStopped(who)
+	case errors.Is(err, spool.ErrRecipients):
+		n = refuse(MailThrottled, 550, 553, "too many recipients for one mail").at(BoundRecipients)
+	case errors.Is(err, store.ErrFull):
+		n = refuse(MailFull, 452, 431, "there is no room to store the mail, try again later")
+	case errors.Is(err, store.ErrTooLarge):
+		n = refuse(MailTooLarge, 552, 534, "the mail is too large to store")
+	default:
+		n = refuse(MailFailed, 451, 430, "the mail could not be stored, try again later")
+	}
+	n.cause = err
+	return n
+}
+
+// isStopped is what stopped users are told. A client that is known by its address may be a server that would return the mail for good.
+func isStopped(who *identity) *no {
+	const text = "sending is stopped for this account: see the mail about it, or ask support"
+	if !who.authenticated {
+		return refuse(MailStopped, 450, 471, text)
+	}
+	return refuse(MailStopped, 550, 571, text)
+}

@@ -1,0 +1,276 @@
+package smtpgate
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/emersion/go-smtp"
+
+	"weir"
+	"weir/policy"
+	"weir/spool"
+)
+
+// Bounds on parameters of DSN.
+const (
+	maxEnvelope = 100 // RFC 3461 section 5.4
+	maxOriginal = 500 // RFC 3461 section 4.2
+)
+
+// A transaction is one mail, from MAIL to its end. It belongs to the goroutine that reads commands until its text comes in, and then to
+// the one that reads the text.
+type transaction struct {
+	who      identity // as it was at MAIL
+	helo     string
+	sender   address
+	utf8     bool
+	eightBit bool
+	ret      string
+	envelope string
+
+	pass    *policy.Pass // what throttles hold for the mail as a whole; nil: nothing
+	to      []recipient
+	command bool // it is to the command address, and to nobody else
+	ticket  string
+}
+
+// A recipient is one whom the mail goes to.
+type recipient struct {
+	spool.To
+	normal string
+	free   bool         // nobody counts him
+	pass   *policy.Pass // what throttles hold for him; nil: nothing
+}
+
+// settle ends what throttles hold. A second call does nothing.
+func (tx *transaction) settle(now time.Time, done bool) {
+	if tx.pass != nil {
+		tx.pass.Settle(weir.Outcome{Time: now, Done: done})
+		tx.pass = nil
+	}
+	for i := range tx.to {
+		if p := tx.to[i].pass; p != nil {
+			p.Settle(weir.Outcome{Time: now, Done: done})
+			tx.to[i].pass = nil
+		}
+	}
+}
+
+// Mail begins a transaction.
+func (s *session) Mail(from string, o *smtp.MailOptions) error {
+	if err := s.leaving(); err != nil {
+		return err
+	}
+	tx, n := s.begin(from, o)
+	if n != nil {
+		return s.say(n)
+	}
+	s.take(tx)
+	return nil
+}
+
+func (s *session) begin(from string, o *smtp.MailOptions) (*transaction, *no) {
+	if s.current() != nil { // go-smtp would take it, and keep the recipients
+		return nil, refuse(MailMalformed, 503, 551, "there is a MAIL already")
+	}
+	if s.who.name == "" && s.setup.command.local == "" {
+		return nil, s.stranger()
+	}
+	if o.Size > int64(s.setup.opts.Bounds.Message) {
+		return nil, tooLarge(&s.setup.opts.Bounds)
+	}
+	if len(o.EnvelopeID) > maxEnvelope {
+		return nil, refuse(MailMalformed, 501, 554, "ENVID is too long")
+	}
+	tx := &transaction{helo: s.smtp.Hostname(), utf8: o.UTF8, eightBit: o.Body == smtp.Body8BitMIME, ret: string(o.Return), envelope: o.EnvelopeID}
+	if from != "" {
+		var err error
+		if tx.sender, err = parseAddress(from, o.UTF8); err != nil {
+			return nil, badAddress(err, 517)
+		}
+	}
+	if s.who.name == "" { // only for the command address
+		return tx, nil
+	}
+	if n := s.refresh(s.gate.base); n != nil {
+		return nil, n
+	}
+	if !s.maySend(tx.sender) {
+		return nil, refuse(MailSender, 553, 571, "not an address that this user may send from")
+	}
+	tx.who = s.who
+	return tx, nil
+}
+
+// stranger is what those are told who may not send.
+func (s *session) stranger() *no {
+	text := "authentication required"
+	if s.setup.opts.Auth == AuthNone {
+		return refuse(MailStranger, 550, 571, "no mail is taken from this address")
+	}
+	if s.setup.opts.TLS.Mode == TLSStart && !s.tls {
+		text += ", after STARTTLS"
+	}
+	return refuse(MailStranger, 530, 570, text)
+}
+
+func badAddress(err error, enhanced int) *no {
+	if errors.Is(err, errUTF8) {
+		return refuse(MailMalformed, 553, 567, "an address with letters beyond ASCII needs SMTPUTF8")
+	}
+	return refuse(MailMalformed, 553, enhanced, "not an address that can be written to")
+}
+
+// Rcpt adds a recipient.
+func (s *session) Rcpt(to string, o *smtp.RcptOptions) error {
+	if err := s.leaving(); err != nil {
+		return err
+	}
+	tx := s.current()
+	if tx == nil {
+		return s.say(refuse(MailMalformed, 503, 551, "MAIL first"))
+	}
+	if n := s.add(tx, to, o); n != nil {
+		return s.say(n)
+	}
+	return nil
+}
+
+func (s *session) add(tx *transaction, to string, o *smtp.RcptOptions) *no {
+	a, err := parseAddress(to, tx.utf8)
+	if err != nil {
+		return badAddress(err, 513)
+	}
+	const another = "this address takes a mail of its own: send it separately"
+	ticket, isCommand := s.setup.isCommand(a)
+	switch {
+	case isCommand && s.gate.env.Commands == nil:
+		return refuse(MailStranger, 550, 511, "no commands are taken by mail")
+	case isCommand && (len(tx.to) > 0 || tx.command && tx.ticket != ticket), !isCommand && tx.command && tx.who.name != "":
+		return refuse(MailMalformed, 452, 453, another)
+	case isCommand:
+		tx.command, tx.ticket = true, ticket
+		return nil
+	case tx.who.name == "":
+		return s.stranger()
+	}
+	r := recipient{To: spool.To{Address: a.String(), Notify: notify(o.Notify)}, normal: a.normal()}
+	if r.Original, err = original(o); err != nil {
+		return refuse(MailMalformed, 501, 554, "ORCPT cannot be passed on")
+	}
+	for i := range tx.to {
+		if tx.to[i].normal == r.normal {
+			return nil // one copy is enough
+		}
+	}
+	env := &s.gate.env
+	r.free = env.Spool.Free(env.Name, &tx.who.user, r.normal)
+	if !r.free {
+		if env.Spool.Stopped(env.Name, tx.who.name) {
+			return isStopped(&tx.who)
+		}
+		if n := s.judgeRecipient(tx, &r); n != nil {
+			return n
+		}
+	}
+	tx.to = append(tx.to, r)
+	return nil
+}
+
+func notify(list []smtp.DSNNotify) string {
+	words := make([]string, len(list))
+	for i, n := range list {
+		words[i] = string(n)
+	}
+	return strings.Join(words, ",")
+}
+
+// original returns ORCPT with its type, as a bounce shows it.
+func original(o *smtp.RcptOptions) (string, error) {
+	if o.OriginalRecipient == "" {
+		return "", nil
+	}
+	if len(o.OriginalRecipient) > maxOriginal || strings.ContainsFunc(o.OriginalRecipient, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\ufffd' }) {
+		return "", errAddress
+	}
+	return strings.ToLower(string(o.OriginalRecipientType)) + ";" + o.OriginalRecipient, nil
+}
+
+// judgeRecipient puts a recipient before his chain.
+func (s *session) judgeRecipient(tx *transaction, r *recipient) *no {
+	chain := s.setup.parts.PerRecipient
+	if chain == nil || len(chain.Links()) == 0 {
+		return nil
+	}
+	ev := s.event(tx, []string{r.normal})
+	pass := new(policy.Pass)
+	after, n := s.judge(chain, &ev, pass)
+	if n != nil {
+		return n
+	}
+	r.After, r.pass = after, pass
+	return nil
+}
+
+// judge puts an event before a chain and waits where it must. Where it may go on at once, or from a time on, the pass is to be settled;
+// otherwise it has been.
+func (s *session) judge(chain *policy.Chain, ev *weir.Event, pass *policy.Pass) (after time.Time, n *no) {
+	chain.Judge(s.gate.base, ev, pass)
+	if pass.Answer.Verdict == weir.Wait {
+		after, n = s.wait(pass)
+	}
+	now := s.now()
+	if n == nil && pass.Answer.Verdict != weir.Admit {
+		if pass.Answer.Ban {
+			s.gate.env.Offend(ev, &pass.Answer)
+		}
+		n = throttled(&pass.Answer, now)
+	}
+	if n != nil {
+		pass.Settle(weir.Outcome{Time: now})
+		return time.Time{}, n
+	}
+	pass.Away(now)
+	return after, nil
+}
+
+// wait holds the answer back until the turn comes. Where there is no line to stand in, only a time, the mail is taken, and goes on then.
+func (s *session) wait(pass *policy.Pass) (after time.Time, n *no) {
+	env := &s.gate.env
+	_ = s.conn.flush() // what was pipelined before is not to wait
+	env.Observer.Waiting(1)
+	defer env.Observer.Waiting(-1)
+	ctx, cancel := context.WithCancel(s.gate.base)
+	defer cancel()
+	defer env.Clock.AfterFunc(s.setup.opts.Timeouts.Wait.Std(), cancel).Stop()
+	for pass.Answer.Verdict == weir.Wait {
+		answer := pass.Answer
+		line := lineWatch{Context: ctx}
+		if pass.Await(&line, env.Clock.Now) != nil {
+			n := throttled(&answer, s.now()).at(BoundWait)
+			n.reply.Code = 451
+			return time.Time{}, n
+		}
+		if !line.stood && answer.Until.After(after) {
+			after = answer.Until
+		}
+	}
+	if !after.After(s.now()) {
+		after = time.Time{}
+	}
+	return after, nil
+}
+
+// A lineWatch is a context that notices whether somebody waits on it: there was a turn to wait for.
+type lineWatch struct {
+	context.Context
+	stood bool
+}
+
+// Done is asked for by those who wait.
+func (l *lineWatch) Done() <-chan struct{} {
+	l.stood = true
+	return l.Context.Done()
+}

@@ -1,0 +1,224 @@
+package smtpgate
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"weir"
+	"weir/identify"
+)
+
+// Bounds of the bounds.
+const (
+	maxCount      = 10_000_000
+	maxRecipients = 10_000
+	maxMessage    = 1 << 30
+	maxHeader     = 16 << 20
+	minLine       = 1000 // RFC 5321 section 4.5.3.1.6
+	maxLine       = 1 << 20
+	maxHostname   = 255
+)
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors: above all, whatever would make the gate an open relay or send
+// passwords over the network in clear text. Whether the throttles exist is for others to say.
+func (o Options) Validate() error {
+	var v mistakes
+	host, ok := o.validateListen(&v)
+	postmaster := o.Postmaster
+	o = o.WithDefaults()
+	if o.Hostname != "" && !plainHost(o.Hostname) {
+		v.add("hostname", fmt.Sprintf("%q is not the name of a machine", o.Hostname), "write mail.example.org")
+	}
+	o.validateTLS(&v)
+	v.under("next_hop", o.NextHop.Validate())
+	v.oneOf("auth", string(o.Auth), string(AuthUsers), string(AuthNextHop), string(AuthNone))
+	if o.Auth == AuthNone && len(o.Networks) == 0 {
+		v.add("auth", "nobody could send: there is no AUTH, and no network that may send without", "name your networks under networks, or write auth: users")
+	}
+	if ok && !o.encrypted() && o.Auth != AuthNone && !loopback(host) {
+		v.add("tls", "passwords would cross the network in clear text", "give tls a cert and a key, or listen on 127.0.0.1, or write auth: none")
+	}
+	validateNetworks(&v, o.Networks)
+	for _, address := range []struct{ path, text string }{{"command", o.Command}, {"admin", o.Admin}, {"postmaster", postmaster}} {
+		if address.text == "" {
+			continue
+		}
+		if _, err := parseAddress(address.text, false); err != nil {
+			v.add(address.path, fmt.Sprintf("%q is not an address", address.text), "write name@example.org")
+		}
+	}
+	if local, _, _ := strings.Cut(o.Command, "@"); strings.Contains(local, "+") {
+		v.add("command", fmt.Sprintf("%q has a +, behind which weir puts what a command is about", o.Command), "write weir@example.org")
+	}
+	v.oneOf("stopped", string(o.Stopped), string(RefuseMail), string(RefuseAuth))
+	v.oneOf("senders", string(o.Senders), string(SendersAny), string(SendersBound))
+	v.oneOf("ambiguous", string(o.Ambiguous), string(AmbiguousRetry), string(AmbiguousHold))
+	if s := o.Stamps; s != nil {
+		v.oneOf("stamps.on_invalid", string(s.OnInvalid), string(FateRefuse), string(FatePool))
+		if s.FromLoad < 0 {
+			v.add("stamps.from_load", "a load cannot be negative", "write 90%")
+		}
+	}
+	o.validateBounds(&v)
+	return errors.Join(v...)
+}
+
+// validateListen returns the host to listen on, where there is one to be found.
+func (o *Options) validateListen(v *mistakes) (host string, ok bool) {
+	if o.Listen == "" {
+		v.add("listen", "the gate has no address to listen on", `write listen: ":587"`)
+		return "", false
+	}
+	host, port, err := net.SplitHostPort(o.Listen)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		v.add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write ":587" or "127.0.0.1:2525"`)
+	}
+	return host, err == nil
+}
+
+func (o *Options) validateTLS(v *mistakes) {
+	v.oneOf("tls.mode", string(o.TLS.Mode), string(TLSStart), string(TLSImplicit), string(TLSNone))
+	const hint = "name the files of a certificate and of its key"
+	switch {
+	case o.TLS.Mode == TLSNone && (o.TLS.Cert != "" || o.TLS.Key != ""):
+		v.add("tls.mode", "there is a certificate, and it would not be used", "write mode: starttls, or leave cert and key out")
+	case o.encrypted() && o.TLS.Cert == "":
+		v.add("tls.cert", "the certificate is missing", hint)
+	case o.encrypted() && o.TLS.Key == "":
+		v.add("tls.key", "the key of the certificate is missing", hint)
+	}
+}
+
+func (o *Options) validateBounds(v *mistakes) {
+	b := &o.Bounds
+	for _, count := range []struct {
+		path    string
+		n, most int
+	}{
+		{"bounds.sessions", b.Sessions, maxCount}, {"bounds.per_source", b.PerSource, maxCount}, {"bounds.recipients", b.Recipients, maxRecipients},
+		{"bounds.received_hops", b.ReceivedHops, 1000}, {"bounds.errors", b.Errors, maxCount}, {"bounds.logins", b.Logins, maxCount},
+		{"bounds.commands", b.Commands, maxCount},
+	} {
+		if count.n < 1 || count.n > count.most {
+			v.add(count.path, fmt.Sprintf("%d is out of bounds", count.n), fmt.Sprintf("between 1 and %d", count.most))
+		}
+	}
+	for _, size := range []struct {
+		path           string
+		n, least, most weir.Size
+	}{{"bounds.message", b.Message, 1 << 10, maxMessage}, {"bounds.header", b.Header, 1 << 10, maxHeader}, {"bounds.line", b.Line, minLine, maxLine}} {
+		if size.n < size.least || size.n > size.most {
+			v.add(size.path, fmt.Sprintf("%s is out of bounds", size.n), fmt.Sprintf("between %s and %s", size.least, size.most))
+		}
+	}
+	t := &o.Timeouts
+	for _, timeout := range []struct {
+		path string
+		d    weir.Duration
+	}{{"timeouts.idle", t.Idle}, {"timeouts.data", t.Data}, {"timeouts.session", t.Session}, {"timeouts.wait", t.Wait}} {
+		if timeout.d < 0 {
+			v.add(timeout.path, "a timeout cannot be negative", "leave it out for the default")
+		}
+	}
+}
+
+// plainHost reports whether a name can stand in answers and header fields.
+func plainHost(name string) bool {
+	return len(name) <= maxHostname && strings.IndexFunc(name, func(r rune) bool {
+		return r != '.' && r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) < 0
+}
+
+// loopback reports whether only the machine itself can connect to a host to listen on.
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && identify.Plain(addr).IsLoopback()
+}
+
+// How wide public networks may be: nobody's own are wider, and spread over all addresses they would let everybody send.
+const (
+	widestV4 = 16
+	widestV6 = 32
+	mostV4   = 1 << 20 // addresses, of all together
+	mostV6   = 1 << 34 // networks of 64 bits, of all together: four of the widest
+)
+
+// private networks are nobody else's: there is no way from outside to send from one.
+var private = []netip.Prefix{
+	netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fc00::/7"), netip.MustParsePrefix("fe80::/10"),
+}
+
+// validateNetworks refuses what would let strangers send.
+func validateNetworks(v *mistakes, networks []netip.Prefix) {
+	const hint = "name your own networks, as narrow as they are"
+	var v4, v6 uint64
+	for i, p := range networks {
+		at := fmt.Sprintf("networks[%d]", i)
+		if !p.IsValid() {
+			v.add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
+			continue
+		}
+		if p.Addr().Is4In6() { // ::ffff:0.0.0.0/96 is all of IPv4
+			v.add(at, fmt.Sprintf("%s is written as IPv6 and means IPv4", p), "write it as IPv4")
+			continue
+		}
+		if isPrivate(p) {
+			continue
+		}
+		switch {
+		case p.Addr().Is4() && p.Bits() < widestV4, p.Addr().Is6() && p.Bits() < widestV6:
+			v.add(at, fmt.Sprintf("%s lets strangers send: an open relay", p), hint)
+		case p.Addr().Is4():
+			v4 += 1 << (32 - p.Bits())
+		default:
+			v6 += 1 << (64 - min(p.Bits(), 64))
+		}
+	}
+	if v4 > mostV4 || v6 > mostV6 {
+		v.add("networks", "together the public networks are so many addresses that strangers could send: an open relay", hint)
+	}
+}
+
+func isPrivate(p netip.Prefix) bool {
+	for _, q := range private {
+		if q.Bits() <= p.Bits() && q.Contains(p.Addr()) {
+			return true
+		}
+	}
+	return false
+}
+
+// mistakes collects field errors.
+type mistakes []error
+
+func (v *mistakes) add(path, msg, hint string) {
+	*v = append(*v, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+}
+
+func (v *mistakes) under(path string, err error) {
+	if err != nil {
+		*v = append(*v, weir.Under(path, err))
+	}
+}
+
+func (v *mistakes) oneOf(path, got string, known ...string) {
+	for _, k := range known {
+		if got == k {
+			return
+		}
+	}
+	hint := "one of " + strings.Join(known, ", ")
+	if near := weir.Nearest(got, known...); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	v.add(path, fmt.Sprintf("unknown %s %q", path[strings.LastIndex(path, ".")+1:], got), hint)
+}

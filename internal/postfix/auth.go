@@ -1,0 +1,136 @@
+package postfix
+
+import (
+	"bufio"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// An authServer checks passwords for Postfix, in Dovecot's authentication protocol: the part of it that Postfix speaks.
+type authServer struct {
+	listener net.Listener
+	users    map[string]string
+	greeted  atomic.Int64
+	serving  sync.WaitGroup
+
+	mu     sync.Mutex
+	conns  map[net.Conn]bool
+	closed bool
+}
+
+func newAuthServer(users map[string]string) (*authServer, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &authServer{listener: l, users: users, conns: map[net.Conn]bool{}}
+	s.serving.Go(s.accept)
+	return s, nil
+}
+
+func (s *authServer) addr() string { return s.listener.Addr().String() }
+
+// close waits until nobody is served any more.
+func (s *authServer) close() {
+	_ = s.listener.Close()
+	s.mu.Lock()
+	s.closed = true
+	for c := range s.conns {
+		_ = c.Close()
+	}
+	s.mu.Unlock()
+	s.serving.Wait()
+}
+
+func (s *authServer) accept() {
+	for {
+		c, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		if s.closed {
+			_ = c.Close()
+		} else {
+			s.conns[c] = true
+			s.serving.Go(func() { s.serve(c) })
+		}
+		s.mu.Unlock()
+	}
+}
+
+func (s *authServer) serve(c net.Conn) {
+	defer func() {
+		_ = c.Close()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	}()
+	fmt.Fprintf(c, "VERSION\t1\t1\nMECH\tPLAIN\tplaintext\nMECH\tLOGIN\tplaintext\nSPID\t1\nCUID\t%d\nCOOKIE\t0123456789abcdef0123456789abcdef\nDONE\n", s.greeted.Add(1))
+	asked := map[string]string{} // by request: the name that LOGIN gave first
+	for lines := bufio.NewScanner(c); lines.Scan(); {
+		fields := strings.Split(lines.Text(), "\t")
+		switch {
+		case fields[0] == "AUTH" && len(fields) > 2:
+			s.begin(c, fields[1], fields[2], fields[3:], asked)
+		case fields[0] == "CONT" && len(fields) > 2:
+			s.goOn(c, fields[1], fields[2], asked)
+		}
+	}
+}
+
+func (s *authServer) begin(c net.Conn, id, mechanism string, more []string, asked map[string]string) {
+	for _, field := range more {
+		if response, ok := strings.CutPrefix(field, "resp="); ok && mechanism == "PLAIN" {
+			s.plain(c, id, response)
+			return
+		}
+	}
+	asked[id] = ""
+	prompt := ""
+	if mechanism == "LOGIN" {
+		asked[id] = "?"
+		prompt = base64.StdEncoding.EncodeToString([]byte("Username:"))
+	}
+	fmt.Fprintf(c, "CONT\t%s\t%s\n", id, prompt)
+}
+
+func (s *authServer) goOn(c net.Conn, id, response string, asked map[string]string) {
+	name, known := asked[id]
+	text, err := base64.StdEncoding.DecodeString(response)
+	switch {
+	case !known || err != nil:
+		s.answer(c, id, "", "")
+	case name == "": // PLAIN
+		s.plain(c, id, response)
+	case name == "?":
+		asked[id] = "=" + string(text)
+		fmt.Fprintf(c, "CONT\t%s\t%s\n", id, base64.StdEncoding.EncodeToString([]byte("Password:")))
+		return
+	default:
+		s.answer(c, id, name[1:], string(text))
+	}
+	delete(asked, id)
+}
+
+// plain reads what PLAIN sends (RFC 4616).
+func (s *authServer) plain(c net.Conn, id, response string) {
+	text, _ := base64.StdEncoding.DecodeString(response)
+	fields := strings.Split(string(text), "\x00")
+	if len(fields) != 3 {
+		fields = make([]string, 3)
+	}
+	s.answer(c, id, fields[1], fields[2])
+}
+
+func (s *authServer) answer(c net.Conn, id, name, password string) {
+	if want, ok := s.users[name]; ok && want == password {
+		fmt.Fprintf(c, "OK\t%s\tuser=%s\n", id, name)
+	} else {
+		fmt.Fprintf(c, "FAIL\t%s\tuser=%s\n", id, name)
+	}
+}

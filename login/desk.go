@@ -1,0 +1,127 @@
+package login
+
+import (
+	"context"
+	"crypto/subtle"
+	"sync/atomic"
+)
+
+// A Desk verifies passwords. It is safe for concurrent use; make it with New.
+type Desk struct {
+	o       Options
+	keys    *keyer
+	memory  *memory
+	workers chan struct{}
+	inside  atomic.Int64 // those who wait, and those at work
+	nobody  *secret      // what is verified where there is no such user
+
+	derive func(password []byte, s *secret, length int) []byte
+
+	verified, remembered, wrong, busy atomic.Uint64
+}
+
+// New returns a desk. What Validate would not let pass is put within its bounds.
+func New(o Options) *Desk {
+	o = o.bounded()
+	return &Desk{
+		o:       o,
+		keys:    newKeyer(),
+		memory:  newMemory(o.Remember, o.Remembered),
+		workers: make(chan struct{}, o.Workers),
+		nobody: &secret{memory: hashMemory, passes: hashPasses, lanes: hashLanes, salt: make([]byte, saltBytes),
+			hash: make([]byte, hashBytes)},
+		derive: derive,
+	}
+}
+
+// Verify returns nil where a password is right for what is stored. stored may be empty (no such user): it then takes as long as
+// otherwise, and fails. What was right a short while ago is remembered, keyed, so that it costs next to nothing the next time.
+//
+// Other errors are ErrWrong, ErrBusy, ErrStored, and the context's where it ends while others are at work.
+func (d *Desk) Verify(ctx context.Context, name, stored, password string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(password) > MaxPassword || len(name) > MaxName {
+		d.wrong.Add(1)
+		return ErrWrong
+	}
+	s, known := d.nobody, stored != ""
+	var k key
+	if known {
+		if len(stored) > maxStored {
+			_, err := readStored(stored)
+			return err
+		}
+		k = d.keys.key(name, stored, password)
+		if d.knows(k) {
+			return nil
+		}
+		var err error
+		if s, err = readStored(stored); err != nil {
+			return err
+		}
+	}
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.leave()
+	if known && d.knows(k) { // the same user has logged in several times at once
+		return nil
+	}
+	text := []byte(password)
+	right := subtle.ConstantTimeCompare(d.derive(text, s, len(s.hash)), s.hash) == 1
+	clear(text)
+	if !right || !known {
+		d.wrong.Add(1)
+		return ErrWrong
+	}
+	d.verified.Add(1)
+	d.memory.add(k, d.o.Clock.Now())
+	return nil
+}
+
+func (d *Desk) knows(k key) bool {
+	if !d.memory.knows(k, d.o.Clock.Now()) {
+		return false
+	}
+	d.remembered.Add(1)
+	return true
+}
+
+// enter waits for a worker, behind those who came before.
+func (d *Desk) enter(ctx context.Context) error {
+	if d.inside.Add(1) > int64(d.o.Workers+d.o.Waiting) {
+		d.inside.Add(-1)
+		d.busy.Add(1)
+		return ErrBusy
+	}
+	select {
+	case d.workers <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		d.inside.Add(-1)
+		return ctx.Err()
+	}
+}
+
+func (d *Desk) leave() {
+	<-d.workers
+	d.inside.Add(-1)
+}
+
+// Stats are what a desk has done so far.
+type Stats struct {
+	Verified   uint64 // right, by work
+	Remembered uint64 // right, by memory
+	Wrong      uint64
+	Busy       uint64 // turned away
+	Inside     int    // who wait or are at work now
+	Kept       int    // log-ins remembered now
+}
+
+// Stats returns them.
+func (d *Desk) Stats() Stats {
+	return Stats{Verified: d.verified.Load(), Remembered: d.remembered.Load(), Wrong: d.wrong.Load(), Busy: d.busy.Load(),
+		Inside: int(d.inside.Load()), Kept: d.memory.len()}
+}

@@ -1,0 +1,257 @@
+package mail
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"weir"
+)
+
+// Bounds on what an operator may write. The queue of a user has room for what may wait and one mail more.
+const (
+	MaxStop       = 10_000
+	MaxRecipients = 10_000
+	MaxSlow       = 1_000
+	MaxListed     = 1_000  // names under exempt, domains under internal, addresses under free
+	MaxUsers      = 10_000 // under users; the store has room for more
+	MaxName       = 320    // bytes, of a user, a domain or an address
+	MinPeriod     = time.Millisecond
+	MaxPeriod     = 365 * 24 * time.Hour
+	MinResume     = time.Minute
+)
+
+// What holds where nobody said otherwise: the document's figures, and its advice on the working set.
+const (
+	DefaultWorkingSet = 5
+	DefaultMaxSlack   = 1
+	DefaultMaxMSlack  = 15
+	DefaultStop       = 20
+	DefaultRecipients = 100
+	DefaultSlow       = 4
+)
+
+var defaultRate = weir.Rate{Count: 1, Per: time.Minute}
+
+// Replace says who leaves the working set when somebody new comes.
+type Replace string
+
+// The two ways.
+const (
+	LRU  Replace = "lru"  // who was written to the longest ago
+	FIFO Replace = "fifo" // who was put in the longest ago
+)
+
+// Large says what becomes of a single mail that is large enough to stop its user.
+type Large string
+
+// What may become of it.
+const (
+	LargeStop Large = "stop"
+	LargeHold Large = "hold"
+)
+
+// Options configure a mail throttle: how fast the mail of each user reaches different recipients.
+type Options struct {
+	// One recipient per time: when mail comes too fast, one of those that wait leaves in each period, and so does credit grow when
+	// nobody waits. 60/h is the same as 1/m. Default 1/m.
+	Rate weir.Rate `yaml:"rate"`
+	// The same for mails to several recipients, which then have a clock of their own. Default: the rate, and one clock for both.
+	MultiRate weir.Rate `yaml:"multi_rate"`
+	// How many recent recipients a mail to one may always go to at once; 0 for none. Default 5.
+	WorkingSet *int `yaml:"working_set"`
+	// How the working set makes room for a new recipient: lru (the default), which drops whom the user has not written to for the
+	// longest time, or fifo, which drops who has been in it for the longest time.
+	Replace Replace `yaml:"replace"`
+	// The most mails to new recipients that may pass at once, as credit for quiet times. Default 1.
+	MaxSlack *int `yaml:"max_slack"`
+	// The most recipients of mails to several that may pass at once. A mail to more is split: the others wait. Default 15.
+	MaxMSlack *int `yaml:"max_mslack"`
+	// How many recipients may wait. One more stops the user: his mail is refused, and what waits is held until somebody has looked at it.
+	// Default 20.
+	Stop *int `yaml:"stop"`
+	// How many recipients one mail may have. A mail to more is refused. Default 100.
+	Recipients int `yaml:"recipients"`
+	// What becomes of a single mail that is large enough to stop its user by itself: stop (the user; the default), or hold, which holds
+	// the mail for review and lets the user go on.
+	Large Large `yaml:"large"`
+	// After how long a stopped user is tried again, in slow motion, unless an operator stopped him. Default: never.
+	Resume weir.Duration `yaml:"resume"`
+	// In slow motion a period takes so many times as long, and no credit is earned, until nobody waits any more. Default 4.
+	Slow int `yaml:"slow"`
+	// Users of whom everything passes, such as bulk mailers.
+	Exempt []string `yaml:"exempt"`
+	// Domains whose recipients are never counted, and are reached by stopped users too: example.org, or .example.org with everything
+	// below it.
+	Internal []string `yaml:"internal"`
+	// Recipients that are never counted, and are reached by stopped users too: support@example.org.
+	Free []string `yaml:"free"`
+	// What holds for single users instead, by their name.
+	Users map[string]Limits `yaml:"users"`
+}
+
+// WithDefaults returns the options with everything filled in that was left out. The rate of mails to several stays out where it is the
+// same.
+func (o Options) WithDefaults() Options {
+	o.Rate = cmp.Or(o.Rate, defaultRate)
+	o.WorkingSet = cmp.Or(o.WorkingSet, new(DefaultWorkingSet))
+	o.Replace = cmp.Or(o.Replace, LRU)
+	o.MaxSlack = cmp.Or(o.MaxSlack, new(DefaultMaxSlack))
+	o.MaxMSlack = cmp.Or(o.MaxMSlack, new(DefaultMaxMSlack))
+	o.Stop = cmp.Or(o.Stop, new(DefaultStop))
+	o.Recipients = cmp.Or(o.Recipients, DefaultRecipients)
+	o.Large = cmp.Or(o.Large, LargeStop)
+	o.Slow = cmp.Or(o.Slow, DefaultSlow)
+	return o
+}
+
+// general are the limits of everybody.
+func (o *Options) general() Limits {
+	l := Limits{
+		Rate: o.Rate, MultiRate: o.MultiRate, WorkingSet: o.WorkingSet, Replace: o.Replace, MaxSlack: o.MaxSlack,
+		MaxMSlack: o.MaxMSlack, Stop: o.Stop, Large: o.Large, Resume: &o.Resume,
+	}
+	if o.Recipients != 0 {
+		l.Recipients = &o.Recipients
+	}
+	if o.Slow != 0 {
+		l.Slow = &o.Slow
+	}
+	return l
+}
+
+// Params returns what holds for a user. own are limits of his own, as Limits writes them; they go before those under users, which go
+// before the general ones. Where own cannot be read, the error says so, and the others hold.
+func (o *Options) Params(user, own string) (Params, error) {
+	p := Params{
+		Every: every(defaultRate), WorkingSet: DefaultWorkingSet, MaxSlack: DefaultMaxSlack, MaxMSlack: DefaultMaxMSlack,
+		Stop: DefaultStop, Recipients: DefaultRecipients, Slow: DefaultSlow, Exempt: slices.Contains(o.Exempt, user),
+	}
+	general := o.general()
+	general.apply(&p)
+	if listed, ok := o.Users[user]; ok {
+		listed.apply(&p)
+	}
+	var err error
+	if own != "" {
+		var l Limits
+		if l, err = ParseLimits(own); err == nil {
+			l.apply(&p)
+		}
+	}
+	if p.MultiEvery == 0 {
+		p.MultiEvery = p.Every
+	}
+	return p, err
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors.
+func (o Options) Validate() error {
+	var v mistakes
+	v.under("", o.general().Validate())
+	v.list("exempt", o.Exempt, false, name)
+	v.list("internal", o.Internal, true, domain)
+	v.list("free", o.Free, true, address)
+	for i, domain := range o.Internal {
+		if base, below := strings.CutPrefix(domain, "."); !below && slices.ContainsFunc(o.Internal, func(other string) bool {
+			return strings.EqualFold(other, "."+base)
+		}) {
+			v.add(fmt.Sprintf("internal[%d]", i), fmt.Sprintf("%q is in %q already", domain, "."+base), "leave it out")
+		}
+	}
+	if len(o.Users) > MaxUsers {
+		v.add("users", fmt.Sprintf("%d users are too many", len(o.Users)),
+			fmt.Sprintf("at most %d; weir user set keeps limits in the store", MaxUsers))
+	}
+	for _, user := range slices.Sorted(maps.Keys(o.Users)) {
+		at, l := "users."+user, o.Users[user]
+		if msg, hint := name(user); msg != "" {
+			v.add(at, msg, hint)
+		}
+		v.under(at, l.Validate())
+		listed := slices.Contains(o.Exempt, user)
+		switch alone := l; {
+		case l.Exempt != nil && !*l.Exempt && listed:
+			v.add(at+".exempt", "he stands under exempt too", "take him off one of the two")
+		case listed || l.Exempt != nil && *l.Exempt:
+			alone.Exempt = nil
+			if alone != (Limits{}) {
+				v.add(at, "is exempt: no other limit of his is ever used", "leave the others out")
+			}
+		}
+	}
+	return errors.Join(v...)
+}
+
+// mistakes collects field errors.
+type mistakes []error
+
+func (v *mistakes) add(path, msg, hint string) {
+	*v = append(*v, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+}
+
+func (v *mistakes) under(path string, err error) {
+	if err != nil {
+		*v = append(*v, weir.Under(path, err))
+	}
+}
+
+func (v *mistakes) oneOf(path, got string, known ...string) {
+	if !slices.Contains(known, got) {
+		v.add(path, fmt.Sprintf("unknown %s %.64q", path, got), suggest(got, known[1:]))
+	}
+}
+
+func (v *mistakes) between(path string, got *int, least, most int) {
+	if got != nil && (*got < least || *got > most) {
+		v.add(path, fmt.Sprintf("%d is out of bounds", *got), fmt.Sprintf("between %d and %d", least, most))
+	}
+}
+
+func (v *mistakes) rate(path string, r weir.Rate) {
+	switch {
+	case r == weir.Rate{}:
+	case r.Count <= 0 || r.Per <= 0:
+		v.add(path, "at this rate what waits never leaves", "write 1/m")
+	case every(r) < MinPeriod:
+		v.add(path, fmt.Sprintf("%s is too fast", r), "1000/s is the most; a user whom nothing should limit is exempt")
+	case every(r) > MaxPeriod:
+		v.add(path, fmt.Sprintf("%s is too slow", r), fmt.Sprintf("1/%s is the least", weir.Duration(MaxPeriod)))
+	}
+}
+
+// list looks at a list of names, domains or addresses. check returns what is wrong with one.
+func (v *mistakes) list(path string, all []string, fold bool, check func(string) (msg, hint string)) {
+	if len(all) > MaxListed {
+		v.add(path, fmt.Sprintf("%d are too many", len(all)), fmt.Sprintf("at most %d", MaxListed))
+		return
+	}
+	first := map[string]int{}
+	for i, one := range all {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if msg, hint := check(one); msg != "" {
+			v.add(at, msg, hint)
+			continue
+		}
+		if fold {
+			one = strings.ToLower(one)
+		}
+		if before, double := first[one]; double {
+			v.add(at, fmt.Sprintf("%q stands there twice", one), fmt.Sprintf("it is %s[%d] already", path, before))
+			continue
+		}
+		first[one] = i
+	}
+}
+
+// suggest hints at what was meant.
+func suggest(got string, known []string) string {
+	if near := weir.Nearest(got, known...); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "one of " + strings.Join(known, ", ")
+}

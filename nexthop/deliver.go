@@ -1,0 +1,173 @@
+package nexthop
+
+import (
+	"context"
+	"errors"
+)
+
+var (
+	errClosed  = errors.New("the next hop is being closed")
+	errStopped = errors.New("the delivery was stopped")
+)
+
+// Deliver tries to hand a mail to the first server that takes connections, and returns a result for each recipient, in order. It never
+// fails otherwise. It may wait for a connection to become free. When ctx ends, what has not come to the final dot is to be tried Later;
+// after it, the answer is waited for a little longer.
+func (c *Client) Deliver(ctx context.Context, j *Job) []Result {
+	results := make([]Result, len(j.Recipients))
+	todo := addressed(j, results)
+	if len(todo) == 0 {
+		return results
+	}
+	c.waiting.Add(1)
+	ctx, leave, err := c.enter(ctx, c.slots)
+	c.waiting.Add(-1)
+	if err != nil {
+		fill(results, todo, Result{Outcome: Later, Status: statusStopping, Text: err.Error()})
+		return results
+	}
+	defer leave()
+	for len(todo) > 0 {
+		part := todo[:min(len(todo), c.opts.Recipients)]
+		todo = todo[len(part):]
+		if rest := c.hand(ctx, j, part, results); len(rest) > 0 {
+			todo = append(rest, todo...)
+		}
+	}
+	return results
+}
+
+// addressed returns the recipients that can be named; the others have failed.
+func addressed(j *Job, results []Result) []int {
+	todo := make([]int, 0, len(j.Recipients))
+	sender := j.Sender == "" || isAddress(j.Sender)
+	for i := range j.Recipients {
+		switch {
+		case !sender:
+			results[i] = Result{Outcome: Failed, Status: statusBadSender, Text: "the sender is no address"}
+		case !isAddress(j.Recipients[i].Address):
+			results[i] = Result{Outcome: Failed, Status: statusBadRecipient, Text: "the recipient is no address"}
+		default:
+			results[i] = Result{Outcome: Later, Status: statusOurs, Text: "not tried"}
+			todo = append(todo, i)
+		}
+	}
+	return todo
+}
+
+func fill(results []Result, who []int, r Result) {
+	for _, i := range who {
+		results[i] = r
+	}
+}
+
+// enter waits for a place.
+func (c *Client) enter(ctx context.Context, places chan struct{}) (context.Context, func(), error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, nil, errClosed
+	}
+	c.active.Add(1)
+	c.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	unhook := context.AfterFunc(c.life, cancel)
+	leave := func() {
+		unhook()
+		cancel()
+		c.active.Done()
+	}
+	select {
+	case places <- struct{}{}:
+	case <-ctx.Done():
+		leave()
+		return nil, nil, errStopped
+	}
+	return ctx, func() {
+		<-places
+		leave()
+	}, nil
+}
+
+// hand gives a mail to the first server that takes it, for as many recipients as one transaction may have. It returns those that want
+// another one.
+func (c *Client) hand(ctx context.Context, j *Job, part []int, results []Result) []int {
+	reason := Result{Outcome: Later, Status: statusNoAnswer, Text: "no server can be used"}
+	var probed *server // by somebody else
+	for _, s := range c.servers {
+		rest, why, busy := c.try(ctx, s, j, part, results)
+		if why == nil {
+			return rest
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		reason = why.Result
+		if busy && probed == nil {
+			probed = s
+		}
+	}
+	if probed != nil && c.probed(ctx, probed) {
+		rest, why, _ := c.try(ctx, probed, j, part, results)
+		if why == nil {
+			return rest
+		}
+		reason = why.Result
+	}
+	if ctx.Err() != nil {
+		reason = Result{Outcome: Later, Status: statusStopping, Text: errStopped.Error(), Server: reason.Server}
+	}
+	fill(results, part, reason)
+	return nil
+}
+
+// try gives a mail to a server. probed tells that somebody else is just finding out whether it can be used again.
+func (c *Client) try(ctx context.Context, s *server, j *Job, part []int, results []Result) (rest []int, lost *trouble, probed bool) {
+	if k := c.take(s); k != nil {
+		c.reused.Add(1)
+		if rest, lost = c.over(ctx, k, j, part, results); lost == nil {
+			return rest, nil, false
+		}
+		if !lost.early || ctx.Err() != nil {
+			return nil, lost, false
+		}
+		// It may have been dead for a while, and so may be the others.
+		c.restarts.Add(1)
+		c.drop(s)
+	}
+	k, lost, probed := c.connect(ctx, s)
+	if lost != nil {
+		return nil, lost, probed
+	}
+	rest, lost = c.over(ctx, k, j, part, results)
+	return rest, lost, false
+}
+
+// over gives a mail to a server over a connection.
+func (c *Client) over(ctx context.Context, k *conn, j *Job, part []int, results []Result) ([]int, *trouble) {
+	fresh := k.mails == 0
+	rest, lost := k.transact(ctx, j, part, results)
+	var silent *Result
+	for _, i := range part {
+		if lost == nil && results[i].Outcome == Ambiguous {
+			silent = &results[i]
+		}
+	}
+	switch {
+	case lost != nil && ctx.Err() == nil && (fresh || !lost.early):
+		c.lost.Add(1)
+		c.down(k.server, lost.Result)
+		c.env.Log.Info("connection to the next hop lost", "mail", j.ID, "server", k.server.address, "reason", lost.Text)
+	case silent != nil:
+		c.ambiguous.Add(1)
+		if ctx.Err() == nil {
+			c.down(k.server, *silent)
+		}
+		c.env.Log.Warn("the next hop did not answer after the end of a mail", "mail", j.ID, "server", k.server.address)
+	case lost == nil:
+		c.mails.Add(1)
+		c.up(k.server)
+	}
+	c.put(k)
+	return rest, lost
+}

@@ -1,0 +1,167 @@
+package nexthop
+
+import (
+	"bufio"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds on what goes into a command.
+const (
+	maxAddress  = 1000
+	maxEnvelope = 100 // RFC 3461 section 5.4
+	maxOriginal = 500 // RFC 3461 section 4.2
+)
+
+// mail writes the MAIL command.
+func (t *transaction) mail(w *bufio.Writer) {
+	j, e := t.job, &t.ext
+	w.WriteString("MAIL FROM:<")
+	w.WriteString(path(j.Sender))
+	w.WriteByte('>')
+	if e.sized && j.Size > 0 {
+		w.WriteString(" SIZE=")
+		w.WriteString(strconv.FormatInt(j.Size, 10))
+	}
+	if e.eightBit && j.EightBit {
+		w.WriteString(" BODY=8BITMIME")
+	}
+	if e.utf8 && t.utf8 {
+		w.WriteString(" SMTPUTF8")
+	}
+	if !e.dsn {
+		return
+	}
+	if j.Return == "FULL" || j.Return == "HDRS" {
+		w.WriteString(" RET=")
+		w.WriteString(j.Return)
+	}
+	if j.Envelope != "" && len(j.Envelope) <= maxEnvelope {
+		w.WriteString(" ENVID=")
+		xtext(w, j.Envelope)
+	}
+}
+
+// rcpt writes a RCPT command.
+func (t *transaction) rcpt(w *bufio.Writer, to *Recipient) {
+	w.WriteString("RCPT TO:<")
+	w.WriteString(path(to.Address))
+	w.WriteByte('>')
+	if !t.ext.dsn {
+		return
+	}
+	if to.Notify != "" && isNotify(to.Notify) {
+		w.WriteString(" NOTIFY=")
+		w.WriteString(to.Notify)
+	}
+	kind, original, _ := strings.Cut(to.Original, ";")
+	switch {
+	case original == "" || len(original) > maxOriginal || strings.Trim(strings.ToLower(kind), "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
+	case strings.EqualFold(kind, "utf-8"):
+		w.WriteString(" ORCPT=utf-8;")
+		unitext(w, original, t.ext.utf8 && t.utf8)
+	case isASCII(original):
+		w.WriteString(" ORCPT=")
+		w.WriteString(kind)
+		w.WriteByte(';')
+		xtext(w, original)
+	}
+}
+
+// isNotify reports whether a text can stand after NOTIFY=.
+func isNotify(text string) bool {
+	for word := range strings.SplitSeq(text, ",") {
+		switch word {
+		case "SUCCESS", "FAILURE", "DELAY":
+		case "NEVER":
+			return text == "NEVER"
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// xtext encodes what may not stand in a command (RFC 3461 section 4).
+func xtext(w *bufio.Writer, text string) {
+	for _, c := range []byte(text) {
+		if c > ' ' && c < 0x7f && c != '+' && c != '=' {
+			w.WriteByte(c)
+			continue
+		}
+		w.Write([]byte{'+', upperHex[c>>4], upperHex[c&15]})
+	}
+}
+
+// unitext encodes an address with letters beyond ASCII (RFC 6533 section 3), which stay as they are where the server knows them.
+func unitext(w *bufio.Writer, text string, asIs bool) {
+	for _, r := range text {
+		if r > ' ' && r < 0x7f && r != '+' && r != '=' && r != '\\' || r > 0x7f && asIs {
+			w.WriteRune(r)
+			continue
+		}
+		w.WriteString(`\x{`)
+		w.WriteString(strings.ToUpper(strconv.FormatInt(int64(r), 16)))
+		w.WriteByte('}')
+	}
+}
+
+// path writes an address as it stands between < and >. Who took it off a command may have taken off the quotes of its local part, too.
+func path(address string) string {
+	at := strings.LastIndexByte(address, '@')
+	local, domain := address, ""
+	if at >= 0 {
+		local, domain = address[:at], address[at:]
+	}
+	if local == "" || isDotString(local) || isQuoted(local) {
+		return address
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(local) + `"` + domain
+}
+
+func isDotString(local string) bool { return !strings.ContainsAny(local, "()<>[]:;@\\,\" ") }
+
+// isQuoted reports whether a local part is a quoted string from end to end.
+func isQuoted(local string) bool {
+	if len(local) < 2 || local[0] != '"' {
+		return false
+	}
+	for i := 1; i < len(local); i++ {
+		switch local[i] {
+		case '\\':
+			i++
+		case '"':
+			return i == len(local)-1
+		}
+	}
+	return false
+}
+
+// isAddress reports whether an address can stand in a command without becoming another command, or another address.
+func isAddress(address string) bool {
+	if address == "" || len(address) > maxAddress || !utf8.ValidString(address) {
+		return false
+	}
+	for _, c := range []byte(address) {
+		if c < ' ' || c == 0x7f {
+			return false
+		}
+	}
+	at := strings.LastIndexByte(address, '@')
+	if at < 0 {
+		return isDotString(address) // <postmaster> (RFC 5321 section 4.1.1.3)
+	}
+	return at > 0 && at < len(address)-1 && !strings.ContainsAny(address[at:], " <>\"\\,;()")
+}
+
+func isASCII(text string) bool {
+	for i := range len(text) {
+		if text[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}

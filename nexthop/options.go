@@ -1,0 +1,209 @@
+package nexthop
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"weir"
+)
+
+// Bounds on what an operator may write.
+const (
+	MaxServers     = 16
+	MaxConnections = 1000
+	MaxReuse       = 1_000_000
+	MaxRecipients  = 1000
+	maxTime        = time.Hour
+)
+
+// A TLS says whether connections are encrypted by STARTTLS.
+type TLS string
+
+// What may be asked for.
+const (
+	TLSOpportunistic TLS = "opportunistic"
+	TLSRequire       TLS = "require"
+	TLSOff           TLS = "off"
+)
+
+// Options configure where mail goes.
+type Options struct {
+	// The servers that take the mail; the first that can be reached gets it: 127.0.0.1:25, smtp://mx.example.org:25,
+	// smtps://mx.example.org:465 (TLS from the start), lmtp://127.0.0.1:24, or a socket of this machine, unix:/run/smtp.sock or
+	// lmtp:unix:/run/lmtp.sock.
+	Servers []string `yaml:"servers"`
+	// Whether a connection is encrypted by STARTTLS: opportunistic (where the server offers it; the default), require (the default where a
+	// password is given), or off (the default for this machine). smtps is always encrypted, a socket of this machine never.
+	TLS TLS `yaml:"tls"`
+	// Whether the server's certificate must be valid for its name. Default true; with opportunistic false, as somebody in between
+	// could hide that TLS is offered at all, unless there is a password.
+	Verify *bool `yaml:"verify"`
+	// A file with the certificates (PEM) of those whose word is taken for a server's certificate. Default: those of the system.
+	CA string `yaml:"ca"`
+	// The name to log in with, by AUTH PLAIN or LOGIN. Default: no log-in.
+	User string `yaml:"user"`
+	// The password to log in with. It is sent over TLS only, or to this machine. Write ${file:/path} or ${env:NAME}.
+	Password string `yaml:"password"`
+	// The name by which weir greets the servers. Default: the name of this machine.
+	Hello string `yaml:"hello"`
+	// How many connections there are at once. Default 20.
+	Connections int `yaml:"connections"`
+	// How many mails go over a connection before it is closed. Default 100.
+	Reuse int `yaml:"reuse"`
+	// How long a connection is kept open for the next mail. Default 30s.
+	Idle weir.Duration `yaml:"idle"`
+	// How many recipients a mail may have; one with more is sent several times. Default 100.
+	Recipients int `yaml:"recipients"`
+	// How long servers are waited for.
+	Timeouts Timeouts `yaml:"timeouts"`
+}
+
+// Short is the key that may stand for all of them: next_hop: 127.0.0.1:25.
+func (o Options) Short() string { return "servers" }
+
+// Timeouts for slow servers (RFC 5321 section 4.5.3.2).
+type Timeouts struct {
+	// For a connection, and for its TLS handshake. Default 30s.
+	Connect weir.Duration `yaml:"connect"`
+	// For the answer to a command, and for the server to take each part of the text. Default 5m.
+	Command weir.Duration `yaml:"command"`
+	// For the answer after the end of the text. Shorter is not safer: what is not answered may be delivered twice. Default 10m.
+	Data weir.Duration `yaml:"data"`
+}
+
+// WithDefaults returns the options with everything filled in that was left out. What depends on the server (tls, verify) or on the
+// machine (hello) stays as it is.
+func (o Options) WithDefaults() Options {
+	o.Connections = cmp.Or(o.Connections, 20)
+	o.Reuse = cmp.Or(o.Reuse, 100)
+	o.Idle = cmp.Or(o.Idle, weir.Duration(30*time.Second))
+	o.Recipients = cmp.Or(o.Recipients, 100)
+	o.Timeouts.Connect = cmp.Or(o.Timeouts.Connect, weir.Duration(30*time.Second))
+	o.Timeouts.Command = cmp.Or(o.Timeouts.Command, weir.Duration(5*time.Minute))
+	o.Timeouts.Data = cmp.Or(o.Timeouts.Data, weir.Duration(10*time.Minute))
+	return o
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the servers can be reached is not looked at.
+func (o Options) Validate() error {
+	var all []error
+	wrong := func(path, msg, hint string) {
+		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+	}
+	within := func(path string, n, most int) {
+		if n < 0 || n > most {
+			wrong(path, fmt.Sprintf("%d is out of bounds", n), fmt.Sprintf("between 1 and %d", most))
+		}
+	}
+	lasts := func(path string, d weir.Duration) {
+		if d < 0 || d.Std() > maxTime || d > 0 && d.Std() < time.Second {
+			wrong(path, fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("1s to %s", weir.Duration(maxTime)))
+		}
+	}
+	targets := o.validateServers(wrong)
+	switch o.TLS {
+	case "", TLSOpportunistic, TLSRequire, TLSOff:
+	default:
+		known := []string{string(TLSOpportunistic), string(TLSRequire), string(TLSOff)}
+		hint := "one of " + strings.Join(known, ", ")
+		if near := weir.Nearest(string(o.TLS), known...); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		wrong("tls", fmt.Sprintf("unknown tls %q", o.TLS), hint)
+	}
+	if o.CA != "" && o.Verify != nil && !*o.Verify {
+		wrong("ca", "certificates are not verified", "leave out verify: false")
+	}
+	o.validateLogin(targets, wrong)
+	if o.Hello != "" && !isHostName(o.Hello) {
+		wrong("hello", fmt.Sprintf("%.100q is not the name of a host", o.Hello), "write mail.example.org")
+	}
+	within("connections", o.Connections, MaxConnections)
+	within("reuse", o.Reuse, MaxReuse)
+	within("recipients", o.Recipients, MaxRecipients)
+	lasts("idle", o.Idle)
+	lasts("timeouts.connect", o.Timeouts.Connect)
+	lasts("timeouts.command", o.Timeouts.Command)
+	lasts("timeouts.data", o.Timeouts.Data)
+	return errors.Join(all...)
+}
+
+func (o *Options) validateServers(wrong func(path, msg, hint string)) []target {
+	switch {
+	case len(o.Servers) == 0:
+		wrong("servers", "there is no server to hand mail to", `write servers: ["127.0.0.1:25"]`)
+	case len(o.Servers) > MaxServers:
+		wrong("servers", fmt.Sprintf("%d servers are too many", len(o.Servers)), fmt.Sprintf("at most %d", MaxServers))
+		return nil
+	}
+	var targets []target
+	for i, text := range o.Servers {
+		path := fmt.Sprintf("servers[%d]", i)
+		to, err := parseTarget(text)
+		if err != nil {
+			for _, fe := range weir.FieldErrors(weir.Under(path, err)) {
+				wrong(fe.Path, fe.Msg, fe.Hint)
+			}
+			continue
+		}
+		if slices.ContainsFunc(targets, func(other target) bool { return other.address == to.address }) {
+			wrong(path, fmt.Sprintf("%s is there already", to.address), "leave it out")
+		}
+		targets = append(targets, to)
+	}
+	return targets
+}
+
+func (o *Options) validateLogin(targets []target, wrong func(path, msg, hint string)) {
+	switch {
+	case o.User == "" && o.Password != "":
+		wrong("user", "there is a password and nobody to log in", "give user, too")
+	case o.User != "" && o.Password == "":
+		wrong("password", "the password is missing", "write ${file:/path} or ${env:NAME}")
+	}
+	for _, given := range [...][2]string{{"user", o.User}, {"password", o.Password}} {
+		if strings.ContainsFunc(given[1], func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			wrong(given[0], "there is a character in it that cannot be typed", "is there more than one line in the file?")
+		}
+	}
+	if o.User == "" || o.TLS != TLSOff {
+		return
+	}
+	for i, to := range targets {
+		if !to.local && !to.implicit {
+			wrong("tls", fmt.Sprintf("the password would be sent to servers[%d] for everybody to read", i), "write tls: require")
+		}
+	}
+}
+
+// tlsFor returns whether STARTTLS is used with a server.
+func (o *Options) tlsFor(to target) TLS {
+	switch {
+	case to.network == "unix" || to.implicit:
+		return TLSOff
+	case o.TLS != "":
+		return o.TLS
+	case to.local:
+		return TLSOff
+	case o.User != "":
+		return TLSRequire
+	}
+	return TLSOpportunistic
+}
+
+// verifies returns whether certificates have to be valid.
+func (o *Options) verifies(mode TLS) bool {
+	if o.Verify != nil {
+		return *o.Verify
+	}
+	return mode != TLSOpportunistic || o.User != ""
+}
+
+// isHostName reports whether a name can stand in a greeting: a domain or an address in brackets.
+func isHostName(name string) bool {
+	return len(name) <= 255 && name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-._[]:") == ""
+}

@@ -1,0 +1,151 @@
+package nexthop
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Bounds on what a server may say. RFC 5321 section 4.5.3.1.5 gives a line 512 bytes.
+const (
+	maxReplyLine  = 4096
+	maxReplyLines = 128
+	maxReplyText  = 512 // of all lines together, as it is kept
+)
+
+// A reply is what a server says. Its text belongs to who read it.
+type reply struct {
+	code   int
+	text   []byte // in one line, without code and status
+	status [maxStatus]byte
+	length int // of the status; 0 where there is none
+}
+
+// maxStatus is the length of the longest enhanced code: 5.123.456.
+const maxStatus = 9
+
+// errReply tells that a server does not speak SMTP.
+var errReply = errors.New("the server talks nonsense")
+
+// readReply reads one reply of one or several lines, using buf for its text. Each line but the first is shown to each, if that is not
+// nil. It reads no more than a reply may have.
+func readReply(r *bufio.Reader, buf []byte, each func(line []byte)) (reply, error) {
+	var all reply
+	all.text = buf[:0]
+	for n := 0; ; n++ {
+		if n == maxReplyLines {
+			return all, fmt.Errorf("%w: a reply of more than %d lines", errReply, maxReplyLines)
+		}
+		line, err := r.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull) || err == nil && len(line) > maxReplyLine:
+			return all, fmt.Errorf("%w: a line of more than %d bytes", errReply, maxReplyLine)
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return all, io.ErrUnexpectedEOF
+		case err != nil:
+			return all, err
+		}
+		line = bytes.TrimSuffix(line[:len(line)-1], []byte("\r"))
+		code, more, text, ok := parseReplyLine(line)
+		if !ok || n > 0 && code != all.code {
+			return all, fmt.Errorf("%w: %.64q", errReply, line)
+		}
+		if n > 0 && each != nil {
+			each(text)
+		}
+		status, text := cutStatus(code, text)
+		if n == 0 {
+			all.code = code
+			all.length = copy(all.status[:], status)
+		}
+		all.add(text)
+		if !more {
+			return all, nil
+		}
+	}
+}
+
+// parseReplyLine takes a line apart: 250-PIPELINING.
+func parseReplyLine(line []byte) (code int, more bool, text []byte, ok bool) {
+	if len(line) < 3 {
+		return 0, false, nil, false
+	}
+	for _, digit := range line[:3] {
+		if digit < '0' || digit > '9' {
+			return 0, false, nil, false
+		}
+		code = code*10 + int(digit-'0')
+	}
+	if code < 200 || code > 599 {
+		return 0, false, nil, false
+	}
+	if len(line) == 3 {
+		return code, false, nil, true
+	}
+	if line[3] != ' ' && line[3] != '-' {
+		return 0, false, nil, false
+	}
+	return code, line[3] == '-', line[4:], true
+}
+
+// cutStatus takes the enhanced code (RFC 2034) off a text. One that contradicts the code of the reply is text like any other.
+func cutStatus(code int, text []byte) (status, rest []byte) {
+	word, rest, _ := bytes.Cut(text, []byte(" "))
+	if len(word) < 5 || len(word) > maxStatus || int(word[0]-'0') != code/100 || word[1] != '.' {
+		return nil, text
+	}
+	digits, dots := 0, 0
+	for _, c := range word[2:] {
+		switch {
+		case c >= '0' && c <= '9':
+			digits++
+		case c == '.' && digits > 0:
+			digits, dots = 0, dots+1
+		default:
+			return nil, text
+		}
+		if digits > 3 {
+			return nil, text
+		}
+	}
+	if dots != 1 || digits == 0 {
+		return nil, text
+	}
+	return word, rest
+}
+
+// add puts the text of a further line behind what is there, as far as there is room.
+func (r *reply) add(text []byte) {
+	if len(r.text) > 0 && len(text) > 0 && len(r.text) < maxReplyText {
+		r.text = append(r.text, ' ')
+	}
+	for _, c := range text[:min(len(text), maxReplyText-len(r.text))] {
+		if c < ' ' || c == 0x7f {
+			c = ' '
+		}
+		r.text = append(r.text, c)
+	}
+}
+
+// class is the first digit of the code.
+func (r *reply) class() int { return r.code / 100 }
+
+// result is what the reply means for a recipient.
+func (r *reply) result(server string) Result {
+	res := Result{Code: r.code, Status: string(r.status[:r.length]), Text: strings.ToValidUTF8(string(r.text), "?"), Server: server}
+	switch r.class() {
+	case 2:
+		res.Outcome = Done
+	case 5:
+		res.Outcome = Failed
+	default:
+		res.Outcome = Later
+	}
+	if res.Status == "" {
+		res.Status = [...]string{"4.5.0", "4.5.0", "2.0.0", "4.5.0", "4.0.0", "5.0.0"}[r.class()]
+	}
+	return res
+}

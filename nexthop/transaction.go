@@ -1,0 +1,257 @@
+package nexthop
+
+import (
+	"context"
+	"fmt"
+)
+
+// A transaction is one mail on its way over a connection, to some of its recipients.
+type transaction struct {
+	*conn
+	job     *Job
+	part    []int    // which of its recipients
+	results []Result // of all of its recipients
+	rest    []int    // those that want another transaction
+	utf8    bool     // it needs SMTPUTF8
+
+	refused bool   // the sender is
+	refusal Result // of the sender
+	goAhead bool   // the server waits for the text
+}
+
+// transact hands a mail over. It returns the recipients that want another transaction, or why the connection could not be used: then
+// nothing has happened, and what stands in the results for these recipients means nothing.
+func (c *conn) transact(ctx context.Context, j *Job, part []int, results []Result) (rest []int, lost *trouble) {
+	t := &transaction{conn: c, job: j, part: part, results: results}
+	c.accepted = c.accepted[:0]
+	if n := c.ext.recipients; n > 0 && len(part) > n {
+		t.part, t.rest = part[:n], append(t.rest, part[n:]...)
+	}
+	if err := t.fit(); err != nil {
+		t.ours(t.part, err)
+		return nil, nil
+	}
+	if len(t.part) == 0 {
+		return t.rest, nil
+	}
+	text, err := j.Open()
+	if err != nil {
+		t.ours(t.part, fmt.Errorf("the text cannot be read: %w", err))
+		return nil, nil
+	}
+	defer text.Close()
+	defer c.watch(ctx)()
+	c.mails++
+	if lost := t.envelope(); lost != nil {
+		return nil, lost
+	}
+	if t.refused || len(t.accepted) == 0 {
+		t.turnBack()
+		return t.rest, nil
+	}
+	if !t.goAhead {
+		return t.rest, nil
+	}
+	return t.rest, t.data(ctx, text)
+}
+
+// ours gives recipients the result of something that went wrong on our side, where no other server helps.
+func (t *transaction) ours(who []int, err error) {
+	t.fill(who, Result{Outcome: Later, Status: statusOurs, Text: clip(err.Error())})
+}
+
+func (t *transaction) fill(who []int, r Result) {
+	for _, i := range who {
+		t.results[i] = r
+	}
+}
+
+// fail takes recipients out whom the server cannot be given.
+func (t *transaction) fail(who []int, status, text string) {
+	t.fill(who, Result{Outcome: Failed, Status: status, Text: text, Server: t.server.address})
+}
+
+// fit compares the mail with what the server knows. What does not fit has failed.
+func (t *transaction) fit() error {
+	j, e := t.job, &t.ext
+	if e.size > 0 && j.Size > e.size {
+		t.fail(t.part, statusTooLarge, fmt.Sprintf("the mail has %d bytes, the server takes %d", j.Size, e.size))
+		t.part = nil
+		return nil
+	}
+	t.utf8 = j.UTF8 || !isASCII(j.Sender)
+	if !e.utf8 {
+		t.part = t.withoutUTF8(t.part)
+	}
+	for _, i := range t.part {
+		t.utf8 = t.utf8 || !isASCII(j.Recipients[i].Address)
+	}
+	if e.utf8 && e.eightBit || !j.UTF8 && !j.EightBit || len(t.part) == 0 {
+		return nil
+	}
+	header, body, err := eightBit(j.Open)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the text cannot be read: %w", err)
+	case !e.utf8 && j.UTF8 && header:
+		t.fail(t.part, statusUTF8, "the mail needs SMTPUTF8, which the server does not know")
+		t.part = nil
+	case !e.eightBit && (header || body):
+		t.fail(t.part, statusEightBit, "the mail needs 8BITMIME, which the server does not know")
+		t.part = nil
+	}
+	return nil
+}
+
+// withoutUTF8 returns the recipients that can be named without SMTPUTF8; the others have failed.
+func (t *transaction) withoutUTF8(part []int) []int {
+	var fit []int
+	for k, i := range part {
+		named := isASCII(t.job.Sender) && isASCII(t.job.Recipients[i].Address)
+		if !named && fit == nil {
+			fit = append(make([]int, 0, len(part)), part[:k]...)
+		}
+		switch {
+		case !named:
+			t.fail(part[k:k+1], statusUTF8, "the address needs SMTPUTF8, which the server does not know")
+		case fit != nil:
+			fit = append(fit, i)
+		}
+	}
+	if fit == nil {
+		return part
+	}
+	return fit
+}
+
+// The commands of an envelope, by number: RSET where the last transaction was left open, MAIL, a RCPT for each recipient, DATA.
+const (
+	cmdRset = iota
+	cmdMail
+	cmdRcpt
+)
+
+// envelope sends everything up to DATA, in one piece where the server takes it so, and reads the answers.
+func (t *transaction) envelope() *trouble {
+	data := cmdRcpt + len(t.part)
+	next := cmdMail
+	if t.dirty {
+		next = cmdRset
+	}
+	t.dirty = true
+	for cmd := next; cmd <= data; cmd++ {
+		if t.refused || next == data && len(t.accepted) == 0 {
+			return nil
+		}
+		t.command(cmd, data)
+		if t.ext.pipelining && cmd < data && t.out.Buffered() < window {
+			continue
+		}
+		if err := t.out.Flush(); err != nil {
+			return t.lostAt(next, data, err)
+		}
+		for ; next <= cmd; next++ {
+			r, err := t.read(t.limits.Command.Std(), nil)
+			if err == nil {
+				err = t.answered(next, data, r)
+			}
+			if err != nil {
+				return t.lostAt(next, data, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (t *transaction) command(cmd, data int) {
+	switch cmd {
+	case cmdRset:
+		t.out.WriteString("RSET")
+	case cmdMail:
+		t.mail(t.out)
+	case data:
+		t.out.WriteString("DATA")
+	default:
+		t.rcpt(t.out, &t.job.Recipients[t.part[cmd-cmdRcpt]])
+	}
+	t.out.WriteString("\r\n")
+}
+
+// A closing is the reply of a server that closes the connection.
+type closing struct{ reply }
+
+func (closing) Error() string { return "the server closes the connection" }
+
+// answered takes the answer to a command.
+func (t *transaction) answered(cmd, data int, r reply) error {
+	switch class := r.class(); {
+	case r.code == 421 || cmd == cmdRset && class > 3:
+		return closing{r}
+	case (class == 3) != (cmd == data) && class < 4:
+		return fmt.Errorf("%w: %d %.64q", errReply, r.code, r.text)
+	case cmd == cmdRset:
+	case cmd == cmdMail:
+		if class != 2 {
+			t.refused, t.refusal = true, r.result(t.server.address)
+		}
+	case cmd == data:
+		if t.goAhead = class == 3; !t.goAhead {
+			t.fill(t.accepted, r.result(t.server.address))
+		}
+	default:
+		t.answeredRcpt(t.part[cmd-cmdRcpt], r)
+	}
+	return nil
+}
+
+func (t *transaction) answeredRcpt(i int, r reply) {
+	if r.class() == 2 {
+		t.accepted = append(t.accepted, i)
+		return
+	}
+	res := r.result(t.server.address)
+	if r.code == 452 && len(t.accepted) > 0 && (res.Status == "4.5.3" || r.length == 0) {
+		// Too many recipients for one transaction (RFC 5321 section 4.5.3.1.10).
+		t.rest = append(t.rest, i)
+	}
+	t.results[i] = res
+}
+
+// lostAt tells that the connection ended before a command was answered.
+func (t *transaction) lostAt(cmd, data int, err error) *trouble {
+	var lost *trouble
+	if c, ok := err.(closing); ok {
+		lost = t.declined("the server closes the connection", c.reply)
+	} else {
+		word := "RCPT"
+		switch cmd {
+		case cmdRset:
+			word = "RSET"
+		case cmdMail:
+			word = "MAIL"
+		case data:
+			word = "DATA"
+		}
+		lost = t.lost("waiting for the answer to "+word, err)
+	}
+	lost.early = cmd <= cmdMail
+	return lost
+}
+
+// turnBack ends a transaction that has no sender or no recipient.
+func (t *transaction) turnBack() {
+	if t.refused {
+		t.fill(t.part, t.refusal)
+	}
+	if !t.goAhead {
+		return
+	}
+	if len(t.accepted) > 0 {
+		t.broken = true // a dot would send them an empty mail
+		return
+	}
+	// The server waits for a text to nobody (RFC 2920 section 3.1).
+	if _, err := t.ask(nil, "."); err != nil {
+		t.broken = true
+	}
+}

@@ -1,0 +1,265 @@
+package spool
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"weir/mail"
+	"weir/store"
+)
+
+// handOver is how long addressees are left to the workers of the process that has handed them over. Should it be longer, they are
+// found in flight and left to them again.
+const handOver = 10 * time.Minute
+
+// Accept takes a mail over: when it returns nil the mail is safe, and its sender may be told so. Nothing of it is kept otherwise.
+//
+// A recipient is not counted, and passes, who is free (see Free) or paid for; a mail of the null sender to one is not counted at all.
+// Two that differ in nothing but the case count as one. A mail is one to several if several are counted.
+func (s *Spool) Accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
+	r, err := s.accept(ctx, now, e, text)
+	if err != nil {
+		text.Discard()
+		return Receipt{}, err
+	}
+	s.tell.Accepted(e.Gate, r)
+	return r, nil
+}
+
+func (s *Spool) accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
+	way := s.gates.Load().byName[e.Gate]
+	switch {
+	case way == nil:
+		return Receipt{}, fmt.Errorf("%w: %q", ErrUnknown, e.Gate)
+	case len(e.To) > MaxRecipients:
+		s.tell.Bounded(BoundRecipients)
+		return Receipt{}, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(e.To), MaxRecipients)
+	case s.halt.Err() != nil:
+		return Receipt{}, ErrClosing
+	}
+	sealed, err := text.Seal()
+	if err != nil {
+		return Receipt{}, err
+	}
+	in := incoming{s: s, now: now, gate: way.conf.Load(), e: e, text: sealed, handed: way.reserve()}
+	if err := s.update(ctx, in.store); err != nil {
+		if in.handed {
+			way.unreserve()
+		}
+		return Receipt{}, err
+	}
+	ready := in.forWorkers()
+	switch {
+	case in.handed && len(ready) > 0:
+		s.hand(&job{gate: way, letter: in.letter, to: ready, text: sealed.Inline})
+	case in.handed:
+		way.unreserve()
+	case in.receipt.Passed > 0:
+		s.starve(way)
+	}
+	if in.receipt.Pooled > 0 {
+		s.pooled.Store(true)
+	}
+	s.settle(in.result)
+	if in.ready {
+		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+	}
+	s.expect(in.soonest)
+	return in.receipt, nil
+}
+
+// incoming is a mail on its way into the store.
+type incoming struct {
+	s      *Spool
+	now    time.Time
+	gate   *Gate
+	e      *Envelope
+	text   store.Text
+	handed bool // there is a place with the workers
+
+	letter  store.Letter
+	to      []store.Addressee
+	receipt Receipt
+	delayed bool // by the throttle
+	review  bool
+	soonest time.Time // when somebody gets ready who is not handed over
+	result
+}
+
+// store does everything that is done in the transaction. It may be run again.
+func (in *incoming) store(tx store.MailTx) error {
+	e, now := in.e, in.now
+	in.letter = store.Letter{ID: e.ID, Gate: e.Gate, User: e.User, Sender: e.Sender, Subject: cut(e.Subject, store.MaxSubject), Source: e.Source,
+		Received: now, Size: in.text.Size, UTF8: e.UTF8, EightBit: e.EightBit, Return: e.Return, Envelope: e.Envelope, Filed: in.text.File}
+	in.receipt, in.delayed, in.review, in.soonest, in.result = Receipt{}, false, false, time.Time{}, result{}
+	in.to = make([]store.Addressee, len(e.To))
+	places, t, err := in.places(tx)
+	if err != nil {
+		return err
+	}
+	for i := range e.To {
+		in.to[i] = store.Addressee{Mail: e.ID, Number: i, Address: e.To[i].Address, Notify: e.To[i].Notify, Original: e.To[i].Original}
+		in.put(&in.to[i], &e.To[i], places[i], t)
+	}
+	if err := tx.PutLetter(in.letter, in.text, in.to); err != nil {
+		return err
+	}
+	if t == nil {
+		return nil
+	}
+	if err := t.end(news{delayed: in.delayed, review: in.review}); err != nil {
+		return err
+	}
+	in.receipt.Stopped = t.stopped
+	in.result = t.result
+	return nil
+}
+
+// put gives a recipient his place.
+func (in *incoming) put(a *store.Addressee, to *To, p mail.Placement, t *turn) {
+	now := in.now
+	a.Due = now
+	if to.After.After(now) {
+		a.Due = to.After
+	}
+	switch {
+	case p == mail.Review:
+		a.State, in.review = store.Held, true
+		in.receipt.Held++
+	case p == mail.Delay && t.stops():
+		a.State = store.Held
+		in.receipt.Held++
+	case p == mail.Delay:
+		a.State, in.delayed = store.Delayed, true
+		in.receipt.Delayed++
+	case to.Pooled:
+		a.State = store.Pooled
+		in.receipt.Pooled++
+	case a.Due.After(now):
+		a.State, a.Since = store.Ready, a.Due
+		in.receipt.Delayed++
+		in.soonest = earlier(in.soonest, a.Due)
+	default:
+		a.State, a.Since = store.Ready, now
+		in.receipt.Passed++
+		if in.handed {
+			a.Owner, a.Due = in.s.opts.Owner, now.Add(handOver)
+		}
+	}
+}
+
+// forWorkers are those who go on at once.
+func (in *incoming) forWorkers() []store.Addressee {
+	if in.receipt.Passed == len(in.to) {
+		return in.to
+	}
+	ready := make([]store.Addressee, 0, in.receipt.Passed)
+	for _, a := range in.to {
+		if a.State == store.Ready && a.Owner != "" {
+			ready = append(ready, a)
+		}
+	}
+	return ready
+}
+
+// places asks the throttle for a place for each recipient. Where nobody is counted it is not asked, and there is no turn.
+func (in *incoming) places(tx store.MailTx) ([]mail.Placement, *turn, error) {
+	places := make([]mail.Placement, len(in.e.To)) // Pass
+	g := in.gate
+	if in.e.Sender == "" && len(in.e.To) == 1 {
+		return places, nil, nil
+	}
+	if g.Mail == nil && !in.s.Stopped(g.Name, in.e.User) {
+		return places, nil, nil
+	}
+	t, err := in.s.begin(tx, in.now, g, in.e.User)
+	if err != nil {
+		return nil, nil, err
+	}
+	if most := t.params.Recipients; most > 0 && len(in.e.To) > most {
+		in.s.tell.Bounded(BoundRecipients)
+		return nil, nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(in.e.To), most)
+	}
+	c := in.s.count(g, &t.user, in.e.To)
+	if t.was && !t.resumed && !t.shadow && c.due {
+		return nil, nil, ErrStopped
+	}
+	if _, err := t.submit(uint64(in.e.ID), c); err != nil {
+		return nil, nil, err
+	}
+	if t.shadow {
+		return places, t, nil
+	}
+	for i, of := range c.of {
+		if of >= 0 {
+			places[i] = c.place[of]
+		}
+	}
+	return places, t, nil
+}
+
+// counted are those of a mail's recipients whom a throttle counts.
+type counted struct {
+	keys    []uint64
+	numbers []int // of the first with that address
+	of      []int // by recipient: which key is his; -1: not counted
+	place   []mail.Placement
+	due     bool // the mail is to somebody whom a stopped user does not reach
+}
+
+// count finds out who is counted.
+func (s *Spool) count(g *Gate, user *store.User, to []To) *counted {
+	c := &counted{of: make([]int, len(to))}
+	known := make(map[string]int, len(to))
+	for i := range to {
+		c.of[i] = -1
+		address := normal(to[i].Address)
+		if g.free(user, address) {
+			continue
+		}
+		c.due = true
+		if to[i].Paid {
+			continue
+		}
+		k, double := known[address]
+		if !double {
+			k = len(c.keys)
+			known[address] = k
+			c.keys = append(c.keys, s.keys.key(address))
+			c.numbers = append(c.numbers, i)
+		}
+		c.of[i] = k
+	}
+	c.place = make([]mail.Placement, len(c.keys))
+	return c
+}
+
+// submit puts a mail to the throttle: 0 for one that nobody keeps. In shadow nobody keeps it there.
+func (t *turn) submit(id uint64, c *counted) (mail.Decision, error) {
+	if t.shadow {
+		id = 0
+	}
+	d := t.mem.state.Submit(&t.params, t.now, id, c.keys, c.numbers, c.place)
+	switch {
+	case !d.Refused || t.shadow:
+		return d, nil
+	case d.Full:
+		return d, fmt.Errorf("%w: as many wait already as may", ErrRecipients)
+	}
+	return d, ErrStopped
+}
+
+// stops reports whether the user has been stopped in this turn.
+func (t *turn) stops() bool {
+	_, stopped := t.mem.state.Stopped()
+	return stopped && (!t.was || t.resumed) && !t.shadow
+}
+
+// earlier is the earlier of two times; one that is missing does not count.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

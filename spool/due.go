@@ -1,0 +1,268 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/store"
+)
+
+const (
+	dueBatch   = 64               // users per transaction
+	handBatch  = 256              // addressees per transaction
+	soon       = time.Second      // when something is looked at again that nobody tells of
+	fullPause  = 15 * time.Second // for mail of a gate whose queue is full, where others have room
+	gonePause  = 15 * time.Minute // for mail of a gate that is gone
+	lostPause  = time.Hour        // for users of a throttle that is gone
+	keepEvery  = time.Hour
+	keepUsed   = 7 * 24 * time.Hour // tickets that are over are known for so long
+	pruneBatch = 1000
+)
+
+// RunDue does everything that is due at now, and returns when something is due next (zero: nothing known). It does not wait for
+// deliveries, which it hands to the workers. An error does not keep it from doing the rest.
+func (s *Spool) RunDue(ctx context.Context, now time.Time) (next time.Time, err error) {
+	s.next.Store(0)
+	left := s.unpark()
+	errs := []error{s.tickDue(ctx, now), s.handDue(ctx, now), s.drainPool(ctx, now), s.keep(ctx, now)}
+	errs = append(errs, s.store.View(ctx, func(tx store.MailTx) error {
+		next, err = tx.NextDue()
+		return err
+	}))
+	if left || s.pooled.Load() {
+		next = earlier(next, now.Add(soon))
+	}
+	if !next.IsZero() && !next.After(now) { // no room with the workers, or the store failed
+		next = now.Add(soon)
+	}
+	if !next.IsZero() {
+		s.next.Store(next.UnixNano())
+	}
+	return next, errors.Join(errs...)
+}
+
+// Run calls RunDue whenever something is due, until ctx or the spool ends.
+func (s *Spool) Run(ctx context.Context) {
+	const most = time.Minute // whatever happens
+	for ctx.Err() == nil && s.halt.Err() == nil {
+		now := s.clock.Now()
+		next, err := s.RunDue(ctx, now)
+		if err != nil && ctx.Err() == nil {
+			s.log.Error("what is due in the spool could not all be done", "error", err)
+			next = earlier(next, now.Add(soon))
+		}
+		wait := most
+		if !next.IsZero() {
+			wait = min(next.Sub(s.clock.Now()), most)
+		}
+		if wait <= 0 {
+			continue
+		}
+		timer := s.clock.AfterFunc(wait, s.rouse)
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+		case <-s.halt.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// Wake is told when there is something to do for RunDue earlier than it said. Run listens to it; listen to it where RunDue is called
+// by somebody else.
+func (s *Spool) Wake() <-chan struct{} { return s.wake }
+
+func (s *Spool) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// expect is told that something is due at a time; zero: nothing.
+func (s *Spool) expect(due time.Time) {
+	if due.IsZero() {
+		return
+	}
+	if next := s.next.Load(); next == 0 || due.UnixNano() < next {
+		s.rouse()
+	}
+}
+
+// vacant is told that a gate may have room again, for what did not fit and for what waits in the pool.
+func (s *Spool) vacant(g *gateway) {
+	if g.starved.Load() && g.places.Load() <= int64(cap(g.queue)/2) && g.starved.CompareAndSwap(true, false) {
+		s.rouse()
+	}
+	if s.pooled.Load() && g.load() < g.conf.Load().PoolBelow {
+		s.rouse()
+	}
+}
+
+// starve notes that something did not fit.
+func (s *Spool) starve(g *gateway) {
+	s.tell.Bounded(BoundQueue)
+	g.starved.Store(true)
+	s.vacant(g) // which may have been so just now
+}
+
+// tickDue runs the clocks of those users for whom it has something to do.
+func (s *Spool) tickDue(ctx context.Context, now time.Time) error {
+	for {
+		var results []result
+		n := 0
+		err := s.update(ctx, func(tx store.MailTx) error {
+			results = nil
+			due, err := tx.Due(now, dueBatch)
+			n = len(due)
+			for i := 0; i < n && err == nil; i++ {
+				var r result
+				r, err = s.tickOne(tx, now, due[i])
+				results = append(results, r)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range results {
+			s.settle(r)
+		}
+		if n < dueBatch {
+			return nil
+		}
+	}
+}
+
+func (s *Spool) tickOne(tx store.MailTx, now time.Time, m store.Memory) (result, error) {
+	gate := s.gates.Load().throttle(m.Throttle)
+	if gate == nil {
+		return s.tickLost(tx, now, m)
+	}
+	t, err := s.begin(tx, now, gate, m.User)
+	if err != nil {
+		return result{}, err
+	}
+	if err := t.end(news{}); err != nil {
+		return result{}, err
+	}
+	if !t.due.IsZero() && !t.due.After(now) { // or it would be done for ever
+		return result{}, fmt.Errorf("the clock of %s at %s does not run: %w", m.User, m.Throttle, store.ErrInvalid)
+	}
+	return t.result, nil
+}
+
+// tickLost is for users of a throttle that is gone. Nobody holds their mail back any more, unless they are stopped: then it is held
+// until the throttle is there again, or somebody releases it.
+func (s *Spool) tickLost(tx store.MailTx, now time.Time, m store.Memory) (result, error) {
+	if m.Stopped {
+		m.Due = now.Add(lostPause)
+		return result{}, tx.Remember(m)
+	}
+	t, err := s.begin(tx, now, &Gate{Throttle: m.Throttle}, m.User)
+	if err != nil {
+		return result{}, err
+	}
+	return t.result, t.end(news{})
+}
+
+// drainPool lets mail without stamps go where there is little to do.
+func (s *Spool) drainPool(ctx context.Context, now time.Time) error {
+	if !s.pooled.Load() {
+		return nil
+	}
+	moved := 0
+	err := s.update(ctx, func(tx store.MailTx) error {
+		moved = 0
+		rows, err := tx.Ready(now, true, handBatch)
+		if err != nil {
+			return err
+		}
+		all, room, found := s.gates.Load(), map[string]int{}, false
+		for i := range rows {
+			a := &rows[i]
+			if a.State != store.Pooled {
+				continue
+			}
+			found = true
+			l, err := tx.Letter(a.Mail)
+			if err != nil {
+				return err
+			}
+			if _, known := room[l.Gate]; !known {
+				room[l.Gate] = all.byName[l.Gate].room()
+			}
+			if room[l.Gate] <= 0 {
+				continue
+			}
+			room[l.Gate]--
+			ripen(a, now)
+			if err := tx.PutAddressees(*a); err != nil {
+				return err
+			}
+			moved++
+		}
+		s.pooled.Store(found)
+		return nil
+	})
+	if err != nil || moved == 0 {
+		return err
+	}
+	return s.handDue(ctx, now)
+}
+
+// room is how many mails without stamps may go on: none while anything waits for a worker.
+func (g *gateway) room() int {
+	if g == nil || len(g.queue) > 0 {
+		return 0
+	}
+	conf := g.conf.Load()
+	going := int(g.going.Load())
+	if going == 0 {
+		return max(1, int(conf.PoolBelow*float64(conf.Connections)))
+	}
+	return int(conf.PoolBelow*float64(conf.Connections)) - going
+}
+
+// keep does now and then what need not be done at once.
+func (s *Spool) keep(ctx context.Context, now time.Time) error {
+	s.keeping.Lock()
+	due := s.keeping.at.IsZero() || now.Sub(s.keeping.at) >= keepEvery || now.Before(s.keeping.at)
+	if due {
+		s.keeping.at = now
+	}
+	s.keeping.Unlock()
+	if !due {
+		return nil
+	}
+	err := s.update(ctx, func(tx store.MailTx) error {
+		if err := tx.PruneTickets(now.Add(-keepUsed), pruneBatch); err != nil {
+			return err
+		}
+		return tx.PruneEntries(now.Add(-s.opts.AuditFor), pruneBatch)
+	})
+	_, swept := s.store.Sweep(ctx, now.Add(-keepEvery))
+	return errors.Join(err, swept)
+}
+
+// single lets one goroutine do something; who comes meanwhile has it done again by that one.
+type single struct {
+	mu    sync.Mutex
+	again atomic.Bool
+}
+
+// do runs f, or has it run.
+func (o *single) do(f func() error) (err error) {
+	o.again.Store(true)
+	for o.again.Load() && o.mu.TryLock() {
+		for o.again.Swap(false) {
+			err = f()
+		}
+		o.mu.Unlock()
+	}
+	return err
+}

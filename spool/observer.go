@@ -1,0 +1,55 @@
+package spool
+
+import "time"
+
+// An Observer is told what becomes of mail. Its methods are called from many goroutines and must not block. Numbers are of recipients.
+type Observer interface {
+	Accepted(gate string, r Receipt)
+	// Delivered tells that a mail was handed on, and how long after it could have been for the first time.
+	Delivered(gate string, n int, after time.Duration)
+	// Deferred tells that a mail was not taken, and is tried again.
+	Deferred(gate string, n int)
+	// Failed tells that a mail was refused for good, or given up.
+	Failed(gate string, n int)
+	// Bounced tells that a sender was told about it.
+	Bounced(gate string)
+	// Ambiguous tells that nobody knows whether a mail was delivered.
+	Ambiguous(gate string, n int)
+	Stopped(throttle string)
+	Resumed(throttle string)
+	Released(n int)
+	Deleted(n int)
+	// Bounded tells that something reached a bound, one of the Bound names.
+	Bounded(bound string)
+}
+
+// What Observer.Bounded is told. Nothing is lost at any of them: a mail that does not fit waits in the store, and a stopped user who
+// is not known in memory is refused by the store.
+const (
+	BoundQueue      = "queue"      // of mails that wait for a worker
+	BoundBytes      = "bytes"      // of texts in memory
+	BoundStopped    = "stopped"    // users known to be stopped
+	BoundRecipients = "recipients" // of a mail
+	BoundHelp       = "help"       // answers to a reply that says nothing
+)
+
+// BoundNames lists what Observer.Bounded may be told.
+var BoundNames = [...]string{BoundQueue, BoundBytes, BoundStopped, BoundRecipients, BoundHelp}
+
+// Nobody observes nothing. Embed it to observe a part.
+type Nobody struct{}
+
+var _ Observer = Nobody{}
+
+// Accepted does nothing, like the other methods.
+func (Nobody) Accepted(string, Receipt)             {}
+func (Nobody) Delivered(string, int, time.Duration) {}
+func (Nobody) Deferred(string, int)                 {}
+func (Nobody) Failed(string, int)                   {}
+func (Nobody) Bounced(string)                       {}
+func (Nobody) Ambiguous(string, int)                {}
+func (Nobody) Stopped(string)                       {}
+func (Nobody) Resumed(string)                       {}
+func (Nobody) Released(int)                         {}
+func (Nobody) Deleted(int)                          {}
+func (Nobody) Bounded(string)                       {}

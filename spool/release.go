@@ -1,0 +1,195 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/mail"
+	"weir/store"
+)
+
+// maxAct is how many mails one action is about, at most.
+const maxAct = 5000
+
+// A Selection says which held mails an action is about.
+type Selection struct {
+	All   bool
+	UpTo  store.MailID // All: of those that came no later than this one; 0: all there are
+	Mails []store.MailID
+}
+
+// Release lets held and delayed mail of a user go at once, and returns how many recipients that was. A stopped user stays stopped:
+// resume him as well if he is to send again.
+func (s *Spool) Release(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int, err error) {
+	return s.act(ctx, now, by, user, which, release)
+}
+
+// Delete removes held and delayed mail of a user, and returns how many recipients that was. Nobody is told.
+func (s *Spool) Delete(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int, err error) {
+	return s.act(ctx, now, by, user, which, remove)
+}
+
+// A verb is what is done with a recipient who waits.
+type verb struct {
+	name string
+	of   func(a *store.Addressee) bool // whom it can be done to
+	gone bool                          // he is taken off the mail; else he gets ready
+}
+
+var (
+	release = verb{"released", waits, false}
+	remove  = verb{"deleted", waits, true}
+	// Operators may do more.
+	releaseAny = verb{"released", func(a *store.Addressee) bool { return waits(a) || a.State == store.Pooled }, false}
+	removeAny  = verb{"deleted", func(a *store.Addressee) bool { return a.State != store.Sending }, true}
+)
+
+func (s *Spool) act(ctx context.Context, now time.Time, by, user string, which Selection, v verb) (n int, err error) {
+	var results []result
+	err = s.update(ctx, func(tx store.MailTx) (err error) {
+		n, results, err = s.actIn(tx, now, by, user, which, v)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	s.acted(ctx, now, v, n, results)
+	return n, nil
+}
+
+// acted does what is left to do after something was done to mails.
+func (s *Spool) acted(ctx context.Context, now time.Time, v verb, n int, results []result) {
+	ready := n > 0 && !v.gone
+	for _, r := range results {
+		s.settle(r)
+		ready = ready || r.ready
+	}
+	if n > 0 && v.gone {
+		s.tell.Deleted(n)
+	} else if n > 0 {
+		s.tell.Released(n)
+	}
+	if ready {
+		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+	}
+}
+
+// actIn does something to mails of a user within a transaction.
+func (s *Spool) actIn(tx store.MailTx, now time.Time, by, user string, which Selection, v verb) (n int, results []result, err error) {
+	chosen, err := choice(tx, user, which)
+	if err != nil {
+		return 0, nil, err
+	}
+	turns, err := s.turns(tx, now, user, chosen)
+	if err != nil {
+		return 0, nil, err
+	}
+	acted := map[uint64]bool{}
+	for i := range chosen {
+		k, err := s.actOn(tx, now, by, &chosen[i], v)
+		if err != nil {
+			return 0, nil, err
+		}
+		n += k
+		acted[uint64(chosen[i].ID)] = true
+	}
+	for _, t := range turns {
+		t.mem.state.Take(func(it mail.Item) bool { return acted[it.Mail] })
+		if err := t.end(news{}); err != nil {
+			return 0, nil, err
+		}
+		results = append(results, t.result)
+	}
+	return n, results, nil
+}
+
+// choice returns the mails that are meant: the user's own, and no other's.
+func choice(tx store.MailTx, user string, which Selection) (list []store.Letter, err error) {
+	if which.All && user == "" {
+		return nil, fmt.Errorf("all mail of nobody: %w", store.ErrInvalid)
+	}
+	if which.All {
+		all, err := heldMail(tx, user, maxAct)
+		for i := range all {
+			if which.UpTo == 0 || all[i].ID <= which.UpTo {
+				list = append(list, all[i].Letter)
+			}
+		}
+		return list, err
+	}
+	if len(which.Mails) > maxAct {
+		return nil, fmt.Errorf("%d mails at once, at most %d: %w", len(which.Mails), maxAct, store.ErrTooLarge)
+	}
+	for _, id := range which.Mails {
+		l, err := tx.Letter(id)
+		if errors.Is(err, store.ErrNotFound) || err == nil && l.User != user {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+// turns begins a turn for each throttle that holds something of these mails back.
+func (s *Spool) turns(tx store.MailTx, now time.Time, user string, chosen []store.Letter) (list []*turn, err error) {
+	all := s.gates.Load()
+	known := map[string]bool{}
+	for i := range chosen {
+		g := all.of(chosen[i].Gate)
+		if g == nil || known[g.Throttle] || user == "" {
+			continue
+		}
+		known[g.Throttle] = true
+		if _, err := tx.Remembered(g.Throttle, user); errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		t, err := s.begin(tx, now, g, user)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+// actOn does something to one mail.
+func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb) (n int, err error) {
+	rows, err := tx.Addressees(l.ID)
+	if err != nil {
+		return 0, err
+	}
+	var numbers []int
+	for i := range rows {
+		a := &rows[i]
+		if !v.of(a) {
+			continue
+		}
+		numbers = append(numbers, a.Number)
+		if v.gone {
+			continue
+		}
+		a.Due = now
+		ripen(a, now)
+		if err := tx.PutAddressees(*a); err != nil {
+			return 0, err
+		}
+	}
+	if len(numbers) == 0 {
+		return 0, nil
+	}
+	if v.gone {
+		if err := tx.RemoveAddressees(l.ID, numbers...); err != nil {
+			return 0, err
+		}
+	}
+	what := "1 recipient"
+	if len(numbers) > 1 {
+		what = fmt.Sprintf("%d recipients", len(numbers))
+	}
+	return len(numbers), tx.Log(entry(now, by, v.name, l.User, l.ID, what))
+}

@@ -1,0 +1,239 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/mail"
+	"weir/store"
+)
+
+// StopUser stops a user everywhere, and tells him. Nobody but an operator can let him go on.
+func (s *Spool) StopUser(ctx context.Context, now time.Time, by, user, why string) error {
+	return s.everywhere(ctx, now, user, func(t *turn) error {
+		t.mem.state.Stop(now)
+		t.mem.wouldStop, t.earnest = false, true
+		return t.end(news{by: by, why: why})
+	})
+}
+
+// ResumeUser lets a stopped user send again. What waits goes on waiting, at the normal pace or in slow motion.
+func (s *Spool) ResumeUser(ctx context.Context, now time.Time, by, user string, slow bool) error {
+	return s.everywhere(ctx, now, user, func(t *turn) error {
+		if _, stopped := t.mem.state.Stopped(); !stopped {
+			return t.end(news{})
+		}
+		return t.resume(by, slow)
+	})
+}
+
+// resume lets the user of a turn go on, and ends it.
+func (t *turn) resume(by string, slow bool) error {
+	t.mem.state.Resume(&t.params, t.now, slow)
+	how := ""
+	if slow {
+		how = "in slow motion"
+	}
+	if err := t.goOn(by, how); err != nil {
+		return err
+	}
+	return t.end(news{})
+}
+
+// everywhere does something to a user at every throttle.
+func (s *Spool) everywhere(ctx context.Context, now time.Time, user string, do func(*turn) error) error {
+	if _, err := s.firstGate(); err != nil {
+		return err
+	}
+	var results []result
+	err := s.update(ctx, func(tx store.MailTx) error {
+		results = nil
+		for _, g := range s.gates.Load().throttles() {
+			t, err := s.begin(tx, now, g, user)
+			if err != nil {
+				return err
+			}
+			if err := do(t); err != nil {
+				return err
+			}
+			results = append(results, t.result)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	ready := false
+	for _, r := range results {
+		s.settle(r)
+		ready = ready || r.ready || r.stopped
+	}
+	if ready { // what left the queue, and notices
+		_ = s.handDue(ctx, now)
+	}
+	return nil
+}
+
+// Users returns up to limit users whose names come after one.
+func (s *Spool) Users(ctx context.Context, after string, limit int) (list []store.User, err error) {
+	err = s.store.View(ctx, func(tx store.MailTx) error {
+		list, err = tx.Users(after, limit)
+		return err
+	})
+	return list, err
+}
+
+// ChangeUser changes a user, or makes one: change is given him as he is, or only with his name, and whether he is new. It may be
+// called more than once. Limits that cannot be read are refused.
+func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string, change func(u *store.User, isNew bool) error) error {
+	return s.update(ctx, func(tx store.MailTx) error {
+		u, err := tx.User(name)
+		isNew := errors.Is(err, store.ErrNotFound)
+		if err != nil && !isNew {
+			return err
+		}
+		if isNew {
+			u = store.User{Name: name, Made: now}
+		}
+		if err := change(&u, isNew); err != nil {
+			return err
+		}
+		u.Name, u.Changed = name, now
+		if err := validLimits(u.Limits); err != nil {
+			return err
+		}
+		if err := tx.PutUser(u); err != nil {
+			return err
+		}
+		what := "changed"
+		if isNew {
+			what = "added"
+		}
+		return tx.Log(entry(now, by, what, name, 0, ""))
+	})
+}
+
+func validLimits(text string) error {
+	l, err := mail.ParseLimits(text)
+	if err == nil {
+		err = l.Validate()
+	}
+	if err != nil {
+		return fmt.Errorf("his limits: %w", err)
+	}
+	return nil
+}
+
+// PutUser adds or replaces a user.
+func (s *Spool) PutUser(ctx context.Context, now time.Time, by string, user store.User) error {
+	return s.ChangeUser(ctx, now, by, user.Name, func(u *store.User, isNew bool) error {
+		made := u.Made
+		*u = user
+		u.Made = made
+		return nil
+	})
+}
+
+// SetLimits gives a user limits of his own, as package mail writes them; empty: those of everybody. Who is not there gets
+// store.ErrNotFound.
+func (s *Spool) SetLimits(ctx context.Context, now time.Time, by, name, limits string) error {
+	return s.ChangeUser(ctx, now, by, name, func(u *store.User, isNew bool) error {
+		if isNew {
+			return fmt.Errorf("the user %s: %w", name, store.ErrNotFound)
+		}
+		u.Limits = limits
+		return nil
+	})
+}
+
+// RemoveUser takes a user away. His mail stays; what waited in his delay queues goes on, and what is held stays held for operators.
+func (s *Spool) RemoveUser(ctx context.Context, now time.Time, by, name string) error {
+	var results []result
+	err := s.update(ctx, func(tx store.MailTx) error {
+		results = nil
+		if _, err := tx.User(name); err != nil {
+			return err
+		}
+		for _, g := range s.gates.Load().throttles() {
+			t, err := s.begin(tx, now, g, name)
+			if err != nil {
+				return err
+			}
+			if !t.mem.stopped() {
+				if err := t.leave(t.mem.state.Take(func(mail.Item) bool { return true })); err != nil {
+					return err
+				}
+			}
+			t.result.resumed = t.was
+			results = append(results, t.result)
+		}
+		if err := tx.RemoveUser(name); err != nil {
+			return err
+		}
+		return tx.Log(entry(now, by, "removed", name, 0, ""))
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range results {
+		r.due = time.Time{}
+		s.settle(r)
+	}
+	return s.handDue(ctx, now)
+}
+
+// A Standing is how a user stands with one throttle.
+type Standing struct {
+	Throttle   string    `json:"throttle"`
+	Stopped    bool      `json:"stopped"`
+	Since      time.Time `json:"since,omitzero"`
+	ByOperator bool      `json:"by_operator,omitempty"`
+	Shadow     bool      `json:"shadow,omitempty"`  // it only would be so
+	Slow       bool      `json:"slow,omitempty"`    // in slow motion
+	Waiting    int       `json:"waiting"`           // recipients in the delay queue
+	Limit      int       `json:"limit"`             // how many may wait
+	Slack      int       `json:"slack"`             // mails to new recipients that would pass now
+	MSlack     int       `json:"mslack"`            // recipients of mails to several that would
+	WorkingSet int       `json:"working_set"`       // recipients in it
+	Limits     string    `json:"limits"`            // what holds for him, everything filled in
+	Known      bool      `json:"-"`                 // the throttle remembers something of him
+	Exempt     bool      `json:"exempt,omitempty"`  // everything passes
+	Next       time.Time `json:"next,omitzero"`     // when somebody leaves the queue, or he is tried again
+	Resume     time.Time `json:"resume,omitzero"`   // when he is tried again
+	Told       time.Time `json:"told,omitzero"`     // when he was last told
+	Problem    string    `json:"problem,omitempty"` // what is wrong with what is stored
+}
+
+// Standing says how a user stands, throttle by throttle.
+func (s *Spool) Standing(ctx context.Context, now time.Time, user string) (list []Standing, err error) {
+	err = s.store.View(ctx, func(tx store.MailTx) error {
+		list = nil
+		for _, g := range s.gates.Load().throttles() {
+			t, err := s.look(tx, now, g, user)
+			if err != nil {
+				return err
+			}
+			st := &t.mem.state
+			since, stopped := st.Stopped()
+			one := Standing{Throttle: g.Throttle, Stopped: stopped, Since: since, ByOperator: st.ByOperator(), Shadow: t.mem.wouldStop,
+				Slow: st.Slow(), Waiting: len(st.Waiting()), Limit: t.params.Stop, Exempt: t.params.Exempt, Next: st.Due(&t.params), Told: t.mem.told}
+			one.Slack, one.MSlack = st.Credit(&t.params, now)
+			one.WorkingSet, one.Limits = st.Known(), t.params.String()
+			if stopped {
+				one.Resume = one.Next
+			}
+			_, err = tx.Remembered(g.Throttle, user)
+			if one.Known = err == nil; err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+			if t.damage != nil {
+				one.Problem = t.damage.Error()
+			}
+			list = append(list, one)
+		}
+		return nil
+	})
+	return list, err
+}

@@ -1,0 +1,196 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// A MailID names a mail. Later mails have greater ones. As text it is what logs, Received fields and operators call it.
+type MailID uint64
+
+// idAlphabet leaves out what is easily mistaken for something else.
+const idAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+// idLength is how many characters the text of an id has.
+const idLength = 13
+
+// String writes the id in 13 characters.
+func (id MailID) String() string {
+	var text [idLength]byte
+	for i := range text {
+		text[i] = idAlphabet[id>>(5*(idLength-1-i))&31]
+	}
+	return string(text[:])
+}
+
+// MarshalText writes the id as String does.
+func (id MailID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote, in either case.
+func (id *MailID) UnmarshalText(text []byte) error {
+	read, err := ParseMailID(string(text))
+	if err == nil {
+		*id = read
+	}
+	return err
+}
+
+// ParseMailID reads what String writes, in either case.
+func ParseMailID(text string) (MailID, error) {
+	if len(text) != idLength {
+		return 0, fmt.Errorf("%.64q is no id of a mail (%d letters and digits): %w", text, idLength, ErrInvalid)
+	}
+	var id MailID
+	for i, c := range []byte(strings.ToUpper(text)) {
+		value := strings.IndexByte(idAlphabet, c)
+		if value < 0 || i == 0 && value > 15 {
+			return 0, fmt.Errorf("%.64q is no id of a mail (%d letters and digits): %w", text, idLength, ErrInvalid)
+		}
+		id = id<<5 | MailID(value)
+	}
+	return id, nil
+}
+
+// MailIDs makes ids. The zero value is ready to use; give each process a Start of its own by chance. It is safe for concurrent use.
+type MailIDs struct {
+	Start [2]byte // any
+	count atomic.Uint32
+}
+
+// Next returns an id for a mail that came in at a time: 42 bits of milliseconds and 22 bits of a counter.
+func (m *MailIDs) Next(now time.Time) MailID {
+	n := m.count.Add(1) + uint32(binary.BigEndian.Uint16(m.Start[:]))<<6
+	return MailID(uint64(max(now.UnixMilli(), 0))<<22&^(1<<63) | uint64(n&(1<<22-1)))
+}
+
+// A Letter is a mail in the spool, without its text.
+type Letter struct {
+	ID       MailID     `json:"id"`
+	Gate     string     `json:"gate"`    // that took it; its next hop delivers it
+	User     string     `json:"user"`    // who is charged for it
+	Sender   string     `json:"sender"`  // of the envelope; empty: nobody wants to hear of it
+	Subject  string     `json:"subject"` // decoded, cut to MaxSubject
+	Source   netip.Addr `json:"source,omitzero"`
+	Received time.Time  `json:"received"`
+	Size     int64      `json:"size"`               // of its text
+	UTF8     bool       `json:"utf8,omitempty"`     // SMTPUTF8
+	EightBit bool       `json:"eightbit,omitempty"` // BODY=8BITMIME
+	Return   string     `json:"return,omitempty"`   // of RET: FULL, HDRS or empty
+	Envelope string     `json:"envelope,omitempty"` // of ENVID
+	Own      bool       `json:"own,omitempty"`      // weir wrote it: a notice or a bounce
+	Filed    string     `json:"-"`                  // the name of the file that has its text; empty where the store has it
+}
+
+// A State is what an addressee waits for.
+type State uint8
+
+// The states.
+const (
+	Ready   State = iota + 1 // to be delivered, from Due on
+	Sending                  // being delivered, until the lease ends at Due; what has been delivered already is not known
+	Delayed                  // in the delay queue of his sender
+	Held                     // his sender is stopped, or the mail is to be looked at
+	Pooled                   // without a stamp, until there is less to do
+)
+
+// States lists all of them.
+var States = [...]State{Ready, Sending, Delayed, Held, Pooled}
+
+var stateNames = [...]string{"", "ready", "sending", "delayed", "held", "pooled"}
+
+func (s State) String() string {
+	if s >= 1 && int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state(%d)", uint8(s))
+}
+
+// MarshalText writes the state as a word.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (s *State) UnmarshalText(text []byte) error {
+	for i, name := range stateNames {
+		if i > 0 && name == string(text) {
+			*s = State(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown state %.64q: %w", text, ErrInvalid)
+}
+
+// An Addressee is one recipient whom a mail still has to reach.
+type Addressee struct {
+	Mail     MailID    `json:"mail"`
+	Number   int       `json:"number"` // in the envelope, from 0
+	Address  string    `json:"address"`
+	Notify   string    `json:"notify,omitempty"`   // of NOTIFY, upper case, separated by commas
+	Original string    `json:"original,omitempty"` // of ORCPT, with its type: rfc822;ann@example.org
+	State    State     `json:"state"`
+	Due      time.Time `json:"due,omitzero"`     // Ready, Pooled: not before; Sending: the end of the lease; zero: at once
+	Since    time.Time `json:"since,omitzero"`   // when it was first ready: from then on the time counts after which it bounces
+	Attempt  int       `json:"attempt"`          // how often it was tried
+	Owner    string    `json:"owner,omitempty"`  // Sending: the process that does
+	Status   string    `json:"status,omitempty"` // what the next hop said last
+	Warned   bool      `json:"warned,omitempty"` // the sender was told that it takes longer
+}
+
+// Queued is a mail with those whom it still has to reach.
+type Queued struct {
+	Letter
+	To []Addressee `json:"to"`
+}
+
+// A LetterQuery says which mails are wanted. The zero value wants all.
+type LetterQuery struct {
+	User  string // of this user
+	State State  // with an addressee in this state
+	After MailID // later than this one
+}
+
+// A User may send mail.
+type User struct {
+	Name     string    `json:"name"`
+	Password string    `json:"-"`                 // as package login writes it; empty: he cannot log in
+	Contact  string    `json:"contact,omitempty"` // where he is told
+	Senders  []string  `json:"senders,omitempty"` // the addresses that he may send from; none: any
+	Limits   string    `json:"limits,omitempty"`  // his own parameters of the throttle, as package mail writes them
+	Disabled bool      `json:"disabled,omitempty"`
+	Made     time.Time `json:"made"`
+	Changed  time.Time `json:"changed"`
+}
+
+// A Memory is what a throttle remembers of a user between mails.
+type Memory struct {
+	Throttle string
+	User     string
+	State    []byte    // as the mechanism writes it
+	Due      time.Time // when something is to be done about it; zero for never
+	Stopped  bool
+}
+
+// A Ticket lets somebody act on mails of a user: once by mail, or for a while on a page.
+type Ticket struct {
+	Nonce    string
+	User     string
+	Throttle string
+	Gate     string
+	Letters  []MailID // as they were numbered in the notice, from 1
+	Until    time.Time
+	Used     bool
+}
+
+// An Entry of the audit log says who did what.
+type Entry struct {
+	ID   int64     `json:"id"` // by the store; later entries have greater ones
+	At   time.Time `json:"at"`
+	By   string    `json:"by"`             // an operator, a user, or weir
+	What string    `json:"what"`           // one word: stopped, released, deleted, resumed, ambiguous …
+	User string    `json:"user,omitempty"` // whom it concerns
+	Mail MailID    `json:"mail,omitempty"`
+	Text string    `json:"text,omitempty"`
+}

@@ -1,0 +1,111 @@
+package store
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Mail is the spool as it is kept: users, what their throttles remember, mails, whom they still have to reach, and what was done.
+type Mail interface {
+	// Update runs f in a transaction: all of it is safe when Update returns nil, and nothing of it has happened when it returns an
+	// error. f may be run more than once, and together with those of others, so it changes nothing but what it is given, is quick,
+	// and calls nothing else of the store. An error of f is returned as it is; a panic of f is an error too. Where a call of the
+	// MailTx failed halfway, Update fails even if f makes nothing of it.
+	//
+	// Update returns when f has been run for the last time, also where ctx ends: f may use what belongs to the caller. When ctx ends
+	// before f was run, it never is; later the outcome counts, and not ctx.
+	Update(ctx context.Context, f func(MailTx) error) error
+	// View runs f over what is committed, all of one moment. What f writes is refused with ErrInvalid.
+	View(ctx context.Context, f func(MailTx) error) error
+
+	// Stage returns a place for the text of a mail that is coming in. What gets longer than MaxInline is written to a file.
+	Stage() Staged
+	// Open returns the text of a mail, or ErrNotFound.
+	Open(ctx context.Context, id MailID) (io.ReadCloser, error)
+	// Sweep removes files that no mail has, that none is coming in with, and that were last written before a time: what a crash has left.
+	// It returns how many.
+	Sweep(ctx context.Context, before time.Time) (int, error)
+
+	// Backup writes a copy of the whole store, bans and counters too, to a folder that is empty (else ErrExists) or not there: all of
+	// one moment, and a store that can be opened. Others go on meanwhile. progress, which may be nil, is told bytes. After an error
+	// nothing is left in the folder.
+	Backup(ctx context.Context, folder string, progress func(done, total int64)) error
+}
+
+// A Staged is the text of a mail that is coming in. It is for one goroutine.
+type Staged interface {
+	io.Writer
+	// Size is how much was written.
+	Size() int64
+	// Seal makes the text safe as far as it is in a file, and returns what PutLetter takes. Nothing may be written after it.
+	Seal() (Text, error)
+	// Discard removes what no mail has taken. It may be called at any time but while PutLetter is under way, and again; after PutLetter
+	// was committed it does nothing.
+	Discard()
+}
+
+// A Text is the text of a mail: in the store itself, or in a file beside it.
+type Text struct {
+	Inline []byte
+	File   string // its name; empty where Inline has it
+	Size   int64
+}
+
+// A MailTx is a transaction. It ends with the function it was given to, and is for one goroutine. Lists are in the order of their keys,
+// and as long as their limit, which is up to MaxBatch, where there is so much.
+type MailTx interface {
+	// User returns a user, or ErrNotFound.
+	User(name string) (User, error)
+	// Users returns up to limit users whose names come after one.
+	Users(after string, limit int) ([]User, error)
+	// PutUser adds a user, or replaces him.
+	PutUser(User) error
+	// RemoveUser takes a user away, with what his throttles remember. His mails stay. One that is not there is no error.
+	RemoveUser(name string) error
+
+	// Remembered returns what a throttle remembers of a user, or ErrNotFound.
+	Remembered(throttle, user string) (Memory, error)
+	// Remember replaces what a throttle remembers. Without a State it is forgotten.
+	Remember(Memory) error
+	// Due returns up to limit of what throttles remember with something due at now, the longest due first.
+	Due(now time.Time, limit int) ([]Memory, error)
+	// Stopped returns up to limit of what throttles remember of stopped users, by throttle and user, after one of them.
+	Stopped(afterThrottle, afterUser string, limit int) ([]Memory, error)
+
+	// PutLetter adds a mail with those whom it has to reach, up to MaxAddressees; they need not say which mail they are of. Its Size is
+	// that of the text. An id that is there gets ErrExists; a text in a file that was not sealed, or that another mail has, ErrInvalid.
+	PutLetter(Letter, Text, []Addressee) error
+	// Letter returns a mail without its text, or ErrNotFound.
+	Letter(id MailID) (Letter, error)
+	// Addressees returns those whom a mail still has to reach.
+	Addressees(id MailID) ([]Addressee, error)
+	// Letters returns up to limit mails that match, with those whom they still have to reach.
+	Letters(q LetterQuery, limit int) ([]Queued, error)
+	// Count returns how many mails and addressees there are, by state.
+	Count() (letters int, addressees map[State]int, err error)
+	// Ready returns up to limit addressees in the states Ready, Pooled or Sending that are due at now, the longest due first. Pooled are
+	// left out unless they are asked for.
+	Ready(now time.Time, pooled bool, limit int) ([]Addressee, error)
+	// NextDue is when the next thing is due that Due or Ready (without the pooled) would return; the zero time for never. What is due at
+	// once has been since 1970.
+	NextDue() (time.Time, error)
+	// PutAddressees replaces addressees, by mail and number. One that is not there gets ErrNotFound.
+	PutAddressees(...Addressee) error
+	// RemoveAddressees takes addressees off a mail. The last one takes the mail and its text with it. One that is not there is no error.
+	RemoveAddressees(id MailID, numbers ...int) error
+
+	// PutTicket adds a ticket, or replaces it.
+	PutTicket(Ticket) error
+	// Ticket returns a ticket, or ErrNotFound.
+	Ticket(nonce string) (Ticket, error)
+	// PruneTickets forgets tickets that are over at now, up to limit.
+	PruneTickets(now time.Time, limit int) error
+
+	// Log adds to the audit log, at its end, and gives the entry its ID.
+	Log(Entry) error
+	// Entries returns up to limit entries of the audit log, the latest first, before one of them (0: from the end).
+	Entries(before int64, limit int) ([]Entry, error)
+	// PruneEntries forgets entries of before a time, up to limit.
+	PruneEntries(before time.Time, limit int) error
+}

@@ -1,0 +1,206 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"modernc.org/sqlite"
+
+	"weir/store"
+)
+
+// copyPages is how many pages of the file are copied between two looks at the context.
+const copyPages = 256
+
+// Backup copies the file page by page as it is at one moment, and the texts that its mails have in files, which are kept until then. The
+// log grows meanwhile, as it cannot be carried over below somebody who reads. In the end the copy is opened, and closed again.
+func (m mail) Backup(ctx context.Context, folder string, progress func(done, total int64)) (err error) {
+	done, err := m.read()
+	if err != nil {
+		return err
+	}
+	defer done()
+	if folder, err = filepath.Abs(folder); err != nil {
+		return err
+	}
+	if progress == nil {
+		progress = func(int64, int64) {}
+	}
+	remove, err := emptyFolder(folder)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("the copy in %s is not complete: %w", folder, err)
+			remove()
+		}
+	}()
+	release := m.texts.hold()
+	defer release()
+	b := &backup{ctx: ctx, from: m.Store, to: files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)}, progress: progress}
+	if err := b.copy(); err != nil {
+		return err
+	}
+	return b.verify()
+}
+
+// emptyFolder makes a folder, or wants it to be empty. remove takes away what has come into it.
+func emptyFolder(path string) (remove func(), err error) {
+	err = os.Mkdir(path, 0o700)
+	made := err == nil
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("the folder of the copy %w: %w", store.ErrUnwritable, err)
+	}
+	there, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("the folder of the copy %w: %w", store.ErrUnwritable, err)
+	}
+	if len(there) > 0 {
+		return nil, fmt.Errorf("%s is not empty: %w", path, store.ErrExists)
+	}
+	return func() {
+		if made {
+			_ = os.RemoveAll(path)
+			return
+		}
+		for _, name := range []string{File, File + "-wal", File + "-shm", File + "-journal", LockFile, MailFolder} {
+			_ = os.RemoveAll(filepath.Join(path, name))
+		}
+	}, nil
+}
+
+// A backup is a copy that is being made.
+type backup struct {
+	ctx         context.Context
+	from        *Store
+	to          files
+	progress    func(done, total int64)
+	done, total int64 // bytes
+}
+
+// copy copies the file and the texts, of one moment.
+func (b *backup) copy() error {
+	if err := b.to.create(); err != nil {
+		return unwritten(err)
+	}
+	s, err := newSession(b.ctx, b.from.viewing)
+	if err != nil {
+		return b.from.files.explain(err)
+	}
+	defer s.close()
+	if err := s.exec("BEGIN"); err != nil { // the moment: while it lasts, the copy is never begun anew
+		return b.from.files.explain(err)
+	}
+	names, err := b.names(s)
+	if err != nil {
+		return err
+	}
+	if err := b.pages(s.conn); err != nil {
+		return err
+	}
+	return b.texts(names)
+}
+
+// names returns the names of the files that texts are in, and adds up what there is to copy.
+func (b *backup) names(s *session) (names []string, err error) {
+	var pages int64
+	err = s.query(func(r row) error { pages = r.int(0); return nil }, `PRAGMA page_count`)
+	if err == nil {
+		err = s.query(func(r row) error {
+			if !validName(r.text(0)) {
+				return fmt.Errorf("%w: a text in %.32q", store.ErrCorrupt, r.text(0))
+			}
+			names = append(names, r.text(0))
+			b.total += r.int(1)
+			return nil
+		}, `SELECT file, size FROM letters WHERE file IS NOT NULL`)
+	}
+	b.total += pages * pageSize
+	b.progress(0, b.total)
+	return names, b.from.files.explain(err)
+}
+
+// pages copies the file.
+func (b *backup) pages(conn driver.Conn) error {
+	to := url.URL{Scheme: "file", Path: filepath.ToSlash(b.to.db), RawQuery: "mode=rw"}
+	copying, err := conn.(interface {
+		NewBackup(string) (*sqlite.Backup, error)
+	}).NewBackup(to.String())
+	if err != nil {
+		return b.to.explain(err)
+	}
+	for more := true; more && err == nil; {
+		if more, err = copying.Step(copyPages); err == nil {
+			err = b.ctx.Err()
+		}
+		b.progress(b.done+int64(copying.PageCount()-copying.Remaining())*pageSize, b.total)
+	}
+	b.done += int64(copying.PageCount()) * pageSize
+	if finish := copying.Finish(); err == nil {
+		err = finish
+	}
+	return b.to.explain(err)
+}
+
+// texts copies the files of texts.
+func (b *backup) texts(names []string) error {
+	to := texts{folder: filepath.Join(b.to.folder, MailFolder)}
+	folders := map[string]bool{b.to.folder: true}
+	for _, name := range names {
+		if err := b.ctx.Err(); err != nil {
+			return err
+		}
+		folder := filepath.Dir(to.path(name))
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return unwritten(err)
+		}
+		folders[to.folder], folders[folder] = true, true
+		n, err := copyFile(b.from.texts.path(name), to.path(name))
+		if err != nil {
+			return err
+		}
+		b.done += n
+		b.progress(b.done, b.total)
+	}
+	for folder := range folders {
+		if err := syncFolder(folder); err != nil {
+			return unwritten(err)
+		}
+	}
+	return nil
+}
+
+// copyFile copies a file and makes it safe.
+func copyFile(from, to string) (n int64, err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return 0, corrupt(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, unwritten(err)
+	}
+	n, err = io.Copy(out, in)
+	return n, unwritten(errors.Join(err, out.Sync(), out.Close()))
+}
+
+// verify opens the copy as weir would.
+func (b *backup) verify() error {
+	s, err := Open(b.ctx, Options{Folder: b.to.folder, Patience: b.from.opts.Patience})
+	if err != nil {
+		return err
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	return os.Remove(b.to.lock)
+}

@@ -1,0 +1,188 @@
+package sqlite
+
+import (
+	"fmt"
+	"net/netip"
+
+	lib "modernc.org/sqlite/lib"
+
+	"weir/store"
+)
+
+const letterColumns = `id, gate, user, sender, subject, source, received, size, flags, envelope, file`
+
+// Flags of a letter.
+const (
+	flagUTF8 = 1 << iota
+	flagEightBit
+	flagOwn
+	flagReturnFull
+	flagReturnHeaders
+)
+
+func flagsOf(l *store.Letter) (flags int64) {
+	for _, f := range [...]struct {
+		set  bool
+		flag int64
+	}{{l.UTF8, flagUTF8}, {l.EightBit, flagEightBit}, {l.Own, flagOwn}, {l.Return == "FULL", flagReturnFull}, {l.Return == "HDRS", flagReturnHeaders}} {
+		if f.set {
+			flags |= f.flag
+		}
+	}
+	return flags
+}
+
+func (t *tx) PutLetter(l store.Letter, text store.Text, to []store.Addressee) error {
+	if err := t.writes(checkLetter(&l, &text, to)); err != nil {
+		return err
+	}
+	var file any
+	inline := text.Inline
+	if text.File != "" {
+		if err := t.texts.sealed(text.File); err != nil {
+			return err
+		}
+		file, inline = text.File, nil
+	} else if inline == nil {
+		inline = []byte{}
+	}
+	t.session.weigh(len(inline))
+	if _, err := t.run(`INSERT INTO letters (`+letterColumns+`, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		int64(l.ID), l.Gate, l.User, l.Sender, l.Subject, source(l.Source), nanos(l.Received), text.Size, flagsOf(&l), l.Envelope, file, inline); err != nil {
+		switch breaks(err) {
+		case 0:
+			return err
+		case lib.SQLITE_CONSTRAINT_UNIQUE:
+			return fmt.Errorf("another mail has the text of %s: %w", l.ID, store.ErrInvalid)
+		}
+		return fmt.Errorf("the mail %s: %w", l.ID, store.ErrExists)
+	}
+	for i := range to {
+		a := &to[i]
+		if _, err := t.run(`INSERT INTO addressees (`+addresseeColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			int64(l.ID), int64(a.Number), a.Address, a.Notify, a.Original, int64(a.State), when(a.Due), when(a.Since), int64(a.Attempt),
+			a.Owner, a.Status, a.Warned); err != nil {
+			if breaks(err) != 0 {
+				err = fmt.Errorf("addressee %d of %s is there twice: %w", a.Number, l.ID, store.ErrInvalid)
+			}
+			return t.spoil(err)
+		}
+	}
+	if text.File != "" {
+		t.took = append(t.took, text.File)
+	}
+	return nil
+}
+
+// checkLetter returns the first mistake. Addressees need not say which mail they are of.
+func checkLetter(l *store.Letter, text *store.Text, to []store.Addressee) error {
+	if err := l.Validate(); err != nil {
+		return err
+	}
+	if err := text.Validate(); err != nil {
+		return err
+	}
+	return store.CheckAddressees(l.ID, to)
+}
+
+func (t *tx) Letter(id store.MailID) (l store.Letter, err error) {
+	found := false
+	err = t.query(func(r row) error {
+		found = true
+		l, err = readLetter(r)
+		return err
+	}, `SELECT `+letterColumns+` FROM letters WHERE id = ?`, key(id))
+	if err == nil && !found {
+		err = noMail(id)
+	}
+	return l, err
+}
+
+func noMail(id store.MailID) error { return fmt.Errorf("the mail %s: %w", id, store.ErrNotFound) }
+
+// key is how an id is stored. One that no mail can have is that of none.
+func key(id store.MailID) int64 {
+	if !id.Valid() {
+		return 0
+	}
+	return int64(id)
+}
+
+func readLetter(r row) (l store.Letter, err error) {
+	flags := r.int(8)
+	l = store.Letter{ID: store.MailID(r.int(0)), Gate: r.text(1), User: r.text(2), Sender: r.text(3), Subject: r.text(4),
+		Received: moment(r.int(6)), Size: r.int(7), Envelope: r.text(9), Filed: r.text(10),
+		UTF8: flags&flagUTF8 != 0, EightBit: flags&flagEightBit != 0, Own: flags&flagOwn != 0}
+	switch {
+	case flags&flagReturnFull != 0:
+		l.Return = "FULL"
+	case flags&flagReturnHeaders != 0:
+		l.Return = "HDRS"
+	}
+	if addr := r.text(5); addr != "" {
+		if l.Source, err = netip.ParseAddr(addr); err != nil {
+			return l, corrupt(err)
+		}
+	}
+	return l, corrupt(l.Validate())
+}
+
+// lettersOf are the queries for letters, by what is asked for. The terms repeat those of the partial indexes.
+const (
+	anyLetters     = `SELECT ` + letterColumns + ` FROM letters WHERE id > ? ORDER BY id LIMIT ?`
+	lettersOfUser  = `SELECT ` + letterColumns + ` FROM letters WHERE user = ? AND id > ? ORDER BY id LIMIT ?`
+	lettersByState = `SELECT ` + letterColumns + ` FROM letters WHERE user = ? AND id > ? AND EXISTS (
+		SELECT 1 FROM addressees WHERE mail = letters.id AND state = ?) ORDER BY id LIMIT ?`
+	lettersActive = `SELECT ` + letterColumns + ` FROM letters WHERE id IN (
+		SELECT mail FROM addressees INDEXED BY addressees_due WHERE state <= 2 AND state = ? AND mail > ?) ORDER BY id LIMIT ?`
+	lettersWaiting = `SELECT ` + letterColumns + ` FROM letters WHERE id IN (
+		SELECT DISTINCT mail FROM addressees INDEXED BY addressees_waiting WHERE state > 2 AND state = ? AND mail > ? ORDER BY mail LIMIT ?) ORDER BY id`
+)
+
+func (t *tx) Letters(q store.LetterQuery, limit int) (all []store.Queued, err error) {
+	if q.After != 0 && !q.After.Valid() { // the last one comes before it
+		return nil, store.CheckLimit(limit)
+	}
+	query, args := anyLetters, []any{int64(q.After)}
+	switch {
+	case q.State != 0 && !q.State.Valid():
+		return nil, fmt.Errorf("mails in %s: %w", q.State, store.ErrInvalid)
+	case q.User != "" && q.State != 0:
+		query, args = lettersByState, []any{q.User, int64(q.After), int64(q.State)}
+	case q.User != "":
+		query, args = lettersOfUser, []any{q.User, int64(q.After)}
+	case q.State == store.Ready || q.State == store.Sending:
+		query, args = lettersActive, []any{int64(q.State), int64(q.After)}
+	case q.State != 0:
+		query, args = lettersWaiting, []any{int64(q.State), int64(q.After)}
+	}
+	if err := t.page(limit, func(r row) error {
+		l, err := readLetter(r)
+		all = append(all, store.Queued{Letter: l})
+		return err
+	}, query, args...); err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].To, err = t.Addressees(all[i].ID); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (t *tx) Count() (letters int, addressees map[store.State]int, err error) {
+	addressees = map[store.State]int{}
+	if err = t.query(func(r row) error { letters = int(r.int(0)); return nil }, `SELECT count(*) FROM letters`); err != nil {
+		return 0, nil, err
+	}
+	for _, query := range [...]string{
+		`SELECT state, count(*) FROM addressees INDEXED BY addressees_due WHERE state <= 2 GROUP BY state`,
+		`SELECT state, count(*) FROM addressees INDEXED BY addressees_waiting WHERE state > 2 GROUP BY state`,
+	} {
+		if err = t.query(func(r row) error { addressees[store.State(r.int(0))] = int(r.int(1)); return nil }, query); err != nil {
+			return 0, nil, err
+		}
+	}
+	return letters, addressees, nil
+}

@@ -1,0 +1,223 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"weir/store"
+)
+
+// Mail is the part of the store that keeps mail.
+func (s *Store) Mail() store.Mail { return mail{s} }
+
+type mail struct{ *Store }
+
+// errGone is what an Update gets whose function never returns.
+var errGone = errors.New("the function of an update has ended its goroutine")
+
+// An update is a function of a caller that the writer runs, and what came of it.
+type update struct {
+	tx
+	f    func(store.MailTx) error
+	gone bool // it has ended the goroutine
+}
+
+// run runs the function. A panic is an error of its own.
+func (u *update) run(s *session) (err error) {
+	u.tx = tx{session: s, files: u.files, texts: u.texts, writable: true}
+	returned := false
+	defer func() {
+		u.session = nil
+		if returned {
+			return
+		}
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the function of an update has panicked: %v\n%s", v, debug.Stack())
+		} else {
+			u.gone = true
+		}
+	}()
+	err = u.f(&u.tx)
+	returned = true
+	if err == nil {
+		err = u.spoilt
+	}
+	return err
+}
+
+// Update returns when f has been run for the last time, also when ctx ends: so f may use what belongs to the caller.
+func (m mail) Update(ctx context.Context, f func(store.MailTx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	u := &update{f: f, tx: tx{files: &m.files, texts: &m.texts}}
+	w := &write{ctx: ctx, rows: 1, update: u, done: make(chan struct{})}
+	if err := m.enqueue(w); err != nil {
+		return err
+	}
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		if w.place.CompareAndSwap(waiting, left) {
+			return ctx.Err()
+		}
+		<-w.done
+	}
+	if w.err == nil {
+		m.texts.committed(u.took, u.dropped)
+	}
+	return w.err
+}
+
+// View runs f on a connection of its own.
+func (m mail) View(ctx context.Context, f func(store.MailTx) error) error {
+	return m.view(ctx, func(s *session) error {
+		t := &tx{session: s, files: &m.files, texts: &m.texts}
+		defer func() { t.session = nil }()
+		return f(t)
+	})
+}
+
+// view gives f a connection, and a moment that stays the same while it looks around.
+func (m mail) view(ctx context.Context, f func(*session) error) (err error) {
+	done, err := m.read()
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var s *session
+	select {
+	case s = <-m.views:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { m.views <- s }()
+	if s == nil {
+		if s, err = newSession(ctx, m.viewing); err != nil {
+			s = nil
+			return m.files.explain(err)
+		}
+	}
+	if err := s.exec("BEGIN"); err != nil {
+		return m.files.explain(err)
+	}
+	defer func() {
+		if end := s.exec("ROLLBACK"); err == nil { // there is nothing to commit
+			err = m.files.explain(end)
+		}
+	}()
+	return f(s)
+}
+
+// A tx is a transaction of mail. Its methods are in the files of what they are about.
+type tx struct {
+	session  *session // nil after the end
+	files    *files
+	texts    *texts
+	writable bool
+	wrote    bool
+	fatal    error    // of SQLite, which may have ended the transaction
+	spoilt   error    // of a call that has done half of what it should
+	took     []string // files that a mail has now
+	dropped  []string // files that no mail has any more
+}
+
+var _ store.MailTx = (*tx)(nil)
+
+// errEnded is for those who keep a transaction.
+var errEnded = fmt.Errorf("the transaction is over: %w", store.ErrInvalid)
+
+// writes returns ErrInvalid where nothing may be written, and else the mistake in what is to be written.
+func (t *tx) writes(mistake error) error {
+	switch {
+	case t.session == nil:
+		return errEnded
+	case !t.writable:
+		return fmt.Errorf("a view is for looking: %w", store.ErrInvalid)
+	}
+	return mistake
+}
+
+// run executes a statement that writes.
+func (t *tx) run(query string, args ...any) (int64, error) {
+	t.wrote = true
+	n, err := t.session.run(query, args...)
+	return n, t.fails(err)
+}
+
+// query reads.
+func (t *tx) query(each func(row) error, query string, args ...any) error {
+	if t.session == nil {
+		return errEnded
+	}
+	return t.fails(t.session.query(each, query, args...))
+}
+
+// page is query for lists.
+func (t *tx) page(limit int, each func(row) error, query string, args ...any) error {
+	if err := store.CheckLimit(limit); err != nil || limit == 0 {
+		return err
+	}
+	return t.query(each, query, append(args, int64(limit))...)
+}
+
+// fails notes an error of SQLite, and explains it.
+func (t *tx) fails(err error) error {
+	if err == nil || errors.Is(err, store.ErrCorrupt) {
+		return err
+	}
+	if t.fatal == nil && endsTransaction(err) {
+		t.fatal = err
+	}
+	return t.files.explain(err)
+}
+
+// spoil notes that a call has done half of what it should, so that the rest of the update is of no use.
+func (t *tx) spoil(err error) error {
+	if t.spoilt == nil {
+		t.spoilt = err
+	}
+	return err
+}
+
+// corrupt says that somebody else wrote what is wrong with what was read.
+func corrupt(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+}
+
+// breaks is which constraint an error of SQLite is about, or 0.
+func breaks(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) && e.Code()&0xff == lib.SQLITE_CONSTRAINT {
+		return e.Code()
+	}
+	return 0
+}
+
+// when is how a time is stored that may be missing, in a column that may not.
+func when(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return nanos(t)
+}
+
+// whenever reads what when wrote.
+func whenever(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return moment(n)
+}

@@ -1,0 +1,201 @@
+package sqlite
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/store"
+)
+
+// letter adds a mail to one.
+func letter(tx store.MailTx, id store.MailID, text store.Text) error {
+	return tx.PutLetter(store.Letter{ID: id, Gate: "submission", User: "ann", Received: epoch}, text,
+		[]store.Addressee{{Address: "bob@example.org", State: store.Ready, Due: epoch}})
+}
+
+func inline(text string) store.Text { return store.Text{Inline: []byte(text), Size: int64(len(text))} }
+
+// names are those of all users.
+func names(t *testing.T, s *Store) (names []string) {
+	t.Helper()
+	if err := s.Mail().View(t.Context(), func(tx store.MailTx) error {
+		all, err := tx.Users("", store.MaxBatch)
+		for _, u := range all {
+			names = append(names, u.Name)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// A file of the weir before is brought up to date.
+func TestMailComesToAnOldFile(t *testing.T) {
+	folder := t.TempDir()
+	old, err := open(t.Context(), Options{Folder: folder}, migrations[:1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	go old.run()
+	if err := errors.Join(old.Bans().Put(t.Context(), banOf("a")), old.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, Options{Folder: folder})
+	if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error { return letter(tx, 1, inline("text")) }); err != nil {
+		t.Error(err)
+	}
+	if got := clients(t, s); !slices.Equal(got, []string{"a"}) {
+		t.Error(got)
+	}
+}
+
+// What somebody else wrote and makes no sense is told as what it is.
+func TestDamagedMail(t *testing.T) {
+	for change, read := range map[string]func(store.MailTx) error{
+		`UPDATE addressees SET state = 77`:             func(tx store.MailTx) error { _, err := tx.Addressees(1); return err },
+		`UPDATE addressees SET due = -5`:               func(tx store.MailTx) error { _, err := tx.Ready(epoch, false, 9); return err },
+		`UPDATE letters SET source = 'x'`:              func(tx store.MailTx) error { _, err := tx.Letter(1); return err },
+		`UPDATE letters SET gate = ''`:                 func(tx store.MailTx) error { _, err := tx.Letters(store.LetterQuery{}, 9); return err },
+		`UPDATE users SET senders = char(10)`:          func(tx store.MailTx) error { _, err := tx.User("ann"); return err },
+		`UPDATE users SET made = -1`:                   func(tx store.MailTx) error { _, err := tx.Users("", 9); return err },
+		`UPDATE memories SET state = zeroblob(100000)`: func(tx store.MailTx) error { _, err := tx.Remembered("outgoing", "ann"); return err },
+		`UPDATE memories SET due = -1`:                 func(tx store.MailTx) error { _, err := tx.Due(epoch, 9); return err },
+		`UPDATE tickets SET letters = 'ÄÖÜ'`:           func(tx store.MailTx) error { _, err := tx.Ticket("n"); return err },
+		`UPDATE entries SET at = -1`:                   func(tx store.MailTx) error { _, err := tx.Entries(0, 9); return err },
+	} {
+		s := mustOpen(t, Options{Folder: t.TempDir()})
+		if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error {
+			return errors.Join(letter(tx, 1, inline("text")), tx.PutUser(store.User{Name: "ann"}), tx.PutTicket(store.Ticket{Nonce: "n", User: "ann", Until: epoch}),
+				tx.Remember(store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s"), Due: epoch}), tx.Log(store.Entry{At: epoch, By: "a", What: "b"}))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		execute(t, raw(t, s.files.folder), change)
+		if err := s.Mail().View(t.Context(), read); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("%s: %v", change, err)
+		}
+		if err := s.Mail().Update(t.Context(), read); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("%s: %v", change, err)
+		}
+		if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error { return letter(tx, 2, inline("text")) }); err != nil {
+			t.Error("what is whole does not work:", err)
+		}
+	}
+}
+
+// No call reads more than it returns, but those that count.
+func TestCallsUseIndexes(t *testing.T) {
+	s := mustOpen(t, Options{Folder: t.TempDir()})
+	if err := s.Mail().Update(t.Context(), everyCall); err != nil {
+		t.Fatal(err)
+	}
+	conn := raw(t, s.files.folder)
+	n := 0
+	for query := range s.writer.statements {
+		if verb, _, _ := strings.Cut(query, " "); !slices.Contains([]string{"SELECT", "DELETE", "UPDATE"}, verb) || strings.Contains(query, "count(*)") {
+			continue
+		}
+		n++
+		args := make([]any, strings.Count(query, "?"))
+		if strings.Contains(query, "?1") {
+			args = args[:1]
+		}
+		rows, err := conn.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
+		if err != nil {
+			t.Fatal(query, err)
+		}
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+				t.Fatal(err)
+			}
+			sorts := strings.Contains(detail, "TEMP B-TREE")
+			if strings.HasPrefix(detail, "SCAN") && !strings.Contains(detail, "USING COVERING INDEX addressees_due") || sorts {
+				t.Errorf("%s\n%s", query, detail)
+			}
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n < 20 {
+		t.Errorf("%d statements", n)
+	}
+}
+
+// everyCall calls everything that a transaction has.
+func everyCall(tx store.MailTx) error {
+	var all []error
+	note := func(_ any, err error) {
+		if !errors.Is(err, store.ErrNotFound) {
+			all = append(all, err)
+		}
+	}
+	note(nil, letter(tx, 1, inline("text")))
+	note(nil, tx.PutUser(store.User{Name: "ann"}))
+	note(tx.User("ann"))
+	note(tx.Users("", 1))
+	note(nil, tx.Remember(store.Memory{Throttle: "t", User: "u", State: []byte("s")}))
+	note(nil, tx.Remember(store.Memory{Throttle: "t", User: "u"}))
+	note(tx.Remembered("t", "u"))
+	note(tx.Due(epoch, 1))
+	note(tx.Stopped("", "", 1))
+	note(tx.Letter(1))
+	note(tx.Addressees(1))
+	for _, user := range []string{"", "ann"} {
+		for _, state := range append([]store.State{0}, store.States[:]...) {
+			note(tx.Letters(store.LetterQuery{User: user, State: state}, 1))
+		}
+	}
+	note(tx.Ready(epoch, true, 1))
+	note(tx.NextDue())
+	note(nil, tx.PutAddressees(store.Addressee{Mail: 1, Address: "a", State: store.Held}))
+	note(nil, tx.PutTicket(store.Ticket{Nonce: "n", User: "u", Until: epoch}))
+	note(tx.Ticket("n"))
+	note(nil, tx.PruneTickets(epoch, 1))
+	note(nil, tx.Log(store.Entry{At: epoch, By: "a", What: "b"}))
+	note(tx.Entries(0, 1))
+	note(nil, tx.PruneEntries(epoch, 1))
+	note(nil, tx.RemoveAddressees(1, 0, 1))
+	note(nil, tx.RemoveAddressees(1, 0))
+	note(nil, letter(tx, 1, inline("text")))
+	note(nil, tx.PutLetter(store.Letter{ID: 2, Gate: "g", Received: epoch}, inline(""), []store.Addressee{{Address: "a", State: store.Ready}, {Number: 1, Address: "b", State: store.Ready}}))
+	note(nil, tx.RemoveAddressees(2, 1))
+	note(nil, tx.RemoveUser("ann"))
+	return errors.Join(all...)
+}
+
+// Texts are for weir's eyes only.
+func TestTextsAreForTheOwnerOnly(t *testing.T) {
+	s := mustOpen(t, Options{Folder: t.TempDir()})
+	staged := s.Mail().Stage()
+	if _, err := staged.Write(make([]byte, store.MaxInline+1)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := staged.Seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(s.files.folder, MailFolder, text.File[:2], text.File)
+	for at, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700, filepath.Dir(filepath.Dir(path)): 0o700} {
+		if info, err := os.Stat(at); err != nil || info.Mode().Perm() != want {
+			t.Error(at, info.Mode(), err)
+		}
+	}
+}
+
+// A time at which weir is asked what is due may be any.
+func TestBound(t *testing.T) {
+	for _, at := range []time.Time{{}, time.Unix(-1, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-9999, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		if n := bound(at); n != -1 && n != 1<<63-1 {
+			t.Error(at, n)
+		}
+	}
+}

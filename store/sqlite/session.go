@@ -1,0 +1,142 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// A session is a connection of one goroutine: the writer's, or that of somebody who looks. It speaks to the driver itself, as
+// database/sql costs as much as the statements that a mail takes.
+type session struct {
+	conn       driver.Conn
+	statements map[string]statement
+	args       []driver.NamedValue // reused
+	values     []driver.Value      // reused
+	work       int                 // done so far: statements, and the pages that they take
+}
+
+// A statement is prepared once.
+type statement interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+// forever is the context of what is written: it is for several callers, none of whom may break it off for the others.
+var forever = context.Background()
+
+// newSession connects.
+func newSession(ctx context.Context, to driver.Connector) (*session, error) {
+	conn, err := to.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &session{conn: conn, statements: map[string]statement{}}, nil
+}
+
+// prepare returns a statement, and its arguments as the driver wants them.
+func (s *session) prepare(query string, args []any) (statement, []driver.NamedValue, error) {
+	stmt := s.statements[query]
+	if stmt == nil {
+		made, err := s.conn.Prepare(query)
+		if err != nil {
+			return nil, nil, err
+		}
+		var can bool
+		if stmt, can = made.(statement); !can {
+			return nil, nil, errors.Join(fmt.Errorf("a statement is a %T", made), made.Close())
+		}
+		s.statements[query] = stmt
+	}
+	s.args = s.args[:0]
+	for i, arg := range args {
+		s.args = append(s.args, driver.NamedValue{Ordinal: i + 1, Value: arg})
+	}
+	s.work++
+	return stmt, s.args, nil
+}
+
+// run executes a statement and returns how many rows it has changed. Arguments are of the types that the driver knows: int64, string,
+// []byte, bool and nil.
+func (s *session) run(query string, args ...any) (int64, error) {
+	stmt, named, err := s.prepare(query, args)
+	if err != nil {
+		return 0, err
+	}
+	result, err := stmt.ExecContext(forever, named)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// exec is run for those who do not want to know how many rows it was.
+func (s *session) exec(query string, args ...any) error {
+	_, err := s.run(query, args...)
+	return err
+}
+
+// query calls each with every row of the result. The row is valid until each returns, and each runs no query itself.
+func (s *session) query(each func(row) error, query string, args ...any) error {
+	stmt, named, err := s.prepare(query, args)
+	if err != nil {
+		return err
+	}
+	rows, err := stmt.QueryContext(forever, named)
+	if err != nil {
+		return err
+	}
+	if n := len(rows.Columns()); n > len(s.values) {
+		s.values = make([]driver.Value, n)
+	}
+	values := s.values[:len(rows.Columns())]
+	for {
+		if err = rows.Next(values); err != nil {
+			break
+		}
+		if err = each(values); err != nil {
+			break
+		}
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	if closing := rows.Close(); err == nil {
+		err = closing
+	}
+	return err
+}
+
+// weigh adds what a long value takes to the work.
+func (s *session) weigh(bytes int) { s.work += bytes / pageSize }
+
+// A row is what a query returns. That columns have their type is the promise of STRICT tables.
+type row []driver.Value
+
+func (r row) text(i int) string {
+	v, _ := r[i].(string)
+	return v
+}
+
+func (r row) int(i int) int64 {
+	v, _ := r[i].(int64)
+	return v
+}
+
+func (r row) bool(i int) bool { return r.int(i) != 0 }
+
+func (r row) bytes(i int) []byte {
+	v, _ := r[i].([]byte)
+	return v
+}
+
+func (s *session) close() error {
+	var errs []error
+	for _, stmt := range s.statements {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(append(errs, s.conn.Close())...)
+}

@@ -1,0 +1,84 @@
+package sqlite
+
+import (
+	"fmt"
+	"os"
+
+	"weir/store"
+)
+
+// Stage returns a place for the text of a mail that is coming in.
+func (m mail) Stage() store.Staged { return &staged{texts: &m.texts} }
+
+// A staged is the text of a mail that is coming in: in memory until it is too long for that.
+type staged struct {
+	texts  *texts
+	memory []byte
+	name   string
+	file   *os.File
+	size   int64
+	ended  bool
+	err    error // of the file; it stays
+}
+
+var errSealed = fmt.Errorf("the text was sealed or discarded before: %w", store.ErrInvalid)
+
+func (s *staged) Size() int64 { return s.size }
+
+func (s *staged) Write(p []byte) (n int, err error) {
+	switch {
+	case s.err != nil:
+		return 0, s.err
+	case s.ended:
+		return 0, errSealed
+	case s.file == nil && len(s.memory)+len(p) <= store.MaxInline:
+		s.memory = append(s.memory, p...)
+		s.size += int64(len(p))
+		return len(p), nil
+	case s.file == nil:
+		if s.name, s.file, s.err = s.texts.create(); s.err != nil {
+			s.file = nil
+			return 0, s.err
+		}
+		if _, err = s.file.Write(s.memory); err != nil {
+			s.err = unwritten(err)
+			return 0, s.err
+		}
+		s.memory = nil
+	}
+	n, err = s.file.Write(p)
+	s.size += int64(n)
+	s.err = unwritten(err)
+	return n, s.err
+}
+
+func (s *staged) Seal() (store.Text, error) {
+	switch {
+	case s.err != nil:
+		return store.Text{}, s.err
+	case s.ended:
+		return store.Text{}, errSealed
+	}
+	s.ended = true
+	if s.file == nil {
+		return store.Text{Inline: s.memory, Size: s.size}, nil
+	}
+	if s.err = s.texts.seal(s.name, s.file); s.err != nil {
+		return store.Text{}, s.err
+	}
+	return store.Text{File: s.name, Size: s.size}, nil
+}
+
+// Discard leaves the file alone once a mail has it.
+func (s *staged) Discard() {
+	s.ended, s.memory = true, nil
+	if s.file == nil {
+		return
+	}
+	_ = s.file.Close()
+	s.file = nil
+	if s.texts.forget(s.name) {
+		_ = os.Remove(s.texts.path(s.name) + unsealed)
+		_ = os.Remove(s.texts.path(s.name))
+	}
+}

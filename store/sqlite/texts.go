@@ -1,0 +1,228 @@
+package sqlite
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"weir/store"
+)
+
+const (
+	maxStaged  = 100_000 // files of mails that are coming in
+	maxHeld    = 100_000 // files whose removal waits for a copy to be made; what is over it is for Sweep
+	nameLength = 26      // of a file, of which the first two characters are its folder
+	unsealed   = ".new"  // behind the name of a file that is being written
+)
+
+// texts are the files of mails that are too long for the store. A file is written before the row that names it, and removed after that
+// row: whatever happens in between leaves a file too many, which Sweep finds, and never one too few.
+type texts struct {
+	folder string
+
+	mu     sync.Mutex
+	staged map[string]bool // by name; true when the file is safe
+	copies int             // that are being made: no file is removed meanwhile
+	held   []string        // files to be removed afterwards
+
+	making sync.Mutex      // of made
+	made   map[string]bool // folders that are known to be safe
+}
+
+// path is where a file is. The folders keep it quick to find one among many.
+func (t *texts) path(name string) string { return filepath.Join(t.folder, name[:2], name) }
+
+// validName keeps paths out of names.
+func validName(name string) bool {
+	if len(name) != nameLength {
+		return false
+	}
+	for _, c := range []byte(name) {
+		if (c < 'A' || c > 'Z') && (c < '2' || c > '7') { // as rand.Text writes it
+			return false
+		}
+	}
+	return true
+}
+
+// create makes a file for a mail that is coming in.
+func (t *texts) create() (name string, file *os.File, err error) {
+	name = rand.Text()
+	if err := t.expect(name); err != nil {
+		return "", nil, err
+	}
+	path := t.path(name)
+	for _, folder := range []string{t.folder, filepath.Dir(path)} {
+		if err = t.makeFolder(folder); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		file, err = os.OpenFile(path+unsealed, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	if err != nil {
+		t.forget(name)
+		return "", nil, unwritten(err)
+	}
+	return name, file, nil
+}
+
+// expect notes that a file is coming in.
+func (t *texts) expect(name string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.staged) >= maxStaged {
+		return fmt.Errorf("%s: %w: %d texts are coming in", t.folder, store.ErrTooMany, maxStaged)
+	}
+	if t.staged == nil {
+		t.staged = map[string]bool{}
+	}
+	t.staged[name] = false
+	return nil
+}
+
+// makeFolder makes a folder, unless it is there, that is still there after a power failure.
+func (t *texts) makeFolder(path string) error {
+	t.making.Lock()
+	defer t.making.Unlock()
+	if t.made[path] {
+		return nil
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := syncFolder(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if t.made == nil {
+		t.made = map[string]bool{}
+	}
+	t.made[path] = true
+	return nil
+}
+
+// syncFolder makes the names in a folder safe.
+func syncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) { // not every file system can, and then it need not
+		return err
+	}
+	return nil
+}
+
+// unwritten names an error of writing a file.
+func unwritten(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		return fmt.Errorf("a text: %w (%w%s)", store.ErrFull, err, hints[store.ErrFull])
+	}
+	return fmt.Errorf("a text %w: %w", store.ErrUnwritable, err)
+}
+
+// seal makes a file safe, and gives it its name.
+func (t *texts) seal(name string, file *os.File) error {
+	path := t.path(name)
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return unwritten(err)
+	}
+	if err := os.Rename(path+unsealed, path); err != nil {
+		return unwritten(err)
+	}
+	if err := syncFolder(filepath.Dir(path)); err != nil {
+		return unwritten(err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.staged[name] = true
+	return nil
+}
+
+// sealed returns ErrInvalid for a file that is not ready for a mail.
+func (t *texts) sealed(name string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.staged[name] {
+		return fmt.Errorf("%.32q is no text that was sealed: %w", name, store.ErrInvalid)
+	}
+	return nil
+}
+
+// forget takes a file off the list of those that are coming in, and reports whether it was on it.
+func (t *texts) forget(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, known := t.staged[name]
+	delete(t.staged, name)
+	return known
+}
+
+// committed is told what became of files in a commit.
+func (t *texts) committed(took, dropped []string) {
+	if len(took)+len(dropped) == 0 {
+		return
+	}
+	t.mu.Lock()
+	for _, name := range took {
+		delete(t.staged, name)
+	}
+	if t.copies > 0 {
+		t.held = append(t.held, dropped[:min(len(dropped), maxHeld-len(t.held))]...)
+		dropped = nil
+	}
+	t.mu.Unlock()
+	t.remove(dropped)
+}
+
+// remove removes files. What cannot be removed is found by Sweep again.
+func (t *texts) remove(names []string) {
+	for _, name := range names {
+		if validName(name) {
+			_ = os.Remove(t.path(name))
+		}
+	}
+}
+
+// hold keeps all files until release is called.
+func (t *texts) hold() (release func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.copies++
+	return func() {
+		t.mu.Lock()
+		var names []string
+		if t.copies--; t.copies == 0 {
+			names, t.held = t.held, nil
+		}
+		t.mu.Unlock()
+		t.remove(names)
+	}
+}
+
+// idle reports whether a file is not coming in.
+func (t *texts) idle(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, coming := t.staged[name]
+	return !coming
+}
+
+// removeNow removes a file unless a copy is being made.
+func (t *texts) removeNow(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.copies > 0 {
+		return false
+	}
+	return os.Remove(filepath.Join(t.folder, name[:2], name)) == nil
+}

@@ -1,0 +1,135 @@
+package sqlite
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"weir/store"
+)
+
+const (
+	userColumns   = `name, password, contact, senders, limits, disabled, made, changed`
+	memoryColumns = `throttle, user, state, due, stopped`
+)
+
+func (t *tx) User(name string) (u store.User, err error) {
+	found := false
+	err = t.query(func(r row) error {
+		found = true
+		u, err = readUser(r)
+		return err
+	}, `SELECT `+userColumns+` FROM users WHERE name = ?`, name)
+	if err == nil && !found {
+		err = errNoUser
+	}
+	return u, err
+}
+
+// errNoUser is what most lookups return where clients are known by their addresses.
+var errNoUser = fmt.Errorf("a user: %w", store.ErrNotFound)
+
+func (t *tx) Users(after string, limit int) (all []store.User, err error) {
+	err = t.page(limit, func(r row) error {
+		u, err := readUser(r)
+		all = append(all, u)
+		return err
+	}, `SELECT `+userColumns+` FROM users WHERE name > ? ORDER BY name LIMIT ?`, after)
+	return all, err
+}
+
+func readUser(r row) (store.User, error) {
+	u := store.User{Name: r.text(0), Password: r.text(1), Contact: r.text(2), Limits: r.text(4), Disabled: r.bool(5),
+		Made: whenever(r.int(6)), Changed: whenever(r.int(7))}
+	if senders := r.text(3); senders != "" {
+		u.Senders = strings.Split(senders, "\n")
+	}
+	return u, corrupt(u.Validate())
+}
+
+func (t *tx) PutUser(u store.User) error {
+	if err := t.writes(u.Validate()); err != nil {
+		return err
+	}
+	_, err := t.run(`INSERT OR REPLACE INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		u.Name, u.Password, u.Contact, strings.Join(u.Senders, "\n"), u.Limits, u.Disabled, when(u.Made), when(u.Changed))
+	return err
+}
+
+func (t *tx) RemoveUser(name string) error {
+	if err := t.writes(nil); err != nil {
+		return err
+	}
+	if _, err := t.run(`DELETE FROM memories WHERE user = ?`, name); err != nil {
+		return err
+	}
+	if _, err := t.run(`DELETE FROM users WHERE name = ?`, name); err != nil {
+		return t.spoil(err)
+	}
+	return nil
+}
+
+func (t *tx) Remembered(throttle, user string) (m store.Memory, err error) {
+	found := false
+	err = t.query(func(r row) error {
+		found = true
+		m = store.Memory{Throttle: throttle, User: user, State: r.bytes(0), Stopped: r.bool(2)}
+		if r[1] != nil {
+			m.Due = moment(r.int(1))
+		}
+		return corrupt(m.Validate())
+	}, `SELECT state, due, stopped FROM memories WHERE user = ? AND throttle = ?`, user, throttle)
+	if err == nil && !found {
+		err = errNothing
+	}
+	return m, err
+}
+
+var errNothing = fmt.Errorf("what a throttle remembers: %w", store.ErrNotFound)
+
+func (t *tx) Remember(m store.Memory) error {
+	if err := t.writes(m.Validate()); err != nil {
+		return err
+	}
+	if len(m.State) == 0 {
+		_, err := t.run(`DELETE FROM memories WHERE user = ? AND throttle = ?`, m.User, m.Throttle)
+		return err
+	}
+	t.session.weigh(len(m.State))
+	_, err := t.run(`INSERT INTO memories (`+memoryColumns+`) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET state = excluded.state, due = excluded.due, stopped = excluded.stopped`,
+		m.Throttle, m.User, m.State, optional(m.Due), m.Stopped)
+	return err
+}
+
+func (t *tx) Due(now time.Time, limit int) ([]store.Memory, error) {
+	return t.memories(limit, `SELECT `+memoryColumns+` FROM memories WHERE due <= ? ORDER BY due, user, throttle LIMIT ?`, bound(now))
+}
+
+func (t *tx) Stopped(afterThrottle, afterUser string, limit int) ([]store.Memory, error) {
+	return t.memories(limit, `SELECT `+memoryColumns+` FROM memories WHERE stopped = 1 AND (throttle, user) > (?, ?) ORDER BY throttle, user LIMIT ?`,
+		afterThrottle, afterUser)
+}
+
+func (t *tx) memories(limit int, query string, args ...any) (all []store.Memory, err error) {
+	err = t.page(limit, func(r row) error {
+		m := store.Memory{Throttle: r.text(0), User: r.text(1), State: r.bytes(2), Stopped: r.bool(4)}
+		if r[3] != nil {
+			m.Due = moment(r.int(3))
+		}
+		all = append(all, m)
+		return corrupt(m.Validate())
+	}, query, args...)
+	return all, err
+}
+
+// bound is a time that others are compared with: it may lie where none can be stored.
+func bound(t time.Time) int64 {
+	switch {
+	case t.Before(time.Unix(0, 0)):
+		return -1
+	case t.After(time.Unix(0, math.MaxInt64)):
+		return math.MaxInt64
+	}
+	return nanos(t)
+}

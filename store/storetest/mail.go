@@ -1,0 +1,121 @@
+package storetest
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"time"
+
+	"weir/store"
+)
+
+// update runs f in a transaction that is to succeed.
+func (s *subject) update(f func(store.MailTx) error) {
+	s.Helper()
+	s.must(s.mail.Update(s.Context(), f))
+}
+
+// refuses wants an update to fail.
+func (s *subject) refuses(want error, f func(store.MailTx) error) {
+	s.Helper()
+	s.fails(s.mail.Update(s.Context(), f), want)
+}
+
+// view runs f over what is committed.
+func (s *subject) view(f func(store.MailTx) error) {
+	s.Helper()
+	s.must(s.mail.View(s.Context(), f))
+}
+
+// look returns what f returns in a view.
+func look[T any](s *subject, f func(store.MailTx) (T, error)) (v T) {
+	s.Helper()
+	s.view(func(tx store.MailTx) (err error) {
+		v, err = f(tx)
+		return err
+	})
+	return v
+}
+
+// misses wants f to find nothing.
+func misses[T any](s *subject, f func(store.MailTx) (T, error)) {
+	s.Helper()
+	s.fails(s.mail.View(s.Context(), func(tx store.MailTx) error {
+		_, err := f(tx)
+		return err
+	}), store.ErrNotFound)
+}
+
+// same wants two values to be deeply equal.
+func (s *subject) same(got, want any) {
+	s.Helper()
+	if !reflect.DeepEqual(got, want) {
+		s.Fatalf("\n%+v, want\n%+v", got, want)
+	}
+}
+
+// letterOf is a mail with everything that a mail can have.
+func letterOf(id store.MailID) store.Letter {
+	return store.Letter{
+		ID: id, Gate: "submission", User: "ann", Sender: "ann@example.org", Subject: "Grüße", Source: netip.MustParseAddr("192.0.2.1"),
+		Received: epoch, UTF8: true, EightBit: true, Return: "HDRS", Envelope: "QQ314159", Own: true,
+	}
+}
+
+// inline is a short text.
+func inline(text string) store.Text {
+	return store.Text{Inline: []byte(text), Size: int64(len(text))}
+}
+
+// to is an addressee that is ready at once.
+func to(number int) store.Addressee {
+	return store.Addressee{Number: number, Address: fmt.Sprintf("to%d@example.org", number), State: store.Ready, Due: epoch, Since: epoch}
+}
+
+// in is an addressee in a state, due at a time.
+func in(state store.State, number int, due time.Time) store.Addressee {
+	a := to(number)
+	a.State, a.Due = state, due
+	return a
+}
+
+// put adds a mail with a short text.
+func (s *subject) put(l store.Letter, to ...store.Addressee) {
+	s.Helper()
+	s.update(func(tx store.MailTx) error { return tx.PutLetter(l, inline("text"), to) })
+}
+
+// sized is a mail as it comes back when its text was put.
+func sized(l store.Letter) store.Letter {
+	l.Size = int64(len("text"))
+	return l
+}
+
+// of are addressees as they come back.
+func of(id store.MailID, all ...store.Addressee) []store.Addressee {
+	for i := range all {
+		all[i].Mail = id
+	}
+	return all
+}
+
+// ids are those of mails.
+func ids(all []store.Queued) (ids []store.MailID) {
+	for i := range all {
+		ids = append(ids, all[i].ID)
+	}
+	return ids
+}
+
+// mailClosed wants everything of mail to say that the store is closed.
+func (s *subject) mailClosed() {
+	s.Helper()
+	nothing := func(store.MailTx) error { s.Error("it runs"); return nil }
+	s.fails(s.mail.Update(s.Context(), nothing), store.ErrClosed)
+	s.fails(s.mail.View(s.Context(), nothing), store.ErrClosed)
+	_, err := s.mail.Open(s.Context(), 1)
+	s.fails(err, store.ErrClosed)
+	_, err = s.mail.Sweep(s.Context(), epoch)
+	s.fails(err, store.ErrClosed)
+	s.fails(s.mail.Backup(s.Context(), "copy", nil), store.ErrClosed)
+}

@@ -1,0 +1,144 @@
+package storetest
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"weir/store"
+)
+
+// A place is an addressee by mail and number.
+type place struct {
+	mail   store.MailID
+	number int
+}
+
+// mailAnySequence holds the spool against maps, over one life and several.
+func mailAnySequence(t *testing.T, s *subject) {
+	mails := rapid.SampledFrom([]store.MailID{1, 2, 3, 4, 5})
+	numbers := rapid.IntRange(0, 3)
+	users := rapid.SampledFrom([]string{"ann", "bob"})
+	addressees := rapid.Custom(func(t *rapid.T) store.Addressee {
+		return store.Addressee{Number: numbers.Draw(t, "number"), Address: rapid.StringMatching(`[a-zä]{1,8}`).Draw(t, "address"),
+			State: rapid.SampledFrom(store.States[:]).Draw(t, "state"), Due: epoch.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "due")) * time.Minute)}
+	})
+	s.anySequence(t, func(rt *rapid.T) {
+		letters, people, now := map[store.MailID]store.Letter{}, map[place]store.Addressee{}, epoch
+		s.update(func(tx store.MailTx) error { // what the case before has left
+			for id := range store.MailID(6) {
+				s.must(tx.RemoveAddressees(id, 0, 1, 2, 3))
+			}
+			return nil
+		})
+		forget := func(id store.MailID) {
+			for p := range people {
+				if p.mail == id {
+					return
+				}
+			}
+			delete(letters, id)
+		}
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			id := mails.Draw(rt, "mail")
+			switch rapid.IntRange(0, 9).Draw(rt, "step") {
+			case 0, 1, 2, 3:
+				l := letterOf(id)
+				l.User = users.Draw(rt, "user")
+				all := rapid.SliceOfNDistinct(addressees, 1, 4, func(a store.Addressee) int { return a.Number }).Draw(rt, "to")
+				err := s.mail.Update(s.Context(), func(tx store.MailTx) error { return tx.PutLetter(l, inline("text"), all) })
+				if _, there := letters[id]; there {
+					s.fails(err, store.ErrExists)
+					continue
+				}
+				s.must(err)
+				letters[id] = sized(l)
+				for _, a := range of(id, all...) {
+					people[place{id, a.Number}] = a
+				}
+			case 4, 5, 6:
+				a := of(id, addressees.Draw(rt, "changed"))[0]
+				err := s.mail.Update(s.Context(), func(tx store.MailTx) error { return tx.PutAddressees(a) })
+				if _, there := people[place{id, a.Number}]; !there {
+					s.fails(err, store.ErrNotFound)
+					continue
+				}
+				s.must(err)
+				people[place{id, a.Number}] = a
+			case 7, 8:
+				gone := rapid.SliceOfN(numbers, 0, 4).Draw(rt, "gone")
+				s.update(func(tx store.MailTx) error { return tx.RemoveAddressees(id, gone...) })
+				for _, n := range gone {
+					delete(people, place{id, n})
+				}
+				forget(id)
+			case 9:
+				now = now.Add(time.Duration(rapid.IntRange(-2, 2).Draw(rt, "on")) * time.Minute)
+				if rapid.IntRange(0, 3).Draw(rt, "again") == 0 {
+					s.reopen()
+				}
+			}
+			s.holds(letters, people, now, store.LetterQuery{User: rapid.SampledFrom([]string{"", "ann", "bob"}).Draw(rt, "of"),
+				State: rapid.SampledFrom(append([]store.State{0}, store.States[:]...)).Draw(rt, "in"), After: store.MailID(rapid.IntRange(0, 2).Draw(rt, "after"))})
+		}
+	})
+}
+
+// holds wants the spool to be as the maps say.
+func (s *subject) holds(letters map[store.MailID]store.Letter, people map[place]store.Addressee, now time.Time, q store.LetterQuery) {
+	s.Helper()
+	all := slices.SortedFunc(maps.Values(people), func(a, b store.Addressee) int {
+		return cmp.Or(cmp.Compare(a.Mail, b.Mail), cmp.Compare(a.Number, b.Number))
+	})
+	s.view(func(tx store.MailTx) error {
+		states, next := map[store.State]int{}, time.Time{}
+		var ready, pooled []store.Addressee
+		for _, a := range all {
+			states[a.State]++
+			active := a.State == store.Ready || a.State == store.Sending
+			if active && (next.IsZero() || a.Due.Before(next)) {
+				next = a.Due
+			}
+			if active && !a.Due.After(now) {
+				ready = append(ready, a)
+			}
+			if (active || a.State == store.Pooled) && !a.Due.After(now) {
+				pooled = append(pooled, a)
+			}
+		}
+		n, counts, err := tx.Count()
+		s.must(err)
+		s.same([]any{n, counts}, []any{len(letters), states})
+		due, err := tx.NextDue()
+		s.must(err)
+		s.same(due, next)
+		for with, want := range map[bool][]store.Addressee{false: ready, true: pooled} {
+			got, err := tx.Ready(now, with, 99)
+			s.must(err)
+			slices.SortStableFunc(want, func(a, b store.Addressee) int { return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.State, b.State)) })
+			s.same(got, want)
+		}
+		var want []store.Queued
+		for _, id := range slices.Sorted(maps.Keys(letters)) {
+			one := store.Queued{Letter: letters[id]}
+			matches := q.State == 0
+			for _, a := range all {
+				if a.Mail == id {
+					one.To = append(one.To, a)
+					matches = matches || a.State == q.State
+				}
+			}
+			if matches && (q.User == "" || q.User == one.User) && id > q.After {
+				want = append(want, one)
+			}
+		}
+		got, err := tx.Letters(q, 99)
+		s.must(err)
+		s.same(got, want)
+		return nil
+	})
+}

@@ -1,0 +1,139 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"weir/store"
+)
+
+// bytesOf is a text of some length that looks like no other.
+func bytesOf(n int, seed uint64) []byte {
+	text := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{byte(seed), byte(n)})
+	_, _ = r.Read(text)
+	return text
+}
+
+// stage takes in a text, in pieces.
+func (s *subject) stage(text []byte, piece int) store.Staged {
+	s.Helper()
+	staged := s.mail.Stage()
+	for rest := text; len(rest) > 0; {
+		n, err := staged.Write(rest[:min(piece, len(rest))])
+		s.must(err)
+		rest = rest[n:]
+	}
+	s.same(staged.Size(), int64(len(text)))
+	return staged
+}
+
+// reads wants a mail to have a text.
+func (s *subject) reads(m store.Mail, id store.MailID, want []byte) {
+	s.Helper()
+	r, err := m.Open(s.Context(), id)
+	s.must(err)
+	got, err := io.ReadAll(r)
+	s.must(errors.Join(err, r.Close()))
+	if !bytes.Equal(got, want) {
+		s.Fatalf("the text of %s has %d bytes, want %d, or others", id, len(got), len(want))
+	}
+}
+
+var sizes = []int{0, 1, 4096, store.MaxInline - 1, store.MaxInline, store.MaxInline + 1, 3 << 20}
+
+func mailTexts(_ *testing.T, s *subject) {
+	for i, size := range sizes {
+		id := store.MailID(i + 1)
+		staged := s.stage(bytesOf(size, 1), []int{1 << 30, 100_000, 777}[i%3])
+		text, err := staged.Seal()
+		s.must(err)
+		s.same([]any{text.Size, text.File != ""}, []any{int64(size), size > store.MaxInline})
+		_, err = staged.Write([]byte("more"))
+		s.fails(err, store.ErrInvalid)
+		_, err = staged.Seal()
+		s.fails(err, store.ErrInvalid)
+		s.update(func(tx store.MailTx) error { return tx.PutLetter(letterOf(id), text, []store.Addressee{to(0), to(1)}) })
+		staged.Discard() // a mail has it
+		staged.Discard()
+		s.reads(s.mail, id, bytesOf(size, 1))
+		l := look(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(id) })
+		s.same([]any{l.Size, l.Filed}, []any{int64(size), text.File})
+		if text.File != "" { // nobody else may have it
+			s.refuses(store.ErrInvalid, func(tx store.MailTx) error { return tx.PutLetter(letterOf(id+100), text, []store.Addressee{to(0)}) })
+		}
+	}
+	s.reopen()
+	n, err := s.mail.Sweep(s.Context(), time.Now().Add(time.Hour))
+	s.must(err)
+	s.same(n, 0)
+	for i, size := range sizes {
+		id := store.MailID(i + 1)
+		s.reads(s.mail, id, bytesOf(size, 1))
+		s.update(func(tx store.MailTx) error { return tx.RemoveAddressees(id, 0) })
+		s.reads(s.mail, id, bytesOf(size, 1))
+		r, err := s.mail.Open(s.Context(), id)
+		s.must(err)
+		s.update(func(tx store.MailTx) error { return tx.RemoveAddressees(id, 1) })
+		got, err := io.ReadAll(r) // who has it open reads it to the end
+		s.must(errors.Join(err, r.Close()))
+		s.same(len(got), size)
+		_, err = s.mail.Open(s.Context(), id)
+		s.fails(err, store.ErrNotFound)
+	}
+	n, err = s.mail.Sweep(s.Context(), time.Now().Add(time.Hour))
+	s.must(err)
+	s.same(n, 0) // they were removed with their mails
+}
+
+func mailDiscarded(_ *testing.T, s *subject) {
+	long, future := bytesOf(store.MaxInline+1, 2), time.Now().Add(time.Hour)
+	swept := func(before time.Time, want int) {
+		s.Helper()
+		n, err := s.mail.Sweep(s.Context(), before)
+		s.must(err)
+		s.same(n, want)
+	}
+	swept(future, 0) // there is nothing yet
+	discarded := s.stage(long, 1<<20)
+	discarded.Discard()
+	_, err := discarded.Write(long)
+	s.fails(err, store.ErrInvalid)
+	_, err = discarded.Seal()
+	s.fails(err, store.ErrInvalid)
+
+	sealed := s.stage(long, 1<<20)
+	text, err := sealed.Seal()
+	s.must(err)
+	no := errors.New("no")
+	s.refuses(no, func(tx store.MailTx) error { // in the end it was not taken
+		s.must(tx.PutLetter(letterOf(1), text, []store.Addressee{to(0)}))
+		return no
+	})
+	sealed.Discard()
+	s.refuses(store.ErrInvalid, func(tx store.MailTx) error { return tx.PutLetter(letterOf(1), text, []store.Addressee{to(0)}) })
+	s.refuses(store.ErrInvalid, func(tx store.MailTx) error {
+		return tx.PutLetter(letterOf(1), store.Text{File: "../../etc/passwd", Size: 1}, []store.Addressee{to(0)})
+	})
+	swept(future, 0)
+
+	// What is coming in is not swept, however long that takes; what a crash has left is, when it is old.
+	coming, forgotten := s.stage(long, 1<<20), s.stage(long, 1<<20)
+	_, err = forgotten.Seal()
+	s.must(err)
+	swept(future, 0)
+	text, err = coming.Seal()
+	s.must(err)
+	swept(future, 0)
+	s.update(func(tx store.MailTx) error { return tx.PutLetter(letterOf(1), text, []store.Addressee{to(0)}) })
+	s.stage(long, 1<<20) // not even sealed
+	s.reopen()
+	swept(time.Now().Add(-time.Hour), 0)
+	swept(future, 2)
+	swept(future, 0)
+	s.reads(s.mail, 1, long)
+}

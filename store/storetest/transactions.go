@@ -1,0 +1,210 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"weir/store"
+)
+
+func mailAllOrNothing(_ *testing.T, s *subject) {
+	enough := errors.New("enough")
+	nothing := func() {
+		s.Helper()
+		s.view(func(tx store.MailTx) error {
+			letters, addressees, err := tx.Count()
+			s.same([]any{letters, addressees}, []any{0, map[store.State]int{}})
+			return err
+		})
+		misses(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("outgoing", "ann") })
+		misses(s, func(tx store.MailTx) (store.User, error) { return tx.User("ann") })
+		s.same(look(s, func(tx store.MailTx) ([]store.Entry, error) { return tx.Entries(0, 9) }), []store.Entry(nil))
+	}
+	everything := func(tx store.MailTx) error {
+		return errors.Join(tx.PutUser(store.User{Name: "ann"}), tx.PutLetter(letterOf(1), inline("text"), []store.Addressee{to(0)}),
+			tx.Remember(store.Memory{Throttle: "outgoing", User: "ann", State: []byte("state")}),
+			tx.Log(store.Entry{At: epoch, By: "weir", What: "stopped"}))
+	}
+	if err := s.mail.Update(s.Context(), func(tx store.MailTx) error { s.must(everything(tx)); return enough }); err != enough {
+		s.Errorf("the error of the function is %v", err)
+	}
+	nothing()
+
+	// What it has written it sees.
+	var leaked store.MailTx
+	s.update(func(tx store.MailTx) error {
+		leaked = tx
+		if err := everything(tx); err != nil {
+			return err
+		}
+		all, err := tx.Addressees(1)
+		s.same(all, of(1, to(0)))
+		m, err2 := tx.Remembered("outgoing", "ann")
+		s.same(string(m.State), "state")
+		return errors.Join(err, err2, tx.RemoveAddressees(1, 0), tx.RemoveUser("ann"), tx.PruneEntries(epoch.Add(1), 9))
+	})
+	nothing()
+	_, err := leaked.User("ann")
+	s.fails(err, store.ErrInvalid)
+	s.fails(leaked.PutUser(store.User{Name: "ann"}), store.ErrInvalid)
+
+	// A call that fails halfway takes the others with it, whatever the function makes of it.
+	s.refuses(store.ErrInvalid, func(tx store.MailTx) error {
+		err := tx.PutLetter(letterOf(1), inline("text"), []store.Addressee{to(0), to(1), to(0)})
+		s.fails(err, store.ErrInvalid)
+		return nil
+	})
+	nothing()
+	s.put(letterOf(1), to(0), to(1))
+	s.refuses(store.ErrNotFound, func(tx store.MailTx) error {
+		s.fails(tx.PutAddressees(of(1, in(store.Held, 0, epoch), to(7))...), store.ErrNotFound)
+		return nil
+	})
+	s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(1) }), of(1, to(0), to(1)))
+	s.update(func(tx store.MailTx) error { // what has done nothing takes nothing with it
+		s.fails(tx.PutLetter(letterOf(1), inline("other"), []store.Addressee{to(0)}), store.ErrExists)
+		s.fails(tx.PutAddressees(of(2, to(0))...), store.ErrNotFound)
+		return tx.RemoveAddressees(1, 0, 1)
+	})
+	nothing()
+}
+
+func mailPanics(t *testing.T, s *subject) {
+	var wg sync.WaitGroup
+	for i := range 40 {
+		wg.Go(func() {
+			err := s.mail.Update(t.Context(), func(tx store.MailTx) error {
+				if err := tx.PutUser(store.User{Name: fmt.Sprintf("user-%02d", i)}); err != nil {
+					return err
+				}
+				if i%4 == 1 {
+					panic("oh, no")
+				}
+				return nil
+			})
+			if failed := err != nil && strings.Contains(err.Error(), "oh, no"); failed != (i%4 == 1) {
+				t.Errorf("%d: %v", i, err)
+			}
+		})
+		wg.Go(func() {
+			if i%8 != 2 {
+				return
+			}
+			err := s.mail.Update(t.Context(), func(tx store.MailTx) error {
+				defer runtime.Goexit() // as a test does that fails
+				return tx.PutUser(store.User{Name: "nobody"})
+			})
+			if err == nil {
+				t.Error("it has returned")
+			}
+		})
+	}
+	wg.Wait()
+	users := look(s, func(tx store.MailTx) ([]store.User, error) { return tx.Users("", 100) })
+	if len(users) != 30 {
+		s.Errorf("%d users", len(users))
+	}
+	func() {
+		defer func() { s.same(recover(), "oh, no") }()
+		s.view(func(store.MailTx) error { panic("oh, no") })
+	}()
+	s.same(len(look(s, func(tx store.MailTx) ([]store.User, error) { return tx.Users("", 100) })), 30)
+}
+
+// mailNoLostUpdate: what a function reads is still true when it writes.
+func mailNoLostUpdate(t *testing.T, s *subject) {
+	const goroutines, each = 16, 30
+	add := func(tx store.MailTx) error {
+		m, err := tx.Remembered("outgoing", "ann")
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		n, _ := strconv.Atoi(string(m.State))
+		return tx.Remember(store.Memory{Throttle: "outgoing", User: "ann", State: []byte(strconv.Itoa(n + 1))})
+	}
+	no := errors.New("no")
+	var wg sync.WaitGroup
+	for w := range goroutines {
+		wg.Go(func() {
+			for i := range each {
+				if (w+i)%5 == 0 { // in between, some that change their minds
+					if err := s.mail.Update(t.Context(), func(tx store.MailTx) error { return errors.Join(add(tx), no) }); !errors.Is(err, no) {
+						t.Error(err)
+					}
+				}
+				if err := s.mail.Update(t.Context(), add); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s.reopen()
+	m := look(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("outgoing", "ann") })
+	s.same(string(m.State), strconv.Itoa(goroutines*each))
+}
+
+func mailView(t *testing.T, s *subject) {
+	s.put(letterOf(1), to(0))
+	s.view(func(tx store.MailTx) error {
+		_, err := tx.Letter(1)
+		s.must(err)
+		s.update(func(tx store.MailTx) error { return tx.RemoveAddressees(1, 0) })
+		s.put(letterOf(2), to(0))
+		all, err := tx.Letters(store.LetterQuery{}, 9)
+		s.same(ids(all), []store.MailID{1})
+		return err
+	})
+	s.same(ids(look(s, func(tx store.MailTx) ([]store.Queued, error) { return tx.Letters(store.LetterQuery{}, 9) })), []store.MailID{2})
+	s.view(func(tx store.MailTx) error {
+		for _, err := range []error{
+			tx.PutUser(store.User{Name: "a"}), tx.RemoveUser("a"), tx.Remember(store.Memory{Throttle: "t", User: "a", State: []byte("s")}),
+			tx.PutLetter(letterOf(3), inline("text"), []store.Addressee{to(0)}), tx.PutAddressees(of(2, to(0))...), tx.RemoveAddressees(2, 0),
+			tx.PutTicket(store.Ticket{Nonce: "n", User: "a", Until: epoch}), tx.PruneTickets(epoch, 1),
+			tx.Log(store.Entry{At: epoch, By: "a", What: "b"}), tx.PruneEntries(epoch, 1),
+		} {
+			s.fails(err, store.ErrInvalid)
+		}
+		return nil
+	})
+	enough := errors.New("enough")
+	s.fails(s.mail.View(s.Context(), func(store.MailTx) error { return enough }), enough)
+	var wg sync.WaitGroup
+	for range 20 { // more than there are connections
+		wg.Go(func() {
+			if err := s.mail.View(t.Context(), func(tx store.MailTx) error {
+				_, err := tx.Letter(2)
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func mailCallerLeaves(_ *testing.T, s *subject) {
+	ctx, leave := context.WithCancel(s.Context())
+	ran := 0
+	err := s.mail.Update(ctx, func(tx store.MailTx) error {
+		leave() // too late: it is under way
+		ran++
+		return tx.PutUser(store.User{Name: "ann"})
+	})
+	s.must(err)
+	s.same(ran, 1)
+	look(s, func(tx store.MailTx) (store.User, error) { return tx.User("ann") })
+	nothing := func(store.MailTx) error { s.Error("it runs"); return nil }
+	s.fails(s.mail.Update(ctx, nothing), context.Canceled)
+	s.fails(s.mail.View(ctx, nothing), context.Canceled)
+	_, err = s.mail.Open(ctx, 1)
+	s.fails(err, context.Canceled)
+	_, err = s.mail.Sweep(ctx, epoch)
+	s.fails(err, context.Canceled)
+}
