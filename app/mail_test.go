@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+
 	"weir/console"
 	"weir/store"
 )
@@ -208,4 +211,84 @@ func TestRestart(t *testing.T) {
 		p.runs(time.Minute)
 	}
 	p.arrived(5, to)
+}
+
+// TestLogInAtTheNextHop asks the next hop about passwords, and never learns any.
+func TestLogInAtTheNextHop(t *testing.T) {
+	p := newPost(t, "rate: 1/m", "auth: next_hop", "")
+	c, err := smtp.Dial(p.app.SMTPAddr(0).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Auth(sasl.NewPlainClient("", "ann", "wrong")); code(err) != 535 {
+		t.Errorf("a wrong password: %v", err)
+	}
+	if err := c.Auth(sasl.NewPlainClient("", "ann", "next hop knows")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SendMail("ann@example.org", []string{"b@elsewhere.example"}, strings.NewReader("Subject: x\r\n\r\nx\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	p.arrived(1, []string{"b@elsewhere.example"})
+}
+
+func TestPasswordsCannotBeGuessed(t *testing.T) {
+	p := newPost(t, "rate: 1/m", "", "")
+	p.user("ann")
+	codes := map[int]int{}
+	for range 30 {
+		c, err := smtp.Dial(p.app.SMTPAddr(0).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes[code(c.Auth(sasl.NewPlainClient("", "ann", "guess")))]++
+		c.Close()
+	}
+	if codes[535] < 10 || codes[454] < 5 || codes[535]+codes[454] != 30 {
+		t.Errorf("%v", codes)
+	}
+}
+
+// TestQuotasAtTheMailGate has limits on mails, recipients and bytes for each user.
+func TestQuotasAtTheMailGate(t *testing.T) {
+	p := newPost(t, "rate: 1000/s, max_mslack: 1000", "per_recipient: [recipients]\n  throttles: [mails, outgoing]", `
+  mails: {quota: {policies: [{name: mails, limit: 3, period: 1h}, {name: traffic, kind: volume, limit: 10KB, period: 1h}]}}
+  recipients: {quota: {policies: [{name: recipients, limit: 6, period: 1h}]}}
+`)
+	p.user("ann")
+	p.user("bob")
+	ann, bob := p.mailer("ann"), p.mailer("bob")
+	to := many(6)
+	for _, pair := range [][]string{to[:2], to[2:4], to[4:5]} {
+		if err := ann.send("x", pair...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ann.send("x", to[5]); code(err) != 450 || !strings.Contains(err.Error(), "mails") {
+		t.Errorf("a fourth mail: %v", err)
+	}
+	if err := bob.sendText("Subject: large\r\n\r\n"+strings.Repeat("0123456789\r\n", 1000), "c@elsewhere.example"); err != nil {
+		t.Fatal(err)
+	}
+	if err := bob.send("x", "d@elsewhere.example"); code(err) != 450 || !strings.Contains(err.Error(), "traffic") {
+		t.Errorf("too many bytes: %v", err)
+	}
+	p.runs(time.Hour)
+	if err := ann.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ann.send("x", many(7)...); code(err) != 450 || !strings.Contains(err.Error(), "recipients") {
+		t.Errorf("a seventh recipient: %v", err)
+	}
+	if err := ann.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ann.send("x", to...); err != nil {
+		t.Errorf("what was given back is there again: %v", err)
+	}
+	p.runs(0)
+	if got := len(p.sink.to("")); got != 5+1+6 {
+		t.Errorf("%d arrived", got)
+	}
 }

@@ -184,7 +184,7 @@ func (d mailDeck) User(ctx context.Context, name string) (v console.UserView, er
 func (d mailDeck) AddUser(ctx context.Context, by string, n console.NewUser) (console.UserView, error) {
 	name := strings.ToLower(n.Name)
 	hash, err := hashed(n.Password)
-	if err != nil {
+	if err = errors.Join(err, checkContact(n.Contact)); err != nil {
 		return console.UserView{}, err
 	}
 	err = d.post.ChangeUser(ctx, d.now(), by, name, func(u *store.User, isNew bool) error {
@@ -194,7 +194,7 @@ func (d mailDeck) AddUser(ctx context.Context, by string, n console.NewUser) (co
 		u.Password, u.Contact, u.Senders = hash, n.Contact, n.Senders
 		return setLimits(u, n.Limits)
 	})
-	if err = errors.Join(err, checkContact(n.Contact)); err != nil {
+	if err != nil {
 		return console.UserView{}, err
 	}
 	return d.User(ctx, name)
@@ -206,7 +206,7 @@ func hashed(password string) (string, error) {
 		return "", nil
 	}
 	if err := login.Check(password); err != nil {
-		return "", console.Invalid("password: " + err.Error())
+		return "", console.Invalid(strings.TrimPrefix(err.Error(), "login: "))
 	}
 	return login.Hash(password)
 }

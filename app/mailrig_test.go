@@ -169,13 +169,15 @@ func (p *post) stop() {
 
 func (p *post) config(mail, gate string) *config.Config {
 	p.t.Helper()
+	if !strings.Contains(gate, "throttles:") {
+		gate += "\n  throttles: [outgoing]"
+	}
 	cfg, err := config.Parse("weir.yaml", []byte(fmt.Sprintf(`
 data: %s
 smtp:
 - listen: 127.0.0.1:0
   hostname: mail.example.org
   next_hop: %s
-  throttles: [outgoing]
   command: weir@mail.example.org
   admin: admin@example.org
   %s

@@ -41,7 +41,7 @@ func (s selfService) Page(ctx context.Context, ticket string) (console.PageView,
 	if err != nil {
 		return console.PageView{}, understood(err)
 	}
-	p := console.PageView{User: v.User, Stopped: v.Stopped, Since: v.Since, Until: v.Until, Waiting: v.Waiting, Limit: v.Limit, Resume: v.Resume}
+	p := console.PageView{User: v.User, Stopped: v.Stopped, Since: v.Since, Until: v.Until, Waiting: v.Waiting, Limit: v.Limit, Resume: v.Resume, ByOperator: v.ByOperator}
 	switch u, err := s.post.User(ctx, v.User); {
 	case err == nil:
 		p.Contact, p.LogIn = u.Contact, u.Password != ""

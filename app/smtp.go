@@ -12,6 +12,8 @@ import (
 	"weir/bloom"
 	"weir/console"
 	"weir/gate/smtpgate"
+	"weir/login"
+	"weir/nexthop"
 	"weir/notice"
 	"weir/spool"
 	"weir/stamp"
@@ -39,7 +41,7 @@ func (c *change) prepareSMTP(o smtpgate.Options) (*gate, error) {
 		return nil, err
 	}
 	if o.Auth == smtpgate.AuthNextHop {
-		parts.Relay = gt.post.Carrier.(smtpgate.Relay)
+		parts.Relay = nextHopLogins{gt.post.Carrier.(*nexthop.Client)}
 	}
 	if old == nil {
 		gt.seen = &observer{all: c.app.metrics, smtp: c.app.metrics.SMTP(o.Listen)}
@@ -63,6 +65,20 @@ func (c *change) prepareSMTP(o smtpgate.Options) (*gate, error) {
 		err = c.open(gt)
 	}
 	return gt, err
+}
+
+// nextHopLogins asks the next hop about passwords.
+type nextHopLogins struct{ *nexthop.Client }
+
+// Auth says what the next hop said, in the words of those who verify passwords.
+func (n nextHopLogins) Auth(ctx context.Context, name, password string) error {
+	err := n.Client.Auth(ctx, name, password)
+	for from, to := range map[error]error{nexthop.ErrWrong: login.ErrWrong, nexthop.ErrBusy: login.ErrBusy} {
+		if errors.Is(err, from) {
+			return to
+		}
+	}
+	return err
 }
 
 // poolBelow is below which load mail without stamps goes on.

@@ -47,8 +47,7 @@ type PageView struct {
 	Waiting int       // recipients
 	Limit   int       // how many may wait before he is stopped
 	Mails   []PageMail
-	More    int    // mails that are not listed, at least
-	Form    string // goes with what is sent from this page, and is good for one action; where there is none, one is made up
+	More    int // mails that are not listed, at least
 
 	ByOperator bool // an operator stopped him, who alone can let him go on
 }

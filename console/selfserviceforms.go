@@ -38,11 +38,9 @@ func (f forms) sign(purpose, ticket string, texts ...string) string {
 // A form is what makes one genuine.
 type form struct{ Nonce, Token string }
 
-// form makes a form of what the Desk gave for it.
-func (f forms) form(ticket, nonce string) form {
-	if nonce == "" {
-		nonce = rand.Text()
-	}
+// fresh makes a form.
+func (f forms) fresh(ticket string) form {
+	nonce := rand.Text()
 	return form{nonce, f.sign("form", ticket, nonce)}
 }
 

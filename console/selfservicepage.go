@@ -101,7 +101,7 @@ func (s *SelfService) show(w http.ResponseWriter, r *http.Request) {
 		Form  form
 		UpTo  store.MailID
 		Said  *result
-	}{v, "Your held mail", rowsOf(v.Mails), s.forms.form(ticket, v.Form), v.last(), s.forms.read(ticket, r.URL.Query().Get("said"))}
+	}{v, "Your held mail", rowsOf(v.Mails), s.forms.fresh(ticket), v.last(), s.forms.read(ticket, r.URL.Query().Get("said"))}
 	if page.Said != nil {
 		page.Title = page.Said.Say() // which is what those hear first who do not see the page
 	}
@@ -159,7 +159,7 @@ func (s *SelfService) confirm(w http.ResponseWriter, r *http.Request, ticket str
 		All  bool
 		UpTo store.MailID
 		Form form
-	}{v, rowsOf(chosen), all, a.upTo, s.forms.form(ticket, v.Form)})
+	}{v, rowsOf(chosen), all, a.upTo, s.forms.fresh(ticket)})
 }
 
 // A wrong is a page that says what is wrong, in words that tell a stranger nothing.

@@ -17,5 +17,7 @@
 //
 // A text with a CR or LF that is not part of a CRLF is not sent, as servers differ in where they see its end.
 //
+// Auth asks the next hop whether somebody else's password is right, for gates that leave that to it.
+//
 // Time comes from Env.Clock, with one exception: deadlines of sockets are kept by the operating system in real time.
 package nexthop

@@ -69,6 +69,7 @@ func newReal(t *testing.T, change func(*real)) *real {
 	}()
 	t.Cleanup(func() {
 		r.Close()
+		ln.Close() // of which the server may not have heard yet
 		<-done
 	})
 	return r

@@ -3,7 +3,6 @@ package spool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +27,7 @@ const (
 func (s *Spool) RunDue(ctx context.Context, now time.Time) (next time.Time, err error) {
 	s.next.Store(0)
 	left := s.unpark()
-	errs := []error{s.tickDue(ctx, now), s.handDue(ctx, now), s.drainPool(ctx, now), s.keep(ctx, now)}
+	errs := []error{s.reconsiderStopped(ctx, now), s.tickDue(ctx, now), s.handDue(ctx, now), s.drainPool(ctx, now), s.keep(ctx, now)}
 	errs = append(errs, s.store.View(ctx, func(tx store.MailTx) error {
 		next, err = tx.NextDue()
 		return err
@@ -110,6 +109,48 @@ func (s *Spool) starve(g *gateway) {
 	s.vacant(g) // which may have been so just now
 }
 
+// reconsiderStopped looks at all who are stopped when the configuration has changed: nothing is due for them otherwise, so that nobody
+// would see that they are to be tried again now.
+func (s *Spool) reconsiderStopped(ctx context.Context, now time.Time) error {
+	if !s.changed.Swap(false) {
+		return nil
+	}
+	var last store.Memory
+	for {
+		var results []result
+		n := 0
+		err := s.update(ctx, func(tx store.MailTx) error {
+			results = nil
+			page, err := tx.Stopped(last.Throttle, last.User, dueBatch)
+			if n = len(page); err != nil || n == 0 {
+				return err
+			}
+			for _, m := range page {
+				if s.gates.Load().throttle(m.Throttle) == nil {
+					continue
+				}
+				r, err := s.tickOne(tx, now, m)
+				if err != nil {
+					return err
+				}
+				results = append(results, r)
+			}
+			last = page[n-1]
+			return nil
+		})
+		if err != nil {
+			s.changed.Store(true)
+			return err
+		}
+		for _, r := range results {
+			s.settle(r)
+		}
+		if n < dueBatch {
+			return nil
+		}
+	}
+}
+
 // tickDue runs the clocks of those users for whom it has something to do.
 func (s *Spool) tickDue(ctx context.Context, now time.Time) error {
 	for {
@@ -144,16 +185,16 @@ func (s *Spool) tickOne(tx store.MailTx, now time.Time, m store.Memory) (result,
 		return s.tickLost(tx, now, m)
 	}
 	t, err := s.begin(tx, now, gate, m.User)
+	if errors.Is(err, store.ErrNewer) { // others are not to wait for it
+		s.log.Error("what the throttle remembers of a user was written by a newer weir", "throttle", m.Throttle, "user", m.User)
+		m.Due = now.Add(lostPause)
+		return result{}, tx.Remember(m)
+	}
 	if err != nil {
 		return result{}, err
 	}
-	if err := t.end(news{}); err != nil {
-		return result{}, err
-	}
-	if !t.due.IsZero() && !t.due.After(now) { // or it would be done for ever
-		return result{}, fmt.Errorf("the clock of %s at %s does not run: %w", m.User, m.Throttle, store.ErrInvalid)
-	}
-	return t.result, nil
+	err = t.end(news{})
+	return t.result, err
 }
 
 // tickLost is for users of a throttle that is gone. Nobody holds their mail back any more, unless they are stopped: then it is held
@@ -167,7 +208,8 @@ func (s *Spool) tickLost(tx store.MailTx, now time.Time, m store.Memory) (result
 	if err != nil {
 		return result{}, err
 	}
-	return t.result, t.end(news{})
+	err = t.end(news{})
+	return t.result, err
 }
 
 // drainPool lets mail without stamps go where there is little to do.

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -267,5 +268,48 @@ func TestKeep(t *testing.T) {
 	r.pass(90 * 24 * time.Hour)
 	if log := r.audit(""); len(log) != 0 {
 		t.Errorf("the audit log goes back to %v", log)
+	}
+}
+
+// New limits hold for what waits, and for those who are stopped.
+func TestLimitsChange(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, to := range recipients("r", 5) {
+		r.sent(ann, to)
+	}
+	r.idle()
+	r.must(r.SetLimits(t.Context(), r.now(), "op", ann, `{"exempt":true}`))
+	r.idle()
+	r.wantDelivered(5)
+	r.sent("bob", recipients("b", 40)...)
+	r.idle()
+	r.pass(25 * time.Hour)
+	if !r.Stopped(gateName, "bob") || r.CountStopped() != 1 || !slices.Equal(r.StoppedUsers("", 10), []string{"bob"}) || len(r.StoppedUsers("bob", 10)) != 0 {
+		t.Errorf("stopped: %v", r.StoppedUsers("", 10))
+	}
+	r.gate.Mail = &mail.Options{Resume: 24 * 3600e9}
+	r.must(r.Configure([]Gate{r.gate}))
+	r.run()
+	if r.Stopped(gateName, "bob") {
+		t.Error("not tried again, though the new configuration says so")
+	}
+}
+
+func TestFree(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	user, err := r.User(t.Context(), ann)
+	r.must(err)
+	for recipient, want := range map[string]bool{
+		"support@example.org": true, "x@Internal.example": true, contact: true, "Ann@example.org": true, "weir+x@mail.example.org": true,
+		"weirdo@mail.example.org": false, "x@example.net": false, "postmaster": true,
+	} {
+		if got := r.Free(gateName, &user, recipient); got != want {
+			t.Errorf("%s is free: %v", recipient, got)
+		}
+	}
+	if r.Free(gateName, nil, contact) || r.Free("nowhere", &user, contact) {
+		t.Error("free for anybody")
 	}
 }

@@ -94,6 +94,7 @@ type Spool struct {
 	wake     chan struct{}
 	next     atomic.Int64 // what RunDue last said, in nanoseconds; 0: nothing
 	pooled   atomic.Bool  // something may wait in the pool
+	changed  atomic.Bool  // the configuration has, and not everybody was looked at yet
 	keeping  struct {     // of what is done now and then
 		sync.Mutex
 		at time.Time
@@ -152,6 +153,7 @@ func (s *Spool) Configure(list []Gate) error {
 		next.byName[confs[i].Name] = g
 	}
 	s.gates.Store(next)
+	s.changed.Store(true)
 	if s.started {
 		s.staff(next)
 	}

@@ -257,7 +257,9 @@ func (t *turn) remember() error {
 	if err != nil {
 		return err
 	}
-	t.due = t.mem.state.Due(&t.params)
+	if t.due = t.mem.state.Due(&t.params); !t.due.IsZero() && !t.due.After(t.now) {
+		t.due = t.now.Add(soon) // or nothing else would ever be done
+	}
 	return t.tx.Remember(store.Memory{Throttle: t.throttle, User: t.user.Name, State: state, Due: t.due, Stopped: t.mem.stopped()})
 }
 

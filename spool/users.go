@@ -86,9 +86,11 @@ func (s *Spool) Users(ctx context.Context, after string, limit int) (list []stor
 }
 
 // ChangeUser changes a user, or makes one: change is given him as he is, or only with his name, and whether he is new. It may be
-// called more than once. Limits that cannot be read are refused.
+// called more than once. Limits that cannot be read are refused; others hold at once, also for what waits.
 func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string, change func(u *store.User, isNew bool) error) error {
-	return s.update(ctx, func(tx store.MailTx) error {
+	var results []result
+	err := s.update(ctx, func(tx store.MailTx) error {
+		results = nil
 		u, err := tx.User(name)
 		isNew := errors.Is(err, store.ErrNotFound)
 		if err != nil && !isNew {
@@ -111,8 +113,42 @@ func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string, 
 		if isNew {
 			what = "added"
 		}
-		return tx.Log(entry(now, by, what, name, 0, ""))
+		if err := tx.Log(entry(now, by, what, name, 0, "")); err != nil {
+			return err
+		}
+		results, err = s.reconsider(tx, now, name)
+		return err
 	})
+	if err != nil {
+		return err
+	}
+	ready := false
+	for _, r := range results {
+		s.settle(r)
+		ready = ready || r.ready
+	}
+	if ready {
+		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+	}
+	return nil
+}
+
+// reconsider runs the clocks of a user whose limits may have changed.
+func (s *Spool) reconsider(tx store.MailTx, now time.Time, name string) (results []result, err error) {
+	for _, g := range s.gates.Load().throttles() {
+		if _, err := tx.Remembered(g.Throttle, name); errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		t, err := s.begin(tx, now, g, name)
+		if err != nil {
+			return nil, err
+		}
+		if err := t.end(news{}); err != nil {
+			return nil, err
+		}
+		results = append(results, t.result)
+	}
+	return results, nil
 }
 
 func validLimits(text string) error {

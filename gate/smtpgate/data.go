@@ -13,9 +13,6 @@ import (
 
 	"github.com/emersion/go-smtp"
 
-	"weir"
-	"weir/notice"
-	"weir/policy"
 	"weir/spool"
 	"weir/store"
 )
@@ -42,6 +39,9 @@ type delivery struct {
 
 // Data takes the text of a mail. It reads it to the end whatever happens: what is left over of a chunk would be taken for a command.
 func (s *session) Data(r io.Reader) error {
+	if err := s.leaving(); err != nil {
+		return err
+	}
 	end := time.Now().Add(s.setup.opts.Timeouts.Data.Std()).UnixNano()
 	s.conn.dataEnd.Store(end)
 	defer s.conn.dataEnd.CompareAndSwap(end, 0)
@@ -193,143 +193,6 @@ func (d *delivery) finish(err error) error {
 	}
 	observer.Mail(how, size, max(len(d.tx.to), 1))
 	return reply(250, 200, "OK: queued as "+d.id.String()) // go-smtp would not say as what
-}
-
-func (d *delivery) decide(err error) (receipt spool.Receipt, n *no) {
-	if n := d.wrong(err); n != nil {
-		return receipt, n
-	}
-	if d.tx.command {
-		return receipt, d.run()
-	}
-	if n := d.pay(); n != nil {
-		return receipt, n
-	}
-	if n := d.judgeMail(); n != nil {
-		return receipt, n
-	}
-	if receipt, err = d.gate.env.Spool.Accept(d.gate.base, d.now(), d.envelope(), d.staged); err != nil {
-		return receipt, notTaken(err, &d.tx.who)
-	}
-	now := d.now()
-	if d.tx.pass != nil {
-		d.tx.pass.Flow(d.text.size, now) // after the fact, as with any bytes: whoever is over the limit waits with the next mail
-	}
-	d.tx.settle(now, true)
-	return receipt, nil
-}
-
-// wrong is what is wrong with the text, or with how it came.
-func (d *delivery) wrong(err error) *no {
-	switch n := d.text.no; {
-	case n != nil && n.reply == nil:
-		return notTaken(n.cause, &d.tx.who)
-	case n != nil:
-		return n
-	case err == io.EOF:
-		return nil
-	case errors.Is(err, smtp.ErrDataTooLarge):
-		return tooLarge(&d.setup.opts.Bounds)
-	case errors.Is(err, smtp.ErrTooLongLine):
-		return longLine(&d.setup.opts.Bounds)
-	}
-	return refuse(MailAborted, 451, 442, "the mail broke off")
-}
-
-// run gives a command to those who know what to do with it.
-func (d *delivery) run() *no {
-	if d.guessing("") {
-		return refuse(MailThrottled, 450, 471, "too many wrong commands came from there, try again later")
-	}
-	err := d.gate.env.Commands(d.gate.base, d.now(), d.tx.ticket, bytes.NewReader(d.spare.Bytes()))
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, notice.ErrForged):
-		d.guessed("")
-		return refuse(MailStranger, 550, 571, "the command is not genuine")
-	case errors.Is(err, notice.ErrOld), errors.Is(err, spool.ErrSpent):
-		return refuse(MailStranger, 550, 571, "the command is out of date, or was used before")
-	case errors.Is(err, notice.ErrAuto):
-		return refuse(MailStranger, 550, 571, "commands are written by people")
-	case errors.Is(err, notice.ErrNothing):
-		return refuse(MailStranger, 550, 560, "the mail says nothing to do")
-	}
-	return notTaken(err, &d.tx.who)
-}
-
-// judgeMail puts the mail before the chain. Whom nobody counts needs no leave.
-func (d *delivery) judgeMail() *no {
-	chain := d.setup.parts.Throttles
-	if chain == nil || len(chain.Links()) == 0 {
-		return nil
-	}
-	var counted []string
-	for i := range d.tx.to {
-		if !d.tx.to[i].free {
-			counted = append(counted, d.tx.to[i].normal)
-		}
-	}
-	if len(counted) == 0 {
-		return nil
-	}
-	ev := d.event(d.tx, counted)
-	ev.ID, ev.Bytes = d.id.String(), d.text.size
-	pass := new(policy.Pass)
-	after, n := d.judge(chain, &ev, pass)
-	if n != nil {
-		return n
-	}
-	d.tx.pass = pass
-	for i := range d.tx.to {
-		if r := &d.tx.to[i]; !r.free && after.After(r.After) {
-			r.After = after
-		}
-	}
-	return nil
-}
-
-// pay looks at the stamps of the mail.
-func (d *delivery) pay() *no {
-	o, stamps := d.setup.opts.Stamps, d.setup.parts.Stamps
-	if stamps == nil {
-		return nil
-	}
-	paid := make([]bool, len(d.tx.to))
-	if len(d.stamps) > 0 {
-		normal := make([]string, len(d.tx.to))
-		for i := range d.tx.to {
-			normal[i] = d.tx.to[i].normal
-		}
-		got, forged := stamps.Verify(d.gate.base, d.now(), d.stamps, d.digest.ID(), normal)
-		if copy(paid, got); forged && o.OnInvalid == FateRefuse {
-			ev := d.event(d.tx, normal)
-			d.gate.env.Offend(&ev, &weir.Answer{Verdict: weir.Refuse, Reason: weir.Forged, Ban: true})
-			return refuse(MailStamp, 550, 571, "a stamp is not genuine, or wrongly solved")
-		}
-	}
-	over := d.gate.load().Share >= o.FromLoad
-	for i := range d.tx.to {
-		r := &d.tx.to[i]
-		if r.Paid = paid[i]; r.Paid || r.free {
-			continue
-		}
-		if o.Required {
-			return refuse(MailStamp, 550, 571, "a stamp is required for each recipient: the answer to EHLO says how to make one")
-		}
-		r.Pooled = over
-	}
-	return nil
-}
-
-// envelope is what the spool is given.
-func (d *delivery) envelope() *spool.Envelope {
-	e := &spool.Envelope{ID: d.id, Gate: d.gate.env.Name, User: d.tx.who.name, Sender: d.tx.sender.String(), Subject: d.head.subject, Source: d.conn.source,
-		UTF8: d.tx.utf8, EightBit: d.tx.eightBit || d.text.eightBit, Return: d.tx.ret, Envelope: d.tx.envelope, To: make([]spool.To, len(d.tx.to))}
-	for i := range d.tx.to {
-		e.To[i] = d.tx.to[i].To
-	}
-	return e
 }
 
 // log writes a line about the mail.

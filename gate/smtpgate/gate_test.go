@@ -1,10 +1,12 @@
 package smtpgate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -440,4 +442,39 @@ func TestNotStored(t *testing.T) {
 	}
 	r.spool.fail.Store(nil)
 	c.mail("ann@example.org", "bob@example.com", hello, "250 ")
+}
+
+// TestPanic: a mistake ends one session, gives back what was held, and stores nothing.
+func TestPanic(t *testing.T) {
+	th := &throttle{}
+	var log bytes.Buffer
+	r := newRig(t, func(r *rig) {
+		r.parts.PerRecipient = chainOf(t, th)
+		r.env.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
+	})
+	r.spool.before = func() { panic("a mistake") }
+	other := r.as("ann")
+	for _, say := range []string{"DATA\r\n" + hello + ".\r\n", "BDAT 6 LAST\r\nS: x\r\n"} {
+		c := r.as("ann")
+		c.cmd("MAIL FROM:<ann@example.org>", "250 ")
+		c.cmd("RCPT TO:<bob@example.com>", "250 ")
+		c.send(say)
+		if got, err := c.reply(); err != nil || !strings.HasPrefix(got, "421 ") {
+			if got, err = c.reply(); err != nil || !strings.HasPrefix(got, "421 ") { // behind the 354
+				t.Errorf("%q, %v", got, err)
+			}
+		}
+		c.ended()
+	}
+	eventually(t, "everything is given back", func() bool {
+		held, _, undone := th.settled()
+		return held == 0 && undone == 2
+	})
+	other.cmd("NOOP", "250 ")
+	if err := r.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "a session failed by a mistake in weir") {
+		t.Error(log.String())
+	}
 }

@@ -138,10 +138,13 @@ var passwords = sync.OnceValue(func() string {
 	return stored
 })
 
+// logins remember what was right, for all tests.
+var logins = sync.OnceValue(func() *login.Desk { return login.New(login.Options{}) })
+
 // newRig makes a gate on loopback that listens; change may change it before.
 func newRig(t testing.TB, change func(*rig)) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: clock.NewFake(epoch), exit: &exit{}, seen: newObserver(), logins: login.New(login.Options{})}
+	r := &rig{t: t, clock: clock.NewFake(epoch), exit: &exit{}, seen: newObserver(), logins: logins()}
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Folder: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -73,6 +73,14 @@ func (s *session) now() time.Time { return s.gate.env.Clock.Now() }
 // say counts a refusal and returns the answer to give. After too many, or on a last word, the session ends.
 func (s *session) say(n *no) error {
 	s.gate.env.Observer.Refused(n.how)
+	level := slog.LevelInfo
+	if s.who.name == "" {
+		level = slog.LevelDebug // strangers must not fill the log
+	}
+	if log := s.gate.env.Log; log.Enabled(s.gate.base, level) {
+		log.LogAttrs(s.gate.base, level, "refused", slog.String("session", s.conn.id), slog.String("source", s.conn.source.String()),
+			slog.String("user", s.who.name), slog.String("refused", n.how), slog.Int("code", n.reply.Code), slog.String("why", n.reply.Message))
+	}
 	return s.count(n)
 }
 

@@ -110,7 +110,7 @@ func (s *session) stranger() *no {
 	if s.setup.opts.Auth == AuthNone {
 		return refuse(MailStranger, 550, 571, "no mail is taken from this address")
 	}
-	if s.setup.opts.TLS.Mode == TLSStart && !s.tls {
+	if !s.tls && !s.setup.server.AllowInsecureAuth {
 		text += ", after STARTTLS"
 	}
 	return refuse(MailStranger, 530, 570, text)
