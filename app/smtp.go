@@ -128,7 +128,7 @@ func (a *App) smtpEnv(name string, o smtpgate.Options, seen *observer) smtpgate.
 			}
 			return err
 		},
-		TakeStamps: stamp.TakeMail, Offend: a.offend,
+		TakeStamps: stamp.TakeMail, Offend: a.offend, Marks: func() [][]byte { return [][]byte{a.markSecret()} },
 	}
 }
 

@@ -38,14 +38,23 @@ type job struct {
 	claimed bool // stored as Sending: it cannot be broken off any more
 	broken  bool // broken off before that
 	gone    bool // not all addressees were there to be claimed
+	over    bool // the carrier is done with it: nothing above changes any more
 }
 
 // breakOff ends a mail that has not come to its final dot, and reports whether it did.
 func (j *job) breakOff() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.broken = j.broken || !j.claimed
+	j.broken = j.broken || !j.claimed && !j.over
 	return j.broken
+}
+
+// end notes that the carrier is done, and reports whether the mail was claimed.
+func (j *job) end() (claimed bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.over = true
+	return j.claimed
 }
 
 // deliver hands a mail on. How it ended is stored beside the next one.
@@ -76,11 +85,12 @@ func (s *Spool) carry(ctx context.Context, c Carrier, j *job) (results []nexthop
 			s.log.Error("a delivery failed by a mistake in weir", "mail", j.letter.ID, "panic", what, "stack", string(debug.Stack()))
 			results = nil
 		}
+		claimed := j.end()
 		if len(results) == len(j.to) {
 			return
 		}
 		lost := nexthop.Result{Outcome: nexthop.Later, Status: "4.3.0", Text: "the delivery failed by a mistake"}
-		if j.claimed {
+		if claimed {
 			lost.Outcome = nexthop.Ambiguous
 		}
 		results = slices.Repeat([]nexthop.Result{lost}, len(j.to))

@@ -419,10 +419,8 @@ func TestFullGateLeavesRoomForOthers(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: "o@example.net", Paid: true, After: r.now().Add(time.Second)}}})
-	r.must(err)
 	r.must(r.Configure([]Gate{r.gate, other}))
-	_, _, err = r.mail(&Envelope{Gate: "other", User: ann, Sender: "ann@example.org", To: []To{{Address: "o@example.net", Paid: true, After: r.now().Add(time.Second)}}})
+	_, _, err := r.mail(&Envelope{Gate: "other", User: ann, Sender: "ann@example.org", To: []To{{Address: "o@example.net", Paid: true, After: r.now().Add(time.Second)}}})
 	r.must(err)
 	r.clock.Advance(time.Second)
 	_, err = r.RunDue(t.Context(), r.now())
@@ -431,14 +429,11 @@ func TestFullGateLeavesRoomForOthers(t *testing.T) {
 	if n := len(other.Carrier.(*carrier).to("o@example.net")); n != 1 {
 		t.Errorf("the other gate has delivered %d", n)
 	}
+	if n := r.states()[store.Ready]; n < handBatch+10 {
+		t.Errorf("%d are left at the full one", n)
+	}
 	close(free)
-	for r.states()[store.Ready] > 0 {
-		r.idle()
-		r.pass(time.Minute)
-	}
-	if r.carrier.theirs() != handBatch+11 {
-		t.Errorf("%d delivered", r.carrier.theirs())
-	}
+	r.idle()
 }
 
 func TestStopLeavesWhatHasNotBegun(t *testing.T) {

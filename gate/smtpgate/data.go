@@ -158,6 +158,12 @@ func (d *delivery) discard() {
 
 // begin makes of the header that came the one that goes on.
 func (d *delivery) begin(text []byte) ([]byte, *no) {
+	if d.marked(d.tx) && !d.tx.command {
+		var n *no
+		if text, n = d.recognize(text); n != nil {
+			return nil, n
+		}
+	}
 	var stamps []string
 	stamps, text = d.gate.env.TakeStamps(text)
 	d.head = readHeader(text)

@@ -28,6 +28,8 @@ type Env struct {
 	Commands func(ctx context.Context, now time.Time, ticket string, text io.Reader) error
 	// TakeStamps takes the stamps out of a header: they would tell who was in Bcc, so they go where stamps are off, too.
 	TakeStamps func(header []byte) (stamps []string, rest []byte)
+	// Marks returns the secrets with which marks are made, for a gate that takes them.
+	Marks func() [][]byte
 	// Offend is told of whoever belongs on the invalid list.
 	Offend func(ev *weir.Event, a *weir.Answer)
 }
@@ -166,6 +168,9 @@ func (e Env) withDefaults() (Env, error) {
 	}
 	if e.Offend == nil {
 		e.Offend = func(*weir.Event, *weir.Answer) {}
+	}
+	if e.Marks == nil {
+		e.Marks = func() [][]byte { return nil }
 	}
 	if e.TakeStamps == nil {
 		e.TakeStamps = func(header []byte) ([]string, []byte) { return nil, header }

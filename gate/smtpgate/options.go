@@ -80,6 +80,9 @@ type Options struct {
 	// Networks whose clients may send without AUTH: [10.0.0.0/8]. Each address is a user of its own. Only your own networks: public ones up
 	// to a /16 (IPv6: /32). Default: none.
 	Networks []netip.Prefix `yaml:"networks"`
+	// Whether clients of these networks are servers that hand on the mail of others: Postfix, with a policy service of this weir and filter. Each
+	// mail is then charged to the user whom the mark names that the policy service put on it; mail without a genuine mark is put off (451).
+	Marks bool `yaml:"marks"`
 	// The throttles that judge each connection before anything is read from it, in order.
 	Accept []string `yaml:"accept"`
 	// The throttles that judge each mail when it is complete, in order. One of them may be a mail throttle, which judges it last.

@@ -165,6 +165,10 @@ func (s *session) add(tx *transaction, to string, o *smtp.RcptOptions) *no {
 			return nil // one copy is enough
 		}
 	}
+	if s.marked(tx) { // whose mail it is, its text will tell; and who diverted it has asked the throttles
+		tx.to = append(tx.to, r)
+		return nil
+	}
 	env := &s.gate.env
 	r.free = env.Spool.Free(env.Name, &tx.who.user, r.normal)
 	if !r.free {

@@ -10,6 +10,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/notice"
 )
 
 // Bounds of the bounds.
@@ -21,6 +22,8 @@ const (
 	minLine       = 1000 // RFC 5321 section 4.5.3.1.6
 	maxLine       = 1 << 20
 	maxHostname   = 255
+	// maxCommandName leaves room for a ticket in the part before the @, which has 64 characters.
+	maxCommandName = 64 - 1 - notice.MaxTicket
 )
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors: above all, whatever would make the gate an open relay or send
@@ -51,7 +54,12 @@ func (o Options) Validate() error {
 			v.add(address.path, fmt.Sprintf("%q is not an address", address.text), "write name@example.org")
 		}
 	}
-	if local, _, _ := strings.Cut(o.Command, "@"); strings.Contains(local, "+") {
+	if o.Marks && len(o.Networks) == 0 {
+		v.add("marks", "no server may hand on mail: there are no networks", "write networks: [127.0.0.0/8], where Postfix is")
+	}
+	if local, _, _ := strings.Cut(o.Command, "@"); len(local) > maxCommandName {
+		v.add("command", fmt.Sprintf("the part before the @ is %d characters long", len(local)), fmt.Sprintf("at most %d: weir adds what a command is about", maxCommandName))
+	} else if strings.Contains(local, "+") {
 		v.add("command", fmt.Sprintf("%q has a +, behind which weir puts what a command is about", o.Command), "write weir@example.org")
 	}
 	v.oneOf("stopped", string(o.Stopped), string(RefuseMail), string(RefuseAuth))
