@@ -35,12 +35,14 @@ func (o *mailObserver) Accepted(gate string, r spool.Receipt) {
 		seen.smtp.Accepted(r.Passed, r.Delayed, r.Held, r.Pooled)
 	}
 	if link, ok := o.app.current.Load().mailCounts(gate); ok {
-		counts := &link.Counts.Verdicts
-		if link.Shadow.Load() {
-			counts = &link.Counts.Shadowed
+		if r.Shadow {
+			link.Counts.Shadowed[weir.Admit].Add(uint64(r.Passed - min(r.Passed, r.WouldWait+r.WouldRefuse)))
+			link.Counts.Shadowed[weir.Wait].Add(uint64(r.WouldWait))
+			link.Counts.Shadowed[weir.Refuse].Add(uint64(r.WouldRefuse))
+			return
 		}
-		counts[weir.Admit].Add(uint64(r.Passed))
-		counts[weir.Wait].Add(uint64(r.Delayed + r.Held))
+		link.Counts.Verdicts[weir.Admit].Add(uint64(r.Passed))
+		link.Counts.Verdicts[weir.Wait].Add(uint64(r.Delayed + r.Held))
 	}
 }
 

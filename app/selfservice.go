@@ -29,9 +29,6 @@ func understood(err error) error {
 			return to
 		}
 	}
-	if errors.Is(err, spool.ErrOperator) {
-		return console.Rejected("You were stopped by an operator of the mail server, who alone can let you go on. Please ask for help.")
-	}
 	return err
 }
 
@@ -78,7 +75,7 @@ func (s selfService) Act(ctx context.Context, ticket, form string, c console.Com
 		return console.Outcome{}, understood(err)
 	}
 	if done.Refused {
-		return console.Outcome{}, understood(spool.ErrOperator)
+		return console.Outcome{}, console.Rejected("An operator of the mail server stopped you, and alone can let you go on. Please ask for help.")
 	}
 	return console.Outcome{Released: done.Released, Deleted: done.Deleted, Resumed: done.Resumed}, nil
 }

@@ -137,7 +137,7 @@ const mailKeyword = "X-WEIR-STAMP"
 
 // isAbout reports whether an error is about what a user wrote, and not about weir's own troubles.
 func isAbout(err error) bool {
-	for _, e := range []error{notice.ErrOld, notice.ErrAuto, notice.ErrNothing, spool.ErrSpent, spool.ErrOperator} {
+	for _, e := range []error{notice.ErrOld, notice.ErrAuto, notice.ErrNothing, spool.ErrSpent} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -46,6 +46,15 @@ const (
 	FIFO Replace = "fifo" // who was put in the longest ago
 )
 
+// NullSender says what becomes of mail without a sender.
+type NullSender string
+
+// What may become of it.
+const (
+	NullFree    NullSender = "free"
+	NullCounted NullSender = "counted"
+)
+
 // Large says what becomes of a single mail that is large enough to stop its user.
 type Large string
 
@@ -85,6 +94,10 @@ type Options struct {
 	Slow int `yaml:"slow"`
 	// Users of whom everything passes, such as bulk mailers.
 	Exempt []string `yaml:"exempt"`
+	// What becomes of mail without a sender to one recipient, which is how servers write notifications: free (never counted, it passes; the
+	// default) or counted. Where users log in and have no server of their own that writes such mail, count it: whoever steals a password may
+	// leave the sender out.
+	NullSender NullSender `yaml:"null_sender"`
 	// Domains whose recipients are never counted, and are reached by stopped users too: example.org, or .example.org with everything
 	// below it.
 	Internal []string `yaml:"internal"`
@@ -106,8 +119,12 @@ func (o Options) WithDefaults() Options {
 	o.Recipients = cmp.Or(o.Recipients, DefaultRecipients)
 	o.Large = cmp.Or(o.Large, LargeStop)
 	o.Slow = cmp.Or(o.Slow, DefaultSlow)
+	o.NullSender = cmp.Or(o.NullSender, NullFree)
 	return o
 }
+
+// CountsNull reports whether mail without a sender is counted like any other.
+func (o *Options) CountsNull() bool { return o.NullSender == NullCounted }
 
 // general are the limits of everybody.
 func (o *Options) general() Limits {
@@ -153,6 +170,7 @@ func (o *Options) Params(user, own string) (Params, error) {
 func (o Options) Validate() error {
 	var v mistakes
 	v.under("", o.general().Validate())
+	v.oneOf("null_sender", string(o.NullSender), "", string(NullFree), string(NullCounted))
 	v.list("exempt", o.Exempt, false, name)
 	v.list("internal", o.Internal, true, domain)
 	v.list("free", o.Free, true, address)

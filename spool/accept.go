@@ -167,7 +167,7 @@ func (in *incoming) forWorkers() []store.Addressee {
 func (in *incoming) places(tx store.MailTx) ([]mail.Placement, *turn, error) {
 	places := make([]mail.Placement, len(in.e.To)) // Pass
 	g := in.gate
-	if in.e.Sender == "" && len(in.e.To) == 1 {
+	if g.passesNull(in.e.Sender, len(in.e.To)) {
 		return places, nil, nil
 	}
 	if g.Mail == nil && !in.s.Stopped(g.Name, in.e.User) {
@@ -185,10 +185,21 @@ func (in *incoming) places(tx store.MailTx) ([]mail.Placement, *turn, error) {
 	if t.was && !t.resumed && !t.shadow && c.due {
 		return nil, nil, ErrStopped
 	}
-	if _, err := t.submit(uint64(in.e.ID), c); err != nil {
+	d, err := t.submit(uint64(in.e.ID), c)
+	if err != nil {
 		return nil, nil, err
 	}
 	if t.shadow {
+		in.receipt.Shadow, in.receipt.WouldStop = true, d.Stopped
+		for _, of := range c.of {
+			switch {
+			case of < 0:
+			case d.Refused:
+				in.receipt.WouldRefuse++
+			case c.place[of] != mail.Pass:
+				in.receipt.WouldWait++
+			}
+		}
 		return places, t, nil
 	}
 	for i, of := range c.of {

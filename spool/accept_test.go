@@ -281,7 +281,7 @@ func TestShadow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(r *rig) { r.shadow = true })
 	for range 3 {
-		if receipt := r.sent(ann, recipients("r", 40)...); receipt != (Receipt{Passed: 40}) {
+		if receipt := r.sent(ann, recipients("r", 40)...); receipt.Passed != 40 || !receipt.Shadow || receipt.WouldWait+receipt.WouldRefuse < 25 {
 			t.Fatalf("receipt %+v", receipt)
 		}
 	}
@@ -403,5 +403,22 @@ func TestAcceptLeavesNothingBehind(t *testing.T) {
 	}
 	if _, err := r.Show(t.Context(), e.ID); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the mail: %v", err)
+	}
+}
+
+// TestNullSender: mail without a sender is how servers write notifications, and how a thief may try to get around the throttle.
+func TestNullSender(t *testing.T) {
+	t.Parallel()
+	for counted, want := range map[mail.NullSender]int{mail.NullFree: 30, mail.NullCounted: 1} {
+		r := newRig(t)
+		r.gate.Mail = &mail.Options{NullSender: counted}
+		r.must(r.Configure([]Gate{r.gate}))
+		for _, to := range recipients("r", 30) {
+			if _, _, err := r.mail(&Envelope{User: ann, To: []To{{Address: to}}}); err != nil && !errors.Is(err, ErrStopped) {
+				t.Fatal(err)
+			}
+		}
+		r.idle()
+		r.wantDelivered(want)
 	}
 }

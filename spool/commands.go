@@ -16,7 +16,6 @@ import (
 // Errors of commands. Those of package notice say that a ticket is not genuine or too old, or that nobody wrote the mail.
 var (
 	ErrSpent    = errors.New("spool: this was done before")
-	ErrOperator = errors.New("spool: an operator stopped the user")
 )
 
 // maxHelp is how many replies to one notice get help that say nothing to do.

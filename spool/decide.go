@@ -22,7 +22,7 @@ func (s *Spool) Decide(ctx context.Context, now time.Time, gate, user, sender st
 	if g == nil {
 		return Verdict{}, fmt.Errorf("%w: %q", ErrUnknown, gate)
 	}
-	if sender == "" && len(recipients) == 1 || g.Mail == nil && !s.Stopped(gate, user) {
+	if g.passesNull(sender, len(recipients)) || g.Mail == nil && !s.Stopped(gate, user) {
 		return Verdict{Pass: true}, nil
 	}
 	if len(recipients) > MaxRecipients {

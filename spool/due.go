@@ -236,7 +236,7 @@ func (s *Spool) drainPool(ctx context.Context, now time.Time) error {
 				return err
 			}
 			if _, known := room[l.Gate]; !known {
-				room[l.Gate] = all.byName[l.Gate].room()
+				room[l.Gate] = all.way(l.Gate).room()
 			}
 			if room[l.Gate] <= 0 {
 				continue

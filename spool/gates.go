@@ -22,6 +22,14 @@ func (g *gates) of(name string) *Gate {
 	return nil
 }
 
+// way is where the mail of a gate goes out: of one that is gone, where that of the first one does. nil: there is none.
+func (g *gates) way(name string) *gateway {
+	if way := g.byName[name]; way != nil || len(g.list) == 0 {
+		return way
+	}
+	return g.list[0]
+}
+
 // throttle returns the first gate with a throttle, or nil.
 func (g *gates) throttle(name string) *Gate {
 	for _, way := range g.list {

@@ -91,7 +91,7 @@ func (b *batch) mail(tx store.MailTx, id store.MailID) (changed int, err error) 
 	}
 	var ready, put []store.Addressee
 	var end ending
-	way := b.all.byName[l.Gate]
+	way := b.all.way(l.Gate)
 	for _, a := range rows {
 		switch {
 		case a.State != store.Ready && a.State != store.Sending || a.Due.After(b.now):
@@ -226,7 +226,7 @@ func (s *Spool) takeOver(ctx context.Context, now time.Time, state store.State) 
 		err = s.update(ctx, func(tx store.MailTx) error {
 			n = 0
 			for i := range found {
-				k, err := s.takeOne(tx, now, state, &found[i], all.byName[found[i].Gate])
+				k, err := s.takeOne(tx, now, state, &found[i], all.way(found[i].Gate))
 				if err != nil {
 					return err
 				}

@@ -102,7 +102,7 @@ const (
 
 // A Gate is what the spool has to know of a gate whose mail it keeps.
 type Gate struct {
-	// The name that its letters are kept under. Mail of a gate that is gone stays until there is one of that name again.
+	// The name that its letters are kept under. Mail of a gate that is gone goes out by the first.
 	Name string
 	// The name of the mail throttle, under which its memory is kept: gates that name the same one share it. Default: the gate's.
 	Throttle string

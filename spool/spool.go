@@ -58,6 +58,11 @@ type Receipt struct {
 	Held    int
 	Pooled  int
 	Stopped bool // the user has just been stopped by it
+
+	Shadow      bool // the throttle only counts:
+	WouldWait   int  // so many recipients would wait
+	WouldRefuse int  // … or be refused
+	WouldStop   bool // … and the user would be stopped
 }
 
 // A Spool is the spool. It is safe for concurrent use; make it with New. The order is New, Configure, Start, everything else, Stop.
@@ -124,7 +129,7 @@ func newOwner() string {
 }
 
 // Configure says which gates there are from now on: before Start, and again at a reload. It takes all of them or changes nothing. Mail
-// under way is delivered as it began. Mail of a gate that is gone stays until there is one of that name again.
+// under way is delivered as it began. Mail of a gate that is gone goes out by the first one.
 func (s *Spool) Configure(list []Gate) error {
 	next := &gates{byName: map[string]*gateway{}}
 	confs := make([]Gate, len(list))
@@ -160,7 +165,7 @@ func (s *Spool) Configure(list []Gate) error {
 	for name, g := range before.byName {
 		if next.byName[name] == nil {
 			close(g.quit)
-			s.log.Warn("a gate is gone; its mail stays until there is one of that name again", "gate", name)
+			s.log.Warn("a gate is gone; what is left of its mail goes out by the first gate there is", "gate", name)
 		}
 	}
 	s.rouse()
