@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/console"
 	"weir/internal/browser"
 	"weir/stamp"
 	"weir/stamp/payer"
@@ -228,6 +229,43 @@ func TestStampedMail(t *testing.T) {
 		if strings.Contains(l.text, stamp.MailHeader) {
 			t.Errorf("the stamp went on:\n%s", l.text)
 		}
+	}
+}
+
+// TestForgedStamps puts a user on the invalid list who brings stamps that he did not solve.
+func TestForgedStamps(t *testing.T) {
+	p := newPost(t, "rate: 1/m", "stamps: {work: 16 bits}", "")
+	p.user("ann")
+	p.user("bob")
+	m := p.mailer("ann")
+	letter, err := payer.ReadMail(strings.NewReader("From: ann@example.org\r\nTo: a@elsewhere.example\r\nSubject: paid\r\n\r\nhello\r\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := letter.Stamp(context.Background(), p.clock.Now(), p.stampParams(), nil, payer.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if _, err := letter.WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	// Her stamp with another solution: as many zeroes as it takes.
+	stamped := regexp.MustCompile(`(X-Weir-Stamp:(?s:.*?))\.(?s:.*?)\r\nFrom`).ReplaceAllStringFunc(text.String(), func(field string) string {
+		head, tail, _ := strings.Cut(field, ".")
+		return head + "." + regexp.MustCompile(`[A-Za-z0-9_-]`).ReplaceAllString(strings.TrimSuffix(tail, "\r\nFrom"), "A") + "\r\nFrom"
+	})
+	if err := m.sendText(stamped, "a@elsewhere.example"); code(err) != 550 {
+		t.Fatalf("%v\n%s", err, stamped)
+	}
+	if err := m.send("without", "b@elsewhere.example"); code(err) != 550 {
+		t.Errorf("she is not on the invalid list: %v", err)
+	}
+	if err := p.mailer("bob").send("hello", "b@elsewhere.example"); err != nil {
+		t.Errorf("he has nothing to do with it: %v", err)
+	}
+	page, err := p.control.Bans(context.Background(), console.BanQuery{})
+	if err != nil || len(page.Bans) != 1 || !strings.Contains(page.Bans[0].Who, "mail:ann") {
+		t.Errorf("%+v %v", page, err)
 	}
 }
 

@@ -175,10 +175,25 @@ func (s *SelfService) Stop(ctx context.Context) error {
 	return err
 }
 
+// StampPath is where programs find out how stamps for mail are made.
+const StampPath = "/.well-known/weir-mail-stamp"
+
+// stamps publishes how stamps for mail are made.
+func (s *SelfService) stamps(w http.ResponseWriter, _ *http.Request) {
+	params := s.desk.StampParams()
+	if params == nil {
+		s.fail(w, nothingHere)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(params)
+}
+
 func (s *SelfService) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /t/{ticket}", s.show) // and HEAD: programs that look into mail follow links, so nothing is done by it
 	mux.HandleFunc("POST /t/{ticket}", s.submit)
+	mux.HandleFunc("GET "+StampPath, s.stamps)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, nothingHere)
 	})

@@ -20,6 +20,7 @@ import (
 
 // desk is where one user acts on his mail.
 type desk struct {
+	params   []byte
 	mu       sync.Mutex
 	view     PageView
 	used     map[string]bool
@@ -55,6 +56,8 @@ func (d *desk) Page(_ context.Context, ticket string) (PageView, error) {
 	v.Mails = slices.Clone(v.Mails)
 	return v, d.check(ticket)
 }
+
+func (d *desk) StampParams() []byte { return d.params }
 
 func (d *desk) Act(_ context.Context, ticket, form string, c Command) (out Outcome, err error) {
 	d.mu.Lock()
@@ -608,5 +611,17 @@ func TestSelfServiceOptions(t *testing.T) {
 	}
 	if none := (SelfServiceOptions{}); none.Link("abc") != "" || none.Enabled() {
 		t.Error("a link to nowhere")
+	}
+}
+
+func TestStampParamsArePublished(t *testing.T) {
+	d := newDesk()
+	site, _ := pagesOf(t, d, SelfServiceOptions{})
+	if code, _, _ := get(t, "GET", site+StampPath, ""); code != 404 {
+		t.Errorf("where none are taken: %d", code)
+	}
+	d.params = []byte(`{"version":1}`)
+	if code, body, h := get(t, "GET", site+StampPath, ""); code != 200 || body != `{"version":1}` || h.Get("Content-Type") != "application/json" {
+		t.Errorf("%d %s %v", code, body, h)
 	}
 }

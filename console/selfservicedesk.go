@@ -21,6 +21,8 @@ type Desk interface {
 	// ChangePassword and ChangeContact return ErrPassword where the password that he has now is wrong.
 	ChangePassword(ctx context.Context, ticket, old, new string) error
 	ChangeContact(ctx context.Context, ticket, password, contact string) error
+	// StampParams is how stamps for mail are made now, as programs read it; nil where no gate takes any.
+	StampParams() []byte
 }
 
 // Errors of a Desk.
