@@ -292,3 +292,20 @@ func TestQuotasAtTheMailGate(t *testing.T) {
 		t.Errorf("%d arrived", got)
 	}
 }
+
+// TestAChangedPassword ends the sessions of whoever logged in with the old one.
+func TestAChangedPassword(t *testing.T) {
+	p := newPost(t, "rate: 1/m", "", "")
+	p.user("ann")
+	thief := p.mailer("ann")
+	if err := thief.send("x", "a@elsewhere.example"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.control.Passwd(context.Background(), "ann", "another horse"); err != nil {
+		t.Fatal(err)
+	}
+	p.runs(10 * time.Second)
+	if err := thief.send("x", "a@elsewhere.example"); code(err) != 421 {
+		t.Errorf("he goes on: %v", err)
+	}
+}

@@ -59,7 +59,7 @@ func (o SelfServiceOptions) Validate() error {
 		if _, err := checkListen(o.Listen); err != nil {
 			add("listen", fmt.Sprintf("%q is not an address: %s", o.Listen, err), "write "+DefaultSelfServiceListen)
 		}
-		if o.URL == "" && o.Listen != DefaultSelfServiceListen {
+		if o.URL == "" {
 			add("url", "people cannot be sent to a page without an address", "write url: https://mail.example.org/weir, or leave listen out")
 		}
 	}

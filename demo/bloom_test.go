@@ -181,14 +181,14 @@ func aBloomReport() SceneReport {
 	return SceneReport{
 		Name: "bloom", LimitPerSecond: 0.1, FloodLimit: 309360, FloodNetworks: 43_210,
 		Half: Half{
-			People: Figures{51, 51, 0, 0, 22, 82}, Flood: Figures{37156, 4722, 32434, 0, 22, 84}, Seconds: 7.52,
-			Actors: []ActorReport{{"people", People, 40, Figures{51, 51, 0, 0, 22, 82}, 0}, {"flood", Flood, 1560, Figures{37156, 722, 36434, 0, 22, 84}, 0},
-				{"next door", Flood, 43_210, Figures{4321, 0, 4321, 0, 0.2, 1.4}, 0}},
+			People: Figures{51, 51, 0, 0, 22, 82, 0}, Flood: Figures{37156, 4722, 32434, 0, 22, 84, 0}, Seconds: 7.52,
+			Actors: []ActorReport{{"people", People, 40, Figures{51, 51, 0, 0, 22, 82, 0}, 0}, {"flood", Flood, 1560, Figures{37156, 722, 36434, 0, 22, 84, 0}, 0},
+				{"next door", Flood, 43_210, Figures{4321, 0, 4321, 0, 0.2, 1.4, 0}, 0}},
 			Bloom: &console.Bloom{Bytes: 12_946_304, Attackers: 41_973, Collateral: 7e-5},
 		},
 		Without: Half{
-			People: Figures{14, 7, 0, 7, 115, 168}, Flood: Figures{5122, 1942, 0, 3180, 96, 270}, Seconds: 2.6,
-			Actors: []ActorReport{{"people", People, 14, Figures{14, 7, 0, 7, 115, 168}, 0}, {"flood", Flood, 1290, Figures{5122, 1942, 0, 3180, 96, 270}, 0}},
+			People: Figures{14, 7, 0, 7, 115, 168, 0}, Flood: Figures{5122, 1942, 0, 3180, 96, 270, 0}, Seconds: 2.6,
+			Actors: []ActorReport{{"people", People, 14, Figures{14, 7, 0, 7, 115, 168, 0}, 0}, {"flood", Flood, 1290, Figures{5122, 1942, 0, 3180, 96, 270, 0}, 0}},
 		},
 	}
 }

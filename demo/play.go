@@ -24,6 +24,7 @@ type play struct {
 	on     bool      // the throttle is at work
 	seen   seen      // in this half
 	strain strain    // where there are stamps
+	mail   backlog   // where there is mail
 }
 
 // seen is what the throttles have told.
@@ -60,6 +61,9 @@ func (p *play) perform(ctx context.Context) (r SceneReport, err error) {
 	if p.scene.Allows != nil {
 		r.FloodLimit = p.scene.Allows(r.Half)
 	}
+	if p.scene.Checks != nil {
+		r.Checks = p.scene.Checks(r)
+	}
 	for _, a := range p.cast {
 		if a.Role == Flood {
 			r.FloodNetworks += a.networks(p.stage).Ever
@@ -85,7 +89,7 @@ func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, e
 		ctx, cancel = context.WithTimeout(ctx, length)
 		defer cancel()
 	}
-	p.on, p.halved = on, time.Now()
+	p.on, p.halved, p.stage.length = on, time.Now(), length
 	if ctx.Err() == nil {
 		p.show.half(on, length)
 	}
@@ -95,6 +99,9 @@ func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, e
 		a.begin(on, newHalfTime(p.halved, length))
 	}
 	for _, a := range p.cast {
+		if a.Later != nil {
+			a.Later(p.stage, a.tally.later())
+		}
 		act, done := a.Enter(p.stage)
 		leave = append(leave, done)
 		for range a.Workers {
@@ -106,9 +113,13 @@ func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, e
 	for _, done := range leave {
 		done()
 	}
+	p.tell()
 	err := p.look()
 	h := halfOf(p.cast, p.stage, took)
 	h.Delayed, h.Bloom, h.Stamps = int64(p.seen.delayed-before), p.seen.bloom, p.strain.report()
+	if p.scene.Mail != nil {
+		h.Mail = p.scene.Mail(p.stage)
+	}
 	return h, err
 }
 
@@ -127,12 +138,20 @@ func (p *play) look() error {
 	}
 	now := time.Now()
 	p.strain.look(&status, p.flooded(now), now)
+	p.mail.look(&status, now)
 	return nil
 }
 
 // flooded reports whether the flood is there.
 func (p *play) flooded(now time.Time) bool {
 	return slices.ContainsFunc(p.cast, func(a *player) bool { return a.Role == Flood && a.away(now) == 0 })
+}
+
+// tell shows what has happened since.
+func (p *play) tell() {
+	for _, text := range p.stage.notes.take() {
+		p.show.note(text)
+	}
 }
 
 // watch shows how it goes until the workers have finished.
@@ -149,6 +168,7 @@ func (p *play) watch(workers *sync.WaitGroup) {
 		select {
 		case <-tick.C:
 			_ = p.look() // if something is wrong, it shows at the end of the half
+			p.tell()
 			p.show.draw(p.view(time.Now()))
 		case <-finished:
 			return

@@ -97,6 +97,9 @@ func (a *player) work(ctx context.Context, act func(context.Context) Result) {
 		began := time.Now()
 		result = act(whole)
 		now := time.Now()
+		if result == Nothing {
+			continue
+		}
 		a.tally.add(result, now.Sub(began), now)
 	}
 }

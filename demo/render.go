@@ -75,6 +75,7 @@ func liveTable(v view, spark int) *tabular.Table {
 		{Head: networksHead, Right: true, Rank: 1},
 		{Head: "SENT/s", Right: true, Rank: 5},
 		{Head: "SERVED/s", Right: true},
+		{Head: heldHead, Right: true},
 		{Head: "REFUSED/s", Right: true, Rank: 1},
 		{Head: "FAILED/s", Right: true, Rank: 1},
 		{Head: "P50", Right: true, Rank: 4},
@@ -82,7 +83,10 @@ func liveTable(v view, spark int) *tabular.Table {
 		{Head: "SERVED", Rank: 3},
 	}}
 	for _, r := range v.rows {
-		failed, refused := tabular.Plain, tabular.Plain
+		failed, refused, held := tabular.Plain, tabular.Plain, tabular.Plain
+		if r.held > 0 {
+			held = tabular.Warn
+		}
 		if r.failed > 0 {
 			failed = tabular.Bad
 		}
@@ -94,13 +98,16 @@ func liveTable(v view, spark int) *tabular.Table {
 			curve = tabular.Warn
 		}
 		t.Rows = append(t.Rows, []tabular.Cell{
-			tabular.Tinted(tabular.Head, r.name), tabular.Text(grouped(r.networks)), tabular.Text(perSecond(r.sent)), tabular.Text(perSecond(r.served)),
+			tabular.Tinted(tabular.Head, r.name), tabular.Text(grouped(r.networks)), tabular.Text(perSecond(r.sent)), tabular.Text(perSecond(r.served)), tabular.Tinted(held, grouped(r.held)),
 			tabular.Tinted(refused, perSecond(r.refused)), tabular.Tinted(failed, perSecond(r.failed)),
 			tabular.Text(milliseconds(r.p50)), tabular.Text(milliseconds(r.p99)), tabular.Tinted(curve, sparkline(r.history, spark)),
 		})
 	}
 	if !slices.ContainsFunc(v.rows, func(r row) bool { return r.networks > 0 }) {
 		t = without(t, networksHead)
+	}
+	if !v.holds {
+		t = without(t, heldHead)
 	}
 	return t
 }
@@ -115,8 +122,11 @@ func dialLine(d dial, width int, ink tabular.Ink) string {
 	return ink.Paint(tabular.Head, head) + ink.Paint(tabular.Warn, curve) + unit
 }
 
-// networksHead is the head of the column that is left out where networks do not matter.
-const networksHead = "NETWORKS"
+// The heads of columns that are left out where networks do not matter, and where nothing is held.
+const (
+	networksHead = "NETWORKS"
+	heldHead     = "HELD BACK"
+)
 
 // without takes a column out of a table.
 func without(t *tabular.Table, head string) *tabular.Table {

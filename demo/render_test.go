@@ -79,13 +79,26 @@ func aStrainedView(on bool) view {
 	return v
 }
 
+// aMailView is one of a scene where mail is held.
+func aMailView(on bool) view {
+	v := aView(on)
+	v.holds = true
+	v.rows[1].name, v.rows[2].name = "newsletter", "thief"
+	v.dials = []dial{{"WAITING", "0", "recipients", []float64{0, 0, 0}}}
+	if on {
+		v.rows[2].held = 19
+		v.dials[0] = dial{"WAITING", "21", "STOPPED", []float64{0, 3, 21}}
+	}
+	return v
+}
+
 func TestRender(t *testing.T) {
 	open := aView(true)
 	open.total, open.elapsed = 0, 75*time.Second
 	wide := aWideView(true)
 	wide.total, wide.elapsed = 0, 75*time.Second
 	for name, v := range map[string]view{"without": aView(false), "with": aView(true), "open": open, "wide-without": aWideView(false), "wide-with": aWideView(true), "wide-open": wide,
-		"strained-without": aStrainedView(false), "strained-with": aStrainedView(true)} {
+		"strained-without": aStrainedView(false), "strained-with": aStrainedView(true), "mail-without": aMailView(false), "mail-with": aMailView(true)} {
 		for _, width := range []int{110, 80, 60} {
 			golden(t, fmt.Sprintf("live-%s-%d.txt", name, width), strings.Join(render(v, width, false), "\n")+"\n")
 		}
@@ -113,7 +126,7 @@ func TestRenderColour(t *testing.T) {
 // TestRenderFits: a line that is too wide would break, and the next frame would be drawn in the wrong place.
 func TestRenderFits(t *testing.T) {
 	for width := range 140 {
-		for _, v := range []view{aView(false), aView(true), aWideView(false), aWideView(true), aStrainedView(false), aStrainedView(true)} {
+		for _, v := range []view{aView(false), aView(true), aWideView(false), aWideView(true), aStrainedView(false), aStrainedView(true), aMailView(true)} {
 			lines := render(v, width, true)
 			if len(lines) != len(render(v, 140, true)) {
 				t.Fatalf("width %d: %d lines", width, len(lines))
@@ -131,14 +144,14 @@ func TestSummary(t *testing.T) {
 	r := &SceneReport{
 		Name: "quota", LimitPerSecond: 50,
 		Half: Half{
-			People: Figures{72, 72, 0, 0, 21.2, 24}, Flood: Figures{22072, 457, 21615, 0, 100, 104}, Seconds: 9.06, Delayed: 452,
-			Actors: []ActorReport{{"alice", People, 0, Figures{36, 36, 0, 0, 21, 26}, 0}, {"bob", People, 0, Figures{36, 36, 0, 0, 21, 24}, 0},
-				{"mallory", Flood, 0, Figures{22072, 457, 21615, 0, 100, 104}, 0}},
+			People: Figures{72, 72, 0, 0, 21.2, 24, 0}, Flood: Figures{22072, 457, 21615, 0, 100, 104, 0}, Seconds: 9.06, Delayed: 452,
+			Actors: []ActorReport{{"alice", People, 0, Figures{36, 36, 0, 0, 21, 26, 0}, 0}, {"bob", People, 0, Figures{36, 36, 0, 0, 21, 24, 0}, 0},
+				{"mallory", Flood, 0, Figures{22072, 457, 21615, 0, 100, 104, 0}, 0}},
 		},
 		Without: Half{
-			People: Figures{24, 3, 0, 21, 62, 66}, Flood: Figures{3259, 1175, 0, 2084, 62, 66}, Seconds: 3.06,
-			Actors: []ActorReport{{"alice", People, 0, Figures{12, 0, 0, 12, 0, 0}, 0}, {"bob", People, 0, Figures{12, 3, 0, 9, 62, 62}, 0},
-				{"mallory", Flood, 0, Figures{3259, 1175, 0, 2084, 62, 66}, 0}},
+			People: Figures{24, 3, 0, 21, 62, 66, 0}, Flood: Figures{3259, 1175, 0, 2084, 62, 66, 0}, Seconds: 3.06,
+			Actors: []ActorReport{{"alice", People, 0, Figures{12, 0, 0, 12, 0, 0, 0}, 0}, {"bob", People, 0, Figures{12, 3, 0, 9, 62, 62, 0}, 0},
+				{"mallory", Flood, 0, Figures{3259, 1175, 0, 2084, 62, 66, 0}, 0}},
 		},
 	}
 	scene := quotaScene()

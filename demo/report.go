@@ -1,6 +1,8 @@
 package demo
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"weir/console"
@@ -20,6 +22,29 @@ type SceneReport struct {
 	FloodNetworks  int64   `json:"flood_networks,omitempty"`   // that the flood came from, in both halves
 	Without        Half    `json:"without"`                    // the half in shadow
 	Skipped        string  `json:"skipped,omitempty"`          // why the scene was not played
+	Checks         []Check `json:"checks,omitempty"`           // what must be so, and whether it was
+}
+
+// A Check is something that must be so.
+type Check struct {
+	What string `json:"what"`
+	OK   bool   `json:"ok"`
+}
+
+// ErrNotSo is what Run returns when something that must be so was not.
+var ErrNotSo = errors.New("not so")
+
+// notSo returns what was not as it must be, or nil.
+func (r *Report) notSo() error {
+	var all []error
+	for _, s := range r.Scenes {
+		for _, c := range s.Checks {
+			if !c.OK {
+				all = append(all, fmt.Errorf("scene %s: %w: %s", s.Name, ErrNotSo, c.What))
+			}
+		}
+	}
+	return errors.Join(all...)
 }
 
 // skipped is the report of a scene that could not be played.
@@ -39,6 +64,8 @@ type Half struct {
 	Bloom *console.Bloom `json:"bloom,omitempty"`
 	// Stamps is how weir followed the load, where stamps are asked for.
 	Stamps *Stamps `json:"stamps,omitempty"`
+	// Mail is what became of a stolen account, where there is mail.
+	Mail *Mail `json:"mail,omitempty"`
 }
 
 // Stamps are how load and work went, as weir said itself, some times a second.
@@ -75,12 +102,13 @@ type Figures struct {
 	Failed  int64   `json:"failed"`
 	P50     float64 `json:"p50_ms"`
 	P99     float64 `json:"p99_ms"`
+	Held    int64   `json:"held,omitempty"` // taken over, and not handed on by the end, or deleted
 }
 
 func figuresOf(c counts, latency *histogram) Figures {
 	return Figures{
 		Sent: c.sent, Served: c.served, Refused: c.refused, Failed: c.failed,
-		P50: inMilliseconds(latency.quantile(0.5)), P99: inMilliseconds(latency.quantile(0.99)),
+		P50: inMilliseconds(latency.quantile(0.5)), P99: inMilliseconds(latency.quantile(0.99)), Held: c.held,
 	}
 }
 
@@ -104,6 +132,7 @@ func halfOf(cast []*player, stage *Stage, took time.Duration) Half {
 			sum.served += f.Served
 			sum.refused += f.Refused
 			sum.failed += f.Failed
+			sum.held += f.Held
 			latency.merge(&l)
 		}
 		*into = figuresOf(sum, &latency)

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"time"
 )
 
 // DefaultFor is how long the demo takes when nobody watches and nothing was said.
-const DefaultFor = 20 * time.Second
+const DefaultFor = 26 * time.Second
 
 // Where the end is open: how long the first half of the last scene takes, and each scene before it.
 const (
@@ -54,7 +55,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Run plays every scene and returns what was seen. When ctx ends, it comes to an early but clean end: that is no error.
+// Run plays every scene and returns what was seen. When ctx ends, it comes to an early but clean end: that is no error. Something that must
+// be so and was not is one, ErrNotSo.
 func Run(ctx context.Context, o Options) (Report, error) { return run(ctx, scenes(), o) }
 
 func run(ctx context.Context, list []Scene, o Options) (Report, error) {
@@ -85,11 +87,11 @@ func run(ctx context.Context, list []Scene, o Options) (Report, error) {
 		report.Scenes = append(report.Scenes, r)
 	}
 	if !o.JSON {
-		return report, nil
+		return report, report.notSo()
 	}
 	e := json.NewEncoder(o.Out)
 	e.SetIndent("", "  ")
-	return report, e.Encode(report)
+	return report, errors.Join(e.Encode(report), report.notSo())
 }
 
 func perform(ctx context.Context, scene *Scene, s show, log *slog.Logger, o Options, length parts) (SceneReport, error) {

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"weir/config"
@@ -13,6 +14,7 @@ func scenes() []Scene {
 		quotaScene(),
 		bloomScene(),
 		stampScene(),
+		mailScene(),
 	}
 }
 
@@ -38,12 +40,20 @@ type Scene struct {
 	// Setup starts what stands behind the gate, with Stage.Serve, and returns the configuration of the weir in front of it. Data
 	// folder, console and log are the stage's business.
 	Setup func(*Stage) (config.Config, error)
+	// Ready does what needs a running weir, before anybody comes. May be nil.
+	Ready func(*Stage) error
+	// Expects are warnings of weir that are a part of the story, and are not shown.
+	Expects []string
 	// Cast is who sends traffic.
 	Cast []Actor
 	// Try returns command lines for a visitor who wants to take part. May be nil.
 	Try func(*Stage) []string
 	// Tell says in a sentence or two what was seen, with the figures of the report.
 	Tell func(SceneReport) []string
+	// Mail returns what became of a stolen account in this half. May be nil, where there is no mail.
+	Mail func(*Stage) *Mail
+	// Checks returns what must be so, as far as the scene came. May be nil.
+	Checks func(SceneReport) []Check
 }
 
 // A Role says on which side an actor is counted.
@@ -64,6 +74,9 @@ type Actor struct {
 	// Enter is called once for each half. It returns what a worker does again and again, and what is done when all of them have
 	// finished. Workers call act at the same time.
 	Enter func(*Stage) (act func(context.Context) Result, leave func())
+	// Later is given, once for each half and before Enter, how to tell what became of something that was Held, and how long it took. May
+	// be nil, where all is known at once.
+	Later func(*Stage, func(Result, time.Duration, time.Time))
 	// Networks returns how many networks the actor came from. May be nil, where that does not matter.
 	Networks func(*Stage) Networks
 	// Work returns how long a phone would have worked on what the actor has paid in this half. May be nil, where nobody pays.
@@ -92,4 +105,11 @@ const (
 	Served  Result = iota
 	Refused        // by weir, and told so
 	Failed         // anything else
+	Held           // taken over by weir, and not handed on yet
+	Nothing        // there was nothing to do; it is not counted
 )
+
+// holds reports whether something may be held in the scene.
+func (s *Scene) holds() bool {
+	return slices.ContainsFunc(s.Cast, func(a Actor) bool { return a.Later != nil })
+}

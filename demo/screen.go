@@ -41,6 +41,18 @@ func (s *screen) clear() {
 	}
 }
 
+// above writes something that stays, above the lines.
+func (s *screen) above(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lines := s.lines
+	if lines == nil {
+		io.WriteString(s.out, text)
+		return
+	}
+	io.WriteString(s.out, s.frame(nil)+text+s.frame(lines))
+}
+
 // frame returns what turns the lines on the terminal into others.
 func (s *screen) frame(lines []string) string {
 	var b strings.Builder

@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"weir/internal/tabular"
@@ -14,6 +15,7 @@ type show interface {
 	open(*Scene, *Stage)                // a scene begins
 	half(on bool, length time.Duration) // a half begins, with the throttle or without; 0 is an open end
 	draw(view)                          // some time has passed
+	note(text string)                   // something has happened
 	close(*Scene, *SceneReport)         // a scene has ended
 	restore()                           // whatever happened, leave the terminal as it was
 }
@@ -37,6 +39,7 @@ func (silence) skip(*Scene, error)         {}
 func (silence) open(*Scene, *Stage)        {}
 func (silence) half(bool, time.Duration)   {}
 func (silence) draw(view)                  {}
+func (silence) note(string)                {}
 func (silence) close(*Scene, *SceneReport) {}
 func (silence) restore()                   {}
 
@@ -77,7 +80,7 @@ func (p *plain) open(scene *Scene, stage *Stage) {
 	ink := tabular.Ink(p.colour)
 	p.heading(ink.Paint(tabular.Head, "weir demo, scene "+scene.Name+":") + " " + scene.Story)
 	fmt.Fprintln(p.out)
-	fmt.Fprintf(p.out, "  gate      %s\n", stage.GateURL(0))
+	fmt.Fprintf(p.out, "  gate      %s\n", stage.Front())
 	fmt.Fprintf(p.out, "  metrics   %s\n", stage.MetricsURL())
 	if scene.Try != nil {
 		for i, line := range scene.Try(stage) {
@@ -97,6 +100,21 @@ func (p *plain) half(on bool, length time.Duration) {
 
 func (p *plain) draw(view) {}
 
+func (p *plain) note(text string) { io.WriteString(p.out, noted(text, p.width())) }
+
+// noted sets what has happened apart from the rest.
+func noted(text string, width int) string {
+	var b strings.Builder
+	for i, line := range wrap(text, max(width-4, 0)) {
+		mark := "  "
+		if i == 0 {
+			mark = "· "
+		}
+		fmt.Fprintf(&b, "  %s%s\n", mark, line)
+	}
+	return b.String()
+}
+
 func (p *plain) close(scene *Scene, r *SceneReport) {
 	fmt.Fprintln(p.out)
 	p.summary(scene, r)
@@ -114,14 +132,30 @@ func (p *plain) restore() {}
 type live struct {
 	plain
 	screen *screen
+	noted  bool // something stands above the table
 }
 
 func (l *live) half(bool, time.Duration) {}
 
-func (l *live) draw(v view) { l.screen.draw(render(v, l.width(), l.colour)) }
+func (l *live) draw(v view) {
+	lines := render(v, l.width(), l.colour)
+	if l.noted {
+		lines = append([]string{""}, lines...)
+	}
+	l.screen.draw(lines)
+}
+
+func (l *live) note(text string) {
+	l.screen.above(noted(text, l.width()))
+	l.noted = true
+}
 
 func (l *live) close(scene *Scene, r *SceneReport) {
 	l.screen.clear()
+	if l.noted {
+		fmt.Fprintln(l.out)
+		l.noted = false
+	}
 	l.plain.summary(scene, r)
 }
 

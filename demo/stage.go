@@ -28,9 +28,11 @@ const farewell = 5 * time.Second
 type Stage struct {
 	weir    *app.App
 	control *console.Client
-	atWork  bool         // the throttles
-	quiet   *atomic.Bool // while the demo itself does something that weir would warn of
-	strike  []func()     // run backwards at the end
+	atWork  bool          // the throttles
+	quiet   *atomic.Bool  // while the demo itself does something that weir would warn of
+	strike  []func()      // run backwards at the end
+	length  time.Duration // of the half; 0 is an open end
+	notes   notes
 
 	// Props is what Setup has made for the actors of this play.
 	Props any
@@ -59,7 +61,7 @@ func (s *Stage) build(scene *Scene, log *slog.Logger, version string) error {
 	cfg.Data = dir
 	cfg.Console.Listen = loopback
 	cfg.Log = config.Log{Level: config.LevelWarn, Access: config.AccessOff}
-	s.weir, err = app.New(&cfg, app.Options{Log: slog.New(hush{log.Handler(), s.quiet}), Version: version})
+	s.weir, err = app.New(&cfg, app.Options{Log: slog.New(hush{log.Handler(), s.quiet, scene.Expects}), Version: version})
 	if err != nil {
 		return err
 	}
@@ -72,6 +74,9 @@ func (s *Stage) build(scene *Scene, log *slog.Logger, version string) error {
 		s.weir.Stop(ctx)
 	})
 	s.control = console.NewClient(s.weir.ControlPath())
+	if scene.Ready != nil {
+		return scene.Ready(s)
+	}
 	return nil
 }
 
@@ -94,6 +99,17 @@ func (s *Stage) Serve(h http.Handler) (url string, err error) {
 	s.strike = append(s.strike, func() { server.Close() })
 	return "http://" + l.Addr().String(), nil
 }
+
+// Front returns the address of the first gate, for people.
+func (s *Stage) Front() string {
+	if s.weir.HTTPAddr(0) != nil {
+		return s.GateURL(0)
+	}
+	return "smtp://" + s.MailAddr()
+}
+
+// MailAddr returns where the first gate for mail listens.
+func (s *Stage) MailAddr() string { return s.weir.SMTPAddr(0).String() }
 
 // GateURL returns the address of the i-th HTTP gate.
 func (s *Stage) GateURL(i int) string { return "http://" + s.GateAddr(i) + "/" }
@@ -141,7 +157,8 @@ func special(r rune) bool {
 // who watches a demo do it.
 type hush struct {
 	slog.Handler
-	quiet *atomic.Bool
+	quiet   *atomic.Bool
+	expects []string // what a scene tells itself
 }
 
 // Enabled implements slog.Handler.
@@ -149,8 +166,20 @@ func (h hush) Enabled(ctx context.Context, l slog.Level) bool {
 	return !h.quiet.Load() && h.Handler.Enabled(ctx, l)
 }
 
+// Handle implements slog.Handler.
+func (h hush) Handle(ctx context.Context, r slog.Record) error {
+	if slices.Contains(h.expects, r.Message) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
 // WithAttrs implements slog.Handler.
-func (h hush) WithAttrs(a []slog.Attr) slog.Handler { return hush{h.Handler.WithAttrs(a), h.quiet} }
+func (h hush) WithAttrs(a []slog.Attr) slog.Handler {
+	return hush{h.Handler.WithAttrs(a), h.quiet, h.expects}
+}
 
 // WithGroup implements slog.Handler.
-func (h hush) WithGroup(name string) slog.Handler { return hush{h.Handler.WithGroup(name), h.quiet} }
+func (h hush) WithGroup(name string) slog.Handler {
+	return hush{h.Handler.WithGroup(name), h.quiet, h.expects}
+}

@@ -219,16 +219,16 @@ func aStampReport() SceneReport {
 	return SceneReport{
 		Name: "stamps",
 		Half: Half{
-			People: Figures{92, 92, 0, 0, 210, 2000}, Flood: Figures{2683, 400, 2283, 0, 340, 900}, Seconds: 8.91,
-			Actors: []ActorReport{{"people", People, 0, Figures{74, 74, 0, 0, 182, 690}, 9.3}, {"no scripts", People, 0, Figures{18, 18, 0, 0, 1079, 2100}, 0},
-				{"flood", Flood, 0, Figures{2283, 0, 2283, 0, 0, 0}, 0}, {"paying flood", Flood, 0, Figures{400, 400, 0, 0, 340, 900}, 10.7}},
+			People: Figures{92, 92, 0, 0, 210, 2000, 0}, Flood: Figures{2683, 400, 2283, 0, 340, 900, 0}, Seconds: 8.91,
+			Actors: []ActorReport{{"people", People, 0, Figures{74, 74, 0, 0, 182, 690, 0}, 9.3}, {"no scripts", People, 0, Figures{18, 18, 0, 0, 1079, 2100, 0}, 0},
+				{"flood", Flood, 0, Figures{2283, 0, 2283, 0, 0, 0, 0}, 0}, {"paying flood", Flood, 0, Figures{400, 400, 0, 0, 340, 900, 0}, 10.7}},
 			Stamps: &Stamps{PeakLoad: 8.4, PeakDelay: 312.4, LeastWork: 65536, PeakWork: 400000, LeastMS: 65.5, PeakMS: 400, Asked: 2400, Paid: 474, Pool: 40,
 				Calm: 3.5, Dormant: &after},
 		},
 		Without: Half{
-			People: Figures{14, 3, 0, 11, 489, 529}, Flood: Figures{742, 210, 0, 532, 479, 658}, Seconds: 2.6,
-			Actors: []ActorReport{{"people", People, 0, Figures{10, 2, 0, 8, 489, 529}, 0}, {"no scripts", People, 0, Figures{4, 1, 0, 3, 489, 489}, 0},
-				{"flood", Flood, 0, Figures{742, 210, 0, 532, 479, 658}, 0}, {Name: "paying flood", Role: Flood}},
+			People: Figures{14, 3, 0, 11, 489, 529, 0}, Flood: Figures{742, 210, 0, 532, 479, 658, 0}, Seconds: 2.6,
+			Actors: []ActorReport{{"people", People, 0, Figures{10, 2, 0, 8, 489, 529, 0}, 0}, {"no scripts", People, 0, Figures{4, 1, 0, 3, 489, 489, 0}, 0},
+				{"flood", Flood, 0, Figures{742, 210, 0, 532, 479, 658, 0}, 0}, {Name: "paying flood", Role: Flood}},
 			Stamps: &Stamps{PeakLoad: 9.6, LeastWork: 32768, PeakWork: 65536, EndWork: 65536, LeastMS: 32.8, PeakMS: 65.5, EndMS: 65.5},
 		},
 	}

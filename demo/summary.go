@@ -16,6 +16,7 @@ func summary(scene *Scene, r *SceneReport, width int, colour bool) []string {
 		{Head: "SENT", Right: true},
 		{Head: "SERVED", Right: true},
 		{Head: "SHARE", Right: true, Rank: 3},
+		{Head: heldHead, Right: true},
 		{Head: "REFUSED", Right: true},
 		{Head: "FAILED", Right: true},
 		{Head: "P50", Right: true, Rank: 4},
@@ -34,16 +35,40 @@ func summary(scene *Scene, r *SceneReport, width int, colour bool) []string {
 			}
 			t.Rows = append(t.Rows, []tabular.Cell{
 				tabular.Text("  " + a.Name), tabular.Text(grouped(a.Networks)), tabular.Text(grouped(a.Sent)), tabular.Text(grouped(a.Served)),
-				tabular.Text(share(a.Figures)), tabular.Text(grouped(a.Refused)), tabular.Tinted(failed, grouped(a.Failed)), tabular.Text(milliseconds(a.P50)), tabular.Text(milliseconds(a.P99)),
+				tabular.Text(share(a.Figures)), tabular.Text(grouped(a.Held)), tabular.Text(grouped(a.Refused)), tabular.Tinted(failed, grouped(a.Failed)), tabular.Text(milliseconds(a.P50)), tabular.Text(milliseconds(a.P99)),
 			})
 		}
 	}
 	if r.FloodNetworks == 0 {
 		t = without(t, networksHead)
 	}
-	lines := append(t.Lines(width, tabular.Ink(colour)), "")
+	if !scene.holds() {
+		t = without(t, heldHead)
+	}
+	ink := tabular.Ink(colour)
+	lines := append(t.Lines(width, ink), "")
 	for _, told := range scene.Tell(*r) {
 		lines = append(lines, wrap(told, width)...)
+	}
+	for i, c := range r.Checks {
+		if i == 0 {
+			lines = append(lines, "")
+		}
+		lines = append(lines, checked(c, width, ink)...)
+	}
+	return lines
+}
+
+// checked says whether something is so.
+func checked(c Check, width int, ink tabular.Ink) []string {
+	mark := ink.Paint(tabular.Good, "✓")
+	if !c.OK {
+		mark = ink.Paint(tabular.Bad, "✗")
+	}
+	lines := wrap(c.What, max(width-2, 0))
+	for i := range lines {
+		lines[i] = mark + " " + lines[i]
+		mark = " "
 	}
 	return lines
 }

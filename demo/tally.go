@@ -8,21 +8,29 @@ import (
 // A tally counts what became of what an actor did, over one half and second by second. Safe for concurrent use.
 type tally struct {
 	mu      sync.Mutex
+	number  int // of the half
 	half    counts
 	latency histogram // of what was served in this half
 	ring    [ringSeconds]second
 }
 
 // counts are results by kind.
-type counts struct{ sent, served, refused, failed int64 }
+type counts struct{ sent, served, refused, failed, held int64 }
 
 func (c *counts) add(r Result) {
 	c.sent++
+	c.become(r)
+}
+
+// become counts what became of something.
+func (c *counts) become(r Result) {
 	switch r {
 	case Served:
 		c.served++
 	case Refused:
 		c.refused++
+	case Held:
+		c.held++
 	default:
 		c.failed++
 	}
@@ -45,17 +53,43 @@ func (t *tally) add(r Result, took time.Duration, at time.Time) {
 	if r == Served {
 		t.latency.add(took)
 	}
+	t.second(at).add(r)
+}
+
+// second returns what is counted in a second of the clock.
+func (t *tally) second(at time.Time) *counts {
 	s := &t.ring[at.Unix()%ringSeconds]
 	if s.unix != at.Unix() {
 		*s = second{unix: at.Unix()}
 	}
-	s.add(r)
+	return &s.counts
+}
+
+// later returns how to count what became of something that was held. What belongs to another half is not counted any more.
+func (t *tally) later() func(Result, time.Duration, time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	number := t.number
+	return func(r Result, took time.Duration, at time.Time) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.number != number {
+			return
+		}
+		t.half.held--
+		t.half.become(r)
+		t.second(at).become(r)
+		if r == Served {
+			t.latency.add(took)
+		}
+	}
 }
 
 // begin starts a half. The seconds stay: they show the change.
 func (t *tally) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.number++
 	t.half, t.latency = counts{}, histogram{}
 }
 

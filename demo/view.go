@@ -15,7 +15,8 @@ type view struct {
 	rule           string        // the limit
 	rows           []row
 	bloom          *console.Bloom // when it was worst in this half, where there is one
-	dials          []dial         // load and work, where stamps are asked for
+	dials          []dial         // load and work, where stamps are asked for; what waits, where there is mail
+	holds          bool           // something may be held
 }
 
 // A dial shows something that rises and falls.
@@ -29,6 +30,7 @@ type row struct {
 	name string
 	role Role
 	rates
+	held     int64     // in this half, and still
 	networks int64     // that it came from in this half; 0 where that does not matter
 	p50, p99 float64   // milliseconds, of the half so far
 	history  []float64 // served in each of the last seconds, oldest first
@@ -37,13 +39,13 @@ type row struct {
 // view looks at the scene.
 func (p *play) view(now time.Time) view {
 	v := view{scene: p.scene.Name, story: p.scene.Story, on: p.on, elapsed: now.Sub(p.began), total: p.parts.total(),
-		rule: p.scene.Rule, bloom: p.seen.bloom, dials: p.strain.dials(p.on, p.began, now)}
+		rule: p.scene.Rule, bloom: p.seen.bloom, dials: append(p.strain.dials(p.on, p.began, now), p.mail.dials(p.began, now)...), holds: p.scene.holds()}
 	if !p.on {
 		v.left = max(p.parts.without-now.Sub(p.halved), 0)
 	}
 	for _, a := range p.cast {
 		f, _ := a.tally.figures()
-		v.rows = append(v.rows, row{name: a.Name, role: a.Role, rates: a.tally.rates(p.halved, now), networks: a.networks(p.stage).Half,
+		v.rows = append(v.rows, row{name: a.Name, role: a.Role, rates: a.tally.rates(p.halved, now), held: max(f.Held, 0), networks: a.networks(p.stage).Half,
 			p50: f.P50, p99: f.P99, history: a.tally.history(p.began, now)})
 	}
 	return v

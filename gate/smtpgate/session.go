@@ -138,6 +138,10 @@ func (s *session) refresh(ctx context.Context) *no {
 	default:
 		user = store.User{Name: s.who.name}
 	}
+	if s.who.authenticated && s.setup.opts.Auth == AuthUsers && user.Password != s.who.user.Password {
+		s.who = identity{} // who logged in with the old one may be who made it necessary
+		return refuse(MailStranger, 421, 470, "the password was changed: log in again")
+	}
 	s.who.user, s.who.asked = user, now
 	if user.Disabled {
 		s.who.asked = time.Time{}

@@ -1,0 +1,220 @@
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/mail"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/console"
+)
+
+// For whom something is told later.
+const (
+	forPeople = iota
+	forNews
+	forOwner
+	forThief
+	forAll
+)
+
+// A telling tells what became of a mail.
+type telling func(Result, time.Duration, time.Time)
+
+// A post is who writes mail in one play of the scene, and where it goes.
+type post struct {
+	stage  *Stage
+	sink   *sink
+	pages  frontDoor
+	people chan *writer // who writes nothing at the moment
+	news   *writer
+	owners []*writer // whose account is stolen, one after the other
+
+	number atomic.Int64 // of the mail
+	late   atomic.Int64 // in this half
+	// Mails that visitors have released: they may take part.
+	visitors atomic.Int64
+	tell     [forAll]telling
+
+	mu     sync.Mutex
+	theft  *theft // the last one in this half, or nil
+	thefts int    // in this half
+	ever   int    // thefts
+	worst  int64  // how much got out of one of those before the last, in this half
+}
+
+func newPost(s *Stage) *post {
+	p := &post{stage: s, sink: &sink{awaited: map[string]*awaited{}}, people: make(chan *writer, mailPeople), news: newWriter("newsletter")}
+	p.sink.read = p.read
+	for _, name := range [mailPeople]string{"alice", "ben", "carla", "dan", "eve"} {
+		p.people <- newWriter(name)
+	}
+	for _, name := range []string{"frank", "gina", "henry"} {
+		p.owners = append(p.owners, newWriter(name))
+	}
+	return p
+}
+
+func newWriter(name string) *writer {
+	return &writer{name: name, password: rand.Text(), contact: name + "@home.example"}
+}
+
+// ready adds the users, as `weir user add` does.
+func (p *post) ready() error {
+	p.pages.at.Store(&url.URL{Scheme: "http", Host: p.stage.weir.PagesAddr().String()})
+	all := append([]*writer{p.news}, p.owners...)
+	for range mailPeople {
+		w := <-p.people
+		defer func() { p.people <- w }()
+		all = append(all, w)
+	}
+	for _, w := range all {
+		if _, err := p.stage.control.AddUser(context.Background(), console.NewUser{Name: w.name, Password: w.password, Contact: w.contact}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// later returns how an actor of the scene is given how to tell.
+func later(at func(*Stage) *post, who int) func(*Stage, func(Result, time.Duration, time.Time)) {
+	return func(s *Stage, tell func(Result, time.Duration, time.Time)) { at(s).tell[who] = tell }
+}
+
+// enter returns how an actor of the scene enters.
+func enter(at func(*Stage) *post, act func(*post, context.Context) Result) func(*Stage) (func(context.Context) Result, func()) {
+	return func(s *Stage) (func(context.Context) Result, func()) {
+		p := at(s)
+		return func(ctx context.Context) Result { return act(p, ctx) }, func() {}
+	}
+}
+
+// enterLast is enter for the one in whose wake everything comes to its end.
+func enterLast(at func(*Stage) *post, act func(*post, context.Context) Result) func(*Stage) (func(context.Context) Result, func()) {
+	return func(s *Stage) (func(context.Context) Result, func()) {
+		p := at(s)
+		p.late.Store(0)
+		p.visitors.Store(0)
+		p.mu.Lock()
+		p.close()
+		p.thefts, p.worst = 0, 0
+		p.mu.Unlock()
+		return func(ctx context.Context) Result { return act(p, ctx) }, p.finish
+	}
+}
+
+// newLetter returns a mail that nobody has written before.
+func (p *post) newLetter(w *writer, subject, text string, to ...string) *letter {
+	return &letter{id: fmt.Sprintf("%s.%d@here.example", w.name, p.number.Add(1)), subject: subject, text: text, from: w.address(), to: to}
+}
+
+// stranger returns an address that nobody has written to before.
+func (p *post) stranger(kind string) string {
+	return fmt.Sprintf("%s.%d@there.example", kind, p.number.Add(1))
+}
+
+// send sends a mail, and tells when it has arrived everywhere.
+func (p *post) send(ctx context.Context, w *writer, l *letter, a *awaited) (Result, error) {
+	err := submit(ctx, p.stage.MailAddr(), w.name, w.password, l, func() { p.sink.await(l, a) })
+	r := taken(err)
+	if r != Held {
+		p.sink.forget(l.id)
+	}
+	return r, err
+}
+
+// chat: one of the people writes.
+func (p *post) chat(ctx context.Context) Result {
+	w := <-p.people
+	defer func() { p.people <- w }()
+	to := w.next(time.Now())
+	subject := "How are you?"
+	if len(to) > 1 {
+		subject = "My birthday"
+	}
+	r, _ := p.send(ctx, w, p.newLetter(w, subject, "See you soon.", to...), &awaited{tell: p.timely(p.tell[forPeople])})
+	return r
+}
+
+// publish: the newsletter goes to somebody new.
+func (p *post) publish(ctx context.Context) Result {
+	l := p.newLetter(p.news, "Our newsletter", "News.", p.stranger("reader"))
+	r, _ := p.send(ctx, p.news, l, &awaited{tell: p.timely(p.tell[forNews])})
+	return r
+}
+
+// timely counts what comes late.
+func (p *post) timely(tell telling) telling {
+	return func(r Result, took time.Duration, at time.Time) {
+		if took > mailLate {
+			p.late.Add(1)
+		}
+		tell(r, took, at)
+	}
+}
+
+// read is given what nobody in the scene has written: what weir tells owners.
+func (p *post) read(to string, m *mail.Message) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t := p.theft; t != nil && t.owner.contact == to {
+		p.stage.Note(t.receive(m, time.Now())...)
+	}
+}
+
+// current returns the theft under way, or nil.
+func (p *post) current() *theft {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.theft
+}
+
+// steal returns the theft under way. When one is over, and some time has passed, there is another.
+func (p *post) steal(now time.Time) *theft {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.theft != nil && !p.theft.past(now) {
+		return p.theft
+	}
+	p.close()
+	p.theft = newTheft(p.owners[p.ever%len(p.owners)], now)
+	p.thefts++
+	p.ever++
+	p.stage.Note(fmt.Sprintf("The password of %s is stolen. Somebody sends to a new address with it, again and again.", p.theft.owner.name))
+	return p.theft
+}
+
+// close ends the theft under way. Nothing of it is awaited any more.
+func (p *post) close() {
+	if p.theft == nil {
+		return
+	}
+	p.sink.drop(p.theft)
+	p.theft.is(func(t *theft) bool {
+		p.worst = max(p.worst, t.out)
+		return true
+	})
+	p.theft = nil
+}
+
+// A frontDoor is the web server in front of the pages: whoever is sent there comes to weir's.
+type frontDoor struct{ at atomic.Pointer[url.URL] }
+
+// ServeHTTP hands a request on.
+func (d *frontDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	to := d.at.Load()
+	if to == nil {
+		http.NotFound(w, r)
+		return
+	}
+	(&httputil.ReverseProxy{Rewrite: func(pr *httputil.ProxyRequest) {
+		pr.SetURL(to)
+		pr.Out.Host = pr.In.Host
+	}}).ServeHTTP(w, r)
+}
