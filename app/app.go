@@ -203,6 +203,9 @@ func (a *App) announce(g *generation) {
 	if g.console != nil {
 		a.opts.Log.Info("console serves", "address", g.console.Addr().String())
 	}
+	if g.pages != nil {
+		a.opts.Log.Info("pages of mail users serve", "address", g.pages.Addr().String(), "url", g.cfg.SelfService.URL)
+	}
 	a.opts.Log.Info("ready", "version", a.opts.Version, "control", g.control.Path())
 }
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"net/mail"
+	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -156,6 +158,7 @@ func (d mailDeck) Users(ctx context.Context, q console.UserQuery) (p console.Use
 
 // User returns a user, and how he stands.
 func (d mailDeck) User(ctx context.Context, name string) (v console.UserView, err error) {
+	name = strings.ToLower(name) // as it was added, and as it logs in
 	v.User, err = d.post.User(ctx, name)
 	unknown := errors.Is(err, store.ErrNotFound)
 	if err != nil && !unknown {
@@ -242,6 +245,7 @@ func setLimits(u *store.User, given map[string]string) error {
 
 // SetUser changes a user.
 func (d mailDeck) SetUser(ctx context.Context, by string, c console.UserChange) (console.UserView, error) {
+	c.Name = strings.ToLower(c.Name)
 	if c.Contact != nil {
 		if err := checkContact(*c.Contact); err != nil {
 			return console.UserView{}, err
@@ -280,7 +284,7 @@ func (d mailDeck) Passwd(ctx context.Context, by, name, password string) error {
 	if err != nil {
 		return err
 	}
-	return d.post.ChangeUser(ctx, d.now(), by, name, func(u *store.User, isNew bool) error {
+	return d.post.ChangeUser(ctx, d.now(), by, strings.ToLower(name), func(u *store.User, isNew bool) error {
 		if isNew {
 			return store.ErrNotFound
 		}
@@ -291,11 +295,17 @@ func (d mailDeck) Passwd(ctx context.Context, by, name, password string) error {
 
 // RemoveUser takes a user away.
 func (d mailDeck) RemoveUser(ctx context.Context, by, name string) error {
-	return d.post.RemoveUser(ctx, d.now(), by, name)
+	return d.post.RemoveUser(ctx, d.now(), by, strings.ToLower(name))
 }
 
-// StopUser stops a user.
+// StopUser stops a user, or a client that is known by its address.
 func (d mailDeck) StopUser(ctx context.Context, by, name, why string) (console.UserView, error) {
+	name = strings.ToLower(name)
+	if _, err := netip.ParseAddr(name); err != nil {
+		if _, err := d.User(ctx, name); err != nil {
+			return console.UserView{}, err
+		}
+	}
 	if err := d.post.StopUser(ctx, d.now(), by, name, why); err != nil {
 		return console.UserView{}, err
 	}
@@ -304,6 +314,13 @@ func (d mailDeck) StopUser(ctx context.Context, by, name, why string) (console.U
 
 // ResumeUser lets a user send again.
 func (d mailDeck) ResumeUser(ctx context.Context, by, name string, slow bool) (console.UserView, error) {
+	name = strings.ToLower(name)
+	switch u, err := d.User(ctx, name); {
+	case err != nil:
+		return u, err
+	case !u.Stopped():
+		return u, console.Rejected(fmt.Sprintf("%s is not stopped", name))
+	}
 	if err := d.post.ResumeUser(ctx, d.now(), by, name, slow); err != nil {
 		return console.UserView{}, err
 	}
@@ -321,7 +338,11 @@ func (d mailDeck) Backup(ctx context.Context, folder string, progress func(done,
 	if k == nil {
 		return ErrNotServing
 	}
-	return k.store.Mail().Backup(ctx, folder, progress)
+	if err := k.store.Mail().Backup(ctx, folder, progress); err != nil {
+		return err
+	}
+	// Without the secret nobody could answer the notices that are out, and throttles would not know whom their users write to.
+	return writeSecret(filepath.Join(folder, secretFile), d.secret)
 }
 
 // mailStatus is the mail side at a glance, or nil where there is none.

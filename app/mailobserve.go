@@ -46,6 +46,27 @@ func (o *mailObserver) Accepted(gate string, r spool.Receipt) {
 	}
 }
 
+// Decided counts what was said about mail that another server keeps.
+func (o *mailObserver) Decided(gate string, v spool.Verdict, n int) {
+	link, ok := o.app.current.Load().mailCounts(gate)
+	if !ok {
+		return
+	}
+	counts := &link.Counts.Verdicts
+	if link.Shadow.Load() {
+		counts = &link.Counts.Shadowed
+	}
+	switch {
+	case v.Pass:
+		counts[weir.Admit].Add(uint64(n))
+	case v.Refused:
+		counts[weir.Refuse].Add(uint64(n))
+	default:
+		counts[weir.Wait].Add(uint64(v.Delayed))
+		counts[weir.Admit].Add(uint64(n - min(n, v.Delayed)))
+	}
+}
+
 // Delivered counts recipients whom the next hop has taken over.
 func (o *mailObserver) Delivered(gate string, n int, _ time.Duration) {
 	o.delivered.Add(uint64(n))
@@ -80,14 +101,8 @@ func (o *mailObserver) Ambiguous(gate string, n int) {
 	}
 }
 
-// Stopped counts users who are stopped, at every gate with that throttle.
-func (o *mailObserver) Stopped(throttle string) {
-	for _, gt := range o.app.current.Load().gates {
-		if gt.post != nil && gt.post.Throttle == throttle && gt.seen.smtp != nil {
-			gt.seen.smtp.Stopped()
-		}
-	}
-}
+// Stopped counts users who are stopped.
+func (o *mailObserver) Stopped(throttle string) { o.app.metrics.UserStopped(throttle) }
 
 // Resumed, Released and Deleted are in the audit log.
 func (o *mailObserver) Resumed(string) {}

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"weir"
@@ -33,7 +33,7 @@ func (c *change) prepareSMTP(o smtpgate.Options) (*gate, error) {
 		return nil, err
 	}
 	gt := &gate{kind: "smtp", listen: o.Listen, accept: parts.Accept, chain: parts.Throttles, guesses: guessed, stamps: parts.Stamps,
-		trusts: trusts(nil), stamping: *cmp.Or(o.Stamps, &smtpgate.Stamping{}), status: console.GateStatus{Upstream: fmt.Sprint(o.NextHop.Servers), Accept: o.Accept, Throttles: o.Throttles}}
+		trusts: trusts(nil), stamping: *cmp.Or(o.Stamps, &smtpgate.Stamping{}), status: console.GateStatus{Upstream: strings.Join(o.NextHop.Servers, ", "), Accept: o.Accept, Throttles: o.Throttles}}
 	gt.post, err = c.keepPost(name, o.Throttles, o.NextHop, spool.Gate{
 		Host: o.Hostname, Postmaster: o.Postmaster, Admin: o.Admin, Command: o.Command, Ambiguous: spool.Ambiguous(o.Ambiguous), PoolBelow: poolBelow(o.Stamps),
 	})

@@ -52,6 +52,7 @@ func (c *Config) Validate() error {
 		f.throttle(name, c.Throttles[name])
 	}
 	f.lists(c)
+	f.mailStamps(c)
 	f.addresses(c)
 	if long := len(c.WithDefaults().Control); long > maxSocketPath {
 		path := "control"

@@ -3,8 +3,11 @@ package config
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"weir"
+	"weir/gate/smtpgate"
+	"weir/stamp"
 )
 
 // mailThrottle checks that a mail throttle stands where it can work: it judges whole mails, and keeps them.
@@ -22,6 +25,30 @@ func (f *findings) mailThrottle(c *Config, u use, at, name string) {
 			if c.Throttles[other].Mail != nil {
 				f.add(at, fmt.Sprintf("%q is a mail throttle already", other), "a mail waits in one delay queue")
 			}
+		}
+	}
+}
+
+// mailStamps checks what only the mechanism knows of a gate's stamps.
+func (f *findings) mailStamps(c *Config) {
+	for i, g := range c.SMTP {
+		if g.Stamps == nil {
+			continue
+		}
+		at := fmt.Sprintf("smtp[%d].stamps", i)
+		o := *g.WithDefaults().Stamps
+		var a stamp.Algorithm
+		if err := a.UnmarshalText([]byte(o.Algorithm)); err != nil {
+			f.all = append(f.all, weir.Under(at+".algorithm", err))
+			continue
+		}
+		work, err := stamp.ParseWork(o.Work)
+		if err != nil {
+			f.all = append(f.all, weir.Under(at+".work", err))
+			continue
+		}
+		if _, err := stamp.NewMailDesk(a, work, nil, stamp.NewFilter(time.Hour, 1), nil); err != nil {
+			f.add(at, err.Error(), "sha256-k with 20 bits takes a phone about a second for each recipient")
 		}
 	}
 }
@@ -46,6 +73,17 @@ func (c *Config) mailOddities() (all []*weir.FieldError) {
 		}
 		if c.mailThrottleOf(g.Throttles) != "" && g.Admin == "" {
 			odd(at+".admin", "nobody but the user is told when one is stopped", "add admin: postmaster@example.org")
+		}
+	}
+	for i, g := range c.Postfix {
+		at := fmt.Sprintf("postfix[%d]", i)
+		name := c.mailThrottleOf(g.Throttles)
+		if name != "" && g.Admin == "" {
+			odd(at+".admin", "nobody but the user is told when one is stopped", "add admin: postmaster@example.org")
+		}
+		if g.Filter != "" && !slices.ContainsFunc(c.SMTP, func(s smtpgate.Options) bool { return s.Marks && c.mailThrottleOf(s.Throttles) == name }) {
+			odd(at+".filter", fmt.Sprintf("no gate for mail here takes what Postfix diverts: one with marks: true and the throttle %q", name),
+				"add it under smtp; or it is on another machine, which must have the same secret")
 		}
 	}
 	return all

@@ -476,7 +476,7 @@ func TestMailMetrics(t *testing.T) {
 	m.Deferred(6)
 	m.Bounced(7)
 	m.Ambiguous(8)
-	m.Stopped()
+	metrics.UserStopped("outgoing")
 	p := metrics.Policy("127.0.0.1:10040")
 	p.Connections(1)
 	p.Answered("DUNNO")
@@ -487,7 +487,7 @@ func TestMailMetrics(t *testing.T) {
 		`weir_mail_accepted_total{gate=":587",result="passed"} 15`, `weir_mail_accepted_total{gate=":587",result="delayed"} 25`,
 		`weir_mail_accepted_total{gate=":587",result="held"} 3`, `weir_mail_accepted_total{gate=":587",result="pooled"} 2`,
 		`weir_mail_refused_total{gate=":587",reason="stopped"} 4`, `weir_mail_delivered_total{gate=":587"} 5`, `weir_mail_deferred_total{gate=":587"} 6`,
-		`weir_mail_bounced_total{gate=":587"} 7`, `weir_mail_ambiguous_total{gate=":587"} 8`, `weir_mail_stops_total{gate=":587"} 1`,
+		`weir_mail_bounced_total{gate=":587"} 7`, `weir_mail_ambiguous_total{gate=":587"} 8`, `weir_mail_stops_total{throttle="outgoing"} 1`,
 		`weir_policy_connections{gate="127.0.0.1:10040"} 1`, `weir_policy_requests_total{action="DUNNO",gate="127.0.0.1:10040"} 1`,
 		`weir_bound_reached_total{bound="selfservice_requests"} 0`,
 	} {

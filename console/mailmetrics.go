@@ -36,9 +36,11 @@ func newMailMetrics() mailMetrics {
 		deferred:  counter("weir_mail_deferred_total", "Tries to deliver to a recipient that are to be made again."),
 		bounced:   counter("weir_mail_bounced_total", "Recipients given up, whose sender was told."),
 		ambiguous: counter("weir_mail_ambiguous_total", "Recipients of whom nobody knows whether the next hop has taken them over."),
-		stops:     counter("weir_mail_stops_total", "How often a user was stopped."),
-		asking:    gauge("weir_policy_connections", "Connections to a policy service open now."),
-		asked:     counter("weir_policy_requests_total", "Questions to a policy service, by the action that was answered.", "action"),
+		stops: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_mail_stops_total", Help: "How often a user was stopped, by throttle.",
+		}, []string{"throttle"}),
+		asking: gauge("weir_policy_connections", "Connections to a policy service open now."),
+		asked:  counter("weir_policy_requests_total", "Questions to a policy service, by the action that was answered.", "action"),
 		pages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_selfservice_requests_total", Help: "Requests for the pages of mail users: shown, done, refused, failed.",
 		}, []string{"result"}),
@@ -58,7 +60,6 @@ type SMTPMetrics struct {
 	sessions                                prometheus.Gauge
 	passed, delayed, held, pooled           prometheus.Counter
 	delivered, deferred, bounced, ambiguous prometheus.Counter
-	stops                                   prometheus.Counter
 	logins, bounded, refused                *prometheus.CounterVec
 }
 
@@ -72,8 +73,8 @@ func (m *Metrics) SMTP(gate string) *SMTPMetrics {
 		held:      m.mail.accepted.WithLabelValues(gate, "held"),
 		pooled:    m.mail.accepted.WithLabelValues(gate, "pooled"),
 		delivered: m.mail.delivered.With(of), deferred: m.mail.deferred.With(of), bounced: m.mail.bounced.With(of),
-		ambiguous: m.mail.ambiguous.With(of), stops: m.mail.stops.With(of),
-		logins: m.mail.logins.MustCurryWith(of), bounded: m.mail.bounded.MustCurryWith(of), refused: m.mail.refused.MustCurryWith(of),
+		ambiguous: m.mail.ambiguous.With(of),
+		logins:    m.mail.logins.MustCurryWith(of), bounded: m.mail.bounded.MustCurryWith(of), refused: m.mail.refused.MustCurryWith(of),
 	}
 	for _, result := range logIns {
 		s.logins.WithLabelValues(result)
@@ -86,7 +87,7 @@ func (m *Metrics) ForgetSMTP(gate string) {
 	of := prometheus.Labels{"gate": gate}
 	m.mail.sessions.DeletePartialMatch(of)
 	for _, c := range []*prometheus.CounterVec{m.mail.logins, m.mail.bounded, m.mail.accepted, m.mail.refused, m.mail.delivered, m.mail.deferred,
-		m.mail.bounced, m.mail.ambiguous, m.mail.stops} {
+		m.mail.bounced, m.mail.ambiguous} {
 		c.DeletePartialMatch(of)
 	}
 }
@@ -128,8 +129,8 @@ func (s *SMTPMetrics) Bounced(recipients int) { s.bounced.Add(float64(recipients
 // Ambiguous counts recipients of whom nobody knows whether they were reached.
 func (s *SMTPMetrics) Ambiguous(recipients int) { s.ambiguous.Add(float64(recipients)) }
 
-// Stopped counts a user who was stopped.
-func (s *SMTPMetrics) Stopped() { s.stops.Inc() }
+// UserStopped counts a user whom a throttle stopped.
+func (m *Metrics) UserStopped(throttle string) { m.mail.stops.WithLabelValues(throttle).Inc() }
 
 // PolicyMetrics are the series of one policy service. Safe for concurrent use.
 type PolicyMetrics struct {

@@ -184,11 +184,11 @@ func (l Limits) Validate() error {
 	v.between("recipients", l.Recipients, 1, MaxRecipients)
 	v.oneOf("large", string(l.Large), "", string(LargeStop), string(LargeHold))
 	if r := l.Resume; r != nil && *r != 0 && (r.Std() < MinResume || r.Std() > MaxPeriod) {
-		v.add("resume", fmt.Sprintf("%s is out of bounds", *r),
+		v.Add("resume", fmt.Sprintf("%s is out of bounds", *r),
 			fmt.Sprintf("between %s and %s, or 0 for never", weir.Duration(MinResume), weir.Duration(MaxPeriod)))
 	}
 	v.between("slow", l.Slow, 1, MaxSlow)
-	return errors.Join(v...)
+	return v.Err()
 }
 
 // apply makes the limits hold.

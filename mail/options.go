@@ -2,9 +2,9 @@ package mail
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -51,6 +51,7 @@ type NullSender string
 
 // What may become of it.
 const (
+	NullServers NullSender = "servers"
 	NullFree    NullSender = "free"
 	NullCounted NullSender = "counted"
 )
@@ -94,9 +95,9 @@ type Options struct {
 	Slow int `yaml:"slow"`
 	// Users of whom everything passes, such as bulk mailers.
 	Exempt []string `yaml:"exempt"`
-	// What becomes of mail without a sender to one recipient, which is how servers write notifications: free (never counted, it passes; the
-	// default) or counted. Where users log in and have no server of their own that writes such mail, count it: whoever steals a password may
-	// leave the sender out.
+	// Whose mail without a sender to one recipient, which is how servers write notifications, is never counted and passes: that of servers,
+	// which are known by their address (the default), free (that of users who log in, too) or counted (nobody's). Whoever steals a password
+	// may leave the sender out.
 	NullSender NullSender `yaml:"null_sender"`
 	// Domains whose recipients are never counted, and are reached by stopped users too: example.org, or .example.org with everything
 	// below it.
@@ -119,12 +120,21 @@ func (o Options) WithDefaults() Options {
 	o.Recipients = cmp.Or(o.Recipients, DefaultRecipients)
 	o.Large = cmp.Or(o.Large, LargeStop)
 	o.Slow = cmp.Or(o.Slow, DefaultSlow)
-	o.NullSender = cmp.Or(o.NullSender, NullFree)
+	o.NullSender = cmp.Or(o.NullSender, NullServers)
 	return o
 }
 
-// CountsNull reports whether mail without a sender is counted like any other.
-func (o *Options) CountsNull() bool { return o.NullSender == NullCounted }
+// CountsNull reports whether mail without a sender is counted like any other: of a user, who may be the address of a server.
+func (o *Options) CountsNull(user string) bool {
+	switch o.NullSender {
+	case NullFree:
+		return false
+	case NullCounted:
+		return true
+	}
+	_, err := netip.ParseAddr(user)
+	return err != nil
+}
 
 // general are the limits of everybody.
 func (o *Options) general() Limits {
@@ -169,8 +179,8 @@ func (o *Options) Params(user, own string) (Params, error) {
 // Validate returns every mistake in the options, as joined weir.FieldErrors.
 func (o Options) Validate() error {
 	var v mistakes
-	v.under("", o.general().Validate())
-	v.oneOf("null_sender", string(o.NullSender), "", string(NullFree), string(NullCounted))
+	v.Under("", o.general().Validate())
+	v.oneOf("null_sender", string(o.NullSender), "", string(NullServers), string(NullFree), string(NullCounted))
 	v.list("exempt", o.Exempt, false, name)
 	v.list("internal", o.Internal, true, domain)
 	v.list("free", o.Free, true, address)
@@ -178,55 +188,45 @@ func (o Options) Validate() error {
 		if base, below := strings.CutPrefix(domain, "."); !below && slices.ContainsFunc(o.Internal, func(other string) bool {
 			return strings.EqualFold(other, "."+base)
 		}) {
-			v.add(fmt.Sprintf("internal[%d]", i), fmt.Sprintf("%q is in %q already", domain, "."+base), "leave it out")
+			v.Add(fmt.Sprintf("internal[%d]", i), fmt.Sprintf("%q is in %q already", domain, "."+base), "leave it out")
 		}
 	}
 	if len(o.Users) > MaxUsers {
-		v.add("users", fmt.Sprintf("%d users are too many", len(o.Users)),
+		v.Add("users", fmt.Sprintf("%d users are too many", len(o.Users)),
 			fmt.Sprintf("at most %d; weir user set keeps limits in the store", MaxUsers))
 	}
 	for _, user := range slices.Sorted(maps.Keys(o.Users)) {
 		at, l := "users."+user, o.Users[user]
 		if msg, hint := name(user); msg != "" {
-			v.add(at, msg, hint)
+			v.Add(at, msg, hint)
 		}
-		v.under(at, l.Validate())
+		v.Under(at, l.Validate())
 		listed := slices.Contains(o.Exempt, user)
 		switch alone := l; {
 		case l.Exempt != nil && !*l.Exempt && listed:
-			v.add(at+".exempt", "he stands under exempt too", "take him off one of the two")
+			v.Add(at+".exempt", "he stands under exempt too", "take him off one of the two")
 		case listed || l.Exempt != nil && *l.Exempt:
 			alone.Exempt = nil
 			if alone != (Limits{}) {
-				v.add(at, "is exempt: no other limit of his is ever used", "leave the others out")
+				v.Add(at, "is exempt: no other limit of his is ever used", "leave the others out")
 			}
 		}
 	}
-	return errors.Join(v...)
+	return v.Err()
 }
 
-// mistakes collects field errors.
-type mistakes []error
-
-func (v *mistakes) add(path, msg, hint string) {
-	*v = append(*v, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-}
-
-func (v *mistakes) under(path string, err error) {
-	if err != nil {
-		*v = append(*v, weir.Under(path, err))
-	}
-}
+// mistakes collects field errors, also those that only this package knows.
+type mistakes struct{ weir.Mistakes }
 
 func (v *mistakes) oneOf(path, got string, known ...string) {
 	if !slices.Contains(known, got) {
-		v.add(path, fmt.Sprintf("unknown %s %.64q", path, got), suggest(got, known[1:]))
+		v.Add(path, fmt.Sprintf("unknown %s %.64q", path, got), suggest(got, known[1:]))
 	}
 }
 
 func (v *mistakes) between(path string, got *int, least, most int) {
 	if got != nil && (*got < least || *got > most) {
-		v.add(path, fmt.Sprintf("%d is out of bounds", *got), fmt.Sprintf("between %d and %d", least, most))
+		v.Add(path, fmt.Sprintf("%d is out of bounds", *got), fmt.Sprintf("between %d and %d", least, most))
 	}
 }
 
@@ -234,32 +234,32 @@ func (v *mistakes) rate(path string, r weir.Rate) {
 	switch {
 	case r == weir.Rate{}:
 	case r.Count <= 0 || r.Per <= 0:
-		v.add(path, "at this rate what waits never leaves", "write 1/m")
+		v.Add(path, "at this rate what waits never leaves", "write 1/m")
 	case every(r) < MinPeriod:
-		v.add(path, fmt.Sprintf("%s is too fast", r), "1000/s is the most; a user whom nothing should limit is exempt")
+		v.Add(path, fmt.Sprintf("%s is too fast", r), "1000/s is the most; a user whom nothing should limit is exempt")
 	case every(r) > MaxPeriod:
-		v.add(path, fmt.Sprintf("%s is too slow", r), fmt.Sprintf("1/%s is the least", weir.Duration(MaxPeriod)))
+		v.Add(path, fmt.Sprintf("%s is too slow", r), fmt.Sprintf("1/%s is the least", weir.Duration(MaxPeriod)))
 	}
 }
 
 // list looks at a list of names, domains or addresses. check returns what is wrong with one.
 func (v *mistakes) list(path string, all []string, fold bool, check func(string) (msg, hint string)) {
 	if len(all) > MaxListed {
-		v.add(path, fmt.Sprintf("%d are too many", len(all)), fmt.Sprintf("at most %d", MaxListed))
+		v.Add(path, fmt.Sprintf("%d are too many", len(all)), fmt.Sprintf("at most %d", MaxListed))
 		return
 	}
 	first := map[string]int{}
 	for i, one := range all {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if msg, hint := check(one); msg != "" {
-			v.add(at, msg, hint)
+			v.Add(at, msg, hint)
 			continue
 		}
 		if fold {
 			one = strings.ToLower(one)
 		}
 		if before, double := first[one]; double {
-			v.add(at, fmt.Sprintf("%q stands there twice", one), fmt.Sprintf("it is %s[%d] already", path, before))
+			v.Add(at, fmt.Sprintf("%q stands there twice", one), fmt.Sprintf("it is %s[%d] already", path, before))
 			continue
 		}
 		first[one] = i

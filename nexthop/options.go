@@ -2,7 +2,6 @@ package nexthop
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,54 +89,37 @@ func (o Options) WithDefaults() Options {
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the servers can be reached is not looked at.
 func (o Options) Validate() error {
-	var all []error
-	wrong := func(path, msg, hint string) {
-		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-	}
-	within := func(path string, n, most int) {
-		if n < 0 || n > most {
-			wrong(path, fmt.Sprintf("%d is out of bounds", n), fmt.Sprintf("between 1 and %d", most))
-		}
-	}
+	var v weir.Mistakes
 	lasts := func(path string, d weir.Duration) {
 		if d < 0 || d.Std() > maxTime || d > 0 && d.Std() < time.Second {
-			wrong(path, fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("1s to %s", weir.Duration(maxTime)))
+			v.Add(path, fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("1s to %s", weir.Duration(maxTime)))
 		}
 	}
-	targets := o.validateServers(wrong)
-	switch o.TLS {
-	case "", TLSOpportunistic, TLSRequire, TLSOff:
-	default:
-		known := []string{string(TLSOpportunistic), string(TLSRequire), string(TLSOff)}
-		hint := "one of " + strings.Join(known, ", ")
-		if near := weir.Nearest(string(o.TLS), known...); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		}
-		wrong("tls", fmt.Sprintf("unknown tls %q", o.TLS), hint)
-	}
+	targets := o.validateServers(&v)
+	v.OneOf("tls", string(o.TLS), string(TLSOpportunistic), string(TLSRequire), string(TLSOff))
 	if o.CA != "" && o.Verify != nil && !*o.Verify {
-		wrong("ca", "certificates are not verified", "leave out verify: false")
+		v.Add("ca", "certificates are not verified", "leave out verify: false")
 	}
-	o.validateLogin(targets, wrong)
+	o.validateLogin(targets, &v)
 	if o.Hello != "" && !isHostName(o.Hello) {
-		wrong("hello", fmt.Sprintf("%.100q is not the name of a host", o.Hello), "write mail.example.org")
+		v.Add("hello", fmt.Sprintf("%.100q is not the name of a host", o.Hello), "write mail.example.org")
 	}
-	within("connections", o.Connections, MaxConnections)
-	within("reuse", o.Reuse, MaxReuse)
-	within("recipients", o.Recipients, MaxRecipients)
+	v.Count("connections", o.Connections, MaxConnections)
+	v.Count("reuse", o.Reuse, MaxReuse)
+	v.Count("recipients", o.Recipients, MaxRecipients)
 	lasts("idle", o.Idle)
 	lasts("timeouts.connect", o.Timeouts.Connect)
 	lasts("timeouts.command", o.Timeouts.Command)
 	lasts("timeouts.data", o.Timeouts.Data)
-	return errors.Join(all...)
+	return v.Err()
 }
 
-func (o *Options) validateServers(wrong func(path, msg, hint string)) []target {
+func (o *Options) validateServers(v *weir.Mistakes) []target {
 	switch {
 	case len(o.Servers) == 0:
-		wrong("servers", "there is no server to hand mail to", `write servers: ["127.0.0.1:25"]`)
+		v.Add("servers", "there is no server to hand mail to", `write servers: ["127.0.0.1:25"]`)
 	case len(o.Servers) > MaxServers:
-		wrong("servers", fmt.Sprintf("%d servers are too many", len(o.Servers)), fmt.Sprintf("at most %d", MaxServers))
+		v.Add("servers", fmt.Sprintf("%d servers are too many", len(o.Servers)), fmt.Sprintf("at most %d", MaxServers))
 		return nil
 	}
 	var targets []target
@@ -145,29 +127,27 @@ func (o *Options) validateServers(wrong func(path, msg, hint string)) []target {
 		path := fmt.Sprintf("servers[%d]", i)
 		to, err := parseTarget(text)
 		if err != nil {
-			for _, fe := range weir.FieldErrors(weir.Under(path, err)) {
-				wrong(fe.Path, fe.Msg, fe.Hint)
-			}
+			v.Under(path, err)
 			continue
 		}
 		if slices.ContainsFunc(targets, func(other target) bool { return other.address == to.address }) {
-			wrong(path, fmt.Sprintf("%s is there already", to.address), "leave it out")
+			v.Add(path, fmt.Sprintf("%s is there already", to.address), "leave it out")
 		}
 		targets = append(targets, to)
 	}
 	return targets
 }
 
-func (o *Options) validateLogin(targets []target, wrong func(path, msg, hint string)) {
+func (o *Options) validateLogin(targets []target, v *weir.Mistakes) {
 	switch {
 	case o.User == "" && o.Password != "":
-		wrong("user", "there is a password and nobody to log in", "give user, too")
+		v.Add("user", "there is a password and nobody to log in", "give user, too")
 	case o.User != "" && o.Password == "":
-		wrong("password", "the password is missing", "write ${file:/path} or ${env:NAME}")
+		v.Add("password", "the password is missing", "write ${file:/path} or ${env:NAME}")
 	}
 	for _, given := range [...][2]string{{"user", o.User}, {"password", o.Password}} {
 		if strings.ContainsFunc(given[1], func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			wrong(given[0], "there is a character in it that cannot be typed", "is there more than one line in the file?")
+			v.Add(given[0], "there is a character in it that cannot be typed", "is there more than one line in the file?")
 		}
 	}
 	if o.User == "" || o.TLS != TLSOff {
@@ -175,7 +155,7 @@ func (o *Options) validateLogin(targets []target, wrong func(path, msg, hint str
 	}
 	for i, to := range targets {
 		if !to.local && !to.implicit {
-			wrong("tls", fmt.Sprintf("the password would be sent to servers[%d] for everybody to read", i), "write tls: require")
+			v.Add("tls", fmt.Sprintf("the password would be sent to servers[%d] for everybody to read", i), "write tls: require")
 		}
 	}
 }

@@ -20,6 +20,8 @@ const (
 	Delayed             // mail of the user waits in the delay queue
 	Admin               // the admin is told that a user is stopped
 	Answer              // to a command by mail
+	Review              // a mail of the user is held until somebody has looked at it
+	Barred              // an operator stopped the user, who cannot resume himself
 )
 
 // A Notice is what a user is told. Write makes a mail of it. What comes from mails (subjects, recipients, Text) is made harmless there.
@@ -40,7 +42,7 @@ type Notice struct {
 	Limit     int       // how many may wait; 0: not told
 	Letters   []Line    // what is held, numbered from 1 in this order; at most MaxLines are shown
 	More      int       // how many there are besides
-	Text      string    // Answer: what was done
+	Text      string    // Answer: what was done; Barred and Admin: why, in the words of the operator who did it
 }
 
 // A Line is one held mail.

@@ -19,6 +19,10 @@ func (n *Notice) subject() string {
 		return fmt.Sprintf("Your mail is on hold: %s at %s", user, host)
 	case Delayed:
 		return fmt.Sprintf("Your mail is delayed: %s at %s", user, host)
+	case Review:
+		return fmt.Sprintf("A mail of yours is held for review: %s at %s", user, host)
+	case Barred:
+		return fmt.Sprintf("Your account was stopped: %s at %s", user, host)
 	case Admin:
 		return fmt.Sprintf("Stopped: %s at %s, %s waiting", user, host, count(n.Waiting, "recipient"))
 	}
@@ -48,6 +52,10 @@ func (n *Notice) body() string {
 		n.admin(l)
 	case Answer:
 		n.answer(l)
+	case Review:
+		n.review(l)
+	case Barred:
+		n.barred(l)
 	}
 	n.list(l)
 	n.ways(l)
@@ -83,6 +91,33 @@ func (n *Notice) delayed(l *lines) {
 	l.line("")
 }
 
+func (n *Notice) review(l *lines) {
+	text := fmt.Sprintf("Your account %s at %s has sent a mail to so many people at once that it is held until somebody has looked at it.",
+		quoted(n.User), clean(n.Host, maxName))
+	if n.Limit > 0 {
+		text += fmt.Sprintf(" More than %s may not wait.", count(n.Limit, "recipient"))
+	}
+	l.fill("", "", text)
+	l.line("")
+	l.fill("", "", "Nothing is lost, and your other mail goes on. The mail leaves when you release it, or those who run the mail server do.")
+	l.line("")
+	l.fill("", "", "IF YOU DID NOT WRITE IT, somebody has your password. Change it at once, on a computer that you trust, and delete the mail. Tell "+
+		"those who run your mail.")
+	l.line("")
+}
+
+func (n *Notice) barred(l *lines) {
+	l.fill("", "", fmt.Sprintf("Those who run the mail server have stopped your account %s at %s: it takes no new mail from you.",
+		quoted(n.User), clean(n.Host, maxName)))
+	l.line("")
+	if n.Text != "" {
+		l.fill("", "", "They write: "+clean(n.Text, 1000))
+		l.line("")
+	}
+	l.fill("", "", "Only they can let it send again. Please ask them.")
+	l.line("")
+}
+
 func (n *Notice) admin(l *lines) {
 	text := fmt.Sprintf("The account %s at %s is stopped: %s waiting", quoted(n.User), clean(n.Host, maxName), countIs(n.Waiting, "recipient"))
 	if n.Limit > 0 {
@@ -91,6 +126,10 @@ func (n *Notice) admin(l *lines) {
 	l.fill("", "", text+". Its mail is kept, new mail from it is refused, and the user was told where a contact is known. Perhaps "+
 		"somebody has stolen the password; ask the user before you release anything.")
 	l.line("")
+	if n.Text != "" {
+		l.fill("", "", "Why: "+clean(n.Text, 1000))
+		l.line("")
+	}
 	if name := n.User; isWord(name) {
 		l.line("On the server:")
 		l.line("")
@@ -154,7 +193,7 @@ func (n *Notice) ways(l *lines) {
 		l.line("")
 	}
 	if n.ReplyTo == "" {
-		if n.Link == "" && (n.Kind == Stopped || n.Kind == Delayed) {
+		if n.Link == "" && (n.Kind == Stopped || n.Kind == Delayed || n.Kind == Review) {
 			l.fill("", "", "Those who run the mail server can release the mails, or delete them.")
 		}
 		return
@@ -188,7 +227,7 @@ func (n *Notice) commands() (all [][2]string) {
 	if several {
 		add("delete all", "throws all of them away")
 	}
-	if n.Kind != Delayed {
+	if n.Kind == Stopped || n.Kind == Answer {
 		add("resume", "lets the account send again")
 	}
 	return all

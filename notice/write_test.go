@@ -55,6 +55,8 @@ func TestGolden(t *testing.T) {
 		"answer":  sample(Answer),
 		"short":   sample(Stopped), // no page, no commands, nothing but ASCII
 		"single":  sample(Stopped),
+		"review":  sample(Review),
+		"barred":  sample(Barred),
 	} {
 		switch name {
 		case "admin":
@@ -64,6 +66,10 @@ func TestGolden(t *testing.T) {
 			n.Letters, n.More, n.ReplyTo, n.Link = nil, 0, "", ""
 		case "short":
 			n.ReplyTo, n.Link, n.Letters, n.More, n.Limit = "", "", n.Letters[:1], 0, 0
+		case "review":
+			n.Letters, n.More, n.Waiting = n.Letters[:1], 0, 40
+		case "barred":
+			n.Letters, n.More, n.ReplyTo, n.Link, n.Text = nil, 0, "", "", "your computer sends spam, call us"
 		case "single":
 			n.Letters, n.More, n.Waiting = n.Letters[1:2], 0, 1
 		}
@@ -162,7 +168,7 @@ func TestNothingFromMailsGetsOut(t *testing.T) {
 
 func TestWhatCannotBeWritten(t *testing.T) {
 	for name, change := range map[string]func(*Notice){
-		"kind":         func(n *Notice) { n.Kind = Answer + 1 },
+		"kind":         func(n *Notice) { n.Kind = Barred + 1 },
 		"nobody":       func(n *Notice) { n.To = "" },
 		"to two":       func(n *Notice) { n.To = "a@example.org, b@example.org" },
 		"injected":     func(n *Notice) { n.To = "a@example.org\r\nBcc: b@example.org" },

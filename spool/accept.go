@@ -167,7 +167,7 @@ func (in *incoming) forWorkers() []store.Addressee {
 func (in *incoming) places(tx store.MailTx) ([]mail.Placement, *turn, error) {
 	places := make([]mail.Placement, len(in.e.To)) // Pass
 	g := in.gate
-	if g.passesNull(in.e.Sender, len(in.e.To)) {
+	if g.passesNull(in.e.User, in.e.Sender, len(in.e.To)) {
 		return places, nil, nil
 	}
 	if g.Mail == nil && !in.s.Stopped(g.Name, in.e.User) {

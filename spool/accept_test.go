@@ -103,7 +103,7 @@ func TestNotCounted(t *testing.T) {
 	r := newRig(t)
 	for range 2 { // once as usual, once while stopped
 		for name, e := range map[string]*Envelope{
-			"null sender":  {User: ann, To: []To{{Address: "x@example.net"}}},
+			"null sender":  {User: "192.0.2.1", To: []To{{Address: "x@example.net"}}},
 			"internal":     {User: ann, Sender: "a", To: []To{{Address: "x@internal.example"}}},
 			"listed":       {User: ann, Sender: "a", To: []To{{Address: "Support@Example.org"}}},
 			"contact":      {User: ann, Sender: "a", To: []To{{Address: contact}}},
@@ -409,16 +409,23 @@ func TestAcceptLeavesNothingBehind(t *testing.T) {
 // TestNullSender: mail without a sender is how servers write notifications, and how a thief may try to get around the throttle.
 func TestNullSender(t *testing.T) {
 	t.Parallel()
-	for counted, want := range map[mail.NullSender]int{mail.NullFree: 30, mail.NullCounted: 1} {
+	for _, c := range []struct {
+		user    string
+		counted mail.NullSender
+		passed  int
+	}{
+		{ann, mail.NullFree, 30}, {ann, mail.NullCounted, 1}, {ann, "", 1}, {"192.0.2.1", "", 30}, {"2001:db8::1", mail.NullServers, 30},
+		{"192.0.2.1", mail.NullCounted, 1},
+	} {
 		r := newRig(t)
-		r.gate.Mail = &mail.Options{NullSender: counted}
+		r.gate.Mail = &mail.Options{NullSender: c.counted}
 		r.must(r.Configure([]Gate{r.gate}))
 		for _, to := range recipients("r", 30) {
-			if _, _, err := r.mail(&Envelope{User: ann, To: []To{{Address: to}}}); err != nil && !errors.Is(err, ErrStopped) {
+			if _, _, err := r.mail(&Envelope{User: c.user, To: []To{{Address: to}}}); err != nil && !errors.Is(err, ErrStopped) {
 				t.Fatal(err)
 			}
 		}
 		r.idle()
-		r.wantDelivered(want)
+		r.wantDelivered(c.passed)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // Errors of commands. Those of package notice say that a ticket is not genuine or too old, or that nobody wrote the mail.
 var (
-	ErrSpent    = errors.New("spool: this was done before")
+	ErrSpent = errors.New("spool: this was done before")
 )
 
 // maxHelp is how many replies to one notice get help that say nothing to do.

@@ -22,7 +22,7 @@ func (s *Spool) Decide(ctx context.Context, now time.Time, gate, user, sender st
 	if g == nil {
 		return Verdict{}, fmt.Errorf("%w: %q", ErrUnknown, gate)
 	}
-	if g.passesNull(sender, len(recipients)) || g.Mail == nil && !s.Stopped(gate, user) {
+	if g.passesNull(user, sender, len(recipients)) || g.Mail == nil && !s.Stopped(gate, user) {
 		return Verdict{Pass: true}, nil
 	}
 	if len(recipients) > MaxRecipients {
@@ -45,6 +45,7 @@ func (s *Spool) Decide(ctx context.Context, now time.Time, gate, user, sender st
 	if q.ready {
 		_ = s.handDue(ctx, now)
 	}
+	s.tell.Decided(gate, q.verdict, len(recipients))
 	return q.verdict, nil
 }
 

@@ -198,7 +198,7 @@ var secret = []byte("0123456789abcdef0123456789abcdef")
 func newRig(t testing.TB, change ...func(*rig)) *rig {
 	t.Helper()
 	r := &rig{TB: t, folder: t.TempDir(), clock: clock.NewFake(start), carrier: &carrier{}, seen: &counts{}, signer: notice.NewSigner(secret)}
-	r.gate = Gate{Name: gateName, Throttle: "outgoing", Mail: &mail.Options{Internal: []string{"internal.example"}, Free: []string{"support@example.org"}},
+	r.gate = Gate{Name: gateName, TellAfter: -1, Throttle: "outgoing", Mail: &mail.Options{Internal: []string{"internal.example"}, Free: []string{"support@example.org"}},
 		Shadow: func() bool { return r.shadow }, Carrier: r.carrier, Connections: 4, Host: "mail.example.org", Admin: admin, Command: commandTo,
 		PageURL: func(ticket string) string { return "https://mail.example.org/held/" + ticket }}
 	r.opts = Options{Clock: r.clock, Observer: r.seen, Secret: secret, Signer: r.signer, Owner: "first"}

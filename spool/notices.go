@@ -30,18 +30,29 @@ func (t *turn) inform(n news) error {
 			return err
 		}
 		t.mem.told = t.now
-		return t.tellAll(notice.Stopped, t.gate.Admin)
+		if t.mem.state.ByOperator() {
+			return t.tellAll(notice.Barred, t.gate.Admin, cmp.Or(n.why, "stopped by "+n.by))
+		}
+		return t.tellAll(notice.Stopped, t.gate.Admin, "")
 	case t.shadow || t.was || t.user.Contact == "":
 		return nil
-	case n.review && quiet >= min(reviewEvery, t.gate.NoticeEvery), n.delayed && quiet >= t.gate.NoticeEvery:
+	case n.review && quiet >= min(reviewEvery, t.gate.NoticeEvery):
 		t.mem.told = t.now
-		return t.tellAll(notice.Delayed, "")
+		return t.tellAll(notice.Review, "", "")
+	case n.delayed && quiet >= t.gate.NoticeEvery && t.lasts() >= t.gate.TellAfter:
+		t.mem.told = t.now
+		return t.tellAll(notice.Delayed, "", "")
 	}
 	return nil
 }
 
+// lasts is about how long the last one in the delay queue waits.
+func (t *turn) lasts() time.Duration {
+	return time.Duration(len(t.mem.state.Waiting())) * t.params.Every
+}
+
 // tellAll writes to the user, where there is an address, and to the admin.
-func (t *turn) tellAll(kind notice.Kind, admin string) error {
+func (t *turn) tellAll(kind notice.Kind, admin, why string) error {
 	if t.user.Contact == "" && admin == "" {
 		return nil
 	}
@@ -50,7 +61,7 @@ func (t *turn) tellAll(kind notice.Kind, admin string) error {
 	if err != nil {
 		return err
 	}
-	n := notice.Notice{Kind: kind, Host: t.gate.Host, Now: t.now, User: t.user.Name, Waiting: waiting(held), Limit: t.params.Stop, Letters: lines(held)}
+	n := notice.Notice{Kind: kind, Host: t.gate.Host, Now: t.now, User: t.user.Name, Waiting: waiting(held), Limit: t.params.Stop, Letters: lines(held), Text: why}
 	if t.user.Contact != "" {
 		told := n
 		if err := t.ticket(&told, held); err != nil {
@@ -85,7 +96,7 @@ func (t *turn) ticket(n *notice.Notice, held []store.Queued) error {
 
 // subjects are what notices are called in lists of mail.
 var subjects = map[notice.Kind]string{
-	notice.Stopped: "Notice: stopped", notice.Delayed: "Notice: delayed", notice.Admin: "Notice: a user is stopped", notice.Answer: "Notice: answer",
+	notice.Stopped: "Notice: stopped", notice.Barred: "Notice: stopped", notice.Review: "Notice: held for review", notice.Delayed: "Notice: delayed", notice.Admin: "Notice: a user is stopped", notice.Answer: "Notice: answer",
 }
 
 // write puts a notice into the store, to be delivered like any mail. It is kept short enough to need no file.

@@ -5,6 +5,8 @@ import "time"
 // An Observer is told what becomes of mail. Its methods are called from many goroutines and must not block. Numbers are of recipients.
 type Observer interface {
 	Accepted(gate string, r Receipt)
+	// Decided tells what was said about a mail that another server keeps, and to how many recipients it was.
+	Decided(gate string, v Verdict, n int)
 	// Delivered tells that a mail was handed on, and how long after it could have been for the first time.
 	Delivered(gate string, n int, after time.Duration)
 	// Deferred tells that a mail was not taken, and is tried again.
@@ -43,6 +45,7 @@ var _ Observer = Nobody{}
 
 // Accepted does nothing, like the other methods.
 func (Nobody) Accepted(string, Receipt)             {}
+func (Nobody) Decided(string, Verdict, int)         {}
 func (Nobody) Delivered(string, int, time.Duration) {}
 func (Nobody) Deferred(string, int)                 {}
 func (Nobody) Failed(string, int)                   {}

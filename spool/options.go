@@ -3,7 +3,6 @@ package spool
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -64,26 +63,26 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	var v mistakes
+	var v weir.Mistakes
 	if o.Store == nil {
-		v.add("store", "there is no store", "")
+		v.Add("store", "there is no store", "")
 	}
 	if len(o.Secret) < minSecret {
-		v.add("secret", fmt.Sprintf("%d bytes are too few", len(o.Secret)), fmt.Sprintf("at least %d", minSecret))
+		v.Add("secret", fmt.Sprintf("%d bytes are too few", len(o.Secret)), fmt.Sprintf("at least %d", minSecret))
 	}
 	if o.Signer == nil {
-		v.add("signer", "there is no signer", "")
+		v.Add("signer", "there is no signer", "")
 	}
 	if o.Queue < 0 || o.Queue > maxQueue {
-		v.add("queue", fmt.Sprintf("%d is out of bounds", o.Queue), fmt.Sprintf("1 to %d", maxQueue))
+		v.Add("queue", fmt.Sprintf("%d is out of bounds", o.Queue), fmt.Sprintf("1 to %d", maxQueue))
 	}
 	if o.Bytes < 0 {
-		v.add("bytes", "must not be negative", "")
+		v.Add("bytes", "must not be negative", "")
 	}
 	if o.AuditFor < 0 {
-		v.add("audit_for", "must not be negative", "")
+		v.Add("audit_for", "must not be negative", "")
 	}
-	return errors.Join(v...)
+	return v.Err()
 }
 
 // A Carrier hands mails on. *nexthop.Client is one.
@@ -134,6 +133,8 @@ type Gate struct {
 	WarnAfter time.Duration
 	// A user whose mail is merely delayed is told no more often than that. Default 24 hours.
 	NoticeEvery time.Duration
+	// … and only when his mail takes that long: of what arrives within minutes nobody needs to be told. Negative: always. Default 5 minutes.
+	TellAfter time.Duration
 	// How long a user can answer. Default 7 days.
 	TicketsFor time.Duration
 	// Below which load mail without stamps goes on. Default 0.9.
@@ -155,32 +156,33 @@ func (g Gate) withDefaults() Gate {
 	g.GiveUp = cmp.Or(g.GiveUp, 5*24*time.Hour)
 	g.WarnAfter = cmp.Or(g.WarnAfter, 4*time.Hour)
 	g.NoticeEvery = cmp.Or(g.NoticeEvery, 24*time.Hour)
+	g.TellAfter = cmp.Or(g.TellAfter, 5*time.Minute)
 	g.TicketsFor = cmp.Or(g.TicketsFor, 7*24*time.Hour)
 	g.PoolBelow = cmp.Or(g.PoolBelow, 0.9)
 	return g
 }
 
 func (g Gate) validate() error {
-	var v mistakes
+	var v weir.Mistakes
 	if g.Name == "" {
-		v.add("name", "the gate has no name", "")
+		v.Add("name", "the gate has no name", "")
 	}
 	if g.Carrier == nil {
-		v.add("carrier", "nobody hands its mail on", "")
+		v.Add("carrier", "nobody hands its mail on", "")
 	}
 	if g.Connections < 1 || g.Connections > MaxConnections {
-		v.add("connections", fmt.Sprintf("%d is out of bounds", g.Connections), fmt.Sprintf("1 to %d", MaxConnections))
+		v.Add("connections", fmt.Sprintf("%d is out of bounds", g.Connections), fmt.Sprintf("1 to %d", MaxConnections))
 	}
 	if g.Ambiguous != Retry && g.Ambiguous != Hold {
-		v.add("ambiguous", fmt.Sprintf("unknown %q", g.Ambiguous), "retry or hold")
+		v.Add("ambiguous", fmt.Sprintf("unknown %q", g.Ambiguous), "retry or hold")
 	}
 	if slices.Min(g.Retries) < time.Second {
-		v.add("retries", "a mail is not tried again within a second", "1s is the least")
+		v.Add("retries", "a mail is not tried again within a second", "1s is the least")
 	}
 	if g.GiveUp < 0 || g.NoticeEvery < 0 || g.TicketsFor < 0 || g.PoolBelow < 0 {
-		v.add("", "give_up, notice_every, tickets_for and pool_below must not be negative", "")
+		v.Add("", "give_up, notice_every, tickets_for and pool_below must not be negative", "")
 	}
-	return errors.Join(v...)
+	return v.Err()
 }
 
 // params are what holds for a user. Without a throttle nobody is limited; an operator may stop him all the same.
@@ -193,10 +195,3 @@ func (g *Gate) params(u *store.User) (mail.Params, error) {
 
 // inShadow reports whether the throttle lets everything pass.
 func (g *Gate) inShadow() bool { return g.Shadow != nil && g.Shadow() }
-
-// mistakes collects field errors.
-type mistakes []error
-
-func (v *mistakes) add(path, msg, hint string) {
-	*v = append(*v, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-}

@@ -86,8 +86,8 @@ func (g *Gate) free(user *store.User, recipient string) bool {
 
 // passesNull reports whether a mail is never counted because of its sender: a notification, which has one recipient and no sender (RFC 5321
 // section 4.5.5), unless the throttle counts those too.
-func (g *Gate) passesNull(sender string, recipients int) bool {
-	return sender == "" && recipients == 1 && (g.Mail == nil || !g.Mail.CountsNull())
+func (g *Gate) passesNull(user, sender string, recipients int) bool {
+	return sender == "" && recipients == 1 && (g.Mail == nil || !g.Mail.CountsNull(user))
 }
 
 // commands reports whether an address is the one for commands, with a ticket or without.

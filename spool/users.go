@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"weir/mail"
@@ -99,6 +101,7 @@ func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string, 
 		if isNew {
 			u = store.User{Name: name, Made: now}
 		}
+		before := u
 		if err := change(&u, isNew); err != nil {
 			return err
 		}
@@ -113,7 +116,7 @@ func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string, 
 		if isNew {
 			what = "added"
 		}
-		if err := tx.Log(entry(now, by, what, name, 0, "")); err != nil {
+		if err := tx.Log(entry(now, by, what, name, 0, differences(&before, &u))); err != nil {
 			return err
 		}
 		results, err = s.reconsider(tx, now, name)
@@ -149,6 +152,23 @@ func (s *Spool) reconsider(tx store.MailTx, now time.Time, name string) (results
 		results = append(results, t.result)
 	}
 	return results, nil
+}
+
+// differences names what is different about a user. What his password is nobody is told.
+func differences(a, b *store.User) string {
+	var all []string
+	for _, d := range []struct {
+		name string
+		is   bool
+	}{
+		{"password", a.Password != b.Password}, {"contact", a.Contact != b.Contact}, {"senders", !slices.Equal(a.Senders, b.Senders)},
+		{"limits", a.Limits != b.Limits}, {"disabled", b.Disabled && !a.Disabled}, {"enabled", a.Disabled && !b.Disabled},
+	} {
+		if d.is {
+			all = append(all, d.name)
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 func validLimits(text string) error {

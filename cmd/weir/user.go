@@ -164,6 +164,9 @@ func (t *terminal) users(all *console.UserPage, stopped bool) {
 // stateOf says in a word how a user stands.
 func stateOf(u *console.UserView) (string, tabular.Tint) {
 	for _, s := range u.Throttles {
+		if s.Stopped && s.Shadow {
+			return "would be stopped (shadow)", tabular.Warn
+		}
 		if s.Stopped && !s.Since.IsZero() {
 			return "stopped since " + moment(s.Since), tabular.Bad
 		}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/internal/doorway"
 	"weir/policy"
 )
 
@@ -96,7 +97,10 @@ func (g *Gate) Start() {
 	}
 	g.started = true
 	g.serve(g.setup.Load().serverOptions())
-	go g.accept(g.tcp)
+	go func() {
+		defer close(g.accepting)
+		doorway.Accept(g.tcp.AcceptTCP, g.stop, g.env.Log, g.receive)
+	}()
 }
 
 // Prepare makes ready to go on with other options and other chains. Everything that can fail happens here; then either commit,

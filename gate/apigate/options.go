@@ -2,7 +2,6 @@ package apigate
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -111,49 +110,37 @@ func (o Options) WithDefaults() Options {
 func (o Options) Validate() error {
 	var v mistakes
 	if o.Listen == "" {
-		v.add("listen", "the gate has no address to listen on", `write listen: "127.0.0.1:9100"`)
+		v.Add("listen", "the gate has no address to listen on", `write listen: "127.0.0.1:9100"`)
 	} else if _, port, err := net.SplitHostPort(o.Listen); err != nil {
-		v.add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write "127.0.0.1:9100"`)
+		v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write "127.0.0.1:9100"`)
 	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		v.add("listen", fmt.Sprintf("%q is not a port", port), "a number up to 65535")
+		v.Add("listen", fmt.Sprintf("%q is not a port", port), "a number up to 65535")
 	}
 	v.tokens(o.Tokens)
 	v.policies(o.Policies)
 	o = o.WithDefaults()
-	v.count("holds.max", o.Holds.Max)
+	v.Count("holds.max", o.Holds.Max, maxCount)
 	v.duration("holds.ttl", o.Holds.TTL, minTTL, maxTTL)
 	if o.Holds.Expired != ExpiredDone && o.Holds.Expired != ExpiredUndone {
-		v.add("holds.expired", fmt.Sprintf("%q is not what can become of a hold", o.Holds.Expired), "one of done, undone")
+		v.Add("holds.expired", fmt.Sprintf("%q is not what can become of a hold", o.Holds.Expired), "one of done, undone")
 	}
-	v.count("bounds.connections", o.Bounds.Connections)
-	v.count("bounds.requests", o.Bounds.Requests)
-	if b := o.Bounds.Body; b < minBody || b > maxBody {
-		v.add("bounds.body", fmt.Sprintf("%s is out of bounds", b), fmt.Sprintf("between %s and %s", weir.Size(minBody), weir.Size(maxBody)))
-	}
-	v.count("bounds.batch", o.Bounds.Batch)
-	v.count("bounds.recipients", o.Bounds.Recipients)
+	v.Count("bounds.connections", o.Bounds.Connections, maxCount)
+	v.Count("bounds.requests", o.Bounds.Requests, maxCount)
+	v.Size("bounds.body", o.Bounds.Body, minBody, maxBody)
+	v.Count("bounds.batch", o.Bounds.Batch, maxCount)
+	v.Count("bounds.recipients", o.Bounds.Recipients, maxCount)
 	v.duration("timeouts.header", o.Timeouts.Header, 1, maxWait)
 	v.duration("timeouts.idle", o.Timeouts.Idle, 1, maxTTL)
 	v.duration("timeouts.wait", o.Timeouts.Wait, 1, maxWait)
-	return errors.Join(v...)
+	return v.Err()
 }
 
-// mistakes collects field errors.
-type mistakes []error
-
-func (v *mistakes) add(path, msg, hint string) {
-	*v = append(*v, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-}
-
-func (v *mistakes) count(path string, n int) {
-	if n < 1 || n > maxCount {
-		v.add(path, fmt.Sprintf("%d is out of bounds", n), fmt.Sprintf("between 1 and %d", maxCount))
-	}
-}
+// mistakes collects field errors, also those that only this gate knows.
+type mistakes struct{ weir.Mistakes }
 
 func (v *mistakes) duration(path string, d, least, most weir.Duration) {
 	if d < least || d > most {
-		v.add(path, fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("at least %s, at most %s", least, most))
+		v.Add(path, fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("at least %s, at most %s", least, most))
 	}
 }
 
@@ -161,21 +148,21 @@ func (v *mistakes) duration(path string, d, least, most weir.Duration) {
 func (v *mistakes) tokens(tokens []string) {
 	switch n := len(tokens); {
 	case n == 0:
-		v.add("tokens", "without a token nobody may ask", "write tokens: [\"${file:/etc/weir/token}\"]")
+		v.Add("tokens", "without a token nobody may ask", "write tokens: [\"${file:/etc/weir/token}\"]")
 	case n > maxTokens:
-		v.add("tokens", fmt.Sprintf("%d tokens are too many", n), fmt.Sprintf("at most %d", maxTokens))
+		v.Add("tokens", fmt.Sprintf("%d tokens are too many", n), fmt.Sprintf("at most %d", maxTokens))
 	}
 	for i, token := range tokens {
 		at := fmt.Sprintf("tokens[%d]", i)
 		switch {
 		case len(token) < minToken:
-			v.add(at, fmt.Sprintf("the token has %d characters", len(token)), fmt.Sprintf("at least %d: openssl rand -hex 16", minToken))
+			v.Add(at, fmt.Sprintf("the token has %d characters", len(token)), fmt.Sprintf("at least %d: openssl rand -hex 16", minToken))
 		case len(token) > maxToken:
-			v.add(at, fmt.Sprintf("the token has %d characters", len(token)), fmt.Sprintf("at most %d", maxToken))
+			v.Add(at, fmt.Sprintf("the token has %d characters", len(token)), fmt.Sprintf("at most %d", maxToken))
 		case strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }):
-			v.add(at, "the token has characters that do not go into a header", "letters, digits and punctuation marks, without spaces")
+			v.Add(at, "the token has characters that do not go into a header", "letters, digits and punctuation marks, without spaces")
 		case slices.Contains(tokens[:i], token):
-			v.add(at, "the token is listed twice", "leave one out")
+			v.Add(at, "the token is listed twice", "leave one out")
 		}
 	}
 }
@@ -183,13 +170,13 @@ func (v *mistakes) tokens(tokens []string) {
 func (v *mistakes) policies(policies map[string][]string) {
 	switch n := len(policies); {
 	case n == 0:
-		v.add("policies", "there is nothing to ask for", "name throttles: policies: {web: [plans]}")
+		v.Add("policies", "there is nothing to ask for", "name throttles: policies: {web: [plans]}")
 	case n > maxPolicies:
-		v.add("policies", fmt.Sprintf("%d policies are too many", n), fmt.Sprintf("at most %d", maxPolicies))
+		v.Add("policies", fmt.Sprintf("%d policies are too many", n), fmt.Sprintf("at most %d", maxPolicies))
 	}
 	for _, name := range slices.Sorted(maps.Keys(policies)) {
 		if len(name) == 0 || len(name) > maxWord || strings.ContainsFunc(name, notInWord) {
-			v.add("policies."+name, fmt.Sprintf("%q is not a name", name), fmt.Sprintf("letters, digits, '-', '_' and '.', at most %d", maxWord))
+			v.Add("policies."+name, fmt.Sprintf("%q is not a name", name), fmt.Sprintf("letters, digits, '-', '_' and '.', at most %d", maxWord))
 		}
 	}
 }

@@ -2,12 +2,13 @@ package apigate
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"weir/internal/doorway"
 )
 
 // maxHeader is the most that net/http reads of a request's line and headers. A token needs no more.
@@ -16,7 +17,7 @@ const maxHeader = 8 << 10
 // A server is one http.Server and the doorway that it gets its connections through.
 type server struct {
 	http    *http.Server
-	doorway *doorway
+	doorway *doorway.Doorway
 	opts    serverOptions
 	done    chan struct{} // closed when Serve has returned
 }
@@ -24,7 +25,7 @@ type server struct {
 // serve puts a new server in place. The old one, if any, takes no more connections: idle ones are closed, those that have just
 // been made get their first answer, and requests under way go on. g.mu is held.
 func (g *Gate) serve(o serverOptions) {
-	next := &server{doorway: newDoorway(g.tcp.Addr()), opts: o, done: make(chan struct{})}
+	next := &server{doorway: doorway.New(g.tcp.Addr()), opts: o, done: make(chan struct{})}
 	next.http = &http.Server{
 		Handler:                      g,
 		ReadHeaderTimeout:            o.header,
@@ -69,81 +70,21 @@ func (g *Gate) retire(old *server) {
 	}
 }
 
-// A doorway is what one http.Server takes for its listener. The gate accepts by itself and hands each connection through the
-// doorway that is open now, so that a reload can put another server in the place of the old one without closing the socket.
-type doorway struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-	addr  net.Addr
-}
-
-func newDoorway(addr net.Addr) *doorway {
-	return &doorway{conns: make(chan net.Conn), done: make(chan struct{}), addr: addr}
-}
-
-func (d *doorway) Accept() (net.Conn, error) {
-	select {
-	case c := <-d.conns:
-		return c, nil
-	case <-d.done:
-		return nil, net.ErrClosed
+// receive lets a connection in. The one too many is closed at once, before anything is read from it.
+func (g *Gate) receive(tcp *net.TCPConn) {
+	if g.open.Add(1) > int64(g.setup.Load().opts.Bounds.Connections) {
+		g.open.Add(-1)
+		g.env.Observer.Bounded(BoundConnections)
+		_ = tcp.Close()
+		return
 	}
-}
-
-func (d *doorway) Close() error {
-	d.once.Do(func() { close(d.done) })
-	return nil
-}
-
-func (d *doorway) Addr() net.Addr { return d.addr }
-
-// How long the gate waits when the system has no room for another connection, such as when descriptors run out.
-const (
-	acceptPause    = 5 * time.Millisecond
-	maxAcceptPause = time.Second
-)
-
-// accept takes connections until the listener is closed. The one too many is closed at once, before anything is read from it.
-func (g *Gate) accept(l *net.TCPListener) {
-	defer close(g.accepting)
-	pause := acceptPause
-	for {
-		tcp, err := l.AcceptTCP()
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) || g.stopping() {
-				return
-			}
-			g.env.Log.Warn("cannot accept connections for the moment", "error", err, "again_in", pause)
-			select {
-			case <-time.After(pause):
-			case <-g.stop:
-				return
-			}
-			pause = min(2*pause, maxAcceptPause)
-			continue
-		}
-		pause = acceptPause
-		if g.open.Add(1) > int64(g.setup.Load().opts.Bounds.Connections) {
-			g.open.Add(-1)
-			g.env.Observer.Bounded(BoundConnections)
-			_ = tcp.Close()
-			continue
-		}
-		g.hand(&conn{TCPConn: tcp, gate: g})
-	}
+	g.hand(&conn{TCPConn: tcp, gate: g})
 }
 
 // hand gives a connection to the server of the hour. A closed doorway means that its successor is in place, or that the gate
 // stops.
 func (g *Gate) hand(c *conn) {
-	for {
-		d := g.server.Load().doorway
-		select {
-		case d.conns <- c:
-			return
-		case <-d.done:
-		}
+	for !g.server.Load().doorway.Hand(c) {
 		if g.stopping() {
 			_ = c.Close()
 			return

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/internal/doorway"
 	"weir/policy"
 )
 
@@ -48,7 +49,7 @@ type Gate struct {
 // A server is one http.Server and the doorway that it gets its connections through.
 type server struct {
 	http    *http.Server
-	doorway *doorway
+	doorway *doorway.Doorway
 	opts    serverOptions
 	done    chan struct{} // closed when Serve has returned
 }
@@ -124,7 +125,10 @@ func (g *Gate) Start() {
 	signed.sign(g.env)
 	g.setup.Store(&signed)
 	g.serve(g.setup.Load().serverOptions())
-	go g.accept(g.tcp)
+	go func() {
+		defer close(g.accepting)
+		doorway.Accept(g.tcp.AcceptTCP, g.stop, g.env.Log, g.receive)
+	}()
 }
 
 // serve puts a new server in place. The old one, if any, takes no more connections: idle ones are closed, those that have just
@@ -133,7 +137,7 @@ func (g *Gate) serve(o serverOptions) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	next := &server{doorway: newDoorway(g.tcp.Addr()), opts: o, done: make(chan struct{})}
+	next := &server{doorway: doorway.New(g.tcp.Addr()), opts: o, done: make(chan struct{})}
 	next.http = &http.Server{
 		Handler:           g,
 		Protocols:         protocols,

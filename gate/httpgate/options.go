@@ -2,7 +2,6 @@ package httpgate
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -100,65 +99,48 @@ func (o Options) WithDefaults() Options {
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others to say.
 func (o Options) Validate() error {
-	var all []error
-	wrong := func(path, msg, hint string) {
-		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-	}
+	var v weir.Mistakes
 	if o.Listen == "" {
-		wrong("listen", "the gate has no address to listen on", `write listen: ":8080"`)
+		v.Add("listen", "the gate has no address to listen on", `write listen: ":8080"`)
 	} else if _, port, err := net.SplitHostPort(o.Listen); err != nil {
-		wrong("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write ":8080" or "127.0.0.1:8080"`)
+		v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write ":8080" or "127.0.0.1:8080"`)
 	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		wrong("listen", fmt.Sprintf("%q is not a port", port), "a number up to 65535")
+		v.Add("listen", fmt.Sprintf("%q is not a port", port), "a number up to 65535")
 	}
 	if _, mistake := parseUpstream(o.Upstream); mistake != nil {
-		all = append(all, mistake)
+		v = append(v, mistake)
 	}
 	for i, prefix := range o.TrustedProxies {
 		at := fmt.Sprintf("trusted_proxies[%d]", i)
 		if !prefix.IsValid() {
-			wrong(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
+			v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
 		} else if prefix.Bits() == 0 {
-			wrong(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix), "name the networks of your proxies")
+			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix), "name the networks of your proxies")
 		}
 	}
 	switch o.ForwardedHeader {
 	case "", identify.EitherHeader, identify.XForwardedFor, identify.ForwardedHeader:
 	default:
-		wrong("forwarded_header", fmt.Sprintf("unknown header %q", o.ForwardedHeader), "one of x-forwarded-for, forwarded, either")
+		v.Add("forwarded_header", fmt.Sprintf("unknown header %q", o.ForwardedHeader), "one of x-forwarded-for, forwarded, either")
 	}
 	if o.Capacity != nil {
-		if err := o.Capacity.Validate(); err != nil {
-			all = append(all, weir.Under("capacity", err))
-		}
+		v.Under("capacity", o.Capacity.Validate())
 	}
-	if _, err := identify.ParseAccounts(o.Account); err != nil {
-		all = append(all, weir.Under("account", err))
-	}
-	for _, count := range []struct {
-		path string
-		n    int
-	}{{"bounds.connections", o.Bounds.Connections}, {"bounds.requests", o.Bounds.Requests}, {"bounds.waiting", o.Bounds.Waiting}} {
-		if count.n < 0 || count.n > maxCount {
-			wrong(count.path, fmt.Sprintf("%d is out of bounds", count.n), fmt.Sprintf("between 1 and %d", maxCount))
-		}
-	}
-	if h := o.Bounds.Header; h != 0 && (h < minHeader || h > maxHeader) {
-		wrong("bounds.header", fmt.Sprintf("%s is out of bounds", h), fmt.Sprintf("between %s and %s", weir.Size(minHeader), weir.Size(maxHeader)))
-	}
+	_, err := identify.ParseAccounts(o.Account)
+	v.Under("account", err)
+	v.Count("bounds.connections", o.Bounds.Connections, maxCount)
+	v.Count("bounds.requests", o.Bounds.Requests, maxCount)
+	v.Count("bounds.waiting", o.Bounds.Waiting, maxCount)
+	v.Size("bounds.header", o.Bounds.Header, minHeader, maxHeader)
 	if o.Bounds.Body < 0 {
-		wrong("bounds.body", "a body cannot be smaller than nothing", "leave it out for no bound")
+		v.Add("bounds.body", "a body cannot be smaller than nothing", "leave it out for no bound")
 	}
-	for _, timeout := range []struct {
-		path string
-		d    weir.Duration
-	}{{"timeouts.header", o.Timeouts.Header}, {"timeouts.progress", o.Timeouts.Progress}, {"timeouts.idle", o.Timeouts.Idle},
-		{"timeouts.connect", o.Timeouts.Connect}, {"timeouts.response", o.Timeouts.Response}} {
-		if timeout.d < 0 {
-			wrong(timeout.path, "a timeout cannot be negative", "leave it out for the default")
-		}
-	}
-	return errors.Join(all...)
+	v.Timeout("timeouts.header", o.Timeouts.Header)
+	v.Timeout("timeouts.progress", o.Timeouts.Progress)
+	v.Timeout("timeouts.idle", o.Timeouts.Idle)
+	v.Timeout("timeouts.connect", o.Timeouts.Connect)
+	v.Timeout("timeouts.response", o.Timeouts.Response)
+	return v.Err()
 }
 
 // parseUpstream reads the address of the service behind the gate.

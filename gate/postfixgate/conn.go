@@ -17,22 +17,6 @@ import (
 // writeWait is how long a client may take to read an answer.
 const writeWait = 10 * time.Second
 
-// accept takes connections until the listener is closed.
-func (g *Gate) accept(l net.Listener) {
-	var pause time.Duration
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			if !g.falter(err, &pause) {
-				return
-			}
-			continue
-		}
-		pause = 0
-		g.receive(c)
-	}
-}
-
 // receive lets a connection in unless it is one too many or from somebody who may not ask.
 func (g *Gate) receive(raw net.Conn) {
 	s := g.setup.Load()

@@ -10,6 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"weir/internal/doorway"
+	"weir/internal/rarely"
 )
 
 // KindMail is the kind of the events that a gate puts before its chains.
@@ -23,7 +26,7 @@ type Gate struct {
 	setup atomic.Pointer[setup]
 	mails mails
 
-	garbled, failing, misled rarely
+	garbled, failing, misled rarely.Line
 
 	// Decisions end when this context does, which is when a stop has no more patience.
 	base    context.Context
@@ -90,7 +93,7 @@ func (g *Gate) Start() {
 	if g.started || g.stopped || g.listener == nil {
 		return
 	}
-	g.running.Go(func() { g.accept(g.listener) })
+	g.running.Go(func() { doorway.Accept(g.listener.Accept, g.stop, g.env.Log, g.receive) })
 	g.started = true
 }
 
@@ -175,31 +178,9 @@ func (g *Gate) stopping() bool {
 	}
 }
 
-// How long the gate pauses when the system has no room for more, such as when descriptors run out.
-const (
-	firstPause = 5 * time.Millisecond
-	maxPause   = time.Second
-)
-
-// falter pauses after the system failed to hand a connection over, longer each time. It reports false when there is nothing to go on
-// for.
-func (g *Gate) falter(err error, pause *time.Duration) bool {
-	if errors.Is(err, net.ErrClosed) || g.stopping() {
-		return false
-	}
-	*pause = min(max(2**pause, firstPause), maxPause)
-	g.env.Log.Warn("cannot accept connections for the moment", "error", err, "again_in", *pause)
-	select {
-	case <-time.After(*pause):
-		return true
-	case <-g.stop:
-		return false
-	}
-}
-
 // warn puts a line into the log, but not every time.
-func (g *Gate) warn(r *rarely, message string, attrs ...slog.Attr) {
-	if more, ok := r.now(g.env.Clock.Now().Sub(g.began)); ok {
+func (g *Gate) warn(r *rarely.Line, message string, attrs ...slog.Attr) {
+	if more, ok := r.Now(g.env.Clock.Now().Sub(g.began)); ok {
 		g.env.Log.LogAttrs(g.base, slog.LevelWarn, message, append(attrs, slog.Int64("unlogged_before", more))...)
 	}
 }
@@ -208,22 +189,4 @@ func (g *Gate) warn(r *rarely, message string, attrs ...slog.Attr) {
 func (g *Gate) panicked(what any) {
 	g.env.Log.LogAttrs(g.base, slog.LevelError, "a request failed by a mistake in weir",
 		slog.Any("panic", what), slog.String("stack", string(debug.Stack())))
-}
-
-// rarely lets a line into the log at once and then every so often, so that a flood does not fill the disk.
-type rarely struct {
-	next   atomic.Int64 // when it may be logged again
-	hidden atomic.Int64
-}
-
-const logEvery = 10 * time.Second
-
-// now reports whether a line may be logged, and how many were left out since the last one.
-func (r *rarely) now(at time.Duration) (hidden int64, ok bool) {
-	next := r.next.Load()
-	if int64(at) < next || !r.next.CompareAndSwap(next, int64(at+logEvery)) {
-		r.hidden.Add(1)
-		return 0, false
-	}
-	return r.hidden.Swap(0), true
 }

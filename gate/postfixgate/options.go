@@ -2,7 +2,6 @@ package postfixgate
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -159,91 +158,67 @@ func (o Options) WithDefaults() Options {
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others to say.
 func (o Options) Validate() error {
-	var v mistakes
+	var v weir.Mistakes
 	o.validateListen(&v)
 	o.validateNetworks(&v)
 	switch o.Over {
 	case "", OverHold, OverDefer, OverReject:
 		if o.Filter != "" && o.Over != "" {
-			v.add("filter", fmt.Sprintf("nothing is diverted with over: %s", o.Over), "write over: filter, or leave filter out")
+			v.Add("filter", fmt.Sprintf("nothing is diverted with over: %s", o.Over), "write over: filter, or leave filter out")
 		}
 	case OverFilter:
 		if o.Filter == "" {
-			v.add("filter", "mail is to be diverted, and nobody says where to", "write smtp:[127.0.0.1]:2526, where a gate for mail listens")
+			v.Add("filter", "mail is to be diverted, and nobody says where to", "write smtp:[127.0.0.1]:2526, where a gate for mail listens")
 		}
 	default:
-		v.oneOf("over", string(o.Over), string(OverFilter), string(OverHold), string(OverDefer), string(OverReject))
+		v.OneOf("over", string(o.Over), string(OverFilter), string(OverHold), string(OverDefer), string(OverReject))
 	}
 	if o.Filter != "" && !isFilter(o.Filter) {
-		v.add("filter", fmt.Sprintf("%q is not a transport with a next hop", o.Filter), "write smtp:[127.0.0.1]:2526")
+		v.Add("filter", fmt.Sprintf("%q is not a transport with a next hop", o.Filter), "write smtp:[127.0.0.1]:2526")
 	}
-	if o.Stopped != "" && o.Stopped != Reject && o.Stopped != Defer {
-		v.oneOf("stopped", string(o.Stopped), string(Reject), string(Defer))
-	}
-	for _, doubt := range []struct {
-		path string
-		d    Doubt
-	}{{"on_error", o.OnError}, {"on_bound", o.OnBound}} {
-		if doubt.d != "" && doubt.d != DoubtDefer && doubt.d != DoubtPass {
-			v.oneOf(doubt.path, string(doubt.d), string(DoubtDefer), string(DoubtPass))
-		}
-	}
-	for _, count := range []struct {
-		path    string
-		n, most int
-	}{
-		{"bounds.connections", o.Bounds.Connections, maxConnections},
-		{"bounds.mails", o.Bounds.Mails, maxMails},
-		{"bounds.recipients", o.Bounds.Recipients, maxRecipients},
-	} {
-		if count.n < 0 || count.n > count.most {
-			v.add(count.path, fmt.Sprintf("%d is out of bounds", count.n), fmt.Sprintf("between 1 and %d", count.most))
-		}
-	}
-	if m := o.Bounds.Memory; m < 0 || m > maxMemory {
-		v.add("bounds.memory", fmt.Sprintf("%s is out of bounds", m), fmt.Sprintf("between 1B and %s", weir.Size(maxMemory)))
-	}
-	for _, timeout := range []struct {
-		path string
-		d    weir.Duration
-	}{{"timeouts.idle", o.Timeouts.Idle}, {"timeouts.answer", o.Timeouts.Answer}, {"timeouts.mail", o.Timeouts.Mail}} {
-		if timeout.d < 0 {
-			v.add(timeout.path, "a timeout cannot be negative", "leave it out for the default")
-		}
-	}
-	return errors.Join(v...)
+	v.OneOf("stopped", string(o.Stopped), string(Reject), string(Defer))
+	v.OneOf("on_error", string(o.OnError), string(DoubtDefer), string(DoubtPass))
+	v.OneOf("on_bound", string(o.OnBound), string(DoubtDefer), string(DoubtPass))
+	v.Count("bounds.connections", o.Bounds.Connections, maxConnections)
+	v.Count("bounds.mails", o.Bounds.Mails, maxMails)
+	v.Count("bounds.recipients", o.Bounds.Recipients, maxRecipients)
+	v.Size("bounds.memory", o.Bounds.Memory, 1, maxMemory)
+	v.Timeout("timeouts.idle", o.Timeouts.Idle)
+	v.Timeout("timeouts.answer", o.Timeouts.Answer)
+	v.Timeout("timeouts.mail", o.Timeouts.Mail)
+	return v.Err()
 }
 
-func (o *Options) validateListen(v *mistakes) {
+func (o *Options) validateListen(v *weir.Mistakes) {
 	network, address := splitListen(o.Listen)
 	switch {
 	case o.Listen == "":
-		v.add("listen", "the gate has no address to listen on", "write listen: 127.0.0.1:10040, or unix:/var/spool/postfix/weir/policy")
+		v.Add("listen", "the gate has no address to listen on", "write listen: 127.0.0.1:10040, or unix:/var/spool/postfix/weir/policy")
 	case network == "unix" && !filepath.IsAbs(address):
-		v.add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen), "write unix:/var/spool/postfix/weir/policy")
+		v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen), "write unix:/var/spool/postfix/weir/policy")
 	case network == "tcp":
 		_, port, err := net.SplitHostPort(address)
 		if err == nil {
 			_, err = strconv.ParseUint(port, 10, 16)
 		}
 		if err != nil {
-			v.add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), "write 127.0.0.1:10040")
+			v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), "write 127.0.0.1:10040")
 		}
 	}
 	if o.Socket != (Socket{}) && network != "unix" && o.Listen != "" {
-		v.add("socket", "the gate does not listen on a socket of this machine", "leave it out, or write listen: unix:/var/spool/postfix/weir/policy")
+		v.Add("socket", "the gate does not listen on a socket of this machine", "leave it out, or write listen: unix:/var/spool/postfix/weir/policy")
 	}
 	if m := o.Socket.Mode; m != "" {
 		if mode, err := strconv.ParseUint(m, 8, 32); err != nil || mode > 0o777 {
-			v.add("socket.mode", fmt.Sprintf("%q is not a mode", m), "write 0660")
+			v.Add("socket.mode", fmt.Sprintf("%q is not a mode", m), "write 0660")
 		}
 	}
 	if len(o.Clients) > 0 && network == "unix" {
-		v.add("clients", "nobody has an address on a socket of this machine", "leave it out; socket.mode and socket.group say who may ask")
+		v.Add("clients", "nobody has an address on a socket of this machine", "leave it out; socket.mode and socket.group say who may ask")
 	}
 }
 
-func (o *Options) validateNetworks(v *mistakes) {
+func (o *Options) validateNetworks(v *weir.Mistakes) {
 	for _, list := range []struct {
 		path, everybody, hint string
 		all                   []netip.Prefix
@@ -254,9 +229,9 @@ func (o *Options) validateNetworks(v *mistakes) {
 		for i, prefix := range list.all {
 			at := fmt.Sprintf("%s[%d]", list.path, i)
 			if !prefix.IsValid() {
-				v.add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
+				v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
 			} else if prefix.Bits() == 0 {
-				v.add(at, fmt.Sprintf("%s %s", prefix, list.everybody), list.hint)
+				v.Add(at, fmt.Sprintf("%s %s", prefix, list.everybody), list.hint)
 			}
 		}
 	}
@@ -277,19 +252,4 @@ func isFilter(text string) bool {
 		return false
 	}
 	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
-}
-
-// mistakes collects field errors.
-type mistakes []error
-
-func (v *mistakes) add(path, msg, hint string) {
-	*v = append(*v, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-}
-
-func (v *mistakes) oneOf(path, got string, known ...string) {
-	hint := "one of " + strings.Join(known, ", ")
-	if near := weir.Nearest(got, known...); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	}
-	v.add(path, fmt.Sprintf("unknown %s %q", path, got), hint)
 }

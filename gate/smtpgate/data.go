@@ -190,7 +190,7 @@ func (d *delivery) finish(err error) error {
 	d.log(receipt, n)
 	observer := d.gate.env.Observer
 	if n != nil {
-		observer.Mail(n.how, size, len(d.tx.to))
+		observer.Mail(n.how, size, max(len(d.tx.to), 1))
 		return d.count(n)
 	}
 	how := MailAccepted

@@ -95,7 +95,7 @@ func (d *delivery) judgeMail() *no {
 	ev := d.event(d.tx, counted)
 	ev.ID, ev.Bytes = d.id.String(), d.text.size
 	pass := new(policy.Pass)
-	after, n := d.judge(chain, &ev, pass)
+	after, n := d.judge(chain, &ev, pass, "mails")
 	if n != nil {
 		return n
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/doorway"
+	"weir/internal/rarely"
 )
 
 // KindMail is the kind of the events that a gate puts before its chains, and KindLogIn of those that limit wrong passwords.
@@ -25,7 +27,7 @@ type Gate struct {
 	env   Env
 	began time.Time
 	setup atomic.Pointer[setup]
-	fails rarely // panics
+	fails rarely.Line // panics
 
 	clients clients
 
@@ -104,7 +106,7 @@ func (g *Gate) Start() {
 	}
 	g.started = true
 	g.serve(g.setup.Load())
-	g.running.Go(func() { g.accept(g.listener) })
+	g.running.Go(func() { doorway.Accept(g.listener.AcceptTCP, g.stop, g.env.Log, g.receive) })
 }
 
 // serve runs the server of a setup until its doorway is closed. Its sessions may go on after that.
@@ -226,25 +228,7 @@ func (g *Gate) load() weir.Load {
 
 // panicked notes what a session died of. Its neighbours go on.
 func (g *Gate) panicked(what string) {
-	if more, ok := g.fails.now(g.env.Clock.Now().Sub(g.began)); ok {
+	if more, ok := g.fails.Now(g.env.Clock.Now().Sub(g.began)); ok {
 		g.env.Log.Error("a session failed by a mistake in weir", "panic", what, "unlogged_before", more)
 	}
-}
-
-// rarely lets a line into the log at once and then every so often, so that a flood does not fill the disk.
-type rarely struct {
-	next   atomic.Int64 // when it may be logged again
-	hidden atomic.Int64
-}
-
-const logEvery = 10 * time.Second
-
-// now reports whether a line may be logged, and how many were left out since the last one.
-func (r *rarely) now(at time.Duration) (hidden int64, ok bool) {
-	next := r.next.Load()
-	if int64(at) < next || !r.next.CompareAndSwap(next, int64(at+logEvery)) {
-		r.hidden.Add(1)
-		return 0, false
-	}
-	return r.hidden.Swap(0), true
 }

@@ -1,81 +1,14 @@
 package smtpgate
 
 import (
-	"errors"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"strconv"
-	"sync"
 	"time"
 
 	"weir/identify"
 )
-
-// A doorway is what one smtp.Server takes for its listener. The gate accepts by itself and hands each connection through the doorway that is
-// open now, so that a reload can put another server in the place of the old one without closing the socket.
-type doorway struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func newDoorway() *doorway { return &doorway{conns: make(chan net.Conn), done: make(chan struct{})} }
-
-// hand gives a connection to the server and reports whether it was taken; it is not when the doorway is closed.
-func (d *doorway) hand(c net.Conn) bool {
-	select {
-	case d.conns <- c:
-		return true
-	case <-d.done:
-		return false
-	}
-}
-
-func (d *doorway) Accept() (net.Conn, error) {
-	select {
-	case c := <-d.conns:
-		return c, nil
-	case <-d.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (d *doorway) Close() error {
-	d.once.Do(func() { close(d.done) })
-	return nil
-}
-
-func (d *doorway) Addr() net.Addr { return &net.TCPAddr{} }
-
-// How long the gate pauses when the system has no room for another connection, such as when descriptors run out.
-const (
-	firstPause = 5 * time.Millisecond
-	maxPause   = time.Second
-)
-
-// accept takes connections until the listener is closed.
-func (g *Gate) accept(l *net.TCPListener) {
-	pause := firstPause
-	for {
-		tcp, err := l.AcceptTCP()
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) || g.stopping() {
-				return
-			}
-			g.env.Log.Warn("cannot accept connections for the moment", "error", err, "again_in", pause)
-			select {
-			case <-time.After(pause):
-			case <-g.stop:
-				return
-			}
-			pause = min(2*pause, maxPause)
-			continue
-		}
-		pause = firstPause
-		g.receive(tcp)
-	}
-}
 
 // receive lets a connection in, unless the door turns it away or it is one too many.
 func (g *Gate) receive(tcp *net.TCPConn) {
@@ -93,7 +26,7 @@ func (g *Gate) receive(tcp *net.TCPConn) {
 		turnAway(s, tcp)
 		return
 	}
-	for !c.setup.doorway.hand(c.whole()) {
+	for !c.setup.doorway.Hand(c.whole()) {
 		// A closed doorway means that the setup has a successor, or that the gate stops.
 		if g.stopping() {
 			_ = c.Close()

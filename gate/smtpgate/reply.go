@@ -37,7 +37,7 @@ func refuse(how string, code, enhanced int, text string) *no {
 }
 
 // throttled is what is said when a throttle does not let a mail or a recipient go on.
-func throttled(a *weir.Answer, now time.Time) *no {
+func throttled(a *weir.Answer, what string, now time.Time) *no {
 	code, enhanced := 450, 471
 	switch a.Reason {
 	case weir.TooCostly, weir.Banned, weir.Forged, weir.Replayed, weir.NoAccount, weir.NoSource:
@@ -45,11 +45,11 @@ func throttled(a *weir.Answer, now time.Time) *no {
 	case weir.Failure:
 		code, enhanced = 451, 430
 	}
-	return refuse(MailThrottled, code, enhanced, explain(a, now, code/100 == 5))
+	return refuse(MailThrottled, code, enhanced, explain(a, what, now, code/100 == 5))
 }
 
-// explain says in a line what a mail ran into.
-func explain(a *weir.Answer, now time.Time, never bool) string {
+// explain says in a line what a mail ran into. what is counted where a throttle counts requests.
+func explain(a *weir.Answer, what string, now time.Time, never bool) string {
 	var b strings.Builder
 	switch {
 	case a.Verdict == weir.Challenge:
@@ -63,7 +63,11 @@ func explain(a *weir.Answer, now time.Time, never bool) string {
 	case a.Limit > 0 && a.Unit == "bytes":
 		fmt.Fprintf(&b, "over the limit of %s", weir.Size(a.Limit))
 	case a.Limit > 0:
-		fmt.Fprintf(&b, "over the limit of %d %s", a.Limit, a.Unit)
+		unit := a.Unit
+		if unit == "requests" {
+			unit = what
+		}
+		fmt.Fprintf(&b, "over the limit of %d %s", a.Limit, unit)
 	default:
 		b.WriteString("over a limit")
 	}

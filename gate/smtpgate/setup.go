@@ -13,6 +13,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"weir"
+	"weir/internal/doorway"
 	"weir/policy"
 )
 
@@ -28,7 +29,7 @@ type setup struct {
 	command address // where there is one
 
 	server  *smtp.Server
-	doorway *doorway
+	doorway *doorway.Doorway
 }
 
 func newSetup(g *Gate, o Options, p Parts) (*setup, error) {
@@ -56,7 +57,7 @@ func newSetup(g *Gate, o Options, p Parts) (*setup, error) {
 		return nil, err
 	}
 	s.server = s.newServer(g)
-	s.doorway = newDoorway()
+	s.doorway = doorway.New(&net.TCPAddr{})
 	return s, nil
 }
 

@@ -210,7 +210,7 @@ func (s *session) judgeRecipient(tx *transaction, r *recipient) *no {
 	}
 	ev := s.event(tx, []string{r.normal})
 	pass := new(policy.Pass)
-	after, n := s.judge(chain, &ev, pass)
+	after, n := s.judge(chain, &ev, pass, "recipients")
 	if n != nil {
 		return n
 	}
@@ -219,18 +219,18 @@ func (s *session) judgeRecipient(tx *transaction, r *recipient) *no {
 }
 
 // judge puts an event before a chain and waits where it must. Where it may go on at once, or from a time on, the pass is to be settled;
-// otherwise it has been.
-func (s *session) judge(chain *policy.Chain, ev *weir.Event, pass *policy.Pass) (after time.Time, n *no) {
+// otherwise it has been. what is what a chain counts as requests, in words of mail.
+func (s *session) judge(chain *policy.Chain, ev *weir.Event, pass *policy.Pass, what string) (after time.Time, n *no) {
 	chain.Judge(s.gate.base, ev, pass)
 	if pass.Answer.Verdict == weir.Wait {
-		after, n = s.wait(pass)
+		after, n = s.wait(pass, what)
 	}
 	now := s.now()
 	if n == nil && pass.Answer.Verdict != weir.Admit {
 		if pass.Answer.Ban {
 			s.gate.env.Offend(ev, &pass.Answer)
 		}
-		n = throttled(&pass.Answer, now)
+		n = throttled(&pass.Answer, what, now)
 	}
 	if n != nil {
 		pass.Settle(weir.Outcome{Time: now})
@@ -241,7 +241,7 @@ func (s *session) judge(chain *policy.Chain, ev *weir.Event, pass *policy.Pass) 
 }
 
 // wait holds the answer back until the turn comes. Where there is no line to stand in, only a time, the mail is taken, and goes on then.
-func (s *session) wait(pass *policy.Pass) (after time.Time, n *no) {
+func (s *session) wait(pass *policy.Pass, what string) (after time.Time, n *no) {
 	env := &s.gate.env
 	_ = s.conn.flush() // what was pipelined before is not to wait
 	env.Observer.Waiting(1)
@@ -253,7 +253,7 @@ func (s *session) wait(pass *policy.Pass) (after time.Time, n *no) {
 		answer := pass.Answer
 		line := lineWatch{Context: ctx}
 		if pass.Await(&line, env.Clock.Now) != nil {
-			n := throttled(&answer, s.now()).at(BoundWait)
+			n := throttled(&answer, what, s.now()).at(BoundWait)
 			n.reply.Code = 451
 			return time.Time{}, n
 		}

@@ -1,7 +1,6 @@
 package smtpgate
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -29,21 +28,21 @@ const (
 // Validate returns every mistake in the options, as joined weir.FieldErrors: above all, whatever would make the gate an open relay or send
 // passwords over the network in clear text. Whether the throttles exist is for others to say.
 func (o Options) Validate() error {
-	var v mistakes
+	var v weir.Mistakes
 	host, ok := o.validateListen(&v)
 	postmaster := o.Postmaster
 	o = o.WithDefaults()
 	if o.Hostname != "" && !plainHost(o.Hostname) {
-		v.add("hostname", fmt.Sprintf("%q is not the name of a machine", o.Hostname), "write mail.example.org")
+		v.Add("hostname", fmt.Sprintf("%q is not the name of a machine", o.Hostname), "write mail.example.org")
 	}
 	o.validateTLS(&v)
-	v.under("next_hop", o.NextHop.Validate())
-	v.oneOf("auth", string(o.Auth), string(AuthUsers), string(AuthNextHop), string(AuthNone))
+	v.Under("next_hop", o.NextHop.Validate())
+	v.OneOf("auth", string(o.Auth), string(AuthUsers), string(AuthNextHop), string(AuthNone))
 	if o.Auth == AuthNone && len(o.Networks) == 0 {
-		v.add("auth", "nobody could send: there is no AUTH, and no network that may send without", "name your networks under networks, or write auth: users")
+		v.Add("auth", "nobody could send: there is no AUTH, and no network that may send without", "name your networks under networks, or write auth: users")
 	}
 	if ok && !o.encrypted() && o.Auth != AuthNone && !loopback(host) {
-		v.add("tls", "passwords would cross the network in clear text", "give tls a cert and a key, or listen on 127.0.0.1, or write auth: none")
+		v.Add("tls", "passwords would cross the network in clear text", "give tls a cert and a key, or listen on 127.0.0.1, or write auth: none")
 	}
 	validateNetworks(&v, o.Networks)
 	for _, address := range []struct{ path, text string }{{"command", o.Command}, {"admin", o.Admin}, {"postmaster", postmaster}} {
@@ -51,34 +50,34 @@ func (o Options) Validate() error {
 			continue
 		}
 		if _, err := parseAddress(address.text, false); err != nil {
-			v.add(address.path, fmt.Sprintf("%q is not an address", address.text), "write name@example.org")
+			v.Add(address.path, fmt.Sprintf("%q is not an address", address.text), "write name@example.org")
 		}
 	}
 	if o.Marks && len(o.Networks) == 0 {
-		v.add("marks", "no server may hand on mail: there are no networks", "write networks: [127.0.0.0/8], where Postfix is")
+		v.Add("marks", "no server may hand on mail: there are no networks", "write networks: [127.0.0.0/8], where Postfix is")
 	}
 	if local, _, _ := strings.Cut(o.Command, "@"); len(local) > maxCommandName {
-		v.add("command", fmt.Sprintf("the part before the @ is %d characters long", len(local)), fmt.Sprintf("at most %d: weir adds what a command is about", maxCommandName))
+		v.Add("command", fmt.Sprintf("the part before the @ is %d characters long", len(local)), fmt.Sprintf("at most %d: weir adds what a command is about", maxCommandName))
 	} else if strings.Contains(local, "+") {
-		v.add("command", fmt.Sprintf("%q has a +, behind which weir puts what a command is about", o.Command), "write weir@example.org")
+		v.Add("command", fmt.Sprintf("%q has a +, behind which weir puts what a command is about", o.Command), "write weir@example.org")
 	}
-	v.oneOf("stopped", string(o.Stopped), string(RefuseMail), string(RefuseAuth))
-	v.oneOf("senders", string(o.Senders), string(SendersAny), string(SendersBound))
-	v.oneOf("ambiguous", string(o.Ambiguous), string(AmbiguousRetry), string(AmbiguousHold))
+	v.OneOf("stopped", string(o.Stopped), string(RefuseMail), string(RefuseAuth))
+	v.OneOf("senders", string(o.Senders), string(SendersAny), string(SendersBound))
+	v.OneOf("ambiguous", string(o.Ambiguous), string(AmbiguousRetry), string(AmbiguousHold))
 	if s := o.Stamps; s != nil {
-		v.oneOf("stamps.on_invalid", string(s.OnInvalid), string(FateRefuse), string(FatePool))
+		v.OneOf("stamps.on_invalid", string(s.OnInvalid), string(FateRefuse), string(FatePool))
 		if s.FromLoad < 0 {
-			v.add("stamps.from_load", "a load cannot be negative", "write 90%")
+			v.Add("stamps.from_load", "a load cannot be negative", "write 90%")
 		}
 	}
 	o.validateBounds(&v)
-	return errors.Join(v...)
+	return v.Err()
 }
 
 // validateListen returns the host to listen on, where there is one to be found.
-func (o *Options) validateListen(v *mistakes) (host string, ok bool) {
+func (o *Options) validateListen(v *weir.Mistakes) (host string, ok bool) {
 	if o.Listen == "" {
-		v.add("listen", "the gate has no address to listen on", `write listen: ":587"`)
+		v.Add("listen", "the gate has no address to listen on", `write listen: ":587"`)
 		return "", false
 	}
 	host, port, err := net.SplitHostPort(o.Listen)
@@ -86,55 +85,40 @@ func (o *Options) validateListen(v *mistakes) (host string, ok bool) {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		v.add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write ":587" or "127.0.0.1:2525"`)
+		v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write ":587" or "127.0.0.1:2525"`)
 	}
 	return host, err == nil
 }
 
-func (o *Options) validateTLS(v *mistakes) {
-	v.oneOf("tls.mode", string(o.TLS.Mode), string(TLSStart), string(TLSImplicit), string(TLSNone))
+func (o *Options) validateTLS(v *weir.Mistakes) {
+	v.OneOf("tls.mode", string(o.TLS.Mode), string(TLSStart), string(TLSImplicit), string(TLSNone))
 	const hint = "name the files of a certificate and of its key"
 	switch {
 	case o.TLS.Mode == TLSNone && (o.TLS.Cert != "" || o.TLS.Key != ""):
-		v.add("tls.mode", "there is a certificate, and it would not be used", "write mode: starttls, or leave cert and key out")
+		v.Add("tls.mode", "there is a certificate, and it would not be used", "write mode: starttls, or leave cert and key out")
 	case o.encrypted() && o.TLS.Cert == "":
-		v.add("tls.cert", "the certificate is missing", hint)
+		v.Add("tls.cert", "the certificate is missing", hint)
 	case o.encrypted() && o.TLS.Key == "":
-		v.add("tls.key", "the key of the certificate is missing", hint)
+		v.Add("tls.key", "the key of the certificate is missing", hint)
 	}
 }
 
-func (o *Options) validateBounds(v *mistakes) {
+func (o *Options) validateBounds(v *weir.Mistakes) {
 	b := &o.Bounds
-	for _, count := range []struct {
-		path    string
-		n, most int
-	}{
-		{"bounds.sessions", b.Sessions, maxCount}, {"bounds.per_source", b.PerSource, maxCount}, {"bounds.recipients", b.Recipients, maxRecipients},
-		{"bounds.received_hops", b.ReceivedHops, 1000}, {"bounds.errors", b.Errors, maxCount}, {"bounds.logins", b.Logins, maxCount},
-		{"bounds.commands", b.Commands, maxCount},
-	} {
-		if count.n < 1 || count.n > count.most {
-			v.add(count.path, fmt.Sprintf("%d is out of bounds", count.n), fmt.Sprintf("between 1 and %d", count.most))
-		}
-	}
-	for _, size := range []struct {
-		path           string
-		n, least, most weir.Size
-	}{{"bounds.message", b.Message, 1 << 10, maxMessage}, {"bounds.header", b.Header, 1 << 10, maxHeader}, {"bounds.line", b.Line, minLine, maxLine}} {
-		if size.n < size.least || size.n > size.most {
-			v.add(size.path, fmt.Sprintf("%s is out of bounds", size.n), fmt.Sprintf("between %s and %s", size.least, size.most))
-		}
-	}
-	t := &o.Timeouts
-	for _, timeout := range []struct {
-		path string
-		d    weir.Duration
-	}{{"timeouts.idle", t.Idle}, {"timeouts.data", t.Data}, {"timeouts.session", t.Session}, {"timeouts.wait", t.Wait}} {
-		if timeout.d < 0 {
-			v.add(timeout.path, "a timeout cannot be negative", "leave it out for the default")
-		}
-	}
+	v.Count("bounds.sessions", b.Sessions, maxCount)
+	v.Count("bounds.per_source", b.PerSource, maxCount)
+	v.Count("bounds.recipients", b.Recipients, maxRecipients)
+	v.Count("bounds.received_hops", b.ReceivedHops, 1000)
+	v.Count("bounds.errors", b.Errors, maxCount)
+	v.Count("bounds.logins", b.Logins, maxCount)
+	v.Count("bounds.commands", b.Commands, maxCount)
+	v.Size("bounds.message", b.Message, 1<<10, maxMessage)
+	v.Size("bounds.header", b.Header, 1<<10, maxHeader)
+	v.Size("bounds.line", b.Line, minLine, maxLine)
+	v.Timeout("timeouts.idle", o.Timeouts.Idle)
+	v.Timeout("timeouts.data", o.Timeouts.Data)
+	v.Timeout("timeouts.session", o.Timeouts.Session)
+	v.Timeout("timeouts.wait", o.Timeouts.Wait)
 }
 
 // plainHost reports whether a name can stand in answers and header fields.
@@ -166,17 +150,17 @@ var private = []netip.Prefix{
 }
 
 // validateNetworks refuses what would let strangers send.
-func validateNetworks(v *mistakes, networks []netip.Prefix) {
+func validateNetworks(v *weir.Mistakes, networks []netip.Prefix) {
 	const hint = "name your own networks, as narrow as they are"
 	var v4, v6 uint64
 	for i, p := range networks {
 		at := fmt.Sprintf("networks[%d]", i)
 		if !p.IsValid() {
-			v.add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
+			v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
 			continue
 		}
 		if p.Addr().Is4In6() { // ::ffff:0.0.0.0/96 is all of IPv4
-			v.add(at, fmt.Sprintf("%s is written as IPv6 and means IPv4", p), "write it as IPv4")
+			v.Add(at, fmt.Sprintf("%s is written as IPv6 and means IPv4", p), "write it as IPv4")
 			continue
 		}
 		if isPrivate(p) {
@@ -184,7 +168,7 @@ func validateNetworks(v *mistakes, networks []netip.Prefix) {
 		}
 		switch {
 		case p.Addr().Is4() && p.Bits() < widestV4, p.Addr().Is6() && p.Bits() < widestV6:
-			v.add(at, fmt.Sprintf("%s lets strangers send: an open relay", p), hint)
+			v.Add(at, fmt.Sprintf("%s lets strangers send: an open relay", p), hint)
 		case p.Addr().Is4():
 			v4 += 1 << (32 - p.Bits())
 		default:
@@ -192,7 +176,7 @@ func validateNetworks(v *mistakes, networks []netip.Prefix) {
 		}
 	}
 	if v4 > mostV4 || v6 > mostV6 {
-		v.add("networks", "together the public networks are so many addresses that strangers could send: an open relay", hint)
+		v.Add("networks", "together the public networks are so many addresses that strangers could send: an open relay", hint)
 	}
 }
 
@@ -203,30 +187,4 @@ func isPrivate(p netip.Prefix) bool {
 		}
 	}
 	return false
-}
-
-// mistakes collects field errors.
-type mistakes []error
-
-func (v *mistakes) add(path, msg, hint string) {
-	*v = append(*v, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-}
-
-func (v *mistakes) under(path string, err error) {
-	if err != nil {
-		*v = append(*v, weir.Under(path, err))
-	}
-}
-
-func (v *mistakes) oneOf(path, got string, known ...string) {
-	for _, k := range known {
-		if got == k {
-			return
-		}
-	}
-	hint := "one of " + strings.Join(known, ", ")
-	if near := weir.Nearest(got, known...); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	}
-	v.add(path, fmt.Sprintf("unknown %s %q", path[strings.LastIndex(path, ".")+1:], got), hint)
 }

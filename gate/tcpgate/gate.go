@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/doorway"
+	"weir/internal/rarely"
 	"weir/policy"
 )
 
@@ -30,7 +32,7 @@ type Gate struct {
 
 	open    atomic.Int64 // connections, or sessions
 	waiting atomic.Int64
-	failing rarely // the upstream cannot be reached
+	failing rarely.Line // the upstream cannot be reached
 
 	// What goes on at the gate ends when this context does, which is when a stop has no more patience.
 	base    context.Context
@@ -113,7 +115,7 @@ func (g *Gate) Start() {
 	}
 	switch {
 	case g.tcp != nil:
-		g.running.Go(func() { g.accept(g.tcp) })
+		g.running.Go(func() { doorway.Accept(g.tcp.AcceptTCP, g.stop, g.env.Log, g.receive) })
 	case g.udp != nil:
 		g.running.Go(g.udp.receive)
 	default:
@@ -211,32 +213,10 @@ func (g *Gate) stopping() bool {
 // elapsed is how long the gate has been there.
 func (g *Gate) elapsed() time.Duration { return g.env.Clock.Now().Sub(g.began) }
 
-// How long the gate pauses when the system has no room for more, such as when descriptors run out.
-const (
-	firstPause = 5 * time.Millisecond
-	maxPause   = time.Second
-)
-
-// falter pauses after the system failed to hand something over, longer each time. It reports false when there is nothing to go on
-// for.
-func (g *Gate) falter(what string, err error, pause *time.Duration) bool {
-	if errors.Is(err, net.ErrClosed) || g.stopping() {
-		return false
-	}
-	*pause = min(max(2**pause, firstPause), maxPause)
-	g.env.Log.Warn(what, "error", err, "again_in", *pause)
-	select {
-	case <-time.After(*pause):
-		return true
-	case <-g.stop:
-		return false
-	}
-}
-
 // unreached notes that the upstream cannot be reached.
 func (g *Gate) unreached(id string, err error) {
 	g.env.Observer.Unreached()
-	if more, ok := g.failing.now(g.elapsed()); ok {
+	if more, ok := g.failing.Now(g.elapsed()); ok {
 		g.env.Log.LogAttrs(g.base, slog.LevelWarn, "the upstream cannot be reached",
 			slog.String("id", id), slog.Any("error", err), slog.Int64("unlogged_before", more))
 	}
@@ -246,22 +226,4 @@ func (g *Gate) unreached(id string, err error) {
 func (g *Gate) panicked(id string, what any) {
 	g.env.Log.LogAttrs(g.base, slog.LevelError, "a connection failed by a mistake in weir",
 		slog.String("id", id), slog.Any("panic", what), slog.String("stack", string(debug.Stack())))
-}
-
-// rarely lets a line into the log at once and then every so often, so that a flood does not fill the disk.
-type rarely struct {
-	next   atomic.Int64 // when it may be logged again
-	hidden atomic.Int64
-}
-
-const logEvery = 10 * time.Second
-
-// now reports whether a line may be logged, and how many were left out since the last one.
-func (r *rarely) now(at time.Duration) (hidden int64, ok bool) {
-	next := r.next.Load()
-	if int64(at) < next || !r.next.CompareAndSwap(next, int64(at+logEvery)) {
-		r.hidden.Add(1)
-		return 0, false
-	}
-	return r.hidden.Swap(0), true
 }

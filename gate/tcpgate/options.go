@@ -2,7 +2,6 @@ package tcpgate
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -124,99 +123,75 @@ func (o Options) WithDefaults() Options {
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others to say.
 func (o Options) Validate() error {
-	var v mistakes
+	var v weir.Mistakes
 	o.validateAddresses(&v)
-	switch o.Protocol {
-	case "", TCP:
-	case UDP:
+	v.OneOf("protocol", string(o.Protocol), string(TCP), string(UDP))
+	if o.Protocol == UDP {
 		o.validateUDP(&v)
-	default:
-		v.oneOf("protocol", string(o.Protocol), string(TCP), string(UDP))
 	}
 	for i, prefix := range o.TrustedProxies {
 		at := fmt.Sprintf("trusted_proxies[%d]", i)
 		if !prefix.IsValid() {
-			v.add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
+			v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
 		} else if prefix.Bits() == 0 {
-			v.add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix), "name the networks of your proxies")
+			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix), "name the networks of your proxies")
 		}
 	}
-	switch o.ProxyProtocol.In {
-	case "", ProxyInOff:
-	case ProxyInRequired:
-		if len(o.TrustedProxies) == 0 {
-			v.add("proxy_protocol.in", "no proxy is trusted to name a source", "name the networks of your proxies under trusted_proxies")
-		}
-	default:
-		v.oneOf("proxy_protocol.in", string(o.ProxyProtocol.In), string(ProxyInOff), string(ProxyInRequired))
+	v.OneOf("proxy_protocol.in", string(o.ProxyProtocol.In), string(ProxyInOff), string(ProxyInRequired))
+	if o.ProxyProtocol.In == ProxyInRequired && len(o.TrustedProxies) == 0 {
+		v.Add("proxy_protocol.in", "no proxy is trusted to name a source", "name the networks of your proxies under trusted_proxies")
 	}
-	switch o.ProxyProtocol.Out {
-	case "", ProxyOutOff, ProxyOutV1, ProxyOutV2:
-	default:
-		v.oneOf("proxy_protocol.out", string(o.ProxyProtocol.Out), string(ProxyOutOff), string(ProxyOutV1), string(ProxyOutV2))
-	}
-	for _, count := range []struct {
-		path string
-		n    int
-	}{{"bounds.connections", o.Bounds.Connections}, {"bounds.waiting", o.Bounds.Waiting}, {"bounds.clients", o.Bounds.Clients}} {
-		if count.n < 0 || count.n > maxCount {
-			v.add(count.path, fmt.Sprintf("%d is out of bounds", count.n), fmt.Sprintf("between 1 and %d", maxCount))
-		}
-	}
-	if p := o.Bounds.Packet; p < 0 || p > maxPacket {
-		v.add("bounds.packet", fmt.Sprintf("%s is out of bounds", p), fmt.Sprintf("between 1B and %s", weir.Size(maxPacket)))
-	}
-	for _, timeout := range []struct {
-		path string
-		d    weir.Duration
-	}{{"timeouts.connect", o.Timeouts.Connect}, {"timeouts.idle", o.Timeouts.Idle}, {"timeouts.header", o.Timeouts.Header}} {
-		if timeout.d < 0 {
-			v.add(timeout.path, "a timeout cannot be negative", "leave it out for the default")
-		}
-	}
-	return errors.Join(v...)
+	v.OneOf("proxy_protocol.out", string(o.ProxyProtocol.Out), string(ProxyOutOff), string(ProxyOutV1), string(ProxyOutV2))
+	v.Count("bounds.connections", o.Bounds.Connections, maxCount)
+	v.Count("bounds.waiting", o.Bounds.Waiting, maxCount)
+	v.Count("bounds.clients", o.Bounds.Clients, maxCount)
+	v.Size("bounds.packet", o.Bounds.Packet, 1, maxPacket)
+	v.Timeout("timeouts.connect", o.Timeouts.Connect)
+	v.Timeout("timeouts.idle", o.Timeouts.Idle)
+	v.Timeout("timeouts.header", o.Timeouts.Header)
+	return v.Err()
 }
 
-func (o *Options) validateAddresses(v *mistakes) {
+func (o *Options) validateAddresses(v *weir.Mistakes) {
 	host, port, ok := "", "", false
 	if o.Listen == "" {
-		v.add("listen", "the gate has no address to listen on", `write listen: ":5432"`)
+		v.Add("listen", "the gate has no address to listen on", `write listen: ":5432"`)
 	} else if host, port, ok = hostPort(o.Listen); !ok {
-		v.add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write ":5432" or "127.0.0.1:5432"`)
+		v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write ":5432" or "127.0.0.1:5432"`)
 	}
 	const hint = "write 127.0.0.1:5432, or for tcp unix:/run/db.sock"
 	network, address := splitUpstream(o.Upstream)
 	upHost, upPort, upOK := hostPort(address)
 	switch {
 	case o.Upstream == "":
-		v.add("upstream", "the gate has no upstream", hint)
+		v.Add("upstream", "the gate has no upstream", hint)
 	case network == "unix" && address == "":
-		v.add("upstream", "the path of the socket is missing", hint)
+		v.Add("upstream", "the path of the socket is missing", hint)
 	case network == "unix":
 	case !upOK || upHost == "" || upPort == "0":
-		v.add("upstream", fmt.Sprintf("%q is not a host with a port", o.Upstream), hint)
+		v.Add("upstream", fmt.Sprintf("%q is not a host with a port", o.Upstream), hint)
 	case ok && port == upPort && port != "0" && sameHost(host, upHost):
-		v.add("upstream", fmt.Sprintf("%s is where the gate itself listens", o.Upstream), "give the gate another port than the service behind it")
+		v.Add("upstream", fmt.Sprintf("%s is where the gate itself listens", o.Upstream), "give the gate another port than the service behind it")
 	}
 }
 
 // validateUDP finds what makes no sense without connections.
-func (o *Options) validateUDP(v *mistakes) {
+func (o *Options) validateUDP(v *weir.Mistakes) {
 	const hint = "leave it out, or write protocol: tcp"
 	if network, _ := splitUpstream(o.Upstream); network == "unix" {
-		v.add("upstream", "packets are not forwarded to a unix socket", "write 127.0.0.1:53")
+		v.Add("upstream", "packets are not forwarded to a unix socket", "write 127.0.0.1:53")
 	}
 	if len(o.Accept) > 0 {
-		v.add("accept", "packets make no connections that could be accepted", "name the throttles under throttles")
+		v.Add("accept", "packets make no connections that could be accepted", "name the throttles under throttles")
 	}
 	if len(o.TrustedProxies) > 0 {
-		v.add("trusted_proxies", "no proxy names the source of a packet", hint)
+		v.Add("trusted_proxies", "no proxy names the source of a packet", hint)
 	}
 	if o.ProxyProtocol.In != "" && o.ProxyProtocol.In != ProxyInOff {
-		v.add("proxy_protocol.in", "packets bring no PROXY header", hint)
+		v.Add("proxy_protocol.in", "packets bring no PROXY header", hint)
 	}
 	if o.ProxyProtocol.Out != "" && o.ProxyProtocol.Out != ProxyOutOff {
-		v.add("proxy_protocol.out", "packets bring no PROXY header", hint)
+		v.Add("proxy_protocol.out", "packets bring no PROXY header", hint)
 	}
 }
 
@@ -248,19 +223,4 @@ func sameHost(listen, upstream string) bool {
 	to, err := netip.ParseAddr(upstream)
 	local := upstream == "localhost" || err == nil && (to.IsLoopback() || to.IsUnspecified())
 	return everywhere && local
-}
-
-// mistakes collects field errors.
-type mistakes []error
-
-func (v *mistakes) add(path, msg, hint string) {
-	*v = append(*v, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-}
-
-func (v *mistakes) oneOf(path, got string, known ...string) {
-	hint := "one of " + strings.Join(known, ", ")
-	if near := weir.Nearest(got, known...); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	}
-	v.add(path, fmt.Sprintf("unknown %s %q", path[strings.LastIndex(path, ".")+1:], got), hint)
 }

@@ -2,53 +2,34 @@ package tcpgate
 
 import (
 	"net"
-	"time"
 
 	"weir/identify"
 )
 
-// accept takes connections until the listener is closed.
-func (g *Gate) accept(l *net.TCPListener) {
-	var pause time.Duration
-	for {
-		tcp, err := l.AcceptTCP()
-		if err != nil {
-			if !g.falter("cannot accept connections for the moment", err, &pause) {
-				return
-			}
-			continue
-		}
-		pause = 0
-		if !g.receive(tcp) {
-			reset(tcp)
-		}
-	}
-}
-
-// receive lets a connection in unless it is one too many or the door turns it away; then it reports false.
-func (g *Gate) receive(tcp *net.TCPConn) (in bool) {
+// receive lets a connection in unless it is one too many or the door turns it away.
+func (g *Gate) receive(tcp *net.TCPConn) {
+	in := false
 	defer func() {
 		if what := recover(); what != nil {
 			g.panicked("", what)
-			in = false
 		}
 		if !in {
 			g.open.Add(-1)
+			reset(tcp)
 		}
 	}()
 	s := g.setup.Load()
 	if g.open.Add(1) > int64(s.opts.Bounds.Connections) {
 		g.env.Observer.Bounded(BoundConnections)
-		return false
+		return
 	}
 	peer := tcp.RemoteAddr().(*net.TCPAddr)
 	source := identify.Plain(peer.AddrPort().Addr())
 	if !s.door.Admit(source, g.env.Clock.Now()) {
-		return false
+		return
 	}
-	c := newConn(g, s, tcp, source)
-	g.running.Go(c.serve)
-	return true
+	g.running.Go(newConn(g, s, tcp, source).serve)
+	in = true
 }
 
 // reset closes a connection at once, and tells the peer that this is no proper end.

@@ -9,6 +9,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/internal/doorway"
 )
 
 const (
@@ -40,11 +41,11 @@ func (u *forwarder) receive() {
 	context.AfterFunc(u.gate.base, u.cut)
 	defer u.dismiss()
 	buf := make([]byte, maxPacket+1)
-	var pause time.Duration
+	var pause doorway.Pause
 	for {
 		n, client, err := u.socket.ReadFromUDPAddrPort(buf)
 		if err != nil {
-			if !u.gate.falter("cannot take packets for the moment", err, &pause) {
+			if !pause.After(err, "cannot take packets for the moment", u.gate.stop, u.gate.env.Log) {
 				return
 			}
 			continue

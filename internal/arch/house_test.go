@@ -18,6 +18,8 @@ var floors = map[string]int{
 	"farm":             1, // contract between nodes
 	"internal/tabular": 1, // for commands and the demo
 	"internal/clock":   1, // for those who act; who decides is given the time
+	"internal/doorway": 1, // how connections come in to gates
+	"internal/rarely":  1, // for logs
 	"internal/needs":   1, // for tests, and for tools of tests
 	"bench/peers":      1, // the peers' configurations
 
