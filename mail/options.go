@@ -95,9 +95,9 @@ type Options struct {
 	Slow int `yaml:"slow"`
 	// Users of whom everything passes, such as bulk mailers.
 	Exempt []string `yaml:"exempt"`
-	// Whose mail without a sender to one recipient, which is how servers write notifications, is never counted and passes: that of servers,
-	// which are known by their address (the default), free (that of users who log in, too) or counted (nobody's). Whoever steals a password
-	// may leave the sender out.
+	// Whose mail without a sender to one recipient, which is how servers write notifications, is never counted and passes: servers (the
+	// default; clients that are known by their address), free (users who log in, too) or counted (nobody's). Whoever steals a password may
+	// leave the sender out.
 	NullSender NullSender `yaml:"null_sender"`
 	// Domains whose recipients are never counted, and are reached by stopped users too: example.org, or .example.org with everything
 	// below it.
