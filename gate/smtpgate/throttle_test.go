@@ -82,7 +82,7 @@ func TestQuota(t *testing.T) {
 	c := r.as("ann")
 	c.mail("ann@example.org", "bob@example.com", hello, "250 ")
 	c.mail("ann@example.org", "carl@example.com", hello, "250 ")
-	c.mail("ann@example.org", "dora@example.com", hello, "450 4.7.1 over the limit of 2 requests per 1h (t0/per-hour), come back in 1h")
+	c.mail("ann@example.org", "dora@example.com", hello, "450 4.7.1 over the limit of 2 mails per 1h (t0/per-hour), come back in 1h")
 	c.mail("ann@example.org", "support@example.org", hello, "250 ") // nobody counts these
 	r.as("bound").mail("bound@example.org", "bob@example.com", hello, "250 ")
 	r.clock.Advance(time.Hour)
