@@ -59,6 +59,13 @@ var rows = []row{
 	{"S9", underFlood},
 	{"Q1", decisions},
 	{"Q3", heldRequests},
+	{"M1", relaying},
+	{"M1b", loggedIn},
+	{"M2", killing},
+	{"M3", manyUsers},
+	{"M4", virusTable},
+	{"M5", mailLog},
+	{"M6", policyService},
 }
 
 func main() {

@@ -106,16 +106,19 @@ func machine() string {
 }
 
 // residentKB is the memory that a process has in use.
-func residentKB(pid int) (int64, error) {
+func residentKB(pid int) (int64, error) { return memoryKB(pid, "VmRSS") }
+
+// memoryKB is a figure about the memory of a process; proc_pid_status(5).
+func memoryKB(pid int, name string) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(status)) {
 		var kb int64
-		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kb); n == 1 {
+		if n, _ := fmt.Sscanf(line, name+": %d kB", &kb); n == 1 {
 			return kb, nil
 		}
 	}
-	return 0, fmt.Errorf("process %d does not say how much memory it has", pid)
+	return 0, fmt.Errorf("process %d does not say its %s", pid, name)
 }

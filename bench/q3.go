@@ -11,13 +11,8 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
-
-	"weir/console"
 )
 
 // heldRequests is Q3: what a request costs in memory while it waits, and whether those who waited reach the upstream in order.
@@ -129,60 +124,6 @@ log: {access: "off"}
 		{fmt.Sprintf("memory of a held HTTP/1.1 request, %d held (resident size of weir serve)", n), "≤ 24 KB", fmt.Sprintf("%.1f KB", each), each <= 24},
 		{fmt.Sprintf("… that reached the upstream ahead of one that was in line before it, of %d", n), "0", strconv.Itoa(inversions), inversions == 0},
 	}, nil
-}
-
-// A running is a weir in a process of its own.
-type running struct {
-	process *os.Process
-	exited  chan struct{}
-	control *console.Client
-	address string
-}
-
-func startWeir(folder, config string) (*running, error) {
-	binary := filepath.Join(folder, "weir")
-	if out, err := exec.Command("go", "build", "-o", binary, "weir/cmd/weir").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, out)
-	}
-	file := filepath.Join(folder, "weir.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(binary, "serve", "-c", file)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	r := &running{process: cmd.Process, exited: make(chan struct{}), control: console.NewClient(filepath.Join(folder, "weir.sock"))}
-	go func() {
-		cmd.Wait()
-		close(r.exited)
-	}()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if s, err := r.control.Status(context.Background()); err == nil && len(s.Gates) == 1 {
-			r.address = s.Gates[0].Address
-			return r, nil
-		}
-		select {
-		case <-r.exited:
-			return nil, errors.New("weir ended by itself")
-		default:
-		}
-		if time.Now().After(deadline) {
-			r.stop()
-			return nil, errors.New("weir does not answer")
-		}
-	}
-}
-
-func (r *running) stop() {
-	r.process.Signal(syscall.SIGTERM)
-	select {
-	case <-r.exited:
-	case <-time.After(20 * time.Second):
-		r.process.Kill()
-		<-r.exited
-	}
 }
 
 // get sends a request on a connection of its own, whose answer is read later.
