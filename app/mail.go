@@ -19,6 +19,7 @@ import (
 	"weir/nexthop"
 	"weir/notice"
 	"weir/policy"
+	"weir/quota"
 	"weir/spool"
 )
 
@@ -29,6 +30,7 @@ type post struct {
 	seen         *mailObserver
 	host         string // of this machine
 	pages        guesser
+	accounts     weir.Throttle // wrong passwords of each user, at all gates
 
 	run  context.CancelFunc
 	over sync.WaitGroup
@@ -40,7 +42,11 @@ func newPost(a *App) (*post, error) {
 		host = "localhost"
 	}
 	pages, err := newGuesser()
-	return &post{logins: login.New(login.Options{Clock: a.opts.Clock}), seen: &mailObserver{app: a}, host: host, pages: pages}, err
+	if err != nil {
+		return nil, err
+	}
+	accounts, err := quota.New(accountGuesses)
+	return &post{logins: login.New(login.Options{Clock: a.opts.Clock}), seen: &mailObserver{app: a}, host: host, pages: pages, accounts: accounts}, err
 }
 
 // derive makes a secret of weir's for one purpose.

@@ -250,6 +250,58 @@ func TestPasswordsCannotBeGuessed(t *testing.T) {
 	}
 }
 
+// TestOneUsersPasswordCannotBeGuessed, slowly and from wherever. Who logged in before still does.
+func TestOneUsersPasswordCannotBeGuessed(t *testing.T) {
+	p := newPost(t, "rate: 1/m", "", "")
+	p.user("ann")
+	p.user("bob")
+	p.mailer("ann")
+	log := func(name, password string) int {
+		c, err := smtp.Dial(p.app.SMTPAddr(0).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return code(c.Auth(sasl.NewPlainClient("", name, password)))
+	}
+	for _, name := range []string{"ann", "bob"} {
+		for i := range 20 {
+			if got := log(name, fmt.Sprint("guess ", i)); got != 535 {
+				t.Fatalf("guess %d of %s: %d", i, name, got)
+			}
+			if p.clock.Advance(6 * time.Second); i == 10 {
+				p.mailer("ann")
+			}
+		}
+		if got := log(name, "guess 20"); got != 454 {
+			t.Errorf("one more of %s: %d", name, got)
+		}
+	}
+	if got := log("bob", password); got != 454 {
+		t.Errorf("bob, who was not here before: %d", got)
+	}
+	p.mailer("ann")
+	p.clock.Advance(10 * time.Minute)
+	p.mailer("bob")
+}
+
+// TestStopByNetwork: of IPv6 a client is known by its /64, whichever of its addresses somebody writes.
+func TestStopByNetwork(t *testing.T) {
+	p := newPost(t, "rate: 1/m", "", "")
+	ctx := context.Background()
+	for _, name := range []string{"2001:db8::/64", "2001:db8::17", "2001:DB8::18"} {
+		if u, err := p.control.StopUser(ctx, name, "a virus"); err != nil || u.Name != "2001:db8::/64" || !u.Stopped() {
+			t.Errorf("%s: %+v, %v", name, u, err)
+		}
+		if u, err := p.control.ResumeUser(ctx, name, false); err != nil || u.Name != "2001:db8::/64" || u.Stopped() {
+			t.Errorf("%s: %+v, %v", name, u, err)
+		}
+	}
+	if _, err := p.control.StopUser(ctx, "2001:db8::/32", "a virus"); err == nil {
+		t.Error("somebody who is nobody was stopped")
+	}
+}
+
 // TestQuotasAtTheMailGate has limits on mails, recipients and bytes for each user.
 func TestQuotasAtTheMailGate(t *testing.T) {
 	p := newPost(t, "rate: 1000/s, max_mslack: 1000", "per_recipient: [recipients]\n  throttles: [mails, outgoing]", `

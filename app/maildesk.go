@@ -7,13 +7,13 @@ import (
 	"io"
 	"maps"
 	"net/mail"
-	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"weir/console"
+	"weir/identify"
 	"weir/login"
 	limits "weir/mail"
 	"weir/spool"
@@ -158,7 +158,7 @@ func (d mailDeck) Users(ctx context.Context, q console.UserQuery) (p console.Use
 
 // User returns a user, and how he stands.
 func (d mailDeck) User(ctx context.Context, name string) (v console.UserView, err error) {
-	name = strings.ToLower(name) // as it was added, and as it logs in
+	name = userName(name) // as it was added, and as it logs in
 	v.User, err = d.post.User(ctx, name)
 	unknown := errors.Is(err, store.ErrNotFound)
 	if err != nil && !unknown {
@@ -185,9 +185,9 @@ func (d mailDeck) User(ctx context.Context, name string) (v console.UserView, er
 
 // AddUser adds a user.
 func (d mailDeck) AddUser(ctx context.Context, by string, n console.NewUser) (console.UserView, error) {
-	name := strings.ToLower(n.Name)
+	name := userName(n.Name)
 	hash, err := hashed(n.Password)
-	if err = errors.Join(err, checkContact(n.Contact)); err != nil {
+	if err = errors.Join(err, d.checkContact(n.Contact), checkSenders(n.Senders)); err != nil {
 		return console.UserView{}, err
 	}
 	err = d.post.ChangeUser(ctx, d.now(), by, name, func(u *store.User, isNew bool) error {
@@ -215,14 +215,35 @@ func hashed(password string) (string, error) {
 }
 
 // checkContact looks whether somebody can be told there.
-func checkContact(contact string) error {
-	if contact == "" {
-		return nil
-	}
-	if a, err := mail.ParseAddress(contact); err != nil || a.Address != contact {
-		return console.Invalid(fmt.Sprintf("contact: %q is not a mail address (write ann@example.org)", contact))
+func (d mailDeck) checkContact(contact string) error {
+	switch {
+	case contact == "":
+	case !isAddress(contact):
+		return console.Invalid(fmt.Sprintf("contact: %.80q is not a mail address (write ann@example.org)", contact))
+	case d.post.Commands(contact):
+		return console.Invalid(fmt.Sprintf("contact: %.80q is where commands go: the user would never be told (write an address that he reads)", contact))
 	}
 	return nil
+}
+
+// checkSenders looks whether somebody can send from there.
+func checkSenders(senders []string) error {
+	for _, s := range senders {
+		address := s
+		if strings.HasPrefix(s, "@") {
+			address = "any" + s
+		}
+		if !isAddress(address) {
+			return console.Invalid(fmt.Sprintf("senders: %.80q is not a mail address (write ann@example.org, or @example.org for every address there)", s))
+		}
+	}
+	return nil
+}
+
+// isAddress reports whether a text is an address and nothing else.
+func isAddress(text string) bool {
+	a, err := mail.ParseAddress(text)
+	return err == nil && a.Address == text
 }
 
 // setLimits gives a user limits of his own, by name; an empty one is as everybody's again.
@@ -245,11 +266,19 @@ func setLimits(u *store.User, given map[string]string) error {
 
 // SetUser changes a user.
 func (d mailDeck) SetUser(ctx context.Context, by string, c console.UserChange) (console.UserView, error) {
-	c.Name = strings.ToLower(c.Name)
+	c.Name = userName(c.Name)
 	if c.Contact != nil {
-		if err := checkContact(*c.Contact); err != nil {
+		if err := d.checkContact(*c.Contact); err != nil {
 			return console.UserView{}, err
 		}
+	}
+	if c.Senders != nil {
+		if err := checkSenders(*c.Senders); err != nil {
+			return console.UserView{}, err
+		}
+	}
+	if err := checkSenders(c.AddSenders); err != nil {
+		return console.UserView{}, err
 	}
 	err := d.post.ChangeUser(ctx, d.now(), by, c.Name, func(u *store.User, isNew bool) error {
 		if isNew {
@@ -284,7 +313,7 @@ func (d mailDeck) Passwd(ctx context.Context, by, name, password string) error {
 	if err != nil {
 		return err
 	}
-	return d.post.ChangeUser(ctx, d.now(), by, strings.ToLower(name), func(u *store.User, isNew bool) error {
+	return d.post.ChangeUser(ctx, d.now(), by, userName(name), func(u *store.User, isNew bool) error {
 		if isNew {
 			return store.ErrNotFound
 		}
@@ -295,13 +324,13 @@ func (d mailDeck) Passwd(ctx context.Context, by, name, password string) error {
 
 // RemoveUser takes a user away.
 func (d mailDeck) RemoveUser(ctx context.Context, by, name string) error {
-	return d.post.RemoveUser(ctx, d.now(), by, strings.ToLower(name))
+	return d.post.RemoveUser(ctx, d.now(), by, userName(name))
 }
 
 // StopUser stops a user, or a client that is known by its address.
 func (d mailDeck) StopUser(ctx context.Context, by, name, why string) (console.UserView, error) {
-	name = strings.ToLower(name)
-	if _, err := netip.ParseAddr(name); err != nil {
+	name = userName(name)
+	if _, ok := identify.ParseAddressUser(name); !ok {
 		if _, err := d.User(ctx, name); err != nil {
 			return console.UserView{}, err
 		}
@@ -314,10 +343,12 @@ func (d mailDeck) StopUser(ctx context.Context, by, name, why string) (console.U
 
 // ResumeUser lets a user send again.
 func (d mailDeck) ResumeUser(ctx context.Context, by, name string, slow bool) (console.UserView, error) {
-	name = strings.ToLower(name)
+	name = userName(name)
 	switch u, err := d.User(ctx, name); {
 	case err != nil:
 		return u, err
+	case u.Disabled:
+		return u, console.Rejected(fmt.Sprintf("%s is disabled (weir user set %s disabled=false lets him go on)", name, name))
 	case !u.Stopped():
 		return u, console.Rejected(fmt.Sprintf("%s is not stopped", name))
 	}

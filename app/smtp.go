@@ -12,15 +12,29 @@ import (
 	"weir/bloom"
 	"weir/console"
 	"weir/gate/smtpgate"
+	"weir/identify"
 	"weir/login"
 	"weir/nexthop"
 	"weir/notice"
+	"weir/quota"
 	"weir/spool"
 	"weir/stamp"
 )
 
 // guesses is how many wrong passwords may come from one network: a person who mistypes gets on, a list of passwords does not.
 var guesses = bloom.Options{Rate: weir.Rate{Count: 10, Per: time.Minute}, Burst: 20, Attackers: 1000, MaxMemory: 1 << 20}
+
+// accountGuesses is how many wrong passwords may come for one user, from wherever. Whose log-in is remembered does not notice.
+var accountGuesses = quota.Options{Policies: []quota.Policy{
+	{Name: "wrong-passwords", Limit: quota.Count(20), Period: weir.Period{Length: 10 * time.Minute}},
+}}
+
+// userName is the name of a user as gates know him: in lower case, and of a client that sends without logging in what identify makes of its
+// address.
+func userName(name string) string {
+	name, _ = identify.ParseAddressUser(strings.ToLower(name))
+	return name
+}
 
 // prepareSMTP keeps the gate for mail whose address stays, or makes one.
 func (c *change) prepareSMTP(o smtpgate.Options) (*gate, error) {
@@ -105,7 +119,7 @@ func (c *change) mailParts(o smtpgate.Options, old *gate) (p smtpgate.Parts, gue
 		}
 		c.app.pace.start(guessed)
 	}
-	p.Guesses = guessed.Throttle()
+	p.Guesses, p.UserGuesses = guessed.Throttle(), c.app.post.accounts
 	if o.Stamps != nil {
 		if old != nil && old.stamps != nil && old.stamping == *o.Stamps {
 			p.Stamps = old.stamps

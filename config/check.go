@@ -53,6 +53,8 @@ func (c *Config) Validate() error {
 	}
 	f.lists(c)
 	f.mailStamps(c)
+	f.circles(c)
+	f.internals(c)
 	f.addresses(c)
 	if long := len(c.WithDefaults().Control); long > maxSocketPath {
 		path := "control"

@@ -15,13 +15,13 @@ import (
 )
 
 // Load reads a configuration from a file. The error, unless nil, is of type Errors and holds every mistake. What was left out of
-// the file is left out of the Config too; see WithDefaults.
+// the file is left out of the Config too; see WithDefaults. Files that are named in it and are not there are among the warnings.
 func Load(path string) (*Config, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, Errors{err}
 	}
-	return Parse(path, data)
+	return parse(path, data, true)
 }
 
 func readFile(path string) ([]byte, *Error) {
@@ -39,14 +39,17 @@ func readFile(path string) ([]byte, *Error) {
 
 // Parse reads a configuration from YAML text. name is what mistakes call the file; files that the text refers to are looked for
 // beside it. The error, unless nil, is of type Errors and holds every mistake.
-func Parse(name string, data []byte) (*Config, error) {
+func Parse(name string, data []byte) (*Config, error) { return parse(name, data, false) }
+
+// parse is Parse. here tells that the configuration is one of this machine.
+func parse(name string, data []byte, here bool) (*Config, error) {
 	s := source{name: name}
 	if len(data) > MaxFile {
 		return nil, Errors{{File: name, Msg: fmt.Sprintf("the file is larger than %s", weir.Size(MaxFile))}}
 	}
 	text := strings.TrimPrefix(string(data), "\uFEFF") // some editors put a byte order mark first
 	s.lines = strings.Split(text, "\n")
-	c, errs, warnings := read(name, text)
+	c, errs, warnings := read(name, text, here)
 	if len(errs) > 0 {
 		return nil, s.place(errs)
 	}
@@ -54,7 +57,7 @@ func Parse(name string, data []byte) (*Config, error) {
 	return c, nil
 }
 
-func read(name, text string) (c *Config, errs, warnings Errors) {
+func read(name, text string, here bool) (c *Config, errs, warnings Errors) {
 	if err := readable(text); err != nil {
 		return nil, Errors{err}, nil
 	}
@@ -78,7 +81,11 @@ func read(name, text string) (c *Config, errs, warnings Errors) {
 		mistakes = slices.DeleteFunc(mistakes, func(fe *weir.FieldError) bool { return gateThrottle.MatchString(fe.Path) })
 	}
 	errs = append(errs, d.found(root, mistakes)...)
-	return c, errs, d.found(root, c.oddities())
+	odd := c.oddities()
+	if here {
+		odd = append(odd, c.missingFiles()...)
+	}
+	return c, errs, d.found(root, odd)
 }
 
 var gateThrottle = regexp.MustCompile(`^http\[\d+\]\.throttles\[\d+\]$`)

@@ -2,11 +2,14 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"net"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"weir"
-	"weir/gate/smtpgate"
 	"weir/stamp"
 )
 
@@ -53,6 +56,74 @@ func (f *findings) mailStamps(c *Config) {
 	}
 }
 
+// circles finds gates that would hand mail to a gate of this weir.
+func (f *findings) circles(c *Config) {
+	check := func(path string, servers []string) {
+		for i, server := range servers {
+			for j, g := range c.SMTP {
+				if reaches(hopAddress(server), g.Listen) {
+					f.add(fmt.Sprintf("%s.servers[%d]", path, i), fmt.Sprintf("the gate smtp[%d] listens on %s: mail would go round in a circle", j, g.Listen),
+						"name the server that takes mail behind weir")
+				}
+			}
+		}
+	}
+	for i, g := range c.SMTP {
+		check(fmt.Sprintf("smtp[%d].next_hop", i), g.NextHop.Servers)
+	}
+	for i, g := range c.Postfix {
+		check(fmt.Sprintf("postfix[%d].next_hop", i), g.WithDefaults().NextHop.Servers)
+	}
+}
+
+// hopAddress is the host and port of a next hop, or empty where it has none.
+func hopAddress(server string) string {
+	port := ""
+	if scheme, rest, found := strings.Cut(server, "://"); found {
+		server, port = strings.TrimSuffix(rest, "/"), map[string]string{"smtp": "25", "smtps": "465", "lmtp": "24"}[scheme]
+	}
+	if _, _, err := net.SplitHostPort(server); err != nil {
+		server += ":" + port
+	}
+	if _, _, err := net.SplitHostPort(server); err != nil {
+		return ""
+	}
+	return server
+}
+
+// reaches reports whether who connects to an address comes to a listener. Which other addresses this machine has is not known.
+func reaches(address, listen string) bool {
+	to, port, err := net.SplitHostPort(address)
+	at, other, err2 := net.SplitHostPort(listen)
+	if err != nil || err2 != nil || port != other || port == "0" || port == "" {
+		return false
+	}
+	loose := func(host string) bool { return everywhere(host) || strings.EqualFold(host, "localhost") }
+	here := func(host string) bool {
+		addr, err := netip.ParseAddr(host)
+		return loose(host) || err == nil && addr.Unmap().IsLoopback()
+	}
+	return canonical(to) == canonical(at) || here(to) && here(at) && (loose(to) || loose(at))
+}
+
+// ownNames are names at the top that nobody can register: whole networks are below them (RFC 6762, appendix G, and others).
+var ownNames = []string{"corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "private", "test"}
+
+// internals finds domains that are called internal and are everybody's.
+func (f *findings) internals(c *Config) {
+	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
+		if c.Throttles[name].Mail == nil {
+			continue
+		}
+		for i, domain := range c.Throttles[name].Mail.Internal {
+			if base, below := strings.CutPrefix(domain, "."); below && base != "" && !strings.Contains(base, ".") && !slices.Contains(ownNames, strings.ToLower(base)) {
+				f.add(fmt.Sprintf("throttles.%s.mail.internal[%d]", name, i), fmt.Sprintf("everything below %q is not yours: mail to all of it would not be counted", domain),
+					fmt.Sprintf("write example%s, or .example%s for everything below it too", domain, domain))
+			}
+		}
+	}
+}
+
 // mailThrottleOf is the mail throttle among a list, or empty.
 func (c *Config) mailThrottleOf(names []string) string {
 	for _, name := range names {
@@ -61,30 +132,4 @@ func (c *Config) mailThrottleOf(names []string) string {
 		}
 	}
 	return ""
-}
-
-// mailOddities returns what is allowed for mail but hardly meant.
-func (c *Config) mailOddities() (all []*weir.FieldError) {
-	odd := func(path, msg, hint string) { all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint}) }
-	for i, g := range c.SMTP {
-		at := fmt.Sprintf("smtp[%d]", i)
-		if c.mailThrottleOf(g.Throttles) != "" && g.Command == "" && !c.SelfService.Enabled() {
-			odd(at, "stopped users cannot do anything about it themselves", "add command: weir@mail.example.org to the gate, or self_service: {url: …}")
-		}
-		if c.mailThrottleOf(g.Throttles) != "" && g.Admin == "" {
-			odd(at+".admin", "nobody but the user is told when one is stopped", "add admin: postmaster@example.org")
-		}
-	}
-	for i, g := range c.Postfix {
-		at := fmt.Sprintf("postfix[%d]", i)
-		name := c.mailThrottleOf(g.Throttles)
-		if name != "" && g.Admin == "" {
-			odd(at+".admin", "nobody but the user is told when one is stopped", "add admin: postmaster@example.org")
-		}
-		if g.Filter != "" && !slices.ContainsFunc(c.SMTP, func(s smtpgate.Options) bool { return s.Marks && c.mailThrottleOf(s.Throttles) == name }) {
-			odd(at+".filter", fmt.Sprintf("no gate for mail here takes what Postfix diverts: one with marks: true and the throttle %q", name),
-				"add it under smtp; or it is on another machine, which must have the same secret")
-		}
-	}
-	return all
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,6 +103,26 @@ func TestRightIsRememberedForAWhile(t *testing.T) {
 	c.Advance(-time.Hour) // set back
 	verify("ann", stored, "correct horse", nil, 1)
 	verify("ann", stored, "correct horse", nil, 0)
+
+	// Asked about, and told by others, at no work.
+	n.Store(0)
+	for what, want := range map[[3]string]bool{
+		{"ann", stored, "correct horse"}: true, {"ann", stored, "correct hors"}: false, {"ann", "", "correct horse"}: false, {"eve", "elsewhere", "sesame"}: false,
+	} {
+		if got := d.Remembered(what[0], what[1], what[2]); got != want {
+			t.Errorf("%q is remembered: %v", what, got)
+		}
+	}
+	long := strings.Repeat("x", MaxPassword+1)
+	d.Remember("eve", "elsewhere", "sesame")
+	d.Remember("eve", "elsewhere", long)
+	d.Remember("eve", "", "sesame")
+	if !d.Remembered("eve", "elsewhere", "sesame") || d.Remembered("eve", "elsewhere", long) || d.Remembered("eve", "", "sesame") || n.Load() != 0 {
+		t.Error("what others found is not remembered as it should be")
+	}
+	if c.Advance(time.Minute); d.Remembered("eve", "elsewhere", "sesame") || d.Remembered("ann", stored, "correct horse") {
+		t.Error("remembered for too long")
+	}
 
 	d, n = counted(Options{Clock: c, Remember: -1})
 	verify("ann", stored, "correct horse", nil, 1)

@@ -7,7 +7,7 @@ import (
 )
 
 // Counted reports whether a recipient, as a normalised address, is counted: his domain is not internal, and he is not listed as free.
-// Upper and lower case are the same.
+// Upper and lower case are the same. One whose address is Routed is counted, unless it is listed just so.
 func (o *Options) Counted(recipient string) bool {
 	for _, free := range o.Free {
 		if strings.EqualFold(free, recipient) {
@@ -15,7 +15,7 @@ func (o *Options) Counted(recipient string) bool {
 		}
 	}
 	at := strings.LastIndexByte(recipient, '@')
-	if at < 0 {
+	if at < 0 || Routed(recipient) {
 		return true
 	}
 	host := recipient[at+1:]
@@ -25,6 +25,13 @@ func (o *Options) Counted(recipient string) bool {
 		}
 	}
 	return true
+}
+
+// Routed reports whether what stands before the last @ may be the way to somebody else, as servers still understand it:
+// ann%example.net@example.org, example.net!ann@example.org, "ann@example.net"@example.org and @example.org:ann@example.net. The domain
+// says nothing then about who gets the mail.
+func Routed(address string) bool {
+	return strings.ContainsAny(address[:max(0, strings.LastIndexByte(address, '@'))], "%!@")
 }
 
 // within reports whether a domain is an internal one, or below one that is written with a dot in front.

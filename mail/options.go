@@ -132,7 +132,10 @@ func (o *Options) CountsNull(user string) bool {
 	case NullCounted:
 		return true
 	}
-	_, err := netip.ParseAddr(user)
+	if _, err := netip.ParseAddr(user); err == nil {
+		return false
+	}
+	_, err := netip.ParsePrefix(user) // of IPv6 it is a network that is a user
 	return err != nil
 }
 

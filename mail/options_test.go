@@ -150,7 +150,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 }
 
 func TestCounted(t *testing.T) {
-	o := Options{Internal: []string{"example.org", ".Corp.example"}, Free: []string{"Support@help.example"}}
+	o := Options{Internal: []string{"example.org", ".Corp.example"}, Free: []string{"Support@help.example", "listed%elsewhere@example.org"}}
 	for recipient, want := range map[string]bool{
 		"ann@example.org":          false,
 		"ann@EXAMPLE.ORG":          false,
@@ -167,8 +167,20 @@ func TestCounted(t *testing.T) {
 		"example.org@evil.example": true,
 		`"a@example.org"@evil.net`: true,
 		"example.org":              true,
-		"":                         true,
-		"@":                        true,
+		// Ways to somebody else.
+		"v%gmail.example@example.org":    true,
+		"gmail.example!v@example.org":    true,
+		"v@gmail.example@example.org":    true, // was in quotes
+		`"v@gmail.example"@example.org`:  true,
+		"@gmail.example:v@example.org":   true,
+		"a!support@help.example":         true,
+		"v%gmail.example@a.corp.example": true,
+		"listed%elsewhere@example.org":   false, // just so
+		"Listed%Elsewhere@example.org":   false,
+		`"listed%elsewhere"@example.org`: true,
+		"x!listed%elsewhere@example.org": true,
+		"":                               true,
+		"@":                              true,
 	} {
 		if o.Counted(recipient) != want {
 			t.Errorf("%s: counted %v", recipient, !want)

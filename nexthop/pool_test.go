@@ -327,6 +327,22 @@ func TestPause(t *testing.T) {
 	}
 }
 
+// TestPausedIsNotAmbiguous: a server that hangs up after the dot is left alone for a while; what is not sent to it meanwhile is in no doubt.
+func TestPausedIsNotAmbiguous(t *testing.T) {
+	c := clock.NewFake(start)
+	s := newScripted(t, script(hello, oneMail, "text"), script(hello, oneMail, goodDot, "hang"))
+	client := newClient(t, Env{Clock: c}, nil, s.address)
+	want(t, client.Deliver(soon(t), job(bob)), "ambiguous 4.4.2 no answer after the end of the text")
+	next := job(bob)
+	next.Committed = func() error {
+		t.Error("came to the dot")
+		return nil
+	}
+	want(t, client.Deliver(soon(t), next), "later 4.4.2 no answer after the end of the text")
+	c.Advance(firstPause)
+	want(t, client.Deliver(soon(t), job(bob)), "done 2.0.0")
+}
+
 // TestProbe: when the pause is over, one delivery finds out, and where there is no other server the others wait for what it finds.
 func TestProbe(t *testing.T) {
 	for _, good := range []bool{true, false} {

@@ -129,6 +129,7 @@ func (c *Client) down(s *server, why Result) {
 		s.until = now.Add(min(firstPause<<min(s.failures-1, 10), lastPause))
 	}
 	s.reason = why
+	s.reason.Outcome = Later // for the mails that are not sent meanwhile, whatever became of this one
 	c.mu.Unlock()
 	if first {
 		c.env.Log.Warn("the next hop cannot be used", "server", s.address, "reason", why.Text)

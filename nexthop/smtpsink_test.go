@@ -90,7 +90,11 @@ func TestSMTPSink(t *testing.T) {
 				server = "lmtp:" + server
 			}
 			client := newClient(t, Env{}, nil, server)
-			for range 3 {
+			for i := range 3 {
+				wanted := wanted
+				if i > 0 { // it is left alone, and nothing comes to the dot
+					wanted = strings.Replace(wanted, "ambiguous", "later", 1)
+				}
 				got := client.Deliver(soon(t), job(bob, "carol@example.net"))
 				for _, r := range got {
 					told := fmt.Sprintf("%s %s %s", r.Outcome, r.Status, r.Text)

@@ -2,12 +2,16 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"weir/mail"
 	"weir/store"
 )
+
+// ErrQueue is returned by Accept where the delay queue of the user has no room for the mail: later it may.
+var ErrQueue = errors.New("spool: as many recipients of the user wait as may")
 
 // handOver is how long addressees are left to the workers of the process that has handed them over. Should it be longer, they are
 // found in flight and left to them again.
@@ -167,10 +171,8 @@ func (in *incoming) forWorkers() []store.Addressee {
 func (in *incoming) places(tx store.MailTx) ([]mail.Placement, *turn, error) {
 	places := make([]mail.Placement, len(in.e.To)) // Pass
 	g := in.gate
-	if g.passesNull(in.e.User, in.e.Sender, len(in.e.To)) {
-		return places, nil, nil
-	}
-	if g.Mail == nil && !in.s.Stopped(g.Name, in.e.User) {
+	null := g.passesNull(in.e.User, in.e.Sender, len(in.e.To))
+	if (null || g.Mail == nil) && !in.s.Stopped(g.Name, in.e.User) { // whoever is stopped has no notifications to send either
 		return places, nil, nil
 	}
 	t, err := in.s.begin(tx, in.now, g, in.e.User)
@@ -184,6 +186,9 @@ func (in *incoming) places(tx store.MailTx) ([]mail.Placement, *turn, error) {
 	c := in.s.count(g, &t.user, in.e.To)
 	if t.was && !t.resumed && !t.shadow && c.due {
 		return nil, nil, ErrStopped
+	}
+	if null {
+		return places, t, nil
 	}
 	d, err := t.submit(uint64(in.e.ID), c)
 	if err != nil {
@@ -226,7 +231,7 @@ func (s *Spool) count(g *Gate, user *store.User, to []To) *counted {
 	for i := range to {
 		c.of[i] = -1
 		address := normal(to[i].Address)
-		if g.free(user, address) {
+		if g.free(user, to[i].Address, address) {
 			continue
 		}
 		c.due = true
@@ -256,7 +261,8 @@ func (t *turn) submit(id uint64, c *counted) (mail.Decision, error) {
 	case !d.Refused || t.shadow:
 		return d, nil
 	case d.Full:
-		return d, fmt.Errorf("%w: as many wait already as may", ErrRecipients)
+		t.s.tell.Bounded(BoundWaiting)
+		return d, ErrQueue
 	}
 	return d, ErrStopped
 }

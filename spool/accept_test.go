@@ -122,6 +122,9 @@ func TestNotCounted(t *testing.T) {
 		}
 		r.must(r.StopUser(t.Context(), r.now(), "op", ann, "why not"))
 	}
+	if _, _, err := r.mail(&Envelope{User: ann, To: []To{{Address: "x@internal.example"}}}); err != nil {
+		t.Errorf("a notification to somebody who is free: %v", err)
+	}
 	if _, err := r.send(ann, "x@internal.example", "x@example.net"); !errors.Is(err, ErrStopped) {
 		t.Errorf("a mail to others too: %v", err)
 	}
@@ -137,6 +140,10 @@ func TestDoublesCountOnce(t *testing.T) {
 	if receipt := r.sent(ann, "a@example.net", "A@Example.net", "a@example.net"); receipt.Passed != 3 {
 		t.Errorf("receipt %+v", receipt)
 	}
+	r.idle()
+	if len(r.carrier.to("a@example.net")) != 2 || len(r.carrier.to("A@Example.net")) != 1 {
+		t.Error("not everybody got it as he was written")
+	}
 	if receipt := r.sent(ann, "b@example.net", "B@example.net"); receipt.Delayed != 2 {
 		t.Errorf("receipt %+v", receipt)
 	}
@@ -147,6 +154,9 @@ func TestDoublesCountOnce(t *testing.T) {
 	}
 	r.pass(time.Minute)
 	r.wantDelivered(5)
+	if len(r.carrier.to("b@example.net")) != 1 || len(r.carrier.to("B@example.net")) != 1 {
+		t.Error("not everybody got it as he was written")
+	}
 	r.wantStates(nil)
 }
 
@@ -427,5 +437,111 @@ func TestNullSender(t *testing.T) {
 		}
 		r.idle()
 		r.wantDelivered(c.passed)
+	}
+}
+
+// TestNullSenderOfTheStopped: who is stopped has no notifications to send either, whatever is free.
+func TestNullSenderOfTheStopped(t *testing.T) {
+	t.Parallel()
+	for _, user := range []string{ann, "192.0.2.1"} {
+		r := newRig(t, func(r *rig) { r.gate.Mail.NullSender, r.gate.Mail.Resume = mail.NullFree, 24*3600e9 })
+		ask := func(commit bool, to string) Verdict {
+			t.Helper()
+			v, err := r.Decide(t.Context(), r.now(), gateName, user, "", []string{to}, commit, true)
+			r.must(err)
+			return v
+		}
+		send := func(to string) error {
+			_, _, err := r.mail(&Envelope{User: user}, to)
+			return err
+		}
+		r.sent(user, recipients("r", 40)...)
+		if !r.Stopped(gateName, user) {
+			t.Fatal("not stopped")
+		}
+		for _, commit := range []bool{false, true} {
+			if v := ask(commit, "x@example.net"); v.Pass || !v.Refused {
+				t.Errorf("%s: a decision says %+v", user, v)
+			}
+			if v := ask(commit, "x@internal.example"); !v.Pass {
+				t.Errorf("%s: a decision about somebody who is free says %+v", user, v)
+			}
+		}
+		if err := send("x@example.net"); !errors.Is(err, ErrStopped) {
+			t.Errorf("%s: %v", user, err)
+		}
+		r.must(send("x@internal.example"))
+		// By the mail that shows that his time is over, nobody is counted again.
+		r.clock.Advance(25 * time.Hour)
+		if v := ask(true, "y@example.net"); !v.Pass || r.Stopped(gateName, user) {
+			t.Errorf("%s: after his time: %+v", user, v)
+		}
+		r.must(r.StopUser(t.Context(), r.now(), "op", user, ""))
+		if err := send("x@example.net"); !errors.Is(err, ErrStopped) {
+			t.Errorf("%s, by an operator: %v", user, err)
+		}
+		r.must(r.ResumeUser(t.Context(), r.now(), "op", user, false))
+		r.must(send("x@example.net"))
+		if standing, err := r.Standing(t.Context(), r.now(), user); err != nil || standing[0].Waiting != 25 {
+			t.Errorf("%s: %+v, %v", user, standing, err)
+		}
+	}
+}
+
+// TestTenThousandWait: the largest stop there is.
+func TestTenThousandWait(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(r *rig) {
+		r.gate.Mail.Stop, r.gate.Mail.MaxMSlack, r.gate.Mail.Recipients = new(mail.MaxStop), new(0), mail.MaxRecipients
+	})
+	r.must(r.gate.Mail.Validate())
+	for i := range 10 {
+		if receipt := r.sent(ann, recipients(string(rune('a'+i)), mail.MaxStop/10)...); receipt.Delayed != mail.MaxStop/10 || receipt.Stopped {
+			t.Fatalf("receipt %+v", receipt)
+		}
+	}
+	r.sent(ann, "one@example.net") // his credit
+	if receipt := r.sent(ann, "more@example.net"); receipt.Held != 1 || !receipt.Stopped || !r.Stopped(gateName, ann) {
+		t.Fatalf("receipt %+v", receipt)
+	}
+	r.idle()
+	r.wantStates(map[store.State]int{store.Held: mail.MaxStop + 1})
+	if n, err := r.Release(t.Context(), r.now(), "op", ann, Selection{All: true}); n != mail.MaxStop+1 || err != nil {
+		t.Errorf("released %d, %v", n, err)
+	}
+}
+
+// TestFullQueue: a queue that has no room is no fault of the mail. The largest memory there is fits into the store.
+func TestFullQueue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	p := mail.Params{Every: time.Minute, Stop: mail.MaxItems, WorkingSet: mail.MaxWorkingSet}
+	m := memory{told: start, shadow: true, wouldStop: true, suspended: true}
+	for i := range mail.MaxItems {
+		// As long as items get: each of another mail, and with the greatest number. The multiple recipients of a mail stand together.
+		m.state.Submit(&p, start, 1<<62+uint64(i), []uint64{uint64(i) << 20}, []int{mail.MaxRecipients - 1}, make([]mail.Placement, 1))
+	}
+	if len(m.state.Waiting()) != mail.MaxItems {
+		t.Fatalf("%d wait", len(m.state.Waiting()))
+	}
+	b, err := m.append(nil)
+	r.must(err)
+	if room := store.MaxMemory - len(b); room < 8*mail.MaxWorkingSet+64 { // the working set, times and credits
+		t.Errorf("%d bytes, at most %d", len(b), store.MaxMemory)
+	}
+	m.shadow, m.wouldStop, m.suspended = false, false, false
+	m.state.Resume(&p, start, false)
+	b, err = m.append(nil)
+	r.must(err)
+	r.must(r.update(t.Context(), func(tx store.MailTx) error {
+		return tx.Remember(store.Memory{Throttle: "outgoing", User: ann, State: b})
+	}))
+	_, err = r.send(ann, recipients("r", 30)...)
+	if !errors.Is(err, ErrQueue) || errors.Is(err, ErrRecipients) || r.seen.bound(BoundWaiting) == 0 {
+		t.Errorf("a full queue: %v", err)
+	}
+	v, err := r.Decide(t.Context(), r.now(), gateName, ann, "a", recipients("r", 30), true, true)
+	if err != nil || v.Pass || v.Refused || v.Delayed != 30 {
+		t.Errorf("a decision with a full queue: %+v, %v", v, err)
 	}
 }

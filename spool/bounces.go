@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"weir/bounce"
@@ -27,18 +29,29 @@ func (s *Spool) own(now time.Time, gate, user, subject, to string) *ownLetter {
 	}
 }
 
-// bounces writes what the sender of a mail is told. A mail without a sender is never answered.
+// bounces writes what the sender of a mail is told, or who is told instead (see whom). A mail without a sender is never answered.
 func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*ownLetter, err error) {
-	if j.letter.Sender == "" {
-		return nil, nil
-	}
-	for _, part := range []struct {
+	type report struct {
 		kind bounce.Kind
 		to   []bounce.Recipient
-	}{{bounce.Failure, end.failed}, {bounce.Delay, end.delayed}, {bounce.Relayed, end.relayed}} {
-		if len(part.to) == 0 {
-			continue
+	}
+	reports := slices.DeleteFunc([]report{{bounce.Failure, end.failed}, {bounce.Delay, end.delayed}, {bounce.Relayed, end.relayed}},
+		func(r report) bool { return len(r.to) == 0 })
+	if j.letter.Sender == "" || len(reports) == 0 {
+		return nil, nil
+	}
+	if j.tells == nil { // once, however often it has to be tried
+		if j.tells, err = s.whom(conf, &j.letter, len(reports), now); err != nil {
+			return nil, err
 		}
+	}
+	if j.tells.reason != "" {
+		end.entries = append(end.entries, entry(now, weirItself, "not told", j.letter.User, j.letter.ID, j.tells.reason))
+	}
+	if j.tells.to == "" {
+		return nil, nil
+	}
+	for _, r := range reports {
 		text, err := s.store.Open(context.Background(), j.letter.ID)
 		if errors.Is(err, store.ErrNotFound) { // somebody has taken the mail away
 			return all, nil
@@ -46,10 +59,10 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 		if err != nil {
 			return all, err
 		}
-		o := s.own(now, j.letter.Gate, j.letter.User, "Delivery status of "+j.letter.ID.String(), j.letter.Sender)
+		o := s.own(now, j.letter.Gate, j.letter.User, "Delivery status of "+j.letter.ID.String(), j.tells.to)
 		o.staged = s.store.Stage()
 		all = append(all, o)
-		err = s.bounce(conf, j, o, part.kind, part.to, text, now)
+		err = s.bounce(conf, j, o, r.kind, r.to, text, now)
 		text.Close()
 		if err != nil {
 			return all, err
@@ -58,12 +71,16 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 	return all, nil
 }
 
-// bounce writes one of them.
+// bounce writes one of them. The text is returned, where it was asked for, only with what has failed: everything else has arrived, or may.
 func (s *Spool) bounce(conf *Gate, j *job, o *ownLetter, kind bounce.Kind, to []bounce.Recipient, text io.Reader, now time.Time) error {
 	l := &j.letter
-	err := bounce.Write(o.staged, &bounce.Report{Kind: kind, From: conf.Postmaster, Host: conf.Host, To: l.Sender, ID: l.ID.String(),
+	returned := l.Return
+	if kind != bounce.Failure || !j.tells.full {
+		returned = "HDRS"
+	}
+	err := bounce.Write(o.staged, &bounce.Report{Kind: kind, From: conf.Postmaster, Host: conf.Host, To: j.tells.to, ID: l.ID.String(),
 		MessageID: o.letter.ID.String() + "@" + conf.Host, Now: now, Arrived: l.Received, Until: j.to[0].Since.Add(conf.GiveUp),
-		Envelope: l.Envelope, Return: l.Return, UTF8: l.UTF8, Recipients: to, Original: text, Size: l.Size})
+		Envelope: l.Envelope, Return: returned, UTF8: l.UTF8, Recipients: to, Original: text, Size: l.Size})
 	if err != nil {
 		return err
 	}
@@ -71,6 +88,7 @@ func (s *Spool) bounce(conf *Gate, j *job, o *ownLetter, kind bounce.Kind, to []
 		return err
 	}
 	o.letter.Size, o.letter.Filed = o.text.Size, o.text.File
-	o.letter.UTF8, o.letter.EightBit = l.UTF8, l.EightBit || l.UTF8
+	o.letter.UTF8 = l.UTF8 || strings.ContainsFunc(j.tells.to, func(r rune) bool { return r > 127 })
+	o.letter.EightBit = l.EightBit || o.letter.UTF8
 	return nil
 }

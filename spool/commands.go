@@ -84,6 +84,10 @@ type command struct {
 func (c *command) run(tx store.MailTx) error {
 	c.outcome, c.done, c.results = nil, Done{}, nil
 	ticket, err := tx.Ticket(c.nonce)
+	var user store.User
+	if err == nil {
+		user, err = tx.User(ticket.User)
+	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		c.outcome = notice.ErrOld
@@ -105,7 +109,7 @@ func (c *command) run(tx store.MailTx) error {
 	if err := tx.PutTicket(ticket); err != nil {
 		return err
 	}
-	if c.done, c.results, err = c.s.actFor(tx, c.now, ticket.User+", by mail", &ticket, a); err != nil {
+	if c.done, c.results, err = c.s.actFor(tx, c.now, ticket.User+", by mail", &ticket, user.Made, a); err != nil {
 		return err
 	}
 	return c.answer(tx, &ticket, c.done.text(missing))
@@ -225,14 +229,15 @@ func plural(n int) string {
 	return "s"
 }
 
-// actFor does what the holder of a ticket wants: what he named first, then all the rest.
-func (s *Spool) actFor(tx store.MailTx, now time.Time, by string, ticket *store.Ticket, a *Action) (done Done, results []result, err error) {
+// actFor does what the holder of a ticket wants with what came since he is a user: what he named first, then all the rest.
+func (s *Spool) actFor(tx store.MailTx, now time.Time, by string, ticket *store.Ticket, since time.Time, a *Action) (done Done, results []result, err error) {
 	do := func(which Selection, v verb) int {
 		if err != nil || !which.All && len(which.Mails) == 0 {
 			return 0
 		}
 		var n int
 		var r []result
+		which.since = since
 		n, r, err = s.actIn(tx, now, by, ticket.User, which, v)
 		results = append(results, r...)
 		return n
@@ -255,7 +260,7 @@ func (s *Spool) actFor(tx store.MailTx, now time.Time, by string, ticket *store.
 	switch _, stopped := t.mem.state.Stopped(); {
 	case !stopped:
 		err = t.end(news{})
-	case t.mem.state.ByOperator():
+	case t.mem.state.ByOperator(), t.user.Disabled:
 		done.Refused = true
 		err = t.end(news{})
 	default:

@@ -3,6 +3,7 @@ package spool
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -315,5 +316,72 @@ func TestLongNotice(t *testing.T) {
 	r.wantStates(nil)
 	if waiting < 120 {
 		t.Errorf("%d waited", waiting)
+	}
+}
+
+// TestTicketsEndWithTheUser: what was sent to somebody is not for another who gets his name, nor for the address that he had before.
+func TestTicketsEndWithTheUser(t *testing.T) {
+	t.Parallel()
+	void := func(r *rig, forMail, forPage string) {
+		t.Helper()
+		if v, err := r.Page(t.Context(), r.now(), forPage); !errors.Is(err, notice.ErrOld) {
+			t.Errorf("the page shows %d mails, %v", len(v.Held), err)
+		}
+		if done, err := r.Act(t.Context(), r.now(), forPage, "form", Action{ReleaseAll: true, Resume: true}); !errors.Is(err, notice.ErrOld) {
+			t.Errorf("the page does %+v, %v", done, err)
+		}
+		if err := r.Command(t.Context(), r.now(), gateName, forMail, reply("release all")); !errors.Is(err, notice.ErrOld) {
+			t.Errorf("a reply: %v", err)
+		}
+		r.idle()
+		r.wantDelivered(1)
+	}
+	r, forMail, forPage := stoppedRig(t)
+	r.must(r.RemoveUser(t.Context(), r.now(), "op", ann))
+	void(r, forMail, forPage)
+	r.clock.Advance(time.Minute)
+	r.user(store.User{Name: ann, Contact: contact})
+	if _, err := r.send(ann, recipients("n", 37)...); err != nil {
+		t.Fatal(err)
+	}
+	r.idle()
+	r.carrier.set(func(c *carrier) {
+		c.taken = slices.DeleteFunc(c.taken, func(d delivery) bool { return strings.HasPrefix(d.to, "n") })
+	})
+	void(r, forMail, forPage)
+	// And what the other had sent is not for the new one.
+	_, forPage = r.tickets()
+	v, err := r.Page(t.Context(), r.now(), forPage)
+	if r.must(err); v.Waiting != 22 || len(v.Held) != 1 {
+		t.Errorf("%d wait in %d mails", v.Waiting, len(v.Held))
+	}
+	all, err := r.Queue(t.Context(), store.LetterQuery{User: ann, State: store.Held}, 10)
+	r.must(err)
+	done, err := r.Act(t.Context(), r.now(), forPage, "form", Action{Delete: []store.MailID{all[0].ID}, ReleaseAll: true})
+	if r.must(err); done.Deleted != 0 || done.Released != 22 {
+		t.Errorf("done %+v", done)
+	}
+	r.idle()
+	r.wantStates(map[store.State]int{store.Held: 21})
+
+	r, forMail, forPage = stoppedRig(t)
+	r.user(store.User{Name: ann, Contact: contact, Senders: []string{"ann@example.org"}, Password: "x"}) // which changes nothing about them
+	if _, err := r.Page(t.Context(), r.now(), forPage); err != nil {
+		t.Error(err)
+	}
+	r.user(store.User{Name: ann, Contact: "ann@elsewhere.example"})
+	r.idle()
+	if len(r.carrier.to("ann@elsewhere.example")) != 1 || len(r.carrier.to(admin)) != 1 {
+		t.Error("who is stopped was not told at the new address, or the admin twice")
+	}
+	r.carrier.set(func(c *carrier) {
+		c.taken = slices.DeleteFunc(c.taken, func(d delivery) bool { return d.to == "ann@elsewhere.example" })
+	})
+	void(r, forMail, forPage)
+	r.user(store.User{Name: ann, Contact: contact}) // as it was before: it is another one all the same
+	void(r, forMail, forPage)
+	_, forPage = r.tickets()
+	if v, err := r.Page(t.Context(), r.now(), forPage); err != nil || v.Waiting != 21 {
+		t.Errorf("the new link: %d wait, %v", v.Waiting, err)
 	}
 }

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,7 +23,8 @@ func (s *Spool) Decide(ctx context.Context, now time.Time, gate, user, sender st
 	if g == nil {
 		return Verdict{}, fmt.Errorf("%w: %q", ErrUnknown, gate)
 	}
-	if g.passesNull(user, sender, len(recipients)) || g.Mail == nil && !s.Stopped(gate, user) {
+	null := g.passesNull(user, sender, len(recipients))
+	if (null || g.Mail == nil) && !s.Stopped(gate, user) { // whoever is stopped has no notifications to send either
 		return Verdict{Pass: true}, nil
 	}
 	if len(recipients) > MaxRecipients {
@@ -33,7 +35,7 @@ func (s *Spool) Decide(ctx context.Context, now time.Time, gate, user, sender st
 	for i := range to {
 		to[i].Address = recipients[i]
 	}
-	q := question{s: s, now: now, gate: g, user: user, to: to, count: count}
+	q := question{s: s, now: now, gate: g, user: user, to: to, count: count, null: null}
 	if !commit {
 		err := s.store.View(ctx, q.peek)
 		return q.verdict, err
@@ -57,6 +59,7 @@ type question struct {
 	user    string
 	to      []To
 	count   bool
+	null    bool // nobody is counted, unless the user is stopped
 	verdict Verdict
 	result
 }
@@ -73,7 +76,7 @@ func (q *question) ask(t *turn) (*counted, error) {
 	if d.Large || d.Full {
 		q.verdict.Delayed = len(c.keys)
 	}
-	if t.shadow {
+	if t.shadow || q.null && !q.verdict.Refused {
 		q.verdict = Verdict{Pass: true}
 	}
 	return c, nil
@@ -100,8 +103,8 @@ func (q *question) charge(tx store.MailTx) error {
 	if err != nil {
 		return err
 	}
-	if q.verdict.Pass || q.count && !q.verdict.Refused {
-		if _, err := t.submit(0, c); err != nil {
+	if !q.null && (q.verdict.Pass || q.count && !q.verdict.Refused) {
+		if _, err := t.submit(0, c); err != nil && !errors.Is(err, ErrQueue) { // then it waits, and is not counted
 			return err
 		}
 	}

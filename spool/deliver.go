@@ -32,20 +32,22 @@ type job struct {
 	gate   *gateway
 	letter store.Letter
 	to     []store.Addressee
-	text   []byte // nil: the store has it
+	text   []byte   // nil: the store has it
+	tells  *telling // who is told how it ended; nil: nobody had to be yet
 
-	mu      sync.Mutex
-	claimed bool // stored as Sending: it cannot be broken off any more
-	broken  bool // broken off before that
-	gone    bool // not all addressees were there to be claimed
-	over    bool // the carrier is done with it: nothing above changes any more
+	mu       sync.Mutex
+	claiming bool // being stored as Sending: it cannot be broken off, as nobody would take that back
+	claimed  bool // stored as Sending: it cannot be broken off any more
+	broken   bool // broken off before that
+	gone     bool // not all addressees were there to be claimed
+	over     bool // the carrier is done with it: nothing above changes any more
 }
 
 // breakOff ends a mail that has not come to its final dot, and reports whether it did.
 func (j *job) breakOff() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.broken = j.broken || !j.claimed && !j.over
+	j.broken = j.broken || !j.claiming && !j.claimed && !j.over
 	return j.broken
 }
 
@@ -74,7 +76,9 @@ func (s *Spool) deliver(j *job) {
 	s.finishes <- struct{}{}
 	s.running.Go(func() {
 		defer func() { <-s.finishes }()
-		s.finish(conf, j, results)
+		if s.finish(conf, j, results) != nil {
+			s.expect(s.clock.Now().Add(soon))
+		}
 	})
 }
 
@@ -119,6 +123,7 @@ func (s *Spool) open(ctx context.Context, j *job) (io.ReadCloser, error) {
 func (s *Spool) claim(j *job) error {
 	j.mu.Lock()
 	claimed, broken := j.claimed, j.broken
+	j.claiming = !claimed && !broken
 	j.mu.Unlock()
 	if claimed || broken {
 		return choose(broken, errHalting)
@@ -143,13 +148,14 @@ func (s *Spool) claim(j *job) error {
 	})
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.claiming = false
 	if err != nil {
 		j.gone = errors.Is(err, errGone)
+		j.broken = s.halt.Err() != nil // nobody could say so meanwhile
 		return err
 	}
-	j.to = rows
-	j.claimed = !j.broken
-	return choose(j.broken, errHalting)
+	j.to, j.claimed = rows, true
+	return nil
 }
 
 // choose returns an error if there is one.
@@ -180,7 +186,7 @@ type ended struct {
 
 // finish stores how a delivery ended, and hands over what follows from it. What cannot be stored now is tried again by RunDue; until
 // then the mail is in flight, and nobody sends it again.
-func (s *Spool) finish(conf *Gate, j *job, results []nexthop.Result) {
+func (s *Spool) finish(conf *Gate, j *job, results []nexthop.Result) error {
 	now := s.clock.Now()
 	end := conclude(conf, j, results, now)
 	own, err := s.bounces(conf, j, end, now)
@@ -191,15 +197,15 @@ func (s *Spool) finish(conf *Gate, j *job, results []nexthop.Result) {
 		o.staged.Discard() // nothing, where it was stored
 	}
 	if err != nil {
-		s.log.Error("how a delivery ended cannot be stored yet", "mail", j.letter.ID, "error", err)
+		s.complain(&s.failing.ends, "how a delivery ended cannot be stored yet", "mail", j.letter.ID, "error", err)
 		s.parked.mu.Lock()
 		s.parked.list = append(s.parked.list, ended{conf, j, results})
 		s.parked.mu.Unlock()
 		s.under.done()
-		s.rouse()
-		return
+		return err
 	}
 	if !end.void {
+		end.told = len(own) > 0
 		s.report(j, end, now)
 	}
 	s.under.add() // until what follows is handed over
@@ -210,21 +216,26 @@ func (s *Spool) finish(conf *Gate, j *job, results []nexthop.Result) {
 	s.under.done()
 	s.expect(end.next)
 	s.vacant(j.gate)
+	return nil
 }
 
-// unpark tries again to store how deliveries ended. It reports whether some are left.
-func (s *Spool) unpark() bool {
+// unpark tries again to store how deliveries ended. The first that fails again goes behind the others, which are left for the next time:
+// most likely they would fail too.
+func (s *Spool) unpark() error {
 	s.parked.mu.Lock()
 	list := s.parked.list
 	s.parked.list = nil
 	s.parked.mu.Unlock()
-	for _, e := range list {
+	for i, e := range list {
 		s.under.add()
-		s.finish(e.conf, e.job, e.results)
+		if err := s.finish(e.conf, e.job, e.results); err != nil {
+			s.parked.mu.Lock()
+			defer s.parked.mu.Unlock()
+			s.parked.list = append(list[i+1:], s.parked.list...)
+			return fmt.Errorf("how deliveries ended: %w", err)
+		}
 	}
-	s.parked.mu.Lock()
-	defer s.parked.mu.Unlock()
-	return len(s.parked.list) > 0
+	return nil
 }
 
 // storeEnd stores how a delivery ended, with what the sender is told. What somebody took away before the final dot is left alone.
@@ -282,7 +293,7 @@ func (s *Spool) report(j *job, end *ending, now time.Time) {
 			s.log.Warn("a notice or a bounce could not be delivered", "mail", j.letter.ID, "to", j.to[0].Address)
 		}
 	}
-	if len(end.failed) > 0 {
+	if len(end.failed) > 0 && end.told {
 		s.tell.Bounced(gate)
 	}
 	if end.ambiguous > 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"weir/store"
@@ -14,6 +13,7 @@ const (
 	dueBatch   = 64               // users per transaction
 	handBatch  = 256              // addressees per transaction
 	soon       = time.Second      // when something is looked at again that nobody tells of
+	failPause  = 10 * time.Second // at most, when the store fails again and again
 	fullPause  = 15 * time.Second // for mail of a gate whose queue is full, where others have room
 	gonePause  = 15 * time.Minute // for mail of a gate that is gone
 	lostPause  = time.Hour        // for users of a throttle that is gone
@@ -27,12 +27,13 @@ const (
 func (s *Spool) RunDue(ctx context.Context, now time.Time) (next time.Time, err error) {
 	s.next.Store(0)
 	left := s.unpark()
-	errs := []error{s.reconsiderStopped(ctx, now), s.tickDue(ctx, now), s.handDue(ctx, now), s.drainPool(ctx, now), s.keep(ctx, now)}
+	errs := []error{left, s.takeOver(ctx, now), s.straighten(ctx, now), s.reconsiderStopped(ctx, now), s.tickDue(ctx, now),
+		s.handDue(ctx, now), s.drainPool(ctx, now), s.keep(ctx, now)}
 	errs = append(errs, s.store.View(ctx, func(tx store.MailTx) error {
 		next, err = tx.NextDue()
 		return err
 	}))
-	if left || s.pooled.Load() {
+	if left != nil || s.pooled.Load() {
 		next = earlier(next, now.Add(soon))
 	}
 	if !next.IsZero() && !next.After(now) { // no room with the workers, or the store failed
@@ -47,27 +48,38 @@ func (s *Spool) RunDue(ctx context.Context, now time.Time) (next time.Time, err 
 // Run calls RunDue whenever something is due, until ctx or the spool ends.
 func (s *Spool) Run(ctx context.Context) {
 	const most = time.Minute // whatever happens
+	failures := 0            // in a row
 	for ctx.Err() == nil && s.halt.Err() == nil {
 		now := s.clock.Now()
 		next, err := s.RunDue(ctx, now)
-		if err != nil && ctx.Err() == nil {
-			s.log.Error("what is due in the spool could not all be done", "error", err)
-			next = earlier(next, now.Add(soon))
+		if err == nil || ctx.Err() != nil {
+			failures = 0
+		} else {
+			// Whatever happens meanwhile would most likely fail too.
+			s.complain(&s.failing.rounds, "what is due in the spool could not all be done", "error", err)
+			pause := make(chan struct{})
+			s.await(ctx, min(soon<<min(failures, 10), failPause), pause, func() { close(pause) })
+			failures++
+			continue
 		}
 		wait := most
 		if !next.IsZero() {
 			wait = min(next.Sub(s.clock.Now()), most)
 		}
-		if wait <= 0 {
-			continue
+		if wait > 0 {
+			s.await(ctx, wait, s.wake, s.rouse)
 		}
-		timer := s.clock.AfterFunc(wait, s.rouse)
-		select {
-		case <-s.wake:
-		case <-ctx.Done():
-		case <-s.halt.Done():
-		}
-		timer.Stop()
+	}
+}
+
+// await waits until it is woken, which the clock does after a time, or everything ends.
+func (s *Spool) await(ctx context.Context, wait time.Duration, woken <-chan struct{}, wake func()) {
+	timer := s.clock.AfterFunc(wait, wake)
+	defer timer.Stop()
+	select {
+	case <-woken:
+	case <-ctx.Done():
+	case <-s.halt.Done():
 	}
 }
 
@@ -288,23 +300,44 @@ func (s *Spool) keep(ctx context.Context, now time.Time) error {
 		return tx.PruneEntries(now.Add(-s.opts.AuditFor), pruneBatch)
 	})
 	_, swept := s.store.Sweep(ctx, now.Add(-keepEvery))
-	return errors.Join(err, swept)
+	return errors.Join(err, swept, s.sweepDelayed(ctx, now))
 }
 
 // single lets one goroutine do something; who comes meanwhile has it done again by that one.
 type single struct {
-	mu    sync.Mutex
-	again atomic.Bool
+	mu   sync.Mutex // of who does it
+	ask  sync.Mutex // of what follows
+	want bool
+	at   time.Time // the latest of those who want it
 }
 
-// do runs f, or has it run.
-func (o *single) do(f func() error) (err error) {
-	o.again.Store(true)
-	for o.again.Load() && o.mu.TryLock() {
-		for o.again.Swap(false) {
-			err = f()
+// do runs f, or has it run, as of now or later: whoever runs it, what is due for the last one who came is found.
+func (o *single) do(now time.Time, f func(now time.Time) error) (err error) {
+	o.ask.Lock()
+	if !o.want || now.After(o.at) {
+		o.at = now
+	}
+	o.want = true
+	o.ask.Unlock()
+	for o.wanted() && o.mu.TryLock() {
+		for at, want := o.take(); want; at, want = o.take() {
+			err = f(at)
 		}
 		o.mu.Unlock()
 	}
 	return err
+}
+
+func (o *single) wanted() bool {
+	o.ask.Lock()
+	defer o.ask.Unlock()
+	return o.want
+}
+
+// take takes over what all have asked for.
+func (o *single) take() (at time.Time, want bool) {
+	o.ask.Lock()
+	defer o.ask.Unlock()
+	at, want, o.want = o.at, o.want, false
+	return at, want
 }

@@ -17,6 +17,7 @@ type ending struct {
 	entries []store.Entry
 
 	failed, delayed, relayed []bounce.Recipient // of whom the sender is told
+	told                     bool               // somebody is
 
 	done, later, refused, ambiguous int
 	void                            bool      // somebody had taken the mail away

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -14,11 +15,12 @@ var errBroken = errors.New("the disk is on fire")
 type breakable struct {
 	store.Mail
 	fails atomic.Bool
+	why   error // nil: errBroken
 }
 
 func (b *breakable) Update(ctx context.Context, f func(store.MailTx) error) error {
 	if b.fails.Load() {
-		return errBroken
+		return cmp.Or(b.why, errBroken)
 	}
 	return b.Mail.Update(ctx, f)
 }

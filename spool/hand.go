@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/store"
@@ -14,7 +15,7 @@ func (s *Spool) handDue(ctx context.Context, now time.Time) error {
 	s.under.add()
 	defer s.under.done()
 	ctx = context.WithoutCancel(ctx) // it is done for others too
-	err := s.dispatch.do(func() error {
+	err := s.dispatch.do(now, func(now time.Time) error {
 		for more := true; more && s.halt.Err() == nil; {
 			b := batch{s: s, now: now, all: s.gates.Load()}
 			if err := s.update(ctx, b.pick); err != nil {
@@ -27,8 +28,8 @@ func (s *Spool) handDue(ctx context.Context, now time.Time) error {
 		return nil
 	})
 	if err != nil {
-		s.log.Error("mail that is due cannot be handed over yet", "error", err)
-		s.rouse()
+		s.complain(&s.failing.hands, "mail that is due cannot be handed over yet", "error", err)
+		s.expect(s.clock.Now().Add(soon))
 	}
 	return err
 }
@@ -186,20 +187,33 @@ func (b *batch) hand() {
 	}
 }
 
-// recover takes over what another run of the process has left: what it was sending is ambiguous, and what it had handed to its workers
-// is free again.
-func (s *Spool) recover(ctx context.Context, now time.Time) error {
-	sending, err := s.takeOver(ctx, now, store.Sending)
+// takeOver takes over what another run of the process has left, once: what it was sending is ambiguous, and what it had handed to its
+// workers is free again. Where that fails it is done by RunDue; until then leases and hand-overs end by themselves.
+func (s *Spool) takeOver(ctx context.Context, now time.Time) error {
+	if s.heir.Load() {
+		return nil
+	}
+	sending, err := s.takeAll(ctx, now, store.Sending)
+	for gate, n := range sending {
+		s.tell.Ambiguous(gate, n)
+	}
+	var ready map[string]int
+	if err == nil {
+		ready, err = s.takeAll(ctx, now, store.Ready)
+	}
+	if len(sending)+len(ready) > 0 {
+		s.log.Warn("the last run was not stopped in order", "recipients_ambiguous", total(sending), "recipients_again", total(ready))
+	}
 	if err != nil {
+		s.complain(&s.failing.takes, "what the last run has left cannot be taken over yet", "error", err)
 		return err
 	}
-	ready, err := s.takeOver(ctx, now, store.Ready)
-	if err != nil {
-		return err
-	}
-	if sending > 0 || ready > 0 {
-		s.log.Warn("the last run was not stopped in order", "recipients_ambiguous", sending, "recipients_again", ready)
-	}
+	s.heir.Store(true)
+	return nil
+}
+
+// learnPooled learns whether something waits in the pool.
+func (s *Spool) learnPooled(ctx context.Context) error {
 	return s.store.View(ctx, func(tx store.MailTx) error {
 		_, states, err := tx.Count()
 		s.pooled.Store(states[store.Pooled] > 0)
@@ -207,52 +221,87 @@ func (s *Spool) recover(ctx context.Context, now time.Time) error {
 	})
 }
 
-// takeOver takes over addressees in a state.
-func (s *Spool) takeOver(ctx context.Context, now time.Time, state store.State) (taken int, err error) {
+func total(of map[string]int) (n int) {
+	for _, k := range of {
+		n += k
+	}
+	return n
+}
+
+// takeAll takes over addressees in a state, and returns how many at which gate.
+func (s *Spool) takeAll(ctx context.Context, now time.Time, state store.State) (taken map[string]int, err error) {
+	left := func(q *store.Queued) bool {
+		return slices.ContainsFunc(q.To, func(a store.Addressee) bool { return s.left(state, &a) })
+	}
+	return s.each(ctx, store.LetterQuery{State: state}, left, func(tx store.MailTx, l *store.Letter, to []store.Addressee) (int, error) {
+		return s.takeOne(tx, now, state, l, to)
+	})
+}
+
+// left reports whether an addressee in a state is one that another run has left.
+func (s *Spool) left(state store.State, a *store.Addressee) bool {
+	return a.State == state && a.Owner != s.opts.Owner && (a.Owner != "" || state != store.Ready)
+}
+
+// each does something to all mails that match, some at a time, with those whom they still have to reach. It returns the sums by gate of
+// what is returned for each, also with an error.
+func (s *Spool) each(ctx context.Context, q store.LetterQuery, match func(*store.Queued) bool,
+	do func(store.MailTx, *store.Letter, []store.Addressee) (int, error)) (map[string]int, error) {
 	const page = 500
-	all := s.gates.Load()
-	var after store.MailID
+	sums := map[string]int{}
 	for {
 		var found []store.Queued
 		err := s.store.View(ctx, func(tx store.MailTx) (err error) {
-			found, err = tx.Letters(store.LetterQuery{State: state, After: after}, page)
+			found, err = tx.Letters(q, page)
 			return err
 		})
 		if err != nil || len(found) == 0 {
-			return taken, err
+			return sums, err
 		}
-		after = found[len(found)-1].ID
-		n := 0
+		q.After = found[len(found)-1].ID
+		found = slices.DeleteFunc(found, func(q store.Queued) bool { return !match(&q) })
+		if len(found) == 0 {
+			continue
+		}
+		var done map[string]int
 		err = s.update(ctx, func(tx store.MailTx) error {
-			n = 0
+			done = map[string]int{}
 			for i := range found {
-				k, err := s.takeOne(tx, now, state, &found[i], all.way(found[i].Gate))
+				to, err := tx.Addressees(found[i].ID) // others go on meanwhile
 				if err != nil {
 					return err
 				}
-				n += k
+				k, err := do(tx, &found[i].Letter, to)
+				if err != nil {
+					return err
+				}
+				if k > 0 {
+					done[found[i].Gate] += k
+				}
 			}
 			return nil
 		})
 		if err != nil {
-			return taken, err
+			return sums, err
 		}
-		taken += n
+		for gate, n := range done {
+			sums[gate] += n
+		}
 	}
 }
 
-func (s *Spool) takeOne(tx store.MailTx, now time.Time, state store.State, l *store.Queued, way *gateway) (taken int, err error) {
-	b := batch{s: s}
+func (s *Spool) takeOne(tx store.MailTx, now time.Time, state store.State, l *store.Letter, to []store.Addressee) (taken int, err error) {
+	b, way := batch{s: s}, s.gates.Load().way(l.Gate)
 	var end ending
-	for _, a := range l.To {
+	for _, a := range to {
 		switch {
-		case a.State != state || a.Owner == s.opts.Owner || a.Owner == "" && state == store.Ready:
+		case !s.left(state, &a):
 			continue
 		case state == store.Ready:
 			a.Owner, a.Due = "", now
 			end.put = append(end.put, a)
 		default:
-			end.doubt(b.policy(way), &l.Letter, &a, now, "weir ended while it was sent")
+			end.doubt(b.policy(way), l, &a, now, "weir ended while it was sent")
 		}
 		taken++
 	}
@@ -268,9 +317,6 @@ func (s *Spool) takeOne(tx store.MailTx, now time.Time, state store.State, l *st
 		if err := tx.Log(e); err != nil {
 			return 0, err
 		}
-	}
-	if end.ambiguous > 0 {
-		s.tell.Ambiguous(l.Gate, end.ambiguous)
 	}
 	return taken, nil
 }

@@ -17,6 +17,8 @@ type memory struct {
 	shadow bool
 	// The user is stopped, or would be: it happened in shadow.
 	wouldStop bool
+	// The user is stopped because he is disabled, and goes on when he is not any more.
+	suspended bool
 }
 
 // The layout: the version, flags, when the user was told (seconds, as a varint), and the state of the throttle.
@@ -25,7 +27,8 @@ const memoryVersion = 1
 const (
 	flagShadow = 1 << iota
 	flagWouldStop
-	flagsKnown = flagShadow | flagWouldStop
+	flagSuspended
+	flagsKnown = flagShadow | flagWouldStop | flagSuspended
 )
 
 func (m *memory) append(b []byte) ([]byte, error) {
@@ -35,6 +38,9 @@ func (m *memory) append(b []byte) ([]byte, error) {
 	}
 	if m.wouldStop {
 		flags |= flagWouldStop
+	}
+	if m.suspended {
+		flags |= flagSuspended
 	}
 	b = append(b, memoryVersion, flags)
 	var told uint64
@@ -58,7 +64,7 @@ func (m *memory) read(b []byte) error {
 	if n <= 0 || told > maxTold {
 		return fmt.Errorf("what a mail throttle remembers: no time: %w", store.ErrCorrupt)
 	}
-	next := memory{shadow: b[1]&flagShadow != 0, wouldStop: b[1]&flagWouldStop != 0}
+	next := memory{shadow: b[1]&flagShadow != 0, wouldStop: b[1]&flagWouldStop != 0, suspended: b[1]&flagSuspended != 0}
 	if told > 0 {
 		next.told = time.Unix(int64(told), 0)
 	}

@@ -17,6 +17,7 @@ const reviewEvery = time.Hour
 type news struct {
 	delayed bool   // something of this mail waits
 	review  bool   // this mail is held for review
+	moved   bool   // the user has another contact
 	by, why string // who stopped the user; nobody: his mail did
 }
 
@@ -26,14 +27,27 @@ func (t *turn) inform(n news) error {
 	quiet := t.now.Sub(t.mem.told)
 	switch {
 	case t.stopped:
-		if err := t.noteBy(cmp.Or(n.by, weirItself), "stopped", 0, n.why); err != nil {
+		why := n.why
+		if t.mem.suspended {
+			why = "disabled"
+		}
+		if err := t.noteBy(cmp.Or(n.by, weirItself), "stopped", 0, why); err != nil {
 			return err
+		}
+		if t.mem.suspended { // who disables somebody need not be told, and who is disabled has nothing to answer
+			return nil
 		}
 		t.mem.told = t.now
 		if t.mem.state.ByOperator() {
 			return t.tellAll(notice.Barred, t.gate.Admin, cmp.Or(n.why, "stopped by "+n.by))
 		}
 		return t.tellAll(notice.Stopped, t.gate.Admin, "")
+	case n.moved && t.mem.stopped() && !t.mem.suspended: // what he was told is void
+		kind := notice.Stopped
+		if t.mem.state.ByOperator() {
+			kind = notice.Barred
+		}
+		return t.tellAll(kind, "", "")
 	case t.shadow || t.was || t.user.Contact == "":
 		return nil
 	case n.review && quiet >= min(reviewEvery, t.gate.NoticeEvery):
@@ -57,7 +71,7 @@ func (t *turn) tellAll(kind notice.Kind, admin, why string) error {
 		return nil
 	}
 	t.ready = true
-	held, err := heldMail(t.tx, t.user.Name, store.MaxTicketLetters)
+	held, err := heldMail(t.tx, t.user.Name, t.user.Made, store.MaxTicketLetters)
 	if err != nil {
 		return err
 	}
@@ -123,8 +137,9 @@ func (s *Spool) write(tx store.MailTx, g *Gate, n *notice.Notice, to string) err
 	return tx.PutLetter(o.letter, o.text, []store.Addressee{o.to})
 }
 
-// heldMail returns what is held or delayed of a user, the oldest first. What weir wrote itself does not belong to him.
-func heldMail(tx store.MailTx, user string, limit int) (all []store.Queued, err error) {
+// heldMail returns what is held or delayed of a user, the oldest first. What weir wrote itself does not belong to him, nor does what somebody
+// sent who had his name before him: what came earlier than since is left out.
+func heldMail(tx store.MailTx, user string, since time.Time, limit int) (all []store.Queued, err error) {
 	for _, state := range []store.State{store.Held, store.Delayed} {
 		found, err := tx.Letters(store.LetterQuery{User: user, State: state}, limit)
 		if err != nil {
@@ -134,7 +149,7 @@ func heldMail(tx store.MailTx, user string, limit int) (all []store.Queued, err 
 	}
 	slices.SortFunc(all, func(a, b store.Queued) int { return cmp.Compare(a.ID, b.ID) })
 	all = slices.CompactFunc(all, func(a, b store.Queued) bool { return a.ID == b.ID })
-	all = slices.DeleteFunc(all, func(q store.Queued) bool { return q.Own })
+	all = slices.DeleteFunc(all, func(q store.Queued) bool { return q.Own || q.Received.Before(since) })
 	return all[:min(len(all), limit)], nil
 }
 

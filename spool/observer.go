@@ -25,18 +25,20 @@ type Observer interface {
 	Bounded(bound string)
 }
 
-// What Observer.Bounded is told. Nothing is lost at any of them: a mail that does not fit waits in the store, and a stopped user who
-// is not known in memory is refused by the store.
+// What Observer.Bounded is told. No mail is lost at any of them: one that does not fit waits in the store, and a stopped user who is not
+// known in memory is refused by the store. Who is not told of a failure is in the audit log.
 const (
 	BoundQueue      = "queue"      // of mails that wait for a worker
 	BoundBytes      = "bytes"      // of texts in memory
 	BoundStopped    = "stopped"    // users known to be stopped
 	BoundRecipients = "recipients" // of a mail
+	BoundWaiting    = "waiting"    // recipients in the delay queue of a user
 	BoundHelp       = "help"       // answers to a reply that says nothing
+	BoundBounces    = "bounces"    // notifications to senders that are not known to be the user's
 )
 
 // BoundNames lists what Observer.Bounded may be told.
-var BoundNames = [...]string{BoundQueue, BoundBytes, BoundStopped, BoundRecipients, BoundHelp}
+var BoundNames = [...]string{BoundQueue, BoundBytes, BoundStopped, BoundRecipients, BoundWaiting, BoundHelp, BoundBounces}
 
 // Nobody observes nothing. Embed it to observe a part.
 type Nobody struct{}

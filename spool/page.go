@@ -35,11 +35,11 @@ func (s *Spool) Page(ctx context.Context, now time.Time, ticket string) (v PageV
 		return PageView{}, err
 	}
 	err = s.store.View(ctx, func(tx store.MailTx) error {
-		t, err := pageTicket(tx, nonce, now)
+		t, user, err := goodTicket(tx, nonce, now)
 		if err != nil {
 			return err
 		}
-		held, err := heldMail(tx, t.User, maxPage+1)
+		held, err := heldMail(tx, t.User, user.Made, maxPage+1)
 		if err != nil {
 			return err
 		}
@@ -71,13 +71,15 @@ func (s *Spool) Page(ctx context.Context, now time.Time, ticket string) (v PageV
 	return v, nil
 }
 
-// pageTicket returns a ticket that is still good. One that was used by mail is: the page shows what there is now.
-func pageTicket(tx store.MailTx, nonce string, now time.Time) (store.Ticket, error) {
-	t, err := tx.Ticket(nonce)
-	if errors.Is(err, store.ErrNotFound) || err == nil && now.After(t.Until) {
-		return t, notice.ErrOld
+// goodTicket returns a ticket that is still good, and its user. One that was used by mail is: the page shows what there is now.
+func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, user store.User, err error) {
+	if t, err = tx.Ticket(nonce); err == nil {
+		user, err = tx.User(t.User)
 	}
-	return t, err
+	if errors.Is(err, store.ErrNotFound) || err == nil && now.After(t.Until) {
+		err = notice.ErrOld
+	}
+	return t, user, err
 }
 
 // maxForm is how long the name of a form may be.
@@ -99,7 +101,7 @@ func (s *Spool) Act(ctx context.Context, now time.Time, ticket, form string, a A
 	var results []result
 	err = s.update(ctx, func(tx store.MailTx) error {
 		done, results = Done{}, nil
-		t, err := pageTicket(tx, nonce, now)
+		t, user, err := goodTicket(tx, nonce, now)
 		if err != nil {
 			return err
 		}
@@ -113,7 +115,7 @@ func (s *Spool) Act(ctx context.Context, now time.Time, ticket, form string, a A
 		if err := tx.PutTicket(sent); err != nil {
 			return err
 		}
-		done, results, err = s.actFor(tx, now, t.User+", on the page", &t, &a)
+		done, results, err = s.actFor(tx, now, t.User+", on the page", &t, user.Made, &a)
 		return err
 	})
 	if err != nil {

@@ -42,6 +42,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	var wg sync.WaitGroup
 	for u := range users {
 		user := fmt.Sprintf("user%d", u)
+		r.user(store.User{Name: user, Senders: []string{user + "@example.org"}}) // or he is not told of everything
 		wg.Go(func() {
 			chance := rand.New(rand.NewPCG(uint64(u), 1))
 			for m := range mails {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"weir/identify"
+	"weir/mail"
 	"weir/notice"
 	"weir/store"
 )
@@ -59,11 +60,14 @@ func (h hasher) key(recipient string) uint64 {
 // Free reports whether a recipient is never counted, and reached by stopped users too: internal, listed, the user's own addresses.
 func (s *Spool) Free(gate string, user *store.User, recipient string) bool {
 	g := s.gates.Load().of(gate)
-	return g != nil && g.free(user, normal(recipient))
+	return g != nil && g.free(user, recipient, normal(recipient))
 }
 
-// free is Free for a recipient in its normal form.
-func (g *Gate) free(user *store.User, recipient string) bool {
+// free is Free for a recipient, as he was written and in his normal form. Whose address may be the way to somebody else is nobody's own.
+func (g *Gate) free(user *store.User, written, recipient string) bool {
+	if mail.Routed(written) || mail.Routed(recipient) {
+		return g.Mail != nil && !g.Mail.Counted(written) && !g.Mail.Counted(recipient) // it is listed just so
+	}
 	if g.Mail != nil && !g.Mail.Counted(recipient) || recipient == "postmaster" || recipient == normal(g.Postmaster) || g.commands(recipient) {
 		return true
 	}
@@ -88,6 +92,16 @@ func (g *Gate) free(user *store.User, recipient string) bool {
 // section 4.5.5), unless the throttle counts those too.
 func (g *Gate) passesNull(user, sender string, recipients int) bool {
 	return sender == "" && recipients == 1 && (g.Mail == nil || !g.Mail.CountsNull(user))
+}
+
+// Commands reports whether an address is one for commands, of any gate: who is told there is never told.
+func (s *Spool) Commands(address string) bool {
+	for _, way := range s.gates.Load().list {
+		if way.conf.Load().commands(normal(address)) {
+			return true
+		}
+	}
+	return false
 }
 
 // commands reports whether an address is the one for commands, with a ticket or without.

@@ -10,7 +10,7 @@ import (
 	"weir/store"
 )
 
-// maxAct is how many mails one action is about, at most.
+// maxAct is how many mails one transaction is about, at most.
 const maxAct = 5000
 
 // A Selection says which held mails an action is about.
@@ -18,6 +18,7 @@ type Selection struct {
 	All   bool
 	UpTo  store.MailID // All: of those that came no later than this one; 0: all there are
 	Mails []store.MailID
+	since time.Time // of those that came no earlier
 }
 
 // Release lets held and delayed mail of a user go at once, and returns how many recipients that was. A stopped user stays stopped:
@@ -47,16 +48,21 @@ var (
 )
 
 func (s *Spool) act(ctx context.Context, now time.Time, by, user string, which Selection, v verb) (n int, err error) {
-	var results []result
-	err = s.update(ctx, func(tx store.MailTx) (err error) {
-		n, results, err = s.actIn(tx, now, by, user, which, v)
-		return err
-	})
-	if err != nil {
-		return 0, err
+	for {
+		var k int
+		var results []result
+		err = s.update(ctx, func(tx store.MailTx) (err error) {
+			k, results, err = s.actIn(tx, now, by, user, which, v)
+			return err
+		})
+		if err != nil {
+			return n, err
+		}
+		s.acted(ctx, now, v, k, results)
+		if n += k; !which.All || k < maxAct { // each mail has a recipient: there are no more
+			return n, nil
+		}
 	}
-	s.acted(ctx, now, v, n, results)
-	return n, nil
 }
 
 // acted does what is left to do after something was done to mails.
@@ -82,7 +88,7 @@ func (s *Spool) actIn(tx store.MailTx, now time.Time, by, user string, which Sel
 	if err != nil {
 		return 0, nil, err
 	}
-	turns, err := s.turns(tx, now, user, chosen)
+	turns, err := s.turns(tx, now, user)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -111,7 +117,7 @@ func choice(tx store.MailTx, user string, which Selection) (list []store.Letter,
 		return nil, fmt.Errorf("all mail of nobody: %w", store.ErrInvalid)
 	}
 	if which.All {
-		all, err := heldMail(tx, user, maxAct)
+		all, err := heldMail(tx, user, which.since, maxAct)
 		for i := range all {
 			if which.UpTo == 0 || all[i].ID <= which.UpTo {
 				list = append(list, all[i].Letter)
@@ -124,7 +130,7 @@ func choice(tx store.MailTx, user string, which Selection) (list []store.Letter,
 	}
 	for _, id := range which.Mails {
 		l, err := tx.Letter(id)
-		if errors.Is(err, store.ErrNotFound) || err == nil && l.User != user {
+		if errors.Is(err, store.ErrNotFound) || err == nil && (l.User != user || l.Received.Before(which.since)) {
 			continue
 		}
 		if err != nil {
@@ -135,20 +141,23 @@ func choice(tx store.MailTx, user string, which Selection) (list []store.Letter,
 	return list, nil
 }
 
-// turns begins a turn for each throttle that holds something of these mails back.
-func (s *Spool) turns(tx store.MailTx, now time.Time, user string, chosen []store.Letter) (list []*turn, err error) {
+// turns begins a turn for each throttle that remembers the user, and may hold something of his mails back.
+func (s *Spool) turns(tx store.MailTx, now time.Time, user string) (list []*turn, err error) {
+	if user == "" {
+		return nil, nil
+	}
+	memories, err := tx.Memories(user, maxMemories)
+	if err != nil {
+		return nil, err
+	}
 	all := s.gates.Load()
-	known := map[string]bool{}
-	for i := range chosen {
-		g := all.of(chosen[i].Gate)
-		if g == nil || known[g.Throttle] || user == "" {
-			continue
+	for i := range memories {
+		var t *turn
+		if g := all.throttle(memories[i].Throttle); g != nil {
+			t, err = s.begin(tx, now, g, user)
+		} else {
+			t, err = s.lost(tx, now, &memories[i])
 		}
-		known[g.Throttle] = true
-		if _, err := tx.Remembered(g.Throttle, user); errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		t, err := s.begin(tx, now, g, user)
 		if err != nil {
 			return nil, err
 		}

@@ -75,6 +75,26 @@ func TestReleaseUpTo(t *testing.T) {
 	}
 }
 
+// TestReleaseVeryMuch: all is all, in as many transactions as it takes.
+func TestReleaseVeryMuch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const all = maxAct + 7
+	r.must(r.update(t.Context(), func(tx store.MailTx) error {
+		for range all {
+			l := store.Letter{ID: r.NewID(r.now()), Gate: gateName, User: ann, Received: r.now()}
+			if err := tx.PutLetter(l, store.Text{}, []store.Addressee{{Address: "a@example.net", State: store.Held}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	if n, err := r.Delete(t.Context(), r.now(), "op", ann, Selection{All: true}); n != all || err != nil {
+		t.Errorf("deleted %d, %v", n, err)
+	}
+	r.wantStates(nil)
+}
+
 func TestStopAndResume(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -229,6 +249,15 @@ func TestRemoveUser(t *testing.T) {
 	r.sent(ann, "b@example.net")
 	r.idle()
 	r.must(r.RemoveUser(t.Context(), r.now(), "op", ann))
+	r.pass(time.Hour)
+	r.wantDelivered(1)
+	r.wantStates(map[store.State]int{store.Held: 1})
+	if log := r.audit("removed"); len(log) != 1 || log[0].Text != "1 recipient that waited is held" {
+		t.Errorf("audit log %+v", log)
+	}
+	if n, err := r.Release(t.Context(), r.now(), "op", ann, Selection{All: true}); n != 1 || err != nil {
+		t.Errorf("released %d, %v", n, err)
+	}
 	r.idle()
 	r.wantDelivered(2)
 	if _, err := r.User(t.Context(), ann); !errors.Is(err, store.ErrNotFound) {
@@ -298,12 +327,18 @@ func TestLimitsChange(t *testing.T) {
 
 func TestFree(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRig(t, func(r *rig) { r.gate.Mail.Free = append(r.gate.Mail.Free, "a!b@example.org") })
+	r.user(store.User{Name: ann, Contact: contact, Senders: []string{"ann@example.org", "ann%far.example@example.org"}})
 	user, err := r.User(t.Context(), ann)
 	r.must(err)
 	for recipient, want := range map[string]bool{
 		"support@example.org": true, "x@Internal.example": true, contact: true, "Ann@example.org": true, "weir+x@mail.example.org": true,
 		"weirdo@mail.example.org": false, "x@example.net": false, "postmaster": true,
+		// Ways to somebody else.
+		"v%far.example@internal.example": false, "far.example!v@internal.example": false, `"v@far.example"@internal.example`: false,
+		`"v%far.example"@internal.example`: false, `"far.example!v"@internal.example`: false, "@far.example:v@internal.example": false,
+		"@internal.example:v@far.example": false, "ann%far.example@example.org": false, "weir+v%far.example@mail.example.org": false,
+		"far.example!support@example.org": false, "A!b@example.org": true, `"a!b"@example.org`: false, "postmaster%far.example": false,
 	} {
 		if got := r.Free(gateName, &user, recipient); got != want {
 			t.Errorf("%s is free: %v", recipient, got)

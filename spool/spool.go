@@ -15,6 +15,7 @@ import (
 
 	"weir"
 	"weir/internal/clock"
+	"weir/internal/rarely"
 	"weir/store"
 )
 
@@ -94,16 +95,27 @@ type Spool struct {
 	started bool
 	closed  bool
 
-	parked   parked
-	dispatch single
-	wake     chan struct{}
-	next     atomic.Int64 // what RunDue last said, in nanoseconds; 0: nothing
-	pooled   atomic.Bool  // something may wait in the pool
-	changed  atomic.Bool  // the configuration has, and not everybody was looked at yet
-	keeping  struct {     // of what is done now and then
+	room      room
+	strangers strangers
+	parked    parked
+	dispatch  single
+	wake      chan struct{}
+	next      atomic.Int64 // what RunDue last said, in nanoseconds; 0: nothing
+	pooled    atomic.Bool  // something may wait in the pool
+	changed   atomic.Bool  // the configuration has, and not everybody was looked at yet
+	heir      atomic.Bool  // what another run has left is taken over
+	keeping   struct {     // of what is done now and then
 		sync.Mutex
 		at time.Time
 	}
+	ahead struct { // of a clock that may have been
+		sync.Mutex
+		latest time.Time // that it has shown
+		todo   bool      // what was stored meanwhile is to be corrected
+	}
+
+	began   time.Time
+	failing struct{ ends, hands, rounds, takes rarely.Line } // what a store that fails would fill the log with
 }
 
 // New returns a spool that does nothing yet.
@@ -113,7 +125,7 @@ func New(o Options) (*Spool, error) {
 	}
 	o = o.withDefaults()
 	s := &Spool{opts: o, store: o.Store, clock: o.Clock, log: o.Log, tell: o.Observer, keys: newHasher(o.Secret),
-		finishes: make(chan struct{}, maxFinishes), wake: make(chan struct{}, 1)}
+		finishes: make(chan struct{}, maxFinishes), wake: make(chan struct{}, 1), began: o.Clock.Now()}
 	_, _ = rand.Read(s.ids.Start[:])
 	s.halt, s.halted = context.WithCancel(context.Background())
 	s.base, s.cut = context.WithCancel(context.Background())
@@ -168,11 +180,13 @@ func (s *Spool) Configure(list []Gate) error {
 			s.log.Warn("a gate is gone; what is left of its mail goes out by the first gate there is", "gate", name)
 		}
 	}
+	s.tellLost()
 	s.rouse()
 	return nil
 }
 
-// Start takes over what another run has left, learns who is stopped, and starts the workers.
+// Start takes over what another run has left, learns who is stopped, and starts the workers. A disk that is full keeps nobody from
+// starting: what is left is taken over when there is room.
 func (s *Spool) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,14 +196,18 @@ func (s *Spool) Start(ctx context.Context) error {
 	if s.started {
 		return nil
 	}
-	if err := s.recover(ctx, s.clock.Now()); err != nil {
-		return fmt.Errorf("taking over the spool: %w", err)
+	now := s.clock.Now()
+	for _, err := range []error{s.takeOver(ctx, now), s.straighten(ctx, now)} {
+		if err != nil && !errors.Is(err, store.ErrFull) {
+			return fmt.Errorf("taking over the spool: %w", err)
+		}
 	}
-	if err := s.learnStopped(ctx); err != nil {
+	if err := errors.Join(s.learnPooled(ctx), s.learnStopped(ctx)); err != nil {
 		return fmt.Errorf("taking over the spool: %w", err)
 	}
 	s.started = true
 	s.staff(s.gates.Load())
+	s.tellLost()
 	return nil
 }
 
@@ -206,6 +224,7 @@ func (s *Spool) Stop(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		s.running.Wait()
+		_ = s.unpark() // what fails is logged, and for the next run
 		close(ended)
 	}()
 	defer s.cut()
@@ -214,9 +233,13 @@ func (s *Spool) Stop(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
+	busy := s.under.busy()
 	s.cut()
 	select {
 	case <-ended:
+		if !busy {
+			return nil
+		}
 	case <-time.After(lastWait):
 		s.log.Error("mails are still under way after the stop")
 	}
@@ -229,8 +252,8 @@ func (s *Spool) Idle(ctx context.Context) error { return s.under.wait(ctx) }
 // NewID returns an id for a mail that is coming in.
 func (s *Spool) NewID(now time.Time) store.MailID { return s.ids.Next(now) }
 
-// Stage returns a place for its text.
-func (s *Spool) Stage() store.Staged { return s.store.Stage() }
+// Stage returns a place for its text. Writing to it fails with store.ErrFull where there is no room for new mail.
+func (s *Spool) Stage() store.Staged { return incomingText{s.store.Stage(), s} }
 
 // update runs a transaction to its end. It is not broken off half-way when a caller leaves, as nobody could say then what was stored.
 func (s *Spool) update(ctx context.Context, f func(store.MailTx) error) error {
@@ -238,6 +261,13 @@ func (s *Spool) update(ctx context.Context, f func(store.MailTx) error) error {
 		return err
 	}
 	return s.store.Update(context.WithoutCancel(ctx), f)
+}
+
+// complain puts a line into the log, but not every time: a disk that is full is not to be filled with that.
+func (s *Spool) complain(line *rarely.Line, message string, attrs ...any) {
+	if more, ok := line.Now(s.clock.Now().Sub(s.began)); ok {
+		s.log.Error(message, append(attrs, "unlogged_before", more)...)
+	}
 }
 
 // User returns a user of the store, or store.ErrNotFound.

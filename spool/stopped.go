@@ -3,6 +3,7 @@ package spool
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
@@ -71,6 +72,22 @@ func (s *Spool) StoppedUsers(after string, limit int) []string {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	return names[:min(len(names), limit)]
+}
+
+// tellLost warns of users who are stopped by throttles that are gone: nobody refuses their mail any more, and what is held stays so.
+func (s *Spool) tellLost() {
+	known, lost := s.gates.Load(), map[string]int{}
+	s.stopped.mu.RLock()
+	for u := range s.stopped.in {
+		lost[u.throttle]++
+	}
+	s.stopped.mu.RUnlock()
+	for _, throttle := range slices.Sorted(maps.Keys(lost)) {
+		if known.throttle(throttle) == nil {
+			s.log.Warn("users were stopped by a throttle that is gone: they may send again, what is held of theirs stays held "+
+				"(weir user list --stopped shows them, weir user resume lets it go)", "throttle", throttle, "users", lost[throttle])
+		}
+	}
 }
 
 // refresh learns from the store whether a user is stopped.

@@ -58,6 +58,15 @@ func (s *Spool) begin(tx store.MailTx, now time.Time, gate *Gate, name string) (
 	return t, t.tick()
 }
 
+// lost begins a turn at a throttle that is gone, whose clock does not run any more.
+func (s *Spool) lost(tx store.MailTx, now time.Time, m *store.Memory) (*turn, error) {
+	t := &turn{s: s, tx: tx, now: now, gate: &Gate{Throttle: m.Throttle}, result: result{throttle: m.Throttle, user: m.User}}
+	if err := t.load(m.User); err != nil {
+		return nil, err
+	}
+	return t, t.recall(m.State)
+}
+
 // look is begin for those who write nothing, and are content with how it was when the clock was last run.
 func (s *Spool) look(tx store.MailTx, now time.Time, gate *Gate, name string) (*turn, error) {
 	t := &turn{s: s, tx: tx, now: now, gate: gate, shadow: gate.inShadow(), result: result{throttle: gate.Throttle, user: name}}
@@ -66,15 +75,17 @@ func (s *Spool) look(tx store.MailTx, now time.Time, gate *Gate, name string) (*
 	}
 	kept, err := tx.Remembered(gate.Throttle, name)
 	if errors.Is(err, store.ErrNotFound) {
+		t.suspend()
 		return t, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	if t.damage = t.mem.read(kept.State); t.damage == nil && !t.shadow {
-		return t, t.enter() // which writes nothing then
+		err = t.enter() // which writes nothing then
 	}
-	return t, nil
+	t.suspend()
+	return t, err
 }
 
 // load reads the user, and what holds for him.
@@ -88,7 +99,28 @@ func (t *turn) load(name string) (err error) {
 	if t.params, err = t.gate.params(&t.user); err != nil { // the general ones hold
 		t.s.log.Error("the limits of a user cannot be read; those of everybody hold", "user", name, "error", err)
 	}
+	if t.user.Disabled { // nothing of his goes on by itself
+		t.params.Resume, t.params.Exempt = 0, false
+	}
 	return nil
+}
+
+// suspend stops a user who is disabled: as an operator does, so that nothing but an operator lets him go on.
+func (t *turn) suspend() {
+	if t.user.Disabled && !t.mem.stopped() {
+		t.mem.state.Stop(t.now)
+		t.mem.wouldStop, t.mem.suspended, t.earnest = false, true, true
+	}
+}
+
+// unsuspend lets a user go on who is not disabled any more, unless he was stopped for something else meanwhile.
+func (t *turn) unsuspend() error {
+	if t.user.Disabled || !t.mem.suspended {
+		return nil
+	}
+	t.mem.suspended = false
+	t.mem.state.Resume(&t.params, t.now, false)
+	return t.goOn(weirItself, "enabled")
 }
 
 // recall reads what was stored. What cannot be read is begun anew: the user may send, and what waited is held for somebody to look at.
@@ -117,14 +149,47 @@ func (t *turn) tick() error {
 	if err := t.enter(); err != nil {
 		return err
 	}
+	if err := t.unsuspend(); err != nil {
+		return err
+	}
+	t.suspend()
 	_, before := t.mem.state.Stopped()
 	left := t.mem.state.Tick(&t.params, t.now, nil)
 	if _, after := t.mem.state.Stopped(); before && !after {
-		if err := t.goOn(weirItself, "tried again"); err != nil {
+		how := "tried again"
+		if t.params.Exempt {
+			how = t.why()
+		}
+		if err := t.goOn(weirItself, how); err != nil {
 			return err
 		}
 	}
+	if err := t.noteExempt(left); err != nil {
+		return err
+	}
 	return t.leave(left)
+}
+
+// why says why everything passes.
+func (t *turn) why() string {
+	if t.gate.Mail == nil {
+		return "no throttle any more"
+	}
+	return "exempt"
+}
+
+// noteExempt writes down that everything left the queue at once because nothing holds it back any more.
+func (t *turn) noteExempt(left []mail.Item) error {
+	n := 0
+	for _, it := range left {
+		if it.Mail != 0 {
+			n++
+		}
+	}
+	if n == 0 || !t.params.Exempt {
+		return nil
+	}
+	return t.note("released", 0, fmt.Sprintf("%s: %d recipient%s", t.why(), n, plural(n)))
 }
 
 // enter sees to it that what was counted in shadow has no consequences later, and that nothing waits that no throttle holds back.

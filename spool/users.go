@@ -15,20 +15,50 @@ import (
 // StopUser stops a user everywhere, and tells him. Nobody but an operator can let him go on.
 func (s *Spool) StopUser(ctx context.Context, now time.Time, by, user, why string) error {
 	return s.everywhere(ctx, now, user, func(t *turn) error {
+		if t.was && t.mem.suspended { // he stays so when he is enabled again
+			if err := t.noteBy(by, "stopped", 0, why); err != nil {
+				return err
+			}
+		}
 		t.mem.state.Stop(now)
-		t.mem.wouldStop, t.earnest = false, true
+		t.mem.wouldStop, t.mem.suspended, t.earnest = false, false, true
 		return t.end(news{by: by, why: why})
-	})
+	}, nil)
 }
 
-// ResumeUser lets a stopped user send again. What waits goes on waiting, at the normal pace or in slow motion.
+// ErrDisabled is returned by ResumeUser for who is disabled: nobody can resume him.
+var ErrDisabled = errors.New("spool: the user is disabled")
+
+// ResumeUser lets a stopped user send again. What waits goes on waiting, at the normal pace or in slow motion. What a throttle held back
+// that is gone goes at once.
 func (s *Spool) ResumeUser(ctx context.Context, now time.Time, by, user string, slow bool) error {
 	return s.everywhere(ctx, now, user, func(t *turn) error {
+		if t.user.Disabled {
+			return ErrDisabled
+		}
 		if _, stopped := t.mem.state.Stopped(); !stopped {
 			return t.end(news{})
 		}
 		return t.resume(by, slow)
-	})
+	}, func(tx store.MailTx, m *store.Memory) (result, error) { return s.letGo(tx, now, by, m) })
+}
+
+// letGo ends what a throttle that is gone remembers of a user, and lets go what it held back.
+func (s *Spool) letGo(tx store.MailTx, now time.Time, by string, m *store.Memory) (result, error) {
+	t, err := s.lost(tx, now, m)
+	if err != nil {
+		return result{}, err
+	}
+	if err := t.leave(t.mem.state.Take(func(mail.Item) bool { return true })); err != nil {
+		return result{}, err
+	}
+	if t.was || m.Stopped {
+		t.resumed = true
+		if err := t.noteBy(by, "resumed", 0, fmt.Sprintf("the throttle %s is gone", t.throttle)); err != nil {
+			return result{}, err
+		}
+	}
+	return t.result, tx.Remember(store.Memory{Throttle: m.Throttle, User: m.User})
 }
 
 // resume lets the user of a turn go on, and ends it.
@@ -44,8 +74,11 @@ func (t *turn) resume(by string, slow bool) error {
 	return t.end(news{})
 }
 
-// everywhere does something to a user at every throttle.
-func (s *Spool) everywhere(ctx context.Context, now time.Time, user string, do func(*turn) error) error {
+// maxMemories is how many throttles remember a user, at most: those that are gone included.
+const maxMemories = 1000
+
+// everywhere does something to a user at every throttle; lost, which may be nil, at those that are gone and remember him.
+func (s *Spool) everywhere(ctx context.Context, now time.Time, user string, do func(*turn) error, lost func(store.MailTx, *store.Memory) (result, error)) error {
 	if _, err := s.firstGate(); err != nil {
 		return err
 	}
@@ -61,6 +94,20 @@ func (s *Spool) everywhere(ctx context.Context, now time.Time, user string, do f
 				return err
 			}
 			results = append(results, t.result)
+		}
+		if lost == nil {
+			return nil
+		}
+		memories, err := s.lostMemories(tx, user)
+		if err != nil {
+			return err
+		}
+		for i := range memories {
+			r, err := lost(tx, &memories[i])
+			if err != nil {
+				return err
+			}
+			results = append(results, r)
 		}
 		return nil
 	})
@@ -78,6 +125,13 @@ func (s *Spool) everywhere(ctx context.Context, now time.Time, user string, do f
 	return nil
 }
 
+// lostMemories are what throttles remember of a user that are gone.
+func (s *Spool) lostMemories(tx store.MailTx, user string) ([]store.Memory, error) {
+	all, err := tx.Memories(user, maxMemories)
+	known := s.gates.Load()
+	return slices.DeleteFunc(all, func(m store.Memory) bool { return known.throttle(m.Throttle) != nil }), err
+}
+
 // Users returns up to limit users whose names come after one.
 func (s *Spool) Users(ctx context.Context, after string, limit int) (list []store.User, err error) {
 	err = s.store.View(ctx, func(tx store.MailTx) error {
@@ -88,7 +142,8 @@ func (s *Spool) Users(ctx context.Context, after string, limit int) (list []stor
 }
 
 // ChangeUser changes a user, or makes one: change is given him as he is, or only with his name, and whether he is new. It may be
-// called more than once. Limits that cannot be read are refused; others hold at once, also for what waits.
+// called more than once. Limits that cannot be read are refused; others hold at once, also for what waits. What waits of a user who gets
+// disabled is held until he is enabled. With another contact, his tickets are void, as they were sent to the old one: whoever is stopped is told anew.
 func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string, change func(u *store.User, isNew bool) error) error {
 	var results []result
 	err := s.update(ctx, func(tx store.MailTx) error {
@@ -119,7 +174,13 @@ func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string, 
 		if err := tx.Log(entry(now, by, what, name, 0, differences(&before, &u))); err != nil {
 			return err
 		}
-		results, err = s.reconsider(tx, now, name)
+		moved := before.Contact != u.Contact && !isNew
+		if moved {
+			if err := tx.RemoveTickets(name); err != nil {
+				return err
+			}
+		}
+		results, err = s.reconsider(tx, now, name, news{by: by, moved: moved}, u.Disabled)
 		return err
 	})
 	if err != nil {
@@ -136,20 +197,39 @@ func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string, 
 	return nil
 }
 
-// reconsider runs the clocks of a user whose limits may have changed.
-func (s *Spool) reconsider(tx store.MailTx, now time.Time, name string) (results []result, err error) {
+// reconsider runs the clocks of a user whose limits may have changed, or who was disabled or enabled. Who is disabled is stopped everywhere,
+// whether a throttle knows him or not.
+func (s *Spool) reconsider(tx store.MailTx, now time.Time, name string, n news, disabled bool) (results []result, err error) {
 	for _, g := range s.gates.Load().throttles() {
-		if _, err := tx.Remembered(g.Throttle, name); errors.Is(err, store.ErrNotFound) {
+		if _, err := tx.Remembered(g.Throttle, name); errors.Is(err, store.ErrNotFound) && !disabled {
 			continue
 		}
 		t, err := s.begin(tx, now, g, name)
 		if err != nil {
 			return nil, err
 		}
-		if err := t.end(news{}); err != nil {
+		if err := t.end(n); err != nil {
 			return nil, err
 		}
 		results = append(results, t.result)
+	}
+	lost, err := s.lostMemories(tx, name)
+	if err != nil || disabled { // what is due there is held as soon as it is
+		return results, err
+	}
+	for i := range lost {
+		t, err := s.lost(tx, now, &lost[i])
+		if err != nil {
+			return nil, err
+		}
+		if !t.mem.suspended {
+			continue
+		}
+		r, err := s.letGo(tx, now, n.by, &lost[i])
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, r)
 	}
 	return results, nil
 }
@@ -204,7 +284,8 @@ func (s *Spool) SetLimits(ctx context.Context, now time.Time, by, name, limits s
 	})
 }
 
-// RemoveUser takes a user away. His mail stays; what waited in his delay queues goes on, and what is held stays held for operators.
+// RemoveUser takes a user away, and voids his tickets. His mail stays: what waited in his delay queues, of throttles that are gone too, is
+// held for operators to release or delete.
 func (s *Spool) RemoveUser(ctx context.Context, now time.Time, by, name string) error {
 	var results []result
 	err := s.update(ctx, func(tx store.MailTx) error {
@@ -212,32 +293,40 @@ func (s *Spool) RemoveUser(ctx context.Context, now time.Time, by, name string) 
 		if _, err := tx.User(name); err != nil {
 			return err
 		}
-		for _, g := range s.gates.Load().throttles() {
-			t, err := s.begin(tx, now, g, name)
-			if err != nil {
-				return err
-			}
-			if !t.mem.stopped() {
-				if err := t.leave(t.mem.state.Take(func(mail.Item) bool { return true })); err != nil {
-					return err
-				}
-			}
-			t.result.resumed = t.was
-			results = append(results, t.result)
+		memories, err := tx.Memories(name, maxMemories)
+		if err != nil {
+			return err
+		}
+		for _, m := range memories {
+			results = append(results, result{throttle: m.Throttle, user: name, resumed: m.Stopped})
+		}
+		held, err := holdAll(tx, name)
+		if err != nil {
+			return err
 		}
 		if err := tx.RemoveUser(name); err != nil {
 			return err
 		}
-		return tx.Log(entry(now, by, "removed", name, 0, ""))
+		text := ""
+		if held > 0 {
+			text = fmt.Sprintf("%d recipient%s that waited %s held", held, plural(held), areOrIs(held))
+		}
+		return tx.Log(entry(now, by, "removed", name, 0, text))
 	})
 	if err != nil {
 		return err
 	}
 	for _, r := range results {
-		r.due = time.Time{}
 		s.settle(r)
 	}
-	return s.handDue(ctx, now)
+	return nil
+}
+
+func areOrIs(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
 }
 
 // A Standing is how a user stands with one throttle.
@@ -262,7 +351,7 @@ type Standing struct {
 	Problem    string    `json:"problem,omitempty"` // what is wrong with what is stored
 }
 
-// Standing says how a user stands, throttle by throttle.
+// Standing says how a user stands, throttle by throttle. Of those that are gone, only what they hold back is told.
 func (s *Spool) Standing(ctx context.Context, now time.Time, user string) (list []Standing, err error) {
 	err = s.store.View(ctx, func(tx store.MailTx) error {
 		list = nil
@@ -289,7 +378,21 @@ func (s *Spool) Standing(ctx context.Context, now time.Time, user string) (list 
 			}
 			list = append(list, one)
 		}
-		return nil
+		lost, err := s.lostMemories(tx, user)
+		for _, m := range lost {
+			if !m.Stopped {
+				continue // what waits leaves by itself
+			}
+			one := Standing{Throttle: m.Throttle, Stopped: true, Known: true, Limits: "none: the throttle is gone"}
+			var mem memory
+			if damage := mem.read(m.State); damage != nil {
+				one.Problem = damage.Error()
+			}
+			one.Since, _ = mem.state.Stopped()
+			one.ByOperator, one.Waiting = mem.state.ByOperator(), len(mem.state.Waiting())
+			list = append(list, one)
+		}
+		return err
 	})
 	return list, err
 }

@@ -61,11 +61,13 @@ type MailTx interface {
 	Users(after string, limit int) ([]User, error)
 	// PutUser adds a user, or replaces him.
 	PutUser(User) error
-	// RemoveUser takes a user away, with what his throttles remember. His mails stay. One that is not there is no error.
+	// RemoveUser takes a user away, with what his throttles remember and his tickets. His mails stay. One that is not there is no error.
 	RemoveUser(name string) error
 
 	// Remembered returns what a throttle remembers of a user, or ErrNotFound.
 	Remembered(throttle, user string) (Memory, error)
+	// Memories returns what throttles remember of a user, up to limit.
+	Memories(user string, limit int) ([]Memory, error)
 	// Remember replaces what a throttle remembers. Without a State it is forgotten.
 	Remember(Memory) error
 	// Due returns up to limit of what throttles remember with something due at now, the longest due first.
@@ -99,6 +101,8 @@ type MailTx interface {
 	PutTicket(Ticket) error
 	// Ticket returns a ticket, or ErrNotFound.
 	Ticket(nonce string) (Ticket, error)
+	// RemoveTickets takes away all tickets of a user.
+	RemoveTickets(user string) error
 	// PruneTickets forgets tickets that are over at now, up to limit.
 	PruneTickets(now time.Time, limit int) error
 

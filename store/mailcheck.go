@@ -20,7 +20,7 @@ const (
 	MaxPassword      = 512      // of a user, hashed
 	MaxLimits        = 4096     // of a user, of his own
 	MaxSenders       = 128      // addresses that a user may send from
-	MaxMemory        = 2 << 20 // what a throttle remembers of a user
+	MaxMemory        = 2 << 20  // what a throttle remembers of a user
 	MaxAddressees    = 10_000   // of a mail
 	MaxStatus        = 1024     // what the next hop said
 	MaxOwner         = 128      // the name of a process

@@ -19,7 +19,7 @@ type userCommand struct {
 	Resume userResumeCommand `cmd:"" help:"Let a stopped user send again."`
 	Passwd userPasswdCommand `cmd:"" help:"Give a user another password."`
 	Set    userSetCommand    `cmd:"" help:"Change what is known of a user, and his own limits."`
-	Remove userRemoveCommand `cmd:"" help:"Remove a user. His mail stays in the queue."`
+	Remove userRemoveCommand `cmd:"" help:"Remove a user. What waits of his mail is held."`
 }
 
 // userFlags name a user.
@@ -163,6 +163,9 @@ func (t *terminal) users(all *console.UserPage, stopped bool) {
 
 // stateOf says in a word how a user stands.
 func stateOf(u *console.UserView) (string, tabular.Tint) {
+	if u.Disabled {
+		return "disabled: what waits is held", tabular.Warn
+	}
 	for _, s := range u.Throttles {
 		if s.Stopped && s.Shadow {
 			return "would be stopped (shadow)", tabular.Warn
@@ -174,8 +177,6 @@ func stateOf(u *console.UserView) (string, tabular.Tint) {
 	switch {
 	case u.Stopped():
 		return "stopped", tabular.Bad
-	case u.Disabled:
-		return "disabled", tabular.Warn
 	case u.Made.IsZero():
 		return "no user of weir's", tabular.Plain
 	case !u.LogIn:
@@ -340,6 +341,6 @@ func (c *userRemoveCommand) Run(t *terminal) error {
 	if c.JSON {
 		return t.json(map[string]string{"removed": c.Name})
 	}
-	_, err = fmt.Fprintf(t.out, "%s is no user any more; what he sent before stays in the queue\n", printable(c.Name))
+	_, err = fmt.Fprintf(t.out, "%s is no user any more; what waited in his delay queue is held (weir queue list --user %s)\n", printable(c.Name), printable(c.Name))
 	return err
 }

@@ -163,7 +163,10 @@ func TestGarbage(t *testing.T) {
 		t.Errorf("want one line in ten seconds: %s", log)
 	}
 	// One that leaves in the middle is no offence, and who says nothing is closed in the end.
-	r = start(t, Options{Timeouts: Timeouts{Idle: weir.Duration(time.Nanosecond)}}, Parts{})
+	r = start(t, Options{}, Parts{})
+	hasty := *r.setup.Load()
+	hasty.opts.Timeouts.Idle = weir.Duration(time.Nanosecond)
+	r.setup.Store(&hasty)
 	r.dial().closed()
 	eventually(t, "it is counted", func() bool { return r.seen.bounds(BoundIdle) == 1 })
 }

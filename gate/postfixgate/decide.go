@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
-	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -63,13 +62,13 @@ func (t *turn) identify() (ours, ok bool) {
 	t.source = sourceOf(t.req.client)
 	if len(t.req.user) > 0 {
 		ok = utf8.Valid(t.req.user) && !bytes.ContainsFunc(t.req.user, unicode.IsControl)
-		t.user = strings.ToLower(string(t.req.user))
-		return true, ok && len(t.user) <= identify.MaxAccount
+		t.user = identify.LogInName(string(t.req.user), t.setup.opts.Realm)
+		return true, ok && t.user != "" && len(t.user) <= identify.MaxAccount
 	}
 	if !t.setup.within(t.source) {
 		return false, true
 	}
-	t.user = t.source.String()
+	t.user = identify.AddressUser(t.source)
 	return true, true
 }
 

@@ -3,6 +3,7 @@ package postfixgate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -68,17 +69,20 @@ func TestWhoIsJudged(t *testing.T) {
 	r.desk.decide = over
 	c := r.dial()
 	const mail = "protocol_state=DATA recipient=bob@example.net recipient_count=1 "
+	n := 0
 	for pairs, user := range map[string]string{
 		"sasl_username=Ann@Example.ORG client_address=203.0.113.5": "ann@example.org",
 		"client_address=10.1.2.3 sasl_username=":                   "10.1.2.3",
 		"client_address=::ffff:10.1.2.3":                           "10.1.2.3",
-		"client_address=2001:db8::17":                              "2001:db8::17",
+		"client_address=2001:db8::17":                              "2001:db8::/64",
+		"client_address=2001:db8::bad:cafe":                        "2001:db8::/64", // the same machine, on its way through its addresses
 		"client_address=203.0.113.5 sender=ann@example.org":        "",
 		"client_address=unknown":                                   "",
 		"client_address=10.1.2.3.4":                                "",
 		"":                                                         "",
 	} {
-		answer, asked := c.ask(mail+"instance=1"+user+" "+pairs), r.desk.questions()
+		n++
+		answer, asked := c.ask(fmt.Sprintf("%sinstance=%d %s", mail, n, pairs)), r.desk.questions()
 		if user == "" {
 			if answer != "DUNNO" || asked != nil {
 				t.Errorf("%s: %s, asked %q", pairs, answer, asked)
@@ -98,6 +102,18 @@ func TestWhoIsJudged(t *testing.T) {
 		want(t, c.ask(mail+"instance=1 sasl_username="+user), "DEFER_IF_PERMIT 4.3.0")
 	}
 	want(t, c.ask(mail+"instance=1 sasl_username="+strings.Repeat("x", identify.MaxAccount)), "DEFER")
+}
+
+// TestRealm: whatever Postfix takes for one account is one user.
+func TestRealm(t *testing.T) {
+	r := start(t, Options{Realm: "example.org"}, Parts{})
+	c := r.dial()
+	for i, name := range []string{"ann", "Ann@Example.org", "ann+x", "ann+y@example.org"} {
+		want(t, c.ask(fmt.Sprintf("protocol_state=DATA recipient=bob@example.net recipient_count=1 instance=%d sasl_username=%s", i, name)), "DUNNO")
+		if asked := r.desk.questions(); len(asked) != 1 || !strings.HasPrefix(asked[0], "ann@example.org ") {
+			t.Errorf("%s: asked %q", name, asked)
+		}
+	}
 }
 
 // TestOver: what may be told to Postfix about a mail that has to wait, at either stage.

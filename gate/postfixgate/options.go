@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/identify"
 	"weir/nexthop"
 )
 
@@ -52,8 +53,11 @@ type Options struct {
 	Socket Socket `yaml:"socket"`
 	// The networks from which Postfix may ask. Anybody else could spend what users are allowed. Default: this machine.
 	Clients []netip.Prefix `yaml:"clients"`
-	// Networks whose clients send without logging in: what they send is charged to their addresses. Mail of others who did not log in is
-	// not judged: it comes in. Default: none.
+	// What makes one user of several ways to write the name by which he logged in to Postfix: keep (the default: nothing but the case) or your
+	// domain, as in example.org. Then ann, ann+x and ann@example.org are the user ann@example.org.
+	Realm string `yaml:"realm"`
+	// Networks whose clients send without logging in: what they send is charged to their addresses, and of IPv6 to their /64. Mail of others who
+	// did not log in is not judged: it comes in. Default: none.
 	Networks []netip.Prefix `yaml:"networks"`
 	// The throttles that judge each mail, in order. One of them may be a mail throttle, which judges it last. How large a mail is they are
 	// told if the client has said so, or if Postfix asks at its end alone.
@@ -122,6 +126,7 @@ const (
 	maxMails       = 1_000_000
 	maxRecipients  = 10_000
 	maxMemory      = 4 << 30
+	leastTimeout   = weir.Duration(time.Second)
 )
 
 // thisMachine is who may ask unless somebody else is named.
@@ -139,6 +144,7 @@ func (o Options) WithDefaults() Options {
 		over = OverFilter
 	}
 	o.Over = cmp.Or(o.Over, over)
+	o.Realm = cmp.Or(o.Realm, identify.KeepRealm)
 	o.Stopped = cmp.Or(o.Stopped, Reject)
 	if len(o.NextHop.Servers) == 0 {
 		o.NextHop.Servers = []string{"127.0.0.1:25"}
@@ -176,6 +182,12 @@ func (o Options) Validate() error {
 	if o.Filter != "" && !isFilter(o.Filter) {
 		v.Add("filter", fmt.Sprintf("%q is not a transport with a next hop", o.Filter), "write smtp:[127.0.0.1]:2526")
 	}
+	if o.Realm != "" && !identify.IsRealm(o.Realm) {
+		v.Add("realm", fmt.Sprintf("%q is not a domain", o.Realm), "write example.org, or keep")
+	}
+	if o.Command != "" && strings.EqualFold(o.Command, o.Admin) {
+		v.Add("command", fmt.Sprintf("%q is the address of a person: what is written to it would be taken for a command", o.Command), "write weir@example.org")
+	}
 	v.OneOf("stopped", string(o.Stopped), string(Reject), string(Defer))
 	v.OneOf("on_error", string(o.OnError), string(DoubtDefer), string(DoubtPass))
 	v.OneOf("on_bound", string(o.OnBound), string(DoubtDefer), string(DoubtPass))
@@ -183,9 +195,15 @@ func (o Options) Validate() error {
 	v.Count("bounds.mails", o.Bounds.Mails, maxMails)
 	v.Count("bounds.recipients", o.Bounds.Recipients, maxRecipients)
 	v.Size("bounds.memory", o.Bounds.Memory, 1, maxMemory)
-	v.Timeout("timeouts.idle", o.Timeouts.Idle)
-	v.Timeout("timeouts.answer", o.Timeouts.Answer)
-	v.Timeout("timeouts.mail", o.Timeouts.Mail)
+	for _, t := range []struct {
+		path string
+		got  weir.Duration
+	}{{"idle", o.Timeouts.Idle}, {"answer", o.Timeouts.Answer}, {"mail", o.Timeouts.Mail}} {
+		v.Timeout("timeouts."+t.path, t.got)
+		if t.got > 0 && t.got < leastTimeout {
+			v.Add("timeouts."+t.path, fmt.Sprintf("nobody does anything within %s", t.got), "write 1s or more, or leave it out for the default")
+		}
+	}
 	return v.Err()
 }
 

@@ -46,6 +46,10 @@ func TestValidate(t *testing.T) {
 		"most": {Options{Listen: here, Bounds: Bounds{maxConnections, maxMails, maxRecipients, maxMemory}}, nil},
 		"more": {Options{Listen: here, Bounds: Bounds{maxConnections + 1, maxMails + 1, maxRecipients + 1, maxMemory + 1}},
 			[]string{"bounds.connections", "bounds.mails", "bounds.recipients", "bounds.memory"}},
+		"a realm":        {Options{Listen: here, Realm: "example.org"}, nil},
+		"no realm":       {Options{Listen: here, Realm: "example"}, []string{"realm"}},
+		"in a hurry":     {Options{Listen: here, Timeouts: Timeouts{Idle: leastTimeout - 1, Answer: leastTimeout}}, []string{"timeouts.idle"}},
+		"a busy address": {Options{Listen: here, Command: "root@example.org", Admin: "Root@example.org"}, []string{"command"}},
 		"negative": {Options{Listen: here, Bounds: Bounds{-1, -1, -1, -1}, Timeouts: Timeouts{-1, -1, -1}},
 			[]string{"bounds.connections", "bounds.mails", "bounds.recipients", "bounds.memory", "timeouts.idle", "timeouts.answer", "timeouts.mail"}},
 	} {

@@ -71,6 +71,13 @@ func (a address) String() string {
 	return a.local + "@" + a.domain
 }
 
+// sameAddress reports whether two addresses, as String writes them, are one in any case: what stands before the @ is for its server to
+// read, which may tell Ann from ann.
+func sameAddress(a, b string) bool {
+	at := strings.LastIndexByte(a, '@')
+	return at >= 0 && len(a) == len(b) && a[:at] == b[:at] && strings.EqualFold(a[at:], b[at:])
+}
+
 // normal is the form by which addresses are compared.
 func (a address) normal() string {
 	text := a.String()

@@ -9,6 +9,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"weir"
+	"weir/identify"
 	"weir/login"
 	"weir/store"
 )
@@ -93,8 +94,9 @@ func (l *loginServer) Next(response []byte) (challenge []byte, done bool, err er
 
 // logIn verifies a password. What it takes, and what is said, is the same for users who are not there.
 func (s *session) logIn(name, password string) error {
-	name = strings.ToLower(strings.TrimSpace(name))
-	user, how, cause := s.verify(name, password)
+	given := strings.ToLower(strings.TrimSpace(name))
+	name = identify.LogInName(given, s.setup.opts.Realm)
+	user, how, cause := s.verify(name, given, password)
 	s.gate.env.Observer.LogIn(how)
 	if log := s.gate.env.Log; log.Enabled(s.gate.base, slog.LevelInfo) {
 		attrs := []slog.Attr{slog.String("session", s.conn.id), slog.String("source", s.conn.source.String()), slog.String("user", oneLine(name, 64)),
@@ -106,6 +108,7 @@ func (s *session) logIn(name, password string) error {
 	}
 	if how == LogInRight {
 		s.who = identity{name: name, authenticated: true, user: user, asked: s.now()}
+		s.gate.welcome(s.conn)
 		return nil
 	}
 	if s.conn.logins.Add(1) >= int64(s.setup.opts.Bounds.Logins) {
@@ -115,21 +118,23 @@ func (s *session) logIn(name, password string) error {
 	case LogInBusy, LogInFailed:
 		return reply(454, 470, "logging in is not possible right now, try again later")
 	case LogInGuessing:
-		return reply(454, 470, "too many wrong passwords came from there, try again later")
+		return reply(454, 470, "too many wrong passwords, try again later")
 	case LogInStopped:
 		return reply(535, 578, "sending is stopped for this account: see the mail about it, or ask support")
 	}
 	return reply(535, 578, "wrong name or password")
 }
 
-// verify finds out whether a password is right.
-func (s *session) verify(name, password string) (user store.User, how string, cause error) {
+var errUnknown = errors.New("the password is right, but weir does not know the user: see weir user")
+
+// verify finds out whether a password is right, for a user by his name here, and as it was given.
+func (s *session) verify(name, given, password string) (user store.User, how string, cause error) {
 	ctx := s.gate.base
-	if s.guessing(name) {
-		return user, LogInGuessing, nil
-	}
-	if name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
-		s.guessed(name)
+	if name == "" || len(name) > maxName || strings.ContainsFunc(given, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
+		if s.guessing("") {
+			return user, LogInGuessing, nil
+		}
+		s.guessed("")
 		return user, LogInWrong, nil
 	}
 	user, err := s.gate.env.Spool.User(ctx, name)
@@ -137,21 +142,35 @@ func (s *session) verify(name, password string) (user store.User, how string, ca
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return user, LogInFailed, err
 	}
-	if s.setup.opts.Auth == AuthNextHop {
-		err = s.setup.parts.Relay.Auth(ctx, name, password)
+	logins, stored := s.gate.env.Logins, ""
+	elsewhere := s.setup.opts.Auth == AuthNextHop
+	switch {
+	case elsewhere:
+		stored = "at the next hop of " + s.gate.env.Name // whatever it is, it is not known here
+	case known:
+		stored = user.Password
+	}
+	// Who logged in with this of late does not guess, whatever others do from there, or in his name.
+	if s.guessing(name) && (logins == nil || !logins.Remembered(name, stored, password)) {
+		return user, LogInGuessing, nil
+	}
+	if elsewhere {
 		user.Name = name
-	} else {
-		stored := ""
-		if known {
-			stored = user.Password
+		err = s.setup.parts.Relay.Auth(ctx, given, password)
+		if err == nil && !known && s.setup.opts.KnownOnly {
+			err, cause = login.ErrWrong, errUnknown
 		}
-		err = s.gate.env.Logins.Verify(ctx, name, stored, password)
+		if err == nil && logins != nil {
+			logins.Remember(name, stored, password)
+		}
+	} else {
+		err = logins.Verify(ctx, name, stored, password)
 	}
 	switch {
 	case err == nil:
 	case errors.Is(err, login.ErrWrong):
 		s.guessed(name)
-		return user, LogInWrong, nil
+		return user, LogInWrong, cause
 	case errors.Is(err, login.ErrBusy):
 		return user, LogInBusy, nil
 	default:
@@ -166,27 +185,40 @@ func (s *session) verify(name, password string) (user store.User, how string, ca
 	return user, LogInRight, nil
 }
 
-// guessing reports whether too many wrong passwords came from where this one comes from.
+// guessing reports whether too many wrong passwords came from where this one comes from, or for whom it is. What is no name is nobody's.
 func (s *session) guessing(name string) bool {
-	t := s.setup.parts.Guesses
-	if t == nil {
-		return false
+	ev := s.logInEvent(name)
+	for _, t := range s.guards(name) {
+		var a weir.Answer
+		if t.Peek(&ev, &a); a.Verdict != weir.Admit {
+			return true
+		}
 	}
-	var a weir.Answer
-	ev := weir.Event{Time: s.now(), Source: s.conn.source, Account: name, Kind: KindLogIn, ID: s.conn.id, Cost: 1}
-	t.Peek(&ev, &a)
-	return a.Verdict != weir.Admit
+	return false
 }
 
-// guessed charges a wrong password, or a forged ticket.
+// guessed charges a wrong password.
 func (s *session) guessed(name string) {
-	t := s.setup.parts.Guesses
-	if t == nil {
-		return
+	ev := s.logInEvent(name)
+	for _, t := range s.guards(name) {
+		var a weir.Answer
+		if err := t.Judge(s.gate.base, &ev, &a); err == nil && !a.Hold.IsZero() {
+			t.Settle(a.Hold, weir.Outcome{Time: ev.Time, Done: true})
+		}
 	}
-	var a weir.Answer
-	ev := weir.Event{Time: s.now(), Source: s.conn.source, Account: name, Kind: KindLogIn, ID: s.conn.id, Cost: 1}
-	if err := t.Judge(s.gate.base, &ev, &a); err == nil && !a.Hold.IsZero() {
-		t.Settle(a.Hold, weir.Outcome{Time: ev.Time, Done: true})
+}
+
+func (s *session) logInEvent(name string) weir.Event {
+	return weir.Event{Time: s.now(), Source: s.conn.source, Account: name, Kind: KindLogIn, ID: s.conn.id, Cost: 1}
+}
+
+// guards are what limits wrong passwords.
+func (s *session) guards(name string) (all []weir.Throttle) {
+	if t := s.setup.parts.Guesses; t != nil {
+		all = append(all, t)
 	}
+	if t := s.setup.parts.UserGuesses; t != nil && name != "" {
+		all = append(all, t)
+	}
+	return all
 }

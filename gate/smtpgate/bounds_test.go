@@ -1,8 +1,11 @@
 package smtpgate
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"math"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +163,40 @@ func TestSessionBounds(t *testing.T) {
 	}
 }
 
+// TestRegulars: strangers take most of the sessions, and not all. Who has logged in before still comes in.
+func TestRegulars(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.opts.Bounds.Sessions = 10 })
+	var guests []*client
+	for range 9 {
+		guests = append(guests, r.dial())
+	}
+	tenth := r.connect()
+	tenth.expect("421 4.7.0 mail.example.org too many sessions")
+	if tenth.ended(); r.seen.count("bound sessions") != 1 {
+		t.Error(r.seen.counts)
+	}
+	guests[0].cmd("EHLO x", "250 ")
+	guests[0].cmd("AUTH PLAIN "+plain("ann", "correct horse"), "235 ") // makes room for one more, and is from where all the others are
+	r.dial()
+	eleventh := r.connect()
+	eleventh.expect("421 4.7.0 mail.example.org too many sessions")
+	for _, c := range guests {
+		c.conn.Close()
+	}
+	eventually(t, "they leave", func() bool { return r.seen.sessions.Load() == 1 })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.guests != 0 || !r.regulars.knows(netip.MustParseAddr("127.0.0.1"), r.clock.Now()) || r.regulars.knows(netip.MustParseAddr("127.0.0.1"), r.clock.Now().Add(regularFor)) {
+		t.Errorf("%d guests, %v", r.guests, r.regulars)
+	}
+	for i := range maxRegulars {
+		r.regulars.add(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), r.clock.Now())
+	}
+	if len(r.regulars) > maxRegulars {
+		t.Errorf("%d are remembered", len(r.regulars))
+	}
+}
+
 // TestErrorBound: a session of nothing but mistakes ends, even when the rest of it has been sent already.
 func TestErrorBound(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.opts.Bounds.Errors = 3 })
@@ -208,7 +245,7 @@ func TestLogInBound(t *testing.T) {
 func TestTime(t *testing.T) {
 	const soon = weir.Duration(30 * time.Millisecond)
 	t.Run("idle", func(t *testing.T) {
-		r := newRig(t, func(r *rig) { r.opts.Timeouts.Idle = soon })
+		r := newRig(t, func(r *rig) { r.hasty = func(t *Timeouts) { t.Idle = soon } })
 		c := r.dial()
 		c.expect("421 4.4.2 nothing came for too long")
 		c.ended()
@@ -217,7 +254,7 @@ func TestTime(t *testing.T) {
 		}
 	})
 	t.Run("session", func(t *testing.T) {
-		r := newRig(t, func(r *rig) { r.opts.Timeouts.Session = soon })
+		r := newRig(t, func(r *rig) { r.hasty = func(t *Timeouts) { t.Session = soon } })
 		c := r.dial()
 		for {
 			_, _ = io.WriteString(c.conn, "NOOP\r\n") // it may be over
@@ -232,7 +269,7 @@ func TestTime(t *testing.T) {
 		c.ended()
 	})
 	t.Run("data", func(t *testing.T) {
-		r := newRig(t, func(r *rig) { r.opts.Timeouts.Data = soon })
+		r := newRig(t, func(r *rig) { r.hasty = func(t *Timeouts) { t.Data = soon } })
 		c := r.as("ann")
 		c.cmd("MAIL FROM:<ann@example.org>", "250 ")
 		c.cmd("RCPT TO:<bob@example.com>", "250 ")
@@ -242,6 +279,58 @@ func TestTime(t *testing.T) {
 		c.ended()
 		if r.spool.accepted.Load() != 0 || r.seen.count("mail aborted") != 1 {
 			t.Error(r.seen.counts)
+		}
+	})
+	t.Run("nobody logs in", func(t *testing.T) {
+		for name, networks := range map[string][]netip.Prefix{"a stranger": nil, "who sends nothing": prefixes("127.0.0.0/8")} {
+			r := newRig(t, func(r *rig) {
+				r.opts.Networks = networks
+				r.hasty = func(t *Timeouts) { t.Login = soon }
+			})
+			c := r.dial()
+			for said := ""; !strings.HasPrefix(said, "421 4.4.2 nobody logged in for too long"); {
+				_, _ = io.WriteString(c.conn, "NOOP\r\n") // it may be over
+				var err error
+				if said, err = c.reply(); err != nil {
+					t.Fatalf("%s: ended without a word: %v", name, err)
+				}
+			}
+			if c.ended(); r.seen.count("bound time") != 1 {
+				t.Error(r.seen.counts)
+			}
+		}
+	})
+	t.Run("a stranger's mail", func(t *testing.T) { // the command address is no way to stay for longer
+		r := newRig(t, func(r *rig) {
+			r.opts.Command = "weir@mail.example.org"
+			r.env.Commands = func(context.Context, time.Time, string, io.Reader) error { return nil }
+			r.hasty = func(t *Timeouts) { t.Login = 20 * soon }
+		})
+		c := r.connect()
+		c.send("EHLO x\r\nMAIL FROM:<ann@home.example>\r\nRCPT TO:<weir@mail.example.org>\r\nDATA\r\nSubject: x\r\n")
+		for said := ""; !strings.HasPrefix(said, "421 4.4.2 the mail took too long"); {
+			var err error
+			if said, err = c.reply(); err != nil {
+				t.Fatalf("ended without a word: %v", err)
+			}
+		}
+	})
+	t.Run("known", func(t *testing.T) { // who has logged in, or sent a mail, has the time that others have
+		r := newRig(t, func(r *rig) {
+			r.opts.Networks = prefixes("127.0.0.0/8")
+		})
+		for _, c := range []*client{r.as("ann"), r.greeted()} {
+			c.mail("ann@example.org", "ann@inside.example.org", hello, "250 ")
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for c := range r.sessions {
+			if !c.known.Load() || c.patience() != math.MaxInt64 {
+				t.Error("nobody is known")
+			}
+			if c.logIn = time.Unix(0, 1); c.arm(time.Now()) != nil {
+				t.Error("the session ends")
+			}
 		}
 	})
 	t.Run("half a mail", func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -23,7 +24,11 @@ type conn struct {
 	source   netip.Addr
 	group    netip.Addr
 	until    time.Time // the session's end
+	logIn    time.Time // the end of a session in which nobody is known by then
+	guest    bool      // of a source that nobody knows; guarded by the gate
 
+	known    atomic.Bool  // somebody has logged in, or sent a mail as one who may send freely
+	free     atomic.Bool  // the client may send without AUTH
 	in       atomic.Int64 // bytes that came
 	hungry   atomic.Int64 // 1 + how many had come when the text of a mail was last waited for; 0: it is not
 	dataEnd  atomic.Int64 // a text is coming in, until this time at most (Unix, ns); 0: none is
@@ -56,8 +61,9 @@ const (
 )
 
 func newConn(g *Gate, s *setup, tcp *net.TCPConn, source netip.Addr) *conn {
+	now, t := time.Now(), &s.opts.Timeouts
 	return &conn{Conn: tcp, gate: g, setup: s, id: newID(), source: source, group: groupOf(source),
-		until: time.Now().Add(s.opts.Timeouts.Session.Std())}
+		until: now.Add(t.Session.Std()), logIn: now.Add(t.Login.Std())}
 }
 
 // whole is what the server is given.
@@ -84,6 +90,7 @@ var (
 	endStop     = &end{"", "421 4.3.2 the server is going down, try again later"}
 	endIdle     = &end{BoundTime, "421 4.4.2 nothing came for too long"}
 	endSession  = &end{BoundTime, "421 4.4.2 the session took too long"}
+	endLogIn    = &end{BoundTime, "421 4.4.2 nobody logged in for too long, and no mail came"}
 	endData     = &end{BoundTime, "421 4.4.2 the mail took too long"}
 	endCommands = &end{BoundCommands, "421 4.7.0 too many commands in one session"}
 	endLine     = &end{BoundLine, "500 5.5.2 line too long"}
@@ -132,6 +139,9 @@ func (c *conn) arm(start time.Time) *end {
 	receiving := c.dataEnd.Load()
 	idle, over := start.Add(t.Idle.Std()), c.until
 	reason := endSession
+	if !c.known.Load() && c.logIn.Before(over) {
+		over, reason = c.logIn, endLogIn
+	}
 	if receiving != 0 {
 		over, reason = time.Unix(0, receiving), endData
 	}
@@ -161,6 +171,14 @@ func (c *conn) arm(start time.Time) *end {
 	}
 	_ = c.Conn.SetReadDeadline(idle)
 	return nil
+}
+
+// patience is until when a text may come at the latest (Unix, ns): those whom nobody knows have no more time for it than for logging in.
+func (c *conn) patience() int64 {
+	if c.known.Load() || c.free.Load() {
+		return math.MaxInt64
+	}
+	return c.logIn.UnixNano()
 }
 
 // wake makes a session that waits for its client look around: the gate stops.

@@ -42,7 +42,7 @@ func (s *session) Data(r io.Reader) error {
 	if err := s.leaving(); err != nil {
 		return err
 	}
-	end := time.Now().Add(s.setup.opts.Timeouts.Data.Std()).UnixNano()
+	end := min(time.Now().Add(s.setup.opts.Timeouts.Data.Std()).UnixNano(), s.conn.patience())
 	s.conn.dataEnd.Store(end)
 	defer s.conn.dataEnd.CompareAndSwap(end, 0)
 	pipe, chunked := r.(*io.PipeReader)
@@ -196,6 +196,8 @@ func (d *delivery) finish(err error) error {
 	how := MailAccepted
 	if d.tx.command {
 		how = MailCommand
+	} else {
+		d.gate.welcome(d.conn)
 	}
 	observer.Mail(how, size, max(len(d.tx.to), 1))
 	return reply(250, 200, "OK: queued as "+d.id.String()) // go-smtp would not say as what

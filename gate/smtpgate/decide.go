@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/emersion/go-smtp"
 
@@ -57,15 +58,14 @@ func (d *delivery) wrong(err error) *no {
 
 // run gives a command to those who know what to do with it.
 func (d *delivery) run() *no {
-	if d.guessing("") {
-		return refuse(MailThrottled, 450, 471, "too many wrong commands came from there, try again later")
+	if d.tx.sender.local == "" { // a bounce, which may quote what was written
+		return refuse(MailStranger, 550, 571, "commands are written by people")
 	}
 	err := d.gate.env.Commands(d.gate.base, d.now(), d.tx.ticket, bytes.NewReader(d.spare.Bytes()))
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, notice.ErrForged):
-		d.guessed("")
+	case errors.Is(err, notice.ErrForged): // nobody guesses one, so that it is no reason to keep others from logging in
 		return refuse(MailStranger, 550, 571, "the command is not genuine")
 	case errors.Is(err, notice.ErrOld), errors.Is(err, spool.ErrSpent):
 		return refuse(MailStranger, 550, 571, "the command is out of date, or was used before")
@@ -85,8 +85,8 @@ func (d *delivery) judgeMail() *no {
 	}
 	var counted []string
 	for i := range d.tx.to {
-		if !d.tx.to[i].free {
-			counted = append(counted, d.tx.to[i].normal)
+		if r := &d.tx.to[i]; !r.free && !slices.Contains(counted, r.normal) {
+			counted = append(counted, r.normal)
 		}
 	}
 	if len(counted) == 0 {
@@ -114,14 +114,19 @@ func (d *delivery) pay() *no {
 	if stamps == nil {
 		return nil
 	}
-	paid := make([]bool, len(d.tx.to))
+	paid := map[string]bool{}
 	if len(d.stamps) > 0 {
-		normal := make([]string, len(d.tx.to))
+		var normal []string
 		for i := range d.tx.to {
-			normal[i] = d.tx.to[i].normal
+			if r := d.tx.to[i].normal; !slices.Contains(normal, r) {
+				normal = append(normal, r)
+			}
 		}
 		got, forged := stamps.Verify(d.gate.base, d.now(), d.stamps, d.digest.ID(), normal)
-		if copy(paid, got); forged && o.OnInvalid == FateRefuse {
+		for i := range min(len(got), len(normal)) {
+			paid[normal[i]] = got[i]
+		}
+		if forged && o.OnInvalid == FateRefuse {
 			ev := d.event(d.tx, normal)
 			d.gate.env.Offend(&ev, &weir.Answer{Verdict: weir.Refuse, Reason: weir.Forged, Ban: true})
 			return refuse(MailStamp, 550, 571, "a stamp is not genuine, or wrongly solved")
@@ -130,7 +135,7 @@ func (d *delivery) pay() *no {
 	over := d.gate.load().Share >= o.FromLoad
 	for i := range d.tx.to {
 		r := &d.tx.to[i]
-		if r.Paid = paid[i]; r.Paid || r.free {
+		if r.Paid = paid[r.normal]; r.Paid || r.free {
 			continue
 		}
 		if o.Required {

@@ -9,6 +9,7 @@ import (
 
 	"weir"
 	"weir/internal/clock"
+	"weir/login"
 	"weir/policy"
 	"weir/spool"
 	"weir/store"
@@ -39,7 +40,8 @@ type Parts struct {
 	Accept       *policy.Chain // judges each connection before anything is read from it
 	Throttles    *policy.Chain // judges each mail
 	PerRecipient *policy.Chain // judges each recipient
-	Guesses      weir.Throttle // limits wrong passwords: asked before one is verified, charged for each that was wrong
+	Guesses      weir.Throttle // limits wrong passwords by source: asked before one is verified, charged for each that was wrong
+	UserGuesses  weir.Throttle // the same by user, from wherever they come
 	Relay        Relay         // knows the passwords, with auth: next_hop
 	Stamps       Stamps
 }
@@ -60,7 +62,12 @@ var _ Spool = (*spool.Spool)(nil)
 // Logins verify passwords. *login.Desk does.
 type Logins interface {
 	Verify(ctx context.Context, name, stored, password string) error
+	// Remembered reports, at next to no cost, whether a password was right of late, and Remember notes one that somebody else verified.
+	Remembered(name, stored, password string) bool
+	Remember(name, stored, password string)
 }
+
+var _ Logins = (*login.Desk)(nil)
 
 // A Relay asks the next hop whether a password is right. It returns login.ErrWrong, login.ErrBusy, or what went wrong.
 type Relay interface {
@@ -106,7 +113,7 @@ const (
 	LogInRight    = "right"
 	LogInWrong    = "wrong"
 	LogInBusy     = "busy"     // as many as can be verified at once are being verified
-	LogInGuessing = "guessing" // not verified: too many wrong ones came from there
+	LogInGuessing = "guessing" // not verified: too many wrong ones came from there, or for this user
 	LogInStopped  = "stopped"
 	LogInDisabled = "disabled"
 	LogInFailed   = "failed" // nobody could say

@@ -45,6 +45,8 @@ type Gate struct {
 
 	sessions  map[*conn]struct{}
 	bySource  map[netip.Addr]int
+	guests    int // sessions of sources that nobody knows
+	regulars  regulars
 	texts     int           // of mails that are coming in
 	emptied   chan struct{} // closed when nobody is left after a stop
 	emptyOnce sync.Once
@@ -57,7 +59,7 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 		return nil, err
 	}
 	g := &Gate{env: env, began: env.Clock.Now(), stop: make(chan struct{}), over: make(chan struct{}), emptied: make(chan struct{}),
-		sessions: map[*conn]struct{}{}, bySource: map[netip.Addr]int{}}
+		sessions: map[*conn]struct{}{}, bySource: map[netip.Addr]int{}, regulars: regulars{}}
 	g.base, g.cancel = context.WithCancel(context.Background())
 	s, err := newSetup(g, o, p)
 	if err != nil {

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"weir/mail"
 	"weir/notice"
 	"weir/spool"
 	"weir/store"
@@ -104,14 +106,18 @@ func TestEnvelope(t *testing.T) {
 	c.cmd("MAIL FROM:<änn@example.org> SMTPUTF8 BODY=8BITMIME RET=full ENVID=a+2Bb", "250 ")
 	c.cmd(`RCPT TO:<"a b"@example.com> NOTIFY=success,DELAY ORCPT=rfc822;c+2Bd@example.com`, "250 ")
 	c.cmd("RCPT TO:<jürgen@example.com> ORCPT=utf-8;j\\x{FC}rgen@example.com", "250 ")
-	c.cmd("RCPT TO:<JÜRGEN@example.com>", "250 ") // once is enough
+	c.cmd("RCPT TO:<jürgen@EXAMPLE.com>", "250 ") // once is enough
+	c.cmd("RCPT TO:<JÜRGEN@example.com>", "250 ") // somebody else, for all we know
 	c.cmd("DATA", "354 ")
 	c.cmd("Subject: grüße\r\n\r\n.", "250 ")
 	e := r.spool.envelope(t)
-	if e.Sender != "änn@example.org" || !e.UTF8 || !e.EightBit || e.Return != "FULL" || e.Envelope != "a+b" || e.Subject != "grüße" || len(e.To) != 2 {
+	if e.Sender != "änn@example.org" || !e.UTF8 || !e.EightBit || e.Return != "FULL" || e.Envelope != "a+b" || e.Subject != "grüße" || len(e.To) != 3 {
 		t.Fatalf("%+v", e)
 	}
 	if to := e.To[0]; to.Address != `"a b"@example.com` || to.Notify != "SUCCESS,DELAY" || to.Original != "rfc822;c+d@example.com" {
+		t.Errorf("%+v", to)
+	}
+	if to := e.To[2]; to.Address != "JÜRGEN@example.com" || to.Original != "" {
 		t.Errorf("%+v", to)
 	}
 	if to := e.To[1]; to.Address != "jürgen@example.com" || to.Original != "utf-8;jürgen@example.com" {
@@ -177,7 +183,8 @@ func TestBDAT(t *testing.T) {
 	begin()
 	c.send("BDAT 1 LAST\r\na")
 	c.expect("250 2.0.0 OK")
-	if all := r.sent(); len(all) != 2 || !strings.HasSuffix(all[1].text, "\r\n\r\na\r\n") {
+	const text = "\r\n\r\na\r\n"
+	if all := r.sent(); len(all) != 2 || !strings.HasSuffix(all[0].text, text) && !strings.HasSuffix(all[1].text, text) { // in any order
 		t.Errorf("%+v", all)
 	}
 	if r.spool.accepted.Load() != 2 {
@@ -353,6 +360,15 @@ func TestNetworks(t *testing.T) {
 	if m := r.the(); !strings.Contains(m.text, " with ESMTP id ") {
 		t.Error(m.text)
 	}
+	v6 := setup{opts: Options{Networks: prefixes("2001:db8::/32")}}
+	for source, want := range map[string]string{"2001:db8::1": "2001:db8::/64", "2001:db8::2:3": "2001:db8::/64", "2001:db8:0:1::1": "2001:db8:0:1::/64", "2001:db9::1": ""} {
+		if got := v6.freeUser(netip.MustParseAddr(source)); got != want {
+			t.Errorf("%s sends as %q, want %q", source, got, want)
+		}
+	}
+	if o := (mail.Options{}).WithDefaults(); o.CountsNull("2001:db8::/64") || o.CountsNull("192.0.2.1") || !o.CountsNull("ann") {
+		t.Error("whoever is known by his address writes notifications")
+	}
 	other := newRig(t, func(r *rig) { r.opts.Networks, r.opts.Auth = prefixes("10.0.0.0/8"), AuthNone })
 	other.greeted().cmd("MAIL FROM:<ann@example.org>", "550 5.7.1 ")
 	bound := newRig(t, func(r *rig) { r.opts.Networks, r.opts.Senders = prefixes("127.0.0.0/8"), SendersBound })
@@ -419,12 +435,20 @@ func TestCommands(t *testing.T) {
 	user.cmd("RCPT TO:<weir@mail.example.org>", "452 4.5.3 ")
 	got = nil
 	user.cmd("RSET", "250 ")
-	user.mail("", "weir+x@mail.example.org", "Subject: re\r\n\r\n"+strings.Repeat(strings.Repeat("a", 998)+"\r\n", 300), "250 ") // the beginning is enough
+	user.mail("ann@example.org", "weir+x@mail.example.org", "Subject: re\r\n\r\n"+strings.Repeat(strings.Repeat("a", 998)+"\r\n", 300), "250 ") // the beginning is enough
 	if len(got) != 1 || len(got[0]) > maxCommand {
 		t.Errorf("%d commands", len(got))
 	}
 	if len(r.sent()) != 0 || r.spool.accepted.Load() != 0 {
 		t.Errorf("%+v", r.sent())
+	}
+	// A bounce quotes what was written, and nobody means it.
+	got = nil
+	for _, from := range []*client{user, r.greeted()} {
+		from.mail("", "weir+x@mail.example.org", "Subject: re\r\n\r\nrelease all\r\n", "550 5.7.1 commands are written by people")
+	}
+	if len(got) != 0 {
+		t.Errorf("%q", got)
 	}
 	none := newRig(t, func(r *rig) { r.opts.Command = "weir@mail.example.org" })
 	c = none.greeted()
@@ -436,7 +460,7 @@ func TestCommands(t *testing.T) {
 func TestNotStored(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.as("ann")
-	for want, err := range map[string]error{"452 4.3.1 ": store.ErrFull, "451 4.3.0 ": io.ErrShortWrite, "550 5.5.3 ": spool.ErrRecipients, "550 5.7.1 ": spool.ErrStopped, "552 5.3.4 ": store.ErrTooLarge} {
+	for want, err := range map[string]error{"452 4.3.1 there": store.ErrFull, "452 4.3.1 too much": spool.ErrQueue, "451 4.3.0 ": io.ErrShortWrite, "550 5.5.3 ": spool.ErrRecipients, "550 5.7.1 ": spool.ErrStopped, "552 5.3.4 ": store.ErrTooLarge} {
 		r.spool.fail.Store(&err)
 		c.mail("ann@example.org", "bob@example.com", hello, want)
 	}

@@ -122,6 +122,7 @@ type rig struct {
 	spool  *watched
 	exit   *exit
 	opts   Options
+	hasty  func(*Timeouts) // makes them shorter than an operator may
 	parts  Parts
 	env    Env
 	rules  mail.Options
@@ -182,7 +183,9 @@ func newRig(t testing.TB, change func(*rig)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Gate = g
+	if r.Gate = g; r.hasty != nil {
+		r.hasty(&g.setup.Load().opts.Timeouts)
+	}
 	if err := g.Listen(); err != nil {
 		t.Fatal(err)
 	}

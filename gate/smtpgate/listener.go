@@ -50,14 +50,18 @@ func (g *Gate) join(c *conn) (bound string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := &c.setup.opts.Bounds
+	c.guest = c.setup.freeUser(c.source) == "" && !g.regulars.knows(c.group, g.env.Clock.Now())
 	switch {
-	case g.stopped, len(g.sessions) >= b.Sessions:
+	case g.stopped, len(g.sessions) >= b.Sessions, c.guest && g.guests >= b.Sessions-b.Sessions/kept:
 		return BoundSessions
 	case g.bySource[c.group] >= b.PerSource:
 		return BoundPerSource
 	}
 	g.sessions[c] = struct{}{}
 	g.bySource[c.group]++
+	if c.guest {
+		g.guests++
+	}
 	g.env.Observer.Sessions(1)
 	return ""
 }
@@ -72,6 +76,9 @@ func (g *Gate) quit(c *conn) {
 	delete(g.sessions, c)
 	if g.bySource[c.group]--; g.bySource[c.group] == 0 {
 		delete(g.bySource, c.group)
+	}
+	if c.guest {
+		g.guests--
 	}
 	g.env.Observer.Sessions(-1)
 	g.emptyLocked()

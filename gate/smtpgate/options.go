@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/identify"
 	"weir/nexthop"
 )
 
@@ -77,8 +78,14 @@ type Options struct {
 	NextHop nexthop.Options `yaml:"next_hop"`
 	// Who knows the users' passwords: users (weir's own, the default), next_hop (the next hop's AUTH is asked) or none.
 	Auth Auth `yaml:"auth"`
-	// Networks whose clients may send without AUTH: [10.0.0.0/8]. Each address is a user of its own. Only your own networks: public ones up
-	// to a /16 (IPv6: /32). Default: none.
+	// What makes one user of several ways to write his name, with auth: next_hop: keep (the default: nothing but the case) or your domain, as
+	// in example.org. Then ann, ann+x and ann@example.org are the user ann@example.org. The next hop is asked with the name as it was given.
+	Realm string `yaml:"realm"`
+	// Whether only users whom weir knows (see weir user) may log in, with auth: next_hop. Without it whatever name the next hop takes is a user,
+	// with credit of his own: where it takes one account under many names, list your users here.
+	KnownOnly bool `yaml:"known_only"`
+	// Networks whose clients may send without AUTH: [10.0.0.0/8]. Each address is a user of its own, and of IPv6 each /64. Only your own networks:
+	// public ones up to a /16 (IPv6: /32). Default: none.
 	Networks []netip.Prefix `yaml:"networks"`
 	// Whether clients of these networks are servers that hand on the mail of others: Postfix, with a policy service of this weir and filter. Each
 	// mail is then charged to the user whom the mark names that the policy service put on it; mail without a genuine mark is put off (451).
@@ -141,7 +148,8 @@ type Stamping struct {
 
 // Bounds keep clients from filling the server up.
 type Bounds struct {
-	// Open sessions. One more is told so (421) and closed. Default 1000.
+	// Open sessions. One more is told so (421) and closed. A tenth of them is kept for your networks, for sessions in which somebody has logged in
+	// and for sources from which somebody has within a day, so that strangers cannot take them all. Default 1000.
 	Sessions int `yaml:"sessions"`
 	// Open sessions of one source: an address, or an IPv6 /64. Default 100.
 	PerSource int `yaml:"per_source"`
@@ -169,6 +177,8 @@ type Timeouts struct {
 	Idle weir.Duration `yaml:"idle"`
 	// For the text of a mail as a whole. Default 10m.
 	Data weir.Duration `yaml:"data"`
+	// Until somebody has logged in, or a client of your networks has sent a mail. Default 1m.
+	Login weir.Duration `yaml:"login"`
 	// For a session as a whole; a mail that is coming in is taken to its end. Default 1h.
 	Session weir.Duration `yaml:"session"`
 	// How long a client may be kept waiting for an answer when a throttle makes a mail stand in line; then it is told to come back. Default 30s.
@@ -184,6 +194,9 @@ func (o Options) WithDefaults() Options {
 	o.TLS.Mode = cmp.Or(o.TLS.Mode, mode)
 	o.NextHop = o.NextHop.WithDefaults()
 	o.Auth = cmp.Or(o.Auth, AuthUsers)
+	if o.Auth == AuthNextHop {
+		o.Realm = cmp.Or(o.Realm, identify.KeepRealm)
+	}
 	o.Stopped = cmp.Or(o.Stopped, RefuseMail)
 	o.Senders = cmp.Or(o.Senders, SendersAny)
 	o.Ambiguous = cmp.Or(o.Ambiguous, AmbiguousRetry)
@@ -212,6 +225,7 @@ func (o Options) WithDefaults() Options {
 	t := &o.Timeouts
 	t.Idle = cmp.Or(t.Idle, weir.Duration(5*time.Minute))
 	t.Data = cmp.Or(t.Data, weir.Duration(10*time.Minute))
+	t.Login = cmp.Or(t.Login, weir.Duration(time.Minute))
 	t.Session = cmp.Or(t.Session, weir.Duration(time.Hour))
 	t.Wait = cmp.Or(t.Wait, weir.Duration(30*time.Second))
 	return o

@@ -102,6 +102,8 @@ func notTaken(err error, who *identity) *no {
 		return isStopped(who)
 	case errors.Is(err, spool.ErrRecipients):
 		n = refuse(MailThrottled, 550, 553, "too many recipients for one mail").at(BoundRecipients)
+	case errors.Is(err, spool.ErrQueue):
+		n = refuse(MailFull, 452, 431, "too much of your mail waits already, try again later")
 	case errors.Is(err, store.ErrFull):
 		n = refuse(MailFull, 452, 431, "there is no room to store the mail, try again later")
 	case errors.Is(err, store.ErrTooLarge):

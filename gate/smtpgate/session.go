@@ -35,7 +35,7 @@ var (
 	_ smtp.AuthSession = (*session)(nil)
 )
 
-// An identity is who sends: an authenticated user, or the address of a client that may send without. The zero value is a stranger.
+// An identity is who sends: an authenticated user, or a client that may send without, by its address. The zero value is a stranger.
 type identity struct {
 	name          string
 	authenticated bool
@@ -51,9 +51,8 @@ func (g *Gate) newSession(sc *smtp.Conn) (smtp.Session, error) {
 	}
 	c.speaks(sc.Conn())
 	s := &session{gate: g, setup: c.setup, conn: c, smtp: sc, tls: encrypted}
-	if s.setup.sendsFreely(c.source) {
-		s.who.name = c.source.String()
-	}
+	s.who.name = s.setup.freeUser(c.source)
+	c.free.Store(s.who.name != "")
 	return s, nil
 }
 
@@ -133,7 +132,7 @@ func (s *session) refresh(ctx context.Context) *no {
 	case err == nil:
 	case !errors.Is(err, store.ErrNotFound):
 		return &no{how: MailFailed, reply: reply(451, 430, "the user cannot be looked up, try again later"), cause: err}
-	case s.who.authenticated && s.setup.opts.Auth == AuthUsers:
+	case s.who.authenticated && (s.setup.opts.Auth == AuthUsers || s.setup.opts.KnownOnly):
 		return refuse(MailStranger, 550, 571, "there is no such user any more")
 	default:
 		user = store.User{Name: s.who.name}

@@ -13,6 +13,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"weir"
+	"weir/identify"
 	"weir/internal/doorway"
 	"weir/policy"
 )
@@ -97,14 +98,14 @@ func (s *setup) newServer(g *Gate) *smtp.Server {
 	return server
 }
 
-// sendsFreely reports whether a client may send without AUTH.
-func (s *setup) sendsFreely(source netip.Addr) bool {
+// freeUser is the user that a client is who may send without AUTH; empty for others.
+func (s *setup) freeUser(source netip.Addr) string {
 	for _, p := range s.opts.Networks {
 		if p.Contains(source) {
-			return true
+			return identify.AddressUser(source)
 		}
 	}
-	return false
+	return ""
 }
 
 // isCommand reports whether an address is the command address, and with which detail.

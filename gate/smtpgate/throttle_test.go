@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"weir"
 	"weir/bloom"
 	"weir/login"
+	"weir/notice"
 	"weir/quota"
 	"weir/stamp"
 )
@@ -134,6 +136,7 @@ func TestRecipients(t *testing.T) {
 	c.cmd("RCPT TO:<never@example.com>", "550 5.7.1 ")
 	c.cmd("RCPT TO:<fails@example.com>", "451 4.3.0 ")
 	c.cmd("RCPT TO:<later@example.com>", "250 ")
+	c.cmd("RCPT TO:<LATER@example.com>", "250 ")
 	expect(2, 0, 0)
 	c.cmd("DATA", "354 ")
 	c.cmd(hello+".", "250 ")
@@ -144,7 +147,7 @@ func TestRecipients(t *testing.T) {
 	if ev := mails.events[0]; len(ev.Message.Recipients) != 2 || ev.Bytes != int64(len(hello)) || ev.ID == "" {
 		t.Errorf("%+v", ev)
 	}
-	if to := r.spool.envelope(t).To; !to[0].After.IsZero() || !to[2].After.Equal(epoch.Add(time.Hour)) {
+	if to := r.spool.envelope(t).To; len(to) != 5 || !to[0].After.IsZero() || !to[3].After.Equal(epoch.Add(time.Hour)) || !to[4].After.Equal(epoch.Add(time.Hour)) {
 		t.Errorf("%+v", to)
 	}
 	// Given back: RSET, a refused mail, a client that leaves, a new EHLO.
@@ -216,7 +219,8 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// TestGuessing: too many wrong passwords from one place are not even looked at, and the right one has to wait as well.
+// TestGuessing: too many wrong passwords from one place are not even looked at, and a right one has to wait as well, unless it was right
+// there before.
 func TestGuessing(t *testing.T) {
 	limit, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: 5, Per: time.Minute}, Burst: 5}, epoch)
 	if err != nil {
@@ -226,9 +230,17 @@ func TestGuessing(t *testing.T) {
 	r := newRig(t, func(r *rig) {
 		r.parts.Guesses = limit.Throttle()
 		r.opts.Bounds.Logins = 100
+		r.env.Logins = login.New(login.Options{})
+		r.opts.Command = "weir@mail.example.org"
+		r.env.Commands = func(context.Context, time.Time, string, io.Reader) error { return notice.ErrForged }
 		r.env.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})
+	// Nobody can guess a ticket, so those who try do not keep others from logging in.
 	c := r.greeted()
+	for range 20 {
+		c.mail("eve@example.com", "weir+x@mail.example.org", hello, "550 5.7.1 the command is not genuine")
+	}
+	r.as("bound") // is remembered
 	tries := 0
 	for ; ; tries++ {
 		c.send("AUTH PLAIN " + plain("ann", "sesame 1234") + "\r\n")
@@ -246,9 +258,15 @@ func TestGuessing(t *testing.T) {
 	if tries < 1 || tries > 5 {
 		t.Errorf("%d tries", tries)
 	}
-	verified := r.logins.Stats()
+	stats := func() login.Stats { return r.env.Logins.(*login.Desk).Stats() }
+	verified := stats()
 	r.greeted().cmd("AUTH PLAIN "+plain("ann", "correct horse"), "454 4.7.0 ")
-	if after := r.logins.Stats(); after != verified {
+	if after := stats(); after != verified {
+		t.Errorf("verified all the same: %+v", after)
+	}
+	r.as("bound")
+	r.greeted().cmd("AUTH PLAIN "+plain("bound", "another horse"), "454 4.7.0 ")
+	if after := stats(); after.Remembered != verified.Remembered+1 || after.Wrong != verified.Wrong {
 		t.Errorf("verified all the same: %+v", after)
 	}
 	r.clock.Advance(2 * time.Minute)
@@ -259,6 +277,77 @@ func TestGuessing(t *testing.T) {
 	if text := log.String(); strings.Contains(text, "sesame") || strings.Contains(text, "horse") || !strings.Contains(text, "user=ann") {
 		t.Error(text)
 	}
+}
+
+// TestUserGuesses: too many wrong passwords for one user, from wherever they come, are not looked at, and neither is a right one that was not
+// right before. Others do not notice.
+func TestUserGuesses(t *testing.T) {
+	for name, auth := range map[string]Auth{"our own": AuthUsers, "of the next hop": AuthNextHop} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			r := newRig(t, func(r *rig) {
+				r.opts.Auth = auth
+				r.parts.UserGuesses = newQuota(t, quota.Policy{Name: "wrong", Limit: quota.Count(3), Period: weir.Period{Length: 10 * time.Minute}})
+				r.env.Logins = login.New(login.Options{Clock: r.clock})
+				r.parts.Relay = relay(func(_, password string) error {
+					if asked++; password != "correct horse" {
+						return login.ErrWrong
+					}
+					return nil
+				})
+			})
+			r.as("bound")
+			for _, name := range []string{"ann", "bound"} {
+				for range 3 {
+					r.greeted().cmd("AUTH PLAIN "+plain(name, "sesame"), "535 5.7.8 ")
+				}
+				r.greeted().cmd("AUTH PLAIN "+plain(name, "sesame"), "454 4.7.0 too many wrong passwords")
+			}
+			before := asked
+			r.greeted().cmd("AUTH PLAIN "+plain("ann", "correct horse"), "454 4.7.0 ")
+			if asked != before {
+				t.Error("the next hop was asked")
+			}
+			r.as("bound")
+			r.clock.Advance(10 * time.Minute)
+			r.as("ann")
+			if r.seen.count("login guessing") != 3 || r.seen.count("login wrong") != 6 {
+				t.Error(r.seen.counts)
+			}
+		})
+	}
+}
+
+// TestRealm: whatever the next hop takes for one account is one user, and where only known ones may log in, no other.
+func TestRealm(t *testing.T) {
+	var asked []string
+	r := newRig(t, func(r *rig) {
+		r.opts.Auth, r.opts.Realm = AuthNextHop, "example.org"
+		r.parts.Relay = relay(func(name, _ string) error { asked = append(asked, name); return nil })
+	})
+	spellings := []string{"zoe", "Zoe@Example.org", "zoe+x", "zoe+y@example.org"}
+	for _, name := range spellings {
+		c := r.as(name)
+		if c.mail("zoe@example.org", "bob@example.com", hello, "250 "); r.spool.envelope(t).User != "zoe@example.org" {
+			t.Errorf("%s: %+v", name, r.spool.envelope(t))
+		}
+	}
+	if got := strings.Join(asked, " "); got != strings.ToLower(strings.Join(spellings, " ")) {
+		t.Errorf("the next hop was asked about %s", got)
+	}
+	strict := newRig(t, func(r *rig) {
+		r.opts.Auth, r.opts.KnownOnly = AuthNextHop, true
+		r.parts.Relay = relay(func(string, string) error { return nil })
+	})
+	c := strict.as("ann")
+	c.cmd("MAIL FROM:<ann@example.org>", "250 ")
+	c.cmd("RSET", "250 ")
+	strict.greeted().cmd("AUTH PLAIN "+plain("ann@example.org", "correct horse"), "535 5.7.8 ")
+	if err := strict.spool.RemoveUser(t.Context(), strict.clock.Now(), "test", "ann"); err != nil {
+		t.Fatal(err)
+	}
+	strict.clock.Advance(fresh)
+	c.cmd("MAIL FROM:<ann@example.org>", "550 5.7.1 there is no such user any more")
 }
 
 // relay knows the passwords of the next hop.
@@ -356,6 +445,11 @@ func TestStamps(t *testing.T) {
 		if strings.Contains(m.text, "Weir-Stamp") {
 			t.Error(m.text)
 		}
+	}
+	// Two who are one for stamps are paid for by one.
+	c.mail("ann@example.org", "Eve@example.com,eve@example.com", pay("eve@example.com")+"Subject: x\r\n\r\n"+body, "250 ")
+	if to := r.spool.envelope(t).To; len(to) != 2 || !to[0].Paid || !to[1].Paid {
+		t.Errorf("%+v", to)
 	}
 	r.spool.load.Store(50)
 	c.mail("ann@example.org", "dora@example.com", "Subject: x\r\n\r\n"+body, "250 ")

@@ -160,9 +160,13 @@ func (s *session) add(tx *transaction, to string, o *smtp.RcptOptions) *no {
 	if r.Original, err = original(o); err != nil {
 		return refuse(MailMalformed, 501, 554, "ORCPT cannot be passed on")
 	}
+	var like *recipient // the same, for those who count
 	for i := range tx.to {
-		if tx.to[i].normal == r.normal {
+		switch {
+		case sameAddress(tx.to[i].Address, r.Address):
 			return nil // one copy is enough
+		case like == nil && tx.to[i].normal == r.normal:
+			like = &tx.to[i]
 		}
 	}
 	if s.marked(tx) { // whose mail it is, its text will tell; and who diverted it has asked the throttles
@@ -175,7 +179,9 @@ func (s *session) add(tx *transaction, to string, o *smtp.RcptOptions) *no {
 		if env.Spool.Stopped(env.Name, tx.who.name) {
 			return isStopped(&tx.who)
 		}
-		if n := s.judgeRecipient(tx, &r); n != nil {
+		if like != nil {
+			r.After = like.After
+		} else if n := s.judgeRecipient(tx, &r); n != nil {
 			return n
 		}
 	}

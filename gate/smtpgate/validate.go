@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"weir"
 	"weir/identify"
@@ -21,6 +23,7 @@ const (
 	minLine       = 1000 // RFC 5321 section 4.5.3.1.6
 	maxLine       = 1 << 20
 	maxHostname   = 255
+	leastTimeout  = weir.Duration(time.Second)
 	// maxCommandName leaves room for a ticket in the part before the @, which has 64 characters.
 	maxCommandName = 64 - 1 - notice.MaxTicket
 )
@@ -56,10 +59,13 @@ func (o Options) Validate() error {
 	if o.Marks && len(o.Networks) == 0 {
 		v.Add("marks", "no server may hand on mail: there are no networks", "write networks: [127.0.0.0/8], where Postfix is")
 	}
+	o.validateRealm(&v)
 	if local, _, _ := strings.Cut(o.Command, "@"); len(local) > maxCommandName {
 		v.Add("command", fmt.Sprintf("the part before the @ is %d characters long", len(local)), fmt.Sprintf("at most %d: weir adds what a command is about", maxCommandName))
 	} else if strings.Contains(local, "+") {
 		v.Add("command", fmt.Sprintf("%q has a +, behind which weir puts what a command is about", o.Command), "write weir@example.org")
+	} else if strings.EqualFold(local, "postmaster") || o.takesFrom(o.Postmaster) || o.takesFrom(o.Admin) {
+		v.Add("command", fmt.Sprintf("%q is the address of a person: what is written to it would be taken for a command", o.Command), "write weir@example.org")
 	}
 	v.OneOf("stopped", string(o.Stopped), string(RefuseMail), string(RefuseAuth))
 	v.OneOf("senders", string(o.Senders), string(SendersAny), string(SendersBound))
@@ -72,6 +78,29 @@ func (o Options) Validate() error {
 	}
 	o.validateBounds(&v)
 	return v.Err()
+}
+
+// takesFrom reports whether the command address would take what is written to another.
+func (o *Options) takesFrom(other string) bool {
+	at := strings.LastIndexByte(other, '@')
+	if o.Command == "" || at < 0 {
+		return false
+	}
+	local, _, _ := strings.Cut(other[:at], "+")
+	return strings.EqualFold(local+other[at:], o.Command)
+}
+
+// validateRealm wants what makes names of users to be used.
+func (o *Options) validateRealm(v *weir.Mistakes) {
+	const hint = "write auth: next_hop, or leave it out"
+	if o.Auth != AuthNextHop && o.Realm != "" {
+		v.Add("realm", "weir's own users log in by the names that it knows", hint)
+	} else if o.Realm != "" && !identify.IsRealm(o.Realm) {
+		v.Add("realm", fmt.Sprintf("%q is not a domain", o.Realm), "write example.org, or keep")
+	}
+	if o.Auth != AuthNextHop && o.KnownOnly {
+		v.Add("known_only", "it says which users of the next hop may log in, and that is not asked", hint)
+	}
 }
 
 // validateListen returns the host to listen on, where there is one to be found.
@@ -115,17 +144,22 @@ func (o *Options) validateBounds(v *weir.Mistakes) {
 	v.Size("bounds.message", b.Message, 1<<10, maxMessage)
 	v.Size("bounds.header", b.Header, 1<<10, maxHeader)
 	v.Size("bounds.line", b.Line, minLine, maxLine)
-	v.Timeout("timeouts.idle", o.Timeouts.Idle)
-	v.Timeout("timeouts.data", o.Timeouts.Data)
-	v.Timeout("timeouts.session", o.Timeouts.Session)
-	v.Timeout("timeouts.wait", o.Timeouts.Wait)
+	for _, t := range []struct {
+		path string
+		got  weir.Duration
+	}{
+		{"idle", o.Timeouts.Idle}, {"data", o.Timeouts.Data}, {"login", o.Timeouts.Login}, {"session", o.Timeouts.Session}, {"wait", o.Timeouts.Wait},
+	} {
+		v.Timeout("timeouts."+t.path, t.got)
+		if t.got > 0 && t.got < leastTimeout {
+			v.Add("timeouts."+t.path, fmt.Sprintf("nobody does anything within %s", t.got), "write 1s or more, or leave it out for the default")
+		}
+	}
 }
 
 // plainHost reports whether a name can stand in answers and header fields.
 func plainHost(name string) bool {
-	return len(name) <= maxHostname && strings.IndexFunc(name, func(r rune) bool {
-		return r != '.' && r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-	}) < 0
+	return len(name) <= maxHostname && isDomain(name) && name[0] != '[' && strings.IndexFunc(name, func(r rune) bool { return r >= 0x80 }) < 0
 }
 
 // loopback reports whether only the machine itself can connect to a host to listen on.
@@ -142,10 +176,17 @@ const (
 	mostV6   = 1 << 34 // networks of 64 bits, of all together: four of the widest
 )
 
-// private networks are nobody else's: there is no way from outside to send from one.
+// disguised networks are addresses of IPv4 as IPv6: NAT64, mapped ones, 6to4 and Teredo.
+var disguised = []netip.Prefix{
+	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("::ffff:0:0/96"),
+	netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("2001::/32"),
+}
+
+// private networks are nobody else's: there is no way from outside to send from one. The addresses that providers share among their customers
+// (100.64.0.0/10) are not among them.
 var private = []netip.Prefix{
 	netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
-	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("169.254.0.0/16"),
 	netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fc00::/7"), netip.MustParsePrefix("fe80::/10"),
 }
 
@@ -159,8 +200,8 @@ func validateNetworks(v *weir.Mistakes, networks []netip.Prefix) {
 			v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
 			continue
 		}
-		if p.Addr().Is4In6() { // ::ffff:0.0.0.0/96 is all of IPv4
-			v.Add(at, fmt.Sprintf("%s is written as IPv6 and means IPv4", p), "write it as IPv4")
+		if i := slices.IndexFunc(disguised, p.Overlaps); i >= 0 && p.Bits() >= widestV6 {
+			v.Add(at, fmt.Sprintf("%s stands for addresses of IPv4, which may be anybody's", p), "write your networks as IPv4")
 			continue
 		}
 		if isPrivate(p) {

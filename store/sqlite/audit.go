@@ -42,6 +42,14 @@ func (t *tx) Ticket(nonce string) (k store.Ticket, err error) {
 	return k, err
 }
 
+func (t *tx) RemoveTickets(user string) error {
+	if err := t.writes(nil); err != nil {
+		return err
+	}
+	_, err := t.run(`DELETE FROM tickets WHERE user = ?`, user)
+	return err
+}
+
 func (t *tx) PruneTickets(now time.Time, limit int) error {
 	return t.prune(`DELETE FROM tickets WHERE nonce IN (SELECT nonce FROM tickets WHERE until <= ? ORDER BY until LIMIT ?)`, now, limit)
 }

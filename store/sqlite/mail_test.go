@@ -58,16 +58,16 @@ func TestMailComesToAnOldFile(t *testing.T) {
 // What somebody else wrote and makes no sense is told as what it is.
 func TestDamagedMail(t *testing.T) {
 	for change, read := range map[string]func(store.MailTx) error{
-		`UPDATE addressees SET state = 77`:             func(tx store.MailTx) error { _, err := tx.Addressees(1); return err },
-		`UPDATE addressees SET due = -5`:               func(tx store.MailTx) error { _, err := tx.Ready(epoch, false, 9); return err },
-		`UPDATE letters SET source = 'x'`:              func(tx store.MailTx) error { _, err := tx.Letter(1); return err },
-		`UPDATE letters SET gate = ''`:                 func(tx store.MailTx) error { _, err := tx.Letters(store.LetterQuery{}, 9); return err },
-		`UPDATE users SET senders = char(10)`:          func(tx store.MailTx) error { _, err := tx.User("ann"); return err },
-		`UPDATE users SET made = -1`:                   func(tx store.MailTx) error { _, err := tx.Users("", 9); return err },
-		`UPDATE memories SET state = zeroblob(100000)`: func(tx store.MailTx) error { _, err := tx.Remembered("outgoing", "ann"); return err },
-		`UPDATE memories SET due = -1`:                 func(tx store.MailTx) error { _, err := tx.Due(epoch, 9); return err },
-		`UPDATE tickets SET letters = 'ÄÖÜ'`:           func(tx store.MailTx) error { _, err := tx.Ticket("n"); return err },
-		`UPDATE entries SET at = -1`:                   func(tx store.MailTx) error { _, err := tx.Entries(0, 9); return err },
+		`UPDATE addressees SET state = 77`:              func(tx store.MailTx) error { _, err := tx.Addressees(1); return err },
+		`UPDATE addressees SET due = -5`:                func(tx store.MailTx) error { _, err := tx.Ready(epoch, false, 9); return err },
+		`UPDATE letters SET source = 'x'`:               func(tx store.MailTx) error { _, err := tx.Letter(1); return err },
+		`UPDATE letters SET gate = ''`:                  func(tx store.MailTx) error { _, err := tx.Letters(store.LetterQuery{}, 9); return err },
+		`UPDATE users SET senders = char(10)`:           func(tx store.MailTx) error { _, err := tx.User("ann"); return err },
+		`UPDATE users SET made = -1`:                    func(tx store.MailTx) error { _, err := tx.Users("", 9); return err },
+		`UPDATE memories SET state = zeroblob(3000000)`: func(tx store.MailTx) error { _, err := tx.Remembered("outgoing", "ann"); return err },
+		`UPDATE memories SET due = -1`:                  func(tx store.MailTx) error { _, err := tx.Due(epoch, 9); return err },
+		`UPDATE tickets SET letters = 'ÄÖÜ'`:            func(tx store.MailTx) error { _, err := tx.Ticket("n"); return err },
+		`UPDATE entries SET at = -1`:                    func(tx store.MailTx) error { _, err := tx.Entries(0, 9); return err },
 	} {
 		s := mustOpen(t, Options{Folder: t.TempDir()})
 		if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error {
@@ -145,6 +145,7 @@ func everyCall(tx store.MailTx) error {
 	note(nil, tx.Remember(store.Memory{Throttle: "t", User: "u", State: []byte("s")}))
 	note(nil, tx.Remember(store.Memory{Throttle: "t", User: "u"}))
 	note(tx.Remembered("t", "u"))
+	note(tx.Memories("u", 1))
 	note(tx.Due(epoch, 1))
 	note(tx.Stopped("", "", 1))
 	note(tx.Letter(1))
@@ -159,6 +160,7 @@ func everyCall(tx store.MailTx) error {
 	note(nil, tx.PutAddressees(store.Addressee{Mail: 1, Address: "a", State: store.Held}))
 	note(nil, tx.PutTicket(store.Ticket{Nonce: "n", User: "u", Until: epoch}))
 	note(tx.Ticket("n"))
+	note(nil, tx.RemoveTickets("u"))
 	note(nil, tx.PruneTickets(epoch, 1))
 	note(nil, tx.Log(store.Entry{At: epoch, By: "a", What: "b"}))
 	note(tx.Entries(0, 1))

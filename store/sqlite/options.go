@@ -31,6 +31,7 @@ type Options struct {
 	MaxBytes   int64         // how large the file may get; 0: as large as the disk allows
 	MaxWaiting int           // how many writes may wait; one more gets store.ErrTooMany. Default 16384
 	Patience   time.Duration // how long a write waits while another program has the file locked. Default 5s
+	Reserve    int64         // bytes of the disk that new mail leaves free; negative: none. Default 64 MiB, or 2 % of the disk where that is less
 }
 
 func (o Options) withDefaults() Options {

@@ -119,6 +119,9 @@ var migrations = []string{
 		text TEXT    NOT NULL
 	) STRICT;
 	CREATE INDEX entries_at ON entries (at);`,
+
+	// Tickets end with their user, and with the address that they were sent to.
+	`CREATE INDEX tickets_user ON tickets (user);`,
 }
 
 // migrate brings the file up to date, each version in a transaction of its own, so that a failure leaves the last good one.

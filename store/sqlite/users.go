@@ -61,11 +61,13 @@ func (t *tx) RemoveUser(name string) error {
 	if err := t.writes(nil); err != nil {
 		return err
 	}
-	if _, err := t.run(`DELETE FROM memories WHERE user = ?`, name); err != nil {
+	if err := t.RemoveTickets(name); err != nil {
 		return err
 	}
-	if _, err := t.run(`DELETE FROM users WHERE name = ?`, name); err != nil {
-		return t.spoil(err)
+	for _, query := range [...]string{`DELETE FROM memories WHERE user = ?`, `DELETE FROM users WHERE name = ?`} {
+		if _, err := t.run(query, name); err != nil {
+			return t.spoil(err)
+		}
 	}
 	return nil
 }
@@ -100,6 +102,10 @@ func (t *tx) Remember(m store.Memory) error {
 	_, err := t.run(`INSERT INTO memories (`+memoryColumns+`) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET state = excluded.state, due = excluded.due, stopped = excluded.stopped`,
 		m.Throttle, m.User, m.State, optional(m.Due), m.Stopped)
 	return err
+}
+
+func (t *tx) Memories(user string, limit int) ([]store.Memory, error) {
+	return t.memories(limit, `SELECT `+memoryColumns+` FROM memories WHERE user = ? ORDER BY throttle LIMIT ?`, user)
 }
 
 func (t *tx) Due(now time.Time, limit int) ([]store.Memory, error) {

@@ -166,11 +166,12 @@ func (s *Store) commit(group []*write) {
 }
 
 // commitFirst writes the first of a group in one transaction, and answers them; it returns how many they are. Where the disk has no room
-// for all, each is tried alone: there may be room for the small ones, and a removal makes some.
+// for the log to grow, it is carried over to begin anew. Where there is none for all even so, each is tried alone: there may be room for
+// the small ones, and a removal makes some.
 func (s *Store) commitFirst(group []*write) int {
-	n, err := s.writer.transact(group, false)
-	if err == errAgain {
-		n, err = s.writer.transact(group, true)
+	n, err := s.writer.transactAll(group)
+	if err != nil && meaning(err) == store.ErrFull && s.writer.exec("PRAGMA wal_checkpoint(PASSIVE)") == nil {
+		n, err = s.writer.transactAll(group)
 	}
 	if err != nil && n > 1 && meaning(err) == store.ErrFull {
 		for i := range n {
@@ -214,6 +215,14 @@ func (s *Store) prune(ctx context.Context, query string, now time.Time) (int, er
 
 // errAgain: an update has failed after it had written. Nobody pays for a savepoint until that happens.
 var errAgain = errors.New("again, with savepoints")
+
+// transactAll is transact, with savepoints where they are needed.
+func (s *session) transactAll(group []*write) (n int, err error) {
+	if n, err = s.transact(group, false); err == errAgain {
+		n, err = s.transact(group, true)
+	}
+	return n, err
+}
 
 // transact does the writes of a group in one transaction, as many as make sense, and returns how many. An error is about all of them;
 // what concerns one alone is in its err. With savepoints one can fail alone; without them errAgain says that they are needed.

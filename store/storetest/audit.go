@@ -21,6 +21,12 @@ func mailTickets(t *testing.T, s *subject) {
 	s.same(look(s, func(tx store.MailTx) (store.Ticket, error) { return tx.Ticket("other") }), other)
 	misses(s, func(tx store.MailTx) (store.Ticket, error) { return tx.Ticket("") })
 
+	mine := store.Ticket{Nonce: "mine", User: "zoe", Until: epoch.Add(time.Hour)}
+	s.update(func(tx store.MailTx) error { return tx.PutTicket(mine) })
+	s.update(func(tx store.MailTx) error { return errors.Join(tx.RemoveTickets("zoe"), tx.RemoveTickets("nobody")) })
+	misses(s, func(tx store.MailTx) (store.Ticket, error) { return tx.Ticket("mine") })
+	s.same(look(s, get), ticket)
+
 	// Of many who use it at once, one does.
 	used := errors.New("used")
 	var served atomic.Int32

@@ -126,6 +126,7 @@ func mailMistakes(_ *testing.T, s *subject) {
 func (s *subject) limited(limit int) []func(store.MailTx) error {
 	return []func(store.MailTx) error{
 		func(tx store.MailTx) error { _, err := tx.Users("", limit); return err },
+		func(tx store.MailTx) error { _, err := tx.Memories("u", limit); return err },
 		func(tx store.MailTx) error { _, err := tx.Due(epoch, limit); return err },
 		func(tx store.MailTx) error { _, err := tx.Stopped("", "", limit); return err },
 		func(tx store.MailTx) error { _, err := tx.Letters(store.LetterQuery{}, limit); return err },

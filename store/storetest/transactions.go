@@ -166,7 +166,7 @@ func mailView(t *testing.T, s *subject) {
 		for _, err := range []error{
 			tx.PutUser(store.User{Name: "a"}), tx.RemoveUser("a"), tx.Remember(store.Memory{Throttle: "t", User: "a", State: []byte("s")}),
 			tx.PutLetter(letterOf(3), inline("text"), []store.Addressee{to(0)}), tx.PutAddressees(of(2, to(0))...), tx.RemoveAddressees(2, 0),
-			tx.PutTicket(store.Ticket{Nonce: "n", User: "a", Until: epoch}), tx.PruneTickets(epoch, 1),
+			tx.PutTicket(store.Ticket{Nonce: "n", User: "a", Until: epoch}), tx.PruneTickets(epoch, 1), tx.RemoveTickets("a"),
 			tx.Log(store.Entry{At: epoch, By: "a", What: "b"}), tx.PruneEntries(epoch, 1),
 		} {
 			s.fails(err, store.ErrInvalid)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -38,13 +39,15 @@ func mailUsers(_ *testing.T, s *subject) {
 
 	memory := store.Memory{Throttle: "outgoing", User: "ann", State: []byte("state"), Due: epoch, Stopped: true}
 	s.put(letterOf(1), to(0))
-	s.update(func(tx store.MailTx) error { return tx.Remember(memory) })
+	ticket := store.Ticket{Nonce: "ann's", User: "ann", Until: epoch}
+	s.update(func(tx store.MailTx) error { return errors.Join(tx.Remember(memory), tx.PutTicket(ticket)) })
 	s.update(func(tx store.MailTx) error {
 		s.must(tx.RemoveUser("nobody"))
 		return tx.RemoveUser("ann")
 	})
 	misses(s, func(tx store.MailTx) (store.User, error) { return tx.User("ann") })
 	misses(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("outgoing", "ann") })
+	misses(s, func(tx store.MailTx) (store.Ticket, error) { return tx.Ticket(ticket.Nonce) })
 	look(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(1) }) // his mails stay
 }
 
@@ -66,6 +69,13 @@ func mailMemories(_ *testing.T, s *subject) {
 		s.same(look(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered(m.Throttle, m.User) }), m)
 	}
 	misses(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("bulk", "c") })
+	of := func(user string, limit int) []store.Memory {
+		s.Helper()
+		return look(s, func(tx store.MailTx) ([]store.Memory, error) { return tx.Memories(user, limit) })
+	}
+	s.same(of("b", 9), []store.Memory{d, b})
+	s.same(of("b", 1), []store.Memory{d})
+	s.same(of("nobody", 9), []store.Memory(nil))
 	due := func(now time.Time, limit int) []store.Memory {
 		s.Helper()
 		return look(s, func(tx store.MailTx) ([]store.Memory, error) { return tx.Due(now, limit) })

@@ -1,0 +1,118 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"weir"
+	"weir/gate/smtpgate"
+	"weir/identify"
+)
+
+// odds collects what is allowed but hardly meant.
+type odds []*weir.FieldError
+
+func (o *odds) add(path, msg, hint string) {
+	*o = append(*o, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+}
+
+// mailOddities returns what is allowed for mail but hardly meant.
+func (c *Config) mailOddities() []*weir.FieldError {
+	var odd odds
+	const nobody, add = "nobody but the user is told when one is stopped", "add admin: postmaster@example.org"
+	for i, g := range c.SMTP {
+		at := fmt.Sprintf("smtp[%d]", i)
+		if c.mailThrottleOf(g.Throttles) != "" && g.Command == "" && !c.SelfService.Enabled() {
+			odd.add(at, "stopped users cannot do anything about it themselves", "add command: weir@mail.example.org to the gate, or self_service: {url: …}")
+		}
+		if c.mailThrottleOf(g.Throttles) != "" && g.Admin == "" {
+			odd.add(at+".admin", nobody, add)
+		}
+		if g.Marks && len(c.Postfix) == 0 {
+			odd.add(at+".marks", "no policy service here marks mail: all that comes from networks would be put off",
+				"add one under postfix; or it is on another machine, which must have the same secret")
+		}
+		if g.Command != "" && g.Hostname != "" && !c.isNear(g) {
+			odd.add(at+".command", fmt.Sprintf("%q is in another domain than the gate, %s: do replies to it come here?", g.Command, g.Hostname),
+				"write weir@"+g.Hostname+", or list the domain under internal of the mail throttle")
+		}
+	}
+	for i, g := range c.Postfix {
+		at := fmt.Sprintf("postfix[%d]", i)
+		name := c.mailThrottleOf(g.Throttles)
+		if name != "" && g.Admin == "" {
+			odd.add(at+".admin", nobody, add)
+		}
+		if g.Filter != "" && !slices.ContainsFunc(c.SMTP, func(s smtpgate.Options) bool { return s.Marks && c.mailThrottleOf(s.Throttles) == name }) {
+			odd.add(at+".filter", fmt.Sprintf("no gate for mail here takes what Postfix diverts: one with marks: true and the throttle %q", name),
+				"add it under smtp; or it is on another machine, which must have the same secret")
+		}
+	}
+	if c.SelfService.Enabled() && len(c.SMTP)+len(c.Postfix) == 0 {
+		odd.add("self_service", "there is no gate for mail, and so no held mail of anybody", "add one under smtp or postfix, or leave it out")
+	}
+	c.strayUsers(&odd)
+	return odd
+}
+
+// isNear reports whether the command address of a gate is in the domain that the gate is in, or in an internal one.
+func (c *Config) isNear(g smtpgate.Options) bool {
+	domain := strings.ToLower(g.Command[strings.LastIndexByte(g.Command, '@')+1:])
+	home := strings.ToLower(g.Hostname)
+	if _, parent, found := strings.Cut(home, "."); found && strings.Contains(parent, ".") {
+		home = parent
+	}
+	if domain == home || strings.HasSuffix(domain, "."+home) {
+		return true
+	}
+	t := c.Throttles[c.mailThrottleOf(g.Throttles)]
+	return t.Mail != nil && !t.Mail.Counted("anybody@"+domain)
+}
+
+// missingFiles returns the files without which weir would not start. Where a path leads that is not from the root on depends on where it is
+// started.
+func (c *Config) missingFiles() []*weir.FieldError {
+	var odd odds
+	for i, g := range c.SMTP {
+		for _, f := range []struct{ key, path string }{{"cert", g.TLS.Cert}, {"key", g.TLS.Key}} {
+			if !filepath.IsAbs(f.path) {
+				continue
+			}
+			if _, err := os.Stat(f.path); errors.Is(err, fs.ErrNotExist) {
+				odd.add(fmt.Sprintf("smtp[%d].tls.%s", i, f.key), fmt.Sprintf("there is no file %s: weir would not start", f.path), "put it there before")
+			}
+		}
+	}
+	return odd
+}
+
+// strayUsers finds names of clients under which nobody sends: of IPv6 they are known by their networks.
+func (c *Config) strayUsers(odd *odds) {
+	stray := func(path, name string) {
+		if _, err := netip.ParseAddr(name); err != nil {
+			return
+		}
+		if known, _ := identify.ParseAddressUser(name); known != name {
+			odd.add(path, fmt.Sprintf("nobody sends as %s: who does not log in is known by his network", name), fmt.Sprintf("write %q", known))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
+		o := c.Throttles[name].Mail
+		if o == nil {
+			continue
+		}
+		for i, user := range o.Exempt {
+			stray(fmt.Sprintf("throttles.%s.mail.exempt[%d]", name, i), user)
+		}
+		for _, user := range slices.Sorted(maps.Keys(o.Users)) {
+			stray(fmt.Sprintf("throttles.%s.mail.users.%s", name, user), user)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package smtpgate
+
+import (
+	"net/netip"
+	"time"
+)
+
+// kept is which part of the sessions there may be is kept for those who are known: one in so many.
+const kept = 10
+
+// welcome notes that somebody in a session is known: he has logged in, or sent a mail as one who may send freely. He has as much time as others
+// then, and where he comes from is remembered.
+func (g *Gate) welcome(c *conn) {
+	if c.known.Swap(true) {
+		return
+	}
+	now := g.env.Clock.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.regulars.add(c.group, now)
+	if _, in := g.sessions[c]; in && c.guest {
+		c.guest = false
+		g.guests--
+	}
+}
+
+// regulars are the sources of sessions in which somebody was known. When strangers take what sessions there are, those can still come in.
+type regulars map[netip.Addr]time.Time
+
+const (
+	// maxRegulars is how many are remembered; then all are forgotten.
+	maxRegulars = 10_000
+	regularFor  = 24 * time.Hour
+)
+
+func (r regulars) knows(group netip.Addr, now time.Time) bool {
+	last, ok := r[group]
+	return ok && now.Sub(last).Abs() < regularFor
+}
+
+func (r regulars) add(group netip.Addr, now time.Time) {
+	if _, in := r[group]; !in && len(r) >= maxRegulars {
+		clear(r)
+	}
+	r[group] = now
+}

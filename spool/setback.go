@@ -1,0 +1,145 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"weir/store"
+)
+
+const (
+	setBack  = time.Minute // a clock that goes back by less is not worth looking at everybody
+	longTick = time.Hour   // a user whose clock has nothing to do for so long is looked at: it may be that of a clock that was ahead
+)
+
+// straighten sees to what was stored while the clock was ahead, once after each start and each time the clock goes back by a while: it would
+// stand still until the clock gets there again. Where it fails it is done again the next time.
+func (s *Spool) straighten(ctx context.Context, now time.Time) error {
+	wall := now.Round(0) // only that can be set
+	s.ahead.Lock()
+	if s.ahead.latest.IsZero() || wall.Add(setBack).Before(s.ahead.latest) {
+		s.ahead.todo = true
+		s.ahead.latest = wall
+	} else if wall.After(s.ahead.latest) {
+		s.ahead.latest = wall
+	}
+	todo := s.ahead.todo
+	s.ahead.todo = false
+	s.ahead.Unlock()
+	if !todo {
+		return nil
+	}
+	moved, err := s.straightenMail(ctx, wall)
+	err = errors.Join(err, s.straightenUsers(ctx, wall))
+	s.changed.Store(true) // for those who are stopped
+	if moved > 0 {
+		s.log.Warn("the clock was ahead: mail that was to go on much later does so now", "recipients", moved)
+	}
+	if err != nil {
+		s.ahead.Lock()
+		s.ahead.todo = true
+		s.ahead.Unlock()
+	}
+	return err
+}
+
+// straightenMail corrects when mail is due, and returns for how many recipients.
+func (s *Spool) straightenMail(ctx context.Context, now time.Time) (moved int, err error) {
+	wrong := func(q *store.Queued) bool {
+		return slices.ContainsFunc(q.To, func(a store.Addressee) bool { return s.corrected(&q.Letter, &a, now) })
+	}
+	correct := func(tx store.MailTx, l *store.Letter, to []store.Addressee) (n int, err error) {
+		for i := range to {
+			if s.corrected(l, &to[i], now) {
+				n++
+				if err := tx.PutAddressees(to[i]); err != nil {
+					return n, err
+				}
+			}
+		}
+		return n, nil
+	}
+	later := new(store.MailIDs).Next(now) // the ids of what came while the clock was ahead are greater
+	for _, q := range []store.LetterQuery{{State: store.Ready}, {State: store.Sending}, {After: later}} {
+		n, err := s.each(ctx, q, wrong, correct)
+		if moved += total(n); err != nil {
+			return moved, err
+		}
+	}
+	return moved, nil
+}
+
+// corrected corrects when an addressee is due, and reports whether that was wrong: further away than it can be.
+func (s *Spool) corrected(l *store.Letter, a *store.Addressee, now time.Time) bool {
+	due := a.Due
+	switch {
+	case !due.After(now):
+		return false
+	case a.State == store.Sending:
+		due = sooner(due, now.Add(lease))
+	case a.State == store.Ready && a.Owner == s.opts.Owner:
+		due = sooner(due, now.Add(handOver))
+	case a.State == store.Ready && (a.Owner != "" || a.Attempt > 0):
+		if due.After(now.Add(s.longest(l.Gate))) {
+			due = now
+		}
+	case l.Received.After(now) && !due.Before(l.Received): // another throttle may have it wait
+		due = now.Add(due.Sub(l.Received))
+	}
+	if due.Equal(a.Due) {
+		return false
+	}
+	a.Due = due
+	if a.Since.After(due) {
+		a.Since = due
+	}
+	return true
+}
+
+// longest is how long a mail of a gate waits at most to be tried again.
+func (s *Spool) longest(gate string) time.Duration {
+	conf := (&batch{}).policy(s.gates.Load().way(gate))
+	return max(slices.Max(conf.Retries), handOver, gonePause)
+}
+
+func sooner(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// straightenUsers runs the clocks of those whose mail waits for one that was ahead. What they make of it is up to them.
+func (s *Spool) straightenUsers(ctx context.Context, now time.Time) error {
+	seen := map[string]bool{}
+	results := map[string]result{}
+	fresh := func(q *store.Queued) bool { // one mail of each
+		is := !seen[q.User]
+		seen[q.User] = true
+		return is
+	}
+	tick := func(tx store.MailTx, l *store.Letter, _ []store.Addressee) (int, error) {
+		for _, g := range s.gates.Load().throttles() {
+			m, err := tx.Remembered(g.Throttle, l.User)
+			if errors.Is(err, store.ErrNotFound) || err == nil && !m.Due.After(now.Add(longTick)) {
+				continue
+			}
+			if err != nil {
+				return 0, err
+			}
+			r, err := s.tickOne(tx, now, m)
+			if err != nil {
+				return 0, err
+			}
+			results[g.Throttle+" "+l.User] = r
+		}
+		return 0, nil
+	}
+	_, err := s.each(ctx, store.LetterQuery{State: store.Delayed}, fresh, tick)
+	for _, r := range results {
+		s.settle(r)
+	}
+	return err
+}

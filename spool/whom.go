@@ -1,0 +1,95 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"weir/store"
+)
+
+// Bounds of what is sent to strangers: addresses that a user has written into his envelopes, and that are not known to be his.
+const (
+	maxStrangers  = 10     // notifications an hour for each user
+	maxEstranged  = 10_000 // users with such notifications in an hour
+	strangersEach = time.Hour
+)
+
+// A telling is who is told what became of a mail.
+type telling struct {
+	to     string // empty: nobody
+	full   bool   // he may have its text back
+	reason string // why nobody is told, where it is to be noted
+}
+
+// whom decides who is told what became of a mail. Anybody can write any sender into an envelope, and what weir writes itself is not
+// counted: nobody is to send what he likes to whom he likes in that way, the less so when he is stopped. So
+//
+//   - a client that is known by its address is trusted with its senders, and so is everybody where nobody is counted;
+//   - an address that the user reaches without being counted is told: his own, and internal ones;
+//   - of others the user himself is told, at the contact he is registered with, as it is his mail;
+//   - where he has none they are told a little: the header, and no more than 10 an hour.
+func (s *Spool) whom(conf *Gate, l *store.Letter, reports int, now time.Time) (*telling, error) {
+	if byAddress(l.User) || conf.Mail == nil && !s.Stopped(conf.Name, l.User) {
+		return &telling{to: l.Sender, full: true}, nil
+	}
+	user, err := s.User(context.Background(), l.User)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	switch {
+	case conf.free(&user, l.Sender, normal(l.Sender)):
+		return &telling{to: l.Sender, full: true}, nil
+	case user.Contact != "":
+		return &telling{to: user.Contact, full: true}, nil
+	}
+	ok, first := s.strangers.take(l.User, reports, now)
+	if ok {
+		return &telling{to: l.Sender}, nil
+	}
+	s.tell.Bounded(BoundBounces)
+	t := &telling{}
+	if first { // or they would fill the log
+		t.reason = fmt.Sprintf("%s is not known to be the user's, and was told %d times within an hour; nor is anybody of further ones in it",
+			l.Sender, maxStrangers)
+	}
+	return t, nil
+}
+
+// byAddress reports whether a user is a client that is known by its address, or by the network that it is in.
+func byAddress(user string) bool {
+	if _, err := netip.ParseAddr(user); err == nil {
+		return true
+	}
+	_, err := netip.ParsePrefix(user)
+	return err == nil
+}
+
+// strangers counts what is sent to them, in fixed hours. The zero value is ready to use.
+type strangers struct {
+	mu    sync.Mutex
+	since time.Time
+	told  map[string]int // by user; more than maxStrangers: it is noted that he is over it
+}
+
+// take reports whether a user may have so many more notifications sent, and else whether he is over it for the first time in this hour.
+func (c *strangers) take(user string, n int, now time.Time) (ok, first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.told == nil || now.Sub(c.since) >= strangersEach || now.Before(c.since) {
+		c.since, c.told = now, map[string]int{}
+	}
+	told, known := c.told[user]
+	switch {
+	case !known && len(c.told) >= maxEstranged:
+		return false, false
+	case told+n <= maxStrangers:
+		c.told[user] = told + n
+		return true, false
+	}
+	c.told[user] = maxStrangers + 1
+	return false, told <= maxStrangers
+}

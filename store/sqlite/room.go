@@ -1,0 +1,32 @@
+package sqlite
+
+import (
+	"math"
+	"os"
+)
+
+// The room that is left free for what has to be written about mail that is there already: claims, how deliveries ended, removals. Where all
+// of it went to new mail, none of it could ever leave.
+const (
+	reserve      = 64 << 20
+	reserveShare = 50 // of the file system: a fiftieth, where that is less
+)
+
+// Room is how many bytes new mail may take before it gets to the reserve; less than 0 where it has. Where the system does not tell there
+// is always room.
+func (m mail) Room() int64 {
+	if m.opts.Reserve < 0 {
+		return math.MaxInt64
+	}
+	free, all, ok := diskSpace(m.files.folder)
+	if !ok {
+		return math.MaxInt64
+	}
+	if log, err := os.Stat(m.files.db + "-wal"); err == nil { // as much may be needed to carry it over
+		free -= log.Size()
+	}
+	if m.opts.Reserve > 0 {
+		return free - m.opts.Reserve
+	}
+	return free - min(reserve, all/reserveShare)
+}
