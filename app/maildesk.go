@@ -30,7 +30,7 @@ func (b backend) Mail() console.Mail {
 	if b.post.Spool == nil || !hasMail(b.current.Load().cfg) {
 		return nil
 	}
-	return mailDeck{b.App}
+	return mailDeck(b)
 }
 
 func (d mailDeck) now() time.Time { return d.opts.Clock.Now() }

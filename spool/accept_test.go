@@ -506,8 +506,8 @@ func TestTenThousandWait(t *testing.T) {
 	}
 	r.idle()
 	r.wantStates(map[store.State]int{store.Held: mail.MaxStop + 1})
-	if n, err := r.Release(t.Context(), r.now(), "op", ann, Selection{All: true}); n != mail.MaxStop+1 || err != nil {
-		t.Errorf("released %d, %v", n, err)
+	if n, err := r.Delete(t.Context(), r.now(), "op", ann, Selection{All: true}); n != mail.MaxStop+1 || err != nil {
+		t.Errorf("deleted %d, %v", n, err)
 	}
 }
 
