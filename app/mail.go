@@ -32,8 +32,9 @@ type post struct {
 	pages        guesser
 	accounts     weir.Throttle // wrong passwords of each user, at all gates
 
-	run  context.CancelFunc
-	over sync.WaitGroup
+	once  sync.Once
+	cease context.CancelFunc // nil until something is due
+	over  sync.WaitGroup
 }
 
 func newPost(a *App) (*post, error) {
@@ -69,10 +70,23 @@ func (a *App) startPost(ctx context.Context, k *kept, g *generation) error {
 		return errors.Join(err, s.Stop(ended()))
 	}
 	a.post.Spool = s
-	run, cancel := context.WithCancel(context.Background())
-	a.post.run = cancel
-	a.post.over.Go(func() { s.Run(run) })
+	letters, _, err := s.Count(ctx)
+	if err != nil {
+		return errors.Join(err, s.Stop(ended()))
+	}
+	if letters > 0 || hasMail(g.cfg) {
+		a.post.goOn()
+	}
 	return nil
+}
+
+// goOn lets what is due be done from now on. A weir without mail has nothing to wait for.
+func (p *post) goOn() {
+	p.once.Do(func() {
+		run, cancel := context.WithCancel(context.Background())
+		p.cease = cancel
+		p.over.Go(func() { p.Run(run) })
+	})
 }
 
 // stopPost ends deliveries. What is not delivered stays in the store.
@@ -80,7 +94,9 @@ func (a *App) stopPost(ctx context.Context) error {
 	if a.post.Spool == nil {
 		return nil
 	}
-	a.post.run()
+	if a.post.cease != nil {
+		a.post.cease()
+	}
 	a.post.over.Wait()
 	return a.post.Stop(ctx)
 }
@@ -155,6 +171,9 @@ func (c *change) deliverBy() error {
 		if err := c.app.post.Configure(c.next.posts()); err != nil { // they were checked
 			c.app.opts.Log.Error("mail goes on as before", "err", err)
 			return
+		}
+		if hasMail(c.next.cfg) {
+			c.app.post.goOn()
 		}
 		c.app.background.Go(func() { old.closeCarriers(c.app.retreat) })
 	})
