@@ -346,7 +346,10 @@ func TestSelfServiceActs(t *testing.T) {
 			page := site + "/weir/t/" + goodTicket
 			_, body, _ := get(t, "GET", page, "")
 			v := with(formIn(t, body), test.form...)
-			code, _, location := send(t, page, v)
+			code, answered, location := send(t, page, v)
+			if code == 200 && strings.Contains(answered, test.says) && v.Get("do") == "contact" {
+				return // the link has ended with the old address
+			}
 			if code != 303 || !strings.HasPrefix(location, "?said=") || strings.Contains(location, "sesame") {
 				t.Fatalf("%d %s", code, location)
 			}

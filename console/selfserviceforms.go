@@ -103,7 +103,7 @@ func (f forms) read(ticket, text string) *result {
 // Bad reports whether something did not go as it was meant.
 func (r *result) Bad() bool {
 	switch r.Code {
-	case saidReleased, saidDeleted, saidResumed, saidPassword, saidContact:
+	case saidReleased, saidDeleted, saidResumed, saidPassword:
 		return false
 	}
 	return true
@@ -126,8 +126,6 @@ func (r *result) Say() string {
 		return "You can send mail again."
 	case saidPassword:
 		return "Your password is changed. Enter the new one in your mail program."
-	case saidContact:
-		return "Your contact address is changed."
 	case saidTwice:
 		return "This was done already, and was not done again. Here is how things stand now."
 	case saidNothing:
@@ -240,6 +238,10 @@ func (s *SelfService) submit(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.metrics.mail.pages.WithLabelValues("done").Inc()
+		if said.Code == saidContact { // with which the link has ended: whoever has the old address must not act any more
+			s.write(w, http.StatusOK, "wrong", contactChanged)
+			return
+		}
 		// To the page by the same address, whatever a web server in front made of it.
 		w.Header().Set("Location", "?said="+url.QueryEscape(s.forms.write(ticket, said)))
 		w.WriteHeader(http.StatusSeeOther)

@@ -169,6 +169,8 @@ type wrong struct {
 }
 
 var (
+	contactChanged = wrong{http.StatusOK, "Your contact address is changed",
+		"From now on you are told there. This page has ended with the old address; if you cannot send mail now, a new link is on its way to the new one."}
 	nothingHere = wrong{http.StatusNotFound, "There is nothing here",
 		"Use the link in the mail that told you about your held mail. Copy it whole: it is long."}
 	notGenuine = wrong{http.StatusForbidden, "This link is not valid",
