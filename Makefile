@@ -20,6 +20,9 @@ GIT := git -c safe.directory='$(CURDIR)'
 NEEDS := gcc:gcc git:git ip:iproute2 clang:clang llvm-strip:llvm nft:nftables npm:npm nginx:nginx haproxy:haproxy postfix:postfix \
 	swaks:swaks postfwd:postfwd strace:strace
 
+# swaks speaks TLS with it.
+HAVE_SSLEAY = perl -MNet::SSLeay -e 1 >/dev/null 2>&1
+
 # Its headers are no command.
 HAVE_LIBBPF = [ -e /usr/include/bpf/bpf_helpers.h ]
 
@@ -51,6 +54,7 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 	$(HAVE_CC) || missing="$$missing gcc libc6-dev"; \
 	$(HAVE_BROWSER) || missing="$$missing chromium"; \
 	$(HAVE_LIBBPF) || missing="$$missing libbpf-dev"; \
+	$(HAVE_SSLEAY) || missing="$$missing libnet-ssleay-perl"; \
 	if [ -n "$$missing" ]; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 			echo "setup: installing$$missing"; \
