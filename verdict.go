@@ -46,25 +46,27 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 type Reason uint8
 
 const (
-	NoReason    Reason = iota
-	OverLimit          // a limit is used up
-	LineFull           // as many as may wait are waiting
-	WaitTooLong        // the turn would come later than the longest wait allowed
-	NoAccount          // nobody said whom to charge, and that is not allowed
-	TooCostly          // it costs more than the limit will ever allow
-	Overload           // the server has no room, whoever asks
-	Failure            // a throttle failed and fails closed
-	NoSource           // nobody said where it came from, and that is what is limited
-	Banned             // it is on the invalid list
-	Unpaid             // a stamp is asked for, and there is none
-	NotPaying          // it keeps coming without a stamp
-	Forged             // its stamp is not genuine, or wrongly solved
-	Replayed           // its stamp has been used
-	TooMany            // the client has as much under way or waiting as one may have
+	NoReason     Reason = iota
+	OverLimit           // a limit is used up
+	LineFull            // as many as may wait are waiting
+	WaitTooLong         // the turn would come later than the longest wait allowed
+	NoAccount           // nobody said whom to charge, and that is not allowed
+	TooCostly           // it costs more than the limit will ever allow
+	Overload            // the server has no room, whoever asks
+	Failure             // a throttle failed and fails closed
+	NoSource            // nobody said where it came from, and that is what is limited
+	Banned              // it is on the invalid list
+	Unpaid              // a stamp is asked for, and there is none
+	NotPaying           // it keeps coming without a stamp
+	Forged              // its stamp is not genuine, or wrongly solved
+	Replayed            // its stamp has been used
+	TooMany             // the client has as much under way or waiting as one may have
+	NewRecipient        // the account is flagged, and the recipient is new to it
+	Flagged             // the account is flagged, and nothing of it goes on
 )
 
 var reasonNames = [...]string{"", "over-limit", "line-full", "wait-too-long", "no-account", "too-costly", "overload", "failure", "no-source",
-	"banned", "unpaid", "not-paying", "forged", "replayed", "too-many"}
+	"banned", "unpaid", "not-paying", "forged", "replayed", "too-many", "new-recipient", "flagged"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {

@@ -66,7 +66,7 @@ func (a *App) startPost(ctx context.Context, k *kept, g *generation) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.Configure(g.posts()), s.Start(ctx)); err != nil {
+	if err := errors.Join(s.ConfigureReach(ctx, g.reaches()), s.Configure(g.posts()), s.Start(ctx)); err != nil {
 		return errors.Join(err, s.Stop(ended()))
 	}
 	a.post.Spool = s
@@ -74,7 +74,7 @@ func (a *App) startPost(ctx context.Context, k *kept, g *generation) error {
 	if err != nil {
 		return errors.Join(err, s.Stop(ended()))
 	}
-	if letters > 0 || hasMail(g.cfg) {
+	if letters > 0 || hasMail(g.cfg) || hasReach(g.cfg) {
 		a.post.goOn()
 	}
 	return nil
@@ -154,6 +154,9 @@ func (c *change) keepPost(name string, throttles []string, hop nexthop.Options, 
 	if t := c.mailThrottle(throttles); t != nil {
 		g.Throttle, g.Mail, g.Shadow = t.name, t.mail, t.link.Shadow.Load
 	}
+	if g.Reach, err = c.reachThrottle(throttles); err != nil {
+		return nil, err
+	}
 	if o := c.next.cfg.SelfService; o.Enabled() {
 		g.PageURL = o.Link
 	}
@@ -168,11 +171,12 @@ func (c *change) deliverBy() error {
 	}
 	old := c.old
 	c.commit = append(c.commit, func() {
-		if err := c.app.post.Configure(c.next.posts()); err != nil { // they were checked
+		err := c.app.post.ConfigureReach(c.app.retreat, c.next.reaches())
+		if err = errors.Join(err, c.app.post.Configure(c.next.posts())); err != nil { // they were checked
 			c.app.opts.Log.Error("mail goes on as before", "err", err)
 			return
 		}
-		if hasMail(c.next.cfg) {
+		if hasMail(c.next.cfg) || hasReach(c.next.cfg) {
 			c.app.post.goOn()
 		}
 		c.app.background.Go(func() { old.closeCarriers(c.app.retreat) })

@@ -105,7 +105,7 @@ func (d mailDeck) count(ctx context.Context, user string) (int, error) {
 	list, err := d.post.Queue(ctx, store.LetterQuery{User: user}, console.MaxMailPage)
 	n := 0
 	for i := range list {
-		if slices.ContainsFunc(list[i].To, func(a store.Addressee) bool { return a.State == store.Held || a.State == store.Delayed }) {
+		if slices.ContainsFunc(list[i].To, func(a store.Addressee) bool { return spool.Waits(&a) }) {
 			n++
 		}
 	}
@@ -383,7 +383,7 @@ func (b backend) mailStatus() *console.MailStatus {
 	}
 	o := b.post.seen
 	s := &console.MailStatus{Recipients: map[store.State]int{}, Accepted: o.accepted.Load(), Delivered: o.delivered.Load(), Deferred: o.deferred.Load(),
-		Bounced: o.bounced.Load(), Stopped: b.post.CountStopped()}
+		Bounced: o.bounced.Load(), Stopped: b.post.CountStopped(), Flagged: b.post.CountFlagged()}
 	ctx, cancel := context.WithTimeout(context.Background(), statusPatience)
 	defer cancel()
 	letters, by, err := b.post.Count(ctx)

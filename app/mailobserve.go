@@ -7,6 +7,7 @@ import (
 	"weir"
 	"weir/gate/postfixgate"
 	"weir/gate/smtpgate"
+	"weir/reach"
 	"weir/spool"
 )
 
@@ -30,9 +31,9 @@ func (o *mailObserver) of(name string) *observer {
 
 // Accepted counts the recipients of a mail that was taken over.
 func (o *mailObserver) Accepted(gate string, r spool.Receipt) {
-	o.accepted.Add(uint64(r.Passed + r.Delayed + r.Held + r.Pooled))
+	o.accepted.Add(uint64(r.Passed + r.Delayed + r.Held + r.Withheld + r.Pooled))
 	if seen := o.of(gate); seen != nil {
-		seen.smtp.Accepted(r.Passed, r.Delayed, r.Held, r.Pooled)
+		seen.smtp.Accepted(r.Passed, r.Delayed, r.Held, r.Withheld, r.Pooled)
 	}
 	if link, ok := o.app.current.Load().mailCounts(gate); ok {
 		if r.Shadow {
@@ -103,6 +104,24 @@ func (o *mailObserver) Ambiguous(gate string, n int) {
 
 // Stopped counts users who are stopped.
 func (o *mailObserver) Stopped(throttle string) { o.app.metrics.UserStopped(throttle) }
+
+// Flagged counts users who are flagged.
+func (o *mailObserver) Flagged(throttle string) { o.app.metrics.UserFlagged(throttle) }
+
+// Reached counts the recipients of a mail that a reach throttle has judged.
+func (o *mailObserver) Reached(throttle string, v reach.Verdict, shadow bool) {
+	t := o.app.current.Load().throttle(throttle)
+	if t == nil {
+		return
+	}
+	counts := &t.link.Counts.Verdicts
+	if shadow {
+		counts = &t.link.Counts.Shadowed
+	}
+	counts[weir.Admit].Add(uint64(max(0, v.New+v.Known-v.Held-v.Refused)))
+	counts[weir.Wait].Add(uint64(v.Held))
+	counts[weir.Refuse].Add(uint64(v.Refused))
+}
 
 // Resumed, Released and Deleted are in the audit log.
 func (o *mailObserver) Resumed(string) {}

@@ -10,7 +10,7 @@ import (
 func (c *change) preparePostfix(o postfixgate.Options) (*gate, error) {
 	o = o.WithDefaults()
 	name := c.postName(o.Listen)
-	chain, err := c.chain("throttles", o.Throttles)
+	chain, err := c.mailChain("throttles", o.Throttles)
 	if err != nil {
 		return nil, err
 	}

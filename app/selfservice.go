@@ -49,10 +49,10 @@ func (s selfService) Page(ctx context.Context, ticket string) (console.PageView,
 		q := &v.Held[i]
 		m := console.PageMail{ID: q.ID, At: q.Received, Subject: q.Subject, Size: q.Size}
 		for _, a := range q.To {
-			if a.State != store.Held && a.State != store.Delayed {
+			if !spool.Waits(&a) {
 				continue
 			}
-			m.Held = m.Held || a.State == store.Held
+			m.Held, m.New = m.Held || a.State == store.Held, m.New || a.State == store.Withheld
 			if len(m.To) == console.MaxPageRecipients {
 				m.More++
 				continue

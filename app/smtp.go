@@ -105,7 +105,10 @@ func poolBelow(s *smtpgate.Stamping) float64 {
 
 // mailParts makes what a gate for mail is wired with. Wrong passwords are still known after a reload.
 func (c *change) mailParts(o smtpgate.Options, old *gate) (p smtpgate.Parts, guessed *bloom.Limiter, err error) {
-	if p.Accept, p.Throttles, err = c.chains(o.Accept, o.Throttles); err != nil {
+	if p.Accept, err = c.chain("accept", o.Accept); err != nil {
+		return p, nil, err
+	}
+	if p.Throttles, err = c.mailChain("throttles", o.Throttles); err != nil {
 		return p, nil, err
 	}
 	if p.PerRecipient, err = c.chain("per_recipient", o.PerRecipient); err != nil {

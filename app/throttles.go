@@ -35,6 +35,7 @@ type mechanism struct {
 	quota *quota.Quota
 	stamp *stamp.Throttle
 	mail  *mail.Options // the spool runs it
+	reach *reachDesk    // … and this, where it judges mail
 }
 
 // build is the table of mechanisms: it makes the one that an entry names.
@@ -56,8 +57,12 @@ func build(c config.Throttle, now time.Time) (m mechanism, err error) {
 	case c.Mail != nil:
 		m.mail, m.judge = mailRules(*c.Mail), outgoing{}
 		return m, weir.Under("mail", c.Mail.Validate())
+	case c.Reach != nil:
+		m.reach, err = newReachDesk(*c.Reach)
+		m.judge = m.reach
+		return m, weir.Under("reach", err)
 	}
-	return m, &weir.FieldError{Msg: "no mechanism is named", Hint: "add bloom: {…}, quota: {…}, stamp: {…} or mail: {…}"}
+	return m, &weir.FieldError{Msg: "no mechanism is named", Hint: "add bloom: {…}, quota: {…}, stamp: {…}, mail: {…} or reach: {…}"}
 }
 
 // kindOf names the mechanism of an entry.
@@ -71,6 +76,8 @@ func kindOf(c config.Throttle) string {
 		return "stamp"
 	case c.Mail != nil:
 		return "mail"
+	case c.Reach != nil:
+		return "reach"
 	}
 	return ""
 }
@@ -94,6 +101,8 @@ func validate(c config.Throttle) error {
 		return weir.Under("stamp", c.Stamp.Validate())
 	case c.Mail != nil:
 		return weir.Under("mail", c.Mail.Validate())
+	case c.Reach != nil:
+		return weir.Under("reach", c.Reach.Validate())
 	}
 	return nil
 }
@@ -107,6 +116,8 @@ func (m *mechanism) configure(c config.Throttle, now time.Time) error {
 		return m.quota.Configure(*c.Quota, now)
 	case m.stamp != nil:
 		return m.stamp.Configure(*c.Stamp, now, readList)
+	case m.reach != nil:
+		return m.reach.configure(*c.Reach)
 	}
 	return nil
 }
@@ -127,7 +138,7 @@ func sameOptions(a, b config.Throttle) bool {
 		return false
 	}
 	return reflect.DeepEqual(a.Bloom, b.Bloom) && reflect.DeepEqual(a.Quota, b.Quota) && reflect.DeepEqual(a.Stamp, b.Stamp) &&
-		reflect.DeepEqual(a.Mail, b.Mail)
+		reflect.DeepEqual(a.Mail, b.Mail) && reflect.DeepEqual(a.Reach, b.Reach)
 }
 
 // readsFiles reports whether options name files whose contents count.
@@ -228,6 +239,9 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 		link.Counts, link.Shadow = old.link.Counts, old.link.Shadow
 		c.shadow(old, t)
 	}
+	if m.reach != nil {
+		m.reach.enter(c.app, name, link.Shadow)
+	}
 	c.undo.add(func() { t.retire(c.app.opts.Clock.Now()) }) // or it would be advanced for ever
 	if clocked, ok := m.judge.(weir.Clocked); ok {
 		c.app.pace.start(clocked)
@@ -243,6 +257,14 @@ func (c *change) shadow(old, next *throttle) {
 	}
 }
 
+// mailChain makes the chain of a list of throttles that judge mail. What the spool asks itself is left out.
+func (c *change) mailChain(path string, names []string) (*policy.Chain, error) {
+	return c.chain(path, slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		t := c.next.throttle(name)
+		return t != nil && (t.reach != nil || t.mail != nil)
+	}))
+}
+
 // chain makes the chain of a list of throttles, which stands at a path. What comes last is asked after all of them.
 func (c *change) chain(path string, names []string, last ...*policy.Link) (*policy.Chain, error) {
 	links := []*policy.Link{c.app.bans.link} // who is not served is asked nothing else
@@ -250,9 +272,6 @@ func (c *change) chain(path string, names []string, last ...*policy.Link) (*poli
 		t := c.next.throttle(name)
 		if t == nil {
 			return nil, &weir.FieldError{Path: fmt.Sprintf("%s[%d]", path, i), Msg: fmt.Sprintf("there is no throttle %q", name)}
-		}
-		if t.mail != nil {
-			continue // the spool asks it, after all others
 		}
 		links = append(links, t.link)
 	}

@@ -53,6 +53,7 @@ func (c *Config) Validate() error {
 	}
 	f.lists(c)
 	f.mailStamps(c)
+	f.flaggedLimits(c)
 	f.circles(c)
 	f.internals(c)
 	f.addresses(c)
@@ -190,6 +191,7 @@ type use struct {
 	tcp    bool // they judge connections that cannot be asked anything
 	mail   bool // they judge mails, which cannot be asked anything either; one of them may be a mail throttle
 	each   bool // they judge single recipients of mails
+	asked  bool // they judge for those who ask, about anything
 }
 
 // uses returns every list of throttles.
@@ -214,7 +216,7 @@ func (c *Config) uses() (all []use) {
 	}
 	if c.API != nil {
 		for _, name := range slices.Sorted(maps.Keys(c.API.Policies)) {
-			all = append(all, use{path: "api.policies." + name, names: c.API.Policies[name]})
+			all = append(all, use{path: "api.policies." + name, names: c.API.Policies[name], asked: true})
 		}
 	}
 	return all
@@ -248,6 +250,7 @@ func (f *findings) lists(c *Config) {
 				}
 				f.payment(c, u, at, name)
 				f.mailThrottle(c, u, at, name)
+				f.reachThrottle(c, u, at, name)
 				continue
 			}
 			hint := "there are no throttles; add them under throttles"

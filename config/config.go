@@ -15,6 +15,7 @@ import (
 	"weir/mail"
 	"weir/policy"
 	"weir/quota"
+	"weir/reach"
 	"weir/stamp"
 )
 
@@ -61,6 +62,8 @@ type Throttle struct {
 	Stamp *stamp.Options `yaml:"stamp"`
 	// Outgoing mail of each user reaches different recipients only so fast.
 	Mail *mail.Options `yaml:"mail"`
+	// Users write to people they never wrote to only so fast: a stolen account shows in whom it writes to.
+	Reach *reach.Options `yaml:"reach"`
 	// Judge and count, but let everything pass. Default false.
 	Shadow bool `yaml:"shadow"`
 	// What a failure of the throttle itself means: closed (refuse; the default) or open (pass it over).
@@ -136,6 +139,7 @@ func (c Config) WithDefaults() Config {
 		t.Quota = completed(t.Quota)
 		t.Stamp = completed(t.Stamp)
 		t.Mail = completed(t.Mail)
+		t.Reach = completed(t.Reach)
 		fill(&t.OnError, policy.Closed)
 		throttles[name] = t
 	}

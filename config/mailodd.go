@@ -26,13 +26,13 @@ func (o *odds) add(path, msg, hint string) {
 // mailOddities returns what is allowed for mail but hardly meant.
 func (c *Config) mailOddities() []*weir.FieldError {
 	var odd odds
-	const nobody, add = "nobody but the user is told when one is stopped", "add admin: postmaster@example.org"
+	const nobody, add = "nobody but the user is told when one is stopped or flagged", "add admin: postmaster@example.org"
 	for i, g := range c.SMTP {
 		at := fmt.Sprintf("smtp[%d]", i)
 		if c.mailThrottleOf(g.Throttles) != "" && g.Command == "" && !c.SelfService.Enabled() {
 			odd.add(at, "stopped users cannot do anything about it themselves", "add command: weir@mail.example.org to the gate, or self_service: {url: …}")
 		}
-		if c.mailThrottleOf(g.Throttles) != "" && g.Admin == "" {
+		if (c.mailThrottleOf(g.Throttles) != "" || c.reachThrottleOf(g.Throttles) != "") && g.Admin == "" {
 			odd.add(at+".admin", nobody, add)
 		}
 		if g.Marks && len(c.Postfix) == 0 {

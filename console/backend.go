@@ -28,6 +28,8 @@ type Backend interface {
 	Bans
 	// Mail is nil where there is no mail gate.
 	Mail() Mail
+	// Reach is nil where there is no reach throttle.
+	Reach() Reach
 	// StoreStatus says how the files in the data folder fare.
 	StoreStatus() StoreStatus
 	// Reload reads the configuration again; it takes whole or changes nothing.

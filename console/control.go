@@ -87,6 +87,7 @@ func (c *Control) handler() http.Handler {
 	}))
 	c.banHandlers(mux)
 	c.mailHandlers(mux)
+	c.reachHandlers(mux)
 	return mux
 }
 

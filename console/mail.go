@@ -135,6 +135,7 @@ type MailStatus struct {
 	Letters    int                 `json:"letters"`         // mails in the spool
 	Recipients map[store.State]int `json:"recipients"`      // whom they still have to reach, by what they wait for
 	Stopped    int                 `json:"stopped_users"`   // who may not send
+	Flagged    int                 `json:"flagged_users"`   // who write to too many new people, by a reach throttle
 	Oldest     time.Time           `json:"oldest,omitzero"` // when the mail came in that has been here the longest
 	Accepted   uint64              `json:"accepted"`        // taken over from clients
 	Delivered  uint64              `json:"delivered"`       // taken over by the next hop
@@ -153,6 +154,11 @@ func (m *MailStatus) Summary() string {
 // StoppedUsers says who is stopped.
 func (m *MailStatus) StoppedUsers() string {
 	return several(m.Stopped, "user") + " " + verb(m.Stopped, "is", "are") + " stopped"
+}
+
+// FlaggedUsers says who is flagged.
+func (m *MailStatus) FlaggedUsers() string {
+	return several(m.Flagged, "user") + " " + verb(m.Flagged, "is", "are") + " flagged"
 }
 
 // In is how many recipients wait in a state, by its name.
@@ -189,12 +195,14 @@ var (
 		"Recipients whom mails in the spool still have to reach, by what they wait for.", []string{"state"}, nil)
 	descStopped = prometheus.NewDesc("weir_mail_stopped_users",
 		"Users who may not send mail now.", nil, nil)
+	descFlagged = prometheus.NewDesc("weir_reach_flagged_users",
+		"Users who are flagged now, since they write to too many new people.", nil, nil)
 	descOldest = prometheus.NewDesc("weir_mail_oldest_timestamp_seconds",
 		"When the mail came in that has been in the spool the longest, since the epoch; left out while there is none.", nil, nil)
 )
 
 func (c mailCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLetters, descQueue, descStopped, descOldest} {
+	for _, d := range []*prometheus.Desc{descLetters, descQueue, descStopped, descFlagged, descOldest} {
 		ch <- d
 	}
 }
@@ -212,6 +220,7 @@ func (c mailCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descQueue, float64(m.Recipients[s]), s.String())
 	}
 	gauge(descStopped, float64(m.Stopped))
+	gauge(descFlagged, float64(m.Flagged))
 	if !m.Oldest.IsZero() {
 		gauge(descOldest, float64(m.Oldest.UnixMilli())/1000)
 	}

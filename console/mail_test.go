@@ -425,35 +425,38 @@ func TestMailStatusShown(t *testing.T) {
 	if _, body, _ := get(t, "GET", site+"/metrics", ""); strings.Contains(body, "weir_mail_queue") {
 		t.Error("mail is counted where there is none")
 	}
-	m.status = &MailStatus{Letters: 3, Recipients: map[store.State]int{store.Held: 25, store.Delayed: 4}, Stopped: 1, Oldest: time.Unix(1e9, 0), Delivered: 77, Bounced: 2, Deferred: 5, Accepted: 99}
+	m.status = &MailStatus{Letters: 3, Recipients: map[store.State]int{store.Held: 25, store.Delayed: 4, store.Withheld: 31}, Stopped: 1, Flagged: 2,
+		Oldest: time.Unix(1e9, 0), Delivered: 77, Bounced: 2, Deferred: 5, Accepted: 99}
 	_, body, _ := get(t, "GET", site+"/", "")
-	for _, want := range []string{"3 mails wait, the oldest since 2001-09-09 01:46:40 UTC.", "1 user is stopped", ">25<", ">77<", "weir queue list"} {
+	for _, want := range []string{"3 mails wait, the oldest since 2001-09-09 01:46:40 UTC.", "1 user is stopped", "2 users are flagged", "weir reach list", ">25<", ">31<", ">77<", "weir queue list"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in %s", want, body)
 		}
 	}
 	_, body, _ = get(t, "GET", site+"/metrics", "")
 	for _, want := range []string{
-		"weir_mail_letters 3", `weir_mail_queue{state="held"} 25`, `weir_mail_queue{state="ready"} 0`, "weir_mail_stopped_users 1", "weir_mail_oldest_timestamp_seconds 1e+09",
+		"weir_mail_letters 3", `weir_mail_queue{state="held"} 25`, `weir_mail_queue{state="ready"} 0`, "weir_mail_stopped_users 1", "weir_reach_flagged_users 2",
+		`weir_mail_queue{state="withheld"} 31`, "weir_mail_oldest_timestamp_seconds 1e+09",
 	} {
 		if !strings.Contains(body, want+"\n") {
 			t.Errorf("no %s", want)
 		}
 	}
 	m.status = &MailStatus{}
-	if _, body, _ := get(t, "GET", site+"/", ""); !strings.Contains(body, "No mail waits.") || strings.Contains(body, "stopped") {
+	if _, body, _ := get(t, "GET", site+"/", ""); !strings.Contains(body, "No mail waits.") || strings.Contains(body, "stopped") || strings.Contains(body, "flagged") {
 		t.Error(body)
 	}
 }
 
 func TestMailInBrowser(t *testing.T) {
 	t.Parallel()
-	m := &mailed{backend: newBackend(), status: &MailStatus{Letters: 123456, Recipients: map[store.State]int{store.Held: 2_500_000, store.Delayed: 4}, Stopped: 17,
+	m := &mailed{backend: newBackend(), status: &MailStatus{Letters: 123456, Recipients: map[store.State]int{store.Held: 2_500_000, store.Delayed: 4, store.Withheld: 1_234_567},
+		Stopped: 17, Flagged: 21,
 		Oldest: time.Unix(1.7e9, 0), Accepted: 123456789012, Delivered: 123456789012, Bounced: 21234, Deferred: 53456}}
 	site, _ := serve(t, Options{}, m)
 	p := browser.Open(t)
 	p.Inspect("console-mail", site+"/", func(at string, _ int, _ http.Header) {
-		if text := p.Text("main"); !strings.Contains(text, "2500000") || !strings.Contains(text, "17 users are stopped") {
+		if text := p.Text("main"); !strings.Contains(text, "2500000") || !strings.Contains(text, "17 users are stopped") || !strings.Contains(text, "21 users are flagged") {
 			t.Errorf("%s: %q", at, text)
 		}
 		for _, found := range p.Axe() {
@@ -470,13 +473,14 @@ func TestMailMetrics(t *testing.T) {
 	m.LogIn("wrong")
 	m.DeclareBound("sessions")
 	m.Bounded("recipients")
-	m.Accepted(15, 25, 3, 2)
+	m.Accepted(15, 25, 3, 9, 2)
 	m.Refused("stopped", 4)
 	m.Delivered(5)
 	m.Deferred(6)
 	m.Bounced(7)
 	m.Ambiguous(8)
 	metrics.UserStopped("outgoing")
+	metrics.UserFlagged("contacts")
 	p := metrics.Policy("127.0.0.1:10040")
 	p.Connections(1)
 	p.Answered("DUNNO")
@@ -485,9 +489,11 @@ func TestMailMetrics(t *testing.T) {
 		`weir_smtp_sessions{gate=":587"} 1`, `weir_smtp_logins_total{gate=":587",result="wrong"} 1`, `weir_smtp_logins_total{gate=":587",result="right"} 0`,
 		`weir_smtp_bounded_total{bound="recipients",gate=":587"} 1`, `weir_smtp_bounded_total{bound="sessions",gate=":587"} 0`,
 		`weir_mail_accepted_total{gate=":587",result="passed"} 15`, `weir_mail_accepted_total{gate=":587",result="delayed"} 25`,
-		`weir_mail_accepted_total{gate=":587",result="held"} 3`, `weir_mail_accepted_total{gate=":587",result="pooled"} 2`,
+		`weir_mail_accepted_total{gate=":587",result="held"} 3`, `weir_mail_accepted_total{gate=":587",result="withheld"} 9`,
+		`weir_mail_accepted_total{gate=":587",result="pooled"} 2`,
 		`weir_mail_refused_total{gate=":587",reason="stopped"} 4`, `weir_mail_delivered_total{gate=":587"} 5`, `weir_mail_deferred_total{gate=":587"} 6`,
 		`weir_mail_bounced_total{gate=":587"} 7`, `weir_mail_ambiguous_total{gate=":587"} 8`, `weir_mail_stops_total{throttle="outgoing"} 1`,
+		`weir_reach_flags_total{throttle="contacts"} 1`,
 		`weir_policy_connections{gate="127.0.0.1:10040"} 1`, `weir_policy_requests_total{action="DUNNO",gate="127.0.0.1:10040"} 1`,
 		`weir_bound_reached_total{bound="selfservice_requests"} 0`,
 	} {

@@ -14,6 +14,7 @@ type mailMetrics struct {
 	bounced   *prometheus.CounterVec
 	ambiguous *prometheus.CounterVec
 	stops     *prometheus.CounterVec
+	flags     *prometheus.CounterVec
 	asking    *prometheus.GaugeVec
 	asked     *prometheus.CounterVec
 	pages     *prometheus.CounterVec
@@ -30,7 +31,7 @@ func newMailMetrics() mailMetrics {
 		sessions:  gauge("weir_smtp_sessions", "SMTP sessions open now."),
 		logins:    counter("weir_smtp_logins_total", "Log-ins by result.", "result"),
 		bounded:   counter("weir_smtp_bounded_total", "What an SMTP gate turned away because a bound was reached.", "bound"),
-		accepted:  counter("weir_mail_accepted_total", "Recipients of mail that was taken over, by what became of them: passed, delayed, held, pooled.", "result"),
+		accepted:  counter("weir_mail_accepted_total", "Recipients of mail that was taken over, by what became of them: passed, delayed, held, withheld, pooled.", "result"),
 		refused:   counter("weir_mail_refused_total", "Recipients that were refused, or put off, by reason.", "reason"),
 		delivered: counter("weir_mail_delivered_total", "Recipients whom the next hop has taken over."),
 		deferred:  counter("weir_mail_deferred_total", "Tries to deliver to a recipient that are to be made again."),
@@ -38,6 +39,9 @@ func newMailMetrics() mailMetrics {
 		ambiguous: counter("weir_mail_ambiguous_total", "Recipients of whom nobody knows whether the next hop has taken them over."),
 		stops: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_mail_stops_total", Help: "How often a user was stopped, by throttle.",
+		}, []string{"throttle"}),
+		flags: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_reach_flags_total", Help: "How often a user was flagged, by throttle.",
 		}, []string{"throttle"}),
 		asking: gauge("weir_policy_connections", "Connections to a policy service open now."),
 		asked:  counter("weir_policy_requests_total", "Questions to a policy service, by the action that was answered.", "action"),
@@ -49,7 +53,7 @@ func newMailMetrics() mailMetrics {
 
 func (m *mailMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.sessions, m.logins, m.bounded, m.accepted, m.refused, m.delivered, m.deferred, m.bounced, m.ambiguous,
-		m.stops, m.asking, m.asked, m.pages}
+		m.stops, m.flags, m.asking, m.asked, m.pages}
 }
 
 // logIns is what log-ins come to, in the words of the gate.
@@ -58,7 +62,7 @@ var logIns = [...]string{"right", "wrong", "busy", "guessing", "stopped", "disab
 // SMTPMetrics are the series of one SMTP gate, and of what its mail comes to. Safe for concurrent use.
 type SMTPMetrics struct {
 	sessions                                prometheus.Gauge
-	passed, delayed, held, pooled           prometheus.Counter
+	passed, delayed, held, withheld, pooled prometheus.Counter
 	delivered, deferred, bounced, ambiguous prometheus.Counter
 	logins, bounded, refused                *prometheus.CounterVec
 }
@@ -71,6 +75,7 @@ func (m *Metrics) SMTP(gate string) *SMTPMetrics {
 		passed:    m.mail.accepted.WithLabelValues(gate, "passed"),
 		delayed:   m.mail.accepted.WithLabelValues(gate, "delayed"),
 		held:      m.mail.accepted.WithLabelValues(gate, "held"),
+		withheld:  m.mail.accepted.WithLabelValues(gate, "withheld"),
 		pooled:    m.mail.accepted.WithLabelValues(gate, "pooled"),
 		delivered: m.mail.delivered.With(of), deferred: m.mail.deferred.With(of), bounced: m.mail.bounced.With(of),
 		ambiguous: m.mail.ambiguous.With(of),
@@ -105,10 +110,11 @@ func (s *SMTPMetrics) DeclareBound(bound string) { s.bounded.WithLabelValues(bou
 func (s *SMTPMetrics) Bounded(bound string) { s.bounded.WithLabelValues(bound).Inc() }
 
 // Accepted counts the recipients of a mail that was taken over.
-func (s *SMTPMetrics) Accepted(passed, delayed, held, pooled int) {
+func (s *SMTPMetrics) Accepted(passed, delayed, held, withheld, pooled int) {
 	s.passed.Add(float64(passed))
 	s.delayed.Add(float64(delayed))
 	s.held.Add(float64(held))
+	s.withheld.Add(float64(withheld))
 	s.pooled.Add(float64(pooled))
 }
 
@@ -128,6 +134,9 @@ func (s *SMTPMetrics) Bounced(recipients int) { s.bounced.Add(float64(recipients
 
 // Ambiguous counts recipients of whom nobody knows whether they were reached.
 func (s *SMTPMetrics) Ambiguous(recipients int) { s.ambiguous.Add(float64(recipients)) }
+
+// UserFlagged counts a user whom a reach throttle flagged.
+func (m *Metrics) UserFlagged(throttle string) { m.mail.flags.WithLabelValues(throttle).Inc() }
 
 // UserStopped counts a user whom a throttle stopped.
 func (m *Metrics) UserStopped(throttle string) { m.mail.stops.WithLabelValues(throttle).Inc() }

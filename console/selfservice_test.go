@@ -259,6 +259,33 @@ func TestSelfServicePage(t *testing.T) {
 	}
 }
 
+// TestNewRecipientsOnThePage: what is withheld has a word of its own, says why, and is released and deleted like what is held.
+func TestNewRecipientsOnThePage(t *testing.T) {
+	const because, limit = "mail to such new recipients waits for you", "When mail to more than 20 recipients waits"
+	for _, c := range []struct {
+		held, isNew bool
+		state       string
+		others      bool // some of his mail waits for another reason
+	}{
+		{true, false, ">held\n", true}, {false, false, ">delayed\n", true}, {false, true, ">new recipient\n", false}, {true, true, ">held, new recipient\n", true},
+	} {
+		d := newDesk()
+		d.view.Stopped, d.view.Mails = false, d.view.Mails[1:2]
+		d.view.Mails[0].Held, d.view.Mails[0].New = c.held, c.isNew
+		site, _ := pagesOf(t, d, SelfServiceOptions{})
+		page := site + "/t/" + goodTicket
+		_, body, _ := get(t, "GET", page, "")
+		if !strings.Contains(body, c.state) || strings.Contains(body, because) != c.isNew || strings.Contains(body, limit) == c.isNew ||
+			strings.Contains(body, "some of your mail waits") != c.others {
+			t.Errorf("%+v: %s", c, body)
+		}
+		if code, _, _ := send(t, page, with(formIn(t, body), "do", "release", "mail", store.MailID(12).String())); code != http.StatusSeeOther ||
+			!reflect.DeepEqual(d.acted(), []Command{{Release: []store.MailID{12}}}) {
+			t.Errorf("%+v: %d, %+v", c, code, d.acted())
+		}
+	}
+}
+
 // TestSelfServiceStrangers: who has no genuine ticket learns nothing.
 func TestSelfServiceStrangers(t *testing.T) {
 	d := newDesk()

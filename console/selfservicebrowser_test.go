@@ -21,6 +21,12 @@ func TestSelfServiceInBrowser(t *testing.T) {
 	tried.view.Resume, tried.view.LogIn = time.Date(2024, 5, 2, 12, 4, 0, 0, time.UTC), false
 	operator := newDesk()
 	operator.view.ByOperator = true
+	strangers := newDesk()
+	strangers.view.Stopped = false
+	strangers.view.Mails = strangers.view.Mails[:2]
+	for i := range strangers.view.Mails {
+		strangers.view.Mails[i].Held, strangers.view.Mails[i].New = false, true
+	}
 	empty := &desk{view: PageView{User: strings.Repeat("averylongname", 9) + "@example.org"}}
 	said := newForms([]byte("0123456789abcdef"))
 	for name, c := range map[string]struct {
@@ -33,6 +39,7 @@ func TestSelfServiceInBrowser(t *testing.T) {
 		"delayed":  {delayed, "/weir/t/" + goodTicket, 200, []string{"some of your mail waits.", "There is more mail than is listed here", "No contact address is known"}},
 		"tried":    {tried, "/t/" + goodTicket, 200, []string{"from 2 May 2024, 12:04 UTC on", "have your password changed"}},
 		"operator": {operator, "/t/" + goodTicket, 200, []string{"Somebody who runs your mail has stopped your account"}},
+		"new":      {strangers, "/t/" + goodTicket, 200, []string{"mail to such new recipients waits for you", "new recipient", "summer party", "Release selected"}},
 		"empty":    {empty, "/t/" + goodTicket, 200, []string{"No mail of yours waits."}},
 		"done":     {newDesk(), "/t/" + goodTicket + "?said=" + said.write(goodTicket, result{Code: saidReleased, N: 12}), 200, []string{"Released: the mail to 12 recipients is on its way."}},
 		"bad":      {newDesk(), "/t/" + goodTicket + "?said=" + said.write(goodTicket, result{Code: saidWrong}), 200, []string{"The current password is not right"}},

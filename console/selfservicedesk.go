@@ -62,7 +62,8 @@ type PageMail struct {
 	More    int      // how many there are besides
 	Subject string
 	Size    int64
-	Held    bool // until somebody releases it; delayed otherwise
+	Held    bool // until somebody releases it
+	New     bool // it is withheld from somebody new to him, until somebody releases it; delayed where it is neither
 }
 
 // MaxPageRecipients is how many recipients of a mail a page lists.

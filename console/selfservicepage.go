@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"time"
 
 	"weir/store"
@@ -59,6 +60,19 @@ type mailRow struct {
 // Others is how many recipients unfold, and are left out.
 func (m mailRow) Others() int { return len(m.Rest) + m.More }
 
+// State says in a word or two what a mail waits for.
+func (m mailRow) State() string {
+	switch {
+	case m.Held && m.New:
+		return "held, new recipient"
+	case m.Held:
+		return "held"
+	case m.New:
+		return "new recipient"
+	}
+	return "delayed"
+}
+
 func rowsOf(mails []PageMail) (rows []mailRow) {
 	for _, m := range mails {
 		n := min(len(m.To), shownRecipients)
@@ -94,14 +108,16 @@ func (s *SelfService) show(w http.ResponseWriter, r *http.Request) {
 	}
 	s.metrics.mail.pages.WithLabelValues("shown").Inc()
 	v.bound()
+	isNew, other := v.waits()
 	page := struct {
 		PageView
-		Title string
-		Rows  []mailRow
-		Form  form
-		UpTo  store.MailID
-		Said  *result
-	}{v, "Your held mail", rowsOf(v.Mails), s.forms.fresh(ticket), v.last(), s.forms.read(ticket, r.URL.Query().Get("said"))}
+		Title      string
+		Rows       []mailRow
+		New, Other bool
+		Form       form
+		UpTo       store.MailID
+		Said       *result
+	}{v, "Your held mail", rowsOf(v.Mails), isNew, other, s.forms.fresh(ticket), v.last(), s.forms.read(ticket, r.URL.Query().Get("said"))}
 	if page.Said != nil {
 		page.Title = page.Said.Say() // which is what those hear first who do not see the page
 	}
@@ -118,6 +134,12 @@ func (v *PageView) bound() {
 			v.Mails[i].To, v.Mails[i].More = m.To[:MaxPageRecipients:MaxPageRecipients], m.More+n
 		}
 	}
+}
+
+// waits reports why mail waits: since it goes to people who are new to the user, and for another reason.
+func (v *PageView) waits() (isNew, other bool) {
+	isNew = slices.ContainsFunc(v.Mails, func(m PageMail) bool { return m.New })
+	return isNew, slices.ContainsFunc(v.Mails, func(m PageMail) bool { return m.Held || !m.New })
 }
 
 // last is the latest mail that is listed.

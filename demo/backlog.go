@@ -22,7 +22,7 @@ func (w *backlog) look(status *console.Status, now time.Time) {
 		return
 	}
 	w.known, w.stopped = true, m.Stopped
-	w.queue.add(float64(m.Recipients[store.Delayed]+m.Recipients[store.Held]), now)
+	w.queue.add(float64(m.Recipients[store.Delayed]+m.Recipients[store.Held]+m.Recipients[store.Withheld]), now)
 }
 
 // dials shows how it is.

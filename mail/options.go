@@ -106,6 +106,9 @@ type Options struct {
 	Free []string `yaml:"free"`
 	// What holds for single users instead, by their name.
 	Users map[string]Limits `yaml:"users"`
+	// What holds instead for users whom a reach throttle of the same gate has flagged, exempt or not, as long as they are. Default: what
+	// holds for them anyway.
+	Flagged *Limits `yaml:"flagged"`
 }
 
 // WithDefaults returns the options with everything filled in that was left out. The rate of mails to several stays out where it is the
@@ -179,10 +182,30 @@ func (o *Options) Params(user, own string) (Params, error) {
 	return p, err
 }
 
+// Flag returns what holds for a user, of whom p holds otherwise, while he is flagged.
+func (o *Options) Flag(p Params) Params {
+	if o.Flagged == nil {
+		return p
+	}
+	p.Exempt = false
+	same := p.MultiEvery == p.Every
+	o.Flagged.apply(&p)
+	if same && o.Flagged.MultiRate == (weir.Rate{}) {
+		p.MultiEvery = p.Every
+	}
+	return p
+}
+
 // Validate returns every mistake in the options, as joined weir.FieldErrors.
 func (o Options) Validate() error {
 	var v mistakes
 	v.Under("", o.general().Validate())
+	if o.Flagged != nil {
+		v.Under("flagged", o.Flagged.Validate())
+		if o.Flagged.Exempt != nil {
+			v.Add("flagged.exempt", "nobody is exempt while he is flagged", "leave it out")
+		}
+	}
 	v.oneOf("null_sender", string(o.NullSender), "", string(NullServers), string(NullFree), string(NullCounted))
 	v.list("exempt", o.Exempt, false, name)
 	v.list("internal", o.Internal, true, domain)

@@ -22,6 +22,9 @@ const (
 	Answer              // to a command by mail
 	Review              // a mail of the user is held until somebody has looked at it
 	Barred              // an operator stopped the user, who cannot resume himself
+
+	Flagged      // the user writes to many people he never wrote to, and Text says what holds now
+	AdminFlagged // the admin is told so
 )
 
 // A Notice is what a user is told. Write makes a mail of it. What comes from mails (subjects, recipients, Text) is made harmless there.
@@ -42,7 +45,7 @@ type Notice struct {
 	Limit     int       // how many may wait; 0: not told
 	Letters   []Line    // what is held, numbered from 1 in this order; at most MaxLines are shown
 	More      int       // how many there are besides
-	Text      string    // Answer: what was done; Barred and Admin: why, in the words of the operator who did it
+	Text      string    // Answer: what was done; Barred and Admin: why, in the words of the operator who did it; Flagged: what happened
 }
 
 // A Line is one held mail.

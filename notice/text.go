@@ -23,6 +23,10 @@ func (n *Notice) subject() string {
 		return fmt.Sprintf("A mail of yours is held for review: %s at %s", user, host)
 	case Barred:
 		return fmt.Sprintf("Your account was stopped: %s at %s", user, host)
+	case Flagged:
+		return fmt.Sprintf("Your mail goes to many new people: %s at %s", user, host)
+	case AdminFlagged:
+		return fmt.Sprintf("Flagged: %s at %s writes to many new people", user, host)
 	case Admin:
 		return fmt.Sprintf("Stopped: %s at %s, %s waiting", user, host, count(n.Waiting, "recipient"))
 	}
@@ -56,6 +60,10 @@ func (n *Notice) body() string {
 		n.review(l)
 	case Barred:
 		n.barred(l)
+	case Flagged:
+		n.flagged(l)
+	case AdminFlagged:
+		n.adminFlagged(l)
 	}
 	n.list(l)
 	n.ways(l)
@@ -118,6 +126,40 @@ func (n *Notice) barred(l *lines) {
 	l.line("")
 }
 
+func (n *Notice) flagged(l *lines) {
+	l.fill("", "", fmt.Sprintf("Your account %s at %s has written to many people it never wrote to before, in a short time. That is how it looks "+
+		"when somebody has stolen a password, so the server is careful with it until there are fewer of them again.", quoted(n.User), clean(n.Host, maxName)))
+	l.line("")
+	if n.letters() > 0 {
+		l.fill("", "", fmt.Sprintf("Nothing is lost. %s with %s %s kept until you release them, or those who run the mail server do. Mail to people you "+
+			"have written to before goes on.", count(n.letters(), "mail"), count(n.Waiting, "recipient"), isAre(n.letters())))
+	} else {
+		l.fill("", "", "Mail that the server does not take, your mail program tells you.")
+	}
+	l.line("")
+	l.fill("", "", "IF YOU DID NOT WRITE TO THEM, somebody has your password. Change it at once, on a computer that you trust, and delete the mails. "+
+		"Tell those who run your mail.")
+	l.line("")
+}
+
+func (n *Notice) adminFlagged(l *lines) {
+	l.fill("", "", fmt.Sprintf("The account %s at %s is flagged: it writes to many people it never wrote to. Perhaps somebody has stolen the password; "+
+		"ask the user before you release anything.", quoted(n.User), clean(n.Host, maxName)))
+	l.line("")
+	if n.Text != "" {
+		l.fill("", "", "Why: "+clean(n.Text, 1000)+".")
+		l.line("")
+	}
+	if name := n.User; isWord(name) {
+		l.line("On the server:")
+		l.line("")
+		for _, c := range []string{"weir reach show " + name, "weir queue list", "weir user passwd " + name, "weir reach clear " + name} {
+			l.line("    " + c)
+		}
+		l.line("")
+	}
+}
+
 func (n *Notice) admin(l *lines) {
 	text := fmt.Sprintf("The account %s at %s is stopped: %s waiting", quoted(n.User), clean(n.Host, maxName), countIs(n.Waiting, "recipient"))
 	if n.Limit > 0 {
@@ -165,7 +207,7 @@ func (n *Notice) list(l *lines) {
 	shown := n.Letters[:min(len(n.Letters), MaxLines)]
 	for i, m := range shown {
 		about := clock(m.At, n.Now) + ", " + size(m.Size)
-		if n.Kind == Admin {
+		if n.Kind == Admin || n.Kind == AdminFlagged {
 			about += ", " + m.ID.String()
 		}
 		number := fmt.Sprintf("%3d. ", i+1)
@@ -193,7 +235,7 @@ func (n *Notice) ways(l *lines) {
 		l.line("")
 	}
 	if n.ReplyTo == "" {
-		if n.Link == "" && (n.Kind == Stopped || n.Kind == Delayed || n.Kind == Review) {
+		if n.Link == "" && (n.Kind == Stopped || n.Kind == Delayed || n.Kind == Review || n.Kind == Flagged && n.letters() > 0) {
 			l.fill("", "", "Those who run the mail server can release the mails, or delete them.")
 		}
 		return

@@ -42,7 +42,7 @@ func Write(w io.Writer, n *Notice) error {
 // header checks what comes from the configuration, and writes all of the header that does not depend on the text.
 func (n *Notice) header() (*lines, error) {
 	h := &lines{}
-	if n.Kind > Barred {
+	if n.Kind > AdminFlagged {
 		return nil, fmt.Errorf("%w: no kind %d", ErrInvalid, n.Kind)
 	}
 	if n.Link != "" && !isLink(n.Link) {

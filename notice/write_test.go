@@ -49,14 +49,16 @@ func many(n int) (to []string) {
 
 func TestGolden(t *testing.T) {
 	for name, n := range map[string]*Notice{
-		"stopped": sample(Stopped),
-		"delayed": sample(Delayed),
-		"admin":   sample(Admin),
-		"answer":  sample(Answer),
-		"short":   sample(Stopped), // no page, no commands, nothing but ASCII
-		"single":  sample(Stopped),
-		"review":  sample(Review),
-		"barred":  sample(Barred),
+		"stopped":      sample(Stopped),
+		"delayed":      sample(Delayed),
+		"admin":        sample(Admin),
+		"answer":       sample(Answer),
+		"short":        sample(Stopped), // no page, no commands, nothing but ASCII
+		"single":       sample(Stopped),
+		"review":       sample(Review),
+		"barred":       sample(Barred),
+		"flagged":      sample(Flagged),
+		"adminflagged": sample(AdminFlagged),
 	} {
 		switch name {
 		case "admin":
@@ -168,7 +170,7 @@ func TestNothingFromMailsGetsOut(t *testing.T) {
 
 func TestWhatCannotBeWritten(t *testing.T) {
 	for name, change := range map[string]func(*Notice){
-		"kind":         func(n *Notice) { n.Kind = Barred + 1 },
+		"kind":         func(n *Notice) { n.Kind = AdminFlagged + 1 },
 		"nobody":       func(n *Notice) { n.To = "" },
 		"to two":       func(n *Notice) { n.To = "a@example.org, b@example.org" },
 		"injected":     func(n *Notice) { n.To = "a@example.org\r\nBcc: b@example.org" },

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/mail"
+	"weir/reach"
 	"weir/store"
 )
 
@@ -53,6 +54,7 @@ func (s *Spool) accept(ctx context.Context, now time.Time, e *Envelope, text sto
 		}
 		return Receipt{}, err
 	}
+	s.settleReach(in.reached)
 	ready := in.forWorkers()
 	switch {
 	case in.handed && len(ready) > 0:
@@ -66,8 +68,11 @@ func (s *Spool) accept(ctx context.Context, now time.Time, e *Envelope, text sto
 		s.pooled.Store(true)
 	}
 	s.settle(in.result)
-	if in.ready {
+	if in.ready || in.told {
 		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+	}
+	if in.refusal != nil {
+		return Receipt{}, in.refusal
 	}
 	s.expect(in.soonest)
 	return in.receipt, nil
@@ -89,6 +94,13 @@ type incoming struct {
 	review  bool
 	soonest time.Time // when somebody gets ready who is not handed over
 	result
+
+	tx      store.MailTx
+	meeting *meeting    // with the reach throttle; nil: there is none
+	counts  *reachCount // … and whom it counts
+	refusal error       // by the reach throttle
+	told    bool        // somebody is told of it
+	reached reached
 }
 
 // store does everything that is done in the transaction. It may be run again.
@@ -97,6 +109,11 @@ func (in *incoming) store(tx store.MailTx) error {
 	in.letter = store.Letter{ID: e.ID, Gate: e.Gate, User: e.User, Sender: e.Sender, Subject: cut(e.Subject, store.MaxSubject), Source: e.Source,
 		Received: now, Size: in.text.Size, UTF8: e.UTF8, EightBit: e.EightBit, Return: e.Return, Envelope: e.Envelope, Filed: in.text.File}
 	in.receipt, in.delayed, in.review, in.soonest, in.result = Receipt{}, false, false, time.Time{}, result{}
+	in.to, in.told, in.reached = nil, false, reached{}
+	in.tx = tx
+	if err := in.reach(tx); err != nil || in.refusal != nil {
+		return err
+	}
 	in.to = make([]store.Addressee, len(e.To))
 	places, t, err := in.places(tx)
 	if err != nil {
@@ -104,9 +121,17 @@ func (in *incoming) store(tx store.MailTx) error {
 	}
 	for i := range e.To {
 		in.to[i] = store.Addressee{Mail: e.ID, Number: i, Address: e.To[i].Address, Notify: e.To[i].Notify, Original: e.To[i].Original}
+		if in.counts.fate(i) == reach.Held {
+			in.to[i].State = store.Withheld
+			in.receipt.Withheld++
+			continue
+		}
 		in.put(&in.to[i], &e.To[i], places[i], t)
 	}
 	if err := tx.PutLetter(in.letter, in.text, in.to); err != nil {
+		return err
+	}
+	if err := in.tellFlagged(nil); err != nil {
 		return err
 	}
 	if t == nil {
@@ -183,7 +208,7 @@ func (in *incoming) places(tx store.MailTx) ([]mail.Placement, *turn, error) {
 		in.s.tell.Bounded(BoundRecipients)
 		return nil, nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(in.e.To), most)
 	}
-	c := in.s.count(g, &t.user, in.e.To)
+	c := in.s.count(g, &t.user, in.e.To, in.counts)
 	if t.was && !t.resumed && !t.shadow && c.due {
 		return nil, nil, ErrStopped
 	}
@@ -224,8 +249,8 @@ type counted struct {
 	due     bool // the mail is to somebody whom a stopped user does not reach
 }
 
-// count finds out who is counted.
-func (s *Spool) count(g *Gate, user *store.User, to []To) *counted {
+// count finds out who is counted: not those whom a reach throttle withholds.
+func (s *Spool) count(g *Gate, user *store.User, to []To, reached *reachCount) *counted {
 	c := &counted{of: make([]int, len(to))}
 	known := make(map[string]int, len(to))
 	for i := range to {
@@ -235,7 +260,7 @@ func (s *Spool) count(g *Gate, user *store.User, to []To) *counted {
 			continue
 		}
 		c.due = true
-		if to[i].Paid {
+		if to[i].Paid || reached.fate(i) != reach.Pass {
 			continue
 		}
 		k, double := known[address]

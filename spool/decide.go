@@ -11,9 +11,11 @@ import (
 
 // A Verdict is what Decide says about a mail that somebody else keeps.
 type Verdict struct {
-	Pass    bool // all recipients may go on
-	Delayed int  // how many would wait
-	Refused bool // the user is stopped
+	Pass     bool  // all recipients may go on
+	Delayed  int   // how many would wait
+	Withheld int   // how many are new to the user, who is flagged, and are not to go on before somebody has looked at them
+	Refused  bool  // the user is stopped, or flagged
+	Why      error // flagged: ErrNewRecipient, ErrFlagged or ErrFlaggedLimit
 }
 
 // Decide judges a mail that another server keeps. With commit, what passes is charged; a mail that does not pass as a whole is charged
@@ -24,7 +26,9 @@ func (s *Spool) Decide(ctx context.Context, now time.Time, gate, user, sender st
 		return Verdict{}, fmt.Errorf("%w: %q", ErrUnknown, gate)
 	}
 	null := g.passesNull(user, sender, len(recipients))
-	if (null || g.Mail == nil) && !s.Stopped(gate, user) { // whoever is stopped has no notifications to send either
+	free := (null || g.Mail == nil) && !s.Stopped(gate, user) // whoever is stopped has no notifications to send either
+	reaches := g.countsReach(user, sender, len(recipients))
+	if free && !reaches {
 		return Verdict{Pass: true}, nil
 	}
 	if len(recipients) > MaxRecipients {
@@ -35,7 +39,7 @@ func (s *Spool) Decide(ctx context.Context, now time.Time, gate, user, sender st
 	for i := range to {
 		to[i].Address = recipients[i]
 	}
-	q := question{s: s, now: now, gate: g, user: user, to: to, count: count, null: null}
+	q := question{s: s, now: now, gate: g, user: user, to: to, count: count, null: null, free: free, reaches: reaches}
 	if !commit {
 		err := s.store.View(ctx, q.peek)
 		return q.verdict, err
@@ -44,6 +48,7 @@ func (s *Spool) Decide(ctx context.Context, now time.Time, gate, user, sender st
 		return Verdict{}, err
 	}
 	s.settle(q.result)
+	s.settleReach(q.reached)
 	if q.ready {
 		_ = s.handDue(ctx, now)
 	}
@@ -60,13 +65,80 @@ type question struct {
 	to      []To
 	count   bool
 	null    bool // nobody is counted, unless the user is stopped
+	free    bool // the mail throttle has nothing to say
+	reaches bool // the reach throttle has
 	verdict Verdict
 	result
+
+	meeting *meeting
+	counts  *reachCount
+	reached reached
+}
+
+// reach puts the mail before the reach throttle. It reports whether the others are to be asked.
+func (q *question) reach(tx store.MailTx) (more bool, err error) {
+	q.meeting, q.counts, q.reached = nil, nil, reached{}
+	if !q.reaches {
+		return true, nil
+	}
+	user, err := userOf(tx, q.user)
+	if err != nil {
+		return false, err
+	}
+	counts := q.s.countReach(q.gate, &user, q.to)
+	if len(counts.keys) == 0 {
+		return true, nil
+	}
+	c, err := q.s.meet(tx, q.now, q.gate.Reach, q.user)
+	if err != nil {
+		return false, err
+	}
+	c.judge(counts.keys, counts.fates)
+	q.meeting, q.counts = c, counts
+	if c.shadow {
+		clear(counts.fates)
+	} else if c.verdict.Refused > 0 {
+		q.verdict = Verdict{Refused: true, Why: refusal(c.verdict)}
+		return false, nil
+	}
+	return true, nil
+}
+
+// withheld is how many the reach throttle does not let go on.
+func (q *question) withheld() int {
+	if q.meeting == nil || q.meeting.shadow {
+		return 0
+	}
+	return q.meeting.verdict.Held
+}
+
+// keep takes the mail into the history of the user, as far as it was decided here.
+func (q *question) keep() error {
+	c := q.meeting
+	if c == nil {
+		return nil
+	}
+	switch {
+	case q.verdict.Why != nil:
+		q.counts.refuse()
+		c.commit(q.counts.keys, q.counts.fates)
+	case q.verdict.Refused:
+		return nil
+	case q.verdict.Pass || q.count:
+		c.commit(q.counts.keys, q.counts.fates)
+	default: // it is judged once more where it arrives
+		return nil
+	}
+	if err := c.store(); err != nil {
+		return err
+	}
+	q.reached = c.end()
+	return nil
 }
 
 // ask says what the throttle would do.
 func (q *question) ask(t *turn) (*counted, error) {
-	c := q.s.count(q.gate, &t.user, q.to)
+	c := q.s.count(q.gate, &t.user, q.to, q.counts)
 	if most := t.params.Recipients; most > 0 && len(q.to) > most {
 		q.s.tell.Bounded(BoundRecipients)
 		return nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(q.to), most)
@@ -82,19 +154,44 @@ func (q *question) ask(t *turn) (*counted, error) {
 	return c, nil
 }
 
+// withhold adds what the reach throttle says.
+func (q *question) withhold() {
+	if n := q.withheld(); n > 0 {
+		q.verdict.Pass, q.verdict.Withheld = false, n
+	}
+}
+
 // peek answers without a trace.
 func (q *question) peek(tx store.MailTx) error {
-	t, err := q.s.look(tx, q.now, q.gate, q.user)
-	if err != nil {
+	q.verdict = Verdict{Pass: true}
+	more, err := q.reach(tx)
+	if err != nil || !more {
 		return err
 	}
-	_, err = q.ask(t)
-	return err
+	if !q.free {
+		t, err := q.s.look(tx, q.now, q.gate, q.user)
+		if err != nil {
+			return err
+		}
+		if _, err = q.ask(t); err != nil {
+			return err
+		}
+	}
+	q.withhold()
+	return nil
 }
 
 // charge answers, and charges for it.
 func (q *question) charge(tx store.MailTx) error {
-	q.verdict, q.result = Verdict{}, result{}
+	q.verdict, q.result = Verdict{Pass: true}, result{}
+	more, err := q.reach(tx)
+	if err != nil {
+		return err
+	}
+	if !more || q.free {
+		q.withhold()
+		return q.keep()
+	}
 	t, err := q.s.begin(tx, q.now, q.gate, q.user)
 	if err != nil {
 		return err
@@ -103,6 +200,7 @@ func (q *question) charge(tx store.MailTx) error {
 	if err != nil {
 		return err
 	}
+	q.withhold()
 	if !q.null && (q.verdict.Pass || q.count && !q.verdict.Refused) {
 		if _, err := t.submit(0, c); err != nil && !errors.Is(err, ErrQueue) { // then it waits, and is not counted
 			return err
@@ -112,5 +210,5 @@ func (q *question) charge(tx store.MailTx) error {
 		return err
 	}
 	q.result = t.result
-	return nil
+	return q.keep()
 }

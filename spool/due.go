@@ -27,7 +27,7 @@ const (
 func (s *Spool) RunDue(ctx context.Context, now time.Time) (next time.Time, err error) {
 	s.next.Store(0)
 	left := s.unpark()
-	errs := []error{left, s.takeOver(ctx, now), s.straighten(ctx, now), s.reconsiderStopped(ctx, now), s.tickDue(ctx, now),
+	errs := []error{left, s.takeOver(ctx, now), s.straighten(ctx, now), s.reconsiderStopped(ctx, now), s.unflagDue(ctx, now), s.tickDue(ctx, now),
 		s.handDue(ctx, now), s.drainPool(ctx, now), s.keep(ctx, now)}
 	errs = append(errs, s.store.View(ctx, func(tx store.MailTx) error {
 		next, err = tx.NextDue()
@@ -300,7 +300,7 @@ func (s *Spool) keep(ctx context.Context, now time.Time) error {
 		return tx.PruneEntries(now.Add(-s.opts.AuditFor), pruneBatch)
 	})
 	_, swept := s.store.Sweep(ctx, now.Add(-keepEvery))
-	return errors.Join(err, swept, s.sweepDelayed(ctx, now))
+	return errors.Join(err, swept, s.sweepDelayed(ctx, now), s.savePopulations(ctx))
 }
 
 // single lets one goroutine do something; who comes meanwhile has it done again by that one.

@@ -191,6 +191,8 @@ type rig struct {
 	opts    Options
 	shadow  bool
 	signer  *notice.Signer
+
+	configured func() // further things to configure before the start; nil: none
 }
 
 var secret = []byte("0123456789abcdef0123456789abcdef")
@@ -231,6 +233,9 @@ func (r *rig) open() {
 		defer cancel()
 		s.Stop(ctx)
 	})
+	if r.configured != nil {
+		r.configured()
+	}
 	r.must(r.Configure([]Gate{r.gate}))
 	r.must(r.Start(r.Context()))
 }

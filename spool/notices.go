@@ -65,9 +65,15 @@ func (t *turn) lasts() time.Duration {
 	return time.Duration(len(t.mem.state.Waiting())) * t.params.Every
 }
 
-// tellAll writes to the user, where there is an address, and to the admin.
+// tellAll writes to the user, where there is an address, and to the admin that he is stopped.
 func (t *turn) tellAll(kind notice.Kind, admin, why string) error {
-	if t.user.Contact == "" && admin == "" {
+	return t.tellOf(kind, notice.Admin, admin, true, why)
+}
+
+// tellOf writes to the user, if he is to be told and there is an address, and to the admin.
+func (t *turn) tellOf(kind, adminKind notice.Kind, admin string, user bool, why string) error {
+	user = user && t.user.Contact != ""
+	if !user && admin == "" {
 		return nil
 	}
 	t.ready = true
@@ -76,7 +82,7 @@ func (t *turn) tellAll(kind notice.Kind, admin, why string) error {
 		return err
 	}
 	n := notice.Notice{Kind: kind, Host: t.gate.Host, Now: t.now, User: t.user.Name, Waiting: waiting(held), Limit: t.params.Stop, Letters: lines(held), Text: why}
-	if t.user.Contact != "" {
+	if user {
 		told := n
 		if err := t.ticket(&told, held); err != nil {
 			return err
@@ -88,7 +94,7 @@ func (t *turn) tellAll(kind notice.Kind, admin, why string) error {
 	if admin == "" {
 		return nil
 	}
-	n.Kind = notice.Admin
+	n.Kind = adminKind
 	return t.s.write(t.tx, t.gate, &n, admin)
 }
 
@@ -110,7 +116,8 @@ func (t *turn) ticket(n *notice.Notice, held []store.Queued) error {
 
 // subjects are what notices are called in lists of mail.
 var subjects = map[notice.Kind]string{
-	notice.Stopped: "Notice: stopped", notice.Barred: "Notice: stopped", notice.Review: "Notice: held for review", notice.Delayed: "Notice: delayed", notice.Admin: "Notice: a user is stopped", notice.Answer: "Notice: answer",
+	notice.Stopped: "Notice: stopped", notice.Barred: "Notice: stopped", notice.Review: "Notice: held for review", notice.Delayed: "Notice: delayed", notice.Admin: "Notice: a user is stopped",
+	notice.Flagged: "Notice: new recipients", notice.AdminFlagged: "Notice: a user is flagged", notice.Answer: "Notice: answer",
 }
 
 // write puts a notice into the store, to be delivered like any mail. It is kept short enough to need no file.
@@ -137,10 +144,10 @@ func (s *Spool) write(tx store.MailTx, g *Gate, n *notice.Notice, to string) err
 	return tx.PutLetter(o.letter, o.text, []store.Addressee{o.to})
 }
 
-// heldMail returns what is held or delayed of a user, the oldest first. What weir wrote itself does not belong to him, nor does what somebody
+// heldMail returns what is held, withheld or delayed of a user, the oldest first. What weir wrote itself does not belong to him, nor does what somebody
 // sent who had his name before him: what came earlier than since is left out.
 func heldMail(tx store.MailTx, user string, since time.Time, limit int) (all []store.Queued, err error) {
-	for _, state := range []store.State{store.Held, store.Delayed} {
+	for _, state := range []store.State{store.Held, store.Delayed, store.Withheld} {
 		found, err := tx.Letters(store.LetterQuery{User: user, State: state}, limit)
 		if err != nil {
 			return nil, err
@@ -153,14 +160,16 @@ func heldMail(tx store.MailTx, user string, since time.Time, limit int) (all []s
 	return all[:min(len(all), limit)], nil
 }
 
-// waits reports whether an addressee is held or delayed.
-func waits(a *store.Addressee) bool { return a.State == store.Held || a.State == store.Delayed }
+// Waits reports whether an addressee is held, withheld or delayed.
+func Waits(a *store.Addressee) bool {
+	return a.State == store.Held || a.State == store.Delayed || a.State == store.Withheld
+}
 
 // waiting counts recipients.
 func waiting(all []store.Queued) (n int) {
 	for i := range all {
 		for k := range all[i].To {
-			if waits(&all[i].To[k]) {
+			if Waits(&all[i].To[k]) {
 				n++
 			}
 		}
@@ -175,7 +184,7 @@ func lines(all []store.Queued) []notice.Line {
 		q := &all[i]
 		list[i] = notice.Line{ID: q.ID, At: q.Received, Subject: q.Subject, Size: q.Size}
 		for k := range q.To {
-			if waits(&q.To[k]) {
+			if Waits(&q.To[k]) {
 				list[i].To = append(list[i].To, q.To[k].Address)
 			}
 		}

@@ -1,6 +1,10 @@
 package spool
 
-import "time"
+import (
+	"time"
+
+	"weir/reach"
+)
 
 // An Observer is told what becomes of mail. Its methods are called from many goroutines and must not block. Numbers are of recipients.
 type Observer interface {
@@ -19,6 +23,10 @@ type Observer interface {
 	Ambiguous(gate string, n int)
 	Stopped(throttle string)
 	Resumed(throttle string)
+	// Flagged tells that a reach throttle has flagged a user.
+	Flagged(throttle string)
+	// Reached tells what a reach throttle said about a message, and whether it was in shadow.
+	Reached(throttle string, v reach.Verdict, shadow bool)
 	Released(n int)
 	Deleted(n int)
 	// Bounded tells that something reached a bound, one of the Bound names.
@@ -31,6 +39,7 @@ const (
 	BoundQueue      = "queue"      // of mails that wait for a worker
 	BoundBytes      = "bytes"      // of texts in memory
 	BoundStopped    = "stopped"    // users known to be stopped
+	BoundFlagged    = "flagged"    // users known to be flagged
 	BoundRecipients = "recipients" // of a mail
 	BoundWaiting    = "waiting"    // recipients in the delay queue of a user
 	BoundHelp       = "help"       // answers to a reply that says nothing
@@ -38,7 +47,7 @@ const (
 )
 
 // BoundNames lists what Observer.Bounded may be told.
-var BoundNames = [...]string{BoundQueue, BoundBytes, BoundStopped, BoundRecipients, BoundWaiting, BoundHelp, BoundBounces}
+var BoundNames = [...]string{BoundQueue, BoundBytes, BoundStopped, BoundFlagged, BoundRecipients, BoundWaiting, BoundHelp, BoundBounces}
 
 // Nobody observes nothing. Embed it to observe a part.
 type Nobody struct{}
@@ -55,6 +64,8 @@ func (Nobody) Bounced(string)                       {}
 func (Nobody) Ambiguous(string, int)                {}
 func (Nobody) Stopped(string)                       {}
 func (Nobody) Resumed(string)                       {}
+func (Nobody) Flagged(string)                       {}
+func (Nobody) Reached(string, reach.Verdict, bool)  {}
 func (Nobody) Released(int)                         {}
 func (Nobody) Deleted(int)                          {}
 func (Nobody) Bounded(string)                       {}

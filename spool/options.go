@@ -109,6 +109,8 @@ type Gate struct {
 	Mail *mail.Options
 	// Whether the throttle is in shadow: it counts, and everything passes. nil: it never is.
 	Shadow func() bool
+	// The reach throttle; nil: there is none.
+	Reach *Reach
 	// Who hands its mails on.
 	Carrier Carrier
 	// How many mails are handed on at once. Default 20.

@@ -40,10 +40,10 @@ type verb struct {
 }
 
 var (
-	release = verb{"released", waits, false}
-	remove  = verb{"deleted", waits, true}
+	release = verb{"released", Waits, false}
+	remove  = verb{"deleted", Waits, true}
 	// Operators may do more.
-	releaseAny = verb{"released", func(a *store.Addressee) bool { return waits(a) || a.State == store.Pooled }, false}
+	releaseAny = verb{"released", func(a *store.Addressee) bool { return Waits(a) || a.State == store.Pooled }, false}
 	removeAny  = verb{"deleted", func(a *store.Addressee) bool { return a.State != store.Sending }, true}
 )
 
@@ -93,13 +93,17 @@ func (s *Spool) actIn(tx store.MailTx, now time.Time, by, user string, which Sel
 		return 0, nil, err
 	}
 	acted := map[uint64]bool{}
+	released := map[string][]string{} // who was withheld, by gate
 	for i := range chosen {
-		k, err := s.actOn(tx, now, by, &chosen[i], v)
+		k, err := s.actOn(tx, now, by, &chosen[i], v, released)
 		if err != nil {
 			return 0, nil, err
 		}
 		n += k
 		acted[uint64(chosen[i].ID)] = true
+	}
+	if err := s.learn(tx, now, user, released); err != nil {
+		return 0, nil, err
 	}
 	for _, t := range turns {
 		t.mem.state.Take(func(it mail.Item) bool { return acted[it.Mail] })
@@ -166,8 +170,8 @@ func (s *Spool) turns(tx store.MailTx, now time.Time, user string) (list []*turn
 	return list, nil
 }
 
-// actOn does something to one mail.
-func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb) (n int, err error) {
+// actOn does something to one mail. It notes who was withheld, and is released.
+func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb, released map[string][]string) (n int, err error) {
 	rows, err := tx.Addressees(l.ID)
 	if err != nil {
 		return 0, err
@@ -181,6 +185,9 @@ func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter
 		numbers = append(numbers, a.Number)
 		if v.gone {
 			continue
+		}
+		if a.State == store.Withheld {
+			released[l.Gate] = append(released[l.Gate], a.Address)
 		}
 		a.Due = now
 		ripen(a, now)

@@ -60,6 +60,9 @@ type Receipt struct {
 	Pooled  int
 	Stopped bool // the user has just been stopped by it
 
+	// Recipients who are new to the user, who is flagged: they wait until somebody has looked at them.
+	Withheld int
+
 	Shadow      bool // the throttle only counts:
 	WouldWait   int  // so many recipients would wait
 	WouldRefuse int  // … or be refused
@@ -78,6 +81,8 @@ type Spool struct {
 
 	gates   atomic.Pointer[gates]
 	stopped stoppedUsers
+	flagged stoppedUsers // by reach throttles
+	reaches atomic.Pointer[[]*Reach]
 	flight  flight
 	bytes   atomic.Int64 // of texts in memory
 
@@ -95,16 +100,20 @@ type Spool struct {
 	started bool
 	closed  bool
 
-	room      room
-	strangers strangers
-	parked    parked
-	dispatch  single
-	wake      chan struct{}
-	next      atomic.Int64 // what RunDue last said, in nanoseconds; 0: nothing
-	pooled    atomic.Bool  // something may wait in the pool
-	changed   atomic.Bool  // the configuration has, and not everybody was looked at yet
-	heir      atomic.Bool  // what another run has left is taken over
-	keeping   struct {     // of what is done now and then
+	room       room
+	strangers  strangers
+	parked     parked
+	dispatch   single
+	wake       chan struct{}
+	next       atomic.Int64 // what RunDue last said, in nanoseconds; 0: nothing
+	pooled     atomic.Bool  // something may wait in the pool
+	changed    atomic.Bool  // the configuration has, and not everybody was looked at yet
+	heir       atomic.Bool  // what another run has left is taken over
+	unflagging struct {
+		sync.Mutex
+		at time.Time
+	}
+	keeping struct { // of what is done now and then
 		sync.Mutex
 		at time.Time
 	}
@@ -202,7 +211,7 @@ func (s *Spool) Start(ctx context.Context) error {
 			return fmt.Errorf("taking over the spool: %w", err)
 		}
 	}
-	if err := errors.Join(s.learnPooled(ctx), s.learnStopped(ctx)); err != nil {
+	if err := errors.Join(s.learnPooled(ctx), s.learnStopped(ctx), s.learnFlagged(ctx)); err != nil {
 		return fmt.Errorf("taking over the spool: %w", err)
 	}
 	s.started = true
@@ -225,6 +234,9 @@ func (s *Spool) Stop(ctx context.Context) error {
 	go func() {
 		s.running.Wait()
 		_ = s.unpark() // what fails is logged, and for the next run
+		if err := s.savePopulations(context.Background()); err != nil {
+			s.log.Error("what reach throttles have learnt lately is not stored", "error", err)
+		}
 		close(ended)
 	}()
 	defer s.cut()

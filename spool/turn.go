@@ -99,10 +99,28 @@ func (t *turn) load(name string) (err error) {
 	if t.params, err = t.gate.params(&t.user); err != nil { // the general ones hold
 		t.s.log.Error("the limits of a user cannot be read; those of everybody hold", "user", name, "error", err)
 	}
+	if t.flagged() {
+		t.params = t.gate.Mail.Flag(t.params)
+	}
 	if t.user.Disabled { // nothing of his goes on by itself
 		t.params.Resume, t.params.Exempt = 0, false
 	}
 	return nil
+}
+
+// flagged reports whether the reach throttle of the gate has flagged the user, where that makes a difference.
+func (t *turn) flagged() bool {
+	g := t.gate
+	if g.Mail == nil || g.Mail.Flagged == nil || g.Reach == nil || !t.s.Flagged(g.Name, t.user.Name) {
+		return false
+	}
+	c, err := t.s.meet(t.tx, t.now, g.Reach, t.user.Name)
+	if err != nil {
+		return true // nobody can tell, and it was so
+	}
+	c.sketch.state.Advance(g.Reach.Rules, g.Reach.Population, t.now) // nothing of it is stored
+	_, _, flagged := c.sketch.state.Flagged()
+	return flagged
 }
 
 // suspend stops a user who is disabled: as an operator does, so that nothing but an operator lets him go on.

@@ -316,6 +316,9 @@ func (s *Spool) RemoveUser(ctx context.Context, now time.Time, by, name string) 
 	if err != nil {
 		return err
 	}
+	for _, of := range s.reachThrottles() {
+		s.refreshFlagged(of.Name, name)
+	}
 	for _, r := range results {
 		s.settle(r)
 	}

@@ -90,17 +90,18 @@ type State uint8
 
 // The states.
 const (
-	Ready   State = iota + 1 // to be delivered, from Due on
-	Sending                  // being delivered, until the lease ends at Due; what has been delivered already is not known
-	Delayed                  // in the delay queue of his sender
-	Held                     // his sender is stopped, or the mail is to be looked at
-	Pooled                   // without a stamp, until there is less to do
+	Ready    State = iota + 1 // to be delivered, from Due on
+	Sending                   // being delivered, until the lease ends at Due; what has been delivered already is not known
+	Delayed                   // in the delay queue of his sender
+	Held                      // his sender is stopped, or the mail is to be looked at
+	Pooled                    // without a stamp, until there is less to do
+	Withheld                  // new to his sender, whose account is flagged; until somebody has looked at it
 )
 
 // States lists all of them.
-var States = [...]State{Ready, Sending, Delayed, Held, Pooled}
+var States = [...]State{Ready, Sending, Delayed, Held, Pooled, Withheld}
 
-var stateNames = [...]string{"", "ready", "sending", "delayed", "held", "pooled"}
+var stateNames = [...]string{"", "ready", "sending", "delayed", "held", "pooled", "withheld"}
 
 func (s State) String() string {
 	if s >= 1 && int(s) < len(stateNames) {

@@ -74,7 +74,7 @@ func TestStates(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if State(0).Valid() || State(6).Valid() || State(6).String() != "state(6)" {
+	if State(0).Valid() || State(7).Valid() || State(7).String() != "state(7)" {
 		t.Error("what is no state passes for one")
 	}
 }
@@ -120,7 +120,8 @@ func TestMistakesInMailShowNoSecret(t *testing.T) {
 	secret := "s3cr3t\x00"
 	for _, err := range []error{
 		(&User{Name: "ann", Password: secret}).Validate(), (&User{Name: secret}).Validate(), (&Ticket{Nonce: secret, User: "a"}).Validate(),
-		(&Memory{Throttle: "t", User: secret}).Validate(), (&Letter{ID: 1, Gate: "g", Subject: secret}).Validate(),
+		(&Memory{Throttle: "t", User: secret}).Validate(), (&Sketch{Throttle: "t", User: secret}).Validate(), CheckKnown("t", secret, nil),
+		(&Letter{ID: 1, Gate: "g", Subject: secret}).Validate(),
 		(&Addressee{Mail: 1, Address: secret, State: Ready}).Validate(), (&Entry{By: "a", What: "b", Text: secret}).Validate(),
 	} {
 		if !errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), "s3cr3t") {

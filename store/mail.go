@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Mail is the spool as it is kept: users, what their throttles remember, mails, whom they still have to reach, and what was done.
+// Mail is the spool as it is kept: users, what their throttles remember and know of them, mails, whom they still have to reach, and
+// what was done.
 type Mail interface {
 	// Update runs f in a transaction: all of it is safe when Update returns nil, and nothing of it has happened when it returns an
 	// error. f may be run more than once, and together with those of others, so it changes nothing but what it is given, is quick,
@@ -61,7 +62,8 @@ type MailTx interface {
 	Users(after string, limit int) ([]User, error)
 	// PutUser adds a user, or replaces him.
 	PutUser(User) error
-	// RemoveUser takes a user away, with what his throttles remember and his tickets. His mails stay. One that is not there is no error.
+	// RemoveUser takes a user away, with what his throttles remember and know of him and his tickets. His mails stay. One that is not there
+	// is no error.
 	RemoveUser(name string) error
 
 	// Remembered returns what a throttle remembers of a user, or ErrNotFound.
@@ -74,6 +76,20 @@ type MailTx interface {
 	Due(now time.Time, limit int) ([]Memory, error)
 	// Stopped returns up to limit of what throttles remember of stopped users, by throttle and user, after one of them.
 	Stopped(afterThrottle, afterUser string, limit int) ([]Memory, error)
+
+	// Sketch returns what a reach throttle knows of a user, or ErrNotFound.
+	Sketch(throttle, user string) (Sketch, error)
+	// Known returns the part of it that is stored by itself, or ErrNotFound.
+	Known(throttle, user string) ([]byte, error)
+	// PutSketch replaces what a reach throttle knows of a user. Without a State it is forgotten, with its known part.
+	PutSketch(Sketch) error
+	// PutKnown replaces the known part of a sketch that is there, or was put earlier in the transaction (else ErrNotFound). Empty: it is
+	// forgotten.
+	PutKnown(throttle, user string, known []byte) error
+	// Flagged returns up to limit sketches of flagged users, by throttle and user, after one of them.
+	Flagged(afterThrottle, afterUser string, limit int) ([]Sketch, error)
+	// Sketches returns what reach throttles know of a user, up to limit.
+	Sketches(user string, limit int) ([]Sketch, error)
 
 	// PutLetter adds a mail with those whom it has to reach, up to MaxAddressees; they need not say which mail they are of. Its Size is
 	// that of the text. An id that is there gets ErrExists; a text in a file that was not sealed, or that another mail has, ErrInvalid.

@@ -9,32 +9,34 @@ import (
 
 // Bounds of mail, in bytes and in entries.
 const (
-	MaxInline        = 64 << 10 // a text up to here is in the store itself, a longer one in a file
-	MaxAddress       = 512      // an address of the envelope
-	MaxOriginal      = 768      // … as the client first knew it, with its type
-	MaxNotify        = 64       // of NOTIFY
-	MaxEnvelope      = 128      // of ENVID
-	MaxSubject       = 256      // of a mail
-	MaxUser          = 256      // the name of a user
-	MaxGate          = 128      // the name of a gate
-	MaxPassword      = 512      // of a user, hashed
-	MaxLimits        = 4096     // of a user, of his own
-	MaxSenders       = 128      // addresses that a user may send from
-	MaxMemory        = 2 << 20  // what a throttle remembers of a user
-	MaxAddressees    = 10_000   // of a mail
-	MaxStatus        = 1024     // what the next hop said
-	MaxOwner         = 128      // the name of a process
-	MaxNonce         = 128      // of a ticket
-	MaxTicketLetters = 1000     // mails that a ticket is about
-	MaxWhat          = 64       // what was done
-	MaxEntryText     = 2048     // of an entry of the audit log
+	MaxInline        = 64 << 10  // a text up to here is in the store itself, a longer one in a file
+	MaxAddress       = 512       // an address of the envelope
+	MaxOriginal      = 768       // … as the client first knew it, with its type
+	MaxNotify        = 64        // of NOTIFY
+	MaxEnvelope      = 128       // of ENVID
+	MaxSubject       = 256       // of a mail
+	MaxUser          = 256       // the name of a user
+	MaxGate          = 128       // the name of a gate
+	MaxPassword      = 512       // of a user, hashed
+	MaxLimits        = 4096      // of a user, of his own
+	MaxSenders       = 128       // addresses that a user may send from
+	MaxMemory        = 2 << 20   // what a throttle remembers of a user
+	MaxSketch        = 512 << 10 // what a reach throttle knows of a user
+	MaxKnownBytes    = 2 << 20   // … the known part of it
+	MaxAddressees    = 10_000    // of a mail
+	MaxStatus        = 1024      // what the next hop said
+	MaxOwner         = 128       // the name of a process
+	MaxNonce         = 128       // of a ticket
+	MaxTicketLetters = 1000      // mails that a ticket is about
+	MaxWhat          = 64        // what was done
+	MaxEntryText     = 2048      // of an entry of the audit log
 )
 
 // Valid reports whether the id is one that a mail can have.
 func (id MailID) Valid() bool { return id > 0 && id < 1<<63 }
 
 // Valid reports whether the state is one of those named here.
-func (s State) Valid() bool { return s >= Ready && s <= Pooled }
+func (s State) Valid() bool { return s >= Ready && s <= Withheld }
 
 // A bounded is a text of a value, and how long it may be.
 type bounded struct {

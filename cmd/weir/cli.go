@@ -20,24 +20,26 @@ const (
 
 // cli is the command line. Further commands are added here, one field each.
 type cli struct {
-	Serve   serveCommand   `cmd:"" help:"Run weir."`
-	Demo    demoCommand    `cmd:"" help:"See it work: people and a flood before a small service. Needs no configuration."`
-	Check   checkCommand   `cmd:"" help:"Check a configuration and tell every mistake in it."`
-	Reload  reloadCommand  `cmd:"" help:"Make a running weir read its configuration again. It takes whole or changes nothing."`
-	Status  statusCommand  `cmd:"" help:"Show what a running weir does."`
-	Why     whyCommand     `cmd:"" help:"Explain what would happen to a request now. Nothing is charged."`
-	Account accountCommand `cmd:"" help:"Show or reset what an account has used."`
-	Ban     banCommand     `cmd:"" help:"Show or change who is not served: the invalid list."`
-	Queue   queueCommand   `cmd:"" help:"Show the mail that waits, and release, delete or retry it."`
-	User    userCommand    `cmd:"" help:"Show or change who may send mail."`
-	Audit   auditCommand   `cmd:"" help:"Show who did what to mail and users, and what weir did by itself."`
-	Backup  backupCommand  `cmd:"" help:"Make a running weir copy its store to a folder."`
-	Shadow  shadowCommand  `cmd:"" help:"Take throttles into shadow, where they count and let everything pass, or out of it."`
-	Plan    planCommand    `cmd:"" help:"Work out what a mechanism needs, before it is configured."`
-	Stamp   stampCommand   `cmd:"" help:"Pay with CPU time: answer what a gate asks for, or put stamps into mail."`
-	Bench   benchCommand   `cmd:"" help:"See how weir does beside others, on this machine."`
-	XDP     xdpCommand     `cmd:"" name:"xdp" help:"Show or remove the limits on packets that are in the kernel."`
-	Version versionCommand `cmd:"" help:"Show the version."`
+	Serve    serveCommand    `cmd:"" help:"Run weir."`
+	Demo     demoCommand     `cmd:"" help:"See it work: people and a flood before a small service. Needs no configuration."`
+	Check    checkCommand    `cmd:"" help:"Check a configuration and tell every mistake in it."`
+	Reload   reloadCommand   `cmd:"" help:"Make a running weir read its configuration again. It takes whole or changes nothing."`
+	Status   statusCommand   `cmd:"" help:"Show what a running weir does."`
+	Why      whyCommand      `cmd:"" help:"Explain what would happen to a request now. Nothing is charged."`
+	Account  accountCommand  `cmd:"" help:"Show or reset what an account has used."`
+	Ban      banCommand      `cmd:"" help:"Show or change who is not served: the invalid list."`
+	Queue    queueCommand    `cmd:"" help:"Show the mail that waits, and release, delete or retry it."`
+	User     userCommand     `cmd:"" help:"Show or change who may send mail."`
+	Reach    reachCommand    `cmd:"" help:"Show or change who is flagged for writing to too many new people."`
+	Audit    auditCommand    `cmd:"" help:"Show who did what to mail and users, and what weir did by itself."`
+	Backup   backupCommand   `cmd:"" help:"Make a running weir copy its store to a folder."`
+	Shadow   shadowCommand   `cmd:"" help:"Take throttles into shadow, where they count and let everything pass, or out of it."`
+	Plan     planCommand     `cmd:"" help:"Work out what a mechanism needs, before it is configured."`
+	Stamp    stampCommand    `cmd:"" help:"Pay with CPU time: answer what a gate asks for, or put stamps into mail."`
+	Simulate simulateCommand `cmd:"" help:"Look before you throttle: hold a mail log, a virus or a flood against what weir would do."`
+	Bench    benchCommand    `cmd:"" help:"See how weir does beside others, on this machine."`
+	XDP      xdpCommand      `cmd:"" name:"xdp" help:"Show or remove the limits on packets that are in the kernel."`
+	Version  versionCommand  `cmd:"" help:"Show the version."`
 }
 
 // errTold is returned by a command that has said itself what is wrong.

@@ -27,24 +27,25 @@ type postOffice struct {
 	users   map[string]*console.UserView
 	secrets map[string]string
 	log     []store.Entry
+	reach   []console.ReachView
 }
 
-var _ console.Mail = (*postOffice)(nil)
+var (
+	_ console.Mail  = (*postOffice)(nil)
+	_ console.Reach = (*postOffice)(nil)
+)
 
 // noon is when everything happened.
 var noon = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
 
 func newPostOffice() *postOffice {
-	p := &postOffice{users: map[string]*console.UserView{}, secrets: map[string]string{}}
+	p := &postOffice{users: map[string]*console.UserView{}, secrets: map[string]string{}, reach: newReach()}
 	var ids store.MailIDs
 	for i := range 3 {
 		m := store.Queued{Letter: store.Letter{ID: ids.Next(noon.Add(time.Duration(i) * time.Second)), Gate: ":587", User: "ann", Sender: "ann@example.org",
 			Subject: fmt.Sprintf("news %d\x1b[2J", i), Received: noon.Add(time.Duration(i) * time.Second), Size: 4096 * int64(i+1)}}
 		for n := range i + 1 {
-			state := store.Held
-			if n == 1 {
-				state = store.Delayed
-			}
+			state := []store.State{store.Held, store.Delayed, store.Withheld}[n]
 			m.To = append(m.To, store.Addressee{Mail: m.ID, Number: n, Address: fmt.Sprintf("friend%d@example.net", n), State: state, Attempt: n, Status: "451 later"})
 		}
 		p.mails = append(p.mails, m)
@@ -52,7 +53,8 @@ func newPostOffice() *postOffice {
 	return p
 }
 
-func (p *postOffice) Mail() console.Mail { return p }
+func (p *postOffice) Mail() console.Mail   { return p }
+func (p *postOffice) Reach() console.Reach { return p }
 
 func (p *postOffice) Status() console.Status {
 	p.mu.Lock()
@@ -67,6 +69,11 @@ func (p *postOffice) Status() console.Status {
 	for _, u := range p.users {
 		if u.Stopped() {
 			s.Mail.Stopped++
+		}
+	}
+	for _, v := range p.reach {
+		if v.Flagged && !v.Shadow {
+			s.Mail.Flagged++
 		}
 	}
 	return s
@@ -291,6 +298,7 @@ func TestMailScripts(t *testing.T) {
 			e.Setenv("GORACE", "atexit_sleep_ms=0")
 			e.Setenv("TZ", "UTC")
 			e.Setenv("WEIR_CONTROL", path)
+			e.Setenv("BOB", "bob\u202e")
 			for i, m := range office.mails {
 				e.Setenv(fmt.Sprintf("MAIL%d", i), m.ID.String())
 			}

@@ -25,7 +25,7 @@ type queueCommand struct {
 type queueListCommand struct {
 	target
 	User  string `placeholder:"NAME" help:"Only mail of this user."`
-	State string `placeholder:"STATE" help:"Only mail with a recipient in this state: ready, sending, delayed, held or pooled."`
+	State string `placeholder:"STATE" help:"Only mail with a recipient in this state: ready, sending, delayed, held, pooled or withheld."`
 	Limit int    `placeholder:"N" default:"1000" help:"At most so many; 0 for all. Default: 1000."`
 	JSON  bool   `name:"json" help:"Print them as JSON."`
 }
@@ -126,7 +126,7 @@ func statesOf(to []store.Addressee) (string, tabular.Tint) {
 			words = append(words, fmt.Sprintf("%d %s", n, s))
 		}
 	}
-	if of[store.Held] > 0 {
+	if of[store.Held]+of[store.Withheld] > 0 {
 		return strings.Join(words, ", "), tabular.Warn
 	}
 	return strings.Join(words, ", "), tabular.Plain
@@ -245,10 +245,10 @@ func (t *terminal) mail(m *console.MailStatus) {
 	if m == nil {
 		return
 	}
-	rows := table{heads: []string{"mail", "waiting", "ready", "sending", "delayed", "held", "pooled", "accepted", "delivered", "deferred", "bounced"}}
+	rows := table{heads: []string{"mail", "waiting", "ready", "sending", "delayed", "held", "withheld", "pooled", "accepted", "delivered", "deferred", "bounced"}}
 	rows.row(text("recipients"), number(total(m.Recipients)), number(m.Recipients[store.Ready]), number(m.Recipients[store.Sending]),
-		number(m.Recipients[store.Delayed]), number(m.Recipients[store.Held]), number(m.Recipients[store.Pooled]),
-		number(m.Accepted), number(m.Delivered), number(m.Deferred), number(m.Bounced))
+		number(m.Recipients[store.Delayed]), number(m.Recipients[store.Held]), number(m.Recipients[store.Withheld]),
+		number(m.Recipients[store.Pooled]), number(m.Accepted), number(m.Delivered), number(m.Deferred), number(m.Bounced))
 	fmt.Fprintln(t.out)
 	t.write(&rows)
 	line := count(m.Letters, "mail")
@@ -259,7 +259,11 @@ func (t *terminal) mail(m *console.MailStatus) {
 	if m.Stopped > 0 {
 		stopped = t.paint(tabular.Bad, stopped)
 	}
-	fmt.Fprintf(t.out, "%s; %s\n", line, stopped)
+	line += "; " + stopped
+	if m.Flagged > 0 {
+		line += ", " + t.paint(tabular.Bad, fmt.Sprintf("%d flagged", m.Flagged)) + " (weir reach list)"
+	}
+	fmt.Fprintln(t.out, line)
 }
 
 func total(of map[store.State]int) (n int) {

@@ -1,5 +1,11 @@
 package postfixgate
 
+import (
+	"errors"
+
+	"weir/spool"
+)
+
 // An Action is what Postfix is told to do.
 type Action string
 
@@ -45,12 +51,28 @@ var (
 	overReject = answer{ActionReject, "5.7.1 You write to more new recipients than you may for now; try again later"}
 	stopReject = answer{ActionReject, "5.7.1 Your account is stopped because it wrote to too many recipients too fast; see the notice sent to you"}
 	stopDefer  = answer{ActionDefer, "4.7.1 Your account is stopped because it wrote to too many recipients too fast; see the notice sent to you"}
+	flagNew    = answer{ActionReject, "5.7.1 Your account writes to too many new people: for now it may write only to those it has written to before"}
+	flagBlock  = answer{ActionReject, "5.7.1 Your account has written to too many new people: for now it may not send, ask support"}
+	flagLimit  = answer{ActionDefer, "4.7.1 Your account writes to too many new people: for now it may send only a few mails, try again later"}
 	tooMany    = answer{ActionReject, "5.5.3 Too many recipients"}
 	limited    = answer{ActionDefer, "4.7.1 You have used up what you may send for now; try again later"}
 	banned     = answer{ActionReject, "5.7.1 You may not send to this recipient"}
 	failed     = answer{ActionDoubt, "4.3.0 The mail cannot be judged right now; try again later"}
 	bounded    = answer{ActionDoubt, "4.5.3 Too many mails or recipients at a time; try again later"}
 )
+
+// flaggedAnswer is how a flagged user is refused: empty where the error is about something else.
+func flaggedAnswer(err error) answer {
+	switch {
+	case errors.Is(err, spool.ErrNewRecipient):
+		return flagNew
+	case errors.Is(err, spool.ErrFlagged):
+		return flagBlock
+	case errors.Is(err, spool.ErrFlaggedLimit):
+		return flagLimit
+	}
+	return answer{}
+}
 
 // refusal is how a stopped user is refused.
 func (r Refusal) answer() answer {

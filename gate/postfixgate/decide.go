@@ -86,6 +86,13 @@ func (t *turn) recipient() answer {
 			return t.setup.stopped
 		}
 	}
+	if g.env.Spool.Flagged(g.env.Name, t.user) {
+		if a, err := t.reaches(); err != nil {
+			return t.fail(err)
+		} else if a.action != "" {
+			return a
+		}
+	}
 	settle, refusal := t.perRecipient()
 	if refusal.action != "" {
 		return refusal
@@ -99,6 +106,17 @@ func (t *turn) recipient() answer {
 	}
 	settle(true)
 	return dunno
+}
+
+// reaches asks whether a flagged user may write to the recipient. The answer is empty where he may.
+func (t *turn) reaches() (answer, error) {
+	ctx, cancel := t.ctx()
+	defer cancel()
+	err := t.gate.env.Spool.Reaches(ctx, t.now, t.gate.env.Name, t.user, string(t.req.sender), string(t.req.recipient))
+	if a := flaggedAnswer(err); a.action != "" {
+		return a, nil
+	}
+	return answer{}, err
 }
 
 // perRecipient puts the recipient before the throttles, unless nobody counts it.
@@ -221,6 +239,8 @@ func (t *turn) whole(recipients []string, end, found bool) (now, later answer) {
 		return t.setup.stopped, dunno
 	case err != nil:
 		return t.fail(err), dunno
+	case v.Refused && v.Why != nil:
+		return flaggedAnswer(v.Why), dunno
 	case v.Refused:
 		return t.setup.stopped, dunno
 	case v.Pass:

@@ -41,6 +41,7 @@ type desk struct {
 	decide  func(q question) (spool.Verdict, error)
 	stopped atomic.Pointer[string] // a user
 	free    string                 // a recipient
+	flagged error                  // what flagged users are told of anybody new
 
 	mu    sync.Mutex
 	asked []question
@@ -60,6 +61,15 @@ func (d *desk) Decide(ctx context.Context, _ time.Time, _, user, sender string, 
 func (d *desk) Stopped(_, user string) bool {
 	who := d.stopped.Load()
 	return who != nil && *who == user
+}
+
+func (d *desk) Flagged(_, user string) bool { return d.flagged != nil && user == "flagged" }
+
+func (d *desk) Reaches(_ context.Context, _ time.Time, _, _, _, recipient string) error {
+	if recipient == "known@example.net" {
+		return nil
+	}
+	return d.flagged
 }
 
 func (d *desk) User(_ context.Context, name string) (store.User, error) {

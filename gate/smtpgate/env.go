@@ -52,6 +52,9 @@ type Spool interface {
 	Stage() store.Staged
 	Accept(ctx context.Context, now time.Time, e *spool.Envelope, text store.Staged) (spool.Receipt, error)
 	Stopped(gate, user string) bool
+	// Flagged reports whether a user may be flagged, from memory, and Reaches whether he may write to a recipient then.
+	Flagged(gate, user string) bool
+	Reaches(ctx context.Context, now time.Time, gate, user, sender, recipient string) error
 	Free(gate string, user *store.User, recipient string) bool
 	User(ctx context.Context, name string) (store.User, error)
 	Load(gate string) float64
@@ -125,6 +128,7 @@ const (
 	MailCommand   = "command"   // to the command address, and seen to
 	MailThrottled = "throttled" // a throttle said no
 	MailStopped   = "stopped"   // the user is
+	MailFlagged   = "flagged"   // the user is, and the recipient is new to him, or he is blocked
 	MailStranger  = "stranger"  // nobody who may send
 	MailSender    = "sender"    // not an address that the user may send from
 	MailMalformed = "malformed"
@@ -154,7 +158,7 @@ const (
 // The names that an Observer may be told.
 var (
 	LogInNames = [...]string{LogInRight, LogInWrong, LogInBusy, LogInGuessing, LogInStopped, LogInDisabled, LogInFailed}
-	MailNames  = [...]string{MailAccepted, MailCommand, MailThrottled, MailStopped, MailStranger, MailSender, MailMalformed, MailTooLarge, MailLoop,
+	MailNames  = [...]string{MailAccepted, MailCommand, MailThrottled, MailStopped, MailFlagged, MailStranger, MailSender, MailMalformed, MailTooLarge, MailLoop,
 		MailStamp, MailFull, MailFailed, MailAborted}
 	BoundNames = [...]string{BoundSessions, BoundPerSource, BoundRecipients, BoundMessage, BoundHeader, BoundLine, BoundErrors, BoundLogins, BoundCommands,
 		BoundTime, BoundWait}

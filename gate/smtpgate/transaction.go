@@ -179,6 +179,11 @@ func (s *session) add(tx *transaction, to string, o *smtp.RcptOptions) *no {
 		if env.Spool.Stopped(env.Name, tx.who.name) {
 			return isStopped(&tx.who)
 		}
+		if env.Spool.Flagged(env.Name, tx.who.name) {
+			if err := env.Spool.Reaches(s.gate.base, s.now(), env.Name, tx.who.name, tx.sender.String(), r.Address); err != nil {
+				return notTaken(err, &tx.who)
+			}
+		}
 		if like != nil {
 			r.After = like.After
 		} else if n := s.judgeRecipient(tx, &r); n != nil {

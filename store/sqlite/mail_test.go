@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +56,53 @@ func TestMailComesToAnOldFile(t *testing.T) {
 	}
 }
 
+// The version before has no sketches. What it has stays as it is.
+func TestSketchesComeToAnOldFile(t *testing.T) {
+	folder := t.TempDir()
+	old, err := open(t.Context(), Options{Folder: folder}, migrations[:3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	go old.run()
+	memory := store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s"), Due: epoch, Stopped: true}
+	if err := errors.Join(old.Mail().Update(t.Context(), func(tx store.MailTx) error {
+		return errors.Join(letter(tx, 1, inline("text")), tx.PutUser(store.User{Name: "ann"}), tx.Remember(memory))
+	}), old.Close()); err != nil {
+		t.Fatal(err)
+	}
+	sketch := store.Sketch{Throttle: "reach", User: "ann", State: []byte("s"), Flagged: true}
+	s := mustOpen(t, Options{Folder: folder})
+	if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error {
+		to, err := tx.Addressees(1)
+		if err != nil {
+			return err
+		}
+		to[0].State = store.Withheld
+		return errors.Join(tx.PutSketch(sketch), tx.PutKnown("reach", "ann", []byte("k")), tx.PutAddressees(to...))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, Options{Folder: folder})
+	if err := s.Mail().View(t.Context(), func(tx store.MailTx) error {
+		k, err := tx.Sketch("reach", "ann")
+		known, err2 := tx.Known("reach", "ann")
+		m, err3 := tx.Remembered("outgoing", "ann")
+		withheld, err4 := tx.Letters(store.LetterQuery{State: store.Withheld}, 9)
+		if !reflect.DeepEqual(k, sketch) || string(known) != "k" || !reflect.DeepEqual(m, memory) || len(withheld) != 1 {
+			t.Errorf("%+v %q %+v %+v", k, known, m, withheld)
+		}
+		return errors.Join(err, err2, err3, err4)
+	}); err != nil {
+		t.Error(err)
+	}
+	if got := names(t, s); !slices.Equal(got, []string{"ann"}) {
+		t.Error(got)
+	}
+}
+
 // What somebody else wrote and makes no sense is told as what it is.
 func TestDamagedMail(t *testing.T) {
 	for change, read := range map[string]func(store.MailTx) error{
@@ -66,13 +114,18 @@ func TestDamagedMail(t *testing.T) {
 		`UPDATE users SET made = -1`:                    func(tx store.MailTx) error { _, err := tx.Users("", 9); return err },
 		`UPDATE memories SET state = zeroblob(3000000)`: func(tx store.MailTx) error { _, err := tx.Remembered("outgoing", "ann"); return err },
 		`UPDATE memories SET due = -1`:                  func(tx store.MailTx) error { _, err := tx.Due(epoch, 9); return err },
+		`UPDATE sketches SET state = zeroblob(600000)`:  func(tx store.MailTx) error { _, err := tx.Sketch("reach", "ann"); return err },
+		`UPDATE sketches SET user = char(0)`:            func(tx store.MailTx) error { _, err := tx.Flagged("", "", 9); return err },
+		`UPDATE sketches SET throttle = ''`:             func(tx store.MailTx) error { _, err := tx.Sketches("ann", 9); return err },
+		`UPDATE known SET data = zeroblob(3000000)`:     func(tx store.MailTx) error { _, err := tx.Known("reach", "ann"); return err },
 		`UPDATE tickets SET letters = 'ÄÖÜ'`:            func(tx store.MailTx) error { _, err := tx.Ticket("n"); return err },
 		`UPDATE entries SET at = -1`:                    func(tx store.MailTx) error { _, err := tx.Entries(0, 9); return err },
 	} {
 		s := mustOpen(t, Options{Folder: t.TempDir()})
 		if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error {
 			return errors.Join(letter(tx, 1, inline("text")), tx.PutUser(store.User{Name: "ann"}), tx.PutTicket(store.Ticket{Nonce: "n", User: "ann", Until: epoch}),
-				tx.Remember(store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s"), Due: epoch}), tx.Log(store.Entry{At: epoch, By: "a", What: "b"}))
+				tx.Remember(store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s"), Due: epoch}), tx.Log(store.Entry{At: epoch, By: "a", What: "b"}),
+				tx.PutSketch(store.Sketch{Throttle: "reach", User: "ann", State: []byte("s"), Flagged: true}), tx.PutKnown("reach", "ann", []byte("k")))
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -148,6 +201,14 @@ func everyCall(tx store.MailTx) error {
 	note(tx.Memories("u", 1))
 	note(tx.Due(epoch, 1))
 	note(tx.Stopped("", "", 1))
+	note(nil, tx.PutSketch(store.Sketch{Throttle: "t", User: "u", State: []byte("s")}))
+	note(nil, tx.PutKnown("t", "u", []byte("k")))
+	note(nil, tx.PutKnown("t", "u", nil))
+	note(tx.Sketch("t", "u"))
+	note(tx.Known("t", "u"))
+	note(tx.Flagged("", "", 1))
+	note(tx.Sketches("u", 1))
+	note(nil, tx.PutSketch(store.Sketch{Throttle: "t", User: "u"}))
 	note(tx.Letter(1))
 	note(tx.Addressees(1))
 	for _, user := range []string{"", "ann"} {

@@ -278,7 +278,7 @@ func TestMigrations(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := append(migrations[:len(migrations):len(migrations)], "CREATE TABLE farms (name TEXT) STRICT")
-	broken := append(more[:len(more):len(more)], "CREATE TABLE sketches (user TEXT) STRICT; CREATE TABLE farms (name TEXT)")
+	broken := append(more[:len(more):len(more)], "CREATE TABLE ponds (user TEXT) STRICT; CREATE TABLE farms (name TEXT)")
 	if _, err := open(t.Context(), o, broken); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("to version %d", len(broken))) {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestMigrations(t *testing.T) {
 		}
 		var tables int64
 		err = newer.writer.query(func(r row) error { tables = r.int(0); return nil },
-			"SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('farms', 'sketches')")
+			"SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('farms', 'ponds')")
 		if err != nil || tables != 1 {
 			t.Error(tables, err)
 		}

@@ -122,6 +122,24 @@ var migrations = []string{
 
 	// Tickets end with their user, and with the address that they were sent to.
 	`CREATE INDEX tickets_user ON tickets (user);`,
+
+	// Reach. Most sketches are short, and are written with each mail. A known part is long and seldom written, so it is in a table of its own,
+	// with numbered rows, which hold long values better. Addressees have one more state, 6 withheld: it waits like the others beyond 2.
+	`CREATE TABLE sketches (
+		user     TEXT    NOT NULL, -- empty: all users of the throttle together
+		throttle TEXT    NOT NULL,
+		state    BLOB    NOT NULL, -- as the mechanism writes it
+		flagged  INTEGER NOT NULL,
+		PRIMARY KEY (user, throttle)
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX sketches_flagged ON sketches (throttle, user) WHERE flagged = 1;
+
+	CREATE TABLE known (
+		user     TEXT    NOT NULL,
+		throttle TEXT    NOT NULL,
+		data     BLOB    NOT NULL, -- as the mechanism writes it
+		PRIMARY KEY (user, throttle)
+	) STRICT;`,
 }
 
 // migrate brings the file up to date, each version in a transaction of its own, so that a failure leaves the last good one.

@@ -58,13 +58,14 @@ func (t *tx) PutUser(u store.User) error {
 }
 
 func (t *tx) RemoveUser(name string) error {
-	if err := t.writes(nil); err != nil {
+	if err := t.writes(nil); err != nil || name == "" { // nobody: what throttles know of all users together is kept in that name
 		return err
 	}
 	if err := t.RemoveTickets(name); err != nil {
 		return err
 	}
-	for _, query := range [...]string{`DELETE FROM memories WHERE user = ?`, `DELETE FROM users WHERE name = ?`} {
+	for _, query := range [...]string{`DELETE FROM memories WHERE user = ?`, `DELETE FROM known WHERE user = ?`, `DELETE FROM sketches WHERE user = ?`,
+		`DELETE FROM users WHERE name = ?`} {
 		if _, err := t.run(query, name); err != nil {
 			return t.spoil(err)
 		}

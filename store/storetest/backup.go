@@ -14,7 +14,8 @@ import (
 func mailBackup(t *testing.T, s *subject) {
 	s.must(s.bans.Put(s.Context(), banOf(client("a"))))
 	s.update(func(tx store.MailTx) error {
-		return errors.Join(tx.PutUser(store.User{Name: "ann"}), tx.Log(store.Entry{At: epoch, By: "alice", What: "released"}))
+		return errors.Join(tx.PutUser(store.User{Name: "ann"}), tx.PutSketch(sketchOf("reach", "ann", true)),
+			tx.PutKnown("reach", "ann", bytesOf(1<<20, 5)), tx.Log(store.Entry{At: epoch, By: "alice", What: "released"}))
 	})
 	for i, size := range sizes {
 		text, err := s.stage(bytesOf(size, 3), 1<<20).Seal()
@@ -64,7 +65,11 @@ func mailBackup(t *testing.T, s *subject) {
 		s.must(err)
 		s.must(copied.Mail().Update(s.Context(), func(tx store.MailTx) error {
 			_, err := tx.User("ann")
-			return errors.Join(err, tx.RemoveAddressees(1, 0))
+			flagged, err2 := tx.Flagged("", "", 9)
+			s.same(flagged, []store.Sketch{sketchOf("reach", "ann", true)})
+			known, err3 := tx.Known("reach", "ann")
+			s.same(known, bytesOf(1<<20, 5))
+			return errors.Join(err, err2, err3, tx.RemoveAddressees(1, 0))
 		}))
 		s.must(copied.Close())
 	}

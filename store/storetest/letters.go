@@ -59,7 +59,7 @@ func mailQueries(_ *testing.T, s *subject) {
 	s.put(letter(5, "ann"), to(0))
 	s.put(letter(3, "bob"), in(store.Held, 0, time.Time{}), in(store.Held, 1, time.Time{}), in(store.Delayed, 2, time.Time{}))
 	s.put(letter(4, "ann"), in(store.Held, 0, time.Time{}), in(store.Sending, 1, epoch), to(2))
-	s.put(letter(1, "ann"), in(store.Pooled, 0, epoch), in(store.Delayed, 1, time.Time{}))
+	s.put(letter(1, "ann"), in(store.Pooled, 0, epoch), in(store.Delayed, 1, time.Time{}), in(store.Withheld, 2, time.Time{}))
 	for _, test := range []struct {
 		q     store.LetterQuery
 		limit int
@@ -83,6 +83,10 @@ func mailQueries(_ *testing.T, s *subject) {
 		{store.LetterQuery{State: store.Held}, 1, []store.MailID{3}}, // it is held for two, and one mail
 		{store.LetterQuery{State: store.Held, After: 3}, 9, []store.MailID{4}},
 		{store.LetterQuery{State: store.Pooled}, 9, []store.MailID{1}},
+		{store.LetterQuery{State: store.Withheld}, 9, []store.MailID{1}},
+		{store.LetterQuery{State: store.Withheld, After: 1}, 9, nil},
+		{store.LetterQuery{State: store.Withheld, User: "ann"}, 9, []store.MailID{1}},
+		{store.LetterQuery{State: store.Withheld, User: "bob"}, 9, nil},
 		{store.LetterQuery{State: store.Held, User: "ann"}, 9, []store.MailID{4}},
 		{store.LetterQuery{State: store.Ready, User: "ann"}, 9, []store.MailID{4, 5}},
 		{store.LetterQuery{State: store.Ready, User: "ann", After: 4}, 9, []store.MailID{5}},
@@ -99,7 +103,7 @@ func mailQueries(_ *testing.T, s *subject) {
 	s.view(func(tx store.MailTx) error {
 		letters, addressees, err := tx.Count()
 		s.same(letters, 4)
-		s.same(addressees, map[store.State]int{store.Ready: 2, store.Sending: 1, store.Delayed: 2, store.Held: 3, store.Pooled: 1})
+		s.same(addressees, map[store.State]int{store.Ready: 2, store.Sending: 1, store.Delayed: 2, store.Held: 3, store.Pooled: 1, store.Withheld: 1})
 		return err
 	})
 }
@@ -136,7 +140,7 @@ func mailReady(_ *testing.T, s *subject) {
 	}
 	ready(at(0), true, 9)
 	s.same(next(), time.Time{})
-	s.put(letterOf(1), in(store.Delayed, 0, at(0)), in(store.Held, 1, at(0)), in(store.Pooled, 2, at(1)))
+	s.put(letterOf(1), in(store.Delayed, 0, at(0)), in(store.Held, 1, at(0)), in(store.Pooled, 2, at(1)), in(store.Withheld, 3, at(0)))
 	s.same(next(), time.Time{})
 	s.put(letterOf(3), in(store.Ready, 0, at(5)), in(store.Sending, 1, at(3)), in(store.Pooled, 2, at(4)), in(store.Pooled, 3, at(8)))
 	s.put(letterOf(2), in(store.Ready, 0, at(5)), in(store.Ready, 4, at(2)), in(store.Ready, 1, at(2)))

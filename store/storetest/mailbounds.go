@@ -15,6 +15,7 @@ type (
 	letterChange = func(*store.Letter, *store.Text, *store.Addressee)
 	userChange   = func(*store.User)
 	memoryChange = func(*store.Memory)
+	sketchChange = func(*store.Sketch)
 	ticketChange = func(*store.Ticket)
 	entryChange  = func(*store.Entry)
 	changes      = map[string]any // one of the above, by what is wrong
@@ -38,6 +39,10 @@ func (s *subject) puts(want error, all changes) {
 				m := store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s")}
 				change(&m)
 				return tx.Remember(m)
+			case sketchChange:
+				k := store.Sketch{Throttle: "reach", User: "ann", State: []byte("s")}
+				change(&k)
+				return tx.PutSketch(k)
 			case ticketChange:
 				k := store.Ticket{Nonce: "n", User: "ann", Until: epoch}
 				change(&k)
@@ -86,7 +91,7 @@ func mailMistakes(_ *testing.T, s *subject) {
 		"no address":           letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Address = "" }),
 		"a broken address":     letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Address = "a\nb" }),
 		"no state":             letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.State = 0 }),
-		"an unknown state":     letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.State = 6 }),
+		"an unknown state":     letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.State = store.Withheld + 1 }),
 		"a number below zero":  letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Number = -1 }),
 		"too large a number":   letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Number = store.MaxAddressees }),
 		"attempts below zero":  letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Attempt = -1 }),
@@ -102,6 +107,9 @@ func mailMistakes(_ *testing.T, s *subject) {
 		"no throttle":          memoryChange(func(m *store.Memory) { m.Throttle = "" }),
 		"no user":              memoryChange(func(m *store.Memory) { m.User = "" }),
 		"remembered before":    memoryChange(func(m *store.Memory) { m.Due = old }),
+		"sketched by nothing":  sketchChange(func(k *store.Sketch) { k.Throttle = "" }),
+		"a sketch, no UTF-8":   sketchChange(func(k *store.Sketch) { k.User = "\xff" }),
+		"forgotten by nothing": sketchChange(func(k *store.Sketch) { *k = store.Sketch{} }),
 		"no nonce":             ticketChange(func(k *store.Ticket) { k.Nonce = "" }),
 		"no user of a ticket":  ticketChange(func(k *store.Ticket) { k.User = "" }),
 		"a ticket of no mail":  ticketChange(func(k *store.Ticket) { k.Letters = []store.MailID{0} }),
@@ -129,6 +137,8 @@ func (s *subject) limited(limit int) []func(store.MailTx) error {
 		func(tx store.MailTx) error { _, err := tx.Memories("u", limit); return err },
 		func(tx store.MailTx) error { _, err := tx.Due(epoch, limit); return err },
 		func(tx store.MailTx) error { _, err := tx.Stopped("", "", limit); return err },
+		func(tx store.MailTx) error { _, err := tx.Flagged("", "", limit); return err },
+		func(tx store.MailTx) error { _, err := tx.Sketches("u", limit); return err },
 		func(tx store.MailTx) error { _, err := tx.Letters(store.LetterQuery{}, limit); return err },
 		func(tx store.MailTx) error {
 			_, err := tx.Letters(store.LetterQuery{After: 1 << 63}, limit)
@@ -163,6 +173,9 @@ func mailBounds(_ *testing.T, s *subject) {
 		"throttle":        memoryChange(func(m *store.Memory) { m.Throttle = long(store.MaxThrottle + 1) }),
 		"user of one":     memoryChange(func(m *store.Memory) { m.User = long(store.MaxUser + 1) }),
 		"memory":          memoryChange(func(m *store.Memory) { m.State = make([]byte, store.MaxMemory+1) }),
+		"sketch throttle": sketchChange(func(k *store.Sketch) { k.Throttle = long(store.MaxThrottle + 1) }),
+		"sketch user":     sketchChange(func(k *store.Sketch) { k.User = long(store.MaxUser + 1) }),
+		"sketch":          sketchChange(func(k *store.Sketch) { k.State = make([]byte, store.MaxSketch+1) }),
 		"nonce":           ticketChange(func(k *store.Ticket) { k.Nonce = long(store.MaxNonce + 1) }),
 		"ticket user":     ticketChange(func(k *store.Ticket) { k.User = long(store.MaxUser + 1) }),
 		"ticket throttle": ticketChange(func(k *store.Ticket) { k.Throttle = long(store.MaxThrottle + 1) }),

@@ -42,6 +42,8 @@ func Run(t *testing.T, open Opener) {
 		{"mail/a caller who leaves", mailCallerLeaves},
 		{"mail/users", mailUsers},
 		{"mail/memories", mailMemories},
+		{"mail/sketches", mailSketches},
+		{"mail/known parts of sketches", mailKnown},
 		{"mail/letters", mailLetters},
 		{"mail/letters that match", mailQueries},
 		{"mail/addressees", mailAddressees},

@@ -23,12 +23,15 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 			return err
 		})
 		misses(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("outgoing", "ann") })
+		misses(s, func(tx store.MailTx) (store.Sketch, error) { return tx.Sketch("reach", "ann") })
+		misses(s, func(tx store.MailTx) ([]byte, error) { return tx.Known("reach", "ann") })
 		misses(s, func(tx store.MailTx) (store.User, error) { return tx.User("ann") })
 		s.same(look(s, func(tx store.MailTx) ([]store.Entry, error) { return tx.Entries(0, 9) }), []store.Entry(nil))
 	}
 	everything := func(tx store.MailTx) error {
 		return errors.Join(tx.PutUser(store.User{Name: "ann"}), tx.PutLetter(letterOf(1), inline("text"), []store.Addressee{to(0)}),
 			tx.Remember(store.Memory{Throttle: "outgoing", User: "ann", State: []byte("state")}),
+			tx.PutSketch(store.Sketch{Throttle: "reach", User: "ann", State: []byte("sketch")}), tx.PutKnown("reach", "ann", []byte("known")),
 			tx.Log(store.Entry{At: epoch, By: "weir", What: "stopped"}))
 	}
 	if err := s.mail.Update(s.Context(), func(tx store.MailTx) error { s.must(everything(tx)); return enough }); err != enough {
@@ -47,12 +50,19 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 		s.same(all, of(1, to(0)))
 		m, err2 := tx.Remembered("outgoing", "ann")
 		s.same(string(m.State), "state")
-		return errors.Join(err, err2, tx.RemoveAddressees(1, 0), tx.RemoveUser("ann"), tx.PruneEntries(epoch.Add(1), 9))
+		k, err3 := tx.Sketch("reach", "ann")
+		s.same(string(k.State), "sketch")
+		known, err4 := tx.Known("reach", "ann")
+		s.same(string(known), "known")
+		return errors.Join(err, err2, err3, err4, tx.RemoveAddressees(1, 0), tx.RemoveUser("ann"), tx.PruneEntries(epoch.Add(1), 9))
 	})
 	nothing()
 	_, err := leaked.User("ann")
 	s.fails(err, store.ErrInvalid)
 	s.fails(leaked.PutUser(store.User{Name: "ann"}), store.ErrInvalid)
+	_, err = leaked.Known("reach", "ann")
+	s.fails(err, store.ErrInvalid)
+	s.fails(leaked.PutKnown("reach", "ann", nil), store.ErrInvalid)
 
 	// A call that fails halfway takes the others with it, whatever the function makes of it.
 	s.refuses(store.ErrInvalid, func(tx store.MailTx) error {
@@ -165,6 +175,8 @@ func mailView(t *testing.T, s *subject) {
 	s.view(func(tx store.MailTx) error {
 		for _, err := range []error{
 			tx.PutUser(store.User{Name: "a"}), tx.RemoveUser("a"), tx.Remember(store.Memory{Throttle: "t", User: "a", State: []byte("s")}),
+			tx.PutSketch(store.Sketch{Throttle: "t", User: "a", State: []byte("s")}), tx.PutSketch(store.Sketch{Throttle: "t", User: "a"}),
+			tx.PutKnown("t", "a", []byte("k")), tx.PutKnown("t", "a", nil),
 			tx.PutLetter(letterOf(3), inline("text"), []store.Addressee{to(0)}), tx.PutAddressees(of(2, to(0))...), tx.RemoveAddressees(2, 0),
 			tx.PutTicket(store.Ticket{Nonce: "n", User: "a", Until: epoch}), tx.PruneTickets(epoch, 1), tx.RemoveTickets("a"),
 			tx.Log(store.Entry{At: epoch, By: "a", What: "b"}), tx.PruneEntries(epoch, 1),

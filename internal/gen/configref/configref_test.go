@@ -44,6 +44,7 @@ func TestSplitDefault(t *testing.T) {
 		{"Default: none, so that nobody has one.", "Default: none, so that nobody has one.", preset{"none, so that nobody has one", false}},
 		{"The level: debug, info (the default) or warn.", "The level: debug, info (the default) or warn.", preset{"info", true}},
 		{"What it means: closed (refuse; the default) or open.", "What it means: closed (refuse; the default) or open.", preset{"closed", true}},
+		{"What it means: open or closed (the default; refuse).", "What it means: open or closed (the default; refuse).", preset{"closed", true}},
 		{"Nothing is said.", "Nothing is said.", preset{}},
 	} {
 		if rest, p := splitDefault(c.doc); rest != c.rest || p != c.want {

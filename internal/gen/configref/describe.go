@@ -134,7 +134,7 @@ func element(t reflect.Type) reflect.Type {
 var (
 	literalDefault = regexp.MustCompile(`(?:^| )Default ([^: ].*?)\.(?: |$)`)
 	wordedDefault  = regexp.MustCompile(`(?:^| )Default: (.*?)\.(?: |$)`)
-	markedDefault  = regexp.MustCompile(`([\w-]+) \((?:[^()]*; )?the default\)`)
+	markedDefault  = regexp.MustCompile(`([\w-]+) \((?:[^()]*; )?the default(?:; [^()]*)?\)`)
 )
 
 // splitDefault finds what a comment says about the default: "Default 5s.", "Default: the limit.", or "info (the default)".

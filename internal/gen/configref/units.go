@@ -6,6 +6,7 @@ import (
 
 	"weir"
 	"weir/quota"
+	"weir/reach"
 	"weir/stamp"
 )
 
@@ -51,6 +52,10 @@ var units = []unit{
 		[]string{"16 bits", "16.5 bits", "65536"}, `^([0-9]+|[0-9]+(\.[0-9]*)? *bits?)$`, anyNumber},
 	{reflect.TypeFor[stamp.Algorithm](), "algorithm", "algorithms", "A kind of puzzle.",
 		[]string{"sha256-k", "dlog", "argon2id", "dlog-classic"}, `^(sha256-k|dlog|dlog-classic|argon2id)$`, noNumber},
+	{reflect.TypeFor[reach.Window](), "window", "windows", "A stretch of time up to now.", []string{"hour", "day", "week"}, `^(hour|day|week|1h|24h|1d|7d|1w)$`, noNumber},
+	{reflect.TypeFor[reach.Threshold](), "threshold", "thresholds", "From how many on: dynamic, a share, or a number.",
+		[]string{"dynamic", "200%", "100"}, `^(dynamic|[0-9]+|[0-9]*\.?[0-9]* *%)$`, anyNumber},
+	{reflect.TypeFor[reach.Times](), "factor", "factors", "How many times as much.", []string{"2", "1.5"}, `^([0-9]+\.?[0-9]*|\.[0-9]+)$`, anyNumber},
 	{reflect.TypeFor[netip.Prefix](), "network", "networks", "A network of IPv4 or IPv6, or a single address.",
 		[]string{"10.0.0.0/8", "192.0.2.10", "2001:db8::/32"}, `^[0-9a-fA-F.:]+(/[0-9]{1,3})?$`, noNumber},
 }

@@ -1,0 +1,189 @@
+package app
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"weir"
+	"weir/config"
+	"weir/reach"
+	"weir/spool"
+)
+
+// A reachDesk is a reach throttle. It judges messages for those who ask; mail is judged by the spool, in the transaction that keeps it. What
+// it knows of users is in the store.
+type reachDesk struct {
+	app        *App
+	population reach.Population
+	of         atomic.Pointer[spool.Reach]
+}
+
+var _ weir.Throttle = (*reachDesk)(nil)
+
+// newReachDesk makes a desk. It works once enter has told it where it stands.
+func newReachDesk(o reach.Options) (*reachDesk, error) {
+	rules, err := o.Rules()
+	if err != nil {
+		return nil, err
+	}
+	d := &reachDesk{}
+	d.of.Store(&spool.Reach{Rules: rules, Population: &d.population})
+	return d, nil
+}
+
+// enter tells the desk who it is.
+func (d *reachDesk) enter(a *App, name string, shadow *atomic.Bool) {
+	d.app = a
+	of := *d.of.Load()
+	of.Name, of.Shadow = name, shadow.Load
+	d.of.Store(&of)
+}
+
+// configure gives the desk new rules. What was learnt stays.
+func (d *reachDesk) configure(o reach.Options) error {
+	rules, err := o.Rules()
+	if err != nil {
+		return err
+	}
+	of := *d.of.Load()
+	of.Rules = rules
+	d.of.Store(&of)
+	return nil
+}
+
+// with returns what the spool will run when options hold that were checked.
+func (d *reachDesk) with(o reach.Options) (*spool.Reach, error) {
+	rules, err := o.Rules()
+	of := *d.of.Load()
+	of.Rules = rules
+	return &of, err
+}
+
+// A letterOut is a message that may be sent, until it is known whether it was.
+type letterOut struct {
+	of      *spool.Reach
+	message spool.Message
+}
+
+// messageOf reads whose message an event is, and to whom.
+func messageOf(of *spool.Reach, ev *weir.Event) (m spool.Message, ok bool, err error) {
+	if ev.Message == nil {
+		return m, false, nil
+	}
+	m.User = ev.Message.User
+	if m.User == "" {
+		m.User = ev.Account
+	}
+	m.Recipients, err = of.Rules.Recipients(ev.Kind, ev.Message)
+	return m, len(m.Recipients) > 0, err
+}
+
+// Judge says whether a message may be sent. What it refuses counts as tried; what it admits counts when it is settled as done.
+func (d *reachDesk) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
+	m, err := d.judge(ctx, ev, a)
+	if err != nil || m == nil || a.Verdict == weir.Refuse && a.Reason == weir.NoAccount {
+		return err
+	}
+	of := d.of.Load()
+	if a.Verdict == weir.Admit {
+		a.Hold = weir.Hold{Ref: &letterOut{of, *m}, At: ev.Time.UnixNano()}
+		return nil
+	}
+	return d.app.post.NoteReach(ctx, ev.Time, of, *m, of.Shadow()) // in shadow it is sent
+}
+
+func (d *reachDesk) judge(ctx context.Context, ev *weir.Event, a *weir.Answer) (*spool.Message, error) {
+	of := d.of.Load()
+	m, any, err := messageOf(of, ev)
+	if err != nil || !any {
+		return nil, err
+	}
+	if m.User == "" {
+		a.Verdict, a.Reason, a.Rule = weir.Refuse, weir.NoAccount, "reach"
+		return &m, nil
+	}
+	if d.app.post.Spool == nil {
+		return nil, ErrNotServing
+	}
+	v, err := d.app.post.LookReach(ctx, ev.Time, of, m)
+	if err != nil {
+		return nil, err
+	}
+	f := figureOf(v)
+	a.Figures = append(a.Figures, f)
+	if v.Held+v.Refused == 0 {
+		return &m, nil
+	}
+	a.Verdict, a.Figure = weir.Refuse, f
+	switch v.Cause {
+	case reach.TooMany:
+		a.Reason = weir.OverLimit
+	case reach.AllBlocked:
+		a.Reason = weir.Flagged
+	default:
+		a.Reason = weir.NewRecipient
+	}
+	return &m, nil
+}
+
+// figureOf is how close a user is to being flagged.
+func figureOf(v reach.Verdict) weir.Figure {
+	limit := int64(v.Limit)
+	return weir.Figure{Rule: v.Window.String(), Unit: "new recipients", Limit: limit, Remaining: max(0, limit-int64(v.Figure.New+0.5)), Window: v.Window.Length()}
+}
+
+// Settle takes a message into the history of its user that was sent.
+func (d *reachDesk) Settle(h weir.Hold, o weir.Outcome) {
+	out, ok := h.Ref.(*letterOut)
+	if !ok || !o.Done {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), notePatience)
+	defer cancel()
+	if err := d.app.post.NoteReach(ctx, o.Time, out.of, out.message, true); err != nil {
+		d.app.opts.Log.Error("whom a user wrote to could not be stored", "throttle", out.of.Name, "err", err)
+	}
+}
+
+// notePatience is how long a message that was sent may take to be noted.
+const notePatience = 10 * time.Second
+
+// Peek answers as Judge would, and counts nothing.
+func (d *reachDesk) Peek(ev *weir.Event, a *weir.Answer) {
+	ctx, cancel := context.WithTimeout(context.Background(), notePatience)
+	defer cancel()
+	if _, err := d.judge(ctx, ev, a); err != nil {
+		a.Verdict, a.Reason = weir.Refuse, weir.Failure
+	}
+}
+
+// reachThrottle returns the reach throttle of a list as the spool runs it from the next generation on, or nil.
+func (c *change) reachThrottle(names []string) (*spool.Reach, error) {
+	for _, name := range names {
+		if t := c.next.throttle(name); t != nil && t.reach != nil {
+			return t.reach.with(*t.config.Reach)
+		}
+	}
+	return nil, nil
+}
+
+// reaches are the reach throttles there are.
+func (g *generation) reaches() (all []*spool.Reach) {
+	for _, t := range g.throttles {
+		if t.reach != nil {
+			all = append(all, t.reach.of.Load())
+		}
+	}
+	return all
+}
+
+// hasReach reports whether a configuration counts recipients.
+func hasReach(c *config.Config) bool {
+	for _, t := range c.Throttles {
+		if t.Reach != nil {
+			return true
+		}
+	}
+	return false
+}

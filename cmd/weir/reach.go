@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"weir/console"
+	"weir/internal/tabular"
+)
+
+// reachCommand is weir reach.
+type reachCommand struct {
+	List  reachListCommand  `cmd:"" help:"Show who is flagged."`
+	Show  reachShowCommand  `cmd:"" help:"Show how many people a user writes to, how many of them are new, and whether he is flagged."`
+	Clear reachClearCommand `cmd:"" help:"End the flag of a user, and begin to count anew. What is withheld stays so (weir queue release sends it)."`
+	Flag  reachFlagCommand  `cmd:"" help:"Flag a user, until somebody clears it."`
+	Usual reachUsualCommand `cmd:"" help:"Show what a throttle has learnt: how many new people users usually write to."`
+}
+
+// reachFlags name a reach throttle.
+type reachFlags struct {
+	target
+	Throttle string `placeholder:"NAME" help:"Which reach throttle. Default: the only one."`
+	JSON     bool   `name:"json" help:"Print the result as JSON."`
+}
+
+// reachUserFlags name a user of a reach throttle.
+type reachUserFlags struct {
+	reachFlags
+	Name string `arg:"" name:"user" help:"The user: his log-in name, the address of a client that sends without one, or whom the decision API was asked about."`
+}
+
+// Validate is called by the parser.
+func (c *reachUserFlags) Validate() error {
+	if c.Name == "" {
+		return errors.New("which user?")
+	}
+	return nil
+}
+
+// reachListCommand is weir reach list.
+type reachListCommand struct {
+	target
+	Limit int  `placeholder:"N" default:"1000" help:"At most so many, up to 1000. Default: 1000."`
+	JSON  bool `name:"json" help:"Print them as JSON."`
+}
+
+// Validate is called by the parser.
+func (c *reachListCommand) Validate() error {
+	if c.Limit < 1 || c.Limit > console.MaxReachPage {
+		return fmt.Errorf("--limit: 1 to %d", console.MaxReachPage)
+	}
+	return nil
+}
+
+// Run lists flagged users.
+func (c *reachListCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	p, err := client.FlaggedUsers(context.Background(), c.Limit)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return t.json(p)
+	}
+	if len(p.Users) == 0 {
+		fmt.Fprintln(t.out, "nobody is flagged")
+		return nil
+	}
+	rows := table{heads: []string{"user", "throttle", "since", "why", "what holds"}}
+	for _, v := range p.Users {
+		since, why := "", text(v.Why)
+		if !v.Since.IsZero() {
+			since = moment(v.Since)
+		}
+		if v.Problem != "" {
+			why = cell{text: v.Problem, tint: tabular.Bad}
+		}
+		rows.row(text(v.User), text(v.Throttle), text(since), why, text(v.Holds))
+	}
+	t.write(&rows)
+	if p.More {
+		fmt.Fprintln(t.out, "and more")
+	}
+	return nil
+}
+
+// reachShowCommand is weir reach show.
+type reachShowCommand struct{ reachUserFlags }
+
+// Run shows a user.
+func (c *reachShowCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	u, err := client.ReachUser(context.Background(), c.Name, c.Throttle)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return t.json(u)
+	}
+	for i := range u.Throttles {
+		if i > 0 {
+			fmt.Fprintln(t.out)
+		}
+		t.reached(&u.Throttles[i])
+	}
+	return nil
+}
+
+func (t *terminal) reached(v *console.ReachView) {
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(t.out, "%-12s %s\n", name+":", value)
+		}
+	}
+	line("user", printable(v.User))
+	line("throttle", printable(v.Throttle))
+	if v.Problem != "" {
+		line("problem", t.paint(tabular.Bad, printable(v.Problem)))
+		return
+	}
+	state, tint := flagOf(v)
+	line("state", t.paint(tint, state))
+	line("why", printable(v.Why))
+	holds := "what holds"
+	if v.Shadow {
+		holds = "would hold"
+	}
+	line(holds, printable(v.Holds))
+	first := ""
+	if !v.First.IsZero() {
+		first = ", the first " + moment(v.First)
+	}
+	line("recipients", fmt.Sprintf("%d%s", v.Recipients, first))
+	line("kept of him", bytesOf(int64(v.Bytes)))
+	if len(v.Windows) == 0 {
+		return
+	}
+	fmt.Fprintln(t.out)
+	rows := table{heads: []string{"window", "new", "limit", ""}}
+	for _, w := range v.Windows {
+		limit, bar := cell{text: "none yet", right: true}, cell{}
+		if w.Limit > 0 {
+			limit, bar = amount(w.Limit), gauge(w.New/w.Limit)
+		}
+		rows.row(text(w.Window), amount(w.New), limit, bar)
+	}
+	t.write(&rows)
+}
+
+// flagOf says in a word how a user stands.
+func flagOf(v *console.ReachView) (string, tabular.Tint) {
+	since := ""
+	if !v.Since.IsZero() {
+		since = " since " + moment(v.Since)
+	}
+	switch {
+	case v.Flagged && v.Shadow:
+		return "would be flagged" + since + " (shadow)", tabular.Warn
+	case v.Flagged:
+		return "flagged" + since, tabular.Bad
+	case v.Exempt:
+		return "exempt: never flagged", tabular.Plain
+	}
+	return "not flagged", tabular.Plain
+}
+
+// amount is an estimate.
+func amount(v float64) cell { return cell{text: fmt.Sprintf("%.0f", v), right: true} }
+
+// gauge draws how much of a limit is reached.
+func gauge(share float64) cell {
+	const width = 20
+	full := int(min(max(share, 0), 1) * width)
+	c := cell{text: fmt.Sprintf("[%s%s] %.0f%%", strings.Repeat("=", full), strings.Repeat(" ", width-full), 100*share)}
+	switch {
+	case share > 1:
+		c.tint = tabular.Bad
+	case share >= 0.8:
+		c.tint = tabular.Warn
+	}
+	return c
+}
+
+// reachClearCommand is weir reach clear.
+type reachClearCommand struct{ reachUserFlags }
+
+// Run ends a flag.
+func (c *reachClearCommand) Run(t *terminal) error {
+	return c.act(t, (*console.Client).ClearUser, "is not flagged any more")
+}
+
+// reachFlagCommand is weir reach flag.
+type reachFlagCommand struct{ reachUserFlags }
+
+// Run flags a user.
+func (c *reachFlagCommand) Run(t *terminal) error {
+	return c.act(t, (*console.Client).FlagUser, "is flagged")
+}
+
+// act does something about a user, and says what was done.
+func (c *reachUserFlags) act(t *terminal, do func(*console.Client, context.Context, string, string) (console.ReachView, error), done string) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	v, err := do(client, context.Background(), c.Name, c.Throttle)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return t.json(v)
+	}
+	if v.Flagged && v.Holds != "" {
+		done += ": " + v.Holds
+	}
+	_, err = fmt.Fprintf(t.out, "%s %s\n", printable(v.User), done)
+	return err
+}
+
+// reachUsualCommand is weir reach usual.
+type reachUsualCommand struct{ reachFlags }
+
+// Run shows what a throttle has learnt.
+func (c *reachUsualCommand) Run(t *terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	u, err := client.ReachUsual(context.Background(), c.Throttle)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return t.json(u)
+	}
+	fmt.Fprintf(t.out, "throttle %s, threshold %s\n", printable(u.Throttle), printable(u.Threshold))
+	if len(u.Cohorts) == 0 {
+		fmt.Fprintln(t.out, "nothing is learnt yet: no hour is over in which somebody wrote")
+		return nil
+	}
+	fmt.Fprintln(t.out)
+	rows := table{heads: []string{"window", "account is", "recipients before", "samples", "usually new", "too many"}}
+	for _, h := range u.Cohorts {
+		limit := cell{text: "not known yet", right: true}
+		if h.Limit > 0 {
+			limit = amount(h.Limit)
+		}
+		rows.row(text(h.Window), text(h.Age), text(h.Size), number(h.Samples), amount(h.Usual), limit)
+	}
+	t.write(&rows)
+	return nil
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"weir"
+	"weir/config"
+	"weir/mail"
+	"weir/simulate"
+)
+
+// simulateCommand is weir simulate.
+type simulateCommand struct {
+	Virus simulateVirusCommand `cmd:"" help:"What becomes of a virus, or of a stolen password, under a mail throttle."`
+	Mail  simulateMailCommand  `cmd:"" help:"Who of your users would have been delayed or stopped by a mail throttle, from a mail log."`
+	Reach simulateReachCommand `cmd:"" help:"Who of your users would have been flagged for writing to too many new people, from a mail log."`
+	Flood simulateFloodCommand `cmd:"" help:"What people get of a service while it is flooded, and what they pay for it."`
+}
+
+// A rule is where the parameters of a simulated throttle come from.
+type rule struct {
+	Config   string `short:"c" placeholder:"FILE" help:"Take the throttle from this configuration. Default: weir's defaults."`
+	Throttle string `placeholder:"NAME" help:"Which throttle of the configuration. Default: the only one of its kind."`
+}
+
+// validate finds flags that do not go together.
+func (r rule) validate() error {
+	if r.Throttle != "" && r.Config == "" {
+		return errors.New("--throttle: there is no configuration to find it in (write -c weir.yaml, too)")
+	}
+	return nil
+}
+
+// load reads the configuration; nil where there is none.
+func (r rule) load() (*config.Config, error) {
+	if r.Config == "" {
+		return nil, nil
+	}
+	cfg, err := config.Load(r.Config)
+	if err != nil {
+		return nil, err
+	}
+	full := cfg.WithDefaults()
+	return &full, nil
+}
+
+// pick finds the throttle that is meant, among those of a kind.
+func pick[T any](r rule, cfg *config.Config, kind string, of func(config.Throttle) *T) (*T, error) {
+	found := map[string]*T{}
+	for name, t := range cfg.Throttles {
+		if o := of(t); o != nil {
+			found[name] = o
+		}
+	}
+	names := slices.Sorted(maps.Keys(found))
+	switch {
+	case len(names) == 0:
+		return nil, fmt.Errorf("%s has no %s throttle (leave out -c for the defaults)", r.Config, kind)
+	case r.Throttle != "" && found[r.Throttle] == nil:
+		hint := "there is " + strings.Join(names, ", ")
+		if near := weir.Nearest(r.Throttle, names...); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		return nil, fmt.Errorf("--throttle: %s has no %s throttle %q (%s)", r.Config, kind, r.Throttle, hint)
+	case r.Throttle != "":
+		return found[r.Throttle], nil
+	case len(names) > 1:
+		return nil, fmt.Errorf("%s has %d %s throttles: say which with --throttle (%s)", r.Config, len(names), kind, strings.Join(names, ", "))
+	}
+	return found[names[0]], nil
+}
+
+// mail finds the mail throttle that is meant.
+func (r rule) mail() (mail.Options, error) {
+	cfg, err := r.load()
+	if err != nil {
+		return mail.Options{}, err
+	}
+	if cfg == nil {
+		return mail.Options{}.WithDefaults(), nil
+	}
+	o, err := pick(r, cfg, "mail", func(t config.Throttle) *mail.Options { return t.Mail })
+	if err != nil {
+		return mail.Options{}, err
+	}
+	return o.WithDefaults(), nil
+}
+
+// A mailLimits are parameters of a mail throttle that are tried instead of what is configured.
+type mailLimits struct {
+	WorkingSet *int       `placeholder:"N" help:"Try this size of the working set."`
+	Rate       *weir.Rate `placeholder:"RATE" help:"Try this rate, such as 2/m, for mails to one and to several."`
+	MaxSlack   *int       `placeholder:"N" help:"Try this credit for mails to one."`
+	MaxMSlack  *int       `name:"max-mslack" placeholder:"N" help:"Try this credit for mails to several."`
+	Stop       *int       `placeholder:"N" help:"Try this number of waiting recipients, above which a user is stopped."`
+}
+
+// limits are the parameters as a configuration has them.
+func (l mailLimits) limits() mail.Limits {
+	out := mail.Limits{WorkingSet: l.WorkingSet, MaxSlack: l.MaxSlack, MaxMSlack: l.MaxMSlack, Stop: l.Stop}
+	if l.Rate != nil {
+		out.Rate = *l.Rate
+	}
+	return out
+}
+
+// validate finds parameters that no configuration may have.
+func (l mailLimits) validate() error {
+	if l.Rate != nil && l.Rate.Count == 0 {
+		return errors.New("--rate: at this rate what waits never leaves (write 1/m)")
+	}
+	return asFlags(l.limits().Validate())
+}
+
+// over puts the parameters into options. Users who have limits of their own keep them.
+func (l mailLimits) over(o mail.Options) mail.Options {
+	if l.Rate != nil {
+		o.Rate, o.MultiRate = *l.Rate, weir.Rate{}
+	}
+	for _, p := range []struct{ to, from **int }{
+		{&o.WorkingSet, &l.WorkingSet}, {&o.MaxSlack, &l.MaxSlack}, {&o.MaxMSlack, &l.MaxMSlack}, {&o.Stop, &l.Stop},
+	} {
+		if *p.from != nil {
+			*p.to = *p.from
+		}
+	}
+	return o
+}
+
+// asFlags says mistakes in fields as mistakes in the flags of the same names.
+func asFlags(err error) error {
+	var all []error
+	for _, mistake := range weir.FieldErrors(err) {
+		flag := *mistake
+		flag.Path = strings.TrimPrefix(strings.ReplaceAll(flag.Path, "_", "-"), "stamp.")
+		all = append(all, fmt.Errorf("--%w", &flag))
+	}
+	return errors.Join(all...)
+}
+
+// seconds is a time for people, in as much detail as matters to them; for ever where it is below zero.
+func seconds(s float64) string {
+	switch {
+	case s < 0:
+		return "never"
+	case s == 0:
+		return "0s"
+	case s < 1:
+		return weir.Duration(math.Round(s*1000) * 1e6).String()
+	case s < 10:
+		return weir.Duration(math.Round(s*10) * 1e8).String()
+	case s < 3600:
+		return weir.Duration(math.Round(s) * 1e9).String()
+	}
+	return weir.Duration(time.Duration(s * 1e9).Round(time.Minute)).String()
+}
+
+// between is a range of figures, or one where both are the same.
+func between(from, to string) string {
+	if from == to {
+		return from
+	}
+	return from + " – " + to
+}
+
+// paramsLine says in one line what a mail throttle was run with.
+func paramsLine(p mail.Params) string {
+	rate := rateOf(p.Every)
+	if p.MultiEvery != p.Every {
+		rate += " (to several " + rateOf(p.MultiEvery) + ")"
+	}
+	return fmt.Sprintf("rate %s, working set %d, max slack %d, max mslack %d, stop %d", rate, p.WorkingSet, p.MaxSlack, p.MaxMSlack, p.Stop)
+}
+
+// rateOf is a period as a rate.
+func rateOf(every time.Duration) string {
+	for _, per := range []time.Duration{time.Minute, time.Second} {
+		if every > 0 && every <= per && per%every == 0 {
+			return weir.Rate{Count: int64(per / every), Per: per}.String()
+		}
+	}
+	return weir.Rate{Count: 1, Per: every}.String()
+}
+
+// virusText says what became of a virus.
+func virusText(r simulate.VirusRange) (passed, held, stopped string) {
+	return between(fmt.Sprint(r.Best.Passed), fmt.Sprint(r.Worst.Passed)),
+		between(fmt.Sprint(min(r.Best.Held, r.Worst.Held)), fmt.Sprint(max(r.Best.Held, r.Worst.Held))),
+		between(seconds(r.Best.StoppedAfter), seconds(r.Worst.StoppedAfter))
+}
+
+// capital begins a sentence.
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// paragraph writes sentences in lines that are easy to read.
+func (t *terminal) paragraph(text string) {
+	width := 80
+	if w := widthOf(t.out); w > 0 {
+		width = max(min(w, 100), 20)
+	}
+	used := 0
+	for word := range strings.FieldsSeq(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case used == 0:
+		case used+1+n > width:
+			fmt.Fprintln(t.out)
+			used = 0
+		default:
+			fmt.Fprint(t.out, " ")
+			used++
+		}
+		fmt.Fprint(t.out, word)
+		used += n
+	}
+	fmt.Fprintln(t.out)
+}

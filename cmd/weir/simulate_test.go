@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+
+	"weir/simulate"
+)
+
+// What cannot be tried is a wrong use of the command, whatever is in the files: exit code 2, and what to write instead.
+func TestSimulateMistakes(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{`simulate`, ``},
+		{`simulate worm`, ``},
+		{`simulate virus --rate 0`, `--rate: a virus that sends nothing \(write 60\)`},
+		{`simulate virus --rate=-3`, `--rate: -3 mails a minute are out of bounds`},
+		{`simulate virus --rate 100000`, `--rate: 100000 mails a minute are out of bounds \(between 0.01 and 60000\)`},
+		{`simulate virus --rate fast`, `--rate: `},
+		{`simulate virus --rate nan`, `--rate: NaN mails a minute`},
+		{`simulate virus --recipients-per-mail 0`, `--recipients-per-mail: 0 is out of bounds \(between 1 and `},
+		{`simulate virus --known 120%`, `--known: .* is not a share`},
+		{`simulate virus --known 0.2`, `--known: "0.2" has no unit \(did you mean 0.2%\?\)`},
+		{`simulate virus --table --rate 60`, `--table: its viruses are those of the document`},
+		{`simulate virus --throttle slow`, `--throttle: there is no configuration to find it in`},
+		{`simulate virus somewhere`, ``},
+		{`simulate mail`, `--log`},
+		{`simulate mail --log mail.csv --working-set=-1`, `--working-set: -1 is out of bounds`},
+		{`simulate mail --log mail.csv --max-mslack 1000000`, `--max-mslack: 1000000 is out of bounds`},
+		{`simulate mail --log mail.csv --rate 0/m`, `--rate: at this rate what waits never leaves`},
+		{`simulate mail --log mail.csv --rate 5`, `--rate: "5" does not say per what`},
+		{`simulate mail --log mail.csv --sweep workingset=0..10`, `--sweep: unknown parameter "workingset" \(did you mean "working_set"\?\)`},
+		{`simulate mail --log mail.csv --sweep working_set=10..0`, `--sweep: working_set: 10..0 goes down \(write 0..10\)`},
+		{`simulate mail --log mail.csv --sweep stop=5 --sweep stop=6`, `--sweep: stop is swept twice`},
+		{`simulate mail --log mail.csv --delayed-at-most 1`, `--delayed-at-most: "1" has no unit \(did you mean 1%\?\)`},
+		{`simulate mail --log mail.csv --delayed-at-most 101%`, `--delayed-at-most: 101% is no share of the mails`},
+		{`simulate mail --log mail.csv --report nowhere/report.html`, `--report: there is no folder nowhere`},
+		{`simulate mail --log mail.csv --format exim`, `--format`},
+		{`simulate mail --log mail.csv --year 1`, `--year: 1 is out of bounds`},
+		{`simulate mail --log mail.csv --users 1000`, `--users: 1000 is out of bounds`},
+		{`simulate mail --log mail.csv --throttle outgoing`, `--throttle: there is no configuration to find it in`},
+		{`simulate flood`, `--capacity: what can the service do\?`},
+		{`simulate flood --capacity 0/s`, `--capacity: a service that can do 0/s serves nobody`},
+		{`simulate flood --capacity 50`, `--capacity: "50" does not say per what`},
+		{`simulate flood --capacity 50/s --concurrent 4 --service 1s`, `--capacity: it follows from --concurrent and --service`},
+		{`simulate flood --concurrent=-1`, `--concurrent: -1 at once cannot be`},
+		{`simulate flood --concurrent 4 --service 0s`, `--service: a service that takes no time`},
+		{`simulate flood --capacity 50/s --without 120%`, `--without: 120% is no share of people`},
+		{`simulate flood --capacity 50/s --paying 100/s`, `--hashes: the flood that pays cannot pay anything`},
+		{`simulate flood --capacity 50/s --hashes many`, `--hashes: "many" is not a number of hashes \(write 8M or 15.6G\)`},
+		{`simulate flood --capacity 50/s --until 3m`, `--until: a flood from 10s until 3m is not within 2m`},
+		{`simulate flood --capacity 50/s --flood 1000000/s --for 1h`, `--for: .* visits are more than are played`},
+		{`simulate flood --capacity 50/s --covers=-1`, `--covers: -1 is out of bounds`},
+		{`simulate flood --capacity 50/s --gate :8080`, `--gate: there is no configuration to find it in`},
+	} {
+		var out, told bytes.Buffer
+		code := run(strings.Fields(c.args), &terminal{out: &out, err: &told})
+		if code != exitUsage || out.Len() > 0 || !regexp.MustCompile(c.want).MatchString(told.String()) {
+			t.Errorf("weir %s: code %d, %s%s, want %s", c.args, code, out.String(), told.String(), c.want)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for s, want := range map[float64]string{-1: "never", 0: "0s", 0.0214: "21ms", 0.5: "500ms", 2.84: "2.8s", 22: "22s", 153.2: "2m33s", 1260: "21m", 7230: "2h1m", 90000: "25h"} {
+		if got := seconds(s); got != want {
+			t.Errorf("%g s are %q, want %q", s, got, want)
+		}
+	}
+}
+
+func TestHashes(t *testing.T) {
+	for text, want := range map[string]hashes{"8M": 8e6, "15.6G": 15.6e9, "3000": 3000, "2k/s": 2000, "1T": 1e12} {
+		var h hashes
+		if err := h.UnmarshalText([]byte(text)); err != nil || h != want {
+			t.Errorf("%s: %g, %v", text, h, err)
+		}
+	}
+	for _, text := range []string{"", "M", "-8M", "1e9", "8 M", "inf", "8MB"} {
+		var h hashes
+		if err := h.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is taken for %g", text, h)
+		}
+	}
+}
+
+// The plot has axes, fits its room, and shows nothing where nothing is asked.
+func TestPricePlot(t *testing.T) {
+	var points []simulate.FloodPoint
+	for i := range 60 {
+		p := simulate.FloodPoint{Second: i + 1}
+		if i >= 20 && i < 40 {
+			p.Phone = 0.1 * float64(int(1)<<((i-20)/5))
+		}
+		points = append(points, p)
+	}
+	want := `   800ms │                                   █████
+         │                              ▅▅▅▅▅█████
+         │                              ██████████
+         │                         ▅▅▅▅▅██████████
+         │                    ▄▄▄▄▄███████████████
+    50ms │                    ████████████████████
+         └────────────────────────────────────────────────────────────
+          0s                                                        1m`
+	if got := strings.Join(pricePlot(points, 80), "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for _, width := range []int{0, 5, 20, 30, 200} {
+		for _, line := range pricePlot(points, width) {
+			if n := len([]rune(line)); n > width {
+				t.Errorf("a line of %d in %d", n, width)
+			}
+		}
+	}
+	pricePlot(points[:15], 80) // nothing is asked
+	pricePlot(nil, 80)
+}
+
+func TestParagraph(t *testing.T) {
+	var out bytes.Buffer
+	(&terminal{out: &out}).paragraph(strings.Repeat("word ", 40) + strings.Repeat("x", 100))
+	for i, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
+		if n := len(line); n > 80 && i < 3 || strings.TrimSpace(line) != line {
+			t.Errorf("line %d has %d: %q", i, n, line)
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir"
+	"weir/config"
+	"weir/gate/httpgate"
+	"weir/internal/tabular"
+	"weir/simulate"
+	"weir/stamp"
+)
+
+// simulateFloodCommand is weir simulate flood.
+type simulateFloodCommand struct {
+	Config string `short:"c" placeholder:"FILE" help:"Take the capacity and the stamps of an HTTP gate from this configuration. Default: weir's defaults."`
+	Gate   string `placeholder:"LISTEN" help:"Which HTTP gate of the configuration, by its listen. Default: the only one with a capacity."`
+
+	Capacity   *weir.Rate     `group:"The service" placeholder:"RATE" help:"How many requests it can do, such as 50/s."`
+	Concurrent int            `group:"The service" placeholder:"N" help:"How many it works on at once. Default: as configured, or as follows from the others."`
+	Service    *weir.Duration `group:"The service" placeholder:"TIME" help:"How long it works on one, on average. Default: 100ms, or as follows from the others."`
+
+	People          weir.Rate     `group:"People" default:"20/s" placeholder:"RATE" help:"How many come, each for one page. Default: ${default}."`
+	Phones          weir.Share    `group:"People" default:"50%" placeholder:"SHARE" help:"The share of them who are on a phone. Default: ${default}."`
+	Without         weir.Share    `group:"People" default:"5%" placeholder:"SHARE" help:"The share of them whose browser runs no scripts, so that they cannot pay. Default: ${default}."`
+	Phone           hashes        `group:"People" placeholder:"N" help:"Hashes a second of a phone. Default: 1M with sha256-k."`
+	Desktop         hashes        `group:"People" placeholder:"N" help:"Hashes a second of another computer, in its browser. Default: three times a phone."`
+	Patience        weir.Duration `group:"People" default:"10s" placeholder:"TIME" help:"How long they wait. Default: ${default}."`
+	PatienceWithout weir.Duration `group:"People" default:"1m" placeholder:"TIME" help:"How long those without scripts wait: they are told that there is a line. Default: ${default}."`
+
+	Flood   weir.Rate     `group:"The flood" default:"0/s" placeholder:"RATE" help:"How many requests come that pay nothing. Default: none."`
+	Paying  weir.Rate     `group:"The flood" default:"0/s" placeholder:"RATE" help:"How many requests come that pay as far as they can. Default, with --hashes: as many as --flood, or ten times the capacity."`
+	Hashes  hashes        `group:"The flood" placeholder:"N" help:"How many hashes a second those have in all: 8M is a core, 15.6G a large graphics card."`
+	Sources int           `group:"The flood" default:"10000" placeholder:"N" help:"From how many addresses they come. Default: ${default}."`
+	From    weir.Duration `group:"The flood" placeholder:"TIME" help:"When it begins. Default: after 10s."`
+	Until   weir.Duration `group:"The flood" placeholder:"TIME" help:"When it ends. Default: after half of the time that is left."`
+	For     weir.Duration `default:"2m" placeholder:"TIME" help:"How long it goes on in all. Default: ${default}."`
+
+	Covers int    `placeholder:"N" help:"Try this number of requests for a stamp. Default: as configured."`
+	Seed   uint64 `default:"1" placeholder:"N" help:"Another seed makes other chances; the same one always gives the same figures. Default: ${default}."`
+	JSON   bool   `name:"json" help:"Print the figures as JSON, second by second too."`
+}
+
+// hashes are so many in a second, as people write them: 8M, 15.6G.
+type hashes float64
+
+// UnmarshalText reads them.
+func (h *hashes) UnmarshalText(text []byte) error {
+	s := strings.TrimSuffix(strings.TrimSpace(string(text)), "/s")
+	unit := 1.0
+	for sign, size := range map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12} {
+		if number, found := strings.CutSuffix(s, sign); found {
+			s, unit = number, size
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || n < 0 || strings.Trim(s, "0123456789.") != "" {
+		return &weir.FieldError{Msg: fmt.Sprintf("%q is not a number of hashes", text), Hint: "write 8M or 15.6G"}
+	}
+	*h = hashes(n * unit)
+	return nil
+}
+
+// aSecond is a rate as a number.
+func aSecond(r weir.Rate) float64 {
+	if r.Per <= 0 {
+		return 0
+	}
+	return float64(r.Count) / r.Per.Seconds()
+}
+
+// Validate is called by the parser.
+func (c *simulateFloodCommand) Validate() error {
+	switch {
+	case c.Gate != "" && c.Config == "":
+		return errors.New("--gate: there is no configuration to find it in (write -c weir.yaml, too)")
+	case c.Config != "":
+		return nil // what is missing may be there
+	}
+	o, err := c.options(nil, nil)
+	if err != nil {
+		return err
+	}
+	return asFlags(o.Validate())
+}
+
+// options puts the flags together with a gate of the configuration, and its stamps. Both may be nil.
+func (c *simulateFloodCommand) options(gate *httpgate.Options, stamps *stamp.Options) (simulate.FloodOptions, error) {
+	o := simulate.FloodOptions{
+		People: aSecond(c.People), Phones: c.Phones, Without: c.Without, Phone: float64(c.Phone), Desktop: float64(c.Desktop),
+		Patience: c.Patience.Std(), Patient: c.PatienceWithout.Std(),
+		Flood: aSecond(c.Flood), Paying: aSecond(c.Paying), Hashes: float64(c.Hashes), Sources: c.Sources,
+		For: c.For.Std(), From: c.From.Std(), Until: c.Until.Std(), Seed: c.Seed,
+	}
+	if gate != nil {
+		o.Lanes, o.Stamps = *gate.Capacity, *stamps
+	}
+	if c.Covers != 0 {
+		o.Stamps.Covers = c.Covers
+	}
+	o.Concurrent = c.Concurrent
+	if c.Service != nil {
+		if o.Service = c.Service.Std(); o.Service <= 0 {
+			return o, errors.New("--service: a service that takes no time cannot be flooded (write 100ms)")
+		}
+	}
+	if o.Concurrent < 0 {
+		return o, fmt.Errorf("--concurrent: %d at once cannot be (write 8)", o.Concurrent)
+	}
+	configured := 0
+	if gate != nil && !gate.Capacity.Learn {
+		configured = gate.Capacity.Concurrent
+	}
+	if c.Capacity == nil {
+		if o.Concurrent = cmp.Or(o.Concurrent, configured); o.Concurrent == 0 {
+			return o, errors.New("--capacity: what can the service do? (write 50/s, or --concurrent 8 --service 100ms)")
+		}
+		return o, nil
+	}
+	rate := aSecond(*c.Capacity)
+	switch {
+	case !(rate > 0):
+		return o, fmt.Errorf("--capacity: a service that can do %s serves nobody (write 50/s)", c.Capacity)
+	case o.Concurrent > 0 && o.Service > 0:
+		return o, errors.New("--capacity: it follows from --concurrent and --service (leave out one of the three)")
+	case o.Concurrent == 0 && o.Service == 0:
+		o.Concurrent = configured
+	}
+	if o.Concurrent == 0 {
+		o.Concurrent = int(min(max(1, math.Round(rate*cmp.Or(o.Service, 100*time.Millisecond).Seconds())), math.MaxInt32))
+	}
+	o.Service = time.Duration(float64(o.Concurrent) / rate * float64(time.Second))
+	return o, nil
+}
+
+// gate finds the HTTP gate that is meant, and its stamps.
+func (c *simulateFloodCommand) gate(cfg *config.Config) (*httpgate.Options, *stamp.Options, error) {
+	var gates []*httpgate.Options
+	var names []string
+	for i := range cfg.HTTP {
+		if g := &cfg.HTTP[i]; g.Capacity != nil && (c.Gate == "" || c.Gate == g.Listen) {
+			gates, names = append(gates, g), append(names, g.Listen)
+		}
+	}
+	switch {
+	case len(gates) == 0 && c.Gate != "":
+		return nil, nil, fmt.Errorf("--gate: %s has no HTTP gate %s with a capacity", c.Config, c.Gate)
+	case len(gates) == 0:
+		return nil, nil, fmt.Errorf("%s has no HTTP gate with a capacity (leave out -c for the defaults)", c.Config)
+	case len(gates) > 1:
+		return nil, nil, fmt.Errorf("%s has %d HTTP gates with a capacity: say which with --gate (%s)", c.Config, len(gates), strings.Join(names, ", "))
+	}
+	for _, name := range gates[0].Throttles {
+		if s := cfg.Throttles[name].Stamp; s != nil {
+			return gates[0], s, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("the gate %s of %s asks for no stamps: there is nothing to see", gates[0].Listen, c.Config)
+}
+
+// Run plays the flood.
+func (c *simulateFloodCommand) Run(t *terminal) error {
+	var gate *httpgate.Options
+	var stamps *stamp.Options
+	if c.Config != "" {
+		cfg, err := rule{Config: c.Config}.load()
+		if err != nil {
+			return err
+		}
+		if gate, stamps, err = c.gate(cfg); err != nil {
+			return err
+		}
+	}
+	o, err := c.options(gate, stamps)
+	if err != nil {
+		return err
+	}
+	b := t.bar("flood")
+	o.Watch = func(share float64) { b.show(stamp.Work(1000*share), 1000) }
+	study, err := simulate.Flood(o)
+	b.clear()
+	if err != nil {
+		return asFlags(err)
+	}
+	if c.JSON {
+		return t.json(study)
+	}
+	t.flood(study, o)
+	return nil
+}
+
+// crowdNames are what crowds are called before people.
+var crowdNames = map[string]string{
+	simulate.CrowdDesktop: "people", simulate.CrowdPhone: "… on phones", simulate.CrowdWithout: "… without scripts",
+	simulate.CrowdFlood: "flood", simulate.CrowdPaying: "flood that pays",
+}
+
+// flood shows a study to people.
+func (t *terminal) flood(s *simulate.FloodStudy, o simulate.FloodOptions) {
+	fmt.Fprintf(t.out, "The service can do %.4g requests a second: %d at once, %s each.\n", s.Capacity, s.Concurrent, seconds(s.Service))
+	whole := o.Flood == 0 && o.Paying == 0 && o.Hashes == 0
+	if whole {
+		fmt.Fprintf(t.out, "There is no flood. Who came within %s:\n\n", seconds(s.For))
+	} else {
+		fmt.Fprintf(t.out, "Who came while the flood lasted, from %s to %s of %s:\n\n", seconds(s.From), seconds(s.Until), seconds(s.For))
+	}
+	b := &table{heads: []string{"", "came", "served", "wait", "95%", "refused", "left", "stamps", "of the work", "without weir", "wait"}}
+	for i, c := range s.Crowds {
+		w, tint := s.Without[i], tabular.Plain
+		people := c.Crowd != simulate.CrowdFlood && c.Crowd != simulate.CrowdPaying
+		switch {
+		case people && c.Share >= 0.95:
+			tint = tabular.Good
+		case people && c.Share < 0.5:
+			tint = tabular.Bad
+		}
+		b.row(text(crowdNames[c.Crowd]), number(c.Offered), cell{text: percent(c.Share), tint: tint, right: true}, right(seconds(c.MeanWait)), right(seconds(c.P95Wait)),
+			number(c.Refused), number(c.Left), number(c.Stamps), right(percent(c.Capacity)), right(percent(w.Share)), right(seconds(w.MeanWait)))
+	}
+	t.write(b)
+	full := o.WithDefaults()
+	fmt.Fprintln(t.out)
+	t.paragraph(fmt.Sprintf("Waits are those of who was served, with the time for stamps. Without weir there is a queue with room for %d, in which one may wait for %s.",
+		full.Queue, seconds(full.Timeout.Seconds())))
+	if s.Asked == 0 {
+		t.paragraph("No stamps were asked for.")
+		return
+	}
+	after := "At the end stamps were still asked for."
+	if s.Dormant >= 0 {
+		after = fmt.Sprintf("Nothing was asked any more %s after the flood.", seconds(s.Dormant))
+	}
+	t.paragraph(fmt.Sprintf("Stamps were asked for during %s, at most 2^%.1f hashes: %s on a phone. %s", seconds(s.Asked), s.Peak.Bits(), seconds(s.PeakPhone), after))
+	if width := widthOf(t.out); width > 0 {
+		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "What a stamp took a phone"))
+		for _, line := range pricePlot(s.Points, width) {
+			fmt.Fprintln(t.out, line)
+		}
+	}
+}
+
+// plotRows is how high a plot is.
+const plotRows = 6
+
+// pricePlot draws what a stamp took a phone, second by second, on a scale of doublings.
+func pricePlot(points []simulate.FloodPoint, width int) (lines []string) {
+	const label = 8
+	columns := min(len(points), width-label-2, 120)
+	if columns < 10 {
+		return nil
+	}
+	prices := make([]float64, columns)
+	for i, p := range points {
+		at := i * columns / len(points)
+		prices[at] = max(prices[at], p.Phone)
+	}
+	high, low := slices.Max(prices), math.Inf(1)
+	for _, p := range prices {
+		if p > 0 {
+			low = min(low, p)
+		}
+	}
+	low /= 2 // so that the least is not nothing
+	const eighths = " ▁▂▃▄▅▆▇█"
+	blocks := []rune(eighths)
+	for row := plotRows - 1; row >= 0; row-- {
+		name := ""
+		switch row {
+		case plotRows - 1:
+			name = seconds(high)
+		case 0:
+			name = seconds(low)
+		}
+		var b strings.Builder
+		for _, p := range prices {
+			filled := 0.0
+			if p > 0 {
+				filled = math.Log2(p/low)/math.Log2(high/low)*plotRows - float64(row)
+			}
+			b.WriteRune(blocks[int(math.Round(8*max(0, min(1, filled))))])
+		}
+		lines = append(lines, strings.TrimRight(fmt.Sprintf("%*s │%s", label, name, b.String()), " "))
+	}
+	end := seconds(float64(len(points)))
+	lines = append(lines, strings.Repeat(" ", label+1)+"└"+strings.Repeat("─", columns))
+	return append(lines, fmt.Sprintf("%*s 0s%*s", label+1, "", columns-2, end))
+}

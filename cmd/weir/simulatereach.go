@@ -1,0 +1,4 @@
+package main
+
+// simulateReachCommand is weir simulate reach.
+type simulateReachCommand struct{}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"weir"
+	"weir/internal/tabular"
+	"weir/mail"
+	"weir/simulate"
+)
+
+// maxRates is how many viruses are tried at once.
+const maxRates = 100
+
+// simulateVirusCommand is weir simulate virus.
+type simulateVirusCommand struct {
+	rule
+	Rate              []float64  `placeholder:"N" help:"How many mails the virus sends in a minute; may be repeated. Default: 60."`
+	RecipientsPerMail int        `default:"1" placeholder:"N" help:"To how many recipients each mail goes. Default: ${default}."`
+	Known             weir.Share `placeholder:"SHARE" help:"Which share of them the user has written to lately, such as 20%. Default: none."`
+	Table             bool       `help:"Print the table of the document that the throttle is from, beside what weir does."`
+	JSON              bool       `name:"json" help:"Print the figures as JSON, for the worst moment that a virus can begin in."`
+}
+
+// viruses are those that are tried.
+func (c *simulateVirusCommand) viruses() (all []simulate.VirusOptions) {
+	rates := c.Rate
+	if len(rates) == 0 {
+		rates = []float64{simulate.DefaultVirusRate}
+	}
+	for _, rate := range rates {
+		all = append(all, simulate.VirusOptions{Rate: rate, Recipients: c.RecipientsPerMail, Known: float64(c.Known)})
+	}
+	return all
+}
+
+// Validate is called by the parser.
+func (c *simulateVirusCommand) Validate() error {
+	if err := c.rule.validate(); err != nil {
+		return err
+	}
+	if c.Table && (len(c.Rate) > 0 || c.RecipientsPerMail != 1 || c.Known != 0) {
+		return errors.New("--table: its viruses are those of the document (leave out --rate, --recipients-per-mail and --known)")
+	}
+	if len(c.Rate) > maxRates {
+		return fmt.Errorf("--rate: %d are too many (at most %d)", len(c.Rate), maxRates)
+	}
+	if c.RecipientsPerMail < 1 {
+		return fmt.Errorf("--recipients-per-mail: %d is out of bounds (between 1 and %d)", c.RecipientsPerMail, simulate.MaxVirusRecipients)
+	}
+	for _, o := range c.viruses() {
+		if o.Rate == 0 {
+			return errors.New("--rate: a virus that sends nothing (write 60)")
+		}
+		for _, mistake := range weir.FieldErrors(o.Validate()) {
+			flag := *mistake
+			if flag.Path == "recipients" {
+				flag.Path = "recipients-per-mail"
+			}
+			return fmt.Errorf("--%w", &flag)
+		}
+	}
+	return nil
+}
+
+// virusFigures is what --json prints of a virus: the worst moment to begin, and beside it the best one.
+type virusFigures struct {
+	Rate         float64 `json:"rate"`
+	Passed       int     `json:"passed"`
+	Held         int     `json:"held"`
+	StoppedAfter float64 `json:"stopped_after_s"` // -1: never
+	PassedNew    int     `json:"passed_new"`
+	BestPassed   int     `json:"best_passed"`
+	BestStopped  float64 `json:"best_stopped_after_s"`
+}
+
+// Run lets the virus out.
+func (c *simulateVirusCommand) Run(t *terminal) error {
+	o, err := c.rule.mail()
+	if err != nil {
+		return err
+	}
+	p, err := o.Params("", "") // of a user with no limits of his own
+	if err != nil {
+		return err
+	}
+	if c.Table {
+		return c.table(t, p)
+	}
+	figures := []virusFigures{}
+	b := &table{heads: []string{"mails a minute", "passed", "held", "stopped after"}}
+	for _, v := range c.viruses() {
+		r, err := simulate.Virus(p, v)
+		if err != nil {
+			return err
+		}
+		w := r.Worst
+		figures = append(figures, virusFigures{v.Rate, w.Passed, w.Held, w.StoppedAfter, w.PassedNew, r.Best.Passed, r.Best.StoppedAfter})
+		passed, held, stopped := virusText(r)
+		b.row(right(fmt.Sprint(v.Rate)), right(passed), right(held), right(stopped))
+	}
+	if c.JSON {
+		return t.json(figures)
+	}
+	whom := "to somebody new"
+	switch {
+	case c.Known > 0:
+		whom = fmt.Sprintf("to %s, %s of whom he knows", count(c.RecipientsPerMail, "recipient"), c.Known)
+	case c.RecipientsPerMail > 1:
+		whom = fmt.Sprintf("to %d people who are new", c.RecipientsPerMail)
+	}
+	fmt.Fprintf(t.out, "Each mail goes %s. %s.\n\n", whom, t.paint(tabular.Faint, capital(paramsLine(p))))
+	t.write(b)
+	fmt.Fprint(t.out, "\nRecipients, from the best to the worst moment of the user's clock for it to begin.\n")
+	return nil
+}
+
+// table shows the document's table.
+func (c *simulateVirusCommand) table(t *terminal, p mail.Params) error {
+	rows := simulate.VirusTable(p)
+	if c.JSON {
+		return t.json(rows)
+	}
+	fmt.Fprintf(t.out, "%s\n", t.paint(tabular.Head, "With the document's parameters: "+paramsLine(simulate.DocumentParams())))
+	b := &table{heads: []string{"a minute", "virus", "passed", "reference", "weir", "stopped after", "reference", "weir", ""}}
+	for _, r := range rows {
+		passed, _, stopped := virusText(r.Ours)
+		mark := cell{text: "as it should be", tint: tabular.Good}
+		if !r.Kept {
+			mark = cell{text: "worse than the reference", tint: tabular.Bad}
+		}
+		b.row(right(fmt.Sprint(r.Rate)), text(r.What), number(r.DocumentPassed), right(between(fmt.Sprint(r.ReferencePassed[0]), fmt.Sprint(r.ReferencePassed[1]))),
+			right(passed), right(seconds(r.DocumentStopped)), right(between(seconds(r.ReferenceStopped[0]), seconds(r.ReferenceStopped[1]))), right(stopped), mark)
+	}
+	t.write(b)
+	whose := "With weir's defaults"
+	if c.Config != "" {
+		whose = "As configured"
+	}
+	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, whose+": "+paramsLine(p)))
+	b = &table{heads: []string{"a minute", "passed", "held", "stopped after"}}
+	for _, r := range rows {
+		passed, held, stopped := virusText(r.Given)
+		b.row(right(fmt.Sprint(r.Rate)), right(passed), right(held), right(stopped))
+	}
+	t.write(b)
+	fmt.Fprint(t.out, "\nThe document tried two real viruses and one of its own; in front of the first, a mail of the user's had spent his slack.\n")
+	return nil
+}

@@ -1,0 +1,42 @@
+package identify
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Name returns the one form of a person's name: without regard to case, and with one space between its words. Other ways to write a letter
+// stay different, since they may be another name.
+func Name(name string) string {
+	if plainName(name) {
+		return name
+	}
+	var b strings.Builder
+	b.Grow(len(name))
+	space := false
+	for _, r := range name {
+		if unicode.IsSpace(r) {
+			space = b.Len() > 0
+			continue
+		}
+		if space {
+			b.WriteByte(' ')
+			space = false
+		}
+		b.WriteRune(unicode.ToLower(unicode.ToUpper(r))) // over the capital letter, so that the two small sigmas are one
+	}
+	return b.String()
+}
+
+// plainName reports whether nothing is to be done.
+func plainName(name string) bool {
+	last := byte(' ')
+	for i := range len(name) {
+		c := name[i]
+		if c >= 0x80 || c >= 'A' && c <= 'Z' || c < ' ' || c == ' ' && last == ' ' {
+			return false
+		}
+		last = c
+	}
+	return name == "" || last != ' '
+}

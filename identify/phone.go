@@ -1,0 +1,85 @@
+package identify
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrPhone is returned for what is no telephone number.
+var ErrPhone = errors.New("not a telephone number")
+
+// How many digits a number has, with that of the country (E.164).
+const (
+	minDigits   = 8
+	maxDigits   = 15
+	maxPhone    = 64 // bytes, with everything that people write between the digits
+	longestCode = 3  // digits of a country
+)
+
+// trunks is what national numbers begin with in countries where that is not 0; "" where they are dialled as they are.
+var trunks = map[string]string{
+	"1": "", "30": "", "34": "", "36": "06", "39": "", "45": "", "47": "", "48": "", "65": "", "7": "8",
+	"351": "", "352": "", "354": "", "356": "", "371": "", "372": "", "420": "", "852": "",
+}
+
+// Phone returns the one form of a telephone number (E.164), such as +493012345678. A number without + or 00 is one of the country, as in
+// "+49"; where none is given it is refused. So is one with letters or an extension.
+func Phone(number, country string) (string, error) {
+	code := strings.TrimPrefix(country, "+")
+	if country != "" && (code == "" || len(code) > longestCode || code[0] == '0' || strings.Trim(code, "0123456789") != "") {
+		return "", fmt.Errorf("%w: country %.16q; write +49", ErrPhone, country)
+	}
+	digits, plus, err := dialled(number)
+	if err != nil {
+		return "", err
+	}
+	abroad, zeroes := strings.CutPrefix(digits, "00")
+	if code == "1" && !plus && !zeroes {
+		abroad, zeroes = strings.CutPrefix(digits, "011")
+	}
+	switch trunk, special := trunks[code]; {
+	case plus:
+	case zeroes:
+		digits = abroad
+	case code == "":
+		return "", fmt.Errorf("%w: %.64q has no country; write +49 30 123456", ErrPhone, number)
+	case code == "1" && len(digits) == 11 && digits[0] == '1':
+	case special && strings.HasPrefix(digits, trunk):
+		digits = code + digits[len(trunk):]
+	case !special && strings.HasPrefix(digits, "0"):
+		digits = code + digits[1:]
+	default: // of another country with the + left out, or a part of a number
+		return "", fmt.Errorf("%w: %.64q could be of any country; write +%s 30 123456, or 030 123456", ErrPhone, number, code)
+	}
+	if len(digits) < minDigits || len(digits) > maxDigits || digits[0] == '0' {
+		return "", fmt.Errorf("%w: %.64q; with the country's it has %d to %d digits, as in +49 30 123456", ErrPhone, number, minDigits, maxDigits)
+	}
+	return "+" + digits, nil
+}
+
+// dialled returns the digits of a number, and whether a + is before them.
+func dialled(number string) (digits string, plus bool, err error) {
+	if len(number) > maxPhone {
+		return "", false, fmt.Errorf("%w: %.64q… is longer than %d bytes", ErrPhone, number, maxPhone)
+	}
+	var room [maxPhone]byte
+	n := 0
+	for i, c := range number {
+		switch {
+		case c >= '0' && c <= '9':
+			// In +49 (0)30 the 0 is for those who dial it without the +49.
+			if c == '0' && plus && n > 0 && i > 0 && number[i-1] == '(' && strings.HasPrefix(number[i+1:], ")") {
+				continue
+			}
+			room[n] = byte(c)
+			n++
+		case c == '+' && n == 0 && !plus:
+			plus = true
+		case strings.ContainsRune(" \t-./()\u00a0\u202f\u2010\u2011\u2012\u2013", c):
+		default:
+			return "", false, fmt.Errorf("%w: %.64q; write digits, as in +49 30 123456", ErrPhone, number)
+		}
+	}
+	return string(room[:n]), plus, nil
+}

@@ -1,0 +1,61 @@
+package reach
+
+// A flag is what holds for a user over the threshold.
+type flag struct {
+	flagged   bool
+	operator  bool  // somebody set it, and only somebody ends it
+	flagSince int64 // seconds
+	by        Figure
+	ended     int64 // when the last one ended
+	sentSince int64 // when the period of the limit began
+	sent      int   // messages that passed in it
+}
+
+// raise flags a user.
+func (f *flag) raise(now int64, by Figure) {
+	f.flagged, f.operator, f.flagSince, f.by = true, false, now, by
+	f.sentSince, f.sent = now, 0
+}
+
+// lower ends a flag.
+func (f *flag) lower(now int64) { *f = flag{ended: now} }
+
+// spent reports whether a flagged user has sent as many messages as he may, and lets the period of the limit pass.
+func (f *flag) spent(r *Rules, now int64) bool {
+	if now-f.sentSince >= r.per {
+		f.sentSince, f.sent = now, 0
+	}
+	return int64(f.sent) >= r.o.Limit.Count
+}
+
+// merge takes over what happened later: a flag, or the end of one. A flag that an operator set on either side stays his.
+func (f *flag) merge(o *flag) {
+	ended := max(f.ended, o.ended)
+	operator := f.flagged && f.operator || o.flagged && o.operator
+	if o.last() > f.last() || o.last() == f.last() && o.flagged {
+		*f = *o
+	}
+	f.ended = ended
+	f.operator = f.flagged && operator
+}
+
+// last is when the flag was set, or when the last one ended.
+func (f *flag) last() int64 {
+	if f.flagged {
+		return f.flagSince
+	}
+	return f.ended
+}
+
+// over reports whether a flag has held as long as it must, and the rate has fallen in every window.
+func (m *meter) over(r *Rules, figures []Figure) bool {
+	if !m.flagged || m.operator || m.at-m.flagSince < r.hold {
+		return false
+	}
+	for _, f := range figures {
+		if f.New >= r.until*f.Limit {
+			return false
+		}
+	}
+	return true
+}

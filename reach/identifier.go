@@ -1,0 +1,103 @@
+package reach
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir"
+	"weir/identify"
+)
+
+// ErrNobody is returned for a message that has nothing of what tells recipients apart.
+var ErrNobody = errors.New("reach: nobody to count")
+
+// together joins what tells recipients apart by several: no form has it in it.
+const together = "\x00"
+
+// identifiers are what tells the recipients of a kind of message apart.
+func (r *Rules) identifiers(kind string) []Identifier {
+	if len(r.o.Identifier) > 0 {
+		return r.o.Identifier
+	}
+	switch kind {
+	case "sms", "mms":
+		return phoneOnly
+	case "social":
+		return nameOnly
+	case "device":
+		return deviceOnly
+	}
+	return addressOnly
+}
+
+var (
+	addressOnly = []Identifier{ByAddress}
+	phoneOnly   = []Identifier{ByPhone}
+	nameOnly    = []Identifier{ByName}
+	deviceOnly  = []Identifier{ByDevice}
+)
+
+// Recipients returns the forms by which the recipients of a message of any kind are counted, those that are, each once. A message that has
+// nothing of what tells recipients apart is an error, which says what is missing.
+//
+// Addresses and devices are the recipients of the message; its name and phone are those of a single recipient, and where it has none its
+// recipients are names or phones. What is no address, phone or device is counted in lower case.
+func (r *Rules) Recipients(kind string, m *weir.Message) (normal []string, err error) {
+	var fixed [4]string // what is the same for all recipients, by identifier
+	ids := r.identifiers(kind)
+	listed := -1 // which of the identifiers the recipients of the message are
+	taken := slices.Contains(ids, ByAddress) || slices.Contains(ids, ByDevice)
+	for i, id := range ids {
+		switch {
+		case id == ByName && m.Name != "":
+			fixed[i], _ = r.form(id, m.Name)
+		case id == ByPhone && m.Phone != "":
+			fixed[i], _ = r.form(id, m.Phone)
+		case listed < 0 && len(m.Recipients) > 0 && (id == ByAddress || id == ByDevice || !taken):
+			listed = i
+		default:
+			return nil, fmt.Errorf("%w: the %s of the recipient is missing", ErrNobody, id)
+		}
+	}
+	if listed < 0 {
+		return []string{strings.Join(fixed[:len(ids)], together)}, nil
+	}
+	normal = make([]string, 0, len(m.Recipients))
+	seen := make(map[string]struct{}, len(m.Recipients))
+	for _, one := range m.Recipients {
+		form, counted := r.form(ids[listed], one)
+		if !counted {
+			continue
+		}
+		if len(ids) > 1 {
+			fixed[listed] = form
+			form = strings.Join(fixed[:len(ids)], together)
+		}
+		if _, double := seen[form]; !double {
+			seen[form] = struct{}{}
+			normal = append(normal, form)
+		}
+	}
+	return normal, nil
+}
+
+// form returns the one form of what tells recipients apart, and whether it is counted.
+func (r *Rules) form(id Identifier, text string) (normal string, counted bool) {
+	var err error
+	switch id {
+	case ByName:
+		return identify.Name(text), true
+	case ByPhone:
+		normal, err = identify.Phone(text, r.o.Country)
+	case ByDevice:
+		normal, err = identify.Device(text)
+	default:
+		return r.Recipient(text)
+	}
+	if err != nil {
+		normal = strings.ToLower(strings.TrimSpace(text))
+	}
+	return normal, true
+}

@@ -1,0 +1,90 @@
+package reach
+
+// A judgement is what becomes of the recipients of a message.
+type judgement struct {
+	Verdict
+	passed, tried float64   // how many new ones pass, and how many are held or refused, by their weights
+	count         Counting  // how the new ones are counted
+	known         [4]uint64 // bits: which of the first recipients are in the set of known ones, so that Commit need not look again
+}
+
+// judge looks at the recipients one by one: with the first one who makes too many in a window the user is flagged, and the action holds for
+// that one and all after him. The meter has been brought to now; the flag in it changes.
+func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate) judgement {
+	scale := h.scale(x.r, m.at)
+	x.blur = scale.blur()
+	var room [len(Windows)]Figure
+	figures := m.figures(x, room[:0])
+	if m.over(x.r, figures) {
+		m.lower(m.at)
+	}
+	j := judgement{count: scale.count}
+	action, spent := x.r.o.Over, false
+	if m.flagged && action == Limit && len(keys) > 0 {
+		if spent = m.spent(x.r, m.at); !spent {
+			m.sent++
+		}
+	}
+	for i, key := range keys {
+		known, fresh, weight := scale.weigh(key)
+		if known && i < 64*len(j.known) {
+			j.known[i/64] |= 1 << (i % 64)
+		}
+		if fresh {
+			j.New++
+		} else {
+			j.Known++
+		}
+		if weight > 0 {
+			for n := range figures {
+				f := &figures[n]
+				f.New += weight
+				if f.New > f.Limit && !m.flagged {
+					m.raise(m.at, *f)
+					j.Now = true
+				}
+			}
+		}
+		fate := Pass
+		switch {
+		case !m.flagged:
+		case action == KnownOnly && fresh:
+			fate, j.Cause = Refuse, IsNew
+		case action == HoldNew && fresh:
+			fate, j.Cause = Held, IsNew
+		case action == Block:
+			fate, j.Cause = Refuse, AllBlocked
+		case spent:
+			fate, j.Cause = Refuse, TooMany
+		}
+		switch fate {
+		case Pass:
+			j.passed += weight
+		case Held:
+			j.Held++
+			j.tried += weight
+		case Refuse:
+			j.Refused++
+			j.tried += weight
+		}
+		if fates != nil {
+			fates[i] = fate
+		}
+	}
+	j.Flagged, j.Figure = m.flagged, closest(figures)
+	return j
+}
+
+// closest returns the figure that is closest to its limit, or furthest over it.
+func closest(figures []Figure) Figure {
+	best := figures[0]
+	for _, f := range figures[1:] {
+		if f.New*best.Limit > best.New*f.Limit {
+			best = f
+		}
+	}
+	return best
+}
+
+// in reports whether a recipient is in the set of known ones. Beyond the first ones it does not say.
+func (j *judgement) in(i int) bool { return i < 64*len(j.known) && j.known[i/64]>>(i%64)&1 != 0 }

@@ -1,0 +1,118 @@
+package reach
+
+import (
+	"slices"
+	"unsafe"
+)
+
+// MaxKnown is how many recipients of one user are known. Those beyond it stay new.
+const MaxKnown = 1 << 20
+
+// generations say how the settled part is cut: the first recipients make up the first generation, and so on. What is settled has lost
+// most of its hash and cannot get it back, so later ones, of which there are more, are told apart by more. The number of values over
+// their bound is the share of strangers who seem to be known: 0.95% in all generations together. Each bound is a multiple of the one
+// before, so that a value of a later generation also tells the one of an earlier.
+var generations = [...]struct {
+	room  int    // for so many
+	bound uint32 // hashes are made values below it
+}{
+	{24_576, firstBound},
+	{159_744, 8 * firstBound},
+	{MaxKnown - 24_576 - 159_744, 56 * firstBound},
+}
+
+const firstBound = 24_576 * 256
+
+// How many recent recipients there may be: a 64th of all, within bounds.
+const (
+	minRecent   = 64
+	maxRecent   = 4096
+	recentShare = 64
+)
+
+// A Known is the set of the recipients that a user has written to: 1.5 bytes each, one in a hundred strangers seems to be in it. It has two
+// parts: the settled one is packed and rarely changes; what is added goes to the recent one, and is settled when that gets large. The zero
+// value is empty. It is not safe for concurrent use.
+type Known struct {
+	recent  []uint32 // the lower halves of the keys, sorted
+	settled []byte   // as it is stored (knownbinary.go), not to be changed
+	n       int      // settled ones
+	times   uint64   // that something was settled
+}
+
+// Has reports whether a recipient is known.
+func (k *Known) Has(key uint64) bool {
+	if _, found := search(k.recent, uint32(key)); found {
+		return true
+	}
+	return len(k.settled) > 0 && inSettled(k.settled, uint32(key))
+}
+
+// value is what a hash is in a generation.
+func value(h, bound uint32) uint32 { return uint32(uint64(h) * uint64(bound) >> 32) }
+
+// Add makes a recipient known. It reports false where he was, or where there is no room.
+func (k *Known) Add(key uint64) bool {
+	h := uint32(key)
+	at, found := search(k.recent, h)
+	if found || len(k.settled) > 0 && inSettled(k.settled, h) || k.Len() >= MaxKnown {
+		return false
+	}
+	if n := len(k.recent); n == cap(k.recent) {
+		k.recent = append(make([]uint32, 0, min(n+max(4, n/4), k.mostRecent())), k.recent...)
+	}
+	k.recent = slices.Insert(k.recent, at, h)
+	if len(k.recent) >= k.mostRecent() {
+		k.settle()
+	}
+	return true
+}
+
+func (k *Known) mostRecent() int { return max(minRecent, min(k.n/recentShare, maxRecent)) }
+
+// settle packs the recent ones into the newest generation that has room. One may get a few more than it has room for.
+func (k *Known) settle() {
+	sets := openSettled(k.settled)
+	g := max(len(sets)-1, 0)
+	if len(sets) > 0 && int(sets[g].n) >= generations[g].room && g+1 < len(generations) {
+		g++
+	}
+	if g == len(sets) {
+		sets = append(sets, packed{bound: generations[g].bound})
+	}
+	w := newPacker(sets[g].bound, int(sets[g].n)+len(k.recent))
+	merge(w, sets[g].all(), k.recent)
+	k.n += int(w.n) - int(sets[g].n)
+	k.times++
+	sets[g] = *w.pack()
+	k.settled = appendSettled(k.times, sets)
+	k.recent = k.recent[:0]
+}
+
+// merge packs what is in a set, and recent recipients.
+func merge(w *packer, c *cursor, recent []uint32) {
+	v, more := c.read()
+	last := int64(-1)
+	for _, h := range recent {
+		r := value(h, w.bound)
+		for ; more && v < r; v, more = c.read() {
+			w.add(v)
+		}
+		if (!more || v > r) && int64(r) != last { // two recent ones may be one from now on
+			w.add(r)
+		}
+		last = int64(r)
+	}
+	for ; more; v, more = c.read() {
+		w.add(v)
+	}
+}
+
+// Len is how many there are.
+func (k *Known) Len() int { return k.n + len(k.recent) }
+
+// Bytes is how much memory both parts take.
+func (k *Known) Bytes() int { return int(unsafe.Sizeof(*k)) + 4*cap(k.recent) + cap(k.settled) }
+
+// Generation counts how often something was settled: another one than before means another settled part.
+func (k *Known) Generation() uint64 { return k.times }

@@ -1,0 +1,136 @@
+package reach
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"slices"
+)
+
+// The settled part is its version, the number of its generations, two zeroes, a checksum of everything after it, the number of times that
+// something was settled, and then each generation as a packed set. It is used as it is stored. The recent part is its version, the
+// number of hashes, and the hashes in order.
+const (
+	settledVersion = 1
+	settledHead    = 16
+	recentVersion  = 1
+)
+
+var checksums = crc32.MakeTable(crc32.Castagnoli)
+
+// AppendSettled appends the settled part, which is nothing while nothing was settled.
+func (k *Known) AppendSettled(b []byte) ([]byte, error) { return append(b, k.settled...), nil }
+
+// SetSettled reads what AppendSettled wrote, all of b, and nothing else: ErrNewer or ErrCorrupt, and the set is as before. It keeps b, and
+// does not change it.
+func (k *Known) SetSettled(b []byte) error {
+	if len(b) == 0 {
+		k.settled, k.n, k.times = nil, 0, 0
+		return nil
+	}
+	if err := checkVersion("settled recipients", b, settledVersion); err != nil {
+		return err
+	}
+	if len(b) < settledHead || binary.LittleEndian.Uint32(b[4:]) != crc32.Checksum(b[8:], checksums) {
+		return corrupt("settled recipients", b)
+	}
+	n, ok := checkSettled(b)
+	if !ok {
+		return corrupt("settled recipients", b)
+	}
+	k.settled, k.n, k.times = b[:len(b):len(b)], n, binary.LittleEndian.Uint64(b[8:])
+	return nil
+}
+
+// checkSettled looks at all that a look-up relies on, and counts.
+func checkSettled(b []byte) (n int, ok bool) {
+	if len(b) < settledHead || b[1] == 0 || int(b[1]) > len(generations) || b[2] != 0 || b[3] != 0 {
+		return 0, false
+	}
+	rest := b[settledHead:]
+	for g := range int(b[1]) {
+		var p packed
+		if rest, ok = p.open(rest, generations[g].bound); !ok {
+			return 0, false
+		}
+		n += int(p.n)
+	}
+	return n, len(rest) == 0 && n <= MaxKnown
+}
+
+// openSettled returns the generations.
+func openSettled(b []byte) (sets []packed) {
+	if len(b) == 0 {
+		return nil
+	}
+	rest := b[settledHead:]
+	for g := range int(b[1]) {
+		var p packed
+		rest, _ = p.open(rest, generations[g].bound)
+		sets = append(sets, p)
+	}
+	return sets
+}
+
+// inSettled looks in all generations.
+func inSettled(b []byte, h uint32) bool {
+	var p packed
+	rest := b[settledHead:]
+	for g := range int(b[1]) {
+		if rest, _ = p.open(rest, generations[g].bound); p.has(value(h, p.bound)) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendSettled makes a settled part of its generations.
+func appendSettled(times uint64, sets []packed) []byte {
+	size := settledHead
+	for i := range sets {
+		size += sets[i].bytes()
+	}
+	b := make([]byte, settledHead, size)
+	b[0], b[1] = settledVersion, byte(len(sets))
+	binary.LittleEndian.PutUint64(b[8:], times)
+	for i := range sets {
+		b = sets[i].appendTo(b)
+	}
+	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[8:], checksums))
+	return b
+}
+
+// AppendRecent appends the recent part.
+func (k *Known) AppendRecent(b []byte) ([]byte, error) {
+	b = slices.Grow(b, 3+4*len(k.recent))
+	b = append(b, recentVersion)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(k.recent)))
+	for _, h := range k.recent {
+		b = binary.BigEndian.AppendUint32(b, h)
+	}
+	return b, nil
+}
+
+// SetRecent reads what AppendRecent wrote, all of b, and nothing else: ErrNewer or ErrCorrupt, and the set is as before.
+func (k *Known) SetRecent(b []byte) error {
+	if err := checkVersion("recent recipients", b, recentVersion); err != nil {
+		return err
+	}
+	if len(b) < 3 || len(b) != 3+4*int(binary.BigEndian.Uint16(b[1:])) || len(b) > 3+4*maxRecent {
+		return corrupt("recent recipients", b)
+	}
+	recent := words(b[3:])
+	if !ascending(recent) {
+		return corrupt("recent recipients", b)
+	}
+	k.recent = recent
+	return nil
+}
+
+func ascending(words []uint32) bool {
+	for i := 1; i < len(words); i++ {
+		if words[i-1] >= words[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,179 @@
+package reach
+
+import (
+	"cmp"
+	"time"
+
+	"weir"
+	"weir/identify"
+)
+
+// An Action is what holds for a user over the threshold.
+type Action string
+
+// The actions.
+const (
+	Flag      Action = "flag"
+	Limit     Action = "limit"
+	KnownOnly Action = "known-only"
+	HoldNew   Action = "hold-new"
+	Block     Action = "block"
+)
+
+// A Structure is what the history of a user is kept in.
+type Structure string
+
+// The structures.
+const (
+	HyperLogLog Structure = "hyperloglog"
+	Bloom       Structure = "bloom"
+)
+
+// A Counting is how new recipients are counted.
+type Counting string
+
+// The ways.
+const (
+	InverseProbability Counting = "inverse-probability" // a change of a cell counts as often as such a change is rare
+	Changes            Counting = "changes"             // the source's counter: every change counts as one
+	Cells              Counting = "cells"               // the source's other way: cells are saved at the start of a window and compared
+)
+
+// Against is what a threshold in percent is a share of.
+type Against string
+
+// What it may be.
+const (
+	AgainstHistory  Against = "history"  // all recipients before the window
+	AgainstPrevious Against = "previous" // the new recipients of the window before
+)
+
+// Learning is where a dynamic threshold comes from.
+type Learning string
+
+// Where from.
+const (
+	FromCohort  Learning = "cohort"  // a high quantile of users of about the same age and size
+	FromAverage Learning = "average" // the source's: the average of all users
+)
+
+// An Identifier is what tells recipients apart.
+type Identifier string
+
+// The identifiers.
+const (
+	ByAddress Identifier = "address"
+	ByName    Identifier = "name"
+	ByPhone   Identifier = "phone"
+	ByDevice  Identifier = "device"
+)
+
+// Options configure a reach throttle: how fast a user may write to people he never wrote to.
+type Options struct {
+	// Which windows are held against the threshold: hour, day, week. Default hour and day.
+	Windows []Window `yaml:"windows"`
+	// From when on a user is flagged, by how many recipients new to him he writes to within a window: dynamic (the default; what is
+	// usual among users), a share such as 200% (they are three times as many as before), or a count such as 100.
+	Threshold Threshold `yaml:"threshold"`
+	// What a threshold in percent is a share of: history (the default; all recipients before the window) or previous (the new ones of
+	// the window before).
+	Against Against `yaml:"against"`
+	// Nobody is flagged for fewer new recipients than that in a window, whatever the threshold says. Default 50.
+	Floor int `yaml:"floor"`
+	// How a dynamic threshold is learnt.
+	Dynamic Dynamic `yaml:"dynamic"`
+	// How many new recipients a user may have in a window while nothing is known of him, which is in his first days (see dynamic.learn)
+	// and those of the throttle: whoever brings a list along is not punished for its length. Default 10000.
+	Newcomers int `yaml:"newcomers"`
+
+	// What holds for a flagged user: flag (nothing), limit (so many messages in a time, see limit), known-only (new recipients are
+	// refused), hold-new (the default; new recipients are held until somebody has looked at them) or block (everything is refused).
+	Over Action `yaml:"over"`
+	// With over: limit, how many messages a flagged user may send in a time. Default 10/h.
+	Limit weir.Rate `yaml:"limit"`
+	// How long a flag holds at least. Default 1h.
+	For weir.Duration `yaml:"for"`
+	// A flag ends when the rate has fallen to this share of the threshold. Default 50%.
+	Until weir.Share `yaml:"until"`
+
+	// What tells recipients apart: address, name, phone, device, or several of them together. Default: by the kind of message, which is
+	// the address of mail, the phone of sms and mms, the name of social, and the device of device.
+	Identifier []Identifier `yaml:"identifier"`
+	// Which addresses are the same person's.
+	Same []identify.Same `yaml:"same"`
+	// The country code of phone numbers that are written without one: "+49".
+	Country string `yaml:"country"`
+	// Only recipients in these domains are counted: example.org, or .example.org with everything below it. Default: all. Who has a domain
+	// of his own can make up as many recipients in it as he likes, so that only large ones tell something.
+	Domains []string `yaml:"domains"`
+	// Domains whose recipients are never counted.
+	Internal []string `yaml:"internal"`
+	// Users who are never flagged.
+	Exempt []string `yaml:"exempt"`
+
+	// What the history of a user is kept in: hyperloglog (the default; up to 3 KB a user) or bloom (a Bloom filter, 2 bytes a recipient,
+	// which also tells who is known).
+	Structure Structure `yaml:"structure"`
+	// How many cells a HyperLogLog has: a power of two from 256 to 65536. 4096 count to 1.3%. Default 4096.
+	Cells int `yaml:"cells"`
+	// How new recipients are counted in a HyperLogLog: inverse-probability (the default), changes (every change of a cell counts as one, which
+	// is far too few from a few thousand on) or cells (they are saved at the start of a window, and compared).
+	Count Counting `yaml:"count"`
+	// Keep the set of known recipients also where the action does not need one: 1.5 bytes a recipient. Whoever changes the action later has
+	// it then. Default: only where it is needed.
+	Known bool `yaml:"known"`
+}
+
+// Dynamic says how a dynamic threshold is learnt.
+type Dynamic struct {
+	// What is usual: cohort (the default; a quantile of the users of about the same age and number of recipients) or average (of all).
+	From Learning `yaml:"from"`
+	// Which share of the windows in which users sent anything is usual. Default 99.9%.
+	Quantile weir.Share `yaml:"quantile"`
+	// How many times the usual is too much: 2, or 1.5. Default 2.
+	Times Times `yaml:"times"`
+	// How long users, and the throttle as a whole, are watched before anybody is flagged by it. Default 7d.
+	Learn weir.Duration `yaml:"learn"`
+}
+
+// What holds where nobody said otherwise.
+const (
+	DefaultFloor     = 50
+	DefaultNewcomers = 10_000
+	DefaultCells     = 4096
+	DefaultQuantile  = weir.Share(0.999)
+	DefaultTimes     = Times(2)
+	DefaultUntil     = weir.Share(0.5)
+	DefaultFor       = weir.Duration(time.Hour)
+	DefaultLearn     = weir.Duration(7 * 24 * time.Hour)
+)
+
+var defaultLimit = weir.Rate{Count: 10, Per: time.Hour}
+
+// WithDefaults returns the options with everything filled in that was left out. The identifier stays out where it is that of the kind of
+// message.
+func (o Options) WithDefaults() Options {
+	if len(o.Windows) == 0 {
+		o.Windows = []Window{Hour, Day}
+	}
+	o.Against = cmp.Or(o.Against, AgainstHistory)
+	if o.Floor == 0 {
+		o.Floor = DefaultFloor
+		if o.Threshold.Count > 0 { // who writes a small count means it
+			o.Floor = min(o.Floor, o.Threshold.Count)
+		}
+	}
+	o.Dynamic.From = cmp.Or(o.Dynamic.From, FromCohort)
+	o.Dynamic.Quantile = cmp.Or(o.Dynamic.Quantile, DefaultQuantile)
+	o.Dynamic.Times = cmp.Or(o.Dynamic.Times, DefaultTimes)
+	o.Dynamic.Learn = cmp.Or(o.Dynamic.Learn, DefaultLearn)
+	o.Newcomers = cmp.Or(o.Newcomers, DefaultNewcomers)
+	o.Over = cmp.Or(o.Over, HoldNew)
+	o.Limit = cmp.Or(o.Limit, defaultLimit)
+	o.For = cmp.Or(o.For, DefaultFor)
+	o.Until = cmp.Or(o.Until, DefaultUntil)
+	o.Structure = cmp.Or(o.Structure, HyperLogLog)
+	o.Cells = cmp.Or(o.Cells, DefaultCells)
+	o.Count = cmp.Or(o.Count, InverseProbability)
+	return o
+}

@@ -1,0 +1,88 @@
+package reach
+
+import (
+	"math"
+	"time"
+)
+
+// fraction is one recipient in a slot: an inverse probability is no whole number.
+const fraction = 1 << 8
+
+// A ring counts new recipients in slots of all windows, the latest first, each window and the one before it.
+type ring struct {
+	at    int64 // seconds: the time of the latest slots
+	slots [ringSlots]uint32
+}
+
+// maxTime is far away enough for everybody.
+const maxTime = math.MaxInt32 << 8
+
+// seconds is a time as rings know it.
+func seconds(t time.Time) int64 { return min(max(t.Unix(), 0), maxTime) }
+
+func instant(at int64) time.Time { return time.Unix(at, 0).UTC() }
+
+// maxBack is how far a clock may run backwards before it is believed. Until then the slots stay where they are.
+const maxBack = secHour
+
+// move lets the clock run to now. A clock that ran far ahead and came back leaves everything as though it had just been counted.
+func (g *ring) move(now int64) {
+	if now <= g.at {
+		if g.at-now > maxBack {
+			g.at = now
+		}
+		return
+	}
+	from, to := gridOf(g.at), gridOf(now)
+	g.at = now
+	for i := range shapes {
+		by := to[i] - from[i]
+		if by == 0 {
+			continue
+		}
+		slots := g.of(i)
+		if by >= int64(len(slots)) {
+			clear(slots)
+			continue
+		}
+		copy(slots[by:], slots)
+		clear(slots[:by])
+	}
+}
+
+// of are the slots of a window and the one before it.
+func (g *ring) of(i int) []uint32 { return g.slots[shapes[i].from : shapes[i].from+2*shapes[i].slots] }
+
+// add counts recipients now.
+func (g *ring) add(n float64) {
+	units := uint64(min(n, math.MaxUint32/fraction)*fraction + 0.5)
+	for i := range shapes {
+		slot := &g.slots[shapes[i].from]
+		*slot = uint32(min(uint64(*slot)+units, math.MaxUint32))
+	}
+}
+
+// sum is how many were counted in a window, and previous in the one before it.
+func (g *ring) sum(w Window) float64 {
+	s := w.shape()
+	return total(g.slots[s.from : s.from+s.slots])
+}
+
+func (g *ring) previous(w Window) float64 {
+	s := w.shape()
+	return total(g.slots[s.from+s.slots : s.from+2*s.slots])
+}
+
+// latest is how many were counted in the latest slots of a window.
+func (g *ring) latest(w Window, slots int64) float64 {
+	from := w.shape().from
+	return total(g.slots[from : from+int(slots)])
+}
+
+func total(slots []uint32) float64 {
+	sum := uint64(0)
+	for _, n := range slots {
+		sum += uint64(n)
+	}
+	return float64(sum) / fraction
+}

@@ -1,0 +1,212 @@
+package reach
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"unsafe"
+)
+
+// hashes is how many different values there are of the half of a key that a sketch looks at.
+const hashes = 1 << 32
+
+// A Sketch counts different recipients in up to 3 KB: exactly while they are few, then as a HyperLogLog. Most callers want Weigh before a
+// message is accepted, and Add after. The zero value has 4096 cells. It is not safe for concurrent use.
+type Sketch struct {
+	words   []uint32 // while it is exact: the upper halves of all keys, sorted; then the cells (cells.go), which take as much
+	count   float64  // the sum of all weights; not while it is exact
+	chances uint64   // how many of the hashes would change a cell; not while it is exact
+	changes uint32
+	bits    uint8 // of the index of a cell; 0: those of DefaultCells
+	dense   bool
+}
+
+// NewSketch returns a sketch with so many cells, a power of two from 256 to 65536.
+func NewSketch(cells int) (*Sketch, error) {
+	if cells < MinCells || cells > MaxCells || cells&(cells-1) != 0 {
+		return nil, fmt.Errorf("%w: %d is no power of two from %d to %d", ErrCells, cells, MinCells, MaxCells)
+	}
+	return &Sketch{bits: uint8(bits.TrailingZeros(uint(cells)))}, nil
+}
+
+// Cells is how many cells it has.
+func (s *Sketch) Cells() int { return 1 << s.indexBits() }
+
+func (s *Sketch) indexBits() int {
+	if s.bits == 0 {
+		return bits.TrailingZeros(DefaultCells)
+	}
+	return int(s.bits)
+}
+
+// Add adds a recipient, by his keyed hash. It returns 0 where nothing changed (the source's result code 0), and else how many recipients
+// such a change stands for: 1 while the sketch is exact, then the inverse of its probability.
+func (s *Sketch) Add(key uint64) (weight float64) {
+	h := uint32(key >> 32)
+	if s.dense {
+		return s.addDense(h)
+	}
+	at, found := search(s.words, h)
+	if found {
+		return 0
+	}
+	s.grow()
+	s.words = slices.Insert(s.words, at, h)
+	if len(s.words) > wordsOf(s.indexBits()) {
+		s.toCells()
+	}
+	return 1
+}
+
+func (s *Sketch) addDense(h uint32) (weight float64) {
+	p := s.indexBits()
+	i, v := place(h, p)
+	old := cell(s.words, i)
+	if v <= old {
+		return 0
+	}
+	weight = hashes / float64(s.chances)
+	setCell(s.words, i, old, v)
+	s.chances -= chancesOf(old, p) - chancesOf(v, p)
+	s.count += weight
+	s.changes++
+	return weight
+}
+
+// grow makes room for one more. A small sketch grows in small steps: most users write to few.
+func (s *Sketch) grow() {
+	if n := len(s.words); n == cap(s.words) {
+		larger := make([]uint32, n, n+max(4, n/4))
+		copy(larger, s.words)
+		s.words = larger
+	}
+}
+
+// Weigh returns what Add would, and changes nothing.
+func (s *Sketch) Weigh(key uint64) float64 {
+	h := uint32(key >> 32)
+	if !s.dense {
+		if _, found := search(s.words, h); found {
+			return 0
+		}
+		return 1
+	}
+	if i, v := place(h, s.indexBits()); v <= cell(s.words, i) {
+		return 0
+	}
+	return hashes / float64(s.chances)
+}
+
+// Count is how many recipients were added, by the sum of all weights; after a merge by the cells.
+func (s *Sketch) Count() float64 {
+	if !s.dense {
+		return float64(len(s.words))
+	}
+	return s.count
+}
+
+// Estimate is how many recipients were added, by the cells alone.
+func (s *Sketch) Estimate() float64 {
+	if !s.dense {
+		return float64(len(s.words))
+	}
+	return estimateCells(s.words, s.indexBits())
+}
+
+// Changes is how often Add changed something: the source's unique counter. After a merge it is the greater of both.
+func (s *Sketch) Changes() uint64 {
+	if !s.dense {
+		return uint64(len(s.words))
+	}
+	return uint64(s.changes)
+}
+
+// Exact reports whether the sketch is still exact.
+func (s *Sketch) Exact() bool { return !s.dense }
+
+// toCells gives up exactness: the cells are as if everything had been added to them from the start.
+func (s *Sketch) toCells() {
+	p := s.indexBits()
+	keys := s.words
+	s.words, s.dense = make([]uint32, wordsOf(p)), true
+	s.count, s.changes = float64(len(keys)), uint32(len(keys))
+	raise(s.words, keys, p)
+	s.chances = allChances(s.words, p)
+}
+
+// Merge adds everything that is in another sketch with as many cells: each cell is the greater of both.
+func (s *Sketch) Merge(o *Sketch) error {
+	p := s.indexBits()
+	if p != o.indexBits() {
+		return fmt.Errorf("%w: %d and %d cannot be merged", ErrCells, s.Cells(), o.Cells())
+	}
+	if !s.dense && !o.dense {
+		s.words = union(s.words, o.words)
+		if len(s.words) > wordsOf(p) {
+			s.toCells()
+		}
+		return nil
+	}
+	other, otherCount, otherChanges := o.words, o.count, o.changes
+	if !o.dense {
+		other = make([]uint32, wordsOf(p))
+		raise(other, o.words, p)
+		otherCount, otherChanges = float64(len(o.words)), uint32(len(o.words))
+	}
+	if !s.dense {
+		s.toCells()
+	}
+	more, fewer := compareCells(other, s.words)
+	switch {
+	case more && fewer:
+		maxCells(s.words, other)
+		s.count = estimateCells(s.words, p)
+	case more: // everything is in the other
+		copy(s.words, other)
+		s.count = otherCount
+	case !fewer: // the same: the order does not matter
+		s.count = max(s.count, otherCount)
+	}
+	s.chances = allChances(s.words, p)
+	s.changes = max(s.changes, otherChanges)
+	return nil
+}
+
+// search finds where in a sorted list a hash is or belongs. Hashes leave nothing to guess, so this one does not branch on them.
+func search(list []uint32, h uint32) (at int, found bool) {
+	n := len(list)
+	for n > 0 {
+		half := (n + 1) / 2
+		if list[at+half-1] < h {
+			at += half
+		}
+		n -= half
+	}
+	return at, at < len(list) && list[at] == h
+}
+
+// union merges two sorted lists without doubles.
+func union(a, b []uint32) []uint32 {
+	all := make([]uint32, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0] < b[0]:
+			all, a = append(all, a[0]), a[1:]
+		case a[0] > b[0]:
+			all, b = append(all, b[0]), b[1:]
+		default:
+			a = a[1:]
+		}
+	}
+	return slices.Clip(append(append(all, a...), b...))
+}
+
+// Clone returns a copy.
+func (s *Sketch) Clone() *Sketch {
+	c := *s
+	c.words = slices.Clip(slices.Clone(s.words))
+	return &c
+}
+
+// Bytes is how much memory it takes, and AppendBinary about so much to store.
+func (s *Sketch) Bytes() int { return int(unsafe.Sizeof(*s)) + 4*cap(s.words) }

@@ -1,0 +1,238 @@
+package reach
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+// stateVersion is the first byte of a state. Then come what it has (two bytes of bits), when it began and where the clock is, what is usual,
+// the flag, the sets that were begun late, the slots that are not empty, the sketch, and the recent part of the known recipients.
+const stateVersion = 1
+
+// What a state has.
+const (
+	hasStarted = 1 << iota
+	hasFlag
+	hasOperator
+	hasSketch
+	hasLate
+	hasKnown
+	hasFilter
+	hasSettled
+	hasUsual
+	hasEnded
+	hasSent
+	hasKnownGap
+	hasFilterGap
+	hasPending // three bits
+	hasAll     = hasPending<<len(Windows) - 1
+)
+
+func bit(set bool, b uint16) uint16 {
+	if set {
+		return b
+	}
+	return 0
+}
+
+// AppendBinary appends the state, without the settled part of the known recipients. It is versioned. There is no error.
+func (s *State) AppendBinary(b []byte) ([]byte, error) {
+	has := bit(s.started, hasStarted) | bit(s.flagged, hasFlag) | bit(s.operator, hasOperator) | bit(s.sketch != nil, hasSketch) |
+		bit(s.late, hasLate) | bit(s.known != nil, hasKnown) | bit(s.filtered, hasFilter) | bit(s.settled, hasSettled) |
+		bit(s.seen != [len(Windows)]uint8{}, hasUsual) | bit(s.ended != 0, hasEnded) | bit(s.sent != 0, hasSent) |
+		bit(s.knownBy.gap != 0, hasKnownGap) | bit(s.filterBy.gap != 0, hasFilterGap) | uint16(s.pending)*hasPending
+	b = append(b, stateVersion)
+	b = binary.BigEndian.AppendUint16(b, has)
+	b = binary.AppendUvarint(b, uint64(s.at))
+	if s.started {
+		b = s.appendTime(b, s.since)
+	}
+	if has&hasUsual != 0 {
+		for i, n := range s.usual {
+			b = binary.AppendUvarint(b, uint64(n)*(usualOf+1)+uint64(s.seen[i]))
+		}
+	}
+	if s.flagged {
+		b = append(s.appendTime(b, s.flagSince), byte(s.by.Window))
+		b = binary.AppendUvarint(b, parts(s.by.New))
+		b = binary.AppendUvarint(b, parts(s.by.Limit))
+	}
+	if has&hasEnded != 0 {
+		b = s.appendTime(b, s.ended)
+	}
+	if has&hasSent != 0 {
+		b = binary.AppendUvarint(s.appendTime(b, s.sentSince), uint64(s.sent))
+	}
+	for _, begun := range []begun{s.knownBy, s.filterBy} {
+		if begun.gap != 0 {
+			b = binary.AppendUvarint(s.appendTime(b, begun.at), uint64(begun.gap))
+		}
+	}
+	b = s.appendSlots(b)
+	if s.sketch != nil {
+		at := len(b)
+		b, _ = s.sketch.AppendBinary(append(b, 0, 0))
+		binary.BigEndian.PutUint16(b[at:], uint16(len(b)-at-2)) // 44 KB are the most
+	}
+	if s.known != nil {
+		b, _ = s.known.AppendRecent(b)
+	}
+	return b, nil
+}
+
+// appendTime appends how long ago a time is.
+func (g *ring) appendTime(b []byte, t int64) []byte {
+	return binary.AppendUvarint(b, uint64(max(g.at-t, 0)))
+}
+
+// parts is a number of recipients as in a slot, but larger.
+func parts(n float64) uint64 { return uint64(min(n*fraction+0.5, maxParts)) }
+
+const maxParts = 1 << 50
+
+// appendSlots appends which slots are not empty, and what is in them: most are whole numbers.
+func (g *ring) appendSlots(b []byte) []byte {
+	for i := range shapes {
+		slots, full := g.of(i), uint64(0)
+		for n, v := range slots {
+			if v != 0 {
+				full |= 1 << n
+			}
+		}
+		b = binary.AppendUvarint(b, full)
+		for _, v := range slots {
+			switch {
+			case v == 0:
+			case v%fraction == 0:
+				b = binary.AppendUvarint(b, uint64(v/fraction)<<1)
+			default:
+				b = binary.AppendUvarint(b, uint64(v)<<1|1)
+			}
+		}
+	}
+	return b
+}
+
+// UnmarshalBinary reads what AppendBinary wrote, and nothing else: ErrNewer or ErrCorrupt, and the state is as before. Where NeedsKnown says
+// so, give it the known recipients with SetKnown before Judge.
+func (s *State) UnmarshalBinary(b []byte) error {
+	r, err := newReader("a state", b, stateVersion)
+	if err != nil {
+		return err
+	}
+	var read State
+	has := r.uint16()
+	if has&^hasAll != 0 || contradictory(has) {
+		r.fail()
+	}
+	read.at = int64(r.count(maxTime))
+	read.readMeter(r, has)
+	read.readHistory(r, has)
+	if err := r.end(); err != nil {
+		return err
+	}
+	*s = read
+	return nil
+}
+
+// contradictory reports whether no state has just that.
+func contradictory(has uint16) bool {
+	for _, c := range []struct{ some, needs uint16 }{
+		{hasOperator | hasSent, hasFlag}, {hasLate, hasSketch}, {hasKnownGap, hasKnown}, {hasFilterGap, hasFilter}, {hasFilter, hasSettled},
+		{hasSettled, hasKnown | hasFilter}, {hasUsual | hasPending*(1<<len(Windows)-1), hasStarted},
+	} {
+		if has&c.some != 0 && has&c.needs == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *meter) readMeter(r *reader, has uint16) {
+	ago := func() int64 { return m.at - int64(r.count(uint64(m.at))) }
+	m.started, m.pending = has&hasStarted != 0, uint8(has/hasPending)
+	if m.started {
+		m.since = ago()
+	}
+	if has&hasUsual != 0 {
+		some := false
+		for i := range m.usual {
+			v := r.count(math.MaxUint32*(usualOf+1) + usualOf)
+			m.usual[i], m.seen[i] = uint32(v/(usualOf+1)), uint8(v%(usualOf+1))
+			some = some || m.seen[i] > 0
+			if m.seen[i] == 0 && v != 0 {
+				r.fail()
+			}
+		}
+		if !some {
+			r.fail()
+		}
+	}
+	if m.flagged = has&hasFlag != 0; m.flagged {
+		m.operator = has&hasOperator != 0
+		m.flagSince, m.by.Window = ago(), Window(r.byte())
+		m.by.New, m.by.Limit = float64(r.count(maxParts))/fraction, float64(r.count(maxParts))/fraction
+		if int(m.by.Window) >= len(Windows) {
+			r.fail()
+		}
+	}
+	if has&hasEnded != 0 {
+		if m.ended = ago(); m.ended == 0 {
+			r.fail()
+		}
+	}
+	if has&hasSent != 0 {
+		m.sentSince, m.sent = ago(), int(r.count(math.MaxInt32))
+		if m.sent == 0 {
+			r.fail()
+		}
+	}
+}
+
+func (s *State) readHistory(r *reader, has uint16) {
+	for _, one := range []struct {
+		bit uint16
+		*begun
+	}{{hasKnownGap, &s.knownBy}, {hasFilterGap, &s.filterBy}} {
+		if has&one.bit == 0 {
+			continue
+		}
+		one.at = s.at - int64(r.count(uint64(s.at)))
+		if one.gap = uint32(r.count(math.MaxUint32)); one.gap == 0 {
+			r.fail()
+		}
+	}
+	s.readSlots(r)
+	s.late, s.filtered = has&hasLate != 0, has&hasFilter != 0
+	s.settled = has&hasSettled != 0
+	s.missing = s.settled
+	if has&hasSketch != 0 {
+		s.sketch = new(Sketch)
+		if b := r.take(uint64(r.uint16())); r.err == nil {
+			r.keep(s.sketch.UnmarshalBinary(b))
+		}
+	}
+	if has&hasKnown != 0 {
+		s.known = new(Known)
+		r.keep(s.known.SetRecent(r.take(uint64(len(r.b)))))
+	}
+}
+
+func (g *ring) readSlots(r *reader) {
+	for i := range shapes {
+		slots := g.of(i)
+		full := r.count(1<<len(slots) - 1)
+		for ; full != 0; full &= full - 1 {
+			v := r.count(math.MaxUint32<<1 | 1)
+			whole := v&1 == 0
+			if v >>= 1; whole {
+				v *= fraction
+			}
+			if v == 0 || v > math.MaxUint32 || whole != (v%fraction == 0) {
+				r.fail()
+			}
+			slots[bits.TrailingZeros64(full)] = uint32(v)
+		}
+	}
+}

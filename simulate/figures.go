@@ -1,0 +1,217 @@
+package simulate
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"time"
+
+	"weir"
+	"weir/mail"
+)
+
+// month is what stops are counted in.
+const month = 30 * 24 * time.Hour
+
+// delayBounds are the buckets of delays; there is one more for what took longer.
+var delayBounds = [...]time.Duration{
+	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, time.Hour,
+}
+
+// A tally is what is counted under one column. Whole numbers only: then it is all the same in which order they are added up.
+type tally struct {
+	delayed, stops, waited     int
+	delayedUsers, stoppedUsers int
+	large                      int
+	leftCount, leftSum         int64 // who left by the clock, and their delays in milliseconds
+	longest                    int64
+	buckets                    [len(delayBounds) + 1]int
+	fine                       []uint32 // delays by their second, roughly, for the median
+	line                       timeline
+}
+
+// A userTally is the same for one user.
+type userTally struct {
+	delayed, stops, most        int
+	leftCount, leftSum, longest int64
+}
+
+// left counts a delay.
+func (t *tally) left(d time.Duration) {
+	ms := d.Milliseconds()
+	t.leftCount++
+	t.leftSum += ms
+	t.longest = max(t.longest, ms)
+	at := 0
+	for at < len(delayBounds) && d > delayBounds[at] {
+		at++
+	}
+	t.buckets[at]++
+	slot := fineSlot(uint64(ms / 1000))
+	if slot >= len(t.fine) {
+		t.fine = append(t.fine, make([]uint32, slot+1-len(t.fine))...)
+	}
+	t.fine[slot]++
+}
+
+// fineSlot is where a number of seconds is counted: each has its own slot up to 128, and then 64 share an octave.
+func fineSlot(seconds uint64) int {
+	if seconds < 128 {
+		return int(seconds)
+	}
+	octave := bits.Len64(seconds) - 7 // from 1
+	return octave*64 + int(seconds>>octave)
+}
+
+// fineSeconds is the least number of seconds that is counted in a slot.
+func fineSeconds(slot int) uint64 {
+	if slot < 128 {
+		return uint64(slot)
+	}
+	octave := slot/64 - 1
+	return uint64(slot-octave*64) << octave
+}
+
+// add takes in what another worker counted.
+func (t *tally) add(o *tally) {
+	t.delayed += o.delayed
+	t.stops += o.stops
+	t.waited += o.waited
+	t.delayedUsers += o.delayedUsers
+	t.stoppedUsers += o.stoppedUsers
+	t.large += o.large
+	t.leftCount += o.leftCount
+	t.leftSum += o.leftSum
+	t.longest = max(t.longest, o.longest)
+	for i, n := range o.buckets {
+		t.buckets[i] += n
+	}
+	if len(o.fine) > len(t.fine) {
+		t.fine = append(t.fine, make([]uint32, len(o.fine)-len(t.fine))...)
+	}
+	for i, n := range o.fine {
+		t.fine[i] += n
+	}
+	t.line.join(&o.line)
+}
+
+// median is the delay that half of those who waited did not exceed, to the second up to two minutes and to 2 % from there on.
+func (t *tally) median() float64 {
+	seen := int64(0)
+	for slot, n := range t.fine {
+		if seen += int64(n); 2*seen >= t.leftCount && seen > 0 {
+			return float64(fineSeconds(slot))
+		}
+	}
+	return 0
+}
+
+// found puts together what the workers counted.
+func (r *Replay) found() *Study {
+	sums := make([]tally, len(r.columns))
+	for i := range sums {
+		for _, w := range r.workers {
+			sums[i].add(&w.tallies[i])
+			w.tallies[i] = tally{}
+		}
+	}
+	figures := make([]Figures, len(sums))
+	for i := range sums {
+		figures[i] = r.figures(&sums[i])
+	}
+	s := &Study{
+		Figures: figures[0], Params: paramsInfo(r.general), Worst: r.worst(), Delays: sums[0].delays(),
+		Log:   LogInfo{From: r.from, To: r.to, Mails: r.mails, Users: len(r.order)},
+		Queue: sums[0].line.overDay(r.from, r.to),
+	}
+	for i, spec := range r.o.Sweeps {
+		sweep := Sweep{Parameter: spec.Parameter}
+		for j, v := range spec.Values {
+			sweep.Points = append(sweep.Points, SweepPoint{Value: v.Text, X: v.x(), Figures: figures[r.sweeps[i][j]]})
+		}
+		s.Sweeps = append(s.Sweeps, sweep)
+	}
+	if r.o.Share > 0 {
+		tried := make([]candidate, len(r.grid))
+		for i, at := range r.grid {
+			tried[i] = candidate{params: r.columns[at], figures: figures[at]}
+		}
+		s.Advice = advise(r.o.Share, tried)
+		if text := s.loudest(); text != "" {
+			s.Advice.Text = append(s.Advice.Text, text)
+		}
+	}
+	return s
+}
+
+// figures returns what a column comes to.
+func (r *Replay) figures(t *tally) Figures {
+	f := Figures{
+		Mails: r.mails, Delayed: t.delayed, Stops: t.stops, Users: len(r.order), Recipients: r.recipients, Waited: t.waited,
+		MedianDelay: t.median(), MaxDelay: seconds(t.longest), MostWaiting: t.line.most(),
+		StoppedUsers: t.stoppedUsers, DelayedUsers: t.delayedUsers, Large: t.large,
+	}
+	if r.mails > 0 {
+		f.DelayedShare = rounded(float64(t.delayed)/float64(r.mails), 1e6)
+	}
+	f.MeanDelay = meanSeconds(t.leftSum, t.leftCount)
+	if len(r.order) > 0 {
+		months := float64(max(r.to.Sub(r.from), 24*time.Hour)) / float64(month) // less than a day says nothing about a month
+		f.StopsMonthly = rounded(float64(t.stops)/float64(len(r.order))/months, 1e6)
+	}
+	return f
+}
+
+func seconds(ms int64) float64 { return float64(ms) / 1000 }
+
+func meanSeconds(ms, n int64) float64 {
+	if n == 0 {
+		return 0
+	}
+	return rounded(float64(ms)/1000/float64(n), 1e3)
+}
+
+// delays are the buckets as they are shown.
+func (t *tally) delays() (all []Bucket) {
+	for i, n := range t.buckets {
+		b := Bucket{Count: n}
+		if i < len(delayBounds) {
+			b.UpTo = delayBounds[i].Seconds()
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// worst are the users who would notice most: stops first, then delayed mails, then the longest delay.
+func (r *Replay) worst() []UserStudy {
+	noticed := []*replayUser{}
+	for _, u := range r.order {
+		if u.delayed > 0 {
+			noticed = append(noticed, u)
+		}
+	}
+	slices.SortFunc(noticed, func(a, b *replayUser) int {
+		return cmp.Or(cmp.Compare(b.stops, a.stops), cmp.Compare(b.delayed, a.delayed), cmp.Compare(b.longest, a.longest),
+			cmp.Compare(a.name, b.name))
+	})
+	all := []UserStudy{}
+	for _, u := range noticed[:min(len(noticed), MaxWorst)] {
+		all = append(all, UserStudy{
+			User: u.name, Mails: u.mails, Delayed: u.delayed, Stops: u.stops, MeanDelay: meanSeconds(u.leftSum, u.leftCount),
+			MaxDelay: seconds(u.longest), Most: u.most,
+		})
+	}
+	return all
+}
+
+// paramsInfo says what a throttle was run with.
+func paramsInfo(p mail.Params) ParamsInfo {
+	info := ParamsInfo{
+		Period: weir.Duration(p.Every).String(), WorkingSet: p.WorkingSet, MaxSlack: p.MaxSlack, MaxMSlack: p.MaxMSlack, Stop: p.Stop, Mail: p,
+	}
+	if p.MultiEvery != p.Every {
+		info.MultiPeriod = weir.Duration(p.MultiEvery).String()
+	}
+	return info
+}

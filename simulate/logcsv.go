@@ -1,0 +1,138 @@
+package simulate
+
+import (
+	"bytes"
+	"encoding/csv"
+	"strings"
+	"time"
+)
+
+// A csvReader reads lines of CSV. Which column is which says the header of each file; others are left out.
+type csvReader struct {
+	log    *Log
+	stamps stamps
+	titled bool   // the header was read
+	column [3]int // of time, user and recipients
+}
+
+var columns = [3]string{"time", "user", "recipients"}
+
+func (c *csvReader) file(*logFile) { c.titled = false }
+func (c *csvReader) end()          {}
+
+// header reads the titles of the columns. It reports whether all that matter are there.
+func (c *csvReader) header(line []byte) bool {
+	if len(line) > 1<<16 || !bytes.ContainsRune(line, ',') {
+		return false
+	}
+	titles := strings.Split(string(line), ",")
+	if bytes.IndexByte(line, '"') >= 0 {
+		titles, _ = quoted(line)
+	}
+	c.column = [3]int{-1, -1, -1}
+	for at, title := range titles {
+		for i, name := range columns {
+			if c.column[i] < 0 && strings.EqualFold(strings.TrimSpace(title), name) {
+				c.column[i] = at
+			}
+		}
+	}
+	c.titled = min(c.column[0], c.column[1], c.column[2]) >= 0
+	return c.titled
+}
+
+// quoted splits a line with quotes. A text in quotes ends on its line.
+func quoted(line []byte) ([]string, error) {
+	r := csv.NewReader(bytes.NewReader(line))
+	r.FieldsPerRecord = -1
+	return r.Read()
+}
+
+// fields returns the columns that matter.
+func (c *csvReader) fields(line []byte) (at, user, to []byte, r reason) {
+	var got [3][]byte
+	if bytes.IndexByte(line, '"') >= 0 {
+		all, err := quoted(line)
+		if err != nil {
+			return nil, nil, nil, badCSV
+		}
+		for i, column := range c.column {
+			if column >= len(all) {
+				return nil, nil, nil, badCSV
+			}
+			got[i] = []byte(all[column])
+		}
+		return got[0], got[1], got[2], used
+	}
+	last := max(c.column[0], c.column[1], c.column[2])
+	for n := 0; ; n++ {
+		end := bytes.IndexByte(line, ',')
+		field := line
+		if end >= 0 {
+			field = line[:end]
+		}
+		for i, column := range c.column {
+			if column == n {
+				got[i] = field
+			}
+		}
+		if n == last {
+			return got[0], got[1], got[2], used
+		}
+		if end < 0 {
+			return nil, nil, nil, badCSV
+		}
+		line = line[end+1:]
+	}
+}
+
+func (c *csvReader) line(line []byte) {
+	if len(bytes.TrimSpace(line)) == 0 {
+		c.log.skip(emptyLine)
+		return
+	}
+	if !c.titled {
+		if !c.header(line) {
+			c.log.skip(badCSV)
+		}
+		return
+	}
+	text, user, to, r := c.fields(line)
+	var at time.Time
+	if r == used {
+		at, r = c.stamps.read(text)
+	}
+	if r == used {
+		r = c.log.entry(at, user, to)
+	}
+	if r != used {
+		c.log.skip(r)
+	}
+	c.log.info.Relative = c.stamps.relative
+}
+
+// entry takes a mail whose recipients are separated by semicolons, or returns why not.
+func (l *Log) entry(at time.Time, user, to []byte) reason {
+	all, ok := l.names.listed(to, l.limits.recipients)
+	if !ok {
+		return badName
+	}
+	return l.listedEntry(at, user, all)
+}
+
+// listedEntry takes a mail whose recipients are names already, or returns why not.
+func (l *Log) listedEntry(at time.Time, user []byte, to []string) reason {
+	name, ok := l.names.name(user)
+	switch {
+	case !ok:
+		return badName
+	case name == "":
+		return noUser
+	case len(to) == 0:
+		return noRecipients
+	case len(to) > l.limits.recipients:
+		return manyRecipients
+	}
+	l.mail(Entry{At: at, User: name, To: to}, l.info.Lines)
+	return used
+}

@@ -1,0 +1,92 @@
+package simulate
+
+import (
+	"bytes"
+	"hash/maphash"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// nameSlots is how many names are remembered, so that the same ones are not allocated again and again. It begins with few.
+const (
+	nameSlots    = 1 << 16
+	fewNameSlots = 1 << 10
+)
+
+// names makes names of users and recipients, in lower case as gates count them. The zero value is not ready: use newNames.
+type names struct {
+	seed  maphash.Seed
+	slots []string
+	fresh int // names that were in no slot
+	room  []byte
+	lists []string // from which lists of recipients are cut
+}
+
+func newNames() names { return names{seed: maphash.MakeSeed(), slots: make([]string, fewNameSlots)} }
+
+// name returns the name that a text is, without spaces around it. ok is false for one that is too long or cannot be printed.
+func (n *names) name(text []byte) (name string, ok bool) {
+	text = bytes.TrimSpace(text)
+	if len(text) > MaxLogName {
+		return "", false
+	}
+	n.room = append(n.room[:0], text...)
+	for i, c := range n.room {
+		switch {
+		case c >= 'A' && c <= 'Z':
+			n.room[i] = c | 0x20
+		case c >= utf8.RuneSelf:
+			return foreign(text)
+		case c < ' ' || c == 0x7f:
+			return "", false
+		}
+	}
+	slot := &n.slots[maphash.Bytes(n.seed, n.room)%uint64(len(n.slots))]
+	if *slot == string(n.room) {
+		return *slot, true
+	}
+	*slot = string(n.room)
+	name = *slot
+	if n.fresh++; n.fresh > len(n.slots) && len(n.slots) < nameSlots {
+		n.fresh, n.slots = 0, make([]string, 8*len(n.slots))
+	}
+	return name, true
+}
+
+func foreign(text []byte) (string, bool) {
+	name := strings.ToLower(strings.ToValidUTF8(string(text), "\ufffd"))
+	return name, len(name) <= 4*MaxLogName && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
+// listed reads recipients that are separated by semicolons. ok is false for one that is no name; of more than the most, one more is read.
+func (n *names) listed(text []byte, most int) (to []string, ok bool) {
+	to = n.list(min(bytes.Count(text, []byte(";")), most) + 1)
+	for one := range bytes.SplitSeq(text, []byte(";")) {
+		name, ok := n.name(one)
+		if !ok {
+			return nil, false
+		}
+		if name == "" {
+			continue
+		}
+		if to = append(to, name); len(to) > most {
+			break
+		}
+	}
+	return to, true
+}
+
+// list returns an empty list with room for so many.
+func (n *names) list(room int) []string {
+	const block = 1024
+	if room > block/8 {
+		return make([]string, 0, room)
+	}
+	if len(n.lists) < room {
+		n.lists = make([]string, block)
+	}
+	list := n.lists[:0:room]
+	n.lists = n.lists[room:]
+	return list
+}

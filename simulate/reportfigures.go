@@ -1,0 +1,299 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir"
+)
+
+// A knob is a parameter that may be swept, as the report speaks of it.
+type knob struct {
+	title string // of the axis
+	log   bool
+	of    func(ParamsInfo) float64
+}
+
+var knobs = map[string]knob{
+	"working_set": {"working set (recipients)", false, func(p ParamsInfo) float64 { return float64(p.WorkingSet) }},
+	"max_slack":   {"max_slack (mails)", false, func(p ParamsInfo) float64 { return float64(p.MaxSlack) }},
+	"max_mslack":  {"max_mslack (recipients)", false, func(p ParamsInfo) float64 { return float64(p.MaxMSlack) }},
+	"stop":        {"stop (recipients waiting)", false, func(p ParamsInfo) float64 { return float64(p.Stop) }},
+	"rate":        {"rate (recipients a minute)", true, perMinute},
+}
+
+// perMinute is the rate of parameters, or no number where nobody said.
+func perMinute(p ParamsInfo) float64 {
+	every, err := weir.ParseDuration(p.Period)
+	if err != nil || every <= 0 {
+		return math.NaN()
+	}
+	return time.Minute.Seconds() / every.Std().Seconds()
+}
+
+// A measure is what a sweep is looked at for.
+type measure struct {
+	id, title, unit string
+	of              func(Figures) float64
+	text            func(float64) string
+	head            []string // of the table
+	row             func(Figures) []string
+}
+
+var delayHead = []string{"mails delayed", "share", "mean delay"}
+
+func delayRow(f Figures) []string {
+	return []string{count(f.Delayed), share(f.DelayedShare), span(f.MeanDelay)}
+}
+
+var (
+	delayedMails = measure{
+		"delayed", "Mails delayed", "mails delayed (%)",
+		func(f Figures) float64 { return 100 * f.DelayedShare }, func(v float64) string { return share(v / 100) }, delayHead, delayRow,
+	}
+	falseStops = measure{
+		"stops", "False alarms", "stops per 100 users and month",
+		func(f Figures) float64 { return 100 * f.StopsMonthly }, decimal, []string{"stops", "users stopped", "stops per 100 users and month"},
+		func(f Figures) []string {
+			return []string{count(f.Stops), count(f.StoppedUsers), decimal(100 * f.StopsMonthly)}
+		},
+	}
+)
+
+// figures draws the pictures of the mail throttle: the source's figures 5 to 8 and 13, of the log's own traffic.
+func (s *Study) figures() []*plot {
+	find := func(parameter string) Sweep {
+		for _, w := range s.Sweeps {
+			if w.Parameter == parameter {
+				return w
+			}
+		}
+		return Sweep{Parameter: parameter}
+	}
+	rate := find("rate")
+	plots := []*plot{
+		s.sweep(find("working_set"), delayedMails, "by working set"),
+		s.sweep(find("max_mslack"), delayedMails, "by max_mslack"),
+		s.sweep(rate, delayedMails, "by rate"),
+		s.sweep(rate, meanDelay(rate), "by rate"),
+		s.sweep(find("stop"), falseStops, "by stop threshold"),
+	}
+	for _, w := range s.Sweeps {
+		if !slices.Contains([]string{"working_set", "max_mslack", "rate", "stop"}, w.Parameter) {
+			plots = append(plots, s.sweep(w, delayedMails, "by "+w.Parameter))
+		}
+	}
+	return append(append(plots, s.delays()), s.queue()...)
+}
+
+// meanDelay is measured in whatever unit keeps its numbers short.
+func meanDelay(w Sweep) measure {
+	most := 0.0
+	for _, p := range w.Points {
+		if finite(p.MeanDelay) {
+			most = max(most, p.MeanDelay)
+		}
+	}
+	name, size := "seconds", 1.0
+	switch {
+	case most >= 2*86400:
+		name, size = "days", 86400
+	case most >= 2*3600:
+		name, size = "hours", 3600
+	case most >= 120:
+		name, size = "minutes", 60
+	}
+	return measure{"delay", "Mean delay of those who wait", "mean delay (" + name + ")",
+		func(f Figures) float64 { return f.MeanDelay / size }, func(v float64) string { return span(v * size) }, delayHead, delayRow}
+}
+
+// sweep draws what a parameter does.
+func (s *Study) sweep(w Sweep, m measure, by string) *plot {
+	k, known := knobs[w.Parameter]
+	if !known {
+		k = knob{title: w.Parameter, of: func(ParamsInfo) float64 { return math.NaN() }}
+	}
+	p := &plot{
+		ID: m.id + "-" + w.Parameter, Title: m.title + ", " + by,
+		X: axis{Title: k.title, log: k.log, whole: !k.log}, Y: axis{Title: m.unit},
+		Data: table{Head: append([]string{w.Parameter}, m.head...)},
+	}
+	var line series
+	for _, at := range slices.SortedFunc(slices.Values(w.Points), func(a, b SweepPoint) int { return cmp.Compare(a.X, b.X) }) {
+		v := m.of(at.Figures)
+		line.Points = append(line.Points, point{x: at.X, y: v, name: at.Value, Text: w.Parameter + " " + at.Value + ": " + m.text(v)})
+		p.Data.Rows = append(p.Data.Rows, append([]string{at.Value}, m.row(at.Figures)...))
+	}
+	line.Area = true
+	p.Series = []series{line}
+	p.Marks = s.marks(w, k)
+	p.draw()
+	p.Says = saysSweep(p, m)
+	return p
+}
+
+// marks are the value that was used, and the one that is advised.
+func (s *Study) marks(w Sweep, k knob) []mark {
+	text := func(v float64) string {
+		for _, p := range w.Points {
+			if p.X == v {
+				return p.Value
+			}
+		}
+		return decimal(v)
+	}
+	used := k.of(s.Params)
+	marks := []mark{{at: used, Text: "used: " + text(used), Class: "used"}}
+	if s.Advice == nil {
+		return marks
+	}
+	switch advised := k.of(s.Advice.Params); {
+	case advised == used:
+		marks[0].Text = "used and advised: " + text(used)
+	case advised > 0 || !k.log:
+		marks = append(marks, mark{at: advised, Text: "advised: " + text(advised), Class: "advised"})
+	}
+	return marks
+}
+
+// saysSweep tells a sweep in a sentence: both ends, and what was used.
+func saysSweep(p *plot, m measure) string {
+	if p.Empty() {
+		return ""
+	}
+	points := p.Series[0].Points
+	first, last := points[0], points[len(points)-1]
+	says := fmt.Sprintf("%s with %s", m.text(first.y), first.name)
+	if len(points) > 1 {
+		says = fmt.Sprintf("from %s to %s with %s", says, m.text(last.y), last.name)
+	}
+	for _, mark := range p.Marks {
+		for _, q := range points {
+			if q.x == mark.at && len(points) > 2 {
+				says += fmt.Sprintf("; %s with %s, as %s", m.text(q.y), q.name, mark.Class)
+			}
+		}
+	}
+	unit, _, _ := strings.Cut(m.unit, " (")
+	return strings.ToUpper(unit[:1]) + unit[1:] + ": " + says + "."
+}
+
+// delays draws how long those who had to wait did so.
+func (s *Study) delays() *plot {
+	p := &plot{
+		ID: "delays", Title: "How long they wait",
+		X: axis{Title: "delay, up to (s, m, h or d)"}, Y: axis{Title: "recipients delayed", whole: true},
+		Data: table{Head: []string{"delay", "recipients", "share"}},
+	}
+	buckets, total := s.Delays, 0
+	for _, b := range buckets {
+		total += b.Count
+	}
+	for len(buckets) > 0 && buckets[len(buckets)-1].Count == 0 {
+		buckets = buckets[:len(buckets)-1]
+	}
+	var bars series
+	bars.Bars = true
+	thin := (len(buckets) + 6) / 7
+	for i, b := range buckets {
+		name, sign := "longer", "longer"
+		if b.UpTo > 0 {
+			sign = weir.Duration(time.Duration(b.UpTo * float64(time.Second))).String()
+			name = "up to " + span(b.UpTo)
+		}
+		if (i+1)%thin == 0 && b.UpTo > 0 {
+			p.X.Ticks = append(p.X.Ticks, tick{at: float64(i) + 0.5, Text: sign})
+		}
+		bars.Points = append(bars.Points, point{x: float64(i), y: float64(b.Count), Text: name + ": " + count(b.Count)})
+		p.Data.Rows = append(p.Data.Rows, []string{name, count(b.Count), share(ratio(b.Count, total))})
+	}
+	p.X.lo, p.X.hi = -0.5, float64(len(buckets))-0.5
+	p.Series = []series{bars}
+	if p.X.Ticks == nil {
+		p.X.Ticks = []tick{}
+	}
+	if bound, within := s.mostWithin(); within > 0 {
+		p.Says = fmt.Sprintf("%s of %s delayed recipients waited %s or less; the longest wait was %s.",
+			share(within), count(total), span(bound), span(s.MaxDelay))
+	} else {
+		p.Says = fmt.Sprintf("%s recipients waited, at most %s.", count(total), span(s.MaxDelay))
+	}
+	return p.draw()
+}
+
+// mostWithin returns a delay that most of those delayed stayed below, and how many of them did; 0 where nobody can tell.
+func (s *Study) mostWithin() (bound, within float64) {
+	total, sum := 0, 0
+	for _, b := range s.Delays {
+		total += b.Count
+	}
+	for _, b := range s.Delays {
+		sum += b.Count
+		if b.UpTo > 0 && total > 0 && 4*sum >= 3*total {
+			return b.UpTo, ratio(sum, total)
+		}
+	}
+	return 0, 0
+}
+
+// The day is drawn in parts of half an hour.
+const (
+	dayParts = 48
+	partLong = 24 * 60 / dayParts
+)
+
+// queue draws how many wait over the day: the most on any day, and the mean, which is so much less that it has a picture of its own.
+func (s *Study) queue() []*plot {
+	var sum, n, most [dayParts]float64
+	for _, q := range s.Queue {
+		if i := q.Minute / partLong; i >= 0 && i < dayParts && finite(q.Mean) {
+			sum[i], n[i], most[i] = sum[i]+q.Mean, n[i]+1, max(most[i], float64(q.Most))
+		}
+	}
+	var mean [dayParts]float64
+	for i := range mean {
+		mean[i] = sum[i] / max(n[i], 1)
+	}
+	day := func(id, title, unit string, of [dayParts]float64, says string) *plot {
+		p := &plot{
+			ID: id, Title: title, X: axis{Title: "time of day (hours)", hi: dayParts}, Y: axis{Title: unit}, Data: table{Head: []string{"from", unit}},
+		}
+		if s.Log.Relative {
+			p.X.Title = "time of day (hours, from the log's start)"
+		}
+		for h := 0; h <= 24; h += 4 {
+			p.X.Ticks = append(p.X.Ticks, tick{at: float64(h * dayParts / 24), Text: strconv.Itoa(h)})
+		}
+		bars, top := series{Bars: true}, 0
+		for i, v := range of {
+			if n[i] == 0 {
+				continue
+			}
+			bars.Points = append(bars.Points, point{x: float64(i) + 0.5, y: v, Text: halfHour(i) + ": " + decimal(v)})
+			p.Data.Rows = append(p.Data.Rows, []string{halfHour(i), decimal(v)})
+			if v > of[top] {
+				top = i
+			}
+		}
+		p.Series = []series{bars}
+		p.Says = "Nobody waits at any time of the day."
+		if of[top] > 0 {
+			p.Says = fmt.Sprintf(says, decimal(of[top]), halfHour(top))
+		}
+		return p.draw()
+	}
+	return []*plot{
+		day("queue-most", "The queue over the day, at most", "most recipients waiting, all users", most,
+			"On no day did more than %s recipients of all users wait at once; that was at about %s."),
+		day("queue-mean", "The queue over the day, in the mean", "mean recipients waiting, all users", mean,
+			"In the mean of all days at most %s recipients of all users wait; that is at about %s."),
+	}
+}
+
+// halfHour is when a part of the day begins.
+func halfHour(part int) string { return fmt.Sprintf("%d:%02d", part*partLong/60, part*partLong%60) }

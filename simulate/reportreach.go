@@ -1,0 +1,106 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// mostCurves is how many users the growth is drawn of, each with a sign of its own.
+const mostCurves = 5
+
+// figures draws how many different people users write to.
+func (r *ReachStudy) figures() []*plot {
+	return []*plot{r.perUser(), r.growth()}
+}
+
+func (r *ReachStudy) perUser() *plot {
+	p := &plot{
+		ID: "reach", Title: "Different recipients per user", X: axis{Title: "users, the one with the most first (rank)", whole: true},
+		Y:    axis{Title: "different recipients", whole: true},
+		Data: table{Head: []string{"user", "mails", "different recipients", "most new in an hour", "most new in a day", "flags"}},
+	}
+	calm, flagged := series{Name: "never flagged", Bars: true}, series{Name: "flagged", Bars: true}
+	users := slices.SortedStableFunc(slices.Values(r.Users), func(a, b ReachUser) int { return cmp.Compare(b.Recipients, a.Recipients) })
+	for i, u := range users {
+		q := point{x: float64(i + 1), y: u.Recipients, Text: short(u.User) + ": " + whole(u.Recipients)}
+		if u.Flags > 0 {
+			flagged.Points = append(flagged.Points, q)
+		} else {
+			calm.Points = append(calm.Points, q)
+		}
+		p.Data.Rows = append(p.Data.Rows,
+			[]string{u.User, count(u.Mails), whole(u.Recipients), whole(u.MostHour), whole(u.MostDay), count(u.Flags)})
+	}
+	p.Series = []series{calm, flagged}
+	if len(users) > 0 {
+		p.X.lo, p.X.hi = 0.5, float64(len(users))+0.5
+		p.X.Ticks = rankTicks(len(users))
+		p.Says = fmt.Sprintf("Of the %s shown, %s wrote to the most different people, %s; half of them wrote to %s or fewer.",
+			plural(len(users), "user"), short(users[0].User), whole(users[0].Recipients), whole(users[len(users)/2].Recipients))
+	}
+	return p.draw()
+}
+
+// rankTicks divides an axis of ranks, which begins with 1.
+func rankTicks(n int) []tick {
+	all := []tick{{at: 1, Text: "1"}}
+	by := step(axis{hi: float64(n), whole: true}, 6)
+	for v := by; v <= float64(n); v += by {
+		if v > 1 {
+			all = append(all, tick{at: v, Text: tickText(v, by)})
+		}
+	}
+	return all
+}
+
+func (r *ReachStudy) growth() *plot {
+	p := &plot{
+		ID: "growth", Title: "How reach grows",
+		X: axis{Title: "days from the start of the log"}, Y: axis{Title: "different recipients", whole: true},
+	}
+	curves := r.Growth[:min(len(r.Growth), mostCurves)]
+	last, rises := 0.0, ""
+	for i, c := range curves {
+		line := series{Name: short(c.User)}
+		for j := range min(len(c.Day), len(c.Sum)) {
+			text := fmt.Sprintf("%s, day %s: %s", short(c.User), decimal(c.Day[j]), whole(c.Sum[j]))
+			line.Points = append(line.Points, point{x: c.Day[j], y: c.Sum[j], Text: text})
+			if finite(c.Day[j]) {
+				last = max(last, c.Day[j])
+			}
+		}
+		p.Series = append(p.Series, line)
+		if n := len(c.Sum); n > 0 && i < 2 {
+			rises += fmt.Sprintf(" %s reaches %s.", short(c.User), whole(c.Sum[n-1]))
+		}
+	}
+	p.Says = "The curve of a person flattens, that of a stolen account suddenly rises." + rises
+	if p.draw(); p.Empty() {
+		return p
+	}
+	const parts = 4
+	p.Data.Head = []string{"user"}
+	for i := range parts + 1 {
+		p.Data.Head = append(p.Data.Head, "day "+decimal(math.Round(last*float64(i)/parts*10)/10))
+	}
+	for _, c := range curves {
+		row := []string{c.User}
+		for i := range parts + 1 {
+			row = append(row, whole(c.until(last*float64(i)/parts)))
+		}
+		p.Data.Rows = append(p.Data.Rows, row)
+	}
+	return p
+}
+
+// until returns how many recipients there were by a day.
+func (c ReachCurve) until(day float64) (sum float64) {
+	for i := range min(len(c.Day), len(c.Sum)) {
+		if c.Day[i] <= day*(1+1e-9) && finite(c.Sum[i]) {
+			sum = c.Sum[i]
+		}
+	}
+	return sum
+}

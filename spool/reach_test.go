@@ -1,0 +1,207 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/mail"
+	"weir/reach"
+	"weir/store"
+)
+
+// reachRig is a rig with a reach throttle that flags from five new recipients an hour on.
+func reachRig(t testing.TB, o reach.Options, change ...func(*rig)) *rig {
+	t.Helper()
+	if o.Threshold == (reach.Threshold{}) {
+		o.Threshold.Count = 5
+	}
+	o.Windows = []reach.Window{reach.Hour}
+	rules, err := o.Rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newRig(t, append([]func(*rig){func(r *rig) {
+		r.gate.Mail = &mail.Options{MaxSlack: new(1000), MaxMSlack: new(1000), Internal: []string{"internal.example"}}
+		r.gate.Reach = &Reach{Name: "contacts", Rules: rules, Population: new(reach.Population), Shadow: func() bool { return r.shadow }}
+		r.configured = func() { r.must(r.ConfigureReach(t.Context(), []*Reach{r.gate.Reach})) }
+	}}, change...)...)
+}
+
+func TestReachDecides(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.KnownOnly})
+	decide := func(commit, count bool, to ...string) Verdict {
+		t.Helper()
+		v, err := r.Decide(t.Context(), r.now(), gateName, ann, "ann@example.org", to, commit, count)
+		r.must(err)
+		return v
+	}
+	if v := decide(true, true, recipients("a", 5)...); !v.Pass {
+		t.Fatalf("%+v", v)
+	}
+	if v := decide(false, false, "new@example.net"); !v.Refused || !errors.Is(v.Why, ErrNewRecipient) {
+		t.Errorf("a look at one too many: %+v", v)
+	}
+	if r.Flagged(gateName, ann) {
+		t.Error("a look has flagged the user")
+	}
+	if v := decide(true, true, "new@example.net", "a1@example.net"); !v.Refused || v.Pass {
+		t.Errorf("one too many: %+v", v)
+	}
+	if !r.Flagged(gateName, ann) {
+		t.Error("the user is not flagged")
+	}
+	if v := decide(true, true, "a1@example.net"); !v.Pass {
+		t.Errorf("a known recipient: %+v", v)
+	}
+	if v := decide(true, true, "x@internal.example"); !v.Pass {
+		t.Errorf("a colleague: %+v", v)
+	}
+}
+
+// What another server holds, or diverts: in the first case it is charged here, in the second where it arrives.
+func TestReachDecidesAboutWithheld(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.HoldNew})
+	r.sent(ann, recipients("a", 5)...)
+	for i, c := range []struct{ commit, count bool }{{true, false}, {false, false}, {true, true}} {
+		v, err := r.Decide(t.Context(), r.now(), gateName, ann, "ann@example.org", []string{"new@example.net", "a1@example.net"}, c.commit, c.count)
+		r.must(err)
+		if v.Pass || v.Refused || v.Withheld != 1 {
+			t.Errorf("%+v: %+v", c, v)
+		}
+		if flagged := r.Flagged(gateName, ann); flagged != (i == 2) {
+			t.Errorf("%+v: flagged %v", c, flagged)
+		}
+	}
+}
+
+// A mail that is not taken leaves no trace but the attempt.
+func TestReachRefusesAMailAsAWhole(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.KnownOnly})
+	if _, err := r.send(ann, recipients("a", 8)...); !errors.Is(err, ErrNewRecipient) {
+		t.Fatal(err)
+	}
+	r.wantStates(nil)
+	r.run()
+	r.wantDelivered(0)
+	if n := len(r.audit("flagged")); n != 1 {
+		t.Errorf("%d entries in the audit log", n)
+	}
+	// Nobody of it is known.
+	if err := r.Reaches(t.Context(), r.now(), gateName, ann, "ann@example.org", "a1@example.net"); !errors.Is(err, ErrNewRecipient) {
+		t.Errorf("one of a mail that was refused: %v", err)
+	}
+	if got := r.carrier.to(admin); len(got) != 1 {
+		t.Errorf("the admin was told %d times", len(got))
+	}
+}
+
+func TestReachStopsByItself(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.Block})
+	r.sent(ann, recipients("a", 5)...)
+	if _, err := r.send(ann, "new@example.net"); !errors.Is(err, ErrFlagged) {
+		t.Fatal(err)
+	}
+	r.pass(30 * time.Minute)
+	if !r.Flagged(gateName, ann) || r.CountFlagged() != 1 {
+		t.Error("the flag ended early")
+	}
+	r.pass(2 * time.Hour)
+	if r.Flagged(gateName, ann) || len(r.audit("unflagged")) != 1 {
+		t.Error("the flag did not end by itself")
+	}
+	r.sent(ann, "new@example.net")
+}
+
+func TestOperatorsFlagAndClear(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.Block})
+	r.must(r.FlagReach(t.Context(), r.now(), "root", "contacts", ann))
+	if _, err := r.send(ann, "a@example.net"); !errors.Is(err, ErrFlagged) {
+		t.Error(err)
+	}
+	r.pass(48 * time.Hour)
+	list, err := r.FlaggedUsers(t.Context(), r.now(), 10)
+	r.must(err)
+	if len(list) != 1 || list[0].User != ann || !strings.Contains(list[0].Why, "operator") {
+		t.Errorf("%+v", list)
+	}
+	r.must(r.ClearReach(t.Context(), r.now(), "root", "contacts", ann))
+	r.sent(ann, "a@example.net")
+	if err := r.ClearReach(t.Context(), r.now(), "root", "others", ann); !errors.Is(err, ErrUnknown) {
+		t.Error(err)
+	}
+	if a, b := r.audit("flagged"), r.audit("unflagged"); len(a) != 1 || len(b) != 1 || a[0].By != "root" || b[0].By != "root" {
+		t.Errorf("%+v %+v", a, b)
+	}
+}
+
+// A crash loses neither who is known nor who is flagged; what cannot be read begins anew, and lets the user send.
+func TestReachAfterACrash(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.KnownOnly})
+	r.sent(ann, recipients("a", 5)...)
+	if _, err := r.send(ann, "new@example.net"); !errors.Is(err, ErrNewRecipient) {
+		t.Fatal(err)
+	}
+	r.again("second")
+	if !r.Flagged(gateName, ann) {
+		t.Error("the flag is forgotten")
+	}
+	r.sent(ann, "a3@example.net")
+	for _, damage := range []string{"\x01", "\x01\x00\x00\x01garbage", "\x01\xff\x00"} {
+		r.must(r.opts.Store.Update(t.Context(), func(tx store.MailTx) error {
+			return tx.PutSketch(store.Sketch{Throttle: "contacts", User: ann, State: []byte(damage)})
+		}))
+		r.sent(ann, fmt.Sprintf("after-%d@example.net", len(damage)))
+	}
+	r.must(r.opts.Store.Update(t.Context(), func(tx store.MailTx) error {
+		return tx.PutSketch(store.Sketch{Throttle: "contacts", User: ann, State: []byte("\x09later version")})
+	}))
+	if _, err := r.send(ann, "x@example.net"); !errors.Is(err, store.ErrNewer) {
+		t.Errorf("what a newer weir has stored: %v", err)
+	}
+}
+
+// A removed user takes with him whom he wrote to.
+func TestReachForgetsRemovedUsers(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.KnownOnly})
+	r.sent(ann, recipients("a", 5)...)
+	_, _ = r.send(ann, "new@example.net")
+	r.must(r.RemoveUser(t.Context(), r.now(), "root", ann))
+	if r.CountFlagged() != 0 {
+		t.Error("a removed user is flagged")
+	}
+	r.sent(ann, "new@example.net")
+}
+
+// What is learnt of all users outlives a restart.
+func TestPopulationIsKept(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.Flag})
+	for hour := range 5 {
+		r.sent(ann, recipients(fmt.Sprint("h", hour, "-"), 2)...)
+		r.pass(time.Hour)
+	}
+	before := len(r.gate.Reach.Population.Cohorts(r.gate.Reach.Rules, r.now()))
+	if before == 0 {
+		t.Fatal("nothing was learnt")
+	}
+	r.must(r.Stop(t.Context()))
+	r.must(r.store.Close())
+	r.gate.Reach.Population = new(reach.Population)
+	r.open()
+	if after := len(r.gate.Reach.Population.Cohorts(r.gate.Reach.Rules, r.now())); after != before {
+		t.Errorf("%d cohorts after a restart, %d before", after, before)
+	}
+}
+
+// Two spellings of one person are one, and a person is not new for being written to twice in a mail.
+func TestReachKnowsPeopleByTheirAddress(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.KnownOnly})
+	r.sent(ann, "Bob@Example.NET", "bob@example.net", "j.doe+shop@gmail.com", "jdoe@googlemail.com")
+	r.sent(ann, recipients("a", 3)...)
+	if _, err := r.send(ann, "new@example.net"); !errors.Is(err, ErrNewRecipient) {
+		t.Fatalf("the sixth person: %v", err)
+	}
+	r.sent(ann, "JDoe@gmail.com")
+}

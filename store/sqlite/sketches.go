@@ -1,0 +1,99 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"weir/store"
+)
+
+const sketchColumns = `throttle, user, state, flagged`
+
+func (t *tx) Sketch(throttle, user string) (k store.Sketch, err error) {
+	found := false
+	err = t.query(func(r row) error {
+		found = true
+		k = store.Sketch{Throttle: throttle, User: user, State: r.bytes(0), Flagged: r.bool(1)}
+		return corrupt(k.Validate())
+	}, `SELECT state, flagged FROM sketches WHERE user = ? AND throttle = ?`, user, throttle)
+	if err == nil && !found {
+		err = errNoSketch
+	}
+	return k, err
+}
+
+// What most lookups return for users who are new, and for those who have written to few.
+var (
+	errNoSketch = fmt.Errorf("what a throttle knows of a user: %w", store.ErrNotFound)
+	errNoKnown  = fmt.Errorf("the known part of a sketch: %w", store.ErrNotFound)
+)
+
+func (t *tx) Known(throttle, user string) (known []byte, err error) {
+	found := false
+	err = t.query(func(r row) error {
+		found = true
+		known = r.bytes(0)
+		return corrupt(store.CheckKnown(throttle, user, known))
+	}, `SELECT data FROM known WHERE user = ? AND throttle = ?`, user, throttle)
+	if err == nil && !found {
+		err = errNoKnown
+	}
+	return known, err
+}
+
+func (t *tx) PutSketch(k store.Sketch) error {
+	if err := t.writes(k.Validate()); err != nil {
+		return err
+	}
+	if len(k.State) == 0 {
+		return t.removeSketch(k.Throttle, k.User)
+	}
+	t.session.weigh(len(k.State))
+	_, err := t.run(`INSERT INTO sketches (`+sketchColumns+`) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET state = excluded.state, flagged = excluded.flagged`,
+		k.Throttle, k.User, k.State, k.Flagged)
+	return err
+}
+
+// removeSketch takes a sketch away, with its known part.
+func (t *tx) removeSketch(throttle, user string) error {
+	for _, query := range [...]string{`DELETE FROM known WHERE user = ? AND throttle = ?`, `DELETE FROM sketches WHERE user = ? AND throttle = ?`} {
+		if _, err := t.run(query, user, throttle); err != nil {
+			return t.spoil(err)
+		}
+	}
+	return nil
+}
+
+func (t *tx) PutKnown(throttle, user string, known []byte) error {
+	if err := t.writes(store.CheckKnown(throttle, user, known)); err != nil {
+		return err
+	}
+	if len(known) == 0 {
+		_, err := t.run(`DELETE FROM known WHERE user = ? AND throttle = ?`, user, throttle)
+		return err
+	}
+	t.session.weigh(len(known))
+	n, err := t.run(`INSERT INTO known (throttle, user, data) SELECT throttle, user, ? FROM sketches WHERE user = ? AND throttle = ?
+		ON CONFLICT DO UPDATE SET data = excluded.data`, known, user, throttle)
+	if err == nil && n == 0 {
+		err = errNoSketch
+	}
+	return err
+}
+
+func (t *tx) Flagged(afterThrottle, afterUser string, limit int) ([]store.Sketch, error) {
+	return t.sketches(limit, `SELECT `+sketchColumns+` FROM sketches WHERE flagged = 1 AND (throttle, user) > (?, ?) ORDER BY throttle, user LIMIT ?`,
+		afterThrottle, afterUser)
+}
+
+func (t *tx) Sketches(user string, limit int) ([]store.Sketch, error) {
+	return t.sketches(limit, `SELECT `+sketchColumns+` FROM sketches WHERE user = ? ORDER BY throttle LIMIT ?`, user)
+}
+
+func (t *tx) sketches(limit int, query string, args ...any) (all []store.Sketch, err error) {
+	err = t.page(limit, func(r row) error {
+		k := store.Sketch{Throttle: r.text(0), User: r.text(1), State: r.bytes(2), Flagged: r.bool(3)}
+		all = append(all, k)
+		return corrupt(k.Validate())
+	}, query, args...)
+	return all, err
+}
