@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"errors"
 	"math"
 	"unsafe"
 )
@@ -163,21 +164,17 @@ func (h *history) merge(o *history, now int64) error {
 	}
 	lackHere, lackThere := h.gap(now), o.gap(now) // of a set that only the other side has
 	here, there := lackHere.gap > 0, lackThere.gap > 0
+	var err error
 	switch {
 	case o.sketch == nil:
 		h.late = h.late || there
 	case h.sketch == nil:
 		h.sketch, h.late = o.sketch.Clone(), o.late || here
 	default:
-		if err := h.sketch.Merge(o.sketch); err != nil {
-			return err
-		}
+		err = h.sketch.Merge(o.sketch)
 		h.late = h.late || o.late
 	}
-	if err := h.mergeKnown(o, lackHere, lackThere); err != nil {
-		return err
-	}
-	return h.mergeFilter(o, lackHere, lackThere)
+	return errors.Join(err, h.mergeKnown(o, lackHere, lackThere), h.mergeFilter(o, lackHere, lackThere))
 }
 
 func (h *history) mergeKnown(o *history, lackHere, lackThere begun) error {

@@ -1,5 +1,7 @@
 package reach
 
+import "slices"
+
 // A judgement is what becomes of the recipients of a message.
 type judgement struct {
 	Verdict
@@ -9,8 +11,9 @@ type judgement struct {
 }
 
 // judge looks at the recipients one by one: with the first one who makes too many in a window the user is flagged, and the action holds for
-// that one and all after him. The meter has been brought to now; the flag in it changes.
-func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate) judgement {
+// that one and all after him. The meter has been brought to now; the flag in it changes. Where fates are given, they are what became of the
+// recipients; else they are filled in.
+func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate, given bool) judgement {
 	scale := h.scale(x.r, m.at)
 	x.blur = scale.blur()
 	var room [len(Windows)]Figure
@@ -21,7 +24,7 @@ func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate) judgem
 	j := judgement{count: scale.count}
 	action, spent := x.r.o.Over, false
 	if m.flagged && action == Limit && len(keys) > 0 {
-		if spent = m.spent(x.r, m.at); !spent {
+		if spent = m.spent(x.r, m.at); !spent && (!given || slices.Contains(fates, Pass)) {
 			m.sent++
 		}
 	}
@@ -58,17 +61,20 @@ func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate) judgem
 			fate, j.Cause = Refuse, TooMany
 		}
 		switch fate {
-		case Pass:
-			j.passed += weight
 		case Held:
 			j.Held++
-			j.tried += weight
 		case Refuse:
 			j.Refused++
-			j.tried += weight
 		}
-		if fates != nil {
+		if given {
+			fate = fates[i]
+		} else if fates != nil {
 			fates[i] = fate
+		}
+		if fate == Pass {
+			j.passed += weight
+		} else {
+			j.tried += weight
 		}
 	}
 	j.Flagged, j.Figure = m.flagged, closest(figures)

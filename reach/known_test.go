@@ -98,7 +98,7 @@ func TestKnownHasRoom(t *testing.T) {
 	if refused < 900 || k.Len() != MaxKnown {
 		t.Errorf("%d refused, %d are there", refused, k.Len())
 	}
-	if err := k.Merge(knownOf(someKeys(3, 500))); !errors.Is(err, ErrFull) || k.Len() != MaxKnown {
+	if err := k.Merge(knownOf(someKeys(3, 60))); !errors.Is(err, ErrFull) || k.Len() != MaxKnown {
 		t.Errorf("merged with more than there is room for: %v, %d", err, k.Len())
 	}
 }

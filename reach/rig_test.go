@@ -55,6 +55,7 @@ func (g *rig) send(keys ...uint64) Verdict {
 	if g.s.meter != before {
 		g.t.Error("Judge changed something")
 	}
+	copy(done, judged)
 	w, samples := g.s.Commit(g.r, g.p, g.now, keys, done)
 	if v != w {
 		g.t.Errorf("judged %+v, committed %+v", v, w)

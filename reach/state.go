@@ -64,24 +64,25 @@ type State struct {
 func (s *State) Judge(r *Rules, p *Population, now time.Time, keys []uint64, fates []Fate) Verdict {
 	m := s.meter
 	x := s.measure(r, p, now, &m, nil)
-	j := judge(&s.history, &m, &x, keys, fates)
+	j := judge(&s.history, &m, &x, keys, fates, false)
 	return j.Verdict
 }
 
-// Commit takes a message into the history that was judged and is accepted, or turned away: who passes is known from now on; who is held
-// or refused counts as an attempt, and does not become known. It returns the verdict, and fills fates, as Judge did; and it returns what
-// the population learns from.
+// Commit takes a message into the history that was judged and is accepted, or turned away. fates are what became of its recipients, whatever
+// Judge said of them: who passed is known from now on; who was held or refused counts as an attempt, and does not become known. nil: what
+// Judge says. It returns the verdict as Judge does, and what the population learns from.
 func (s *State) Commit(r *Rules, p *Population, now time.Time, keys []uint64, fates []Fate) (Verdict, []Sample) {
 	var samples []Sample
 	x := s.measure(r, p, now, &s.meter, &samples)
 	s.prepare(r, s.at)
 	var room [128]Fate
-	if fates == nil {
+	given := fates != nil
+	if !given {
 		if fates = room[:]; len(keys) > len(room) {
 			fates = make([]Fate, len(keys))
 		}
 	}
-	j := judge(&s.history, &s.meter, &x, keys, fates)
+	j := judge(&s.history, &s.meter, &x, keys, fates, given)
 	before := 0.0
 	if j.count == Cells {
 		before = s.sketch.Estimate()
@@ -122,7 +123,7 @@ func (s *State) Learn(r *Rules, now time.Time, keys []uint64) {
 func (s *State) Advance(r *Rules, p *Population, now time.Time) (ended bool, samples []Sample) {
 	x := s.measure(r, p, now, &s.meter, &samples)
 	flagged := s.flagged
-	judge(&s.history, &s.meter, &x, nil, nil)
+	judge(&s.history, &s.meter, &x, nil, nil, false)
 	return flagged && !s.flagged, samples
 }
 

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -340,5 +341,23 @@ func TestSamples(t *testing.T) {
 	g.wait(time.Hour).send(g.many(1)...)
 	if len(g.samples) != 1 || g.samples[0].New != 1 || g.samples[0].Window != Hour {
 		t.Error(g.samples)
+	}
+}
+
+// What became of recipients counts, whatever was judged: a message that somebody else refused makes nobody known, and one that was sent all
+// the same makes everybody known.
+func TestCommitTakesWhatBecame(t *testing.T) {
+	g := newRig(t, Options{Threshold: Threshold{Count: 5}, Over: KnownOnly})
+	keys := g.many(10)
+	v, _ := g.s.Commit(g.r, g.p, g.now, keys, slices.Repeat([]Fate{Refuse}, 10))
+	if !v.Now || v.Refused != 5 {
+		t.Errorf("%+v", v)
+	}
+	if v := g.s.Judge(g.r, g.p, g.now, keys, nil); v.New != 10 {
+		t.Errorf("%d of 10 are new after a message that was refused", v.New)
+	}
+	g.s.Commit(g.r, g.p, g.now, keys, make([]Fate, 10))
+	if v := g.s.Judge(g.r, g.p, g.now, keys, nil); v.Known != 10 || v.Refused != 0 {
+		t.Errorf("%+v after a message that was sent", v)
 	}
 }

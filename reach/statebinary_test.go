@@ -82,7 +82,7 @@ func TestStoredSizes(t *testing.T) {
 			t.Errorf("one every %s: %d bytes", every, len(b))
 		}
 	}
-	for _, n := range []int{10_000, 100_000} {
+	for _, n := range []int{10_000, 40_000} {
 		for _, over := range []Action{Flag, HoldNew} {
 			g := newRig(t, Options{Over: over})
 			g.list(g.many(100))

@@ -15,7 +15,7 @@ import (
 
 // scene is a small service, twice as large as people need it.
 func scene() FloodOptions {
-	return FloodOptions{Concurrent: 5, People: 20, Without: 0.05, Phones: 0.5, Seed: 1}
+	return FloodOptions{Concurrent: 5, People: 20, Without: 0.05, Phones: 0.5, For: 80 * time.Second, Seed: 1}
 }
 
 func flood(t *testing.T, o FloodOptions) *FloodStudy {
@@ -54,11 +54,11 @@ func TestNoFlood(t *testing.T) {
 	}
 }
 
-// A flood that pays nothing, of twenty times what the service can do: people are served all the same, and nothing is asked any more
+// A flood that pays nothing, of ten times what the service can do: people are served all the same, and nothing is asked any more
 // soon after it. Without weir hardly anybody is.
 func TestUnpaidFlood(t *testing.T) {
 	o := scene()
-	o.Flood = 1000
+	o.Flood = 500
 	s := flood(t, o)
 	for _, name := range []string{CrowdDesktop, CrowdPhone, CrowdWithout} {
 		with, without := crowdOf(t, s.Crowds, name), crowdOf(t, s.Without, name)
@@ -200,7 +200,7 @@ func TestFloodMistakes(t *testing.T) {
 		{func(o *FloodOptions) { o.For = MaxFloodTime + 1 }, "for: "},
 		{func(o *FloodOptions) { o.Service = MaxFloodService + 1 }, "service: "},
 		{func(o *FloodOptions) { o.Service = -1 }, "service: "},
-		{func(o *FloodOptions) { o.From, o.Until = 10*time.Second, 5*time.Second }, "until: a flood from 10s until 5s is not within 2m"},
+		{func(o *FloodOptions) { o.From, o.Until = 10*time.Second, 5*time.Second }, "until: a flood from 10s until 5s is not within 1m20s"},
 		{func(o *FloodOptions) { o.Until = 3 * time.Minute }, "until: "},
 		{func(o *FloodOptions) { o.Sources = MaxFloodSources + 1 }, "sources: 1000001 is out of bounds"},
 		{func(o *FloodOptions) { o.Queue = MaxFloodLine + 1 }, "queue: "},

@@ -83,8 +83,8 @@ func TestReachRefusesAMailAsAWhole(t *testing.T) {
 	if _, err := r.send(ann, recipients("a", 8)...); !errors.Is(err, ErrNewRecipient) {
 		t.Fatal(err)
 	}
+	r.run() // the admin and the user are told
 	r.wantStates(nil)
-	r.run()
 	r.wantDelivered(0)
 	if n := len(r.audit("flagged")); n != 1 {
 		t.Errorf("%d entries in the audit log", n)
@@ -95,6 +95,26 @@ func TestReachRefusesAMailAsAWhole(t *testing.T) {
 	}
 	if got := r.carrier.to(admin); len(got) != 1 {
 		t.Errorf("the admin was told %d times", len(got))
+	}
+}
+
+// Who is exempt writes to whom he likes, and nobody is withheld in shadow; both are counted.
+func TestReachExemptAndShadow(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.HoldNew, Exempt: []string{"bulk"}})
+	if got := r.sent("bulk", recipients("a", 20)...); got.Withheld != 0 || got.Passed != 20 {
+		t.Errorf("%+v", got)
+	}
+	r.shadow = true
+	if got := r.sent(ann, recipients("b", 20)...); got.Withheld != 0 || got.Passed != 20 {
+		t.Errorf("%+v", got)
+	}
+	if r.CountFlagged() != 0 {
+		t.Error("somebody is flagged")
+	}
+	for _, user := range []string{"bulk", ann} {
+		if list, err := r.ReachStandings(t.Context(), r.now(), user); err != nil || len(list) != 1 || list[0].Count != 20 {
+			t.Errorf("%s: %+v, %v", user, list, err)
+		}
 	}
 }
 

@@ -174,7 +174,7 @@ func (s *Spool) actReach(ctx context.Context, now time.Time, throttle, user stri
 			return err
 		}
 		r = c.end()
-		r.judged = false
+		r.judged, r.changed = false, true
 		return nil
 	})
 	if err == nil {
