@@ -66,6 +66,9 @@ var rows = []row{
 	{"M4", virusTable},
 	{"M5", mailLog},
 	{"M6", policyService},
+	{"R1", sketchSize},
+	{"R2", sketchError},
+	{"R3", sketchDecision},
 }
 
 func main() {

@@ -7,7 +7,7 @@ import (
 )
 
 // The settled part is its version, the number of its generations, two zeroes, a checksum of everything after it, the number of times that
-// something was settled, and then each generation as a packed set. It is used as it is stored. The recent part is its version, the
+// something was settled, and then each generation as a packed set, the newest first, since it has the most. It is used as it is stored. The recent part is its version, the
 // number of hashes, and the hashes in order.
 const (
 	settledVersion = 1
@@ -47,7 +47,7 @@ func checkSettled(b []byte) (n int, ok bool) {
 		return 0, false
 	}
 	rest := b[settledHead:]
-	for g := range int(b[1]) {
+	for g := int(b[1]) - 1; g >= 0; g-- {
 		var p packed
 		if rest, ok = p.open(rest, generations[g].bound); !ok {
 			return 0, false
@@ -57,16 +57,15 @@ func checkSettled(b []byte) (n int, ok bool) {
 	return n, len(rest) == 0 && n <= MaxKnown
 }
 
-// openSettled returns the generations.
-func openSettled(b []byte) (sets []packed) {
+// openSettled returns the generations, the first one first.
+func openSettled(b []byte) []packed {
 	if len(b) == 0 {
 		return nil
 	}
+	sets := make([]packed, b[1])
 	rest := b[settledHead:]
-	for g := range int(b[1]) {
-		var p packed
-		rest, _ = p.open(rest, generations[g].bound)
-		sets = append(sets, p)
+	for g := len(sets) - 1; g >= 0; g-- {
+		rest, _ = sets[g].open(rest, generations[g].bound)
 	}
 	return sets
 }
@@ -75,7 +74,7 @@ func openSettled(b []byte) (sets []packed) {
 func inSettled(b []byte, h uint32) bool {
 	var p packed
 	rest := b[settledHead:]
-	for g := range int(b[1]) {
+	for g := int(b[1]) - 1; g >= 0; g-- {
 		if rest, _ = p.open(rest, generations[g].bound); p.has(value(h, p.bound)) {
 			return true
 		}
@@ -92,7 +91,7 @@ func appendSettled(times uint64, sets []packed) []byte {
 	b := make([]byte, settledHead, size)
 	b[0], b[1] = settledVersion, byte(len(sets))
 	binary.LittleEndian.PutUint64(b[8:], times)
-	for i := range sets {
+	for i := len(sets) - 1; i >= 0; i-- {
 		b = sets[i].appendTo(b)
 	}
 	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[8:], checksums))

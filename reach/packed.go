@@ -71,11 +71,19 @@ func (p *packed) has(value uint32) bool {
 		return false
 	}
 	want := value & (1<<p.low - 1)
-	for ; at>>3 < uint64(len(p.highs)) && p.highs[at>>3]>>(at&7)&1 == 1; at++ {
-		if n := at - group; n >= uint64(p.n) { // no set that was packed has that
+	for at>>3 < uint64(len(p.highs)) {
+		run := uint64(bits.TrailingZeros64(^(binary.LittleEndian.Uint64(p.highs[at>>6<<3:]) >> (at & 63))))
+		first := at - group
+		if first+run > uint64(p.n) { // no set that was packed has that
 			return false
-		} else if low := p.lower(n); low >= want {
-			return low == want
+		}
+		for i := range run {
+			if p.lower(first+i) == want {
+				return true
+			}
+		}
+		if at += run; at&63 != 0 || run == 0 { // else it may go on in the next word
+			return false
 		}
 	}
 	return false

@@ -174,12 +174,10 @@ func (s *Sketch) Merge(o *Sketch) error {
 
 // search finds where in a sorted list a hash is or belongs. Hashes leave nothing to guess, so this one does not branch on them.
 func search(list []uint32, h uint32) (at int, found bool) {
-	n := len(list)
-	for n > 0 {
+	for n := uint(len(list)); n > 0; {
 		half := (n + 1) / 2
-		if list[at+half-1] < h {
-			at += half
-		}
+		less := uint((uint64(list[uint(at)+half-1]) - uint64(h)) >> 63) // 1 where it is
+		at += int(half & -less)
 		n -= half
 	}
 	return at, at < len(list) && list[at] == h
