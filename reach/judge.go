@@ -20,6 +20,7 @@ func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate, given 
 	figures := m.figures(x, room[:0])
 	if m.over(x.r, figures) {
 		m.lower(m.at)
+		m.forget()
 	}
 	j := judgement{count: scale.count}
 	action, spent := x.r.o.Over, false

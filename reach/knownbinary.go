@@ -7,8 +7,8 @@ import (
 )
 
 // The settled part is its version, the number of its generations, two zeroes, a checksum of everything after it, the number of times that
-// something was settled, and then each generation as a packed set, the newest first, since it has the most. It is used as it is stored. The recent part is its version, the
-// number of hashes, and the hashes in order.
+// something was settled, and then each generation as a packed set, the newest first, since it has the most. It is used as it is stored.
+// The recent part is its version, the number of hashes, and the hashes in order.
 const (
 	settledVersion = 1
 	settledHead    = 16

@@ -51,7 +51,11 @@ func (m *meter) threshold(x *measure, w Window, fresh float64) float64 {
 	before := max(x.count-fresh, 0)
 	switch share := float64(o.Threshold.Share); {
 	case share > 0 && o.Against == AgainstPrevious:
-		return (1 + share) * m.previous(w)
+		limit := (1 + share) * m.previous(w)
+		if m.flagged && w == m.by.Window && m.by.Limit > 0 {
+			limit = min(limit, m.by.Limit) // what was tried since must not be what is usual
+		}
+		return limit
 	case share > 0:
 		return share * before
 	}

@@ -75,6 +75,7 @@ func replay(log []entry, r *Rules, p *Population, users map[string]*State, each 
 
 // On a real mail log almost nobody is flagged by what is learnt from it, and stolen accounts are found within 60 strangers.
 func TestRealLog(t *testing.T) {
+	t.Parallel()
 	log := realLog(t)
 	const months = 150 / 30.0
 	for _, c := range []struct {

@@ -41,6 +41,9 @@ func (m *meter) age(now int64) int64 {
 // pass lets the clock run to now. The periods that end with that make samples, which are appended to out; count is how many recipients the
 // user has.
 func (m *meter) pass(now int64, count float64, out *[]Sample) {
+	if now < lost && m.at >= lost {
+		now = m.at
+	}
 	if m.pending != 0 && now > m.at {
 		from, to := gridOf(m.at), gridOf(now)
 		for _, w := range Windows {

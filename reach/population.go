@@ -147,7 +147,7 @@ func (p *Population) Observe(now time.Time, samples []Sample) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// A clock that was ahead must not make it young for years.
-	if at := max(seconds(now), 1); p.since == 0 || at < p.since {
+	if at := max(seconds(now), 1); p.since == 0 || at < p.since && (at >= lost || p.since < lost) {
 		p.since = at
 		p.usual.Store(nil)
 	}

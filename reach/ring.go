@@ -20,6 +20,9 @@ const maxTime = math.MaxInt32 << 8
 // seconds is a time as rings know it.
 func seconds(t time.Time) int64 { return min(max(t.Unix(), 0), maxTime) }
 
+// lost is a time before which a clock has lost its own: machines begin there that have none. Where it once was later, it stands still.
+const lost = 50 * 365 * secDay
+
 func instant(at int64) time.Time { return time.Unix(at, 0).UTC() }
 
 // maxBack is how far a clock may run backwards before it is believed. Until then the slots stay where they are.
@@ -52,6 +55,13 @@ func (g *ring) move(now int64) {
 
 // of are the slots of a window and the one before it.
 func (g *ring) of(i int) []uint32 { return g.slots[shapes[i].from : shapes[i].from+2*shapes[i].slots] }
+
+// forget leaves only the windows themselves: what a flagged user tried in those before is nothing to go by.
+func (g *ring) forget() {
+	for i := range shapes {
+		clear(g.of(i)[shapes[i].slots:])
+	}
+}
 
 // add counts recipients now.
 func (g *ring) add(n float64) {

@@ -253,6 +253,14 @@ func TestClocks(t *testing.T) {
 	if v := g.send(g.many(1)...); v.Flagged || v.Figure.New != 1 {
 		t.Errorf("30 hours later: %+v", v)
 	}
+	// A clock that lost the time, as after a start: as though it stood still.
+	since, at := g.s.Since(), g.now
+	g.now = time.Unix(100, 0)
+	g.send(friend...)
+	if v := g.send(g.many(1)...); v.Figure.New != 2 || !g.s.Since().Equal(since) {
+		t.Errorf("%+v since %s", v, g.s.Since())
+	}
+	g.now = at
 	// Times that no clock shows.
 	for _, at := range []time.Time{{}, time.Unix(-1<<40, 0), time.Unix(1<<60, 0), epoch} {
 		g.now = at
