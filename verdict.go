@@ -63,10 +63,11 @@ const (
 	TooMany             // the client has as much under way or waiting as one may have
 	NewRecipient        // the account is flagged, and the recipient is new to it
 	Flagged             // the account is flagged, and nothing of it goes on
+	NoRecipient         // nobody said to whom it goes, and that is what is counted
 )
 
 var reasonNames = [...]string{"", "over-limit", "line-full", "wait-too-long", "no-account", "too-costly", "overload", "failure", "no-source",
-	"banned", "unpaid", "not-paying", "forged", "replayed", "too-many", "new-recipient", "flagged"}
+	"banned", "unpaid", "not-paying", "forged", "replayed", "too-many", "new-recipient", "flagged", "no-recipient"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {

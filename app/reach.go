@@ -82,7 +82,7 @@ func messageOf(of *spool.Reach, ev *weir.Event) (m spool.Message, ok bool, err e
 // Judge says whether a message may be sent. What it refuses counts as tried; what it admits counts when it is settled as done.
 func (d *reachDesk) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
 	m, err := d.judge(ctx, ev, a)
-	if err != nil || m == nil || a.Verdict == weir.Refuse && a.Reason == weir.NoAccount {
+	if err != nil || m == nil {
 		return err
 	}
 	of := d.of.Load()
@@ -96,12 +96,17 @@ func (d *reachDesk) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) e
 func (d *reachDesk) judge(ctx context.Context, ev *weir.Event, a *weir.Answer) (*spool.Message, error) {
 	of := d.of.Load()
 	m, any, err := messageOf(of, ev)
-	if err != nil || !any {
-		return nil, err
+	if err != nil {
+		// The message lacks what tells recipients apart: whoever asks has to say it.
+		a.Verdict, a.Reason, a.Rule = weir.Refuse, weir.NoRecipient, "reach"
+		return nil, nil
+	}
+	if !any {
+		return nil, nil
 	}
 	if m.User == "" {
 		a.Verdict, a.Reason, a.Rule = weir.Refuse, weir.NoAccount, "reach"
-		return &m, nil
+		return nil, nil
 	}
 	if d.app.post.Spool == nil {
 		return nil, ErrNotServing
@@ -115,10 +120,10 @@ func (d *reachDesk) judge(ctx context.Context, ev *weir.Event, a *weir.Answer) (
 	if v.Held+v.Refused == 0 {
 		return &m, nil
 	}
-	a.Verdict, a.Figure = weir.Refuse, f
+	a.Verdict, a.Figure, a.Until = weir.Refuse, f, ev.Time.Add(of.Rules.Options().For.Std()) // a flag holds that long at least
 	switch v.Cause {
 	case reach.TooMany:
-		a.Reason = weir.OverLimit
+		a.Reason, a.Until = weir.OverLimit, ev.Time.Add(of.Rules.Options().Limit.Per)
 	case reach.AllBlocked:
 		a.Reason = weir.Flagged
 	default:

@@ -122,7 +122,7 @@ func says(t *testing.T, err error, want string) {
 	}
 }
 
-// TestFlagsThatCannotBe: a throttle in shadow flags nobody, nor is anybody flagged who is exempt; where there is none, that is said.
+// TestFlagsThatCannotBe: a throttle in shadow flags nobody, and tells whom it would flag; nor is anybody flagged who is exempt; where there is none, that is said.
 func TestFlagsThatCannotBe(t *testing.T) {
 	p := newPost(t, lenient, reachGate, "  contacts: {shadow: true, reach: {threshold: 5, exempt: [news]}}")
 	ctx := context.Background()
@@ -140,7 +140,7 @@ func TestFlagsThatCannotBe(t *testing.T) {
 		t.Errorf("%+v, %v", u, err)
 	}
 	p.arrived(20, many(20))
-	if list, err := p.control.FlaggedUsers(ctx, 0); err != nil || len(list.Users) != 0 || p.status().Flagged != 0 {
+	if list, err := p.control.FlaggedUsers(ctx, 0); err != nil || len(list.Users) != 1 || !list.Users[0].Shadow || p.status().Flagged != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if v, err := p.control.ClearUser(ctx, "ann", ""); err != nil || v.Flagged {

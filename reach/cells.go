@@ -16,8 +16,8 @@ const (
 // wordsOf is how many words the cells take.
 func wordsOf(p int) int { return (1<<p + cellsWord - 1) / cellsWord }
 
-// place is the cell of a hash, and the value for it.
-func place(h uint32, p int) (index uint32, value uint32) {
+// cellOf is the cell of a hash, and the value for it.
+func cellOf(h uint32, p int) (index uint32, value uint32) {
 	return h >> (32 - p), uint32(min(bits.LeadingZeros32(h<<p), 32-p)) + 1
 }
 
@@ -43,7 +43,7 @@ func allChances(words []uint32, p int) (sum uint64) {
 // raise adds hashes to the cells.
 func raise(words, hashes []uint32, p int) {
 	for _, h := range hashes {
-		i, v := place(h, p)
+		i, v := cellOf(h, p)
 		if old := cell(words, i); v > old {
 			setCell(words, i, old, v)
 		}

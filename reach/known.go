@@ -59,7 +59,7 @@ func (k *Known) Add(key uint64) bool {
 		return false
 	}
 	if n := len(k.recent); n == cap(k.recent) {
-		k.recent = append(make([]uint32, 0, min(n+max(4, n/4), k.mostRecent())), k.recent...)
+		k.recent = append(make([]uint32, 0, min(n+max(4, n/4, k.n/recentShare/4), k.mostRecent())), k.recent...)
 	}
 	k.recent = slices.Insert(k.recent, at, h)
 	if len(k.recent) >= k.mostRecent() {
@@ -86,7 +86,7 @@ func (k *Known) settle() {
 	k.times++
 	sets[g] = *w.pack()
 	k.settled = appendSettled(k.times, sets)
-	k.recent = k.recent[:0]
+	k.recent = nil // they are many only for as long as they are
 }
 
 // merge packs what is in a set, and recent recipients.

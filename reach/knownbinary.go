@@ -70,12 +70,21 @@ func openSettled(b []byte) []packed {
 	return sets
 }
 
-// inSettled looks in all generations.
+// inSettled looks in all generations. Where to look is found out for all of them first: most of the time goes by waiting for memory, and so
+// that is done at once.
 func inSettled(b []byte, h uint32) bool {
-	var p packed
-	rest := b[settledHead:]
-	for g := int(b[1]) - 1; g >= 0; g-- {
-		if rest, _ = p.open(rest, generations[g].bound); p.has(value(h, p.bound)) {
+	var (
+		sets   [len(generations)]packed
+		places [len(generations)]place
+		rest   = b[settledHead:]
+		newest = int(b[1]) - 1
+	)
+	for g := newest; g >= 0; g-- {
+		rest, _ = sets[g].open(rest, generations[g].bound)
+		places[g] = sets[g].near(value(h, generations[g].bound))
+	}
+	for g := newest; g >= 0; g-- {
+		if sets[g].hasAt(places[g]) {
 			return true
 		}
 	}

@@ -111,7 +111,7 @@ type Options struct {
 	// Users who are never flagged.
 	Exempt []string `yaml:"exempt"`
 
-	// What the history of a user is kept in: hyperloglog (the default; up to 3 KB a user) or bloom (a Bloom filter, 2 bytes a recipient,
+	// What the history of a user is kept in: hyperloglog (the default; up to 3 KB a user) or bloom (a Bloom filter, 2 to 4 bytes a recipient,
 	// which also tells who is known).
 	Structure Structure `yaml:"structure"`
 	// How many cells a HyperLogLog has: a power of two from 256 to 65536. 4096 count to 1.3%. Default 4096.

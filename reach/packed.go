@@ -63,14 +63,33 @@ func (p *packed) lower(i uint64) uint32 {
 }
 
 // has reports whether a value is in the set.
-func (p *packed) has(value uint32) bool {
-	group := uint64(value >> p.low)
-	i := group / perIndex
-	at, ok := skipZeroes(p.highs, i*perIndex+p.before(i), int(group%perIndex))
+func (p *packed) has(value uint32) bool { return p.hasAt(p.near(value)) }
+
+// A place is where a value would be.
+type place struct {
+	value uint32
+	at    uint64 // of the upper bits, where the last indexed group before it begins
+	word  uint64 // the upper bits there
+}
+
+// near finds the place of a value by the index.
+func (p *packed) near(value uint32) place {
+	i := uint64(value>>p.low) / perIndex
+	at := i*perIndex + p.before(i)
+	if at>>6<<3 >= uint64(len(p.highs)) { // no set that was packed has that
+		return place{value: value, at: at, word: ^uint64(0)}
+	}
+	return place{value: value, at: at, word: binary.LittleEndian.Uint64(p.highs[at>>6<<3:])}
+}
+
+// hasAt reports whether a value is in the set.
+func (p *packed) hasAt(v place) bool {
+	group := uint64(v.value >> p.low)
+	at, ok := skipZeroes(p.highs, v.at, v.word, int(group%perIndex))
 	if !ok {
 		return false
 	}
-	want := value & (1<<p.low - 1)
+	want := v.value & (1<<p.low - 1)
 	for at>>3 < uint64(len(p.highs)) {
 		run := uint64(bits.TrailingZeros64(^(binary.LittleEndian.Uint64(p.highs[at>>6<<3:]) >> (at & 63))))
 		first := at - group
@@ -89,23 +108,23 @@ func (p *packed) has(value uint32) bool {
 	return false
 }
 
-// skipZeroes returns the place after so many zeroes. It reports false where there are not so many.
-func skipZeroes(b []byte, at uint64, zeroes int) (uint64, bool) {
+// skipZeroes returns the place after so many zeroes; x is the word that it begins in. It reports false where there are not so many.
+func skipZeroes(b []byte, at, x uint64, zeroes int) (uint64, bool) {
 	if zeroes == 0 {
 		return at, true
 	}
-	word := at >> 6
-	from := ^uint64(0) << (at & 63)
-	for ; word<<3 < uint64(len(b)); word++ {
-		x := ^binary.LittleEndian.Uint64(b[word<<3:]) & from
+	x = ^x & (^uint64(0) << (at & 63))
+	for word := at >> 6; ; {
 		n := bits.OnesCount64(x)
 		if n >= zeroes {
 			return word<<6 + nth(x, uint64(zeroes-1)) + 1, true
 		}
 		zeroes -= n
-		from = ^uint64(0)
+		if word++; word<<3 >= uint64(len(b)) {
+			return 0, false
+		}
+		x = ^binary.LittleEndian.Uint64(b[word<<3:])
 	}
-	return 0, false
 }
 
 // nth is the place of the n-th one of x, from 0. Which one is asked for is anybody's guess, so there is nothing to branch on: the

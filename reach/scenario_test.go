@@ -32,7 +32,7 @@ func TestNewsletter(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", threshold), func(t *testing.T) {
 				readers := 50_000
 				if threshold != (Threshold{}) || o.Count != "" {
-					readers = 15_000
+					readers = 5_000
 				}
 				o.Threshold, o.Newcomers, o.Windows = threshold, readers, []Window{Hour, Day, Week}
 				g := newRig(t, o)

@@ -60,7 +60,7 @@ func (s *Sketch) Add(key uint64) (weight float64) {
 
 func (s *Sketch) addDense(h uint32) (weight float64) {
 	p := s.indexBits()
-	i, v := place(h, p)
+	i, v := cellOf(h, p)
 	old := cell(s.words, i)
 	if v <= old {
 		return 0
@@ -91,7 +91,7 @@ func (s *Sketch) Weigh(key uint64) float64 {
 		}
 		return 1
 	}
-	if i, v := place(h, s.indexBits()); v <= cell(s.words, i) {
+	if i, v := cellOf(h, s.indexBits()); v <= cell(s.words, i) {
 		return 0
 	}
 	return hashes / float64(s.chances)

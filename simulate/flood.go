@@ -103,7 +103,8 @@ func (o FloodOptions) WithDefaults() FloodOptions {
 func (o FloodOptions) Validate() error {
 	var all weir.Mistakes
 	if o.Concurrent < 1 || o.Concurrent > admission.MaxConcurrent {
-		all.Add("concurrent", fmt.Sprintf("a service that works on %d requests at once cannot be played", o.Concurrent), fmt.Sprintf("1 to %d", admission.MaxConcurrent))
+		all.Add("concurrent", fmt.Sprintf("a service that works on %d requests at once cannot be played", o.Concurrent),
+			fmt.Sprintf("1 to %d", admission.MaxConcurrent))
 		return all.Err() // the rest follows from it
 	}
 	o = o.WithDefaults()
@@ -151,7 +152,8 @@ func (o FloodOptions) Validate() error {
 		all.Add("people", "nobody comes", "write 20/s")
 	}
 	if visits := o.visits(); len(all) == 0 && visits > MaxFloodVisits {
-		all.Add("for", fmt.Sprintf("%.0f visits are more than are played", visits), fmt.Sprintf("at most %d: a shorter time, or fewer a second", int64(MaxFloodVisits)))
+		all.Add("for", fmt.Sprintf("%.0f visits are more than are played", visits),
+			fmt.Sprintf("at most %d: a shorter time, or fewer a second", int64(MaxFloodVisits)))
 	}
 	return all.Err()
 }

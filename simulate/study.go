@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"weir/mail"
-	"weir/reach"
 )
 
 // An Entry is one mail of a log.
@@ -116,15 +115,14 @@ type Bucket struct {
 
 // ReachStudy is what a reach throttle would have done to the log.
 type ReachStudy struct {
-	Flags        int            `json:"flags"`
-	FlaggedUsers int            `json:"flagged_users"`
-	FlagsMonthly float64        `json:"flags_100_users_month"` // for 100 users, in 30 days
-	Held         int            `json:"held"`                  // recipients, if over: hold-new or known-only
-	Users        []ReachUser    `json:"users"`                 // those with the most recipients or flags, at most MaxWorst
-	Thresholds   []Threshold    `json:"thresholds"`            // the same log under other thresholds
-	Stolen       []Stolen       `json:"stolen,omitempty"`
-	Growth       []ReachCurve   `json:"growth"` // of the users with the most recipients, for plots
-	Windows      []reach.Figure `json:"-"`
+	Flags        int          `json:"flags"`
+	FlaggedUsers int          `json:"flagged_users"`
+	FlagsMonthly float64      `json:"flags_100_users_month"` // for 100 users, in 30 days
+	Held         int          `json:"held"`                  // recipients, if over: hold-new or known-only
+	Users        []ReachUser  `json:"users"`                 // those with the most recipients or flags, at most MaxWorst
+	Thresholds   []Threshold  `json:"thresholds"`            // the same log under other thresholds
+	Stolen       []Stolen     `json:"stolen,omitempty"`
+	Growth       []ReachCurve `json:"growth"` // of the users with the most recipients, for plots
 }
 
 // ReachUser is how many different people a user wrote to.
@@ -156,8 +154,9 @@ type Threshold struct {
 type Stolen struct {
 	User       string  `json:"user"`
 	PerHour    float64 `json:"per_hour"`
-	FoundAfter int     `json:"found_after"` // new recipients; -1: never
-	After      float64 `json:"after_s"`
+	FoundAfter int     `json:"found_after"`       // new recipients; -1: never
+	After      float64 `json:"after_s"`           // -1: never
+	Problem    string  `json:"problem,omitempty"` // why there was nothing to steal
 }
 
 // Advice is which parameters keep the share of delayed mails under what was asked for, and what a virus would still get through with them.

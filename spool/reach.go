@@ -95,7 +95,8 @@ type meeting struct {
 	user   string
 	shadow bool
 	sketch sketch
-	was    bool // flagged, when it began
+	stored bool // flagged, as it is stored: in shadow, too
+	was    bool // flagged in earnest, when it began
 	since  time.Time
 
 	verdict reach.Verdict
@@ -113,6 +114,7 @@ func (s *Spool) meet(tx store.MailTx, now time.Time, of *Reach, user string) (*m
 	case err != nil:
 		return nil, err
 	}
+	c.stored = kept.Flagged
 	if err := c.read(kept.State); errors.Is(err, store.ErrNewer) {
 		return nil, err
 	} else if err != nil { // the user may send, and begins anew
@@ -171,7 +173,7 @@ func (c *meeting) store() error {
 		return err
 	}
 	earnest := flagged && !c.shadow
-	if err := c.tx.PutSketch(store.Sketch{Throttle: c.of.Name, User: c.user, State: b, Flagged: earnest}); err != nil {
+	if err := c.tx.PutSketch(store.Sketch{Throttle: c.of.Name, User: c.user, State: b, Flagged: flagged}); err != nil {
 		return err
 	}
 	if c.sketch.state.KnownChanged() {
@@ -229,7 +231,7 @@ type reached struct {
 // end is what is left to do.
 func (c *meeting) end() reached {
 	_, _, flagged := c.sketch.state.Flagged()
-	return reached{of: c.of, user: c.user, now: c.now, changed: c.was != (flagged && !c.shadow), verdict: c.verdict, shadow: c.shadow, judged: true,
+	return reached{of: c.of, user: c.user, now: c.now, changed: c.stored != flagged, verdict: c.verdict, shadow: c.shadow, judged: true,
 		samples: c.samples}
 }
 

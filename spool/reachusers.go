@@ -98,12 +98,12 @@ func eachFlagged(tx store.MailTx, do func(store.Sketch) (bool, error)) error {
 	}
 }
 
-// CountFlagged is how many users are flagged by throttles that there are, as far as they are known without asking the store.
+// CountFlagged is how many users are flagged by throttles that there are, and not in shadow, as far as they are known without asking the store.
 func (s *Spool) CountFlagged() (n int) {
 	s.flagged.mu.RLock()
 	defer s.flagged.mu.RUnlock()
 	for u := range s.flagged.in {
-		if s.reachNamed(u.throttle) != nil {
+		if of := s.reachNamed(u.throttle); of != nil && !of.inShadow() {
 			n++
 		}
 	}
@@ -117,7 +117,7 @@ const unflagEvery = time.Minute
 func (s *Spool) unflagDue(ctx context.Context, now time.Time) error {
 	s.unflagging.Lock()
 	defer s.unflagging.Unlock()
-	if s.CountFlagged() == 0 || now.Sub(s.unflagging.at).Abs() < unflagEvery {
+	if !s.flagged.any() || now.Sub(s.unflagging.at).Abs() < unflagEvery {
 		return nil
 	}
 	s.unflagging.at = now
@@ -260,7 +260,7 @@ func (s *Spool) ReachStandings(ctx context.Context, now time.Time, user string) 
 	return list, err
 }
 
-// FlaggedUsers says who is flagged, up to limit.
+// FlaggedUsers says who is flagged, or would be if the throttle were not in shadow, up to limit.
 func (s *Spool) FlaggedUsers(ctx context.Context, now time.Time, limit int) (list []ReachStanding, err error) {
 	err = s.store.View(ctx, func(tx store.MailTx) error {
 		list = nil

@@ -27,6 +27,12 @@ func (u *stoppedUsers) has(throttle, user string) bool {
 	return in
 }
 
+func (u *stoppedUsers) any() bool {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	return len(u.in) > 0
+}
+
 // set notes whether a user is stopped. It reports false where there is no room to.
 func (u *stoppedUsers) set(throttle, user string, stopped bool) bool {
 	u.mu.Lock()

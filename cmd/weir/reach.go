@@ -12,7 +12,7 @@ import (
 
 // reachCommand is weir reach.
 type reachCommand struct {
-	List  reachListCommand  `cmd:"" help:"Show who is flagged."`
+	List  reachListCommand  `cmd:"" help:"Show who is flagged, or would be if the throttle were not in shadow."`
 	Show  reachShowCommand  `cmd:"" help:"Show how many people a user writes to, how many of them are new, and whether he is flagged."`
 	Clear reachClearCommand `cmd:"" help:"End the flag of a user, and begin to count anew. What is withheld stays so (weir queue release sends it)."`
 	Flag  reachFlagCommand  `cmd:"" help:"Flag a user, until somebody clears it."`
@@ -81,7 +81,11 @@ func (c *reachListCommand) Run(t *terminal) error {
 		if v.Problem != "" {
 			why = cell{text: v.Problem, tint: tabular.Bad}
 		}
-		rows.row(text(v.User), text(v.Throttle), text(since), why, text(v.Holds))
+		holds := v.Holds
+		if v.Shadow {
+			holds = "nothing (shadow)"
+		}
+		rows.row(text(v.User), text(v.Throttle), text(since), why, text(holds))
 	}
 	t.write(&rows)
 	if p.More {

@@ -222,14 +222,15 @@ func (t *terminal) flood(s *simulate.FloodStudy, o simulate.FloodOptions) {
 		case people && c.Share < 0.5:
 			tint = tabular.Bad
 		}
-		b.row(text(crowdNames[c.Crowd]), number(c.Offered), cell{text: percent(c.Share), tint: tint, right: true}, right(seconds(c.MeanWait)), right(seconds(c.P95Wait)),
-			number(c.Refused), number(c.Left), number(c.Stamps), right(percent(c.Capacity)), right(percent(w.Share)), right(seconds(w.MeanWait)))
+		b.row(text(crowdNames[c.Crowd]), number(c.Offered), cell{text: percent(c.Share), tint: tint, right: true},
+			right(seconds(c.MeanWait)), right(seconds(c.P95Wait)), number(c.Refused), number(c.Left), number(c.Stamps),
+			right(percent(c.Capacity)), right(percent(w.Share)), right(seconds(w.MeanWait)))
 	}
 	t.write(b)
 	full := o.WithDefaults()
 	fmt.Fprintln(t.out)
-	t.paragraph(fmt.Sprintf("Waits are those of who was served, with the time for stamps. Without weir there is a queue with room for %d, in which one may wait for %s.",
-		full.Queue, seconds(full.Timeout.Seconds())))
+	t.paragraph(fmt.Sprintf("Waits are those of who was served, with the time for stamps. Without weir there is a queue with room for %d, "+
+		"in which one may wait for %s.", full.Queue, seconds(full.Timeout.Seconds())))
 	if s.Asked == 0 {
 		t.paragraph("No stamps were asked for.")
 		return
@@ -238,7 +239,8 @@ func (t *terminal) flood(s *simulate.FloodStudy, o simulate.FloodOptions) {
 	if s.Dormant >= 0 {
 		after = fmt.Sprintf("Nothing was asked any more %s after the flood.", seconds(s.Dormant))
 	}
-	t.paragraph(fmt.Sprintf("Stamps were asked for during %s, at most 2^%.1f hashes: %s on a phone. %s", seconds(s.Asked), s.Peak.Bits(), seconds(s.PeakPhone), after))
+	t.paragraph(fmt.Sprintf("Stamps were asked for during %s, at most 2^%.1f hashes: %s on a phone. %s",
+		seconds(s.Asked), s.Peak.Bits(), seconds(s.PeakPhone), after))
 	if width := widthOf(t.out); width > 0 {
 		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "What a stamp took a phone"))
 		for _, line := range pricePlot(s.Points, width) {

@@ -1,4 +1,158 @@
 package main
 
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"weir"
+	"weir/config"
+	"weir/internal/tabular"
+	"weir/reach"
+	"weir/simulate"
+)
+
 // simulateReachCommand is weir simulate reach.
-type simulateReachCommand struct{}
+type simulateReachCommand struct {
+	mailLog
+	rule
+	Steal []weir.Rate `placeholder:"RATE" help:"Have a user's account stolen, which then writes to so many new people, such as 30/h, and see when it is found. May be repeated. Default: 30/h and 300/h."`
+	Users int         `default:"10" placeholder:"N" help:"How many users to list, of those with the most flags and recipients. Default: ${default}."`
+	JSON  bool        `name:"json" help:"Print the figures as JSON."`
+}
+
+// thefts are the accounts that are stolen.
+func (c *simulateReachCommand) thefts() (all []simulate.Theft) {
+	rates := c.Steal
+	if len(rates) == 0 {
+		rates = []weir.Rate{{Count: 30, Per: time.Hour}, {Count: 300, Per: time.Hour}}
+	}
+	for _, r := range rates {
+		all = append(all, simulate.Theft{PerHour: 3600 * aSecond(r)})
+	}
+	return all
+}
+
+// Validate is called by the parser.
+func (c *simulateReachCommand) Validate() error {
+	all := []error{asFlags(c.mailLog.options().Validate()), c.rule.validate()}
+	for _, mistake := range weir.FieldErrors(simulate.ReachOptions{Steal: c.thefts()}.Validate()) {
+		flag := *mistake
+		if strings.HasPrefix(flag.Path, "steal") {
+			flag.Path, flag.Msg = "steal", strings.Replace(flag.Msg, " is out of bounds", " new people an hour are out of bounds", 1)
+		}
+		all = append(all, fmt.Errorf("--%w", &flag))
+	}
+	if c.Users < 0 || c.Users > simulate.MaxWorst {
+		all = append(all, fmt.Errorf("--users: %d is out of bounds (0 to %d)", c.Users, simulate.MaxWorst))
+	}
+	return errors.Join(all...)
+}
+
+// Run replays the log.
+func (c *simulateReachCommand) Run(t *terminal) error {
+	o, err := c.rule.reach()
+	if err != nil {
+		return err
+	}
+	replay, err := simulate.NewReachReplay(simulate.ReachOptions{Reach: o, Steal: c.thefts()})
+	if err != nil {
+		return err
+	}
+	info, err := c.mailLog.read(t, replay.Add)
+	if err != nil {
+		return err
+	}
+	study, err := replay.Study()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return t.json(reachFigures{study, info})
+	}
+	t.logLine(info)
+	fmt.Fprintf(t.out, "%s.\n\n", capital(reachLine(o)))
+	t.reachStudy(study, c.Users)
+	return nil
+}
+
+// reachFigures is what --json prints.
+type reachFigures struct {
+	*simulate.ReachStudy
+	Log simulate.LogInfo `json:"log"`
+}
+
+// reachLine says in one line what a reach throttle was run with.
+func reachLine(o reach.Options) string {
+	var windows []string
+	for _, w := range o.Windows {
+		windows = append(windows, fmt.Sprint(w))
+	}
+	return fmt.Sprintf("threshold %s by the %s, floor %d, over: %s", o.Threshold, strings.Join(windows, " and the "), o.Floor, o.Over)
+}
+
+// reach finds the reach throttle that is meant.
+func (r rule) reach() (reach.Options, error) {
+	cfg, err := r.load()
+	if err != nil || cfg == nil {
+		return reach.Options{}.WithDefaults(), err
+	}
+	o, err := pick(r, cfg, "reach", func(t config.Throttle) *reach.Options { return t.Reach })
+	if err != nil {
+		return reach.Options{}, err
+	}
+	return o.WithDefaults(), nil
+}
+
+// reachStudy shows a study to people.
+func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
+	b := &table{heads: []string{"what would have been", "", ""}}
+	b.row(text("flags"), number(s.Flags), text(fmt.Sprintf("of %s; %.2g for 100 users in a month", count(s.FlaggedUsers, "user"), s.FlagsMonthly)))
+	b.row(text("recipients held or refused"), number(s.Held), text(""))
+	t.write(b)
+	if n := min(users, len(s.Users)); n > 0 {
+		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Who writes to the most people"))
+		b := &table{heads: []string{"user", "mails", "different recipients", "new in an hour", "in a day", "flags"}}
+		for _, u := range s.Users[:n] {
+			about := func(n float64) cell { return right(fmt.Sprintf("%.0f", n)) } // counts are estimates
+			b.row(text(u.User), number(u.Mails), about(u.Recipients), about(u.MostHour), about(u.MostDay), number(u.Flags))
+		}
+		t.write(b)
+	}
+	if len(s.Stolen) > 0 {
+		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Stolen accounts"))
+		b := &table{heads: []string{"user", "new people an hour", "found after", "recipients", ""}}
+		for _, a := range s.Stolen {
+			after, n := cell{text: "never", tint: tabular.Bad, right: true}, right("-")
+			switch {
+			case a.Problem != "":
+				after = right("-")
+			case a.FoundAfter >= 0:
+				after, n = right(seconds(a.After)), number(a.FoundAfter)
+			}
+			b.row(text(a.User), right(fmt.Sprint(a.PerHour)), after, n, text(a.Problem))
+		}
+		t.write(b)
+	}
+	if len(s.Thresholds) > 0 {
+		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "With another threshold"))
+		heads := []string{"threshold", "flags", "100 users a month"}
+		for _, a := range s.Stolen {
+			heads = append(heads, fmt.Sprintf("%g/h found after", a.PerHour))
+		}
+		b := &table{heads: heads}
+		for _, th := range s.Thresholds {
+			row := []cell{text(th.Threshold), number(th.Flags), right(fmt.Sprintf("%.2g", th.FlagsMonthly))}
+			for i := range s.Stolen {
+				found := right("never")
+				if i < len(th.FoundAfter) && th.FoundAfter[i] >= 0 {
+					found = number(th.FoundAfter[i])
+				}
+				row = append(row, found)
+			}
+			b.row(row...)
+		}
+		t.write(b)
+	}
+}

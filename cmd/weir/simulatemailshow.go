@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"weir/internal/tabular"
+	"weir/simulate"
+)
+
+// logLine says what a log was.
+func (t *terminal) logLine(l simulate.LogInfo) {
+	days := l.To.Sub(l.From).Hours() / 24
+	long := fmt.Sprintf("%.0f days", days)
+	if days < 2 {
+		long = seconds(l.To.Sub(l.From).Seconds())
+	}
+	when := ""
+	if !l.Relative && !l.From.IsZero() {
+		when = fmt.Sprintf(", from %s to %s", l.From.Format("2006-01-02"), l.To.Format("2006-01-02"))
+	}
+	fmt.Fprintf(t.out, "%s of %s in %s%s.\n", count(l.Mails, "mail"), count(l.Users, "user"), long, when)
+	for _, r := range l.Reasons[:min(len(l.Reasons), 5)] {
+		fmt.Fprintln(t.out, t.paint(tabular.Faint, fmt.Sprintf("Left out: %s %s, the first in line %d.", count(r.Lines, "line"), r.Why, r.First)))
+	}
+}
+
+// mailStudy shows a study to people.
+func (t *terminal) mailStudy(s *simulate.Study, users int) {
+	t.logLine(s.Log)
+	fmt.Fprintf(t.out, "%s.\n\n", capital(paramsLine(s.Params.Mail)))
+	b := &table{heads: []string{"what would have been", "", "", ""}}
+	b.row(text("mails delayed"), number(s.Delayed), right(percent(s.DelayedShare)), text("of "+count(s.DelayedUsers, "user")))
+	b.row(text("recipients who waited"), number(s.Waited), right(percent(part(s.Waited, s.Recipients))),
+		text(fmt.Sprintf("%s on average, half of them up to %s, the longest %s", seconds(s.MeanDelay), seconds(s.MedianDelay), seconds(s.MaxDelay))))
+	b.row(text("stops"), number(s.Stops), right(""), text(fmt.Sprintf("of %s; each user %s", count(s.StoppedUsers, "user"), howOften(s.StopsMonthly))))
+	b.row(text("waiting at once"), number(s.MostWaiting), right(""), text("at most, of all users together"))
+	t.write(b)
+	if n := min(users, len(s.Worst)); n > 0 {
+		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Who would notice most"))
+		b := &table{heads: []string{"user", "mails", "delayed", "stops", "mean delay", "longest", "most waiting"}}
+		for _, u := range s.Worst[:n] {
+			b.row(text(u.User), number(u.Mails), number(u.Delayed), number(u.Stops), right(seconds(u.MeanDelay)), right(seconds(u.MaxDelay)), number(u.Most))
+		}
+		t.write(b)
+	}
+	if r := s.Reach; r != nil {
+		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Reach"))
+		said := "Nobody would have been flagged for writing to too many new people."
+		if r.Flags > 0 {
+			said = fmt.Sprintf("For writing to too many new people, %s would have been flagged, %s in all: %.2g for 100 users in a month.",
+				count(r.FlaggedUsers, "user"), count(r.Flags, "time"), r.FlagsMonthly)
+		}
+		t.paragraph(said + " weir simulate reach tells more.")
+	}
+	for _, w := range s.Sweeps {
+		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "With another "+w.Parameter))
+		b := &table{heads: []string{w.Parameter, "delayed", "share", "stops", "mean delay", "most waiting"}}
+		for _, p := range w.Points {
+			b.row(right(p.Value), number(p.Delayed), right(percent(p.DelayedShare)), number(p.Stops), right(seconds(p.MeanDelay)), number(p.MostWaiting))
+		}
+		t.write(b)
+	}
+	if a := s.Advice; a != nil {
+		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Advice"))
+		t.paragraph(strings.Join(a.Text, " "))
+		if a.Config != "" {
+			fmt.Fprintf(t.out, "\n%s", a.Config)
+		}
+	}
+}
+
+// part is n of all.
+func part(n, all int) float64 {
+	if all == 0 {
+		return 0
+	}
+	return float64(n) / float64(all)
+}
+
+// howOften says how often something happens to a user, from how often in 30 days.
+func howOften(monthly float64) string {
+	switch {
+	case monthly <= 0:
+		return "never"
+	case monthly >= 1:
+		return fmt.Sprintf("%.1f times a month", monthly)
+	case monthly > 0.5:
+		return fmt.Sprintf("once in %.0f days", 30/monthly)
+	}
+	return fmt.Sprintf("once in %.0f months", 1/monthly)
+}
