@@ -298,6 +298,9 @@ func (a *App) PagesAddr() net.Addr {
 	return nil
 }
 
+// AuthAddr returns the address of the i-th gate for forward-auth, or nil.
+func (a *App) AuthAddr(i int) net.Addr { return a.addr("auth", i) }
+
 // APIAddr returns the address of the decision API, or nil.
 func (a *App) APIAddr() net.Addr { return a.addr("api", 0) }
 

@@ -15,6 +15,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/gate/apigate"
+	"weir/gate/authgate"
 	"weir/gate/httpgate"
 	"weir/gate/postfixgate"
 	"weir/gate/smtpgate"
@@ -35,7 +36,7 @@ type server interface {
 // A gate is one gate of a generation.
 type gate struct {
 	server
-	kind   string // as in the configuration: http, tcp, smtp, postfix, api
+	kind   string // as in the configuration: http, tcp, smtp, postfix, auth, api
 	listen string // as configured
 	status console.GateStatus
 	load   func() (inFlight, waiting int64)
@@ -61,6 +62,7 @@ type gate struct {
 	smtp    *smtpgate.Gate
 	postfix *postfixgate.Gate
 	api     *apigate.Gate
+	auth    *authgate.Gate
 	seen    *observer
 }
 
@@ -129,6 +131,9 @@ func (c *change) prepareGates() error {
 	}
 	for i, o := range c.next.cfg.Postfix {
 		prepare(fmt.Sprintf("postfix[%d]", i), func() (*gate, error) { return c.preparePostfix(o) })
+	}
+	for i, o := range c.next.cfg.Auth {
+		prepare(fmt.Sprintf("auth[%d]", i), func() (*gate, error) { return c.prepareAuth(o) })
 	}
 	if o := c.next.cfg.API; o != nil {
 		prepare("api", func() (*gate, error) { return c.prepareAPI(*o) })
@@ -201,7 +206,7 @@ func (c *change) prepareHTTP(o httpgate.Options) (*gate, error) {
 		return nil, err
 	}
 	gt := &gate{kind: "http", listen: o.Listen, accept: accept, chain: chain, trusts: trusts(o.TrustedProxies), account: o.Account, lanes: lanes,
-		status: console.GateStatus{Upstream: o.Upstream, Accept: o.Accept, Throttles: o.Throttles}}
+		status: console.GateStatus{Upstream: o.Upstream.String(), Accept: o.Accept, Throttles: o.Throttles}}
 	if old == nil {
 		gt.seen = &observer{all: c.app.metrics, http: c.app.metrics.HTTP(o.Listen)}
 		if gt.http, err = httpgate.New(o, accept, chain, c.app.gateEnv(o, c.next.cfg.Log, gt.seen)); err != nil {
@@ -248,6 +253,37 @@ func (c *change) prepareTCP(o tcpgate.Options) (*gate, error) {
 	}
 	gt.server, gt.load = gt.tcp, gt.seen.load
 	gt.forget = func() { c.app.metrics.ForgetTCP(o.Listen) }
+	if old == nil {
+		err = c.open(gt)
+	}
+	return gt, err
+}
+
+func (c *change) prepareAuth(o authgate.Options) (*gate, error) {
+	o = o.WithDefaults()
+	chain, err := c.chain("throttles", o.Throttles)
+	if err != nil {
+		return nil, err
+	}
+	gt := &gate{kind: "auth", listen: o.Listen, chain: chain, trusts: trusts(o.TrustedProxies), account: o.Account,
+		status: console.GateStatus{Throttles: o.Throttles}}
+	old := c.keep(gt.kind, gt.listen)
+	if old == nil {
+		gt.seen = &observer{all: c.app.metrics}
+		env := authgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen), Observer: authObserver{gt.seen, o.Listen}, Offend: c.app.offend}
+		if gt.auth, err = authgate.New(o, chain, env); err != nil {
+			return nil, err
+		}
+	} else {
+		gt.auth, gt.seen = old.auth, old.seen
+		commit, abort, err := gt.auth.Prepare(o, chain)
+		if err != nil {
+			return nil, err
+		}
+		c.reuse(commit, abort)
+	}
+	gt.server, gt.load = gt.auth, gt.seen.load
+	gt.forget = func() { c.app.metrics.ForgetAuth(o.Listen) }
 	if old == nil {
 		err = c.open(gt)
 	}

@@ -8,6 +8,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/gate/apigate"
+	"weir/gate/authgate"
 	"weir/gate/httpgate"
 	"weir/gate/postfixgate"
 	"weir/gate/tcpgate"
@@ -100,10 +101,28 @@ func (o apiObserver) Expired() { o.all.HoldExpired() }
 // Bounded counts what was turned away at a bound.
 func (o apiObserver) Bounded(bound string) { o.all.BoundReached("api_" + bound) }
 
+// An authObserver is an observer as a gate for forward-auth knows it.
+type authObserver struct {
+	*observer
+	gate string
+}
+
+var _ authgate.Observer = authObserver{}
+
+// Decided counts an answer.
+func (o authObserver) Decided(v weir.Verdict, _ time.Duration) { o.all.Answered(o.gate, v) }
+
+// Waiting counts answers that are held back.
+func (o authObserver) Waiting(delta int) { o.waiting.Add(int64(delta)) }
+
+// Bounded counts what was turned away at a bound.
+func (o authObserver) Bounded(bound string) { o.all.BoundReached("auth_" + bound) }
+
 // declareBounds makes the series of every bound of a gate.
 func declareBounds(m *console.Metrics) {
 	for kind, names := range map[string][]string{
 		"http": httpgate.BoundNames[:], "tcp": tcpgate.BoundNames[:], "api": apigate.BoundNames[:], "postfix": postfixgate.BoundNames[:],
+		"auth": authgate.BoundNames[:],
 		"spool": spool.BoundNames[:],
 	} {
 		for _, name := range names {

@@ -337,7 +337,7 @@ func TestOverridesShadowAndReload(t *testing.T) {
 	s.get("other", "/").want(http.StatusTooManyRequests)
 
 	bad := s.config(fmt.Sprintf(throttles, 9, 9))
-	bad.HTTP[0].Upstream = "gopher://nowhere"
+	bad.HTTP[0].Upstream.Servers = []string{"gopher://nowhere"}
 	if err := s.app.Reload(bad); err == nil {
 		t.Error("a bad configuration was taken")
 	}

@@ -41,6 +41,9 @@ func (c *Config) Validate() error {
 	for i, g := range c.Postfix {
 		f.options(fmt.Sprintf("postfix[%d]", i), g)
 	}
+	for i, g := range c.Auth {
+		f.options(fmt.Sprintf("auth[%d]", i), g)
+	}
 	if c.API != nil {
 		f.options("api", *c.API)
 	}
@@ -89,6 +92,10 @@ func (c *Config) oddities() []*weir.FieldError {
 	for i, g := range c.Postfix {
 		open("postfix", i, g.Throttles, g.PerRecipient)
 	}
+	for i, g := range c.Auth {
+		open("auth", i, g.Throttles)
+	}
+	all = append(all, c.authOddities()...)
 	all = append(all, c.mailOddities()...)
 	for _, u := range c.uses() {
 		for _, name := range u.names {
@@ -214,6 +221,9 @@ func (c *Config) uses() (all []use) {
 		all = append(all, use{path: at + ".throttles", names: g.Throttles, mail: true},
 			use{path: at + ".per_recipient", names: g.PerRecipient, mail: true, each: true})
 	}
+	for i, g := range c.Auth {
+		all = append(all, use{path: fmt.Sprintf("auth[%d].throttles", i), names: g.Throttles})
+	}
 	if c.API != nil {
 		for _, name := range slices.Sorted(maps.Keys(c.API.Policies)) {
 			all = append(all, use{path: "api.policies." + name, names: c.API.Policies[name], asked: true})
@@ -224,7 +234,7 @@ func (c *Config) uses() (all []use) {
 
 // lists checks what gates say about throttles.
 func (f *findings) lists(c *Config) {
-	if len(c.HTTP)+len(c.TCP)+len(c.SMTP)+len(c.Postfix)+len(c.XDP) == 0 && c.API == nil {
+	if len(c.HTTP)+len(c.TCP)+len(c.SMTP)+len(c.Postfix)+len(c.Auth)+len(c.XDP) == 0 && c.API == nil {
 		f.add("http", "there is no gate: nothing would listen", `add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`)
 	}
 	names := slices.Sorted(maps.Keys(c.Throttles))
@@ -311,6 +321,11 @@ func (f *findings) addresses(c *Config) {
 	for i, g := range c.Postfix {
 		if !strings.HasPrefix(g.Listen, "unix:") {
 			given = append(given, listener{fmt.Sprintf("postfix[%d].listen", i), fmt.Sprintf("the gate postfix[%d]", i), g.Listen, false})
+		}
+	}
+	for i, g := range c.Auth {
+		if g = g.WithDefaults(); !strings.HasPrefix(g.Listen, "unix:") {
+			given = append(given, listener{fmt.Sprintf("auth[%d].listen", i), fmt.Sprintf("the gate auth[%d]", i), g.Listen, false})
 		}
 	}
 	if o := c.SelfService.WithDefaults(); o.Enabled() {

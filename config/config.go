@@ -7,6 +7,7 @@ import (
 	"weir/bloom"
 	"weir/console"
 	"weir/gate/apigate"
+	"weir/gate/authgate"
 	"weir/gate/httpgate"
 	"weir/gate/postfixgate"
 	"weir/gate/smtpgate"
@@ -33,6 +34,8 @@ type Config struct {
 	SMTP []smtpgate.Options `yaml:"smtp"`
 	// Policy services for Postfix, for those who keep it as their mail server.
 	Postfix []postfixgate.Options `yaml:"postfix"`
+	// Gates that answer nginx, Traefik, Caddy and HAProxy, which ask about each request.
+	Auth []authgate.Options `yaml:"auth"`
 	// The decision API, for services that ask. Default: there is none.
 	API *apigate.Options `yaml:"api"`
 	// The throttles, by the name under which gates list them. Letters, digits, '-', '_' and '.'.
@@ -131,6 +134,7 @@ func (c Config) WithDefaults() Config {
 	c.TCP = allCompleted(c.TCP)
 	c.SMTP = allCompleted(c.SMTP)
 	c.Postfix = allCompleted(c.Postfix)
+	c.Auth = allCompleted(c.Auth)
 	c.API = completed(c.API)
 	c.XDP = allCompleted(c.XDP)
 	throttles := make(map[string]Throttle, len(c.Throttles))

@@ -9,6 +9,7 @@ import (
 	"weir/gate/httpgate"
 	"weir/policy"
 	"weir/quota"
+	behind "weir/upstream"
 )
 
 func TestDefaults(t *testing.T) {
@@ -41,7 +42,7 @@ func TestDefaults(t *testing.T) {
 func TestValidateNamesPaths(t *testing.T) {
 	c := Config{
 		Throttles: map[string]Throttle{"plans": {Quota: &quota.Options{Policies: []quota.Policy{{Name: "a"}}}, OnError: "maybe"}},
-		HTTP:      []httpgate.Options{{Listen: ":1", Upstream: "http://127.0.0.1:3000", Throttles: []string{"plan"}}},
+		HTTP:      []httpgate.Options{{Listen: ":1", Upstream: behind.To("http://127.0.0.1:3000"), Throttles: []string{"plan"}}},
 		Log:       Log{Level: "loud"},
 	}
 	var paths []string

@@ -14,6 +14,7 @@ type gateMetrics struct {
 	tcpBytes     *prometheus.CounterVec
 	tcpUnreached *prometheus.CounterVec
 	apiDecided   *prometheus.CounterVec
+	authDecided  *prometheus.CounterVec
 	apiHolds     prometheus.Gauge
 	apiExpired   prometheus.Counter
 }
@@ -35,6 +36,9 @@ func newGateMetrics() gateMetrics {
 		tcpUnreached: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_tcp_unreached_total", Help: "Connections or packets for which the upstream could not be reached.",
 		}, []string{"gate"}),
+		authDecided: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_auth_decisions_total", Help: "Questions of proxies about requests, by gate and verdict.",
+		}, []string{"gate", "verdict"}),
 		apiDecided: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_api_decisions_total", Help: "Questions to the decision API, by policy and verdict.",
 		}, []string{"policy", "verdict"}),
@@ -48,7 +52,7 @@ func newGateMetrics() gateMetrics {
 }
 
 func (m *gateMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.tcpOpen, m.tcpWaiting, m.tcpJudged, m.tcpBytes, m.tcpUnreached, m.apiDecided, m.apiHolds, m.apiExpired}
+	return []prometheus.Collector{m.tcpOpen, m.tcpWaiting, m.tcpJudged, m.tcpBytes, m.tcpUnreached, m.apiDecided, m.authDecided, m.apiHolds, m.apiExpired}
 }
 
 // TCPMetrics are the series of one TCP or UDP gate. Safe for concurrent use; nothing here allocates.
@@ -98,6 +102,16 @@ func (t *TCPMetrics) Passed(in, out int64) {
 
 // Unreached counts what found no upstream.
 func (t *TCPMetrics) Unreached() { t.unreached.Inc() }
+
+// Answered counts an answer to a proxy that asks about requests.
+func (m *Metrics) Answered(gate string, v weir.Verdict) {
+	m.gates.authDecided.WithLabelValues(gate, v.String()).Inc()
+}
+
+// ForgetAuth drops the series of a gate that is no more.
+func (m *Metrics) ForgetAuth(gate string) {
+	m.gates.authDecided.DeletePartialMatch(prometheus.Labels{"gate": gate})
+}
 
 // Decided counts an answer of the decision API. The policy must be one that is configured.
 func (m *Metrics) Decided(policy string, v weir.Verdict) {

@@ -10,6 +10,7 @@ import (
 	"weir/config"
 	"weir/gate/apigate"
 	"weir/gate/httpgate"
+	behind "weir/upstream"
 )
 
 // The figures of the scene.
@@ -109,7 +110,7 @@ func setUpBloom(s *Stage) (config.Config, error) {
 	cast.flood.base = bloomNetworks / 2 / bloomLanes * bloomLanes // not those that have just been next door
 	s.Props = cast
 	return config.Config{
-		HTTP: []httpgate.Options{{Listen: loopback, Upstream: upstream, Accept: []string{"edge"}}},
+		HTTP: []httpgate.Options{{Listen: loopback, Upstream: behind.To(upstream), Accept: []string{"edge"}}},
 		API:  &apigate.Options{Listen: loopback, Tokens: []string{cast.login.token}, Policies: map[string][]string{"login": {"edge"}}},
 		Throttles: map[string]config.Throttle{"edge": {Bloom: &bloom.Options{
 			Rate: weir.Rate{Count: bloomLimit, Per: time.Minute}, Burst: bloomBurst, K: bloomK,

@@ -9,6 +9,7 @@ import (
 	"weir/config"
 	"weir/gate/httpgate"
 	"weir/quota"
+	behind "weir/upstream"
 )
 
 // The figures of the scene. The service has room for everybody who keeps to the limit, and the flood fills it and its line when
@@ -74,7 +75,7 @@ func setUpQuota(s *Stage) (config.Config, error) {
 	return config.Config{
 		HTTP: []httpgate.Options{{
 			Listen:    loopback,
-			Upstream:  upstream,
+			Upstream:  behind.To(upstream),
 			Account:   []string{"header:" + accountHeader},
 			Throttles: []string{"plans"},
 		}},

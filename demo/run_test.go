@@ -17,6 +17,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/gate/httpgate"
+	behind "weir/upstream"
 )
 
 // tidy gives the test a temporary folder of its own and fails it when something is left there.
@@ -277,7 +278,7 @@ func TestFailedSetup(t *testing.T) {
 		},
 		"by weir": func(s *Stage) (config.Config, error) { return config.Config{}, nil },
 		"without a throttle": func(s *Stage) (config.Config, error) {
-			return config.Config{HTTP: []httpgate.Options{{Listen: loopback, Upstream: "http://127.0.0.1:1"}}}, nil
+			return config.Config{HTTP: []httpgate.Options{{Listen: loopback, Upstream: behind.To("http://127.0.0.1:1")}}}, nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

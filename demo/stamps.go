@@ -12,6 +12,7 @@ import (
 	"weir/config"
 	"weir/gate/httpgate"
 	"weir/stamp"
+	behind "weir/upstream"
 )
 
 // The figures of the scene.
@@ -120,7 +121,7 @@ func setUpStamps(s *Stage) (config.Config, error) {
 	return config.Config{
 		HTTP: []httpgate.Options{{
 			Listen:   loopback,
-			Upstream: upstream,
+			Upstream: behind.To(upstream),
 			// Everybody is on this machine, and says where he comes from as a proxy would.
 			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			Capacity:       &admission.Options{Concurrent: stampPlaces, Reload: weir.Duration(stampReload)},

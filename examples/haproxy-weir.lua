@@ -1,20 +1,20 @@
--- HAProxy asks weir about each request. It needs HAProxy 2.5 or newer with Lua, as Debian has it, and nothing else.
+-- HAProxy asks weir about each request. It needs an HAProxy with Lua, as Debian has it, and nothing else.
 --
 --     lua-load /etc/haproxy/haproxy-weir.lua
---     http-request lua.weir http://127.0.0.1:9003/ closed
+--     http-request lua.weir 127.0.0.1:9003 closed
 --     http-request deny deny_status 503 unless { var(txn.weir) -m found }
 --
--- The first word is where weir listens, the second what happens while it is away: closed (503) or open (the request goes on). The second
--- rule is for the case that this script fails: HAProxy would go on.
+-- The first word is where weir listens (unix@/run/weir/auth for a socket), the second what happens while it is away: closed (503) or open
+-- (the request goes on). The last rule is for the case that this script fails: HAProxy would go on without a verdict.
 -- docs/forward-auth.md explains it.
 
--- How long weir may take, in milliseconds: longer than its max_wait.
-local patience = 10000
+-- How long weir may take, in seconds: longer than its max_wait.
+local patience = 10
 
 -- What is not handed on: it belongs to the connection or to the body, or is written anew below.
 local left_out = {
-    ["host"] = true, ["connection"] = true, ["content-length"] = true, ["transfer-encoding"] = true, ["expect"] = true,
-    ["te"] = true, ["trailer"] = true, ["upgrade"] = true, ["keep-alive"] = true, ["proxy-connection"] = true, ["accept-encoding"] = true,
+    ["host"] = true, ["connection"] = true, ["content-length"] = true, ["transfer-encoding"] = true, ["expect"] = true, ["te"] = true,
+    ["trailer"] = true, ["upgrade"] = true, ["keep-alive"] = true, ["proxy-connection"] = true,
     ["x-forwarded-method"] = true, ["x-forwarded-uri"] = true, ["x-forwarded-host"] = true, ["x-forwarded-proto"] = true,
     ["x-forwarded-for"] = true, ["x-original-uri"] = true, ["x-original-method"] = true, ["x-original-host"] = true,
 }
@@ -32,48 +32,73 @@ local function values(lines)
     return list
 end
 
+-- question writes what weir is asked.
 local function question(txn)
-    local headers = {}
+    local lines = { "GET / HTTP/1.1", "host: weir", "connection: close" }
+    local function add(name, value)
+        lines[#lines + 1] = name .. ": " .. value:gsub("[\r\n%z]", " ")
+    end
     local came = txn.http:req_get_headers()
-    for name, lines in pairs(came) do
+    for name, all in pairs(came) do
         if not left_out[name] then
-            headers[name] = values(lines)
+            for _, value in ipairs(values(all)) do
+                add(name, value)
+            end
         end
     end
     local from = values(came["x-forwarded-for"])
     from[#from + 1] = txn.f:src()
-    headers["x-forwarded-for"] = { table.concat(from, ", ") }
-    headers["x-forwarded-method"] = { txn.f:method() }
-    headers["x-forwarded-uri"] = { txn.f:pathq() }
-    headers["x-forwarded-host"] = { txn.f:req_hdr("host") or "" }
-    headers["x-forwarded-proto"] = { txn.f:ssl_fc() == 1 and "https" or "http" }
-    return headers
+    add("x-forwarded-for", table.concat(from, ", "))
+    add("x-forwarded-method", txn.f:method())
+    add("x-forwarded-uri", txn.f:pathq())
+    add("x-forwarded-host", values(came["host"])[1] or "")
+    add("x-forwarded-proto", txn.f:ssl_fc() == 1 and "https" or "http")
+    return table.concat(lines, "\r\n") .. "\r\n\r\n"
 end
 
-core.register_action("weir", { "http-req" }, function(txn, url, away)
-    local answer = core.httpclient():get { url = url, headers = question(txn), timeout = patience }
-    if answer and answer.status >= 200 and answer.status < 300 then
+-- ask returns the status, the headers and the body of weir's answer, or nothing while it is away.
+local function ask(txn, address)
+    local socket = core.tcp()
+    socket:settimeout(patience)
+    local answer
+    if socket:connect(address) and socket:send(question(txn)) then
+        answer = socket:receive("*a")
+    end
+    socket:close()
+    local status, head, body = (answer or ""):match("^HTTP/1%.%d (%d%d%d)[^\r\n]*\r\n(.-\r\n)\r\n(.*)$")
+    if not status then
+        return nil
+    end
+    local headers = {}
+    for name, value in head:gmatch("([^:\r\n]+):[ \t]*([^\r\n]*)\r\n") do
+        name = name:lower()
+        headers[name] = headers[name] or {}
+        table.insert(headers[name], value)
+    end
+    return tonumber(status), headers, body
+end
+
+core.register_action("weir", { "http-req" }, function(txn, address, away)
+    local status, headers, body = ask(txn, address)
+    if status and status >= 200 and status < 300 then
         txn:set_var("txn.weir", "admitted")
-        for _, name in ipairs { "ratelimit", "ratelimit-policy" } do
-            local line = values(answer.headers[name])[1]
-            if line then
-                txn:set_var("txn.weir_" .. name:gsub("-", "_"), line)
-            end
-        end
+        txn:set_var("txn.weir_ratelimit", (headers["ratelimit"] or {})[1])
+        txn:set_var("txn.weir_ratelimit_policy", (headers["ratelimit-policy"] or {})[1])
+        return
+    end
+    if not status and away == "open" then
+        txn:set_var("txn.weir", "away")
         return
     end
     local reply = txn:reply()
-    if answer and answer.headers["x-weir-status"] then
-        reply:set_status(answer.status)
+    if status and headers["x-weir-status"] then
+        reply:set_status(status)
         for _, name in ipairs(handed_back) do
-            for _, line in ipairs(values(answer.headers[name])) do
-                reply:add_header(name, line)
+            for _, value in ipairs(headers[name] or {}) do
+                reply:add_header(name, value)
             end
         end
-        reply:set_body(answer.body)
-    elseif away == "open" then
-        txn:set_var("txn.weir", "away")
-        return
+        reply:set_body(body)
     else
         reply:set_status(503)
         reply:add_header("retry-after", "1")

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -38,14 +39,16 @@ const (
 	fromCookie
 	fromPath
 	fromSource
+	fromCert
+	fromClaim
 )
 
-var extractorNames = [...]string{"header", "bearer", "query", "cookie", "path", "source"}
+var extractorNames = [...]string{"header", "bearer", "query", "cookie", "path", "source", "cert", "jwt"}
 
 // an extractor is one place where an account id may stand.
 type extractor struct {
 	kind extractorKind
-	name string // of the header, in its canonical form, of the query parameter or the cookie
+	name string // of the header, in its canonical form, of the query parameter, the cookie or the claim; "san" for that of a certificate
 	n    int    // of the path segment, from 1
 }
 
@@ -53,8 +56,9 @@ type extractor struct {
 // concurrent use.
 type Accounts struct{ list []extractor }
 
-// ParseAccounts reads places as an operator writes them: header:NAME, bearer, query:NAME, cookie:NAME, path:N, source. Its
-// error joins weir.FieldErrors, with paths as in "[1]".
+// ParseAccounts reads places as an operator writes them: header:NAME, bearer, query:NAME, cookie:NAME, path:N, source, cert, cert:san,
+// jwt:CLAIM. Its error joins weir.FieldErrors, with paths as in "[1]". Who has no certificates of clients, or no tokens, asks Certs and Claims
+// whether they are wanted.
 func ParseAccounts(specs []string) (Accounts, error) {
 	var all Accounts
 	var mistakes []error
@@ -101,6 +105,14 @@ func parseExtractor(spec string) (extractor, *weir.FieldError) {
 				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names no segment of the path", spec), Hint: "write path:1 for the first"}
 			}
 			e.n = n
+		case fromCert:
+			if named && name != "san" {
+				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names nothing of a certificate", spec), Hint: "write cert for its common name, cert:san for its first alternative one"}
+			}
+		case fromClaim:
+			if name == "" {
+				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names no claim", spec), Hint: "write jwt:sub"}
+			}
 		}
 		return e, nil
 	}
@@ -112,25 +124,81 @@ func hint(word, spec string) string {
 	if best := weir.Nearest(word, extractorNames[:]...); best != "" {
 		return "did you mean " + best + strings.TrimPrefix(spec, word) + "?"
 	}
-	return "one of header:NAME, bearer, query:NAME, cookie:NAME, path:N, source"
+	return "one of header:NAME, bearer, query:NAME, cookie:NAME, path:N, source, cert, cert:san, jwt:CLAIM"
+}
+
+// Claims are what a token says that somebody has verified.
+type Claims interface {
+	// Claim returns the value of a claim, or "" where there is none.
+	Claim(name string) string
 }
 
 // Account returns the id of the account that a request is charged to: the first place that holds one counts, and an empty value
 // is none. It returns "" when no place holds one.
 func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
+	return a.AccountBy(r, source, nil)
+}
+
+// AccountBy is Account for a request that brought a token. Nil stands for one without, or with one that is not good.
+func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (string, error) {
 	for i := range a.list {
 		e := &a.list[i]
-		if e.kind == fromSource {
+		id := ""
+		switch e.kind {
+		case fromSource:
 			if source.IsValid() {
 				return sourceAccount(source), nil
 			}
-			continue
+		case fromCert:
+			id = certName(r, e.name == "san")
+		case fromClaim:
+			if said != nil {
+				id = said.Claim(e.name)
+			}
+		default:
+			id = e.find(r)
 		}
-		if id := e.find(r); id != "" {
+		if id != "" {
 			return id, check(id)
 		}
 	}
 	return "", nil
+}
+
+// certName returns what the certificate of a client calls it: its common name, or the first of its alternative names. A certificate that
+// nobody verified says nothing.
+func certName(r *http.Request, alternative bool) string {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || len(r.TLS.PeerCertificates) == 0 {
+		return ""
+	}
+	c := r.TLS.PeerCertificates[0]
+	switch {
+	case !alternative:
+		return c.Subject.CommonName
+	case len(c.DNSNames) > 0:
+		return c.DNSNames[0]
+	case len(c.URIs) > 0:
+		return c.URIs[0].String()
+	case len(c.EmailAddresses) > 0:
+		return c.EmailAddresses[0]
+	}
+	return ""
+}
+
+// Certs reports whether an account may be named by the certificate of a client.
+func (a *Accounts) Certs() bool {
+	return slices.ContainsFunc(a.list, func(e extractor) bool { return e.kind == fromCert })
+}
+
+// Claims returns the claims of a token that may name an account.
+func (a *Accounts) Claims() []string {
+	var names []string
+	for _, e := range a.list {
+		if e.kind == fromClaim {
+			names = append(names, e.name)
+		}
+	}
+	return names
 }
 
 // OfSource returns the account of a request that names none: its source, where that is among the places, else "".
@@ -159,13 +227,15 @@ func (a *Accounts) Queries() bool {
 }
 
 // Challenges returns what WWW-Authenticate should say to a client that named no account: one challenge for each place where it
-// could have. Paths and source addresses are nothing that a client could be asked for.
+// could have. Paths, source addresses and certificates are nothing that a client could be asked for.
 func (a *Accounts) Challenges() []string {
 	var all []string
 	for _, e := range a.list {
 		switch e.kind {
-		case fromBearer:
-			all = append(all, `Bearer realm="weir"`)
+		case fromBearer, fromClaim:
+			if challenge := `Bearer realm="weir"`; !slices.Contains(all, challenge) {
+				all = append(all, challenge)
+			}
 		case fromHeader, fromQuery, fromCookie:
 			quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(e.name)
 			all = append(all, fmt.Sprintf(`ApiKey realm="weir", in="%s", name="%s"`, extractorNames[e.kind], quoted))

@@ -79,7 +79,7 @@ func TestParseAccounts(t *testing.T) {
 		`[6]: "path:x" names no segment of the path (write path:1 for the first)`,
 		`[7]: "query:" names no parameter (write query:key)`,
 		`[8]: "cookie:a=b" names no cookie (write cookie:session)`,
-		`[9]: an account cannot be found by "nonsense" (one of header:NAME, bearer, query:NAME, cookie:NAME, path:N, source)`,
+		`[9]: an account cannot be found by "nonsense" (one of header:NAME, bearer, query:NAME, cookie:NAME, path:N, source, cert, cert:san, jwt:CLAIM)`,
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -60,10 +60,16 @@ type Origin struct {
 // as it is when there is no such header, or when X-Forwarded-For and Forwarded disagree (see EitherHeader).
 func (p *Proxies) Source(peer netip.Addr, h http.Header) Origin {
 	peer = Plain(peer)
-	o := Origin{Addr: peer, Proxied: p.Trusts(peer)}
-	if !o.Proxied {
-		return o
+	if !p.Trusts(peer) {
+		return Origin{Addr: peer}
 	}
+	return p.Told(peer, h)
+}
+
+// Told is Source for a peer that is a trusted proxy whatever its address, which may be none: as on a socket of this machine.
+func (p *Proxies) Told(peer netip.Addr, h http.Header) Origin {
+	peer = Plain(peer)
+	o := Origin{Addr: peer, Proxied: true}
 	var xff, fwd []string
 	if p.header != ForwardedHeader {
 		xff = h["X-Forwarded-For"]

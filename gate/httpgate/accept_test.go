@@ -45,7 +45,7 @@ func (r *rig) servedFrom(local string) bool {
 // not counted; the limit outlives a reload.
 func TestAccept(t *testing.T) {
 	limit := edge(t)
-	o := Options{Upstream: named(t, "hello")}
+	o := Options{Upstream: to(named(t, "hello"))}
 	g := start(t, o)
 	accept := chainOf(t, limit)
 	commit, _, err := g.Prepare(o, accept, nil)

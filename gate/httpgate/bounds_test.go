@@ -12,7 +12,7 @@ import (
 )
 
 func TestConnectionsBound(t *testing.T) {
-	g := start(t, Options{Upstream: echo(t).URL, Bounds: Bounds{Connections: 2}})
+	g := start(t, Options{Upstream: to(echo(t).URL), Bounds: Bounds{Connections: 2}})
 	for range 2 {
 		c := g.dial()
 		g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -32,7 +32,7 @@ func TestConnectionsBound(t *testing.T) {
 }
 
 func TestConnectionPlaceIsGivenBack(t *testing.T) {
-	g := start(t, Options{Upstream: echo(t).URL, Bounds: Bounds{Connections: 1}})
+	g := start(t, Options{Upstream: to(echo(t).URL), Bounds: Bounds{Connections: 1}})
 	for range 3 {
 		c := g.dial()
 		g.send(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
@@ -46,7 +46,7 @@ func TestConnectionPlaceIsGivenBack(t *testing.T) {
 
 func TestRequestsBound(t *testing.T) {
 	l := newLine()
-	g := start(t, Options{Upstream: echo(t).URL, Bounds: Bounds{Requests: 1}}, l)
+	g := start(t, Options{Upstream: to(echo(t).URL), Bounds: Bounds{Requests: 1}}, l)
 	c := g.dial()
 	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	turn := receive(t, l.turns)
@@ -65,7 +65,7 @@ func TestRequestsBound(t *testing.T) {
 
 func TestWaitingBound(t *testing.T) {
 	l := newLine()
-	g := start(t, Options{Upstream: echo(t).URL, Bounds: Bounds{Waiting: 1}}, l)
+	g := start(t, Options{Upstream: to(echo(t).URL), Bounds: Bounds{Waiting: 1}}, l)
 	c := g.dial()
 	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	turn := receive(t, l.turns)
@@ -85,7 +85,7 @@ func TestWaitingBound(t *testing.T) {
 
 func TestBodyBound(t *testing.T) {
 	admit := newThrottle(nil)
-	g := start(t, Options{Upstream: echo(t).URL, Bounds: Bounds{Body: 10}}, admit)
+	g := start(t, Options{Upstream: to(echo(t).URL), Bounds: Bounds{Body: 10}}, admit)
 	for _, c := range []struct {
 		body   io.Reader
 		status int
@@ -108,7 +108,7 @@ func TestBodyBound(t *testing.T) {
 // The timeouts of slow clients are the operating system's: real time, kept short.
 func TestSlowClients(t *testing.T) {
 	quick := weir.Duration(50 * time.Millisecond)
-	g := start(t, Options{Upstream: echo(t).URL, Timeouts: Timeouts{Header: quick, Progress: quick}})
+	g := start(t, Options{Upstream: to(echo(t).URL), Timeouts: Timeouts{Header: quick, Progress: quick}})
 	t.Run("slow headers", func(t *testing.T) {
 		c := g.dial()
 		g.send(c, "GET / HTTP/1.1\r\nHost: a\r\nX-Slow:")
@@ -146,7 +146,7 @@ func TestSlowClients(t *testing.T) {
 				}
 			}
 		})
-		g := start(t, Options{Upstream: flood.URL, Timeouts: Timeouts{Progress: quick}})
+		g := start(t, Options{Upstream: to(flood.URL), Timeouts: Timeouts{Progress: quick}})
 		c := g.dial()
 		g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		eventually(t, "under way", func() bool { return g.requests.Load() == 1 })
@@ -158,7 +158,7 @@ func TestSlowClients(t *testing.T) {
 // A request that waits in line may wait longer than any progress timeout.
 func TestWaitingIsNotSlow(t *testing.T) {
 	l := newLine()
-	g := start(t, Options{Upstream: echo(t).URL, Timeouts: Timeouts{Header: weir.Duration(20 * time.Millisecond), Progress: weir.Duration(20 * time.Millisecond)}}, l)
+	g := start(t, Options{Upstream: to(echo(t).URL), Timeouts: Timeouts{Header: weir.Duration(20 * time.Millisecond), Progress: weir.Duration(20 * time.Millisecond)}}, l)
 	c := g.dial()
 	g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
 	turn := receive(t, l.turns)
@@ -173,7 +173,7 @@ func TestWaitingIsNotSlow(t *testing.T) {
 
 // A refused upload is not read: the answer comes while the client has most of it yet to send.
 func TestRefusedUpload(t *testing.T) {
-	g := start(t, Options{Upstream: "http://127.0.0.1:1"}, newThrottle(overLimit))
+	g := start(t, Options{Upstream: to("http://127.0.0.1:1")}, newThrottle(overLimit))
 	for name, head := range map[string]string{
 		"length":    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\nhello",
 		"chunked":   "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\nhello",

@@ -36,7 +36,7 @@ func TestPageInBrowser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := start(t, Options{Upstream: "http://127.0.0.1:1"}, newThrottle(c.judge))
+			g := start(t, Options{Upstream: to("http://127.0.0.1:1")}, newThrottle(c.judge))
 			p := browser.Open(t)
 			visits := 0
 			p.Inspect("gate-"+name, g.url+"/a/page?of=interest", func(at string, status int, header http.Header) {

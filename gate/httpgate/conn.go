@@ -1,26 +1,29 @@
 package httpgate
 
 import (
-	"errors"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"weir/identify"
 )
 
-// A conn is a client's connection as net/http sees it. It reads strictly (framing), cuts off a client that takes nothing of a
-// response for too long, and gives its place back when it is closed. Reads and writes may go on at the same time, as net/http
-// does; two reads may not.
+// A conn is a client's connection as net/http sees it. It reads strictly (framing), inside TLS as well, cuts off a client that takes
+// nothing of a response for too long, and gives its place back when it is closed. Reads and writes may go on at the same time, as
+// net/http does; two reads may not.
+//
+// net/http does not know of TLS below: the gate has shaken hands before (arrive.go), and requests are told of it by ServeHTTP.
 type conn struct {
-	tcp  *net.TCPConn
-	gate *Gate
-	peer netip.Addr // unmapped, without a zone
+	wire    wire
+	gate    *Gate
+	peer    netip.Addr           // unmapped, without a zone; invalid on a socket of this machine
+	trusted bool                 // the peer has no address, and is a proxy all the same
+	remote  net.Addr             // as a PROXY header says; nil without one
+	tls     *tls.Conn            // nil without TLS
+	state   *tls.ConnectionState // of tls, once hands are shaken
 
 	framing framing
 	pending []byte   // what framing let through and nobody has read yet
@@ -31,16 +34,8 @@ type conn struct {
 	closed sync.Once
 }
 
-func newConn(g *Gate, tcp *net.TCPConn, headerBound int) *conn {
-	return &conn{tcp: tcp, gate: g, peer: peerOf(tcp), framing: newFraming(headerBound)}
-}
-
-// peerOf is the address at the other end.
-func peerOf(tcp *net.TCPConn) netip.Addr {
-	if addr, ok := tcp.RemoteAddr().(*net.TCPAddr); ok {
-		return identify.Plain(addr.AddrPort().Addr())
-	}
-	return netip.Addr{}
+func newConn(g *Gate, s socket, peer netip.Addr, headerBound int) *conn {
+	return &conn{wire: wire{socket: s, gate: g}, gate: g, peer: peer, framing: newFraming(headerBound)}
 }
 
 // Read returns what net/http may see. An error of the connection, such as a deadline, spoils nothing: the next call goes on.
@@ -60,11 +55,11 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 		switch c.framing.state {
 		case raw:
-			return c.tcp.Read(p)
+			return c.read(p)
 		case broken:
 			// net/http has got all that it needs to refuse. Until it comes to that, it reads ahead to notice that the client
 			// leaves; an end of the stream would look like that to a request before the broken one.
-			if _, err := c.tcp.Read(p); err != nil {
+			if _, err := c.read(p); err != nil {
 				return 0, err
 			}
 			continue
@@ -75,13 +70,13 @@ func (c *conn) Read(p []byte) (int, error) {
 			return len(p), nil
 		}
 		if left := c.framing.counting(); left > 0 {
-			n, err := c.tcp.Read(p[:min(int64(len(p)), left)])
+			n, err := c.read(p[:min(int64(len(p)), left)])
 			if n > 0 {
 				c.framing.counted(n)
 			}
 			return n, err
 		}
-		n, err := c.tcp.Read(p)
+		n, err := c.read(p)
 		if n == 0 {
 			return 0, err
 		}
@@ -122,24 +117,26 @@ func (c *conn) giveRoomBack() {
 	c.room, c.pending, c.framing.line = nil, nil, nil
 }
 
-// Write writes all of p. A client that takes none of it within the progress timeout is cut off; one that is merely slow is not.
-func (c *conn) Write(p []byte) (written int, err error) {
-	for {
-		_ = c.tcp.SetWriteDeadline(time.Now().Add(c.gate.progress()))
-		n, err := c.tcp.Write(p[written:])
-		written += n
-		if n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-			continue
-		}
-		return written, err
+func (c *conn) read(p []byte) (int, error) {
+	if c.tls != nil {
+		return c.tls.Read(p)
 	}
+	return c.wire.Read(p)
+}
+
+// Write writes all of p, or what the client takes of it.
+func (c *conn) Write(p []byte) (written int, err error) {
+	if c.tls != nil {
+		return c.tls.Write(p)
+	}
+	return c.wire.Write(p)
 }
 
 // Close closes the connection. When the client may still be sending, it is first given the chance to read the answer.
 func (c *conn) Close() error {
 	var err error
 	c.closed.Do(func() {
-		if c.linger.Load() && !c.gate.stopping() && c.tcp.CloseWrite() == nil {
+		if c.linger.Load() && !c.gate.stopping() && c.endWriting() == nil {
 			go c.drain()
 			return
 		}
@@ -155,14 +152,17 @@ const (
 )
 
 func (c *conn) drain() {
-	_ = c.tcp.SetReadDeadline(time.Now().Add(drainTime))
-	_, _ = io.CopyN(io.Discard, c.tcp, drainBytes)
+	_ = c.wire.SetReadDeadline(time.Now().Add(drainTime))
+	_, _ = io.CopyN(io.Discard, c.wire.socket, drainBytes)
 	_ = c.shut()
 }
 
 func (c *conn) shut() error {
 	c.gate.open.Add(-1)
-	return c.tcp.Close()
+	if c.state != nil {
+		return c.tls.Close()
+	}
+	return c.wire.Close()
 }
 
 // hangUp makes the answer under way the last one: what the client has yet to send is not waited for.
@@ -175,13 +175,32 @@ func (c *conn) hangUp() {
 func (c *conn) unframed() { c.framing.state = raw }
 
 // CloseWrite is how net/http says that no more will be written.
-func (c *conn) CloseWrite() error { return c.tcp.CloseWrite() }
+func (c *conn) CloseWrite() error { return c.endWriting() }
 
-func (c *conn) LocalAddr() net.Addr                { return c.tcp.LocalAddr() }
-func (c *conn) RemoteAddr() net.Addr               { return c.tcp.RemoteAddr() }
-func (c *conn) SetDeadline(t time.Time) error      { return c.tcp.SetDeadline(t) }
-func (c *conn) SetReadDeadline(t time.Time) error  { return c.tcp.SetReadDeadline(t) }
-func (c *conn) SetWriteDeadline(t time.Time) error { return c.tcp.SetWriteDeadline(t) }
+// endWriting tells the client that nothing more comes, inside TLS and below.
+func (c *conn) endWriting() error {
+	if c.tls != nil {
+		if err := c.tls.CloseWrite(); err != nil {
+			return err
+		}
+	}
+	return c.wire.CloseWrite()
+}
+
+// LocalAddr is where the client came to.
+func (c *conn) LocalAddr() net.Addr { return c.wire.LocalAddr() }
+
+// RemoteAddr is where the client is, by the word of the proxy in front where there is one.
+func (c *conn) RemoteAddr() net.Addr {
+	if c.remote != nil {
+		return c.remote
+	}
+	return c.wire.RemoteAddr()
+}
+
+func (c *conn) SetDeadline(t time.Time) error      { return c.wire.SetDeadline(t) }
+func (c *conn) SetReadDeadline(t time.Time) error  { return c.wire.SetReadDeadline(t) }
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.wire.SetWriteDeadline(t) }
 
 // SyscallConn gives access to the socket below, for the hang-up watch.
-func (c *conn) SyscallConn() (syscall.RawConn, error) { return c.tcp.SyscallConn() }
+func (c *conn) SyscallConn() (syscall.RawConn, error) { return c.wire.SyscallConn() }

@@ -7,6 +7,7 @@ import (
 
 	"weir"
 	"weir/internal/clock"
+	behind "weir/upstream"
 )
 
 // An AccessLog says which requests get a line in the access log.
@@ -25,6 +26,8 @@ type Env struct {
 	Log      *slog.Logger
 	Access   AccessLog // AccessAll unless given; see Gate.SetAccess
 	Observer Observer
+	// Upstream is told how the servers behind the gate do; nil for nobody.
+	Upstream behind.Observer
 	// Offend is told of whoever belongs on the invalid list.
 	Offend func(ev *weir.Event, a *weir.Answer)
 	// Secrets sign the ids and tickets that clients are given, at a gate with these throttles: the first one does, all are honoured.
@@ -32,6 +35,10 @@ type Env struct {
 	Secrets func(throttles []string) [][]byte
 	// Scripts are served under /.weir/ where stamps are taken: the solver and its like, by name.
 	Scripts map[string][]byte
+	// Data is the folder below which certificates are kept that gates get by themselves; empty for none.
+	Data string
+	// Challenges are shared by all gates, so that those without TLS can answer for the others; nil for none.
+	Challenges *Challenges
 }
 
 // An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block.
@@ -55,10 +62,17 @@ const (
 	BoundHeader      = "header"
 	BoundBody        = "body"
 	BoundMalformed   = "malformed" // a request that breaks the rules of HTTP's framing
+
+	BoundHandshakes  = "handshakes"   // a connection too many whose PROXY header or TLS handshake is under way
+	BoundHandshake   = "handshake"    // a TLS handshake that failed
+	BoundProxyHeader = "proxy_header" // a connection without the PROXY header that it must begin with
+	BoundToken       = "token"        // a JSON Web Token that is not good
+	BoundCertificate = "certificate"  // a new certificate, or other file with keys, that is of no use: the old one stays
 )
 
 // BoundNames lists what Observer.Bounded may be told.
-var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, BoundHeader, BoundBody, BoundMalformed}
+var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, BoundHeader, BoundBody, BoundMalformed,
+	BoundHandshakes, BoundHandshake, BoundProxyHeader, BoundToken, BoundCertificate}
 
 func (e Env) withDefaults() Env {
 	if e.Clock == nil {

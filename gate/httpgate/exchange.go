@@ -1,12 +1,9 @@
 package httpgate
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,8 +13,8 @@ import (
 	"weir/policy"
 )
 
-// An exchange is one request with its answer, on their way through the gate. It is the http.ResponseWriter that the proxy writes
-// to. It belongs to the goroutine of the request, except for what says otherwise.
+// An exchange is one request with its answer, on their way through the gate. It is the http.ResponseWriter that answers go
+// through, and the upstream's Caller. It belongs to the goroutine of the request, except for what says otherwise.
 type exchange struct {
 	gate  *Gate
 	setup *setup
@@ -53,21 +50,13 @@ type exchange struct {
 	outAfter  time.Time   // the response's body pauses until then
 	renewedAt int64       // when the deadline for writing was last renewed, HTTP/2 only
 
-	length  int64       // of the response's body, where it is known
+	length  int64       // of the response's body; without end where it is not known
 	head    *time.Timer // sends the head off when the body is late
-	writing sync.Mutex  // the response is written by the proxy, and by that timer
+	writing sync.Mutex  // the response is written by the request's goroutine, and by that timer
 	ended   bool        // under writing
 
 	mu   sync.Mutex // deadlines are set by whoever reads the body
 	over bool       // the connection may be serving the next request
-}
-
-type exchangeKey struct{}
-
-// exchangeOf returns the exchange that a request of the proxy belongs to.
-func exchangeOf(r *http.Request) *exchange {
-	x, _ := r.Context().Value(exchangeKey{}).(*exchange)
-	return x
 }
 
 // errLeft is why a request's context ended when the hang-up watch saw the client go.
@@ -135,8 +124,8 @@ func (x *exchange) Header() http.Header { return x.w.Header() }
 // Unwrap lets http.ResponseController find what is below.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.w }
 
-// WriteHeader writes status and headers. The gate's own headers join a final status here and not earlier: the proxy clears all
-// of them after an informational one.
+// WriteHeader writes status and headers. The gate's own headers join a final status here and not earlier: an informational one must
+// not have them.
 func (x *exchange) WriteHeader(status int) {
 	if status == http.StatusContinue {
 		return // net/http says it when the body is first read; the upstream's would be a second one
@@ -147,22 +136,13 @@ func (x *exchange) WriteHeader(status int) {
 	}
 	x.renewWrite()
 	x.w.WriteHeader(status)
-	if status >= 200 && !x.answered {
-		x.stream()
-	}
 }
 
 // headDelay is how long the head of a response may wait for the first piece of its body, to leave together with it.
 const headDelay = 5 * time.Millisecond
 
-// stream sees to it that a response of known length is passed on as it comes. (The proxy does so for those of unknown length.) A
-// small one that comes in one piece leaves in one piece.
-func (x *exchange) stream() {
-	n, err := strconv.ParseInt(x.w.Header().Get("Content-Length"), 10, 64)
-	if err != nil || n <= 0 || x.r.Method == http.MethodHead || x.status == http.StatusNotModified {
-		return
-	}
-	x.length = n
+// headLater sends the head of a response off by itself when its body is late.
+func (x *exchange) headLater() {
 	x.head = time.AfterFunc(headDelay, func() {
 		x.writing.Lock()
 		defer x.writing.Unlock()
@@ -174,9 +154,10 @@ func (x *exchange) stream() {
 
 // endStream keeps the head's timer from touching a response that is over.
 func (x *exchange) endStream() {
-	if x.head != nil {
-		x.head.Stop()
+	if x.head == nil {
+		return
 	}
+	x.head.Stop()
 	x.writing.Lock()
 	x.ended = true
 	x.writing.Unlock()
@@ -184,6 +165,7 @@ func (x *exchange) endStream() {
 
 func (x *exchange) finalHeaders() {
 	h := x.w.Header()
+	x.setup.response.apply(h)
 	h.Set("X-Request-Id", x.event.ID)
 	if x.payment != nil {
 		x.paymentHeaders()
@@ -193,17 +175,23 @@ func (x *exchange) finalHeaders() {
 	}
 }
 
-// Write writes a piece of the response's body, after the pause that a meter asked for with the piece before.
+// Write writes an answer of the gate's own.
 func (x *exchange) Write(p []byte) (int, error) {
 	if x.status == 0 {
 		x.WriteHeader(http.StatusOK)
 	}
+	return x.piece(p, true)
+}
+
+// piece writes a piece of the response's body, after the pause that a meter asked for with the piece before. It is sent off at once unless
+// it is the last one, which net/http does.
+func (x *exchange) piece(p []byte, last bool) (int, error) {
 	if err := x.pause(x.outAfter); err != nil {
 		x.writeErr = err
 		return 0, err
 	}
 	x.renewWrite()
-	n, err := x.send(p)
+	n, err := x.send(p, last)
 	if x.setup.metered && x.judged {
 		x.outAfter = x.pass.Flow(int64(n), x.gate.env.Clock.Now())
 	}
@@ -213,12 +201,13 @@ func (x *exchange) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// send writes a piece of the body, and sends it off unless it is the last one, which net/http does.
-func (x *exchange) send(p []byte) (int, error) {
-	x.writing.Lock()
-	defer x.writing.Unlock()
+func (x *exchange) send(p []byte, last bool) (int, error) {
+	if x.head != nil {
+		x.writing.Lock()
+		defer x.writing.Unlock()
+	}
 	n, err := x.w.Write(p)
-	if x.out += int64(n); err == nil && x.out < x.length {
+	if x.out += int64(n); err == nil && !last && x.out < x.length {
 		// Whoever is gone shows with the next piece; an embedding server may not be able to flush at all.
 		_ = http.NewResponseController(x.w).Flush()
 	}
@@ -235,81 +224,4 @@ func (x *exchange) renewWrite() {
 		x.renewedAt = now.UnixNano()
 		_ = http.NewResponseController(x.w).SetWriteDeadline(now.Add(progress + progress/8))
 	}
-}
-
-// Hijack takes the connection over for an upgrade. From here on its bytes are not HTTP any more.
-func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	c, rw, err := http.NewResponseController(x.w).Hijack()
-	if err != nil {
-		return nil, nil, err
-	}
-	x.hijacked = true
-	if x.status == 0 {
-		x.status = http.StatusSwitchingProtocols
-		x.finalHeaders()
-	}
-	if own, ok := c.(*conn); ok {
-		own.unframed()
-	}
-	up := &upgraded{Conn: c, x: x}
-	x.gate.mu.Lock()
-	x.gate.upgraded[c] = struct{}{}
-	x.gate.mu.Unlock()
-	return up, rw, nil
-}
-
-// An upgraded connection counts and meters what flows in either direction.
-type upgraded struct {
-	net.Conn
-	x        *exchange
-	inAfter  time.Time // reads pause until then; one goroutine reads
-	outAfter time.Time // writes pause until then; one goroutine writes
-	written  atomic.Int64
-	closed   sync.Once
-}
-
-func (u *upgraded) Read(p []byte) (int, error) {
-	if err := u.x.pause(u.inAfter); err != nil {
-		return 0, err
-	}
-	n, err := u.Conn.Read(p)
-	u.x.in.Add(int64(n))
-	u.inAfter = u.flow(n)
-	return n, err
-}
-
-func (u *upgraded) Write(p []byte) (int, error) {
-	if err := u.x.pause(u.outAfter); err != nil {
-		return 0, err
-	}
-	n, err := u.Conn.Write(p)
-	u.written.Add(int64(n))
-	u.outAfter = u.flow(n)
-	return n, err
-}
-
-func (u *upgraded) flow(n int) time.Time {
-	if !u.x.setup.metered {
-		return time.Time{}
-	}
-	return u.x.pass.Flow(int64(n), u.x.gate.env.Clock.Now())
-}
-
-// CloseWrite passes on that one side has no more to say.
-func (u *upgraded) CloseWrite() error {
-	if c, ok := u.Conn.(interface{ CloseWrite() error }); ok {
-		return c.CloseWrite()
-	}
-	return nil
-}
-
-func (u *upgraded) Close() error {
-	u.closed.Do(func() {
-		g := u.x.gate
-		g.mu.Lock()
-		delete(g.upgraded, u.Conn)
-		g.mu.Unlock()
-		u.x.out += u.written.Load()
-	})
-	return u.Conn.Close()
 }

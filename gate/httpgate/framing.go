@@ -19,6 +19,7 @@ type framing struct {
 	bound int // on the bytes of a head, or of trailers
 
 	state     framingState
+	speaks    protocol
 	first     bool   // no request has been seen on this connection
 	size      int    // of the head so far
 	line      []byte // the line so far, without its end
@@ -30,6 +31,15 @@ type framing struct {
 	excess    int    // bytes of chunk extensions in this body
 	why       string // what was wrong, once the state is broken or tooLarge
 }
+
+// A protocol is what may be spoken on a connection. Where TLS has settled it, nothing else may.
+type protocol uint8
+
+const (
+	either protocol = iota
+	onlyHTTP1
+	onlyHTTP2
+)
 
 type framingState uint8
 
@@ -185,8 +195,12 @@ func (f *framing) endLine(out []byte) []byte {
 	next := f.state
 	switch f.state {
 	case inRequestLine:
-		if f.first && string(line) == "PRI * HTTP/2.0" {
+		if f.first && f.speaks != onlyHTTP1 && string(line) == "PRI * HTTP/2.0" {
 			next = raw
+			break
+		}
+		if f.speaks == onlyHTTP2 {
+			why = "HTTP/1 where HTTP/2 was settled"
 			break
 		}
 		f.version11, why = requestLine(line)

@@ -26,6 +26,7 @@ type Gate struct {
 
 	access   atomic.Pointer[AccessLog]
 	open     atomic.Int64 // connections
+	arriving atomic.Int64 // of them, those whose PROXY header or TLS handshake is under way
 	requests atomic.Int64 // under way and waiting
 	waiting  atomic.Int64
 
@@ -33,11 +34,16 @@ type Gate struct {
 	base   context.Context
 	cancel context.CancelFunc
 
+	// Who has just arrived is turned away as soon as the gate stops.
+	welcome  context.Context
+	farewell context.CancelFunc
+	arrivals sync.WaitGroup
+
 	stop      chan struct{} // closed when the gate stops
 	accepting chan struct{} // closed when nothing more is accepted
 
 	mu        sync.Mutex
-	tcp       *net.TCPListener
+	listener  net.Listener
 	started   bool
 	stopped   bool
 	server    atomic.Pointer[server]
@@ -74,6 +80,7 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 	}
 	g := &Gate{env: env, stop: make(chan struct{}), accepting: make(chan struct{}), upgraded: map[net.Conn]struct{}{}}
 	g.base, g.cancel = context.WithCancel(context.Background())
+	g.welcome, g.farewell = context.WithCancel(context.Background())
 	g.watch = newHangups()
 	g.setup.Store(s)
 	g.assets = newAssets(env.Scripts)
@@ -84,22 +91,22 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 // SetAccess changes which requests get a line in the access log.
 func (g *Gate) SetAccess(which AccessLog) { g.access.Store(&which) }
 
-// Listen binds the address. Port 0 takes a free one; see Addr.
+// Listen binds the address, or makes the socket. Port 0 takes a free one; see Addr.
 func (g *Gate) Listen() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.tcp != nil {
+	if g.listener != nil {
 		return errors.New("the gate listens already")
 	}
 	if g.stopped {
 		return net.ErrClosed
 	}
-	address := g.setup.Load().opts.Listen
-	l, err := net.Listen("tcp", address)
+	o := &g.setup.Load().opts
+	l, err := doorway.Listen(o.Listen, o.Socket.doorway())
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", address, err)
+		return err
 	}
-	g.tcp = l.(*net.TCPListener)
+	g.listener = l
 	return nil
 }
 
@@ -107,27 +114,28 @@ func (g *Gate) Listen() error {
 func (g *Gate) Addr() net.Addr {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.tcp == nil {
+	if g.listener == nil {
 		return nil
 	}
-	return g.tcp.Addr()
+	return g.listener.Addr()
 }
 
 // Start begins to serve and returns at once. Listen must have succeeded; without it, Start does nothing.
 func (g *Gate) Start() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.tcp == nil || g.started || g.stopped {
+	if g.listener == nil || g.started || g.stopped {
 		return
 	}
 	g.started = true
 	signed := *g.setup.Load() // the secrets may be known only now
 	signed.sign(g.env)
 	g.setup.Store(&signed)
+	signed.front.begin()
 	g.serve(g.setup.Load().serverOptions())
 	go func() {
 		defer close(g.accepting)
-		doorway.Accept(g.tcp.AcceptTCP, g.stop, g.env.Log, g.receive)
+		doorway.Accept(g.listener.Accept, g.stop, g.env.Log, g.receive)
 	}()
 }
 
@@ -137,7 +145,7 @@ func (g *Gate) serve(o serverOptions) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	next := &server{doorway: doorway.New(g.tcp.Addr()), opts: o, done: make(chan struct{})}
+	next := &server{doorway: doorway.New(g.listener.Addr()), opts: o, done: make(chan struct{})}
 	next.http = &http.Server{
 		Handler:           g,
 		Protocols:         protocols,
@@ -201,6 +209,7 @@ func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort fu
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			old := g.setup.Swap(next)
+			next.front.replaces(&old.front, g.started && !g.stopped)
 			if s := g.server.Load(); s != nil && !g.stopped && s.opts != next.serverOptions() {
 				g.serve(next.serverOptions())
 			}
@@ -211,6 +220,7 @@ func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort fu
 	}
 	abort = func() {
 		once.Do(func() {
+			next.front.drop(g.setup.Load())
 			if next.transport != g.setup.Load().transport {
 				next.transport.CloseIdleConnections()
 			}
@@ -229,7 +239,7 @@ func (g *Gate) Stop(ctx context.Context) error {
 		close(g.stop)
 		g.exhausted = make(chan struct{})
 	}
-	tcp, started, servers := g.tcp, g.started, append([]*server(nil), g.servers...)
+	listener, started, servers := g.listener, g.started, append([]*server(nil), g.servers...)
 	exhausted := g.exhausted
 	g.mu.Unlock()
 	if !first {
@@ -241,15 +251,17 @@ func (g *Gate) Stop(ctx context.Context) error {
 		}
 	}
 	defer close(exhausted)
-	if tcp != nil {
-		_ = tcp.Close()
+	if listener != nil {
+		_ = listener.Close()
 	}
+	g.farewell()
 	for _, s := range servers {
 		_ = s.doorway.Close()
 	}
 	if started {
 		<-g.accepting
 	}
+	g.arrivals.Wait()
 	errs := make(chan error, len(servers))
 	for _, s := range servers {
 		go func() { errs <- s.http.Shutdown(ctx) }()
@@ -279,6 +291,7 @@ func (g *Gate) Stop(ctx context.Context) error {
 		g.env.Log.Error("requests are still under way after the stop", "requests", g.requests.Load())
 	}
 	g.watch.close()
+	g.setup.Load().front.end()
 	g.setup.Load().transport.CloseIdleConnections()
 	if err != nil {
 		return fmt.Errorf("requests were cut off: %w", cmpErr(ctx.Err(), err))
@@ -330,7 +343,7 @@ func (g *Gate) malformed(c *conn) {
 	g.env.Observer.Bounded(bound)
 	if *g.access.Load() != AccessOff {
 		g.env.Log.LogAttrs(g.base, slog.LevelInfo, "malformed request",
-			slog.String("peer", c.peer.String()), slog.String("why", c.framing.why))
+			slog.String("peer", c.RemoteAddr().String()), slog.String("why", c.framing.why))
 	}
 }
 

@@ -28,7 +28,7 @@ func TestAdmit(t *testing.T) {
 			weir.Figure{Rule: `odd"one`, Unit: "bytes", Limit: 10, Remaining: 9, Window: 200 * time.Millisecond, Reset: epoch.Add(1)})
 		return nil
 	})
-	g := start(t, Options{Upstream: echo(t).URL, Account: []string{"header:X-Api-Key"}}, admit)
+	g := start(t, Options{Upstream: to(echo(t).URL), Account: []string{"header:X-Api-Key"}}, admit)
 	res, body := g.do(g.request("POST", "//a/./b?secret=1", strings.NewReader("hello"), "X-Api-Key", "acme"))
 	if res.StatusCode != 200 || body != "hello" {
 		t.Fatalf("%v %q", res.Status, body)
@@ -80,7 +80,7 @@ func TestRefusals(t *testing.T) {
 		}, Options{}, 429, map[string]string{"Retry-After": "91"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.opts.Upstream = "http://127.0.0.1:1"
+			c.opts.Upstream = to("http://127.0.0.1:1")
 			g := start(t, c.opts, newThrottle(c.judge))
 			res, body := g.do(g.request("GET", "/", nil))
 			doc := problemOf(t, body)
@@ -108,7 +108,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestProblemGolden(t *testing.T) {
-	g := start(t, Options{Upstream: "http://127.0.0.1:1"}, newThrottle(overLimit))
+	g := start(t, Options{Upstream: to("http://127.0.0.1:1")}, newThrottle(overLimit))
 	res, body := g.do(g.request("GET", "/", nil))
 	want := `{"type":"urn:weir:over-limit","title":"Too Many Requests","status":429,"detail":"The limit of 5 requests per second is used up.",` +
 		`"policy":"per-second","throttle":"t0","reason":"over-limit","limit":5,"unit":"requests","remaining":0,"retry_after":1,"request_id":"ID"}` + "\n"
@@ -120,7 +120,7 @@ func TestProblemGolden(t *testing.T) {
 func TestAccessLevels(t *testing.T) {
 	for level, want := range map[AccessLog]string{AccessAll: "200 429 400", AccessRefused: "429 400", AccessOff: ""} {
 		var log syncBuffer
-		g, err := New(Options{Listen: "127.0.0.1:0", Upstream: echo(t).URL, Account: []string{"path:2"}}, nil,
+		g, err := New(Options{Listen: "127.0.0.1:0", Upstream: to(echo(t).URL), Account: []string{"path:2"}}, nil,
 			chainOf(t, newThrottle(func(ev *weir.Event, a *weir.Answer) error {
 				if ev.Account == "secret" {
 					return overLimit(ev, a)
@@ -147,7 +147,7 @@ func TestAccessLevels(t *testing.T) {
 }
 
 func TestPage(t *testing.T) {
-	g := start(t, Options{Upstream: "http://127.0.0.1:1"}, newThrottle(overLimit))
+	g := start(t, Options{Upstream: to("http://127.0.0.1:1")}, newThrottle(overLimit))
 	for _, c := range []struct {
 		header []string
 		page   bool
@@ -183,7 +183,7 @@ func TestPage(t *testing.T) {
 }
 
 func TestBadAccount(t *testing.T) {
-	g := start(t, Options{Upstream: "http://127.0.0.1:1", Account: []string{"query:key"}})
+	g := start(t, Options{Upstream: to("http://127.0.0.1:1"), Account: []string{"query:key"}})
 	res, body := g.do(g.request("GET", "/?key=a%00b", nil))
 	if res.StatusCode != 400 || !strings.Contains(body, "control characters") {
 		t.Errorf("%v %s", res.Status, body)
@@ -193,7 +193,7 @@ func TestBadAccount(t *testing.T) {
 
 func TestWaitAndGo(t *testing.T) {
 	l := newLine()
-	g := start(t, Options{Upstream: echo(t).URL}, l)
+	g := start(t, Options{Upstream: to(echo(t).URL)}, l)
 	answers := make(chan string, 2)
 	for _, body := range []string{"one", "two"} {
 		go func() {
@@ -230,7 +230,7 @@ func TestLeavingWhileWaiting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLine()
-			g := start(t, Options{Upstream: echo(t).URL}, l)
+			g := start(t, Options{Upstream: to(echo(t).URL)}, l)
 			c := g.dial()
 			g.send(c, head)
 			receive(t, l.turns)
@@ -246,7 +246,7 @@ func TestLeavingWhileWaiting(t *testing.T) {
 
 func TestExpectContinueAfterWait(t *testing.T) {
 	l := newLine()
-	g := start(t, Options{Upstream: echo(t).URL}, l)
+	g := start(t, Options{Upstream: to(echo(t).URL)}, l)
 	c := g.dial()
 	g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
 	receive(t, l.turns).Grant()
@@ -269,7 +269,7 @@ func TestPanicInThrottle(t *testing.T) {
 		}
 		return nil
 	})
-	g := start(t, Options{Upstream: echo(t).URL}, calm, wild)
+	g := start(t, Options{Upstream: to(echo(t).URL)}, calm, wild)
 	if _, err := client().Do(g.request("GET", "/wild", nil)); err == nil {
 		t.Error("answered")
 	}
@@ -290,7 +290,7 @@ func TestStop(t *testing.T) {
 		<-finish
 		_, _ = io.WriteString(w, "done")
 	})
-	g := start(t, Options{Upstream: up.URL}, l)
+	g := start(t, Options{Upstream: to(up.URL)}, l)
 	answers := make(chan string, 1)
 	go func() { _, body := g.do(g.request("GET", "/", nil)); answers <- body }()
 	turn := receive(t, l.turns)
@@ -319,7 +319,7 @@ func TestStop(t *testing.T) {
 
 func TestStopWithoutPatience(t *testing.T) {
 	l := newLine()
-	g := start(t, Options{Upstream: "http://127.0.0.1:1"}, l)
+	g := start(t, Options{Upstream: to("http://127.0.0.1:1")}, l)
 	for _, head := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"} {
 		g.send(g.dial(), head)
 		receive(t, l.turns)

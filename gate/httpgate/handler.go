@@ -1,17 +1,16 @@
 package httpgate
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/netip"
 	"runtime/debug"
 
 	"weir"
 	"weir/identify"
+	behind "weir/upstream"
 )
 
 // gateName stands for the gate itself where an answer names a throttle.
@@ -25,12 +24,18 @@ const statusLeft = 499
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{gate: g, setup: g.setup.Load(), w: w, r: r, conn: connOf(r.Context()), ctx: r.Context(),
 		event: weir.Event{Time: g.env.Clock.Now(), Kind: "http"}}
+	if x.conn != nil && x.conn.state != nil {
+		r.TLS = x.conn.state // net/http does not know of it
+	}
 	underWay := g.requests.Add(1)
 	g.env.Observer.InFlight(1)
 	defer x.end()
 	x.identify()
 	if f, ok := g.assets.find(r.URL.Path); ok && x.setup.till != nil {
 		x.asset(f)
+		return
+	}
+	if r.TLS == nil && g.env.Challenges != nil && x.authority() {
 		return
 	}
 	if n := int64(x.setup.opts.Bounds.Requests); underWay > n {
@@ -42,24 +47,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.onward = g.env.Clock.Now()
 	x.reached = true
-	x.breakable()
-	x.setup.proxy.ServeHTTP(x, r.WithContext(x.outbound()))
-}
-
-// outbound is the context of the request to the upstream.
-func (x *exchange) outbound() context.Context {
-	ctx := context.WithValue(x.ctx, exchangeKey{}, x)
-	if !x.waited {
-		return ctx
-	}
-	// Those who wait go one after the other: the next one when this one has been written. A body may take its time, so that the
-	// headers must do where there is one.
-	away := func() { x.pass.Away(x.gate.env.Clock.Now()) }
-	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { away() }}
-	if x.hasBody() {
-		trace.WroteHeaders = away
-	}
-	return httptrace.WithClientTrace(ctx, trace)
+	x.forward()
 }
 
 // end settles and accounts for the exchange, whatever became of it.
@@ -119,7 +107,11 @@ func (x *exchange) identify() {
 	} else if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		peer = ap.Addr()
 	}
-	x.origin = x.setup.proxies.Source(peer, r.Header)
+	if x.conn != nil && x.conn.trusted {
+		x.origin = x.setup.proxies.Told(peer, r.Header)
+	} else {
+		x.origin = x.setup.proxies.Source(peer, r.Header)
+	}
 	id := ""
 	if x.origin.Proxied {
 		id = saneID(r.Header["X-Request-Id"])
@@ -149,7 +141,7 @@ func (x *exchange) misfit() bool {
 		x.gate.env.Observer.Bounded(BoundBody)
 		x.problem(http.StatusRequestEntityTooLarge, "The body of the request is too large.")
 	default:
-		account, err := x.setup.accounts.Account(r, x.origin.Addr)
+		account, err := x.setup.accounts.AccountBy(r, x.origin.Addr, x.said())
 		if err == nil {
 			x.event.Account = account
 			return false
@@ -229,16 +221,8 @@ func (x *exchange) refuseAtBound(bound, unit string, limit int64) {
 	x.refuse(&x.pass.Answer)
 }
 
-// failed answers a request that could not be proxied. It is the proxy's error handler; w is the exchange.
-func failed(w http.ResponseWriter, _ *http.Request, err error) {
-	x, ok := w.(*exchange)
-	if !ok {
-		w.WriteHeader(http.StatusBadGateway)
-		return
-	}
-	if x.hijacked {
-		return // there is no more HTTP to answer in
-	}
+// failed answers a request that could not be passed on, or whose answer did not come.
+func (x *exchange) failed(err error) {
 	if bodyErr := x.bodyErr.Load(); bodyErr != nil {
 		x.failedByClient(*bodyErr)
 		return
@@ -246,12 +230,17 @@ func failed(w http.ResponseWriter, _ *http.Request, err error) {
 	if x.ctx.Err() != nil {
 		panic(http.ErrAbortHandler)
 	}
-	x.reached = !unreached(err)
+	if mistake, ok := errors.AsType[behind.RequestError](err); ok {
+		x.reached = false
+		x.problem(http.StatusBadRequest, sentence(mistake))
+		return
+	}
 	status, detail := http.StatusBadGateway, "The service behind the gate did not give a proper answer."
 	if timedOut(err) {
 		status, detail = http.StatusGatewayTimeout, "The service behind the gate took too long to answer."
 	}
-	if !x.reached {
+	if failure, ok := errors.AsType[*behind.Error](err); ok && !failure.Reached {
+		x.reached = false
 		detail = "The service behind the gate cannot be reached."
 	}
 	x.gate.env.Log.LogAttrs(x.ctx, slog.LevelWarn, "the upstream failed", slog.String("id", x.event.ID), slog.Any("error", err))

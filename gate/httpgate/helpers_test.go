@@ -19,6 +19,7 @@ import (
 	"weir"
 	"weir/internal/clock"
 	"weir/policy"
+	behind "weir/upstream"
 )
 
 var epoch = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -93,6 +94,9 @@ func overLimit(ev *weir.Event, a *weir.Answer) error {
 	a.Figures = append(a.Figures, a.Figure)
 	return nil
 }
+
+// to is a service with one server.
+func to(url string) behind.Options { return behind.To(url) }
 
 func chainOf(t testing.TB, throttles ...weir.Throttle) *policy.Chain {
 	t.Helper()

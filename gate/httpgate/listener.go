@@ -1,31 +1,55 @@
 package httpgate
 
-import "net"
+import (
+	"net"
+	"net/netip"
+)
 
 // receive lets a connection in. The one too many is closed at once, before anything is read from it.
-func (g *Gate) receive(tcp *net.TCPConn) {
-	s := g.setup.Load()
-	if !g.admits(s, tcp) {
+func (g *Gate) receive(accepted net.Conn) {
+	s, sock := g.setup.Load(), accepted.(socket)
+	peer := peerOf(sock)
+	header := s.wantsHeader(peer)
+	if !header && !g.admits(s, peer) {
+		reset(sock)
 		return
 	}
 	if g.open.Add(1) > int64(s.opts.Bounds.Connections) {
 		g.open.Add(-1)
-		_ = tcp.Close()
+		_ = sock.Close()
 		g.env.Observer.Bounded(BoundConnections)
 		return
 	}
-	g.hand(newConn(g, tcp, int(s.opts.Bounds.Header)))
+	c := newConn(g, sock, peer, int(s.opts.Bounds.Header))
+	c.trusted = s.opts.Socket.Trusted && !peer.IsValid()
+	if !header && s.tls == nil {
+		g.hand(c)
+		return
+	}
+	if g.arriving.Add(1) > int64(s.opts.Bounds.Handshakes) {
+		g.arriving.Add(-1)
+		_ = c.Close()
+		g.env.Observer.Bounded(BoundHandshakes)
+		return
+	}
+	g.arrivals.Go(func() {
+		in := false
+		defer func() {
+			if what := recover(); what != nil {
+				g.panicked(c, what)
+			}
+			g.arriving.Add(-1)
+			if !in {
+				_ = c.Close()
+			}
+		}()
+		in = g.arrive(s, c, header)
+	})
 }
 
-// admits reports whether a connection may come in; otherwise it is closed.
-func (g *Gate) admits(s *setup, tcp *net.TCPConn) bool {
-	if s.door == nil || s.door.Admit(peerOf(tcp), g.env.Clock.Now()) {
-		return true
-	}
-	// A reset leaves nothing behind on this side: no state that waits for packets of somebody who floods.
-	_ = tcp.SetLinger(0)
-	_ = tcp.Close()
-	return false
+// admits reports whether the door lets a connection in. Nobody has an address on a socket of this machine, and nobody is counted there.
+func (g *Gate) admits(s *setup, peer netip.Addr) bool {
+	return s.door == nil || !peer.IsValid() || s.door.Admit(peer, g.env.Clock.Now())
 }
 
 // hand gives a connection to the server of the hour. A closed doorway means that its successor is in place, or that the gate

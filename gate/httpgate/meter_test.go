@@ -32,7 +32,7 @@ func TestMeterPausesResponse(t *testing.T) {
 		_, _ = io.WriteString(w, "67890")
 	})
 	m, total := pacer(5)
-	g := start(t, Options{Upstream: up.URL}, m)
+	g := start(t, Options{Upstream: to(up.URL)}, m)
 	res, err := client().Get(g.url)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestMeterPausesResponse(t *testing.T) {
 
 func TestMeterPausesRequest(t *testing.T) {
 	m, total := pacer(5)
-	g := start(t, Options{Upstream: echo(t).URL}, m)
+	g := start(t, Options{Upstream: to(echo(t).URL)}, m)
 	c := g.dial()
 	g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\n12345")
 	eventually(t, "five bytes", func() bool { return total.Load() == 5 })
@@ -72,7 +72,7 @@ func TestMeterPausesRequest(t *testing.T) {
 // A client that leaves during a pause, its body unread, is noticed.
 func TestLeavingWhilePaused(t *testing.T) {
 	m, total := pacer(5)
-	g := start(t, Options{Upstream: echo(t).URL}, m)
+	g := start(t, Options{Upstream: to(echo(t).URL)}, m)
 	c := g.dial()
 	g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 800\r\n\r\n12345")
 	eventually(t, "five bytes", func() bool { return total.Load() == 5 })
@@ -100,7 +100,7 @@ func TestLargeBody(t *testing.T) {
 		}
 		_, _ = io.Copy(w, io.LimitReader(zeros{}, size))
 	})
-	g := start(t, Options{Upstream: up.URL})
+	g := start(t, Options{Upstream: to(up.URL)})
 	var peak atomic.Uint64
 	watch := func(r io.Reader) io.Reader {
 		var seen, step int64

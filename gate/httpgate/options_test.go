@@ -12,7 +12,7 @@ import (
 )
 
 func TestValidate(t *testing.T) {
-	good := Options{Listen: ":8080", Upstream: "http://127.0.0.1:3000", Account: []string{"bearer"}}
+	good := Options{Listen: ":8080", Upstream: to("http://127.0.0.1:3000"), Account: []string{"bearer"}}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -20,7 +20,7 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 	bad := Options{
-		Listen: "8080", Upstream: "127.0.0.1:3000", Account: []string{"bearer", "beaver"},
+		Listen: "8080", Upstream: to("127.0.0.1:3000"), Account: []string{"bearer", "beaver"},
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), {}}, ForwardedHeader: "via",
 		Bounds:   Bounds{Connections: -1, Header: 10, Body: -1},
 		Timeouts: Timeouts{Idle: -1},
@@ -32,13 +32,13 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%v has no hint", fe)
 		}
 	}
-	want := "listen upstream trusted_proxies[0] trusted_proxies[1] forwarded_header account[1] bounds.connections bounds.header bounds.body timeouts.idle"
+	want := "listen upstream.servers[0] trusted_proxies[0] trusted_proxies[1] forwarded_header account[1] bounds.connections bounds.header bounds.body timeouts.idle"
 	if got := strings.Join(paths, " "); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 	for upstream, ok := range map[string]bool{"": false, "http://": false, "ftp://a": false, "http://u@a": false, "http://a?b": false, "://": false,
 		"https://a/base": true, "h2c://a:80": true, "http://[::1]:80": true} {
-		if _, mistake := parseUpstream(upstream); (mistake == nil) != ok {
+		if mistake := (Options{Listen: good.Listen, Upstream: to(upstream)}).Validate(); (mistake == nil) != ok {
 			t.Errorf("%q: %v", upstream, mistake)
 		}
 	}

@@ -1,52 +1,200 @@
 package httpgate
 
 import (
+	"net"
 	"net/http"
-	"net/http/httputil"
 	"net/netip"
+	"net/textproto"
 	"strings"
+	"sync"
 )
 
-// rewrite makes the request that goes to the upstream. The proxy has stripped hop-by-hop and forwarding headers from it.
-func (s *setup) rewrite(pr *httputil.ProxyRequest) {
-	x := exchangeOf(pr.In)
-	in, out := pr.In, pr.Out
-	out.URL.RawQuery = in.URL.RawQuery
-	if s.accounts.Queries() {
-		// Where the account is named in the query, the upstream must not read another name there than the gate did: pairs that
-		// could be read in several ways are left out.
-		out.URL.RawQuery = cleanQuery(in.URL.RawQuery)
-	}
-	pr.SetURL(s.upstream)
-	out.Host = in.Host
-	if dangerousUpgrade(out.Header.Get("Upgrade")) {
-		out.Header.Del("Upgrade")
-		out.Header.Del("Connection")
-	}
-	if s.till != nil {
-		withoutOurs(out.Header)
-	}
-	x.forwardHeaders(in, out)
-	out.Header.Set("X-Request-Id", x.event.ID)
-	if out.Body == nil {
+// An onward is the request that goes to the upstream. It is used again and again: its memory is a good part of what passing a request on
+// costs. One with a body is not, as its sender may look at it for a moment longer.
+type onward struct {
+	request http.Request
+	header  http.Header
+	values  [6]string // of the headers that the gate adds
+	used    int
+}
+
+var onwards = sync.Pool{New: func() any { return &onward{header: http.Header{}} }}
+
+// set sets a header that has one value.
+func (o *onward) set(name, value string) {
+	if o.used == len(o.values) {
+		o.header[name] = []string{value}
 		return
 	}
-	b := &requestBody{x: x, src: out.Body, bound: int64(s.opts.Bounds.Body)}
-	if len(out.Trailer) > 0 {
+	o.values[o.used] = value
+	o.header[name] = o.values[o.used : o.used+1 : o.used+1]
+	o.used++
+}
+
+func (o *onward) free() {
+	clear(o.header)
+	*o = onward{header: o.header}
+	onwards.Put(o)
+}
+
+// forward passes the request on and its answer back.
+func (x *exchange) forward() {
+	in := x.r
+	if x.hasBody() {
+		x.breakable() // while nobody reads the body, net/http does not notice that the client leaves
+	}
+	o := onwards.Get().(*onward)
+	x.makeOnward(o)
+	upgrade := ""
+	if o.header["Upgrade"] != nil {
+		upgrade = o.header["Upgrade"][0]
+	}
+	out := &o.request
+	if x.hasBody() {
+		out = out.WithContext(x.ctx) // a copy, which outlives this function
+		x.wrapBody(out)
+	}
+	res, err := x.setup.transport.Do(out, x)
+	if !x.hasBody() {
+		defer o.free()
+	}
+	if err != nil {
+		x.failed(err)
+		return
+	}
+	defer res.Body.Close()
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		x.upgrade(res, upgrade)
+		return
+	}
+	x.respond(res, in.Method)
+}
+
+// makeOnward writes the request that goes to the upstream: without what concerns one connection only, with what the gate has to say.
+func (x *exchange) makeOnward(o *onward) {
+	in, s := x.r, x.setup
+	o.request = *in
+	out := &o.request
+	out.Header, out.Close, out.TransferEncoding, out.Trailer = o.header, false, nil, nil
+	if in.ContentLength == 0 {
+		out.Body = http.NoBody
+	}
+	upgrade := upgradeOf(in.Header)
+	copyEndToEnd(o.header, in.Header)
+	for _, name := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		delete(o.header, name)
+	}
+	if hasWord(in.Header["Te"], "trailers") {
+		o.set("Te", "trailers")
+	}
+	if upgrade != "" && !dangerousUpgrade(upgrade) {
+		o.header["Connection"], o.header["Upgrade"] = []string{"Upgrade"}, []string{upgrade}
+	}
+	if s.accounts.Queries() && in.URL.RawQuery != "" {
+		// Where the account is named in the query, the upstream must not read another name there than the gate did: pairs that
+		// could be read in several ways are left out.
+		u := *in.URL
+		u.RawQuery = cleanQuery(in.URL.RawQuery)
+		out.URL = &u
+	}
+	if s.till != nil {
+		withoutOurs(o.header)
+	}
+	x.forwardHeaders(in, o)
+	o.set("X-Request-Id", x.event.ID)
+	s.request.apply(o.header)
+}
+
+// wrapBody puts the gate's bounds around the body of the request that goes to the upstream.
+func (x *exchange) wrapBody(out *http.Request) {
+	b := &requestBody{x: x, src: out.Body, bound: int64(x.setup.opts.Bounds.Body)}
+	if len(x.r.Trailer) > 0 {
+		out.Trailer = make(http.Header, len(x.r.Trailer))
+		for name := range x.r.Trailer {
+			out.Trailer[name] = nil
+		}
 		b.trailer = out.Trailer
-		// In HTTP/1 only a chunked body has trailers; HTTP/2 knows no such thing.
-		out.ContentLength = -1
-		out.Header.Del("Content-Length")
 	}
 	out.Body = b
 }
 
-// keepTrailers makes room for the trailers of a response: in HTTP/1 only a body without a length has any.
-func keepTrailers(res *http.Response) error {
-	if len(res.Trailer) > 0 && res.Request.Method != http.MethodHead {
-		res.Header.Del("Content-Length")
+// Ends are the addresses of the client and of the gate, for the PROXY protocol.
+func (x *exchange) Ends() (client, local netip.AddrPort) {
+	client = netip.AddrPortFrom(x.origin.Addr, 0)
+	if ap, err := netip.ParseAddrPort(x.r.RemoteAddr); err == nil && !x.origin.Proxied {
+		client = netip.AddrPortFrom(x.origin.Addr, ap.Port())
 	}
+	if x.conn != nil {
+		if tcp, ok := x.conn.LocalAddr().(*net.TCPAddr); ok {
+			local = tcp.AddrPort()
+		}
+	}
+	return client, local
+}
+
+// Early passes an informational answer on.
+func (x *exchange) Early(status int, header http.Header) error {
+	h := x.w.Header()
+	copyEndToEnd(h, header)
+	x.WriteHeader(status)
+	clear(h)
 	return nil
+}
+
+// Sent tells that the request has been written. Those who wait go one after the other: the next one when this one has been written. A body
+// may take its time, so that the headers must do where there is one.
+func (x *exchange) Sent() {
+	if x.waited {
+		x.pass.Away(x.gate.env.Clock.Now())
+	}
+}
+
+// hopByHop reports whether a header is about one connection and not about the message (RFC 9110, section 7.6.1, and what came before it).
+func hopByHop(name string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return false
+}
+
+// copyEndToEnd adds the headers of a message that are passed on. The values are shared, and not changed by anybody.
+func copyEndToEnd(to, from http.Header) {
+	for name, values := range from {
+		if !hopByHop(name) {
+			if before := to[name]; before != nil {
+				values = append(before[:len(before):len(before)], values...)
+			}
+			to[name] = values
+		}
+	}
+	for _, list := range from["Connection"] {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = textproto.TrimString(name); name != "" {
+				delete(to, textproto.CanonicalMIMEHeaderKey(name))
+			}
+		}
+	}
+}
+
+// upgradeOf is what a message wants to turn its connection into, if anything.
+func upgradeOf(h http.Header) string {
+	if u := h["Upgrade"]; len(u) > 0 && hasWord(h["Connection"], "upgrade") {
+		return u[0]
+	}
+	return ""
+}
+
+// hasWord looks for a word in lists of them, whatever its case.
+func hasWord(lists []string, word string) bool {
+	for _, list := range lists {
+		for part := range strings.SplitSeq(list, ",") {
+			if strings.EqualFold(textproto.TrimString(part), word) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // dangerousUpgrade reports whether an upgrade would turn the connection into one for more HTTP, whose requests would reach the
@@ -88,15 +236,18 @@ func isHex(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20
 
 // forwardHeaders tells the upstream where the request came from. What the peer says is passed on only where it is believed;
 // anything else is replaced, so that nobody can tell the upstream another story than the gate goes by.
-func (x *exchange) forwardHeaders(in, out *http.Request) {
+func (x *exchange) forwardHeaders(in *http.Request, o *onward) {
 	peer := x.origin.Addr
 	if x.conn != nil {
 		peer = x.conn.peer
 	} else if ap, err := netip.ParseAddrPort(in.RemoteAddr); err == nil {
 		peer = ap.Addr().Unmap()
 	}
-	proto, host := "http", in.Host
-	var prior string
+	spoken, host := "http", in.Host
+	if in.TLS != nil {
+		spoken = "https"
+	}
+	proto := spoken
 	if x.origin.Proxied {
 		if v := in.Header.Get("X-Forwarded-Proto"); v == "http" || v == "https" {
 			proto = v
@@ -105,32 +256,61 @@ func (x *exchange) forwardHeaders(in, out *http.Request) {
 			host = v
 		}
 	}
-	if x.origin.XForwardedFor {
-		prior = strings.Join(in.Header["X-Forwarded-For"], ", ") + ", "
-	}
-	out.Header.Set("X-Forwarded-For", prior+peer.String())
-	out.Header.Set("X-Forwarded-Proto", proto)
-	out.Header.Set("X-Forwarded-Host", host)
-
-	var b strings.Builder
+	var room [128]byte
+	b := room[:0]
 	if x.origin.Forwarded {
-		b.WriteString(strings.Join(in.Header["Forwarded"], ", ") + ", ")
+		b = append(append(b, strings.Join(in.Header["Forwarded"], ", ")...), ", "...)
 	}
-	b.WriteString("for=")
-	if peer.Is6() {
-		b.WriteString(`"[` + peer.String() + `]"`)
-	} else {
-		b.WriteString(peer.String())
+	b = append(b, "for="...)
+	from, to := 0, 0 // where the address stands
+	switch {
+	case peer.Is6():
+		b = append(b, `"[`...)
+		from = len(b)
+		b = peer.AppendTo(b)
+		to = len(b)
+		b = append(b, `]"`...)
+	case peer.IsValid():
+		from = len(b)
+		b = peer.AppendTo(b)
+		to = len(b)
+	default: // on a socket of this machine
+		b = append(b, "unknown"...)
 	}
-	b.WriteString(";host=" + quotedHost(in.Host) + ";proto=http")
-	out.Header.Set("Forwarded", b.String())
+	b = append(appendHost(append(b, ";host="...), in.Host), ";proto="...)
+	forwarded := string(append(b, spoken...))
+	address := forwarded[from:to] // no memory of its own
+	if x.origin.XForwardedFor {
+		prior := strings.Join(in.Header["X-Forwarded-For"], ", ")
+		if address != "" {
+			prior += ", " + address
+		}
+		address = prior
+	}
+	if address != "" {
+		o.set("X-Forwarded-For", address)
+	}
+	o.set("X-Forwarded-Proto", proto)
+	o.set("X-Forwarded-Host", host)
+	o.set("Forwarded", forwarded)
 }
 
-// quotedHost writes a host as a token where it is one, and else as a quoted string. Hosts that net/http lets through have
+// appendHost writes a host as a token where it is one, and else as a quoted string. Hosts that net/http lets through have
 // neither quotes nor backslashes that would need an escape, but a proxy should not count on that.
-func quotedHost(host string) string {
-	if isToken([]byte(host)) {
-		return host
+func appendHost(b []byte, host string) []byte {
+	token := host != ""
+	for i := range len(host) {
+		token = token && tokenBytes[host[i]]
 	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(host) + `"`
+	if token {
+		return append(b, host...)
+	}
+	b = append(b, '"')
+	for i := range len(host) {
+		if host[i] == '"' || host[i] == '\\' {
+			b = append(b, '\\')
+		}
+		b = append(b, host[i])
+	}
+	return append(b, '"')
 }

@@ -66,7 +66,7 @@ func TestFailingUpstream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			admit := newThrottle(nil)
-			g := start(t, Options{Upstream: c.upstream, Timeouts: c.timeouts}, admit)
+			g := start(t, Options{Upstream: to(c.upstream), Timeouts: c.timeouts}, admit)
 			for _, body := range []io.Reader{nil, strings.NewReader("hello")} {
 				res, text := g.do(g.request("POST", "/", body))
 				doc := problemOf(t, text)
@@ -91,7 +91,7 @@ func TestUpstreamDiesInTheMiddle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			admit := newThrottle(nil)
-			g := start(t, Options{Upstream: script(t, say)}, admit)
+			g := start(t, Options{Upstream: to(script(t, say))}, admit)
 			for _, c := range []*http.Client{client(), h2c()} {
 				res, err := c.Do(g.request("GET", "/", nil))
 				if err != nil {
@@ -116,7 +116,7 @@ func TestHTTP2(t *testing.T) {
 		{up.URL, "HTTP/1.1 "},
 		{strings.Replace(up.URL, "http:", "h2c:", 1), "HTTP/2.0 "},
 	} {
-		g := start(t, Options{Upstream: c.upstream})
+		g := start(t, Options{Upstream: to(c.upstream)})
 		res, err := h2c().Get(g.url + "/x")
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestHTTP2(t *testing.T) {
 
 func TestHTTP2Leaving(t *testing.T) {
 	l := newLine()
-	g := start(t, Options{Upstream: echo(t).URL}, l)
+	g := start(t, Options{Upstream: to(echo(t).URL)}, l)
 	c := h2c()
 	pr, pw := io.Pipe()
 	defer pw.Close()
@@ -152,7 +152,7 @@ func TestHTTP2Leaving(t *testing.T) {
 }
 
 func TestHTTP2HeaderBound(t *testing.T) {
-	g := start(t, Options{Upstream: echo(t).URL, Bounds: Bounds{Header: 1024}})
+	g := start(t, Options{Upstream: to(echo(t).URL), Bounds: Bounds{Header: 1024}})
 	res, err := h2c().Do(g.request("GET", "/", nil, "X-Big", strings.Repeat("y", 1024)))
 	if err != nil {
 		return // net/http may close the stream by itself
@@ -172,7 +172,7 @@ func TestTrailers(t *testing.T) {
 			w.Header().Set("X-Sum", "got "+r.Trailer.Get("X-Digest"))
 			w.Header().Set(http.TrailerPrefix+"X-Late", "late")
 		})
-		g := start(t, Options{Upstream: strings.Replace(up.URL, "http:", scheme, 1)})
+		g := start(t, Options{Upstream: to(strings.Replace(up.URL, "http:", scheme, 1))})
 		for name, c := range map[string]*http.Client{"HTTP/1.1": client(), "HTTP/2": h2c()} {
 			req := g.request("POST", "/", nil)
 			req.Body, req.ContentLength = io.NopCloser(io.MultiReader(strings.NewReader("hello"))), -1
@@ -206,7 +206,7 @@ func TestStreaming(t *testing.T) {
 				<-next
 				_, _ = io.WriteString(w, "data: two\n\n")
 			})
-			g := start(t, Options{Upstream: up.URL})
+			g := start(t, Options{Upstream: to(up.URL)})
 			res, err := client().Get(g.url) // returns when the head has come
 			if err != nil {
 				t.Fatal(err)
@@ -233,7 +233,7 @@ func TestUpgrade(t *testing.T) {
 		_, _ = io.Copy(c, rw)
 	})
 	admit := newThrottle(nil)
-	g := start(t, Options{Upstream: up.URL}, admit)
+	g := start(t, Options{Upstream: to(up.URL)}, admit)
 	c := g.dial()
 	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	br := bufio.NewReader(c)
@@ -292,7 +292,7 @@ func TestForwardHeaders(t *testing.T) {
 				needs.Skip(t, err)
 			}
 			var source string
-			g := start(t, Options{Listen: c.listen, Upstream: up.URL, TrustedProxies: c.trusted}, newThrottle(func(ev *weir.Event, _ *weir.Answer) error {
+			g := start(t, Options{Listen: c.listen, Upstream: to(up.URL), TrustedProxies: c.trusted}, newThrottle(func(ev *weir.Event, _ *weir.Answer) error {
 				source = ev.Source.String()
 				return nil
 			}))
@@ -322,7 +322,7 @@ func TestQueryGoesThrough(t *testing.T) {
 		{nil, "/a%2Fb//c?x=%zz;y&&z=1", "/base/a%2Fb//c?x=%zz;y&&z=1"},
 		{[]string{"query:key"}, "/?x=%zz&a=1;key=other&key=mine", "/base/?key=mine"},
 	} {
-		g := start(t, Options{Upstream: up.URL + "/base", Account: c.account})
+		g := start(t, Options{Upstream: to(up.URL + "/base"), Account: c.account})
 		conn := g.dial()
 		g.send(conn, "GET "+c.target+" HTTP/1.1\r\nHost: a\r\n\r\n")
 		if _, body := g.answer(bufio.NewReader(conn)); body != c.want {
@@ -332,7 +332,7 @@ func TestQueryGoesThrough(t *testing.T) {
 }
 
 func TestConnectIsRefused(t *testing.T) {
-	g := start(t, Options{Upstream: echo(t).URL})
+	g := start(t, Options{Upstream: to(echo(t).URL)})
 	c := g.dial()
 	g.send(c, "CONNECT internal:22 HTTP/1.1\r\nHost: internal:22\r\n\r\n")
 	if res, _ := g.answer(bufio.NewReader(c)); res.StatusCode != 405 {

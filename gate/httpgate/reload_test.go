@@ -29,11 +29,11 @@ func named(t testing.TB, name string) string {
 // A request that waits keeps the chain and the upstream that it began with.
 func TestReloadKeepsRequests(t *testing.T) {
 	l := newLine()
-	g := start(t, Options{Upstream: named(t, "old")}, l)
+	g := start(t, Options{Upstream: to(named(t, "old"))}, l)
 	c := g.dial()
 	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	turn := receive(t, l.turns)
-	g.reload(Options{Upstream: named(t, "new")})
+	g.reload(Options{Upstream: to(named(t, "new"))})
 	if _, body := g.do(g.request("GET", "/", nil)); body != "new" {
 		t.Errorf("a new request got %q", body)
 	}
@@ -50,11 +50,11 @@ func TestReloadKeepsRequests(t *testing.T) {
 }
 
 func TestReloadFails(t *testing.T) {
-	g := start(t, Options{Upstream: named(t, "old")})
-	if _, _, err := g.Prepare(Options{Upstream: "ftp://x"}, nil, nil); err == nil {
+	g := start(t, Options{Upstream: to(named(t, "old"))})
+	if _, _, err := g.Prepare(Options{Upstream: to("ftp://x")}, nil, nil); err == nil {
 		t.Error("taken")
 	}
-	_, abort, err := g.Prepare(Options{Upstream: named(t, "new")}, nil, nil)
+	_, abort, err := g.Prepare(Options{Upstream: to(named(t, "new"))}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestReloadFails(t *testing.T) {
 func TestReloadServer(t *testing.T) {
 	l := newLine()
 	up := named(t, "ok")
-	g := start(t, Options{Upstream: up}, l)
+	g := start(t, Options{Upstream: to(up)}, l)
 	held := g.dial()
 	g.send(held, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
 	turn := receive(t, l.turns)
@@ -101,7 +101,7 @@ func TestReloadServer(t *testing.T) {
 		}
 	}()
 	for i := range 5 {
-		g.reload(Options{Upstream: up, Bounds: Bounds{Header: weir.Size(2048 + i)}, Timeouts: Timeouts{Idle: weir.Duration(time.Minute)}}, l)
+		g.reload(Options{Upstream: to(up), Bounds: Bounds{Header: weir.Size(2048 + i)}, Timeouts: Timeouts{Idle: weir.Duration(time.Minute)}}, l)
 	}
 	close(stop)
 	load.Wait()
@@ -126,11 +126,11 @@ func TestReloadServer(t *testing.T) {
 }
 
 func TestListenErrors(t *testing.T) {
-	g := start(t, Options{Upstream: "http://127.0.0.1:1"})
+	g := start(t, Options{Upstream: to("http://127.0.0.1:1")})
 	if err := g.Listen(); err == nil {
 		t.Error("listens twice")
 	}
-	other, err := New(Options{Listen: g.addr, Upstream: "http://127.0.0.1:1"}, nil, nil, Env{})
+	other, err := New(Options{Listen: g.addr, Upstream: to("http://127.0.0.1:1")}, nil, nil, Env{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,21 +1,16 @@
 package httpgate
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
-	"log/slog"
 	"net"
-	"net/http"
-	"net/http/httputil"
-	"net/url"
+	"reflect"
 	"sync"
-	"time"
 
 	"weir"
 	"weir/admission"
 	"weir/identify"
 	"weir/policy"
+	behind "weir/upstream"
 )
 
 // A setup is everything that a request needs to know of the gate's options. It does not change; a reload puts another one in its
@@ -31,15 +26,13 @@ type setup struct {
 	lanesName string
 	clients   *identify.Clients // sign what clients are given
 	tickets   *admission.Tickets
+	front
 	proxies   identify.Proxies
 	accounts  identify.Accounts
-	upstream  *url.URL // with a scheme that net/http knows
-	transport *http.Transport
-	proxy     *httputil.ReverseProxy
+	transport *services
 }
 
-// newSetup checks the options. The transport of the setup before, if any, is kept where nothing changed for it, so that its
-// connections to the upstream are used on.
+// newSetup checks the options. Connections to the servers that the setup before, if any, has in common with this one are used on.
 func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*setup, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -49,6 +42,11 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 		chain, _ = policy.New(nil, nil)
 	}
 	s := &setup{opts: o, chain: chain, proxies: identify.NewProxies(o.TrustedProxies, o.ForwardedHeader)}
+	s.accounts, _ = identify.ParseAccounts(o.Account)
+	var err error
+	if s.front, err = newFront(&o, &s.accounts, env, before); err != nil {
+		return nil, err
+	}
 	if accept != nil {
 		s.door = policy.NewDoor(accept, s.proxies.Trusts)
 	}
@@ -66,81 +64,47 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 		}
 	}
 	s.sign(env)
-	s.accounts, _ = identify.ParseAccounts(o.Account)
-	s.upstream, _ = parseUpstream(o.Upstream)
-	if before != nil && before.opts.Upstream == o.Upstream && before.opts.Timeouts.Connect == o.Timeouts.Connect &&
-		before.opts.Timeouts.Response == o.Timeouts.Response && before.opts.Bounds.Requests == o.Bounds.Requests {
-		s.transport = before.transport
-	} else {
-		s.transport = newTransport(o, s.upstream.Scheme)
-	}
-	if s.upstream.Scheme == "h2c" {
-		s.upstream.Scheme = "http"
-	}
-	s.proxy = &httputil.ReverseProxy{
-		Rewrite:        s.rewrite,
-		ModifyResponse: keepTrailers,
-		Transport:      s.transport,
-		BufferPool:     &buffers,
-		ErrorHandler:   failed,
-		ErrorLog:       slog.NewLogLogger(env.Log.Handler(), slog.LevelDebug),
+	if s.transport, err = newServices(o, env, before); err != nil {
+		s.front.drop(before)
+		return nil, err
 	}
 	return s, nil
 }
+
+// services are the servers behind the gate.
+type services struct{ *behind.Pool }
+
+func newServices(o Options, env Env, before *setup) (*services, error) {
+	if before != nil && reflect.DeepEqual(o.upstream(), before.opts.upstream()) {
+		return before.transport, nil
+	}
+	var p *behind.Pool
+	var err error
+	if before != nil {
+		p, err = before.transport.Configure(o.upstream())
+	} else {
+		p, err = behind.New(o.upstream(), behind.Env{Clock: env.Clock, Observer: env.Upstream})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &services{p}, nil
+}
+
+// upstream is what the pool of servers is told: the gate's timeouts are for it too.
+func (o *Options) upstream() behind.Options {
+	u := o.Upstream
+	u.Timeouts = behind.Timeouts{Connect: o.Timeouts.Connect, Response: o.Timeouts.Response}
+	return u
+}
+
+// CloseIdleConnections ends what is not used any more. Requests under way go on.
+func (s *services) CloseIdleConnections() { s.Close() }
 
 // sign makes what signs ids and tickets.
 func (s *setup) sign(env Env) {
 	secrets := env.Secrets(s.opts.Throttles)
 	s.clients, s.tickets = identify.NewClients(secrets[0], secrets[1:]...), admission.NewTickets(secrets[0])
-}
-
-func newTransport(o Options, scheme string) *http.Transport {
-	dialer := &net.Dialer{Timeout: o.Timeouts.Connect.Std(), KeepAlive: 15 * time.Second}
-	t := &http.Transport{
-		Proxy: nil, // the upstream is the one configured, whatever the environment says
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			c, err := dialer.DialContext(ctx, network, address)
-			if err != nil {
-				return nil, &unreachedError{err}
-			}
-			return c, nil
-		},
-		TLSHandshakeTimeout:   o.Timeouts.Connect.Std(),
-		MaxIdleConnsPerHost:   o.Bounds.Requests,
-		IdleConnTimeout:       90 * time.Second,
-		DisableCompression:    true, // bodies are passed on as they are
-		ResponseHeaderTimeout: o.Timeouts.Response.Std(),
-		ExpectContinueTimeout: time.Second,
-		// What the upstream says is not bounded by what clients may say, but bounded.
-		MaxResponseHeaderBytes: 1 << 20,
-		WriteBufferSize:        16 << 10,
-		ReadBufferSize:         16 << 10,
-	}
-	switch scheme {
-	case "h2c":
-		t.Protocols = new(http.Protocols)
-		t.Protocols.SetUnencryptedHTTP2(true)
-	case "https":
-		t.ForceAttemptHTTP2 = true
-	}
-	return t
-}
-
-// An unreachedError means that no connection to the upstream came about.
-type unreachedError struct{ error }
-
-func (e *unreachedError) Unwrap() error { return e.error }
-
-// unreached reports whether a request cannot have reached the upstream.
-func unreached(err error) bool {
-	if _, ok := errors.AsType[*unreachedError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[tls.RecordHeaderError](err)
-	return ok
 }
 
 // timedOut reports whether an error says that somebody took too long.

@@ -72,7 +72,7 @@ const second = "GET /smuggled HTTP/1.1\r\nHost: b\r\n\r\n"
 // the upstream sees no complete request.
 func TestSmuggling(t *testing.T) {
 	rec := record(t)
-	g := start(t, Options{Upstream: "http://" + rec.Addr().String()})
+	g := start(t, Options{Upstream: to("http://" + rec.Addr().String())})
 	for name, probe := range violations {
 		for _, good := range []string{"", "GET /good HTTP/1.1\r\nHost: a\r\n\r\n"} {
 			t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestUnambiguous(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := record(t)
-			g := start(t, Options{Upstream: "http://" + rec.Addr().String()})
+			g := start(t, Options{Upstream: to("http://" + rec.Addr().String())})
 			conn := g.dial()
 			g.send(conn, c.in)
 			res, body := g.answer(bufio.NewReader(conn))
@@ -147,7 +147,7 @@ func TestUnambiguous(t *testing.T) {
 }
 
 func TestHeaderBound(t *testing.T) {
-	g := start(t, Options{Upstream: echo(t).URL, Bounds: Bounds{Header: 1024}})
+	g := start(t, Options{Upstream: to(echo(t).URL), Bounds: Bounds{Header: 1024}})
 	head := func(size int) string {
 		const before, after = "GET / HTTP/1.1\r\nHost: a\r\nX: ", "\r\n\r\n"
 		return before + strings.Repeat("y", size-len(before)-len(after)) + after

@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"ban":     2,
 	"login":   2, // passwords of mail users
 	"notice":  2, // what mail users are told, and what they answer
+	"token":   2, // JSON web tokens
 	"bounce":  2, // delivery status notifications
 	"nexthop": 2, // hands mail to the next server
 	"store/*": 2,
@@ -40,6 +41,7 @@ var floors = map[string]int{
 	"stamp/payer": 3, // the client's side
 	"admission":   3,
 	"spool":       3,
+	"upstream":    3, // the services behind a gate: connections, health, retries
 
 	"gate/*":            4,
 	"gate/xdpgate/peer": 4, // to be measured against

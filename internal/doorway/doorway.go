@@ -1,5 +1,5 @@
 // Package doorway is how connections come in to a gate: accepted one after the other, also through times when the system has no room for
-// more, and handed to the server of the hour.
+// more, and handed to the server of the hour; and what whoever asks over HTTP is told of limits.
 package doorway
 
 import (

@@ -1,0 +1,207 @@
+package authgate
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"runtime/debug"
+	"time"
+
+	"weir"
+	"weir/identify"
+	"weir/internal/rarely"
+	"weir/policy"
+)
+
+// gateName stands for the gate itself where an answer names a throttle.
+const gateName = "gate"
+
+// A visit is one question on its way through the gate. They are used again, so that an answer leaves little behind.
+type visit struct {
+	gate     *Gate
+	setup    *setup
+	w        http.ResponseWriter
+	r        *http.Request
+	dialect  Dialect
+	answered bool
+	held     time.Duration // for a turn
+
+	asked   original
+	request http.Request // the one that is asked about, for those who look for its account
+	url     url.URL
+	event   weir.Event
+	pass    policy.Pass
+}
+
+// ServeHTTP answers one question. It may be called without a listener, for tests and for embedding.
+func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v := g.visits.Get().(*visit)
+	v.gate, v.setup, v.w, v.r, v.dialect = g, g.setup.Load(), w, r, HAProxy
+	underWay := g.requests.Add(1)
+	defer g.requests.Add(-1)
+	defer v.end()
+	v.leaveBody()
+	peer, ok := v.peer()
+	if !ok {
+		g.env.Observer.Bounded(BoundStranger)
+		g.warn(&g.strange, "somebody asks who is no trusted proxy", "peer", r.RemoteAddr)
+		v.problem(http.StatusForbidden, "Only a trusted proxy may ask here.")
+		return
+	}
+	if !v.understand(peer) {
+		return
+	}
+	if n := int64(v.setup.opts.Bounds.Requests); underWay > n {
+		v.refuseAtBound(BoundRequests, "requests", n)
+		return
+	}
+	v.judge()
+}
+
+// end gives the visit back, whatever became of it. A panic of a throttle is a refusal, and takes nobody down with it.
+func (v *visit) end() {
+	g := v.gate
+	if failure := recover(); failure != nil {
+		if failure == http.ErrAbortHandler {
+			panic(failure)
+		}
+		g.env.Log.Error("a panic while answering a question", "panic", failure, "stack", string(debug.Stack()))
+		v.pass.Settle(weir.Outcome{Time: v.event.Time}) // what the throttles before the one that failed have taken
+		if v.answered {
+			panic(http.ErrAbortHandler)
+		}
+		v.refuse(&weir.Answer{Verdict: weir.Refuse, Reason: weir.Failure, Figure: weir.Figure{By: gateName}})
+		return // the visit is not used again: nobody knows what it has been through
+	}
+	pass := &v.pass
+	pass.Answer.Clear()
+	v.gate, v.setup, v.w, v.r, v.answered, v.held = nil, nil, nil, nil, false, 0
+	v.asked, v.request, v.url, v.event = original{}, http.Request{}, url.URL{}, weir.Event{}
+	g.visits.Put(v)
+}
+
+// peer returns who asks, and whether he may.
+func (v *visit) peer() (netip.Addr, bool) {
+	if v.setup.socket {
+		return onSocket, true
+	}
+	from, err := netip.ParseAddrPort(v.r.RemoteAddr)
+	return from.Addr(), err == nil && v.setup.proxies.Trusts(from.Addr())
+}
+
+// leaveBody sees to it that a body, which nobody wants, holds nothing up. It may have been announced and never come: then what comes next on
+// the connection would be taken for it, so that this connection ends with the answer.
+func (v *visit) leaveBody() {
+	if v.r.ContentLength == 0 {
+		return
+	}
+	v.w.Header().Set("Connection", "close")
+	rc := http.NewResponseController(v.w)
+	_ = rc.EnableFullDuplex() // the answer does not wait for the body
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTime))
+}
+
+// bodyTime is how long a connection that ends stays open for the rest of a body, so that the answer is read before it breaks.
+const bodyTime = 5 * time.Second
+
+// understand makes an event of the question. It reports false when that cannot be done, and the question has been answered.
+func (v *visit) understand(peer netip.Addr) bool {
+	s, h := v.setup, v.r.Header
+	var err error
+	if v.dialect, err = s.dialect(h); err == nil {
+		err = v.asked.read(v.dialect, peer, &s.proxies, h)
+	}
+	if err != nil {
+		v.gate.env.Observer.Bounded(BoundMalformed)
+		v.gate.warn(&v.gate.malformed, "a question cannot be answered", "why", err, "peer", v.r.RemoteAddr)
+		v.problem(http.StatusBadRequest, sentence(err))
+		return false
+	}
+	o := &v.asked
+	v.event = weir.Event{Time: v.gate.env.Clock.Now(), Kind: "http", Source: o.source, ID: saneID(h["X-Request-Id"]), Agent: v.r.UserAgent(),
+		Route: weir.Route{Method: o.method, Host: identify.Host(o.host), Path: identify.Path(o.path), Odd: o.odd || !identify.Straight(o.raw)}}
+	v.url = url.URL{Path: o.path, RawQuery: o.query}
+	v.request.Method, v.request.Host, v.request.URL, v.request.Header = o.method, o.host, &v.url, h
+	if v.event.Account, err = s.accounts.Account(&v.request, o.source); err != nil {
+		v.problem(http.StatusBadRequest, sentence(err))
+		return false
+	}
+	return true
+}
+
+// judge puts the event before the chain, waits where it must, and answers.
+func (v *visit) judge() {
+	g, a := v.gate, &v.pass.Answer
+	v.setup.chain.Judge(v.r.Context(), &v.event, &v.pass)
+	if a.Verdict == weir.Wait && !v.wait() {
+		return
+	}
+	now := v.event.Time.Add(v.held)
+	if a.Verdict == weir.Admit {
+		// What becomes of the request is not known here.
+		v.pass.Settle(weir.Outcome{Time: now, Done: true})
+		v.admit(now)
+		return
+	}
+	v.pass.Settle(weir.Outcome{Time: now})
+	if a.Ban {
+		v.named()
+		g.env.Offend(&v.event, a)
+	}
+	v.refuse(a)
+}
+
+// wait holds the answer back until the turn comes or is called off. It reports false when the question has been answered already, or
+// nobody is there to be answered.
+func (v *visit) wait() bool {
+	g, a, now := v.gate, &v.pass.Answer, v.gate.env.Clock.Now
+	most := v.setup.opts.MaxWait.Std()
+	if a.Until.Sub(v.event.Time) > most {
+		v.tooLong()
+		return true
+	}
+	bound := int64(v.setup.opts.Bounds.Waiting)
+	defer g.waiting.Add(-1)
+	if g.waiting.Add(1) > bound {
+		v.pass.Settle(weir.Outcome{Time: now()})
+		v.refuseAtBound(BoundWaiting, "waiting requests", bound)
+		return false
+	}
+	ctx, cancel := context.WithCancel(v.r.Context())
+	defer cancel()
+	timer := g.env.Clock.AfterFunc(most, cancel)
+	defer timer.Stop()
+	g.env.Observer.Waiting(1)
+	defer g.env.Observer.Waiting(-1)
+	for a.Verdict == weir.Wait {
+		if v.pass.Await(ctx, now) == nil {
+			continue
+		}
+		if v.r.Context().Err() != nil {
+			panic(http.ErrAbortHandler) // the proxy has left, or the gate has no more patience
+		}
+		v.tooLong()
+	}
+	v.held = now().Sub(v.event.Time)
+	return true
+}
+
+// tooLong makes a refusal of a wait that lasts longer than it may here.
+func (v *visit) tooLong() {
+	v.pass.Answer.Verdict, v.pass.Answer.Reason = weir.Refuse, weir.WaitTooLong
+}
+
+// refuseAtBound turns a question away because the gate itself has no room.
+func (v *visit) refuseAtBound(bound, unit string, limit int64) {
+	v.gate.env.Observer.Bounded(bound)
+	v.refuse(&weir.Answer{Verdict: weir.Refuse, Reason: weir.Overload,
+		Figure: weir.Figure{By: gateName, Rule: "bounds." + bound, Unit: unit, Limit: limit}})
+}
+
+// warn logs what somebody should look at, but not each time.
+func (g *Gate) warn(line *rarely.Line, what string, attrs ...any) {
+	if hidden, ok := line.Now(g.env.Clock.Now().Sub(g.began)); ok {
+		g.env.Log.Warn(what, append(attrs, "left_out", hidden)...)
+	}
+}

@@ -1,0 +1,58 @@
+package authgate
+
+import (
+	"net/netip"
+	"time"
+
+	"weir/identify"
+	"weir/internal/doorway"
+	"weir/policy"
+)
+
+// A setup is everything that a question needs to know of the gate's options. It does not change; a reload puts another one in its place,
+// and a question keeps the one that it began with.
+type setup struct {
+	opts     Options // with defaults
+	chain    *policy.Chain
+	tillName string // of the throttle that takes stamps; empty for none
+	proxies  identify.Proxies
+	accounts identify.Accounts
+	socket   bool // whoever can ask may ask
+}
+
+// onSocket stands for a peer on a socket of this machine, which has no address.
+var onSocket = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+func newSetup(o Options, chain *policy.Chain) (*setup, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.WithDefaults()
+	if chain == nil {
+		chain, _ = policy.New(nil, nil)
+	}
+	s := &setup{opts: o, chain: chain}
+	for _, link := range chain.Links() {
+		if _, ok := link.Throttle.(policy.Till); ok && s.tillName == "" {
+			s.tillName = link.Name
+		}
+	}
+	trusted := o.TrustedProxies
+	if network, _ := doorway.Split(o.Listen); network == "unix" {
+		s.socket, trusted = true, append([]netip.Prefix{netip.PrefixFrom(onSocket, 32)}, trusted...)
+	}
+	// Forwarded is what a client wrote: none of the proxies writes it.
+	s.proxies = identify.NewProxies(trusted, identify.XForwardedFor)
+	s.accounts, _ = identify.ParseAccounts(o.Account)
+	return s, nil
+}
+
+// serverOptions are those that net/http takes once and for all.
+type serverOptions struct {
+	header, idle time.Duration
+	headerBytes  int
+}
+
+func (s *setup) serverOptions() serverOptions {
+	return serverOptions{s.opts.Timeouts.Header.Std(), s.opts.Timeouts.Idle.Std(), int(s.opts.Bounds.Header)}
+}

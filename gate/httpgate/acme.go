@@ -1,0 +1,311 @@
+package httpgate
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/mail"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/acme"
+	"golang.org/x/crypto/acme/autocert"
+	"golang.org/x/net/idna"
+
+	"weir"
+)
+
+// ACME is how the gate gets certificates by itself (RFC 8555), and renews them. The authority comes to port 443 of the domain to see
+// whether it belongs to the gate (TLS-ALPN-01), which therefore listens there, or behind what hands connections through.
+type ACME struct {
+	// The names to get certificates for, one each. The first is also shown to clients that ask for no name.
+	Domains []string `yaml:"domains"`
+	// Where certificates are ordered: the directory of the authority. Default https://acme-v02.api.letsencrypt.org/directory.
+	Directory string `yaml:"directory"`
+	// A file with the certificates, in PEM, by which the directory's own must be signed. Default: those that the system trusts.
+	DirectoryCA string `yaml:"directory_ca"`
+	// Where the authority writes to when something is wrong with a certificate. Default: nowhere.
+	Email string `yaml:"email"`
+	// Whether you agree to the authority's terms of service. It must be true.
+	Agree bool `yaml:"agree"`
+	// Whether the authority may come to port 80 instead (HTTP-01), if port 443 does not do: the gates of this weir that listen without
+	// TLS answer it. true or false. Default false.
+	HTTP01 bool `yaml:"http_01"`
+	// The folder that keeps certificates and keys. Default: acme in weir's data folder.
+	Cache string `yaml:"cache"`
+}
+
+// maxDomains is how many names a gate gets certificates for.
+const maxDomains = 100
+
+func (a *ACME) withDefaults() *ACME {
+	if a == nil {
+		return nil
+	}
+	full := *a
+	full.Directory = cmp.Or(full.Directory, acme.LetsEncryptURL)
+	return &full
+}
+
+func (a *ACME) validate() error {
+	var v weir.Mistakes
+	if len(a.Domains) == 0 {
+		v.Add("domains", "there is no name to get a certificate for", "write domains: [www.example.com]")
+	}
+	if len(a.Domains) > maxDomains {
+		v.Add("domains", fmt.Sprintf("%d names are too many", len(a.Domains)), fmt.Sprintf("at most %d", maxDomains))
+	}
+	seen := map[string]bool{}
+	for i, d := range a.Domains {
+		at := fmt.Sprintf("domains[%d]", i)
+		name, err := domainName(d)
+		switch {
+		case err != nil:
+			v.Add(at, fmt.Sprintf("%q is not a name that a certificate can be had for", d), "write www.example.com; a * takes a certificate from a file")
+		case seen[name]:
+			v.Add(at, fmt.Sprintf("%q is there twice", d), "leave one out")
+		}
+		seen[name] = true
+	}
+	if u, err := url.Parse(a.Directory); a.Directory != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
+		v.Add("directory", fmt.Sprintf("%q is not the address of a directory", a.Directory), "write "+acme.LetsEncryptURL)
+	}
+	if a.Email != "" {
+		if addr, err := mail.ParseAddress(a.Email); err != nil || addr.Address != a.Email {
+			v.Add("email", fmt.Sprintf("%q is not an address", a.Email), "write admin@example.com")
+		}
+	}
+	if !a.Agree {
+		v.Add("agree", "the authority gives certificates to those who agree to its terms", "read them, and write agree: true")
+	}
+	return v.Err()
+}
+
+// domainName returns a name as certificates have it: in lower case and ASCII.
+func domainName(s string) (string, error) {
+	name, err := idna.Lookup.ToASCII(strings.TrimSuffix(s, "."))
+	if err == nil && (!strings.Contains(name, ".") || net.ParseIP(name) != nil) {
+		err = errors.New("not a domain")
+	}
+	return strings.ToLower(name), err
+}
+
+// orders are the certificates that the gate gets by itself.
+type orders struct {
+	domains []string
+	*acmeAccount
+}
+
+// An acmeAccount is one at an authority, with what was ordered there. It outlives a reload that asks for other names. It is safe for
+// concurrent use.
+type acmeAccount struct {
+	opts    ACME // but for the domains
+	env     Env
+	manager *autocert.Manager
+	stop    context.CancelFunc // no more is asked of the authority
+	stopped context.Context
+
+	mu    sync.Mutex
+	order map[string]*order // at most maxDomains for each set of options
+}
+
+// An order is for the first certificate of a name; those after it are the manager's business. acmeAccount.mu guards it.
+type order struct {
+	done     chan struct{} // closed when the order under way has ended; nil when there is none
+	had      bool
+	err      error
+	failures int
+	again    time.Time // an order that failed is not made again before
+}
+
+// newOrders keeps the account of what came before where it is the same.
+func newOrders(o *ACME, env Env, before *orders) (*orders, error) {
+	next := &orders{}
+	for _, d := range o.Domains {
+		name, err := domainName(d)
+		if err != nil {
+			return nil, err
+		}
+		next.domains = append(next.domains, name)
+	}
+	opts := *o
+	opts.Domains = nil
+	if before != nil && opts.equal(&before.opts) {
+		next.acmeAccount = before.acmeAccount
+		return next, nil
+	}
+	var err error
+	next.acmeAccount, err = newACMEAccount(opts, env)
+	return next, err
+}
+
+func (a *ACME) equal(b *ACME) bool {
+	return a.Directory == b.Directory && a.DirectoryCA == b.DirectoryCA && a.Email == b.Email && a.HTTP01 == b.HTTP01 && a.Cache == b.Cache
+}
+
+func newACMEAccount(o ACME, env Env) (*acmeAccount, error) {
+	cache := o.Cache
+	if cache == "" {
+		if env.Data == "" {
+			return nil, &weir.FieldError{Path: "tls.acme.cache", Msg: "there is no folder for certificates", Hint: "write data: /var/lib/weir, or name one here"}
+		}
+		cache = filepath.Join(env.Data, "acme")
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if o.DirectoryCA != "" {
+		text, err := readBounded(o.DirectoryCA)
+		if err != nil {
+			return nil, fmt.Errorf("tls.acme: cannot read directory_ca: %w", err)
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("tls.acme: there is no certificate in directory_ca %s", o.DirectoryCA)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+	}
+	a := &acmeAccount{opts: o, env: env, order: map[string]*order{}}
+	a.stopped, a.stop = context.WithCancel(context.Background())
+	a.manager = &autocert.Manager{
+		Prompt: autocert.AcceptTOS, // agree says so
+		Cache:  autocert.DirCache(cache),
+		Email:  o.Email,
+		Client: &acme.Client{DirectoryURL: o.Directory, UserAgent: "weir",
+			HTTPClient: &http.Client{Transport: &stoppable{transport, a.stopped}, Timeout: 30 * time.Second}},
+	}
+	if o.HTTP01 && env.Challenges != nil {
+		env.Challenges.add(a)
+	}
+	return a, nil
+}
+
+// A stoppable transport asks nothing more once its gate has stopped.
+type stoppable struct {
+	http.RoundTripper
+	stopped context.Context
+}
+
+func (s *stoppable) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := s.stopped.Err(); err != nil {
+		return nil, err
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// begin orders what is not there yet, so that no client has to wait for it.
+func (o *orders) begin() {
+	for _, d := range o.domains {
+		o.start(d)
+	}
+}
+
+// start makes an order unless there was one. It returns the channel that is closed at its end, or nil when the certificate is there
+// or the last order failed a moment ago.
+func (a *acmeAccount) start(domain string) (done <-chan struct{}, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	o := a.order[domain]
+	if o == nil {
+		o = &order{}
+		a.order[domain] = o
+	}
+	switch {
+	case o.had:
+		return nil, nil
+	case o.done != nil:
+		return o.done, nil
+	case a.stopped.Err() != nil:
+		return nil, a.stopped.Err()
+	case a.env.Clock.Now().Before(o.again):
+		return nil, o.err
+	}
+	o.done = make(chan struct{})
+	go a.run(domain, o)
+	return o.done, nil
+}
+
+// Pauses after orders that failed: authorities count them.
+const (
+	firstOrderPause = 2 * time.Minute
+	maxOrderPause   = 4 * time.Hour
+)
+
+func (a *acmeAccount) run(domain string, o *order) {
+	cert, err := a.manager.GetCertificate(modernHello(domain))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(o.done)
+	o.done, o.err = nil, err
+	if err == nil {
+		o.had = true
+		a.env.Log.Info("there is a certificate", "domain", domain, "until", cert.Leaf.NotAfter)
+		return
+	}
+	if a.stopped.Err() != nil {
+		return
+	}
+	pause := min(firstOrderPause<<min(o.failures, 10), maxOrderPause)
+	o.failures++
+	o.again = a.env.Clock.Now().Add(pause)
+	a.env.Observer.Bounded(BoundCertificate)
+	a.env.Log.Error("a certificate cannot be had", "domain", domain, "error", err, "again_in", pause)
+	a.env.Clock.AfterFunc(pause, func() { _, _ = a.start(domain) })
+}
+
+// modernHello is what a client says that knows elliptic curves, as all do. Certificates for others would have to be ordered twice.
+func modernHello(domain string) *tls.ClientHelloInfo {
+	return &tls.ClientHelloInfo{ServerName: domain, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
+}
+
+// concerns reports whether a client asks for a name whose certificate is not in a file.
+func (o *orders) concerns(hello *tls.ClientHelloInfo, files *certificates) bool {
+	if isChallenge(hello) {
+		return true
+	}
+	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
+	if slices.Contains(o.domains, name) {
+		return !files.index.Load().has(name)
+	}
+	return len(files.pairs) == 0
+}
+
+// isChallenge reports whether it is the authority that comes to see.
+func isChallenge(hello *tls.ClientHelloInfo) bool {
+	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == acme.ALPNProto
+}
+
+// get returns the certificate for a client. Where it is still on order, the client waits, as long as its handshake may take.
+func (o *orders) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
+	if name == "" && len(o.domains) > 0 {
+		name = o.domains[0]
+	}
+	if !slices.Contains(o.domains, name) {
+		return nil, errNoCertificate
+	}
+	if isChallenge(hello) {
+		return o.manager.GetCertificate(hello)
+	}
+	for {
+		done, err := o.start(name)
+		if err != nil {
+			return nil, err
+		}
+		if done == nil {
+			return o.manager.GetCertificate(modernHello(name))
+		}
+		select {
+		case <-done:
+		case <-hello.Context().Done():
+			return nil, hello.Context().Err()
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package httpgate
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/clock"
+)
+
+// startWith is start with an environment of the test's own.
+func startWith(t testing.TB, o Options, env Env) *rig {
+	t.Helper()
+	r := &rig{t: t, clock: clock.NewFake(epoch), log: new(syncBuffer), seen: new(observer)}
+	env.Clock, env.Observer, env.Log = r.clock, r.seen, slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	g, err := New(o, nil, nil, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	r.Gate, r.addr = g, g.Addr().String()
+	r.url = "http://" + r.addr
+	t.Cleanup(func() { _ = g.Stop(t.Context()) })
+	return r
+}
+
+func (s *acmeServer) options(t testing.TB, change func(*ACME)) Options {
+	a := &ACME{Domains: []string{"www.example.com"}, Directory: s.at("/directory"), DirectoryCA: s.file, Email: "admin@example.com", Agree: true}
+	if change != nil {
+		change(a)
+	}
+	return Options{Listen: "127.0.0.1:0", Upstream: to(echo(t).URL), TLS: &TLS{ACME: a}}
+}
+
+// served returns the name and the serial number of the certificate that a client gets.
+func (s *acmeServer) served(r *rig, name string) (string, error) {
+	c := tls.Client(r.dial(), &tls.Config{RootCAs: s.pool, ServerName: name, NextProtos: []string{"h2"}})
+	if err := c.Handshake(); err != nil {
+		return "", err
+	}
+	leaf := c.ConnectionState().PeerCertificates[0]
+	return leaf.Subject.CommonName + leaf.DNSNames[0] + leaf.SerialNumber.String(), nil
+}
+
+// The gate gets its certificate by itself, keeps it over a restart, and needs no other for another name by reload.
+func TestACME(t *testing.T) {
+	s := newACMEServer(t, "http-01", "tls-alpn-01")
+	env := Env{Data: t.TempDir()}
+	o := s.options(t, nil)
+	g := startWith(t, o, env)
+	s.stands(g.addr, "127.0.0.1:1")
+	g.Start()
+	first, err := s.served(g, "www.example.com") // waits for it
+	if err != nil {
+		t.Fatalf("%v: %s", err, g.log)
+	}
+	if s.visits() != "tls-alpn-01:<nil>" || s.count() != 1 {
+		t.Errorf("%d orders, %s", s.count(), s.visits())
+	}
+	if res, body := do(t, s.transport(true, nil), httpsRequest(g)); res.StatusCode != 200 || res.Proto != "HTTP/2.0" {
+		t.Errorf("%s %s", res.Status, body)
+	}
+	if _, err := s.served(g, "other.example.com"); err == nil {
+		t.Error("a certificate for a name that is not the gate's")
+	}
+
+	next := s.options(t, func(a *ACME) { a.Domains = append(a.Domains, "shop.example.com") })
+	account := g.setup.Load().account()
+	commit, _, err := g.Prepare(next, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit()
+	if _, err := s.served(g, "shop.example.com"); err != nil || g.setup.Load().account() != account {
+		t.Errorf("%v", err)
+	}
+	if again, err := s.served(g, "www.example.com"); again != first || err != nil {
+		t.Errorf("%s, %v", again, err)
+	}
+	if err := g.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+
+	s.http.Close()
+	later := startWith(t, o, env)
+	later.Start()
+	if again, err := s.served(later, "www.example.com"); again != first || err != nil {
+		t.Errorf("after a restart: %s, %v", again, err)
+	}
+}
+
+func httpsRequest(r *rig) *http.Request {
+	r.url = "https://" + r.addr
+	return r.request("GET", "/", nil)
+}
+
+// Where port 443 does not do, the gates of the same weir without TLS answer the authority.
+func TestACMEByHTTP(t *testing.T) {
+	s := newACMEServer(t, "http-01")
+	env := Env{Data: t.TempDir(), Challenges: NewChallenges()}
+	plain := startWith(t, Options{Listen: "127.0.0.1:0", Upstream: to(named(t, "upstream"))}, env)
+	plain.Start()
+	g := startWith(t, s.options(t, func(a *ACME) { a.HTTP01 = true }), env)
+	s.stands("127.0.0.1:1", plain.addr)
+	g.Start()
+	if _, err := s.served(g, "www.example.com"); err != nil {
+		t.Fatalf("%v: %s", err, g.log)
+	}
+	if s.visits() != "http-01:<nil>" {
+		t.Error(s.visits())
+	}
+	// What nobody expects here is the upstream's business.
+	for _, path := range []string{"abc", strings.Repeat("x", minToken), strings.Repeat("x", maxToken+1), strings.Repeat("x", minToken) + "/y", ""} {
+		if _, body := plain.do(plain.request("GET", challengePath+path, nil)); body != "upstream" {
+			t.Errorf("%q: %q", path, body)
+		}
+	}
+}
+
+// An order that fails is counted, and not made again at once: authorities count, too. Certificates from files are not touched.
+func TestACMEFails(t *testing.T) {
+	s := newACMEServer(t, "tls-alpn-01")
+	o := s.options(t, nil)
+	files := s.server("file.example.com")
+	o.TLS.Cert, o.TLS.Key = files.Cert, files.Key
+	g := startWith(t, o, Env{Data: t.TempDir()})
+	s.stands("127.0.0.1:1", "127.0.0.1:1")
+	g.Start()
+	eventually(t, "the order failed", func() bool { return g.seen.bounds(BoundCertificate) == 1 })
+	orders := s.count()
+	for range 3 {
+		if _, err := s.served(g, "www.example.com"); err == nil {
+			t.Error("a certificate out of nowhere")
+		}
+	}
+	if s.count() != orders || g.clock.Pending() != 1 {
+		t.Errorf("%d orders, %d are to follow", s.count(), g.clock.Pending())
+	}
+	if got, err := s.served(g, "file.example.com"); err != nil || !strings.HasPrefix(got, "file.example.com") {
+		t.Errorf("%s, %v", got, err)
+	}
+	if n := g.seen.bounds(BoundCertificate); n != 1 {
+		t.Errorf("%d counted", n)
+	}
+}
+
+// While a certificate is on order, a handshake waits no longer than it may, and a stop waits for nobody.
+func TestACMEIsSlow(t *testing.T) {
+	s := newACMEServer(t, "tls-alpn-01")
+	o := s.options(t, nil)
+	o.Timeouts.Handshake = 50_000_000 // 50ms
+	g := startWith(t, o, Env{Data: t.TempDir()})
+	s.mu.Lock() // it does not answer
+	g.Start()
+	if _, err := s.served(g, "www.example.com"); err == nil {
+		t.Error("a certificate out of nowhere")
+	}
+	eventually(t, "counted", func() bool { return g.seen.bounds(BoundHandshake) == 1 })
+	began := time.Now()
+	if err := g.Stop(t.Context()); err != nil || time.Since(began) > 10*time.Second {
+		t.Errorf("%v", err)
+	}
+	s.mu.Unlock()
+}
+
+func TestACMEOptions(t *testing.T) {
+	good := ACME{Domains: []string{"www.example.com", "bücher.example"}, Agree: true}
+	if err := good.withDefaults().validate(); err != nil {
+		t.Error(err)
+	}
+	many := make([]string, maxDomains+1)
+	for i := range many {
+		many[i] = strings.Repeat("a", i%60+1) + strings.Repeat("b", i/60) + ".example.com"
+	}
+	for name, bad := range map[string]ACME{
+		"no domains": {Agree: true}, "no dot": {Domains: []string{"localhost"}, Agree: true}, "an address": {Domains: []string{"192.0.2.1"}, Agree: true},
+		"star": {Domains: []string{"*.example.com"}, Agree: true}, "twice": {Domains: []string{"a.example", "A.example."}, Agree: true},
+		"many": {Domains: many, Agree: true}, "disagrees": {Domains: good.Domains}, "in clear": {Domains: good.Domains, Agree: true, Directory: "http://x/"},
+		"email": {Domains: good.Domains, Agree: true, Email: "x"},
+	} {
+		if bad.validate() == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	o := Options{Listen: ":0", Upstream: to("http://127.0.0.1:1"), TLS: &TLS{ACME: &good}}
+	if _, err := New(o, nil, nil, Env{}); err == nil || !strings.Contains(err.Error(), "tls.acme.cache") {
+		t.Errorf("without a folder: %v", err)
+	}
+}

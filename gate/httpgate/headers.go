@@ -1,0 +1,90 @@
+package httpgate
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"weir"
+)
+
+// Headers are rules for what goes through the gate.
+type Headers struct {
+	// What is changed in requests before they go to the upstream.
+	Request HeaderRules `yaml:"request"`
+	// What is changed in answers before they go to the client, the gate's own among them.
+	Response HeaderRules `yaml:"response"`
+}
+
+// HeaderRules change headers: what is removed goes first.
+type HeaderRules struct {
+	// Headers that get this value and no other: {Strict-Transport-Security: max-age=31536000}.
+	Set map[string]string `yaml:"set"`
+	// Headers that are left out: [Server, X-Powered-By].
+	Remove []string `yaml:"remove"`
+}
+
+// maxRules is how many headers may be set or removed each way.
+const maxRules = 100
+
+// framed are headers on which hangs where a message begins and ends, or where it goes: no rule may touch them.
+var framed = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+func (h *HeaderRules) validate() error {
+	var v weir.Mistakes
+	if n := len(h.Set) + len(h.Remove); n > maxRules {
+		v.Add("", fmt.Sprintf("%d headers are too many", n), fmt.Sprintf("at most %d", maxRules))
+	}
+	name := func(at, s string) {
+		switch {
+		case !isToken([]byte(s)):
+			v.Add(at, fmt.Sprintf("%q names no header", s), "write X-Powered-By")
+		case slices.Contains(framed, http.CanonicalHeaderKey(s)):
+			v.Add(at, fmt.Sprintf("%s says where a message begins, ends or goes to", s), "leave it to the gate")
+		}
+	}
+	for _, s := range slices.Sorted(maps.Keys(h.Set)) {
+		name("set."+s, s)
+		if strings.ContainsFunc(h.Set[s], func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			v.Add("set."+s, "the value has control characters", "write one line")
+		}
+	}
+	for i, s := range h.Remove {
+		name(fmt.Sprintf("remove[%d]", i), s)
+	}
+	return v.Err()
+}
+
+// rules are header rules made ready. The zero value changes nothing. They are safe for concurrent use.
+type rules struct {
+	remove []string
+	set    []headerLine
+}
+
+type headerLine struct {
+	name  string
+	value []string // has no room to be appended to: it is shared by all messages
+}
+
+func (h *HeaderRules) ready() (r rules) {
+	for _, name := range h.Remove {
+		r.remove = append(r.remove, http.CanonicalHeaderKey(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Set)) {
+		value := []string{h.Set[name]}
+		r.set = append(r.set, headerLine{http.CanonicalHeaderKey(name), value[:1:1]})
+	}
+	return r
+}
+
+// apply changes headers in place. It allocates nothing of its own.
+func (r *rules) apply(h http.Header) {
+	for _, name := range r.remove {
+		delete(h, name)
+	}
+	for _, line := range r.set {
+		h[line.name] = line.value
+	}
+}

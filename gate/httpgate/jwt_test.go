@@ -1,0 +1,112 @@
+package httpgate
+
+import (
+	"crypto/ecdsa"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"weir/token"
+)
+
+func keySet(t testing.TB, path string, at time.Time, keys map[string]*ecdsa.PrivateKey) {
+	t.Helper()
+	var all []map[string]string
+	for kid, k := range keys {
+		point, err := k.PublicKey.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		encode := base64.RawURLEncoding.EncodeToString
+		all = append(all, map[string]string{"kty": "EC", "kid": kid, "crv": "P-256", "x": encode(point[1:33]), "y": encode(point[33:])})
+	}
+	text, err := json.Marshal(map[string]any{"keys": all})
+	if err == nil {
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err == nil {
+		err = os.Chtimes(path, at, at)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tokenBy(t testing.TB, kid string, k *ecdsa.PrivateKey, claims jwt.MapClaims) string {
+	t.Helper()
+	tok := jwt.NewWithClaims(jwt.SigningMethodES256, claims)
+	tok.Header["kid"] = kid
+	text, err := tok.SignedString(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// A good token names account and plan; any other is none, and 401 where there must be one.
+func TestJWT(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys.json")
+	one, two := newKey(t), newKey(t)
+	keySet(t, path, epoch, map[string]*ecdsa.PrivateKey{"1": one})
+	judge, asked := accountant()
+	g := start(t, Options{Upstream: to(echo(t).URL), Account: []string{"jwt:sub"}, JWT: &token.Options{JWKS: path, Plan: "plan"}}, judge)
+	until := epoch.Add(time.Hour).Unix()
+	ask := func(token string) (int, string, string) {
+		t.Helper()
+		res, _ := g.do(g.request("GET", "/", nil, "Authorization", "Bearer "+token))
+		return res.StatusCode, receive(t, asked), res.Header.Get("WWW-Authenticate")
+	}
+	for name, c := range map[string]struct {
+		token  string
+		status int
+		want   string
+	}{
+		"good":      {tokenBy(t, "1", one, jwt.MapClaims{"sub": "acme", "plan": "gold", "exp": until}), 200, "acme/gold"},
+		"no plan":   {tokenBy(t, "1", one, jwt.MapClaims{"sub": "acme", "exp": until}), 200, "acme/"},
+		"long plan": {tokenBy(t, "1", one, jwt.MapClaims{"sub": "acme", "plan": strings.Repeat("x", maxPlan+1), "exp": until}), 200, "acme/"},
+		"expired":   {tokenBy(t, "1", one, jwt.MapClaims{"sub": "acme", "plan": "gold", "exp": epoch.Add(-time.Hour).Unix()}), 401, "/"},
+		"wrong key": {tokenBy(t, "1", two, jwt.MapClaims{"sub": "acme", "plan": "gold", "exp": until}), 401, "/"},
+		"wrong kid": {tokenBy(t, "2", two, jwt.MapClaims{"sub": "acme", "plan": "gold", "exp": until}), 401, "/"},
+		"garbage":   {"garbage", 401, "/"},
+		"none":      {"", 401, "/"},
+	} {
+		status, got, challenge := ask(c.token)
+		if status != c.status || got != c.want || (status == 401) != (challenge == `Bearer realm="weir"`) {
+			t.Errorf("%s: %d, %q, %q", name, status, got, challenge)
+		}
+	}
+	if n := g.seen.bounds(BoundToken); n != 4 {
+		t.Errorf("%d counted", n)
+	}
+
+	// Keys change: what the old one signed is not good any more, although it is remembered.
+	old := tokenBy(t, "1", one, jwt.MapClaims{"sub": "old", "exp": until})
+	if status, got, _ := ask(old); status != 200 || got != "old/" {
+		t.Errorf("%d, %q", status, got)
+	}
+	keySet(t, path, epoch.Add(time.Minute), map[string]*ecdsa.PrivateKey{"2": two})
+	g.clock.Advance(fileEvery)
+	if status, _, _ := ask(old); status != 401 {
+		t.Errorf("%d by a key that is gone", status)
+	}
+	next := tokenBy(t, "2", two, jwt.MapClaims{"sub": "new", "exp": until})
+	if status, got, _ := ask(next); status != 200 || got != "new/" {
+		t.Errorf("%d, %q", status, got)
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.clock.Advance(fileEvery)
+	if status, _, _ := ask(next); status != 200 || g.seen.bounds(BoundCertificate) != 1 {
+		t.Errorf("%d after the file broke", status)
+	}
+	if _, _, err := g.Prepare(g.setup.Load().opts, nil, nil); err == nil {
+		t.Error("a reload without keys")
+	}
+}

@@ -1,0 +1,119 @@
+package httpgate
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// tunnel copies in both directions until one of them ends, or the gate stops. A side that has no more to say is not yet one that has left.
+func (x *exchange) tunnel(client *upgraded, server io.ReadWriteCloser) {
+	defer context.AfterFunc(x.ctx, func() {
+		_ = server.Close()
+		_ = client.Conn.Close()
+	})()
+	copied := make(chan bool, 2) // whether the other direction may go on
+	copyTo := func(to io.Writer, from io.Reader) {
+		_, err := io.Copy(to, from)
+		half, ok := to.(interface{ CloseWrite() error })
+		copied <- err == nil && ok && half.CloseWrite() == nil
+	}
+	go copyTo(server, client)
+	go copyTo(client, server)
+	if <-copied {
+		<-copied
+		return
+	}
+	_ = server.Close()
+	_ = client.Conn.Close()
+	<-copied
+}
+
+// hijack takes the connection over for an upgrade. From here on its bytes are not HTTP any more.
+func (x *exchange) hijack() (*upgraded, *bufio.ReadWriter, error) {
+	c, rw, err := http.NewResponseController(x.w).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	x.hijacked = true
+	if x.status == 0 {
+		x.status = http.StatusSwitchingProtocols
+		x.finalHeaders()
+	}
+	if own, ok := c.(*conn); ok {
+		own.unframed()
+	}
+	up := &upgraded{Conn: c, x: x, ahead: rw.Reader}
+	x.gate.mu.Lock()
+	x.gate.upgraded[c] = struct{}{}
+	x.gate.mu.Unlock()
+	return up, rw, nil
+}
+
+// An upgraded connection counts and meters what flows in either direction.
+type upgraded struct {
+	net.Conn
+	x        *exchange
+	ahead    *bufio.Reader // what the client sent before the switch
+	inAfter  time.Time     // reads pause until then; one goroutine reads
+	outAfter time.Time     // writes pause until then; one goroutine writes
+	written  atomic.Int64
+	closed   sync.Once
+}
+
+func (u *upgraded) Read(p []byte) (int, error) {
+	if err := u.x.pause(u.inAfter); err != nil {
+		return 0, err
+	}
+	var n int
+	var err error
+	if u.ahead.Buffered() > 0 {
+		n, err = u.ahead.Read(p)
+	} else {
+		n, err = u.Conn.Read(p)
+	}
+	u.x.in.Add(int64(n))
+	u.inAfter = u.flow(n)
+	return n, err
+}
+
+func (u *upgraded) Write(p []byte) (int, error) {
+	if err := u.x.pause(u.outAfter); err != nil {
+		return 0, err
+	}
+	n, err := u.Conn.Write(p)
+	u.written.Add(int64(n))
+	u.outAfter = u.flow(n)
+	return n, err
+}
+
+func (u *upgraded) flow(n int) time.Time {
+	if !u.x.setup.metered {
+		return time.Time{}
+	}
+	return u.x.pass.Flow(int64(n), u.x.gate.env.Clock.Now())
+}
+
+// CloseWrite passes on that one side has no more to say.
+func (u *upgraded) CloseWrite() error {
+	if c, ok := u.Conn.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return nil
+}
+
+func (u *upgraded) Close() error {
+	u.closed.Do(func() {
+		g := u.x.gate
+		g.mu.Lock()
+		delete(g.upgraded, u.Conn)
+		g.mu.Unlock()
+		u.x.out += u.written.Load()
+	})
+	return u.Conn.Close()
+}

@@ -1,0 +1,88 @@
+package httpgate
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"weir/identify"
+)
+
+// A socket is a client's connection as the system knows it, TCP or one of this machine.
+type socket interface {
+	net.Conn
+	CloseWrite() error
+	SyscallConn() (syscall.RawConn, error)
+}
+
+// peerOf is the address at the other end. Nobody has one on a socket of this machine.
+func peerOf(s socket) netip.Addr {
+	if addr, ok := s.RemoteAddr().(*net.TCPAddr); ok {
+		return identify.Plain(addr.AddrPort().Addr())
+	}
+	return netip.Addr{}
+}
+
+// reset closes a connection and leaves nothing behind on this side: no state that waits for packets of somebody who floods.
+func reset(s socket) {
+	if tcp, ok := s.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = s.Close()
+}
+
+// A wire is what lies below HTTP, and below TLS where there is any. It cuts off a client that takes nothing of what is written for too
+// long; TLS could not go on after a deadline in the middle of a record, so that this is none of its business.
+type wire struct {
+	socket
+	gate  *Gate
+	ahead []byte       // what was read behind a PROXY header and is still to be read
+	until atomic.Int64 // when writing ends whatever the progress, in Unix nanoseconds; 0 for never
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	if len(w.ahead) > 0 {
+		n := copy(p, w.ahead)
+		if w.ahead = w.ahead[n:]; len(w.ahead) == 0 {
+			w.ahead = nil
+		}
+		return n, nil
+	}
+	return w.socket.Read(p)
+}
+
+// Write writes all of p. A client that takes none of it within the progress timeout is cut off; one that is merely slow is not.
+func (w *wire) Write(p []byte) (written int, err error) {
+	for {
+		deadline := time.Now().Add(w.gate.progress())
+		if until := w.until.Load(); until != 0 && until < deadline.UnixNano() {
+			deadline = time.Unix(0, until)
+		}
+		_ = w.socket.SetWriteDeadline(deadline)
+		n, err := w.socket.Write(p[written:])
+		written += n
+		if n > 0 && w.until.Load() == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+			continue
+		}
+		return written, err
+	}
+}
+
+// SetWriteDeadline ends writing at a time, and what is being written now.
+func (w *wire) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() {
+		w.until.Store(0)
+	} else {
+		w.until.Store(max(t.UnixNano(), 1))
+	}
+	return w.socket.SetWriteDeadline(t)
+}
+
+// SetDeadline ends reading and writing at a time.
+func (w *wire) SetDeadline(t time.Time) error {
+	return errors.Join(w.SetReadDeadline(t), w.SetWriteDeadline(t))
+}

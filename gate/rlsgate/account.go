@@ -1,0 +1,97 @@
+package rlsgate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+	"strings"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+
+	"weir"
+	"weir/identify"
+)
+
+// What descriptors may say about the request, besides the keys that the options name.
+const (
+	keyMethod  = "method"
+	keyHost    = "host"
+	keyPath    = "path"
+	keyAddress = "remote_address" // as Envoy's own action calls it
+)
+
+// event fills in an event from a descriptor, and reports whether it names whom to charge.
+func (d *Domain) event(ev *weir.Event, entries []*common.RateLimitDescriptor_Entry) bool {
+	for _, e := range entries {
+		if d.Plan != "" && e.Key == d.Plan {
+			ev.Plan = e.Value
+		}
+		switch e.Key {
+		case keyMethod:
+			ev.Route.Method = e.Value
+		case keyHost:
+			ev.Route.Host = identify.Host(e.Value)
+		case keyPath:
+			path, _, _ := strings.Cut(e.Value, "?")
+			ev.Route.Path, ev.Route.Odd = identify.Path(path), !identify.Straight(path)
+		case keyAddress:
+			if addr, err := netip.ParseAddr(e.Value); err == nil {
+				ev.Source = identify.Plain(addr)
+			}
+		}
+	}
+	if len(d.Account) == 0 {
+		return ev.Source.IsValid()
+	}
+	name, ok := d.name(entries)
+	ev.Account = account(name)
+	return ok
+}
+
+// name joins the values of the keys that name the account.
+func (d *Domain) name(entries []*common.RateLimitDescriptor_Entry) (string, bool) {
+	if len(d.Account) == 1 {
+		v := valueOf(d.Account[0], entries)
+		return v, v != ""
+	}
+	var b strings.Builder
+	for i, key := range d.Account {
+		v := valueOf(key, entries)
+		if v == "" {
+			return "", false
+		}
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		// Nobody gets at another's account by a slash in his name.
+		if strings.ContainsAny(v, `/\`) {
+			v = escape.Replace(v)
+		}
+		b.WriteString(v)
+	}
+	return b.String(), true
+}
+
+var escape = strings.NewReplacer(`\`, `\\`, `/`, `\/`)
+
+func valueOf(key string, entries []*common.RateLimitDescriptor_Entry) string {
+	for _, e := range entries {
+		if e.Key == key {
+			return e.Value
+		}
+	}
+	return ""
+}
+
+// account makes an account id of what a caller names. A long name is cut, and told apart by a hash; and nobody is charged for an address by
+// naming it as a value.
+func account(name string) string {
+	if strings.HasPrefix(name, identify.SourcePrefix) {
+		name = `\` + name
+	}
+	if len(name) <= identify.MaxAccount {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return strings.ToValidUTF8(name[:identify.MaxAccount-2*len(sum)-1], "") + "#" + hex.EncodeToString(sum[:])
+}

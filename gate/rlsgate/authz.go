@@ -1,0 +1,135 @@
+package rlsgate
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"weir"
+	"weir/identify"
+)
+
+// authzServer is external authorization.
+type authzServer struct {
+	auth.UnimplementedAuthorizationServer
+	gate *Gate
+}
+
+// Check answers Envoy. Whatever is not admitted is denied: nothing that a client sends makes an error of the call, which Envoy may have been
+// told to let pass.
+func (s authzServer) Check(ctx context.Context, req *auth.CheckRequest) (resp *auth.CheckResponse, err error) {
+	v, err := s.gate.enter(ctx)
+	code := CodeFailed
+	defer v.leave(ServiceAuthz, &code, &err)
+	if err != nil {
+		return nil, err
+	}
+	if v.setup.authz == nil {
+		return nil, status.Error(codes.Unimplemented, "external authorization is not configured")
+	}
+	code = CodeDenied
+	why := v.identify(req.GetAttributes())
+	if why != nil {
+		return v.deny(*why), nil
+	}
+	p := v.pass()
+	v.setup.authz.Judge(ctx, &v.event, p)
+	if p.Answer.Verdict == weir.Wait {
+		if err := v.await(ctx, p); err != nil && ctx.Err() != nil {
+			return nil, status.FromContextError(err).Err()
+		}
+	}
+	a := &p.Answer
+	if a.Ban {
+		s.gate.env.Offend(&v.event, a)
+	}
+	if a.Verdict != weir.Admit {
+		return v.deny(v.document(a)), nil
+	}
+	code = CodeOK
+	v.settle(true)
+	return v.allow(a), nil
+}
+
+// identify fills in the event from what Envoy says about a request, or says what is wrong with it.
+func (v *visit) identify(a *auth.AttributeContext) *refusal {
+	ev := &v.event
+	*ev = weir.Event{Time: v.now, Kind: "http"}
+	var peer netip.Addr
+	if text := a.GetSource().GetAddress().GetSocketAddress().GetAddress(); text != "" {
+		addr, err := netip.ParseAddr(text)
+		if err != nil {
+			return &refusal{Status: http.StatusBadRequest, Detail: "The source of the request is no address."}
+		}
+		peer = identify.Plain(addr)
+	}
+	h := a.GetRequest().GetHttp()
+	if h == nil { // a connection, which Envoy's filter for TCP asks about
+		ev.Kind, ev.Source = "tcp", peer
+		ev.Account = v.setup.accounts.OfSource(peer)
+		return nil
+	}
+	header := headerOf(h)
+	ev.Source = v.setup.proxies.Source(peer, header).Addr
+	ev.ID, ev.Agent = requestID(h.Id, header), header.Get("User-Agent")
+	u, err := url.ParseRequestURI(h.Path)
+	if err != nil && h.Path != "*" && h.Method != http.MethodConnect {
+		return &refusal{Status: http.StatusBadRequest, Detail: "The path of the request is malformed."}
+	}
+	if err != nil || u.Path == "*" {
+		u = &url.URL{Path: "/"}
+	}
+	if h.Query != "" && u.RawQuery == "" {
+		u.RawQuery = h.Query
+	}
+	ev.Route = weir.Route{Method: h.Method, Host: identify.Host(h.Host), Path: identify.Path(u.Path), Odd: !identify.Straight(u.EscapedPath())}
+	r := http.Request{Method: h.Method, Host: h.Host, URL: u, Header: header}
+	account, err := v.setup.accounts.Account(&r, ev.Source)
+	if err != nil {
+		return &refusal{Status: http.StatusBadRequest, Detail: sentence(err)}
+	}
+	ev.Account = account
+	return nil
+}
+
+// headerOf are the headers of a request, as Envoy passes them on: as a map, or as they came.
+func headerOf(h *auth.AttributeContext_HttpRequest) http.Header {
+	header := make(http.Header, len(h.Headers))
+	add := func(key, value string) {
+		if key != "" && key[0] != ':' {
+			key = http.CanonicalHeaderKey(key)
+			header[key] = append(header[key], value)
+		}
+	}
+	for key, value := range h.Headers {
+		add(key, value)
+	}
+	for _, hv := range h.GetHeaderMap().GetHeaders() {
+		value := hv.Value
+		if value == "" {
+			value = string(hv.RawValue)
+		}
+		add(hv.Key, value)
+	}
+	return header
+}
+
+// maxID is how long the id of a request may be.
+const maxID = 128
+
+// requestID is the id by which Envoy knows the request, where it is one that can be shown.
+func requestID(id string, header http.Header) string {
+	if given := header.Get("X-Request-Id"); given != "" {
+		id = given
+	}
+	if len(id) > maxID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }) {
+		return ""
+	}
+	return id
+}

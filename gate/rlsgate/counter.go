@@ -1,0 +1,108 @@
+package rlsgate
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"weir"
+	"weir/policy"
+)
+
+// A counter is a throttle that counts rules with the same limit.
+type counter struct {
+	rule Rule
+	link *policy.Link
+	plan string
+}
+
+// counters are those of one setup. What requests bring themselves is made when it is first met.
+type counters struct {
+	limit func(Rule) (*policy.Link, error)
+	made  sync.Map // Rule → *counter
+
+	mu        sync.Mutex
+	overrides int // made for requests
+}
+
+// get returns the counter of a rule, and makes it where there is none.
+func (c *counters) get(r Rule) (*counter, error) {
+	if known, ok := c.made.Load(r); ok {
+		return known.(*counter), nil
+	}
+	if c.limit == nil {
+		return nil, fmt.Errorf("nobody counts %s", r)
+	}
+	link, err := c.limit(r)
+	if err != nil {
+		return nil, err
+	}
+	made, _ := c.made.LoadOrStore(r, &counter{rule: r, link: link, plan: r.Plan()})
+	return made.(*counter), nil
+}
+
+// override returns the counter of an override. There are at most so many besides those of the files; full means that this is one more.
+func (c *counters) override(r Rule, most int) (made *counter, full bool, err error) {
+	if known, ok := c.made.Load(r); ok {
+		return known.(*counter), false, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.made.Load(r); ok {
+		return known.(*counter), false, nil
+	}
+	if c.overrides >= most {
+		return nil, true, nil
+	}
+	if made, err = c.get(r); err == nil {
+		c.overrides++
+	}
+	return made, false, err
+}
+
+// fills is how often a hit that does not fit tries to use up what is left, while others do the same.
+const fills = 8
+
+// hit charges hits to an account, as the original does: also those that go beyond the limit count, until the window ends. Without hits it
+// only looks. It returns how much of the limit is left, and whether it has been passed.
+func (c *counter) hit(ctx context.Context, ev *weir.Event, a *weir.Answer, hits uint64) (left uint32, over bool, err error) {
+	ev.Plan = c.plan
+	room := c.rule.Room()
+	if hits == 0 {
+		ev.Cost = 1
+		a.Clear()
+		c.link.Throttle.Peek(ev, a)
+		// Were it charged, so much of the room would be left; and that is one more than of the limit.
+		return clamp(remaining(a)), a.Verdict != weir.Admit, nil
+	}
+	ev.Cost = int64(min(hits, uint64(room)+1)) // more than fits is more than fits
+	for range fills {
+		a.Clear()
+		if err := c.link.Throttle.Judge(ctx, ev, a); err != nil {
+			return 0, false, err
+		}
+		if !a.Hold.IsZero() {
+			c.link.Throttle.Settle(a.Hold, weir.Outcome{Time: ev.Time, Done: a.Verdict == weir.Admit})
+		}
+		rest := remaining(a)
+		if a.Verdict == weir.Admit {
+			if over || rest == 0 { // the room beyond the limit is taken
+				return 0, true, nil
+			}
+			return clamp(rest - 1), false, nil
+		}
+		if over = true; rest == 0 {
+			break
+		}
+		ev.Cost = rest
+	}
+	return 0, true, nil
+}
+
+// remaining is what the throttle says is left.
+func remaining(a *weir.Answer) int64 {
+	if len(a.Figures) > 0 {
+		return a.Figures[0].Remaining
+	}
+	return a.Remaining
+}

@@ -1,0 +1,95 @@
+package rlsgate
+
+import (
+	"log/slog"
+
+	"weir"
+	"weir/internal/clock"
+	"weir/policy"
+)
+
+// An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor observes.
+type Env struct {
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Observer Observer
+	// Offend is told of whoever belongs on the invalid list.
+	Offend func(ev *weir.Event, a *weir.Answer)
+}
+
+// Parts are what the gate asks, made for one set of options.
+type Parts struct {
+	// Domains has the chain of each domain that the options list.
+	Domains map[string]*policy.Chain
+	// Authz is the chain of external authorization; nil where the options have none.
+	Authz *policy.Chain
+	// Limit makes, or finds, the throttle that counts a rule of an imported file, or an override in a request. It is called once for each
+	// rule when options are prepared, and for overrides when they are first met. It may be nil where nothing is imported; overrides are
+	// then left out of account.
+	Limit func(Rule) (*policy.Link, error)
+}
+
+// An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block.
+type Observer interface {
+	// Answered tells that a call to one of the Service names was answered, with one of the Code names.
+	Answered(service, code string)
+	// Bounded tells that something was turned away at a bound, one of the Bound names.
+	Bounded(bound string)
+}
+
+// The services.
+const (
+	ServiceRateLimit = "ratelimit"
+	ServiceAuthz     = "authz"
+)
+
+// ServiceNames lists the services.
+var ServiceNames = [...]string{ServiceRateLimit, ServiceAuthz}
+
+// How calls are answered.
+const (
+	CodeOK        = "ok"
+	CodeOverLimit = "over_limit" // by the rate limit service
+	CodeDenied    = "denied"     // by external authorization
+	CodeInvalid   = "invalid"    // the request is malformed, or over a bound
+	CodeLeft      = "left"       // the caller did not wait for the answer
+	CodeBusy      = "busy"       // more requests than the gate takes, or it stops
+	CodeFailed    = "failed"     // a throttle failed
+)
+
+// CodeNames lists how calls may be answered.
+var CodeNames = [...]string{CodeOK, CodeOverLimit, CodeDenied, CodeInvalid, CodeLeft, CodeBusy, CodeFailed}
+
+// What Observer.Bounded is told.
+const (
+	BoundConnections = "connections"
+	BoundRequests    = "requests"
+	BoundDescriptors = "descriptors"
+	BoundEntries     = "entries"
+	BoundValue       = "value"
+	BoundOverrides   = "overrides"
+)
+
+// BoundNames lists what Observer.Bounded may be told. A message that is too large is turned away before the gate sees it.
+var BoundNames = [...]string{BoundConnections, BoundRequests, BoundDescriptors, BoundEntries, BoundValue, BoundOverrides}
+
+func (e Env) withDefaults() Env {
+	if e.Clock == nil {
+		e.Clock = clock.System
+	}
+	if e.Log == nil {
+		e.Log = slog.New(slog.DiscardHandler)
+	}
+	if e.Observer == nil {
+		e.Observer = nobody{}
+	}
+	if e.Offend == nil {
+		e.Offend = func(*weir.Event, *weir.Answer) {}
+	}
+	return e
+}
+
+type nobody struct{}
+
+func (nobody) Answered(string, string) {}
+func (nobody) Bounded(string)          {}

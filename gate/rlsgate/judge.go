@@ -1,0 +1,180 @@
+package rlsgate
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/status"
+
+	"weir"
+)
+
+// judge puts the descriptors that name an account before the chain of their domain. It takes for all of them or for none: when one is
+// refused, what the others took is given back. One that must wait is held where max_wait allows it, and is over the limit elsewhere.
+func (v *visit) judge(ctx context.Context, dom *domain, req *rls.RateLimitRequest, r *reply) error {
+	refused, waits := r.OverallCode == rls.RateLimitResponse_OVER_LIMIT, false
+	for i, d := range req.Descriptors {
+		it := &v.items[i]
+		if it.long || it.rule != nil {
+			continue // what brings its own limit is counted by that
+		}
+		v.event = weir.Event{Time: v.now, Kind: "rls", Cost: int64(min(it.hits, maxCost))}
+		if !dom.opts.event(&v.event, d.Entries) {
+			continue
+		}
+		if it.hits == 0 {
+			v.peek(dom, i, r)
+			continue
+		}
+		it.pass = v.pass()
+		dom.chain.Judge(ctx, &v.event, it.pass)
+		a := &it.pass.Answer
+		if a.Ban {
+			v.gate.env.Offend(&v.event, a)
+		}
+		switch {
+		case a.Verdict == weir.Wait && v.worthWaiting(it.pass):
+			waits = true
+		case a.Verdict != weir.Admit:
+			refused = true
+		}
+	}
+	if waits && !refused {
+		for i := range v.items {
+			p := v.items[i].pass
+			if p == nil || p.Answer.Verdict != weir.Wait || refused {
+				continue
+			}
+			if err := v.await(ctx, p); err != nil && ctx.Err() != nil {
+				return status.FromContextError(err).Err()
+			}
+			refused = refused || p.Answer.Verdict != weir.Admit
+		}
+	}
+	for i := range v.items {
+		if p := v.items[i].pass; p != nil {
+			// A wait that came to nothing for the sake of another descriptor is no refusal.
+			over := p.Answer.Verdict != weir.Admit && (p.Answer.Verdict != weir.Wait || !v.worthWaiting(p))
+			v.tell(&p.Answer, i, over, r)
+		}
+	}
+	if refused && r.OverallCode == rls.RateLimitResponse_OK { // a turn that did not come after all
+		for i := range v.items {
+			if p := v.items[i].pass; p != nil && p.Answer.Verdict != weir.Admit {
+				r.over(i)
+			}
+		}
+	}
+	v.settle(!refused)
+	return nil
+}
+
+// maxCost is the most that an event may cost: more than any limit, and far from where sums overflow.
+const maxCost = 1 << 60
+
+// peek asks about a descriptor that charges nothing.
+func (v *visit) peek(dom *domain, i int, r *reply) {
+	v.event.Cost = 1
+	steps, a := dom.chain.Explain(&v.event)
+	if a.Verdict == weir.Admit {
+		for _, s := range steps {
+			for _, f := range s.Answer.Figures {
+				if f.Unit == "requests" && !s.Shadow {
+					f.Remaining++ // what would be charged is not
+					a.Figures = append(a.Figures, f)
+				}
+			}
+		}
+	}
+	v.tell(&a, i, a.Verdict != weir.Admit, r)
+}
+
+// tell puts an answer of the throttles into the status of a descriptor.
+func (v *visit) tell(a *weir.Answer, i int, over bool, r *reply) {
+	st := &r.statuses[i]
+	f := &a.Figure
+	if f.Unit == "" && f.Limit == 0 {
+		f = nearest(a.Figures)
+	}
+	if f != nil {
+		st.CurrentLimit = &rls.RateLimitResponse_RateLimit{Name: f.Rule, RequestsPerUnit: clamp(f.Limit), Unit: unitOf(f.Window)}
+		st.LimitRemaining = clamp(f.Remaining)
+		if seconds := wholeSeconds(until(a, f).Sub(v.now)); seconds > 0 {
+			r.resets[i].Seconds = seconds
+			st.DurationUntilReset = &r.resets[i]
+		}
+	}
+	if over {
+		r.over(i)
+	} else {
+		r.near(st)
+	}
+}
+
+// until is when the limit begins anew, or there is room again.
+func until(a *weir.Answer, f *weir.Figure) time.Time {
+	if a.Until.After(f.Reset) {
+		return a.Until
+	}
+	return f.Reset
+}
+
+// nearest is the figure of which the least is left; those of requests go before others.
+func nearest(figures []weir.Figure) *weir.Figure {
+	var best *weir.Figure
+	for i := range figures {
+		f := &figures[i]
+		if best == nil || (f.Unit == "requests") != (best.Unit == "requests") && f.Unit == "requests" ||
+			(f.Unit == "requests") == (best.Unit == "requests") && f.Remaining < best.Remaining {
+			best = f
+		}
+	}
+	return best
+}
+
+// unitOf is the unit that a window is called by. Others have none.
+func unitOf(window time.Duration) rls.RateLimitResponse_RateLimit_Unit {
+	for u, known := range units {
+		if known.period == window && window > 0 {
+			return rls.RateLimitResponse_RateLimit_Unit(u)
+		}
+	}
+	switch {
+	case window >= 28*day && window <= 31*day: // of the calendar
+		return rls.RateLimitResponse_RateLimit_MONTH
+	case window == 366*day:
+		return rls.RateLimitResponse_RateLimit_YEAR
+	}
+	return rls.RateLimitResponse_RateLimit_UNKNOWN
+}
+
+// wholeSeconds rounds up, so that what it tells is never too early.
+func wholeSeconds(d time.Duration) int64 { return int64((max(d, 0) + time.Second - 1) / time.Second) }
+
+// about are the headers about a limit.
+func (h *Headers) about(st *rls.RateLimitResponse_DescriptorStatus, now time.Time) []*core.HeaderValue {
+	reset := strconv.FormatInt(resetOf(st, now), 10)
+	all := []*core.HeaderValue{
+		{Key: h.Limit, Value: strconv.FormatUint(uint64(st.CurrentLimit.RequestsPerUnit), 10)},
+		{Key: h.Remaining, Value: strconv.FormatUint(uint64(st.LimitRemaining), 10)},
+		{Key: h.Reset, Value: reset},
+	}
+	if st.Code == rls.RateLimitResponse_OVER_LIMIT && reset != "0" {
+		all = append(all, &core.HeaderValue{Key: "Retry-After", Value: reset})
+	}
+	return all
+}
+
+// resetOf is in how many seconds the limit begins anew; 0 when nobody can tell.
+func resetOf(st *rls.RateLimitResponse_DescriptorStatus, now time.Time) int64 {
+	if st.DurationUntilReset != nil {
+		return st.DurationUntilReset.Seconds
+	}
+	if u := Unit(st.CurrentLimit.Unit); u.valid() {
+		return u.untilReset(now)
+	}
+	return 0
+}

@@ -1,0 +1,293 @@
+package rlsgate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir"
+	"weir/identify"
+)
+
+// Options configure one gate for Envoy: its rate limit service and its external authorization, over gRPC.
+type Options struct {
+	// Where Envoy asks: "127.0.0.1:8081", or a socket of this machine, unix:/run/weir/envoy. The gate speaks no TLS, and answers everybody who
+	// reaches it: whoever does can spend what others are allowed.
+	Listen string `yaml:"listen"`
+	// Who may use the socket, where listen is one.
+	Socket Socket `yaml:"socket"`
+	// The domains of the rate limit service that weir's throttles judge, by name. A domain that nobody configured is not limited.
+	Domains map[string]Domain `yaml:"domains"`
+	// A configuration of envoyproxy/ratelimit: a file, or a folder whose files that end in .yaml or .yml are read. Default: none.
+	Config string `yaml:"config"`
+	// Whether several files may add to the same domain, as with MERGE_DOMAIN_CONFIG of envoyproxy/ratelimit. Default false.
+	MergeDomains bool `yaml:"merge_domains"`
+	// External authorization (ext_authz). Default: none, so that calls to it are answered as not implemented.
+	Authz *Authz `yaml:"authz"`
+	// How long a request may be held for a throttle that makes it wait. What would wait longer is over the limit. It must be shorter than
+	// Envoy's own timeout. Default 0s: nothing is held.
+	MaxWait weir.Duration `yaml:"max_wait"`
+	// What the rate limit service tells clients in headers.
+	Headers Headers `yaml:"headers"`
+	// Bounds on what callers may take of the gate.
+	Bounds Bounds `yaml:"bounds"`
+	// How long the gate waits for callers.
+	Timeouts Timeouts `yaml:"timeouts"`
+}
+
+// A Domain is one of the rate limit service's, in weir's own way: each descriptor that names an account is judged by itself. What the
+// others of a request have taken is given back when one of them is refused.
+type Domain struct {
+	// The throttles that judge, in order. Limits on requests at once see each request for a moment only: nobody says when it ends.
+	Throttles []string `yaml:"throttles"`
+	// The keys whose values name the account, joined where there are several. A descriptor that lacks one of them is not limited. Default:
+	// none, so that descriptors with a remote_address are judged, and counted by it.
+	Account []string `yaml:"account"`
+	// The key whose value names the plan of the account. Default: none.
+	Plan string `yaml:"plan"`
+}
+
+// Authz is external authorization: Envoy asks about each HTTP request before it goes on.
+type Authz struct {
+	// The throttles that judge each request, in order.
+	Throttles []string `yaml:"throttles"`
+	// Where the account of a request is found, the first present counts: header:X-Api-Key, bearer, query:key, cookie:session, path:1 (the
+	// first segment of the path), source (the source address; of IPv6 the /64). Default: none, so that nobody has an account.
+	Account []string `yaml:"account"`
+	// Proxies in front of Envoy, whose Forwarded and X-Forwarded-For headers are believed where Envoy names one of them as the source.
+	// Default: none, so that the source is the one that Envoy names.
+	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
+	// Which header the trusted proxies maintain: x-forwarded-for, forwarded, or either. Default either.
+	ForwardedHeader identify.Header `yaml:"forwarded_header"`
+}
+
+// A Socket is a file, and has an owner and a mode like any other.
+type Socket struct {
+	// Who may use it, in octal digits. Default 0660: the owner and the group.
+	Mode string `yaml:"mode"`
+	// Default: the user that weir runs as. Only root can name another.
+	Owner string `yaml:"owner"`
+	// Default: the group that weir runs as. Write the group that Envoy runs as, and let weir's user be in it.
+	Group string `yaml:"group"`
+}
+
+// Headers are those that Envoy adds to the response of a request that the rate limit service was asked about, about the limit that is
+// nearest to its end: the limit, what remains, and in how many seconds it begins anew; and Retry-After where the request is over the limit.
+type Headers struct {
+	// Whether they are sent. Default false.
+	Send bool `yaml:"send"`
+	// The name of the header with the limit. Default RateLimit-Limit.
+	Limit string `yaml:"limit"`
+	// The name of the header with what remains. Default RateLimit-Remaining.
+	Remaining string `yaml:"remaining"`
+	// The name of the header with the seconds until the limit begins anew. Default RateLimit-Reset.
+	Reset string `yaml:"reset"`
+}
+
+// Bounds keep callers from filling the server up.
+type Bounds struct {
+	// Open connections. One more is closed at once. Default 1000; each worker of an Envoy has one or two.
+	Connections int `yaml:"connections"`
+	// Requests under way, those that are held included. One more is answered by RESOURCE_EXHAUSTED. Default 10000.
+	Requests int `yaml:"requests"`
+	// Requests at once on one connection. One more waits with its caller. Default 1000.
+	Streams int `yaml:"streams"`
+	// A message. A larger one is answered by RESOURCE_EXHAUSTED. Default 1MiB.
+	Message weir.Size `yaml:"message"`
+	// Descriptors of a request. More is answered by INVALID_ARGUMENT. Default 100.
+	Descriptors int `yaml:"descriptors"`
+	// Entries of a descriptor. More is answered by INVALID_ARGUMENT. Default 64.
+	Entries int `yaml:"entries"`
+	// A key or a value of an entry. A descriptor with a longer one is over the limit. Default 16KiB.
+	Value weir.Size `yaml:"value"`
+	// Different limits that descriptors bring with them. One more is answered by RESOURCE_EXHAUSTED. Default 256.
+	Overrides int `yaml:"overrides"`
+}
+
+// Timeouts for callers.
+type Timeouts struct {
+	// For the beginning of a connection. Default 10s.
+	Connect weir.Duration `yaml:"connect"`
+	// Without a word on a connection: then the caller is asked whether it is there, and cut off when it does not answer for as long. Default 1m.
+	Silent weir.Duration `yaml:"silent"`
+}
+
+// Bounds of the bounds.
+const (
+	maxCount     = 10_000_000
+	maxOverrides = 10_000
+	maxEntries   = 1000
+	minMessage   = 1 << 10
+	maxMessage   = 64 << 20
+	maxDomains   = 1000
+	maxName      = 256
+	maxKeys      = 16
+	maxWait      = weir.Duration(time.Minute)
+	minTimeout   = weir.Duration(time.Second)
+	maxTimeout   = weir.Duration(time.Hour)
+)
+
+// WithDefaults returns the options with everything filled in that was left out.
+func (o Options) WithDefaults() Options {
+	if network, _ := splitListen(o.Listen); network == "unix" {
+		o.Socket.Mode = cmp.Or(o.Socket.Mode, "0660")
+	}
+	if o.Authz != nil {
+		full := *o.Authz
+		full.ForwardedHeader = cmp.Or(full.ForwardedHeader, identify.EitherHeader)
+		o.Authz = &full
+	}
+	o.Headers.Limit = cmp.Or(o.Headers.Limit, "RateLimit-Limit")
+	o.Headers.Remaining = cmp.Or(o.Headers.Remaining, "RateLimit-Remaining")
+	o.Headers.Reset = cmp.Or(o.Headers.Reset, "RateLimit-Reset")
+	o.Bounds.Connections = cmp.Or(o.Bounds.Connections, 1000)
+	o.Bounds.Requests = cmp.Or(o.Bounds.Requests, 10_000)
+	o.Bounds.Streams = cmp.Or(o.Bounds.Streams, 1000)
+	o.Bounds.Message = cmp.Or(o.Bounds.Message, 1<<20)
+	o.Bounds.Descriptors = cmp.Or(o.Bounds.Descriptors, 100)
+	o.Bounds.Entries = cmp.Or(o.Bounds.Entries, 64)
+	o.Bounds.Value = cmp.Or(o.Bounds.Value, 16<<10)
+	o.Bounds.Overrides = cmp.Or(o.Bounds.Overrides, 256)
+	o.Timeouts.Connect = cmp.Or(o.Timeouts.Connect, weir.Duration(10*time.Second))
+	o.Timeouts.Silent = cmp.Or(o.Timeouts.Silent, weir.Duration(time.Minute))
+	return o
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others to say, and what the
+// imported files say, for Read.
+func (o Options) Validate() error {
+	var v mistakes
+	v.listen(&o)
+	v.domains(o.Domains)
+	if o.Authz != nil {
+		v.Under("authz", o.Authz.validate())
+	}
+	if len(o.Domains) == 0 && o.Config == "" && o.Authz == nil {
+		v.Add("", "there is nothing to ask the gate for", "add domains: {edge: {throttles: [plans], account: [user]}}, config: or authz:")
+	}
+	if o.MergeDomains && o.Config == "" {
+		v.Add("merge_domains", "there are no files to merge", "leave it out, or add config:")
+	}
+	if o.MaxWait < 0 || o.MaxWait > maxWait {
+		v.Add("max_wait", fmt.Sprintf("%s is out of bounds", o.MaxWait), fmt.Sprintf("at most %s, and less than Envoy's own timeout", maxWait))
+	}
+	for _, h := range [][2]string{{"limit", o.Headers.Limit}, {"remaining", o.Headers.Remaining}, {"reset", o.Headers.Reset}} {
+		if h[1] != "" && !isToken(h[1]) {
+			v.Add("headers."+h[0], fmt.Sprintf("%q is not the name of a header", h[1]), "write X-RateLimit-Limit, or leave it out")
+		}
+	}
+	o = o.WithDefaults()
+	v.Count("bounds.connections", o.Bounds.Connections, maxCount)
+	v.Count("bounds.requests", o.Bounds.Requests, maxCount)
+	v.Count("bounds.streams", o.Bounds.Streams, maxCount)
+	v.Size("bounds.message", o.Bounds.Message, minMessage, maxMessage)
+	v.Count("bounds.descriptors", o.Bounds.Descriptors, maxEntries)
+	v.Count("bounds.entries", o.Bounds.Entries, maxEntries)
+	v.Size("bounds.value", o.Bounds.Value, 1, maxMessage)
+	v.Count("bounds.overrides", o.Bounds.Overrides, maxOverrides)
+	v.duration("timeouts.connect", o.Timeouts.Connect)
+	v.duration("timeouts.silent", o.Timeouts.Silent)
+	return v.Err()
+}
+
+// mistakes collects field errors, also those that only this gate knows.
+type mistakes struct{ weir.Mistakes }
+
+func (v *mistakes) duration(path string, d weir.Duration) {
+	if d < minTimeout || d > maxTimeout {
+		v.Add(path, fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("at least %s, at most %s", minTimeout, maxTimeout))
+	}
+}
+
+func (v *mistakes) listen(o *Options) {
+	network, address := splitListen(o.Listen)
+	switch {
+	case o.Listen == "":
+		v.Add("listen", "the gate has no address to listen on", `write listen: "127.0.0.1:8081", or unix:/run/weir/envoy`)
+	case network == "unix" && !filepath.IsAbs(address):
+		v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen), "write unix:/run/weir/envoy")
+	case network == "tcp":
+		_, port, err := net.SplitHostPort(address)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
+			v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write "127.0.0.1:8081"`)
+		}
+	}
+	if o.Socket != (Socket{}) && network != "unix" && o.Listen != "" {
+		v.Add("socket", "the gate does not listen on a socket of this machine", "leave it out, or write listen: unix:/run/weir/envoy")
+	}
+	if m := o.Socket.Mode; m != "" {
+		if mode, err := strconv.ParseUint(m, 8, 32); err != nil || mode > 0o777 {
+			v.Add("socket.mode", fmt.Sprintf("%q is not a mode", m), "write 0660")
+		}
+	}
+}
+
+func (v *mistakes) domains(all map[string]Domain) {
+	if n := len(all); n > maxDomains {
+		v.Add("domains", fmt.Sprintf("%d domains are too many", n), fmt.Sprintf("at most %d", maxDomains))
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		d, at := all[name], "domains."+name
+		if name == "" || len(name) > maxName {
+			v.Add(at, fmt.Sprintf("a domain's name has between 1 and %d characters", maxName), "")
+		}
+		if len(d.Throttles) == 0 {
+			v.Add(at+".throttles", "a domain without throttles limits nothing", "name one: throttles: [plans]")
+		}
+		if n := len(d.Account); n > maxKeys {
+			v.Add(at+".account", fmt.Sprintf("%d keys are too many", n), fmt.Sprintf("at most %d", maxKeys))
+		}
+		for i, key := range d.Account {
+			switch path := fmt.Sprintf("%s.account[%d]", at, i); {
+			case key == "":
+				v.Add(path, "a key of descriptors is not empty", "write the key as Envoy's rate_limits actions do")
+			case slices.Contains(d.Account[:i], key):
+				v.Add(path, fmt.Sprintf("the key %q is listed twice", key), "leave one out")
+			}
+		}
+	}
+}
+
+func (a *Authz) validate() error {
+	var v weir.Mistakes
+	if len(a.Throttles) == 0 {
+		v.Add("throttles", "without throttles everything is allowed", "name one: throttles: [plans]")
+	}
+	_, err := identify.ParseAccounts(a.Account)
+	v.Under("account", err)
+	for i, prefix := range a.TrustedProxies {
+		at := fmt.Sprintf("trusted_proxies[%d]", i)
+		if !prefix.IsValid() {
+			v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
+		} else if prefix.Bits() == 0 {
+			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix), "name the networks of your proxies")
+		}
+	}
+	v.OneOf("forwarded_header", string(a.ForwardedHeader), string(identify.XForwardedFor), string(identify.ForwardedHeader), string(identify.EitherHeader))
+	return v.Err()
+}
+
+// splitListen returns the network and the address of where the gate listens, as net.Listen wants them.
+func splitListen(listen string) (network, address string) {
+	if path, found := strings.CutPrefix(listen, "unix:"); found {
+		return "unix", path
+	}
+	return "tcp", listen
+}
+
+// isToken reports whether s is a token (RFC 9110, 5.6.2).
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+	})
+}

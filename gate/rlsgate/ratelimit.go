@@ -1,0 +1,262 @@
+package rlsgate
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"weir"
+	"weir/policy"
+)
+
+// rateLimitServer is the rate limit service.
+type rateLimitServer struct {
+	rls.UnimplementedRateLimitServiceServer
+	gate *Gate
+}
+
+// An item is one descriptor on its way.
+type item struct {
+	rule    *rule // imported; nil where nothing is limited
+	account string
+	hits    uint64
+	pass    *policy.Pass // of a chain; nil where nothing is limited
+	long    bool         // a key or value is too long
+}
+
+// A reply is what the service answers, and what it is made of.
+type reply struct {
+	rls.RateLimitResponse
+	nearest  *rls.RateLimitResponse_DescriptorStatus // to its end, for the headers
+	statuses []rls.RateLimitResponse_DescriptorStatus
+	resets   []durationpb.Duration
+}
+
+func newReply(n int) *reply {
+	r := &reply{statuses: make([]rls.RateLimitResponse_DescriptorStatus, n), resets: make([]durationpb.Duration, n)}
+	r.OverallCode = rls.RateLimitResponse_OK
+	r.Statuses = make([]*rls.RateLimitResponse_DescriptorStatus, n)
+	for i := range r.statuses {
+		r.Statuses[i] = &r.statuses[i]
+		r.statuses[i].Code = rls.RateLimitResponse_OK
+	}
+	return r
+}
+
+// ShouldRateLimit answers Envoy.
+func (s rateLimitServer) ShouldRateLimit(ctx context.Context, req *rls.RateLimitRequest) (resp *rls.RateLimitResponse, err error) {
+	v, err := s.gate.enter(ctx)
+	code := CodeFailed
+	defer v.leave(ServiceRateLimit, &code, &err)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.check(req); err != nil {
+		return nil, err
+	}
+	r := newReply(len(req.Descriptors))
+	dom := v.setup.domains[req.Domain]
+	if dom != nil {
+		if err := v.limit(ctx, dom, req, r); err != nil {
+			return nil, err
+		}
+	}
+	if v.setup.opts.Headers.Send && r.nearest != nil {
+		r.ResponseHeadersToAdd = v.setup.opts.Headers.about(r.nearest, v.now)
+	}
+	code = CodeOK
+	if r.OverallCode == rls.RateLimitResponse_OVER_LIMIT {
+		code = CodeOverLimit
+	}
+	return &r.RateLimitResponse, nil
+}
+
+// check looks at the shape of a request, and notes which descriptors have what is too long to be counted.
+func (v *visit) check(req *rls.RateLimitRequest) error {
+	b := &v.setup.opts.Bounds
+	switch n := len(req.Descriptors); {
+	case req.Domain == "":
+		return invalid("the request names no domain")
+	case n == 0:
+		return invalid("the request has no descriptors")
+	case n > b.Descriptors:
+		v.gate.env.Observer.Bounded(BoundDescriptors)
+		return invalid("the request has %d descriptors; there may be %d", n, b.Descriptors)
+	}
+	v.items = slices.Grow(v.items[:0], len(req.Descriptors))
+	for _, d := range req.Descriptors {
+		if n := len(d.Entries); n > b.Entries {
+			v.gate.env.Observer.Bounded(BoundEntries)
+			return invalid("a descriptor has %d entries; there may be %d", n, b.Entries)
+		}
+		it := item{hits: hits(req, d)}
+		for _, e := range d.Entries {
+			if len(e.Key) > int(b.Value) || len(e.Value) > int(b.Value) {
+				it.long = true
+			}
+		}
+		if it.long {
+			v.gate.env.Observer.Bounded(BoundValue)
+		}
+		v.items = append(v.items, it)
+	}
+	return nil
+}
+
+// hits is how much a descriptor charges. One that says so itself may charge nothing; else it is as much as the request says, and at least one.
+func hits(req *rls.RateLimitRequest, d *common.RateLimitDescriptor) uint64 {
+	switch {
+	case d.IsNegativeHits: // nobody knows what they were charged to
+		return 0
+	case d.HitsAddend != nil:
+		return d.HitsAddend.Value
+	}
+	return uint64(max(req.HitsAddend, 1))
+}
+
+// limit judges all descriptors of a request and fills the reply in.
+func (v *visit) limit(ctx context.Context, dom *domain, req *rls.RateLimitRequest, r *reply) error {
+	for i, d := range req.Descriptors {
+		it := &v.items[i]
+		if it.long {
+			r.over(i)
+			continue
+		}
+		if d.Limit != nil {
+			if err := v.overridden(it, req.Domain, d); err != nil {
+				return err
+			}
+		} else if dom.tree != nil {
+			v.key, it.rule = dom.tree.match(v.key[:0], req.Domain, d.Entries)
+			if it.rule != nil && !it.rule.unlimited {
+				it.account = account(string(v.key))
+			}
+		}
+	}
+	if dom.chain != nil {
+		if err := v.judge(ctx, dom, req, r); err != nil {
+			return err
+		}
+	}
+	return v.count(ctx, r)
+}
+
+// overridden finds the counter for a limit that a descriptor brings itself.
+func (v *visit) overridden(it *item, domain string, d *common.RateLimitDescriptor) error {
+	r := Rule{Unit: Unit(d.Limit.Unit), Limit: d.Limit.RequestsPerUnit}
+	if !r.Unit.valid() {
+		return invalid("a descriptor brings a limit of the unit %d, which nobody knows", d.Limit.Unit)
+	}
+	if v.setup.counters.limit == nil {
+		return nil
+	}
+	most := v.setup.opts.Bounds.Overrides
+	c, full, err := v.setup.counters.override(r, most)
+	switch {
+	case full:
+		v.gate.env.Observer.Bounded(BoundOverrides)
+		return status.Errorf(codes.ResourceExhausted, "descriptors have brought %d different limits, and there may be no more", most)
+	case err != nil:
+		v.gate.env.Log.Error("a limit cannot be counted", "limit", r.String(), "err", err)
+		return status.Error(codes.Unavailable, "the limit cannot be counted")
+	}
+	v.key = keyOf(v.key[:0], domain, d.Entries)
+	it.account = account(string(v.key))
+	it.rule = &rule{Rule: r, counter: c, told: &rls.RateLimitResponse_RateLimit{RequestsPerUnit: r.Limit, Unit: rls.RateLimitResponse_RateLimit_Unit(r.Unit)}}
+	return nil
+}
+
+// count charges every descriptor that falls under a rule by itself, as the original does, but for those whose rule another one replaces.
+func (v *visit) count(ctx context.Context, r *reply) error {
+	for i := range v.items {
+		it := &v.items[i]
+		if it.rule == nil {
+			continue
+		}
+		if it.rule.unlimited {
+			r.statuses[i].LimitRemaining = math.MaxUint32
+			continue
+		}
+		if v.replaced(it.rule) {
+			continue
+		}
+		if err := v.charge(ctx, it, i, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaced reports whether the rule of another descriptor of the request takes the place of this one.
+func (v *visit) replaced(r *rule) bool {
+	if r.name == "" {
+		return false
+	}
+	for i := range v.items {
+		if other := v.items[i].rule; other != nil && slices.Contains(other.replaces, r.name) {
+			return true
+		}
+	}
+	return false
+}
+
+// charge counts one descriptor.
+func (v *visit) charge(ctx context.Context, it *item, i int, r *reply) error {
+	rule, link, st := it.rule, it.rule.counter.link, &r.statuses[i]
+	v.event = weir.Event{Time: v.now, Kind: "rls", Account: it.account}
+	left, over, err := rule.counter.hit(ctx, &v.event, &v.answer, it.hits)
+	if err != nil {
+		link.Counts.Errors.Add(1)
+		v.gate.env.Log.Error("a throttle failed", "throttle", link.Name, "err", err)
+		if link.OnError == policy.Open {
+			return nil
+		}
+		return status.Error(codes.Unavailable, "the limit cannot be counted")
+	}
+	st.CurrentLimit, st.LimitRemaining = rule.told, left
+	shadow := rule.shadow || link.Shadow.Load()
+	verdict := weir.Admit
+	if over {
+		verdict = weir.Refuse
+	}
+	if shadow {
+		link.Counts.Shadowed[verdict].Add(1)
+	} else {
+		link.Counts.Verdicts[verdict].Add(1)
+	}
+	if over && !shadow && rule.quota { // the original says no more than this
+		r.near(st)
+		return nil
+	}
+	r.resets[i].Seconds = rule.Unit.untilReset(v.now)
+	st.DurationUntilReset = &r.resets[i]
+	if over && !shadow {
+		r.over(i)
+		return nil
+	}
+	r.near(st)
+	return nil
+}
+
+// over makes descriptor i, and with it the request, over the limit.
+func (r *reply) over(i int) {
+	r.statuses[i].Code = rls.RateLimitResponse_OVER_LIMIT
+	r.OverallCode = rls.RateLimitResponse_OVER_LIMIT
+	if r.statuses[i].CurrentLimit != nil {
+		r.nearest = &r.statuses[i]
+	}
+}
+
+// near notes a limit that is nearer to its end than those before it.
+func (r *reply) near(st *rls.RateLimitResponse_DescriptorStatus) {
+	if st.CurrentLimit == nil || r.nearest != nil && st.LimitRemaining >= r.nearest.LimitRemaining {
+		return
+	}
+	r.nearest = st
+}

@@ -1,0 +1,116 @@
+package rlsgate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"weir"
+	"weir/identify"
+	"weir/policy"
+)
+
+// A setup is everything that a request needs to know of the gate's options. It does not change, but for counters of overrides; a reload puts
+// another one in its place, and a request keeps the one that it began with.
+type setup struct {
+	opts     Options // with defaults
+	domains  map[string]*domain
+	counters *counters
+	authz    *policy.Chain // nil for none
+	accounts identify.Accounts
+	proxies  identify.Proxies
+}
+
+// A domain is one of weir's own, with a chain, or an imported one, with a tree.
+type domain struct {
+	opts  Domain
+	chain *policy.Chain
+	tree  *level
+}
+
+// newSetup checks the options, and reads the files that they name.
+func newSetup(o Options, p Parts) (*setup, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	s := &setup{opts: o.WithDefaults(), domains: map[string]*domain{}, counters: &counters{limit: p.Limit}}
+	var v weir.Mistakes
+	for _, name := range slices.Sorted(maps.Keys(o.Domains)) {
+		s.domains[name] = &domain{opts: o.Domains[name], chain: p.Domains[name]}
+		if p.Domains[name] == nil {
+			v.Add("domains."+name, fmt.Sprintf("the domain %q has no chain", name), "")
+		}
+	}
+	if o.Config != "" {
+		s.bring(&v, o, p)
+	}
+	if a := s.opts.Authz; a != nil {
+		if s.authz = p.Authz; s.authz == nil {
+			v.Add("authz", "external authorization has no chain", "")
+		}
+		s.accounts, _ = identify.ParseAccounts(a.Account)
+		s.proxies = identify.NewProxies(a.TrustedProxies, a.ForwardedHeader)
+	}
+	return s, v.Err()
+}
+
+// bring adds the domains of imported files, and finds somebody to count each rule.
+func (s *setup) bring(v *weir.Mistakes, o Options, p Parts) {
+	imported, err := Read(o.Config, o.MergeDomains)
+	if err != nil {
+		v.Under("config", fieldErrors(err))
+		return
+	}
+	if p.Limit == nil {
+		v.Add("config", "nobody counts the rules of the files", "")
+		return
+	}
+	for _, name := range imported.Domains() {
+		if s.domains[name] != nil {
+			v.Add("domains."+name, fmt.Sprintf("the domain %q also stands in %s", name, o.Config), "leave one out")
+			continue
+		}
+		tree := imported.domains[name]
+		s.domains[name] = &domain{tree: tree}
+		tree.each(func(r *rule) {
+			if r.unlimited {
+				return
+			}
+			if r.counter, err = s.counters.get(r.Rule); err != nil {
+				v.Add("config", fmt.Sprintf("the domain %q: %s cannot be counted: %v", name, r.Rule, err), "")
+			}
+		})
+	}
+}
+
+// fieldErrors are the mistakes in files, as the options' checks tell theirs.
+func fieldErrors(err error) error {
+	var all []error
+	for _, e := range flatten(err) {
+		if fe, ok := errors.AsType[*FileError](e); ok {
+			e = &weir.FieldError{Msg: fe.place() + ": " + fe.Msg, Hint: fe.Hint}
+		}
+		all = append(all, e)
+	}
+	return errors.Join(all...)
+}
+
+func flatten(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
+
+// serverOptions are those that gRPC takes once and for all.
+type serverOptions struct {
+	message, streams int
+	connect, silent  time.Duration
+}
+
+func (s *setup) serverOptions() serverOptions {
+	b, t := &s.opts.Bounds, &s.opts.Timeouts
+	return serverOptions{message: int(b.Message), streams: b.Streams, connect: t.Connect.Std(), silent: t.Silent.Std()}
+}

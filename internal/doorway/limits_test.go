@@ -1,0 +1,80 @@
+package doorway
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"weir"
+)
+
+var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+
+func TestRateLimit(t *testing.T) {
+	h := http.Header{}
+	RateLimit(h, nil, noon)
+	if len(h) != 0 {
+		t.Error("headers without figures:", h)
+	}
+	RateLimit(h, []weir.Figure{
+		{By: "plans", Rule: "at-once", Unit: "at once", Limit: 3, Remaining: 3}, // told again below
+		{By: "plans", Rule: "per-second", Unit: "requests", Limit: 5, Remaining: 4, Window: 200 * time.Millisecond, Reset: noon.Add(100 * time.Millisecond)},
+		{By: "plans", Rule: "traffic", Unit: "bytes", Limit: 100, Remaining: 0, Window: time.Minute, Reset: noon.Add(-time.Second)},
+		{By: "edge", Rule: "per-second", Limit: 7, Remaining: 6, Window: time.Second},
+		{By: "edge", Rule: "quo\"te\\ é"},
+		{By: "plans", Rule: "at-once", Unit: "at once", Limit: 3, Remaining: 2},
+	}, noon)
+	if got, want := map[string][]string(h)["RateLimit-Policy"][0], `"per-second";q=5;w=1, "traffic";q=100;w=60;qu="content-bytes", "edge/per-second";q=7;w=1, "quo\"te\\ ??";q=0, `+
+		`"at-once";q=3;qu="concurrent-requests"`; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if got, want := map[string][]string(h)["RateLimit"][0], `"per-second";r=4;t=1, "traffic";r=0;t=0, "edge/per-second";r=6, "quo\"te\\ ??";r=0, "at-once";r=2`; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	later := noon.Add(1500 * time.Millisecond)
+	for want, all := range map[int64][]weir.Answer{
+		0: {{Reason: weir.NoAccount, Until: later}, {Reason: weir.TooCostly}, {Reason: weir.Forged}, {Reason: weir.Replayed}, {Reason: weir.Banned},
+			{Reason: weir.OverLimit, Figure: weir.Figure{Rule: "closed"}}},
+		1: {{}, {Reason: weir.Overload}, {Reason: weir.OverLimit, Until: noon.Add(-time.Hour)}},
+		2: {{Reason: weir.OverLimit, Until: later}, {Reason: weir.Banned, Until: later}, {Reason: weir.OverLimit, Until: noon, Figure: weir.Figure{Limit: 1, Reset: later}}},
+	} {
+		for _, a := range all {
+			if got := RetryAfter(&a, noon); got != want {
+				t.Errorf("%+v: %d, want %d", a, got, want)
+			}
+		}
+	}
+}
+
+func TestDetail(t *testing.T) {
+	figure := weir.Figure{Unit: "requests", Limit: 5, Window: time.Hour}
+	seen := map[string]bool{}
+	for why := weir.NoReason; why <= weir.TooMany; why++ {
+		s := Detail(&weir.Answer{Reason: why, Figure: figure})
+		if s == "" || s[len(s)-1] != '.' {
+			t.Errorf("%s: %q", why, s)
+		}
+		seen[s] = true
+	}
+	if len(seen) < 13 {
+		t.Errorf("%d sentences", len(seen))
+	}
+	for want, a := range map[string]weir.Answer{
+		"The limit is used up.":                                                                        {},
+		"The limit of 5 requests per hour is used up.":                                                 {Reason: weir.OverLimit, Figure: figure},
+		"The limit of 1KiB per 2m is used up.":                                                         {Reason: weir.OverLimit, Figure: weir.Figure{Unit: "bytes", Limit: 1024, Window: 2 * time.Minute}},
+		"The limit of 3 per day is used up.":                                                           {Reason: weir.OverLimit, Figure: weir.Figure{Limit: 3, Window: 24 * time.Hour}},
+		"The server is busy. Requests with a stamp go first.":                                          {Reason: weir.Unpaid, Figure: weir.Figure{Unit: "operations"}},
+		"The limit of 5 at once is used up. With a stamp the request goes on.":                         {Reason: weir.Unpaid, Figure: weir.Figure{Unit: "at once", Limit: 5}},
+		"The server is busy, and as many requests as may wait are waiting, or have waited too long.":   {Reason: weir.LineFull, Figure: weir.Figure{Unit: "waiting", Limit: 9}},
+		"The limit of 5 requests per minute is used up, and the wait would be too long.":               {Reason: weir.WaitTooLong, Figure: weir.Figure{Unit: "requests", Limit: 5, Window: time.Minute}},
+		"The limit of 5 requests per second is used up, and as many requests as may wait are waiting.": {Reason: weir.LineFull, Figure: weir.Figure{Unit: "requests", Limit: 5, Window: time.Second}},
+	} {
+		if got := Detail(&a); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package token
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+)
+
+// Bounds on keys.
+const (
+	MaxKeys   = 100 // of a set
+	minSecret = 32  // bytes: less can be guessed (RFC 7518, 3.2)
+	minRSA    = 2048
+	maxRSA    = 16384
+)
+
+// Errors of New.
+var (
+	ErrNoKey       = errors.New("there is no key in it that tokens could be checked with")
+	ErrPrivateKey  = errors.New("it is a private key, which has no place here: write the public one")
+	ErrShortSecret = fmt.Errorf("a shared secret must have %d bytes at least", minSecret)
+	ErrWeakKey     = fmt.Errorf("an RSA key must have %d bits at least, and %d at most", minRSA, maxRSA)
+	ErrManyKeys    = fmt.Errorf("a set has %d keys at most", MaxKeys)
+	ErrBadKeys     = errors.New("it is not a set of keys (JWKS)")
+)
+
+// A key is one that tokens may be signed with.
+type key struct {
+	id     string // kid; may be empty
+	alg    string // the only one that it is for, if it says so
+	public any    // *rsa.PublicKey, *ecdsa.PublicKey, ed25519.PublicKey, or []byte for a shared secret
+}
+
+// fits reports whether a key is for an algorithm. It goes by what the key is, never by what a token says.
+func (k *key) fits(alg string) bool {
+	if k.alg != "" && k.alg != alg {
+		return false
+	}
+	switch p := k.public.(type) {
+	case *rsa.PublicKey:
+		return strings.HasPrefix(alg, "RS") || strings.HasPrefix(alg, "PS")
+	case *ecdsa.PublicKey:
+		switch p.Curve {
+		case elliptic.P256():
+			return alg == "ES256"
+		case elliptic.P384():
+			return alg == "ES384"
+		case elliptic.P521():
+			return alg == "ES512"
+		}
+	case ed25519.PublicKey:
+		return alg == "EdDSA"
+	case []byte:
+		return strings.HasPrefix(alg, "HS")
+	}
+	return false
+}
+
+// parseKey reads the text of a key: PEM, or else a shared secret.
+func parseKey(text []byte) ([]key, error) {
+	if !bytes.Contains(text, []byte("-----BEGIN ")) {
+		secret := bytes.TrimRight(text, "\r\n")
+		if len(secret) < minSecret {
+			return nil, ErrShortSecret
+		}
+		return []key{{public: bytes.Clone(secret)}}, nil
+	}
+	var keys []key
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			break
+		}
+		public, err := parseBlock(block)
+		if err != nil {
+			return nil, err
+		}
+		if keys = append(keys, key{public: public}); len(keys) > MaxKeys {
+			return nil, ErrManyKeys
+		}
+	}
+	if len(keys) == 0 {
+		return nil, ErrNoKey
+	}
+	return keys, nil
+}
+
+func parseBlock(block *pem.Block) (public any, err error) {
+	switch {
+	case strings.Contains(block.Type, "PRIVATE KEY"):
+		return nil, ErrPrivateKey
+	case block.Type == "CERTIFICATE":
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		return checkKey(cert.PublicKey)
+	case block.Type == "RSA PUBLIC KEY":
+		public, err = x509.ParsePKCS1PublicKey(block.Bytes)
+	default:
+		public, err = x509.ParsePKIXPublicKey(block.Bytes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return checkKey(public)
+}
+
+// checkKey refuses keys that are too weak, or of a kind that no algorithm is for.
+func checkKey(public any) (any, error) {
+	switch p := public.(type) {
+	case *rsa.PublicKey:
+		if n := p.N.BitLen(); n < minRSA || n > maxRSA || p.E < 3 || p.E%2 == 0 {
+			return nil, ErrWeakKey
+		}
+		return p, nil
+	case *ecdsa.PublicKey:
+		k := key{public: p}
+		if k.fits("ES256") || k.fits("ES384") || k.fits("ES512") {
+			return p, nil
+		}
+	case ed25519.PublicKey:
+		return p, nil
+	}
+	return nil, ErrNoKey
+}
+
+// A jwk is a key of a set (RFC 7517).
+type jwk struct {
+	Kty, Kid, Alg, Use, Crv string
+	N, E, X, Y, K           string
+}
+
+// parseSet reads a set of keys. Those of kinds that are not known, or not for signatures, are passed over.
+func parseSet(text []byte) ([]key, error) {
+	var set struct{ Keys []jwk }
+	if err := json.Unmarshal(text, &set); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadKeys, err)
+	}
+	if len(set.Keys) > MaxKeys {
+		return nil, ErrManyKeys
+	}
+	var keys []key
+	for i := range set.Keys {
+		j := &set.Keys[i]
+		if j.Use != "" && j.Use != "sig" {
+			continue
+		}
+		public, err := j.public()
+		if err != nil {
+			return nil, fmt.Errorf("key %d (%q): %w", i, j.Kid, err)
+		}
+		if public != nil {
+			keys = append(keys, key{j.Kid, j.Alg, public})
+		}
+	}
+	if len(keys) == 0 {
+		return nil, ErrNoKey
+	}
+	return keys, nil
+}
+
+// public returns the key itself, or nil for one of an unknown kind.
+func (j *jwk) public() (any, error) {
+	switch j.Kty {
+	case "RSA":
+		n, err1 := decode(j.N)
+		e, err2 := decode(j.E)
+		if err := errors.Join(err1, err2); err != nil || len(n) > maxRSA/8 || len(e) > 4 {
+			return nil, cmpErr(err, ErrWeakKey)
+		}
+		return checkKey(&rsa.PublicKey{N: new(big.Int).SetBytes(n), E: int(new(big.Int).SetBytes(e).Int64())})
+	case "EC":
+		curve := map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521()}[j.Crv]
+		if curve == nil {
+			return nil, nil
+		}
+		size := (curve.Params().BitSize + 7) / 8
+		x, err1 := decode(j.X)
+		y, err2 := decode(j.Y)
+		if err := errors.Join(err1, err2); err != nil || len(x) != size || len(y) != size {
+			return nil, cmpErr(err, ErrNoKey)
+		}
+		return ecdsa.ParseUncompressedPublicKey(curve, append(append([]byte{4}, x...), y...))
+	case "OKP":
+		if j.Crv != "Ed25519" {
+			return nil, nil
+		}
+		x, err := decode(j.X)
+		if err != nil || len(x) != ed25519.PublicKeySize {
+			return nil, cmpErr(err, ErrNoKey)
+		}
+		return ed25519.PublicKey(x), nil
+	case "oct":
+		secret, err := decode(j.K)
+		if err != nil || len(secret) < minSecret {
+			return nil, cmpErr(err, ErrShortSecret)
+		}
+		return secret, nil
+	}
+	return nil, nil
+}
+
+func decode(s string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(s) }
+
+func cmpErr(first, second error) error {
+	if first != nil {
+		return first
+	}
+	return second
+}

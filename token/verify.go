@@ -1,0 +1,225 @@
+package token
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// Bounds on tokens.
+const (
+	MaxToken = 8 << 10 // bytes
+	MaxClaim = 512     // bytes of a claim's value; a longer one is none
+)
+
+// Errors of Verifier.Verify. They name no part of the token, which is a secret.
+var (
+	ErrTooLong   = fmt.Errorf("the token is longer than %d bytes", MaxToken)
+	ErrMalformed = errors.New("the token is malformed")
+	ErrSignature = errors.New("the token is not signed by a key that is known here, or in a way that is not good")
+	ErrExpired   = errors.New("the token has expired, or never does")
+	ErrEarly     = errors.New("the token is not valid yet")
+	ErrIssuer    = errors.New("the token was issued by somebody else")
+	ErrAudience  = errors.New("the token is for somebody else")
+)
+
+// A Verifier checks tokens. It is safe for concurrent use; make it with New.
+type Verifier struct {
+	opts   Options  // with defaults
+	good   []string // algorithms
+	keys   []key
+	names  []string // of the claims that are kept
+	parser *jwt.Parser
+	known  memory
+}
+
+// New returns a verifier with keys out of the files that the options name, whose contents are handed in; nil for a file that they do not name.
+// Of a token, the claims with the given names are kept.
+func New(o Options, keyText, setText []byte, names []string) (*Verifier, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	v := &Verifier{opts: o.WithDefaults(), good: o.Algorithms, names: slices.Clone(names)}
+	if len(v.good) == 0 {
+		v.good = algorithms
+	}
+	if keyText != nil {
+		keys, err := parseKey(keyText)
+		if err != nil {
+			return nil, fmt.Errorf("key: %w", err)
+		}
+		v.keys = append(v.keys, keys...)
+	}
+	if setText != nil {
+		keys, err := parseSet(setText)
+		if err != nil {
+			return nil, fmt.Errorf("jwks: %w", err)
+		}
+		v.keys = append(v.keys, keys...)
+	}
+	if !slices.ContainsFunc(v.keys, func(k key) bool { return slices.ContainsFunc(v.good, k.fits) }) {
+		return nil, ErrNoKey
+	}
+	v.known.most = v.opts.Remember
+	v.parser = jwt.NewParser(jwt.WithValidMethods(v.good), jwt.WithJSONNumber(), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation())
+	return v, nil
+}
+
+// Find returns the token that a request brings, or "" when there is none.
+func (v *Verifier) Find(h http.Header) string {
+	for _, line := range h[v.opts.Header] {
+		scheme, rest, found := strings.Cut(strings.Trim(line, " \t"), " ")
+		switch {
+		case found && strings.EqualFold(scheme, "bearer"):
+			return strings.Trim(rest, " \t")
+		case !found && scheme != "" && v.opts.Header != "Authorization":
+			return scheme
+		}
+	}
+	return ""
+}
+
+// Claims are what a verified token says. They do not change; nil says nothing.
+type Claims struct {
+	names, values []string
+	from, until   time.Time
+}
+
+// Claim returns the value of a claim, or "" where it has none that is a short text or a number.
+func (c *Claims) Claim(name string) string {
+	if c == nil {
+		return ""
+	}
+	for i, n := range c.names {
+		if n == name {
+			return c.values[i]
+		}
+	}
+	return ""
+}
+
+// at reports whether the claims hold at a time.
+func (c *Claims) at(now time.Time) error {
+	switch {
+	case !now.Before(c.until):
+		return ErrExpired
+	case now.Before(c.from):
+		return ErrEarly
+	}
+	return nil
+}
+
+// Verify returns what a token says, or one of the errors above. A token that was good a moment ago costs a hash and a look.
+func (v *Verifier) Verify(text string, now time.Time) (*Claims, error) {
+	if len(text) > MaxToken {
+		return nil, ErrTooLong
+	}
+	sum := hashOf(text)
+	if c := v.known.find(sum); c != nil {
+		if err := c.at(now); err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+	c, err := v.verify(text, now)
+	if err == nil {
+		v.known.keep(sum, c)
+	}
+	return c, err
+}
+
+func (v *Verifier) verify(text string, now time.Time) (*Claims, error) {
+	said := jwt.MapClaims{}
+	if _, err := v.parser.ParseWithClaims(text, said, v.keysFor); err != nil {
+		if errors.Is(err, jwt.ErrTokenMalformed) {
+			return nil, ErrMalformed
+		}
+		return nil, ErrSignature
+	}
+	c := &Claims{names: v.names}
+	leeway := v.opts.Leeway.Std()
+	exp, ok := date(said["exp"])
+	if !ok {
+		return nil, ErrExpired
+	}
+	c.until = exp.Add(leeway)
+	if said["nbf"] != nil {
+		if c.from, ok = date(said["nbf"]); !ok {
+			return nil, ErrMalformed
+		}
+		c.from = c.from.Add(-leeway)
+	}
+	if err := c.at(now); err != nil {
+		return nil, err
+	}
+	if v.opts.Issuer != "" {
+		if iss, _ := said["iss"].(string); iss != v.opts.Issuer {
+			return nil, ErrIssuer
+		}
+	}
+	if len(v.opts.Audience) > 0 {
+		if aud, err := said.GetAudience(); err != nil || !slices.ContainsFunc(aud, func(one string) bool { return slices.Contains(v.opts.Audience, one) }) {
+			return nil, ErrAudience
+		}
+	}
+	for _, name := range v.names {
+		c.values = append(c.values, value(said[name]))
+	}
+	return c, nil
+}
+
+// keysFor returns the keys that a token may be signed with: the one that it names, or all without a name of those that fit.
+func (v *Verifier) keysFor(t *jwt.Token) (any, error) {
+	if _, critical := t.Header["crit"]; critical {
+		return nil, ErrSignature // nothing is known that could be critical (RFC 7515, 4.1.11)
+	}
+	kid, _ := t.Header["kid"].(string)
+	var set jwt.VerificationKeySet
+	for i := range v.keys {
+		k := &v.keys[i]
+		if k.fits(t.Method.Alg()) && (kid == "" || k.id == "" || k.id == kid) {
+			set.Keys = append(set.Keys, k.public)
+		}
+	}
+	if len(set.Keys) == 0 || len(set.Keys) > maxTried {
+		return nil, ErrSignature
+	}
+	return set, nil
+}
+
+// maxTried is how many keys are tried for a token that names none: each costs time.
+const maxTried = 16
+
+// date reads a time in seconds since 1970.
+func date(claim any) (time.Time, bool) {
+	n, ok := claim.(json.Number)
+	if !ok {
+		return time.Time{}, false
+	}
+	const most = 1 << 38 // far away, and well within what can be reckoned with
+	f, err := n.Float64()
+	if err != nil || f < 0 || f > most {
+		return time.Time{}, false
+	}
+	return time.Unix(int64(f), 0), true
+}
+
+func value(claim any) string {
+	s := ""
+	switch c := claim.(type) {
+	case string:
+		s = c
+	case json.Number:
+		s = c.String()
+	}
+	if len(s) > MaxClaim {
+		return ""
+	}
+	return strings.Clone(s)
+}

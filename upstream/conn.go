@@ -1,0 +1,256 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// A conn is a connection to a server for HTTP/1.1. It carries one exchange at a time, in the goroutine of the request; the body of a
+// request is sent by another one (sender).
+type conn struct {
+	server *server
+	nc     net.Conn
+	peeks  func() bool // see quiet
+	since  time.Time   // idle
+
+	// Of the exchange under way.
+	pool    *Pool
+	ctx     context.Context
+	unhook  func() bool // keeps the end of ctx from closing the connection; nil where nobody waits for it
+	sender  *sender     // nil without a body
+	room    *room
+	in      []byte // what has been read and not been used, in room
+	seen    bool   // something of an answer came
+	patient bool   // the deadline is the one of the options, or none
+	relaxed bool   // there is no deadline any more
+}
+
+// room is what reading and writing heads takes. An idle connection needs none.
+type room struct {
+	in  []byte
+	out []byte
+}
+
+const (
+	roomIn  = 16 << 10
+	roomOut = 2 << 10
+	maxOut  = 64 << 10 // of what is kept
+)
+
+var rooms = sync.Pool{New: func() any { return &room{in: make([]byte, roomIn), out: make([]byte, 0, roomOut)} }}
+
+// grace is how long an answer is waited for without minding whether the client is still there. Most answers come sooner, and cost no
+// watch.
+const grace = 20 * time.Millisecond
+
+func newConn(s *server, nc net.Conn) *conn {
+	c := &conn{server: s, nc: nc}
+	c.peeks = peeker(nc)
+	return c
+}
+
+// quiet reports whether a connection that was idle is as it was left: neither closed by the server nor with something unasked for in it.
+func (c *conn) quiet() bool { return c.peeks == nil || c.peeks() }
+
+func (c *conn) close() { _ = c.nc.Close() }
+
+// exchange sends a request and reads the head of its answer. With an error the connection is of no more use, and closed.
+func (c *conn) exchange(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
+	c.pool, c.ctx = p, r.Context()
+	c.room = rooms.Get().(*room)
+	c.in, c.seen, c.patient, c.relaxed, c.sender, c.unhook = c.room.in[:0], false, false, false, nil, nil
+	res, err := c.ask(r, by)
+	if err != nil {
+		return nil, c.fail(err)
+	}
+	return res, nil
+}
+
+func (c *conn) ask(r *http.Request, by Caller) (*http.Response, error) {
+	response := c.pool.opts.Timeouts.Response.Std()
+	if hasBody(r) {
+		c.hook()
+		c.patient = true
+		_ = c.nc.SetDeadline(time.Now().Add(response))
+	} else {
+		c.patient = response <= grace
+		_ = c.nc.SetDeadline(time.Now().Add(min(response, grace)))
+	}
+	out := appendRequest(c.room.out[:0], &c.server.to, r)
+	if cap(out) <= maxOut {
+		c.room.out = out
+	}
+	if err := c.write(out); err != nil {
+		return nil, err
+	}
+	if hasBody(r) {
+		c.relaxed = true
+		_ = c.nc.SetReadDeadline(time.Time{}) // until it has been sent
+		c.sender = startSender(c, r)
+	}
+	if by != nil {
+		by.Sent()
+	}
+	for n := 0; ; n++ {
+		h, err := c.readHead()
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case h.status == http.StatusSwitchingProtocols:
+			return c.switched(r, &h)
+		case h.status >= 200:
+			return c.answer(r, &h)
+		case h.chunked || h.length > 0:
+			return nil, malformedError("an informational answer with a body")
+		case n == maxEarly:
+			return nil, malformedError("too many informational answers")
+		case h.status == http.StatusContinue:
+			c.sender.goOn()
+		case by != nil:
+			if err := by.Early(h.status, h.header); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// fail ends an exchange and the connection with it, and says whose fault it was.
+func (c *conn) fail(err error) error {
+	server, seen, sender := c.server.to.name, c.seen, c.sender
+	c.end()
+	c.close()
+	failure := &Error{Server: server, Why: FailBroken, Reached: true, Err: err, seen: seen}
+	if sender != nil {
+		failure.consumed = sender.began.Load()
+		if bodyErr := sender.bodyErr.Load(); bodyErr != nil {
+			return *bodyErr
+		}
+	}
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+		failure.Why = FailTimeout
+	} else if _, ok := errors.AsType[malformedError](err); ok {
+		failure.Why = FailMalformed
+	} else if errors.Is(err, errHeadTooLarge) {
+		failure.Why = FailHeader
+	}
+	return failure
+}
+
+// end gives back what an exchange took. It reports whether the end of its context has not closed the connection.
+func (c *conn) end() bool {
+	whole := c.unhook == nil || c.unhook()
+	c.unhook = nil
+	if c.room != nil {
+		c.room.out = c.room.out[:0]
+		if len(c.room.in) == roomIn {
+			rooms.Put(c.room)
+		}
+		c.room, c.in = nil, nil
+	}
+	return whole
+}
+
+// hook closes the connection when the request's context ends.
+func (c *conn) hook() {
+	if c.unhook == nil {
+		c.unhook = context.AfterFunc(c.ctx, c.close)
+	}
+}
+
+// wait is called when the grace is over: from now on somebody watches the client, and the deadline is that of the options.
+func (c *conn) wait() {
+	c.patient = true
+	c.hook()
+	_ = c.nc.SetDeadline(time.Now().Add(c.pool.opts.Timeouts.Response.Std() - grace))
+}
+
+// relax is called before more of a body is read than what came with the head: it may take as long as it takes.
+func (c *conn) relax() {
+	if !c.relaxed {
+		c.patient, c.relaxed = true, true
+		c.hook()
+		if c.sender != nil { // it may still be sending
+			_ = c.nc.SetReadDeadline(time.Time{})
+		} else {
+			_ = c.nc.SetDeadline(time.Time{})
+		}
+	}
+}
+
+// write writes the head of a request.
+func (c *conn) write(b []byte) error {
+	for {
+		n, err := c.nc.Write(b)
+		b = b[n:]
+		if err == nil || c.patient || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		c.wait()
+	}
+}
+
+// fill reads more into the room. It is an io.ErrUnexpectedEOF when there is no more.
+func (c *conn) fill() error {
+	buf := c.room.in
+	if len(c.in) == 0 {
+		c.in = buf[:0]
+	}
+	if cap(c.in) == len(c.in) { // at the end of the room
+		if n := copy(buf, c.in); n < len(buf) {
+			c.in = buf[:n]
+		} else {
+			larger := make([]byte, 2*len(buf))
+			copy(larger, c.in)
+			c.room.in, c.in = larger, larger[:n]
+		}
+	}
+	for {
+		n, err := c.nc.Read(c.in[len(c.in):cap(c.in)])
+		if n > 0 {
+			c.in = c.in[:len(c.in)+n]
+			c.seen = true
+			return nil
+		}
+		switch {
+		case err == io.EOF:
+			return io.ErrUnexpectedEOF
+		case err == nil || c.patient || !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		}
+		c.wait()
+	}
+}
+
+// readHead reads the head of an answer.
+func (c *conn) readHead() (head, error) {
+	seen := 0
+	for {
+		if n := headEnd(c.in, seen); n > 0 {
+			if n > maxHead {
+				return head{}, errHeadTooLarge
+			}
+			h, err := parseHead(c.in[:n])
+			c.in = c.in[n:]
+			return h, err
+		}
+		if seen = len(c.in); seen >= maxHead {
+			return head{}, errHeadTooLarge
+		}
+		if seen >= len("HTTP/1.") && string(c.in[:len("HTTP/1.")]) != "HTTP/1." {
+			return head{}, malformedError("the answer is not HTTP/1")
+		}
+		if err := c.fill(); err != nil {
+			return head{}, err
+		}
+	}
+}

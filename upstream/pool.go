@@ -1,0 +1,180 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"weir/internal/clock"
+)
+
+// A Pool spreads requests over the servers of one service.
+type Pool struct {
+	opts    Options // with defaults
+	env     Env
+	servers []*server
+
+	next   atomic.Uint32 // whose turn it is
+	budget atomic.Int64  // of retries, in millionths
+
+	mu     sync.Mutex
+	closed bool
+	checks []clock.Timer // the next check of each server
+	cancel context.CancelFunc
+	base   context.Context // of checks
+}
+
+var _ http.RoundTripper = (*Pool)(nil)
+
+// New returns a pool. It connects nowhere until it is asked to, except for checks.
+func New(o Options, env Env) (*Pool, error) { return newPool(o, env, nil) }
+
+// Configure returns a pool with other options. The two share connections to, and knowledge of, the servers that stay; each must be closed
+// when it is not used any more.
+func (p *Pool) Configure(o Options) (*Pool, error) { return newPool(o, p.env, p) }
+
+func newPool(o Options, env Env, before *Pool) (*Pool, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	p := &Pool{opts: o.WithDefaults(), env: env.withDefaults()}
+	p.base, p.cancel = context.WithCancel(context.Background())
+	p.budget.Store(budgetMost)
+	for _, name := range o.Servers {
+		s := before.shared(name, &p.opts)
+		if s == nil {
+			to, _ := parseTarget(name)
+			s = newServer(to, &p.opts, p.env)
+		}
+		p.servers = append(p.servers, s)
+	}
+	p.startChecks()
+	return p, nil
+}
+
+// shared returns the server of that name where it can be used on, and notes that one more does.
+func (p *Pool) shared(name string, o *Options) *server {
+	if p == nil {
+		return nil
+	}
+	for _, s := range p.servers {
+		if s.to.name == name && s.fits(o) && s.share() {
+			return s
+		}
+	}
+	return nil
+}
+
+// Close stops the checks and closes what is idle. Requests under way go on, and even new ones do; their connections are then closed.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.closed = true
+	p.cancel()
+	for _, t := range p.checks {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	for _, s := range p.servers {
+		s.release()
+	}
+}
+
+// Stats tell how a server does.
+type Stats struct {
+	Server   string
+	Well     bool
+	Active   int    // requests under way
+	Idle     int    // connections laid aside for the next request; of HTTP/1.1 without TLS only
+	Requests uint64 // given to it, tries included
+	Failures uint64
+}
+
+// Stats returns how each server does, in the order of the options.
+func (p *Pool) Stats() []Stats {
+	all := make([]Stats, len(p.servers))
+	for i, s := range p.servers {
+		all[i] = s.stats(p.env.Clock.Now())
+	}
+	return all
+}
+
+// pick returns the server that gets the next request, other than those tried, or nil. Where none is well, all are as good.
+func (p *Pool) pick(tried uint64) *server {
+	if len(p.servers) == 1 {
+		if tried != 0 {
+			return nil
+		}
+		return p.servers[0]
+	}
+	now := p.env.Clock.Now()
+	turn := 0
+	if p.opts.Balance != First {
+		turn = int(p.next.Add(1) % uint32(len(p.servers)))
+	}
+	var best *server
+	var bestWell bool
+	var least int64
+	for i := range p.servers {
+		at := (turn + i) % len(p.servers)
+		s := p.servers[at]
+		if tried&(1<<at) != 0 {
+			continue
+		}
+		well, active := s.well(now), s.active.Load()
+		if best == nil || well && !bestWell || well == bestWell && p.opts.Balance == LeastConnections && active < least {
+			best, bestWell, least = s, well, active
+		}
+	}
+	return best
+}
+
+// bit stands for a server in a set of them.
+func (p *Pool) bit(s *server) uint64 {
+	for i := range p.servers {
+		if p.servers[i] == s {
+			return 1 << i
+		}
+	}
+	return 0
+}
+
+// RoundTrip gives a request to a server and returns its answer.
+func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) { return p.Do(r, nil) }
+
+// Do gives a request to a server and returns its answer, whose body must be closed. The headers of the request are not touched any more
+// once it has returned. An Error means that no server answered; other errors are those of the request's context, or of its body.
+func (p *Pool) Do(r *http.Request, by Caller) (*http.Response, error) {
+	if err := sendable(r); err != nil {
+		return nil, err
+	}
+	if len(p.servers) > 1 {
+		p.earn()
+	}
+	var tried uint64
+	for n := 0; ; n++ {
+		s := p.pick(tried)
+		if n > 0 {
+			p.env.Observer.Retried(s.to.name)
+		}
+		res, err := s.do(p, r, by)
+		if err == nil {
+			return res, nil
+		}
+		failure, ok := errors.AsType[*Error](err)
+		if !ok {
+			return nil, err // the client's own
+		}
+		s.failed(p, failure.Why)
+		tried |= p.bit(s)
+		if n == p.opts.Retries.Servers || r.Context().Err() != nil || p.pick(tried) == nil || !p.mayRetry(r, failure) {
+			return nil, err
+		}
+	}
+}

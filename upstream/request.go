@@ -1,0 +1,205 @@
+package upstream
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A RequestError says why a request cannot be sent to any server.
+type RequestError string
+
+func (e RequestError) Error() string { return string(e) }
+
+// Why a request cannot be sent.
+const (
+	errNoTarget  RequestError = "the request has no path that can be sent"
+	errBadMethod RequestError = "the request has a method that cannot be sent"
+	errBadHost   RequestError = "the request has a host that cannot be sent"
+	errBadField  RequestError = "the request has a header that cannot be sent"
+)
+
+// hasBody reports whether there is a body to be sent.
+func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
+
+// bodyLength is the length of a body, or -1 where it is sent in chunks: it is not known, or trailers follow.
+func bodyLength(r *http.Request) int64 {
+	if r.ContentLength <= 0 || len(r.Trailer) > 0 {
+		return -1
+	}
+	return r.ContentLength
+}
+
+// sendable reports what keeps a request from being written as one request.
+func sendable(r *http.Request) error {
+	switch {
+	case r.URL == nil || r.URL.Opaque != "" || !cleanTarget(r.URL.RawQuery):
+		return errNoTarget
+	case r.Method != "" && !isToken(r.Method):
+		return errBadMethod
+	case !cleanTarget(r.Host) || r.Host == "" && !cleanTarget(r.URL.Host):
+		return errBadHost
+	}
+	for name, values := range r.Header {
+		if !isToken(name) {
+			return errBadField
+		}
+		for _, v := range values {
+			if !isValue(v) {
+				return errBadField
+			}
+		}
+	}
+	return nil
+}
+
+// cleanTarget reports whether s can be a part of a request line: neither spaces nor what is not printed.
+func cleanTarget(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// appendRequest writes the head of a request. How its body is framed is said here and nowhere else.
+func appendRequest(b []byte, to *target, r *http.Request) []byte {
+	if r.Method == "" {
+		b = append(b, http.MethodGet...)
+	} else {
+		b = append(b, r.Method...)
+	}
+	b = append(append(b, ' '), to.base...)
+	path := r.URL.EscapedPath()
+	if !strings.HasPrefix(path, "/") {
+		b = append(b, '/')
+	}
+	b = append(b, path...)
+	if r.URL.ForceQuery || r.URL.RawQuery != "" {
+		b = append(append(b, '?'), r.URL.RawQuery...)
+	}
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	switch {
+	case r.Host != "":
+		b = append(b, r.Host...)
+	case r.URL.Host != "":
+		b = append(b, r.URL.Host...)
+	default:
+		b = append(b, to.host...)
+	}
+	b = append(b, "\r\n"...)
+	switch {
+	case hasBody(r) && bodyLength(r) < 0:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+		b = appendTrailerNames(b, r.Trailer)
+	case hasBody(r):
+		b = append(strconv.AppendInt(append(b, "Content-Length: "...), r.ContentLength, 10), "\r\n"...)
+	case r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch:
+		b = append(b, "Content-Length: 0\r\n"...)
+	}
+	if r.Close {
+		b = append(b, "Connection: close\r\n"...)
+	}
+	var room [32]string
+	names := room[:0]
+	for name := range r.Header {
+		if !ours(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names) // the same request is the same bytes
+	for _, name := range names {
+		b = appendField(b, name, r.Header[name])
+	}
+	return append(b, "\r\n"...)
+}
+
+// ours reports whether a header is written by what the request says elsewhere.
+func ours(name string) bool {
+	switch name {
+	case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
+		return true
+	}
+	return false
+}
+
+func appendField(b []byte, name string, values []string) []byte {
+	for _, v := range values {
+		b = append(append(append(append(b, name...), ": "...), v...), "\r\n"...)
+	}
+	return b
+}
+
+func appendTrailerNames(b []byte, trailer http.Header) []byte {
+	before := "Trailer: "
+	for name := range trailer {
+		if isToken(name) && !forbiddenTrailer(name) {
+			b = append(append(b, before...), name...)
+			before = ", "
+		}
+	}
+	if before == ", " {
+		b = append(b, "\r\n"...)
+	}
+	return b
+}
+
+// appendTrailer writes the end of a chunked body.
+func appendTrailer(b []byte, trailer http.Header) []byte {
+	b = append(b, "0\r\n"...)
+	for name, values := range trailer {
+		if !isToken(name) || forbiddenTrailer(name) {
+			continue
+		}
+		for _, v := range values {
+			if isValue(v) {
+				b = appendField(b, name, []string{v})
+			}
+		}
+	}
+	return append(b, "\r\n"...)
+}
+
+// forbiddenTrailer reports whether a field may not come after a body, as it says how to read it (RFC 9110, section 6.5.1).
+func forbiddenTrailer(name string) bool {
+	switch name {
+	case "Transfer-Encoding", "Content-Length", "Trailer", "Host", "Connection", "Content-Encoding", "Content-Type", "Content-Range":
+		return true
+	}
+	return false
+}
+
+// tokenBytes may stand in the name of a field (RFC 9110, section 5.6.2).
+var tokenBytes = func() (t [256]bool) {
+	for c := '0'; c <= 'z'; c++ {
+		t[c] = c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a'
+	}
+	for _, c := range "!#$%&'*+-.^_`|~" {
+		t[c] = true
+	}
+	return t
+}()
+
+func isToken[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if !tokenBytes[s[i]] {
+			return false
+		}
+	}
+	return len(s) > 0
+}
+
+// isValue reports whether s can be the value of a field.
+func isValue[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// cut splits the query off a path.
+func cut(target string) (path, query string, found bool) { return strings.Cut(target, "?") }

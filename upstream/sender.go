@@ -1,0 +1,181 @@
+package upstream
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A sender sends the body of a request, while the answer may already come.
+type sender struct {
+	c       *conn
+	r       *http.Request
+	expects chan struct{} // closed when the server wants the body; nil where it was not asked
+	once    sync.Once
+	began   atomic.Bool // something of the body may have been read
+	bodyErr atomic.Pointer[error]
+	done    chan struct{}
+	whole   bool // all of it was sent; read when done
+
+	mu       sync.Mutex
+	answered bool // the deadline for the answer does not matter any more
+}
+
+// expectTime is how long a server may take to say whether it wants a body, where the client waits for that. Many never say it.
+const expectTime = time.Second
+
+func startSender(c *conn, r *http.Request) *sender {
+	s := &sender{c: c, r: r, done: make(chan struct{})}
+	if e := r.Header["Expect"]; len(e) > 0 && hasWord(e[0], "100-continue") {
+		s.expects = make(chan struct{})
+	}
+	go s.run(c.nc, c.pool.opts.Timeouts.Response.Std())
+	return s
+}
+
+// goOn tells that the server wants the body, or that it is over.
+func (s *sender) goOn() {
+	if s != nil && s.expects != nil {
+		s.once.Do(func() { close(s.expects) })
+	}
+}
+
+// answerCame tells that the head of the final answer has come.
+func (s *sender) answerCame() {
+	s.mu.Lock()
+	s.answered = true
+	s.mu.Unlock()
+}
+
+func (s *sender) run(w io.Writer, patience time.Duration) {
+	defer close(s.done)
+	defer s.r.Body.Close()
+	if s.expects != nil && !s.wanted() {
+		return
+	}
+	s.began.Store(true)
+	err := s.send(w, patience)
+	s.whole = err == nil
+	if s.bodyErr.Load() != nil {
+		s.c.close() // half a request is none
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.answered { // from the end of the request on, or when the server does not take any more, the answer is due
+		_ = s.c.nc.SetReadDeadline(time.Now().Add(patience))
+	}
+}
+
+// wanted waits until the server says that it wants the body, or has had the time to. It reports false when the final answer came first.
+func (s *sender) wanted() bool {
+	timer := time.NewTimer(expectTime)
+	defer timer.Stop()
+	select {
+	case <-s.expects:
+	case <-timer.C:
+	case <-s.r.Context().Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.answered
+}
+
+var pieces = sync.Pool{New: func() any { return new([pieceSize]byte) }}
+
+const (
+	pieceSize = 32 << 10
+	chunkHead = len("8000\r\n") // of the largest piece
+)
+
+// send copies the body, in chunks where its length is not known.
+func (s *sender) send(w io.Writer, patience time.Duration) error {
+	piece := pieces.Get().(*[pieceSize]byte)
+	defer pieces.Put(piece)
+	left := bodyLength(s.r)
+	chunked := left < 0
+	renewed := time.Now()
+	for {
+		room := piece[chunkHead : pieceSize-2]
+		if !chunked {
+			room = piece[:min(int64(pieceSize), left)]
+		}
+		n, err := s.r.Body.Read(room)
+		if n > 0 {
+			out := room[:n]
+			if chunked {
+				out = chunk(piece, n)
+			} else {
+				left -= int64(n)
+			}
+			if now := time.Now(); now.Sub(renewed) > patience/8 {
+				renewed = now
+				_ = s.c.nc.SetWriteDeadline(now.Add(patience))
+			}
+			if _, err := w.Write(out); err != nil {
+				return err
+			}
+		}
+		switch {
+		case !chunked && left == 0:
+			if err == nil {
+				s.readEnd(piece[:1])
+			}
+			return nil
+		case err == io.EOF && chunked:
+			_, err := w.Write(appendTrailer(piece[:0], s.r.Trailer))
+			return err
+		case err == io.EOF:
+			return s.fail(io.ErrUnexpectedEOF)
+		case err != nil:
+			return s.fail(err)
+		}
+	}
+}
+
+// readEnd lets a body of known length see that it has been read to its end.
+func (s *sender) readEnd(p []byte) {
+	if n, err := s.r.Body.Read(p); n > 0 || err != nil && err != io.EOF {
+		_ = s.fail(io.ErrUnexpectedEOF)
+	}
+}
+
+func (s *sender) fail(err error) error {
+	s.bodyErr.CompareAndSwap(nil, &err)
+	return err
+}
+
+// chunk writes size and end around the n bytes of a chunk, which begin at chunkHead.
+func chunk(piece *[pieceSize]byte, n int) []byte {
+	var size [chunkHead]byte
+	head := append(strconv.AppendUint(size[:0], uint64(n), 16), "\r\n"...)
+	start := chunkHead - len(head)
+	copy(piece[start:], head)
+	end := chunkHead + n
+	piece[end], piece[end+1] = '\r', '\n'
+	return piece[start : end+2]
+}
+
+// settle waits a moment for the sender of an answered request, and reports whether the connection can be used on.
+func (s *sender) settle() bool {
+	select {
+	case <-s.done:
+		return s.whole
+	default:
+	}
+	timer := time.NewTimer(settleTime)
+	defer timer.Stop()
+	select {
+	case <-s.done:
+		return s.whole
+	case <-timer.C:
+		return false
+	}
+}
+
+// settleTime is how long a connection waits for the rest of a request whose answer has come: most often it is only that this goroutine
+// was quicker.
+const settleTime = 50 * time.Millisecond

@@ -1,0 +1,209 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A server is one of those that a service runs on. Pools that follow one another share it.
+type server struct {
+	to    target
+	proxy ProxyProtocol
+	env   Env
+	via   *http.Transport // nil where our own client speaks
+
+	active   atomic.Int64
+	requests atomic.Uint64
+	failures atomic.Uint64
+	trouble  atomic.Bool // whether there is something in health worth a look
+
+	mu     sync.Mutex
+	users  int     // pools that share it
+	idle   []*conn // the one used last is at the end
+	sweeps *time.Timer
+	health health
+}
+
+func newServer(to target, o *Options, env Env) *server {
+	s := &server{to: to, proxy: o.ProxyProtocol, env: env, users: 1}
+	if !to.plain {
+		s.via = newTransport(to, o)
+	}
+	return s
+}
+
+// fits reports whether a server can go on under other options. Of net/http's client, timeouts are part.
+func (s *server) fits(o *Options) bool {
+	return s.proxy == o.ProxyProtocol && (s.via == nil || s.via.ResponseHeaderTimeout == o.Timeouts.Response.Std() &&
+		s.via.TLSHandshakeTimeout == o.Timeouts.Connect.Std() && s.via.MaxIdleConnsPerHost == o.Idle && s.via.IdleConnTimeout == o.IdleTime.Std())
+}
+
+// share notes that one more pool uses the server, unless nobody does any more.
+func (s *server) share() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users == 0 {
+		return false
+	}
+	s.users++
+	return true
+}
+
+// release notes that a pool does not use the server any more. The last one closes what is idle.
+func (s *server) release() {
+	s.mu.Lock()
+	s.users--
+	var idle []*conn
+	if s.users == 0 {
+		idle, s.idle = s.idle, nil
+		if s.sweeps != nil {
+			s.sweeps.Stop()
+			s.sweeps = nil
+		}
+	}
+	last := s.users == 0
+	s.mu.Unlock()
+	for _, c := range idle {
+		c.close()
+	}
+	if last && s.via != nil {
+		s.via.CloseIdleConnections()
+	}
+}
+
+func (s *server) stats(now time.Time) Stats {
+	s.mu.Lock()
+	idle := len(s.idle)
+	s.mu.Unlock()
+	return Stats{Server: s.to.name, Well: s.well(now), Active: int(s.active.Load()), Idle: idle,
+		Requests: s.requests.Load(), Failures: s.failures.Load()}
+}
+
+// take returns the connection that was laid aside last and is still good, or nil.
+func (s *server) take(o *Options) *conn {
+	for {
+		s.mu.Lock()
+		last := len(s.idle) - 1
+		if last < 0 {
+			s.mu.Unlock()
+			return nil
+		}
+		c := s.idle[last]
+		s.idle[last] = nil
+		s.idle = s.idle[:last]
+		s.mu.Unlock()
+		if time.Since(c.since) < o.IdleTime.Std() && c.quiet() {
+			return c
+		}
+		c.close()
+	}
+}
+
+// put lays a connection aside, unless there are enough of them.
+func (s *server) put(c *conn, o *Options) {
+	c.since = time.Now()
+	s.mu.Lock()
+	if s.users == 0 || len(s.idle) >= o.Idle || s.proxy != NoProxyProtocol {
+		s.mu.Unlock()
+		c.close()
+		return
+	}
+	s.idle = append(s.idle, c)
+	if s.sweeps == nil {
+		s.sweeps = time.AfterFunc(o.IdleTime.Std(), func() { s.sweep(o) })
+	}
+	s.mu.Unlock()
+}
+
+// sweep closes what has been idle for too long, and comes again while there is something.
+func (s *server) sweep(o *Options) {
+	now := time.Now()
+	s.mu.Lock()
+	old := 0
+	for old < len(s.idle) && now.Sub(s.idle[old].since) >= o.IdleTime.Std() {
+		old++
+	}
+	gone := append([]*conn(nil), s.idle[:old]...)
+	kept := copy(s.idle, s.idle[old:])
+	clear(s.idle[kept:])
+	s.idle = s.idle[:kept]
+	s.sweeps = nil
+	if kept > 0 {
+		s.sweeps = time.AfterFunc(o.IdleTime.Std()/2, func() { s.sweep(o) })
+	}
+	s.mu.Unlock()
+	for _, c := range gone {
+		c.close()
+	}
+}
+
+// dial makes a connection.
+func (s *server) dial(ctx context.Context, o *Options, by Caller) (*conn, error) {
+	dialer := net.Dialer{Timeout: o.Timeouts.Connect.Std(), KeepAlive: 15 * time.Second}
+	nc, err := dialer.DialContext(ctx, s.to.network, s.to.address)
+	if err == nil && s.proxy != NoProxyProtocol {
+		if err = greet(nc, s.proxy, by, o.Timeouts.Connect.Std()); err != nil {
+			_ = nc.Close()
+		}
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, &Error{Server: s.to.name, Why: FailConnect, Err: err}
+	}
+	return newConn(s, nc), nil
+}
+
+// do gives a request to the server, on an idle connection or a new one.
+func (s *server) do(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
+	s.requests.Add(1)
+	s.active.Add(1)
+	var res *http.Response
+	var err error
+	if s.via != nil {
+		res, err = s.viaTransport(p, r, by)
+	} else {
+		res, err = s.ownClient(p, r, by)
+	}
+	if err != nil {
+		s.active.Add(-1)
+		return nil, err
+	}
+	if s.trouble.Load() {
+		s.answered(p)
+	}
+	return res, nil
+}
+
+func (s *server) ownClient(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
+	ctx := r.Context()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	c := s.take(&p.opts)
+	for {
+		reused := c != nil
+		if !reused {
+			var err error
+			if c, err = s.dial(ctx, &p.opts, by); err != nil {
+				return nil, err
+			}
+		}
+		res, err := c.exchange(p, r, by)
+		if err == nil {
+			return res, nil
+		}
+		// The server closed an idle connection just now: nothing came, not even too late.
+		failure, ok := errors.AsType[*Error](err)
+		if !ok || !reused || failure.Why != FailBroken || failure.seen || failure.consumed || !idempotent(r) {
+			return nil, err
+		}
+		c = nil
+	}
+}

@@ -1,0 +1,176 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// newTransport makes net/http's client for a server that our own does not speak to.
+func newTransport(to target, o *Options) *http.Transport {
+	dialer := &net.Dialer{Timeout: o.Timeouts.Connect.Std(), KeepAlive: 15 * time.Second}
+	t := &http.Transport{
+		Proxy: nil, // the upstream is the one configured, whatever the environment says
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			c, err := dialer.DialContext(ctx, to.network, to.address)
+			if err != nil {
+				return nil, &unreachedError{err}
+			}
+			return c, nil
+		},
+		TLSHandshakeTimeout:    o.Timeouts.Connect.Std(),
+		MaxIdleConnsPerHost:    o.Idle,
+		IdleConnTimeout:        o.IdleTime.Std(),
+		DisableCompression:     true, // bodies are passed on as they are
+		ResponseHeaderTimeout:  o.Timeouts.Response.Std(),
+		ExpectContinueTimeout:  expectTime,
+		MaxResponseHeaderBytes: maxHead,
+		WriteBufferSize:        16 << 10,
+		ReadBufferSize:         16 << 10,
+	}
+	if to.h2c() {
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetUnencryptedHTTP2(true)
+	} else {
+		t.ForceAttemptHTTP2 = true
+	}
+	return t
+}
+
+// An unreachedError means that no connection came about.
+type unreachedError struct{ error }
+
+func (e *unreachedError) Unwrap() error { return e.error }
+
+// unreached reports whether a request cannot have reached the server.
+func unreached(err error) bool {
+	if _, ok := errors.AsType[*unreachedError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[tls.RecordHeaderError](err)
+	return ok
+}
+
+// viaTransport gives a request to net/http's client.
+func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
+	ctx := r.Context()
+	if by != nil {
+		ctx = httptrace.WithClientTrace(ctx, traceOf(by, hasBody(r)))
+	}
+	out := r.WithContext(ctx)
+	out.Header = r.Header.Clone() // it may be looked at for a while
+	out.URL = &url.URL{Scheme: s.to.scheme, Host: s.to.host, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
+	path := r.URL.EscapedPath()
+	if path == "" || path[0] != '/' {
+		path = "/" + path
+	}
+	if unescaped, err := url.PathUnescape(s.to.base + path); err == nil {
+		out.URL.Path, out.URL.RawPath = unescaped, s.to.base+path
+	} else {
+		out.URL.Path = s.to.base + r.URL.Path
+	}
+	if _, ok := out.Header["User-Agent"]; !ok {
+		out.Header["User-Agent"] = nil // none is made up
+	}
+	var body *watchedBody
+	if hasBody(r) {
+		body = &watchedBody{src: r.Body}
+		out.Body = body
+		if len(out.Trailer) > 0 {
+			out.ContentLength = -1
+			out.Header.Del("Content-Length")
+		}
+	} else {
+		out.Body = nil
+	}
+	res, err := s.via.RoundTrip(out)
+	if err != nil {
+		failure := &Error{Server: s.to.name, Why: FailBroken, Reached: !unreached(err), Err: err}
+		if body != nil {
+			failure.consumed = body.began.Load()
+			if bodyErr := body.err.Load(); bodyErr != nil {
+				return nil, *bodyErr
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if !failure.Reached {
+			failure.Why = FailConnect
+		} else if failure.Timeout() {
+			failure.Why = FailTimeout
+		}
+		return nil, failure
+	}
+	counted := &countedBody{ReadCloser: res.Body, s: s}
+	if w, ok := res.Body.(io.Writer); ok && res.StatusCode == http.StatusSwitchingProtocols {
+		res.Body = &countedTunnel{countedBody: counted, Writer: w}
+	} else {
+		res.Body = counted
+	}
+	return res, nil
+}
+
+// traceOf tells a caller what net/http tells a trace.
+func traceOf(by Caller, body bool) *httptrace.ClientTrace {
+	t := &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { by.Sent() },
+		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+			if code == http.StatusContinue {
+				return nil
+			}
+			return by.Early(code, http.Header(header))
+		},
+	}
+	if body {
+		t.WroteHeaders = by.Sent
+	}
+	return t
+}
+
+// A watchedBody remembers what became of a request's body.
+type watchedBody struct {
+	src   io.ReadCloser
+	began atomic.Bool
+	err   atomic.Pointer[error]
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	b.began.Store(true)
+	n, err := b.src.Read(p)
+	if err != nil && err != io.EOF {
+		b.err.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+func (b *watchedBody) Close() error { return b.src.Close() }
+
+// A countedBody is the body of an answer under way.
+type countedBody struct {
+	io.ReadCloser
+	s    *server
+	once sync.Once
+}
+
+func (b *countedBody) Close() error {
+	b.once.Do(func() { b.s.active.Add(-1) })
+	return b.ReadCloser.Close()
+}
+
+type countedTunnel struct {
+	*countedBody
+	io.Writer
+}
