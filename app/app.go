@@ -301,6 +301,9 @@ func (a *App) PagesAddr() net.Addr {
 // AuthAddr returns the address of the i-th gate for forward-auth, or nil.
 func (a *App) AuthAddr(i int) net.Addr { return a.addr("auth", i) }
 
+// RLSAddr returns the address of the i-th gate for Envoy, or nil.
+func (a *App) RLSAddr(i int) net.Addr { return a.addr("rls", i) }
+
 // APIAddr returns the address of the decision API, or nil.
 func (a *App) APIAddr() net.Addr { return a.addr("api", 0) }
 

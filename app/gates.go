@@ -18,6 +18,7 @@ import (
 	"weir/gate/authgate"
 	"weir/gate/httpgate"
 	"weir/gate/postfixgate"
+	"weir/gate/rlsgate"
 	"weir/gate/smtpgate"
 	"weir/gate/tcpgate"
 	"weir/identify"
@@ -36,7 +37,7 @@ type server interface {
 // A gate is one gate of a generation.
 type gate struct {
 	server
-	kind   string // as in the configuration: http, tcp, smtp, postfix, auth, api
+	kind   string // as in the configuration: http, tcp, smtp, postfix, auth, rls, api
 	listen string // as configured
 	status console.GateStatus
 	load   func() (inFlight, waiting int64)
@@ -63,6 +64,8 @@ type gate struct {
 	postfix *postfixgate.Gate
 	api     *apigate.Gate
 	auth    *authgate.Gate
+	rls     *rlsgate.Gate
+	limits  *envoyLimits // of imported rules, of a gate for Envoy
 	seen    *observer
 }
 
@@ -134,6 +137,9 @@ func (c *change) prepareGates() error {
 	}
 	for i, o := range c.next.cfg.Auth {
 		prepare(fmt.Sprintf("auth[%d]", i), func() (*gate, error) { return c.prepareAuth(o) })
+	}
+	for i, o := range c.next.cfg.RLS {
+		prepare(fmt.Sprintf("rls[%d]", i), func() (*gate, error) { return c.prepareRLS(o) })
 	}
 	if o := c.next.cfg.API; o != nil {
 		prepare("api", func() (*gate, error) { return c.prepareAPI(*o) })

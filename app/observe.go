@@ -11,6 +11,7 @@ import (
 	"weir/gate/authgate"
 	"weir/gate/httpgate"
 	"weir/gate/postfixgate"
+	"weir/gate/rlsgate"
 	"weir/gate/tcpgate"
 	"weir/spool"
 	"weir/stamp"
@@ -122,7 +123,7 @@ func (o authObserver) Bounded(bound string) { o.all.BoundReached("auth_" + bound
 func declareBounds(m *console.Metrics) {
 	for kind, names := range map[string][]string{
 		"http": httpgate.BoundNames[:], "tcp": tcpgate.BoundNames[:], "api": apigate.BoundNames[:], "postfix": postfixgate.BoundNames[:],
-		"auth": authgate.BoundNames[:],
+		"auth": authgate.BoundNames[:], "rls": rlsgate.BoundNames[:],
 		"spool": spool.BoundNames[:],
 	} {
 		for _, name := range names {

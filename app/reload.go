@@ -147,6 +147,7 @@ func (a *App) leaveBehind(c *change) {
 		doors.Wait()
 		for _, gt := range c.removed {
 			a.forget(gt)
+			gt.limits.retire()
 		}
 		a.retire(c.retired)
 	})

@@ -58,6 +58,7 @@ var rows = []row{
 	{"S8", logarithms},
 	{"S9", underFlood},
 	{"Q1", decisions},
+	{"Q2", proxied},
 	{"Q3", heldRequests},
 	{"M1", relaying},
 	{"M1b", loggedIn},

@@ -44,6 +44,9 @@ func (c *Config) Validate() error {
 	for i, g := range c.Auth {
 		f.options(fmt.Sprintf("auth[%d]", i), g)
 	}
+	for i, g := range c.RLS {
+		f.options(fmt.Sprintf("rls[%d]", i), g)
+	}
 	if c.API != nil {
 		f.options("api", *c.API)
 	}
@@ -224,6 +227,15 @@ func (c *Config) uses() (all []use) {
 	for i, g := range c.Auth {
 		all = append(all, use{path: fmt.Sprintf("auth[%d].throttles", i), names: g.Throttles})
 	}
+	for i, g := range c.RLS {
+		at := fmt.Sprintf("rls[%d]", i)
+		for _, name := range slices.Sorted(maps.Keys(g.Domains)) {
+			all = append(all, use{path: at + ".domains." + name + ".throttles", names: g.Domains[name].Throttles, tcp: true})
+		}
+		if g.Authz != nil {
+			all = append(all, use{path: at + ".authz.throttles", names: g.Authz.Throttles})
+		}
+	}
 	if c.API != nil {
 		for _, name := range slices.Sorted(maps.Keys(c.API.Policies)) {
 			all = append(all, use{path: "api.policies." + name, names: c.API.Policies[name], asked: true})
@@ -234,7 +246,7 @@ func (c *Config) uses() (all []use) {
 
 // lists checks what gates say about throttles.
 func (f *findings) lists(c *Config) {
-	if len(c.HTTP)+len(c.TCP)+len(c.SMTP)+len(c.Postfix)+len(c.Auth)+len(c.XDP) == 0 && c.API == nil {
+	if len(c.HTTP)+len(c.TCP)+len(c.SMTP)+len(c.Postfix)+len(c.Auth)+len(c.RLS)+len(c.XDP) == 0 && c.API == nil {
 		f.add("http", "there is no gate: nothing would listen", `add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`)
 	}
 	names := slices.Sorted(maps.Keys(c.Throttles))
@@ -326,6 +338,11 @@ func (f *findings) addresses(c *Config) {
 	for i, g := range c.Auth {
 		if g = g.WithDefaults(); !strings.HasPrefix(g.Listen, "unix:") {
 			given = append(given, listener{fmt.Sprintf("auth[%d].listen", i), fmt.Sprintf("the gate auth[%d]", i), g.Listen, false})
+		}
+	}
+	for i, g := range c.RLS {
+		if !strings.HasPrefix(g.Listen, "unix:") {
+			given = append(given, listener{fmt.Sprintf("rls[%d].listen", i), fmt.Sprintf("the gate rls[%d]", i), g.Listen, false})
 		}
 	}
 	if o := c.SelfService.WithDefaults(); o.Enabled() {

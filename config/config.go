@@ -10,6 +10,7 @@ import (
 	"weir/gate/authgate"
 	"weir/gate/httpgate"
 	"weir/gate/postfixgate"
+	"weir/gate/rlsgate"
 	"weir/gate/smtpgate"
 	"weir/gate/tcpgate"
 	"weir/gate/xdpgate"
@@ -36,6 +37,8 @@ type Config struct {
 	Postfix []postfixgate.Options `yaml:"postfix"`
 	// Gates that answer nginx, Traefik, Caddy and HAProxy, which ask about each request.
 	Auth []authgate.Options `yaml:"auth"`
+	// Gates that answer Envoy: its rate limit service and its external authorization.
+	RLS []rlsgate.Options `yaml:"rls"`
 	// The decision API, for services that ask. Default: there is none.
 	API *apigate.Options `yaml:"api"`
 	// The throttles, by the name under which gates list them. Letters, digits, '-', '_' and '.'.
@@ -135,6 +138,7 @@ func (c Config) WithDefaults() Config {
 	c.SMTP = allCompleted(c.SMTP)
 	c.Postfix = allCompleted(c.Postfix)
 	c.Auth = allCompleted(c.Auth)
+	c.RLS = allCompleted(c.RLS)
 	c.API = completed(c.API)
 	c.XDP = allCompleted(c.XDP)
 	throttles := make(map[string]Throttle, len(c.Throttles))

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"weir"
+	"weir/gate/rlsgate"
 	"weir/gate/smtpgate"
 	"weir/identify"
 )
@@ -88,6 +89,14 @@ func (c *Config) missingFiles() []*weir.FieldError {
 			if _, err := os.Stat(f.path); errors.Is(err, fs.ErrNotExist) {
 				odd.add(fmt.Sprintf("smtp[%d].tls.%s", i, f.key), fmt.Sprintf("there is no file %s: weir would not start", f.path), "put it there before")
 			}
+		}
+	}
+	for i, g := range c.RLS {
+		if g.Config == "" || !filepath.IsAbs(g.Config) {
+			continue
+		}
+		if _, err := rlsgate.Read(g.Config, g.MergeDomains); err != nil {
+			odd.add(fmt.Sprintf("rls[%d].config", i), fmt.Sprintf("%v: weir would not start", err), "")
 		}
 	}
 	return odd

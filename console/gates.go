@@ -15,6 +15,7 @@ type gateMetrics struct {
 	tcpUnreached *prometheus.CounterVec
 	apiDecided   *prometheus.CounterVec
 	authDecided  *prometheus.CounterVec
+	rlsAnswered  *prometheus.CounterVec
 	apiHolds     prometheus.Gauge
 	apiExpired   prometheus.Counter
 }
@@ -36,6 +37,9 @@ func newGateMetrics() gateMetrics {
 		tcpUnreached: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_tcp_unreached_total", Help: "Connections or packets for which the upstream could not be reached.",
 		}, []string{"gate"}),
+		rlsAnswered: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_rls_answers_total", Help: "Questions of Envoy, by gate, service (ratelimit, authz) and answer.",
+		}, []string{"gate", "service", "code"}),
 		authDecided: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_auth_decisions_total", Help: "Questions of proxies about requests, by gate and verdict.",
 		}, []string{"gate", "verdict"}),
@@ -52,7 +56,7 @@ func newGateMetrics() gateMetrics {
 }
 
 func (m *gateMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.tcpOpen, m.tcpWaiting, m.tcpJudged, m.tcpBytes, m.tcpUnreached, m.apiDecided, m.authDecided, m.apiHolds, m.apiExpired}
+	return []prometheus.Collector{m.tcpOpen, m.tcpWaiting, m.tcpJudged, m.tcpBytes, m.tcpUnreached, m.apiDecided, m.authDecided, m.rlsAnswered, m.apiHolds, m.apiExpired}
 }
 
 // TCPMetrics are the series of one TCP or UDP gate. Safe for concurrent use; nothing here allocates.
@@ -106,6 +110,16 @@ func (t *TCPMetrics) Unreached() { t.unreached.Inc() }
 // Answered counts an answer to a proxy that asks about requests.
 func (m *Metrics) Answered(gate string, v weir.Verdict) {
 	m.gates.authDecided.WithLabelValues(gate, v.String()).Inc()
+}
+
+// EnvoyAnswered counts an answer to Envoy. Service and code must come from small sets.
+func (m *Metrics) EnvoyAnswered(gate, service, code string) {
+	m.gates.rlsAnswered.WithLabelValues(gate, service, code).Inc()
+}
+
+// ForgetRLS drops the series of a gate that is no more.
+func (m *Metrics) ForgetRLS(gate string) {
+	m.gates.rlsAnswered.DeletePartialMatch(prometheus.Labels{"gate": gate})
 }
 
 // ForgetAuth drops the series of a gate that is no more.

@@ -47,18 +47,12 @@ func (s *server) failed(p *Pool, why string) {
 	}
 }
 
-// answered notes that a request was answered. Where there are checks, they alone bring a server back.
+// answered notes that a request was answered. Where there are checks, they alone bring a server back: one that says that it is not well
+// may well answer requests.
 func (s *server) answered(p *Pool) {
-	if p.opts.Health.Path != "" {
-		s.mu.Lock()
-		if !s.health.down {
-			s.health = health{}
-			s.trouble.Store(false)
-		}
-		s.mu.Unlock()
-		return
+	if p.opts.Health.Path == "" {
+		s.passed(1)
 	}
-	s.passed(1)
 }
 
 // passed counts a good answer, and takes the server in again when there were enough in a row.

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -208,5 +207,3 @@ func unixSocket(t testing.TB, h http.Handler) string {
 }
 
 func short(d time.Duration) Timeouts { return Timeouts{Response: weir.Duration(d)} }
-
-var _ = url.Parse

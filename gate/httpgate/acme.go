@@ -111,7 +111,7 @@ type acmeAccount struct {
 	opts    ACME // but for the domains
 	env     Env
 	manager *autocert.Manager
-	stop    context.CancelFunc // no more is asked of the authority
+	stop    func() // no more is asked of the authority
 	stopped context.Context
 
 	mu    sync.Mutex
@@ -173,7 +173,11 @@ func newACMEAccount(o ACME, env Env) (*acmeAccount, error) {
 		transport.TLSClientConfig = &tls.Config{RootCAs: roots}
 	}
 	a := &acmeAccount{opts: o, env: env, order: map[string]*order{}}
-	a.stopped, a.stop = context.WithCancel(context.Background())
+	stopped, cancel := context.WithCancel(context.Background())
+	a.stopped, a.stop = stopped, func() {
+		cancel()
+		transport.CloseIdleConnections()
+	}
 	a.manager = &autocert.Manager{
 		Prompt: autocert.AcceptTOS, // agree says so
 		Cache:  autocert.DirCache(cache),

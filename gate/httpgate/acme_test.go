@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"weir"
 	"weir/internal/clock"
 )
 
@@ -43,6 +44,7 @@ func (s *acmeServer) served(r *rig, name string) (string, error) {
 	if err := c.Handshake(); err != nil {
 		return "", err
 	}
+	defer c.Close()
 	leaf := c.ConnectionState().PeerCertificates[0]
 	return leaf.Subject.CommonName + leaf.DNSNames[0] + leaf.SerialNumber.String(), nil
 }
@@ -153,9 +155,10 @@ func TestACMEFails(t *testing.T) {
 func TestACMEIsSlow(t *testing.T) {
 	s := newACMEServer(t, "tls-alpn-01")
 	o := s.options(t, nil)
-	o.Timeouts.Handshake = 50_000_000 // 50ms
+	o.Timeouts.Handshake = weir.Duration(50 * time.Millisecond)
 	g := startWith(t, o, Env{Data: t.TempDir()})
 	s.mu.Lock() // it does not answer
+	defer s.mu.Unlock()
 	g.Start()
 	if _, err := s.served(g, "www.example.com"); err == nil {
 		t.Error("a certificate out of nowhere")
@@ -165,7 +168,6 @@ func TestACMEIsSlow(t *testing.T) {
 	if err := g.Stop(t.Context()); err != nil || time.Since(began) > 10*time.Second {
 		t.Errorf("%v", err)
 	}
-	s.mu.Unlock()
 }
 
 func TestACMEOptions(t *testing.T) {

@@ -57,7 +57,9 @@ func newACMEServer(t testing.TB, challenges ...string) *acmeServer {
 	return s
 }
 
-func (s *acmeServer) at(path string, args ...any) string { return s.http.URL + fmt.Sprintf(path, args...) }
+func (s *acmeServer) at(path string, args ...any) string {
+	return s.http.URL + fmt.Sprintf(path, args...)
+}
 
 func (s *acmeServer) count() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.orders) }
 

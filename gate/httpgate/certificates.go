@@ -27,6 +27,7 @@ type certIndex struct {
 // newCertificates reads the files, all of which must be of use.
 func newCertificates(all []Certificate, env Env) (*certificates, error) {
 	c := &certificates{env: env}
+	c.index.Store(&certIndex{})
 	for _, one := range all {
 		c.pairs = append(c.pairs, &watched[*tls.Certificate]{paths: []string{one.Cert, one.Key}, parse: parsePair})
 	}

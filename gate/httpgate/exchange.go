@@ -29,7 +29,7 @@ type exchange struct {
 
 	origin              identify.Origin
 	event               weir.Event // since it came: Time is when it began, ID what client and log are shown
-	pass                policy.Pass
+	pass                *policy.Pass
 	judged              bool
 	waited              bool   // it was made to wait
 	waitedBy, waitedFor string // by which throttle and rule
@@ -50,6 +50,8 @@ type exchange struct {
 	outAfter  time.Time   // the response's body pauses until then
 	renewedAt int64       // when the deadline for writing was last renewed, HTTP/2 only
 
+	values  [4]string   // of headers of the response
+	used    int         // of values
 	length  int64       // of the response's body; without end where it is not known
 	head    *time.Timer // sends the head off when the body is late
 	writing sync.Mutex  // the response is written by the request's goroutine, and by that timer
@@ -57,6 +59,21 @@ type exchange struct {
 
 	mu   sync.Mutex // deadlines are set by whoever reads the body
 	over bool       // the connection may be serving the next request
+}
+
+// exchanges are those that may be used again, with the memory of their passes.
+var exchanges = sync.Pool{New: func() any { return &exchange{pass: new(policy.Pass)} }}
+
+// recycle makes a plain exchange fit for the next request. One that somebody else may still look at is left alone: the sender of a body, a
+// timer, a watch, or whoever embeds the gate and looks at headers afterwards.
+func (x *exchange) recycle() {
+	if x.conn == nil || x.r.ProtoMajor != 1 || x.hasBody() || x.cancel != nil || x.head != nil || x.waited || x.hijacked || x.payment != nil {
+		return
+	}
+	pass := x.pass
+	pass.Answer.Clear()
+	*x = exchange{pass: pass}
+	exchanges.Put(x)
 }
 
 // errLeft is why a request's context ended when the hang-up watch saw the client go.
@@ -163,10 +180,21 @@ func (x *exchange) endStream() {
 	x.writing.Unlock()
 }
 
+// set sets a header of the response to one value, whose slice is part of the exchange while there is room.
+func (x *exchange) set(h http.Header, name, value string) {
+	if x.used == len(x.values) {
+		h[name] = []string{value}
+		return
+	}
+	x.values[x.used] = value
+	h[name] = x.values[x.used : x.used+1 : x.used+1]
+	x.used++
+}
+
 func (x *exchange) finalHeaders() {
 	h := x.w.Header()
 	x.setup.response.apply(h)
-	h.Set("X-Request-Id", x.event.ID)
+	x.set(h, "X-Request-Id", x.event.ID)
 	if x.payment != nil {
 		x.paymentHeaders()
 	}

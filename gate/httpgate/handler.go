@@ -22,8 +22,9 @@ const statusLeft = 499
 // ServeHTTP takes one request through the gate. It may be called without a listener, for tests and for embedding; a client that
 // leaves with its body unread is then noticed late.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{gate: g, setup: g.setup.Load(), w: w, r: r, conn: connOf(r.Context()), ctx: r.Context(),
-		event: weir.Event{Time: g.env.Clock.Now(), Kind: "http"}}
+	x := exchanges.Get().(*exchange)
+	x.gate, x.setup, x.w, x.r, x.conn, x.ctx = g, g.setup.Load(), w, r, connOf(r.Context()), r.Context()
+	x.event.Time, x.event.Kind = g.env.Clock.Now(), "http"
 	if x.conn != nil && x.conn.state != nil {
 		r.TLS = x.conn.state // net/http does not know of it
 	}
@@ -96,6 +97,7 @@ func (x *exchange) end() {
 	if failure != nil {
 		panic(failure)
 	}
+	x.recycle()
 }
 
 // identify fills in the event but for the account.
@@ -156,9 +158,9 @@ func (x *exchange) misfit() bool {
 func (x *exchange) judge() bool {
 	g := x.gate
 	x.judged = true
-	x.setup.chain.Judge(x.ctx, &x.event, &x.pass)
+	x.setup.chain.Judge(x.ctx, &x.event, x.pass)
 	if x.pass.Answer.Verdict == weir.Challenge && x.setup.till != nil && x.called() {
-		x.setup.chain.Judge(x.ctx, &x.event, &x.pass)
+		x.setup.chain.Judge(x.ctx, &x.event, x.pass)
 	}
 	if x.pass.Answer.Verdict == weir.Wait && !x.wait() {
 		return false

@@ -170,3 +170,36 @@ func TestDoorBehindProxyProtocol(t *testing.T) {
 	}
 	eventually(t, "all closed", func() bool { return gate.open.Load() == 0 })
 }
+
+// bytesSocket is a connection that brings some bytes.
+type bytesSocket struct {
+	socket
+	*bytes.Reader
+}
+
+func (s bytesSocket) Read(p []byte) (int, error)      { return s.Reader.Read(p) }
+func (s bytesSocket) SetReadDeadline(time.Time) error { return nil }
+
+// FuzzProxyHeader: whatever comes, what follows the header is what is read next, and nobody gets a source that is none.
+func FuzzProxyHeader(f *testing.F) {
+	for _, from := range []string{"198.51.100.7:1", "[2001:db8::7]:65535"} {
+		f.Add([]byte(header(f, 1, from) + plainGet))
+		f.Add([]byte(header(f, 2, from) + plainGet))
+	}
+	f.Add([]byte("PROXY UNKNOWN ffff::1 ffff::2 1 2\r\nrest"))
+	f.Add([]byte("\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		c := newConn(nil, bytesSocket{Reader: bytes.NewReader(in)}, netip.MustParseAddr("127.0.0.1"), 512)
+		local, err := c.readHeader(t.Context())
+		if err != nil {
+			return
+		}
+		if !c.peer.IsValid() || c.peer.Is4In6() || c.peer.Zone() != "" || local != (c.remote == nil) {
+			t.Fatalf("%v, %v", c.peer, local)
+		}
+		rest, _ := io.ReadAll(&c.wire)
+		if !bytes.HasSuffix(in, rest) || len(rest) == len(in) {
+			t.Fatalf("%q is not what follows in %q", rest, in)
+		}
+	})
+}

@@ -17,7 +17,8 @@ func rateLimitHeaders(h http.Header, figures []weir.Figure, now time.Time) {
 	if len(figures) == 0 {
 		return
 	}
-	policy, limit := make([]byte, 0, 128), make([]byte, 0, 128)
+	var room [2][192]byte
+	policy, limit := room[0][:0], room[1][:0]
 	for i := range figures {
 		f := &figures[i]
 		if toldLater(figures, i) {
@@ -49,8 +50,18 @@ func rateLimitHeaders(h http.Header, figures []weir.Figure, now time.Time) {
 		}
 	}
 	// Header.Add would write them Ratelimit: the same to a program, not to a person.
-	h["RateLimit-Policy"] = append(h["RateLimit-Policy"], string(policy))
-	h["RateLimit"] = append(h["RateLimit"], string(limit))
+	both := string(append(policy, limit...)) // one piece of memory for both
+	values := []string{both[:len(policy)], both[len(policy):]}
+	add(h, "RateLimit-Policy", values[0:1:1])
+	add(h, "RateLimit", values[1:2:2])
+}
+
+// add adds values to those that an upstream may have sent by the same name.
+func add(h http.Header, name string, values []string) {
+	if before := h[name]; before != nil {
+		values = append(before[:len(before):len(before)], values...)
+	}
+	h[name] = values
 }
 
 // toldLater reports whether figure i comes again: a rule may be met when the event is judged and again when it enters.

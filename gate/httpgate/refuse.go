@@ -1,8 +1,6 @@
 package httpgate
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -89,11 +87,11 @@ func detail(a *weir.Answer) string {
 	if a.Limit > 0 {
 		switch {
 		case a.Unit == "bytes":
-			limit = fmt.Sprintf("The limit of %s", weir.Size(a.Limit))
+			limit += " of " + weir.Size(a.Limit).String()
 		case a.Unit != "":
-			limit = fmt.Sprintf("The limit of %d %s", a.Limit, a.Unit)
+			limit += " of " + strconv.FormatInt(a.Limit, 10) + " " + a.Unit
 		default:
-			limit = fmt.Sprintf("The limit of %d", a.Limit)
+			limit += " of " + strconv.FormatInt(a.Limit, 10)
 		}
 		if a.Window > 0 {
 			limit += " per " + period(a.Window)
@@ -168,8 +166,8 @@ func (x *exchange) answer(doc refusal) {
 		x.answerPage(&doc, pagePolicy, renderPage(&doc))
 		return
 	}
-	body, _ := json.Marshal(&doc)
-	x.answerBytes(&doc, "application/problem+json", append(body, '\n'))
+	var room [768]byte
+	x.answerBytes(&doc, "application/problem+json", append(appendProblem(room[:0], &doc), '\n'))
 }
 
 // answerPage writes a page.
@@ -178,19 +176,25 @@ func (x *exchange) answerPage(doc *refusal, policy string, body []byte) {
 	x.answerBytes(doc, "text/html; charset=utf-8", body)
 }
 
+// Values that are always the same. Nobody changes them.
+var (
+	noStore  = []string{"no-store"}
+	noSniff  = []string{"nosniff"}
+	byAccept = []string{"Accept"}
+)
+
 // answerBytes writes an answer of the gate's own.
 func (x *exchange) answerBytes(doc *refusal, kind string, body []byte) {
 	x.answered = true
 	h := x.w.Header()
 	if doc.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.FormatInt(doc.RetryAfter, 10))
+		x.set(h, "Retry-After", strconv.FormatInt(doc.RetryAfter, 10))
 	}
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	h["Cache-Control"], h["X-Content-Type-Options"] = noStore, noSniff
 	// Whoever keeps answers must keep those for browsers and for programs apart.
-	h.Add("Vary", "Accept")
-	h.Set("Content-Type", kind)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	add(h, "Vary", byAccept)
+	x.set(h, "Content-Type", kind)
+	x.set(h, "Content-Length", strconv.Itoa(len(body)))
 	x.leaveBody()
 	x.WriteHeader(doc.Status)
 	if x.r.Method != http.MethodHead {

@@ -1,22 +1,23 @@
 package httpgate
 
 import (
-	"encoding/base32"
-	"encoding/binary"
 	"math/rand/v2"
 	"time"
 )
 
 // idLetters are those of Crockford's base 32, in lower case: ids sort by time, and none reads like another.
-var idLetters = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+const idLetters = "0123456789abcdefghjkmnpqrstvwxyz"
 
 // newID returns an id for a request: 16 letters, the first eight of which tell the time in units of a millisecond and the rest
 // are random. It is no secret, but cannot be guessed either.
 func newID(now time.Time) string {
-	var raw [16]byte
-	binary.BigEndian.PutUint64(raw[0:], uint64(now.UnixMilli())<<24) // 40 bits wrap after 34 years
-	binary.BigEndian.PutUint64(raw[5:], rand.Uint64())
-	return idLetters.EncodeToString(raw[:10])
+	var id [16]byte
+	time, luck := uint64(now.UnixMilli()), rand.Uint64() // 40 bits of a time wrap after 34 years
+	for i := range 8 {
+		id[7-i], time = idLetters[time&31], time>>5
+		id[15-i], luck = idLetters[luck&31], luck>>5
+	}
+	return string(id[:])
 }
 
 // maxID is how long an id may be that a trusted proxy sends.

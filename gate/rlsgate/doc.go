@@ -9,10 +9,10 @@
 // refused or not, and the answers are those of the original, request by request. What nobody has configured is let through, as there.
 //
 // The answers differ from the original's in this:
-//   - An override that a descriptor brings (its limit) shares its counter with the rule of the file for the same values only as far as whoever
-//     makes the throttles lets it: see Rule.
-//   - The original mixes up, at the moment when both begin, the counters of two windows of different length of the same values, which can only
-//     come from overrides.
+//   - Beyond a limit nothing more is remembered than that it was passed. Where two limits count the same thing, the figures of the higher one
+//     are then those at which the lower one stopped. That takes an override (the limit that a descriptor brings) which differs from the rule
+//     for the same values, or descriptors whose keys and values run together to the same text: (a, b_c) and (a_b, c).
+//   - Limits of different units never share a counter. Those of the original do while both windows begin at the same moment.
 //   - Hits that are to be given back (is_negative_hits) charge nothing here, where the original adds them. The unit_multiplier of an override
 //     is left out of account by both.
 //   - A descriptor with a key or value over bounds.value is over the limit, and counted nowhere.

@@ -147,7 +147,8 @@ func filesOf(path string) ([]string, error) {
 	}
 	switch n := len(files); {
 	case n == 0:
-		return nil, &FileError{File: path, Msg: "the folder has no files that end in .yaml or .yml", Hint: "name the folder that RUNTIME_ROOT, RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY make up"}
+		return nil, &FileError{File: path, Msg: "the folder has no files that end in .yaml or .yml",
+			Hint: "name the folder that RUNTIME_ROOT, RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY make up"}
 	case n > maxFiles:
 		return nil, &FileError{File: path, Msg: fmt.Sprintf("%d files are too many", n), Hint: fmt.Sprintf("at most %d", maxFiles)}
 	}
@@ -157,7 +158,8 @@ func filesOf(path string) ([]string, error) {
 func readFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > maxFile {
-		return "", &FileError{File: path, Msg: "the file is too large", Hint: fmt.Sprintf("at most %s; several files may stand in a folder", weir.Size(maxFile))}
+		return "", &FileError{File: path, Msg: "the file is too large",
+			Hint: fmt.Sprintf("at most %s; several files may stand in a folder", weir.Size(maxFile))}
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -1,6 +1,7 @@
 package rlsgate
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,6 +48,7 @@ func TestFileErrors(t *testing.T) {
 				"f:4:3: unknown key \"kee\" in a descriptor (did you mean \"key\"?)\nf:6:22: \"dai\" is not a unit (did you mean \"day\"?)"},
 		"deep":    {"domain: d\n" + deep(maxLevels+1), fmt.Sprintf("f:%d:%d: descriptors are nested deeper than 20 levels", 2*maxLevels+3, 2*maxLevels+1)},
 		"deeper":  {"domain: " + strings.Repeat("[", 1000), "f:1:58: lists and mappings are nested deeper than 50 levels"},
+		"wide":    {"domain: d\n" + strings.Repeat("x: 1\n", maxKeys), "f:1001:2: a mapping has more than 1000 keys"},
 		"a value": {"domain: d\ndescriptors:\n- key: [a]\n", "f:3:8: a single value is wanted here"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,6 +59,30 @@ func TestFileErrors(t *testing.T) {
 				t.Errorf("the mistakes are\n%s, want\n%s", got, c.want)
 			}
 		})
+	}
+}
+
+// TestFileBounds: there are so many descriptors in all files, and so many keys by <<, and not one more.
+func TestFileBounds(t *testing.T) {
+	compile := func(text string, left int) string {
+		c := compiler{reader: reader{file: "f"}, into: &Imported{domains: map[string]*level{}}, left: &left}
+		c.compile(text)
+		return fmt.Sprint(errors.Join(c.errs...))
+	}
+	if got := compile("domain: d\ndescriptors: [{key: a}, {key: b, descriptors: [{key: c}]}]\n", 3); got != "<nil>" {
+		t.Error(got)
+	}
+	if got := compile("domain: d\ndescriptors: [{key: a}, {key: b, descriptors: [{key: c}]}]\n", 2); !strings.Contains(got, "f:2:48: there are more than 100000 descriptors") {
+		t.Error(got)
+	}
+	// Each item takes the keys of all before it.
+	var b strings.Builder
+	b.WriteString("domain: d\ndescriptors:\n- &a0 {key: a, value: b}\n")
+	for i := range 20 {
+		fmt.Fprintf(&b, "- &a%d\n  <<: [*a%d, *a%d]\n  value: b%d\n", i+1, i, i, i)
+	}
+	if got := compile(b.String(), 100); !strings.Contains(got, "more than 100000 keys come by <<") {
+		t.Error(got)
 	}
 }
 

@@ -128,7 +128,7 @@ const (
 	maxMessage   = 64 << 20
 	maxDomains   = 1000
 	maxName      = 256
-	maxKeys      = 16
+	maxAccount   = 16 // keys
 	maxWait      = weir.Duration(time.Minute)
 	minTimeout   = weir.Duration(time.Second)
 	maxTimeout   = weir.Duration(time.Hour)
@@ -244,8 +244,8 @@ func (v *mistakes) domains(all map[string]Domain) {
 		if len(d.Throttles) == 0 {
 			v.Add(at+".throttles", "a domain without throttles limits nothing", "name one: throttles: [plans]")
 		}
-		if n := len(d.Account); n > maxKeys {
-			v.Add(at+".account", fmt.Sprintf("%d keys are too many", n), fmt.Sprintf("at most %d", maxKeys))
+		if n := len(d.Account); n > maxAccount {
+			v.Add(at+".account", fmt.Sprintf("%d keys are too many", n), fmt.Sprintf("at most %d", maxAccount))
 		}
 		for i, key := range d.Account {
 			switch path := fmt.Sprintf("%s.account[%d]", at, i); {
@@ -273,7 +273,8 @@ func (a *Authz) validate() error {
 			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix), "name the networks of your proxies")
 		}
 	}
-	v.OneOf("forwarded_header", string(a.ForwardedHeader), string(identify.XForwardedFor), string(identify.ForwardedHeader), string(identify.EitherHeader))
+	v.OneOf("forwarded_header", string(a.ForwardedHeader), string(identify.XForwardedFor), string(identify.ForwardedHeader),
+		string(identify.EitherHeader))
 	return v.Err()
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -145,38 +146,42 @@ func TestWaits(t *testing.T) {
 		r.clock.Advance(time.Minute)
 		want(t, r.ask("edge", "user=ann"), "ok 1/minute 0 per-minute") // the wait was given back
 	})
-	t.Run("held", func(t *testing.T) {
-		turn, settled := weir.NewTurn(), make(chan bool, 1)
-		judged := make(chan struct{})
+	held := func(t *testing.T) (r *rig, turn *weir.Turn, judged chan struct{}, settled chan bool) {
 		o := edge("user")
 		o.MaxWait = weir.Duration(time.Minute)
-		r := newRig(t, o, map[string]quota.Options{"plans": delayed})
-		chain := newChain(t, policy.NewLink("slow", spy{judge: func(ev *weir.Event, a *weir.Answer) {
-			a.Verdict, a.Turn, a.Until, a.Hold.Ref = weir.Wait, turn, ev.Time.Add(30*time.Second), turn
-			close(judged)
-		}, settle: func(o weir.Outcome) { settled <- o.Done }}, policy.Closed))
-		r.swap(o, Parts{Domains: map[string]*policy.Chain{"edge": chain}})
+		r = newRig(t, o, map[string]quota.Options{"plans": delayed})
+		turn, judged, settled = weir.NewTurn(), make(chan struct{}), make(chan bool, 1)
+		r.swap(o, Parts{Domains: map[string]*policy.Chain{"edge": newChain(t, policy.NewLink("slow", spy{
+			judge: func(ev *weir.Event, a *weir.Answer) {
+				a.Verdict, a.Turn, a.Until, a.Hold.Ref = weir.Wait, turn, ev.Time.Add(30*time.Second), turn
+				close(judged)
+			},
+			settle: func(o weir.Outcome) { settled <- o.Done },
+		}, policy.Closed))}})
+		return r, turn, judged, settled
+	}
+	t.Run("held", func(t *testing.T) {
+		r, turn, judged, settled := held(t)
 		go func() { <-judged; turn.Grant() }()
 		want(t, r.ask("edge", "user=ann"), "ok")
 		if !<-settled {
 			t.Error("what was held and went on was given back")
 		}
 	})
+	t.Run("called off", func(t *testing.T) {
+		r, turn, judged, settled := held(t)
+		go func() { <-judged; turn.Refuse(weir.WaitTooLong) }()
+		want(t, r.ask("edge", "user=ann"), "over")
+		if <-settled {
+			t.Error("what did not go on was charged")
+		}
+	})
 	t.Run("the turn does not come", func(t *testing.T) {
-		o := edge("user")
-		o.MaxWait = weir.Duration(time.Minute)
-		r := newRig(t, o, map[string]quota.Options{"plans": delayed})
-		judged, settled := make(chan struct{}), make(chan bool, 1)
-		turn := weir.NewTurn()
-		chain := newChain(t, policy.NewLink("slow", spy{judge: func(ev *weir.Event, a *weir.Answer) {
-			a.Verdict, a.Turn, a.Until, a.Hold.Ref = weir.Wait, turn, ev.Time.Add(30*time.Second), turn
-			close(judged)
-		}, settle: func(o weir.Outcome) { settled <- o.Done }}, policy.Closed))
-		r.swap(o, Parts{Domains: map[string]*policy.Chain{"edge": chain}})
+		r, _, judged, settled := held(t)
 		go func() {
 			<-judged
 			for r.clock.Pending() == 0 {
-				time.Sleep(time.Millisecond)
+				runtime.Gosched()
 			}
 			r.clock.Advance(time.Minute)
 		}()
@@ -185,17 +190,17 @@ func TestWaits(t *testing.T) {
 			t.Error("what did not go on was charged")
 		}
 	})
+	t.Run("the gate stops", func(t *testing.T) {
+		r, _, judged, settled := held(t)
+		stopped := make(chan error)
+		go func() { <-judged; stopped <- r.Stop(within(t)) }()
+		want(t, r.ask("edge", "user=ann"), "over")
+		if err := <-stopped; err != nil || <-settled {
+			t.Errorf("the stop: %v, or what did not go on was charged", err)
+		}
+	})
 	t.Run("the caller leaves", func(t *testing.T) {
-		o := edge("user")
-		o.MaxWait = weir.Duration(time.Minute)
-		r := newRig(t, o, map[string]quota.Options{"plans": delayed})
-		judged, settled := make(chan struct{}), make(chan bool, 1)
-		turn := weir.NewTurn()
-		chain := newChain(t, policy.NewLink("slow", spy{judge: func(ev *weir.Event, a *weir.Answer) {
-			a.Verdict, a.Turn, a.Until, a.Hold.Ref = weir.Wait, turn, ev.Time.Add(30*time.Second), turn
-			close(judged)
-		}, settle: func(o weir.Outcome) { settled <- o.Done }}, policy.Closed))
-		r.swap(o, Parts{Domains: map[string]*policy.Chain{"edge": chain}})
+		r, _, judged, settled := held(t)
 		ctx, cancel := context.WithCancel(within(t))
 		go func() { <-judged; cancel() }()
 		_, err := r.rls.ShouldRateLimit(ctx, &rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=ann")})

@@ -21,9 +21,6 @@ import (
 // maxHeaderList is the most that is read of a call's headers. Envoy's tracing adds some to its own.
 const maxHeaderList = 16 << 10
 
-// window is how much a caller may send before it is read, on a connection and for one request.
-const window = 256 << 10
-
 // oftenPing is how often a caller may ask whether the gate is there.
 const oftenPing = 10 * time.Second
 
@@ -46,9 +43,6 @@ func (g *Gate) serve(o serverOptions) {
 		grpc.MaxConcurrentStreams(uint32(o.streams)),
 		grpc.MaxHeaderListSize(maxHeaderList),
 		grpc.ConnectionTimeout(o.connect),
-		// Windows of a fixed size spare gRPC the pings by which it finds out how large they should be.
-		grpc.StaticStreamWindowSize(window),
-		grpc.StaticConnWindowSize(window),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: o.silent, Timeout: o.silent}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: oftenPing, PermitWithoutStream: true}),
 		grpc.NumStreamWorkers(uint32(2*runtime.GOMAXPROCS(0))),

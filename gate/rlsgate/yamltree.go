@@ -15,8 +15,12 @@ import (
 	"weir"
 )
 
-// maxDepth bounds lists and mappings within each other: the parser calls itself for each.
-const maxDepth = 2*maxLevels + 10
+// The parser calls itself for each list and mapping within another, and for each key of a mapping, and its work grows with the square of the
+// latter: both are bounded before it runs.
+const (
+	maxDepth = 2*maxLevels + 10
+	maxKeys  = 1000 // of one mapping; the format has nine
+)
 
 type kind uint8
 
@@ -104,12 +108,13 @@ func (r *reader) parse(text string) (root *node) {
 	return root
 }
 
-// shallow looks at the depth before the parser runs.
+// shallow looks at depth and keys before the parser runs.
 func (r *reader) shallow(tokens token.Tokens) bool {
-	var columns []int // of the block structures that are open
+	type block struct{ column, keys int }
+	var open []block
 	flow := 0
 	for i, tk := range tokens {
-		start := tk
+		start, key := tk, 0
 		switch tk.Type {
 		case token.MappingStartType, token.SequenceStartType:
 			flow++
@@ -117,7 +122,7 @@ func (r *reader) shallow(tokens token.Tokens) bool {
 			flow = max(flow-1, 0)
 			continue
 		case token.MappingValueType:
-			if i > 0 && tokens[i-1].Position.Line == tk.Position.Line {
+			if key = 1; i > 0 && tokens[i-1].Position.Line == tk.Position.Line {
 				start = tokens[i-1]
 			}
 		case token.SequenceEntryType, token.MappingKeyType:
@@ -126,14 +131,19 @@ func (r *reader) shallow(tokens token.Tokens) bool {
 		}
 		if flow == 0 {
 			column := start.Position.Column
-			for len(columns) > 0 && columns[len(columns)-1] > column {
-				columns = columns[:len(columns)-1]
+			for len(open) > 0 && open[len(open)-1].column > column {
+				open = open[:len(open)-1]
 			}
-			if len(columns) == 0 || columns[len(columns)-1] < column {
-				columns = append(columns, column)
+			if len(open) == 0 || open[len(open)-1].column < column {
+				open = append(open, block{column: column})
+			}
+			top := &open[len(open)-1]
+			if top.keys += key; top.keys > maxKeys {
+				r.failAt(tk.Position.Line, tk.Position.Column, fmt.Sprintf("a mapping has more than %d keys", maxKeys), "")
+				return false
 			}
 		}
-		if flow+len(columns) > maxDepth {
+		if flow+len(open) > maxDepth {
 			r.failAt(tk.Position.Line, tk.Position.Column, fmt.Sprintf("lists and mappings are nested deeper than %d levels", maxDepth), "")
 			return false
 		}

@@ -1,6 +1,0 @@
-package rlsgate
-
-import "weir/internal/clock"
-
-var sysClock = clock.System
-var peerAddr string
