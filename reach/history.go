@@ -3,6 +3,7 @@ package reach
 import (
 	"errors"
 	"math"
+	"slices"
 	"unsafe"
 )
 
@@ -13,6 +14,8 @@ type history struct {
 	sketch *Sketch
 	known  *Known
 	filter *Filter
+
+	tried []uint32 // who was held or refused lately, of a flagged user: who is tried again counts once
 
 	late     bool // the sketch was begun after the filter, and does not know everybody
 	knownBy  begun
@@ -95,6 +98,21 @@ func (h *history) count() float64 {
 		return h.sketch.Count()
 	}
 	return 0
+}
+
+// maxTried is how many are remembered who were held or refused. Those before them count again.
+const maxTried = 256
+
+// wasTried reports whether a recipient was held or refused lately.
+func (h *history) wasTried(key uint64) bool { return slices.Contains(h.tried, uint32(key>>32)) }
+
+// try notes that a recipient was held or refused. Copies of a state share what was noted before.
+func (h *history) try(key uint64) {
+	if h.wasTried(key) {
+		return
+	}
+	from := max(0, len(h.tried)-maxTried+1)
+	h.tried = append(slices.Clip(h.tried[from:]), uint32(key>>32))
 }
 
 // isFull reports whether the filter takes nobody any more.
@@ -231,7 +249,7 @@ func (b *begun) merge(o begun) {
 }
 
 func (h *history) bytes() int {
-	n := int(unsafe.Sizeof(*h))
+	n := int(unsafe.Sizeof(*h)) + 4*len(h.tried)
 	if h.sketch != nil {
 		n += h.sketch.Bytes()
 	}

@@ -42,11 +42,17 @@ var (
 // Recipients returns the forms by which the recipients of a message of any kind are counted, those that are, each once. A message that has
 // nothing of what tells recipients apart is an error, which says what is missing.
 //
-// Addresses and devices are the recipients of the message; its name and phone are those of a single recipient, and where it has none its
-// recipients are names or phones. What is no address, phone or device is counted in lower case.
+// Addresses and devices are the recipients of the message; its name and phone are those of a single recipient, and its recipients are
+// names or phones too, by the kind of the message, or where it has neither. What is no address, phone or device is counted in lower case.
 func (r *Rules) Recipients(kind string, m *weir.Message) (normal []string, err error) {
 	var fixed [4]string // what is the same for all recipients, by identifier
 	ids := r.identifiers(kind)
+	if len(r.o.Identifier) == 0 && len(m.Recipients) > 0 { // one more recipient beside those that are listed
+		if one := map[Identifier]string{ByName: m.Name, ByPhone: m.Phone}[ids[0]]; one != "" {
+			all := weir.Message{Recipients: append(slices.Clone(m.Recipients), one)}
+			return r.Recipients(kind, &all)
+		}
+	}
 	listed := -1 // which of the identifiers the recipients of the message are
 	taken := slices.Contains(ids, ByAddress) || slices.Contains(ids, ByDevice)
 	for i, id := range ids {

@@ -31,6 +31,9 @@ func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate, given 
 	}
 	for i, key := range keys {
 		known, fresh, weight := scale.weigh(key)
+		if m.flagged && weight > 0 && h.wasTried(key) {
+			weight = 0
+		}
 		if known && i < 64*len(j.known) {
 			j.known[i/64] |= 1 << (i % 64)
 		}

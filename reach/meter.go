@@ -22,6 +22,9 @@ type meter struct {
 // usualOf is how many periods the usual is the mean of; from then on each counts for 1/usualOf, and older ones fade.
 const usualOf = 8
 
+// usualLeast is what may always be learnt as usual: three times that is the default floor.
+const usualLeast = DefaultFloor / 3.0
+
 // start notes a message. The first one begins the account.
 func (m *meter) start(now int64) {
 	if !m.started {
@@ -76,11 +79,16 @@ func (m *meter) end(w Window, into int64, count float64, out *[]Sample) {
 	}
 }
 
-// learn takes a period into the usual.
+// learn takes a period into the usual, by the geometric mean, to which one import of a list is little. Once it is known what is usual, a
+// period counts for a quarter more than that at most, or for a third of the least that a floor may be: so nobody is led to take a thief for
+// usual who takes a little more each day.
 func (m *meter) learn(w Window, fresh float64) {
-	m.seen[w] = min(m.seen[w]+1, usualOf)
 	usual := float64(m.usual[w]) / fraction
-	usual += (fresh - usual) / float64(m.seen[w])
+	if m.seen[w] >= usualOf {
+		fresh = min(fresh, max(1.25*usual, usualLeast))
+	}
+	m.seen[w] = min(m.seen[w]+1, usualOf)
+	usual = math.Expm1(math.Log1p(usual) + (math.Log1p(fresh)-math.Log1p(usual))/float64(m.seen[w]))
 	m.usual[w] = uint32(min(usual*fraction+0.5, math.MaxUint32))
 }
 

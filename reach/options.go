@@ -89,6 +89,10 @@ type Options struct {
 	// What holds for a flagged user: flag (nothing), limit (so many messages in a time, see limit), known-only (new recipients are
 	// refused), hold-new (the default; new recipients are held until somebody has looked at them) or block (everything is refused).
 	Over Action `yaml:"over"`
+	// With over: hold-new, how many new recipients of one user may be withheld at a time. Mail to more of them is put off. Default 500.
+	Withheld int `yaml:"withheld"`
+	// … and how much mail that may be. Default 50MB.
+	WithheldSize weir.Size `yaml:"withheld_size"`
 	// With over: limit, how many messages a flagged user may send in a time. Default 10/h.
 	Limit weir.Rate `yaml:"limit"`
 	// How long a flag holds at least. Default 1h.
@@ -140,6 +144,8 @@ type Dynamic struct {
 const (
 	DefaultFloor     = 50
 	DefaultNewcomers = 10_000
+	DefaultWithheld  = 500
+	DefaultSize      = weir.Size(50_000_000) // of what is withheld
 	DefaultCells     = 4096
 	DefaultQuantile  = weir.Share(0.999)
 	DefaultTimes     = Times(2)
@@ -169,6 +175,8 @@ func (o Options) WithDefaults() Options {
 	o.Dynamic.Learn = cmp.Or(o.Dynamic.Learn, DefaultLearn)
 	o.Newcomers = cmp.Or(o.Newcomers, DefaultNewcomers)
 	o.Over = cmp.Or(o.Over, HoldNew)
+	o.Withheld = cmp.Or(o.Withheld, DefaultWithheld)
+	o.WithheldSize = cmp.Or(o.WithheldSize, DefaultSize)
 	o.Limit = cmp.Or(o.Limit, defaultLimit)
 	o.For = cmp.Or(o.For, DefaultFor)
 	o.Until = cmp.Or(o.Until, DefaultUntil)

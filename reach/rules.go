@@ -35,7 +35,7 @@ func (o Options) Rules() (*Rules, error) {
 		per: int64(o.Limit.Per / time.Second), until: float64(o.Until),
 	}
 	for _, user := range o.Exempt {
-		r.exempt[user] = struct{}{}
+		r.exempt[strings.ToLower(user)] = struct{}{}
 	}
 	return r, nil
 }
@@ -50,25 +50,40 @@ func (r *Rules) NeedsKnown() bool {
 
 // Exempt reports whether a user is never flagged.
 func (r *Rules) Exempt(user string) bool {
-	_, exempt := r.exempt[user]
+	if len(r.exempt) == 0 {
+		return false
+	}
+	_, exempt := r.exempt[strings.ToLower(user)] // mail users log in in any case
 	return exempt
 }
 
 // Recipient returns the form of a mail address by which it is counted, and whether it is counted at all. What is no address is counted
 // in lower case.
 func (r *Rules) Recipient(address string) (normal string, counted bool) {
+	// Where what stands before the @ may be the way to somebody else (ann%example.net@example.org, example.net!ann@example.org), neither the
+	// domain nor a tag says anything about who gets the mail.
+	if routed(address) {
+		if plain, err := identify.Recipient(address); err == nil {
+			return plain, true
+		}
+		return strings.ToLower(strings.TrimSpace(address)), true
+	}
 	normal, err := r.same.Address(address)
 	if err != nil {
 		normal = strings.ToLower(strings.TrimSpace(address))
 	}
 	at := strings.LastIndexByte(normal, '@')
-	// Where what stands before the @ may be the way to somebody else (ann%example.net@example.org, example.net!ann@example.org), the
-	// domain says nothing about who gets the mail.
 	if at < 0 || err != nil || strings.ContainsAny(normal[:at], "%!@") {
 		return normal, true
 	}
 	host := normal[at+1:]
 	return normal, (r.domains.empty() || r.domains.has(host)) && !r.internal.has(host)
+}
+
+// routed reports whether an address may be the way to somebody else, as it is written.
+func routed(address string) bool {
+	at := strings.LastIndexByte(address, '@')
+	return at >= 0 && strings.ContainsAny(address[:at], "%!@")
 }
 
 // domains are some, and everything below others.

@@ -90,8 +90,11 @@ func (s *State) Commit(r *Rules, p *Population, now time.Time, keys []uint64, fa
 	for i, key := range keys {
 		if fates[i] == Pass {
 			s.history.add(key, j.in(i))
+		} else if s.flagged {
+			s.history.try(key)
 		}
 	}
+	s.forgetTried()
 	if j.count == Cells {
 		j.passed = max(s.sketch.Estimate()-before, 0)
 	}
@@ -105,6 +108,13 @@ func (s *State) measure(r *Rules, p *Population, now time.Time, m *meter, sample
 	count := s.count()
 	m.pass(seconds(now), count, samples)
 	return measure{r: r, p: p, now: now, count: count}
+}
+
+// forgetTried forgets who was tried when no flag holds.
+func (s *State) forgetTried() {
+	if !s.flagged {
+		s.tried = nil
+	}
 }
 
 // Learn makes recipients known without counting them: those that were held, and that somebody let go.
@@ -124,6 +134,7 @@ func (s *State) Advance(r *Rules, p *Population, now time.Time) (ended bool, sam
 	x := s.measure(r, p, now, &s.meter, &samples)
 	flagged := s.flagged
 	judge(&s.history, &s.meter, &x, nil, nil, false)
+	s.forgetTried()
 	return flagged && !s.flagged, samples
 }
 
@@ -132,6 +143,7 @@ func (s *State) Clear(now time.Time) {
 	s.pass(seconds(now), s.count(), nil)
 	clear(s.slots[:])
 	s.pending = 0
+	s.tried = nil
 	s.lower(s.at)
 }
 

@@ -49,7 +49,7 @@ func TestRefusedAndHeldStayNew(t *testing.T) {
 			if v.Held+v.Refused != 5 || v.New != 5 || v.Cause != IsNew {
 				t.Errorf("%s, try %d: %+v", over, try, v)
 			}
-			if want := float64(10 + 5*(try+1)); v.Figure.New != want { // an attempt counts
+			if want := float64(10 + 5); v.Figure.New != want { // an attempt counts, once
 				t.Errorf("%s, try %d: %v new, want %v", over, try, v.Figure.New, want)
 			}
 		}
@@ -58,7 +58,7 @@ func TestRefusedAndHeldStayNew(t *testing.T) {
 		}
 		// Somebody looked at them.
 		g.s.Learn(g.r, g.now, strangers)
-		if v := g.send(strangers...); v.Held+v.Refused != 0 || v.Known != 5 || v.Figure.New != 30 {
+		if v := g.send(strangers...); v.Held+v.Refused != 0 || v.Known != 5 || v.Figure.New != 15 {
 			t.Errorf("%s, let go: %+v", over, v)
 		}
 	}
@@ -367,5 +367,76 @@ func TestCommitTakesWhatBecame(t *testing.T) {
 	g.s.Commit(g.r, g.p, g.now, keys, make([]Fate, 10))
 	if v := g.s.Judge(g.r, g.p, g.now, keys, nil); v.Known != 10 || v.Refused != 0 {
 		t.Errorf("%+v after a message that was sent", v)
+	}
+}
+
+// Who keeps trying the same new recipients is not flagged for ever.
+func TestRetriesCountOnce(t *testing.T) {
+	o := counted(5, KnownOnly)
+	o.Windows = []Window{Hour}
+	g := newRig(t, o)
+	g.send(g.many(5)...)
+	stranger := g.many(1)
+	if v := g.send(stranger...); !v.Now || v.Refused != 1 {
+		t.Fatalf("%+v", v)
+	}
+	for range 12 {
+		g.wait(15 * time.Minute)
+		if b, err := g.s.AppendBinary(nil); err != nil || g.s.UnmarshalBinary(b) != nil { // a restart forgets nothing
+			t.Fatal(err)
+		}
+		if known, err := g.s.AppendKnown(nil); err == nil && g.s.NeedsKnown() {
+			if err := g.s.SetKnown(known); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if v := g.send(stranger...); v.Refused == 0 {
+			return
+		}
+	}
+	t.Error("still flagged after three hours")
+}
+
+// More than can be remembered of those who were tried count again, and no more is kept.
+func TestTriedIsBounded(t *testing.T) {
+	g := newRig(t, counted(5, KnownOnly))
+	g.send(g.many(6)...)
+	g.send(g.many(maxTried + 1)...)
+	if len(g.s.tried) != maxTried {
+		t.Errorf("%d are remembered, at most %d", len(g.s.tried), maxTried)
+	}
+	g.s.Clear(g.now)
+	if g.s.tried != nil {
+		t.Error("who was tried is remembered without a flag")
+	}
+}
+
+// A thief who always takes as much as he may does not become usual soon, and one import is forgotten.
+func TestUsualIsNotTrained(t *testing.T) {
+	var m meter
+	for range usualOf {
+		m.learn(Day, 5)
+	}
+	for range 30 {
+		limit := max(DefaultFloor, ownTimes*float64(m.usual[Day])/fraction)
+		m.learn(Day, limit)
+	}
+	if limit := ownTimes * float64(m.usual[Day]) / fraction; limit > 150 {
+		t.Errorf("after a month at the limit it is %.0f", limit)
+	}
+	m = meter{}
+	m.learn(Day, 9000)
+	for range usualOf - 1 {
+		m.learn(Day, 2)
+	}
+	if usual := float64(m.usual[Day]) / fraction; usual > 10 {
+		t.Errorf("an import is usual: %.1f", usual)
+	}
+	m = meter{}
+	for range usualOf {
+		m.learn(Day, 1000)
+	}
+	if usual := float64(m.usual[Day]) / fraction; usual < 990 || usual > 1010 {
+		t.Errorf("what is usual: %.1f, want 1000", usual)
 	}
 }

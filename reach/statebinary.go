@@ -7,7 +7,7 @@ import (
 )
 
 // stateVersion is the first byte of a state. Then come what it has (two bytes of bits), when it began and where the clock is, what is usual,
-// the flag, the sets that were begun late, the slots that are not empty, the sketch, and the recent part of the known recipients.
+// the flag, who was tried since, the sets that were begun late, the slots that are not empty, the sketch, and the recent part of the known recipients.
 const stateVersion = 1
 
 // What a state has.
@@ -63,6 +63,12 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	}
 	if has&hasSent != 0 {
 		b = binary.AppendUvarint(s.appendTime(b, s.sentSince), uint64(s.sent))
+	}
+	if s.flagged {
+		b = binary.AppendUvarint(b, uint64(len(s.tried)))
+		for _, one := range s.tried {
+			b = binary.AppendUvarint(b, uint64(one))
+		}
 	}
 	for _, begun := range []begun{s.knownBy, s.filterBy} {
 		if begun.gap != 0 {
@@ -191,6 +197,11 @@ func (m *meter) readMeter(r *reader, has uint16) {
 }
 
 func (s *State) readHistory(r *reader, has uint16) {
+	if has&hasFlag != 0 {
+		for range r.count(maxTried) {
+			s.tried = append(s.tried, uint32(r.count(math.MaxUint32)))
+		}
+	}
 	for _, one := range []struct {
 		bit uint16
 		*begun

@@ -15,17 +15,21 @@ import (
 const (
 	MaxThreshold = 1_000_000 // also of the floor
 	MaxNewcomers = 10_000_000
-	MaxShare     = weir.Share(1000) // 100000%
-	MaxTimes     = Times(1000)
-	MinQuantile  = weir.Share(0.5)
-	MaxQuantile  = weir.Share(0.9999)
-	MinLearn     = time.Hour
-	MinFor       = time.Minute
-	MaxPeriod    = 365 * 24 * time.Hour
-	MaxListed    = 1_000 // domains, internal ones, and names under exempt
-	MaxName      = 320   // bytes, of a user or a domain
-	MinCells     = 256
-	MaxCells     = 65_536
+
+	MaxWithheld     = 1_000_000
+	MaxWithheldSize = weir.Size(1e12)
+
+	MaxShare    = weir.Share(1000) // 100000%
+	MaxTimes    = Times(1000)
+	MinQuantile = weir.Share(0.5)
+	MaxQuantile = weir.Share(0.9999)
+	MinLearn    = time.Hour
+	MinFor      = time.Minute
+	MaxPeriod   = 365 * 24 * time.Hour
+	MaxListed   = 1_000 // domains, internal ones, and names under exempt
+	MaxName     = 320   // bytes, of a user or a domain
+	MinCells    = 256
+	MaxCells    = 65_536
 )
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors.
@@ -36,6 +40,8 @@ func (o Options) Validate() error {
 	v.dynamic(&o.Dynamic)
 	v.Count("newcomers", o.Newcomers, MaxNewcomers)
 	v.OneOf("over", string(o.Over), string(Flag), string(Limit), string(KnownOnly), string(HoldNew), string(Block))
+	v.Count("withheld", o.Withheld, MaxWithheld)
+	v.Size("withheld_size", o.WithheldSize, 0, MaxWithheldSize)
 	v.rate("limit", o.Limit)
 	v.between("for", o.For, MinFor)
 	if o.Until < 0 || o.Until > 1 {

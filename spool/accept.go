@@ -72,6 +72,9 @@ func (s *Spool) accept(ctx context.Context, now time.Time, e *Envelope, text sto
 		_ = s.handDue(ctx, now) // what fails is logged, and tried again
 	}
 	if in.refusal != nil {
+		if errors.Is(in.refusal, ErrWithheld) {
+			s.tell.Bounded(BoundWithheld)
+		}
 		return Receipt{}, in.refusal
 	}
 	s.expect(in.soonest)

@@ -129,6 +129,11 @@ func (q *question) keep() error {
 	default: // it is judged once more where it arrives
 		return nil
 	}
+	told, err := c.tell(q.gate, nil)
+	if err != nil {
+		return err
+	}
+	q.ready = q.ready || told
 	if err := c.store(); err != nil {
 		return err
 	}

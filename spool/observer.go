@@ -40,6 +40,7 @@ const (
 	BoundBytes      = "bytes"      // of texts in memory
 	BoundStopped    = "stopped"    // users known to be stopped
 	BoundFlagged    = "flagged"    // users known to be flagged
+	BoundWithheld   = "withheld"   // what is withheld of a user
 	BoundRecipients = "recipients" // of a mail
 	BoundWaiting    = "waiting"    // recipients in the delay queue of a user
 	BoundHelp       = "help"       // answers to a reply that says nothing
@@ -47,7 +48,7 @@ const (
 )
 
 // BoundNames lists what Observer.Bounded may be told.
-var BoundNames = [...]string{BoundQueue, BoundBytes, BoundStopped, BoundFlagged, BoundRecipients, BoundWaiting, BoundHelp, BoundBounces}
+var BoundNames = [...]string{BoundQueue, BoundBytes, BoundStopped, BoundFlagged, BoundWithheld, BoundRecipients, BoundWaiting, BoundHelp, BoundBounces}
 
 // Nobody observes nothing. Embed it to observe a part.
 type Nobody struct{}

@@ -16,6 +16,8 @@ var (
 	ErrNewRecipient = errors.New("spool: the recipient is new to the user, who is flagged")
 	// ErrFlagged is returned where nothing of the user's goes on.
 	ErrFlagged = errors.New("spool: the user is flagged, and blocked")
+	// ErrWithheld is returned where as much of the user's mail is withheld as may be: when somebody has looked at it he may send more.
+	ErrWithheld = errors.New("spool: as much of the user's mail is withheld as may be")
 	// ErrFlaggedLimit is returned where the user has sent as many mails as he may while he is flagged: later he may send more.
 	ErrFlaggedLimit = errors.New("spool: the user is flagged, and has sent as many mails as he may")
 )
@@ -38,11 +40,14 @@ func (r *Reach) inShadow() bool { return r.Shadow != nil && r.Shadow() }
 type sketch struct {
 	state reach.State
 	told  time.Time // when the user was last told that mail of his is withheld; to the second
-	// Messages were counted that passed all the same, because the throttle was in shadow.
+	// The flag was raised in shadow, and has no consequences later.
 	shadow bool
+	// What of the user's is withheld: recipients, and bytes of mails with some.
+	withheld int
+	bytes    int64
 }
 
-// The layout: the version, flags, when the user was told (seconds, as a varint), and the state.
+// The layout: the version, flags, when the user was told (seconds), what is withheld (recipients, bytes), all as varints, and the state.
 const (
 	sketchVersion = 1
 	sketchShadow  = 1
@@ -58,7 +63,9 @@ func (k *sketch) append(b []byte) ([]byte, error) {
 	if !k.told.IsZero() {
 		told = uint64(max(k.told.Unix(), 0))
 	}
-	return k.state.AppendBinary(binary.AppendUvarint(b, told))
+	b = binary.AppendUvarint(b, told)
+	b = binary.AppendUvarint(b, uint64(max(k.withheld, 0)))
+	return k.state.AppendBinary(binary.AppendUvarint(b, uint64(max(k.bytes, 0))))
 }
 
 func (k *sketch) read(b []byte) error {
@@ -68,15 +75,24 @@ func (k *sketch) read(b []byte) error {
 	if b[0] != sketchVersion {
 		return fmt.Errorf("a sketch of version %d: %w", b[0], store.ErrNewer)
 	}
-	told, n := binary.Uvarint(b[2:])
-	if b[1]&^sketchShadow != 0 || n <= 0 || told > maxTold {
+	rest := b[2:]
+	var numbers [3]uint64
+	for i := range numbers {
+		v, n := binary.Uvarint(rest)
+		if n <= 0 || v > maxTold<<10 {
+			return fmt.Errorf("a sketch without its numbers: %w", store.ErrCorrupt)
+		}
+		numbers[i], rest = v, rest[n:]
+	}
+	told := numbers[0]
+	if b[1]&^sketchShadow != 0 || told > maxTold {
 		return fmt.Errorf("a sketch: no flags or no time: %w", store.ErrCorrupt)
 	}
-	next := sketch{shadow: b[1]&sketchShadow != 0}
+	next := sketch{shadow: b[1]&sketchShadow != 0, withheld: int(numbers[1]), bytes: int64(numbers[2])}
 	if told > 0 {
 		next.told = time.Unix(int64(told), 0)
 	}
-	switch err := next.state.UnmarshalBinary(b[2+n:]); {
+	switch err := next.state.UnmarshalBinary(rest); {
 	case errors.Is(err, reach.ErrNewer):
 		return fmt.Errorf("a sketch: %w: %w", err, store.ErrNewer)
 	case err != nil:
@@ -109,7 +125,6 @@ func (s *Spool) meet(tx store.MailTx, now time.Time, of *Reach, user string) (*m
 	kept, err := tx.Sketch(of.Name, user)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		c.sketch.shadow = c.shadow
 		return c, nil
 	case err != nil:
 		return nil, err
@@ -119,17 +134,14 @@ func (s *Spool) meet(tx store.MailTx, now time.Time, of *Reach, user string) (*m
 		return nil, err
 	} else if err != nil { // the user may send, and begins anew
 		s.log.Error("what a reach throttle knows of a user is damaged; it begins anew", "throttle", of.Name, "user", user, "error", err)
-		c.sketch = sketch{shadow: c.shadow}
+		c.sketch = sketch{}
 	}
 	if c.sketch.shadow && !c.shadow { // what was counted in shadow has no consequences later
 		c.sketch.shadow = false
-		if _, _, flagged := c.sketch.state.Flagged(); flagged {
-			c.sketch.state.Clear(now)
-		}
+		c.sketch.state.Clear(now)
 	}
 	c.since, _, c.was = c.sketch.state.Flagged()
 	c.was = c.was && !c.sketch.shadow
-	c.sketch.shadow = c.shadow
 	return c, nil
 }
 
@@ -168,11 +180,12 @@ func (c *meeting) store() error {
 		c.sketch.state.Clear(c.now)
 		flagged = false
 	}
+	c.sketch.shadow = flagged && c.shadow && !(c.was && since.Equal(c.since))
 	b, err := c.sketch.append(nil)
 	if err != nil {
 		return err
 	}
-	earnest := flagged && !c.shadow
+	earnest := flagged && !c.sketch.shadow
 	if err := c.tx.PutSketch(store.Sketch{Throttle: c.of.Name, User: c.user, State: b, Flagged: flagged}); err != nil {
 		return err
 	}

@@ -169,7 +169,7 @@ func TestReachAfterACrash(t *testing.T) {
 		t.Error("the flag is forgotten")
 	}
 	r.sent(ann, "a3@example.net")
-	for _, damage := range []string{"\x01", "\x01\x00\x00\x01garbage", "\x01\xff\x00"} {
+	for _, damage := range []string{"\x01", "\x01\x00\x00\x00\x00\x01garbage", "\x01\xff\x00"} {
 		r.must(r.opts.Store.Update(t.Context(), func(tx store.MailTx) error {
 			return tx.PutSketch(store.Sketch{Throttle: "contacts", User: ann, State: []byte(damage)})
 		}))
@@ -224,4 +224,71 @@ func TestReachKnowsPeopleByTheirAddress(t *testing.T) {
 		t.Fatalf("the sixth person: %v", err)
 	}
 	r.sent(ann, "JDoe@gmail.com")
+}
+
+// What is withheld of a user is bounded, in recipients and in bytes; there is room again when somebody has looked at it.
+func TestWithheldIsBounded(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.HoldNew, Withheld: 3})
+	r.sent(ann, recipients("a", 5)...)
+	if got := r.sent(ann, recipients("n", 3)...); got.Withheld != 3 {
+		t.Fatalf("%+v", got)
+	}
+	if _, err := r.send(ann, "more@example.net"); !errors.Is(err, ErrWithheld) || r.seen.bound(BoundWithheld) != 1 {
+		t.Errorf("one more: %v", err)
+	}
+	r.sent(ann, "a1@example.net")
+	if n, err := r.Delete(t.Context(), r.now(), "root", ann, Selection{All: true}); err != nil || n != 3 {
+		t.Fatal(n, err)
+	}
+	if got := r.sent(ann, "more@example.net"); got.Withheld != 1 {
+		t.Errorf("%+v", got)
+	}
+	if n, err := r.Release(t.Context(), r.now(), "root", ann, Selection{All: true}); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	if got := r.sent(ann, "more@example.net"); got.Withheld != 0 || got.Passed != 1 {
+		t.Errorf("who was let go is not known: %+v", got)
+	}
+
+	r = reachRig(t, reach.Options{Over: reach.HoldNew, WithheldSize: 60})
+	r.sent(ann, recipients("a", 5)...)
+	r.sent(ann, "n1@example.net") // 26 bytes each
+	r.sent(ann, "n2@example.net")
+	if _, err := r.send(ann, "n3@example.net"); !errors.Is(err, ErrWithheld) {
+		t.Errorf("more bytes than may be: %v", err)
+	}
+}
+
+// Who is flagged again and again is told of once in a while, and so is the admin; also where another server keeps the mail.
+func TestFlagsAreToldOnceInAWhile(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.Block})
+	for hour := range 40 {
+		for i := range 6 {
+			_, _ = r.send(ann, fmt.Sprintf("h%d-%d@example.net", hour, i))
+		}
+		r.pass(3 * time.Hour)
+	}
+	if flags, told := len(r.audit("flagged")), len(r.carrier.to(admin)); flags < 20 || told < 4 || told > 6 {
+		t.Errorf("flagged %d times within five days, the admin was told %d times", flags, told)
+	}
+	r = reachRig(t, reach.Options{Over: reach.Flag})
+	if _, err := r.Decide(t.Context(), r.now(), gateName, ann, "ann@example.org", recipients("a", 8), true, true); err != nil {
+		t.Fatal(err)
+	}
+	r.run()
+	if told := len(r.carrier.to(admin)); told != 1 {
+		t.Errorf("the admin was told %d times of a flag by the policy service", told)
+	}
+}
+
+// An operator's flag stays through a time in shadow.
+func TestOperatorsFlagOutlivesShadow(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.Block})
+	r.must(r.FlagReach(t.Context(), r.now(), "root", "contacts", ann))
+	r.shadow = true
+	r.sent(ann, "a@example.net")
+	r.shadow = false
+	if _, err := r.send(ann, "a@example.net"); !errors.Is(err, ErrFlagged) {
+		t.Errorf("after the shadow: %v", err)
+	}
 }

@@ -102,44 +102,60 @@ func (in *incoming) reach(tx store.MailTx) error {
 		c.commit(counts.keys, counts.fates)
 		return in.tellFlagged(&user)
 	}
+	if n := c.verdict.Held; n > 0 && !c.shadow {
+		o := c.of.Rules.Options()
+		if c.sketch.withheld+n > o.Withheld || c.sketch.bytes+in.text.Size > int64(o.WithheldSize) {
+			in.refusal = ErrWithheld
+			counts.refuse()
+			c.commit(counts.keys, counts.fates)
+			return in.tellFlagged(&user)
+		}
+		c.sketch.withheld, c.sketch.bytes = c.sketch.withheld+n, c.sketch.bytes+in.text.Size
+	}
 	c.commit(counts.keys, counts.fates)
 	return nil
 }
 
 // tellFlagged stores the meeting, and tells the admin, and the user, who was flagged or has mail withheld.
 func (in *incoming) tellFlagged(user *store.User) error {
-	c := in.meeting
-	if c == nil {
+	if in.meeting == nil {
 		return nil
 	}
+	told, err := in.meeting.tell(in.gate, user)
+	if err != nil {
+		return err
+	}
+	in.told = in.told || told
+	if err := in.meeting.store(); err != nil {
+		return err
+	}
+	in.reached = in.meeting.end()
+	return nil
+}
+
+// tell tells the admin, and the user, who was flagged or has mail withheld: once in a while, whoever is flagged again and again. user may be
+// nil. It reports whether there is something to deliver.
+func (c *meeting) tell(g *Gate, user *store.User) (bool, error) {
 	flagged := c.verdict.Now && !c.shadow
-	again := !c.shadow && c.verdict.Held > 0 && in.now.Sub(c.sketch.told) >= in.gate.NoticeEvery
-	action := c.of.Rules.Options().Over
-	t := &turn{s: in.s, tx: in.tx, now: in.now, gate: in.gate, result: result{throttle: in.gate.Throttle, user: in.e.User}}
-	if user == nil && (flagged || again) {
-		u, err := userOf(in.tx, in.e.User)
+	if c.shadow || !flagged && c.verdict.Held == 0 || !c.sketch.told.IsZero() && c.now.Sub(c.sketch.told).Abs() < g.NoticeEvery {
+		return false, nil
+	}
+	if user == nil {
+		u, err := userOf(c.tx, c.user)
 		if err != nil {
-			return err
+			return false, err
 		}
 		user = &u
 	}
-	if flagged || again {
-		t.user = *user
-		admin := ""
-		if flagged {
-			admin = in.gate.Admin
-		}
-		c.sketch.told = in.now
-		if err := t.tellOf(notice.Flagged, notice.AdminFlagged, admin, action != reach.Flag, flaggedText(c, action)); err != nil {
-			return err
-		}
-		in.told = in.told || t.ready
+	admin := ""
+	if flagged {
+		admin = g.Admin
 	}
-	if err := c.store(); err != nil {
-		return err
-	}
-	in.reached = c.end()
-	return nil
+	c.sketch.told = c.now
+	action := c.of.Rules.Options().Over
+	t := &turn{s: c.s, tx: c.tx, now: c.now, gate: g, user: *user, result: result{throttle: g.Throttle, user: c.user}}
+	err := t.tellOf(notice.Flagged, notice.AdminFlagged, admin, action != reach.Flag, flaggedText(c, action))
+	return t.ready, err
 }
 
 // flaggedText says what happened, and what holds now.
@@ -171,16 +187,25 @@ func userOf(tx store.MailTx, name string) (store.User, error) {
 	return user, err
 }
 
-// learn makes those known to a user whom somebody has let go: by the gates that withheld them.
-func (s *Spool) learn(tx store.MailTx, now time.Time, user string, released map[string][]string) error {
-	for gate, addresses := range released {
+// A freed is what is not withheld any more of a gate's mail.
+type freed struct {
+	known      []string // who was let go
+	recipients int
+	bytes      int64
+	mail       store.MailID // whose bytes were noted last
+}
+
+// settleWithheld takes over what somebody has decided about withheld mail of a user: who was let go is known from now on, by the gates that
+// withheld them.
+func (s *Spool) settleWithheld(tx store.MailTx, now time.Time, user string, freed map[string]*freed) error {
+	for gate, f := range freed {
 		g := s.gates.Load().of(gate)
 		if g == nil || g.Reach == nil {
 			continue
 		}
-		to := make([]To, len(addresses))
+		to := make([]To, len(f.known))
 		for i := range to {
-			to[i].Address = addresses[i]
+			to[i].Address = f.known[i]
 		}
 		u, err := userOf(tx, user)
 		if err != nil {
@@ -191,6 +216,7 @@ func (s *Spool) learn(tx store.MailTx, now time.Time, user string, released map[
 			return err
 		}
 		c.sketch.state.Learn(g.Reach.Rules, now, s.countReach(g, &u, to).keys)
+		c.sketch.withheld, c.sketch.bytes = max(0, c.sketch.withheld-f.recipients), max(0, c.sketch.bytes-f.bytes)
 		if err := c.store(); err != nil {
 			return err
 		}
@@ -215,6 +241,7 @@ func (s *Spool) Reaches(ctx context.Context, now time.Time, gate, user, sender, 
 		return nil
 	}
 	var refused error
+	told := false
 	try := func(tx store.MailTx, commit bool) (*meeting, error) {
 		u, err := userOf(tx, user)
 		if err != nil {
@@ -238,6 +265,9 @@ func (s *Spool) Reaches(ctx context.Context, now time.Time, gate, user, sender, 
 			return c, nil
 		}
 		c.commit(counts.keys, counts.fates)
+		if told, err = c.tell(g, &u); err != nil {
+			return nil, err
+		}
 		return c, c.store()
 	}
 	err := s.store.View(ctx, func(tx store.MailTx) error {
@@ -260,5 +290,8 @@ func (s *Spool) Reaches(ctx context.Context, now time.Time, gate, user, sender, 
 		return err
 	}
 	s.settleReach(r)
+	if told {
+		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+	}
 	return refused
 }

@@ -93,16 +93,16 @@ func (s *Spool) actIn(tx store.MailTx, now time.Time, by, user string, which Sel
 		return 0, nil, err
 	}
 	acted := map[uint64]bool{}
-	released := map[string][]string{} // who was withheld, by gate
+	withheld := map[string]*freed{} // by gate
 	for i := range chosen {
-		k, err := s.actOn(tx, now, by, &chosen[i], v, released)
+		k, err := s.actOn(tx, now, by, &chosen[i], v, withheld)
 		if err != nil {
 			return 0, nil, err
 		}
 		n += k
 		acted[uint64(chosen[i].ID)] = true
 	}
-	if err := s.learn(tx, now, user, released); err != nil {
+	if err := s.settleWithheld(tx, now, user, withheld); err != nil {
 		return 0, nil, err
 	}
 	for _, t := range turns {
@@ -170,8 +170,8 @@ func (s *Spool) turns(tx store.MailTx, now time.Time, user string) (list []*turn
 	return list, nil
 }
 
-// actOn does something to one mail. It notes who was withheld, and is released.
-func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb, released map[string][]string) (n int, err error) {
+// actOn does something to one mail. It notes what is not withheld any more.
+func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb, withheld map[string]*freed) (n int, err error) {
 	rows, err := tx.Addressees(l.ID)
 	if err != nil {
 		return 0, err
@@ -183,11 +183,11 @@ func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter
 			continue
 		}
 		numbers = append(numbers, a.Number)
+		if a.State == store.Withheld {
+			noteFreed(withheld, l, a, v)
+		}
 		if v.gone {
 			continue
-		}
-		if a.State == store.Withheld {
-			released[l.Gate] = append(released[l.Gate], a.Address)
 		}
 		a.Due = now
 		ripen(a, now)
@@ -208,4 +208,22 @@ func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter
 		what = fmt.Sprintf("%d recipients", len(numbers))
 	}
 	return len(numbers), tx.Log(entry(now, by, v.name, l.User, l.ID, what))
+}
+
+// noteFreed notes that a recipient is not withheld any more. All of a mail that are withheld are acted on together, so that its bytes are free,
+// too.
+func noteFreed(withheld map[string]*freed, l *store.Letter, a *store.Addressee, v verb) {
+	f := withheld[l.Gate]
+	if f == nil {
+		f = &freed{}
+		withheld[l.Gate] = f
+	}
+	if f.mail != l.ID {
+		f.mail = l.ID
+		f.bytes += l.Size
+	}
+	f.recipients++
+	if !v.gone {
+		f.known = append(f.known, a.Address)
+	}
 }

@@ -22,7 +22,7 @@ const (
 	MaxSenders       = 128       // addresses that a user may send from
 	MaxMemory        = 2 << 20   // what a throttle remembers of a user
 	MaxSketch        = 512 << 10 // what a reach throttle knows of a user
-	MaxKnownBytes    = 2 << 20   // … the known part of it
+	MaxKnownBytes    = 4 << 20   // … the known part of it
 	MaxAddressees    = 10_000    // of a mail
 	MaxStatus        = 1024      // what the next hop said
 	MaxOwner         = 128       // the name of a process

@@ -101,11 +101,13 @@ func notTaken(err error, who *identity) *no {
 	case errors.Is(err, spool.ErrStopped):
 		return isStopped(who)
 	case errors.Is(err, spool.ErrNewRecipient):
-		n = refuse(MailFlagged, 550, 571, "this account writes to too many new people: for now it may write only to those it has written to before")
+		return refuse(MailFlagged, 550, 571, "this account writes to too many new people: for now it may write only to those it has written to before")
 	case errors.Is(err, spool.ErrFlagged):
-		n = refuse(MailFlagged, 550, 571, "this account has written to too many new people: for now it may not send, ask support")
+		return refuse(MailFlagged, 550, 571, "this account has written to too many new people: for now it may not send, ask support")
 	case errors.Is(err, spool.ErrFlaggedLimit):
-		n = refuse(MailFlagged, 450, 471, "this account writes to too many new people: for now it may send only a few mails, try again later")
+		return refuse(MailFlagged, 450, 471, "this account writes to too many new people: for now it may send only a few mails, try again later")
+	case errors.Is(err, spool.ErrWithheld):
+		return refuse(MailFlagged, 450, 471, "too much of your mail to new people waits for somebody to look at it already, try again later")
 	case errors.Is(err, spool.ErrRecipients):
 		n = refuse(MailThrottled, 550, 553, "too many recipients for one mail").at(BoundRecipients)
 	case errors.Is(err, spool.ErrQueue):
