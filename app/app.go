@@ -13,6 +13,7 @@ import (
 
 	"weir/config"
 	"weir/console"
+	"weir/gate/httpgate"
 	"weir/internal/clock"
 )
 
@@ -60,7 +61,9 @@ type App struct {
 	kept     atomic.Pointer[kept] // nil unless the data folder is in use
 	secret   []byte               // signs what clients are given; read by Start
 	lookups  chan struct{}        // of names, under way
-	coming   *config.Config       // what is being prepared or started; work is held
+	// What HTTP gates have promised to show to those who give out certificates.
+	challenges *httpgate.Challenges
+	coming     *config.Config // what is being prepared or started; work is held
 
 	work    sync.Mutex // Start, Reload and Stop wait for each other
 	reading sync.Mutex // as do those who read the configuration again
@@ -91,7 +94,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	}
 	a := &App{opts: o, metrics: console.NewMetrics(o.Version), pace: &pace{clock: o.Clock},
 		failures: &failures{clock: o.Clock, log: o.Log, last: map[string]*failure{}}}
-	a.secret, a.lookups = newSecret(), make(chan struct{}, maxLookups)
+	a.secret, a.lookups, a.challenges = newSecret(), make(chan struct{}, maxLookups), httpgate.NewChallenges()
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
 	a.history = &history{clock: o.Clock, now: a.current.Load}

@@ -215,7 +215,7 @@ func (c *change) prepareHTTP(o httpgate.Options) (*gate, error) {
 		status: console.GateStatus{Upstream: o.Upstream.String(), Accept: o.Accept, Throttles: o.Throttles}}
 	if old == nil {
 		gt.seen = &observer{all: c.app.metrics, http: c.app.metrics.HTTP(o.Listen)}
-		if gt.http, err = httpgate.New(o, accept, chain, c.app.gateEnv(o, c.next.cfg.Log, gt.seen)); err != nil {
+		if gt.http, err = httpgate.New(o, accept, chain, c.app.gateEnv(o, c.next.cfg, gt.seen)); err != nil {
 			return nil, err
 		}
 	} else {

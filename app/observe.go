@@ -133,9 +133,9 @@ func declareBounds(m *console.Metrics) {
 }
 
 // gateEnv is what a gate gets of its surroundings.
-func (a *App) gateEnv(o httpgate.Options, log config.Log, seen *observer) httpgate.Env {
+func (a *App) gateEnv(o httpgate.Options, c *config.Config, seen *observer) httpgate.Env {
 	return httpgate.Env{
-		Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Access: httpgate.AccessLog(log.Access), Observer: seen,
-		Offend: a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(),
+		Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Access: httpgate.AccessLog(c.Log.Access), Observer: seen,
+		Offend: a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(), Data: c.Data, Challenges: a.challenges,
 	}
 }

@@ -322,6 +322,9 @@ func (f *findings) addresses(c *Config) {
 	}
 	var given, all []listener
 	for i, g := range c.HTTP {
+		if strings.HasPrefix(g.Listen, "unix:") {
+			continue
+		}
 		given = append(given, listener{fmt.Sprintf("http[%d].listen", i), fmt.Sprintf("the gate http[%d]", i), g.Listen, false})
 	}
 	for i, g := range c.TCP {

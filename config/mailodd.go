@@ -91,6 +91,16 @@ func (c *Config) missingFiles() []*weir.FieldError {
 			}
 		}
 	}
+	for i, g := range c.HTTP {
+		for _, f := range g.Files() {
+			if !filepath.IsAbs(f.Path) {
+				continue
+			}
+			if _, err := os.Stat(f.Path); errors.Is(err, fs.ErrNotExist) {
+				odd.add(fmt.Sprintf("http[%d].%s", i, f.Field), fmt.Sprintf("there is no file %s: weir would not start", f.Path), "put it there before")
+			}
+		}
+	}
 	for i, g := range c.RLS {
 		if g.Config == "" || !filepath.IsAbs(g.Config) {
 			continue
