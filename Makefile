@@ -13,12 +13,17 @@ COUNT    ?= 3
 # Version control plays no part in a build: it works in a tarball and in a checkout that somebody else owns.
 export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS 2>/dev/null) -buildvcs=false)
 
+# A peer that Debian has not is built from source, into a folder of its own.
+PEERS     := $(CURDIR)/bin/peers
+RATELIMIT := github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36
+export PATH := $(PEERS):$(PATH)
+
 GIT := git -c safe.directory='$(CURDIR)'
 
 # What tests need besides Go, as command:package. Debian's names. clang makes the programs for the kernel, to see whether those that
 # are checked in are current; nobody needs it to build or run weir. Servers among them are not started: policy-rc.d sees to it meanwhile.
 NEEDS := gcc:gcc git:git ip:iproute2 clang:clang llvm-strip:llvm nft:nftables npm:npm nginx:nginx haproxy:haproxy postfix:postfix \
-	swaks:swaks postfwd:postfwd strace:strace
+	swaks:swaks postfwd:postfwd strace:strace redis-server:redis-server h2load:nghttp2-client
 
 # swaks speaks TLS with it.
 HAVE_SSLEAY = perl -MNet::SSLeay -e 1 >/dev/null 2>&1
@@ -71,6 +76,12 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 			echo "setup: not found:$$missing (installed by itself only as root on Debian)"; \
 		fi; \
 	fi; \
+	if ! command -v service_cmd >/dev/null 2>&1; then \
+		echo "setup: building envoyproxy/ratelimit"; \
+		GOBIN='$(PEERS)' $(GO) install $(RATELIMIT) || \
+			echo "setup: no envoyproxy/ratelimit: tests and measurements beside it are skipped (and fail where CI=true)"; \
+	fi; \
+	command -v redis-server >/dev/null 2>&1 || echo "setup: no redis-server: tests and measurements beside envoyproxy/ratelimit are skipped (and fail where CI=true)"; \
 	$(HAVE_CC) || echo "setup: no C compiler with headers: tests run without the race detector"; \
 	$(HAVE_BROWSER) || echo "setup: no Chromium: tests of the pages are skipped (and fail where CI=true)"; \
 	command -v ip >/dev/null 2>&1 || echo "setup: no iproute2: tests with network namespaces are skipped (and fail where CI=true)"; \

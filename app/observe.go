@@ -15,6 +15,7 @@ import (
 	"weir/gate/tcpgate"
 	"weir/spool"
 	"weir/stamp"
+	"weir/upstream"
 )
 
 // An observer writes what happens at one gate into the metrics.
@@ -119,6 +120,33 @@ func (o authObserver) Waiting(delta int) { o.waiting.Add(int64(delta)) }
 // Bounded counts what was turned away at a bound.
 func (o authObserver) Bounded(bound string) { o.all.BoundReached("auth_" + bound) }
 
+// A serversObserver is told how the servers behind an HTTP gate do.
+type serversObserver struct {
+	app  *App
+	gate string
+}
+
+var _ upstream.Observer = serversObserver{}
+
+// Failed counts a request that was not answered.
+func (o serversObserver) Failed(server, why string) {
+	o.app.metrics.UpstreamFailed(o.gate, server, why)
+}
+
+// Retried counts a request that another server did not answer.
+func (o serversObserver) Retried(server string) { o.app.metrics.UpstreamRetried(o.gate, server) }
+
+// Turned logs that a server is well again, or not any more.
+func (o serversObserver) Turned(server string, well bool) {
+	o.app.metrics.UpstreamTurned(o.gate, server, well)
+	log := o.app.opts.Log.With("gate", o.gate, "server", server)
+	if well {
+		log.Info("a server is well again")
+	} else {
+		log.Warn("a server fails, and is left alone for a while")
+	}
+}
+
 // declareBounds makes the series of every bound of a gate.
 func declareBounds(m *console.Metrics) {
 	for kind, names := range map[string][]string{
@@ -136,6 +164,6 @@ func declareBounds(m *console.Metrics) {
 func (a *App) gateEnv(o httpgate.Options, c *config.Config, seen *observer) httpgate.Env {
 	return httpgate.Env{
 		Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Access: httpgate.AccessLog(c.Log.Access), Observer: seen,
-		Offend: a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(), Data: c.Data, Challenges: a.challenges,
+		Offend: a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(), Data: c.Data, Challenges: a.challenges, Upstream: serversObserver{a, o.Listen},
 	}
 }

@@ -60,6 +60,7 @@ var rows = []row{
 	{"Q1", decisions},
 	{"Q2", proxied},
 	{"Q3", heldRequests},
+	{"Q8", envoyService},
 	{"M1", relaying},
 	{"M1b", loggedIn},
 	{"M2", killing},

@@ -16,6 +16,9 @@ type gateMetrics struct {
 	apiDecided   *prometheus.CounterVec
 	authDecided  *prometheus.CounterVec
 	rlsAnswered  *prometheus.CounterVec
+	upFailed     *prometheus.CounterVec
+	upRetried    *prometheus.CounterVec
+	upWell       *prometheus.GaugeVec
 	apiHolds     prometheus.Gauge
 	apiExpired   prometheus.Counter
 }
@@ -37,6 +40,15 @@ func newGateMetrics() gateMetrics {
 		tcpUnreached: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_tcp_unreached_total", Help: "Connections or packets for which the upstream could not be reached.",
 		}, []string{"gate"}),
+		upFailed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_http_upstream_failures_total", Help: "Requests that a server behind an HTTP gate did not answer, or not as it should, by reason.",
+		}, []string{"gate", "server", "reason"}),
+		upRetried: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_http_upstream_retries_total", Help: "Requests that failed elsewhere and were given to this server.",
+		}, []string{"gate", "server"}),
+		upWell: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weir_http_upstream_well", Help: "Whether a server behind an HTTP gate that has failed is well again (1) or not yet (0).",
+		}, []string{"gate", "server"}),
 		rlsAnswered: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_rls_answers_total", Help: "Questions of Envoy, by gate, service (ratelimit, authz) and answer.",
 		}, []string{"gate", "service", "code"}),
@@ -56,7 +68,8 @@ func newGateMetrics() gateMetrics {
 }
 
 func (m *gateMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.tcpOpen, m.tcpWaiting, m.tcpJudged, m.tcpBytes, m.tcpUnreached, m.apiDecided, m.authDecided, m.rlsAnswered, m.apiHolds, m.apiExpired}
+	return []prometheus.Collector{m.tcpOpen, m.tcpWaiting, m.tcpJudged, m.tcpBytes, m.tcpUnreached, m.apiDecided, m.authDecided, m.rlsAnswered, m.upFailed, m.upRetried, m.upWell,
+		m.apiHolds, m.apiExpired}
 }
 
 // TCPMetrics are the series of one TCP or UDP gate. Safe for concurrent use; nothing here allocates.
@@ -120,6 +133,33 @@ func (m *Metrics) EnvoyAnswered(gate, service, code string) {
 // ForgetRLS drops the series of a gate that is no more.
 func (m *Metrics) ForgetRLS(gate string) {
 	m.gates.rlsAnswered.DeletePartialMatch(prometheus.Labels{"gate": gate})
+}
+
+// UpstreamFailed counts a failure of a server that is configured. The reason must come from a small set.
+func (m *Metrics) UpstreamFailed(gate, server, reason string) {
+	m.gates.upFailed.WithLabelValues(gate, server, reason).Inc()
+}
+
+// UpstreamRetried counts a request that a server got because another failed.
+func (m *Metrics) UpstreamRetried(gate, server string) {
+	m.gates.upRetried.WithLabelValues(gate, server).Inc()
+}
+
+// UpstreamTurned tells whether a server is well.
+func (m *Metrics) UpstreamTurned(gate, server string, well bool) {
+	n := 0.0
+	if well {
+		n = 1
+	}
+	m.gates.upWell.WithLabelValues(gate, server).Set(n)
+}
+
+// forgetUpstream drops the series of the servers behind a gate that is no more.
+func (m *Metrics) forgetUpstream(gate string) {
+	of := prometheus.Labels{"gate": gate}
+	m.gates.upFailed.DeletePartialMatch(of)
+	m.gates.upRetried.DeletePartialMatch(of)
+	m.gates.upWell.DeletePartialMatch(of)
 }
 
 // ForgetAuth drops the series of a gate that is no more.

@@ -133,6 +133,7 @@ func (m *Metrics) Forget(gate string) {
 	m.inFlight.DeletePartialMatch(labels)
 	m.added.DeletePartialMatch(labels)
 	m.duration.DeletePartialMatch(labels)
+	m.forgetUpstream(gate)
 }
 
 // HTTPMetrics are the series of one HTTP gate. Safe for concurrent use; nothing here allocates.

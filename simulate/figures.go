@@ -122,7 +122,7 @@ func (r *Replay) found() *Study {
 	s := &Study{
 		Figures: figures[0], Params: paramsInfo(r.general), Worst: r.worst(), Delays: sums[0].delays(),
 		Log:   LogInfo{From: r.from, To: r.to, Mails: r.mails, Users: len(r.order)},
-		Queue: sums[0].line.overDay(r.from, r.to),
+		Queue: sums[0].line.overDay(r.from, r.to), QueueEvery: sums[0].line.every(),
 	}
 	for i, spec := range r.o.Sweeps {
 		sweep := Sweep{Parameter: spec.Parameter}

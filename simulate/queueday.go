@@ -7,15 +7,20 @@ import (
 	"time"
 )
 
-// maxChanges is how many different moments a timeline tells apart. Where more happens, moments become longer: 2 seconds, 4 …; that of a
-// year with mails delayed in every minute has moments of half a minute.
-const maxChanges = 1 << 14
+// How many different moments a timeline tells apart. Where more happens, moments become longer: 2 seconds, 4 … The line of the parameters
+// that were asked about is shown over the day, and has room for half a million recipients who wait, whenever that is. What is tried beside
+// them, dozens of values, only needs the most.
+const (
+	mainChanges = 1 << 20
+	maxChanges  = 1 << 14
+)
 
 // A timeline is how many recipients wait, of many users together, from moment to moment. It takes changes in any order, so that users
 // may be run one after the other, and in parallel.
 type timeline struct {
 	changes []change
 	shift   uint // a moment is 1 << shift seconds long
+	room    int  // at most so many changes; 0: maxChanges
 }
 
 // A change is what happens in one moment: first come and leave by the clock, then a stopped user releases.
@@ -28,18 +33,24 @@ type change struct {
 // add notes that recipients came (left, if there are fewer than none), or were released.
 func (l *timeline) add(at int64, came, released int) {
 	l.changes = append(l.changes, change{l.moment(at / int64(time.Second)), int32(came), int32(released)})
-	if len(l.changes) >= 2*maxChanges {
+	if len(l.changes) >= 2*l.limit() {
 		l.tidy()
 	}
 }
 
 func (l *timeline) moment(second int64) uint32 { return uint32(min(second, math.MaxUint32) >> l.shift) }
 
-// tidy puts changes of the same moment together, and makes moments longer until there are no more than maxChanges. However often it is
+// limit is how many changes there is room for.
+func (l *timeline) limit() int { return cmp.Or(l.room, maxChanges) }
+
+// every is how many seconds a moment has.
+func (l *timeline) every() int { return 1 << l.shift }
+
+// tidy puts changes of the same moment together, and makes moments longer until there are no more than there is room for. However often it is
 // called, and whatever was joined before, in the end moments are as long as all changes together need.
 func (l *timeline) tidy() {
 	slices.SortFunc(l.changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
-	for l.merge(); len(l.changes) > maxChanges; l.merge() {
+	for l.merge(); len(l.changes) > l.limit(); l.merge() {
 		l.coarsen(l.shift + 1)
 	}
 }
@@ -72,6 +83,7 @@ func (l *timeline) join(o *timeline) {
 	l.coarsen(shift)
 	o.coarsen(shift)
 	l.changes = append(l.changes, o.changes...)
+	l.room = max(l.room, o.room)
 	l.tidy()
 }
 

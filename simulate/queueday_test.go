@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"weir/mail"
 )
 
 // A timeline is the same in whatever order, and in however many parts, it was told.
@@ -51,6 +53,27 @@ func TestTimelineParts(t *testing.T) {
 				t.Errorf("%d in %d parts: %d changes of %d s, want %d of %d s", spread, parts, len(got.changes), 1<<got.shift, len(want.changes), 1<<want.shift)
 			}
 		}
+	}
+}
+
+// A timeline with more room has it, in parts too; one more, and its moments are longer.
+func TestTimelineRoom(t *testing.T) {
+	const room = 3 * maxChanges
+	for changes, every := range map[int]int{room: 1, room + 1: 2} {
+		parts := []timeline{{room: room}, {room: room}}
+		for i := range changes {
+			parts[i%2].add(int64(i)*int64(time.Second), 1, 0)
+		}
+		whole := timeline{}
+		for i := range parts {
+			whole.join(&parts[i])
+		}
+		if whole.every() != every || whole.most() != changes || len(whole.changes) > room {
+			t.Errorf("%d changes: every %d s, want %d; %d at once, %d are kept", changes, whole.every(), every, whole.most(), len(whole.changes))
+		}
+	}
+	if w := newReplayWorker(mail.Params{}, make([]mail.Params, 2)); w.tallies[0].line.limit() != mainChanges || w.tallies[1].line.limit() != maxChanges {
+		t.Error(w.tallies[0].line.limit(), w.tallies[1].line.limit())
 	}
 }
 

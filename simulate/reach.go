@@ -68,8 +68,7 @@ type ReachReplay struct {
 	most    int // users
 	thefts  []*theft
 
-	keys     []uint64 // of a mail
-	seen     map[uint64]struct{}
+	people   addressed // of a mail
 	from, to time.Time
 	study    *ReachStudy
 }
@@ -106,7 +105,7 @@ func NewReachReplay(o ReachOptions) (*ReachReplay, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	r := &ReachReplay{o: o, users: map[string]*reachUser{}, most: MaxLogUsers, seen: map[uint64]struct{}{}}
+	r := &ReachReplay{o: o, users: map[string]*reachUser{}, most: MaxLogUsers}
 	if o.Thresholds == nil {
 		o.Thresholds = Thresholds()
 	}
@@ -196,30 +195,14 @@ func (r *ReachReplay) user(name string) (*reachUser, error) {
 
 // recipients returns the keys of those who are counted, each once.
 func (r *ReachReplay) recipients(to []string) []uint64 {
-	r.keys = r.keys[:0]
-	if len(to) > fewRecipients {
-		clear(r.seen)
-	}
+	r.people.begin(len(to))
 	for _, address := range to {
-		normal, counted := r.all.Recipient(address)
-		if !counted {
-			continue
-		}
-		key := recipientKey(normal)
-		if len(to) <= fewRecipients {
-			if !slices.Contains(r.keys, key) {
-				r.keys = append(r.keys, key)
-			}
-		} else if _, twice := r.seen[key]; !twice {
-			r.seen[key] = struct{}{}
-			r.keys = append(r.keys, key)
+		if normal, counted := r.all.Recipient(address); counted {
+			r.people.add(recipientKey(normal))
 		}
 	}
-	return r.keys
+	return r.people.keys
 }
-
-// fewRecipients are looked through: emptying a map that was large once takes long, and most mails have one recipient.
-const fewRecipients = 32
 
 // recipientKey is FNV-1a, and then mixed so that every bit depends on all. It is the same everywhere, so that two runs say the same: in a
 // simulation nobody chooses addresses to deceive it, and it needs no secret.

@@ -263,6 +263,54 @@ func TestReachTheftsFail(t *testing.T) {
 	}
 }
 
+// Who is flagged at the time is not chosen; who is named all the same is said to be, and where nobody else is left, that is said.
+func TestReachTheftOfFlagged(t *testing.T) {
+	log := func(users ...string) iter.Seq[Entry] {
+		return func(yield func(Entry) bool) {
+			for n := range 20 {
+				for _, user := range users {
+					to := []string{"friend@example.org"}
+					if n == 19 && user != "ann" {
+						to = many(1000, 60)
+					}
+					if !yield(Entry{At: GeneratedStart.AddDate(0, 0, n), User: user, To: to}) {
+						return
+					}
+				}
+			}
+		}
+	}
+	o := ReachOptions{
+		Reach: reach.Options{Threshold: reach.Threshold{Count: 50}}, Thresholds: []reach.Threshold{{Count: 55}, {Count: 100}},
+		Steal: []Theft{{PerHour: 30}, {PerHour: 60}, {PerHour: 120}, {User: "bob", PerHour: 300}},
+	}
+	s := reached(t, o, log("ann", "bob", "carl"))
+	for _, v := range s.Stolen[:3] {
+		if v.User != "ann" || v.FoundAfter != 51 || v.Problem != "" {
+			t.Errorf("%+v", v)
+		}
+	}
+	if v := s.Stolen[3]; v.User != "bob" || v.FoundAfter != 0 || v.After != 0 || v.Problem != flaggedBefore {
+		t.Errorf("%+v", v)
+	}
+	// Under a threshold that has not flagged him he is watched all the same: 60 of his own, and these.
+	if got := []int{s.Thresholds[0].FoundAfter[3], s.Thresholds[1].FoundAfter[3], s.Thresholds[2].FoundAfter[3]}; !slices.Equal(got, []int{0, 0, 41}) {
+		t.Error(got)
+	}
+	for _, v := range reached(t, o, log("bob", "carl")).Stolen[:3] {
+		if v.User != "" || v.FoundAfter != -1 || v.Problem != "all who had written for long enough were flagged already" {
+			t.Errorf("%+v", v)
+		}
+	}
+	// A flag under a threshold that is only tried counts, too: nobody is found with the 0th.
+	o.Reach.Threshold, o.Thresholds = reach.Threshold{Count: 100}, []reach.Threshold{{Count: 50}}
+	for _, v := range reached(t, o, log("ann", "bob")).Stolen[:3] {
+		if v.User != "ann" || v.FoundAfter != 101 {
+			t.Errorf("%+v", v)
+		}
+	}
+}
+
 func TestReachRefuses(t *testing.T) {
 	r, err := NewReachReplay(ReachOptions{})
 	if err != nil {

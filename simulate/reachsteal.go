@@ -11,7 +11,7 @@ import (
 // A Theft is an account that is made to write to new people, to see when it is found. What happens to it then is in no other figure: the
 // user himself goes on beside it as the log says, and the thief has his mails in between.
 type Theft struct {
-	User    string        // empty: one of those who have written for long enough, neither the busiest nor the most quiet
+	User    string        // empty: one of those who have written for long enough and are not flagged, neither the busiest nor the most quiet
 	PerHour float64       // new recipients, one in each mail, at even intervals
 	After   time.Duration // from the start of the log; 0: at its end
 }
@@ -27,10 +27,10 @@ type theft struct {
 	begin   time.Time
 	sent    int            // new recipients
 	states  []*reach.State // of the columns that have not found it
-	found   []int          // with how many new recipients; -1: not yet
+	found   []int          // with how many new recipients; -1: not yet; 0: he was flagged before
 	after   time.Duration  // … under the first threshold
 	ended   bool
-	problem string // why there was nothing to steal
+	problem string // why it says nothing when it is found
 }
 
 // steal lets the thieves write until a time.
@@ -53,47 +53,92 @@ func (t *theft) start(r *ReachReplay, begin time.Time) error {
 	t.found = slices.Repeat([]int{-1}, len(r.columns))
 	u := r.users[t.User]
 	if t.User == "" {
-		u = r.victim(t, begin)
+		var err error
+		if u, err = r.victim(t, begin); err != nil {
+			return err
+		}
 	}
 	if u == nil || u.together == nil && u.own == nil {
-		t.ended, t.problem = true, "had not written to anybody by then"
-		if t.User == "" {
-			t.problem = "nobody had written for long enough by then"
+		t.ended = true
+		if t.problem == "" {
+			t.problem = "had not written to anybody by then"
 		}
 		return nil
 	}
 	t.user, t.begin = u, begin
 	t.states = make([]*reach.State, len(r.columns))
-	for i, c := range r.columns {
-		s, err := cloned(u.state(i))
+	for i := range r.columns {
+		s, flagged, err := r.standing(u, i, begin)
 		if err != nil {
 			return err
 		}
-		s.Advance(c.rules, &c.usual, begin)
-		if _, _, flagged := s.Flagged(); flagged {
+		if flagged {
 			t.found[i] = 0
 			continue
 		}
 		t.states[i] = s
 	}
+	if t.states[0] == nil {
+		t.problem = flaggedBefore
+	}
 	return nil
 }
 
-// victim chooses whose account is stolen: of those who are no newcomers any more by the number of their recipients, so that several
-// thefts are spread over them.
-func (r *ReachReplay) victim(t *theft, begin time.Time) *reachUser {
-	learn := r.all.Options().Dynamic.Learn.Std() + reach.Day.Length()
-	var old []*reachUser
-	for _, u := range r.order {
-		if s := u.state(0); s != nil && begin.Sub(s.Since()) > learn && !r.all.Exempt(u.name) {
-			old = append(old, u)
+// flaggedBefore is why it says nothing when an account is found.
+const flaggedBefore = "was flagged already"
+
+// standing returns a copy of how a user stands at a time under a column, and whether he is flagged.
+func (r *ReachReplay) standing(u *reachUser, column int, at time.Time) (*reach.State, bool, error) {
+	s, err := cloned(u.state(column))
+	if err != nil {
+		return nil, false, err
+	}
+	c := r.columns[column]
+	s.Advance(c.rules, &c.usual, at)
+	_, _, flagged := s.Flagged()
+	return s, flagged, nil
+}
+
+// isFlagged reports whether a user is flagged at a time under any threshold. Only those who ever were have states of their own.
+func (r *ReachReplay) isFlagged(u *reachUser, at time.Time) (bool, error) {
+	for i, own := range u.own {
+		if own == nil {
+			continue
+		}
+		if _, flagged, err := r.standing(u, i, at); err != nil || flagged {
+			return flagged, err
 		}
 	}
-	slices.SortStableFunc(old, func(a, b *reachUser) int { return cmp.Compare(a.state(0).Count(), b.state(0).Count()) })
-	if len(old) == 0 {
-		return nil
+	return false, nil
+}
+
+// victim chooses whose account is stolen: of those who are no newcomers any more and not flagged under any threshold, by the number of their
+// recipients, so that several thefts are spread over them. Where there is nobody, the theft says why.
+func (r *ReachReplay) victim(t *theft, begin time.Time) (*reachUser, error) {
+	learn := r.all.Options().Dynamic.Learn.Std() + reach.Day.Length()
+	var old []*reachUser
+	t.problem = "nobody had written for long enough by then"
+	for _, u := range r.order {
+		s := u.state(0)
+		if s == nil || begin.Sub(s.Since()) <= learn || r.all.Exempt(u.name) {
+			continue
+		}
+		flagged, err := r.isFlagged(u, begin)
+		if err != nil {
+			return nil, err
+		}
+		if flagged {
+			t.problem = "all who had written for long enough were flagged already"
+			continue
+		}
+		old = append(old, u)
 	}
-	return old[(2*int(t.number)+1)*len(old)/(2*len(r.thefts))]
+	if len(old) == 0 {
+		return nil, nil
+	}
+	t.problem = ""
+	slices.SortStableFunc(old, func(a, b *reachUser) int { return cmp.Compare(a.state(0).Count(), b.state(0).Count()) })
+	return old[(2*int(t.number)+1)*len(old)/(2*len(r.thefts))], nil
 }
 
 // run sends the mails that are due.

@@ -88,6 +88,8 @@ type Replay struct {
 	spare   chan []uint64
 	workers []*replayWorker
 	running sync.WaitGroup
+	people  addressed // of a mail
+	counted []uint64
 
 	mails, recipients int
 	from, to          time.Time
@@ -180,27 +182,35 @@ func (r *Replay) Add(e Entry) error {
 	if e.At.After(r.to) {
 		r.to = e.At
 	}
+	people, counted := r.addressees(e.To)
 	r.mails++
-	r.recipients += len(e.To)
+	r.recipients += people
 	u.mails++
-	if u.own != nil && u.own.Exempt || u.own == nil && r.general.Exempt {
-		return nil
+	if len(counted) == 0 || u.own != nil && u.own.Exempt || u.own == nil && r.general.Exempt {
+		return nil // the throttle never sees it
 	}
 	u.last = max(u.last, e.At.UnixNano())
-	start := len(u.pending)
-	u.pending = append(u.pending, uint64(u.last), 0)
-	for _, to := range e.To {
-		if r.o.Counted == nil || r.o.Counted(to) {
-			u.pending = append(u.pending, maphash.String(r.seed, to))
+	u.pending = append(append(u.pending, uint64(u.last), uint64(len(counted))), counted...)
+	return nil
+}
+
+// addressees returns how many people a mail is to, and the keys of those who are counted. As at a gate somebody who is named twice, in any
+// case, is one.
+func (r *Replay) addressees(to []string) (people int, counted []uint64) {
+	r.people.begin(len(to))
+	r.counted = r.counted[:0]
+	for _, written := range to {
+		address := normal(written)
+		key := maphash.String(r.seed, address)
+		if !r.people.add(key) {
+			continue
+		}
+		// Where an address may be the way to somebody else, it is free only if it is listed just so.
+		if r.o.Counted == nil || r.o.Counted(address) || mail.Routed(written) && r.o.Counted(written) {
+			r.counted = append(r.counted, key)
 		}
 	}
-	counted := len(u.pending) - start - 2
-	if counted == 0 {
-		u.pending = u.pending[:start] // the throttle never sees it
-		return nil
-	}
-	u.pending[start+1] = uint64(counted)
-	return nil
+	return len(r.people.keys), r.counted
 }
 
 // user returns the one of a name.

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -244,6 +245,54 @@ func TestReplaySmall(t *testing.T) {
 	// In the first minute one waits for 50 seconds, one for 40, three for 30; in the second one for 60, three for 30 and two for 30.
 	if got := s.Queue[9*60 : 9*60+4]; !slices.Equal(got, []QueuePoint{{540, 3, 30}, {541, 3.5, 4}, {542, 1.5, 2}, {543, 0.5, 1}}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Somebody who is named twice in a mail is one, as at a gate: in any case, and however his address is written. Others are not.
+func TestReplayNamedTwice(t *testing.T) {
+	twice := func(to []string) (all []string) {
+		for _, one := range to {
+			all = append(all, one+"@example.org", strings.ToUpper(one)+"@Example.org")
+		}
+		return all
+	}
+	o := ReplayOptions{Params: defaultParams(t), Counted: func(to string) bool { return to != "in@example.org" }}
+	for _, c := range []struct {
+		to                 []string
+		recipients, waited int
+	}{
+		{twice(people(15)), 15, 0},
+		{twice(people(16)), 16, 1},
+		{twice(people(18)), 18, 3}, // more than are looked through
+		{append(twice(people(15)), `"p3"@example.org`, "P 3 <p3@example.org>"), 15, 0},
+		{append(twice(people(15)), "p3+x@example.org"), 16, 1},
+		{append(twice(people(15)), "in@example.org", "IN@example.org"), 16, 0},
+		{[]string{"p0@example.org", "P0@example.org"}, 1, 0}, // a mail to one: his credit is another
+	} {
+		log := []Entry{at(0, "ann", c.to...)}
+		if s := run(t, o, slices.Values(log)); s.Recipients != c.recipients || s.Waited != c.waited {
+			t.Errorf("%d named: %d recipients, %d waited, want %d and %d", len(c.to), s.Recipients, s.Waited, c.recipients, c.waited)
+		}
+	}
+}
+
+// Much happens: what was asked about is told to the second, and each swept value still finds room.
+func TestReplayQueueEvery(t *testing.T) {
+	spec, err := ParseSweep("max_mslack=14")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log []Entry
+	const mails = maxChanges/2 + 100 // each has somebody come, and leave a minute later
+	for i := range mails {
+		log = append(log, at(float64(3*i), fmt.Sprint("u", i), people(16)...))
+	}
+	s := run(t, ReplayOptions{Params: defaultParams(t), Sweeps: []SweepSpec{spec}, Workers: 3}, slices.Values(log))
+	if s.QueueEvery != 1 || s.MostWaiting != 20 || s.Waited != mails {
+		t.Errorf("every %d s, %d at once of %d", s.QueueEvery, s.MostWaiting, s.Waited)
+	}
+	if b, _ := json.Marshal(s); !strings.Contains(string(b), `"queue_every_s":1,`) {
+		t.Error("the JSON does not say it")
 	}
 }
 

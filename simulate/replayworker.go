@@ -26,7 +26,9 @@ type replayWorker struct {
 }
 
 func newReplayWorker(general mail.Params, columns []mail.Params) *replayWorker {
-	return &replayWorker{jobs: make(chan replayJob, 16), general: general, columns: columns, tallies: make([]tally, len(columns))}
+	w := &replayWorker{jobs: make(chan replayJob, 16), general: general, columns: columns, tallies: make([]tally, len(columns))}
+	w.tallies[0].line.room = mainChanges
+	return w
 }
 
 // run runs jobs until there are no more, and gives back what they came in.

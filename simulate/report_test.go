@@ -134,6 +134,24 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// A queue that was looked at now and then only is said to be, and a stolen account about which there is nothing to say.
+func TestReportReservations(t *testing.T) {
+	t.Parallel()
+	s := sample()
+	if strings.Contains(written(t, s), "was looked at") {
+		t.Error("it was looked at every second")
+	}
+	s.QueueEvery = 128
+	s.Reach.Stolen[0] = Stolen{User: "u7", PerHour: 30, Problem: flaggedBefore}
+	s.Reach.Thresholds[0].FoundAfter[0] = 0
+	page := written(t, s)
+	for _, want := range []string{"looked at every 2m8s only", "an hour (was flagged already)", ">flagged before"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
 // TestReportVerdict: the sentences hold for logs of every kind.
 func TestReportVerdict(t *testing.T) {
 	t.Parallel()

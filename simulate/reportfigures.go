@@ -284,6 +284,9 @@ func (s *Study) queue() []*plot {
 		p.Says = "Nobody waits at any time of the day."
 		if of[top] > 0 {
 			p.Says = fmt.Sprintf(says, decimal(of[top]), halfHour(top))
+			if s.QueueEvery > 1 {
+				p.Says += fmt.Sprintf(" So much happens in this log that it was looked at every %s only.", span(float64(s.QueueEvery)))
+			}
 		}
 		return p.draw()
 	}

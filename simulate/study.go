@@ -21,9 +21,11 @@ type Study struct {
 	Worst  []UserStudy  `json:"worst"` // the users who would notice most, at most MaxWorst
 	Sweeps []Sweep      `json:"sweeps,omitempty"`
 	Queue  []QueuePoint `json:"queue"` // the length of the queue over the day, of all users together
-	Reach  *ReachStudy  `json:"reach,omitempty"`
-	Advice *Advice      `json:"advice,omitempty"`
-	Delays []Bucket     `json:"delays"` // of delayed recipients
+	// How many seconds of the log are one moment of the queue: 1, or more where too much happens to tell all of them apart.
+	QueueEvery int         `json:"queue_every_s"`
+	Reach      *ReachStudy `json:"reach,omitempty"`
+	Advice     *Advice     `json:"advice,omitempty"`
+	Delays     []Bucket    `json:"delays"` // of delayed recipients
 }
 
 // Figures are what a throttle would have done to a whole log.
@@ -38,7 +40,7 @@ type Figures struct {
 	Waited       int     `json:"waited"`     // recipients who had to wait
 	MedianDelay  float64 `json:"median_delay_s"`
 	MaxDelay     float64 `json:"max_delay_s"`
-	MostWaiting  int     `json:"most_waiting"`     // at once, of all users
+	MostWaiting  int     `json:"most_waiting"`     // at once, of all users; roughly where very much happens, of what is swept above all
 	StoppedUsers int     `json:"stopped_users"`    // at least once
 	DelayedUsers int     `json:"delayed_users"`    // at least once
 	StopsMonthly float64 `json:"stops_user_month"` // for each user, in 30 days
@@ -147,16 +149,16 @@ type Threshold struct {
 	Threshold    string  `json:"threshold"`
 	Flags        int     `json:"flags"`
 	FlagsMonthly float64 `json:"flags_100_users_month"`
-	FoundAfter   []int   `json:"found_after,omitempty"` // new recipients, for each stolen account; -1: never
+	FoundAfter   []int   `json:"found_after,omitempty"` // new recipients, for each stolen account; -1: never; 0: flagged already
 }
 
 // Stolen is an account that was made to write to new people from a time on, to see when it is found.
 type Stolen struct {
 	User       string  `json:"user"`
 	PerHour    float64 `json:"per_hour"`
-	FoundAfter int     `json:"found_after"`       // new recipients; -1: never
+	FoundAfter int     `json:"found_after"`       // new recipients; -1: never; 0: flagged already
 	After      float64 `json:"after_s"`           // -1: never
-	Problem    string  `json:"problem,omitempty"` // why there was nothing to steal
+	Problem    string  `json:"problem,omitempty"` // why it says nothing: nothing to steal, or flagged already
 }
 
 // Advice is which parameters keep the share of delayed mails under what was asked for, and what a virus would still get through with them.

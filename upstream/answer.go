@@ -20,7 +20,6 @@ func (c *conn) answer(r *http.Request, h *head) (*http.Response, error) {
 	if c.sender != nil {
 		c.sender.answerCame()
 		c.sender.goOn() // with an answer there is nothing more to be waited for
-		c.relaxed = false
 	}
 	a := new(answer)
 	res := &a.response

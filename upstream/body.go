@@ -262,7 +262,7 @@ func (b *Body) finish(whole bool) {
 	whole = c.end() && whole
 	c.server.active.Add(-1)
 	if whole {
-		c.ctx, c.sender = nil, nil
+		c.ctx, c.by, c.sender = nil, nil, nil
 		c.server.put(c, &c.pool.opts)
 	} else {
 		c.close()

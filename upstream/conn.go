@@ -21,6 +21,7 @@ type conn struct {
 
 	// Of the exchange under way.
 	pool    *Pool
+	by      Caller
 	ctx     context.Context
 	unhook  func() bool // keeps the end of ctx from closing the connection; nil where nobody waits for it
 	sender  *sender     // nil without a body
@@ -62,7 +63,7 @@ func (c *conn) close() { _ = c.nc.Close() }
 
 // exchange sends a request and reads the head of its answer. With an error the connection is of no more use, and closed.
 func (c *conn) exchange(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
-	c.pool, c.ctx = p, r.Context()
+	c.pool, c.by, c.ctx = p, by, r.Context()
 	c.room = rooms.Get().(*room)
 	c.in, c.seen, c.patient, c.relaxed, c.sender, c.unhook = c.room.in[:0], false, false, false, nil, nil
 	res, err := c.ask(r, by)
@@ -74,13 +75,11 @@ func (c *conn) exchange(p *Pool, r *http.Request, by Caller) (*http.Response, er
 
 func (c *conn) ask(r *http.Request, by Caller) (*http.Response, error) {
 	response := c.pool.opts.Timeouts.Response.Std()
+	now := time.Now()
+	c.patient = response <= grace
+	_ = c.nc.SetDeadline(now.Add(min(response, grace)))
 	if hasBody(r) {
-		c.hook()
-		c.patient = true
-		_ = c.nc.SetDeadline(time.Now().Add(response))
-	} else {
-		c.patient = response <= grace
-		_ = c.nc.SetDeadline(time.Now().Add(min(response, grace)))
+		_ = c.nc.SetWriteDeadline(now.Add(response))
 	}
 	out := appendRequest(c.room.out[:0], &c.server.to, r)
 	if cap(out) <= maxOut {
@@ -90,8 +89,7 @@ func (c *conn) ask(r *http.Request, by Caller) (*http.Response, error) {
 		return nil, err
 	}
 	if hasBody(r) {
-		c.relaxed = true
-		_ = c.nc.SetReadDeadline(time.Time{}) // until it has been sent
+		c.patient = false // until it has been sent
 		c.sender = startSender(c, r)
 	}
 	if by != nil {
@@ -163,6 +161,9 @@ func (c *conn) end() bool {
 // hook closes the connection when the request's context ends.
 func (c *conn) hook() {
 	if c.unhook == nil {
+		if c.by != nil {
+			c.ctx = c.by.Waits()
+		}
 		c.unhook = context.AfterFunc(c.ctx, c.close)
 	}
 }
@@ -171,7 +172,11 @@ func (c *conn) hook() {
 func (c *conn) wait() {
 	c.patient = true
 	c.hook()
-	_ = c.nc.SetDeadline(time.Now().Add(c.pool.opts.Timeouts.Response.Std() - grace))
+	if response := c.pool.opts.Timeouts.Response.Std(); c.sender != nil {
+		c.sender.due(response)
+	} else {
+		_ = c.nc.SetDeadline(time.Now().Add(response - grace))
+	}
 }
 
 // relax is called before more of a body is read than what came with the head: it may take as long as it takes.

@@ -423,7 +423,8 @@ func (c *caller) Early(status int, h http.Header) error {
 	c.early = append(c.early, fmt.Sprint(status, h.Get("Link")))
 	return nil
 }
-func (c *caller) Sent() { c.sent++ }
+func (c *caller) Sent()                  { c.sent++ }
+func (c *caller) Waits() context.Context { return context.Background() }
 
 func TestCaller(t *testing.T) {
 	up := serve(t, func(w http.ResponseWriter, _ *http.Request) {

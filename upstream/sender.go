@@ -22,6 +22,8 @@ type sender struct {
 
 	mu       sync.Mutex
 	answered bool // the deadline for the answer does not matter any more
+	finished bool // nothing more is sent
+	awaited  bool // the grace is over, and the deadline is the one below
 }
 
 // expectTime is how long a server may take to say whether it wants a body, where the client waits for that. Many never say it.
@@ -65,8 +67,28 @@ func (s *sender) run(w io.Writer, patience time.Duration) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.answered { // from the end of the request on, or when the server does not take any more, the answer is due
+	s.finished = true
+	if s.awaited {
+		s.deadline(patience)
+	}
+}
+
+// due says that the grace is over.
+func (s *sender) due(patience time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.awaited = true
+	s.deadline(patience)
+}
+
+// deadline sets the one for the answer: from the end of the request on, or from when the server does not take any more of it. s.mu is held.
+func (s *sender) deadline(patience time.Duration) {
+	switch {
+	case s.answered:
+	case s.finished:
 		_ = s.c.nc.SetReadDeadline(time.Now().Add(patience))
+	default:
+		_ = s.c.nc.SetReadDeadline(time.Time{})
 	}
 }
 

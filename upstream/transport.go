@@ -67,6 +67,7 @@ func unreached(err error) bool {
 func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
 	ctx := r.Context()
 	if by != nil {
+		ctx = by.Waits()
 		ctx = httptrace.WithClientTrace(ctx, traceOf(by, hasBody(r)))
 	}
 	out := r.WithContext(ctx)

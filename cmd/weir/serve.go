@@ -24,6 +24,7 @@ func (c *serveCommand) Run(t *terminal) error {
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	log := newLog(t.err, t.errTTY)
+	collectRarely()
 	cfg, err := config.Load(c.Config)
 	if err != nil {
 		return err

@@ -2,6 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -65,6 +69,45 @@ func TestSimulateMistakes(t *testing.T) {
 		if code != exitUsage || out.Len() > 0 || !regexp.MustCompile(c.want).MatchString(told.String()) {
 			t.Errorf("weir %s: code %d, %s%s, want %s", c.args, code, out.String(), told.String(), c.want)
 		}
+	}
+}
+
+// A file is there as a whole or not at all, and what was there before stays when the new one cannot be written.
+func TestReplaceFile(t *testing.T) {
+	dir := t.TempDir()
+	name, link := filepath.Join(dir, "report.html"), filepath.Join(dir, "link.html")
+	for _, text := range []string{"first", "second, longer", "third"} {
+		if err := replaceFile(name, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(name); err != nil || string(got) != text {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	if err := errors.Join(os.Chmod(name, 0o600), os.Symlink("report.html", link), replaceFile(link, []byte("by a link"))); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is none any more: %v", err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("who may read it has changed: %v", err)
+	}
+	part := fmt.Sprintf("%s.%d.part", name, os.Getpid())
+	if err := os.Mkdir(part, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceFile(name, []byte("fourth")); err == nil {
+		t.Error("it was written all the same")
+	}
+	if got, _ := os.ReadFile(name); string(got) != "by a link" {
+		t.Errorf("%q", got)
+	}
+	if err := replaceFile(os.DevNull, []byte("fifth")); err != nil {
+		t.Error(err)
+	}
+	if all, _ := os.ReadDir(dir); len(all) != 3 {
+		t.Errorf("left over: %v", all)
 	}
 }
 

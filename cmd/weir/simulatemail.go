@@ -2,13 +2,12 @@ package main
 
 import (
 	"bytes"
-
 	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
-
+	"slices"
 	"strings"
 
 	"weir"
@@ -129,7 +128,31 @@ func (c *simulateMailCommand) Validate() error {
 	if c.Users < 0 || c.Users > simulate.MaxWorst {
 		all = append(all, fmt.Errorf("--users: %d is out of bounds (0 to %d)", c.Users, simulate.MaxWorst))
 	}
-	return errors.Join(append(all, folderOf("report", c.Report))...)
+	return errors.Join(append(all, c.report())...)
+}
+
+// report finds a report that would be written over what it is made from, or that cannot be written.
+func (c *simulateMailCommand) report() error {
+	read := c.Log
+	if c.Config != "" {
+		read = append(slices.Clip(read), c.Config)
+	}
+	for _, file := range read {
+		if c.Report != "" && sameFile(c.Report, file) {
+			return fmt.Errorf("--report: %s would be written over %s, which is read (write another name, such as report.html)", c.Report, file)
+		}
+	}
+	return folderOf("report", c.Report)
+}
+
+// sameFile reports whether two names are of the same file, which exists.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }
 
 // folderOf finds a file that cannot be written before it takes a while to find what to write.
@@ -140,7 +163,39 @@ func folderOf(flag, file string) error {
 	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
 		return fmt.Errorf("--%s: there is no folder %s", flag, filepath.Dir(file))
 	}
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return fmt.Errorf("--%s: %s is a folder (write %s)", flag, file, filepath.Join(file, "report.html"))
+	}
 	return nil
+}
+
+// replaceFile writes a file as a whole: whatever goes wrong, the one that was there stays. What is no file, such as /dev/stdout, is written
+// to as it is.
+func replaceFile(name string, data []byte) (err error) {
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real // the link stays one
+	}
+	mode := os.FileMode(0o644)
+	switch info, err := os.Stat(name); {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		return os.WriteFile(name, data, mode)
+	default:
+		mode = info.Mode().Perm()
+	}
+	part := fmt.Sprintf("%s.%d.part", name, os.Getpid())
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(part, name)
+	}
+	if err != nil {
+		_ = os.Remove(part)
+	}
+	return err
 }
 
 // Run replays the log.
@@ -158,7 +213,7 @@ func (c *simulateMailCommand) Run(t *terminal) error {
 		if err := study.WriteReport(&page); err != nil {
 			return err
 		}
-		if err := os.WriteFile(c.Report, page.Bytes(), 0o644); err != nil {
+		if err := replaceFile(c.Report, page.Bytes()); err != nil {
 			return err
 		}
 	}

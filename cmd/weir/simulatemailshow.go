@@ -34,7 +34,11 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 	b.row(text("recipients who waited"), number(s.Waited), right(percent(part(s.Waited, s.Recipients))),
 		text(fmt.Sprintf("%s on average, half of them up to %s, the longest %s", seconds(s.MeanDelay), seconds(s.MedianDelay), seconds(s.MaxDelay))))
 	b.row(text("stops"), number(s.Stops), right(""), text(fmt.Sprintf("of %s; each user %s", count(s.StoppedUsers, "user"), howOften(s.StopsMonthly))))
-	b.row(text("waiting at once"), number(s.MostWaiting), right(""), text("at most, of all users together"))
+	together := "at most, of all users together"
+	if s.QueueEvery > 1 {
+		together += "; looked at every " + seconds(float64(s.QueueEvery)) + " only"
+	}
+	b.row(text("waiting at once"), number(s.MostWaiting), right(""), text(together))
 	t.write(b)
 	if n := min(users, len(s.Worst)); n > 0 {
 		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Who would notice most"))

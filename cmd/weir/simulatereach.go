@@ -144,10 +144,15 @@ func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 		b := &table{heads: heads}
 		for _, th := range s.Thresholds {
 			row := []cell{text(th.Threshold), number(th.Flags), right(fmt.Sprintf("%.2g", th.FlagsMonthly))}
-			for i := range s.Stolen {
+			for i, a := range s.Stolen {
 				found := right("never")
-				if i < len(th.FoundAfter) && th.FoundAfter[i] >= 0 {
-					found = number(th.FoundAfter[i])
+				switch n := th.FoundAfter[i]; {
+				case n > 0:
+					found = number(n)
+				case n == 0:
+					found = right("flagged before")
+				case a.Problem != "":
+					found = right("-")
 				}
 				row = append(row, found)
 			}

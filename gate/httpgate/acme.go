@@ -38,7 +38,7 @@ type ACME struct {
 	// Whether you agree to the authority's terms of service. It must be true.
 	Agree bool `yaml:"agree"`
 	// Whether the authority may come to port 80 instead (HTTP-01), if port 443 does not do: the gates of this weir that listen without
-	// TLS answer it. true or false. Default false.
+	// TLS answer it. Default false.
 	HTTP01 bool `yaml:"http_01"`
 	// The folder that keeps certificates and keys. Default: acme in weir's data folder.
 	Cache string `yaml:"cache"`

@@ -42,7 +42,7 @@ func (g *Gate) arrive(s *setup, c *conn, header bool) bool {
 		}
 	}
 	_ = c.SetDeadline(time.Time{})
-	g.hand(c)
+	g.take(c)
 	return true
 }
 

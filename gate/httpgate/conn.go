@@ -29,6 +29,7 @@ type conn struct {
 	pending []byte   // what framing let through and nobody has read yet
 	room    *scanned // for pending and the line under way; nil while there is neither
 
+	alone  bool        // a session has it: nobody reads ahead while a request is under way
 	deaf   atomic.Bool // nothing more is read: the answer is the last one
 	linger atomic.Bool // the client may still be sending: a reset must not overtake the answer
 	closed sync.Once

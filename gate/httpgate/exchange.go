@@ -90,6 +90,10 @@ func (x *exchange) breakable() {
 // itself that the client leaves.
 func (x *exchange) hasBody() bool { return x.r.Body != nil && x.r.Body != http.NoBody }
 
+// alone reports whether nobody reads from the client's connection while its request is under way, so that it takes a watch to notice that it
+// leaves. net/http reads ahead by itself once there is no body to be read.
+func (x *exchange) alone() bool { return x.conn != nil && x.conn.alone || x.hasBody() }
+
 // watchLeaving makes x.ctx end when the client of an HTTP/1 connection leaves, even while nobody reads from it. HTTP/2 reads
 // always and needs no help. It may be called from several goroutines, once x.ctx is breakable.
 func (x *exchange) watchLeaving() {
@@ -199,7 +203,11 @@ func (x *exchange) finalHeaders() {
 		x.paymentHeaders()
 	}
 	if x.judged {
-		rateLimitHeaders(h, x.pass.Answer.Figures, x.gate.env.Clock.Now())
+		now := x.onward
+		if !x.answered || now.IsZero() { // the upstream may have taken its time
+			now = x.gate.env.Clock.Now()
+		}
+		rateLimitHeaders(h, x.pass.Answer.Figures, now)
 	}
 }
 
@@ -214,6 +222,9 @@ func (x *exchange) Write(p []byte) (int, error) {
 // piece writes a piece of the response's body, after the pause that a meter asked for with the piece before. It is sent off at once unless
 // it is the last one, which net/http does.
 func (x *exchange) piece(p []byte, last bool) (int, error) {
+	if !x.outAfter.IsZero() && x.alone() {
+		x.breakable()
+	}
 	if err := x.pause(x.outAfter); err != nil {
 		x.writeErr = err
 		return 0, err

@@ -49,6 +49,7 @@ type Gate struct {
 	server    atomic.Pointer[server]
 	servers   []*server // the current one, and those whose last requests are under way
 	upgraded  map[net.Conn]struct{}
+	sessions  sessions
 	exhausted chan struct{} // closed when the stop is over
 }
 
@@ -262,12 +263,13 @@ func (g *Gate) Stop(ctx context.Context) error {
 		<-g.accepting
 	}
 	g.arrivals.Wait()
-	errs := make(chan error, len(servers))
+	errs := make(chan error, len(servers)+1)
 	for _, s := range servers {
 		go func() { errs <- s.http.Shutdown(ctx) }()
 	}
+	go func() { errs <- g.sessions.drain(ctx) }()
 	var err error
-	for range servers {
+	for range cap(errs) {
 		err = errors.Join(err, <-errs)
 	}
 	if err == nil {
@@ -278,6 +280,7 @@ func (g *Gate) Stop(ctx context.Context) error {
 		_ = s.http.Close()
 		<-s.done
 	}
+	g.sessions.cut()
 	g.mu.Lock()
 	for c := range g.upgraded {
 		_ = c.Close()

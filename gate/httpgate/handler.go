@@ -200,7 +200,7 @@ func (x *exchange) wait() bool {
 	}
 	g.env.Observer.Waiting(1)
 	defer g.env.Observer.Waiting(-1)
-	if x.hasBody() {
+	if x.alone() {
 		x.breakable()
 		x.watchLeaving()
 	}

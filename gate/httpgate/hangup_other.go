@@ -8,6 +8,9 @@ import "syscall"
 // turn has come and the body is read; until then it keeps its place in line.
 type hangups struct{}
 
+// watchesHangups says that there is no such watch on this system.
+const watchesHangups = false
+
 func newHangups() *hangups { return &hangups{} }
 
 func (*hangups) add(interface {

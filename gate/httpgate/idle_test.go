@@ -54,7 +54,7 @@ func TestIdleConnections(t *testing.T) {
 		n    int
 		kb   uint64
 	}{
-		{"plain", nil, n, 24}, {"TLS", &TLS{Cert: files.Cert, Key: files.Key}, n / 10, 48},
+		{"plain", nil, n, 24}, {"TLS", &TLS{Cert: files.Cert, Key: files.Key}, n / 20, 48},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, Options{Upstream: to(up.URL), TLS: c.tls, Timeouts: forever})

@@ -23,7 +23,7 @@ func (g *Gate) receive(accepted net.Conn) {
 	c := newConn(g, sock, peer, int(s.opts.Bounds.Header))
 	c.trusted = s.opts.Socket.Trusted && !peer.IsValid()
 	if !header && s.tls == nil {
-		g.hand(c)
+		g.take(c)
 		return
 	}
 	if g.arriving.Add(1) > int64(s.opts.Bounds.Handshakes) {

@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/netip"
@@ -139,6 +140,15 @@ func (x *exchange) Early(status int, header http.Header) error {
 	x.WriteHeader(status)
 	clear(h)
 	return nil
+}
+
+// Waits tells that the answer takes its time. From now on somebody watches whether the client leaves.
+func (x *exchange) Waits() context.Context {
+	if x.alone() {
+		x.breakable()
+		x.watchLeaving()
+	}
+	return x.ctx
 }
 
 // Sent tells that the request has been written. Those who wait go one after the other: the next one when this one has been written. A body

@@ -39,7 +39,7 @@ func (x *exchange) document(a *weir.Answer) refusal {
 		Policy:     a.Rule,
 		Throttle:   a.By,
 		Reason:     a.Reason.String(),
-		RetryAfter: retryAfter(a, x.gate.env.Clock.Now()),
+		RetryAfter: retryAfter(a, x.onward),
 	}
 	if a.Reason == weir.NoReason {
 		doc.Type = "about:blank"

@@ -23,7 +23,7 @@ type TLS struct {
 	Certificates []Certificate `yaml:"certificates"`
 	// Certificates that the gate gets by itself, and renews.
 	ACME *ACME `yaml:"acme"`
-	// The oldest version that is spoken: 1.2 (the default) or 1.3.
+	// The oldest version that is spoken, 1.2 or 1.3. Default 1.2.
 	MinVersion string `yaml:"min_version"`
 	// A file with the certificates, in PEM, by which clients' certificates must be signed. It is read again when it changes. Default: clients
 	// are not asked for any.

@@ -192,7 +192,7 @@ func TestCertificateChangesUnderLoad(t *testing.T) {
 // Handshakes that fail are counted, and the place is given back. Who forgot the s of https is told.
 func TestBadHandshakes(t *testing.T) {
 	a := newAuthority(t, "ca")
-	g := startTLS(t, a, Options{Upstream: to(echo(t).URL), Timeouts: Timeouts{Handshake: weir.Duration(50 * time.Millisecond)}})
+	g := startTLS(t, a, Options{Upstream: to(echo(t).URL)})
 	c := g.dial()
 	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	if got, _ := io.ReadAll(c); !strings.HasPrefix(string(got), "HTTP/1.0 400 ") || !strings.Contains(string(got), "HTTPS") {
@@ -201,10 +201,11 @@ func TestBadHandshakes(t *testing.T) {
 	c = g.dial()
 	g.send(c, "\x16\x03\x01\x00\x05hello")
 	_, _ = io.ReadAll(c)
-	silent := g.dial()
-	_, _ = io.ReadAll(silent)
-	eventually(t, "all counted", func() bool { return g.seen.bounds(BoundHandshake) == 3 })
-	eventually(t, "all closed", func() bool { return g.open.Load() == 0 && g.arriving.Load() == 0 })
+	eventually(t, "both counted", func() bool { return g.seen.bounds(BoundHandshake) == 2 })
+	hasty := startTLS(t, a, Options{Upstream: to(echo(t).URL), Timeouts: Timeouts{Handshake: weir.Duration(50 * time.Millisecond)}})
+	_, _ = io.ReadAll(hasty.dial()) // says nothing
+	eventually(t, "counted", func() bool { return hasty.seen.bounds(BoundHandshake) == 1 })
+	eventually(t, "all closed", func() bool { return g.open.Load() == 0 && g.arriving.Load() == 0 && hasty.open.Load() == 0 })
 	if strings.Contains(g.log.String(), `"level":"ERROR"`) || strings.Contains(g.log.String(), `"level":"WARN"`) {
 		t.Error(g.log)
 	}

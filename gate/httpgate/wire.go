@@ -42,6 +42,9 @@ type wire struct {
 	gate  *Gate
 	ahead []byte       // what was read behind a PROXY header and is still to be read
 	until atomic.Int64 // when writing ends whatever the progress, in Unix nanoseconds; 0 for never
+
+	renewed    atomic.Int64 // when the deadline for writing was last moved on, in Unix nanoseconds
+	renewedFor atomic.Int64 // for how long
 }
 
 func (w *wire) Read(p []byte) (int, error) {
@@ -58,11 +61,7 @@ func (w *wire) Read(p []byte) (int, error) {
 // Write writes all of p. A client that takes none of it within the progress timeout is cut off; one that is merely slow is not.
 func (w *wire) Write(p []byte) (written int, err error) {
 	for {
-		deadline := time.Now().Add(w.gate.progress())
-		if until := w.until.Load(); until != 0 && until < deadline.UnixNano() {
-			deadline = time.Unix(0, until)
-		}
-		_ = w.socket.SetWriteDeadline(deadline)
+		w.renew()
 		n, err := w.socket.Write(p[written:])
 		written += n
 		if n > 0 && w.until.Load() == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
@@ -72,8 +71,27 @@ func (w *wire) Write(p []byte) (written int, err error) {
 	}
 }
 
+// renew moves the deadline on, not with every write but often enough: the client is cut off between once and 9/8 times the timeout after it
+// last took something.
+func (w *wire) renew() {
+	now, progress := time.Now(), w.gate.progress()
+	until := w.until.Load()
+	if until == 0 && now.UnixNano()-w.renewed.Load() < int64(progress/8) && w.renewedFor.Load() == int64(progress) {
+		return
+	}
+	deadline := now.Add(progress + progress/8)
+	w.renewed.Store(now.UnixNano())
+	w.renewedFor.Store(int64(progress))
+	if until != 0 && until < deadline.UnixNano() {
+		deadline = time.Unix(0, until)
+		w.renewed.Store(0)
+	}
+	_ = w.socket.SetWriteDeadline(deadline)
+}
+
 // SetWriteDeadline ends writing at a time, and what is being written now.
 func (w *wire) SetWriteDeadline(t time.Time) error {
+	w.renewed.Store(0)
 	if t.IsZero() {
 		w.until.Store(0)
 	} else {

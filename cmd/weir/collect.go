@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+)
+
+// roomyHeap is how large the heap may grow before garbage is collected, however little of it is in use.
+const roomyHeap = 32 << 20
+
+// collectRarely lets the garbage of a small heap lie for a while. A weir that keeps little in memory and answers much would else collect it
+// dozens of times a second, and every hundredth request would have to wait for that. A larger heap is left to the usual rule, and all of it to
+// whoever sets GOGC.
+func collectRarely() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	c := &collection{percent: 100, sizes: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}}
+	c.adjust()
+}
+
+// A collection belongs to nobody, so that each collection of garbage finds it, and it can look at what was left.
+type collection struct {
+	percent int              // as GOGC
+	sizes   []metrics.Sample // which together make 100 percent, the live heap first
+}
+
+func (c *collection) adjust() {
+	metrics.Read(c.sizes)
+	live, whole := c.sizes[0].Value.Uint64(), uint64(0)
+	for _, s := range c.sizes {
+		whole += s.Value.Uint64()
+	}
+	percent := percentFor(live, whole)
+	if d := percent - c.percent; max(d, -d) > c.percent/4 { // each change stops everything for a moment
+		c.percent = percent
+		debug.SetGCPercent(percent)
+	}
+	runtime.SetFinalizer(c, (*collection).adjust)
+}
+
+// percentFor is how much garbage there may be, in percent of the whole that is scanned for it, so that the heap grows to roomyHeap.
+func percentFor(live, whole uint64) int {
+	if live >= roomyHeap || whole == 0 {
+		return 100
+	}
+	return int(min(max((roomyHeap-live)*100/whole, 100), 3200))
+}

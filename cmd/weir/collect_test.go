@@ -1,0 +1,24 @@
+package main
+
+import "testing"
+
+func TestCollectRarely(t *testing.T) {
+	const mb = 1 << 20
+	for _, c := range []struct {
+		live, whole uint64
+		want        int
+	}{
+		{0, 0, 100}, // nothing was collected yet
+		{1, 1, 3200},
+		{2 * mb, 3 * mb, 1000},
+		{8 * mb, 12 * mb, 200},
+		{16 * mb, 16 * mb, 100},
+		{4 * mb, 200 * mb, 100}, // many goroutines
+		{32 * mb, 32 * mb, 100},
+		{1 << 40, 1 << 40, 100},
+	} {
+		if got := percentFor(c.live, c.whole); got != c.want {
+			t.Errorf("%d bytes in use, %d scanned: %d percent, want %d", c.live, c.whole, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,364 @@
+package httpgate
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A reply writes the answer to a request on a session. It is the session's for all its requests. What it writes is gathered and sent off
+// when there is enough of it, when somebody says so, and at the end.
+type reply struct {
+	session *session
+	header  http.Header
+
+	mu       sync.Mutex // the body's sender asks for it with 100 Continue, a timer sends heads off
+	request  *http.Request
+	out      []byte // what is to be sent; in room
+	room     *replyRoom
+	status   int   // 0 before the final head has been written
+	left     int64 // of the length that was announced; -1 where none was
+	chunked  bool
+	bodiless bool // the answer has no body whatever is written
+	close    bool // the connection ends with this answer
+	hijacked bool
+	over     bool
+	err      error
+	trailers []string // that were announced
+}
+
+type replyRoom [4 << 10]byte
+
+var replyRooms = sync.Pool{New: func() any { return new(replyRoom) }}
+
+// begin makes ready for the answer to a request.
+func (w *reply) begin(r *http.Request) {
+	if w.header == nil {
+		w.header = make(http.Header, 8)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.request, w.status, w.left, w.chunked, w.bodiless, w.close, w.over, w.err = r, 0, -1, false, false, r.Close, false, nil
+	w.trailers = w.trailers[:0]
+}
+
+// end forgets the answer.
+func (w *reply) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over, w.request = true, nil
+	clear(w.header)
+	w.leaveRoom()
+}
+
+// abandon ends an answer that will not be completed.
+func (w *reply) abandon() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.hijacked {
+		_ = w.flush() // what is there is true, and no more follows
+	}
+	w.over = true
+}
+
+func (w *reply) leaveRoom() {
+	if w.room != nil {
+		replyRooms.Put(w.room)
+		w.room, w.out = nil, nil
+	}
+}
+
+// Header returns the headers of the answer; after WriteHeader, only those that are trailers count.
+func (w *reply) Header() http.Header { return w.header }
+
+// WriteHeader writes the head. An informational one is sent off at once; the final one counts once.
+func (w *reply) WriteHeader(status int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.status != 0 || w.over || w.hijacked {
+		return
+	}
+	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
+		if w.request.ProtoMinor == 1 { // HTTP/1.0 knows none
+			w.head(status)
+			w.fields(true)
+			w.add("\r\n")
+			_ = w.flush()
+		}
+		return
+	}
+	w.status = status
+	w.head(status)
+	w.frame()
+	w.fields(false)
+	w.add("\r\n")
+}
+
+// head writes the status line.
+func (w *reply) head(status int) {
+	if w.request.ProtoMinor == 0 {
+		w.add("HTTP/1.0 ")
+	} else {
+		w.add("HTTP/1.1 ")
+	}
+	w.out = append(strconv.AppendInt(w.out, int64(status), 10), ' ')
+	w.add(http.StatusText(status))
+	w.add("\r\n")
+}
+
+// frame decides how the body is framed, and whether the connection goes on.
+func (w *reply) frame() {
+	h := w.header
+	w.bodiless = w.request.Method == http.MethodHead || w.status == http.StatusNoContent || w.status == http.StatusNotModified
+	if lengths := h["Content-Length"]; len(lengths) > 0 {
+		if n, err := strconv.ParseInt(lengths[0], 10, 64); err == nil && n >= 0 && len(lengths) == 1 && w.status != http.StatusNoContent {
+			w.left = n
+		} else {
+			delete(h, "Content-Length")
+		}
+	}
+	delete(h, "Transfer-Encoding")
+	if names := h["Trailer"]; names != nil {
+		for _, list := range names {
+			for name := range strings.SplitSeq(list, ",") {
+				w.trailers = append(w.trailers, headerName(strings.TrimSpace(name)))
+			}
+		}
+	}
+	w.close = w.close || hasWord(h["Connection"], "close") || w.session.gate.stopping()
+	delete(h, "Connection")
+	if w.left < 0 && !w.bodiless {
+		if w.request.ProtoMinor == 1 {
+			w.chunked = true
+			w.add("Transfer-Encoding: chunked\r\n")
+		} else {
+			w.close = true
+		}
+	}
+	switch {
+	case w.close:
+		w.add("Connection: close\r\n")
+	case w.request.ProtoMinor == 0:
+		w.add("Connection: keep-alive\r\n")
+	}
+	if h["Date"] == nil {
+		w.add("Date: ")
+		w.add(today(time.Now()))
+		w.add("\r\n")
+	}
+}
+
+// fields writes the headers, in their order.
+func (w *reply) fields(early bool) {
+	var room [32]string
+	names := room[:0]
+	for name := range w.header {
+		if !strings.HasPrefix(name, http.TrailerPrefix) && !slices.Contains(w.trailers, name) && !(early && (name == "Content-Length" || name == "Transfer-Encoding")) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		w.field(name, w.header[name])
+	}
+}
+
+func (w *reply) field(name string, values []string) {
+	for i := range len(name) {
+		if !tokenBytes[name[i]] {
+			return
+		}
+	}
+	for _, v := range values {
+		w.add(name)
+		w.add(": ")
+		if strings.IndexByte(v, '\n') >= 0 || strings.IndexByte(v, '\r') >= 0 || strings.IndexByte(v, 0) >= 0 {
+			v = oneLine.Replace(v) // a line's end in a value would begin another header
+		}
+		w.add(v)
+		w.add("\r\n")
+	}
+}
+
+var oneLine = strings.NewReplacer("\r", " ", "\n", " ", "\x00", " ")
+
+// add gathers what is to be sent.
+func (w *reply) add(s string) {
+	if w.room == nil {
+		w.room = replyRooms.Get().(*replyRoom)
+		w.out = w.room[:0]
+	}
+	w.out = append(w.out, s...)
+}
+
+// Write writes a piece of the body.
+func (w *reply) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.hijacked:
+		return 0, http.ErrHijacked
+	case w.over:
+		return 0, errSessionOver
+	case w.err != nil:
+		return 0, w.err
+	case len(p) == 0:
+		return 0, nil
+	case w.bodiless && w.request.Method != http.MethodHead:
+		return 0, http.ErrBodyNotAllowed
+	case w.bodiless:
+		return len(p), nil
+	case w.left >= 0 && int64(len(p)) > w.left:
+		return 0, http.ErrContentLength
+	}
+	if w.left >= 0 {
+		w.left -= int64(len(p))
+	}
+	if w.chunked {
+		w.add("")
+		w.out = strconv.AppendUint(w.out, uint64(len(p)), 16)
+		w.add("\r\n")
+	}
+	if len(w.out)+len(p) <= len(replyRoom{}) {
+		w.add("")
+		w.out = append(w.out, p...)
+	} else {
+		if w.flush() != nil {
+			return 0, w.err
+		}
+		if _, w.err = w.session.conn.Write(p); w.err != nil {
+			return 0, w.err
+		}
+	}
+	if w.chunked {
+		w.add("\r\n")
+	}
+	return len(p), nil
+}
+
+// flush sends off what has been gathered. w.mu is held.
+func (w *reply) flush() error {
+	if w.err == nil && len(w.out) > 0 {
+		_, w.err = w.session.conn.Write(w.out)
+		w.out = w.out[:0]
+	}
+	return w.err
+}
+
+// FlushError sends off what has been written.
+func (w *reply) FlushError() error {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over || w.hijacked {
+		return errSessionOver
+	}
+	return w.flush()
+}
+
+// Flush sends off what has been written.
+func (w *reply) Flush() { _ = w.FlushError() }
+
+// goOn asks the client for the body that it holds back, unless the answer has begun.
+func (w *reply) goOn() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.status != 0 || w.over || w.hijacked {
+		return errSessionOver
+	}
+	w.add("HTTP/1.1 100 Continue\r\n\r\n")
+	return w.flush()
+}
+
+// finish writes the end of the answer and sends it off. An answer that is shorter than was announced is an error.
+func (w *reply) finish() error {
+	if w.status == 0 {
+		w.header["Content-Length"] = []string{"0"}
+		w.WriteHeader(http.StatusOK)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.chunked {
+		w.add("0\r\n")
+		for name, values := range w.header {
+			if late, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
+				w.field(late, values)
+			} else if slices.Contains(w.trailers, name) {
+				w.field(name, values)
+			}
+		}
+		w.add("\r\n")
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if w.left > 0 && !w.bodiless {
+		return io.ErrShortWrite
+	}
+	return nil
+}
+
+// SetReadDeadline is for http.ResponseController.
+func (w *reply) SetReadDeadline(t time.Time) error {
+	w.session.due = time.Time{}
+	return w.session.conn.SetReadDeadline(t)
+}
+
+// SetWriteDeadline is for http.ResponseController.
+func (w *reply) SetWriteDeadline(t time.Time) error { return w.session.conn.SetWriteDeadline(t) }
+
+// Hijack hands the connection over.
+func (w *reply) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hijacked || w.over || w.status != 0 {
+		return nil, nil, http.ErrHijacked
+	}
+	s := w.session
+	if !s.body.ended {
+		return nil, nil, errors.New("the request has a body that has not been read")
+	}
+	w.hijacked = true
+	_ = s.conn.SetReadDeadline(time.Time{})
+	ahead := append([]byte(nil), s.in...)
+	s.in = nil
+	r := bufio.NewReader(io.MultiReader(bytes.NewReader(ahead), s.conn))
+	if len(ahead) > 0 {
+		_, _ = r.Peek(len(ahead))
+	}
+	return s.conn, bufio.NewReadWriter(r, bufio.NewWriter(s.conn)), nil
+}
+
+// date is the last Date header that was made, and for which second.
+var date atomic.Pointer[struct {
+	second int64
+	text   string
+}]
+
+// today is the time as a Date header has it.
+func today(now time.Time) string {
+	second := now.Unix()
+	if d := date.Load(); d != nil && d.second == second {
+		return d.text
+	}
+	d := &struct {
+		second int64
+		text   string
+	}{second, now.UTC().Format(http.TimeFormat)}
+	date.Store(d)
+	return d.text
+}

@@ -1,0 +1,190 @@
+package httpgate
+
+import (
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+)
+
+// parse makes a request of a head whose lines the framing has found good. What net/http's server would refuse is refused here too, with
+// the status that is returned.
+func (s *session) parse(head []byte) (*http.Request, int) {
+	text := string(head) // one piece of memory for all of it
+	line, rest, _ := strings.Cut(text, "\r\n")
+	method, target, ok1 := strings.Cut(line, " ")
+	target, version, ok2 := strings.Cut(target, " ")
+	if !ok1 || !ok2 {
+		return nil, http.StatusBadRequest
+	}
+	r := &s.request
+	*r = *s.blank
+	r.Method, r.RequestURI, r.Proto, r.RemoteAddr = method, target, version, s.remote
+	switch version {
+	case "HTTP/1.1":
+		r.ProtoMajor, r.ProtoMinor = 1, 1
+	case "HTTP/1.0":
+		r.ProtoMajor = 1
+	default:
+		return nil, http.StatusBadRequest
+	}
+	if r.URL = parseTarget(&s.url, method, target); r.URL == nil {
+		return nil, http.StatusBadRequest
+	}
+	n := strings.Count(rest, "\r\n") - 1
+	if s.header == nil {
+		s.header = make(http.Header, 8)
+	}
+	clear(s.header)
+	r.Header = s.header
+	if cap(s.values) < n {
+		s.values = make([]string, n+4)
+	}
+	values := s.values[:n]
+	hosts, length, chunked := 0, int64(0), false
+	for i := range n {
+		line, rest, _ = strings.Cut(rest, "\r\n")
+		colon := strings.IndexByte(line, ':')
+		if colon <= 0 || line[0] == ' ' || line[0] == '\t' {
+			return nil, http.StatusBadRequest
+		}
+		name, value := headerName(line[:colon]), strings.Trim(line[colon+1:], " \t")
+		switch name {
+		case "Host":
+			hosts++
+			r.Host = value
+			continue
+		case "Content-Length":
+			for _, c := range []byte(value) {
+				length = length*10 + int64(c-'0')
+			}
+		case "Transfer-Encoding":
+			chunked = true
+			continue
+		}
+		if known := r.Header[name]; known != nil {
+			r.Header[name] = append(known, value)
+			continue
+		}
+		values[i] = value
+		r.Header[name] = values[i : i+1 : i+1]
+	}
+	if hosts > 1 || hosts == 0 && r.ProtoMinor == 1 && method != http.MethodConnect || !validHost(r.Host) {
+		return nil, http.StatusBadRequest
+	}
+	if r.URL.Host != "" { // RFC 9112, section 3.2.2: what the target says counts
+		r.Host = r.URL.Host
+	}
+	if connection := r.Header["Connection"]; r.ProtoMinor == 0 {
+		r.Close = !hasWord(connection, "keep-alive")
+	} else if connection != nil {
+		r.Close = hasWord(connection, "close")
+	}
+	if names := r.Header["Trailer"]; names != nil && chunked {
+		if !announceTrailers(r, names) {
+			return nil, http.StatusBadRequest
+		}
+	}
+	r.ContentLength = length
+	if chunked {
+		r.ContentLength, r.TransferEncoding = -1, chunkedCoding
+		delete(r.Header, "Content-Length")
+	}
+	if chunked || length > 0 { // whoever sends the body on may look at the request for a moment longer
+		own, u := *r, *r.URL
+		own.URL = &u
+		r, s.header, s.values = &own, nil, nil
+	}
+	s.body.begin(r, chunked)
+	return r, 0
+}
+
+var chunkedCoding = []string{"chunked"}
+
+// announceTrailers moves the names of trailers to where their values will be.
+func announceTrailers(r *http.Request, lists []string) bool {
+	delete(r.Header, "Trailer")
+	for _, list := range lists {
+		for name := range strings.SplitSeq(list, ",") {
+			name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
+			switch name {
+			case "":
+				continue
+			case "Transfer-Encoding", "Trailer", "Content-Length":
+				return false
+			}
+			if r.Trailer == nil {
+				r.Trailer = http.Header{}
+			}
+			r.Trailer[name] = nil
+		}
+	}
+	return true
+}
+
+// parseTarget reads what a request is for. A plain path, as most are, needs no more than a look, and goes into u.
+func parseTarget(u *url.URL, method, target string) *url.URL {
+	path, query, asked := strings.Cut(target, "?")
+	plain := len(path) > 0 && path[0] == '/'
+	for i := range len(path) {
+		plain = plain && plainPath[path[i]]
+	}
+	if plain && (query != "" || !asked) {
+		*u = url.URL{Path: path, RawQuery: query}
+		return u
+	}
+	authority := method == http.MethodConnect && !strings.HasPrefix(target, "/")
+	if authority {
+		target = "http://" + target
+	}
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		return nil
+	}
+	if authority {
+		u.Scheme = ""
+	}
+	return u
+}
+
+// plainPath are the bytes that stand for themselves in a path, escaped or not.
+var plainPath = byteSet("$&+,/:;=@-_.~")
+
+// hostBytes may stand in a Host header, as net/http has it.
+var hostBytes = byteSet("!$%&'()*+,-.:;=[]_~")
+
+func byteSet(others string) (set [256]bool) {
+	for c := range set {
+		set[c] = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c < 0x80 && strings.IndexByte(others, byte(c)) >= 0
+	}
+	return set
+}
+
+func validHost(host string) bool {
+	for i := range len(host) {
+		if !hostBytes[host[i]] {
+			return false
+		}
+	}
+	return true
+}
+
+// headerNames need not be made anew for each request.
+var headerNames = func() map[string]string {
+	m := map[string]string{}
+	for name := range strings.FieldsSeq("Accept Accept-Charset Accept-Encoding Accept-Language Authorization Cache-Control Connection Content-Encoding " +
+		"Content-Length Content-Type Cookie Dnt Expect Forwarded Host If-Match If-Modified-Since If-None-Match If-Range Keep-Alive Origin Pragma Priority " +
+		"Range Referer Sec-Ch-Ua Sec-Ch-Ua-Mobile Sec-Ch-Ua-Platform Sec-Fetch-Dest Sec-Fetch-Mode Sec-Fetch-Site Sec-Fetch-User Te Trailer " +
+		"Transfer-Encoding Upgrade Upgrade-Insecure-Requests User-Agent Via X-Api-Key X-Forwarded-For X-Forwarded-Host X-Forwarded-Proto " +
+		"X-Real-Ip X-Request-Id X-Requested-With Sec-Websocket-Key Sec-Websocket-Version Sec-Websocket-Extensions Sec-Websocket-Protocol") {
+		m[name], m[strings.ToLower(name)] = name, name
+	}
+	return m
+}()
+
+func headerName(name string) string {
+	if known, ok := headerNames[name]; ok {
+		return known
+	}
+	return textproto.CanonicalMIMEHeaderKey(name)
+}

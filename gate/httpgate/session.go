@@ -1,0 +1,320 @@
+package httpgate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A session is one client's connection on which HTTP/1 is spoken. One goroutine reads the requests, takes each through the gate and writes
+// the answer; nobody reads ahead while a request is under way, and whether the client has left is asked for only where an answer takes its
+// time (exchange.Waits). HTTP/2 is left to net/http.
+type session struct {
+	gate   *Gate
+	conn   *conn
+	blank  *http.Request // with the context of all requests
+	remote string
+	state  atomic.Int32
+
+	in   []byte       // what has been read and not been used
+	room *sessionRoom // where that is; nil while there is nothing
+	due  time.Time    // the deadline for reading; zero when it has to be set anew
+
+	// A request without a body is over when it has been answered, and its memory serves the next one.
+	request http.Request
+	url     url.URL
+	header  http.Header
+	values  []string // of header
+
+	body  clientBody
+	reply reply
+}
+
+// What a session does.
+const (
+	sessionIdle    = int32(iota) // it waits for a request
+	sessionBusy                  // a request has begun
+	sessionClosing               // the gate stops
+)
+
+// sessionRoom is where heads are read, and the beginnings of bodies.
+type sessionRoom [4 << 10]byte
+
+var sessionRooms = sync.Pool{New: func() any { return new(sessionRoom) }}
+
+// sessions are those of a gate. The zero value is ready to use.
+type sessions struct {
+	mu    sync.Mutex
+	all   map[*session]struct{}
+	under sync.WaitGroup
+}
+
+// take gives a connection to those who speak what is spoken on it: HTTP/1 the gate itself, HTTP/2 net/http. Where there is no watch for
+// clients that leave, net/http does both.
+func (g *Gate) take(c *conn) {
+	if !watchesHangups || c.framing.speaks == onlyHTTP2 {
+		g.hand(c)
+	} else {
+		g.speak(c)
+	}
+}
+
+// speak serves a connection, in a goroutine of its own.
+func (g *Gate) speak(c *conn) {
+	s := &session{gate: g, conn: c, remote: c.RemoteAddr().String()}
+	s.blank = new(http.Request).WithContext(withConn(g.base, c))
+	c.alone = true
+	s.reply.session = s
+	s.body.session = s
+	g.sessions.mu.Lock()
+	if g.sessions.all == nil {
+		g.sessions.all = map[*session]struct{}{}
+	}
+	g.sessions.all[s] = struct{}{}
+	g.sessions.under.Add(1)
+	g.sessions.mu.Unlock()
+	go func() {
+		defer g.sessions.remove(s)
+		if s.run() {
+			_ = c.Close()
+		}
+	}()
+}
+
+func (a *sessions) remove(s *session) {
+	a.mu.Lock()
+	delete(a.all, s)
+	a.mu.Unlock()
+	a.under.Done()
+}
+
+// drain closes those that wait for a request, and waits until the others have answered theirs. When ctx ends first, all are closed.
+func (a *sessions) drain(ctx context.Context) error {
+	a.mu.Lock()
+	busy := false
+	for s := range a.all {
+		if s.state.CompareAndSwap(sessionIdle, sessionClosing) {
+			_ = s.conn.SetReadDeadline(past)
+		} else {
+			busy = true
+		}
+	}
+	a.mu.Unlock()
+	if !busy { // the others end at once
+		a.under.Wait()
+		return nil
+	}
+	over := make(chan struct{})
+	go func() {
+		a.under.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// cut closes all.
+func (a *sessions) cut() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for s := range a.all {
+		_ = s.conn.wire.Close()
+	}
+}
+
+// past ends a read that is under way.
+var past = time.Unix(1, 0)
+
+// run serves one request after the other. It reports whether the connection is to be closed; if not, somebody else has it now.
+func (s *session) run() (ours bool) {
+	defer func() {
+		if what := recover(); what != nil { // no panic of a handler comes so far
+			s.gate.env.Log.Error("a connection ended in a panic", "peer", s.remote, "panic", what, "stack", string(debug.Stack()))
+			ours = true
+		}
+	}()
+	for {
+		head, again := s.readHead()
+		if head == nil {
+			if !again && s.conn.framing.state == raw && s.conn.framing.first {
+				s.conn.pending = append([]byte(nil), s.in...)
+				s.leaveRoom()
+				_ = s.conn.SetReadDeadline(time.Time{})
+				s.conn.alone = false
+				s.gate.hand(s.conn) // HTTP/2
+				return false
+			}
+			s.leaveRoom()
+			return true
+		}
+		r, mistake := s.parse(head)
+		if mistake != 0 {
+			s.misread(mistake)
+			return true
+		}
+		s.in = s.in[len(head):]
+		s.leaveRoom()
+		if !s.answer(r) {
+			return !s.reply.hijacked
+		}
+		if s.gate.stopping() || !s.state.CompareAndSwap(sessionBusy, sessionIdle) {
+			return true
+		}
+	}
+}
+
+// enterRoom makes sure that there is room to read into.
+func (s *session) enterRoom() []byte {
+	if s.room == nil {
+		s.room = sessionRooms.Get().(*sessionRoom)
+		s.in = s.room[:0]
+	}
+	if len(s.in) == cap(s.in) {
+		if n := copy(s.room[:], s.in); n < len(s.room) && cap(s.in) <= len(s.room) {
+			s.in = s.room[:n]
+		} else {
+			larger := make([]byte, len(s.in), 2*len(s.in)+len(s.room)) // a head is bounded by the framing
+			copy(larger, s.in)
+			s.in = larger
+		}
+	}
+	return s.in[len(s.in):cap(s.in)]
+}
+
+// leaveRoom gives the room back when there is nothing in it: a request that waits, or a body that has been read, needs none.
+func (s *session) leaveRoom() {
+	if s.room != nil && len(s.in) == 0 {
+		sessionRooms.Put(s.room)
+		s.room, s.in = nil, nil
+	}
+}
+
+// read reads more into the room.
+func (s *session) read() error {
+	n, err := s.conn.Read(s.enterRoom())
+	s.in = s.in[:len(s.in)+n]
+	if n > 0 {
+		return nil
+	}
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// readHead reads until there is a head, with the empty line at its end. Without one, the connection has ended, or what came is HTTP/2.
+func (s *session) readHead() (head []byte, again bool) {
+	o := &s.gate.setup.Load().opts
+	began, timed, seen := len(s.in) > 0, false, 0
+	if began && !s.begin() {
+		return nil, true
+	}
+	for {
+		if s.conn.framing.state == raw {
+			return nil, false
+		}
+		if end := headEnd(s.in, seen); end > 0 {
+			return s.in[:end], true
+		}
+		if s.conn.framing.state == tooLarge {
+			s.misread(http.StatusRequestHeaderFieldsTooLarge)
+			return nil, true
+		}
+		seen = len(s.in)
+		if now := time.Now(); began {
+			if !timed {
+				timed = true
+				s.deadline(now.Add(o.Timeouts.Header.Std()))
+			}
+		} else if idle := o.Timeouts.Idle.Std(); s.due.Sub(now) < idle { // an eighth more, so that it is set now and then
+			s.deadline(now.Add(idle + idle/8))
+		}
+		if err := s.read(); err != nil {
+			return nil, true
+		}
+		if !began {
+			if began = true; !s.begin() {
+				return nil, true
+			}
+		}
+	}
+}
+
+// begin notes that a request has begun, unless the gate has just stopped.
+func (s *session) begin() bool {
+	return s.state.CompareAndSwap(sessionIdle, sessionBusy) || s.state.Load() == sessionBusy
+}
+
+func (s *session) deadline(t time.Time) {
+	s.due = t
+	_ = s.conn.SetReadDeadline(t)
+}
+
+// headEnd returns the length of a head in b, with the empty line that ends it, or 0. The first seen bytes have been looked at before.
+func headEnd(b []byte, seen int) int {
+	for i := max(seen-3, 0); i+3 < len(b); i++ {
+		if b[i+3] == '\n' {
+			if b[i+2] == '\r' && b[i+1] == '\n' && b[i] == '\r' {
+				return i + 4
+			}
+		}
+	}
+	return 0
+}
+
+// misread answers what is no request. It is the last answer.
+func (s *session) misread(status int) {
+	text := http.StatusText(status)
+	line := itoa3(status) + " " + text
+	_, _ = io.WriteString(s.conn, "HTTP/1.1 "+line+"\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"+line)
+	s.conn.linger.Store(true)
+}
+
+func itoa3(n int) string {
+	return string([]byte{byte('0' + n/100), byte('0' + n/10%10), byte('0' + n%10)})
+}
+
+// answer takes a request through the gate and reports whether the connection can be used on.
+func (s *session) answer(r *http.Request) (again bool) {
+	w := &s.reply
+	w.begin(r)
+	if !s.handle(w, r) {
+		w.abandon()
+		return false
+	}
+	if w.hijacked {
+		return false
+	}
+	again = w.finish() == nil && !w.close
+	again = s.body.leave(again) && again
+	w.end()
+	return again && !s.conn.deaf.Load()
+}
+
+// handle runs the handler and reports whether it came to its end.
+func (s *session) handle(w *reply, r *http.Request) (whole bool) {
+	defer func() {
+		if what := recover(); what != nil && what != http.ErrAbortHandler {
+			s.gate.env.Log.Error("a request ended in a panic", "peer", s.remote, "panic", what, "stack", string(debug.Stack()))
+		}
+	}()
+	if expects := r.Header["Expect"]; len(expects) > 0 && !hasWord(expects, "100-continue") {
+		w.Header()["Connection"] = []string{"close"}
+		w.WriteHeader(http.StatusExpectationFailed)
+		return true
+	}
+	s.gate.ServeHTTP(w, r)
+	return true
+}
+
+var errSessionOver = errors.New("the request is over")

@@ -1,0 +1,235 @@
+package httpgate
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"weir"
+)
+
+// converse sends bytes to a gate and returns everything that comes back until it hangs up, or until the connection has been silent at the end.
+func converse(t testing.TB, g *rig, say string) string {
+	t.Helper()
+	c := g.dial()
+	g.send(c, say)
+	_ = c.(*net.TCPConn).CloseWrite()
+	all, _ := io.ReadAll(c)
+	return string(all)
+}
+
+// answers is an upstream that answers with what the path of the request names.
+func answers(t testing.TB) string {
+	return upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch r.URL.Path {
+		case "/sized":
+			w.Header().Set("Content-Length", "5")
+			_, _ = io.WriteString(w, "hello")
+		case "/chunks":
+			for range 2 {
+				_, _ = io.WriteString(w, "hello")
+				w.(http.Flusher).Flush()
+			}
+		case "/large":
+			_, _ = w.Write(bytes.Repeat([]byte("x"), 100_000))
+		case "/none":
+			w.WriteHeader(http.StatusNoContent)
+		case "/echo":
+			_, _ = w.Write(body)
+		}
+	}).URL
+}
+
+// Requests on one connection, one behind the other, as old and new clients send them.
+func TestSessionFraming(t *testing.T) {
+	g := start(t, Options{Upstream: to(answers(t))})
+	for name, c := range map[string]struct {
+		say  string
+		want []string // a status and a body for each answer
+		last bool     // the last answer says so
+	}{
+		"pipelined": {"GET /sized HTTP/1.1\r\nHost: a\r\n\r\nGET /chunks HTTP/1.1\r\nHost: a\r\n\r\nHEAD /sized HTTP/1.1\r\nHost: a\r\n\r\nGET /none HTTP/1.1\r\nHost: a\r\n\r\n",
+			[]string{"200 hello", "200 hellohello", "200 ", "204 "}, false},
+		"bodies": {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcPOST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ndef\r\n0\r\n\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n",
+			[]string{"200 abc", "200 def", "200 hello"}, false},
+		"HTTP/1.0":            {"GET /sized HTTP/1.0\r\n\r\nGET /sized HTTP/1.0\r\n\r\n", []string{"200 hello"}, true},
+		"HTTP/1.0, kept":      {"GET /sized HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\nGET /sized HTTP/1.0\r\n\r\n", []string{"200 hello", "200 hello"}, true},
+		"HTTP/1.0, no length": {"GET /chunks HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", []string{"200 hellohello"}, true},
+		"close":               {"GET /sized HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n", []string{"200 hello"}, true},
+		"large":               {"GET /large HTTP/1.1\r\nHost: a\r\n\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n", []string{"200 " + strings.Repeat("x", 100_000), "200 hello"}, false},
+		"no host":             {"GET / HTTP/1.1\r\n\r\n", []string{"400 400 Bad Request"}, true},
+		"two hosts":           {"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", []string{"400 400 Bad Request"}, true},
+		"odd host":            {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", []string{"400 400 Bad Request"}, true},
+		"odd target":          {"GET a HTTP/1.1\r\nHost: a\r\n\r\n", []string{"400 400 Bad Request"}, true},
+		"half a head":         {"GET / HTTP/1.1\r\nHost: a\r\n", nil, false},
+		"odd expectation":     {"POST /echo HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\nContent-Length: 3\r\n\r\nabc", []string{"417 "}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			br := bufio.NewReader(strings.NewReader(converse(t, g, c.say)))
+			closes := false
+			for _, want := range c.want {
+				method := "GET"
+				if want == "200 " {
+					method = "HEAD"
+				}
+				res, err := http.ReadResponse(br, &http.Request{Method: method})
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(res.Body)
+				if got := fmt.Sprintf("%d %s", res.StatusCode, body); got != want || err != nil {
+					t.Errorf("%.60q %v, want %.60q", got, err, want)
+				}
+				if res.Header.Get("Date") == "" && res.StatusCode != 400 {
+					t.Error("no date")
+				}
+				closes = res.Close
+			}
+			if rest, _ := io.ReadAll(br); len(rest) > 0 || closes != c.last {
+				t.Errorf("%.60q is left, closes %v", rest, closes)
+			}
+		})
+	}
+}
+
+// A client that waits for 100 Continue gets it when the upstream wants its body, and not when it is refused.
+func TestSessionContinue(t *testing.T) {
+	for _, refuse := range []bool{false, true} {
+		admit := newThrottle(nil)
+		if refuse {
+			admit = newThrottle(overLimit)
+		}
+		g := start(t, Options{Upstream: to(answers(t))}, admit)
+		c := g.dial()
+		g.send(c, "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+		br := bufio.NewReader(c)
+		if refuse {
+			if res, _ := g.answer(br); res.StatusCode != 429 || !res.Close {
+				t.Errorf("%v", res)
+			}
+			continue
+		}
+		if line, _ := br.ReadString('\n'); line != "HTTP/1.1 100 Continue\r\n" {
+			t.Fatalf("%q", line)
+		}
+		_, _ = br.ReadString('\n')
+		g.send(c, "hello")
+		if res, body := g.answer(br); res.StatusCode != 200 || body != "hello" || res.Close {
+			t.Errorf("%v %q", res, body)
+		}
+	}
+}
+
+// A stop closes what is idle at once, lets answers under way go out, and closes their connections then.
+func TestSessionStop(t *testing.T) {
+	l := newLine()
+	g := start(t, Options{Upstream: to(answers(t))}, l)
+	idle, busy := g.dial(), g.dial()
+	g.send(idle, "GET /sized HTTP/1.1\r\nHost: a\r\n\r\n")
+	receive(t, l.turns).Grant()
+	br := bufio.NewReader(idle)
+	if res, _ := g.answer(br); res.StatusCode != 200 {
+		t.Fatal(res.Status)
+	}
+	g.send(busy, "GET /sized HTTP/1.1\r\nHost: a\r\n\r\n")
+	turn := receive(t, l.turns)
+	stopped := make(chan error, 1)
+	go func() { stopped <- g.Stop(context.Background()) }()
+	if _, err := br.ReadByte(); err != io.EOF {
+		t.Errorf("the idle one: %v", err)
+	}
+	turn.Grant()
+	busyReader := bufio.NewReader(busy)
+	if res, body := g.answer(busyReader); body != "hello" || !res.Close {
+		t.Errorf("%v %q", res, body)
+	}
+	if _, err := busyReader.ReadByte(); err != io.EOF {
+		t.Errorf("the busy one: %v", err)
+	}
+	if err := receive(t, stopped); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who sends no head in time, or nothing at all, is sent away.
+func TestSessionTimeouts(t *testing.T) {
+	short := weir.Duration(30 * time.Millisecond)
+	for name, say := range map[string]string{"nothing": "", "half a head": "GET / HT", "half a second head": "GET /sized HTTP/1.1\r\nHost: a\r\n\r\nGET / HT"} {
+		g := start(t, Options{Upstream: to(answers(t)), Timeouts: Timeouts{Header: short, Idle: short}})
+		c := g.dial()
+		g.send(c, say)
+		if _, err := io.ReadAll(c); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		eventually(t, "closed", func() bool { return g.open.Load() == 0 })
+	}
+}
+
+// FuzzSession compares what a session makes of a head with what net/http makes of it: what is taken is taken by both, in the same way.
+func FuzzSession(f *testing.F) {
+	for _, head := range []string{
+		"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+		"POST /a%2Fb//c?x=%zz;y HTTP/1.1\r\nHost: a:80\r\nContent-Length: 5\r\nX-A: b\r\nx-a: c\r\n\r\n",
+		"PUT http://b/x? HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n",
+		"CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n",
+		"OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close, x\r\n\r\n",
+		"GET /?a?b HTTP/1.1\r\nHost: [::1]\r\nExpect: 100-continue\r\n\r\n",
+	} {
+		f.Add([]byte(head))
+	}
+	g, err := New(Options{Listen: "127.0.0.1:0", Upstream: to("http://127.0.0.1:1")}, nil, nil, Env{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		framing := newFraming(32 << 10)
+		out := framing.scan(in, nil)
+		end := headEnd(out, 0)
+		if end == 0 || framing.state == raw {
+			return
+		}
+		s := &session{gate: g, conn: &conn{}, blank: new(http.Request), remote: "192.0.2.1:1"}
+		s.body.session = s
+		ours, mistake := s.parse(out[:end])
+		if mistake != 0 {
+			return
+		}
+		theirs, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(out)))
+		if err != nil {
+			t.Fatalf("%q: taken, and net/http says %v", in, err)
+		}
+		if ours.Method != theirs.Method || ours.RequestURI != theirs.RequestURI || ours.Host != theirs.Host || ours.ContentLength != theirs.ContentLength ||
+			ours.Proto != theirs.Proto || ours.ProtoMinor != theirs.ProtoMinor || !reflect.DeepEqual(ours.URL, theirs.URL) {
+			t.Fatalf("%q:\n%+v\n%+v", in, ours, theirs)
+		}
+		if ours.Close != theirs.Close {
+			t.Fatalf("%q: close %v", in, ours.Close)
+		}
+		if (ours.Body == http.NoBody) != (theirs.Body == http.NoBody) || !reflect.DeepEqual(ours.TransferEncoding, theirs.TransferEncoding) {
+			t.Fatalf("%q: a body for one of them", in)
+		}
+		if theirs.Header.Get("Pragma") == "no-cache" && ours.Header["Cache-Control"] == nil { // net/http makes one up
+			delete(theirs.Header, "Cache-Control")
+		}
+		for _, h := range []http.Header{ours.Header, theirs.Header} {
+			for _, name := range []string{"Trailer", "Connection"} { // handled by both, kept by one
+				delete(h, name)
+			}
+		}
+		if !reflect.DeepEqual(ours.Header, theirs.Header) {
+			t.Fatalf("%q:\n%v\n%v", in, ours.Header, theirs.Header)
+		}
+		if len(ours.Trailer)+len(theirs.Trailer) > 0 && !reflect.DeepEqual(ours.Trailer, theirs.Trailer) {
+			t.Fatalf("%q:\n%v\n%v", in, ours.Trailer, theirs.Trailer)
+		}
+	})
+}
