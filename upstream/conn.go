@@ -126,7 +126,7 @@ func (c *conn) fail(err error) error {
 	c.close()
 	failure := &Error{Server: server, Why: FailBroken, Reached: true, Err: err, seen: seen}
 	if sender != nil {
-		failure.consumed = sender.began.Load()
+		failure.consumed = !sender.callOff()
 		if bodyErr := sender.bodyErr.Load(); bodyErr != nil {
 			return *bodyErr
 		}

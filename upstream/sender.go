@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -15,7 +16,7 @@ type sender struct {
 	r       *http.Request
 	expects chan struct{} // closed when the server wants the body; nil where it was not asked
 	once    sync.Once
-	began   atomic.Bool // something of the body may have been read
+	state   atomic.Int32 // of the body
 	bodyErr atomic.Pointer[error]
 	done    chan struct{}
 	whole   bool // all of it was sent; read when done
@@ -45,6 +46,13 @@ func (s *sender) goOn() {
 	}
 }
 
+// callOff keeps the sender from reading the body, and reports whether it has not begun to: then another may.
+func (s *sender) callOff() bool {
+	off := s.state.CompareAndSwap(bodyWaits, bodyCalledOff)
+	s.goOn()
+	return off
+}
+
 // answerCame tells that the head of the final answer has come.
 func (s *sender) answerCame() {
 	s.mu.Lock()
@@ -54,11 +62,19 @@ func (s *sender) answerCame() {
 
 func (s *sender) run(w io.Writer, patience time.Duration) {
 	defer close(s.done)
-	defer s.r.Body.Close()
-	if s.expects != nil && !s.wanted() {
+	defer func() {
+		if what := recover(); what != nil { // in what reads the body: it ends this request, and no other
+			_ = s.fail(fmt.Errorf("reading the body panicked: %v", what))
+			s.c.close()
+		}
+	}()
+	if s.expects != nil && !s.wanted() || !s.state.CompareAndSwap(bodyWaits, bodyBegun) {
+		if s.state.Load() != bodyCalledOff {
+			_ = s.r.Body.Close()
+		}
 		return
 	}
-	s.began.Store(true)
+	defer s.r.Body.Close()
 	err := s.send(w, patience)
 	s.whole = err == nil
 	if s.bodyErr.Load() != nil {

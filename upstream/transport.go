@@ -66,9 +66,11 @@ func unreached(err error) bool {
 // viaTransport gives a request to net/http's client.
 func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
 	ctx := r.Context()
+	var told *teller
 	if by != nil {
+		told = &teller{by: by}
 		ctx = by.Waits()
-		ctx = httptrace.WithClientTrace(ctx, traceOf(by, hasBody(r)))
+		ctx = httptrace.WithClientTrace(ctx, told.trace(hasBody(r)))
 	}
 	out := r.WithContext(ctx)
 	out.Header = r.Header.Clone() // it may be looked at for a while
@@ -97,10 +99,11 @@ func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Respon
 		out.Body = nil
 	}
 	res, err := s.via.RoundTrip(out)
+	told.end()
 	if err != nil {
 		failure := &Error{Server: s.to.name, Why: FailBroken, Reached: !unreached(err), Err: err}
 		if body != nil {
-			failure.consumed = body.began.Load()
+			failure.consumed = !body.callOff()
 			if bodyErr := body.err.Load(); bodyErr != nil {
 				return nil, *bodyErr
 			}
@@ -124,32 +127,75 @@ func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Respon
 	return res, nil
 }
 
-// traceOf tells a caller what net/http tells a trace.
-func traceOf(by Caller, body bool) *httptrace.ClientTrace {
-	t := &httptrace.ClientTrace{
-		WroteRequest: func(httptrace.WroteRequestInfo) { by.Sent() },
+// A teller tells a caller what net/http tells a trace. It does so from goroutines of its own, which may be late: once the request is over the
+// caller hears nothing more, as what it has may be another's by then.
+type teller struct {
+	by   Caller
+	mu   sync.Mutex
+	over bool
+}
+
+// end waits for who is telling something. nil has nothing to end.
+func (t *teller) end() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	t.over = true
+	t.mu.Unlock()
+}
+
+func (t *teller) sent() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.over {
+		t.by.Sent()
+	}
+}
+
+func (t *teller) trace(body bool) *httptrace.ClientTrace {
+	trace := &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { t.sent() },
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
-			if code == http.StatusContinue {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if code == http.StatusContinue || t.over {
 				return nil
 			}
-			return by.Early(code, http.Header(header))
+			return t.by.Early(code, http.Header(header))
 		},
 	}
 	if body {
-		t.WroteHeaders = by.Sent
+		trace.WroteHeaders = t.sent
 	}
-	return t
+	return trace
 }
+
+// What became of a request's body. Whoever takes it first has it: a sender, which reads it, or the end of the exchange, which leaves it to the
+// next try.
+const (
+	bodyWaits = int32(iota)
+	bodyBegun
+	bodyCalledOff
+)
+
+// errCalledOff is what a body says that another try has.
+var errCalledOff = errors.New("upstream: another try has the body")
 
 // A watchedBody remembers what became of a request's body.
 type watchedBody struct {
 	src   io.ReadCloser
-	began atomic.Bool
+	state atomic.Int32
 	err   atomic.Pointer[error]
 }
 
+// callOff keeps everybody from reading the body, and reports whether nobody has.
+func (b *watchedBody) callOff() bool { return b.state.CompareAndSwap(bodyWaits, bodyCalledOff) }
+
 func (b *watchedBody) Read(p []byte) (int, error) {
-	b.began.Store(true)
+	if !b.state.CompareAndSwap(bodyWaits, bodyBegun) && b.state.Load() == bodyCalledOff {
+		return 0, errCalledOff
+	}
 	n, err := b.src.Read(p)
 	if err != nil && err != io.EOF {
 		b.err.CompareAndSwap(nil, &err)
@@ -157,7 +203,12 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *watchedBody) Close() error { return b.src.Close() }
+func (b *watchedBody) Close() error {
+	if b.state.Load() == bodyCalledOff {
+		return nil
+	}
+	return b.src.Close()
+}
 
 // A countedBody is the body of an answer under way.
 type countedBody struct {

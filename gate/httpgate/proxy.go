@@ -82,8 +82,10 @@ func (x *exchange) makeOnward(o *onward) {
 	}
 	upgrade := upgradeOf(in.Header)
 	copyEndToEnd(o.header, in.Header)
-	for _, name := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		delete(o.header, name)
+	for name := range o.header {
+		if aboutOrigin(name) && (!x.origin.Proxied || isRewritten(name)) || framesByAnotherName(name) {
+			delete(o.header, name)
+		}
 	}
 	if hasWord(in.Header["Te"], "trailers") {
 		o.set("Te", "trailers")
@@ -112,11 +114,56 @@ func (x *exchange) wrapBody(out *http.Request) {
 	if len(x.r.Trailer) > 0 {
 		out.Trailer = make(http.Header, len(x.r.Trailer))
 		for name := range x.r.Trailer {
-			out.Trailer[name] = nil
+			if trails(name) {
+				out.Trailer[name] = nil
+			}
+		}
+		if len(out.Trailer) == 0 {
+			out.Trailer = nil
 		}
 		b.trailer = out.Trailer
 	}
 	out.Body = b
+}
+
+// isRewritten reports whether a field is one that the gate always writes itself.
+func isRewritten(name string) bool {
+	switch name {
+	case "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Request-Id":
+		return true
+	}
+	return strings.IndexByte(name, '_') >= 0
+}
+
+// aboutOrigin reports whether a field says where a request came from, or is one that servers take for such a field: for many '_' is the same as '-'.
+// Only trusted proxies may say more of it than the gate does, and in a proper way.
+func aboutOrigin(name string) bool {
+	if len(name) < len("Forwarded") || name[0] != 'X' && name[0] != 'F' {
+		return false
+	}
+	if strings.IndexByte(name, '_') >= 0 {
+		name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+	}
+	return name == "Forwarded" || name == "X-Real-Ip" || name == "X-Request-Id" || strings.HasPrefix(name, "X-Forwarded-")
+}
+
+// framesByAnotherName reports whether a field is one to many servers on which hangs where a message ends.
+func framesByAnotherName(name string) bool {
+	if strings.IndexByte(name, '_') < 0 {
+		return false
+	}
+	name = strings.ReplaceAll(name, "_", "-")
+	return strings.EqualFold(name, "Content-Length") || strings.EqualFold(name, "Transfer-Encoding")
+}
+
+// trails reports whether a field may come behind the body of a request: not one that says where the request came from, or who sends it, as
+// servers may take trailers for headers.
+func trails(name string) bool {
+	switch name {
+	case "Authorization", "Proxy-Authorization", "Cookie", "Expect", "Te", "Upgrade", "Keep-Alive", "Proxy-Connection":
+		return false
+	}
+	return !aboutOrigin(name)
 }
 
 // Ends are the addresses of the client and of the gate, for the PROXY protocol.

@@ -73,7 +73,9 @@ func (s *session) parse(head []byte) (*http.Request, int) {
 		return nil, http.StatusBadRequest
 	}
 	if r.URL.Host != "" { // RFC 9112, section 3.2.2: what the target says counts
-		r.Host = r.URL.Host
+		if r.Host = r.URL.Host; !validHost(r.Host) {
+			return nil, http.StatusBadRequest
+		}
 	}
 	if connection := r.Header["Connection"]; r.ProtoMinor == 0 {
 		r.Close = !hasWord(connection, "keep-alive")

@@ -97,19 +97,12 @@ func (a *sessions) remove(s *session) {
 // drain closes those that wait for a request, and waits until the others have answered theirs. When ctx ends first, all are closed.
 func (a *sessions) drain(ctx context.Context) error {
 	a.mu.Lock()
-	busy := false
 	for s := range a.all {
 		if s.state.CompareAndSwap(sessionIdle, sessionClosing) {
 			_ = s.conn.SetReadDeadline(past)
-		} else {
-			busy = true
 		}
 	}
 	a.mu.Unlock()
-	if !busy { // the others end at once
-		a.under.Wait()
-		return nil
-	}
 	over := make(chan struct{})
 	go func() {
 		a.under.Wait()
@@ -119,9 +112,17 @@ func (a *sessions) drain(ctx context.Context) error {
 	case <-over:
 		return nil
 	case <-ctx.Done():
+	}
+	select { // those that are idle end at once, whatever the patience
+	case <-over:
+		return nil
+	case <-time.After(idleEnds):
 		return ctx.Err()
 	}
 }
+
+// idleEnds is how long idle connections may take to notice that it is over.
+const idleEnds = 100 * time.Millisecond
 
 // cut closes all.
 func (a *sessions) cut() {
@@ -238,6 +239,9 @@ func (s *session) readHead() (head []byte, again bool) {
 			}
 		} else if idle := o.Timeouts.Idle.Std(); s.due.Sub(now) < idle { // an eighth more, so that it is set now and then
 			s.deadline(now.Add(idle + idle/8))
+		}
+		if s.state.Load() == sessionClosing { // it may have been told so before the deadline was set
+			return nil, true
 		}
 		if err := s.read(); err != nil {
 			return nil, true
