@@ -83,10 +83,15 @@ func (c *Client) enter(ctx context.Context, places chan struct{}) (context.Conte
 		leave()
 		return nil, nil, errStopped
 	}
-	return ctx, func() {
+	out := func() {
 		<-places
 		leave()
-	}, nil
+	}
+	if ctx.Err() != nil { // both came at once
+		out()
+		return nil, nil, errStopped
+	}
+	return ctx, out, nil
 }
 
 // hand gives a mail to the first server that takes it, for as many recipients as one transaction may have. It returns those that want
