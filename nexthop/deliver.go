@@ -70,6 +70,7 @@ func (c *Client) enter(ctx context.Context, places chan struct{}) (context.Conte
 	}
 	c.active.Add(1)
 	c.mu.Unlock()
+	whole := ctx // it may have ended for everybody who waits, and nobody have been told yet
 	ctx, cancel := context.WithCancel(ctx)
 	unhook := context.AfterFunc(c.life, cancel)
 	leave := func() {
@@ -87,7 +88,7 @@ func (c *Client) enter(ctx context.Context, places chan struct{}) (context.Conte
 		<-places
 		leave()
 	}
-	if ctx.Err() != nil { // both came at once
+	if ctx.Err() != nil || whole.Err() != nil { // both came at once
 		out()
 		return nil, nil, errStopped
 	}

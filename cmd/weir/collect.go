@@ -8,7 +8,7 @@ import (
 )
 
 // roomyHeap is how large the heap may grow before garbage is collected, however little of it is in use.
-const roomyHeap = 32 << 20
+const roomyHeap = 64 << 20
 
 // collectRarely lets the garbage of a small heap lie for a while. A weir that keeps little in memory and answers much would else collect it
 // dozens of times a second, and every hundredth request would have to wait for that. A larger heap is left to the usual rule, and all of it to

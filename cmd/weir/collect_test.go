@@ -10,11 +10,11 @@ func TestCollectRarely(t *testing.T) {
 	}{
 		{0, 0, 100}, // nothing was collected yet
 		{1, 1, 3200},
-		{2 * mb, 3 * mb, 1000},
-		{8 * mb, 12 * mb, 200},
-		{16 * mb, 16 * mb, 100},
-		{4 * mb, 200 * mb, 100}, // many goroutines
+		{4 * mb, 6 * mb, 1000},
+		{16 * mb, 24 * mb, 200},
 		{32 * mb, 32 * mb, 100},
+		{4 * mb, 200 * mb, 100}, // many goroutines
+		{64 * mb, 64 * mb, 100},
 		{1 << 40, 1 << 40, 100},
 	} {
 		if got := percentFor(c.live, c.whole); got != c.want {

@@ -21,6 +21,13 @@ import (
 // maxHeaderList is the most that is read of a call's headers. Envoy's tracing adds some to its own.
 const maxHeaderList = 16 << 10
 
+// How much a caller may send before it is read: on a stream, where a message that is larger gets more, and on a connection. Were it left to gRPC to
+// find out, nearly every request would come with a ping that asks how fast the line is.
+const (
+	streamWindow = 64 << 10
+	connWindow   = 1 << 20
+)
+
 // oftenPing is how often a caller may ask whether the gate is there.
 const oftenPing = 10 * time.Second
 
@@ -46,6 +53,8 @@ func (g *Gate) serve(o serverOptions) {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: o.silent, Timeout: o.silent}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: oftenPing, PermitWithoutStream: true}),
 		grpc.NumStreamWorkers(uint32(2*runtime.GOMAXPROCS(0))),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connWindow),
 		grpc.StreamInterceptor(g.untilStop),
 	)
 	rls.RegisterRateLimitServiceServer(next.grpc, rateLimitServer{gate: g})
