@@ -39,11 +39,16 @@ type asker struct {
 	fd     int
 	out    []byte
 	in     []byte
-	filled int // of in
-	stream uint32
-	begun  [64]time.Time // of streams that are open
-	ok     [64]bool      // answered, and not yet ended
-	open   int
+	filled int    // of in
+	stream uint32 // the next one
+	open   []asked
+}
+
+// An asked is a stream that is open.
+type asked struct {
+	stream   uint32
+	begun    time.Time
+	answered bool
 }
 
 // dialEnvoy opens connections to a service, and makes ready what is asked.
@@ -76,7 +81,7 @@ func dialEnvoy(address string, connections, streams, keys int) (_ *askers, err e
 			return nil, err
 		}
 		// The first headers of a connection fill the table that all others refer to.
-		c.queue(envoyRequest(first, a.requests[0][len(a.requests[0])-messageSize(a.requests[0]):]))
+		c.queue(envoyRequest(first, a.requests[0][len(a.requests[0])-messageSize(a.requests[0]):]), time.Now())
 		if err := c.flush(); err != nil {
 			return nil, err
 		}
@@ -176,7 +181,7 @@ func (a *askers) run(d time.Duration) (rate float64, p99 time.Duration, err erro
 		if last, err = a.turn(end); err != nil {
 			return 0, 0, err
 		}
-		open = slices.ContainsFunc(a.conns, func(c *asker) bool { return c.open > 0 })
+		open = slices.ContainsFunc(a.conns, func(c *asker) bool { return len(c.open) > 0 })
 	}
 	slices.Sort(a.late)
 	return float64(len(a.late)) / last.Sub(start).Seconds(), a.late[len(a.late)*99/100], nil
@@ -184,7 +189,7 @@ func (a *askers) run(d time.Duration) (rate float64, p99 time.Duration, err erro
 
 // drain takes what is still to come.
 func (a *askers) drain() error {
-	for slices.ContainsFunc(a.conns, func(c *asker) bool { return c.open > 0 }) {
+	for slices.ContainsFunc(a.conns, func(c *asker) bool { return len(c.open) > 0 }) {
 		if _, err := a.turn(time.Time{}); err != nil {
 			return err
 		}
@@ -235,21 +240,28 @@ func (a *askers) ask(c *asker, now time.Time) {
 	if a.next++; a.next == len(a.requests) {
 		a.next = 0
 	}
-	c.queue(request)
-	c.begun[c.slot(c.stream-2)] = now
+	c.queue(request, now)
 }
 
-// queue puts a request on the next stream. begun is for the caller to set.
-func (c *asker) queue(request []byte) {
+// queue puts a request on the next stream.
+func (c *asker) queue(request []byte, now time.Time) {
 	at := len(c.out)
 	c.out = append(c.out, request...)
 	binary.BigEndian.PutUint32(c.out[at+5:], c.stream)
 	binary.BigEndian.PutUint32(c.out[at+frameHead+frameSize(request)+5:], c.stream)
+	c.open = append(c.open, asked{stream: c.stream, begun: now})
 	c.stream += 2
-	c.open++
 }
 
-func (c *asker) slot(stream uint32) int { return int(stream>>1) % len(c.begun) }
+// find returns where the question of a stream stands in open.
+func (c *asker) find(stream uint32) (int, error) {
+	for i := range c.open {
+		if c.open[i].stream == stream {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("the service answers on stream %d, where nothing was asked", stream)
+}
 
 // flush sends what is ready. It is little, and always has room in the socket.
 func (c *asker) flush() error {
@@ -273,18 +285,25 @@ func (a *askers) read(c *asker, now time.Time, again bool) error {
 		kind, flags, stream, payload := http2.FrameType(frame[3]), http2.Flags(frame[4]), binary.BigEndian.Uint32(frame[5:]), frame[frameHead:]
 		switch {
 		case kind == http2.FrameData:
-			if err := a.check(payload); err != nil {
+			i, err := c.find(stream)
+			if err == nil {
+				err = a.check(payload)
+			}
+			if err != nil {
 				return err
 			}
-			c.ok[c.slot(stream)] = true
+			c.open[i].answered = true
 		case kind == http2.FrameHeaders && flags.Has(http2.FlagHeadersEndStream):
-			i := c.slot(stream)
-			if !c.ok[i] {
-				return fmt.Errorf("stream %d ended without an answer", stream)
+			i, err := c.find(stream)
+			if err == nil && !c.open[i].answered {
+				err = fmt.Errorf("stream %d ended without an answer: %q", stream, payload)
 			}
-			c.ok[i] = false
-			c.open--
-			a.late = append(a.late, now.Sub(c.begun[i]))
+			if err != nil {
+				return err
+			}
+			a.late = append(a.late, now.Sub(c.open[i].begun))
+			c.open[i] = c.open[len(c.open)-1]
+			c.open = c.open[:len(c.open)-1]
 			if again {
 				a.ask(c, now)
 			}
