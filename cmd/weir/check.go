@@ -95,7 +95,7 @@ func count(n int, what string) string {
 
 // gates counts the gates of every kind.
 func gates(c *config.Config) int {
-	n := len(c.HTTP) + len(c.TCP) + len(c.SMTP) + len(c.Postfix) + len(c.XDP)
+	n := len(c.HTTP) + len(c.TCP) + len(c.SMTP) + len(c.Postfix) + len(c.Auth) + len(c.RLS) + len(c.XDP)
 	if c.API != nil {
 		n++
 	}
