@@ -14,6 +14,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/internal/doorway"
 )
 
 // Options configure one gate for Envoy: its rate limit service and its external authorization, over gRPC.
@@ -136,7 +137,7 @@ const (
 
 // WithDefaults returns the options with everything filled in that was left out.
 func (o Options) WithDefaults() Options {
-	if network, _ := splitListen(o.Listen); network == "unix" {
+	if network, _ := doorway.Split(o.Listen); network == "unix" {
 		o.Socket.Mode = cmp.Or(o.Socket.Mode, "0660")
 	}
 	if o.Authz != nil {
@@ -207,7 +208,7 @@ func (v *mistakes) duration(path string, d weir.Duration) {
 }
 
 func (v *mistakes) listen(o *Options) {
-	network, address := splitListen(o.Listen)
+	network, address := doorway.Split(o.Listen)
 	switch {
 	case o.Listen == "":
 		v.Add("listen", "the gate has no address to listen on", `write listen: "127.0.0.1:8081", or unix:/run/weir/envoy`)
@@ -276,14 +277,6 @@ func (a *Authz) validate() error {
 	v.OneOf("forwarded_header", string(a.ForwardedHeader), string(identify.XForwardedFor), string(identify.ForwardedHeader),
 		string(identify.EitherHeader))
 	return v.Err()
-}
-
-// splitListen returns the network and the address of where the gate listens, as net.Listen wants them.
-func splitListen(listen string) (network, address string) {
-	if path, found := strings.CutPrefix(listen, "unix:"); found {
-		return "unix", path
-	}
-	return "tcp", listen
 }
 
 // isToken reports whether s is a token (RFC 9110, 5.6.2).
