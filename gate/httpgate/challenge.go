@@ -8,6 +8,7 @@ import (
 	"weir"
 	"weir/admission"
 	"weir/identify"
+	"weir/internal/doorway"
 )
 
 // clientAge is how long a browser keeps the id that it was given.
@@ -189,7 +190,7 @@ func (x *exchange) room(p *weir.Puzzle, message string, fields []formField, form
 	}
 	s, limit := x.standing, ""
 	if !x.pooled() {
-		limit = detail(&x.pass.Answer)
+		limit = doorway.Detail(&x.pass.Answer)
 	}
 	return &room{
 		Limit:  limit,

@@ -92,25 +92,3 @@ func appendString(b []byte, s string) []byte {
 
 // wholeSeconds rounds up, so that what it tells is never too early.
 func wholeSeconds(d time.Duration) int64 { return int64((max(d, 0) + time.Second - 1) / time.Second) }
-
-// retryAfter returns after how many seconds a refused client may come back: not before the time the answer names and not before
-// the reset of the rule that decided, at least 1. 0 means that there is no use, or no saying.
-func retryAfter(a *weir.Answer, now time.Time) int64 {
-	switch a.Reason {
-	case weir.NoAccount, weir.TooCostly, weir.Forged, weir.Replayed:
-		return 0
-	case weir.Banned:
-		if a.Until.IsZero() { // for good
-			return 0
-		}
-	case weir.OverLimit:
-		if a.Limit == 0 && a.Rule != "" { // closed for good
-			return 0
-		}
-	}
-	until := a.Until
-	if a.Reset.After(until) {
-		until = a.Reset
-	}
-	return max(wholeSeconds(until.Sub(now)), 1)
-}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"weir"
+	"weir/internal/doorway"
 )
 
 // A refusal is what a client is told when its request did not go through: a problem (RFC 9457), or the page with the same facts.
@@ -35,11 +36,11 @@ func (x *exchange) document(a *weir.Answer) refusal {
 	doc := refusal{
 		Type:       "urn:weir:" + a.Reason.String(),
 		Status:     x.refusalStatus(a),
-		Detail:     detail(a),
+		Detail:     doorway.Detail(a),
 		Policy:     a.Rule,
 		Throttle:   a.By,
 		Reason:     a.Reason.String(),
-		RetryAfter: retryAfter(a, x.onward),
+		RetryAfter: doorway.RetryAfter(a, x.onward),
 	}
 	if a.Reason == weir.NoReason {
 		doc.Type = "about:blank"
@@ -79,72 +80,6 @@ func (x *exchange) refusalStatus(a *weir.Answer) int {
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusTooManyRequests
-}
-
-// detail says in a sentence what the client ran into.
-func detail(a *weir.Answer) string {
-	limit := "The limit"
-	if a.Limit > 0 {
-		switch {
-		case a.Unit == "bytes":
-			limit += " of " + weir.Size(a.Limit).String()
-		case a.Unit != "":
-			limit += " of " + strconv.FormatInt(a.Limit, 10) + " " + a.Unit
-		default:
-			limit += " of " + strconv.FormatInt(a.Limit, 10)
-		}
-		if a.Window > 0 {
-			limit += " per " + period(a.Window)
-		}
-	}
-	if a.Unit == "waiting" && (a.Reason == weir.LineFull || a.Reason == weir.WaitTooLong) { // it is not a limit of the client's
-		return "The server is busy, and as many requests as may wait are waiting, or have waited too long."
-	}
-	switch a.Reason {
-	case weir.LineFull:
-		return limit + " is used up, and as many requests as may wait are waiting."
-	case weir.WaitTooLong:
-		return limit + " is used up, and the wait would be too long."
-	case weir.NoAccount:
-		return "The request does not say which account it belongs to."
-	case weir.TooCostly:
-		return "The request costs more than its limit will ever allow."
-	case weir.Overload:
-		return "The server has no room for the request right now."
-	case weir.Failure:
-		return "The server cannot tell right now whether the request may pass."
-	case weir.Banned:
-		return "The server does not take requests from this client."
-	case weir.Forged:
-		return "The stamp that came with the request is not genuine."
-	case weir.Replayed:
-		return "The stamp that came with the request has been used."
-	case weir.NotPaying:
-		return "The server is busy. The client was asked for a stamp too often and sent none."
-	case weir.TooMany:
-		return "The server is busy, and this client has as many requests waiting as one may have."
-	case weir.Unpaid:
-		if a.Unit == "operations" {
-			return "The server is busy. Requests with a stamp go first."
-		}
-		return limit + " is used up. With a stamp the request goes on."
-	}
-	return limit + " is used up."
-}
-
-// period says per how long, in a word where there is one.
-func period(d time.Duration) string {
-	switch d {
-	case time.Second:
-		return "second"
-	case time.Minute:
-		return "minute"
-	case time.Hour:
-		return "hour"
-	case 24 * time.Hour:
-		return "day"
-	}
-	return weir.Duration(d).String()
 }
 
 // sentence makes one of an error text.

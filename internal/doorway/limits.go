@@ -1,7 +1,6 @@
 package doorway
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -148,13 +147,14 @@ func limitOf(a *weir.Answer) string {
 	if a.Limit <= 0 {
 		return "The limit"
 	}
-	limit := fmt.Sprintf("The limit of %d", a.Limit)
+	limit := "The limit of "
 	switch a.Unit {
 	case "":
+		limit += strconv.FormatInt(a.Limit, 10)
 	case "bytes":
-		limit = fmt.Sprintf("The limit of %s", weir.Size(a.Limit))
+		limit += weir.Size(a.Limit).String()
 	default:
-		limit += " " + a.Unit
+		limit += strconv.FormatInt(a.Limit, 10) + " " + a.Unit
 	}
 	if a.Window > 0 {
 		limit += " per " + period(a.Window)
