@@ -8,6 +8,7 @@ import (
 // Paid is what was paid for an event. The zero value is nothing.
 type Paid struct {
 	Work  uint64 // of the stamp, in operations
+	Uses  int    // how often the stamp has been used, this time included; 0 counts as 1
 	Free  bool   // nothing is asked of it: the operator said so
 	Fault Reason // why what it brought is worth nothing; NoReason for nothing brought, too
 }
@@ -72,4 +73,6 @@ type Terms struct {
 	Binds   bool // it pays for a single message: method, URL and body
 	Address bool // the client's address is its id, and nothing else
 	Strict  bool // without a stamp nobody goes on while others with one wait
+	// Always is the flow of the source document: whoever does not pay is asked to, however much is free.
+	Always bool
 }

@@ -20,7 +20,9 @@ type Event struct {
 	Client  string     // the id that weir gave to the client; empty where it has none
 	Agent   string     // the program that the client says it is; worth nothing by itself
 	Load    Load       // of what is behind the gate
-	Place   Place      // in the general pool, where a ticket says so
+	Place   Place      // in the general pool
+	Pool    Pool       // takes it into the general pool without payment; nil where there is none
+	Holder  Holder     // whoever has the place that it is given; nil where nobody can be asked
 	Purse   *Purse     // what it brings to pay with; nil for nothing
 	Message *Message   // what only messages have; nil for everything else
 }
@@ -54,6 +56,21 @@ type Load struct {
 
 // A Place is one in the general pool. The zero value is none.
 type Place struct {
-	Number uint64 // in the order in which they came
-	Called bool   // it is its turn
+	Number uint64 // of the ticket, in the order in which tickets were given
+	Called bool   // the number has been called
+	Held   bool   // the pool took it without a ticket: it has a place at once, or is held until one is free
+}
+
+// A Pool takes events that did not pay. A throttle that is about to ask for payment asks the pool first, once at most.
+type Pool interface {
+	// Take reports whether the pool has room for the event, and notes the place in the event.
+	Take() bool
+}
+
+// A Holder has a place at the upstream. Its methods may be called from any goroutine until the event is settled.
+type Holder interface {
+	// Moved is how many bytes have gone through so far, in both directions.
+	Moved() int64
+	// Lose takes the place away: the event ends soon, and is settled as always. It must not block, nor call back.
+	Lose()
 }

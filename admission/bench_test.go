@@ -26,7 +26,7 @@ func TestAdmittedAllocatesNothing(t *testing.T) {
 			ev.Time = ev.Time.Add(time.Millisecond)
 			through(r.l, &ev, &a)
 			r.l.Load(ev.Time)
-			r.l.TurnedAway(ev.Time)
+			r.l.TurnedAway(&ev)
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
@@ -75,7 +75,7 @@ func BenchmarkThroughTheLine(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r.now = r.now.Add(time.Millisecond)
-		next, other := r.l.halls[stamped].next[0], r.l.halls[pool].next[0]
+		next, other := r.l.payers.next[0], r.l.commons.rounds[heldRound].ring.first().waiting.first()
 		r.l.Settle(under, weir.Outcome{Time: r.now, Done: true})
 		if next.state != letIn {
 			next = other
@@ -109,7 +109,7 @@ func BenchmarkTurnedAway(b *testing.B) {
 	now := epoch
 	for b.Loop() {
 		now = now.Add(time.Microsecond)
-		l.TurnedAway(now)
+		l.TurnedAway(&weir.Event{Time: now, Source: address(1)})
 	}
 }
 

@@ -2,17 +2,22 @@ package admission
 
 import (
 	"encoding/binary"
+	"hash/maphash"
 	"net/netip"
 
+	"weir"
 	"weir/identify"
 )
 
-// A client is where somebody comes from, as far as his places are counted: an IPv4 address, or an IPv6 /64. The zero value is nobody
-// in particular, who is not counted.
+// A client is who takes turns with others: an account that the upstream has accepted, else an IPv4 address, or an IPv6 /64. The zero
+// value is nobody in particular, who is not counted.
 type client struct {
-	network uint64
-	family  uint8 // 4 or 6; 0 for nobody
+	id     uint64
+	family uint8 // 4 or 6; byAccount; 0 for nobody
 }
+
+// byAccount is the family of a client that is known by its account.
+const byAccount = 1
 
 func clientOf(source netip.Addr) client {
 	switch source = identify.Plain(source); {
@@ -25,6 +30,16 @@ func clientOf(source netip.Addr) client {
 		b := source.As16()
 		return client{binary.BigEndian.Uint64(b[:]), 6}
 	}
+}
+
+// client is who an event is from. An account counts only where the upstream has accepted it from that network: anybody can write down a
+// name.
+func (l *Lanes) client(ev *weir.Event) client {
+	who := clientOf(ev.Source)
+	if ev.Account != "" && l.accepted.has(who, ev.Account, nanos(ev.Time)) {
+		return client{maphash.String(l.accepted.seed, ev.Account), byAccount}
+	}
+	return who
 }
 
 // clients counts what each client has waiting. It holds no more entries than there are requests held and places in line.

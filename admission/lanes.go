@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"hash/maphash"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,7 @@ const setBack = int64(5 * time.Second)
 type Lanes struct {
 	numbers  atomic.Uint64 // the last number given
 	reload   atomic.Int64  // as in the options, for those who only issue tickets
+	price    atomic.Uint64 // what a stamp costs now; 0 while none was asked for
 	alarm    atomic.Pointer[func(time.Time)]
 	measured struct {
 		at    atomic.Int64 // by the clock of whoever asked
@@ -41,10 +43,13 @@ type Lanes struct {
 	due     int64 // what Advance or Alarm said last
 	retired bool
 
-	halls  [lanes]hall
-	inUse  [lanes]int
-	ledger ledger
-	seq    uint64
+	payers  payers
+	commons commons
+	inUse   [lanes]int
+	tenants tenants
+	ledger  ledger
+	seq     uint64
+	asked   int64 // when a stamp was last asked for; 0 for never
 
 	window  window
 	service pulse
@@ -52,9 +57,11 @@ type Lanes struct {
 	paying  float64 // how many with a stamp were under way or held, in the last second
 	looked  int64   // when that was worked out
 
-	clients clients
-	room    room
-	counts  counts
+	clients  clients
+	away     away
+	accepted accepted
+	room     room
+	counts   counts
 }
 
 var (
@@ -70,7 +77,9 @@ func New(o Options, now time.Time) (*Lanes, error) {
 		return nil, err
 	}
 	at := nanos(now)
-	l := &Lanes{at: at, due: never, clients: clients{}, room: newRoom(at)}
+	seed := maphash.MakeSeed()
+	l := &Lanes{at: at, due: never, payers: payers{behind: map[client]*tab{}}, commons: newCommons(), clients: clients{},
+		away: away{seed: seed}, accepted: accepted{seed: seed}, room: newRoom(at)}
 	l.window.now = at / bucket
 	l.numbers.Store(uint64(at))
 	l.measured.at.Store(-bucket)
@@ -124,7 +133,7 @@ func (l *Lanes) means() int {
 }
 
 func (l *Lanes) free() int    { return l.capacity() - l.inUse[pool] - l.inUse[stamped] }
-func (l *Lanes) waiting() int { return l.halls[pool].len() + l.halls[stamped].len() }
+func (l *Lanes) waiting() int { return l.commons.len() + l.payers.len() }
 
 // tick brings everything up to a time, and returns it as a number that never runs backwards: a clock that is set back makes nobody
 // wait longer.
@@ -136,10 +145,9 @@ func (l *Lanes) tick(now time.Time) int64 {
 	if at <= l.at {
 		return l.at
 	}
-	p := &l.halls[pool]
-	l.window.pass(l.at, at, [lanes]int{
-		pool: p.len() + l.inUse[pool], stamped: l.halls[stamped].len() + l.inUse[stamped]})
-	l.ledger.pass(time.Duration(at-l.at), l.halls[stamped].len() > 0, l.inUse[pool], p.len())
+	waiting, paying := l.commons.len(), l.payers.len()
+	l.window.pass(l.at, at, [lanes]int{pool: waiting + l.inUse[pool], stamped: paying + l.inUse[stamped]})
+	l.ledger.pass(time.Duration(at-l.at), paying > 0, l.inUse[pool], waiting)
 	l.at = at
 	return at
 }
@@ -158,53 +166,68 @@ func nanos(t time.Time) int64 { return max(0, t.UnixNano()) }
 // A request is what Judge remembers of an event. It goes into the hold, so that nothing is allocated for it.
 type request struct {
 	client client
-	worth  uint64 // stamped: the work that was paid. pool: the number of a place that was called, or 0
 	lane   lane
+	round  uint8   // pool: held or called
+	cost   float64 // stamped: in turns
 }
 
 // What is in Hold.V, besides the family of the client.
 const (
 	holdStamped = 1 << 8
-	holdTaken   = 1 << 9 // it has a place
+	holdCalled  = 1 << 9
 )
 
-func (r request) hold(l *Lanes, at int64) weir.Hold {
-	h := weir.Hold{Ref: l, At: at, N: 1, A: r.client.network, B: r.worth, V: uint32(r.client.family), Enter: true}
+func (r request) hold(l *Lanes, at int64, holder weir.Holder) weir.Hold {
+	h := weir.Hold{Ref: l, At: at, N: 1, A: r.client.id, B: math.Float64bits(r.cost), V: uint32(r.client.family), Enter: true}
+	if holder != nil {
+		h.Ref = holder
+	}
 	if r.lane == stamped {
 		h.V |= holdStamped
+	} else if r.round == calledRound {
+		h.V |= holdCalled
 	}
 	return h
 }
 
 func requestOf(h *weir.Hold) request {
-	r := request{client: client{h.A, uint8(h.V)}, worth: h.B}
-	if h.V&holdStamped != 0 {
+	r := request{client: client{h.A, uint8(h.V)}, cost: math.Float64frombits(h.B)}
+	switch {
+	case h.V&holdStamped != 0:
 		r.lane = stamped
+	case h.V&holdCalled != 0:
+		r.round = calledRound
 	}
 	return r
 }
 
-func asks(ev *weir.Event) request {
-	r := request{client: clientOf(ev.Source)}
-	if paid := ev.Purse.Paid(); paid.First() {
-		r.lane, r.worth = stamped, paid.Work
-	} else if ev.Place.Called {
-		r.worth = ev.Place.Number
+func (l *Lanes) asks(ev *weir.Event) request {
+	r := request{client: l.client(ev)}
+	switch paid := ev.Purse.Paid(); {
+	case paid.Work > 0:
+		r.lane, r.cost = stamped, cost(paid.Work, paid.Uses)
+	case paid.Free: // as good as the first use of a stamp
+		if r.lane = stamped; l.price.Load() > 0 {
+			r.cost = cost(l.price.Load(), 1)
+		}
+	case ev.Place.Called:
+		r.round = calledRound
 	}
 	return r
 }
 
 // Judge finds out which lane the event belongs to. It takes nothing: that is for Enter.
 func (l *Lanes) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
-	a.Hold = asks(ev).hold(l, nanos(ev.Time))
+	a.Hold = l.asks(ev).hold(l, nanos(ev.Time), ev.Holder)
 	return nil
 }
 
 // Peek says what would happen to the event now.
 func (l *Lanes) Peek(ev *weir.Event, a *weir.Answer) {
+	r := l.asks(ev)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.decide(asks(ev), l.tick(ev.Time), a)
+	l.decide(r, l.tick(ev.Time), a)
 }
 
 // Enter takes a place at the upstream, or one in the lane.
@@ -212,15 +235,19 @@ func (l *Lanes) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at, r := l.tick(now), requestOf(h)
-	h.Enter = false
+	holder, _ := h.Ref.(weir.Holder)
+	h.Enter, h.Ref = false, l
 	l.decide(r, at, a)
 	switch a.Verdict {
 	case weir.Admit:
-		l.letIn(r.lane)
-		h.At = at
-		h.V |= holdTaken
+		p := l.tenants.get()
+		l.letIn(p, r.client, r.lane, holder, at)
+		h.Ref = p
 	case weir.Wait:
-		w := l.join(r, at)
+		if l.full(r.lane) {
+			l.drop(l.instead(r))
+		}
+		w := l.join(r, holder, at)
 		h.Ref, a.Turn = w, w.turn
 	default:
 		if a.Reason == weir.TooMany {
@@ -231,14 +258,63 @@ func (l *Lanes) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	}
 }
 
-// decide says what is to happen to a request. Nobody waits while a place is free, so whoever finds one is next.
+// full reports whether as many are held in a lane as may be.
+func (l *Lanes) full(in lane) bool {
+	if in == stamped {
+		return l.payers.len() >= l.o.Waiting
+	}
+	return l.commons.len() >= l.o.Waiting
+}
+
+// instead is who leaves a full lane for the sake of a request; nil where nobody does. In the pool it is the newest request of the client
+// that holds most, in the stamped lane whoever would go last.
+func (l *Lanes) instead(r request) *waiter {
+	if r.lane == stamped {
+		return l.payers.least(l.payers.begins(r.client) + r.cost)
+	}
+	return l.commons.rounds[heldRound].greediest(r.client)
+}
+
+// drop sends somebody away who waits, for the sake of another client.
+func (l *Lanes) drop(w *waiter) {
+	l.leave(w)
+	l.counts.laneFull[w.lane]++
+	w.turn.Refuse(weir.LineFull)
+}
+
+// reserve is how many places the pool leaves to those who pay, while stamps are asked for.
+func (l *Lanes) reserve(at int64) int {
+	if l.asking(at) {
+		return l.capacity() / 10
+	}
+	return 0
+}
+
+// asking reports whether stamps are asked for: of late somebody was asked.
+func (l *Lanes) asking(at int64) bool { return l.asked != 0 && at-l.asked < int64(askedFor) }
+
+// askedFor is how long that is believed. Where stamps are asked for and somebody comes, he is asked.
+const askedFor = time.Second
+
+// poolMay reports whether one more of the pool may have a place.
+func (l *Lanes) poolMay(at int64) bool {
+	return l.free() > 0 && l.inUse[pool] < l.capacity()-l.reserve(at)
+}
+
+// poolOpen reports whether somebody of the pool who comes now finds a place.
+func (l *Lanes) poolOpen(at int64) bool { return l.commons.len() == 0 && l.poolMay(at) }
+
+// decide says what is to happen to a request. Nobody waits while there is a place for him, so whoever finds one is next.
 func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
-	if l.free() > 0 {
+	if r.lane == stamped && l.free() > 0 || r.lane == pool && l.poolOpen(at) {
 		return
 	}
-	waiting := l.halls[r.lane].len()
+	waiting := l.payers.len()
+	if r.lane == pool {
+		waiting = l.commons.len()
+	}
 	switch {
-	case waiting >= l.o.Waiting:
+	case l.full(r.lane) && l.instead(r) == nil:
 		a.Verdict, a.Reason = weir.Refuse, weir.LineFull
 	case l.clients.of(r.client) >= l.o.PerClient:
 		a.Verdict, a.Reason = weir.Refuse, weir.TooMany
@@ -248,56 +324,105 @@ func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 		a.Verdict, a.Reason = weir.Wait, weir.Overload
 	}
 	a.Figure = weir.Figure{Rule: RuleWaiting, Unit: "waiting", Limit: int64(l.o.Waiting), Remaining: int64(max(0, l.o.Waiting-waiting))}
-	a.Until = l.instant(l.expect(r.lane, at))
+	if l.service.n > 0 {
+		if wait := min(l.expect(r, at), float64(l.o.MaxWait)); wait > 0 {
+			a.Until = l.instant(at + int64(wait))
+		}
+	}
 }
 
-// expect is about when somebody would be let in who joins a lane now, with all who wait there ahead of him; 0 when nobody can tell.
-func (l *Lanes) expect(in lane, at int64) int64 {
-	if l.service.n == 0 {
-		return 0
-	}
-	places := float64(l.means())
-	if other := 1 - in; l.halls[other].len() > 0 {
-		if in == pool {
-			places *= l.ledger.share
-		} else {
-			places *= 1 - l.ledger.share
-		}
+// expect is about how long somebody waits who joins a lane now; 0 when nobody can tell.
+func (l *Lanes) expect(r request, at int64) float64 {
+	var before int
+	var places float64
+	if r.lane == pool {
+		before, places = l.commons.before(r.client), l.poolPlaces(at)
+	} else {
+		before, places = l.payers.before(l.payers.begins(r.client)+r.cost), l.paidPlaces()
 	}
 	if places == 0 { // strict: when all who paid are through
 		return 0
 	}
-	wait := float64(l.halls[in].len()+1) * l.service.mean / places
-	return at + int64(min(wait, float64(l.o.MaxWait)))
+	return float64(before+1) * l.service.orGuess() / places
 }
 
-// join puts a request into its lane.
-func (l *Lanes) join(r request, at int64) *waiter {
-	l.seq++
-	w := &waiter{lane: r.lane, seq: l.seq, since: at, client: r.client, turn: weir.NewTurn()}
-	switch {
-	case r.lane == stamped:
-		w.key = rank(at, r.worth)
-	case r.worth != 0:
-		w.key = r.worth
-	default:
-		w.key = l.Number()
+// poolPlaces is how many places the pool has, about: its share while somebody who paid waits, and else what they leave to it.
+func (l *Lanes) poolPlaces(at int64) float64 {
+	all := float64(l.means())
+	if l.payers.len() > 0 {
+		return all * l.ledger.share
 	}
-	l.halls[w.lane].join(w)
+	if at-l.looked >= bucket {
+		l.measure(at)
+	}
+	return max(all*l.ledger.share, all-float64(l.reserve(at))-l.paying, 0.01)
+}
+
+func (l *Lanes) paidPlaces() float64 {
+	all := float64(l.means())
+	if l.commons.len() > 0 {
+		all *= 1 - l.ledger.share
+	}
+	return all
+}
+
+// Room reports whether the general pool takes an event of which a stamp is asked: there is a place for it at once or, unless it has to be
+// at once, it would be held no longer than pool_wait. Enter then takes or holds it.
+func (l *Lanes) Room(ev *weir.Event, atOnce bool) bool {
+	who := l.client(ev)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.tick(ev.Time)
+	l.asked = at
+	if l.poolOpen(at) {
+		return true
+	}
+	if atOnce || l.o.Strict && l.payers.len() > 0 || l.clients.of(who) >= l.o.PerClient ||
+		l.full(pool) && l.instead(request{client: who}) == nil {
+		return false
+	}
+	return l.expect(request{client: who}, at) <= float64(l.o.PoolWait)
+}
+
+// Asked tells what a stamp costs now: how long those wait who pay is measured for somebody who pays that.
+func (l *Lanes) Asked(work uint64) { l.price.Store(work) }
+
+// join puts a request into its lane.
+func (l *Lanes) join(r request, holder weir.Holder, at int64) *waiter {
+	l.seq++
+	w := &waiter{lane: r.lane, round: r.round, seq: l.seq, since: at, client: r.client, turn: weir.NewTurn()}
+	w.place.holder = holder
+	if r.lane == stamped {
+		l.payers.join(w, r.cost)
+	} else {
+		l.commons.join(w)
+	}
 	l.clients.add(w.client)
 	l.alert(at + int64(l.o.MaxWait))
+	l.alert(l.evictDue())
+	if l.reserve(at) > 0 {
+		l.alert(l.asked + int64(askedFor))
+	}
 	return w
 }
 
-// leave takes somebody out of his lane.
-func (l *Lanes) leave(w *waiter, to waiterState) {
-	l.halls[w.lane].leave(w)
+// leave takes somebody out of his lane, for whom there is no place.
+func (l *Lanes) leave(w *waiter) {
+	if w.lane == stamped {
+		l.payers.leave(w)
+	} else {
+		l.commons.leave(w)
+	}
 	l.clients.remove(w.client)
-	w.state = to
+	w.state = gone
 }
 
-// letIn takes a place.
-func (l *Lanes) letIn(in lane) {
+// letIn takes a place. If its client was turned away before, the demand that it was counted as is now here.
+func (l *Lanes) letIn(p *tenancy, who client, in lane, holder weir.Holder, at int64) {
+	if l.away.back(who, at) {
+		l.window.current().back++
+	}
+	l.tenants.begin(p, in, holder, at)
 	l.inUse[in]++
 	l.counts.letIn[in]++
 	l.learner.used(l.inUse[pool] + l.inUse[stamped])
@@ -306,13 +431,13 @@ func (l *Lanes) letIn(in lane) {
 // let gives the places that are free to those who wait.
 func (l *Lanes) let(at int64) {
 	for l.free() > 0 {
-		w := l.next()
+		w := l.next(at)
 		if w == nil {
 			return
 		}
-		l.leave(w, letIn)
-		w.at = at
-		l.letIn(w.lane)
+		l.clients.remove(w.client)
+		w.state = letIn
+		l.letIn(&w.place, w.client, w.lane, w.place.holder, at)
 		if w.lane == stamped {
 			l.window.current().let++
 		}
@@ -320,46 +445,47 @@ func (l *Lanes) let(at int64) {
 	}
 }
 
-// next is who gets the next place; nil when nobody waits.
-func (l *Lanes) next() *waiter {
-	from := stamped
+// next takes whoever gets the next place out of his lane; nil when nobody is there for it.
+func (l *Lanes) next(at int64) *waiter {
+	fromPool := l.commons.len() > 0 && l.poolMay(at)
 	switch {
-	case l.waiting() == 0:
-		return nil
-	case l.halls[stamped].len() == 0:
-		from = pool
-	case l.halls[pool].len() > 0 && l.ledger.poolNext(l.inUse[pool]):
-		from = pool
+	case l.payers.len() > 0 && !(fromPool && l.ledger.poolNext(l.inUse[pool])):
+		return l.payers.take()
+	case fromPool:
+		return l.commons.take()
 	}
-	return l.halls[from].next[0]
+	return nil
 }
 
 // Settle gives a place back, to the next in line, or takes a waiting event out of its lane.
 func (l *Lanes) Settle(h weir.Hold, o weir.Outcome) {
 	w, waited := h.Ref.(*waiter)
-	if !waited && h.V&holdTaken == 0 {
+	p, taken := h.Ref.(*tenancy)
+	if !waited && !taken {
 		return // it never had a place
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.tick(o.Time)
 	switch {
-	case !waited:
-		l.giveBack(requestOf(&h).lane, h.At, at, o.Done)
+	case taken:
+		l.giveBack(p, at, o.Done)
 	case w.state == letIn:
 		w.state = gone
-		l.giveBack(w.lane, w.at, at, o.Done)
+		l.giveBack(&w.place, at, o.Done)
 	case w.state == held:
-		l.leave(w, gone)
+		l.leave(w)
 	}
 	l.let(at)
 	l.call(at)
 }
 
-// giveBack returns a place that was taken at a time.
-func (l *Lanes) giveBack(of lane, since, at int64, done bool) {
-	l.inUse[of]--
-	if !done {
+// giveBack returns a place.
+func (l *Lanes) giveBack(p *tenancy, at int64, done bool) {
+	since, lost := p.since, p.lost
+	l.inUse[p.lane]--
+	l.tenants.end(p)
+	if !done || lost { // how long somebody took who did nothing says nothing about the upstream
 		return
 	}
 	l.service.add(at-since, at)
@@ -386,12 +512,16 @@ func (l *Lanes) Advance(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.tick(now)
-	for i := range l.halls {
-		for w := l.halls[i].oldest(); w != nil && w.since+int64(l.o.MaxWait) <= at; w = l.halls[i].oldest() {
-			l.leave(w, gone)
-			l.counts.expired[i]++
+	for _, oldest := range [...]func() *waiter{l.commons.oldest, l.payers.age.first} {
+		for w := oldest(); w != nil && w.since+int64(l.o.MaxWait) <= at; w = oldest() {
+			l.leave(w)
+			l.counts.expired[w.lane]++
 			w.turn.Refuse(weir.WaitTooLong)
 		}
+	}
+	l.evict(at)
+	if !l.asking(at) { // what was left to those who pay
+		l.let(at)
 	}
 	if r := &l.learner; r.probe > 0 && at >= r.until {
 		// Too few are done in time, such as where many requests last for minutes. Nobody waits for that any longer.
@@ -414,10 +544,14 @@ func (l *Lanes) Advance(now time.Time) time.Time {
 // nextDue is when something falls due by itself.
 func (l *Lanes) nextDue() int64 {
 	due := int64(never)
-	for i := range l.halls {
-		if w := l.halls[i].oldest(); w != nil {
+	for _, w := range [...]*waiter{l.commons.oldest(), l.payers.age.first()} {
+		if w != nil {
 			due = min(due, w.since+int64(l.o.MaxWait))
 		}
+	}
+	due = min(due, l.evictDue())
+	if l.commons.len() > 0 && l.reserve(l.at) > 0 {
+		due = min(due, l.asked+int64(askedFor))
 	}
 	if p := l.room.seen.first(); p != nil {
 		due = min(due, p.seen+l.patience(l.at))

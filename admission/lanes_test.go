@@ -59,34 +59,53 @@ func TestJudgedAndNeverEntered(t *testing.T) {
 	r.wait(0)
 }
 
-// Who paid goes first, by work and age: a doubling is worth half a second.
-func TestStampedGoByWorkAndAge(t *testing.T) {
+// Those who paid go first, by the work that each use of their stamps cost. Guests go with those who pay what is asked.
+func TestStampedGoByWorkPerUse(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 1, Strict: true})
+	r.l.Asked(1 << 12)
 	under := r.admit(0)
-	poor := r.wait(0)
-	old := r.wait(1 << 10)
-	r.now = r.now.Add(400 * time.Millisecond)
-	double := r.wait(1 << 11) // worth 500 ms, 400 ms later
-	r.now = r.now.Add(200 * time.Millisecond)
-	late := r.wait(1 << 11) // 600 ms later than the old one: not enough
-	rich := r.wait(1 << 20)
-	free := r.want(r.ask(freeEvent()), weir.Wait, 0)
-	var order []int
-	for range 6 {
-		r.settle(under, true)
-		got := r.called()
-		if len(got) != 1 {
-			t.Fatalf("called %v", got)
-		}
-		order = append(order, got[0])
-		for _, e := range []*event{poor, old, double, late, rich, free} {
-			if e.n == got[0] {
-				under = e
-			}
-		}
+	use := func(work uint64, uses int) *event { return r.want(r.ask(from(used(work, uses), "")), weir.Wait, 0) }
+	poor, tenth, little := r.wait(0), use(1<<12, 10), use(1<<10, 1)
+	second, first := use(1<<12, 2), use(1<<12, 1)
+	rich, free := use(1<<20, 1), r.want(r.ask(freeEvent()), weir.Wait, 0)
+	r.order(under, rich, first, free, second, little, tenth, poor)
+}
+
+// Clients take turns: whoever sends a hundred requests is in nobody's way, from however many connections.
+func TestStampedTakeTurns(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1})
+	r.l.Asked(1 << 16)
+	under := r.admit(0)
+	var greedy []*event
+	for i := range 20 {
+		greedy = append(greedy, r.want(r.ask(from(used(1<<16, 1+i), "192.0.2.1")), weir.Wait, 0))
 	}
-	if want := []int{rich.n, double.n, old.n, late.n, free.n, poor.n}; !slices.Equal(order, want) {
-		t.Errorf("called %v, want %v", order, want)
+	a := r.want(r.ask(from(used(1<<16, 1), "192.0.2.2")), weir.Wait, 0)
+	b := r.want(r.ask(from(used(1<<16, 2), "192.0.2.2")), weir.Wait, 0)
+	c := r.want(r.ask(from(used(1<<16, 1), "192.0.2.3")), weir.Wait, 0)
+	r.order(under, greedy[0], a, c, greedy[1], b, greedy[2])
+	if _, delay := r.l.Load(r.now.Add(time.Second)); delay > 0 {
+		t.Errorf("a newcomer waits %s", delay)
+	}
+}
+
+// used returns an event with a stamp that has been used so often.
+func used(work uint64, uses int) weir.Event {
+	var ev weir.Event
+	ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) { return weir.Paid{Work: work, Uses: uses}, nil })
+	ev.Purse.Open(context.Background(), &ev)
+	return ev
+}
+
+// order settles one after the other and wants them to be called in that order.
+func (r *rig) order(under *event, want ...*event) {
+	r.t.Helper()
+	for i, e := range want {
+		r.settle(under, true)
+		if got := r.called(); !slices.Equal(got, []int{e.n}) {
+			r.t.Fatalf("turn %d: called %v, want %d", i, got, e.n)
+		}
+		under = e
 	}
 }
 
@@ -97,23 +116,43 @@ func freeEvent() weir.Event {
 	return ev
 }
 
-// The general pool goes by number, and whoever was called keeps his.
-func TestPoolGoesByNumber(t *testing.T) {
+// In the general pool clients take turns, and so do those who are held and those who were called.
+func TestPoolTakesTurns(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 1})
-	early := r.l.Number()
 	under := r.admit(0)
-	plain := r.wait(0)
-	ev := weir.Event{Place: weir.Place{Number: early, Called: true}}
-	called := r.want(r.ask(ev), weir.Wait, 0)
-	ev.Place = weir.Place{Number: early} // it says so, but it is not its turn
-	jumper := r.want(r.ask(ev), weir.Wait, 0)
-	var order []int
-	for _, e := range []*event{under, called, plain} {
-		r.settle(e, true)
-		order = append(order, r.called()...)
+	held := func(source string) *event { return r.want(r.ask(from(paying(0), source)), weir.Wait, 0) }
+	called := func(source string) *event {
+		ev := from(paying(0), source)
+		ev.Place = weir.Place{Number: r.l.Number(), Called: true}
+		return r.want(r.ask(ev), weir.Wait, 0)
 	}
-	if want := []int{called.n, plain.n, jumper.n}; !slices.Equal(order, want) {
-		t.Errorf("called %v, want %v", order, want)
+	a1, a2, a3 := held("192.0.2.1"), held("192.0.2.1"), held("192.0.2.1")
+	b1 := held("192.0.2.2")
+	c1, c2 := called("192.0.2.3"), called("192.0.2.3")
+	d1 := called("2001:db8::1")
+	r.order(under, c1, a1, d1, b1, c2, a2, a3)
+}
+
+// A full pool drops the newest request of the client that holds most. Whoever would then hold as much gets no room.
+func TestFullPoolDropsTheGreediest(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1, Waiting: 4})
+	r.admit(0)
+	ask := func(source string) *event { return r.ask(from(paying(0), source)) }
+	var greedy []*event
+	for range 4 {
+		greedy = append(greedy, r.want(ask("192.0.2.1"), weir.Wait, 0))
+	}
+	r.want(ask("192.0.2.1"), weir.Refuse, weir.LineFull)
+	second := r.want(ask("192.0.2.2"), weir.Wait, 0)
+	r.called()
+	r.want(greedy[3], weir.Refuse, weir.LineFull)
+	r.want(ask("192.0.2.3"), weir.Wait, 0)
+	r.called()
+	r.want(greedy[2], weir.Refuse, weir.LineFull)
+	r.want(ask("192.0.2.2"), weir.Refuse, weir.LineFull)
+	r.want(second, weir.Wait, 0)
+	if s := r.stats(); s.Pool.Waiting != 4 || s.Pool.Full != 4 {
+		t.Errorf("%+v", s)
 	}
 }
 

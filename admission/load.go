@@ -23,7 +23,8 @@ type window struct {
 // A spell is what went on in one bucket.
 type spell struct {
 	area [lanes]float64 // places in use and requests held, times nanoseconds
-	away int            // turned away
+	away int            // clients turned away
+	back int            // and who came in after that
 	let  int            // let in from the stamped lane, after a wait
 }
 
@@ -51,22 +52,22 @@ func (w *window) pass(from, to int64, level [lanes]int) {
 	}
 }
 
-// sum returns how many of each lane were under way or held on average, how many were turned away in a second, and how many let
-// in after a wait.
+// sum returns how many of each lane were under way or held on average, how many clients were turned away in a second and have not come
+// in, and how many were let in after a wait.
 func (w *window) sum(at int64) (level [lanes]float64, away float64, let int) {
 	for i := range w.ring {
 		s := &w.ring[i]
 		for i := range level {
 			level[i] += s.area[i]
 		}
-		away += float64(s.away)
+		away += float64(s.away - s.back)
 		let += s.let
 	}
 	span := float64(at - (w.now-buckets)*bucket)
 	for i := range level {
 		level[i] /= span
 	}
-	return level, away / span * float64(time.Second), let
+	return level, max(0, away) / span * float64(time.Second), let
 }
 
 // A pulse is a mean of how long requests take. What is new counts more; the first few count alike.
@@ -100,20 +101,11 @@ func (p *pulse) orGuess() float64 {
 	return p.mean
 }
 
-// TurnedAway notes that a request was not let through for the load: it was challenged or refused, and has no ticket in line. It is
-// demand, too. The gate tells of all of them, also of those that Enter refused.
-func (l *Lanes) TurnedAway(now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tick(now)
-	l.window.current().away++
-	l.counts.turnedAway++
-}
-
 // Load says how much is asked of the upstream in proportion to what it can do, over about the last second: places in use, requests
-// held, and what those would need who were turned away. Above 1 it is too much. It also says how long those wait who pay now: as
-// many are ahead of them, at the pace of the upstream. (Not how long the oldest has waited: those who paid little wait long where
-// others pay more, and the price would go up and up.) It is cheap, and worked out anew every 50 ms.
+// held, and what the clients would need who were turned away, each of them once. Above 1 it is too much. It also says how long somebody
+// waits who pays now: as many are due before him, at the pace of the upstream. (Not how long the oldest has waited, nor how many wait:
+// those who paid little wait long where others pay more, and whoever sends too much is in nobody's way but their own.) It is cheap, and
+// worked out anew every 50 ms.
 func (l *Lanes) Load(now time.Time) (share weir.Share, delay time.Duration) {
 	at := nanos(now)
 	if age := at - l.measured.at.Load(); age <= -bucket || age >= bucket {
@@ -134,18 +126,19 @@ func (l *Lanes) measure(at int64) {
 	l.measured.delay.Store(l.delay(at, let))
 }
 
-// delay is how long somebody waits who comes to the stamped lane now, if so many were let in during the last second.
+// delay is how long somebody waits who comes to the stamped lane now and pays what is asked, if so many were let in during the last
+// second.
 func (l *Lanes) delay(at int64, let int) int64 {
-	w := l.halls[stamped].oldest()
+	price := endless
+	if work := l.price.Load(); work > 0 {
+		price = cost(work, 1)
+	}
+	before := l.payers.before(l.payers.now + price)
 	switch {
-	case w == nil:
+	case before == 0:
 		return 0
 	case let == 0 || l.service.n == 0: // nothing moves, or nobody knows how fast
-		return at - w.since
+		return at - l.payers.age.first().since
 	}
-	places := float64(l.means())
-	if l.halls[pool].len() > 0 {
-		places *= 1 - l.ledger.share
-	}
-	return int64(float64(l.halls[stamped].len()) * l.service.mean / places)
+	return int64(float64(before) * l.service.mean / l.paidPlaces())
 }

@@ -48,7 +48,7 @@ func TestTurnedAwayIsDemandToo(t *testing.T) {
 	stop := s.now.Add(5 * time.Second)
 	var flood func()
 	flood = func() {
-		s.l.TurnedAway(s.now)
+		s.turnedAway(s.now)
 		if s.now.Before(stop) {
 			s.after(time.Second/900, flood)
 		}
@@ -68,7 +68,7 @@ func TestTurnedAwayIsDemandToo(t *testing.T) {
 func TestTurnedAwayBeforeAnythingIsKnown(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 10})
 	for range 2000 { // 1000 a second, each taken for 50 ms
-		r.l.TurnedAway(r.now)
+		r.turnedAway(r.now)
 		r.now = r.now.Add(time.Millisecond)
 	}
 	r.load(5, 0.2)
@@ -80,7 +80,7 @@ func TestNothingGoesOn(t *testing.T) {
 	under := r.admit(2)
 	waits := r.wait(2)
 	for range 10_000 {
-		r.l.TurnedAway(r.now)
+		r.turnedAway(r.now)
 	}
 	r.now = r.now.Add(time.Second / 2)
 	r.settle(under, true)
@@ -165,7 +165,7 @@ func TestLoadFromManySides(t *testing.T) {
 		wg.Go(func() {
 			for n := range 2000 {
 				now := epoch.Add(time.Duration(n*i) * time.Millisecond)
-				r.l.TurnedAway(now)
+				r.turnedAway(now)
 				if share, delay := r.l.Load(now); !(share >= 0 && share < 1e6) || delay < 0 {
 					t.Errorf("load %s, delay %s", share, delay)
 				}

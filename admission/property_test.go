@@ -80,7 +80,7 @@ func TestAnySequence(t *testing.T) {
 					r.now = r.now.Add(-time.Duration(rapid.IntRange(0, 20).Draw(rt, "back")) * time.Second)
 					r.tick()
 				case 2:
-					r.l.TurnedAway(r.now)
+					r.turnedAway(r.now)
 				}
 			}
 			collect(r.called())
@@ -174,7 +174,7 @@ func TestConcurrentUse(t *testing.T) {
 				}
 				if a.Verdict != weir.Admit {
 					l.Settle(h, weir.Outcome{Time: clock()})
-					l.TurnedAway(clock())
+					l.TurnedAway(&ev)
 					continue
 				}
 				if got := under.Add(1); got > capacity {

@@ -1,10 +1,6 @@
 package admission
 
-import (
-	"container/heap"
-
-	"weir"
-)
+import "weir"
 
 // A lane is one of the two ways to the upstream.
 type lane uint8
@@ -19,14 +15,19 @@ const (
 type waiter struct {
 	lane   lane
 	state  waiterState
-	index  int    // in the heap of its lane
-	key    uint64 // the smallest goes first
-	seq    uint64 // among equals, the first to come
-	since  int64  // when it began to wait
-	at     int64  // when it was let in
+	round  uint8   // pool: held or called
+	index  int     // stamped: among those who go first
+	worst  int     // stamped: among those who go last
+	begins float64 // stamped: and so do those after it of the same client
+	due    float64 // stamped: the smallest goes first
+	seq    uint64  // among equals, the first to come
+	since  int64   // when it began to wait
 	client client
 	turn   *weir.Turn
-	age    node[waiter] // in the order in which the waiters of the lane came
+	place  tenancy      // once it has been let in
+	age    node[waiter] // in the order in which the waiters came
+	line   *line        // pool: of its client
+	spot   node[waiter] // and its place there
 }
 
 type waiterState uint8
@@ -37,32 +38,11 @@ const (
 	gone
 )
 
-// A hall is where those of one lane wait.
-type hall struct {
-	next  waiterHeap    // who goes first
-	order queue[waiter] // who came first, and so whose time is over first
-}
-
-func (h *hall) len() int { return len(h.next) }
-
-// oldest is who has waited longest; nil when nobody waits.
-func (h *hall) oldest() *waiter { return h.order.first() }
-
-func (h *hall) join(w *waiter) {
-	heap.Push(&h.next, w)
-	h.order.push(&w.age, w)
-}
-
-func (h *hall) leave(w *waiter) {
-	heap.Remove(&h.next, w.index)
-	h.order.remove(&w.age)
-}
-
 type waiterHeap []*waiter
 
 func (h waiterHeap) Len() int { return len(h) }
 func (h waiterHeap) Less(i, j int) bool {
-	return h[i].key < h[j].key || h[i].key == h[j].key && h[i].seq < h[j].seq
+	return h[i].due < h[j].due || h[i].due == h[j].due && h[i].seq < h[j].seq
 }
 func (h waiterHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
@@ -76,6 +56,30 @@ func (h *waiterHeap) Push(x any) {
 }
 
 func (h *waiterHeap) Pop() any {
+	old := *h
+	w := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return w
+}
+
+// A worstHeap has first who goes last.
+type worstHeap []*waiter
+
+func (h worstHeap) Len() int           { return len(h) }
+func (h worstHeap) Less(i, j int) bool { return waiterHeap(h).Less(j, i) }
+func (h worstHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].worst, h[j].worst = i, j
+}
+
+func (h *worstHeap) Push(x any) {
+	w := x.(*waiter)
+	w.worst = len(*h)
+	*h = append(*h, w)
+}
+
+func (h *worstHeap) Pop() any {
 	old := *h
 	w := old[len(old)-1]
 	old[len(old)-1] = nil
@@ -97,6 +101,13 @@ func (q *queue[T]) first() *T {
 		return nil
 	}
 	return q.head.of
+}
+
+func (q *queue[T]) last() *T {
+	if q.tail == nil {
+		return nil
+	}
+	return q.tail.of
 }
 
 func (q *queue[T]) push(n *node[T], of *T) {

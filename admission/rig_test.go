@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ type rig struct {
 	due  time.Time // as Alarm and Advance say
 	next int       // number of the next event
 	held []*event  // those that wait
+
+	strangers atomic.Int64 // who were turned away
 }
 
 // An event is one on its way.
@@ -57,7 +60,9 @@ func paying(work uint64) weir.Event {
 
 // from returns the event as one from a source.
 func from(ev weir.Event, source string) weir.Event {
-	ev.Source = netip.MustParseAddr(source)
+	if source != "" {
+		ev.Source = netip.MustParseAddr(source)
+	}
 	return ev
 }
 
@@ -188,6 +193,11 @@ func (r *rig) present(number uint64, covers int) Standing {
 	return r.l.Present(number, address(int(number)), covers, r.now)
 }
 
+// turnedAway tells of a client that was not there before.
+func (r *rig) turnedAway(now time.Time) {
+	r.l.TurnedAway(&weir.Event{Time: now, Source: address(1<<20 + int(r.strangers.Add(1)))})
+}
+
 func (r *rig) stats() Stats { return r.l.Stats(r.now) }
 
 func address(i int) netip.Addr {
@@ -201,7 +211,8 @@ func (r *rig) empty() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if left := fmt.Sprint(l.inUse, l.waiting(), len(l.clients), len(l.room.places), l.room.order.len(), l.room.called,
-		l.halls[pool].order.head, l.halls[stamped].order.head, l.room.seen.head); left != "[0 0] 0 0 0 0 0 <nil> <nil> <nil>" {
+		l.tenants.n, len(l.payers.behind), len(l.commons.rounds[heldRound].lines), len(l.commons.rounds[calledRound].lines),
+		l.room.seen.head); left != "[0 0] 0 0 0 0 0 0 0 0 0 <nil>" {
 		r.t.Errorf("something is left: %s", left)
 	}
 }

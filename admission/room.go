@@ -191,9 +191,10 @@ func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.T
 	if !p.called {
 		s.Ahead = r.order.ahead(number)
 	}
-	switch next := p.called || s.Ahead == 0 && l.free() > 0; {
+	// A free place waits for nobody who is away, whatever his number.
+	switch next := p.called || l.poolOpen(at); {
 	case next && len(r.visits[0]) < r.most:
-		l.drop(p)
+		l.takeOut(p)
 		r.visits[0][number] = visit{until: at + int64(Stay), uses: 1}
 		r.arrived.add(at)
 		r.used.add(at)
@@ -201,7 +202,7 @@ func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.T
 			r.recent = append(r.recent, arrival{number, at})
 		}
 		l.counts.admitted++
-		s.State, s.Until = Called, now.Add(Stay)
+		s.State, s.Ahead, s.Until = Called, 0, now.Add(Stay)
 		l.call(at)
 		return s
 	case next: // nobody could remember him, and he would come in again and again
@@ -214,6 +215,15 @@ func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.T
 		s.Estimate = time.Duration(min(float64(s.Ahead+1)/speed, float64(math.MaxInt64/2)))
 	}
 	return s
+}
+
+// Abandon takes a number out of line whose holder has been taken in by another way.
+func (l *Lanes) Abandon(number uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.room.places[number]; p != nil {
+		l.takeOut(p)
+	}
 }
 
 // Refund gives back one use of a ticket, for a request that did not go on.
@@ -233,7 +243,7 @@ func (l *Lanes) call(at int64) {
 	if r.order.root == nil {
 		return
 	}
-	for n := l.ahead(at); r.called+l.halls[pool].len() < n; r.called++ {
+	for n := l.ahead(at); r.called+l.commons.rounds[calledRound].total < n; r.called++ {
 		p := r.order.first()
 		if p == nil {
 			return
@@ -245,18 +255,16 @@ func (l *Lanes) call(at int64) {
 
 // ahead is how many people of the general pool can be let in until they next show up. Whoever waits in the lane already is one of them.
 func (l *Lanes) ahead(at int64) int {
-	if at-l.looked >= bucket {
-		l.measure(at)
-	}
-	places := l.ledger.share * float64(l.means())
-	if l.halls[stamped].len() == 0 {
-		places = max(places, float64(l.means())-l.paying)
-	} else if l.o.Strict {
+	if l.payers.len() > 0 && l.o.Strict {
 		return 0 // he would be held, and refused in the end
+	}
+	places := l.poolPlaces(at)
+	if l.commons.rounds[heldRound].total > 0 {
+		places /= 2 // they take turns with those who are held
 	}
 	// Nobody is called who would be held for longer than one may be.
 	reload := min(float64(l.o.Reload), float64(l.o.MaxWait)/2)
-	if w := l.halls[pool].oldest(); w != nil && float64(at-w.since) > reload {
+	if w := l.commons.rounds[calledRound].age.first(); w != nil && float64(at-w.since) > reload {
 		return 0
 	}
 	return max(1, int(math.Ceil(min(places*reload/(l.service.orGuess()*l.room.needs(at)), MaxLine))))
@@ -282,8 +290,8 @@ func (r *room) needs(at int64) float64 {
 	return max(1, needs)
 }
 
-// drop takes somebody out of line who is there or was called.
-func (l *Lanes) drop(p *place) {
+// takeOut takes somebody out of line who is there or was called.
+func (l *Lanes) takeOut(p *place) {
 	r := &l.room
 	if p.called {
 		r.called--
@@ -303,7 +311,7 @@ func (l *Lanes) expire(at int64, most int) (more bool) {
 		if p == nil || p.seen+patience > at {
 			return false
 		}
-		l.drop(p)
+		l.takeOut(p)
 		l.counts.noShows++
 	}
 	return true

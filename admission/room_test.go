@@ -121,24 +121,22 @@ func TestFreeCapacityCallsAtOnce(t *testing.T) {
 	}
 }
 
-// A free place is for whoever is at the head of the line, not for who happens to come.
-func TestFreeCapacityIsForTheFirst(t *testing.T) {
+// A free place goes to whoever is there. It does not wait for somebody with a smaller number who is away.
+func TestFreePlaceWaitsForNobodyAway(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 1})
 	e := r.admit(2)
 	r.now = r.now.Add(20 * time.Second) // so long a request takes: one is called ahead at most
 	r.settle(e, true)
 	under := r.admit(2)
 	first, second, third := r.l.Number(), r.l.Number(), r.l.Number()
-	blocks := r.wait(0)
+	r.ask(weir.Event{Place: weir.Place{Number: 1, Called: true}}) // who was called and waits: nobody else is called
 	r.state(first, InLine, 0)
 	r.state(second, InLine, 1)
 	r.state(third, InLine, 2)
-	r.settle(blocks, false) // the first is called
-	r.settle(under, false)  // and there is a place
-	r.state(third, InLine, 1)
+	r.settle(r.held[0], false)
+	r.settle(under, false)
+	r.state(third, Called, 0) // the first is away
 	r.state(second, Called, 0)
-	r.state(third, Called, 0)
-	r.state(first, Called, 0)
 }
 
 // A ticket is worth so many requests as it covers, within two minutes, and nothing after that.

@@ -8,8 +8,8 @@ import (
 
 // counts are what happened since the start.
 type counts struct {
-	letIn, expired, laneFull                         [lanes]uint64
-	tooMany, lineFull, admitted, noShows, turnedAway uint64
+	letIn, expired, laneFull                               [lanes]uint64
+	tooMany, lineFull, admitted, noShows, turnedAway, lost uint64
 }
 
 // Stats are the figures of lanes for those who watch. Counters run since the start.
@@ -27,6 +27,7 @@ type Stats struct {
 	TurnedAway uint64        `json:"turned_away"` // requests challenged or refused for the load
 	LineFull   uint64        `json:"line_full"`   // people who found the line full
 	TooMany    uint64        `json:"too_many"`    // requests and people refused because their client has too many waiting
+	Lost       uint64        `json:"lost"`        // unpaid exchanges that lost their places, as they made no progress while others who paid waited
 }
 
 // LaneStats are the figures of one lane.
@@ -45,12 +46,16 @@ func (l *Lanes) Stats(now time.Time) Stats {
 	defer l.mu.Unlock()
 	l.tick(now)
 	each := func(i lane) LaneStats {
-		return LaneStats{l.inUse[i], l.halls[i].len(), l.counts.letIn[i], l.counts.expired[i], l.counts.laneFull[i]}
+		waiting := l.payers.len()
+		if i == pool {
+			waiting = l.commons.len()
+		}
+		return LaneStats{l.inUse[i], waiting, l.counts.letIn[i], l.counts.expired[i], l.counts.laneFull[i]}
 	}
 	return Stats{
 		Capacity: l.means(), InUse: l.inUse[pool] + l.inUse[stamped], Load: share.Rounded(), Delay: weir.Duration(delay),
 		Stamped: each(stamped), Pool: each(pool),
 		InLine: l.room.order.len(), Called: l.room.called, Admitted: l.counts.admitted, NoShows: l.counts.noShows,
-		TurnedAway: l.counts.turnedAway, LineFull: l.counts.lineFull, TooMany: l.counts.tooMany,
+		TurnedAway: l.counts.turnedAway, LineFull: l.counts.lineFull, TooMany: l.counts.tooMany, Lost: l.counts.lost,
 	}
 }

@@ -6,8 +6,6 @@ import (
 )
 
 const (
-	// ageStep is how much waiting a doubling of the work is worth.
-	ageStep = 500 * time.Millisecond
 	// mostOwed bounds, in seconds of its share, what the general pool can be owed; mostOwing, in seconds of a place, what it can owe.
 	// Requests that take longer than that are rare.
 	mostOwed, mostOwing = 30 * time.Second, time.Minute
@@ -54,12 +52,3 @@ func (g *ledger) pass(d time.Duration, paying bool, used, waiting int) {
 
 // poolNext reports whether the pool gets the next place, if both lanes wait and the pool has so many places.
 func (g *ledger) poolNext(used int) bool { return g.share > 0 && used < g.places && g.owed >= 0 }
-
-// rank is where in the stamped lane somebody stands who came at a time and paid so much: the smallest goes first. It does not change
-// as time passes, since everybody grows older alike.
-func rank(at int64, work uint64) uint64 {
-	if work > 1 {
-		at -= int64(math.Log2(float64(work)) * float64(ageStep))
-	}
-	return uint64(max(0, at))
-}

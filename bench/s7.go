@@ -54,6 +54,7 @@ type lane struct {
 	waiting []*journey
 	inside  []*journey
 	owed    float64
+	came    int
 }
 
 // tenfold runs the scene.
@@ -78,14 +79,15 @@ func tenfold() (back, dormant time.Duration, peak stamp.Work, err error) {
 		share, delay := s.lanes.Load(s.now)
 		work := s.till.Observe(weir.Load{Of: "gate", Share: share, Delay: delay}, s.now)
 		works = append(works, work)
+		s.lanes.Asked(uint64(work))
 		peak = max(peak, work)
-		rate := people
+		rate, paid := people, work
 		if s.now.After(begin) && s.now.Before(end) {
 			// Who comes now pays what was asked when it began to solve.
 			asked := 0.0
 			for ago, w := range backwards(works) {
 				if time.Duration(ago)*step >= time.Duration(float64(w)/browser*float64(time.Second)) {
-					asked = float64(w)
+					asked, paid = float64(w), w
 					break
 				}
 			}
@@ -95,7 +97,7 @@ func tenfold() (back, dormant time.Duration, peak stamp.Work, err error) {
 			}
 		}
 		for s.owed += rate * step.Seconds(); s.owed >= 1; s.owed-- {
-			if err = s.arrive(work); err != nil {
+			if err = s.arrive(paid); err != nil {
 				return
 			}
 		}
@@ -121,7 +123,8 @@ func backwards(all []stamp.Work) func(func(int, stamp.Work) bool) {
 
 // arrive lets a request in that has paid what was asked. Where nothing is asked, it has paid nothing, and goes to the general pool.
 func (s *lane) arrive(work stamp.Work) error {
-	ev := weir.Event{Time: s.now, Source: netip.MustParseAddr("192.0.2.1")}
+	s.came++ // each from a network of its own: of one client, nobody else would notice anything
+	ev := weir.Event{Time: s.now, Source: netip.AddrFrom4([4]byte{10, byte(s.came >> 16), byte(s.came >> 8), byte(s.came)})}
 	ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) { return weir.Paid{Work: uint64(work)}, nil })
 	ev.Purse.Open(context.Background(), &ev)
 	var a weir.Answer

@@ -66,30 +66,50 @@ func (g *floodGate) early(next time.Duration) bool {
 func (g *floodGate) arrive(v *visit) {
 	ev := weir.Event{Time: g.time(), Source: v.source, Load: g.load(), Place: weir.Place{Number: v.ticket}, Purse: g.purse(v)}
 	v.purse, v.called = ev.Purse, false
+	ev.Pool = &floodPool{g, v, &ev}
 	var a weir.Answer
-	reload := g.o.Lanes.Reload.Std()
-	if err := g.till.Judge(context.Background(), &ev, &a); err == nil && a.Verdict == weir.Challenge && v.ticket != 0 {
-		standing := g.lanes.Present(v.ticket, v.source, g.o.Stamps.Covers, ev.Time)
-		if v.called = standing.State == admission.Called; v.called {
-			ev.Place.Called = true
-			a.Clear()
-			_ = g.till.Judge(context.Background(), &ev, &a)
-		} else if standing.State == admission.Spent {
-			v.ticket, ev.Place = 0, weir.Place{}
-		}
-	}
+	_ = g.till.Judge(context.Background(), &ev, &a) // nothing here makes it fail
 	switch a.Verdict {
 	case weir.Challenge:
 		if ev.Place.Number == 0 {
-			g.lanes.TurnedAway(ev.Time)
+			g.lanes.TurnedAway(&ev)
 		}
-		g.asked(v, stamp.Work(a.Limit), reload)
+		g.lanes.Asked(uint64(a.Limit))
+		g.asked(v, stamp.Work(a.Limit), g.o.Lanes.Reload.Std())
 	case weir.Refuse:
-		g.lanes.TurnedAway(ev.Time)
+		g.lanes.TurnedAway(&ev)
 		g.refuse(v)
 	default:
 		g.enter(v, &ev)
 	}
+}
+
+// A floodPool takes a request that did not pay, as the HTTP gate does: people have browsers, which are not held.
+type floodPool struct {
+	*floodGate
+	visit *visit
+	event *weir.Event
+}
+
+func (p *floodPool) Take() bool {
+	v, ev := p.visit, p.event
+	if v.ticket != 0 {
+		switch p.lanes.Present(v.ticket, v.source, p.o.Stamps.Covers, ev.Time).State {
+		case admission.Called:
+			v.called, ev.Place.Called = true, true
+			return true
+		case admission.Spent:
+			v.ticket, ev.Place = 0, weir.Place{}
+		}
+	}
+	if p.till.Terms().Always || !p.lanes.Room(ev, v.crowd.people) {
+		return false
+	}
+	ev.Place.Held = true
+	if v.ticket != 0 {
+		p.lanes.Abandon(v.ticket)
+	}
+	return true
 }
 
 // purse is what a request brings to pay with; nil for nothing.
@@ -103,7 +123,7 @@ func (g *floodGate) purse(v *visit) *weir.Purse {
 	}
 	return weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) {
 		with.left--
-		return weir.Paid{Work: uint64(with.work)}, func() { with.left++ }
+		return weir.Paid{Work: uint64(with.work), Uses: g.o.Stamps.Covers - with.left}, func() { with.left++ }
 	})
 }
 
@@ -177,7 +197,7 @@ func (g *floodGate) back(v *visit) {
 	if v.called {
 		g.lanes.Refund(v.ticket)
 	}
-	g.lanes.TurnedAway(g.time())
+	g.lanes.TurnedAway(&weir.Event{Time: g.time(), Source: v.source})
 	g.refuse(v)
 }
 

@@ -97,7 +97,7 @@ const (
 	mostRise  = 8.0
 	fall      = 2.0 / 3
 	easing    = 0.7              // a delay that fell to this share of the last one is on its way down by itself
-	margin    = 1.5              // over a level that was too low: a step down leads to at least that
+	margin    = 2.0              // over a level that was too low: a step down leads to at least that
 	memory    = 30 * time.Second // before a level that was too low is tried again
 	briefly   = 5 * time.Second  // … where there is little load: time for those who work on stamps to come with them
 	doze      = 4                // it falls to this part of the first work before it goes dormant, so that it does not flap
@@ -120,7 +120,9 @@ func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.D
 		s.level = first * min(max(float64(load), 1), mostRise)
 	case delay > d.target:
 		if delay >= s.delay { // more come than go: too little is asked, or was until now
-			s.low, s.since = min(s.level, s.was), now
+			if s.low, s.since = s.level, now; s.was > 0 { // before that, nobody paid
+				s.low = min(s.level, s.was)
+			}
 		}
 		// What waits already was let in under the old work; while that drains fast enough, asking for more would overshoot.
 		if float64(delay) > easing*float64(s.delay) {

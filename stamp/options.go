@@ -235,6 +235,9 @@ func (o Options) validateWork(wrong func(path, msg, hint string)) {
 	}
 }
 
+// always reports whether whoever does not pay is asked, however much is free: the flow of the source document.
+func (o *Options) always() bool { return o.Classic || len(o.Schedule) > 0 }
+
 // Difficulty makes what decides how much work is asked for.
 func (o Options) Difficulty() *Difficulty {
 	o = o.WithDefaults()

@@ -15,7 +15,7 @@ import (
 // A Throttle asks for stamps while there is more to do than can be done, and takes them for all throttles of its chain. Make one with
 // NewThrottle. It is safe for concurrent use.
 //
-//	dormant, paid, free, or called from the pool ──> admit
+//	dormant, paid, free, or taken by the general pool ──> admit
 //	forged ──> refuse, and the invalid list; a stamp for one request that comes twice ──> refuse
 //	nothing paid ──> challenge; of one that keeps coming with neither stamp nor ticket ──> refuse
 type Throttle struct {
@@ -37,7 +37,7 @@ type setup struct {
 
 // throttleCounts say what has become of requests while something was asked.
 type throttleCounts struct {
-	Paid, Free, Called, Challenged, Forged, Replayed, NotPaying atomic.Uint64
+	Paid, Free, Called, Held, Challenged, Forged, Replayed, NotPaying atomic.Uint64
 }
 
 // NewThrottle returns a throttle that asks for nothing until there is load. read reads the files that the options name.
@@ -80,7 +80,7 @@ func (t *Throttle) Guests() *identify.Guests { return t.setup.Load().guests }
 // Terms says how stamps are used.
 func (t *Throttle) Terms() weir.Terms {
 	s := t.setup.Load()
-	return weir.Terms{Covers: s.Covers, Binds: s.Covers == 1, Address: s.Classic, Strict: s.Classic}
+	return weir.Terms{Covers: s.Covers, Binds: s.Covers == 1, Address: s.Classic, Strict: s.Classic, Always: s.always()}
 }
 
 // Judge asks for a stamp while the load is there.
@@ -115,8 +115,12 @@ func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a 
 		refuse(a, weir.Overload, false)
 		a.Until = ev.Time.Add(time.Second)
 		return nil
-	case ev.Place.Called:
-		t.counts.Called.Add(1)
+	case ev.Pool != nil && ev.Pool.Take():
+		if ev.Place.Called {
+			t.counts.Called.Add(1)
+		} else {
+			t.counts.Held.Add(1)
+		}
 		return nil
 	case ev.Place.Number == 0 && t.seen.note(visitor(s, ev), ev.Time) > s.Patience:
 		t.counts.NotPaying.Add(1)
@@ -183,7 +187,7 @@ func (t *Throttle) Receive(ctx context.Context, ev *weir.Event, stamp, message s
 		return weir.Paid{Fault: s.fault(err)}, nil
 	}
 	refund := func() { _ = s.office.Refund(context.WithoutCancel(ctx), ev.Time, &receipt) }
-	return weir.Paid{Work: uint64(receipt.Work)}, refund
+	return weir.Paid{Work: uint64(receipt.Work), Uses: receipt.Uses}, refund
 }
 
 // fault says what is held against whoever brought a stamp that is not accepted. What may happen to anybody is no fault: a stamp that has
@@ -236,7 +240,8 @@ type Stats struct {
 	Accepted   uint64
 	Paid       uint64 // requests that went first
 	Free       uint64
-	Called     uint64
+	Called     uint64 // from the waiting room
+	Held       uint64 // unpaid, and taken by the general pool all the same
 	Challenged uint64
 	Forged     uint64
 	Replayed   uint64
@@ -250,7 +255,7 @@ type Stats struct {
 func (t *Throttle) Stats() Stats {
 	s, c := t.setup.Load(), &t.counts
 	out := Stats{Work: map[string]Work{}, Issued: s.office.Counts.Issued.Load(), Accepted: s.office.Counts.Accepted.Load(),
-		Paid: c.Paid.Load(), Free: c.Free.Load(), Called: c.Called.Load(), Challenged: c.Challenged.Load(), Forged: c.Forged.Load(),
+		Paid: c.Paid.Load(), Free: c.Free.Load(), Called: c.Called.Load(), Held: c.Held.Load(), Challenged: c.Challenged.Load(), Forged: c.Forged.Load(),
 		Replayed: c.Replayed.Load(), NotPaying: c.NotPaying.Load(), Full: s.office.Counts.Full.Load(), Busy: s.office.Counts.Busy.Load()}
 	if f, ok := s.office.parts.Ledger.(*Filter); ok {
 		out.Spent = f.Len()

@@ -164,9 +164,39 @@ func TestPatience(t *testing.T) {
 	if a := judged(t, th, ticket); a.Verdict != weir.Challenge {
 		t.Errorf("with a ticket: %s", a.Verdict)
 	}
-	ticket.Place.Called = true
+	ticket.Pool = room(false)
+	if a := judged(t, th, ticket); a.Verdict != weir.Challenge {
+		t.Errorf("no room in the pool: %s", a.Verdict)
+	}
+	ticket.Pool = room(true)
 	if a := judged(t, th, ticket); a.Verdict != weir.Admit {
-		t.Errorf("called: %s", a.Verdict)
+		t.Errorf("taken by the pool: %s", a.Verdict)
+	}
+}
+
+// room is a general pool that has some, or none.
+type room bool
+
+func (r room) Take() bool { return bool(r) }
+
+// TestPoolTakesWhomItCan: whoever the pool takes is not counted as one who does not pay, however often he comes; whoever pays does not need
+// it, and whoever forges is not taken.
+func TestPoolTakesWhomItCan(t *testing.T) {
+	th := newThrottle(t, Options{Schedule: always, Patience: 3})
+	for i := range 100 {
+		ev := visit(th, "", "192.0.2.1", "")
+		ev.Pool = room(true)
+		if a := judged(t, th, ev); a.Verdict != weir.Admit {
+			t.Fatalf("request %d: %s", i, a.Verdict)
+		}
+	}
+	if got := th.Stats(); got.Held != 100 || got.Challenged != 0 || got.NotPaying != 0 {
+		t.Errorf("%+v", got)
+	}
+	paid := visit(th, "ann", "192.0.2.1", replayed(t, th))
+	paid.Pool = room(true)
+	if a := judged(t, th, paid); a.Verdict != weir.Admit || th.Stats().Held != 100 || paid.Purse.Paid().Uses != 2 {
+		t.Errorf("%+v, %+v", a, paid.Purse.Paid())
 	}
 }
 

@@ -39,12 +39,29 @@ func (x *exchange) payer() string {
 	return identify.AddressID(x.event.Source)
 }
 
-// called reports whether the request was asked for a stamp that it need not pay, as its place in the general pool has been called. It
-// may then be judged again.
-func (x *exchange) called() bool {
-	if x.event.Place.Number == 0 || !x.pooled() {
+// Take reports whether the general pool takes the request, of which a stamp is asked: its number has been called, or there is room to hold
+// it. A browser that would have to wait gets the page instead, which pays by itself and tells its person how it stands. In the flow of
+// the source document only a number helps.
+func (x *exchange) Take() bool {
+	lanes, ev := x.setup.lanes, &x.event
+	if lanes == nil {
 		return false
 	}
+	if ev.Place.Number != 0 && x.called() {
+		return true
+	}
+	if x.terms.Always || !lanes.Room(ev, wantsPage(x.r)) {
+		return false
+	}
+	ev.Place.Held = true
+	if ev.Place.Number != 0 {
+		lanes.Abandon(ev.Place.Number) // it is here, and need not stand in line as well
+	}
+	return true
+}
+
+// called reports whether the number of the request's ticket has been called.
+func (x *exchange) called() bool {
 	s := x.setup.lanes.Present(x.event.Place.Number, x.event.Source, x.terms.Covers, x.event.Time)
 	x.standing = s
 	if s.State == admission.Spent {
@@ -61,6 +78,12 @@ func (x *exchange) called() bool {
 // client's own.
 func (x *exchange) pooled() bool {
 	return x.setup.lanes != nil && x.pass.Answer.By == x.setup.tillName
+}
+
+// dropped reports whether the general pool took the request and could not keep it after all. It is then asked for a stamp.
+func (x *exchange) dropped() bool {
+	a := &x.pass.Answer
+	return x.event.Place.Held && a.By == x.setup.lanesName && (a.Reason == weir.LineFull || a.Reason == weir.WaitTooLong || a.Reason == weir.TooMany)
 }
 
 // A demand is what is asked of a client: a problem with a puzzle.
@@ -80,7 +103,7 @@ func (x *exchange) challenge() {
 	a := &x.pass.Answer
 	page := wantsPage(x.r)
 	if x.pooled() && x.event.Place.Number == 0 {
-		x.setup.lanes.TurnedAway(x.event.Time)
+		x.setup.lanes.TurnedAway(&x.event)
 	}
 	if page && !x.terms.Address && x.event.Client == "" {
 		id, cookie := x.setup.clients.New(x.event.Time)
@@ -105,6 +128,9 @@ func (x *exchange) challenge() {
 		x.gate.env.Log.Error("no puzzle could be made", "id", x.event.ID, "err", err)
 		x.refuse(&weir.Answer{Verdict: weir.Refuse, Reason: weir.Failure, Figure: weir.Figure{By: a.By, Rule: a.Rule}})
 		return
+	}
+	if x.pooled() {
+		x.setup.lanes.Asked(puzzle.Work)
 	}
 	ticket := x.renewTicket()
 	doc := x.document(a)

@@ -45,6 +45,9 @@ type exchange struct {
 	writeErr  error        // the client could not be written to
 	in        atomic.Int64 // bytes of the request's body; read by the transport's goroutine
 	out       int64        // bytes of the response's body
+	sent      atomic.Int64 // the same, for whoever asks how it gets on
+	begun     atomic.Bool  // the upstream's answer is being passed on
+	lost      atomic.Bool  // it has lost its place
 	bodyErr   atomic.Pointer[error]
 	bodyRead  atomic.Bool // the request's body has been read to its end
 	outAfter  time.Time   // the response's body pauses until then
@@ -230,7 +233,7 @@ func (x *exchange) piece(p []byte, last bool) (int, error) {
 		return 0, err
 	}
 	x.renewWrite()
-	n, err := x.send(p, last)
+	n, err := x.sendAll(p, last)
 	if x.setup.metered && x.judged {
 		x.outAfter = x.pass.Flow(int64(n), x.gate.env.Clock.Now())
 	}
@@ -238,6 +241,22 @@ func (x *exchange) piece(p []byte, last bool) (int, error) {
 		x.writeErr = err
 	}
 	return n, err
+}
+
+// sendAll sends a piece, in small ones where somebody asks how it gets on.
+func (x *exchange) sendAll(p []byte, last bool) (sent int, err error) {
+	if x.event.Holder == nil || x.event.Purse.Paid().First() {
+		return x.send(p, last)
+	}
+	for {
+		n := min(len(p)-sent, smallPiece)
+		n, err = x.send(p[sent:sent+n], last && sent+n == len(p))
+		sent += n
+		x.sent.Add(int64(n))
+		if err != nil || sent >= len(p) {
+			return sent, err
+		}
+	}
 }
 
 func (x *exchange) send(p []byte, last bool) (int, error) {

@@ -159,9 +159,6 @@ func (x *exchange) judge() bool {
 	g := x.gate
 	x.judged = true
 	x.setup.chain.Judge(x.ctx, &x.event, x.pass)
-	if x.pass.Answer.Verdict == weir.Challenge && x.setup.till != nil && x.called() {
-		x.setup.chain.Judge(x.ctx, &x.event, x.pass)
-	}
 	if x.pass.Answer.Verdict == weir.Wait && !x.wait() {
 		return false
 	}
@@ -173,13 +170,16 @@ func (x *exchange) judge() bool {
 	if a.Ban {
 		g.env.Offend(&x.event, a)
 	}
+	if a.Verdict == weir.Refuse && x.payment != nil && x.dropped() {
+		a.Verdict, a.Reason, a.Figure = weir.Challenge, weir.Unpaid, weir.Figure{By: x.setup.tillName, Rule: a.Rule}
+	}
 	switch {
 	case a.Verdict == weir.Challenge && x.setup.till != nil:
 		x.challenge()
 	default:
 		// Whom a limit of its own refuses asks nothing of the upstream.
 		if x.setup.lanes != nil && (a.By == x.setup.tillName || a.By == x.setup.lanesName) {
-			x.setup.lanes.TurnedAway(x.event.Time)
+			x.setup.lanes.TurnedAway(&x.event)
 		}
 		x.refuse(a)
 	}
@@ -225,6 +225,10 @@ func (x *exchange) refuseAtBound(bound, unit string, limit int64) {
 
 // failed answers a request that could not be passed on, or whose answer did not come.
 func (x *exchange) failed(err error) {
+	if x.lost.Load() && x.status == 0 {
+		x.lostPlace()
+		return
+	}
 	if bodyErr := x.bodyErr.Load(); bodyErr != nil {
 		x.failedByClient(*bodyErr)
 		return

@@ -65,7 +65,17 @@ func (x *exchange) known() {
 	}
 	x.event.Purse = weir.NewPurse(x.pay)
 	if s.lanes != nil {
+		x.event.Pool, x.event.Holder = x, x
+		x.breakable() // it may lose its place
 		x.ticket()
+	}
+}
+
+// accepted tells the lanes what the upstream thinks of an account. A redirect may be one to a login, and an error says nothing.
+func (x *exchange) accepted(status int) {
+	good := status >= 200 && status < 300 || status == http.StatusNotModified
+	if x.setup.lanes != nil && (good || status == http.StatusUnauthorized || status == http.StatusForbidden) {
+		x.setup.lanes.Accepted(x.event.Source, x.event.Account, good, x.event.Time)
 	}
 }
 

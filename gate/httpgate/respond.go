@@ -26,6 +26,12 @@ func (x *exchange) respond(res *http.Response, method string) {
 		}
 		h["Trailer"] = append(h["Trailer"], strings.Join(names, ", "))
 	}
+	if x.payment != nil {
+		x.accepted(res.StatusCode)
+		if x.begun.Store(true); x.lost.Load() {
+			panic(http.ErrAbortHandler)
+		}
+	}
 	x.WriteHeader(res.StatusCode)
 	if method != http.MethodHead && res.StatusCode != http.StatusNotModified && res.StatusCode != http.StatusNoContent {
 		if err := x.copyBody(res); err != nil {

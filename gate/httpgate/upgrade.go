@@ -88,6 +88,7 @@ func (u *upgraded) Write(p []byte) (int, error) {
 	}
 	n, err := u.Conn.Write(p)
 	u.written.Add(int64(n))
+	u.x.sent.Add(int64(n))
 	u.outAfter = u.flow(n)
 	return n, err
 }

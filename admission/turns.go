@@ -1,0 +1,252 @@
+package admission
+
+import (
+	"container/heap"
+	"math"
+)
+
+// commons is where those wait who did not pay, in two rounds that take turns: requests that are held, and people who were called from
+// the waiting room. In each round clients take turns, so that whoever sends more than others only waits longer.
+type commons struct {
+	rounds [rounds]round
+	last   int // which round had the last turn
+}
+
+// The rounds.
+const (
+	heldRound   = 0
+	calledRound = 1
+	rounds      = 2
+)
+
+func newCommons() (c commons) {
+	for i := range c.rounds {
+		c.rounds[i].lines = map[client]*line{}
+	}
+	return c
+}
+
+func (c *commons) len() int { return c.rounds[heldRound].total + c.rounds[calledRound].total }
+
+func (c *commons) join(w *waiter) { c.rounds[w.round].join(w) }
+
+func (c *commons) leave(w *waiter) { c.rounds[w.round].leave(w) }
+
+// take takes the next one out.
+func (c *commons) take() *waiter {
+	next := 1 - c.last
+	if c.rounds[next].total == 0 {
+		next = c.last
+	}
+	c.last = next
+	r := &c.rounds[next]
+	l := r.ring.first()
+	w := l.waiting.first()
+	r.leave(w)
+	if l.n > 0 { // its next turn comes after all others had theirs
+		r.ring.remove(&l.turn)
+		r.ring.push(&l.turn, l)
+	}
+	return w
+}
+
+// oldest is who has waited longest.
+func (c *commons) oldest() *waiter {
+	a, b := c.rounds[heldRound].age.first(), c.rounds[calledRound].age.first()
+	if a == nil || b != nil && b.since < a.since {
+		return b
+	}
+	return a
+}
+
+// before is about how many are let in before somebody who joins the held ones now.
+func (c *commons) before(who client) int {
+	h := &c.rounds[heldRound]
+	own := 0
+	if l := h.lines[who]; l != nil {
+		own = l.n
+	}
+	n := min(h.total, (own+1)*len(h.lines))
+	return n + min(n+1, c.rounds[calledRound].total)
+}
+
+// A round is one in which clients take turns.
+type round struct {
+	lines map[client]*line
+	ring  queue[line]   // whose turn is next
+	age   queue[waiter] // who came first
+	most  mostHeap      // who has most waiting
+	total int
+}
+
+// A line is what one client has waiting.
+type line struct {
+	client  client
+	waiting queue[waiter]
+	n       int
+	index   int // in the heap
+	turn    node[line]
+}
+
+func (r *round) join(w *waiter) {
+	l := r.lines[w.client]
+	if l == nil {
+		l = &line{client: w.client}
+		r.lines[w.client] = l
+		r.ring.push(&l.turn, l)
+		heap.Push(&r.most, l)
+	}
+	l.waiting.push(&w.spot, w)
+	l.n++
+	r.total++
+	heap.Fix(&r.most, l.index)
+	w.line = l
+	r.age.push(&w.age, w)
+}
+
+func (r *round) leave(w *waiter) {
+	l := w.line
+	l.waiting.remove(&w.spot)
+	r.age.remove(&w.age)
+	l.n--
+	r.total--
+	if l.n > 0 {
+		heap.Fix(&r.most, l.index)
+		return
+	}
+	heap.Remove(&r.most, l.index)
+	r.ring.remove(&l.turn)
+	delete(r.lines, l.client)
+}
+
+// greediest is the newest request of the client that has most waiting, if that is more than another client would have with one more; nil
+// otherwise.
+func (r *round) greediest(other client) *waiter {
+	if len(r.most) == 0 {
+		return nil
+	}
+	own := 0
+	if l := r.lines[other]; l != nil {
+		own = l.n
+	}
+	if top := r.most[0]; top.n > own+1 {
+		return top.waiting.last()
+	}
+	return nil
+}
+
+// A mostHeap has the line with most waiting first.
+type mostHeap []*line
+
+func (h mostHeap) Len() int           { return len(h) }
+func (h mostHeap) Less(i, j int) bool { return h[i].n > h[j].n }
+func (h mostHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *mostHeap) Push(x any) {
+	l := x.(*line)
+	l.index = len(*h)
+	*h = append(*h, l)
+}
+
+func (h *mostHeap) Pop() any {
+	old := *h
+	l := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return l
+}
+
+// payers is where those wait who paid. They share the upstream by the work that each use of their stamps cost (start-time fair queueing,
+// Goyal, Vin and Cheng 1996): a request begins where the one before it of the same client ends, or now, and is due at its end; it is the
+// longer, the less was paid for it. So clients take turns, and in a turn whoever paid more per use goes first. The tenth use of a stamp cost
+// a tenth of it. Nobody grows older: a lane that is too full serves those who pay what is asked, and the others are told to pay again.
+type payers struct {
+	next   waiterHeap // the one who is due first
+	worst  worstHeap  // the one who is due last
+	age    queue[waiter]
+	behind map[client]*tab
+	now    float64 // where the last one began who was let in
+}
+
+// A tab is what one client has waiting.
+type tab struct {
+	end float64 // of the last one
+	n   int
+}
+
+func (p *payers) len() int { return len(p.next) }
+
+func (p *payers) join(w *waiter, cost float64) {
+	w.begins = p.begins(w.client)
+	w.due = w.begins + cost
+	if w.client.family != 0 {
+		t := p.behind[w.client]
+		if t == nil {
+			t = new(tab)
+			p.behind[w.client] = t
+		}
+		t.end = w.due
+		t.n++
+	}
+	heap.Push(&p.next, w)
+	heap.Push(&p.worst, w)
+	p.age.push(&w.age, w)
+}
+
+// begins is where a request of a client begins that joins now.
+func (p *payers) begins(who client) float64 {
+	if t := p.behind[who]; t != nil {
+		return max(p.now, t.end)
+	}
+	return p.now
+}
+
+func (p *payers) leave(w *waiter) {
+	heap.Remove(&p.next, w.index)
+	heap.Remove(&p.worst, w.worst)
+	p.age.remove(&w.age)
+	if t := p.behind[w.client]; t != nil {
+		if t.n--; t.n == 0 {
+			delete(p.behind, w.client)
+		}
+	}
+	if len(p.next) == 0 {
+		p.now = 0
+	}
+}
+
+// take takes the next one out.
+func (p *payers) take() *waiter {
+	w := p.next[0]
+	p.now = max(p.now, w.begins)
+	p.leave(w)
+	return w
+}
+
+// least is who is due last, if that is later than a time; nil otherwise.
+func (p *payers) least(due float64) *waiter {
+	if len(p.worst) > 0 && p.worst[0].due > due {
+		return p.worst[0]
+	}
+	return nil
+}
+
+// before is how many are due before a time.
+func (p *payers) before(due float64) int { return p.next.until(0, due) }
+
+// until counts those below a place in the heap who are due by a time. It looks at no more than those and their children.
+func (h waiterHeap) until(i int, due float64) int {
+	if i >= len(h) || h[i].due > due {
+		return 0
+	}
+	return 1 + h.until(2*i+1, due) + h.until(2*i+2, due)
+}
+
+// cost is what a use of a stamp is to cost in turns: the less it was paid for, the more.
+func cost(work uint64, uses int) float64 { return float64(max(uses, 1)) / float64(max(work, 1)) }
+
+// endless is the cost of a newcomer where nobody has been asked for anything: everybody is before him.
+var endless = math.Inf(1)
