@@ -168,7 +168,7 @@ type request struct {
 	client client
 	lane   lane
 	round  uint8   // pool: held or called
-	cost   float64 // stamped: in turns
+	rank   float64 // stamped: how many turns later it is due
 }
 
 // What is in Hold.V, besides the family of the client.
@@ -178,7 +178,7 @@ const (
 )
 
 func (r request) hold(l *Lanes, at int64, holder weir.Holder) weir.Hold {
-	h := weir.Hold{Ref: l, At: at, N: 1, A: r.client.id, B: math.Float64bits(r.cost), V: uint32(r.client.family), Enter: true}
+	h := weir.Hold{Ref: l, At: at, N: 1, A: r.client.id, B: math.Float64bits(r.rank), V: uint32(r.client.family), Enter: true}
 	if holder != nil {
 		h.Ref = holder
 	}
@@ -191,7 +191,7 @@ func (r request) hold(l *Lanes, at int64, holder weir.Holder) weir.Hold {
 }
 
 func requestOf(h *weir.Hold) request {
-	r := request{client: client{h.A, uint8(h.V)}, cost: math.Float64frombits(h.B)}
+	r := request{client: client{h.A, uint8(h.V)}, rank: math.Float64frombits(h.B)}
 	switch {
 	case h.V&holdStamped != 0:
 		r.lane = stamped
@@ -205,11 +205,9 @@ func (l *Lanes) asks(ev *weir.Event) request {
 	r := request{client: l.client(ev)}
 	switch paid := ev.Purse.Paid(); {
 	case paid.Work > 0:
-		r.lane, r.cost = stamped, cost(paid.Work, paid.Uses)
+		r.lane, r.rank = stamped, rank(l.price.Load(), paid.Work, paid.Uses)
 	case paid.Free: // as good as the first use of a stamp
-		if r.lane = stamped; l.price.Load() > 0 {
-			r.cost = cost(l.price.Load(), 1)
-		}
+		r.lane, r.rank = stamped, rank(1, 1, 1)
 	case ev.Place.Called:
 		r.round = calledRound
 	}
@@ -270,7 +268,7 @@ func (l *Lanes) full(in lane) bool {
 // that holds most, in the stamped lane whoever would go last.
 func (l *Lanes) instead(r request) *waiter {
 	if r.lane == stamped {
-		return l.payers.least(l.payers.begins(r.client) + r.cost)
+		return l.payers.least(l.payers.begins(r.client) + r.rank)
 	}
 	return l.commons.rounds[heldRound].greediest(r.client)
 }
@@ -338,7 +336,7 @@ func (l *Lanes) expect(r request, at int64) float64 {
 	if r.lane == pool {
 		before, places = l.commons.before(r.client), l.poolPlaces(at)
 	} else {
-		before, places = l.payers.before(l.payers.begins(r.client)+r.cost), l.paidPlaces()
+		before, places = l.payers.before(l.payers.begins(r.client)+r.rank), l.paidPlaces()
 	}
 	if places == 0 { // strict: when all who paid are through
 		return 0
@@ -366,24 +364,6 @@ func (l *Lanes) paidPlaces() float64 {
 	return all
 }
 
-// Room reports whether the general pool takes an event of which a stamp is asked: there is a place for it at once or, unless it has to be
-// at once, it would be held no longer than pool_wait. Enter then takes or holds it.
-func (l *Lanes) Room(ev *weir.Event, atOnce bool) bool {
-	who := l.client(ev)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	at := l.tick(ev.Time)
-	l.asked = at
-	if l.poolOpen(at) {
-		return true
-	}
-	if atOnce || l.o.Strict && l.payers.len() > 0 || l.clients.of(who) >= l.o.PerClient ||
-		l.full(pool) && l.instead(request{client: who}) == nil {
-		return false
-	}
-	return l.expect(request{client: who}, at) <= float64(l.o.PoolWait)
-}
-
 // Asked tells what a stamp costs now: how long those wait who pay is measured for somebody who pays that.
 func (l *Lanes) Asked(work uint64) { l.price.Store(work) }
 
@@ -393,7 +373,7 @@ func (l *Lanes) join(r request, holder weir.Holder, at int64) *waiter {
 	w := &waiter{lane: r.lane, round: r.round, seq: l.seq, since: at, client: r.client, turn: weir.NewTurn()}
 	w.place.holder = holder
 	if r.lane == stamped {
-		l.payers.join(w, r.cost)
+		l.payers.join(w, r.rank)
 	} else {
 		l.commons.join(w)
 	}

@@ -129,11 +129,7 @@ func (l *Lanes) measure(at int64) {
 // delay is how long somebody waits who comes to the stamped lane now and pays what is asked, if so many were let in during the last
 // second.
 func (l *Lanes) delay(at int64, let int) int64 {
-	price := endless
-	if work := l.price.Load(); work > 0 {
-		price = cost(work, 1)
-	}
-	before := l.payers.before(l.payers.now + price)
+	before := l.payers.newcomer()
 	switch {
 	case before == 0:
 		return 0

@@ -146,7 +146,10 @@ func (l *Lanes) Renew(t Ticket, now time.Time) Ticket {
 func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.Time) Standing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := l.tick(now)
+	return l.present(number, source, covers, l.tick(now))
+}
+
+func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) Standing {
 	l.expire(at, 8)
 	r := &l.room
 	r.covers = max(1, covers)
@@ -202,7 +205,7 @@ func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.T
 			r.recent = append(r.recent, arrival{number, at})
 		}
 		l.counts.admitted++
-		s.State, s.Ahead, s.Until = Called, 0, now.Add(Stay)
+		s.State, s.Ahead, s.Until = Called, 0, l.instant(at+int64(Stay))
 		l.call(at)
 		return s
 	case next: // nobody could remember him, and he would come in again and again
@@ -215,15 +218,6 @@ func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.T
 		s.Estimate = time.Duration(min(float64(s.Ahead+1)/speed, float64(math.MaxInt64/2)))
 	}
 	return s
-}
-
-// Abandon takes a number out of line whose holder has been taken in by another way.
-func (l *Lanes) Abandon(number uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if p := l.room.places[number]; p != nil {
-		l.takeOut(p)
-	}
 }
 
 // Refund gives back one use of a ticket, for a request that did not go on.

@@ -1,9 +1,6 @@
 package admission
 
-import (
-	"container/heap"
-	"math"
-)
+import "container/heap"
 
 // commons is where those wait who did not pay, in two rounds that take turns: requests that are held, and people who were called from
 // the waiting room. In each round clients take turns, so that whoever sends more than others only waits longer.
@@ -159,10 +156,11 @@ func (h *mostHeap) Pop() any {
 	return l
 }
 
-// payers is where those wait who paid. They share the upstream by the work that each use of their stamps cost (start-time fair queueing,
-// Goyal, Vin and Cheng 1996): a request begins where the one before it of the same client ends, or now, and is due at its end; it is the
-// longer, the less was paid for it. So clients take turns, and in a turn whoever paid more per use goes first. The tenth use of a stamp cost
-// a tenth of it. Nobody grows older: a lane that is too full serves those who pay what is asked, and the others are told to pay again.
+// payers is where those wait who paid. They take turns after the manner of start-time fair queueing (Goyal, Vin and Cheng 1996): a request
+// begins a turn after the one before it of the same client, or now; the first few of a client, a page, share a turn. It is due the later, the less its use of the stamp cost in proportion
+// to what is asked now: the tenth use cost a tenth of the work. So clients take turns, whoever pays what is asked goes before whoever uses
+// old or cheap stamps up, and nobody gets more turns for more work. Nobody grows older: a lane that is too full serves those who
+// pay what is asked, and the others are told to pay again.
 type payers struct {
 	next   waiterHeap // the one who is due first
 	worst  worstHeap  // the one who is due last
@@ -173,23 +171,33 @@ type payers struct {
 
 // A tab is what one client has waiting.
 type tab struct {
-	end float64 // of the last one
+	end float64 // of the turn of the last one
 	n   int
+}
+
+// pageful is how many requests share a turn, and how many uses of a stamp at the price of the day are worth one: a page and what it loads.
+const pageful = 5
+
+// rank is how many turns later a use of a stamp is due, at a price.
+func rank(price, work uint64, uses int) float64 {
+	return float64(price) / float64(max(work, 1)) * float64(max(uses, 1)) / pageful
 }
 
 func (p *payers) len() int { return len(p.next) }
 
-func (p *payers) join(w *waiter, cost float64) {
+func (p *payers) join(w *waiter, rank float64) {
 	w.begins = p.begins(w.client)
-	w.due = w.begins + cost
+	w.due = w.begins + rank
 	if w.client.family != 0 {
 		t := p.behind[w.client]
 		if t == nil {
 			t = new(tab)
 			p.behind[w.client] = t
 		}
-		t.end = w.due
-		t.n++
+		t.end = w.begins + 1
+		if t.n++; t.n <= pageful {
+			t.end = w.begins + 1.0/pageful
+		}
 	}
 	heap.Push(&p.next, w)
 	heap.Push(&p.worst, w)
@@ -245,8 +253,5 @@ func (h waiterHeap) until(i int, due float64) int {
 	return 1 + h.until(2*i+1, due) + h.until(2*i+2, due)
 }
 
-// cost is what a use of a stamp is to cost in turns: the less it was paid for, the more.
-func cost(work uint64, uses int) float64 { return float64(max(uses, 1)) / float64(max(work, 1)) }
-
-// endless is the cost of a newcomer where nobody has been asked for anything: everybody is before him.
-var endless = math.Inf(1)
+// newcomer is how many are let in before somebody who pays now what is asked.
+func (p *payers) newcomer() int { return p.before(p.now + rank(1, 1, 1)) }

@@ -93,23 +93,10 @@ type floodPool struct {
 
 func (p *floodPool) Take() bool {
 	v, ev := p.visit, p.event
-	if v.ticket != 0 {
-		switch p.lanes.Present(v.ticket, v.source, p.o.Stamps.Covers, ev.Time).State {
-		case admission.Called:
-			v.called, ev.Place.Called = true, true
-			return true
-		case admission.Spent:
-			v.ticket, ev.Place = 0, weir.Place{}
-		}
-	}
-	if p.till.Terms().Always || !p.lanes.Room(ev, v.crowd.people) {
-		return false
-	}
-	ev.Place.Held = true
-	if v.ticket != 0 {
-		p.lanes.Abandon(v.ticket)
-	}
-	return true
+	how := admission.Taking{Covers: p.o.Stamps.Covers, AtOnce: v.crowd.people, Always: p.till.Terms().Always}
+	_, ok := p.lanes.Take(ev, how)
+	v.ticket, v.called = ev.Place.Number, ev.Place.Called
+	return ok
 }
 
 // purse is what a request brings to pay with; nil for nothing.

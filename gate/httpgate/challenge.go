@@ -39,39 +39,18 @@ func (x *exchange) payer() string {
 	return identify.AddressID(x.event.Source)
 }
 
-// Take reports whether the general pool takes the request, of which a stamp is asked: its number has been called, or there is room to hold
-// it. A browser that would have to wait gets the page instead, which pays by itself and tells its person how it stands. In the flow of
-// the source document only a number helps.
+// Take reports whether the general pool takes the request, of which a stamp is asked. A browser that would have to wait gets the page
+// instead, which pays by itself and tells its person how it stands.
 func (x *exchange) Take() bool {
-	lanes, ev := x.setup.lanes, &x.event
-	if lanes == nil {
-		return false
-	}
-	if ev.Place.Number != 0 && x.called() {
-		return true
-	}
-	if x.terms.Always || !lanes.Room(ev, wantsPage(x.r)) {
-		return false
-	}
-	ev.Place.Held = true
-	if ev.Place.Number != 0 {
-		lanes.Abandon(ev.Place.Number) // it is here, and need not stand in line as well
-	}
-	return true
-}
-
-// called reports whether the number of the request's ticket has been called.
-func (x *exchange) called() bool {
-	s := x.setup.lanes.Present(x.event.Place.Number, x.event.Source, x.terms.Covers, x.event.Time)
+	s, ok := x.setup.lanes.Take(&x.event, admission.Taking{Covers: x.terms.Covers, AtOnce: wantsPage(x.r), Always: x.terms.Always})
 	x.standing = s
-	if s.State == admission.Spent {
-		x.event.Place, x.place = weir.Place{}, admission.Ticket{}
+	if x.event.Place.Number == 0 { // there was none, or it is used up
+		x.place = admission.Ticket{}
 	}
-	x.event.Place.Called = s.State == admission.Called
 	if x.event.Place.Called && x.place.By.Before(s.Until) {
 		x.place.By, x.renewed = s.Until, true // whoever is in stays in for a while, for what the page loads
 	}
-	return x.event.Place.Called
+	return ok
 }
 
 // pooled reports whether whoever does not pay may wait instead. That is so where the load is what makes it dear, and not a limit of the

@@ -1,0 +1,52 @@
+package admission
+
+import "weir"
+
+// Taking says how the general pool may take an event that did not pay.
+type Taking struct {
+	Covers int  // how many requests a ticket is worth whose number has been called
+	AtOnce bool // it cannot be held: it is taken only where there is a place at once
+	Always bool // as in the source document: only a number that has been called helps
+}
+
+// Take reports whether the general pool takes an event of which a stamp is asked, and notes the place in the event. It does where the number
+// of its ticket has been called, where there is a place at once, and where it would be held no longer than pool_wait. Enter then takes
+// or holds it. The standing is that of its ticket, if it has one.
+func (l *Lanes) Take(ev *weir.Event, how Taking) (Standing, bool) {
+	who := l.client(ev)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.tick(ev.Time)
+	l.asked = at
+	var s Standing
+	if ev.Place.Number != 0 {
+		s = l.present(ev.Place.Number, ev.Source, how.Covers, at)
+		switch s.State {
+		case Called:
+			ev.Place.Called = true
+			return s, true
+		case Spent:
+			ev.Place = weir.Place{}
+		}
+	}
+	if how.Always || !l.roomFor(who, how.AtOnce, at) {
+		return s, false
+	}
+	ev.Place.Held = true
+	if p := l.room.places[ev.Place.Number]; p != nil { // it is here, and need not stand in line as well
+		l.takeOut(p)
+	}
+	return s, true
+}
+
+// roomFor reports whether the pool has room for a client.
+func (l *Lanes) roomFor(who client, atOnce bool, at int64) bool {
+	if l.poolOpen(at) {
+		return true
+	}
+	r := request{client: who}
+	if atOnce || l.o.Strict && l.payers.len() > 0 || l.clients.of(who) >= l.o.PerClient || l.full(pool) && l.instead(r) == nil {
+		return false
+	}
+	return l.expect(r, at) <= float64(l.o.PoolWait)
+}
