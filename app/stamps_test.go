@@ -561,13 +561,15 @@ func TestAForm(t *testing.T) {
 		got = string(b)
 	})
 	p := s.person("192.0.2.1")
-	send := func(kind, body string) *reply {
+	send := func(kind, body string, header ...string) *reply {
 		p.drops("weir-ticket") // there is room, and with it nothing would be asked
-		return p.do("POST", "/send?x=1", body, "Content-Type", kind, "Accept", "text/html", "Sec-Fetch-Mode", "navigate")
+		p.drops("weir-ticket-cross")
+		return p.do("POST", "/send?x=1", body, append(header, "Content-Type", kind, "Accept", "text/html", "Sec-Fetch-Mode", "navigate")...)
 	}
 	const form = "application/x-www-form-urlencoded"
 	page := send(form, "a=1&a=%22%3Cb%3E%22&text=one%0D%0Atwo+three&%C3%BC=%E2%82%AC")
-	for _, want := range []string{`action="/send?x=1"`, `name="a" value="1"`, `name="a" value="&#34;&lt;b&gt;&#34;"`, `name="ü" value="€"`} {
+	for _, want := range []string{`action="/send?x=1"`, `name="a" value="1"`, `name="a" value="&#34;&lt;b&gt;&#34;"`, `accept-charset="windows-1252"`,
+		`name="Ã¼" value="â‚¬"`} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("no %s in %s", want, page.body)
 		}
@@ -583,7 +585,7 @@ func TestAForm(t *testing.T) {
 	for name, c := range map[string][2]string{
 		"a file":         {"multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\ndata\r\n--x--\r\n"},
 		"too large":      {form, "a=" + strings.Repeat("x", 64<<10)},
-		"not UTF-8":      {form, "a=%ff"},
+		"a zero":         {form, "a=%00"},
 		"not line ends":  {form, "a=%0A"},
 		"something else": {"application/json", "{}"},
 	} {
@@ -593,6 +595,23 @@ func TestAForm(t *testing.T) {
 	}
 	if r := send(form, "a="+strings.Repeat("x", 64<<10-2)); r.status != 503 || !strings.Contains(r.body, `type="hidden"`) {
 		t.Errorf("just small enough: %d", r.status)
+	}
+	// What another site sends must not come from this one the next time.
+	home := "http://" + s.app.HTTPAddr(0).String()
+	for _, c := range []struct {
+		header []string
+		own    bool
+	}{
+		{[]string{"Sec-Fetch-Site", "cross-site", "Origin", "https://other.example"}, false}, {[]string{"Sec-Fetch-Site", "same-site", "Origin", home}, false},
+		{[]string{"Origin", "https://other.example"}, false}, {[]string{"Origin", "null"}, false},
+		{[]string{"Sec-Fetch-Site", "same-origin", "Origin", "null"}, true}, {[]string{"Sec-Fetch-Site", "none"}, true}, {[]string{"Origin", home}, true},
+	} {
+		for _, body := range []string{"b=1", ""} {
+			r := send(form, body, c.header...)
+			if kept := strings.Contains(r.body, `id="again"`); r.status != 503 || kept != c.own || strings.Contains(r.body, "came from another site") == c.own {
+				t.Errorf("%q with %q: %d %s", c.header, body, r.status, r.body)
+			}
+		}
 	}
 }
 

@@ -18,11 +18,9 @@ const clientAge = 30 * 24 * time.Hour
 func (x *exchange) ticket() {
 	text := x.r.Header.Get(ticketHeader)
 	if text == "" {
-		c, err := x.r.Cookie(ticketCookie)
-		if err != nil {
+		if text = x.brought(ticketCookie); text == "" {
 			return
 		}
-		text = c.Value
 	}
 	t, err := x.setup.tickets.Parse(text, x.payer(), x.event.Time)
 	if err != nil {
@@ -172,6 +170,11 @@ func (x *exchange) repeatable() (fields []formField, form bool, lost string) {
 	case http.MethodGet, http.MethodHead:
 		return nil, false, ""
 	case http.MethodPost:
+		// Sent again from here, it would come from the site itself, with cookies that other sites cannot send. That would undo what
+		// SameSite and the check of an Origin are for.
+		if new(http.CrossOriginProtection).Check(x.r) != nil {
+			return nil, false, "What you sent came from another site, and can only be sent again from there."
+		}
 		body := x.keep()
 		if !x.keptAll {
 			return nil, false, "What you sent is too large to be kept here."
@@ -200,7 +203,7 @@ func (x *exchange) room(p *weir.Puzzle, message string, fields []formField, form
 	return &room{
 		Limit:  limit,
 		Puzzle: p.Text, Algorithm: p.Algorithm, Work: p.Work, Takes: p.Takes,
-		Cookie: name, CookiePath: path, CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second), Secure: x.secure(),
+		Cookie: name, CookiePath: path, CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second), Secure: x.secure(), Cross: x.crosses(),
 		InLine: x.event.Place.Number != 0 && s.State == admission.InLine, Ahead: s.Ahead, Estimate: s.Estimate, Reload: s.Reload,
 		Full: s.State == admission.Full, TooMany: s.State == admission.TooMany,
 		Fields: fields, Post: form, Action: x.r.URL.RequestURI(), Lost: lost, RequestID: x.event.ID, Assets: x.gate.assets,

@@ -19,7 +19,8 @@ type look struct {
 	takes, cookie, path, limit string
 	age                        int
 	reload                     time.Duration
-	secure, full, tooMany      bool
+	secure, cross              bool
+	full, tooMany              bool
 	assets                     *assets
 }
 
@@ -46,7 +47,7 @@ func (f *frames) of(r *room) *frame {
 	if r.InLine || r.Post || r.Lost != "" || r.Puzzle == "" || !plain(r.Puzzle) || !plain(r.RequestID) {
 		return nil
 	}
-	l := look{r.TakesWords(), r.Cookie, r.CookiePath, r.Limit, r.CookieAge, r.Reload, r.Secure, r.Full, r.TooMany, r.Assets}
+	l := look{r.TakesWords(), r.Cookie, r.CookiePath, r.Limit, r.CookieAge, r.Reload, r.Secure, r.Cross, r.Full, r.TooMany, r.Assets}
 	if last := f.last.Load(); last != nil && last.look == l {
 		return last
 	}

@@ -6,8 +6,9 @@ import (
 	"html/template"
 )
 
-// pagePolicy lets the page use nothing but the style and the empty icon that stand in it.
-const pagePolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// pagePolicy lets the page use nothing but the style and the empty icon that stand in it. Any site may show it in a frame: there is nothing
+// to press, and who is refused should read why.
+const pagePolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 // The icon is there so that no browser asks for one: whoever is refused should not be made to ask for more.
 var page = template.Must(template.New("refusal").Funcs(template.FuncMap{"inWords": inWords}).Parse(`<!DOCTYPE html>

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"weir"
 	"weir/admission"
@@ -28,6 +27,7 @@ const (
 	stampCookie     = "weir-stamp"
 	ticketCookie    = "weir-ticket"
 	cookiePrefix    = "weir-"
+	crossSuffix     = "-cross" // of a cookie that also goes where those of the site itself do not: see crosses
 )
 
 // maxKept is how much of a request's body the gate reads itself: to know it again where a stamp pays for that very request, and to have
@@ -60,8 +60,8 @@ func (x *exchange) known() {
 	x.payment = &payment{terms: s.till.Terms()}
 	if x.terms.Address {
 		x.event.Client = identify.AddressID(x.event.Source)
-	} else if c, err := x.r.Cookie(clientCookie); err == nil {
-		x.event.Client, _ = x.setup.clients.Read(c.Value, x.event.Time)
+	} else if id := x.brought(clientCookie); id != "" {
+		x.event.Client, _ = x.setup.clients.Read(id, x.event.Time)
 	}
 	x.event.Purse = weir.NewPurse(x.pay)
 	if s.lanes != nil {
@@ -88,10 +88,8 @@ func (x *exchange) pay(ctx context.Context, ev *weir.Event) (weir.Paid, func()) 
 		name = messageCookie(message)
 	}
 	if stamp == "" {
-		if c, err := x.r.Cookie(name); err == nil {
-			stamp = c.Value
-			x.spentCookie = x.terms.Binds
-		}
+		stamp = x.brought(name)
+		x.spentCookie = x.terms.Binds && stamp != ""
 	}
 	return x.setup.till.Receive(ctx, ev, stamp, message)
 }
@@ -162,7 +160,8 @@ type keptBody struct {
 	io.Closer
 }
 
-// formFields returns the fields of a form, in order, if the body is one that a browser would send again as it was.
+// formFields returns the fields of a form, in order, if the body is one that a browser would send again as it was. Browsers leave out
+// fields without a name.
 func formFields(r *http.Request, body []byte) ([]formField, bool) {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if r.Method != http.MethodPost || !strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded") {
@@ -178,7 +177,7 @@ func formFields(r *http.Request, body []byte) ([]formField, bool) {
 		var errs [2]error
 		f.Name, errs[0] = url.QueryUnescape(name)
 		f.Value, errs[1] = url.QueryUnescape(value)
-		if errors.Join(errs[:]...) != nil || !sendable(f.Name) || !sendable(f.Value) || unsent(f.Name) {
+		if errors.Join(errs[:]...) != nil || !sendable(f.Name) || !sendable(f.Value) || f.Name == "" {
 			return nil, false
 		}
 		fields = append(fields, f)
@@ -186,12 +185,10 @@ func formFields(r *http.Request, body []byte) ([]formField, bool) {
 	return fields, true
 }
 
-// unsent reports whether browsers leave a field of that name out, or put something else into it.
-func unsent(name string) bool { return name == "" || strings.EqualFold(name, "_charset_") }
-
-// sendable reports whether a browser sends a text again just as it is: it must be UTF-8 without zeros, and break lines as forms do.
+// sendable reports whether a browser sends a text again just as it is: it must be without zeros, and break lines as forms do. Which
+// charset it is in does not matter: see formField.
 func sendable(s string) bool {
-	if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
+	if strings.IndexByte(s, 0) >= 0 {
 		return false
 	}
 	return strings.Count(s, "\r") == strings.Count(s, "\r\n") && strings.Count(s, "\n") == strings.Count(s, "\r\n")
@@ -214,8 +211,33 @@ func (x *exchange) secure() bool {
 
 // give sets a cookie of the gate's own.
 func (x *exchange) give(name, value string, age time.Duration) {
-	http.SetCookie(x.w, &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(age / time.Second), HttpOnly: true,
-		SameSite: http.SameSiteLaxMode, Secure: x.secure()})
+	c := http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(age / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: x.secure()}
+	http.SetCookie(x.w, &c)
+	if x.crosses() {
+		c.Name, c.SameSite, c.Secure, c.Partitioned = name+crossSuffix, http.SameSiteNoneMode, true, true
+		http.SetCookie(x.w, &c)
+	}
+}
+
+// brought is the value of a cookie of the gate's own, or empty.
+func (x *exchange) brought(name string) string {
+	for _, name := range []string{name, name + crossSuffix} {
+		if c, err := x.r.Cookie(name); err == nil {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+// crosses reports whether cookies that are SameSite=Lax may be of no use to the request: in a frame, which another site may show, and with
+// a form that another site sends. Then each has a twin that is partitioned (CHIPS). The twin has a name of its own, as a browser that has
+// use for both would send two of the same name. Without TLS there are no such cookies, and browsers say nothing of frames and sites.
+func (x *exchange) crosses() bool {
+	switch x.r.Header.Get("Sec-Fetch-Dest") {
+	case "iframe", "frame", "embed", "object":
+		return true
+	}
+	return x.r.Method == http.MethodPost && x.r.Header.Get("Sec-Fetch-Site") == "cross-site" && wantsPage(x.r)
 }
 
 // withoutOurs takes out of a request what concerns the gate alone.
@@ -244,5 +266,6 @@ func withoutOurs(h http.Header) {
 // ours reports whether a cookie is one that the gate gave.
 func ours(c string) bool {
 	name, _, _ := strings.Cut(c, "=")
+	name = strings.TrimSuffix(name, crossSuffix)
 	return name == clientCookie || name == ticketCookie || name == stampCookie || strings.HasPrefix(name, stampCookie+"-")
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestWithoutOurs(t *testing.T) {
@@ -19,6 +20,7 @@ func TestWithoutOurs(t *testing.T) {
 		"weir-stamp-AbC_-123=x; b=2":      "b=2",
 		"weir-stamps=mine; weird=yes; my-weir-ticket=": "weir-stamps=mine; weird=yes; my-weir-ticket=",
 		"a=weir-stamp; weir-client":                    "a=weir-stamp",
+		"weir-client-cross=x; weir-ticket-cross=y; weir-stamp-cross=z; weir-stamp-AbC-cross=; a-cross=1": "a-cross=1",
 	} {
 		h := http.Header{"Stamp": {"x"}, "Stamp-Ticket": {"y"}, "Stamp-Collection": {"z"}}
 		if given != "" {
@@ -35,6 +37,49 @@ func TestWithoutOurs(t *testing.T) {
 	two := http.Header{"Cookie": {"a=1; weir-client=x", "b=2"}}
 	if withoutOurs(two); !slices.Equal(two["Cookie"], []string{"a=1; b=2"}) {
 		t.Errorf("%q", two["Cookie"])
+	}
+}
+
+// TestCookiesThatCross: in frames and for forms of other sites, a cookie has a twin that browsers keep and send there. Either is taken.
+func TestCookiesThatCross(t *testing.T) {
+	for _, c := range []struct {
+		method, mode, dest, site string
+		want                     bool
+	}{
+		{"GET", "navigate", "document", "none", false},
+		{"GET", "navigate", "document", "cross-site", false}, // a link
+		{"POST", "navigate", "document", "same-origin", false},
+		{"POST", "navigate", "document", "same-site", false},
+		{"POST", "navigate", "document", "cross-site", true},
+		{"POST", "no-cors", "empty", "cross-site", false},
+		{"GET", "navigate", "iframe", "cross-site", true},
+		{"GET", "navigate", "iframe", "same-origin", true}, // a link in a frame of another site
+		{"GET", "navigate", "embed", "cross-site", true},
+		{"GET", "no-cors", "image", "cross-site", false},
+		{"GET", "", "", "", false},
+	} {
+		r, w := httptest.NewRequest(c.method, "/", nil), httptest.NewRecorder()
+		for name, value := range map[string]string{"Sec-Fetch-Mode": c.mode, "Sec-Fetch-Dest": c.dest, "Sec-Fetch-Site": c.site} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
+		x := &exchange{r: r, w: w}
+		x.give("weir-ticket", "abc", time.Minute)
+		want := []string{"weir-ticket=abc; Path=/; Max-Age=60; HttpOnly; SameSite=Lax"}
+		if c.want {
+			want = append(want, "weir-ticket-cross=abc; Path=/; Max-Age=60; HttpOnly; Secure; SameSite=None; Partitioned")
+		}
+		if got := w.Header()["Set-Cookie"]; !slices.Equal(got, want) {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
+	}
+	for cookies, want := range map[string]string{"": "", "weir-ticket=a": "a", "weir-ticket-cross=b": "b", "weir-ticket-cross=b; weir-ticket=a": "a"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Cookie", cookies)
+		if got := (&exchange{r: r}).brought("weir-ticket"); got != want {
+			t.Errorf("%q: %q, want %q", cookies, got, want)
+		}
 	}
 }
 
@@ -55,14 +100,16 @@ func TestFormFields(t *testing.T) {
 		"a+b=c%2Bd%26":        {{"a b", "c+d&"}},
 		"t=x%0D%0Ay":          {{"t", "x\r\ny"}},
 		"%F0%9F%8E%88=%22%3C": {{"🎈", `"<`}},
+		"n%E4me=%83A%80":      {{"n\xe4me", "\x83A\x80"}},
+		"_charset_=shift_jis": {{"_charset_", "shift_jis"}},
 	} {
 		if got, ok := formFields(post(formKind+"; charset=UTF-8", body), []byte(body)); !ok || !slices.Equal(got, want) {
 			t.Errorf("%q: %q %t, want %q", body, got, ok, want)
 		}
 	}
 	for name, r := range map[string]*http.Request{
-		"a broken escape": post(formKind, "a=%z"), "not UTF-8": post(formKind, "%ff=1"), "a zero": post(formKind, "a=%00"),
-		"no name": post(formKind, "a=1&=2"), "a name with a meaning": post(formKind, "_charset_=x"),
+		"a broken escape": post(formKind, "a=%z"), "a zero": post(formKind, "a=%00"),
+		"no name":         post(formKind, "a=1&=2"),
 		"half a line end": post(formKind, "a=%0d"), "the other half": post(formKind, "a=%0a"),
 		"another kind": post("text/plain", "a=1"), "no kind": post("", "a=1"),
 	} {
@@ -81,7 +128,7 @@ func TestFormFields(t *testing.T) {
 
 // FuzzFormFields: what is taken for a form is the same form when a browser has sent it again.
 func FuzzFormFields(f *testing.F) {
-	for _, seed := range []string{"", "a=1&b=2", "a=%0D%0A&a=+", "=&&=", "%F0%9F%8E%88=%22", "a=%zz", "a=\xff"} {
+	for _, seed := range []string{"", "a=1&b=2", "a=%0D%0A&a=+", "=&&=", "%F0%9F%8E%88=%22", "a=%zz", "a=\xff", "%F6=%83A", "_charset_=x"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {

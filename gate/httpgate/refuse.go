@@ -166,7 +166,8 @@ func (x *exchange) leaveBody() {
 // preferring HTML to JSON.
 func wantsPage(r *http.Request) bool {
 	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
-		return mode == "navigate"
+		// What a link saves (<a download>) nobody looks at.
+		return mode == "navigate" && r.Header.Get("Sec-Fetch-Dest") != "empty"
 	}
 	html, other := 0.0, 0.0
 	for _, line := range r.Header["Accept"] {

@@ -27,9 +27,10 @@ var roomScript []byte
 var roomPage = template.Must(template.New("room").Parse(roomHTML))
 
 // roomPolicy lets the page use nothing but its own style, the scripts of the gate, and workers that run them. Where a form goes is left
-// open: browsers hold that against redirects as well, and a shop may send its customers on to a bank. A site may show its own pages in frames.
+// open: browsers hold that against redirects as well, and a shop may send its customers on to a bank. Any site may show the page in a frame,
+// as it may show what is behind it: whoever is led to press something there repeats a request that they made, and nothing else.
 var roomPolicy = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src '" + styleHash(renderRoom(&room{})) +
-	"'; img-src data:; base-uri 'none'; frame-ancestors 'self'"
+	"'; img-src data:; base-uri 'none'"
 
 // styleHash is how a policy names the style that stands in a page.
 func styleHash(page []byte) string {
@@ -49,6 +50,7 @@ type room struct {
 	CookiePath string
 	CookieAge  int // seconds
 	Secure     bool
+	Cross      bool          // the cookie has a twin: see crosses
 	InLine     bool          // the ticket was presented: the place counts
 	Ahead      int           // how many are before
 	Estimate   time.Duration // 0: nobody can tell
@@ -64,8 +66,31 @@ type room struct {
 	Assets     *assets // the scripts; without it they are named without their versions
 }
 
-// A formField is one field of a form.
+// A formField is one field of a form, in the bytes that were sent. Nobody knows which charset they are in. The form in the page is sent in
+// windows-1252, as in that one every byte stands for a character, and becomes the same byte again.
 type formField struct{ Name, Value string }
+
+// NameText and ValueText are what stands in the page.
+func (f formField) NameText() string  { return fromWindows1252(f.Name) }
+func (f formField) ValueText() string { return fromWindows1252(f.Value) }
+
+// NamesCharset reports whether browsers would write the charset of the form into the field, were it a hidden one.
+func (f formField) NamesCharset() bool { return strings.EqualFold(f.Name, "_charset_") }
+
+// windows1252 are the characters of the bytes from 0x80 to 0x9f (https://encoding.spec.whatwg.org/#windows-1252). The others are as in Unicode.
+var windows1252 = []rune("€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ")
+
+func fromWindows1252(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		c := rune(s[i])
+		if c >= 0x80 && c < 0xa0 {
+			c = windows1252[c-0x80]
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
 
 // renderRoom returns the page. It never fails: the template does nothing that could.
 func renderRoom(r *room) []byte {

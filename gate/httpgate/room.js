@@ -3,7 +3,7 @@
 'use strict';
 
 const d = document.currentScript.dataset, at = id => document.getElementById(id), title = document.title, began = Date.now();
-const MINUTE = 60000, key = 'weir ' + location.pathname + location.search;
+const MINUTE = 60000, STAYS = 3000, CROSS = '-cross', key = 'weir ' + location.pathname + location.search;
 const still = window.matchMedia && matchMedia('(prefers-reduced-motion: reduce)').matches;
 let over = false;
 
@@ -37,20 +37,32 @@ function back() {
   else location.assign(document.referrer || '/');
 }
 
-// repeat makes the request again, as it was.
+// stayed is for a page that is still here: the answer takes its time, or it was a download, of which no page ever hears.
+function stayed() {
+  at('head').textContent = 'Your request is on its way';
+  stop('If it is for a download, that starts by itself, and you can go back then. A page opens as soon as it is here.', 'Go back', back);
+}
+
+// repeat makes the request again, as it was. What was not kept is not here to be sent, and a reload might send it by itself.
 function repeat() {
+  if ('lost' in d) return stop('Please go back, and send it again.', 'Go back', back);
+  setTimeout(stayed, STAYS);
   // A field may be called submit.
   if ('post' in d) HTMLFormElement.prototype.submit.call(at('again'));
   else location.reload();
 }
 
+// cookie is the stamp that is there, in the cookie or in its twin.
 function cookie() {
-  const found = document.cookie.split('; ').filter(c => c.indexOf(d.cookie + '=') === 0)[0];
-  return found ? found.slice(d.cookie.length + 1) : '';
+  const all = document.cookie.split('; '), of = name => all.filter(c => c.indexOf(name + '=') === 0).map(c => c.slice(name.length + 1))[0];
+  return of(d.cookie) || of(d.cookie + CROSS) || '';
 }
 
+// setCookie also sets the twin, where the page may be within another site's.
 function setCookie(name, value, age) {
-  document.cookie = name + '=' + value + '; Path=' + d.path + '; Max-Age=' + age + '; SameSite=Lax' + ('secure' in d ? '; Secure' : '');
+  const rest = '=' + value + '; Path=' + d.path + '; Max-Age=' + age + ('secure' in d ? '; Secure' : '');
+  document.cookie = name + rest + '; SameSite=Lax';
+  if ('cross' in d) document.cookie = name + CROSS + rest + '; SameSite=None; Secure; Partitioned';
 }
 
 // takesCookies finds out before any work is done in vain. Reading a cookie may throw as well.
@@ -58,13 +70,18 @@ function takesCookies() {
   try {
     const name = d.cookie + '-try' + Math.random().toString(36).slice(2); // another tab may try, too
     setCookie(name, 1, 60);
-    const taken = document.cookie.indexOf(name + '=1') >= 0;
+    const taken = document.cookie.indexOf(name) >= 0;
     setCookie(name, 0, 0);
     return taken;
   } catch (e) { return false; }
 }
 
 function noCookies() {
+  if (window.top !== window && !('post' in d || 'lost' in d)) {
+    at('head').textContent = 'Please open this page by itself';
+    return stop('This site is busy. Its page is shown inside another one, where your browser takes no cookies from it. Without one it cannot remember your place, or ' +
+      'that the work was done.', 'Open it in its own tab', () => open(location.href, '_blank', 'noopener'));
+  }
   at('head').textContent = 'Cookies are off';
   stop('This site is busy, and your browser takes no cookies from it. Without one it cannot remember your place, or that the work was done. Please allow ' +
     'cookies for this site, and try again.', 'Try again', repeat);
@@ -83,10 +100,8 @@ function remember(times) {
 function paid() {
   over = true;
   remember(paidAt().concat(Date.now()));
-  at('bar').value = 1;
   if (!('lost' in d)) {
-    at('percent').textContent = '100 %';
-    at('left').textContent = 'Done.';
+    draw(100, 'Done.');
     document.title = 'Done – ' + title;
     return repeat();
   }
@@ -107,6 +122,14 @@ function wait(why) {
   else offer('Try again', repeat);
 }
 
+// draw says how far the work is, everywhere at once.
+function draw(percent, left) {
+  at('bar').value = percent / 100;
+  at('percent').textContent = percent + ' %';
+  at('left').textContent = left;
+  document.title = percent + ' % – ' + title;
+}
+
 function inWords(seconds) {
   if (seconds < 1.5) return 'almost done';
   if (seconds < 100) return 'about ' + Math.round(seconds) + ' seconds left';
@@ -116,23 +139,20 @@ function inWords(seconds) {
 function work() {
   const lifetime = weirStamp.read(d.puzzle).lifetime, before = cookie(), leave = new AbortController();
   const channel = 'shared' in d && window.BroadcastChannel ? new BroadcastChannel('weir-stamp') : null;
-  let share = 0, left = 0, told = 0;
+  let percent = 0, left = '', told = 0;
   const progress = (part, done, expected) => {
-    share = part;
-    left = (Date.now() - began) / 1000 * (expected - done) / done;
-    if (!still) at('bar').value = share;
+    const before = percent;
+    percent = Math.floor(part * 100);
+    left = inWords((Date.now() - began) / 1000 * (expected - done) / done);
+    if (!still && !over && percent > before) draw(percent, left);
   };
   // look is where another tab may have paid, where a laptop may have slept, and where the page says how far it is.
   const look = () => {
     if (over) return clearInterval(clock);
     if (Date.now() - began > lifetime) { over = true; leave.abort(); return repeat(); }
     if ('shared' in d && cookie() && cookie() !== before) { leave.abort(); return paid(); }
-    if (!share) return;
-    const percent = Math.floor(share * 100);
-    at('bar').value = share;
-    at('percent').textContent = percent + ' %';
-    at('left').textContent = inWords(left);
-    document.title = percent + ' % – ' + title;
+    if (!left) return;
+    draw(percent, left);
     // Whoever listens hears of each quarter, not of each second.
     if (percent >= told + 25) {
       told = percent - percent % 25;

@@ -35,6 +35,8 @@ type door struct {
 	dress func(n int, r *room)
 	// sends is where a form that was let in leads to, if anywhere.
 	sends string
+	// stays has a browser that is let in stay where it is, as for a download.
+	stays bool
 	// opens says whether a stamp is enough, or something else is.
 	opens func(n int, paid bool) bool
 }
@@ -89,6 +91,10 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	if d.opens(n, paid) {
+		if d.stays {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
 		if d.sends != "" {
 			http.Redirect(w, r, d.sends, http.StatusSeeOther)
 			return
@@ -156,12 +162,20 @@ func TestRoomProgress(t *testing.T) {
 	d.ask.Work = 1 << 25
 	p := browser.Open(t)
 	p.Visit(d.url + "/")
+	// The bar and the words say the same whenever one of them changes.
+	browser.Eval[bool](p, `(window.differ = [], new MutationObserver(() => {
+		const words = document.querySelector('#percent').textContent, bar = document.querySelector('#bar').value;
+		if (parseInt(words) / 100 !== bar) differ.push(words + ' and ' + bar);
+	}).observe(document.querySelector('.work'), {subtree: true, childList: true, characterData: true, attributes: true}), true)`)
 	// All at once, as the page does not wait for the test.
 	p.Wait(`(at => {
 		const percent = parseInt(at('#percent').textContent), news = at('#news');
-		return percent >= 25 && at('#bar').value >= percent / 100 && document.title.startsWith(percent + ' % – ') && /^about \d+ (seconds|minutes) left$|^almost done$/.test(at('#left').textContent) &&
+		return percent >= 25 && at('#bar').value === percent / 100 && document.title.startsWith(percent + ' % – ') && /^about \d+ (seconds|minutes) left$|^almost done$/.test(at('#left').textContent) &&
 			/^(25|50|75) % done$/.test(news.textContent) && getComputedStyle(news).clipPath === 'inset(50%)';
 	})(selector => document.querySelector(selector))`)
+	if differ := browser.Eval[[]string](p, "differ"); len(differ) > 0 {
+		t.Errorf("words and bar: %q", differ)
+	}
 	if os.Getenv("WEIR_SCREENSHOTS") != "" {
 		p.Screenshot("room-progress")
 	}
@@ -416,7 +430,7 @@ var states = map[string]struct {
 	"line":      {0, true, false, func(r *room) { r.InLine, r.Ahead, r.Estimate = true, 1234, 11*time.Minute }, []string{"1234 people are before you, about 11 minutes."}},
 	"full":      {0, true, false, func(r *room) { r.Full = true }, []string{"The line is full right now.", "tries again every 10 minutes"}},
 	"no-line":   {0, true, false, func(r *room) { r.Reload = 0 }, []string{"There is no line to wait in.", "Try again"}},
-	"off-first": {1 << 40, false, false, func(*room) {}, []string{"You are being put in line.", "With JavaScript"}},
+	"off-first": {1 << 40, false, false, func(*room) {}, []string{"You are being put in line.", "With JavaScript", "open it in its own tab", "A download starts by itself."}},
 	"off-line":  {1 << 40, false, false, func(r *room) { r.InLine, r.Ahead, r.Estimate = true, 0, 0 }, []string{"You are next. Nobody can tell"}},
 	"off-form":  {1 << 40, false, true, func(r *room) { r.InLine, r.Ahead = true, 3 }, []string{"kept in this page", "Try again now"}},
 	"off-lost": {1 << 40, false, true, func(r *room) { r.Lost, r.TooMany = "What you sent was not kept.", true },

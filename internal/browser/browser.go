@@ -28,8 +28,11 @@ import (
 // bound is the longest that one step may take, the start included.
 const bound = 30 * time.Second
 
-// home is the only host that a page may speak to.
-const home = "127.0.0.1"
+// A page may speak to this machine only. It has two names, as they are two sites for a browser, whatever their ports.
+const (
+	home  = "127.0.0.1"
+	other = "localhost"
+)
 
 // names are those under which Chromium is installed.
 var names = []string{"chromium", "chromium-browser", "google-chrome"}
@@ -58,7 +61,9 @@ func Open(t testing.TB) *Page {
 		chromedp.DisableGPU,
 		chromedp.Flag("no-proxy-server", true),
 		// The tab is watched; this is for whatever the browser would like to do on its own.
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE "+home),
+		chromedp.Flag("host-resolver-rules", "MAP "+other+" "+home+", MAP * ~NOTFOUND, EXCLUDE "+home),
+		// Servers in tests sign their own certificates.
+		chromedp.Flag("ignore-certificate-errors", true),
 	})
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
@@ -104,6 +109,40 @@ func (p *Page) Tab() *Page {
 	}
 	tab.watch()
 	return tab
+}
+
+// Frame finds a frame of another site in the page, by how its address begins. It waits until the frame is there.
+func (p *Page) Frame(address string) *Page {
+	p.t.Helper()
+	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		found, err := chromedp.Targets(p.ctx)
+		if err != nil {
+			p.t.Fatalf("browser: frames: %v", err)
+		}
+		for _, f := range found {
+			if f.Type == "iframe" && strings.HasPrefix(f.URL, address) {
+				return p.inFrame(chromedp.WithTargetID(f.TargetID))
+			}
+		}
+	}
+	p.t.Fatalf("browser: no frame at %s", address)
+	return nil
+}
+
+func (p *Page) inFrame(which chromedp.ContextOption) *Page {
+	p.t.Helper()
+	ctx, cancel := chromedp.NewContext(p.ctx, which, chromedp.WithDetachOnCancel())
+	frame := newPage(p.t, ctx)
+	p.t.Cleanup(func() {
+		cancel()
+		frame.collectors.Wait()
+		frame.judge()
+	})
+	if err := chromedp.Do(ctx); err != nil {
+		p.t.Fatalf("browser: no way into the frame: %v", err)
+	}
+	frame.listen()
+	return frame
 }
 
 func newPage(t testing.TB, ctx context.Context) *Page {
@@ -234,7 +273,7 @@ func local(raw string) bool {
 	if err != nil {
 		return false
 	}
-	return u.Scheme == "data" || u.Scheme == "about" || u.Hostname() == home
+	return u.Scheme == "data" || u.Scheme == "about" || u.Hostname() == home || u.Hostname() == other
 }
 
 func (p *Page) complain(c string) {

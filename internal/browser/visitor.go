@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	downloads "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -40,6 +41,14 @@ func (p *Page) Click(selector string) {
 func (p *Page) Back() {
 	p.t.Helper()
 	Eval[bool](p, "setTimeout(() => history.back()), true")
+}
+
+// Downloads returns the folder that the browser saves files in from now on.
+func (p *Page) Downloads() string {
+	p.t.Helper()
+	folder := p.t.TempDir()
+	set(p, "downloads", downloads.SetDownloadBehavior, downloads.SetDownloadBehaviorParams{Behavior: downloads.SetDownloadBehaviorBehaviorAllow, DownloadPath: folder})
+	return folder
 }
 
 // Location is the address that the visitor sees.
