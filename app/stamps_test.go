@@ -288,7 +288,7 @@ func TestBelowTheLoadNothingIsAsked(t *testing.T) {
 
 // TestLoadAwakens fills an upstream up until stamps are asked for, pays, goes first, and sees it all end.
 func TestLoadAwakens(t *testing.T) {
-	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 32, from_load: 90%")
+	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m, pool_wait: 1ms}, throttles: [stamps]", "first: 32, from_load: 90%")
 	release := s.holding()
 	var calls []*call
 	for i := range 2 {

@@ -10,7 +10,8 @@ type Stamp struct {
 	Accepted   uint64            `json:"accepted"`
 	Paid       uint64            `json:"paid"`       // requests that went first
 	Free       uint64            `json:"free"`       // requests of which nothing is asked
-	Called     uint64            `json:"called"`     // requests from the general pool
+	Called     uint64            `json:"called"`     // requests of people who were called from the waiting room
+	Held       uint64            `json:"held"`       // unpaid requests that the general pool took without a ticket
 	Challenged uint64            `json:"challenged"` // requests that were asked to pay
 	Forged     uint64            `json:"forged"`
 	Replayed   uint64            `json:"replayed"`
@@ -86,7 +87,7 @@ func (s *Stamp) collect(name string, ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descSpent, prometheus.GaugeValue, float64(s.Spent), name)
 	counter(descIssued, s.Issued)
 	counter(descAccepted, s.Accepted)
-	for result, n := range map[string]uint64{"paid": s.Paid, "free": s.Free, "called": s.Called, "challenged": s.Challenged, "forged": s.Forged,
+	for result, n := range map[string]uint64{"paid": s.Paid, "free": s.Free, "called": s.Called, "held": s.Held, "challenged": s.Challenged, "forged": s.Forged,
 		"replayed": s.Replayed, "not-paying": s.NotPaying, "full": s.Full, "busy": s.Busy} {
 		counter(descStamps, n, result)
 	}

@@ -121,7 +121,7 @@ func (t *terminal) stamps(all []console.ThrottleStatus) {
 			if most := s.Most(); most > 0 {
 				asked = number(most)
 			}
-			rows.row(text(h.Throttle), text(s.Algorithm), asked, number(s.Challenged), number(s.Paid), number(s.Called), number(s.Free),
+			rows.row(text(h.Throttle), text(s.Algorithm), asked, number(s.Challenged), number(s.Paid), number(s.Called+s.Held), number(s.Free),
 				number(s.Forged), number(s.Replayed), number(s.NotPaying))
 		}
 	}

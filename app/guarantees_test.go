@@ -1,0 +1,191 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"weir/console"
+)
+
+// from is a request of a program at an address, as it goes over the wire.
+func from(address, path string, header ...string) string {
+	r := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: %s\r\n", path, address)
+	for i := 0; i+1 < len(header); i += 2 {
+		r += header[i] + ": " + header[i+1] + "\r\n"
+	}
+	return r + "\r\n"
+}
+
+// capacity is how it stands with the places at the upstream.
+func (s *site) capacity() console.Capacity {
+	s.t.Helper()
+	st, err := s.control.Status(context.Background())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return *st.Gates[0].Capacity
+}
+
+// asking fills the places of the upstream with requests that do not pay, until stamps are asked for.
+func (s *site) asking(places int) (busy []*call) {
+	s.t.Helper()
+	for i := range places {
+		busy = append(busy, s.send(from(fmt.Sprintf("198.51.100.%d", i+1), fmt.Sprintf("/busy/%d", i))))
+		s.arrives(fmt.Sprintf("/busy/%d", i))
+	}
+	for range 50 {
+		s.clock.Advance(100 * time.Millisecond)
+		if s.stamps().Stamp.Most() > 0 {
+			return busy
+		}
+	}
+	s.t.Fatal("nothing was asked")
+	return nil
+}
+
+// TestProgramsAreHeldAndBrowsersGetThePage: while stamps are asked for, a program that cannot pay waits for a place like before, a browser
+// gets the page, and whoever pays goes first.
+func TestProgramsAreHeldAndBrowsersGetThePage(t *testing.T) {
+	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 32")
+	release := s.holding()
+	busy := s.asking(2)
+	program := s.send(from("192.0.2.1", "/program"))
+	s.until("the program to be held", func() bool { return s.capacity().Pool == 1 })
+	r := s.person("192.0.2.2").look("/page")
+	if r.status != 503 || r.header.Get("Stamp-Challenge") == "" {
+		t.Fatalf("%d %v", r.status, r.header)
+	}
+	visitor := s.person("192.0.2.3")
+	good := solve(t, visitor.look("/first").header.Get("Stamp-Challenge"))
+	paid := make(chan *reply, 1)
+	go func() { paid <- visitor.try("GET", "/paid", "", "Stamp", good) }()
+	s.until("the paid request to wait", func() bool { return s.capacity().Stamped == 1 })
+	release()
+	for _, c := range busy {
+		c.want(200)
+	}
+	program.want(200)
+	if got := <-paid; got == nil || got.status != 200 {
+		t.Fatalf("%+v", got)
+	}
+	st := s.stamps().Stamp
+	if st.Held != 1 || st.Challenged == 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestAFreePlaceIsForWhoeverIsThere: stamps are still asked for, and nobody is at the upstream: neither program nor browser has to pay.
+func TestAFreePlaceIsForWhoeverIsThere(t *testing.T) {
+	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 32")
+	release := s.holding()
+	busy := s.asking(2)
+	away := s.person("192.0.2.9")
+	away.look("/away") // has the smallest number, and stays away
+	release()
+	for _, c := range busy {
+		c.want(200)
+	}
+	if s.stamps().Stamp.Most() == 0 {
+		t.Fatal("nothing is asked")
+	}
+	s.program("192.0.2.1").get("/program").want(200, "")
+	if r := s.person("192.0.2.2").look("/page"); r.status != 200 {
+		t.Errorf("a browser got %d", r.status)
+	}
+	for range 1100 { // more than patience allows of those who are asked
+		s.program("192.0.2.3").get("/often").want(200, "")
+		<-s.arrived
+	}
+}
+
+// TestWhoStandsStillLosesThePlace: somebody who paid waits, and those who did not pay make no progress: neither one whose answer does not come,
+// nor one who does not read it.
+func TestWhoStandsStillLosesThePlace(t *testing.T) {
+	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 32")
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop) })
+	ended := make(chan struct{}, 2)
+	s.does(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if r.URL.Path != "/paid" {
+				ended <- struct{}{}
+			}
+		}()
+		switch r.URL.Path {
+		case "/never":
+			select {
+			case <-r.Context().Done():
+			case <-stop:
+			}
+		case "/large":
+			piece := make([]byte, 1<<20)
+			for range 1 << 10 { // more than all the buffers on the way hold
+				if _, err := w.Write(piece); err != nil {
+					return
+				}
+			}
+		default:
+			fmt.Fprint(w, "hello")
+		}
+	})
+	never := s.send(from("198.51.100.1", "/never"))
+	s.arrives("/never")
+	slow, err := net.Dial("tcp", s.app.HTTPAddr(0).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	if _, err := io.WriteString(slow, from("198.51.100.2", "/large")); err != nil {
+		t.Fatal(err)
+	}
+	s.arrives("/large")
+	for s.stamps().Stamp.Most() == 0 {
+		s.clock.Advance(100 * time.Millisecond)
+	}
+	visitor := s.person("192.0.2.1")
+	good := solve(t, visitor.look("/paid").header.Get("Stamp-Challenge"))
+	paid := make(chan *reply, 1)
+	go func() { paid <- visitor.try("GET", "/paid", "", "Stamp", good) }()
+	s.until("the paid request to wait", func() bool { return s.capacity().Stamped == 1 })
+	for i := 0; s.capacity().Stamped == 1; i++ {
+		if i > 100 {
+			t.Fatal("nobody loses a place")
+		}
+		s.clock.Advance(500 * time.Millisecond)
+	}
+	if got := <-paid; got == nil || got.status != 200 {
+		t.Fatalf("%+v", got)
+	}
+	never.want(503)
+	for range 2 {
+		<-ended
+	}
+}
+
+// TestAClientBesideInventedKeys: one address asks with a new key each time, and fills all it may. A client with an own key and address is next.
+func TestAClientBesideInventedKeys(t *testing.T) {
+	s := stamped(t, "capacity: {concurrent: 1, max_wait: 10m}, throttles: [stamps]", "first: 32")
+	release := s.holding()
+	s.asking(1)
+	for i := range 20 {
+		s.send(from("198.51.100.9", fmt.Sprintf("/invented/%d", i), "X-Api-Key", fmt.Sprintf("invented-%d", i)))
+	}
+	s.until("them to be held", func() bool { return s.capacity().Pool == 20 })
+	own := s.send(from("192.0.2.1", "/own", "X-Api-Key", "own"))
+	s.until("the client to be held", func() bool { return s.capacity().Pool == 21 })
+	release()
+	own.want(200)
+	for n := 1; ; n++ {
+		if path := <-s.arrived; path == "/own" {
+			if n > 2 {
+				t.Errorf("%d went before it", n-1)
+			}
+			return
+		}
+	}
+}
