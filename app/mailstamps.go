@@ -16,8 +16,8 @@ import (
 // mailKeyword begins the line in the answer to EHLO that has the parameters of stamps.
 const mailKeyword = "X-WEIR-STAMP"
 
-// A mailDesk takes the stamps of a gate for mail, for as long as the gate lives. What is spent is not its own: the spool keeps that, for
-// all gates.
+// A mailDesk takes the stamps of a gate for mail, for as long as the gate lives. What is spent is not its own: the
+// spool keeps that, for all gates.
 type mailDesk struct {
 	*stamp.MailDesk
 	app  *App
@@ -77,9 +77,9 @@ func (d *mailDesk) Announce(now time.Time, load weir.Share) string {
 // Digest returns what makes the id of a body.
 func (d *mailDesk) Digest() smtpgate.Digest { return stamp.NewBodyDigest() }
 
-// Verify looks for a stamp for each recipient. One that was made for another body, or has been used, is worth nothing, but no forgery:
-// servers on the way change bodies, and clients send again what they got no answer for.
-func (d *mailDesk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string, recipients []string) (good []spool.Stamp, forged bool) {
+// Verify looks for a stamp for each recipient. One that was made for another body, or has been used, is worth nothing,
+// but no forgery: servers on the way change bodies, and clients send again what they got no answer for.
+func (d *mailDesk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string, recipients []string) (good []spool.Stamp, forged, busy bool) {
 	d.Observe(now, load)
 	spent := func(ctx context.Context, n stamp.Nonce) (bool, error) {
 		spent, err := d.app.post.Spent(ctx, store.StampNonce(n))
@@ -92,13 +92,13 @@ func (d *mailDesk) Verify(ctx context.Context, now time.Time, load weir.Share, s
 			k = spool.Stamp{Nonce: store.StampNonce(receipts[i].Nonce), Until: receipts[i].Expires}
 		}
 		good = append(good, k)
-		forged = forged || errors.Is(err, stamp.ErrWrong)
+		forged, busy = forged || errors.Is(err, stamp.ErrWrong), busy || errors.Is(err, stamp.ErrBusy)
 	}
-	return good, forged
+	return good, forged, busy
 }
 
-// StampParams is how stamps are made for the first gate that takes some. Of gates with the same puzzle the highest price is told, which is
-// good at all of them.
+// StampParams is how stamps are made for the first gate that takes some. Of gates with the same puzzle the highest
+// price is told, which is good at all of them.
 func (s selfService) StampParams() []byte {
 	now := s.opts.Clock.Now()
 	var tell *stamp.MailParams

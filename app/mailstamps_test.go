@@ -59,7 +59,8 @@ func (p *post) spendsSlack() *mailer {
 	return m
 }
 
-// TestAStampIsWorthOneAtAllGates: what one gate has taken is spent at the other, one by STARTTLS or none, the other by TLS from the start.
+// TestAStampIsWorthOneAtAllGates: what one gate has taken is spent at the other, one by STARTTLS or none, the other by
+// TLS from the start.
 func TestAStampIsWorthOneAtAllGates(t *testing.T) {
 	p := &post{t: t, clock: clock.NewFake(noon), sink: newSink(t), folder: t.TempDir()}
 	certs := t.TempDir()
@@ -93,7 +94,8 @@ func TestAStampIsWorthOneAtAllGates(t *testing.T) {
 	p.arrived(1, []string{"b@elsewhere.example"})
 }
 
-// TestStampsOverReloadAndRestart: what is spent stays spent, and what is not stays good, also where the price has changed.
+// TestStampsOverReloadAndRestart: what is spent stays spent, and what is not stays good, also where the price has
+// changed.
 func TestStampsOverReloadAndRestart(t *testing.T) {
 	p := newPost(t, "rate: 1/m", "stamps: {work: 8 bits}", "")
 	m := p.spendsSlack()
@@ -133,7 +135,8 @@ func TestStampsOverReloadAndRestart(t *testing.T) {
 	}
 }
 
-// TestThePriceOfMailFollowsDeliveries: while as much is being delivered as can be, a stamp costs more, in the answer to EHLO and on the page.
+// TestThePriceOfMailFollowsDeliveries: while as much is being delivered as can be, a stamp costs more, in the answer to
+// EHLO and on the page.
 func TestThePriceOfMailFollowsDeliveries(t *testing.T) {
 	address := freeAddress(t)
 	p := &post{t: t, clock: clock.NewFake(noon), sink: newSink(t), folder: t.TempDir(), extra: fmt.Sprintf("self_service: {listen: %q, url: %q}\n", address, "http://"+address)}

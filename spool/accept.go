@@ -18,10 +18,12 @@ var ErrQueue = errors.New("spool: as many recipients of the user wait as may")
 // found in flight and left to them again.
 const handOver = 10 * time.Minute
 
-// Accept takes a mail over: when it returns nil the mail is safe, and its sender may be told so. Nothing of it is kept otherwise.
+// Accept takes a mail over: when it returns nil the mail is safe, and its sender may be told so. Nothing of it is kept
+// otherwise.
 //
-// A recipient is not counted, and passes, who is free (see Free) or paid for, by a stamp that is spent in the same transaction; a mail of the null sender to one is not counted at all.
-// Two that differ in nothing but the case count as one. A mail is one to several if several are counted.
+// A recipient is not counted, and passes, who is free (see Free) or paid for, by a stamp that is spent in the same
+// transaction; a mail of the null sender to one is not counted at all. Two that differ in nothing but the case count as
+// one. A mail is one to several if several are counted.
 func (s *Spool) Accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
 	r, err := s.accept(ctx, now, e, text)
 	if err != nil {

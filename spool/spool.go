@@ -54,8 +54,8 @@ type To struct {
 	After    time.Time // another throttle lets it go on from then on; zero: now
 }
 
-// A Stamp is a good stamp, as far as the gate could see. Accept spends it with the mail: a recipient whose stamp has been spent meanwhile
-// is not paid for, and goes around the delay queue otherwise. Recipients that are one for stamps have the same.
+// A Stamp is one that the gate has found good. Accept spends it with the mail. A recipient whose stamp another mail has
+// spent in the meantime is not paid for. Addresses that differ only in case share a stamp.
 type Stamp = store.Stamp
 
 // A Receipt says what became of a mail.

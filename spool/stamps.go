@@ -8,7 +8,8 @@ import (
 	"weir/store"
 )
 
-// keepStamps is how long a spent stamp is remembered after its end: a clock that is set back by less makes none good again.
+// keepStamps is how long a spent stamp is remembered after its end: a clock that is set back by less makes none good
+// again.
 const keepStamps = time.Hour
 
 // Spent reports whether a stamp is spent. Accept may find otherwise: another mail may come first.

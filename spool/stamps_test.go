@@ -36,7 +36,8 @@ func (r *rig) wantSpent(k Stamp, want bool) {
 	}
 }
 
-// TestAStampIsSpentWithItsMail: a mail that is taken spends its stamp, through the end of the process, and one that is not leaves it good.
+// TestAStampIsSpentWithItsMail: a mail that is taken spends its stamp, through the end of the process, and one that is
+// not leaves it good.
 func TestAStampIsSpentWithItsMail(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -92,7 +93,8 @@ func TestOneStampManyMails(t *testing.T) {
 	}
 }
 
-// TestUnpaid: who is not paid for after all waits, in the pool while there is load, or has the mail refused where a stamp is required.
+// TestUnpaid: who is not paid for after all waits, in the pool while there is load, or has the mail refused where a
+// stamp is required.
 func TestUnpaid(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(r *rig) { r.gate.Mail = nil })
@@ -116,7 +118,8 @@ func TestUnpaid(t *testing.T) {
 	}
 }
 
-// TestStampsBound: one stamp more than can be remembered pays for nobody, until others are over; those are forgotten by themselves, too.
+// TestStampsBound: one stamp more than can be remembered pays for nobody, until others are over; those are forgotten by
+// themselves, too.
 func TestStampsBound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Stamps = 2 })

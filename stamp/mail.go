@@ -228,8 +228,8 @@ type MailDesk struct {
 	price mailPrice
 }
 
-// NewMailDesk makes a desk that asks for a stamp for each recipient. Keys may be those of an office; the ledger needs to remember for two
-// hours, nil makes one that does. dlog does not work without asking the server first.
+// NewMailDesk makes a desk that asks for a stamp for each recipient. Keys may be those of an office; the ledger needs
+// to remember for two hours, nil makes one that does. dlog does not work without asking the server first.
 func NewMailDesk(o MailOptions, keys *Keyring, ledger Ledger, pool *Pool) (*MailDesk, error) {
 	if keys == nil {
 		keys = NewKeyring(time.Hour)
@@ -247,8 +247,8 @@ func NewMailDesk(o MailOptions, keys *Keyring, ledger Ledger, pool *Pool) (*Mail
 	return d, nil
 }
 
-// Configure changes the options and the keys; nil keeps those that there are. What is spent stays spent, and the price that was asked
-// before stays good for MailGrace. On an error nothing has changed.
+// Configure changes the options and the keys; nil keeps those that there are. What is spent stays spent, and the price
+// that was asked before stays good for MailGrace. On an error nothing has changed.
 func (d *MailDesk) Configure(o MailOptions, keys *Keyring, now time.Time) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -366,8 +366,8 @@ func (d *MailDesk) VerifyEach(ctx context.Context, now time.Time, stamps []strin
 	return errs
 }
 
-// LookEach is VerifyEach for those who spend stamps in a transaction of their own, by the nonces of the receipts: it asks spent about each
-// stamp and spends none. Of two who look at the same time both may find a stamp good.
+// LookEach is VerifyEach for those who spend stamps in a transaction of their own, by the nonces of the receipts: it
+// asks spent about each stamp and spends none. Of two who look at the same time both may find a stamp good.
 func (d *MailDesk) LookEach(ctx context.Context, now time.Time, stamps []string, l Letter, recipients []string,
 	spent func(context.Context, Nonce) (bool, error)) ([]Receipt, []error) {
 	return d.verifyEach(ctx, now, stamps, l, recipients, looking(spent))

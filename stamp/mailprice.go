@@ -11,14 +11,16 @@ import (
 )
 
 const (
-	// MailGrace is how long after a rise the price before it is still good: time for whoever read it to make a stamp and to send it.
+	// MailGrace is how long after a rise the price before it is still good: time for whoever read it to make a stamp
+	// and to send it.
 	MailGrace = 10 * time.Minute
-	// MaxMailTime is how long a phone may have to work on one mail stamp when load has raised the price. Mail can wait longer than a page.
+	// MaxMailTime is how long a phone may have to work on one mail stamp when load has raised the price. Mail can wait
+	// longer than a page.
 	MaxMailTime = time.Minute
 )
 
-// MailOptions say what a mail stamp costs. Work alone is a fixed price. A schedule, or doubling, raises it with the load, as for stamps
-// of requests; it never falls below Work, as a stamp is good without load too.
+// MailOptions say what a mail stamp costs. Work alone is a fixed price. A schedule, or doubling, raises it with the
+// load, as for stamps of requests; it never falls below Work, as a stamp is good without load too.
 type MailOptions struct {
 	Algorithm Algorithm // default sha256-k
 	Work      Work      // asked without load; needed
@@ -107,8 +109,8 @@ type mailPrice struct {
 	least      Work
 	difficulty *Difficulty // nil: the price is fixed
 	state      State
-	// The lower prices that are still good, and at the end the one that is asked. They rise from one to the next, so one schedule makes no
-	// more than it has steps.
+	// The lower prices that are still good, and at the end the one that is asked. They rise from one to the next, so
+	// one schedule makes no more than it has steps.
 	asked []askedOnce
 }
 

@@ -54,7 +54,8 @@ func TestMailSchedules(t *testing.T) {
 	}
 }
 
-// TestMailGrace: the price before a rise is good for ten minutes after it, and no longer; what is more than asked is always good.
+// TestMailGrace: the price before a rise is good for ten minutes after it, and no longer; what is more than asked is
+// always good.
 func TestMailGrace(t *testing.T) {
 	d := pricedDesk(t, MailOptions{Work: 32, Schedule: []Step{{0.5, 64}, {0.9, 256}}})
 	l := Letter{Message: "m", Recipient: "a@example.com"}
@@ -102,7 +103,8 @@ func TestMailGrace(t *testing.T) {
 	}
 }
 
-// TestMailConfigure: a reload changes the price with the same grace, keeps what is spent, and takes new keys where there are some.
+// TestMailConfigure: a reload changes the price with the same grace, keeps what is spent, and takes new keys where
+// there are some.
 func TestMailConfigure(t *testing.T) {
 	d := pricedDesk(t, MailOptions{Work: 16})
 	l := Letter{Message: "m", Recipient: "a@example.com"}

@@ -115,7 +115,7 @@ func (d *delivery) pay() *no {
 		return nil
 	}
 	load := d.gate.load().Share
-	good := map[string]spool.Stamp{}
+	good, busy := map[string]spool.Stamp{}, false
 	if len(d.stamps) > 0 {
 		var normal []string
 		for i := range d.tx.to {
@@ -123,10 +123,11 @@ func (d *delivery) pay() *no {
 				normal = append(normal, r)
 			}
 		}
-		got, forged := stamps.Verify(d.gate.base, d.now(), load, d.stamps, d.digest.ID(), normal)
+		got, forged, late := stamps.Verify(d.gate.base, d.now(), load, d.stamps, d.digest.ID(), normal)
 		for i := range min(len(got), len(normal)) {
 			good[normal[i]] = got[i]
 		}
+		busy = late
 		if forged && o.OnInvalid == FateRefuse {
 			ev := d.event(d.tx, normal)
 			d.gate.env.Offend(&ev, &weir.Answer{Verdict: weir.Refuse, Reason: weir.Forged, Ban: true})
@@ -140,6 +141,9 @@ func (d *delivery) pay() *no {
 			continue
 		}
 		if o.Required && r.Stamp == (spool.Stamp{}) {
+			if busy { // it may be good
+				return refuse(MailFailed, 451, 430, "too many stamps are being verified, try again later")
+			}
 			return unpaid()
 		}
 		r.Required, r.Pooled = o.Required, load >= o.FromLoad

@@ -144,16 +144,17 @@ type TLS struct {
 type Stamping struct {
 	// The puzzle: sha256-k (the default), dlog-classic or argon2id.
 	Algorithm string `yaml:"algorithm"`
-	// The work that each recipient costs: "20 bits" (the default), or a number of operations. With schedule or double_every, what it costs
-	// without load, and the least.
+	// The work that each recipient costs: "20 bits" (the default), or a number of operations. With schedule or
+	// double_every, what it costs without load, and the least.
 	Work string `yaml:"work"`
-	// The load (what there is to deliver, by what can be delivered at once) from which mail without stamps waits in the general pool, and
-	// from which the work is doubled, with double_every. Default 90%.
+	// The load (what there is to deliver, by what can be delivered at once) from which mail without stamps waits in the
+	// general pool, and from which the work is doubled, with double_every. Default 90%.
 	FromLoad weir.Share `yaml:"from_load"`
-	// Work by load, in steps: [{load: 50%, work: 22 bits}, {load: 90%, work: 24 bits}]. The price before a rise is good for 10 more minutes.
+	// Work by load, in steps: [{load: 50%, work: 22 bits}, {load: 90%, work: 24 bits}]. The price before a rise is good
+	// for 10 more minutes.
 	Schedule []Step `yaml:"schedule"`
-	// Instead of a schedule: ask for the first work at from_load, and double it after every such interval at whose end the load is still
-	// there. No more is asked than takes a phone a minute. Default: not.
+	// Instead of a schedule: ask for the first work at from_load, and double it after every such interval at whose end
+	// the load is still there. No more is asked than takes a phone a minute. Default: not.
 	DoubleEvery weir.Duration `yaml:"double_every"`
 	// The work that doubling begins with. Default: work.
 	First string `yaml:"first"`

@@ -68,6 +68,37 @@ func TestAStampOfMailThatIsNotTaken(t *testing.T) {
 	c.mail("ann@example.org", "bob@example.com", text, "550 5.7.1 a stamp is required")
 }
 
+// TestNoTimeForStamps: a stamp that nobody had the time to look at may be good, so the mail is not refused for good.
+func TestNoTimeForStamps(t *testing.T) {
+	d, err := stamp.NewMailDesk(stamp.MailOptions{Work: 64}, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var late atomic.Bool
+	r := newRig(t, func(r *rig) {
+		r.opts.Stamps, r.parts.Stamps = &Stamping{Required: true}, lateDesk{desk{d, r.spool}, &late}
+	})
+	text := paid(t, d.Params(r.clock.Now()), "bob@example.com")
+	c := r.as("ann")
+	late.Store(true)
+	c.mail("ann@example.org", "bob@example.com", text, "451 4.3.0 too many stamps")
+	late.Store(false)
+	c.mail("ann@example.org", "bob@example.com", text, "250 ")
+}
+
+// lateDesk has no time where a test says so: a pool of verifiers that is full cannot be had at the right moment.
+type lateDesk struct {
+	desk
+	late *atomic.Bool
+}
+
+func (d lateDesk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string, recipients []string) ([]spool.Stamp, bool, bool) {
+	if d.late.Load() {
+		return make([]spool.Stamp, len(recipients)), false, true
+	}
+	return d.desk.Verify(ctx, now, load, stamps, bodyID, recipients)
+}
+
 // TestTwoWithOneStamp: both are found good before either is taken, and one is.
 func TestTwoWithOneStamp(t *testing.T) {
 	r, d := stampedGate(t, stamp.MailOptions{Work: 64}, Stamping{Required: true})
@@ -145,7 +176,7 @@ func (d desk) Announce(now time.Time, load weir.Share) string {
 
 func (d desk) Digest() Digest { return stamp.NewBodyDigest() }
 
-func (d desk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string, recipients []string) (good []spool.Stamp, forged bool) {
+func (d desk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string, recipients []string) (good []spool.Stamp, forged, busy bool) {
 	d.Observe(now, load)
 	receipts, errs := d.LookEach(ctx, now, stamps, stamp.Letter{Message: bodyID}, recipients, func(ctx context.Context, n stamp.Nonce) (bool, error) {
 		return d.spool.Spent(ctx, store.StampNonce(n))
@@ -156,5 +187,5 @@ func (d desk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps
 			good[i] = spool.Stamp{}
 		}
 	}
-	return good, forged
+	return good, forged, errors.Is(errors.Join(errs...), stamp.ErrBusy)
 }

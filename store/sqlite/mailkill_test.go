@@ -120,8 +120,8 @@ func mailForEver(folder, _ string) error {
 	return <-failed
 }
 
-// whole wants a spool to be what commits leave: of each sender the mails up to the number that is remembered, and none beyond, and the stamps
-// of these mails spent, and no others. It returns the ids of those that are there.
+// whole wants a spool to be what commits leave: of each sender the mails up to the number that is remembered, and none
+// beyond, and the stamps of these mails spent, and no others. It returns the ids of those that are there.
 func whole(t *testing.T, s *Store) (there map[store.MailID]bool) {
 	t.Helper()
 	there = map[store.MailID]bool{}

@@ -70,7 +70,8 @@ func mailStamps(t *testing.T, s *subject) {
 	wg.Wait()
 	s.same(served.Load(), int32(1))
 
-	// At the bound: one that is known is known, one more is not noted, and the rest of the transaction is none the worse.
+	// At the bound: one that is known is known, one more is not noted, and the rest of the transaction is none the
+	// worse.
 	s.same(s.spend(stampOf(3), 3), true)
 	s.update(func(tx store.MailTx) error {
 		fresh, err := tx.Spend(stampOf(4), 3)
