@@ -52,10 +52,9 @@ type gate struct {
 	forget func() // drops its series
 
 	// Gates for mail only.
-	post     *spool.Gate
-	guesses  *bloom.Limiter    // wrong passwords
-	stamps   smtpgate.Stamps   // nil where none are taken
-	stamping smtpgate.Stamping // how
+	post    *spool.Gate
+	guesses *bloom.Limiter // wrong passwords
+	stamps  *mailDesk      // nil where none are taken
 
 	// One of these is the server.
 	http    *httpgate.Gate

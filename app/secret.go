@@ -40,7 +40,7 @@ func (a *App) keepSecret(g *generation) error {
 			return fmt.Errorf("throttle %s: %w", t.name, err)
 		}
 	}
-	return nil
+	return a.keepMailKeys(g)
 }
 
 // readSecret returns the secret in a file, after writing one if there is no such file.

@@ -67,17 +67,6 @@ func (s selfService) Page(ctx context.Context, ticket string) (console.PageView,
 	return p, nil
 }
 
-// StampParams is how stamps are made for the first gate that takes some.
-func (s selfService) StampParams() []byte {
-	for _, gt := range s.current.Load().gates {
-		if desk, ok := gt.stamps.(mailDesk); ok {
-			text, _ := desk.Params(s.opts.Clock.Now()).MarshalJSON()
-			return text
-		}
-	}
-	return nil
-}
-
 // Act does what a user wants with his own mail, once for each form.
 func (s selfService) Act(ctx context.Context, ticket, form string, c console.Command) (console.Outcome, error) {
 	done, err := s.post.Act(ctx, s.opts.Clock.Now(), ticket, form,

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -46,13 +45,19 @@ func (c *change) prepareSMTP(o smtpgate.Options) (*gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	gt := &gate{kind: "smtp", listen: o.Listen, accept: parts.Accept, chain: parts.Throttles, guesses: guessed, stamps: parts.Stamps,
-		trusts: trusts(nil), stamping: *cmp.Or(o.Stamps, &smtpgate.Stamping{}), status: console.GateStatus{Upstream: strings.Join(o.NextHop.Servers, ", "), Accept: o.Accept, Throttles: o.Throttles}}
+	gt := &gate{kind: "smtp", listen: o.Listen, accept: parts.Accept, chain: parts.Throttles, guesses: guessed, trusts: trusts(nil),
+		status: console.GateStatus{Upstream: strings.Join(o.NextHop.Servers, ", "), Accept: o.Accept, Throttles: o.Throttles}}
 	gt.post, err = c.keepPost(name, o.Throttles, o.NextHop, spool.Gate{
 		Host: o.Hostname, Postmaster: o.Postmaster, Admin: o.Admin, Command: o.Command, Ambiguous: spool.Ambiguous(o.Ambiguous), PoolBelow: poolBelow(o.Stamps),
 	})
 	if err != nil {
 		return nil, err
+	}
+	if o.Stamps != nil {
+		if gt.stamps, err = c.mailStamps(*o.Stamps, old); err != nil {
+			return nil, weir.Under("stamps", err)
+		}
+		parts.Stamps = gt.stamps
 	}
 	if o.Auth == smtpgate.AuthNextHop {
 		parts.Relay = nextHopLogins{gt.post.Carrier.(*nexthop.Client)}
@@ -123,13 +128,6 @@ func (c *change) mailParts(o smtpgate.Options, old *gate) (p smtpgate.Parts, gue
 		c.app.pace.start(guessed)
 	}
 	p.Guesses, p.UserGuesses = guessed.Throttle(), c.app.post.accounts
-	if o.Stamps != nil {
-		if old != nil && old.stamps != nil && old.stamping == *o.Stamps {
-			p.Stamps = old.stamps
-		} else if p.Stamps, err = c.app.mailStamps(*o.Stamps); err != nil {
-			return p, nil, weir.Under("stamps", err)
-		}
-	}
 	return p, guessed, nil
 }
 
@@ -149,9 +147,6 @@ func (a *App) smtpEnv(name string, o smtpgate.Options, seen *observer) smtpgate.
 	}
 }
 
-// mailKeyword begins the line in the answer to EHLO that has the parameters of stamps.
-const mailKeyword = "X-WEIR-STAMP"
-
 // isAbout reports whether an error is about what a user wrote, and not about weir's own troubles.
 func isAbout(err error) bool {
 	for _, e := range []error{notice.ErrOld, notice.ErrAuto, notice.ErrNothing, spool.ErrSpent} {
@@ -161,45 +156,4 @@ func isAbout(err error) bool {
 	}
 	_, contradicts := errors.AsType[*notice.CommandError](err)
 	return contradicts
-}
-
-// A mailDesk takes the stamps of mail.
-type mailDesk struct{ *stamp.MailDesk }
-
-var _ smtpgate.Stamps = mailDesk{}
-
-// mailStamps makes the desk of a gate. Its seeds follow from weir's secret, so that stamps outlive a restart.
-func (a *App) mailStamps(o smtpgate.Stamping) (smtpgate.Stamps, error) {
-	var algorithm stamp.Algorithm
-	if err := algorithm.UnmarshalText([]byte(cmp.Or(o.Algorithm, "sha256-k"))); err != nil {
-		return nil, weir.Under("algorithm", err)
-	}
-	work, err := stamp.ParseWork(cmp.Or(o.Work, "20 bits"))
-	if err != nil {
-		return nil, weir.Under("work", err)
-	}
-	desk, err := stamp.NewMailDesk(algorithm, work, stamp.NewKeyring(time.Hour, a.derive("stamps of mail")), nil, nil)
-	return mailDesk{desk}, err
-}
-
-// Announce writes the parameters in one line.
-func (d mailDesk) Announce(now time.Time) string {
-	text, err := d.Params(now).MarshalJSON()
-	if err != nil {
-		return ""
-	}
-	return mailKeyword + " " + string(text)
-}
-
-// Digest returns what makes the id of a body.
-func (d mailDesk) Digest() smtpgate.Digest { return stamp.NewBodyDigest() }
-
-// Verify looks for a stamp for each recipient. One that was made for another body, or has been used, is worth nothing, but no forgery:
-// servers on the way change bodies, and clients send again what they got no answer for.
-func (d mailDesk) Verify(ctx context.Context, now time.Time, stamps []string, bodyID string, recipients []string) (paid []bool, forged bool) {
-	for _, err := range d.VerifyEach(ctx, now, stamps, stamp.Letter{Message: bodyID}, recipients) {
-		paid = append(paid, err == nil)
-		forged = forged || errors.Is(err, stamp.ErrWrong)
-	}
-	return paid, forged
 }

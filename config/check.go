@@ -23,6 +23,9 @@ import (
 // maxSocketPath is how long the path of a Unix socket may be; the address has 108 bytes on Linux, 104 elsewhere.
 const maxSocketPath = 103
 
+// weak is said of stamps by dlog-classic.
+const weak = "dlog-classic is weak: whoever wants to pays next to nothing"
+
 var throttleName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 // Validate returns every mistake in the configuration, as joined weir.FieldErrors.
@@ -115,7 +118,7 @@ func (c *Config) oddities() []*weir.FieldError {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		if o := c.Throttles[name].Stamp; o != nil && o.WithDefaults().Algorithm == stamp.DLogClassic {
-			all = append(all, &weir.FieldError{Path: "throttles." + name + ".stamp", Msg: "dlog-classic is weak: whoever wants to pays next to nothing",
+			all = append(all, &weir.FieldError{Path: "throttles." + name + ".stamp", Msg: weak,
 				Hint: "use it to study the document; sha256-k, dlog and argon2id cost what they say"})
 		}
 		if !used[name] {

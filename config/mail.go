@@ -1,15 +1,17 @@
 package config
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"weir"
+	"weir/gate/smtpgate"
 	"weir/stamp"
 )
 
@@ -38,22 +40,38 @@ func (f *findings) mailStamps(c *Config) {
 		if g.Stamps == nil {
 			continue
 		}
-		at := fmt.Sprintf("smtp[%d].stamps", i)
-		o := *g.WithDefaults().Stamps
-		var a stamp.Algorithm
-		if err := a.UnmarshalText([]byte(o.Algorithm)); err != nil {
-			f.all = append(f.all, weir.Under(at+".algorithm", err))
-			continue
-		}
-		work, err := stamp.ParseWork(o.Work)
-		if err != nil {
-			f.all = append(f.all, weir.Under(at+".work", err))
-			continue
-		}
-		if _, err := stamp.NewMailDesk(a, work, nil, stamp.NewFilter(time.Hour, 1), nil); err != nil {
-			f.add(at, err.Error(), "sha256-k with 20 bits takes a phone about a second for each recipient")
+		if _, err := MailStamps(*g.WithDefaults().Stamps); err != nil {
+			f.all = append(f.all, weir.Under(fmt.Sprintf("smtp[%d].stamps", i), err))
 		}
 	}
+}
+
+// MailStamps are a gate's stamps in the words of the mechanism. The error has every mistake in them.
+func MailStamps(s smtpgate.Stamping) (o stamp.MailOptions, err error) {
+	var all []error
+	work := func(path, text string) (w stamp.Work) {
+		if text == "" {
+			return 0
+		}
+		w, err := stamp.ParseWork(text)
+		if err != nil {
+			all = append(all, weir.Under(path, err))
+		}
+		return w
+	}
+	if err := o.Algorithm.UnmarshalText([]byte(s.Algorithm)); err != nil {
+		all = append(all, weir.Under("algorithm", err))
+	}
+	o.Work, o.First = work("work", s.Work), work("first", s.First)
+	for i, step := range s.Schedule {
+		o.Schedule = append(o.Schedule, stamp.Step{Load: step.Load, Work: work(fmt.Sprintf("schedule[%d].work", i), cmp.Or(step.Work, "0"))})
+	}
+	o.FromLoad = max(s.FromLoad, 0) // what is below, the gate has found
+	o.DoubleEvery, o.Doubles = s.DoubleEvery, stamp.Doubles(s.Doubles)
+	if len(all) == 0 { // what cannot be read would be found wanting once more
+		all = append(all, o.Validate())
+	}
+	return o, errors.Join(all...)
 }
 
 // circles finds gates that would hand mail to a gate of this weir.

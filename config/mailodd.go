@@ -15,6 +15,7 @@ import (
 	"weir/gate/rlsgate"
 	"weir/gate/smtpgate"
 	"weir/identify"
+	"weir/stamp"
 )
 
 // odds collects what is allowed but hardly meant.
@@ -35,6 +36,9 @@ func (c *Config) mailOddities() []*weir.FieldError {
 		}
 		if (c.mailThrottleOf(g.Throttles) != "" || c.reachThrottleOf(g.Throttles) != "") && g.Admin == "" {
 			odd.add(at+".admin", nobody, add)
+		}
+		if g.Stamps != nil && g.Stamps.Algorithm == stamp.DLogClassic.String() {
+			odd.add(at+".stamps.algorithm", weak, "use it to study the document; sha256-k and argon2id cost what they say")
 		}
 		if g.Marks && len(c.Postfix) == 0 {
 			odd.add(at+".marks", "no policy service here marks mail: all that comes from networks would be put off",

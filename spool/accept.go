@@ -18,10 +18,12 @@ var ErrQueue = errors.New("spool: as many recipients of the user wait as may")
 // found in flight and left to them again.
 const handOver = 10 * time.Minute
 
-// Accept takes a mail over: when it returns nil the mail is safe, and its sender may be told so. Nothing of it is kept otherwise.
+// Accept takes a mail over: when it returns nil the mail is safe, and its sender may be told so. Nothing of it is kept
+// otherwise.
 //
-// A recipient is not counted, and passes, who is free (see Free) or paid for; a mail of the null sender to one is not counted at all.
-// Two that differ in nothing but the case count as one. A mail is one to several if several are counted.
+// A recipient is not counted, and passes, who is free (see Free) or paid for, by a stamp that is spent in the same
+// transaction; a mail of the null sender to one is not counted at all. Two that differ in nothing but the case count as
+// one. A mail is one to several if several are counted.
 func (s *Spool) Accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
 	r, err := s.accept(ctx, now, e, text)
 	if err != nil {
@@ -92,6 +94,7 @@ type incoming struct {
 
 	letter  store.Letter
 	to      []store.Addressee
+	paid    []bool // by recipient; nil: nobody is paid for
 	receipt Receipt
 	delayed bool // by the throttle
 	review  bool
@@ -117,6 +120,9 @@ func (in *incoming) store(tx store.MailTx) error {
 	if err := in.reach(tx); err != nil || in.refusal != nil {
 		return err
 	}
+	if err := in.spend(tx); err != nil {
+		return err
+	}
 	in.to = make([]store.Addressee, len(e.To))
 	places, t, err := in.places(tx)
 	if err != nil {
@@ -129,7 +135,7 @@ func (in *incoming) store(tx store.MailTx) error {
 			in.receipt.Withheld++
 			continue
 		}
-		in.put(&in.to[i], &e.To[i], places[i], t)
+		in.put(i, places[i], t)
 	}
 	if err := tx.PutLetter(in.letter, in.text, in.to); err != nil {
 		return err
@@ -149,8 +155,8 @@ func (in *incoming) store(tx store.MailTx) error {
 }
 
 // put gives a recipient his place.
-func (in *incoming) put(a *store.Addressee, to *To, p mail.Placement, t *turn) {
-	now := in.now
+func (in *incoming) put(i int, p mail.Placement, t *turn) {
+	a, to, now := &in.to[i], &in.e.To[i], in.now
 	a.Due = now
 	if to.After.After(now) {
 		a.Due = to.After
@@ -165,7 +171,7 @@ func (in *incoming) put(a *store.Addressee, to *To, p mail.Placement, t *turn) {
 	case p == mail.Delay:
 		a.State, in.delayed = store.Delayed, true
 		in.receipt.Delayed++
-	case to.Pooled:
+	case to.Pooled && !(in.paid != nil && in.paid[i]):
 		a.State = store.Pooled
 		in.receipt.Pooled++
 	case a.Due.After(now):
@@ -211,7 +217,7 @@ func (in *incoming) places(tx store.MailTx) ([]mail.Placement, *turn, error) {
 		in.s.tell.Bounded(BoundRecipients)
 		return nil, nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(in.e.To), most)
 	}
-	c := in.s.count(g, &t.user, in.e.To, in.counts)
+	c := in.s.count(g, &t.user, in.e.To, in.paid, in.counts)
 	if t.was && !t.resumed && !t.shadow && c.due {
 		return nil, nil, ErrStopped
 	}
@@ -252,8 +258,8 @@ type counted struct {
 	due     bool // the mail is to somebody whom a stopped user does not reach
 }
 
-// count finds out who is counted: not those whom a reach throttle withholds.
-func (s *Spool) count(g *Gate, user *store.User, to []To, reached *reachCount) *counted {
+// count finds out who is counted: not those who are paid for, and not those whom a reach throttle withholds.
+func (s *Spool) count(g *Gate, user *store.User, to []To, paid []bool, reached *reachCount) *counted {
 	c := &counted{of: make([]int, len(to))}
 	known := make(map[string]int, len(to))
 	for i := range to {
@@ -263,7 +269,7 @@ func (s *Spool) count(g *Gate, user *store.User, to []To, reached *reachCount) *
 			continue
 		}
 		c.due = true
-		if to[i].Paid || reached.fate(i) != reach.Pass {
+		if paid != nil && paid[i] || reached.fate(i) != reach.Pass {
 			continue
 		}
 		k, double := known[address]

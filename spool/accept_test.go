@@ -128,7 +128,7 @@ func TestNotCounted(t *testing.T) {
 	if _, err := r.send(ann, "x@internal.example", "x@example.net"); !errors.Is(err, ErrStopped) {
 		t.Errorf("a mail to others too: %v", err)
 	}
-	if _, _, err := r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: "x@example.net", Paid: true}}}); !errors.Is(err, ErrStopped) {
+	if _, _, err := r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: "x@example.net", Stamp: freshStamp()}}}); !errors.Is(err, ErrStopped) {
 		t.Errorf("a stamp of a stopped user: %v", err)
 	}
 }
@@ -164,7 +164,7 @@ func TestPaidPooledAfter(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.sent(ann, "a@example.net") // the slack
-	_, receipt, err := r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: "p@example.net", Paid: true}, {Address: "q@example.net", Paid: true}}})
+	_, receipt, err := r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: "p@example.net", Stamp: freshStamp()}, {Address: "q@example.net", Stamp: freshStamp()}}})
 	if err != nil || receipt.Passed != 2 {
 		t.Errorf("paid: %+v, %v", receipt, err)
 	}
@@ -189,7 +189,7 @@ func TestPool(t *testing.T) {
 	held := make(chan struct{})
 	r.carrier.set(func(c *carrier) { c.before = func(context.Context, *nexthop.Job) { <-held } })
 	for _, to := range recipients("busy", 4) { // all connections
-		if _, receipt, err := r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: to, Paid: true}}}); err != nil || receipt.Passed != 1 {
+		if _, receipt, err := r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: to, Stamp: freshStamp()}}}); err != nil || receipt.Passed != 1 {
 			t.Fatalf("%+v, %v", receipt, err)
 		}
 	}

@@ -143,7 +143,7 @@ func (q *question) keep() error {
 
 // ask says what the throttle would do.
 func (q *question) ask(t *turn) (*counted, error) {
-	c := q.s.count(q.gate, &t.user, q.to, q.counts)
+	c := q.s.count(q.gate, &t.user, q.to, nil, q.counts)
 	if most := t.params.Recipients; most > 0 && len(q.to) > most {
 		q.s.tell.Bounded(BoundRecipients)
 		return nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(q.to), most)

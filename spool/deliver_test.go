@@ -276,7 +276,7 @@ func TestCrashWhileSending(t *testing.T) {
 				}
 			})
 			for _, to := range recipients("r", 3) {
-				_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Paid: true}}})
+				_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}})
 				r.must(err)
 			}
 			<-reached
@@ -352,7 +352,7 @@ func TestSlowDeliveryIsLeftAlone(t *testing.T) {
 		c.after = func(context.Context, *nexthop.Job) { reached <- struct{}{}; <-free }
 	})
 	for _, to := range recipients("r", 2) {
-		_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Paid: true}}})
+		_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}})
 		r.must(err)
 	}
 	<-reached
@@ -377,7 +377,7 @@ func TestQueueBound(t *testing.T) {
 	free := make(chan struct{})
 	r.carrier.set(func(c *carrier) { c.before = func(context.Context, *nexthop.Job) { <-free } })
 	for _, to := range recipients("r", 3) {
-		_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Paid: true}}})
+		_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}})
 		r.must(err)
 	}
 	if r.seen.bound(BoundQueue) != 1 || r.seen.bound(BoundBytes) != 2 {
@@ -413,14 +413,14 @@ func TestFullGateLeavesRoomForOthers(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, to := range recipients("r", handBatch+10) {
 		wg.Go(func() {
-			if _, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Paid: true}}}); err != nil {
+			if _, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
 	r.must(r.Configure([]Gate{r.gate, other}))
-	_, _, err := r.mail(&Envelope{Gate: "other", User: ann, Sender: "ann@example.org", To: []To{{Address: "o@example.net", Paid: true, After: r.now().Add(time.Second)}}})
+	_, _, err := r.mail(&Envelope{Gate: "other", User: ann, Sender: "ann@example.org", To: []To{{Address: "o@example.net", Stamp: freshStamp(), After: r.now().Add(time.Second)}}})
 	r.must(err)
 	r.clock.Advance(time.Second)
 	_, err = r.RunDue(t.Context(), r.now())
@@ -456,7 +456,7 @@ func TestStopLeavesWhatHasNotBegun(t *testing.T) {
 		}
 	})
 	for _, to := range []string{"before@example.net", "after@example.net", "queued@example.net"} {
-		_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Paid: true}}})
+		_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}})
 		r.must(err)
 	}
 	<-reached
@@ -525,7 +525,7 @@ func TestGateGone(t *testing.T) {
 	free := make(chan struct{})
 	r.carrier.set(func(c *carrier) { c.before = func(context.Context, *nexthop.Job) { <-free } })
 	for _, to := range recipients("r", 10) {
-		_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Paid: true}}})
+		_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}})
 		r.must(err)
 	}
 	other := r.gate
@@ -586,7 +586,7 @@ func TestConfigure(t *testing.T) {
 		r.gate.Connections = n
 		r.must(r.Configure([]Gate{r.gate}))
 		for i := range 20 {
-			_, _, err := r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: fmt.Sprintf("r%d-%d@example.net", n, i), Paid: true}}})
+			_, _, err := r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: fmt.Sprintf("r%d-%d@example.net", n, i), Stamp: freshStamp()}}})
 			r.must(err)
 		}
 		r.idle()

@@ -300,7 +300,7 @@ func (s *Spool) keep(ctx context.Context, now time.Time) error {
 		return tx.PruneEntries(now.Add(-s.opts.AuditFor), pruneBatch)
 	})
 	_, swept := s.store.Sweep(ctx, now.Add(-keepEvery))
-	return errors.Join(err, swept, s.sweepDelayed(ctx, now), s.savePopulations(ctx))
+	return errors.Join(err, swept, s.pruneStamps(ctx, now), s.sweepDelayed(ctx, now), s.savePopulations(ctx))
 }
 
 // single lets one goroutine do something; who comes meanwhile has it done again by that one.

@@ -29,7 +29,7 @@ func TestFailingStoreIsLeftAlone(t *testing.T) {
 	var tried atomic.Int64
 	r.Spool.store = hooked{broken, func() { tried.Add(1) }}
 	r.carrier.set(func(c *carrier) { c.after = func(context.Context, *nexthop.Job) { broken.fails.Store(true) } })
-	_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: "later@example.net", Paid: true, After: start.Add(time.Second)}}})
+	_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: "later@example.net", Stamp: freshStamp(), After: start.Add(time.Second)}}})
 	r.must(err)
 	r.sent(ann, "a@example.net")
 	r.idle()

@@ -21,6 +21,7 @@ const (
 	MaxConnections = 1000    // of one gate
 	MaxStopped     = 250_000 // stopped users that are known without asking the store
 	MaxRecipients  = 10_000  // of one mail, whatever its throttle says
+	MaxStamps      = 100_000_000
 	maxQueue       = 100_000
 	minSecret      = 16
 )
@@ -41,6 +42,8 @@ type Options struct {
 	Queue int
 	// How many bytes of mails that wait may be in memory; the texts of others are read again. Default 64 MiB.
 	Bytes int64
+	// How many spent stamps are remembered. While there are so many, no recipient is paid for. Default 1000000.
+	Stamps int
 	// How long the audit log goes back. Default 90 days.
 	AuditFor time.Duration
 }
@@ -58,6 +61,7 @@ func (o Options) withDefaults() Options {
 	o.Owner = cmp.Or(o.Owner, newOwner())
 	o.Queue = cmp.Or(o.Queue, 4096)
 	o.Bytes = cmp.Or(o.Bytes, 64<<20)
+	o.Stamps = cmp.Or(o.Stamps, 1_000_000)
 	o.AuditFor = cmp.Or(o.AuditFor, 90*24*time.Hour)
 	return o
 }
@@ -75,6 +79,9 @@ func (o Options) validate() error {
 	}
 	if o.Queue < 0 || o.Queue > maxQueue {
 		v.Add("queue", fmt.Sprintf("%d is out of bounds", o.Queue), fmt.Sprintf("1 to %d", maxQueue))
+	}
+	if o.Stamps < 0 || o.Stamps > MaxStamps {
+		v.Add("stamps", fmt.Sprintf("%d is out of bounds", o.Stamps), fmt.Sprintf("1 to %d", MaxStamps))
 	}
 	if o.Bytes < 0 {
 		v.Add("bytes", "must not be negative", "")

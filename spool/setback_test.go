@@ -33,7 +33,7 @@ func TestClockSetBack(t *testing.T) {
 			})
 			free := func(user string, to To) {
 				t.Helper()
-				to.Paid = true
+				to.Stamp = freshStamp()
 				_, _, err := r.mail(&Envelope{User: user, Sender: user + "@example.org", To: []To{to}})
 				r.must(err)
 			}

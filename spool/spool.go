@@ -25,6 +25,7 @@ var (
 	ErrRecipients = errors.New("spool: too many recipients")
 	ErrUnknown    = errors.New("spool: no such gate")
 	ErrClosing    = errors.New("spool: closing")
+	ErrUnpaid     = errors.New("spool: a stamp is required, and was spent before")
 )
 
 // An Envelope is a mail that a gate has received.
@@ -47,13 +48,19 @@ type To struct {
 	Address  string
 	Notify   string
 	Original string
-	Paid     bool      // a stamp: goes around the delay queue
-	Pooled   bool      // without a stamp while the gate is over its load: waits in the general pool
+	Stamp    Stamp     // what he is paid for with; the zero value: nothing
+	Pooled   bool      // the gate is over its load: waits in the general pool unless he is paid for
+	Required bool      // the mail is refused unless he is paid for
 	After    time.Time // another throttle lets it go on from then on; zero: now
 }
 
+// A Stamp is one that the gate has found good. Accept spends it with the mail. A recipient whose stamp another mail has
+// spent in the meantime is not paid for. Addresses that differ only in case share a stamp.
+type Stamp = store.Stamp
+
 // A Receipt says what became of a mail.
 type Receipt struct {
+	Paid    int // recipients whose stamps were spent
 	Passed  int // recipients that go on at once
 	Delayed int
 	Held    int

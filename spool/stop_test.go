@@ -88,7 +88,7 @@ func TestHandDueAtTheLatestTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org",
-		To: []To{{Address: "a@example.net", Paid: true, After: start.Add(time.Minute)}}})
+		To: []To{{Address: "a@example.net", Stamp: freshStamp(), After: start.Add(time.Minute)}}})
 	r.must(err)
 	r.idle()
 	var came atomic.Bool

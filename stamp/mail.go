@@ -12,7 +12,10 @@ import (
 	"io"
 	"math/bits"
 	"strings"
+	"sync"
 	"time"
+
+	"weir"
 )
 
 // Bounds of mail stamps.
@@ -217,23 +220,17 @@ func UnfoldMailHeader(value string) string {
 
 // MailDesk publishes parameters and honours mail stamps. It is safe for concurrent use; make it with NewMailDesk.
 type MailDesk struct {
-	keys      *Keyring
-	ledger    Ledger
-	pool      *Pool
-	algorithm Algorithm
-	work      Work
+	ledger Ledger
+	pool   *Pool
+
+	mu    sync.Mutex
+	keys  *Keyring
+	price mailPrice
 }
 
-// NewMailDesk makes a desk that asks for so much work of an algorithm for each recipient. Keys may be those of an office; the ledger needs to
-// remember for two hours, nil makes one that does. dlog does not work without asking the server first.
-func NewMailDesk(a Algorithm, w Work, keys *Keyring, ledger Ledger, pool *Pool) (*MailDesk, error) {
-	a = cmp.Or(a, SHA256K)
-	if w < 1 || w > MaxWork {
-		return nil, fmt.Errorf("stamp: cannot ask for %d operations", w)
-	}
-	if err := mailable(a, w); err != nil {
-		return nil, err
-	}
+// NewMailDesk makes a desk that asks for a stamp for each recipient. Keys may be those of an office; the ledger needs
+// to remember for two hours, nil makes one that does. dlog does not work without asking the server first.
+func NewMailDesk(o MailOptions, keys *Keyring, ledger Ledger, pool *Pool) (*MailDesk, error) {
 	if keys == nil {
 		keys = NewKeyring(time.Hour)
 	}
@@ -243,26 +240,62 @@ func NewMailDesk(a Algorithm, w Work, keys *Keyring, ledger Ledger, pool *Pool) 
 	if pool == nil {
 		pool = NewPool(1, 64)
 	}
-	_, w = puzzles[a].fit(w)
-	return &MailDesk{keys, ledger, pool, a, w}, nil
+	d := &MailDesk{ledger: ledger, pool: pool}
+	if err := d.Configure(o, keys, time.Time{}); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Configure changes the options and the keys; nil keeps those that there are. What is spent stays spent, and the price
+// that was asked before stays good for MailGrace. On an error nothing has changed.
+func (d *MailDesk) Configure(o MailOptions, keys *Keyring, now time.Time) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.keys = cmp.Or(keys, d.keys)
+	d.price.set(o.WithDefaults(), now)
+	return nil
+}
+
+// Observe lets the price follow the load, in use / capacity. Where the price is fixed it does nothing.
+func (d *MailDesk) Observe(now time.Time, load weir.Share) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.price.step(now, load)
 }
 
 // Params are what is to be published at a time.
 func (d *MailDesk) Params(now time.Time) MailParams {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	return d.params(d.keys.secrets[0], floorDiv(now.Unix(), 3600))
 }
 
+// params are those of an hour. The desk is locked.
 func (d *MailDesk) params(s secret, hour int64) MailParams {
-	return MailParams{d.algorithm, d.work, hour, d.keys.seedOf(s, hour)}
+	return MailParams{d.price.algorithm, d.price.work(), hour, d.keys.seedOf(s, hour)}
 }
 
-// honoured are the parameters under which a stamp may have been made: of this hour and the one before, with any secret.
-func (d *MailDesk) honoured(now time.Time) (all []MailParams) {
+// mailTerms are those under which stamps are taken at a time.
+type mailTerms struct {
+	algorithm Algorithm
+	good      Work         // is enough: the price, or one of the last minutes that was lower
+	honoured  []MailParams // a stamp may have been made under: of this hour and the one before, with any secret
+}
+
+func (d *MailDesk) terms(now time.Time) mailTerms {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.price.ask(now)
+	t := mailTerms{algorithm: d.price.algorithm, good: d.price.good()}
 	hour := floorDiv(now.Unix(), 3600)
 	for _, s := range d.keys.secrets {
-		all = append(all, d.params(s, hour), d.params(s, hour-1))
+		t.honoured = append(t.honoured, d.params(s, hour), d.params(s, hour-1))
 	}
-	return all
+	return t
 }
 
 // Verify accepts the stamp of a letter, which is thereby spent, or says what is wrong with it. The seeds of this hour and of the one
@@ -272,18 +305,20 @@ func (d *MailDesk) Verify(ctx context.Context, now time.Time, stamp string, l Le
 	if err != nil {
 		return Receipt{}, err
 	}
-	return d.verify(ctx, now, d.honoured(now), &m, &l)
+	t := d.terms(now)
+	return d.verify(ctx, now, &t, t.honoured, &m, &l, d.ledger)
 }
 
-func (d *MailDesk) verify(ctx context.Context, now time.Time, honoured []MailParams, m *mailStamp, l *Letter) (Receipt, error) {
+// verify is Verify of a stamp that was taken apart.
+func (d *MailDesk) verify(ctx context.Context, now time.Time, t *mailTerms, honoured []MailParams, m *mailStamp, l *Letter, ledger Ledger) (Receipt, error) {
 	if hour := floorDiv(now.Unix(), 3600); m.hour != hour && m.hour != hour-1 {
 		return Receipt{}, ErrExpired
 	}
 	// Another algorithm may be easier than its work says.
-	if m.algorithm != d.algorithm {
+	if m.algorithm != t.algorithm {
 		return Receipt{}, ErrForeign
 	}
-	if m.work < d.work {
+	if m.work < t.good {
 		return Receipt{}, ErrTooEasy
 	}
 	c, ok := m.challenge(honoured, l)
@@ -291,7 +326,7 @@ func (d *MailDesk) verify(ctx context.Context, now time.Time, honoured []MailPar
 		return Receipt{}, ErrForeign
 	}
 	use := Use{Nonce: c.Nonce, Expires: c.Expires, Covers: 1}
-	uses, _, err := d.ledger.Look(ctx, now, use)
+	uses, _, err := ledger.Look(ctx, now, use)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -301,7 +336,7 @@ func (d *MailDesk) verify(ctx context.Context, now time.Time, honoured []MailPar
 	if err := check(ctx, d.pool, &c, nil, m.solution); err != nil {
 		return Receipt{}, err
 	}
-	if uses, err = d.ledger.Spend(ctx, now, use); err != nil {
+	if uses, err = ledger.Spend(ctx, now, use); err != nil {
 		return Receipt{}, err
 	}
 	return Receipt{Nonce: c.Nonce, Algorithm: c.Algorithm, Work: c.Work, Issued: time.Unix(m.hour*3600, 0), Expires: c.Expires,
@@ -327,7 +362,35 @@ func (m *mailStamp) challenge(honoured []MailParams, l *Letter) (Challenge, bool
 // VerifyEach looks for a stamp for each recipient of a mail among all the stamps that it carries, of which it looks at MaxMailStamps.
 // errs[i] is nil where recipients[i] is paid for; ErrForeign where no stamp is his.
 func (d *MailDesk) VerifyEach(ctx context.Context, now time.Time, stamps []string, l Letter, recipients []string) (errs []error) {
-	honoured := d.honoured(now)
+	_, errs = d.verifyEach(ctx, now, stamps, l, recipients, d.ledger)
+	return errs
+}
+
+// LookEach is VerifyEach for those who spend stamps in a transaction of their own, by the nonces of the receipts: it
+// asks spent about each stamp and spends none. Of two who look at the same time both may find a stamp good.
+func (d *MailDesk) LookEach(ctx context.Context, now time.Time, stamps []string, l Letter, recipients []string,
+	spent func(context.Context, Nonce) (bool, error)) ([]Receipt, []error) {
+	return d.verifyEach(ctx, now, stamps, l, recipients, looking(spent))
+}
+
+// looking is a ledger of what is spent elsewhere.
+type looking func(context.Context, Nonce) (bool, error)
+
+// Look asks.
+func (f looking) Look(ctx context.Context, _ time.Time, u Use) (uses int, mark uint64, err error) {
+	spent, err := f(ctx, u.Nonce)
+	if spent {
+		uses = 1
+	}
+	return uses, 0, err
+}
+
+// Spend and Refund leave it to others.
+func (looking) Spend(context.Context, time.Time, Use) (int, error) { return 0, nil }
+func (looking) Refund(context.Context, time.Time, Use) error       { return nil }
+
+func (d *MailDesk) verifyEach(ctx context.Context, now time.Time, stamps []string, l Letter, recipients []string, ledger Ledger) (receipts []Receipt, errs []error) {
+	terms := d.terms(now)
 	byHint := map[hint][]*mailStamp{}
 	for _, text := range stamps[:min(len(stamps), MaxMailStamps)] {
 		if m, err := parseMailStamp(UnfoldMailHeader(text)); err == nil && len(byHint[m.hint]) < maxOwn {
@@ -336,27 +399,28 @@ func (d *MailDesk) VerifyEach(ctx context.Context, now time.Time, stamps []strin
 	}
 	for _, r := range recipients {
 		l.Recipient = r
-		errs = append(errs, d.verifyOwn(ctx, now, honoured, byHint, &l))
+		receipt, err := d.verifyOwn(ctx, now, &terms, byHint, &l, ledger)
+		receipts, errs = append(receipts, receipt), append(errs, err)
 	}
-	return errs
+	return receipts, errs
 }
 
 // verifyOwn looks for a good stamp among those that may be the recipient's. What is wrong with his own says more than that others are
 // not his. One wrong solution is enough: looking at solutions may be costly.
-func (d *MailDesk) verifyOwn(ctx context.Context, now time.Time, honoured []MailParams, byHint map[hint][]*mailStamp, l *Letter) error {
+func (d *MailDesk) verifyOwn(ctx context.Context, now time.Time, t *mailTerms, byHint map[hint][]*mailStamp, l *Letter, ledger Ledger) (Receipt, error) {
 	err := ErrForeign
-	for i := range honoured {
-		for _, m := range byHint[mailHint(&honoured[i], l.Recipient)] {
-			switch _, e := d.verify(ctx, now, honoured[i:i+1], m, l); e {
+	for i := range t.honoured {
+		for _, m := range byHint[mailHint(&t.honoured[i], l.Recipient)] {
+			switch r, e := d.verify(ctx, now, t, t.honoured[i:i+1], m, l, ledger); e {
 			case nil:
-				return nil
+				return r, nil
 			case ErrForeign:
 			case ErrWrong:
-				return e
+				return Receipt{}, e
 			default:
 				err = e
 			}
 		}
 	}
-	return err
+	return Receipt{}, err
 }

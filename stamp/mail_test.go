@@ -10,7 +10,7 @@ import (
 
 func newDesk(tb testing.TB, a Algorithm, w Work) *MailDesk {
 	tb.Helper()
-	d, err := NewMailDesk(a, w, NewKeyring(time.Hour, []byte("mail")), nil, nil)
+	d, err := NewMailDesk(MailOptions{Algorithm: a, Work: w}, NewKeyring(time.Hour, []byte("mail")), nil, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestMailRules(t *testing.T) {
 	easy := d.Params(start)
 	easy.Work--
 	other := newDesk(t, DLogClassic, 1<<13).Params(start)
-	foreign, _ := NewMailDesk(SHA256K, 4096, nil, nil, nil)
+	foreign, _ := NewMailDesk(MailOptions{Algorithm: SHA256K, Work: 4096}, nil, nil, nil)
 	for name, c := range map[string]struct {
 		p    MailParams
 		want error
@@ -176,13 +176,12 @@ func TestMailRules(t *testing.T) {
 	if _, err := d.Verify(bg, start, s, l); err != nil {
 		t.Errorf("then right: %v", err)
 	}
-	if _, err := NewMailDesk(DLog, 64, nil, nil, nil); !errors.Is(err, ErrAlgorithm) {
-		t.Error(err)
+	for _, o := range []MailOptions{{Algorithm: DLog, Work: 64}, {Algorithm: DLogClassic, Work: 1 << 41}} {
+		if _, err := NewMailDesk(o, nil, nil, nil); err == nil || !strings.HasPrefix(err.Error(), "algorithm: "+ErrAlgorithm.Error()) {
+			t.Error(err)
+		}
 	}
-	if _, err := NewMailDesk(DLogClassic, 1<<41, nil, nil, nil); !errors.Is(err, ErrAlgorithm) {
-		t.Error(err)
-	}
-	if _, err := NewMailDesk(SHA256K, 0, nil, nil, nil); err == nil {
+	if _, err := NewMailDesk(MailOptions{Algorithm: SHA256K, Work: 0}, nil, nil, nil); err == nil {
 		t.Error("no work")
 	}
 	if _, err := MailStamp(bg, MailParams{Algorithm: DLog, Work: 64}, l, SolveOptions{}); !errors.Is(err, ErrAlgorithm) {

@@ -158,7 +158,7 @@ func (o Options) Validate() error {
 	lasts("target_wait", o.TargetWait, time.Millisecond, time.Minute)
 	lasts("expires", o.Expires, 10*time.Second, maxLifetime)
 	lasts("max_time", o.MaxTime, 10*time.Millisecond, 10*time.Minute)
-	lasts("double_every", o.DoubleEvery, time.Second, time.Hour)
+	validateDoubling(o.DoubleEvery, o.Doubles, wrong)
 	lasts("rotate", o.Rotate, 10*time.Second, 30*24*time.Hour)
 	if o.Rotate != 0 && o.Rotate < full.Expires {
 		wrong("rotate", fmt.Sprintf("challenges live for %s, their key only for %s", full.Expires, o.Rotate), "at least expires")
@@ -180,15 +180,6 @@ func (o Options) Validate() error {
 	}
 	if err := o.NeverAsk.Validate(); err != nil {
 		all = append(all, weir.Under("never_ask", err))
-	}
-	switch o.Doubles {
-	case "", DoubleBits, DoubleWork:
-	default:
-		hint := "one of bits, work"
-		if close := weir.Nearest(string(o.Doubles), string(DoubleBits), string(DoubleWork)); close != "" {
-			hint = fmt.Sprintf("did you mean %q?", close)
-		}
-		wrong("doubles", fmt.Sprintf("%q cannot be doubled", o.Doubles), hint)
 	}
 	for _, given := range [...][2]string{{"secret", o.Secret}, {"old_secret", o.OldSecret}} {
 		if path, s := given[0], given[1]; s != "" && (len(s) < minSecret || len(s) > maxSecret) {
@@ -219,19 +210,40 @@ func (o Options) validateWork(wrong func(path, msg, hint string)) {
 	if len(o.Schedule) > 0 && o.DoubleEvery != 0 {
 		wrong("double_every", "there is a schedule already", "either schedule or double_every")
 	}
-	if len(o.Schedule) > MaxSteps {
-		wrong("schedule", fmt.Sprintf("%d steps are too many", len(o.Schedule)), fmt.Sprintf("at most %d", MaxSteps))
+	validateSteps(o.Schedule, tooMuch, wrong)
+}
+
+// validateSteps looks at a schedule. dear finds what is wrong with a work.
+func validateSteps(steps []Step, dear func(path string, w Work), wrong func(path, msg, hint string)) {
+	if len(steps) > MaxSteps {
+		wrong("schedule", fmt.Sprintf("%d steps are too many", len(steps)), fmt.Sprintf("at most %d", MaxSteps))
 		return
 	}
-	for i, s := range o.Schedule {
+	for i, s := range steps {
 		at := fmt.Sprintf("schedule[%d]", i)
 		if !(s.Load >= 0 && s.Load <= 1) {
 			wrong(at+".load", fmt.Sprintf("%s is out of bounds", s.Load), "0% to 100%")
 		}
-		if i > 0 && s.Load <= o.Schedule[i-1].Load {
-			wrong(at+".load", fmt.Sprintf("%s is not above %s", s.Load, o.Schedule[i-1].Load), "from the lowest load to the highest")
+		if i > 0 && s.Load <= steps[i-1].Load {
+			wrong(at+".load", fmt.Sprintf("%s is not above %s", s.Load, steps[i-1].Load), "from the lowest load to the highest")
 		}
-		tooMuch(at+".work", s.Work)
+		dear(at+".work", s.Work)
+	}
+}
+
+// validateDoubling looks at how work is doubled.
+func validateDoubling(every weir.Duration, doubles Doubles, wrong func(path, msg, hint string)) {
+	if every != 0 && (every.Std() < time.Second || every.Std() > time.Hour) {
+		wrong("double_every", fmt.Sprintf("%s is out of bounds", every), "1s to 1h")
+	}
+	switch doubles {
+	case "", DoubleBits, DoubleWork:
+	default:
+		hint := "one of bits, work"
+		if close := weir.Nearest(string(doubles), string(DoubleBits), string(DoubleWork)); close != "" {
+			hint = fmt.Sprintf("did you mean %q?", close)
+		}
+		wrong("doubles", fmt.Sprintf("%q cannot be doubled", doubles), hint)
 	}
 }
 

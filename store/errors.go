@@ -24,6 +24,8 @@ var (
 	ErrBusy = errors.New("another program keeps the store locked")
 	// ErrTooMany: as many writes as may wait are waiting. The write was not begun.
 	ErrTooMany = errors.New("too many writes are waiting")
+	// ErrCrowded: as many entries of a kind are kept as may be. Others can still be stored.
+	ErrCrowded = errors.New("as many are kept as may be")
 	// ErrTooLarge: a value or a batch is over its bound.
 	ErrTooLarge = errors.New("too large to store")
 	// ErrInvalid: a value makes no sense.

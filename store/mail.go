@@ -122,6 +122,15 @@ type MailTx interface {
 	// PruneTickets forgets tickets that are over at now, up to limit.
 	PruneTickets(now time.Time, limit int) error
 
+	// Spend notes that a mail stamp is used, and reports whether it had not been. One stamp more than most is not
+	// noted: ErrCrowded.
+	Spend(s Stamp, most int) (fresh bool, err error)
+	// Spent reports whether a mail stamp is used.
+	Spent(nonce StampNonce) (bool, error)
+	// PruneStamps forgets stamps that are over at now, up to limit, those that are over for longest first. It returns
+	// how many.
+	PruneStamps(now time.Time, limit int) (int, error)
+
 	// Log adds to the audit log, at its end, and gives the entry its ID.
 	Log(Entry) error
 	// Entries returns up to limit entries of the audit log, the latest first, before one of them (0: from the end).

@@ -27,7 +27,7 @@ func (s *session) AuthMechanisms() []string {
 	}
 	all := []string{sasl.Plain, sasl.Login}
 	if stamps := s.setup.parts.Stamps; stamps != nil {
-		if line := stamps.Announce(s.now()); line != "" && !strings.ContainsAny(line, "\r\n") {
+		if line := stamps.Announce(s.now(), s.gate.load().Share); line != "" && !strings.ContainsAny(line, "\r\n") {
 			all[1] += "\n" + line
 		}
 	}

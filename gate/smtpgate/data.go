@@ -216,6 +216,7 @@ func (d *delivery) log(r spool.Receipt, n *no) {
 		attrs = append(attrs, slog.String("refused", n.how), slog.Int("code", n.reply.Code), slog.String("why", n.reply.Message))
 	} else {
 		attrs = append(attrs, slog.Int("passed", r.Passed), slog.Int("delayed", r.Delayed), slog.Int("held", r.Held), slog.Int("withheld", r.Withheld), slog.Int("pooled", r.Pooled),
+			slog.Int("paid", r.Paid),
 			slog.Bool("stopped", r.Stopped))
 	}
 	log.LogAttrs(context.Background(), slog.LevelInfo, "mail", attrs...)

@@ -108,13 +108,14 @@ func (d *delivery) judgeMail() *no {
 	return nil
 }
 
-// pay looks at the stamps of the mail.
+// pay looks at the stamps of the mail. They are spent when the spool takes it.
 func (d *delivery) pay() *no {
 	o, stamps := d.setup.opts.Stamps, d.setup.parts.Stamps
 	if stamps == nil {
 		return nil
 	}
-	paid := map[string]bool{}
+	load := d.gate.load().Share
+	good, busy := map[string]spool.Stamp{}, false
 	if len(d.stamps) > 0 {
 		var normal []string
 		for i := range d.tx.to {
@@ -122,28 +123,36 @@ func (d *delivery) pay() *no {
 				normal = append(normal, r)
 			}
 		}
-		got, forged := stamps.Verify(d.gate.base, d.now(), d.stamps, d.digest.ID(), normal)
+		got, forged, late := stamps.Verify(d.gate.base, d.now(), load, d.stamps, d.digest.ID(), normal)
 		for i := range min(len(got), len(normal)) {
-			paid[normal[i]] = got[i]
+			good[normal[i]] = got[i]
 		}
+		busy = late
 		if forged && o.OnInvalid == FateRefuse {
 			ev := d.event(d.tx, normal)
 			d.gate.env.Offend(&ev, &weir.Answer{Verdict: weir.Refuse, Reason: weir.Forged, Ban: true})
 			return refuse(MailStamp, 550, 571, "a stamp is not genuine, or wrongly solved")
 		}
 	}
-	over := d.gate.load().Share >= o.FromLoad
 	for i := range d.tx.to {
 		r := &d.tx.to[i]
-		if r.Paid = paid[r.normal]; r.Paid || r.free {
+		r.Stamp = good[r.normal]
+		if r.free {
 			continue
 		}
-		if o.Required {
-			return refuse(MailStamp, 550, 571, "a stamp is required for each recipient: the answer to EHLO says how to make one")
+		if o.Required && r.Stamp == (spool.Stamp{}) {
+			if busy { // it may be good
+				return refuse(MailFailed, 451, 430, "too many stamps are being verified, try again later")
+			}
+			return unpaid()
 		}
-		r.Pooled = over
+		r.Required, r.Pooled = o.Required, load >= o.FromLoad
 	}
 	return nil
+}
+
+func unpaid() *no {
+	return refuse(MailStamp, 550, 571, "a stamp is required for each recipient: the answer to EHLO says how to make one")
 }
 
 // envelope is what the spool is given.

@@ -79,13 +79,14 @@ type Relay interface {
 
 // Stamps are what mail is paid with.
 type Stamps interface {
-	// Announce returns a line for the answer to EHLO: how a stamp is to be made now.
-	Announce(now time.Time) string
+	// Announce returns a line for the answer to EHLO: how a stamp is to be made now, under a load.
+	Announce(now time.Time, load weir.Share) string
 	// Digest returns what makes the id of a body that stamps are bound to.
 	Digest() Digest
-	// Verify looks for a good stamp for each recipient, given as identify.Recipient writes them, and spends it. forged tells that one was
-	// not genuine, or wrongly solved.
-	Verify(ctx context.Context, now time.Time, stamps []string, bodyID string, recipients []string) (paid []bool, forged bool)
+	// Verify looks for a good stamp for each recipient, given as identify.Recipient writes them: the zero value where
+	// there is none. It spends nothing; the spool does, with the mail. forged tells that one was not genuine, or
+	// wrongly solved, and busy that nobody had the time to look at one.
+	Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string, recipients []string) (good []spool.Stamp, forged, busy bool)
 }
 
 // A Digest is given a body in pieces.

@@ -82,6 +82,7 @@ type watched struct {
 	load     atomic.Int64
 	mu       sync.Mutex
 	all      []spool.Envelope
+	receipts []spool.Receipt
 }
 
 func (w *watched) Accept(ctx context.Context, now time.Time, e *spool.Envelope, text store.Staged) (spool.Receipt, error) {
@@ -95,7 +96,7 @@ func (w *watched) Accept(ctx context.Context, now time.Time, e *spool.Envelope, 
 	if err == nil {
 		w.accepted.Add(1)
 		w.mu.Lock()
-		w.all = append(w.all, *e)
+		w.all, w.receipts = append(w.all, *e), append(w.receipts, r)
 		w.mu.Unlock()
 	}
 	return r, err
@@ -112,6 +113,15 @@ func (w *watched) envelope(t testing.TB) spool.Envelope {
 		t.Fatal("no mail was accepted")
 	}
 	return w.all[len(w.all)-1]
+}
+
+// receipt returns what became of it.
+func (w *watched) receipt(t testing.TB) spool.Receipt {
+	t.Helper()
+	w.envelope(t)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.receipts[len(w.receipts)-1]
 }
 
 // A rig is a gate with everything behind it: the spool, its store, and an exit.

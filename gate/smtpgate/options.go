@@ -66,6 +66,15 @@ const (
 	FatePool   Fate = "pool"   // as if it had brought none
 )
 
+// Doubles says what is doubled.
+type Doubles string
+
+// What may be doubled.
+const (
+	DoubleBits Doubles = "bits" // 16 bits, 32 bits
+	DoubleWork Doubles = "work" // 16 bits, 17 bits
+)
+
 // Options configure one gate for mail.
 type Options struct {
 	// The address to listen on: ":587", ":465", "127.0.0.1:2525". Clients must connect to it themselves: no proxy in front is believed.
@@ -135,15 +144,34 @@ type TLS struct {
 type Stamping struct {
 	// The puzzle: sha256-k (the default), dlog-classic or argon2id.
 	Algorithm string `yaml:"algorithm"`
-	// The work that each recipient costs: "20 bits" (the default), or a number of operations.
+	// The work that each recipient costs: "20 bits" (the default), or a number of operations. With schedule or
+	// double_every, what it costs without load, and the least.
 	Work string `yaml:"work"`
-	// The load (what there is to deliver, by what can be delivered at once) from which mail without stamps waits in the general pool.
-	// Default 90%.
+	// The load (what there is to deliver, by what can be delivered at once) from which mail without stamps waits in the
+	// general pool, and from which the work is doubled, with double_every. Default 90%.
 	FromLoad weir.Share `yaml:"from_load"`
+	// Work by load, in steps: [{load: 50%, work: 22 bits}, {load: 90%, work: 24 bits}]. The price before a rise is good
+	// for 10 more minutes.
+	Schedule []Step `yaml:"schedule"`
+	// Instead of a schedule: ask for the first work at from_load, and double it after every such interval at whose end
+	// the load is still there. No more is asked than takes a phone a minute. Default: not.
+	DoubleEvery weir.Duration `yaml:"double_every"`
+	// The work that doubling begins with. Default: work.
+	First string `yaml:"first"`
+	// What is doubled: bits (the default, as in the document: 16 bits, then 32) or work (16 bits, then 17).
+	Doubles Doubles `yaml:"doubles"`
 	// What becomes of a mail with forged or wrongly solved stamps: refuse (and the client goes on the invalid list; the default) or pool.
 	OnInvalid Fate `yaml:"on_invalid"`
 	// Whether mail without a stamp for each recipient is refused.
 	Required bool `yaml:"required"`
+}
+
+// A Step says how much work a recipient costs from a load on.
+type Step struct {
+	// From this load on.
+	Load weir.Share `yaml:"load"`
+	// As much work: "22 bits", or a number of operations.
+	Work string `yaml:"work"`
 }
 
 // Bounds keep clients from filling the server up.

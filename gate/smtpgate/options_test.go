@@ -2,6 +2,7 @@ package smtpgate
 
 import (
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +23,10 @@ func TestDefaults(t *testing.T) {
 	bounds := Bounds{Sessions: 1000, PerSource: 100, Recipients: 100, Message: 50 << 20, Header: 256 << 10, Line: 2000, ReceivedHops: 50, Errors: 100, Logins: 5, Commands: 100_000}
 	timeouts := Timeouts{Idle: weir.Duration(5 * time.Minute), Data: weir.Duration(10 * time.Minute), Login: weir.Duration(time.Minute), Session: weir.Duration(time.Hour), Wait: weir.Duration(30 * time.Second)}
 	if d.Bounds != bounds || d.Timeouts != timeouts || d.TLS.Mode != TLSNone || d.Auth != AuthUsers || d.Stopped != RefuseMail || d.Senders != SendersAny ||
-		d.Ambiguous != AmbiguousRetry || d.Postmaster != "postmaster@mail.example.org" || *d.Stamps != (Stamping{"sha256-k", "20 bits", 0.9, FateRefuse, false}) {
+		d.Ambiguous != AmbiguousRetry || d.Postmaster != "postmaster@mail.example.org" || !reflect.DeepEqual(*d.Stamps, Stamping{Algorithm: "sha256-k", Work: "20 bits", FromLoad: 0.9, OnInvalid: FateRefuse}) {
 		t.Errorf("%+v %+v", d, d.Stamps)
 	}
-	if *o.Stamps != (Stamping{}) {
+	if !reflect.DeepEqual(*o.Stamps, Stamping{}) {
 		t.Error("what was given has changed")
 	}
 	o.TLS.Cert = "x"

@@ -108,6 +108,10 @@ func notTaken(err error, who *identity) *no {
 		return refuse(MailFlagged, 450, 471, "this account writes to too many new people: for now it may send only a few mails, try again later")
 	case errors.Is(err, spool.ErrWithheld):
 		return refuse(MailFlagged, 450, 471, "too much of your mail to new people waits for somebody to look at it already, try again later")
+	case errors.Is(err, spool.ErrUnpaid):
+		return unpaid()
+	case errors.Is(err, store.ErrCrowded):
+		n = refuse(MailFull, 452, 431, "no more stamps can be taken, try again later")
 	case errors.Is(err, spool.ErrRecipients):
 		n = refuse(MailThrottled, 550, 553, "too many recipients for one mail").at(BoundRecipients)
 	case errors.Is(err, spool.ErrQueue):

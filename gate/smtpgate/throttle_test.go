@@ -17,6 +17,7 @@ import (
 	"weir/login"
 	"weir/notice"
 	"weir/quota"
+	"weir/spool"
 	"weir/stamp"
 )
 
@@ -380,32 +381,15 @@ func TestNextHopAuth(t *testing.T) {
 	}
 }
 
-// desk is how stamps are wired.
-type desk struct{ *stamp.MailDesk }
-
-func (d desk) Announce(now time.Time) string {
-	text, _ := d.Params(now).MarshalJSON()
-	return "X-WEIR-STAMP " + string(text)
-}
-
-func (d desk) Digest() Digest { return stamp.NewBodyDigest() }
-
-func (d desk) Verify(ctx context.Context, now time.Time, stamps []string, bodyID string, recipients []string) (paid []bool, forged bool) {
-	for _, err := range d.VerifyEach(ctx, now, stamps, stamp.Letter{Message: bodyID}, recipients) {
-		paid, forged = append(paid, err == nil), forged || errors.Is(err, stamp.ErrWrong)
-	}
-	return paid, forged
-}
-
 // TestStamps: what is announced can be paid; who has not paid waits in the pool while there is too much to do.
 func TestStamps(t *testing.T) {
-	d, err := stamp.NewMailDesk(stamp.SHA256K, 64, nil, nil, nil)
+	d, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: 64}, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	offended := 0
 	r := newRig(t, func(r *rig) {
-		r.opts.Stamps, r.parts.Stamps = &Stamping{}, desk{d}
+		r.opts.Stamps, r.parts.Stamps = &Stamping{}, desk{d, r.spool}
 		r.env.Offend = func(_ *weir.Event, a *weir.Answer) {
 			if a.Ban && a.Reason == weir.Forged {
 				offended++
@@ -438,8 +422,12 @@ func TestStamps(t *testing.T) {
 	}
 	r.spool.load.Store(95)
 	c.mail("ann@example.org", "Bob@example.com,carl@example.com,support@example.org", pay("bob@example.com")+"Subject: x\r\n\r\n"+body, "250 ")
-	if to := r.spool.envelope(t).To; !to[0].Paid || to[0].Pooled || to[1].Paid || !to[1].Pooled || to[2].Pooled {
+	none := spool.Stamp{}
+	if to := r.spool.envelope(t).To; to[0].Stamp == none || to[1].Stamp != none || !to[1].Pooled || to[2].Pooled || to[2].Stamp != none {
 		t.Errorf("%+v", to)
+	}
+	if got := r.spool.receipt(t); got.Paid != 1 || got.Pooled != 1 || got.Passed != 2 {
+		t.Errorf("%+v", got)
 	}
 	for _, m := range r.sent() {
 		if strings.Contains(m.text, "Weir-Stamp") {
@@ -448,12 +436,12 @@ func TestStamps(t *testing.T) {
 	}
 	// Two who are one for stamps are paid for by one.
 	c.mail("ann@example.org", "Eve@example.com,eve@example.com", pay("eve@example.com")+"Subject: x\r\n\r\n"+body, "250 ")
-	if to := r.spool.envelope(t).To; len(to) != 2 || !to[0].Paid || !to[1].Paid {
+	if to := r.spool.envelope(t).To; len(to) != 2 || to[0].Stamp == none || to[1].Stamp != to[0].Stamp || r.spool.receipt(t).Paid != 2 {
 		t.Errorf("%+v", to)
 	}
 	r.spool.load.Store(50)
 	c.mail("ann@example.org", "dora@example.com", "Subject: x\r\n\r\n"+body, "250 ")
-	if to := r.spool.envelope(t).To; to[0].Paid || to[0].Pooled {
+	if to := r.spool.envelope(t).To; to[0].Stamp != none || to[0].Pooled {
 		t.Errorf("%+v", to)
 	}
 	head, solution, _ := strings.Cut(stamp.UnfoldMailHeader(strings.TrimPrefix(pay("bob@example.com"), stamp.MailHeader+":")), ".")
@@ -462,7 +450,9 @@ func TestStamps(t *testing.T) {
 	if offended != 1 || r.seen.count("mail stamp") != 1 {
 		t.Error(offended, r.seen.counts)
 	}
-	strict := newRig(t, func(r *rig) { r.opts.Stamps, r.parts.Stamps = &Stamping{Required: true, OnInvalid: FatePool}, desk{d} })
+	strict := newRig(t, func(r *rig) {
+		r.opts.Stamps, r.parts.Stamps = &Stamping{Required: true, OnInvalid: FatePool}, desk{d, r.spool}
+	})
 	c = strict.as("ann")
 	c.mail("ann@example.org", "bob@example.com", "Subject: x\r\n\r\n"+body, "550 5.7.1 a stamp is required")
 	c.mail("ann@example.org", "bob@example.com", pay("bob@example.com")+"Subject: x\r\n\r\n"+body, "250 ")

@@ -36,6 +36,11 @@ func textOf(id store.MailID) []byte {
 
 const idSize = 13
 
+// stampOf is the stamp that a mail comes with.
+func stampOf(id store.MailID) store.Stamp {
+	return store.Stamp{Nonce: store.StampNonce(append([]byte(id.String()), make([]byte, 16-idSize)...)), Until: epoch}
+}
+
 // remembered is how many mails a sender has sent.
 func remembered(tx store.MailTx, sender int) (int, error) {
 	m, err := tx.Remembered("outgoing", fmt.Sprint("sender-", sender))
@@ -65,6 +70,9 @@ func accept(ctx context.Context, m store.Mail, sender int) (n int, err error) {
 	return n, m.Update(ctx, func(tx store.MailTx) error {
 		if now, err := remembered(tx, sender); err != nil || now != n-1 {
 			return fmt.Errorf("%d mails are remembered instead of %d (%w)", now, n-1, err)
+		}
+		if fresh, err := tx.Spend(stampOf(id), 1<<20); err != nil || !fresh {
+			return fmt.Errorf("the stamp of a mail that was never accepted: fresh %t, %w", fresh, err)
 		}
 		if err := letter(tx, id, text); err != nil {
 			return err
@@ -112,8 +120,8 @@ func mailForEver(folder, _ string) error {
 	return <-failed
 }
 
-// whole wants a spool to be what commits leave: of each sender the mails up to the number that is remembered, and none beyond. It returns
-// the ids of those that are there.
+// whole wants a spool to be what commits leave: of each sender the mails up to the number that is remembered, and none
+// beyond, and the stamps of these mails spent, and no others. It returns the ids of those that are there.
 func whole(t *testing.T, s *Store) (there map[store.MailID]bool) {
 	t.Helper()
 	there = map[store.MailID]bool{}
@@ -122,6 +130,11 @@ func whole(t *testing.T, s *Store) (there map[store.MailID]bool) {
 		for sender := range senders {
 			if last[sender], err = remembered(tx, sender); err != nil {
 				return err
+			}
+			for n := 1; n <= last[sender]+2; n++ {
+				if spent, err := tx.Spent(stampOf(mailOf(sender, n)).Nonce); err != nil || spent != (n <= last[sender]) {
+					return fmt.Errorf("the stamp of number %d of %d is spent: %t (%w)", n, last[sender], spent, err)
+				}
 			}
 		}
 		all, err := tx.Letters(store.LetterQuery{}, store.MaxBatch)

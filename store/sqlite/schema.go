@@ -140,6 +140,15 @@ var migrations = []string{
 		data     BLOB    NOT NULL, -- as the mechanism writes it
 		PRIMARY KEY (user, throttle)
 	) STRICT;`,
+
+	// Stamps of mail that are spent. Counting them would read them all, so their number is written down.
+	`CREATE TABLE stamps (
+		nonce    BLOB    NOT NULL PRIMARY KEY,
+		until    INTEGER NOT NULL  -- from when on nobody takes it any more
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX stamps_until ON stamps (until);
+	CREATE TABLE stamps_kept (n INTEGER NOT NULL) STRICT;
+	INSERT INTO stamps_kept (n) VALUES (0);`,
 }
 
 // migrate brings the file up to date, each version in a transaction of its own, so that a failure leaves the last good one.

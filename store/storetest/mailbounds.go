@@ -17,6 +17,7 @@ type (
 	memoryChange = func(*store.Memory)
 	sketchChange = func(*store.Sketch)
 	ticketChange = func(*store.Ticket)
+	stampChange  = func(*store.Stamp)
 	entryChange  = func(*store.Entry)
 	changes      = map[string]any // one of the above, by what is wrong
 )
@@ -47,6 +48,10 @@ func (s *subject) puts(want error, all changes) {
 				k := store.Ticket{Nonce: "n", User: "ann", Until: epoch}
 				change(&k)
 				return tx.PutTicket(k)
+			case stampChange:
+				k := stampOf(1)
+				change(&k)
+				return errorOf(tx.Spend(k, 9))
 			case entryChange:
 				e := store.Entry{At: epoch, By: "alice", What: "released"}
 				change(&e)
@@ -116,6 +121,8 @@ func mailMistakes(_ *testing.T, s *subject) {
 		"a ticket for good":    ticketChange(func(k *store.Ticket) { k.Until = time.Time{} }),
 		"nobody":               entryChange(func(e *store.Entry) { e.By = "" }),
 		"nothing":              entryChange(func(e *store.Entry) { e.What = "" }),
+		"a stamp for good":     stampChange(func(k *store.Stamp) { k.Until = time.Time{} }),
+		"a stamp until never":  stampChange(func(k *store.Stamp) { k.Until = never }),
 		"at no time":           entryChange(func(e *store.Entry) { e.At = time.Time{} }),
 		"of no mail":           entryChange(func(e *store.Entry) { e.Mail = 1 << 63 }),
 	})
@@ -148,6 +155,7 @@ func (s *subject) limited(limit int) []func(store.MailTx) error {
 		func(tx store.MailTx) error { _, err := tx.Entries(0, limit); return err },
 		func(tx store.MailTx) error { return tx.PruneTickets(epoch, limit) },
 		func(tx store.MailTx) error { return tx.PruneEntries(epoch, limit) },
+		func(tx store.MailTx) error { _, err := tx.PruneStamps(epoch, limit); return err },
 	}
 }
 

@@ -51,6 +51,8 @@ func Run(t *testing.T, open Opener) {
 		{"mail/texts", mailTexts},
 		{"mail/texts that nobody takes", mailDiscarded},
 		{"mail/tickets", mailTickets},
+		{"mail/stamps", mailStamps},
+		{"mail/a stamp is spent with its mail, or not at all", mailStampsCommit},
 		{"mail/audit log", mailEntries},
 		{"mail/what makes no sense", mailMistakes},
 		{"mail/bounds", mailBounds},

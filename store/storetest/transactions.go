@@ -179,7 +179,7 @@ func mailView(t *testing.T, s *subject) {
 			tx.PutKnown("t", "a", []byte("k")), tx.PutKnown("t", "a", nil),
 			tx.PutLetter(letterOf(3), inline("text"), []store.Addressee{to(0)}), tx.PutAddressees(of(2, to(0))...), tx.RemoveAddressees(2, 0),
 			tx.PutTicket(store.Ticket{Nonce: "n", User: "a", Until: epoch}), tx.PruneTickets(epoch, 1), tx.RemoveTickets("a"),
-			tx.Log(store.Entry{At: epoch, By: "a", What: "b"}), tx.PruneEntries(epoch, 1),
+			tx.Log(store.Entry{At: epoch, By: "a", What: "b"}), tx.PruneEntries(epoch, 1), errorOf(tx.Spend(stampOf(1), 9)), errorOf(tx.PruneStamps(epoch, 1)),
 		} {
 			s.fails(err, store.ErrInvalid)
 		}

@@ -1,0 +1,123 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"weir"
+	"weir/config"
+	"weir/gate/smtpgate"
+	"weir/spool"
+	"weir/stamp"
+	"weir/store"
+)
+
+// mailKeyword begins the line in the answer to EHLO that has the parameters of stamps.
+const mailKeyword = "X-WEIR-STAMP"
+
+// A mailDesk takes the stamps of a gate for mail, for as long as the gate lives. What is spent is not its own: the
+// spool keeps that, for all gates.
+type mailDesk struct {
+	*stamp.MailDesk
+	app  *App
+	opts stamp.MailOptions
+}
+
+var _ smtpgate.Stamps = (*mailDesk)(nil)
+
+// mailStamps keeps the desk of a gate, or makes one.
+func (c *change) mailStamps(s smtpgate.Stamping, old *gate) (*mailDesk, error) {
+	o, err := config.MailStamps(s)
+	if err != nil {
+		return nil, err
+	}
+	d := &mailDesk{app: c.app, opts: o}
+	if old == nil || old.stamps == nil {
+		d.MailDesk, err = stamp.NewMailDesk(o, c.app.mailKeys(), nil, nil)
+		return d, err
+	}
+	d.MailDesk = old.stamps.MailDesk
+	c.commit = append(c.commit, func() {
+		if err := d.Configure(o, nil, c.app.opts.Clock.Now()); err != nil { // it was checked
+			c.app.opts.Log.Error("stamps of mail cost what they did", "err", err)
+		}
+	})
+	return d, nil
+}
+
+// mailKeys make the seeds of stamps. They follow from weir's secret, so that stamps outlive a restart.
+func (a *App) mailKeys() *stamp.Keyring {
+	return stamp.NewKeyring(time.Hour, a.derive("stamps of mail"))
+}
+
+// keepMailKeys gives the desks of a generation the keys of the secret that Start has read.
+func (a *App) keepMailKeys(g *generation) error {
+	keys := a.mailKeys()
+	for _, gt := range g.gates {
+		if gt.stamps != nil {
+			if err := gt.stamps.Configure(gt.stamps.opts, keys, a.opts.Clock.Now()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Announce writes the parameters in one line.
+func (d *mailDesk) Announce(now time.Time, load weir.Share) string {
+	d.Observe(now, load)
+	text, err := d.Params(now).MarshalJSON()
+	if err != nil {
+		return ""
+	}
+	return mailKeyword + " " + string(text)
+}
+
+// Digest returns what makes the id of a body.
+func (d *mailDesk) Digest() smtpgate.Digest { return stamp.NewBodyDigest() }
+
+// Verify looks for a stamp for each recipient. One that was made for another body, or has been used, is worth nothing,
+// but no forgery: servers on the way change bodies, and clients send again what they got no answer for.
+func (d *mailDesk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string, recipients []string) (good []spool.Stamp, forged, busy bool) {
+	d.Observe(now, load)
+	spent := func(ctx context.Context, n stamp.Nonce) (bool, error) {
+		spent, err := d.app.post.Spent(ctx, store.StampNonce(n))
+		return spent && err == nil, nil // who cannot look now takes it for good: the transaction finds out, or fails and is tried again
+	}
+	receipts, errs := d.LookEach(ctx, now, stamps, stamp.Letter{Message: bodyID}, recipients, spent)
+	for i, err := range errs {
+		var k spool.Stamp
+		if err == nil {
+			k = spool.Stamp{Nonce: store.StampNonce(receipts[i].Nonce), Until: receipts[i].Expires}
+		}
+		good = append(good, k)
+		forged, busy = forged || errors.Is(err, stamp.ErrWrong), busy || errors.Is(err, stamp.ErrBusy)
+	}
+	return good, forged, busy
+}
+
+// StampParams is how stamps are made for the first gate that takes some. Of gates with the same puzzle the highest
+// price is told, which is good at all of them.
+func (s selfService) StampParams() []byte {
+	now := s.opts.Clock.Now()
+	var tell *stamp.MailParams
+	for _, gt := range s.current.Load().gates {
+		if gt.stamps == nil {
+			continue
+		}
+		gt.stamps.Observe(now, weir.Share(s.post.Load(gt.post.Name)))
+		p := gt.stamps.Params(now)
+		switch {
+		case tell == nil:
+			tell = &p
+		case p.Algorithm == tell.Algorithm:
+			tell.Work = max(tell.Work, p.Work)
+		}
+	}
+	if tell == nil {
+		return nil
+	}
+	text, _ := tell.MarshalJSON()
+	return text
+}

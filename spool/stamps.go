@@ -1,0 +1,92 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"weir/store"
+)
+
+// keepStamps is how long a spent stamp is remembered after its end: a clock that is set back by less makes none good
+// again.
+const keepStamps = time.Hour
+
+// Spent reports whether a stamp is spent. Accept may find otherwise: another mail may come first.
+func (s *Spool) Spent(ctx context.Context, nonce store.StampNonce) (spent bool, err error) {
+	err = s.store.View(ctx, func(tx store.MailTx) error {
+		spent, err = tx.Spent(nonce)
+		return err
+	})
+	return spent, err
+}
+
+// spend spends the stamps of a mail, and notes whom they pay for. A mail that is not stored leaves them as they were.
+func (in *incoming) spend(tx store.MailTx) error {
+	in.paid = nil
+	var known map[store.StampNonce]bool // those of this mail: who were fresh
+	var crowded error                   // no more can be noted
+	for i := range in.e.To {
+		to := &in.e.To[i]
+		if to.Stamp == (Stamp{}) {
+			if to.Required {
+				return ErrUnpaid
+			}
+			continue
+		}
+		fresh, seen := known[to.Stamp.Nonce]
+		if !seen {
+			var err error
+			fresh, err = in.s.spend(tx, in.now, to.Stamp)
+			if errors.Is(err, store.ErrCrowded) {
+				crowded = err
+			} else if err != nil {
+				return err
+			}
+			if in.paid == nil {
+				in.paid, known = make([]bool, len(in.e.To)), map[store.StampNonce]bool{}
+			}
+			known[to.Stamp.Nonce] = fresh
+		}
+		switch {
+		case fresh:
+			in.paid[i] = true
+			in.receipt.Paid++
+		case to.Required && crowded != nil:
+			return crowded
+		case to.Required:
+			return ErrUnpaid
+		}
+	}
+	return nil
+}
+
+// spend spends one stamp. Where there are too many it looks for some that are over.
+func (s *Spool) spend(tx store.MailTx, now time.Time, k Stamp) (bool, error) {
+	fresh, err := tx.Spend(k, s.opts.Stamps)
+	if !errors.Is(err, store.ErrCrowded) {
+		return fresh, err
+	}
+	n, failed := tx.PruneStamps(now.Add(-keepStamps), pruneBatch)
+	switch {
+	case failed != nil:
+		return false, failed
+	case n > 0:
+		return tx.Spend(k, s.opts.Stamps)
+	}
+	s.tell.Bounded(BoundStamps)
+	return false, err
+}
+
+// pruneStamps forgets the spent stamps that are over.
+func (s *Spool) pruneStamps(ctx context.Context, now time.Time) error {
+	for removed := pruneBatch; removed == pruneBatch; { // few at a time, as mail waits meanwhile
+		if err := s.update(ctx, func(tx store.MailTx) (err error) {
+			removed, err = tx.PruneStamps(now.Add(-keepStamps), pruneBatch)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

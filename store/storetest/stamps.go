@@ -1,0 +1,131 @@
+package storetest
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/store"
+)
+
+// stampOf is a stamp of an hour.
+func stampOf(n byte) store.Stamp {
+	return store.Stamp{Nonce: store.StampNonce{n, 15: n}, Until: epoch.Add(time.Hour)}
+}
+
+// errorOf is the error of a call that returns something else, too.
+func errorOf[T any](_ T, err error) error { return err }
+
+// spend spends a stamp by itself.
+func (s *subject) spend(k store.Stamp, most int) (fresh bool) {
+	s.Helper()
+	s.update(func(tx store.MailTx) (err error) { fresh, err = tx.Spend(k, most); return err })
+	return fresh
+}
+
+// spent reports whether a stamp is used.
+func (s *subject) spent(k store.Stamp) bool {
+	s.Helper()
+	return look(s, func(tx store.MailTx) (bool, error) { return tx.Spent(k.Nonce) })
+}
+
+// prunes wants so many stamps to be forgotten.
+func (s *subject) prunes(now time.Time, limit, want int) {
+	s.Helper()
+	s.update(func(tx store.MailTx) error {
+		n, err := tx.PruneStamps(now, limit)
+		s.same(n, want)
+		return err
+	})
+}
+
+func mailStamps(t *testing.T, s *subject) {
+	s.same(s.spent(stampOf(1)), false)
+	s.same(s.spend(stampOf(1), 9), true)
+	s.same(s.spend(stampOf(1), 9), false)
+	s.same(s.spent(stampOf(2)), false)
+	s.reopen()
+	s.same(s.spent(stampOf(1)), true)
+	s.same(s.spend(stampOf(1), 9), false)
+	later := stampOf(1)
+	later.Until = later.Until.Add(time.Hour)
+	s.same(s.spend(later, 9), false) // the nonce tells stamps apart, and nothing else
+
+	// Of many who spend it at once, one does.
+	var served atomic.Int32
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			fresh := false
+			if err := s.mail.Update(t.Context(), func(tx store.MailTx) (err error) { fresh, err = tx.Spend(stampOf(2), 9); return err }); err != nil {
+				t.Error(err)
+			}
+			if fresh {
+				served.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	s.same(served.Load(), int32(1))
+
+	// At the bound: one that is known is known, one more is not noted, and the rest of the transaction is none the
+	// worse.
+	s.same(s.spend(stampOf(3), 3), true)
+	s.update(func(tx store.MailTx) error {
+		fresh, err := tx.Spend(stampOf(4), 3)
+		s.fails(err, store.ErrCrowded)
+		s.same(fresh, false)
+		fresh, err = tx.Spend(stampOf(3), 3)
+		s.same(fresh, false)
+		return errors.Join(err, tx.PutUser(store.User{Name: "ann"}))
+	})
+	s.same(s.spent(stampOf(4)), false)
+	look(s, func(tx store.MailTx) (store.User, error) { return tx.User("ann") })
+	s.same(s.spend(stampOf(4), 4), true)
+
+	soon := stampOf(5)
+	soon.Until = epoch
+	s.same(s.spend(soon, 5), true)
+	s.prunes(epoch.Add(-1), 9, 0)
+	s.prunes(epoch.Add(9*time.Hour), 0, 0)
+	s.prunes(epoch.Add(9*time.Hour), 1, 1) // the one that is over for longest
+	s.same(s.spent(soon), false)
+	s.prunes(epoch.Add(time.Hour-1), 9, 0)
+	s.prunes(epoch.Add(time.Hour), 3, 3) // at that very moment
+	s.reopen()
+	s.prunes(epoch.Add(time.Hour), 9, 1)
+	for n := range byte(3) { // there is room again for as many
+		s.same(s.spend(stampOf(n), 3), true)
+	}
+	s.fails(s.mail.Update(s.Context(), func(tx store.MailTx) error { return errorOf(tx.Spend(stampOf(9), 3)) }), store.ErrCrowded)
+}
+
+func mailStampsCommit(_ *testing.T, s *subject) {
+	no := errors.New("no")
+	accept := func(id store.MailID, with error) error {
+		return s.mail.Update(s.Context(), func(tx store.MailTx) error {
+			fresh, err := tx.Spend(stampOf(1), 1)
+			s.must(err)
+			s.same(fresh, true)
+			if err := tx.PutLetter(letterOf(id), inline("text"), []store.Addressee{to(0)}); err != nil {
+				return err
+			}
+			return with
+		})
+	}
+	s.fails(accept(1, no), no)
+	s.same(s.spent(stampOf(1)), false)
+	s.put(letterOf(1), to(0))
+	s.fails(accept(1, nil), store.ErrExists)
+	s.same(s.spent(stampOf(1)), false)
+	s.must(accept(2, nil)) // what was not committed is not counted either
+	s.reopen()
+	s.same(s.spent(stampOf(1)), true)
+	look(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(2) })
+	// What is forgotten by a transaction that fails is not forgotten.
+	s.fails(s.mail.Update(s.Context(), func(tx store.MailTx) error { return errors.Join(errorOf(tx.PruneStamps(epoch.Add(time.Hour), 9)), no) }), no)
+	s.same(s.spent(stampOf(1)), true)
+	s.fails(s.mail.Update(s.Context(), func(tx store.MailTx) error { return errorOf(tx.Spend(stampOf(2), 1)) }), store.ErrCrowded)
+}
