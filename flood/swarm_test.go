@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,7 +112,7 @@ func TestSwarmWithNobodyThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := connection{address: address}
-	if got := c.get(floodSource(0)); got != failed {
+	if got := c.get(floodSource(0), 0); got != failed {
 		t.Errorf("got %d", got)
 	}
 }
@@ -127,6 +128,13 @@ func TestSources(t *testing.T) {
 	}
 	if len(all) != 72_000 {
 		t.Errorf("%d addresses", len(all))
+	}
+	networks := map[netip.Prefix]bool{}
+	for i := range spreadSources {
+		networks[netip.PrefixFrom(payerSource(i), 24).Masked()] = true
+	}
+	if len(networks) != spreadSources {
+		t.Errorf("a payer is in %d networks", len(networks))
 	}
 	o := Options{}.WithDefaults()
 	if o.sources(Many) != 10_000 || o.sources(Few) != 20 {
