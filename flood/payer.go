@@ -14,16 +14,16 @@ import (
 // What an attacker who pays has.
 const (
 	payerConnections = 128
-	payerAskers      = 4                      // connections that ask for puzzles, so that his core always has one to work on
-	payerCovers      = 50                     // how often he uses a stamp, unless he is asked for another before
-	payerStamps      = 64                     // stamps that he keeps; the newest are worth most
+	payerAskers      = 4                      // connections that ask for puzzles, so that the core always has one to work on
+	payerCovers      = 50                     // how often a stamp is used, unless another one is asked for before
+	payerStamps      = 64                     // stamps that are kept; the newest are worth most
 	payerPause       = 250 * time.Millisecond // after a refusal
 	payerPatience    = 30 * time.Second       // for an answer
-	payerSolves      = time.Minute            // how long he works on a stamp at most
+	payerSolves      = time.Minute            // how long a stamp may take
 )
 
-// A payer is an attacker who pays: one core of his makes one stamp after the other, as fast as it can, and all of his connections use
-// them. While nothing is asked he sends without. He has a new id for each stamp, so that only his addresses tell that it is always him.
+// A payer is an attacker who pays: one core makes one stamp after the other, as fast as it can, and all connections use them. While
+// nothing is asked they send without. Each stamp is for a new id, so that nothing but the addresses tells that it is one attacker.
 type payer struct {
 	front   string
 	proxy   http.RoundTripper
@@ -73,7 +73,7 @@ func (p *payer) run(ctx context.Context) {
 	workers.Wait()
 }
 
-// ask gets puzzles. A browser is told at once what to pay, so he asks as one.
+// ask gets puzzles, as a browser: that is told at once what to pay.
 func (p *payer) ask(ctx context.Context, puzzles chan<- demand) {
 	for ctx.Err() == nil {
 		z := demand{source: p.source()}
@@ -117,7 +117,7 @@ func (p *payer) solve(ctx context.Context, puzzles <-chan demand) {
 			paid, took, err := p.solver.solve(working, z.challenge)
 			cancel()
 			if err != nil {
-				continue // he asks for another one
+				continue // there are others
 			}
 			if c, err := stamp.ParseChallenge(z.challenge); err == nil {
 				p.tally.pay(at, paymentOf(c, took))

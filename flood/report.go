@@ -80,7 +80,7 @@ type SceneRound struct {
 type Part struct {
 	Beside     string  `json:"beside"`           // who else was there
 	Clients    Figures `json:"clients"`          // whom the scene is about
-	MedianMS   float64 `json:"median_ms"`        // of all of them; whoever was not served counts with his patience
+	MedianMS   float64 `json:"median_ms"`        // of all of them; whoever was not served counts with the patience of people
 	Times      float64 `json:"times,omitempty"`  // the median, in proportion to that of the first part
 	Attack     Figures `json:"attack"`           // the flood, the invented keys or the payer
 	Stamps     *Stamps `json:"stamps,omitempty"` // what the clients paid

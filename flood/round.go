@@ -26,7 +26,7 @@ const lookEvery = 100 * time.Millisecond
 
 // play lets everybody come until the fate of the last is known who came in time, or ctx ends. watch is called now and then.
 func (r *round) play(ctx context.Context, watch func(elapsed time.Duration)) error {
-	s := &swarm{front: r.front, rate: r.o.rate(flood), sources: r.o.sources(r.kind), accept: acceptPage, workers: swarmConnections, tally: r.tally}
+	s := &swarm{front: r.front, rate: r.o.rate(flood), sources: r.o.sources(r.kind), accept: acceptPage, wait: swarmPatience, workers: swarmConnections, tally: r.tally}
 	return r.perform(ctx, watch,
 		func(ctx context.Context, _ *crowd) { s.run(ctx, r.begin, r.waits.Done) },
 		func(ctx context.Context, c *crowd) { r.arrive(ctx, c, people, sessionPages, r.o.Patience) },
@@ -138,7 +138,7 @@ func (r *round) look(ctx context.Context, v *visitor, at, patience time.Duration
 	})
 }
 
-// come lets somebody come at first, and again after each gap. What visit says is what became of him.
+// come lets somebody come at first, and the next after each gap. visit returns what became of that one.
 func (r *round) come(ctx context.Context, first time.Duration, gap func() time.Duration, visit func(ctx context.Context, n int, at time.Duration) result) {
 	over := sync.OnceFunc(r.waits.Done)
 	defer over()

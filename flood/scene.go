@@ -92,7 +92,7 @@ func (s Scene) judge(one *SceneRound) {
 		}
 	}
 	beside := &one.Parts[judgedPart]
-	// A median that is somebody's patience is not a time in which the page came.
+	// Where half of the pages never came, the median is the patience of people, which says nothing.
 	one.Met = first.Clients.Share > 0.5 && beside.Clients.Share > 0.5 && beside.Times <= pageTarget
 }
 
@@ -149,7 +149,7 @@ func (s Scene) part(ctx context.Context, f front, o Options, p part, watch func(
 // swarm lets a flood come.
 func (r *round) swarm(s *swarm) actor {
 	return func(ctx context.Context, _ *crowd) {
-		s.front = r.front
+		s.front, s.wait = r.front, r.o.hurried(swarmPatience)
 		s.run(ctx, r.begin, r.waits.Done)
 	}
 }
@@ -188,7 +188,7 @@ func (r *round) readers(patience time.Duration) actor {
 	}
 }
 
-// payer lets an attacker come who pays. Nobody waits for him.
+// payer lets an attacker come who pays. The round does not wait for what becomes of those requests.
 func (r *round) payer(p *payer) actor {
 	return func(ctx context.Context, c *crowd) {
 		r.waits.Done()

@@ -233,7 +233,7 @@ func TestLoadWithAPartMissing(t *testing.T) {
 	})
 }
 
-// TestPayer: he uses each stamp as often as it covers, from all of his addresses, with the id that it is for; and makes one at a time.
+// TestPayer: each stamp is used as often as it covers, from all addresses, with the id that it is for, and made one at a time.
 func TestPayer(t *testing.T) {
 	const sources, enough = 3, 5 * payerCovers
 	var mu sync.Mutex
@@ -279,7 +279,7 @@ func (o *oneAtATime) solve(ctx context.Context, challenge string) (string, time.
 	return newHere().solve(ctx, challenge)
 }
 
-// TestPayerWhoIsNotAsked sends without a stamp, and ends when he is told to.
+// TestPayerWhoIsNotAsked: while nothing is asked, a payer sends without a stamp.
 func TestPayerWhoIsNotAsked(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -354,7 +354,7 @@ func TestJudge(t *testing.T) {
 		"twice":               {Payer, []Part{part(9, 9, 160), part(9, 9, 320), part(9, 0, 30000)}, true},
 		"more":                {Payer, []Part{part(9, 9, 160), part(9, 9, 321), part(9, 9, 160)}, false},
 		"no page came":        {Payer, []Part{part(9, 0, 100), part(9, 0, 100), part(9, 9, 100)}, false},
-		"few came beside him": {Payer, []Part{part(9, 9, 100), part(10, 5, 150), part(9, 9, 100)}, false},
+		"few came beside it": {Payer, []Part{part(9, 9, 100), part(10, 5, 150), part(9, 9, 100)}, false},
 	} {
 		one := SceneRound{Parts: c.parts}
 		c.scene.judge(&one)

@@ -30,7 +30,7 @@ func (p *Played) about() string {
 		return fmt.Sprintf("%s %d requests/s come from one address, each with another key. One client with a key and an address of its own asks once a second, and does not try again. %s",
 			service, inventedRate, served)
 	default:
-		return fmt.Sprintf("%s People load a page of %d requests. The attacker makes stamps as fast as one core can, and uses them on %d connections. Target: half of the pages within %d times what they take without him, when he has one address.",
+		return fmt.Sprintf("%s People load a page of %d requests. The attacker makes stamps as fast as one core can, and uses them on %d connections. Target: half of the pages within %d times what they take without the attacker, who has one address.",
 			service, 1+pageParts, payerConnections, pageTarget)
 	}
 }
@@ -86,7 +86,7 @@ func (p *Played) table(seconds float64) *tabular.Table {
 	return t
 }
 
-// Median writes the median. Where it is somebody's patience, the page had not come by then.
+// Median writes the median. Where half of the pages never came, it is more than the patience of people.
 func (p *Part) Median() string {
 	if p.Clients.Offered == 0 {
 		return "–"
@@ -109,7 +109,7 @@ func (p *Played) notes() (all []string) {
 					number(float64(st.Paid)), number(float64(st.Work)), duration(st.HereMS)))
 			}
 			if st := part.AttackPaid; st != nil {
-				all = append(all, fmt.Sprintf("%s: he paid %s stamps, of %s operations as a rule.", where, number(float64(st.Paid)), number(float64(st.Work))))
+				all = append(all, fmt.Sprintf("%s: the attacker paid %s stamps, of %s operations as a rule.", where, number(float64(st.Paid)), number(float64(st.Work))))
 			}
 			if f := &part.Attack; f.Unsent > 0 {
 				all = append(all, fmt.Sprintf("%s: this machine sent only %s of what the attack asks for.", where, percent(1-float64(f.Unsent)/float64(f.Offered))))

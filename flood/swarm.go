@@ -28,6 +28,7 @@ type swarm struct {
 	accept  string
 	keys    bool          // each request has an invented key
 	until   time.Duration // it is over then; 0 when it lasts as long as the round
+	wait    time.Duration // for an answer
 	workers int           // connections
 	tally   *tally
 }
@@ -85,7 +86,7 @@ func (s *swarm) aim(ctx context.Context, shots chan<- shot, begin time.Time, ove
 
 // work sends on one connection.
 func (s *swarm) work(shots <-chan shot, begin time.Time) {
-	c := connection{address: s.front, accept: s.accept}
+	c := connection{address: s.front, accept: s.accept, wait: s.wait}
 	defer c.close()
 	for next := range shots {
 		r := c.get(floodSource(next.source), next.key)
@@ -103,6 +104,7 @@ func floodSource(i int) netip.Addr {
 type connection struct {
 	address string
 	accept  string
+	wait    time.Duration // for an answer
 	conn    net.Conn
 	answers *bufio.Reader
 	request []byte
@@ -112,7 +114,7 @@ type connection struct {
 func (c *connection) get(source netip.Addr, key int) result {
 	kept := c.conn != nil
 	if !kept {
-		conn, err := net.DialTimeout("tcp", c.address, swarmPatience)
+		conn, err := net.DialTimeout("tcp", c.address, c.wait)
 		if err != nil {
 			return failed
 		}
@@ -120,7 +122,7 @@ func (c *connection) get(source netip.Addr, key int) result {
 		_ = conn.(*net.TCPConn).SetLinger(0)
 		c.conn, c.answers = conn, bufio.NewReader(conn)
 	}
-	_ = c.conn.SetDeadline(time.Now().Add(swarmPatience))
+	_ = c.conn.SetDeadline(time.Now().Add(c.wait))
 	c.request = append(c.request[:0], "GET / HTTP/1.1\r\nHost: "+host+"\r\nUser-Agent: "+agent+"\r\nAccept: "+c.accept+"\r\nX-Forwarded-For: "...)
 	c.request = source.AppendTo(c.request)
 	if key != 0 {

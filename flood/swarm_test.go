@@ -18,6 +18,7 @@ func floodFor(t *testing.T, h http.Handler, s swarm, enough func() bool, after f
 	server := httptest.NewServer(h)
 	defer server.Close()
 	o := Options{For: time.Hour, Concurrent: 1, Work: time.Second} // without a warm-up
+	s.wait = swarmPatience
 	s.front, s.tally = strings.TrimPrefix(server.URL, "http://"), newTally(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -111,7 +112,7 @@ func TestSwarmWithNobodyThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := connection{address: address}
+	c := connection{address: address, wait: swarmPatience}
 	if got := c.get(floodSource(0), 0); got != failed {
 		t.Errorf("got %d", got)
 	}

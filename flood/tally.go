@@ -101,7 +101,7 @@ func (t *tally) of(g group) Figures {
 	return t.figures(g)
 }
 
-// median returns within what time half of a group were served. Whoever was not, is taken to have waited for so long as patience.
+// median returns within what time half of a group were served. Whoever was not served counts with patience.
 func (t *tally) median(g group, patience time.Duration) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -24,7 +24,7 @@ const (
 	acceptAny  = "*/*"
 )
 
-// keyHeader is where a client of an API says who he is.
+// keyHeader is where a client of an API says who it is.
 const keyHeader = "X-Api-Key"
 
 // challengeHeader is where a front says what it wants to be paid, stampHeader where it is paid.

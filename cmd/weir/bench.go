@@ -22,7 +22,7 @@ import (
 
 // benchCommand is weir bench.
 type benchCommand struct {
-	Flood  benchFloodCommand  `cmd:"" help:"What people get while a service is flooded: with nothing in front, nginx, HAProxy and weir. Takes some minutes."`
+	Flood  benchFloodCommand  `cmd:"" help:"What people get while a service is flooded: with nothing in front, nginx, HAProxy and weir. Also after a flood, beside invented keys and beside an attacker who pays. Takes some minutes."`
 	Solver benchSolverCommand `cmd:"" hidden:"" help:"Make stamps for weir bench flood, as it asks on standard input."`
 }
 
