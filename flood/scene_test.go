@@ -348,12 +348,12 @@ func TestJudge(t *testing.T) {
 		parts []Part
 		met   bool
 	}{
-		"at the target":       {Keys, []Part{part(20, 19, 90)}, true},
-		"below":               {AfterFlood, []Part{part(100, 94, 90)}, false},
-		"nobody came":         {AfterFlood, []Part{part(0, 0, 0)}, false},
-		"twice":               {Payer, []Part{part(9, 9, 160), part(9, 9, 320), part(9, 0, 30000)}, true},
-		"more":                {Payer, []Part{part(9, 9, 160), part(9, 9, 321), part(9, 9, 160)}, false},
-		"no page came":        {Payer, []Part{part(9, 0, 100), part(9, 0, 100), part(9, 9, 100)}, false},
+		"at the target":      {Keys, []Part{part(20, 19, 90)}, true},
+		"below":              {AfterFlood, []Part{part(100, 94, 90)}, false},
+		"nobody came":        {AfterFlood, []Part{part(0, 0, 0)}, false},
+		"twice":              {Payer, []Part{part(9, 9, 160), part(9, 9, 320), part(9, 0, 30000)}, true},
+		"more":               {Payer, []Part{part(9, 9, 160), part(9, 9, 321), part(9, 9, 160)}, false},
+		"no page came":       {Payer, []Part{part(9, 0, 100), part(9, 0, 100), part(9, 9, 100)}, false},
 		"few came beside it": {Payer, []Part{part(9, 9, 100), part(10, 5, 150), part(9, 9, 100)}, false},
 	} {
 		one := SceneRound{Parts: c.parts}
