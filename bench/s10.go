@@ -47,6 +47,6 @@ func sceneFigure(s floods.Scene, one *floods.SceneRound) figure {
 	default:
 		payer, spread := &one.Parts[1], &one.Parts[2]
 		return figure{fmt.Sprintf("beside one paying core, %s in front: the median of a page of 5 requests, against without it (the core on 50 addresses)", one.Title),
-			"≤ 2 ×", fmt.Sprintf("%.1f × (%s against %s; %.1f ×)", payer.Times, payer.Median(), one.Parts[0].Median(), spread.Times), one.Met}
+			"≤ 2 ×", fmt.Sprintf("%s (%s against %s; %s)", payer.Ratio(), payer.Median(), one.Parts[0].Median(), spread.Ratio()), one.Met}
 	}
 }

@@ -73,7 +73,7 @@ func (p *Played) table(seconds float64) *tabular.Table {
 		for j := range one.Parts {
 			part, times, payer, judged := &one.Parts[j], tabular.Text("–"), tabular.Text("–"), tabular.Text("")
 			if j > 0 {
-				times, payer = tabular.Text(number(part.Times)+" ×"), tabular.Text(number(float64(part.Attack.Served)/seconds)+"/s")
+				times, payer = tabular.Text(part.Ratio()), tabular.Text(number(float64(part.Attack.Served)/seconds)+"/s")
 			}
 			if j == judgedPart {
 				times.Tint, judged = hue, target
@@ -91,10 +91,17 @@ func (p *Part) Median() string {
 	if p.Clients.Offered == 0 {
 		return "–"
 	}
+	return p.atLeast() + duration(p.MedianMS)
+}
+
+// Ratio writes how many times as long that is as without the attack.
+func (p *Part) Ratio() string { return p.atLeast() + number(p.Times) + " ×" }
+
+func (p *Part) atLeast() string {
 	if 2*p.Clients.Served <= p.Clients.Offered {
-		return "> " + duration(p.MedianMS)
+		return "> "
 	}
-	return duration(p.MedianMS)
+	return ""
 }
 
 // notes are what has to be said about the figures of a scene.
