@@ -14,7 +14,7 @@ import (
 func afterFlood(o options) ([]figure, error) {
 	run := floods.Options{Scenes: []floods.Scene{floods.AfterFlood, floods.Keys, floods.Payer}}
 	if o.quick {
-		run.For, run.WarmUp, run.Haste = 300*time.Millisecond, 200*time.Millisecond, 40
+		run.For, run.WarmUp, run.Haste = 150*time.Millisecond, 50*time.Millisecond, 100
 	}
 	r, err := runFlood("S10", run)
 	if err != nil {
