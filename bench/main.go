@@ -57,6 +57,7 @@ var rows = []row{
 	{"S7", steering},
 	{"S8", logarithms},
 	{"S9", underFlood},
+	{"S10", afterFlood},
 	{"Q1", decisions},
 	{"Q2", proxied},
 	{"Q3", heldRequests},

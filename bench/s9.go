@@ -19,21 +19,11 @@ import (
 // front of it, with nginx, with HAProxy and with weir. The peers are for comparison; one that is not installed is left out. With -write,
 // the page with the plots is left in bench/s9.html. See docs/flood.md.
 func underFlood(o options) ([]figure, error) {
-	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // what was started is stopped first
-	defer release()
-	folder, err := os.MkdirTemp("", "weir-bench")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(folder)
-	run := floods.Options{Solver: filepath.Join(folder, "weir")}
-	if out, err := exec.Command("go", "build", "-o", run.Solver, "weir/cmd/weir").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, out)
-	}
+	run := floods.Options{Scenes: []floods.Scene{floods.UnderFlood}}
 	if o.quick {
 		run.For, run.WarmUp, run.Patient = 2*time.Second, 2*time.Second, 8*time.Second
 	}
-	r, err := floods.Run(ctx, run)
+	r, err := runFlood("S9", run)
 	if err != nil {
 		return nil, err
 	}
@@ -52,9 +42,6 @@ func underFlood(o options) ([]figure, error) {
 			figures = append(figures, figure{"for comparison, " + what, "–", got, true})
 		}
 	}
-	for _, l := range r.LeftOut {
-		fmt.Fprintf(os.Stderr, "S9: %s is left out: %s\n", l.Front, l.Why)
-	}
 	if !o.write {
 		return figures, nil
 	}
@@ -64,4 +51,24 @@ func underFlood(o options) ([]figure, error) {
 	}
 	defer page.Close()
 	return figures, r.Page(page)
+}
+
+// runFlood runs scenes with a weir that was built for it, and names the peers that are left out.
+func runFlood(row string, run floods.Options) (r floods.Report, err error) {
+	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // what was started is stopped first
+	defer release()
+	folder, err := os.MkdirTemp("", "weir-bench")
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(folder)
+	run.Solver = filepath.Join(folder, "weir")
+	if out, err := exec.Command("go", "build", "-o", run.Solver, "weir/cmd/weir").CombinedOutput(); err != nil {
+		return r, fmt.Errorf("%w: %s", err, out)
+	}
+	r, err = floods.Run(ctx, run)
+	for _, l := range r.LeftOut {
+		fmt.Fprintf(os.Stderr, "%s: %s is left out: %s\n", row, l.Front, l.Why)
+	}
+	return r, err
 }

@@ -27,6 +27,7 @@ type front struct {
 type place struct {
 	Options
 	service string // the address of the service
+	keyed   bool   // clients have keys
 	folder  string // for whatever the front writes; it is removed at the end
 }
 
@@ -77,17 +78,17 @@ type stage struct {
 	undo    []func()
 }
 
-// build builds a stage up. A failed one leaves nothing behind.
-func build(ctx context.Context, f front, o Options) (*stage, error) {
+// build builds a stage up, where clients may have keys. A failed one leaves nothing behind.
+func build(ctx context.Context, f front, o Options, keyed bool) (*stage, error) {
 	s := &stage{}
-	if err := s.build(ctx, f, o); err != nil {
+	if err := s.build(ctx, f, o, keyed); err != nil {
 		s.strike()
 		return nil, fmt.Errorf("%s: %w", f.title, err)
 	}
 	return s, nil
 }
 
-func (s *stage) build(ctx context.Context, f front, o Options) error {
+func (s *stage) build(ctx context.Context, f front, o Options, keyed bool) error {
 	folder, err := os.MkdirTemp("", "weir-flood-")
 	if err != nil {
 		return err
@@ -97,21 +98,25 @@ func (s *stage) build(ctx context.Context, f front, o Options) error {
 		return err
 	}
 	s.undo = append(s.undo, s.service.stop)
-	if s.front, err = f.start(ctx, place{Options: o, service: s.service.address(), folder: folder}); err != nil {
+	if s.front, err = f.start(ctx, place{Options: o, service: s.service.address(), keyed: keyed, folder: folder}); err != nil {
 		return err
 	}
 	s.undo = append(s.undo, s.front.stop)
+	s.solver, err = s.addSolver(o)
+	return err
+}
+
+// addSolver starts one more solver.
+func (s *stage) addSolver(o Options) (solver, error) {
 	if o.Solver == "" {
-		s.solver = newHere()
-		return nil
+		return newHere(), nil
 	}
 	away, err := startSolver(o.Solver)
 	if err != nil {
-		return fmt.Errorf("the solver: %w", err)
+		return nil, fmt.Errorf("the solver: %w", err)
 	}
-	s.solver = away
 	s.undo = append(s.undo, away.stop)
-	return nil
+	return away, nil
 }
 
 // strike takes the stage down.

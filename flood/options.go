@@ -24,17 +24,33 @@ const (
 // Kinds lists all of them.
 var Kinds = []Kind{Many, Few}
 
+// A Scene is one comparison of the fronts.
+type Scene string
+
+// The scenes.
+const (
+	UnderFlood Scene = "flood" // what people get while a flood lasts, for each kind of flood
+	AfterFlood Scene = "after" // what programs get that neither pay nor keep tickets, when a flood is over
+	Keys       Scene = "keys"  // what a client of an API gets beside invented keys
+	Payer      Scene = "payer" // what people get beside an attacker who pays
+)
+
+// Scenes lists all of them.
+var Scenes = []Scene{UnderFlood, AfterFlood, Keys, Payer}
+
 // Options say what is run. The zero value runs everything with every front that is installed.
 type Options struct {
 	// For is how long visitors come whose fate is counted, in each round. Default 12s.
 	For time.Duration
 	// WarmUp is how long they come before. Default 8s: by then everybody has settled down.
 	WarmUp time.Duration
-	// Kinds of floods. Default: all.
+	// Scenes to play. Default: all.
+	Scenes []Scene
+	// Kinds of floods, in the scene UnderFlood. Default: all.
 	Kinds []Kind
 	// Fronts to compare, by name; see Fronts. Default: all.
 	Fronts []string
-	// Concurrent is how many requests the service works on at a time. Default 8.
+	// Concurrent is how many requests the service works on at a time. Default 8. The other scenes have a service of their own.
 	Concurrent int
 	// Work is how long it works on one. Default 20ms.
 	Work time.Duration
@@ -52,6 +68,9 @@ type Options struct {
 	Patient time.Duration
 	// Reload is after what time people try again when an answer does not say. Default 2s.
 	Reload time.Duration
+	// Haste divides the times that belong to the scenes other than UnderFlood: how long a flood lasts, how long clients wait. Default 1.
+	// With more, the figures mean little.
+	Haste float64
 	// Solver is a program, weir itself, that makes the stamps of people in a process of its own. Default: they are made in this one,
 	// where they are in the way of everything else.
 	Solver string
@@ -65,7 +84,8 @@ type Options struct {
 type Progress struct {
 	Round, Rounds int // the first is 1
 	Front         string
-	Kind          Kind
+	Scene         Scene
+	Kind          Kind          // of the flood; empty in the other scenes
 	Elapsed       time.Duration // in this round
 	Expected      time.Duration // of this round, without those who have yet to lose patience
 }
@@ -75,6 +95,7 @@ const (
 	maxFor        = time.Hour
 	maxConcurrent = 10_000
 	maxRate       = 100_000 // requests a second of one group
+	maxHaste      = 1000
 	queueDefault  = 256
 )
 
@@ -82,6 +103,9 @@ const (
 func (o Options) WithDefaults() Options {
 	o.For = cmp.Or(o.For, 12*time.Second)
 	o.WarmUp = cmp.Or(o.WarmUp, 8*time.Second)
+	if len(o.Scenes) == 0 {
+		o.Scenes = Scenes
+	}
 	if len(o.Kinds) == 0 {
 		o.Kinds = Kinds
 	}
@@ -97,6 +121,7 @@ func (o Options) WithDefaults() Options {
 	o.Patience = cmp.Or(o.Patience, 5*time.Second)
 	o.Patient = cmp.Or(o.Patient, time.Minute)
 	o.Reload = cmp.Or(o.Reload, 2*time.Second)
+	o.Haste = cmp.Or(o.Haste, 1)
 	if o.Watch == nil {
 		o.Watch = func(Progress) {}
 	}
@@ -132,6 +157,14 @@ func (o Options) Validate() error {
 				fmt.Sprintf("more than nothing, at most %d requests a second", maxRate))
 		}
 	}
+	if !(o.Haste >= 1 && o.Haste <= maxHaste) {
+		wrong("haste", fmt.Sprintf("%g times as fast cannot be played", o.Haste), fmt.Sprintf("1 to %d", maxHaste))
+	}
+	for _, s := range o.Scenes {
+		if !slices.Contains(Scenes, s) {
+			wrong("scene", fmt.Sprintf("there is no scene %q", s), "some of "+sceneNames())
+		}
+	}
 	for _, k := range o.Kinds {
 		if !slices.Contains(Kinds, k) {
 			wrong("flood", fmt.Sprintf("there is no flood %q", k), "many, few or both")
@@ -143,6 +176,14 @@ func (o Options) Validate() error {
 		}
 	}
 	return errors.Join(all...)
+}
+
+func sceneNames() string {
+	var names []string
+	for _, s := range Scenes {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ", ")
 }
 
 // Capacity is how many requests a second the service can serve.

@@ -6,6 +6,8 @@ import (
 	"html/template"
 	"io"
 	"strings"
+
+	"weir/internal/tabular"
 )
 
 // pageText is the page: it needs nothing from elsewhere and runs no scripts.
@@ -14,8 +16,16 @@ import (
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"percent": percent, "duration": duration, "number": number, "swatch": swatch, "perSecond": func(n int64, seconds float64) string { return number(float64(n)/seconds) + "/s" },
+	"percent": percent, "duration": duration, "number": number, "swatch": swatch, "hue": hue, "title": title, "perSecond": func(n int64, seconds float64) string { return number(float64(n)/seconds) + "/s" },
 }).Parse(pageText))
+
+// hue is the class of a cell that says whether something is as it should be.
+func hue(c tabular.Cell) string {
+	return map[tabular.Tint]string{tabular.Good: "good", tabular.Bad: "bad"}[c.Tint]
+}
+
+// title writes the head of a column as pages do.
+func title(head string) string { return head[:1] + strings.ToLower(head[1:]) }
 
 // swatch shows in a legend what a series looks like.
 func swatch(series string, line bool) template.HTML {
@@ -31,7 +41,13 @@ type pageView struct {
 	*Report
 	Said   string
 	Floods []floodView
+	Scenes []sceneView
 	Notes  []string
+}
+
+type sceneView struct {
+	*tabular.Table
+	Heading, About string
 }
 
 type floodView struct {
@@ -64,6 +80,10 @@ func (r *Report) Page(w io.Writer) error {
 			view.Rounds = append(view.Rounds, shown)
 		}
 		v.Floods = append(v.Floods, view)
+	}
+	for i := range r.Scenes {
+		p := &r.Scenes[i]
+		v.Scenes = append(v.Scenes, sceneView{Table: p.table(r.Settings.Seconds), Heading: p.heading(), About: p.about()})
 	}
 	return pageTemplate.Execute(w, v)
 }

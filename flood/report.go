@@ -11,6 +11,7 @@ type Report struct {
 	Began    time.Time `json:"began"`
 	Settings Settings  `json:"settings"`
 	Floods   []Flood   `json:"floods"`
+	Scenes   []Played  `json:"scenes"`   // the other ones
 	LeftOut  []LeftOut `json:"left_out"` // fronts that could not be compared
 }
 
@@ -57,6 +58,33 @@ type Round struct {
 	Target  Target   `json:"target"`
 	Seconds []Second `json:"seconds"`
 	Gauges  []Gauge  `json:"gauges,omitempty"` // how the front saw it
+}
+
+// A Played is a scene with every front in turn.
+type Played struct {
+	Scene  Scene        `json:"scene"`
+	Rounds []SceneRound `json:"rounds"`
+}
+
+// A SceneRound is what was seen of a scene with one front.
+type SceneRound struct {
+	Front   string  `json:"front"`
+	Title   string  `json:"title"`
+	Version string  `json:"version,omitempty"`
+	Parts   []Part  `json:"parts"`
+	Others  float64 `json:"others"` // which share of the machine others had meanwhile
+	Met     bool    `json:"met"`    // the target was
+}
+
+// A Part is one run of a scene. Most scenes have one.
+type Part struct {
+	Beside     string  `json:"beside"`           // who else was there
+	Clients    Figures `json:"clients"`          // whom the scene is about
+	MedianMS   float64 `json:"median_ms"`        // of all of them; whoever was not served counts with the patience of people
+	Times      float64 `json:"times,omitempty"`  // the median, in proportion to that of the first part
+	Attack     Figures `json:"attack"`           // the flood, the invented keys or the payer
+	Stamps     *Stamps `json:"stamps,omitempty"` // what the clients paid
+	AttackPaid *Stamps `json:"attack_stamps,omitempty"`
 }
 
 // Figures are what became of a group. Offered is the sum of the next four. The times are of those who were served, from when they

@@ -26,18 +26,28 @@ const lookEvery = 100 * time.Millisecond
 
 // play lets everybody come until the fate of the last is known who came in time, or ctx ends. watch is called now and then.
 func (r *round) play(ctx context.Context, watch func(elapsed time.Duration)) error {
+	s := &swarm{front: r.front, rate: r.o.rate(flood), sources: r.o.sources(r.kind), accept: acceptPage, wait: swarmPatience, workers: swarmConnections, tally: r.tally}
+	return r.perform(ctx, watch,
+		func(ctx context.Context, _ *crowd) { s.run(ctx, r.begin, r.waits.Done) },
+		func(ctx context.Context, c *crowd) { r.arrive(ctx, c, people, sessionPages, r.o.Patience) },
+		func(ctx context.Context, c *crowd) { r.arrive(ctx, c, without, 1, r.o.Patient) })
+}
+
+// An actor lets somebody come until ctx ends. It calls waits.Done once, when nobody of his is to come any more whose fate is counted.
+type actor func(ctx context.Context, c *crowd)
+
+// perform runs the actors until the fate of the last is known who came in time, or ctx ends.
+func (r *round) perform(ctx context.Context, watch func(elapsed time.Duration), actors ...actor) error {
 	whole, stop := context.WithCancel(ctx)
 	defer stop()
 	r.begin = time.Now()
-	s := &swarm{front: r.front, rate: r.o.rate(flood), sources: r.o.sources(r.kind), workers: swarmConnections, tally: r.tally}
 	transport := &http.Transport{MaxIdleConnsPerHost: 1024, MaxIdleConns: 1024, DisableCompression: true} // and no proxy: it is loopback
 	defer transport.CloseIdleConnections()
 	c := &crowd{front: r.front, proxy: transport, reload: r.o.Reload, tally: r.tally, solver: r.solver}
-	r.waits.Add(3)
-	r.workers.Go(func() { s.run(whole, r.begin, r.waits.Done) })
-	r.workers.Go(func() { r.arrive(whole, c, people, sessionPages, r.o.Patience) })
-	r.workers.Go(func() { r.arrive(whole, c, without, 1, r.o.Patient) })
-
+	r.waits.Add(len(actors))
+	for _, a := range actors {
+		r.workers.Go(func() { a(whole, c) })
+	}
 	decided := make(chan struct{})
 	go func() {
 		r.waits.Wait()
@@ -126,6 +136,31 @@ func (r *round) look(ctx context.Context, v *visitor, at, patience time.Duration
 			r.waits.Done()
 		}
 	})
+}
+
+// come lets somebody come at first, and the next after each gap. visit returns what became of that one.
+func (r *round) come(ctx context.Context, first time.Duration, gap func() time.Duration, visit func(ctx context.Context, n int, at time.Duration) result) {
+	over := sync.OnceFunc(r.waits.Done)
+	defer over()
+	for n, at := 0, first; ; n, at = n+1, at+gap() {
+		counts := r.tally.takes(at)
+		if !counts {
+			over()
+		}
+		if !sleep(ctx, time.Until(r.begin.Add(at))) {
+			return
+		}
+		if counts {
+			r.waits.Add(1)
+		}
+		r.workers.Go(func() {
+			res := visit(ctx, n, at)
+			if counts {
+				r.tally.add(people, at, time.Since(r.begin)-at, res)
+				r.waits.Done()
+			}
+		})
+	}
 }
 
 func exponential(random *rand.Rand, mean time.Duration) time.Duration {

@@ -18,11 +18,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err := o.Validate(); err != nil {
 		return Report{}, err
 	}
-	r := Report{Machine: machine(), Began: time.Now().Truncate(time.Second), Settings: settingsOf(o), Floods: []Flood{}, LeftOut: []LeftOut{}}
-	type found struct {
-		front
-		version string
-	}
+	r := Report{Machine: machine(), Began: time.Now().Truncate(time.Second), Settings: settingsOf(o), Floods: []Flood{}, Scenes: []Played{}, LeftOut: []LeftOut{}}
 	var list []found
 	for _, f := range fronts() {
 		if !slices.Contains(o.Fronts, f.name) {
@@ -35,27 +31,88 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		}
 		list = append(list, found{f, version})
 	}
-	progress := Progress{Rounds: len(list) * len(o.Kinds), Expected: o.WarmUp + o.For}
-	for _, kind := range o.Kinds {
-		r.Floods = append(r.Floods, Flood{Kind: kind, Sources: o.sources(kind), Rounds: []Round{}})
-		last := &r.Floods[len(r.Floods)-1]
-		for _, f := range list {
-			progress.Round, progress.Front, progress.Kind = progress.Round+1, f.title, kind
-			one, err := against(ctx, f.front, kind, o, func(elapsed time.Duration) {
-				progress.Elapsed = elapsed
-				o.Watch(progress)
-			})
-			if err != nil {
-				if len(last.Rounds) == 0 {
-					r.Floods = r.Floods[:len(r.Floods)-1]
-				}
-				return r, err
+	turns := &turns{Options: o, list: list}
+	for _, s := range o.Scenes {
+		if s == UnderFlood {
+			turns.progress.Rounds += len(list) * len(o.Kinds)
+		} else {
+			turns.progress.Rounds += len(list) * len(s.parts())
+		}
+	}
+	for _, s := range o.Scenes {
+		var err error
+		if s == UnderFlood {
+			r.Floods, err = turns.floods(ctx)
+		} else {
+			var played Played
+			if played, err = turns.scene(ctx, s); len(played.Rounds) > 0 {
+				r.Scenes = append(r.Scenes, played)
 			}
-			one.Front, one.Title, one.Version = f.name, f.title, f.version
-			last.Rounds = append(last.Rounds, one)
+		}
+		if err != nil {
+			return r, err
 		}
 	}
 	return r, nil
+}
+
+// A found front is one that is here.
+type found struct {
+	front
+	version string
+}
+
+// turns are the rounds of a run, one after the other.
+type turns struct {
+	Options
+	list     []found
+	progress Progress
+}
+
+// next begins a round, and returns what is told how far it is.
+func (t *turns) next(f found, s Scene, k Kind, expected time.Duration) func(time.Duration) {
+	p := &t.progress
+	p.Round, p.Front, p.Scene, p.Kind, p.Expected = p.Round+1, f.title, s, k, expected
+	return func(elapsed time.Duration) {
+		p.Elapsed = elapsed
+		t.Watch(*p)
+	}
+}
+
+// floods plays every kind of flood. With an error it returns what was finished.
+func (t *turns) floods(ctx context.Context) ([]Flood, error) {
+	all := []Flood{}
+	for _, kind := range t.Kinds {
+		one := Flood{Kind: kind, Sources: t.sources(kind), Rounds: []Round{}}
+		for _, f := range t.list {
+			got, err := against(ctx, f.front, kind, t.Options, t.next(f, UnderFlood, kind, t.WarmUp+t.For))
+			if err != nil {
+				if len(one.Rounds) > 0 {
+					all = append(all, one)
+				}
+				return all, err
+			}
+			got.Front, got.Title, got.Version = f.name, f.title, f.version
+			one.Rounds = append(one.Rounds, got)
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// scene plays another scene. With an error it returns what was finished.
+func (t *turns) scene(ctx context.Context, s Scene) (Played, error) {
+	played := Played{Scene: s}
+	for _, f := range t.list {
+		expected := s.options(t.Options).WarmUp + t.For
+		one, err := s.show(ctx, f.front, t.Options, func() func(time.Duration) { return t.next(f, s, "", expected) })
+		if err != nil {
+			return played, err
+		}
+		one.Version = f.version
+		played.Rounds = append(played.Rounds, one)
+	}
+	return played, nil
 }
 
 // against plays one round.
@@ -64,7 +121,7 @@ func against(ctx context.Context, f front, kind Kind, o Options, watch func(time
 		return Round{}, err
 	}
 	before := busy()
-	stage, err := build(ctx, f, o)
+	stage, err := build(ctx, f, o, false)
 	if err != nil {
 		return Round{}, err
 	}

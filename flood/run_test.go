@@ -17,7 +17,7 @@ import (
 // brief is a run that takes no time worth noticing. Its figures mean nothing, but they add up.
 func brief(fronts ...string) Options {
 	return Options{
-		For: 300 * time.Millisecond, WarmUp: 100 * time.Millisecond, Fronts: fronts, Kinds: []Kind{Many},
+		For: 300 * time.Millisecond, WarmUp: 100 * time.Millisecond, Fronts: fronts, Scenes: []Scene{UnderFlood}, Kinds: []Kind{Many},
 		Concurrent: 2, Work: 5 * time.Millisecond, Queue: 4, Times: 2, Patience: 400 * time.Millisecond, Patient: 500 * time.Millisecond, Reload: 100 * time.Millisecond,
 	}
 }
@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 	looked := 0
 	o.Watch = func(p Progress) {
 		looked++
-		if p.Round < 1 || p.Round > p.Rounds || p.Rounds != 2 || p.Kind != Many {
+		if p.Round < 1 || p.Round > p.Rounds || p.Rounds != 2 || p.Scene != UnderFlood || p.Kind != Many {
 			t.Errorf("progress %+v", p)
 		}
 	}
@@ -218,6 +218,9 @@ func TestOptions(t *testing.T) {
 		{Options{Work: time.Nanosecond}, "times: 10 times the capacity is 80000000000 requests a second"},
 		{Options{People: -0.5}, "people: -0.5 times the capacity"},
 		{Options{Times: 251}, "times: 251 times the capacity is 100400 requests a second (more than nothing, at most 100000"},
+		{Options{Haste: 0.5}, "haste: 0.5 times as fast cannot be played (1 to 1000)"},
+		{Options{Haste: maxHaste + 1}, "haste: 1001 times as fast"},
+		{Options{Scenes: []Scene{Keys, "during"}}, `scene: there is no scene "during" (some of flood, after, keys, payer)`},
 		{Options{Kinds: []Kind{"some"}}, `flood: there is no flood "some" (many, few or both)`},
 		{Options{Fronts: []string{"varnish"}}, `fronts: there is no "varnish" to compare (some of none, nginx, haproxy, weir)`},
 	} {

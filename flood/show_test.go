@@ -69,6 +69,29 @@ func aReport() *Report {
 			},
 		}})
 	}
+	clients := func(served, offered int64) Figures {
+		return Figures{Offered: offered, Served: served, Refused: offered - served, Share: float64(served) / float64(offered), P50: 84.2, P95: 162.4}
+	}
+	attack := Figures{Offered: 2400, Served: 264, Refused: 2100, Unsent: 36, Share: 0.11}
+	paid := &Stamps{Paid: 19, Work: 65536, Most: 131072, HereMS: 7.21, PhoneMS: 65.54}
+	for _, s := range []Scene{AfterFlood, Keys} {
+		r.Scenes = append(r.Scenes, Played{Scene: s, Rounds: []SceneRound{
+			{Front: "nginx", Title: "nginx", Version: "1.22.1", Parts: []Part{{Beside: "others", Clients: clients(0, 264), Attack: attack}}},
+			{Front: "weir", Title: "weir", Version: "dev", Parts: []Part{{Beside: "others", Clients: clients(263, 264), Attack: Figures{Offered: 2400, Failed: 2400}}}, Met: true},
+		}})
+	}
+	r.Scenes = append(r.Scenes, Played{Scene: Payer, Rounds: []SceneRound{
+		{Front: "none", Title: "nothing", Parts: []Part{
+			{Beside: "nobody", Clients: clients(18, 18), MedianMS: 162},
+			{Beside: "a payer", Clients: clients(9, 18), MedianMS: 30000, Times: 185.2, Attack: clients(600, 640)},
+			{Beside: "a payer, 50 addresses", Clients: clients(18, 18), MedianMS: 6500, Times: 40.1, Attack: clients(600, 640)},
+		}},
+		{Front: "weir", Title: "weir", Version: "dev", Met: true, Parts: []Part{
+			{Beside: "nobody", Clients: clients(18, 18), MedianMS: 162},
+			{Beside: "a payer", Clients: clients(18, 18), MedianMS: 226.8, Times: 1.4, Attack: clients(480, 640), Stamps: paid, AttackPaid: paid},
+			{Beside: "a payer, 50 addresses", Clients: clients(18, 18), MedianMS: 405, Times: 2.5, Attack: clients(480, 640), Stamps: paid, AttackPaid: paid},
+		}},
+	}})
 	return r
 }
 
@@ -84,7 +107,7 @@ func TestTable(t *testing.T) {
 
 // TestPage: it is well-formed, needs nothing from elsewhere, runs nothing, and says everything.
 func TestPage(t *testing.T) {
-	for name, r := range map[string]*Report{"full": aReport(), "empty": {Floods: []Flood{}}, "no round": {Floods: []Flood{{Kind: Many, Sources: 1}}}} {
+	for name, r := range map[string]*Report{"full": aReport(), "empty": {Floods: []Flood{}}, "no round": {Floods: []Flood{{Kind: Many, Sources: 1}}}, "a scene": {Scenes: aReport().Scenes}} {
 		var page bytes.Buffer
 		if err := r.Page(&page); err != nil {
 			t.Fatal(err)
@@ -102,13 +125,16 @@ func TestPage(t *testing.T) {
 				t.Errorf("%s: the page has %q", name, foreign)
 			}
 		}
+		if floods := strings.Contains(text, "A service can do"); floods != (name == "full" || name == "no round") {
+			t.Errorf("%s: the page tells of floods: %t", name, floods)
+		}
 		if name != "full" {
 			continue
 		}
 		for what, n := range map[string]int{
 			"<svg viewBox=": 2 * (1 + 3 + 2), `class="line weir"`: 2 * (1 + 1 + 2), "prefers-color-scheme: dark": 1, `name="viewport"`: 1,
 			"Flood from 10,000 sources, 0.4 requests/s each</h2>": 1, "Flood from 20 sources, 200 requests/s each</h2>": 1,
-			">25 %</td>": 2, ">99.9 %</td>": 2, ">not met</td>": 4, ">met</td>": 2, "HAProxy is left out: it is not installed.": 1,
+			">25 %</td>": 2, ">99.9 %</td>": 2, ">99.6 %</td>": 2 + 2, ">&gt; 30 s</td>": 1, ">1.4 ×</td>": 1, "After a flood: programs": 1, ">not met</td>": 4 + 3, ">met</td>": 2 + 3, "HAProxy is left out: it is not installed.": 1,
 			"Under a flood from 10,000 sources, so many people were served: 25 % with nothing, 100 % with nginx, 99.9 % with weir.": 1,
 			"this machine sent only 98.8 % of what the flood asks for":                                                              2,
 			"Other programs had up to 25 % of this machine":                                                                         1,

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -24,7 +25,11 @@ type swarm struct {
 	front   string // the address that is flooded
 	rate    float64
 	sources int
-	workers int // connections
+	accept  string
+	keys    bool          // each request has an invented key
+	until   time.Duration // it is over then; 0 when it lasts as long as the round
+	wait    time.Duration // for an answer
+	workers int           // connections
 	tally   *tally
 }
 
@@ -32,6 +37,7 @@ type swarm struct {
 type shot struct {
 	at     time.Duration // when it is due
 	source int
+	key    int // 0 for none
 }
 
 // run floods from begin on, until ctx ends. What is unanswered then is waited for. over is called when nothing is to come any more that
@@ -56,6 +62,12 @@ func (s *swarm) aim(ctx context.Context, shots chan<- shot, begin time.Time, ove
 	for n := 0; ctx.Err() == nil; {
 		for due := int(time.Since(begin).Seconds() * s.rate); n < due; n++ {
 			next := shot{at: time.Duration(float64(n) / s.rate * float64(time.Second)), source: n % s.sources}
+			if s.until > 0 && next.at >= s.until {
+				return
+			}
+			if s.keys {
+				next.key = n + 1
+			}
 			if !s.tally.takes(next.at) {
 				over()
 			}
@@ -74,10 +86,10 @@ func (s *swarm) aim(ctx context.Context, shots chan<- shot, begin time.Time, ove
 
 // work sends on one connection.
 func (s *swarm) work(shots <-chan shot, begin time.Time) {
-	c := connection{address: s.front}
+	c := connection{address: s.front, accept: s.accept, wait: s.wait}
 	defer c.close()
 	for next := range shots {
-		r := c.get(floodSource(next.source))
+		r := c.get(floodSource(next.source), next.key)
 		s.tally.add(flood, next.at, time.Since(begin)-next.at, r)
 	}
 }
@@ -91,16 +103,18 @@ func floodSource(i int) netip.Addr {
 // A connection asks for pages, one after the other.
 type connection struct {
 	address string
+	accept  string
+	wait    time.Duration // for an answer
 	conn    net.Conn
 	answers *bufio.Reader
 	request []byte
 }
 
 // get asks once. A connection that was closed in the meantime is made anew.
-func (c *connection) get(source netip.Addr) result {
+func (c *connection) get(source netip.Addr, key int) result {
 	kept := c.conn != nil
 	if !kept {
-		conn, err := net.DialTimeout("tcp", c.address, swarmPatience)
+		conn, err := net.DialTimeout("tcp", c.address, c.wait)
 		if err != nil {
 			return failed
 		}
@@ -108,13 +122,17 @@ func (c *connection) get(source netip.Addr) result {
 		_ = conn.(*net.TCPConn).SetLinger(0)
 		c.conn, c.answers = conn, bufio.NewReader(conn)
 	}
-	_ = c.conn.SetDeadline(time.Now().Add(swarmPatience))
-	c.request = append(c.request[:0], "GET / HTTP/1.1\r\nHost: "+host+"\r\nUser-Agent: "+agent+"\r\nAccept: "+acceptPage+"\r\nX-Forwarded-For: "...)
-	c.request = append(source.AppendTo(c.request), "\r\n\r\n"...)
+	_ = c.conn.SetDeadline(time.Now().Add(c.wait))
+	c.request = append(c.request[:0], "GET / HTTP/1.1\r\nHost: "+host+"\r\nUser-Agent: "+agent+"\r\nAccept: "+c.accept+"\r\nX-Forwarded-For: "...)
+	c.request = source.AppendTo(c.request)
+	if key != 0 {
+		c.request = strconv.AppendInt(append(c.request, "\r\n"+keyHeader+": invented-"...), int64(key), 10)
+	}
+	c.request = append(c.request, "\r\n\r\n"...)
 	if _, err := c.conn.Write(c.request); err != nil {
 		c.close()
 		if kept {
-			return c.get(source)
+			return c.get(source, key)
 		}
 		return failed
 	}
@@ -122,7 +140,7 @@ func (c *connection) get(source netip.Addr) result {
 	if err != nil {
 		c.close()
 		if late, ok := errors.AsType[net.Error](err); kept && !(ok && late.Timeout()) { // it went as the request came
-			return c.get(source)
+			return c.get(source, key)
 		}
 		return failed
 	}

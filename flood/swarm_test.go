@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ func floodFor(t *testing.T, h http.Handler, s swarm, enough func() bool, after f
 	server := httptest.NewServer(h)
 	defer server.Close()
 	o := Options{For: time.Hour, Concurrent: 1, Work: time.Second} // without a warm-up
+	s.wait = swarmPatience
 	s.front, s.tally = strings.TrimPrefix(server.URL, "http://"), newTally(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -110,8 +112,8 @@ func TestSwarmWithNobodyThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := connection{address: address}
-	if got := c.get(floodSource(0)); got != failed {
+	c := connection{address: address, wait: swarmPatience}
+	if got := c.get(floodSource(0), 0); got != failed {
 		t.Errorf("got %d", got)
 	}
 }
@@ -127,6 +129,13 @@ func TestSources(t *testing.T) {
 	}
 	if len(all) != 72_000 {
 		t.Errorf("%d addresses", len(all))
+	}
+	networks := map[netip.Prefix]bool{}
+	for i := range spreadSources {
+		networks[netip.PrefixFrom(payerSource(i), 24).Masked()] = true
+	}
+	if len(networks) != spreadSources {
+		t.Errorf("a payer is in %d networks", len(networks))
 	}
 	o := Options{}.WithDefaults()
 	if o.sources(Many) != 10_000 || o.sources(Few) != 20 {

@@ -12,21 +12,29 @@ import (
 // Lines shows the report to people, in no more than width where that can be done; 0 is no bound.
 func (r *Report) Lines(width int, ink tabular.Ink) []string {
 	s := &r.Settings
-	lines := []string{
-		fmt.Sprintf("A service of %s requests/s (%d at a time, %s each). Asked for: %s/s by people,",
+	var lines []string
+	if len(r.Floods) > 0 {
+		lines = append(lines, fmt.Sprintf("A service of %s requests/s (%d at a time, %s each). Asked for: %s/s by people,",
 			number(s.Capacity), s.Concurrent, duration(s.WorkMS), number(s.People)),
-		fmt.Sprintf("%s/s by people without JavaScript, %s/s by a flood (%s × the capacity).", number(s.Without), number(s.Flood),
-			number(s.Flood/s.Capacity)),
+			fmt.Sprintf("%s/s by people without JavaScript, %s/s by a flood (%s × the capacity).", number(s.Without), number(s.Flood),
+				number(s.Flood/s.Capacity)), "")
 	}
-	for i := range r.Floods {
-		f := &r.Floods[i]
-		lines = append(lines, "", ink.Paint(tabular.Head, r.heading(f)))
-		lines = append(lines, r.table(f).Lines(width, ink)...)
-	}
-	lines = append(lines, "")
 	room := noteWidth
 	if width > 0 {
 		room = min(room, width)
+	}
+	for i := range r.Floods {
+		f := &r.Floods[i]
+		lines = append(lines, ink.Paint(tabular.Head, r.heading(f)))
+		lines = append(lines, r.table(f).Lines(width, ink)...)
+		lines = append(lines, "")
+	}
+	for i := range r.Scenes {
+		p := &r.Scenes[i]
+		lines = append(lines, ink.Paint(tabular.Head, p.heading()))
+		lines = append(lines, wrap(p.about(), room)...)
+		lines = append(lines, p.table(s.Seconds).Lines(width, ink)...)
+		lines = append(lines, "")
 	}
 	for _, note := range r.notes() {
 		lines = append(lines, wrap(note, room)...)
@@ -72,15 +80,19 @@ func (r *Report) table(f *Flood) *tabular.Table {
 }
 
 // name is the front with its version. Ours is the one that is running.
-func (r *Round) name() string {
-	if r.Version == "" || r.Front == "weir" {
-		return r.Title
+func (r *Round) name() string { return frontName(r.Front, r.Title, r.Version) }
+
+func frontName(front, title, version string) string {
+	if version == "" || front == "weir" {
+		return title
 	}
-	return r.Title + " " + r.Version
+	return title + " " + version
 }
 
-func (t Target) String() string {
-	if t.Met() {
+func (t Target) String() string { return metOrNot(t.Met()) }
+
+func metOrNot(met bool) string {
+	if met {
 		return "met"
 	}
 	return "not met"
@@ -102,8 +114,11 @@ func (f Figures) within(ms float64) string {
 // notes are what has to be said about the figures.
 func (r *Report) notes() []string {
 	s := &r.Settings
-	all := []string{fmt.Sprintf("Target: %s of the people served within %s; of those without JavaScript all within %s, or as many as %s of the capacity.",
-		percent(peopleTarget), duration(s.PatienceMS), duration(s.PatientMS), percent(withoutTarget))}
+	var all []string
+	if len(r.Floods) > 0 {
+		all = append(all, fmt.Sprintf("Target: %s of the people served within %s; of those without JavaScript all within %s, or as many as %s of the capacity.",
+			percent(peopleTarget), duration(s.PatienceMS), duration(s.PatientMS), percent(withoutTarget)))
+	}
 	others := 0.0
 	for i := range r.Floods {
 		for j := range r.Floods[i].Rounds {
@@ -117,6 +132,12 @@ func (r *Report) notes() []string {
 				all = append(all, fmt.Sprintf("%s, flood from %s sources: this machine sent only %s of what the flood asks for.", one.Title,
 					number(float64(r.Floods[i].Sources)), percent(1-float64(one.Flood.Unsent)/float64(one.Flood.Offered))))
 			}
+		}
+	}
+	for i := range r.Scenes {
+		all = append(all, r.Scenes[i].notes()...)
+		for _, one := range r.Scenes[i].Rounds {
+			others = max(others, one.Others)
 		}
 	}
 	if others > disturbed {

@@ -94,6 +94,24 @@ func (t *tally) pay(at time.Duration, p payment) {
 	t.paid = append(t.paid, p)
 }
 
+// of sums a group up.
+func (t *tally) of(g group) Figures {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.figures(g)
+}
+
+// median returns within what time half of a group were served. Whoever was not served counts with patience.
+func (t *tally) median(g group, patience time.Duration) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := slices.Clone(t.took[g])
+	for _, r := range []result{refused, failed, unsent} {
+		all = append(all, slices.Repeat([]time.Duration{patience}, int(t.counts[g][r]))...)
+	}
+	return quantile(all, 0.5)
+}
+
 // quantile returns below which value the share q of all lies, or 0 when there are none. It sorts them.
 func quantile[T int64 | uint64 | time.Duration](all []T, q float64) T {
 	if len(all) == 0 {

@@ -21,13 +21,20 @@ const (
 	agent      = "Mozilla/5.0"
 	acceptPage = "text/html"
 	acceptData = "application/json"
+	acceptAny  = "*/*"
 )
+
+// keyHeader is where a client of an API says who it is.
+const keyHeader = "X-Api-Key"
 
 // challengeHeader is where a front says what it wants to be paid, stampHeader where it is paid.
 const (
 	challengeHeader = "Stamp-Challenge"
 	stampHeader     = "Stamp"
 )
+
+// clientCookie is the id that a front gives to browsers.
+const clientCookie = "weir-client"
 
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 256 << 10
@@ -45,6 +52,7 @@ type crowd struct {
 type visitor struct {
 	*crowd
 	group  group
+	accept string // what he asks for: a page, or data
 	client *http.Client
 	source netip.Addr
 	stamp  chan string // what he has paid with last; nobody else pays for him while it is taken out
@@ -52,9 +60,13 @@ type visitor struct {
 
 func (c *crowd) visitor(g group, n int) *visitor {
 	jar, _ := cookiejar.New(nil) // no options, no error
-	v := &visitor{crowd: c, group: g, source: visitorSource(g, n), stamp: make(chan string, 1),
+	v := &visitor{crowd: c, group: g, accept: acceptPage, source: visitorSource(g, n), stamp: make(chan string, 1),
 		client: &http.Client{Transport: c.proxy, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	v.stamp <- ""
+	// A script that fetches is told in a header what to pay; a page would carry it inside.
+	if g == people {
+		v.accept = acceptData
+	}
 	return v
 }
 
@@ -86,18 +98,9 @@ func (v *visitor) view(ctx context.Context, at time.Duration) result {
 
 // try asks once, and pays if that is what it takes. When he was not served, it says when to try again.
 func (v *visitor) try(ctx context.Context, at time.Duration) (res result, again time.Duration) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+v.front+"/", nil)
+	req, err := request(ctx, v.front, v.accept, v.source)
 	if err != nil {
 		return failed, v.reload
-	}
-	req.Host = host
-	req.Header.Set("User-Agent", agent)
-	req.Header.Set("X-Forwarded-For", v.source.String())
-	// A script that fetches is told in a header what to pay; a page would carry it inside.
-	if v.group == people {
-		req.Header.Set("Accept", acceptData)
-	} else {
-		req.Header.Set("Accept", acceptPage)
 	}
 	paid, ok := v.purse(ctx)
 	if !ok {
@@ -124,6 +127,30 @@ func (v *visitor) try(ctx context.Context, at time.Duration) (res result, again 
 		}
 	}
 	return refused, pause(resp.Header, body, v.reload)
+}
+
+// request asks for the page of a service, as somebody with an address.
+func request(ctx context.Context, front, accept string, source netip.Addr) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+front+"/", nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Host = host
+	req.Header.Set("User-Agent", agent)
+	req.Header.Set("X-Forwarded-For", source.String())
+	req.Header.Set("Accept", accept)
+	return req, nil
+}
+
+// send asks, and reads the answer through, so that its connection can be used again.
+func send(by http.RoundTripper, req *http.Request) (status int, h http.Header, err error) {
+	resp, err := by.RoundTrip(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
+	return resp.StatusCode, resp.Header, err
 }
 
 // purse returns the stamp that he has, when none is being made.
@@ -158,8 +185,12 @@ func (v *visitor) pay(ctx context.Context, at time.Duration, challenge, not stri
 		return err
 	}
 	has = paid
-	v.tally.pay(at, payment{work: uint64(c.Work), took: took, phone: c.Work.Time(c.Algorithm)})
+	v.tally.pay(at, paymentOf(c, took))
 	return nil
+}
+
+func paymentOf(c stamp.Challenge, took time.Duration) payment {
+	return payment{work: uint64(c.Work), took: took, phone: c.Work.Time(c.Algorithm)}
 }
 
 // metaRefresh is how a page says that it wants to be loaded again.

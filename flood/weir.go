@@ -30,8 +30,32 @@ console: {listen: "off"}
 log: {level: error, access: "off"}
 `
 
+// keyedConfig is that of the README: each key has its limit, and who has none is counted by his address.
+const keyedConfig = `
+data: %q
+http:
+- listen: %s
+  upstream: http://%s
+  capacity: {concurrent: %d}
+  trusted_proxies: [127.0.0.0/8]
+  account: ["header:` + keyHeader + `"]
+  throttles: [plans, stamps]
+throttles:
+  plans:
+    quota:
+      policies:
+      - {name: per-second, limit: 5, period: 1s}
+  stamps: {stamp: {}}
+console: {listen: "off"}
+log: {level: error, access: "off"}
+`
+
 func startWeir(ctx context.Context, at place) (*standing, error) {
-	text := fmt.Sprintf(ourConfig, filepath.Join(at.folder, "weir"), loopback, at.service, at.Concurrent)
+	text := ourConfig
+	if at.keyed {
+		text = keyedConfig
+	}
+	text = fmt.Sprintf(text, filepath.Join(at.folder, "weir"), loopback, at.service, at.Concurrent)
 	cfg, err := config.Parse("weir.yaml", []byte(text))
 	if err != nil {
 		return nil, err

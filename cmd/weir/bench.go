@@ -22,7 +22,7 @@ import (
 
 // benchCommand is weir bench.
 type benchCommand struct {
-	Flood  benchFloodCommand  `cmd:"" help:"What people get while a service is flooded: with nothing in front, nginx, HAProxy and weir. Takes some minutes."`
+	Flood  benchFloodCommand  `cmd:"" help:"What people get while a service is flooded: with nothing in front, nginx, HAProxy and weir. Also after a flood, beside invented keys and beside an attacker who pays. Takes some minutes."`
 	Solver benchSolverCommand `cmd:"" hidden:"" help:"Make stamps for weir bench flood, as it asks on standard input."`
 }
 
@@ -36,6 +36,7 @@ func (c *benchSolverCommand) Run(t *terminal) error { return flood.ServeSolver(o
 type benchFloodCommand struct {
 	For             time.Duration `default:"12s" placeholder:"TIME" help:"How long visitors come that are counted, in each round. Default ${default}."`
 	WarmUp          time.Duration `default:"8s" placeholder:"TIME" help:"How long they come before. Default ${default}."`
+	Scene           []string      `default:"flood,after,keys,payer" placeholder:"NAME" help:"What to play: people under a flood (flood), programs after one (after), a client of an API beside invented keys (keys), people beside an attacker who pays (payer). Default all."`
 	Flood           string        `default:"both" enum:"many,few,both" placeholder:"KIND" help:"From many slow sources (many), from few fast ones (few), or both. Default ${default}."`
 	Fronts          []string      `placeholder:"NAME" help:"What to compare: some of none, nginx, haproxy, weir. Default: all that are installed."`
 	Concurrent      int           `default:"8" placeholder:"N" help:"How many requests the service works on at a time. Default ${default}."`
@@ -53,6 +54,10 @@ func (c *benchFloodCommand) options() flood.Options {
 	o.Patience, o.Patient = c.Patience, c.PatienceWithout
 	o.Version = versionOf().Version
 	o.Solver, _ = os.Executable() // without it, they are made here
+	o.Scenes = nil
+	for _, s := range c.Scene {
+		o.Scenes = append(o.Scenes, flood.Scene(s))
+	}
 	if c.Flood != "both" {
 		o.Kinds = []flood.Kind{flood.Kind(c.Flood)}
 	}
@@ -90,7 +95,7 @@ func (c *benchFloodCommand) Run(t *terminal) error {
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
-	if err != nil && len(report.Floods) == 0 {
+	if err != nil && len(report.Floods)+len(report.Scenes) == 0 {
 		return errors.New("it was stopped before anything was finished")
 	}
 	if shown := c.show(t, &report); shown != nil {
@@ -141,5 +146,9 @@ func progressBar(p flood.Progress, width int) string {
 	if part == 1 {
 		what = "waiting for the last who came"
 	}
-	return fmt.Sprintf("%s%s %d/%d: %s, %s sources, %s", strings.Repeat("█", full), strings.Repeat("░", width-full), p.Round, p.Rounds, p.Front, p.Kind, what)
+	scene := string(p.Scene)
+	if p.Kind != "" {
+		scene = string(p.Kind) + " sources"
+	}
+	return fmt.Sprintf("%s%s %d/%d: %s, %s, %s", strings.Repeat("█", full), strings.Repeat("░", width-full), p.Round, p.Rounds, p.Front, scene, what)
 }

@@ -12,8 +12,8 @@ func TestProgressBar(t *testing.T) {
 	if got, want := progressBar(p, 8), "█████░░░ 3/4: nginx, few sources, 8s of 17s"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	p.Round, p.Elapsed = 4, 20*time.Second
-	if got, want := progressBar(p, 8), "████████ 4/4: nginx, few sources, waiting for the last who came"; got != want {
+	p.Round, p.Elapsed, p.Scene, p.Kind = 4, 20*time.Second, flood.Keys, ""
+	if got, want := progressBar(p, 8), "████████ 4/4: nginx, keys, waiting for the last who came"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
