@@ -79,6 +79,18 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 }
 
+// TestAskedWithoutLoad: with from_load 0% the first request is asked, at a gate without a capacity too; without the key it is not.
+func TestAskedWithoutLoad(t *testing.T) {
+	for from, want := range map[*weir.Share]weir.Verdict{new(weir.Share(0)): weir.Challenge, new(weir.Share(0.01)): weir.Admit, nil: weir.Admit} {
+		th := newThrottle(t, Options{FromLoad: from})
+		ev := visit(th, "ann", "192.0.2.1", "")
+		ev.Load = weir.Load{}
+		if a := judged(t, th, ev); a.Verdict != want {
+			t.Errorf("from %v: %s", from, a.Verdict)
+		}
+	}
+}
+
 func TestFaults(t *testing.T) {
 	ev := func(th *Throttle) *weir.Event { return visit(th, "ann", "192.0.2.1", "") }
 	turned := func(t *testing.T, th *Throttle) string {
