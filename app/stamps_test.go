@@ -21,7 +21,7 @@ import (
 )
 
 // always asks for a stamp that costs nothing worth noticing, whatever the load.
-const always = "schedule: [{load: 0%, work: 16}]"
+const always = "schedule: [{load: 0%, work: 64}]"
 
 // stamped starts a weir whose gate has a throttle named stamps. Clients may say where they come from.
 func stamped(t *testing.T, gate, options string) *site {
@@ -288,7 +288,7 @@ func TestBelowTheLoadNothingIsAsked(t *testing.T) {
 
 // TestLoadAwakens fills an upstream up until stamps are asked for, pays, goes first, and sees it all end.
 func TestLoadAwakens(t *testing.T) {
-	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 32, from_load: 90%")
+	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 64, from_load: 90%")
 	release := s.holding()
 	var calls []*call
 	for i := range 2 {

@@ -195,9 +195,6 @@ func TestWrongBurnsNothing(t *testing.T) {
 			if alg == SHA256K {
 				w = 1 << 14
 			}
-			if alg == Argon2id {
-				w = 3 * argonParts * argonMemory
-			}
 			a := ask(alg, w)
 			s := solved(t, o, a)
 			dot := strings.IndexByte(s, '.')
@@ -252,6 +249,89 @@ func TestWrongBurnsNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheNextUseIsCheckedToo: only the very stamp that was accepted is not solved again in the head. Another answer to the same challenge is
+// looked at like the first one: a wrong one is refused and costs no use, a right one is the next use.
+func TestTheNextUseIsCheckedToo(t *testing.T) {
+	for _, alg := range Algorithms {
+		t.Run(alg.String(), func(t *testing.T) {
+			t.Parallel()
+			o := NewOffice(Parts{})
+			a := ask(alg, max(cheap[alg], 1<<12))
+			d := demand(a)
+			d.Covers = 3
+			s := solved(t, o, a)
+			dot := strings.IndexByte(s, '.')
+			c, err := ParseChallenge(s[:dot])
+			if err != nil {
+				t.Fatal(err)
+			}
+			solution, _ := encoding.DecodeString(s[dot+1:])
+			put := func(b []byte) string { return s[:dot+1] + encoding.EncodeToString(b) }
+			uses := func(s string) int {
+				t.Helper()
+				r, err := o.Verify(bg, start, s, d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r.Uses
+			}
+			refused := func() {
+				t.Helper()
+				// Every answer but for one byte of the right one. That a changed counter is right by chance another office tells.
+				for i := range solution {
+					wrong := append([]byte(nil), solution...)
+					wrong[i] ^= 0x80
+					if !errors.Is(verifyErr(renewed(o), put(wrong), d), ErrWrong) {
+						continue
+					}
+					if err := verifyErr(o, put(wrong), d); err != ErrWrong {
+						t.Errorf("byte %d is wrong: %v", i, err)
+					}
+				}
+			}
+			if n := uses(s); n != 1 {
+				t.Fatalf("%d uses", n)
+			}
+			refused()
+			if n := uses(s); n != 2 {
+				t.Errorf("wrong answers are counted: use %d", n)
+			}
+			refused()
+			if other, exists := another(&c, solution); exists {
+				if n := uses(put(other)); n != 3 {
+					t.Errorf("another right answer is use %d", n)
+				}
+			} else if n := uses(s); n != 3 {
+				t.Errorf("use %d", n)
+			}
+			if err := verifyErr(o, s, d); err != ErrReplayed {
+				t.Errorf("used up: %v", err)
+			}
+			if n := o.Counts.Wrong.Load(); n == 0 || o.Counts.Accepted.Load() != 3 {
+				t.Errorf("%d wrong, %d accepted", n, o.Counts.Accepted.Load())
+			}
+		})
+	}
+}
+
+// another returns a second right answer to a challenge, where there is one.
+func another(c *Challenge, solution []byte) ([]byte, bool) {
+	other := append([]byte(nil), solution...)
+	n := counter(solution, 0) + 1
+	switch c.Algorithm {
+	case SHA256K:
+		for b := newBlock(c); b.value(0, n) >= target(uint64(c.Work), sha256Parts); n++ {
+		}
+	case Argon2id:
+		for seed := c.seed(); argonValue(&seed, 0, n) >= (argon{}).target(c.Work); n++ {
+		}
+	default: // x is the only one below the width, or the order
+		return nil, false
+	}
+	putCounter(other, 0, n)
+	return other, true
 }
 
 func verifyErr(o *Office, s string, d Demand) error {
@@ -373,7 +453,7 @@ func TestDLogBothWays(t *testing.T) {
 	keys := NewKeyring(time.Hour)
 	k := keys.at(start).all[0]
 	o := NewOffice(Parts{Keys: keys})
-	for w := Work(6); w < 400; w = w*5/4 + 1 {
+	for w := Work(minDLog); w < 20*minDLog; w = w*5/4 + 1 {
 		c, err := ParseChallenge(strings.Split(solved(t, o, ask(DLog, w)), ".")[0])
 		if err != nil {
 			t.Fatal(err)

@@ -23,6 +23,7 @@ const (
 	maxSecret    = 4096
 
 	maxVerifyQueue = 1_000_000
+	minMaxTime     = 10 * time.Millisecond
 
 	defaultMaxSpent = 1_000_000
 )
@@ -175,7 +176,7 @@ func (o Options) Validate() error {
 	}
 	lasts("target_wait", o.TargetWait, time.Millisecond, time.Minute)
 	lasts("expires", o.Expires, 10*time.Second, maxLifetime)
-	lasts("max_time", o.MaxTime, 10*time.Millisecond, 10*time.Minute)
+	lasts("max_time", o.MaxTime, minMaxTime, 10*time.Minute)
 	lasts("double_every", full.doubleEvery(), time.Second, time.Hour)
 	lasts("rotate", o.Rotate, 10*time.Second, 30*24*time.Hour)
 	if o.Rotate != 0 && o.Rotate < full.Expires {
@@ -231,6 +232,10 @@ func (o Options) validateWork(wrong func(path, msg, hint string)) {
 				fmt.Sprintf("at most %d within max_time %s", most, full.MaxTime))
 		}
 	}
+	if least := full.Algorithm.Least(); least > most && full.MaxTime.Std() >= minMaxTime {
+		wrong("max_time", fmt.Sprintf("a phone works %s on the least that %s asks for, %d operations",
+			weir.Duration(least.Time(full.Algorithm).Round(time.Millisecond)), full.Algorithm, least), "give it more time, or use sha256-k")
+	}
 	if o.First != 0 {
 		tooMuch("first", o.First)
 	}
@@ -256,13 +261,15 @@ func (o Options) validateWork(wrong func(path, msg, hint string)) {
 // Difficulty makes what decides how much work is asked for.
 func (o Options) Difficulty() *Difficulty {
 	o = o.WithDefaults()
+	least := o.Algorithm.Least()
 	return &Difficulty{
 		steps:    o.Schedule,
 		interval: o.doubleEvery().Std(),
 		doubles:  o.Doubles,
 		from:     *o.FromLoad,
-		first:    o.First,
-		most:     max(Bearable(o.Algorithm, o.MaxTime.Std()), 1),
+		first:    max(o.First, least),
+		least:    least,
+		most:     max(Bearable(o.Algorithm, o.MaxTime.Std()), least),
 		target:   o.TargetWait.Std(),
 	}
 }
