@@ -137,7 +137,7 @@ func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.D
 		if load < d.from/2 {
 			remember = briefly
 		}
-		if now.Sub(s.since) < remember {
+		if ago := now.Sub(s.since); ago >= 0 && ago < remember { // below zero: the clock was ahead, and has come back
 			s.level = max(s.level, min(was, s.low*margin))
 		}
 		if loaded {

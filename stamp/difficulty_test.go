@@ -167,6 +167,24 @@ func TestSteering(t *testing.T) {
 	}
 }
 
+// TestSteeringAfterAJump: a clock that was a year ahead during a flood does not hold the price up for a year.
+func TestSteeringAfterAJump(t *testing.T) {
+	d := Options{}.Difficulty()
+	var s State
+	for i := range 10 {
+		s = d.Next(s, start.Add(365*24*time.Hour+time.Duration(i)*time.Second), 2, time.Second)
+	}
+	if s.Work != d.Most() {
+		t.Fatalf("a flood pays %d", s.Work)
+	}
+	for i := range 120 {
+		s = d.Next(s, start.Add(time.Duration(i)*time.Second), 0, 0)
+	}
+	if s.Work != 0 {
+		t.Errorf("two minutes after the flood and after the clock came back: %d", s.Work)
+	}
+}
+
 // TestSteeringBounds: whatever happens, the work is between zero and what a phone can bear, and zero when nothing happens for long.
 func TestSteeringBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -419,6 +419,65 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
+// TestOfficeOverAJump: a clock that is a year ahead for a minute, also when the office opens, does not close it until that year is over.
+func TestOfficeOverAJump(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	keys := NewKeyring(time.Hour)
+	a := ask(SHA256K, 256)
+	at := func(o *Office, now time.Time) string {
+		t.Helper()
+		text, err := o.Issue(now, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Solve(bg, text, SolveOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	old := NewOffice(Parts{Keys: keys})
+	of := at(old, start) // spent at an office before this one, perhaps
+	for name, since := range map[string]time.Time{"opened before": start, "opened while ahead": start.Add(year)} {
+		o := NewOffice(Parts{Keys: keys, Since: since})
+		verify := func(when, s string, now time.Time, want error) {
+			t.Helper()
+			if _, err := o.Verify(bg, now, s, demand(a)); err != want {
+				t.Errorf("%s, %s: %v, want %v", name, when, err, want)
+			}
+		}
+		var first string
+		if since.Equal(start) {
+			first = at(o, start)
+			verify("before", first, start, nil)
+		}
+		ahead := at(o, start.Add(year))
+		verify("ahead", ahead, start.Add(year), nil)
+		back := start.Add(time.Minute)
+		if first != "" {
+			verify("spent before", first, back, ErrReplayed)
+		} else {
+			verify("of an office before", of, back, ErrExpired)
+		}
+		verify("spent ahead", ahead, back, ErrUnknown)
+		for i := range 3 {
+			now := back.Add(time.Duration(i) * time.Second)
+			s := at(o, now)
+			verify("issued after it came back", s, now, nil)
+			verify("issued after it came back, again", s, now, ErrReplayed)
+		}
+		verify("spent ahead, a year later", ahead, start.Add(year), ErrReplayed)
+	}
+	// A clock that is set back a little does not make good what was issued before.
+	o := NewOffice(Parts{Keys: keys, Since: start.Add(2 * time.Minute)})
+	if _, err := o.Verify(bg, start.Add(time.Minute), of, demand(a)); err != ErrExpired {
+		t.Errorf("set back by a minute: %v", err)
+	}
+	if _, err := o.Verify(bg, start.Add(time.Minute), at(o, start.Add(time.Minute)), demand(a)); err != ErrExpired {
+		t.Errorf("issued then: %v", err)
+	}
+}
+
 // TestPool: a costly verification runs in a pool; when that and its queue are full, the stamp is told to come again and is not burnt.
 func TestPool(t *testing.T) {
 	pool := NewPool(1, 1)

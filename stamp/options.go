@@ -320,6 +320,7 @@ func Renew(old *Office, before, after Options, now time.Time) (*Office, error) {
 	}
 	if before.Expires == after.Expires && before.MaxSpent == after.MaxSpent {
 		o.parts.Ledger, o.parts.Since, o.marks = old.parts.Ledger, old.parts.Since, old.marks
+		o.since.Store(old.since.Load())
 	}
 	return o, nil
 }
