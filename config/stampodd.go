@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"weir"
+	"weir/identify"
 	"weir/stamp"
 )
 
@@ -13,11 +14,27 @@ import (
 func (c *Config) stampOddities() []*weir.FieldError {
 	var odd odds
 	for i, g := range c.HTTP {
+		at := fmt.Sprintf("http[%d]", i)
 		for j, name := range g.Throttles {
-			if o := c.Throttles[name].Stamp; o != nil && g.Capacity == nil && !o.AlwaysAsks() {
-				odd.add(fmt.Sprintf("http[%d].throttles[%d]", i, j),
-					fmt.Sprintf("%q never asks for a stamp here: without a capacity the gate knows no load", name), "add capacity: {concurrent: 64} to the gate")
+			o := c.Throttles[name].Stamp
+			if o == nil {
+				continue
 			}
+			here := fmt.Sprintf("%s.throttles[%d]", at, j)
+			if g.Capacity == nil && !o.AlwaysAsks() {
+				odd.add(here, fmt.Sprintf("%q never asks for a stamp here: without a capacity the gate knows no load", name), "add capacity: {concurrent: 64} to the gate")
+			} else {
+				oddPayers(&odd, here, name, o, g.Account)
+			}
+			oddGuests(&odd, at, name, o, g.Account, g.JWT != nil && g.JWT.Plan != "")
+		}
+	}
+	for i, g := range c.Auth {
+		c.oddGuestsOf(&odd, fmt.Sprintf("auth[%d]", i), g.Throttles, g.Account)
+	}
+	for i, g := range c.RLS {
+		if g.Authz != nil {
+			c.oddGuestsOf(&odd, fmt.Sprintf("rls[%d].authz", i), g.Authz.Throttles, g.Authz.Account)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
@@ -26,6 +43,45 @@ func (c *Config) stampOddities() []*weir.FieldError {
 		}
 	}
 	return odd
+}
+
+// oddPayers finds gates whose clients are programs, as they bring keys, tokens or certificates, where nobody thought of those that cannot pay.
+func oddPayers(odd *odds, at, name string, o *stamp.Options, places []string) {
+	n := o.NeverAsk
+	accounts, err := identify.ParseAccounts(places)
+	if err != nil || !accounts.Programs() || len(n.Paths)+len(n.Networks)+len(n.Files)+len(n.Accounts)+len(n.Plans) > 0 {
+		return
+	}
+	hint := "name those that cannot under stamp: never_ask: {paths: [/v1/*]}, or by their networks"
+	if accounts.Unproven() == "" {
+		hint = "name those that cannot under stamp: never_ask: {accounts: [acme]}, or by their plans, paths or networks"
+	}
+	odd.add(at, fmt.Sprintf("%q asks programs to pay, and few can: the others are put off while there is load", name), hint)
+}
+
+// oddGuests finds accounts that are never asked at a gate where anybody can name them, and plans where no plan is known.
+func oddGuests(odd *odds, at, name string, o *stamp.Options, places []string, plan bool) {
+	accounts, err := identify.ParseAccounts(places)
+	switch place := accounts.Unproven(); {
+	case err != nil || len(o.NeverAsk.Accounts) == 0:
+	case len(places) == 0:
+		odd.add(at, fmt.Sprintf("%q never asks some accounts, and nobody has one here", name), "say where it is found: account: [jwt:sub]")
+	case place != "":
+		odd.add(at+".account", fmt.Sprintf("whoever writes one of the accounts that %q never asks into %s is never asked", name, place),
+			"take accounts from tokens or certificates (jwt:sub, cert), or list only ids that nobody can guess")
+	}
+	if len(o.NeverAsk.Plans) > 0 && !plan {
+		odd.add(at, fmt.Sprintf("%q never asks some plans, and no plan is known here", name), "write jwt: {plan: plan, …} in an HTTP gate, or list accounts")
+	}
+}
+
+// oddGuestsOf looks at a gate that is only asked, by a proxy.
+func (c *Config) oddGuestsOf(odd *odds, at string, names, places []string) {
+	for _, name := range names {
+		if o := c.Throttles[name].Stamp; o != nil {
+			oddGuests(odd, at, name, o, places, false)
+		}
+	}
 }
 
 // oddStamp looks at the options of one throttle.
