@@ -13,7 +13,8 @@ import (
 	"weir/console"
 )
 
-// TestAccountsThatAreNeverAsked: an account as the gate finds it, and a plan as a good token names it, are let off; whoever only says so is not.
+// TestAccountsThatAreNeverAsked: an account as the gate finds it, and a plan as a good token names it, are let off;
+// whoever only says so is not.
 func TestAccountsThatAreNeverAsked(t *testing.T) {
 	secret := []byte(strings.Repeat("s", 32))
 	file := filepath.Join(t.TempDir(), "secret")

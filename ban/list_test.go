@@ -107,8 +107,8 @@ func TestAClientIsBannedAndItsNeighboursAreNot(t *testing.T) {
 	}
 }
 
-// TestAClientThatIsItsAddress: where a client is known by nothing but its address, as with classic stamps, it is banned as an address: from
-// the threshold on, and not where addresses are exempt.
+// TestAClientThatIsItsAddress: where a client is known by nothing but its address, as with classic stamps, it is banned
+// as an address: from the threshold on, and not where addresses are exempt.
 func TestAClientThatIsItsAddress(t *testing.T) {
 	for source, want := range map[string]string{"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8:1:2::3": "2001:db8:1:2::/64"} {
 		l := newList(t, Options{})

@@ -14,8 +14,9 @@ import (
 
 // An Offence is what a mechanism bans a client for.
 type Offence struct {
-	// The id that weir gave to the client, and not one that the client claims: else anybody could have others banned. Empty where
-	// there is none, or where it is nothing but the address: the offence then counts as one of a client not seen before.
+	// The id that weir gave to the client, and not one that the client claims: else anybody could have others banned.
+	// Empty where there is none, or where it is nothing but the address: the offence then counts as one of a client not
+	// seen before.
 	Client string
 	Source netip.Addr // where it came from; may be invalid
 	Reason string     // for people, as in "forged stamp"

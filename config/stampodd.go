@@ -45,7 +45,8 @@ func (c *Config) stampOddities() []*weir.FieldError {
 	return odd
 }
 
-// oddPayers finds gates whose clients are programs, as they bring keys, tokens or certificates, where nobody thought of those that cannot pay.
+// oddPayers finds gates whose clients are programs, as they bring keys, tokens or certificates, where nobody thought of
+// those that cannot pay.
 func oddPayers(odd *odds, at, name string, o *stamp.Options, places []string) {
 	n := o.NeverAsk
 	accounts, err := identify.ParseAccounts(places)
@@ -59,7 +60,8 @@ func oddPayers(odd *odds, at, name string, o *stamp.Options, places []string) {
 	odd.add(at, fmt.Sprintf("%q asks programs to pay, and few can: the others are put off while there is load", name), hint)
 }
 
-// oddGuests finds accounts that are never asked at a gate where anybody can name them, and plans where no plan is known.
+// oddGuests finds accounts that are never asked at a gate where anybody can name them, and plans where no plan is
+// known.
 func oddGuests(odd *odds, at, name string, o *stamp.Options, places []string, plan bool) {
 	accounts, err := identify.ParseAccounts(places)
 	switch place := accounts.Unproven(); {

@@ -201,8 +201,8 @@ func (a *Accounts) Claims() []string {
 	return names
 }
 
-// Unproven returns the first place where a client may write whatever account it likes, as an operator writes it, or "" where there is none:
-// tokens and certificates are verified, and the source is where the request comes from.
+// Unproven returns the first place where a client may write whatever account it likes, as an operator writes it, or ""
+// where there is none: tokens and certificates are verified, and the source is where the request comes from.
 func (a *Accounts) Unproven() string {
 	for _, e := range a.list {
 		switch e.kind {

@@ -40,8 +40,9 @@ type GuestOptions struct {
 	Files []string `yaml:"files"`
 	// Programs that are welcome, such as the crawlers of search engines. What they call themselves is never enough.
 	Bots []Bot `yaml:"bots"`
-	// Accounts that are never asked, as the gate finds them: exactly, without patterns. An account that clients can simply write, in a
-	// header for example, lets off whoever writes it: list ids that a token or a certificate proves, or that nobody can guess.
+	// Accounts that are never asked, as the gate finds them: exactly, without patterns. An account that clients can
+	// simply write, in a header for example, lets off whoever writes it: list ids that a token or a certificate proves,
+	// or that nobody can guess.
 	Accounts []string `yaml:"accounts"`
 	// Plans whose accounts are never asked, as the gate knows them: by a token, or from whoever asks the decision API.
 	Plans []string `yaml:"plans"`
@@ -318,16 +319,16 @@ func (g *Guests) Files() []string {
 	return slices.Clone(g.files)
 }
 
-// Known reports whether nothing is asked of an event: its path is free, or KnownClient or KnownAccount knows who it is. It allocates
-// nothing and waits for nothing.
+// Known reports whether nothing is asked of an event: its path is free, or KnownClient or KnownAccount knows who it is.
+// It allocates nothing and waits for nothing.
 //
 // The path of an event is a cleaned one, and not what the upstream gets: a path is free only where it came Straight.
 func (g *Guests) Known(ev *weir.Event) bool {
 	return !ev.Route.Odd && g.KnownPath(ev.Route.Path) || g.KnownAccount(ev) || g.KnownClient(ev)
 }
 
-// KnownAccount reports whether an event is charged to an account that is never asked, or to one of a plan that is not. It believes what the
-// gate wrote into the event.
+// KnownAccount reports whether an event is charged to an account that is never asked, or to one of a plan that is not.
+// It believes what the gate wrote into the event.
 func (g *Guests) KnownAccount(ev *weir.Event) bool {
 	if g == nil {
 		return false

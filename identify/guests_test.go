@@ -88,7 +88,8 @@ func TestKnownPath(t *testing.T) {
 	}
 }
 
-// TestKnownAccount: accounts and plans are known exactly as the gate wrote them, and only there: not by what the request says elsewhere.
+// TestKnownAccount: accounts and plans are known exactly as the gate wrote them, and only there: not by what the
+// request says elsewhere.
 func TestKnownAccount(t *testing.T) {
 	g := newGuests(t, GuestOptions{Accounts: []string{"acme", "käse", "Beta"}, Plans: []string{"gold"}}, nil)
 	for _, c := range []struct {
@@ -116,7 +117,8 @@ func TestKnownAccount(t *testing.T) {
 	}
 }
 
-// TestGuestAccountsAtTheirBounds: as many accounts and plans as may be written, of the greatest length; one more is a mistake.
+// TestGuestAccountsAtTheirBounds: as many accounts and plans as may be written, of the greatest length; one more is a
+// mistake.
 func TestGuestAccountsAtTheirBounds(t *testing.T) {
 	fill := func(n int) (all []string) {
 		for i := range n {

@@ -35,8 +35,9 @@ func (a Algorithm) known() bool { return a >= SHA256K && int(a) <= len(algorithm
 // Weak reports whether an attacker pays far less than the work says.
 func (a Algorithm) Weak() bool { return a == DLogClassic }
 
-// Least is the least work that a puzzle can ask for. With less, a guess would be right too often: at the least, sha256-k, dlog and argon2id
-// are guessed once in a million. dlog-classic of n bits is guessed once in 2^(n-1), as in the document.
+// Least is the least work that a puzzle can ask for. With less, a guess would be right too often: at the least,
+// sha256-k, dlog and argon2id are guessed once in a million. dlog-classic of n bits is guessed once in 2^(n-1), as in
+// the document.
 func (a Algorithm) Least() Work {
 	if a = cmp.Or(a, SHA256K); !a.known() {
 		return 1

@@ -73,7 +73,7 @@ func (d *Difficulty) double(s State, now time.Time, load weir.Share) State {
 	if !(load >= d.from) {
 		return State{}
 	}
-	if s.Work == 0 || load == 0 { // with from_load 0% something is asked where nothing is under way, but there is no load that lasts
+	if s.Work == 0 || load == 0 { // with from_load 0% something is asked at idle, but there is no load that lasts
 		return State{Work: d.First(), at: now}
 	}
 	if now.Before(s.at) { // the clock was set back

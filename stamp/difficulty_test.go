@@ -51,7 +51,8 @@ func TestDoubling(t *testing.T) {
 	}
 }
 
-// TestFromNoLoad: with from_load 0% the first work is asked without any load, from the first request on, and it never goes dormant.
+// TestFromNoLoad: with from_load 0% the first work is asked without any load, from the first request on, and it never
+// goes dormant.
 func TestFromNoLoad(t *testing.T) {
 	idle := new(weir.Share(0))
 	for name, o := range map[string]Options{

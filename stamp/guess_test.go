@@ -26,8 +26,8 @@ func guessed(a Algorithm, w Work) float64 {
 	return 1
 }
 
-// TestGuess: however little work is meant, a puzzle asks for so much that a guess is right once in a million at most, and for no more than
-// is needed for that.
+// TestGuess: however little work is meant, a puzzle asks for so much that a guess is right once in a million at most,
+// and for no more than is needed for that.
 func TestGuess(t *testing.T) {
 	o := NewOffice(Parts{})
 	for _, a := range []Algorithm{SHA256K, DLog, Argon2id} {

@@ -67,12 +67,12 @@ func NewOffice(p Parts) *Office {
 	return o
 }
 
-// sinceAt returns from when on challenges of a lifetime are honoured, in milliseconds. A clock that was far ahead when the office opened, and
-// has come back, must not close it until it is as late again: then it begins anew. All that was issued before it opened has expired, or
-// was issued before now.
+// sinceAt returns from when on challenges of a lifetime are honoured, in milliseconds. A clock that was far ahead when
+// the office opened, and has come back, must not close it until it is as late again: then it begins anew. What was
+// issued by a right clock before it opened was issued before now, and stays refused.
 func (o *Office) sinceAt(now time.Time, lifetime time.Duration) int64 {
 	since, at := o.since.Load(), now.UnixMilli()
-	if at < since-lifetime.Milliseconds() {
+	if at < since-(lifetime+skew).Milliseconds() {
 		o.since.CompareAndSwap(since, at)
 		since = at
 	}

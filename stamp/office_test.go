@@ -251,8 +251,9 @@ func TestWrongBurnsNothing(t *testing.T) {
 	}
 }
 
-// TestTheNextUseIsCheckedToo: only the very stamp that was accepted is not solved again in the head. Another answer to the same challenge is
-// looked at like the first one: a wrong one is refused and costs no use, a right one is the next use.
+// TestTheNextUseIsCheckedToo: only the very stamp that was accepted is not solved again in the head. Another answer to
+// the same challenge is looked at like the first one: a wrong one is refused and costs no use, a right one is the next
+// use.
 func TestTheNextUseIsCheckedToo(t *testing.T) {
 	for _, alg := range Algorithms {
 		t.Run(alg.String(), func(t *testing.T) {
@@ -279,7 +280,8 @@ func TestTheNextUseIsCheckedToo(t *testing.T) {
 			}
 			refused := func() {
 				t.Helper()
-				// Every answer but for one byte of the right one. That a changed counter is right by chance another office tells.
+				// Every answer but for one byte of the right one. That a changed counter is right by chance another
+				// office tells.
 				for i := range solution {
 					wrong := append([]byte(nil), solution...)
 					wrong[i] ^= 0x80
@@ -419,7 +421,8 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
-// TestOfficeOverAJump: a clock that is a year ahead for a minute, also when the office opens, does not close it until that year is over.
+// TestOfficeOverAJump: a clock that is a year ahead for a minute, also when the office opens, does not close it until
+// that year is over.
 func TestOfficeOverAJump(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	keys := NewKeyring(time.Hour)

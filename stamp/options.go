@@ -50,7 +50,8 @@ const (
 type Options struct {
 	// The puzzle: sha256-k (the default), dlog, dlog-classic (weak: for the document's own flow) or argon2id (costly to verify).
 	Algorithm Algorithm `yaml:"algorithm"`
-	// The load from which stamps are asked for; below it, nothing is asked of anybody. 0% asks always, without any load too. Default 90%.
+	// The load from which stamps are asked for; below it, nothing is asked of anybody. 0% asks always, without any load
+	// too. Default 90%.
 	FromLoad *weir.Share `yaml:"from_load"`
 	// How long requests with a stamp should wait at most. The work asked for is raised while they wait longer. Default 200ms.
 	TargetWait weir.Duration `yaml:"target_wait"`

@@ -37,9 +37,10 @@ const (
 // be accepted: in one of two generations, by when the challenge expires, that are dropped whole. Their number is bounded; when there
 // is no room, nothing more is accepted. It is safe for concurrent use; make it with NewFilter.
 //
-// A clock may jump ahead and come back. Nobody can tell a jump from a long silence, so each stretch of time without a gap is a run with
-// a memory of its own, and a look-up goes to the run that its time belongs to. The memory of one run is dropped when another has gone on
-// for so long that those stamps have really expired. What was dropped is never accepted again, in no run.
+// A clock may jump ahead and come back. Nobody can tell a jump from a long silence, so each stretch of time without a
+// gap is a run with a memory of its own, and a look-up goes to the run that its time belongs to. The memory of one run
+// is dropped when another has gone on for so long that those stamps have really expired. What was dropped is never
+// accepted again, in no run.
 type Filter struct {
 	ttl    int64 // milliseconds in a generation
 	most   int64
@@ -57,7 +58,8 @@ type stripe struct {
 // A run is a stretch of time, in generations, in which the clock made no jump.
 type run struct {
 	from, to int64
-	// spent are the stamps that expire in the generation to, and in the one after it. Those that expire before are forgotten.
+	// spent are the stamps that expire in the generation to, and in the one after it. Those that expire before are
+	// forgotten.
 	spent [2]map[Nonce]spent
 }
 
@@ -82,16 +84,19 @@ func (f *Filter) open(now time.Time, u *Use) (*stripe, *map[Nonce]spent, error) 
 	default:
 		s.mu.Unlock()
 		if at < 0 {
-			return nil, nil, ErrExpired // also when the clock was set back a little: what is forgotten cannot be told from what is new
+			// Also when the clock was set back a little: what is forgotten cannot be told from what is new.
+			return nil, nil, ErrExpired
 		}
-		return nil, nil, ErrForeign // issued under options that let it live longer than it is remembered, or by a clock that is ahead
+		// Issued under options that let it live longer than it is remembered, or by a clock that is ahead.
+		return nil, nil, ErrForeign
 	}
 }
 
 // runAt returns the run that a generation belongs to, and brings it up to date. The stripe is locked.
 //
-// A stamp that is good in a generation expires in it or in the next. So a run may know of stamps that are good one generation before it
-// begins and one after it ends, and of no others. Where two runs meet, the later one forgot, or never had, what the earlier one knows.
+// A stamp that is good in a generation expires in it or in the next. So a run may know of stamps that are good one
+// generation before it begins and one after it ends, and of no others. Where two runs meet, the later one forgot, or
+// never had, what the earlier one knows.
 func (f *Filter) runAt(s *stripe, now int64) *run {
 	for i := len(s.runs) - 1; i >= 0; i-- {
 		r := &s.runs[i]
@@ -136,7 +141,8 @@ func (f *Filter) forgetOthers(s *stripe, keep int) {
 	}
 }
 
-// merge makes one of the two runs that are nearest to each other. What the earlier one knows is forgotten, and so is what lies between.
+// merge makes one of the two runs that are nearest to each other. What the earlier one knows is forgotten, and so is
+// what lies between.
 func (f *Filter) merge(s *stripe) {
 	at := 0
 	for i := range s.runs[1:] {
@@ -214,8 +220,8 @@ func (f *Filter) Refund(_ context.Context, now time.Time, u Use) error {
 	return nil
 }
 
-// sweep drops what has expired everywhere, and reports whether that had not been done in this generation. When room is needed, no jump of
-// the clock is waited for.
+// sweep drops what has expired everywhere, and reports whether that had not been done in this generation. When room is
+// needed, no jump of the clock is waited for.
 func (f *Filter) sweep(now time.Time) bool {
 	at := floorDiv(now.UnixMilli(), f.ttl)
 	if last := f.swept.Load(); last == at || !f.swept.CompareAndSwap(last, at) {

@@ -109,8 +109,9 @@ func TestFilterFull(t *testing.T) {
 	}
 }
 
-// TestFilterNeverForgets: held against a map that never forgets, with a clock that goes on, sometimes back, and sometimes jumps to
-// wherever it has been or never was, no stamp that is still good is accepted more often than it may be.
+// TestFilterNeverForgets: held against a map that never forgets, with a clock that goes on, sometimes back, and
+// sometimes jumps to wherever it has been or never was, no stamp that is still good is accepted more often than it may
+// be.
 func TestFilterNeverForgets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ttl := time.Duration(rapid.IntRange(1, 5000).Draw(t, "ttl")) * time.Millisecond
@@ -150,8 +151,9 @@ func TestFilterNeverForgets(t *testing.T) {
 	})
 }
 
-// TestClockJumpsAndComesBack: a clock that is a year ahead for a while does not close the filter for a year, nor does it make a stamp good twice:
-// neither one that was spent before, nor one that was spent meanwhile, nor when the year is over.
+// TestClockJumpsAndComesBack: a clock that is a year ahead for a while does not close the filter for a year, nor does
+// it make a stamp good twice: neither one that was spent before, nor one that was spent meanwhile, nor when the year is
+// over.
 func TestClockJumpsAndComesBack(t *testing.T) {
 	const ttl, year = time.Minute, 365 * 24 * time.Hour
 	for name, ahead := range map[string]time.Duration{"at once": 0, "after ten seconds": 10 * time.Second, "after ten minutes": 10 * time.Minute} {
@@ -200,7 +202,8 @@ func TestClockJumpsAndComesBack(t *testing.T) {
 	}
 }
 
-// TestRunsAreBounded: however often the clock jumps, a stripe knows of so many runs and no more, and nothing that was spent is good again.
+// TestRunsAreBounded: however often the clock jumps, a stripe knows of so many runs and no more, and nothing that was
+// spent is good again.
 func TestRunsAreBounded(t *testing.T) {
 	const ttl = time.Minute
 	f := NewFilter(ttl, 1000)
@@ -225,8 +228,8 @@ func TestRunsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRoomAfterAJump: what was spent while the clock was ahead does not fill the filter for a year. Where there was no room to keep what
-// was spent before, nothing is accepted for two generations instead.
+// TestRoomAfterAJump: what was spent while the clock was ahead does not fill the filter for a year. Where there was no
+// room to keep what was spent before, nothing is accepted for two generations instead.
 func TestRoomAfterAJump(t *testing.T) {
 	const most = 500
 	f := NewFilter(time.Minute, most)

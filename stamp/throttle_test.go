@@ -79,7 +79,8 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 }
 
-// TestAskedWithoutLoad: with from_load 0% the first request is asked, at a gate without a capacity too; without the key it is not.
+// TestAskedWithoutLoad: with from_load 0% the first request is asked, at a gate without a capacity too; without the key
+// it is not.
 func TestAskedWithoutLoad(t *testing.T) {
 	for from, want := range map[*weir.Share]weir.Verdict{new(weir.Share(0)): weir.Challenge, new(weir.Share(0.01)): weir.Admit, nil: weir.Admit} {
 		th := newThrottle(t, Options{FromLoad: from})
