@@ -394,6 +394,9 @@ func (s *Share) UnmarshalText(text []byte) error {
 // ParseShare reads a share.
 func ParseShare(text string) (Share, error) {
 	s := strings.TrimSpace(text)
+	if s == "0" { // nothing of anything
+		return 0, nil
+	}
 	number, found := strings.CutSuffix(s, "%")
 	if !found && isNumber(s) {
 		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s), Hint: fmt.Sprintf("did you mean %s%%?", s)}

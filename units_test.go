@@ -116,7 +116,7 @@ func TestParseSize(t *testing.T) {
 }
 
 func TestParseShare(t *testing.T) {
-	for text, want := range map[string]Share{"10%": 0.1, "0.5%": 0.005, "200 %": 2, "0%": 0, "7%": 0.07} {
+	for text, want := range map[string]Share{"10%": 0.1, "0.5%": 0.005, "200 %": 2, "0%": 0, "0": 0, "7%": 0.07} {
 		got, err := ParseShare(text)
 		if err != nil || got != want {
 			t.Errorf("%q: %v, %v", text, got, err)

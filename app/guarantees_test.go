@@ -51,7 +51,7 @@ func (s *site) asking(places int) (busy []*call) {
 // TestProgramsAreHeldAndBrowsersGetThePage: while stamps are asked for, a program that cannot pay waits for a place like before, a browser
 // gets the page, and whoever pays goes first.
 func TestProgramsAreHeldAndBrowsersGetThePage(t *testing.T) {
-	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 32")
+	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 64")
 	release := s.holding()
 	busy := s.asking(2)
 	program := s.send(from("192.0.2.1", "/program"))
@@ -81,7 +81,7 @@ func TestProgramsAreHeldAndBrowsersGetThePage(t *testing.T) {
 
 // TestAFreePlaceIsForWhoeverIsThere: stamps are still asked for, and nobody is at the upstream: neither program nor browser has to pay.
 func TestAFreePlaceIsForWhoeverIsThere(t *testing.T) {
-	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 32")
+	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 64")
 	release := s.holding()
 	busy := s.asking(2)
 	away := s.person("192.0.2.9")
@@ -106,7 +106,7 @@ func TestAFreePlaceIsForWhoeverIsThere(t *testing.T) {
 // TestWhoStandsStillLosesThePlace: somebody who paid waits, and those who did not pay make no progress: neither one whose answer does not come,
 // nor one who does not read it.
 func TestWhoStandsStillLosesThePlace(t *testing.T) {
-	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 32")
+	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 64")
 	stop := make(chan struct{})
 	t.Cleanup(func() { close(stop) })
 	ended := make(chan struct{}, 2)
@@ -169,7 +169,7 @@ func TestWhoStandsStillLosesThePlace(t *testing.T) {
 
 // TestAClientBesideInventedKeys: one address asks with a new key each time, and fills all it may. A client with an own key and address is next.
 func TestAClientBesideInventedKeys(t *testing.T) {
-	s := stamped(t, "capacity: {concurrent: 1, max_wait: 10m}, throttles: [stamps]", "first: 32")
+	s := stamped(t, "capacity: {concurrent: 1, max_wait: 10m}, throttles: [stamps]", "first: 64")
 	release := s.holding()
 	s.asking(1)
 	for i := range 20 {

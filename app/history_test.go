@@ -17,7 +17,7 @@ data: DATA
 http:
 - {listen: "127.0.0.1:0", upstream: UPSTREAM, capacity: {concurrent: 4}, throttles: [stamps]}
 throttles:
-  stamps: {stamp: {schedule: [{load: 0%, work: 16}], never_ask: {paths: ["/v1/*"]}}}
+  stamps: {stamp: {schedule: [{load: 0%, work: 64}], never_ask: {paths: ["/v1/*"]}}}
 console: {listen: "127.0.0.1:0"}
 `
 
@@ -55,14 +55,14 @@ func TestHistory(t *testing.T) {
 	if got := first.Stamped + first.Pool; got != 3 || first.TurnedAway != 0 {
 		t.Errorf("three were let in: %+v", first)
 	}
-	if first.Work != 16 || first.Takes != 16*time.Microsecond {
-		t.Errorf("16 operations are asked for: %+v", first)
+	if first.Work != 64 || first.Takes != 64*time.Microsecond {
+		t.Errorf("64 operations are asked for: %+v", first)
 	}
 	if second.Stamped+second.Pool+second.TurnedAway != 0 {
 		t.Errorf("nobody came any more: %+v", second)
 	}
 	code, page := b.page("/")
-	for _, want := range []string{"Load of " + h.Address + " over the last 5 minutes: now 0%", "4 bits, about 16µs on a phone", `class="line stamped" d="M299`} {
+	for _, want := range []string{"Load of " + h.Address + " over the last 5 minutes: now 0%", "6 bits, about 64µs on a phone", `class="line stamped" d="M299`} {
 		if code != 200 || !strings.Contains(page, want) {
 			t.Errorf("%d: no %q in %s", code, want, page)
 		}

@@ -21,7 +21,7 @@ import (
 )
 
 // always asks for a stamp that costs nothing worth noticing, whatever the load.
-const always = "schedule: [{load: 0%, work: 16}]"
+const always = "schedule: [{load: 0%, work: 64}]"
 
 // stamped starts a weir whose gate has a throttle named stamps. Clients may say where they come from.
 func stamped(t *testing.T, gate, options string) *site {
@@ -241,12 +241,15 @@ func TestTheFlowOfTheDocument(t *testing.T) {
 		good := solve(t, p.get("/a").want(503, "unpaid").header.Get("Stamp-Challenge"))
 		p.get("/a", "Stamp", turn(good, 30)).want(403, "forged")
 		s.quiet()
+		p.get("/a", "Stamp", good).want(200, "") // one offence does not ban the address
 	})
 	t.Run("client on the invalid list: dropped, whatever it brings", func(t *testing.T) {
 		s := stamped(t, gate, classic)
 		p := s.program("192.0.2.1")
 		good := solve(t, p.get("/a").want(503, "unpaid").header.Get("Stamp-Challenge"))
-		p.get("/a", "Stamp", turn(good, 30)).want(403, "forged")
+		for range 3 { // bans: {address_from: 3}
+			p.get("/a", "Stamp", turn(good, 30)).want(403, "forged")
+		}
 		p.get("/a", "Stamp", good).want(403, "banned")
 		p.get("/a").want(403, "banned")
 		s.program("192.0.2.2").pays("/a")
@@ -260,7 +263,9 @@ func TestTheFlowOfTheDocument(t *testing.T) {
 	t.Run("old client without a stamp: dropped, and on the invalid list", func(t *testing.T) {
 		s := stamped(t, gate, classic)
 		s.program("192.0.2.1").get("/a").want(503, "unpaid")
-		s.program("192.0.2.1").get("/a").want(429, "not-paying")
+		for range 3 {
+			s.program("192.0.2.1").get("/a").want(429, "not-paying")
+		}
 		s.program("192.0.2.1").get("/a").want(403, "banned")
 	})
 	t.Run("old client with a ticket: keeps its place", func(t *testing.T) {
@@ -288,7 +293,7 @@ func TestBelowTheLoadNothingIsAsked(t *testing.T) {
 
 // TestLoadAwakens fills an upstream up until stamps are asked for, pays, goes first, and sees it all end.
 func TestLoadAwakens(t *testing.T) {
-	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m, pool_wait: 1ms}, throttles: [stamps]", "first: 32, from_load: 90%")
+	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m, pool_wait: 1ms}, throttles: [stamps]", "first: 64, from_load: 90%")
 	release := s.holding()
 	var calls []*call
 	for i := range 2 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/identify"
 	"weir/store"
 )
 
@@ -103,6 +104,38 @@ func TestAClientIsBannedAndItsNeighboursAreNot(t *testing.T) {
 	// It ends at its time, before anybody has cleaned up.
 	if end := epoch.Add(time.Hour); banned(l, "a", "", end.Add(-1)) == "" || banned(l, "a", "", end) != "" || names(l, end) != "" {
 		t.Error("it does not end at its time")
+	}
+}
+
+// TestAClientThatIsItsAddress: where a client is known by nothing but its address, as with classic stamps, it is banned
+// as an address: from the threshold on, and not where addresses are exempt.
+func TestAClientThatIsItsAddress(t *testing.T) {
+	for source, want := range map[string]string{"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8:1:2::3": "2001:db8:1:2::/64"} {
+		l := newList(t, Options{})
+		id := identify.AddressID(netip.MustParseAddr(source))
+		for n := range 3 {
+			if got := names(l, epoch) + banned(l, id, source, epoch); got != "" {
+				t.Errorf("after %d offences of %s %s is banned", n, source, got)
+			}
+			offend(t, l, id, source, epoch)
+		}
+		if got := names(l, epoch); got != want {
+			t.Errorf("after three offences of %s: %q", source, got)
+		}
+		if got := banned(l, id, source, epoch); got != want {
+			t.Errorf("%s: %q", source, got)
+		}
+	}
+	l := newList(t, Options{AddressFrom: 1})
+	offend(t, l, "@192.0.2.1", "192.0.2.1", epoch)
+	offend(t, l, "@192.0.2.1", "192.0.2.2", epoch) // the id of another address is no more than an id
+	if got := names(l, epoch); got != "192.0.2.1 192.0.2.2 client:@192.0.2.1" {
+		t.Error(got)
+	}
+	l = newList(t, Options{AddressFrom: 1, Exempt: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
+	offend(t, l, "@192.0.2.1", "192.0.2.1", epoch)
+	if got := names(l, epoch); got != "" {
+		t.Errorf("exempt: %s", got)
 	}
 }
 

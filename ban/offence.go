@@ -14,8 +14,9 @@ import (
 
 // An Offence is what a mechanism bans a client for.
 type Offence struct {
-	// The id that weir gave to the client, and not one that the client claims: else anybody could have others banned. Empty where
-	// there is none: the offence then counts as one of a client not seen before.
+	// The id that weir gave to the client, and not one that the client claims: else anybody could have others banned.
+	// Empty where there is none, or where it is nothing but the address: the offence then counts as one of a client not
+	// seen before.
 	Client string
 	Source netip.Addr // where it came from; may be invalid
 	Reason string     // for people, as in "forged stamp"
@@ -28,6 +29,9 @@ func (l *List) Offend(o Offence, now time.Time) error {
 	l.counts.offences.Add(1)
 	if o.Client == "" && !o.Source.IsValid() {
 		return fmt.Errorf("an offence of nobody: %w", store.ErrInvalid)
+	}
+	if o.Client == identify.AddressID(o.Source) {
+		o.Client = "" // behind an address there may be a company: it is banned as an address, from the threshold on
 	}
 	if o.Client != "" {
 		b := store.Ban{BanKey: store.BanKey{Client: o.Client}, Reason: o.Reason, By: o.By}

@@ -12,9 +12,9 @@ import (
 // beginning of a request, and never of its end.
 func (c *Config) authOddities() []*weir.FieldError {
 	var odd odds
-	for i, g := range c.Auth {
-		for j, name := range g.Throttles {
-			at, t := fmt.Sprintf("auth[%d].throttles[%d]", i, j), c.Throttles[name]
+	look := func(at string, names []string) {
+		for j, name := range names {
+			at, t := fmt.Sprintf("%s.throttles[%d]", at, j), c.Throttles[name]
 			switch {
 			case t.Quota != nil && slices.ContainsFunc(t.Quota.Policies, func(p quota.Policy) bool { return p.Kind == quota.Concurrent || p.Kind == quota.Volume }):
 				odd.add(at, fmt.Sprintf("%q limits what is under way or flows, which a gate that is only asked cannot see", name),
@@ -22,6 +22,14 @@ func (c *Config) authOddities() []*weir.FieldError {
 			case t.Stamp != nil:
 				odd.add(at, fmt.Sprintf("%q asks for stamps, and a gate that is only asked has no page to ask with: who should pay is refused", name), "list it in an HTTP gate")
 			}
+		}
+	}
+	for i, g := range c.Auth {
+		look(fmt.Sprintf("auth[%d]", i), g.Throttles)
+	}
+	for i, g := range c.RLS {
+		if g.Authz != nil {
+			look(fmt.Sprintf("rls[%d].authz", i), g.Authz.Throttles)
 		}
 	}
 	return odd

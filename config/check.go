@@ -17,7 +17,6 @@ import (
 	"weir/gate/xdpgate"
 	"weir/policy"
 	"weir/quota"
-	"weir/stamp"
 )
 
 // maxSocketPath is how long the path of a Unix socket may be; the address has 108 bytes on Linux, 104 elsewhere.
@@ -108,19 +107,8 @@ func (c *Config) oddities() []*weir.FieldError {
 			used[name] = true
 		}
 	}
-	for i, g := range c.HTTP {
-		for j, name := range g.Throttles {
-			if o := c.Throttles[name].Stamp; o != nil && g.Capacity == nil && (len(o.Schedule) == 0 || o.Schedule[0].Load > 0) {
-				all = append(all, &weir.FieldError{Path: fmt.Sprintf("http[%d].throttles[%d]", i, j),
-					Msg: fmt.Sprintf("%q never asks for a stamp here: without a capacity the gate knows no load", name), Hint: "add capacity: {concurrent: 64} to the gate"})
-			}
-		}
-	}
+	all = append(all, c.stampOddities()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
-		if o := c.Throttles[name].Stamp; o != nil && o.WithDefaults().Algorithm == stamp.DLogClassic {
-			all = append(all, &weir.FieldError{Path: "throttles." + name + ".stamp", Msg: weak,
-				Hint: "use it to study the document; sha256-k, dlog and argon2id cost what they say"})
-		}
 		if !used[name] {
 			all = append(all, &weir.FieldError{Path: "throttles." + name, Msg: fmt.Sprintf("no gate lists the throttle %q", name)})
 		}

@@ -128,7 +128,7 @@ func setUpStamps(s *Stage) (config.Config, error) {
 			Throttles:      []string{"stamps"},
 		}},
 		Throttles: map[string]config.Throttle{"stamps": {Stamp: &stamp.Options{
-			FromLoad: stampFrom, First: stampFirst, DoubleEvery: weir.Duration(stampDouble), Doubles: stamp.DoubleWork,
+			FromLoad: new(weir.Share(stampFrom)), First: stampFirst, DoubleEvery: new(weir.Duration(stampDouble)), Doubles: stamp.DoubleWork,
 			MaxTime: weir.Duration(stampMost), Covers: stampCovers,
 		}}},
 	}, nil

@@ -201,6 +201,33 @@ func (a *Accounts) Claims() []string {
 	return names
 }
 
+// Unproven returns the first place where a client may write whatever account it likes, as an operator writes it, or ""
+// where there is none: tokens and certificates are verified, and the source is where the request comes from.
+func (a *Accounts) Unproven() string {
+	for _, e := range a.list {
+		switch e.kind {
+		case fromBearer:
+			return extractorNames[e.kind]
+		case fromHeader, fromQuery, fromCookie:
+			return extractorNames[e.kind] + ":" + e.name
+		case fromPath:
+			return extractorNames[e.kind] + ":" + strconv.Itoa(e.n)
+		}
+	}
+	return ""
+}
+
+// Programs reports whether an account may be named as programs do it: by a key, a token or a certificate.
+func (a *Accounts) Programs() bool {
+	return slices.ContainsFunc(a.list, func(e extractor) bool {
+		switch e.kind {
+		case fromHeader, fromBearer, fromQuery, fromCert, fromClaim:
+			return true
+		}
+		return false
+	})
+}
+
 // OfSource returns the account of a request that names none: its source, where that is among the places, else "".
 func (a *Accounts) OfSource(source netip.Addr) string {
 	for _, e := range a.list {

@@ -13,6 +13,36 @@ import (
 	"weir"
 )
 
+// TestWhatProvesAnAccount: only tokens, certificates and addresses are more than what a client says.
+func TestWhatProvesAnAccount(t *testing.T) {
+	for _, c := range []struct {
+		places   []string
+		unproven string
+		programs bool
+	}{
+		{nil, "", false},
+		{[]string{"source"}, "", false},
+		{[]string{"jwt:sub", "cert", "cert:san", "source"}, "", true},
+		{[]string{"cert"}, "", true},
+		{[]string{"jwt:sub", "header:x-api-key"}, "header:X-Api-Key", true},
+		{[]string{"bearer"}, "bearer", true},
+		{[]string{"query:key", "bearer"}, "query:key", true},
+		{[]string{"source", "cookie:session"}, "cookie:session", false},
+		{[]string{"path:2"}, "path:2", false},
+	} {
+		a, err := ParseAccounts(c.places)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Unproven(); got != c.unproven {
+			t.Errorf("%q: %q is unproven", c.places, got)
+		}
+		if a.Programs() != c.programs {
+			t.Errorf("%q: programs %t", c.places, !c.programs)
+		}
+	}
+}
+
 func TestAccount(t *testing.T) {
 	long := strings.Repeat("x", MaxAccount)
 	for _, c := range []struct {

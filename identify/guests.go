@@ -20,8 +20,11 @@ const (
 	MaxGuestFiles    = 100     // of bots too
 	MaxBots          = 100
 	MaxBotDomains    = 20 // of one bot
+	MaxGuestAccounts = 10_000
+	MaxGuestPlans    = 100
 
 	maxGuestPath = 1024 // bytes
+	maxPlan      = 64
 	minAgent     = 3
 	maxAgent     = 100
 	agentRead    = 512 // how much of what a program calls itself is looked at
@@ -37,6 +40,12 @@ type GuestOptions struct {
 	Files []string `yaml:"files"`
 	// Programs that are welcome, such as the crawlers of search engines. What they call themselves is never enough.
 	Bots []Bot `yaml:"bots"`
+	// Accounts that are never asked, as the gate finds them: exactly, without patterns. An account that clients can
+	// simply write, in a header for example, lets off whoever writes it: list ids that a token or a certificate proves,
+	// or that nobody can guess.
+	Accounts []string `yaml:"accounts"`
+	// Plans whose accounts are never asked, as the gate knows them: by a token, or from whoever asks the decision API.
+	Plans []string `yaml:"plans"`
 }
 
 // A Bot is a program that is welcome when it comes from where it should: from its networks, or from an address whose name in DNS is
@@ -99,7 +108,33 @@ func (o GuestOptions) Validate() error {
 			}
 		})
 	}
+	if most("accounts", "accounts", len(o.Accounts), MaxGuestAccounts) {
+		for i, id := range o.Accounts {
+			validateAccount(fmt.Sprintf("accounts[%d]", i), id, wrong)
+		}
+	}
+	if most("plans", "plans", len(o.Plans), MaxGuestPlans) {
+		for i, name := range o.Plans {
+			if name == "" || len(name) > maxPlan || strings.Contains(name, "*") {
+				wrong(fmt.Sprintf("plans[%d]", i), fmt.Sprintf("%.64q is not a plan", name), fmt.Sprintf("write its name, 1 to %d bytes, without stars", maxPlan))
+			}
+		}
+	}
 	return errors.Join(all...)
+}
+
+// validateAccount names no part of the id, which may be a secret.
+func validateAccount(at, id string, wrong func(path, msg, hint string)) {
+	switch err := check(id); {
+	case id == "":
+		wrong(at, "an account without a name is nobody's", "write its id, or leave it out")
+	case err == ErrAccountReserved:
+		wrong(at, err.Error(), "list the address under networks")
+	case err != nil:
+		wrong(at, err.Error(), "write the id as clients send it")
+	case strings.Contains(id, "*"):
+		wrong(at, "an account with a star: patterns would let off accounts that are made up to fit", "write each account, or their plan under plans")
+	}
 }
 
 func (b *Bot) validate(at string, wrong func(path, msg, hint string)) {
@@ -186,6 +221,8 @@ type Guests struct {
 	below  map[string]struct{} // paths without their "/*"
 	widths []int               // lengths of paths that occur in below
 	own    Ranges[struct{}]
+	names  map[string]struct{} // accounts
+	plans  map[string]struct{}
 	bots   []bot
 	starts [256][]uint8 // bots by the start of what they call themselves
 	files  []string
@@ -219,6 +256,7 @@ func NewGuests(o GuestOptions, read func(path string) ([]byte, error)) (*Guests,
 	}
 	slices.Sort(g.widths)
 	g.widths = slices.Compact(g.widths)
+	g.names, g.plans = setOf(o.Accounts), setOf(o.Plans)
 
 	count := len(o.Networks)
 	addAll(&g.own, o.Networks)
@@ -259,6 +297,14 @@ func NewGuests(o GuestOptions, read func(path string) ([]byte, error)) (*Guests,
 	return g, nil
 }
 
+func setOf(all []string) map[string]struct{} {
+	set := make(map[string]struct{}, len(all))
+	for _, s := range all {
+		set[s] = struct{}{}
+	}
+	return set
+}
+
 func addAll(r *Ranges[struct{}], networks []netip.Prefix) {
 	for _, p := range networks {
 		r.Add(p, struct{}{})
@@ -273,12 +319,23 @@ func (g *Guests) Files() []string {
 	return slices.Clone(g.files)
 }
 
-// Known reports whether nothing is asked of an event: its path is free, or KnownClient knows who it is. It allocates nothing and
-// waits for nothing.
+// Known reports whether nothing is asked of an event: its path is free, or KnownClient or KnownAccount knows who it is.
+// It allocates nothing and waits for nothing.
 //
 // The path of an event is a cleaned one, and not what the upstream gets: a path is free only where it came Straight.
 func (g *Guests) Known(ev *weir.Event) bool {
-	return !ev.Route.Odd && g.KnownPath(ev.Route.Path) || g.KnownClient(ev)
+	return !ev.Route.Odd && g.KnownPath(ev.Route.Path) || g.KnownAccount(ev) || g.KnownClient(ev)
+}
+
+// KnownAccount reports whether an event is charged to an account that is never asked, or to one of a plan that is not.
+// It believes what the gate wrote into the event.
+func (g *Guests) KnownAccount(ev *weir.Event) bool {
+	if g == nil {
+		return false
+	}
+	_, account := g.names[ev.Account]
+	_, plan := g.plans[ev.Plan]
+	return account || plan
 }
 
 // KnownPath reports whether a path is free for everybody. The path is one that Path returned. Below "/webhooks/*" is "/webhooks" too,

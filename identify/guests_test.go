@@ -88,6 +88,71 @@ func TestKnownPath(t *testing.T) {
 	}
 }
 
+// TestKnownAccount: accounts and plans are known exactly as the gate wrote them, and only there: not by what the
+// request says elsewhere.
+func TestKnownAccount(t *testing.T) {
+	g := newGuests(t, GuestOptions{Accounts: []string{"acme", "käse", "Beta"}, Plans: []string{"gold"}}, nil)
+	for _, c := range []struct {
+		account, plan string
+		want          bool
+	}{
+		{"acme", "", true}, {"käse", "", true}, {"Beta", "free", true}, {"", "gold", true}, {"anybody", "gold", true},
+		{"", "", false}, {"ACME", "", false}, {"acme ", "", false}, {"acme2", "", false}, {"acm", "", false}, {"gold", "", false},
+		{"anybody", "acme", false}, {"", "Gold", false}, {"source:192.0.2.1", "", false},
+	} {
+		ev := from("192.0.2.1", "acme gold")
+		ev.Account, ev.Plan, ev.ID, ev.Client = c.account, c.plan, "acme", "acme"
+		if g.Known(ev) != c.want || g.KnownAccount(ev) != c.want {
+			t.Errorf("%q of %q: not %t", c.account, c.plan, c.want)
+		}
+	}
+	var nobody *Guests
+	if nobody.KnownAccount(&weir.Event{}) || newGuests(t, GuestOptions{}, nil).Known(&weir.Event{}) {
+		t.Error("nobody is known")
+	}
+	ev := from("192.0.2.1", firefox)
+	ev.Account = "acme"
+	if n := testing.AllocsPerRun(100, func() { g.Known(ev) }); n > 0 {
+		t.Errorf("%f allocations", n)
+	}
+}
+
+// TestGuestAccountsAtTheirBounds: as many accounts and plans as may be written, of the greatest length; one more is a
+// mistake.
+func TestGuestAccountsAtTheirBounds(t *testing.T) {
+	fill := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprint("a", i))
+		}
+		return all
+	}
+	fits := GuestOptions{Accounts: fill(MaxGuestAccounts), Plans: fill(MaxGuestPlans)}
+	fits.Accounts[0], fits.Plans[0] = strings.Repeat("x", MaxAccount), strings.Repeat("x", maxPlan)
+	if err := fits.Validate(); err != nil {
+		t.Error(err)
+	}
+	for want, o := range map[string]GuestOptions{
+		"accounts: 10001 accounts are too many (at most 10000)":                                                 {Accounts: fill(MaxGuestAccounts + 1)},
+		"plans: 101 plans are too many (at most 100)":                                                           {Plans: fill(MaxGuestPlans + 1)},
+		"accounts[0]: the account id is longer than 256 bytes (write the id as clients send it)":                {Accounts: []string{strings.Repeat("x", MaxAccount+1)}},
+		"accounts[0]: the account id has control characters, or is not UTF-8 (write the id as clients send it)": {Accounts: []string{"a\nb"}},
+		"accounts[1]: an account without a name is nobody's (write its id, or leave it out)":                    {Accounts: []string{"a", ""}},
+		`accounts[0]: the account id starts with "source:", which stands for source addresses (list the address under networks)`: {
+			Accounts: []string{"source:192.0.2.1"}},
+		"accounts[0]: an account with a star: patterns would let off accounts that are made up to fit (write each account, or their plan under plans)": {
+			Accounts: []string{"partner-*"}},
+		`plans[0]: "" is not a plan (write its name, 1 to 64 bytes, without stars)`:  {Plans: []string{""}},
+		`plans[0]: "*" is not a plan (write its name, 1 to 64 bytes, without stars)`: {Plans: []string{"*"}},
+	} {
+		if err := o.Validate(); err == nil || err.Error() != want {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+	}
+	if err := (GuestOptions{Plans: []string{strings.Repeat("x", maxPlan+1)}}).Validate(); err == nil {
+		t.Error("a plan that is too long")
+	}
+}
+
 func TestStraight(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/":                    true,

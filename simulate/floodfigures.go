@@ -35,7 +35,7 @@ func (p *play) chance() float64 {
 	case stamp.SHA256K:
 		parts = 16
 	case stamp.Argon2id:
-		parts = 4
+		parts = 8
 	default: // logarithms: anywhere in their interval
 		return 0.5 + p.luck.Float64()
 	}

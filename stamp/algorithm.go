@@ -1,6 +1,7 @@
 package stamp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -20,7 +21,7 @@ const (
 	// DLogClassic is the discrete logarithm of the document, in a field as small as the difficulty says. It is weak: whoever
 	// knows more than the document's own method solves it with the root of the work, or less.
 	DLogClassic
-	// Argon2id is four hash puzzles of 2 MiB memory each. Costly to verify: in a bounded pool.
+	// Argon2id is eight hash puzzles of 2 MiB memory each. Costly to verify: in a bounded pool.
 	Argon2id
 )
 
@@ -33,6 +34,17 @@ func (a Algorithm) known() bool { return a >= SHA256K && int(a) <= len(algorithm
 
 // Weak reports whether an attacker pays far less than the work says.
 func (a Algorithm) Weak() bool { return a == DLogClassic }
+
+// Least is the least work that a puzzle can ask for. With less, a guess would be right too often: at the least,
+// sha256-k, dlog and argon2id are guessed once in a million. dlog-classic of n bits is guessed once in 2^(n-1), as in
+// the document.
+func (a Algorithm) Least() Work {
+	if a = cmp.Or(a, SHA256K); !a.known() {
+		return 1
+	}
+	_, w := puzzles[a].fit(1)
+	return w
+}
 
 func (a Algorithm) String() string {
 	switch {

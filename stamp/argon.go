@@ -11,15 +11,20 @@ import (
 
 // The figures of argon2id: one pass over 2 MiB. A basic operation is a block of 1 KiB filled. That takes a browser about
 // twenty times as long as a hash, and hardware made for hashing far longer.
+//
+// With few parts a guess is often right unless the work is large, with many a stamp costs much to verify. Four parts
+// would need 126 tries before a guess is right only once in a million, more than a phone does in five seconds; eight
+// need 45, and each further one gains little.
 const (
-	argonParts  = 4
-	argonMemory = 2048 // blocks of 1 KiB
+	argonParts  = 8
+	argonMemory = 2048             // blocks of 1 KiB
+	argonLeast  = 45 * argonMemory // a guess is right with (8/45)^8
 )
 
-// argon is four puzzles like those of sha256k, with a hash that needs memory.
+// argon is eight puzzles like those of sha256k, with a hash that needs memory.
 type argon struct{}
 
-func (argon) fit(w Work) (Algorithm, Work) { return Argon2id, max(w, argonParts*argonMemory) }
+func (argon) fit(w Work) (Algorithm, Work) { return Argon2id, max(w, argonLeast) }
 
 func (argon) sizes() (int, int) { return 0, argonParts * counterBytes }
 

@@ -20,6 +20,7 @@ type Difficulty struct {
 	doubles  Doubles
 	from     weir.Share
 	first    Work
+	least    Work // of the algorithm: no puzzle asks for less
 	most     Work
 	target   time.Duration
 }
@@ -62,6 +63,9 @@ func (d *Difficulty) step(load weir.Share) Work {
 			w = s.Work
 		}
 	}
+	if w > 0 {
+		w = max(w, d.least)
+	}
 	return w
 }
 
@@ -69,8 +73,8 @@ func (d *Difficulty) double(s State, now time.Time, load weir.Share) State {
 	if !(load >= d.from) {
 		return State{}
 	}
-	if s.Work == 0 {
-		return State{Work: min(d.first, d.most), at: now}
+	if s.Work == 0 || load == 0 { // with from_load 0% something is asked at idle, but there is no load that lasts
+		return State{Work: d.First(), at: now}
 	}
 	if now.Before(s.at) { // the clock was set back
 		s.at = now
@@ -112,7 +116,7 @@ func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.D
 		return s
 	}
 	loaded := load >= d.from
-	first := float64(min(d.first, d.most))
+	first := float64(d.First())
 	was := s.level
 	switch {
 	case s.level == 0 && (loaded || delay > d.target):
@@ -135,7 +139,7 @@ func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.D
 		if load < d.from/2 {
 			remember = briefly
 		}
-		if now.Sub(s.since) < remember {
+		if ago := now.Sub(s.since); ago >= 0 && ago < remember { // below zero: the clock was ahead, and has come back
 			s.level = max(s.level, min(was, s.low*margin))
 		}
 		if loaded {
@@ -145,10 +149,15 @@ func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.D
 		}
 	}
 	s.level = min(s.level, float64(d.most))
-	s.Work = Work(math.Ceil(s.level))
+	if s.Work = Work(math.Ceil(s.level)); s.Work > 0 {
+		s.Work = max(s.Work, d.least)
+	}
 	s.at, s.delay, s.was = now, delay, was
 	return s
 }
+
+// First is the work that is asked for first.
+func (d *Difficulty) First() Work { return min(d.first, d.most) }
 
 // Most is the work that is never exceeded.
 func (d *Difficulty) Most() Work { return d.most }

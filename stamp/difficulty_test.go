@@ -11,7 +11,7 @@ import (
 
 // TestSourceSchedule: the first schedule of the document, 4 bits up to 10 %, 8 bits at 80 %.
 func TestSourceSchedule(t *testing.T) {
-	d := Options{Schedule: SourceSchedule()}.Difficulty()
+	d := Options{Schedule: SourceSchedule(), Algorithm: DLogClassic}.Difficulty()
 	for load, want := range map[weir.Share]Work{0: 16, 0.05: 16, 0.1: 16, 0.79: 16, 0.8: 256, 1: 256, 3: 256} {
 		if got := d.Next(State{}, start, load, time.Hour).Work; got != want {
 			t.Errorf("at %s: %d, want %d", load, got, want)
@@ -25,7 +25,7 @@ func TestSourceSchedule(t *testing.T) {
 // TestDoubling: the second schedule of the document. Nothing until 90 %, then 16 bits, doubled after every interval at whose end the load is
 // still there; gone as soon as the load is.
 func TestDoubling(t *testing.T) {
-	d := Options{Classic: true, DoubleEvery: weir.Duration(10 * time.Second)}.Difficulty()
+	d := Options{Classic: true, DoubleEvery: new(weir.Duration(10 * time.Second))}.Difficulty()
 	var s State
 	for i, c := range []struct {
 		after time.Duration
@@ -42,12 +42,48 @@ func TestDoubling(t *testing.T) {
 			t.Errorf("%d: after %d s at %s: %s, want %s", i, c.after, c.load, s.Work, c.want)
 		}
 	}
-	d = Options{DoubleEvery: weir.Duration(time.Second), Doubles: DoubleWork}.Difficulty()
+	d = Options{DoubleEvery: new(weir.Duration(time.Second)), Doubles: DoubleWork}.Difficulty()
 	s = State{}
 	for i := range 5 {
 		if s = d.Next(s, start.Add(time.Duration(i)*time.Second), 1, 0); s.Work != 1<<(16+i) {
 			t.Errorf("work doubled %d times: %s", i, s.Work)
 		}
+	}
+}
+
+// TestFromNoLoad: with from_load 0% the first work is asked without any load, from the first request on, and it never
+// goes dormant.
+func TestFromNoLoad(t *testing.T) {
+	idle := new(weir.Share(0))
+	for name, o := range map[string]Options{
+		"steered":  {FromLoad: idle},
+		"doubling": {FromLoad: idle, DoubleEvery: new(weir.Duration(time.Second)), Doubles: DoubleWork},
+	} {
+		d := o.Difficulty()
+		rapid.Check(t, func(t *rapid.T) {
+			var s State
+			now := start
+			if s = d.Next(s, now, 0, 0); s.Work != 1<<16 {
+				t.Fatalf("%s: at first %s is asked", name, s.Work)
+			}
+			for range rapid.IntRange(0, 30).Draw(t, "steps") {
+				now = now.Add(time.Duration(rapid.Int64Range(-2e9, 9e9).Draw(t, "passes")))
+				load := weir.Share(rapid.SampledFrom([]float64{0, 0.01, 0.5, 3}).Draw(t, "load"))
+				s = d.Next(s, now, load, time.Duration(rapid.Int64Range(0, 2e9).Draw(t, "delay")))
+				if s.Work < 1<<16 {
+					t.Fatalf("%s: under a load of %s only %s is asked", name, load, s.Work)
+				}
+			}
+			for range 120 {
+				now = now.Add(time.Second)
+				if s = d.Next(s, now, 0, 0); s.Work < 1<<16 {
+					t.Fatalf("%s: without load only %s is asked", name, s.Work)
+				}
+			}
+			if s.Work != 1<<16 {
+				t.Fatalf("%s: two minutes without load, and %s is asked", name, s.Work)
+			}
+		})
 	}
 }
 
@@ -132,10 +168,28 @@ func TestSteering(t *testing.T) {
 	}
 }
 
+// TestSteeringAfterAJump: a clock that was a year ahead during a flood does not hold the price up for a year.
+func TestSteeringAfterAJump(t *testing.T) {
+	d := Options{}.Difficulty()
+	var s State
+	for i := range 10 {
+		s = d.Next(s, start.Add(365*24*time.Hour+time.Duration(i)*time.Second), 2, time.Second)
+	}
+	if s.Work != d.Most() {
+		t.Fatalf("a flood pays %d", s.Work)
+	}
+	for i := range 120 {
+		s = d.Next(s, start.Add(time.Duration(i)*time.Second), 0, 0)
+	}
+	if s.Work != 0 {
+		t.Errorf("two minutes after the flood and after the clock came back: %d", s.Work)
+	}
+}
+
 // TestSteeringBounds: whatever happens, the work is between zero and what a phone can bear, and zero when nothing happens for long.
 func TestSteeringBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := Options{DoubleEvery: weir.Duration(rapid.SampledFrom([]time.Duration{0, 0, time.Second}).Draw(t, "double"))}
+		o := Options{DoubleEvery: new(weir.Duration(rapid.SampledFrom([]time.Duration{0, 0, time.Second}).Draw(t, "double")))}
 		d := o.Difficulty()
 		var s State
 		now := start

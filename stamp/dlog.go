@@ -22,8 +22,8 @@ func width(w Work) *big.Int {
 	return n.Div(n, big.NewInt(9))
 }
 
-// minDLog makes the width at least 16.
-const minDLog = 6
+// minDLog makes the width at least a million, so that a guess is right once in a million.
+const minDLog = 1500
 
 func (dlog) fit(w Work) (Algorithm, Work) { return DLog, max(w, minDLog) }
 

@@ -27,7 +27,7 @@
 //	                                                          stamps a second
 //	dlog          a product         ~100       2 HMAC         little: 0.89 of the declared work at best (interleaved baby steps and giant
 //	              modulo 768 bits   products                  steps), and it needs memory; kangaroos take 1.33 and more
-//	argon2id      a block of 1 KiB  1 HMAC     1 HMAC, 4 × 2  memory bandwidth: that GPU could try at most 0.7 M/s of the 2 MiB puzzles
+//	argon2id      a block of 1 KiB  1 HMAC     1 HMAC, 8 × 2  memory bandwidth: that GPU could try at most 0.7 M/s of the 2 MiB puzzles
 //	              filled                       MiB, pooled
 //	dlog-classic  (a possibility)   a prime    a power        almost everything: n bits of field cost 1.5·√(2^(n-1)) products by baby
 //	                                                          steps, and where a prime comes again, index calculus takes a few

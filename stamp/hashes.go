@@ -11,6 +11,7 @@ import (
 // Parts of the hash puzzles. Sixteen keep luck small: of a hundred stamps the most costly one costs 1.67 times the average.
 const (
 	sha256Parts  = 16
+	sha256Least  = 38 // a guess is right with (16/38)^16, less than once in a million
 	counterBytes = 6
 	maxCounter   = 1<<(8*counterBytes) - 1
 )
@@ -28,7 +29,7 @@ func target(w, parts uint64) uint64 {
 // fits into one block of the hash.
 type sha256k struct{}
 
-func (sha256k) fit(w Work) (Algorithm, Work) { return SHA256K, max(w, sha256Parts) }
+func (sha256k) fit(w Work) (Algorithm, Work) { return SHA256K, max(w, sha256Least) }
 
 func (sha256k) sizes() (int, int) { return 0, sha256Parts * counterBytes }
 

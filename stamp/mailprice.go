@@ -99,7 +99,7 @@ func (o MailOptions) difficulty() *Difficulty {
 	if len(o.Schedule) == 0 && o.DoubleEvery == 0 {
 		return nil
 	}
-	return Options{Algorithm: o.Algorithm, FromLoad: o.FromLoad, First: o.First, Schedule: slices.Clone(o.Schedule), DoubleEvery: o.DoubleEvery,
+	return Options{Algorithm: o.Algorithm, FromLoad: &o.FromLoad, First: o.First, Schedule: slices.Clone(o.Schedule), DoubleEvery: &o.DoubleEvery,
 		Doubles: o.Doubles, MaxTime: weir.Duration(MaxMailTime)}.Difficulty()
 }
 

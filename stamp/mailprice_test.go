@@ -57,7 +57,7 @@ func TestMailSchedules(t *testing.T) {
 // TestMailGrace: the price before a rise is good for ten minutes after it, and no longer; what is more than asked is
 // always good.
 func TestMailGrace(t *testing.T) {
-	d := pricedDesk(t, MailOptions{Work: 32, Schedule: []Step{{0.5, 64}, {0.9, 256}}})
+	d := pricedDesk(t, MailOptions{Work: 64, Schedule: []Step{{0.5, 128}, {0.9, 512}}})
 	l := Letter{Message: "m", Recipient: "a@example.com"}
 	made := func(w Work) string {
 		p := d.Params(start)
@@ -68,37 +68,37 @@ func TestMailGrace(t *testing.T) {
 		t.Helper()
 		now := start.Add(at)
 		d.Observe(now, load)
-		for _, w := range []Work{31, 32, 64, 256, 512} {
+		for _, w := range []Work{63, 64, 128, 512, 1024} {
 			_, err := d.Verify(bg, now, made(w), l)
 			if want := slices.Contains(good, w); want != (err == nil) || !want && err != ErrTooEasy {
 				t.Errorf("%s of work after %s: %v", w, at, err)
 			}
 		}
 	}
-	wants(0, 0, 32, 64, 256, 512)
-	wants(time.Minute, 0.5, 32, 64, 256, 512) // the first rise
-	wants(5*time.Minute, 0.9, 32, 64, 256, 512)
-	wants(time.Minute+MailGrace-1, 0.9, 32, 64, 256, 512)
-	wants(time.Minute+MailGrace, 0.9, 64, 256, 512)
-	wants(5*time.Minute+MailGrace-1, 0.9, 64, 256, 512)
-	wants(5*time.Minute+MailGrace, 0.9, 256, 512)
-	wants(20*time.Minute, 0.5, 64, 256, 512) // it falls at once
-	wants(21*time.Minute, 0.9, 64, 256, 512)
-	wants(31*time.Minute, 0.9, 256, 512)
+	wants(0, 0, 64, 128, 512, 1024)
+	wants(time.Minute, 0.5, 64, 128, 512, 1024) // the first rise
+	wants(5*time.Minute, 0.9, 64, 128, 512, 1024)
+	wants(time.Minute+MailGrace-1, 0.9, 64, 128, 512, 1024)
+	wants(time.Minute+MailGrace, 0.9, 128, 512, 1024)
+	wants(5*time.Minute+MailGrace-1, 0.9, 128, 512, 1024)
+	wants(5*time.Minute+MailGrace, 0.9, 512, 1024)
+	wants(20*time.Minute, 0.5, 128, 512, 1024) // it falls at once
+	wants(21*time.Minute, 0.9, 128, 512, 1024)
+	wants(31*time.Minute, 0.9, 512, 1024)
 	// A clock that is set back does not make the grace longer than it is.
-	wants(32*time.Minute, 0, 32, 64, 256, 512)
-	wants(33*time.Minute, 0.9, 32, 64, 256, 512)
-	wants(3*time.Minute, 0.9, 32, 64, 256, 512)
-	wants(3*time.Minute+MailGrace, 0.9, 256, 512)
+	wants(32*time.Minute, 0, 64, 128, 512, 1024)
+	wants(33*time.Minute, 0.9, 64, 128, 512, 1024)
+	wants(3*time.Minute, 0.9, 64, 128, 512, 1024)
+	wants(3*time.Minute+MailGrace, 0.9, 512, 1024)
 	// Where nobody came in between, the price rose when it was first asked.
-	d = pricedDesk(t, MailOptions{Work: 32, Schedule: []Step{{0.9, 256}}})
-	wants(0, 0, 32, 64, 256, 512)
-	wants(30*time.Minute, 0.9, 32, 64, 256, 512)
-	wants(40*time.Minute, 0.9, 256, 512)
+	d = pricedDesk(t, MailOptions{Work: 64, Schedule: []Step{{0.9, 512}}})
+	wants(0, 0, 64, 128, 512, 1024)
+	wants(30*time.Minute, 0.9, 64, 128, 512, 1024)
+	wants(40*time.Minute, 0.9, 512, 1024)
 	// Nobody has to look for the grace to end.
 	d.Observe(start.Add(41*time.Minute), 0)
 	d.Observe(start.Add(42*time.Minute), 0.9)
-	if _, err := d.Verify(bg, start.Add(52*time.Minute), made(32), l); err != ErrTooEasy {
+	if _, err := d.Verify(bg, start.Add(52*time.Minute), made(64), l); err != ErrTooEasy {
 		t.Error(err)
 	}
 }

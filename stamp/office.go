@@ -30,6 +30,7 @@ const skew = time.Minute
 // clock, and stores nothing for a challenge until it comes back paid.
 type Office struct {
 	parts  Parts
+	since  atomic.Int64 // Parts.Since in milliseconds, or less where the clock was ahead then
 	marks  maphash.Seed
 	desks  sync.Pool // of *desk
 	Counts Counts
@@ -61,8 +62,21 @@ func NewOffice(p Parts) *Office {
 	if p.Pool == nil {
 		p.Pool = NewPool(1, 64)
 	}
-	p.Since = p.Since.Truncate(time.Millisecond) // as challenges tell the time
-	return &Office{parts: p, marks: maphash.MakeSeed(), desks: sync.Pool{New: func() any { return new(desk) }}}
+	o := &Office{parts: p, marks: maphash.MakeSeed(), desks: sync.Pool{New: func() any { return new(desk) }}}
+	o.since.Store(p.Since.UnixMilli()) // as challenges tell the time
+	return o
+}
+
+// sinceAt returns from when on challenges of a lifetime are honoured, in milliseconds. A clock that was far ahead when
+// the office opened, and has come back, must not close it until it is as late again: then it begins anew. What was
+// issued by a right clock before it opened was issued before now, and stays refused.
+func (o *Office) sinceAt(now time.Time, lifetime time.Duration) int64 {
+	since, at := o.since.Load(), now.UnixMilli()
+	if at < since-(lifetime+skew).Milliseconds() {
+		o.since.CompareAndSwap(since, at)
+		since = at
+	}
+	return since
 }
 
 // Parts returns what the office is made of, for the one that follows it after a reload.
@@ -92,6 +106,7 @@ func (o *Office) Issue(now time.Time, a Ask) (string, error) {
 	c := &desk.c
 	*c = Challenge{Lifetime: a.Lifetime, Expires: now.Add(a.Lifetime), Message: a.Message, Client: a.Client}
 	c.Algorithm, c.Work = puzzles[a.Algorithm].fit(min(a.Work, MaxWork))
+	o.sinceAt(now, c.Lifetime)
 	k := o.parts.Keys.at(now).all[0]
 	c.keyID = k.id
 	// That nonces differ is enough: what cannot be foretold is the tag, and both go into the puzzle.
@@ -175,7 +190,7 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	if tag := k.sum(raw[:len(raw)-tagBytes]); !hmac.Equal(tag[:], c.tag[:]) {
 		return Receipt{}, ErrForged
 	}
-	if !now.Before(c.Expires) || c.Issued().Before(o.parts.Since) {
+	if !now.Before(c.Expires) || c.Issued().UnixMilli() < o.sinceAt(now, c.Lifetime) {
 		return Receipt{}, ErrExpired
 	}
 	who := d.Client

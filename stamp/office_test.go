@@ -195,9 +195,6 @@ func TestWrongBurnsNothing(t *testing.T) {
 			if alg == SHA256K {
 				w = 1 << 14
 			}
-			if alg == Argon2id {
-				w = 3 * argonParts * argonMemory
-			}
 			a := ask(alg, w)
 			s := solved(t, o, a)
 			dot := strings.IndexByte(s, '.')
@@ -252,6 +249,91 @@ func TestWrongBurnsNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheNextUseIsCheckedToo: only the very stamp that was accepted is not solved again in the head. Another answer to
+// the same challenge is looked at like the first one: a wrong one is refused and costs no use, a right one is the next
+// use.
+func TestTheNextUseIsCheckedToo(t *testing.T) {
+	for _, alg := range Algorithms {
+		t.Run(alg.String(), func(t *testing.T) {
+			t.Parallel()
+			o := NewOffice(Parts{})
+			a := ask(alg, max(cheap[alg], 1<<12))
+			d := demand(a)
+			d.Covers = 3
+			s := solved(t, o, a)
+			dot := strings.IndexByte(s, '.')
+			c, err := ParseChallenge(s[:dot])
+			if err != nil {
+				t.Fatal(err)
+			}
+			solution, _ := encoding.DecodeString(s[dot+1:])
+			put := func(b []byte) string { return s[:dot+1] + encoding.EncodeToString(b) }
+			uses := func(s string) int {
+				t.Helper()
+				r, err := o.Verify(bg, start, s, d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r.Uses
+			}
+			refused := func() {
+				t.Helper()
+				// Every answer but for one byte of the right one. That a changed counter is right by chance another
+				// office tells.
+				for i := range solution {
+					wrong := append([]byte(nil), solution...)
+					wrong[i] ^= 0x80
+					if !errors.Is(verifyErr(renewed(o), put(wrong), d), ErrWrong) {
+						continue
+					}
+					if err := verifyErr(o, put(wrong), d); err != ErrWrong {
+						t.Errorf("byte %d is wrong: %v", i, err)
+					}
+				}
+			}
+			if n := uses(s); n != 1 {
+				t.Fatalf("%d uses", n)
+			}
+			refused()
+			if n := uses(s); n != 2 {
+				t.Errorf("wrong answers are counted: use %d", n)
+			}
+			refused()
+			if other, exists := another(&c, solution); exists {
+				if n := uses(put(other)); n != 3 {
+					t.Errorf("another right answer is use %d", n)
+				}
+			} else if n := uses(s); n != 3 {
+				t.Errorf("use %d", n)
+			}
+			if err := verifyErr(o, s, d); err != ErrReplayed {
+				t.Errorf("used up: %v", err)
+			}
+			if n := o.Counts.Wrong.Load(); n == 0 || o.Counts.Accepted.Load() != 3 {
+				t.Errorf("%d wrong, %d accepted", n, o.Counts.Accepted.Load())
+			}
+		})
+	}
+}
+
+// another returns a second right answer to a challenge, where there is one.
+func another(c *Challenge, solution []byte) ([]byte, bool) {
+	other := append([]byte(nil), solution...)
+	n := counter(solution, 0) + 1
+	switch c.Algorithm {
+	case SHA256K:
+		for b := newBlock(c); b.value(0, n) >= target(uint64(c.Work), sha256Parts); n++ {
+		}
+	case Argon2id:
+		for seed := c.seed(); argonValue(&seed, 0, n) >= (argon{}).target(c.Work); n++ {
+		}
+	default: // x is the only one below the width, or the order
+		return nil, false
+	}
+	putCounter(other, 0, n)
+	return other, true
 }
 
 func verifyErr(o *Office, s string, d Demand) error {
@@ -339,6 +421,66 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
+// TestOfficeOverAJump: a clock that is a year ahead for a minute, also when the office opens, does not close it until
+// that year is over.
+func TestOfficeOverAJump(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	keys := NewKeyring(time.Hour)
+	a := ask(SHA256K, 256)
+	at := func(o *Office, now time.Time) string {
+		t.Helper()
+		text, err := o.Issue(now, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Solve(bg, text, SolveOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	old := NewOffice(Parts{Keys: keys})
+	of := at(old, start) // spent at an office before this one, perhaps
+	for name, since := range map[string]time.Time{"opened before": start, "opened while ahead": start.Add(year)} {
+		o := NewOffice(Parts{Keys: keys, Since: since})
+		verify := func(when, s string, now time.Time, want error) {
+			t.Helper()
+			if _, err := o.Verify(bg, now, s, demand(a)); err != want {
+				t.Errorf("%s, %s: %v, want %v", name, when, err, want)
+			}
+		}
+		var first string
+		if since.Equal(start) {
+			first = at(o, start)
+			verify("before", first, start, nil)
+		}
+		ahead := at(o, start.Add(year))
+		verify("ahead", ahead, start.Add(year), nil)
+		back := start.Add(time.Minute)
+		if first != "" {
+			verify("spent before", first, back, ErrReplayed)
+		} else {
+			verify("of an office before", of, back, ErrExpired)
+		}
+		verify("spent ahead", ahead, back, ErrUnknown)
+		for i := range 3 {
+			now := back.Add(time.Duration(i) * time.Second)
+			s := at(o, now)
+			verify("issued after it came back", s, now, nil)
+			verify("issued after it came back, again", s, now, ErrReplayed)
+		}
+		verify("spent ahead, a year later", ahead, start.Add(year), ErrReplayed)
+	}
+	// A clock that is set back a little does not make good what was issued before.
+	o := NewOffice(Parts{Keys: keys, Since: start.Add(2 * time.Minute)})
+	if _, err := o.Verify(bg, start.Add(time.Minute), of, demand(a)); err != ErrExpired {
+		t.Errorf("set back by a minute: %v", err)
+	}
+	if _, err := o.Verify(bg, start.Add(time.Minute), at(o, start.Add(time.Minute)), demand(a)); err != ErrExpired {
+		t.Errorf("issued then: %v", err)
+	}
+}
+
 // TestPool: a costly verification runs in a pool; when that and its queue are full, the stamp is told to come again and is not burnt.
 func TestPool(t *testing.T) {
 	pool := NewPool(1, 1)
@@ -373,7 +515,7 @@ func TestDLogBothWays(t *testing.T) {
 	keys := NewKeyring(time.Hour)
 	k := keys.at(start).all[0]
 	o := NewOffice(Parts{Keys: keys})
-	for w := Work(6); w < 400; w = w*5/4 + 1 {
+	for w := Work(minDLog); w < 20*minDLog; w = w*5/4 + 1 {
 		c, err := ParseChallenge(strings.Split(solved(t, o, ask(DLog, w)), ".")[0])
 		if err != nil {
 			t.Fatal(err)

@@ -22,6 +22,9 @@ const (
 	minSecret    = 16
 	maxSecret    = 4096
 
+	maxVerifyQueue = 1_000_000
+	minMaxTime     = 10 * time.Millisecond
+
 	defaultMaxSpent = 1_000_000
 )
 
@@ -47,8 +50,9 @@ const (
 type Options struct {
 	// The puzzle: sha256-k (the default), dlog, dlog-classic (weak: for the document's own flow) or argon2id (costly to verify).
 	Algorithm Algorithm `yaml:"algorithm"`
-	// The load from which stamps are asked for; below it, nothing is asked of anybody. Default 90%.
-	FromLoad weir.Share `yaml:"from_load"`
+	// The load from which stamps are asked for; below it, nothing is asked of anybody. 0% asks always, without any load
+	// too. Default 90%.
+	FromLoad *weir.Share `yaml:"from_load"`
 	// How long requests with a stamp should wait at most. The work asked for is raised while they wait longer. Default 200ms.
 	TargetWait weir.Duration `yaml:"target_wait"`
 	// The work asked for first: "16 bits", or a number of operations. Default "16 bits".
@@ -75,8 +79,8 @@ type Options struct {
 	// Work by load, in steps, instead of the steered one: [{load: 0%, work: 4 bits}, {load: 80%, work: 8 bits}].
 	Schedule []Step `yaml:"schedule"`
 	// Instead of the steered difficulty: start with the first work at from_load, and double it after every such interval at whose end
-	// the load is still there. Default: not; with classic 10s.
-	DoubleEvery weir.Duration `yaml:"double_every"`
+	// the load is still there. 0 for not. Default: not; with classic 10s.
+	DoubleEvery *weir.Duration `yaml:"double_every"`
 	// What is doubled: bits (the default, as in the document: 16 bits, then 32) or work (16 bits, then 17).
 	Doubles Doubles `yaml:"doubles"`
 	// The secret under which challenges are issued: the same on all nodes of a farm. Default: a random one, and challenges end with the
@@ -91,8 +95,8 @@ type Options struct {
 	MaxSpent int `yaml:"max_spent"`
 	// How many argon2id stamps are verified at once, 2 MiB each. Default: half the cores.
 	Verifiers int `yaml:"verifiers"`
-	// How many more argon2id stamps may wait to be verified; one more is told to come again. Default 64.
-	VerifyQueue int `yaml:"verify_queue"`
+	// How many more argon2id stamps may wait to be verified; one more is told to come again. 0 for none. Default 64.
+	VerifyQueue *int `yaml:"verify_queue"`
 }
 
 // A Step says how much work is asked for from a load on.
@@ -110,11 +114,11 @@ func (o Options) WithDefaults() Options {
 		o.Covers = cmp.Or(o.Covers, 1)
 		o.Patience = cmp.Or(o.Patience, 1)
 		if len(o.Schedule) == 0 {
-			o.DoubleEvery = cmp.Or(o.DoubleEvery, weir.Duration(10*time.Second))
+			o.DoubleEvery = cmp.Or(o.DoubleEvery, new(weir.Duration(10*time.Second)))
 		}
 	}
 	o.Algorithm = cmp.Or(o.Algorithm, SHA256K)
-	o.FromLoad = cmp.Or(o.FromLoad, 0.9)
+	o.FromLoad = cmp.Or(o.FromLoad, new(weir.Share(0.9)))
 	o.TargetWait = cmp.Or(o.TargetWait, weir.Duration(200*time.Millisecond))
 	o.First = cmp.Or(o.First, 1<<16)
 	o.Covers = cmp.Or(o.Covers, 50)
@@ -127,8 +131,24 @@ func (o Options) WithDefaults() Options {
 	o.Rotate = cmp.Or(o.Rotate, max(weir.Duration(time.Hour), o.Expires))
 	o.MaxSpent = cmp.Or(o.MaxSpent, defaultMaxSpent)
 	o.Verifiers = cmp.Or(o.Verifiers, max(runtime.GOMAXPROCS(0)/2, 1))
-	o.VerifyQueue = cmp.Or(o.VerifyQueue, 64)
+	o.VerifyQueue = cmp.Or(o.VerifyQueue, new(64))
 	return o
+}
+
+// doubleEvery is after how long the work doubles; zero where it does not.
+func (o Options) doubleEvery() weir.Duration {
+	if o.DoubleEvery == nil {
+		return 0
+	}
+	return *o.DoubleEvery
+}
+
+// AlwaysAsks reports whether a stamp is asked for without any load, too.
+func (o Options) AlwaysAsks() bool {
+	if len(o.Schedule) > 0 {
+		return o.Schedule[0].Load <= 0 && o.Schedule[0].Work > 0
+	}
+	return *o.WithDefaults().FromLoad <= 0
 }
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors.
@@ -152,13 +172,13 @@ func (o Options) Validate() error {
 		wrong("algorithm", fmt.Sprintf("unknown algorithm %d", o.Algorithm), "one of "+strings.Join(algorithmNames[:], ", "))
 		return errors.Join(all...)
 	}
-	if !(full.FromLoad > 0 && full.FromLoad <= 1) {
-		wrong("from_load", fmt.Sprintf("%s is never reached, or always", o.FromLoad), "above 0%, up to 100%")
+	if load := *full.FromLoad; !(load >= 0 && load <= 1) {
+		wrong("from_load", fmt.Sprintf("%s is out of bounds", load), "0% to 100%")
 	}
 	lasts("target_wait", o.TargetWait, time.Millisecond, time.Minute)
 	lasts("expires", o.Expires, 10*time.Second, maxLifetime)
-	lasts("max_time", o.MaxTime, 10*time.Millisecond, 10*time.Minute)
-	validateDoubling(o.DoubleEvery, o.Doubles, wrong)
+	lasts("max_time", o.MaxTime, minMaxTime, 10*time.Minute)
+	validateDoubling(full.doubleEvery(), o.Doubles, wrong)
 	lasts("rotate", o.Rotate, 10*time.Second, 30*24*time.Hour)
 	if o.Rotate != 0 && o.Rotate < full.Expires {
 		wrong("rotate", fmt.Sprintf("challenges live for %s, their key only for %s", full.Expires, o.Rotate), "at least expires")
@@ -167,7 +187,7 @@ func (o Options) Validate() error {
 	within("patience", o.Patience, 1, MaxPatience)
 	within("max_spent", o.MaxSpent, 1, MaxSpentCap)
 	within("verifiers", o.Verifiers, 1, MaxVerifiers)
-	within("verify_queue", o.VerifyQueue, 1, 1_000_000)
+	within("verify_queue", *full.VerifyQueue, 0, maxVerifyQueue)
 	for _, given := range [...]struct {
 		path string
 		fate Fate
@@ -204,10 +224,14 @@ func (o Options) validateWork(wrong func(path, msg, hint string)) {
 				fmt.Sprintf("at most %d within max_time %s", most, full.MaxTime))
 		}
 	}
+	if least := full.Algorithm.Least(); least > most && full.MaxTime.Std() >= minMaxTime {
+		wrong("max_time", fmt.Sprintf("a phone works %s on the least that %s asks for, %d operations",
+			weir.Duration(least.Time(full.Algorithm).Round(time.Millisecond)), full.Algorithm, least), "give it more time, or use sha256-k")
+	}
 	if o.First != 0 {
 		tooMuch("first", o.First)
 	}
-	if len(o.Schedule) > 0 && o.DoubleEvery != 0 {
+	if len(o.Schedule) > 0 && o.doubleEvery() != 0 {
 		wrong("double_every", "there is a schedule already", "either schedule or double_every")
 	}
 	validateSteps(o.Schedule, tooMuch, wrong)
@@ -248,18 +272,20 @@ func validateDoubling(every weir.Duration, doubles Doubles, wrong func(path, msg
 }
 
 // always reports whether whoever does not pay is asked, however much is free: the flow of the source document.
-func (o *Options) always() bool { return o.Classic || len(o.Schedule) > 0 }
+func (o *Options) always() bool { return o.Classic || len(o.Schedule) > 0 || *o.FromLoad <= 0 }
 
 // Difficulty makes what decides how much work is asked for.
 func (o Options) Difficulty() *Difficulty {
 	o = o.WithDefaults()
+	least := o.Algorithm.Least()
 	return &Difficulty{
 		steps:    o.Schedule,
-		interval: o.DoubleEvery.Std(),
+		interval: o.doubleEvery().Std(),
 		doubles:  o.Doubles,
-		from:     o.FromLoad,
-		first:    o.First,
-		most:     max(Bearable(o.Algorithm, o.MaxTime.Std()), 1),
+		from:     *o.FromLoad,
+		first:    max(o.First, least),
+		least:    least,
+		most:     max(Bearable(o.Algorithm, o.MaxTime.Std()), least),
 		target:   o.TargetWait.Std(),
 	}
 }
@@ -277,7 +303,7 @@ func New(o Options, since time.Time) (*Office, error) {
 	p := Parts{
 		Keys:   o.keys(),
 		Ledger: NewFilter(o.Expires.Std()+skew, o.MaxSpent),
-		Pool:   NewPool(o.Verifiers, o.VerifyQueue),
+		Pool:   NewPool(o.Verifiers, *o.VerifyQueue),
 		Since:  since,
 	}
 	return NewOffice(p), nil
@@ -310,6 +336,7 @@ func Renew(old *Office, before, after Options, now time.Time) (*Office, error) {
 	}
 	if before.Expires == after.Expires && before.MaxSpent == after.MaxSpent {
 		o.parts.Ledger, o.parts.Since, o.marks = old.parts.Ledger, old.parts.Since, old.marks
+		o.since.Store(old.since.Load())
 	}
 	return o, nil
 }

@@ -14,14 +14,14 @@ func TestValidate(t *testing.T) {
 		want []string
 	}{
 		"nothing given": {},
-		"as documented": {o: Options{Algorithm: SHA256K, FromLoad: 0.9, TargetWait: weir.Duration(200 * time.Millisecond), Covers: 50,
+		"as documented": {o: Options{Algorithm: SHA256K, FromLoad: new(weir.Share(0.9)), TargetWait: weir.Duration(200 * time.Millisecond), Covers: 50,
 			Expires: weir.Duration(5 * time.Minute), MaxTime: weir.Duration(5 * time.Second), Secret: strings.Repeat("s", 32)}},
 		"classic": {o: Options{Classic: true}},
 		"source":  {o: Options{Schedule: SourceSchedule(), Algorithm: DLogClassic}},
-		"everything wrong": {Options{FromLoad: 1.5, TargetWait: 1, Covers: -1, Expires: 1, MaxTime: 1, First: 1 << 40, DoubleEvery: 1, Doubles: "bit",
-			Secret: "short", OldSecret: "short", Rotate: 1, MaxSpent: -1, Verifiers: 5000, VerifyQueue: -1,
+		"everything wrong": {Options{FromLoad: new(weir.Share(1.5)), TargetWait: 1, Covers: -1, Expires: 1, MaxTime: 1, First: 1 << 40, DoubleEvery: new(weir.Duration(1)), Doubles: "bit",
+			Secret: "short", OldSecret: "short", Rotate: 1, MaxSpent: -1, Verifiers: 5000, VerifyQueue: new(-1),
 			Schedule: []Step{{0.5, 16}, {0.5, 1 << 30}, {-1, 0}}}, []string{
-			"from_load: 150% is never reached, or always (above 0%, up to 100%)",
+			"from_load: 150% is out of bounds (0% to 100%)",
 			"target_wait: 1ns is out of bounds (1ms to 1m)",
 			"expires: 1ns is out of bounds (10s to 1d)",
 			"max_time: 1ns is out of bounds (10ms to 10m)",
@@ -31,7 +31,7 @@ func TestValidate(t *testing.T) {
 			"covers: -1 is out of bounds (1 to 10000)",
 			"max_spent: -1 is out of bounds (1 to 100000000)",
 			"verifiers: 5000 is out of bounds (1 to 1024)",
-			"verify_queue: -1 is out of bounds (1 to 1000000)",
+			"verify_queue: -1 is out of bounds (0 to 1000000)",
 			"secret: a secret of 5 characters is too short or too long (16 to 4096; 'openssl rand -base64 32' makes one)",
 			"old_secret: a secret of 5 characters is too short or too long (16 to 4096; 'openssl rand -base64 32' makes one)",
 			"first: a phone would work 305h25m11.628s on 40 bits (at most 0 within max_time 1ns)",
@@ -62,7 +62,7 @@ func TestValidate(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	o := Options{}.WithDefaults()
-	if o.Algorithm != SHA256K || o.FromLoad != 0.9 || o.Covers != 50 || o.First != 1<<16 || o.DoubleEvery != 0 || o.Rotate.Std() != time.Hour {
+	if o.Algorithm != SHA256K || *o.FromLoad != 0.9 || o.Covers != 50 || o.First != 1<<16 || o.DoubleEvery != nil || *o.VerifyQueue != 64 || o.Rotate.Std() != time.Hour {
 		t.Errorf("%+v", o)
 	}
 	o = Options{Classic: true, Expires: weir.Duration(3 * time.Hour)}.WithDefaults()
@@ -77,6 +77,34 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestZeroIsNotTheDefault: a zero that is written means what it says; only what is left out is filled in.
+func TestZeroIsNotTheDefault(t *testing.T) {
+	zero := Options{FromLoad: new(weir.Share(0)), VerifyQueue: new(0), Classic: true, DoubleEvery: new(weir.Duration(0))}
+	if err := zero.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	o := zero.WithDefaults()
+	if *o.FromLoad != 0 || *o.VerifyQueue != 0 || *o.DoubleEvery != 0 {
+		t.Errorf("from_load %s, verify_queue %d, double_every %s", *o.FromLoad, *o.VerifyQueue, *o.DoubleEvery)
+	}
+	if d := zero.Difficulty(); d.from != 0 || d.interval != 0 {
+		t.Errorf("the difficulty starts at %s and doubles every %s", d.from, d.interval)
+	}
+	if err := (Options{VerifyQueue: new(maxVerifyQueue + 1)}).Validate(); err == nil {
+		t.Error("a line beyond the bound is taken")
+	}
+	for want, all := range map[bool][]Options{
+		true:  {zero, {Schedule: SourceSchedule()}},
+		false: {{}, {Classic: true}, {FromLoad: new(weir.Share(0.01))}, {FromLoad: new(weir.Share(0)), Schedule: []Step{{0, 0}, {0.5, 9}}}},
+	} {
+		for _, o := range all {
+			if o.AlwaysAsks() != want {
+				t.Errorf("always asks: %t for %+v", !want, o)
+			}
+		}
+	}
+}
+
 // TestRenew: over a reload, what is spent stays spent and what is out stays good; where that cannot be told, it is refused.
 func TestRenew(t *testing.T) {
 	before := Options{Secret: strings.Repeat("a", 16)}
@@ -86,7 +114,7 @@ func TestRenew(t *testing.T) {
 		spent, open error
 	}{
 		"nothing changed":  {before, ErrReplayed, nil},
-		"other difficulty": {Options{Secret: before.Secret, FromLoad: 0.5}, ErrReplayed, nil},
+		"other difficulty": {Options{Secret: before.Secret, FromLoad: new(weir.Share(0.5))}, ErrReplayed, nil},
 		"a new secret":     {Options{Secret: strings.Repeat("b", 16)}, ErrReplayed, nil},
 		"a longer life":    {Options{Secret: before.Secret, Expires: weir.Duration(time.Hour)}, ErrExpired, ErrExpired},
 	} {

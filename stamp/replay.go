@@ -1,7 +1,9 @@
 package stamp
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,11 +28,19 @@ type Ledger interface {
 	Refund(ctx context.Context, now time.Time, u Use) error
 }
 
-const stripes = 64
+const (
+	stripes = 64
+	maxRuns = 8
+)
 
 // A Filter remembers the stamps that were spent here, exactly, by their nonces. A nonce is kept for as long as its challenge could
 // be accepted: in one of two generations, by when the challenge expires, that are dropped whole. Their number is bounded; when there
 // is no room, nothing more is accepted. It is safe for concurrent use; make it with NewFilter.
+//
+// A clock may jump ahead and come back. Nobody can tell a jump from a long silence, so each stretch of time without a
+// gap is a run with a memory of its own, and a look-up goes to the run that its time belongs to. The memory of one run
+// is dropped when another has gone on for so long that those stamps have really expired. What was dropped is never
+// accepted again, in no run.
 type Filter struct {
 	ttl    int64 // milliseconds in a generation
 	most   int64
@@ -41,10 +51,16 @@ type Filter struct {
 
 type stripe struct {
 	mu   sync.Mutex
-	base int64 // the generation of spent[0]
-	// spent are the stamps that expire in the generation base, and in the one after it.
+	runs []run    // by their time, at most maxRuns
+	_    [32]byte // a cache line of its own
+}
+
+// A run is a stretch of time, in generations, in which the clock made no jump.
+type run struct {
+	from, to int64
+	// spent are the stamps that expire in the generation to, and in the one after it. Those that expire before are
+	// forgotten.
 	spent [2]map[Nonce]spent
-	_     [24]byte // a cache line of its own
 }
 
 type spent struct {
@@ -61,32 +77,82 @@ func NewFilter(ttl time.Duration, most int) *Filter {
 func (f *Filter) open(now time.Time, u *Use) (*stripe, *map[Nonce]spent, error) {
 	s := &f.stripe[u.Nonce[0]%stripes]
 	s.mu.Lock()
-	f.advance(s, floorDiv(now.UnixMilli(), f.ttl))
-	switch at := floorDiv(u.Expires.UnixMilli(), f.ttl) - s.base; at {
+	r := f.runAt(s, floorDiv(now.UnixMilli(), f.ttl))
+	switch at := floorDiv(u.Expires.UnixMilli(), f.ttl) - r.to; at {
 	case 0, 1:
-		return s, &s.spent[at], nil
+		return s, &r.spent[at], nil
 	default:
 		s.mu.Unlock()
 		if at < 0 {
-			return nil, nil, ErrExpired // also when the clock was set back: what is forgotten cannot be told from what is new
+			// Also when the clock was set back a little: what is forgotten cannot be told from what is new.
+			return nil, nil, ErrExpired
 		}
-		return nil, nil, ErrForeign // issued under options that let it live longer than it is remembered
+		// Issued under options that let it live longer than it is remembered, or by a clock that is ahead.
+		return nil, nil, ErrForeign
 	}
 }
 
-// advance drops what has expired. The stripe is locked.
-func (f *Filter) advance(s *stripe, to int64) {
-	if to <= s.base {
-		return
+// runAt returns the run that a generation belongs to, and brings it up to date. The stripe is locked.
+//
+// A stamp that is good in a generation expires in it or in the next. So a run may know of stamps that are good one
+// generation before it begins and one after it ends, and of no others. Where two runs meet, the later one forgot, or
+// never had, what the earlier one knows.
+func (f *Filter) runAt(s *stripe, now int64) *run {
+	for i := len(s.runs) - 1; i >= 0; i-- {
+		r := &s.runs[i]
+		if now < r.from-1 || now > r.to+1 {
+			continue
+		}
+		if now > r.to {
+			f.advance(r, now)
+			if r.to-r.from > 1 { // a whole generation has passed
+				f.forgetOthers(s, i)
+			}
+		}
+		return r
 	}
-	f.count.Add(-int64(len(s.spent[0])))
-	if to == s.base+1 {
-		s.spent[0], s.spent[1] = s.spent[1], nil
+	i, _ := slices.BinarySearchFunc(s.runs, now, func(r run, now int64) int { return cmp.Compare(r.from, now) })
+	s.runs = slices.Insert(s.runs, i, run{from: now, to: now})
+	if len(s.runs) > maxRuns {
+		f.merge(s)
+		return f.runAt(s, now)
+	}
+	return &s.runs[i]
+}
+
+// advance drops what expires before a generation.
+func (f *Filter) advance(r *run, to int64) {
+	f.count.Add(-int64(len(r.spent[0])))
+	if to == r.to+1 {
+		r.spent[0], r.spent[1] = r.spent[1], nil
 	} else {
-		f.count.Add(-int64(len(s.spent[1])))
-		s.spent[0], s.spent[1] = nil, nil
+		f.count.Add(-int64(len(r.spent[1])))
+		r.spent[0], r.spent[1] = nil, nil
 	}
-	s.base = to
+	r.to = to
+}
+
+// forgetOthers drops what all runs but one know. None of that is accepted any more.
+func (f *Filter) forgetOthers(s *stripe, keep int) {
+	for i := range s.runs {
+		if r := &s.runs[i]; i != keep && len(r.spent[0])+len(r.spent[1]) > 0 {
+			f.advance(r, r.to+2)
+		}
+	}
+}
+
+// merge makes one of the two runs that are nearest to each other. What the earlier one knows is forgotten, and so is
+// what lies between.
+func (f *Filter) merge(s *stripe) {
+	at := 0
+	for i := range s.runs[1:] {
+		if s.runs[i+1].from-s.runs[i].to < s.runs[at+1].from-s.runs[at].to {
+			at = i
+		}
+	}
+	f.advance(&s.runs[at], s.runs[at].to+2)
+	s.runs[at+1].from = s.runs[at].from
+	s.runs = slices.Delete(s.runs, at, at+1)
 }
 
 // Look returns how often a stamp was used, and the mark that it was first used under.
@@ -154,16 +220,18 @@ func (f *Filter) Refund(_ context.Context, now time.Time, u Use) error {
 	return nil
 }
 
-// sweep drops what has expired everywhere, and reports whether that had not been done in this generation.
+// sweep drops what has expired everywhere, and reports whether that had not been done in this generation. When room is
+// needed, no jump of the clock is waited for.
 func (f *Filter) sweep(now time.Time) bool {
-	to := floorDiv(now.UnixMilli(), f.ttl)
-	if last := f.swept.Load(); last >= to || !f.swept.CompareAndSwap(last, to) {
+	at := floorDiv(now.UnixMilli(), f.ttl)
+	if last := f.swept.Load(); last == at || !f.swept.CompareAndSwap(last, at) {
 		return false
 	}
 	for i := range f.stripe {
 		s := &f.stripe[i]
 		s.mu.Lock()
-		f.advance(s, to)
+		r := f.runAt(s, at)
+		f.forgetOthers(s, slices.IndexFunc(s.runs, func(other run) bool { return other.from == r.from }))
 		s.mu.Unlock()
 	}
 	return true

@@ -2,6 +2,7 @@ package stamp
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -108,8 +109,9 @@ func TestFilterFull(t *testing.T) {
 	}
 }
 
-// TestFilterNeverForgets: held against a map that never forgets, with a clock that goes on and sometimes back, no stamp that is still good
-// is accepted more often than it may be.
+// TestFilterNeverForgets: held against a map that never forgets, with a clock that goes on, sometimes back, and
+// sometimes jumps to wherever it has been or never was, no stamp that is still good is accepted more often than it may
+// be.
 func TestFilterNeverForgets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ttl := time.Duration(rapid.IntRange(1, 5000).Draw(t, "ttl")) * time.Millisecond
@@ -122,6 +124,12 @@ func TestFilterNeverForgets(t *testing.T) {
 		var all []known
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(-300, 2000).Draw(t, "passes")) * time.Millisecond)
+			switch rapid.IntRange(0, 9).Draw(t, "jump") {
+			case 0:
+				now = start.Add(time.Duration(rapid.IntRange(-20, 20).Draw(t, "to")) * ttl / 2)
+			case 1:
+				now = now.Add(time.Duration(rapid.IntRange(-8, 8).Draw(t, "by")) * ttl)
+			}
 			if len(all) == 0 || rapid.Bool().Draw(t, "new") {
 				left := time.Duration(rapid.Int64Range(1, ttl.Milliseconds()).Draw(t, "left")) * time.Millisecond
 				all = append(all, known{use: Use{Nonce: nonce(len(all)), Expires: now.Add(left), Covers: rapid.IntRange(1, 3).Draw(t, "covers")}})
@@ -141,6 +149,106 @@ func TestFilterNeverForgets(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestClockJumpsAndComesBack: a clock that is a year ahead for a while does not close the filter for a year, nor does
+// it make a stamp good twice: neither one that was spent before, nor one that was spent meanwhile, nor when the year is
+// over.
+func TestClockJumpsAndComesBack(t *testing.T) {
+	const ttl, year = time.Minute, 365 * 24 * time.Hour
+	for name, ahead := range map[string]time.Duration{"at once": 0, "after ten seconds": 10 * time.Second, "after ten minutes": 10 * time.Minute} {
+		for place, jump := range map[string]time.Duration{"a year": year, "an hour": time.Hour, "three minutes": 3 * time.Minute} {
+			f := NewFilter(ttl, 1000)
+			made := 0
+			issue := func(now time.Time) Use { made++; return Use{Nonce: nonce(made), Expires: now.Add(ttl), Covers: 1} }
+			spend := func(when string, now time.Time, u Use, want ...error) {
+				t.Helper()
+				if _, err := f.Spend(bg, now, u); !slices.Contains(want, err) {
+					t.Errorf("%s, ahead by %s, back %s: %v", when, place, name, err)
+				}
+			}
+			before, open := issue(start), issue(start)
+			spend("before", start, before, nil)
+			var during []Use
+			for passed := time.Duration(0); passed <= ahead; passed += ttl / 4 {
+				now := start.Add(jump + passed)
+				during = append(during, issue(now))
+				spend("ahead", now, during[len(during)-1], nil)
+				spend("ahead, again", now, during[len(during)-1], ErrReplayed)
+			}
+			now := start.Add(ahead)
+			back := issue(now)
+			spend("issued after it came back", now, back, nil)
+			spend("issued after it came back, again", now, back, ErrReplayed)
+			if now.Before(before.Expires) {
+				spend("spent before", now, before, ErrReplayed)
+				spend("open since before", now, open, nil)
+			}
+			for _, u := range during {
+				spend("spent while it was ahead", now, u, ErrForeign, ErrExpired, ErrReplayed)
+			}
+			// Then the time that it had jumped to comes.
+			for passed := -2 * ttl; passed <= ahead+2*ttl; passed += ttl / 4 {
+				now := start.Add(jump + passed)
+				for _, u := range during {
+					if now.Before(u.Expires) {
+						spend("spent a year before its time", now, u, ErrForeign, ErrExpired, ErrReplayed)
+					}
+				}
+			}
+			later := start.Add(jump + ahead + 3*ttl)
+			spend("after all that", later, issue(later), nil)
+		}
+	}
+}
+
+// TestRunsAreBounded: however often the clock jumps, a stripe knows of so many runs and no more, and nothing that was
+// spent is good again.
+func TestRunsAreBounded(t *testing.T) {
+	const ttl = time.Minute
+	f := NewFilter(ttl, 1000)
+	var all []Use
+	at := func(n int) time.Time { return start.Add(time.Duration(n*n) * time.Hour) } // ever farther apart
+	for n := range maxRuns + 5 {
+		u := Use{Nonce: nonce(0), Expires: at(n).Add(ttl), Covers: 1} // all in one stripe
+		if _, err := f.Spend(bg, at(n), u); err != nil {
+			t.Fatal(n, err)
+		}
+		if all = append(all, u); len(f.stripe[0].runs) > maxRuns {
+			t.Fatalf("%d runs", len(f.stripe[0].runs))
+		}
+	}
+	if len(f.stripe[0].runs) != maxRuns {
+		t.Errorf("%d runs", len(f.stripe[0].runs))
+	}
+	for n, u := range all {
+		if _, err := f.Spend(bg, at(n), u); err != ErrReplayed && err != ErrExpired {
+			t.Errorf("%d is good again: %v", n, err)
+		}
+	}
+}
+
+// TestRoomAfterAJump: what was spent while the clock was ahead does not fill the filter for a year. Where there was no
+// room to keep what was spent before, nothing is accepted for two generations instead.
+func TestRoomAfterAJump(t *testing.T) {
+	const most = 500
+	f := NewFilter(time.Minute, most)
+	for i, now := range []time.Time{start, start.Add(365 * 24 * time.Hour), start.Add(3 * time.Minute)} {
+		if i == 2 {
+			early := start.Add(time.Second)
+			if _, err := f.Spend(bg, early, Use{Nonce: nonce(0), Expires: early.Add(time.Minute), Covers: 1}); err != ErrExpired {
+				t.Errorf("what may have been spent before: %v", err)
+			}
+		}
+		for n := range most {
+			if _, err := f.Spend(bg, now, Use{Nonce: nonce(i*most + n), Expires: now.Add(time.Minute), Covers: 1}); err != nil {
+				t.Fatal(i, n, err)
+			}
+		}
+		if f.Len() != most {
+			t.Errorf("%d: %d are remembered", i, f.Len())
+		}
+	}
 }
 
 func TestFilterTime(t *testing.T) {

@@ -428,7 +428,7 @@ function solve(challenge, options) {
     return w;
   };
   return new Promise((resolve, reject) => {
-    const c = read(challenge), hashes = c.algorithm === 'argon2id' ? {parts: 4, chunk: 1, each: BLOCKS} : {parts: 16, chunk: 1 << 15, each: 1};
+    const c = read(challenge), hashes = c.algorithm === 'argon2id' ? {parts: 8, chunk: 1, each: BLOCKS} : {parts: 16, chunk: 1 << 15, each: 1};
     let done = 0;
     const tell = (n, left) => { done += n; if (o.progress) o.progress(done / (done + left), done, done + left); };
     const fail = e => reject(e instanceof Error ? e : new Error(e.message || 'stamp: the worker does not start'));

@@ -217,7 +217,7 @@ func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, err
 	}
 	work := t.asked.now(ev.Load.Of)
 	if work == 0 { // another throttle asks
-		work = min(s.First, s.difficulty.Most())
+		work = s.difficulty.First()
 	}
 	text, err := s.office.Issue(ev.Time, Ask{Algorithm: s.Algorithm, Work: work, Lifetime: s.Expires.Std(), Message: message, Client: client})
 	if err != nil {

@@ -26,7 +26,7 @@ func newThrottle(t testing.TB, o Options) *Throttle {
 }
 
 // always asks for little, whatever the load.
-var always = []Step{{0, 16}}
+var always = []Step{{0, 64}}
 
 // visit is an event of somebody who brings a stamp, or nothing.
 func visit(th *Throttle, client, address, stamp string) *weir.Event {
@@ -62,7 +62,7 @@ func pay(t testing.TB, th *Throttle, ev *weir.Event) string {
 func TestWhatIsAsked(t *testing.T) {
 	th := newThrottle(t, Options{Schedule: always, Covers: 2})
 	ev := visit(th, "ann", "192.0.2.1", "")
-	if a := judged(t, th, ev); a.Verdict != weir.Challenge || a.Reason != weir.Unpaid || a.Limit != 16 {
+	if a := judged(t, th, ev); a.Verdict != weir.Challenge || a.Reason != weir.Unpaid || a.Limit != 64 {
 		t.Fatalf("%+v", a)
 	}
 	good := pay(t, th, ev)
@@ -76,6 +76,19 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 	if a := judged(t, th, visit(th, "bob", "192.0.2.1", pay(t, th, ev))); a.Verdict != weir.Challenge || a.Ban {
 		t.Errorf("of somebody else: %+v", a)
+	}
+}
+
+// TestAskedWithoutLoad: with from_load 0% the first request is asked, at a gate without a capacity too; without the key
+// it is not.
+func TestAskedWithoutLoad(t *testing.T) {
+	for from, want := range map[*weir.Share]weir.Verdict{new(weir.Share(0)): weir.Challenge, new(weir.Share(0.01)): weir.Admit, nil: weir.Admit} {
+		th := newThrottle(t, Options{FromLoad: from})
+		ev := visit(th, "ann", "192.0.2.1", "")
+		ev.Load = weir.Load{}
+		if a := judged(t, th, ev); a.Verdict != want {
+			t.Errorf("from %v: %s", from, a.Verdict)
+		}
 	}
 }
 
@@ -267,7 +280,7 @@ func TestConfiguring(t *testing.T) {
 	o := Options{Schedule: always, Covers: 1, Secret: "a secret of some length"}
 	th := newThrottle(t, o)
 	s := replayed(t, th)
-	o.Schedule = []Step{{0, 32}}
+	o.Schedule = []Step{{0, 128}}
 	if err := th.Configure(o, start, nofiles); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +289,7 @@ func TestConfiguring(t *testing.T) {
 	}
 	late := visit(th, "bob", "192.0.2.1", "")
 	late.Time = start.Add(time.Second)
-	if a := judged(t, th, late); a.Limit != 32 {
+	if a := judged(t, th, late); a.Limit != 128 {
 		t.Errorf("%+v", a)
 	}
 	accepted := th.Stats().Accepted

@@ -44,7 +44,7 @@ type Options struct {
 	// proxies are not counted, nor are those on a socket of this machine. Behind a PROXY header, it is the client that is judged.
 	Accept []string `yaml:"accept"`
 	// How much the upstream can do at once. Who paid with a stamp goes first; the others wait in the general pool. Default: no limit, and
-	// no load is known, so that stamps are not asked for.
+	// no load is known, so that stamps are asked for only with from_load: 0%.
 	Capacity *admission.Options `yaml:"capacity"`
 	// The throttles that judge each request, in order.
 	Throttles []string `yaml:"throttles"`

@@ -43,7 +43,7 @@ var units = []unit{
 	{reflect.TypeFor[weir.Size](), "size", "sizes", "A number of bytes. KB, MB, GB and TB are powers of 1000; KiB, MiB, GiB and TiB of 1024.",
 		[]string{"512B", "64KiB", "10MB", "1.5GiB"}, `^(0|[0-9]*\.?[0-9]* *([KMGT]i?|k)?B)$`, zeroOnly},
 	{reflect.TypeFor[weir.Share](), "share", "shares", "A part of a whole, in percent.",
-		[]string{"10%", "0.5%", "200%"}, `^[0-9]*\.?[0-9]* *%$`, noNumber},
+		[]string{"10%", "0.5%", "200%"}, `^(0|[0-9]*\.?[0-9]* *%)$`, zeroOnly},
 	{reflect.TypeFor[quota.Amount](), "amount", "amounts", "A number of requests, or a size where bytes are counted.",
 		[]string{"5", "100000", "10MB"}, `^([0-9]+|[0-9]*\.?[0-9]* *([KMGT]i?|k)?B)$`, anyNumber},
 	{reflect.TypeFor[weir.Number](), "number", "numbers", "A whole number, or a size where bytes are counted.",

@@ -1,0 +1,129 @@
+package stamp
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"weir"
+)
+
+// guessed is how often an answer that nobody worked for is right.
+func guessed(a Algorithm, w Work) float64 {
+	parts := func(n int, each uint64) float64 {
+		return math.Pow(float64(target(uint64(w), uint64(n)*each))/math.Exp2(64), float64(n))
+	}
+	switch a {
+	case SHA256K:
+		return parts(sha256Parts, 1)
+	case Argon2id:
+		return parts(argonParts, argonMemory)
+	case DLog:
+		n, _ := width(w).Float64()
+		return 1 / n
+	}
+	return 1
+}
+
+// TestGuess: however little work is meant, a puzzle asks for so much that a guess is right once in a million at most,
+// and for no more than is needed for that.
+func TestGuess(t *testing.T) {
+	o := NewOffice(Parts{})
+	for _, a := range []Algorithm{SHA256K, DLog, Argon2id} {
+		least := a.Least()
+		for _, meant := range []Work{1, 16, 1 << 10, least - 1, least, least + 1, 1 << 24} {
+			text, err := o.Issue(start, ask(a, meant))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := ParseChallenge(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Work != max(meant, least) {
+				t.Errorf("%s of %d asks for %d", a, meant, c.Work)
+			}
+			if p := guessed(a, c.Work); p > 1.000001e-6 {
+				t.Errorf("%s of %d is guessed once in %.0f", a, c.Work, 1/p)
+			}
+		}
+		if p := guessed(a, least); p < 0.9e-6 {
+			t.Errorf("%s: the least work is too much: guessed once in %.0f", a, 1/p)
+		}
+		if took := least.Time(a); took > 2*time.Second {
+			t.Errorf("%s: a phone works %s on the least", a, took)
+		}
+	}
+}
+
+// TestBlindStamps: answers that nobody worked for are refused, even where next to nothing is asked.
+func TestBlindStamps(t *testing.T) {
+	for _, a := range []Algorithm{SHA256K, DLog, Argon2id} {
+		o := NewOffice(Parts{})
+		as := ask(a, 1)
+		_, size := puzzles[a].sizes()
+		right := 0
+		for i := range 20 {
+			text, err := o.Issue(start, as)
+			if err != nil {
+				t.Fatal(err)
+			}
+			blind := make([]byte, size)
+			blind[size-1] = byte(i)
+			if err := verifyErr(o, text+"."+encoding.EncodeToString(blind), demand(as)); err == nil {
+				right++
+			} else if err != ErrWrong {
+				t.Errorf("%s: %v", a, err)
+			}
+		}
+		if right > 1 { // one may be, in fifty thousand runs
+			t.Errorf("%s: %d of 20 guesses are right", a, right)
+		}
+	}
+}
+
+// TestLeastIsToldToo: what is shown and steered is what the puzzle really asks for, not what was meant.
+func TestLeastIsToldToo(t *testing.T) {
+	for name, o := range map[string]Options{
+		"argon2id, steered":   {Algorithm: Argon2id, FromLoad: new(weir.Share(0))},
+		"argon2id, in steps":  {Algorithm: Argon2id, Schedule: []Step{{0, 1}}},
+		"argon2id, doubling":  {Algorithm: Argon2id, FromLoad: new(weir.Share(0)), DoubleEvery: new(weir.Duration(time.Second))},
+		"sha256-k, first":     {First: 1, FromLoad: new(weir.Share(0))},
+		"dlog, for a quota":   {Algorithm: DLog, First: 1},
+		"argon2id, for quota": {Algorithm: Argon2id},
+	} {
+		th := newThrottle(t, o)
+		ev := visit(th, "ann", "192.0.2.1", "")
+		a := judged(t, th, ev)
+		p, err := th.Ask(ev, "ann", "message")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := ParseChallenge(p.Text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if Work(p.Work) != c.Work || c.Work != c.Algorithm.Least() || p.Takes != c.Work.Time(c.Algorithm) {
+			t.Errorf("%s: told %d in %s, asked for %d", name, p.Work, p.Takes, c.Work)
+		}
+		if a.Verdict == weir.Challenge && a.Limit != int64(c.Work) {
+			t.Errorf("%s: the answer says %d", name, a.Limit)
+		}
+	}
+	// On the way to dormancy, too.
+	d := Options{Algorithm: Argon2id}.Difficulty()
+	s := d.Next(State{}, start, 1, 0)
+	for i := range 3 {
+		if s = d.Next(s, start.Add(time.Duration(i+1)*time.Second), 0, 0); s.Work != Argon2id.Least() {
+			t.Errorf("after %d s %d", i+1, s.Work)
+		}
+	}
+	err := Options{Algorithm: Argon2id, MaxTime: weir.Duration(time.Second)}.Validate()
+	if err == nil || !strings.Contains(err.Error(), "max_time: a phone works 1.843s on the least that argon2id asks for, 92160 operations (give it more time, or use sha256-k)") {
+		t.Error(err)
+	}
+	if Algorithm(9).Least() != 1 || DLogClassic.Least() != 16 || Algorithm(0).Least() != SHA256K.Least() {
+		t.Error("the least work")
+	}
+}
