@@ -39,6 +39,14 @@ func (l *Lanes) Take(ev *weir.Event, how Taking) (Standing, bool) {
 	return s, true
 }
 
+// HasRoom reports whether the pool would take an event, as Take does for one without a ticket, and takes nothing.
+func (l *Lanes) HasRoom(ev *weir.Event, how Taking) bool {
+	who := l.client(ev)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !how.Always && l.roomFor(who, how.AtOnce, l.tick(ev.Time))
+}
+
 // roomFor reports whether the pool has room for a client.
 func (l *Lanes) roomFor(who client, atOnce bool, at int64) bool {
 	if l.poolOpen(at) {

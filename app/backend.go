@@ -140,6 +140,9 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 		b.look(b.current.Load())
 		share, delay := gt.lanes.Load(ev.Time)
 		ev.Load = weir.Load{Of: gt.listen, Share: share, Delay: delay}
+		if till := gt.chain.Till(); till != nil {
+			ev.Pool = asProgram{gt.lanes.Lanes, &ev, till.Terms().Always}
+		}
 	}
 	steps, verdict := gt.explain(&ev)
 	e := console.Explanation{

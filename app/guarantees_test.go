@@ -189,3 +189,45 @@ func TestAClientBesideInventedKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestShadowLeavesNoTenth: stamps in shadow ask nobody, and so nothing is left to those who would pay.
+func TestShadowLeavesNoTenth(t *testing.T) {
+	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", "first: 64")
+	if _, err := s.control.SetShadow(context.Background(), console.Shadow{Throttles: []string{"stamps"}, On: true}); err != nil {
+		t.Fatal(err)
+	}
+	release := s.holding()
+	for i := range 9 {
+		s.send(from("198.51.100.1", fmt.Sprintf("/busy/%d", i)))
+		s.arrives(fmt.Sprintf("/busy/%d", i))
+	}
+	for s.stamps().Stamp.Most() == 0 {
+		s.clock.Advance(100 * time.Millisecond)
+	}
+	last := s.send(from("198.51.100.1", "/last"))
+	s.arrives("/last")
+	release()
+	last.want(200)
+}
+
+// TestWhyKnowsThePool: weir why says of a request that does not pay what would become of it.
+func TestWhyKnowsThePool(t *testing.T) {
+	s := stamped(t, "capacity: {concurrent: 1, max_wait: 10m}, throttles: [stamps]", "first: 64")
+	release := s.holding()
+	busy := s.asking(1)
+	why := func() string {
+		e, err := s.control.Why(context.Background(), console.Question{Source: "192.0.2.1", Method: "GET", Path: "/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Verdict.String()
+	}
+	if got := why(); got != "wait" {
+		t.Errorf("while the place is taken: %s", got)
+	}
+	release()
+	busy[0].want(200)
+	if got := why(); got != "admit" {
+		t.Errorf("while it is free: %s", got)
+	}
+}

@@ -3,6 +3,7 @@ package app
 import (
 	"time"
 
+	"weir"
 	"weir/admission"
 	"weir/console"
 	"weir/gate/httpgate"
@@ -75,3 +76,12 @@ func (l *lanes) view(now time.Time) *console.Capacity {
 			"expired": s.Stamped.Expired + s.Pool.Expired, "no-show": s.NoShows, "lost": s.Lost},
 	}
 }
+
+// asProgram is how the general pool would take an event that comes from a program. It takes nothing.
+type asProgram struct {
+	lanes  *admission.Lanes
+	event  *weir.Event
+	always bool
+}
+
+func (p asProgram) Take() bool { return p.lanes.HasRoom(p.event, admission.Taking{Always: p.always}) }

@@ -156,11 +156,11 @@ func visitor(s *setup, ev *weir.Event) string {
 // Settle does nothing: the throttle holds nothing. What was paid is given back by the event's purse.
 func (t *Throttle) Settle(weir.Hold, weir.Outcome) {}
 
-// Peek answers as Judge would for what is in the purse already.
+// Peek answers as Judge would for what is in the purse already. The pool of the event must take nothing.
 func (t *Throttle) Peek(ev *weir.Event, a *weir.Answer) {
 	s := t.setup.Load()
 	work := t.asked.now(ev.Load.Of)
-	if work == 0 || ev.Purse.Paid().First() || ev.Place.Called || s.guests.Known(ev) {
+	if work == 0 || ev.Purse.Paid().First() || ev.Place.Called || s.guests.Known(ev) || ev.Pool != nil && ev.Pool.Take() {
 		return
 	}
 	challenge(a, work)

@@ -40,6 +40,9 @@ func (x *exchange) payer() string {
 // Take reports whether the general pool takes the request, of which a stamp is asked. A browser that would have to wait gets the page
 // instead, which pays by itself and tells its person how it stands.
 func (x *exchange) Take() bool {
+	if x.setup.shadowed.Load() { // nothing is asked, so nobody needs a place for it
+		return false
+	}
 	s, ok := x.setup.lanes.Take(&x.event, admission.Taking{Covers: x.terms.Covers, AtOnce: wantsPage(x.r), Always: x.terms.Always})
 	x.standing = s
 	if x.event.Place.Number == 0 { // there was none, or it is used up

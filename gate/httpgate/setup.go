@@ -5,6 +5,7 @@ import (
 	"net"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
 	"weir"
 	"weir/admission"
@@ -22,6 +23,7 @@ type setup struct {
 	metered   bool             // a throttle of the chain counts bytes
 	till      policy.Till      // nil where no stamps are taken
 	lanes     *admission.Lanes // nil where the capacity is not limited
+	shadowed  *atomic.Bool     // the till asks nobody
 	tillName  string           // of the throttles
 	lanesName string
 	clients   *identify.Clients // sign what clients are given
@@ -59,7 +61,7 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 			s.lanes, s.lanesName = t, link.Name
 		case policy.Till:
 			if s.till == nil {
-				s.till, s.tillName = t, link.Name
+				s.till, s.tillName, s.shadowed = t, link.Name, link.Shadow
 			}
 		}
 	}
