@@ -39,7 +39,7 @@ func TestTheTenthIsLeft(t *testing.T) {
 
 // TestPoolWait: a request is held where it would wait for no longer than pool_wait, by how many clients are before it.
 func TestPoolWait(t *testing.T) {
-	r := newRig(t, Options{Concurrent: 1, PoolWait: weir.Duration(time.Second)})
+	r := newRig(t, Options{Concurrent: 1, PoolWait: new(weir.Duration(time.Second))})
 	e := r.admit(0)
 	r.now = r.now.Add(100 * time.Millisecond) // so long a request takes
 	r.settle(e, true)
@@ -97,7 +97,7 @@ func TestPoolIsNotTakenByRule(t *testing.T) {
 
 // TestWhoIsTakenLeavesTheLine: a ticket and a held request are not two places.
 func TestWhoIsTakenLeavesTheLine(t *testing.T) {
-	r := newRig(t, Options{Concurrent: 1, PoolWait: weir.Duration(30 * time.Second), MaxWait: weir.Duration(time.Minute)})
+	r := newRig(t, Options{Concurrent: 1, PoolWait: new(weir.Duration(30 * time.Second)), MaxWait: weir.Duration(time.Minute)})
 	e := r.admit(0)
 	r.now = r.now.Add(10 * time.Second) // so long a request takes: one is called ahead at most
 	r.settle(e, true)

@@ -41,8 +41,8 @@ type Options struct {
 	// How long a request may be held. Default 30s.
 	MaxWait weir.Duration `yaml:"max_wait"`
 	// How long a request that did not pay may have to wait for a place, as far as that can be told, to be held although stamps are asked for.
-	// Where it would be longer, it is asked for a stamp. Default 5s.
-	PoolWait weir.Duration `yaml:"pool_wait"`
+	// Where it would be longer, it is asked for a stamp; with 0s, whenever no place is free. Default 5s.
+	PoolWait *weir.Duration `yaml:"pool_wait"`
 	// How many requests and places in line one client may have waiting together, by source address; of IPv6 the /64. Default 64: a page and what it loads.
 	PerClient int `yaml:"per_client"`
 	// How often the page of the waiting room reloads, from 1s to 1m. Whoever misses two reloads loses his place. Default 5s.
@@ -62,7 +62,7 @@ func (o Options) WithDefaults() Options {
 	o.Waiting = cmp.Or(o.Waiting, 1000)
 	o.Line = cmp.Or(o.Line, 10_000)
 	o.MaxWait = cmp.Or(o.MaxWait, weir.Duration(30*time.Second))
-	o.PoolWait = cmp.Or(o.PoolWait, min(weir.Duration(5*time.Second), o.MaxWait))
+	o.PoolWait = cmp.Or(o.PoolWait, new(min(weir.Duration(5*time.Second), o.MaxWait)))
 	o.PerClient = cmp.Or(o.PerClient, 64)
 	o.Reload = cmp.Or(o.Reload, weir.Duration(5*time.Second))
 	return o
@@ -108,8 +108,8 @@ func (o Options) Validate() error {
 	if d := o.MaxWait.Std(); d < 0 || d > MaxMaxWait {
 		wrong("max_wait", fmt.Sprintf("%s is out of bounds", o.MaxWait), fmt.Sprintf("up to %s", weir.Duration(MaxMaxWait)))
 	}
-	if o.PoolWait < 0 || o.PoolWait > full.MaxWait {
-		wrong("pool_wait", fmt.Sprintf("%s is out of bounds", o.PoolWait), fmt.Sprintf("up to max_wait, %s", full.MaxWait))
+	if d := *full.PoolWait; d < 0 && o.PoolWait != nil || d > full.MaxWait {
+		wrong("pool_wait", fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("up to max_wait, %s", full.MaxWait))
 	}
 	if d := o.Reload.Std(); d != 0 && (d < MinReload || d > MaxReload) {
 		wrong("reload", fmt.Sprintf("%s is out of bounds", o.Reload),

@@ -11,9 +11,16 @@ import (
 
 func TestDefaults(t *testing.T) {
 	want := Options{Concurrent: 64, Pool: 0.1, Waiting: 1000, Line: 10_000, MaxWait: weir.Duration(30 * time.Second),
-		PoolWait: weir.Duration(5 * time.Second), PerClient: 64, Reload: weir.Duration(5 * time.Second)}
-	if got := (Options{Concurrent: 64}).WithDefaults(); got != want {
+		PoolWait: nil, PerClient: 64, Reload: weir.Duration(5 * time.Second)}
+	got := (Options{Concurrent: 64}).WithDefaults()
+	if *got.PoolWait != weir.Duration(5*time.Second) {
+		t.Errorf("%s", *got.PoolWait)
+	}
+	if got.PoolWait = nil; got != want {
 		t.Errorf("%+v", got)
+	}
+	if got := (Options{Concurrent: 1, PoolWait: new(weir.Duration)}).WithDefaults(); *got.PoolWait != 0 || got.Validate() != nil {
+		t.Errorf("0s is not the default: %s", *got.PoolWait)
 	}
 	if got := (Options{Learn: true}).WithDefaults(); got.Concurrent != 16 || got.Least != 4 || got.Most != 1000 {
 		t.Errorf("%+v", got)
@@ -51,7 +58,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		"line":               {Options{Concurrent: 1, Line: MaxLine + 1}, "line: 1000001 is out of bounds"},
 		"per client":         {Options{Concurrent: 1, PerClient: -1}, "per_client: -1 is out of bounds"},
 		"max wait":           {Options{Concurrent: 1, MaxWait: weir.Duration(MaxMaxWait) + 1}, "max_wait: 10m0.000000001s is out of bounds"},
-		"pool wait":          {Options{Concurrent: 1, PoolWait: weir.Duration(30*time.Second) + 1}, "pool_wait: 30.000000001s is out of bounds (up to max_wait, 30s)"},
+		"pool wait":          {Options{Concurrent: 1, PoolWait: new(weir.Duration(30*time.Second) + 1)}, "pool_wait: 30.000000001s is out of bounds (up to max_wait, 30s)"},
 		"short reload":       {Options{Concurrent: 1, Reload: weir.Duration(MinReload) - 1}, "reload: 999.999999ms is out of bounds (1s to 1m)"},
 		"long reload":        {Options{Concurrent: 1, Reload: weir.Duration(MaxReload) + 1}, "reload: 1m0.000000001s is out of bounds"},
 	} {
@@ -63,7 +70,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 			t.Errorf("%s: New took it", name)
 		}
 	}
-	bad := Options{Concurrent: -1, Pool: 2, Waiting: -1, Line: -1, PerClient: -1, MaxWait: -1, PoolWait: -1, Reload: 1}
+	bad := Options{Concurrent: -1, Pool: 2, Waiting: -1, Line: -1, PerClient: -1, MaxWait: -1, PoolWait: new(weir.Duration(-1)), Reload: 1}
 	if errs := weir.FieldErrors(bad.Validate()); len(errs) != 8 {
 		t.Errorf("%d mistakes, want 8: %v", len(errs), errs)
 	}

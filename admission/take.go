@@ -56,5 +56,5 @@ func (l *Lanes) roomFor(who client, atOnce bool, at int64) bool {
 	if atOnce || l.o.Strict && l.payers.len() > 0 || l.clients.of(who) >= l.o.PerClient || l.full(pool) && l.instead(r) == nil {
 		return false
 	}
-	return l.expect(r, at) <= float64(l.o.PoolWait)
+	return l.expect(r, at) <= float64(*l.o.PoolWait)
 }
