@@ -24,8 +24,8 @@ type attack struct {
 
 func drawAttack(rt *rapid.T, pays bool) attack {
 	a := attack{
-		lasts:     time.Duration(rapid.IntRange(500, 4000).Draw(rt, "ms")) * time.Millisecond,
-		rate:      rapid.IntRange(0, 400).Draw(rt, "rate"),
+		lasts:     time.Duration(rapid.IntRange(500, 2500).Draw(rt, "ms")) * time.Millisecond,
+		rate:      rapid.IntRange(0, 200).Draw(rt, "rate"),
 		addresses: rapid.SampledFrom([]int{1, 3, 10, 1 << 20}).Draw(rt, "addresses"),
 		retries:   rapid.Bool().Draw(rt, "retries"),
 		pages:     rapid.Bool().Draw(rt, "pages"),
@@ -79,7 +79,7 @@ func (a attack) strike(w *world, all *[]*visitor, from int) {
 func TestAdversary(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		places := rapid.IntRange(1, 25).Draw(rt, "places")
-		takes := time.Duration(rapid.IntRange(10, 150).Draw(rt, "takes ms")) * time.Millisecond
+		takes := time.Duration(rapid.IntRange(20, 150).Draw(rt, "takes ms")) * time.Millisecond
 		w := newWorld(t, admission.Options{Concurrent: places}, &stamp.Options{}, takes, rapid.Uint64().Draw(rt, "seed"))
 		w.broken = workConserving
 		var all []*visitor
@@ -102,7 +102,7 @@ func TestAdversary(t *testing.T) {
 			return v
 		}
 		w.every(2*time.Second, 30*time.Second, person)
-		for i := range rapid.IntRange(1, 5).Draw(rt, "attacks") {
+		for i := range rapid.IntRange(1, 3).Draw(rt, "attacks") {
 			a := drawAttack(rt, true)
 			a.strike(w, &all, i<<16)
 			w.run(a.lasts)
@@ -145,7 +145,7 @@ func TestNoWorseThanWithout(t *testing.T) {
 		places, seed := rapid.IntRange(1, 20).Draw(rt, "places"), rapid.Uint64().Draw(rt, "seed")
 		takes := time.Duration(rapid.IntRange(10, 150).Draw(rt, "takes ms")) * time.Millisecond
 		var attacks []attack
-		for range rapid.IntRange(1, 4).Draw(rt, "attacks") {
+		for range rapid.IntRange(1, 3).Draw(rt, "attacks") {
 			attacks = append(attacks, drawAttack(rt, false))
 		}
 		excused := 0
@@ -193,10 +193,10 @@ func TestFairShare(t *testing.T) {
 		const takes = 50 * time.Millisecond
 		places := rapid.IntRange(1, 12).Draw(rt, "places")
 		others := rapid.IntRange(1, 20).Draw(rt, "others")
-		rate := rapid.IntRange(200, 800).Draw(rt, "rate")
+		rate := rapid.IntRange(100, 300).Draw(rt, "rate")
 		w := newWorld(t, admission.Options{Concurrent: places}, &stamp.Options{}, takes, rapid.Uint64().Draw(rt, "seed"))
 		w.broken = workConserving
-		w.every(time.Second/time.Duration(rate), 20*time.Second, func(i int) *visitor {
+		w.every(time.Second/time.Duration(rate), 10*time.Second, func(i int) *visitor {
 			return &visitor{source: v4(11, i%others), patient: 20 * time.Second}
 		})
 		round := time.Duration(others+2) * takes * 6 / 5 / time.Duration(max(1, places-places/10))
@@ -210,6 +210,6 @@ func TestFairShare(t *testing.T) {
 			}})
 		}
 		again()
-		w.run(20 * time.Second)
+		w.run(10 * time.Second)
 	})
 }
