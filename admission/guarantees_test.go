@@ -213,7 +213,7 @@ func TestPageBesideAPayer(t *testing.T) {
 					make()
 				})
 			}
-			w.every(time.Second/300, 60*time.Second, func(i int) *visitor {
+			w.every(time.Second/300, 35*time.Second, func(i int) *visitor {
 				v := &visitor{source: v4(11, i%addresses), patient: 10 * time.Second}
 				v.pays = func(w *world, v *visitor, work stamp.Work) {
 					if asked = work; !making {
@@ -236,13 +236,13 @@ func TestPageBesideAPayer(t *testing.T) {
 		}
 		w.run(10 * time.Second)
 		var all []time.Duration
-		for i := range 40 {
+		for i := range 20 {
 			page(w, i, func(took time.Duration) { all = append(all, took) })
 			w.run(time.Second)
 		}
-		w.run(20 * time.Second)
-		if len(all) != 40 {
-			t.Fatalf("%d addresses: %d pages of 40", addresses, len(all))
+		w.run(5 * time.Second)
+		if len(all) != 20 {
+			t.Fatalf("%d addresses: %d pages of 20", addresses, len(all))
 		}
 		slices.Sort(all)
 		median := all[len(all)/2]
