@@ -55,7 +55,6 @@ type visitor struct {
 	turn        *weir.Turn
 	inside      bool
 	over        bool
-	ends        int // the number of its end on the agenda
 }
 
 // bought is a stamp.
