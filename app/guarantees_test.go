@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,67 +104,61 @@ func TestAFreePlaceIsForWhoeverIsThere(t *testing.T) {
 	}
 }
 
-// TestWhoStandsStillLosesThePlace: somebody who paid waits, and those who did not pay make no progress: neither one whose answer does not come,
-// nor one who does not read it.
+// TestWhoStandsStillLosesThePlace: somebody who paid waits, and one who did not pay makes no progress: the answer does not come, or nobody
+// reads it.
 func TestWhoStandsStillLosesThePlace(t *testing.T) {
-	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 64")
-	stop := make(chan struct{})
-	t.Cleanup(func() { close(stop) })
-	ended := make(chan struct{}, 2)
-	s.does(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			if r.URL.Path != "/paid" {
-				ended <- struct{}{}
-			}
-		}()
-		switch r.URL.Path {
-		case "/never":
-			select {
-			case <-r.Context().Done():
-			case <-stop:
-			}
-		case "/large":
-			piece := make([]byte, 1<<20)
-			for range 1 << 10 { // more than all the buffers on the way hold
-				if _, err := w.Write(piece); err != nil {
-					return
+	for _, path := range []string{"/never", "/large"} {
+		t.Run(path[1:], func(t *testing.T) {
+			s := stamped(t, "capacity: {concurrent: 1, max_wait: 10m}, throttles: [stamps]", "first: 64")
+			stop := make(chan struct{})
+			t.Cleanup(func() { close(stop) })
+			s.does(func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/never":
+					select {
+					case <-r.Context().Done():
+					case <-stop:
+					}
+				case "/large":
+					piece := make([]byte, 1<<20)
+					for range 1 << 10 { // more than all the buffers on the way hold
+						if _, err := w.Write(piece); err != nil {
+							return
+						}
+					}
+				default:
+					fmt.Fprint(w, "hello")
 				}
+			})
+			stands, err := net.Dial("tcp", s.app.HTTPAddr(0).String())
+			if err != nil {
+				t.Fatal(err)
 			}
-		default:
-			fmt.Fprint(w, "hello")
-		}
-	})
-	never := s.send(from("198.51.100.1", "/never"))
-	s.arrives("/never")
-	slow, err := net.Dial("tcp", s.app.HTTPAddr(0).String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slow.Close()
-	if _, err := io.WriteString(slow, from("198.51.100.2", "/large")); err != nil {
-		t.Fatal(err)
-	}
-	s.arrives("/large")
-	for s.stamps().Stamp.Most() == 0 {
-		s.clock.Advance(100 * time.Millisecond)
-	}
-	visitor := s.person("192.0.2.1")
-	good := solve(t, visitor.look("/paid").header.Get("Stamp-Challenge"))
-	paid := make(chan *reply, 1)
-	go func() { paid <- visitor.try("GET", "/paid", "", "Stamp", good) }()
-	s.until("the paid request to wait", func() bool { return s.capacity().Stamped == 1 })
-	for i := 0; s.capacity().Stamped == 1; i++ {
-		if i > 100 {
-			t.Fatal("nobody loses a place")
-		}
-		s.clock.Advance(500 * time.Millisecond)
-	}
-	if got := <-paid; got == nil || got.status != 200 {
-		t.Fatalf("%+v", got)
-	}
-	never.want(503)
-	for range 2 {
-		<-ended
+			defer stands.Close()
+			if _, err := io.WriteString(stands, from("198.51.100.1", path, "Connection", "close")); err != nil {
+				t.Fatal(err)
+			}
+			s.arrives(path)
+			for s.stamps().Stamp.Most() == 0 {
+				s.clock.Advance(100 * time.Millisecond)
+			}
+			visitor := s.person("192.0.2.1")
+			good := solve(t, visitor.look("/paid").header.Get("Stamp-Challenge"))
+			paid := make(chan *reply, 1)
+			go func() { paid <- visitor.try("GET", "/paid", "", "Stamp", good) }()
+			s.until("the paid request to wait", func() bool { return s.capacity().Stamped == 1 })
+			s.until("the place to be lost", func() bool { // when all buffers are full
+				s.clock.Advance(500 * time.Millisecond)
+				return s.capacity().Refused["lost"] == 1
+			})
+			if got := <-paid; got == nil || got.status != 200 {
+				t.Fatalf("%+v", got)
+			}
+			answer, _ := io.ReadAll(stands)
+			if told := strings.HasPrefix(string(answer), "HTTP/1.1 503 "); told != (path == "/never") {
+				t.Errorf("it was told %.40q", answer)
+			}
+		})
 	}
 }
 
