@@ -65,7 +65,7 @@ func (a attack) strike(w *world, all *[]*visitor, from int) {
 			for len(stamps) > 0 && stamps[0].uses == stamps[0].covers {
 				stamps = stamps[1:]
 			}
-			if len(stamps) > 0 && !v.stuck { // whoever pays may take his time
+			if len(stamps) > 0 && !v.stuck { // payers may be slow
 				v.stamp = stamps[0]
 			}
 		}

@@ -40,7 +40,7 @@ func (a *away) find(who client) (set *[awayWays]uint64, tag uint64) {
 // age is how many seconds ago an entry was last seen; a clock never runs backwards here.
 func age(e uint64, second int64) int64 { return (second - int64(e&awayMask)) & awayMask }
 
-// turn notes that somebody was turned away, and reports whether that is new: he was not before, or has been in since.
+// turn notes that a client was turned away, and reports whether it is new demand: its first try since it was last let in.
 func (a *away) turn(who client, at int64) bool {
 	if who.family == 0 {
 		return true
@@ -69,7 +69,7 @@ func (a *away) turn(who client, at int64) bool {
 	return true
 }
 
-// back notes that somebody comes in, and reports whether he was turned away before.
+// back notes that a client is let in, and reports whether it was turned away before.
 func (a *away) back(who client, at int64) bool {
 	if a.table == nil || at-a.last > awayFor || who.family == 0 {
 		return false

@@ -4,7 +4,7 @@
 // general pool wait all others, and clients take turns as well. A client is an account that the upstream has accepted, else an address. A
 // place that becomes free goes to the next in line at once, never to a newcomer, and never waits for somebody who is away. When
 // both lanes wait, the stamped lane goes first; the pool is guaranteed a share of the capacity all the same, counted in time and not in
-// requests, unless strict says otherwise. While stamps are asked for, Take says whom the pool takes all the same.
+// requests, unless strict says otherwise. While stamps are asked for, Take decides which unpaid events the pool accepts.
 //
 // People without JavaScript do not wait in a lane but in a waiting room: a page that reloads. Their signed ticket (Tickets) says their
 // number, and nothing is stored for it. Only who shows up with the ticket (Lanes.Take) gets a place in the line, in the order

@@ -305,3 +305,16 @@ func TestAccepted(t *testing.T) {
 		t.Error("what has run out makes room")
 	}
 }
+
+// TestTheDocumentLeavesNoTenth: in the flow of the source document all places are for whoever comes.
+func TestTheDocumentLeavesNoTenth(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 20})
+	ev := from(paying(0), "192.0.2.1")
+	ev.Time = r.now
+	if _, ok := r.l.Take(&ev, Taking{Always: true}); ok {
+		t.Fatal("it was taken")
+	}
+	for range 20 {
+		r.admit(0)
+	}
+}

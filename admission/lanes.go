@@ -291,7 +291,7 @@ func (l *Lanes) reserve(at int64) int {
 // asking reports whether stamps are asked for: of late somebody was asked.
 func (l *Lanes) asking(at int64) bool { return l.asked != 0 && at-l.asked < int64(askedFor) }
 
-// askedFor is how long that is believed. Where stamps are asked for and somebody comes, he is asked.
+// askedFor is how long stamps count as asked for after the last time somebody was asked.
 const askedFor = time.Second
 
 // poolMay reports whether one more of the pool may have a place.
@@ -302,7 +302,7 @@ func (l *Lanes) poolMay(at int64) bool {
 // poolOpen reports whether somebody of the pool who comes now finds a place.
 func (l *Lanes) poolOpen(at int64) bool { return l.commons.len() == 0 && l.poolMay(at) }
 
-// decide says what is to happen to a request. Nobody waits while there is a place for him, so whoever finds one is next.
+// decide says what happens to a request. Nobody waits while there is a place for them, so a request that finds one is next.
 func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 	if r.lane == stamped && l.free() > 0 || r.lane == pool && l.poolOpen(at) {
 		return
@@ -386,7 +386,7 @@ func (l *Lanes) join(r request, holder weir.Holder, at int64) *waiter {
 	return w
 }
 
-// leave takes somebody out of his lane, for whom there is no place.
+// leave takes a waiter out of its lane without giving it a place.
 func (l *Lanes) leave(w *waiter) {
 	if w.lane == stamped {
 		l.payers.leave(w)
@@ -425,7 +425,7 @@ func (l *Lanes) let(at int64) {
 	}
 }
 
-// next takes whoever gets the next place out of his lane; nil when nobody is there for it.
+// next takes the waiter that gets the next place out of its lane; nil when nobody may have it.
 func (l *Lanes) next(at int64) *waiter {
 	fromPool := l.commons.len() > 0 && l.poolMay(at)
 	switch {

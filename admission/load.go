@@ -103,7 +103,7 @@ func (p *pulse) orGuess() float64 {
 
 // Load says how much is asked of the upstream in proportion to what it can do, over about the last second: places in use, requests
 // held, and what the clients would need who were turned away, each of them once. Above 1 it is too much. It also says how long somebody
-// waits who pays now: as many are due before him, at the pace of the upstream. (Not how long the oldest has waited, nor how many wait:
+// waits who pays now: as many are due before them, at the pace of the upstream. (Not how long the oldest has waited, nor how many wait:
 // those who paid little wait long where others pay more, and whoever sends too much is in nobody's way but their own.) It is cheap, and
 // worked out anew every 50 ms.
 func (l *Lanes) Load(now time.Time) (share weir.Share, delay time.Duration) {

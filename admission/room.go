@@ -194,7 +194,7 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 	if !p.called {
 		s.Ahead = r.order.ahead(number)
 	}
-	// A free place waits for nobody who is away, whatever his number.
+	// A free place does not wait for a smaller number that is away.
 	switch next := p.called || l.poolOpen(at); {
 	case next && len(r.visits[0]) < r.most:
 		l.takeOut(p)

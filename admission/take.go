@@ -17,7 +17,9 @@ func (l *Lanes) Take(ev *weir.Event, how Taking) (Standing, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.tick(ev.Time)
-	l.asked = at
+	if !how.Always { // in the document's flow the pool leaves nothing to others but priority
+		l.asked = at
+	}
 	var s Standing
 	if ev.Place.Number != 0 {
 		s = l.present(ev.Place.Number, ev.Source, how.Covers, at)

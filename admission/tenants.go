@@ -55,7 +55,7 @@ func (t *tenants) begin(p *tenancy, in lane, holder weir.Holder, at int64) {
 	}
 }
 
-// end notes that he has it no longer.
+// end notes that the place is given back.
 func (t *tenants) end(p *tenancy) {
 	if p.holder != nil {
 		t.all.remove(&p.listed)

@@ -48,9 +48,9 @@ type To struct {
 	Address  string
 	Notify   string
 	Original string
-	Stamp    Stamp     // what he is paid for with; the zero value: nothing
-	Pooled   bool      // the gate is over its load: waits in the general pool unless he is paid for
-	Required bool      // the mail is refused unless he is paid for
+	Stamp    Stamp     // that pays for this recipient; the zero value: nothing
+	Pooled   bool      // the gate is over its load: waits in the general pool unless paid for
+	Required bool      // the mail is refused unless this recipient is paid for
 	After    time.Time // another throttle lets it go on from then on; zero: now
 }
 

@@ -192,7 +192,7 @@ type room bool
 
 func (r room) Take() bool { return bool(r) }
 
-// TestPoolTakesWhomItCan: whoever the pool takes is not counted as one who does not pay, however often he comes; whoever pays does not need
+// TestPoolTakesWhomItCan: whoever the pool takes is not counted as one who does not pay, however often it comes; whoever pays does not need
 // it, and whoever forges is not taken.
 func TestPoolTakesWhomItCan(t *testing.T) {
 	th := newThrottle(t, Options{Schedule: always, Patience: 3})
