@@ -78,7 +78,7 @@ func New(o Options, now time.Time) (*Lanes, error) {
 	}
 	at := nanos(now)
 	seed := maphash.MakeSeed()
-	l := &Lanes{at: at, due: never, payers: payers{behind: map[client]*tab{}}, commons: newCommons(), clients: clients{},
+	l := &Lanes{at: at, due: never, payers: newPayers(), commons: newCommons(), clients: clients{},
 		away: away{seed: seed}, accepted: accepted{seed: seed}, room: newRoom(at)}
 	l.window.now = at / bucket
 	l.numbers.Store(uint64(at))

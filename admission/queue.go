@@ -38,54 +38,38 @@ const (
 	gone
 )
 
-type waiterHeap []*waiter
-
-func (h waiterHeap) Len() int { return len(h) }
-func (h waiterHeap) Less(i, j int) bool {
-	return h[i].due < h[j].due || h[i].due == h[j].due && h[i].seq < h[j].seq
-}
-func (h waiterHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
+// A ranking is a heap for container/heap whose items know their places in it, so that any of them may leave.
+type ranking[T any] struct {
+	items  []*T
+	before func(a, b *T) bool
+	place  func(*T) *int
 }
 
-func (h *waiterHeap) Push(x any) {
-	w := x.(*waiter)
-	w.index = len(*h)
-	*h = append(*h, w)
+// first is the item that goes before all others. There must be one.
+func (r *ranking[T]) first() *T { return r.items[0] }
+
+func (r *ranking[T]) Len() int           { return len(r.items) }
+func (r *ranking[T]) Less(i, j int) bool { return r.before(r.items[i], r.items[j]) }
+func (r *ranking[T]) Swap(i, j int) {
+	r.items[i], r.items[j] = r.items[j], r.items[i]
+	*r.place(r.items[i]), *r.place(r.items[j]) = i, j
 }
 
-func (h *waiterHeap) Pop() any {
-	old := *h
-	w := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return w
+func (r *ranking[T]) Push(x any) {
+	*r.place(x.(*T)) = len(r.items)
+	r.items = append(r.items, x.(*T))
 }
 
-// A worstHeap has first who goes last.
-type worstHeap []*waiter
-
-func (h worstHeap) Len() int           { return len(h) }
-func (h worstHeap) Less(i, j int) bool { return waiterHeap(h).Less(j, i) }
-func (h worstHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].worst, h[j].worst = i, j
+func (r *ranking[T]) Pop() any {
+	last := len(r.items) - 1
+	x := r.items[last]
+	r.items[last] = nil
+	r.items = r.items[:last]
+	return x
 }
 
-func (h *worstHeap) Push(x any) {
-	w := x.(*waiter)
-	w.worst = len(*h)
-	*h = append(*h, w)
-}
-
-func (h *worstHeap) Pop() any {
-	old := *h
-	w := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return w
-}
+// sooner reports whether one waiter goes before another.
+func sooner(a, b *waiter) bool { return a.due < b.due || a.due == b.due && a.seq < b.seq }
 
 // A queue keeps things in the order in which they joined; any of them may leave. The zero value is empty.
 type queue[T any] struct{ head, tail *node[T] }

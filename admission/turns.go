@@ -19,6 +19,7 @@ const (
 func newCommons() (c commons) {
 	for i := range c.rounds {
 		c.rounds[i].lines = map[client]*line{}
+		c.rounds[i].most = ranking[line]{before: func(a, b *line) bool { return a.n > b.n }, place: func(l *line) *int { return &l.index }}
 	}
 	return c
 }
@@ -72,7 +73,7 @@ type round struct {
 	lines map[client]*line
 	ring  queue[line]   // whose turn is next
 	age   queue[waiter] // who came first
-	most  mostHeap      // who has most waiting
+	most  ranking[line] // who has most waiting
 	total int
 }
 
@@ -119,41 +120,17 @@ func (r *round) leave(w *waiter) {
 // greediest is the newest request of the client that has most waiting, if that is more than another client would have with one more; nil
 // otherwise.
 func (r *round) greediest(other client) *waiter {
-	if len(r.most) == 0 {
+	if r.most.Len() == 0 {
 		return nil
 	}
 	own := 0
 	if l := r.lines[other]; l != nil {
 		own = l.n
 	}
-	if top := r.most[0]; top.n > own+1 {
+	if top := r.most.first(); top.n > own+1 {
 		return top.waiting.last()
 	}
 	return nil
-}
-
-// A mostHeap has the line with most waiting first.
-type mostHeap []*line
-
-func (h mostHeap) Len() int           { return len(h) }
-func (h mostHeap) Less(i, j int) bool { return h[i].n > h[j].n }
-func (h mostHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *mostHeap) Push(x any) {
-	l := x.(*line)
-	l.index = len(*h)
-	*h = append(*h, l)
-}
-
-func (h *mostHeap) Pop() any {
-	old := *h
-	l := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return l
 }
 
 // payers is where those wait who paid. They take turns after the manner of start-time fair queueing (Goyal, Vin and Cheng 1996): a request
@@ -162,8 +139,8 @@ func (h *mostHeap) Pop() any {
 // old or cheap stamps up, and nobody gets more turns for more work. Nobody grows older: a lane that is too full serves those who
 // pay what is asked, and the others are told to pay again.
 type payers struct {
-	next   waiterHeap // the one who is due first
-	worst  worstHeap  // the one who is due last
+	next   ranking[waiter] // the one who is due first
+	worst  ranking[waiter] // the one who is due last
 	age    queue[waiter]
 	behind map[client]*tab
 	now    float64 // where the last one began who was let in
@@ -183,7 +160,15 @@ func rank(price, work uint64, uses int) float64 {
 	return float64(price) / float64(max(work, 1)) * float64(max(uses, 1)) / pageful
 }
 
-func (p *payers) len() int { return len(p.next) }
+func newPayers() payers {
+	return payers{
+		next:   ranking[waiter]{before: sooner, place: func(w *waiter) *int { return &w.index }},
+		worst:  ranking[waiter]{before: func(a, b *waiter) bool { return sooner(b, a) }, place: func(w *waiter) *int { return &w.worst }},
+		behind: map[client]*tab{},
+	}
+}
+
+func (p *payers) len() int { return p.next.Len() }
 
 func (p *payers) join(w *waiter, rank float64) {
 	w.begins = p.begins(w.client)
@@ -221,14 +206,14 @@ func (p *payers) leave(w *waiter) {
 			delete(p.behind, w.client)
 		}
 	}
-	if len(p.next) == 0 {
+	if p.len() == 0 {
 		p.now = 0
 	}
 }
 
 // take takes the next one out.
 func (p *payers) take() *waiter {
-	w := p.next[0]
+	w := p.next.first()
 	p.now = max(p.now, w.begins)
 	p.leave(w)
 	return w
@@ -236,21 +221,21 @@ func (p *payers) take() *waiter {
 
 // least is who is due last, if that is later than a time; nil otherwise.
 func (p *payers) least(due float64) *waiter {
-	if len(p.worst) > 0 && p.worst[0].due > due {
-		return p.worst[0]
+	if p.len() > 0 && p.worst.first().due > due {
+		return p.worst.first()
 	}
 	return nil
 }
 
 // before is how many are due before a time.
-func (p *payers) before(due float64) int { return p.next.until(0, due) }
+func (p *payers) before(due float64) int { return p.until(0, due) }
 
 // until counts those below a place in the heap who are due by a time. It looks at no more than those and their children.
-func (h waiterHeap) until(i int, due float64) int {
-	if i >= len(h) || h[i].due > due {
+func (p *payers) until(i int, due float64) int {
+	if i >= p.len() || p.next.items[i].due > due {
 		return 0
 	}
-	return 1 + h.until(2*i+1, due) + h.until(2*i+2, due)
+	return 1 + p.until(2*i+1, due) + p.until(2*i+2, due)
 }
 
 // newcomer is how many are let in before somebody who pays now what is asked.
