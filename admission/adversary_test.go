@@ -1,4 +1,4 @@
-package admission_test
+package admission
 
 import (
 	"testing"
@@ -6,7 +6,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"weir/admission"
 	"weir/stamp"
 )
 
@@ -80,7 +79,7 @@ func TestAdversary(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		places := rapid.IntRange(1, 25).Draw(rt, "places")
 		takes := time.Duration(rapid.IntRange(20, 150).Draw(rt, "takes ms")) * time.Millisecond
-		w := newWorld(t, admission.Options{Concurrent: places}, &stamp.Options{}, takes, rapid.Uint64().Draw(rt, "seed"))
+		w := newWorld(t, Options{Concurrent: places}, &stamp.Options{}, takes, rapid.Uint64().Draw(rt, "seed"))
 		w.broken = workConserving
 		var all []*visitor
 		// Somebody who behaves pays for a page every two seconds. Ten other clients pay at most, each of them takes its turns, of a page each;
@@ -150,7 +149,7 @@ func TestNoWorseThanWithout(t *testing.T) {
 		}
 		excused := 0
 		play := func(stamps *stamp.Options) (served int, all []*visitor, w *world) {
-			w = newWorld(t, admission.Options{Concurrent: places}, stamps, takes, seed)
+			w = newWorld(t, Options{Concurrent: places}, stamps, takes, seed)
 			if stamps != nil {
 				w.broken = workConserving
 			}
@@ -194,7 +193,7 @@ func TestFairShare(t *testing.T) {
 		places := rapid.IntRange(1, 12).Draw(rt, "places")
 		others := rapid.IntRange(1, 20).Draw(rt, "others")
 		rate := rapid.IntRange(100, 300).Draw(rt, "rate")
-		w := newWorld(t, admission.Options{Concurrent: places}, &stamp.Options{}, takes, rapid.Uint64().Draw(rt, "seed"))
+		w := newWorld(t, Options{Concurrent: places}, &stamp.Options{}, takes, rapid.Uint64().Draw(rt, "seed"))
 		w.broken = workConserving
 		w.every(time.Second/time.Duration(rate), 10*time.Second, func(i int) *visitor {
 			return &visitor{source: v4(11, i%others), patient: 20 * time.Second}

@@ -1,16 +1,15 @@
-package admission_test
+package admission
 
 import (
 	"slices"
 	"testing"
 	"time"
 
-	"weir/admission"
 	"weir/stamp"
 )
 
 // The service of these tests: 50 requests a second.
-var fifty = admission.Options{Concurrent: 4}
+var fifty = Options{Concurrent: 4}
 
 const eighty = 80 * time.Millisecond
 

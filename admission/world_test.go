@@ -1,4 +1,4 @@
-package admission_test
+package admission
 
 import (
 	"container/heap"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"weir"
-	"weir/admission"
 	"weir/stamp"
 )
 
@@ -19,7 +18,7 @@ var begin = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 // computed. Whoever comes is a visitor.
 type world struct {
 	t       testing.TB
-	lanes   *admission.Lanes
+	lanes   *Lanes
 	till    *stamp.Throttle // nil: capacity alone
 	takes   time.Duration
 	places  int
@@ -64,11 +63,11 @@ type bought struct {
 	covers int
 }
 
-func newWorld(t testing.TB, lanes admission.Options, stamps *stamp.Options, takes time.Duration, seed uint64) *world {
+func newWorld(t testing.TB, lanes Options, stamps *stamp.Options, takes time.Duration, seed uint64) *world {
 	t.Helper()
 	w := &world{t: t, takes: takes, places: lanes.Concurrent, rng: rand.New(rand.NewPCG(seed, 1)), now: begin}
 	var err error
-	if w.lanes, err = admission.New(lanes, begin); err != nil {
+	if w.lanes, err = New(lanes, begin); err != nil {
 		t.Fatal(err)
 	}
 	if stamps != nil {
@@ -145,7 +144,7 @@ type taker struct {
 }
 
 func (t taker) Take() bool {
-	_, ok := t.w.lanes.Take(t.ev, admission.Taking{Covers: t.w.till.Terms().Covers, AtOnce: t.v.page, Always: t.w.till.Terms().Always})
+	_, ok := t.w.lanes.Take(t.ev, Taking{Covers: t.w.till.Terms().Covers, AtOnce: t.v.page, Always: t.w.till.Terms().Always})
 	return ok
 }
 
@@ -346,28 +345,6 @@ func (w *world) every(gap, lasts time.Duration, make func(i int) *visitor) {
 		w.after(gap, next)
 	}
 	next()
-}
-
-// An item is something that happens at a time.
-type item struct {
-	at  time.Time
-	seq int
-	do  func()
-}
-
-type agenda []item
-
-func (a agenda) Len() int { return len(a) }
-func (a agenda) Less(i, j int) bool {
-	return a[i].at.Before(a[j].at) || a[i].at.Equal(a[j].at) && a[i].seq < a[j].seq
-}
-func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a *agenda) Push(x any)   { *a = append(*a, x.(item)) }
-func (a *agenda) Pop() any {
-	old := *a
-	last := old[len(old)-1]
-	*a = old[:len(old)-1]
-	return last
 }
 
 func v4(net byte, i int) netip.Addr {
