@@ -16,8 +16,8 @@ type Paid struct {
 // First reports whether the event goes before those that paid nothing.
 func (p Paid) First() bool { return p.Work > 0 || p.Free }
 
-// A Purse is what an event brings to pay with. The first throttle that asks for payment opens it: where nothing is asked, nothing is
-// spent. It belongs to the goroutine of its event. A nil Purse is empty.
+// A Purse is what an event brings to pay with. The first throttle that asks for payment opens it: where nothing is
+// asked, nothing is spent. It belongs to the goroutine of its event. A nil Purse is empty.
 type Purse struct {
 	pay    func(context.Context, *Event) (Paid, func())
 	paid   Paid
@@ -25,8 +25,8 @@ type Purse struct {
 	opened bool
 }
 
-// NewPurse returns a purse that pays by a function, which is called once at most. It also returns how to take the payment back; nil
-// where there is nothing to take back.
+// NewPurse returns a purse that pays by a function, which is called once at most. It also returns how to take the
+// payment back; nil where there is nothing to take back.
 func NewPurse(pay func(context.Context, *Event) (Paid, func())) *Purse { return &Purse{pay: pay} }
 
 // Open pays, if that has not been done, and says what.

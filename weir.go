@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An Event is something that wants to go on: a request, a mail, a connection. The gate that met it fills it in; throttles read
-// it and never change or keep it.
+// An Event is something that wants to go on: a request, a mail, a connection. The gate that met it fills it in;
+// throttles read it and never change or keep it.
 type Event struct {
 	Time    time.Time  // when it happened; throttles know no other clock
 	Source  netip.Addr // where it came from, behind trusted proxies; may be invalid where there is none

@@ -12,15 +12,16 @@ import (
 // The table of accepted accounts: one set of entries for each network, 1 MiB in all.
 const (
 	acceptedSets = 1 << 13
-	// acceptedWays is how many accounts of one network are clients of their own. Where an upstream accepts every name, an attacker with one
-	// address gets no more than so many turns.
+	// acceptedWays is how many accounts of one network are clients of their own. Where an upstream accepts every
+	// name, an attacker with one address gets no more than so many turns.
 	acceptedWays = 8
 	// acceptedFor is how long an account is known after the upstream last accepted it.
 	acceptedFor = int64(10 * time.Minute)
 )
 
-// accepted remembers which accounts the upstream has accepted, and from which networks. Its memory is fixed, and an entry that is still good is
-// never pushed out: whoever finds no room is known by the address. It is safe for concurrent use.
+// accepted remembers which accounts the upstream has accepted, and from which networks. Its memory is fixed, and an
+// entry that is still good is never pushed out: whoever finds no room is known by the address. It is safe for
+// concurrent use.
 type accepted struct {
 	seed  maphash.Seed
 	any   atomic.Bool // there are entries
@@ -91,8 +92,9 @@ func (a *accepted) note(who client, account string, good bool, at int64) {
 	}
 }
 
-// Accepted tells whether the upstream accepted a request of an account (2xx) or turned the account away (401, 403). An account that was
-// accepted from a network is a client of its own there, until it has not been for ten minutes or is turned away.
+// Accepted tells whether the upstream accepted a request of an account (2xx) or turned the account away (401, 403).
+// An account that was accepted from a network is a client of its own there, until it has not been for ten minutes or
+// is turned away.
 func (l *Lanes) Accepted(source netip.Addr, account string, good bool, now time.Time) {
 	if account != "" {
 		l.accepted.note(clientOf(source), account, good, nanos(now))

@@ -9,7 +9,8 @@ import (
 	"weir/stamp"
 )
 
-// An attack is what an adversary does for a while: it picks arrivals, addresses, retries, payments, tickets and slow readers as it likes.
+// An attack is what an adversary does for a while: it picks arrivals, addresses, retries, payments, tickets and slow
+// readers as it likes.
 type attack struct {
 	lasts     time.Duration
 	rate      int // requests a second
@@ -73,8 +74,9 @@ func (a attack) strike(w *world, all *[]*visitor, from int) {
 	})
 }
 
-// TestAdversary: whatever an adversary does, a free place is never left to nobody, somebody who pays what is asked has a page in a time that
-// depends on how many clients pay and not on what they send, and after the end nothing is asked any more.
+// TestAdversary: whatever an adversary does, a free place is never left to nobody, somebody who pays what is asked
+// has a page in a time that depends on how many clients pay and not on what they send, and after the end nothing is
+// asked any more.
 func TestAdversary(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		places := rapid.IntRange(1, 25).Draw(rt, "places")
@@ -82,8 +84,9 @@ func TestAdversary(t *testing.T) {
 		w := newWorld(t, Options{Concurrent: places}, &stamp.Options{}, takes, rapid.Uint64().Draw(rt, "seed"))
 		w.broken = workConserving
 		var all []*visitor
-		// Somebody who behaves pays for a page every two seconds. Ten other clients pay at most, each of them takes its turns, of a page each;
-		// whoever is in the way and makes no progress is so for five seconds, and it takes a second to see it.
+		// Somebody who behaves pays for a page every two seconds. Ten other clients pay at most, each of them takes
+		// its turns, of a page each; whoever is in the way and makes no progress is so for five seconds, and it takes
+		// a second to see it.
 		turns := time.Duration(10*5+6) * takes * 13 / 10 / time.Duration(places)
 		bound := 8*time.Second + turns*10/9 + 10*takes
 		pages, loaded := 0, 0
@@ -118,7 +121,8 @@ func TestAdversary(t *testing.T) {
 	})
 }
 
-// ends waits until all who were turned away have been served, or have lost patience, and then for a minute: nothing is asked any more.
+// ends waits until all who were turned away have been served, or have lost patience, and then for a minute: nothing
+// is asked any more.
 func ends(rt *rapid.T, w *world, all []*visitor) {
 	deadline := w.now.Add(time.Duration(len(all))*w.takes*2/time.Duration(w.places) + 3*time.Minute)
 	for i := 0; i < len(all); {
@@ -138,7 +142,8 @@ func ends(rt *rapid.T, w *world, all []*visitor) {
 	}
 }
 
-// TestNoWorseThanWithout: while nobody pays, a client that neither pays nor keeps a ticket gets what capacity alone would give it.
+// TestNoWorseThanWithout: while nobody pays, a client that neither pays nor keeps a ticket gets what capacity alone
+// would give it.
 func TestNoWorseThanWithout(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		places, seed := rapid.IntRange(1, 20).Draw(rt, "places"), rapid.Uint64().Draw(rt, "seed")
@@ -186,7 +191,8 @@ func TestNoWorseThanWithout(t *testing.T) {
 	})
 }
 
-// TestFairShare: whatever others send, a client that has one request with weir waits for one round of clients, and is never turned away.
+// TestFairShare: whatever others send, a client that has one request with weir waits for one round of clients, and is
+// never turned away.
 func TestFairShare(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const takes = 50 * time.Millisecond

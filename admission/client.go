@@ -9,8 +9,8 @@ import (
 	"weir/identify"
 )
 
-// A client is who takes turns with others: an account that the upstream has accepted, else an IPv4 address, or an IPv6 /64. The zero
-// value is nobody in particular, who is not counted.
+// A client is who takes turns with others: an account that the upstream has accepted, else an IPv4 address, or an
+// IPv6 /64. The zero value is nobody in particular, who is not counted.
 type client struct {
 	id     uint64
 	family uint8 // 4 or 6; byAccount; 0 for nobody
@@ -32,8 +32,8 @@ func clientOf(source netip.Addr) client {
 	}
 }
 
-// client is who an event is from. An account counts only where the upstream has accepted it from that network: anybody can write down a
-// name.
+// client is who an event is from. An account counts only where the upstream has accepted it from that network:
+// anybody can write down a name.
 func (l *Lanes) client(ev *weir.Event) client {
 	who := clientOf(ev.Source)
 	if ev.Account != "" && l.accepted.has(who, ev.Account, nanos(ev.Time)) {
@@ -42,7 +42,8 @@ func (l *Lanes) client(ev *weir.Event) client {
 	return who
 }
 
-// clients counts what each client has waiting. It holds no more entries than there are requests held and places in line.
+// clients counts what each client has waiting. It holds no more entries than there are requests held and places in
+// line.
 type clients map[client]int
 
 func (c clients) of(who client) int {

@@ -45,8 +45,8 @@ func workConserving(w *world) {
 	}
 }
 
-// TestAfterAFlood is (a): clients at 44 % load that neither pay nor keep tickets are served as soon as a flood of eight times the capacity is over, and
-// nothing is asked any more within a minute, whoever retries.
+// TestAfterAFlood is (a): clients at 44 % load that neither pay nor keep tickets are served as soon as a flood of
+// eight times the capacity is over, and nothing is asked any more within a minute, whoever retries.
 func TestAfterAFlood(t *testing.T) {
 	for _, retries := range []bool{false, true} {
 		w := newWorld(t, fifty, &stamp.Options{}, eighty, 1)
@@ -101,7 +101,8 @@ func TestAfterAFlood(t *testing.T) {
 	}
 }
 
-// TestInventedKeys is (b): 200 requests a second with invented keys from one address, and one client at 1/s with its own key and address.
+// TestInventedKeys is (b): 200 requests a second with invented keys from one address, and one client at 1/s with its
+// own key and address.
 func TestInventedKeys(t *testing.T) {
 	for name, accepts := range map[string]bool{"the upstream knows its keys": false, "the upstream accepts every key": true} {
 		w := newWorld(t, fifty, &stamp.Options{}, eighty, 1)
@@ -130,7 +131,8 @@ func TestInventedKeys(t *testing.T) {
 	}
 }
 
-// browser is a visitor that pays what it is asked, as a browser does: after the time that it takes, with a stamp for covers requests.
+// browser is a visitor that pays what it is asked, as a browser does: after the time that it takes, with a stamp for
+// covers requests.
 func browser(v *visitor, speed float64) *visitor {
 	v.page = true
 	v.pays = func(w *world, v *visitor, work stamp.Work) {
@@ -142,8 +144,8 @@ func browser(v *visitor, speed float64) *visitor {
 	return v
 }
 
-// TestPayingVisitors is (c): 28 paying visitors a second, one request each, are 56 % load. The price is gone within a minute after a flood, though each of
-// them is challenged first: a challenge and its paid return are one visit.
+// TestPayingVisitors is (c): 28 paying visitors a second, one request each, are 56 % load. The price is gone within a
+// minute after a flood, though each of them is challenged first: a challenge and its paid return are one visit.
 func TestPayingVisitors(t *testing.T) {
 	w := newWorld(t, fifty, &stamp.Options{}, eighty, 1)
 	w.broken = workConserving
@@ -188,9 +190,9 @@ func page(w *world, source int, took func(time.Duration)) {
 	w.come(first)
 }
 
-// TestPageBesideAPayer is (d): one core that pays in front of a service of 50/s, with stamps that cover 50. A page of five requests takes people
-// at most twice the time that it takes without, whether the core uses its stamps up or always a new one; and a second where it comes from
-// fifty addresses.
+// TestPageBesideAPayer is (d): one core that pays in front of a service of 50/s, with stamps that cover 50. A page of
+// five requests takes people at most twice the time that it takes without, whether the core uses its stamps up or
+// always a new one; and a second where it comes from fifty addresses.
 func TestPageBesideAPayer(t *testing.T) {
 	const core = 10e6
 	var alone time.Duration

@@ -20,11 +20,13 @@ const (
 // never is when nothing falls due.
 const never = math.MaxInt64
 
-// setBack is how far the clock must fall behind to have been set back. Less than that are calls that overtook each other.
+// setBack is how far the clock must fall behind to have been set back. Less than that are calls that overtook each
+// other.
 const setBack = int64(5 * time.Second)
 
-// Lanes let events through to an upstream, as many at once as it can work on, those who paid first. Make them with New; they are safe for
-// concurrent use. A place is taken by Enter, after all waits, so Lanes belong at the end of a chain.
+// Lanes let events through to an upstream, as many at once as it can work on, those who paid first. Make them with
+// New; they are safe for concurrent use. A place is taken by Enter, after all waits, so Lanes belong at the end of a
+// chain.
 type Lanes struct {
 	numbers  atomic.Uint64 // the last number given
 	reload   atomic.Int64  // as in the options, for those who only issue tickets
@@ -70,8 +72,8 @@ var (
 	_ weir.Clocked  = (*Lanes)(nil)
 )
 
-// New returns lanes with nobody in them. Numbers begin with the time, so that those given before a restart are smaller than those
-// given after it.
+// New returns lanes with nobody in them. Numbers begin with the time, so that those given before a restart are
+// smaller than those given after it.
 func New(o Options, now time.Time) (*Lanes, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -87,8 +89,8 @@ func New(o Options, now time.Time) (*Lanes, error) {
 	return l, nil
 }
 
-// Configure changes the options and keeps everybody in place. Less capacity lets those finish who are under way, more of it lets those
-// in who wait. On an error nothing has changed.
+// Configure changes the options and keeps everybody in place. Less capacity lets those finish who are under way, more
+// of it lets those in who wait. On an error nothing has changed.
 func (l *Lanes) Configure(o Options, now time.Time) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -114,7 +116,8 @@ func (l *Lanes) configure(o Options) {
 	l.reload.Store(int64(o.Reload))
 }
 
-// capacity is how many are let through at once; means, how many the upstream can work on, which is more while the learner looks.
+// capacity is how many are let through at once; means, how many the upstream can work on, which is more while the
+// learner looks.
 func (l *Lanes) capacity() int {
 	switch {
 	case l.retired:
@@ -135,8 +138,8 @@ func (l *Lanes) means() int {
 func (l *Lanes) free() int    { return l.capacity() - l.inUse[pool] - l.inUse[stamped] }
 func (l *Lanes) waiting() int { return l.commons.len() + l.payers.len() }
 
-// tick brings everything up to a time, and returns it as a number that never runs backwards: a clock that is set back makes nobody
-// wait longer.
+// tick brings everything up to a time, and returns it as a number that never runs backwards: a clock that is set back
+// makes nobody wait longer.
 func (l *Lanes) tick(now time.Time) int64 {
 	at := nanos(now) + l.skew
 	if at < l.at-setBack {
@@ -264,8 +267,8 @@ func (l *Lanes) full(in lane) bool {
 	return l.commons.len() >= l.o.Waiting
 }
 
-// instead is who leaves a full lane for the sake of a request; nil where nobody does. In the pool it is the newest request of the client
-// that holds most, in the stamped lane whoever would go last.
+// instead is who leaves a full lane for the sake of a request; nil where nobody does. In the pool it is the newest
+// request of the client that holds most, in the stamped lane whoever would go last.
 func (l *Lanes) instead(r request) *waiter {
 	if r.lane == stamped {
 		return l.payers.least(l.payers.begins(r.client) + r.rank)
@@ -302,7 +305,8 @@ func (l *Lanes) poolMay(at int64) bool {
 // poolOpen reports whether somebody of the pool who comes now finds a place.
 func (l *Lanes) poolOpen(at int64) bool { return l.commons.len() == 0 && l.poolMay(at) }
 
-// decide says what happens to a request. Nobody waits while there is a place for them, so a request that finds one is next.
+// decide says what happens to a request. Nobody waits while there is a place for them, so a request that finds one is
+// next.
 func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 	if r.lane == stamped && l.free() > 0 || r.lane == pool && l.poolOpen(at) {
 		return
@@ -344,7 +348,8 @@ func (l *Lanes) expect(r request, at int64) float64 {
 	return float64(before+1) * l.service.orGuess() / places
 }
 
-// poolPlaces is how many places the pool has, about: its share while somebody who paid waits, and else what they leave to it.
+// poolPlaces is how many places the pool has, about: its share while somebody who paid waits, and else what they
+// leave to it.
 func (l *Lanes) poolPlaces(at int64) float64 {
 	all := float64(l.means())
 	if l.payers.len() > 0 {
@@ -486,8 +491,8 @@ func (l *Lanes) learnt(before int) {
 	}
 }
 
-// Advance refuses those who have waited too long, takes those out of line who did not show up, calls others in their place, and returns
-// when something of the kind is due next; zero when nothing is.
+// Advance refuses those who have waited too long, takes those out of line who did not show up, calls others in their
+// place, and returns when something of the kind is due next; zero when nothing is.
 func (l *Lanes) Advance(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -52,8 +52,8 @@ func (w *window) pass(from, to int64, level [lanes]int) {
 	}
 }
 
-// sum returns how many of each lane were under way or held on average, how many clients were turned away in a second and have not come
-// in, and how many were let in after a wait.
+// sum returns how many of each lane were under way or held on average, how many clients were turned away in a second
+// and have not come in, and how many were let in after a wait.
 func (w *window) sum(at int64) (level [lanes]float64, away float64, let int) {
 	for i := range w.ring {
 		s := &w.ring[i]
@@ -101,11 +101,11 @@ func (p *pulse) orGuess() float64 {
 	return p.mean
 }
 
-// Load says how much is asked of the upstream in proportion to what it can do, over about the last second: places in use, requests
-// held, and what the clients would need who were turned away, each of them once. Above 1 it is too much. It also says how long somebody
-// waits who pays now: as many are due before them, at the pace of the upstream. (Not how long the oldest has waited, nor how many wait:
-// those who paid little wait long where others pay more, and whoever sends too much is in nobody's way but their own.) It is cheap, and
-// worked out anew every 50 ms.
+// Load says how much is asked of the upstream in proportion to what it can do, over about the last second: places in
+// use, requests held, and what the clients would need who were turned away, each of them once. Above 1 it is too
+// much. It also says how long somebody waits who pays now: as many are due before them, at the pace of the upstream.
+// (Not how long the oldest has waited, nor how many wait: those who paid little wait long where others pay more, and
+// whoever sends too much is in nobody's way but their own.) It is cheap, and worked out anew every 50 ms.
 func (l *Lanes) Load(now time.Time) (share weir.Share, delay time.Duration) {
 	at := nanos(now)
 	if age := at - l.measured.at.Load(); age <= -bucket || age >= bucket {
@@ -126,8 +126,8 @@ func (l *Lanes) measure(at int64) {
 	l.measured.delay.Store(l.delay(at, let))
 }
 
-// delay is how long somebody waits who comes to the stamped lane now and pays what is asked, if so many were let in during the last
-// second.
+// delay is how long somebody waits who comes to the stamped lane now and pays what is asked, if so many were let in
+// during the last second.
 func (l *Lanes) delay(at int64, let int) int64 {
 	before := l.payers.newcomer()
 	switch {

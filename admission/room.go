@@ -17,7 +17,8 @@ const (
 	leastRemembered = 100_000
 	// A rate of people is measured over about so long.
 	rateMemory = 30 * time.Second
-	// loaded is when somebody who was let in has his page, or most of it; enoughRecent is how many are looked at for that.
+	// loaded is when somebody who was let in has his page, or most of it; enoughRecent is how many are looked at for
+	// that.
 	loaded       = 4 * time.Second
 	enoughRecent = 1000
 )
@@ -87,8 +88,8 @@ type room struct {
 	seen   queue[place]      // all of them; who was not seen for longest comes first
 	called int
 
-	// Those who were let in are remembered until nobody can have a ticket of theirs that is still good: in two generations, of which the
-	// older one is dropped whole.
+	// Those who were let in are remembered until nobody can have a ticket of theirs that is still good: in two
+	// generations, of which the older one is dropped whole.
 	visits  [2]map[uint64]visit
 	since   int64 // when the younger one began
 	most    int   // of each generation
@@ -140,9 +141,10 @@ func (l *Lanes) Renew(t Ticket, now time.Time) Ticket {
 	return t
 }
 
-// Present says that somebody showed up with a genuine ticket. The first time, it puts his number in line. When it is his turn, he is let
-// in: from then on the ticket is worth so many requests as it covers, this one included, for two minutes. Each time counts as one of
-// them, however many come at once; Refund gives one back. Unless it is Spent, the ticket is to be renewed each time (Renew).
+// Present says that somebody showed up with a genuine ticket. The first time, it puts his number in line. When it is
+// his turn, he is let in: from then on the ticket is worth so many requests as it covers, this one included, for two
+// minutes. Each time counts as one of them, however many come at once; Refund gives one back. Unless it is Spent, the
+// ticket is to be renewed each time (Renew).
 func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.Time) Standing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,8 +232,8 @@ func (l *Lanes) Refund(number uint64) {
 	}
 }
 
-// call calls as many ahead as can be let in until they next show up, in the order of their numbers: they are away between two reloads,
-// and a place at the upstream must not wait for them.
+// call calls as many ahead as can be let in until they next show up, in the order of their numbers: they are away
+// between two reloads, and a place at the upstream must not wait for them.
 func (l *Lanes) call(at int64) {
 	r := &l.room
 	if r.order.root == nil {
@@ -247,7 +249,8 @@ func (l *Lanes) call(at int64) {
 	}
 }
 
-// ahead is how many people of the general pool can be let in until they next show up. Whoever waits in the lane already is one of them.
+// ahead is how many people of the general pool can be let in until they next show up. Whoever waits in the lane
+// already is one of them.
 func (l *Lanes) ahead(at int64) int {
 	if l.payers.len() > 0 && l.o.Strict {
 		return 0 // he would be held, and refused in the end
@@ -264,8 +267,8 @@ func (l *Lanes) ahead(at int64) int {
 	return max(1, int(math.Ceil(min(places*reload/(l.service.orGuess()*l.room.needs(at)), MaxLine))))
 }
 
-// needs is how many requests somebody needs who is let in, for a page and what it loads: the mean of those who had time to load it, which
-// begins with a guess.
+// needs is how many requests somebody needs who is let in, for a page and what it loads: the mean of those who had
+// time to load it, which begins with a guess.
 func (r *room) needs(at int64) float64 {
 	const guessed, guesses, memory = 10, 2, 50
 	if r.people == 0 {
@@ -297,7 +300,8 @@ func (l *Lanes) takeOut(p *place) {
 	l.clients.remove(p.client)
 }
 
-// expire takes those out of line who did not show up for two reloads, at most so many, and reports whether there are more.
+// expire takes those out of line who did not show up for two reloads, at most so many, and reports whether there are
+// more.
 func (l *Lanes) expire(at int64, most int) (more bool) {
 	patience := l.patience(at)
 	for range most {

@@ -9,9 +9,9 @@ type Taking struct {
 	Always bool // as in the source document: only a number that has been called helps
 }
 
-// Take reports whether the general pool takes an event of which a stamp is asked, and notes the place in the event. It does where the number
-// of its ticket has been called, where there is a place at once, and where it would be held no longer than pool_wait. Enter then takes
-// or holds it. The standing is that of its ticket, if it has one.
+// Take reports whether the general pool takes an event of which a stamp is asked, and notes the place in the event.
+// It does where the number of its ticket has been called, where there is a place at once, and where it would be held
+// no longer than pool_wait. Enter then takes or holds it. The standing is that of its ticket, if it has one.
 func (l *Lanes) Take(ev *weir.Event, how Taking) (Standing, bool) {
 	who := l.client(ev)
 	l.mu.Lock()

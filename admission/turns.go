@@ -2,8 +2,9 @@ package admission
 
 import "container/heap"
 
-// commons is where those wait who did not pay, in two rounds that take turns: requests that are held, and people who were called from
-// the waiting room. In each round clients take turns, so that whoever sends more than others only waits longer.
+// commons is where those wait who did not pay, in two rounds that take turns: requests that are held, and people who
+// were called from the waiting room. In each round clients take turns, so that whoever sends more than others only
+// waits longer.
 type commons struct {
 	rounds [rounds]round
 	last   int // which round had the last turn
@@ -117,8 +118,8 @@ func (r *round) leave(w *waiter) {
 	delete(r.lines, l.client)
 }
 
-// greediest is the newest request of the client that has most waiting, if that is more than another client would have with one more; nil
-// otherwise.
+// greediest is the newest request of the client that has most waiting, if that is more than another client would have
+// with one more; nil otherwise.
 func (r *round) greediest(other client) *waiter {
 	if r.most.Len() == 0 {
 		return nil
@@ -133,11 +134,12 @@ func (r *round) greediest(other client) *waiter {
 	return nil
 }
 
-// payers is where those wait who paid. They take turns after the manner of start-time fair queueing (Goyal, Vin and Cheng 1996): a request
-// begins a turn after the one before it of the same client, or now; the first few of a client, a page, share a turn. It is due the later, the less its use of the stamp cost in proportion
-// to what is asked now: the tenth use cost a tenth of the work. So clients take turns, whoever pays what is asked goes before whoever uses
-// old or cheap stamps up, and nobody gets more turns for more work. Nobody grows older: a lane that is too full serves those who
-// pay what is asked, and the others are told to pay again.
+// payers is where those wait who paid. They take turns after the manner of start-time fair queueing (Goyal, Vin and
+// Cheng 1996): a request begins a turn after the one before it of the same client, or now; the first few of a client,
+// a page, share a turn. It is due the later, the less its use of the stamp cost in proportion to what is asked now:
+// the tenth use cost a tenth of the work. So clients take turns, whoever pays what is asked goes before whoever uses
+// old or cheap stamps up, and nobody gets more turns for more work. Nobody grows older: a lane that is too full
+// serves those who pay what is asked, and the others are told to pay again.
 type payers struct {
 	next   ranking[waiter] // the one who is due first
 	worst  ranking[waiter] // the one who is due last
@@ -152,7 +154,8 @@ type tab struct {
 	n   int
 }
 
-// pageful is how many requests share a turn, and how many uses of a stamp at the price of the day are worth one: a page and what it loads.
+// pageful is how many requests share a turn, and how many uses of a stamp at the price of the day are worth one: a
+// page and what it loads.
 const pageful = 5
 
 // rank is how many turns later a use of a stamp is due, at a price.
@@ -230,7 +233,8 @@ func (p *payers) least(due float64) *waiter {
 // before is how many are due before a time.
 func (p *payers) before(due float64) int { return p.until(0, due) }
 
-// until counts those below a place in the heap who are due by a time. It looks at no more than those and their children.
+// until counts those below a place in the heap who are due by a time. It looks at no more than those and their
+// children.
 func (p *payers) until(i int, due float64) int {
 	if i >= p.len() || p.next.items[i].due > due {
 		return 0

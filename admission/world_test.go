@@ -14,8 +14,8 @@ import (
 
 var begin = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
-// A world is an upstream behind the real lanes and the real throttle that asks for stamps, in time that passes as fast as it can be
-// computed. Whoever comes is a visitor.
+// A world is an upstream behind the real lanes and the real throttle that asks for stamps, in time that passes as
+// fast as it can be computed. Whoever comes is a visitor.
 type world struct {
 	t       testing.TB
 	lanes   *Lanes

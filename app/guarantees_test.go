@@ -49,8 +49,8 @@ func (s *site) asking(places int) (busy []*call) {
 	return nil
 }
 
-// TestProgramsAreHeldAndBrowsersGetThePage: while stamps are asked for, a program that cannot pay waits for a place like before, a browser
-// gets the page, and whoever pays goes first.
+// TestProgramsAreHeldAndBrowsersGetThePage: while stamps are asked for, a program that cannot pay waits for a place
+// like before, a browser gets the page, and whoever pays goes first.
 func TestProgramsAreHeldAndBrowsersGetThePage(t *testing.T) {
 	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 64")
 	release := s.holding()
@@ -80,7 +80,8 @@ func TestProgramsAreHeldAndBrowsersGetThePage(t *testing.T) {
 	}
 }
 
-// TestAFreePlaceIsForWhoeverIsThere: stamps are still asked for, and nobody is at the upstream: neither program nor browser has to pay.
+// TestAFreePlaceIsForWhoeverIsThere: stamps are still asked for, and nobody is at the upstream: neither program nor
+// browser has to pay.
 func TestAFreePlaceIsForWhoeverIsThere(t *testing.T) {
 	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 64")
 	release := s.holding()
@@ -104,8 +105,8 @@ func TestAFreePlaceIsForWhoeverIsThere(t *testing.T) {
 	}
 }
 
-// TestWhoStandsStillLosesThePlace: somebody who paid waits, and one who did not pay makes no progress: the answer does not come, or nobody
-// reads it.
+// TestWhoStandsStillLosesThePlace: somebody who paid waits, and one who did not pay makes no progress: the answer
+// does not come, or nobody reads it.
 func TestWhoStandsStillLosesThePlace(t *testing.T) {
 	for _, path := range []string{"/never", "/large"} {
 		t.Run(path[1:], func(t *testing.T) {
@@ -162,7 +163,8 @@ func TestWhoStandsStillLosesThePlace(t *testing.T) {
 	}
 }
 
-// TestAClientBesideInventedKeys: one address asks with a new key each time, and fills all it may. A client with an own key and address is next.
+// TestAClientBesideInventedKeys: one address asks with a new key each time, and fills all it may. A client with an
+// own key and address is next.
 func TestAClientBesideInventedKeys(t *testing.T) {
 	s := stamped(t, "capacity: {concurrent: 1, max_wait: 10m}, throttles: [stamps]", "first: 64")
 	release := s.holding()

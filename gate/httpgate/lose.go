@@ -14,20 +14,23 @@ var errLost = errors.New("the place at the upstream was lost")
 // RuleProgress is what answers name where a request lost its place.
 const RuleProgress = "progress"
 
-// smallPiece is how much is written at a time to a client that may lose its place: progress shows only when a piece is through.
+// smallPiece is how much is written at a time to a client that may lose its place: progress shows only when a piece
+// is through.
 const smallPiece = 8 << 10
 
 // Moved is how many bytes have gone through so far, in both directions.
 func (x *exchange) Moved() int64 { return x.in.Load() + x.sent.Load() }
 
-// Lose ends a request that did not pay and makes no progress, while others wait who paid. What it is stuck in ends with an error.
+// Lose ends a request that did not pay and makes no progress, while others wait who paid. What it is stuck in ends
+// with an error.
 func (x *exchange) Lose() {
 	x.lost.Store(true)
 	x.cancel(errLost)
 	go x.stopWriting()
 }
 
-// stopWriting ends what is being written to the client, once the upstream's answer has begun. Before that, the client is to be told.
+// stopWriting ends what is being written to the client, once the upstream's answer has begun. Before that, the client
+// is to be told.
 func (x *exchange) stopWriting() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

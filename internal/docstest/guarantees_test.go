@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestGuaranteesAreHeld: every test that the page of guarantees names exists, and every row of its tables names one. A test is named with its folder,
-// or like the one before it in the row.
+// TestGuaranteesAreHeld: every test that the page of guarantees names exists, and every row of its tables names one.
+// A test is named with its folder, or like the one before it in the row.
 func TestGuaranteesAreHeld(t *testing.T) {
 	root := "../.."
 	text, err := os.ReadFile(filepath.Join(root, "docs/guarantees.md"))
