@@ -101,6 +101,7 @@ func (c *Config) oddities() []*weir.FieldError {
 		open("auth", i, g.Throttles)
 	}
 	all = append(all, c.authOddities()...)
+	all = append(all, c.accountOddities()...)
 	all = append(all, c.mailOddities()...)
 	for _, u := range c.uses() {
 		for _, name := range u.names {

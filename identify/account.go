@@ -1,12 +1,11 @@
 package identify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
-	"net/url"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,8 +25,23 @@ const SourcePrefix = "source:"
 // Errors of Accounts.Account. They name no part of the id, which may be a secret.
 var (
 	ErrAccountTooLong  = fmt.Errorf("the account id is longer than %d bytes", MaxAccount)
-	ErrAccountBytes    = errors.New("the account id has control characters, or is not UTF-8")
+	ErrAccountBytes    = errors.New("the account id has control characters or white space around it, or is not UTF-8")
 	ErrAccountReserved = fmt.Errorf("the account id starts with %q, which stands for source addresses", SourcePrefix)
+	ErrAccountTwice    = errors.New("the request names its account twice, with different values: send it once")
+	ErrAccountList     = errors.New("the account id has a comma or a space in it, so that servers may read several: send one")
+	ErrAccountPlaces   = errors.New("the request names different accounts in different places: send one of them")
+	ErrAccountWritten  = errors.New("the account id is written in a way that servers read differently: escape it as %XX, and only once")
+	ErrAccountHop      = errors.New("the Connection header tells the gate to remove the account: leave the name out there")
+	ErrAccountSpelling = errors.New("the name of a header or parameter is spelled so that some servers take it for the account, and others do not: write it as it is")
+)
+
+// A Conflict says what happens to a request that names different accounts in different places.
+type Conflict string
+
+// What may happen to it.
+const (
+	ConflictRefuse Conflict = "refuse" // it is refused; this is the default
+	ConflictFirst  Conflict = "first"  // the first place counts, and the others are not looked at
 )
 
 type extractorKind uint8
@@ -54,13 +68,75 @@ type extractor struct {
 
 // Accounts are the places where the account of a request may be found, in order. The zero value finds none. It is safe for
 // concurrent use.
-type Accounts struct{ list []extractor }
+type Accounts struct {
+	list   []extractor
+	first  bool   // the first place counts
+	tokens string // the header that brings tokens
+}
+
+// By returns the accounts with what to do where places disagree, and with the header that brings tokens; empty means Authorization.
+func (a Accounts) By(c Conflict, tokens string) Accounts {
+	a.first, a.tokens = c == ConflictFirst, cmp.Or(http.CanonicalHeaderKey(tokens), "Authorization")
+	return a
+}
+
+// Validate notes what is wrong with the option account_conflict, given the places where accounts are found.
+func (c Conflict) Validate(v *weir.Mistakes, a *Accounts) {
+	const field = "account_conflict"
+	v.OneOf(field, string(c), string(ConflictRefuse), string(ConflictFirst))
+	if c == ConflictFirst || !a.Several() {
+		return
+	}
+	for _, e := range a.list {
+		if e.kind == fromPath || e.kind == fromHeader && e.name == "Host" {
+			v.Add(field, fmt.Sprintf("every request has %s, so each one that names its account elsewhere would be refused", &e),
+				"write account_conflict: first, or keep one place")
+		}
+	}
+}
+
+// Several reports whether a client may name its account in more than one place, so that the places may disagree.
+func (a *Accounts) Several() bool { return len(a.carriers()) > 1 }
+
+// carriers are the parts of a request that account ids stand in. Two places in the same part cannot disagree: a claim of a token and
+// the token itself, or two names of a certificate.
+func (a *Accounts) carriers() map[string]bool {
+	all := map[string]bool{}
+	for i := range a.list {
+		if e := &a.list[i]; e.kind != fromSource {
+			all[a.carrier(e)] = true
+		}
+	}
+	return all
+}
+
+func (a *Accounts) carrier(e *extractor) string {
+	switch e.kind {
+	case fromHeader:
+		return e.name
+	case fromBearer:
+		return "Authorization"
+	case fromClaim:
+		return a.tokens
+	}
+	return extractorNames[e.kind] + ":" + e.name // no header has a colon in its name; one place of the path is like another
+}
+
+func (e *extractor) String() string {
+	switch e.kind {
+	case fromPath:
+		return extractorNames[e.kind] + ":" + strconv.Itoa(e.n)
+	case fromHeader, fromQuery, fromCookie, fromClaim:
+		return extractorNames[e.kind] + ":" + e.name
+	}
+	return extractorNames[e.kind]
+}
 
 // ParseAccounts reads places as an operator writes them: header:NAME, bearer, query:NAME, cookie:NAME, path:N, source, cert, cert:san,
 // jwt:CLAIM. Its error joins weir.FieldErrors, with paths as in "[1]". Who has no certificates of clients, or no tokens, asks Certs and Claims
 // whether they are wanted.
 func ParseAccounts(specs []string) (Accounts, error) {
-	var all Accounts
+	all := Accounts{tokens: "Authorization"}
 	var mistakes []error
 	for i, spec := range specs {
 		e, mistake := parseExtractor(spec)
@@ -127,44 +203,6 @@ func hint(word, spec string) string {
 	return "one of header:NAME, bearer, query:NAME, cookie:NAME, path:N, source, cert, cert:san, jwt:CLAIM"
 }
 
-// Claims are what a token says that somebody has verified.
-type Claims interface {
-	// Claim returns the value of a claim, or "" where there is none.
-	Claim(name string) string
-}
-
-// Account returns the id of the account that a request is charged to: the first place that holds one counts, and an empty value
-// is none. It returns "" when no place holds one.
-func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
-	return a.AccountBy(r, source, nil)
-}
-
-// AccountBy is Account for a request that brought a token. Nil stands for one without, or with one that is not good.
-func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (string, error) {
-	for i := range a.list {
-		e := &a.list[i]
-		id := ""
-		switch e.kind {
-		case fromSource:
-			if source.IsValid() {
-				return sourceAccount(source), nil
-			}
-		case fromCert:
-			id = certName(r, e.name == "san")
-		case fromClaim:
-			if said != nil {
-				id = said.Claim(e.name)
-			}
-		default:
-			id = e.find(r)
-		}
-		if id != "" {
-			return id, check(id)
-		}
-	}
-	return "", nil
-}
-
 // certName returns what the certificate of a client calls it: its common name, or the first of its alternative names. A certificate that
 // nobody verified says nothing.
 func certName(r *http.Request, alternative bool) string {
@@ -206,12 +244,8 @@ func (a *Accounts) Claims() []string {
 func (a *Accounts) Unproven() string {
 	for _, e := range a.list {
 		switch e.kind {
-		case fromBearer:
-			return extractorNames[e.kind]
-		case fromHeader, fromQuery, fromCookie:
-			return extractorNames[e.kind] + ":" + e.name
-		case fromPath:
-			return extractorNames[e.kind] + ":" + strconv.Itoa(e.n)
+		case fromBearer, fromHeader, fromQuery, fromCookie, fromPath:
+			return e.String()
 		}
 	}
 	return ""
@@ -243,16 +277,6 @@ func sourceAccount(source netip.Addr) string {
 	return SourcePrefix + Network(source, 32, 64).Addr().String()
 }
 
-// Queries reports whether an account may be named in the query.
-func (a *Accounts) Queries() bool {
-	for _, e := range a.list {
-		if e.kind == fromQuery {
-			return true
-		}
-	}
-	return false
-}
-
 // Challenges returns what WWW-Authenticate should say to a client that named no account: one challenge for each place where it
 // could have. Paths, source addresses and certificates are nothing that a client could be asked for.
 func (a *Accounts) Challenges() []string {
@@ -272,88 +296,6 @@ func (a *Accounts) Challenges() []string {
 		all = append(all, `ApiKey realm="weir"`) // a 401 without a challenge is none (RFC 9110, 15.5.2)
 	}
 	return all
-}
-
-func (e *extractor) find(r *http.Request) string {
-	switch e.kind {
-	case fromHeader:
-		if e.name == "Host" {
-			return r.Host
-		}
-		for _, v := range r.Header[e.name] {
-			if v = strings.Trim(v, " \t"); v != "" {
-				return v
-			}
-		}
-	case fromBearer:
-		for _, v := range r.Header["Authorization"] {
-			scheme, credentials, found := strings.Cut(strings.TrimLeft(v, " \t"), " ")
-			if found && strings.EqualFold(scheme, "bearer") {
-				if credentials = strings.Trim(credentials, " \t"); credentials != "" {
-					return credentials
-				}
-			}
-		}
-	case fromQuery:
-		return queryValue(r.URL.RawQuery, e.name)
-	case fromCookie:
-		return cookieValue(r.Header["Cookie"], e.name)
-	case fromPath:
-		return segment(r.URL.Path, e.n)
-	}
-	return ""
-}
-
-// queryValue returns the first value of a parameter that is not empty. It reads pairs as net/url does: a pair with a semicolon
-// or a wrong escape is no pair.
-func queryValue(query, name string) string {
-	for query != "" {
-		var pair string
-		pair, query, _ = strings.Cut(query, "&")
-		if pair == "" || strings.IndexByte(pair, ';') >= 0 {
-			continue
-		}
-		key, value, _ := strings.Cut(pair, "=")
-		key, err1 := url.QueryUnescape(key)
-		value, err2 := url.QueryUnescape(value)
-		if err1 == nil && err2 == nil && key == name && value != "" {
-			return value
-		}
-	}
-	return ""
-}
-
-func cookieValue(lines []string, name string) string {
-	for _, line := range lines {
-		for line != "" {
-			var pair string
-			pair, line, _ = strings.Cut(line, ";")
-			key, value, _ := strings.Cut(strings.Trim(pair, " \t"), "=")
-			if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
-				value = value[1 : len(value)-1]
-			}
-			if key == name && value != "" {
-				return value
-			}
-		}
-	}
-	return ""
-}
-
-// segment returns the n-th segment of a path. The path is cleaned first, so that /./ and // do not shift it.
-func segment(p string, n int) string {
-	if !strings.HasPrefix(p, "/") {
-		p = "/" + p
-	}
-	rest := path.Clean(p)[1:]
-	for ; n > 1; n-- {
-		var found bool
-		if _, rest, found = strings.Cut(rest, "/"); !found {
-			return ""
-		}
-	}
-	first, _, _ := strings.Cut(rest, "/")
-	return first
 }
 
 func check(id string) error {
@@ -377,5 +319,13 @@ func check(id string) error {
 		}
 		i += size
 	}
+	if strings.TrimFunc(id, isBlank) != id {
+		return ErrAccountBytes // what servers trim away would make another account of it
+	}
 	return nil
+}
+
+// isBlank reports whether some server trims a character away.
+func isBlank(r rune) bool {
+	return unicode.IsSpace(r) || r >= '\u200b' && r <= '\u200d' || r == '\u2060' || r == '\ufeff'
 }

@@ -55,17 +55,16 @@ func TestAccount(t *testing.T) {
 	}{
 		{"nothing", nil, "/", nil, "", nil},
 		{"header", []string{"header:x-api-key"}, "/", []string{"X-Api-Key", "  acme "}, "acme", nil},
-		{"header empty, then set", []string{"header:X-Api-Key"}, "/", []string{"X-Api-Key", " ", "X-Api-Key", "acme"}, "acme", nil},
+		{"header empty, then set", []string{"header:X-Api-Key"}, "/", []string{"X-Api-Key", " ", "X-Api-Key", "acme"}, "", ErrAccountTwice},
 		{"first present counts", []string{"header:X-Api-Key", "query:key"}, "/?key=q", nil, "q", nil},
-		{"order counts", []string{"query:key", "header:X-Api-Key"}, "/?key=q", []string{"X-Api-Key", "h"}, "q", nil},
+		{"places disagree", []string{"query:key", "header:X-Api-Key"}, "/?key=q", []string{"X-Api-Key", "h"}, "", ErrAccountPlaces},
+		{"places agree", []string{"query:key", "header:X-Api-Key"}, "/?key=q", []string{"X-Api-Key", "q"}, "q", nil},
 		{"empty is none", []string{"query:key", "header:X-Api-Key"}, "/?key=", []string{"X-Api-Key", "h"}, "h", nil},
 		{"bearer", []string{"bearer"}, "/", []string{"Authorization", "bEARER  tok "}, "tok", nil},
 		{"not bearer", []string{"bearer"}, "/", []string{"Authorization", "Basic tok"}, "", nil},
 		{"query escaped", []string{"query:a key"}, "/?x=1&a+key=%41b", nil, "Ab", nil},
-		{"query twice", []string{"query:key"}, "/?key=1&key=2", nil, "1", nil},
-		{"query with semicolon", []string{"query:key"}, "/?a=1;key=2", nil, "", nil},
-		{"query with wrong escape", []string{"query:key"}, "/?key=%zz&key=2", nil, "2", nil},
-		{"cookie", []string{"cookie:session"}, "/", []string{"Cookie", `a=b; session="s1"; session=s2`}, "s1", nil},
+		{"query with semicolon", []string{"query:key"}, "/?a=1;key=2", nil, "", ErrAccountWritten},
+		{"cookie", []string{"cookie:session"}, "/", []string{"Cookie", `a=b; session="s1"`}, "s1", nil},
 		{"path", []string{"path:2"}, "//v1/./acme/x", nil, "acme", nil},
 		{"path too short", []string{"path:3"}, "/v1/acme", nil, "", nil},
 		{"path of root", []string{"path:1"}, "/", nil, "", nil},
@@ -154,7 +153,7 @@ func FuzzAccount(f *testing.F) {
 				t.Errorf("%s gives %q", spec, id)
 			}
 			if spec == "query:k" && err == nil {
-				if values, wrong := url.ParseQuery(query); wrong == nil && values.Get("k") != "" && values.Get("k") != id {
+				if values, wrong := url.ParseQuery(query); wrong == nil && values.Get("k") != "" && strings.Trim(values.Get("k"), " \t") != id {
 					t.Errorf("net/url reads %q, we read %q", values.Get("k"), id)
 				}
 			}

@@ -47,14 +47,15 @@ func TestAccountOfCertAndToken(t *testing.T) {
 		"no token":       {"jwt:sub source", nil, nil, "source:192.0.2.1", false},
 		"empty claim":    {"jwt:sub header:X-Key", nil, said{}, "k", false},
 		"claim, control": {"jwt:sub", nil, said{"sub": "a\nb"}, "", true},
-		"token first":    {"jwt:sub cert", plain, said{"sub": "ann"}, "ann", false},
+		"they disagree":  {"jwt:sub cert", plain, said{"sub": "ann"}, "", true},
+		"they agree":     {"jwt:sub cert", plain, said{"sub": "shop"}, "shop", false},
 	} {
 		a, err := ParseAccounts(strings.Fields(c.places))
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := &http.Request{URL: &url.URL{Path: "/"}, Header: http.Header{"X-Key": {"k"}}, TLS: c.state}
-		got, err := a.AccountBy(r, netip.MustParseAddr("192.0.2.1"), c.said)
+		got, _, err := a.AccountBy(r, netip.MustParseAddr("192.0.2.1"), c.said)
 		if (err != nil) != c.bad || !c.bad && got != c.want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}

@@ -132,11 +132,11 @@ func TestGuestAccountsAtTheirBounds(t *testing.T) {
 		t.Error(err)
 	}
 	for want, o := range map[string]GuestOptions{
-		"accounts: 10001 accounts are too many (at most 10000)":                                                 {Accounts: fill(MaxGuestAccounts + 1)},
-		"plans: 101 plans are too many (at most 100)":                                                           {Plans: fill(MaxGuestPlans + 1)},
-		"accounts[0]: the account id is longer than 256 bytes (write the id as clients send it)":                {Accounts: []string{strings.Repeat("x", MaxAccount+1)}},
-		"accounts[0]: the account id has control characters, or is not UTF-8 (write the id as clients send it)": {Accounts: []string{"a\nb"}},
-		"accounts[1]: an account without a name is nobody's (write its id, or leave it out)":                    {Accounts: []string{"a", ""}},
+		"accounts: 10001 accounts are too many (at most 10000)":                                                                          {Accounts: fill(MaxGuestAccounts + 1)},
+		"plans: 101 plans are too many (at most 100)":                                                                                    {Plans: fill(MaxGuestPlans + 1)},
+		"accounts[0]: the account id is longer than 256 bytes (write the id as clients send it)":                                         {Accounts: []string{strings.Repeat("x", MaxAccount+1)}},
+		"accounts[0]: the account id has control characters or white space around it, or is not UTF-8 (write the id as clients send it)": {Accounts: []string{"a\nb"}},
+		"accounts[1]: an account without a name is nobody's (write its id, or leave it out)":                                             {Accounts: []string{"a", ""}},
 		`accounts[0]: the account id starts with "source:", which stands for source addresses (list the address under networks)`: {
 			Accounts: []string{"source:192.0.2.1"}},
 		"accounts[0]: an account with a star: patterns would let off accounts that are made up to fit (write each account, or their plan under plans)": {

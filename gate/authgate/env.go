@@ -35,10 +35,11 @@ const (
 	BoundHeader      = "header"
 	BoundStranger    = "stranger"  // asked by somebody who is no trusted proxy
 	BoundMalformed   = "malformed" // the headers do not say, beyond doubt, what the request was
+	BoundAccount     = "account"   // the request names its account twice, or in a way that servers read differently
 )
 
 // BoundNames lists what Observer.Bounded may be told.
-var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, BoundHeader, BoundStranger, BoundMalformed}
+var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, BoundHeader, BoundStranger, BoundMalformed, BoundAccount}
 
 func (e Env) withDefaults() Env {
 	if e.Clock == nil {

@@ -124,6 +124,7 @@ func (v *visit) understand(peer netip.Addr) bool {
 	v.url = url.URL{Path: o.path, RawQuery: o.query}
 	v.request.Method, v.request.Host, v.request.URL, v.request.Header = o.method, o.host, &v.url, h
 	if v.event.Account, err = s.accounts.Account(&v.request, o.source); err != nil {
+		v.gate.env.Observer.Bounded(BoundAccount)
 		v.problem(http.StatusBadRequest, sentence(err))
 		return false
 	}

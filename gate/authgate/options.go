@@ -29,6 +29,9 @@ type Options struct {
 	// Where the account of a request is found, the first present counts: header:X-Api-Key, bearer, query:key, cookie:session,
 	// path:1 (the first segment of the path), source (the source address; of IPv6 the /64). Default: none, so that nobody has an account.
 	Account []string `yaml:"account"`
+	// What happens to a request that names different accounts in different places: refuse, or first, so that the first place of the list counts
+	// and the others are not looked at. The source never disagrees. Default refuse.
+	AccountConflict identify.Conflict `yaml:"account_conflict"`
 	// Who may ask, and is believed: the machines that the proxies run on. Also the proxies in front of those, whose addresses in
 	// X-Forwarded-For are passed over. Anybody else gets 403. Default 127.0.0.0/8 and ::1/128; whoever may use the socket, where listen
 	// is one.
@@ -124,8 +127,12 @@ func (o Options) Validate() error {
 			v.Add(at, fmt.Sprintf("%s lets everybody ask in the name of anybody", prefix), "name the machines that your proxies run on")
 		}
 	}
-	_, err := identify.ParseAccounts(o.Account)
+	accounts, err := identify.ParseAccounts(o.Account)
 	v.Under("account", err)
+	o.AccountConflict.Validate(&v, &accounts)
+	if accounts.Certs() || len(accounts.Claims()) > 0 {
+		v.Add("account", "neither tokens nor certificates are checked at this gate", "name accounts by header:X-Api-Key, bearer, query:key, cookie:session, path:1 or source")
+	}
 	if o.MaxWait < 0 || o.MaxWait > maxWait {
 		v.Add("max_wait", fmt.Sprintf("%s is out of bounds", o.MaxWait), fmt.Sprintf("at most %s", maxWait))
 	}

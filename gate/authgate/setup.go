@@ -43,7 +43,8 @@ func newSetup(o Options, chain *policy.Chain) (*setup, error) {
 	}
 	// Forwarded is what a client wrote: none of the proxies writes it.
 	s.proxies = identify.NewProxies(trusted, identify.XForwardedFor)
-	s.accounts, _ = identify.ParseAccounts(o.Account)
+	accounts, _ := identify.ParseAccounts(o.Account)
+	s.accounts = accounts.By(o.AccountConflict, "")
 	return s, nil
 }
 

@@ -66,13 +66,14 @@ const (
 	BoundHandshakes  = "handshakes"   // a connection too many whose PROXY header or TLS handshake is under way
 	BoundHandshake   = "handshake"    // a TLS handshake that failed
 	BoundProxyHeader = "proxy_header" // a connection without the PROXY header that it must begin with
+	BoundAccount     = "account"      // a request that names its account twice, or in a way that servers read differently
 	BoundToken       = "token"        // a JSON Web Token that is not good
 	BoundCertificate = "certificate"  // a new certificate, or other file with keys, that is of no use: the old one stays
 )
 
 // BoundNames lists what Observer.Bounded may be told.
 var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, BoundHeader, BoundBody, BoundMalformed,
-	BoundHandshakes, BoundHandshake, BoundProxyHeader, BoundToken, BoundCertificate}
+	BoundHandshakes, BoundHandshake, BoundProxyHeader, BoundAccount, BoundToken, BoundCertificate}
 
 func (e Env) withDefaults() Env {
 	if e.Clock == nil {

@@ -39,6 +39,7 @@ type exchange struct {
 	onward time.Time // when it went on to the upstream, or was refused
 
 	status    int
+	cookies   bool // what names the account in its cookies must be put in order
 	reached   bool // it may have reached the upstream
 	hijacked  bool
 	answered  bool         // by the gate itself, not by the upstream

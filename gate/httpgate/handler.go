@@ -143,11 +143,12 @@ func (x *exchange) misfit() bool {
 		x.gate.env.Observer.Bounded(BoundBody)
 		x.problem(http.StatusRequestEntityTooLarge, "The body of the request is too large.")
 	default:
-		account, err := x.setup.accounts.AccountBy(r, x.origin.Addr, x.said())
+		var err error
+		x.event.Account, x.cookies, err = x.setup.accounts.AccountBy(r, x.origin.Addr, x.said())
 		if err == nil {
-			x.event.Account = account
 			return false
 		}
+		x.gate.env.Observer.Bounded(BoundAccount)
 		x.problem(http.StatusBadRequest, sentence(err))
 	}
 	return true

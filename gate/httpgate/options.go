@@ -36,6 +36,9 @@ type Options struct {
 	// certificate), cert:san (its first alternative name), jwt:sub (a claim of the JSON Web Token, see jwt). Default: none, so that nobody has
 	// an account.
 	Account []string `yaml:"account"`
+	// What happens to a request that names different accounts in different places: refuse, or first, so that the first place of the list counts
+	// and the others are not looked at. The source never disagrees. Default refuse.
+	AccountConflict identify.Conflict `yaml:"account_conflict"`
 	// How JSON Web Tokens are checked, for accounts and plans that they name. A token that is not good is none. Default: they are not looked at.
 	JWT *token.Options `yaml:"jwt"`
 	// Headers that are set or left out.
@@ -140,6 +143,7 @@ func (o Options) Validate() error {
 	}
 	accounts, err := identify.ParseAccounts(o.Account)
 	v.Under("account", err)
+	o.AccountConflict.Validate(&v, &accounts)
 	o.validateIdentity(&v, &accounts)
 	v.Count("bounds.connections", o.Bounds.Connections, maxCount)
 	v.Count("bounds.handshakes", o.Bounds.Handshakes, maxCount)

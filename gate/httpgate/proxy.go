@@ -8,6 +8,8 @@ import (
 	"net/textproto"
 	"strings"
 	"sync"
+
+	"weir/identify"
 )
 
 // An onward is the request that goes to the upstream. It is used again and again: its memory is a good part of what passing a request on
@@ -83,8 +85,15 @@ func (x *exchange) makeOnward(o *onward) {
 	upgrade := upgradeOf(in.Header)
 	copyEndToEnd(o.header, in.Header)
 	for name := range o.header {
-		if aboutOrigin(name) && (!x.origin.Proxied || isRewritten(name)) || framesByAnotherName(name) {
+		if aboutOrigin(name) && (!x.origin.Proxied || isRewritten(name)) || framesByAnotherName(name) || rewritesTarget(name) || s.accounts.Alias(name) {
 			delete(o.header, name)
+		}
+	}
+	if x.cookies {
+		if lines := s.accounts.Cookies(in.Header["Cookie"]); lines != nil {
+			o.header["Cookie"] = lines
+		} else {
+			delete(o.header, "Cookie")
 		}
 	}
 	if hasWord(in.Header["Te"], "trailers") {
@@ -92,13 +101,6 @@ func (x *exchange) makeOnward(o *onward) {
 	}
 	if upgrade != "" && !dangerousUpgrade(upgrade) {
 		o.header["Connection"], o.header["Upgrade"] = []string{"Upgrade"}, []string{upgrade}
-	}
-	if s.accounts.Queries() && in.URL.RawQuery != "" {
-		// Where the account is named in the query, the upstream must not read another name there than the gate did: pairs that
-		// could be read in several ways are left out.
-		u := *in.URL
-		u.RawQuery = cleanQuery(in.URL.RawQuery)
-		out.URL = &u
 	}
 	if s.till != nil {
 		withoutOurs(o.header)
@@ -114,7 +116,7 @@ func (x *exchange) wrapBody(out *http.Request) {
 	if len(x.r.Trailer) > 0 {
 		out.Trailer = make(http.Header, len(x.r.Trailer))
 		for name := range x.r.Trailer {
-			if trails(name) {
+			if x.trails(name) {
 				out.Trailer[name] = nil
 			}
 		}
@@ -149,21 +151,26 @@ func aboutOrigin(name string) bool {
 
 // framesByAnotherName reports whether a field is one to many servers on which hangs where a message ends.
 func framesByAnotherName(name string) bool {
-	if strings.IndexByte(name, '_') < 0 {
-		return false
-	}
-	name = strings.ReplaceAll(name, "_", "-")
-	return strings.EqualFold(name, "Content-Length") || strings.EqualFold(name, "Transfer-Encoding")
+	return name != "Content-Length" && identify.Alike(name, "Content-Length") || name != "Transfer-Encoding" && identify.Alike(name, "Transfer-Encoding")
 }
 
-// trails reports whether a field may come behind the body of a request: not one that says where the request came from, or who sends it, as
-// servers may take trailers for headers.
-func trails(name string) bool {
-	switch name {
-	case "Authorization", "Proxy-Authorization", "Cookie", "Expect", "Te", "Upgrade", "Keep-Alive", "Proxy-Connection":
+// rewritesTarget reports whether a field tells some servers that the request is for another path than its target says, past every rule.
+func rewritesTarget(name string) bool {
+	return identify.Alike(name, "X-Original-Url") || identify.Alike(name, "X-Rewrite-Url")
+}
+
+// trails reports whether a field may come behind the body of a request: not one that says where the request came from, who sends it, what it is
+// for or where it ends, as servers may take trailers for headers.
+func (x *exchange) trails(name string) bool {
+	if x.setup.accounts.Names(name) || rewritesTarget(name) {
 		return false
 	}
-	return !aboutOrigin(name)
+	name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+	switch name {
+	case "Authorization", "Cookie", "Content-Length", "Content-Encoding", "Content-Type", "Content-Range", "Expect", "Host":
+		return false
+	}
+	return !hopByHop(name) && !aboutOrigin(name)
 }
 
 // Ends are the addresses of the client and of the gate, for the PROXY protocol.
@@ -265,31 +272,6 @@ func dangerousUpgrade(protocols string) bool {
 	}
 	return false
 }
-
-// cleanQuery leaves pairs out that have a semicolon or a wrong escape.
-func cleanQuery(query string) string {
-	var kept []string
-	for pair := range strings.SplitSeq(query, "&") {
-		if strings.IndexByte(pair, ';') < 0 && escapesWell(pair) {
-			kept = append(kept, pair)
-		}
-	}
-	return strings.Join(kept, "&")
-}
-
-func escapesWell(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] == '%' {
-			if i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2]) {
-				return false
-			}
-			i += 2
-		}
-	}
-	return true
-}
-
-func isHex(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
 // forwardHeaders tells the upstream where the request came from. What the peer says is passed on only where it is believed;
 // anything else is replaced, so that nobody can tell the upstream another story than the gate goes by.

@@ -45,6 +45,11 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 	}
 	s := &setup{opts: o, chain: chain, proxies: identify.NewProxies(o.TrustedProxies, o.ForwardedHeader)}
 	s.accounts, _ = identify.ParseAccounts(o.Account)
+	tokens := ""
+	if o.JWT != nil {
+		tokens = o.JWT.Header
+	}
+	s.accounts = s.accounts.By(o.AccountConflict, tokens)
 	var err error
 	if s.front, err = newFront(&o, &s.accounts, env, before); err != nil {
 		return nil, err

@@ -48,6 +48,24 @@ func (d *Domain) event(ev *weir.Event, entries []*common.RateLimitDescriptor_Ent
 	return ok
 }
 
+// doubtful reports whether the service behind Envoy may read another account than the one that would be charged. Envoy joins the values of a header
+// that comes twice with a comma.
+func (d *Domain) doubtful(entries []*common.RateLimitDescriptor_Entry) bool {
+	for _, key := range d.Account {
+		first, found := "", false
+		for _, e := range entries {
+			if e.Key != key {
+				continue
+			}
+			if found && e.Value != first || key != keyPath && strings.IndexByte(e.Value, ',') >= 0 {
+				return true
+			}
+			first, found = e.Value, true
+		}
+	}
+	return false
+}
+
 // name joins the values of the keys that name the account.
 func (d *Domain) name(entries []*common.RateLimitDescriptor_Entry) (string, bool) {
 	if len(d.Account) == 1 {

@@ -92,6 +92,7 @@ func (v *visit) identify(a *auth.AttributeContext) *refusal {
 	r := http.Request{Method: h.Method, Host: h.Host, URL: u, Header: header}
 	account, err := v.setup.accounts.Account(&r, ev.Source)
 	if err != nil {
+		v.gate.env.Observer.Bounded(BoundAccount)
 		return &refusal{Status: http.StatusBadRequest, Detail: sentence(err)}
 	}
 	ev.Account = account

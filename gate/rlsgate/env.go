@@ -68,10 +68,11 @@ const (
 	BoundEntries     = "entries"
 	BoundValue       = "value"
 	BoundOverrides   = "overrides"
+	BoundAccount     = "account" // a request or a descriptor that names its account twice, or in a way that servers read differently
 )
 
 // BoundNames lists what Observer.Bounded may be told. A message that is too large is turned away before the gate sees it.
-var BoundNames = [...]string{BoundConnections, BoundRequests, BoundDescriptors, BoundEntries, BoundValue, BoundOverrides}
+var BoundNames = [...]string{BoundConnections, BoundRequests, BoundDescriptors, BoundEntries, BoundValue, BoundOverrides, BoundAccount}
 
 func (e Env) withDefaults() Env {
 	if e.Clock == nil {

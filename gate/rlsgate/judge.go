@@ -18,7 +18,7 @@ func (v *visit) judge(ctx context.Context, dom *domain, req *rls.RateLimitReques
 	refused, waits := r.OverallCode == rls.RateLimitResponse_OVER_LIMIT, false
 	for i, d := range req.Descriptors {
 		it := &v.items[i]
-		if it.long || it.rule != nil {
+		if it.unfit || it.rule != nil {
 			continue // what brings its own limit is counted by that
 		}
 		v.event = weir.Event{Time: v.now, Kind: "rls", Cost: int64(min(it.hits, maxCost))}

@@ -62,6 +62,9 @@ type Authz struct {
 	// Where the account of a request is found, the first present counts: header:X-Api-Key, bearer, query:key, cookie:session, path:1 (the
 	// first segment of the path), source (the source address; of IPv6 the /64). Default: none, so that nobody has an account.
 	Account []string `yaml:"account"`
+	// What happens to a request that names different accounts in different places: refuse, or first, so that the first place of the list counts
+	// and the others are not looked at. The source never disagrees. Default refuse.
+	AccountConflict identify.Conflict `yaml:"account_conflict"`
 	// Proxies in front of Envoy, whose Forwarded and X-Forwarded-For headers are believed where Envoy names one of them as the source.
 	// Default: none, so that the source is the one that Envoy names.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
@@ -264,8 +267,12 @@ func (a *Authz) validate() error {
 	if len(a.Throttles) == 0 {
 		v.Add("throttles", "without throttles everything is allowed", "name one: throttles: [plans]")
 	}
-	_, err := identify.ParseAccounts(a.Account)
+	accounts, err := identify.ParseAccounts(a.Account)
 	v.Under("account", err)
+	a.AccountConflict.Validate(&v, &accounts)
+	if accounts.Certs() || len(accounts.Claims()) > 0 {
+		v.Add("account", "neither tokens nor certificates are checked at this gate", "name accounts by header:X-Api-Key, bearer, query:key, cookie:session, path:1 or source")
+	}
 	for i, prefix := range a.TrustedProxies {
 		at := fmt.Sprintf("trusted_proxies[%d]", i)
 		if !prefix.IsValid() {

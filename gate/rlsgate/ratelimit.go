@@ -27,7 +27,7 @@ type item struct {
 	account string
 	hits    uint64
 	pass    *policy.Pass // of a chain; nil where nothing is limited
-	long    bool         // a key or value is too long
+	unfit   bool         // a key or value is too long, or it names its account twice
 }
 
 // A reply is what the service answers, and what it is made of.
@@ -98,10 +98,10 @@ func (v *visit) check(req *rls.RateLimitRequest) error {
 		it := item{hits: hits(req, d)}
 		for _, e := range d.Entries {
 			if len(e.Key) > int(b.Value) || len(e.Value) > int(b.Value) {
-				it.long = true
+				it.unfit = true
 			}
 		}
-		if it.long {
+		if it.unfit {
 			v.gate.env.Observer.Bounded(BoundValue)
 		}
 		v.items = append(v.items, it)
@@ -124,7 +124,11 @@ func hits(req *rls.RateLimitRequest, d *common.RateLimitDescriptor) uint64 {
 func (v *visit) limit(ctx context.Context, dom *domain, req *rls.RateLimitRequest, r *reply) error {
 	for i, d := range req.Descriptors {
 		it := &v.items[i]
-		if it.long {
+		if !it.unfit && dom.opts.doubtful(d.Entries) {
+			it.unfit = true
+			v.gate.env.Observer.Bounded(BoundAccount)
+		}
+		if it.unfit {
 			r.over(i)
 			continue
 		}

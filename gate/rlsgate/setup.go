@@ -50,7 +50,8 @@ func newSetup(o Options, p Parts) (*setup, error) {
 		if s.authz = p.Authz; s.authz == nil {
 			v.Add("authz", "external authorization has no chain", "")
 		}
-		s.accounts, _ = identify.ParseAccounts(a.Account)
+		accounts, _ := identify.ParseAccounts(a.Account)
+		s.accounts = accounts.By(a.AccountConflict, "")
 		s.proxies = identify.NewProxies(a.TrustedProxies, a.ForwardedHeader)
 	}
 	return s, v.Err()

@@ -1,0 +1,114 @@
+package identify
+
+import "strings"
+
+// cookieValue returns the first value of a cookie that is not empty. again says that some server may read another one, or none, so that
+// only what Cookies returns may be sent on.
+func cookieValue(lines []string, name string) (value string, again bool, err error) {
+	first, empty, open := "", false, false
+	for _, line := range lines {
+		for rest := line; rest != ""; {
+			var pair string
+			pair, rest, _ = strings.Cut(rest, ";")
+			key, text, _ := strings.Cut(pair, "=")
+			if strings.Trim(key, " \t") != name {
+				again = again || sameParameter(key, name) || hides(pair, name)
+				open = open || strings.Count(pair, `"`)%2 == 1
+				continue
+			}
+			switch text = strings.Trim(text, " \t"); {
+			case text == "" || text == `""`:
+				empty = true
+			case first == "":
+				first = text
+				if value, err = cookieText(text); err != nil {
+					return "", false, err
+				}
+			case text != first:
+				again = true
+			}
+			again = again || open || first != "" && empty // a quote that is not closed may swallow the pair
+		}
+	}
+	return value, again, nil
+}
+
+// cookieText reads the value of a cookie. Some servers unescape it and others do not; nobody's sessions differ in that alone, so that all ways to
+// write a value are one account. What RFC 6265 does not allow in a value is cut off by some.
+func cookieText(text string) (string, error) {
+	if len(text) > 1 && text[0] == '"' && text[len(text)-1] == '"' {
+		text = text[1 : len(text)-1]
+	}
+	if strings.ContainsAny(text, " \t,\"\\") {
+		return "", ErrAccountWritten
+	}
+	for range 3 {
+		plain := unescape(text)
+		if plain == text {
+			break
+		}
+		text = plain
+	}
+	return strings.ReplaceAll(strings.Trim(text, " \t"), " ", "+"), nil
+}
+
+// hides reports whether a server that parts cookies at spaces, commas or quotes reads one of that name in a pair of another.
+func hides(pair, name string) bool {
+	for {
+		at := strings.IndexAny(pair, " \t,\"")
+		if at < 0 {
+			return false
+		}
+		pair = strings.TrimLeft(pair[at:], " \t,\"")
+		if key, _, is := strings.Cut(pair, "="); is && sameParameter(strings.Trim(key, " \t"), name) {
+			return true
+		}
+	}
+}
+
+// Cookies returns the Cookie header to send on where a cookie names the account: its first pair goes first, so that nothing in front of
+// it can swallow it, and every other pair that a server may take for it is left out. It returns nil where nothing is left.
+func (a *Accounts) Cookies(lines []string) []string {
+	var kept []string
+	for i := range a.list {
+		if e := &a.list[i]; e.kind == fromCookie {
+			kept = lift(split(lines), e.name)
+			lines = []string{strings.Join(kept, "; ")}
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return lines
+}
+
+func split(lines []string) (pairs []string) {
+	for _, line := range lines {
+		for pair := range strings.SplitSeq(line, ";") {
+			if pair = strings.Trim(pair, " \t"); pair != "" {
+				pairs = append(pairs, pair)
+			}
+		}
+	}
+	return pairs
+}
+
+// lift moves the first pair of a name that has a value to the front, and drops the others that may be read as it.
+func lift(pairs []string, name string) []string {
+	kept := make([]string, 0, len(pairs)+1)
+	lifted := false
+	for _, pair := range pairs {
+		key, text, _ := strings.Cut(pair, "=")
+		switch text = strings.Trim(text, " \t"); {
+		case strings.Trim(key, " \t") != name:
+			if !sameParameter(key, name) && !hides(pair, name) {
+				kept = append(kept, pair)
+			}
+		case !lifted && text != "" && text != `""`:
+			kept = append(kept, "")
+			copy(kept[1:], kept)
+			kept[0], lifted = pair, true
+		}
+	}
+	return kept
+}

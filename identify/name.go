@@ -1,0 +1,247 @@
+package identify
+
+import (
+	"net/http"
+	"net/netip"
+	"path"
+	"strings"
+)
+
+// Claims are what a token says that somebody has verified.
+type Claims interface {
+	// Claim returns the value of a claim, or "" where there is none.
+	Claim(name string) string
+}
+
+// Account returns the id of the account that a request is charged to, or "" when no place holds one. It is for those who cannot change the
+// request that the upstream gets: whatever the upstream may read as another account is an error.
+func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
+	for name := range r.Header {
+		if a.Alias(name) {
+			return "", ErrAccountSpelling
+		}
+	}
+	id, rewrite, err := a.AccountBy(r, source, nil)
+	if err == nil && rewrite {
+		return "", ErrAccountTwice
+	}
+	return id, err
+}
+
+// AccountBy is Account for those who pass the request on, and know what its token says; nil stands for a request without one, or with one that is
+// not good. They leave out every header that is an Alias and, where rewrite is true, send what Cookies returns.
+//
+// A place that holds the same id twice is as good as one that holds it once. A place that holds two is an error, but for cookies: browsers send one
+// name twice for good reasons, so the first counts. Where places disagree, By has said what happens. The source never disagrees.
+func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (id string, rewrite bool, err error) {
+	if len(a.list) == 0 {
+		return "", false, nil
+	}
+	if lists := r.Header["Connection"]; lists != nil && a.hops(lists) {
+		return "", false, ErrAccountHop
+	}
+	var from *extractor
+	token := false // one that looks good, and is not
+	for i := range a.list {
+		e := &a.list[i]
+		if e.kind == fromSource {
+			if from == nil && source.IsValid() {
+				return sourceAccount(source), rewrite, nil
+			}
+			continue
+		}
+		found, again, err := a.find(e, r, said)
+		rewrite = rewrite || again
+		if err == nil && found != "" {
+			err = check(found)
+		}
+		if err != nil {
+			return "", false, err
+		}
+		switch {
+		case found == "":
+			token = token || e.kind == fromClaim && said == nil && a.hasToken(r.Header)
+		case from == nil:
+			from, id = e, found
+			if a.first {
+				return id, rewrite, nil
+			}
+		case found != id && a.carrier(e) != a.carrier(from):
+			return "", false, ErrAccountPlaces
+		}
+	}
+	if token && from != nil && a.carrier(from) != a.tokens {
+		return "", false, ErrAccountPlaces // the upstream may take the token that weir does not
+	}
+	return id, rewrite, nil
+}
+
+// hasToken reports whether something in a request looks like a JSON Web Token.
+func (a *Accounts) hasToken(h http.Header) bool {
+	lines := h[a.tokens]
+	text := bearer(lines)
+	if text == "" && len(lines) > 0 && a.tokens != "Authorization" {
+		text = lines[0]
+	}
+	return strings.Count(text, ".") == 2
+}
+
+// find reads one place. again says that Cookies must be asked what to send on.
+func (a *Accounts) find(e *extractor, r *http.Request, said Claims) (id string, again bool, err error) {
+	switch e.kind {
+	case fromHeader:
+		if e.name == "Host" {
+			return r.Host, false, nil
+		}
+		id, err = single(r.Header[e.name])
+		if err == nil && strings.IndexByte(id, ',') >= 0 {
+			err = ErrAccountList
+		}
+	case fromBearer:
+		id, err = credentials(r.Header["Authorization"])
+	case fromClaim:
+		if _, err = credentials(r.Header[a.tokens]); err == nil && said != nil {
+			id = said.Claim(e.name)
+		}
+	case fromCert:
+		id = certName(r, e.name == "san")
+	case fromQuery:
+		id, err = queryValue(r.URL.RawQuery, e.name)
+	case fromCookie:
+		return cookieValue(r.Header["Cookie"], e.name)
+	case fromPath:
+		id = segment(r.URL.Path, e.n)
+	}
+	return id, false, err
+}
+
+// single returns what all lines of a header say.
+func single(lines []string) (string, error) {
+	if len(lines) == 0 {
+		return "", nil
+	}
+	first := strings.Trim(lines[0], " \t")
+	for _, line := range lines[1:] {
+		if strings.Trim(line, " \t") != first {
+			return "", ErrAccountTwice
+		}
+	}
+	return first, nil
+}
+
+// credentials returns the bearer token of a header, or "" where it has none.
+func credentials(lines []string) (string, error) {
+	line, err := single(lines)
+	if err != nil || line == "" {
+		return "", err
+	}
+	if id := bearer(lines[:1]); id != "" {
+		if strings.ContainsAny(id, ", \t") {
+			return "", ErrAccountList
+		}
+		return id, nil
+	}
+	for rest := line; ; { // credentials of other schemes have commas in them, and those of this one may stand behind one
+		var more bool
+		if _, rest, more = strings.Cut(rest, ","); !more {
+			return "", nil
+		}
+		if bearer([]string{rest}) != "" {
+			return "", ErrAccountList
+		}
+	}
+}
+
+// bearer returns what follows the word in the first line, or "".
+func bearer(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	line := strings.Trim(lines[0], " \t")
+	const word = "bearer"
+	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || line[len(word)] != ' ' && line[len(word)] != '\t' {
+		return ""
+	}
+	return strings.TrimLeft(line[len(word):], " \t")
+}
+
+// hops reports whether a Connection header names a header that the account is in. Proxies remove such headers, and the upstream would see none.
+func (a *Accounts) hops(lists []string) bool {
+	for _, list := range lists {
+		for list != "" {
+			var name string
+			name, list, _ = strings.Cut(list, ",")
+			if name = strings.Trim(name, " \t"); a.Names(name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Names reports whether a header, or one that servers may take for it, is one that accounts are found in.
+func (a *Accounts) Names(header string) bool {
+	for i := range a.list {
+		if Alike(a.header(&a.list[i]), header) {
+			return true
+		}
+	}
+	return false
+}
+
+// Alias reports whether servers may take a header for one that accounts are found in, and it is not that header. CGI and what came of it know no
+// difference between '-' and '_', and some of its kind none between any two signs.
+func (a *Accounts) Alias(header string) bool {
+	for i := range a.list {
+		if name := a.header(&a.list[i]); Alike(name, header) && !strings.EqualFold(name, header) {
+			return true
+		}
+	}
+	return false
+}
+
+// header is the one that a place is in, or "" where it is in none.
+func (a *Accounts) header(e *extractor) string {
+	switch e.kind {
+	case fromHeader:
+		return e.name
+	case fromBearer:
+		return "Authorization"
+	case fromClaim:
+		return a.tokens
+	case fromCookie:
+		return "Cookie"
+	}
+	return ""
+}
+
+// Alike reports whether servers may take two names of headers for one: they have the same letters and digits, and signs in the same places.
+func Alike(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if x, y := lower(a[i]), lower(b[i]); x != y && (isAlnum(x) || isAlnum(y)) {
+			return false
+		}
+	}
+	return len(a) > 0
+}
+
+func isAlnum(lower byte) bool { return lower >= 'a' && lower <= 'z' || lower >= '0' && lower <= '9' }
+
+// segment returns the n-th segment of a path. The path is cleaned first, so that /./ and // do not shift it.
+func segment(p string, n int) string {
+	if !strings.HasPrefix(p, "/") {
+		p = "/" + p
+	}
+	rest := path.Clean(p)[1:]
+	for ; n > 1; n-- {
+		var found bool
+		if _, rest, found = strings.Cut(rest, "/"); !found {
+			return ""
+		}
+	}
+	first, _, _ := strings.Cut(rest, "/")
+	return first
+}

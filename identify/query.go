@@ -1,0 +1,124 @@
+package identify
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+)
+
+// queryValue returns the value of a parameter. Some servers part pairs at semicolons, some read key[] as key, and some know neither case nor
+// the difference between signs. So a value counts only where all of them read the same: it stands under the name itself, and whatever else they
+// may take for that name says the same.
+func queryValue(query, name string) (value string, err error) {
+	found, exact := false, false
+	for query != "" {
+		var whole string
+		whole, query, _ = strings.Cut(query, "&")
+		for rest, parts := whole, 0; rest != "" || parts == 0; parts++ {
+			var pair string
+			pair, rest, _ = strings.Cut(rest, ";")
+			key, text, _ := strings.Cut(pair, "=")
+			if !sameParameter(key, name) {
+				continue
+			}
+			if len(pair) < len(whole) {
+				return "", ErrAccountWritten
+			}
+			if text, err = parameter(text); err != nil {
+				return "", err
+			}
+			if found && text != value {
+				return "", ErrAccountTwice
+			}
+			value, found = text, true
+			exact = exact || key == name || !plainKey(name) && unescape(strings.ReplaceAll(key, "+", " ")) == name
+		}
+	}
+	if found && !exact {
+		return "", ErrAccountSpelling
+	}
+	return value, nil
+}
+
+// plainKey reports whether nobody who means a name has a reason to escape a part of it.
+func plainKey(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || !isTokenByte(byte(r)) })
+}
+
+// parameter reads a value. A plus sign is a space for some and a plus for others, and an escape in what has been unescaped is read
+// again by some.
+func parameter(text string) (string, error) {
+	if strings.IndexByte(text, '+') >= 0 {
+		return "", ErrAccountWritten
+	}
+	if strings.IndexByte(text, '%') >= 0 {
+		plain, err := url.PathUnescape(text)
+		if err != nil || strings.IndexByte(plain, '%') >= 0 && unescape(plain) != plain {
+			return "", ErrAccountWritten
+		}
+		text = plain
+	}
+	return strings.Trim(text, " \t"), nil
+}
+
+// sameParameter reports whether some server knows a raw key of a query as name.
+func sameParameter(raw, name string) bool {
+	if strings.IndexByte(raw, '%') >= 0 {
+		for range 3 {
+			plain := unescape(raw)
+			if plain == raw {
+				break
+			}
+			raw = plain
+		}
+	}
+	return sameKey(raw, name)
+}
+
+// sameKey reports whether some server knows a key as name: without regard to case, to signs that it turns into '_', and to what stands in brackets.
+func sameKey(key, name string) bool {
+	if strings.IndexByte(name, '[') < 0 {
+		key, _, _ = strings.Cut(key, "[")
+	}
+	key, _, _ = strings.Cut(key, "\x00")
+	key = strings.Trim(key, " \t+")
+	if len(key) != len(name) {
+		return false
+	}
+	for i := range len(key) {
+		if keyByte(key[i]) != keyByte(name[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func keyByte(c byte) byte {
+	switch c {
+	case '.', ' ', '+', '_':
+		return '_'
+	}
+	return lower(c)
+}
+
+// unescape reads the escapes that are good, and leaves the others as they are.
+func unescape(s string) string {
+	at := strings.IndexByte(s, '%')
+	if at < 0 {
+		return s
+	}
+	b := []byte(s[:at])
+	for ; at < len(s); at++ {
+		if s[at] == '%' && at+2 < len(s) {
+			high, ok1 := fromHex(s[at+1])
+			low, ok2 := fromHex(s[at+2])
+			if ok1 && ok2 {
+				b = append(b, high<<4|low)
+				at += 2
+				continue
+			}
+		}
+		b = append(b, s[at])
+	}
+	return string(b)
+}
