@@ -23,7 +23,10 @@ GIT := git -c safe.directory='$(CURDIR)'
 # What tests need besides Go, as command:package. Debian's names. clang makes the programs for the kernel, to see whether those that
 # are checked in are current; nobody needs it to build or run weir. Servers among them are not started: policy-rc.d sees to it meanwhile.
 NEEDS := gcc:gcc git:git ip:iproute2 clang:clang llvm-strip:llvm nft:nftables npm:npm nginx:nginx haproxy:haproxy postfix:postfix \
-	swaks:swaks postfwd:postfwd strace:strace redis-server:redis-server h2load:nghttp2-client
+	swaks:swaks postfwd:postfwd strace:strace redis-server:redis-server h2load:nghttp2-client curl:curl python3:python3
+
+# A library of Python's is no command. Debian's Python has it where another one stands first on the path.
+HAVE_REQUESTS = { python3 -c 'import requests' || /usr/bin/python3 -c 'import requests'; } >/dev/null 2>&1
 
 # swaks speaks TLS with it.
 HAVE_SSLEAY = perl -MNet::SSLeay -e 1 >/dev/null 2>&1
@@ -60,6 +63,7 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 	$(HAVE_BROWSER) || missing="$$missing chromium"; \
 	$(HAVE_LIBBPF) || missing="$$missing libbpf-dev"; \
 	$(HAVE_SSLEAY) || missing="$$missing libnet-ssleay-perl"; \
+	$(HAVE_REQUESTS) || missing="$$missing python3-requests"; \
 	if [ -n "$$missing" ]; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 			echo "setup: installing$$missing"; \

@@ -193,44 +193,6 @@ func TestPlacesDisagree(t *testing.T) {
 	}
 }
 
-// anyRequest draws a request built from a name in any number, order, case, escaping and spelling.
-func anyRequest(t *rapid.T, place string) (query string, all []readers.Line) {
-	value := rapid.SampledFrom([]string{"a", "b", "mine", "%61", "%2561", "", " a", "a ", "a,b", "a, b", "a b", "a+b", "a%2Bb", `"a"`, `"a`, `\141`, "a;b", "%zz", "a%00", "a%20"})
-	kind, name, _ := strings.Cut(place, ":")
-	switch kind {
-	case "query":
-		key := rapid.SampledFrom([]string{name, name, strings.ToUpper(name), "%6bey", "%256bey", name + "[]", name + "[0]", name + "%5b%5d", "%20" + name, "+" + name,
-			name + "%00", "other", "keys", "my" + name, ""})
-		for range rapid.IntRange(0, 4).Draw(t, "pairs") {
-			query += key.Draw(t, "key") + "=" + value.Draw(t, "value") + rapid.SampledFrom([]string{"&", "&", "&", ";", "&amp;"}).Draw(t, "and")
-		}
-	case "cookie":
-		for range rapid.IntRange(1, 2).Draw(t, "lines") {
-			line := ""
-			for range rapid.IntRange(0, 4).Draw(t, "pairs") {
-				key := rapid.SampledFrom([]string{name, name, strings.ToUpper(name), name + "[]", "%73ession", "x", "y", "my" + name, ` "x`, ""}).Draw(t, "key")
-				line += key + rapid.SampledFrom([]string{"=", "=", " = "}).Draw(t, "is") + value.Draw(t, "value") + rapid.SampledFrom([]string{"; ", "; ", ";", ", ", " ", `"; `}).Draw(t, "and")
-			}
-			all = append(all, readers.Line{Name: "Cookie", Value: line})
-		}
-	default:
-		header := "Authorization"
-		if kind == "header" {
-			header = name
-		}
-		for range rapid.IntRange(0, 3).Draw(t, "lines") {
-			spelled := rapid.SampledFrom([]string{header, strings.ToLower(header), strings.ToUpper(header), strings.ReplaceAll(header, "-", "_"),
-				strings.ReplaceAll(header, "-", "."), "X-Other", header + "s"}).Draw(t, "name")
-			v := value.Draw(t, "value")
-			if kind == "bearer" {
-				v = rapid.SampledFrom([]string{"Bearer ", "bearer  ", "BEARER\t", "Basic ", "Digest x, Bearer ", ""}).Draw(t, "scheme") + v
-			}
-			all = append(all, readers.Line{Name: spelled, Value: v})
-		}
-	}
-	return query, all
-}
-
 // TestNobodyReadsAnotherAccount: for any request built from the configured name, whatever a server can read as the account of what is
 // passed on is what was charged, or the request was refused. For those who cannot change the request the same holds of what came.
 func TestNobodyReadsAnotherAccount(t *testing.T) {
@@ -240,7 +202,7 @@ func TestNobodyReadsAnotherAccount(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(place, rapid.MakeCheck(func(t *rapid.T) {
-			query, all := anyRequest(t, place)
+			query, all := readers.Any(t, place)
 			r := request(query, all)
 			if id, rewrite, err := a.AccountBy(r, netip.Addr{}, nil); err == nil {
 				if how, read := misread(place, query, passedOn(&a, r, rewrite), id); how != "" {
@@ -263,7 +225,7 @@ func TestNobodyReadsAnotherAccount(t *testing.T) {
 	t.Run("all places", rapid.MakeCheck(func(t *rapid.T) {
 		query, all := "", []readers.Line(nil)
 		for _, place := range places {
-			q, more := anyRequest(t, place)
+			q, more := readers.Any(t, place)
 			query, all = query+q, append(all, more...)
 		}
 		r := request(query, all)

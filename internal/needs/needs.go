@@ -28,3 +28,16 @@ func Program(t testing.TB, name, from string) string {
 	Skip(t, name+" is not installed ("+from+")")
 	return ""
 }
+
+// Python returns a Python that has a module: the first one on the path, or that of the system. Without one the test is left out; from says
+// how to get the module.
+func Python(t testing.TB, module, from string) string {
+	t.Helper()
+	for _, at := range []string{"python3", "/usr/bin/python3"} {
+		if path, err := exec.LookPath(at); err == nil && exec.Command(path, "-c", "import "+module).Run() == nil {
+			return path
+		}
+	}
+	Skip(t, "no Python has "+module+" ("+from+")")
+	return ""
+}

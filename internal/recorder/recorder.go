@@ -1,0 +1,218 @@
+package recorder
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// An Answer is what the upstream says to a request.
+type Answer struct {
+	// Status is 200 where it is 0.
+	Status int
+	// Header are lines as they go out, "Name: value".
+	Header []string
+	// Body is sent with its length.
+	Body string
+}
+
+// hello is what an upstream says that nobody told what to say.
+func hello(Request) Answer {
+	return Answer{Header: []string{"Content-Type: text/plain"}, Body: "hello\n"}
+}
+
+// An Upstream is a server that keeps what it is sent.
+type Upstream struct {
+	t        testing.TB
+	listener net.Listener
+
+	mu       sync.Mutex
+	answer   func(Request) Answer
+	requests []Request
+	faults   []error
+	conns    map[net.Conn]bool // nil when it has ended
+	serving  sync.WaitGroup
+}
+
+// Start starts an upstream that ends with the test. Start it before what sends to it, so that it ends afterwards.
+func Start(t testing.TB) *Upstream {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &Upstream{t: t, listener: l, answer: hello, conns: map[net.Conn]bool{}}
+	u.serving.Go(u.accept)
+	t.Cleanup(u.end)
+	return u
+}
+
+func (u *Upstream) end() {
+	_ = u.listener.Close()
+	u.mu.Lock()
+	for c := range u.conns {
+		_ = c.Close()
+	}
+	u.conns = nil
+	u.mu.Unlock()
+	u.serving.Wait()
+	for _, err := range u.Faults() {
+		u.t.Errorf("the upstream: %v", err)
+	}
+}
+
+// Addr is where it listens.
+func (u *Upstream) Addr() string { return u.listener.Addr().String() }
+
+// URL is where it listens, as an upstream is written.
+func (u *Upstream) URL() string { return "http://" + u.Addr() }
+
+// Answers sets what is said to requests from now on. Nil stands for a short greeting.
+func (u *Upstream) Answers(answer func(Request) Answer) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.answer = answer; answer == nil {
+		u.answer = hello
+	}
+}
+
+// Requests returns the heads of what came so far, in the order in which the requests were complete.
+func (u *Upstream) Requests() [][]byte {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	heads := make([][]byte, len(u.requests))
+	for i, r := range u.requests {
+		heads[i] = slices.Clone(r.Head)
+	}
+	return heads
+}
+
+// Take returns what came since it was last called, and forgets it.
+func (u *Upstream) Take() []Request {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	taken := u.requests
+	u.requests = nil
+	return taken
+}
+
+// Faults returns what it could not read since it was last called, and forgets it.
+func (u *Upstream) Faults() []error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	taken := u.faults
+	u.faults = nil
+	return taken
+}
+
+func (u *Upstream) accept() {
+	for {
+		c, err := u.listener.Accept()
+		if err != nil {
+			return
+		}
+		u.mu.Lock()
+		if u.conns == nil {
+			u.mu.Unlock()
+			_ = c.Close()
+			return
+		}
+		u.conns[c] = true
+		u.serving.Go(func() { u.serve(c) })
+		u.mu.Unlock()
+	}
+}
+
+// serve answers one connection until it ends.
+func (u *Upstream) serve(c net.Conn) {
+	defer func() {
+		_ = c.Close()
+		u.mu.Lock()
+		delete(u.conns, c)
+		u.mu.Unlock()
+	}()
+	in := bufio.NewReader(c)
+	for {
+		if _, err := in.Peek(1); err != nil {
+			return // between two requests anybody may leave
+		}
+		r, err := read(in, c)
+		if err == nil {
+			err = u.keep(r)
+		}
+		if err != nil {
+			u.fault(err)
+			return
+		}
+		u.mu.Lock()
+		answer := u.answer
+		u.mu.Unlock()
+		if _, err := c.Write(answer(r).wire(r)); err != nil || r.has("Connection", "close") || strings.HasSuffix(r.Line(), " HTTP/1.0") {
+			return
+		}
+	}
+}
+
+// read reads one request. Whoever asks whether to send the body is told to.
+func read(in *bufio.Reader, out io.Writer) (r Request, err error) {
+	if r.Head, err = readHead(in); err != nil {
+		return r, err
+	}
+	if parts := strings.Split(r.Line(), " "); len(parts) != 3 || !strings.HasPrefix(parts[2], "HTTP/1.") {
+		return r, fmt.Errorf("%w: the request line %.80q", ErrMalformed, r.Line())
+	}
+	for _, line := range r.Lines() {
+		if name, _, found := strings.Cut(line, ":"); !found || name == "" || strings.ContainsAny(name, " \t") {
+			return r, fmt.Errorf("%w: the header line %.80q", ErrMalformed, line)
+		}
+	}
+	if r.has("Expect", "100-continue") {
+		if _, err := io.WriteString(out, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
+			return r, err
+		}
+	}
+	return r, r.readBody(in)
+}
+
+func (u *Upstream) keep(r Request) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.requests) >= maxRequests {
+		return ErrTooMany
+	}
+	u.requests = append(u.requests, r)
+	return nil
+}
+
+// fault notes what was wrong. What ends because the upstream does is no fault.
+func (u *Upstream) fault(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.conns != nil && len(u.faults) < maxRequests {
+		u.faults = append(u.faults, err)
+	}
+}
+
+// wire is the answer as it goes out.
+func (a Answer) wire(r Request) []byte {
+	status := cmp.Or(a.Status, http.StatusOK)
+	b := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
+	for _, line := range a.Header {
+		b = append(append(b, line...), "\r\n"...)
+	}
+	if status != http.StatusNoContent && status != http.StatusNotModified {
+		b = fmt.Appendf(b, "Content-Length: %d\r\n", len(a.Body))
+	}
+	b = append(b, "\r\n"...)
+	if r.Method() != http.MethodHead && status != http.StatusNoContent && status != http.StatusNotModified {
+		b = append(b, a.Body...)
+	}
+	return b
+}
