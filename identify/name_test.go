@@ -38,24 +38,6 @@ func passedOn(a *Accounts, r *http.Request, rewrite bool) (lines []readers.Line)
 	return lines
 }
 
-// written makes all ways to write an id one.
-func written(id string) string {
-	for range 3 {
-		id = unescape(id)
-	}
-	return strings.ReplaceAll(strings.Trim(id, " "), " ", "+")
-}
-
-// misread returns the first server that reads another account than the one that was charged.
-func misread(place, query string, lines []readers.Line, charged string) (how, read string) {
-	for how, read := range readers.Account(place, query, lines) {
-		if written(read) != written(charged) {
-			return how, read
-		}
-	}
-	return "", charged
-}
-
 func lines(pairs ...string) (all []readers.Line) {
 	for i := 0; i < len(pairs); i += 2 {
 		all = append(all, readers.Line{Name: pairs[i], Value: pairs[i+1]})
@@ -143,7 +125,7 @@ func TestNamedTwice(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q, %v", c.name, got, err, c.want, c.err)
 		}
 		if err == nil {
-			if how, read := misread(c.place, c.query, passedOn(&a, r, rewrite), got); how != "" {
+			if how, read := readers.Misread(c.place, c.query, passedOn(&a, r, rewrite), got); how != "" {
 				t.Errorf("%s: charged %q, read by %q: %q", c.name, got, how, read)
 			}
 		}
@@ -205,12 +187,12 @@ func TestNobodyReadsAnotherAccount(t *testing.T) {
 			query, all := readers.Any(t, place)
 			r := request(query, all)
 			if id, rewrite, err := a.AccountBy(r, netip.Addr{}, nil); err == nil {
-				if how, read := misread(place, query, passedOn(&a, r, rewrite), id); how != "" {
+				if how, read := readers.Misread(place, query, passedOn(&a, r, rewrite), id); how != "" {
 					t.Fatalf("%q %q: charged %q, read by %q: %q", query, all, id, how, read)
 				}
 			}
 			if id, err := a.Account(r, netip.Addr{}); err == nil {
-				if how, read := misread(place, query, all, id); how != "" {
+				if how, read := readers.Misread(place, query, all, id); how != "" {
 					t.Fatalf("as it came, %q %q: charged %q, read by %q: %q", query, all, id, how, read)
 				}
 			}
@@ -235,8 +217,8 @@ func TestNobodyReadsAnotherAccount(t *testing.T) {
 		}
 		sent := passedOn(&a, r, rewrite)
 		for _, place := range places {
-			if how, read := misread(place, query, sent, ""); how != "" {
-				if how, read = misread(place, query, sent, id); how != "" {
+			if how, read := readers.Misread(place, query, sent, ""); how != "" {
+				if how, read = readers.Misread(place, query, sent, id); how != "" {
 					t.Fatalf("%q %q: charged %q, read at %s by %q: %q", query, all, id, place, how, read)
 				}
 			}

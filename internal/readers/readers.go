@@ -29,6 +29,25 @@ func Account(place, query string, lines []Line) map[string]string {
 	return all
 }
 
+// Misread returns a server that reads another account at a place than the one that was charged, and what it reads; "" where there is none. How an id
+// is escaped is no difference.
+func Misread(place, query string, lines []Line, charged string) (server, read string) {
+	for server, read := range Account(place, query, lines) {
+		if plain(read) != plain(charged) {
+			return server, read
+		}
+	}
+	return "", charged
+}
+
+// plain makes all ways to write an id one.
+func plain(id string) string {
+	for range 3 {
+		id = lenient(id)
+	}
+	return strings.ReplaceAll(strings.Trim(id, " "), " ", "+")
+}
+
 func values(lines []Line, same func(name string) bool) (all []string) {
 	for _, l := range lines {
 		if same(l.Name) {
@@ -47,10 +66,10 @@ func ends(to map[string]string, how string, all []string) {
 }
 
 func header(to map[string]string, name string, lines []Line) {
-	plain := values(lines, func(n string) bool { return strings.EqualFold(n, name) })
-	ends(to, "plain", plain)
-	to["joined"] = strings.Join(dedupe(plain), ", ")
-	ends(to, "list", strings.Split(strings.Join(plain, ","), ","))
+	own := values(lines, func(n string) bool { return strings.EqualFold(n, name) })
+	ends(to, "plain", own)
+	to["joined"] = strings.Join(dedupe(own), ", ")
+	ends(to, "list", strings.Split(strings.Join(own, ","), ","))
 	ends(to, "CGI", values(lines, func(n string) bool { return cgi(n) == cgi(name) }))
 	ends(to, "every sign", values(lines, func(n string) bool { return signs(n) == signs(name) }))
 	for how, v := range to {
