@@ -319,13 +319,13 @@ func check(id string) error {
 		}
 		i += size
 	}
-	if strings.TrimFunc(id, isBlank) != id {
+	if strings.TrimFunc(id, IsBlank) != id {
 		return ErrAccountBytes // what servers trim away would make another account of it
 	}
 	return nil
 }
 
-// isBlank reports whether some server trims a character away.
-func isBlank(r rune) bool {
+// IsBlank reports whether some server trims a character away.
+func IsBlank(r rune) bool {
 	return unicode.IsSpace(r) || r >= '\u200b' && r <= '\u200d' || r == '\u2060' || r == '\ufeff'
 }

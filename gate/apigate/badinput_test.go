@@ -72,6 +72,7 @@ func TestBadInput(t *testing.T) {
 		{"decide", `{"route":"` + strings.Repeat("x", 33) + ` /"}`, `invalid: route.method: 33 bytes are too long (at most 32) @route.method`},
 		{"decide", `{"source":"192.0.2.1:80"}`, `invalid: source: "192.0.2.1:80" is not an IP address (write 192.0.2.1 or 2001:db8::1) @source`},
 		{"decide", `{"account":"source:192.0.2.1"}`, `invalid: account: an account does not begin with "source:" (name the address as source) @account`},
+		{"decide", `{"account":"acme\u00a0"}`, `invalid: account: white space around the id (leave it out: some services trim it, and it would be another account here) @account`},
 		{"decide", `{"account":"a\nb"}`, `invalid: account: control characters (leave them out) @account`},
 		{"decide", `{"kind":"two words"}`, `invalid: kind: "two words" is not a word (letters, digits, '-', '_' and '.') @kind`},
 		{"decide", `{"policy":"wed"}`, `invalid: policy: there is no policy "wed" (did you mean "web"?) @policy`},

@@ -160,6 +160,9 @@ func (q *question) event(ev *weir.Event, msg *weir.Message, recipients int) *pro
 			return wrong
 		}
 	}
+	if strings.TrimFunc(q.Account, identify.IsBlank) != q.Account {
+		return invalid("account", "white space around the id", "leave it out: some services trim it, and it would be another account here")
+	}
 	if strings.HasPrefix(q.Account, identify.SourcePrefix) {
 		// A client passes on what its users call themselves, and none of them is to be charged as somebody's address.
 		return invalid("account", fmt.Sprintf("an account does not begin with %q", identify.SourcePrefix), "name the address as source")

@@ -26,7 +26,7 @@ type Options struct {
 	For Dialect `yaml:"for"`
 	// The throttles that judge each request, in order.
 	Throttles []string `yaml:"throttles"`
-	// Where the account of a request is found, the first present counts: header:X-Api-Key, bearer, query:key, cookie:session,
+	// Where the account of a request is found: header:X-Api-Key, bearer, query:key, cookie:session,
 	// path:1 (the first segment of the path), source (the source address; of IPv6 the /64). Default: none, so that nobody has an account.
 	Account []string `yaml:"account"`
 	// What happens to a request that names different accounts in different places: refuse, or first, so that the first place of the list counts

@@ -31,7 +31,7 @@ type Options struct {
 	// Which header the trusted proxies maintain: x-forwarded-for, forwarded, or either. With either, a request that brings both
 	// and names different sources in them counts as coming from the proxy itself. Default either.
 	ForwardedHeader identify.Header `yaml:"forwarded_header"`
-	// Where the account of a request is found, the first present counts: header:X-Api-Key, bearer, query:key, cookie:session,
+	// Where the account of a request is found: header:X-Api-Key, bearer, query:key, cookie:session,
 	// path:1 (the first segment of the path), source (the source address; of IPv6 the /64), cert (the common name of the client's
 	// certificate), cert:san (its first alternative name), jwt:sub (a claim of the JSON Web Token, see jwt). Default: none, so that nobody has
 	// an account.
