@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
