@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -87,6 +88,7 @@ func TestNamedTwice(t *testing.T) {
 		{"dots for underscores", "query:api_key", "api_key=a&api.key=b", nil, "", ErrAccountTwice, nil},
 		{"case", "query:key", "KEY=b&key=a", nil, "", ErrAccountTwice, nil},
 		{"space in front", "query:key", "key=a&%20key=b", nil, "", ErrAccountTwice, nil},
+		{"name cut at NUL", "query:key", "key=a&key%00x=b", nil, "", ErrAccountTwice, nil},
 		{"semicolon", "query:key", "x=1;key=b&key=a", nil, "", ErrAccountWritten, nil},
 		{"entity", "query:key", "key=a&amp;key=b", nil, "", ErrAccountWritten, nil},
 		{"semicolon in another", "query:key", "x=1;y=2&key=a", nil, "a", nil, nil},
@@ -134,6 +136,27 @@ func TestNamedTwice(t *testing.T) {
 		}
 		if _, err := a.Account(r, netip.Addr{}); !errors.Is(err, asked) {
 			t.Errorf("%s: asked about it: %v, want %v", c.name, err, asked)
+		}
+	}
+}
+
+// TestOtherCookiesStay: they are sent as they came, in their order, behind the one that counts.
+func TestOtherCookiesStay(t *testing.T) {
+	a, err := ParseAccounts([]string{"cookie:session", "cookie:user"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		lines []string
+		want  []string
+	}{
+		{[]string{`x="1"; session=a; y={"k":[1,2]};z=a=b ; session=b`}, []string{`session=a; x="1"; y={"k":[1,2]}; z=a=b`}},
+		{[]string{"x=1; session=a", "user=u; session=b; y=2"}, []string{"user=u; session=a; x=1; y=2"}},
+		{[]string{"session=; x=1"}, []string{"x=1"}},
+		{[]string{"SESSION=b; x=1 session=c"}, nil},
+	} {
+		if got := a.Cookies(c.lines); !slices.Equal(got, c.want) {
+			t.Errorf("%q: %q, want %q", c.lines, got, c.want)
 		}
 	}
 }
