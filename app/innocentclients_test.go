@@ -61,13 +61,13 @@ func innocents(t *testing.T) map[string][]innocent {
 			{"urllib", urllib.get(job{Path: "/app/list", Params: [][2]string{{"key", "ACCOUNT"}, {"q", text}, {"empty", ""}}}),
 				[]string{"?key=query%2Furllib", "&empty= "}},
 			{"Go", program("/app/list", func(q *http.Request, account string) {
-				q.URL.RawQuery = url.Values{"key": {account}, "q": {text}, "Key": {"another"}, "tag": {"a", "b"}}.Encode()
-			}), []string{"?Key=another&key=query%2FGo"}},
+				q.URL.RawQuery = url.Values{"key": {account}, "q": {text}, "keys": {"another"}, "tag": {"a", "b"}}.Encode()
+			}), []string{"?key=query%2FGo", "&keys=another&"}},
 		},
 		"cookie": {
 			{"curl", curl("/app/list", "--cookie", "first=1; session=ACCOUNT; theme=dark"), []string{"Cookie: first=1; session=ACCOUNT; theme=dark\r\n"}},
-			{"curl HTTP2", curl2("/app/list", "--cookie", "session=ACCOUNT; Session=another; theme=dark"),
-				[]string{"Cookie: session=ACCOUNT; Session=another; theme=dark\r\n"}},
+			{"curl HTTP2", curl2("/app/list", "--cookie", "session=ACCOUNT; sessions=another; theme=dark"),
+				[]string{"Cookie: session=ACCOUNT; sessions=another; theme=dark\r\n"}},
 			{"curl logs in", curlLogsIn("/app/list"), []string{"Cookie: ", "session=ACCOUNT", "theme=dark"}},
 			{"requests", requests.get(job{Path: "/app/list", Cookies: map[string]string{"session": "ACCOUNT"}}), []string{"Cookie: session=ACCOUNT\r\n"}},
 			{"requests logs in", requests.get(job{Path: "/app/list", Login: "/login?as=ACCOUNT"}), []string{"Cookie: theme=dark; first=1; session=ACCOUNT\r\n"}},
