@@ -25,7 +25,8 @@ import (
 // few is the limit of each account in the tests of innocent clients.
 const few = 2
 
-// A shop is a weir with several gates in front of an upstream that keeps every byte. Each account may do few things below /app.
+// A shop is a weir with several gates in front of an upstream that keeps every byte. Each account may do few things
+// below /app.
 type shop struct {
 	t        *testing.T
 	app      *app.App
@@ -35,8 +36,8 @@ type shop struct {
 	roots    *x509.CertPool
 }
 
-// openShop starts a weir with these gates: YAML without the braces. UPSTREAM stands for the address of the upstream, and TLS for a
-// certificate. After the gates may come what else the configuration has.
+// openShop starts a weir with these gates: YAML without the braces. UPSTREAM stands for the address of the upstream,
+// and TLS for a certificate. After the gates may come what else the configuration has.
 func openShop(t *testing.T, gates []string, more string) *shop {
 	t.Helper()
 	s := &shop{t: t, upstream: recorder.Start(t), folder: t.TempDir()}
@@ -124,8 +125,8 @@ func (s *shop) gate(t *testing.T, i int, secure bool) *way {
 // gateAdds are the header lines that a gate writes itself.
 var gateAdds = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Request-Id"}
 
-// lines are the header lines of a request that concern both ends, by name, with names as Go writes them: their case means nothing
-// (RFC 9110, 5.1). Lines of one name keep their order. Host is left out: it says which way was taken.
+// lines are the header lines of a request that concern both ends, by name, with names as Go writes them: their case
+// means nothing (RFC 9110, 5.1). Lines of one name keep their order. Host is left out: it says which way was taken.
 func lines(r recorder.Request, without ...string) (all []string) {
 	drop := append([]string{"Host", "Connection", "Keep-Alive", "Upgrade", "Transfer-Encoding"}, without...)
 	for _, list := range r.Values("Connection") {
@@ -148,7 +149,8 @@ func lines(r recorder.Request, without ...string) (all []string) {
 	return all
 }
 
-// unchanged checks that the upstream got a request as it was sent: its target, its header lines and its body, byte by byte.
+// unchanged checks that the upstream got a request as it was sent: its target, its header lines and its body, byte by
+// byte.
 func unchanged(t *testing.T, what string, sent, got recorder.Request, host string) {
 	t.Helper()
 	if got.Line() != sent.Line() {
@@ -175,16 +177,16 @@ func host(t *testing.T, base string) string {
 	return u.Host
 }
 
-// An innocent is a client that names its account once. It sends one request to /app/… for the account, and returns the answer's status. It
-// may log in before.
+// An innocent is a client that names its account once. It sends one request to /app/… for the account, and returns the
+// answer's status. It may log in before.
 type innocent struct {
 	name string
 	send func(w *way, account string) int
 	says []string // what its head must have, so that the test is about something; ACCOUNT stands for the account as it is
 }
 
-// behaves puts a client through a gate: what it sends arrives as it was sent, counts for the account that it named, and is refused when that
-// is used up. Another account is not.
+// behaves puts a client through a gate: what it sends arrives as it was sent, counts for the account that it named, and
+// is refused when that is used up. Another account is not.
 func (s *shop) behaves(t *testing.T, through *way, place string, c innocent) {
 	t.Helper()
 	// Keys often are base64, and whoever writes them into a query has to escape them.

@@ -12,8 +12,8 @@ import (
 	"weir/internal/recorder"
 )
 
-// openTwice starts a weir whose accounts are sessions, without TLS and with it. Whoever logs in gets two cookies of that name: one for
-// the site, and one for /app, as when two programs share a host.
+// openTwice starts a weir whose accounts are sessions, without TLS and with it. Whoever logs in gets two cookies of
+// that name: one for the site, and one for /app, as when two programs share a host.
 func openTwice(t *testing.T) *shop {
 	t.Helper()
 	gate := `upstream: UPSTREAM, account: ["cookie:session"], throttles: [sessions]`
@@ -31,8 +31,8 @@ func openTwice(t *testing.T) *shop {
 	return s
 }
 
-// gotFirst checks what the upstream got of a client that sent the name of its session twice: the one for /app first, and all others as they
-// were. A gate may leave the second one out, as it does not count.
+// gotFirst checks what the upstream got of a client that sent the name of its session twice: the one for /app first,
+// and all others as they were. A gate may leave the second one out, as it does not count.
 func gotFirst(t *testing.T, r recorder.Request, account string) {
 	t.Helper()
 	var sessions, others []string
@@ -58,8 +58,8 @@ func overWhat(secure bool) string {
 	return "plain"
 }
 
-// TestTwoSessionsOnTwoPaths: clients that keep cookies send a name twice where there are two for a path, the more specific one first
-// (RFC 6265, 5.4). They get through, and that one is who they are.
+// TestTwoSessionsOnTwoPaths: clients that keep cookies send a name twice where there are two for a path, the more
+// specific one first (RFC 6265, 5.4). They get through, and that one is who they are.
 func TestTwoSessionsOnTwoPaths(t *testing.T) {
 	s := openTwice(t)
 	requests := newPython(t, "requests", requestsScript, "apt-get install python3-requests")
@@ -97,10 +97,14 @@ func TestTwoSessionsOnTwoPaths(t *testing.T) {
 	}
 }
 
-// TestTwoSessionsInABrowser: the same in a real browser, over HTTP/1.1 and over HTTP/2, where it splits the cookies up (RFC 9113, 8.2.3).
+// TestTwoSessionsInABrowser: the same in a real browser, over HTTP/1.1 and over HTTP/2, where it splits the cookies up
+// (RFC 9113, 8.2.3).
 func TestTwoSessionsInABrowser(t *testing.T) {
 	s := openTwice(t)
 	p := browser.Open(t)
+	taken := func() []recorder.Request { // some browsers ask for an icon where a page names none
+		return slices.DeleteFunc(s.upstream.Take(), func(r recorder.Request) bool { return r.Path() == "/favicon.ico" })
+	}
 	for i, secure := range []bool{false, true} {
 		account, base := "browser-"+overWhat(secure)+"==", s.gate(t, i, secure).base
 		if status, _ := p.Visit(base + "/login?as=" + url.QueryEscape(account)); status != http.StatusOK {
@@ -112,7 +116,7 @@ func TestTwoSessionsInABrowser(t *testing.T) {
 			if status, _ := p.Visit(base + path); status != http.StatusOK || p.Text("h1") != path {
 				t.Fatalf("%s: %d %q", path, status, p.Text("h1"))
 			}
-			got := s.upstream.Take()
+			got := taken()
 			if len(got) != 1 || got[0].Path() != path {
 				t.Fatalf("the upstream got %q", got)
 			}
@@ -134,7 +138,7 @@ func TestTwoSessionsInABrowser(t *testing.T) {
 		if status, _ := p.Visit(base + "/shop"); status != http.StatusOK {
 			t.Errorf("outside of /app: %d", status)
 		}
-		got := s.upstream.Take()
+		got := taken()
 		if len(got) != 1 || !slices.Equal(got[0].Values("Cookie"), []string{"first=1; session=outer; last=1"}) {
 			t.Errorf("outside of /app the upstream got %q", got)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -83,7 +84,8 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestInnocentGRPC: gRPC clients that name their account in the metadata get through the HTTP gate to a gRPC service, up to their limit.
+// TestInnocentGRPC: gRPC clients that name their account in the metadata get through the HTTP gate to a gRPC service,
+// up to their limit.
 func TestInnocentGRPC(t *testing.T) {
 	c := startCallee(t)
 	throttles := `  calls: {quota: {policies: [{name: few, limit: ` + fmt.Sprint(few) + `, period: 1h}], on_missing: refuse}}` + "\n"
@@ -104,7 +106,8 @@ func TestInnocentGRPC(t *testing.T) {
 				account := place.key + "/" + overWhat(secure) + "=="
 				call := func(account string) error {
 					// A list of two, and bytes that gRPC writes as base64.
-					ctx := metadata.AppendToOutgoingContext(within(t), place.key, place.before+account, "x-list", "a, b", "x-list", "c=d;e", "x-trace-bin", "\x00\xff")
+					ctx := metadata.AppendToOutgoingContext(within(t), place.key, place.before+account,
+						"x-list", "a, b", "x-list", "c=d;e", "x-trace-bin", "\x00\xff")
 					r, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 					if err == nil && r.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 						t.Errorf("it answered %v", r)
@@ -142,7 +145,24 @@ func TestInnocentGRPC(t *testing.T) {
 	}
 }
 
-// TestInnocentEnvoy: Envoy asks about requests that name their account once, in each of the ways in which it tells of headers.
+// A question is a request that somebody asks about: its target, and one header line beside the usual ones.
+type question struct{ path, name, value string }
+
+// asked names an account in a place, among what is like it.
+func asked(place, account string) question {
+	switch place {
+	case "bearer":
+		return question{"/app/list", "authorization", "Bearer " + account}
+	case "query":
+		return question{"/app/list?q=%C3%BC&keys=1&back=/x?key=other&empty=&key=" + url.QueryEscape(account), "x-other", "key=1"}
+	case "cookie":
+		return question{"/app/list", "cookie", `a="x, y"; b={"c":[1,2]}; session=` + account + `; sessions=1`}
+	}
+	return question{"/app/list?q=a;b&key=1&key=2", "x-api-key", account}
+}
+
+// TestInnocentEnvoy: Envoy asks about requests that name their account once, in each of the ways in which it tells of
+// headers.
 func TestInnocentEnvoy(t *testing.T) {
 	var more strings.Builder
 	more.WriteString("rls:\n")
@@ -161,7 +181,8 @@ func TestInnocentEnvoy(t *testing.T) {
 		ask := func(account string) rls.RateLimitResponse_Code {
 			t.Helper()
 			r, err := client.ShouldRateLimit(within(t), &rls.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{{
-				Entries: []*common.RateLimitDescriptor_Entry{{Key: "path", Value: "/app/ü?key=other"}, {Key: "key", Value: account}, {Key: "keys", Value: "other"}}}}})
+				Entries: []*common.RateLimitDescriptor_Entry{{Key: "path", Value: "/app/ü?key=other"}, {Key: "key", Value: account},
+					{Key: "keys", Value: "other"}}}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,25 +201,13 @@ func TestInnocentEnvoy(t *testing.T) {
 		}
 	})
 
-	// What each place looks like in a request, among what is like it.
-	type request struct{ path, name, value string }
-	said := map[string]func(account string) request{
-		"header": func(a string) request { return request{"/app/list?q=a;b&key=1&key=2", "x-api-key", a} },
-		"bearer": func(a string) request { return request{"/app/list", "authorization", "Bearer " + a} },
-		"query": func(a string) request {
-			return request{"/app/list?q=%C3%BC&keys=1&back=/x?key=other&empty=&key=" + strings.ReplaceAll(a, "=", "%3D"), "x-other", "key=1"}
-		},
-		"cookie": func(a string) request {
-			return request{"/app/list", "cookie", `a="x, y"; b={"c":[1,2]}; session=` + a + `; sessions=1`}
-		},
-	}
 	for i, p := range places {
 		client := auth.NewAuthorizationClient(dial(t, s.app.RLSAddr(i).String(), insecure.NewCredentials()))
 		for _, encoding := range []string{"headers", "header_map", "raw header_map"} {
 			t.Run("ext_authz/"+p.name+"/"+encoding, func(t *testing.T) {
 				ask := func(account string) uint32 {
 					t.Helper()
-					r := said[p.name](account)
+					r := asked(p.name, account)
 					h := &auth.AttributeContext_HttpRequest{Id: "1", Method: "GET", Host: "shop.example", Path: r.path, Protocol: "HTTP/1.1", Scheme: "https"}
 					for _, line := range [][2]string{{":method", "GET"}, {":path", r.path}, {"user-agent", "odd, agent; ü"}, {r.name, r.value}} {
 						value := &core.HeaderValue{Key: line[0]}
@@ -219,9 +228,9 @@ func TestInnocentEnvoy(t *testing.T) {
 						}
 						h.HeaderMap.Headers = append(h.HeaderMap.Headers, value)
 					}
+					source := &core.Address{Address: &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{Address: "192.0.2.1"}}}
 					resp, err := client.Check(within(t), &auth.CheckRequest{Attributes: &auth.AttributeContext{
-						Source:  &auth.AttributeContext_Peer{Address: &core.Address{Address: &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{Address: "192.0.2.1"}}}},
-						Request: &auth.AttributeContext_Request{Http: h}}})
+						Source: &auth.AttributeContext_Peer{Address: source}, Request: &auth.AttributeContext_Request{Http: h}}})
 					if err != nil {
 						t.Fatal(err)
 					}

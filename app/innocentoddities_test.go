@@ -14,8 +14,9 @@ import (
 	"weir/internal/recorder"
 )
 
-// queriesStayAsSent says that a gate whose accounts stand in the query passes the query on as it came. While it does not, pairs that could be
-// read in two ways are left out, and the tests of innocent clients that send such pairs are skipped.
+// queriesStayAsSent says that a gate whose accounts stand in the query passes the query on as it came. While it does
+// not, pairs that could be read in two ways are left out, and the tests of innocent clients that send such pairs are
+// skipped.
 const queriesStayAsSent = false
 
 // An oddity is a request that few clients send, and that is right. ACCOUNT stands for the account.
@@ -38,8 +39,8 @@ var oddities = []oddity{
 	{"Latin-1 in values", "header", "/app/list", "X-Api-Key: ACCOUNT\r\nX-Name: J\xfcrg\r\n", false},
 	{"an account in UTF-8", "header", "/app/list", "X-Api-Key: Jürg-ACCOUNT\r\n", false},
 	{"names that begin alike", "header", "/app/list", "X-Api-Key: ACCOUNT\r\nX-Api-Key-Id: 7\r\nX-Api: 8\r\nKey: 9\r\n", false},
-	{"lists in several lines", "header", "/app/list", "Accept-Encoding: gzip\r\nX-Api-Key: ACCOUNT\r\nAccept: text/html\r\nAccept-Encoding: br;q=0.5, *;q=0\r\nAccept: */*;q=0.1\r\n",
-		false},
+	{"lists in several lines", "header", "/app/list", "Accept-Encoding: gzip\r\nX-Api-Key: ACCOUNT\r\nAccept: text/html\r\n" +
+		"Accept-Encoding: br;q=0.5, *;q=0\r\nAccept: */*;q=0.1\r\n", false},
 	{"underscores in others", "header", "/app/list", "X-Api-Key: ACCOUNT\r\nx_trace_id: 1\r\n", false},
 	{"escapes in the path", "header", "/app/%C3%BCber/a%2Fb/%7Euser/a+b;v=1/%e2%82%ac", "X-Api-Key: ACCOUNT\r\n", false},
 	{"the path ends in a slash", "header", "/app/list/", "X-Api-Key: ACCOUNT\r\n", false},

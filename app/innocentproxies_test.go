@@ -120,8 +120,8 @@ func listens(at string, ended <-chan struct{}) bool {
 	}
 }
 
-// TestInnocentsBehindProxies: clients behind a proxy that is trusted are told apart by key and by address, whatever they and those before them
-// write into lists of several lines.
+// TestInnocentsBehindProxies: clients behind a proxy that is trusted are told apart by key and by address, whatever
+// they and those before them write into lists of several lines.
 func TestInnocentsBehindProxies(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T, gate string) string{
 		"nginx": func(t *testing.T, gate string) string {
@@ -170,5 +170,44 @@ func TestInnocentsBehindProxies(t *testing.T) {
 			check("127.0.0.7", "key2", "X-Forwarded-For: 10.1.2.3\r\nX-API-KEY: key2\r\nX-Forwarded-For: 127.0.0.5\r\n",
 				"10.1.2.3, 127.0.0.5, 127.0.0.7, 127.0.0.1")
 		})
+	}
+}
+
+// TestInnocentForwardAuth: proxies ask in their own words about requests that name their account once.
+func TestInnocentForwardAuth(t *testing.T) {
+	more := "auth:\n"
+	for _, p := range places {
+		more += fmt.Sprintf("- {listen: \"127.0.0.1:0\", account: [%q], throttles: [%s]}\n", p.account, p.throttle)
+	}
+	s := openShop(t, nil, more)
+	for i, p := range places {
+		for dialect, its := range map[string]struct {
+			words string
+			over  int // nginx understands no more than 403, and makes a 429 of it
+		}{
+			"nginx":   {"X-Original-URI: TARGET\r\nX-Original-Method: GET\r\nX-Original-Host: shop.example\r\nX-Real-IP: 192.0.2.1\r\n", 403},
+			"traefik": {"X-Forwarded-Uri: TARGET\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Host: shop.example\r\nX-Forwarded-For: 192.0.2.1\r\n", 429},
+		} {
+			t.Run(p.name+"/"+dialect, func(t *testing.T) {
+				ask := func(account string) int {
+					t.Helper()
+					q := asked(p.name, account)
+					return raw(t, "127.0.0.1", s.app.AuthAddr(i).String(), "GET /auth HTTP/1.1\r\nHost: a\r\n"+strings.ReplaceAll(its.words, "TARGET", q.path)+
+						"Accept-Encoding: gzip\r\nAccept-Encoding: br\r\n"+q.name+": "+q.value+"\r\n\r\n")
+				}
+				account := p.name + "/" + dialect + "=="
+				for n := range few {
+					if status := ask(account); status != http.StatusOK || s.left(t, account) != few-int64(n)-1 {
+						t.Fatalf("request %d: %d, %d are left", n+1, status, s.left(t, account))
+					}
+				}
+				if status := ask(account); status != its.over {
+					t.Errorf("one more: %d", status)
+				}
+				if status := ask(account + "2"); status != http.StatusOK {
+					t.Errorf("another account: %d", status)
+				}
+			})
+		}
 	}
 }
