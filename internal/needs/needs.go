@@ -29,8 +29,8 @@ func Program(t testing.TB, name, from string) string {
 	return ""
 }
 
-// Python returns a Python that has a module: the first one on the path, or that of the system. Without one the test is left out; from says
-// how to get the module.
+// Python returns a Python that has a module: the first one on the path, or that of the system. Without one the test is
+// left out; from says how to get the module.
 func Python(t testing.TB, module, from string) string {
 	t.Helper()
 	for _, at := range []string{"python3", "/usr/bin/python3"} {
