@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +65,20 @@ func cleanTarget(s string) bool {
 	return true
 }
 
+// outside are the bytes that would end a path.
+var outside = strings.NewReplacer("?", "%3F", "#", "%23")
+
+// asSent returns the path as the client wrote it. net/url escapes all of a path anew where one byte of it could have been escaped, and a slash that
+// was escaped is then one that was not.
+func asSent(u *url.URL) string {
+	if u.RawPath != "" && cleanTarget(u.RawPath) {
+		if path, err := url.PathUnescape(u.RawPath); err == nil && path == u.Path {
+			return outside.Replace(u.RawPath)
+		}
+	}
+	return u.EscapedPath()
+}
+
 // appendRequest writes the head of a request. How its body is framed is said here and nowhere else.
 func appendRequest(b []byte, to *target, r *http.Request) []byte {
 	if r.Method == "" {
@@ -72,7 +87,7 @@ func appendRequest(b []byte, to *target, r *http.Request) []byte {
 		b = append(b, r.Method...)
 	}
 	b = append(append(b, ' '), to.base...)
-	path := r.URL.EscapedPath()
+	path := asSent(r.URL)
 	if !strings.HasPrefix(path, "/") {
 		b = append(b, '/')
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,9 +76,12 @@ func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Respon
 	out := r.WithContext(ctx)
 	out.Header = r.Header.Clone() // it may be looked at for a while
 	out.URL = &url.URL{Scheme: s.to.scheme, Host: s.to.host, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
-	path := r.URL.EscapedPath()
+	path := asSent(r.URL)
 	if path == "" || path[0] != '/' {
 		path = "/" + path
+	}
+	if path != r.URL.EscapedPath() && !strings.HasPrefix(s.to.base+path, "//") {
+		out.URL.Opaque = s.to.base + path // net/http sends it as it is
 	}
 	if unescaped, err := url.PathUnescape(s.to.base + path); err == nil {
 		out.URL.Path, out.URL.RawPath = unescaped, s.to.base+path

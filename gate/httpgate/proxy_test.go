@@ -331,6 +331,27 @@ func TestQueryGoesThrough(t *testing.T) {
 	}
 }
 
+// TestPathGoesAsSent: no byte of a path is written otherwise than the client did, whatever else is in it, over HTTP/1 and HTTP/2 alike.
+func TestPathGoesAsSent(t *testing.T) {
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RequestURI) })
+	for _, scheme := range []string{"http", "h2c"} {
+		g := start(t, Options{Upstream: to(strings.Replace(up.URL, "http", scheme, 1) + "/base")})
+		for sent, want := range map[string]string{
+			"/a%2Fb|c": "", "/%2e%2e%2fx/\xc3\xbc": "", `/a%2Fb"{}^<>\c`: "", "/%7Euser/a+b;v=1": "", "//a/../b": "", "/a%2Fb?x=|": "",
+			"/a%2Fb#c": "/a%2Fb%23c",
+		} {
+			if want == "" {
+				want = sent
+			}
+			conn := g.dial()
+			g.send(conn, "GET "+sent+" HTTP/1.1\r\nHost: a\r\n\r\n")
+			if _, body := g.answer(bufio.NewReader(conn)); body != "/base"+want {
+				t.Errorf("%s: %q, want %q", scheme, body, "/base"+want)
+			}
+		}
+	}
+}
+
 func TestConnectIsRefused(t *testing.T) {
 	g := start(t, Options{Upstream: to(echo(t).URL)})
 	c := g.dial()
