@@ -35,7 +35,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzKeys: whatever stands in the files, keys come out that fit an algorithm, or an error; and no secret unless the options say that it is one.
+// FuzzKeys: whatever stands in the files, keys come out that fit an algorithm, or an error; and no secret unless the
+// options say that it is one.
 func FuzzKeys(f *testing.F) {
 	f.Add(set(f), publicPEM(f, keys().rsa))
 	f.Add([]byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"AQAB","y":"AQAB"}]}`), []byte("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"))

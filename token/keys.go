@@ -73,8 +73,8 @@ func (k *key) fits(alg string) bool {
 	return false
 }
 
-// parseKey reads the text of a key: a public one in PEM, in DER or in base64, or a shared secret where the options name its algorithms. What
-// looks like a key in any other form is an error, and never a secret.
+// parseKey reads the text of a key: a public one in PEM, in DER or in base64, or a shared secret where the options
+// name its algorithms. What looks like a key in any other form is an error, and never a secret.
 func parseKey(text []byte, secrets bool) ([]key, error) {
 	if keys, err := parsePublic(text); err != nil {
 		return nil, err
@@ -177,8 +177,9 @@ type jwk struct {
 	N, E, X, Y, K, D        string
 }
 
-// parseSet reads a set of keys, or a single one. Those of kinds that are not known, or not for signatures, are passed over. So are keys of
-// a remote set that are of no use (RFC 7517, 5), and shared secrets in it: what is published is none.
+// parseSet reads a set of keys, or a single one. Those of kinds that are not known, or not for signatures, are passed
+// over. So are keys of a remote set that are of no use (RFC 7517, 5), and shared secrets in it: what is published is
+// none.
 func parseSet(text []byte, remote bool) ([]key, error) {
 	var set struct {
 		Keys []jwk

@@ -14,14 +14,17 @@ import (
 	"strings"
 )
 
-// A public key is known to everybody. A file with one that is taken for a shared secret lets everybody sign tokens. So whatever resembles a
-// key, in whatever encoding somebody copied it, is never a secret. What is found here is found on purpose by its marks and not by a full
-// parse: a key that is cut off, or has other text around it, is no secret either.
+// A public key is known to everybody. A file with one that is taken for a shared secret lets everybody sign tokens. So
+// whatever resembles a key, in whatever encoding somebody copied it, is never a secret. What is found here is found on
+// purpose by its marks and not by a full parse: a key that is cut off, or has other text around it, is no secret
+// either.
 
-// maxLayers is how many encodings may be wrapped around each other, as in the base64 of a PEM file that is quoted in JSON.
+// maxLayers is how many encodings may be wrapped around each other, as in the base64 of a PEM file that is quoted in
+// JSON.
 const maxLayers = 4
 
-// parsePublic reads a public key that stands alone, in PEM, DER, or the base64 of either. It returns nothing where there is none.
+// parsePublic reads a public key that stands alone, in PEM, DER, or the base64 of either. It returns nothing where
+// there is none.
 func parsePublic(text []byte) ([]key, error) {
 	plain := plainText(text)
 	if bytes.Contains(plain, []byte("-----BEGIN ")) {
@@ -146,11 +149,14 @@ func markedByWords(text []byte) string {
 
 // identifiers are those of ASN.1 by which keys say what they are for: each stands in every key of its kind.
 var identifiers = [][]byte{
-	{0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01},                                                                                     // PKCS: RSA in all forms, sealed keys
-	{0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01},                                                                         // keys on elliptic curves
-	{0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01},                                                                         // the curves of X9.62: P-256
-	{0x06, 0x05, 0x2b, 0x81, 0x04, 0x00},                                                                                           // those of SECG: P-384, P-521, secp256k1
-	{0x06, 0x03, 0x2b, 0x65, 0x6e}, {0x06, 0x03, 0x2b, 0x65, 0x6f}, {0x06, 0x03, 0x2b, 0x65, 0x70}, {0x06, 0x03, 0x2b, 0x65, 0x71}, // RFC 8410
+	{0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01},             // PKCS: RSA in all forms, sealed keys
+	{0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01}, // keys on elliptic curves
+	{0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01}, // the curves of X9.62: P-256
+	{0x06, 0x05, 0x2b, 0x81, 0x04, 0x00},                   // those of SECG: P-384, P-521, secp256k1
+	{0x06, 0x03, 0x2b, 0x65, 0x6e},                         // X25519, and the others of RFC 8410
+	{0x06, 0x03, 0x2b, 0x65, 0x6f},
+	{0x06, 0x03, 0x2b, 0x65, 0x70}, // Ed25519
+	{0x06, 0x03, 0x2b, 0x65, 0x71},
 	{0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x38, 0x04, 0x01},       // DSA
 	{0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x03}, // signatures of NIST: ML-DSA, SLH-DSA
 }
@@ -189,7 +195,8 @@ func hasPoint(b []byte) bool {
 	return false
 }
 
-// hasModulus finds what an RSA key of PKCS #1 has, which names itself nowhere: an odd number of a round length, and a short number behind it.
+// hasModulus finds what an RSA key of PKCS #1 has, which names itself nowhere: an odd number of a round length, and a
+// short number behind it.
 func hasModulus(b []byte) bool {
 	const integer = 0x02
 	for i := range b {
@@ -242,8 +249,8 @@ func printable(b []byte) bool {
 	return odd*10 <= len(b)
 }
 
-// decoded is what a text may be the encoding of. Other text in front, behind and between is passed over: in front of base64 it moves what
-// follows, so that it is read from each of the places where a group can begin.
+// decoded is what a text may be the encoding of. Other text in front, behind and between is passed over: in front of
+// base64 it moves what follows, so that it is read from each of the places where a group can begin.
 func decoded(text []byte) (all [][]byte) {
 	s := string(bytes.TrimSpace(text))
 	var quoted string

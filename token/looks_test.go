@@ -159,7 +159,8 @@ func encodingsOf(text []byte) []encoding {
 	return encodings
 }
 
-// checkForm holds a text that was made of a public key against New: it is no secret, and where it is taken, it is for the key's own tokens.
+// checkForm holds a text that was made of a public key against New: it is no secret, and where it is taken, it is for
+// the key's own tokens.
 func checkForm(t *testing.T, name string, text []byte, by crypto.Signer) (taken bool) {
 	t.Helper()
 	if v, err := New(Options{Key: "k", Algorithms: []string{"HS256", "HS512"}}, text, nil, nil); err == nil {
@@ -189,7 +190,8 @@ func checkForm(t *testing.T, name string, text []byte, by crypto.Signer) (taken 
 	return true
 }
 
-// A public key is never a shared secret, in whatever form it was copied; where it can be told without doubt, it is used as what it is.
+// A public key is never a shared secret, in whatever form it was copied; where it can be told without doubt, it is
+// used as what it is.
 func TestPublicKeyIsNeverASecret(t *testing.T) {
 	for _, f := range forms() {
 		for _, e := range encodingsOf(f.text) {

@@ -23,7 +23,8 @@ var (
 	ErrTooLong   = fmt.Errorf("the token is longer than %d bytes", MaxToken)
 	ErrMalformed = errors.New("the token is malformed")
 	ErrSignature = errors.New("the token is not signed by a key that is known here, or in a way that is not good")
-	// ErrUnknownKey is an ErrSignature that another set of keys may be the cure of: the token names a key that is not here, or names none.
+	// ErrUnknownKey is an ErrSignature that another set of keys may be the cure of: the token names a key that is not
+	// here, or names none.
 	ErrUnknownKey = fmt.Errorf("%w: perhaps by a newer one", ErrSignature)
 	ErrExpired    = errors.New("the token has expired, or never does")
 	ErrEarly      = errors.New("the token is not valid yet")
