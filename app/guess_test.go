@@ -45,8 +45,8 @@ func (p *post) logInsAtOnce(n int, as func(i int) (name, password string)) map[i
 	return counts
 }
 
-// Ninety guesses over ninety connections at once: twenty are looked at, as if they came one after the other. Whoever was here before, and
-// uses ten connections, does not notice.
+// Ninety guesses over ninety connections at once: twenty are looked at, as if they came one after the other. Whoever
+// was here before, and uses ten connections, does not notice.
 func TestGuessesAtOnce(t *testing.T) {
 	p := newPost(t, "rate: 1/m", "", "")
 	p.user("ann")

@@ -16,17 +16,19 @@ var ErrGuessing = errors.New("login: too many wrong passwords, so that this one 
 // MaxInLine is how many guesses may wait for others with the same key. One more is turned away with ErrBusy.
 const MaxInLine = 256
 
-// A Limit is a throttle that counts wrong passwords. Guesses with the same key may share its units, and wait for each other.
+// A Limit is a throttle that counts wrong passwords. Guesses with the same key may share its units, and wait for each
+// other.
 type Limit struct {
 	Throttle weir.Throttle
 	Key      string
 }
 
-// A Guard limits wrong passwords. Checking and charging are one step: a guess takes its units before the password is verified, and a right
-// password gives them back. So guesses that come at once are no more than guesses that come one after the other.
+// A Guard limits wrong passwords. Checking and charging are one step: a guess takes its units before the password is
+// verified, and a right password gives them back. So guesses that come at once are no more than guesses that come one
+// after the other.
 //
-// What others take while they are being verified is no reason to turn somebody away, as they may give it back: whoever finds no unit left
-// waits for them. Many users of one network who log in at once therefore all get in.
+// What others take while they are being verified is no reason to turn somebody away, as they may give it back: whoever
+// finds no unit left waits for them. Many users of one network who log in at once therefore all get in.
 //
 // It is safe for concurrent use. All who share a throttle share a Guard. The zero value is ready.
 type Guard struct {
@@ -47,8 +49,9 @@ type Guess struct {
 	holds  []weir.Hold
 }
 
-// Take takes a unit of each limit, all of them or none. event tells what is judged, at its time; known reports whether the password was right a
-// short while ago, in which case nothing is taken and the guess is nil. Both are asked again after a wait.
+// Take takes a unit of each limit, all of them or none. event tells what is judged, at its time; known reports whether
+// the password was right a short while ago, in which case nothing is taken and the guess is nil. Both are asked again
+// after a wait.
 //
 // Errors are ErrGuessing where nothing is left, ErrBusy, the context's, and those of the throttles.
 func (g *Guard) Take(ctx context.Context, limits []Limit, event func() weir.Event, known func() bool) (*Guess, error) {

@@ -111,7 +111,8 @@ func TestGuessesAtOnce(t *testing.T) {
 	})
 }
 
-// Many users of one network log in for the first time at once, with less left than there are of them. All get in, and nothing is charged.
+// Many users of one network log in for the first time at once, with less left than there are of them. All get in, and
+// nothing is charged.
 func TestManyRightOnesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &guarded{t: t, network: wrongs(t, 3), users: wrongs(t, 2)}
@@ -149,7 +150,8 @@ func TestManyRightOnesAtOnce(t *testing.T) {
 	})
 }
 
-// A mail program opens ten connections: the first one that is verified lets the others in, also where one guess is left.
+// A mail program opens ten connections: the first one that is verified lets the others in, also where one guess is
+// left.
 func TestTenFirstLogIns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &guarded{t: t, network: wrongs(t, 20), users: wrongs(t, 1)}
@@ -177,7 +179,8 @@ func TestTenFirstLogIns(t *testing.T) {
 	})
 }
 
-// A guess that finds nothing left for its user holds nothing of its network meanwhile, and whoever is called for nothing calls the next.
+// A guess that finds nothing left for its user holds nothing of its network meanwhile, and whoever is called for
+// nothing calls the next.
 func TestAllOrNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &guarded{t: t, network: wrongs(t, 2), users: wrongs(t, 1)}
@@ -267,7 +270,8 @@ func TestLineIsBounded(t *testing.T) {
 	})
 }
 
-// Whatever comes in whatever order, no more are wrong than may be, nobody who is right loses anything, and nobody is forgotten in a line.
+// Whatever comes in whatever order, no more are wrong than may be, nobody who is right loses anything, and nobody is
+// forgotten in a line.
 func TestGuardWithManyAtOnce(t *testing.T) {
 	g := &guarded{t: t, network: wrongs(t, 15), users: wrongs(t, 4)}
 	var wrong, right, late, gone atomic.Int64

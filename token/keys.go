@@ -82,9 +82,6 @@ func parseKey(text []byte, secrets bool) ([]key, error) {
 		return keys, nil
 	}
 	secret := bytes.TrimRight(text, "\r\n")
-	if len(secret) > maxSecret {
-		return nil, ErrLongSecret
-	}
 	if err := checkSecret(secret); err != nil {
 		return nil, err
 	}
@@ -94,8 +91,11 @@ func parseKey(text []byte, secrets bool) ([]key, error) {
 	return []key{{public: bytes.Clone(secret)}}, nil
 }
 
-// checkSecret refuses what cannot be a secret: because it is short, or because it is a key that others know.
+// checkSecret refuses what cannot be a secret: because of its length, or because it is a key that others know.
 func checkSecret(secret []byte) error {
+	if len(secret) > maxSecret {
+		return ErrLongSecret
+	}
 	if what := resembles(secret); what != "" {
 		return fmt.Errorf("%w: it looks like %s", ErrNoSecret, what)
 	}

@@ -233,9 +233,9 @@ func TestOldKeysStayWhileTheProviderFails(t *testing.T) {
 		"too much": {func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(w, "%s%s", text, strings.Repeat(" ", maxSet+1-len(text)))
 		}, "larger than", 1},
-		"another server": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.at("/keys"), 302) }, "leads to another server", 1},
-		"another scheme": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://"+r.Host+"/keys", 302) }, "leads to another server", 1},
-		"round and round": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keys", 302) }, "round and round",
+		"another server": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.at("/keys"), http.StatusFound) }, "leads to another server", 1},
+		"another scheme": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://"+r.Host+"/keys", http.StatusFound) }, "leads to another server", 1},
+		"round and round": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keys", http.StatusFound) }, "round and round",
 			maxRedirects + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -275,7 +275,7 @@ func TestOldKeysStayWhileTheProviderFails(t *testing.T) {
 	text = setOf(t, map[string]*ecdsa.PrivateKey{"1": one, "2": two})
 	p.answers(func(w http.ResponseWriter, r *http.Request) {
 		if hops := len(r.URL.Query().Get("hops")); hops < maxRedirects {
-			http.Redirect(w, r, "/keys?hops="+strings.Repeat("x", hops+1), 302)
+			http.Redirect(w, r, "/keys?hops="+strings.Repeat("x", hops+1), http.StatusFound)
 			return
 		}
 		fmt.Fprintf(w, "%s%s", text, strings.Repeat(" ", maxSet-len(text)))

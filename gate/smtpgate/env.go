@@ -24,7 +24,8 @@ type Env struct {
 	Observer Observer
 	Spool    Spool
 	Logins   Logins
-	// Guard makes those wait for each other who guess passwords. Gates that share Parts.UserGuesses share it; one of its own where it is nil.
+	// Guard makes those wait for each other who guess passwords. Gates that share Parts.UserGuesses share it; one of
+	// its own where it is nil.
 	Guard *login.Guard
 	// Commands is given the mails that come to the command address: the detail of the address, and the beginning of the text. A nil error
 	// means that it has been seen to. nil: there are no commands by mail.

@@ -53,7 +53,8 @@ func newGuesses(t *testing.T, burst int64) weir.Throttle {
 	return limit.Throttle()
 }
 
-// Wrong passwords that come at once over many connections are no more than may come one after the other, whoever verifies them.
+// Wrong passwords that come at once over many connections are no more than may come one after the other, whoever
+// verifies them.
 func TestParallelGuesses(t *testing.T) {
 	const most, guesses = 5, 40
 	for name, change := range map[string]func(*rig){
@@ -93,8 +94,8 @@ func userGuesses(t *testing.T, most int64) weir.Throttle {
 	return newQuota(t, quota.Policy{Name: "wrong", Limit: quota.Count(most), Period: weir.Period{Length: 10 * time.Minute}})
 }
 
-// A mail program that logs in for the first time over ten connections, and forty users of one network who do so at once, all get in, however
-// few guesses are left; and no guess is lost by it.
+// A mail program that logs in for the first time over ten connections, and forty users of one network who do so at
+// once, all get in, however few guesses are left; and no guess is lost by it.
 func TestParallelFirstLogIns(t *testing.T) {
 	for name, auth := range map[string]Auth{"our own": AuthUsers, "of the next hop": AuthNextHop} {
 		t.Run(name, func(t *testing.T) {
