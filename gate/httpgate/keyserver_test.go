@@ -234,7 +234,9 @@ func TestOldKeysStayWhileTheProviderFails(t *testing.T) {
 			fmt.Fprintf(w, "%s%s", text, strings.Repeat(" ", maxSet+1-len(text)))
 		}, "larger than", 1},
 		"another server": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.at("/keys"), http.StatusFound) }, "leads to another server", 1},
-		"another scheme": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://"+r.Host+"/keys", http.StatusFound) }, "leads to another server", 1},
+		"another scheme": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://"+r.Host+"/keys", http.StatusFound)
+		}, "leads to another server", 1},
 		"round and round": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keys", http.StatusFound) }, "round and round",
 			maxRedirects + 1},
 	} {
