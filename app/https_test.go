@@ -46,7 +46,7 @@ http:
 - listen: 127.0.0.1:0
   upstream: [%[2]s, %[3]s]
   tls: {cert: %[1]s/cert.pem, key: %[1]s/key.pem}
-  jwt: {key: %[1]s/token.key, plan: plan}
+  jwt: {key: %[1]s/token.key, algorithms: [HS256], plan: plan}
   account: ["jwt:sub"]
   throttles: [plans]
 throttles:

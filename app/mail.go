@@ -27,9 +27,10 @@ import (
 type post struct {
 	*spool.Spool // nil before Start
 	logins       *login.Desk
+	guard        login.Guard // of those who guess passwords, at all gates and on the pages
 	seen         *mailObserver
-	host         string // of this machine
-	pages        guesser
+	host         string        // of this machine
+	pages        weir.Throttle // wrong passwords of each user, on the pages
 	accounts     weir.Throttle // wrong passwords of each user, at all gates
 
 	once  sync.Once
@@ -42,7 +43,7 @@ func newPost(a *App) (*post, error) {
 	if err != nil {
 		host = "localhost"
 	}
-	pages, err := newGuesser()
+	pages, err := quota.New(pageGuesses)
 	if err != nil {
 		return nil, err
 	}

@@ -89,16 +89,22 @@ func (s selfService) whoever(ctx context.Context, ticket, password string) (u st
 	if u, err = s.post.User(ctx, v.User); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return u, err
 	}
-	if !s.post.pages.may(v.User, s.opts.Clock.Now()) {
+	guess, err := s.post.guard.Take(ctx, []login.Limit{{Throttle: s.post.pages, Key: "page " + v.User}},
+		func() weir.Event { return weir.Event{Time: s.opts.Clock.Now(), Account: v.User} },
+		func() bool { return s.post.logins.Remembered(v.User, u.Password, password) })
+	switch {
+	case errors.Is(err, login.ErrGuessing):
 		return u, console.ErrLate
-	}
-	switch err := s.post.logins.Verify(ctx, v.User, u.Password, password); {
-	case errors.Is(err, login.ErrWrong):
-		s.post.pages.wrong(v.User, s.opts.Clock.Now())
-		return u, console.ErrPassword
-	default:
+	case err != nil:
 		return u, err
 	}
+	wrong := true // unless something else is found out
+	defer func() { guess.End(s.opts.Clock.Now(), wrong) }()
+	err = s.post.logins.Verify(ctx, v.User, u.Password, password)
+	if wrong = errors.Is(err, login.ErrWrong); wrong {
+		return u, console.ErrPassword
+	}
+	return u, err
 }
 
 // ChangePassword gives a user another password.
@@ -122,27 +128,7 @@ func (s selfService) ChangeContact(ctx context.Context, ticket, password, contac
 
 func byPage(u store.User) string { return fmt.Sprintf("%s, on the page", u.Name) }
 
-// A guesser limits wrong passwords on the pages, for each user.
-type guesser struct{ *quota.Quota }
-
-func newGuesser() (guesser, error) {
-	q, err := quota.New(quota.Options{Policies: []quota.Policy{
-		{Name: "wrong-passwords", Limit: quota.Count(10), Period: weir.Period{Length: 10 * time.Minute}},
-	}})
-	return guesser{q}, err
-}
-
-// may reports whether a password of a user is looked at.
-func (g guesser) may(user string, now time.Time) bool {
-	var a weir.Answer
-	g.Peek(&weir.Event{Time: now, Account: user}, &a)
-	return a.Verdict == weir.Admit
-}
-
-// wrong counts a wrong password.
-func (g guesser) wrong(user string, now time.Time) {
-	var a weir.Answer
-	if err := g.Judge(context.Background(), &weir.Event{Time: now, Account: user}, &a); err == nil && !a.Hold.IsZero() {
-		g.Settle(a.Hold, weir.Outcome{Time: now, Done: true})
-	}
-}
+// pageGuesses is how many wrong passwords of a user are looked at on the pages.
+var pageGuesses = quota.Options{Policies: []quota.Policy{
+	{Name: "wrong-passwords", Limit: quota.Count(10), Period: weir.Period{Length: 10 * time.Minute}},
+}}

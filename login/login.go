@@ -1,7 +1,9 @@
 // Package login keeps passwords: it hashes them, and verifies them without becoming the bottleneck.
 //
-// Hash makes of a password what is stored; a Desk verifies. A hash is slow and takes 19 MiB on purpose, so a Desk works on a few at once,
-// lets some wait, turns the others away (ErrBusy), and remembers for a while what was right.
+// Hash makes of a password what is stored; a Desk verifies. A hash is slow and takes 19 MiB on purpose, so a Desk
+// works on a few at once, lets some wait, turns the others away (ErrBusy), and remembers for a while what was right. A
+// Guard limits wrong passwords: by throttles that are charged before a password is verified, so that many guesses at
+// once are no more than one after the other.
 package login
 
 import (

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -34,11 +35,15 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzKeys: whatever stands in the files, keys come out that fit an algorithm, or an error.
+// FuzzKeys: whatever stands in the files, keys come out that fit an algorithm, or an error; and no secret unless the
+// options say that it is one.
 func FuzzKeys(f *testing.F) {
 	f.Add(set(f), publicPEM(f, keys().rsa))
 	f.Add([]byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"AQAB","y":"AQAB"}]}`), []byte("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"))
 	f.Fuzz(func(t *testing.T, setText, keyText []byte) {
+		if v, err := New(Options{Key: "k"}, keyText, nil, nil); err == nil && slices.ContainsFunc(v.keys, key.secret) {
+			t.Fatalf("%q is a secret, and nobody said so", keyText)
+		}
 		v, err := New(Options{Key: "k", JWKS: "s"}, keyText, setText, nil)
 		if err != nil {
 			return

@@ -20,6 +20,7 @@ import (
 const (
 	MaxKeys   = 100 // of a set
 	minSecret = 32  // bytes: less can be guessed (RFC 7518, 3.2)
+	maxSecret = 64 << 10
 	minRSA    = 2048
 	maxRSA    = 16384
 )
@@ -29,6 +30,9 @@ var (
 	ErrNoKey       = errors.New("there is no key in it that tokens could be checked with")
 	ErrPrivateKey  = errors.New("it is a private key, which has no place here: write the public one")
 	ErrShortSecret = fmt.Errorf("a shared secret must have %d bytes at least", minSecret)
+	ErrLongSecret  = fmt.Errorf("a shared secret must have %d bytes at most", maxSecret)
+	ErrNoSecret    = errors.New("others may know this key, so that it is no shared secret")
+	ErrUndeclared  = errors.New("it is no public key that can be read here; if it is a shared secret, write algorithms: [HS256]")
 	ErrWeakKey     = fmt.Errorf("an RSA key must have %d bits at least, and %d at most", minRSA, maxRSA)
 	ErrManyKeys    = fmt.Errorf("a set has %d keys at most", MaxKeys)
 	ErrBadKeys     = errors.New("it is not a set of keys (JWKS)")
@@ -40,6 +44,9 @@ type key struct {
 	alg    string // the only one that it is for, if it says so
 	public any    // *rsa.PublicKey, *ecdsa.PublicKey, ed25519.PublicKey, or []byte for a shared secret
 }
+
+// secret reports whether it is a shared secret.
+func (k key) secret() bool { _, is := k.public.([]byte); return is }
 
 // fits reports whether a key is for an algorithm. It goes by what the key is, never by what a token says.
 func (k *key) fits(alg string) bool {
@@ -66,16 +73,42 @@ func (k *key) fits(alg string) bool {
 	return false
 }
 
-// parseKey reads the text of a key: PEM, or else a shared secret.
-func parseKey(text []byte) ([]key, error) {
-	if !bytes.Contains(text, []byte("-----BEGIN ")) {
-		secret := bytes.TrimRight(text, "\r\n")
-		if len(secret) < minSecret {
-			return nil, ErrShortSecret
-		}
-		return []key{{public: bytes.Clone(secret)}}, nil
+// parseKey reads the text of a key: a public one in PEM, in DER or in base64, or a shared secret where the options
+// name its algorithms. What looks like a key in any other form is an error, and never a secret.
+func parseKey(text []byte, secrets bool) ([]key, error) {
+	if keys, err := parsePublic(text); err != nil {
+		return nil, err
+	} else if len(keys) > 0 {
+		return keys, nil
 	}
+	secret := bytes.TrimRight(text, "\r\n")
+	if err := checkSecret(secret); err != nil {
+		return nil, err
+	}
+	if !secrets {
+		return nil, ErrUndeclared
+	}
+	return []key{{public: bytes.Clone(secret)}}, nil
+}
+
+// checkSecret refuses what cannot be a secret: because of its length, or because it is a key that others know.
+func checkSecret(secret []byte) error {
+	if len(secret) > maxSecret {
+		return ErrLongSecret
+	}
+	if what := resembles(secret); what != "" {
+		return fmt.Errorf("%w: it looks like %s", ErrNoSecret, what)
+	}
+	if len(secret) < minSecret {
+		return ErrShortSecret
+	}
+	return nil
+}
+
+// parsePEM reads all keys of a text. What stands around them is passed over.
+func parsePEM(text []byte) ([]key, error) {
 	var keys []key
+	all := text
 	for {
 		var block *pem.Block
 		if block, text = pem.Decode(text); block == nil {
@@ -89,10 +122,13 @@ func parseKey(text []byte) ([]key, error) {
 			return nil, ErrManyKeys
 		}
 	}
-	if len(keys) == 0 {
-		return nil, ErrNoKey
+	switch {
+	case len(keys) > 0:
+		return keys, nil
+	case bytes.Contains(all, []byte("PRIVATE KEY")):
+		return nil, ErrPrivateKey
 	}
-	return keys, nil
+	return nil, ErrNoKey
 }
 
 func parseBlock(block *pem.Block) (public any, err error) {
@@ -138,40 +174,55 @@ func checkKey(public any) (any, error) {
 // A jwk is a key of a set (RFC 7517).
 type jwk struct {
 	Kty, Kid, Alg, Use, Crv string
-	N, E, X, Y, K           string
+	N, E, X, Y, K, D        string
 }
 
-// parseSet reads a set of keys. Those of kinds that are not known, or not for signatures, are passed over.
-func parseSet(text []byte) ([]key, error) {
-	var set struct{ Keys []jwk }
+// parseSet reads a set of keys, or a single one. Those of kinds that are not known, or not for signatures, are passed
+// over. So are keys of a remote set that are of no use (RFC 7517, 5), and shared secrets in it: what is published is
+// none.
+func parseSet(text []byte, remote bool) ([]key, error) {
+	var set struct {
+		Keys []jwk
+		jwk
+	}
 	if err := json.Unmarshal(text, &set); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadKeys, err)
+	}
+	if set.Keys == nil && set.Kty != "" {
+		set.Keys = []jwk{set.jwk}
 	}
 	if len(set.Keys) > MaxKeys {
 		return nil, ErrManyKeys
 	}
 	var keys []key
+	var first error
 	for i := range set.Keys {
 		j := &set.Keys[i]
-		if j.Use != "" && j.Use != "sig" {
+		if j.Use != "" && j.Use != "sig" || remote && j.Kty == "oct" {
 			continue
 		}
 		public, err := j.public()
 		if err != nil {
-			return nil, fmt.Errorf("key %d (%q): %w", i, j.Kid, err)
-		}
-		if public != nil {
+			err = fmt.Errorf("key %d (%q): %w", i, j.Kid, err)
+			if !remote {
+				return nil, err
+			}
+			first = cmpErr(first, err)
+		} else if public != nil {
 			keys = append(keys, key{j.Kid, j.Alg, public})
 		}
 	}
 	if len(keys) == 0 {
-		return nil, ErrNoKey
+		return nil, cmpErr(first, ErrNoKey)
 	}
 	return keys, nil
 }
 
 // public returns the key itself, or nil for one of an unknown kind.
 func (j *jwk) public() (any, error) {
+	if j.D != "" && j.Kty != "oct" {
+		return nil, ErrPrivateKey
+	}
 	switch j.Kty {
 	case "RSA":
 		n, err1 := decode(j.N)
@@ -203,10 +254,10 @@ func (j *jwk) public() (any, error) {
 		return ed25519.PublicKey(x), nil
 	case "oct":
 		secret, err := decode(j.K)
-		if err != nil || len(secret) < minSecret {
-			return nil, cmpErr(err, ErrShortSecret)
+		if err == nil {
+			err = checkSecret(secret)
 		}
-		return secret, nil
+		return secret, err
 	}
 	return nil, nil
 }

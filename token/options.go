@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -13,12 +15,16 @@ import (
 
 // Options say which tokens are good.
 type Options struct {
-	// A file with the public key, or a certificate, in PEM, by which tokens are signed; for HS256, HS384 and HS512 with the shared secret as it
-	// is, 32 bytes at least. It is read again when it changes.
+	// A file with the public key, or a certificate, by which tokens are signed: PEM, DER, or base64 of it. It is read
+	// again when it changes. With algorithms HS256, HS384 or HS512, a file with the shared secret as it is, 32 bytes
+	// at least; a public key in any form is never taken for one.
 	Key string `yaml:"key"`
-	// A file with a set of keys (JWKS). A token names one of them by its kid. It is read again when it changes.
+	// A set of keys (JWKS), of which a token names one by its kid: a file, which is read again when it changes, or the
+	// address of one at the identity provider, as in https://login.example.org/keys, which is fetched every 10
+	// minutes. http:// is good for this machine only.
 	JWKS string `yaml:"jwks"`
-	// The algorithms that are good: RS256, ES256, EdDSA and their like. Default: all that fit the keys.
+	// The algorithms that are good: RS256, ES256, EdDSA and their like. Default: all that fit the keys. Those with a
+	// shared secret (HS256, HS384, HS512) must be named where key is the secret.
 	Algorithms []string `yaml:"algorithms"`
 	// Who must have issued the token (iss). Default: anybody who has the key.
 	Issuer string `yaml:"issuer"`
@@ -43,6 +49,44 @@ const (
 // algorithms are those that are known, with those that fit the same kind of key beside each other.
 var algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "HS256", "HS384", "HS512"}
 
+// shared reports whether tokens may be signed with a shared secret that the options name.
+func (o *Options) shared() bool {
+	return slices.ContainsFunc(o.Algorithms, func(a string) bool { return strings.HasPrefix(a, "HS") })
+}
+
+// Remote reports whether the set of keys is fetched from somewhere, instead of read from a file.
+func (o *Options) Remote() bool { return strings.Contains(o.JWKS, "://") }
+
+// maxAddress is how long the address of a set may be.
+const maxAddress = 2048
+
+// validateAddress finds mistakes in where a set is fetched. Who could change it on its way could sign tokens.
+func (o *Options) validateAddress(v *weir.Mistakes) {
+	if !o.Remote() {
+		return
+	}
+	const hint = "write https://login.example.org/keys"
+	u, err := url.Parse(o.JWKS)
+	switch {
+	case err != nil || u.Hostname() == "" || len(o.JWKS) > maxAddress:
+		v.Add("jwks", "it is not the address of a set of keys", hint)
+	case u.User != nil:
+		v.Add("jwks", "the address of a set has no name and password in it", hint)
+	case u.Fragment != "":
+		v.Add("jwks", "the address of a set has no # in it", hint)
+	case u.Scheme == "http" && !Loopback(u.Hostname()):
+		v.Add("jwks", "by http anybody on the way can put in keys of their own", "write https; http is good for 127.0.0.1, [::1] and localhost")
+	case u.Scheme != "https" && u.Scheme != "http":
+		v.Add("jwks", fmt.Sprintf("a set of keys cannot be fetched by %s", u.Scheme), hint)
+	}
+}
+
+// Loopback reports whether a host is this machine.
+func Loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
+}
+
 // WithDefaults returns the options with everything filled in that was left out.
 func (o Options) WithDefaults() Options {
 	o.Leeway = cmp.Or(o.Leeway, weir.Duration(30*time.Second))
@@ -57,6 +101,7 @@ func (o Options) Validate() error {
 	if o.Key == "" && o.JWKS == "" {
 		v.Add("key", "there is no key to check tokens with", "write key: /etc/weir/token.pem, or jwks: /etc/weir/keys.json")
 	}
+	o.validateAddress(&v)
 	shared, public := false, false
 	for i, a := range o.Algorithms {
 		v.OneOf(fmt.Sprintf("algorithms[%d]", i), a, algorithms...)

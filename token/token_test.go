@@ -75,6 +75,9 @@ func verifier(t testing.TB, o Options, key, set []byte) *Verifier {
 	if key != nil {
 		o.Key = "key.pem"
 	}
+	if bytes.HasPrefix(key, keys().secret) { // what is a secret must be called one
+		o.Algorithms = []string{"HS256", "HS384", "HS512"}
+	}
 	if set != nil {
 		o.JWKS = "keys.json"
 	}

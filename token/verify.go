@@ -23,10 +23,13 @@ var (
 	ErrTooLong   = fmt.Errorf("the token is longer than %d bytes", MaxToken)
 	ErrMalformed = errors.New("the token is malformed")
 	ErrSignature = errors.New("the token is not signed by a key that is known here, or in a way that is not good")
-	ErrExpired   = errors.New("the token has expired, or never does")
-	ErrEarly     = errors.New("the token is not valid yet")
-	ErrIssuer    = errors.New("the token was issued by somebody else")
-	ErrAudience  = errors.New("the token is for somebody else")
+	// ErrUnknownKey is an ErrSignature that another set of keys may be the cure of: the token names a key that is not
+	// here, or names none.
+	ErrUnknownKey = fmt.Errorf("%w: perhaps by a newer one", ErrSignature)
+	ErrExpired    = errors.New("the token has expired, or never does")
+	ErrEarly      = errors.New("the token is not valid yet")
+	ErrIssuer     = errors.New("the token was issued by somebody else")
+	ErrAudience   = errors.New("the token is for somebody else")
 )
 
 // A Verifier checks tokens. It is safe for concurrent use; make it with New.
@@ -50,14 +53,17 @@ func New(o Options, keyText, setText []byte, names []string) (*Verifier, error) 
 		v.good = algorithms
 	}
 	if keyText != nil {
-		keys, err := parseKey(keyText)
+		keys, err := parseKey(keyText, o.shared())
+		if err == nil && o.shared() && !slices.ContainsFunc(keys, key.secret) {
+			err = fmt.Errorf("%w: it is a public key, and algorithms names those for secrets only", ErrNoSecret)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("key: %w", err)
 		}
 		v.keys = append(v.keys, keys...)
 	}
 	if setText != nil {
-		keys, err := parseSet(setText)
+		keys, err := parseSet(setText, o.Remote())
 		if err != nil {
 			return nil, fmt.Errorf("jwks: %w", err)
 		}
@@ -136,9 +142,12 @@ func (v *Verifier) Verify(text string, now time.Time) (*Claims, error) {
 
 func (v *Verifier) verify(text string, now time.Time) (*Claims, error) {
 	said := jwt.MapClaims{}
-	if _, err := v.parser.ParseWithClaims(text, said, v.keysFor); err != nil {
-		if errors.Is(err, jwt.ErrTokenMalformed) {
+	if t, err := v.parser.ParseWithClaims(text, said, v.keysFor); err != nil {
+		switch {
+		case errors.Is(err, jwt.ErrTokenMalformed):
 			return nil, ErrMalformed
+		case t != nil && !v.has(t):
+			return nil, ErrUnknownKey
 		}
 		return nil, ErrSignature
 	}
@@ -172,6 +181,12 @@ func (v *Verifier) verify(text string, now time.Time) (*Claims, error) {
 		c.values = append(c.values, value(said[name]))
 	}
 	return c, nil
+}
+
+// has reports whether there is a key by the name that a token says.
+func (v *Verifier) has(t *jwt.Token) bool {
+	kid, _ := t.Header["kid"].(string)
+	return kid != "" && slices.ContainsFunc(v.keys, func(k key) bool { return k.id == kid })
 }
 
 // keysFor returns the keys that a token may be signed with: the one that it names, or all without a name of those that fit.

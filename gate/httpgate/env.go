@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"crypto/rand"
+	"crypto/x509"
 	"log/slog"
 	"time"
 
@@ -35,6 +36,9 @@ type Env struct {
 	Secrets func(throttles []string) [][]byte
 	// Scripts are served under /.weir/ where stamps are taken: the solver and its like, by name.
 	Scripts map[string][]byte
+	// Roots are whom the certificates of servers must be signed by from which keys of tokens are fetched; nil for
+	// those that the system trusts.
+	Roots *x509.CertPool
 	// Data is the folder below which certificates are kept that gates get by themselves; empty for none.
 	Data string
 	// Challenges are shared by all gates, so that those without TLS can answer for the others; nil for none.
@@ -68,7 +72,7 @@ const (
 	BoundProxyHeader = "proxy_header" // a connection without the PROXY header that it must begin with
 	BoundAccount     = "account"      // a request that names its account twice, or in a way that servers read differently
 	BoundToken       = "token"        // a JSON Web Token that is not good
-	BoundCertificate = "certificate"  // a new certificate, or other file with keys, that is of no use: the old one stays
+	BoundCertificate = "certificate"  // a new certificate, or other file or set of keys, that is of no use: the old one stays
 )
 
 // BoundNames lists what Observer.Bounded may be told.

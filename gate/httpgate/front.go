@@ -27,10 +27,12 @@ func newFront(o *Options, accounts *identify.Accounts, env Env, before *setup) (
 	}
 	f.headerOnSocket = o.ProxyProtocol.Socket
 	f.request, f.response = o.Headers.Request.ready(), o.Headers.Response.ready()
-	if f.tokens, err = newTokens(o.JWT, accounts, env, old.tokens); err != nil {
+	if f.tokens, err = newTokens(o.JWT, accounts, env, old.tokens, before != nil); err != nil {
 		return f, err
 	}
-	f.tls, err = newTLS(o.TLS, env, old.tls)
+	if f.tls, err = newTLS(o.TLS, env, old.tls); err != nil && f.tokens != old.tokens {
+		f.tokens.end()
+	}
 	return f, err
 }
 
@@ -49,6 +51,9 @@ func (f *front) replaces(old *front, running bool) {
 	if account := old.account(); account != nil && account != f.account() {
 		account.stop()
 	}
+	if old.tokens != f.tokens {
+		old.tokens.end()
+	}
 }
 
 // drop ends what the front before did not do either: this one is not to be.
@@ -65,6 +70,7 @@ func (f *front) end() {
 	if account := f.account(); account != nil {
 		account.stop()
 	}
+	f.tokens.end()
 }
 
 func (f *front) account() *acmeAccount {

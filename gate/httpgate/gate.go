@@ -92,8 +92,18 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 // SetAccess changes which requests get a line in the access log.
 func (g *Gate) SetAccess(which AccessLog) { g.access.Store(&which) }
 
-// Listen binds the address, or makes the socket. Port 0 takes a free one; see Addr.
+// Listen binds the address, or makes the socket. Port 0 takes a free one; see Addr. Where keys of tokens are being
+// fetched, it then waits for the first try, ten seconds at most, so that nobody's token is turned away for being
+// early.
 func (g *Gate) Listen() error {
+	if err := g.bind(); err != nil {
+		return err
+	}
+	g.setup.Load().front.tokens.await()
+	return nil
+}
+
+func (g *Gate) bind() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.listener != nil {

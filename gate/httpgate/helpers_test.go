@@ -166,12 +166,19 @@ type rig struct {
 
 func start(t testing.TB, o Options, throttles ...weir.Throttle) *rig {
 	t.Helper()
+	return startIn(t, Env{}, o, throttles...)
+}
+
+// startIn is start in surroundings of which the rest is filled in.
+func startIn(t testing.TB, env Env, o Options, throttles ...weir.Throttle) *rig {
+	t.Helper()
 	r := &rig{t: t, clock: clock.NewFake(epoch), log: new(syncBuffer), seen: new(observer)}
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
-	g, err := New(o, nil, chainOf(t, throttles...), Env{Clock: r.clock, Observer: r.seen,
-		Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	env.Clock, env.Observer = r.clock, r.seen
+	env.Log = slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	g, err := New(o, nil, chainOf(t, throttles...), env)
 	if err != nil {
 		t.Fatal(err)
 	}

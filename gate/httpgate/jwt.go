@@ -1,6 +1,8 @@
 package httpgate
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync/atomic"
@@ -15,17 +17,21 @@ const maxPlan = 64
 
 // tokens are what clients say of themselves in JSON Web Tokens, and by which keys that is checked. They are safe for concurrent use.
 type tokens struct {
-	opts  token.Options
-	names []string
-	env   Env
+	opts   token.Options
+	names  []string
+	env    Env
+	remote *keyServer // nil where the set of keys is a file, or there is none
 
-	look    glance
-	file    watched[*token.Verifier]
-	current atomic.Pointer[token.Verifier]
+	look     glance
+	file     watched[*token.Verifier]
+	key, set []byte // what the verifier is made of; look.mu guards them
+	current  atomic.Pointer[token.Verifier]
 }
 
 // newTokens reads the keys. What came before is kept where nothing changed for it, with the tokens that it remembers.
-func newTokens(o *token.Options, accounts *identify.Accounts, env Env, before *tokens) (*tokens, error) {
+// Keys that are to be fetched are awaited at a reload, which fails without them; a gate that starts does without them
+// until they come.
+func newTokens(o *token.Options, accounts *identify.Accounts, env Env, before *tokens, reload bool) (*tokens, error) {
 	if o == nil {
 		return nil, nil
 	}
@@ -37,24 +43,81 @@ func newTokens(o *token.Options, accounts *identify.Accounts, env Env, before *t
 		return before, before.check()
 	}
 	t := &tokens{opts: *o, names: names, env: env}
-	for _, path := range []string{o.Key, o.JWKS} {
-		if path != "" {
-			t.file.paths = append(t.file.paths, path)
-		}
+	if o.Key != "" {
+		t.file.paths = append(t.file.paths, o.Key)
+	}
+	if o.JWKS != "" && !o.Remote() {
+		t.file.paths = append(t.file.paths, o.JWKS)
 	}
 	t.file.parse = t.parse
-	return t, t.check()
+	if err := t.check(); err != nil || !o.Remote() {
+		return t, err
+	}
+	var same *keyServer
+	if before != nil && before.remote != nil && before.opts.JWKS == o.JWKS {
+		same = before.remote
+	}
+	var err error
+	if t.remote, err = newKeyServer(o.JWKS, env, t.use, same); err != nil {
+		return nil, err
+	}
+	if reload && same == nil {
+		if err := t.remote.await(); err != nil {
+			t.end()
+			return nil, err
+		}
+	}
+	return t, nil
 }
 
+// parse makes a verifier of the files. t.look.mu is held.
 func (t *tokens) parse(contents [][]byte) (*token.Verifier, error) {
-	var key, set []byte
+	var key []byte
+	set := t.set
 	if t.opts.Key != "" {
 		key, contents = contents[0], contents[1:]
 	}
-	if t.opts.JWKS != "" {
+	if len(contents) > 0 {
 		set = contents[0]
 	}
-	return token.New(t.opts, key, set, t.names)
+	v, err := token.New(t.opts, key, set, t.names)
+	if err == nil {
+		t.key = key
+	}
+	return v, err
+}
+
+// use takes a set that was fetched. One that is the same leaves the tokens in memory that are known to be good.
+func (t *tokens) use(set []byte) error {
+	t.look.mu.Lock()
+	defer t.look.mu.Unlock()
+	if t.set != nil && bytes.Equal(set, t.set) {
+		return nil
+	}
+	v, err := token.New(t.opts, t.key, set, t.names)
+	if err != nil {
+		return err
+	}
+	if t.set != nil {
+		t.env.Log.Info("the keys of tokens have changed", "jwks", t.opts.JWKS)
+	}
+	t.set = set
+	t.current.Store(v)
+	return nil
+}
+
+// end stops fetching keys.
+func (t *tokens) end() {
+	if t != nil && t.remote != nil {
+		t.remote.end()
+	}
+}
+
+// await waits for keys that are being fetched. Without them the gate goes on all the same.
+func (t *tokens) await() {
+	if t != nil && t.remote != nil {
+		_ = t.remote.await() // it is in the log
+	}
 }
 
 // check looks at the files now.
@@ -71,8 +134,8 @@ func (t *tokens) check() error {
 	return nil
 }
 
-// verifier is what tokens are checked by now. It looks now and then whether the files have changed; tokens that were good by keys that are
-// gone are forgotten with them.
+// verifier is what tokens are checked by now, or nil where no keys are there yet. It looks now and then whether the
+// files have changed; tokens that were good by keys that are gone are forgotten with them.
 func (t *tokens) verifier(now time.Time) *token.Verifier {
 	if t.look.due(now) {
 		t.look.mu.Lock()
@@ -98,6 +161,9 @@ func (x *exchange) said() identify.Claims {
 		return nil
 	}
 	v := t.verifier(x.event.Time)
+	if v == nil {
+		return nil
+	}
 	text := v.Find(x.r.Header)
 	if text == "" {
 		return nil
@@ -105,6 +171,9 @@ func (x *exchange) said() identify.Claims {
 	claims, err := v.Verify(text, x.event.Time)
 	if err != nil {
 		x.gate.env.Observer.Bounded(BoundToken)
+		if t.remote != nil && errors.Is(err, token.ErrUnknownKey) {
+			t.remote.want(x.event.Time)
+		}
 		x.gate.env.Log.Debug("a token is not good", "id", x.event.ID, "error", err)
 		return nil
 	}

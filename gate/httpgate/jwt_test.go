@@ -2,8 +2,6 @@ package httpgate
 
 import (
 	"crypto/ecdsa"
-	"encoding/base64"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,19 +15,7 @@ import (
 
 func keySet(t testing.TB, path string, at time.Time, keys map[string]*ecdsa.PrivateKey) {
 	t.Helper()
-	var all []map[string]string
-	for kid, k := range keys {
-		point, err := k.PublicKey.Bytes()
-		if err != nil {
-			t.Fatal(err)
-		}
-		encode := base64.RawURLEncoding.EncodeToString
-		all = append(all, map[string]string{"kty": "EC", "kid": kid, "crv": "P-256", "x": encode(point[1:33]), "y": encode(point[33:])})
-	}
-	text, err := json.Marshal(map[string]any{"keys": all})
-	if err == nil {
-		err = os.WriteFile(path, text, 0o600)
-	}
+	err := os.WriteFile(path, setOf(t, keys), 0o600)
 	if err == nil {
 		err = os.Chtimes(path, at, at)
 	}

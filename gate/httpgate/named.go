@@ -23,7 +23,9 @@ func (o *Options) Files() (all []File) {
 	}
 	if j := o.JWT; j != nil {
 		add("jwt.key", j.Key)
-		add("jwt.jwks", j.JWKS)
+		if !j.Remote() {
+			add("jwt.jwks", j.JWKS)
+		}
 	}
 	return all
 }

@@ -3,6 +3,7 @@ package smtpgate
 import (
 	"errors"
 	"log/slog"
+	"net/netip"
 	"strings"
 
 	"github.com/emersion/go-sasl"
@@ -131,10 +132,11 @@ var errUnknown = errors.New("the password is right, but weir does not know the u
 func (s *session) verify(name, given, password string) (user store.User, how string, cause error) {
 	ctx := s.gate.base
 	if name == "" || len(name) > maxName || strings.ContainsFunc(given, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
-		if s.guessing("") {
-			return user, LogInGuessing, nil
+		guess, err := s.guess("", func() bool { return false })
+		if err != nil {
+			return user, notLooked(err), nil
 		}
-		s.guessed("")
+		guess.End(s.now(), true)
 		return user, LogInWrong, nil
 	}
 	user, err := s.gate.env.Spool.User(ctx, name)
@@ -151,9 +153,17 @@ func (s *session) verify(name, given, password string) (user store.User, how str
 		stored = user.Password
 	}
 	// Who logged in with this of late does not guess, whatever others do from there, or in his name.
-	if s.guessing(name) && (logins == nil || !logins.Remembered(name, stored, password)) {
-		return user, LogInGuessing, nil
+	guess, err := s.guess(name, func() bool { return logins != nil && logins.Remembered(name, stored, password) })
+	if err != nil {
+		return user, notLooked(err), nil
 	}
+	wrong := true // unless something else is found out
+	defer func() {
+		if guess == nil && wrong { // it was right a short while ago
+			guess, _ = s.guess(name, func() bool { return false })
+		}
+		guess.End(s.now(), wrong)
+	}()
 	if elsewhere {
 		user.Name = name
 		err = s.setup.parts.Relay.Auth(ctx, given, password)
@@ -166,10 +176,10 @@ func (s *session) verify(name, given, password string) (user store.User, how str
 	} else {
 		err = logins.Verify(ctx, name, stored, password)
 	}
+	wrong = errors.Is(err, login.ErrWrong)
 	switch {
 	case err == nil:
-	case errors.Is(err, login.ErrWrong):
-		s.guessed(name)
+	case wrong:
 		return user, LogInWrong, cause
 	case errors.Is(err, login.ErrBusy):
 		return user, LogInBusy, nil
@@ -185,40 +195,38 @@ func (s *session) verify(name, given, password string) (user store.User, how str
 	return user, LogInRight, nil
 }
 
-// guessing reports whether too many wrong passwords came from where this one comes from, or for whom it is. What is no name is nobody's.
-func (s *session) guessing(name string) bool {
-	ev := s.logInEvent(name)
-	for _, t := range s.guards(name) {
-		var a weir.Answer
-		if t.Peek(&ev, &a); a.Verdict != weir.Admit {
-			return true
-		}
-	}
-	return false
-}
-
-// guessed charges a wrong password.
-func (s *session) guessed(name string) {
-	ev := s.logInEvent(name)
-	for _, t := range s.guards(name) {
-		var a weir.Answer
-		if err := t.Judge(s.gate.base, &ev, &a); err == nil && !a.Hold.IsZero() {
-			t.Settle(a.Hold, weir.Outcome{Time: ev.Time, Done: true})
-		}
-	}
-}
-
-func (s *session) logInEvent(name string) weir.Event {
-	return weir.Event{Time: s.now(), Source: s.conn.source, Account: name, Kind: KindLogIn, ID: s.conn.id, Cost: 1}
-}
-
-// guards are what limits wrong passwords.
-func (s *session) guards(name string) (all []weir.Throttle) {
+// guess takes what a wrong password costs, before it is looked at. What is no name is nobody's.
+func (s *session) guess(name string, known func() bool) (*login.Guess, error) {
+	var limits []login.Limit
 	if t := s.setup.parts.Guesses; t != nil {
-		all = append(all, t)
+		limits = append(limits, login.Limit{Throttle: t, Key: "at " + s.gate.env.Name + " from " + neighbourhood(s.conn.source)})
 	}
 	if t := s.setup.parts.UserGuesses; t != nil && name != "" {
-		all = append(all, t)
+		limits = append(limits, login.Limit{Throttle: t, Key: "user " + name})
 	}
-	return all
+	return s.gate.env.Guard.Take(s.gate.base, limits, func() weir.Event {
+		return weir.Event{Time: s.now(), Source: s.conn.source, Account: name, Kind: KindLogIn, ID: s.conn.id, Cost: 1}
+	}, known)
+}
+
+// neighbourhood is who may share a unit of Parts.Guesses, at most: as wide a network as it counts.
+func neighbourhood(source netip.Addr) string {
+	source = source.Unmap()
+	bits := 48
+	if source.Is4() {
+		bits = 24
+	}
+	prefix, _ := source.Prefix(bits)
+	return prefix.String()
+}
+
+// notLooked is how a log-in ends whose password was not looked at.
+func notLooked(err error) string {
+	switch {
+	case errors.Is(err, login.ErrGuessing):
+		return LogInGuessing
+	case errors.Is(err, login.ErrBusy):
+		return LogInBusy
+	}
+	return LogInFailed
 }

@@ -24,6 +24,9 @@ type Env struct {
 	Observer Observer
 	Spool    Spool
 	Logins   Logins
+	// Guard makes those wait for each other who guess passwords. Gates that share Parts.UserGuesses share it; one of
+	// its own where it is nil.
+	Guard *login.Guard
 	// Commands is given the mails that come to the command address: the detail of the address, and the beginning of the text. A nil error
 	// means that it has been seen to. nil: there are no commands by mail.
 	Commands func(ctx context.Context, now time.Time, ticket string, text io.Reader) error
@@ -40,7 +43,7 @@ type Parts struct {
 	Accept       *policy.Chain // judges each connection before anything is read from it
 	Throttles    *policy.Chain // judges each mail
 	PerRecipient *policy.Chain // judges each recipient
-	Guesses      weir.Throttle // limits wrong passwords by source: asked before one is verified, charged for each that was wrong
+	Guesses      weir.Throttle // limits wrong passwords by source: charged before one is verified, and given back where it was right
 	UserGuesses  weir.Throttle // the same by user, from wherever they come
 	Relay        Relay         // knows the passwords, with auth: next_hop
 	Stamps       Stamps
@@ -177,6 +180,9 @@ func (e Env) withDefaults() (Env, error) {
 	}
 	if e.Observer == nil {
 		e.Observer = nobody{}
+	}
+	if e.Guard == nil {
+		e.Guard = new(login.Guard)
 	}
 	if e.Offend == nil {
 		e.Offend = func(*weir.Event, *weir.Answer) {}
