@@ -140,9 +140,9 @@ func readings(path string, escaped []string) []string {
 		}
 		e = decode(withoutOrigin(e), special)
 		all.add(e)
-		// Parsers of URLs take what comes after two slashes for a host.
+		// Parsers of URLs take what comes after two slashes, or more, for a host.
 		if slashed := strings.ReplaceAll(e, `\`, "/"); strings.HasPrefix(slashed, "//") {
-			all.add(withoutAuthority(slashed[2:]))
+			all.add(withoutAuthority(strings.TrimLeft(slashed, "/")))
 		}
 	}
 	for i := 0; i < len(all.paths) && !all.tooMany; i++ {
@@ -184,6 +184,7 @@ func (f *found) rewrite(p string) {
 	if strings.IndexByte(p, '%') >= 0 {
 		f.add(decode(p, ""))
 		f.add(decode(p, `/\`)) // as Apache with "AllowEncodedSlashes NoDecode"
+		f.add(decodeWide(p))
 	}
 	if strings.IndexByte(p, ';') >= 0 {
 		f.add(eachSegment(p, func(s string) string { s, _, _ = strings.Cut(s, ";"); return s }))
@@ -218,7 +219,7 @@ func (f *found) rewrite(p string) {
 const special = "/\\.;%?# \x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f" +
 	"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
-// decode decodes escapes once, but for those of the bytes to keep. What is no escape stays as it is. %uXXXX is one to IIS.
+// decode decodes escapes once, but for those of the bytes to keep. What is no escape stays as it is.
 func decode(p, keep string) string {
 	at := strings.IndexByte(p, '%')
 	if at < 0 {
@@ -228,11 +229,6 @@ func decode(p, keep string) string {
 	for i := at; i < len(p); i++ {
 		c := p[i]
 		if c == '%' {
-			if wide, ok := fromWideEscape(p[i:]); ok && keep == "" {
-				b = append(b, string(wide)...)
-				i += len("uXXXX")
-				continue
-			}
 			if plain, ok := fromEscape(p[i:]); ok && strings.IndexByte(keep, plain) < 0 {
 				c = plain
 				i += 2
@@ -253,8 +249,22 @@ func fromEscape(s string) (byte, bool) {
 	return high<<4 | low, ok1 && ok2
 }
 
+// decodeWide decodes %uXXXX, which is an escape to IIS.
+func decodeWide(p string) string {
+	var b strings.Builder
+	for i := 0; i < len(p); i++ {
+		if r, ok := fromWideEscape(p[i:]); ok {
+			b.WriteRune(r)
+			i += len("uXXXX")
+			continue
+		}
+		b.WriteByte(p[i])
+	}
+	return b.String()
+}
+
 func fromWideEscape(s string) (r rune, ok bool) {
-	if len(s) < len("%uXXXX") || s[1] != 'u' && s[1] != 'U' {
+	if len(s) < len("%uXXXX") || s[0] != '%' || s[1] != 'u' && s[1] != 'U' {
 		return 0, false
 	}
 	for i := 2; i < len("%uXXXX"); i++ {
