@@ -30,16 +30,19 @@ import (
 
 // dodges are ways to write /login that some server reads so.
 var dodges = []string{
-	"/login", "/login/", "/LOGIN", "/login;x=1", "/login;", "/public/..;/login", "/;/login", "/login%3bx=1", "/login%253bx", "//login", "//host/login",
-	"/public/../login", "/public/%2e%2e/login", "/public/.%2e;a=b/login", "/public%2f..%2flogin", "/%2flogin", "/%252flogin", "/public/%252e%252e/login",
-	"/%6cogin", "/%256cogin", "/public%5c..%5clogin", `/public\..\login`, "/login%00.png", "/login%3fx", "/login%23x", "/login#x", "/login.",
-	"/login%20", "/login%0a", "/%c0%aflogin", "/public/%c0%ae%c0%ae/login", "/../login", "/%2e%2e/app/login", "/a;b/c%2fd//e/./f%3bg%5ch/../login",
+	"/login", "/login/", "/LOGIN", "/login;x=1", "/login;", "/public/..;/login", "/;/login", "/login%3bx=1",
+	"/login%253bx", "//login", "//host/login", "/public/../login", "/public/%2e%2e/login",
+	"/public/.%2e;a=b/login", "/public%2f..%2flogin", "/%2flogin", "/%252flogin", "/public/%252e%252e/login",
+	"/%6cogin", "/%256cogin", "/public%5c..%5clogin", `/public\..\login`, "/login%00.png", "/login%3fx",
+	"/login%23x", "/login#x", "/login.", "/login%20", "/login%0a", "/%c0%aflogin", "/public/%c0%ae%c0%ae/login",
+	"/../login", "/%2e%2e/app/login", "/a;b/c%2fd//e/./f%3bg%5ch/../login",
 	"/" + strings.Repeat("x/..;/", 200) + "login",
 }
 
 // bystanders are paths that the rule for /login is not about.
 var bystanders = []string{
-	"/", "/login2", "/shop", "/shop;jsessionid=1", "/public", "/a/login", "/login/help", "/k%C3%A4se%20x", "/@ann", "/a+b:c=d,e", "/wiki/AC%2FDC",
+	"/", "/login2", "/shop", "/shop;jsessionid=1", "/public", "/a/login", "/login/help", "/k%C3%A4se%20x", "/@ann",
+	"/a+b:c=d,e", "/wiki/AC%2FDC",
 }
 
 // A crossing is a weir with every gate that knows paths. One limit of three holds for /login at all of them.
@@ -54,7 +57,9 @@ func newCrossing(t *testing.T) *crossing {
 	t.Helper()
 	folder := t.TempDir()
 	roots := certificate(t, folder)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RequestURI) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.RequestURI)
+	}))
 	t.Cleanup(server.Close)
 	cfg, err := config.Parse("weir.yaml", []byte(fmt.Sprintf(`
 data: %[1]s/data
@@ -87,9 +92,11 @@ console: {listen: "off"}
 	if err := c.app.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "shop.example"}, ForceAttemptHTTP2: true}
+	transport := &http.Transport{ForceAttemptHTTP2: true,
+		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "shop.example"}}
 	c.h2 = transport
-	if c.envoy, err = grpc.NewClient(c.app.RLSAddr(0).String(), grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+	plain := grpc.WithTransportCredentials(insecure.NewCredentials())
+	if c.envoy, err = grpc.NewClient(c.app.RLSAddr(0).String(), plain); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -109,20 +116,22 @@ type way func(account, method, path string, headers ...string) int
 
 func (c *crossing) ways() map[string]way {
 	return map[string]way{
-		"HTTP/1": func(account, method, path string, headers ...string) int { return c.http1(account, method, path, headers...) },
+		"HTTP/1": c.http1,
 		"HTTP/1, absolute": func(account, method, path string, headers ...string) int {
 			return c.http1(account, method, "http://api.example.com"+path, headers...)
 		},
 		"HTTP/2": c.http2,
 		"nginx": func(account, method, path string, headers ...string) int {
-			got := c.forwardAuth(account, append(headers, "X-Original-Uri", path, "X-Original-Method", method, "X-Real-Ip", "192.0.2.1")...)
+			got := c.forwardAuth(account, append(headers,
+				"X-Original-Uri", path, "X-Original-Method", method, "X-Real-Ip", "192.0.2.1")...)
 			if got == http.StatusForbidden { // nginx understands no other refusal
 				return http.StatusTooManyRequests
 			}
 			return got
 		},
 		"traefik": func(account, method, path string, headers ...string) int {
-			return c.forwardAuth(account, append(headers, "X-Forwarded-Uri", path, "X-Forwarded-Method", method, "X-Forwarded-For", "192.0.2.1")...)
+			return c.forwardAuth(account, append(headers,
+				"X-Forwarded-Uri", path, "X-Forwarded-Method", method, "X-Forwarded-For", "192.0.2.1")...)
 		},
 		"ext_authz": c.authz,
 		"descriptor": func(account, method, path string, _ ...string) int {
@@ -160,7 +169,8 @@ func (c *crossing) http1(account, method, target string, headers ...string) int 
 
 func (c *crossing) http2(account, method, path string, headers ...string) int {
 	c.t.Helper()
-	q := &http.Request{Method: method, URL: &url.URL{Scheme: "https", Host: c.app.HTTPAddr(1).String(), Opaque: path}, Header: http.Header{}}
+	q := &http.Request{Method: method, Header: http.Header{},
+		URL: &url.URL{Scheme: "https", Host: c.app.HTTPAddr(1).String(), Opaque: path}}
 	q.Header.Set("X-Api-Key", account)
 	if strings.HasPrefix(path, "//") { // as an opaque URL it would begin with a host
 		q.URL.Opaque, q.URL.Path = "", path
@@ -194,13 +204,16 @@ func (c *crossing) do(by http.RoundTripper, q *http.Request, headers ...string) 
 
 func (c *crossing) authz(account, method, path string, headers ...string) int {
 	c.t.Helper()
-	h := &auth.AttributeContext_HttpRequest{Method: method, Host: "api.example.com", Path: path, Headers: map[string]string{"x-api-key": account}}
+	h := &auth.AttributeContext_HttpRequest{Method: method, Host: "api.example.com", Path: path,
+		Headers: map[string]string{"x-api-key": account}}
 	for i := 0; i < len(headers); i += 2 {
 		h.Headers[strings.ToLower(headers[i])] = headers[i+1]
 	}
-	peer := &core.Address{Address: &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{Address: "192.0.2.1"}}}
-	r, err := auth.NewAuthorizationClient(c.envoy).Check(c.t.Context(), &auth.CheckRequest{Attributes: &auth.AttributeContext{
-		Request: &auth.AttributeContext_Request{Http: h}, Source: &auth.AttributeContext_Peer{Address: peer}}})
+	socket := &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{Address: "192.0.2.1"}}
+	ask := &auth.CheckRequest{Attributes: &auth.AttributeContext{
+		Request: &auth.AttributeContext_Request{Http: h},
+		Source:  &auth.AttributeContext_Peer{Address: &core.Address{Address: socket}}}}
+	r, err := auth.NewAuthorizationClient(c.envoy).Check(c.t.Context(), ask)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -212,9 +225,10 @@ func (c *crossing) authz(account, method, path string, headers ...string) int {
 
 func (c *crossing) descriptor(account, method, path string) int {
 	c.t.Helper()
-	r, err := rls.NewRateLimitServiceClient(c.envoy).ShouldRateLimit(c.t.Context(), &rls.RateLimitRequest{Domain: "edge",
+	ask := &rls.RateLimitRequest{Domain: "edge",
 		Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{
-			{Key: "user", Value: account}, {Key: "method", Value: method}, {Key: "path", Value: path}}}}})
+			{Key: "user", Value: account}, {Key: "method", Value: method}, {Key: "path", Value: path}}}}}
+	r, err := rls.NewRateLimitServiceClient(c.envoy).ShouldRateLimit(c.t.Context(), ask)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -230,7 +244,8 @@ func (c *crossing) decide(account string, route any) int {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	q, err := http.NewRequest(http.MethodPost, "http://"+c.app.APIAddr().String()+"/v1/decide", strings.NewReader(string(body)))
+	target := "http://" + c.app.APIAddr().String() + "/v1/decide"
+	q, err := http.NewRequest(http.MethodPost, target, strings.NewReader(string(body)))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -250,7 +265,8 @@ func (c *crossing) decide(account string, route any) int {
 	return r.StatusCode
 }
 
-// TestNoSpellingDodgesALimit: at every gate, all spellings of a path have one limit together, and nobody else notices.
+// TestNoSpellingDodgesALimit: at every gate, all spellings of a path have one limit together, and nobody else
+// notices.
 func TestNoSpellingDodgesALimit(t *testing.T) {
 	c := newCrossing(t)
 	control := console.NewClient(c.app.ControlPath())
@@ -268,7 +284,8 @@ func TestNoSpellingDodgesALimit(t *testing.T) {
 			if got := ask(account, "GET", "/login"); got != http.StatusTooManyRequests {
 				t.Errorf("%s: %.60s has a limit of its own: %d", gate, path, got)
 			}
-			why, err := control.Why(t.Context(), console.Question{Gate: c.app.HTTPAddr(0).String(), Method: "GET", Path: path, Account: account})
+			why, err := control.Why(t.Context(), console.Question{
+				Gate: c.app.HTTPAddr(0).String(), Method: "GET", Path: path, Account: account})
 			if err != nil || why.Verdict != weir.Refuse {
 				t.Errorf("why %.60s: %+v, %v", path, why, err)
 			}
@@ -289,7 +306,8 @@ func TestNoHeaderDodgesALimit(t *testing.T) {
 	for _, gate := range []string{"HTTP/1", "HTTP/2", "traefik", "ext_authz"} {
 		ask := ways[gate]
 		for i, header := range [][]string{
-			{"X-Original-Url", "/login"}, {"X-Rewrite-Url", "/public/..;/login?x"}, {"X-Http-Method-Override", "DELETE"},
+			{"X-Original-Url", "/login"}, {"X-Rewrite-Url", "/public/..;/login?x"},
+			{"X-Http-Method-Override", "DELETE"},
 			{"X-Http-Method", "delete"}, {"X-Method-Override", "DELETE"},
 		} {
 			account := fmt.Sprint(gate, i)

@@ -8,8 +8,8 @@ import (
 	"weir"
 )
 
-// MaxReadings is how many other paths, and how many other methods, are enumerated for a request that servers may read in
-// several ways. Beyond it every rule matches.
+// MaxReadings is how many other paths, and how many other methods, are enumerated for a request that servers may read
+// in several ways. Beyond it every rule matches.
 const MaxReadings = 8
 
 // maxOddPath is how many bytes of such a path are taken apart. Beyond it every rule matches, too.
@@ -24,12 +24,13 @@ var (
 // anything stands for readings that are not enumerated. Nobody writes to it.
 var anything = []string{weir.Any}
 
-// Route returns what a request is about, as rules know it. The path is the one that came: escaped, and without the query.
-// Headers are nil where there are none.
+// Route returns what a request is about, as rules know it. The path is the one that came: escaped, and without the
+// query. Headers are nil where there are none.
 //
-// A path that is Straight has one reading. Of any other, Also has the paths that servers may see in it: with path parameters
-// cut off, with dot segments resolved or not, decoded once more, and so on, in any order. Headers that override the path or the
-// method count as further readings. An ordinary request costs no allocation unless its path has escapes.
+// A path that is Straight has one reading. Of any other, Also has the paths that servers may see in it: with path
+// parameters cut off, with dot segments resolved or not, decoded once more, and so on, in any order. Headers that
+// override the path or the method count as further readings. An ordinary request costs no allocation unless its path
+// has escapes.
 func Route(method, host, escaped string, h http.Header) weir.Route {
 	r := weir.Route{Method: method, Host: Host(host)}
 	var others []string
@@ -50,8 +51,8 @@ func Route(method, host, escaped string, h http.Header) weir.Route {
 	return r
 }
 
-// Segments returns the n-th segment of an escaped path, from 1, and whether all readings of the path have the same one there.
-// It is empty where the path is shorter. Doubled slashes count as one, as an empty segment names nothing.
+// Segments returns the n-th segment of an escaped path, from 1, and whether all readings of the path have the same
+// one there. It is empty where the path is shorter. Doubled slashes count as one, as an empty segment names nothing.
 func Segments(escaped string, n int) (first string, agree bool) {
 	if Straight(escaped) {
 		return nth(decode(escaped, ""), n), true
@@ -127,11 +128,12 @@ func withoutAuthority(rest string) string {
 	return "/"
 }
 
-// readings returns what servers may read in any of some escaped paths, other than the path itself: nil where that is nothing.
+// readings returns what servers may read in any of some escaped paths, other than the path itself: nil where that is
+// nothing.
 //
-// It applies every rewriting that some server is known to do, to what came and to what others made of it, until nothing new
-// turns up. So the order in which a server works does not matter. Each rewriting makes a path shorter or leaves fewer
-// backslashes, so that it comes to an end.
+// It applies every rewriting that some server is known to do, to what came and to what others made of it, until
+// nothing new turns up. So the order in which a server works does not matter. Each rewriting makes a path shorter or
+// leaves fewer backslashes, so that it comes to an end.
 func readings(path string, escaped []string) []string {
 	all := found{paths: []string{path}}
 	for _, e := range escaped {
@@ -215,7 +217,8 @@ func (f *found) rewrite(p string) {
 	f.add(shorten(p))
 }
 
-// special are the bytes that mean something in a path to one server or another. Other escapes are decoded by everybody.
+// special are the bytes that mean something in a path to one server or another. Other escapes are decoded by
+// everybody.
 const special = "/\\.;%?# \x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f" +
 	"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
@@ -290,7 +293,8 @@ func eachSegment(p string, f func(string) string) string {
 	return b.String()
 }
 
-// trimEnd cuts off what Windows does not see at the end of a name, and what some patterns do not see at the end of a line.
+// trimEnd cuts off what Windows does not see at the end of a name, and what some patterns do not see at the end of a
+// line.
 func trimEnd(segment string) string {
 	segment = strings.TrimRightFunc(segment, func(r rune) bool { return r <= ' ' })
 	if segment == "." || segment == ".." {
@@ -310,8 +314,8 @@ func mergeSlashes(p string) string {
 	return b.String()
 }
 
-// resolveDots resolves dot segments as RFC 3986 section 5.2.4 does, which does not merge slashes. It reports whether they lead
-// above the root.
+// resolveDots resolves dot segments as RFC 3986 section 5.2.4 does, which does not merge slashes. It reports whether
+// they lead above the root.
 func resolveDots(p string) (resolved string, above bool) {
 	var kept []string
 	for segment := range strings.SplitSeq(p[1:], "/") {
@@ -351,7 +355,8 @@ func shorten(p string) string {
 	return string(b)
 }
 
-// overlong reads an ASCII character at the start of s that is written in two to four bytes. Its size is 0 where there is none.
+// overlong reads an ASCII character at the start of s that is written in two to four bytes. Its size is 0 where there
+// is none.
 func overlong(s string) (short byte, size int) {
 	follows := func(i int, least, most byte) bool { return i < len(s) && s[i] >= least && s[i] <= most }
 	switch {

@@ -84,11 +84,14 @@ func TestReadings(t *testing.T) {
 // TestOneReading: what people and programs ask for every day is the same to everybody.
 func TestOneReading(t *testing.T) {
 	for escaped, want := range map[string]string{
-		"/": "/", "/login": "/login", "/login/": "/login", "/a/b.c/d.html": "/a/b.c/d.html", "/.well-known/x": "/.well-known/x",
-		"/k%C3%A4se": "/k\u00e4se", "/k\u00e4se": "/k\u00e4se", "/a%20b": "/a b", "/@ann/posts": "/@ann/posts",
+		"/": "/", "/login": "/login", "/login/": "/login", "/a/b.c/d.html": "/a/b.c/d.html",
+		"/.well-known/x": "/.well-known/x",
+		"/k%C3%A4se":     "/k\u00e4se", "/k\u00e4se": "/k\u00e4se", "/a%20b": "/a b", "/@ann/posts": "/@ann/posts",
 		"/a+b": "/a+b", "/v1/users:batch": "/v1/users:batch", "/p/x=1,y=2": "/p/x=1,y=2", "/a%40b%3A%2B": "/a@b:+",
-		"/~ann/(x)!$&'*": "/~ann/(x)!$&'*", "/caf%E9": "/caf\xe9", "/%C0-propos": "/\xc0-propos", "/%E3%81%82": "/\u3042",
-		"/a..b": "/a..b", "/a...b/c": "/a...b/c", "/x|y": "/x|y", "/a%7Cb%22": `/a|b"`, "/%F0%9F%98%80": "/\U0001f600",
+		"/~ann/(x)!$&'*": "/~ann/(x)!$&'*", "/caf%E9": "/caf\xe9", "/%C0-propos": "/\xc0-propos",
+		"/%E3%81%82": "/\u3042",
+		"/a..b":      "/a..b", "/a...b/c": "/a...b/c", "/x|y": "/x|y", "/a%7Cb%22": `/a|b"`,
+		"/%F0%9F%98%80": "/\U0001f600",
 	} {
 		r := Route("GET", "example.com", escaped, http.Header{"Accept": {"*/*"}})
 		if r.Odd || r.Also != nil || r.AlsoMethods != nil || r.Path != want {
@@ -119,7 +122,8 @@ func TestFewReadings(t *testing.T) {
 		"//shop/cart;jsessionid=1":                  nil,
 	} {
 		r := Route("GET", "", escaped, nil)
-		if !r.Odd || len(r.Also) == 0 || slices.Contains(r.Also, weir.Any) || want != nil && !slices.Equal(r.Also, want) {
+		if !r.Odd || len(r.Also) == 0 || slices.Contains(r.Also, weir.Any) ||
+			want != nil && !slices.Equal(r.Also, want) {
 			t.Errorf("%s: %q, want %q", escaped, r.Also, want)
 		}
 	}
@@ -127,7 +131,8 @@ func TestFewReadings(t *testing.T) {
 
 // TestTooManyReadings: what is beyond the bounds, or above the root, may be anything.
 func TestTooManyReadings(t *testing.T) {
-	// Each level of escapes is a reading: what came, what it is decoded once, which is the path, and so on up to the letter.
+	// Each level of escapes is a reading: what came, what it is decoded once, which is the path, and so on up to the
+	// letter.
 	deep := func(others int) string { return "/%" + strings.Repeat("25", others-1) + "41" }
 	if r := Route("", "", deep(MaxReadings), nil); len(r.Also) != MaxReadings || slices.Contains(r.Also, weir.Any) {
 		t.Errorf("%d readings: %q", len(r.Also), r.Also)
@@ -137,7 +142,8 @@ func TestTooManyReadings(t *testing.T) {
 		t.Errorf("a long path: %.100q", r.Also)
 	}
 	for _, escaped := range []string{
-		deep(MaxReadings + 1), wide(maxOddPath + 1), "/../login", "/..", "/%2e%2e/x", "/a/..;/..;/b", "/a\\..\\..\\b", "/a/%252e./../b",
+		deep(MaxReadings + 1), wide(maxOddPath + 1), "/../login", "/..", "/%2e%2e/x",
+		"/a/..;/..;/b", "/a\\..\\..\\b", "/a/%252e./../b",
 		"/a;b/c%2fd//e/./f%3bg%5ch",
 	} {
 		if r := Route("", "", escaped, nil); !r.Odd || !slices.Equal(r.Also, []string{weir.Any}) {
@@ -167,7 +173,8 @@ func TestOverrides(t *testing.T) {
 		{http.Header{"X-Original-Url": {"/"}}, false, nil, nil}, // as a proxy in front writes it
 		{http.Header{"X-Original-Url": {"https://example.com/?q=1"}, "X-Rewrite-Url": {" /?x"}}, false, nil, nil},
 		{http.Header{"X-Http-Method-Override": {"DELETE"}}, false, nil, []string{"DELETE"}},
-		{http.Header{"X-Http-Method": {"put, patch"}, "X-Method-Override": {"put", ""}}, false, nil, []string{"put", "patch"}},
+		{http.Header{"X-Http-Method": {"put, patch"}, "X-Method-Override": {"put", ""}}, false, nil,
+			[]string{"put", "patch"}},
 		{http.Header{"X-Http-Method": {"a,b,c,d,e,f,g,h"}}, false, nil, strings.Split("a b c d e f g h", " ")},
 		{http.Header{"X-Http-Method": {"a,b,c,d,e,f,g,h,i"}}, false, nil, []string{weir.Any}},
 	} {
@@ -240,7 +247,9 @@ func TestRouteAllocates(t *testing.T) {
 
 // FuzzRoute: a straight path has one reading, and no rewriting changes it. Whatever came, the bounds hold.
 func FuzzRoute(f *testing.F) {
-	for _, p := range []string{"/", "/a/b;c", "/%2e%2e/x", "//a\\b", "/%c0%af", "/%25252f", "/a. /b", "/a#b", "", "x://y"} {
+	for _, p := range []string{
+		"/", "/a/b;c", "/%2e%2e/x", "//a\\b", "/%c0%af", "/%25252f", "/a. /b", "/a#b", "", "x://y",
+	} {
 		f.Add(p, "")
 	}
 	f.Add("/a", "/b")
@@ -269,14 +278,16 @@ func FuzzRoute(f *testing.F) {
 			t.Errorf("%q: the first segment is %q", escaped, first)
 		}
 		with := Route("GET", "example.com", escaped, http.Header{"X-Original-Url": {header}, "X-Http-Method": {header}})
-		if with.Path != r.Path || r.Odd && !with.Odd || len(with.Also) > MaxReadings || len(with.AlsoMethods) > MaxReadings {
+		if with.Path != r.Path || r.Odd && !with.Odd ||
+			len(with.Also) > MaxReadings || len(with.AlsoMethods) > MaxReadings {
 			t.Errorf("%q with %q: %+v", escaped, header, with)
 		}
 	})
 }
 
 func BenchmarkRoute(b *testing.B) {
-	h := http.Header{"Accept": {"*/*"}, "User-Agent": {"curl/8"}, "Accept-Encoding": {"gzip"}, "X-Request-Id": {"1"}, "Cookie": {"a=b"}}
+	h := http.Header{"Accept": {"*/*"}, "User-Agent": {"curl/8"}, "Accept-Encoding": {"gzip"}, "X-Request-Id": {"1"},
+		"Cookie": {"a=b"}}
 	for name, escaped := range map[string]string{
 		"straight": "/v1/users/42/orders", "escapes": "/v1/k%C3%A4se%20x/orders", "java": "/shop/cart;jsessionid=1A2B",
 		"dodge": "/public/..;/login", "many": "/a;b/c%2fd//e/./f%3bg%5ch",

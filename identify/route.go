@@ -26,9 +26,10 @@ func Path(p string) string {
 	return path.Clean(p)
 }
 
-// Straight reports whether a path, escaped as it came, is the same to everybody who reads it: it has no dot segments, double slashes,
-// backslashes or semicolons, no names that end in dots or spaces, and hides none behind percent signs. For limits, Route returns what
-// others may read in any other path. Nobody is let go free by one: whoever asks for "/search/../healthz" gets a search from some upstreams.
+// Straight reports whether a path, escaped as it came, is the same to everybody who reads it: it has no dot segments,
+// double slashes, backslashes or semicolons, no names that end in dots or spaces, and hides none behind percent signs.
+// For limits, Route returns what others may read in any other path. Nobody is let go free by one: whoever asks for
+// "/search/../healthz" gets a search from some upstreams.
 func Straight(escaped string) bool {
 	if escaped == "" || escaped[0] != '/' {
 		return false
@@ -55,7 +56,8 @@ func Straight(escaped string) bool {
 			return false
 		case c < ' ', c == 0x7f, c == '\\', c == ';', c == '?', c == '#':
 			return false
-		case c >= 0x80 && c < 0xc0 && (last == 0xc0 || last == 0xc1 || last == 0xe0 && c < 0xa0 || last == 0xf0 && c < 0x90):
+		case c >= 0x80 && c < 0xc0 &&
+			(last == 0xc0 || last == 0xc1 || last == 0xe0 && c < 0xa0 || last == 0xf0 && c < 0x90):
 			return false // UTF-8 that is longer than it must be
 		}
 		before, last = last, c

@@ -123,8 +123,8 @@ type Match struct {
 	Methods []string `yaml:"methods"`
 	// Hosts: example.com, or *.example.com for everything below it.
 	Hosts []string `yaml:"hosts"`
-	// Path patterns: /v1/users, /v1/* for one segment, /v1/** for everything below. Where servers may read a path differently, as with
-	// /v1/users;x=1, any reading will do. Upper and lower case are the same.
+	// Path patterns: /v1/users, /v1/* for one segment, /v1/** for everything below. Where servers may read a path
+	// differently, as with /v1/users;x=1, any reading will do. Upper and lower case are the same.
 	Paths []string `yaml:"paths"`
 	// Plans that the account may be on.
 	Plans []string `yaml:"plans"`
