@@ -40,12 +40,21 @@ type Message struct {
 func (e *Event) Charge() int64 { return max(e.Cost, 1) }
 
 // A Route says what an event is about, in the words of HTTP. Other channels fill in what they have.
+//
+// Servers do not agree on how a request is read. A limit holds if it holds for any reading; what lets somebody go free
+// holds for all readings, or not at all.
 type Route struct {
-	Method string
-	Host   string // lower case, without the port
-	Path   string
-	Odd    bool // the path was written in a way that others may read differently
+	Method      string
+	Host        string // lower case, without the port
+	Path        string
+	Odd         bool     // the path was written in a way that others may read differently
+	Also        []string // other paths that servers may read instead; nil where there is one reading
+	AlsoMethods []string // other methods that servers may take it for; nil where there is one
 }
+
+// Any stands in Route.Also and Route.AlsoMethods for every path and every method: there are more readings than can be
+// listed.
+const Any = "*"
 
 // A Load says how busy what is behind a gate is.
 type Load struct {

@@ -121,10 +121,7 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 	}
 	ev := weir.Event{
 		Time: b.opts.Clock.Now(), Client: q.Client, Account: q.Account, Plan: q.Plan, Kind: "http",
-		// As the gate would see them: rules know a host without its dot, and a path without detours.
-		Route: weir.Route{
-			Method: strings.ToUpper(q.Method), Host: identify.Host(q.Host), Path: identify.Path(q.Path),
-		},
+		Route: identify.Route(strings.ToUpper(q.Method), q.Host, q.Path, nil), // as the gate would see it
 	}
 	if q.Source != "" {
 		if ev.Source, err = netip.ParseAddr(q.Source); err != nil {

@@ -397,6 +397,10 @@ func TestNothingIsAskedOf(t *testing.T) {
 	s.person("192.0.2.1").get("/hooks/mail").want(200, "")
 	s.person("192.0.2.1").get("/healthz/../private").want(503, "unpaid")
 	s.person("192.0.2.1").get("/private/../healthz").want(503, "unpaid")
+	s.person("192.0.2.1").get("/hooks/..;/private").want(503, "unpaid")
+	s.person("192.0.2.1").get("/HEALTHZ").want(503, "unpaid")
+	s.person("192.0.2.1").get("/healthz", "X-Original-URL", "/private").want(503, "unpaid")
+	s.person("192.0.2.1").get("/healthz", "X-Original-URL", "/healthz").want(200, "")
 	s.person("203.0.113.9").get("/private").want(200, "")
 	s.person("192.0.2.1").get("/private", "User-Agent", "Googlebot/2.1").want(503, "unpaid")
 }

@@ -188,7 +188,7 @@ type Question struct {
 	Gate    string `json:"gate,omitempty"` // by its listen address; may be left out when there is one
 	Method  string `json:"method"`
 	Host    string `json:"host,omitempty"`
-	Path    string `json:"path"`
+	Path    string `json:"path"` // escaped, as a client sends it
 	Source  string `json:"source,omitempty"`
 	Client  string `json:"client,omitempty"` // the id that weir gave to it
 	Account string `json:"account,omitempty"`

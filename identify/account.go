@@ -31,6 +31,7 @@ var (
 	ErrAccountList     = errors.New("the account id has a comma or a space in it, so that servers may read several: send one")
 	ErrAccountPlaces   = errors.New("the request names different accounts in different places: send one of them")
 	ErrAccountWritten  = errors.New("the account id is written in a way that servers read differently: escape it as %XX, and only once")
+	ErrAccountPath     = errors.New("the path can be read in several ways, with different accounts in it: write it plainly")
 	ErrAccountHop      = errors.New("the Connection header tells the gate to remove the account: leave the name out there")
 	ErrAccountSpelling = errors.New("the name of a header or parameter is spelled so that some servers take it for the account, and others do not: write it as it is")
 )

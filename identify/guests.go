@@ -425,40 +425,6 @@ func hasStart(name, with string) bool {
 	return true
 }
 
-// Straight reports whether a path, escaped as it came, is the same to everybody who reads it: it has no dot segments, double slashes,
-// backslashes or semicolons, and hides none behind percent signs. What Path makes of other paths serves for limits, which nobody shall
-// dodge. It does not serve for letting somebody go free: who asks for "/search/../healthz" gets a search from some upstreams.
-func Straight(escaped string) bool {
-	if escaped == "" || escaped[0] != '/' {
-		return false
-	}
-	for i := 0; i < len(escaped); i++ {
-		c := escaped[i]
-		if c == '%' {
-			if i+2 >= len(escaped) {
-				return false
-			}
-			high, ok1 := fromHex(escaped[i+1])
-			low, ok2 := fromHex(escaped[i+2])
-			if c = high<<4 | low; !ok1 || !ok2 || strings.IndexByte("/.%?#", c) >= 0 {
-				return false
-			}
-			i += 2
-		}
-		if c < ' ' || c == 0x7f || c == '\\' || c == ';' {
-			return false
-		}
-		if c != '/' || i+1 == len(escaped) {
-			continue
-		}
-		segment, _, _ := strings.Cut(escaped[i+1:], "/")
-		if segment == "" || segment == "." || strings.HasPrefix(segment, "..") {
-			return false
-		}
-	}
-	return true
-}
-
 func fromHex(c byte) (byte, bool) {
 	switch {
 	case c >= '0' && c <= '9':

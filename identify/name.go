@@ -3,7 +3,6 @@ package identify
 import (
 	"net/http"
 	"net/netip"
-	"path"
 	"strings"
 )
 
@@ -110,7 +109,10 @@ func (a *Accounts) find(e *extractor, r *http.Request, said Claims) (id string, 
 	case fromCookie:
 		return cookieValue(r.Header["Cookie"], e.name)
 	case fromPath:
-		id = segment(r.URL.Path, e.n)
+		var agree bool
+		if id, agree = Segments(Escaped(r.URL), e.n); !agree {
+			err = ErrAccountPath
+		}
 	}
 	return id, false, err
 }
@@ -229,19 +231,3 @@ func Alike(a, b string) bool {
 }
 
 func isAlnum(lower byte) bool { return lower >= 'a' && lower <= 'z' || lower >= '0' && lower <= '9' }
-
-// segment returns the n-th segment of a path. The path is cleaned first, so that /./ and // do not shift it.
-func segment(p string, n int) string {
-	if !strings.HasPrefix(p, "/") {
-		p = "/" + p
-	}
-	rest := path.Clean(p)[1:]
-	for ; n > 1; n-- {
-		var found bool
-		if _, rest, found = strings.Cut(rest, "/"); !found {
-			return ""
-		}
-	}
-	first, _, _ := strings.Cut(rest, "/")
-	return first
-}

@@ -1,6 +1,7 @@
 package identify
 
 import (
+	"net/url"
 	"path"
 	"strings"
 )
@@ -25,3 +26,61 @@ func Path(p string) string {
 	}
 	return path.Clean(p)
 }
+
+// Escaped returns the path of a URL as it was written. net/url escapes all of a path anew where one byte of it could have been escaped, and then
+// a slash that was escaped is one that was not.
+func Escaped(u *url.URL) string {
+	if u.RawPath != "" {
+		if path, err := url.PathUnescape(u.RawPath); err == nil && path == u.Path {
+			return u.RawPath
+		}
+	}
+	return u.EscapedPath()
+}
+
+// Straight reports whether a path, escaped as it came, is the same to everybody who reads it: it has no dot segments,
+// double slashes, backslashes or semicolons, no names that end in dots or spaces, and hides none behind percent signs.
+// For limits, Route returns what others may read in any other path. Nobody is let go free by one: whoever asks for
+// "/search/../healthz" gets a search from some upstreams.
+func Straight(escaped string) bool {
+	if escaped == "" || escaped[0] != '/' {
+		return false
+	}
+	var last, before byte // what came before, decoded
+	for i := 0; i < len(escaped); i++ {
+		c := escaped[i]
+		if plain[c] {
+			before, last = last, c
+			continue
+		}
+		if c == '%' {
+			decoded, ok := fromEscape(escaped[i:])
+			if !ok || strings.IndexByte("/.%", decoded) >= 0 {
+				return false
+			}
+			c = decoded
+			i += 2
+		}
+		switch {
+		case c == '/' && (last == '/' || last == '.' || last == ' '):
+			return false
+		case c == '.' && last == '.' && before == '/':
+			return false
+		case c < ' ', c == 0x7f, c == '\\', c == ';', c == '?', c == '#':
+			return false
+		case c >= 0x80 && c < 0xc0 &&
+			(last == 0xc0 || last == 0xc1 || last == 0xe0 && c < 0xa0 || last == 0xf0 && c < 0x90):
+			return false // UTF-8 that is longer than it must be
+		}
+		before, last = last, c
+	}
+	return last != '.' && last != ' '
+}
+
+// plain are the bytes that mean nothing in a path, whatever stands around them.
+var plain = func() (is [256]bool) {
+	for c := range byte(0x80) {
+		is[c] = c > ' ' && c != 0x7f && strings.IndexByte(special, c) < 0
+	}
+	return is
+}()

@@ -12,12 +12,25 @@ func (m *Match) always() bool {
 	return len(m.Methods) == 0 && len(m.Hosts) == 0 && len(m.Paths) == 0 && len(m.Plans) == 0
 }
 
-// matches reports whether the policy is about an event of this route and plan.
+// matches reports whether the policy is about an event of this route and plan: by any reading of its path and method,
+// as servers behind the gate may read them differently and nobody is to dodge a limit by that.
 func (m *Match) matches(r *weir.Route, plan string) bool {
-	return anyOf(m.Methods, r.Method, func(pattern, method string) bool { return pattern == method }) &&
+	return anyReading(m.Methods, r.Method, r.AlsoMethods, strings.EqualFold) &&
 		anyOf(m.Hosts, r.Host, matchHost) &&
-		anyOf(m.Paths, r.Path, matchPath) &&
+		anyReading(m.Paths, r.Path, r.Also, matchPath) &&
 		(len(m.Plans) == 0 || slices.Contains(m.Plans, plan))
+}
+
+func anyReading(patterns []string, value string, also []string, match func(pattern, value string) bool) bool {
+	if anyOf(patterns, value, match) {
+		return true
+	}
+	for _, other := range also {
+		if other == weir.Any || anyOf(patterns, other, match) {
+			return true
+		}
+	}
+	return false
 }
 
 func anyOf(patterns []string, value string, match func(pattern, value string) bool) bool {
@@ -39,7 +52,8 @@ func matchHost(pattern, host string) bool {
 	return pattern == host
 }
 
-// matchPath walks pattern and path segment by segment, so that nothing is allocated.
+// matchPath walks pattern and path segment by segment, so that nothing is allocated. Upper and lower case are the
+// same, as they are to IIS and to Express.
 func matchPath(pattern, path string) bool {
 	if path != "/" {
 		path = strings.TrimSuffix(path, "/")
@@ -50,7 +64,7 @@ func matchPath(pattern, path string) bool {
 			return true
 		}
 		have, restPath, morePath := cutSegment(path)
-		if want != have && (want != "*" || have == "") {
+		if want != have && (want != "*" || have == "") && !strings.EqualFold(want, have) {
 			return false
 		}
 		if !morePattern || !morePath {

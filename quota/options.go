@@ -119,11 +119,12 @@ type Delay struct {
 
 // Match selects requests. What is left out matches everything; of what is given, all must match.
 type Match struct {
-	// Methods, as in GET.
+	// Methods, as in GET. A header that overrides the method counts as well.
 	Methods []string `yaml:"methods"`
 	// Hosts: example.com, or *.example.com for everything below it.
 	Hosts []string `yaml:"hosts"`
-	// Path patterns: /v1/users, /v1/* for one segment, /v1/** for everything below.
+	// Path patterns: /v1/users, /v1/* for one segment, /v1/** for everything below. Where servers may read a path
+	// differently, as with /v1/users;x=1, any reading will do. Upper and lower case are the same.
 	Paths []string `yaml:"paths"`
 	// Plans that the account may be on.
 	Plans []string `yaml:"plans"`

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"weir/identify"
 )
 
 // A RequestError says why a request cannot be sent to any server.
@@ -68,13 +70,10 @@ func cleanTarget(s string) bool {
 // outside are the bytes that would end a path.
 var outside = strings.NewReplacer("?", "%3F", "#", "%23")
 
-// asSent returns the path as the client wrote it. net/url escapes all of a path anew where one byte of it could have been escaped, and a slash that
-// was escaped is then one that was not.
+// asSent returns the path as the client wrote it, where it can be sent so.
 func asSent(u *url.URL) string {
-	if u.RawPath != "" && cleanTarget(u.RawPath) {
-		if path, err := url.PathUnescape(u.RawPath); err == nil && path == u.Path {
-			return outside.Replace(u.RawPath)
-		}
+	if path := identify.Escaped(u); cleanTarget(path) {
+		return outside.Replace(path)
 	}
 	return u.EscapedPath()
 }

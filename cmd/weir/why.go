@@ -43,7 +43,7 @@ func (c *whyCommand) question() (console.Question, error) {
 		return console.Question{}, fmt.Errorf("%q is not a URL; write https://example.com/v1 or /v1", c.URL)
 	}
 	return console.Question{
-		Gate: c.Gate, Method: strings.ToUpper(c.Method), Host: strings.ToLower(u.Hostname()), Path: u.Path,
+		Gate: c.Gate, Method: strings.ToUpper(c.Method), Host: strings.ToLower(u.Hostname()), Path: u.EscapedPath(),
 		Source: c.Source, Client: c.Client, Account: c.Account, Plan: c.Plan,
 	}, nil
 }

@@ -48,7 +48,7 @@ func TestDecide(t *testing.T) {
 func TestEvent(t *testing.T) {
 	full := weir.Event{
 		Time: noon, Source: netip.MustParseAddr("192.0.2.1"), Account: "acme", Plan: "gold", Kind: "mail", ID: "q1",
-		Route: weir.Route{Method: "GET", Host: "example.com", Path: "/a/b"}, Cost: 3, Bytes: 70,
+		Route: weir.Route{Method: "GET", Host: "example.com", Path: "/a/b", Odd: true, Also: []string{"/a//b"}}, Cost: 3, Bytes: 70,
 		Message: &weir.Message{User: "ann", Recipients: []string{"bob@example.net"}, Name: "Bob", Phone: "+49", Stamp: "1:20:x"},
 	}
 	for name, c := range map[string]struct {
@@ -63,7 +63,7 @@ func TestEvent(t *testing.T) {
 		"no recipients":  {`{"recipients":[]}`, weir.Event{Time: noon, Kind: "api"}},
 		"IPv6":           {`{"source":"2001:db8::1%eth0"}`, weir.Event{Time: noon, Kind: "api", Source: netip.MustParseAddr("2001:db8::1")}},
 		"route as text":  {`{"route":"GET example.com/a"}`, weir.Event{Time: noon, Kind: "api", Route: weir.Route{Method: "GET", Host: "example.com", Path: "/a"}}},
-		"without method": {`{"route":" example.com:80/a/../b "}`, weir.Event{Time: noon, Kind: "api", Route: weir.Route{Host: "example.com", Path: "/b"}}},
+		"without method": {`{"route":" example.com:80/a/../b "}`, weir.Event{Time: noon, Kind: "api", Route: weir.Route{Host: "example.com", Path: "/b", Odd: true, Also: []string{"/a/../b"}}}},
 		"without host":   {`{"route":"POST  /a"}`, weir.Event{Time: noon, Kind: "api", Route: weir.Route{Method: "POST", Path: "/a"}}},
 		"without path":   {`{"route":"example.com"}`, weir.Event{Time: noon, Kind: "api", Route: weir.Route{Host: "example.com"}}},
 		"empty route":    {`{"route":{}}`, weir.Event{Time: noon, Kind: "api"}},

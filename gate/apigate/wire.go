@@ -226,14 +226,11 @@ func (q *question) message(ev *weir.Event, msg *weir.Message, recipients int) *p
 
 // event is the route as throttles know it. What nobody said stays empty.
 func (r *route) event() weir.Route {
-	known := weir.Route{Method: r.Method}
-	if r.Host != "" {
-		known.Host = identify.Host(r.Host)
+	path, _, _ := strings.Cut(r.Path, "?")
+	if path == "" {
+		return weir.Route{Method: r.Method, Host: identify.Host(r.Host)}
 	}
-	if path, _, _ := strings.Cut(r.Path, "?"); path != "" {
-		known.Path = identify.Path(path)
-	}
-	return known
+	return identify.Route(r.Method, r.Host, path, nil)
 }
 
 func checkText(field, value string, most int) *problem {

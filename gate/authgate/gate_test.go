@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func TestEvent(t *testing.T) {
 			}
 			want := weir.Event{Time: noon, Source: netip.MustParseAddr("192.0.2.1"), Account: "k1", Kind: "http", ID: "q-1", Agent: "curl/8",
 				Route: weir.Route{Method: "POST", Host: "example.com", Path: "/v1/users"}}
-			if got := p.last(t); got != want {
+			if got := p.last(t); !reflect.DeepEqual(got, want) {
 				t.Errorf("asked %+v, want %+v", got, want)
 			}
 			// What becomes of it is not known: it is done at once.

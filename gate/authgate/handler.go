@@ -120,8 +120,8 @@ func (v *visit) understand(peer netip.Addr) bool {
 	}
 	o := &v.asked
 	v.event = weir.Event{Time: v.gate.env.Clock.Now(), Kind: "http", Source: o.source, ID: saneID(h["X-Request-Id"]), Agent: v.r.UserAgent(),
-		Route: weir.Route{Method: o.method, Host: identify.Host(o.host), Path: identify.Path(o.path), Odd: o.odd || !identify.Straight(o.raw)}}
-	v.url = url.URL{Path: o.path, RawQuery: o.query}
+		Route: identify.Route(o.method, o.host, o.raw, h)}
+	v.url = url.URL{Path: o.path, RawPath: o.raw, RawQuery: o.query}
 	v.request.Method, v.request.Host, v.request.URL, v.request.Header = o.method, o.host, &v.url, h
 	if v.event.Account, err = s.accounts.Account(&v.request, o.source); err != nil {
 		v.gate.env.Observer.Bounded(BoundAccount)

@@ -28,7 +28,6 @@ type original struct {
 	raw    string // the path as it came
 	path   string // unescaped
 	query  string
-	odd    bool // the path was cut where others may not cut it
 	source netip.Addr
 }
 
@@ -131,9 +130,12 @@ func (o *original) readURI(uri string) error {
 	if uri[0] != '/' {
 		return errURI
 	}
-	// For nginx a path ends there, though it hands all of it on.
-	uri, _, o.odd = strings.Cut(uri, "#")
 	o.raw, o.query, _ = strings.Cut(uri, "?")
+	// For nginx a path ends at '#', and a query too, though it hands all of it on. identify.Route knows that of paths.
+	o.query, _, _ = strings.Cut(o.query, "#")
+	if strings.IndexByte(o.raw, '#') >= 0 {
+		o.query = ""
+	}
 	var err error
 	if o.path, err = url.PathUnescape(o.raw); err != nil {
 		return errEscapes

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -191,7 +192,8 @@ func (f *front) behave(asked *probe) {
 		t.Error(a.header)
 	}
 	ev := asked.last(t)
-	if ev.Source.String() != "127.0.0.2" || ev.Route != (weir.Route{Method: "POST", Host: "127.0.0.1", Path: "/v1/a b"}) || ev.Agent != "Go-http-client/1.1" {
+	if want := (weir.Route{Method: "POST", Host: "127.0.0.1", Path: "/v1/a b"}); ev.Source.String() != "127.0.0.2" ||
+		!reflect.DeepEqual(ev.Route, want) || ev.Agent != "Go-http-client/1.1" {
 		t.Errorf("%+v", ev)
 	}
 	// What a client writes into the headers that the proxy writes is not believed.

@@ -122,8 +122,7 @@ func (x *exchange) identify() {
 		id = newID(x.event.Time)
 	}
 	x.event.Source, x.event.ID = x.origin.Addr, id
-	x.event.Route = weir.Route{Method: r.Method, Host: identify.Host(r.Host), Path: identify.Path(r.URL.Path),
-		Odd: !identify.Straight(r.URL.EscapedPath())}
+	x.event.Route = identify.Route(r.Method, r.Host, identify.Escaped(r.URL), r.Header)
 	x.known()
 }
 

@@ -33,7 +33,8 @@ func (d *Domain) event(ev *weir.Event, entries []*common.RateLimitDescriptor_Ent
 			ev.Route.Host = identify.Host(e.Value)
 		case keyPath:
 			path, _, _ := strings.Cut(e.Value, "?")
-			ev.Route.Path, ev.Route.Odd = identify.Path(path), !identify.Straight(path)
+			r := identify.Route("", "", path, nil)
+			ev.Route.Path, ev.Route.Odd, ev.Route.Also = r.Path, r.Odd, r.Also
 		case keyAddress:
 			if addr, err := netip.ParseAddr(e.Value); err == nil {
 				ev.Source = identify.Plain(addr)

@@ -88,7 +88,7 @@ func (v *visit) identify(a *auth.AttributeContext) *refusal {
 	if h.Query != "" && u.RawQuery == "" {
 		u.RawQuery = h.Query
 	}
-	ev.Route = weir.Route{Method: h.Method, Host: identify.Host(h.Host), Path: identify.Path(u.Path), Odd: !identify.Straight(u.EscapedPath())}
+	ev.Route = identify.Route(h.Method, h.Host, identify.Escaped(u), header)
 	r := http.Request{Method: h.Method, Host: h.Host, URL: u, Header: header}
 	account, err := v.setup.accounts.Account(&r, ev.Source)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -104,7 +105,8 @@ func TestAuthzEvent(t *testing.T) {
 	if got.Account != "ann" || got.Kind != "http" || got.Source.String() != "198.51.100.7" || got.Agent != "curl/8" || got.ID != "42" {
 		t.Errorf("the event is %+v", got)
 	}
-	if want := (weir.Route{Method: "POST", Host: "example.com", Path: "/v1/y", Odd: true}); got.Route != want {
+	if want := (weir.Route{Method: "POST", Host: "example.com", Path: "/v1/y", Odd: true,
+		Also: []string{"/v1//x/../y", "/v1/x/../y", "/v1//y"}}); !reflect.DeepEqual(got.Route, want) {
 		t.Errorf("the route is %+v, want %+v", got.Route, want)
 	}
 	r.check(check("GET", "example.com", "/", "192.0.2.1", "x-forwarded-for: 203.0.113.9", "cookie: a=b; session=ann"))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -81,7 +82,7 @@ func TestEvent(t *testing.T) {
 	if got.Account != `acme/a\/b\\c` || got.Plan != "gold" || got.Kind != "rls" || got.Cost != 3 || got.Source.String() != "192.0.2.1" {
 		t.Errorf("the event is %+v", got)
 	}
-	if want := (weir.Route{Method: "GET", Host: "example.com", Path: "/v1/x", Odd: true}); got.Route != want {
+	if want := (weir.Route{Method: "GET", Host: "example.com", Path: "/v1/x", Odd: true, Also: []string{"/v1//x"}}); !reflect.DeepEqual(got.Route, want) {
 		t.Errorf("the route is %+v, want %+v", got.Route, want)
 	}
 	ask("tenant=acme,plan=gold")
