@@ -117,7 +117,7 @@ type entrance func(account, method, path string, headers ...string) int
 func (c *crossing) ways() map[string]entrance {
 	return map[string]entrance{
 		"HTTP/1": c.http1,
-		"HTTP/1, absolute": func(account, method, path string, headers ...string) int {
+		"HTTP/1 absolute": func(account, method, path string, headers ...string) int {
 			return c.http1(account, method, "http://api.example.com"+path, headers...)
 		},
 		"HTTP/2": c.http2,
