@@ -119,7 +119,8 @@ func (v *visit) understand(peer netip.Addr) bool {
 		return false
 	}
 	o := &v.asked
-	v.event = weir.Event{Time: v.gate.env.Clock.Now(), Kind: "http", Source: o.source, ID: saneID(h["X-Request-Id"]), Agent: v.r.UserAgent(),
+	v.event = weir.Event{Time: v.gate.env.Clock.Now(), Kind: "http", Source: o.source, SourceUnknown: o.broken,
+		ID: saneID(h["X-Request-Id"]), Agent: v.r.UserAgent(),
 		Route: weir.Route{Method: o.method, Host: identify.Host(o.host), Path: identify.Path(o.path), Odd: o.odd || !identify.Straight(o.raw)}}
 	v.url = url.URL{Path: o.path, RawQuery: o.query}
 	v.request.Method, v.request.Host, v.request.URL, v.request.Header = o.method, o.host, &v.url, h

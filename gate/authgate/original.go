@@ -30,6 +30,7 @@ type original struct {
 	query  string
 	odd    bool // the path was cut where others may not cut it
 	source netip.Addr
+	broken bool // the list of addresses breaks off: the source is the proxy that reported it
 }
 
 // A malformedError says why a question cannot be answered. Such a question is never admitted.
@@ -147,7 +148,8 @@ func (o *original) readURI(uri string) error {
 func (o *original) readSource(d Dialect, peer netip.Addr, p *identify.Proxies, h http.Header) error {
 	listed := has(h, forwardedFor)
 	if listed {
-		o.source = p.Source(peer, h).Addr
+		origin := p.Source(peer, h)
+		o.source, o.broken = origin.Addr, origin.Unknown
 	}
 	if d != Nginx || !has(h, realIP) {
 		if !listed {

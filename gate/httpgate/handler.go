@@ -121,7 +121,8 @@ func (x *exchange) identify() {
 	if id == "" {
 		id = newID(x.event.Time)
 	}
-	x.event.Source, x.event.ID = x.origin.Addr, id
+	x.event.Source, x.event.OtherSource, x.event.SourceUnknown = x.origin.Addr, x.origin.Other, x.origin.Unknown
+	x.event.ID = id
 	x.event.Route = weir.Route{Method: r.Method, Host: identify.Host(r.Host), Path: identify.Path(r.URL.Path),
 		Odd: !identify.Straight(r.URL.EscapedPath())}
 	x.known()

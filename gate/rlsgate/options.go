@@ -62,10 +62,12 @@ type Authz struct {
 	// Where the account of a request is found, the first present counts: header:X-Api-Key, bearer, query:key, cookie:session, path:1 (the
 	// first segment of the path), source (the source address; of IPv6 the /64). Default: none, so that nobody has an account.
 	Account []string `yaml:"account"`
-	// Proxies in front of Envoy, whose Forwarded and X-Forwarded-For headers are believed where Envoy names one of them as the source.
+	// Proxies in front of Envoy, whose forwarding header is believed where Envoy names one of them as the source.
 	// Default: none, so that the source is the one that Envoy names.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
-	// Which header the trusted proxies maintain: x-forwarded-for, forwarded, or either. Default either.
+	// Which header the trusted proxies maintain: x-forwarded-for, forwarded, or either. The other one is
+	// ignored. With either, when both headers name different sources, X-Forwarded-For's is charged, a ban of one of them
+	// refuses, and an exemption needs both. Default x-forwarded-for.
 	ForwardedHeader identify.Header `yaml:"forwarded_header"`
 }
 
@@ -142,7 +144,7 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.Authz != nil {
 		full := *o.Authz
-		full.ForwardedHeader = cmp.Or(full.ForwardedHeader, identify.EitherHeader)
+		full.ForwardedHeader = cmp.Or(full.ForwardedHeader, identify.XForwardedFor)
 		o.Authz = &full
 	}
 	o.Headers.Limit = cmp.Or(o.Headers.Limit, "RateLimit-Limit")
