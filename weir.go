@@ -9,7 +9,7 @@ import (
 // throttles read it and never change or keep it.
 type Event struct {
 	Time    time.Time  // when it happened; throttles know no other clock
-	Source  netip.Addr // where it came from, behind trusted proxies, and what is charged; may be invalid where there is none
+	Source  netip.Addr // where it came from, behind trusted proxies; it is charged; invalid where there is none
 	Account string     // whom it is charged to; empty when nobody said
 	Plan    string     // the plan of the account as the gate knows it; a throttle's own list of members goes first
 	Kind    string     // the channel: "http", "mail", "sms", "tcp", "udp", "connection"
@@ -26,8 +26,10 @@ type Event struct {
 	Purse   *Purse     // what it brings to pay with; nil for nothing
 	Message *Message   // what only messages have; nil for everything else
 
-	OtherSource   netip.Addr // the source by the other reading of the forwarding headers; invalid where there is one reading
-	SourceUnknown bool       // a forwarding header breaks off: Source is the proxy that reported it
+	// The source by the other reading of the forwarding headers; invalid where there is one reading.
+	OtherSource netip.Addr
+	// A forwarding header breaks off: Source is the proxy that reported it, not the client.
+	SourceUnknown bool
 }
 
 // Freed reports whether a list of sources frees the event from something. Each reading of the source must be on the

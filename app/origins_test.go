@@ -21,8 +21,8 @@ import (
 	"weir/identify"
 )
 
-// behindProxies has the gates that take a proxy's word for where a request came from. Lists free the proxy and a partner, as
-// they should not: the proxy is this machine.
+// behindProxies has the gates that take a proxy's word for where a request came from. Lists free the proxy and a
+// partner, as they should not: the proxy is this machine.
 const behindProxies = `
 data: DATA
 http:
@@ -41,7 +41,8 @@ throttles:
 console: {listen: "off"}
 `
 
-// An asker sends a request with lines of forwarding headers, as the proxy in front of a gate does, and reports the status.
+// An asker sends a request with lines of forwarding headers, as the proxy in front of a gate does, and reports the
+// status.
 type asker func(lines []string) int
 
 // askers are the ways into the gates, by name.
@@ -140,8 +141,8 @@ var additions = [][]string{
 	{"X_Forwarded_For: 198.51.100.1", "X-Real-IP: 198.51.100.1"},
 }
 
-// appended is what reaches the gate: what the client added, and in the header that the proxy maintains, on a line of its own or
-// behind the client's last one, the client's address.
+// appended is what reaches the gate: what the client added, and in the header that the proxy maintains, on a line of
+// its own or behind the client's last one, the client's address.
 func appended(maintained identify.Header, added []string, client string, joined bool) (lines []string) {
 	name, element := "X-Forwarded-For", client
 	if maintained == identify.ForwardedHeader {
@@ -161,8 +162,8 @@ func appended(maintained identify.Header, added []string, client string, joined 
 	return append(lines, name+": "+element)
 }
 
-// TestNothingAddedHelps: over every gate that reads forwarding headers, a client behind a proxy that appends its address is
-// refused when it is banned, and limited, whatever it adds to the request; nobody else is.
+// TestNothingAddedHelps: over every gate that reads forwarding headers, a client behind a proxy that appends its
+// address is refused when it is banned, and limited, whatever it adds to the request; nobody else is.
 func TestNothingAddedHelps(t *testing.T) {
 	for _, c := range []struct{ option, maintained identify.Header }{
 		{identify.XForwardedFor, identify.XForwardedFor},
@@ -186,8 +187,8 @@ func TestNothingAddedHelps(t *testing.T) {
 							t.Errorf("%s: the banned client gets %d with %.60q", name, got, added)
 						}
 					}
-					// Another one is limited, by its own address: a limiter of few has room for a handful of requests, plans for two.
-					// With either, it may have others charged, and is nobody's guest all the same.
+					// Another one is limited, by its own address: a limiter of few has room for a handful of requests,
+					// plans for two. With either, it may have others charged, and is nobody's guest all the same.
 					client, over := fmt.Sprintf("192.0.%d.%d", network, i+1), 429
 					if name == "stamps" {
 						over = 503
@@ -211,8 +212,8 @@ func TestNothingAddedHelps(t *testing.T) {
 	}
 }
 
-// TestAProxyThatDoesNotSay: where a proxy in the chain hides who is behind it, a list that has the proxy frees nobody. A request
-// of the proxy's own, which has no such header, is what it is.
+// TestAProxyThatDoesNotSay: where a proxy in the chain hides who is behind it, a list that has the proxy frees nobody.
+// A request of the proxy's own, which has no such header, is what it is.
 func TestAProxyThatDoesNotSay(t *testing.T) {
 	b := start(t, strings.ReplaceAll(behindProxies, "HEADER", "x-forwarded-for"))
 	for name, ask := range b.askers() {
@@ -242,8 +243,8 @@ func TestAProxyThatDoesNotSay(t *testing.T) {
 	}
 }
 
-// TestProxiesAreNeverBanned: an offence is that of the source that is charged. Where that is a trusted proxy of some gate, its
-// address is not banned, however many offend; clients with an id of their own are.
+// TestProxiesAreNeverBanned: an offence is that of the source that is charged. Where that is a trusted proxy of some
+// gate, its address is not banned, however many offend; clients with an id of their own are.
 func TestProxiesAreNeverBanned(t *testing.T) {
 	b := start(t, strings.ReplaceAll(behindProxies, "HEADER", "either")+"# 192.0.2.1 is charged, and is no proxy\n")
 	forge := func(client, source, other string) {

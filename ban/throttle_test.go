@@ -74,13 +74,13 @@ func TestLookingUpAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestBanByEitherReading: where a source has two readings, a ban of either one refuses, and an exemption needs both. Where
-// the source is not known, nothing exempts it.
+// TestBanByEitherReading: where a source has two readings, a ban of either one refuses, and an exemption needs both.
+// Where the source is not known, nothing exempts it.
 func TestBanByEitherReading(t *testing.T) {
 	exempt := []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("10.0.0.0/8")}
 	l := newList(t, Options{Exempt: exempt, AddressFrom: 1})
 	must(t, l.Add(byOperator(t, "192.0.2.0/24", 0), epoch))
-	for _, prefix := range []string{"203.0.113.0/24", "198.51.100.0/24", "10.0.0.0/8"} { // by mechanisms, as from before a reload
+	for _, prefix := range []string{"203.0.113.0/24", "198.51.100.0/24", "10.0.0.0/8"} { // by mechanisms, before a reload
 		must(t, l.Add(store.Ban{BanKey: store.BanKey{Prefix: netip.MustParsePrefix(prefix)}, Reason: "forged", By: "stamps"}, epoch))
 	}
 	for _, c := range []struct {

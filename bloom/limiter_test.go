@@ -531,8 +531,9 @@ func TestEventsCostOne(t *testing.T) {
 	}
 }
 
-// TestExemptByBothReadings: where a source has two readings, both must be exempt; the one that is charged is limited as if
-// nothing were said about it. Where the source is not known, nothing exempts it. Bytes that flow later are no exception.
+// TestExemptByBothReadings: where a source has two readings, both must be exempt; the one that is charged is limited as
+// if nothing were said about it. Where the source is not known, nothing exempts it. Bytes that flow later are no
+// exception.
 func TestExemptByBothReadings(t *testing.T) {
 	for _, count := range []Count{Events, Bytes} {
 		o := Options{Rate: weir.Rate{Count: 10, Per: time.Second}, Count: count, Exempt: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.0/24")}}

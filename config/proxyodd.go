@@ -62,8 +62,8 @@ func (t *trusting) overlap(p netip.Prefix) (proxy netip.Prefix, found bool) {
 	return t.proxies[i], true
 }
 
-// proxyOddities finds lists that free a trusted proxy from something, and gates that believe either header. Of each list
-// the first network that overlaps is told, as a list may have thousands.
+// proxyOddities finds lists that free a trusted proxy from something, and gates that believe either header. Of each
+// list the first network that overlaps is told, as a list may have thousands.
 func (c *Config) proxyOddities() []*weir.FieldError {
 	var odd odds
 	all := c.trusting()

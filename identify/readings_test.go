@@ -26,7 +26,8 @@ func forged(t *rapid.T, name string) []string {
 	return rapid.SliceOfN(rapid.OneOf(line, rapid.StringMatching(`[ -~]{0,40}`)), 0, 4).Draw(t, name)
 }
 
-// relay is what an appending proxy makes of the lines of its header: it writes behind the last one, or a line of its own.
+// relay is what an appending proxy makes of the lines of its header: it writes behind the last one, or a line of its
+// own.
 func relay(t *rapid.T, lines []string, element, name string) []string {
 	if len(lines) == 0 || rapid.Bool().Draw(t, name) {
 		return append(lines, element)
@@ -35,12 +36,12 @@ func relay(t *rapid.T, lines []string, element, name string) []string {
 	return lines
 }
 
-// TestNobodyForgesTheirSource: a client behind proxies that append their peer to one header writes whatever it likes into both.
-// It is charged by its own address, its ban holds, and no list frees it that does not have it. With either, it may choose who
-// is charged where the proxies maintain Forwarded, and gains nothing else.
+// TestNobodyForgesTheirSource: a client behind proxies that append their peer to one header writes whatever it likes
+// into both. It is charged by its own address, its ban holds, and no list frees it that does not have it. With either,
+// it may choose who is charged where the proxies maintain Forwarded, and gains nothing else.
 func TestNobodyForgesTheirSource(t *testing.T) {
 	client, peer := netip.MustParseAddr("203.0.113.9"), netip.MustParseAddr("10.0.0.1")
-	everyone := func(addr netip.Addr) bool { return addr != client } // the widest list without the client, proxies and all
+	everyone := func(addr netip.Addr) bool { return addr != client } // the widest list without the client
 	all := prefixes("0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/5", "200.0.0.0/7", "202.0.0.0/8", "203.0.112.0/24", "203.0.113.0/29", "2000::/8", "10.0.0.0/8")
 	guests := &Guests{answers: newAnswers()}
 	addAll(&guests.own, all)

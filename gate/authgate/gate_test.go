@@ -46,7 +46,8 @@ func TestEvent(t *testing.T) {
 	}
 }
 
-// TestBrokenSource: Forwarded is never looked at, and where the addresses break off, it is not known who is behind the proxy.
+// TestBrokenSource: Forwarded is never looked at, and where the addresses break off, it is not known who is behind the
+// proxy.
 func TestBrokenSource(t *testing.T) {
 	p := newProbe(nil)
 	r := start(t, Options{Account: []string{"source"}, TrustedProxies: trusted}, clock.NewFake(noon), chainOf(t, p))
@@ -64,8 +65,8 @@ func TestBrokenSource(t *testing.T) {
 		{but(byTraefik(), "X-Forwarded-For", "192.0.2.1, unknown, 10.0.0.2"), 200, "10.0.0.2", true},
 		{but(byTraefik(), "X-Forwarded-For", "garbage"), 200, "127.0.0.1", true},
 		{but(byTraefik(), "X-Forwarded-For", strings.Repeat("10.0.0.3, ", 33)+"10.0.0.2"), 200, "10.0.0.3", true},
-		{but(byNginx(), "X-Forwarded-For", "garbage"), 403, "", false},                               // X-Real-IP says something else
-		{but(but(byTraefik(), "X-Forwarded-For", ""), "Forwarded", "for=192.0.2.1"), 400, "", false}, // nobody said where it came from
+		{but(byNginx(), "X-Forwarded-For", "garbage"), 403, "", false},                               // X-Real-IP differs
+		{but(but(byTraefik(), "X-Forwarded-For", ""), "Forwarded", "for=192.0.2.1"), 400, "", false}, // no source
 	} {
 		before := len(p.asked())
 		if a := r.ask(c.headers...); a.status != c.status {

@@ -13,8 +13,8 @@ import (
 	"weir/identify"
 )
 
-// readings are what a client sends through a proxy on this machine, what the gate makes of it, and what goes on. The proxy
-// has another one in front of it, 10.0.0.2.
+// readings are what a client sends through a proxy on this machine, what the gate makes of it, and what goes on. The
+// proxy has another one in front of it, 10.0.0.2.
 var readings = []struct {
 	name   string
 	header identify.Header
@@ -63,8 +63,8 @@ func originOf(ev *weir.Event) string {
 	return s
 }
 
-// TestForwardingHeadersOnTheWire: the header that the proxies do not maintain is ignored, and what goes on, compared byte by
-// byte, is what the gate goes by; over HTTP/1 and HTTP/2.
+// TestForwardingHeadersOnTheWire: the header that the proxies do not maintain is ignored, and what goes on, compared
+// byte by byte, is what the gate goes by; over HTTP/1 and HTTP/2.
 func TestForwardingHeadersOnTheWire(t *testing.T) {
 	for _, c := range readings {
 		for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {

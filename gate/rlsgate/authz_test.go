@@ -129,8 +129,8 @@ func TestAuthzEvent(t *testing.T) {
 	}
 }
 
-// TestAuthzReadings: where Envoy names a trusted proxy as the source, the header that the proxies maintain says who is behind
-// it. With either there may be two readings.
+// TestAuthzReadings: where Envoy names a trusted proxy as the source, the header that the proxies maintain says who is
+// behind it. With either there may be two readings.
 func TestAuthzReadings(t *testing.T) {
 	for _, c := range []struct {
 		header  identify.Header

@@ -65,9 +65,9 @@ type Authz struct {
 	// Proxies in front of Envoy, whose forwarding header is believed where Envoy names one of them as the source.
 	// Default: none, so that the source is the one that Envoy names.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
-	// Which header the trusted proxies maintain: x-forwarded-for, forwarded, or either. The other one is
-	// ignored. With either, when both headers name different sources, X-Forwarded-For's is charged, a ban of one of them
-	// refuses, and an exemption needs both. Default x-forwarded-for.
+	// Which header the trusted proxies maintain: x-forwarded-for, forwarded, or either. The other one is ignored. With
+	// either, when both headers name different sources, X-Forwarded-For's is charged, a ban of one of them refuses, and
+	// an exemption needs both. Default x-forwarded-for.
 	ForwardedHeader identify.Header `yaml:"forwarded_header"`
 }
 
