@@ -15,9 +15,12 @@ const (
 	ForwardedHeader Header = "forwarded"       // X-Forwarded-For is ignored (RFC 7239)
 	// EitherHeader takes the header that is there. When both are there and name different sources, one of them was
 	// not written by the proxy, and nobody can tell which: there are two readings (see Origin.Other).
-	EitherHeader     Header = "either"
-	maxHops                 = 32  // how many elements are looked at, from the right
-	maxElementLength        = 256 // an element longer than this is no address
+	EitherHeader Header = "either"
+)
+
+const (
+	maxHops          = 32  // how many elements are looked at, from the right
+	maxElementLength = 256 // an element longer than this is no address
 )
 
 // Proxies are the proxies in front of a gate whose word is taken for where a request came from. The zero value trusts nobody.
