@@ -9,7 +9,7 @@ import (
 // throttles read it and never change or keep it.
 type Event struct {
 	Time    time.Time  // when it happened; throttles know no other clock
-	Source  netip.Addr // where it came from, behind trusted proxies; may be invalid where there is none
+	Source  netip.Addr // where it came from, behind trusted proxies; it is charged; invalid where there is none
 	Account string     // whom it is charged to; empty when nobody said
 	Plan    string     // the plan of the account as the gate knows it; a throttle's own list of members goes first
 	Kind    string     // the channel: "http", "mail", "sms", "tcp", "udp", "connection"
@@ -25,6 +25,18 @@ type Event struct {
 	Holder  Holder     // whoever has the place that it is given; nil where nobody can be asked
 	Purse   *Purse     // what it brings to pay with; nil for nothing
 	Message *Message   // what only messages have; nil for everything else
+
+	// The source by the other reading of the forwarding headers; invalid where there is one reading.
+	OtherSource netip.Addr
+	// A forwarding header breaks off: Source is the proxy that reported it, not the client.
+	SourceUnknown bool
+}
+
+// Freed reports whether a list of sources frees the event from something. Each reading of the source must be on the
+// list: of two readings, one may be the client's invention. Where the source is not known, no list frees the event: one
+// that contains the proxy says nothing about who is behind it.
+func (e *Event) Freed(listed func(netip.Addr) bool) bool {
+	return !e.SourceUnknown && e.Source.IsValid() && listed(e.Source) && (!e.OtherSource.IsValid() || listed(e.OtherSource))
 }
 
 // A Message is what a mail, a text message or the like tells of itself.

@@ -72,14 +72,22 @@ var offences = map[weir.Reason]string{
 }
 
 // offend puts whoever did something that must not be done on the invalid list. A gate calls it for an answer that says so.
+//
+// The address of a trusted proxy is never banned. It is the source where nobody knows who is behind the proxy.
 func (a *App) offend(ev *weir.Event, answer *weir.Answer) {
-	why := cmp.Or(offences[answer.Reason], answer.Reason.String())
-	err := a.bans.list.Offend(ban.Offence{Client: ev.Client, Source: ev.Source, Reason: why, By: answer.By}, ev.Time)
+	o := ban.Offence{Client: ev.Client, Source: ev.Source, Reason: cmp.Or(offences[answer.Reason], answer.Reason.String()), By: answer.By}
+	if a.current.Load().isProxy(ev.Source) {
+		if o.Client == identify.AddressID(ev.Source) {
+			o.Client = ""
+		}
+		o.Source = netip.Addr{}
+	}
+	err := a.bans.list.Offend(o, ev.Time)
 	switch {
 	case errors.Is(err, ban.ErrFull):
 		a.metrics.BoundReached(boundBans)
 		a.failures.note(config.Bans, err)
-	case err != nil && (ev.Client != "" || ev.Source.IsValid()): // else there is nobody to ban
+	case err != nil && (o.Client != "" || o.Source.IsValid()): // else there is nobody to ban
 		a.failures.note(config.Bans, err)
 	}
 }
@@ -245,24 +253,12 @@ func (b backend) banWarnings(key store.BanKey) (all []string) {
 			break
 		}
 	}
-	for _, p := range trustedProxies(b.current.Load().cfg) {
+	for _, p := range b.current.Load().cfg.TrustedProxies() {
 		if key.Prefix.IsValid() && p.Overlaps(key.Prefix) {
 			all = append(all, fmt.Sprintf("%s is a trusted proxy: it may still connect, as those behind it are judged by their own addresses", p))
 		}
 	}
 	return all
-}
-
-// trustedProxies returns the proxies that some gate trusts.
-func trustedProxies(cfg *config.Config) (all []netip.Prefix) {
-	for _, o := range cfg.HTTP {
-		all = append(all, o.TrustedProxies...)
-	}
-	for _, o := range cfg.TCP {
-		all = append(all, o.TrustedProxies...)
-	}
-	slices.SortFunc(all, netip.Prefix.Compare)
-	return slices.Compact(all)
 }
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}

@@ -35,7 +35,7 @@ type kernelRules struct {
 }
 
 func (a *App) kernelRules(cfg *config.Config) kernelRules {
-	return kernelRules{exempt: newNetworks(cfg.Bans.Exempt), proxies: newNetworks(trustedProxies(cfg)), shadow: a.bans.link.Shadow.Load()}
+	return kernelRules{exempt: newNetworks(cfg.Bans.Exempt), proxies: newNetworks(cfg.TrustedProxies()), shadow: a.bans.link.Shadow.Load()}
 }
 
 // takes reports whether a ban of a network is for the kernel. One that takes in a single address that must not be dropped is not.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 
 	"weir/config"
@@ -18,6 +19,12 @@ type generation struct {
 	console   *console.Server      // nil when it is off
 	pages     *console.SelfService // nil when they are off
 	control   *console.Control
+	proxies   networks // that gates trust
+}
+
+// isProxy reports whether some gate trusts an address as a proxy.
+func (g *generation) isProxy(addr netip.Addr) bool {
+	return addr.IsValid() && g.proxies.overlap(netip.PrefixFrom(addr, addr.BitLen()))
 }
 
 // throttle returns the throttle of a name, or nil.
@@ -58,6 +65,7 @@ func (a *App) prepare(cfg *config.Config) (*change, error) {
 	c := &change{app: a, old: a.current.Load(), next: &generation{}, live: a.state.Load() == serving}
 	full := cfg.WithDefaults()
 	c.next.cfg, a.coming = &full, &full
+	c.next.proxies = newNetworks(full.TrustedProxies())
 	for _, step := range []func() error{c.prepareFolder, c.prepareBans, c.prepareThrottles, c.prepareCounters, c.prepareConsole, c.preparePages, c.prepareControl,
 		c.prepareGates, c.deliverBy, c.preparePackets} {
 		if err := step(); err != nil {

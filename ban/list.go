@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir"
 	"weir/identify"
 	"weir/store"
 )
@@ -113,26 +114,38 @@ func (l *List) Configure(o Options, now time.Time) error {
 // Find returns the ban of a client, or else of the narrowest network that is banned and has its address. Both may be missing. It
 // takes no lock and allocates nothing.
 func (l *List) Find(client string, source netip.Addr, now time.Time) (store.Ban, bool) {
-	if i := l.find(client, source, now); i != nil {
+	if i := l.find(&weir.Event{Client: client, Source: source, Time: now}); i != nil {
 		return i.ban, true
 	}
 	return store.Ban{}, false
 }
 
-func (l *List) find(client string, source netip.Addr, now time.Time) *item {
-	at := now.UnixNano()
-	if client != "" && l.counts.clients.Load() > 0 {
-		if i := l.clients.find(client); i != nil && i.holds(at) {
+// find returns the ban of an event's client, or else of a network that has its source by either reading.
+func (l *List) find(ev *weir.Event) *item {
+	at := ev.Time.UnixNano()
+	if ev.Client != "" && l.counts.clients.Load() > 0 {
+		if i := l.clients.find(ev.Client); i != nil && i.holds(at) {
 			return i
 		}
 	}
-	if !source.IsValid() || l.counts.networks.Load() == 0 {
+	if l.counts.networks.Load() == 0 {
+		return nil
+	}
+	if i := l.findNetwork(ev, ev.Source, at); i != nil || !ev.OtherSource.IsValid() {
+		return i
+	}
+	return l.findNetwork(ev, ev.OtherSource, at)
+}
+
+// findNetwork returns the ban of the narrowest network that has one source of an event.
+func (l *List) findNetwork(ev *weir.Event, source netip.Addr, at int64) *item {
+	if !source.IsValid() {
 		return nil
 	}
 	source = identify.Plain(source)
 	whole := networkOf(source)
 	for _, length := range l.lengths.Load()[family(source)] {
-		if i := l.networks.find(whole.cut(length.bits)); i != nil && i.holds(at) && (i.ban.Operator || !l.exempts(source)) {
+		if i := l.networks.find(whole.cut(length.bits)); i != nil && i.holds(at) && (i.ban.Operator || !ev.Freed(l.exempts)) {
 			return i
 		}
 	}

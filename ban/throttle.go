@@ -15,7 +15,8 @@ const (
 )
 
 // Judge refuses the events of clients and networks that are on the list, until their ban is over; nobody can tell when one for good
-// is. Where there is no client, as at a door, the source alone decides. It takes nothing.
+// is. Where there is no client, as at a door, the source alone decides. Where the source has two readings, a ban of
+// either one refuses. It takes nothing.
 func (l *List) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 	l.Peek(ev, a)
 	return nil
@@ -23,7 +24,7 @@ func (l *List) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 
 // Peek answers as Judge does.
 func (l *List) Peek(ev *weir.Event, a *weir.Answer) {
-	i := l.find(ev.Client, ev.Source, ev.Time)
+	i := l.find(ev)
 	if i == nil {
 		return
 	}

@@ -104,7 +104,7 @@ func (l *Limiter) judge(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 		return
 	}
 	var room [MaxLevels]Network
-	nets, group := s.nets.of(ev.Source, &room)
+	nets, group := s.nets.of(ev, &room)
 	now := ev.Time.Sub(l.born)
 	var taken places
 	for i := range nets {
@@ -146,7 +146,7 @@ func (l *Limiter) peek(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 		return
 	}
 	var room [MaxLevels]Network
-	nets, group := s.nets.of(ev.Source, &room)
+	nets, group := s.nets.of(ev, &room)
 	now := ev.Time.Sub(l.born)
 	for i := range nets {
 		v := &s.levels[i]

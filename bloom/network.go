@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"weir"
 	"weir/identify"
 )
 
@@ -69,15 +70,18 @@ func newNetworks(o Options) networks {
 	return n
 }
 
-// of returns the networks of a source, from the narrowest to the widest: none when it is exempt. group is the rule of the group
-// that it is in, if it is in one.
-func (n *networks) of(source netip.Addr, room *[MaxLevels]Network) (nets []Network, group string) {
+// of returns the networks of an event's source, from the narrowest to the widest: none when it is exempt. group is the
+// rule of the group that it is in, if it is in one. A source that is exempt by one of two readings is limited.
+func (n *networks) of(ev *weir.Event, room *[MaxLevels]Network) (nets []Network, group string) {
+	source := ev.Source
 	if s, found := n.ranges.Find(source); found {
-		if s.exempt {
+		switch {
+		case !s.exempt:
+			room[0] = NetworkGroup(s.group)
+			return room[:1], s.rule
+		case ev.Freed(n.exempts):
 			return nil, ""
 		}
-		room[0] = NetworkGroup(s.group)
-		return room[:1], s.rule
 	}
 	if source.Is4() || source.Is4In6() {
 		room[0] = NetworkV4(source.As4(), n.v4)
@@ -87,6 +91,11 @@ func (n *networks) of(source netip.Addr, room *[MaxLevels]Network) (nets []Netwo
 		room[i] = NetworkV6(source.As16(), bits)
 	}
 	return room[:len(n.v6)], ""
+}
+
+func (n *networks) exempts(addr netip.Addr) bool {
+	s, found := n.ranges.Find(addr)
+	return found && s.exempt
 }
 
 // rule names the limit that a source without a group has on a level.

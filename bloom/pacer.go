@@ -18,8 +18,9 @@ var _ weir.Meter = (*pacer)(nil)
 
 // A flow is one event whose bytes are metered.
 type flow struct {
-	source netip.Addr
-	hold   weir.Hold // of what was taken at once
+	source, other netip.Addr // as of the event
+	unknown       bool
+	hold          weir.Hold // of what was taken at once
 
 	mu   sync.Mutex
 	paid int64            // bytes that were taken at once and have not flowed yet
@@ -38,7 +39,7 @@ func (p *pacer) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 		p.indebted(s, ev, a)
 	}
 	if a.Verdict == weir.Admit {
-		a.Hold = weir.Hold{Ref: &flow{source: ev.Source, hold: a.Hold, paid: max(ev.Bytes, 0)}, At: ev.Time.UnixNano()}
+		a.Hold = weir.Hold{Ref: &flow{source: ev.Source, other: ev.OtherSource, unknown: ev.SourceUnknown, hold: a.Hold, paid: max(ev.Bytes, 0)}, At: ev.Time.UnixNano()}
 	}
 	return nil
 }
@@ -57,7 +58,7 @@ func (p *pacer) Flow(h weir.Hold, n int64, now time.Time) (until time.Time) {
 	s := p.setup.Load()
 	since := now.Sub(p.born)
 	var room [MaxLevels]Network
-	nets, _ := s.nets.of(f.source, &room)
+	nets, _ := s.nets.of(&weir.Event{Source: f.source, OtherSource: f.other, SourceUnknown: f.unknown}, &room)
 	for i := range nets {
 		v := &s.levels[i]
 		f.rest[i] += n
@@ -90,7 +91,7 @@ func (p *pacer) indebted(s *setup, ev *weir.Event, a *weir.Answer) {
 		return
 	}
 	var room [MaxLevels]Network
-	nets, group := s.nets.of(ev.Source, &room)
+	nets, group := s.nets.of(ev, &room)
 	now := ev.Time.Sub(p.born)
 	for i := range nets {
 		v := &s.levels[i]

@@ -109,6 +109,7 @@ func (c *Config) oddities() []*weir.FieldError {
 		}
 	}
 	all = append(all, c.stampOddities()...)
+	all = append(all, c.proxyOddities()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		if !used[name] {
 			all = append(all, &weir.FieldError{Path: "throttles." + name, Msg: fmt.Sprintf("no gate lists the throttle %q", name)})

@@ -84,6 +84,7 @@ func read(name, text string, here bool) (c *Config, errs, warnings Errors) {
 	odd := c.oddities()
 	if here {
 		odd = append(odd, c.missingFiles()...)
+		odd = append(odd, c.proxiesInFiles()...)
 	}
 	return c, errs, d.found(root, odd)
 }

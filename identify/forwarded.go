@@ -2,45 +2,78 @@ package identify
 
 import "strings"
 
-// forwardedFor reads one line of a Forwarded header (RFC 7239, 4) and puts the "for" of its elements into last, element k at
-// k modulo the length of last, so that the right-most ones are kept. An element without "for" counts, with an empty one. It
-// reports how many elements there are, and whether the line keeps to the grammar.
-func forwardedFor(line string, last *[maxHops]string) (n int, ok bool) {
-	rest := line
-	for {
-		rest = strings.TrimLeft(rest, " \t")
-		node, seen := "", false
-		for rest != "" && rest[0] != ',' {
-			name := token(rest)
-			if name == "" || len(rest) <= len(name) || rest[len(name)] != '=' {
-				return n, false
-			}
-			var value string
-			if value, rest, ok = value7239(rest[len(name)+1:]); !ok {
-				return n, false
-			}
-			if strings.EqualFold(name, "for") {
-				if seen {
-					return n, false
-				}
-				node, seen = value, true
-			}
-			rest = strings.TrimLeft(rest, " \t")
-			if rest == "" || rest[0] == ',' {
-				break
-			}
-			if rest[0] != ';' {
-				return n, false
-			}
-			rest = strings.TrimLeft(rest[1:], " \t")
+// lastElement splits the right-most element off a line of a Forwarded header (RFC 7239, 4). It reads from the right, so
+// that nothing further left matters: a quote that a client left open does not swallow what the proxy appended. A comma
+// within quotes separates nothing. Where a quote has no other end, the element is the whole line, and does not parse.
+func lastElement(line string) (before, element string, more bool) {
+	quoted := false
+	for i := len(line) - 1; i >= 0; i-- {
+		switch {
+		case line[i] == '"' && (!quoted || !escaped(line[:i])):
+			quoted = !quoted
+		case line[i] == ',' && !quoted:
+			return line[:i], line[i+1:], true
 		}
-		last[n%maxHops] = node
-		n++
-		if rest == "" {
-			return n, true
-		}
-		rest = rest[1:]
 	}
+	return "", line, false
+}
+
+// escaped reports whether s ends in a backslash that escapes what follows. Two of them are one escaped backslash.
+func escaped(s string) bool {
+	n := 0
+	for n < len(s) && s[len(s)-1-n] == '\\' {
+		n++
+	}
+	return n%2 == 1
+}
+
+// element7239 reads the element that s starts with. It returns its "for", which may be missing, and what follows:
+// nothing, or a comma and more.
+func element7239(s string) (node, rest string, ok bool) {
+	rest = strings.TrimLeft(s, " \t")
+	seen := false
+	for rest != "" && rest[0] != ',' {
+		name := token(rest)
+		if name == "" || len(rest) <= len(name) || rest[len(name)] != '=' {
+			return "", rest, false
+		}
+		var value string
+		if value, rest, ok = value7239(rest[len(name)+1:]); !ok {
+			return "", rest, false
+		}
+		if strings.EqualFold(name, "for") {
+			if seen {
+				return "", rest, false
+			}
+			node, seen = value, true
+		}
+		rest = strings.TrimLeft(rest, " \t")
+		if rest == "" || rest[0] == ',' {
+			break
+		}
+		if rest[0] != ';' {
+			return "", rest, false
+		}
+		rest = strings.TrimLeft(rest[1:], " \t")
+	}
+	return node, rest, true
+}
+
+// WellForwarded reports whether lines of a Forwarded header keep to the grammar from their start. Different servers read
+// a line that does not in different ways.
+func WellForwarded(lines []string) bool {
+	for _, rest := range lines {
+		for more := true; more; {
+			var ok bool
+			if _, rest, ok = element7239(rest); !ok {
+				return false
+			}
+			if more = rest != ""; more {
+				rest = rest[1:]
+			}
+		}
+	}
+	return true
 }
 
 // value7239 reads a token or a quoted string and returns what follows it.

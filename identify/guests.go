@@ -214,6 +214,19 @@ func (o *GuestOptions) eachFile(f func(at, name string, bot int)) {
 	}
 }
 
+// EachListed calls f with every network in the files that can be read, and the field that names the file.
+func (o *GuestOptions) EachListed(read func(path string) ([]byte, error), f func(field string, p netip.Prefix)) {
+	o.eachFile(func(at, name string, _ int) {
+		networks, fault := readList(name, read)
+		if fault != nil {
+			return
+		}
+		for _, p := range networks {
+			f(at, p)
+		}
+	})
+}
+
 // Guests are those of whom no stamp is asked. Most callers want Known. What DNS says about bots they are told by Confirm; they ask
 // for it through Unsure. Nil, and the zero value, know nobody. They are safe for concurrent use.
 type Guests struct {
@@ -363,12 +376,14 @@ func (g *Guests) KnownPath(p string) bool {
 }
 
 // KnownClient reports whether who sent an event is known: by its network, or as a bot by what it calls itself and where it comes from.
-// Where only DNS could tell, the answer is no until Confirm has been told.
+// Where only DNS could tell, the answer is no until Confirm has been told. Where the source has two readings, both must
+// be known.
 func (g *Guests) KnownClient(ev *weir.Event) bool {
-	if g == nil || !ev.Source.IsValid() {
-		return false
-	}
-	addr := Plain(ev.Source)
+	return g != nil && ev.Freed(func(addr netip.Addr) bool { return g.knownAt(Plain(addr), ev) })
+}
+
+// knownAt reports whether who sent an event is known if it came from an address.
+func (g *Guests) knownAt(addr netip.Addr, ev *weir.Event) bool {
 	if _, own := g.own.Find(addr); own {
 		return true
 	}

@@ -11,13 +11,16 @@ import (
 type Header string
 
 const (
-	// EitherHeader takes the header that is there. When both are there and name different sources, neither is believed: one
-	// of them was not written by the proxy, and nobody can tell which.
-	EitherHeader     Header = "either"
-	XForwardedFor    Header = "x-forwarded-for" // Forwarded is ignored
-	ForwardedHeader  Header = "forwarded"       // X-Forwarded-For is ignored (RFC 7239)
-	maxHops                 = 32                // how many elements are looked at, from the right
-	maxElementLength        = 256               // an element longer than this is no address
+	XForwardedFor   Header = "x-forwarded-for" // Forwarded is ignored; the default
+	ForwardedHeader Header = "forwarded"       // X-Forwarded-For is ignored (RFC 7239)
+	// EitherHeader takes the header that is there. When both are there and name different sources, one of them was
+	// not written by the proxy, and nobody can tell which: there are two readings (see Origin.Other).
+	EitherHeader Header = "either"
+)
+
+const (
+	maxHops          = 32  // how many elements are looked at, from the right
+	maxElementLength = 256 // an element longer than this is no address
 )
 
 // Proxies are the proxies in front of a gate whose word is taken for where a request came from. The zero value trusts nobody.
@@ -27,7 +30,7 @@ type Proxies struct {
 	header  Header
 }
 
-// NewProxies returns proxies that trust the peers within the prefixes. An empty header means EitherHeader.
+// NewProxies returns proxies that trust the peers within the prefixes. An empty header means XForwardedFor.
 func NewProxies(trusted []netip.Prefix, header Header) Proxies {
 	p := Proxies{header: header}
 	for _, prefix := range trusted {
@@ -48,6 +51,8 @@ func (p *Proxies) Trusts(addr netip.Addr) bool {
 // An Origin is where a request came from, and whose word that is.
 type Origin struct {
 	Addr          netip.Addr // the source: IPv4 unmapped, without a zone
+	Other         netip.Addr // the source by Forwarded, where both headers count and differ; Addr is X-Forwarded-For's
+	Unknown       bool       // a header breaks off: Addr is the proxy that reported it, not the client
 	Proxied       bool       // the peer is a trusted proxy
 	XForwardedFor bool       // the peer's X-Forwarded-For is believed
 	Forwarded     bool       // the peer's Forwarded is believed
@@ -56,8 +61,9 @@ type Origin struct {
 // Source returns where a request came from: the peer, or when the peer is a trusted proxy, the right-most address in the
 // forwarding header that is not one of a trusted proxy. What stands left of it was written by strangers and is never looked at.
 //
-// An element that is no address ("unknown", "_hidden", garbage) ends the walk: the source is then the proxy that reported it,
-// as it is when there is no such header, or when X-Forwarded-For and Forwarded disagree (see EitherHeader).
+// An element that is no address ("unknown", "_hidden", garbage) ends the walk, and so does the 33rd element. The source
+// is then the proxy that reported it, and Unknown is set. It is also set where only the header is there that the proxies
+// do not maintain. A request with neither header is the proxy's own.
 func (p *Proxies) Source(peer netip.Addr, h http.Header) Origin {
 	peer = Plain(peer)
 	if !p.Trusts(peer) {
@@ -70,29 +76,34 @@ func (p *Proxies) Source(peer netip.Addr, h http.Header) Origin {
 func (p *Proxies) Told(peer netip.Addr, h http.Header) Origin {
 	peer = Plain(peer)
 	o := Origin{Addr: peer, Proxied: true}
-	var xff, fwd []string
-	if p.header != ForwardedHeader {
-		xff = h["X-Forwarded-For"]
-	}
-	if p.header != XForwardedFor {
-		fwd = h["Forwarded"]
-	}
+	xff, fwd := h["X-Forwarded-For"], h["Forwarded"]
+	o.XForwardedFor = len(xff) > 0 && p.header != ForwardedHeader
+	o.Forwarded = len(fwd) > 0 && (p.header == ForwardedHeader || p.header == EitherHeader)
+	whole := true
 	switch {
-	case len(xff) > 0 && len(fwd) > 0:
-		a, b := p.walkXForwardedFor(peer, xff), p.walkForwarded(peer, fwd)
-		if a == b {
-			o.Addr, o.XForwardedFor, o.Forwarded = a, true, true
+	case o.XForwardedFor && o.Forwarded:
+		var other netip.Addr
+		var otherWhole bool
+		o.Addr, whole = p.walkXForwardedFor(peer, xff)
+		other, otherWhole = p.walkForwarded(peer, fwd)
+		if other != o.Addr {
+			o.Other, o.Forwarded = other, false
 		}
-	case len(xff) > 0:
-		o.Addr, o.XForwardedFor = p.walkXForwardedFor(peer, xff), true
-	case len(fwd) > 0:
-		o.Addr, o.Forwarded = p.walkForwarded(peer, fwd), true
+		whole = whole && otherWhole
+	case o.XForwardedFor:
+		o.Addr, whole = p.walkXForwardedFor(peer, xff)
+	case o.Forwarded:
+		o.Addr, whole = p.walkForwarded(peer, fwd)
+	default:
+		whole = len(xff) == 0 && len(fwd) == 0
 	}
+	o.Unknown = !whole
 	return o
 }
 
-// walkXForwardedFor walks the addresses from the right. Several lines are one list (RFC 9110, 5.3).
-func (p *Proxies) walkXForwardedFor(from netip.Addr, lines []string) netip.Addr {
+// walkXForwardedFor walks the addresses from the right. Several lines are one list (RFC 9110, 5.3). It reports whether
+// the walk was complete: it reached an address that is no trusted proxy, or the start of the list.
+func (p *Proxies) walkXForwardedFor(from netip.Addr, lines []string) (source netip.Addr, whole bool) {
 	hops := 0
 	for i := len(lines) - 1; i >= 0; i-- {
 		for rest, more := lines[i], true; more; {
@@ -104,40 +115,34 @@ func (p *Proxies) walkXForwardedFor(from netip.Addr, lines []string) netip.Addr 
 			}
 			addr, ok := parseNode(strings.Trim(element, " \t"))
 			if hops++; !ok || hops > maxHops {
-				return from
+				return from, false
 			}
 			if from = addr; !p.Trusts(addr) {
-				return from
+				return from, true
 			}
 		}
 	}
-	return from
+	return from, true
 }
 
-// walkForwarded does the same for RFC 7239. A line that breaks the grammar ends the walk as a whole: a quote that a client left
-// open would swallow what the proxy appended.
-func (p *Proxies) walkForwarded(from netip.Addr, lines []string) netip.Addr {
+// walkForwarded does the same for RFC 7239.
+func (p *Proxies) walkForwarded(from netip.Addr, lines []string) (source netip.Addr, whole bool) {
 	hops := 0
 	for i := len(lines) - 1; i >= 0; i-- {
-		var last [maxHops]string
-		n, ok := forwardedFor(lines[i], &last)
-		if !ok {
-			return from
-		}
-		for k := n - 1; k >= 0 && k >= n-maxHops; k-- {
-			addr, ok := parseNode(last[k%maxHops])
-			if hops++; !ok || hops > maxHops {
-				return from
+		for rest, more := lines[i], true; more; {
+			var element string
+			rest, element, more = lastElement(rest)
+			node, after, ok := element7239(element)
+			addr, known := parseNode(node)
+			if hops++; !ok || after != "" || !known || hops > maxHops {
+				return from, false
 			}
 			if from = addr; !p.Trusts(addr) {
-				return from
+				return from, true
 			}
 		}
-		if n > maxHops {
-			return from
-		}
 	}
-	return from
+	return from, true
 }
 
 // parseNode reads an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1], [2001:db8::1]:80.

@@ -20,7 +20,7 @@ func TestSource(t *testing.T) {
 		name, peer string
 		header     Header
 		xff, fwd   []string
-		want       string
+		want       string // the source, | and the other reading, ? where it is not known
 		proxied    bool
 	}{
 		{"stranger", "203.0.113.9", "", []string{"1.1.1.1"}, nil, "203.0.113.9", false},
@@ -36,31 +36,42 @@ func TestSource(t *testing.T) {
 		{"v6 plain", "10.0.0.1", "", []string{"2001:db8:2::7"}, nil, "2001:db8:2::7", true},
 		{"v4 with port", "10.0.0.1", "", []string{"1.1.1.1:4711"}, nil, "1.1.1.1", true},
 		{"v4 mapped", "10.0.0.1", "", []string{"::ffff:1.1.1.1"}, nil, "1.1.1.1", true},
-		{"garbage stops", "10.0.0.1", "", []string{"1.1.1.1, unknown, 10.0.0.2"}, nil, "10.0.0.2", true},
-		{"empty stops", "10.0.0.1", "", []string{"1.1.1.1, , 10.0.0.2"}, nil, "10.0.0.2", true},
-		{"bad port stops", "10.0.0.1", "", []string{"1.1.1.1:x"}, nil, "10.0.0.1", true},
+		{"garbage stops", "10.0.0.1", "", []string{"1.1.1.1, unknown, 10.0.0.2"}, nil, "10.0.0.2?", true},
+		{"empty stops", "10.0.0.1", "", []string{"1.1.1.1, , 10.0.0.2"}, nil, "10.0.0.2?", true},
+		{"bad port stops", "10.0.0.1", "", []string{"1.1.1.1:x"}, nil, "10.0.0.1?", true},
 		{"32 hops", "10.0.0.1", "", []string{"1.1.1.1" + strings.Repeat(", 10.0.0.2", 31)}, nil, "1.1.1.1", true},
-		{"33 hops", "10.0.0.1", "", []string{"1.1.1.1" + strings.Repeat(", 10.0.0.2", 32)}, nil, "10.0.0.2", true},
-		{"long element", "10.0.0.1", "", []string{strings.Repeat("1", 300)}, nil, "10.0.0.1", true},
-		{"forwarded", "10.0.0.1", "", nil, []string{`for=9.9.9.9, for="[2001:db8:2::7]:4711";proto=http;by=10.0.0.1`}, "2001:db8:2::7", true},
-		{"forwarded two lines", "10.0.0.1", "", nil, []string{`For=1.1.1.1`, `proto=https;FOR=10.0.0.2`}, "1.1.1.1", true},
-		{"forwarded hidden", "10.0.0.1", "", nil, []string{`for=1.1.1.1, for=_hidden, for=10.0.0.2`}, "10.0.0.2", true},
-		{"forwarded unknown", "10.0.0.1", "", nil, []string{`for=unknown`}, "10.0.0.1", true},
-		{"forwarded without for", "10.0.0.1", "", nil, []string{`for=1.1.1.1, proto=http`}, "10.0.0.1", true},
-		{"forwarded unquoted v6", "10.0.0.1", "", nil, []string{`for=[2001:db8:2::7]:80;proto=http`}, "2001:db8:2::7", true},
-		{"forwarded obfuscated port", "10.0.0.1", "", nil, []string{`for="1.1.1.1:_x"`}, "1.1.1.1", true},
-		{"forwarded open quote", "10.0.0.1", "", nil, []string{`for="9.9.9.9, for=1.1.1.1`}, "10.0.0.1", true},
-		{"forwarded swallowing", "10.0.0.1", "", nil, []string{`for=9.9.9.9;a=", for="[2001:db8:2::7]"`}, "10.0.0.1", true},
-		{"forwarded comma in quotes", "10.0.0.1", "", nil, []string{`for=9.9.9.9;a="x, for=8.8.8.8", for=1.1.1.1`}, "1.1.1.1", true},
-		{"forwarded backslash", "10.0.0.1", "", nil, []string{`for="1.1.1\.1"`}, "10.0.0.1", true},
-		{"forwarded double for", "10.0.0.1", "", nil, []string{`for=1.1.1.1;for=9.9.9.9`}, "10.0.0.1", true},
-		{"forwarded 33 hops", "10.0.0.1", "", nil, []string{"for=1.1.1.1" + strings.Repeat(", for=10.0.0.2", 32)}, "10.0.0.2", true},
-		{"forwarded 32 hops", "10.0.0.1", "", nil, []string{"for=1.1.1.1" + strings.Repeat(", for=10.0.0.2", 31)}, "1.1.1.1", true},
-		{"both agree", "10.0.0.1", "", []string{"1.1.1.1"}, []string{"for=1.1.1.1"}, "1.1.1.1", true},
-		{"both disagree", "10.0.0.1", "", []string{"1.1.1.1"}, []string{"for=9.9.9.9"}, "10.0.0.1", true},
+		{"33 hops", "10.0.0.1", "", []string{"1.1.1.1" + strings.Repeat(", 10.0.0.2", 32)}, nil, "10.0.0.2?", true},
+		{"long element", "10.0.0.1", "", []string{strings.Repeat("1", 300)}, nil, "10.0.0.1?", true},
+		{"forwarded", "10.0.0.1", ForwardedHeader, nil, []string{`for=9.9.9.9, for="[2001:db8:2::7]:4711";proto=http;by=10.0.0.1`}, "2001:db8:2::7", true},
+		{"forwarded two lines", "10.0.0.1", ForwardedHeader, nil, []string{`For=1.1.1.1`, `proto=https;FOR=10.0.0.2`}, "1.1.1.1", true},
+		{"forwarded hidden", "10.0.0.1", ForwardedHeader, nil, []string{`for=1.1.1.1, for=_hidden, for=10.0.0.2`}, "10.0.0.2?", true},
+		{"forwarded unknown", "10.0.0.1", ForwardedHeader, nil, []string{`for=unknown`}, "10.0.0.1?", true},
+		{"forwarded without for", "10.0.0.1", ForwardedHeader, nil, []string{`for=1.1.1.1, proto=http`}, "10.0.0.1?", true},
+		{"forwarded unquoted v6", "10.0.0.1", ForwardedHeader, nil, []string{`for=[2001:db8:2::7]:80;proto=http`}, "2001:db8:2::7", true},
+		{"forwarded obfuscated port", "10.0.0.1", ForwardedHeader, nil, []string{`for="1.1.1.1:_x"`}, "1.1.1.1", true},
+		{"forwarded open quote", "10.0.0.1", ForwardedHeader, nil, []string{`for="9.9.9.9, for=1.1.1.1`}, "1.1.1.1", true},
+		{"forwarded swallowing", "10.0.0.1", ForwardedHeader, nil, []string{`for=9.9.9.9;a=", for="[2001:db8:2::7]"`}, "2001:db8:2::7", true},
+		{"forwarded comma in quotes", "10.0.0.1", ForwardedHeader, nil, []string{`for=9.9.9.9;a="x, for=8.8.8.8", for=1.1.1.1`}, "1.1.1.1", true},
+		{"forwarded backslash", "10.0.0.1", ForwardedHeader, nil, []string{`for="1.1.1\.1"`}, "10.0.0.1?", true},
+		{"forwarded double for", "10.0.0.1", ForwardedHeader, nil, []string{`for=1.1.1.1;for=9.9.9.9`}, "10.0.0.1?", true},
+		{"forwarded 33 hops", "10.0.0.1", ForwardedHeader, nil, []string{"for=1.1.1.1" + strings.Repeat(", for=10.0.0.2", 32)}, "10.0.0.2?", true},
+		{"forwarded 32 hops", "10.0.0.1", ForwardedHeader, nil, []string{"for=1.1.1.1" + strings.Repeat(", for=10.0.0.2", 31)}, "1.1.1.1", true},
+		{"both agree", "10.0.0.1", EitherHeader, []string{"1.1.1.1"}, []string{"for=1.1.1.1"}, "1.1.1.1", true},
+		{"both disagree", "10.0.0.1", EitherHeader, []string{"1.1.1.1"}, []string{"for=9.9.9.9"}, "1.1.1.1|9.9.9.9", true},
 		{"both, one maintained", "10.0.0.1", XForwardedFor, []string{"1.1.1.1"}, []string{"for=9.9.9.9"}, "1.1.1.1", true},
 		{"both, other maintained", "10.0.0.1", ForwardedHeader, []string{"1.1.1.1"}, []string{"for=9.9.9.9"}, "9.9.9.9", true},
-		{"only the wrong one", "10.0.0.1", ForwardedHeader, []string{"1.1.1.1"}, nil, "10.0.0.1", true},
+		{"only the wrong one", "10.0.0.1", ForwardedHeader, []string{"1.1.1.1"}, nil, "10.0.0.1?", true},
+		{"the default", "10.0.0.1", "", []string{"1.1.1.1"}, []string{"for=9.9.9.9"}, "1.1.1.1", true},
+		{"only the other one", "10.0.0.1", "", nil, []string{"for=9.9.9.9"}, "10.0.0.1?", true},
+		{"empty line", "10.0.0.1", "", []string{""}, nil, "10.0.0.1?", true},
+		{"empty line in front", "10.0.0.1", "", []string{"", "1.1.1.1"}, nil, "1.1.1.1", true},
+		{"forwarded open quote behind a proxy", "10.0.0.1", ForwardedHeader, nil, []string{`a="\, for=1.1.1.1;host="a, b", for=10.0.0.2`}, "1.1.1.1", true},
+		{"forwarded ends in a quote", "10.0.0.1", ForwardedHeader, nil, []string{`for=1.1.1.1"`}, "10.0.0.1?", true},
+		{"forwarded escaped quote", "10.0.0.1", ForwardedHeader, nil, []string{`for=1.1.1.1;a="x\", for=9.9.9.9;b=\\"`}, "1.1.1.1", true},
+		{"either, one there", "10.0.0.1", EitherHeader, nil, []string{"for=9.9.9.9"}, "9.9.9.9", true},
+		{"either, one broken", "10.0.0.1", EitherHeader, []string{"1.1.1.1"}, []string{"for=unknown"}, "1.1.1.1|10.0.0.1?", true},
+		{"either, the charged one broken", "10.0.0.1", EitherHeader, []string{"unknown"}, []string{"for=9.9.9.9"}, "10.0.0.1|9.9.9.9?", true},
+		{"either, both broken", "10.0.0.1", EitherHeader, []string{"unknown"}, []string{"for=unknown"}, "10.0.0.1?", true},
 	} {
 		p := NewProxies(trusted, c.header)
 		h := http.Header{}
@@ -71,14 +82,21 @@ func TestSource(t *testing.T) {
 			h["Forwarded"] = c.fwd
 		}
 		o := p.Source(netip.MustParseAddr(c.peer), h)
-		if o.Addr.String() != c.want || o.Proxied != c.proxied {
-			t.Errorf("%s: %+v, want %s", c.name, o, c.want)
+		got := o.Addr.String()
+		if o.Other.IsValid() {
+			got += "|" + o.Other.String()
+		}
+		if o.Unknown {
+			got += "?"
+		}
+		if got != c.want || o.Proxied != c.proxied {
+			t.Errorf("%s: %s of %+v, want %s", c.name, got, o, c.want)
 		}
 	}
 }
 
 func TestSourceAllocates(t *testing.T) {
-	p := NewProxies(prefixes("10.0.0.0/8"), "")
+	p := NewProxies(prefixes("10.0.0.0/8"), EitherHeader)
 	h := http.Header{"X-Forwarded-For": {"1.1.1.1, 10.0.0.2"}, "Forwarded": {`for=1.1.1.1, for=10.0.0.2`}}
 	peer := netip.MustParseAddr("10.0.0.1")
 	if n := testing.AllocsPerRun(100, func() { p.Source(peer, h) }); n > 0 {
@@ -106,22 +124,22 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// FuzzSource: whatever a stranger writes left of what the proxy appended, the source is what the proxy appended, or the proxy
-// itself where the stranger broke the grammar, but never another address.
+// FuzzSource: whatever a stranger writes left of what the proxy appended, the source is what the proxy appended.
 func FuzzSource(f *testing.F) {
 	f.Add("9.9.9.9", `for=9.9.9.9;a="`)
 	f.Add("unknown, ,", `for="[::1]";host="a\"`)
 	f.Fuzz(func(t *testing.T, xff, fwd string) {
+		peer, want := netip.MustParseAddr("10.0.0.1"), Origin{Addr: netip.MustParseAddr("203.0.113.9"), Proxied: true}
 		p := NewProxies(prefixes("10.0.0.0/8"), "")
-		peer, client := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("203.0.113.9")
-		if o := p.Source(peer, http.Header{"X-Forwarded-For": {xff + ", 203.0.113.9"}}); o.Addr != client {
-			t.Errorf("%q makes the source %s", xff, o.Addr)
+		want.XForwardedFor = true
+		if o := p.Source(peer, http.Header{"X-Forwarded-For": {xff + ", 203.0.113.9"}, "Forwarded": {fwd}}); o != want {
+			t.Errorf("%q and %q make the source %+v", xff, fwd, o)
 		}
+		p, want.XForwardedFor, want.Forwarded = NewProxies(prefixes("10.0.0.0/8"), ForwardedHeader), false, true
 		for _, appended := range []string{", for=203.0.113.9", `, for="203.0.113.9:80";proto=http`, `, for=203.0.113.9;host="a:80"`} {
-			if o := p.Source(peer, http.Header{"Forwarded": {fwd + appended}}); o.Addr != client && o.Addr != peer {
-				t.Errorf("%q makes the source %s", fwd, o.Addr)
+			if o := p.Source(peer, http.Header{"X-Forwarded-For": {xff}, "Forwarded": {fwd + appended}}); o != want {
+				t.Errorf("%q and %q make the source %+v", xff, fwd+appended, o)
 			}
 		}
-		p.Source(peer, http.Header{"X-Forwarded-For": {xff}, "Forwarded": {fwd}})
 	})
 }

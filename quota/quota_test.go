@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"math"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -605,5 +606,38 @@ func TestAdmittedPathAllocatesNothing(t *testing.T) {
 		r.q.Settle(h, weir.Outcome{Time: ev.Time, Done: true})
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestExemptAddressByBothReadings: an address that an override exempts is limited where it may be another one.
+func TestExemptAddressByBothReadings(t *testing.T) {
+	for _, o := range []Options{
+		{Overrides: map[string]map[string]Override{"source:192.0.2.1": {"few": {Exempt: true}}}},
+		{Plans: map[string]map[string]Override{"own": {"few": {Exempt: true}}}, Members: map[string]string{"source:192.0.2.1": "own"}},
+	} {
+		for _, refuse := range []bool{false, true} {
+			if o.Policies, o.OnMissing = []Policy{{Name: "few", Limit: Amount{N: 2, Set: true}, Period: weir.Period{Length: time.Hour}}}, ""; refuse {
+				o.OnMissing = MissingRefuse
+			}
+			r := newRig(t, o)
+			sure := weir.Event{Account: "source:192.0.2.1", Source: netip.MustParseAddr("192.0.2.1")}
+			two, unknown, named := sure, sure, sure
+			two.OtherSource = netip.MustParseAddr("203.0.113.1")
+			unknown.SourceUnknown = true
+			named.Account, named.OtherSource = "acme", two.OtherSource
+			for i := range 10 {
+				want := weir.Admit
+				r.want(r.judge(sure), want, 0)
+				if i >= 1 { // both of them count
+					want = weir.Refuse
+				}
+				for _, ev := range []weir.Event{two, unknown} {
+					if got := r.judge(ev).answer.Verdict; got != want {
+						t.Errorf("%+v, number %d: %s", ev, i, got)
+					}
+				}
+			}
+			r.want(r.judge(named), weir.Admit, 0) // an account that is no address is what it is
+		}
 	}
 }

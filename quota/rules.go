@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/identify"
 )
 
 // A rule is a policy ready for use. Each rule has a slot, which says where accounts keep its state; the slot stays the same over
@@ -219,6 +220,22 @@ func (rs *rules) known(account string) bool {
 	_, override := rs.Overrides[account]
 	_, member := rs.Members[account]
 	return override || member
+}
+
+// doubts reports whether an event is charged to an address that the options exempt from something, and may have come
+// from another one. It is then counted by its source, as if the options said nothing about it.
+func (rs *rules) doubts(ev *weir.Event) bool {
+	if !ev.OtherSource.IsValid() && !ev.SourceUnknown || !strings.HasPrefix(ev.Account, identify.SourcePrefix) {
+		return false
+	}
+	for _, all := range []map[string]Override{rs.Overrides[ev.Account], rs.Plans[rs.Members[ev.Account]]} {
+		for _, o := range all {
+			if o.Exempt {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // valid returns the rule in a slot as an older version of the options knew it, or nil when it is gone or something else by now.

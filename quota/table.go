@@ -112,10 +112,10 @@ func newTable() *table {
 // find returns the account of an event with its shard locked, or nil when the event has none. Without create, an account that is
 // not in the table is made up and forgotten again.
 func (t *table) find(rs *rules, ev *weir.Event, now int64, create bool) *account {
-	if ev.Account != "" {
+	if ev.Account != "" && !rs.doubts(ev) {
 		return t.get(rs, ev.Account, netip.Addr{}, now, create)
 	}
-	if rs.OnMissing == MissingRefuse || !ev.Source.IsValid() {
+	if ev.Account == "" && rs.OnMissing == MissingRefuse || !ev.Source.IsValid() {
 		return nil
 	}
 	return t.get(rs, "", sourceOf(rs, ev.Source), now, create)

@@ -47,6 +47,44 @@ func TestEvent(t *testing.T) {
 	}
 }
 
+// TestBrokenSource: Forwarded is never looked at, and where the addresses break off, it is not known who is behind the
+// proxy.
+func TestBrokenSource(t *testing.T) {
+	p := newProbe(nil)
+	r := start(t, Options{Account: []string{"source"}, TrustedProxies: trusted}, clock.NewFake(noon), chainOf(t, p))
+	for _, c := range []struct {
+		headers []string
+		status  int
+		want    string
+		unknown bool
+	}{
+		{byTraefik("Forwarded", "for=198.51.100.9"), 200, "192.0.2.1", false},
+		{byTraefik("Forwarded", `for="`, "X-Real-Ip", "198.51.100.9"), 200, "192.0.2.1", false},
+		{byNginx("Forwarded", `for=198.51.100.9`), 200, "192.0.2.1", false},
+		{but(byTraefik(), "X-Forwarded-For", "garbage, , 192.0.2.1"), 200, "192.0.2.1", false},
+		{but(byTraefik(), "X-Forwarded-For", strings.Repeat("10.0.0.3, ", 33)+"192.0.2.1, 10.0.0.2"), 200, "192.0.2.1", false},
+		{but(byTraefik(), "X-Forwarded-For", "192.0.2.1, unknown, 10.0.0.2"), 200, "10.0.0.2", true},
+		{but(byTraefik(), "X-Forwarded-For", "garbage"), 200, "127.0.0.1", true},
+		{but(byTraefik(), "X-Forwarded-For", strings.Repeat("10.0.0.3, ", 33)+"10.0.0.2"), 200, "10.0.0.3", true},
+		{but(byNginx(), "X-Forwarded-For", "garbage"), 403, "", false},                               // X-Real-IP differs
+		{but(but(byTraefik(), "X-Forwarded-For", ""), "Forwarded", "for=192.0.2.1"), 400, "", false}, // no source
+	} {
+		before := len(p.asked())
+		if a := r.ask(c.headers...); a.status != c.status {
+			t.Errorf("%q: %d", c.headers, a.status)
+		}
+		if c.status != 200 {
+			if len(p.asked()) != before {
+				t.Errorf("%q was judged", c.headers)
+			}
+			continue
+		}
+		if ev := p.last(t); ev.Source.String() != c.want || ev.SourceUnknown != c.unknown || ev.OtherSource.IsValid() || ev.Account != "source:"+c.want {
+			t.Errorf("%q: %s, unknown is %v, charged to %s", c.headers, ev.Source, ev.SourceUnknown, ev.Account)
+		}
+	}
+}
+
 // Each refusal, as the dialects tell it. None of them is ever 2xx.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {

@@ -119,8 +119,8 @@ func (v *visit) understand(peer netip.Addr) bool {
 		return false
 	}
 	o := &v.asked
-	v.event = weir.Event{Time: v.gate.env.Clock.Now(), Kind: "http", Source: o.source, ID: saneID(h["X-Request-Id"]), Agent: v.r.UserAgent(),
-		Route: identify.Route(o.method, o.host, o.raw, h)}
+	v.event = weir.Event{Time: v.gate.env.Clock.Now(), Kind: "http", Source: o.source, SourceUnknown: o.broken,
+		ID: saneID(h["X-Request-Id"]), Agent: v.r.UserAgent(), Route: identify.Route(o.method, o.host, o.raw, h)}
 	v.url = url.URL{Path: o.path, RawPath: o.raw, RawQuery: o.query}
 	v.request.Method, v.request.Host, v.request.URL, v.request.Header = o.method, o.host, &v.url, h
 	if v.event.Account, err = s.accounts.Account(&v.request, o.source); err != nil {

@@ -29,6 +29,7 @@ type original struct {
 	path   string // unescaped
 	query  string
 	source netip.Addr
+	broken bool // the list of addresses breaks off: the source is the proxy that reported it
 }
 
 // A malformedError says why a question cannot be answered. Such a question is never admitted.
@@ -149,7 +150,8 @@ func (o *original) readURI(uri string) error {
 func (o *original) readSource(d Dialect, peer netip.Addr, p *identify.Proxies, h http.Header) error {
 	listed := has(h, forwardedFor)
 	if listed {
-		o.source = p.Source(peer, h).Addr
+		origin := p.Source(peer, h)
+		o.source, o.broken = origin.Addr, origin.Unknown
 	}
 	if d != Nginx || !has(h, realIP) {
 		if !listed {

@@ -121,7 +121,8 @@ func (x *exchange) identify() {
 	if id == "" {
 		id = newID(x.event.Time)
 	}
-	x.event.Source, x.event.ID = x.origin.Addr, id
+	x.event.Source, x.event.OtherSource, x.event.SourceUnknown = x.origin.Addr, x.origin.Other, x.origin.Unknown
+	x.event.ID = id
 	x.event.Route = identify.Route(r.Method, r.Host, identify.Escaped(r.URL), r.Header)
 	x.known()
 }

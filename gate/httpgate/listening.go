@@ -20,8 +20,8 @@ type Socket struct {
 	Owner string `yaml:"owner"`
 	// Default: the group that weir runs as. Write the group of the proxy in front, and let weir's user be in it.
 	Group string `yaml:"group"`
-	// Whether those who use it are proxies whose Forwarded and X-Forwarded-For headers are believed, like those of
-	// trusted_proxies. Otherwise nobody on the socket has a source. Default false.
+	// Whether those who use it are proxies whose forwarding header is believed, like that of trusted_proxies. Otherwise
+	// nobody on the socket has a source. Default false.
 	Trusted bool `yaml:"trusted"`
 }
 

@@ -26,10 +26,11 @@ type Options struct {
 	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol"`
 	// The service behind the gate: the address of its server, http://127.0.0.1:3000, or a list of them, or a mapping with servers and more.
 	Upstream behind.Options `yaml:"upstream"`
-	// Proxies in front of the gate, whose Forwarded and X-Forwarded-For headers are believed. Default: none.
+	// Proxies in front of the gate, whose forwarding header is believed. Default: none.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
-	// Which header the trusted proxies maintain: x-forwarded-for, forwarded, or either. With either, a request that brings both
-	// and names different sources in them counts as coming from the proxy itself. Default either.
+	// Which header the trusted proxies maintain: x-forwarded-for, forwarded, or either. The other one is ignored and
+	// removed. With either, when both headers name different sources, X-Forwarded-For's is charged, a ban of one of
+	// them refuses, and an exemption needs both. Default x-forwarded-for.
 	ForwardedHeader identify.Header `yaml:"forwarded_header"`
 	// Where the account of a request is found: header:X-Api-Key, bearer, query:key, cookie:session,
 	// path:1 (the first segment of the path), source (the source address; of IPv6 the /64), cert (the common name of the client's
@@ -99,7 +100,7 @@ const (
 
 // WithDefaults returns the options with everything filled in that was left out.
 func (o Options) WithDefaults() Options {
-	o.ForwardedHeader = cmp.Or(o.ForwardedHeader, identify.EitherHeader)
+	o.ForwardedHeader = cmp.Or(o.ForwardedHeader, identify.XForwardedFor)
 	if network, _ := doorway.Split(o.Listen); network == "unix" {
 		o.Socket.Mode = cmp.Or(o.Socket.Mode, "0660")
 	}

@@ -297,25 +297,15 @@ func (x *exchange) forwardHeaders(in *http.Request, o *onward) {
 	}
 	var room [128]byte
 	b := room[:0]
-	if x.origin.Forwarded {
-		b = append(append(b, strings.Join(in.Header["Forwarded"], ", ")...), ", "...)
-	}
-	b = append(b, "for="...)
-	from, to := 0, 0 // where the address stands
 	switch {
-	case peer.Is6():
-		b = append(b, `"[`...)
-		from = len(b)
-		b = peer.AppendTo(b)
-		to = len(b)
-		b = append(b, `]"`...)
-	case peer.IsValid():
-		from = len(b)
-		b = peer.AppendTo(b)
-		to = len(b)
-	default: // on a socket of this machine
-		b = append(b, "unknown"...)
+	case x.origin.Forwarded && identify.WellForwarded(in.Header["Forwarded"]):
+		b = append(append(b, strings.Join(in.Header["Forwarded"], ", ")...), ", "...)
+	case x.origin.Forwarded:
+		// A client broke the grammar left of what the proxies wrote. The upstream is told what the gate made of it.
+		b, _, _ = appendFor(b, x.origin.Addr)
+		b = append(b, ", "...)
 	}
+	b, from, to := appendFor(b, peer)
 	b = append(appendHost(append(b, ";host="...), in.Host), ";proto="...)
 	forwarded := string(append(b, spoken...))
 	address := forwarded[from:to] // no memory of its own
@@ -332,6 +322,26 @@ func (x *exchange) forwardHeaders(in *http.Request, o *onward) {
 	o.set("X-Forwarded-Proto", proto)
 	o.set("X-Forwarded-Host", host)
 	o.set("Forwarded", forwarded)
+}
+
+// appendFor writes an address as the "for" of an element (RFC 7239, 6), and returns where the bare address stands.
+func appendFor(b []byte, addr netip.Addr) (_ []byte, from, to int) {
+	b = append(b, "for="...)
+	switch {
+	case addr.Is6():
+		b = append(b, `"[`...)
+		from = len(b)
+		b = addr.AppendTo(b)
+		to = len(b)
+		b = append(b, `]"`...)
+	case addr.IsValid():
+		from = len(b)
+		b = addr.AppendTo(b)
+		to = len(b)
+	default: // on a socket of this machine
+		b = append(b, "unknown"...)
+	}
+	return b, from, to
 }
 
 // appendHost writes a host as a token where it is one, and else as a quoted string. Hosts that net/http lets through have

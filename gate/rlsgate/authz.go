@@ -76,7 +76,8 @@ func (v *visit) identify(a *auth.AttributeContext) *refusal {
 		return nil
 	}
 	header := headerOf(h)
-	ev.Source = v.setup.proxies.Source(peer, header).Addr
+	origin := v.setup.proxies.Source(peer, header)
+	ev.Source, ev.OtherSource, ev.SourceUnknown = origin.Addr, origin.Other, origin.Unknown
 	ev.ID, ev.Agent = requestID(h.Id, header), header.Get("User-Agent")
 	u, err := url.ParseRequestURI(h.Path)
 	if err != nil && h.Path != "*" && h.Method != http.MethodConnect {

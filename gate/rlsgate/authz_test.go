@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"weir"
+	"weir/identify"
 	"weir/policy"
 	"weir/quota"
 )
@@ -127,6 +128,48 @@ func TestAuthzEvent(t *testing.T) {
 	r.check(check("OPTIONS", "example.com", "*", "192.0.2.1"))
 	if got.Route.Path != "/" || got.Route.Method != "OPTIONS" {
 		t.Errorf("the event is %+v", got)
+	}
+}
+
+// TestAuthzReadings: where Envoy names a trusted proxy as the source, the header that the proxies maintain says who is
+// behind it. With either there may be two readings.
+func TestAuthzReadings(t *testing.T) {
+	for _, c := range []struct {
+		header  identify.Header
+		lines   []string
+		want    string
+		other   string
+		unknown bool
+	}{
+		{"", []string{"x-forwarded-for: garbage,203.0.113.9", "forwarded: for=198.51.100.1"}, "203.0.113.9", "invalid IP", false},
+		{"", []string{"x-forwarded-for: 203.0.113.9", `forwarded: "`}, "203.0.113.9", "invalid IP", false},
+		{"", []string{"x-forwarded-for: 203.0.113.9,unknown"}, "10.0.0.1", "invalid IP", true},
+		{"", []string{"forwarded: for=203.0.113.9"}, "10.0.0.1", "invalid IP", true},
+		{"", nil, "10.0.0.1", "invalid IP", false},
+		{identify.ForwardedHeader, []string{"x-forwarded-for: 198.51.100.1", `forwarded: for=",for=203.0.113.9`}, "203.0.113.9", "invalid IP", false},
+		{identify.EitherHeader, []string{"x-forwarded-for: 203.0.113.9", "forwarded: for=198.51.100.1"}, "203.0.113.9", "198.51.100.1", false},
+		{identify.EitherHeader, []string{"x-forwarded-for: 203.0.113.9", `forwarded: for="`}, "203.0.113.9", "10.0.0.1", true},
+	} {
+		o := guarded("source")
+		o.Authz.TrustedProxies, o.Authz.ForwardedHeader = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, c.header
+		r := newRig(t, o, map[string]quota.Options{"plans": perMinute(1)})
+		var got weir.Event
+		r.swap(o, Parts{Authz: newChain(t, policy.NewLink("spy", spy{judge: func(ev *weir.Event, _ *weir.Answer) { got = *ev }}, policy.Closed))})
+		mapped, raw := check("GET", "example.com", "/", "10.0.0.1", c.lines...), check("GET", "example.com", "/", "10.0.0.1")
+		raw.Attributes.Request.Http.HeaderMap = &core.HeaderMap{}
+		for _, line := range c.lines {
+			name, value, _ := strings.Cut(line, ": ")
+			list := &raw.Attributes.Request.Http.HeaderMap.Headers
+			*list = append(*list, &core.HeaderValue{Key: name, RawValue: []byte(value)})
+		}
+		for what, req := range map[string]*auth.CheckRequest{"mapped": mapped, "raw": raw} {
+			if r.check(req); got.Source.String() != c.want || got.OtherSource.String() != c.other || got.SourceUnknown != c.unknown {
+				t.Errorf("%s %v, %s: %s or %s, unknown is %v", c.header, c.lines, what, got.Source, got.OtherSource, got.SourceUnknown)
+			}
+			if got.Account != "source:"+c.want {
+				t.Errorf("%s %v, %s: charged to %s", c.header, c.lines, what, got.Account)
+			}
+		}
 	}
 }
 

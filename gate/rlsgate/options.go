@@ -65,10 +65,12 @@ type Authz struct {
 	// What happens to a request that names different accounts in different places: refuse, or first, so that the first place of the list counts
 	// and the others are not looked at. The source never disagrees. Default refuse.
 	AccountConflict identify.Conflict `yaml:"account_conflict"`
-	// Proxies in front of Envoy, whose Forwarded and X-Forwarded-For headers are believed where Envoy names one of them as the source.
+	// Proxies in front of Envoy, whose forwarding header is believed where Envoy names one of them as the source.
 	// Default: none, so that the source is the one that Envoy names.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
-	// Which header the trusted proxies maintain: x-forwarded-for, forwarded, or either. Default either.
+	// Which header the trusted proxies maintain: x-forwarded-for, forwarded, or either. The other one is ignored. With
+	// either, when both headers name different sources, X-Forwarded-For's is charged, a ban of one of them refuses, and
+	// an exemption needs both. Default x-forwarded-for.
 	ForwardedHeader identify.Header `yaml:"forwarded_header"`
 }
 
@@ -145,7 +147,7 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.Authz != nil {
 		full := *o.Authz
-		full.ForwardedHeader = cmp.Or(full.ForwardedHeader, identify.EitherHeader)
+		full.ForwardedHeader = cmp.Or(full.ForwardedHeader, identify.XForwardedFor)
 		o.Authz = &full
 	}
 	o.Headers.Limit = cmp.Or(o.Headers.Limit, "RateLimit-Limit")

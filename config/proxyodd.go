@@ -1,0 +1,170 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"weir"
+	"weir/identify"
+)
+
+// trusting is a gate that takes the word of proxies for where requests came from.
+type trusting struct {
+	at        string
+	proxies   []netip.Prefix
+	throttles []string // that judge what comes through them
+	header    identify.Header
+}
+
+// trusting returns the gates that trust proxies.
+func (c *Config) trusting() (all []trusting) {
+	for i, g := range c.HTTP {
+		all = append(all, trusting{fmt.Sprintf("http[%d]", i), g.TrustedProxies, g.Throttles, g.ForwardedHeader})
+	}
+	for i, g := range c.TCP {
+		all = append(all, trusting{fmt.Sprintf("tcp[%d]", i), g.TrustedProxies, g.Throttles, ""})
+	}
+	for i, g := range c.Auth {
+		all = append(all, trusting{fmt.Sprintf("auth[%d]", i), g.WithDefaults().TrustedProxies, g.Throttles, ""})
+	}
+	for i, g := range c.RLS {
+		if g.Authz != nil {
+			all = append(all, trusting{fmt.Sprintf("rls[%d].authz", i), g.Authz.TrustedProxies, g.Authz.Throttles, g.Authz.ForwardedHeader})
+		}
+	}
+	return slices.DeleteFunc(all, func(t trusting) bool { return len(t.proxies) == 0 })
+}
+
+// TrustedProxies returns the networks of the proxies that some gate trusts.
+func (c *Config) TrustedProxies() (all []netip.Prefix) {
+	for _, t := range c.trusting() {
+		for _, p := range t.proxies {
+			all = append(all, identify.PlainPrefix(p))
+		}
+	}
+	slices.SortFunc(all, netip.Prefix.Compare)
+	return slices.Compact(all)
+}
+
+// overlap returns the proxy with which a network has addresses in common.
+func (t *trusting) overlap(p netip.Prefix) (proxy netip.Prefix, found bool) {
+	p = identify.PlainPrefix(p)
+	i := slices.IndexFunc(t.proxies, func(proxy netip.Prefix) bool { return identify.PlainPrefix(proxy).Overlaps(p) })
+	if i < 0 {
+		return proxy, false
+	}
+	return t.proxies[i], true
+}
+
+// proxyOddities finds lists that free a trusted proxy from something, and gates that believe either header. Of each
+// list the first network that overlaps is told, as a list may have thousands.
+func (c *Config) proxyOddities() []*weir.FieldError {
+	var odd odds
+	all := c.trusting()
+	for _, t := range all {
+		if t.header == identify.EitherHeader {
+			odd.add(t.at+".forwarded_header", "with either, a client can write the header that the proxies do not maintain, and choose whom it is charged to",
+				"name the header that they maintain: x-forwarded-for or forwarded")
+		}
+	}
+	oddList(&odd, all, "bans.exempt", c.Bans.Exempt)
+	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
+		users := usersOf(all, name)
+		th, at := c.Throttles[name], "throttles."+name
+		if th.Bloom != nil {
+			oddList(&odd, users, at+".bloom.exempt", th.Bloom.Exempt)
+		}
+		if th.Stamp != nil {
+			n := th.Stamp.NeverAsk
+			oddList(&odd, users, at+".stamp.never_ask.networks", n.Networks)
+			for i, b := range n.Bots {
+				oddList(&odd, users, fmt.Sprintf("%s.stamp.never_ask.bots[%d].networks", at, i), b.Networks)
+			}
+		}
+		if th.Quota != nil {
+			for _, account := range slices.Sorted(maps.Keys(th.Quota.Overrides)) {
+				text, address := strings.CutPrefix(account, identify.SourcePrefix)
+				addr, err := netip.ParseAddr(text)
+				frees := false
+				for _, o := range th.Quota.Overrides[account] {
+					frees = frees || o.Exempt
+				}
+				if address && err == nil && frees {
+					oddNetwork(&odd, users, at+".quota.overrides", netip.PrefixFrom(addr.WithZone(""), addr.BitLen()))
+				}
+			}
+		}
+	}
+	return odd
+}
+
+// proxiesInFiles does the same for lists of guests in files. Where a path leads that is not from the root on depends on
+// where weir is started. What is wrong with a file is said when weir starts.
+func (c *Config) proxiesInFiles() []*weir.FieldError {
+	var odd odds
+	all := c.trusting()
+	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
+		users, o := usersOf(all, name), c.Throttles[name].Stamp
+		if len(users) == 0 || o == nil {
+			continue
+		}
+		told := ""
+		o.NeverAsk.EachListed(readAbsolute, func(field string, p netip.Prefix) {
+			if field != told && oddNetwork(&odd, users, "throttles."+name+".stamp.never_ask."+field, p) {
+				told = field
+			}
+		})
+	}
+	return odd
+}
+
+func readAbsolute(path string) ([]byte, error) {
+	if !filepath.IsAbs(path) {
+		return nil, os.ErrNotExist
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, identify.MaxGuestFile+1))
+}
+
+// usersOf returns the gates whose requests a throttle judges.
+func usersOf(all []trusting, throttle string) (users []trusting) {
+	for _, t := range all {
+		if slices.Contains(t.throttles, throttle) {
+			users = append(users, t)
+		}
+	}
+	return users
+}
+
+func oddList(odd *odds, users []trusting, at string, list []netip.Prefix) {
+	for i, p := range list {
+		if oddNetwork(odd, users, fmt.Sprintf("%s[%d]", at, i), p) {
+			return
+		}
+	}
+}
+
+// oddNetwork tells of a network that has a trusted proxy in it, and reports whether it did.
+func oddNetwork(odd *odds, users []trusting, at string, p netip.Prefix) bool {
+	if !p.IsValid() {
+		return false
+	}
+	for _, t := range users {
+		if proxy, found := t.overlap(p); found {
+			odd.add(at, fmt.Sprintf("%s contains addresses of proxies that %s trusts, %s", p, t.at, proxy),
+				"leave the proxies out: clients behind them are judged by their own addresses")
+			return true
+		}
+	}
+	return false
+}
