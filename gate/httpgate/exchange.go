@@ -39,6 +39,7 @@ type exchange struct {
 	onward time.Time // when it went on to the upstream, or was refused
 
 	status    int
+	replied   int  // the status of the upstream's answer; 0 while there is none
 	reached   bool // it may have reached the upstream
 	hijacked  bool
 	answered  bool         // by the gate itself, not by the upstream
