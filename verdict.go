@@ -148,9 +148,9 @@ type Hold struct {
 	At    int64  // when it was taken, in nanoseconds since the epoch
 	N     int64  // how much was taken
 	A, B  uint64 // the throttle's own
+	C     uint64 // the throttle's own
 	V     uint32 // the version of its options that the throttle took it under
 	Enter bool   // the throttle is a Leveler and wants to be asked before the event goes on
-	C     bool   // the throttle's own
 }
 
 // IsZero reports whether nothing was taken.

@@ -20,9 +20,10 @@ const (
 	shared                 // it is a set of strangers
 	turnedAway             // the upstream turned it away
 	unanswered             // an event of it ended without an answer that says anything about it
+	charged                // its source was charged with it
 
-	oneEvent  = 1 << 5 // the figure of events, of 11 bits
-	maxEvents = 1<<11 - 1
+	oneEvent  = 1 << 6 // the figure of events, of 10 bits
+	maxEvents = 1<<10 - 1
 	underWay  = 1 << 16 // one event under way
 )
 
@@ -31,18 +32,14 @@ func (t *traits) set(flag uint32)      { t.word.Or(flag) }
 func (t *traits) unset(flag uint32)    { t.word.And(^flag) }
 func (t *traits) onProbation() bool    { return !t.has(accepted) }
 
-// begin counts an event, and reports whether end must be told of its end.
-func (t *traits) begin() bool {
-	word := t.word.Load()
-	switch {
-	case word&accepted != 0:
-		return false
+// begin counts an event of an account on probation. End must be told of its end.
+func (t *traits) begin() {
+	switch word := t.word.Load(); {
 	case word/oneEvent%(maxEvents+1) == maxEvents:
 		t.word.Add(underWay)
 	default:
 		t.word.Add(underWay + oneEvent)
 	}
-	return true
 }
 
 // end takes in how an event ended.
@@ -118,15 +115,34 @@ func opinionOf(o weir.Outcome) opinion {
 	return none
 }
 
-// An arrival is an event of an account that the table does not know for sure. Others need none.
-type arrival struct {
-	*account            // whom it is charged to
-	guest    bool       // that is a set of strangers
-	pushed   bool       // the account may have been pushed out
-	name     string     // a guest's
-	plan     string     // a guest's, as the gate says
-	hash     uint64     // a guest's
-	from     netip.Addr // where it comes from. Without a guest: who was charged with a newcomer; invalid once that is settled
+// A guest is an event of an account that has no place in the table: who it is, so that it may earn one.
+type guest struct {
+	*account        // the set of strangers that it is charged to
+	pushed   bool   // it may have been pushed out
+	name     string // of its own account
+	plan     string // as the gate says
+	hash     uint64
+	from     origin
+}
+
+// origin is where an event of an account comes from, in so far as it matters when the event ends.
+func (t *table) origin(rs *rules, a *account, from netip.Addr) origin {
+	if a.onProbation() && a.name != "" && t.crowded(rs) {
+		return t.bringers.of(rs, from)
+	}
+	return counted
+}
+
+// approve takes in that the upstream accepted an account on probation, brought from an origin. Its shard is locked.
+func (t *table) approve(rs *rules, a *account, from origin, now int64) {
+	if a.index < 0 || a.name == "" || !a.onProbation() || !t.bringers.take(rs, acceptedKeys, from, now) {
+		return
+	}
+	if a.has(charged) {
+		t.bringers.give(rs, newKeys, from)
+	}
+	a.accept()
+	a.remember(rs)
 }
 
 // accept gives an account in the table its place for as long as it is limited. Its shard is locked. A source stays on probation: an
@@ -141,37 +157,29 @@ func (a *account) accept() {
 	a.unset(maxEvents * oneEvent)
 }
 
-// settled takes in what the upstream said about the account of an arrival. The shard is locked, before and after, and may be unlocked in
-// between. taken is what the event was charged to, and at when.
-func (t *table) settled(rs *rules, ar *arrival, o opinion, taken uint64, cost, at, now int64) {
-	if !ar.guest {
-		if o == accepts && ar.from.IsValid() {
-			t.bringers.give(rs, ar.from, whole-tenth)
-			ar.from = netip.Addr{}
-		}
-		return
-	}
-	s := ar.shard
-	a := s.accounts.get(ar.hash)
+// leave takes in how an event of a guest ended, with its shard locked. The lock may be given up in between. taken is what the event was
+// charged to, and at when. Once the guest's account has a place of its own, that is moved there.
+func (t *table) leave(rs *rules, g *guest, o opinion, taken uint64, cost, at, now int64) {
+	s := g.shard
+	a := s.accounts.get(g.hash)
 	if a == nil && o == accepts {
-		a = t.admit(rs, s, ar, now)
+		a = t.admit(rs, g, now)
 	}
-	if a == nil || !a.is(ar.name, netip.Addr{}) || o == unasked {
+	if a == nil || !a.is(g.name, netip.Addr{}) || o == unasked {
 		return
 	}
-	if o == accepts && a.onProbation() {
-		a.accept()
-		a.remember(rs)
+	if o == accepts {
+		t.approve(rs, a, g.from, now)
 	}
-	if ar.pushed {
-		return // what strangers share goes on counting it
+	if g.pushed {
+		return // its set of strangers goes on counting it
 	}
 	each(taken, func(slot int) {
 		r := rs.slots[slot].rule
 		if r.way == level {
 			return
 		}
-		terms, st := ar.terms(rs, r), ar.state(rs, r)
+		terms, st := g.terms(rs, r), g.state(rs, r)
 		r.roll(st, terms, now)
 		r.give(st, terms, at, r.price(cost), now)
 		terms, st = a.terms(rs, r), a.state(rs, r)
@@ -183,28 +191,25 @@ func (t *table) settled(rs *rules, ar *arrival, o opinion, taken uint64, cost, a
 	})
 }
 
-// admit gives a guest that the upstream accepted a place of its own, or returns nil when there is none. What may have been pushed out
-// begins with what its set of strangers has used: it has used no more than that.
-func (t *table) admit(rs *rules, s *shard, ar *arrival, now int64) *account {
-	unit := t.crowded(rs) && ar.from.IsValid()
-	if unit && !t.bringers.take(rs, ar.from, now, tenth) {
+// admit gives a guest that the upstream accepted a place of its own, on probation, or returns nil when there is none. What may have been
+// pushed out begins with what its set of strangers has used: it has used no more than that.
+func (t *table) admit(rs *rules, g *guest, now int64) *account {
+	s := g.shard
+	if !t.bringers.fits(rs, acceptedKeys, g.from, now) || !t.makeRoom(rs, s, now, true) {
 		return nil
 	}
-	if !t.makeRoom(rs, s, now, true) {
-		return nil
-	}
-	if a := s.accounts.get(ar.hash); a != nil { // somebody else was faster
+	if a := s.accounts.get(g.hash); a != nil { // somebody else was faster
 		t.count.Add(-1)
 		return a
 	}
-	a := s.add(ar.hash, newAccount(s, ar.name, netip.Addr{}), false)
+	a := s.add(g.hash, newAccount(s, g.name, netip.Addr{}), false)
 	a.update(rs)
-	a.says(rs, ar.plan)
-	if ar.pushed {
+	a.says(rs, g.plan)
+	if g.pushed {
 		for _, r := range rs.list {
-			if r.way != level && ar.counts(r) {
-				from := ar.state(rs, r)
-				r.roll(from, ar.terms(rs, r), now)
+			if r.way != level && g.counts(r) {
+				from := g.state(rs, r)
+				r.roll(from, g.terms(rs, r), now)
 				*a.state(rs, r) = from.copy()
 			}
 		}

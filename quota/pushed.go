@@ -2,19 +2,46 @@ package quota
 
 import "math"
 
-// pushOut looks at a few accounts on probation and drops the one that is worth the least. What it has used is not forgotten: it goes to
-// its set of strangers, with which the account shares from then on until nothing of that counts any more. So nobody gets more than a
-// limit by being pushed out.
+// pushOut looks at a few accounts on probation and drops the one that is worth the least, if there is one. No shard is locked.
 //
-// A key that got nothing but to be turned away gets no more than that after it was pushed out either. It is remembered while that costs
-// newcomers nothing, see crowded.
-func (s *shard) pushOut(t *table, rs *rules, now int64) (found bool, looked int) {
-	var least *account
+// What that one has used is not forgotten: it goes to its set of strangers, with which it shares from then on until nothing of it counts
+// any more. So nobody gets more than a limit by being pushed out. A key that got nothing but to be turned away gets no more than that
+// either when it comes back: it is remembered only while that costs newcomers nothing, see crowded.
+func (t *table) pushOut(rs *rules, now int64) {
+	var from *shard
+	least, looked := uint32(math.MaxUint32), 0
+	t.hand.Add(1) // so that a whole round begins somewhere else than the last one
+	for i := 0; i < shards && looked < 2*looks && least > 1; i++ {
+		s := &t.shards[t.hand.Add(1)%shards]
+		if s.newcomer.Load() == 0 {
+			continue
+		}
+		s.mu.Lock()
+		a, n := s.least()
+		if looked += n; a == nil {
+			s.pushHand += n
+		} else if a.worth() < least {
+			from, least = s, a.worth()
+		}
+		s.mu.Unlock()
+	}
+	if from == nil {
+		return
+	}
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	a, n := from.least()
+	if from.pushHand += n; a != nil {
+		from.push(t, rs, a, now)
+	}
+}
+
+// least returns the account on probation that is worth the least, of the next few, and how many those are. Nobody is pushed out while an
+// event of it is under way: the answer may accept it.
+func (s *shard) least() (least *account, looked int) {
 	n := int(s.newcomer.Load())
-	for range min(looks, n) {
-		looked++
-		s.pushHand = (s.pushHand + 1) % n
-		a := s.ring[s.pushHand]
+	for ; looked < min(looks, n); looked++ {
+		a := s.ring[(s.pushHand+looked)%n]
 		if a.has(owed) || !a.idling() || a.pins > 0 || a.line != nil && a.line.first != nil {
 			continue
 		}
@@ -22,22 +49,27 @@ func (s *shard) pushOut(t *table, rs *rules, now int64) (found bool, looked int)
 			least = a
 		}
 	}
-	if least == nil {
-		return false, looked
-	}
-	hash := t.hash(least.name, least.source())
+	return least, looked
+}
+
+// push drops an account on probation.
+func (s *shard) push(t *table, rs *rules, a *account, now int64) {
+	hash := t.hash(a.name, a.source())
 	if s.pushed.cells == nil {
 		s.pushed.cells = make([]uint32, pushedCells(rs.MaxAccounts))
 	}
-	if !least.invented() || !s.pushed.crowded(hash, now) {
-		if least.version != rs.version {
-			least.update(rs)
+	if !a.invented() || !s.pushed.crowded(hash, now) {
+		if a.version != rs.version {
+			a.update(rs)
 		}
-		s.pushed.mark(hash, least.fold(rs, t.stranger(hash), now))
+		if a.onProbation() { // the options may name it by now
+			s.pushed.mark(hash, a.fold(rs, t.stranger(hash), now))
+		}
 	}
-	s.drop(t, least)
-	t.pushedOut.Add(1)
-	return true, looked
+	if a.onProbation() {
+		s.drop(t, a)
+		t.pushedOut.Add(1)
+	}
 }
 
 // fold adds what an account has used to a set of strangers, and returns until when it counts.
@@ -103,7 +135,7 @@ const (
 	// A shard has 16 cells for each account that it has room for, 64 bytes, between these bounds. With as many accounts pushed out as
 	// the table has room for, one newcomer in 400 is mistaken for one of them.
 	pushedEach  = 16
-	pushedLeast = 1 << 8
+	pushedLeast = 1 << 10
 	pushedMost  = 1 << 16
 )
 
@@ -115,10 +147,13 @@ func pushedCells(accounts int) int {
 	return n
 }
 
-// cell returns the i-th place of a hash, whose low bits have chosen the shard.
+// cell returns the i-th place of a hash. The hash is mixed again, as its low bits have chosen the shard, and each 16 bits are a place.
 func (p *pushed) cell(hash uint64, i uint64) *uint32 {
-	x := hash * 0x9e3779b97f4a7c15
-	return &p.cells[(x>>32+i*(x&math.MaxUint32|1))&uint64(len(p.cells)-1)]
+	x := hash + (i/4+1)*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	return &p.cells[x>>(i%4*16)&uint64(len(p.cells)-1)]
 }
 
 func (p *pushed) has(hash uint64, now int64) bool {
@@ -142,14 +177,13 @@ func (p *pushed) mark(hash uint64, until int64) {
 	}
 }
 
-// crowded reports whether so much is taken that one more account had better not be remembered: of 16 cells, two are taken. With one in
-// eight taken, one newcomer in 4,000 is mistaken.
+// crowded reports whether so much is taken that one more account had better not be remembered: of 16 cells one is taken. So keys that
+// were turned away take one cell in ten or so, however many they are, and one newcomer in 10,000 is mistaken for them.
 func (p *pushed) crowded(hash uint64, now int64) bool {
-	taken := 0
 	for i := range uint64(16) {
 		if int64(*p.cell(hash, pushedLooks+i)) > now/1e9 {
-			taken++
+			return true
 		}
 	}
-	return taken >= 2
+	return false
 }

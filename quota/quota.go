@@ -64,32 +64,36 @@ func (q *Quota) Configure(o Options, now time.Time) error {
 // event go on, its purse is opened, under no lock.
 func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
 	rs, now := q.rules.Load(), nanos(ev.Time)
-	acc, ar := q.table.find(rs, ev, now, enter)
+	acc, g := q.table.find(rs, ev, now, enter)
 	if acc == nil {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
 		return nil
 	}
-	if acc.judge(rs, ev, ar, now, pays(ev.Purse.Paid()), a) {
-		q.pay(ctx, acc, *ev, ar, now, a)
+	if q.judge(rs, acc, g, ev, now, pays(ev.Purse.Paid()), a) {
+		q.pay(ctx, acc, g, *ev, now, a)
 	}
 	return nil
 }
 
 // judge decides about an event with the account's shard locked, and unlocks it. It reports whether it is worth while to open the event's
 // purse; the account is then pinned, so that nobody forgets it meanwhile.
-func (a *account) judge(rs *rules, ev *weir.Event, ar *arrival, now int64, paid bool, answer *weir.Answer) (open bool) {
+func (q *Quota) judge(rs *rules, a *account, g *guest, ev *weir.Event, now int64, paid bool, answer *weir.Answer) (open bool) {
 	defer a.shard.mu.Unlock()
 	a.callDue(rs, now)
 	a.says(rs, ev.Plan)
 	b := newBill(rs, a, ev, now)
-	b.paid, b.arrival = paid, ar
-	if ar != nil {
-		ar.plan = ev.Plan
+	b.paid, b.guest = paid, g
+	if g != nil {
+		g.plan = ev.Plan
 	}
 	b.check(&ev.Route, answer)
 	switch {
 	case answer.Verdict < weir.Challenge:
 		b.take(answer)
+		if a.onProbation() {
+			a.begin()
+			answer.Hold.C = uint64(q.table.origin(rs, a, ev.Source))
+		}
 	case answer.Verdict == weir.Challenge && ev.Purse != nil:
 		a.pins++
 		return true
@@ -119,7 +123,7 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
 	rs := q.rules.Load()
-	b := bill{rules: rs, account: acc, arrival: arrivalOf(h), now: nanos(now), cost: h.N}
+	b := bill{rules: rs, account: acc, guest: guestOf(h), now: nanos(now), cost: h.N}
 	b.charged, b.at = takenBy(h, rs)
 	acc.callDue(rs, b.now)
 	figures := a.Figures // Judge has shown them already
@@ -196,8 +200,8 @@ func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time {
 // back in either case, to the next in line. An event that still waits leaves the line.
 func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 	rs, now, says := q.rules.Load(), nanos(o.Time), opinionOf(o)
-	if acc, admitted := h.Ref.(*account); admitted && o.Done && h.B == 0 && !(h.C && says == accepts) {
-		if h.C {
+	if acc, admitted := h.Ref.(*account); admitted && o.Done && h.B == 0 && (h.C == 0 || says != accepts) {
+		if h.C != 0 {
 			acc.end(says)
 		}
 		return // nothing but requests were charged, and they stay charged
@@ -225,16 +229,15 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 	if h.B != 0 {
 		acc.pins--
 	}
-	if h.C {
+	if h.C != 0 {
 		acc.end(says)
-		if says == accepts && acc.onProbation() {
-			acc.accept()
-			acc.remember(rs)
+		if says == accepts {
+			q.table.approve(rs, acc, origin(h.C), now)
 		}
 	}
 	acc.callDue(rs, now)
-	if ar := arrivalOf(&h); ar != nil {
-		q.table.settled(rs, ar, says, taken, h.N, at, now)
+	if g := guestOf(&h); g != nil {
+		q.table.leave(rs, g, says, taken, h.N, at, now)
 	}
 }
 
@@ -295,7 +298,7 @@ func (q *Quota) Retire(now time.Time) {
 type bill struct {
 	rules   *rules
 	account *account
-	arrival *arrival // of the event, where it has one
+	guest   *guest // whose event it is, where that has no account of its own
 	now     int64
 	cost    int64
 
@@ -451,18 +454,17 @@ func (b *bill) take(a *weir.Answer) {
 			acc.charge(r, acc.state(b.rules, r), acc.terms(b.rules, r), b.now, r.price(b.cost))
 		}
 		a.Hold.A = b.mask
-		if a.Hold.Ref = acc; b.arrival != nil {
-			a.Hold.Ref = b.arrival
+		if a.Hold.Ref = acc; b.guest != nil {
+			a.Hold.Ref = b.guest
 		}
 	}
-	a.Hold.C = acc.begin()
 	a.Hold.At, a.Hold.N, a.Hold.V = b.now, b.cost, b.rules.version
 	a.Hold.B, a.Hold.Enter = returns, b.levels != 0
 }
 
 // wait puts the event in line.
 func (b *bill) wait(a *weir.Answer) {
-	w := &waiter{turn: weir.NewTurn(), arrival: b.arrival, version: b.rules.version, mask: b.mask, delayed: b.delayed,
+	w := &waiter{turn: weir.NewTurn(), guest: b.guest, version: b.rules.version, mask: b.mask, delayed: b.delayed,
 		charged: b.charged, cost: b.cost, at: b.at, deadline: b.deadline, patience: b.deadline - b.now}
 	l := b.account.queue()
 	l.join(b.rules, w)
@@ -474,18 +476,18 @@ func accountOf(h *weir.Hold) *account {
 	switch ref := h.Ref.(type) {
 	case *waiter:
 		return ref.account
-	case *arrival:
+	case *guest:
 		return ref.account
 	}
 	return h.Ref.(*account)
 }
 
-// arrivalOf returns the arrival of a hold, or nil.
-func arrivalOf(h *weir.Hold) *arrival {
+// guestOf returns the guest of a hold, or nil.
+func guestOf(h *weir.Hold) *guest {
 	switch ref := h.Ref.(type) {
 	case *waiter:
-		return ref.arrival
-	case *arrival:
+		return ref.guest
+	case *guest:
 		return ref
 	}
 	return nil

@@ -14,6 +14,7 @@ const (
 	shards    = 256  // so that two events rarely want the same lock
 	strangers = 1024 // limits shared by the accounts that have no place in the table; a multiple of shards
 	looks     = 8    // how many accounts are looked at to find one to forget
+	pushes    = 4    // how often somebody is pushed out for a place, as another may take it
 )
 
 // An account is what is known of one account, or of one source where there is no account, or of a set of strangers. With many
@@ -126,7 +127,7 @@ const (
 )
 
 // find returns the account of an event with its shard locked, or nil when the event has none.
-func (t *table) find(rs *rules, ev *weir.Event, now int64, m manner) (*account, *arrival) {
+func (t *table) find(rs *rules, ev *weir.Event, now int64, m manner) (*account, *guest) {
 	if ev.Account != "" {
 		return t.get(rs, ev.Account, netip.Addr{}, ev.Source, now, m)
 	}
@@ -148,21 +149,21 @@ func (t *table) hash(name string, source netip.Addr) uint64 {
 	return maphash.Comparable(t.seed, source)
 }
 
-// get returns an account with its shard locked. from is where the event comes from; it may be invalid. There is an arrival for events
-// that may earn the account a place, or give something back, when they end.
-func (t *table) get(rs *rules, name string, source, from netip.Addr, now int64, m manner) (*account, *arrival) {
+// get returns an account with its shard locked, or a set of strangers and the guest. from is where the event comes from; it may be
+// invalid.
+func (t *table) get(rs *rules, name string, source, from netip.Addr, now int64, m manner) (*account, *guest) {
 	hash := t.hash(name, source)
 	s := &t.shards[hash%shards]
 	s.mu.Lock()
 	a := s.accounts.get(hash)
-	var ar *arrival
+	var g *guest
 	if a == nil || !a.is(name, source) {
-		a, ar = t.enrol(rs, s, hash, name, source, from, now, m)
+		a, g = t.enrol(rs, s, hash, name, source, from, now, m)
 	}
 	if a.version != rs.version {
 		a.update(rs)
 	}
-	return a, ar
+	return a, g
 }
 
 func (a *account) is(name string, source netip.Addr) bool {
@@ -170,7 +171,7 @@ func (a *account) is(name string, source netip.Addr) bool {
 }
 
 // enrol finds a place for an account that is not in the table, or a set of strangers. s is locked, before and after.
-func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, from netip.Addr, now int64, m manner) (*account, *arrival) {
+func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, from netip.Addr, now int64, m manner) (*account, *guest) {
 	known := name != "" && rs.known(name)
 	if m == peek {
 		if known || t.welcome(rs, s, hash, from, now) {
@@ -178,42 +179,48 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 		}
 		return t.stranger(hash), nil
 	}
-	guest := arrival{hash: hash, name: name, from: from, guest: true}
-	unit := !known && m == enter && t.crowded(rs) && from.IsValid() // whether the source is charged with a newcomer
+	charge, by := false, counted
 	switch {
 	case known:
 		t.count.Add(1)
-	case m == enter && s.pushed.has(hash, now):
-		guest.pushed = true
-		return t.share(guest)
-	case unit && !t.bringers.take(rs, from, now, whole):
-		return t.share(guest)
-	case !t.makeRoom(rs, s, now, m == enter):
-		if unit {
-			t.bringers.give(rs, from, whole)
+	case m == restore:
+		if !t.makeRoom(rs, s, now, false) {
+			return t.stranger(hash), nil
 		}
-		return t.share(guest)
+	default:
+		by = t.bringers.of(rs, from)
+		marked := s.pushed.has(hash, now)
+		charge = !marked && t.crowded(rs)
+		if marked || charge && !t.bringers.take(rs, newKeys, by, now) {
+			return t.share(guest{hash: hash, name: name, from: by, pushed: marked})
+		}
+		if !t.makeRoom(rs, s, now, true) {
+			if charge {
+				t.bringers.give(rs, newKeys, by)
+			}
+			return t.share(guest{hash: hash, name: name, from: by})
+		}
 	}
 	if a := s.accounts.get(hash); a != nil { // somebody else was faster, or the hash is the same
 		t.count.Add(-1)
-		if unit {
-			t.bringers.give(rs, from, whole)
+		if charge {
+			t.bringers.give(rs, newKeys, by)
 		}
 		if a.is(name, source) {
 			return a, nil
 		}
-		return t.share(guest)
+		return t.share(guest{hash: hash, name: name, from: by})
 	}
 	a := s.add(hash, newAccount(s, name, source), known)
-	if unit && name != "" {
-		return a, &arrival{account: a, from: from}
+	if charge {
+		a.set(charged)
 	}
 	return a, nil
 }
 
 // welcome reports whether enrol would give an account a place of its own.
 func (t *table) welcome(rs *rules, s *shard, hash uint64, from netip.Addr, now int64) bool {
-	if s.pushed.has(hash, now) || t.crowded(rs) && from.IsValid() && !t.bringers.room(rs, from, now) {
+	if s.pushed.has(hash, now) || t.crowded(rs) && !t.bringers.fits(rs, newKeys, t.bringers.of(rs, from), now) {
 		return false
 	}
 	return t.count.Load() < int64(rs.MaxAccounts) || t.newcomers() > 0
@@ -259,24 +266,15 @@ func (t *table) makeRoom(rs *rules, s *shard, now int64, push bool) bool {
 	if !push {
 		return false
 	}
-	if found, _ := s.pushOut(t, rs, now); found && t.take(rs) {
-		return true
-	}
-	s.mu.Unlock()
-	looked = 0
-	for i, found := 0, false; !found && i < shards && looked < 2*looks; i++ {
-		other := &t.shards[t.hand.Add(1)%shards]
-		if other.newcomer.Load() == 0 {
-			continue
+	for range pushes {
+		s.mu.Unlock()
+		t.pushOut(rs, now)
+		s.mu.Lock()
+		if t.take(rs) {
+			return true
 		}
-		other.mu.Lock()
-		var n int
-		found, n = other.pushOut(t, rs, now)
-		other.mu.Unlock()
-		looked += n
 	}
-	s.mu.Lock()
-	return t.take(rs)
+	return false
 }
 
 // take takes a place in the table if one is free.
@@ -289,14 +287,14 @@ func (t *table) take(rs *rules) bool {
 }
 
 // share makes an event one of strangers.
-func (t *table) share(guest arrival) (*account, *arrival) {
+func (t *table) share(g guest) (*account, *guest) {
 	t.strange.Add(1)
-	a := t.stranger(guest.hash)
-	if guest.name == "" {
+	a := t.stranger(g.hash)
+	if g.name == "" {
 		return a, nil // a source cannot earn a place
 	}
-	guest.account = a
-	return a, &guest
+	g.account = a
+	return a, &g
 }
 
 // stranger is the set of strangers of an account. It stands in the same shard, so that the same lock protects both.
