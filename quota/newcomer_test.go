@@ -435,8 +435,8 @@ func TestWhateverInventedKeysDo(t *testing.T) {
 					r.send(name, from, rapid.SampledFrom([]int{401, 403, 0, 503}).Draw(rt, "status"))
 				}
 			}
-			r.consistent(rt)
 		}
+		r.consistent(rt)
 	})
 }
 

@@ -2,12 +2,13 @@ package quota
 
 import "math"
 
-// pushOut looks at a few accounts on probation and drops the one that is worth the least, if there is one. No shard is locked.
+// pushOut looks at a few accounts on probation and drops the one that is worth the least. It reports whether there was one. No shard is
+// locked.
 //
 // What that one has used is not forgotten: it goes to its set of strangers, with which it shares from then on until nothing of it counts
 // any more. So nobody gets more than a limit by being pushed out. A key that got nothing but to be turned away gets no more than that
 // either when it comes back: it is remembered only while that costs newcomers nothing, see crowded.
-func (t *table) pushOut(rs *rules, now int64) {
+func (t *table) pushOut(rs *rules, now int64) bool {
 	var from *shard
 	least, looked := uint32(math.MaxUint32), 0
 	t.hand.Add(1) // so that a whole round begins somewhere else than the last one
@@ -26,7 +27,7 @@ func (t *table) pushOut(rs *rules, now int64) {
 		s.mu.Unlock()
 	}
 	if from == nil {
-		return
+		return false
 	}
 	from.mu.Lock()
 	defer from.mu.Unlock()
@@ -34,6 +35,7 @@ func (t *table) pushOut(rs *rules, now int64) {
 	if from.pushHand += n; a != nil {
 		from.push(t, rs, a, now)
 	}
+	return true
 }
 
 // least returns the account on probation that is worth the least, of the next few, and how many those are. Nobody is pushed out while an

@@ -266,9 +266,9 @@ func (t *table) makeRoom(rs *rules, s *shard, now int64, push bool) bool {
 	if !push {
 		return false
 	}
-	for range pushes {
+	for i, found := 0, true; found && i < pushes; i++ {
 		s.mu.Unlock()
-		t.pushOut(rs, now)
+		found = t.pushOut(rs, now)
 		s.mu.Lock()
 		if t.take(rs) {
 			return true

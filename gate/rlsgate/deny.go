@@ -81,7 +81,7 @@ func detail(a *weir.Answer) string {
 	case weir.WaitTooLong:
 		return limit + " is used up, and the wait would be too long."
 	case weir.SharedLimit:
-		return limit + " that accounts share which are new to the server is used up. Try again later."
+		return limit + " is used up. Accounts that are new to the server share it. Try again soon."
 	case weir.NoAccount:
 		return "The request does not say which account it belongs to."
 	case weir.TooCostly:
