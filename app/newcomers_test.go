@@ -97,8 +97,8 @@ func (b *bench) exactly(addr, key, from string, left int) {
 	}
 }
 
-// Twice as many invented keys as there is room for, and a new customer gets its month, whether the gate sees the answer or the options
-// name the customer; also after a restart.
+// Twice as many invented keys as there is room for, and a new customer gets its month, whether the gate sees the answer
+// or the options name the customer; also after a restart.
 func TestANewCustomerAmongInventedKeys(t *testing.T) {
 	b := startBefore(t, newcomers, knowsKeys)
 	web := b.HTTPAddr(0).String()
@@ -136,7 +136,8 @@ func TestANewCustomerAmongInventedKeys(t *testing.T) {
 	}
 }
 
-// Where no gate sees an answer, a source has room for so many keys, and those beyond share: they are told so, and to try again soon.
+// Where no gate sees an answer, a source has room for so many keys, and those beyond share: they are told so, and to
+// try again soon.
 func TestKeysBeyondTheBoundShare(t *testing.T) {
 	b := startBefore(t, strings.Replace(newcomers, "max_accounts: 100", "max_accounts: 20\n      new_accounts: 4/h", 1), knowsKeys)
 	asked := b.AuthAddr(0).String()

@@ -8,9 +8,9 @@ import (
 	"weir/identify"
 )
 
-// bringers bounds how many new accounts each source brings, in 512 KiB of memory however many sources there are. A source has two places
-// for what it brings, which it may share with others, and is over its bound when both are used up. An entry is the time at which all
-// that was brought is paid off, as with window gcra.
+// bringers bounds how many new accounts each source brings, in 512 KiB of memory however many sources there are. A
+// source has two places for what it brings, which it may share with others, and is over its bound when both are used
+// up. An entry is the time at which all that was brought is paid off, as with window gcra.
 //
 // Addresses of IPv6 come by the /48: what such a site brings is bounded too, at sixteen times as much.
 type bringers struct {
@@ -25,8 +25,8 @@ const (
 	siteFactor    = 16
 )
 
-// A pool is what a source uses up: by accounts that are new, or by new accounts that the upstream has accepted. Were those not bounded at
-// all, one source could fill the table by way of a page that the upstream gives to everybody.
+// A pool is what a source uses up: by accounts that are new, or by new accounts that the upstream has accepted. Were
+// those not bounded at all, one source could fill the table by way of a page that the upstream gives to everybody.
 type pool struct {
 	factor int64  // how many times new_accounts it is
 	salt   uint64 // spreads the places
@@ -37,8 +37,8 @@ var (
 	acceptedKeys = pool{10, 0xd6e8feb86659fd93}
 )
 
-// An origin is where an event comes from, as bringers count it: a bit, 31 bits for the source, and 32 for its site. A zero stands for
-// none. A hold has room for it.
+// An origin is where an event comes from, as bringers count it: a bit, 31 bits for the source, and 32 for its site. A
+// zero stands for none. A hold has room for it.
 type origin uint64
 
 const counted origin = 1 // the only bit of an origin without a source

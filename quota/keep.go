@@ -123,11 +123,12 @@ func (a *account) counters(rs *rules, batch []store.Counter, throttle string, no
 // earned reports whether the account was accepted, and not because the options name it.
 func (a *account) earned(rs *rules) bool { return !a.onProbation() && !rs.known(a.name) }
 
-// acceptedText stands in the place of a rule where a store is told that an account was accepted. No rule has a text of one word.
+// acceptedText stands in the place of a rule where a store is told that an account was accepted. No rule has a text of
+// one word.
 const acceptedText = "accepted"
 
-// Accepted reports whether a counter says that an account was accepted, and nothing else. Those are restored first, so that there is
-// room for their accounts.
+// Accepted reports whether a counter says that an account was accepted, and nothing else. Those are restored first, so
+// that there is room for their accounts.
 func Accepted(c *store.Counter) bool { return c.Rule == acceptedText && c.Account != "" }
 
 // save appends the counters of a state, as store.Counter describes them. The state has been rolled to now.

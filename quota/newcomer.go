@@ -9,9 +9,10 @@ import (
 	"weir"
 )
 
-// traits are what else is known of an account, in one word: flags, how many events it was charged, up to maxEvents, and how many of
-// them are under way. Events are counted while it is on probation; the figure is then until when a store knows that it was accepted.
-// Flags change under the shard's lock, but for those that an event sets when it ends: that needs no lock.
+// traits are what else is known of an account, in one word: flags, how many events it was charged, up to maxEvents, and
+// how many of them are under way. Events are counted while it is on probation; the figure is then until when a store
+// knows that it was accepted. Flags change under the shard's lock, but for those that an event sets when it ends: that
+// needs no lock.
 type traits struct{ word atomic.Uint32 }
 
 const (
@@ -77,8 +78,8 @@ func (t *traits) invented() bool {
 	return word&turnedAway != 0 && word&(unanswered|accepted) == 0 && word < underWay
 }
 
-// worth orders accounts on probation: the first to be pushed out has the least. Keys that were turned away come before all others, and
-// of those the ones that were used least.
+// worth orders accounts on probation: the first to be pushed out has the least. Keys that were turned away come before
+// all others, and of those the ones that were used least.
 func (t *traits) worth() uint32 {
 	worth := t.word.Load() / oneEvent % (maxEvents + 1)
 	if !t.invented() {
@@ -97,8 +98,8 @@ const (
 	rejects                // it turned the account away
 )
 
-// opinionOf says what an outcome tells about an account. Servers give some answers before they look at who asks, and a redirect may
-// lead to a login: those say nothing.
+// opinionOf says what an outcome tells about an account. Servers give some answers before they look at who asks, and a
+// redirect may lead to a login: those say nothing.
 func opinionOf(o weir.Outcome) opinion {
 	switch s := o.Status; {
 	case !o.Done:
@@ -107,7 +108,8 @@ func opinionOf(o weir.Outcome) opinion {
 		return rejects
 	case s == http.StatusSwitchingProtocols, s >= 200 && s < 300, s == http.StatusNotModified:
 		return accepts
-	case s == http.StatusBadRequest, s == http.StatusProxyAuthRequired, s == http.StatusRequestTimeout, s == http.StatusTooManyRequests:
+	case s == http.StatusBadRequest, s == http.StatusProxyAuthRequired, s == http.StatusRequestTimeout,
+		s == http.StatusTooManyRequests:
 		return none
 	case s >= 400 && s < 500:
 		return accepts
@@ -145,8 +147,8 @@ func (t *table) approve(rs *rules, a *account, from origin, now int64) {
 	a.remember(rs)
 }
 
-// accept gives an account in the table its place for as long as it is limited. Its shard is locked. A source stays on probation: an
-// address is nobody's account, and who has many of them must not fill the table.
+// accept gives an account in the table its place for as long as it is limited. Its shard is locked. A source stays on
+// probation: an address is nobody's account, and who has many of them must not fill the table.
 func (a *account) accept() {
 	if a.index < 0 || a.name == "" || !a.onProbation() {
 		return
@@ -157,8 +159,8 @@ func (a *account) accept() {
 	a.unset(maxEvents * oneEvent)
 }
 
-// leave takes in how an event of a guest ended, with its shard locked. The lock may be given up in between. taken is what the event was
-// charged to, and at when. Once the guest's account has a place of its own, that is moved there.
+// leave takes in how an event of a guest ended, with its shard locked. The lock may be given up in between. taken is
+// what the event was charged to, and at when. Once the guest's account has a place of its own, that is moved there.
 func (t *table) leave(rs *rules, g *guest, o opinion, taken uint64, cost, at, now int64) {
 	s := g.shard
 	a := s.accounts.get(g.hash)
@@ -191,8 +193,8 @@ func (t *table) leave(rs *rules, g *guest, o opinion, taken uint64, cost, at, no
 	})
 }
 
-// admit gives a guest that the upstream accepted a place of its own, on probation, or returns nil when there is none. What may have been
-// pushed out begins with what its set of strangers has used: it has used no more than that.
+// admit gives a guest that the upstream accepted a place of its own, on probation, or returns nil when there is none.
+// What may have been pushed out begins with what its set of strangers has used: it has used no more than that.
 func (t *table) admit(rs *rules, g *guest, now int64) *account {
 	s := g.shard
 	if !t.bringers.fits(rs, acceptedKeys, g.from, now) || !t.makeRoom(rs, s, now, true) {

@@ -43,7 +43,8 @@ func (r *rig) flood(name string, n, status int) {
 	}
 }
 
-// exactly wants an account to have so many requests left, each answered with 200, and then to be refused by its own limit.
+// exactly wants an account to have so many requests left, each answered with 200, and then to be refused by its own
+// limit.
 func (r *rig) exactly(account string, from netip.Addr, left int) {
 	r.t.Helper()
 	for i := range left {
@@ -71,7 +72,8 @@ func TestOpinions(t *testing.T) {
 	}
 }
 
-// However many keys are invented, a new customer of a monthly plan gets the whole of it, and nobody who was there before loses anything.
+// However many keys are invented, a new customer of a monthly plan gets the whole of it, and nobody who was there
+// before loses anything.
 func TestInventedKeysKeepNobodyOut(t *testing.T) {
 	for _, w := range []Window{Fixed, Sliding, GCRA} {
 		p := daily(5, w)
@@ -379,8 +381,8 @@ func TestPushedCellsAreBounded(t *testing.T) {
 	}
 }
 
-// Whatever invented keys do: an accepted account is charged to itself and to nobody else, a new customer gets its limit, and no key gets
-// more than its limit of answers that are not 401 or 403.
+// Whatever invented keys do: an accepted account is charged to itself and to nobody else, a new customer gets its
+// limit, and no key gets more than its limit of answers that are not 401 or 403.
 func TestWhateverInventedKeysDo(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const limit, customers = 3, 6
@@ -463,7 +465,8 @@ func (r *rig) consistent(t tb) {
 	}
 }
 
-// Everybody at once: the race detector looks on, customers get their limit to the last one, and in the end the figures agree.
+// Everybody at once: the race detector looks on, customers get their limit to the last one, and in the end the figures
+// agree.
 func TestNewcomersAtOnce(t *testing.T) {
 	o := one(monthly(50))
 	o.MaxAccounts = 40

@@ -78,12 +78,12 @@ type Options struct {
 	SourceV4 int `yaml:"source_v4"`
 	// The length of the IPv6 prefix by which requests without an account are counted. Default 64.
 	SourceV6 int `yaml:"source_v6"`
-	// How many accounts are kept apart, at most. An account that the upstream has accepted keeps its place as long as it is limited; the
-	// others make room for new ones, and then share a small number of limits. Default 100000.
+	// How many accounts are kept apart, at most. An account that the upstream has accepted keeps its place as long as
+	// it is limited; the others make room for new ones, and then share a small number of limits. Default 100000.
 	MaxAccounts int `yaml:"max_accounts"`
-	// How many new accounts one source address may bring once the table is half full, as in 100/h; source_v4 and source_v6 say how
-	// much of an address counts. Accounts beyond it share a small number of limits. Of an account that the upstream accepts, a tenth
-	// counts. Default 100/h.
+	// How many new accounts one source address may bring once the table is half full; source_v4 and source_v6 say how
+	// much of an address counts. Accounts beyond it share a small number of limits. Accounts that the upstream accepts
+	// do not count, up to ten times as many. Default 100/h.
 	NewAccounts weir.Rate `yaml:"new_accounts"`
 }
 

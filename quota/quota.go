@@ -77,7 +77,9 @@ func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error
 
 // judge decides about an event with the account's shard locked, and unlocks it. It reports whether it is worth while to open the event's
 // purse; the account is then pinned, so that nobody forgets it meanwhile.
-func (q *Quota) judge(rs *rules, a *account, g *guest, ev *weir.Event, now int64, paid bool, answer *weir.Answer) (open bool) {
+func (q *Quota) judge(rs *rules, a *account, g *guest, ev *weir.Event, now int64, paid bool, answer *weir.Answer) (
+	open bool,
+) {
 	defer a.shard.mu.Unlock()
 	a.callDue(rs, now)
 	a.says(rs, ev.Plan)
@@ -430,8 +432,8 @@ func (b *bill) decide(a *weir.Answer, v weir.Verdict, why weir.Reason, until int
 	a.Verdict, a.Reason, a.Until = v, why, instant(until)
 }
 
-// sharedAdvice is how long strangers are told to stay away, at most. They get room of their own when the table or their source has room
-// again, and not when the period of what they share is over.
+// sharedAdvice is how long strangers are told to stay away, at most. They get a place of their own when the table or
+// their source has room again, and not when the period of what they share is over.
 const sharedAdvice = time.Minute
 
 // take charges the event to every rule, or puts it in line. Places at once are left to Enter.

@@ -17,9 +17,9 @@ const (
 	pushes    = 4    // how often somebody is pushed out for a place, as another may take it
 )
 
-// An account is what is known of one account, or of one source where there is no account, or of a set of strangers. With many
-// accounts, most of the cost of a decision is to fetch the account from memory: so it is two cache lines long, and what few
-// accounts have stands elsewhere.
+// An account is what is known of one account, or of one source where there is no account, or of a set of strangers.
+// With many accounts, most of the cost of a decision is to fetch the account from memory: so it is two cache lines
+// long, and what few accounts have stands elsewhere.
 type account struct {
 	name    string
 	line    *line    // nil while nobody has waited
@@ -149,8 +149,8 @@ func (t *table) hash(name string, source netip.Addr) uint64 {
 	return maphash.Comparable(t.seed, source)
 }
 
-// get returns an account with its shard locked, or a set of strangers and the guest. from is where the event comes from; it may be
-// invalid.
+// get returns an account with its shard locked, or a set of strangers and the guest. from is where the event comes
+// from; it may be invalid.
 func (t *table) get(rs *rules, name string, source, from netip.Addr, now int64, m manner) (*account, *guest) {
 	hash := t.hash(name, source)
 	s := &t.shards[hash%shards]
@@ -171,7 +171,9 @@ func (a *account) is(name string, source netip.Addr) bool {
 }
 
 // enrol finds a place for an account that is not in the table, or a set of strangers. s is locked, before and after.
-func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, from netip.Addr, now int64, m manner) (*account, *guest) {
+func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, from netip.Addr, now int64, m manner) (
+	*account, *guest,
+) {
 	known := name != "" && rs.known(name)
 	if m == peek {
 		if known || t.welcome(rs, s, hash, from, now) {
@@ -226,7 +228,8 @@ func (t *table) welcome(rs *rules, s *shard, hash uint64, from netip.Addr, now i
 	return t.count.Load() < int64(rs.MaxAccounts) || t.newcomers() > 0
 }
 
-// crowded reports whether the table is so full that what one source may bring is bounded. Half of it is for everybody else.
+// crowded reports whether the table is so full that what one source may bring is bounded. Half of it is for everybody
+// else.
 func (t *table) crowded(rs *rules) bool { return 2*t.count.Load() >= int64(rs.MaxAccounts) }
 
 // newcomers is how many accounts are on probation.
@@ -237,8 +240,9 @@ func (t *table) newcomers() (n int) {
 	return n
 }
 
-// makeRoom takes a place for an account of a shard, and reports whether there was one. The shard is locked before and after, and may be
-// unlocked in between. An account that is as good as new goes first; with push, one on probation follows.
+// makeRoom takes a place for an account of a shard, and reports whether there was one. The shard is locked before and
+// after, and may be unlocked in between. An account that is as good as new goes first; with push, one on probation
+// follows.
 func (t *table) makeRoom(rs *rules, s *shard, now int64, push bool) bool {
 	if t.take(rs) {
 		return true
@@ -329,7 +333,8 @@ func (s *shard) swap(i, j int) {
 	}
 }
 
-// forget looks at a few accounts and drops those that are as good as new. It never drops one that is still being limited.
+// forget looks at a few accounts and drops those that are as good as new. It never drops one that is still being
+// limited.
 func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) {
 	for range min(looks, len(s.ring)) {
 		looked++
