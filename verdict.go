@@ -64,10 +64,12 @@ const (
 	NewRecipient        // the account is flagged, and the recipient is new to it
 	Flagged             // the account is flagged, and nothing of it goes on
 	NoRecipient         // nobody said to whom it goes, and that is what is counted
+	SharedLimit         // what unknown accounts share is used up
 )
 
 var reasonNames = [...]string{"", "over-limit", "line-full", "wait-too-long", "no-account", "too-costly", "overload", "failure", "no-source",
-	"banned", "unpaid", "not-paying", "forged", "replayed", "too-many", "new-recipient", "flagged", "no-recipient"}
+	"banned", "unpaid", "not-paying", "forged", "replayed", "too-many", "new-recipient", "flagged", "no-recipient",
+	"shared-limit"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {
@@ -146,6 +148,7 @@ type Hold struct {
 	At    int64  // when it was taken, in nanoseconds since the epoch
 	N     int64  // how much was taken
 	A, B  uint64 // the throttle's own
+	C     uint64 // the throttle's own
 	V     uint32 // the version of its options that the throttle took it under
 	Enter bool   // the throttle is a Leveler and wants to be asked before the event goes on
 }
@@ -157,6 +160,8 @@ func (h *Hold) IsZero() bool { return h.Ref == nil }
 type Outcome struct {
 	Time time.Time
 	Done bool // false: it did not go on, and what was taken is given back
+	// Status is of the response, where the gate saw one; 0 elsewhere. What a gate answers itself is none.
+	Status int
 }
 
 // A Turn is a place in a line. The throttle that made it calls it once; until then whoever holds it waits on Called, or leaves

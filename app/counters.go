@@ -78,21 +78,28 @@ func (c *counters) restore(ctx context.Context, all []*throttle) error {
 	}
 	now := c.app.opts.Clock.Now()
 	restored, noRoom, passedOver := 0, 0, 0
-	err := c.store.Load(ctx, now, func(v store.Counter) error {
-		q := into[v.Throttle]
-		if q == nil {
+	var err error
+	for _, accepted := range []bool{true, false} { // those first that nobody may push out
+		err = c.store.Load(ctx, now, func(v store.Counter) error {
+			q := into[v.Throttle]
+			if q == nil || quota.Accepted(&v) != accepted {
+				return nil
+			}
+			switch err := q.Restore(v, now); {
+			case err == nil && accepted:
+			case err == nil:
+				restored++
+			case errors.Is(err, quota.ErrNoRoom):
+				noRoom++
+			default: // the policy has changed since, or the period is over
+				passedOver++
+			}
 			return nil
+		})
+		if err != nil {
+			break
 		}
-		switch err := q.Restore(v, now); {
-		case err == nil:
-			restored++
-		case errors.Is(err, quota.ErrNoRoom):
-			noRoom++
-		default: // the policy has changed since, or the period is over
-			passedOver++
-		}
-		return nil
-	})
+	}
 	if noRoom > 0 {
 		c.app.opts.Log.Warn("there is no room for all accounts whose use was saved: what the others have used is forgotten", "forgotten", noRoom, "restored", restored)
 	} else if restored+passedOver > 0 {

@@ -154,7 +154,7 @@ func (t *throttle) view() console.Throttle {
 		v.Bloom = bloomView(t.bloom.Stats())
 	case t.quota != nil:
 		s := t.quota.Stats()
-		v.Table = &console.Table{Accounts: s.Accounts, Waiting: s.Waiting, Strangers: s.Strangers}
+		v.Table = &console.Table{Accounts: s.Accounts, Probation: s.Probation, Waiting: s.Waiting, Strangers: s.Strangers, PushedOut: s.PushedOut}
 	case t.stamp != nil:
 		v.Stamp = stampView(t.stamp, t.config.Stamp)
 	}

@@ -57,8 +57,10 @@ type Bloom struct {
 // A Table is how full a table of accounts is.
 type Table struct {
 	Accounts  int    `json:"accounts"`
+	Probation int    `json:"probation"` // accounts that no upstream has accepted yet
 	Waiting   int    `json:"waiting"`
-	Strangers uint64 `json:"strangers"` // events of accounts beyond the table's bound, since the start
+	Strangers uint64 `json:"strangers"`  // events of accounts without a place of their own, since the start
+	PushedOut uint64 `json:"pushed_out"` // accounts on probation that made room for others, since the start
 }
 
 // Status is the whole of weir at a glance.

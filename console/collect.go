@@ -24,7 +24,13 @@ var (
 	descWaiting = prometheus.NewDesc("weir_quota_waiting",
 		"Events that wait in a quota's lines now.", []string{"throttle"}, nil)
 	descStrangers = prometheus.NewDesc("weir_quota_strangers_total",
-		"Events of accounts beyond the bound of a quota's table.", []string{"throttle"}, nil)
+		"Events of accounts without a place in a quota's table, which share limits.", []string{"throttle"}, nil)
+	descKnownAccounts = prometheus.NewDesc("weir_quota_accepted_accounts",
+		"Accounts of a quota's table that the upstream has accepted, or the options name.", []string{"throttle"}, nil)
+	descProbation = prometheus.NewDesc("weir_quota_probation_accounts",
+		"Accounts and sources of a quota's table that no upstream has accepted yet.", []string{"throttle"}, nil)
+	descPushedOut = prometheus.NewDesc("weir_quota_pushed_out_total",
+		"Accounts on probation that made room for others in a quota's table.", []string{"throttle"}, nil)
 	descPackets = prometheus.NewDesc("weir_xdp_packets_total",
 		"Packets by what became of them, in the kernel.", []string{"interface", "result"}, nil)
 	descAttached = prometheus.NewDesc("weir_xdp_attached",
@@ -47,6 +53,7 @@ var (
 
 func (c throttleCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descVerdicts, descErrors, descExpired, descShadow, descAccounts, descWaiting, descStrangers,
+		descKnownAccounts, descProbation, descPushedOut,
 		descCollateral, descDrained, descAttackers, descBytes, descRotations, descPackets, descAttached, descBans, descLeftOut} {
 		ch <- d
 	}
@@ -80,6 +87,9 @@ func (c throttleCollector) Collect(ch chan<- prometheus.Metric) {
 			gauge(descAccounts, float64(t.Table.Accounts))
 			gauge(descWaiting, float64(t.Table.Waiting))
 			counter(descStrangers, t.Table.Strangers)
+			gauge(descKnownAccounts, float64(t.Table.Accounts-t.Table.Probation))
+			gauge(descProbation, float64(t.Table.Probation))
+			counter(descPushedOut, t.Table.PushedOut)
 		}
 		if b := t.Bloom; b != nil {
 			gauge(descCollateral, b.Collateral)

@@ -60,7 +60,7 @@ func newBackend() *backend {
 	link.Counts.Errors.Add(1)
 	link.Counts.Expired.Add(4)
 	link.Shadow.Store(true)
-	return &backend{throttles: []Throttle{{Link: link, Kind: "quota", Table: &Table{Accounts: 7, Waiting: 5, Strangers: 6}}}}
+	return &backend{throttles: []Throttle{{Link: link, Kind: "quota", Table: &Table{Accounts: 7, Probation: 3, Waiting: 5, Strangers: 6, PushedOut: 8}}}}
 }
 
 var quiet = slog.New(slog.DiscardHandler)

@@ -10,6 +10,7 @@
 //
 // Counters are in memory. Dirty hands out what has changed of those with long periods, and Restore takes it in after a restart.
 //
-// The table of accounts is bounded. An account that is still being limited is never pushed out; when there is no room, accounts
-// not seen before share a fixed number of limits among them, so that inventing accounts gains no more than the table has room for.
+// The table of accounts is bounded. An account that the upstream has accepted (Outcome.Status), or that the options name, is never
+// pushed out while it is limited. Others are on probation: when there is no room, newcomers push them out, and what they have used goes to
+// a fixed number of limits that they share. So inventing accounts keeps nobody out, and being pushed out gains nothing.
 package quota

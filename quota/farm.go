@@ -26,7 +26,7 @@ func (q *Quota) Report(f func(Tally)) { q.table.report.Store(&f) }
 // a rule that is not a fixed window of requests, is of no use and passed over; so is one for an account that there is no room for.
 func (q *Quota) Others(t Tally, now time.Time) {
 	rs := q.rules.Load()
-	a := q.table.get(rs, t.Account, t.Source, nanos(now), true)
+	a, _ := q.table.get(rs, t.Account, t.Source, netip.Addr{}, nanos(now), restore)
 	defer a.shard.mu.Unlock()
 	if a.index < 0 {
 		return

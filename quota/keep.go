@@ -69,11 +69,11 @@ func (q *Quota) collect(s *shard, batch []store.Counter, throttle string, now in
 		return batch, false
 	}
 	for ; s.changed[k.word] != 0; s.changed[k.word] &= s.changed[k.word] - 1 {
-		if len(batch)+rs.keeps > store.MaxBatch {
+		a := s.ring[64*k.word+bits.TrailingZeros64(s.changed[k.word])]
+		if room := store.MaxBatch - len(batch); rs.keeps > room || rs.keeps == room && a.earned(rs) {
 			return batch, true
 		}
-		a := s.ring[64*k.word+bits.TrailingZeros64(s.changed[k.word])]
-		a.owed = false
+		a.unset(owed)
 		whole := len(batch)
 		batch = a.counters(rs, batch, throttle, now)
 		for i := whole; i < len(batch); i++ {
@@ -91,16 +91,45 @@ func (q *Quota) collect(s *shard, batch []store.Counter, throttle string, now in
 
 // counters appends what is to be kept of an account.
 func (a *account) counters(rs *rules, batch []store.Counter, throttle string, now int64) []store.Counter {
+	if a.invented() {
+		return batch // it got nothing that a store had to remember
+	}
+	before := len(batch)
 	for _, r := range rs.list {
-		if r.kept && a.has(r) {
+		if r.kept && a.counts(r) {
 			t, st := a.terms(rs, r), a.state(rs, r)
 			r.roll(st, t, now)
 			c := store.Counter{Throttle: throttle, Rule: r.texts.of(a.name, a.source()), Account: a.name, Source: a.source()}
 			batch = r.save(batch, c, st, t, now)
 		}
 	}
-	return batch
+	if !a.earned(rs) {
+		return batch
+	}
+	c := store.Counter{Throttle: throttle, Rule: acceptedText, Account: a.name, Period: moment(0), Used: 1}
+	for i := range batch[before:] {
+		if b := &batch[before+i]; b.Used > 0 && b.Until.After(c.Until) {
+			c.Until = b.Until
+		}
+	}
+	if c.Until.IsZero() || !a.tell(c.Until.Unix()) {
+		return batch
+	}
+	const day = int64(24 * time.Hour) // tell counts in days
+	c.Until = moment(min(c.Until.UnixNano(), farthest-day) + day)
+	return append(batch, c)
 }
+
+// earned reports whether the account was accepted, and not because the options name it.
+func (a *account) earned(rs *rules) bool { return !a.onProbation() && !rs.known(a.name) }
+
+// acceptedText stands in the place of a rule where a store is told that an account was accepted. No rule has a text of
+// one word.
+const acceptedText = "accepted"
+
+// Accepted reports whether a counter says that an account was accepted, and nothing else. Those are restored first, so
+// that there is room for their accounts.
+func Accepted(c *store.Counter) bool { return c.Rule == acceptedText && c.Account != "" }
 
 // save appends the counters of a state, as store.Counter describes them. The state has been rolled to now.
 func (r *rule) save(batch []store.Counter, c store.Counter, st *state, t *terms, now int64) []store.Counter {
@@ -154,6 +183,9 @@ func (q *Quota) Restore(c store.Counter, now time.Time) error {
 		return err
 	}
 	rs, at := q.rules.Load(), nanos(now)
+	if Accepted(&c) {
+		return q.restoreAccepted(rs, &c, at)
+	}
 	r := rs.restores(&c)
 	if r == nil {
 		return fmt.Errorf("%q: %w", c.Rule, ErrNoPolicy)
@@ -161,12 +193,29 @@ func (q *Quota) Restore(c store.Counter, now time.Time) error {
 	if err := r.useful(&c, at); err != nil {
 		return fmt.Errorf("%q: %w", c.Rule, err)
 	}
-	a := q.table.get(rs, c.Account, c.Source, at, true)
+	a, _ := q.table.get(rs, c.Account, c.Source, netip.Addr{}, at, restore)
 	defer a.shard.mu.Unlock()
 	if a.index < 0 {
 		return fmt.Errorf("%q: %w", c.Rule, ErrNoRoom)
 	}
 	r.restore(&c, a.state(rs, r), a.terms(rs, r), at)
+	return nil
+}
+
+// restoreAccepted takes in that an account was accepted.
+func (q *Quota) restoreAccepted(rs *rules, c *store.Counter, now int64) error {
+	if rs.keeps == 0 {
+		return fmt.Errorf("%q: %w", c.Rule, ErrNoPolicy)
+	}
+	if !c.Counts(time.Unix(0, now)) {
+		return fmt.Errorf("%q: %w", c.Rule, ErrOver)
+	}
+	a, _ := q.table.get(rs, c.Account, netip.Addr{}, netip.Addr{}, now, restore)
+	defer a.shard.mu.Unlock()
+	if a.index < 0 {
+		return fmt.Errorf("%q: %w", c.Rule, ErrNoRoom)
+	}
+	a.accept()
 	return nil
 }
 
@@ -289,6 +338,7 @@ type marks []uint64
 
 func (m marks) set(i int)      { m[i/64] |= 1 << (i % 64) }
 func (m marks) clear(i int)    { m[i/64] &^= 1 << (i % 64) }
+func (m marks) flip(i int)     { m[i/64] ^= 1 << (i % 64) }
 func (m marks) has(i int) bool { return m[i/64]&(1<<(i%64)) != 0 }
 
 // grow makes room for place i.

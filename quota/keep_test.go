@@ -505,7 +505,7 @@ func TestMarksMove(t *testing.T) {
 		marked := map[*account]bool{}
 		kept := &rule{kept: true}
 		for i := range rapid.IntRange(1, 200).Draw(rt, "accounts") {
-			s.add(uint64(i)<<8, newAccount(s, fmt.Sprint(i), netip.Addr{}))
+			s.add(uint64(i)<<8, newAccount(s, fmt.Sprint(i), netip.Addr{}), false)
 		}
 		for range rapid.IntRange(1, 100).Draw(rt, "steps") {
 			if len(s.ring) == 0 {

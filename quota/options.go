@@ -16,7 +16,8 @@ import (
 const (
 	MaxPolicies    = 64
 	MaxAccountsCap = 100_000_000
-	MaxLimit       = 1 << 53 // above that, a computer that reads our JSON as floating point would see another number
+	MaxNewPer      = 24 * time.Hour // of new_accounts
+	MaxLimit       = 1 << 53        // above that, a computer that reads our JSON as floating point would see another number
 )
 
 // A Kind says what a policy counts.
@@ -77,9 +78,13 @@ type Options struct {
 	SourceV4 int `yaml:"source_v4"`
 	// The length of the IPv6 prefix by which requests without an account are counted. Default 64.
 	SourceV6 int `yaml:"source_v6"`
-	// How many accounts are kept apart, at most. Beyond it, accounts not seen before share a small number of limits; the ones
-	// known are untouched. Default 100000.
+	// How many accounts are kept apart, at most. An account that the upstream has accepted keeps its place as long as
+	// it is limited; the others make room for new ones, and then share a small number of limits. Default 100000.
 	MaxAccounts int `yaml:"max_accounts"`
+	// How many new accounts one source address may bring once the table is half full; source_v4 and source_v6 say how
+	// much of an address counts. Accounts beyond it share a small number of limits. Accounts that the upstream accepts
+	// do not count, up to ten times as many. Default 100/h.
+	NewAccounts weir.Rate `yaml:"new_accounts"`
 }
 
 // A Policy is one limit.
@@ -142,6 +147,8 @@ type Override struct {
 	Exempt bool `yaml:"exempt"`
 }
 
+var defaultNewAccounts = weir.Rate{Count: 100, Per: time.Hour}
+
 // WithDefaults returns the options with everything filled in that was left out.
 func (o Options) WithDefaults() Options {
 	if o.OnMissing == "" {
@@ -155,6 +162,9 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.MaxAccounts == 0 {
 		o.MaxAccounts = 100_000
+	}
+	if o.NewAccounts == (weir.Rate{}) {
+		o.NewAccounts = defaultNewAccounts
 	}
 	o.Policies = slices.Clone(o.Policies)
 	for i := range o.Policies {
@@ -203,6 +213,13 @@ func (o Options) Validate() error {
 	}
 	if o.MaxAccounts < 0 || o.MaxAccounts > MaxAccountsCap {
 		v.add("max_accounts", fmt.Sprintf("must lie between 1 and %d", MaxAccountsCap), "")
+	}
+	switch r := o.NewAccounts; {
+	case r == weir.Rate{}:
+	case r.Count <= 0 || r.Count > MaxAccountsCap:
+		v.add("new_accounts", fmt.Sprintf("%s is out of bounds", r), fmt.Sprintf("1 to %d accounts", MaxAccountsCap))
+	case r.Per < time.Second || r.Per > MaxNewPer:
+		v.add("new_accounts", fmt.Sprintf("%s is out of bounds", r), fmt.Sprintf("accounts per 1s to %s", weir.Duration(MaxNewPer)))
 	}
 	byName := map[string]Policy{}
 	for i, p := range o.WithDefaults().Policies {

@@ -61,6 +61,10 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		{"plan override", Options{Policies: []Policy{perSecond(1)}, Plans: map[string]map[string]Override{"gold": {"per-second": {Limit: Bytes(1)}}}}, "plans.gold.per-second.limit: 1B is a size"},
 		{"on missing", Options{Policies: []Policy{perSecond(1)}, OnMissing: "ignore"}, `on_missing: unknown on_missing "ignore"`},
 		{"accounts", Options{Policies: []Policy{perSecond(1)}, MaxAccounts: MaxAccountsCap + 1}, "max_accounts: must lie between"},
+		{"no new accounts", Options{Policies: []Policy{perSecond(1)}, NewAccounts: weir.Rate{Per: time.Hour}}, "new_accounts: 0/h is out of bounds"},
+		{"new accounts", Options{Policies: []Policy{perSecond(1)}, NewAccounts: weir.Rate{Count: MaxAccountsCap + 1, Per: time.Hour}}, "new_accounts: 100000001/h is out of bounds"},
+		{"new soon", Options{Policies: []Policy{perSecond(1)}, NewAccounts: weir.Rate{Count: 1, Per: time.Second - 1}}, "new_accounts: 1/"},
+		{"new late", Options{Policies: []Policy{perSecond(1)}, NewAccounts: weir.Rate{Count: 1, Per: MaxNewPer + 1}}, "accounts per 1s to 1d"},
 		{"v4", Options{Policies: []Policy{perSecond(1)}, SourceV4: 33}, "source_v4"},
 		{"v6", Options{Policies: []Policy{perSecond(1)}, SourceV6: 129}, "source_v6"},
 	} {

@@ -17,7 +17,7 @@ func pays(p weir.Paid) bool { return p.Work > 0 && p.Fault == weir.NoReason }
 
 // pay opens the purse of an event that is over a limit and, when that holds what it takes, judges it again. The account is pinned, and
 // its shard not locked: to look at a stamp may take long. The event is a copy, as what the purse is given goes to the heap.
-func (q *Quota) pay(ctx context.Context, acc *account, ev weir.Event, now int64, a *weir.Answer) {
+func (q *Quota) pay(ctx context.Context, acc *account, g *guest, ev weir.Event, now int64, a *weir.Answer) {
 	defer acc.unpin()
 	switch paid := ev.Purse.Open(ctx, &ev); {
 	case pays(paid):
@@ -27,7 +27,7 @@ func (q *Quota) pay(ctx context.Context, acc *account, ev weir.Event, now int64,
 		if acc.version != rs.version {
 			acc.update(rs)
 		}
-		acc.judge(rs, &ev, now, true, a)
+		q.judge(rs, acc, g, &ev, now, true, a)
 	case paid.Fault == weir.Overload: // the stamp may be good: whoever brought it needs not make another one
 		a.Verdict, a.Reason, a.Until = weir.Refuse, weir.Overload, ev.Time.Add(lookAgain)
 	}

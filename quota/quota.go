@@ -64,29 +64,38 @@ func (q *Quota) Configure(o Options, now time.Time) error {
 // event go on, its purse is opened, under no lock.
 func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
 	rs, now := q.rules.Load(), nanos(ev.Time)
-	acc := q.table.find(rs, ev, now, true)
+	acc, g := q.table.find(rs, ev, now, enter)
 	if acc == nil {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
 		return nil
 	}
-	if acc.judge(rs, ev, now, pays(ev.Purse.Paid()), a) {
-		q.pay(ctx, acc, *ev, now, a)
+	if q.judge(rs, acc, g, ev, now, pays(ev.Purse.Paid()), a) {
+		q.pay(ctx, acc, g, *ev, now, a)
 	}
 	return nil
 }
 
 // judge decides about an event with the account's shard locked, and unlocks it. It reports whether it is worth while to open the event's
 // purse; the account is then pinned, so that nobody forgets it meanwhile.
-func (a *account) judge(rs *rules, ev *weir.Event, now int64, paid bool, answer *weir.Answer) (open bool) {
+func (q *Quota) judge(rs *rules, a *account, g *guest, ev *weir.Event, now int64, paid bool, answer *weir.Answer) (
+	open bool,
+) {
 	defer a.shard.mu.Unlock()
 	a.callDue(rs, now)
 	a.says(rs, ev.Plan)
 	b := newBill(rs, a, ev, now)
-	b.paid = paid
+	b.paid, b.guest = paid, g
+	if g != nil {
+		g.plan = ev.Plan
+	}
 	b.check(&ev.Route, answer)
 	switch {
 	case answer.Verdict < weir.Challenge:
 		b.take(answer)
+		if a.onProbation() {
+			a.begin()
+			answer.Hold.C = uint64(q.table.origin(rs, a, ev.Source))
+		}
 	case answer.Verdict == weir.Challenge && ev.Purse != nil:
 		a.pins++
 		return true
@@ -97,7 +106,7 @@ func (a *account) judge(rs *rules, ev *weir.Event, now int64, paid bool, answer 
 // Peek answers as Judge would and takes nothing. It opens no purse: only what has been paid already counts.
 func (q *Quota) Peek(ev *weir.Event, a *weir.Answer) {
 	rs, now := q.rules.Load(), nanos(ev.Time)
-	acc := q.table.find(rs, ev, now, false)
+	acc, _ := q.table.find(rs, ev, now, peek)
 	if acc == nil {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
 		return
@@ -116,7 +125,7 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
 	rs := q.rules.Load()
-	b := bill{rules: rs, account: acc, now: nanos(now), cost: h.N}
+	b := bill{rules: rs, account: acc, guest: guestOf(h), now: nanos(now), cost: h.N}
 	b.charged, b.at = takenBy(h, rs)
 	acc.callDue(rs, b.now)
 	figures := a.Figures // Judge has shown them already
@@ -192,8 +201,11 @@ func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time {
 // Settle ends a hold. What was charged stays charged when the event is done, and is given back when it is not; a place is given
 // back in either case, to the next in line. An event that still waits leaves the line.
 func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
-	rs, now := q.rules.Load(), nanos(o.Time)
-	if _, admitted := h.Ref.(*account); admitted && o.Done && h.B == 0 {
+	rs, now, says := q.rules.Load(), nanos(o.Time), opinionOf(o)
+	if acc, admitted := h.Ref.(*account); admitted && o.Done && h.B == 0 && (h.C == 0 || says != accepts) {
+		if h.C != 0 {
+			acc.end(says)
+		}
 		return // nothing but requests were charged, and they stay charged
 	}
 	acc := accountOf(&h)
@@ -219,7 +231,16 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 	if h.B != 0 {
 		acc.pins--
 	}
+	if h.C != 0 {
+		acc.end(says)
+		if says == accepts {
+			q.table.approve(rs, acc, origin(h.C), now)
+		}
+	}
 	acc.callDue(rs, now)
+	if g := guestOf(&h); g != nil {
+		q.table.leave(rs, g, says, taken, h.N, at, now)
+	}
 }
 
 // Advance calls everybody whose turn it is at now, and returns when somebody's turn comes next; zero when nobody waits.
@@ -279,6 +300,7 @@ func (q *Quota) Retire(now time.Time) {
 type bill struct {
 	rules   *rules
 	account *account
+	guest   *guest // whose event it is, where that has no account of its own
 	now     int64
 	cost    int64
 
@@ -337,7 +359,11 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 	}
 	b.mask |= r.bit
 	a.Figures = room(a.Figures)
-	r.figure(&a.Figures[len(a.Figures)-1], st, t, b.now)
+	f := &a.Figures[len(a.Figures)-1]
+	r.figure(f, st, t, b.now)
+	if b.account.has(shared) && !f.Reset.IsZero() {
+		f.Reset = instant(min(f.Reset.UnixNano(), b.now+int64(sharedAdvice)))
+	}
 
 	need := r.need(b.cost)
 	if st.waiting == 0 && r.when(st, t, b.now, need+st.ahead) <= b.now {
@@ -396,9 +422,19 @@ func (b *bill) short(a *weir.Answer) {
 // decide makes the rule last looked at the one that decides.
 func (b *bill) decide(a *weir.Answer, v weir.Verdict, why weir.Reason, until int64) {
 	b.until = until
-	a.Verdict, a.Reason, a.Until = v, why, instant(until)
 	a.Figure = a.Figures[len(a.Figures)-1]
+	if b.account.has(shared) && a.Limit > 0 && why != weir.TooCostly && why != weir.Unpaid {
+		why = weir.SharedLimit
+		if v == weir.Refuse && until != never {
+			until = min(until, b.now+int64(sharedAdvice))
+		}
+	}
+	a.Verdict, a.Reason, a.Until = v, why, instant(until)
 }
+
+// sharedAdvice is how long strangers are told to stay away, at most. They get a place of their own when the table or
+// their source has room again, and not when the period of what they share is over.
+const sharedAdvice = time.Minute
 
 // take charges the event to every rule, or puts it in line. Places at once are left to Enter.
 func (b *bill) take(a *weir.Answer) {
@@ -419,7 +455,10 @@ func (b *bill) take(a *weir.Answer) {
 			r := b.rules.slots[bits.TrailingZeros64(mask)].rule
 			acc.charge(r, acc.state(b.rules, r), acc.terms(b.rules, r), b.now, r.price(b.cost))
 		}
-		a.Hold.Ref, a.Hold.A = acc, b.mask
+		a.Hold.A = b.mask
+		if a.Hold.Ref = acc; b.guest != nil {
+			a.Hold.Ref = b.guest
+		}
 	}
 	a.Hold.At, a.Hold.N, a.Hold.V = b.now, b.cost, b.rules.version
 	a.Hold.B, a.Hold.Enter = returns, b.levels != 0
@@ -427,7 +466,7 @@ func (b *bill) take(a *weir.Answer) {
 
 // wait puts the event in line.
 func (b *bill) wait(a *weir.Answer) {
-	w := &waiter{turn: weir.NewTurn(), version: b.rules.version, mask: b.mask, delayed: b.delayed,
+	w := &waiter{turn: weir.NewTurn(), guest: b.guest, version: b.rules.version, mask: b.mask, delayed: b.delayed,
 		charged: b.charged, cost: b.cost, at: b.at, deadline: b.deadline, patience: b.deadline - b.now}
 	l := b.account.queue()
 	l.join(b.rules, w)
@@ -436,10 +475,24 @@ func (b *bill) wait(a *weir.Answer) {
 }
 
 func accountOf(h *weir.Hold) *account {
-	if w, ok := h.Ref.(*waiter); ok {
-		return w.account
+	switch ref := h.Ref.(type) {
+	case *waiter:
+		return ref.account
+	case *guest:
+		return ref.account
 	}
 	return h.Ref.(*account)
+}
+
+// guestOf returns the guest of a hold, or nil.
+func guestOf(h *weir.Hold) *guest {
+	switch ref := h.Ref.(type) {
+	case *waiter:
+		return ref.guest
+	case *guest:
+		return ref
+	}
+	return nil
 }
 
 // takenBy returns what a hold has been charged to, of the rules that still count the same thing, and when. The account's shard

@@ -12,13 +12,14 @@ import (
 
 const (
 	shards    = 256  // so that two events rarely want the same lock
-	strangers = 1024 // limits shared by the accounts for which the table has no room
+	strangers = 1024 // limits shared by the accounts that have no place in the table; a multiple of shards
 	looks     = 8    // how many accounts are looked at to find one to forget
+	pushes    = 4    // how often somebody is pushed out for a place, as another may take it
 )
 
-// An account is what is known of one account, or of one source where there is no account, or of a set of strangers. With many
-// accounts, most of the cost of a decision is to fetch the account from memory: so it is two cache lines long, and what few
-// accounts have stands elsewhere.
+// An account is what is known of one account, or of one source where there is no account, or of a set of strangers.
+// With many accounts, most of the cost of a decision is to fetch the account from memory: so it is two cache lines
+// long, and what few accounts have stands elsewhere.
 type account struct {
 	name    string
 	line    *line    // nil while nobody has waited
@@ -29,7 +30,7 @@ type account struct {
 	more    *[]state // of those behind it
 	shard   *shard
 	index   int32 // in shard.ring; -1 for strangers, and for those who are forgotten
-	owed    bool  // a store has to be told that it was reset
+	traits
 }
 
 // A profile is what sets an account apart.
@@ -76,10 +77,13 @@ func (a *account) says(rs *rules, plan string) (before string) {
 type shard struct {
 	mu       sync.Mutex
 	accounts index        // of two accounts with the same hash the second is a stranger
-	ring     []*account   // all of them, to walk over when looking for one to forget
+	ring     []*account   // all of them, to walk over when looking for one to forget; those on probation stand first
 	size     atomic.Int32 // of the ring
+	newcomer atomic.Int32 // how many of the ring are on probation
 	changed  marks        // places in the ring whose counters a store does not know of
 	hand     int
+	pushHand int
+	pushed   pushed
 	due      dueHeap
 	alarm    *atomic.Pointer[func(int64)]
 	report   *atomic.Pointer[func(Tally)]
@@ -95,30 +99,42 @@ type table struct {
 	alarm     atomic.Pointer[func(int64)]
 	report    atomic.Pointer[func(Tally)]
 	strange   atomic.Uint64
+	pushedOut atomic.Uint64
+	bringers  bringers
 	keeping   keeping
 }
 
 func newTable() *table {
 	t := &table{seed: maphash.MakeSeed()}
+	t.bringers.seed = maphash.MakeSeed()
 	for i := range t.shards {
 		t.shards[i].alarm, t.shards[i].report = &t.alarm, &t.report
 	}
 	for i := range t.strangers {
 		t.strangers[i] = newAccount(&t.shards[i%shards], "", netip.Addr{})
+		t.strangers[i].set(shared | accepted)
 	}
 	return t
 }
 
-// find returns the account of an event with its shard locked, or nil when the event has none. Without create, an account that is
-// not in the table is made up and forgotten again.
-func (t *table) find(rs *rules, ev *weir.Event, now int64, create bool) *account {
+// A manner says what becomes of an account that is not in the table.
+type manner uint8
+
+const (
+	peek    manner = iota // it is made up and forgotten again
+	enter                 // it is given a place, if need be that of one on probation
+	restore               // it is given a place if there is a free one
+)
+
+// find returns the account of an event with its shard locked, or nil when the event has none.
+func (t *table) find(rs *rules, ev *weir.Event, now int64, m manner) (*account, *guest) {
 	if ev.Account != "" && !rs.doubts(ev) {
-		return t.get(rs, ev.Account, netip.Addr{}, now, create)
+		return t.get(rs, ev.Account, netip.Addr{}, ev.Source, now, m)
 	}
 	if ev.Account == "" && rs.OnMissing == MissingRefuse || !ev.Source.IsValid() {
-		return nil
+		return nil, nil
 	}
-	return t.get(rs, "", sourceOf(rs, ev.Source), now, create)
+	return t.get(rs, "", sourceOf(rs, ev.Source), ev.Source, now, m)
 }
 
 // sourceOf is the network by which an event without an account is counted.
@@ -133,100 +149,201 @@ func (t *table) hash(name string, source netip.Addr) uint64 {
 	return maphash.Comparable(t.seed, source)
 }
 
-func (t *table) get(rs *rules, name string, source netip.Addr, now int64, create bool) *account {
+// get returns an account with its shard locked, or a set of strangers and the guest. from is where the event comes
+// from; it may be invalid.
+func (t *table) get(rs *rules, name string, source, from netip.Addr, now int64, m manner) (*account, *guest) {
 	hash := t.hash(name, source)
 	s := &t.shards[hash%shards]
 	s.mu.Lock()
 	a := s.accounts.get(hash)
+	var g *guest
 	if a == nil || !a.is(name, source) {
-		a = t.enrol(rs, s, hash, name, source, now, create)
+		a, g = t.enrol(rs, s, hash, name, source, from, now, m)
 	}
 	if a.version != rs.version {
 		a.update(rs)
 	}
-	return a
+	return a, g
 }
 
 func (a *account) is(name string, source netip.Addr) bool {
 	return a.name == name && (name != "" || a.source() == source)
 }
 
-// enrol makes room for an account that is not in the table. It comes in with s locked, and returns with the shard of the
-// account locked, which is another one for a stranger.
-func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source netip.Addr, now int64, create bool) *account {
+// enrol finds a place for an account that is not in the table, or a set of strangers. s is locked, before and after.
+func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, from netip.Addr, now int64, m manner) (
+	*account, *guest,
+) {
 	known := name != "" && rs.known(name)
-	room := func() bool { return known || t.count.Load() < int64(rs.MaxAccounts) }
-	if !create {
-		if room() {
-			return newAccount(s, name, source)
+	if m == peek {
+		if known || t.welcome(rs, s, hash, from, now) {
+			return newAccount(s, name, source), nil
 		}
-		return t.stranger(s, hash)
+		return t.stranger(hash), nil
 	}
-	if !room() {
-		s.forget(t, rs, now)
-	}
-	for i, looked := 0, 0; ; i++ {
-		switch a := s.accounts.get(hash); {
-		case a != nil && a.is(name, source):
-			return a // somebody else was faster
-		case a != nil:
-			return t.stranger(s, hash)
+	charge, by := false, counted
+	switch {
+	case known:
+		t.count.Add(1)
+	case m == restore:
+		if !t.makeRoom(rs, s, now, false) {
+			return t.stranger(hash), nil
 		}
-		if t.count.Add(1) <= int64(rs.MaxAccounts) || known {
-			return s.add(hash, newAccount(s, name, source))
+	default:
+		by = t.bringers.of(rs, from)
+		marked := s.pushed.has(hash, now)
+		charge = !marked && t.crowded(rs)
+		if marked || charge && !t.bringers.take(rs, newKeys, by, now) {
+			return t.share(guest{hash: hash, name: name, from: by, pushed: marked})
 		}
-		t.count.Add(-1)
-		// The table is full. Somewhere else there may be somebody to forget.
-		s.mu.Unlock()
-		for found := false; !found && i < shards && looked < 2*looks; i++ {
-			other := &t.shards[t.hand.Add(1)%shards]
-			if other.size.Load() == 0 {
-				continue
+		if !t.makeRoom(rs, s, now, true) {
+			if charge {
+				t.bringers.give(rs, newKeys, by)
 			}
-			other.mu.Lock()
-			var n int
-			found, n = other.forget(t, rs, now)
-			other.mu.Unlock()
-			looked += n
-		}
-		s.mu.Lock()
-		if !room() {
-			t.strange.Add(1)
-			return t.stranger(s, hash)
+			return t.share(guest{hash: hash, name: name, from: by})
 		}
 	}
+	if a := s.accounts.get(hash); a != nil { // somebody else was faster, or the hash is the same
+		t.count.Add(-1)
+		if charge {
+			t.bringers.give(rs, newKeys, by)
+		}
+		if a.is(name, source) {
+			return a, nil
+		}
+		return t.share(guest{hash: hash, name: name, from: by})
+	}
+	a := s.add(hash, newAccount(s, name, source), known)
+	if charge {
+		a.set(charged)
+	}
+	return a, nil
 }
 
-// stranger changes the lock on s for that on a set of strangers.
-func (t *table) stranger(s *shard, hash uint64) *account {
-	a := t.strangers[hash/shards%strangers]
+// welcome reports whether enrol would give an account a place of its own.
+func (t *table) welcome(rs *rules, s *shard, hash uint64, from netip.Addr, now int64) bool {
+	if s.pushed.has(hash, now) || t.crowded(rs) && !t.bringers.fits(rs, newKeys, t.bringers.of(rs, from), now) {
+		return false
+	}
+	return t.count.Load() < int64(rs.MaxAccounts) || t.newcomers() > 0
+}
+
+// crowded reports whether the table is so full that what one source may bring is bounded. Half of it is for everybody
+// else.
+func (t *table) crowded(rs *rules) bool { return 2*t.count.Load() >= int64(rs.MaxAccounts) }
+
+// newcomers is how many accounts are on probation.
+func (t *table) newcomers() (n int) {
+	for i := range t.shards {
+		n += int(t.shards[i].newcomer.Load())
+	}
+	return n
+}
+
+// makeRoom takes a place for an account of a shard, and reports whether there was one. The shard is locked before and
+// after, and may be unlocked in between. An account that is as good as new goes first; with push, one on probation
+// follows.
+func (t *table) makeRoom(rs *rules, s *shard, now int64, push bool) bool {
+	if t.take(rs) {
+		return true
+	}
+	if found, _ := s.forget(t, rs, now); found && t.take(rs) {
+		return true
+	}
 	s.mu.Unlock()
-	a.shard.mu.Lock()
-	return a
+	looked := 0
+	for i, found := 0, false; !found && i < shards && looked < 2*looks; i++ {
+		other := &t.shards[t.hand.Add(1)%shards]
+		if other.size.Load() == 0 {
+			continue
+		}
+		other.mu.Lock()
+		var n int
+		found, n = other.forget(t, rs, now)
+		other.mu.Unlock()
+		looked += n
+	}
+	s.mu.Lock()
+	if t.take(rs) {
+		return true
+	}
+	if !push {
+		return false
+	}
+	for i, found := 0, true; found && i < pushes; i++ {
+		s.mu.Unlock()
+		found = t.pushOut(rs, now)
+		s.mu.Lock()
+		if t.take(rs) {
+			return true
+		}
+	}
+	return false
 }
 
-func (s *shard) add(hash uint64, a *account) *account {
+// take takes a place in the table if one is free.
+func (t *table) take(rs *rules) bool {
+	if t.count.Add(1) <= int64(rs.MaxAccounts) {
+		return true
+	}
+	t.count.Add(-1)
+	return false
+}
+
+// share makes an event one of strangers.
+func (t *table) share(g guest) (*account, *guest) {
+	t.strange.Add(1)
+	a := t.stranger(g.hash)
+	if g.name == "" {
+		return a, nil // a source cannot earn a place
+	}
+	g.account = a
+	return a, &g
+}
+
+// stranger is the set of strangers of an account. It stands in the same shard, so that the same lock protects both.
+func (t *table) stranger(hash uint64) *account {
+	return t.strangers[hash%shards+shards*(hash>>40%(strangers/shards))]
+}
+
+func (s *shard) add(hash uint64, a *account, known bool) *account {
 	a.index = int32(len(s.ring))
 	s.ring = append(s.ring, a)
 	s.changed.grow(int(a.index))
 	s.size.Add(1)
 	s.accounts.put(hash, a)
+	if known {
+		a.set(accepted)
+	} else {
+		s.swap(int(s.newcomer.Add(1))-1, int(a.index))
+	}
 	return a
 }
 
-// forget looks at a few accounts and drops those that are as good as new. It never drops one that is still being limited.
+// swap exchanges two places of the ring.
+func (s *shard) swap(i, j int) {
+	if i == j {
+		return
+	}
+	s.ring[i], s.ring[j] = s.ring[j], s.ring[i]
+	s.ring[i].index, s.ring[j].index = int32(i), int32(j)
+	if s.changed.has(i) != s.changed.has(j) {
+		s.changed.flip(i)
+		s.changed.flip(j)
+	}
+}
+
+// forget looks at a few accounts and drops those that are as good as new. It never drops one that is still being
+// limited.
 func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) {
 	for range min(looks, len(s.ring)) {
 		looked++
 		s.hand = (s.hand + 1) % len(s.ring)
 		a := s.ring[s.hand]
-		if a.owed || !a.idle(rs, now) {
+		if a.has(owed) || !a.idle(rs, now) {
 			continue
 		}
-		s.leave(a)
-		s.size.Add(-1)
-		s.accounts.remove(t.hash(a.name, a.source()))
-		t.count.Add(-1)
+		s.drop(t, a)
 		found = true
 		if len(s.ring) == 0 {
 			break
@@ -235,16 +352,22 @@ func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) 
 	return found, looked
 }
 
+// drop takes an account out of the table.
+func (s *shard) drop(t *table, a *account) {
+	s.leave(a)
+	s.size.Add(-1)
+	s.accounts.remove(t.hash(a.name, a.source()))
+	t.count.Add(-1)
+}
+
 // leave takes an account out of the ring; the last one takes its place.
 func (s *shard) leave(a *account) {
-	at, end := int(a.index), len(s.ring)-1
-	last := s.ring[end]
-	s.changed.clear(at)
-	if at != end && s.changed.has(end) {
-		s.changed.set(at)
-		s.changed.clear(end)
+	if a.onProbation() {
+		s.swap(int(a.index), int(s.newcomer.Add(-1)))
 	}
-	s.ring[at], last.index = last, a.index
+	end := len(s.ring) - 1
+	s.swap(int(a.index), end)
+	s.changed.clear(end)
 	s.ring[end] = nil
 	s.ring = s.ring[:end]
 	a.index = -1
@@ -256,15 +379,15 @@ func (a *account) idle(rs *rules, now int64) bool {
 		return false
 	}
 	for _, r := range rs.list {
-		if a.has(r) && !r.idle(a.state(rs, r), a.terms(rs, r), now) {
+		if a.counts(r) && !r.idle(a.state(rs, r), a.terms(rs, r), now) {
 			return false
 		}
 	}
 	return true
 }
 
-// has reports whether the account has a state for the rule; else it is fresh.
-func (a *account) has(r *rule) bool { return r.slot == 0 || a.more != nil && r.slot <= len(*a.more) }
+// counts reports whether the account has a state for the rule; else it is fresh.
+func (a *account) counts(r *rule) bool { return r.slot == 0 || a.more != nil && r.slot <= len(*a.more) }
 
 // update takes from the rules of the day what they say about the account.
 func (a *account) update(rs *rules) {
@@ -280,6 +403,7 @@ func (a *account) update(rs *rules) {
 	p.plan, p.override = "", nil
 	if known {
 		p.plan, p.override = rs.Members[a.name], rs.Overrides[a.name]
+		a.accept()
 	}
 	p.terms = rs.terms(a.plan(rs), p.override)
 }

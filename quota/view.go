@@ -18,9 +18,11 @@ type AccountState struct {
 // Stats is the size of a quota's table.
 type Stats struct {
 	Accounts  int    `json:"accounts"`
+	Probation int    `json:"probation"` // of those accounts: the ones that no upstream has accepted yet, and the sources
 	Waiting   int    `json:"waiting"`
-	Strangers uint64 `json:"strangers"` // events of accounts that the table had no room for, since the start
-	Unsavable uint64 `json:"unsavable"` // counters that no store takes: an id that is too long, or no text
+	Strangers uint64 `json:"strangers"`  // events of accounts without a place in the table, since the start
+	PushedOut uint64 `json:"pushed_out"` // accounts on probation that made room for others, since the start
+	Unsavable uint64 `json:"unsavable"`  // counters that no store takes: an id that is too long, or no text
 }
 
 // Account returns the state of one account, or of one source address where it is counted without an account. It reports false
@@ -62,7 +64,9 @@ func (q *Quota) Reset(name string, now time.Time) bool {
 		if r.way != level {
 			a.state(rs, r).reset()
 			a.mark(r)
-			a.owed = a.owed || r.kept && a.index >= 0 && q.table.keeping.on.Load()
+			if r.kept && a.index >= 0 && q.table.keeping.on.Load() {
+				a.set(owed)
+			}
 		}
 	}
 	a.callDue(rs, nanos(now))
@@ -71,7 +75,8 @@ func (q *Quota) Reset(name string, now time.Time) bool {
 
 // Stats returns the size of the table.
 func (q *Quota) Stats() Stats {
-	s := Stats{Accounts: int(q.table.count.Load()), Strangers: q.table.strange.Load(), Unsavable: q.table.keeping.unsavable.Load()}
+	s := Stats{Accounts: int(q.table.count.Load()), Probation: q.table.newcomers(), Strangers: q.table.strange.Load(),
+		PushedOut: q.table.pushedOut.Load(), Unsavable: q.table.keeping.unsavable.Load()}
 	for i := range q.table.shards {
 		s.Waiting += int(q.table.shards[i].waiting.Load())
 	}

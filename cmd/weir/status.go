@@ -68,18 +68,18 @@ func (t *terminal) status(s *console.Status) {
 		fmt.Fprintln(t.out)
 	}
 
-	throttles := table{heads: []string{"throttle", "kind", "mode", "admitted", "delayed", "challenged", "refused", "errors", "accounts", "waiting"}}
+	throttles := table{heads: []string{"throttle", "kind", "mode", "admitted", "delayed", "challenged", "refused", "errors", "accounts", "on probation", "waiting"}}
 	for _, h := range s.Throttles {
 		v := h.Verdicts
 		if h.Shadow {
 			v = h.Shadowed
 		}
-		accounts, waiting := cell{right: true}, cell{right: true}
+		accounts, probation, waiting := cell{right: true}, cell{right: true}, cell{right: true}
 		if h.Table != nil {
-			accounts, waiting = number(h.Accounts), number(h.Waiting)
+			accounts, probation, waiting = number(h.Accounts), number(h.Probation), number(h.Waiting)
 		}
 		throttles.row(text(h.Throttle), text(h.Kind), mode(h.Shadow), number(v["admit"]), number(v["wait"]), number(v["challenge"]),
-			number(v["refuse"]), number(h.Errors), accounts, waiting)
+			number(v["refuse"]), number(h.Errors), accounts, probation, waiting)
 	}
 	t.write(&throttles)
 

@@ -80,8 +80,8 @@ func (h *hold) told() weir.Answer {
 	return h.answer
 }
 
-// settle ends the hold. Only who took it out of the register may call it.
-func (h *hold) settle(g *Gate, bytes int64, done bool) {
+// settle ends the hold now, with the outcome. Only who took it out of the register may call it.
+func (h *hold) settle(g *Gate, bytes int64, o weir.Outcome) {
 	h.mu.Lock()
 	h.ended = true
 	called, cancel := h.called, h.cancel
@@ -91,7 +91,8 @@ func (h *hold) settle(g *Gate, bytes int64, done bool) {
 		<-called
 	}
 	defer g.survive("settling a hold", nil)
-	end(&h.pass, bytes, weir.Outcome{Time: g.env.Clock.Now(), Done: done})
+	o.Time = g.env.Clock.Now()
+	end(&h.pass, bytes, o)
 }
 
 // end settles a pass after charging the bytes that flowed.

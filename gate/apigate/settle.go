@@ -23,7 +23,9 @@ func (g *Gate) findHold(id string) (*hold, *problem) {
 }
 
 // abandon settles a hold that nobody has settled.
-func (g *Gate) abandon(h *hold) { h.settle(g, 0, g.setup.Load().opts.Holds.Expired == ExpiredDone) }
+func (g *Gate) abandon(h *hold) {
+	h.settle(g, 0, weir.Outcome{Done: g.setup.Load().opts.Holds.Expired == ExpiredDone})
+}
 
 // settle ends holds as their clients say.
 func (c *call) settle() {
@@ -46,6 +48,9 @@ func (c *call) conclude(s *settlement) (settled, *problem) {
 	if wrong := checkAmount("bytes", s.Bytes); wrong != nil {
 		return settled{}, wrong
 	}
+	if s.Status != 0 && (s.Status < 100 || s.Status > 599) {
+		return settled{}, invalid("status", fmt.Sprintf("%d is no status of HTTP", s.Status), "between 100 and 599, or leave it out")
+	}
 	h, wrong := c.gate.findHold(s.Hold)
 	if wrong != nil {
 		return settled{}, wrong
@@ -53,7 +58,7 @@ func (c *call) conclude(s *settlement) (settled, *problem) {
 	if !c.gate.holds.take(h) {
 		return settled{}, noHold()
 	}
-	h.settle(c.gate, s.Bytes, s.Done == nil || *s.Done)
+	h.settle(c.gate, s.Bytes, weir.Outcome{Done: s.Done == nil || *s.Done, Status: s.Status})
 	return settled{true}, nil
 }
 
@@ -100,7 +105,7 @@ func (c *call) outcome(w *waiting) (d decision, wrong *problem) {
 		if !g.holds.take(h) {
 			return d, noHold()
 		}
-		h.settle(g, h.bytes, answer.Verdict == weir.Admit)
+		h.settle(g, h.bytes, weir.Outcome{Done: answer.Verdict == weir.Admit})
 		return d, nil
 	}
 	expires, open := g.holds.keep(h, ttl)

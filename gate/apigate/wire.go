@@ -84,6 +84,8 @@ type settlement struct {
 	Hold  string `json:"hold"`
 	Done  *bool  `json:"done"` // true when it is left out
 	Bytes int64  `json:"bytes"`
+	// Status is of the answer that the request got, in the words of HTTP; 0 when it is left out.
+	Status int `json:"status"`
 }
 
 // A settled is the answer to it.

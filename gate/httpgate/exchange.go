@@ -40,6 +40,7 @@ type exchange struct {
 
 	status    int
 	cookies   bool // what names the account in its cookies must be put in order
+	replied   int  // the status of the upstream's answer; 0 while there is none
 	reached   bool // it may have reached the upstream
 	hijacked  bool
 	answered  bool         // by the gate itself, not by the upstream

@@ -68,7 +68,7 @@ func (x *exchange) end() {
 	now := g.env.Clock.Now()
 	if x.judged {
 		// What never reached the upstream is given back.
-		x.pass.Settle(weir.Outcome{Time: now, Done: x.reached})
+		x.pass.Settle(weir.Outcome{Time: now, Done: x.reached, Status: x.replied})
 		if !x.reached {
 			x.event.Purse.Refund()
 			if x.event.Place.Called {

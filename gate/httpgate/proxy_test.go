@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -225,6 +226,53 @@ func TestStreaming(t *testing.T) {
 	}
 }
 
+// Throttles are told how the upstream answered, and not how the gate did.
+func TestOutcomeHasTheStatusOfTheUpstream(t *testing.T) {
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		status, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+		switch status {
+		case 0: // no answer at all
+			panic(http.ErrAbortHandler)
+		case 103:
+			w.WriteHeader(103)
+			status = 404
+		}
+		w.WriteHeader(status)
+		if status == 206 { // half an answer
+			_, _ = io.WriteString(w, "half")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+	})
+	admit := newThrottle(nil)
+	g := start(t, Options{Upstream: to(up.URL)}, admit)
+	for path, want := range map[string]weir.Outcome{
+		"/200": {Done: true, Status: 200},
+		"/204": {Done: true, Status: 204},
+		"/206": {Done: true, Status: 206},
+		"/302": {Done: true, Status: 302},
+		"/401": {Done: true, Status: 401},
+		"/403": {Done: true, Status: 403},
+		"/103": {Done: true, Status: 404},
+		"/500": {Done: true, Status: 500},
+		"/0":   {Done: true}, // what the client is told, 502, is the gate's word
+	} {
+		c := g.dial()
+		g.send(c, "GET "+path+" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+		_, _ = io.Copy(io.Discard, c)
+		if o := receive(t, admit.settled); o.Done != want.Done || o.Status != want.Status {
+			t.Errorf("%s: %+v, want %+v", path, o, want)
+		}
+	}
+	up.Close()
+	c := g.dial()
+	g.send(c, "GET /200 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+	_, _ = io.Copy(io.Discard, c)
+	if o := receive(t, admit.settled); o.Done || o.Status != 0 {
+		t.Errorf("nobody is there: %+v", o)
+	}
+}
+
 func TestUpgrade(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		c, rw, _ := http.NewResponseController(w).Hijack()
@@ -251,8 +299,8 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("%d requests, %d held", g.requests.Load(), admit.held.Load())
 	}
 	_ = c.Close()
-	if o := receive(t, admit.settled); !o.Done {
-		t.Error("given back")
+	if o := receive(t, admit.settled); !o.Done || o.Status != 101 {
+		t.Errorf("%+v", o)
 	}
 	line := g.accessLine(res.Header.Get("X-Request-Id"))
 	if line["status"] != 101.0 || line["in"] != float64(len(noHTTP)) || line["out"] != float64(len(noHTTP)) {

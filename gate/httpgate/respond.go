@@ -12,6 +12,7 @@ import (
 
 // respond passes the upstream's answer on to the client.
 func (x *exchange) respond(res *http.Response, method string) {
+	x.replied = res.StatusCode
 	h := x.w.Header()
 	copyEndToEnd(h, res.Header)
 	announced := len(res.Trailer)
@@ -100,6 +101,7 @@ func (x *exchange) upgrade(res *http.Response, wanted string) {
 	}
 	defer client.Close()
 	defer server.Close()
+	x.replied = res.StatusCode
 	h := x.w.Header()
 	copyEndToEnd(h, res.Header)
 	h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{got}

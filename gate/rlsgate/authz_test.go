@@ -188,6 +188,7 @@ func TestAuthzDenies(t *testing.T) {
 		retry  string
 	}{
 		"over":        {weir.Answer{Verdict: weir.Refuse, Reason: weir.OverLimit, Until: noon.Add(1500 * time.Millisecond)}, 429, "2"},
+		"shared":      {weir.Answer{Verdict: weir.Refuse, Reason: weir.SharedLimit, Until: noon.Add(time.Minute)}, 429, "60"},
 		"banned":      {weir.Answer{Verdict: weir.Refuse, Reason: weir.Banned, Ban: true}, 403, ""},
 		"no account":  {weir.Answer{Verdict: weir.Refuse, Reason: weir.NoAccount}, 401, ""},
 		"failure":     {weir.Answer{Verdict: weir.Refuse, Reason: weir.Failure}, 503, "1"},

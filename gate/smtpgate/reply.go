@@ -48,6 +48,14 @@ func throttled(a *weir.Answer, what string, now time.Time) *no {
 	return refuse(MailThrottled, code, enhanced, explain(a, what, now, code/100 == 5))
 }
 
+// ofNewcomers says whose limit it is where that is not the client's own.
+func ofNewcomers(a *weir.Answer) string {
+	if a.Reason == weir.SharedLimit {
+		return " shared by new accounts,"
+	}
+	return ""
+}
+
 // explain says in a line what a mail ran into. what is counted where a throttle counts requests.
 func explain(a *weir.Answer, what string, now time.Time, never bool) string {
 	var b strings.Builder
@@ -61,13 +69,13 @@ func explain(a *weir.Answer, what string, now time.Time, never bool) string {
 	case a.Reason == weir.Overload:
 		b.WriteString("the server has no room for this right now")
 	case a.Limit > 0 && a.Unit == "bytes":
-		fmt.Fprintf(&b, "over the limit of %s", weir.Size(a.Limit))
+		fmt.Fprintf(&b, "over the limit%s of %s", ofNewcomers(a), weir.Size(a.Limit))
 	case a.Limit > 0:
 		unit := a.Unit
 		if unit == "requests" {
 			unit = what
 		}
-		fmt.Fprintf(&b, "over the limit of %d %s", a.Limit, unit)
+		fmt.Fprintf(&b, "over the limit%s of %d %s", ofNewcomers(a), a.Limit, unit)
 	default:
 		b.WriteString("over a limit")
 	}

@@ -104,6 +104,22 @@ func TestVolume(t *testing.T) {
 	c.mail("ann@example.org", "bob@example.com", hello, "450 4.7.1 over the limit of 1KB per 1h (t0/bytes)")
 }
 
+// TestSharedLimit: whoever has no limit of their own is told whose limit it is.
+func TestSharedLimit(t *testing.T) {
+	for want, a := range map[string]weir.Answer{
+		"over the limit shared by new accounts, of 5 mails per 1h (plans/hourly), come back in 1m": {
+			Reason: weir.SharedLimit, Until: epoch.Add(time.Minute), Figure: weir.Figure{By: "plans", Rule: "hourly", Unit: "requests", Limit: 5, Window: time.Hour}},
+		"over the limit shared by new accounts, of 1KB": {Reason: weir.SharedLimit, Figure: weir.Figure{Unit: "bytes", Limit: 1000}},
+	} {
+		if got := explain(&a, "mails", epoch, false); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if no := throttled(&a, "mails", epoch); no.reply.Code != 450 {
+			t.Errorf("%d", no.reply.Code)
+		}
+	}
+}
+
 // TestRecipients: what is held for a recipient is settled with his mail: done when it is safe, given back otherwise.
 func TestRecipients(t *testing.T) {
 	th := &throttle{judge: func(ev *weir.Event, a *weir.Answer) error {

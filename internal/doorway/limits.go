@@ -115,6 +115,8 @@ func Detail(a *weir.Answer) string {
 		return limit + " is used up, and as many requests as may wait are waiting."
 	case weir.WaitTooLong:
 		return limit + " is used up, and the wait would be too long."
+	case weir.SharedLimit:
+		return limit + " is used up. Accounts that are new to the server share it. Try again soon."
 	case weir.NoAccount:
 		return "The request does not say which account it belongs to."
 	case weir.TooCostly:

@@ -63,9 +63,10 @@ func TestDetail(t *testing.T) {
 		t.Errorf("%d sentences", len(seen))
 	}
 	for want, a := range map[string]weir.Answer{
-		"The limit is used up.":                                                                        {},
-		"The limit of 5 requests per hour is used up.":                                                 {Reason: weir.OverLimit, Figure: figure},
-		"The limit of 1KiB per 2m is used up.":                                                         {Reason: weir.OverLimit, Figure: weir.Figure{Unit: "bytes", Limit: 1024, Window: 2 * time.Minute}},
+		"The limit is used up.":                        {},
+		"The limit of 5 requests per hour is used up.": {Reason: weir.OverLimit, Figure: figure},
+		"The limit of 1KiB per 2m is used up.":         {Reason: weir.OverLimit, Figure: weir.Figure{Unit: "bytes", Limit: 1024, Window: 2 * time.Minute}},
+		"The limit of 5 requests per hour is used up. Accounts that are new to the server share it. Try again soon.": {Reason: weir.SharedLimit, Figure: figure},
 		"The limit of 3 per day is used up.":                                                           {Reason: weir.OverLimit, Figure: weir.Figure{Limit: 3, Window: 24 * time.Hour}},
 		"The server is busy. Requests with a stamp go first.":                                          {Reason: weir.Unpaid, Figure: weir.Figure{Unit: "operations"}},
 		"The limit of 5 at once is used up. With a stamp the request goes on.":                         {Reason: weir.Unpaid, Figure: weir.Figure{Unit: "at once", Limit: 5}},

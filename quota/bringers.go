@@ -1,0 +1,143 @@
+package quota
+
+import (
+	"hash/maphash"
+	"net/netip"
+	"sync"
+
+	"weir/identify"
+)
+
+// bringers bounds how many new accounts each source brings, in 512 KiB of memory however many sources there are. A
+// source has two places for what it brings, which it may share with others, and is over its bound when both are used
+// up. An entry is the time at which all that was brought is paid off, as with window gcra.
+//
+// Addresses of IPv6 come by the /48: what such a site brings is bounded too, at sixteen times as much.
+type bringers struct {
+	seed  maphash.Seed
+	mu    sync.Mutex
+	table []int64
+}
+
+const (
+	bringerPlaces = 1 << 16
+	siteBits      = 48
+	siteFactor    = 16
+)
+
+// A pool is what a source uses up: by accounts that are new, or by new accounts that the upstream has accepted. Were
+// those not bounded at all, one source could fill the table by way of a page that the upstream gives to everybody.
+type pool struct {
+	factor int64  // how many times new_accounts it is
+	salt   uint64 // spreads the places
+}
+
+var (
+	newKeys      = pool{1, 0x9e3779b97f4a7c15}
+	acceptedKeys = pool{10, 0xd6e8feb86659fd93}
+)
+
+// An origin is where an event comes from, as bringers count it: a bit, 31 bits for the source, and 32 for its site. A
+// zero stands for none. A hold has room for it.
+type origin uint64
+
+const counted origin = 1 // the only bit of an origin without a source
+
+func (o origin) source() uint32 { return uint32(o) >> 1 }
+func (o origin) site() uint32   { return uint32(o >> 32) }
+
+// of returns the origin of an address.
+func (b *bringers) of(rs *rules, from netip.Addr) origin {
+	if !from.IsValid() {
+		return counted
+	}
+	network := sourceOf(rs, from)
+	o := origin(max(1, uint32(maphash.Comparable(b.seed, network))>>1))<<1 | counted
+	if network.Is6() && rs.SourceV6 > siteBits {
+		site := identify.Network(network, rs.SourceV4, siteBits).Addr()
+		o |= origin(max(1, uint32(maphash.Comparable(b.seed, site)))) << 32
+	}
+	return o
+}
+
+// A bringer is a source, or a site, as it is counted: its places, and what an account costs.
+type bringer struct {
+	places [2]uint64
+	cost   int64 // nanoseconds; all together they must not cost more than the period of new_accounts
+}
+
+// who returns as whom an origin is counted; n says how many they are.
+func (p pool) who(rs *rules, o origin) (who [2]bringer, n int) {
+	for i, hash := range [2]uint32{o.source(), o.site()} {
+		if hash == 0 {
+			continue
+		}
+		count := p.factor * rs.NewAccounts.Count
+		if i == 1 {
+			count *= siteFactor
+		}
+		x := (uint64(hash) + 1) * p.salt
+		who[n] = bringer{[2]uint64{x >> 48, x >> 32 % bringerPlaces}, max(1, int64(rs.NewAccounts.Per)/count)}
+		n++
+	}
+	return who, n
+}
+
+// take charges an origin with an account, and reports whether it may bring it. What has no source is not bounded.
+func (b *bringers) take(rs *rules, p pool, o origin, now int64) bool {
+	return b.fit(rs, p, o, now, true)
+}
+
+// fits reports whether take would take an account.
+func (b *bringers) fits(rs *rules, p pool, o origin, now int64) bool {
+	return b.fit(rs, p, o, now, false)
+}
+
+func (b *bringers) fit(rs *rules, p pool, o origin, now int64, take bool) bool {
+	who, n := p.who(rs, o)
+	if n == 0 {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.table == nil {
+		b.table = make([]int64, bringerPlaces)
+	}
+	most := int64(rs.NewAccounts.Per)
+	for _, w := range who[:n] {
+		if min(b.owes(w.places[0], now, most), b.owes(w.places[1], now, most))+w.cost > most {
+			return false
+		}
+	}
+	for _, w := range who[:n] {
+		for i, at := range w.places {
+			if take && (i == 0 || at != w.places[0]) {
+				b.table[at] = now + min(b.owes(at, now, most)+w.cost, most)
+			}
+		}
+	}
+	return true
+}
+
+// owes is what stands at a place. A clock that was set back adds nothing to it.
+func (b *bringers) owes(at uint64, now, most int64) int64 { return min(max(0, b.table[at]-now), most) }
+
+// give gives an account back that an origin was charged with.
+func (b *bringers) give(rs *rules, p pool, o origin) {
+	who, n := p.who(rs, o)
+	if n == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.table == nil {
+		return
+	}
+	for _, w := range who[:n] {
+		for i, at := range w.places {
+			if i == 0 || at != w.places[0] {
+				b.table[at] -= w.cost
+			}
+		}
+	}
+}

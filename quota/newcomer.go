@@ -1,0 +1,239 @@
+package quota
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	"weir"
+)
+
+// traits are what else is known of an account, in one word: flags, how many events it was charged, up to maxEvents, and
+// how many of them are under way. Events are counted while it is on probation; the figure is then until when a store
+// knows that it was accepted. Flags change under the shard's lock, but for those that an event sets when it ends: that
+// needs no lock.
+type traits struct{ word atomic.Uint32 }
+
+const (
+	owed       = 1 << iota // a store has to be told that it was reset
+	accepted               // the upstream accepted it, or the options name it: nobody pushes it out
+	shared                 // it is a set of strangers
+	turnedAway             // the upstream turned it away
+	unanswered             // an event of it ended without an answer that says anything about it
+	charged                // its source was charged with it
+
+	oneEvent  = 1 << 6 // the figure of events, of 10 bits
+	maxEvents = 1<<10 - 1
+	underWay  = 1 << 16 // one event under way
+)
+
+func (t *traits) has(flag uint32) bool { return t.word.Load()&flag != 0 }
+func (t *traits) set(flag uint32)      { t.word.Or(flag) }
+func (t *traits) unset(flag uint32)    { t.word.And(^flag) }
+func (t *traits) onProbation() bool    { return !t.has(accepted) }
+
+// begin counts an event of an account on probation. End must be told of its end.
+func (t *traits) begin() {
+	switch word := t.word.Load(); {
+	case word/oneEvent%(maxEvents+1) == maxEvents:
+		t.word.Add(underWay)
+	default:
+		t.word.Add(underWay + oneEvent)
+	}
+}
+
+// end takes in how an event ended.
+func (t *traits) end(o opinion) {
+	flag := uint32(0)
+	switch o {
+	case none:
+		flag = unanswered
+	case rejects:
+		flag = turnedAway
+	}
+	if flag != 0 && !t.has(flag) {
+		t.set(flag)
+	}
+	t.word.Add(^uint32(underWay - 1))
+}
+
+// tell notes until when a store knows that the account was accepted, and reports whether that is news.
+func (t *traits) tell(until int64) bool {
+	day := uint32(until/86400%maxEvents+1) * oneEvent
+	if t.word.Load()&(maxEvents*oneEvent) == day {
+		return false
+	}
+	t.unset(maxEvents * oneEvent)
+	t.set(day)
+	return true
+}
+
+// idling reports whether no event of the account is under way, as far as they are counted.
+func (t *traits) idling() bool { return t.word.Load() < underWay }
+
+// invented reports whether all that the account ever got is to be turned away.
+func (t *traits) invented() bool {
+	word := t.word.Load()
+	return word&turnedAway != 0 && word&(unanswered|accepted) == 0 && word < underWay
+}
+
+// worth orders accounts on probation: the first to be pushed out has the least. Keys that were turned away come before
+// all others, and of those the ones that were used least.
+func (t *traits) worth() uint32 {
+	worth := t.word.Load() / oneEvent % (maxEvents + 1)
+	if !t.invented() {
+		worth += maxEvents + 1
+	}
+	return worth
+}
+
+// An opinion is what an answer of the upstream says about the account that asked.
+type opinion uint8
+
+const (
+	unasked opinion = iota // the event did not get there
+	none                   // nothing
+	accepts                // it knows the account
+	rejects                // it turned the account away
+)
+
+// opinionOf says what an outcome tells about an account. Servers give some answers before they look at who asks, and a
+// redirect may lead to a login: those say nothing.
+func opinionOf(o weir.Outcome) opinion {
+	switch s := o.Status; {
+	case !o.Done:
+		return unasked
+	case s == http.StatusUnauthorized || s == http.StatusForbidden:
+		return rejects
+	case s == http.StatusSwitchingProtocols, s >= 200 && s < 300, s == http.StatusNotModified:
+		return accepts
+	case s == http.StatusBadRequest, s == http.StatusProxyAuthRequired, s == http.StatusRequestTimeout,
+		s == http.StatusTooManyRequests:
+		return none
+	case s >= 400 && s < 500:
+		return accepts
+	}
+	return none
+}
+
+// A guest is an event of an account that has no place in the table: who it is, so that it may earn one.
+type guest struct {
+	*account        // the set of strangers that it is charged to
+	pushed   bool   // it may have been pushed out
+	name     string // of its own account
+	plan     string // as the gate says
+	hash     uint64
+	from     origin
+}
+
+// origin is where an event of an account comes from, in so far as it matters when the event ends.
+func (t *table) origin(rs *rules, a *account, from netip.Addr) origin {
+	if a.onProbation() && a.name != "" && t.crowded(rs) {
+		return t.bringers.of(rs, from)
+	}
+	return counted
+}
+
+// approve takes in that the upstream accepted an account on probation, brought from an origin. Its shard is locked.
+func (t *table) approve(rs *rules, a *account, from origin, now int64) {
+	if a.index < 0 || a.name == "" || !a.onProbation() || !t.bringers.take(rs, acceptedKeys, from, now) {
+		return
+	}
+	if a.has(charged) {
+		t.bringers.give(rs, newKeys, from)
+	}
+	a.accept()
+	a.remember(rs)
+}
+
+// accept gives an account in the table its place for as long as it is limited. Its shard is locked. A source stays on
+// probation: an address is nobody's account, and who has many of them must not fill the table.
+func (a *account) accept() {
+	if a.index < 0 || a.name == "" || !a.onProbation() {
+		return
+	}
+	s := a.shard
+	s.swap(int(a.index), int(s.newcomer.Add(-1)))
+	a.set(accepted)
+	a.unset(maxEvents * oneEvent)
+}
+
+// leave takes in how an event of a guest ended, with its shard locked. The lock may be given up in between. taken is
+// what the event was charged to, and at when. Once the guest's account has a place of its own, that is moved there.
+func (t *table) leave(rs *rules, g *guest, o opinion, taken uint64, cost, at, now int64) {
+	s := g.shard
+	a := s.accounts.get(g.hash)
+	if a == nil && o == accepts {
+		a = t.admit(rs, g, now)
+	}
+	if a == nil || !a.is(g.name, netip.Addr{}) || o == unasked {
+		return
+	}
+	if o == accepts {
+		t.approve(rs, a, g.from, now)
+	}
+	if g.pushed {
+		return // its set of strangers goes on counting it
+	}
+	each(taken, func(slot int) {
+		r := rs.slots[slot].rule
+		if r.way == level {
+			return
+		}
+		terms, st := g.terms(rs, r), g.state(rs, r)
+		r.roll(st, terms, now)
+		r.give(st, terms, at, r.price(cost), now)
+		terms, st = a.terms(rs, r), a.state(rs, r)
+		r.roll(st, terms, now)
+		if r.way == inPeriods && at < st.start {
+			return // it was charged in a period that is over
+		}
+		a.charge(r, st, terms, now, r.price(cost))
+	})
+}
+
+// admit gives a guest that the upstream accepted a place of its own, on probation, or returns nil when there is none.
+// What may have been pushed out begins with what its set of strangers has used: it has used no more than that.
+func (t *table) admit(rs *rules, g *guest, now int64) *account {
+	s := g.shard
+	if !t.bringers.fits(rs, acceptedKeys, g.from, now) || !t.makeRoom(rs, s, now, true) {
+		return nil
+	}
+	if a := s.accounts.get(g.hash); a != nil { // somebody else was faster
+		t.count.Add(-1)
+		return a
+	}
+	a := s.add(g.hash, newAccount(s, g.name, netip.Addr{}), false)
+	a.update(rs)
+	a.says(rs, g.plan)
+	if g.pushed {
+		for _, r := range rs.list {
+			if r.way != level && g.counts(r) {
+				from := g.state(rs, r)
+				r.roll(from, g.terms(rs, r), now)
+				*a.state(rs, r) = from.copy()
+			}
+		}
+	}
+	return a
+}
+
+// copy returns what a state has counted, without those who wait.
+func (st *state) copy() state {
+	c := *st
+	c.waiting, c.ahead, c.pace = 0, 0, 0
+	if st.ring != nil {
+		ring := *st.ring
+		ring.changed = 1<<len(ring.cells) - 1
+		c.ring = &ring
+	}
+	return c
+}
+
+// remember sees to it that a store is told of the account.
+func (a *account) remember(rs *rules) {
+	if i := slices.IndexFunc(rs.list, func(r *rule) bool { return r.kept }); i >= 0 {
+		a.mark(rs.list[i])
+	}
+}

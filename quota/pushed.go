@@ -1,0 +1,195 @@
+package quota
+
+import "math"
+
+// pushOut looks at a few accounts on probation and drops the one that is worth the least. It reports whether there was
+// one. No shard is locked.
+//
+// What that one has used is not forgotten: it goes to its set of strangers, with which it shares from then on until
+// nothing of it counts any more. So nobody gets more than a limit by being pushed out. A key that got nothing but to be
+// turned away gets no more than that either when it comes back: it is remembered only while that costs newcomers
+// nothing, see crowded.
+func (t *table) pushOut(rs *rules, now int64) bool {
+	var from *shard
+	least, looked := uint32(math.MaxUint32), 0
+	t.hand.Add(1) // so that a whole round begins somewhere else than the last one
+	for i := 0; i < shards && looked < 2*looks && least > 1; i++ {
+		s := &t.shards[t.hand.Add(1)%shards]
+		if s.newcomer.Load() == 0 {
+			continue
+		}
+		s.mu.Lock()
+		a, n := s.least()
+		if looked += n; a == nil {
+			s.pushHand += n
+		} else if a.worth() < least {
+			from, least = s, a.worth()
+		}
+		s.mu.Unlock()
+	}
+	if from == nil {
+		return false
+	}
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	a, n := from.least()
+	if from.pushHand += n; a != nil {
+		from.push(t, rs, a, now)
+	}
+	return true
+}
+
+// least returns the account on probation that is worth the least, of the next few, and how many those are. Nobody is
+// pushed out while an event of it is under way: the answer may accept it.
+func (s *shard) least() (least *account, looked int) {
+	n := int(s.newcomer.Load())
+	for ; looked < min(looks, n); looked++ {
+		a := s.ring[(s.pushHand+looked)%n]
+		if a.has(owed) || !a.idling() || a.pins > 0 || a.line != nil && a.line.first != nil {
+			continue
+		}
+		if least == nil || a.worth() < least.worth() {
+			least = a
+		}
+	}
+	return least, looked
+}
+
+// push drops an account on probation.
+func (s *shard) push(t *table, rs *rules, a *account, now int64) {
+	hash := t.hash(a.name, a.source())
+	if s.pushed.cells == nil {
+		s.pushed.cells = make([]uint32, pushedCells(rs.MaxAccounts))
+	}
+	if !a.invented() || !s.pushed.crowded(hash, now) {
+		if a.version != rs.version {
+			a.update(rs)
+		}
+		if a.onProbation() { // the options may name it by now
+			s.pushed.mark(hash, a.fold(rs, t.stranger(hash), now))
+		}
+	}
+	if a.onProbation() {
+		s.drop(t, a)
+		t.pushedOut.Add(1)
+	}
+}
+
+// fold adds what an account has used to a set of strangers, and returns until when it counts.
+func (a *account) fold(rs *rules, to *account, now int64) (until int64) {
+	if to.version != rs.version {
+		to.update(rs)
+	}
+	for _, r := range rs.list {
+		if r.way == level || !a.counts(r) {
+			continue
+		}
+		t, st := a.terms(rs, r), a.state(rs, r)
+		if r.idle(st, t, now) {
+			continue
+		}
+		until = max(until, r.lasts(st, t))
+		sum := to.state(rs, r)
+		r.roll(sum, to.terms(rs, r), now)
+		r.sum(sum, st, now)
+	}
+	return until
+}
+
+// sum adds one state to another. Both have been rolled to now.
+func (r *rule) sum(to, st *state, now int64) {
+	switch r.way {
+	case steady:
+		to.start = add(max(to.start, now), max(0, st.start-now))
+	case inStretches:
+		if to.ring == nil {
+			to.ring, to.start = new(ring), now/r.bucket()
+		}
+		for i := st.start - buckets; i <= st.start; i++ {
+			if n := st.ring.cells[place(i)]; n != 0 && i <= to.start && to.start-i <= buckets {
+				to.put(i, n)
+			}
+		}
+	default:
+		to.used = min(add(to.used, st.used), never/2)
+		to.others = min(add(to.others, st.others), never/2)
+	}
+}
+
+// lasts is when nothing that the state has counted counts any more.
+func (r *rule) lasts(st *state, t *terms) int64 {
+	switch {
+	case r.way == steady:
+		return st.start
+	case r.way == inStretches:
+		return (st.start + buckets + 1) * r.bucket()
+	case r.bytes:
+		return r.settled(st, t)
+	}
+	return st.end
+}
+
+// pushed remembers which accounts of a shard were pushed out, and until when that matters. It is a Bloom filter whose
+// cells are times: an account that was pushed out is always found, and another one is mistaken for it if all of its
+// cells are taken. Its memory is fixed.
+type pushed struct{ cells []uint32 } // seconds since the epoch
+
+const (
+	pushedLooks = 4
+	// A shard has 16 cells for each account that it has room for, 64 bytes, between these bounds. With as many accounts
+	// pushed out as the table has room for, one newcomer in 400 is mistaken for one of them.
+	pushedEach  = 16
+	pushedLeast = 1 << 10
+	pushedMost  = 1 << 16
+)
+
+func pushedCells(accounts int) int {
+	n := pushedLeast
+	for n < pushedMost && n*shards < pushedEach*accounts {
+		n *= 2
+	}
+	return n
+}
+
+// cell returns the i-th place of a hash. The hash is mixed again, as its low bits have chosen the shard, and each 16
+// bits are a place.
+func (p *pushed) cell(hash uint64, i uint64) *uint32 {
+	x := hash + (i/4+1)*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	return &p.cells[x>>(i%4*16)&uint64(len(p.cells)-1)]
+}
+
+func (p *pushed) has(hash uint64, now int64) bool {
+	if p.cells == nil {
+		return false
+	}
+	for i := range uint64(pushedLooks) {
+		if int64(*p.cell(hash, i)) <= now/1e9 {
+			return false
+		}
+	}
+	return true
+}
+
+// mark remembers an account until a time.
+func (p *pushed) mark(hash uint64, until int64) {
+	second := uint32(min(until/1e9+1, math.MaxUint32))
+	for i := range uint64(pushedLooks) {
+		c := p.cell(hash, i)
+		*c = max(*c, second)
+	}
+}
+
+// crowded reports whether so much is taken that one more account had better not be remembered: of 16 cells one is
+// taken. So keys that were turned away take one cell in ten or so, however many they are, and one newcomer in 10,000 is
+// mistaken for them.
+func (p *pushed) crowded(hash uint64, now int64) bool {
+	for i := range uint64(16) {
+		if int64(*p.cell(hash, pushedLooks+i)) > now/1e9 {
+			return true
+		}
+	}
+	return false
+}
