@@ -111,7 +111,11 @@ func (e *elsewhere) solve(ctx context.Context, challenge string) (string, time.D
 		var took time.Duration
 		var paid string
 		if _, err := fmt.Sscan(line, &id, &took, &paid); err != nil {
-			return "", 0, errors.New(strings.TrimPrefix(line, fmt.Sprint(id)+" "))
+			why := strings.TrimPrefix(line, fmt.Sprint(id)+" ")
+			if why == context.DeadlineExceeded.Error() { // the solver has noticed first
+				return "", 0, context.DeadlineExceeded
+			}
+			return "", 0, errors.New(why)
 		}
 		return paid, took, nil
 	case <-e.gone:

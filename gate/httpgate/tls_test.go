@@ -271,7 +271,7 @@ func TestSlowReadersBelowTLS(t *testing.T) {
 			}
 		}
 	})
-	g := startTLS(t, a, Options{Upstream: to(flood.URL), Timeouts: Timeouts{Progress: weir.Duration(100 * time.Millisecond)}})
+	g := startTLS(t, a, Options{Upstream: to(flood.URL), Timeouts: Timeouts{Progress: weir.Duration(500 * time.Millisecond)}})
 	c := g.dialTLS(a)
 	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	eventually(t, "under way", func() bool { return g.requests.Load() == 1 })
@@ -288,7 +288,7 @@ func TestSlowReadersBelowTLS(t *testing.T) {
 	}
 }
 
-// trickle takes its time now and then.
+// trickle takes its time now and then: more than the timeout in all, and far from it each time.
 type trickle struct{ net.Conn }
 
 func (c trickle) Read(p []byte) (int, error) {
