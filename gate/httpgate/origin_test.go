@@ -128,3 +128,24 @@ func forwardingLines(request string) (lines []string) {
 	sort.Strings(lines)
 	return lines
 }
+
+// TestRealIPOnTheWire: a proxy that does not write X-Real-IP hands on what its client wrote. It goes on only if it says what the gate goes by.
+func TestRealIPOnTheWire(t *testing.T) {
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header["X-Real-Ip"]) })
+	g := start(t, Options{Upstream: to(up.URL), TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
+	for lines, want := range map[string]string{
+		"X-Real-IP: 203.0.113.9\r\n":                                 "[203.0.113.9]",
+		"X-Real-IP: ::ffff:203.0.113.9\r\n":                          "[::ffff:203.0.113.9]",
+		"X-Real-IP: 198.51.100.1\r\n":                                "[]",
+		"X-Real-IP: \r\n":                                            "[]",
+		"X-Real-IP: 203.0.113.9\r\nX-Real-IP: 198.51.100.1\r\n":      "[]",
+		"X-Real-IP: 203.0.113.9\r\nConnection: close, X-Real-IP\r\n": "[]",
+		"X_Real_IP: 203.0.113.9\r\n":                                 "[]",
+	} {
+		c := g.dial()
+		g.send(c, "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.9\r\n"+lines+"\r\n")
+		if _, body := g.answer(bufio.NewReader(c)); body != want {
+			t.Errorf("%q: %s, want %s", lines, body, want)
+		}
+	}
+}

@@ -85,7 +85,7 @@ func (x *exchange) makeOnward(o *onward) {
 	upgrade := upgradeOf(in.Header)
 	copyEndToEnd(o.header, in.Header)
 	for name := range o.header {
-		if aboutOrigin(name) && (!x.origin.Proxied || isRewritten(name)) || framesByAnotherName(name) || rewritesTarget(name) || s.accounts.Alias(name) {
+		if aboutOrigin(name) && !x.believed(name) || framesByAnotherName(name) || rewritesTarget(name) || s.accounts.Alias(name) {
 			delete(o.header, name)
 		}
 	}
@@ -126,6 +126,20 @@ func (x *exchange) wrapBody(out *http.Request) {
 		b.trailer = out.Trailer
 	}
 	out.Body = b
+}
+
+// believed reports whether a field about the origin may go on as it came. A trusted proxy that does not write X-Real-IP hands on what its client
+// wrote, so that must say what the gate goes by.
+func (x *exchange) believed(name string) bool {
+	if !x.origin.Proxied || isRewritten(name) {
+		return false
+	}
+	if name != "X-Real-Ip" {
+		return true
+	}
+	values := x.r.Header[name]
+	addr, err := netip.ParseAddr(values[0])
+	return err == nil && len(values) == 1 && identify.Plain(addr) == x.origin.Addr
 }
 
 // isRewritten reports whether a field is one that the gate always writes itself.
