@@ -18,8 +18,8 @@ import (
 // MaxAccount is how many bytes an account id may have.
 const MaxAccount = 256
 
-// SourcePrefix stands in front of account ids that are source addresses, as in "source:192.0.2.1", so that nobody can be charged
-// for an address by naming it as a key.
+// SourcePrefix stands in front of account ids that are source addresses, as in "source:192.0.2.1", so that nobody can
+// be charged for an address by naming it as a key.
 const SourcePrefix = "source:"
 
 // Errors of Accounts.Account. They name no part of the id, which may be a secret.
@@ -67,15 +67,16 @@ type extractor struct {
 	n    int    // of the path segment, from 1
 }
 
-// Accounts are the places where the account of a request may be found, in order. The zero value finds none. It is safe for
-// concurrent use.
+// Accounts are the places where the account of a request may be found, in order. The zero value finds none. It is
+// safe for concurrent use.
 type Accounts struct {
 	list   []extractor
 	first  bool   // the first place counts
 	tokens string // the header that brings tokens
 }
 
-// By returns the accounts with what to do where places disagree, and with the header that brings tokens; empty means Authorization.
+// By returns the accounts with what to do where places disagree, and with the header that brings tokens; empty means
+// Authorization.
 func (a Accounts) By(c Conflict, tokens string) Accounts {
 	a.first, a.tokens = c == ConflictFirst, cmp.Or(http.CanonicalHeaderKey(tokens), "Authorization")
 	return a
@@ -99,8 +100,8 @@ func (c Conflict) Validate(v *weir.Mistakes, a *Accounts) {
 // Several reports whether a client may name its account in more than one place, so that the places may disagree.
 func (a *Accounts) Several() bool { return len(a.carriers()) > 1 }
 
-// carriers are the parts of a request that account ids stand in. Two places in the same part cannot disagree: a claim of a token and
-// the token itself, or two names of a certificate.
+// carriers are the parts of a request that account ids stand in. Two places in the same part cannot disagree: a claim
+// of a token and the token itself, or two names of a certificate.
 func (a *Accounts) carriers() map[string]bool {
 	all := map[string]bool{}
 	for i := range a.list {
@@ -133,9 +134,9 @@ func (e *extractor) String() string {
 	return extractorNames[e.kind]
 }
 
-// ParseAccounts reads places as an operator writes them: header:NAME, bearer, query:NAME, cookie:NAME, path:N, source, cert, cert:san,
-// jwt:CLAIM. Its error joins weir.FieldErrors, with paths as in "[1]". Who has no certificates of clients, or no tokens, asks Certs and Claims
-// whether they are wanted.
+// ParseAccounts reads places as an operator writes them: header:NAME, bearer, query:NAME, cookie:NAME, path:N,
+// source, cert, cert:san, jwt:CLAIM. Its error joins weir.FieldErrors, with paths as in "[1]". Who has no
+// certificates of clients, or no tokens, asks Certs and Claims whether they are wanted.
 func ParseAccounts(specs []string) (Accounts, error) {
 	all := Accounts{tokens: "Authorization"}
 	var mistakes []error
@@ -204,8 +205,8 @@ func hint(word, spec string) string {
 	return "one of header:NAME, bearer, query:NAME, cookie:NAME, path:N, source, cert, cert:san, jwt:CLAIM"
 }
 
-// certName returns what the certificate of a client calls it: its common name, or the first of its alternative names. A certificate that
-// nobody verified says nothing.
+// certName returns what the certificate of a client calls it: its common name, or the first of its alternative names.
+// A certificate that nobody verified says nothing.
 func certName(r *http.Request, alternative bool) string {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || len(r.TLS.PeerCertificates) == 0 {
 		return ""
@@ -278,8 +279,8 @@ func sourceAccount(source netip.Addr) string {
 	return SourcePrefix + Network(source, 32, 64).Addr().String()
 }
 
-// Challenges returns what WWW-Authenticate should say to a client that named no account: one challenge for each place where it
-// could have. Paths, source addresses and certificates are nothing that a client could be asked for.
+// Challenges returns what WWW-Authenticate should say to a client that named no account: one challenge for each place
+// where it could have. Paths, source addresses and certificates are nothing that a client could be asked for.
 func (a *Accounts) Challenges() []string {
 	var all []string
 	for _, e := range a.list {

@@ -2,8 +2,8 @@ package identify
 
 import "strings"
 
-// cookieValue returns the first value of a cookie that is not empty. again says that some server may read another one, or none, so that
-// only what Cookies returns may be sent on.
+// cookieValue returns the first value of a cookie that is not empty. again says that some server may read another
+// one, or none, so that only what Cookies returns may be sent on.
 func cookieValue(lines []string, name string) (value string, again bool, err error) {
 	first, empty, open := "", false, false
 	for _, line := range lines {
@@ -33,8 +33,9 @@ func cookieValue(lines []string, name string) (value string, again bool, err err
 	return value, again, nil
 }
 
-// cookieText reads the value of a cookie. Some servers unescape it and others do not; nobody's sessions differ in that alone, so that all ways to
-// write a value are one account. What RFC 6265 does not allow in a value is cut off by some.
+// cookieText reads the value of a cookie. Some servers unescape it and others do not; nobody's sessions differ in
+// that alone, so that all ways to write a value are one account. What RFC 6265 does not allow in a value is cut off
+// by some.
 func cookieText(text string) (string, error) {
 	if len(text) > 1 && text[0] == '"' && text[len(text)-1] == '"' {
 		text = text[1 : len(text)-1]
@@ -52,7 +53,8 @@ func cookieText(text string) (string, error) {
 	return strings.ReplaceAll(strings.Trim(text, " \t"), " ", "+"), nil
 }
 
-// hides reports whether a server that parts cookies at spaces, commas or quotes reads one of that name in a pair of another.
+// hides reports whether a server that parts cookies at spaces, commas or quotes reads one of that name in a pair of
+// another.
 func hides(pair, name string) bool {
 	for {
 		at := strings.IndexAny(pair, " \t,\"")
@@ -66,8 +68,9 @@ func hides(pair, name string) bool {
 	}
 }
 
-// Cookies returns the Cookie header to send on where a cookie names the account: its first pair goes first, so that nothing in front of
-// it can swallow it, and every other pair that a server may take for it is left out. It returns nil where nothing is left.
+// Cookies returns the Cookie header to send on where a cookie names the account: its first pair goes first, so that
+// nothing in front of it can swallow it, and every other pair that a server may take for it is left out. It returns
+// nil where nothing is left.
 func (a *Accounts) Cookies(lines []string) []string {
 	var kept []string
 	for i := range a.list {

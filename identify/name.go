@@ -12,8 +12,9 @@ type Claims interface {
 	Claim(name string) string
 }
 
-// Account returns the id of the account that a request is charged to, or "" when no place holds one. It is for those who cannot change the
-// request that the upstream gets: whatever the upstream may read as another account is an error.
+// Account returns the id of the account that a request is charged to, or "" when no place holds one. It is for those
+// who cannot change the request that the upstream gets: whatever the upstream may read as another account is an
+// error.
 func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 	for name := range r.Header {
 		if a.Alias(name) {
@@ -27,11 +28,13 @@ func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 	return id, err
 }
 
-// AccountBy is Account for those who pass the request on, and know what its token says; nil stands for a request without one, or with one that is
-// not good. They leave out every header that is an Alias and, where rewrite is true, send what Cookies returns.
+// AccountBy is Account for those who pass the request on, and know what its token says; nil stands for a request
+// without one, or with one that is not good. They leave out every header that is an Alias and, where rewrite is true,
+// send what Cookies returns.
 //
-// A place that holds the same id twice is as good as one that holds it once. A place that holds two is an error, but for cookies: browsers send one
-// name twice for good reasons, so the first counts. Where places disagree, By has said what happens. The source never disagrees.
+// A place that holds the same id twice is as good as one that holds it once. A place that holds two is an error, but
+// for cookies: browsers send one name twice for good reasons, so the first counts. Where places disagree, By has said
+// what happens. The source never disagrees.
 func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (id string, rewrite bool, err error) {
 	if len(a.list) == 0 {
 		return "", false, nil
@@ -167,7 +170,8 @@ func bearer(lines []string) string {
 	return strings.TrimLeft(line[len(word):], " \t")
 }
 
-// hops reports whether a Connection header names a header that the account is in. Proxies remove such headers, and the upstream would see none.
+// hops reports whether a Connection header names a header that the account is in. Proxies remove such headers, and
+// the upstream would see none.
 func (a *Accounts) hops(lists []string) bool {
 	for _, list := range lists {
 		for list != "" {
@@ -191,8 +195,8 @@ func (a *Accounts) Names(header string) bool {
 	return false
 }
 
-// Alias reports whether servers may take a header for one that accounts are found in, and it is not that header. CGI and what came of it know no
-// difference between '-' and '_', and some of its kind none between any two signs.
+// Alias reports whether servers may take a header for one that accounts are found in, and it is not that header. CGI
+// and what came of it know no difference between '-' and '_', and some of its kind none between any two signs.
 func (a *Accounts) Alias(header string) bool {
 	for i := range a.list {
 		if name := a.header(&a.list[i]); Alike(name, header) && !strings.EqualFold(name, header) {
@@ -217,7 +221,8 @@ func (a *Accounts) header(e *extractor) string {
 	return ""
 }
 
-// Alike reports whether servers may take two names of headers for one: they have the same letters and digits, and signs in the same places.
+// Alike reports whether servers may take two names of headers for one: they have the same letters and digits, and
+// signs in the same places.
 func Alike(a, b string) bool {
 	if len(a) != len(b) {
 		return false

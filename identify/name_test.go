@@ -197,8 +197,9 @@ func TestPlacesDisagree(t *testing.T) {
 	}
 }
 
-// TestNobodyReadsAnotherAccount: for any request built from the configured name, whatever a server can read as the account of what is
-// passed on is what was charged, or the request was refused. For those who cannot change the request the same holds of what came.
+// TestNobodyReadsAnotherAccount: for any request built from the configured name, whatever a server can read as the
+// account of what is passed on is what was charged, or the request was refused. For those who cannot change the
+// request the same holds of what came.
 func TestNobodyReadsAnotherAccount(t *testing.T) {
 	for _, place := range []string{"header:X-Api-Key", "bearer", "query:key", "cookie:session"} {
 		a, err := ParseAccounts([]string{place})

@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// queryValue returns the value of a parameter. Some servers part pairs at semicolons, some read key[] as key, and some know neither case nor
-// the difference between signs. So a value counts only where all of them read the same: it stands under the name itself, and whatever else they
-// may take for that name says the same.
+// queryValue returns the value of a parameter. Some servers part pairs at semicolons, some read key[] as key, and
+// some know neither case nor the difference between signs. So a value counts only where all of them read the same: it
+// stands under the name itself, and whatever else they may take for that name says the same.
 func queryValue(query, name string) (value string, err error) {
 	found, exact := false, false
 	for query != "" {
@@ -45,8 +45,8 @@ func plainKey(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || !isTokenByte(byte(r)) })
 }
 
-// parameter reads a value. A plus sign is a space for some and a plus for others, and an escape in what has been unescaped is read
-// again by some.
+// parameter reads a value. A plus sign is a space for some and a plus for others, and an escape in what has been
+// unescaped is read again by some.
 func parameter(text string) (string, error) {
 	if strings.IndexByte(text, '+') >= 0 {
 		return "", ErrAccountWritten
@@ -75,7 +75,8 @@ func sameParameter(raw, name string) bool {
 	return sameKey(raw, name)
 }
 
-// sameKey reports whether some server knows a key as name: without regard to case, to signs that it turns into '_', and to what stands in brackets.
+// sameKey reports whether some server knows a key as name: without regard to case, to signs that it turns into '_',
+// and to what stands in brackets.
 func sameKey(key, name string) bool {
 	if strings.IndexByte(name, '[') < 0 {
 		key, _, _ = strings.Cut(key, "[")

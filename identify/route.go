@@ -15,8 +15,8 @@ func Host(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// Path returns a path as rules know it, so that // and /./ cannot dodge one. What goes to the upstream is the path as it
-// came.
+// Path returns a path as rules know it, so that // and /./ cannot dodge one. What goes to the upstream is the path as
+// it came.
 func Path(p string) string {
 	if p == "" {
 		return "/"
@@ -27,8 +27,8 @@ func Path(p string) string {
 	return path.Clean(p)
 }
 
-// Escaped returns the path of a URL as it was written. net/url escapes all of a path anew where one byte of it could have been escaped, and then
-// a slash that was escaped is one that was not.
+// Escaped returns the path of a URL as it was written. net/url escapes all of a path anew where one byte of it could
+// have been escaped, and then a slash that was escaped is one that was not.
 func Escaped(u *url.URL) string {
 	if u.RawPath != "" {
 		if path, err := url.PathUnescape(u.RawPath); err == nil && path == u.Path {

@@ -15,8 +15,8 @@ import (
 	"weir/internal/readers"
 )
 
-// TestNobodyReadsAnotherAccount: a proxy passes on what its client sent, byte by byte, when the gate says yes. So whatever a server behind it can
-// read as the account is what was charged, or the gate said no.
+// TestNobodyReadsAnotherAccount: a proxy passes on what its client sent, byte by byte, when the gate says yes. So
+// whatever a server behind it can read as the account is what was charged, or the gate said no.
 func TestNobodyReadsAnotherAccount(t *testing.T) {
 	for _, place := range []string{"header:X-Api-Key", "bearer", "query:key", "cookie:session"} {
 		p := newProbe(nil)

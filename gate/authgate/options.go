@@ -29,8 +29,8 @@ type Options struct {
 	// Where the account of a request is found: header:X-Api-Key, bearer, query:key, cookie:session,
 	// path:1 (the first segment of the path), source (the source address; of IPv6 the /64). Default: none, so that nobody has an account.
 	Account []string `yaml:"account"`
-	// What happens to a request that names different accounts in different places: refuse, or first, so that the first place of the list counts
-	// and the others are not looked at. The source never disagrees. Default refuse.
+	// What happens to a request that names different accounts in different places: refuse, or first, so that the
+	// first place of the list counts and the others are not looked at. The source never disagrees. Default refuse.
 	AccountConflict identify.Conflict `yaml:"account_conflict"`
 	// Who may ask, and is believed: the machines that the proxies run on. Also the proxies in front of those, whose addresses in
 	// X-Forwarded-For are passed over. Anybody else gets 403. Default 127.0.0.0/8 and ::1/128; whoever may use the socket, where listen

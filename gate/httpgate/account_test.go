@@ -126,8 +126,9 @@ func linesOf(r taker.Request) (all []readers.Line) {
 	return all
 }
 
-// TestTheUpstreamReadsWhoPaid: whatever a request looks like, at HTTP/1 and HTTP/2, no server behind the gate can read another account in the
-// bytes that it gets than the one that was charged; or the request gets 400 and reaches nobody.
+// TestTheUpstreamReadsWhoPaid: whatever a request looks like, at HTTP/1 and HTTP/2, no server behind the gate can
+// read another account in the bytes that it gets than the one that was charged; or the request gets 400 and reaches
+// nobody.
 func TestTheUpstreamReadsWhoPaid(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	for _, place := range []string{"header:X-Api-Key", "bearer", "query:key", "cookie:session"} {
@@ -215,7 +216,8 @@ func TestNamedTwiceAtTheGate(t *testing.T) {
 	}
 }
 
-// TestTrailersNameNobody: what says who sends a request, where it came from or where it ends does not reach the upstream behind the body.
+// TestTrailersNameNobody: what says who sends a request, where it came from or where it ends does not reach the
+// upstream behind the body.
 func TestTrailersNameNobody(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	names := []string{"X-Api-Key", "X_Api_Key", "Authorization", "Cookie", "X-Forwarded-For", "X_Forwarded_For", "Forwarded", "X-Real-Ip", "X-Original-Url", "X_Rewrite_Url",

@@ -37,8 +37,8 @@ type Options struct {
 	// certificate), cert:san (its first alternative name), jwt:sub (a claim of the JSON Web Token, see jwt). Default: none, so that nobody has
 	// an account.
 	Account []string `yaml:"account"`
-	// What happens to a request that names different accounts in different places: refuse, or first, so that the first place of the list counts
-	// and the others are not looked at. The source never disagrees. Default refuse.
+	// What happens to a request that names different accounts in different places: refuse, or first, so that the
+	// first place of the list counts and the others are not looked at. The source never disagrees. Default refuse.
 	AccountConflict identify.Conflict `yaml:"account_conflict"`
 	// How JSON Web Tokens are checked, for accounts and plans that they name. A token that is not good is none. Default: they are not looked at.
 	JWT *token.Options `yaml:"jwt"`

@@ -129,7 +129,8 @@ func forwardingLines(request string) (lines []string) {
 	return lines
 }
 
-// TestRealIPOnTheWire: a proxy that does not write X-Real-IP hands on what its client wrote. It goes on only if it says what the gate goes by.
+// TestRealIPOnTheWire: a proxy that does not write X-Real-IP hands on what its client wrote. It goes on only if it
+// says what the gate goes by.
 func TestRealIPOnTheWire(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header["X-Real-Ip"]) })
 	g := start(t, Options{Upstream: to(up.URL), TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})

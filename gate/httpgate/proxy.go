@@ -128,8 +128,8 @@ func (x *exchange) wrapBody(out *http.Request) {
 	out.Body = b
 }
 
-// believed reports whether a field about the origin may go on as it came. A trusted proxy that does not write X-Real-IP hands on what its client
-// wrote, so that must say what the gate goes by.
+// believed reports whether a field about the origin may go on as it came. A trusted proxy that does not write
+// X-Real-IP hands on what its client wrote, so that must say what the gate goes by.
 func (x *exchange) believed(name string) bool {
 	if !x.origin.Proxied || isRewritten(name) {
 		return false
@@ -168,13 +168,14 @@ func framesByAnotherName(name string) bool {
 	return name != "Content-Length" && identify.Alike(name, "Content-Length") || name != "Transfer-Encoding" && identify.Alike(name, "Transfer-Encoding")
 }
 
-// rewritesTarget reports whether a field tells some servers that the request is for another path than its target says, past every rule.
+// rewritesTarget reports whether a field tells some servers that the request is for another path than its target
+// says, past every rule.
 func rewritesTarget(name string) bool {
 	return identify.Alike(name, "X-Original-Url") || identify.Alike(name, "X-Rewrite-Url")
 }
 
-// trails reports whether a field may come behind the body of a request: not one that says where the request came from, who sends it, what it is
-// for or where it ends, as servers may take trailers for headers.
+// trails reports whether a field may come behind the body of a request: not one that says where the request came
+// from, who sends it, what it is for or where it ends, as servers may take trailers for headers.
 func (x *exchange) trails(name string) bool {
 	if x.setup.accounts.Names(name) || rewritesTarget(name) {
 		return false

@@ -377,7 +377,8 @@ func TestQueryGoesThrough(t *testing.T) {
 	}
 }
 
-// TestPathGoesAsSent: no byte of a path is written otherwise than the client did, whatever else is in it, over HTTP/1 and HTTP/2 alike.
+// TestPathGoesAsSent: no byte of a path is written otherwise than the client did, whatever else is in it, over HTTP/1
+// and HTTP/2 alike.
 func TestPathGoesAsSent(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RequestURI) })
 	for _, scheme := range []string{"http", "h2c"} {

@@ -49,8 +49,8 @@ func (d *Domain) event(ev *weir.Event, entries []*common.RateLimitDescriptor_Ent
 	return ok
 }
 
-// doubtful reports whether the service behind Envoy may read another account than the one that would be charged. Envoy joins the values of a header
-// that comes twice with a comma.
+// doubtful reports whether the service behind Envoy may read another account than the one that would be charged.
+// Envoy joins the values of a header that comes twice with a comma.
 func (d *Domain) doubtful(entries []*common.RateLimitDescriptor_Entry) bool {
 	for _, key := range d.Account {
 		first, found := "", false

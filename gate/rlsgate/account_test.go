@@ -41,7 +41,8 @@ func (c *cashier) account() string {
 	return c.last
 }
 
-// asEnvoySays makes a question of header lines: joined by name, as Envoy does by default, or as they came, as it does when it is told to.
+// asEnvoySays makes a question of header lines: joined by name, as Envoy does by default, or as they came, as it does
+// when it is told to.
 func asEnvoySays(query string, lines []readers.Line, raw bool) *auth.CheckRequest {
 	req := check("GET", "example.com", "/v1?"+query, "192.0.2.1")
 	h := req.Attributes.Request.Http
@@ -64,8 +65,8 @@ func asEnvoySays(query string, lines []readers.Line, raw bool) *auth.CheckReques
 	return req
 }
 
-// TestNobodyReadsAnotherAccount: Envoy passes on what its client sent when the gate says yes. So whatever a server behind it can read as the
-// account is what was charged, or the gate said no.
+// TestNobodyReadsAnotherAccount: Envoy passes on what its client sent when the gate says yes. So whatever a server
+// behind it can read as the account is what was charged, or the gate said no.
 func TestNobodyReadsAnotherAccount(t *testing.T) {
 	for _, place := range []string{"header:X-Api-Key", "bearer", "query:key", "cookie:session"} {
 		paid := &cashier{}
@@ -129,7 +130,8 @@ func TestNamedTwice(t *testing.T) {
 	}
 }
 
-// TestDescriptorsThatNameTwo: Envoy joins a header that comes twice with a comma, and a descriptor may have one key twice. Neither makes a new account.
+// TestDescriptorsThatNameTwo: Envoy joins a header that comes twice with a comma, and a descriptor may have one key
+// twice. Neither makes a new account.
 func TestDescriptorsThatNameTwo(t *testing.T) {
 	r := newRig(t, Options{Domains: map[string]Domain{"edge": {Account: []string{"user"}, Throttles: []string{"plans"}}}}, map[string]quota.Options{"plans": perMinute(3)})
 	ask := func(values ...string) string {

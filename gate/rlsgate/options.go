@@ -62,8 +62,8 @@ type Authz struct {
 	// Where the account of a request is found: header:X-Api-Key, bearer, query:key, cookie:session, path:1 (the
 	// first segment of the path), source (the source address; of IPv6 the /64). Default: none, so that nobody has an account.
 	Account []string `yaml:"account"`
-	// What happens to a request that names different accounts in different places: refuse, or first, so that the first place of the list counts
-	// and the others are not looked at. The source never disagrees. Default refuse.
+	// What happens to a request that names different accounts in different places: refuse, or first, so that the
+	// first place of the list counts and the others are not looked at. The source never disagrees. Default refuse.
 	AccountConflict identify.Conflict `yaml:"account_conflict"`
 	// Proxies in front of Envoy, whose forwarding header is believed where Envoy names one of them as the source.
 	// Default: none, so that the source is the one that Envoy names.

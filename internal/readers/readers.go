@@ -9,8 +9,8 @@ import (
 // A Line is one header line, with its name as it was sent.
 type Line struct{ Name, Value string }
 
-// Account returns what servers read at a place, by the way in which they read it. Places are written as in the configuration: header:NAME, bearer,
-// query:NAME, cookie:NAME. A server that reads nothing there reads "".
+// Account returns what servers read at a place, by the way in which they read it. Places are written as in the
+// configuration: header:NAME, bearer, query:NAME, cookie:NAME. A server that reads nothing there reads "".
 func Account(place, query string, lines []Line) map[string]string {
 	kind, name, _ := strings.Cut(place, ":")
 	all := map[string]string{}
@@ -29,8 +29,8 @@ func Account(place, query string, lines []Line) map[string]string {
 	return all
 }
 
-// Misread returns a server that reads another account at a place than the one that was charged, and what it reads; "" where there is none. How an id
-// is escaped is no difference.
+// Misread returns a server that reads another account at a place than the one that was charged, and what it reads; ""
+// where there is none. How an id is escaped is no difference.
 func Misread(place, query string, lines []Line, charged string) (server, read string) {
 	for server, read := range Account(place, query, lines) {
 		if plain(read) != plain(charged) {
