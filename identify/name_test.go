@@ -183,6 +183,7 @@ func TestPlacesDisagree(t *testing.T) {
 		{"bad token, taken as it is", []string{"jwt:sub", "bearer"}, "", lines("Authorization", "Bearer x.y.z"), nil, "x.y.z", nil},
 		{"bad token beside a key", []string{"jwt:sub", "header:X-Api-Key"}, "", lines("Authorization", "Bearer x.y.z", "X-Api-Key", "a"), nil, "", ErrAccountPlaces},
 		{"no token beside a key", []string{"jwt:sub", "header:X-Api-Key"}, "", lines("Authorization", "Bearer opaque", "X-Api-Key", "a"), nil, "a", nil},
+		{"two tokens", []string{"jwt:sub"}, "", lines("Authorization", "Bearer x.y.z", "Authorization", "Bearer u.v.w"), said{"sub": "b"}, "", ErrAccountTwice},
 		{"claim and key", []string{"jwt:sub", "header:X-Api-Key"}, "", lines("Authorization", "Bearer x.y.z", "X-Api-Key", "a"), said{"sub": "b"}, "", ErrAccountPlaces},
 	} {
 		a, err := ParseAccounts(c.places)
