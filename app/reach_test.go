@@ -346,6 +346,18 @@ func TestReachForOtherChannels(t *testing.T) {
 			t.Fatalf("message %d: %s", i, got)
 		}
 	}
+	if got := sms("0049 (0)171 5550104"); !strings.Contains(got, `"admit"`) {
+		t.Errorf("the same number, written in another way: %s", got)
+	}
+	// What is no number is nobody: it is not sent, and counts neither as a person nor as one who was tried.
+	for _, nobody := range []string{"123", "abc", "+"} {
+		if got := sms(nobody); !strings.Contains(got, `"refuse"`) || !strings.Contains(got, "no-recipient") {
+			t.Errorf("%q: %s", nobody, got)
+		}
+	}
+	if u, err := p.control.ReachUser(t.Context(), "ann", ""); err != nil || u.Throttles[0].Flagged || u.Throttles[0].Recipients != 5 {
+		t.Errorf("%+v, %v", u, err)
+	}
 	if got := sms("+491715550199"); !strings.Contains(got, `"refuse"`) || !strings.Contains(got, "new-recipient") {
 		t.Errorf("a new number: %s", got)
 	}
