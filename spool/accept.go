@@ -22,8 +22,8 @@ const handOver = 10 * time.Minute
 // otherwise.
 //
 // A recipient is not counted, and passes, who is free (see Free) or paid for, by a stamp that is spent in the same
-// transaction; a mail of the null sender to one is not counted at all. Two that differ in nothing but the case count as
-// one. A mail is one to several if several are counted.
+// transaction; a mail of the null sender to one is not counted with the others, and only so many pass (ErrNulls). Two that
+// differ in nothing but the case count as one. A mail is one to several if several are counted.
 func (s *Spool) Accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
 	r, err := s.accept(ctx, now, e, text)
 	if err != nil {
@@ -206,7 +206,7 @@ func (in *incoming) places(tx store.MailTx) ([]mail.Placement, *turn, error) {
 	places := make([]mail.Placement, len(in.e.To)) // Pass
 	g := in.gate
 	null := g.passesNull(in.e.User, in.e.Sender, len(in.e.To))
-	if (null || g.Mail == nil) && !in.s.Stopped(g.Name, in.e.User) { // whoever is stopped has no notifications to send either
+	if g.Mail == nil && !in.s.Stopped(g.Name, in.e.User) { // whoever is stopped has no notifications to send either
 		return places, nil, nil
 	}
 	t, err := in.s.begin(tx, in.now, g, in.e.User)
@@ -222,6 +222,13 @@ func (in *incoming) places(tx store.MailTx) ([]mail.Placement, *turn, error) {
 		return nil, nil, ErrStopped
 	}
 	if null {
+		if c.due && !t.takeNull() {
+			if !t.shadow {
+				in.s.tell.Bounded(BoundNulls)
+				return nil, nil, ErrNulls
+			}
+			in.receipt.Shadow, in.receipt.WouldRefuse = true, 1
+		}
 		return places, t, nil
 	}
 	d, err := t.submit(uint64(in.e.ID), c)
@@ -299,6 +306,11 @@ func (t *turn) submit(id uint64, c *counted) (mail.Decision, error) {
 		return d, ErrQueue
 	}
 	return d, ErrStopped
+}
+
+// takeNull takes a message without a sender that nobody counts otherwise, and reports whether it may go on. Where there is no throttle it may.
+func (t *turn) takeNull() bool {
+	return t.gate.Mail == nil || t.mem.state.TakeNull(&t.params, t.now)
 }
 
 // stops reports whether the user has been stopped in this turn.

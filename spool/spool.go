@@ -25,6 +25,7 @@ var (
 	ErrRecipients = errors.New("spool: too many recipients")
 	ErrUnknown    = errors.New("spool: no such gate")
 	ErrClosing    = errors.New("spool: closing")
+	ErrNulls      = errors.New("spool: as many messages without a sender as may pass uncounted")
 	ErrUnpaid     = errors.New("spool: a stamp is required, and was spent before")
 )
 
