@@ -42,6 +42,10 @@ type Envelope struct {
 	Return   string
 	Envelope string
 	To       []To
+
+	// Another server has taken the mail, and would keep what is refused for now where the user does not see it: what a stopped user has sent is
+	// held.
+	Diverted bool
 }
 
 // To is one recipient of an envelope.
