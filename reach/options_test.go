@@ -16,7 +16,7 @@ import (
 func TestDefaults(t *testing.T) {
 	o := Options{}.WithDefaults()
 	want := Options{
-		Windows: []Window{Hour, Day}, Against: AgainstHistory, Floor: 50, Newcomers: 10_000, Over: HoldNew, Withheld: 500, WithheldSize: 50_000_000,
+		Windows: []Window{Hour, Day, Week}, Against: AgainstHistory, Floor: 50, Newcomers: 10_000, Over: HoldNew, Withheld: 500, WithheldSize: 50_000_000,
 		Dynamic: Dynamic{From: FromCohort, Quantile: 0.999, Times: 2, Learn: weir.Duration(7 * day)},
 		Limit:   weir.Rate{Count: 10, Per: time.Hour}, For: weir.Duration(time.Hour), Until: 0.5,
 		Structure: HyperLogLog, Cells: 4096, Count: InverseProbability,

@@ -321,7 +321,7 @@ func TestZeroState(t *testing.T) {
 		t.Error("not zero")
 	}
 	g := newRig(t, Options{})
-	if f := s.Figures(g.r, nil, epoch); len(f) != 2 || f[0] != (Figure{Hour, 0, 10_000}) || f[1] != (Figure{Day, 0, 10_000}) {
+	if f := s.Figures(g.r, nil, epoch); len(f) != 3 || f[0] != (Figure{Hour, 0, 10_000}) || f[1] != (Figure{Day, 0, 10_000}) || f[2] != (Figure{Week, 0, 10_000}) {
 		t.Error(f)
 	}
 	s.Clear(epoch)
