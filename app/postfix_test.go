@@ -17,7 +17,8 @@ import (
 	"weir/store"
 )
 
-// besidePostfix makes weir the policy service of a real Postfix, and the relay to which it diverts what must wait. main is added to main.cf.
+// besidePostfix makes weir the policy service of a real Postfix, and the relay to which it diverts what must wait. main
+// is added to main.cf.
 func besidePostfix(t *testing.T, main map[string]string) (p *post, mta *postfix.Instance, world *postfix.Sink) {
 	t.Helper()
 	if postfix.Missing() != "" {
@@ -139,11 +140,13 @@ func TestBesidePostfix(t *testing.T) {
 	}
 }
 
-// TestStoppedBesidePostfix: mail that Postfix has taken and diverted when its user is stopped is held in weir, all of it. When he has deleted it and
-// goes on, nothing of it leaves: Postfix has nothing left.
+// TestStoppedBesidePostfix: mail that Postfix has taken and diverted when its user is stopped is held in weir, all of
+// it. When he has deleted it and goes on, nothing of it leaves: Postfix has nothing left.
 func TestStoppedBesidePostfix(t *testing.T) {
 	// At first Postfix keeps what it diverts, as though all of it were under way at once.
-	p, mta, world := besidePostfix(t, map[string]string{"defer_transports": "weir", "queue_run_delay": "1s", "minimal_backoff_time": "1s", "maximal_backoff_time": "1s"})
+	p, mta, world := besidePostfix(t, map[string]string{
+		"defer_transports": "weir", "queue_run_delay": "1s", "minimal_backoff_time": "1s", "maximal_backoff_time": "1s",
+	})
 	const sent = 40
 	for i := range sent {
 		if err := submit(mta, "ann", fmt.Sprintf("victim%d@example.net", i)); err != nil {

@@ -26,8 +26,9 @@ var trunks = map[string]string{
 	"351": "", "352": "", "354": "", "356": "", "371": "", "372": "", "420": "", "852": "",
 }
 
-// Phone returns the one form of a telephone number (E.164), such as +493012345678. A number without + or 00 is one of the country, as in
-// "+49"; where none is given it is refused. So is one with letters or an extension. With ErrNoCountry its digits are returned.
+// Phone returns the one form of a telephone number (E.164), such as +493012345678. A number without + or 00 is one of
+// the country, as in "+49"; where none is given it is refused. So is one with letters or an extension. With
+// ErrNoCountry its digits are returned.
 func Phone(number, country string) (string, error) {
 	code := strings.TrimPrefix(country, "+")
 	if country != "" && (code == "" || len(code) > longestCode || code[0] == '0' || strings.Trim(code, "0123456789") != "") {
@@ -58,8 +59,8 @@ func Phone(number, country string) (string, error) {
 	return "+" + digits, nil
 }
 
-// noCountry returns the digits of a number whose country nobody can tell, and what is wrong with it. What is too short or too long for a
-// number with its country is none.
+// noCountry returns the digits of a number whose country nobody can tell, and what is wrong with it. What is too short
+// or too long for a number with its country is none.
 func noCountry(digits, format string, of ...any) (string, error) {
 	is := ErrNoCountry
 	if len(digits) < minDigits || len(digits) > maxDigits {
@@ -101,8 +102,8 @@ func dialled(number, code string) (digits string, plus bool, err error) {
 	return string(room[:n]), plus, nil
 }
 
-// skipped reports whether a 0 in brackets is not dialled after these digits. In +49 (0)30 and 0049 (0)30 it is for those who dial neither.
-// In Italy it is dialled always.
+// skipped reports whether a 0 in brackets is not dialled after these digits. In +49 (0)30 and 0049 (0)30 it is for
+// those who dial neither. In Italy it is dialled always.
 func skipped(before, code string, plus bool) bool {
 	country := before
 	if !plus {

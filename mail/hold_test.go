@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// What a server took of a stopped user waits with what he had waiting, and leaves with it when he goes on. It costs nothing.
+// What a server took of a stopped user waits with what he had waiting, and leaves with it when he goes on. It costs
+// nothing.
 func TestHold(t *testing.T) {
 	r := newRig(t, standard())
 	late := r.many(2)

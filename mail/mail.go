@@ -32,7 +32,8 @@ type Params struct {
 	Nulls      Nulls         // how many messages without a sender pass uncounted; the zero value: any number
 }
 
-// Nulls are how many messages without a sender a user may send uncounted: as many as fit into Per at once, and one more Every so often.
+// Nulls are how many messages without a sender a user may send uncounted: as many as fit into Per at once, and one more
+// Every so often.
 type Nulls struct{ Per, Every time.Duration }
 
 // String says what holds, as an operator would write it.

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Messages without a sender have a bucket of their own: as many as may pass at once, then one every so often, and nobody is stopped.
+// Messages without a sender have a bucket of their own: as many as may pass at once, then one every so often, and
+// nobody is stopped.
 func TestNulls(t *testing.T) {
 	r := newRig(t, standard())
 	r.p.Nulls = Nulls{Per: time.Hour, Every: time.Minute}

@@ -102,8 +102,8 @@ type Options struct {
 	// default; clients that are known by their address), free (users who log in, too) or counted (nobody's). Whoever steals a password may
 	// leave the sender out.
 	NullSender NullSender `yaml:"null_sender"`
-	// How many of those one server or user may send: all of them at once, and as many again in each period. More are put off with 450, so
-	// that a server tries again. Default 60/h.
+	// How many of those one server or user may send: all of them at once, and as many again in each period. More are
+	// put off with 450, so that a server tries again. Default 60/h.
 	NullRate weir.Rate `yaml:"null_rate"`
 	// Domains whose recipients are never counted, and are reached by stopped users too: example.org, or .example.org with everything
 	// below it.

@@ -22,7 +22,8 @@ func (f *flag) raise(now int64, by Figure) {
 // lower ends a flag.
 func (f *flag) lower(now int64) { *f = flag{ended: now} }
 
-// spent reports whether a user has sent as many messages as he may if he is flagged, and lets the period of the limit pass.
+// spent reports whether a user has sent as many messages as he may if he is flagged, and lets the period of the limit
+// pass.
 func (f *flag) spent(r *Rules, now int64) bool {
 	if now-f.sentSince >= r.per {
 		f.sentSince, f.sent = now, 0

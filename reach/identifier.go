@@ -39,12 +39,13 @@ var (
 	deviceOnly  = []Identifier{ByDevice}
 )
 
-// Recipients returns the forms by which the recipients of a message of any kind are counted, those that are, each once. A message that has
-// nothing of what tells recipients apart is an error, which says what is missing.
+// Recipients returns the forms by which the recipients of a message of any kind are counted, those that are, each once.
+// A message that has nothing of what tells recipients apart is an error, which says what is missing.
 //
-// Addresses and devices are the recipients of the message; its name and phone are those of a single recipient, and its recipients are
-// names or phones too, by the kind of the message, or where it has neither. What is no address or device is counted in lower case. What is no
-// phone is an error: it is nobody, and a message that goes to nobody else need not be sent. A phone without a country is counted by its digits.
+// Addresses and devices are the recipients of the message; its name and phone are those of a single recipient, and its
+// recipients are names or phones too, by the kind of the message, or where it has neither. What is no address or device
+// is counted in lower case. What is no phone is an error: it is nobody, and a message that goes to nobody else need not
+// be sent. A phone without a country is counted by its digits.
 func (r *Rules) Recipients(kind string, m *weir.Message) (normal []string, err error) {
 	var fixed [4]string // what is the same for all recipients, by identifier
 	ids := r.identifiers(kind)

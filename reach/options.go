@@ -70,8 +70,8 @@ const (
 
 // Options configure a reach throttle: how fast a user may write to people he never wrote to.
 type Options struct {
-	// Which windows are held against the threshold: hour, day, week. With a count as the threshold, the week only where it is listed.
-	// Default hour, day and week.
+	// Which windows are held against the threshold: hour, day, week. With a count as the threshold, the week only where
+	// it is listed. Default hour, day and week.
 	Windows []Window `yaml:"windows"`
 	// From when on a user is flagged, by how many recipients new to him he writes to within a window: dynamic (the default; what is
 	// usual among users), a share such as 200% (they are three times as many as before), or a count such as 100.
@@ -94,8 +94,8 @@ type Options struct {
 	Withheld int `yaml:"withheld"`
 	// … and how much mail that may be. Default 50MB.
 	WithheldSize weir.Size `yaml:"withheld_size"`
-	// With over: limit, how many messages a flagged user may send in a time. Those that he sent in it before the flag count, too.
-	// Default 10/h.
+	// With over: limit, how many messages a flagged user may send in a time. Those that he sent in it before the flag
+	// count, too. Default 10/h.
 	Limit weir.Rate `yaml:"limit"`
 	// How long a flag holds at least. Default 1h.
 	For weir.Duration `yaml:"for"`

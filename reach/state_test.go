@@ -64,7 +64,8 @@ func TestRefusedAndHeldStayNew(t *testing.T) {
 	}
 }
 
-// A limited user sends so many messages in a time. What he sent in it before the flag counts, and so does the message that crosses the threshold.
+// A limited user sends so many messages in a time. What he sent in it before the flag counts, and so does the message
+// that crosses the threshold.
 func TestLimit(t *testing.T) {
 	o := counted(10, Limit)
 	o.Limit = weir.Rate{Count: 3, Per: time.Hour}
@@ -96,8 +97,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// Who has sent more than the limit when he is flagged sends nothing more in the period, which begins with the flag: also not from the recipient
-// on with whom he crosses the threshold. What is older than the period is forgotten.
+// Who has sent more than the limit when he is flagged sends nothing more in the period, which begins with the flag:
+// also not from the recipient on with whom he crosses the threshold. What is older than the period is forgotten.
 func TestLimitCountsWhatWasSent(t *testing.T) {
 	o := counted(10, Limit)
 	o.Limit = weir.Rate{Count: 3, Per: time.Hour}

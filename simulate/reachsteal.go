@@ -16,8 +16,8 @@ type Theft struct {
 	After   time.Duration // from the start of the log; 0: at its end
 }
 
-// theftTime is how long an account is watched after it was stolen: for the longest of the windows, a day at least. A thief who is found by none of
-// them in that time never is.
+// theftTime is how long an account is watched after it was stolen: for the longest of the windows, a day at least. A
+// thief who is found by none of them in that time never is.
 func (r *ReachReplay) theftTime() time.Duration {
 	longest := reach.Day.Length()
 	for _, w := range r.columns[0].rules.Options().Windows {

@@ -22,8 +22,8 @@ const handOver = 10 * time.Minute
 // otherwise.
 //
 // A recipient is not counted, and passes, who is free (see Free) or paid for, by a stamp that is spent in the same
-// transaction; a mail of the null sender to one is not counted with the others, and only so many pass (ErrNulls). Two that
-// differ in nothing but the case count as one. A mail is one to several if several are counted.
+// transaction; a mail of the null sender to one is not counted with the others, and only so many pass (ErrNulls). Two
+// that differ in nothing but the case count as one. A mail is one to several if several are counted.
 func (s *Spool) Accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
 	r, err := s.accept(ctx, now, e, text)
 	if err != nil {
@@ -264,8 +264,8 @@ func (in *incoming) places(tx store.MailTx) ([]mail.Placement, *turn, error) {
 	return places, t, nil
 }
 
-// hold keeps a mail of a stopped user that another server has taken already. Whom he reaches all the same it reaches, and nobody else: also not
-// those who are paid for.
+// hold keeps a mail of a stopped user that another server has taken already. Whom he reaches all the same it reaches,
+// and nobody else: also not those who are paid for.
 func (in *incoming) hold(places []mail.Placement, t *turn) ([]mail.Placement, *turn, error) {
 	c := in.s.count(in.gate, &t.user, in.e.To, nil, in.counts)
 	if !t.mem.state.Hold(in.now, uint64(in.e.ID), c.keys, c.numbers) {
@@ -333,7 +333,8 @@ func (t *turn) submit(id uint64, c *counted) (mail.Decision, error) {
 	return d, ErrStopped
 }
 
-// takeNull takes a message without a sender that nobody counts otherwise, and reports whether it may go on. Where there is no throttle it may.
+// takeNull takes a message without a sender that nobody counts otherwise, and reports whether it may go on. Where there
+// is no throttle it may.
 func (t *turn) takeNull() bool {
 	return t.gate.Mail == nil || t.mem.state.TakeNull(&t.params, t.now)
 }

@@ -441,8 +441,9 @@ func TestNullSender(t *testing.T) {
 	}
 }
 
-// TestNullSendersHaveACap: a server sends so many messages without a sender that nobody counts, and those over it are put off: at the SMTP gate
-// and for Postfix, together. Recipients who are free need none of them, and a quiet time gives them back.
+// TestNullSendersHaveACap: a server sends so many messages without a sender that nobody counts, and those over it are
+// put off: at the SMTP gate and for Postfix, together. Recipients who are free need none of them, and a quiet time
+// gives them back.
 func TestNullSendersHaveACap(t *testing.T) {
 	t.Parallel()
 	const server = "192.0.2.1"

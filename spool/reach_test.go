@@ -157,7 +157,8 @@ func TestOperatorsFlagAndClear(t *testing.T) {
 	}
 }
 
-// The audit log has one line for what an operator did, whatever the clock says: a state keeps whole seconds, and clocks are set back.
+// The audit log has one line for what an operator did, whatever the clock says: a state keeps whole seconds, and clocks
+// are set back.
 func TestOperatorsFlagIsOneLineOfTheAuditLog(t *testing.T) {
 	r := reachRig(t, reach.Options{Over: reach.Block})
 	r.pass(1234567 * time.Microsecond)

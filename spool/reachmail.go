@@ -111,8 +111,8 @@ func (in *incoming) reach(tx store.MailTx) error {
 	return nil
 }
 
-// refuse counts everybody as tried. The mail is not taken; but what is refused for now another server would try again, and where the user is
-// stopped it is held with what he has in weir.
+// refuse counts everybody as tried. The mail is not taken; but what is refused for now another server would try again,
+// and where the user is stopped it is held with what he has in weir.
 func (in *incoming) refuse(user *store.User, why error) error {
 	in.counts.refuse()
 	in.meeting.commit(in.counts.keys, in.counts.fates)

@@ -62,8 +62,8 @@ var (
 	bounded    = answer{ActionDoubt, "4.5.3 Too many mails or recipients at a time; try again later"}
 )
 
-// flaggedAnswer is how a flagged user is refused, and one with too many messages without a sender: empty where the error is about something
-// else.
+// flaggedAnswer is how a flagged user is refused, and one with too many messages without a sender: empty where the
+// error is about something else.
 func flaggedAnswer(err error) answer {
 	switch {
 	case errors.Is(err, spool.ErrNewRecipient):

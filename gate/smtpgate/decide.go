@@ -108,8 +108,8 @@ func (d *delivery) judgeMail() *no {
 	return nil
 }
 
-// isHeld reports whether a mail is held by the spool in any case: another server has taken it, of a user who has been stopped since. It is not left
-// to that server, which would send it again when the user may send.
+// isHeld reports whether a mail is held by the spool in any case: another server has taken it, of a user who has been
+// stopped since. It is not left to that server, which would send it again when the user may send.
 func (d *delivery) isHeld() bool {
 	env := &d.gate.env
 	return d.marked(d.tx) && env.Spool.Stopped(env.Name, d.tx.who.name)

@@ -503,8 +503,9 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// A server that is known by its address sends as many messages without a sender as null_rate says; the next one is put off, and is taken later.
-// So a burst of genuine bounces is slowed and not lost, and whoever took the server over gets no further.
+// A server that is known by its address sends as many messages without a sender as null_rate says; the next one is put
+// off, and is taken later. So a burst of genuine bounces is slowed and not lost, and whoever took the server over gets
+// no further.
 func TestNullSendersOfServersHaveACap(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.opts.Networks = prefixes("127.0.0.0/8") })
 	c := r.greeted()

@@ -477,8 +477,9 @@ func TestStamps(t *testing.T) {
 	c.mail("ann@example.org", "support@example.org", "Subject: x\r\n\r\n"+body, "250 ")
 }
 
-// TestDivertedMailOfTheStopped: a mark tells whose mail another server has taken. Of a stopped user it is held, also where a quota would put it off:
-// that server would send it again when he may send. Of others a quota puts it off, as ever.
+// TestDivertedMailOfTheStopped: a mark tells whose mail another server has taken. Of a stopped user it is held, also
+// where a quota would put it off: that server would send it again when he may send. Of others a quota puts it off, as
+// ever.
 func TestDivertedMailOfTheStopped(t *testing.T) {
 	q := newQuota(t, quota.Policy{Name: "per-hour", Kind: quota.Requests, Limit: quota.Count(1), Period: weir.Period{Length: time.Hour}})
 	secret := []byte("0123456789abcdef0123456789abcdef")
