@@ -23,11 +23,14 @@ const (
 	Wire   = "wire0" // the far end
 	HostV4 = "198.18.0.1"
 	HostV6 = "fd00::1"
-	wireV4 = "198.18.0.2"
+	WireV4 = "198.18.0.2"
 	wireV6 = "fd00::2"
 	bitsV4 = "/15"
 	bitsV6 = "/8"
 )
+
+// hostMAC is the address of the near end.
+var hostMAC = net.HardwareAddr{2, 0, 0, 0, 0, 1}
 
 // A Namespace is a network of its own, with no way out.
 type Namespace struct{ file *os.File }
@@ -114,7 +117,7 @@ func Cable(t testing.TB) (near, far Namespace) {
 	there := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), far.file.Fd())
 	err := near.Do(func() error {
 		return errors.Join(
-			Command("ip", "link", "add", Host, "type", "veth", "peer", "name", Wire, "netns", there),
+			Command("ip", "link", "add", Host, "address", hostMAC.String(), "type", "veth", "peer", "name", Wire, "netns", there),
 			Command("ip", "addr", "add", HostV4+bitsV4, "dev", Host),
 			Command("ip", "addr", "add", HostV6+bitsV6, "dev", Host, "nodad"),
 			Command("ip", "link", "set", Host, "up"))
@@ -124,7 +127,7 @@ func Cable(t testing.TB) (near, far Namespace) {
 	}
 	err = far.Do(func() error {
 		return errors.Join(
-			Command("ip", "addr", "add", wireV4+bitsV4, "dev", Wire),
+			Command("ip", "addr", "add", WireV4+bitsV4, "dev", Wire),
 			Command("ip", "addr", "add", wireV6+bitsV6, "dev", Wire, "nodad"),
 			Command("ip", "link", "set", Wire, "up"))
 	})
