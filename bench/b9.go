@@ -26,7 +26,7 @@ func peopleUnderSYNs(o options) ([]figure, error) {
 	if len(rounds) == 0 {
 		return nil, fmt.Errorf("%w: %s", fs.ErrPermission, out) // it was skipped
 	}
-	const flood = "people who connect under 20,000 SYNs/s of 40 networks, each limited to 1/s, SYN cookies %s: in shadow / enforced"
+	const flood = "people who connect under 20,000 SYNs/s of 40 networks, each limited to 10/min, SYN cookies %s: in shadow / enforced"
 	share := func(r peopleRound) string {
 		if _, some := r["p95-ms"]; !some {
 			return fmt.Sprintf("%.0f %%", r["connected-%"])

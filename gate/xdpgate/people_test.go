@@ -17,12 +17,13 @@ import (
 	"weir/internal/netlab"
 )
 
-// What BenchmarkPeople plays. Each flooding network sends 500 times its limit, and all together far more than a host without SYN
-// cookies can remember.
+// What BenchmarkPeople plays. The flood is far more than a host without SYN cookies can remember. What the limit leaves of it fits for
+// however long it goes on: Linux remembers a half-open connection for about a minute, and in that minute 40 networks get a burst of
+// 5 and 10 more each. It keeps a quarter of the backlog for peers that it knows.
 const (
 	peopleFlooders = 40     // networks
 	peopleRate     = 20_000 // SYNs a second of all of them
-	peopleLimit    = 1      // SYNs a second of each network
+	peopleLimit    = 10     // SYNs a minute of each network
 	peopleBurst    = 5
 	peopleBacklog  = 1024 // connections that the host remembers half open
 	people         = 60   // who connect, one after the other begins, each from a network of its own
@@ -104,7 +105,7 @@ func openHost(b *testing.B, cookies, shadow bool) (net.Listener, *Gate, error) {
 		}
 	}()
 	o := Options{Interface: netlab.Host, Pin: netlab.BPF(b) + "/weir", Shadow: shadow, Ports: []int{listener.Addr().(*net.TCPAddr).Port}}
-	o.Bloom.Rate, o.Bloom.Burst, o.Bloom.Attackers = weir.Rate{Count: peopleLimit, Per: time.Second}, peopleBurst, 10_000
+	o.Bloom.Rate, o.Bloom.Burst, o.Bloom.Attackers = weir.Rate{Count: peopleLimit, Per: time.Minute}, peopleBurst, 10_000
 	g, err := New(o, Env{})
 	if err == nil {
 		err = g.Attach()
