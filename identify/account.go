@@ -78,7 +78,7 @@ type Accounts struct {
 // By returns the accounts with what to do where places disagree, and with the header that brings tokens; empty means
 // Authorization.
 func (a Accounts) By(c Conflict, tokens string) Accounts {
-	a.first, a.tokens = c == ConflictFirst, cmp.Or(http.CanonicalHeaderKey(tokens), "Authorization")
+	a.first, a.tokens = c == ConflictFirst, cmp.Or(http.CanonicalHeaderKey(tokens), authorization)
 	return a
 }
 
@@ -114,14 +114,12 @@ func (a *Accounts) carriers() map[string]bool {
 
 func (a *Accounts) carrier(e *extractor) string {
 	switch e.kind {
-	case fromHeader:
-		return e.name
-	case fromBearer:
-		return "Authorization"
-	case fromClaim:
-		return a.tokens
+	case fromQuery, fromCookie:
+		return e.String()
+	case fromPath, fromCert:
+		return extractorNames[e.kind]
 	}
-	return extractorNames[e.kind] + ":" + e.name // no header has a colon in its name; one place of the path is like another
+	return a.header(e)
 }
 
 func (e *extractor) String() string {
@@ -138,7 +136,7 @@ func (e *extractor) String() string {
 // source, cert, cert:san, jwt:CLAIM. Its error joins weir.FieldErrors, with paths as in "[1]". Who has no
 // certificates of clients, or no tokens, asks Certs and Claims whether they are wanted.
 func ParseAccounts(specs []string) (Accounts, error) {
-	all := Accounts{tokens: "Authorization"}
+	all := Accounts{tokens: authorization}
 	var mistakes []error
 	for i, spec := range specs {
 		e, mistake := parseExtractor(spec)

@@ -62,7 +62,10 @@ func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (i
 		}
 		switch {
 		case found == "":
-			token = token || e.kind == fromClaim && said == nil && a.hasToken(r.Header)
+			if e.kind == fromClaim && said == nil {
+				text, _ := Token(r.Header, a.tokens) // find has looked at the error
+				token = token || strings.Count(text, ".") == 2
+			}
 		case from == nil:
 			from, id = e, found
 			if a.first {
@@ -78,16 +81,6 @@ func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (i
 	return id, rewrite, nil
 }
 
-// hasToken reports whether something in a request looks like a JSON Web Token.
-func (a *Accounts) hasToken(h http.Header) bool {
-	lines := h[a.tokens]
-	text := bearer(lines)
-	if text == "" && len(lines) > 0 && a.tokens != "Authorization" {
-		text = lines[0]
-	}
-	return strings.Count(text, ".") == 2
-}
-
 // find reads one place. again says that Cookies must be asked what to send on.
 func (a *Accounts) find(e *extractor, r *http.Request, said Claims) (id string, again bool, err error) {
 	switch e.kind {
@@ -100,9 +93,9 @@ func (a *Accounts) find(e *extractor, r *http.Request, said Claims) (id string, 
 			err = ErrAccountList
 		}
 	case fromBearer:
-		id, err = credentials(r.Header["Authorization"])
+		id, err = Token(r.Header, authorization)
 	case fromClaim:
-		if _, err = credentials(r.Header[a.tokens]); err == nil && said != nil {
+		if _, err = Token(r.Header, a.tokens); err == nil && said != nil {
 			id = said.Claim(e.name)
 		}
 	case fromCert:
@@ -134,35 +127,40 @@ func single(lines []string) (string, error) {
 	return first, nil
 }
 
-// credentials returns the bearer token of a header, or "" where it has none.
-func credentials(lines []string) (string, error) {
-	line, err := single(lines)
+// authorization is the header that brings tokens, unless another one is named.
+const authorization = "Authorization"
+
+// Token returns the bearer token that a header brings, or "" where it brings none. In another header than Authorization
+// the token may stand without the word. What servers may read as several tokens is an error.
+func Token(h http.Header, header string) (string, error) {
+	line, err := single(h[header])
 	if err != nil || line == "" {
 		return "", err
 	}
-	if id := bearer(lines[:1]); id != "" {
-		if strings.ContainsAny(id, ", \t") {
+	text := bearer(line)
+	if text == "" && header != authorization && strings.IndexAny(line, " \t") < 0 {
+		text = line
+	}
+	if text != "" {
+		if strings.ContainsAny(text, ", \t") {
 			return "", ErrAccountList
 		}
-		return id, nil
+		return text, nil
 	}
-	for rest := line; ; { // credentials of other schemes have commas in them, and those of this one may stand behind one
+	for { // credentials of other schemes have commas in them, and those of this one may stand behind one
 		var more bool
-		if _, rest, more = strings.Cut(rest, ","); !more {
+		if _, line, more = strings.Cut(line, ","); !more {
 			return "", nil
 		}
-		if bearer([]string{rest}) != "" {
+		if bearer(line) != "" {
 			return "", ErrAccountList
 		}
 	}
 }
 
-// bearer returns what follows the word in the first line, or "".
-func bearer(lines []string) string {
-	if len(lines) == 0 {
-		return ""
-	}
-	line := strings.Trim(lines[0], " \t")
+// bearer returns what follows the word, or "".
+func bearer(line string) string {
+	line = strings.Trim(line, " \t")
 	const word = "bearer"
 	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || line[len(word)] != ' ' && line[len(word)] != '\t' {
 		return ""
@@ -212,7 +210,7 @@ func (a *Accounts) header(e *extractor) string {
 	case fromHeader:
 		return e.name
 	case fromBearer:
-		return "Authorization"
+		return authorization
 	case fromClaim:
 		return a.tokens
 	case fromCookie:

@@ -161,6 +161,26 @@ func TestOtherCookiesStay(t *testing.T) {
 	}
 }
 
+func TestToken(t *testing.T) {
+	for line, want := range map[string][2]string{
+		"Bearer abc": {"abc", "abc"}, "bearer  abc ": {"abc", "abc"}, "Bearer\tabc": {"abc", "abc"}, "abc": {"", "abc"}, "Basic abc": {"", ""}, "": {"", ""}, "Bearer": {"", "Bearer"},
+		"Bearer abc, Bearer d": {"!", "!"}, "Bearer abc d": {"!", "!"}, "Digest a=b, Bearer c": {"!", "!"}, "abc,d": {"", "!"}, "Digest a=b, c=d": {"", ""},
+	} {
+		for i, header := range []string{"Authorization", "X-Token"} {
+			got, err := Token(http.Header{header: {line, line}}, header)
+			if err != nil {
+				got = "!"
+			}
+			if got != want[i] {
+				t.Errorf("%s: %q: %q", header, line, got)
+			}
+		}
+	}
+	if _, err := Token(http.Header{"X-Token": {"a", "b"}}, "X-Token"); !errors.Is(err, ErrAccountTwice) {
+		t.Error(err)
+	}
+}
+
 func TestPlacesDisagree(t *testing.T) {
 	both := []string{"header:X-Api-Key", "bearer", "source"}
 	for _, c := range []struct {

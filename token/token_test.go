@@ -14,7 +14,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -311,21 +310,6 @@ func TestKeyFiles(t *testing.T) {
 	}
 	if _, err := New(Options{Key: "k", Algorithms: []string{"ES256"}}, publicPEM(t, k.rsa), nil, nil); !errors.Is(err, ErrNoKey) {
 		t.Errorf("a key for no algorithm: %v", err)
-	}
-}
-
-func TestFind(t *testing.T) {
-	k := keys()
-	usual, own := verifier(t, Options{}, k.secret, nil), verifier(t, Options{Header: "x-token"}, k.secret, nil)
-	for line, want := range map[string][2]string{
-		"Bearer abc": {"abc", "abc"}, "bearer  abc ": {"abc", "abc"}, "abc": {"", "abc"}, "Basic abc": {"", ""}, "": {"", ""}, "Bearer": {"", "Bearer"},
-	} {
-		if got := usual.Find(http.Header{"Authorization": {line}}); got != want[0] {
-			t.Errorf("%q: %q", line, got)
-		}
-		if got := own.Find(http.Header{"X-Token": {line}}); got != want[1] {
-			t.Errorf("%q: %q", line, got)
-		}
 	}
 }
 

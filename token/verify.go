@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -75,20 +74,6 @@ func New(o Options, keyText, setText []byte, names []string) (*Verifier, error) 
 	v.known.most = v.opts.Remember
 	v.parser = jwt.NewParser(jwt.WithValidMethods(v.good), jwt.WithJSONNumber(), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation())
 	return v, nil
-}
-
-// Find returns the token that a request brings, or "" when there is none.
-func (v *Verifier) Find(h http.Header) string {
-	for _, line := range h[v.opts.Header] {
-		scheme, rest, found := strings.Cut(strings.Trim(line, " \t"), " ")
-		switch {
-		case found && strings.EqualFold(scheme, "bearer"):
-			return strings.Trim(rest, " \t")
-		case !found && scheme != "" && v.opts.Header != "Authorization":
-			return scheme
-		}
-	}
-	return ""
 }
 
 // Claims are what a verified token says. They do not change; nil says nothing.

@@ -164,8 +164,8 @@ func (x *exchange) said() identify.Claims {
 	if v == nil {
 		return nil
 	}
-	text := v.Find(x.r.Header)
-	if text == "" {
+	text, err := identify.Token(x.r.Header, t.opts.Header)
+	if err != nil || text == "" { // whoever looks for an account there says what is wrong
 		return nil
 	}
 	claims, err := v.Verify(text, x.event.Time)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"weir/internal/readers"
 	"weir/token"
 )
 
@@ -94,5 +95,35 @@ func TestJWT(t *testing.T) {
 	}
 	if _, _, err := g.Prepare(g.setup.Load().opts, nil, nil); err == nil {
 		t.Error("a reload without keys")
+	}
+}
+
+// TestTokenBySpelling: a token counts however servers let it be written, so that no spelling hides whom to charge from the gate alone.
+func TestTokenBySpelling(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys.json")
+	key := newKey(t)
+	keySet(t, path, epoch, map[string]*ecdsa.PrivateKey{"1": key})
+	paid := newCharged()
+	g := start(t, Options{Upstream: to(echo(t).URL), Account: []string{"jwt:sub", "source"}, JWT: &token.Options{JWKS: path}}, paid)
+	mine := tokenBy(t, "1", key, jwt.MapClaims{"sub": "mine", "exp": epoch.Add(time.Hour).Unix()})
+	other := tokenBy(t, "1", key, jwt.MapClaims{"sub": "other", "exp": epoch.Add(time.Hour).Unix()})
+	for _, c := range []struct {
+		lines   []string
+		status  int
+		account string
+	}{
+		{[]string{"Bearer " + mine}, 200, "mine"}, {[]string{"bearer\t" + mine}, 200, "mine"}, {[]string{"BEARER \t " + mine + " \t"}, 200, "mine"},
+		{[]string{"Bearer " + mine, "Bearer " + mine}, 200, "mine"},
+		{[]string{"Bearer " + mine, "Bearer " + other}, 400, ""}, {[]string{"Bearer " + mine + ", Bearer " + other}, 400, ""},
+		{[]string{"Basic x, Bearer " + mine}, 400, ""}, {[]string{"Bearer " + mine + " " + other}, 400, ""},
+		{[]string{"Basic x"}, 200, "source:127.0.0.1"},
+	} {
+		var lines []readers.Line
+		for _, line := range c.lines {
+			lines = append(lines, readers.Line{Name: "Authorization", Value: line})
+		}
+		if status := http1(g)("/", lines); status != c.status || status == 200 && paid.account() != c.account {
+			t.Errorf("%.40q: %d, charged %q", c.lines, status, paid.account())
+		}
 	}
 }
