@@ -17,8 +17,7 @@ const (
 	leastRemembered = 100_000
 	// A rate of people is measured over about so long.
 	rateMemory = 30 * time.Second
-	// loaded is when somebody who was let in has his page, or most of it; enoughRecent is how many are looked at for
-	// that.
+	// loaded is when a client that was let in has most of its page. enoughRecent is how many such clients are looked at.
 	loaded       = 4 * time.Second
 	enoughRecent = 1000
 )
@@ -141,10 +140,10 @@ func (l *Lanes) Renew(t Ticket, now time.Time) Ticket {
 	return t
 }
 
-// Present says that somebody showed up with a genuine ticket. The first time, it puts his number in line. When it is
-// his turn, he is let in: from then on the ticket is worth so many requests as it covers, this one included, for two
-// minutes. Each time counts as one of them, however many come at once; Refund gives one back. Unless it is Spent, the
-// ticket is to be renewed each time (Renew).
+// Present takes a genuine ticket. The first time, it puts the number in line. When the number's turn comes, the client
+// is let in: for two minutes the ticket is worth as many requests as it covers, this one included. Each call counts as
+// one of them, however many come at once; Refund gives one back. Unless it is Spent, the ticket must be renewed each
+// time (Renew).
 func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.Time) Standing {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -164,7 +164,7 @@ func TestInnocentsBehindProxies(t *testing.T) {
 			}
 			check("127.0.0.5", "key", "X-Api-Key: key\r\n", "127.0.0.5, 127.0.0.1")
 			check("127.0.0.6", "source:127.0.0.6", "", "127.0.0.6, 127.0.0.1")
-			// A proxy of the client's own says whom it speaks for. Nobody has to believe it, and it does no harm.
+			// The client has a proxy of its own, which names the client. weir does not believe it, and does not mind.
 			check("127.0.0.7", "source:127.0.0.7", "X-Forwarded-For: 10.1.2.3\r\nX-Forwarded-For: unknown, 192.0.2.9\r\n",
 				"10.1.2.3, unknown, 192.0.2.9, 127.0.0.7, 127.0.0.1")
 			check("127.0.0.7", "key2", "X-Forwarded-For: 10.1.2.3\r\nX-API-KEY: key2\r\nX-Forwarded-For: 127.0.0.5\r\n",

@@ -141,7 +141,7 @@ func TestBesidePostfix(t *testing.T) {
 }
 
 // TestStoppedBesidePostfix: mail that Postfix has taken and diverted when its user is stopped is held in weir, all of
-// it. When he has deleted it and goes on, nothing of it leaves: Postfix has nothing left.
+// it. Once the user has deleted it and sends again, nothing of it leaves: Postfix has nothing left.
 func TestStoppedBesidePostfix(t *testing.T) {
 	// At first Postfix keeps what it diverts, as though all of it were under way at once.
 	p, mta, world := besidePostfix(t, map[string]string{
@@ -193,6 +193,6 @@ func TestStoppedBesidePostfix(t *testing.T) {
 		t.Errorf("arrived at %v", got)
 	}
 	if !postfix.Await(func() bool { return left() == 0 }) || len(world.Mails()) != len(got) {
-		t.Errorf("Postfix keeps %d, %d mails arrived", left(), len(world.Mails()))
+		t.Errorf("Postfix keeps %d, %d messages arrived", left(), len(world.Mails()))
 	}
 }

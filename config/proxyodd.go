@@ -69,7 +69,7 @@ func (c *Config) proxyOddities() []*weir.FieldError {
 	all := c.trusting()
 	for _, t := range all {
 		if t.header == identify.EitherHeader {
-			odd.add(t.at+".forwarded_header", "with either, a client can write the header that the proxies do not maintain, and choose whom it is charged to",
+			odd.add(t.at+".forwarded_header", "with either, a client can write the other header and so choose the address that is charged",
 				"name the header that they maintain: x-forwarded-for or forwarded")
 		}
 	}

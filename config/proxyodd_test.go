@@ -35,7 +35,7 @@ func TestProxiesOnLists(t *testing.T) {
 		"a quota's override": {"", "throttles: {few: {quota: {policies: [{name: p, limit: 1, period: 1s}], overrides: {'source:10.0.0.1': {p: {exempt: true}}, acme: {p: {exempt: true}}}}}}",
 			"10.0.0.1/32 contains addresses of proxies that http[0] trusts, 10.0.0.0/8"},
 		"a limit of its own": {"", "throttles: {few: {quota: {policies: [{name: p, limit: 1, period: 1s}], overrides: {'source:10.0.0.1': {p: {limit: 5}}}}}}", ""},
-		"either":             {", forwarded_header: either", "", "with either, a client can write the header that the proxies do not maintain, and choose whom it is charged to"},
+		"either":             {", forwarded_header: either", "", "with either, a client can write the other header and so choose the address that is charged"},
 		"forward-auth": {"", "auth: [{listen: '127.0.0.1:0', throttles: [few]}]\nthrottles: {few: {bloom: {rate: 10/s, exempt: [127.0.0.1]}}}",
 			"127.0.0.1/32 contains addresses of proxies that auth[0] trusts, 127.0.0.0/8"},
 		"Envoy": {"", "rls: [{listen: '127.0.0.1:0', authz: {trusted_proxies: [172.16.0.0/12], throttles: [few]}}]\nthrottles: {few: {bloom: {rate: 10/s, exempt: [172.17.0.0/16]}}}",
