@@ -17,7 +17,8 @@ const (
 	leastRemembered = 100_000
 	// A rate of people is measured over about so long.
 	rateMemory = 30 * time.Second
-	// loaded is when a client that was let in has most of its page. enoughRecent is how many such clients are looked at.
+	// loaded is when a client that was let in has most of its page. enoughRecent is how many such clients are looked
+	// at.
 	loaded       = 4 * time.Second
 	enoughRecent = 1000
 )

@@ -66,7 +66,8 @@ func TestGuessesAtOnce(t *testing.T) {
 	}
 }
 
-// Two dozen users of one network come to work and log in at the same time, some of them twice: more than the network may guess.
+// Two dozen users of one network come to work and log in at the same time, some of them twice: more than the network
+// may guess.
 func TestManyUsersOfANetwork(t *testing.T) {
 	p := newPost(t, "rate: 1/m", "", "")
 	for i := range 24 {

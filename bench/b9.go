@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// peopleUnderSYNs is B9: people connect while SYNs of few networks come at a fixed rate, with the limiter in shadow and enforced. The
-// networks are namespaces, which only tests make, so the benchmark of gate/xdpgate plays it.
+// peopleUnderSYNs is B9: people connect while SYNs of few networks come at a fixed rate, with the limiter in shadow
+// and enforced. The networks are namespaces, which only tests make, so the benchmark of gate/xdpgate plays it.
 func peopleUnderSYNs(o options) ([]figure, error) {
 	args := []string{"test", "-run", "^$", "-bench", "^BenchmarkPeople$", "-benchtime", "1x", "./gate/xdpgate"}
 	if o.quick {

@@ -59,8 +59,8 @@ func element7239(s string) (node, rest string, ok bool) {
 	return node, rest, true
 }
 
-// WellForwarded reports whether lines of a Forwarded header keep to the grammar from their start. Different servers read
-// a line that does not in different ways.
+// WellForwarded reports whether lines of a Forwarded header keep to the grammar from their start. Different servers
+// read a line that does not in different ways.
 func WellForwarded(lines []string) bool {
 	for _, rest := range lines {
 		for more := true; more; {

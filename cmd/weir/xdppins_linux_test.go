@@ -82,8 +82,8 @@ func metricsInside(t *testing.T, ns netlab.Namespace) string {
 	return string(text)
 }
 
-// TestNoPacketsAreLimited: somebody removes the limiter of a weir that runs. Status, metric and log say so, until a reload brings it
-// back.
+// TestNoPacketsAreLimited: somebody removes the limiter of a weir that runs. Status, metric and log say so, until a
+// reload brings it back.
 func TestNoPacketsAreLimited(t *testing.T) {
 	near, _ := netlab.Cable(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
@@ -123,8 +123,8 @@ func TestNoPacketsAreLimited(t *testing.T) {
 	inside(t, near, "xdp", "detach", "--pin", pin, netlab.Host)
 }
 
-// TestReloadFindsWhatWasMissing: there was no BPF file system at the start. It is mounted, and a reload begins to limit; what was
-// switched meanwhile stays.
+// TestReloadFindsWhatWasMissing: there was no BPF file system at the start. It is mounted, and a reload begins to
+// limit; what was switched meanwhile stays.
 func TestReloadFindsWhatWasMissing(t *testing.T) {
 	near, _ := netlab.Cable(t)
 	mount := t.TempDir()
@@ -156,8 +156,8 @@ func TestReloadFindsWhatWasMissing(t *testing.T) {
 	inside(t, near, "xdp", "detach", "--pin", pin, netlab.Host)
 }
 
-// TestPinsAfterTheirNamespace: a weir and its namespace are gone. The next weir, in another namespace, removes what is left of it and
-// warns of nothing. While the namespace lives, it leaves it alone.
+// TestPinsAfterTheirNamespace: a weir and its namespace are gone. The next weir, in another namespace, removes what
+// is left of it and warns of nothing. While the namespace lives, it leaves it alone.
 func TestPinsAfterTheirNamespace(t *testing.T) {
 	near, far := netlab.Cable(t)
 	here := netlab.New(t)

@@ -217,7 +217,8 @@ func TestNamedTwiceAtTheGate(t *testing.T) {
 	}
 }
 
-// TestPlacesThatDisagree: a request that names different accounts in different places is refused, unless the first is to count.
+// TestPlacesThatDisagree: a request that names different accounts in different places is refused, unless the first is
+// to count.
 func TestPlacesThatDisagree(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	both := []readers.Line{{Name: "X-Api-Key", Value: "a"}, {Name: "Authorization", Value: "Bearer b"}}

@@ -98,7 +98,8 @@ func TestJWT(t *testing.T) {
 	}
 }
 
-// TestTokenBySpelling: a token counts however servers let it be written, so that no spelling hides whom to charge from the gate alone.
+// TestTokenBySpelling: a token counts however servers let it be written, so that no spelling hides whom to charge
+// from the gate alone.
 func TestTokenBySpelling(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
 	key := newKey(t)

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A weir that runs holds a shared lock on the folder of each of its interfaces. The kernel drops the lock with the process, however
-// it ends. So a folder without a lock belongs to no running weir, in whatever network namespace that would be.
+// A weir that runs holds a shared lock on the folder of each of its interfaces. The kernel drops the lock with the
+// process, however it ends. So a folder without a lock belongs to no running weir, in whatever network namespace that
+// would be.
 
 // holdTries is how often a folder that is removed while it is being locked is made again.
 const holdTries = 10
@@ -71,9 +72,9 @@ func (p pins) lock(how int) (*os.File, error) {
 	return f, nil
 }
 
-// RemoveDead removes what is pinned for interfaces that are gone, and returns their names. Interfaces go by themselves when their
-// network namespace does; the pins stay. What a running weir holds is left alone, and so is a program that sees packets, in
-// whatever namespace. The other pins are removed even if some cannot be.
+// RemoveDead removes what is pinned for interfaces that are gone, and returns their names. Interfaces go by
+// themselves when their network namespace does; the pins stay. What a running weir holds is left alone, and so is a
+// program that sees packets, in whatever namespace. The other pins are removed even if some cannot be.
 func RemoveDead(pin string) (removed []string, err error) {
 	folders, err := filepath.Glob(filepath.Join(pin, layout, "*"))
 	if err != nil {

@@ -45,7 +45,8 @@ func dead(t *testing.T, pin string) []string {
 	return removed
 }
 
-// TestPinsOfAGoneNamespace: a namespace ends, and what its weir pinned is removed. What limits packets in another namespace is not.
+// TestPinsOfAGoneNamespace: a namespace ends, and what its weir pinned is removed. What limits packets in another
+// namespace is not.
 func TestPinsOfAGoneNamespace(t *testing.T) {
 	needsKernel(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
@@ -91,7 +92,8 @@ func TestPinsOfAGoneNamespace(t *testing.T) {
 	}
 }
 
-// TestDeadPinsOfARunningWeir: a weir whose interface is gone keeps its pins while it runs, and takes them over when both are back.
+// TestDeadPinsOfARunningWeir: a weir whose interface is gone keeps its pins while it runs, and takes them over when
+// both are back.
 func TestDeadPinsOfARunningWeir(t *testing.T) {
 	needsKernel(t)
 	near, _ := netlab.Cable(t)
@@ -131,7 +133,8 @@ func TestDeadPinsOfARunningWeir(t *testing.T) {
 	}
 }
 
-// TestHalfPinned: a weir that was killed while it started leaves a folder without a link. A weir that starts now is not disturbed.
+// TestHalfPinned: a weir that was killed while it started leaves a folder without a link. A weir that starts now is
+// not disturbed.
 func TestHalfPinned(t *testing.T) {
 	needsKernel(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
@@ -169,8 +172,8 @@ func TestHalfPinned(t *testing.T) {
 	}
 }
 
-// TestPinsOfAnotherNamespace: interfaces of two namespaces have the same name and the same number. The second weir takes nothing
-// from the first, and does not think that its own packets are limited.
+// TestPinsOfAnotherNamespace: interfaces of two namespaces have the same name and the same number. The second weir
+// takes nothing from the first, and does not think that its own packets are limited.
 func TestPinsOfAnotherNamespace(t *testing.T) {
 	needsKernel(t)
 	o := small()
@@ -211,8 +214,8 @@ func TestPinsOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// TestNoPacketsAreLimited: whatever takes the program from its interface, the log says it once, at the next care or when somebody
-// asks, and a reload puts it back.
+// TestNoPacketsAreLimited: whatever takes the program from its interface, the log says it once, at the next care or
+// when somebody asks, and a reload puts it back.
 func TestNoPacketsAreLimited(t *testing.T) {
 	needsKernel(t)
 	near, _ := netlab.Cable(t)

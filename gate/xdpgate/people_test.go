@@ -33,9 +33,10 @@ const (
 	peopleCost     = 200_000 // SYNs in a row, to measure what one costs to send and to take
 )
 
-// BenchmarkPeople measures how people connect while a flood of SYNs comes at a fixed rate: with the limiter in shadow, where it
-// judges and everything passes, and enforced; with SYN cookies and without. The flood is paced. One that sends as fast as it can
-// would send more while SYNs are dropped, as both ends share the processors of one machine here.
+// BenchmarkPeople measures how people connect while a flood of SYNs comes at a fixed rate: with the limiter in
+// shadow, where it judges and everything passes, and enforced; with SYN cookies and without. The flood is paced. One
+// that sends as fast as it can would send more while SYNs are dropped, as both ends share the processors of one
+// machine here.
 func BenchmarkPeople(b *testing.B) {
 	needsKernel(b)
 	for _, cookies := range []string{"on", "off"} {
@@ -85,7 +86,8 @@ func openHost(b *testing.B, cookies, shadow bool) (net.Listener, *Gate, error) {
 	setSysctl(b, "ipv4/tcp_syncookies", on)
 	setSysctl(b, "ipv4/tcp_max_syn_backlog", fmt.Sprint(peopleBacklog))
 	setSysctl(b, "core/somaxconn", fmt.Sprint(peopleBacklog))
-	// Everybody is behind a router, as on the Internet. Otherwise the host looks for each flooder by ARP, which is another bottleneck.
+	// Everybody is behind a router, as on the Internet. Otherwise the host looks for each flooder by ARP, which is
+	// another bottleneck.
 	for _, away := range []string{"198.18.16.0/20", "198.18.32.0/19", "198.19.0.0/16"} {
 		if err := netlab.Command("ip", "route", "add", away, "via", netlab.WireV4); err != nil {
 			return nil, nil, err

@@ -12,8 +12,8 @@ import (
 // varies is what a message fills in: the docs write an ellipsis, or a name as an example.
 var varies = regexp.MustCompile(`…|\beth0\b`)
 
-// TestMessages: every message that the docs explain is one that weir has. What does not vary in it must stand in one line of
-// the source.
+// TestMessages: every message that the docs explain is one that weir has. What does not vary in it must stand in one
+// line of the source.
 func TestMessages(t *testing.T) {
 	var source strings.Builder
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SYN is a frame with a TCP SYN from anywhere to a port of the near end. Address and checksums are right: the host would drop
-// anything else before TCP sees it, and no flood would cost it anything.
+// SYN is a frame with a TCP SYN from anywhere to a port of the near end. Address and checksums are right: the host
+// would drop anything else before TCP sees it, and no flood would cost it anything.
 func SYN(from netip.Addr, port uint16) []byte {
 	tcp := make([]byte, 20)
 	binary.BigEndian.PutUint16(tcp[0:], 40000)
@@ -77,7 +77,8 @@ func Flood(far Namespace, frames [][]byte, count int) error {
 // tick is how often FloodAt sends.
 const tick = 2 * time.Millisecond
 
-// FloodAt sends so many frames a second, in turn, from the far end of a cable, until it is told to stop. It returns how many.
+// FloodAt sends so many frames a second, in turn, from the far end of a cable, until it is told to stop. It returns
+// how many.
 func FloodAt(far Namespace, frames [][]byte, rate int, stop <-chan struct{}) (sent int, err error) {
 	err = onWire(far, func(send func([]byte) error) error {
 		began, ticker := time.Now(), time.NewTicker(tick)

@@ -43,7 +43,8 @@ func tcpCounts(ns Namespace) (segments, wrong int, err error) {
 	return segments, wrong, err
 }
 
-// TestFloodReachesTCP: the frames of a flood are not dropped before TCP for a wrong address or checksum, so the host pays for them.
+// TestFloodReachesTCP: the frames of a flood are not dropped before TCP for a wrong address or checksum, so the host
+// pays for them.
 func TestFloodReachesTCP(t *testing.T) {
 	for _, from := range []string{"198.18.7.1", "fd00::7"} {
 		near, far := Cable(t)

@@ -61,8 +61,8 @@ func New(t testing.TB) Namespace {
 	return ns
 }
 
-// onThread runs f on a thread that ends with it, so that no other code finds itself in another namespace. The thread goes home
-// before: the first one of a process never ends, and would keep a namespace that is to be gone.
+// onThread runs f on a thread that ends with it, so that no other code finds itself in another namespace. The thread
+// goes home before: the first one of a process never ends, and would keep a namespace that is to be gone.
 func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
@@ -155,8 +155,8 @@ func BPF(t testing.TB) string {
 // goneWithin is how long the kernel may take to remove a namespace that nobody uses.
 const goneWithin = 60 // seconds
 
-// End ends the near end of a cable: its namespace goes, and its interface with it. Nobody may be inside. It returns when the
-// kernel has told the far end that the cable is gone.
+// End ends the near end of a cable: its namespace goes, and its interface with it. Nobody may be inside. It returns
+// when the kernel has told the far end that the cable is gone.
 func (ns Namespace) End(t testing.TB, far Namespace) {
 	t.Helper()
 	if err := far.Do(func() error { return ns.end() }); err != nil {
