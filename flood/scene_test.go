@@ -208,6 +208,7 @@ func TestLoad(t *testing.T) {
 	if res := c.visitor(people, 0).load(ctx, o.WarmUp); res != served {
 		t.Errorf("result %d", res)
 	}
+	server.Close()
 	if want := append([]string{acceptPage}, slices.Repeat([]string{acceptAny}, pageParts)...); !slices.Equal(accepts, want) || len(stamps) != 1 || len(tally.paid) != 1 {
 		t.Errorf("asked for %q with %d stamps, paid %d", accepts, len(stamps), len(tally.paid))
 	}
@@ -255,6 +256,7 @@ func TestPayer(t *testing.T) {
 	solver := &oneAtATime{t: t}
 	p := &payer{front: strings.TrimPrefix(server.URL, "http://"), proxy: server.Client().Transport, solver: solver, sources: sources, tally: tally, begin: time.Now()}
 	p.run(ctx)
+	server.Close() // The end calls requests off, and what they reached may still be counting.
 	for paid, n := range uses {
 		if n > payerCovers {
 			t.Errorf("%d uses of %s", n, paid)
