@@ -332,7 +332,7 @@ func (g *Gate) schedule() {
 	if g.timer != nil {
 		g.timer.Stop()
 	}
-	g.timer = g.env.Clock.AfterFunc(g.kernel.sweepEvery(), g.tend)
+	g.timer = g.env.Clock.AfterFunc(g.kernel.tendEvery(), g.tend)
 }
 
 // tend cares for the tables and the lists.
@@ -343,7 +343,7 @@ func (g *Gate) tend() {
 		return
 	}
 	k, now := g.kernel, g.clock()
-	k.sweep(now)
+	k.tend(now)
 	k.watch(g.tell)
 	k.rotate(now)
 	if err := errors.Join(k.allow.expire(now), k.ban.expire(now)); err != nil {
