@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"fmt"
+	"maps"
 	gosmtp "net/smtp"
 	"slices"
 	"strings"
@@ -16,13 +17,14 @@ import (
 	"weir/store"
 )
 
-// TestBesidePostfix has weir as the policy service of a real Postfix, and as the relay to which it diverts what must wait: a bulk sender is
-// held while another user's mail passes.
-func TestBesidePostfix(t *testing.T) {
+// besidePostfix makes weir the policy service of a real Postfix, and the relay to which it diverts what must wait. main
+// is added to main.cf.
+func besidePostfix(t *testing.T, main map[string]string) (p *post, mta *postfix.Instance, world *postfix.Sink) {
+	t.Helper()
 	if postfix.Missing() != "" {
 		postfix.Start(t, postfix.Options{}) // skips, or fails
 	}
-	world := postfix.NewSink(t)
+	world = postfix.NewSink(t)
 	asks, diverts, back := postfix.FreeAddr(), postfix.FreeAddr(), postfix.FreeAddr()
 	host, port, _ := strings.Cut(diverts, ":")
 	cfg, err := config.Parse("weir.yaml", []byte(fmt.Sprintf(`
@@ -38,19 +40,21 @@ throttles:
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &post{t: t, clock: clock.NewFake(noon)}
+	p = &post{t: t, clock: clock.NewFake(noon)}
 	p.start(cfg)
 	service := "check_policy_service inet:" + asks
-	mta := postfix.Start(t, postfix.Options{
+	settings := map[string]string{
+		"smtpd_relay_restrictions":         "permit_sasl_authenticated, reject",
+		"smtpd_recipient_restrictions":     service,
+		"smtpd_data_restrictions":          service,
+		"smtpd_end_of_data_restrictions":   service,
+		"weir_destination_recipient_limit": "100",
+	}
+	maps.Copy(settings, main)
+	mta = postfix.Start(t, postfix.Options{
 		Relay: world.Addr(),
 		Users: map[string]string{"ann": "secret", "bob": "secret"},
-		Main: map[string]string{
-			"smtpd_relay_restrictions":         "permit_sasl_authenticated, reject",
-			"smtpd_recipient_restrictions":     service,
-			"smtpd_data_restrictions":          service,
-			"smtpd_end_of_data_restrictions":   service,
-			"weir_destination_recipient_limit": "100",
-		},
+		Main:  settings,
 		Master: []string{
 			"weir unix - - n - 20 smtp",
 			back + " inet n - n - - smtpd",
@@ -62,10 +66,19 @@ throttles:
 			"  -o receive_override_options=no_address_mappings,no_unknown_recipient_checks,no_header_body_checks,no_milters",
 		},
 	})
-	send := func(user string, to ...string) error {
-		text := fmt.Sprintf("From: %s@example.org\r\nSubject: x\r\n%s: forged\r\n\r\nhello\r\n", user, identify.MarkHeader)
-		return gosmtp.SendMail(mta.Addr, gosmtp.PlainAuth("", user, "secret", "127.0.0.1"), user+"@example.org", to, []byte(text))
-	}
+	return p, mta, world
+}
+
+// submit sends a mail to Postfix, as a user who logs in.
+func submit(mta *postfix.Instance, user string, to ...string) error {
+	text := fmt.Sprintf("From: %s@example.org\r\nSubject: x\r\n%s: forged\r\n\r\nhello\r\n", user, identify.MarkHeader)
+	return gosmtp.SendMail(mta.Addr, gosmtp.PlainAuth("", user, "secret", "127.0.0.1"), user+"@example.org", to, []byte(text))
+}
+
+// TestBesidePostfix: a bulk sender is held while another user's mail passes.
+func TestBesidePostfix(t *testing.T) {
+	p, mta, world := besidePostfix(t, nil)
+	send := func(user string, to ...string) error { return submit(mta, user, to...) }
 	waits := func(n int) {
 		t.Helper()
 		if !postfix.Await(func() bool {
@@ -124,5 +137,62 @@ throttles:
 	all := reached(4 + 1 + 1 + 21) // bob's, the admin's notice, and what was released
 	if once := slices.Compact(slices.Clone(all)); len(all)-len(once) != 1 {
 		t.Errorf("somebody has it twice: %v", all)
+	}
+}
+
+// TestStoppedBesidePostfix: mail that Postfix has taken and diverted when its user is stopped is held in weir, all of
+// it. When he has deleted it and goes on, nothing of it leaves: Postfix has nothing left.
+func TestStoppedBesidePostfix(t *testing.T) {
+	// At first Postfix keeps what it diverts, as though all of it were under way at once.
+	p, mta, world := besidePostfix(t, map[string]string{
+		"defer_transports": "weir", "queue_run_delay": "1s", "minimal_backoff_time": "1s", "maximal_backoff_time": "1s",
+	})
+	const sent = 40
+	for i := range sent {
+		if err := submit(mta, "ann", fmt.Sprintf("victim%d@example.net", i)); err != nil {
+			t.Fatalf("mail %d: %v", i, err)
+		}
+	}
+	world.Await(1) // her credit
+	left := func() (n int) {
+		for _, queue := range []string{"incoming", "active", "deferred"} {
+			n += mta.Queued(queue)
+		}
+		return n
+	}
+	if !postfix.Await(func() bool { return mta.Queued("deferred") == sent-1 }) {
+		t.Fatalf("Postfix keeps %d\n%s", left(), mta.Log())
+	}
+	for _, args := range [][]string{{"postconf", "-e", "defer_transports="}, {"postfix", "reload"}} {
+		if _, err := mta.Command(args[0], args[1:]...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !postfix.Await(func() bool { return p.status().Recipients[store.Held] == sent-1 && left() == 0 }) {
+		t.Fatalf("%+v, and Postfix keeps %d\n%s", p.status(), left(), mta.Log())
+	}
+	if err := submit(mta, "ann", "more@example.net"); err == nil || !strings.Contains(err.Error(), "5.7.1") {
+		t.Errorf("she is not stopped: %v", err)
+	}
+	if r, err := p.control.Delete(t.Context(), console.MailOrder{User: "ann", All: true}); err != nil || r.Recipients != sent-1 {
+		t.Errorf("%+v %v", r, err)
+	}
+	if _, err := p.control.ResumeUser(t.Context(), "ann", false); err != nil {
+		t.Fatal(err)
+	}
+	p.runs(24 * time.Hour)
+	if err := submit(mta, "ann", "friend@example.net"); err != nil {
+		t.Errorf("resumed: %v", err)
+	}
+	var got []string
+	for _, m := range world.Await(3) { // her first, the admin's notice, and the one after
+		got = append(got, m.To...)
+	}
+	slices.Sort(got)
+	if want := []string{"admin@example.org", "friend@example.net", "victim0@example.net"}; !slices.Equal(got, want) {
+		t.Errorf("arrived at %v", got)
+	}
+	if !postfix.Await(func() bool { return left() == 0 }) || len(world.Mails()) != len(got) {
+		t.Errorf("Postfix keeps %d, %d mails arrived", left(), len(world.Mails()))
 	}
 }

@@ -203,11 +203,11 @@ func TestReachOtherActions(t *testing.T) {
 		}
 	})
 	t.Run("limit", func(t *testing.T) {
-		p := newPost(t, lenient, reachGate, reachOf("limit, limit: 2/h"))
+		p := newPost(t, lenient, reachGate, reachOf("limit, limit: 7/h"))
 		p.user("ann")
 		ann := p.mailer("ann")
 		ann.flag()
-		for i, want := range []int{250, 250, 250, 450} { // the one that crosses the threshold, and two more
+		for i, want := range []int{250, 250, 450} { // the five before the flag, the one that crosses the threshold, and one more
 			if err := ann.send("limited", fmt.Sprintf("new-%d@elsewhere.example", i)); code(err) != want {
 				t.Errorf("mail %d: %v, want %d", i, err, want)
 			}
@@ -345,6 +345,18 @@ func TestReachForOtherChannels(t *testing.T) {
 		if got := sms(fmt.Sprintf("+49 171 555-010%d", i)); !strings.Contains(got, `"admit"`) {
 			t.Fatalf("message %d: %s", i, got)
 		}
+	}
+	if got := sms("0049 (0)171 5550104"); !strings.Contains(got, `"admit"`) {
+		t.Errorf("the same number, written in another way: %s", got)
+	}
+	// What is no number is nobody: it is not sent, and counts neither as a person nor as one who was tried.
+	for _, nobody := range []string{"123", "abc", "+"} {
+		if got := sms(nobody); !strings.Contains(got, `"refuse"`) || !strings.Contains(got, "no-recipient") {
+			t.Errorf("%q: %s", nobody, got)
+		}
+	}
+	if u, err := p.control.ReachUser(t.Context(), "ann", ""); err != nil || u.Throttles[0].Flagged || u.Throttles[0].Recipients != 5 {
+		t.Errorf("%+v, %v", u, err)
 	}
 	if got := sms("+491715550199"); !strings.Contains(got, `"refuse"`) || !strings.Contains(got, "new-recipient") {
 		t.Errorf("a new number: %s", got)

@@ -33,7 +33,8 @@ func (a *App) attach(p *packets, cfg *config.Config) error {
 	err := p.gate.Attach()
 	_, nowhere := errors.AsType[*xdpgate.NoFileSystem](err)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) || nowhere {
-		a.opts.Log.Error("weir CANNOT LIMIT PACKETS on "+p.options.Interface+"; what an earlier one left in the kernel stays as it is", "err", err)
+		name := p.options.Interface
+		a.opts.Log.Error("NO PACKETS ARE LIMITED on "+name+"; what an earlier weir left in the kernel stays as it is", "interface", name, "err", err)
 		p.off = err
 		return nil
 	}
@@ -43,7 +44,8 @@ func (a *App) attach(p *packets, cfg *config.Config) error {
 	return err
 }
 
-// attachPackets attaches every limiter of a generation, and tells of those that an earlier weir has left behind.
+// attachPackets attaches every limiter of a generation, removes what an earlier weir has left of interfaces that are gone, and tells
+// of the limiters that it has left running.
 func (a *App) attachPackets(g *generation) error {
 	pins := map[string][]string{}
 	for i, p := range g.packets {
@@ -56,17 +58,30 @@ func (a *App) attachPackets(g *generation) error {
 		pins[xdpgate.DefaultPin] = nil
 	}
 	for pin, ours := range pins {
+		a.removeDead(pin)
 		left, err := xdpgate.List(pin)
 		if err != nil {
 			continue // where nothing can be listed, nothing is limited
 		}
 		for _, l := range left {
-			if !slices.Contains(ours, l.Interface) {
+			if l.Attached && !l.Held && !slices.Contains(ours, l.Interface) {
 				a.opts.Log.Warn("an earlier weir still limits the packets of "+l.Interface+"; weir xdp detach "+l.Interface+" ends it", "pin", l.Path)
 			}
 		}
 	}
 	return nil
+}
+
+// removeDead removes the pins of interfaces that are gone.
+func (a *App) removeDead(pin string) {
+	removed, err := xdpgate.RemoveDead(pin)
+	for _, name := range removed {
+		a.opts.Log.Info("removed the limiter of an interface that is gone", "interface", name, "pin", pin)
+	}
+	// A weir that does not limit packets need not be allowed to ask.
+	if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errors.ErrUnsupported) {
+		a.opts.Log.Warn("limiters of interfaces that are gone may be left in the kernel", "pin", pin, "err", err)
+	}
 }
 
 // preparePackets keeps the limiters of interfaces that stay, makes those that are new, and leaves the others behind.
@@ -77,11 +92,16 @@ func (c *change) preparePackets() error {
 		at := slices.IndexFunc(rest, func(p *packets) bool { return p.options.Interface == o.Interface && p.options.Pin == o.Pin })
 		var p *packets
 		var err error
-		if at >= 0 {
+		switch {
+		case at < 0:
+			p, err = c.newPackets(o, nil)
+		case rest[at].off != nil: // what was missing may be there now
+			p, err = c.newPackets(o, rest[at])
+		default:
 			p, err = c.keepPackets(rest[at], o)
+		}
+		if at >= 0 {
 			rest = slices.Delete(rest, at, at+1)
-		} else {
-			p, err = c.newPackets(o)
 		}
 		if err != nil {
 			errs = append(errs, weir.Under(fmt.Sprintf("xdp[%d]", i), err))
@@ -95,8 +115,13 @@ func (c *change) preparePackets() error {
 	return errors.Join(errs...)
 }
 
-func (c *change) newPackets(o xdpgate.Options) (*packets, error) {
+// newPackets makes a limiter. It goes on with the shadow of one that never limited packets, unless the configuration says something
+// else than before.
+func (c *change) newPackets(o xdpgate.Options, off *packets) (*packets, error) {
 	p := &packets{options: o, link: policy.NewLink("xdp:"+o.Interface, nil, policy.Closed)}
+	if off != nil && o.Shadow == off.options.Shadow {
+		o.Shadow = off.link.Shadow.Load()
+	}
 	p.link.Shadow.Store(o.Shadow)
 	var err error
 	p.gate, err = xdpgate.New(o, xdpgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log})
@@ -174,11 +199,22 @@ func (p *packets) view() console.Throttle {
 	return v
 }
 
+// whyNot is why no packets are limited; nil when they are.
+func (p *packets) whyNot() error {
+	if p.off != nil {
+		return p.off
+	}
+	if err := p.gate.Limits(); !errors.Is(err, xdpgate.ErrClosed) { // while weir stops
+		return err
+	}
+	return nil
+}
+
 // status is the limiter as status shows it.
 func (p *packets) status() console.XDPStatus {
 	s := console.XDPStatus{Interface: p.options.Interface, Mode: string(p.options.Mode), Shadow: p.link.Shadow.Load(), Packets: map[string]uint64{}}
-	if p.off != nil {
-		s.Error = p.off.Error()
+	if why := p.whyNot(); why != nil {
+		s.Error = "NO PACKETS ARE LIMITED: " + why.Error()
 	}
 	if st, err := p.gate.Stats(); err == nil {
 		s.Attach, s.Bans, s.LeftOut, s.Allows = string(st.Attach), st.Bans, p.feed.left(), st.Allows

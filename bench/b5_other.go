@@ -9,3 +9,5 @@ import "errors"
 func inKernel(options) ([]figure, error) { return nil, errors.ErrUnsupported }
 
 func sameAnswers(options) ([]figure, error) { return nil, errors.ErrUnsupported }
+
+func peopleUnderSYNs(options) ([]figure, error) { return nil, errors.ErrUnsupported }

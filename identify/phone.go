@@ -9,6 +9,9 @@ import (
 // ErrPhone is returned for what is no telephone number.
 var ErrPhone = errors.New("not a telephone number")
 
+// ErrNoCountry is an ErrPhone of a number that is long enough, and whose country nobody can tell.
+var ErrNoCountry = fmt.Errorf("%w of a country", ErrPhone)
+
 // How many digits a number has, with that of the country (E.164).
 const (
 	minDigits   = 8
@@ -23,34 +26,32 @@ var trunks = map[string]string{
 	"351": "", "352": "", "354": "", "356": "", "371": "", "372": "", "420": "", "852": "",
 }
 
-// Phone returns the one form of a telephone number (E.164), such as +493012345678. A number without + or 00 is one of the country, as in
-// "+49"; where none is given it is refused. So is one with letters or an extension.
+// Phone returns the one form of a telephone number (E.164), such as +493012345678. A number without + or 00 is one of
+// the country, as in "+49"; where none is given it is refused. So is one with letters or an extension. With
+// ErrNoCountry its digits are returned.
 func Phone(number, country string) (string, error) {
 	code := strings.TrimPrefix(country, "+")
 	if country != "" && (code == "" || len(code) > longestCode || code[0] == '0' || strings.Trim(code, "0123456789") != "") {
 		return "", fmt.Errorf("%w: country %.16q; write +49", ErrPhone, country)
 	}
-	digits, plus, err := dialled(number)
+	digits, plus, err := dialled(number, code)
 	if err != nil {
 		return "", err
 	}
-	abroad, zeroes := strings.CutPrefix(digits, "00")
-	if code == "1" && !plus && !zeroes {
-		abroad, zeroes = strings.CutPrefix(digits, "011")
-	}
+	abroad, zeroes := cutAbroad(digits, code)
 	switch trunk, special := trunks[code]; {
 	case plus:
 	case zeroes:
 		digits = abroad
 	case code == "":
-		return "", fmt.Errorf("%w: %.64q has no country; write +49 30 123456", ErrPhone, number)
+		return noCountry(digits, "%.64q has no country; write +49 30 123456", number)
 	case code == "1" && len(digits) == 11 && digits[0] == '1':
 	case special && strings.HasPrefix(digits, trunk):
 		digits = code + digits[len(trunk):]
 	case !special && strings.HasPrefix(digits, "0"):
 		digits = code + digits[1:]
 	default: // of another country with the + left out, or a part of a number
-		return "", fmt.Errorf("%w: %.64q could be of any country; write +%s 30 123456, or 030 123456", ErrPhone, number, code)
+		return noCountry(digits, "%.64q could be of any country; write +%s 30 123456, or 030 123456", number, code)
 	}
 	if len(digits) < minDigits || len(digits) > maxDigits || digits[0] == '0' {
 		return "", fmt.Errorf("%w: %.64q; with the country's it has %d to %d digits, as in +49 30 123456", ErrPhone, number, minDigits, maxDigits)
@@ -58,8 +59,26 @@ func Phone(number, country string) (string, error) {
 	return "+" + digits, nil
 }
 
+// noCountry returns the digits of a number whose country nobody can tell, and what is wrong with it. What is too short
+// or too long for a number with its country is none.
+func noCountry(digits, format string, of ...any) (string, error) {
+	is := ErrNoCountry
+	if len(digits) < minDigits || len(digits) > maxDigits {
+		digits, is = "", ErrPhone
+	}
+	return digits, fmt.Errorf("%w: %s", is, fmt.Sprintf(format, of...))
+}
+
+// cutAbroad cuts off what is dialled before the number of another country: 00, and 011 in North America.
+func cutAbroad(digits, code string) (abroad string, found bool) {
+	if abroad, found = strings.CutPrefix(digits, "00"); !found && code == "1" {
+		abroad, found = strings.CutPrefix(digits, "011")
+	}
+	return abroad, found
+}
+
 // dialled returns the digits of a number, and whether a + is before them.
-func dialled(number string) (digits string, plus bool, err error) {
+func dialled(number, code string) (digits string, plus bool, err error) {
 	if len(number) > maxPhone {
 		return "", false, fmt.Errorf("%w: %.64q… is longer than %d bytes", ErrPhone, number, maxPhone)
 	}
@@ -68,8 +87,7 @@ func dialled(number string) (digits string, plus bool, err error) {
 	for i, c := range number {
 		switch {
 		case c >= '0' && c <= '9':
-			// In +49 (0)30 the 0 is for those who dial it without the +49.
-			if c == '0' && plus && n > 0 && i > 0 && number[i-1] == '(' && strings.HasPrefix(number[i+1:], ")") {
+			if c == '0' && i > 0 && number[i-1] == '(' && strings.HasPrefix(number[i+1:], ")") && skipped(string(room[:n]), code, plus) {
 				continue
 			}
 			room[n] = byte(c)
@@ -82,4 +100,17 @@ func dialled(number string) (digits string, plus bool, err error) {
 		}
 	}
 	return string(room[:n]), plus, nil
+}
+
+// skipped reports whether a 0 in brackets is not dialled after these digits. In +49 (0)30 and 0049 (0)30 it is for
+// those who dial neither. In Italy it is dialled always.
+func skipped(before, code string, plus bool) bool {
+	country := before
+	if !plus {
+		var abroad bool
+		if country, abroad = cutAbroad(before, code); !abroad {
+			return false
+		}
+	}
+	return country != "" && country != "39"
 }

@@ -11,6 +11,12 @@ func TestPhone(t *testing.T) {
 		{"+49 30 12345678", "", "+493012345678"},
 		{"0049 (30) 1234-5678", "", "+493012345678"},
 		{"+49 (0)30/12345678", "", "+493012345678"},
+		{"0049 (0)171 5550100", "", "+491715550100"},
+		{"0049 171 5550100", "", "+491715550100"},
+		{"00 (0)49 171 5550100", "", ""},
+		{"011 49 (0)171 5550100", "+1", "+491715550100"},
+		{"(0)171 5550100", "+49", "+491715550100"},
+		{"+39 (0)6 1234 5678", "", "+390612345678"},
 		{"030 12345678", "+49", "+493012345678"},
 		{"030.12345678", "49", "+493012345678"},
 		{"0049 30 12345678", "+43", "+493012345678"},
@@ -49,7 +55,32 @@ func TestPhone(t *testing.T) {
 		{strings.Repeat(" ", maxPhone-8) + "+12345678", "", ""},
 	} {
 		got, err := Phone(test.number, test.country)
+		if errors.Is(err, ErrNoCountry) {
+			got = "" // TestPhoneWithoutCountry
+		}
 		if got != test.want || (err == nil) != (test.want != "") || err != nil && !errors.Is(err, ErrPhone) {
+			t.Errorf("%q in %q is %q, want %q (%v)", test.number, test.country, got, test.want, err)
+		}
+	}
+}
+
+// A number whose country nobody can tell has its digits. What is too short or too long for one is no number at all.
+func TestPhoneWithoutCountry(t *testing.T) {
+	for _, test := range []struct{ number, country, want string }{
+		{"0171 555-0100", "", "01715550100"},
+		{"491715550100", "+49", "491715550100"},
+		{"(0)171 5550100", "", "01715550100"},
+		{"12345678", "", "12345678"},
+		{"1234567", "", ""},
+		{"123456789012345", "", "123456789012345"},
+		{"1234567890123456", "", ""},
+		{"123", "", ""},
+		{"123", "+49", ""},
+		{"abc", "", ""},
+		{"+", "", ""},
+	} {
+		got, err := Phone(test.number, test.country)
+		if got != test.want || !errors.Is(err, ErrPhone) || errors.Is(err, ErrNoCountry) != (test.want != "") {
 			t.Errorf("%q in %q is %q, want %q (%v)", test.number, test.country, got, test.want, err)
 		}
 	}
@@ -62,7 +93,7 @@ func FuzzPhone(f *testing.F) {
 	f.Fuzz(func(t *testing.T, number, country string) {
 		got, err := Phone(number, country)
 		if err != nil {
-			if got != "" || !errors.Is(err, ErrPhone) || len(err.Error()) > 1000 {
+			if (got != "") != errors.Is(err, ErrNoCountry) || len(got) > maxDigits || !errors.Is(err, ErrPhone) || len(err.Error()) > 1000 {
 				t.Errorf("%q, %v", got, err)
 			}
 			return

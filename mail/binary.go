@@ -24,13 +24,14 @@ const (
 	flagOperator
 	flagSlow
 	flagMulti // the clock of mails to several shows another time
+	flagNulls // there were messages without a sender
 	flagsAll  = 1<<iota - 1
 )
 
 // AppendBinary appends the state as bytes that UnmarshalBinary reads. There is no error.
 func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	flags := flagIf(s.started, flagStarted) | flagIf(s.stopped, flagStopped) | flagIf(s.operator, flagOperator) |
-		flagIf(s.slow, flagSlow) | flagIf(s.multi != s.last, flagMulti)
+		flagIf(s.slow, flagSlow) | flagIf(s.multi != s.last, flagMulti) | flagIf(s.nulls != 0, flagNulls)
 	b = append(b, version, flags)
 	if s.started {
 		b = binary.BigEndian.AppendUint64(b, uint64(s.last))
@@ -40,6 +41,9 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	}
 	if s.stopped {
 		b = binary.BigEndian.AppendUint64(b, uint64(s.since))
+	}
+	if s.nulls != 0 {
+		b = binary.BigEndian.AppendUint64(b, uint64(s.nulls))
 	}
 	b = binary.AppendUvarint(b, uint64(s.spent))
 	b = binary.AppendUvarint(b, uint64(s.mSpent))
@@ -123,6 +127,10 @@ func (r *reader) state() (s State, ok bool) {
 	}
 	if s.stopped {
 		s.since = r.time()
+	}
+	if flags&flagNulls != 0 {
+		s.nulls = r.time()
+		ok = ok && s.nulls != 0
 	}
 	s.spent, s.mSpent = int32(r.count(MaxCredit)), int32(r.count(MaxCredit))
 	if n := r.sized(MaxWorkingSet, 8); n > 0 {

@@ -24,6 +24,10 @@ func states(t testing.TB) map[string]*State {
 	r.wait(time.Hour).send(r.many(12)...)
 	r.wait(20 * time.Second)
 	all["two clocks"] = reread(t, &r.s)
+	r.p.Nulls = Nulls{Per: time.Hour, Every: time.Minute}
+	r.s.TakeNull(&r.p, r.now)
+	all["without a sender"] = reread(t, &r.s)
+	r.p.Nulls = Nulls{}
 	r.s.Submit(&r.p, r.now, 1<<62, r.many(6), []int{1, 3, 300, 301, 9, 1 << 30}, nil)
 	r.fresh()
 	all["waiting"] = reread(t, &r.s)

@@ -29,7 +29,12 @@ type Params struct {
 	Exempt     bool          // everything passes, nothing is counted
 	Resume     time.Duration // a stopped user is tried again in slow motion after so long; 0: never
 	Slow       int           // in slow motion the clock takes so many times as long
+	Nulls      Nulls         // how many messages without a sender pass uncounted; the zero value: any number
 }
+
+// Nulls are how many messages without a sender a user may send uncounted: as many as fit into Per at once, and one more
+// Every so often.
+type Nulls struct{ Per, Every time.Duration }
 
 // String says what holds, as an operator would write it.
 func (p *Params) String() string {
@@ -86,6 +91,7 @@ type State struct {
 	queue []Item   // the delay queue, the next first; nil where nobody waits
 
 	base          int32 // so many at the head of the queue waited already when the user was resumed
+	nulls         int64 // when the last message without a sender is forgotten; 0 where there was none
 	spent, mSpent int32 // what is missing of slack and mSlack: nothing at first, whatever their maxima are
 	started       bool  // the clock runs
 	stopped       bool

@@ -35,7 +35,10 @@ const (
 	DefaultSlow       = 4
 )
 
-var defaultRate = weir.Rate{Count: 1, Per: time.Minute}
+var (
+	defaultRate     = weir.Rate{Count: 1, Per: time.Minute}
+	defaultNullRate = weir.Rate{Count: 60, Per: time.Hour}
+)
 
 // Replace says who leaves the working set when somebody new comes.
 type Replace string
@@ -99,6 +102,9 @@ type Options struct {
 	// default; clients that are known by their address), free (users who log in, too) or counted (nobody's). Whoever steals a password may
 	// leave the sender out.
 	NullSender NullSender `yaml:"null_sender"`
+	// How many of those one server or user may send: all of them at once, and as many again in each period. More are
+	// put off with 450, so that a server tries again. Default 60/h.
+	NullRate weir.Rate `yaml:"null_rate"`
 	// Domains whose recipients are never counted, and are reached by stopped users too: example.org, or .example.org with everything
 	// below it.
 	Internal []string `yaml:"internal"`
@@ -124,6 +130,7 @@ func (o Options) WithDefaults() Options {
 	o.Large = cmp.Or(o.Large, LargeStop)
 	o.Slow = cmp.Or(o.Slow, DefaultSlow)
 	o.NullSender = cmp.Or(o.NullSender, NullServers)
+	o.NullRate = cmp.Or(o.NullRate, defaultNullRate)
 	return o
 }
 
@@ -164,6 +171,8 @@ func (o *Options) Params(user, own string) (Params, error) {
 		Every: every(defaultRate), WorkingSet: DefaultWorkingSet, MaxSlack: DefaultMaxSlack, MaxMSlack: DefaultMaxMSlack,
 		Stop: DefaultStop, Recipients: DefaultRecipients, Slow: DefaultSlow, Exempt: slices.Contains(o.Exempt, user),
 	}
+	nulls := cmp.Or(o.NullRate, defaultNullRate)
+	p.Nulls = Nulls{Per: nulls.Per, Every: every(nulls)}
 	general := o.general()
 	general.apply(&p)
 	if listed, ok := o.Users[user]; ok {
@@ -207,6 +216,7 @@ func (o Options) Validate() error {
 		}
 	}
 	v.oneOf("null_sender", string(o.NullSender), "", string(NullServers), string(NullFree), string(NullCounted))
+	v.nullRate(o.NullRate)
 	v.list("exempt", o.Exempt, false, name)
 	v.list("internal", o.Internal, true, domain)
 	v.list("free", o.Free, true, address)
@@ -265,6 +275,18 @@ func (v *mistakes) rate(path string, r weir.Rate) {
 		v.Add(path, fmt.Sprintf("%s is too fast", r), "1000/s is the most; a user whom nothing should limit is exempt")
 	case every(r) > MaxPeriod:
 		v.Add(path, fmt.Sprintf("%s is too slow", r), fmt.Sprintf("1/%s is the least", weir.Duration(MaxPeriod)))
+	}
+}
+
+func (v *mistakes) nullRate(r weir.Rate) {
+	switch {
+	case r == weir.Rate{}:
+	case r.Count <= 0 || r.Per <= 0:
+		v.Add("null_rate", "at this rate no message without a sender goes on", "write 60/h, or null_sender: counted")
+	case every(r) < MinPeriod:
+		v.Add("null_rate", fmt.Sprintf("%s is too fast", r), "1000/s is the most; a server that nothing should limit is exempt")
+	case r.Per > MaxPeriod:
+		v.Add("null_rate", fmt.Sprintf("%s is too slow", r), fmt.Sprintf("the longest period is %s", weir.Duration(MaxPeriod)))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 func TestDefaults(t *testing.T) {
 	want := Params{
 		Every: time.Minute, MultiEvery: time.Minute, WorkingSet: 5, MaxSlack: 1, MaxMSlack: 15, Stop: 20, Recipients: 100, Slow: 4,
+		Nulls: Nulls{Per: time.Hour, Every: time.Minute},
 	}
 	for _, o := range []Options{{}, Options{}.WithDefaults()} {
 		if err := o.Validate(); err != nil {
@@ -36,7 +37,7 @@ func TestWhatGoesBefore(t *testing.T) {
 	minute := func(n int64) weir.Rate { return weir.Rate{Count: n, Per: time.Minute} }
 	o := Options{
 		Rate: minute(2), Stop: new(30), Resume: weir.Duration(24 * time.Hour), Replace: FIFO, Large: LargeHold, Recipients: 50, Slow: 6,
-		Exempt: []string{"bulk"},
+		NullRate: weir.Rate{Count: 2, Per: time.Hour}, Exempt: []string{"bulk"},
 		Users: map[string]Limits{
 			"ann":  {Rate: minute(4), Stop: new(40), Resume: new(weir.Duration(0)), Replace: LRU},
 			"news": {Exempt: new(true)},
@@ -55,7 +56,7 @@ func TestWhatGoesBefore(t *testing.T) {
 	}
 	general := Params{
 		Every: 30 * time.Second, MultiEvery: 30 * time.Second, WorkingSet: 5, FIFO: true, MaxSlack: 1, MaxMSlack: 15, Stop: 30, HoldLarge: true,
-		Recipients: 50, Resume: 24 * time.Hour, Slow: 6,
+		Recipients: 50, Resume: 24 * time.Hour, Slow: 6, Nulls: Nulls{Per: time.Hour, Every: 30 * time.Minute},
 	}
 	if p := params("eve", ""); p != general {
 		t.Errorf("%+v", p)
@@ -108,6 +109,9 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		{Options{Large: "review"}, `large: unknown large "review" (one of stop, hold)`},
 		{Options{Resume: weir.Duration(time.Second)}, "resume: 1s is out of bounds"},
 		{Options{Slow: 1001}, "slow: 1001 is out of bounds"},
+		{Options{NullRate: weir.Rate{Per: time.Hour}}, "null_rate: at this rate no message without a sender goes on (write 60/h, or null_sender: counted)"},
+		{Options{NullRate: weir.Rate{Count: 1001, Per: time.Second}}, "null_rate: 1001/s is too fast"},
+		{Options{NullRate: weir.Rate{Count: 9, Per: MaxPeriod + time.Hour}}, "is too slow (the longest period is "},
 		{Options{Exempt: many}, "exempt: 1001 are too many (at most 1000)"},
 		{Options{Internal: many}, "internal: 1001 are too many"},
 		{Options{Free: many}, "free: 1001 are too many"},

@@ -41,17 +41,37 @@ func (s *State) Submit(p *Params, now time.Time, mail uint64, keys []uint64, num
 	case !single:
 		s.mSpent += int32(d.Passed)
 	}
-	for i := d.Passed; i < len(keys); i++ {
+	s.wait(mail, keys, numbers, d.Passed)
+	if d.Stopped {
+		s.stop(t)
+	}
+	return d
+}
+
+// Hold puts recipients of a mail into the delay queue of a stopped user, whose server has taken it already: they wait
+// with what he had waiting when he was stopped, and nothing is charged. keys, numbers and mail are those of Submit. It
+// reports whether there was room; the user must be stopped.
+func (s *State) Hold(now time.Time, mail uint64, keys []uint64, numbers []int) bool {
+	if !s.stopped || len(s.queue)+len(keys) > MaxItems {
+		return false
+	}
+	if len(keys) > 0 && !s.started {
+		t := nanos(now)
+		s.last, s.multi, s.started = t, t, true
+	}
+	s.wait(mail, keys, numbers, 0)
+	return true
+}
+
+// wait puts the recipients of a mail into the queue, from one on.
+func (s *State) wait(mail uint64, keys []uint64, numbers []int, from int) {
+	for i := from; i < len(keys); i++ {
 		number := i
 		if numbers != nil {
 			number = numbers[i]
 		}
 		s.queue = append(s.queue, Item{Mail: mail, Number: number, Key: keys[i], Single: len(keys) == 1})
 	}
-	if d.Stopped {
-		s.stop(t)
-	}
-	return d
 }
 
 // Peek says what Submit would after a Tick, and changes nothing.

@@ -8,19 +8,22 @@ type flag struct {
 	by        Figure
 	ended     int64 // when the last one ended
 	sentSince int64 // when the period of the limit began
-	sent      int   // messages that passed in it
+	sent      int   // messages that passed in it, also before the flag: only where a limit is what holds
 }
+
+// maxSent is how far messages are counted. A limit is lower.
+const maxSent = 1 << 30
 
 // raise flags a user.
 func (f *flag) raise(now int64, by Figure) {
 	f.flagged, f.operator, f.flagSince, f.by = true, false, now, by
-	f.sentSince, f.sent = now, 0
 }
 
 // lower ends a flag.
 func (f *flag) lower(now int64) { *f = flag{ended: now} }
 
-// spent reports whether a flagged user has sent as many messages as he may, and lets the period of the limit pass.
+// spent reports whether a user has sent as many messages as he may if he is flagged, and lets the period of the limit
+// pass.
 func (f *flag) spent(r *Rules, now int64) bool {
 	if now-f.sentSince >= r.per {
 		f.sentSince, f.sent = now, 0

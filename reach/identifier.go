@@ -39,11 +39,13 @@ var (
 	deviceOnly  = []Identifier{ByDevice}
 )
 
-// Recipients returns the forms by which the recipients of a message of any kind are counted, those that are, each once. A message that has
-// nothing of what tells recipients apart is an error, which says what is missing.
+// Recipients returns the forms by which the recipients of a message of any kind are counted, those that are, each once.
+// A message that has nothing of what tells recipients apart is an error, which says what is missing.
 //
-// Addresses and devices are the recipients of the message; its name and phone are those of a single recipient, and its recipients are
-// names or phones too, by the kind of the message, or where it has neither. What is no address, phone or device is counted in lower case.
+// Addresses and devices are the recipients of the message; its name and phone are those of a single recipient, and its
+// recipients are names or phones too, by the kind of the message, or where it has neither. What is no address or device
+// is counted in lower case. What is no phone is an error: it is nobody, and a message that goes to nobody else need not
+// be sent. A phone without a country is counted by its digits.
 func (r *Rules) Recipients(kind string, m *weir.Message) (normal []string, err error) {
 	var fixed [4]string // what is the same for all recipients, by identifier
 	ids := r.identifiers(kind)
@@ -58,9 +60,11 @@ func (r *Rules) Recipients(kind string, m *weir.Message) (normal []string, err e
 	for i, id := range ids {
 		switch {
 		case id == ByName && m.Name != "":
-			fixed[i], _ = r.form(id, m.Name)
+			fixed[i], _, _ = r.form(id, m.Name)
 		case id == ByPhone && m.Phone != "":
-			fixed[i], _ = r.form(id, m.Phone)
+			if fixed[i], _, err = r.form(id, m.Phone); err != nil {
+				return nil, err
+			}
 		case listed < 0 && len(m.Recipients) > 0 && (id == ByAddress || id == ByDevice || !taken):
 			listed = i
 		default:
@@ -73,7 +77,10 @@ func (r *Rules) Recipients(kind string, m *weir.Message) (normal []string, err e
 	normal = make([]string, 0, len(m.Recipients))
 	seen := make(map[string]struct{}, len(m.Recipients))
 	for _, one := range m.Recipients {
-		form, counted := r.form(ids[listed], one)
+		form, counted, err := r.form(ids[listed], one)
+		if err != nil {
+			return nil, err
+		}
 		if !counted {
 			continue
 		}
@@ -89,21 +96,23 @@ func (r *Rules) Recipients(kind string, m *weir.Message) (normal []string, err e
 	return normal, nil
 }
 
-// form returns the one form of what tells recipients apart, and whether it is counted.
-func (r *Rules) form(id Identifier, text string) (normal string, counted bool) {
-	var err error
+// form returns the one form of what tells recipients apart, and whether it is counted. What is no phone is an error.
+func (r *Rules) form(id Identifier, text string) (normal string, counted bool, err error) {
 	switch id {
 	case ByName:
-		return identify.Name(text), true
+		return identify.Name(text), true, nil
 	case ByPhone:
-		normal, err = identify.Phone(text, r.o.Country)
+		normal, err := identify.Phone(text, r.o.Country)
+		if err != nil && !errors.Is(err, identify.ErrNoCountry) {
+			return "", false, fmt.Errorf("%w: %w", ErrNobody, err)
+		}
+		return normal, true, nil
 	case ByDevice:
-		normal, err = identify.Device(text)
-	default:
-		return r.Recipient(text)
+		if normal, err = identify.Device(text); err != nil {
+			normal = strings.ToLower(strings.TrimSpace(text))
+		}
+		return normal, true, nil
 	}
-	if err != nil {
-		normal = strings.ToLower(strings.TrimSpace(text))
-	}
-	return normal, true
+	normal, counted = r.Recipient(text)
+	return normal, counted, nil
 }

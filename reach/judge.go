@@ -1,7 +1,5 @@
 package reach
 
-import "slices"
-
 // A judgement is what becomes of the recipients of a message.
 type judgement struct {
 	Verdict
@@ -23,12 +21,10 @@ func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate, given 
 		m.forget()
 	}
 	j := judgement{count: scale.count}
-	action, spent := x.r.o.Over, false
-	if m.flagged && action == Limit && len(keys) > 0 {
-		if spent = m.spent(x.r, m.at); !spent && (!given || slices.Contains(fates, Pass)) {
-			m.sent++
-		}
-	}
+	action := x.r.o.Over
+	// What was sent before the flag counts, too: a thief has had it.
+	limited := action == Limit && len(keys) > 0
+	spent, passes := limited && m.spent(x.r, m.at), false
 	for i, key := range keys {
 		known, fresh, weight := scale.weigh(key)
 		if m.flagged && weight > 0 && h.wasTried(key) {
@@ -48,6 +44,7 @@ func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate, given 
 				f.New += weight
 				if f.New > f.Limit && !m.flagged {
 					m.raise(m.at, *f)
+					m.sentSince = m.at
 					j.Now = true
 				}
 			}
@@ -76,10 +73,14 @@ func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate, given 
 			fates[i] = fate
 		}
 		if fate == Pass {
+			passes = true
 			j.passed += weight
 		} else {
 			j.tried += weight
 		}
+	}
+	if limited && passes {
+		m.sent = min(m.sent+1, maxSent)
 	}
 	j.Flagged, j.Figure = m.flagged, closest(figures)
 	return j

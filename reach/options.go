@@ -70,7 +70,8 @@ const (
 
 // Options configure a reach throttle: how fast a user may write to people he never wrote to.
 type Options struct {
-	// Which windows are held against the threshold: hour, day, week. Default hour and day.
+	// Which windows are held against the threshold: hour, day, week. With a count as the threshold, the week only where
+	// it is listed. Default hour, day and week.
 	Windows []Window `yaml:"windows"`
 	// From when on a user is flagged, by how many recipients new to him he writes to within a window: dynamic (the default; what is
 	// usual among users), a share such as 200% (they are three times as many as before), or a count such as 100.
@@ -93,7 +94,8 @@ type Options struct {
 	Withheld int `yaml:"withheld"`
 	// … and how much mail that may be. Default 50MB.
 	WithheldSize weir.Size `yaml:"withheld_size"`
-	// With over: limit, how many messages a flagged user may send in a time. Default 10/h.
+	// With over: limit, how many messages a flagged user may send in a time. Those that he sent in it before the flag
+	// count, too. Default 10/h.
 	Limit weir.Rate `yaml:"limit"`
 	// How long a flag holds at least. Default 1h.
 	For weir.Duration `yaml:"for"`
@@ -160,7 +162,11 @@ var defaultLimit = weir.Rate{Count: 10, Per: time.Hour}
 // message.
 func (o Options) WithDefaults() Options {
 	if len(o.Windows) == 0 {
-		o.Windows = []Window{Hour, Day}
+		// A slow thief is found by the week. But who writes a count means what somebody does in a day.
+		o.Windows = []Window{Hour, Day, Week}
+		if o.Threshold.Count > 0 {
+			o.Windows = o.Windows[:2]
+		}
 	}
 	o.Against = cmp.Or(o.Against, AgainstHistory)
 	if o.Floor == 0 {

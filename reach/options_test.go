@@ -16,7 +16,7 @@ import (
 func TestDefaults(t *testing.T) {
 	o := Options{}.WithDefaults()
 	want := Options{
-		Windows: []Window{Hour, Day}, Against: AgainstHistory, Floor: 50, Newcomers: 10_000, Over: HoldNew, Withheld: 500, WithheldSize: 50_000_000,
+		Windows: []Window{Hour, Day, Week}, Against: AgainstHistory, Floor: 50, Newcomers: 10_000, Over: HoldNew, Withheld: 500, WithheldSize: 50_000_000,
 		Dynamic: Dynamic{From: FromCohort, Quantile: 0.999, Times: 2, Learn: weir.Duration(7 * day)},
 		Limit:   weir.Rate{Count: 10, Per: time.Hour}, For: weir.Duration(time.Hour), Until: 0.5,
 		Structure: HyperLogLog, Cells: 4096, Count: InverseProbability,
@@ -269,8 +269,14 @@ func TestRecipients(t *testing.T) {
 		{general, "mail", weir.Message{Recipients: []string{"a@in.example"}}, ""},
 		{general, "mail", weir.Message{Name: "Ann", Phone: "1"}, "! the address of the recipient is missing"},
 		{general, "sms", weir.Message{Phone: "030 123456"}, "+4930123456"},
-		{general, "mms", weir.Message{Recipients: []string{"+49 30 123456", "030-123456", "12345"}}, "+4930123456, 12345"},
-		{general, "sms", weir.Message{Phone: "030 123456", Recipients: []string{"+49 30 123456", "030 7"}}, "+4930123456, 030 7"},
+		{general, "mms", weir.Message{Recipients: []string{"+49 30 123456", "030-123456", "4930123456"}}, "+4930123456, 4930123456"},
+		{general, "sms", weir.Message{Phone: "030 123456", Recipients: []string{"+49 30 123456", "030 123457"}}, "+4930123456, +4930123457"},
+		{general, "sms", weir.Message{Recipients: []string{"0049 (0)171 5550100", "0049 171 5550100"}}, "+491715550100"},
+		{Options{}, "sms", weir.Message{Recipients: []string{"0171 5550100", "0171-555-0100", "0171 5550101"}}, "01715550100, 01715550101"},
+		{general, "sms", weir.Message{Recipients: []string{"030 123456", "123"}}, "! not a telephone number: \"123\""},
+		{general, "mms", weir.Message{Recipients: []string{"abc"}}, "! not a telephone number"},
+		{general, "sms", weir.Message{Phone: "+", Recipients: []string{"030 123456"}}, "! not a telephone number"},
+		{by(ByName, ByPhone), "sms", weir.Message{Name: "Ann", Phone: "123"}, "! not a telephone number"},
 		{general, "social", weir.Message{Name: "Cid", Recipients: []string{"Ann"}}, "ann, cid"},
 		{general, "sms", weir.Message{}, "! the phone of the recipient is missing"},
 		{general, "social", weir.Message{Name: " Ann  SMITH"}, "ann smith"},

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -410,6 +411,45 @@ func TestMoreThanKnown(t *testing.T) {
 		}
 		if stopped, flagged := g.list(list); stopped != 0 || flagged {
 			t.Errorf("%s: %d stopped, %v", o.Structure, stopped, g.s.Figures(g.r, g.p, g.now))
+		}
+	}
+}
+
+// A thief with two new people an hour stays below 50 in every hour and every day. By default the week finds him.
+func TestSlowThief(t *testing.T) {
+	for _, c := range []struct {
+		windows []Window
+		found   int // with how many strangers; 0: never in two weeks
+	}{
+		{nil, DefaultFloor + 1}, {[]Window{Hour, Day}, 0},
+	} {
+		g := newRig(t, Options{Windows: c.windows}).learnt(3)
+		found := 0
+		for i := range 2 * 24 * 14 {
+			if v := g.wait(30 * time.Minute).send(g.many(1)...); v.Flagged {
+				found = i + 1
+				break
+			}
+		}
+		if found != c.found {
+			t.Errorf("by %v he is found with stranger %d, want %d", c.windows, found, c.found)
+		}
+	}
+}
+
+// Who writes a count means an hour and a day, unless the week is listed.
+func TestACountIsNotByTheWeek(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		want []Window
+	}{
+		{Options{}, []Window{Hour, Day, Week}},
+		{Options{Threshold: Threshold{Share: 2}}, []Window{Hour, Day, Week}},
+		{Options{Threshold: Threshold{Count: 20}}, []Window{Hour, Day}},
+		{Options{Threshold: Threshold{Count: 20}, Windows: []Window{Week}}, []Window{Week}},
+	} {
+		if got := c.o.WithDefaults().Windows; !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v, want %v", c.o.Threshold, got, c.want)
 		}
 	}
 }

@@ -64,7 +64,8 @@ func TestRefusedAndHeldStayNew(t *testing.T) {
 	}
 }
 
-// A limited user sends so many messages in a time; the one that crosses the threshold is none of them.
+// A limited user sends so many messages in a time. What he sent in it before the flag counts, and so does the message
+// that crosses the threshold.
 func TestLimit(t *testing.T) {
 	o := counted(10, Limit)
 	o.Limit = weir.Rate{Count: 3, Per: time.Hour}
@@ -74,7 +75,7 @@ func TestLimit(t *testing.T) {
 	if v := g.send(g.many(1)...); !v.Now || v.Refused != 0 {
 		t.Fatalf("%+v", v)
 	}
-	for i, refused := range []int{0, 0, 0, 2, 2} {
+	for i, refused := range []int{0, 2, 2} {
 		if v := g.wait(time.Minute).send(friends[:2]...); v.Refused != refused || (v.Cause == TooMany) != (refused > 0) {
 			t.Errorf("message %d: %+v", i, v)
 		}
@@ -93,6 +94,48 @@ func TestLimit(t *testing.T) {
 	}
 	if g.s.Count() != 11 {
 		t.Error(g.s.Count())
+	}
+}
+
+// Who has sent more than the limit when he is flagged sends nothing more in the period, which begins with the flag:
+// also not from the recipient on with whom he crosses the threshold. What is older than the period is forgotten.
+func TestLimitCountsWhatWasSent(t *testing.T) {
+	o := counted(10, Limit)
+	o.Limit = weir.Rate{Count: 3, Per: time.Hour}
+	g := newRig(t, o)
+	for i := range 10 {
+		if v := g.wait(5 * time.Minute).send(g.many(1)...); v.Flagged || v.Refused != 0 {
+			t.Fatalf("message %d: %+v", i, v)
+		}
+	}
+	b, err := g.s.AppendBinary(nil) // what was sent is not forgotten by a crash
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.s = State{}
+	if err := g.s.UnmarshalBinary(b); err != nil {
+		t.Fatal(err)
+	}
+	if v := g.wait(5 * time.Minute).send(g.many(1)...); !v.Now || v.Refused != 1 || v.Cause != TooMany {
+		t.Errorf("the one with which there are too many: %+v", v)
+	}
+	if v := g.wait(59 * time.Minute).send(g.many(1)...); v.Refused != 1 || v.Cause != TooMany {
+		t.Errorf("within the period: %+v", v)
+	}
+	if v := g.wait(time.Minute).send(g.many(1)...); v.Refused != 0 {
+		t.Errorf("after it: %+v", v)
+	}
+
+	g = newRig(t, o)
+	for range 3 {
+		g.send(g.many(1)...)
+	}
+	g.wait(2 * time.Hour)
+	g.s.SetFlag(g.now)
+	for i, refused := range []int{0, 0, 0, 1} {
+		if v := g.wait(time.Minute).send(g.many(1)...); v.Refused != refused {
+			t.Errorf("message %d after a flag by hand: %+v", i, v)
+		}
 	}
 }
 
@@ -279,7 +322,7 @@ func TestZeroState(t *testing.T) {
 		t.Error("not zero")
 	}
 	g := newRig(t, Options{})
-	if f := s.Figures(g.r, nil, epoch); len(f) != 2 || f[0] != (Figure{Hour, 0, 10_000}) || f[1] != (Figure{Day, 0, 10_000}) {
+	if f := s.Figures(g.r, nil, epoch); len(f) != 3 || f[0] != (Figure{Hour, 0, 10_000}) || f[1] != (Figure{Day, 0, 10_000}) || f[2] != (Figure{Week, 0, 10_000}) {
 		t.Error(f)
 	}
 	s.Clear(epoch)

@@ -145,7 +145,7 @@ func (s *State) UnmarshalBinary(b []byte) error {
 // contradictory reports whether no state has just that.
 func contradictory(has uint16) bool {
 	for _, c := range []struct{ some, needs uint16 }{
-		{hasOperator | hasSent, hasFlag}, {hasLate, hasSketch}, {hasKnownGap, hasKnown}, {hasFilterGap, hasFilter}, {hasFilter, hasSettled},
+		{hasOperator, hasFlag}, {hasLate, hasSketch}, {hasKnownGap, hasKnown}, {hasFilterGap, hasFilter}, {hasFilter, hasSettled},
 		{hasSettled, hasKnown | hasFilter}, {hasUsual | hasPending*(1<<len(Windows)-1), hasStarted},
 	} {
 		if has&c.some != 0 && has&c.needs == 0 {
@@ -189,7 +189,7 @@ func (m *meter) readMeter(r *reader, has uint16) {
 		}
 	}
 	if has&hasSent != 0 {
-		m.sentSince, m.sent = ago(), int(r.count(math.MaxInt32))
+		m.sentSince, m.sent = ago(), int(r.count(maxSent))
 		if m.sent == 0 {
 			r.fail()
 		}

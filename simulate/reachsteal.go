@@ -16,8 +16,15 @@ type Theft struct {
 	After   time.Duration // from the start of the log; 0: at its end
 }
 
-// theftTime is how long an account is watched after it was stolen.
-const theftTime = 24 * time.Hour
+// theftTime is how long an account is watched after it was stolen: for the longest of the windows, a day at least. A
+// thief who is found by none of them in that time never is.
+func (r *ReachReplay) theftTime() time.Duration {
+	longest := reach.Day.Length()
+	for _, w := range r.columns[0].rules.Options().Windows {
+		longest = max(longest, w.Length())
+	}
+	return longest
+}
 
 // A theft is one that is under way.
 type theft struct {
@@ -115,7 +122,7 @@ func (r *ReachReplay) isFlagged(u *reachUser, at time.Time) (bool, error) {
 // victim chooses whose account is stolen: of those who are no newcomers any more and not flagged under any threshold, by the number of their
 // recipients, so that several thefts are spread over them. Where there is nobody, the theft says why.
 func (r *ReachReplay) victim(t *theft, begin time.Time) (*reachUser, error) {
-	learn := r.all.Options().Dynamic.Learn.Std() + reach.Day.Length()
+	learn := r.all.Options().Dynamic.Learn.Std() + r.theftTime()
 	var old []*reachUser
 	t.problem = "nobody had written for long enough by then"
 	for _, u := range r.order {
@@ -143,11 +150,11 @@ func (r *ReachReplay) victim(t *theft, begin time.Time) (*reachUser, error) {
 
 // run sends the mails that are due.
 func (t *theft) run(r *ReachReplay, until time.Time) {
-	every := time.Duration(float64(time.Hour) / t.PerHour)
+	every, watched := time.Duration(float64(time.Hour)/t.PerHour), r.theftTime()
 	for t.user != nil && !t.ended {
 		at := t.begin.Add(time.Duration(t.sent) * every)
 		switch {
-		case at.Sub(t.begin) >= theftTime || !slices.ContainsFunc(t.states, func(s *reach.State) bool { return s != nil }):
+		case at.Sub(t.begin) >= watched || !slices.ContainsFunc(t.states, func(s *reach.State) bool { return s != nil }):
 			t.ended, t.states = true, nil
 		case at.After(until):
 			return

@@ -10,7 +10,7 @@ import (
 // maxCurves is how many users the growth is shown of.
 const maxCurves = 8
 
-// Study lets the thieves go on until they are found or a day has passed, and tells what was found.
+// Study lets the thieves go on until they are found or the longest window has passed, and tells what was found.
 func (r *ReachReplay) Study() (*ReachStudy, error) {
 	if r.study != nil {
 		return r.study, nil
@@ -21,7 +21,7 @@ func (r *ReachReplay) Study() (*ReachStudy, error) {
 				return nil, err
 			}
 		}
-		t.run(r, r.to.Add(theftTime))
+		t.run(r, r.to.Add(r.theftTime()))
 	}
 	first := r.columns[0]
 	s := &ReachStudy{Flags: first.flags, FlaggedUsers: first.flagged, FlagsMonthly: r.monthly(first.flags), Held: first.held}

@@ -22,8 +22,8 @@ const handOver = 10 * time.Minute
 // otherwise.
 //
 // A recipient is not counted, and passes, who is free (see Free) or paid for, by a stamp that is spent in the same
-// transaction; a mail of the null sender to one is not counted at all. Two that differ in nothing but the case count as
-// one. A mail is one to several if several are counted.
+// transaction; a mail of the null sender to one is not counted with the others, and only so many pass (ErrNulls). Two
+// that differ in nothing but the case count as one. A mail is one to several if several are counted.
 func (s *Spool) Accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
 	r, err := s.accept(ctx, now, e, text)
 	if err != nil {
@@ -98,6 +98,7 @@ type incoming struct {
 	receipt Receipt
 	delayed bool // by the throttle
 	review  bool
+	late    bool      // the user was stopped before, and the mail is held all the same
 	soonest time.Time // when somebody gets ready who is not handed over
 	result
 
@@ -105,6 +106,7 @@ type incoming struct {
 	meeting *meeting    // with the reach throttle; nil: there is none
 	counts  *reachCount // … and whom it counts
 	refusal error       // by the reach throttle
+	putOff  error       // … unless the mail is held in any case
 	told    bool        // somebody is told of it
 	reached reached
 }
@@ -114,7 +116,7 @@ func (in *incoming) store(tx store.MailTx) error {
 	e, now := in.e, in.now
 	in.letter = store.Letter{ID: e.ID, Gate: e.Gate, User: e.User, Sender: e.Sender, Subject: cut(e.Subject, store.MaxSubject), Source: e.Source,
 		Received: now, Size: in.text.Size, UTF8: e.UTF8, EightBit: e.EightBit, Return: e.Return, Envelope: e.Envelope, Filed: in.text.File}
-	in.receipt, in.delayed, in.review, in.soonest, in.result = Receipt{}, false, false, time.Time{}, result{}
+	in.receipt, in.delayed, in.review, in.late, in.soonest, in.result = Receipt{}, false, false, false, time.Time{}, result{}
 	in.to, in.told, in.reached = nil, false, reached{}
 	in.tx = tx
 	if err := in.reach(tx); err != nil || in.refusal != nil {
@@ -127,6 +129,9 @@ func (in *incoming) store(tx store.MailTx) error {
 	places, t, err := in.places(tx)
 	if err != nil {
 		return err
+	}
+	if in.putOff != nil && !in.late { // he is not stopped any more
+		return in.putOff
 	}
 	for i := range e.To {
 		in.to[i] = store.Addressee{Mail: e.ID, Number: i, Address: e.To[i].Address, Notify: e.To[i].Notify, Original: e.To[i].Original}
@@ -165,7 +170,7 @@ func (in *incoming) put(i int, p mail.Placement, t *turn) {
 	case p == mail.Review:
 		a.State, in.review = store.Held, true
 		in.receipt.Held++
-	case p == mail.Delay && t.stops():
+	case p == mail.Delay && (in.late || t.stops()):
 		a.State = store.Held
 		in.receipt.Held++
 	case p == mail.Delay:
@@ -206,7 +211,7 @@ func (in *incoming) places(tx store.MailTx) ([]mail.Placement, *turn, error) {
 	places := make([]mail.Placement, len(in.e.To)) // Pass
 	g := in.gate
 	null := g.passesNull(in.e.User, in.e.Sender, len(in.e.To))
-	if (null || g.Mail == nil) && !in.s.Stopped(g.Name, in.e.User) { // whoever is stopped has no notifications to send either
+	if g.Mail == nil && !in.s.Stopped(g.Name, in.e.User) { // whoever is stopped has no notifications to send either
 		return places, nil, nil
 	}
 	t, err := in.s.begin(tx, in.now, g, in.e.User)
@@ -217,11 +222,21 @@ func (in *incoming) places(tx store.MailTx) ([]mail.Placement, *turn, error) {
 		in.s.tell.Bounded(BoundRecipients)
 		return nil, nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(in.e.To), most)
 	}
+	if in.e.Diverted && t.mem.stopped() && !t.shadow {
+		return in.hold(places, t)
+	}
 	c := in.s.count(g, &t.user, in.e.To, in.paid, in.counts)
 	if t.was && !t.resumed && !t.shadow && c.due {
 		return nil, nil, ErrStopped
 	}
 	if null {
+		if c.due && !t.takeNull() {
+			if !t.shadow {
+				in.s.tell.Bounded(BoundNulls)
+				return nil, nil, ErrNulls
+			}
+			in.receipt.Shadow, in.receipt.WouldRefuse = true, 1
+		}
 		return places, t, nil
 	}
 	d, err := t.submit(uint64(in.e.ID), c)
@@ -244,6 +259,23 @@ func (in *incoming) places(tx store.MailTx) ([]mail.Placement, *turn, error) {
 	for i, of := range c.of {
 		if of >= 0 {
 			places[i] = c.place[of]
+		}
+	}
+	return places, t, nil
+}
+
+// hold keeps a mail of a stopped user that another server has taken already. Whom he reaches all the same it reaches,
+// and nobody else: also not those who are paid for.
+func (in *incoming) hold(places []mail.Placement, t *turn) ([]mail.Placement, *turn, error) {
+	c := in.s.count(in.gate, &t.user, in.e.To, nil, in.counts)
+	if !t.mem.state.Hold(in.now, uint64(in.e.ID), c.keys, c.numbers) {
+		in.s.tell.Bounded(BoundWaiting)
+		return nil, nil, ErrQueue
+	}
+	in.late = true
+	for i, of := range c.of {
+		if of >= 0 {
+			places[i] = mail.Delay
 		}
 	}
 	return places, t, nil
@@ -299,6 +331,12 @@ func (t *turn) submit(id uint64, c *counted) (mail.Decision, error) {
 		return d, ErrQueue
 	}
 	return d, ErrStopped
+}
+
+// takeNull takes a message without a sender that nobody counts otherwise, and reports whether it may go on. Where there
+// is no throttle it may.
+func (t *turn) takeNull() bool {
+	return t.gate.Mail == nil || t.mem.state.TakeNull(&t.params, t.now)
 }
 
 // stops reports whether the user has been stopped in this turn.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weir"
 	"weir/mail"
 	"weir/nexthop"
 	"weir/store"
@@ -437,6 +438,67 @@ func TestNullSender(t *testing.T) {
 		}
 		r.idle()
 		r.wantDelivered(c.passed)
+	}
+}
+
+// TestNullSendersHaveACap: a server sends so many messages without a sender that nobody counts, and those over it are
+// put off: at the SMTP gate and for Postfix, together. Recipients who are free need none of them, and a quiet time
+// gives them back.
+func TestNullSendersHaveACap(t *testing.T) {
+	t.Parallel()
+	const server = "192.0.2.1"
+	r := newRig(t, func(r *rig) { r.gate.Mail.NullRate = weir.Rate{Count: 4, Per: time.Hour} })
+	send := func(user, to string) error {
+		_, _, err := r.mail(&Envelope{User: user}, to)
+		return err
+	}
+	ask := func(commit bool) Verdict {
+		t.Helper()
+		v, err := r.Decide(t.Context(), r.now(), gateName, server, "", []string{"p@example.net"}, commit, true)
+		r.must(err)
+		return v
+	}
+	for _, to := range recipients("a", 3) {
+		r.must(send(server, to))
+	}
+	for _, commit := range []bool{false, false, true} {
+		if v := ask(commit); !v.Pass {
+			t.Errorf("the fourth: %+v", v)
+		}
+	}
+	if err := send(server, "e@example.net"); !errors.Is(err, ErrNulls) {
+		t.Errorf("the fifth: %v", err)
+	}
+	for _, commit := range []bool{false, true} {
+		if v := ask(commit); v.Pass || !v.Refused || v.Why != ErrNulls {
+			t.Errorf("asked about it: %+v", v)
+		}
+	}
+	if n := r.seen.bound(BoundNulls); n != 2 {
+		t.Errorf("the bound was reached %d times", n)
+	}
+	r.must(send(server, "x@internal.example"))
+	r.must(send("192.0.2.2", "e@example.net")) // another server
+	if r.Stopped(gateName, server) {
+		t.Error("the server is stopped")
+	}
+	r.idle()
+	r.wantDelivered(5)
+	r.pass(15 * time.Minute)
+	r.must(send(server, "e@example.net"))
+	if err := send(server, "f@example.net"); !errors.Is(err, ErrNulls) {
+		t.Error(err)
+	}
+	// In shadow it would be put off, which has no consequences later.
+	r.shadow = true
+	if _, got, err := r.mail(&Envelope{User: server}, "f@example.net"); err != nil || got.WouldRefuse != 1 || !got.Shadow {
+		t.Errorf("in shadow: %+v, %v", got, err)
+	}
+	r.shadow = false
+	r.must(send(server, "g@example.net"))
+	// Its ordinary mail is counted as before.
+	if got := r.sent(server, "h@example.net"); got.Passed != 1 {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -14,8 +14,8 @@ type Verdict struct {
 	Pass     bool  // all recipients may go on
 	Delayed  int   // how many would wait
 	Withheld int   // how many are new to the user, who is flagged, and are not to go on before somebody has looked at them
-	Refused  bool  // the user is stopped, or flagged
-	Why      error // flagged: ErrNewRecipient, ErrFlagged or ErrFlaggedLimit
+	Refused  bool  // the user is stopped, or flagged, or has sent too many messages without a sender
+	Why      error // flagged: ErrNewRecipient, ErrFlagged or ErrFlaggedLimit; without a sender: ErrNulls
 }
 
 // Decide judges a mail that another server keeps. With commit, what passes is charged; a mail that does not pass as a whole is charged
@@ -26,7 +26,7 @@ func (s *Spool) Decide(ctx context.Context, now time.Time, gate, user, sender st
 		return Verdict{}, fmt.Errorf("%w: %q", ErrUnknown, gate)
 	}
 	null := g.passesNull(user, sender, len(recipients))
-	free := (null || g.Mail == nil) && !s.Stopped(gate, user) // whoever is stopped has no notifications to send either
+	free := g.Mail == nil && !s.Stopped(gate, user) // whoever is stopped has no notifications to send either
 	reaches := g.countsReach(user, sender, len(recipients))
 	if free && !reaches {
 		return Verdict{Pass: true}, nil
@@ -51,6 +51,9 @@ func (s *Spool) Decide(ctx context.Context, now time.Time, gate, user, sender st
 	s.settleReach(q.reached)
 	if q.ready {
 		_ = s.handDue(ctx, now)
+	}
+	if q.verdict.Why == ErrNulls {
+		s.tell.Bounded(BoundNulls)
 	}
 	s.tell.Decided(gate, q.verdict, len(recipients))
 	return q.verdict, nil
@@ -156,6 +159,9 @@ func (q *question) ask(t *turn) (*counted, error) {
 	if t.shadow || q.null && !q.verdict.Refused {
 		q.verdict = Verdict{Pass: true}
 	}
+	if q.null && q.verdict.Pass && !t.shadow && c.due && q.gate.Mail != nil && !t.mem.state.MayNull(&t.params, q.now) {
+		q.verdict = Verdict{Refused: true, Why: ErrNulls}
+	}
 	return c, nil
 }
 
@@ -210,6 +216,9 @@ func (q *question) charge(tx store.MailTx) error {
 		if _, err := t.submit(0, c); err != nil && !errors.Is(err, ErrQueue) { // then it waits, and is not counted
 			return err
 		}
+	}
+	if q.null && q.verdict.Pass && c.due {
+		t.takeNull()
 	}
 	if err := t.end(news{}); err != nil {
 		return err

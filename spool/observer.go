@@ -43,13 +43,15 @@ const (
 	BoundWithheld   = "withheld"   // what is withheld of a user
 	BoundRecipients = "recipients" // of a mail
 	BoundWaiting    = "waiting"    // recipients in the delay queue of a user
+	BoundNulls      = "nulls"      // messages of a server without a sender
 	BoundHelp       = "help"       // answers to a reply that says nothing
 	BoundBounces    = "bounces"    // notifications to senders that are not known to be the user's
 	BoundStamps     = "stamps"     // spent stamps that are remembered: no further one is taken
 )
 
 // BoundNames lists what Observer.Bounded may be told.
-var BoundNames = [...]string{BoundQueue, BoundBytes, BoundStopped, BoundFlagged, BoundWithheld, BoundRecipients, BoundWaiting, BoundHelp, BoundBounces, BoundStamps}
+var BoundNames = [...]string{BoundQueue, BoundBytes, BoundStopped, BoundFlagged, BoundWithheld, BoundRecipients, BoundWaiting, BoundNulls, BoundHelp, BoundBounces,
+	BoundStamps}
 
 // Nobody observes nothing. Embed it to observe a part.
 type Nobody struct{}

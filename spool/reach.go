@@ -180,7 +180,9 @@ func (c *meeting) store() error {
 		c.sketch.state.Clear(c.now)
 		flagged = false
 	}
-	c.sketch.shadow = flagged && c.shadow && !(c.was && since.Equal(c.since))
+	// A clock that was set back takes the beginning of a flag with it. Only a later beginning is a flag of its own.
+	same := c.was && !since.After(c.since)
+	c.sketch.shadow = flagged && c.shadow && !same
 	b, err := c.sketch.append(nil)
 	if err != nil {
 		return err
@@ -198,13 +200,12 @@ func (c *meeting) store() error {
 			return err
 		}
 	}
-	anew := earnest && c.was && !since.Equal(c.since)
-	if c.was && (!earnest || anew) {
+	if c.was && !(earnest && same) {
 		if err := c.note(weirItself, "unflagged", "fewer new recipients"); err != nil {
 			return err
 		}
 	}
-	if earnest && (!c.was || anew) {
+	if earnest && !same {
 		return c.note(weirItself, "flagged", figureText(by))
 	}
 	return nil

@@ -157,6 +157,47 @@ func TestOperatorsFlagAndClear(t *testing.T) {
 	}
 }
 
+// The audit log has one line for what an operator did, whatever the clock says: a state keeps whole seconds, and clocks
+// are set back.
+func TestOperatorsFlagIsOneLineOfTheAuditLog(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.Block})
+	r.pass(1234567 * time.Microsecond)
+	lines := func(flagged, unflagged int) {
+		t.Helper()
+		if a, b := r.audit("flagged"), r.audit("unflagged"); len(a) != flagged || len(b) != unflagged {
+			t.Fatalf("%d and %d lines, want %d and %d: %+v %+v", len(a), len(b), flagged, unflagged, a, b)
+		}
+	}
+	r.must(r.FlagReach(t.Context(), r.now(), "root", "contacts", ann))
+	lines(1, 0)
+	// Again, two hours before: the flag is the same one.
+	r.must(r.FlagReach(t.Context(), r.now().Add(-2*time.Hour), "root", "contacts", ann))
+	lines(2, 0)
+	if _, err := r.send(ann, "a@example.net"); !errors.Is(err, ErrFlagged) {
+		t.Error(err)
+	}
+	lines(2, 0)
+	r.must(r.ClearReach(t.Context(), r.now(), "root", "contacts", ann))
+	lines(2, 1)
+	for _, e := range append(r.audit("flagged"), r.audit("unflagged")...) {
+		if e.By != "root" {
+			t.Errorf("%+v", e)
+		}
+	}
+	// A flag of weir's that an operator makes his own is a line, too, and does not end by itself.
+	r.sent("bob", recipients("b", 5)...)
+	if _, err := r.send("bob", "new@example.net"); !errors.Is(err, ErrFlagged) {
+		t.Fatal(err)
+	}
+	r.must(r.FlagReach(t.Context(), r.now(), "root", "contacts", "bob"))
+	lines(4, 1)
+	r.pass(48 * time.Hour)
+	if !r.Flagged(gateName, "bob") {
+		t.Error("the flag ended by itself")
+	}
+	lines(4, 1)
+}
+
 // A crash loses neither who is known nor who is flagged; what cannot be read begins anew, and lets the user send.
 func TestReachAfterACrash(t *testing.T) {
 	r := reachRig(t, reach.Options{Over: reach.KnownOnly})

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -75,7 +76,7 @@ func (g *Gate) countsReach(user, sender string, recipients int) bool {
 // reach puts the mail before the reach throttle. Where recipients are refused, the mail is not taken as a whole: who was tried is noted, and
 // in.refusal says why.
 func (in *incoming) reach(tx store.MailTx) error {
-	in.meeting, in.counts, in.refusal = nil, nil, nil
+	in.meeting, in.counts, in.refusal, in.putOff = nil, nil, nil, nil
 	if !in.gate.countsReach(in.e.User, in.e.Sender, len(in.e.To)) {
 		return nil
 	}
@@ -97,23 +98,32 @@ func (in *incoming) reach(tx store.MailTx) error {
 	case c.shadow:
 		clear(counts.fates) // all of them go on
 	case c.verdict.Refused > 0:
-		in.refusal = refusal(c.verdict)
-		counts.refuse()
-		c.commit(counts.keys, counts.fates)
-		return in.tellFlagged(&user)
+		return in.refuse(&user, refusal(c.verdict))
 	}
 	if n := c.verdict.Held; n > 0 && !c.shadow {
 		o := c.of.Rules.Options()
 		if c.sketch.withheld+n > o.Withheld || c.sketch.bytes+in.text.Size > int64(o.WithheldSize) {
-			in.refusal = ErrWithheld
-			counts.refuse()
-			c.commit(counts.keys, counts.fates)
-			return in.tellFlagged(&user)
+			return in.refuse(&user, ErrWithheld)
 		}
 		c.sketch.withheld, c.sketch.bytes = c.sketch.withheld+n, c.sketch.bytes+in.text.Size
 	}
 	c.commit(counts.keys, counts.fates)
 	return nil
+}
+
+// refuse counts everybody as tried. The mail is not taken; but what is refused for now another server would try again,
+// and where the user is stopped it is held with what he has in weir.
+func (in *incoming) refuse(user *store.User, why error) error {
+	in.counts.refuse()
+	in.meeting.commit(in.counts.keys, in.counts.fates)
+	forNow := errors.Is(why, ErrFlaggedLimit) || errors.Is(why, ErrWithheld)
+	if forNow && in.e.Diverted && in.s.Stopped(in.gate.Name, in.e.User) {
+		clear(in.counts.fates)
+		in.putOff = why
+		return nil
+	}
+	in.refusal = why
+	return in.tellFlagged(user)
 }
 
 // tellFlagged stores the meeting, and tells the admin, and the user, who was flagged or has mail withheld.

@@ -201,9 +201,11 @@ func (s *Spool) FlagReach(ctx context.Context, now time.Time, by, throttle, user
 	return s.actReach(ctx, now, throttle, user, func(c *meeting) error {
 		c.sketch.state.SetFlag(now)
 		if c.was {
-			return nil
+			return c.note(by, "flagged", "by hand, beside the flag that holds: it stays until somebody clears it")
 		}
-		c.was, c.since = true, now
+		c.was = true // it is noted here
+		// A state keeps whole seconds, and its clock may be ahead of this one.
+		c.since, _, _ = c.sketch.state.Flagged()
 		return c.note(by, "flagged", "by hand")
 	})
 }

@@ -25,6 +25,7 @@ var (
 	ErrRecipients = errors.New("spool: too many recipients")
 	ErrUnknown    = errors.New("spool: no such gate")
 	ErrClosing    = errors.New("spool: closing")
+	ErrNulls      = errors.New("spool: as many messages without a sender as may pass uncounted")
 	ErrUnpaid     = errors.New("spool: a stamp is required, and was spent before")
 )
 
@@ -41,6 +42,10 @@ type Envelope struct {
 	Return   string
 	Envelope string
 	To       []To
+
+	// Another server has taken the mail, and would keep what is refused for now where the user does not see it: what a
+	// stopped user has sent is held.
+	Diverted bool
 }
 
 // To is one recipient of an envelope.

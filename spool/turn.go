@@ -225,6 +225,7 @@ func (t *turn) enter() error {
 			m.state.Resume(&t.params, t.now, false)
 		}
 		m.state.Take(func(it mail.Item) bool { return it.Mail == 0 })
+		m.state.ForgetNulls()
 		m.shadow, m.wouldStop = false, false
 	}
 	return nil

@@ -41,8 +41,11 @@ func (c *xdpStatusCommand) Run(t *terminal) error {
 	rows := table{heads: []string{"interface", "runs", "mode", "passed", "limited", "banned", "allowed", "exempt", "malformed", "bans", "memory"}}
 	for _, p := range all {
 		runs := text(string(p.Attach))
-		if !p.Attached {
+		switch {
+		case !p.Attached:
 			runs = cell{text: "not at all", tint: tabular.Bad}
+		case p.Elsewhere:
+			runs = cell{text: "elsewhere", tint: tabular.Warn}
 		}
 		n := p.Counters
 		rows.row(text(p.Interface), runs, mode(p.Shadow), number(n.Passed), number(n.Limited), number(n.Banned), number(n.Allowed), number(n.Exempt),

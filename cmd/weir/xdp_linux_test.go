@@ -179,6 +179,9 @@ xdp: [{interface: %s, bloom: {rate: 10/s}}]
 		}
 	}
 	s.stop(t)
+	if got := s.logged("NO PACKETS ARE LIMITED on " + netlab.Host); len(got) != 1 || got[0].Level != "ERROR" || !strings.Contains(got[0].Err, "CAP_BPF") {
+		t.Errorf("logged %+v", got)
+	}
 }
 
 // packetsAt reads the counters in the kernel.
@@ -222,6 +225,7 @@ func visitFrom(far netlab.Namespace, from netip.Addr) error {
 type served struct {
 	*exec.Cmd
 	ended chan error
+	said  []string // its log; to be read when it has ended
 }
 
 // serveInside starts weir in a namespace and waits until it is ready.
@@ -249,17 +253,16 @@ func (s *served) start(t *testing.T, ns netlab.Namespace) {
 	t.Cleanup(func() { s.Process.Kill() })
 	ready := make(chan struct{})
 	go func() {
-		var said []string
 		lines := bufio.NewScanner(log)
 		for lines.Scan() {
 			var line struct{ Msg string }
-			said = append(said, lines.Text())
+			s.said = append(s.said, lines.Text())
 			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "ready" {
 				close(ready)
 			}
 		}
 		if err := s.Wait(); err != nil {
-			err = fmt.Errorf("%w\n%s", err, strings.Join(said, "\n"))
+			err = fmt.Errorf("%w\n%s", err, strings.Join(s.said, "\n"))
 			s.ended <- err
 		}
 		close(s.ended)
@@ -271,6 +274,20 @@ func (s *served) start(t *testing.T, ns netlab.Namespace) {
 	case <-time.After(time.Minute):
 		t.Fatal("weir is not ready after a minute")
 	}
+}
+
+// A logLine is a line of a weir's log.
+type logLine struct{ Level, Msg, Err, Interface string }
+
+// logged returns the lines of a weir that has ended whose messages begin so.
+func (s *served) logged(begin string) (all []logLine) {
+	for _, text := range s.said {
+		var line logLine
+		if json.Unmarshal([]byte(text), &line) == nil && strings.HasPrefix(line.Msg, begin) {
+			all = append(all, line)
+		}
+	}
+	return all
 }
 
 // stop ends it as a service manager does.

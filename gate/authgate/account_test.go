@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/identify"
 	"weir/internal/clock"
 	"weir/internal/readers"
 )
@@ -66,6 +67,22 @@ func say(t testing.TB, addr, text string) int {
 	}
 	_ = res.Body.Close()
 	return res.StatusCode
+}
+
+// TestPlacesThatDisagree: they are refused, unless the first is to count.
+func TestPlacesThatDisagree(t *testing.T) {
+	for conflict, want := range map[identify.Conflict]int{"": 400, identify.ConflictFirst: 200} {
+		p := newProbe(nil)
+		r := start(t, Options{Account: []string{"header:X-Api-Key", "bearer"}, AccountConflict: conflict}, clock.NewFake(noon), chainOf(t, p))
+		if a := r.ask(byTraefik("X-Api-Key", "a", "Authorization", "Bearer b")...); a.status != want || want == 200 && p.last(t).Account != "a" {
+			t.Errorf("%q: %d %s", conflict, a.status, a.body)
+		}
+	}
+	for _, places := range [][]string{{"jwt:sub"}, {"cert"}} { // nobody checks them here
+		if err := (Options{Listen: "127.0.0.1:0", Account: places}).Validate(); err == nil || !strings.Contains(err.Error(), "account") {
+			t.Errorf("%q: %v", places, err)
+		}
+	}
 }
 
 // TestNamedTwice: a proxy cannot be told to leave anything out, so that each doubt is a refusal, with the reason.

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/identify"
 	"weir/internal/readers"
 	taker "weir/internal/recorder"
 )
@@ -213,6 +214,34 @@ func TestNamedTwiceAtTheGate(t *testing.T) {
 	r := start(t, Options{Upstream: to(up.URL()), Account: []string{"header:X-Api-Key"}}, paid)
 	if status := http1(r)("/", []readers.Line{{Name: "X-Api-Key", Value: "invented"}, {Name: "Connection", Value: "close, x-api-key"}}); status != 400 || len(up.Take()) > 0 {
 		t.Errorf("taken away: %d", status)
+	}
+}
+
+// TestPlacesThatDisagree: a request that names different accounts in different places is refused, unless the first is to count.
+func TestPlacesThatDisagree(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	both := []readers.Line{{Name: "X-Api-Key", Value: "a"}, {Name: "Authorization", Value: "Bearer b"}}
+	for conflict, want := range map[identify.Conflict]int{"": 400, identify.ConflictRefuse: 400, identify.ConflictFirst: 200} {
+		up, paid := taker.Start(t), newCharged()
+		o := Options{Upstream: to(up.URL()), Account: []string{"header:X-Api-Key", "bearer", "source"}, AccountConflict: conflict}
+		plain, secure := start(t, o, paid), startTLS(t, ca, o, paid)
+		for version, say := range map[string]speaker{"HTTP/1.1": http1(plain), "HTTP/2": speakHTTP2(secure, ca)} {
+			if got := say("/", both); got != want || want == 200 && paid.account() != "a" {
+				t.Errorf("%q, %s: %d, charged %q", conflict, version, got, paid.account())
+			}
+			if got := say("/", both[1:]); got != 200 || paid.account() != "b" {
+				t.Errorf("%q, %s, one of them: %d, charged %q", conflict, version, got, paid.account())
+			}
+			if got := say("/", nil); got != 200 || paid.account() != "source:127.0.0.1" {
+				t.Errorf("%q, %s, none of them: %d, charged %q", conflict, version, got, paid.account())
+			}
+		}
+	}
+	for _, places := range [][]string{{"path:1", "bearer"}, {"header:Host", "query:key"}} {
+		o := Options{Listen: "127.0.0.1:0", Upstream: to("http://127.0.0.1:1"), Account: places}
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "account_conflict") {
+			t.Errorf("%q: %v", places, err)
+		}
 	}
 }
 

@@ -54,6 +54,7 @@ var (
 	flagNew    = answer{ActionReject, "5.7.1 Your account writes to too many new people: for now it may write only to those it has written to before"}
 	flagBlock  = answer{ActionReject, "5.7.1 Your account has written to too many new people: for now it may not send, ask support"}
 	flagLimit  = answer{ActionDefer, "4.7.1 Your account writes to too many new people: for now it may send only a few mails, try again later"}
+	nullLimit  = answer{ActionDefer, "4.7.1 You send more messages without a sender than you may for now; try again later"}
 	tooMany    = answer{ActionReject, "5.5.3 Too many recipients"}
 	limited    = answer{ActionDefer, "4.7.1 You have used up what you may send for now; try again later"}
 	banned     = answer{ActionReject, "5.7.1 You may not send to this recipient"}
@@ -61,7 +62,8 @@ var (
 	bounded    = answer{ActionDoubt, "4.5.3 Too many mails or recipients at a time; try again later"}
 )
 
-// flaggedAnswer is how a flagged user is refused: empty where the error is about something else.
+// flaggedAnswer is how a flagged user is refused, and one with too many messages without a sender: empty where the
+// error is about something else.
 func flaggedAnswer(err error) answer {
 	switch {
 	case errors.Is(err, spool.ErrNewRecipient):
@@ -70,6 +72,8 @@ func flaggedAnswer(err error) answer {
 		return flagBlock
 	case errors.Is(err, spool.ErrFlaggedLimit):
 		return flagLimit
+	case errors.Is(err, spool.ErrNulls):
+		return nullLimit
 	}
 	return answer{}
 }

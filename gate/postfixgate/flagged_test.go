@@ -17,6 +17,7 @@ func TestFlaggedUsers(t *testing.T) {
 		{spool.ErrNewRecipient, "REJECT 5.7.1"},
 		{spool.ErrFlagged, "REJECT 5.7.1"},
 		{spool.ErrFlaggedLimit, "DEFER 4.7.1"},
+		{spool.ErrNulls, "DEFER 4.7.1"},
 		{errors.New("disk"), "DEFER_IF_PERMIT 4.3.0"},
 	} {
 		r := start(t, Options{}, Parts{})

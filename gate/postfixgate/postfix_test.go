@@ -343,6 +343,7 @@ func (d *diverted) Data(r io.Reader) error {
 	if _, err := staged.Write(bytes.ReplaceAll(rest, []byte(identify.MarkHeader+": forged\r\n"), nil)); err != nil {
 		return err
 	}
+	d.env.Diverted = true
 	d.env.ID, d.env.Gate, d.env.Source = of.spool.NewID(now), "relay", netip.MustParseAddr("127.0.0.1")
 	if _, err = of.spool.Accept(of.t.Context(), now, &d.env, staged); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/identify"
 	"weir/internal/clock"
 	"weir/internal/readers"
 	"weir/policy"
@@ -126,6 +127,22 @@ func TestNamedTwice(t *testing.T) {
 			}
 		case int(denied.GetStatus().GetCode()) != 400 || !strings.Contains(denied.GetBody(), c.detail) || r.seen.count("bound "+BoundAccount) != 1:
 			t.Errorf("%s: %v", c.name, resp)
+		}
+	}
+}
+
+// TestPlacesThatDisagree: they are refused, unless the first is to count.
+func TestPlacesThatDisagree(t *testing.T) {
+	both := []readers.Line{{Name: "x-api-key", Value: "a"}, {Name: "authorization", Value: "Bearer b"}}
+	for conflict, refused := range map[identify.Conflict]bool{"": true, identify.ConflictFirst: false} {
+		o := guarded("header:X-Api-Key", "bearer")
+		o.Authz.AccountConflict = conflict
+		r := newRig(t, o, map[string]quota.Options{"plans": perMinute(1)})
+		if denied := r.check(asEnvoySays("", both, false)).GetDeniedResponse(); (denied != nil) != refused {
+			t.Errorf("%q: %v", conflict, denied)
+		}
+		if denied := r.check(asEnvoySays("", both[:1], false)).GetDeniedResponse(); (denied == nil) != refused {
+			t.Errorf("%q: the first was charged: %v", conflict, denied)
 		}
 	}
 }

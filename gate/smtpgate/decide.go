@@ -25,7 +25,7 @@ func (d *delivery) decide(err error) (receipt spool.Receipt, n *no) {
 	if n := d.pay(); n != nil {
 		return receipt, n
 	}
-	if n := d.judgeMail(); n != nil {
+	if n := d.judgeMail(); n != nil && !(n.reply.Code < 500 && d.isHeld()) {
 		return receipt, n
 	}
 	if receipt, err = d.gate.env.Spool.Accept(d.gate.base, d.now(), d.envelope(), d.staged); err != nil {
@@ -108,6 +108,13 @@ func (d *delivery) judgeMail() *no {
 	return nil
 }
 
+// isHeld reports whether a mail is held by the spool in any case: another server has taken it, of a user who has been
+// stopped since. It is not left to that server, which would send it again when the user may send.
+func (d *delivery) isHeld() bool {
+	env := &d.gate.env
+	return d.marked(d.tx) && env.Spool.Stopped(env.Name, d.tx.who.name)
+}
+
 // pay looks at the stamps of the mail. They are spent when the spool takes it.
 func (d *delivery) pay() *no {
 	o, stamps := d.setup.opts.Stamps, d.setup.parts.Stamps
@@ -158,7 +165,8 @@ func unpaid() *no {
 // envelope is what the spool is given.
 func (d *delivery) envelope() *spool.Envelope {
 	e := &spool.Envelope{ID: d.id, Gate: d.gate.env.Name, User: d.tx.who.name, Sender: d.tx.sender.String(), Subject: d.head.subject, Source: d.conn.source,
-		UTF8: d.tx.utf8, EightBit: d.tx.eightBit || d.text.eightBit, Return: d.tx.ret, Envelope: d.tx.envelope, To: make([]spool.To, len(d.tx.to))}
+		UTF8: d.tx.utf8, EightBit: d.tx.eightBit || d.text.eightBit, Return: d.tx.ret, Envelope: d.tx.envelope, To: make([]spool.To, len(d.tx.to)),
+		Diverted: d.marked(d.tx)}
 	for i := range d.tx.to {
 		e.To[i] = d.tx.to[i].To
 	}

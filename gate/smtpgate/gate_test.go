@@ -502,3 +502,38 @@ func TestPanic(t *testing.T) {
 		t.Error(log.String())
 	}
 }
+
+// A server that is known by its address sends as many messages without a sender as null_rate says; the next one is put
+// off, and is taken later. So a burst of genuine bounces is slowed and not lost, and whoever took the server over gets
+// no further.
+func TestNullSendersOfServersHaveACap(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.opts.Networks = prefixes("127.0.0.0/8") })
+	c := r.greeted()
+	const most = 60 // the default
+	var queue []string
+	for i := range most + 5 {
+		to := fmt.Sprintf("person-%d@elsewhere.example", i)
+		want := "250 "
+		if i >= most {
+			want = "450 4.7.1 "
+			queue = append(queue, to)
+		}
+		c.mail("", to, hello, want)
+	}
+	if n := len(r.sent()); n != most {
+		t.Errorf("%d messages left, want %d", n, most)
+	}
+	if n := r.seen.count("mail " + MailThrottled); n != len(queue) {
+		t.Errorf("%d were counted as put off, want %d", n, len(queue))
+	}
+	c.mail("", "somebody@inside.example.org", hello, "250 ") // free, as ever
+	for _, to := range queue {                               // a server tries again
+		r.clock.Advance(time.Minute)
+		c.mail("", to, hello, "250 ")
+		c.mail("", to, hello, "450 4.7.1 ")
+	}
+	if n := len(r.sent()); n != most+1+len(queue) {
+		t.Errorf("%d messages left after the retries", n)
+	}
+	c.mail("server@example.org", "person@elsewhere.example", hello, "250 ") // with a sender it is counted, and nobody is stopped
+}

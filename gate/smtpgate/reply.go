@@ -116,6 +116,8 @@ func notTaken(err error, who *identity) *no {
 		return refuse(MailFlagged, 450, 471, "this account writes to too many new people: for now it may send only a few mails, try again later")
 	case errors.Is(err, spool.ErrWithheld):
 		return refuse(MailFlagged, 450, 471, "too much of your mail to new people waits for somebody to look at it already, try again later")
+	case errors.Is(err, spool.ErrNulls):
+		return refuse(MailThrottled, 450, 471, "you send more messages without a sender than you may for now, try again later")
 	case errors.Is(err, spool.ErrUnpaid):
 		return unpaid()
 	case errors.Is(err, store.ErrCrowded):

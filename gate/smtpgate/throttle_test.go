@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"weir"
 	"weir/bloom"
+	"weir/identify"
 	"weir/login"
 	"weir/notice"
 	"weir/quota"
@@ -473,4 +475,44 @@ func TestStamps(t *testing.T) {
 	c.mail("ann@example.org", "bob@example.com", "Subject: x\r\n\r\n"+body, "550 5.7.1 a stamp is required")
 	c.mail("ann@example.org", "bob@example.com", pay("bob@example.com")+"Subject: x\r\n\r\n"+body, "250 ")
 	c.mail("ann@example.org", "support@example.org", "Subject: x\r\n\r\n"+body, "250 ")
+}
+
+// TestDivertedMailOfTheStopped: a mark tells whose mail another server has taken. Of a stopped user it is held, also
+// where a quota would put it off: that server would send it again when he may send. Of others a quota puts it off, as
+// ever.
+func TestDivertedMailOfTheStopped(t *testing.T) {
+	q := newQuota(t, quota.Policy{Name: "per-hour", Kind: quota.Requests, Limit: quota.Count(1), Period: weir.Period{Length: time.Hour}})
+	secret := []byte("0123456789abcdef0123456789abcdef")
+	r := newRig(t, func(r *rig) {
+		r.parts.Throttles = chainOf(t, q)
+		r.opts.Networks, r.opts.Marks, r.opts.Auth = prefixes("127.0.0.0/8"), true, AuthNone
+		r.env.Marks = func() [][]byte { return [][]byte{secret} }
+	})
+	c := r.greeted()
+	send := func(user, to, want string) {
+		t.Helper()
+		mark := identify.Mark(secret, user, "1", r.clock.Now().Add(time.Hour))
+		c.mail(user+"@example.org", to, identify.MarkHeader+": "+mark+"\r\n"+hello, want)
+	}
+	send("ann", "a@elsewhere.example", "250 ")
+	send("ann", "b@elsewhere.example", "450 4.7.1 ")
+	if err := r.spool.StopUser(t.Context(), r.clock.Now(), "root", "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+	send("ann", "b@elsewhere.example", "250 ")
+	if got := r.spool.receipt(t); got.Held != 1 || got.Passed != 0 {
+		t.Errorf("%+v", got)
+	}
+	send("ann", "somebody@inside.example.org", "250 ")
+	if got := r.spool.receipt(t); got.Held != 0 || got.Passed != 1 {
+		t.Errorf("whom she reaches: %+v", got)
+	}
+	var left []string
+	for _, m := range r.sent() {
+		left = append(left, m.to...)
+	}
+	slices.Sort(left) // to her contact goes the notice
+	if want := []string{"a@elsewhere.example", "ann@home.example", "somebody@inside.example.org"}; !slices.Equal(left, want) {
+		t.Errorf("mail left to %v", left)
+	}
 }

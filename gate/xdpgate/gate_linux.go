@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type Gate struct {
 	kernel *kernel // nil before Attach
 	timer  clock.Timer
 	closed bool
+	told   bool // the log says that no packets are limited
 }
 
 // A kernel is a program in the kernel, with all that belongs to it.
@@ -39,12 +41,17 @@ type kernel struct {
 	memory *memory
 	link   link.Link
 	attach Attachment // where it runs
+	id     uint32     // of the program
 	allow  *list
 	ban    *list
 	care   care
+	held   *os.File // the lock on the pins
 }
 
 func (k *kernel) Close() {
+	if k.held != nil {
+		k.held.Close()
+	}
 	if k.link != nil {
 		k.link.Close() // it is pinned
 	}
@@ -67,8 +74,8 @@ func New(o Options, env Env) (*Gate, error) {
 
 // Attach loads the program and puts it on its interface. What an earlier gate left there is taken over: its lists always, its
 // tables if they were made for the same limit. It returns a MissingCapabilities or an UnsupportedKernel where this process or this
-// system cannot limit packets, an Occupied when another program is on the interface, and a NoFileSystem when there is nowhere to
-// pin.
+// system cannot limit packets, an Occupied when another program is on the interface, an Elsewhere when the pins belong to another
+// network namespace, and a NoFileSystem when there is nowhere to pin.
 func (g *Gate) Attach() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -117,6 +124,7 @@ func (g *Gate) Configure(o Options) error {
 		}
 		g.kernel.Close()
 		g.kernel = k
+		_ = g.look(k) // which logs that they are limited again
 		g.schedule()
 	}
 	g.plan = p
@@ -130,19 +138,21 @@ func (g *Gate) install(p *plan) (*kernel, error) {
 		return nil, &weir.FieldError{Path: "interface", Msg: fmt.Sprintf("there is no network interface %q", p.opts.Interface), Hint: "ip link lists them"}
 	}
 	folder := pinsOf(p.opts.Pin, p.opts.Interface)
-	if err := folder.make(); err != nil {
+	held, err := folder.hold()
+	if err != nil {
 		return nil, err
 	}
+	k := &kernel{plan: p, held: held}
 	reused, err := folder.maps()
 	if err != nil {
+		k.Close()
 		return nil, err
 	}
 	defer closeMaps(reused)
 	p.keepUsable(reused)
-	k := &kernel{plan: p}
 	if err := g.replace(k, reused, folder, iface); err != nil {
-		k.Close()
 		folder.clean()
+		k.Close()
 		return nil, err
 	}
 	return k, nil
@@ -152,6 +162,9 @@ func (g *Gate) install(p *plan) (*kernel, error) {
 // goes by is changed after that only, where it can no longer fail.
 func (g *Gate) replace(k *kernel, reused map[string]*ebpf.Map, folder pins, iface *net.Interface) (err error) {
 	if k.objects, err = k.plan.load(reused); err != nil {
+		return err
+	}
+	if k.id, err = k.programID(); err != nil {
 		return err
 	}
 	if k.memory, err = mapMemory(k.objects); err != nil {
@@ -303,16 +316,15 @@ func (k *kernel) inherit(old link.Link, iface *net.Interface) (taken bool, befor
 			old.Close()
 		}
 	}()
-	index, err := ifindexOf(old)
+	at, err := whereIs(old)
 	if err != nil {
 		return false, "", err
 	}
-	if index == iface.Index {
-		there, err := attachedTo(index)
-		if err != nil {
-			return false, "", err
-		}
-		before = there.mode
+	if at.index != 0 && !at.here {
+		return false, "", &Elsewhere{Interface: iface.Name, Path: string(pinsOf(k.plan.opts.Pin, iface.Name))}
+	}
+	if at.index == iface.Index {
+		before = at.mode
 		if want := k.plan.opts.Attach; want == Auto || want == before {
 			if err := old.Update(k.prog); err != nil {
 				return false, "", fmt.Errorf("cannot replace the program on %s: %w", iface.Name, err)
@@ -343,6 +355,7 @@ func (g *Gate) tend() {
 		return
 	}
 	k, now := g.kernel, g.clock()
+	_ = g.look(k) // which logs it
 	k.tend(now)
 	k.watch(g.tell)
 	k.rotate(now)
@@ -419,13 +432,51 @@ func (g *Gate) Stats() (s Stats, err error) {
 		e := k.care.estimate
 		s = Stats{Bytes: k.bytes(), Drained: weir.Share(e.drained), Collateral: weir.Share(e.collateral), Attackers: int64(e.attackers),
 			Rotations: k.memory.state.Rotations, Bans: len(k.ban.entries), Allows: len(k.allow.entries), Attach: k.attach}
-		// Somebody may have removed the program behind the gate's back, as weir xdp detach does.
-		if index, err := ifindexOf(k.link); err == nil && index == 0 {
+		if g.look(k) != nil {
 			s.Attach = ""
 		}
 		return nil
 	})
 	return s, err
+}
+
+// Limits returns nil while the program is on its interface, and otherwise why it is not: ErrNotAttached, ErrInterfaceGone,
+// ErrRemoved or ErrReplaced.
+func (g *Gate) Limits() error {
+	return g.with(g.look)
+}
+
+// look finds out whether the program is where it should be, and logs when that changes. Somebody may have removed it behind the
+// gate's back, as weir xdp detach does. g.mu is held.
+func (g *Gate) look(k *kernel) error {
+	err := k.inPlace()
+	name := k.plan.opts.Interface
+	switch {
+	case err != nil && !g.told:
+		g.env.Log.Error("NO PACKETS ARE LIMITED on "+name+"; a reload puts the limit back where it can", "interface", name, "err", err)
+	case err == nil && g.told:
+		g.env.Log.Info("packets are limited again", "interface", name, "attach", k.attach)
+	}
+	g.told = err != nil
+	return err
+}
+
+// inPlace returns nil while the interface of that name runs the program.
+func (k *kernel) inPlace() error {
+	at, err := whereIs(k.link)
+	if err != nil {
+		return err
+	}
+	iface, err := net.InterfaceByName(k.plan.opts.Interface)
+	switch {
+	case err != nil:
+		return ErrInterfaceGone // or renamed, or moved to another namespace
+	case at.index != iface.Index || !at.here:
+		return ErrRemoved
+	case at.prog != k.id:
+		return ErrReplaced
+	}
+	return nil
 }
 
 // Ban drops the packets of a network until a time; for good when that is zero. Banned again, only the later end counts. It returns

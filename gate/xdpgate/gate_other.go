@@ -38,6 +38,9 @@ func (*Gate) SetShadow(bool) error { return unsupported() }
 // Counters returns an UnsupportedKernel.
 func (*Gate) Counters() (Counters, error) { return Counters{}, unsupported() }
 
+// Limits returns an UnsupportedKernel.
+func (*Gate) Limits() error { return unsupported() }
+
 // Stats returns an UnsupportedKernel.
 func (*Gate) Stats() (Stats, error) { return Stats{}, unsupported() }
 
@@ -61,6 +64,9 @@ func (*Gate) Allowed() ([]Entry, error) { return nil, unsupported() }
 
 // Detach returns an UnsupportedKernel.
 func Detach(string, string) error { return unsupported() }
+
+// RemoveDead returns an UnsupportedKernel.
+func RemoveDead(string) ([]string, error) { return nil, unsupported() }
 
 // List returns an UnsupportedKernel.
 func List(string) ([]Pinned, error) { return nil, unsupported() }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"syscall"
 
 	"github.com/cilium/ebpf"
@@ -19,6 +20,7 @@ import (
 type attachment struct {
 	mode Attachment // "": none
 	id   uint32     // of the program
+	all  []uint32   // ids of all programs: there may be one in the card beside that of the driver
 }
 
 // Values of IFLA_XDP_ATTACHED, from linux/if_link.h.
@@ -70,6 +72,9 @@ func readAttachment(b []byte) (a attachment) {
 			a.mode = Native // in the driver, in the card, or several
 		case kind == unix.IFLA_XDP_PROG_ID && len(value) >= 4:
 			a.id = binary.NativeEndian.Uint32(value)
+			a.all = append(a.all, a.id)
+		case (kind == unix.IFLA_XDP_DRV_PROG_ID || kind == unix.IFLA_XDP_SKB_PROG_ID || kind == unix.IFLA_XDP_HW_PROG_ID) && len(value) >= 4:
+			a.all = append(a.all, binary.NativeEndian.Uint32(value))
 		}
 		b = b[min((length+3)&^3, len(b)):]
 	}
@@ -116,6 +121,39 @@ func occupied(iface string, id uint32) error {
 		}
 	}
 	return e
+}
+
+// A place is where a link runs its program.
+type place struct {
+	index int        // of the interface, in its own network namespace; 0: nowhere
+	prog  uint32     // the program's id
+	here  bool       // the interface is in this namespace
+	mode  Attachment // native or generic, if it is
+}
+
+// whereIs tells where a link runs its program. Namespaces number their interfaces alike, so the number alone says little: the
+// interface here with that number must run the link's program, whose id is unique.
+func whereIs(l link.Link) (p place, err error) {
+	info, err := l.Info()
+	if err != nil {
+		return p, err
+	}
+	x := info.XDP()
+	if x == nil {
+		return p, errors.New("the link is not of XDP")
+	}
+	p.index, p.prog = int(x.Ifindex), uint32(info.Program)
+	if p.index == 0 {
+		return p, nil
+	}
+	there, err := attachedTo(p.index)
+	if err != nil {
+		return p, err
+	}
+	if there.mode != "" && slices.Contains(there.all, p.prog) {
+		p.here, p.mode = true, there.mode
+	}
+	return p, nil
 }
 
 // ifindexOf is where a link is attached, or 0 when its interface is gone or it was detached.

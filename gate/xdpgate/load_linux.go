@@ -132,6 +132,16 @@ var names = []struct {
 	{"counters", "counters", func(k *objects) **ebpf.Map { return &k.counters }},
 }
 
+// programID is the program's number in the kernel.
+func (k *objects) programID() (uint32, error) {
+	info, err := k.prog.Info()
+	if err != nil {
+		return 0, fmt.Errorf("cannot ask for the id of the program: %w", err)
+	}
+	id, _ := info.ID()
+	return uint32(id), nil
+}
+
 func (k *objects) Close() {
 	if k.prog != nil {
 		k.prog.Close()

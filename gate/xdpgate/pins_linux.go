@@ -32,6 +32,9 @@ const (
 	newPin  = "_new" // after the name of what will replace it
 )
 
+// iface is the interface that the folder is named after.
+func (p pins) iface() string { return unescape.Replace(filepath.Base(string(p))) }
+
 func (p pins) path(name string) string { return filepath.Join(string(p), name) }
 
 // make makes the folder, in a BPF file system.
@@ -184,24 +187,28 @@ func List(pin string) ([]Pinned, error) {
 }
 
 func describe(p pins) (Pinned, error) {
-	out := Pinned{Interface: unescape.Replace(filepath.Base(string(p))), Path: string(p), Version: layout}
+	out := Pinned{Interface: p.iface(), Path: string(p), Version: layout}
+	free, err := p.seize()
+	if err != nil {
+		return out, err
+	}
+	if out.Held = free == nil; free != nil {
+		free.Close()
+	}
 	l, err := p.link()
 	if err != nil {
 		return out, err
 	}
 	if l != nil {
 		defer l.Close()
-		index, err := ifindexOf(l)
+		at, err := whereIs(l)
 		if err != nil {
 			return out, err
 		}
-		if iface, err := net.InterfaceByIndex(index); err == nil && iface.Name == out.Interface {
-			out.Attached = true
-			there, err := attachedTo(index)
-			if err != nil {
-				return out, err
-			}
-			out.Attach = there.mode
+		out.Attached, out.Attach = at.index != 0, at.mode
+		if out.Attached {
+			iface, err := net.InterfaceByIndex(at.index)
+			out.Elsewhere = !at.here || err != nil || iface.Name != out.Interface
 		}
 	}
 	maps, err := p.maps()

@@ -64,11 +64,14 @@ type Entry struct {
 
 // A Pinned is what is left of a gate, or used by one that runs: see List.
 type Pinned struct {
-	Interface string     `json:"interface"`
-	Path      string     `json:"path"`     // of the pins
-	Version   string     `json:"version"`  // of their layout
-	Attached  bool       `json:"attached"` // the program sees packets
-	Attach    Attachment `json:"attach"`   // native or generic, while it does
+	Interface string `json:"interface"`
+	Path      string `json:"path"`     // of the pins
+	Version   string `json:"version"`  // of their layout
+	Held      bool   `json:"held"`     // by a weir that runs
+	Attached  bool   `json:"attached"` // the program sees packets
+	// Elsewhere: it sees them in another network namespace, or the interface has another name now.
+	Elsewhere bool       `json:"elsewhere,omitempty"`
+	Attach    Attachment `json:"attach"` // native or generic, while it sees packets in this namespace
 	Shadow    bool       `json:"shadow"`
 	Bans      int        `json:"bans"`
 	Allows    int        `json:"allows"`
@@ -83,6 +86,13 @@ var (
 	ErrClosed      = errors.New("the gate is closed")
 	ErrNotAttached = errors.New("the gate is not attached")
 	ErrNotPinned   = errors.New("nothing is pinned for the interface")
+)
+
+// Why the packets of a gate that was attached are not limited any more: see Gate.Limits. Configure puts the program back.
+var (
+	ErrInterfaceGone = errors.New("the interface is gone")
+	ErrRemoved       = errors.New("somebody removed the program from the interface, or the interface was made anew")
+	ErrReplaced      = errors.New("somebody put another program in the place of weir's")
 )
 
 // MissingCapabilities is why the kernel would not take the program from this process. It is an fs.ErrPermission.
@@ -119,6 +129,13 @@ func (e *Occupied) Error() string {
 		name = fmt.Sprintf(" %q", e.Program)
 	}
 	return fmt.Sprintf("another XDP program%s (id %d) is on %s already (ip link set dev %[3]s xdp off removes it; if it hangs on a link, bpftool link finds its owner)", name, e.ID, e.Interface)
+}
+
+// Elsewhere is why the program could not be attached: what is pinned there limits an interface of another network namespace.
+type Elsewhere struct{ Interface, Path string }
+
+func (e *Elsewhere) Error() string {
+	return fmt.Sprintf("%s belongs to an interface %s of another network namespace (give each namespace its own pin, or weir xdp detach)", e.Path, e.Interface)
 }
 
 // NoFileSystem is why nothing could be pinned: the path is in no BPF file system.

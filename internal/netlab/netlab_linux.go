@@ -1,12 +1,15 @@
 package netlab
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -20,11 +23,14 @@ const (
 	Wire   = "wire0" // the far end
 	HostV4 = "198.18.0.1"
 	HostV6 = "fd00::1"
-	wireV4 = "198.18.0.2"
+	WireV4 = "198.18.0.2"
 	wireV6 = "fd00::2"
 	bitsV4 = "/15"
 	bitsV6 = "/8"
 )
+
+// hostMAC is the address of the near end.
+var hostMAC = net.HardwareAddr{2, 0, 0, 0, 0, 1}
 
 // A Namespace is a network of its own, with no way out.
 type Namespace struct{ file *os.File }
@@ -55,13 +61,21 @@ func New(t testing.TB) Namespace {
 	return ns
 }
 
-// onThread runs f on a thread that ends with it, so that no other code finds itself in another namespace.
+// onThread runs f on a thread that ends with it, so that no other code finds itself in another namespace. The thread goes home
+// before: the first one of a process never ends, and would keep a namespace that is to be gone.
 func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // for good: the thread ends with the goroutine
 		err := errors.New("ended by the test")
 		defer func() { done <- err }()
+		home, openErr := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+		if openErr != nil {
+			err = openErr
+			return
+		}
+		defer home.Close()
+		defer unix.Setns(int(home.Fd()), unix.CLONE_NEWNET)
 		err = f()
 	}()
 	return <-done
@@ -103,7 +117,7 @@ func Cable(t testing.TB) (near, far Namespace) {
 	there := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), far.file.Fd())
 	err := near.Do(func() error {
 		return errors.Join(
-			Command("ip", "link", "add", Host, "type", "veth", "peer", "name", Wire, "netns", there),
+			Command("ip", "link", "add", Host, "address", hostMAC.String(), "type", "veth", "peer", "name", Wire, "netns", there),
 			Command("ip", "addr", "add", HostV4+bitsV4, "dev", Host),
 			Command("ip", "addr", "add", HostV6+bitsV6, "dev", Host, "nodad"),
 			Command("ip", "link", "set", Host, "up"))
@@ -113,7 +127,7 @@ func Cable(t testing.TB) (near, far Namespace) {
 	}
 	err = far.Do(func() error {
 		return errors.Join(
-			Command("ip", "addr", "add", wireV4+bitsV4, "dev", Wire),
+			Command("ip", "addr", "add", WireV4+bitsV4, "dev", Wire),
 			Command("ip", "addr", "add", wireV6+bitsV6, "dev", Wire, "nodad"),
 			Command("ip", "link", "set", Wire, "up"))
 	})
@@ -136,6 +150,54 @@ func BPF(t testing.TB) string {
 		}
 	})
 	return dir
+}
+
+// goneWithin is how long the kernel may take to remove a namespace that nobody uses.
+const goneWithin = 60 // seconds
+
+// End ends the near end of a cable: its namespace goes, and its interface with it. Nobody may be inside. It returns when the
+// kernel has told the far end that the cable is gone.
+func (ns Namespace) End(t testing.TB, far Namespace) {
+	t.Helper()
+	if err := far.Do(func() error { return ns.end() }); err != nil {
+		t.Fatalf("the end of a network namespace: %v", err)
+	}
+}
+
+// end is called inside the far namespace.
+func (ns Namespace) end() error {
+	wire, err := net.InterfaceByName(Wire)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: unix.RTMGRP_LINK}),
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: goneWithin})); err != nil {
+		return err
+	}
+	ns.file.Close()
+	for buf := make([]byte, 1<<16); ; {
+		n, _, err := unix.Recvfrom(fd, buf, 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("the far end still has its cable: %w", err)
+		}
+		messages, err := syscall.ParseNetlinkMessage(buf[:n])
+		if err != nil {
+			return err
+		}
+		for _, m := range messages {
+			if m.Header.Type == unix.RTM_DELLINK && len(m.Data) >= unix.SizeofIfInfomsg && int(binary.NativeEndian.Uint32(m.Data[4:])) == wire.Index {
+				return nil
+			}
+		}
+	}
 }
 
 // Command runs a command, and tells what it said when it fails.
