@@ -40,7 +40,7 @@ func New(o Options, now time.Time) (*Limiter, error) {
 // Throttle returns the limiter as a throttle for what its options count: events, or bytes, which are also metered as they flow.
 func (l *Limiter) Throttle() weir.Throttle {
 	if l.setup.Load().opts.Count == Bytes {
-		return &pacer{l}
+		return &pacer{Limiter: l}
 	}
 	return l
 }
