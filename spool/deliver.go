@@ -47,7 +47,9 @@ type job struct {
 func (j *job) breakOff() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.broken = j.broken || !j.claiming && !j.claimed && !j.over
+	if !j.claiming && !j.claimed && !j.over {
+		j.broken = true // and never later: how it ended is read without the lock
+	}
 	return j.broken
 }
 

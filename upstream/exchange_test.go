@@ -154,7 +154,10 @@ func TestAnswers(t *testing.T) {
 					})
 				}
 				p := start(t, To(url))
-				for range 2 { // the second time on the same connection, if it is good
+				for again := range 2 { // the second time on the same connection, if it is good
+					if again == 1 && pieces && !c.reuse {
+						break // what comes too late may look like the answer to another request, whoever reads it
+					}
 					_, body, err := p.get("/")
 					failure, _ := errors.AsType[*Error](err)
 					switch {
