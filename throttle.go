@@ -38,6 +38,20 @@ type Meter interface {
 	Flow(h Hold, n int64, now time.Time) time.Time
 }
 
+// A Rationer is a Meter that is asked before bytes flow. Whoever asks first cannot be ahead of the limit, however many
+// flows share it.
+type Rationer interface {
+	Meter
+	// Rations reports whether any limit of the throttle is one on bytes.
+	Rations() bool
+	// Ask charges up to most bytes to a hold before they flow, and returns how many. Where it is none, again is when to
+	// ask again: a flow may wait until there is a packet's worth, so that bytes do not come one by one. The whole is
+	// granted or not; it does not wait, and again is zero.
+	Ask(h Hold, most int64, whole bool, now time.Time) (granted int64, again time.Time)
+	// Return gives back bytes that were asked for at a time and did not flow.
+	Return(h Hold, n int64, asked, now time.Time)
+}
+
 // A Clocked throttle has work that falls due by itself, such as calling the next in line.
 type Clocked interface {
 	// Advance does what is due at now and returns when something is due next; zero means nothing is.

@@ -89,7 +89,7 @@ func (f *flood) limiters() int64 { return int64(f.lines) * bloom.Lanes }
 // somebody asks who never did before and never will again. The innocent take up to 70 % of what the attackers leave, which is why the
 // limiters hold a burst: they must not refuse each other.
 func (f *flood) run() error {
-	const burst = 20 // of each limiter, which gets 1 in every unit of time
+	const burst = 20 // of each limiter, which gets 1 in every second
 	s, err := bloom.Fit(weir.Rate{Count: int64(f.k), Per: time.Second}, int64(burst*f.k), f.k, 1)
 	if err != nil {
 		return err
@@ -100,20 +100,20 @@ func (f *flood) run() error {
 	drained := bloom.Drained(f.k, f.limiters(), float64(f.attackers))
 	f.formula = bloom.Collateral(f.k, f.limiters(), float64(f.attackers))
 
-	perUnit := f.attackers * f.times * f.k // events of attackers
+	perUnit := f.attackers * f.times * f.k // events of attackers in a second
 	probes := 0.7 * (1 - drained) * float64(f.limiters())
-	step, every := float64(s.Unit)/float64(perUnit), float64(perUnit)/probes
+	step, every := float64(time.Second)/float64(perUnit), float64(perUnit)/probes
 	next := float64(max(2*perUnit, 2*burst*f.k*f.attackers)) // the first bursts are long used up
-	swept, probed, refused := time.Duration(0), 0, 0
+	tended, probed, refused := time.Duration(0), 0, 0
 	for i := 0; probed < f.probes; i++ {
 		now := time.Duration(float64(i) * step)
-		if now-swept >= s.SweepEvery() {
-			table.Sweep(now)
-			swept = now
+		if now-tended >= s.TendEvery() {
+			table.Tend(now)
+			tended = now
 		}
-		table.Take(attacker(order[i%f.attackers]), 1, now)
+		table.Take(attacker(order[i%f.attackers]), s.Tokens(1), now)
 		for ; float64(i) >= next && probed < f.probes; next += every {
-			if _, ok := table.Take(innocent(probed), 1, now); !ok {
+			if _, ok := table.Take(innocent(probed), s.Tokens(1), now); !ok {
 				refused++
 			}
 			probed++

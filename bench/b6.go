@@ -48,15 +48,15 @@ func rotation(o options) ([]figure, error) {
 	var granted struct{ table, exact [laps]int64 } // by lap
 	each := make([]uint16, n)                      // granted by the table, by source
 	var forgotten int64                            // granted by the map
-	var swept time.Duration
+	var tended time.Duration
 	for lap := range laps {
 		for i := range n {
 			now := time.Duration((float64(lap) + float64(i)/float64(n)) * float64(time.Second) / (rate * times))
-			if now-swept >= s.SweepEvery() {
-				table.Sweep(now)
-				swept = now
+			if now-tended >= s.TendEvery() {
+				table.Tend(now)
+				tended = now
 			}
-			if _, ok := table.Take(attacker(i), 1, now); ok {
+			if _, ok := table.Take(attacker(i), s.Tokens(1), now); ok {
 				granted.table[lap]++
 				each[i]++
 			}

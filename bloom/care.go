@@ -11,18 +11,18 @@ import (
 // care is what has to be done for the tables now and then. l.mu is held.
 type care struct {
 	rotated  time.Duration // when the tables of now took over
-	overlap  time.Duration // how long the next ones are charged before they do
+	learn    time.Duration // how long the next ones are charged before they do
 	early    bool          // the next ones have more lines and take over as soon as they know the flood
 	lines    int           // of the next tables
-	over     int           // sweeps in a row that found too much damage
+	over     int           // times in a row that there was too much damage
 	told     bool          // that there is too much
 	estimate estimate
 }
 
-// estimate is what the last sweep found.
+// estimate is what was last found.
 type estimate struct{ drained, collateral, attackers float64 }
 
-// tooOften is how many sweeps in a row must find too much damage before something is done about it.
+// tooOften is how many times in a row there must be too much damage before something is done about it.
 const tooOften = 3
 
 // A Notice is something that the operator should know.
@@ -50,7 +50,7 @@ type Stats struct {
 	Rotations  uint64     `json:"rotations"`  // of the key, since the start
 }
 
-// Stats returns the state as the last sweep found it.
+// Stats returns the state as it was last found.
 func (l *Limiter) Stats() Stats { return *l.stats.Load() }
 
 // Collateral is an estimate of the share of innocent networks that are refused now: the share of drained limiters, to the power
@@ -69,7 +69,7 @@ func (l *Limiter) Alarm(f func(time.Time)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.alarm = f
-	f(l.born.Add(l.sweepEvery()))
+	f(l.born.Add(l.tendEvery()))
 }
 
 // begin starts with fresh tables.
@@ -78,7 +78,7 @@ func (l *Limiter) begin(o Options, shapes []Shape, now time.Duration) {
 	for i, shape := range shapes {
 		s.levels = append(s.levels, level{Shape: shape, limit: limitOf(o, i), now: NewTable(shape, NewKey()), bornNow: now})
 	}
-	l.care = care{rotated: now, overlap: shapes[0].Overlap(o.Rotate.Std()), lines: shapes[0].Lines}
+	l.care = care{rotated: now, learn: learn(shapes), lines: shapes[0].Lines}
 	l.setup.Store(s)
 	l.note()
 }
@@ -102,13 +102,23 @@ func (l *Limiter) Configure(o Options, now time.Time) error {
 	defer l.mu.Unlock()
 	old := l.setup.Load()
 	before, _ := old.opts.Shapes()
+	larger := shapes[0].Lines
+	for i := range before {
+		if i < len(shapes) && before[i].Lines != shapes[i].Lines {
+			// The limit is the same, and so is what sources have used: the next tables have the new size.
+			shapes[i].Lines = before[i].Lines
+			l.care.lines, l.care.early = larger, true
+		}
+	}
 	if !slices.Equal(before, shapes) || !reflect.DeepEqual(old.opts.V6, o.V6) || old.opts.V4 != o.V4 {
+		for i := range shapes {
+			shapes[i].Lines = larger
+		}
 		l.begin(o, shapes, now.Sub(l.born))
 		return nil
 	}
 	next := *old
 	next.opts, next.nets = o, newNetworks(o)
-	l.care.overlap = shapes[0].Overlap(o.Rotate.Std())
 	l.setup.Store(&next)
 	return nil
 }
@@ -120,15 +130,23 @@ func (l *Limiter) Retire(time.Time) {
 	l.retired = true
 }
 
-func (l *Limiter) sweepEvery() time.Duration {
-	every := time.Duration(maxSweep)
+func (l *Limiter) tendEvery() time.Duration {
+	every := time.Duration(maxTend)
 	for _, v := range l.setup.Load().levels {
-		every = min(every, v.SweepEvery())
+		every = min(every, v.TendEvery())
 	}
 	return every
 }
 
-// Advance sweeps the tables, changes the keys when it is time to, and makes larger tables when too many innocent networks are
+// learn is how long the slowest of several tables takes to learn.
+func learn(shapes []Shape) (d time.Duration) {
+	for _, s := range shapes {
+		d = max(d, s.Learn())
+	}
+	return d
+}
+
+// Advance tends the tables, changes the keys when it is time to, and makes larger tables when too many innocent networks are
 // refused and that is allowed.
 func (l *Limiter) Advance(at time.Time) time.Time {
 	l.mu.Lock()
@@ -137,24 +155,25 @@ func (l *Limiter) Advance(at time.Time) time.Time {
 		return time.Time{}
 	}
 	now := at.Sub(l.born)
-	l.sweep(now)
+	l.tend(now)
 	l.watch()
 	l.rotate(now)
 	l.note()
-	return at.Add(l.sweepEvery())
+	return at.Add(l.tendEvery())
 }
 
-// sweep sweeps every table and estimates the damage.
-func (l *Limiter) sweep(now time.Duration) {
+// tend tends every table and estimates the damage.
+func (l *Limiter) tend(now time.Duration) {
 	worst := estimate{}
 	for _, v := range l.setup.Load().levels {
 		var e estimate
-		e.drained, e.collateral, e.attackers = v.now.Shape().Damage(v.now.Sweep(now - v.bornNow))
+		v.now.Tend(now - v.bornNow)
+		e.drained, e.collateral, e.attackers = v.now.Shape().Damage(v.now.Drained(now - v.bornNow))
 		if e.collateral >= worst.collateral {
 			worst = e
 		}
 		if v.next != nil {
-			v.next.Sweep(now - v.bornNext)
+			v.next.Tend(now - v.bornNext)
 		}
 	}
 	l.care.estimate = worst
@@ -206,11 +225,15 @@ func (l *Limiter) mostLines() int {
 // rotate makes the next tables, and lets them take over when they have been charged for long enough.
 func (l *Limiter) rotate(now time.Duration) {
 	s, c := l.setup.Load(), &l.care
-	takeover := c.rotated + s.opts.Rotate.Std()
 	charged := s.levels[0].next != nil
+	if !charged && !c.early && s.atRest() {
+		c.rotated = now // nobody shares anything with anybody
+		return
+	}
+	takeover := c.rotated + s.opts.Rotate.Std()
 	grows := c.early && (!charged || s.levels[0].next.Shape().Lines != c.lines)
 	switch {
-	case grows || !charged && now >= takeover-c.overlap:
+	case grows || !charged && now >= takeover-c.learn:
 		next := *s
 		next.levels = slices.Clone(s.levels)
 		for i := range next.levels {
@@ -218,10 +241,12 @@ func (l *Limiter) rotate(now time.Duration) {
 			shape := v.Shape
 			shape.Lines = c.lines
 			v.next, v.bornNext = NewTable(shape, NewKey()), now
+			v.next.Empty()
 		}
 		l.setup.Store(&next)
-	case charged && now >= takeover && now >= s.levels[0].bornNext+c.overlap,
-		charged && c.early && now >= s.levels[0].bornNext+min(c.overlap, 2*l.sweepEvery()): // attackers are known soon
+	case charged && now >= takeover && now >= s.levels[0].bornNext+c.learn,
+		// Those who use up to half of their limit have their burst by then.
+		charged && c.early && now >= s.levels[0].bornNext+c.learn/learnFills*2:
 		next := *s
 		next.levels = slices.Clone(s.levels)
 		for i := range next.levels {
@@ -234,7 +259,9 @@ func (l *Limiter) rotate(now time.Duration) {
 		c.rotated = now
 		if c.early {
 			c.early, c.over = false, 0
-			l.tell(NoticeGrown)
+			if next.levels[0].Lines > s.levels[0].Lines {
+				l.tell(NoticeGrown)
+			}
 		}
 	}
 }
@@ -251,6 +278,16 @@ func (l *Limiter) note() {
 		Bytes: l.setup.Load().bytes(), Drained: weir.Share(e.drained), Collateral: weir.Share(e.collateral),
 		Attackers: int64(e.attackers), Rotations: l.rotation.Load(),
 	})
+}
+
+// atRest reports whether all limiters are full.
+func (s *setup) atRest() bool {
+	for _, v := range s.levels {
+		if !v.now.AtRest() {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *setup) bytes() (n int64) {

@@ -1,14 +1,14 @@
 // Package bloom limits by source network in memory that does not grow with the number of sources.
 //
-// Every source has k limiters, found by keyed hashes in a table of many. It is granted what it asks for when at least one of them
-// has the tokens. A source that shares some of them with a flood still has the others; it is refused only when all k are drained,
+// Every source has k limiters, found by keyed hashes in a table of many. It is granted what it asks for when they have the
+// tokens, one of them or several together. A source that shares some of them with a flood still has the others; it is refused only when all k are drained,
 // and how many innocent networks that hits follows from the size of the table alone (Collateral).
 //
-//	source -> network (network.go) -> SipHash-1-3 (hash.go) -> k places (table.go) -> one token
+//	source -> network (network.go) -> SipHash-1-3 (hash.go) -> k places (table.go) -> tokens
 //
 // A table is made of lines of 64 bytes: 31 limiters of 16 bits and a time counter of 16 bits. A limiter stores what was spent, so
-// that fresh memory is a table of full limiters. Nothing is refilled until all k limiters of somebody who asks are empty; then all
-// limiters of each line that is due get the tokens of the time units that have passed. A grant reads no clock.
+// that fresh memory is a table of full limiters. A line is refilled when somebody who asks has too little, or when it was not for
+// a while: then all its limiters get the tokens of the time units that have passed.
 //
 // Most callers want New, which makes a throttle: prefixes at several levels, groups, exemptions, keys that rotate, and an estimate
 // of the damage. A Table is one structure for those who hash and keep time themselves, such as the program in the kernel, which

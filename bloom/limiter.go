@@ -12,7 +12,7 @@ import (
 // A Limiter limits each source network. It is a weir.Throttle for events; Throttle returns the one that its options ask for. It is
 // safe for concurrent use; judging takes no locks and allocates nothing.
 //
-// Advance should be called when it is due, as of any weir.Clocked: it sweeps the tables, changes the keys and watches the damage.
+// Advance should be called when it is due, as of any weir.Clocked: it tends the tables, changes the keys and watches the damage.
 type Limiter struct {
 	born  time.Time // time is counted from here, so that a clock that is set does not matter
 	setup atomic.Pointer[setup]
@@ -40,7 +40,7 @@ func New(o Options, now time.Time) (*Limiter, error) {
 // Throttle returns the limiter as a throttle for what its options count: events, or bytes, which are also metered as they flow.
 func (l *Limiter) Throttle() weir.Throttle {
 	if l.setup.Load().opts.Count == Bytes {
-		return &pacer{l}
+		return &pacer{Limiter: l}
 	}
 	return l
 }
@@ -61,23 +61,26 @@ type level struct {
 	bornNext  time.Duration
 }
 
-// take asks for tokens. The table that will take over is charged too, whatever the answer, so that it knows the flood by then.
-func (v *level) take(n Network, tokens int64, now time.Duration) (Place, bool) {
+// take asks for tokens. The table that will take over is charged too, whatever the answer: so it never has more than this one.
+func (v *level) take(n Network, tokens int64, now time.Duration) (Taken, bool) {
 	if v.next != nil {
-		v.next.Take(n, tokens, now-v.bornNext)
+		v.next.Drain(n, tokens, now-v.bornNext)
 	}
 	return v.now.Take(n, tokens, now-v.bornNow)
 }
 
-// soon is when the next tokens come, in time since the limiter was made.
-func (v *level) soon(now time.Duration) time.Duration {
-	return v.bornNow + (max(now-v.bornNow, 0)/v.Unit+1)*v.Unit
+// soon is when a network can have tokens, in time since the limiter was made, and not before.
+func (v *level) soon(room, owed, tokens int64, now time.Duration) time.Duration {
+	per := int64(v.PerUnit)
+	each := per * int64(v.K)
+	units := max(1, (v.now.needed(tokens)-room+each-1)/each+(owed+per-1)/per)
+	return v.bornNow + v.times(int64(max(now-v.bornNow, 0)/v.Unit)+units)
 }
 
 // Judge takes the cost of an event from every level, or refuses and takes nothing.
 func (l *Limiter) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 	s := l.setup.Load()
-	if !s.grant(ev, a) {
+	if !l.grant(s, ev, a) {
 		l.judge(s, ev, ev.Charge(), a)
 	}
 	return nil
@@ -85,15 +88,17 @@ func (l *Limiter) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error
 
 // grant is judge for what comes most, and nothing else: an IPv4 source about which the operator has said nothing, and whose first
 // limiter has the tokens. It takes a third off the time of such an event.
-func (s *setup) grant(ev *weir.Event, a *weir.Answer) bool {
+func (l *Limiter) grant(s *setup, ev *weir.Event, a *weir.Answer) bool {
 	v := &s.levels[0]
-	if !ev.Source.Is4() || v.next != nil || v.Grain != 1 || s.nets.ranges.Len() > 0 {
+	cost := ev.Charge()
+	if !ev.Source.Is4() || v.next != nil || v.Grain != 1 || cost != 1 || s.nets.ranges.Len() > 0 {
 		return false
 	}
-	cost := ev.Charge()
-	p, ok := v.now.takeFirst(NetworkV4(ev.Source.As4(), s.nets.v4), cost)
+	t := v.now
+	h := t.key.Hash(NetworkV4(ev.Source.As4(), s.nets.v4))
+	ok := t.takeFirst(h, uint64(v.Parts), t.unit(ev.Time.Sub(l.born)-v.bornNow))
 	if ok {
-		a.Hold = weir.Hold{Ref: s, N: cost, A: uint64(p) + 1}
+		a.Hold = weir.Hold{Ref: s, N: cost, A: h, V: 1}
 	}
 	return ok
 }
@@ -106,34 +111,35 @@ func (l *Limiter) judge(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 	var room [MaxLevels]Network
 	nets, group := s.nets.of(ev, &room)
 	now := ev.Time.Sub(l.born)
-	var taken places
+	taken := weir.Hold{Ref: s, N: cost}
 	for i := range nets {
 		v := &s.levels[i]
-		tokens, why := v.Tokens(cost), weir.OverLimit
-		if tokens > int64(v.Capacity) {
+		why := weir.OverLimit
+		if cost > v.Burst() {
 			why = weir.TooCostly
-		} else if p, ok := v.take(nets[i], tokens, now); ok {
-			taken.put(i, p)
+		} else if from, ok := v.take(nets[i], v.Tokens(cost), now); ok {
+			put(&taken, i, from)
 			continue
 		}
-		s.give(taken, i, cost)
+		s.give(&taken, i)
 		a.Verdict, a.Reason, a.Figure = weir.Refuse, why, s.figure(i, ev, group)
 		if why == weir.OverLimit {
-			a.Until = l.born.Add(v.soon(now))
+			room, owed := v.now.Room(nets[i], now-v.bornNow)
+			a.Until = l.born.Add(v.soon(room, owed, v.Tokens(cost), now))
 			a.Figure.Reset = a.Until
 		}
 		a.Figures = append(a.Figures, a.Figure)
 		return
 	}
 	if len(nets) > 0 {
-		a.Hold = weir.Hold{Ref: s, N: cost, A: taken.a, B: taken.b}
+		a.Hold = taken
 	}
 }
 
 // Settle gives back what was taken for an event that did not go on.
 func (l *Limiter) Settle(h weir.Hold, o weir.Outcome) {
 	if s, ok := h.Ref.(*setup); ok && !o.Done {
-		s.give(places{h.A, h.B}, len(s.levels), h.N)
+		s.give(&h, len(s.levels))
 	}
 }
 
@@ -150,19 +156,22 @@ func (l *Limiter) peek(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 	now := ev.Time.Sub(l.born)
 	for i := range nets {
 		v := &s.levels[i]
-		all, largest := v.now.Room(nets[i], now-v.bornNow)
+		all, owed := v.now.Room(nets[i], now-v.bornNow)
 		f := s.figure(i, ev, group)
-		f.Remaining = all * v.Grain
-		tokens := v.Tokens(cost)
-		if all == 0 || tokens > largest {
-			f.Reset = l.born.Add(v.soon(now))
+		if f.Remaining = all / int64(v.Parts) * v.Grain; all == int64(v.Capacity*v.K) {
+			f.Remaining = v.Burst()
+		}
+		tokens := v.Tokens(min(max(cost, 1), v.Burst()))
+		enough := all >= v.now.needed(tokens)
+		if !enough {
+			f.Reset = l.born.Add(v.soon(all, owed, tokens, now))
 		}
 		a.Figures = append(a.Figures, f)
-		if a.Verdict != weir.Admit || tokens <= largest {
+		if a.Verdict != weir.Admit || cost == 0 || enough && cost <= v.Burst() {
 			continue
 		}
 		a.Verdict, a.Reason, a.Figure, a.Until = weir.Refuse, weir.OverLimit, f, f.Reset
-		if tokens > int64(v.Capacity) {
+		if cost > v.Burst() {
 			a.Reason, a.Until = weir.TooCostly, time.Time{}
 		}
 	}
@@ -181,30 +190,29 @@ func (s *setup) figure(level int, ev *weir.Event, group string) weir.Figure {
 }
 
 // give returns what was taken from the first n levels.
-func (s *setup) give(taken places, n int, cost int64) {
+func (s *setup) give(taken *weir.Hold, n int) {
 	for i := range n {
-		if p, took := taken.get(i); took {
-			s.levels[i].now.Give(p, s.levels[i].Tokens(cost))
+		if from := get(taken, i); from.Last != 0 {
+			s.levels[i].now.Give(from, s.levels[i].Tokens(taken.N))
 		}
 	}
 }
 
-// places are where tokens were taken, one place for each level, in two words. A place is stored plus one, so that zero is none.
-type places struct{ a, b uint64 }
-
-func (p *places) put(level int, at Place) {
-	if level < 2 {
-		p.a |= (uint64(at) + 1) << (32 * level)
-	} else {
-		p.b |= (uint64(at) + 1) << (32 * (level - 2))
+// put writes where the tokens of a level came from into a hold: the hash into a word, the limiter into four bits of V.
+func put(h *weir.Hold, level int, from Taken) {
+	switch level {
+	case 0:
+		h.A = from.Hash
+	case 1:
+		h.B = from.Hash
+	case 2:
+		h.C = from.Hash
+	default:
+		h.At = int64(from.Hash)
 	}
+	h.V |= uint32(from.Last) << (4 * level)
 }
 
-func (p *places) get(level int) (Place, bool) {
-	w := p.a
-	if level >= 2 {
-		w, level = p.b, level-2
-	}
-	at := uint32(w >> (32 * level))
-	return Place(at - 1), at != 0
+func get(h *weir.Hold, level int) Taken {
+	return Taken{[MaxLevels]uint64{h.A, h.B, h.C, uint64(h.At)}[level], uint8(h.V >> (4 * level) & 15)}
 }

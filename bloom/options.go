@@ -67,7 +67,8 @@ type Options struct {
 	K int `yaml:"k"`
 	// How much memory the tables may grow to while more innocent networks are refused than allowed. Default: they do not grow.
 	MaxMemory weir.Size `yaml:"max_memory"`
-	// How often the key changes that decides who shares limiters with whom. Default 10m.
+	// How often the key changes that decides who shares limiters with whom. At least ten times as long as the burst takes to fill.
+	// Default 10m, or as long as that.
 	Rotate weir.Duration `yaml:"rotate"`
 }
 
@@ -86,7 +87,9 @@ func (o Options) WithDefaults() Options {
 	o.Wider = cmp.Or(o.Wider, 4)
 	o.Attackers = cmp.Or(o.Attackers, 100_000)
 	o.Collateral = cmp.Or(o.Collateral, 0.01)
-	o.Rotate = cmp.Or(o.Rotate, weir.Duration(10*time.Minute))
+	if o.Rotate == 0 {
+		o.Rotate = weir.Duration(max(10*time.Minute, o.learn()))
+	}
 	return o
 }
 
@@ -145,7 +148,7 @@ func (o Options) Validate() error {
 	if o.MaxMemory < 0 || o.MaxMemory > MaxMemory {
 		wrong("max_memory", fmt.Sprintf("%s is out of bounds", o.MaxMemory), fmt.Sprintf("up to %s", weir.Size(MaxMemory)))
 	}
-	if r := o.Rotate.Std(); r != 0 && (r < minRotate || r > maxRotate) {
+	if r := o.Rotate.Std(); r != 0 && (r < minRotate || r > max(maxRotate, o.WithDefaults().learn())) {
 		wrong("rotate", fmt.Sprintf("%s is out of bounds", o.Rotate), fmt.Sprintf("%s to %s", weir.Duration(minRotate), weir.Duration(maxRotate)))
 	}
 	if len(all) > 0 {
@@ -162,6 +165,10 @@ func (o Options) Validate() error {
 			all = append(all, err)
 			break
 		}
+	}
+	if least := full.learn(); full.Rotate.Std() < least {
+		wrong("rotate", fmt.Sprintf("a source's burst takes %s to fill, and the tables of a new key take ten times as long to learn", weir.Duration(least/learnFills)),
+			fmt.Sprintf("at least %s, or leave it out", weir.Duration(least)))
 	}
 	if start := plan.Bytes * int64(len(full.V6)); err == nil && o.MaxMemory > 0 && int64(o.MaxMemory) < start {
 		wrong("max_memory", fmt.Sprintf("the tables have %s from the start", weir.Size(start)), "more than that, or leave it out")
@@ -206,6 +213,20 @@ func (o Options) validateRanges(wrong func(path, msg, hint string)) {
 	}
 }
 
+// learn is how long the tables of a new key are charged before they take over: the shortest rotation. It is whole seconds, so that it
+// can be written down. Options that fit no table have none.
+func (o Options) learn() (d time.Duration) {
+	if o.K < 1 || o.K > MaxK || o.Rate.Count < 1 || o.Rate.Per <= 0 || o.Burst < 1 || o.Grain < 0 || o.Wider < 1 || len(o.V6) > MaxLevels {
+		return 0
+	}
+	for i := range o.V6 {
+		if s, err := o.fit(i); err == nil {
+			d = max(d, s.Learn())
+		}
+	}
+	return min(d, math.MaxInt64-time.Second+1).Truncate(time.Second) + time.Second
+}
+
 // fit returns the shape of the structure of a level: the narrowest networks are on level 0. The options are complete.
 func (o Options) fit(level int) (Shape, error) {
 	times := int64(1)
@@ -233,10 +254,14 @@ func (o Options) fit(level int) (Shape, error) {
 			burst = min(burst, MaxTokens*int64(o.K))
 		}
 	}
-	s, err := Fit(rate, burst, o.K, grain)
+	fine := int64(fineUnits)
+	if o.Count == Bytes {
+		fine = 1 // bytes that flow are charged in tokens
+	}
+	s, err := fit(rate, burst, o.K, grain, fine)
 	if err != nil && o.Grain != 0 && level > 0 {
 		// The grain was meant for the narrowest networks; wider ones may need a coarser one.
-		s, err = Fit(rate, burst, o.K, 0)
+		s, err = fit(rate, burst, o.K, 0, fine)
 	}
 	return s, err
 }

@@ -4,17 +4,22 @@ import (
 	"context"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir"
 )
 
-// A pacer is a limiter that counts bytes: those that an event is known to have, at once; those that flow later, as they flow. What
-// flows is never cut off: it is charged when it has flowed, what a source owes by that is kept in its limiters, and nothing more
-// should flow until it is paid. Who owes a whole burst is not let in again before.
-type pacer struct{ *Limiter }
+// A pacer is a limiter that counts bytes: those that an event is known to have, at once; those that flow later, before
+// they flow where the gate asks, else afterwards. Whoever asks takes the tokens first, so that no number of flows gets more
+// than the limit. What was not asked for is charged when it has flowed: the source owes it, and is granted nothing until it
+// is paid. Who owes a whole burst, or has a full line of flows that wait, is not let in.
+type pacer struct {
+	*Limiter
+	lines lines
+}
 
-var _ weir.Meter = (*pacer)(nil)
+var _ weir.Rationer = (*pacer)(nil)
 
 // A flow is one event whose bytes are metered.
 type flow struct {
@@ -22,12 +27,16 @@ type flow struct {
 	unknown       bool
 	hold          weir.Hold // of what was taken at once
 
-	mu   sync.Mutex
-	paid int64            // bytes that were taken at once and have not flowed yet
-	rest [MaxLevels]int64 // bytes that flowed and do not make a token yet
+	mu      sync.Mutex
+	paid    int64            // bytes that were taken at once and have not flowed yet
+	credit  [MaxLevels]int64 // bytes of tokens that were taken beyond what flowed; below zero what makes no token yet
+	from    *setup           // where tokens were last taken by Ask
+	taken   [MaxLevels]Taken
+	unnoted int64                   // bytes that the table which will take over has not been charged for
+	line    atomic.Pointer[Network] // the line that it stands in
 }
 
-// maxPause bounds how long a flow is held up at a time: whoever shares its limiters may be gone sooner.
+// maxPause bounds how long a flow waits before it asks again: whoever shares its limiters may be gone sooner.
 const maxPause = 10 * time.Second
 
 // Judge takes the bytes that the event is known to have. What flows later is charged by Flow.
@@ -44,7 +53,7 @@ func (p *pacer) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 	return nil
 }
 
-// Flow charges bytes that have flowed and returns when the debt will be paid.
+// Flow charges bytes that have flowed without being asked for, and returns when the debt will be paid.
 func (p *pacer) Flow(h weir.Hold, n int64, now time.Time) (until time.Time) {
 	f, ok := h.Ref.(*flow)
 	if !ok {
@@ -52,18 +61,16 @@ func (p *pacer) Flow(h weir.Hold, n int64, now time.Time) (until time.Time) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	paid := min(n, f.paid)
-	f.paid -= paid
-	n -= paid
+	n -= f.use(n)
 	s := p.setup.Load()
 	since := now.Sub(p.born)
 	var room [MaxLevels]Network
-	nets, _ := s.nets.of(&weir.Event{Source: f.source, OtherSource: f.other, SourceUnknown: f.unknown}, &room)
+	nets := f.nets(s, &room)
 	for i := range nets {
 		v := &s.levels[i]
-		f.rest[i] += n
-		tokens := f.rest[i] / v.Grain
-		f.rest[i] -= tokens * v.Grain
+		f.credit[i] -= n
+		tokens := max(0, -f.credit[i]/v.Grain)
+		f.credit[i] += tokens * v.Grain
 		if v.next != nil {
 			v.next.Charge(nets[i], tokens, since-v.bornNext)
 		}
@@ -75,6 +82,19 @@ func (p *pacer) Flow(h weir.Hold, n int64, now time.Time) (until time.Time) {
 	return until
 }
 
+// use counts bytes against those that were taken with the event, and returns how many. f.mu is held.
+func (f *flow) use(n int64) int64 {
+	n = min(n, f.paid)
+	f.paid -= n
+	return n
+}
+
+// nets are the networks of the flow.
+func (f *flow) nets(s *setup, room *[MaxLevels]Network) []Network {
+	nets, _ := s.nets.of(&weir.Event{Source: f.source, OtherSource: f.other, SourceUnknown: f.unknown}, room)
+	return nets
+}
+
 // pause is how long it takes until what is owed has come in: so many tokens a unit for all k limiters together.
 func (v *level) pause(owed int64) time.Duration {
 	units := (owed + int64(v.K*v.PerUnit) - 1) / int64(v.K*v.PerUnit)
@@ -84,7 +104,7 @@ func (v *level) pause(owed int64) time.Duration {
 	return time.Duration(units) * v.Unit
 }
 
-// indebted refuses a source that owes a whole burst on some level.
+// indebted refuses a source that owes a whole burst on some level, or whose line is full.
 func (p *pacer) indebted(s *setup, ev *weir.Event, a *weir.Answer) {
 	if !ev.Source.IsValid() {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoSource
@@ -105,12 +125,27 @@ func (p *pacer) indebted(s *setup, ev *weir.Event, a *weir.Answer) {
 		a.Figures = append(a.Figures, a.Figure)
 		return
 	}
+	if len(nets) > 0 && p.lines.full(nets[0]) {
+		a.Verdict, a.Reason, a.Figure = weir.Refuse, weir.OverLimit, s.figure(0, ev, group)
+		a.Until = ev.Time.Add(maxTurn)
+		a.Figure.Reset = a.Until
+		a.Figures = append(a.Figures, a.Figure)
+	}
 }
 
 // Settle gives back what was taken at once for an event that did not go on.
 func (p *pacer) Settle(h weir.Hold, o weir.Outcome) {
-	if f, ok := h.Ref.(*flow); ok {
-		p.Limiter.Settle(f.hold, o)
+	f, ok := h.Ref.(*flow)
+	if !ok {
+		return
+	}
+	p.Limiter.Settle(f.hold, o)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p.lines.leave(f)
+	if s := p.setup.Load(); f.unnoted > 0 {
+		var room [MaxLevels]Network
+		f.chargeNext(s, f.nets(s, &room), o.Time.Sub(p.born))
 	}
 }
 

@@ -24,16 +24,23 @@ const (
 	MaxLines   = 1 << (32 - 5)   // a place is a number of 32 bits
 	minUnit    = 10 * time.Microsecond
 	smoothUnit = time.Millisecond // units are not made shorter than this without need
+	fineUnits  = 1024             // units that an empty limiter takes to fill, where the time allows it
+	leastUnits = 64               // and where it does not
+	staleShare = 128              // a line is stale when such a part of a limiter has come due
+	learnFills = 10               // how many times a successor could be filled before it takes over
 )
 
 // A Shape is the figures of one table, as the Go code and the program in the kernel both take them.
 type Shape struct {
 	K        int           // limiters of each source
 	Lines    int           // of 31 limiters each
-	Capacity int           // tokens that one limiter holds, up to MaxTokens
-	PerUnit  int           // tokens that one limiter gets each time unit
+	Capacity int           // parts that one limiter holds, up to MaxTokens
+	Share    int           // parts of the burst that fall on one limiter: the capacity, or a little more
+	PerUnit  int           // parts that one limiter gets each time unit
 	Unit     time.Duration // the time unit
 	Grain    int64         // what one token stands for: so many events or bytes
+	Parts    int           // of a token: small bursts come in parts of tokens, so that time can be counted finely
+	Stale    int           // units after which a line is filled before anything is taken from it
 }
 
 // Fit returns the shape of a table whose sources get rate, with bursts of burst: each of a source's k limiters gets a k-th of
@@ -41,6 +48,11 @@ type Shape struct {
 //
 // What does not divide is rounded to the source's disadvantage: never more is granted than was asked for.
 func Fit(rate weir.Rate, burst int64, k int, grain int64) (Shape, error) {
+	return fit(rate, burst, k, grain, fineUnits)
+}
+
+// fit is Fit. A share of the burst below fine tokens is divided into about as many parts.
+func fit(rate weir.Rate, burst int64, k int, grain, fine int64) (Shape, error) {
 	if grain == 0 {
 		grain = max(1, (burst/int64(k)+MaxTokens-1)/MaxTokens)
 	}
@@ -54,19 +66,20 @@ func Fit(rate weir.Rate, burst int64, k int, grain int64) (Shape, error) {
 		return s, &weir.FieldError{Path: "grain", Msg: fmt.Sprintf("a limiter holds at most %d tokens, a burst of %d needs %d", MaxTokens, burst, share),
 			Hint: fmt.Sprintf("a burst of at most %d, or a grain of %d if everything costs as much", MaxTokens*int64(k)*grain, (burst/int64(k)+MaxTokens-1)/MaxTokens)}
 	}
-	s.Capacity = int(share)
-	// One token takes one limiter k·grain/rate; so many of them make a unit that they are refilled about once in a millisecond.
+	s.Parts = int(max(1, fine/share))
+	s.Share = int(share) * s.Parts
+	s.Capacity = s.Share
+	// One token takes one limiter k·grain/rate.
 	token := new(big.Int).Mul(big.NewInt(int64(k)*int64(rate.Per)), big.NewInt(grain)) // over rate.Count nanoseconds
 	count := big.NewInt(rate.Count)
-	s.PerUnit = 1
-	if few := new(big.Int).Mul(big.NewInt(int64(smoothUnit)), count); few.Cmp(token) > 0 {
-		few.Div(few.Add(few, new(big.Int).Sub(token, big.NewInt(1))), token)
-		s.PerUnit = s.Capacity
-		if few.IsInt64() && few.Int64() < int64(s.Capacity) {
-			s.PerUnit = int(few.Int64())
-		}
+	fill := new(big.Int).Div(new(big.Int).Mul(token, big.NewInt(share)), count)
+	units := int64(fineUnits)
+	if fill.IsInt64() {
+		units = min(max(fill.Int64()/int64(smoothUnit), leastUnits), units, max(1, fill.Int64()/int64(minUnit)))
 	}
+	s.PerUnit = int((int64(s.Capacity) + units - 1) / units)
 	unit := new(big.Int).Mul(token, big.NewInt(int64(s.PerUnit)))
+	count.Mul(count, big.NewInt(int64(s.Parts)))
 	unit.Add(unit, new(big.Int).Sub(count, big.NewInt(1))).Div(unit, count) // rounded up
 	if !unit.IsInt64() {
 		return s, &weir.FieldError{Path: "rate", Msg: fmt.Sprintf("%s is too slow", rate), Hint: "at least 1/365d"}
@@ -74,6 +87,14 @@ func Fit(rate weir.Rate, burst int64, k int, grain int64) (Shape, error) {
 	if s.Unit = time.Duration(unit.Int64()); s.Unit < minUnit {
 		return s, &weir.FieldError{Path: "burst", Msg: fmt.Sprintf("a burst of %d is used up within microseconds at %s", burst, rate),
 			Hint: fmt.Sprintf("at least %d: a millisecond's worth", max(rate.Count/max(1, int64(rate.Per/time.Millisecond)), burst+1))}
+	}
+	// What came due before a line is stale may come on top of a whole burst. It is less than one token for all limiters together,
+	// or the limiters hold so much less. Who asks for the whole burst at once gets it, and owes the rest.
+	s.Stale = max(1, s.Capacity/staleShare/s.PerUnit)
+	if below := (s.Parts - 1) / (k * s.PerUnit); below >= 1 {
+		s.Stale = min(s.Stale, below)
+	} else if ahead := s.Stale * s.PerUnit; ahead < s.Capacity/4 && s.Capacity-ahead >= s.Parts {
+		s.Capacity -= ahead
 	}
 	return s, nil
 }
@@ -84,44 +105,44 @@ func (s Shape) Bytes() int64 { return int64(s.Lines) * LineBytes }
 // Limiters is how many limiters the table has.
 func (s Shape) Limiters() int64 { return int64(s.Lines) * Lanes }
 
-// Burst is what a source that was idle gets at once.
-func (s Shape) Burst() int64 { return int64(s.Capacity) * int64(s.K) * s.Grain }
+// Burst is what a source that was idle gets at once. It is also the largest cost that can ever be granted.
+func (s Shape) Burst() int64 { return int64(s.Share) * int64(s.K) / int64(s.Parts) * s.Grain }
 
-// Largest is the largest cost that can ever be granted: it has to come from one limiter.
-func (s Shape) Largest() int64 { return int64(s.Capacity) * s.Grain }
-
-// Tokens is what a cost takes. What is smaller than a grain costs a whole one.
+// Tokens is what a cost of at most Burst takes, in parts. What is smaller than a grain costs a whole one.
 func (s Shape) Tokens(cost int64) int64 {
-	if s.Grain == 1 {
-		return cost
+	if s.Grain > 1 {
+		cost = (cost-1)/s.Grain + 1
 	}
-	return (cost-1)/s.Grain + 1
+	return cost * int64(s.Parts)
 }
 
-// fill is how long an empty limiter takes to be full.
+// empty is what is spent of each limiter when a table starts empty. What a line may be ahead of its time is owed.
+func (s Shape) empty() int { return min(s.Capacity+2*s.Stale*s.PerUnit, MaxTokens) }
+
+// fill is how long a limiter takes from empty to full.
 func (s Shape) fill() time.Duration {
-	units := int64((s.Capacity + s.PerUnit - 1) / s.PerUnit)
+	return s.times(int64((s.empty() + s.PerUnit - 1) / s.PerUnit))
+}
+
+func (s Shape) times(units int64) time.Duration {
 	if units > int64(1<<62)/int64(s.Unit) {
 		return 1 << 62
 	}
 	return time.Duration(units) * s.Unit
 }
 
-// SweepEvery is how often a table should be swept. Refills are lazy: after an idle time, what came in meanwhile is still to be
-// added when the limiters are empty, on top of a whole burst. Sweeping keeps that below an eighth of the burst; and it must come
-// before the time counters begin anew.
-func (s Shape) SweepEvery() time.Duration {
-	quarter := time.Duration(1 << 61)
-	if int64(s.Unit) < int64(quarter)/(window/4) {
-		quarter = s.Unit * (window / 4)
-	}
-	return min(max(s.fill()/8, minSweep), maxSweep, quarter)
+// TendEvery is how often a table should be tended: before its time counters begin anew, and often enough to watch the damage.
+func (s Shape) TendEvery() time.Duration {
+	return min(max(s.fill()/8, minTend), maxTend, s.times(window/4))
 }
 
-// Overlap is how long a table is charged before it takes over from another: long enough for a source at twice its limit to be known
-// by then.
-func (s Shape) Overlap(rotate time.Duration) time.Duration {
-	return min(max(2*s.fill(), time.Second), rotate/2)
+// Learn is how long a table is charged before it takes over from another. It starts empty, so that it never has more than the
+// other. After this time it grants whatever is within the burst and nine tenths of the rate.
+func (s Shape) Learn() time.Duration {
+	if f := s.fill(); f < 1<<62/learnFills {
+		return f * learnFills
+	}
+	return 1 << 62
 }
 
 // Damage says what it means that so many limiters are empty: their share, the share of innocent networks refused by that, and how
@@ -131,8 +152,8 @@ func (s Shape) Damage(empty int64) (drained, collateral, attackers float64) {
 	return drained, math.Pow(drained, float64(s.K)), Attackers(s.K, s.Limiters(), min(drained, 1-1e-9))
 }
 
-// Bounds on how often a table is swept.
+// Bounds on how often a table is tended.
 const (
-	minSweep = 50 * time.Millisecond
-	maxSweep = 5 * time.Second
+	minTend = 250 * time.Millisecond
+	maxTend = 5 * time.Second
 )

@@ -15,6 +15,10 @@ type Table struct {
 	words    []uint64 // eight to a line
 	capacity uint64
 	lines    uint64
+	stale    uint64
+
+	// used says that somebody has asked since the table was last tended.
+	used atomic.Bool
 
 	// latest is the highest time unit that anybody has brought. Whoever refills goes by it, after reading the line: so no line
 	// is ever seen with a counter in the future, however late a goroutine comes with its time.
@@ -22,61 +26,135 @@ type Table struct {
 
 	sweeping sync.Mutex
 	swept    atomic.Uint64 // the unit of the last sweep: no line is older
+	lastUse  uint64        // the unit in which the table was last found used
+	atRest   bool          // all limiters are full, and nobody has asked since
+	sampled  uint64        // which lines were looked at last
 }
 
 // A Place is where a limiter is: the line times 32, plus the lane.
 type Place uint32
 
+// A Taken says where tokens came from: the hash of the network, and the limiter that gave the last of them, from 1 to k. The zero
+// Taken is none.
+type Taken struct {
+	Hash uint64
+	Last uint8
+}
+
 // NewTable returns a table of full limiters in memory of its own.
 func NewTable(s Shape, k Key) *Table { return Overlay(s, k, make([]uint64, s.Lines*lineWords)) }
+
+// Empty takes everything from every limiter of a table that nobody asks yet.
+func (t *Table) Empty() {
+	word := uint64(t.shape.empty()) * everyLane
+	for i := range t.words {
+		t.words[i] = word
+		if i%lineWords == lineWords-1 {
+			t.words[i] &^= MaxTokens << timeShift
+		}
+	}
+	t.used.Store(true)
+}
 
 // Overlay returns a table in the memory given: eight words to a line, in the order of the lines, aligned to 64 bytes. Zeroes are
 // full limiters.
 func Overlay(s Shape, k Key, words []uint64) *Table {
-	return &Table{shape: s, key: k, words: words[:s.Lines*lineWords], capacity: uint64(s.Capacity), lines: uint64(s.Lines)}
+	return &Table{shape: s, key: k, words: words[:s.Lines*lineWords], capacity: uint64(s.Capacity), lines: uint64(s.Lines), stale: uint64(s.Stale)}
 }
 
 // Shape returns the figures of the table.
 func (t *Table) Shape() Shape { return t.shape }
 
-// Take asks for tokens for a network and reports whether they were granted, and from which limiter. It takes nothing otherwise.
-// Only when no limiter has them does it look at the time.
-func (t *Table) Take(n Network, tokens int64, now time.Duration) (Place, bool) {
-	if uint64(tokens) > t.capacity {
-		return 0, false
-	}
+// Take asks for tokens for a network and reports whether they were granted, and where from. It takes nothing otherwise. The
+// limiters of a network are used in order; a cost may come from several of them.
+func (t *Table) Take(n Network, tokens int64, now time.Duration) (Taken, bool) {
 	h := t.key.Hash(n)
-	first := t.place(h)
-	if t.spend(first, uint64(tokens)) {
-		return first, true
+	unit := t.unit(now)
+	if t.takeFirst(h, uint64(tokens), unit) {
+		return Taken{h, 1}, true
 	}
-	return t.takeOther(h, first, uint64(tokens), now)
+	return t.takeOther(h, tokens, now, unit, false)
 }
 
-// takeFirst is Take as far as the first limiter of a network.
-func (t *Table) takeFirst(n Network, tokens int64) (Place, bool) {
-	p := t.place(t.key.Hash(n))
-	return p, uint64(tokens) <= t.capacity && t.spend(p, uint64(tokens))
+// Drain is Take for a table that does not decide: what is too little for the tokens is taken, too.
+func (t *Table) Drain(n Network, tokens int64, now time.Duration) {
+	h := t.key.Hash(n)
+	unit := t.unit(now)
+	if !t.takeFirst(h, uint64(tokens), unit) {
+		t.takeOther(h, tokens, now, unit, true)
+	}
 }
 
-// takeOther goes on when the first limiter is empty.
-func (t *Table) takeOther(h uint64, first Place, tokens uint64, now time.Duration) (Place, bool) {
-	var places [MaxK]Place
-	places[0] = first
-	k := min(t.shape.K, MaxK)
-	for i := 1; i < k; i++ {
-		places[i] = t.another(h, i, &places)
-		if t.spend(places[i], tokens) {
-			return places[i], true
+// takeFirst takes from the first limiter of a network, if its line is not stale.
+func (t *Table) takeFirst(h, tokens, unit uint64) bool {
+	p := t.place(h)
+	if !t.used.Load() {
+		t.used.Store(true)
+	}
+	return uint64(uint16(unit)-t.stamp(p/32)) < t.stale && t.spend(p, tokens)
+}
+
+// takeOther goes on when the first limiter has too little, or its line is stale.
+func (t *Table) takeOther(h uint64, tokens int64, now time.Duration, unit uint64, drain bool) (Taken, bool) {
+	var room [MaxK]Place
+	places := t.places(h, &room)
+	if n := t.fresh(places, t.needed(tokens), unit); n > 0 {
+		if last := t.spendFrom(places[:n], tokens, false); last > 0 {
+			return Taken{h, last}, true
 		}
 	}
-	t.refill(places[:k], now)
-	for _, p := range places[:k] {
-		if t.spend(p, tokens) {
-			return p, true
+	t.refill(places, now)
+	last := t.spendFrom(places, tokens, drain)
+	return Taken{h, last}, last > 0
+}
+
+// needed is what limiters must have to grant tokens. More than all of them hold is granted when they are full, and they owe the rest.
+func (t *Table) needed(tokens int64) int64 { return min(tokens, int64(t.capacity)*int64(t.shape.K)) }
+
+// fresh returns how many limiters it takes to have the tokens, if none of their lines is stale, and else 0.
+func (t *Table) fresh(places []Place, tokens int64, unit uint64) int {
+	for i, p := range places {
+		if uint64(uint16(unit)-t.stamp(p/32)) >= t.stale {
+			return 0
+		}
+		if tokens -= t.left(p); tokens <= 0 {
+			return i + 1
 		}
 	}
-	return 0, false
+	return 0
+}
+
+// left is what a limiter has, without what is due.
+func (t *Table) left(p Place) int64 {
+	return max(0, int64(t.capacity)-int64(atomic.LoadUint64(&t.words[p/4])>>(p%4*laneBits)&MaxTokens))
+}
+
+// spendFrom takes tokens from the limiters in order and returns the number of the last one, from 1. If they have too little it
+// takes nothing and returns 0; to drain it takes what they have.
+func (t *Table) spendFrom(places []Place, tokens int64, drain bool) (last uint8) {
+	most, needed := int64(t.capacity), t.needed(tokens)
+	if needed < tokens {
+		most = int64(t.shape.Share)
+	}
+	for _, p := range places {
+		needed -= t.left(p)
+	}
+	if needed > 0 && !drain {
+		return 0
+	}
+	var taken [MaxK]int64
+	for i, p := range places {
+		taken[i] = t.spendUpTo(p, tokens, most)
+		if tokens -= taken[i]; tokens == 0 {
+			return uint8(i + 1)
+		}
+	}
+	if !drain { // somebody was quicker
+		for i, p := range places {
+			t.giveUpTo(p, taken[i])
+		}
+	}
+	return 0
 }
 
 // Charge takes tokens from all limiters of a network, whether they have them or not, and returns how many they owe after it. What
@@ -84,11 +162,9 @@ func (t *Table) takeOther(h uint64, first Place, tokens uint64, now time.Duratio
 func (t *Table) Charge(n Network, tokens int64, now time.Duration) (owed int64) {
 	var room [MaxK]Place
 	places := t.places(t.key.Hash(n), &room)
+	t.used.Store(true)
+	t.refill(places, now)
 	tokens -= t.spendWhatIsThere(places, tokens)
-	if tokens > 0 || t.owed(places) > 0 {
-		t.refill(places, now)
-		tokens -= t.spendWhatIsThere(places, tokens)
-	}
 	for i, p := range places {
 		tokens -= t.spendUpTo(p, tokens/int64(len(places)-i), MaxTokens)
 	}
@@ -110,27 +186,36 @@ func (t *Table) owed(places []Place) (n int64) {
 	return n
 }
 
-// Room returns how many tokens a network could take now, and takes none.
-func (t *Table) Room(n Network, now time.Duration) (all, largest int64) {
+// Room returns how many tokens a network could take now, in parts, and takes none. owed is what the limiter owes that owes most.
+func (t *Table) Room(n Network, now time.Duration) (all, owed int64) {
 	var room [MaxK]Place
 	unit := max(t.unit(now), t.latest.Load())
 	for _, p := range t.places(t.key.Hash(n), &room) {
 		spent := atomic.LoadUint64(&t.words[p/4]) >> (p % 4 * laneBits) & MaxTokens
 		due := t.due(uint64(uint16(unit) - t.stamp(p/32)))
-		free := max(0, int64(t.capacity)-int64(spent-min(spent, due)))
-		all, largest = all+free, max(largest, free)
+		left := int64(t.capacity) - int64(spent-min(spent, due))
+		all, owed = all+max(0, left), max(owed, -left)
 	}
-	return all, largest
+	return all, owed
 }
 
-// Give returns tokens to the limiter that they came from.
-func (t *Table) Give(p Place, tokens int64) {
+// Give returns tokens to the limiters that they came from: to the last one first.
+func (t *Table) Give(from Taken, tokens int64) {
+	var room [MaxK]Place
+	places := t.places(from.Hash, &room)
+	for i := min(int(from.Last), len(places)) - 1; i >= 0 && tokens > 0; i-- {
+		tokens -= t.giveUpTo(places[i], tokens)
+	}
+}
+
+// giveUpTo returns tokens to one limiter, and how many it took.
+func (t *Table) giveUpTo(p Place, tokens int64) int64 {
 	word, shift := &t.words[p/4], p%4*laneBits
 	for {
 		old := atomic.LoadUint64(word)
 		back := min(uint64(tokens), old>>shift&MaxTokens) // a refill may have been quicker
 		if back == 0 || atomic.CompareAndSwapUint64(word, old, old-back<<shift) {
-			return
+			return int64(back)
 		}
 	}
 }
@@ -277,12 +362,64 @@ func fillRest(words *[lineWords]uint64, due uint64) {
 	}
 }
 
-// Sweep refills every line and returns how many limiters are kept empty. It keeps the time of idle lines from counting on top
-// of a full burst, and from being forgotten when the time counters begin anew. See Shape.SweepEvery.
-func (t *Table) Sweep(now time.Duration) (empty int64) {
+// Touch says that the table was used by somebody who does not say so: the program in the kernel.
+func (t *Table) Touch() { t.used.Store(true) }
+
+// Tend sweeps the table if that is due: before the time counters begin anew, and once when nobody has asked for as long as the
+// limiters take to be full. From then on it costs nothing until somebody asks. See Shape.TendEvery.
+func (t *Table) Tend(now time.Duration) {
 	t.sweeping.Lock()
 	defer t.sweeping.Unlock()
-	return t.sweep(now)
+	unit := t.unit(now)
+	if t.used.Swap(false) {
+		t.lastUse, t.atRest = max(unit, t.lastUse), false
+	}
+	switch swept := t.swept.Load(); {
+	case t.atRest:
+		t.swept.Store(max(unit, swept)) // what is full stays full, whatever its time counter says
+	case unit > t.lastUse+uint64(MaxTokens/t.shape.PerUnit)+1:
+		t.sweep(now)
+		t.atRest = true
+	case unit >= swept+window/4:
+		t.sweep(now)
+	}
+}
+
+// AtRest reports whether all limiters are full and nobody has asked since.
+func (t *Table) AtRest() bool {
+	t.sweeping.Lock()
+	defer t.sweeping.Unlock()
+	return t.atRest && !t.used.Load()
+}
+
+// sampleLines is how many lines are looked at for an estimate.
+const sampleLines = 2048
+
+// Drained estimates how many limiters are kept empty. It looks at a part of a large table only, another one each time.
+func (t *Table) Drained(now time.Duration) int64 {
+	t.sweeping.Lock()
+	defer t.sweeping.Unlock()
+	if t.atRest && !t.used.Load() {
+		return 0
+	}
+	unit := max(t.unit(now), t.latest.Load())
+	step := max(1, t.lines/sampleLines)
+	t.sampled = (t.sampled + 1) % step
+	var empty, looked uint64
+	for line := t.sampled; line < t.lines; line += step {
+		words := t.line(Place(line))
+		due := t.due(uint64(uint16(unit) - t.stamp(Place(line))))
+		empty += uint64(t.emptyIn(words, due))
+		looked++
+	}
+	return int64(float64(empty) / float64(looked) * float64(t.lines))
+}
+
+// Sweep refills every line. It keeps the time of idle lines from being forgotten when the time counters begin anew.
+func (t *Table) Sweep(now time.Duration) {
+	t.sweeping.Lock()
+	defer t.sweeping.Unlock()
+	t.sweep(now)
 }
 
 // Resume says that the table was in use before, under another's care: how long ago it was swept is not known.
@@ -293,17 +430,16 @@ func (t *Table) Resume(now time.Duration) {
 }
 
 // sweep is Sweep; t.sweeping is held.
-func (t *Table) sweep(now time.Duration) (empty int64) {
+func (t *Table) sweep(now time.Duration) {
 	unit, swept := t.unit(now), t.swept.Load()
 	if unit < swept {
-		unit = swept // a sweep that comes with an older time only counts
+		return
 	}
 	t.reach(unit)
 	// A line was refilled after the last sweep or is as old as that one; what seems older is newer than this one.
 	oldest := unit - swept
 	for line := range Place(t.lines) {
 		words := t.line(line)
-		found := int64(-1)
 		for {
 			last := atomic.LoadUint64(&words[lineWords-1])
 			passed := uint64(uint16(unit) - uint16(last>>timeShift))
@@ -315,30 +451,21 @@ func (t *Table) sweep(now time.Duration) (empty int64) {
 			if newer := passed > min(oldest, window-1-recent); newer || passed == 0 && oldest < window {
 				break
 			}
-			if passed <= 1 {
-				// Refilled in this unit or the last: what is empty now is kept so by somebody. The tokens of a unit that has
-				// just begun say nothing about that.
-				found = t.emptyIn(words)
-			}
 			if claim(words, last, unit, due) {
 				fillRest(words, due)
 				break
 			}
 		}
-		if found < 0 {
-			found = t.emptyIn(words)
-		}
-		empty += found
 	}
 	t.swept.Store(unit)
-	return empty
 }
 
 // recent is how many units a line may be ahead of a sweep that comes after the counters have begun anew.
 const recent = 256
 
-// emptyIn counts the limiters of a line that have no token left.
-func (t *Table) emptyIn(words *[lineWords]uint64) (n int64) {
+// emptyIn counts the limiters of a line that have less than a token, with what is due.
+func (t *Table) emptyIn(words *[lineWords]uint64, due uint64) (n int64) {
+	due = min(due+t.capacity-min(uint64(t.shape.Parts), t.capacity), MaxTokens)
 	for i := range words {
 		word := atomic.LoadUint64(&words[i])
 		if i == lineWords-1 {
@@ -348,7 +475,7 @@ func (t *Table) emptyIn(words *[lineWords]uint64) (n int64) {
 			continue
 		}
 		// What is left of a lane after all but one of its tokens have come back.
-		x := fill(word, t.capacity-1)
+		x := fill(word, due)
 		const low = everyLane * 0x7fff
 		n += int64(bits.OnesCount64(((x&low + low) | x) &^ low))
 	}

@@ -109,13 +109,13 @@ func (c *Chain) done(a *weir.Answer) {
 }
 
 // A Pass is one event on its way through a chain: the verdict so far and what is held for it. The zero value is ready for
-// Chain.Judge. It belongs to one goroutine, except that Away and Flow may be called from others.
+// Chain.Judge. It belongs to one goroutine, except that Away, Ask, Return and Flow may be called from others.
 type Pass struct {
 	// Answer is the verdict. Its Figures are those of every throttle not in shadow.
 	Answer weir.Answer
 	chain  *Chain
 
-	mu   sync.Mutex // Away, Flow and Settle meet when a body is still being read while the request ends
+	mu   sync.Mutex // Away, Ask, Flow and Settle meet when a body is still being read while the request ends
 	held []held     // by link
 }
 
@@ -127,6 +127,7 @@ type held struct {
 	until   time.Time // Wait: when the turn is expected
 	waited  bool      // its turn was called
 	counted bool      // its verdict is final and in Counts
+	granted int64     // bytes that the throttle granted and that have not flowed yet
 }
 
 func (p *Pass) reset(c *Chain) {
@@ -263,23 +264,6 @@ func (p *Pass) Away(now time.Time) {
 			}
 		}
 	}
-}
-
-// Flow charges bytes to every throttle that counts them and returns until when the flow should pause; zero means not at all.
-// After Settle it does nothing.
-func (p *Pass) Flow(n int64, now time.Time) (until time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, link := range p.chain.links {
-		if hold := p.held[i].hold; !hold.IsZero() {
-			if m, ok := link.Throttle.(weir.Meter); ok {
-				if pause := m.Flow(hold, n, now); pause.After(until) && !link.Shadow.Load() {
-					until = pause
-				}
-			}
-		}
-	}
-	return until
 }
 
 // Settle ends the pass: the event is done, or what was taken for it is given back. A second call does nothing.

@@ -23,7 +23,7 @@ var (
 	_ weir.Throttle = (*Quota)(nil)
 	_ weir.Leveler  = (*Quota)(nil)
 	_ weir.Usher    = (*Quota)(nil)
-	_ weir.Meter    = (*Quota)(nil)
+	_ weir.Rationer = (*Quota)(nil)
 	_ weir.Clocked  = (*Quota)(nil)
 )
 
@@ -165,37 +165,6 @@ func (q *Quota) Away(h weir.Hold, now time.Time) {
 	w.account.shard.mu.Lock()
 	defer w.account.shard.mu.Unlock()
 	w.away(q.rules.Load(), nanos(now))
-}
-
-// Flow charges bytes to the volume policies that the event met, and says until when to pause where they delay.
-func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time {
-	if h.B == 0 {
-		return time.Time{} // under no policy that counts bytes
-	}
-	acc := accountOf(&h)
-	acc.shard.mu.Lock()
-	defer acc.shard.mu.Unlock()
-	rs, at := q.rules.Load(), nanos(now)
-	taken, _ := takenBy(&h, rs)
-	var until int64
-	each(taken, func(slot int) {
-		r := rs.slots[slot].rule
-		if !r.bytes {
-			return
-		}
-		t, st := acc.terms(rs, r), acc.state(rs, r)
-		r.roll(st, t, at)
-		r.charge(st, t, at, n)
-		acc.mark(r)
-		if r.delay && !t.exempt {
-			// The rest of a pause that would be longer than anybody may wait stays as a debt.
-			until = max(until, min(r.when(st, t, at, 1), at+int64(r.Delay.MaxWait)))
-		}
-	})
-	if until <= at {
-		return time.Time{}
-	}
-	return time.Unix(0, until)
 }
 
 // Settle ends a hold. What was charged stays charged when the event is done, and is given back when it is not; a place is given

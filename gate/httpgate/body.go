@@ -34,7 +34,10 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		return 0, b.fail(errBodyTooLarge)
 	}
 	if x.setup.metered && n > 0 {
-		b.after = x.pass.Flow(int64(n), x.gate.env.Clock.Now())
+		var failed error
+		if b.after, failed = x.ration(int64(n)); failed != nil {
+			return 0, b.fail(failed)
+		}
 	}
 	switch {
 	case err == io.EOF:

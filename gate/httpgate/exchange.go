@@ -224,25 +224,64 @@ func (x *exchange) Write(p []byte) (int, error) {
 	return x.piece(p, true)
 }
 
-// piece writes a piece of the response's body, after the pause that a meter asked for with the piece before. It is sent off at once unless
-// it is the last one, which net/http does.
-func (x *exchange) piece(p []byte, last bool) (int, error) {
-	if !x.outAfter.IsZero() && x.alone() {
-		x.breakable()
+// piece writes a piece of the response's body, as far and as soon as meters grant it, and after the pause that one asked for with the
+// piece before. It is sent off at once unless it is the last one, which net/http does.
+func (x *exchange) piece(p []byte, last bool) (sent int, err error) {
+	for {
+		n := len(p) - sent
+		if n, err = x.mayWrite(n); err != nil {
+			x.writeErr = err
+			return sent, err
+		}
+		x.renewWrite()
+		n, err = x.sendAll(p[sent:sent+n], last && sent+n == len(p))
+		sent += n
+		if x.setup.metered && x.judged {
+			x.outAfter = x.pass.Flow(int64(n), x.gate.env.Clock.Now())
+		}
+		if err != nil {
+			x.writeErr = err
+		}
+		if err != nil || sent == len(p) {
+			return sent, err
+		}
 	}
-	if err := x.pause(x.outAfter); err != nil {
-		x.writeErr = err
-		return 0, err
+}
+
+// mayWrite waits until some of n bytes of the response may be written, and returns how many.
+func (x *exchange) mayWrite(n int) (int, error) {
+	until := x.outAfter
+	for {
+		if !until.IsZero() && x.alone() {
+			x.breakable()
+		}
+		if err := x.pause(until); err != nil {
+			return 0, err
+		}
+		if n == 0 || !x.setup.metered || !x.judged {
+			return n, nil
+		}
+		var granted int64
+		if granted, until = x.pass.Ask(int64(n), false, x.gate.env.Clock.Now()); granted > 0 {
+			return int(granted), nil
+		}
 	}
-	x.renewWrite()
-	n, err := x.sendAll(p, last)
-	if x.setup.metered && x.judged {
-		x.outAfter = x.pass.Flow(int64(n), x.gate.env.Clock.Now())
+}
+
+// ration waits until n bytes that were read are granted, however long that takes, and notes that they flow. It returns
+// until when the next ones should pause.
+func (x *exchange) ration(n int64) (until time.Time, err error) {
+	clock := x.gate.env.Clock
+	for rest := n; rest > 0; {
+		granted, again := x.pass.Ask(rest, false, clock.Now())
+		rest -= granted
+		if granted == 0 {
+			if err := x.pause(again); err != nil {
+				return until, err
+			}
+		}
 	}
-	if err != nil {
-		x.writeErr = err
-	}
-	return n, err
+	return x.pass.Flow(n, clock.Now()), nil
 }
 
 // sendAll sends a piece, in small ones where somebody asks how it gets on.

@@ -78,7 +78,12 @@ func (u *upgraded) Read(p []byte) (int, error) {
 		n, err = u.Conn.Read(p)
 	}
 	u.x.in.Add(int64(n))
-	u.inAfter = u.flow(n)
+	if n > 0 && u.x.setup.metered {
+		var failed error
+		if u.inAfter, failed = u.x.ration(int64(n)); failed != nil {
+			return 0, failed
+		}
+	}
 	return n, err
 }
 
@@ -86,18 +91,16 @@ func (u *upgraded) Write(p []byte) (int, error) {
 	if err := u.x.pause(u.outAfter); err != nil {
 		return 0, err
 	}
+	if len(p) > 0 && u.x.setup.metered {
+		var err error
+		if u.outAfter, err = u.x.ration(int64(len(p))); err != nil {
+			return 0, err
+		}
+	}
 	n, err := u.Conn.Write(p)
 	u.written.Add(int64(n))
 	u.x.sent.Add(int64(n))
-	u.outAfter = u.flow(n)
 	return n, err
-}
-
-func (u *upgraded) flow(n int) time.Time {
-	if !u.x.setup.metered {
-		return time.Time{}
-	}
-	return u.x.pass.Flow(int64(n), u.x.gate.env.Clock.Now())
 }
 
 // CloseWrite passes on that one side has no more to say.

@@ -89,7 +89,8 @@ func (d *direction) run() error {
 	return d.copy()
 }
 
-// copy reads into a buffer, so that bytes can be charged and paced. While nothing is to be read it holds none.
+// copy reads into a buffer, so that bytes can be charged and paced. While nothing is to be read, and while it waits for
+// bytes that a throttle grants, it holds none.
 func (d *direction) copy() error {
 	wait := awaitReadable(d.src)
 	for {
@@ -104,11 +105,18 @@ func (d *direction) copy() error {
 	}
 }
 
-// chunk passes one buffer on and then pauses where a throttle says so. Nothing is read meanwhile: the source finds the window of
-// its connection full.
+// chunk passes on as much as the throttles grant, and then pauses where one says so. Nothing is read before or meanwhile:
+// the source finds the window of its connection full.
 func (d *direction) chunk() error {
+	most, asked, err := d.ask(chunkSize)
+	if err != nil {
+		return err
+	}
 	buf := chunks.Get().(*[chunkSize]byte)
-	n, err := d.src.Read(buf[:])
+	n, err := d.src.Read(buf[:most])
+	if back := most - int64(n); back > 0 {
+		d.pass.Return(back, asked, d.gate.env.Clock.Now())
+	}
 	var until time.Time
 	if n > 0 {
 		if _, failed := d.dst.Write(buf[:n]); failed != nil {
@@ -124,15 +132,36 @@ func (d *direction) chunk() error {
 	return d.pause(until)
 }
 
+// ask waits until the throttles grant up to so many bytes, and returns how many, and when that was.
+func (d *direction) ask(most int64) (n int64, at time.Time, err error) {
+	for {
+		at = d.gate.env.Clock.Now()
+		n, again := d.pass.Ask(most, false, at)
+		if n > 0 {
+			return n, at, nil
+		}
+		if err := d.pause(again); err != nil {
+			return 0, at, err
+		}
+	}
+}
+
 // put passes on what was read before.
 func (d *direction) put(p []byte) error {
-	if len(p) == 0 {
-		return nil
+	for len(p) > 0 {
+		n, _, err := d.ask(int64(len(p)))
+		if err != nil {
+			return err
+		}
+		if _, err := d.dst.Write(p[:n]); err != nil {
+			return err
+		}
+		if err := d.pause(d.moved(n)); err != nil {
+			return err
+		}
+		p = p[n:]
 	}
-	if _, err := d.dst.Write(p); err != nil {
-		return err
-	}
-	return d.pause(d.moved(int64(len(p))))
+	return nil
 }
 
 // splice lets the system move the bytes from socket to socket. Between two rounds it waits outside, as each splice under way

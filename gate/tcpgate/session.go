@@ -27,9 +27,10 @@ type session struct {
 	idle     idler
 	answered atomic.Bool // the latest packet has had a reply
 
-	mu   sync.Mutex
-	pass policy.Pass // of the latest packet, unsettled: replies are charged to it
-	sent bool        // the latest packet went on
+	mu    sync.Mutex
+	pass  policy.Pass // of the latest packet, unsettled: replies are charged to it
+	sent  bool        // the latest packet went on
+	muted bool        // the latest packet was turned away, and bytes are limited: nobody can be charged for replies
 }
 
 // judge puts a packet before the chain. The packet before it is done: its place, where there is a limit to those, is the one that
@@ -40,6 +41,7 @@ func (ss *session) judge(ctx context.Context, chain *policy.Chain, ev *weir.Even
 	ss.settle(ev.Time)
 	chain.Judge(ctx, ev, &ss.pass)
 	verdict := ss.pass.Answer.Verdict
+	ss.muted = verdict != weir.Admit && chain.Rations()
 	if verdict == weir.Wait {
 		ss.settle(ev.Time) // a packet does not stand in line
 	}
@@ -77,12 +79,31 @@ func (ss *session) over(now time.Time) {
 	ss.settle(now)
 }
 
-// charge counts bytes, in either direction. Nothing pauses: what is too much counts against the next packets.
+// charge counts bytes of a packet that went on.
 func (ss *session) charge(n int64) {
 	ss.idle.touch()
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	ss.pass.Flow(n, ss.idle.gate.env.Clock.Now())
+}
+
+// reply takes the bytes of a reply, and reports whether it may go on. Nothing pauses: a reply that is over a limit is
+// dropped, as packets are.
+func (ss *session) reply(n int64) bool {
+	ss.idle.touch()
+	now := ss.idle.gate.env.Clock.Now()
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.muted {
+		return false
+	}
+	if n > 0 {
+		if granted, _ := ss.pass.Ask(n, true, now); granted == 0 {
+			return false
+		}
+	}
+	ss.pass.Flow(n, now)
+	return true
 }
 
 // refused reports whether an error says what became of an earlier packet.

@@ -143,7 +143,10 @@ func (u *forwarder) reply(ss *session) bool {
 		g.env.Observer.Bounded(BoundPacket)
 		return true
 	}
-	ss.charge(int64(n))
+	if !ss.reply(int64(n)) {
+		g.env.Observer.Judged(weir.Refuse)
+		return true
+	}
 	// A client that cannot be written to has no other way to be told.
 	if _, err := u.socket.WriteToUDPAddrPort(buf[:n], ss.client); err == nil {
 		g.env.Observer.Passed(0, int64(n))

@@ -176,15 +176,16 @@ func TestUDPWait(t *testing.T) {
 	says(t, c, "third")
 }
 
-// Replies are charged like packets: they are never held back, but what they cost is missing for the next packet.
+// Replies are charged like packets: what they cost is missing for the next packet, and one that finds nothing left is dropped.
 func TestUDPRepliesAreCharged(t *testing.T) {
 	q := newQuota(t, quota.Policy{Name: "traffic", Kind: quota.Volume, Limit: quota.Bytes(1000), Period: weir.Period{Length: time.Second}, Over: quota.OverDelay})
 	long := strings.Repeat("x", 600)
-	g := start(t, Options{Protocol: UDP, Upstream: serveUDP(t, func(string) []string { return []string{long, long} })}, q)
+	g := start(t, Options{Protocol: UDP, Upstream: serveUDP(t, func(string) []string { return []string{long, long, long} })}, q)
 	c := g.client()
 	send(t, c, "short")
 	hears(t, c, long)
 	hears(t, c, long)
+	g.judged(weir.Refuse, 1)
 	send(t, c, "short")
 	g.judged(weir.Wait, 1)
 	g.clock.Advance(time.Second)

@@ -15,8 +15,9 @@ type care struct {
 	now      int           // the half that decides
 	charged  bool          // the other half is charged: it will take over
 	rotated  time.Duration // when the half of now took over, on the kernel's clock
-	over     int           // sweeps in a row that found too much damage
+	over     int           // times in a row that there was too much damage
 	told     bool          // that there is too much
+	judged   uint64        // packets that were judged when the tables were last tended
 	estimate estimate
 }
 
@@ -26,10 +27,10 @@ type level struct {
 	born   [2]time.Duration
 }
 
-// estimate is what the last sweep found.
+// estimate is what was last found.
 type estimate struct{ drained, collateral, attackers float64 }
 
-// tooOften is how many sweeps in a row must find too much damage before the operator is told.
+// tooOften is how many times in a row there must be too much damage before the operator is told.
 const tooOften = 3
 
 // fresh makes the tables of a first start: the first half decides.
@@ -58,25 +59,32 @@ func (k *kernel) takeOver(now time.Duration) {
 	}
 }
 
-// behind is how far the sweep keeps behind the clock of the program, which may read it at any time: no counter that the program
+// behind is how far a sweep keeps behind the clock of the program, which may read it at any time: no counter that the program
 // finds is ever ahead of it.
 const behind = 10 * time.Millisecond
 
-// sweep sweeps every table and estimates the damage.
-func (k *kernel) sweep(now time.Duration) {
+// tend tends every table and estimates the damage. The program does not say that it has used them; its counters do.
+func (k *kernel) tend(now time.Duration) {
 	worst := estimate{}
+	c, err := readCounters(k.counters)
+	used := err != nil || c.Passed+c.Limited != k.care.judged
+	k.care.judged = c.Passed + c.Limited
 	for i, v := range k.care.levels {
 		shape := k.plan.shapes[i]
 		for half, t := range v.tables {
 			if t == nil {
 				continue
 			}
-			empty := t.Sweep(now - behind - v.born[half])
+			if used {
+				t.Touch()
+			}
+			at := now - behind - v.born[half]
+			t.Tend(at)
 			if half != k.care.now {
 				continue
 			}
 			var e estimate
-			e.drained, e.collateral, e.attackers = shape.Damage(empty)
+			e.drained, e.collateral, e.attackers = shape.Damage(t.Drained(at))
 			if e.collateral >= worst.collateral {
 				worst = e
 			}
@@ -110,17 +118,26 @@ func (k *kernel) watch(tell func(bloom.Notice)) {
 func (k *kernel) rotate(now time.Duration) {
 	c := &k.care
 	next := 1 - c.now
+	if !c.charged && k.atRest() {
+		c.rotated = now // nobody shares anything with anybody
+		k.memory.state.Rotated = uint64(now)
+		return
+	}
 	takeover := c.rotated + k.plan.opts.Bloom.Rotate.Std()
-	overlap := k.plan.shapes[0].Overlap(k.plan.opts.Bloom.Rotate.Std())
+	var learn time.Duration
+	for _, s := range k.plan.shapes {
+		learn = max(learn, s.Learn())
+	}
 	switch {
-	case !c.charged && now >= takeover-overlap:
+	case !c.charged && now >= takeover-learn:
 		for i := range c.levels {
 			v := &c.levels[i]
 			v.tables[next], v.born[next] = k.memory.renew(k.plan, i, next, now), now
+			v.tables[next].Empty()
 		}
 		c.charged = true
 		k.memory.flag(controlCharge, true)
-	case c.charged && now >= takeover && now >= c.levels[0].born[next]+overlap:
+	case c.charged && now >= takeover && now >= c.levels[0].born[next]+learn:
 		control := k.memory.control()&^controlCharge ^ controlHalf
 		k.memory.set(control)
 		for i := range c.levels {
@@ -132,6 +149,16 @@ func (k *kernel) rotate(now time.Duration) {
 	}
 }
 
+// atRest reports whether all limiters are full.
+func (k *kernel) atRest() bool {
+	for _, v := range k.care.levels {
+		if t := v.tables[k.care.now]; t != nil && !t.AtRest() {
+			return false
+		}
+	}
+	return true
+}
+
 func (k *kernel) bytes() (n int64) {
 	for _, s := range k.plan.shapes {
 		n += 2 * s.Bytes()
@@ -139,11 +166,11 @@ func (k *kernel) bytes() (n int64) {
 	return n
 }
 
-// sweepEvery is how often the tables have to be cared for.
-func (k *kernel) sweepEvery() time.Duration {
+// tendEvery is how often the tables have to be cared for.
+func (k *kernel) tendEvery() time.Duration {
 	every := time.Minute
 	for _, s := range k.plan.shapes {
-		every = min(every, s.SweepEvery())
+		every = min(every, s.TendEvery())
 	}
 	return every
 }

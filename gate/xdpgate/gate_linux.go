@@ -344,7 +344,7 @@ func (g *Gate) schedule() {
 	if g.timer != nil {
 		g.timer.Stop()
 	}
-	g.timer = g.env.Clock.AfterFunc(g.kernel.sweepEvery(), g.tend)
+	g.timer = g.env.Clock.AfterFunc(g.kernel.tendEvery(), g.tend)
 }
 
 // tend cares for the tables and the lists.
@@ -356,7 +356,7 @@ func (g *Gate) tend() {
 	}
 	k, now := g.kernel, g.clock()
 	_ = g.look(k) // which logs it
-	k.sweep(now)
+	k.tend(now)
 	k.watch(g.tell)
 	k.rotate(now)
 	if err := errors.Join(k.allow.expire(now), k.ban.expire(now)); err != nil {

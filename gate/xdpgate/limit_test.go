@@ -42,22 +42,27 @@ func TestBurstAndRefill(t *testing.T) {
 		want int
 	}{
 		{0, 10},
-		{4900 * time.Millisecond, 0}, // each of the five limiters gets one token in five seconds
-		{5 * time.Second, 5},
-		{5 * time.Second, 0},
-		{9 * time.Second, 0},
-		{15 * time.Second, 10},
-		{time.Hour, 10},              // saturated
-		{time.Hour + time.Second, 0}, // within the unit
-		{1000 * time.Hour, 10},       // and after the time counter has begun anew
+		{990 * time.Millisecond, 0}, // the five limiters get one token in a second, together
+		{4100 * time.Millisecond, 4},
+		{5100 * time.Millisecond, 1},
+		{5100 * time.Millisecond, 0},
+		{9200 * time.Millisecond, 4},
+		{19300 * time.Millisecond, 10},
+		{time.Hour, 10}, // saturated
+		{time.Hour + 900*time.Millisecond, 0},
+		{1000 * time.Hour, 10}, // and after the time counter has begun anew
 		{2 * 1000 * time.Hour, 10},
 	} {
+		if step.at >= 1000*time.Hour {
+			h := trial.memory.state.Half[0][0]
+			bloom.Overlay(trial.plan.shapes[0], bloom.Key(h.Key), trial.memory.half(trial.plan, 0, 0)).Sweep(step.at - time.Minute)
+		}
 		trial.at(step.at)
 		if got := trial.granted(t, packet); got != step.want {
 			t.Errorf("at %s: %d granted, want %d", step.at, got, step.want)
 		}
 	}
-	if c := trial.counters(t); c.Limited != 11 || c.Dropped() != 11 {
+	if c := trial.counters(t); c.Limited != 12 || c.Dropped() != 12 {
 		t.Errorf("counted %+v", c)
 	}
 }
@@ -75,8 +80,10 @@ func TestRollover(t *testing.T) {
 		}
 		now += idle * unit
 		trial.at(now)
-		want := min(int(idle)*trial.plan.shapes[0].PerUnit, trial.plan.shapes[0].Capacity) * 5
-		if got := trial.granted(t, syn4("")); got != want {
+		s := trial.plan.shapes[0]
+		want := min(int(idle)*s.PerUnit, s.Capacity) * s.K / s.Parts
+		if got := trial.granted(t, syn4("")); got < want || got > want+1 { // parts were left
+
 			t.Errorf("idle for %d units: %d granted, want %d", idle, got, want)
 		}
 		now += 100_000 * unit
@@ -92,32 +99,34 @@ func TestBytes(t *testing.T) {
 		t.Fatalf("the grain is %d: no test of it", s.Grain)
 	}
 	packet := append(syn4(""), make([]byte, 1446)...)
-	want := 4 * (s.Capacity / int(s.Tokens(1500)))
+	want := 4 * s.Capacity / int(s.Tokens(1500))
 	if got := trial.granted(t, packet); got != want {
 		t.Errorf("%d packets of 1500 bytes granted, want %d", got, want)
 	}
-	// What is left of each limiter is still good for smaller ones.
+	// What is left is still good for smaller ones.
 	if got := trial.granted(t, syn4("")); got == 0 {
 		t.Error("no small packet granted")
 	}
 }
 
-// TestTooCostly: a packet that no limiter could ever pay for is dropped and counted apart. Options rule it out for most packets.
+// TestTooCostly: a packet that the limiters of a source could never pay for is dropped and counted apart. Options rule it out for most packets.
 func TestTooCostly(t *testing.T) {
 	o := plain().WithDefaults()
 	o.Mode = Bytes
-	shapes := []bloom.Shape{{K: 2, Lines: 10_000, Capacity: 100, PerUnit: 1, Unit: time.Second, Grain: 10}, {K: 2, Lines: 10_000, Capacity: 99, PerUnit: 1, Unit: time.Second, Grain: 10}}
+	shapes := []bloom.Shape{{K: 2, Lines: 10_000, Capacity: 100, Share: 100, PerUnit: 1, Unit: time.Second, Grain: 10, Parts: 1, Stale: 1},
+		{K: 2, Lines: 10_000, Capacity: 97, Share: 99, PerUnit: 1, Unit: time.Second, Grain: 10, Parts: 1, Stale: 1}}
 	trial := trialFor(t, planFor(o, shapes))
 	of := func(packet []byte, length int) []byte { return append(packet, make([]byte, length-len(packet))...) }
 	for _, c := range []struct {
 		packet []byte
 		want   string
 	}{
-		{of(syn4(""), 1000), "passed"},
-		{of(syn4(""), 1001), "too_costly"},
-		{of(syn6(""), 990), "passed"},
-		{of(syn6(""), 991), "too_costly"}, // on the second level; the first gets its tokens back
-		{of(syn6(""), 990), "passed"},
+		{of(syn4(""), 2001), "too_costly"},
+		{of(syn4(""), 2000), "passed"},
+		{of(syn4(""), 100), "limited"},
+		{of(syn6(""), 1981), "too_costly"}, // on the second level; the first gets its tokens back, to both limiters
+		{of(syn6(""), 1980), "passed"},
+		{of(syn6(""), 100), "limited"},
 	} {
 		before := trial.counters(t)
 		answer := trial.judge(t, c.packet)
@@ -148,8 +157,8 @@ func TestLevels(t *testing.T) {
 			spent += int(word & 0xffff)
 		}
 	}
-	if spent != 30 {
-		t.Errorf("%d tokens taken on the first level, want 30", spent)
+	if want := 30 * trial.plan.shapes[0].Parts; spent != want {
+		t.Errorf("%d parts taken on the first level, want %d", spent, want)
 	}
 }
 

@@ -100,6 +100,7 @@ func (m *memory) resume(p *plan, level, half int, now time.Duration) *bloom.Tabl
 	h := &m.state.Half[level][half]
 	t := bloom.Overlay(p.shapes[level], bloom.Key(h.Key), m.half(p, level, half))
 	t.Resume(now - time.Duration(h.Origin))
+	t.Touch()
 	return t
 }
 

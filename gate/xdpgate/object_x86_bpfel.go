@@ -43,7 +43,9 @@ type objectSettings struct {
 		PerUnit  uint32
 		Grain    uint32
 		V6Bits   uint32
-		Pad      uint32
+		Parts    uint32
+		Stale    uint32
+		Share    uint32
 	}
 	Levels        uint32
 	K             uint32

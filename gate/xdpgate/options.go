@@ -168,9 +168,9 @@ func (o Options) validateShapes(wrong func(path, msg, hint string)) {
 		wrong("bloom.burst", fmt.Sprintf("a burst of %d is used up in less than a tick of the kernel's clock (%s)", o.Bloom.Burst, tick),
 			fmt.Sprintf("at least %.0f: what %s gives in that time", least, rate))
 	}
-	if s := shapes[0]; o.Mode == Bytes && s.Largest() < largestPacket {
-		wrong("bloom.burst", fmt.Sprintf("a burst of %d holds no packet of %d bytes: it has to come from one of %d limiters", o.Bloom.Burst, largestPacket, s.K),
-			fmt.Sprintf("at least %d, or a smaller k", int64(s.K)*(largestPacket+s.Grain)))
+	if s := shapes[0]; o.Mode == Bytes && s.Burst() < largestPacket {
+		wrong("bloom.burst", fmt.Sprintf("a burst of %d holds no packet of %d bytes", o.Bloom.Burst, largestPacket),
+			fmt.Sprintf("at least %d", largestPacket+int64(s.K)*s.Grain))
 	}
 	var bytes int64
 	for _, s := range shapes {

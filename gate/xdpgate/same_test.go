@@ -72,17 +72,17 @@ func (m *model) judge(src netip.Addr, cost int64, now time.Duration) string {
 	if exempt {
 		return "exempt"
 	}
-	var places []bloom.Place
+	var places []bloom.Taken
 	for i, n := range nets {
 		s := m.plan.shapes[i]
-		tokens, why := s.Tokens(cost), "limited"
-		if tokens > int64(s.Capacity) {
+		why := "limited"
+		if cost > s.Burst() {
 			why = "too_costly"
 		} else {
 			if m.next != nil {
-				m.next[i].Take(n, tokens, now-m.bornNext)
+				m.next[i].Drain(n, s.Tokens(cost), now-m.bornNext)
 			}
-			if place, ok := m.now[i].Take(n, tokens, now-m.bornNow); ok {
+			if place, ok := m.now[i].Take(n, s.Tokens(cost), now-m.bornNow); ok {
 				places = append(places, place)
 				continue
 			}
@@ -148,8 +148,10 @@ func same(t *testing.T, o Options, packets int, seed uint64) {
 		trial.at(now)
 		if now-swept >= 8000*unit { // long before the counters begin anew
 			for j := range p.shapes {
-				if a, b := m.now[j].Sweep(now-m.bornNow), kernel[half][j].Sweep(now-m.bornNow); a != b {
-					t.Fatalf("packet %d: the sweep finds %d empty limiters, in the kernel %d", i, a, b)
+				m.now[j].Sweep(now - m.bornNow)
+				kernel[half][j].Sweep(now - m.bornNow)
+				if a, b := m.now[j].Drained(now-m.bornNow), kernel[half][j].Drained(now-m.bornNow); a != b {
+					t.Fatalf("packet %d: %d empty limiters, in the kernel %d", i, a, b)
 				}
 				if m.next != nil {
 					m.next[j].Sweep(now - m.bornNext)
@@ -161,9 +163,12 @@ func same(t *testing.T, o Options, packets int, seed uint64) {
 		switch i % (packets / 6) {
 		case packets / 12: // the other half is charged from here on
 			for j := range p.shapes {
-				trial.memory.renew(p, j, 1-half, now)
+				trial.memory.renew(p, j, 1-half, now).Empty()
 			}
 			m.next, m.bornNext = m.tables(trial, 1-half), now
+			for _, t := range m.next {
+				t.Empty()
+			}
 			kernel[1-half] = overlays(1 - half)
 			trial.memory.flag(controlCharge, true)
 		case packets/6 - 1: // and takes over

@@ -37,7 +37,9 @@ struct figures {
 	u32 per_unit;
 	u32 grain;
 	u32 v6_bits;
-	u32 pad;
+	u32 parts; // of a token
+	u32 stale; // units after which a line is filled before anything is taken from it
+	u32 share; // of the burst that falls on one limiter: the capacity, or a little more
 };
 
 // Constants are known to the verifier, which removes the code that they rule out.

@@ -40,8 +40,15 @@ struct {
 
 static __always_inline u32 tokens_of(u32 level, u32 cost)
 {
-	u32 grain = config.level[level & (MAX_LEVELS - 1)].grain;
-	return config.mode == MODE_BYTES && grain > 1 ? (cost - 1) / grain + 1 : cost;
+	const volatile struct figures *f = &config.level[level & (MAX_LEVELS - 1)];
+	u32 grain = f->grain;
+	return (config.mode == MODE_BYTES && grain > 1 ? (cost - 1) / grain + 1 : cost) * f->parts;
+}
+
+// Tokens may come from all limiters of a source together.
+static __always_inline bool too_costly(u32 level, u32 tokens)
+{
+	return tokens > config.level[level & (MAX_LEVELS - 1)].share * config.k;
 }
 
 // limit_one judges a source that has one level only: an IPv4 network or a group.
@@ -49,30 +56,30 @@ static __always_inline enum outcome limit_one(u64 network, u64 control, u32 cost
 {
 	u32 half = control & CONTROL_HALF;
 	u32 tokens = tokens_of(0, cost);
-	if (tokens > config.level[0].capacity)
+	if (too_costly(0, tokens))
 		return TOO_COSTLY;
 	if (control & CONTROL_CHARGE)
 		charge_one(half ^ 1, network, tokens);
-	return take_one(half, network, tokens) ? PASSED : LIMITED;
+	return take_one(half, network, tokens, false) ? PASSED : LIMITED;
 }
 
 // limit_v6 judges an IPv6 source: it takes from every level, or gives back what the narrower ones gave.
 static __always_inline enum outcome limit_v6(const struct packet *p, u64 control, u32 cost)
 {
-	u32 places[MAX_LEVELS] = {};
+	u64 from[MAX_LEVELS] = {};
 	KEEP_LOOP
 	for (u32 i = 0; i < MAX_LEVELS; i++) {
 		if (i >= config.levels)
 			break;
 		u32 tokens = tokens_of(i, cost);
 		enum outcome why = LIMITED;
-		if (tokens > config.level[i].capacity)
+		if (too_costly(i, tokens))
 			why = TOO_COSTLY;
-		else if ((places[i] = take_v6(i, control, p->src[0], p->src[1], tokens)))
+		else if ((from[i] = take_v6(i, control, p->src[0], p->src[1], tokens)))
 			continue;
 		KEEP_LOOP
 		for (u32 j = 0; j < i; j++)
-			give(config.level[j].base[control & CONTROL_HALF], places[j] - 1, tokens_of(j, cost));
+			give_v6(j, control, p->src[0], p->src[1], from[j] << 32 | tokens_of(j, cost));
 		return why;
 	}
 	return PASSED;

@@ -1,0 +1,133 @@
+package quota
+
+import (
+	"time"
+
+	"weir"
+)
+
+// Rations reports whether a policy counts bytes.
+func (q *Quota) Rations() bool {
+	rs := q.rules.Load()
+	for i := range rs.slots {
+		if r := rs.slots[i].rule; r != nil && r.bytes {
+			return true
+		}
+	}
+	return false
+}
+
+// Ask grants bytes before they flow, as far as the volume policies that delay have room, and charges them to every policy
+// that counts bytes. Policies that refuse do not hold up what is under way. The whole is granted by any policy that has
+// one byte left, as a request is let in; what is over the limit is a debt.
+func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted int64, again time.Time) {
+	if h.B == 0 {
+		return most, again // under no policy that counts bytes
+	}
+	acc := accountOf(&h)
+	acc.shard.mu.Lock()
+	defer acc.shard.mu.Unlock()
+	rs, at := q.rules.Load(), nanos(now)
+	taken, _ := takenBy(&h, rs)
+	granted = most
+	var wait int64
+	each(taken, func(slot int) {
+		r := rs.slots[slot].rule
+		if !r.bytes || !r.delay && !whole {
+			return
+		}
+		t, st := acc.terms(rs, r), acc.state(rs, r)
+		if t.exempt {
+			return
+		}
+		r.roll(st, t, at)
+		left := r.left(st, t, at)
+		want := min(most, r.worth(t))
+		switch {
+		case whole && left > 0:
+			return
+		case !whole && left >= want:
+			granted = min(granted, left)
+			return
+		}
+		// Whoever waits asks again after max_wait at the latest: a limit may have been raised meanwhile.
+		soonest, latest := at+int64(time.Millisecond), at+int64(r.Delay.MaxWait)
+		wait = max(wait, soonest, min(r.when(st, t, at, want), latest))
+	})
+	switch {
+	case wait > 0 && whole:
+		return 0, again
+	case wait > 0:
+		return 0, time.Unix(0, wait)
+	}
+	each(taken, func(slot int) {
+		if r := rs.slots[slot].rule; r.bytes {
+			t, st := acc.terms(rs, r), acc.state(rs, r)
+			r.roll(st, t, at)
+			r.charge(st, t, at, granted)
+			acc.mark(r)
+		}
+	})
+	return granted, again
+}
+
+// Return gives back what was asked for at a time and did not flow, as far as it still counts.
+func (q *Quota) Return(h weir.Hold, n int64, asked, now time.Time) {
+	if h.B == 0 {
+		return
+	}
+	acc := accountOf(&h)
+	acc.shard.mu.Lock()
+	defer acc.shard.mu.Unlock()
+	rs, at := q.rules.Load(), nanos(asked)
+	taken, _ := takenBy(&h, rs)
+	each(taken, func(slot int) {
+		if r := rs.slots[slot].rule; r.bytes {
+			// A nanosecond is kept: what a part takes up is rounded up, as the whole was.
+			r.give(acc.state(rs, r), acc.terms(rs, r), at, n, max(at+1, nanos(now)))
+			acc.mark(r)
+		}
+	})
+}
+
+// worth is how much is worth waiting for where room comes byte by byte.
+func (r *rule) worth(t *terms) int64 {
+	if r.way == steady {
+		return max(1, min(t.burst/8, worthwhile))
+	}
+	return 1
+}
+
+// worthwhile is about the payload of a packet.
+const worthwhile = 1400
+
+// Flow charges bytes to the volume policies that the event met, and says until when to pause where they delay.
+func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time {
+	if h.B == 0 {
+		return time.Time{} // under no policy that counts bytes
+	}
+	acc := accountOf(&h)
+	acc.shard.mu.Lock()
+	defer acc.shard.mu.Unlock()
+	rs, at := q.rules.Load(), nanos(now)
+	taken, _ := takenBy(&h, rs)
+	var until int64
+	each(taken, func(slot int) {
+		r := rs.slots[slot].rule
+		if !r.bytes {
+			return
+		}
+		t, st := acc.terms(rs, r), acc.state(rs, r)
+		r.roll(st, t, at)
+		r.charge(st, t, at, n)
+		acc.mark(r)
+		if r.delay && !t.exempt {
+			// The rest of a pause that would be longer than anybody may wait stays as a debt.
+			until = max(until, min(r.when(st, t, at, 1), at+int64(r.Delay.MaxWait)))
+		}
+	})
+	if until <= at {
+		return time.Time{}
+	}
+	return time.Unix(0, until)
+}
