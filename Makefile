@@ -45,7 +45,10 @@ HAVE_CC = { echo '\#include <stdlib.h>' | $(CC) -E - || echo '\#include <stdlib.
 UNWATCHED := modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memory golang.org/x/crypto/argon2
 RACE      := -race $(foreach packages,$(UNWATCHED),-gcflags=$(packages)=-race=false)
 
-.PHONY: help demo run build setup test race lint arch generate generated fuzz bench cover check clean
+# Else every program that is built with it takes a second to end.
+export GORACE := atexit_sleep_ms=0
+
+.PHONY: help demo run build setup test long race lint arch generate generated fuzz bench cover check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -100,6 +103,10 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 test: setup ## all tests, with the race detector, in random order
 	@if $(HAVE_CC); then race="$(RACE)"; else race=; fi; \
 	set -x; $(GO) test $$race -shuffle=on $(ARGS) ./...
+
+long: setup ## all tests in full size, which takes a multiple of the time
+	@if $(HAVE_CC); then race="$(RACE)"; else race=; fi; \
+	set -x; WEIR_LONG=1 $(GO) test $$race -shuffle=on -timeout 1h $(ARGS) ./...
 
 race: setup ## the tests COUNT times over, against rare interleavings
 	@if $(HAVE_CC); then race="$(RACE)"; else race=; fi; \
