@@ -195,13 +195,13 @@ func TestNoWorseThanWithout(t *testing.T) {
 // never turned away.
 func TestFairShare(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		const takes = 50 * time.Millisecond
+		const takes, lasts = 50 * time.Millisecond, 4 * time.Second
 		places := rapid.IntRange(1, 12).Draw(rt, "places")
 		others := rapid.IntRange(1, 20).Draw(rt, "others")
 		rate := rapid.IntRange(100, 300).Draw(rt, "rate")
 		w := newWorld(t, Options{Concurrent: places}, &stamp.Options{}, takes, rapid.Uint64().Draw(rt, "seed"))
 		w.broken = workConserving
-		w.every(time.Second/time.Duration(rate), 10*time.Second, func(i int) *visitor {
+		w.every(time.Second/time.Duration(rate), lasts, func(i int) *visitor {
 			return &visitor{source: v4(11, i%others), patient: 20 * time.Second}
 		})
 		round := time.Duration(others+2) * takes * 6 / 5 / time.Duration(max(1, places-places/10))
@@ -215,6 +215,6 @@ func TestFairShare(t *testing.T) {
 			}})
 		}
 		again()
-		w.run(10 * time.Second)
+		w.run(lasts)
 	})
 }

@@ -411,8 +411,9 @@ func (s *sim) waitingRoom(people, requests, covers int) *guests {
 	return w
 }
 
-// 200 people without JavaScript, and those who pay fill everything: the pool has its share, everybody gets in, in order.
+// 100 people without JavaScript, and those who pay fill everything: the pool has its share, everybody gets in, in order.
 func TestWaitingRoom(t *testing.T) {
+	const people = 100
 	for _, c := range []struct {
 		requests, covers int
 		want             float64 // requests a second, of 100
@@ -423,20 +424,20 @@ func TestWaitingRoom(t *testing.T) {
 		requests := c.requests
 		t.Run(fmt.Sprint(requests, " of ", c.covers), func(t *testing.T) {
 			s := newSim(t, Options{Concurrent: 10})
-			w := s.waitingRoom(200, requests, c.covers)
+			w := s.waitingRoom(people, requests, c.covers)
 			for range 1200 {
-				if s.run(time.Second); len(w.in) == 200 {
+				if s.run(time.Second); len(w.in) == people {
 					break
 				}
 			}
-			if len(w.in) != 200 {
-				t.Fatalf("%d of 200 were let in: %+v", len(w.in), s.stats())
+			if len(w.in) != people {
+				t.Fatalf("%d of %d were let in: %+v", len(w.in), people, s.stats())
 			}
 			var last time.Time
 			for _, at := range w.in {
 				last = later(last, at)
 			}
-			rate := float64(200*requests) / last.Sub(w.first).Seconds()
+			rate := float64(people*requests) / last.Sub(w.first).Seconds()
 			t.Logf("all in after %s, %.1f requests a second of 100", last.Sub(epoch), rate)
 			if rate < c.want {
 				t.Errorf("%.1f requests a second, want %.0f", rate, c.want)

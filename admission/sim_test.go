@@ -171,7 +171,10 @@ func TestSharesOfTime(t *testing.T) {
 			s.loop(2*capacity, 1<<16, takes[stamped], 0)
 			s.loop(2*capacity, 0, takes[pool], 0)
 			period := 150 * max(c.pool, c.stamped)
-			if capacity > 1 { // so many more requests say as much sooner
+			switch { // so many more requests say as much sooner
+			case capacity > 10:
+				period /= 16
+			case capacity > 1:
 				period /= 4
 			}
 			s.run(max(period/5, 20*ms))

@@ -15,6 +15,7 @@ import (
 // Limit 5 a second, twelve requests at once: 5, 5 and 2 in three periods, in order as the upstream saw them, ahead of newcomers.
 func TestDelayedRequestsGoFirstAndInOrder(t *testing.T) {
 	s := newSite(t, one("{name: per-second, limit: 5, period: 1s, over: delay, delay: {max: 20, max_wait: 5s}}"))
+	const gap = 10 * time.Millisecond // between those that are called
 	var calls []*call
 	for i := range 12 {
 		path := fmt.Sprintf("/%d", i)
@@ -32,7 +33,7 @@ func TestDelayedRequestsGoFirstAndInOrder(t *testing.T) {
 	s.quiet()
 	s.clock.Advance(time.Millisecond) // the second period begins
 	for i := 5; i < 10; i++ {
-		s.arrivesBefore(2*time.Second, fmt.Sprintf("/%d", i))
+		s.arrivesNext(gap, fmt.Sprintf("/%d", i))
 	}
 	newcomer := s.get("acme", "/newcomer")
 	s.waiting(3)
@@ -40,7 +41,7 @@ func TestDelayedRequestsGoFirstAndInOrder(t *testing.T) {
 	s.quiet()
 	s.clock.Advance(1) // the third period begins
 	for _, path := range []string{"/10", "/11", "/newcomer"} {
-		s.arrivesBefore(3*time.Second, path)
+		s.arrivesNext(gap, path)
 	}
 	for _, c := range append(calls, newcomer) {
 		c.want(http.StatusOK)
@@ -142,7 +143,7 @@ func TestDelayToTheEarliestTimeOverHTTP(t *testing.T) {
 			s.quiet()
 			s.clock.Advance(1)
 			s.arrives("/1")
-			s.arrivesBefore(c.first+c.gap+100*time.Millisecond, "/2")
+			s.arrivesNext(c.gap, "/2")
 			one.want(http.StatusOK)
 			two.want(http.StatusOK)
 		})

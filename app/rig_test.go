@@ -211,22 +211,18 @@ func (s *site) arrives(path string) {
 	}
 }
 
-// arrivesBefore moves the clock on, in small steps, until a request reaches the upstream. The next in line is called when the one
-// ahead is on its way, which the gate learns when it does.
-func (s *site) arrivesBefore(end time.Duration, path string) {
+// arrivesNext waits for the next in line to reach the upstream, and moves the clock on to timers that are at most gap away. It is called
+// when the one ahead is on its way, which the gate learns when it does; until then only the end of its patience is ahead, and the
+// clock stands.
+func (s *site) arrivesNext(gap time.Duration, path string) {
 	s.t.Helper()
-	for s.clock.Now().Sub(noon) < end {
-		select {
-		case got := <-s.arrived:
-			if got != path {
-				s.t.Fatalf("the upstream saw %s, want %s", got, path)
-			}
-			return
-		case <-time.After(20 * time.Millisecond):
-			s.clock.Advance(5 * time.Millisecond)
+	s.until(path+" to arrive", func() bool {
+		if next := s.clock.Next().Sub(s.clock.Now()); 0 <= next && next <= gap {
+			s.clock.Advance(next)
 		}
-	}
-	s.t.Fatalf("%s did not arrive before %s", path, end)
+		return len(s.arrived) > 0
+	})
+	s.arrives(path)
 }
 
 // quiet checks that nothing has reached the upstream.
@@ -261,8 +257,7 @@ func (s *site) waiting(n int) {
 // until asks again and again whether something has happened that nobody tells of.
 func (s *site) until(what string, happened func() bool) {
 	s.t.Helper()
-	deadline := time.Now().Add(patience)
-	for !happened() {
+	for deadline := time.Now().Add(patience); !happened(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("waited in vain for %s", what)
 		}

@@ -78,8 +78,7 @@ log: {access: "off"}
 	}
 	clients.Wait()
 	control := console.NewClient(a.ControlPath())
-	deadline := time.Now().Add(patience)
-	for {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		status, err := control.Status(context.Background())
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ func cookieValue(lines []string, name string) (value string, again bool, err err
 			key, text, _ := strings.Cut(pair, "=")
 			if strings.Trim(key, " \t") != name {
 				again = again || sameParameter(key, name) || hides(pair, name)
-				open = open || strings.Count(pair, `"`)%2 == 1
+				open = open || opens(pair)
 				continue
 			}
 			switch text = strings.Trim(text, " \t"); {
@@ -27,10 +27,41 @@ func cookieValue(lines []string, name string) (value string, again bool, err err
 			case text != first:
 				again = true
 			}
-			again = again || open || first != "" && empty // a quote that is not closed may swallow the pair
+			again = again || open || first != "" && empty
 		}
 	}
 	return value, again, nil
+}
+
+// opens reports whether a quote in a pair may swallow the pairs behind it: for a server that counts all quotes, or for one that knows quotes
+// only where a value begins.
+func opens(pair string) bool {
+	if strings.Count(pair, `"`)%2 == 1 {
+		return true
+	}
+	for {
+		_, text, found := strings.Cut(pair, "=")
+		if !found {
+			return false
+		}
+		pair = text
+		if text = strings.TrimLeft(text, " \t"); strings.HasPrefix(text, `"`) && !closes(text[1:]) {
+			return true
+		}
+	}
+}
+
+// closes reports whether a quoted text ends. A backslash takes the meaning from what follows it.
+func closes(text string) bool {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return true
+		}
+	}
+	return false
 }
 
 // cookieText reads the value of a cookie. Some servers unescape it and others do not; nobody's sessions differ in

@@ -114,6 +114,9 @@ func TestNamedTwice(t *testing.T) {
 		{"cookie of another case", "cookie:session", "", lines("Cookie", "session=a; SESSION=b"), "a", nil, ErrAccountTwice},
 		{"cookie with a comma", "cookie:session", "", lines("Cookie", "session=a,b"), "", ErrAccountWritten, nil},
 		{"cookie with a backslash", "cookie:session", "", lines("Cookie", `session="\141"`), "", ErrAccountWritten, nil},
+		{"cookie swallowed, quotes in pairs", "cookie:session", "", lines("Cookie", `"x = "1; session=a; y=2"`), "a", nil, ErrAccountTwice},
+		{"cookie swallowed, quotes escaped", "cookie:session", "", lines("Cookie", `x="1\"; session=a; y=2"`), "a", nil, ErrAccountTwice},
+		{"quoted cookies", "cookie:session", "", lines("Cookie", `x="1\"2\"3"; y= "4"; session=a`), "a", nil, nil},
 		{"other cookies", "cookie:session", "", lines("Cookie", `x="1"; y={"a":1,"b":[2]}; z=a=b; session=a`), "a", nil, nil},
 	} {
 		a, err := ParseAccounts([]string{c.place})

@@ -9,6 +9,9 @@ import (
 func TestFakeRunsTimersInOrderAtTheirTime(t *testing.T) {
 	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	c := NewFake(start)
+	if !c.Next().IsZero() {
+		t.Error("a timer that nobody set")
+	}
 	var ran []time.Duration
 	note := func() { ran = append(ran, c.Now().Sub(start)) }
 	c.AfterFunc(3*time.Second, note)
@@ -25,8 +28,8 @@ func TestFakeRunsTimersInOrderAtTheirTime(t *testing.T) {
 	if want := []time.Duration{time.Second, 2 * time.Second, 3 * time.Second}; !slices.Equal(ran, want) {
 		t.Errorf("ran at %v, want %v", ran, want)
 	}
-	if c.Pending() != 1 || !c.Now().Equal(start.Add(10*time.Second)) {
-		t.Errorf("%d pending at %s", c.Pending(), c.Now())
+	if c.Pending() != 1 || !c.Now().Equal(start.Add(10*time.Second)) || !c.Next().Equal(start.Add(time.Minute)) {
+		t.Errorf("%d pending at %s, the next at %s", c.Pending(), c.Now(), c.Next())
 	}
 }
 

@@ -79,6 +79,18 @@ func (c *Fake) Pending() int {
 	return len(c.timers)
 }
 
+// Next returns when the next timer runs, or the zero time where none is set.
+func (c *Fake) Next() (at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.timers {
+		if at.IsZero() || t.at.Before(at) {
+			at = t.at
+		}
+	}
+	return at
+}
+
 func (t *fakeTimer) Stop() bool {
 	t.clock.mu.Lock()
 	defer t.clock.mu.Unlock()

@@ -16,6 +16,9 @@ func Skip(t testing.TB, lacking any) {
 	t.Skip(lacking)
 }
 
+// Long reports whether there is time: with WEIR_LONG set, as "make long" does, tests do in full what otherwise a smaller size stands for.
+func Long() bool { return os.Getenv("WEIR_LONG") != "" }
+
 // Program returns where a program is, looking where programs of administrators are, too. Without it the test is left out; from says how
 // to get it.
 func Program(t testing.TB, name, from string) string {
