@@ -20,6 +20,7 @@ var floors = map[string]int{
 	"internal/clock":   1, // for those who act; who decides is given the time
 	"internal/doorway": 1, // how connections come in to gates
 	"internal/rarely":  1, // for logs
+	"internal/shown":   1, // for pages and notices
 	"internal/needs":   1, // for tests, and for tools of tests
 	"bench/peers":      1, // the peers' configurations
 
