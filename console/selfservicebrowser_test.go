@@ -159,13 +159,16 @@ func TestLongSubjectsInBrowser(t *testing.T) {
 	d.view.Mails[1].Subject = "שלום invoice-⟨U+202E⟩gnp.exe"
 	site, _ := pagesOf(t, d, SelfServiceOptions{})
 	p := browser.Open(t)
-	p.Visit(site + "/t/" + goodTicket)
-	const narrowest = `Math.min(...[...document.querySelectorAll('tbody td[data-label=to]')].map(td => td.getBoundingClientRect().width))`
-	if width := browser.Eval[float64](p, narrowest); width < 150 {
-		t.Errorf("recipients have %.0f pixels", width)
+	for _, screen := range browser.Screens {
+		p.Show(screen)
+		p.Visit(site + "/t/" + goodTicket)
+		const narrowest = `Math.min(...[...document.querySelectorAll('tbody td[data-label=to]')].map(td => td.getBoundingClientRect().width))`
+		if width := browser.Eval[float64](p, narrowest); width < 150 {
+			t.Errorf("on a %s, recipients have %.0f pixels", screen.Name, width)
+		}
+		if browser.Eval[bool](p, "document.documentElement.scrollWidth > document.documentElement.clientWidth") {
+			t.Errorf("on a %s, the page is wider than the screen", screen.Name)
+		}
+		p.Screenshot("selfservice-long-" + screen.Name)
 	}
-	if browser.Eval[bool](p, "document.documentElement.scrollWidth > document.documentElement.clientWidth") {
-		t.Error("the page is wider than the window")
-	}
-	p.Screenshot("selfservice-long")
 }
