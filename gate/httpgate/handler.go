@@ -86,7 +86,7 @@ func (x *exchange) end() {
 	if x.status == 0 && aborted && left {
 		x.status = statusLeft
 	}
-	if aborted && !left && x.reached {
+	if aborted && !left && x.reached && g.mayLog(lineName{"the upstream broke off", maxRefused}, now) {
 		g.env.Log.Warn("the upstream broke off in the middle of its response", "id", x.event.ID, "host", x.event.Route.Host, "path", x.event.Route.Path)
 	}
 	if x.onward.IsZero() {
@@ -255,7 +255,9 @@ func (x *exchange) failed(err error) {
 		x.reached = false
 		detail = "The service behind the gate cannot be reached."
 	}
-	x.gate.env.Log.LogAttrs(x.ctx, slog.LevelWarn, "the upstream failed", slog.String("id", x.event.ID), slog.Any("error", err))
+	if g := x.gate; g.mayLog(lineName{"the upstream failed", maxRefused}, g.env.Clock.Now()) {
+		g.env.Log.LogAttrs(x.ctx, slog.LevelWarn, "the upstream failed", slog.String("id", x.event.ID), slog.Any("error", err))
+	}
 	x.problem(status, detail)
 }
 
