@@ -399,7 +399,11 @@ func ParseShare(text string) (Share, error) {
 	}
 	number, found := strings.CutSuffix(s, "%")
 	if !found && isNumber(s) {
-		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s), Hint: fmt.Sprintf("did you mean %s%%?", s)}
+		hint := fmt.Sprintf("did you mean %s%%?", s)
+		if n, ok := decimal(s); ok && n < 1 { // a part of 1, as mathematicians write it
+			hint = fmt.Sprintf("did you mean %s, or %s%%?", Share(n), s)
+		}
+		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s), Hint: hint}
 	}
 	n, ok := decimal(strings.TrimSpace(number))
 	if !found || !ok {

@@ -125,6 +125,7 @@ func TestParseShare(t *testing.T) {
 	bad(t, func(s string) error { _, err := ParseShare(s); return err }, map[string]string{
 		"":            "is not a share",
 		"10":          `"10" has no unit (did you mean 10%?)`,
+		"0.01":        `"0.01" has no unit (did you mean 1%, or 0.01%?)`,
 		"0.1":         `"0.1" has no unit`,
 		"%":           "is not a share",
 		"-1%":         "is not a share",

@@ -15,6 +15,7 @@ import (
 	"weir/console"
 	"weir/gate/httpgate"
 	"weir/internal/clock"
+	"weir/internal/outlet"
 )
 
 // DefaultDrain is how long a gate that a reload removed may take to finish what is under way.
@@ -32,6 +33,8 @@ type Options struct {
 	Load func() (*config.Config, error)
 	// Logging is told what the configuration says about the log, whenever one takes effect. May be nil.
 	Logging func(config.Log)
+	// Outlet is where the log goes through, to be watched. May be nil.
+	Outlet *outlet.Outlet
 }
 
 // The states of an App, in order.
@@ -109,6 +112,11 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.current.Store(c.next)
 	a.metrics.Watch(backend{a})
 	declareBounds(a.metrics)
+	if o.Outlet != nil {
+		o.Outlet.Tell(func() { a.metrics.BoundReached(boundLog) }, func(lines int64) {
+			o.Log.Warn("lines of the log were left out: whoever reads it was too slow", "lines", lines)
+		})
+	}
 	return a, nil
 }
 

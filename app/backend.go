@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"weir"
 	"weir/config"
@@ -20,10 +21,18 @@ type backend struct{ *App }
 
 var _ console.Backend = backend{}
 
-// Ready says whether every gate serves.
+// patienceWithLog is how long a line of the log may take to be written before weir is not ready any more.
+const patienceWithLog = 10 * time.Second
+
+// Ready says whether every gate serves, and whether somebody takes the log.
 func (b backend) Ready() error {
 	if s := b.state.Load(); s != serving {
 		return errors.New(stateNames[s])
+	}
+	if out := b.opts.Outlet; out != nil {
+		if stuck := out.Stuck(time.Now()); stuck > patienceWithLog {
+			return fmt.Errorf("the log has been stuck for %s: nobody reads it", weir.Duration(stuck.Round(time.Second)))
+		}
 	}
 	return nil
 }

@@ -147,8 +147,12 @@ func (o serversObserver) Turned(server string, well bool) {
 	}
 }
 
-// declareBounds makes the series of every bound of a gate.
+// boundLog is counted for each line of the log that there was no room for.
+const boundLog = "log_lines"
+
+// declareBounds makes the series of every bound.
 func declareBounds(m *console.Metrics) {
+	m.DeclareBound(boundLog)
 	for kind, names := range map[string][]string{
 		"http": httpgate.BoundNames[:], "tcp": tcpgate.BoundNames[:], "api": apigate.BoundNames[:], "postfix": postfixgate.BoundNames[:],
 		"auth": authgate.BoundNames[:], "rls": rlsgate.BoundNames[:],

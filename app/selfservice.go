@@ -8,6 +8,7 @@ import (
 
 	"weir"
 	"weir/console"
+	"weir/internal/shown"
 	"weir/login"
 	"weir/notice"
 	"weir/quota"
@@ -47,7 +48,7 @@ func (s selfService) Page(ctx context.Context, ticket string) (console.PageView,
 	}
 	for i := range v.Held {
 		q := &v.Held[i]
-		m := console.PageMail{ID: q.ID, At: q.Received, Subject: q.Subject, Size: q.Size}
+		m := console.PageMail{ID: q.ID, At: q.Received, Subject: shown.Text(q.Subject), Size: q.Size}
 		for _, a := range q.To {
 			if !spool.Waits(&a) {
 				continue
@@ -57,7 +58,7 @@ func (s selfService) Page(ctx context.Context, ticket string) (console.PageView,
 				m.More++
 				continue
 			}
-			m.To = append(m.To, a.Address)
+			m.To = append(m.To, shown.Text(a.Address))
 		}
 		p.Mails = append(p.Mails, m)
 	}

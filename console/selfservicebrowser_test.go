@@ -150,3 +150,25 @@ func TestSelfServiceByHand(t *testing.T) {
 	reads("Your contact address is changed")
 	did(Command{DeleteAll: true, UpTo: 13}, Command{Resume: true})
 }
+
+// A subject without a place to break leaves the other columns their room.
+func TestLongSubjectsInBrowser(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.view.Mails[0].Subject = strings.Repeat("unbroken", 30)
+	d.view.Mails[1].Subject = "שלום invoice-⟨U+202E⟩gnp.exe"
+	site, _ := pagesOf(t, d, SelfServiceOptions{})
+	p := browser.Open(t)
+	for _, screen := range browser.Screens {
+		p.Show(screen)
+		p.Visit(site + "/t/" + goodTicket)
+		const narrowest = `Math.min(...[...document.querySelectorAll('tbody td[data-label=to]')].map(td => td.getBoundingClientRect().width))`
+		if width := browser.Eval[float64](p, narrowest); width < 150 {
+			t.Errorf("on a %s, recipients have %.0f pixels", screen.Name, width)
+		}
+		if browser.Eval[bool](p, "document.documentElement.scrollWidth > document.documentElement.clientWidth") {
+			t.Errorf("on a %s, the page is wider than the screen", screen.Name)
+		}
+		p.Screenshot("selfservice-long-" + screen.Name)
+	}
+}

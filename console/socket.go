@@ -30,11 +30,8 @@ func listenSocket(path string) (net.Listener, error) {
 	if err := clearSocket(path); err != nil {
 		return nil, err
 	}
-	// On Linux the mode of the socket's file is that of the descriptor, so that there is no moment in which others can open it.
-	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		return c.Control(func(fd uintptr) { syscall.Fchmod(int(fd), 0o600) })
-	}}
-	l, err := private.Listen(context.Background(), "unix", path)
+	own := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return keepOthersOut(c) }}
+	l, err := own.Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("control: %w", err)
 	}

@@ -30,7 +30,7 @@ func (n *Notice) subject() string {
 	case Admin:
 		return fmt.Sprintf("Stopped: %s at %s, %s waiting", user, host, count(n.Waiting, "recipient"))
 	}
-	subject := clean(n.Subject, maxSubject)
+	subject := cite(n.Subject, maxSubject)
 	if subject == "" {
 		return "Your answer about your mail on hold"
 	}
@@ -214,7 +214,7 @@ func (n *Notice) list(l *lines) {
 		indent := strings.Repeat(" ", len(number))
 		l.line(number + about)
 		l.line(indent + "To: " + recipients(m.To)) // never broken: no line begins with words from a mail
-		l.line(indent + "Subject: " + cmp.Or(clean(m.Subject, maxSubject), "(none)"))
+		l.line(indent + "Subject: " + cmp.Or(cite(m.Subject, maxSubject), "(none)"))
 	}
 	if more := n.letters() - len(shown); more > 0 {
 		l.line(fmt.Sprintf("     and %s more that %s not listed here", count(more, "mail"), isAre(more)))
@@ -279,7 +279,7 @@ func (n *Notice) commands() (all [][2]string) {
 func recipients(to []string) string {
 	var names []string
 	for _, a := range to[:min(len(to), maxShown)] {
-		names = append(names, clean(a, maxAddress))
+		names = append(names, cite(a, maxAddress))
 	}
 	text := strings.Join(names, ", ")
 	if more := len(to) - maxShown; more > 0 {
@@ -289,7 +289,7 @@ func recipients(to []string) string {
 }
 
 // quoted sets a name apart from the words around it.
-func quoted(name string) string { return `"` + clean(name, maxName) + `"` }
+func quoted(name string) string { return `"` + cite(name, maxName) + `"` }
 
 // isWord reports whether a name can be typed into a shell as it is.
 func isWord(name string) bool {

@@ -409,7 +409,7 @@ func TestAcceptLeavesNothingBehind(t *testing.T) {
 	if _, err := r.Accept(t.Context(), r.now(), e, text); !errors.Is(err, ErrStopped) {
 		t.Fatal(err)
 	}
-	if n, err := r.store.Mail().Sweep(t.Context(), time.Now().Add(time.Hour)); n != 0 || err != nil {
+	if n, err := r.store.Mail().Sweep(t.Context(), time.Now().Add(time.Hour)); n != (store.Swept{}) || err != nil {
 		t.Errorf("%d files are left, %v", n, err)
 	}
 	if _, err := r.Show(t.Context(), e.ID); !errors.Is(err, store.ErrNotFound) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"weir"
 	"weir/store"
 )
 
@@ -299,8 +300,12 @@ func (s *Spool) keep(ctx context.Context, now time.Time) error {
 		}
 		return tx.PruneEntries(now.Add(-s.opts.AuditFor), pruneBatch)
 	})
-	_, swept := s.store.Sweep(ctx, now.Add(-keepEvery))
-	return errors.Join(err, swept, s.pruneStamps(ctx, now), s.sweepDelayed(ctx, now), s.savePopulations(ctx))
+	swept, failed := s.store.Sweep(ctx, now.Add(-keepEvery))
+	if swept.SetAside > 0 {
+		s.opts.Log.Warn("texts of mail that the store does not know were set aside in the data folder", "texts", swept.SetAside,
+			"folder", store.AsideFolder, "kept", weir.Duration(store.KeepAside))
+	}
+	return errors.Join(err, failed, s.pruneStamps(ctx, now), s.sweepDelayed(ctx, now), s.savePopulations(ctx))
 }
 
 // single lets one goroutine do something; who comes meanwhile has it done again by that one.

@@ -24,9 +24,10 @@ type Mail interface {
 	Stage() Staged
 	// Open returns the text of a mail, or ErrNotFound.
 	Open(ctx context.Context, id MailID) (io.ReadCloser, error)
-	// Sweep removes files that no mail has, that none is coming in with, and that were last written before a time: what a crash has left.
-	// It returns how many.
-	Sweep(ctx context.Context, before time.Time) (int, error)
+	// Sweep clears away files that no mail has, that none is coming in with, and that were last written before a time: what a crash has
+	// left. A text that was not complete is removed. One that was is set aside, as the store may be the one that is new, or an old copy;
+	// it is removed when it has been there for KeepAside.
+	Sweep(ctx context.Context, before time.Time) (Swept, error)
 
 	// Backup writes a copy of the whole store, bans and counters too, to a folder that is empty (else ErrExists) or not there: all of
 	// one moment, and a store that can be opened. Others go on meanwhile. progress, which may be nil, is told bytes. After an error
@@ -137,4 +138,16 @@ type MailTx interface {
 	Entries(before int64, limit int) ([]Entry, error)
 	// PruneEntries forgets entries of before a time, up to limit.
 	PruneEntries(before time.Time, limit int) error
+}
+
+// Texts that no mail has, such as those of a store that was moved away, are in a folder of their own below the data folder, for a while.
+const (
+	AsideFolder = "mail-unknown"
+	KeepAside   = 30 * 24 * time.Hour
+)
+
+// Swept are the files that Sweep has found.
+type Swept struct {
+	Removed  int
+	SetAside int
 }

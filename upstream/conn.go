@@ -110,6 +110,7 @@ func (c *conn) ask(r *http.Request, by Caller) (*http.Response, error) {
 		case n == maxEarly:
 			return nil, malformedError("too many informational answers")
 		case h.status == http.StatusContinue:
+			c.server.silent.Store(false)
 			c.sender.goOn()
 		case by != nil:
 			if err := by.Early(h.status, h.header); err != nil {
@@ -247,6 +248,9 @@ func (c *conn) readHead() (head, error) {
 			h, err := parseHead(c.in[:n])
 			c.in = c.in[n:]
 			return h, err
+		}
+		if bareLF(c.in, seen) {
+			return head{}, malformedError("a line of the head does not end with CRLF") // and its end would never come
 		}
 		if seen = len(c.in); seen >= maxHead {
 			return head{}, errHeadTooLarge

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -170,6 +171,28 @@ func TestAnswers(t *testing.T) {
 						t.Errorf("%d idle", n)
 					}
 				}
+			}
+		})
+	}
+}
+
+// A head whose end will never come as we read it is refused when that is known, and not when the time is over.
+func TestBareLF(t *testing.T) {
+	for name, head := range map[string]string{
+		"in all lines": "HTTP/1.1 200 OK\nContent-Length: 0\n\n", "at the end": "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\n", "in one": "HTTP/1.1 200 OK\r\nX: y\nZ",
+	} {
+		t.Run(name, func(t *testing.T) {
+			over := make(chan bool)
+			url := script(t, func(c net.Conn, br *bufio.Reader) {
+				if _, err := http.ReadRequest(br); err == nil {
+					_, _ = io.WriteString(c, head)
+				}
+				<-over
+			})
+			defer close(over)
+			_, _, err := start(t, To(url)).get("/")
+			if failure, ok := errors.AsType[*Error](err); !ok || failure.Why != FailMalformed {
+				t.Error(err)
 			}
 		})
 	}
@@ -337,6 +360,36 @@ func TestContinue(t *testing.T) {
 		}
 		for len(read) > 0 {
 			<-read
+		}
+	}
+}
+
+// A server that never says whether it wants a body is waited for once, until it says so again.
+func TestContinueThatNeverComes(t *testing.T) {
+	var says atomic.Bool
+	url := script(t, func(c net.Conn, br *bufio.Reader) {
+		for {
+			r, err := http.ReadRequest(br)
+			if err != nil {
+				return
+			}
+			if says.Load() {
+				_, _ = io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n")
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		}
+	})
+	p := start(t, To(url))
+	for i, c := range []struct{ says, silent bool }{{false, true}, {false, true}, {true, false}, {false, true}} {
+		says.Store(c.says)
+		r := request(t, "PUT", "/", strings.NewReader("hello"))
+		r.Header.Set("Expect", "100-continue")
+		if _, body, err := p.do(r); err != nil || body != "ok" {
+			t.Fatalf("%q %v", body, err)
+		}
+		if got := p.servers[0].silent.Load(); got != c.silent {
+			t.Errorf("request %d: silent %v, want %v", i, got, c.silent)
 		}
 	}
 }

@@ -47,6 +47,16 @@ func headEnd(b []byte, seen int) int {
 	return 0
 }
 
+// bareLF reports whether a line in b ends without CR. The first seen bytes have been looked at before.
+func bareLF(b []byte, seen int) bool {
+	for i := seen; i < len(b); i++ {
+		if b[i] == '\n' && (i == 0 || b[i-1] != '\r') {
+			return true
+		}
+	}
+	return false
+}
+
 // parseHead reads the head of an answer, which ends with an empty line. Lines end with CRLF; nothing else is a line's end.
 func parseHead(b []byte) (head, error) {
 	text := string(b) // one piece of memory for all values

@@ -115,8 +115,13 @@ func (p *Pool) pick(tried uint64) *server {
 	}
 	now := p.env.Clock.Now()
 	turn := 0
-	if p.opts.Balance != First {
+	switch {
+	case p.opts.Balance == First:
+	case tried == 0:
 		turn = int(p.next.Add(1) % uint32(len(p.servers)))
+	default:
+		// Another try is nobody's turn: it would be that of the server which the next request is due to.
+		turn = int(p.next.Load() % uint32(len(p.servers)))
 	}
 	var best *server
 	var bestWell bool

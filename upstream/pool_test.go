@@ -270,6 +270,23 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// A request that is tried again at the next server does not use up that server's turn: else each new request would go to the
+// broken one first.
+func TestTurnsBesideABrokenServer(t *testing.T) {
+	broken := script(t, func(_ net.Conn, br *bufio.Reader) { _, _ = http.ReadRequest(br) })
+	whole := weir.Share(1)
+	p := start(t, Options{Servers: []string{broken, named(t, "good")}, Balance: InTurn, Health: Health{Unhealthy: MaxChecks},
+		Retries: Retries{Budget: &whole}})
+	for range 20 {
+		if _, body, err := p.get("/"); body != "good" || err != nil {
+			t.Fatalf("%q %v", body, err)
+		}
+	}
+	if n := p.Stats()[0].Requests; n != 10 {
+		t.Errorf("%d of 20 requests went to the broken server first", n)
+	}
+}
+
 func TestBudget(t *testing.T) {
 	broken := script(t, func(_ net.Conn, br *bufio.Reader) { _, _ = http.ReadRequest(br) })
 	share := weir.Share(0.25)

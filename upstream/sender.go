@@ -27,12 +27,13 @@ type sender struct {
 	awaited  bool // the grace is over, and the deadline is the one below
 }
 
-// expectTime is how long a server may take to say whether it wants a body, where the client waits for that. Many never say it.
-const expectTime = time.Second
+// expectTime is how long a server may take to say whether it wants a body, where the client waits for that. Many never say it: a
+// server that did not is not waited for, until it does.
+const expectTime = 200 * time.Millisecond
 
 func startSender(c *conn, r *http.Request) *sender {
 	s := &sender{c: c, r: r, done: make(chan struct{})}
-	if e := r.Header["Expect"]; len(e) > 0 && hasWord(e[0], "100-continue") {
+	if e := r.Header["Expect"]; len(e) > 0 && hasWord(e[0], "100-continue") && !c.server.silent.Load() {
 		s.expects = make(chan struct{})
 	}
 	go s.run(c.nc, c.pool.opts.Timeouts.Response.Std())
@@ -115,6 +116,7 @@ func (s *sender) wanted() bool {
 	select {
 	case <-s.expects:
 	case <-timer.C:
+		s.c.server.silent.Store(true)
 	case <-s.r.Context().Done():
 	}
 	s.mu.Lock()

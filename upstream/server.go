@@ -21,6 +21,7 @@ type server struct {
 	requests atomic.Uint64
 	failures atomic.Uint64
 	trouble  atomic.Bool // whether there is something in health worth a look
+	silent   atomic.Bool // it did not say whether it wants a body when it was asked
 
 	mu     sync.Mutex
 	users  int     // pools that share it

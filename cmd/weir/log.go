@@ -5,26 +5,38 @@ import (
 	"io"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"weir/config"
+	"weir/internal/outlet"
 )
 
 // A logger writes the log. Its level and format may change while it is in use.
 type logger struct {
 	*slog.Logger
-	level *slog.LevelVar
-	json  *atomic.Bool
-	tty   bool
+	outlet *outlet.Outlet
+	level  *slog.LevelVar
+	json   *atomic.Bool
+	tty    bool
 }
 
+const (
+	logBound    = 4 << 20     // bytes that wait for whoever reads the log
+	logPatience = time.Second // with whoever reads it, at the end
+)
+
 // newLog returns a logger for a configuration that says nothing.
-func newLog(w io.Writer, tty bool) *logger {
-	l := &logger{level: new(slog.LevelVar), json: new(atomic.Bool), tty: tty}
+func newLog(to io.Writer, tty bool) *logger {
+	w := outlet.New(to, logBound)
+	l := &logger{outlet: w, level: new(slog.LevelVar), json: new(atomic.Bool), tty: tty}
 	o := &slog.HandlerOptions{Level: l.level}
 	l.Logger = slog.New(formats{text: slog.NewTextHandler(w, o), json: slog.NewJSONHandler(w, o), asJSON: l.json})
 	l.configure(config.Config{}.WithDefaults().Log)
 	return l
 }
+
+// close writes what has not been written yet.
+func (l *logger) close() { l.outlet.Close(logPatience) }
 
 // configure takes what the configuration says about the log.
 func (l *logger) configure(c config.Log) {

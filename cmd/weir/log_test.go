@@ -4,15 +4,20 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"weir/config"
 )
 
-func TestLogChangesWhileInUse(t *testing.T) {
+func TestLogChangesWhileInUse(t *testing.T) { synctest.Test(t, testLogChangesWhileInUse) }
+
+func testLogChangesWhileInUse(t *testing.T) {
 	var out bytes.Buffer
 	log := newLog(&out, false)
+	defer log.close()
 	derived := log.With("gate", ":8080").WithGroup("g")
 	line := func() string {
+		synctest.Wait() // until it is written
 		defer out.Reset()
 		return out.String()
 	}
@@ -32,6 +37,7 @@ func TestLogChangesWhileInUse(t *testing.T) {
 		t.Errorf("debug: %s", got)
 	}
 	terminal := newLog(&out, true)
+	defer terminal.close()
 	terminal.Info("five")
 	if got := line(); !strings.Contains(got, "msg=five") {
 		t.Errorf("on a terminal: %s", got)

@@ -23,7 +23,9 @@ func (c *serveCommand) Run(t *terminal) error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may end before weir does
 	log := newLog(t.err, t.errTTY)
+	defer log.close()
 	collectRarely()
 	cfg, err := config.Load(c.Config)
 	if err != nil {
@@ -36,7 +38,7 @@ func (c *serveCommand) Run(t *terminal) error {
 	a, err := app.New(cfg, app.Options{
 		Log: log.Logger, Version: versionOf().Version, Path: c.Config, Drain: c.Drain,
 		Load:    func() (*config.Config, error) { return config.Load(c.Config) },
-		Logging: log.configure,
+		Logging: log.configure, Outlet: log.outlet,
 	})
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"reflect"
 	"strings"
 	"syscall"
@@ -270,6 +271,20 @@ func TestNginx(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The two examples of proxies are written for the one example of weir.
+func TestExamplesFit(t *testing.T) {
+	text := recipe(t, "auth.yaml", "listen: "+exampleWeir, "")
+	found := regexp.MustCompile(`(?m)^  for: (\w+)$`).FindStringSubmatch(text)
+	if found == nil {
+		t.Fatal("examples/auth.yaml does not say which proxy asks")
+	}
+	o := Options{For: Dialect(found[1])}
+	nginx, asked := nginxFront(t, o)
+	nginx.behave(asked)
+	haproxy, asked := haproxyFront(t, o, recipe(t, "haproxy-weir.lua"))
+	haproxy.behave(asked)
 }
 
 func TestNginxFailsOpen(t *testing.T) {

@@ -3,6 +3,8 @@ package httpgate
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +26,9 @@ func (x *exchange) log(now time.Time) {
 	}
 	ctx := context.WithoutCancel(x.ctx)
 	if !g.env.Log.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	if !g.mayLog(x.lineName(), now) {
 		return
 	}
 	by, rule, reason := a.By, a.Rule, a.Reason
@@ -60,6 +65,49 @@ func (x *exchange) log(now time.Time) {
 		slog.Float64("waited_ms", milliseconds(waited)),
 		slog.Float64("total_ms", milliseconds(now.Sub(x.event.Time))))
 	g.env.Log.LogAttrs(ctx, slog.LevelInfo, "request", attrs...)
+}
+
+// Lines of the access log that are written in full, in a second: of each rule that turns requests away, and of all that pass.
+const (
+	maxRefused = 10
+	maxPassed  = 1000
+)
+
+// A lineName is what lines have in common of which only so many are written in a second.
+type lineName struct {
+	name string
+	most int
+}
+
+// lineName is the one of this request's line.
+func (x *exchange) lineName() lineName {
+	switch a := &x.pass.Answer; {
+	case x.judged && a.Verdict != weir.Admit:
+		return lineName{strings.Trim(a.By+"/"+a.Rule, "/"), maxRefused}
+	case x.answered:
+		return lineName{"answered by the gate", maxRefused}
+	}
+	return lineName{"passed", maxPassed}
+}
+
+// mayLog reports whether a line may be written. What may not is counted, and told of once a second.
+func (g *Gate) mayLog(line lineName, now time.Time) bool {
+	if g.lines.Pass(line.name, line.most, now.Unix()) {
+		return true
+	}
+	if g.summing.CompareAndSwap(false, true) {
+		g.env.Clock.AfterFunc(time.Second, g.sumUp)
+	}
+	return false
+}
+
+// sumUp tells of lines that were left out.
+func (g *Gate) sumUp() {
+	g.summing.Store(false)
+	hidden := g.lines.Hidden()
+	for _, name := range slices.Sorted(maps.Keys(hidden)) {
+		g.env.Log.LogAttrs(g.base, slog.LevelInfo, "more requests", slog.String("of", name), slog.Int64("requests", hidden[name]))
+	}
 }
 
 // maskSegments hides an account that is a segment of the path.

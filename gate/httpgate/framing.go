@@ -195,6 +195,10 @@ func (f *framing) endLine(out []byte) []byte {
 	next := f.state
 	switch f.state {
 	case inRequestLine:
+		if len(line) == 0 { // RFC 9112, section 2.2: some clients send one behind a body
+			f.line = f.line[:0]
+			return out
+		}
 		if f.first && f.speaks != onlyHTTP1 && string(line) == "PRI * HTTP/2.0" {
 			next = raw
 			break

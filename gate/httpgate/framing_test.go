@@ -68,7 +68,6 @@ var violations = map[string]string{
 	"version 1.2":                 "GET / HTTP/1.2\r\nHost: a\r\n\r\n",
 	"version 2.0":                 "GET / HTTP/2.0\r\nHost: a\r\n\r\n",
 	"no version":                  "GET /\r\n\r\n",
-	"leading empty line":          "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
 	"CL and TE":                   "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 	"TE and CL":                   "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
 	"two equal CL":                "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/internal/doorway"
+	"weir/internal/rarely"
 	"weir/policy"
 )
 
@@ -29,6 +30,9 @@ type Gate struct {
 	arriving atomic.Int64 // of them, those whose PROXY header or TLS handshake is under way
 	requests atomic.Int64 // under way and waiting
 	waiting  atomic.Int64
+
+	lines   rarely.Rates // of the log
+	summing atomic.Bool  // those left out are about to be told of
 
 	// Every request's context descends from this one, which ends when a stop has no more patience.
 	base   context.Context
@@ -303,6 +307,7 @@ func (g *Gate) Stop(ctx context.Context) error {
 	if g.idle(last) != nil {
 		g.env.Log.Error("requests are still under way after the stop", "requests", g.requests.Load())
 	}
+	g.sumUp()
 	g.watch.close()
 	g.setup.Load().front.end()
 	g.setup.Load().transport.CloseIdleConnections()
@@ -354,7 +359,7 @@ func (g *Gate) malformed(c *conn) {
 		bound = BoundHeader
 	}
 	g.env.Observer.Bounded(bound)
-	if *g.access.Load() != AccessOff {
+	if *g.access.Load() != AccessOff && g.mayLog(lineName{"malformed", maxRefused}, g.env.Clock.Now()) {
 		g.env.Log.LogAttrs(g.base, slog.LevelInfo, "malformed request",
 			slog.String("peer", c.RemoteAddr().String()), slog.String("why", c.framing.why))
 	}

@@ -28,6 +28,9 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if x.conn != nil && x.conn.state != nil {
 		r.TLS = x.conn.state // net/http does not know of it
 	}
+	if r.ContentLength == 0 {
+		r.Body = http.NoBody // HTTP/2 has a reader even where there is nothing to read
+	}
 	underWay := g.requests.Add(1)
 	g.env.Observer.InFlight(1)
 	defer x.end()
@@ -83,7 +86,7 @@ func (x *exchange) end() {
 	if x.status == 0 && aborted && left {
 		x.status = statusLeft
 	}
-	if aborted && !left && x.reached {
+	if aborted && !left && x.reached && g.mayLog(lineName{"the upstream broke off", maxRefused}, now) {
 		g.env.Log.Warn("the upstream broke off in the middle of its response", "id", x.event.ID, "host", x.event.Route.Host, "path", x.event.Route.Path)
 	}
 	if x.onward.IsZero() {
@@ -133,6 +136,8 @@ func (x *exchange) misfit() bool {
 	switch {
 	case r.Method == http.MethodConnect:
 		x.problem(http.StatusMethodNotAllowed, "The gate does not open tunnels.")
+	case r.ProtoMajor >= 2 && !validHost(r.Host): // for HTTP/1 the session has seen to it
+		x.problem(http.StatusBadRequest, "The request has a host that is none.")
 	case r.RequestURI == "*":
 		x.problem(http.StatusMethodNotAllowed, "The gate passes on requests for something, not for the server as a whole.")
 	case r.ProtoMajor >= 2 && headSize(r) > int64(o.Bounds.Header):
@@ -250,7 +255,9 @@ func (x *exchange) failed(err error) {
 		x.reached = false
 		detail = "The service behind the gate cannot be reached."
 	}
-	x.gate.env.Log.LogAttrs(x.ctx, slog.LevelWarn, "the upstream failed", slog.String("id", x.event.ID), slog.Any("error", err))
+	if g := x.gate; g.mayLog(lineName{"the upstream failed", maxRefused}, g.env.Clock.Now()) {
+		g.env.Log.LogAttrs(x.ctx, slog.LevelWarn, "the upstream failed", slog.String("id", x.event.ID), slog.Any("error", err))
+	}
 	x.problem(status, detail)
 }
 

@@ -79,9 +79,6 @@ func (x *exchange) makeOnward(o *onward) {
 	o.request = *in
 	out := &o.request
 	out.Header, out.Close, out.TransferEncoding, out.Trailer = o.header, false, nil, nil
-	if in.ContentLength == 0 {
-		out.Body = http.NoBody
-	}
 	upgrade := upgradeOf(in.Header)
 	copyEndToEnd(o.header, in.Header)
 	for name := range o.header {

@@ -126,6 +126,10 @@ func (x *exchange) answerBytes(doc *refusal, kind string, body []byte) {
 		x.set(h, "Retry-After", strconv.FormatInt(doc.RetryAfter, 10))
 	}
 	h["Cache-Control"], h["X-Content-Type-Options"] = noStore, noSniff
+	if isGRPC(x.r) {
+		x.answerGRPC(doc)
+		return
+	}
 	// Whoever keeps answers must keep those for browsers and for programs apart.
 	add(h, "Vary", byAccept)
 	x.set(h, "Content-Type", kind)

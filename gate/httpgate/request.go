@@ -162,13 +162,25 @@ func byteSet(others string) (set [256]bool) {
 	return set
 }
 
+// validHost reports whether host is one, with a port or without. An empty one is: HTTP/1.0 has none.
 func validHost(host string) bool {
 	for i := range len(host) {
 		if !hostBytes[host[i]] {
 			return false
 		}
 	}
-	return true
+	name, port := host, ""
+	if at := strings.LastIndexByte(host, ':'); at >= 0 && strings.IndexByte(host[at:], ']') < 0 {
+		name, port = host[:at], host[at+1:]
+	}
+	if len(port) > 5 || strings.Trim(port, "0123456789") != "" || len(port) == 5 && port > "65535" {
+		return false
+	}
+	if inside, ok := strings.CutPrefix(name, "["); ok {
+		inside, ok = strings.CutSuffix(inside, "]")
+		return ok && inside != "" && strings.IndexAny(inside, "[]") < 0
+	}
+	return strings.IndexAny(name, "[]:") < 0
 }
 
 // headerNames need not be made anew for each request.

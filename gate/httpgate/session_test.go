@@ -57,11 +57,15 @@ func TestSessionFraming(t *testing.T) {
 		"close":               {"GET /sized HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n", []string{"200 hello"}, true},
 		"large":               {"GET /large HTTP/1.1\r\nHost: a\r\n\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n", []string{"200 " + strings.Repeat("x", 100_000), "200 hello"}, false},
 		"no host":             {"GET / HTTP/1.1\r\n\r\n", []string{"400 400 Bad Request"}, true},
-		"two hosts":           {"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", []string{"400 400 Bad Request"}, true},
-		"odd host":            {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", []string{"400 400 Bad Request"}, true},
-		"odd target":          {"GET a HTTP/1.1\r\nHost: a\r\n\r\n", []string{"400 400 Bad Request"}, true},
-		"half a head":         {"GET / HTTP/1.1\r\nHost: a\r\n", nil, false},
-		"odd expectation":     {"POST /echo HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\nContent-Length: 3\r\n\r\nabc", []string{"417 "}, true},
+		"lines before": {"\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n\r\n\r\nPOST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n",
+			[]string{"200 hello", "200 abc", "200 hello"}, false},
+		"a bare LF before": {"\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n", []string{"400 400 Bad Request"}, true},
+		"odd port":         {"GET / HTTP/1.1\r\nHost: a:99999x\r\n\r\n", []string{"400 400 Bad Request"}, true},
+		"two hosts":        {"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", []string{"400 400 Bad Request"}, true},
+		"odd host":         {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", []string{"400 400 Bad Request"}, true},
+		"odd target":       {"GET a HTTP/1.1\r\nHost: a\r\n\r\n", []string{"400 400 Bad Request"}, true},
+		"half a head":      {"GET / HTTP/1.1\r\nHost: a\r\n", nil, false},
+		"odd expectation":  {"POST /echo HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\nContent-Length: 3\r\n\r\nabc", []string{"417 "}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := g.dial()
@@ -225,4 +229,16 @@ func FuzzSession(f *testing.F) {
 			t.Fatalf("%q:\n%v\n%v", in, ours.Trailer, theirs.Trailer)
 		}
 	})
+}
+
+func TestValidHost(t *testing.T) {
+	for host, want := range map[string]bool{
+		"": true, "a": true, "a.example:80": true, "a:": true, "a:65535": true, "[::1]": true, "[::1]:8080": true, "127.0.0.1:1": true, "x_y.example": true,
+		"a:65536": false, "a:99999x": false, "a:080808": false, "a:-1": false, "a:b": false, "a:1:2": false, "::1": false, "[::1": false, "[]": false,
+		"[::1]x": false, "[::1]:": true, "a[b]": false, "[[::1]]": false, "a b": false, "a/b": false, "a@b": false,
+	} {
+		if got := validHost(host); got != want {
+			t.Errorf("%q: %v", host, got)
+		}
+	}
 }

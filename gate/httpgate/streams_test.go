@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -24,7 +25,10 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"weir"
 	"weir/internal/needs"
+	recording "weir/internal/recorder"
+	behind "weir/upstream"
 )
 
 // webSocketEcho is an upstream that speaks WebSocket as far as echoing short frames goes (RFC 6455).
@@ -207,6 +211,99 @@ func TestGRPC(t *testing.T) {
 			}
 			eventually(t, "all settled", func() bool { return admit.done.Load() == 3 && admit.held.Load() == 0 })
 		})
+	}
+}
+
+// A refused call says so in gRPC's own words: clients take a status of HTTP's for a server that is away, and try again at once.
+func TestGRPCRefusals(t *testing.T) {
+	judge := func(reason weir.Reason) func(*weir.Event, *weir.Answer) error {
+		return func(ev *weir.Event, a *weir.Answer) error {
+			a.Verdict, a.Reason, a.Until = weir.Refuse, reason, ev.Time.Add(90*time.Second)
+			a.Figure = weir.Figure{Rule: "per-minute", Unit: "requests", Limit: 5}
+			return nil
+		}
+	}
+	for reason, want := range map[weir.Reason]codes.Code{
+		weir.OverLimit: codes.ResourceExhausted, weir.Banned: codes.PermissionDenied, weir.NoAccount: codes.Unauthenticated, weir.Overload: codes.Unavailable,
+	} {
+		t.Run(reason.String(), func(t *testing.T) {
+			g := start(t, Options{Upstream: to(echo(t).URL)}, newThrottle(judge(reason)))
+			conn, err := grpc.NewClient(g.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			header := metadata.MD{}
+			err = conn.Invoke(ctx, "/test.Echo/Once", wrapperspb.String("hello"), new(wrapperspb.StringValue), grpc.Header(&header), grpc.Trailer(&header))
+			state := status.Convert(err)
+			if state.Code() != want || state.Message() == "" {
+				t.Fatalf("%v", err)
+			}
+			if reason != weir.OverLimit {
+				return
+			}
+			details := state.Details()
+			if len(details) != 1 {
+				t.Fatalf("%v", details)
+			}
+			if wait, ok := details[0].(*errdetails.RetryInfo); !ok || wait.RetryDelay.AsDuration() != 90*time.Second || header["grpc-retry-pushback-ms"][0] != "90000" {
+				t.Errorf("%v, %v", details, header)
+			}
+		})
+	}
+	for kind, want := range map[string]bool{"application/grpc": true, "application/grpc+proto": true, "application/grpc-web+proto": true, "application/grpc;x": true,
+		"application/grpcx": false, "application/json": false, "": false} {
+		if got := isGRPC(&http.Request{Header: http.Header{"Content-Type": {kind}}}); got != want {
+			t.Errorf("%q: %v", kind, got)
+		}
+	}
+	if got := grpcMessage("100 % of\n“it”"); got != "100 %25 of%0A%E2%80%9Cit%E2%80%9D" {
+		t.Error(got)
+	}
+}
+
+// A request of HTTP/2 that has no body has none at the upstream either: it is no empty one in chunks, which some servers take for
+// another request, and it may be tried again.
+func TestHTTP2WithoutBody(t *testing.T) {
+	a := newAuthority(t, "ca")
+	up := recording.Start(t)
+	g := startTLS(t, a, Options{Upstream: to(up.URL())})
+	h2 := a.transport(true, nil)
+	defer h2.CloseIdleConnections()
+	for _, method := range []string{"GET", "HEAD", "DELETE", "OPTIONS", "POST", "PUT"} {
+		if res, _ := do(t, h2, g.request(method, "/", nil)); res.StatusCode != 200 || res.Proto != "HTTP/2.0" {
+			t.Errorf("%s: %s %s", method, res.Proto, res.Status)
+		}
+		head := string(up.Take()[0].Head)
+		if length := strings.Contains(head, "Content-Length: 0\r\n"); strings.Contains(head, "Transfer-Encoding") || length != (method[0] == 'P') {
+			t.Errorf("%s", head)
+		}
+	}
+
+	broken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broken.Close()
+	go func() {
+		for {
+			c, err := broken.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = http.ReadRequest(bufio.NewReader(c))
+			_ = c.Close()
+		}
+	}()
+	all := weir.Share(1)
+	g = startTLS(t, a, Options{Upstream: behind.Options{Servers: []string{"http://" + broken.Addr().String(), up.URL()}, Balance: behind.First,
+		Retries: behind.Retries{Budget: &all}, Health: behind.Health{Unhealthy: behind.MaxChecks}}})
+	for range 16 {
+		if res, _ := do(t, h2, g.request("GET", "/", nil)); res.StatusCode != 200 {
+			t.Error(res.Status)
+		}
 	}
 }
 

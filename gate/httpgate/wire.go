@@ -59,27 +59,37 @@ func (w *wire) Read(p []byte) (int, error) {
 }
 
 // Write writes all of p. A client that takes none of it within the progress timeout is cut off; one that is merely slow is not.
+// What the system takes at first tells nothing about when, so that it is asked again in parts of the timeout.
 func (w *wire) Write(p []byte) (written int, err error) {
+	var took time.Time // when a part of the timeout ended in which the client took something
 	for {
 		w.renew()
 		n, err := w.socket.Write(p[written:])
 		written += n
-		if n > 0 && w.until.Load() == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-			continue
+		if w.until.Load() != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return written, err
 		}
-		return written, err
+		if now := time.Now(); n > 0 || took.IsZero() {
+			took = now
+		} else if progress := w.gate.progress(); now.Sub(took) >= progress-progress/progressParts { // timers are not exact
+			return written, err
+		}
 	}
 }
 
-// renew moves the deadline on, not with every write but often enough: the client is cut off between once and 9/8 times the timeout after it
-// last took something.
+// progressParts are the parts of the progress timeout after each of which a client that takes nothing is looked at.
+const progressParts = 8
+
+// renew moves the deadline on, not with every write but often enough: a client is looked at after between one and two parts of the
+// timeout.
 func (w *wire) renew() {
 	now, progress := time.Now(), w.gate.progress()
 	until := w.until.Load()
-	if until == 0 && now.UnixNano()-w.renewed.Load() < int64(progress/8) && w.renewedFor.Load() == int64(progress) {
+	part := progress / progressParts
+	if until == 0 && now.UnixNano()-w.renewed.Load() < int64(part) && w.renewedFor.Load() == int64(progress) {
 		return
 	}
-	deadline := now.Add(progress + progress/8)
+	deadline := now.Add(2 * part)
 	w.renewed.Store(now.UnixNano())
 	w.renewedFor.Store(int64(progress))
 	if until != 0 && until < deadline.UnixNano() {

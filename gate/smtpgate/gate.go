@@ -24,10 +24,11 @@ const (
 // A Gate is one listener for mail. Its methods may be called from several goroutines; the order is New, Listen, Start, any number of
 // Prepare, Stop.
 type Gate struct {
-	env   Env
-	began time.Time
-	setup atomic.Pointer[setup]
-	fails rarely.Line // panics
+	env     Env
+	began   time.Time
+	setup   atomic.Pointer[setup]
+	fails   rarely.Line // panics
+	untaken rarely.Line // mails that could not be taken
 
 	clients clients
 

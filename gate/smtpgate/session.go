@@ -87,8 +87,10 @@ func (s *session) count(n *no) error {
 	if n.bound != "" {
 		s.gate.env.Observer.Bounded(n.bound)
 	}
-	if log := s.gate.env.Log; n.cause != nil && log.Enabled(s.gate.base, slog.LevelWarn) {
-		log.Warn("mail could not be taken", "session", s.conn.id, "error", n.cause)
+	if g := s.gate; n.cause != nil && g.env.Log.Enabled(g.base, slog.LevelWarn) {
+		if more, ok := g.untaken.Now(s.now().Sub(g.began)); ok { // a full disk fails every mail
+			g.env.Log.Warn("mail could not be taken", "session", s.conn.id, "error", n.cause, "unlogged_before", more)
+		}
 	}
 	if s.conn.errors.Add(1) >= int64(s.setup.opts.Bounds.Errors) {
 		return s.last(BoundErrors, "too many errors in one session")

@@ -20,6 +20,8 @@ var floors = map[string]int{
 	"internal/clock":   1, // for those who act; who decides is given the time
 	"internal/doorway": 1, // how connections come in to gates
 	"internal/rarely":  1, // for logs
+	"internal/shown":   1, // for pages and notices
+	"internal/outlet":  1, // for the log
 	"internal/needs":   1, // for tests, and for tools of tests
 	"bench/peers":      1, // the peers' configurations
 

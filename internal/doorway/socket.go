@@ -9,6 +9,8 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // A Socket says who may use a socket of this machine. What is left out stays as the system makes it.
@@ -59,9 +61,16 @@ func clearSocket(path string) error {
 	if info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("cannot listen on %s: there is a file of that name that is no socket", path)
 	}
-	if c, err := net.Dial("unix", path); err == nil {
+	c, err := net.DialTimeout("unix", path, time.Second)
+	switch {
+	case err == nil:
 		_ = c.Close()
 		return fmt.Errorf("cannot listen on %s: somebody does already", path)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case !errors.Is(err, syscall.ECONNREFUSED):
+		// Only a refused connection proves that nobody listens: a busy server has no room, and others have no right to be asked.
+		return fmt.Errorf("cannot listen on %s: somebody may already: %w", path, err)
 	}
 	return os.Remove(path)
 }

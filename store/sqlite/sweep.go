@@ -49,34 +49,34 @@ func (m mail) Open(ctx context.Context, id store.MailID) (io.ReadCloser, error) 
 	return nil, fmt.Errorf("%w: the text of the mail %s is missing in %s", store.ErrCorrupt, id, m.texts.folder)
 }
 
-// Sweep removes files that nobody needs. While a copy of the store is made it removes none: the copy may need them.
-func (m mail) Sweep(ctx context.Context, before time.Time) (removed int, err error) {
+// Sweep clears away files that nobody needs. While a copy of the store is made it does nothing: the copy may need them.
+func (m mail) Sweep(ctx context.Context, before time.Time) (swept store.Swept, err error) {
 	done, err := m.read()
 	if err != nil {
-		return 0, err
+		return swept, err
 	}
 	defer done()
 	folders, err := os.ReadDir(m.texts.folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
+		return swept, err
 	}
 	for _, folder := range folders {
 		if !folder.IsDir() || len(folder.Name()) != 2 {
 			continue
 		}
-		n, err := m.sweep(ctx, folder.Name(), before)
-		if removed += n; err != nil {
-			return removed, err
+		if err := m.sweep(ctx, folder.Name(), before, &swept); err != nil {
+			return swept, err
 		}
 	}
-	return removed, ctx.Err()
+	swept.Removed += m.texts.forgetAside(before.Add(-store.KeepAside))
+	return swept, ctx.Err()
 }
 
 // sweep is Sweep of one folder.
-func (m mail) sweep(ctx context.Context, folder string, before time.Time) (removed int, err error) {
+func (m mail) sweep(ctx context.Context, folder string, before time.Time, swept *store.Swept) error {
 	entries, err := os.ReadDir(filepath.Join(m.texts.folder, folder))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	var old []string // and not coming in; so if a mail has it, the store knows by now
 	for _, entry := range entries {
@@ -88,17 +88,22 @@ func (m mail) sweep(ctx context.Context, folder string, before time.Time) (remov
 			old = append(old, entry.Name())
 		}
 	}
-	err = m.view(ctx, func(s *session) error {
+	return m.view(ctx, func(s *session) error {
 		for _, name := range old {
 			used := false
 			if err := s.query(func(row) error { used = true; return nil }, `SELECT 1 FROM letters WHERE file = ?`, name); err != nil {
 				return m.files.explain(err)
 			}
-			if !used && m.texts.removeNow(name) {
-				removed++
+			switch {
+			case used:
+			case strings.HasSuffix(name, unsealed):
+				if m.texts.removeNow(name) {
+					swept.Removed++
+				}
+			case m.texts.setAside(name, before):
+				swept.SetAside++
 			}
 		}
 		return nil
 	})
-	return removed, err
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"weir/store"
 )
@@ -215,6 +216,39 @@ func (t *texts) idle(name string) bool {
 	defer t.mu.Unlock()
 	_, coming := t.staged[name]
 	return !coming
+}
+
+// aside is where texts are put that no mail has.
+func (t *texts) aside() string { return filepath.Join(filepath.Dir(t.folder), store.AsideFolder) }
+
+// setAside puts a file away that may be a mail which this store does not know, unless a copy is being made. The file's time is from now on
+// that of its arrival there.
+func (t *texts) setAside(name string, at time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.copies > 0 {
+		return false
+	}
+	if err := os.Mkdir(t.aside(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return false
+	}
+	to := filepath.Join(t.aside(), name)
+	return os.Chtimes(t.path(name), at, at) == nil && os.Rename(t.path(name), to) == nil
+}
+
+// forgetAside removes the files that were set aside before a time.
+func (t *texts) forgetAside(before time.Time) (removed int) {
+	entries, err := os.ReadDir(t.aside())
+	if err != nil {
+		return 0
+	}
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && validName(entry.Name()) && info.ModTime().Before(before) &&
+			os.Remove(filepath.Join(t.aside(), entry.Name())) == nil {
+			removed++
+		}
+	}
+	return removed
 }
 
 // removeNow removes a file unless a copy is being made.

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -164,7 +165,7 @@ func TestSweepIsCareful(t *testing.T) {
 		t.Fatal(err)
 	}
 	release := s.texts.hold()
-	if n, err := s.Mail().Sweep(t.Context(), future); n != 0 || err != nil {
+	if n, err := s.Mail().Sweep(t.Context(), future); n != (store.Swept{}) || err != nil {
 		t.Error(n, err)
 	}
 	if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error { return tx.RemoveAddressees(1, 0) }); err != nil {
@@ -177,13 +178,54 @@ func TestSweepIsCareful(t *testing.T) {
 	if _, err := os.Stat(s.texts.path(name)); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("nobody needs it:", err)
 	}
-	if n, err := s.Mail().Sweep(t.Context(), future); n != 2 || err != nil {
+	if n, err := s.Mail().Sweep(t.Context(), future); n != (store.Swept{Removed: 1, SetAside: 1}) || err != nil {
 		t.Error(n, err)
 	}
 	for _, path := range mine {
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Whoever starts with an empty store, or puts an old copy in its place, does not lose the texts of mail that it does not know.
+func TestTextsOfAnotherStoreAreSetAside(t *testing.T) {
+	for name, replace := range map[string]func(data, copied string) error{
+		"empty": func(data, _ string) error { return os.Remove(filepath.Join(data, File)) },
+		"old copy": func(data, copied string) error {
+			return os.Rename(filepath.Join(copied, File), filepath.Join(data, File))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+			s := mustOpen(t, Options{Folder: data})
+			filedMail(t, s, 1)
+			if err := s.Mail().Backup(t.Context(), copied, nil); err != nil {
+				t.Fatal(err)
+			}
+			later := filedMail(t, s, 2)
+			want, err := os.ReadFile(s.texts.path(later))
+			if err := errors.Join(err, s.Close(), replace(data, copied)); err != nil {
+				t.Fatal(err)
+			}
+			s = mustOpen(t, Options{Folder: data})
+			now := time.Now().Add(time.Hour)
+			unknown := map[string]int{"empty": 2, "old copy": 1}[name]
+			if n, err := s.Mail().Sweep(t.Context(), now); n != (store.Swept{SetAside: unknown}) || err != nil {
+				t.Error(n, err)
+			}
+			aside := filepath.Join(data, store.AsideFolder, later)
+			if got, err := os.ReadFile(aside); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%d bytes: %v", len(got), err)
+			}
+			// It stays for a while, and not for ever.
+			if n, err := s.Mail().Sweep(t.Context(), now.Add(store.KeepAside)); n != (store.Swept{}) || err != nil {
+				t.Error(n, err)
+			}
+			if n, err := s.Mail().Sweep(t.Context(), now.Add(store.KeepAside+time.Minute)); n != (store.Swept{Removed: unknown}) || err != nil {
+				t.Error(n, err)
+			}
+		})
 	}
 }
 
@@ -208,7 +250,7 @@ func TestHeldRemovalsAreBounded(t *testing.T) {
 	if _, err := os.Stat(s.texts.path(over)); err != nil {
 		t.Error(err)
 	}
-	if n, err := s.Mail().Sweep(t.Context(), time.Now().Add(time.Hour)); n != 1 || err != nil {
+	if n, err := s.Mail().Sweep(t.Context(), time.Now().Add(time.Hour)); n != (store.Swept{SetAside: 1}) || err != nil {
 		t.Error(n, err)
 	}
 }

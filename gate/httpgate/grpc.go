@@ -1,0 +1,83 @@
+package httpgate
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// isGRPC reports whether a request is a call of gRPC, or of gRPC-Web. Such clients read a status of HTTP's own as
+// "unavailable", which many of them try again at once.
+func isGRPC(r *http.Request) bool {
+	kind, ok := strings.CutPrefix(r.Header.Get("Content-Type"), "application/grpc")
+	return ok && (kind == "" || strings.IndexByte("+;-", kind[0]) >= 0)
+}
+
+// answerGRPC says in gRPC's words what a refusal says: an answer of headers only, whose HTTP status is 200.
+func (x *exchange) answerGRPC(doc *refusal) {
+	h := x.w.Header()
+	state := &status.Status{Code: int32(codeOf(doc.Status)), Message: doc.Detail}
+	if after := doc.RetryAfter; after > 0 {
+		wait := &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Duration(after) * time.Second)}
+		if detail, err := anypb.New(wait); err == nil {
+			state.Details = []*anypb.Any{detail}
+		}
+		h["Grpc-Retry-Pushback-Ms"] = []string{strconv.FormatInt(after*1000, 10)}
+	}
+	if details, err := proto.Marshal(state); err == nil {
+		h["Grpc-Status-Details-Bin"] = []string{base64.RawStdEncoding.EncodeToString(details)}
+	}
+	h["Grpc-Status"] = []string{strconv.Itoa(int(state.Code))}
+	h["Grpc-Message"] = []string{grpcMessage(doc.Detail)}
+	h["Content-Type"] = []string{x.r.Header.Get("Content-Type")}
+	delete(h, "Content-Length")
+	x.leaveBody()
+	x.WriteHeader(http.StatusOK)
+}
+
+// codeOf is the code of gRPC for a status of HTTP. Only what is the server's own trouble may be tried again by itself.
+func codeOf(status int) codes.Code {
+	switch status {
+	case http.StatusBadRequest:
+		return codes.InvalidArgument
+	case http.StatusUnauthorized:
+		return codes.Unauthenticated
+	case http.StatusForbidden:
+		return codes.PermissionDenied
+	case http.StatusMethodNotAllowed:
+		return codes.Unimplemented
+	case http.StatusTooManyRequests, http.StatusRequestEntityTooLarge, http.StatusRequestHeaderFieldsTooLarge:
+		return codes.ResourceExhausted
+	case http.StatusInternalServerError:
+		return codes.Internal
+	case http.StatusGatewayTimeout:
+		return codes.DeadlineExceeded
+	default:
+		return codes.Unavailable
+	}
+}
+
+// grpcMessage escapes what a message may not have as it is.
+func grpcMessage(s string) string {
+	const digits = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '%' {
+			b.WriteByte('%')
+			b.WriteByte(digits[c>>4])
+			b.WriteByte(digits[c&15])
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}

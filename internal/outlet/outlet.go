@@ -1,0 +1,130 @@
+// Package outlet keeps a log from holding up those who write it. Where its reader stops reading, or its disk is slow, lines
+// wait in a bounded buffer; what does not fit is left out and counted.
+//
+// Most callers want New, Outlet.Write and Outlet.Close. An Outlet is safe for concurrent use.
+package outlet
+
+import (
+	"io"
+	"sync"
+	"time"
+)
+
+// An Outlet hands lines on to a writer, in a goroutine of its own.
+type Outlet struct {
+	to    io.Writer
+	bound int
+	wake  chan struct{} // holds one: there is something to do
+	done  chan struct{}
+
+	mu      sync.Mutex
+	waiting []byte
+	since   time.Time // when the write under way began; zero where there is none
+	missing int64     // lines left out since they were last told of
+	closed  bool
+	dropped func()
+	missed  func(lines int64)
+}
+
+// New returns an outlet that keeps up to bound bytes.
+func New(to io.Writer, bound int) *Outlet {
+	o := &Outlet{to: to, bound: bound, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go o.run()
+	return o
+}
+
+// Tell sets who is told: dropped of each line that is left out, at once, and missed of how many they were, when lines are taken
+// again. Either may be nil. dropped must not write to the outlet.
+func (o *Outlet) Tell(dropped func(), missed func(lines int64)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.dropped, o.missed = dropped, missed
+}
+
+// Write takes a line, or leaves it out. It never waits, and never fails: there is nobody to be told but the log.
+func (o *Outlet) Write(line []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || len(o.waiting)+len(line) > o.bound {
+		o.leaveOut()
+		return len(line), nil
+	}
+	o.waiting = append(o.waiting, line...)
+	o.rouse()
+	return len(line), nil
+}
+
+// leaveOut counts a line. o.mu is held.
+func (o *Outlet) leaveOut() {
+	o.missing++
+	if o.dropped != nil {
+		o.dropped()
+	}
+}
+
+func (o *Outlet) rouse() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (o *Outlet) run() {
+	defer close(o.done)
+	var spare []byte
+	for {
+		<-o.wake
+		o.mu.Lock()
+		batch, missing, missed := o.waiting, o.missing, o.missed
+		o.waiting, o.missing = spare[:0], 0
+		if len(batch) > 0 {
+			o.since = time.Now()
+		}
+		last := o.closed && len(batch) == 0
+		o.mu.Unlock()
+		if last {
+			return
+		}
+		if missing > 0 && missed != nil {
+			missed(missing) // behind what is written now, and before what comes next
+		}
+		if len(batch) == 0 {
+			continue
+		}
+		_, err := o.to.Write(batch)
+		spare = batch
+		o.mu.Lock()
+		o.since = time.Time{}
+		if err != nil {
+			o.leaveOut()
+		}
+		if o.closed {
+			o.rouse()
+		}
+		o.mu.Unlock()
+	}
+}
+
+// Stuck reports for how long the write under way has taken; zero where there is none.
+func (o *Outlet) Stuck(now time.Time) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.since.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(o.since))
+}
+
+// Close writes what waits, for as long as patience lasts. Lines that come later are left out.
+func (o *Outlet) Close(patience time.Duration) {
+	o.mu.Lock()
+	o.closed = true
+	o.rouse()
+	o.mu.Unlock()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-o.done:
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,102 @@
+package outlet
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A reader that stops holds nobody up: lines up to the bound wait for it, the rest is counted, and it is told of them when it
+// reads on.
+func TestReaderThatStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		o := New(w, 100)
+		var dropped int
+		o.Tell(func() { dropped++ }, func(n int64) { fmt.Fprintf(o, "%d missing\n", n) })
+		line := []byte("123456789\n")
+		for range 50 {
+			if n, err := o.Write(line); n != len(line) || err != nil {
+				t.Fatal(n, err)
+			}
+			synctest.Wait()
+		}
+		// One is being written, ten wait.
+		if dropped != 39 {
+			t.Errorf("%d lines were left out", dropped)
+		}
+		time.Sleep(7 * time.Second)
+		if stuck := o.Stuck(time.Now()); stuck != 7*time.Second {
+			t.Errorf("stuck for %s", stuck)
+		}
+		var got []string
+		lines := bufio.NewScanner(r)
+		for range 12 {
+			lines.Scan()
+			got = append(got, lines.Text())
+		}
+		if want := strings.Repeat("123456789 ", 11) + "39 missing"; strings.Join(got, " ") != want {
+			t.Errorf("%q", got)
+		}
+		synctest.Wait()
+		if stuck := o.Stuck(time.Now()); stuck != 0 {
+			t.Errorf("stuck for %s", stuck)
+		}
+		o.Close(time.Second)
+	})
+}
+
+// What waits is written before the end, unless nobody reads it.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		o := New(w, 1000)
+		for i := range 3 {
+			fmt.Fprintln(o, i)
+		}
+		read := make(chan string)
+		go func() {
+			all, _ := io.ReadAll(r)
+			read <- string(all)
+		}()
+		o.Close(time.Minute)
+		fmt.Fprintln(o, "too late")
+		w.Close()
+		if got := <-read; got != "0\n1\n2\n" {
+			t.Errorf("%q", got)
+		}
+
+		r, w = io.Pipe()
+		o = New(w, 1000)
+		fmt.Fprintln(o, "nobody reads this")
+		began := time.Now()
+		o.Close(time.Second)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("it took %s", took)
+		}
+		r.Close()
+	})
+}
+
+// A writer that fails loses lines, and nothing else.
+func TestWriterThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		r.Close()
+		o := New(w, 1000)
+		dropped := 0
+		o.Tell(func() { dropped++ }, nil)
+		fmt.Fprintln(o, "one")
+		synctest.Wait()
+		fmt.Fprintln(o, "two")
+		synctest.Wait()
+		o.Close(time.Second)
+		if dropped != 2 {
+			t.Errorf("%d lines were left out", dropped)
+		}
+	})
+}
