@@ -45,7 +45,7 @@ func (s *shard) least() (least *account, looked int) {
 	n := int(s.newcomer.Load())
 	for ; looked < min(looks, n); looked++ {
 		a := s.ring[(s.pushHand+looked)%n]
-		if a.has(owed) || !a.idling() || a.pins > 0 || a.line != nil && a.line.first != nil {
+		if a.has(owed) || !a.idling() || a.pins > 0 || a.waits() {
 			continue
 		}
 		if least == nil || a.worth() < least.worth() {
@@ -57,7 +57,7 @@ func (s *shard) least() (least *account, looked int) {
 
 // push drops an account on probation.
 func (s *shard) push(t *table, rs *rules, a *account, now int64) {
-	hash := t.hash(a.name, a.source())
+	hash := a.hash
 	if s.pushed.cells == nil {
 		s.pushed.cells = make([]uint32, pushedCells(rs.MaxAccounts))
 	}
