@@ -320,7 +320,7 @@ func (l *line) schedule(due int64) {
 		heap.Push(&s.due, l)
 	}
 	if len(s.due) > 0 && s.due[0] == l {
-		if alarm := s.alarm.Load(); alarm != nil {
+		if alarm := s.table.alarm.Load(); alarm != nil {
 			(*alarm)(due)
 		}
 	}

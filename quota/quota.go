@@ -170,14 +170,14 @@ func (q *Quota) Away(h weir.Hold, now time.Time) {
 // Settle ends a hold. What was charged stays charged when the event is done, and is given back when it is not; a place is given
 // back in either case, to the next in line. An event that still waits leaves the line.
 func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
-	rs, now, says := q.rules.Load(), nanos(o.Time), opinionOf(o)
+	says := opinionOf(o)
 	if acc, admitted := h.Ref.(*account); admitted && o.Done && h.B == 0 && (h.C == 0 || says != accepts) {
 		if h.C != 0 {
 			acc.end(says)
 		}
 		return // nothing but requests were charged, and they stay charged
 	}
-	acc := accountOf(&h)
+	rs, now, acc := q.rules.Load(), nanos(o.Time), accountOf(&h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
 	if w, ok := h.Ref.(*waiter); ok {

@@ -106,26 +106,27 @@ func (a *account) says(rs *rules, plan string) (before string) {
 	return before
 }
 
-// A shard is a part of the table with a lock of its own.
+// A shard is a part of the table with a lock of its own. It is three cache lines long, and a decision needs the first.
 type shard struct {
 	mu       sync.Mutex
-	accounts index        // of two accounts with the same hash the second is a stranger
+	accounts index // of two accounts with the same hash the second is a stranger
+
 	ring     []*account   // all of them, to walk over when looking for one to forget; those on probation stand first
 	size     atomic.Int32 // of the ring
 	newcomer atomic.Int32 // how many of the ring are on probation
 	changed  marks        // places in the ring whose counters a store does not know of
-	hand     int
-	pushHand int
-	pushed   pushed
-	due      dueHeap
-	alarm    *atomic.Pointer[func(int64)]
-	report   *atomic.Pointer[func(Tally)]
-	waiting  atomic.Int64
+	hand     uint32
+	pushHand uint32
+
+	pushed  pushed
+	due     dueHeap
+	table   *table
+	waiting atomic.Int64
 }
 
 type table struct {
+	shards    [shards]shard // first, so that they begin where a cache line does
 	seed      maphash.Seed
-	shards    [shards]shard
 	strangers [strangers]*account
 	count     atomic.Int64
 	hand      atomic.Uint32
@@ -141,7 +142,7 @@ func newTable() *table {
 	t := &table{seed: maphash.MakeSeed()}
 	t.bringers.seed = maphash.MakeSeed()
 	for i := range t.shards {
-		t.shards[i].alarm, t.shards[i].report = &t.alarm, &t.report
+		t.shards[i].table = t
 	}
 	for i := range t.strangers {
 		t.strangers[i] = newAccount(&t.shards[i%shards], "", netip.Addr{})
@@ -371,7 +372,7 @@ func (s *shard) swap(i, j int) {
 func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) {
 	for range min(looks, len(s.ring)) {
 		looked++
-		s.hand = (s.hand + 1) % len(s.ring)
+		s.hand = (s.hand + 1) % uint32(len(s.ring))
 		a := s.ring[s.hand]
 		if a.has(owed) || !a.idle(rs, now) {
 			continue

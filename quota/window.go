@@ -67,7 +67,7 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 		}
 		st.start, st.end = start, end
 	case inStretches:
-		current := now / r.bucket()
+		current := now / r.bucket
 		if st.ring == nil || (current <= st.start && st.start-current <= buckets) {
 			return
 		}
@@ -78,7 +78,9 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 				gone := place(i)
 				st.used -= st.ring.cells[gone]
 				st.ring.cells[gone] = 0
-				st.ring.changed &^= 1 << gone // a store knows when it ends
+				if r.kept {
+					st.ring.changed &^= 1 << gone // a store knows when it ends
+				}
 			}
 		}
 		st.start = current
@@ -111,14 +113,14 @@ func (r *rule) paid(st *state, t *terms, start int64) int64 {
 func place(bucket int64) int64 { return (bucket + buckets + 1) % (buckets + 1) }
 
 // put adds n to a bucket.
-func (st *state) put(bucket, n int64) {
+func (r *rule) put(st *state, bucket, n int64) {
 	at := place(bucket)
 	st.ring.cells[at] += n
-	st.ring.changed |= 1 << at
+	if r.kept {
+		st.ring.changed |= 1 << at
+	}
 	st.used += n
 }
-
-func (r *rule) bucket() int64 { return (r.base.period + buckets - 1) / buckets }
 
 // when returns the earliest time at which n more fit, provided that nothing else is charged; now if they fit now. The state has
 // been rolled to now.
@@ -148,7 +150,7 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 		}
 		for i := st.start - buckets; ; i++ {
 			if free += st.ring.cells[place(i)]; free >= n {
-				return (i + buckets + 1) * r.bucket()
+				return (i + buckets + 1) * r.bucket
 			}
 		}
 	default:
@@ -196,7 +198,7 @@ func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
 	case inStretches:
 		rounds := (total - 1) / t.limit
 		first := r.when(st, t, now, total-rounds*t.limit)
-		return add(max(at, first), mul(rounds, (buckets+1)*r.bucket())+int64(st.waiting)*gap)
+		return add(max(at, first), mul(rounds, (buckets+1)*r.bucket)+int64(st.waiting)*gap)
 	default:
 		room := max(0, t.limit-st.used-st.others)
 		if total <= room {
@@ -214,9 +216,9 @@ func (r *rule) charge(st *state, t *terms, now, n int64) {
 		st.start = add(max(st.start, now), cost(n, t))
 	case r.way == inStretches:
 		if st.ring == nil {
-			st.ring, st.start = new(ring), now/r.bucket()
+			st.ring, st.start = new(ring), now/r.bucket
 		}
-		st.put(st.start, n)
+		r.put(st, st.start, n)
 	default:
 		st.used += n
 	}
@@ -231,11 +233,11 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 		// What has been paid off since is gone. This is exact right after the charge and never gives too much later.
 		st.start -= max(0, cost(n, t)-max(0, now-at))
 	case r.way == inStretches:
-		bucket := at / r.bucket()
+		bucket := at / r.bucket
 		if st.ring == nil || bucket > st.start || st.start-bucket > buckets {
 			return
 		}
-		st.put(bucket, -min(n, st.ring.cells[place(bucket)]))
+		r.put(st, bucket, -min(n, st.ring.cells[place(bucket)]))
 	default:
 		if at >= st.start && at < st.end {
 			st.used = max(0, st.used-n)
@@ -263,20 +265,19 @@ func (r *rule) left(st *state, t *terms, now int64) int64 {
 	return max(0, t.limit-st.used-st.others)
 }
 
-// reset is when the rule has its whole limit again if nothing more is charged, or, where something is missing, has room again.
-func (r *rule) reset(st *state, t *terms, now int64) int64 {
+// reset is when the rule has its whole limit again if nothing more is charged, or, where nothing is left, has room again.
+func (r *rule) reset(st *state, t *terms, now, left int64) int64 {
 	switch {
-	case r.way == level:
-		return 0
-	case r.left(st, t, now) == 0:
+	case left == 0:
 		return r.when(st, t, now, 1)
 	case r.way == steady:
 		return max(now, st.start)
-	case r.way == inStretches:
-		return (now/r.bucket() + buckets + 1) * r.bucket()
-	default:
+	case r.way == inPeriods:
 		return st.end
+	case st.ring == nil: // it is about to be charged for the first time
+		return (now/r.bucket + buckets + 1) * r.bucket
 	}
+	return (st.start + buckets + 1) * r.bucket
 }
 
 // idle reports whether the state is as good as fresh at now.
@@ -312,7 +313,8 @@ const (
 
 // figure puts the state into numbers for people. It fills f in place: this is a good part of what a decision costs.
 func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
-	f.By, f.Rule, f.Limit, f.Remaining = "", r.Name, t.limit, r.left(st, t, now)
+	left := r.left(st, t, now)
+	f.By, f.Rule, f.Limit, f.Remaining = "", r.Name, t.limit, left
 	switch {
 	case r.way == level:
 		f.Unit, f.Window, f.Reset = unitPlaces, 0, time.Time{}
@@ -326,7 +328,7 @@ func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
 	if r.Period.Calendar != weir.NoCalendar {
 		f.Window = time.Duration(st.end - st.start)
 	}
-	f.Reset = instant(r.reset(st, t, now))
+	f.Reset = instant(r.reset(st, t, now, left))
 }
 
 // room returns the answer's figures with one more, to be filled in.
