@@ -108,7 +108,7 @@ const (
 
 // opinionOf says what an outcome tells about an account. Servers give some answers before they look at who asks, and a
 // redirect may lead to a login: those say nothing.
-func opinionOf(o weir.Outcome) opinion {
+func opinionOf(o *weir.Outcome) opinion {
 	switch s := o.Status; {
 	case !o.Done:
 		return unasked
