@@ -140,7 +140,7 @@ func (r *rule) save(batch []store.Counter, c store.Counter, st *state, t *terms,
 		}
 		for i := max(0, st.start-buckets); i <= st.start; i++ {
 			if at := place(i); st.ring.changed&(1<<at) != 0 {
-				c.Used = st.ring.cells[at]
+				c.Used = st.ring.at(at)
 				c.Period, c.Until = moment(i*r.bucket), moment((i+buckets+1)*r.bucket)
 				batch = append(batch, c)
 			}
@@ -276,7 +276,7 @@ func (r *rule) restore(c *store.Counter, st *state, t *terms, now int64) {
 			st.ring, st.start = new(ring), now/r.bucket
 		}
 		if part := c.Period.UnixNano() / r.bucket; part <= st.start && st.start-part <= buckets {
-			st.ring.cells[place(part)] += n // a store knows of it
+			st.ring.set(place(part), st.ring.at(place(part))+n) // a store knows of it
 			st.used += n
 		}
 	case r.bytes:

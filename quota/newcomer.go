@@ -232,9 +232,7 @@ func (st *state) copy() state {
 	c := *st
 	c.waiting, c.ahead, c.pace = 0, 0, 0
 	if st.ring != nil {
-		ring := *st.ring
-		ring.changed = 1<<len(ring.cells) - 1
-		c.ring = &ring
+		c.ring = st.ring.copy()
 	}
 	return c
 }

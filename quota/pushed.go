@@ -106,7 +106,7 @@ func (r *rule) sum(to, st *state, now int64) {
 			to.ring, to.start = new(ring), now/r.bucket
 		}
 		for i := st.start - buckets; i <= st.start; i++ {
-			if n := st.ring.cells[place(i)]; n != 0 && i <= to.start && to.start-i <= buckets {
+			if n := st.ring.at(place(i)); n != 0 && i <= to.start && to.start-i <= buckets {
 				r.put(to, i, n)
 			}
 		}

@@ -29,21 +29,10 @@ type state struct {
 	ring    *ring
 }
 
-// A ring is the parts of a sliding window.
-type ring struct {
-	cells   [buckets + 1]int64
-	changed uint32 // which cells a store does not know of, by their place
-}
-
 // reset forgets what was charged, and what of it a store must forget is marked as changed. Those who wait stay.
 func (st *state) reset() {
 	if ring := st.ring; ring != nil {
-		for at, n := range ring.cells {
-			if n != 0 {
-				ring.changed |= 1 << at
-			}
-		}
-		ring.cells = [buckets + 1]int64{}
+		ring.forget()
 		*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead, start: st.start, ring: ring}
 		return
 	}
@@ -76,8 +65,8 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 		} else {
 			for i := st.start + 1; i <= current; i++ {
 				gone := place(i)
-				st.used -= st.ring.cells[gone]
-				st.ring.cells[gone] = 0
+				st.used -= st.ring.at(gone)
+				st.ring.set(gone, 0)
 				if r.kept {
 					st.ring.changed &^= 1 << gone // a store knows when it ends
 				}
@@ -115,7 +104,7 @@ func place(bucket int64) int64 { return (bucket + buckets + 1) % (buckets + 1) }
 // put adds n to a bucket.
 func (r *rule) put(st *state, bucket, n int64) {
 	at := place(bucket)
-	st.ring.cells[at] += n
+	st.ring.set(at, st.ring.at(at)+n)
 	if r.kept {
 		st.ring.changed |= 1 << at
 	}
@@ -149,7 +138,7 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 			return now
 		}
 		for i := st.start - buckets; ; i++ {
-			if free += st.ring.cells[place(i)]; free >= n {
+			if free += st.ring.at(place(i)); free >= n {
 				return (i + buckets + 1) * r.bucket
 			}
 		}
@@ -237,7 +226,7 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 		if st.ring == nil || bucket > st.start || st.start-bucket > buckets {
 			return
 		}
-		r.put(st, bucket, -min(n, st.ring.cells[place(bucket)]))
+		r.put(st, bucket, -min(n, st.ring.at(place(bucket))))
 	default:
 		if at >= st.start && at < st.end {
 			st.used = max(0, st.used-n)
