@@ -49,7 +49,10 @@ func (a *account) charge(r *rule, st *state, t *terms, now, n int64) {
 	if n != 0 {
 		a.mark(r)
 	}
-	if report := a.shard.report.Load(); report != nil && r.tallied() && a.index >= 0 {
+	if !r.tallied() || a.index < 0 {
+		return
+	}
+	if report := a.shard.table.report.Load(); report != nil {
 		(*report)(Tally{a.name, a.source(), r.Name, time.Unix(0, st.start), st.used})
 	}
 }

@@ -19,11 +19,11 @@ func TestIndexIsAMap(t *testing.T) {
 			h := hash.Draw(t, "hash")
 			switch a := model[h]; {
 			case a == nil:
-				a = &account{}
-				x.put(h, a)
+				a = &account{hash: h}
+				x.put(a)
 				model[h] = a
 			case rapid.Bool().Draw(t, "remove"):
-				x.remove(h)
+				x.remove(a)
 				delete(model, h)
 			}
 			if x.n != len(model) {

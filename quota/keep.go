@@ -140,8 +140,8 @@ func (r *rule) save(batch []store.Counter, c store.Counter, st *state, t *terms,
 		}
 		for i := max(0, st.start-buckets); i <= st.start; i++ {
 			if at := place(i); st.ring.changed&(1<<at) != 0 {
-				c.Used = st.ring.cells[at]
-				c.Period, c.Until = moment(i*r.bucket()), moment((i+buckets+1)*r.bucket())
+				c.Used = st.ring.at(at)
+				c.Period, c.Until = moment(i*r.bucket), moment((i+buckets+1)*r.bucket)
 				batch = append(batch, c)
 			}
 		}
@@ -244,7 +244,7 @@ func (r *rule) useful(c *store.Counter, now int64) error {
 			return fmt.Errorf("paid off at two different times: %w", store.ErrInvalid)
 		}
 	case r.way == inStretches:
-		if part, current := from/r.bucket(), now/r.bucket(); part > current || current-part > buckets {
+		if part, current := from/r.bucket, now/r.bucket; part > current || current-part > buckets {
 			return ErrOver
 		}
 	case r.bytes:
@@ -273,10 +273,10 @@ func (r *rule) restore(c *store.Counter, st *state, t *terms, now int64) {
 	case r.way == inStretches:
 		r.roll(st, t, now)
 		if st.ring == nil {
-			st.ring, st.start = new(ring), now/r.bucket()
+			st.ring, st.start = new(ring), now/r.bucket
 		}
-		if part := c.Period.UnixNano() / r.bucket(); part <= st.start && st.start-part <= buckets {
-			st.ring.cells[place(part)] += n // a store knows of it
+		if part := c.Period.UnixNano() / r.bucket; part <= st.start && st.start-part <= buckets {
+			st.ring.set(place(part), st.ring.at(place(part))+n) // a store knows of it
 			st.used += n
 		}
 	case r.bytes:

@@ -22,16 +22,23 @@ type line struct {
 
 // queue returns the account's line.
 func (a *account) queue() *line {
-	if a.line == nil {
-		a.line = &line{account: a, deadline: never, due: never, heapIndex: -1}
+	own := a.own()
+	if own.line == nil {
+		own.line = &line{account: a, deadline: never, due: never, heapIndex: -1}
 	}
-	return a.line
+	return own.line
+}
+
+// waits reports whether somebody is in the account's line.
+func (a *account) waits() bool {
+	l := a.line()
+	return l != nil && l.first != nil
 }
 
 // callDue calls those whose turn it is at now, if anybody waits.
 func (a *account) callDue(rs *rules, now int64) {
-	if a.line != nil && a.line.due != never {
-		a.line.call(rs, now)
+	if l := a.line(); l != nil && l.due != never {
+		l.call(rs, now)
 	}
 }
 
@@ -79,7 +86,7 @@ func (l *line) join(rs *rules, w *waiter) {
 func (w *waiter) delay(rs *rules, more uint64) {
 	more &^= w.delayed
 	w.delayed |= more
-	w.account.line.delaying |= more
+	w.account.line().delaying |= more
 	each(more, func(at int) {
 		if r := rs.valid(at, w.version); r != nil {
 			w.account.state(rs, r).waiting++
@@ -89,7 +96,7 @@ func (w *waiter) delay(rs *rules, more uint64) {
 
 // leave takes a waiter out of the line.
 func (w *waiter) leave(rs *rules) {
-	l := w.account.line
+	l := w.account.line()
 	if w.prev != nil {
 		w.prev.next = w.next
 	} else {
@@ -196,7 +203,7 @@ const (
 
 // away notes that a waiter is on its way.
 func (w *waiter) away(rs *rules, now int64) {
-	l := w.account.line
+	l := w.account.line()
 	if l.called != w {
 		return
 	}
@@ -313,7 +320,7 @@ func (l *line) schedule(due int64) {
 		heap.Push(&s.due, l)
 	}
 	if len(s.due) > 0 && s.due[0] == l {
-		if alarm := s.alarm.Load(); alarm != nil {
+		if alarm := s.table.alarm.Load(); alarm != nil {
 			(*alarm)(due)
 		}
 	}

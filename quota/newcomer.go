@@ -9,38 +9,44 @@ import (
 	"weir"
 )
 
-// traits are what else is known of an account, in one word: flags, how many events it was charged, up to maxEvents, and
-// how many of them are under way. Events are counted while it is on probation; the figure is then until when a store
-// knows that it was accepted. Flags change under the shard's lock, but for those that an event sets when it ends: that
-// needs no lock.
-type traits struct{ word atomic.Uint32 }
+// traits are what else is known of an account: flags, how many events it was charged, up to maxEvents, and how many of
+// them are under way. Events are counted while it is on probation; the figure is then until when a store knows that it
+// was accepted.
+type traits struct {
+	word  uint32        // changes under the shard's lock: flags, the figure of events, and how many have begun
+	ended atomic.Uint32 // changes when an event ends, which needs no lock: flags, and how many have ended
+}
 
 const (
-	owed       = 1 << iota // a store has to be told that it was reset
-	accepted               // the upstream accepted it, or the options name it: nobody pushes it out
-	shared                 // it is a set of strangers
-	turnedAway             // the upstream turned it away
-	unanswered             // an event of it ended without an answer that says anything about it
-	charged                // its source was charged with it
+	owed     = 1 << iota // a store has to be told that it was reset
+	accepted             // the upstream accepted it, or the options name it: nobody pushes it out
+	shared               // it is a set of strangers
+	charged              // its source was charged with it
 
 	oneEvent  = 1 << 6 // the figure of events, of 10 bits
 	maxEvents = 1<<10 - 1
-	underWay  = 1 << 16 // one event under way
+	oneBegun  = 1 << 16 // the events that have begun, the last 16 bits of them
 )
 
-func (t *traits) has(flag uint32) bool { return t.word.Load()&flag != 0 }
-func (t *traits) set(flag uint32)      { t.word.Or(flag) }
-func (t *traits) unset(flag uint32)    { t.word.And(^flag) }
+// Of the word that changes when events end.
+const (
+	turnedAway = 1 << iota // the upstream turned the account away
+	unanswered             // an event of it ended without an answer that says anything about it
+
+	oneEnded = 1 << 16 // the events that have ended, the last 16 bits of them
+)
+
+func (t *traits) has(flag uint32) bool { return t.word&flag != 0 }
+func (t *traits) set(flag uint32)      { t.word |= flag }
+func (t *traits) unset(flag uint32)    { t.word &^= flag }
 func (t *traits) onProbation() bool    { return !t.has(accepted) }
 
 // begin counts an event of an account on probation. End must be told of its end.
 func (t *traits) begin() {
-	switch word := t.word.Load(); {
-	case word/oneEvent%(maxEvents+1) == maxEvents:
-		t.word.Add(underWay)
-	default:
-		t.word.Add(underWay + oneEvent)
+	if t.events() < maxEvents {
+		t.word += oneEvent
 	}
+	t.word += oneBegun
 }
 
 // end takes in how an event ended.
@@ -52,36 +58,38 @@ func (t *traits) end(o opinion) {
 	case rejects:
 		flag = turnedAway
 	}
-	if flag != 0 && !t.has(flag) {
-		t.set(flag)
+	if t.ended.Load()&flag != flag {
+		t.ended.Or(flag)
 	}
-	t.word.Add(^uint32(underWay - 1))
+	t.ended.Add(oneEnded)
 }
+
+// events is how many events the account was charged, up to maxEvents.
+func (t *traits) events() uint32 { return t.word / oneEvent % (maxEvents + 1) }
 
 // tell notes until when a store knows that the account was accepted, and reports whether that is news.
 func (t *traits) tell(until int64) bool {
-	day := uint32(until/86400%maxEvents+1) * oneEvent
-	if t.word.Load()&(maxEvents*oneEvent) == day {
+	day := uint32(until/86400%maxEvents + 1)
+	if t.events() == day {
 		return false
 	}
 	t.unset(maxEvents * oneEvent)
-	t.set(day)
+	t.set(day * oneEvent)
 	return true
 }
 
 // idling reports whether no event of the account is under way, as far as they are counted.
-func (t *traits) idling() bool { return t.word.Load() < underWay }
+func (t *traits) idling() bool { return t.word/oneBegun == t.ended.Load()/oneEnded }
 
 // invented reports whether all that the account ever got is to be turned away.
 func (t *traits) invented() bool {
-	word := t.word.Load()
-	return word&turnedAway != 0 && word&(unanswered|accepted) == 0 && word < underWay
+	return t.idling() && !t.has(accepted) && t.ended.Load()&(turnedAway|unanswered) == turnedAway
 }
 
 // worth orders accounts on probation: the first to be pushed out has the least. Keys that were turned away come before
 // all others, and of those the ones that were used least.
 func (t *traits) worth() uint32 {
-	worth := t.word.Load() / oneEvent % (maxEvents + 1)
+	worth := t.events()
 	if !t.invented() {
 		worth += maxEvents + 1
 	}
@@ -100,7 +108,7 @@ const (
 
 // opinionOf says what an outcome tells about an account. Servers give some answers before they look at who asks, and a
 // redirect may lead to a login: those say nothing.
-func opinionOf(o weir.Outcome) opinion {
+func opinionOf(o *weir.Outcome) opinion {
 	switch s := o.Status; {
 	case !o.Done:
 		return unasked
@@ -224,9 +232,7 @@ func (st *state) copy() state {
 	c := *st
 	c.waiting, c.ahead, c.pace = 0, 0, 0
 	if st.ring != nil {
-		ring := *st.ring
-		ring.changed = 1<<len(ring.cells) - 1
-		c.ring = &ring
+		c.ring = st.ring.copy()
 	}
 	return c
 }

@@ -62,10 +62,10 @@ func TestOpinions(t *testing.T) {
 		none:    {0, 100, 103, 300, 301, 302, 303, 307, 308, 400, 407, 408, 429, 500, 502, 503, 504, 599},
 	} {
 		for _, s := range statuses {
-			if got := opinionOf(weir.Outcome{Done: true, Status: s}); got != want {
+			if got := opinionOf(&weir.Outcome{Done: true, Status: s}); got != want {
 				t.Errorf("%d: %d, want %d", s, got, want)
 			}
-			if got := opinionOf(weir.Outcome{Status: s}); got != unasked {
+			if got := opinionOf(&weir.Outcome{Status: s}); got != unasked {
 				t.Errorf("%d, not done: %d", s, got)
 			}
 		}

@@ -21,7 +21,7 @@ func (t *table) pushOut(rs *rules, now int64) bool {
 		s.mu.Lock()
 		a, n := s.least()
 		if looked += n; a == nil {
-			s.pushHand += n
+			s.pushHand += uint32(n)
 		} else if a.worth() < least {
 			from, least = s, a.worth()
 		}
@@ -33,7 +33,7 @@ func (t *table) pushOut(rs *rules, now int64) bool {
 	from.mu.Lock()
 	defer from.mu.Unlock()
 	a, n := from.least()
-	if from.pushHand += n; a != nil {
+	if from.pushHand += uint32(n); a != nil {
 		from.push(t, rs, a, now)
 	}
 	return true
@@ -44,8 +44,8 @@ func (t *table) pushOut(rs *rules, now int64) bool {
 func (s *shard) least() (least *account, looked int) {
 	n := int(s.newcomer.Load())
 	for ; looked < min(looks, n); looked++ {
-		a := s.ring[(s.pushHand+looked)%n]
-		if a.has(owed) || !a.idling() || a.pins > 0 || a.line != nil && a.line.first != nil {
+		a := s.ring[(int(s.pushHand)+looked)%n]
+		if a.has(owed) || !a.idling() || a.pins > 0 || a.waits() {
 			continue
 		}
 		if least == nil || a.worth() < least.worth() {
@@ -57,7 +57,7 @@ func (s *shard) least() (least *account, looked int) {
 
 // push drops an account on probation.
 func (s *shard) push(t *table, rs *rules, a *account, now int64) {
-	hash := t.hash(a.name, a.source())
+	hash := a.hash
 	if s.pushed.cells == nil {
 		s.pushed.cells = make([]uint32, pushedCells(rs.MaxAccounts))
 	}
@@ -103,11 +103,11 @@ func (r *rule) sum(to, st *state, now int64) {
 		to.start = add(max(to.start, now), max(0, st.start-now))
 	case inStretches:
 		if to.ring == nil {
-			to.ring, to.start = new(ring), now/r.bucket()
+			to.ring, to.start = new(ring), now/r.bucket
 		}
 		for i := st.start - buckets; i <= st.start; i++ {
-			if n := st.ring.cells[place(i)]; n != 0 && i <= to.start && to.start-i <= buckets {
-				to.put(i, n)
+			if n := st.ring.at(place(i)); n != 0 && i <= to.start && to.start-i <= buckets {
+				r.put(to, i, n)
 			}
 		}
 	default:
@@ -122,7 +122,7 @@ func (r *rule) lasts(st *state, t *terms) int64 {
 	case r.way == steady:
 		return st.start
 	case r.way == inStretches:
-		return (st.start + buckets + 1) * r.bucket()
+		return (st.start + buckets + 1) * r.bucket
 	case r.bytes:
 		return r.settled(st, t)
 	}

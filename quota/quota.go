@@ -170,14 +170,14 @@ func (q *Quota) Away(h weir.Hold, now time.Time) {
 // Settle ends a hold. What was charged stays charged when the event is done, and is given back when it is not; a place is given
 // back in either case, to the next in line. An event that still waits leaves the line.
 func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
-	rs, now, says := q.rules.Load(), nanos(o.Time), opinionOf(o)
+	says := opinionOf(&o)
 	if acc, admitted := h.Ref.(*account); admitted && o.Done && h.B == 0 && (h.C == 0 || says != accepts) {
 		if h.C != 0 {
 			acc.end(says)
 		}
 		return // nothing but requests were charged, and they stay charged
 	}
-	acc := accountOf(&h)
+	rs, now, acc := q.rules.Load(), nanos(o.Time), accountOf(&h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
 	if w, ok := h.Ref.(*waiter); ok {
@@ -287,9 +287,9 @@ type bill struct {
 	at      int64  // Enter: and when
 }
 
-func newBill(rs *rules, acc *account, ev *weir.Event, now int64) bill {
+func newBill(rs *rules, acc *account, ev *weir.Event, now int64) *bill {
 	// What costs more than any limit allows is refused, however much more it is.
-	return bill{rules: rs, account: acc, now: now, cost: min(ev.Charge(), MaxLimit+1)}
+	return &bill{rules: rs, account: acc, now: now, cost: min(ev.Charge(), MaxLimit+1)}
 }
 
 // check holds the event against every rule and puts the verdict into the answer: of several refusals the one that lasts

@@ -134,7 +134,7 @@ func TestNextIsCalledWhenTheOneAheadIsOnItsWay(t *testing.T) {
 	}
 	r.settle(second, true)
 	r.settle(third, true)
-	if a := r.q.table.known(r.q.rules.Load(), "a"); a.line.called != nil {
+	if a := r.q.table.known(r.q.rules.Load(), "a"); a.line().called != nil {
 		t.Error("what is settled holds nobody up")
 	}
 }

@@ -17,18 +17,19 @@ import (
 // reloads as long as the rule counts the same thing.
 type rule struct {
 	Policy
-	slot  int
-	bit   uint64
-	base  terms
-	loc   *time.Location
-	all   bool // matches every event
-	way   way
-	bytes bool // counts bytes, not requests
-	delay bool // over the limit, events wait
-	stamp bool // over the limit, events may pay
-	kept  bool // its counters are worth more than a restart
-	texts texts
-	about atomic.Pointer[span]
+	slot   int
+	bit    uint64
+	base   terms
+	loc    *time.Location
+	bucket int64 // sliding: how long a part of the period is
+	all    bool  // matches every event
+	way    way
+	bytes  bool // counts bytes, not requests
+	delay  bool // over the limit, events wait
+	stamp  bool // over the limit, events may pay
+	kept   bool // its counters are worth more than a restart
+	texts  texts
+	about  atomic.Pointer[span]
 }
 
 // A way is how a rule counts.
@@ -187,6 +188,7 @@ func newRule(p Policy, at int) *rule {
 		r.way = level
 	}
 	r.base = r.base.priced()
+	r.bucket = (r.base.period + buckets - 1) / buckets
 	r.kept = r.long()
 	if p.TimeZone != "" {
 		r.loc, _ = time.LoadLocation(p.TimeZone) // Validate has loaded it before

@@ -21,16 +21,46 @@ const (
 // With many accounts, most of the cost of a decision is to fetch the account from memory: so it is two cache lines
 // long, and what few accounts have stands elsewhere.
 type account struct {
+	hash    uint64 // by which the index finds it; 0 for strangers
 	name    string
+	rest    *rest  // nil for most
+	version uint32 // of the rules that the profile was taken from
+	index   int32  // in shard.ring; -1 for strangers, and for those who are forgotten
+	traits
+	pins  int32 // events that will come back to it: bytes may flow
+	first state // of the rule in slot 0
+	shard *shard
+}
+
+// The rest is what an account under one policy needs only when it has to wait, or is not like all others.
+type rest struct {
 	line    *line    // nil while nobody has waited
 	profile *profile // nil for most
-	version uint32   // of the rules that the profile was taken from
-	pins    int32    // events that will come back to it: bytes may flow
-	first   state    // of the rule in slot 0
-	more    *[]state // of those behind it
-	shard   *shard
-	index   int32 // in shard.ring; -1 for strangers, and for those who are forgotten
-	traits
+	states  []state  // of the rules behind the first
+}
+
+// own returns the rest of an account, to be filled in.
+func (a *account) own() *rest {
+	if a.rest == nil {
+		a.rest = new(rest)
+	}
+	return a.rest
+}
+
+// line is where those of the account wait; nil while nobody has waited.
+func (a *account) line() *line {
+	if a.rest == nil {
+		return nil
+	}
+	return a.rest.line
+}
+
+// profile is nil for an account that is like all others.
+func (a *account) profile() *profile {
+	if a.rest == nil {
+		return nil
+	}
+	return a.rest.profile
 }
 
 // A profile is what sets an account apart.
@@ -45,54 +75,58 @@ type profile struct {
 func newAccount(s *shard, name string, source netip.Addr) *account {
 	a := &account{shard: s, name: name, index: -1}
 	if source.IsValid() {
-		a.profile = &profile{source: source}
+		a.own().profile = &profile{source: source}
 	}
 	return a
 }
 
 // source is where an account without a name comes from.
 func (a *account) source() netip.Addr {
-	if a.profile == nil {
+	p := a.profile()
+	if p == nil {
 		return netip.Addr{}
 	}
-	return a.profile.source
+	return p.source
 }
 
 // says takes in which plan the gate says that the account is on, and returns what it said before.
 func (a *account) says(rs *rules, plan string) (before string) {
-	if a.profile == nil {
+	p := a.profile()
+	if p == nil {
 		if plan == "" {
 			return ""
 		}
-		a.profile = &profile{}
+		p = new(profile)
+		a.own().profile = p
 	}
-	if before = a.profile.said; before != plan || a.profile.terms == nil {
-		a.profile.said = plan
+	if before = p.said; before != plan || p.terms == nil {
+		p.said = plan
 		a.update(rs)
 	}
 	return before
 }
 
-// A shard is a part of the table with a lock of its own.
+// A shard is a part of the table with a lock of its own. It is three cache lines long, and a decision needs the first.
 type shard struct {
 	mu       sync.Mutex
-	accounts index        // of two accounts with the same hash the second is a stranger
+	accounts index // of two accounts with the same hash the second is a stranger
+
 	ring     []*account   // all of them, to walk over when looking for one to forget; those on probation stand first
 	size     atomic.Int32 // of the ring
 	newcomer atomic.Int32 // how many of the ring are on probation
 	changed  marks        // places in the ring whose counters a store does not know of
-	hand     int
-	pushHand int
-	pushed   pushed
-	due      dueHeap
-	alarm    *atomic.Pointer[func(int64)]
-	report   *atomic.Pointer[func(Tally)]
-	waiting  atomic.Int64
+	hand     uint32
+	pushHand uint32
+
+	pushed  pushed
+	due     dueHeap
+	table   *table
+	waiting atomic.Int64
 }
 
 type table struct {
+	shards    [shards]shard // first, so that they begin where a cache line does
 	seed      maphash.Seed
-	shards    [shards]shard
 	strangers [strangers]*account
 	count     atomic.Int64
 	hand      atomic.Uint32
@@ -108,7 +142,7 @@ func newTable() *table {
 	t := &table{seed: maphash.MakeSeed()}
 	t.bringers.seed = maphash.MakeSeed()
 	for i := range t.shards {
-		t.shards[i].alarm, t.shards[i].report = &t.alarm, &t.report
+		t.shards[i].table = t
 	}
 	for i := range t.strangers {
 		t.strangers[i] = newAccount(&t.shards[i%shards], "", netip.Addr{})
@@ -307,11 +341,11 @@ func (t *table) stranger(hash uint64) *account {
 }
 
 func (s *shard) add(hash uint64, a *account, known bool) *account {
-	a.index = int32(len(s.ring))
+	a.hash, a.index = hash, int32(len(s.ring))
 	s.ring = append(s.ring, a)
 	s.changed.grow(int(a.index))
 	s.size.Add(1)
-	s.accounts.put(hash, a)
+	s.accounts.put(a)
 	if known {
 		a.set(accepted)
 	} else {
@@ -338,7 +372,7 @@ func (s *shard) swap(i, j int) {
 func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) {
 	for range min(looks, len(s.ring)) {
 		looked++
-		s.hand = (s.hand + 1) % len(s.ring)
+		s.hand = (s.hand + 1) % uint32(len(s.ring))
 		a := s.ring[s.hand]
 		if a.has(owed) || !a.idle(rs, now) {
 			continue
@@ -356,7 +390,7 @@ func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) 
 func (s *shard) drop(t *table, a *account) {
 	s.leave(a)
 	s.size.Add(-1)
-	s.accounts.remove(t.hash(a.name, a.source()))
+	s.accounts.remove(a)
 	t.count.Add(-1)
 }
 
@@ -375,7 +409,7 @@ func (s *shard) leave(a *account) {
 
 // idle reports whether nothing would be lost by forgetting the account.
 func (a *account) idle(rs *rules, now int64) bool {
-	if a.pins > 0 || (a.line != nil && a.line.first != nil) {
+	if a.pins > 0 || a.waits() {
 		return false
 	}
 	for _, r := range rs.list {
@@ -387,19 +421,22 @@ func (a *account) idle(rs *rules, now int64) bool {
 }
 
 // counts reports whether the account has a state for the rule; else it is fresh.
-func (a *account) counts(r *rule) bool { return r.slot == 0 || a.more != nil && r.slot <= len(*a.more) }
+func (a *account) counts(r *rule) bool {
+	return r.slot == 0 || a.rest != nil && r.slot <= len(a.rest.states)
+}
 
 // update takes from the rules of the day what they say about the account.
 func (a *account) update(rs *rules) {
 	a.version = rs.version
 	known := a.name != "" && rs.known(a.name)
-	if a.profile == nil {
+	p := a.profile()
+	if p == nil {
 		if !known && rs.DefaultPlan == "" {
 			return
 		}
-		a.profile = &profile{}
+		p = new(profile)
+		a.own().profile = p
 	}
-	p := a.profile
 	p.plan, p.override = "", nil
 	if known {
 		p.plan, p.override = rs.Members[a.name], rs.Overrides[a.name]
@@ -410,7 +447,7 @@ func (a *account) update(rs *rules) {
 
 // plan is the plan of the account: as its membership says, else as the gate last said, else the default.
 func (a *account) plan(rs *rules) string {
-	switch p := a.profile; {
+	switch p := a.profile(); {
 	case p != nil && p.plan != "":
 		return p.plan
 	case p != nil && p.said != "":
@@ -421,13 +458,14 @@ func (a *account) plan(rs *rules) string {
 
 // terms returns the figures of a rule for the account.
 func (a *account) terms(rs *rules, r *rule) *terms {
-	if a.profile == nil {
+	p := a.profile()
+	if p == nil {
 		return &r.base
 	}
 	if a.version != rs.version {
 		a.update(rs)
 	}
-	return &a.profile.terms[r.slot]
+	return &p.terms[r.slot]
 }
 
 // state returns the account's state for a rule. The pointer is good until the next call.
@@ -443,11 +481,9 @@ func (a *account) state(rs *rules, r *rule) *state {
 }
 
 func (a *account) behind(slot int) *state {
-	if a.more == nil {
-		a.more = new([]state)
+	own := a.own()
+	if missing := slot - len(own.states); missing > 0 {
+		own.states = append(own.states, make([]state, missing)...)
 	}
-	if missing := slot - len(*a.more); missing > 0 {
-		*a.more = append(*a.more, make([]state, missing)...)
-	}
-	return &(*a.more)[slot-1]
+	return &own.states[slot-1]
 }

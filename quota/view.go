@@ -35,8 +35,8 @@ func (q *Quota) Account(name string, now time.Time) (AccountState, bool) {
 	}
 	defer a.shard.mu.Unlock()
 	state := AccountState{Account: name, Plan: a.plan(rs)}
-	if a.line != nil {
-		state.Waiting = a.line.waiting
+	if l := a.line(); l != nil {
+		state.Waiting = l.waiting
 	}
 	for _, r := range rs.list {
 		if t := a.terms(rs, r); !t.exempt {

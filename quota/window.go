@@ -29,21 +29,10 @@ type state struct {
 	ring    *ring
 }
 
-// A ring is the parts of a sliding window.
-type ring struct {
-	cells   [buckets + 1]int64
-	changed uint32 // which cells a store does not know of, by their place
-}
-
 // reset forgets what was charged, and what of it a store must forget is marked as changed. Those who wait stay.
 func (st *state) reset() {
 	if ring := st.ring; ring != nil {
-		for at, n := range ring.cells {
-			if n != 0 {
-				ring.changed |= 1 << at
-			}
-		}
-		ring.cells = [buckets + 1]int64{}
+		ring.forget()
 		*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead, start: st.start, ring: ring}
 		return
 	}
@@ -67,7 +56,7 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 		}
 		st.start, st.end = start, end
 	case inStretches:
-		current := now / r.bucket()
+		current := now / r.bucket
 		if st.ring == nil || (current <= st.start && st.start-current <= buckets) {
 			return
 		}
@@ -76,9 +65,11 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 		} else {
 			for i := st.start + 1; i <= current; i++ {
 				gone := place(i)
-				st.used -= st.ring.cells[gone]
-				st.ring.cells[gone] = 0
-				st.ring.changed &^= 1 << gone // a store knows when it ends
+				st.used -= st.ring.at(gone)
+				st.ring.set(gone, 0)
+				if r.kept {
+					st.ring.changed &^= 1 << gone // a store knows when it ends
+				}
 			}
 		}
 		st.start = current
@@ -111,14 +102,14 @@ func (r *rule) paid(st *state, t *terms, start int64) int64 {
 func place(bucket int64) int64 { return (bucket + buckets + 1) % (buckets + 1) }
 
 // put adds n to a bucket.
-func (st *state) put(bucket, n int64) {
+func (r *rule) put(st *state, bucket, n int64) {
 	at := place(bucket)
-	st.ring.cells[at] += n
-	st.ring.changed |= 1 << at
+	st.ring.set(at, st.ring.at(at)+n)
+	if r.kept {
+		st.ring.changed |= 1 << at
+	}
 	st.used += n
 }
-
-func (r *rule) bucket() int64 { return (r.base.period + buckets - 1) / buckets }
 
 // when returns the earliest time at which n more fit, provided that nothing else is charged; now if they fit now. The state has
 // been rolled to now.
@@ -147,8 +138,8 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 			return now
 		}
 		for i := st.start - buckets; ; i++ {
-			if free += st.ring.cells[place(i)]; free >= n {
-				return (i + buckets + 1) * r.bucket()
+			if free += st.ring.at(place(i)); free >= n {
+				return (i + buckets + 1) * r.bucket
 			}
 		}
 	default:
@@ -196,7 +187,7 @@ func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
 	case inStretches:
 		rounds := (total - 1) / t.limit
 		first := r.when(st, t, now, total-rounds*t.limit)
-		return add(max(at, first), mul(rounds, (buckets+1)*r.bucket())+int64(st.waiting)*gap)
+		return add(max(at, first), mul(rounds, (buckets+1)*r.bucket)+int64(st.waiting)*gap)
 	default:
 		room := max(0, t.limit-st.used-st.others)
 		if total <= room {
@@ -214,9 +205,9 @@ func (r *rule) charge(st *state, t *terms, now, n int64) {
 		st.start = add(max(st.start, now), cost(n, t))
 	case r.way == inStretches:
 		if st.ring == nil {
-			st.ring, st.start = new(ring), now/r.bucket()
+			st.ring, st.start = new(ring), now/r.bucket
 		}
-		st.put(st.start, n)
+		r.put(st, st.start, n)
 	default:
 		st.used += n
 	}
@@ -231,11 +222,11 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 		// What has been paid off since is gone. This is exact right after the charge and never gives too much later.
 		st.start -= max(0, cost(n, t)-max(0, now-at))
 	case r.way == inStretches:
-		bucket := at / r.bucket()
+		bucket := at / r.bucket
 		if st.ring == nil || bucket > st.start || st.start-bucket > buckets {
 			return
 		}
-		st.put(bucket, -min(n, st.ring.cells[place(bucket)]))
+		r.put(st, bucket, -min(n, st.ring.at(place(bucket))))
 	default:
 		if at >= st.start && at < st.end {
 			st.used = max(0, st.used-n)
@@ -263,20 +254,19 @@ func (r *rule) left(st *state, t *terms, now int64) int64 {
 	return max(0, t.limit-st.used-st.others)
 }
 
-// reset is when the rule has its whole limit again if nothing more is charged, or, where something is missing, has room again.
-func (r *rule) reset(st *state, t *terms, now int64) int64 {
+// reset is when the rule has its whole limit again if nothing more is charged, or, where nothing is left, has room again.
+func (r *rule) reset(st *state, t *terms, now, left int64) int64 {
 	switch {
-	case r.way == level:
-		return 0
-	case r.left(st, t, now) == 0:
+	case left == 0:
 		return r.when(st, t, now, 1)
 	case r.way == steady:
 		return max(now, st.start)
-	case r.way == inStretches:
-		return (now/r.bucket() + buckets + 1) * r.bucket()
-	default:
+	case r.way == inPeriods:
 		return st.end
+	case st.ring == nil: // it is about to be charged for the first time
+		return (now/r.bucket + buckets + 1) * r.bucket
 	}
+	return (st.start + buckets + 1) * r.bucket
 }
 
 // idle reports whether the state is as good as fresh at now.
@@ -312,7 +302,8 @@ const (
 
 // figure puts the state into numbers for people. It fills f in place: this is a good part of what a decision costs.
 func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
-	f.By, f.Rule, f.Limit, f.Remaining = "", r.Name, t.limit, r.left(st, t, now)
+	left := r.left(st, t, now)
+	f.By, f.Rule, f.Limit, f.Remaining = "", r.Name, t.limit, left
 	switch {
 	case r.way == level:
 		f.Unit, f.Window, f.Reset = unitPlaces, 0, time.Time{}
@@ -326,7 +317,7 @@ func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
 	if r.Period.Calendar != weir.NoCalendar {
 		f.Window = time.Duration(st.end - st.start)
 	}
-	f.Reset = instant(r.reset(st, t, now))
+	f.Reset = instant(r.reset(st, t, now, left))
 }
 
 // room returns the answer's figures with one more, to be filled in.

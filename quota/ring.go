@@ -1,0 +1,48 @@
+package quota
+
+// A ring is the parts of a sliding window. Every account has one, so it is small: what does not fit into 32 bits stands
+// elsewhere.
+type ring struct {
+	low     [buckets + 1]uint32  // of each part
+	changed uint32               // which parts a store does not know of, by their place
+	high    *[buckets + 1]uint32 // nil while every part is below 2^32
+}
+
+// at is what was charged in a part.
+func (g *ring) at(place int64) int64 {
+	n := int64(g.low[place])
+	if g.high != nil {
+		n |= int64(g.high[place]) << 32
+	}
+	return n
+}
+
+func (g *ring) set(place, n int64) {
+	if g.high == nil && n>>32 != 0 {
+		g.high = new([buckets + 1]uint32)
+	}
+	if g.low[place] = uint32(n); g.high != nil {
+		g.high[place] = uint32(n >> 32)
+	}
+}
+
+// copy returns a ring of which a store knows nothing.
+func (g *ring) copy() *ring {
+	c := *g
+	c.changed = 1<<len(c.low) - 1
+	if g.high != nil {
+		high := *g.high
+		c.high = &high
+	}
+	return &c
+}
+
+// forget empties all parts and marks those that a store must forget.
+func (g *ring) forget() {
+	for place := range int64(buckets + 1) {
+		if g.at(place) != 0 {
+			g.changed |= 1 << place
+		}
+	}
+	*g = ring{changed: g.changed}
+}
