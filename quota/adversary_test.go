@@ -171,7 +171,7 @@ func (p *play) step() {
 		}
 	case 5: // a goroutine that was held up
 		if limit.Over == OverDelay || steadily(&limit) {
-			break // LATE
+			break // in line, when somebody was called would not be known; a steady rate takes an older time for a clock that was set back
 		}
 		late := min(time.Duration(rapid.Int64Range(0, int64(period)/2).Draw(p.rt, "late")), p.now.Sub(p.kept))
 		p.take(account, 1, late)
