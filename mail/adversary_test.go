@@ -35,8 +35,21 @@ func TestAdversary(t *testing.T) {
 		}
 		w := &play{rt: rt, p: p, now: epoch, fresh: 1 << 32, users: []*user{{name: "adversary"}, {name: "innocent"}}}
 		w.reload()
-		for range rapid.IntRange(1, 80).Draw(rt, "steps") {
+		for range rapid.IntRange(1, 300).Draw(rt, "steps") {
 			w.step()
+		}
+		// What waits is not lost, and leaves in the end.
+		for _, u := range w.users {
+			if u.s.Resume(&w.p, w.now, false); u.stopped {
+				u.stopped = false
+				u.forgive()
+			}
+			for range u.waiting {
+				w.pass(max(w.p.Every, w.p.MultiEvery))
+			}
+			if len(u.waiting) > 0 {
+				rt.Fatalf("%d recipients of %s still wait", len(u.waiting), u.name)
+			}
 		}
 	})
 }
@@ -87,11 +100,15 @@ func (w *play) step() {
 			w.pass(due.Sub(w.now) - time.Duration(rapid.IntRange(0, 1).Draw(w.rt, "before")))
 		}
 	case 3:
-		w.send(u, w.now, rapid.Uint64Range(1, 6).Draw(w.rt, "to"))
-	case 4, 5:
-		w.send(u, w.now, w.new(1)...)
+		for _, key := range rapid.SliceOfN(rapid.Uint64Range(1, 6), 1, 4).Draw(w.rt, "to") {
+			w.send(u, w.now, key)
+		}
+	case 4, 5: // as much as there is credit
+		for range rapid.IntRange(1, 4).Draw(w.rt, "mails") {
+			w.send(u, w.now, w.new(1)...)
+		}
 	case 6:
-		w.send(u, w.now, w.new(rapid.IntRange(2, 12).Draw(w.rt, "several"))...)
+		w.send(u, w.now, rapid.SliceOfNDistinct(rapid.Uint64Range(1, 30), 2, 12, rapid.ID).Draw(w.rt, "several")...)
 	case 7: // a mail that was held up on its way
 		late := time.Duration(rapid.Int64Range(0, int64(min(w.p.Every, w.p.MultiEvery))).Draw(w.rt, "late"))
 		w.send(u, w.now.Add(-late), w.new(rapid.IntRange(1, 3).Draw(w.rt, "some"))...)
