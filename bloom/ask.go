@@ -34,7 +34,6 @@ func (p *pacer) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 	if len(nets) == 0 {
 		return most, again
 	}
-	f.chargeNext(s, nets, now.Sub(p.born))
 	want, before := most, 0
 	if !whole {
 		want = min(most, s.levels[0].worth())
@@ -71,25 +70,16 @@ func (p *pacer) look(s *setup, nets []Network, want, most int64, before int, now
 		all, _ := v.now.Room(nets[i], since-v.bornNow)
 		one := v.Tokens(want)
 		ahead := one * int64(before)
-		if n = min(n, (all-ahead)*v.Grain); all < one+ahead {
-			v.evenOut(nets[i], all, since)
-			wait = max(wait, minPause, v.pause(one+ahead-all))
+		n = min(n, max(want, (all-ahead)*v.Grain))
+		if missing := v.now.needed(one) + ahead - all; missing > 0 {
+			wait = max(wait, minPause, v.pause(missing))
 		}
 	}
 	return n, wait
 }
 
-// evenOut leaves a source that is at its limit no more in the table that will take over than it has in this one. Otherwise
-// it would get a burst with every change of the key.
-func (v *level) evenOut(n Network, left int64, since time.Duration) {
-	if v.next == nil {
-		return
-	}
-	all, _ := v.next.Room(n, since-v.bornNext)
-	v.next.Charge(n, max(0, all-left), since-v.bornNext)
-}
-
-// take takes tokens for n bytes on every level, or none at all. f.mu is held.
+// take takes tokens for n bytes on every level, or none at all. The table that will take over is charged with as many, and
+// owes what it does not have: so it has no more for a source than the limit leaves. f.mu is held.
 func (p *pacer) take(s *setup, nets []Network, f *flow, n int64, now time.Time) bool {
 	since := now.Sub(p.born)
 	var taken [MaxLevels]Taken
@@ -112,14 +102,18 @@ func (p *pacer) take(s *setup, nets []Network, f *flow, n int64, now time.Time) 
 			return false
 		}
 	}
+	for i := range nets {
+		if v := &s.levels[i]; v.next != nil {
+			v.next.Charge(nets[i], took[i], since-v.bornNext)
+		}
+	}
 	f.credit, f.from, f.taken = credit, s, taken
-	f.unnoted += n
 	return true
 }
 
 // Return gives back what was granted and did not flow, to the limiters that it came from. What is less than a token stays
 // with the flow.
-func (p *pacer) Return(h weir.Hold, n int64, _, _ time.Time) {
+func (p *pacer) Return(h weir.Hold, n int64, asked, _ time.Time) {
 	f, ok := h.Ref.(*flow)
 	if !ok {
 		return
@@ -129,27 +123,35 @@ func (p *pacer) Return(h weir.Hold, n int64, _, _ time.Time) {
 	if f.from == nil {
 		return
 	}
-	f.unnoted = max(0, f.unnoted-n)
-	for i := range f.from.levels {
-		if f.taken[i].Last == 0 {
-			continue
-		}
+	var room [MaxLevels]Network
+	nets := f.nets(f.from, &room)
+	since := asked.Sub(p.born)
+	for i := range nets {
 		v := &f.from.levels[i]
 		f.credit[i] += n
 		tokens := max(0, f.credit[i]/v.Grain)
 		f.credit[i] -= tokens * v.Grain
-		v.now.Give(f.taken[i], tokens)
+		if f.taken[i].Last != 0 && since >= v.bornNow {
+			v.now.Give(f.taken[i], tokens)
+		}
+		if v.next != nil && since >= v.bornNext { // it was charged, too
+			v.next.uncharge(nets[i], tokens)
+		}
 	}
 }
 
-// chargeNext charges the table that will take over for what was granted before. That comes late, when it is known what
-// was given back. f.mu is held.
-func (f *flow) chargeNext(s *setup, nets []Network, since time.Duration) {
-	n := f.unnoted
-	f.unnoted = 0
-	for i := range nets {
-		if v := &s.levels[i]; v.next != nil && n > 0 {
-			v.next.Charge(nets[i], n/v.Grain, since-v.bornNext)
+// uncharge gives back tokens that Charge took: first to limiters that owe, evenly as they were charged.
+func (t *Table) uncharge(n Network, tokens int64) {
+	var room [MaxK]Place
+	places := t.places(t.key.Hash(n), &room)
+	for _, evenly := range [...]bool{true, false} {
+		for i := range places {
+			back := min(tokens, t.owed(places[i:i+1]))
+			if evenly {
+				back = min(back, tokens/int64(len(places)-i))
+			}
+			tokens -= t.giveUpTo(places[i], back)
 		}
 	}
+	t.Give(Taken{t.key.Hash(n), uint8(len(places))}, tokens)
 }

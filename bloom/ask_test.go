@@ -114,16 +114,17 @@ func (w *watch) add(n int64, now time.Time) {
 }
 
 // TestAskAdversary: whatever one source does with any number of flows, any sizes of reads, what it gives back, and opening and
-// closing, over any stretch it gets at most rate x stretch + 9/8 burst + one token for each flow.
+// closing, and whenever the key changes, over any stretch it gets at most rate x stretch + burst + one token for each flow.
 func TestAskAdversary(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rate := rapid.SampledFrom([]int64{1_000, 10_000, 1_000_000, 50_000_000}).Draw(rt, "rate")
-		r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100, Rotate: weir.Duration(10 * time.Second)})
+		r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100, Rotate: weir.Duration(15 * time.Second),
+			Grain: weir.Number(rapid.Int64Range(0, rate/1000).Draw(rt, "grain"))})
 		source := rapid.SampledFrom([]string{"192.0.2.1", "2001:db8::1"}).Draw(rt, "source")
 		var flows []*download
 		seen, opened := watch{rate: float64(rate), at: r.now}, 0
 		for range rapid.IntRange(100, 400).Draw(rt, "steps") {
-			switch rapid.SampledFrom([]string{"open", "close", "read", "read", "read", "flood", "pass"}).Draw(rt, "step") {
+			switch rapid.SampledFrom([]string{"open", "close", "read", "read", "read", "flood", "pass", "key"}).Draw(rt, "step") {
 			case "open":
 				for range rapid.IntRange(1, 100).Draw(rt, "flows") {
 					if d := r.open(source, rapid.Int64Range(1, 64<<10).Draw(rt, "size")); d != nil {
@@ -147,10 +148,18 @@ func TestAskAdversary(t *testing.T) {
 				}
 			case "pass":
 				r.pass(time.Duration(rapid.Int64Range(1, int64(3*time.Second)).Draw(rt, "time")))
+			case "key": // a few go on until it changes
+				use := rapid.SampledFrom([]int64{0, 100, math.MaxInt64}).Draw(rt, "used")
+				for before, end := r.Stats().Rotations, r.now.Add(20*time.Second); r.Stats().Rotations == before && r.now.Before(end); {
+					for _, d := range flows[:min(len(flows), 3)] {
+						seen.add(r.turn(d, use), r.now)
+					}
+					r.pass(r.due.Sub(r.now))
+				}
 			}
 		}
 		s := r.setup.Load().levels[0]
-		if most := float64(s.Burst())*9/8 + float64(int64(opened)*s.Grain); seen.most > most {
+		if most := float64(s.Burst()) + float64(int64(opened)*s.Grain); seen.most > most {
 			rt.Fatalf("%.0f bytes beyond the rate of %d/s, at most %.0f", seen.most, rate, most)
 		}
 		for _, d := range flows {
@@ -288,15 +297,17 @@ func TestGoneFromTheLine(t *testing.T) {
 func TestAskWhole(t *testing.T) {
 	r := newRig(t, Options{Rate: perSecond(10_000), Count: Bytes, Attackers: 100})
 	d, p := r.open("192.0.2.1", 1), r.judge.(*pacer)
+	all := r.setup.Load().levels[0].inPieces()
 	for _, step := range []struct {
 		size, granted int64
 		after         time.Duration
 	}{
-		{10_001, 0, 0}, {6_000, 6_000, 0}, {4_001, 0, 0}, {4_000, 4_000, 0}, {1, 0, 0}, {5_000, 0, 400 * time.Millisecond}, {4_000, 4_000, 0},
+		{10_001, 0, 0}, {6_000, 6_000, 0}, {all - 5_999, 0, 0}, {all - 6_000, all - 6_000, 0}, {1, 0, 0},
+		{5_000, 0, 400 * time.Millisecond}, {3_900, 3_900, 0}, {10_000, 0, 900 * time.Millisecond}, {10_000, 10_000, time.Second},
 	} {
 		r.pass(step.after)
 		if n, again := p.Ask(d.hold, step.size, true, r.now); n != step.granted || !again.IsZero() {
-			t.Errorf("%d of %d bytes granted, again at %s", n, step.size, again)
+			t.Errorf("%d of %d bytes granted, want %d; again at %s", n, step.size, step.granted, again)
 		}
 	}
 	if len(p.lines.of) != 0 {
@@ -304,10 +315,13 @@ func TestAskWhole(t *testing.T) {
 	}
 }
 
+// inPieces is what a source that was idle gets at once if it does not ask for the whole burst.
+func (v *level) inPieces() int64 { return int64(v.Capacity) * int64(v.K) * v.Grain }
+
 // TestAskAfterRotation: a change of the key is no second burst for who is at the limit.
 func TestAskAfterRotation(t *testing.T) {
 	const rate = 10_000
-	r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100, Rotate: weir.Duration(10 * time.Second)})
+	r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100, Rotate: weir.Duration(15 * time.Second)})
 	d := r.open("192.0.2.1", 32<<10)
 	r.run(downloads{d}, 5*time.Second, 0)
 	before, table := d.got, r.setup.Load().levels[0].now
@@ -317,6 +331,37 @@ func TestAskAfterRotation(t *testing.T) {
 	}
 	if got := d.got - before; got > rate*60+2*packet || got < rate*60*9/10 {
 		t.Errorf("%d bytes in a minute at %d/s over six changes of the key", got, rate)
+	}
+}
+
+// TestChangeIsNoSecondBurst: flows that take everything just before the key changes, and do not ask again, leave nothing for
+// others after it. Neither do flows that had it and gave a part of it back.
+func TestChangeIsNoSecondBurst(t *testing.T) {
+	const rate, flows, each = 10_000, 18, 500
+	for _, used := range []int64{each, 100} {
+		r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100, Rotate: weir.Duration(15 * time.Second)})
+		seen, last := watch{rate: rate, at: r.now}, r.open("192.0.2.1", 32<<10)
+		for r.setup.Load().levels[0].next == nil || r.now.Add(r.tendEvery()).Sub(start) < 15*time.Second {
+			seen.add(r.turn(last, 100), r.now)
+			r.pass(r.tendEvery())
+		}
+		for range flows {
+			d := r.open("192.0.2.1", each)
+			for left := int64(each); left > 0; left -= used {
+				n := r.turn(d, used)
+				if seen.add(n, r.now); n == 0 {
+					break
+				}
+			}
+		}
+		r.pass(2 * r.tendEvery())
+		if r.Stats().Rotations != 1 {
+			t.Fatalf("%d changes", r.Stats().Rotations)
+		}
+		seen.add(r.turn(r.open("192.0.2.1", 1<<20), math.MaxInt64), r.now)
+		if seen.most > rate+flows {
+			t.Errorf("%.0f bytes beyond the rate, want at most the burst of %d", seen.most, rate)
+		}
 	}
 }
 
@@ -332,8 +377,8 @@ func TestReturnIsFree(t *testing.T) {
 		var peek weir.Answer
 		r.judge.Peek(&weir.Event{Time: r.now, Source: netip.MustParseAddr("192.0.2.1")}, &peek)
 		v := &r.setup.Load().levels[0]
-		if left := peek.Figures[0].Remaining; sent != 5_000 || left < v.Burst()-sent-v.Grain || left > v.Burst()-sent+v.Grain {
-			t.Errorf("%d left of %d after %d", left, v.Burst(), sent)
+		if left := peek.Figures[0].Remaining; sent != 5_000 || left < v.inPieces()-sent-v.Grain || left > v.inPieces()-sent+v.Grain {
+			t.Errorf("%d left of %d after %d", left, v.inPieces(), sent)
 		}
 	}
 }

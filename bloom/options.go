@@ -47,7 +47,7 @@ type Options struct {
 	// What is counted: events (requests, connections or packets; the default) or bytes. A limit on bytes paces what flows.
 	Count Count `yaml:"count"`
 	// What one token stands for: so many events or bytes; what is smaller costs a whole one. A limiter holds 65535 tokens. Default: 1;
-	// where bytes are counted, as much as the burst takes.
+	// where bytes are counted, as much as the burst takes, and never less.
 	Grain weir.Number `yaml:"grain"`
 	// How many bits of an IPv4 address make a source network. Default 24.
 	V4 int `yaml:"v4"`
@@ -243,11 +243,10 @@ func (o Options) fit(level int) (Shape, error) {
 	rate.Count *= times
 	burst *= times
 	switch {
-	case grain != 0:
 	case o.Count == Bytes:
-		// Limiters of bytes can owe, too: they get room for two bursts more.
-		grain = max(1, (burst/int64(o.K)+maxBytes-1)/maxBytes)
-	default:
+		// Limiters of bytes can owe, too: they get room for two bursts more, whatever grain was written down.
+		grain = max(1, grain, (burst/int64(o.K)+maxBytes-1)/maxBytes)
+	case grain == 0:
 		// An event that costs 1 would cost a whole grain. Rather than that, wider networks get a burst that is not as much wider.
 		grain = 1
 		if level > 0 {

@@ -27,13 +27,12 @@ type flow struct {
 	unknown       bool
 	hold          weir.Hold // of what was taken at once
 
-	mu      sync.Mutex
-	paid    int64            // bytes that were taken at once and have not flowed yet
-	credit  [MaxLevels]int64 // bytes of tokens that were taken beyond what flowed; below zero what makes no token yet
-	from    *setup           // where tokens were last taken by Ask
-	taken   [MaxLevels]Taken
-	unnoted int64                   // bytes that the table which will take over has not been charged for
-	line    atomic.Pointer[Network] // the line that it stands in
+	mu     sync.Mutex
+	paid   int64            // bytes that were taken at once and have not flowed yet
+	credit [MaxLevels]int64 // bytes of tokens that were taken beyond what flowed; below zero what makes no token yet
+	from   *setup           // where tokens were last taken by Ask
+	taken  [MaxLevels]Taken
+	line   atomic.Pointer[Network] // the line that it stands in
 }
 
 // maxPause bounds how long a flow waits before it asks again: whoever shares its limiters may be gone sooner.
@@ -143,10 +142,6 @@ func (p *pacer) Settle(h weir.Hold, o weir.Outcome) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p.lines.leave(f)
-	if s := p.setup.Load(); f.unnoted > 0 {
-		var room [MaxLevels]Network
-		f.chargeNext(s, f.nets(s, &room), o.Time.Sub(p.born))
-	}
 }
 
 // Peek tells what Judge would say, and how much the source has left.

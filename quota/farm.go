@@ -36,7 +36,7 @@ func (q *Quota) Others(t Tally, now time.Time) {
 			continue
 		}
 		st := a.state(rs, r)
-		r.roll(st, a.terms(rs, r), nanos(now))
+		r.roll(st, a.terms(rs, r), a.shard.clock(nanos(now)))
 		if t.Period.UnixNano() == st.start {
 			st.others = max(st.others, t.Total)
 		}

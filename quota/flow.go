@@ -27,7 +27,7 @@ func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 	acc := accountOf(&h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
-	rs, at := q.rules.Load(), nanos(now)
+	rs, at := q.rules.Load(), acc.shard.clock(nanos(now))
 	taken, _ := takenBy(&h, rs)
 	granted = most
 	var wait int64
@@ -109,7 +109,7 @@ func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time {
 	acc := accountOf(&h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
-	rs, at := q.rules.Load(), nanos(now)
+	rs, at := q.rules.Load(), acc.shard.clock(nanos(now))
 	taken, _ := takenBy(&h, rs)
 	var until int64
 	each(taken, func(slot int) {

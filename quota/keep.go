@@ -65,6 +65,7 @@ func (q *Quota) collect(s *shard, batch []store.Counter, throttle string, now in
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rs := q.rules.Load()
+	now = s.clock(now)
 	if k.word = s.changed.next(k.word); k.word < 0 {
 		return batch, false
 	}
@@ -198,7 +199,7 @@ func (q *Quota) Restore(c store.Counter, now time.Time) error {
 	if a.index < 0 {
 		return fmt.Errorf("%q: %w", c.Rule, ErrNoRoom)
 	}
-	r.restore(&c, a.state(rs, r), a.terms(rs, r), at)
+	r.restore(&c, a.state(rs, r), a.terms(rs, r), a.shard.clock(at))
 	return nil
 }
 

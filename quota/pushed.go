@@ -57,6 +57,7 @@ func (s *shard) least() (least *account, looked int) {
 
 // push drops an account on probation.
 func (s *shard) push(t *table, rs *rules, a *account, now int64) {
+	now = s.clock(now)
 	hash := a.hash
 	if s.pushed.cells == nil {
 		s.pushed.cells = make([]uint32, pushedCells(rs.MaxAccounts))

@@ -53,7 +53,7 @@ func (q *Quota) Configure(o Options, now time.Time) error {
 		s.mu.Lock()
 		for _, l := range slices.Clone(s.due) {
 			l.account.update(rs)
-			l.call(rs, now.UnixNano())
+			l.call(rs, s.clock(now.UnixNano()))
 		}
 		s.mu.Unlock()
 	}
@@ -81,6 +81,7 @@ func (q *Quota) judge(rs *rules, a *account, g *guest, ev *weir.Event, now int64
 	open bool,
 ) {
 	defer a.shard.mu.Unlock()
+	now = a.shard.clock(now)
 	a.callDue(rs, now)
 	a.says(rs, ev.Plan)
 	b := newBill(rs, a, ev, now)
@@ -113,7 +114,7 @@ func (q *Quota) Peek(ev *weir.Event, a *weir.Answer) {
 	}
 	defer acc.shard.mu.Unlock()
 	said := acc.says(rs, ev.Plan)
-	b := newBill(rs, acc, ev, now)
+	b := newBill(rs, acc, ev, acc.shard.clock(now))
 	b.paid = pays(ev.Purse.Paid())
 	b.check(&ev.Route, a)
 	acc.says(rs, said)
@@ -125,7 +126,7 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
 	rs := q.rules.Load()
-	b := bill{rules: rs, account: acc, guest: guestOf(h), now: nanos(now), cost: h.N}
+	b := bill{rules: rs, account: acc, guest: guestOf(h), now: acc.shard.clock(nanos(now)), cost: h.N}
 	b.charged, b.at = takenBy(h, rs)
 	acc.callDue(rs, b.now)
 	figures := a.Figures // Judge has shown them already
@@ -164,7 +165,7 @@ func (q *Quota) Away(h weir.Hold, now time.Time) {
 	}
 	w.account.shard.mu.Lock()
 	defer w.account.shard.mu.Unlock()
-	w.away(q.rules.Load(), nanos(now))
+	w.away(q.rules.Load(), w.account.shard.clock(nanos(now)))
 }
 
 // Settle ends a hold. What was charged stays charged when the event is done, and is given back when it is not; a place is given
@@ -180,6 +181,7 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 	rs, now, acc := q.rules.Load(), nanos(o.Time), accountOf(&h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
+	now = acc.shard.clock(now)
 	if w, ok := h.Ref.(*waiter); ok {
 		if w.inLine {
 			w.leave(rs)
@@ -218,17 +220,19 @@ func (q *Quota) Advance(now time.Time) time.Time {
 	setBack := at < q.seen.Swap(at)-int64(time.Second) // what was due by the old clock may be due by now
 	for i := range q.table.shards {
 		s := &q.table.shards[i]
-		if s.waiting.Load() == 0 {
+		if s.waiting.Load() == 0 && !setBack {
 			continue
 		}
 		s.mu.Lock()
 		rs := q.rules.Load()
 		if setBack {
+			s.latest = at // Advance is called in order: it is never late itself
 			for _, l := range slices.Clone(s.due) {
 				l.rebase(at)
 				l.call(rs, at)
 			}
 		}
+		at := s.clock(at)
 		for len(s.due) > 0 && s.due[0].due <= at {
 			s.due[0].call(rs, at)
 		}

@@ -551,16 +551,18 @@ func TestClockRunningBackwards(t *testing.T) {
 
 func TestClockSetBackWhileSomebodyWaits(t *testing.T) {
 	for _, p := range []Policy{perSecond(1), {Name: "spacing", Kind: Idle, Gap: weir.Duration(time.Second)}} {
-		r := newRig(t, one(delayed(p, 10, 5*time.Second)))
-		r.q.Advance(r.now)
-		r.admit("a")
-		r.wait("a")
-		r.wait("a")
-		r.now = epoch.Add(-24 * time.Hour)
-		r.due = r.q.Advance(r.now) // the timer fires although the clock says that it is early
-		granted := inOrder(r.advance(6 * time.Second))
-		if granted = append(r.called(), granted...); len(granted) != 2 || len(r.line) != 0 {
-			t.Errorf("%s: %v were called, %d still wait", p.Name, granted, len(r.line))
+		for _, back := range []time.Duration{30 * time.Second, 24 * time.Hour} {
+			r := newRig(t, one(delayed(p, 10, 5*time.Second)))
+			r.q.Advance(r.now)
+			r.admit("a")
+			r.wait("a")
+			r.wait("a")
+			r.now = epoch.Add(-back)
+			r.due = r.q.Advance(r.now) // the timer fires although the clock says that it is early
+			granted := inOrder(r.advance(6 * time.Second))
+			if granted = append(r.called(), granted...); len(granted) != 2 || len(r.line) != 0 {
+				t.Errorf("%s: %v were called, %d still wait after %s", p.Name, granted, len(r.line), back)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"weir"
 	"weir/identify"
@@ -109,6 +110,7 @@ func (a *account) says(rs *rules, plan string) (before string) {
 // A shard is a part of the table with a lock of its own. It is three cache lines long, and a decision needs the first.
 type shard struct {
 	mu       sync.Mutex
+	latest   int64 // the latest time that anybody has brought
 	accounts index // of two accounts with the same hash the second is a stranger
 
 	ring     []*account   // all of them, to walk over when looking for one to forget; those on probation stand first
@@ -122,6 +124,19 @@ type shard struct {
 	due     dueHeap
 	table   *table
 	waiting atomic.Int64
+}
+
+// maxLate is how long after reading the clock somebody may come to be judged. Whoever is later than that has a clock that was set back.
+const maxLate = int64(time.Minute)
+
+// clock returns when something happens in the shard. Somebody who read the clock before others and comes after them gets the time of
+// those: no period that is over begins again, and nothing is charged to the past. The shard is locked.
+func (s *shard) clock(now int64) int64 {
+	if behind := s.latest - now; behind > 0 && behind <= maxLate {
+		return s.latest
+	}
+	s.latest = now
+	return now
 }
 
 type table struct {
@@ -192,7 +207,7 @@ func (t *table) get(rs *rules, name string, source, from netip.Addr, now int64, 
 	a := s.accounts.get(hash)
 	var g *guest
 	if a == nil || !a.is(name, source) {
-		a, g = t.enrol(rs, s, hash, name, source, from, now, m)
+		a, g = t.enrol(rs, s, hash, name, source, from, s.clock(now), m)
 	}
 	if a.version != rs.version {
 		a.update(rs)
@@ -370,6 +385,7 @@ func (s *shard) swap(i, j int) {
 // forget looks at a few accounts and drops those that are as good as new. It never drops one that is still being
 // limited.
 func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) {
+	now = s.clock(now)
 	for range min(looks, len(s.ring)) {
 		looked++
 		s.hand = (s.hand + 1) % uint32(len(s.ring))

@@ -28,12 +28,13 @@ type Stats struct {
 // Account returns the state of one account, or of one source address where it is counted without an account. It reports false
 // when nothing is known of it: it then has all of its limits.
 func (q *Quota) Account(name string, now time.Time) (AccountState, bool) {
-	rs, at := q.rules.Load(), nanos(now)
+	rs := q.rules.Load()
 	a := q.table.known(rs, name)
 	if a == nil {
 		return AccountState{}, false
 	}
 	defer a.shard.mu.Unlock()
+	at := a.shard.clock(nanos(now))
 	state := AccountState{Account: name, Plan: a.plan(rs)}
 	if l := a.line(); l != nil {
 		state.Waiting = l.waiting
@@ -69,7 +70,7 @@ func (q *Quota) Reset(name string, now time.Time) bool {
 			}
 		}
 	}
-	a.callDue(rs, nanos(now))
+	a.callDue(rs, a.shard.clock(nanos(now)))
 	return true
 }
 

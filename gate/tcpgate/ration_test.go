@@ -42,8 +42,7 @@ func byteLimits(t testing.TB, rate int64) map[string]func() (throttle weir.Throt
 // A source gets its limit, however many connections it has, in both directions together, and while it opens and closes them.
 func TestParallelConnections(t *testing.T) {
 	const rate, conns, length = 10_000, 60, 10 * time.Second
-	for _, name := range []string{"bloom", "gcra"} {
-		limit := byteLimits(t, rate)[name]
+	for name, limit := range byteLimits(t, rate) {
 		t.Run(name, func(t *testing.T) {
 			throttle, burst := limit()
 			g := start(t, Options{Upstream: serve(t, func(c *net.TCPConn) {
