@@ -67,7 +67,7 @@ type recipient struct {
 
 func (w *play) step() {
 	u := w.users[rapid.IntRange(0, 2).Draw(w.rt, "user")/2]
-	switch rapid.IntRange(0, 9).Draw(w.rt, "step") {
+	switch rapid.IntRange(0, 10).Draw(w.rt, "step") {
 	case 0:
 		w.now = w.now.Add(time.Duration(rapid.IntRange(0, 200).Draw(w.rt, "minutes")) * time.Minute)
 	case 1:
@@ -106,6 +106,21 @@ func (w *play) step() {
 		}
 	case 9:
 		w.reload()
+	case 10: // over the end of a period: messages just before it, and the one that flags just after it
+		if len(u.known) == 0 {
+			break
+		}
+		w.send(u, w.now, u.known[:1], false)
+		w.now = w.now.Add(w.o.Limit.Per - time.Second)
+		for range rapid.IntRange(1, 6).Draw(w.rt, "messages") {
+			w.send(u, w.now, u.known[:1], false)
+		}
+		if rapid.Bool().Draw(w.rt, "restart") {
+			w.restart(u)
+		}
+		w.now = w.now.Add(time.Duration(rapid.IntRange(1, 2).Draw(w.rt, "seconds")) * time.Second)
+		w.send(u, w.now, w.new(rapid.IntRange(1, 9).Draw(w.rt, "new")), false)
+		w.send(u, w.now, u.known[:1], false)
 	}
 }
 
