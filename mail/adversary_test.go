@@ -9,17 +9,18 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAdversary: whoever chooses times, recipients, what is deleted, and the moments of restarts and reloads reaches, over any stretch of
-// time, recipients outside the working set only as follows. A clock ticks at most once more than its period fits into the stretch.
+// TestAdversary: whoever chooses times, recipients, what is deleted, and the moments of restarts and reloads reaches,
+// over any stretch of time, recipients outside the working set only as follows. A clock ticks at most once more than
+// its period fits into the stretch.
 //   - Mails to one that pass, and all that leave the queue: max_slack and one for each tick.
-//   - Recipients of mails to several that pass, and all that leave the queue: max_mslack and one for each tick. With two clocks, only
-//     those leave by a clock that are of its kind.
-//   - No more than stop recipients wait, beside those that were forgiven by a resume and those of the mail that stopped the user; nothing
-//     passes or leaves while the user is stopped.
+//   - Recipients of mails to several that pass, and all that leave the queue: max_mslack and one for each tick. With
+//     two clocks, only those leave by a clock that are of its kind.
+//   - No more than stop recipients wait, beside those that were forgiven by a resume and those of the mail that stopped
+//     the user; nothing passes or leaves while the user is stopped.
 //   - Messages without a sender: as many as null_rate says at once, and as many in each period.
 //
-// Whoever has credit left, or writes to somebody in the working set, is served at once: another user beside the adversary, and the
-// adversary.
+// Whoever has credit left, or writes to somebody in the working set, is served at once: another user beside the
+// adversary, and the adversary.
 func TestAdversary(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := Params{
@@ -355,13 +356,15 @@ func (w *play) goesOn(u *user, last sent) {
 			got[kind]++
 			most := []int{s.p.MaxSlack, s.p.MaxMSlack}[kind] + w.raised[kind] - s.raised[kind] + int(last.at.Sub(s.at)/w.fastest(kind, s.at)) + 1
 			if got[kind] > most {
-				w.rt.Fatalf("%s: %d of kind %d of %s went on since %s, the most is %d\n%s", w.now.Sub(epoch), got[kind], kind, u.name, s.at.Sub(epoch), most, u.told())
+				w.rt.Fatalf("%s: %d of kind %d of %s went on since %s, the most is %d\n%s",
+					w.now.Sub(epoch), got[kind], kind, u.name, s.at.Sub(epoch), most, u.told())
 			}
 		}
 	}
 }
 
-// knows reports whether a recipient is in the working set: one of the last to whom mails to one went on, or, by FIFO, who came into it last.
+// knows reports whether a recipient is in the working set: one of the last to whom mails to one went on, or, by FIFO,
+// who came into it last.
 func (u *user) knows(p *Params, key uint64) bool {
 	var set []uint64 // the oldest first
 	for _, s := range u.sent {

@@ -152,8 +152,8 @@ func (s *State) wind(p *Params, now int64) {
 	s.mSpent = min(s.mSpent, int32(credit(p.MaxMSlack)))
 }
 
-// repace lets the clocks go on at another pace when the parameters have changed: credit is earned at the old one until now, and what is left
-// of an old period is no more than one of the new ones. Else all that waits could leave at once.
+// repace lets the clocks go on at another pace when the parameters have changed: credit is earned at the old one until
+// now, and what is left of an old period is no more than one of the new ones. Else all that waits could leave at once.
 func (s *State) repace(p *Params, now int64) {
 	single, multi := p.periods(false)
 	if every := [2]int64{single, multi}; s.started && s.every != every {

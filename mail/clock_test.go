@@ -294,8 +294,8 @@ func TestTake(t *testing.T) {
 	r.want("bob", r.send(bobs), delayed)
 }
 
-// A reload that makes the clock faster does not let all go at once that the old one had not let go yet, and one that makes it slower or
-// faster keeps the credit that was earned by the old one.
+// A reload that makes the clock faster does not let all go at once that the old one had not let go yet, and one that
+// makes it slower or faster keeps the credit that was earned by the old one.
 func TestAnotherPace(t *testing.T) {
 	for _, two := range []bool{false, true} {
 		r := newRig(t, standard())

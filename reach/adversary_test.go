@@ -12,14 +12,14 @@ import (
 )
 
 // TestAdversary: whoever chooses times, recipients, what others refuse, and the moments of restarts and reloads
-//   - reaches at most threshold recipients who are new within 55 minutes, 23 hours and 6 days (a window moves on by steps), where new ones
-//     are held or refused from the flag on, and none at all while flagged;
-//   - sends at most limit messages within a period before the flag and the one that begins with it, unless they were sent before the
-//     flag, and limit in each period after that, where a limit holds;
+//   - reaches at most threshold recipients who are new within 55 minutes, 23 hours and 6 days (a window moves on by
+//     steps), where new ones are held or refused from the flag on, and none at all while flagged;
+//   - sends at most limit messages within a period before the flag and the one that begins with it, unless they were
+//     sent before the flag, and limit in each period after that, where a limit holds;
 //   - sends nothing while flagged, where all is blocked.
 //
-// Whoever stays below the threshold is never flagged, and a flagged user still writes to those who are known, or, with a limit, as many
-// messages as are left: another user beside the adversary, and the adversary.
+// Whoever stays below the threshold is never flagged, and a flagged user still writes to those who are known, or, with
+// a limit, as many messages as are left: another user beside the adversary, and the adversary.
 func TestAdversary(t *testing.T) {
 	for _, over := range []Action{Limit, HoldNew, KnownOnly, Block} {
 		t.Run(string(over), func(t *testing.T) {
@@ -227,7 +227,8 @@ func (w *play) send(u *user, now time.Time, keys []uint64, refused bool) {
 	}
 }
 
-// ended checks a flag that is over: it held as long as it must, and those who were new have become few, whatever became of them.
+// ended checks a flag that is over: it held as long as it must, and those who were new have become few, whatever became
+// of them.
 func (w *play) ended(u *user) {
 	if held := u.now.Sub(u.flagged); held < w.o.For.Std() {
 		w.rt.Fatalf("%s: a flag of %s held for %s only", u.now.Sub(epoch), u.name, held)
@@ -262,7 +263,8 @@ func (w *play) reached(u *user, v Verdict) {
 			}
 		}
 		if n > w.o.Threshold.Count {
-			w.rt.Fatalf("%s: %s reached %d new ones within %s, the threshold is %d\n%s", u.now.Sub(epoch), u.name, n, stretch, w.o.Threshold.Count, u.told())
+			w.rt.Fatalf("%s: %s reached %d new ones within %s, the threshold is %d\n%s",
+				u.now.Sub(epoch), u.name, n, stretch, w.o.Threshold.Count, u.told())
 		}
 	}
 }
@@ -290,7 +292,8 @@ func (w *play) passed(u *user, v Verdict) {
 	}
 	u.limit = max(u.limit, limit)
 	if most := u.limit * int(1+u.now.Sub(u.flagged)/per); after > most {
-		w.rt.Fatalf("%s: %d messages of %s went on since %s, the most is %d\n%s", u.now.Sub(epoch), after, u.name, u.flagged.Sub(epoch), most, u.told())
+		w.rt.Fatalf("%s: %d messages of %s went on since %s, the most is %d\n%s",
+			u.now.Sub(epoch), after, u.name, u.flagged.Sub(epoch), most, u.told())
 	}
 }
 

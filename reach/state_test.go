@@ -139,8 +139,8 @@ func TestLimitCountsWhatWasSent(t *testing.T) {
 	}
 }
 
-// Whoever waits for the end of a period with the message that flags them has sent what they sent before, and so has whoever is flagged
-// again soon after a flag has ended.
+// Whoever waits for the end of a period with the message that flags them has sent what they sent before, and so has
+// whoever is flagged again soon after a flag has ended.
 func TestLimitOverTheEndOfAPeriod(t *testing.T) {
 	o := counted(10, Limit)
 	o.Windows, o.Limit, o.For = []Window{Hour}, weir.Rate{Count: 3, Per: time.Hour}, weir.Duration(3*time.Hour)
