@@ -9,31 +9,29 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAdversary: whoever chooses times, recipients, what is deleted, and the moments of restarts and reloads reaches, over any stretch of
-// time, recipients outside the working set only as follows. A clock ticks at most once more than its period fits into the stretch.
+// TestAdversary: whoever chooses times, recipients, what is deleted, and the moments of restarts and reloads reaches,
+// over any stretch of time, recipients outside the working set only as follows. A clock ticks at most once more than
+// its period fits into the stretch.
 //   - Mails to one that pass, and all that leave the queue: max_slack and one for each tick.
-//   - Recipients of mails to several that pass, and all that leave the queue: max_mslack and one for each tick. With two clocks, only
-//     those leave by a clock that are of its kind.
-//   - No more than stop recipients wait, beside those that were forgiven by a resume and those of the mail that stopped the user; nothing
-//     passes or leaves while the user is stopped.
+//   - Recipients of mails to several that pass, and all that leave the queue: max_mslack and one for each tick. With
+//     two clocks, only those leave by a clock that are of its kind.
+//   - No more than stop recipients wait, beside those that were forgiven by a resume and those of the mail that stopped
+//     the user; nothing passes or leaves while the user is stopped.
 //   - Messages without a sender: as many as null_rate says at once, and as many in each period.
 //
-// Whoever has credit left, or writes to somebody in the working set, is served at once: another user beside the adversary, and the
-// adversary.
+// Whoever has credit left, or writes to somebody in the working set, is served at once: another user beside the
+// adversary, and the adversary.
 func TestAdversary(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		every := time.Duration(rapid.IntRange(1, 5).Draw(rt, "every")) * time.Second
 		p := Params{
-			Every: every, MultiEvery: every, WorkingSet: rapid.IntRange(0, 4).Draw(rt, "working set"), FIFO: rapid.Bool().Draw(rt, "fifo"),
+			WorkingSet: rapid.IntRange(0, 4).Draw(rt, "working set"), FIFO: rapid.Bool().Draw(rt, "fifo"),
 			Slow: rapid.IntRange(1, 4).Draw(rt, "slow"), HoldLarge: rapid.Bool().Draw(rt, "hold large"),
-		}
-		if rapid.Bool().Draw(rt, "two clocks") {
-			p.MultiEvery = time.Duration(rapid.IntRange(1, 7).Draw(rt, "multi every")) * time.Second
 		}
 		if rapid.Bool().Draw(rt, "tried again") {
 			p.Resume = time.Duration(rapid.IntRange(1, 40).Draw(rt, "resume")) * time.Second
 		}
 		w := &play{rt: rt, p: p, now: epoch, fresh: 1 << 32, users: []*user{{name: "adversary"}, {name: "innocent"}}}
+		w.two = rapid.Bool().Draw(rt, "two clocks")
 		w.reload()
 		for range rapid.IntRange(1, 300).Draw(rt, "steps") {
 			w.step()
@@ -56,14 +54,32 @@ func TestAdversary(t *testing.T) {
 
 // A play is some users of one throttle.
 type play struct {
-	rt      *rapid.T
-	p       Params
-	now     time.Time
-	fresh   uint64
-	mail    uint64
-	users   []*user
-	raised  [2]int // by how much reloads have raised max_slack and max_mslack, all in all: so many more may come at once
-	reloads int
+	rt     *rapid.T
+	p      Params
+	now    time.Time
+	fresh  uint64
+	mail   uint64
+	users  []*user
+	raised [2]int // by how much reloads have raised max_slack and max_mslack, all in all: so many more may come at once
+	two    bool   // clocks
+	paces  []pace // as they were
+}
+
+// A pace is how fast the clocks are from a time on.
+type pace struct {
+	at    time.Time
+	every [2]time.Duration
+}
+
+// fastest is the shortest period of a clock since a time.
+func (w *play) fastest(kind int, since time.Time) time.Duration {
+	every := w.paces[len(w.paces)-1].every[kind]
+	for i, p := range w.paces[:len(w.paces)-1] {
+		if !w.paces[i+1].at.Before(since) {
+			every = min(every, p.every[kind])
+		}
+	}
+	return every
 }
 
 // A user has a state, and what the test knows of it.
@@ -309,16 +325,21 @@ func (w *play) reload() {
 	w.p.MaxMSlack = rapid.IntRange(0, 5).Draw(w.rt, "max mSlack")
 	w.p.Stop = rapid.IntRange(0, 8).Draw(w.rt, "stop")
 	w.p.Nulls = Nulls{Per: 12 * time.Second, Every: 12 * time.Second / 4}
+	w.p.Every = time.Duration(rapid.IntRange(1, 9).Draw(w.rt, "every")) * time.Second
+	if w.p.MultiEvery = w.p.Every; w.two {
+		w.p.MultiEvery += time.Duration(rapid.IntRange(1, 9).Draw(w.rt, "more")) * time.Second
+	}
+	w.paces = append(w.paces, pace{w.now, [2]time.Duration{w.p.Every, w.p.MultiEvery}})
 	w.raised[0] += max(0, w.p.MaxSlack-slack)
 	w.raised[1] += max(0, w.p.MaxMSlack-mSlack)
 	for _, u := range w.users {
-		if w.reloads == 0 {
+		u.quiet = w.now // a tick of the new clock may be a whole period away
+		if len(w.paces) == 1 {
 			u.credit = [2]int{w.p.MaxSlack, w.p.MaxMSlack}
 		}
 		u.credit[0] = max(0, u.credit[0]-max(0, slack-w.p.MaxSlack))
 		u.credit[1] = max(0, u.credit[1]-max(0, mSlack-w.p.MaxMSlack))
 	}
-	w.reloads++
 }
 
 // goesOn notes a recipient whose mail goes on, and checks every stretch that ends with it.
@@ -327,21 +348,23 @@ func (w *play) goesOn(u *user, last sent) {
 	u.sent = append(u.sent, last)
 	var got [2]int
 	for _, s := range slices.Backward(u.sent) {
-		for kind, every := range []time.Duration{w.p.Every, w.p.MultiEvery} {
+		for kind := range got {
 			of := s.single == (kind == 0)
-			if s.known || !of && (!s.left || w.p.two()) {
+			if s.known || !of && (!s.left || w.two) {
 				continue // free, or of the other kind
 			}
 			got[kind]++
-			most := []int{s.p.MaxSlack, s.p.MaxMSlack}[kind] + w.raised[kind] - s.raised[kind] + int(last.at.Sub(s.at)/every) + 1
+			most := []int{s.p.MaxSlack, s.p.MaxMSlack}[kind] + w.raised[kind] - s.raised[kind] + int(last.at.Sub(s.at)/w.fastest(kind, s.at)) + 1
 			if got[kind] > most {
-				w.rt.Fatalf("%s: %d of kind %d of %s went on since %s, the most is %d\n%s", w.now.Sub(epoch), got[kind], kind, u.name, s.at.Sub(epoch), most, u.told())
+				w.rt.Fatalf("%s: %d of kind %d of %s went on since %s, the most is %d\n%s",
+					w.now.Sub(epoch), got[kind], kind, u.name, s.at.Sub(epoch), most, u.told())
 			}
 		}
 	}
 }
 
-// knows reports whether a recipient is in the working set: one of the last to whom mails to one went on, or, by FIFO, who came into it last.
+// knows reports whether a recipient is in the working set: one of the last to whom mails to one went on, or, by FIFO,
+// who came into it last.
 func (u *user) knows(p *Params, key uint64) bool {
 	var set []uint64 // the oldest first
 	for _, s := range u.sent {

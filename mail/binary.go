@@ -25,13 +25,15 @@ const (
 	flagSlow
 	flagMulti // the clock of mails to several shows another time
 	flagNulls // there were messages without a sender
+	flagEvery // the periods of the clocks are known
 	flagsAll  = 1<<iota - 1
 )
 
 // AppendBinary appends the state as bytes that UnmarshalBinary reads. There is no error.
 func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	flags := flagIf(s.started, flagStarted) | flagIf(s.stopped, flagStopped) | flagIf(s.operator, flagOperator) |
-		flagIf(s.slow, flagSlow) | flagIf(s.multi != s.last, flagMulti) | flagIf(s.nulls != 0, flagNulls)
+		flagIf(s.slow, flagSlow) | flagIf(s.multi != s.last, flagMulti) | flagIf(s.nulls != 0, flagNulls) |
+		flagIf(s.every[0] != 0, flagEvery)
 	b = append(b, version, flags)
 	if s.started {
 		b = binary.BigEndian.AppendUint64(b, uint64(s.last))
@@ -44,6 +46,13 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	}
 	if s.nulls != 0 {
 		b = binary.BigEndian.AppendUint64(b, uint64(s.nulls))
+	}
+	if s.every[0] != 0 {
+		multi := uint64(s.every[1])
+		if s.every[1] == s.every[0] {
+			multi = 0
+		}
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(s.every[0])), multi)
 	}
 	b = binary.AppendUvarint(b, uint64(s.spent))
 	b = binary.AppendUvarint(b, uint64(s.mSpent))
@@ -131,6 +140,13 @@ func (r *reader) state() (s State, ok bool) {
 	if flags&flagNulls != 0 {
 		s.nulls = r.time()
 		ok = ok && s.nulls != 0
+	}
+	if flags&flagEvery != 0 {
+		s.every = [2]int64{int64(r.count(never)), int64(r.count(never))}
+		ok = ok && s.started && s.every[0] != 0 && s.every[0] != s.every[1]
+		if s.every[1] == 0 {
+			s.every[1] = s.every[0]
+		}
 	}
 	s.spent, s.mSpent = int32(r.count(MaxCredit)), int32(r.count(MaxCredit))
 	if n := r.sized(MaxWorkingSet, 8); n > 0 {

@@ -135,6 +135,7 @@ func (s *State) again(p *Params) int64 {
 // that time to come again. What lies a little in the future is left alone, because mails that come together may bring their times in
 // any order.
 func (s *State) wind(p *Params, now int64) {
+	s.repace(p, now)
 	single, multi := p.periods(s.slow)
 	if s.last-now > single {
 		s.last = now
@@ -149,6 +150,22 @@ func (s *State) wind(p *Params, now int64) {
 	// Maxima may have been lowered.
 	s.spent = min(s.spent, int32(credit(p.MaxSlack)))
 	s.mSpent = min(s.mSpent, int32(credit(p.MaxMSlack)))
+}
+
+// repace lets the clocks go on at another pace when the parameters have changed: credit is earned at the old one until
+// now, and what is left of an old period is no more than one of the new ones. Else all that waits could leave at once.
+func (s *State) repace(p *Params, now int64) {
+	single, multi := p.periods(false)
+	if every := [2]int64{single, multi}; s.started && s.every != every {
+		if s.every[0] > 0 {
+			if len(s.queue) == 0 && !s.stopped {
+				s.spent, s.last = earn(s.spent, s.last, now, s.every[0])
+				s.mSpent, s.multi = earn(s.mSpent, s.multi, now, s.every[1])
+			}
+			s.last, s.multi = max(s.last, now-single), max(s.multi, now-multi)
+		}
+		s.every = every
+	}
 }
 
 // idle lets both clocks run until now without anything happening, at the normal pace.

@@ -293,3 +293,30 @@ func TestTake(t *testing.T) {
 	// Who was released is not in the working set: nobody has looked at his mail on the way.
 	r.want("bob", r.send(bobs), delayed)
 }
+
+// A reload that makes the clock faster does not let all go at once that the old one had not let go yet, and one that
+// makes it slower or faster keeps the credit that was earned by the old one.
+func TestAnotherPace(t *testing.T) {
+	for _, two := range []bool{false, true} {
+		r := newRig(t, standard())
+		r.p.Every, r.p.MultiEvery = time.Hour, time.Hour
+		r.send(r.many(20)...) // five wait
+		r.wait(59 * time.Minute)
+		r.s = *reread(t, &r.s)
+		if r.p.Every, r.p.MultiEvery = time.Minute, time.Minute; two {
+			r.p.Every = time.Second
+		}
+		r.wait(0)
+		r.waiting(4)
+		r.wait(time.Minute)
+		r.waiting(3)
+
+		r = newRig(t, standard())
+		r.send(r.many(15)...)
+		r.now = r.now.Add(10 * time.Minute) // and nobody looks
+		r.p.Every, r.p.MultiEvery = time.Hour, time.Hour
+		r.wait(0).credit(1, 10)
+		r.wait(time.Hour)
+		r.credit(1, 11)
+	}
+}

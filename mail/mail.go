@@ -87,6 +87,7 @@ type State struct {
 	last  int64    // when the clock ticked last, in nanoseconds since 1970
 	multi int64    // … the one of mails to several; the same where there is one clock for both
 	since int64    // when the user was stopped
+	every [2]int64 // the periods of the two clocks; 0 where they are not known
 	set   []uint64 // the working set, the latest first
 	queue []Item   // the delay queue, the next first; nil where nobody waits
 

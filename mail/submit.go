@@ -31,6 +31,7 @@ func (s *State) Submit(p *Params, now time.Time, mail uint64, keys []uint64, num
 	}
 	if !s.started {
 		s.last, s.multi, s.started = t, t, true
+		s.repace(p, t)
 	}
 	switch single := len(keys) == 1; {
 	case single && d.Passed == 1:

@@ -15,12 +15,14 @@ import (
 	"weir"
 )
 
-// TestAdversary: whoever chooses times, costs, parallelism, cancellations and the moments of restarts and reloads gets at most
+// TestAdversary: whoever chooses times, costs, parallelism, cancellations and the moments of restarts and reloads gets
+// at most
 //   - fixed: the limit in each period, by the clock or by the calendar;
 //   - sliding: the limit in every stretch of one period;
 //   - gcra: one burst and rate x stretch in every stretch, with a gap (kind idle) one event for each gap;
 //
-// while an account that is inside its limit always gets in: another one beside the adversary's, and the adversary's own.
+// while an account that is inside its limit always gets in: another one beside the adversary's, and the adversary's
+// own.
 func TestAdversary(t *testing.T) {
 	second, day := weir.Period{Length: time.Second}, weir.Period{Length: 24 * time.Hour} // what is longer than KeptAbove is kept over restarts
 	byDay, byMonth := weir.Period{Calendar: weir.Day}, weir.Period{Calendar: weir.Month}
@@ -171,7 +173,7 @@ func (p *play) step() {
 		}
 	case 5: // a goroutine that was held up
 		if limit.Over == OverDelay || steadily(&limit) {
-			break // in line, when somebody was called would not be known; a steady rate takes an older time for a clock that was set back
+			break // when those in line were called would not be known; a steady rate takes an older time for a clock set back
 		}
 		late := min(time.Duration(rapid.Int64Range(0, int64(period)/2).Draw(p.rt, "late")), p.now.Sub(p.kept))
 		p.take(account, 1, late)
@@ -365,7 +367,8 @@ func (p *play) goesOn(g *grant) {
 			continue
 		}
 		if got += o.cost; got > most {
-			p.rt.Fatalf("%s: %s was granted %d since %s, the most is %d\n%s", g.at.Sub(epoch), g.account, got, o.at.Sub(epoch), most, p.told(g.account))
+			p.rt.Fatalf("%s: %s was granted %d since %s, the most is %d\n%s",
+				g.at.Sub(epoch), g.account, got, o.at.Sub(epoch), most, p.told(g.account))
 		}
 	}
 }

@@ -9,6 +9,7 @@ type flag struct {
 	ended     int64 // when the last one ended
 	sentSince int64 // when the period of the limit began
 	sent      int   // messages that passed in it, also before the flag: only where a limit is what holds
+	before    int   // … and in the period before it, where no flag held then
 }
 
 // maxSent is how far messages are counted. A limit is lower.
@@ -19,16 +20,23 @@ func (f *flag) raise(now int64, by Figure) {
 	f.flagged, f.operator, f.flagSince, f.by = true, false, now, by
 }
 
-// lower ends a flag.
-func (f *flag) lower(now int64) { *f = flag{ended: now} }
+// lower ends a flag. What was sent stays: the next flag may come soon.
+func (f *flag) lower(now int64) {
+	*f = flag{ended: now, sentSince: f.sentSince, sent: f.sent, before: f.before}
+}
 
 // spent reports whether a user has sent as many messages as he may if he is flagged, and lets the period of the limit
-// pass.
+// pass. Until the flag, the period before counts, too: else whoever waits for the end of a period with the message that
+// flags him would begin anew.
 func (f *flag) spent(r *Rules, now int64) bool {
-	if now-f.sentSince >= r.per {
-		f.sentSince, f.sent = now, 0
+	switch past := now - f.sentSince; {
+	case past < r.per:
+	case past < 2*r.per && !f.flagged:
+		f.sentSince, f.sent, f.before = f.sentSince+r.per, 0, f.sent
+	default:
+		f.sentSince, f.sent, f.before = now, 0, 0
 	}
-	return int64(f.sent) >= r.o.Limit.Count
+	return int64(f.sent+f.before) >= r.o.Limit.Count
 }
 
 // merge takes over what happened later: a flag, or the end of one. A flag that an operator set on either side stays his.

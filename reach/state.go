@@ -144,7 +144,7 @@ func (s *State) Clear(now time.Time) {
 	clear(s.slots[:])
 	s.pending = 0
 	s.tried = nil
-	s.lower(s.at)
+	s.flag = flag{ended: s.at}
 }
 
 // SetFlag flags a user because an operator says so, until somebody clears it.

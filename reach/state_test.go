@@ -139,6 +139,46 @@ func TestLimitCountsWhatWasSent(t *testing.T) {
 	}
 }
 
+// Whoever waits for the end of a period with the message that flags them has sent what they sent before, and so has
+// whoever is flagged again soon after a flag has ended.
+func TestLimitOverTheEndOfAPeriod(t *testing.T) {
+	o := counted(10, Limit)
+	o.Windows, o.Limit, o.For = []Window{Hour}, weir.Rate{Count: 3, Per: time.Hour}, weir.Duration(3*time.Hour)
+	g := newRig(t, o)
+	friends := g.many(9)
+	g.send(friends...)
+	g.wait(time.Hour - time.Second)
+	for range 5 {
+		g.send(friends[0])
+	}
+	if b, err := g.s.AppendBinary(nil); err != nil || g.s.UnmarshalBinary(b) != nil {
+		t.Fatal(err)
+	}
+	g.wait(time.Second) // the period that began with the first message is over
+	if v := g.send(g.many(11)...); !v.Now || v.Refused != 1 || v.Cause != TooMany {
+		t.Errorf("the one with whom there are too many: %+v", v)
+	}
+	if v := g.wait(time.Minute).send(friends[0]); v.Refused != 1 {
+		t.Errorf("after the flag: %+v", v)
+	}
+
+	g.wait(time.Hour) // the flag holds, and the next period begins
+	for i, refused := range []int{0, 0, 0, 1} {
+		if v := g.send(friends[0]); v.Refused != refused {
+			t.Errorf("message %d: %+v", i, v)
+		}
+		g.wait(time.Second)
+	}
+	o.For, o.Until = weir.Duration(time.Minute), 1 // the flag is over
+	g.r = rules(t, o)
+	if v := g.send(friends[0]); v.Flagged {
+		t.Errorf("%+v", v)
+	}
+	if v := g.send(g.many(11)...); !v.Now || v.Refused != 1 {
+		t.Errorf("flagged again: %+v", v)
+	}
+}
+
 // A flag ends when it is old enough and the rate has fallen far enough, in every window, and not before.
 func TestFallsBack(t *testing.T) {
 	o := counted(100, KnownOnly)

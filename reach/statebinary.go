@@ -40,7 +40,7 @@ func bit(set bool, b uint16) uint16 {
 func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	has := bit(s.started, hasStarted) | bit(s.flagged, hasFlag) | bit(s.operator, hasOperator) | bit(s.sketch != nil, hasSketch) |
 		bit(s.late, hasLate) | bit(s.known != nil, hasKnown) | bit(s.filtered, hasFilter) | bit(s.settled, hasSettled) |
-		bit(s.seen != [len(Windows)]uint8{}, hasUsual) | bit(s.ended != 0, hasEnded) | bit(s.sent != 0, hasSent) |
+		bit(s.seen != [len(Windows)]uint8{}, hasUsual) | bit(s.ended != 0, hasEnded) | bit(s.sent+s.before != 0, hasSent) |
 		bit(s.knownBy.gap != 0, hasKnownGap) | bit(s.filterBy.gap != 0, hasFilterGap) | uint16(s.pending)*hasPending
 	b = append(b, stateVersion)
 	b = binary.BigEndian.AppendUint16(b, has)
@@ -62,7 +62,7 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 		b = s.appendTime(b, s.ended)
 	}
 	if has&hasSent != 0 {
-		b = binary.AppendUvarint(s.appendTime(b, s.sentSince), uint64(s.sent))
+		b = binary.AppendUvarint(s.appendTime(b, s.sentSince), uint64(s.before)*(maxSent+1)+uint64(s.sent))
 	}
 	if s.flagged {
 		b = binary.AppendUvarint(b, uint64(len(s.tried)))
@@ -189,8 +189,9 @@ func (m *meter) readMeter(r *reader, has uint16) {
 		}
 	}
 	if has&hasSent != 0 {
-		m.sentSince, m.sent = ago(), int(r.count(maxSent))
-		if m.sent == 0 {
+		m.sentSince = ago()
+		sent := r.count((maxSent+1)*(maxSent+1) - 1)
+		if m.sent, m.before = int(sent%(maxSent+1)), int(sent/(maxSent+1)); sent == 0 {
 			r.fail()
 		}
 	}
