@@ -95,6 +95,9 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	if o.Drain <= 0 {
 		o.Drain = DefaultDrain
 	}
+	if err := ownFolder(cfg.WithDefaults().Data); err != nil {
+		return nil, err
+	}
 	a := &App{opts: o, metrics: console.NewMetrics(o.Version), pace: &pace{clock: o.Clock},
 		failures: &failures{clock: o.Clock, log: o.Log, last: map[string]*failure{}}}
 	a.secret, a.lookups, a.challenges = newSecret(), make(chan struct{}, maxLookups), httpgate.NewChallenges()

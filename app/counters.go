@@ -15,11 +15,13 @@ import (
 // How often, and how long.
 const (
 	saveEvery    = 5 * time.Second  // so much of what was used is forgotten when weir is killed
+	saveFirst    = 200 * time.Millisecond
 	savePatience = 30 * time.Second // for one batch, behind everybody's back
 	pruneEvery   = 10 * time.Minute // what no longer counts
 )
 
-// counters keeps what accounts have used in long periods over restarts. It saves what has changed every few seconds, in batches.
+// counters keeps what accounts have used in long periods over restarts. It saves what has changed every few seconds, in batches, and more
+// often at first: a weir that is killed again and again forgets no more than a part of what was used each time.
 type counters struct {
 	app    *App
 	store  store.Counters
@@ -30,6 +32,7 @@ type counters struct {
 	saving sync.Mutex      // one at a time
 	batch  []store.Counter // being saved; what is left of a save that failed, which comes before anything else
 	pruned time.Time
+	began  time.Time
 
 	mu     sync.Mutex
 	timer  clock.Timer // nil when it is not set
@@ -39,6 +42,7 @@ type counters struct {
 // startCounters restores what was used before the restart, and begins to save. The gates must not serve yet.
 func (a *App) startCounters(ctx context.Context, s store.Counters, health *storeHealth) (*counters, error) {
 	c := &counters{app: a, store: s, health: health, pruned: a.opts.Clock.Now()}
+	c.began = c.pruned
 	c.ctx, c.giveUp = context.WithCancel(context.Background())
 	if err := c.restore(ctx, a.current.Load().throttles); err != nil {
 		return nil, err
@@ -61,7 +65,8 @@ func (c *counters) schedule(all []*throttle) {
 // set sets the timer, unless it is set. c.mu is held.
 func (c *counters) set() {
 	if c.timer == nil && c.wanted {
-		c.timer = c.app.opts.Clock.AfterFunc(saveEvery, c.tick)
+		age := c.app.opts.Clock.Now().Sub(c.began)
+		c.timer = c.app.opts.Clock.AfterFunc(min(max(age/4, saveFirst), saveEvery), c.tick)
 	}
 }
 

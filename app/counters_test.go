@@ -73,6 +73,22 @@ func TestUseSurvivesARestart(t *testing.T) {
 	b.wants("saved", b.saved(), map[string]int64{"plans other monthly": 1})
 }
 
+// TestFirstUseIsSavedSoon: a weir that does not live long has saved what was used in the first moments.
+func TestFirstUseIsSavedSoon(t *testing.T) {
+	b := start(t, twoPerMonth)
+	b.get(0, "acme")
+	b.clock.Advance(saveFirst)
+	b.wants("at first", b.saved(), map[string]int64{"plans acme monthly": 1})
+	for range 20 {
+		b.clock.Advance(time.Second)
+	}
+	b.get(0, "acme")
+	b.clock.Advance(saveFirst)
+	b.wants("later there is time", b.saved(), map[string]int64{"plans acme monthly": 1})
+	b.clock.Advance(saveEvery)
+	b.wants("and then it is saved", b.saved(), map[string]int64{"plans acme monthly": 2})
+}
+
 // TestUseSurvivesReloads: a throttle that goes and comes again has forgotten nothing, and neither has one that comes after a restart.
 func TestUseSurvivesReloads(t *testing.T) {
 	b := start(t, twoPerMonth)
@@ -121,6 +137,7 @@ func (b *bench) anew(text string) {
 // TestUseThatCannotBeSaved: weir goes on and catches up.
 func TestUseThatCannotBeSaved(t *testing.T) {
 	b := start(t, twoPerMonth)
+	b.clock.Advance(time.Minute) // until it is saved at its usual pace
 	b.get(0, "acme")
 	tamper(t, b.dir, "ALTER TABLE counters RENAME TO away")
 	b.clock.Advance(saveEvery)

@@ -103,6 +103,7 @@ func (c *Config) oddities() []*weir.FieldError {
 	all = append(all, c.authOddities()...)
 	all = append(all, c.accountOddities()...)
 	all = append(all, c.mailOddities()...)
+	all = append(all, c.openDoors()...)
 	for _, u := range c.uses() {
 		for _, name := range u.names {
 			used[name] = true

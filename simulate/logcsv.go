@@ -111,7 +111,7 @@ func (c *csvReader) line(line []byte) {
 	c.log.info.Relative = c.stamps.relative
 }
 
-// entry takes a mail whose recipients are separated by semicolons, or returns why not.
+// entry takes a mail whose recipients are separated by semicolons, commas or spaces, or returns why not.
 func (l *Log) entry(at time.Time, user, to []byte) reason {
 	all, ok := l.names.listed(to, l.limits.recipients)
 	if !ok {

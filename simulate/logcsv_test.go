@@ -20,6 +20,8 @@ func TestCSVLog(t *testing.T) {
 			time.Unix(0, 0), time.UnixMilli(2500), true},
 		"a mark, other columns, quotes, CRLF": {"\ufeffsubject,\"Recipients\", TIME ,x,User,recipients\r\n\"hello, you\",\"bob;\"\"eve\"\"\",7,,ann,none\r\n,carl,8,,\"ann\"\r\n",
 			[]string{`ann: "eve" bob`, "ann: carl"}, time.Unix(7, 0), time.Unix(8, 0), true},
+		"spaces and commas": {"time,user,recipients\n0,ann,a@x b@x  c@x\n1,ann,\"a@x,b@x, d@x\"\n", []string{"ann: a@x b@x c@x", "ann: a@x b@x d@x"},
+			time.Unix(0, 0), time.Unix(1, 0), true},
 		"Unix": {"time,user,recipients\n1700000000,ann,bob\n1700000001.000000001,ann,bob\n1700000002500,ann,bob", []string{"ann: bob", "ann: bob", "ann: bob"},
 			time.Unix(1_700_000_000, 0), time.UnixMilli(1_700_000_002_500), false},
 		"RFC 3339": {"time,user,recipients\n2026-05-18T08:00:00+02:00,jürgen@münchen.example,ÄNN\n2026-05-18T06:00:00.5Z,a,b\n",

@@ -59,10 +59,20 @@ func foreign(text []byte) (string, bool) {
 	return name, len(name) <= 4*MaxLogName && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// listed reads recipients that are separated by semicolons. ok is false for one that is no name; of more than the most, one more is read.
+// separates reports whether a character stands between recipients. People write them with any of these.
+func separates(r rune) bool { return r == ';' || r == ',' || r == ' ' || r == '\t' }
+
+// listed reads recipients that are separated by semicolons, commas or spaces. ok is false for one that is no name; of more than the most,
+// one more is read.
 func (n *names) listed(text []byte, most int) (to []string, ok bool) {
-	to = n.list(min(bytes.Count(text, []byte(";")), most) + 1)
-	for one := range bytes.SplitSeq(text, []byte(";")) {
+	between := 0
+	for _, c := range text {
+		if separates(rune(c)) {
+			between++
+		}
+	}
+	to = n.list(min(between, most) + 1)
+	for one := range bytes.FieldsFuncSeq(text, separates) {
 		name, ok := n.name(one)
 		if !ok {
 			return nil, false

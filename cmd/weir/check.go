@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"weir/app"
 	"weir/config"
 	"weir/internal/tabular"
 )
@@ -12,6 +13,7 @@ import (
 type checkCommand struct {
 	Files  []string `arg:"" optional:"" name:"file" help:"The configurations to check."`
 	Schema bool     `help:"Print the JSON schema of the configuration, for editors, and check nothing."`
+	Strict bool     `help:"Take warnings for mistakes."`
 	JSON   bool     `name:"json" help:"Print the mistakes as JSON."`
 }
 
@@ -46,7 +48,16 @@ func (c *checkCommand) Run(t *terminal) error {
 	}
 	report := checkReport{OK: true, Errors: []mistake{}, Warnings: []mistake{}}
 	for _, file := range c.Files {
-		cfg, err := config.Load(file)
+		cfg, err := load(file)
+		if cfg != nil {
+			report.Warnings = append(report.Warnings, mistakesOf(cfg.Warnings)...)
+			report.OK = report.OK && !(c.Strict && len(cfg.Warnings) > 0)
+			for _, w := range cfg.Warnings {
+				if !c.JSON {
+					fmt.Fprintf(t.err, "warning: %s", w.Explain())
+				}
+			}
+		}
 		if err != nil {
 			report.OK = false
 			mistakes, ok := errors.AsType[config.Errors](err)
@@ -59,11 +70,7 @@ func (c *checkCommand) Run(t *terminal) error {
 			}
 			continue
 		}
-		report.Warnings = append(report.Warnings, mistakesOf(cfg.Warnings)...)
 		if !c.JSON {
-			for _, w := range cfg.Warnings {
-				fmt.Fprintf(t.err, "warning: %s", w.Explain())
-			}
 			fmt.Fprintf(t.out, "%s: %s, %s, %s\n", file, t.paint(tabular.Good, "ok"), count(gates(cfg), "gate"), count(len(cfg.Throttles), "throttle"))
 		}
 	}
@@ -76,6 +83,30 @@ func (c *checkCommand) Run(t *terminal) error {
 		return errTold
 	}
 	return nil
+}
+
+// load reads a configuration, and builds what it asks for as weir serve would: a file that is named may not be there.
+func load(file string) (*config.Config, error) {
+	cfg, err := config.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Warnings = append(cfg.Warnings, tooFewFiles(cfg, file, openFiles())...)
+	_, err = app.New(cfg, app.Options{})
+	return cfg, err
+}
+
+// otherFiles are those that weir has open besides connections: listeners, the store, mail that comes in.
+const otherFiles = 200
+
+// tooFewFiles warns where the system lets weir have fewer files open than its gates' bounds need.
+func tooFewFiles(cfg *config.Config, file string, limit uint64) config.Errors {
+	needed := uint64(cfg.Connections() + otherFiles)
+	if limit == 0 || limit >= needed {
+		return nil
+	}
+	return config.Errors{{File: file, Msg: fmt.Sprintf("weir may have %d files open here, and the bounds of its gates need %d", limit, needed),
+		Hint: "raise LimitNOFILE, or lower bounds.connections"}}
 }
 
 func mistakesOf(all config.Errors) []mistake {

@@ -32,7 +32,7 @@ func (c *serveCommand) Run(t *terminal) error {
 		return err
 	}
 	log.configure(cfg.WithDefaults().Log)
-	for _, w := range cfg.Warnings {
+	for _, w := range append(cfg.Warnings, tooFewFiles(cfg, c.Config, openFiles())...) {
 		log.Warn(w.Error())
 	}
 	a, err := app.New(cfg, app.Options{

@@ -111,6 +111,7 @@ type acmeAccount struct {
 	opts    ACME // but for the domains
 	env     Env
 	manager *autocert.Manager
+	reasons *reasons
 	stop    func() // no more is asked of the authority
 	stopped context.Context
 
@@ -178,12 +179,13 @@ func newACMEAccount(o ACME, env Env) (*acmeAccount, error) {
 		cancel()
 		transport.CloseIdleConnections()
 	}
+	a.reasons = &reasons{RoundTripper: &stoppable{transport, a.stopped}}
 	a.manager = &autocert.Manager{
 		Prompt: autocert.AcceptTOS, // agree says so
 		Cache:  autocert.DirCache(cache),
 		Email:  o.Email,
 		Client: &acme.Client{DirectoryURL: o.Directory, UserAgent: "weir",
-			HTTPClient: &http.Client{Transport: &stoppable{transport, a.stopped}, Timeout: 30 * time.Second}},
+			HTTPClient: &http.Client{Transport: a.reasons, Timeout: 30 * time.Second}},
 	}
 	if o.HTTP01 && env.Challenges != nil {
 		env.Challenges.add(a)
@@ -244,6 +246,9 @@ const (
 
 func (a *acmeAccount) run(domain string, o *order) {
 	cert, err := a.manager.GetCertificate(modernHello(domain))
+	if why := a.reasons.take(domain); why != "" && err != nil {
+		err = fmt.Errorf("the authority says: %s (%w)", why, err)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	close(o.done)

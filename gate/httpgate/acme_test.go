@@ -134,6 +134,9 @@ func TestACMEFails(t *testing.T) {
 	s.stands("127.0.0.1:1", "127.0.0.1:1")
 	g.Start()
 	eventually(t, "the order failed", func() bool { return g.seen.bounds(BoundCertificate) == 1 })
+	eventually(t, "told why", func() bool {
+		return strings.Contains(g.log.String(), "the authority says: tls-alpn-01: connection: www.example.com refused the connection")
+	})
 	orders := s.count()
 	for range 3 {
 		if _, err := s.served(g, "www.example.com"); err == nil {

@@ -99,6 +99,7 @@ func (s *acmeServer) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *acmeServer) say(w http.ResponseWriter, status int, doc any) {
+	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(doc)
 }
@@ -162,7 +163,11 @@ func (s *acmeServer) answer(w http.ResponseWriter, path string, payload []byte) 
 		}
 		var all []any
 		for _, c := range s.challenges {
-			all = append(all, map[string]any{"type": c, "url": s.at("/challenge/%d/%s", n, c), "token": o.token, "status": "pending"})
+			one := map[string]any{"type": c, "url": s.at("/challenge/%d/%s", n, c), "token": o.token, "status": "pending"}
+			if status == "invalid" {
+				one["error"] = map[string]any{"type": "urn:ietf:params:acme:error:connection", "detail": o.domain + " refused the connection", "status": 400}
+			}
+			all = append(all, one)
 		}
 		s.say(w, 200, map[string]any{"status": status, "identifier": map[string]string{"type": "dns", "value": o.domain}, "challenges": all})
 	case scan(path, "/challenge/%d/%s", &n, &challenge):

@@ -188,8 +188,8 @@ func (f *files) connector(o Options, reads bool) (driver.Connector, error) {
 			"journal_mode(wal)",
 			"synchronous(full)",
 			"trusted_schema(off)",
-			fmt.Sprintf("journal_size_limit(%d)", maxLog),
-			fmt.Sprintf("wal_autocheckpoint(%d)", carryOver),
+			fmt.Sprintf("journal_size_limit(%d)", min(maxLog, 4*pageSize*f.logPages())),
+			fmt.Sprintf("wal_autocheckpoint(%d)", f.logPages()),
 		},
 	}
 	if !reads {

@@ -28,5 +28,17 @@ func (m mail) Room() int64 {
 	if m.opts.Reserve > 0 {
 		return free - m.opts.Reserve
 	}
-	return free - min(reserve, all/reserveShare)
+	return free - min(reserve, max(all/reserveShare, 2*pageSize*int64(m.files.logPages())))
+}
+
+// logShare is the part of a small file system that the write-ahead log gets before it is carried over.
+const logShare = 64
+
+// logPages is how many pages the log may have before it is carried over.
+func (f *files) logPages() int {
+	_, all, ok := diskSpace(f.folder)
+	if !ok {
+		return carryOver
+	}
+	return int(min(max(all/logShare/pageSize, 32), carryOver))
 }

@@ -1,0 +1,71 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"weir"
+)
+
+// openDoors finds addresses that others than this machine reach where nobody is asked who he is.
+func (c *Config) openDoors() (all []*weir.FieldError) {
+	warn := func(path, listen, msg, hint string) {
+		if listen != "" && reachable(listen) {
+			all = append(all, &weir.FieldError{Path: path + ".listen", Msg: fmt.Sprintf("%s can be reached from outside this machine: %s", listen, msg), Hint: hint})
+		}
+	}
+	for i, g := range c.RLS {
+		warn(fmt.Sprintf("rls[%d]", i), g.Listen, "whoever reaches it can spend what others are allowed",
+			"listen on 127.0.0.1 or a socket, or let a firewall see to it that only Envoy can connect")
+	}
+	if c.SelfService.Enabled() {
+		warn("self_service", c.SelfService.Listen, "the pages are in plain HTTP, passwords and all",
+			"listen on 127.0.0.1:9001, with a web server in front that speaks TLS")
+	}
+	return all
+}
+
+// reachable reports whether an address to listen on may be reached from outside this machine.
+func reachable(listen string) bool {
+	if strings.HasPrefix(listen, "unix:") {
+		return false
+	}
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil || host == "localhost" {
+		return false
+	}
+	addr, err := netip.ParseAddr(host)
+	return err != nil || !addr.Unmap().IsLoopback()
+}
+
+// usual is how many connections a gate is taken to have at a time where nobody has said how many it may: its bound is far above that.
+const usual = 1000
+
+// Connections is how many connections the gates may have open at a time as far as the configuration says so, to clients and behind them.
+func (c *Config) Connections() (n int) {
+	for _, g := range c.HTTP {
+		n += 2 * cmp.Or(g.Bounds.Connections, usual)
+	}
+	for _, g := range c.TCP {
+		n += 2*cmp.Or(g.Bounds.Connections, usual) + g.Bounds.Clients
+	}
+	for _, g := range c.SMTP {
+		n += cmp.Or(g.Bounds.Sessions, usual)
+	}
+	for _, g := range c.Postfix {
+		n += cmp.Or(g.Bounds.Connections, usual)
+	}
+	for _, g := range c.Auth {
+		n += cmp.Or(g.Bounds.Connections, usual)
+	}
+	for _, g := range c.RLS {
+		n += cmp.Or(g.Bounds.Connections, usual)
+	}
+	if c.API != nil {
+		n += cmp.Or(c.API.Bounds.Connections, usual)
+	}
+	return n
+}

@@ -1,0 +1,50 @@
+package sqlite
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"weir/internal/needs"
+	"weir/store"
+)
+
+// TestSmallDisk: on a disk of 24 MB that is full of mail, the log of the store is small, and all of the mail can be delivered.
+func TestSmallDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		needs.Skip(t, "a disk of its own takes root")
+	}
+	folder := t.TempDir()
+	if err := syscall.Mount("weir", folder, "tmpfs", 0, "size=24m,mode=700"); err != nil {
+		needs.Skip(t, err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(folder, syscall.MNT_DETACH) })
+	s := mustOpen(t, Options{Folder: folder})
+	text, last := make([]byte, store.MaxInline), store.MailID(0)
+	for s.Mail().(mail).Room() > int64(len(text)) {
+		staged := s.Mail().Stage()
+		if _, err := staged.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		sealed, err := staged.Seal()
+		if err == nil {
+			err = s.Mail().Update(t.Context(), func(tx store.MailTx) error { return letter(tx, last+1, sealed) })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		last++
+	}
+	log, err := os.Stat(s.files.db + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last < 250 || log.Size() > 3<<20 {
+		t.Errorf("there was room for %d mails, and the log has %d bytes", last, log.Size())
+	}
+	for id := store.MailID(1); id <= last; id++ {
+		if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error { return tx.RemoveAddressees(id, 0) }); err != nil {
+			t.Fatalf("mail %d of %d cannot leave: %v", id, last, err)
+		}
+	}
+}
