@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/needs"
 )
 
 // floodFor lets a swarm flood a handler until enough was seen, and returns what was counted.
@@ -108,10 +110,7 @@ func TestSwarmAtItsBound(t *testing.T) {
 }
 
 func TestSwarmWithNobodyThere(t *testing.T) {
-	address, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := needs.FreeAddress()
 	c := connection{address: address, wait: swarmPatience}
 	if got := c.get(floodSource(0), 0); got != failed {
 		t.Errorf("got %d", got)
