@@ -48,6 +48,9 @@ RACE      := -race $(foreach packages,$(UNWATCHED),-gcflags=$(packages)=-race=fa
 # Else every program that is built with it takes a second to end.
 export GORACE := atexit_sleep_ms=0
 
+# Tests also wait, so that one package more is under way than there are processors. Vetting is for lint.
+TEST = $(GO) test $$race -shuffle=on -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+
 .PHONY: help demo run build setup test long race lint arch generate generated fuzz bench cover check clean
 
 help: ## this list
@@ -102,15 +105,15 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 
 test: setup ## all tests, with the race detector, in random order
 	@if $(HAVE_CC); then race="$(RACE)"; else race=; fi; \
-	set -x; $(GO) test $$race -shuffle=on $(ARGS) ./...
+	set -x; $(TEST) $(ARGS) ./...
 
 long: setup ## all tests in full size, which takes a multiple of the time
 	@if $(HAVE_CC); then race="$(RACE)"; else race=; fi; \
-	set -x; WEIR_LONG=1 $(GO) test $$race -shuffle=on -timeout 1h $(ARGS) ./...
+	set -x; WEIR_LONG=1 $(TEST) -timeout 1h $(ARGS) ./...
 
 race: setup ## the tests COUNT times over, against rare interleavings
 	@if $(HAVE_CC); then race="$(RACE)"; else race=; fi; \
-	set -x; $(GO) test $$race -shuffle=on -count=$(COUNT) $(ARGS) ./...
+	set -x; $(TEST) -count=$(COUNT) $(ARGS) ./...
 
 lint: ## format, vet, staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
