@@ -211,9 +211,9 @@ func (s *site) arrives(path string) {
 	}
 }
 
-// arrivesNext waits for the next in line to reach the upstream, which leaves so many in line. The next is called soon after the gate has
-// learnt that the one ahead is on its way: the clock moves on to timers that are at most gap away, and stands as soon as the next is called,
-// so that nobody overtakes it on its way.
+// arrivesNext waits for the next in line to reach the upstream, which leaves so many in line. The next is called soon
+// after the gate has learnt that the one ahead is on its way: the clock moves on to timers that are at most gap away,
+// and stands as soon as the next is called, so that nobody overtakes it on its way.
 func (s *site) arrivesNext(gap time.Duration, left int, path string) {
 	s.t.Helper()
 	s.until(path+" to be called", func() bool {

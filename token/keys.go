@@ -91,8 +91,8 @@ func parseKey(text []byte, secrets bool) ([]key, error) {
 	return []key{{public: bytes.Clone(secret)}}, nil
 }
 
-// checkSecret refuses what cannot be a secret: because of its length, or because it stands in a text that is a key that others know. What looks
-// like line ends behind a secret may be the end of a key.
+// checkSecret refuses what cannot be a secret: because of its length, or because it stands in a text that is a key
+// that others know. What looks like line ends behind a secret may be the end of a key.
 func checkSecret(secret, text []byte) error {
 	if len(secret) > maxSecret {
 		return ErrLongSecret

@@ -133,8 +133,8 @@ var marks = []struct{ word, what string }{
 	{"ssh-rsa", likeSSH}, {"ssh-ed25519", likeSSH}, {"ecdsa-sha2-", likeSSH}, {"rsakeyvalue", likeXML},
 }
 
-// isSequence reports whether all of it is one SEQUENCE of ASN.1 with something in it, as all keys in DER are. Line ends may follow; the
-// SEQUENCE says where it ends, as its last byte may look like one.
+// isSequence reports whether all of it is one SEQUENCE of ASN.1 with something in it, as all keys in DER are. Line
+// ends may follow; the SEQUENCE says where it ends, as its last byte may look like one.
 func isSequence(b []byte) bool {
 	var whole asn1.RawValue
 	rest, err := asn1.Unmarshal(b, &whole)
