@@ -411,7 +411,8 @@ func (s *sim) waitingRoom(people, requests, covers int) *guests {
 	return w
 }
 
-// 100 people without JavaScript, and those who pay fill everything: the pool has its share, everybody gets in, in order.
+// 100 people without JavaScript, and those who pay fill everything: the pool has its share, everybody gets in, in
+// order.
 func TestWaitingRoom(t *testing.T) {
 	const people = 100
 	for _, c := range []struct {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"weir/internal/browser"
+	"weir/internal/needs"
 )
 
 // A street has a site behind a weir, and another site with a page of its own. They are two sites to a browser: one is 127.0.0.1, the other
@@ -192,6 +193,9 @@ two</textarea><button>Send</button></form>`
 		"windows-1252": "=%F6%80%26%2312450%3B", "shift_jis": "%83A%95%5C", "iso-2022-jp": "%1B%24B", "euc-kr": "%B0%A1", "gb18030": "%810%8B2%A2%E3", "koi8-r": "%D6", "big5": "%AA%ED", "utf-8": "%C3%B6",
 	} {
 		for _, scripts := range []bool{true, false} {
+			if !scripts && !needs.Long() && !slices.Contains([]string{"windows-1252", "iso-2022-jp", "utf-8"}, charset) {
+				continue // the button sends what the script would; one charset of each kind will do
+			}
 			p := first.Tab() // as a tab does not do the work for one address again and again
 			p.Scripts(scripts)
 			s.mu.Lock()

@@ -12,6 +12,8 @@ import (
 
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
+
+	"weir/internal/needs"
 )
 
 // logInsAtOnce logs in over a connection for each, all at the same time, and counts the answers by their code.
@@ -86,7 +88,7 @@ var hidden = regexp.MustCompile(`<input type="hidden" name="(form|token)" value=
 
 // Forty guesses at once on the page of a user: ten are looked at.
 func TestGuessesAtOnceOnThePage(t *testing.T) {
-	address := freeAddress(t)
+	address := needs.FreeAddress()
 	p := newPost(t, "rate: 1/m", "", fmt.Sprintf("self_service: {listen: %q, url: %q}\n", address, "http://"+address))
 	_, notice := p.stopped()
 	at := link.FindString(strings.ReplaceAll(notice.text, "=\r\n", ""))

@@ -60,43 +60,39 @@ backend weir
 // before starts a proxy in front of a gate, and returns where it listens. It ends with the test.
 func before(t *testing.T, gate, text string, run func(folder, config string) *exec.Cmd) string {
 	t.Helper()
-	var said string
-	for range 3 { // another process may take the port in between
-		folder, at := t.TempDir(), freeAddress(t)
-		file, log := filepath.Join(folder, "config"), filepath.Join(folder, "log")
-		if err := os.WriteFile(file, []byte(strings.NewReplacer("FOLDER", folder, "LISTEN", at, "GATE", gate).Replace(text)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, err := os.Create(log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := run(folder, file)
-		cmd.Stdout, cmd.Stderr = out, out
-		err = cmd.Start()
-		_ = out.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan struct{})
-		go func() { defer close(ended); _ = cmd.Wait() }()
-		stop := func() {
-			_ = cmd.Process.Signal(syscall.SIGTERM)
-			select {
-			case <-ended:
-			case <-time.After(patience):
-				_ = cmd.Process.Kill()
-				<-ended
-			}
-		}
-		if listens(at, ended) {
-			t.Cleanup(stop)
-			return at
-		}
-		stop()
-		text, _ := os.ReadFile(log)
-		said = string(text)
+	folder, at := t.TempDir(), needs.FreeAddress()
+	file, log := filepath.Join(folder, "config"), filepath.Join(folder, "log")
+	if err := os.WriteFile(file, []byte(strings.NewReplacer("FOLDER", folder, "LISTEN", at, "GATE", gate).Replace(text)), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	out, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := run(folder, file)
+	cmd.Stdout, cmd.Stderr = out, out
+	err = cmd.Start()
+	_ = out.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cmd.Wait() }()
+	stop := func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			_ = cmd.Process.Kill()
+			<-ended
+		}
+	}
+	if listens(at, ended) {
+		t.Cleanup(stop)
+		return at
+	}
+	stop()
+	said, _ := os.ReadFile(log)
 	t.Fatalf("the proxy does not start: %s", said)
 	return ""
 }

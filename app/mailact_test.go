@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/mail"
 	"regexp"
@@ -14,6 +13,7 @@ import (
 
 	"weir/console"
 	"weir/internal/browser"
+	"weir/internal/needs"
 	"weir/stamp"
 	"weir/stamp/payer"
 	"weir/store"
@@ -140,7 +140,7 @@ func TestAnOldReply(t *testing.T) {
 var link = regexp.MustCompile(`http://127\.0\.0\.1:\d+/t/[a-z0-9]+`)
 
 func TestAStoppedUserOnThePage(t *testing.T) {
-	address := freeAddress(t)
+	address := needs.FreeAddress()
 	p := newPost(t, "rate: 1/m", "", fmt.Sprintf("self_service: {listen: %q, url: %q}\n", address, "http://"+address))
 	own, notice := p.stopped()
 	at := link.FindString(strings.ReplaceAll(notice.text, "=\r\n", ""))
@@ -178,17 +178,6 @@ func TestAStoppedUserOnThePage(t *testing.T) {
 	if status, _ := page.Visit(at[:len(at)-3] + "aaa"); status != 403 || strings.Contains(page.Text("body"), "sunday") {
 		t.Errorf("a forged link: %d\n%s", status, page.Text("body"))
 	}
-}
-
-// freeAddress returns an address on which nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // TestStampedMail pays for every recipient: such mail goes around the delay queue.

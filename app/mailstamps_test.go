@@ -15,6 +15,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"weir/internal/clock"
+	"weir/internal/needs"
 	"weir/stamp"
 	"weir/stamp/payer"
 	"weir/store"
@@ -138,7 +139,7 @@ func TestStampsOverReloadAndRestart(t *testing.T) {
 // TestThePriceOfMailFollowsDeliveries: while as much is being delivered as can be, a stamp costs more, in the answer to
 // EHLO and on the page.
 func TestThePriceOfMailFollowsDeliveries(t *testing.T) {
-	address := freeAddress(t)
+	address := needs.FreeAddress()
 	p := &post{t: t, clock: clock.NewFake(noon), sink: newSink(t), folder: t.TempDir(), extra: fmt.Sprintf("self_service: {listen: %q, url: %q}\n", address, "http://"+address)}
 	arrived, leave := make(chan struct{}), make(chan struct{})
 	p.sink.refuses = func(to string) error {

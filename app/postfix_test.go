@@ -13,6 +13,7 @@ import (
 	"weir/console"
 	"weir/identify"
 	"weir/internal/clock"
+	"weir/internal/needs"
 	"weir/internal/postfix"
 	"weir/store"
 )
@@ -25,7 +26,7 @@ func besidePostfix(t *testing.T, main map[string]string) (p *post, mta *postfix.
 		postfix.Start(t, postfix.Options{}) // skips, or fails
 	}
 	world = postfix.NewSink(t)
-	asks, diverts, back := postfix.FreeAddr(), postfix.FreeAddr(), postfix.FreeAddr()
+	asks, diverts, back := needs.FreeAddress(), needs.FreeAddress(), needs.FreeAddress()
 	host, port, _ := strings.Cut(diverts, ":")
 	cfg, err := config.Parse("weir.yaml", []byte(fmt.Sprintf(`
 data: %s

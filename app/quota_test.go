@@ -33,15 +33,15 @@ func TestDelayedRequestsGoFirstAndInOrder(t *testing.T) {
 	s.quiet()
 	s.clock.Advance(time.Millisecond) // the second period begins
 	for i := 5; i < 10; i++ {
-		s.arrivesNext(gap, fmt.Sprintf("/%d", i))
+		s.arrivesNext(gap, 11-i, fmt.Sprintf("/%d", i))
 	}
 	newcomer := s.get("acme", "/newcomer")
 	s.waiting(3)
 	s.clock.Advance(noon.Add(2*time.Second - 1).Sub(s.clock.Now()))
 	s.quiet()
 	s.clock.Advance(1) // the third period begins
-	for _, path := range []string{"/10", "/11", "/newcomer"} {
-		s.arrivesNext(gap, path)
+	for i, path := range []string{"/10", "/11", "/newcomer"} {
+		s.arrivesNext(gap, 2-i, path)
 	}
 	for _, c := range append(calls, newcomer) {
 		c.want(http.StatusOK)
@@ -143,7 +143,7 @@ func TestDelayToTheEarliestTimeOverHTTP(t *testing.T) {
 			s.quiet()
 			s.clock.Advance(1)
 			s.arrives("/1")
-			s.arrivesNext(c.gap, "/2")
+			s.arrivesNext(c.gap, 0, "/2")
 			one.want(http.StatusOK)
 			two.want(http.StatusOK)
 		})

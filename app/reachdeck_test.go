@@ -9,6 +9,7 @@ import (
 
 	"weir/console"
 	"weir/internal/browser"
+	"weir/internal/needs"
 	"weir/store"
 )
 
@@ -178,7 +179,7 @@ func TestUsualReach(t *testing.T) {
 
 // TestWithheldMailOnThePage: a user who is flagged finds on her page what is withheld, and lets it go.
 func TestWithheldMailOnThePage(t *testing.T) {
-	address := freeAddress(t)
+	address := needs.FreeAddress()
 	p := newPost(t, lenient, reachGate, reachOf("hold-new")+fmt.Sprintf("\nself_service: {listen: %q, url: %q}\n", address, "http://"+address))
 	p.user("ann")
 	ann := p.mailer("ann")

@@ -211,16 +211,19 @@ func (s *site) arrives(path string) {
 	}
 }
 
-// arrivesNext waits for the next in line to reach the upstream, and moves the clock on to timers that are at most gap away. It is called
-// when the one ahead is on its way, which the gate learns when it does; until then only the end of its patience is ahead, and the
-// clock stands.
-func (s *site) arrivesNext(gap time.Duration, path string) {
+// arrivesNext waits for the next in line to reach the upstream, which leaves so many in line. The next is called soon
+// after the gate has learnt that the one ahead is on its way: the clock moves on to timers that are at most gap away,
+// and stands as soon as the next is called, so that nobody overtakes it on its way.
+func (s *site) arrivesNext(gap time.Duration, left int, path string) {
 	s.t.Helper()
-	s.until(path+" to arrive", func() bool {
+	s.until(path+" to be called", func() bool {
+		if s.inLine() == left {
+			return true
+		}
 		if next := s.clock.Next().Sub(s.clock.Now()); 0 <= next && next <= gap {
 			s.clock.Advance(next)
 		}
-		return len(s.arrived) > 0
+		return false
 	})
 	s.arrives(path)
 }
@@ -235,23 +238,25 @@ func (s *site) quiet() {
 	}
 }
 
+// inLine is how many requests are held back.
+func (s *site) inLine() (n int) {
+	s.t.Helper()
+	status, err := s.control.Status(context.Background())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, th := range status.Throttles {
+		if th.Table != nil {
+			n += th.Table.Waiting
+		}
+	}
+	return n
+}
+
 // waiting waits until so many requests are held back.
 func (s *site) waiting(n int) {
 	s.t.Helper()
-	var got int
-	s.until(fmt.Sprintf("%d requests to wait", n), func() bool {
-		status, err := s.control.Status(context.Background())
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		got = 0
-		for _, th := range status.Throttles {
-			if th.Table != nil {
-				got += th.Table.Waiting
-			}
-		}
-		return got == n
-	})
+	s.until(fmt.Sprintf("%d requests to wait", n), func() bool { return s.inLine() == n })
 }
 
 // until asks again and again whether something has happened that nobody tells of.

@@ -159,10 +159,7 @@ func TestProcess(t *testing.T) {
 	if err != nil {
 		needs.Skip(t, err)
 	}
-	address, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := needs.FreeAddress()
 	p, err := startProcess(task{program: shell, args: []string{"-c", "echo these are my last words; exit 3"}})
 	if err != nil {
 		t.Fatal(err)

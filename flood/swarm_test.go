@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/needs"
 )
 
 // floodFor lets a swarm flood a handler until enough was seen, and returns what was counted.
@@ -18,7 +20,7 @@ func floodFor(t *testing.T, h http.Handler, s swarm, enough func() bool, after f
 	server := httptest.NewServer(h)
 	defer server.Close()
 	o := Options{For: time.Hour, Concurrent: 1, Work: time.Second} // without a warm-up
-	s.wait = swarmPatience
+	s.wait = time.Minute // nobody is late
 	s.front, s.tally = strings.TrimPrefix(server.URL, "http://"), newTally(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -108,10 +110,7 @@ func TestSwarmAtItsBound(t *testing.T) {
 }
 
 func TestSwarmWithNobodyThere(t *testing.T) {
-	address, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := needs.FreeAddress()
 	c := connection{address: address, wait: swarmPatience}
 	if got := c.get(floodSource(0), 0); got != failed {
 		t.Errorf("got %d", got)

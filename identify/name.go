@@ -138,7 +138,7 @@ func Token(h http.Header, header string) (string, error) {
 		return "", err
 	}
 	text := bearer(line)
-	if text == "" && header != authorization && strings.IndexAny(line, " \t") < 0 {
+	if text == "" && header != authorization && !strings.ContainsAny(line, " \t") {
 		text = line
 	}
 	if text != "" {

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/needs"
 	"weir/internal/postfix"
 )
 
 // TestPostfixItself reads a log that Postfix has written, with a filter behind it that hands every mail in again.
 func TestPostfixItself(t *testing.T) {
 	t.Parallel() // it waits for Postfix most of the time
-	sink, behind := postfix.NewSink(t), postfix.FreeAddr()
+	sink, behind := postfix.NewSink(t), needs.FreeAddress()
 	p := postfix.Start(t, postfix.Options{
 		Relay: sink.Addr(),
 		Users: map[string]string{"Ann": "secret"},

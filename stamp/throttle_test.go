@@ -216,10 +216,14 @@ func TestPoolTakesWhomItCan(t *testing.T) {
 // TestSeenIsBounded: however many come, the table stays as it is, and nobody is held to more than he did.
 func TestSeenIsBounded(t *testing.T) {
 	var s seen
+	more := 0
 	for i := range 400_000 {
-		if n := s.note(fmt.Sprint(i), start); n != 1 {
-			t.Fatalf("the first of %d counts as %d", i, n) // or two of them share 48 bits
+		if s.note(fmt.Sprint(i), start) != 1 {
+			more++
 		}
+	}
+	if more > 3 { // one in a thousand runs has two who share the bits that are kept of them
+		t.Errorf("%d of those who came once count as more", more)
 	}
 	for i := range 10 {
 		s.note("flood", start)

@@ -82,7 +82,7 @@ func parseKey(text []byte, secrets bool) ([]key, error) {
 		return keys, nil
 	}
 	secret := bytes.TrimRight(text, "\r\n")
-	if err := checkSecret(secret); err != nil {
+	if err := checkSecret(secret, text); err != nil {
 		return nil, err
 	}
 	if !secrets {
@@ -91,12 +91,13 @@ func parseKey(text []byte, secrets bool) ([]key, error) {
 	return []key{{public: bytes.Clone(secret)}}, nil
 }
 
-// checkSecret refuses what cannot be a secret: because of its length, or because it is a key that others know.
-func checkSecret(secret []byte) error {
+// checkSecret refuses what cannot be a secret: because of its length, or because it stands in a text that is a key
+// that others know. What looks like line ends behind a secret may be the end of a key.
+func checkSecret(secret, text []byte) error {
 	if len(secret) > maxSecret {
 		return ErrLongSecret
 	}
-	if what := resembles(secret); what != "" {
+	if what := resembles(text); what != "" {
 		return fmt.Errorf("%w: it looks like %s", ErrNoSecret, what)
 	}
 	if len(secret) < minSecret {
@@ -255,7 +256,7 @@ func (j *jwk) public() (any, error) {
 	case "oct":
 		secret, err := decode(j.K)
 		if err == nil {
-			err = checkSecret(secret)
+			err = checkSecret(secret, secret)
 		}
 		return secret, err
 	}

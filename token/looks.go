@@ -87,7 +87,7 @@ func plainText(text []byte) []byte {
 func resembles(text []byte) string { return resemblesIn(text, maxLayers) }
 
 func resemblesIn(text []byte, layers int) string {
-	if isSequence(text) || isSequence(bytes.TrimRight(text, "\r\n")) {
+	if isSequence(text) {
 		return likeDER
 	}
 	text = plainText(text)
@@ -133,11 +133,12 @@ var marks = []struct{ word, what string }{
 	{"ssh-rsa", likeSSH}, {"ssh-ed25519", likeSSH}, {"ecdsa-sha2-", likeSSH}, {"rsakeyvalue", likeXML},
 }
 
-// isSequence reports whether all of it is one SEQUENCE of ASN.1 with something in it, as all keys in DER are.
+// isSequence reports whether all of it is one SEQUENCE of ASN.1 with something in it, as all keys in DER are. Line
+// ends may follow; the SEQUENCE says where it ends, as its last byte may look like one.
 func isSequence(b []byte) bool {
 	var whole asn1.RawValue
 	rest, err := asn1.Unmarshal(b, &whole)
-	if err != nil || len(rest) > 0 || whole.Class != asn1.ClassUniversal || whole.Tag != asn1.TagSequence {
+	if err != nil || len(bytes.TrimLeft(rest, "\r\n")) > 0 || whole.Class != asn1.ClassUniversal || whole.Tag != asn1.TagSequence {
 		return false
 	}
 	rest = whole.Bytes

@@ -192,6 +192,24 @@ func TestPublicKeyIsNeverASecret(t *testing.T) {
 	}
 }
 
+// A key whose last byte is that of a line end is whole with it, and with a line end behind it.
+func TestKeysThatEndLikeALine(t *testing.T) {
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "login"}, NotBefore: noon, NotAfter: noon.Add(time.Hour)}
+	found := map[byte]bool{}
+	for i := 0; !found['\n'] || !found['\r']; i++ {
+		private := ed25519.NewKeyFromSeed(binary.BigEndian.AppendUint64(make([]byte, ed25519.SeedSize-8), uint64(i)))
+		cert := must(x509.CreateCertificate(rand.Reader, template, template, private.Public(), private))
+		last := cert[len(cert)-1]
+		if last != '\n' && last != '\r' {
+			continue
+		}
+		found[last] = true
+		for _, e := range encodings {
+			checkForm(t, fmt.Sprintf("ends with %q, %s", last, e.name), e.encode(cert), private)
+		}
+	}
+}
+
 // FuzzEncodedKeys: nor after several encodings, one around the other.
 func FuzzEncodedKeys(f *testing.F) {
 	for i := range 64 {

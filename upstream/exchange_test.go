@@ -261,13 +261,14 @@ func TestSlow(t *testing.T) {
 		<-next
 		_, _ = io.WriteString(c, "k")
 	})
-	p := start(t, Options{Servers: []string{slow}, Timeouts: short(10 * time.Millisecond)})
+	const timeout = time.Second // for the head, which is there at once
+	p := start(t, Options{Servers: []string{slow}, Timeouts: short(timeout)})
 	res, err := p.RoundTrip(request(t, "GET", "/", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() {
-		time.Sleep(30 * time.Millisecond) // longer than the timeout for the head
+		time.Sleep(timeout * 5 / 4)
 		close(next)
 	}()
 	if body, err := io.ReadAll(res.Body); string(body) != "ok" || err != nil {

@@ -94,24 +94,12 @@ func newFront(t *testing.T, o Options) (f *front, asked *probe, app string) {
 func startFront(t *testing.T, o Options, run func(listen, app, folder string, gate *rig) *exec.Cmd) (*front, *probe) {
 	t.Helper()
 	f, asked, app := newFront(t, o)
-	for range 3 { // another process may take the port in between
-		f.address = freePort(t)
-		if f.run(run(f.address, app, t.TempDir(), f.gate)) {
-			return f, asked
-		}
+	f.address = needs.FreeAddress()
+	if f.run(run(f.address, app, t.TempDir(), f.gate)) {
+		return f, asked
 	}
 	t.Fatalf("the proxy does not start: %s", f.log)
 	return nil, nil
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // run starts the program and waits until it listens.

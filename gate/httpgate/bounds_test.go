@@ -105,9 +105,9 @@ func TestBodyBound(t *testing.T) {
 	}
 }
 
-// The timeouts of slow clients are the operating system's: real time, kept short.
+// The timeouts of slow clients are the operating system's: real time, long enough for what is to come in time.
 func TestSlowClients(t *testing.T) {
-	quick := weir.Duration(50 * time.Millisecond)
+	quick := weir.Duration(time.Second)
 	g := start(t, Options{Upstream: to(echo(t).URL), Timeouts: Timeouts{Header: quick, Progress: quick}})
 	t.Run("slow headers", func(t *testing.T) {
 		c := g.dial()
@@ -138,7 +138,9 @@ func TestSlowClients(t *testing.T) {
 		}
 	})
 	t.Run("a client that reads nothing", func(t *testing.T) {
+		asked := make(chan bool, 1)
 		flood := upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+			asked <- true
 			buf := make([]byte, 1<<20)
 			for {
 				if _, err := w.Write(buf); err != nil {
@@ -149,7 +151,7 @@ func TestSlowClients(t *testing.T) {
 		g := start(t, Options{Upstream: to(flood.URL), Timeouts: Timeouts{Progress: quick}})
 		c := g.dial()
 		g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-		eventually(t, "under way", func() bool { return g.requests.Load() == 1 })
+		receive(t, asked)
 		eventually(t, "cut off", func() bool { return g.requests.Load() == 0 })
 	})
 	eventually(t, "all closed", func() bool { return g.open.Load() == 0 })
@@ -157,13 +159,14 @@ func TestSlowClients(t *testing.T) {
 
 // A request that waits in line may wait longer than any progress timeout.
 func TestWaitingIsNotSlow(t *testing.T) {
+	const timeout = time.Second
 	l := newLine()
-	g := start(t, Options{Upstream: to(echo(t).URL), Timeouts: Timeouts{Header: weir.Duration(20 * time.Millisecond), Progress: weir.Duration(20 * time.Millisecond)}}, l)
+	g := start(t, Options{Upstream: to(echo(t).URL), Timeouts: Timeouts{Header: weir.Duration(timeout), Progress: weir.Duration(timeout)}}, l)
 	c := g.dial()
 	g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
 	turn := receive(t, l.turns)
 	passed := make(chan bool)
-	time.AfterFunc(100*time.Millisecond, func() { close(passed) }) // five times the timeouts, in real time
+	time.AfterFunc(timeout*5/4, func() { close(passed) }) // in real time
 	<-passed
 	turn.Grant()
 	if res, body := g.answer(bufio.NewReader(c)); res.StatusCode != 200 || body != "hello" {

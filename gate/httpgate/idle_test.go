@@ -34,8 +34,8 @@ const (
 	idleTLS     = "WEIR_TEST_IDLE_TLS"
 )
 
-// Two thousand idle connections, in full ten thousand, are kept, each in bounded memory, and still served. Their other ends are in a
-// process of their own, so that there are descriptors for all, and the memory is the gate's alone.
+// Two thousand idle connections, in full ten thousand, are kept, each in bounded memory, and still served. Their other
+// ends are in a process of their own, so that there are descriptors for all, and the memory is the gate's alone.
 func TestIdleConnections(t *testing.T) {
 	if os.Getenv(idleAddress) != "" {
 		idleClients(t)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"weir/internal/browser"
+	"weir/internal/needs"
 	"weir/stamp"
 )
 
@@ -460,9 +461,11 @@ func TestRoomLooks(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	p := browser.Open(t)
-	for _, screen := range []browser.Screen{
-		{Name: "320", Width: 320, Height: 568, Phone: true}, {Name: "768", Width: 768, Height: 1024, Phone: true}, {Name: "1280", Width: 1280, Height: 800},
-	} {
+	screens := []browser.Screen{{Name: "320", Width: 320, Height: 568, Phone: true}, {Name: "1280", Width: 1280, Height: 800}}
+	if needs.Long() {
+		screens = append(screens, browser.Screen{Name: "768", Width: 768, Height: 1024, Phone: true})
+	}
+	for _, screen := range screens {
 		p.Show(screen)
 		for _, scheme := range browser.Schemes {
 			p.Prefer(scheme)

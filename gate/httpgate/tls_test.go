@@ -263,7 +263,9 @@ func TestHangupBelowTLS(t *testing.T) {
 func TestSlowReadersBelowTLS(t *testing.T) {
 	a := newAuthority(t, "ca")
 	const size = 16 << 20
+	asked := make(chan bool, 2)
 	flood := upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked <- true
 		buf := make([]byte, 1<<20)
 		for range size / len(buf) {
 			if _, err := w.Write(buf); err != nil {
@@ -271,10 +273,10 @@ func TestSlowReadersBelowTLS(t *testing.T) {
 			}
 		}
 	})
-	g := startTLS(t, a, Options{Upstream: to(flood.URL), Timeouts: Timeouts{Progress: weir.Duration(500 * time.Millisecond)}})
+	g := startTLS(t, a, Options{Upstream: to(flood.URL), Timeouts: Timeouts{Progress: weir.Duration(time.Second)}})
 	c := g.dialTLS(a)
 	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	eventually(t, "under way", func() bool { return g.requests.Load() == 1 })
+	receive(t, asked)
 	eventually(t, "cut off", func() bool { return g.requests.Load() == 0 })
 
 	slow := g.dialTLS(a)
@@ -292,7 +294,7 @@ func TestSlowReadersBelowTLS(t *testing.T) {
 type trickle struct{ net.Conn }
 
 func (c trickle) Read(p []byte) (int, error) {
-	time.Sleep(time.Millisecond)
+	time.Sleep(2 * time.Millisecond)
 	return c.Conn.Read(p)
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"weir/identify"
 	"weir/internal/clock"
+	"weir/internal/needs"
 	"weir/internal/postfix"
 	"weir/mail"
 	"weir/nexthop"
@@ -49,7 +50,7 @@ func open(t *testing.T, o Options) *office {
 		postfix.Start(t, postfix.Options{}) // skips, or fails
 	}
 	of := &office{t: t, clock: clock.NewFake(epoch), world: postfix.NewSink(t), seen: &observer{answered: map[Action]int{}, bounded: map[string]int{}}}
-	back, divert := postfix.FreeAddr(), postfix.FreeAddr()
+	back, divert := needs.FreeAddress(), needs.FreeAddress()
 	of.keep(back)
 	of.relays = newRelay(t, of, divert)
 	host, port, _ := net.SplitHostPort(divert)

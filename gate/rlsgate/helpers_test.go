@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -312,15 +311,4 @@ func write(t testing.TB, text string) string {
 // perMinute is a quota of one policy.
 func perMinute(limit int64) quota.Options {
 	return quota.Options{Policies: []quota.Policy{{Name: "per-minute", Limit: quota.Amount{N: limit, Set: true}, Period: weir.Period{Length: time.Minute}}}}
-}
-
-// freePort is one that nobody listens on right now.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

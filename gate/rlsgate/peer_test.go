@@ -34,7 +34,7 @@ func startPeer(t *testing.T, files map[string]string) rls.RateLimitServiceClient
 			t.Fatal(err)
 		}
 	}
-	port := func() string { return strconv.Itoa(freePort(t)) }
+	port := func() string { return strings.TrimPrefix(needs.FreeAddress(), "127.0.0.1:") }
 	redisPort, grpcPort := port(), port()
 	run(t, nil, redis, "--port", redisPort, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", root)
 	run(t, []string{"USE_STATSD=false", "DISABLE_STATS=true", "LOG_LEVEL=error", "BACKEND_TYPE=redis", "REDIS_SOCKET_TYPE=tcp",

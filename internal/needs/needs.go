@@ -2,8 +2,13 @@
 package needs
 
 import (
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
 	"testing"
 )
 
@@ -16,8 +21,43 @@ func Skip(t testing.TB, lacking any) {
 	t.Skip(lacking)
 }
 
-// Long reports whether there is time: with WEIR_LONG set, as "make long" does, tests do in full what otherwise a smaller size stands for.
+// Long reports whether there is time: with WEIR_LONG set, as "make long" does, tests do in full what otherwise a
+// smaller size stands for.
 func Long() bool { return os.Getenv("WEIR_LONG") != "" }
+
+// FreeAddress returns an address of the loopback for a program that cannot choose its port by itself. Nobody listens
+// there, and nobody will by chance: the port is not one of those that the kernel gives away, and no other test gets it
+// as long as this process lives.
+func FreeAddress() string {
+	for {
+		address := "127.0.0.1:" + strconv.Itoa(10_000+rand.IntN(20_000))
+		if !reserve(address) {
+			continue
+		}
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
+	}
+}
+
+// reserve keeps an address for this process, by a socket of that name which is never closed. Such names leave no
+// files, but only Linux has them.
+func reserve(address string) bool {
+	if runtime.GOOS != "linux" {
+		return true
+	}
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return true
+	}
+	syscall.CloseOnExec(fd)
+	if syscall.Bind(fd, &syscall.SockaddrUnix{Name: "@weir-test-" + address}) != nil {
+		_ = syscall.Close(fd)
+		return false
+	}
+	return true
+}
 
 // Program returns where a program is, looking where programs of administrators are, too. Without it the test is left out; from says how
 // to get it.

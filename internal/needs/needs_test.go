@@ -2,6 +2,7 @@ package needs
 
 import (
 	"fmt"
+	"net"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -37,5 +38,22 @@ func TestPython(t *testing.T) {
 		if ci == "" && (l.skipped != lacking || l.failed != "") || ci == "true" && (l.failed != lacking || l.skipped != "") {
 			t.Errorf("CI=%s: skipped %q, failed %q", ci, l.skipped, l.failed)
 		}
+	}
+}
+
+// TestFreeAddress: an address can be listened on, and is given to nobody else.
+func TestFreeAddress(t *testing.T) {
+	given := map[string]bool{}
+	for range 200 {
+		address := FreeAddress()
+		if given[address] || runtime.GOOS == "linux" && reserve(address) {
+			t.Fatalf("%s was given away twice", address)
+		}
+		given[address] = true
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
 	}
 }

@@ -97,7 +97,7 @@ func Run(o Options) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Instance{Addr: FreeAddr(), Config: filepath.Join(folder, "etc"), folder: folder}
+	p := &Instance{Addr: needs.FreeAddress(), Config: filepath.Join(folder, "etc"), folder: folder}
 	if err := p.run(o); err != nil {
 		log := p.Log()
 		_ = p.Stop()
@@ -281,16 +281,6 @@ func (p *Instance) Command(name string, args ...string) (string, error) {
 		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
 	}
 	return string(out), err
-}
-
-// FreeAddr returns an address of the loopback that nobody listens on.
-func FreeAddr() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "127.0.0.1:0"
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // greets reports whether a mail server answers at an address.
