@@ -52,9 +52,9 @@ func decisions(o options) ([]figure, error) {
 		sides = append(sides, func() {
 			for i := range n {
 				now = now.Add(time.Microsecond)
-				ev := weir.Event{Account: accounts[i%keys], Time: now}
+				ev := &weir.Event{Account: accounts[i%keys], Time: now}
 				a.Clear()
-				if err := q.Judge(context.Background(), &ev, &a); err != nil || a.Verdict != weir.Admit {
+				if err := q.Judge(context.Background(), ev, &a); err != nil || a.Verdict != weir.Admit {
 					failed = fmt.Errorf("%s: %s, %v", w, a.Explain(), err)
 					return
 				}
@@ -70,9 +70,9 @@ func decisions(o options) ([]figure, error) {
 		allocs := allocations(sides[i+1]) / uint64(n)
 		figures = append(figures, figure{
 			what:   fmt.Sprintf("quota, one decision and its settlement, %d accounts, window %s, against x/time/rate in 256 shards", keys, w),
-			target: "≤ 1.0 × its time, 0 allocations",
+			target: "≤ 0.9 × its time, 0 allocations",
 			got:    fmt.Sprintf("%.2f × (%d ns against %d ns), %d allocations", ratio, times[i+1].Nanoseconds()/int64(n), times[0].Nanoseconds()/int64(n), allocs),
-			met:    ratio <= 1 && allocs == 0,
+			met:    ratio <= 0.9 && allocs == 0,
 		})
 	}
 	return figures, failed

@@ -31,9 +31,9 @@ func BenchmarkJudge(b *testing.B) {
 			now := epoch
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				ev := weir.Event{Account: accounts[order[i%keys]], Time: now.Add(time.Duration(i) * 1000)}
+				ev := &weir.Event{Account: accounts[order[i%keys]], Time: now.Add(time.Duration(i) * 1000)}
 				a.Clear()
-				_ = q.Judge(context.Background(), &ev, &a)
+				_ = q.Judge(context.Background(), ev, &a)
 				q.Settle(a.Hold, weir.Outcome{Time: ev.Time, Done: true})
 			}
 		})

@@ -274,7 +274,7 @@ func (r *rule) restore(c *store.Counter, st *state, t *terms, now int64) {
 	case r.way == inStretches:
 		r.roll(st, t, now)
 		if st.ring == nil {
-			st.ring, st.start = new(ring), now/r.bucket
+			r.begin(st, now)
 		}
 		if part := c.Period.UnixNano() / r.bucket; part <= st.start && st.start-part <= buckets {
 			st.ring.set(place(part), st.ring.at(place(part))+n) // a store knows of it

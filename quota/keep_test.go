@@ -13,7 +13,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -587,12 +586,6 @@ func TestDirtyWhileAtWork(t *testing.T) {
 	fresh := saved.give(t, o, end)
 	for i := range 100 {
 		same(t, q, fresh, end, fmt.Sprint(i))
-	}
-}
-
-func TestAnAccountIsTwoCacheLines(t *testing.T) {
-	if size := unsafe.Sizeof(account{}); size != 128 && unsafe.Sizeof(uintptr(0)) == 8 {
-		t.Errorf("%d bytes", size)
 	}
 }
 

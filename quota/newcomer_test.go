@@ -517,3 +517,18 @@ func TestANewAccountsDecisionAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// An event under way is noticed however many others begin and end meanwhile.
+func TestUnderWayAmongMany(t *testing.T) {
+	var a traits
+	a.begin()
+	for i := range 1 << 17 {
+		a.begin()
+		if a.end(rejects); a.idling() || a.invented() {
+			t.Fatalf("idling after %d events, and one is under way", i)
+		}
+	}
+	if a.end(rejects); !a.idling() || !a.invented() || a.events() != maxEvents || a.has(owed|accepted|shared|charged) {
+		t.Errorf("%+v when all have ended", &a)
+	}
+}

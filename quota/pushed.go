@@ -104,7 +104,7 @@ func (r *rule) sum(to, st *state, now int64) {
 		to.start = add(max(to.start, now), max(0, st.start-now))
 	case inStretches:
 		if to.ring == nil {
-			to.ring, to.start = new(ring), now/r.bucket
+			r.begin(to, now)
 		}
 		for i := st.start - buckets; i <= st.start; i++ {
 			if n := st.ring.at(place(i)); n != 0 && i <= to.start && to.start-i <= buckets {

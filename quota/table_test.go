@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"weir"
 )
@@ -180,5 +181,29 @@ func TestAccountAndReset(t *testing.T) {
 	r.judge(weir.Event{Source: netip.MustParseAddr("192.0.2.7")})
 	if s, ok := r.q.Account("192.0.2.7", r.now); !ok || s.Rules[0].Remaining != 1 {
 		t.Errorf("by address: %+v", s)
+	}
+}
+
+// What a decision touches begins and ends with cache lines. A farm counts on the room in an account.
+func TestCacheLines(t *testing.T) {
+	if unsafe.Sizeof(uintptr(0)) != 8 {
+		t.Skip("the sizes are for 64 bits")
+	}
+	var (
+		table table
+		s     shard
+		a     account
+	)
+	for what, c := range map[string]struct{ got, want uintptr }{
+		"account":               {unsafe.Sizeof(a), 128},
+		"state":                 {unsafe.Sizeof(a.first), 64},
+		"ring":                  {unsafe.Sizeof(ring{}), 80},
+		"shard":                 {unsafe.Sizeof(s), 192},
+		"first line of a shard": {unsafe.Offsetof(s.accounts) + unsafe.Sizeof(s.accounts), 64},
+		"before the shards":     {unsafe.Offsetof(table.shards), 0},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %d bytes, want %d", what, c.got, c.want)
+		}
 	}
 }

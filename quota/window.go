@@ -22,7 +22,7 @@ type state struct {
 	waiting int32  // how many wait because of this rule
 	used    int64  // fixed, sliding: charged in the window; a level: under way
 	start   int64  // fixed: start of the period; sliding: number of the current bucket; gcra: when all that was charged is paid off
-	end     int64  // fixed: end of the period
+	end     int64  // fixed: end of the period; sliding: of the current bucket
 	others  int64  // fixed requests: what the rest of a farm has charged in the period
 	ahead   int64  // what all who wait will be charged by it
 	pace    int64  // when the next one in line may be called
@@ -33,7 +33,7 @@ type state struct {
 func (st *state) reset() {
 	if ring := st.ring; ring != nil {
 		ring.forget()
-		*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead, start: st.start, ring: ring}
+		*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead, start: st.start, end: st.end, ring: ring}
 		return
 	}
 	*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead}
@@ -56,23 +56,22 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 		}
 		st.start, st.end = start, end
 	case inStretches:
-		current := now / r.bucket
-		if st.ring == nil || (current <= st.start && st.start-current <= buckets) {
+		if st.ring == nil || now < st.end && st.end-now <= (buckets+1)*r.bucket {
 			return
 		}
-		if current < st.start || current-st.start > buckets {
+		if now < st.end || now-st.end >= buckets*r.bucket {
 			*st.ring, st.used = ring{}, 0
-		} else {
-			for i := st.start + 1; i <= current; i++ {
-				gone := place(i)
-				st.used -= st.ring.at(gone)
-				st.ring.set(gone, 0)
-				if r.kept {
-					st.ring.changed &^= 1 << gone // a store knows when it ends
-				}
+			r.begin(st, now)
+		}
+		for ; st.end <= now; st.end += r.bucket {
+			st.start++
+			gone := place(st.start)
+			st.used -= st.ring.at(gone)
+			st.ring.set(gone, 0)
+			if r.kept {
+				st.ring.changed &^= 1 << gone // a store knows when it ends
 			}
 		}
-		st.start = current
 	case steady:
 		// Requests never owe more than a burst; bytes may, so that nobody can tell a debt from a clock.
 		if !r.bytes {
@@ -100,6 +99,15 @@ func (r *rule) paid(st *state, t *terms, start int64) int64 {
 
 // place is where a bucket stands in the ring. Just after the epoch the buckets before the current one have numbers below zero.
 func place(bucket int64) int64 { return (bucket + buckets + 1) % (buckets + 1) }
+
+// begin makes the bucket that now lies in the current one of a ring that is empty.
+func (r *rule) begin(st *state, now int64) {
+	if st.ring == nil {
+		st.ring = new(ring)
+	}
+	st.start = now / r.bucket
+	st.end = (st.start + 1) * r.bucket
+}
 
 // put adds n to a bucket.
 func (r *rule) put(st *state, bucket, n int64) {
@@ -205,7 +213,7 @@ func (r *rule) charge(st *state, t *terms, now, n int64) {
 		st.start = add(max(st.start, now), cost(n, t))
 	case r.way == inStretches:
 		if st.ring == nil {
-			st.ring, st.start = new(ring), now/r.bucket
+			r.begin(st, now)
 		}
 		r.put(st, st.start, n)
 	default:
@@ -266,7 +274,7 @@ func (r *rule) reset(st *state, t *terms, now, left int64) int64 {
 	case st.ring == nil: // it is about to be charged for the first time
 		return (now/r.bucket + buckets + 1) * r.bucket
 	}
-	return (st.start + buckets + 1) * r.bucket
+	return st.end + buckets*r.bucket
 }
 
 // idle reports whether the state is as good as fresh at now.
