@@ -41,7 +41,7 @@ func byteLimits(t testing.TB, rate int64) map[string]func() (throttle weir.Throt
 
 // A source gets its limit, however many connections it has, in both directions together, and while it opens and closes them.
 func TestParallelConnections(t *testing.T) {
-	const rate, conns, length = 10_000, 60, 10 * time.Second
+	const rate, conns, length = 10_000, 36, 4 * time.Second
 	for name, limit := range byteLimits(t, rate) {
 		t.Run(name, func(t *testing.T) {
 			throttle, burst := limit()
@@ -54,10 +54,15 @@ func TestParallelConnections(t *testing.T) {
 			for i := range conns {
 				luck := rand.New(rand.NewPCG(1, uint64(i)))
 				clients.Go(func() {
-					for {
+					for opened := 0; i%3 != 1 || opened < 5; opened++ { // uploads leave connections behind
+						select {
+						case <-stop:
+							return
+						default:
+						}
 						c, err := g.try("")
 						if err != nil {
-							return
+							continue // turned away so soon that it did not come about
 						}
 						deadline(c)
 						ended := make(chan struct{})
@@ -68,17 +73,16 @@ func TestParallelConnections(t *testing.T) {
 							}
 							_ = c.Close()
 						}()
-						if i%2 == 0 {
-							_, _ = io.Copy(io.Discard, io.LimitReader(c, 1+luck.Int64N(20_000)))
-						} else {
+						some := 1 + luck.Int64N(20_000)
+						switch i % 3 {
+						case 0:
+							_, _ = io.Copy(io.Discard, io.LimitReader(c, some))
+						case 1: // the gate is left with what it has not yet read
+							_, _ = io.Copy(c, io.LimitReader(zeros{}, some))
+						default:
 							_, _ = io.Copy(c, zeros{})
 						}
 						close(ended)
-						select {
-						case <-stop:
-							return
-						default:
-						}
 					}
 				})
 			}
@@ -91,6 +95,7 @@ func TestParallelConnections(t *testing.T) {
 				case int64(g.clock.Pending()) > g.open.Load() || g.waiting.Load() > 0: // somebody waits for the clock
 					g.clock.Advance(10 * time.Millisecond)
 					throttle.(weir.Clocked).Advance(g.clock.Now())
+					late = time.Now().Add(time.Minute)
 				case time.Now().After(late):
 					t.Fatal("nobody asks for bytes")
 				}
