@@ -268,6 +268,17 @@ func (x *exchange) mayWrite(n int) (int, error) {
 	}
 }
 
+// maxBite is how much is taken in hand at a time where bytes are metered: what is in hand waits until all of it is granted.
+const maxBite = 4 << 10
+
+// bite is as much of a buffer as is to be filled, or written, at a time.
+func (x *exchange) bite(p []byte) []byte {
+	if x.setup.metered {
+		return p[:min(len(p), maxBite)]
+	}
+	return p
+}
+
 // ration waits until n bytes that were read are granted, however long that takes, and notes that they flow. It returns
 // until when the next ones should pause.
 func (x *exchange) ration(n int64) (until time.Time, err error) {
