@@ -81,6 +81,9 @@ func (x *exchange) recycle() {
 	exchanges.Put(x)
 }
 
+// errOver is what a late reader of a body gets.
+var errOver = errors.New("the request is over")
+
 // errLeft is why a request's context ended when the hang-up watch saw the client go.
 var errLeft = errors.New("the client has left")
 
@@ -292,7 +295,13 @@ func (x *exchange) ration(n int64) (until time.Time, err error) {
 			}
 		}
 	}
-	return x.pass.Flow(n, clock.Now()), nil
+	until = x.pass.Flow(n, clock.Now())
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return until, errOver // it may have been settled before it was asked, and nobody was charged
+	}
+	return until, nil
 }
 
 // sendAll sends a piece, in small ones where somebody asks how it gets on.

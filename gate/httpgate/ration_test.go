@@ -68,6 +68,16 @@ func newFlood(t *testing.T, ctx context.Context, throttle weir.Throttle) *flood 
 	return f
 }
 
+// waits reports whether a request waits to be let in.
+func (r *rig) waits() bool { r.seen.mu.Lock(); defer r.seen.mu.Unlock(); return r.seen.waiting > 0 }
+
+// refuses reports whether a request was turned away.
+func (r *rig) refuses() bool {
+	r.seen.mu.Lock()
+	defer r.seen.mu.Unlock()
+	return r.seen.served[http.StatusTooManyRequests] > 0
+}
+
 // count counts what is read.
 func (f *flood) count(r io.Reader) io.Reader {
 	return readerFunc(func(p []byte) (int, error) {
@@ -166,6 +176,64 @@ func TestUpgradedInPieces(t *testing.T) {
 					return false
 				}
 			})
+		})
+	}
+}
+
+// TestUploadAfterTheAnswer: an upstream that answers at once does not make the rest of an upload free. What is still read when the request has
+// been settled is charged to nobody, and does not go on.
+func TestUploadAfterTheAnswer(t *testing.T) {
+	const rate = 10_000
+	for name, throttle := range byteLimits(t, rate) {
+		t.Run(name, func(t *testing.T) {
+			var got atomic.Int64
+			var conns sync.WaitGroup
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conns.Wait()
+			defer l.Close()
+			conns.Go(func() {
+				for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+					conns.Go(func() {
+						defer c.Close()
+						br := bufio.NewReader(c)
+						if _, err := http.ReadRequest(br); err != nil {
+							return
+						}
+						_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+						n, _ := io.Copy(io.Discard, br)
+						got.Add(n)
+					})
+				}
+			})
+			g := start(t, Options{Upstream: to("http://" + l.Addr().String())}, throttle)
+			for held := false; !held && !g.refuses(); {
+				c := g.dial()
+				g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n")
+				go func() { _, _ = io.Copy(c, zeros{}) }()
+				answered := make(chan struct{})
+				go func() { _, _ = http.ReadResponse(bufio.NewReader(c), nil); close(answered) }()
+				eventually(t, "answered or held", func() bool {
+					select {
+					case <-answered:
+						return g.requests.Load() == 0
+					default:
+						held = g.clock.Pending() > 0 || g.waits()
+						return held
+					}
+				})
+				_ = c.Close()
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			_ = g.Stop(ctx)
+			_ = l.Close()
+			conns.Wait()
+			if n := got.Load(); n > rate*9/8 {
+				t.Errorf("the upstream got %d bytes at %d/s while no time passed", n, rate)
+			}
 		})
 	}
 }

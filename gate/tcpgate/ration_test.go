@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -205,6 +206,40 @@ func TestUDPRepliesAreRationed(t *testing.T) {
 			eventually(t, "dropped", func() bool { return g.seen.verdicts(weir.Refuse) >= dropped+50 })
 			if n := g.seen.out.Load(); n != before {
 				t.Errorf("%d bytes of replies went uncharged", n-before)
+			}
+		})
+	}
+}
+
+// However many ports a source sends from, replies and packets together have its limit.
+func TestUDPManyClients(t *testing.T) {
+	const rate, clients, replies = 10_000, 40, 10
+	for name, limit := range byteLimits(t, rate) {
+		t.Run(name, func(t *testing.T) {
+			throttle, _ := limit()
+			answers := slices.Repeat([]string{strings.Repeat("x", 1000)}, replies)
+			g := start(t, Options{Protocol: UDP, Upstream: serveUDP(t, func(string) []string { return answers })}, throttle)
+			var sent, admitted int
+			for range 5 { // seconds
+				for range clients / 5 {
+					send(t, g.client(), "many")
+					sent++
+					eventually(t, "all are answered for", func() bool {
+						admitted = int(g.seen.in.Load()) / 4
+						dropped := g.seen.verdicts(weir.Refuse) + g.seen.verdicts(weir.Wait)
+						return int(g.seen.out.Load())/1000+dropped == sent-admitted+admitted*replies
+					})
+				}
+				// A quota grants a packet while a byte is left, and keeps the rest as a debt.
+				flowed, most := g.seen.in.Load()+g.seen.out.Load(), int64(g.clock.Now().Sub(epoch).Seconds()*rate)+rate*9/8+1000
+				if flowed > most {
+					t.Errorf("%d bytes after %s, want at most %d", flowed, g.clock.Now().Sub(epoch), most)
+				}
+				g.clock.Advance(time.Second)
+				throttle.(weir.Clocked).Advance(g.clock.Now())
+			}
+			if g.seen.out.Load() < 2*rate {
+				t.Errorf("%d bytes of replies in five seconds", g.seen.out.Load())
 			}
 		})
 	}
