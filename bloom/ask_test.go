@@ -202,6 +202,55 @@ func TestOneFlowGetsTheRate(t *testing.T) {
 	}
 }
 
+// TestDownloadBesideAFlood: another source's flows, opened and closed all the time, take nothing from a lone download, nor from one that
+// sends small packets, also when the key changes.
+func TestDownloadBesideAFlood(t *testing.T) {
+	const rate = 10_000
+	r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100_000, Rotate: weir.Duration(15 * time.Second)})
+	lone, small := r.open("198.51.100.1", 32<<10), r.open("203.0.113.1", 32<<10)
+	all := downloads{lone, small}
+	for range 200 {
+		all = append(all, r.open("192.0.2.1", 32<<10))
+	}
+	heap.Init(&all)
+	for ends, turns := r.now.Add(40*time.Second), 0; all[0].at.Before(ends); turns++ {
+		d := all[0]
+		if d.at.After(r.now) {
+			r.pass(d.at.Sub(r.now))
+		}
+		switch d {
+		case lone:
+			r.turn(d, math.MaxInt64)
+		case small:
+			if r.turn(d, 100) > 0 {
+				d.at = r.now.Add(100 * time.Millisecond)
+				d.from = d.at
+			}
+		default:
+			r.turn(d, math.MaxInt64)
+			if turns%50 == 0 {
+				r.close(d)
+				if next := r.open("192.0.2.1", 32<<10); next != nil {
+					*d = *next
+				} else {
+					heap.Pop(&all)
+					continue
+				}
+			}
+		}
+		heap.Fix(&all, 0)
+	}
+	if r.Stats().Rotations == 0 {
+		t.Error("the key has not changed")
+	}
+	if lone.got < 40*rate*9/10 {
+		t.Errorf("a lone download got %d bytes in 40 s at %d/s", lone.got, rate)
+	}
+	if small.got < 40*1000*9/10 || small.took > time.Second {
+		t.Errorf("%d bytes in small packets, want %d; one waited %s", small.got, 40*1000, small.took)
+	}
+}
+
 // TestFlowsTakeTurns: ten downloads share alike, and a flow with small packets waits for one round of them at most.
 func TestFlowsTakeTurns(t *testing.T) {
 	for _, rate := range []int64{10_000, 1_000_000} {

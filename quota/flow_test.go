@@ -50,6 +50,23 @@ func TestVolumeIsAskedFor(t *testing.T) {
 	}
 }
 
+// TestVolumeLetsInForAPacket: while others take every packet's worth as it comes, nobody else is let in for single bytes to wait beside
+// them: connections of one account do not pile up.
+func TestVolumeLetsInForAPacket(t *testing.T) {
+	r := newRig(t, one(delayed(Policy{Name: "traffic", Kind: Volume, Window: GCRA, Limit: Bytes(80_000), Period: weir.Period{Length: time.Second}},
+		1, time.Second)))
+	h := r.admit("a").answer.Hold
+	for n := int64(1); n > 0; {
+		n, _ = r.q.Ask(h, 1<<20, false, r.now)
+	}
+	r.now = r.now.Add(10 * time.Millisecond) // 800 bytes
+	r.wait("a")
+	r.refuse("a", weir.LineFull)
+	if calls := r.advance(10 * time.Millisecond); len(inOrder(calls)) != 1 {
+		t.Errorf("%v", calls)
+	}
+}
+
 // TestVolumeByTheWhole: a packet goes on while one byte is left, and what it takes beyond the limit is owed.
 func TestVolumeByTheWhole(t *testing.T) {
 	r := newRig(t, one(Policy{Name: "traffic", Kind: Volume, Limit: Bytes(1000), Period: weir.Period{Length: time.Second}}))

@@ -248,7 +248,7 @@ func (w *waiter) over(rs *rules, now int64) (over uint64, ready int64) {
 		}
 		st := w.account.state(rs, r)
 		r.roll(st, t, now)
-		when := r.when(st, t, now, r.need(w.cost))
+		when := r.when(st, t, now, r.need(w.cost, t))
 		if w.delayed&r.bit != 0 && st.pace-now <= int64(maxGap) {
 			when = max(when, st.pace)
 		}
@@ -285,10 +285,13 @@ func (w *waiter) charge(rs *rules, now int64) {
 	w.at = now
 }
 
-// need is what must fit before an event of this cost goes on, price what it is charged then. Bytes are charged as they flow, and
-// a place is a place.
-func (r *rule) need(cost int64) int64 {
-	if r.bytes || r.way == level {
+// need is what must fit before an event of this cost goes on, price what it is charged then. Bytes are charged as they flow: nobody is
+// let in who would then wait for the first of them behind others. A place is a place.
+func (r *rule) need(cost int64, t *terms) int64 {
+	switch {
+	case r.bytes:
+		return r.worth(t)
+	case r.way == level:
 		return 1
 	}
 	return cost

@@ -338,7 +338,7 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 		f.Reset = instant(min(f.Reset.UnixNano(), b.now+int64(sharedAdvice)))
 	}
 
-	need := r.need(b.cost)
+	need := r.need(b.cost, t)
 	if st.waiting == 0 && r.when(st, t, b.now, need+st.ahead) <= b.now {
 		return
 	}

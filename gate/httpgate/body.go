@@ -28,7 +28,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		return 0, b.fail(err)
 	}
 	b.renew()
-	n, err := b.src.Read(p)
+	n, err := b.src.Read(x.bite(p))
 	total := x.in.Add(int64(n))
 	if b.bound > 0 && total > b.bound {
 		return 0, b.fail(errBodyTooLarge)

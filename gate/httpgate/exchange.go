@@ -81,6 +81,9 @@ func (x *exchange) recycle() {
 	exchanges.Put(x)
 }
 
+// errOver is what a late reader of a body gets.
+var errOver = errors.New("the request is over")
+
 // errLeft is why a request's context ended when the hang-up watch saw the client go.
 var errLeft = errors.New("the client has left")
 
@@ -268,6 +271,17 @@ func (x *exchange) mayWrite(n int) (int, error) {
 	}
 }
 
+// maxBite is how much is taken in hand at a time where bytes are metered: what is in hand waits until all of it is granted.
+const maxBite = 4 << 10
+
+// bite is as much of a buffer as is to be filled, or written, at a time.
+func (x *exchange) bite(p []byte) []byte {
+	if x.setup.metered {
+		return p[:min(len(p), maxBite)]
+	}
+	return p
+}
+
 // ration waits until n bytes that were read are granted, however long that takes, and notes that they flow. It returns
 // until when the next ones should pause.
 func (x *exchange) ration(n int64) (until time.Time, err error) {
@@ -281,7 +295,13 @@ func (x *exchange) ration(n int64) (until time.Time, err error) {
 			}
 		}
 	}
-	return x.pass.Flow(n, clock.Now()), nil
+	until = x.pass.Flow(n, clock.Now())
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return until, errOver // it may have been settled before it was asked, and nobody was charged
+	}
+	return until, nil
 }
 
 // sendAll sends a piece, in small ones where somebody asks how it gets on.

@@ -70,6 +70,7 @@ func (u *upgraded) Read(p []byte) (int, error) {
 	if err := u.x.pause(u.inAfter); err != nil {
 		return 0, err
 	}
+	p = u.x.bite(p)
 	var n int
 	var err error
 	if u.ahead.Buffered() > 0 {
@@ -87,20 +88,25 @@ func (u *upgraded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (u *upgraded) Write(p []byte) (int, error) {
-	if err := u.x.pause(u.outAfter); err != nil {
-		return 0, err
-	}
-	if len(p) > 0 && u.x.setup.metered {
-		var err error
-		if u.outAfter, err = u.x.ration(int64(len(p))); err != nil {
-			return 0, err
+func (u *upgraded) Write(p []byte) (sent int, err error) {
+	for {
+		if err := u.x.pause(u.outAfter); err != nil {
+			return sent, err
+		}
+		piece := u.x.bite(p[sent:])
+		if len(piece) > 0 && u.x.setup.metered {
+			if u.outAfter, err = u.x.ration(int64(len(piece))); err != nil {
+				return sent, err
+			}
+		}
+		n, err := u.Conn.Write(piece)
+		sent += n
+		u.written.Add(int64(n))
+		u.x.sent.Add(int64(n))
+		if err != nil || sent == len(p) {
+			return sent, err
 		}
 	}
-	n, err := u.Conn.Write(p)
-	u.written.Add(int64(n))
-	u.x.sent.Add(int64(n))
-	return n, err
 }
 
 // CloseWrite passes on that one side has no more to say.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,7 +42,7 @@ func byteLimits(t testing.TB, rate int64) map[string]func() (throttle weir.Throt
 
 // A source gets its limit, however many connections it has, in both directions together, and while it opens and closes them.
 func TestParallelConnections(t *testing.T) {
-	const rate, conns, length = 10_000, 60, 10 * time.Second
+	const rate, conns, length = 10_000, 36, 4 * time.Second
 	for name, limit := range byteLimits(t, rate) {
 		t.Run(name, func(t *testing.T) {
 			throttle, burst := limit()
@@ -54,10 +55,15 @@ func TestParallelConnections(t *testing.T) {
 			for i := range conns {
 				luck := rand.New(rand.NewPCG(1, uint64(i)))
 				clients.Go(func() {
-					for {
+					for opened := 0; i%3 != 1 || opened < 5; opened++ { // uploads leave connections behind
+						select {
+						case <-stop:
+							return
+						default:
+						}
 						c, err := g.try("")
 						if err != nil {
-							return
+							continue // turned away so soon that it did not come about
 						}
 						deadline(c)
 						ended := make(chan struct{})
@@ -68,17 +74,16 @@ func TestParallelConnections(t *testing.T) {
 							}
 							_ = c.Close()
 						}()
-						if i%2 == 0 {
-							_, _ = io.Copy(io.Discard, io.LimitReader(c, 1+luck.Int64N(20_000)))
-						} else {
+						some := 1 + luck.Int64N(20_000)
+						switch i % 3 {
+						case 0:
+							_, _ = io.Copy(io.Discard, io.LimitReader(c, some))
+						case 1: // the gate is left with what it has not yet read
+							_, _ = io.Copy(c, io.LimitReader(zeros{}, some))
+						default:
 							_, _ = io.Copy(c, zeros{})
 						}
 						close(ended)
-						select {
-						case <-stop:
-							return
-						default:
-						}
 					}
 				})
 			}
@@ -91,6 +96,7 @@ func TestParallelConnections(t *testing.T) {
 				case int64(g.clock.Pending()) > g.open.Load() || g.waiting.Load() > 0: // somebody waits for the clock
 					g.clock.Advance(10 * time.Millisecond)
 					throttle.(weir.Clocked).Advance(g.clock.Now())
+					late = time.Now().Add(time.Minute)
 				case time.Now().After(late):
 					t.Fatal("nobody asks for bytes")
 				}
@@ -200,6 +206,40 @@ func TestUDPRepliesAreRationed(t *testing.T) {
 			eventually(t, "dropped", func() bool { return g.seen.verdicts(weir.Refuse) >= dropped+50 })
 			if n := g.seen.out.Load(); n != before {
 				t.Errorf("%d bytes of replies went uncharged", n-before)
+			}
+		})
+	}
+}
+
+// However many ports a source sends from, replies and packets together have its limit.
+func TestUDPManyClients(t *testing.T) {
+	const rate, clients, replies = 10_000, 40, 10
+	for name, limit := range byteLimits(t, rate) {
+		t.Run(name, func(t *testing.T) {
+			throttle, _ := limit()
+			answers := slices.Repeat([]string{strings.Repeat("x", 1000)}, replies)
+			g := start(t, Options{Protocol: UDP, Upstream: serveUDP(t, func(string) []string { return answers })}, throttle)
+			var sent, admitted int
+			for range 5 { // seconds
+				for range clients / 5 {
+					send(t, g.client(), "many")
+					sent++
+					eventually(t, "all are answered for", func() bool {
+						admitted = int(g.seen.in.Load()) / 4
+						dropped := g.seen.verdicts(weir.Refuse) + g.seen.verdicts(weir.Wait)
+						return int(g.seen.out.Load())/1000+dropped == sent-admitted+admitted*replies
+					})
+				}
+				// A quota grants a packet while a byte is left, and keeps the rest as a debt.
+				flowed, most := g.seen.in.Load()+g.seen.out.Load(), int64(g.clock.Now().Sub(epoch).Seconds()*rate)+rate*9/8+1000
+				if flowed > most {
+					t.Errorf("%d bytes after %s, want at most %d", flowed, g.clock.Now().Sub(epoch), most)
+				}
+				g.clock.Advance(time.Second)
+				throttle.(weir.Clocked).Advance(g.clock.Now())
+			}
+			if g.seen.out.Load() < 2*rate {
+				t.Errorf("%d bytes of replies in five seconds", g.seen.out.Load())
 			}
 		})
 	}
