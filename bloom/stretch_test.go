@@ -188,7 +188,7 @@ func (g *stretches) granted(t rapid.TB, now time.Duration, cost int64) {
 // drawn are options whose tables fill in milliseconds or in an hour, with keys that change as often as may be.
 func drawn(rt *rapid.T) Options {
 	o := Options{K: rapid.IntRange(1, MaxK).Draw(rt, "k"), V6: []int{64}, Attackers: 100}
-	o.Burst = weir.Number(o.K * rapid.SampledFrom([]int{1, 2, 9, 40, 300, 3000}).Draw(rt, "share"))
+	o.Burst = weir.Number(o.K * rapid.SampledFrom([]int{1, 2, 9, 40, 100, 250, 300, 3000}).Draw(rt, "share"))
 	o.Rate = weir.Rate{Count: int64(o.Burst), Per: rapid.SampledFrom([]time.Duration{10 * time.Millisecond, 200 * time.Millisecond, time.Second,
 		33 * time.Second, time.Hour}).Draw(rt, "fill")}
 	o.Rotate = weir.Duration(max(minRotate, o.WithDefaults().learn()))
