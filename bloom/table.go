@@ -153,7 +153,9 @@ func (t *Table) fresh(places []Place, tokens int64, unit uint64) int {
 }
 
 // spent is what was taken from a limiter, without what is due.
-func (t *Table) spent(p Place) uint64 { return atomic.LoadUint64(&t.words[p/8]) >> (p % 8 * 8) & t.mask }
+func (t *Table) spent(p Place) uint64 {
+	return atomic.LoadUint64(&t.words[p/8]) >> (p % 8 * 8) & t.mask
+}
 
 // A balance is what the limiters of a network have together, and what the one owes that owes most.
 type balance struct{ left, owed int64 }

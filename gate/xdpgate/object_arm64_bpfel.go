@@ -46,7 +46,7 @@ type objectSettings struct {
 		Parts    uint32
 		Stale    uint32
 		Share    uint32
-		Bits     uint32
+		Bytes    uint32
 		Lanes    uint32
 	}
 	Levels        uint32

@@ -43,13 +43,13 @@ static __always_inline u32 place_of(u64 x, const volatile struct figures *f)
 {
 	u32 line = (u64)(u32)x * f->lines >> 32;
 	u32 lane = (x >> 32) * f->lanes >> 32;
-	return line * LINE_BYTES + (f->bits == 8 ? lane : lane * 2);
+	return line * LINE_BYTES + lane * f->bytes;
 }
 
 // mask is what a limiter can count to.
-static __always_inline u64 mask_of(u32 bits)
+static __always_inline u64 mask_of(u32 bytes)
 {
-	return bits == 8 ? 0xff : 0xffff;
+	return bytes == 1 ? 0xff : 0xffff;
 }
 
 static __always_inline u64 *word_of(struct line *line, u32 place)
@@ -126,15 +126,15 @@ __noinline u32 give_up_to(u32 base, u32 place, u32 tokens, u64 mask)
 }
 
 // fill takes due from each lane of a word, down to zero: several saturating subtractions in one.
-static __always_inline u64 fill(u64 word, u64 due, u32 bits)
+static __always_inline u64 fill(u64 word, u64 due, u32 bytes)
 {
-	const u64 mask = mask_of(bits), every = bits == 8 ? ~0ULL / 0xff : ~0ULL / 0xffff;
-	const u64 top = every << (bits == 8 ? 7 : 15);
+	const u64 mask = mask_of(bytes), every = bytes == 1 ? ~0ULL / 0xff : ~0ULL / 0xffff;
+	const u64 top = every << (bytes == 1 ? 7 : 15);
 	u64 d = due * every;
 	u64 diff = (word | top) - (d & ~top);
 	u64 negative = ((~word & d) | (~(word ^ d) & ~diff)) & top;
 	diff ^= (word ^ ~d) & top;
-	return diff & ~((negative >> (bits == 8 ? 7 : 15)) * mask);
+	return diff & ~((negative >> (bytes == 1 ? 7 : 15)) * mask);
 }
 
 // read_stamp reads the word with the time counter, before the clock is read: then no counter is ahead of the clock. x86 keeps
@@ -150,21 +150,21 @@ static __always_inline u64 read_stamp(struct line *line)
 
 // refill_line gives every limiter of a line whose time counter was `stamp` what it is owed at a time unit. The counter is claimed
 // first, in one step with the limiters that share its word: of several who try, one refills.
-__noinline int refill_line(u32 index, u32 stamp, u64 unit, u32 per_unit, u32 bits)
+__noinline int refill_line(u32 index, u32 stamp, u64 unit, u32 per_unit, u32 bytes)
 {
 	struct line *line = bpf_map_lookup_elem(&lines, &index);
 	if (!line)
 		return 0;
 	u64 due = (u64)(u16)(unit - stamp) * per_unit;
-	if (due > mask_of(bits))
-		due = mask_of(bits);
+	if (due > mask_of(bytes))
+		due = mask_of(bytes);
 	bool claimed = false;
 	u64 last = load(&line->words[7]);
 	KEEP_LOOP
 	for (int i = 0; i < TRIES; i++) {
 		if ((u16)(last >> TIME_SHIFT) != (u16)stamp)
 			return 0; // another CPU refills it
-		u64 next = fill(last & ~(TIME_MASK << TIME_SHIFT), due, bits) | unit << TIME_SHIFT;
+		u64 next = fill(last & ~(TIME_MASK << TIME_SHIFT), due, bytes) | unit << TIME_SHIFT;
 		u64 was = __sync_val_compare_and_swap(&line->words[7], last, next);
 		if (was == last) {
 			claimed = true;
@@ -179,7 +179,7 @@ __noinline int refill_line(u32 index, u32 stamp, u64 unit, u32 per_unit, u32 bit
 		u64 old = load(&line->words[w]);
 		KEEP_LOOP
 		for (int i = 0; i < TRIES; i++) {
-			u64 next = fill(old, due, bits);
+			u64 next = fill(old, due, bytes);
 			if (next == old)
 				break;
 			u64 was = __sync_val_compare_and_swap(&line->words[w], old, next);
@@ -191,21 +191,25 @@ __noinline int refill_line(u32 index, u32 stamp, u64 unit, u32 per_unit, u32 bit
 	return 0;
 }
 
+// among reports whether a place is one of the first n. A branch for each would have the verifier follow all of them, and the
+// processor guess.
+static __always_inline bool among(u32 p, const u32 *places, u32 n)
+{
+	u64 found = 0;
+	for (u32 i = 0; i < n; i++) {
+		u64 differ = places[i] ^ p;
+		UNKNOWN(differ);
+		found |= differ - 1; // the top bit tells
+	}
+	return found >> 63;
+}
+
 // apart moves a place on until it is none of the first n, which happens at most n times.
-static __always_inline u32 apart(u32 p, const u32 *places, u32 n, u32 bits)
+static __always_inline u32 apart(u32 p, const u32 *places, u32 n, u32 bytes)
 {
 	KEEP_LOOP
-	for (u32 i = 0; i < n; i++) {
-		u64 found = 0;
-		KEEP_LOOP
-		for (u32 j = 0; j < n; j++) {
-			u64 differ = places[j] ^ p;
-			UNKNOWN(differ);
-			found |= differ - 1; // the top bit tells; a branch for each would have the verifier follow all of them
-		}
-		if (!(found >> 63))
-			break;
-		p += bits / 8;
+	for (u32 i = 0; i < n && among(p, places, n); i++) {
+		p += bytes;
 		if (p % LINE_BYTES == TIME_AT)
 			p -= TIME_AT;
 	}
@@ -235,46 +239,33 @@ static __always_inline bool is_stale(u16 stamp, u64 unit, u32 stale)
 }
 
 // left is what a limiter has, without what is due.
-static __always_inline u32 left(struct line *line, u32 place, u32 capacity, u64 mask)
+static __always_inline u32 left(struct line *line, u32 place, const volatile struct figures *f)
 {
-	u32 spent = load(word_of(line, place)) >> (place & 7) * 8 & mask;
+	u32 spent = load(word_of(line, place)) >> (place & 7) * 8 & mask_of(f->bytes), capacity = f->capacity;
 	return spent < capacity ? capacity - spent : 0;
 }
 
 // A flood spends its time here, so this is written out: the compiler does not unroll a loop that it may leave at any turn.
 #define EACH_LIMITER(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
-// Where limiter i is. The places are kept on the stack, `seen` has their last bits: most are told apart by them.
+// Where limiter i is.
 #define PLACE(i)                                                                                \
-	if (i < k) {                                                                            \
-		places[i] = i == 0 ? place_of(h, f) : another(h, i, f);                         \
-		if (i > 0 && seen >> (places[i] & 63) & 1)                                 \
-			places[i] = apart(places[i], places, i, f->bits);                       \
-		seen |= 1ULL << (places[i] & 63);                                          \
-	}
+	if (i < k)                                                                              \
+		places[i] = i == 0 ? place_of(h, f) : apart(another(h, i, f), places, i, f->bytes);
 
-// take_other goes on when the first limiter has too little, or its line is stale. It returns the number of the limiter that gave the
-// last of the tokens, from 1, or 0. To drain it takes what there is.
-__noinline u32 take_other(u64 h, u32 level, u32 half, u32 tokens, u32 drain)
+// take_other goes on when the first limiter has too little, or its line is stale, at a time unit. It returns the number of the limiter
+// that gave the last of the tokens, from 1, or 0. To drain it takes what there is.
+__noinline u32 take_other(u64 h, u32 level, u64 half_drain, u32 tokens, u64 unit)
 {
 	level &= MAX_LEVELS - 1;
-	half &= 1;
+	u32 half = half_drain & 1, drain = half_drain >> 32;
 	const volatile struct figures *f = &config.level[level];
 	u32 base = f->base[half];
-	u32 capacity = f->capacity;
-	u64 mask = mask_of(f->bits);
 	u32 k = config.k;
 	u32 places[MAX_K];
-	u64 seen = 0;
-	// The time counters, read before the clock is, and below them what limiters have; later, what was taken. Volatile keeps them out
+	// The time counters, and below them what limiters have; later, what was taken. Volatile keeps them out
 	// of registers, of which there are few.
 	volatile u32 found[MAX_K];
-	u32 all = 0, needed = tokens, most = capacity;
-	if (tokens > capacity * k) {
-		// More than all limiters hold is granted when they are full, and they owe the rest.
-		needed = capacity * k;
-		most = f->share;
-	}
 
 	// All lines are fetched before the first is looked at: the processor waits for memory once.
 #define FETCH(i)                                                                                \
@@ -284,15 +275,17 @@ __noinline u32 take_other(u64 h, u32 level, u32 half, u32 tokens, u32 drain)
 		if (!line)                                                                      \
 			return 0;                                                               \
 		u32 stamp = read_stamp(line) >> TIME_SHIFT;                                     \
-		found[i] = stamp << 16 | left(line, places[i], capacity, mask);                 \
+		found[i] = stamp << 16 | left(line, places[i], f);                              \
 	}
 	EACH_LIMITER(FETCH)
-	u64 unit = unit_now(level, half);
-	u32 stale = f->stale;
+	// More than all limiters hold is granted when they are full, and they owe the rest.
+	u32 full = f->capacity * k, needed = tokens < full ? tokens : full;
+	u32 stale = f->stale, differ = 0, all = 0;
 	// As long as no line is stale, only as many limiters are used as it takes.
 #define LOOK_AT(i)                                                                              \
 	if (i < k) {                                                                            \
 		u32 was = found[i];                                                             \
+		differ |= was >> 16 ^ (u16)unit;                                                \
 		if (is_stale(was >> 16, unit, stale))                                           \
 			goto refill;                                                            \
 		all += was & 0xffff;                                                            \
@@ -302,33 +295,33 @@ __noinline u32 take_other(u64 h, u32 level, u32 half, u32 tokens, u32 drain)
 		}                                                                               \
 	}
 	EACH_LIMITER(LOOK_AT)
+	if (!differ && !drain)
+		return 0; // nothing is due: a flood is dropped here
 refill:;
-	u32 per_unit = f->per_unit, bits = f->bits;
-	bool due = false;
+	u32 per_unit = f->per_unit, bytes = f->bytes;
+	unit = unit_now(level, half); // again: what was read of the lines may be newer than the last time
 #define REFILL(i)                                                                               \
 	if (i < k) {                                                                            \
 		u16 stamp = found[i] >> 16;                                                     \
-		if (stamp != (u16)unit) {                                                       \
-			refill_line(base + places[i] / LINE_BYTES, stamp, unit, per_unit, bits); \
-			due = true;                                                             \
-		}                                                                               \
+		if (stamp != (u16)unit)                                                         \
+			refill_line(base + places[i] / LINE_BYTES, stamp, unit, per_unit, bytes); \
 	}
 	EACH_LIMITER(REFILL)
 	if (!drain) {
-		if (!due)
-			return 0;
 		all = 0;
 #define ADD_UP(i)                                                                               \
 		if (i < k) {                                                                    \
 			struct line *line = line_at(base, places[i]);                           \
 			if (line)                                                               \
-				all += left(line, places[i], capacity, mask);                   \
+				all += left(line, places[i], f);                                \
 		}
 		EACH_LIMITER(ADD_UP)
 		if (all < needed)
 			return 0;
 	}
 enough:;
+	u32 most = needed < tokens ? f->share : f->capacity;
+	u64 mask = mask_of(f->bytes);
 #define SPEND(i)                                                                                \
 	if (i < k) {                                                                            \
 		u32 taken = spend_up_to(base, places[i], tokens, most, mask);                   \
@@ -353,12 +346,13 @@ static __always_inline u32 take(u32 level, u32 half, u64 h, u32 tokens, u32 drai
 	const volatile struct figures *f = &config.level[level];
 	u64 first = place_of(h, f);
 	struct line *line = line_at(f->base[half], first);
-	if (line) {
-		u16 stamp = read_stamp(line) >> TIME_SHIFT;
-		if (!is_stale(stamp, unit_now(level, half), f->stale) && spend(line, first, tokens, f->capacity, mask_of(f->bits)))
-			return 1;
-	}
-	return take_other(h, level, half, tokens, drain);
+	if (!line)
+		return 0;
+	u16 stamp = read_stamp(line) >> TIME_SHIFT; // before the clock: so it is not ahead of it
+	u64 unit = unit_now(level, half);
+	if (!is_stale(stamp, unit, f->stale) && spend(line, first, tokens, f->capacity, mask_of(f->bytes)))
+		return 1;
+	return take_other(h, level, half | (u64)drain << 32, tokens, unit);
 }
 
 // take_one takes for an IPv4 network or a group: their limiters are on the first level.
@@ -391,10 +385,9 @@ __noinline int give(u64 h, u32 level, u32 half, u32 from, u32 tokens)
 	half &= 1;
 	const volatile struct figures *f = &config.level[level];
 	u32 base = f->base[half];
-	u64 mask = mask_of(f->bits);
+	u64 mask = mask_of(f->bytes);
 	u32 k = config.k;
 	u32 places[MAX_K];
-	u64 seen = 0;
 	EACH_LIMITER(PLACE)
 #define GIVE(i)                                                                                 \
 	if (i < k && i < from && tokens)                                                        \
