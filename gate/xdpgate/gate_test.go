@@ -496,6 +496,7 @@ func TestCare(t *testing.T) {
 	// A restart in the middle of an overlap goes on where it was.
 	for !g.kernel.care.charged {
 		move(time.Second)
+		flood(1) // tables that nobody asks keep their key
 	}
 	kernel := g.kernel
 	g.kernel = nil
