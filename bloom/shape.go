@@ -23,7 +23,7 @@ const (
 	Lanes      = timeAt / wide // wide limiters of a line; of the narrow ones there are twice as many
 	window     = 1 << timeBits // time units until a time counter begins anew
 	MaxTokens  = 1<<wide - 1   // that one limiter can hold
-	mostNarrow = 250           // parts of the burst on a narrow one: it must be able to owe some more
+	MaxNarrow  = 250           // events or parts of the burst on a narrow one: it must be able to owe some more
 	MaxK       = 8             // limiters of a source
 	MaxLines   = 1 << 27
 	minUnit    = 10 * time.Microsecond
@@ -53,8 +53,8 @@ type Shape struct {
 //
 // What does not divide is rounded to the source's disadvantage: never more is granted than was asked for.
 func Fit(rate weir.Rate, burst int64, k int, grain int64) (Shape, error) {
-	s, err := fit(rate, burst, k, grain, narrow, mostNarrow)
-	if err == nil && s.Share <= mostNarrow && s.owing() <= 1<<narrow-1 {
+	s, err := fit(rate, burst, k, grain, narrow, MaxNarrow)
+	if err == nil && s.Share <= MaxNarrow && s.owing() <= 1<<narrow-1 {
 		return s, nil
 	}
 	return fit(rate, burst, k, grain, wide, fineUnits)

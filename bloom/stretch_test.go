@@ -52,6 +52,30 @@ func TestRotationKeepsLimit(t *testing.T) {
 	}
 }
 
+// TestDay: low limits over a day, asked once a second: no more than the limit and a burst, and no less than nine tenths of the limit.
+func TestDay(t *testing.T) {
+	for _, c := range []struct {
+		o           Options
+		least, most int
+	}{
+		{Options{Rate: weir.Rate{Count: 1000, Per: day}, Burst: 1000}, 1900, 2000},
+		{Options{Rate: weir.Rate{Count: 20, Per: time.Hour}}, 432, 485},
+	} {
+		c.o.Attackers, c.o.V6 = 100, []int{64}
+		r := newRig(t, c.o)
+		granted := 0
+		for r.now.Sub(start) < day {
+			if r.ask("192.0.2.1", 1).Verdict == weir.Admit {
+				granted++
+			}
+			r.pass(time.Second)
+		}
+		if granted < c.least || granted > c.most {
+			t.Errorf("%s, burst %d: %d granted in a day, want %d to %d", c.o.Rate, c.o.Burst, granted, c.least, c.most)
+		}
+	}
+}
+
 // TestShortRotation: a rotation that leaves a new table no time to learn is a mistake, and the hint is right.
 func TestShortRotation(t *testing.T) {
 	for _, o := range []Options{
