@@ -56,7 +56,11 @@ type Taken struct {
 }
 
 // NewTable returns a table of full limiters in memory of its own.
-func NewTable(s Shape, k Key) *Table { return Overlay(s, k, make([]uint64, s.Lines*lineWords)) }
+func NewTable(s Shape, k Key) *Table {
+	t := Overlay(s, k, make([]uint64, s.Lines*lineWords))
+	t.atRest = true
+	return t
+}
 
 // Empty takes everything from every limiter of a table that nobody asks yet.
 func (t *Table) Empty() {
