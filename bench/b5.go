@@ -17,8 +17,7 @@ import (
 )
 
 // inKernel is B5: the program in the kernel on a SYN, by test run, with a million made-up sources: within their limit, and over it.
-// The peer is a token bucket for each source in an LRU hash of a million entries. Tables of two sizes: one that a core's own cache
-// holds, and the default.
+// The peer is a token bucket for each source in an LRU hash of a million entries. Tables of two sizes: the default, and one of 2 MB.
 func inKernel(o options) ([]figure, error) {
 	const sources = 1 << 20
 	slice, rounds := uint32(1_000_000), 11 // long enough that a slice is not mostly about what the others left in the caches
@@ -44,10 +43,10 @@ func inKernel(o options) ([]figure, error) {
 		}
 		add(p.Run)
 	}
-	tables := []int64{40_000, 100_000}
+	tables := []int64{100_000, 200_000}
 	var sizes []weir.Size
 	for _, attackers := range tables {
-		limit := bloom.Options{Rate: weir.Rate{Count: 100, Per: 24 * time.Hour}, Burst: 300_000, Attackers: attackers}
+		limit := bloom.Options{Rate: weir.Rate{Count: 100, Per: 24 * time.Hour}, Burst: 1000, Attackers: attackers}
 		shapes, err := limit.Shapes()
 		if err != nil {
 			return nil, err

@@ -48,6 +48,7 @@ var rows = []row{
 	{"B6", rotation},
 	{"B6n", nftablesSet},
 	{"B7", sameAnswers},
+	{"B8", idleTables},
 	{"B9", peopleUnderSYNs},
 	{"S1", issuing},
 	{"S2", refusing},

@@ -81,7 +81,7 @@ func BenchmarkSweep(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		b.StopTimer()
 		for j := range t.words {
-			t.words[j] |= 0x0003_0003_0003 // three spent tokens in most lanes
+			t.words[j] |= 3 * t.every & (1<<timeShift - 1) // three spent parts in most lanes
 		}
 		b.StartTimer()
 		t.Sweep(time.Duration(i) * s.Unit)

@@ -13,7 +13,7 @@ type care struct {
 	rotated  time.Duration // when the tables of now took over
 	learn    time.Duration // how long the next ones are charged before they do
 	early    bool          // the next ones have more lines and take over as soon as they know the flood
-	lines    int           // of the next tables
+	limiters int64         // of the next tables
 	over     int           // times in a row that there was too much damage
 	told     bool          // that there is too much
 	estimate estimate
@@ -78,7 +78,7 @@ func (l *Limiter) begin(o Options, shapes []Shape, now time.Duration) {
 	for i, shape := range shapes {
 		s.levels = append(s.levels, level{Shape: shape, limit: limitOf(o, i), now: NewTable(shape, NewKey()), bornNow: now})
 	}
-	l.care = care{rotated: now, learn: learn(shapes), lines: shapes[0].Lines}
+	l.care = care{rotated: now, learn: learn(shapes), limiters: shapes[0].Limiters()}
 	l.setup.Store(s)
 	l.note()
 }
@@ -102,20 +102,17 @@ func (l *Limiter) Configure(o Options, now time.Time) error {
 	defer l.mu.Unlock()
 	old := l.setup.Load()
 	before, _ := old.opts.Shapes()
-	larger := shapes[0].Lines
-	for i := range before {
-		if i < len(shapes) && before[i].Lines != shapes[i].Lines {
-			// The limit is the same, and so is what sources have used: the next tables have the new size.
-			shapes[i].Lines = before[i].Lines
-			l.care.lines, l.care.early = larger, true
-		}
-	}
-	if !slices.Equal(before, shapes) || !reflect.DeepEqual(old.opts.V6, o.V6) || old.opts.V4 != o.V4 {
-		for i := range shapes {
-			shapes[i].Lines = larger
-		}
+	alike := slices.EqualFunc(before, shapes, func(a, b Shape) bool {
+		b.Lines = a.Lines
+		return a == b
+	})
+	if !alike || !reflect.DeepEqual(old.opts.V6, o.V6) || old.opts.V4 != o.V4 {
 		l.begin(o, shapes, now.Sub(l.born))
 		return nil
+	}
+	if !slices.Equal(before, shapes) {
+		// The limit is the same, and so is what sources have used: the next tables have the new size.
+		l.care.limiters, l.care.early = shapes[0].Limiters(), true
 	}
 	next := *old
 	next.opts, next.nets = o, newNetworks(o)
@@ -201,25 +198,29 @@ func (l *Limiter) watch() {
 	if l.care.early {
 		return // larger ones are being made
 	}
-	if lines := min(max(2*l.care.lines, l.neededLines()), l.mostLines()); lines > l.care.lines {
-		l.care.lines, l.care.early = lines, true
+	if n := min(max(2*l.care.limiters, l.needed()), l.most()); n > l.care.limiters {
+		l.care.limiters, l.care.early = n, true
 	}
 }
 
-// neededLines is how many lines it takes for the attackers that there are, as estimated, and half as many more.
-func (l *Limiter) neededLines() int {
+// needed is how many limiters a table takes for the attackers that there are, as estimated, and half as many more.
+func (l *Limiter) needed() int64 {
 	o := l.setup.Load().opts
 	plan, err := Size(o.K, int64(l.care.estimate.attackers*1.5), o.Collateral)
 	if err != nil {
 		return 0
 	}
-	return plan.Lines
+	return plan.limiters()
 }
 
-// mostLines is how many lines a table may grow to.
-func (l *Limiter) mostLines() int {
+// most is how many limiters a table may grow to.
+func (l *Limiter) most() int64 {
 	s := l.setup.Load()
-	return min(int(int64(s.opts.MaxMemory)/(2*LineBytes*int64(len(s.levels)))), MaxLines)
+	bits := int64(0) // of one limiter on each level, with what it has of the time counters
+	for _, v := range s.levels {
+		bits += 2 * lineBits * int64(v.Bits)
+	}
+	return min(int64(s.opts.MaxMemory)*8/bits*timeAt, MaxLines*Lanes)
 }
 
 // rotate makes the next tables, and lets them take over when they have been charged for long enough.
@@ -231,16 +232,14 @@ func (l *Limiter) rotate(now time.Duration) {
 		return
 	}
 	takeover := c.rotated + s.opts.Rotate.Std()
-	grows := c.early && (!charged || s.levels[0].next.Shape().Lines != c.lines)
+	grows := c.early && (!charged || s.levels[0].next.Shape() != s.levels[0].sized(c.limiters))
 	switch {
 	case grows || !charged && now >= takeover-c.learn:
 		next := *s
 		next.levels = slices.Clone(s.levels)
 		for i := range next.levels {
 			v := &next.levels[i]
-			shape := v.Shape
-			shape.Lines = c.lines
-			v.next, v.bornNext = NewTable(shape, NewKey()), now
+			v.next, v.bornNext = NewTable(v.sized(c.limiters), NewKey()), now
 			v.next.Empty()
 		}
 		l.setup.Store(&next)

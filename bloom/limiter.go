@@ -62,11 +62,11 @@ type level struct {
 }
 
 // take asks for tokens. The table that will take over is charged too, whatever the answer: so it never has more than this one.
-func (v *level) take(n Network, tokens int64, now time.Duration) (Taken, bool) {
+func (v *level) take(n Network, tokens int64, now time.Duration) (Taken, balance) {
 	if v.next != nil {
 		v.next.Drain(n, tokens, now-v.bornNext)
 	}
-	return v.now.Take(n, tokens, now-v.bornNow)
+	return v.now.take(n, tokens, now-v.bornNow)
 }
 
 // soon is when a network can have tokens, in time since the limiter was made, and not before.
@@ -114,18 +114,19 @@ func (l *Limiter) judge(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 	taken := weir.Hold{Ref: s, N: cost}
 	for i := range nets {
 		v := &s.levels[i]
-		why := weir.OverLimit
-		if cost > v.Burst() {
-			why = weir.TooCostly
-		} else if from, ok := v.take(nets[i], v.Tokens(cost), now); ok {
-			put(&taken, i, from)
-			continue
+		why, was := weir.TooCostly, balance{}
+		if cost <= v.Burst() {
+			var from Taken
+			if from, was = v.take(nets[i], v.Tokens(cost), now); from.Last > 0 {
+				put(&taken, i, from)
+				continue
+			}
+			why = weir.OverLimit
 		}
 		s.give(&taken, i)
 		a.Verdict, a.Reason, a.Figure = weir.Refuse, why, s.figure(i, ev, group)
 		if why == weir.OverLimit {
-			room, owed := v.now.Room(nets[i], now-v.bornNow)
-			a.Until = l.born.Add(v.soon(room, owed, v.Tokens(cost), now))
+			a.Until = l.born.Add(v.soon(was.left, was.owed, v.Tokens(cost), now))
 			a.Figure.Reset = a.Until
 		}
 		a.Figures = append(a.Figures, a.Figure)

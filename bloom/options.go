@@ -160,17 +160,20 @@ func (o Options) Validate() error {
 	if err != nil {
 		all = append(all, err)
 	}
+	start := int64(0) // of memory
 	for i := range full.V6 {
-		if _, err := full.fit(i); err != nil {
+		s, err := full.fit(i)
+		if err != nil {
 			all = append(all, err)
 			break
 		}
+		start += 2 * s.sized(plan.limiters()).Bytes()
 	}
 	if least := full.learn(); full.Rotate.Std() < least {
 		wrong("rotate", fmt.Sprintf("a source's burst takes %s to fill, and the tables of a new key take ten times as long to learn", weir.Duration(least/learnFills)),
 			fmt.Sprintf("at least %s, or leave it out", weir.Duration(least)))
 	}
-	if start := plan.Bytes * int64(len(full.V6)); err == nil && o.MaxMemory > 0 && int64(o.MaxMemory) < start {
+	if err == nil && o.MaxMemory > 0 && int64(o.MaxMemory) < start {
 		wrong("max_memory", fmt.Sprintf("the tables have %s from the start", weir.Size(start)), "more than that, or leave it out")
 	}
 	return errors.Join(all...)
@@ -253,14 +256,17 @@ func (o Options) fit(level int) (Shape, error) {
 			burst = min(burst, MaxTokens*int64(o.K))
 		}
 	}
-	fine := int64(fineUnits)
+	into := Fit
 	if o.Count == Bytes {
-		fine = 1 // bytes that flow are charged in tokens
+		// Bytes that flow are charged in whole tokens, and may be owed.
+		into = func(rate weir.Rate, burst int64, k int, grain int64) (Shape, error) {
+			return fit(rate, burst, k, grain, wide, 1)
+		}
 	}
-	s, err := fit(rate, burst, o.K, grain, fine)
+	s, err := into(rate, burst, o.K, grain)
 	if err != nil && o.Grain != 0 && level > 0 {
 		// The grain was meant for the narrowest networks; wider ones may need a coarser one.
-		s, err = fit(rate, burst, o.K, 0, fine)
+		s, err = into(rate, burst, o.K, 0)
 	}
 	return s, err
 }
@@ -280,7 +286,7 @@ func (o Options) Shapes() ([]Shape, error) {
 		if shapes[i], err = o.fit(i); err != nil {
 			return nil, err
 		}
-		shapes[i].Lines = plan.Lines
+		shapes[i] = shapes[i].sized(plan.limiters())
 	}
 	return shapes, nil
 }

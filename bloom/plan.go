@@ -32,13 +32,16 @@ func Attackers(k int, limiters int64, drained float64) float64 {
 	return -math.Log1p(-drained) * float64(limiters) / float64(k)
 }
 
-// A Plan is a table sized for a flood.
+// A Plan is a table sized for a flood, with limiters of two bytes. Where the burst is small they have one byte, and it takes half of it.
 type Plan struct {
 	K          int     `json:"k"`
 	Lines      int     `json:"lines"`      // of one table
 	Bytes      int64   `json:"bytes"`      // of both tables of a rotation
 	Collateral float64 `json:"collateral"` // the share of innocent networks refused, under as many attackers as planned for
 }
+
+// limiters is how many limiters one table has.
+func (p Plan) limiters() int64 { return int64(p.Lines) * Lanes }
 
 // Size returns the smallest table that refuses at most the given share of innocent networks while so many networks attack.
 func Size(k int, attackers int64, collateral weir.Share) (Plan, error) {

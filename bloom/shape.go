@@ -12,16 +12,20 @@ import (
 // What a line is made of.
 const (
 	LineBytes  = 64
-	Lanes      = 31 // limiters of a line
 	lineWords  = LineBytes / 8
-	laneBits   = 16
-	timeLane   = Lanes // the last lane of a line is its time counter
-	timeShift  = 48    // where it stands in the last word
-	everyLane  = 0x0001_0001_0001_0001
-	window     = 1 << laneBits   // time units until a time counter begins anew
-	MaxTokens  = 1<<laneBits - 1 // that one limiter can hold
-	MaxK       = 8               // limiters of a source
-	MaxLines   = 1 << (32 - 5)   // a place is a number of 32 bits
+	lineBits   = LineBytes * 8
+	timeBits   = 16
+	timeShift  = 64 - timeBits       // the time counter is at the end of the last word
+	timeAt     = lineBits - timeBits // and limiters are before it
+	timeMask   = 1<<timeBits - 1
+	wide       = 16            // bits of a limiter
+	narrow     = 8             // and of one with a small share of the burst
+	Lanes      = timeAt / wide // wide limiters of a line; of the narrow ones there are twice as many
+	window     = 1 << timeBits // time units until a time counter begins anew
+	MaxTokens  = 1<<wide - 1   // that one limiter can hold
+	MaxNarrow  = 250           // events or parts of the burst on a narrow one: it must be able to owe some more
+	MaxK       = 8             // limiters of a source
+	MaxLines   = 1 << 27
 	minUnit    = 10 * time.Microsecond
 	smoothUnit = time.Millisecond // units are not made shorter than this without need
 	fineUnits  = 1024             // units that an empty limiter takes to fill, where the time allows it
@@ -33,8 +37,9 @@ const (
 // A Shape is the figures of one table, as the Go code and the program in the kernel both take them.
 type Shape struct {
 	K        int           // limiters of each source
-	Lines    int           // of 31 limiters each
-	Capacity int           // parts that one limiter holds, up to MaxTokens
+	Bits     int           // of a limiter: 16, or 8 where the burst is small
+	Lines    int           // of 31 limiters each, or 62
+	Capacity int           // parts that one limiter holds
 	Share    int           // parts of the burst that fall on one limiter: the capacity, or a little more
 	PerUnit  int           // parts that one limiter gets each time unit
 	Unit     time.Duration // the time unit
@@ -48,15 +53,19 @@ type Shape struct {
 //
 // What does not divide is rounded to the source's disadvantage: never more is granted than was asked for.
 func Fit(rate weir.Rate, burst int64, k int, grain int64) (Shape, error) {
-	return fit(rate, burst, k, grain, fineUnits)
+	s, err := fit(rate, burst, k, grain, narrow, MaxNarrow)
+	if err == nil && s.Share <= MaxNarrow && s.owing() <= 1<<narrow-1 {
+		return s, nil
+	}
+	return fit(rate, burst, k, grain, wide, fineUnits)
 }
 
-// fit is Fit. A share of the burst below fine tokens is divided into about as many parts.
-func fit(rate weir.Rate, burst int64, k int, grain, fine int64) (Shape, error) {
+// fit is Fit for limiters of so many bits. A share of the burst below fine tokens is divided into about as many parts.
+func fit(rate weir.Rate, burst int64, k int, grain int64, bits int, fine int64) (Shape, error) {
 	if grain == 0 {
 		grain = max(1, (burst/int64(k)+MaxTokens-1)/MaxTokens)
 	}
-	s := Shape{K: k, Grain: grain}
+	s := Shape{K: k, Grain: grain, Bits: bits}
 	share := burst / int64(k) / grain
 	switch {
 	case share < 1:
@@ -103,7 +112,16 @@ func fit(rate weir.Rate, burst int64, k int, grain, fine int64) (Shape, error) {
 func (s Shape) Bytes() int64 { return int64(s.Lines) * LineBytes }
 
 // Limiters is how many limiters the table has.
-func (s Shape) Limiters() int64 { return int64(s.Lines) * Lanes }
+func (s Shape) Limiters() int64 { return int64(s.Lines) * s.Lanes() }
+
+// Lanes is how many limiters a line has.
+func (s Shape) Lanes() int64 { return timeAt / int64(s.Bits) }
+
+// sized is the shape with lines for so many limiters.
+func (s Shape) sized(limiters int64) Shape {
+	s.Lines = int((limiters + s.Lanes() - 1) / s.Lanes())
+	return s
+}
 
 // Burst is what a source that was idle gets at once. It is also the largest cost that can ever be granted.
 func (s Shape) Burst() int64 { return int64(s.Share) * int64(s.K) / int64(s.Parts) * s.Grain }
@@ -116,8 +134,11 @@ func (s Shape) Tokens(cost int64) int64 {
 	return cost * int64(s.Parts)
 }
 
-// empty is what is spent of each limiter when a table starts empty. What a line may be ahead of its time is owed.
-func (s Shape) empty() int { return min(s.Capacity+2*s.Stale*s.PerUnit, MaxTokens) }
+// owing is what is spent of each limiter when a table starts empty. What a line may be ahead of its time is owed.
+func (s Shape) owing() int { return s.Capacity + 2*s.Stale*s.PerUnit }
+
+// empty is owing, as far as a limiter can hold it.
+func (s Shape) empty() int { return min(s.owing(), 1<<s.Bits-1) }
 
 // fill is how long a limiter takes from empty to full.
 func (s Shape) fill() time.Duration {

@@ -52,6 +52,30 @@ func TestRotationKeepsLimit(t *testing.T) {
 	}
 }
 
+// TestDay: low limits over a day, asked once a second: no more than the limit and a burst, and no less than nine tenths of the limit.
+func TestDay(t *testing.T) {
+	for _, c := range []struct {
+		o           Options
+		least, most int
+	}{
+		{Options{Rate: weir.Rate{Count: 1000, Per: day}, Burst: 1000}, 1900, 2000},
+		{Options{Rate: weir.Rate{Count: 20, Per: time.Hour}}, 432, 485},
+	} {
+		c.o.Attackers, c.o.V6 = 100, []int{64}
+		r := newRig(t, c.o)
+		granted := 0
+		for r.now.Sub(start) < day {
+			if r.ask("192.0.2.1", 1).Verdict == weir.Admit {
+				granted++
+			}
+			r.pass(time.Second)
+		}
+		if granted < c.least || granted > c.most {
+			t.Errorf("%s, burst %d: %d granted in a day, want %d to %d", c.o.Rate, c.o.Burst, granted, c.least, c.most)
+		}
+	}
+}
+
 // TestShortRotation: a rotation that leaves a new table no time to learn is a mistake, and the hint is right.
 func TestShortRotation(t *testing.T) {
 	for _, o := range []Options{
@@ -128,6 +152,12 @@ func TestIdle(t *testing.T) {
 	for _, rest := range []time.Duration{0, time.Second, 70 * time.Second, 66 * time.Minute, 5*time.Hour + 17*time.Millisecond} {
 		r := newRig(t, Options{Rate: perSecond(10), Burst: 10, Attackers: 100})
 		table := r.setup.Load().levels[0].now
+		table.words[0] = 1 // whoever looked at the lines would fill this limiter
+		r.pass(time.Minute)
+		if table.words[0] != 1 || !table.AtRest() {
+			t.Fatal("a new table that nobody asks is swept")
+		}
+		table.words[0] = 0
 		r.burst("192.0.2.1")
 		r.pass(2 * time.Hour)
 		if !table.AtRest() {
@@ -188,7 +218,7 @@ func (g *stretches) granted(t rapid.TB, now time.Duration, cost int64) {
 // drawn are options whose tables fill in milliseconds or in an hour, with keys that change as often as may be.
 func drawn(rt *rapid.T) Options {
 	o := Options{K: rapid.IntRange(1, MaxK).Draw(rt, "k"), V6: []int{64}, Attackers: 100}
-	o.Burst = weir.Number(o.K * rapid.SampledFrom([]int{1, 2, 9, 40, 300, 3000}).Draw(rt, "share"))
+	o.Burst = weir.Number(o.K * rapid.SampledFrom([]int{1, 2, 9, 40, 100, 250, 300, 1100}).Draw(rt, "share"))
 	o.Rate = weir.Rate{Count: int64(o.Burst), Per: rapid.SampledFrom([]time.Duration{10 * time.Millisecond, 200 * time.Millisecond, time.Second,
 		33 * time.Second, time.Hour}).Draw(rt, "fill")}
 	o.Rotate = weir.Duration(max(minRotate, o.WithDefaults().learn()))

@@ -13,6 +13,7 @@ type Table struct {
 	shape    Shape
 	key      Key
 	words    []uint64 // eight to a line
+	lanes             // of each line
 	capacity uint64
 	lines    uint64
 	stale    uint64
@@ -31,8 +32,21 @@ type Table struct {
 	sampled  uint64        // which lines were looked at last
 }
 
-// A Place is where a limiter is: the line times 32, plus the lane.
-type Place uint32
+// A Place is the byte of the table that a limiter begins with.
+type Place uint64
+
+// lanes say how the words of a line are divided into limiters.
+type lanes struct {
+	bits  uint64 // of a limiter
+	mask  uint64 // what a limiter can count to
+	every uint64 // a 1 for each limiter of a word
+	count uint64 // limiters of a line
+}
+
+func lanesOf(bits int) lanes {
+	mask := uint64(1)<<bits - 1
+	return lanes{uint64(bits), mask, ^uint64(0) / mask, timeAt / uint64(bits)}
+}
 
 // A Taken says where tokens came from: the hash of the network, and the limiter that gave the last of them, from 1 to k. The zero
 // Taken is none.
@@ -42,15 +56,19 @@ type Taken struct {
 }
 
 // NewTable returns a table of full limiters in memory of its own.
-func NewTable(s Shape, k Key) *Table { return Overlay(s, k, make([]uint64, s.Lines*lineWords)) }
+func NewTable(s Shape, k Key) *Table {
+	t := Overlay(s, k, make([]uint64, s.Lines*lineWords))
+	t.atRest = true
+	return t
+}
 
 // Empty takes everything from every limiter of a table that nobody asks yet.
 func (t *Table) Empty() {
-	word := uint64(t.shape.empty()) * everyLane
+	word := uint64(t.shape.empty()) * t.every
 	for i := range t.words {
 		t.words[i] = word
 		if i%lineWords == lineWords-1 {
-			t.words[i] &^= MaxTokens << timeShift
+			t.words[i] &^= timeMask << timeShift
 		}
 	}
 	t.used.Store(true)
@@ -59,7 +77,8 @@ func (t *Table) Empty() {
 // Overlay returns a table in the memory given: eight words to a line, in the order of the lines, aligned to 64 bytes. Zeroes are
 // full limiters.
 func Overlay(s Shape, k Key, words []uint64) *Table {
-	return &Table{shape: s, key: k, words: words[:s.Lines*lineWords], capacity: uint64(s.Capacity), lines: uint64(s.Lines), stale: uint64(s.Stale)}
+	return &Table{shape: s, key: k, words: words[:s.Lines*lineWords], lanes: lanesOf(s.Bits),
+		capacity: uint64(s.Capacity), lines: uint64(s.Lines), stale: uint64(s.Stale)}
 }
 
 // Shape returns the figures of the table.
@@ -68,12 +87,19 @@ func (t *Table) Shape() Shape { return t.shape }
 // Take asks for tokens for a network and reports whether they were granted, and where from. It takes nothing otherwise. The
 // limiters of a network are used in order; a cost may come from several of them.
 func (t *Table) Take(n Network, tokens int64, now time.Duration) (Taken, bool) {
+	from, _ := t.take(n, tokens, now)
+	return from, from.Last > 0
+}
+
+// take is Take, and tells what there was if it was too little.
+func (t *Table) take(n Network, tokens int64, now time.Duration) (Taken, balance) {
 	h := t.key.Hash(n)
 	unit := t.unit(now)
 	if t.takeFirst(h, uint64(tokens), unit) {
-		return Taken{h, 1}, true
+		return Taken{h, 1}, balance{}
 	}
-	return t.takeOther(h, tokens, now, unit, false)
+	last, was := t.takeOther(h, tokens, now, unit, false)
+	return Taken{h, last}, was
 }
 
 // Drain is Take for a table that does not decide: what is too little for the tokens is taken, too.
@@ -91,62 +117,77 @@ func (t *Table) takeFirst(h, tokens, unit uint64) bool {
 	if !t.used.Load() {
 		t.used.Store(true)
 	}
-	return uint64(uint16(unit)-t.stamp(p/32)) < t.stale && t.spend(p, tokens)
+	return uint64(uint16(unit)-t.stamp(p/LineBytes)) < t.stale && t.spend(p, tokens)
 }
 
-// takeOther goes on when the first limiter has too little, or its line is stale.
-func (t *Table) takeOther(h uint64, tokens int64, now time.Duration, unit uint64, drain bool) (Taken, bool) {
+// takeOther goes on when the first limiter has too little, or its line is stale. It returns the number of the limiter that gave the
+// last of the tokens, or 0 and what there was.
+func (t *Table) takeOther(h uint64, tokens int64, now time.Duration, unit uint64, drain bool) (last uint8, was balance) {
 	var room [MaxK]Place
 	places := t.places(h, &room)
 	if n := t.fresh(places, t.needed(tokens), unit); n > 0 {
-		if last := t.spendFrom(places[:n], tokens, false); last > 0 {
-			return Taken{h, last}, true
+		if last, _ = t.spendFrom(places[:n], tokens, false); last > 0 {
+			return last, was
 		}
 	}
 	t.refill(places, now)
-	last := t.spendFrom(places, tokens, drain)
-	return Taken{h, last}, last > 0
+	return t.spendFrom(places, tokens, drain)
 }
 
 // needed is what limiters must have to grant tokens. More than all of them hold is granted when they are full, and they owe the rest.
 func (t *Table) needed(tokens int64) int64 { return min(tokens, int64(t.capacity)*int64(t.shape.K)) }
 
-// fresh returns how many limiters it takes to have the tokens, if none of their lines is stale, and else 0.
+// fresh returns how many limiters it takes to have the tokens, if none of their lines is stale, and else 0. All lines are fetched
+// before the first is looked at, so that the processor waits for memory once.
 func (t *Table) fresh(places []Place, tokens int64, unit uint64) int {
+	var spent [MaxK]uint64
+	var stamps [MaxK]uint16
 	for i, p := range places {
-		if uint64(uint16(unit)-t.stamp(p/32)) >= t.stale {
+		spent[i%MaxK], stamps[i%MaxK] = t.spent(p), t.stamp(p/LineBytes)
+	}
+	for i := range places {
+		if uint64(uint16(unit)-stamps[i%MaxK]) >= t.stale {
 			return 0
 		}
-		if tokens -= t.left(p); tokens <= 0 {
+		if tokens -= max(0, int64(t.capacity)-int64(spent[i%MaxK])); tokens <= 0 {
 			return i + 1
 		}
 	}
 	return 0
 }
 
-// left is what a limiter has, without what is due.
-func (t *Table) left(p Place) int64 {
-	return max(0, int64(t.capacity)-int64(atomic.LoadUint64(&t.words[p/4])>>(p%4*laneBits)&MaxTokens))
+// spent is what was taken from a limiter, without what is due.
+func (t *Table) spent(p Place) uint64 {
+	return atomic.LoadUint64(&t.words[p/8]) >> (p % 8 * 8) & t.mask
+}
+
+// A balance is what the limiters of a network have together, and what the one owes that owes most.
+type balance struct{ left, owed int64 }
+
+// add counts a limiter in of which so much is spent.
+func (t *Table) add(b *balance, spent uint64) {
+	left := int64(t.capacity) - int64(spent)
+	b.left, b.owed = b.left+max(0, left), max(b.owed, -left)
 }
 
 // spendFrom takes tokens from the limiters in order and returns the number of the last one, from 1. If they have too little it
-// takes nothing and returns 0; to drain it takes what they have.
-func (t *Table) spendFrom(places []Place, tokens int64, drain bool) (last uint8) {
+// takes nothing and returns 0, and what they have; to drain it takes what they have.
+func (t *Table) spendFrom(places []Place, tokens int64, drain bool) (last uint8, was balance) {
 	most, needed := int64(t.capacity), t.needed(tokens)
 	if needed < tokens {
 		most = int64(t.shape.Share)
 	}
 	for _, p := range places {
-		needed -= t.left(p)
+		t.add(&was, t.spent(p))
 	}
-	if needed > 0 && !drain {
-		return 0
+	if was.left < needed && !drain {
+		return 0, was
 	}
 	var taken [MaxK]int64
 	for i, p := range places {
 		taken[i] = t.spendUpTo(p, tokens, most)
 		if tokens -= taken[i]; tokens == 0 {
-			return uint8(i + 1)
+			return uint8(i + 1), was
 		}
 	}
 	if !drain { // somebody was quicker
@@ -154,11 +195,11 @@ func (t *Table) spendFrom(places []Place, tokens int64, drain bool) (last uint8)
 			t.giveUpTo(p, taken[i])
 		}
 	}
-	return 0
+	return 0, was
 }
 
 // Charge takes tokens from all limiters of a network, whether they have them or not, and returns how many they owe after it. What
-// they owe is paid by what comes in; until then they grant nothing. A limiter owes at most what 16 bits can hold.
+// they owe is paid by what comes in; until then they grant nothing. A limiter owes at most what its bits can hold.
 func (t *Table) Charge(n Network, tokens int64, now time.Duration) (owed int64) {
 	var room [MaxK]Place
 	places := t.places(t.key.Hash(n), &room)
@@ -166,7 +207,7 @@ func (t *Table) Charge(n Network, tokens int64, now time.Duration) (owed int64) 
 	t.refill(places, now)
 	tokens -= t.spendWhatIsThere(places, tokens)
 	for i, p := range places {
-		tokens -= t.spendUpTo(p, tokens/int64(len(places)-i), MaxTokens)
+		tokens -= t.spendUpTo(p, tokens/int64(len(places)-i), int64(t.mask))
 	}
 	return t.owed(places)
 }
@@ -181,7 +222,7 @@ func (t *Table) spendWhatIsThere(places []Place, tokens int64) (spent int64) {
 // owed is how much was charged beyond the tokens.
 func (t *Table) owed(places []Place) (n int64) {
 	for _, p := range places {
-		n += max(0, int64(atomic.LoadUint64(&t.words[p/4])>>(p%4*laneBits)&MaxTokens)-int64(t.capacity))
+		n += max(0, int64(t.spent(p))-int64(t.capacity))
 	}
 	return n
 }
@@ -189,14 +230,13 @@ func (t *Table) owed(places []Place) (n int64) {
 // Room returns how many tokens a network could take now, in parts, and takes none. owed is what the limiter owes that owes most.
 func (t *Table) Room(n Network, now time.Duration) (all, owed int64) {
 	var room [MaxK]Place
+	var b balance
 	unit := max(t.unit(now), t.latest.Load())
 	for _, p := range t.places(t.key.Hash(n), &room) {
-		spent := atomic.LoadUint64(&t.words[p/4]) >> (p % 4 * laneBits) & MaxTokens
-		due := t.due(uint64(uint16(unit) - t.stamp(p/32)))
-		left := int64(t.capacity) - int64(spent-min(spent, due))
-		all, owed = all+max(0, left), max(owed, -left)
+		spent := t.spent(p)
+		t.add(&b, spent-min(spent, t.due(uint64(uint16(unit)-t.stamp(p/LineBytes)))))
 	}
-	return all, owed
+	return b.left, b.owed
 }
 
 // Give returns tokens to the limiters that they came from: to the last one first.
@@ -210,10 +250,10 @@ func (t *Table) Give(from Taken, tokens int64) {
 
 // giveUpTo returns tokens to one limiter, and how many it took.
 func (t *Table) giveUpTo(p Place, tokens int64) int64 {
-	word, shift := &t.words[p/4], p%4*laneBits
+	word, shift := &t.words[p/8], p%8*8
 	for {
 		old := atomic.LoadUint64(word)
-		back := min(uint64(tokens), old>>shift&MaxTokens) // a refill may have been quicker
+		back := min(uint64(tokens), old>>shift&t.mask) // a refill may have been quicker
 		if back == 0 || atomic.CompareAndSwapUint64(word, old, old-back<<shift) {
 			return int64(back)
 		}
@@ -223,8 +263,8 @@ func (t *Table) giveUpTo(p Place, tokens int64) int64 {
 // place is where the first limiter is. The two halves of the hash choose line and lane.
 func (t *Table) place(x uint64) Place {
 	line := uint64(uint32(x)) * t.lines >> 32
-	lane := x >> 32 * Lanes >> 32
-	return Place(line<<5 | lane)
+	lane := x >> 32 * t.count >> 32
+	return Place(line*LineBytes + lane*t.bits/8)
 }
 
 // another is where limiter i > 0 is. One keyed hash is enough: what is made of it here is as unpredictable as it is. Two limiters
@@ -236,8 +276,8 @@ func (t *Table) another(h uint64, i int, places *[MaxK]Place) Place {
 	p := t.place(x ^ x>>31)
 	for j := 0; j < i; j++ {
 		if places[j] == p {
-			if p++; p&31 == timeLane {
-				p -= Lanes
+			if p += Place(t.bits / 8); p%LineBytes == timeAt/8 {
+				p -= timeAt / 8
 			}
 			j = -1 // it may have come upon one of those before
 		}
@@ -256,10 +296,10 @@ func (t *Table) places(h uint64, room *[MaxK]Place) []Place {
 
 // spend takes tokens from one limiter if it has them.
 func (t *Table) spend(p Place, tokens uint64) bool {
-	word, shift := &t.words[p/4], p%4*laneBits
+	word, shift := &t.words[p/8], p%8*8
 	for {
 		old := atomic.LoadUint64(word)
-		if old>>shift&MaxTokens+tokens > t.capacity {
+		if old>>shift&t.mask+tokens > t.capacity {
 			return false
 		}
 		if atomic.CompareAndSwapUint64(word, old, old+tokens<<shift) {
@@ -270,10 +310,10 @@ func (t *Table) spend(p Place, tokens uint64) bool {
 
 // spendUpTo takes at most so many tokens from one limiter, as long as no more than most are spent, and returns how many.
 func (t *Table) spendUpTo(p Place, tokens, most int64) int64 {
-	word, shift := &t.words[p/4], p%4*laneBits
+	word, shift := &t.words[p/8], p%8*8
 	for {
 		old := atomic.LoadUint64(word)
-		take := min(tokens, most-int64(old>>shift&MaxTokens))
+		take := min(tokens, most-int64(old>>shift&t.mask))
 		if take <= 0 {
 			return 0
 		}
@@ -306,7 +346,7 @@ func (t *Table) refill(places []Place, now time.Duration) {
 		t.sweeping.Unlock()
 	}
 	for _, p := range places {
-		t.refillLine(p / 32)
+		t.refillLine(p / LineBytes)
 	}
 }
 
@@ -316,10 +356,10 @@ func (t *Table) stamp(line Place) uint16 {
 }
 
 // due is how many tokens each limiter is owed after so many units.
-func (t *Table) due(units uint64) uint64 { return min(units*uint64(t.shape.PerUnit), MaxTokens) }
+func (t *Table) due(units uint64) uint64 { return min(units*uint64(t.shape.PerUnit), t.mask) }
 
 // refillLine gives every limiter of a line what it is owed, if any time unit has passed. The time counter is claimed first, in one
-// step with the three limiters that share its word: of several who try, one refills.
+// step with the limiters that share its word: of several who try, one refills.
 func (t *Table) refillLine(line Place) {
 	words := t.line(line)
 	for {
@@ -330,8 +370,8 @@ func (t *Table) refillLine(line Place) {
 			return
 		}
 		due := t.due(uint64(passed))
-		if claim(words, last, unit, due) {
-			fillRest(words, due)
+		if t.claim(words, last, unit, due) {
+			t.fillRest(words, due)
 			return
 		}
 	}
@@ -342,19 +382,19 @@ func (t *Table) line(line Place) *[lineWords]uint64 {
 }
 
 // claim sets the time counter of a line, and refills the limiters in the same word.
-func claim(words *[lineWords]uint64, last, unit, due uint64) bool {
-	return atomic.CompareAndSwapUint64(&words[lineWords-1], last, fill(last&^(MaxTokens<<timeShift), due)|unit<<timeShift)
+func (t *Table) claim(words *[lineWords]uint64, last, unit, due uint64) bool {
+	return atomic.CompareAndSwapUint64(&words[lineWords-1], last, t.fill(last&^(timeMask<<timeShift), due)|unit<<timeShift)
 }
 
 // fillRest refills the limiters in the other words of a line.
-func fillRest(words *[lineWords]uint64, due uint64) {
+func (t *Table) fillRest(words *[lineWords]uint64, due uint64) {
 	for i := range lineWords - 1 {
 		for {
 			old := atomic.LoadUint64(&words[i])
 			if old == 0 {
 				break // full, as most are
 			}
-			next := fill(old, due)
+			next := t.fill(old, due)
 			if next == old || atomic.CompareAndSwapUint64(&words[i], old, next) {
 				break
 			}
@@ -377,7 +417,7 @@ func (t *Table) Tend(now time.Duration) {
 	switch swept := t.swept.Load(); {
 	case t.atRest:
 		t.swept.Store(max(unit, swept)) // what is full stays full, whatever its time counter says
-	case unit > t.lastUse+uint64(MaxTokens/t.shape.PerUnit)+1:
+	case unit > t.lastUse+t.mask/uint64(t.shape.PerUnit)+1:
 		t.sweep(now)
 		t.atRest = true
 	case unit >= swept+window/4:
@@ -446,13 +486,13 @@ func (t *Table) sweep(now time.Duration) {
 			due := t.due(passed)
 			if oldest >= window {
 				// The counters have begun anew since. All but those of this moment are full by now.
-				due = MaxTokens
+				due = t.mask
 			}
 			if newer := passed > min(oldest, window-1-recent); newer || passed == 0 && oldest < window {
 				break
 			}
-			if claim(words, last, unit, due) {
-				fillRest(words, due)
+			if t.claim(words, last, unit, due) {
+				t.fillRest(words, due)
 				break
 			}
 		}
@@ -465,30 +505,31 @@ const recent = 256
 
 // emptyIn counts the limiters of a line that have less than a token, with what is due.
 func (t *Table) emptyIn(words *[lineWords]uint64, due uint64) (n int64) {
-	due = min(due+t.capacity-min(uint64(t.shape.Parts), t.capacity), MaxTokens)
+	due = min(due+t.capacity-min(uint64(t.shape.Parts), t.capacity), t.mask)
+	low := t.every * (t.mask >> 1)
 	for i := range words {
 		word := atomic.LoadUint64(&words[i])
 		if i == lineWords-1 {
-			word &^= MaxTokens << timeShift // the time counter is no limiter
+			word &^= timeMask << timeShift // the time counter is no limiter
 		}
 		if word == 0 {
 			continue
 		}
 		// What is left of a lane after all but one of its tokens have come back.
-		x := fill(word, due)
-		const low = everyLane * 0x7fff
+		x := t.fill(word, due)
 		n += int64(bits.OnesCount64(((x&low + low) | x) &^ low))
 	}
 	return n
 }
 
-// fill takes due from each of the four lanes of a word, down to zero: four saturating subtractions in one. The top bit of each lane
-// is set beforehand, so that no lane borrows from the next; it tells afterwards whether the lower bits had to borrow.
-func fill(word, due uint64) uint64 {
-	const top = everyLane * 0x8000
-	d := due * everyLane
+// fill takes due from each lane of a word, down to zero: several saturating subtractions in one. The top bit of each lane is set
+// beforehand, so that no lane borrows from the next; it tells afterwards whether the lower bits had to borrow.
+func (l *lanes) fill(word, due uint64) uint64 {
+	shift := (l.bits - 1) & 63
+	top := l.every << shift
+	d := due * l.every
 	diff := (word | top) - (d &^ top)
 	negative := (^word&d | ^(word^d)&^diff) & top
 	diff ^= (word ^ ^d) & top
-	return diff &^ (negative >> 15 * MaxTokens)
+	return diff &^ (negative >> shift * l.mask)
 }

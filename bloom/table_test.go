@@ -35,18 +35,23 @@ func drain(tb *Table, n Network, now time.Duration) (granted int64) {
 
 var network = NetworkV4([4]byte{192, 0, 2, 1}, 24)
 
-// TestFill: four lanes in one word are what four lanes are one by one.
+// drawBits is the width of the limiters of a table.
+func drawBits(rt *rapid.T) int { return rapid.SampledFrom([]int{narrow, wide}).Draw(rt, "bits") }
+
+// TestFill: the lanes of one word are what they are one by one.
 func TestFill(t *testing.T) {
-	lane := rapid.OneOf(rapid.Uint16(), rapid.SampledFrom([]uint16{0, 1, 0x7fff, 0x8000, 0x8001, 0xffff}))
 	rapid.Check(t, func(rt *rapid.T) {
+		l := lanesOf(drawBits(rt))
+		half := l.mask / 2
+		lane := rapid.OneOf(rapid.Uint64Range(0, l.mask), rapid.SampledFrom([]uint64{0, 1, half, half + 1, half + 2, l.mask}))
 		due := lane.Draw(rt, "due")
 		var word, want uint64
-		for i := range 4 {
+		for at := uint64(0); at < 64; at += l.bits {
 			spent := lane.Draw(rt, "spent")
-			word |= uint64(spent) << (16 * i)
-			want |= uint64(spent-min(spent, due)) << (16 * i)
+			word |= spent << at
+			want |= (spent - min(spent, due)) << at
 		}
-		if got := fill(word, uint64(due)); got != want {
+		if got := l.fill(word, due); got != want {
 			rt.Errorf("fill(%016x, %04x) = %016x, want %016x", word, due, got, want)
 		}
 	})
@@ -55,17 +60,19 @@ func TestFill(t *testing.T) {
 // TestEmptyIn: the limiters of a line that have nothing left are counted, the time counter never is.
 func TestEmptyIn(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		capacity := rapid.IntRange(1, MaxTokens).Draw(rt, "capacity")
+		bits := drawBits(rt)
+		most := 1<<bits - 1
+		capacity := rapid.IntRange(1, most).Draw(rt, "capacity")
 		parts := rapid.IntRange(1, capacity).Draw(rt, "parts")
-		due := rapid.SampledFrom([]int{0, 0, 1, parts, MaxTokens}).Draw(rt, "due")
-		tb := NewTable(Shape{K: 1, Lines: 1, Capacity: capacity, PerUnit: 1, Unit: 1, Grain: 1, Parts: parts, Stale: 1}, Key{})
+		due := rapid.SampledFrom([]int{0, 0, 1, parts, most}).Draw(rt, "due")
+		tb := NewTable(Shape{Bits: bits, K: 1, Lines: 1, Capacity: capacity, PerUnit: 1, Unit: 1, Grain: 1, Parts: parts, Stale: 1}, Key{})
 		var want int64
-		for i := range timeLane + 1 {
-			spent := rapid.SampledFrom([]int{0, 1, capacity - parts, capacity - parts + 1, capacity - 1, capacity, MaxTokens}).Draw(rt, "spent")
-			if capacity-max(0, spent-due) < parts && i != timeLane {
+		for at := 0; at < lineBits; at += bits {
+			spent := rapid.SampledFrom([]int{0, 1, capacity - parts, capacity - parts + 1, capacity - 1, capacity, most}).Draw(rt, "spent")
+			if capacity-max(0, spent-due) < parts && at < timeAt {
 				want++
 			}
-			tb.words[i/4] |= uint64(spent) << (i % 4 * laneBits)
+			tb.words[at/64] |= uint64(spent) << (at % 64)
 		}
 		if got := tb.emptyIn(tb.line(0), uint64(due)); got != want {
 			rt.Errorf("%d empty, want %d", got, want)
@@ -76,13 +83,13 @@ func TestEmptyIn(t *testing.T) {
 // TestPlaces: the limiters of a source are k different ones, never a time counter, in a table however small.
 func TestPlaces(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := Shape{K: rapid.IntRange(1, MaxK).Draw(rt, "k"), Lines: rapid.SampledFrom([]int{1, 2, 3, 1000, MaxLines / 64}).Draw(rt, "lines"),
+		s := Shape{Bits: drawBits(rt), K: rapid.IntRange(1, MaxK).Draw(rt, "k"), Lines: rapid.SampledFrom([]int{1, 2, 3, 1000, MaxLines / 64}).Draw(rt, "lines"),
 			Capacity: 1, PerUnit: 1, Unit: 1, Grain: 1}
-		tb := &Table{shape: s, lines: uint64(s.Lines)}
+		tb := &Table{shape: s, lines: uint64(s.Lines), lanes: lanesOf(s.Bits)}
 		var room [MaxK]Place
 		seen := map[Place]bool{}
 		for _, p := range tb.places(rapid.Uint64().Draw(rt, "hash"), &room) {
-			if seen[p] || int(p/32) >= s.Lines || p%32 == timeLane {
+			if seen[p] || int(p/LineBytes) >= s.Lines || p%LineBytes >= timeAt/8 || p*8%Place(s.Bits) != 0 {
 				rt.Errorf("%v", room[:s.K])
 			}
 			seen[p] = true
@@ -96,13 +103,14 @@ func TestPlaces(t *testing.T) {
 // model is the structure as its description has it: plain balances, plain time, no words and no windows.
 type model struct {
 	Shape
-	balance [][Lanes]int64
+	balance [][]int64
 	refill  []int64 // the unit in which a line was refilled
 }
 
 func newModel(s Shape) *model {
-	m := &model{Shape: s, balance: make([][Lanes]int64, s.Lines), refill: make([]int64, s.Lines)}
+	m := &model{Shape: s, balance: make([][]int64, s.Lines), refill: make([]int64, s.Lines)}
 	for i := range m.balance {
+		m.balance[i] = make([]int64, s.Lanes())
 		for j := range m.balance[i] {
 			m.balance[i][j] = int64(s.Capacity)
 		}
@@ -119,31 +127,34 @@ func (m *model) fill(line int, unit int64) {
 	}
 }
 
+// of is the balance of a limiter.
+func (m *model) of(p Place) *int64 { return &m.balance[p/LineBytes][p%LineBytes*8/Place(m.Bits)] }
+
 func (m *model) take(places []Place, tokens int64, now time.Duration) bool {
 	unit := int64(now / m.Unit)
 	all, stale := int64(0), false
 	for _, p := range places {
-		if stale = unit-m.refill[p/32] >= int64(m.Stale); stale {
+		if stale = unit-m.refill[p/LineBytes] >= int64(m.Stale); stale {
 			break
 		}
-		if all += m.balance[p/32][p%32]; all >= tokens {
+		if all += *m.of(p); all >= tokens {
 			break
 		}
 	}
 	if stale || all < tokens {
 		all = 0
 		for _, p := range places {
-			m.fill(int(p/32), unit)
+			m.fill(int(p/LineBytes), unit)
 		}
 		for _, p := range places {
-			all += m.balance[p/32][p%32]
+			all += *m.of(p)
 		}
 	}
 	if all < tokens {
 		return false
 	}
 	for _, p := range places {
-		b := &m.balance[p/32][p%32]
+		b := m.of(p)
 		took := min(*b, tokens)
 		*b, tokens = *b-took, tokens-took
 	}
@@ -154,9 +165,10 @@ func (m *model) take(places []Place, tokens int64, now time.Duration) bool {
 func TestAsDescribed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := Shape{
-			K: rapid.IntRange(1, 5).Draw(rt, "k"), Lines: rapid.IntRange(1, 4).Draw(rt, "lines"),
-			Capacity: rapid.SampledFrom([]int{1, 2, 7, 40000, MaxTokens}).Draw(rt, "capacity"), Unit: time.Millisecond, Grain: 1, Parts: 1,
+			Bits: drawBits(rt), K: rapid.IntRange(1, 5).Draw(rt, "k"), Lines: rapid.IntRange(1, 4).Draw(rt, "lines"), Unit: time.Millisecond, Grain: 1, Parts: 1,
 		}
+		most := 1<<s.Bits - 1
+		s.Capacity = rapid.SampledFrom([]int{1, 2, 7, most * 2 / 3, most}).Draw(rt, "capacity")
 		s.PerUnit = rapid.IntRange(1, min(s.Capacity, 20000)).Draw(rt, "per unit")
 		s.Share = s.Capacity
 		s.Stale = rapid.IntRange(1, max(1, s.Capacity/s.PerUnit)).Draw(rt, "stale")
@@ -184,7 +196,7 @@ func TestAsDescribed(t *testing.T) {
 			}
 			for i, line := range m.balance {
 				for j, balance := range line {
-					if spent := int64(tb.words[i*lineWords+j/4] >> (j % 4 * laneBits) & MaxTokens); spent != int64(s.Capacity)-balance {
+					if spent := int64(tb.spent(Place(i*LineBytes + j*s.Bits/8))); spent != int64(s.Capacity)-balance {
 						rt.Fatalf("line %d, limiter %d: spent %d of %d, want %d left", i, j, spent, s.Capacity, balance)
 					}
 				}
@@ -234,7 +246,7 @@ func TestContention(t *testing.T) {
 
 // TestRollover: drained and then idle for whatever time, a source is granted, though the time counters begin anew every 65.536 s.
 func TestRollover(t *testing.T) {
-	s := Shape{K: 5, Lines: 1, Capacity: 1, Share: 1, PerUnit: 1, Unit: time.Millisecond, Grain: 1, Parts: 1, Stale: 1}
+	s := Shape{Bits: wide, K: 5, Lines: 1, Capacity: 1, Share: 1, PerUnit: 1, Unit: time.Millisecond, Grain: 1, Parts: 1, Stale: 1}
 	every := window / 4 * s.Unit
 	for _, swept := range []bool{false, true} {
 		for idle := time.Second; idle <= 200*time.Second; idle += step(idle, window*s.Unit) {
@@ -320,7 +332,7 @@ func TestSaturation(t *testing.T) {
 }
 
 // whole is a shape whose tokens have one part: 10 a second, bursts of 10.
-var whole = Shape{K: 2, Lines: 3, Capacity: 5, Share: 5, PerUnit: 1, Unit: 200 * time.Millisecond, Grain: 1, Parts: 1, Stale: 1}
+var whole = Shape{Bits: wide, K: 2, Lines: 3, Capacity: 5, Share: 5, PerUnit: 1, Unit: 200 * time.Millisecond, Grain: 1, Parts: 1, Stale: 1}
 
 // TestGiveBack: what is given back is there again, and never more than was taken.
 func TestGiveBack(t *testing.T) {
@@ -398,7 +410,7 @@ func TestFit(t *testing.T) {
 			}
 			return
 		}
-		if s.Capacity < 1 || s.Capacity > MaxTokens || s.PerUnit < 1 || s.PerUnit > s.Capacity || s.Unit < minUnit || s.Stale < 1 || s.Stale*s.PerUnit > s.Capacity {
+		if s.Capacity < 1 || s.Share > 1<<s.Bits-1 || s.Bits == narrow && s.empty() != s.owing() || s.PerUnit < 1 || s.PerUnit > s.Capacity || s.Unit < minUnit || s.Stale < 1 || s.Stale*s.PerUnit > s.Capacity {
 			rt.Errorf("%+v", s)
 		}
 		if got := s.Burst(); got > burst || float64(got) < float64(burst)/2 {

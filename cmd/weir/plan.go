@@ -109,8 +109,9 @@ func (t *terminal) plan(p bloom.Plan, o bloom.Options) {
 	fmt.Fprintf(t.out, `
 A table has %s; there are two while the key changes. Each level of IPv6
 prefixes has its own, and IPv4 shares the first: with the default of %d levels
-a limiter takes %s.
-`, about(p.Bytes/2), levels, about(levels*p.Bytes))
+a limiter takes %s. Where the burst is at most %d events, half of all
+this is enough.
+`, about(p.Bytes/2), levels, about(levels*p.Bytes), bloom.MaxNarrow*p.K)
 
 	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, fmt.Sprintf("How much memory %d attackers take with another k", o.Attackers)))
 	t.write(otherK(p, o))

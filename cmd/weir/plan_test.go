@@ -19,10 +19,12 @@ func TestPlanIsWhatTheConfigurationUses(t *testing.T) {
 	for name, c := range map[string]struct {
 		command planBloomCommand
 		options bloom.Options
+		of      int64 // its memory is so much of the plan
 	}{
-		"nothing":   {planBloomCommand{}, bloom.Options{Rate: limit}},
-		"attackers": {planBloomCommand{Attackers: &attackers}, bloom.Options{Rate: limit, Attackers: 412_000}},
-		"all":       {planBloomCommand{Attackers: &attackers, Collateral: &collateral, K: &k}, bloom.Options{Rate: limit, Attackers: 412_000, Collateral: collateral, K: k}},
+		"nothing":   {planBloomCommand{}, bloom.Options{Rate: limit, Burst: 2000}, 1},
+		"attackers": {planBloomCommand{Attackers: &attackers}, bloom.Options{Rate: limit, Burst: 2000, Attackers: 412_000}, 1},
+		"narrow":    {planBloomCommand{Attackers: &attackers}, bloom.Options{Rate: limit, Burst: 1250, Attackers: 412_000}, 2},
+		"all":       {planBloomCommand{Attackers: &attackers, Collateral: &collateral, K: &k}, bloom.Options{Rate: limit, Burst: 2000, Attackers: 412_000, Collateral: collateral, K: k}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _, err := c.command.plan()
@@ -33,7 +35,7 @@ func TestPlanIsWhatTheConfigurationUses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.K != shapes[0].K || p.Lines != shapes[0].Lines || p.Bytes != 2*shapes[0].Bytes() {
+			if s := shapes[0]; p.K != s.K || p.Lines != s.Lines*int(c.of) || p.Bytes != 2*s.Bytes()*c.of {
 				t.Errorf("planned %+v, configured %+v", p.Plan, shapes[0])
 			}
 		})

@@ -37,7 +37,7 @@ func withCapabilities(t *testing.T, dir string, f func() error, capabilities ...
 // TestCapabilities: the three are enough, and without one of them it is named.
 func TestCapabilities(t *testing.T) {
 	needsKernel(t)
-	o := small()
+	o := slow()
 	o.Pin = t.TempDir()
 	if err := withCapabilities(t, o.Pin, func() error {
 		for range 2 {

@@ -44,7 +44,7 @@ func attached(t *testing.T, o Options, env Env) *Gate {
 
 // onHost are options for the near end of a cable.
 func onHost(t *testing.T) Options {
-	o := small()
+	o := slow()
 	o.Interface, o.Pin = netlab.Host, bpffs(t)+"/weir"
 	return o
 }
@@ -225,7 +225,7 @@ func TestConfigure(t *testing.T) {
 func TestNotElsewhere(t *testing.T) {
 	needsKernel(t)
 	netlab.New(t).Enter(t)
-	o := small()
+	o := slow()
 	o.Pin = bpffs(t)
 	var said bytes.Buffer
 	g := attached(t, o, Env{Log: slog.New(slog.NewTextHandler(&said, nil))})
@@ -248,7 +248,7 @@ func TestNotElsewhere(t *testing.T) {
 func TestGeneric(t *testing.T) {
 	needsKernel(t)
 	netlab.New(t).Enter(t)
-	o := small()
+	o := slow()
 	o.Pin = bpffs(t)
 	var said bytes.Buffer
 	g := attached(t, o, Env{Log: slog.New(slog.NewTextHandler(&said, nil))})
@@ -318,7 +318,7 @@ func TestOccupied(t *testing.T) {
 	if err := netlab.Command("ip", "link", "set", "dev", netlab.Host, "xdp", "pinned", dir+"/other"); err != nil {
 		t.Fatal(err)
 	}
-	o := small()
+	o := slow()
 	o.Interface, o.Pin = netlab.Host, dir+"/weir"
 	g, err := New(o, Env{})
 	if err != nil {
@@ -355,7 +355,7 @@ func TestInterfaceGone(t *testing.T) {
 		}
 	}
 	make()
-	o := small()
+	o := slow()
 	o.Interface, o.Pin = "dummy.7", bpffs(t)
 	g := attached(t, o, Env{})
 	if got := g.granted(t, syn4("")); got != 10 {
@@ -380,7 +380,7 @@ func TestInterfaceGone(t *testing.T) {
 
 func TestAttachMistakes(t *testing.T) {
 	needsKernel(t)
-	o := small()
+	o := slow()
 	o.Pin = t.TempDir()
 	g, err := New(o, Env{})
 	if err != nil {
@@ -445,7 +445,7 @@ func TestCare(t *testing.T) {
 	needsKernel(t)
 	newCable(t)
 	o := onHost(t)
-	o.Bloom.Rotate = weir.Duration(2 * time.Minute)
+	o.Bloom.Rate, o.Bloom.Rotate = small().Bloom.Rate, weir.Duration(2*time.Minute)
 	o.Bloom.Attackers = 60
 	var told notices
 	g, move := handClock(t, o, Env{Observer: &told})
@@ -496,6 +496,7 @@ func TestCare(t *testing.T) {
 	// A restart in the middle of an overlap goes on where it was.
 	for !g.kernel.care.charged {
 		move(time.Second)
+		flood(1) // tables that nobody asks keep their key
 	}
 	kernel := g.kernel
 	g.kernel = nil

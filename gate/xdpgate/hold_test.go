@@ -51,7 +51,7 @@ func TestPinsOfAGoneNamespace(t *testing.T) {
 	needsKernel(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
 	near, far := netlab.Cable(t)
-	o := small()
+	o := slow()
 	o.Interface, o.Pin = netlab.Host, pin
 	attachIn(t, near, o).Close() // the limits stay
 
@@ -97,7 +97,7 @@ func TestPinsOfAGoneNamespace(t *testing.T) {
 func TestDeadPinsOfARunningWeir(t *testing.T) {
 	needsKernel(t)
 	near, _ := netlab.Cable(t)
-	o := small()
+	o := slow()
 	o.Interface, o.Pin = netlab.Host, filepath.Join(netlab.BPF(t), "weir")
 	g := attachIn(t, near, o)
 	remove := func() {
@@ -176,7 +176,7 @@ func TestHalfPinned(t *testing.T) {
 // takes nothing from the first, and does not think that its own packets are limited.
 func TestPinsOfAnotherNamespace(t *testing.T) {
 	needsKernel(t)
-	o := small()
+	o := slow()
 	o.Pin = filepath.Join(netlab.BPF(t), "weir")
 	first, second := netlab.New(t), netlab.New(t)
 	g := attachIn(t, first, o)
@@ -248,7 +248,7 @@ func TestNoPacketsAreLimited(t *testing.T) {
 				return netlab.Command("ip", "link", "add", netlab.Host, "type", "veth", "peer", "name", "other")
 			}, ErrInterfaceGone},
 	} {
-		o := small()
+		o := slow()
 		o.Interface, o.Pin = netlab.Host, filepath.Join(netlab.BPF(t), "weir")
 		var said bytes.Buffer
 		fake := clock.NewFake(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC))

@@ -46,6 +46,8 @@ type objectSettings struct {
 		Parts    uint32
 		Stale    uint32
 		Share    uint32
+		Bytes    uint32
+		Lanes    uint32
 	}
 	Levels        uint32
 	K             uint32

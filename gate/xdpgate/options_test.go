@@ -54,8 +54,8 @@ func TestValidate(t *testing.T) {
 		"burst below a tick": {func(o *Options) { o.Bloom.Rate.Count, o.Bloom.Burst = 1_000_000, 9_999 }, "bloom.burst: a burst of 9999 is used up in less than a tick"},
 		"bytes":              {func(o *Options) { o.Mode, o.Bloom.Rate.Count = Bytes, 1_000_000 }, ""},
 		"bytes, no packet":   {func(o *Options) { o.Mode, o.Bloom.Rate.Count = Bytes, 60_000 }, "bloom.burst: a burst of 60000 holds no packet"},
-		"memory":             {func(o *Options) { o.Bloom.Attackers = 40_000_000 }, ""},
-		"too much memory":    {func(o *Options) { o.Bloom.Attackers = 60_000_000 }, "bloom.attackers: the tables would take"},
+		"memory":             {func(o *Options) { o.Bloom.Attackers = 80_000_000 }, ""},
+		"too much memory":    {func(o *Options) { o.Bloom.Attackers = 120_000_000 }, "bloom.attackers: the tables would take"},
 		"exempt":             {func(o *Options) { o.Bloom.Exempt = many(bloom.MaxRanges + 1) }, "bloom.groups: 10001 ranges"},
 	} {
 		t.Run(name, func(t *testing.T) {

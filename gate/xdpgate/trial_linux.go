@@ -4,6 +4,8 @@ package xdpgate
 
 import (
 	"time"
+
+	"weir/bloom"
 )
 
 // A Trial is the program, ready to be run on one packet again and again: for measurements. It is attached to nothing and pins
@@ -57,13 +59,10 @@ func (t *Trial) Run(packet []byte, times uint32) (time.Duration, error) {
 func (t *Trial) Drain() {
 	for level, s := range t.plan.shapes {
 		words := t.memory.half(t.plan, level, 0)
-		full := uint64(s.Capacity) * 0x0001_0001_0001_0001
-		for i := range words {
-			words[i] = full
-			if i%8 == 7 {
-				unit := uint64(kernelTime()-time.Duration(t.memory.state.Half[level][0].Origin)) / uint64(s.Unit)
-				words[i] = full&(1<<48-1) | unit<<48
-			}
+		unit := uint64(kernelTime()-time.Duration(t.memory.state.Half[level][0].Origin)) / uint64(s.Unit)
+		bloom.Overlay(s, bloom.Key(t.memory.state.Half[level][0].Key), words).Empty()
+		for i := 7; i < len(words); i += 8 {
+			words[i] |= unit << 48
 		}
 	}
 }

@@ -40,6 +40,8 @@ struct figures {
 	u32 parts; // of a token
 	u32 stale; // units after which a line is filled before anything is taken from it
 	u32 share; // of the burst that falls on one limiter: the capacity, or a little more
+	u32 bytes; // of a limiter: 1 or 2
+	u32 lanes; // limiters of a line
 };
 
 // Constants are known to the verifier, which removes the code that they rule out.
