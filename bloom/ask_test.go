@@ -123,10 +123,10 @@ func TestAskAdversary(t *testing.T) {
 		source := rapid.SampledFrom([]string{"192.0.2.1", "2001:db8::1"}).Draw(rt, "source")
 		var flows []*download
 		seen, opened := watch{rate: float64(rate), at: r.now}, 0
-		for range rapid.IntRange(100, 400).Draw(rt, "steps") {
+		for range rapid.IntRange(20, 100).Draw(rt, "steps") {
 			switch rapid.SampledFrom([]string{"open", "close", "read", "read", "read", "flood", "pass", "key"}).Draw(rt, "step") {
 			case "open":
-				for range rapid.IntRange(1, 100).Draw(rt, "flows") {
+				for range rapid.IntRange(1, 40).Draw(rt, "flows") {
 					if d := r.open(source, rapid.Int64Range(1, 64<<10).Draw(rt, "size")); d != nil {
 						flows, opened = append(flows, d), opened+1
 					}
