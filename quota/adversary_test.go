@@ -58,7 +58,14 @@ type play struct {
 	shelf shelf
 	kept  time.Time // of the last save: what is late is not that late
 
-	raised int64 // by how much reloads and restarts have raised the burst, all in all: so much more may come at once
+	rates  []paceFrom // of a steady limit
+	raised int64      // by how much reloads and restarts have raised the burst, all in all: so much more may come at once
+}
+
+// A paceFrom is the rate of a steady limit from a time on, in events per nanosecond.
+type paceFrom struct {
+	at   time.Time
+	rate float64
 }
 
 // A ledger lists what an account was granted.
@@ -85,7 +92,7 @@ func newPlay(t *testing.T, rt *rapid.T, limit Policy) *play {
 		limit = delayed(limit, rapid.IntRange(1, 8).Draw(rt, "max"), min(MaxWait, 2*length(&limit)))
 	}
 	p := &play{t: t, rt: rt, o: one(limit), logs: map[string]*ledger{"adversary": {}, "innocent": {}}, shelf: shelf{}}
-	p.options()
+	p.options(time.Time{})
 	p.rig = newRig(t, p.o)
 	p.rig.now = epoch.Add(26*24*time.Hour + 22*time.Hour) // the clocks are put forward in two days, and a month ends
 	return p
@@ -105,7 +112,7 @@ func length(p *Policy) time.Duration {
 }
 
 // options draws other figures and policies beside the limit.
-func (p *play) options() {
+func (p *play) options(at time.Time) {
 	limit := &p.o.Policies[0]
 	if limit.Name != "limit" {
 		limit = &p.o.Policies[1]
@@ -113,7 +120,7 @@ func (p *play) options() {
 	switch {
 	case limit.Kind == Idle:
 	case limit.Window == GCRA:
-		if p.rig == nil {
+		if p.rig == nil || !p.q.Keeps() { // a store knows when a debt is paid off, and not at which rate
 			limit.Limit = Count(rapid.Int64Range(1, 6).Draw(p.rt, "limit"))
 		}
 		before := limit.Burst.N
@@ -122,6 +129,8 @@ func (p *play) options() {
 	default:
 		limit.Limit = Count(rapid.Int64Range(1, 6).Draw(p.rt, "limit"))
 	}
+	rate, _ := tokens(limit)
+	p.rates = append(p.rates, paceFrom{at, rate})
 	beside := Policy{Name: "beside", Limit: Count(1_000_000), Period: weir.Period{Length: time.Hour}}
 	switch rapid.IntRange(0, 2).Draw(p.rt, "beside") {
 	case 0:
@@ -145,6 +154,19 @@ func tokens(l *Policy) (rate float64, burst int64) {
 		return 1 / float64(l.Gap), 1
 	}
 	return float64(l.Limit.N) / float64(l.Period.Length), l.Burst.N
+}
+
+// pace is the lowest and the highest rate since a time. What an account owes is worked out anew when it asks for the first time after the
+// rate has changed: until then either rate may have held.
+func (p *play) pace(since time.Time) (low, high float64) {
+	for i, from := range p.rates {
+		if i+1 == len(p.rates) || !p.rates[i+1].at.Before(since) {
+			if high = max(high, from.rate); low == 0 || from.rate < low {
+				low = from.rate
+			}
+		}
+	}
+	return low, high
 }
 
 func steadily(l *Policy) bool { return l.Kind == Idle || l.Window == GCRA }
@@ -172,8 +194,8 @@ func (p *play) step() {
 			}
 		}
 	case 5: // a goroutine that was held up
-		if limit.Over == OverDelay || steadily(&limit) {
-			break // when those in line were called would not be known; a steady rate takes an older time for a clock set back
+		if limit.Over == OverDelay {
+			break // when those in line were called would not be known
 		}
 		late := min(time.Duration(rapid.Int64Range(0, int64(period)/2).Draw(p.rt, "late")), p.now.Sub(p.kept))
 		p.take(account, 1, late)
@@ -191,7 +213,7 @@ func (p *play) step() {
 			p.restart()
 		}
 	case 11:
-		p.options()
+		p.options(p.now)
 		if err := p.q.Configure(p.o, p.now); err != nil {
 			p.rt.Fatal(err)
 		}
@@ -319,7 +341,7 @@ func (p *play) save() {
 // restart begins anew with what is written down. The rest is lost, and so is what is not kept at all.
 func (p *play) restart() {
 	keeps := p.q.Keeps()
-	p.options()
+	p.options(p.now)
 	now := p.now
 	p.rig = newRig(p.t, p.o)
 	p.now, p.kept, p.under, p.lined = now, now, nil, nil
@@ -350,7 +372,6 @@ func (p *play) goesOn(g *grant) {
 		p.under = append(p.under, g)
 	}
 	got, most := int64(0), g.limit.Limit.N
-	rate, _ := tokens(&g.limit)
 	for _, o := range slices.Backward(log.granted) {
 		if o.cancelled {
 			continue
@@ -358,6 +379,7 @@ func (p *play) goesOn(g *grant) {
 		switch age := g.at.Sub(o.at); {
 		case steadily(&g.limit):
 			_, burst := tokens(&o.limit)
+			_, rate := p.pace(o.at)
 			over := 0.0
 			if g.limit.Over == OverDelay && g.limit.Kind != Idle {
 				over = float64(catchUp) // so much late may somebody in line be called
@@ -403,15 +425,17 @@ func (p *play) inside(g *grant) bool {
 		return used <= float64(l.Limit.N)
 	}
 	// A bucket that leaks.
-	rate, burst := tokens(l)
+	_, burst := tokens(l)
 	level := 0.0
 	for _, o := range p.logs[g.account].granted {
 		if o.cancelled && !o.late {
 			continue
 		}
+		rate, _ := p.pace(last)
 		level = max(0, level-rate*float64(o.at.Sub(last))) + float64(o.cost)
 		last = o.at
 	}
+	rate, _ := p.pace(last)
 	level = max(0, level-rate*float64(g.at.Sub(last)))
 	return level+used <= float64(burst)-1e-6
 }

@@ -250,3 +250,36 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// A reload that changes a steady rate keeps how many were used: it neither gives a burst anew nor takes one away.
+func TestAnotherRateKeepsWhatWasUsed(t *testing.T) {
+	for _, c := range []struct{ before, after, used, left int64 }{{100, 1, 100, 0}, {100, 1, 40, 60}, {1, 100, 40, 60}} {
+		p := perSecond(c.before)
+		p.Window, p.Burst = GCRA, Count(100)
+		r := newRig(t, one(p))
+		for range c.used {
+			r.admit("a")
+		}
+		p.Limit = Count(c.after)
+		if err := r.q.Configure(one(p), r.now); err != nil {
+			t.Fatal(err)
+		}
+		if s, _ := r.q.Account("a", r.now); s.Rules[0].Remaining != c.left {
+			t.Errorf("%d/s to %d/s with %d used: %d left, want %d", c.before, c.after, c.used, s.Rules[0].Remaining, c.left)
+		}
+	}
+}
+
+// A goroutine that was held up, and brings an older time, does not pay off a steady debt.
+func TestLateAtASteadyRate(t *testing.T) {
+	p := perSecond(4)
+	p.Window, p.Burst = GCRA, Count(1)
+	r := newRig(t, one(p))
+	r.admit("a")
+	for range 3 {
+		r.now = r.now.Add(-250 * time.Millisecond)
+		r.refuse("a", weir.OverLimit)
+		r.now = r.now.Add(250 * time.Millisecond)
+		r.refuse("a", weir.OverLimit)
+	}
+}

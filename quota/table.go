@@ -107,7 +107,7 @@ func (a *account) says(rs *rules, plan string) (before string) {
 	return before
 }
 
-// A shard is a part of the table with a lock of its own. It is three cache lines long, and a decision needs the first.
+// A shard is a part of the table with a lock of its own. It is four cache lines long, and a decision needs the first.
 type shard struct {
 	mu       sync.Mutex
 	latest   int64 // the latest time that anybody has brought
@@ -124,6 +124,8 @@ type shard struct {
 	due     dueHeap
 	table   *table
 	waiting atomic.Int64
+
+	_ [56]byte // to the end of a cache line
 }
 
 // maxLate is how long after reading the clock somebody may come to be judged. Whoever is later than that has a clock that was set back.

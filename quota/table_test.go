@@ -198,8 +198,8 @@ func TestCacheLines(t *testing.T) {
 		"account":               {unsafe.Sizeof(a), 128},
 		"state":                 {unsafe.Sizeof(a.first), 64},
 		"ring":                  {unsafe.Sizeof(ring{}), 80},
-		"shard":                 {unsafe.Sizeof(s), 192},
-		"first line of a shard": {unsafe.Offsetof(s.accounts) + unsafe.Sizeof(s.accounts), 64},
+		"shard":                 {unsafe.Sizeof(s), 256},
+		"first line of a shard": {unsafe.Offsetof(s.accounts) + unsafe.Offsetof(s.accounts.n), 64},
 		"before the shards":     {unsafe.Offsetof(table.shards), 0},
 	} {
 		if c.got != c.want {

@@ -22,7 +22,7 @@ type state struct {
 	waiting int32  // how many wait because of this rule
 	used    int64  // fixed, sliding: charged in the window; a level: under way
 	start   int64  // fixed: start of the period; sliding: number of the current bucket; gcra: when all that was charged is paid off
-	end     int64  // fixed: end of the period; sliding: of the current bucket
+	end     int64  // fixed: end of the period; sliding: of the current bucket; gcra: the time of one by which start was worked out
 	others  int64  // fixed requests: what the rest of a farm has charged in the period
 	ahead   int64  // what all who wait will be charged by it
 	pace    int64  // when the next one in line may be called
@@ -73,11 +73,29 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 			}
 		}
 	case steady:
-		// Requests never owe more than a burst; bytes may, so that nobody can tell a debt from a clock.
-		if !r.bytes {
-			st.start = min(st.start, add(now, t.whole))
+		st.rescale(t, now)
+		// Requests never owe more than a burst; bytes may, so that nobody can tell a debt from a clock. Whoever is late must not be
+		// taken for a clock that was set back.
+		if !r.bytes && st.start-now > add(t.whole, t.period) {
+			st.start = add(now, t.whole)
 		}
 	}
+}
+
+// rescale keeps what is owed at a steady rate when the rate has changed: so many requests or bytes take another time now.
+func (st *state) rescale(t *terms, now int64) {
+	if st.end == t.one || t.one == 0 {
+		return
+	}
+	if owed := st.start - now; owed > 0 && st.end > 0 {
+		hi, lo := bits.Mul64(uint64(owed), uint64(t.one))
+		if owed = never / 4; hi < uint64(st.end) {
+			quo, _ := bits.Div64(hi, lo, uint64(st.end))
+			owed = int64(min(quo, never/4))
+		}
+		st.start = add(now, owed)
+	}
+	st.end = t.one
 }
 
 // paid is how much of a debt the periods from the state's to the one that starts at start have paid off.
