@@ -14,7 +14,7 @@ import (
 
 // How often, and how long.
 const (
-	saveEvery    = 5 * time.Second  // so much of what was used is forgotten when weir is killed
+	saveEvery    = 5 * time.Second // so much of what was used is forgotten when weir is killed
 	saveFirst    = 200 * time.Millisecond
 	savePatience = 30 * time.Second // for one batch, behind everybody's back
 	pruneEvery   = 10 * time.Minute // what no longer counts

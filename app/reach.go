@@ -17,6 +17,7 @@ type reachDesk struct {
 	app        *App
 	population reach.Population
 	of         atomic.Pointer[spool.Reach]
+	underWay   *underWay
 }
 
 var _ weir.Throttle = (*reachDesk)(nil)
@@ -27,7 +28,7 @@ func newReachDesk(o reach.Options) (*reachDesk, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &reachDesk{}
+	d := &reachDesk{underWay: newUnderWay()}
 	d.of.Store(&spool.Reach{Rules: rules, Population: &d.population})
 	return d, nil
 }
@@ -81,7 +82,7 @@ func messageOf(of *spool.Reach, ev *weir.Event) (m spool.Message, ok bool, err e
 
 // Judge says whether a message may be sent. What it refuses counts as tried; what it admits counts when it is settled as done.
 func (d *reachDesk) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
-	m, err := d.judge(ctx, ev, a)
+	m, err := d.judge(ctx, ev, a, true)
 	if err != nil || m == nil {
 		return err
 	}
@@ -93,7 +94,8 @@ func (d *reachDesk) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) e
 	return d.app.post.NoteReach(ctx, ev.Time, of, *m, of.Shadow()) // in shadow it is sent
 }
 
-func (d *reachDesk) judge(ctx context.Context, ev *weir.Event, a *weir.Answer) (*spool.Message, error) {
+// judge judges a message. Where it may be sent, and take says so, its recipients are under way from now on.
+func (d *reachDesk) judge(ctx context.Context, ev *weir.Event, a *weir.Answer, take bool) (*spool.Message, error) {
 	of := d.of.Load()
 	m, any, err := messageOf(of, ev)
 	if err != nil {
@@ -111,14 +113,29 @@ func (d *reachDesk) judge(ctx context.Context, ev *weir.Event, a *weir.Answer) (
 	if d.app.post.Spool == nil {
 		return nil, ErrNotServing
 	}
-	v, err := d.app.post.LookReach(ctx, ev.Time, of, m)
+	ok, err := d.underWay.judge(m.User, m.Recipients, func(underWay []string) (bool, error) {
+		v, err := d.app.post.LookReach(ctx, ev.Time, of, m, underWay)
+		if err == nil {
+			d.answer(of, ev, a, v)
+		}
+		return take && a.Verdict == weir.Admit, err
+	})
 	if err != nil {
 		return nil, err
 	}
+	if !ok {
+		a.Verdict, a.Reason, a.Rule = weir.Refuse, weir.Overload, "reach"
+		return nil, nil
+	}
+	return &m, nil
+}
+
+// answer says what a verdict means.
+func (d *reachDesk) answer(of *spool.Reach, ev *weir.Event, a *weir.Answer, v reach.Verdict) {
 	f := figureOf(v)
 	a.Figures = append(a.Figures, f)
 	if v.Held+v.Refused == 0 {
-		return &m, nil
+		return
 	}
 	a.Verdict, a.Figure, a.Until = weir.Refuse, f, ev.Time.Add(of.Rules.Options().For.Std()) // a flag holds that long at least
 	switch v.Cause {
@@ -129,7 +146,6 @@ func (d *reachDesk) judge(ctx context.Context, ev *weir.Event, a *weir.Answer) (
 	default:
 		a.Reason = weir.NewRecipient
 	}
-	return &m, nil
 }
 
 // figureOf is how close a user is to being flagged.
@@ -141,7 +157,11 @@ func figureOf(v reach.Verdict) weir.Figure {
 // Settle takes a message into the history of its user that was sent.
 func (d *reachDesk) Settle(h weir.Hold, o weir.Outcome) {
 	out, ok := h.Ref.(*letterOut)
-	if !ok || !o.Done {
+	if !ok {
+		return
+	}
+	defer d.underWay.over(out.message.User, out.message.Recipients) // when it is noted
+	if !o.Done {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), notePatience)
@@ -158,7 +178,7 @@ const notePatience = 10 * time.Second
 func (d *reachDesk) Peek(ev *weir.Event, a *weir.Answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), notePatience)
 	defer cancel()
-	if _, err := d.judge(ctx, ev, a); err != nil {
+	if _, err := d.judge(ctx, ev, a, false); err != nil {
 		a.Verdict, a.Reason = weir.Refuse, weir.Failure
 	}
 }

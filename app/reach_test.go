@@ -1,12 +1,15 @@
 package app_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -369,5 +372,41 @@ func TestReachForOtherChannels(t *testing.T) {
 	}
 	if got := ask(`{"kind":"sms","recipients":["+491715550103"]}`); !strings.Contains(got, "no-account") {
 		t.Errorf("nobody's message: %s", got)
+	}
+}
+
+// Messages that are judged at the same moment, or whose end is not told yet, count as if they had been sent: who asks about many at once
+// reaches no more new people than who asks one by one.
+func TestReachInParallel(t *testing.T) {
+	p := newPost(t, lenient, reachGate, reachOf("known-only")+"\napi: {listen: 127.0.0.1:0, tokens: [a-token-of-some-length], policies: {default: [contacts]}}")
+	for user, hold := range map[string]bool{"ann": false, "bob": true} {
+		p.user(user)
+		var admitted atomic.Int64
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() {
+				body := fmt.Sprintf(`{"user":%q,"kind":"sms","recipients":["+491715550%03d"],"hold":%t}`, user, i, hold)
+				q, err := http.NewRequest(http.MethodPost, "http://"+p.app.APIAddr().String()+"/v1/decide", strings.NewReader(body))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				q.Header.Set("Authorization", "Bearer a-token-of-some-length")
+				q.Header.Set("Content-Type", "application/json")
+				r, err := http.DefaultClient.Do(q)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer r.Body.Close()
+				if text, _ := io.ReadAll(r.Body); bytes.Contains(text, []byte(`"admit"`)) {
+					admitted.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if n := admitted.Load(); n != 5 {
+			t.Errorf("with hold %t, %d of 40 were admitted, and the threshold is 5", hold, n)
+		}
 	}
 }

@@ -31,13 +31,18 @@ func (s *Spool) people(recipients []string) *reachCount {
 	return c
 }
 
-// LookReach says what would become of a message.
-func (s *Spool) LookReach(ctx context.Context, now time.Time, of *Reach, m Message) (v reach.Verdict, err error) {
-	counts := s.people(m.Recipients)
+// LookReach says what would become of a message, as if the user's messages to those under way had been sent.
+func (s *Spool) LookReach(ctx context.Context, now time.Time, of *Reach, m Message, underWay []string) (v reach.Verdict, err error) {
+	counts, before := s.people(m.Recipients), s.people(underWay)
 	err = s.store.View(ctx, func(tx store.MailTx) error {
 		c, err := s.meet(tx, now, of, m.User)
 		if err != nil {
 			return err
+		}
+		if len(before.keys) > 0 { // nothing of it is stored
+			c.judge(before.keys, before.fates)
+			clear(before.fates)
+			c.commit(before.keys, before.fates)
 		}
 		c.judge(counts.keys, counts.fates)
 		v = c.verdict
