@@ -20,7 +20,7 @@ func floodFor(t *testing.T, h http.Handler, s swarm, enough func() bool, after f
 	server := httptest.NewServer(h)
 	defer server.Close()
 	o := Options{For: time.Hour, Concurrent: 1, Work: time.Second} // without a warm-up
-	s.wait = time.Minute // nobody is late
+	s.wait = time.Minute                                           // nobody is late
 	s.front, s.tally = strings.TrimPrefix(server.URL, "http://"), newTally(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

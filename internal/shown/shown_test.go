@@ -5,7 +5,7 @@ import "testing"
 func TestText(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                         "",
-		"Über 100 % · 你好 👩\u200d🚀":  "Über 100 % · 你好 👩\u200d🚀",
+		"Über 100 % · 你好 👩\u200d🚀": "Über 100 % · 你好 👩\u200d🚀",
 		"invoice-\u202egnp.exe":    "invoice-⟨U+202E⟩gnp.exe",
 		"a\u2066b\u2069\u200bc":    "a⟨U+2066⟩b⟨U+2069⟩⟨U+200B⟩c",
 		"\x1b[31mred\x00":          "⟨U+001B⟩[31mred⟨U+0000⟩",
