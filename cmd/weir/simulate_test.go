@@ -25,7 +25,7 @@ func TestSimulateMistakes(t *testing.T) {
 		{`simulate virus --rate nan`, `--rate: NaN mails a minute`},
 		{`simulate virus --recipients-per-mail 0`, `--recipients-per-mail: 0 is out of bounds \(between 1 and `},
 		{`simulate virus --known 120%`, `--known: .* is not a share`},
-		{`simulate virus --known 0.2`, `--known: "0.2" has no unit \(did you mean 0.2%\?\)`},
+		{`simulate virus --known 0.2`, `--known: "0.2" has no unit \(did you mean 20%, or 0.2%\?\)`},
 		{`simulate virus --table --rate 60`, `--table: its viruses are those of the document`},
 		{`simulate virus --throttle slow`, `--throttle: there is no configuration to find it in`},
 		{`simulate virus somewhere`, ``},

@@ -76,7 +76,7 @@ func (o *Outlet) run() {
 		<-o.wake
 		o.mu.Lock()
 		batch, missing, missed := o.waiting, o.missing, o.missed
-		o.waiting, o.missing = spare[:0], 0
+		o.waiting, o.missing, spare = spare[:0], 0, batch // which nobody else has now
 		if len(batch) > 0 {
 			o.since = time.Now()
 		}
@@ -92,7 +92,6 @@ func (o *Outlet) run() {
 			continue
 		}
 		_, err := o.to.Write(batch)
-		spare = batch
 		o.mu.Lock()
 		o.since = time.Time{}
 		if err != nil {

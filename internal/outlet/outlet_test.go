@@ -2,9 +2,11 @@ package outlet
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,4 +101,33 @@ func TestWriterThatFails(t *testing.T) {
 			t.Errorf("%d lines were left out", dropped)
 		}
 	})
+}
+
+// Lines of many goroutines come whole and all of them, however they meet the writer.
+func TestLinesAreWhole(t *testing.T) {
+	const goroutines, each = 4, 2000
+	var got bytes.Buffer
+	o := New(&got, 1<<20)
+	var all sync.WaitGroup
+	for g := range goroutines {
+		all.Go(func() {
+			for i := range each {
+				fmt.Fprintf(o, "%d %s\n", g, strings.Repeat("x", i%100))
+				if i%7 == 0 {
+					o.rouse() // there may be nothing to do
+				}
+			}
+		})
+	}
+	all.Wait()
+	o.Close(time.Minute)
+	n := 0
+	for line := range strings.Lines(got.String()) {
+		if n++; len(line) < 3 || strings.Trim(line[2:], "x") != "\n" {
+			t.Fatalf("line %d is %q", n, line)
+		}
+	}
+	if n != goroutines*each {
+		t.Errorf("%d lines", n)
+	}
 }
