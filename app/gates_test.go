@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -190,6 +191,10 @@ func TestBloomIsSwept(t *testing.T) {
 	limiter := b.current.Load().throttle("each").bloom
 	before := limiter.Stats().Rotations
 	for range 15 * 60 { // 15 hours; a burst takes one to fill, and the key changes after ten times that
+		ev := &weir.Event{Time: b.clock.Now(), Source: netip.MustParseAddr("192.0.2.1")}
+		if err := limiter.Judge(t.Context(), ev, new(weir.Answer)); err != nil {
+			t.Fatal(err)
+		}
 		b.clock.Advance(time.Minute)
 	}
 	if got := limiter.Stats().Rotations; got != before+1 {
