@@ -154,15 +154,12 @@ func TestUpgradedInPieces(t *testing.T) {
 			defer stop()
 			f := newFlood(t, ctx, throttle)
 			done := make(chan struct{})
-			go func() { f.upgrade(30_000); close(done) }()
+			go func() { f.upgrade(1 << 40); close(done) }() // until it is stopped
 			for range 4 { // seconds
 				before := f.seen.Load()
-				for i := 0; i < 100; {
-					if f.clock.Pending() > 0 {
-						f.clock.Advance(10 * time.Millisecond)
-						i++
-					}
-					time.Sleep(10 * time.Microsecond)
+				for range 100 {
+					eventually(t, "somebody waits", func() bool { return f.clock.Pending() > 0 })
+					f.clock.Advance(10 * time.Millisecond)
 				}
 				eventually(t, "a second's worth, but for two pieces in hand", func() bool { return f.seen.Load()-before >= 1_000 })
 			}
