@@ -155,7 +155,7 @@ func TestUpgradedInPieces(t *testing.T) {
 			f := newFlood(t, ctx, throttle)
 			done := make(chan struct{})
 			go func() { f.upgrade(1 << 40); close(done) }() // until it is stopped
-			for range 4 { // seconds
+			for range 4 {                                   // seconds
 				before := f.seen.Load()
 				for range 100 {
 					eventually(t, "somebody waits", func() bool { return f.clock.Pending() > 0 })
