@@ -178,9 +178,9 @@ func validHost(host string) bool {
 	}
 	if inside, ok := strings.CutPrefix(name, "["); ok {
 		inside, ok = strings.CutSuffix(inside, "]")
-		return ok && inside != "" && strings.IndexAny(inside, "[]") < 0
+		return ok && inside != "" && !strings.ContainsAny(inside, "[]")
 	}
-	return strings.IndexAny(name, "[]:") < 0
+	return !strings.ContainsAny(name, "[]:")
 }
 
 // headerNames need not be made anew for each request.
