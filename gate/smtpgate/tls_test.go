@@ -34,11 +34,11 @@ func TestSTARTTLS(t *testing.T) {
 	c.cmd("MAIL FROM:<ann@example.org>", "530 5.7.0 authentication required, after STARTTLS")
 	c.cmd("STARTTLS", "220 ")
 	s := c.encrypt(trust)
-	s.cmd("MAIL FROM:<ann@example.org>", "502 ")
+	s.cmd("MAIL FROM:<ann@example.org>", "503 ")
 	if offers := s.cmd("EHLO inside.example", "250 "); strings.Contains(offers, "STARTTLS") || !strings.Contains(offers, "AUTH PLAIN LOGIN") {
 		t.Error(offers)
 	}
-	s.cmd("STARTTLS", "502 ")
+	s.cmd("STARTTLS", "503 ")
 	s.cmd("AUTH PLAIN "+plain("ann", "correct horse"), "235 ")
 	s.mail("ann@example.org", "bob@example.com", hello, "250 ")
 	s.cmd("QUIT", "221 ")
@@ -56,7 +56,7 @@ func TestInjection(t *testing.T) {
 	c.expect("220 ")
 	s := c.encrypt(trust)
 	s.cmd("NOOP", "250 ") // and this is the first answer inside
-	s.cmd("DATA", "502 ")
+	s.cmd("DATA", "503 ")
 	s.cmd("EHLO x", "250 ")
 	s.mail("ann@example.org", "bob@example.com", hello, "250 ")
 	if e := r.spool.envelope(t); e.Sender != "ann@example.org" || len(e.To) != 1 {
