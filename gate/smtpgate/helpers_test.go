@@ -131,6 +131,7 @@ type rig struct {
 	clock  *clock.Fake
 	spool  *watched
 	exit   *exit
+	behind spool.Carrier // in place of exit
 	opts   Options
 	hasty  func(*Timeouts) // makes them shorter than an operator may
 	parts  Parts
@@ -173,7 +174,10 @@ func newRig(t testing.TB, change func(*rig)) *rig {
 		change(r)
 	}
 	rules := r.rules.WithDefaults()
-	if err := s.Configure([]spool.Gate{{Name: gateName, Throttle: "outgoing", Mail: &rules, Carrier: r.exit, Host: "mail.example.org", Command: r.opts.Command}}); err != nil {
+	if r.behind == nil {
+		r.behind = r.exit
+	}
+	if err := s.Configure([]spool.Gate{{Name: gateName, Throttle: "outgoing", Mail: &rules, Carrier: r.behind, Host: "mail.example.org", Command: r.opts.Command}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Start(t.Context()); err != nil {
