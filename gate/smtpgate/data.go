@@ -50,8 +50,8 @@ func (s *session) data(arg string) {
 	s.write("354 end the mail with a dot on a line of its own\r\n")
 	s.deliver()
 	s.complete(s.wire.text(func(p []byte) {
-		s.text.text.write(p)
-		if s.text.text.endless {
+		s.arrival.text.write(p)
+		if s.arrival.text.endless {
 			// Who ends lines otherwise may mean another end of the mail, too, and wait for an answer.
 			s.conn.hurried, s.over = true, true
 		}
@@ -59,14 +59,14 @@ func (s *session) data(arg string) {
 }
 
 // ready reports whether a mail is under way that has recipients and no text.
-func (s *session) ready() bool { return s.tx != nil && s.tx.named > 0 && s.text == nil }
+func (s *session) ready() bool { return s.tx != nil && s.tx.named > 0 && s.arrival == nil }
 
 // missing is what has to come before a text, or instead of it.
 func (s *session) missing() string {
 	switch {
 	case s.tx == nil:
 		return "MAIL first"
-	case s.text != nil:
+	case s.arrival != nil:
 		return "the mail goes on with BDAT"
 	}
 	return "there is no recipient"
@@ -85,19 +85,19 @@ func (s *session) bdat(arg string) {
 	switch {
 	case err != nil:
 		n = refuse(MailMalformed, 501, 554, "write BDAT size, or BDAT size LAST")
-	case s.text == nil && !s.ready():
+	case s.arrival == nil && !s.ready():
 		n = refuse(MailMalformed, 503, 551, s.missing())
-	case s.text == nil:
+	case s.arrival == nil:
 		s.deliver()
 	}
-	if n == nil && size > int64(s.setup.opts.Bounds.Message)-s.text.text.size {
+	if n == nil && size > int64(s.setup.opts.Bounds.Message)-s.arrival.text.size {
 		n = tooLarge(&s.setup.opts.Bounds)
 	}
 	if n != nil {
 		s.drop(size, n)
 		return
 	}
-	err = s.wire.chunk(size, s.text.text.write)
+	err = s.wire.chunk(size, s.arrival.text.write)
 	if err == nil && !last {
 		s.answer(reply(250, 200, fmt.Sprintf("%d octets", size)))
 		return
@@ -107,10 +107,10 @@ func (s *session) bdat(arg string) {
 
 // drop reads a chunk that is not taken, gives up the mail, and says so.
 func (s *session) drop(size int64, n *no) {
-	if s.text == nil {
+	if s.arrival == nil {
 		s.conn.receive()
-	} else if s.text.text.no == nil {
-		s.text.text.no = n
+	} else if s.arrival.text.no == nil {
+		s.arrival.text.no = n
 	}
 	err := s.wire.chunk(size, func([]byte) {})
 	s.reset()
@@ -126,7 +126,7 @@ func (s *session) drop(size int64, n *no) {
 
 // complete answers a text that is over: err is why it broke off, or nil.
 func (s *session) complete(err error) {
-	d := s.text
+	d := s.arrival
 	if err == nil {
 		d.text.close()
 	}
@@ -157,7 +157,7 @@ func (s *session) deliver() {
 		d.staged = s.gate.env.Spool.Stage()
 		d.text.out = d.staged
 	}
-	s.text = d
+	s.arrival = d
 	s.conn.receive()
 }
 

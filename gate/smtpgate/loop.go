@@ -19,7 +19,7 @@ func (g *Gate) serve(c *conn) {
 		s.answer(reply(421, 430, "a mistake of this server has ended the session, try again later"))
 	}
 	g.survives(s.reset) // throttles have everything back before the session is off the books
-	s.close()
+	g.survives(s.close)
 }
 
 // survives runs a function, and reports whether it came to its end.

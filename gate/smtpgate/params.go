@@ -40,7 +40,7 @@ func eachParam(text string, known []string, take func(key, value string) *no) *n
 		key, value, given := strings.Cut(word, "=")
 		key = strings.ToUpper(key)
 		switch {
-		case given && value == "", strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r == '=' || r == 0x7f }), slices.Contains(seen, key):
+		case given && !isValue(value), slices.Contains(seen, key):
 			return badParam(key)
 		case !slices.Contains(known, key):
 			return refuse(MailMalformed, 555, 554, "this parameter is not known: "+oneLine(key, 40))
@@ -51,6 +51,11 @@ func eachParam(text string, known []string, take func(key, value string) *no) *n
 		}
 	}
 	return nil
+}
+
+// isValue reports whether a text is the value of a parameter (RFC 5321 section 4.1.2, RFC 6531 section 3.3).
+func isValue(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == '=' || r == 0x7f })
 }
 
 func badParam(key string) *no {

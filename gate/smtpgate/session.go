@@ -16,17 +16,17 @@ import (
 
 // A session is one connection of a client, from the first byte to the last. It has a goroutine of its own, see serve.
 type session struct {
-	gate  *Gate
-	setup *setup
-	conn  *conn
-	top   net.Conn // what is spoken on: the connection, or TLS over it; nil while they agree on it
-	wire  *wire
-	tls   bool
-	helo  string // what the client calls itself; empty before EHLO
-	who   identity
-	tx    *transaction // nil: none is under way
-	text  *delivery    // of tx; nil: it has not begun
-	over  bool         // the last answer has been given
+	gate    *Gate
+	setup   *setup
+	conn    *conn
+	top     net.Conn // what is spoken on: the connection, or TLS over it; nil while they agree on it
+	wire    *wire
+	tls     bool
+	helo    string // what the client calls itself; empty before EHLO
+	who     identity
+	tx      *transaction // nil: none is under way
+	arrival *delivery    // the text of tx; nil: it has not begun
+	over    bool         // the last answer has been given
 
 	commands, errors, logins int // how many there were
 }
@@ -85,8 +85,8 @@ func (s *session) last(bound, text string) *answer {
 	return reply(421, 470, text)
 }
 
-// early answers a command that comes before another one was taken. It is not counted: who pipelines has sent it before
-// he could know (RFC 2920 section 3.1).
+// early answers a command that comes before another one was taken. It does not count as an error: clients that pipeline have sent it
+// before they could know (RFC 2920 section 3.1).
 func (s *session) early(text string) { s.answer(reply(503, 551, text)) }
 
 // fresh is how old what is known of a user may be: a user who is disabled, or bound to other senders, feels it in open sessions, too.
@@ -192,8 +192,8 @@ func (s *session) event(tx *transaction, recipients []string) weir.Event {
 
 // reset gives up the mail under way.
 func (s *session) reset() {
-	if s.text != nil {
-		s.text.finish(errAborted)
+	if s.arrival != nil {
+		s.arrival.finish(errAborted)
 	}
 	s.settle()
 }
@@ -201,10 +201,10 @@ func (s *session) reset() {
 // settle ends what the mail under way has taken, except for what went on with it.
 func (s *session) settle() {
 	s.conn.received()
-	text, tx := s.text, s.tx
-	s.text, s.tx = nil, nil
-	if text != nil {
-		text.discard()
+	arrival, tx := s.arrival, s.tx
+	s.arrival, s.tx = nil, nil
+	if arrival != nil {
+		arrival.discard()
 	}
 	if tx != nil {
 		tx.settle(s.now(), false)

@@ -3,6 +3,7 @@ package smtpgate
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -62,6 +63,20 @@ func TestInjection(t *testing.T) {
 	if e := r.spool.envelope(t); e.Sender != "ann@example.org" || len(e.To) != 1 {
 		t.Errorf("%+v", e)
 	}
+}
+
+// TestNoHandshake: who says STARTTLS and goes on in clear text is not answered in clear text, nor is STARTTLS with a parameter.
+func TestNoHandshake(t *testing.T) {
+	r, _ := overTLS(t, TLSStart, func(r *rig) { r.opts.Networks = prefixes("127.0.0.0/8") })
+	c := r.greeted()
+	c.cmd("STARTTLS now", "501 5.5.4")
+	c.cmd("STARTTLS", "220 ")
+	c.send("EHLO x\r\nMAIL FROM:<evil@example.org>\r\n")
+	got, _ := io.ReadAll(c.r)
+	if strings.Contains(string(got), "250") {
+		t.Errorf("%q", got)
+	}
+	eventually(t, "the session ends", func() bool { return r.seen.sessions.Load() == 0 })
 }
 
 // TestImplicit: TLS from the first byte on, and no clear text at all.

@@ -125,7 +125,7 @@ func badAddress(err error, enhanced int) *no {
 
 // rcpt adds a recipient.
 func (s *session) rcpt(arg string) {
-	if s.tx == nil || s.text != nil {
+	if s.tx == nil || s.arrival != nil {
 		s.early(s.missing())
 		return
 	}
