@@ -41,6 +41,7 @@ func bdat(text, more string) string { return fmt.Sprintf("BDAT %d%s\r\n%s", len(
 
 func probes() []probe {
 	large := strings.Repeat(evil, 1+probeBound/len(evil))
+	half := strings.Repeat("x\r\n", probeBound/6+1)
 	row := func(name, say, answers, arrives string) probe {
 		return probe{name: name, say: say, answers: answers, arrives: arrives}
 	}
@@ -72,6 +73,7 @@ func probes() []probe {
 		row("a chunk after RSET", from+to+bdat(text, "")+"RSET\r\n"+bdat(evil, " LAST")+"NOOP\r\n", "250 250 250 250 503 250", ""),
 		row("a chunk that is too large", from+to+bdat(large, " LAST")+"NOOP\r\n", "250 250 552 250", ""),
 		row("chunks that are too large", from+to+bdat(text, "")+bdat(large, "")+bdat(evil, " LAST")+"NOOP\r\n", "250 250 250 552 503 250", ""),
+		row("chunks that are too large together", from+to+bdat(half, "")+bdat(half, "")+bdat(evil, " LAST")+"NOOP\r\n", "250 250 250 552 503 250", ""),
 		row("a chunk that is not the first", from+to+bdat(evil, " FIRST")+bdat(evil, " LAST")+"NOOP\r\n", "250 250 501 503 250", ""),
 		row("a chunk with more words", from+to+bdat(evil, " LAST x")+"NOOP\r\n", "250 250 501 250", ""),
 		row("a chunk of letters", from+to+"BDAT x LAST\r\n"+evil, "250 250 501 .", ""),

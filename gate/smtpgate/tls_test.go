@@ -53,6 +53,8 @@ func TestSTARTTLS(t *testing.T) {
 func TestInjection(t *testing.T) {
 	r, trust := overTLS(t, TLSStart, func(r *rig) { r.opts.Networks = prefixes("127.0.0.0/8") })
 	c := r.greeted()
+	c.cmd("MAIL FROM:<before@example.org>", "250 ")
+	c.cmd("RCPT TO:<before@example.com>", "250 ")
 	c.send("STARTTLS\r\nEHLO evil\r\nMAIL FROM:<evil@example.org>\r\nRCPT TO:<victim@example.com>\r\n")
 	c.expect("220 ")
 	s := c.encrypt(trust)

@@ -165,8 +165,7 @@ var textEnd = []byte(".\r\n")
 func (d *dots) take(p []byte) (text []byte, used int, ended bool) {
 	kept, at := 0, 0
 	for at < len(p) {
-		dot := d.begins && p[at] == '.'
-		if dot {
+		if d.begins && p[at] == '.' {
 			switch rest := p[at:]; {
 			case bytes.HasPrefix(rest, textEnd):
 				return p[:kept], at + len(textEnd), true
@@ -183,7 +182,7 @@ func (d *dots) take(p []byte) (text []byte, used int, ended bool) {
 			d.begins = p[end-2] == '\r'
 		case lf == 0:
 			end = at + 1
-			d.begins = !dot && d.cr && at == 0
+			d.begins = d.cr
 		default:
 			d.begins = false
 		}
