@@ -195,6 +195,26 @@ func TestBDAT(t *testing.T) {
 	}
 }
 
+// TestNothingIsLeftBehind: a text is discarded however it ends: a file of it would stay for ever.
+func TestNothingIsLeftBehind(t *testing.T) {
+	r := newRig(t, nil)
+	large := "S: x\r\n\r\n" + strings.Repeat(strings.Repeat("a", 98)+"\r\n", 1000)
+	for name, end := range map[string]func(c *client){
+		"taken":          func(c *client) { c.cmd("DATA", "354 "); c.cmd(large+".", "250 ") },
+		"refused":        func(c *client) { c.cmd("DATA", "354 "); c.cmd(large+"\x00\r\n.", "554 ") },
+		"given up":       func(c *client) { c.send(bdat(large, "") + "RSET\r\n"); c.expect("250 "); c.expect("250 ") },
+		"a broken chunk": func(c *client) { c.send(bdat(large, "") + "BDAT x\r\n"); c.expect("250 "); c.expect("501 ") },
+		"left":           func(c *client) { c.cmd("DATA", "354 "); c.send(large) },
+	} {
+		c := r.as("ann")
+		c.cmd("MAIL FROM:<ann@example.org>", "250 ")
+		c.cmd("RCPT TO:<ann@inside.example.org>", "250 ")
+		end(c)
+		c.conn.Close()
+		eventually(t, name+": nothing is left", func() bool { return r.seen.sessions.Load() == 0 && r.spool.staged.Load() == 0 })
+	}
+}
+
 // TestSmuggling: whatever ends a mail elsewhere and not here is refused, and the session with it.
 func TestSmuggling(t *testing.T) {
 	const second = "MAIL FROM:<evil@example.org>\r\nRCPT TO:<victim@example.com>\r\nDATA\r\nSubject: evil\r\n\r\nevil\r\n"
@@ -340,6 +360,12 @@ func TestUserChanges(t *testing.T) {
 	change(func(u *store.User) { u.Disabled = false })
 	c.cmd("MAIL FROM:<only@example.org>", "250 ")
 	c.cmd("RSET", "250 ")
+	old := r.as("ann")
+	change(func(u *store.User) { u.Password = "another" })
+	old.send("MAIL FROM:<only@example.org>\r\nNOOP\r\n")
+	old.expect("421 4.7.0 the password was changed")
+	old.ended()
+	change(func(u *store.User) { u.Password = passwords() })
 	if err := r.spool.RemoveUser(t.Context(), r.clock.Now(), "test", "ann"); err != nil {
 		t.Fatal(err)
 	}

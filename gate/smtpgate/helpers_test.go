@@ -83,6 +83,23 @@ type watched struct {
 	mu       sync.Mutex
 	all      []spool.Envelope
 	receipts []spool.Receipt
+	staged   atomic.Int64 // texts that nobody has discarded
+}
+
+func (w *watched) Stage() store.Staged {
+	w.staged.Add(1)
+	return &staged{w.Spool.Stage(), sync.OnceFunc(func() { w.staged.Add(-1) })}
+}
+
+// A staged text tells when it is discarded.
+type staged struct {
+	store.Staged
+	discarded func()
+}
+
+func (s *staged) Discard() {
+	s.Staged.Discard()
+	s.discarded()
 }
 
 func (w *watched) Accept(ctx context.Context, now time.Time, e *spool.Envelope, text store.Staged) (spool.Receipt, error) {
