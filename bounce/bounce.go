@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -33,7 +34,7 @@ type Report struct {
 	Until      time.Time // Delay: until when it is tried
 	Envelope   string    // ENVID, decoded
 	Return     string    // FULL, HDRS or empty (headers)
-	UTF8       bool      // the mail was SMTPUTF8: so is the notification (RFC 6533)
+	UTF8       bool      // the mail was SMTPUTF8
 	Recipients []Recipient
 	Original   io.Reader // the mail; a full one is returned where it is no longer than MaxOriginal, else its header
 	Size       int64     // of the mail; 0: it is read ahead to know
@@ -67,7 +68,8 @@ var (
 	ErrNothing = errors.New("bounce: nothing to tell")
 )
 
-// Write writes the notification as a mail, with CRLF line ends. It has bytes over 127 where UTF8 says so or the original has them.
+// Write writes the notification as a mail, with CRLF line ends. It needs SMTPUTF8 only where the address in To does (RFC 6533). Else it is in ASCII,
+// and what is not is encoded, so that every server takes it. Bytes over 127 are in it where a mail is returned in full that had them without SMTPUTF8.
 func Write(w io.Writer, r *Report) error { return write(w, r, chance()) }
 
 // write takes the boundary, which nobody can foresee and so put into the original.
@@ -82,8 +84,10 @@ func write(w io.Writer, r *Report, boundary string) error {
 	if err != nil {
 		return err
 	}
-	p := &printer{w: w, utf8: r.UTF8 || !ascii(r.To)}
-	p.head(r, boundary, o.encoding())
+	p := &printer{w: w, utf8: !ascii(r.To)}
+	o.coded = o.eight && !p.utf8 && (r.UTF8 || !o.full)
+	o.global = p.utf8 || o.coded && r.UTF8
+	p.head(r, boundary, o)
 	p.delimiter(boundary)
 	p.people(r, o)
 	p.delimiter(boundary)
@@ -106,7 +110,7 @@ var words = [...]struct{ action, status, subject, people string }{
 }
 
 // head writes the header of the notification.
-func (p *printer) head(r *Report, boundary, encoding string) {
+func (p *printer) head(r *Report, boundary string, o *original) {
 	p.field("From", "Mail Delivery System "+p.mailbox(cmp.Or(r.From, "MAILER-DAEMON"), r.Host))
 	p.field("To", p.mailbox(r.To, r.Host))
 	p.field("Subject", words[r.Kind].subject)
@@ -115,7 +119,8 @@ func (p *printer) head(r *Report, boundary, encoding string) {
 	p.field("Auto-Submitted", "auto-replied")
 	p.field("MIME-Version", "1.0")
 	p.field("Content-Type", "multipart/report; report-type=delivery-status; boundary=\""+boundary+"\"")
-	if p.utf8 {
+	encoding := "7bit"
+	if p.utf8 || o.encoding() == "8bit" {
 		encoding = "8bit"
 	}
 	p.field("Content-Transfer-Encoding", encoding)
@@ -126,10 +131,15 @@ func (p *printer) head(r *Report, boundary, encoding string) {
 // people writes the part for them.
 func (p *printer) people(r *Report, o *original) {
 	p.field("Content-Description", "Notification")
-	if p.utf8 {
+	switch wide := func(to Recipient) bool { return !ascii(to.Address) || !ascii(to.Text) }; {
+	case p.utf8:
 		p.field("Content-Type", "text/plain; charset=utf-8")
 		p.field("Content-Transfer-Encoding", "8bit")
-	} else {
+	case slices.ContainsFunc(r.Recipients, wide):
+		p.field("Content-Type", "text/plain; charset=utf-8")
+		p.field("Content-Transfer-Encoding", "quoted-printable")
+		defer p.coded()()
+	default:
 		p.field("Content-Type", "text/plain; charset=us-ascii")
 	}
 	p.line("")
@@ -172,11 +182,11 @@ func (p *printer) people(r *Report, o *original) {
 func (p *printer) original(o *original) {
 	kind := "text/rfc822-headers"
 	switch {
-	case o.full && p.utf8:
+	case o.full && o.global:
 		kind = "message/global"
 	case o.full:
 		kind = "message/rfc822"
-	case p.utf8:
+	case o.global:
 		kind = "message/global-headers"
 	}
 	if o.full {
@@ -187,6 +197,9 @@ func (p *printer) original(o *original) {
 	p.field("Content-Type", kind)
 	p.field("Content-Transfer-Encoding", o.encoding())
 	p.line("")
+	if o.coded {
+		defer p.coded()()
+	}
 	if p.err == nil {
 		_, p.err = io.Copy(p.w, o)
 	}

@@ -71,6 +71,12 @@ func TestGolden(t *testing.T) {
 				Text: "Adresse nicht erlaubt: bøb", Server: "mx.example.net"}}
 			r.Original = strings.NewReader(strings.Replace(letter, "Ann", "Änn", 1))
 		},
+		"downgraded": func(r *Report) {
+			r.UTF8 = true
+			r.Recipients = []Recipient{{Address: "bøb@example.net", Original: "utf-8;bøb@example.net", Status: "5.6.7",
+				Text: "the address needs SMTPUTF8, which the server does not know", Server: "mx.example.net"}}
+			r.Original = strings.NewReader(strings.Replace(letter, "Ann", "Änn", 1))
+		},
 	} {
 		r := report()
 		change(r)
@@ -180,6 +186,44 @@ func TestStatusIsForMachines(t *testing.T) {
 			if got := g[i].Get(name); got != want {
 				t.Errorf("group %d: %s: %q, want %q", i, name, got, want)
 			}
+		}
+	}
+}
+
+// A notification to an address in ASCII is in ASCII, whatever the mail was, so that every server takes it; and nothing is lost by that. A mail that
+// came without SMTPUTF8 is returned in full as it was.
+func TestNotificationsInASCII(t *testing.T) {
+	const wide = "Subject: Grüße\r\nFrom: Änn\r\n\r\nschöne Grüße\r\n"
+	header, _, _ := strings.Cut(wide, "\r\n\r\n")
+	for _, c := range []struct {
+		utf8       bool
+		ret        string
+		size       int64
+		kind, want string
+		eight      bool
+	}{
+		{true, "FULL", 0, "message/global", wide, false},
+		{true, "FULL", int64(len(wide)), "message/global", wide, false},
+		{true, "HDRS", 0, "message/global-headers", header, false},
+		{false, "HDRS", 0, "text/rfc822-headers", header, false},
+		{false, "FULL", 0, "message/rfc822", wide, true},
+	} {
+		r := report()
+		r.UTF8, r.Return, r.Size, r.Original = c.utf8, c.ret, c.size, strings.NewReader(wide)
+		r.Recipients = []Recipient{{Address: "bøb@example.net", Original: "utf-8;bøb@example.net", Status: "5.6.7", Text: "schöne Grüße"}}
+		text := written(t, r)
+		all := parts(t, text)
+		if over127([]byte(text)) != c.eight {
+			t.Errorf("%+v:\n%s", c, text)
+		}
+		if all[2].kind != c.kind || strings.TrimSpace(all[2].body) != strings.TrimSpace(c.want) {
+			t.Errorf("%+v: %s\n%s", c, all[2].kind, all[2].body)
+		}
+		if !strings.Contains(all[0].body, "<bøb@example.net>") || !strings.Contains(all[0].body, "schöne Grüße") {
+			t.Errorf("people read\n%s", all[0].body)
+		}
+		if g := groups(t, all[1]); all[1].kind != "message/delivery-status" || g[1].Get("Final-Recipient") != `utf-8; b\x{F8}b@example.net` {
+			t.Errorf("%s: %v", all[1].kind, g)
 		}
 	}
 }

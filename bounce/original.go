@@ -17,6 +17,8 @@ type original struct {
 	in     *bufio.Reader // of lines that end in CRLF
 	full   bool
 	eight  bool // it may have bytes over 127
+	coded  bool // which are encoded (RFC 6522 section 3, RFC 6533 section 4)
+	global bool // it is of the types of RFC 6533
 	left   int  // how much may come
 	header bool // still in it
 	start  bool // of a line
@@ -71,7 +73,10 @@ func lastField(text []byte) int {
 }
 
 func (o *original) encoding() string {
-	if o.eight {
+	switch {
+	case o.coded:
+		return "quoted-printable"
+	case o.eight:
 		return "8bit"
 	}
 	return "7bit"

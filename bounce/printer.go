@@ -3,6 +3,7 @@ package bounce
 import (
 	"crypto/rand"
 	"io"
+	"mime/quotedprintable"
 	"net/netip"
 	"strings"
 	"unicode"
@@ -26,6 +27,19 @@ type printer struct {
 func (p *printer) line(text string) {
 	if p.err == nil {
 		_, p.err = io.WriteString(p.w, text+"\r\n")
+	}
+}
+
+// coded writes in quoted-printable, in which all characters may stand, until the function is called that it returns.
+func (p *printer) coded() (end func()) {
+	was := *p
+	q := quotedprintable.NewWriter(p.w)
+	p.w, p.utf8 = q, true
+	return func() {
+		p.w, p.utf8 = was.w, was.utf8
+		if err := q.Close(); p.err == nil {
+			p.err = err
+		}
 	}
 }
 

@@ -71,6 +71,10 @@ const (
 	statusBadSender    = "5.1.7"
 	statusTooLarge     = "5.3.4"
 	statusBadText      = "5.6.0"
-	statusEightBit     = "5.6.3"
-	statusUTF8         = "5.6.7"
+)
+
+// What a mail failed with, without a Code, that the server could not be given: it knows no 8BITMIME, or no SMTPUTF8.
+const (
+	StatusEightBit = "5.6.3"
+	StatusUTF8     = "5.6.7"
 )

@@ -94,10 +94,10 @@ func (t *transaction) fit() error {
 	case err != nil:
 		return fmt.Errorf("the text cannot be read: %w", err)
 	case !e.utf8 && j.UTF8 && header:
-		t.fail(t.part, statusUTF8, "the mail needs SMTPUTF8, which the server does not know")
+		t.fail(t.part, StatusUTF8, "the mail needs SMTPUTF8, which the server does not know")
 		t.part = nil
 	case !e.eightBit && (header || body):
-		t.fail(t.part, statusEightBit, "the mail needs 8BITMIME, which the server does not know")
+		t.fail(t.part, StatusEightBit, "the mail needs 8BITMIME, which the server does not know")
 		t.part = nil
 	}
 	return nil
@@ -113,7 +113,7 @@ func (t *transaction) withoutUTF8(part []int) []int {
 		}
 		switch {
 		case !named:
-			t.fail(part[k:k+1], statusUTF8, "the address needs SMTPUTF8, which the server does not know")
+			t.fail(part[k:k+1], StatusUTF8, "the address needs SMTPUTF8, which the server does not know")
 		case fit != nil:
 			fit = append(fit, i)
 		}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"weir/bounce"
+	"weir/nexthop"
 	"weir/store"
 )
 
@@ -41,8 +41,13 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 		return nil, nil
 	}
 	if j.tells == nil { // once, however often it has to be tried
-		if j.tells, err = s.whom(conf, &j.letter, len(reports), now); err != nil {
+		if j.tells, err = s.whom(conf, &j.letter, len(reports), len(end.narrow) > 0, now); err != nil {
 			return nil, err
+		}
+	}
+	if j.tells.mute {
+		if end.keep(&j.letter, now); len(end.failed) > 0 {
+			j.tells.reason = j.letter.Sender + " needs SMTPUTF8, which the next hop does not know"
 		}
 	}
 	if j.tells.reason != "" {
@@ -75,7 +80,9 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 func (s *Spool) bounce(conf *Gate, j *job, o *ownLetter, kind bounce.Kind, to []bounce.Recipient, text io.Reader, now time.Time) error {
 	l := &j.letter
 	returned := l.Return
-	if kind != bounce.Failure || !j.tells.full {
+	// Who knows no 8BITMIME would not take the mail in the notification either.
+	seven := slices.ContainsFunc(to, func(r bounce.Recipient) bool { return r.Code == 0 && r.Status == nexthop.StatusEightBit })
+	if kind != bounce.Failure || !j.tells.full || seven {
 		returned = "HDRS"
 	}
 	err := bounce.Write(o.staged, &bounce.Report{Kind: kind, From: conf.Postmaster, Host: conf.Host, To: j.tells.to, ID: l.ID.String(),
@@ -88,7 +95,7 @@ func (s *Spool) bounce(conf *Gate, j *job, o *ownLetter, kind bounce.Kind, to []
 		return err
 	}
 	o.letter.Size, o.letter.Filed = o.text.Size, o.text.File
-	o.letter.UTF8 = l.UTF8 || strings.ContainsFunc(j.tells.to, func(r rune) bool { return r > 127 })
+	o.letter.UTF8 = !ascii(j.tells.to)
 	o.letter.EightBit = l.EightBit || o.letter.UTF8
 	return nil
 }

@@ -298,6 +298,9 @@ func (s *Spool) report(j *job, end *ending, now time.Time) {
 	if len(end.failed) > 0 && end.told {
 		s.tell.Bounced(gate)
 	}
+	if end.kept > 0 {
+		s.log.Warn("a mail is held: the next hop knows no SMTPUTF8, and nobody can be told", "mail", j.letter.ID, "user", j.letter.User, "recipients", end.kept)
+	}
 	if end.ambiguous > 0 {
 		s.tell.Ambiguous(gate, end.ambiguous)
 		s.log.Warn("nobody knows whether a mail was delivered", "mail", j.letter.ID, "recipients", end.ambiguous)

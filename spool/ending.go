@@ -2,6 +2,7 @@ package spool
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,8 @@ type ending struct {
 	entries []store.Entry
 
 	failed, delayed, relayed []bounce.Recipient // of whom the sender is told
+	narrow                   []store.Addressee  // those of failed whom the next server could not be given, as it knows no SMTPUTF8
+	kept                     int                // of narrow, because nobody could be told
 	told                     bool               // somebody is
 
 	done, later, refused, ambiguous int
@@ -78,9 +81,27 @@ func conclude(conf *Gate, j *job, results []nexthop.Result, now time.Time) *endi
 func (e *ending) fail(a *store.Addressee, r *nexthop.Result, now time.Time) {
 	e.refused++
 	e.remove = append(e.remove, a.Number)
-	if wants(a.Notify, "FAILURE") {
-		e.failed = append(e.failed, told(a, r, now))
+	if !wants(a.Notify, "FAILURE") {
+		return
 	}
+	e.failed = append(e.failed, told(a, r, now))
+	if r.Code == 0 && r.Status == nexthop.StatusUTF8 {
+		e.narrow = append(e.narrow, *a)
+	}
+}
+
+// keep holds what the next server could not be given where it cannot be given a word about it either: nothing is lost that nobody is told of.
+func (e *ending) keep(l *store.Letter, now time.Time) {
+	for _, a := range e.narrow {
+		e.remove = slices.DeleteFunc(e.remove, func(number int) bool { return number == a.Number })
+		e.failed = slices.DeleteFunc(e.failed, func(r bounce.Recipient) bool { return r.Address == a.Address })
+		a.State, a.Due = store.Held, time.Time{}
+		e.put = append(e.put, a)
+		e.entries = append(e.entries, entry(now, weirItself, "held", l.User, l.ID,
+			fmt.Sprintf("%s: %s; nobody could be told, as %s needs it too", a.Address, a.Status, l.Sender)))
+	}
+	e.kept = len(e.narrow)
+	e.refused -= e.kept
 }
 
 // retry says when a recipient is tried again: at the latest when it is given up.

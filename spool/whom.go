@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type telling struct {
 	to     string // empty: nobody
 	full   bool   // he may have its text back
 	reason string // why nobody is told, where it is to be noted
+	mute   bool   // nobody is told, because the next server takes no address that could be
 }
 
 // whom decides who is told what became of a mail. Anybody can write any sender into an envelope, and what weir writes itself is not
@@ -32,8 +34,14 @@ type telling struct {
 //   - an address that the user reaches without being counted is told: his own, and internal ones;
 //   - of others the user himself is told, at the contact he is registered with, as it is his mail;
 //   - where he has none they are told a little: the header, and no more than 10 an hour.
-func (s *Spool) whom(conf *Gate, l *store.Letter, reports int, now time.Time) (*telling, error) {
+//
+// plain passes over addresses that the next server does not take, as it knows no SMTPUTF8.
+func (s *Spool) whom(conf *Gate, l *store.Letter, reports int, plain bool, now time.Time) (*telling, error) {
+	taken := func(address string) bool { return !plain || ascii(address) }
 	if byAddress(l.User) || conf.Mail == nil && !s.Stopped(conf.Name, l.User) {
+		if !taken(l.Sender) {
+			return &telling{mute: true}, nil
+		}
 		return &telling{to: l.Sender, full: true}, nil
 	}
 	user, err := s.User(context.Background(), l.User)
@@ -41,10 +49,12 @@ func (s *Spool) whom(conf *Gate, l *store.Letter, reports int, now time.Time) (*
 		return nil, err
 	}
 	switch {
-	case conf.free(&user, l.Sender, normal(l.Sender)):
+	case taken(l.Sender) && conf.free(&user, l.Sender, normal(l.Sender)):
 		return &telling{to: l.Sender, full: true}, nil
-	case user.Contact != "":
+	case user.Contact != "" && taken(user.Contact):
 		return &telling{to: user.Contact, full: true}, nil
+	case !taken(l.Sender):
+		return &telling{mute: true}, nil
 	}
 	ok, first := s.strangers.take(l.User, reports, now)
 	if ok {
@@ -57,6 +67,11 @@ func (s *Spool) whom(conf *Gate, l *store.Letter, reports int, now time.Time) (*
 			l.Sender, maxStrangers)
 	}
 	return t, nil
+}
+
+// ascii reports whether an address can be written without SMTPUTF8.
+func ascii(address string) bool {
+	return !strings.ContainsFunc(address, func(r rune) bool { return r > 127 })
 }
 
 // byAddress reports whether a user is a client that is known by its address, or by the network that it is in.

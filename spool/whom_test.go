@@ -185,8 +185,82 @@ func TestStoppedWithoutThrottle(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(r *rig) { r.gate.Mail = nil })
 	r.must(r.StopUser(t.Context(), r.now(), "op", "bob", "stolen"))
-	got, err := r.whom(r.gates.Load().of(gateName), &store.Letter{User: "bob", Sender: victim}, 1, r.now())
+	got, err := r.whom(r.gates.Load().of(gateName), &store.Letter{User: "bob", Sender: victim}, 1, false, r.now())
 	if r.must(err); got.full || got.to != victim {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Mail that fails for want of SMTPUTF8 is never lost unnoticed: a notification to an address in ASCII needs none, and where nobody has one the mail is
+// held until the next hop has learnt it.
+func TestWithoutSMTPUTF8(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		user, sender, contact string
+		told                  string // empty: it is held
+	}{
+		"his own":                   {user: ann, sender: "ann@example.org", told: "ann@example.org"},
+		"his contact":               {user: ann, sender: "änn@example.org", told: contact},
+		"internal, no contact":      {user: "bob", sender: "ä@internal.example"},
+		"a contact that is no help": {user: "carl", sender: victim, contact: "cärl@example.org", told: victim},
+		"neither":                   {user: "carl", sender: "ä@elsewhere.example", contact: "cärl@example.org"},
+		"a server":                  {user: "192.0.2.1", sender: "ä@elsewhere.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(r *rig) { r.gate.Admin = "" })
+			if c.contact != "" {
+				r.user(store.User{Name: c.user, Contact: c.contact, Made: r.now(), Changed: r.now()})
+			}
+			r.carrier.set(func(cr *carrier) {
+				cr.answer = func(j *nexthop.Job, to nexthop.Recipient) nexthop.Result {
+					if j.UTF8 || !ascii(j.Sender) || !ascii(to.Address) {
+						return nexthop.Result{Outcome: nexthop.Failed, Status: nexthop.StatusUTF8, Text: "no SMTPUTF8"}
+					}
+					return nexthop.Result{}
+				}
+			})
+			id, _, err := r.mail(&Envelope{User: c.user, Sender: c.sender, UTF8: true}, "ü@internal.example")
+			r.must(err)
+			r.idle()
+			if c.told != "" {
+				if told := r.carrier.to(c.told); len(told) != 1 || !strings.Contains(told[0].text, `Final-Recipient: utf-8; \x{FC}@internal.example`) {
+					t.Errorf("%s is told %+v", c.told, told)
+				}
+				r.wantStates(nil)
+				return
+			}
+			r.wantStates(map[store.State]int{store.Held: 1})
+			if log := r.audit("held"); len(log) != 1 || log[0].Mail != id || log[0].User != c.user {
+				t.Errorf("audit log %+v", log)
+			}
+			r.carrier.set(func(c *carrier) { c.answer = nil })
+			if n, err := r.ReleaseMails(t.Context(), r.now(), "op", []store.MailID{id}); n != 1 || err != nil {
+				t.Errorf("released %d, %v", n, err)
+			}
+			r.idle()
+			r.wantDelivered(1)
+		})
+	}
+}
+
+// A mail that failed for want of 8BITMIME is not returned in full: the notification would fail as well.
+func TestWithout8BITMIME(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.carrier.set(func(cr *carrier) {
+		cr.answer = func(j *nexthop.Job, to nexthop.Recipient) nexthop.Result {
+			if j.Sender == "" {
+				return nexthop.Result{}
+			}
+			return nexthop.Result{Outcome: nexthop.Failed, Status: nexthop.StatusEightBit, Text: "no 8BITMIME"}
+		}
+	})
+	_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", Return: "FULL", EightBit: true}, "a@internal.example")
+	r.must(err)
+	r.idle()
+	told := r.carrier.to("ann@example.org")
+	if len(told) != 1 || strings.Contains(told[0].text, "Hello.") || !strings.Contains(told[0].text, "Content-Type: text/rfc822-headers") {
+		t.Errorf("told %+v", told)
 	}
 }

@@ -18,8 +18,8 @@ var (
 	errUTF8    = errors.New("an address with letters beyond ASCII needs SMTPUTF8")
 )
 
-// parseAddress takes apart an address that go-smtp has read from a command. It is stricter than that: the quotes are off by now, and what
-// is written into another command later must still be the same address. wide allows letters beyond ASCII.
+// parseAddress takes apart an address that parsePath has read from a command. The quotes are off by now, and what is written into another
+// command later must still be the same address. wide allows letters beyond ASCII.
 func parseAddress(text string, wide bool) (address, error) {
 	at := strings.LastIndexByte(text, '@')
 	if at < 1 || at == len(text)-1 || len(text) > identify.MaxRecipient || !utf8.ValidString(text) {

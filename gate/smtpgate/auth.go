@@ -1,13 +1,11 @@
 package smtpgate
 
 import (
+	"encoding/base64"
 	"errors"
 	"log/slog"
 	"net/netip"
 	"strings"
-
-	"github.com/emersion/go-sasl"
-	"github.com/emersion/go-smtp"
 
 	"weir"
 	"weir/identify"
@@ -18,83 +16,98 @@ import (
 // maxName is how long the name of a user may be.
 const maxName = store.MaxUser
 
-// AuthMechanisms returns what a client may log in with. go-smtp offers it only inside TLS, and on loopback.
-//
-// It also joins the names and splits the answer to EHLO at line ends, which is the one way to get a line of our own into it: the parameters
-// of stamps follow behind the last mechanism.
-func (s *session) AuthMechanisms() []string {
-	if s.setup.opts.Auth == AuthNone {
-		return nil
-	}
-	all := []string{sasl.Plain, sasl.Login}
-	if stamps := s.setup.parts.Stamps; stamps != nil {
-		if line := stamps.Announce(s.now(), s.gate.load().Share); line != "" && !strings.ContainsAny(line, "\r\n") {
-			all[1] += "\n" + line
-		}
-	}
-	return all
-}
+// mayLogIn reports whether passwords are safe on this connection.
+func (s *session) mayLogIn() bool { return s.tls || s.setup.clear }
 
-// Auth begins a log-in.
-func (s *session) Auth(mechanism string) (sasl.Server, error) {
-	if err := s.leaving(); err != nil {
-		return nil, err
-	}
+// auth logs a user in (RFC 4954).
+func (s *session) auth(arg string) {
+	mechanism, first, _ := strings.Cut(arg, " ")
+	var n *no
 	switch {
+	case s.helo == "":
+		n = refuse(MailMalformed, 503, 551, "EHLO first")
 	case s.setup.opts.Auth == AuthNone:
-		return nil, smtp.ErrAuthUnsupported
-	case s.current() != nil: // RFC 4954 section 4
-		return nil, reply(503, 551, "AUTH is not allowed in the middle of a mail")
+		n = refuse(MailMalformed, 502, 551, "there is no AUTH here")
+	case s.who.authenticated:
+		n = refuse(MailMalformed, 503, 551, "you have logged in already")
+	case s.tx != nil: // section 4
+		n = refuse(MailMalformed, 503, 551, "AUTH is not allowed in the middle of a mail")
+	case mechanism == "" || strings.Contains(first, " "):
+		n = refuse(MailMalformed, 501, 554, "write AUTH PLAIN, or AUTH LOGIN")
+	case !s.mayLogIn():
+		n = refuse(MailMalformed, 523, 5710, "logging in needs encryption: STARTTLS first")
+	case strings.EqualFold(mechanism, "PLAIN"):
+		s.plain(first)
+		return
+	case strings.EqualFold(mechanism, "LOGIN"):
+		s.login(first)
+		return
+	default:
+		n = refuse(MailMalformed, 504, 574, "log in with PLAIN or LOGIN")
 	}
-	switch mechanism {
-	case sasl.Plain:
-		return tidy{sasl.NewPlainServer(func(identity, name, password string) error {
-			if identity != "" && !strings.EqualFold(identity, name) {
-				return reply(535, 578, "nobody sends in the name of another")
-			}
-			return s.logIn(name, password)
-		})}, nil
-	case sasl.Login:
-		return tidy{&loginServer{logIn: s.logIn}}, nil
-	}
-	return nil, smtp.ErrAuthUnknownMechanism
+	s.deny(n)
 }
 
-// A tidy server answers a client that does not speak the mechanism as RFC 4954 wants it.
-type tidy struct{ sasl.Server }
-
-func (t tidy) Next(response []byte) (challenge []byte, done bool, err error) {
-	challenge, done, err = t.Server.Next(response)
-	if _, ok := errors.AsType[*smtp.SMTPError](err); err != nil && !ok {
-		err = reply(501, 552, "cannot read what came for AUTH")
+// plain is the mechanism of RFC 4616: on whose behalf, the name and the password in one.
+func (s *session) plain(first string) {
+	response, ok := s.ask("", first)
+	if !ok {
+		return
 	}
-	return challenge, done, err
-}
-
-// A loginServer speaks the LOGIN mechanism, which old clients have and go-sasl knows for clients only: first the name, then the password.
-type loginServer struct {
-	logIn func(name, password string) error
-	name  string
-	named bool
-	done  bool
-}
-
-func (l *loginServer) Next(response []byte) (challenge []byte, done bool, err error) {
+	parts := strings.Split(response, "\x00")
 	switch {
-	case l.done:
-		return nil, false, sasl.ErrUnexpectedClientResponse
-	case !l.named && response == nil:
-		return []byte("Username:"), false, nil
-	case !l.named:
-		l.name, l.named = string(response), true
-		return []byte("Password:"), false, nil
+	case len(parts) != 3:
+		s.unreadable()
+	case parts[0] != "" && !strings.EqualFold(parts[0], parts[1]):
+		s.deny(refuse(MailStranger, 535, 578, "nobody sends in the name of another"))
+	default:
+		s.logIn(parts[1], parts[2])
 	}
-	l.done = true
-	return nil, true, l.logIn(l.name, string(response))
+}
+
+// login is a mechanism that old clients have: first the name, then the password.
+func (s *session) login(first string) {
+	name, ok := s.ask("Username:", first)
+	if !ok {
+		return
+	}
+	if password, ok := s.ask("Password:", ""); ok {
+		s.logIn(name, password)
+	}
+}
+
+// ask returns what the client sends when it is asked for something, unless it has sent it with the command. Where there
+// is nothing to go on with, it has been answered.
+func (s *session) ask(what, given string) (response string, ok bool) {
+	if given == "" {
+		s.answer(reply(334, 0, base64.StdEncoding.EncodeToString([]byte(what))))
+		line, err := s.wire.line(int(s.setup.opts.Bounds.Line))
+		if err != nil {
+			s.broken(err)
+			return "", false
+		}
+		given = string(line)
+		if given == "*" {
+			s.deny(refuse(MailMalformed, 501, 570, "AUTH was given up"))
+			return "", false
+		}
+	} else if given == "=" { // an empty one
+		return "", true
+	}
+	decoded, err := base64.StdEncoding.DecodeString(given)
+	if err != nil {
+		s.unreadable()
+		return "", false
+	}
+	return string(decoded), true
+}
+
+func (s *session) unreadable() {
+	s.deny(refuse(MailMalformed, 501, 552, "cannot read what came for AUTH"))
 }
 
 // logIn verifies a password. What it takes, and what is said, is the same for users who are not there.
-func (s *session) logIn(name, password string) error {
+func (s *session) logIn(name, password string) {
 	given := strings.ToLower(strings.TrimSpace(name))
 	name = identify.LogInName(given, s.setup.opts.Realm)
 	user, how, cause := s.verify(name, given, password)
@@ -110,20 +123,23 @@ func (s *session) logIn(name, password string) error {
 	if how == LogInRight {
 		s.who = identity{name: name, authenticated: true, user: user, asked: s.now()}
 		s.gate.welcome(s.conn)
-		return nil
+		s.answer(reply(235, 270, "you have logged in"))
+		return
 	}
-	if s.conn.logins.Add(1) >= int64(s.setup.opts.Bounds.Logins) {
-		return s.last(BoundLogins, "too many failed log-ins")
+	if s.logins++; s.logins >= s.setup.opts.Bounds.Logins {
+		s.answer(s.last(BoundLogins, "too many failed log-ins"))
+		return
 	}
+	n := refuse(MailStranger, 535, 578, "wrong name or password")
 	switch how {
 	case LogInBusy, LogInFailed:
-		return reply(454, 470, "logging in is not possible right now, try again later")
+		n = refuse(MailStranger, 454, 470, "logging in is not possible right now, try again later")
 	case LogInGuessing:
-		return reply(454, 470, "too many wrong passwords, try again later")
+		n = refuse(MailStranger, 454, 470, "too many wrong passwords, try again later")
 	case LogInStopped:
-		return reply(535, 578, "sending is stopped for this account: see the mail about it, or ask support")
+		n = refuse(MailStranger, 535, 578, "sending is stopped for this account: see the mail about it, or ask support")
 	}
-	return reply(535, 578, "wrong name or password")
+	s.deny(n)
 }
 
 var errUnknown = errors.New("the password is right, but weir does not know the user: see weir user")

@@ -5,13 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"runtime"
-	"sync"
 	"time"
-
-	"github.com/emersion/go-smtp"
 
 	"weir/spool"
 	"weir/store"
@@ -19,9 +14,6 @@ import (
 
 // maxCommand is how much of a mail to the command address is read: what is above the quoted notice, and more.
 const maxCommand = 256 << 10
-
-// pieces are the buffers through which texts come in.
-var pieces = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // A delivery is a mail whose text is coming in.
 type delivery struct {
@@ -37,97 +29,126 @@ type delivery struct {
 	digest Digest
 }
 
-// Data takes the text of a mail. It reads it to the end whatever happens: what is left over of a chunk would be taken for a command.
-func (s *session) Data(r io.Reader) error {
-	if err := s.leaving(); err != nil {
-		return err
-	}
-	end := min(time.Now().Add(s.setup.opts.Timeouts.Data.Std()).UnixNano(), s.conn.patience())
-	s.conn.dataEnd.Store(end)
-	defer s.conn.dataEnd.CompareAndSwap(end, 0)
-	pipe, chunked := r.(*io.PipeReader)
-	if chunked {
-		r = &chunks{pipe, s.conn}
-		// Reading nothing waits until there is something to read: then BDAT is under way, and the transaction is the one that it means.
-		// Before, or later, RSET and MAIL may have put another one in its place.
-		if _, err := r.Read(nil); errors.Is(err, smtp.ErrDataReset) {
-			forsake()
+// errAborted is why a mail broke off that the client has given up.
+var errAborted = errors.New("given up")
+
+// data takes the text of a mail that ends with a dot.
+func (s *session) data(arg string) {
+	if arg != "" || !s.ready() {
+		// Nothing may follow DATA before it is answered (RFC 2920 section 3.1). If something does, it is a text, of a
+		// client that did not wait, and no more of it is read as commands than of one that was taken.
+		if s.wire.pending() {
+			s.over = true
 		}
+		if arg != "" {
+			s.deny(refuse(MailMalformed, 501, 554, "DATA has no parameters"))
+			return
+		}
+		s.early(s.missing())
+		return
 	}
-	tx := s.take(nil)
-	if tx == nil {
-		return reply(503, 551, "MAIL first")
+	s.write("354 end the mail with a dot on a line of its own\r\n")
+	s.deliver()
+	s.complete(s.wire.text(func(p []byte) {
+		s.arrival.text.write(p)
+		if s.arrival.text.endless {
+			// Who ends lines otherwise may mean another end of the mail, too, and wait for an answer.
+			s.conn.hurried, s.over = true, true
+		}
+	}))
+}
+
+// ready reports whether a mail is under way that has recipients and no text.
+func (s *session) ready() bool { return s.tx != nil && s.tx.named > 0 && s.arrival == nil }
+
+// missing is what has to come before a text, or instead of it.
+func (s *session) missing() string {
+	switch {
+	case s.tx == nil:
+		return "MAIL first"
+	case s.arrival != nil:
+		return "the mail goes on with BDAT"
 	}
-	s.gate.enter()
-	defer s.gate.leave()
-	defer func() { tx.settle(s.now(), false) }()
-	d := s.deliver(tx)
-	defer d.discard()
-	err := d.read(r, chunked)
-	if err == io.EOF {
+	return "there is no recipient"
+}
+
+// bdat takes a chunk of a text. One that is not taken is read all the same, so that nothing in it is taken for a command,
+// and the mail with it is given up (RFC 3030 section 4.2). Where nobody can say how long it is, the session ends.
+func (s *session) bdat(arg string) {
+	size, last, err := parseChunk(arg)
+	if size < 0 {
+		s.over = true
+		s.deny(refuse(MailMalformed, 501, 554, "cannot read how long the chunk is"))
+		return
+	}
+	var n *no
+	switch {
+	case err != nil:
+		n = refuse(MailMalformed, 501, 554, "write BDAT size, or BDAT size LAST")
+	case s.arrival == nil && !s.ready():
+		n = refuse(MailMalformed, 503, 551, s.missing())
+	case s.arrival == nil:
+		s.deliver()
+	}
+	if n == nil && size > int64(s.setup.opts.Bounds.Message)-s.arrival.text.size {
+		n = tooLarge(&s.setup.opts.Bounds)
+	}
+	if n != nil {
+		s.drop(size, n)
+		return
+	}
+	err = s.wire.chunk(size, s.arrival.text.write)
+	if err == nil && !last {
+		s.answer(reply(250, 200, fmt.Sprintf("%d octets", size)))
+		return
+	}
+	s.complete(err)
+}
+
+// drop reads a chunk that is not taken, gives up the mail, and says so.
+func (s *session) drop(size int64, n *no) {
+	if s.arrival == nil {
+		s.conn.receive()
+	} else if s.arrival.text.no == nil {
+		s.arrival.text.no = n
+	}
+	err := s.wire.chunk(size, func([]byte) {})
+	s.reset()
+	switch {
+	case err != nil:
+		s.broken(err)
+	case n.reply.code == 503:
+		s.early(n.reply.text)
+	default:
+		s.deny(n)
+	}
+}
+
+// complete answers a text that is over: err is why it broke off, or nil.
+func (s *session) complete(err error) {
+	d := s.arrival
+	if err == nil {
 		d.text.close()
 	}
-	answer := d.finish(err)
-	if chunked && errors.Is(err, smtp.ErrDataReset) {
-		forsake()
+	n := d.finish(err)
+	s.settle()
+	if why, ok := errors.AsType[*end](err); ok && why.says != "" {
+		s.farewell(why)
+		return
 	}
-	return answer
-}
-
-// forsake ends the goroutine on which go-smtp has called Data for chunks that were given up. Nobody waits for the answer; to return it would
-// be to give it to the chunks that come next (go-smtp keeps one channel for both).
-func forsake() { runtime.Goexit() }
-
-// read takes the text in, to its end.
-func (d *delivery) read(r io.Reader, chunked bool) (err error) {
-	buf := pieces.Get().(*[32 << 10]byte)
-	defer pieces.Put(buf)
-	seen := 0
-	take := func(n int) {
-		d.text.write(buf[seen:n])
-		seen = n
-		if d.text.endless && !chunked {
-			// Who ends lines otherwise may mean another end of the mail, too, and wait for an answer.
-			d.conn.hurried.Store(true)
-			d.conn.last.Store(true)
-		}
+	if err != nil {
+		s.over = true
 	}
-	if !chunked {
-		// go-smtp fills the buffer before it gives it back. What is in it already must be seen before more is waited for: it is what
-		// comes before the first NUL, which no mail has.
-		d.conn.glimpse = func() {
-			if n := bytes.IndexByte(buf[seen:], 0); n > 0 {
-				take(seen + n)
-			}
-		}
-		defer func() { d.conn.glimpse = nil }()
+	if n != nil {
+		s.deny(n)
+		return
 	}
-	for err == nil {
-		if seen = 0; !chunked {
-			clear(buf[:])
-		}
-		var n int
-		n, err = r.Read(buf[:])
-		take(n)
-	}
-	return err
-}
-
-// chunks is the text that BDAT brings. It tells the connection while it is waited for.
-type chunks struct {
-	pipe *io.PipeReader
-	conn *conn
-}
-
-func (c *chunks) Read(p []byte) (int, error) {
-	c.conn.hungry.Store(1 + c.conn.in.Load())
-	defer c.conn.hungry.Store(0)
-	return c.pipe.Read(p)
+	s.answer(reply(250, 200, "OK: queued as "+d.id.String()))
 }
 
 // deliver makes ready for a text.
-func (s *session) deliver(tx *transaction) *delivery {
-	now := s.now()
+func (s *session) deliver() {
+	now, tx := s.now(), s.tx
 	d := &delivery{session: s, tx: tx, id: s.gate.env.Spool.NewID(now), at: now}
 	d.text = intake{bounds: &s.setup.opts.Bounds, begin: d.begin}
 	if tx.command {
@@ -136,7 +157,8 @@ func (s *session) deliver(tx *transaction) *delivery {
 		d.staged = s.gate.env.Spool.Stage()
 		d.text.out = d.staged
 	}
-	return d
+	s.arrival = d
+	s.conn.receive()
 }
 
 // A cut writer takes a beginning, and drops what follows.
@@ -183,24 +205,21 @@ func (d *delivery) begin(text []byte) ([]byte, *no) {
 	return append(top, d.head.text...), nil
 }
 
-// finish decides about a mail whose text is over.
-func (d *delivery) finish(err error) error {
+// finish decides about a mail whose text is over, and tells those who want to know. err is why it broke off, or nil.
+func (d *delivery) finish(err error) *no {
 	receipt, n := d.decide(err)
-	size := d.text.size
 	d.log(receipt, n)
-	observer := d.gate.env.Observer
-	if n != nil {
-		observer.Mail(n.how, size, max(len(d.tx.to), 1))
-		return d.count(n)
-	}
 	how := MailAccepted
-	if d.tx.command {
+	switch {
+	case n != nil:
+		how = n.how
+	case d.tx.command:
 		how = MailCommand
-	} else {
+	default:
 		d.gate.welcome(d.conn)
 	}
-	observer.Mail(how, size, max(len(d.tx.to), 1))
-	return reply(250, 200, "OK: queued as "+d.id.String()) // go-smtp would not say as what
+	d.gate.env.Observer.Mail(how, d.text.size, max(len(d.tx.to), 1))
+	return n
 }
 
 // log writes a line about the mail.
@@ -213,7 +232,7 @@ func (d *delivery) log(r spool.Receipt, n *no) {
 	attrs = append(attrs, slog.String("session", d.conn.id), slog.String("mail", d.id.String()), slog.String("source", d.conn.source.String()),
 		slog.String("user", d.tx.who.name), slog.String("sender", d.tx.sender.String()), slog.Int("recipients", len(d.tx.to)), slog.Int64("bytes", d.text.size))
 	if n != nil {
-		attrs = append(attrs, slog.String("refused", n.how), slog.Int("code", n.reply.Code), slog.String("why", n.reply.Message))
+		attrs = append(attrs, slog.String("refused", n.how), slog.Int("code", n.reply.code), slog.String("why", n.reply.text))
 	} else {
 		attrs = append(attrs, slog.Int("passed", r.Passed), slog.Int("delayed", r.Delayed), slog.Int("held", r.Held), slog.Int("withheld", r.Withheld), slog.Int("pooled", r.Pooled),
 			slog.Int("paid", r.Paid),

@@ -3,10 +3,7 @@ package smtpgate
 import (
 	"bytes"
 	"errors"
-	"io"
 	"slices"
-
-	"github.com/emersion/go-smtp"
 
 	"weir"
 	"weir/notice"
@@ -14,7 +11,7 @@ import (
 	"weir/spool"
 )
 
-// decide says what becomes of a mail whose text ended in an error: io.EOF where it is complete.
+// decide says what becomes of a mail whose text is over: err is why it broke off, or nil.
 func (d *delivery) decide(err error) (receipt spool.Receipt, n *no) {
 	if n := d.wrong(err); n != nil {
 		return receipt, n
@@ -25,7 +22,7 @@ func (d *delivery) decide(err error) (receipt spool.Receipt, n *no) {
 	if n := d.pay(); n != nil {
 		return receipt, n
 	}
-	if n := d.judgeMail(); n != nil && !(n.reply.Code < 500 && d.isHeld()) {
+	if n := d.judgeMail(); n != nil && !(n.reply.code < 500 && d.isHeld()) {
 		return receipt, n
 	}
 	if receipt, err = d.gate.env.Spool.Accept(d.gate.base, d.now(), d.envelope(), d.staged); err != nil {
@@ -46,14 +43,10 @@ func (d *delivery) wrong(err error) *no {
 		return notTaken(n.cause, &d.tx.who)
 	case n != nil:
 		return n
-	case err == io.EOF:
-		return nil
-	case errors.Is(err, smtp.ErrDataTooLarge):
-		return tooLarge(&d.setup.opts.Bounds)
-	case errors.Is(err, smtp.ErrTooLongLine):
-		return longLine(&d.setup.opts.Bounds)
+	case err != nil:
+		return refuse(MailAborted, 451, 442, "the mail broke off")
 	}
-	return refuse(MailAborted, 451, 442, "the mail broke off")
+	return nil
 }
 
 // run gives a command to those who know what to do with it.

@@ -10,8 +10,8 @@
 // A mail is answered by 250 when the spool has it safe, and not before. Its text is taken as strictly as SMTP is written (RFC 5321 section
 // 2.3.8): a bare CR or LF, where servers may disagree about the end of a mail, is refused, and the session with it.
 //
-// The protocol itself is spoken by github.com/emersion/go-smtp. What it leaves open is done here: bounds on sessions, time, commands and
-// errors, nested transactions, addresses that would read differently when they are written again.
+// A session is read by one goroutine, in serve: a wire gives it lines, texts and chunks, and nothing of a text is ever read as a command,
+// whether the text is taken or not. A chunk that is refused is read to its end; where nobody can say where a text ends, the session ends.
 //
 // Time comes from Env.Clock, with one exception: deadlines of sockets are kept by the operating system in real time.
 package smtpgate

@@ -35,8 +35,8 @@ type Gate struct {
 	// What goes on at the gate ends when this context does, which is when a stop has no more patience.
 	base    context.Context
 	cancel  context.CancelFunc
-	stop    chan struct{} // closed when the gate stops
-	running sync.WaitGroup
+	stop    chan struct{}  // closed when the gate stops
+	running sync.WaitGroup // of those who accept
 
 	mu       sync.Mutex
 	listener *net.TCPListener
@@ -48,7 +48,6 @@ type Gate struct {
 	bySource  map[netip.Addr]int
 	guests    int // sessions of sources that nobody knows
 	regulars  regulars
-	texts     int           // of mails that are coming in
 	emptied   chan struct{} // closed when nobody is left after a stop
 	emptyOnce sync.Once
 }
@@ -108,13 +107,7 @@ func (g *Gate) Start() {
 		return
 	}
 	g.started = true
-	g.serve(g.setup.Load())
 	g.running.Go(func() { doorway.Accept(g.listener.AcceptTCP, g.stop, g.env.Log, g.receive) })
-}
-
-// serve runs the server of a setup until its doorway is closed. Its sessions may go on after that.
-func (g *Gate) serve(s *setup) {
-	g.running.Go(func() { _ = s.server.Serve(s.doorway) })
 }
 
 // Prepare makes ready to go on with other options and parts, and reads the certificate again. Everything that can fail happens here; then
@@ -126,14 +119,7 @@ func (g *Gate) Prepare(o Options, p Parts) (commit, abort func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.started && !g.stopped {
-			g.serve(next)
-		}
-		_ = g.setup.Swap(next).doorway.Close()
-	}, func() {}, nil
+	return func() { g.setup.Store(next) }, func() {}, nil
 }
 
 // lastWait is how long a stop waits for those whose sessions are closed already.
@@ -166,10 +152,7 @@ func (g *Gate) Stop(ctx context.Context) error {
 	}
 	g.emptyLocked()
 	g.mu.Unlock()
-	defer func() {
-		_ = g.setup.Load().doorway.Close()
-		g.running.Wait()
-	}()
+	defer g.running.Wait()
 	select {
 	case <-g.emptied:
 		return nil
@@ -205,23 +188,9 @@ func (g *Gate) stopping() bool {
 
 // emptyLocked tells a stop that nobody is left.
 func (g *Gate) emptyLocked() {
-	if g.stopped && len(g.sessions) == 0 && g.texts == 0 {
+	if g.stopped && len(g.sessions) == 0 {
 		g.emptyOnce.Do(func() { close(g.emptied) })
 	}
-}
-
-// enter counts a text that is coming in: go-smtp may read it on a goroutine that outlives the session.
-func (g *Gate) enter() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.texts++
-}
-
-func (g *Gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.texts--
-	g.emptyLocked()
 }
 
 // load is how much there is to deliver, for throttles that want to know.

@@ -83,6 +83,23 @@ type watched struct {
 	mu       sync.Mutex
 	all      []spool.Envelope
 	receipts []spool.Receipt
+	staged   atomic.Int64 // texts that nobody has discarded
+}
+
+func (w *watched) Stage() store.Staged {
+	w.staged.Add(1)
+	return &staged{w.Spool.Stage(), sync.OnceFunc(func() { w.staged.Add(-1) })}
+}
+
+// A staged text tells when it is discarded.
+type staged struct {
+	store.Staged
+	discarded func()
+}
+
+func (s *staged) Discard() {
+	s.Staged.Discard()
+	s.discarded()
 }
 
 func (w *watched) Accept(ctx context.Context, now time.Time, e *spool.Envelope, text store.Staged) (spool.Receipt, error) {
@@ -131,6 +148,7 @@ type rig struct {
 	clock  *clock.Fake
 	spool  *watched
 	exit   *exit
+	behind spool.Carrier // in place of exit
 	opts   Options
 	hasty  func(*Timeouts) // makes them shorter than an operator may
 	parts  Parts
@@ -173,7 +191,10 @@ func newRig(t testing.TB, change func(*rig)) *rig {
 		change(r)
 	}
 	rules := r.rules.WithDefaults()
-	if err := s.Configure([]spool.Gate{{Name: gateName, Throttle: "outgoing", Mail: &rules, Carrier: r.exit, Host: "mail.example.org", Command: r.opts.Command}}); err != nil {
+	if r.behind == nil {
+		r.behind = r.exit
+	}
+	if err := s.Configure([]spool.Gate{{Name: gateName, Throttle: "outgoing", Mail: &rules, Carrier: r.behind, Host: "mail.example.org", Command: r.opts.Command}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Start(t.Context()); err != nil {

@@ -51,7 +51,7 @@ func TestIntake(t *testing.T) {
 	}
 	for _, text := range []string{"A: b\n", "A: b\r", "A: b\rc\r\n", "A: b\r\n\r\nx\n", "A: b\r\n\r\nx\r", "\n", "\r", "\r\r\n", "A: b\r\n\n", "a\x00b\r\n", "A: b\r\n\r\n\x00"} {
 		for _, size := range []int{1, 2, 3, 1000} {
-			if _, _, n := read(text, size, roomy); n == nil || n.how != MailMalformed || n.reply.Code != 554 {
+			if _, _, n := read(text, size, roomy); n == nil || n.how != MailMalformed || n.reply.code != 554 {
 				t.Errorf("%q by %d: %+v", text, size, n)
 			}
 		}
@@ -161,7 +161,7 @@ func FuzzIntake(f *testing.F) {
 			t.Fatalf("%+v and %+v", n, n2)
 		}
 		if n != nil {
-			if n.reply.Code < 500 || n.reply.Message == "" {
+			if n.reply.code < 500 || n.reply.text == "" {
 				t.Errorf("%+v", n)
 			}
 			return

@@ -26,14 +26,7 @@ func (g *Gate) receive(tcp *net.TCPConn) {
 		turnAway(s, tcp)
 		return
 	}
-	for !c.setup.doorway.Hand(c.whole()) {
-		// A closed doorway means that the setup has a successor, or that the gate stops.
-		if g.stopping() {
-			_ = c.Close()
-			return
-		}
-		c.setup = g.setup.Load()
-	}
+	go g.serve(c)
 }
 
 // turnAway tells a client that there are too many. Nobody waits for it: what cannot be said at once is not said.

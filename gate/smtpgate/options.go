@@ -191,11 +191,11 @@ type Bounds struct {
 	Line weir.Size `yaml:"line"`
 	// Received fields that a mail may bring: with more it is going round in a circle. Default 50.
 	ReceivedHops int `yaml:"received_hops"`
-	// Answers of a session that say no; then it is closed. Default 100.
+	// Answers of a session that say no; then it is closed. What was pipelined behind a refused command does not count. Default 100.
 	Errors int `yaml:"errors"`
 	// Failed log-ins of a session; then it is closed. Default 5.
 	Logins int `yaml:"logins"`
-	// Answers of a session altogether, by lines; then it is closed. Default 100000.
+	// Commands of a session; then it is closed. Default 100000.
 	Commands int `yaml:"commands"`
 }
 

@@ -11,9 +11,10 @@ const kept = 10
 // welcome notes that somebody in a session is known: he has logged in, or sent a mail as one who may send freely. He has as much time as others
 // then, and where he comes from is remembered.
 func (g *Gate) welcome(c *conn) {
-	if c.known.Swap(true) {
+	if c.known {
 		return
 	}
+	c.known = true
 	now := g.env.Clock.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/emersion/go-smtp"
-
 	"weir"
 	"weir/spool"
 	"weir/store"
@@ -16,7 +14,7 @@ import (
 // A no is an answer that refuses something, and what an observer is told of it.
 type no struct {
 	how   string
-	reply *smtp.SMTPError
+	reply *answer
 	bound string // at which it was refused, if at one
 	cause error  // for the log
 }
@@ -27,9 +25,25 @@ func (n *no) at(bound string) *no {
 	return n
 }
 
-// reply makes an answer: 550 and 571 are "550 5.7.1".
-func reply(code, enhanced int, text string) *smtp.SMTPError {
-	return &smtp.SMTPError{Code: code, EnhancedCode: smtp.EnhancedCode{enhanced / 100, enhanced / 10 % 10, enhanced % 10}, Message: text}
+// An answer is what is said in one line: a code of RFC 5321, one of RFC 3463, and words.
+type answer struct {
+	code, enhanced int
+	text           string
+}
+
+// reply makes an answer: 550 and 571 are "550 5.7.1", 523 and 5710 "523 5.7.10". Without the second there is none.
+func reply(code, enhanced int, text string) *answer { return &answer{code, enhanced, text} }
+
+// String is the line, without its end.
+func (a *answer) String() string {
+	if a.enhanced == 0 {
+		return fmt.Sprintf("%d %s", a.code, a.text)
+	}
+	split := 10
+	if a.enhanced >= 1000 {
+		split = 100
+	}
+	return fmt.Sprintf("%d %d.%d.%d %s", a.code, a.enhanced/split/10, a.enhanced/split%10, a.enhanced%split, a.text)
 }
 
 func refuse(how string, code, enhanced int, text string) *no {

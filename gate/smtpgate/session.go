@@ -9,31 +9,27 @@ import (
 	"sync"
 	"time"
 
-	"github.com/emersion/go-smtp"
-
 	"weir"
 	"weir/identify"
 	"weir/store"
 )
 
-// A session is what one client does after its EHLO, until it leaves or encrypts. go-smtp calls it from one goroutine, except that Data for
-// BDAT has its own, which may outlive the transaction that it belongs to.
+// A session is one connection of a client, from the first byte to the last. It has a goroutine of its own, see serve.
 type session struct {
-	gate  *Gate
-	setup *setup
-	conn  *conn
-	smtp  *smtp.Conn
-	tls   bool
-	who   identity // of those who read commands; a transaction has a copy
+	gate    *Gate
+	setup   *setup
+	conn    *conn
+	top     net.Conn // what is spoken on: the connection, or TLS over it; nil while they agree on it
+	wire    *wire
+	tls     bool
+	helo    string // what the client calls itself; empty before EHLO
+	who     identity
+	tx      *transaction // nil: none is under way
+	arrival *delivery    // the text of tx; nil: it has not begun
+	over    bool         // the last answer has been given
 
-	mu sync.Mutex
-	tx *transaction // nil: none is under way, or its text has come
+	commands, errors, logins int // how many there were
 }
-
-var (
-	_ smtp.Session     = (*session)(nil)
-	_ smtp.AuthSession = (*session)(nil)
-)
 
 // An identity is who sends: an authenticated user, or a client that may send without, by its address. The zero value is a stranger.
 type identity struct {
@@ -43,34 +39,11 @@ type identity struct {
 	asked         time.Time  // when the store was asked
 }
 
-// newSession is called at the first EHLO, and at the first one after STARTTLS.
-func (g *Gate) newSession(sc *smtp.Conn) (smtp.Session, error) {
-	c, encrypted := unwrap(sc)
-	if c == nil {
-		return nil, reply(421, 430, "not a connection of this server")
-	}
-	c.speaks(sc.Conn())
-	s := &session{gate: g, setup: c.setup, conn: c, smtp: sc, tls: encrypted}
-	s.who.name = s.setup.freeUser(c.source)
-	c.free.Store(s.who.name != "")
-	return s, nil
-}
-
-// unwrap returns the connection below go-smtp's, and whether TLS is in between.
-func unwrap(sc *smtp.Conn) (c *conn, encrypted bool) {
-	whole := sc.Conn()
-	if below, ok := whole.(interface{ NetConn() net.Conn }); ok {
-		whole, encrypted = below.NetConn(), true
-	}
-	c, _ = whole.(*conn)
-	return c, encrypted
-}
-
 // now is the time by the gate's clock.
 func (s *session) now() time.Time { return s.gate.env.Clock.Now() }
 
-// say counts a refusal and returns the answer to give. After too many, or on a last word, the session ends.
-func (s *session) say(n *no) error {
+// refuse says that a sender or a recipient is not taken, and tells those who want to know.
+func (s *session) refuse(n *no) {
 	s.gate.env.Observer.Refused(n.how)
 	level := slog.LevelInfo
 	if s.who.name == "" {
@@ -78,12 +51,13 @@ func (s *session) say(n *no) error {
 	}
 	if log := s.gate.env.Log; log.Enabled(s.gate.base, level) {
 		log.LogAttrs(s.gate.base, level, "refused", slog.String("session", s.conn.id), slog.String("source", s.conn.source.String()),
-			slog.String("user", s.who.name), slog.String("refused", n.how), slog.Int("code", n.reply.Code), slog.String("why", n.reply.Message))
+			slog.String("user", s.who.name), slog.String("refused", n.how), slog.Int("code", n.reply.code), slog.String("why", n.reply.text))
 	}
-	return s.count(n)
+	s.deny(n)
 }
 
-func (s *session) count(n *no) error {
+// deny says no. After too many of these, or on a last word, the session ends.
+func (s *session) deny(n *no) {
 	if n.bound != "" {
 		s.gate.env.Observer.Bounded(n.bound)
 	}
@@ -92,29 +66,28 @@ func (s *session) count(n *no) error {
 			g.env.Log.Warn("mail could not be taken", "session", s.conn.id, "error", n.cause, "unlogged_before", more)
 		}
 	}
-	if s.conn.errors.Add(1) >= int64(s.setup.opts.Bounds.Errors) {
-		return s.last(BoundErrors, "too many errors in one session")
+	s.errors++
+	switch {
+	case s.over: // it ends here in any case
+	case s.errors >= s.setup.opts.Bounds.Errors:
+		s.answer(s.last(BoundErrors, "too many errors in one session"))
+		return
+	case n.reply.code == 421:
+		s.over = true
 	}
-	if n.reply.Code == 421 {
-		s.conn.last.Store(true)
-	}
-	return n.reply
+	s.answer(n.reply)
 }
 
 // last makes an answer the last one of the session.
-func (s *session) last(bound, text string) error {
+func (s *session) last(bound, text string) *answer {
 	s.gate.env.Observer.Bounded(bound)
-	s.conn.last.Store(true)
+	s.over = true
 	return reply(421, 470, text)
 }
 
-// leaving is what commands are told that were pipelined behind the last answer.
-func (s *session) leaving() error {
-	if s.conn.last.Load() {
-		return reply(421, 470, "the session is over")
-	}
-	return nil
-}
+// early answers a command that comes before another one was taken. It does not count as an error: clients that pipeline have sent it
+// before they could know (RFC 2920 section 3.1).
+func (s *session) early(text string) { s.answer(reply(503, 551, text)) }
 
 // fresh is how old what is known of a user may be: a user who is disabled, or bound to other senders, feels it in open sessions, too.
 const fresh = 10 * time.Second
@@ -217,32 +190,23 @@ func (s *session) event(tx *transaction, recipients []string) weir.Event {
 		Message: &weir.Message{User: tx.who.name, Recipients: recipients}}
 }
 
-// Reset gives up the transaction under way, unless its text is coming in: then Data finds out by itself.
-func (s *session) Reset() {
-	if tx := s.take(nil); tx != nil {
+// reset gives up the mail under way.
+func (s *session) reset() {
+	if s.arrival != nil {
+		s.arrival.finish(errAborted)
+	}
+	s.settle()
+}
+
+// settle ends what the mail under way has taken, except for what went on with it.
+func (s *session) settle() {
+	s.conn.received()
+	arrival, tx := s.arrival, s.tx
+	s.arrival, s.tx = nil, nil
+	if arrival != nil {
+		arrival.discard()
+	}
+	if tx != nil {
 		tx.settle(s.now(), false)
 	}
-}
-
-// Logout ends the session: the client leaves, or encrypts and begins anew.
-func (s *session) Logout() error {
-	s.Reset()
-	s.conn.speaks(nil)
-	return nil
-}
-
-// take puts another transaction in the place of the one under way, and returns that one.
-func (s *session) take(next *transaction) *transaction {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	tx := s.tx
-	s.tx = next
-	return tx
-}
-
-// current is the transaction under way.
-func (s *session) current() *transaction {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.tx
 }

@@ -5,16 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
 
-	"github.com/emersion/go-smtp"
-
 	"weir"
 	"weir/identify"
-	"weir/internal/doorway"
 	"weir/policy"
 )
 
@@ -27,10 +23,10 @@ type setup struct {
 	door  *policy.Door
 	tls   *tls.Config // nil: none
 
-	command address // where there is one
+	clear bool // passwords may come in clear text: nobody but this machine can connect
 
-	server  *smtp.Server
-	doorway *doorway.Doorway
+	command    address // where there is one
+	postmaster string  // whom mail goes to that is to postmaster, without a domain
 }
 
 func newSetup(g *Gate, o Options, p Parts) (*setup, error) {
@@ -39,6 +35,9 @@ func newSetup(g *Gate, o Options, p Parts) (*setup, error) {
 	}
 	o = o.WithDefaults()
 	s := &setup{opts: o, parts: p, host: cmp.Or(o.Hostname, "localhost")}
+	s.postmaster = cmp.Or(o.Postmaster, postmaster+"@"+s.host)
+	listen, _, _ := net.SplitHostPort(o.Listen)
+	s.clear = loopback(listen)
 	switch {
 	case o.Auth == AuthUsers && g.env.Logins == nil:
 		return nil, errors.New("there is nobody to verify passwords")
@@ -57,8 +56,6 @@ func newSetup(g *Gate, o Options, p Parts) (*setup, error) {
 	if err := s.loadTLS(); err != nil {
 		return nil, err
 	}
-	s.server = s.newServer(g)
-	s.doorway = doorway.New(&net.TCPAddr{})
 	return s, nil
 }
 
@@ -79,25 +76,6 @@ func (s *setup) loadTLS() error {
 	return nil
 }
 
-// newServer returns the server that speaks to sessions of this setup. It keeps no deadlines: conn does.
-func (s *setup) newServer(g *Gate) *smtp.Server {
-	server := smtp.NewServer(smtp.BackendFunc(g.newSession))
-	server.Domain = s.host
-	server.MaxRecipients = s.opts.Bounds.Recipients
-	// The server takes DATA of less than this, and BDAT and SIZE of as much. What is allowed is counted again by intake.
-	server.MaxMessageBytes = int64(s.opts.Bounds.Message) + 1
-	server.MaxLineLength = int(s.opts.Bounds.Line)
-	server.EnableSMTPUTF8 = true
-	server.EnableDSN = true
-	server.ErrorLog = complaints{g}
-	if s.opts.TLS.Mode == TLSStart {
-		server.TLSConfig = s.tls
-	}
-	host, _, _ := net.SplitHostPort(s.opts.Listen)
-	server.AllowInsecureAuth = loopback(host)
-	return server
-}
-
 // freeUser is the user that a client is who may send without AUTH; empty for others.
 func (s *setup) freeUser(source netip.Addr) string {
 	for _, p := range s.opts.Networks {
@@ -116,18 +94,3 @@ func (s *setup) isCommand(a address) (ticket string, is bool) {
 	local, ticket, _ := strings.Cut(a.local, "+")
 	return strings.ToLower(ticket), strings.EqualFold(local, s.command.local)
 }
-
-// complaints are what go-smtp has to say: that handshakes fail, which is everyday business, and what it died of.
-type complaints struct{ gate *Gate }
-
-func (c complaints) Printf(format string, v ...any) {
-	if strings.HasPrefix(format, "panic") {
-		c.gate.panicked(fmt.Sprintf(format, v...))
-		return
-	}
-	if c.gate.env.Log.Enabled(c.gate.base, slog.LevelDebug) {
-		c.gate.env.Log.Debug("a session ended early", "error", fmt.Sprintf(format, v...))
-	}
-}
-
-func (c complaints) Println(v ...any) { c.Printf("%s", fmt.Sprintln(v...)) }

@@ -116,8 +116,8 @@ func TestSharedLimit(t *testing.T) {
 		if got := explain(&a, "mails", epoch, false); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-		if no := throttled(&a, "mails", epoch); no.reply.Code != 450 {
-			t.Errorf("%d", no.reply.Code)
+		if no := throttled(&a, "mails", epoch); no.reply.code != 450 {
+			t.Errorf("%d", no.reply.code)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package smtpgate
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -34,11 +35,11 @@ func TestSTARTTLS(t *testing.T) {
 	c.cmd("MAIL FROM:<ann@example.org>", "530 5.7.0 authentication required, after STARTTLS")
 	c.cmd("STARTTLS", "220 ")
 	s := c.encrypt(trust)
-	s.cmd("MAIL FROM:<ann@example.org>", "502 ")
+	s.cmd("MAIL FROM:<ann@example.org>", "503 ")
 	if offers := s.cmd("EHLO inside.example", "250 "); strings.Contains(offers, "STARTTLS") || !strings.Contains(offers, "AUTH PLAIN LOGIN") {
 		t.Error(offers)
 	}
-	s.cmd("STARTTLS", "502 ")
+	s.cmd("STARTTLS", "503 ")
 	s.cmd("AUTH PLAIN "+plain("ann", "correct horse"), "235 ")
 	s.mail("ann@example.org", "bob@example.com", hello, "250 ")
 	s.cmd("QUIT", "221 ")
@@ -52,16 +53,32 @@ func TestSTARTTLS(t *testing.T) {
 func TestInjection(t *testing.T) {
 	r, trust := overTLS(t, TLSStart, func(r *rig) { r.opts.Networks = prefixes("127.0.0.0/8") })
 	c := r.greeted()
+	c.cmd("MAIL FROM:<before@example.org>", "250 ")
+	c.cmd("RCPT TO:<before@example.com>", "250 ")
 	c.send("STARTTLS\r\nEHLO evil\r\nMAIL FROM:<evil@example.org>\r\nRCPT TO:<victim@example.com>\r\n")
 	c.expect("220 ")
 	s := c.encrypt(trust)
 	s.cmd("NOOP", "250 ") // and this is the first answer inside
-	s.cmd("DATA", "502 ")
+	s.cmd("DATA", "503 ")
 	s.cmd("EHLO x", "250 ")
 	s.mail("ann@example.org", "bob@example.com", hello, "250 ")
 	if e := r.spool.envelope(t); e.Sender != "ann@example.org" || len(e.To) != 1 {
 		t.Errorf("%+v", e)
 	}
+}
+
+// TestNoHandshake: who says STARTTLS and goes on in clear text is not answered in clear text, nor is STARTTLS with a parameter.
+func TestNoHandshake(t *testing.T) {
+	r, _ := overTLS(t, TLSStart, func(r *rig) { r.opts.Networks = prefixes("127.0.0.0/8") })
+	c := r.greeted()
+	c.cmd("STARTTLS now", "501 5.5.4")
+	c.cmd("STARTTLS", "220 ")
+	c.send("EHLO x\r\nMAIL FROM:<evil@example.org>\r\n")
+	got, _ := io.ReadAll(c.r)
+	if strings.Contains(string(got), "250") {
+		t.Errorf("%q", got)
+	}
+	eventually(t, "the session ends", func() bool { return r.seen.sessions.Load() == 0 })
 }
 
 // TestImplicit: TLS from the first byte on, and no clear text at all.

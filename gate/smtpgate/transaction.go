@@ -3,24 +3,16 @@ package smtpgate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
-
-	"github.com/emersion/go-smtp"
 
 	"weir"
 	"weir/policy"
 	"weir/spool"
 )
 
-// Bounds on parameters of DSN.
-const (
-	maxEnvelope = 100 // RFC 3461 section 5.4
-	maxOriginal = 500 // RFC 3461 section 4.2
-)
-
-// A transaction is one mail, from MAIL to its end. It belongs to the goroutine that reads commands until its text comes in, and then to
-// the one that reads the text.
+// A transaction is one mail, from MAIL to its end.
 type transaction struct {
 	who      identity // as it was at MAIL
 	helo     string
@@ -32,6 +24,7 @@ type transaction struct {
 
 	pass    *policy.Pass // what throttles hold for the mail as a whole; nil: nothing
 	to      []recipient
+	named   int  // how many recipients were taken, some of them more than once
 	command bool // it is to the command address, and to nobody else
 	ticket  string
 }
@@ -58,36 +51,43 @@ func (tx *transaction) settle(now time.Time, done bool) {
 	}
 }
 
-// Mail begins a transaction.
-func (s *session) Mail(from string, o *smtp.MailOptions) error {
-	if err := s.leaving(); err != nil {
-		return err
+// mail begins a transaction.
+func (s *session) mail(arg string) {
+	switch {
+	case s.helo == "":
+		s.deny(refuse(MailMalformed, 503, 551, "EHLO first"))
+		return
+	case s.tx != nil:
+		s.refuse(refuse(MailMalformed, 503, 551, "there is a MAIL already"))
+		return
 	}
-	tx, n := s.begin(from, o)
+	tx, n := s.begin(arg)
 	if n != nil {
-		return s.say(n)
+		s.refuse(n)
+		return
 	}
-	s.take(tx)
-	return nil
+	s.tx = tx
+	s.answer(reply(250, 210, "OK"))
 }
 
-func (s *session) begin(from string, o *smtp.MailOptions) (*transaction, *no) {
-	if s.current() != nil { // go-smtp would take it, and keep the recipients
-		return nil, refuse(MailMalformed, 503, 551, "there is a MAIL already")
+func (s *session) begin(arg string) (*transaction, *no) {
+	from, rest, err := parsePath(arg, "FROM:")
+	if err != nil || from != "" && !strings.Contains(from, "@") {
+		return nil, refuse(MailMalformed, 501, 517, "write MAIL FROM:<name@example.org>")
+	}
+	p, n := readMailParams(rest)
+	if n != nil {
+		return nil, n
 	}
 	if s.who.name == "" && s.setup.command.local == "" {
 		return nil, s.stranger()
 	}
-	if o.Size > int64(s.setup.opts.Bounds.Message) {
+	if p.size > int64(s.setup.opts.Bounds.Message) {
 		return nil, tooLarge(&s.setup.opts.Bounds)
 	}
-	if len(o.EnvelopeID) > maxEnvelope {
-		return nil, refuse(MailMalformed, 501, 554, "ENVID is too long")
-	}
-	tx := &transaction{helo: s.smtp.Hostname(), utf8: o.UTF8, eightBit: o.Body == smtp.Body8BitMIME, ret: string(o.Return), envelope: o.EnvelopeID}
+	tx := &transaction{helo: s.helo, utf8: p.utf8, eightBit: p.eightBit, ret: p.ret, envelope: p.envelope}
 	if from != "" {
-		var err error
-		if tx.sender, err = parseAddress(from, o.UTF8); err != nil {
+		if tx.sender, err = parseAddress(from, p.utf8); err != nil {
 			return nil, badAddress(err, 517)
 		}
 	}
@@ -110,7 +110,7 @@ func (s *session) stranger() *no {
 	if s.setup.opts.Auth == AuthNone {
 		return refuse(MailStranger, 550, 571, "no mail is taken from this address")
 	}
-	if !s.tls && !s.setup.server.AllowInsecureAuth {
+	if !s.mayLogIn() {
 		text += ", after STARTTLS"
 	}
 	return refuse(MailStranger, 530, 570, text)
@@ -123,22 +123,37 @@ func badAddress(err error, enhanced int) *no {
 	return refuse(MailMalformed, 553, enhanced, "not an address that can be written to")
 }
 
-// Rcpt adds a recipient.
-func (s *session) Rcpt(to string, o *smtp.RcptOptions) error {
-	if err := s.leaving(); err != nil {
-		return err
+// rcpt adds a recipient.
+func (s *session) rcpt(arg string) {
+	if s.tx == nil || s.arrival != nil {
+		s.early(s.missing())
+		return
 	}
-	tx := s.current()
-	if tx == nil {
-		return s.say(refuse(MailMalformed, 503, 551, "MAIL first"))
+	if s.tx.named >= s.setup.opts.Bounds.Recipients { // not an error: it is how a client finds out (RFC 5321 section 4.5.3.1.10)
+		s.gate.env.Observer.Bounded(BoundRecipients)
+		s.answer(reply(452, 453, fmt.Sprintf("a mail has %d recipients at most: send the others separately", s.tx.named)))
+		return
 	}
-	if n := s.add(tx, to, o); n != nil {
-		return s.say(n)
+	if n := s.add(s.tx, arg); n != nil {
+		s.refuse(n)
+		return
 	}
-	return nil
+	s.tx.named++
+	s.answer(reply(250, 215, "OK"))
 }
 
-func (s *session) add(tx *transaction, to string, o *smtp.RcptOptions) *no {
+func (s *session) add(tx *transaction, arg string) *no {
+	to, rest, err := parsePath(arg, "TO:")
+	switch {
+	case err != nil || to == "":
+		return refuse(MailMalformed, 501, 513, "write RCPT TO:<name@example.org>")
+	case !strings.Contains(to, "@"):
+		to = s.setup.postmaster
+	}
+	p, n := readRcptParams(rest)
+	if n != nil {
+		return n
+	}
 	a, err := parseAddress(to, tx.utf8)
 	if err != nil {
 		return badAddress(err, 513)
@@ -156,10 +171,7 @@ func (s *session) add(tx *transaction, to string, o *smtp.RcptOptions) *no {
 	case tx.who.name == "":
 		return s.stranger()
 	}
-	r := recipient{To: spool.To{Address: a.String(), Notify: notify(o.Notify)}, normal: a.normal()}
-	if r.Original, err = original(o); err != nil {
-		return refuse(MailMalformed, 501, 554, "ORCPT cannot be passed on")
-	}
+	r := recipient{To: spool.To{Address: a.String(), Notify: p.notify, Original: p.original}, normal: a.normal()}
 	var like *recipient // the same, for those who count
 	for i := range tx.to {
 		switch {
@@ -192,25 +204,6 @@ func (s *session) add(tx *transaction, to string, o *smtp.RcptOptions) *no {
 	}
 	tx.to = append(tx.to, r)
 	return nil
-}
-
-func notify(list []smtp.DSNNotify) string {
-	words := make([]string, len(list))
-	for i, n := range list {
-		words[i] = string(n)
-	}
-	return strings.Join(words, ",")
-}
-
-// original returns ORCPT with its type, as a bounce shows it.
-func original(o *smtp.RcptOptions) (string, error) {
-	if o.OriginalRecipient == "" {
-		return "", nil
-	}
-	if len(o.OriginalRecipient) > maxOriginal || strings.ContainsFunc(o.OriginalRecipient, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\ufffd' }) {
-		return "", errAddress
-	}
-	return strings.ToLower(string(o.OriginalRecipientType)) + ";" + o.OriginalRecipient, nil
 }
 
 // judgeRecipient puts a recipient before his chain.
@@ -265,7 +258,7 @@ func (s *session) wait(pass *policy.Pass, what string) (after time.Time, n *no) 
 		line := lineWatch{Context: ctx}
 		if pass.Await(&line, env.Clock.Now) != nil {
 			n := throttled(&answer, what, s.now()).at(BoundWait)
-			n.reply.Code = 451
+			n.reply.code = 451
 			return time.Time{}, n
 		}
 		if !line.stood && answer.Until.After(after) {

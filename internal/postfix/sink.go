@@ -39,7 +39,12 @@ func (m *Mail) Header(name string) []string {
 }
 
 // NewSink starts a sink that ends with the test.
-func NewSink(t testing.TB) *Sink {
+func NewSink(t testing.TB) *Sink { return newSink(t, true) }
+
+// NewPlainSink starts one that knows no SMTPUTF8.
+func NewPlainSink(t testing.TB) *Sink { return newSink(t, false) }
+
+func newSink(t testing.TB, utf8 bool) *Sink {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,7 +53,7 @@ func NewSink(t testing.TB) *Sink {
 	s := &Sink{t: t, addr: l.Addr().String()}
 	s.server = smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &taking{sink: s}, nil }))
 	s.server.Domain = "sink.test"
-	s.server.EnableSMTPUTF8 = true
+	s.server.EnableSMTPUTF8 = utf8
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
