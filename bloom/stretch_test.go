@@ -25,11 +25,11 @@ func TestRotationKeepsLimit(t *testing.T) {
 		length    time.Duration
 		rotations uint64 // at least
 	}{
-		{Options{Rate: weir.Rate{Count: 1000, Per: day}, Burst: 1000}, 10 * time.Second, 25 * day, 2},
-		{Options{Rate: weir.Rate{Count: 20, Per: time.Hour}}, 10 * time.Second, day, 8},
-		{Options{Rate: weir.Rate{Count: 1, Per: time.Minute}, Burst: 100}, 10 * time.Second, 40 * time.Hour, 2},
-		{Options{Rate: perSecond(10), Burst: 20, Rotate: weir.Duration(30 * time.Second)}, 30 * time.Millisecond, 10 * time.Minute, 15},
-		{Options{Rate: perSecond(1000), Burst: 100, Rotate: weir.Duration(10 * time.Second)}, 300 * time.Microsecond, time.Minute, 4},
+		{Options{Rate: weir.Rate{Count: 1000, Per: day}, Burst: 1000}, 30 * time.Second, 25 * day, 2},
+		{Options{Rate: weir.Rate{Count: 20, Per: time.Hour}}, 30 * time.Second, day, 8},
+		{Options{Rate: weir.Rate{Count: 1, Per: time.Minute}, Burst: 100}, 20 * time.Second, 40 * time.Hour, 2},
+		{Options{Rate: perSecond(10), Burst: 20, Rotate: weir.Duration(30 * time.Second)}, 30 * time.Millisecond, 5 * time.Minute, 7},
+		{Options{Rate: perSecond(1000), Burst: 100, Rotate: weir.Duration(10 * time.Second)}, 300 * time.Microsecond, 30 * time.Second, 2},
 	} {
 		c.o.Attackers, c.o.V6 = 100, []int{64}
 		t.Run(fmt.Sprintf("%s, burst %d", c.o.Rate, c.o.Burst), func(t *testing.T) {
@@ -320,7 +320,7 @@ func TestLoneClient(t *testing.T) {
 			portion = rapid.Int64Range(1, int64(o.Burst)*9/10).Draw(rt, "portion")
 		}
 		wait := time.Duration(float64(o.Rate.Per) / float64(o.Burst) * float64(portion) / 0.9)
-		times := int(min(3*o.Rotate.Std()/wait, 3000))
+		times := int(min(3*o.Rotate.Std()/wait, 2000))
 		if o.Rotate.Std() > 30*o.Rate.Per { // keys change so seldom that most of the time can be left out
 			r.pass(o.Rotate.Std() - o.Rate.Per*12)
 		}

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // notify tells the service manager how weir stands, where one listens: sd_notify(3).
@@ -23,13 +20,4 @@ func notify(log *slog.Logger, state string) {
 	if err != nil {
 		log.Warn("the service manager cannot be told", "err", err)
 	}
-}
-
-// monotonic is the time stamp that a service manager wants with RELOADING=1, to know which reload is meant.
-func monotonic() string {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return ""
-	}
-	return fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000)
 }
