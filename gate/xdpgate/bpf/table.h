@@ -162,14 +162,9 @@ __noinline u32 give_up_to(u64 where, u32 tokens, u64 unit)
 	return 0;
 }
 
-// refill_line gives every limiter of a line what has come due. `times` is what the time counter of the line was, and below it the time
-// unit that it is set to. The counter is claimed first, in one step with the limiters that share its word: of several who try, one
-// refills.
-__noinline int refill_line(u32 index, u32 times, u64 due, u32 bytes)
+// refill_lanes is refill_line for limiters of a width that the compiler knows.
+static __always_inline int refill_lanes(struct line *line, u32 times, u64 due, u32 bytes)
 {
-	struct line *line = bpf_map_lookup_elem(&lines, &index);
-	if (!line)
-		return 0;
 	if (due > mask_of(bytes))
 		due = mask_of(bytes);
 	u64 last = load(&line->words[7]);
@@ -202,9 +197,20 @@ claimed:
 	return 0;
 }
 
+// refill_line gives every limiter of a line what has come due. `times` is what the time counter of the line was, and below it the time
+// unit that it is set to. The counter is claimed first, in one step with the limiters that share its word: of several who try, one
+// refills.
+__noinline int refill_line(u32 index, u32 times, u64 due, u32 bytes)
+{
+	struct line *line = bpf_map_lookup_elem(&lines, &index);
+	if (!line)
+		return 0;
+	return bytes == 1 ? refill_lanes(line, times, due, 1) : refill_lanes(line, times, due, 2);
+}
+
 // among reports whether a place is one of the first n. A branch for each would have the verifier follow all of them, and the
 // processor guess.
-static __always_inline bool among(u32 p, const volatile u32 *places, u32 n)
+static __always_inline bool among(u32 p, const u32 *places, u32 n)
 {
 	u64 found = 0;
 	for (u32 i = 0; i < n; i++) {
@@ -216,7 +222,7 @@ static __always_inline bool among(u32 p, const volatile u32 *places, u32 n)
 }
 
 // apart moves a place on until it is none of the first n, which happens at most n times.
-static __always_inline u32 apart(u32 p, const volatile u32 *places, u32 n, u32 bytes)
+static __always_inline u32 apart(u32 p, const u32 *places, u32 n, u32 bytes)
 {
 	KEEP_LOOP
 	for (u32 i = 0; i < n && among(p, places, n); i++) {
@@ -252,7 +258,7 @@ __noinline u32 take_other(u64 h, u32 level, u64 half_drain, u32 tokens, u64 unit
 	u32 half = half_drain & 1, drain = half_drain >> 32;
 	const volatile struct figures *f = &config.level[level];
 	u32 k = config.k;
-	volatile u32 places[MAX_K];
+	u32 places[MAX_K];
 	// The time counters, and below them what is spent; later, what was taken. Volatile keeps them out of registers, of which there
 	// are few.
 	volatile u32 found[MAX_K];
