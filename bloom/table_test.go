@@ -1,6 +1,7 @@
 package bloom
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -410,4 +411,58 @@ func TestFit(t *testing.T) {
 			rt.Errorf("a rate of %g, want %g: %+v", got, asked, s)
 		}
 	})
+}
+
+// TestGrantWritesOneWord: while the first limiter has tokens, a grant changes nothing but its word, though time has passed for the line;
+// what has come due is counted all the same.
+func TestGrantWritesOneWord(t *testing.T) {
+	s := shape(t, perSecond(1000), 1000, 5, 100)
+	tb := NewTable(s, Key{1, 2})
+	full := int64(s.Capacity * s.K)
+	for unit := range 1<<s.Bits - 1 {
+		now := time.Duration(unit) * s.Unit
+		before := slices.Clone(tb.words)
+		if from, ok := tb.Take(network, 1, now); !ok || from.Last != 1 {
+			t.Fatalf("unit %d: taken from %+v", unit, from)
+		}
+		var changed []int
+		for i := range before {
+			if tb.words[i] != before[i] {
+				changed = append(changed, i)
+			}
+		}
+		if len(changed) != 1 || changed[0] != int(tb.place(tb.key.Hash(network))/8) {
+			t.Fatalf("unit %d: words %v have changed", unit, changed)
+		}
+		if all, _ := tb.Room(network, now); all != full-1 {
+			t.Fatalf("unit %d: %d of %d left after one", unit, all, full)
+		}
+	}
+}
+
+// TestAfterRest: of a table at rest no line is up to date. What is taken from it then is there again when its time has come, and stays, though
+// the time counters begin anew.
+func TestAfterRest(t *testing.T) {
+	for _, burst := range []int64{1000, 50_000} {
+		s := shape(t, perSecond(burst), burst, 5, 1)
+		for age := range time.Duration(window/4 + 2000) {
+			if s.Bits == wide && age%97 != 0 || s.Bits == narrow && age > 300 {
+				continue
+			}
+			tb := NewTable(s, Key{1, 2})
+			now := (window + age) * s.Unit
+			tb.Tend(now - s.Unit)
+			if _, ok := tb.Take(network, s.Tokens(1), now); !ok {
+				t.Fatalf("a table at rest refuses at age %d", age)
+			}
+			for range 10 {
+				now += window / 4 * s.Unit
+				tb.used.Store(true) // by others
+				tb.Tend(now)
+				if all, _ := tb.Room(network, now); all != int64(s.Capacity*s.K) {
+					t.Fatalf("age %d, %s later: %d left of %d", age, now, all, s.Capacity*s.K)
+				}
+			}
+		}
+	}
 }
