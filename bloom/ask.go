@@ -125,17 +125,17 @@ func (p *pacer) Return(h weir.Hold, n int64, asked, now time.Time) {
 	}
 	var room [MaxLevels]Network
 	nets := f.nets(f.from, &room)
-	since, today := asked.Sub(p.born), now.Sub(p.born)
+	taken, since := asked.Sub(p.born), now.Sub(p.born)
 	for i := range nets {
 		v := &f.from.levels[i]
 		f.credit[i] += n
 		tokens := max(0, f.credit[i]/v.Grain)
 		f.credit[i] -= tokens * v.Grain
-		if f.taken[i].Last != 0 && since >= v.bornNow {
-			v.now.Give(f.taken[i], tokens, today-v.bornNow)
+		if f.taken[i].Last != 0 && taken >= v.bornNow {
+			v.now.Give(f.taken[i], tokens, since-v.bornNow)
 		}
-		if v.next != nil && since >= v.bornNext { // it was charged, too
-			v.next.uncharge(nets[i], tokens, today-v.bornNext)
+		if v.next != nil && taken >= v.bornNext { // it was charged, too
+			v.next.uncharge(nets[i], tokens, since-v.bornNext)
 		}
 	}
 }
