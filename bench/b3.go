@@ -31,8 +31,12 @@ func heapOfSources(o options) ([]figure, error) {
 		if err != nil {
 			return nil, err
 		}
+		ev, a := weir.Event{Time: begin, Source: netip.AddrFrom4(network(0))}, weir.Answer{}
+		if err := l.Judge(context.Background(), &ev, &a); err != nil { // a table that nobody asks keeps its key
+			return nil, err
+		}
 		l.Advance(begin.Add(10*time.Minute - time.Second)) // the next tables are made and charged
-		ev, a := weir.Event{Time: begin.Add(10 * time.Minute)}, weir.Answer{}
+		ev.Time = begin.Add(10 * time.Minute)
 		for i := range c.sources {
 			ev.Source = netip.AddrFrom4(network(i))
 			a.Clear()

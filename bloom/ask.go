@@ -96,7 +96,7 @@ func (p *pacer) take(s *setup, nets []Network, f *flow, n int64, now time.Time) 
 		if taken[i], ok = v.now.Take(nets[i], took[i], since-v.bornNow); !ok {
 			for j := range i {
 				if took[j] > 0 {
-					s.levels[j].now.Give(taken[j], took[j])
+					s.levels[j].now.Give(taken[j], took[j], since-s.levels[j].bornNow)
 				}
 			}
 			return false
@@ -113,7 +113,7 @@ func (p *pacer) take(s *setup, nets []Network, f *flow, n int64, now time.Time) 
 
 // Return gives back what was granted and did not flow, to the limiters that it came from. What is less than a token stays
 // with the flow.
-func (p *pacer) Return(h weir.Hold, n int64, asked, _ time.Time) {
+func (p *pacer) Return(h weir.Hold, n int64, asked, now time.Time) {
 	f, ok := h.Ref.(*flow)
 	if !ok {
 		return
@@ -125,25 +125,26 @@ func (p *pacer) Return(h weir.Hold, n int64, asked, _ time.Time) {
 	}
 	var room [MaxLevels]Network
 	nets := f.nets(f.from, &room)
-	since := asked.Sub(p.born)
+	taken, since := asked.Sub(p.born), now.Sub(p.born)
 	for i := range nets {
 		v := &f.from.levels[i]
 		f.credit[i] += n
 		tokens := max(0, f.credit[i]/v.Grain)
 		f.credit[i] -= tokens * v.Grain
-		if f.taken[i].Last != 0 && since >= v.bornNow {
-			v.now.Give(f.taken[i], tokens)
+		if f.taken[i].Last != 0 && taken >= v.bornNow {
+			v.now.Give(f.taken[i], tokens, since-v.bornNow)
 		}
-		if v.next != nil && since >= v.bornNext { // it was charged, too
-			v.next.uncharge(nets[i], tokens)
+		if v.next != nil && taken >= v.bornNext { // it was charged, too
+			v.next.uncharge(nets[i], tokens, since-v.bornNext)
 		}
 	}
 }
 
 // uncharge gives back tokens that Charge took: first to limiters that owe, evenly as they were charged.
-func (t *Table) uncharge(n Network, tokens int64) {
+func (t *Table) uncharge(n Network, tokens int64, now time.Duration) {
 	var room [MaxK]Place
 	places := t.places(t.key.Hash(n), &room)
+	t.reach(t.unit(now))
 	for _, evenly := range [...]bool{true, false} {
 		for i := range places {
 			back := min(tokens, t.owed(places[i:i+1]))
@@ -153,5 +154,5 @@ func (t *Table) uncharge(n Network, tokens int64) {
 			tokens -= t.giveUpTo(places[i], back)
 		}
 	}
-	t.Give(Taken{t.key.Hash(n), uint8(len(places))}, tokens)
+	t.Give(Taken{t.key.Hash(n), uint8(len(places))}, tokens, now)
 }

@@ -206,11 +206,11 @@ func (l *Limiter) watch() {
 // needed is how many limiters a table takes for the attackers that there are, as estimated, and half as many more.
 func (l *Limiter) needed() int64 {
 	o := l.setup.Load().opts
-	plan, err := Size(o.K, int64(l.care.estimate.attackers*1.5), o.Collateral)
+	plan, err := Size(o.K, int64(l.care.estimate.attackers*1.5), o.Collateral, 0)
 	if err != nil {
 		return 0
 	}
-	return plan.limiters()
+	return plan.Limiters()
 }
 
 // most is how many limiters a table may grow to.

@@ -6,9 +6,10 @@
 //
 //	source -> network (network.go) -> SipHash-1-3 (hash.go) -> k places (table.go) -> tokens
 //
-// A table is made of lines of 64 bytes: 31 limiters of 16 bits and a time counter of 16 bits. A limiter stores what was spent, so
-// that fresh memory is a table of full limiters. A line is refilled when somebody who asks has too little, or when it was not for
-// a while: then all its limiters get the tokens of the time units that have passed.
+// A table is made of lines of 64 bytes: 62 limiters of 8 bits, or 31 of 16, and a time counter of 16 bits. A limiter stores what was
+// spent, so that fresh memory is a table of full limiters. It counts from the time of its line: what has come due since is taken off by
+// whoever looks. So a grant mostly reads one line and writes one word. A line is filled, and its time set, when its limiters could not
+// count further otherwise.
 //
 // Most callers want New, which makes a throttle: prefixes at several levels, groups, exemptions, keys that rotate, and an estimate
 // of the damage. A Table is one structure for those who hash and keep time themselves, such as the program in the kernel, which

@@ -35,7 +35,7 @@ func ExampleNew() {
 }
 
 func ExampleSize() {
-	plan, err := bloom.Size(5, 412_000, 0.01)
+	plan, err := bloom.Size(5, 412_000, 0.01, 0)
 	fmt.Println(plan.Lines, "lines,", plan.Bytes>>20, "MiB for both tables,", err)
 	// Output: 130894 lines, 15 MiB for both tables, <nil>
 }

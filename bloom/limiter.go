@@ -123,7 +123,7 @@ func (l *Limiter) judge(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 			}
 			why = weir.OverLimit
 		}
-		s.give(&taken, i)
+		s.give(&taken, i, now)
 		a.Verdict, a.Reason, a.Figure = weir.Refuse, why, s.figure(i, ev, group)
 		if why == weir.OverLimit {
 			a.Until = l.born.Add(v.soon(was.left, was.owed, v.Tokens(cost), now))
@@ -140,7 +140,7 @@ func (l *Limiter) judge(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 // Settle gives back what was taken for an event that did not go on.
 func (l *Limiter) Settle(h weir.Hold, o weir.Outcome) {
 	if s, ok := h.Ref.(*setup); ok && !o.Done {
-		s.give(&h, len(s.levels))
+		s.give(&h, len(s.levels), o.Time.Sub(l.born))
 	}
 }
 
@@ -191,10 +191,11 @@ func (s *setup) figure(level int, ev *weir.Event, group string) weir.Figure {
 }
 
 // give returns what was taken from the first n levels.
-func (s *setup) give(taken *weir.Hold, n int) {
+func (s *setup) give(taken *weir.Hold, n int, now time.Duration) {
 	for i := range n {
 		if from := get(taken, i); from.Last != 0 {
-			s.levels[i].now.Give(from, s.levels[i].Tokens(taken.N))
+			v := &s.levels[i]
+			v.now.Give(from, v.Tokens(taken.N), now-v.bornNow)
 		}
 	}
 }

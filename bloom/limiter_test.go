@@ -498,14 +498,14 @@ func manyGroups(n int) map[string][]netip.Prefix {
 // TestPlan: the figures that the sizes are known by.
 func TestPlan(t *testing.T) {
 	const eightMiB = 8 << 20 / LineBytes
-	p, err := Size(5, 412_000, 0.01)
+	p, err := Size(5, 412_000, 0.01, 0)
 	if err != nil || p.Lines > eightMiB || p.Lines < eightMiB-500 || p.Bytes != 2*int64(p.Lines)*LineBytes || p.Collateral > 0.01 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if n := Attackers(5, eightMiB*Lanes, Drained(5, eightMiB*Lanes, 300_000)); math.Abs(n-300_000) > 1 {
 		t.Errorf("the inverse gives %f", n)
 	}
-	best, err := Smallest(100_000, 0.01)
+	best, err := Smallest(100_000, 0.01, 0)
 	if err != nil || best.K != 7 {
 		t.Errorf("%+v, %v", best, err)
 	}

@@ -156,7 +156,7 @@ func (o Options) Validate() error {
 	}
 	// What follows makes sense only of figures that do.
 	full := o.WithDefaults()
-	plan, err := Size(full.K, full.Attackers, full.Collateral)
+	plan, err := Size(full.K, full.Attackers, full.Collateral, 0)
 	if err != nil {
 		all = append(all, err)
 	}
@@ -167,7 +167,7 @@ func (o Options) Validate() error {
 			all = append(all, err)
 			break
 		}
-		start += 2 * s.sized(plan.limiters()).Bytes()
+		start += 2 * s.sized(plan.Limiters()).Bytes()
 	}
 	if least := full.learn(); full.Rotate.Std() < least {
 		wrong("rotate", fmt.Sprintf("a source's burst takes %s to fill, and the tables of a new key take ten times as long to learn", weir.Duration(least/learnFills)),
@@ -277,7 +277,7 @@ func (o Options) Shapes() ([]Shape, error) {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	plan, err := Size(o.K, o.Attackers, o.Collateral)
+	plan, err := Size(o.K, o.Attackers, o.Collateral, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +286,7 @@ func (o Options) Shapes() ([]Shape, error) {
 		if shapes[i], err = o.fit(i); err != nil {
 			return nil, err
 		}
-		shapes[i] = shapes[i].sized(plan.limiters())
+		shapes[i] = shapes[i].sized(plan.Limiters())
 	}
 	return shapes, nil
 }

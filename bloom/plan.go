@@ -32,19 +32,30 @@ func Attackers(k int, limiters int64, drained float64) float64 {
 	return -math.Log1p(-drained) * float64(limiters) / float64(k)
 }
 
-// A Plan is a table sized for a flood, with limiters of two bytes. Where the burst is small they have one byte, and it takes half of it.
+// A Plan is a table sized for a flood.
 type Plan struct {
 	K          int     `json:"k"`
+	Lanes      int     `json:"lanes"`      // limiters of a line
 	Lines      int     `json:"lines"`      // of one table
 	Bytes      int64   `json:"bytes"`      // of both tables of a rotation
 	Collateral float64 `json:"collateral"` // the share of innocent networks refused, under as many attackers as planned for
 }
 
-// limiters is how many limiters one table has.
-func (p Plan) limiters() int64 { return int64(p.Lines) * Lanes }
+// Limiters is how many limiters one table has.
+func (p Plan) Limiters() int64 { return int64(p.Lines) * int64(p.Lanes) }
 
-// Size returns the smallest table that refuses at most the given share of innocent networks while so many networks attack.
-func Size(k int, attackers int64, collateral weir.Share) (Plan, error) {
+// LanesFor is how many limiters a line has for sources with so large a burst of events: 62 of one byte or 31 of two. A burst of 0 is one
+// that nobody has named: limiters of two bytes take the most memory. (A burst that fills within less than a millisecond has them too.)
+func LanesFor(k int, burst int64) int {
+	if burst > 0 && burst/int64(k) <= MaxNarrow {
+		return timeAt / narrow
+	}
+	return Lanes
+}
+
+// Size returns the smallest table that refuses at most the given share of innocent networks while so many networks attack. The burst
+// decides how large a limiter is, see LanesFor.
+func Size(k int, attackers int64, collateral weir.Share, burst int64) (Plan, error) {
 	switch {
 	case k < 1 || k > MaxK:
 		return Plan{}, &weir.FieldError{Path: "k", Msg: fmt.Sprintf("%d limiters for each source cannot be had", k), Hint: fmt.Sprintf("1 to %d", MaxK)}
@@ -59,19 +70,18 @@ func Size(k int, attackers int64, collateral weir.Share) (Plan, error) {
 		return Plan{}, &weir.FieldError{Path: "attackers", Msg: fmt.Sprintf("a table for %d attackers would take %.0f GiB", attackers, lines*LineBytes/(1<<30)),
 			Hint: fmt.Sprintf("a table has at most %d lines (%s); allow more collateral, or take another k", MaxLines, weir.Size(MaxLines*LineBytes))}
 	}
-	return planned(k, int(lines), attackers), nil
-}
-
-func planned(k, lines int, attackers int64) Plan {
-	return Plan{K: k, Lines: lines, Bytes: 2 * int64(lines) * LineBytes,
-		Collateral: Collateral(k, int64(lines)*Lanes, float64(attackers))}
+	p := Plan{K: k, Lanes: LanesFor(k, burst)}
+	p.Lines = int(math.Ceil(limiters / float64(p.Lanes)))
+	p.Bytes = 2 * int64(p.Lines) * LineBytes
+	p.Collateral = Collateral(k, p.Limiters(), float64(attackers))
+	return p, nil
 }
 
 // Smallest is Size with the k that needs the least memory.
-func Smallest(attackers int64, collateral weir.Share) (Plan, error) {
-	best, err := Size(1, attackers, collateral)
+func Smallest(attackers int64, collateral weir.Share, burst int64) (Plan, error) {
+	best, err := Size(1, attackers, collateral, burst)
 	for k := 2; k <= MaxK; k++ {
-		if p, failed := Size(k, attackers, collateral); failed == nil && (err != nil || p.Lines < best.Lines) {
+		if p, failed := Size(k, attackers, collateral, burst); failed == nil && (err != nil || p.Lines < best.Lines) {
 			best, err = p, nil
 		}
 	}

@@ -30,7 +30,6 @@ const (
 	smoothUnit = time.Millisecond // units are not made shorter than this without need
 	fineUnits  = 1024             // units that an empty limiter takes to fill, where the time allows it
 	leastUnits = 64               // and where it does not
-	staleShare = 128              // a line is stale when such a part of a limiter has come due
 	learnFills = 10               // how many times a successor could be filled before it takes over
 )
 
@@ -45,7 +44,6 @@ type Shape struct {
 	Unit     time.Duration // the time unit
 	Grain    int64         // what one token stands for: so many events or bytes
 	Parts    int           // of a token: small bursts come in parts of tokens, so that time can be counted finely
-	Stale    int           // units after which a line is filled before anything is taken from it
 }
 
 // Fit returns the shape of a table whose sources get rate, with bursts of burst: each of a source's k limiters gets a k-th of
@@ -97,13 +95,10 @@ func fit(rate weir.Rate, burst int64, k int, grain int64, bits int, fine int64) 
 		return s, &weir.FieldError{Path: "burst", Msg: fmt.Sprintf("a burst of %d is used up within microseconds at %s", burst, rate),
 			Hint: fmt.Sprintf("at least %d: a millisecond's worth", max(rate.Count/max(1, int64(rate.Per/time.Millisecond)), burst+1))}
 	}
-	// What came due before a line is stale may come on top of a whole burst. It is less than one token for all limiters together,
-	// or the limiters hold so much less. Who asks for the whole burst at once gets it, and owes the rest.
-	s.Stale = max(1, s.Capacity/staleShare/s.PerUnit)
-	if below := (s.Parts - 1) / (k * s.PerUnit); below >= 1 {
-		s.Stale = min(s.Stale, below)
-	} else if ahead := s.Stale * s.PerUnit; ahead < s.Capacity/4 && s.Capacity-ahead >= s.Parts {
-		s.Capacity -= ahead
+	// What comes due with a unit may come on top of a whole burst. It is less than one token for all limiters together, or the limiters
+	// hold so much less. Who asks for the whole burst at once gets it, and owes the rest.
+	if s.Parts <= k*s.PerUnit && s.PerUnit < s.Capacity/4 && s.Capacity-s.PerUnit >= s.Parts {
+		s.Capacity -= s.PerUnit
 	}
 	return s, nil
 }
@@ -134,8 +129,13 @@ func (s Shape) Tokens(cost int64) int64 {
 	return cost * int64(s.Parts)
 }
 
-// owing is what is spent of each limiter when a table starts empty. What a line may be ahead of its time is owed.
-func (s Shape) owing() int { return s.Capacity + 2*s.Stale*s.PerUnit }
+// Most is what a limiter counts to. What is spent is counted from the time at which the line was filled, with what has come due since: the
+// line is filled again when there would be no room for that, and long before its time counter begins anew.
+func (s Shape) Most() int { return min(s.Share+window/8*s.PerUnit, 1<<s.Bits-1) }
+
+// owing is what is spent of each limiter when a table starts empty. What one table may be ahead of another is owed: a unit, and
+// another one as theirs do not begin together.
+func (s Shape) owing() int { return s.Capacity + 2*s.PerUnit }
 
 // empty is owing, as far as a limiter can hold it.
 func (s Shape) empty() int { return min(s.owing(), 1<<s.Bits-1) }

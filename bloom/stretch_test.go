@@ -115,7 +115,7 @@ func TestCosts(t *testing.T) {
 			for r.ask("192.0.2.1", cost).Verdict == weir.Admit {
 				got += cost
 			}
-			// What came due before a line is stale is kept back, up to a 128th, unless all is asked for at once.
+			// What comes due with a unit of time is kept back, up to a 128th, unless all is asked for at once.
 			if got > burst || got < burst-burst/100-cost+1 || cost == burst && got != burst {
 				t.Errorf("costs of %d: got %d of %d", cost, got, burst)
 			}

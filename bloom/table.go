@@ -15,8 +15,9 @@ type Table struct {
 	words    []uint64 // eight to a line
 	lanes             // of each line
 	capacity uint64
+	perUnit  uint64
+	most     uint64 // of Shape.Most
 	lines    uint64
-	stale    uint64
 
 	// used says that somebody has asked since the table was last tended.
 	used atomic.Bool
@@ -78,7 +79,7 @@ func (t *Table) Empty() {
 // full limiters.
 func Overlay(s Shape, k Key, words []uint64) *Table {
 	return &Table{shape: s, key: k, words: words[:s.Lines*lineWords], lanes: lanesOf(s.Bits),
-		capacity: uint64(s.Capacity), lines: uint64(s.Lines), stale: uint64(s.Stale)}
+		capacity: uint64(s.Capacity), perUnit: uint64(s.PerUnit), most: uint64(s.Most()), lines: uint64(s.Lines)}
 }
 
 // Shape returns the figures of the table.
@@ -94,71 +95,67 @@ func (t *Table) Take(n Network, tokens int64, now time.Duration) (Taken, bool) {
 // take is Take, and tells what there was if it was too little.
 func (t *Table) take(n Network, tokens int64, now time.Duration) (Taken, balance) {
 	h := t.key.Hash(n)
-	unit := t.unit(now)
-	if t.takeFirst(h, uint64(tokens), unit) {
+	if t.takeFirst(h, uint64(tokens), t.unit(now)) {
 		return Taken{h, 1}, balance{}
 	}
-	last, was := t.takeOther(h, tokens, now, unit, false)
+	last, was := t.takeOther(h, tokens, now, false)
 	return Taken{h, last}, was
 }
 
 // Drain is Take for a table that does not decide: what is too little for the tokens is taken, too.
 func (t *Table) Drain(n Network, tokens int64, now time.Duration) {
 	h := t.key.Hash(n)
-	unit := t.unit(now)
-	if !t.takeFirst(h, uint64(tokens), unit) {
-		t.takeOther(h, tokens, now, unit, true)
+	if !t.takeFirst(h, uint64(tokens), t.unit(now)) {
+		t.takeOther(h, tokens, now, true)
 	}
 }
 
-// takeFirst takes from the first limiter of a network, if its line is not stale.
+// takeFirst takes from the first limiter of a network if it has the tokens. It touches one line and writes one word.
 func (t *Table) takeFirst(h, tokens, unit uint64) bool {
-	p := t.place(h)
 	if !t.used.Load() {
 		t.used.Store(true)
 	}
-	return uint64(uint16(unit)-t.stamp(p/LineBytes)) < t.stale && t.spend(p, tokens)
-}
-
-// takeOther goes on when the first limiter has too little, or its line is stale. It returns the number of the limiter that gave the
-// last of the tokens, or 0 and what there was.
-func (t *Table) takeOther(h uint64, tokens int64, now time.Duration, unit uint64, drain bool) (last uint8, was balance) {
-	var room [MaxK]Place
-	places := t.places(h, &room)
-	if n := t.fresh(places, t.needed(tokens), unit); n > 0 {
-		if last, _ = t.spendFrom(places[:n], tokens, false); last > 0 {
-			return last, was
+	p := t.place(h)
+	word, shift := &t.words[p/8], p%8*8
+	for {
+		old := atomic.LoadUint64(word)
+		// What is due by a time that is behind the line's is too much to count to.
+		due := uint64(uint16(unit)-t.stamp(p/LineBytes)) * t.perUnit
+		spent := old >> shift & t.mask
+		next := max(spent, due) + tokens
+		if next > due+t.capacity || next > t.most {
+			return false
+		}
+		if atomic.CompareAndSwapUint64(word, old, old+(next-spent)<<shift) {
+			return true
 		}
 	}
-	t.refill(places, now)
+}
+
+// takeOther goes on when the first limiter has too little, or its line has to be filled. It returns the number of the limiter that gave
+// the last of the tokens, or 0 and what there was.
+func (t *Table) takeOther(h uint64, tokens int64, now time.Duration, drain bool) (last uint8, was balance) {
+	var room [MaxK]Place
+	places := t.places(h, &room)
+	t.refill(places, now, t.most-uint64(t.shape.Share))
 	return t.spendFrom(places, tokens, drain)
 }
 
 // needed is what limiters must have to grant tokens. More than all of them hold is granted when they are full, and they owe the rest.
 func (t *Table) needed(tokens int64) int64 { return min(tokens, int64(t.capacity)*int64(t.shape.K)) }
 
-// fresh returns how many limiters it takes to have the tokens, if none of their lines is stale, and else 0. All lines are fetched
-// before the first is looked at, so that the processor waits for memory once.
-func (t *Table) fresh(places []Place, tokens int64, unit uint64) int {
-	var spent [MaxK]uint64
-	var stamps [MaxK]uint16
-	for i, p := range places {
-		spent[i%MaxK], stamps[i%MaxK] = t.spent(p), t.stamp(p/LineBytes)
-	}
-	for i := range places {
-		if uint64(uint16(unit)-stamps[i%MaxK]) >= t.stale {
-			return 0
-		}
-		if tokens -= max(0, int64(t.capacity)-int64(spent[i%MaxK])); tokens <= 0 {
-			return i + 1
-		}
-	}
-	return 0
+// spent is what was taken from a limiter and has not come back.
+func (t *Table) spent(p Place) uint64 {
+	spent, due := t.look(p, atomic.LoadUint64(&t.words[p/8]))
+	return spent - min(spent, due)
 }
 
-// spent is what was taken from a limiter, without what is due.
-func (t *Table) spent(p Place) uint64 {
-	return atomic.LoadUint64(&t.words[p/8]) >> (p % 8 * 8) & t.mask
+// look returns what is written of a limiter in its word, and what has come due since its line was filled. The counter of the line is
+// read after the word: if somebody fills the line in between, the word is another one by then. And it is read before the time, which
+// so is not behind it.
+func (t *Table) look(p Place, word uint64) (spent, due uint64) {
+	stamp := t.stamp(p / LineBytes)
+	return word >> (p % 8 * 8) & t.mask, t.due(uint64(uint16(t.latest.Load()) - stamp))
 }
 
 // A balance is what the limiters of a network have together, and what the one owes that owes most.
@@ -204,7 +201,7 @@ func (t *Table) Charge(n Network, tokens int64, now time.Duration) (owed int64) 
 	var room [MaxK]Place
 	places := t.places(t.key.Hash(n), &room)
 	t.used.Store(true)
-	t.refill(places, now)
+	t.refill(places, now, 0) // so that they have all their bits to owe with
 	tokens -= t.spendWhatIsThere(places, tokens)
 	for i, p := range places {
 		tokens -= t.spendUpTo(p, tokens/int64(len(places)-i), int64(t.mask))
@@ -231,18 +228,18 @@ func (t *Table) owed(places []Place) (n int64) {
 func (t *Table) Room(n Network, now time.Duration) (all, owed int64) {
 	var room [MaxK]Place
 	var b balance
-	unit := max(t.unit(now), t.latest.Load())
+	t.reach(t.unit(now))
 	for _, p := range t.places(t.key.Hash(n), &room) {
-		spent := t.spent(p)
-		t.add(&b, spent-min(spent, t.due(uint64(uint16(unit)-t.stamp(p/LineBytes)))))
+		t.add(&b, t.spent(p))
 	}
 	return b.left, b.owed
 }
 
-// Give returns tokens to the limiters that they came from: to the last one first.
-func (t *Table) Give(from Taken, tokens int64) {
+// Give returns tokens to the limiters that they came from: to the last one first. What has come back by itself is not given.
+func (t *Table) Give(from Taken, tokens int64, now time.Duration) {
 	var room [MaxK]Place
 	places := t.places(from.Hash, &room)
+	t.reach(t.unit(now))
 	for i := min(int(from.Last), len(places)) - 1; i >= 0 && tokens > 0; i-- {
 		tokens -= t.giveUpTo(places[i], tokens)
 	}
@@ -253,7 +250,8 @@ func (t *Table) giveUpTo(p Place, tokens int64) int64 {
 	word, shift := &t.words[p/8], p%8*8
 	for {
 		old := atomic.LoadUint64(word)
-		back := min(uint64(tokens), old>>shift&t.mask) // a refill may have been quicker
+		spent, due := t.look(p, old)
+		back := min(uint64(tokens), spent-min(spent, due))
 		if back == 0 || atomic.CompareAndSwapUint64(word, old, old-back<<shift) {
 			return int64(back)
 		}
@@ -294,30 +292,19 @@ func (t *Table) places(h uint64, room *[MaxK]Place) []Place {
 	return room[:k]
 }
 
-// spend takes tokens from one limiter if it has them.
-func (t *Table) spend(p Place, tokens uint64) bool {
-	word, shift := &t.words[p/8], p%8*8
-	for {
-		old := atomic.LoadUint64(word)
-		if old>>shift&t.mask+tokens > t.capacity {
-			return false
-		}
-		if atomic.CompareAndSwapUint64(word, old, old+tokens<<shift) {
-			return true
-		}
-	}
-}
-
-// spendUpTo takes at most so many tokens from one limiter, as long as no more than most are spent, and returns how many.
+// spendUpTo takes at most so many tokens from one limiter, as long as no more than most are spent, and returns how many. What is due
+// was there, too: a limiter that is full counts from there.
 func (t *Table) spendUpTo(p Place, tokens, most int64) int64 {
 	word, shift := &t.words[p/8], p%8*8
 	for {
 		old := atomic.LoadUint64(word)
-		take := min(tokens, most-int64(old>>shift&t.mask))
+		spent, due := t.look(p, old)
+		from := max(spent, due)
+		take := min(tokens, int64(min(due+uint64(most), t.mask))-int64(from))
 		if take <= 0 {
 			return 0
 		}
-		if atomic.CompareAndSwapUint64(word, old, old+uint64(take)<<shift) {
+		if atomic.CompareAndSwapUint64(word, old, old+(from+uint64(take)-spent)<<shift) {
 			return take
 		}
 	}
@@ -336,8 +323,8 @@ func (t *Table) reach(unit uint64) {
 	}
 }
 
-// refill fills every line of the places that is due.
-func (t *Table) refill(places []Place, now time.Duration) {
+// refill fills every line of the places in which more than so many tokens are due to each limiter.
+func (t *Table) refill(places []Place, now time.Duration, due uint64) {
 	unit := t.unit(now)
 	t.reach(unit)
 	if unit > t.swept.Load()+window*3/4 && t.sweeping.TryLock() {
@@ -346,7 +333,9 @@ func (t *Table) refill(places []Place, now time.Duration) {
 		t.sweeping.Unlock()
 	}
 	for _, p := range places {
-		t.refillLine(p / LineBytes)
+		if _, d := t.look(p, 0); d > due {
+			t.refillLine(p / LineBytes)
+		}
 	}
 }
 
@@ -356,7 +345,7 @@ func (t *Table) stamp(line Place) uint16 {
 }
 
 // due is how many tokens each limiter is owed after so many units.
-func (t *Table) due(units uint64) uint64 { return min(units*uint64(t.shape.PerUnit), t.mask) }
+func (t *Table) due(units uint64) uint64 { return min(units*t.perUnit, t.mask) }
 
 // refillLine gives every limiter of a line what it is owed, if any time unit has passed. The time counter is claimed first, in one
 // step with the limiters that share its word: of several who try, one refills.
@@ -476,7 +465,8 @@ func (t *Table) sweep(now time.Duration) {
 		return
 	}
 	t.reach(unit)
-	// A line was refilled after the last sweep or is as old as that one; what seems older is newer than this one.
+	// A line was refilled after the last sweep or is as old as that one, unless it was full then and something was taken from it since,
+	// which is done in lines that seem not much older. What seems older still is newer than this sweep.
 	oldest := unit - swept
 	for line := range Place(t.lines) {
 		words := t.line(line)
@@ -488,7 +478,7 @@ func (t *Table) sweep(now time.Duration) {
 				// The counters have begun anew since. All but those of this moment are full by now.
 				due = t.mask
 			}
-			if newer := passed > min(oldest, window-1-recent); newer || passed == 0 && oldest < window {
+			if newer := passed > min(oldest+window/4, window-1-recent); newer || passed == 0 && oldest < window {
 				break
 			}
 			if t.claim(words, last, unit, due) {

@@ -1,6 +1,7 @@
 package bloom
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -65,7 +66,7 @@ func TestEmptyIn(t *testing.T) {
 		capacity := rapid.IntRange(1, most).Draw(rt, "capacity")
 		parts := rapid.IntRange(1, capacity).Draw(rt, "parts")
 		due := rapid.SampledFrom([]int{0, 0, 1, parts, most}).Draw(rt, "due")
-		tb := NewTable(Shape{Bits: bits, K: 1, Lines: 1, Capacity: capacity, PerUnit: 1, Unit: 1, Grain: 1, Parts: parts, Stale: 1}, Key{})
+		tb := NewTable(Shape{Bits: bits, K: 1, Lines: 1, Capacity: capacity, PerUnit: 1, Unit: 1, Grain: 1, Parts: parts}, Key{})
 		var want int64
 		for at := 0; at < lineBits; at += bits {
 			spent := rapid.SampledFrom([]int{0, 1, capacity - parts, capacity - parts + 1, capacity - 1, capacity, most}).Draw(rt, "spent")
@@ -132,23 +133,10 @@ func (m *model) of(p Place) *int64 { return &m.balance[p/LineBytes][p%LineBytes*
 
 func (m *model) take(places []Place, tokens int64, now time.Duration) bool {
 	unit := int64(now / m.Unit)
-	all, stale := int64(0), false
+	all := int64(0)
 	for _, p := range places {
-		if stale = unit-m.refill[p/LineBytes] >= int64(m.Stale); stale {
-			break
-		}
-		if all += *m.of(p); all >= tokens {
-			break
-		}
-	}
-	if stale || all < tokens {
-		all = 0
-		for _, p := range places {
-			m.fill(int(p/LineBytes), unit)
-		}
-		for _, p := range places {
-			all += *m.of(p)
-		}
+		m.fill(int(p/LineBytes), unit)
+		all += *m.of(p)
 	}
 	if all < tokens {
 		return false
@@ -171,7 +159,6 @@ func TestAsDescribed(t *testing.T) {
 		s.Capacity = rapid.SampledFrom([]int{1, 2, 7, most * 2 / 3, most}).Draw(rt, "capacity")
 		s.PerUnit = rapid.IntRange(1, min(s.Capacity, 20000)).Draw(rt, "per unit")
 		s.Share = s.Capacity
-		s.Stale = rapid.IntRange(1, max(1, s.Capacity/s.PerUnit)).Draw(rt, "stale")
 		key := Key{rapid.Uint64().Draw(rt, "key"), 1}
 		tb, m := NewTable(s, key), newModel(s)
 		now := time.Duration(0)
@@ -194,7 +181,9 @@ func TestAsDescribed(t *testing.T) {
 					rt.Fatalf("granted %v, want %v", got, want)
 				}
 			}
+			tb.reach(tb.unit(now))
 			for i, line := range m.balance {
+				m.fill(i, int64(now/s.Unit))
 				for j, balance := range line {
 					if spent := int64(tb.spent(Place(i*LineBytes + j*s.Bits/8))); spent != int64(s.Capacity)-balance {
 						rt.Fatalf("line %d, limiter %d: spent %d of %d, want %d left", i, j, spent, s.Capacity, balance)
@@ -221,7 +210,7 @@ func TestContention(t *testing.T) {
 					if from, ok := tb.Take(network, s.Tokens(1), at); ok {
 						sum.Add(1)
 						if i%10 == 0 {
-							tb.Give(from, s.Tokens(1))
+							tb.Give(from, s.Tokens(1), at)
 							sum.Add(-1)
 						}
 					}
@@ -246,7 +235,7 @@ func TestContention(t *testing.T) {
 
 // TestRollover: drained and then idle for whatever time, a source is granted, though the time counters begin anew every 65.536 s.
 func TestRollover(t *testing.T) {
-	s := Shape{Bits: wide, K: 5, Lines: 1, Capacity: 1, Share: 1, PerUnit: 1, Unit: time.Millisecond, Grain: 1, Parts: 1, Stale: 1}
+	s := Shape{Bits: wide, K: 5, Lines: 1, Capacity: 1, Share: 1, PerUnit: 1, Unit: time.Millisecond, Grain: 1, Parts: 1}
 	every := window / 4 * s.Unit
 	for _, swept := range []bool{false, true} {
 		for idle := time.Second; idle <= 200*time.Second; idle += step(idle, window*s.Unit) {
@@ -332,7 +321,7 @@ func TestSaturation(t *testing.T) {
 }
 
 // whole is a shape whose tokens have one part: 10 a second, bursts of 10.
-var whole = Shape{Bits: wide, K: 2, Lines: 3, Capacity: 5, Share: 5, PerUnit: 1, Unit: 200 * time.Millisecond, Grain: 1, Parts: 1, Stale: 1}
+var whole = Shape{Bits: wide, K: 2, Lines: 3, Capacity: 5, Share: 5, PerUnit: 1, Unit: 200 * time.Millisecond, Grain: 1, Parts: 1}
 
 // TestGiveBack: what is given back is there again, and never more than was taken.
 func TestGiveBack(t *testing.T) {
@@ -341,8 +330,8 @@ func TestGiveBack(t *testing.T) {
 	if !ok {
 		t.Fatal("refused")
 	}
-	tb.Give(p, 3)
-	tb.Give(p, 3)
+	tb.Give(p, 3, 0)
+	tb.Give(p, 3, 0)
 	if all, _ := tb.Room(network, 0); all != 10 {
 		t.Errorf("%d left", all)
 	}
@@ -350,7 +339,7 @@ func TestGiveBack(t *testing.T) {
 	if p, ok = tb.Take(network, 8, 0); !ok || p.Last != 2 {
 		t.Fatalf("taken from %+v", p)
 	}
-	tb.Give(p, 8)
+	tb.Give(p, 8, 0)
 	if all, _ := tb.Room(network, 0); all != 10 {
 		t.Errorf("%d left", all)
 	}
@@ -410,7 +399,7 @@ func TestFit(t *testing.T) {
 			}
 			return
 		}
-		if s.Capacity < 1 || s.Share > 1<<s.Bits-1 || s.Bits == narrow && s.empty() != s.owing() || s.PerUnit < 1 || s.PerUnit > s.Capacity || s.Unit < minUnit || s.Stale < 1 || s.Stale*s.PerUnit > s.Capacity {
+		if s.Capacity < 1 || s.Share > 1<<s.Bits-1 || s.Bits == narrow && s.empty() != s.owing() || s.PerUnit < 1 || s.PerUnit > s.Capacity || s.Unit < minUnit {
 			rt.Errorf("%+v", s)
 		}
 		if got := s.Burst(); got > burst || float64(got) < float64(burst)/2 {
@@ -422,4 +411,58 @@ func TestFit(t *testing.T) {
 			rt.Errorf("a rate of %g, want %g: %+v", got, asked, s)
 		}
 	})
+}
+
+// TestGrantWritesOneWord: while the first limiter has tokens, a grant changes nothing but its word, though time has passed for the line;
+// what has come due is counted all the same.
+func TestGrantWritesOneWord(t *testing.T) {
+	s := shape(t, perSecond(1000), 1000, 5, 100)
+	tb := NewTable(s, Key{1, 2})
+	full := int64(s.Capacity * s.K)
+	for unit := range 1<<s.Bits - 1 {
+		now := time.Duration(unit) * s.Unit
+		before := slices.Clone(tb.words)
+		if from, ok := tb.Take(network, 1, now); !ok || from.Last != 1 {
+			t.Fatalf("unit %d: taken from %+v", unit, from)
+		}
+		var changed []int
+		for i := range before {
+			if tb.words[i] != before[i] {
+				changed = append(changed, i)
+			}
+		}
+		if len(changed) != 1 || changed[0] != int(tb.place(tb.key.Hash(network))/8) {
+			t.Fatalf("unit %d: words %v have changed", unit, changed)
+		}
+		if all, _ := tb.Room(network, now); all != full-1 {
+			t.Fatalf("unit %d: %d of %d left after one", unit, all, full)
+		}
+	}
+}
+
+// TestAfterRest: of a table at rest no line is up to date. What is taken from it then is there again when its time has come, and stays, though
+// the time counters begin anew.
+func TestAfterRest(t *testing.T) {
+	for _, burst := range []int64{1000, 50_000} {
+		s := shape(t, perSecond(burst), burst, 5, 1)
+		for age := range time.Duration(window/4 + 2000) {
+			if s.Bits == wide && age%97 != 0 || s.Bits == narrow && age > 300 {
+				continue
+			}
+			tb := NewTable(s, Key{1, 2})
+			now := (window + age) * s.Unit
+			tb.Tend(now - s.Unit)
+			if _, ok := tb.Take(network, s.Tokens(1), now); !ok {
+				t.Fatalf("a table at rest refuses at age %d", age)
+			}
+			for range 10 {
+				now += window / 4 * s.Unit
+				tb.used.Store(true) // by others
+				tb.Tend(now)
+				if all, _ := tb.Room(network, now); all != int64(s.Capacity*s.K) {
+					t.Fatalf("age %d, %s later: %d left of %d", age, now, all, s.Capacity*s.K)
+				}
+			}
+		}
+	}
 }

@@ -19,6 +19,7 @@ type planCommand struct {
 type planBloomCommand struct {
 	Attackers  *int64      `xor:"size" placeholder:"N" help:"How many networks are far over their limit at the same time. Default: 100000."`
 	Collateral *weir.Share `placeholder:"SHARE" help:"The share of innocent networks that may be refused meanwhile. Default: 1%."`
+	Burst      int64       `placeholder:"N" help:"How many events a source may have at once, or bytes where those are counted: limiters with a small share of it take half the memory. Default: a large one."`
 	K          *int        `name:"k" placeholder:"K" help:"How many limiters each source has, 1 to 8. Default: 5."`
 	Memory     *weir.Size  `xor:"size" placeholder:"SIZE" help:"Instead of --attackers: how many of them this memory carries, such as 16MiB, for both tables of a rotation."`
 	JSON       bool        `name:"json" help:"Print the plan as JSON. Its bytes count both tables of a rotation, of one level of prefixes."`
@@ -56,14 +57,18 @@ func (c *planBloomCommand) plan() (bloomPlan, bloom.Options, error) {
 	set(&o.Attackers, c.Attackers)
 	set(&o.Collateral, c.Collateral)
 	set(&o.K, c.K)
+	set(&o.Burst, &c.Burst)
+	if c.Burst < 0 {
+		return bloomPlan{}, o, &weir.FieldError{Path: "--burst", Msg: fmt.Sprintf("%d is no burst", c.Burst), Hint: "such as 200"}
+	}
 	if c.Memory != nil {
 		o.Attackers = 1 // until it is known how many; the other figures must make sense by themselves
 	}
 	var p bloomPlan
 	var err error
-	if p.Plan, err = bloom.Size(o.K, int64(o.Attackers), o.Collateral); err == nil && c.Memory != nil {
+	if p.Plan, err = bloom.Size(o.K, int64(o.Attackers), o.Collateral, c.Burst); err == nil && c.Memory != nil {
 		var n int64
-		p.Plan, n, err = carried(*c.Memory, o.K, o.Collateral)
+		p.Plan, n, err = carried(*c.Memory, o.K, o.Collateral, c.Burst)
 		p.Attackers = &n
 		set(&o.Attackers, &n)
 	}
@@ -80,25 +85,25 @@ func set[F, V ~int | ~int64 | ~float64](field *F, flag *V) {
 }
 
 // carried returns the plan for two tables of a given memory, and how many attackers they carry.
-func carried(memory weir.Size, k int, collateral weir.Share) (bloom.Plan, int64, error) {
+func carried(memory weir.Size, k int, collateral weir.Share, burst int64) (bloom.Plan, int64, error) {
 	lines := int64(memory) / (2 * bloom.LineBytes)
 	if lines > bloom.MaxLines {
 		return bloom.Plan{}, 0, &weir.FieldError{Path: "memory", Msg: fmt.Sprintf("%s are more than two tables can have", memory),
 			Hint: fmt.Sprintf("up to %s", weir.Size(2*bloom.MaxLines*bloom.LineBytes))}
 	}
-	p := bloom.Plan{K: k, Lines: int(lines), Bytes: 2 * lines * bloom.LineBytes}
-	n := int64(attackersIn(k, p.Lines, collateral))
+	p := bloom.Plan{K: k, Lanes: bloom.LanesFor(k, burst), Lines: int(lines), Bytes: 2 * lines * bloom.LineBytes}
+	n := int64(attackersIn(p, collateral))
 	if n < 1 {
 		return bloom.Plan{}, 0, &weir.FieldError{Path: "memory", Msg: fmt.Sprintf("%s do not carry a single attacker", memory),
 			Hint: "write 16MiB, or allow more collateral"}
 	}
-	p.Collateral = bloom.Collateral(k, lines*bloom.Lanes, float64(n))
+	p.Collateral = bloom.Collateral(k, p.Limiters(), float64(n))
 	return p, n, nil
 }
 
 // attackersIn is how many attackers a table carries with so much collateral.
-func attackersIn(k, lines int, collateral weir.Share) float64 {
-	return bloom.Attackers(k, int64(lines)*bloom.Lanes, math.Pow(float64(collateral), 1/float64(k)))
+func attackersIn(p bloom.Plan, collateral weir.Share) float64 {
+	return bloom.Attackers(p.K, p.Limiters(), math.Pow(float64(collateral), 1/float64(p.K)))
 }
 
 // plan shows a plan to people: the answer, and what could be asked next.
@@ -109,9 +114,11 @@ func (t *terminal) plan(p bloom.Plan, o bloom.Options) {
 	fmt.Fprintf(t.out, `
 A table has %s; there are two while the key changes. Each level of IPv6
 prefixes has its own, and IPv4 shares the first: with the default of %d levels
-a limiter takes %s. Where the burst is at most %d events, half of all
-this is enough.
-`, about(p.Bytes/2), levels, about(levels*p.Bytes), bloom.MaxNarrow*p.K)
+a limiter takes %s.
+`, about(p.Bytes/2), levels, about(levels*p.Bytes))
+	if o.Burst == 0 {
+		fmt.Fprintf(t.out, "Where the burst is small, half of all this is enough: --burst tells.\n")
+	}
 
 	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, fmt.Sprintf("How much memory %d attackers take with another k", o.Attackers)))
 	t.write(otherK(p, o))
@@ -132,9 +139,9 @@ configured) everybody shares limiters with others.
 // otherK is the memory by k.
 func otherK(p bloom.Plan, o bloom.Options) *table {
 	b := &table{heads: []string{"k", "lines", "memory", ""}}
-	smallest, _ := bloom.Smallest(int64(o.Attackers), o.Collateral)
+	smallest, _ := bloom.Smallest(int64(o.Attackers), o.Collateral, int64(o.Burst))
 	for k := 1; k <= bloom.MaxK; k++ {
-		other, err := bloom.Size(k, int64(o.Attackers), o.Collateral)
+		other, err := bloom.Size(k, int64(o.Attackers), o.Collateral, int64(o.Burst))
 		lines, memory, mark := number(other.Lines), right(about(other.Bytes)), cell{}
 		if err != nil {
 			lines, memory = right("-"), right("too much")
@@ -156,15 +163,15 @@ func otherK(p bloom.Plan, o bloom.Options) *table {
 func otherMemory(p bloom.Plan, o bloom.Options) *table {
 	b := &table{heads: []string{"memory", "innocent refused", "attackers at " + o.Collateral.String(), ""}}
 	for _, times := range []float64{0.25, 0.5, 1, 2, 4} {
-		lines := max(1, int(math.Ceil(float64(p.Lines)*times)))
-		if lines > bloom.MaxLines {
+		other := p
+		if other.Lines = max(1, int(math.Ceil(float64(p.Lines)*times))); other.Lines > bloom.MaxLines {
 			break
 		}
-		refused, attackers, mark := bloom.Collateral(p.K, int64(lines)*bloom.Lanes, float64(o.Attackers)), attackersIn(p.K, lines, o.Collateral), cell{}
+		refused, attackers, mark := bloom.Collateral(p.K, other.Limiters(), float64(o.Attackers)), attackersIn(other, o.Collateral), cell{}
 		if times == 1 {
 			mark = cell{text: "this plan", tint: tabular.Good}
 		}
-		b.row(right(about(2*int64(lines)*bloom.LineBytes)), right(percent(refused)), right(fmt.Sprintf("%.0f", math.Floor(attackers))), mark)
+		b.row(right(about(2*int64(other.Lines)*bloom.LineBytes)), right(percent(refused)), right(fmt.Sprintf("%.0f", math.Floor(attackers))), mark)
 	}
 	return b
 }
@@ -176,7 +183,7 @@ func neighbours(p bloom.Plan, o bloom.Options) *table {
 		name string
 		use  weir.Share
 	}{{"a little", 0.01}, {"half", 0.5}, {"all", 1}} {
-		n := bloom.Neighbours(p.K, int64(p.Lines)*bloom.Lanes, float64(o.Attackers), c.use)
+		n := bloom.Neighbours(p.K, p.Limiters(), float64(o.Attackers), c.use)
 		b.row(text(c.name), right(percent(n.Untouched)), right(percent(n.Throttled)), right(percent(n.Refused)), right(percent(n.Served)))
 	}
 	return b

@@ -19,12 +19,12 @@ func TestPlanIsWhatTheConfigurationUses(t *testing.T) {
 	for name, c := range map[string]struct {
 		command planBloomCommand
 		options bloom.Options
-		of      int64 // its memory is so much of the plan
 	}{
-		"nothing":   {planBloomCommand{}, bloom.Options{Rate: limit, Burst: 2000}, 1},
-		"attackers": {planBloomCommand{Attackers: &attackers}, bloom.Options{Rate: limit, Burst: 2000, Attackers: 412_000}, 1},
-		"narrow":    {planBloomCommand{Attackers: &attackers}, bloom.Options{Rate: limit, Burst: 1250, Attackers: 412_000}, 2},
-		"all":       {planBloomCommand{Attackers: &attackers, Collateral: &collateral, K: &k}, bloom.Options{Rate: limit, Burst: 2000, Attackers: 412_000, Collateral: collateral, K: k}, 1},
+		"nothing":   {planBloomCommand{}, bloom.Options{Rate: limit, Burst: 2000}},
+		"attackers": {planBloomCommand{Attackers: &attackers}, bloom.Options{Rate: limit, Burst: 2000, Attackers: 412_000}},
+		"burst":     {planBloomCommand{Attackers: &attackers, Burst: 1254}, bloom.Options{Rate: limit, Burst: 1254, Attackers: 412_000}},
+		"larger":    {planBloomCommand{Attackers: &attackers, Burst: 1255}, bloom.Options{Rate: limit, Burst: 1255, Attackers: 412_000}},
+		"all":       {planBloomCommand{Attackers: &attackers, Collateral: &collateral, K: &k}, bloom.Options{Rate: limit, Burst: 2000, Attackers: 412_000, Collateral: collateral, K: k}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _, err := c.command.plan()
@@ -35,7 +35,7 @@ func TestPlanIsWhatTheConfigurationUses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s := shapes[0]; p.K != s.K || p.Lines != s.Lines*int(c.of) || p.Bytes != 2*s.Bytes()*c.of {
+			if s := shapes[0]; p.K != s.K || p.Lines != s.Lines || p.Bytes != 2*s.Bytes() || p.Limiters() != s.Limiters() {
 				t.Errorf("planned %+v, configured %+v", p.Plan, shapes[0])
 			}
 		})
@@ -47,17 +47,18 @@ func TestCarried(t *testing.T) {
 	for k := 1; k <= bloom.MaxK; k++ {
 		for _, memory := range []weir.Size{128 << 10, 16 << 20, 1<<30 + 77} {
 			for _, collateral := range []weir.Share{0.0001, 0.01, 0.5} {
-				p, n, err := carried(memory, k, collateral)
+				burst := int64(k*bloom.MaxNarrow) * int64(memory%3) // of limiters of one byte, or of two
+				p, n, err := carried(memory, k, collateral, burst)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if p.Bytes > int64(memory) || int64(memory)-p.Bytes >= 2*bloom.LineBytes || p.Collateral > float64(collateral) {
 					t.Errorf("k %d, %s, %s: %+v", k, memory, collateral, p)
 				}
-				if fits, err := bloom.Size(k, n, collateral); err != nil || fits.Lines > p.Lines {
+				if fits, err := bloom.Size(k, n, collateral, burst); err != nil || fits.Lines > p.Lines {
 					t.Errorf("k %d, %s, %s: %d attackers need %+v, %v", k, memory, collateral, n, fits, err)
 				}
-				if more, err := bloom.Size(k, n+1, collateral); err != nil || more.Lines < p.Lines {
+				if more, err := bloom.Size(k, n+1, collateral, burst); err != nil || more.Lines < p.Lines {
 					t.Errorf("k %d, %s, %s: %d attackers need only %+v, %v", k, memory, collateral, n+1, more, err)
 				}
 			}
@@ -68,8 +69,8 @@ func TestCarried(t *testing.T) {
 func TestPlanAsJSON(t *testing.T) {
 	memory := weir.Size(16 << 20)
 	for want, c := range map[string]planBloomCommand{
-		"bytes collateral k lines":           {JSON: true},
-		"attackers bytes collateral k lines": {JSON: true, Memory: &memory},
+		"bytes collateral k lanes lines":           {JSON: true},
+		"attackers bytes collateral k lanes lines": {JSON: true, Memory: &memory},
 	} {
 		var out strings.Builder
 		if err := c.Run(&terminal{out: &out}); err != nil {

@@ -120,8 +120,8 @@ func TestBytes(t *testing.T) {
 func TestTooCostly(t *testing.T) {
 	o := plain().WithDefaults()
 	o.Mode = Bytes
-	shapes := []bloom.Shape{{Bits: 16, K: 2, Lines: 10_000, Capacity: 100, Share: 100, PerUnit: 1, Unit: time.Second, Grain: 10, Parts: 1, Stale: 1},
-		{Bits: 16, K: 2, Lines: 10_000, Capacity: 97, Share: 99, PerUnit: 1, Unit: time.Second, Grain: 10, Parts: 1, Stale: 1}}
+	shapes := []bloom.Shape{{Bits: 16, K: 2, Lines: 10_000, Capacity: 100, Share: 100, PerUnit: 1, Unit: time.Second, Grain: 10, Parts: 1},
+		{Bits: 16, K: 2, Lines: 10_000, Capacity: 97, Share: 99, PerUnit: 1, Unit: time.Second, Grain: 10, Parts: 1}}
 	trial := trialFor(t, planFor(o, shapes))
 	of := func(packet []byte, length int) []byte { return append(packet, make([]byte, length-len(packet))...) }
 	for _, c := range []struct {

@@ -79,7 +79,7 @@ func planFor(o Options, shapes []bloom.Shape) *plan {
 		l := &c.Level[i]
 		l.UnitNs, l.Lines, l.Capacity = uint64(s.Unit), uint32(s.Lines), uint32(s.Capacity)
 		l.PerUnit, l.Grain, l.V6Bits = uint32(s.PerUnit), uint32(s.Grain), uint32(o.Bloom.V6[i])
-		l.Parts, l.Stale, l.Share = uint32(s.Parts), uint32(s.Stale), uint32(s.Share)
+		l.Parts, l.Most, l.Share = uint32(s.Parts), uint32(s.Most()), uint32(s.Share)
 		l.Bytes, l.Lanes = uint32(s.Bits/8), uint32(s.Lanes())
 		for half := range l.Base {
 			l.Base[half] = p.lines
@@ -103,7 +103,7 @@ func planFor(o Options, shapes []bloom.Shape) *plan {
 }
 
 // layout is the version of what is pinned: the maps, and what stands in them. Another layout gets another path.
-const layout = "v3"
+const layout = "v4"
 
 // fingerprint tells tables apart that cannot be taken over from each other.
 func (p *plan) fingerprint() uint64 {

@@ -44,7 +44,7 @@ type objectSettings struct {
 		Grain    uint32
 		V6Bits   uint32
 		Parts    uint32
-		Stale    uint32
+		Most     uint32
 		Share    uint32
 		Bytes    uint32
 		Lanes    uint32

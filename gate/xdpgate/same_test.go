@@ -88,7 +88,7 @@ func (m *model) judge(src netip.Addr, cost int64, now time.Duration) string {
 			}
 		}
 		for j, place := range places {
-			m.now[j].Give(place, m.plan.shapes[j].Tokens(cost))
+			m.now[j].Give(place, m.plan.shapes[j].Tokens(cost), now-m.bornNow)
 		}
 		return why
 	}

@@ -38,7 +38,7 @@ struct figures {
 	u32 grain;
 	u32 v6_bits;
 	u32 parts; // of a token
-	u32 stale; // units after which a line is filled before anything is taken from it
+	u32 most;  // parts that a limiter counts to, with what has come due
 	u32 share; // of the burst that falls on one limiter: the capacity, or a little more
 	u32 bytes; // of a limiter: 1 or 2
 	u32 lanes; // limiters of a line

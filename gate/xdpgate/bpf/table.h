@@ -57,74 +57,6 @@ static __always_inline u64 *word_of(struct line *line, u32 place)
 	return &line->words[place >> 3 & 7];
 }
 
-// spend takes tokens from one limiter if it has them.
-static __always_inline bool spend(struct line *line, u32 place, u32 tokens, u32 capacity, u64 mask)
-{
-	u64 *word = word_of(line, place);
-	u32 shift = (place & 7) * 8;
-	u64 old = load(word);
-	KEEP_LOOP
-	for (int i = 0; i < TRIES; i++) {
-		if ((old >> shift & mask) + tokens > capacity)
-			return false;
-		u64 was = __sync_val_compare_and_swap(word, old, old + ((u64)tokens << shift));
-		if (was == old)
-			return true;
-		old = was;
-	}
-	return false;
-}
-
-// spend_up_to takes at most so many tokens from one limiter, and returns how many. Functions that are not static are checked by the
-// verifier once, and not again for each way that leads to them.
-__noinline u32 spend_up_to(u32 base, u32 place, u32 tokens, u32 capacity, u64 mask)
-{
-	struct line *line = line_at(base, place);
-	if (!line)
-		return 0;
-	u64 *word = word_of(line, place);
-	u32 shift = (place & 7) * 8;
-	u64 old = load(word);
-	KEEP_LOOP
-	for (int i = 0; i < TRIES; i++) {
-		u32 spent = old >> shift & mask;
-		if (spent >= capacity || tokens == 0)
-			return 0;
-		u32 take = capacity - spent;
-		if (take > tokens)
-			take = tokens;
-		u64 was = __sync_val_compare_and_swap(word, old, old + ((u64)take << shift));
-		if (was == old)
-			return take;
-		old = was;
-	}
-	return 0;
-}
-
-// give_up_to returns tokens to one limiter, and how many it took.
-__noinline u32 give_up_to(u32 base, u32 place, u32 tokens, u64 mask)
-{
-	struct line *line = line_at(base, place);
-	if (!line)
-		return 0;
-	u64 *word = word_of(line, place);
-	u32 shift = (place & 7) * 8;
-	u64 old = load(word);
-	KEEP_LOOP
-	for (int i = 0; i < TRIES; i++) {
-		u64 back = old >> shift & mask; // a refill may have been quicker
-		if (back > tokens)
-			back = tokens;
-		if (back == 0)
-			return 0;
-		u64 was = __sync_val_compare_and_swap(word, old, old - (back << shift));
-		if (was == old)
-			return back;
-		old = was;
-	}
-	return 0;
-}
-
 // fill takes due from each lane of a word, down to zero: several saturating subtractions in one.
 static __always_inline u64 fill(u64 word, u64 due, u32 bytes)
 {
@@ -148,32 +80,106 @@ static __always_inline u64 read_stamp(struct line *line)
 #endif
 }
 
-// refill_line gives every limiter of a line whose time counter was `stamp` what it is owed at a time unit. The counter is claimed
-// first, in one step with the limiters that share its word: of several who try, one refills.
-__noinline int refill_line(u32 index, u32 stamp, u64 unit, u32 per_unit, u32 bytes)
+// unit_now is the time unit of a half.
+static __always_inline u64 unit_now(u32 level, u32 half)
 {
-	struct line *line = bpf_map_lookup_elem(&lines, &index);
-	if (!line)
-		return 0;
-	u64 due = (u64)(u16)(unit - stamp) * per_unit;
+	u64 now = clock_ns(), origin = state.half[level][half].origin;
+	return now > origin ? (now - origin) / config.level[level].unit_ns : 0;
+}
+
+// due_at is what has come due to each limiter of a line since its time counter was set. By a time that is behind the line's it is more
+// than anybody counts to.
+static __always_inline u32 due_at(u32 stamp, u64 unit, const volatile struct figures *f)
+{
+	return (u32)(u16)(unit - stamp) * f->per_unit;
+}
+
+// due_after is due_at for lines that were just filled, some of them by others who may have a later time.
+static __always_inline u32 due_after(u32 stamp, u64 unit, const volatile struct figures *f)
+{
+	return (u16)(unit - stamp) >> 15 ? 0 : due_at(stamp, unit, f);
+}
+
+// left is what a limiter has of which so much is written as spent.
+static __always_inline u32 left(u32 spent, u32 due, u32 capacity)
+{
+	spent = spent > due ? spent - due : 0;
+	return spent < capacity ? capacity - spent : 0;
+}
+
+// WHERE names a limiter to the functions below. Functions that are not static are checked by the verifier once, and not again for each
+// way that leads to them; they take five arguments.
+#define WHERE(level, half, place) ((u64)(level) << 33 | (u64)(half) << 32 | (place))
+
+#define LIMITER_OF(where)                                                                       \
+	const volatile struct figures *f = &config.level[(where) >> 33 & (MAX_LEVELS - 1)];      \
+	u32 place = (where);                                                                    \
+	struct line *line = line_at(f->base[(where) >> 32 & 1], place);                         \
+	if (!line)                                                                              \
+		return 0;                                                                       \
+	u64 *word = word_of(line, place), mask = mask_of(f->bytes);                             \
+	u32 shift = (place & 7) * 8;
+
+// spend_up_to takes at most so many tokens from one limiter at a time unit, as long as no more than most are spent, and returns how many.
+// What is due was there, too: a limiter that is full counts from there.
+__noinline u32 spend_up_to(u64 where, u32 tokens, u32 most, u64 unit)
+{
+	LIMITER_OF(where)
+	KEEP_LOOP
+	for (int i = 0; i < TRIES; i++) {
+		u64 old = load(word);
+		u32 due = due_after(read_stamp(line) >> TIME_SHIFT, unit, f);
+		u64 spent = old >> shift & mask, from = spent > due ? spent : due, end = (u64)due + most;
+		if (end > mask)
+			end = mask;
+		if (from >= end || tokens == 0)
+			return 0;
+		u64 take = end - from;
+		if (take > tokens)
+			take = tokens;
+		if (__sync_val_compare_and_swap(word, old, old + ((from + take - spent) << shift)) == old)
+			return take;
+	}
+	return 0;
+}
+
+// give_up_to returns tokens to one limiter at a time unit, and how many it took. What has come back by itself is not given.
+__noinline u32 give_up_to(u64 where, u32 tokens, u64 unit)
+{
+	LIMITER_OF(where)
+	KEEP_LOOP
+	for (int i = 0; i < TRIES; i++) {
+		u64 old = load(word);
+		u32 due = due_after(read_stamp(line) >> TIME_SHIFT, unit, f);
+		u64 spent = old >> shift & mask, back = spent > due ? spent - due : 0;
+		if (back > tokens)
+			back = tokens;
+		if (back == 0)
+			return 0;
+		if (__sync_val_compare_and_swap(word, old, old - (back << shift)) == old)
+			return back;
+	}
+	return 0;
+}
+
+// refill_lanes is refill_line for limiters of a width that the compiler knows.
+static __always_inline int refill_lanes(struct line *line, u32 times, u64 due, u32 bytes)
+{
 	if (due > mask_of(bytes))
 		due = mask_of(bytes);
-	bool claimed = false;
 	u64 last = load(&line->words[7]);
 	KEEP_LOOP
 	for (int i = 0; i < TRIES; i++) {
-		if ((u16)(last >> TIME_SHIFT) != (u16)stamp)
+		if (last >> TIME_SHIFT != times >> 16)
 			return 0; // another CPU refills it
-		u64 next = fill(last & ~(TIME_MASK << TIME_SHIFT), due, bytes) | unit << TIME_SHIFT;
+		u64 next = fill(last & ~(TIME_MASK << TIME_SHIFT), due, bytes) | (u64)times << TIME_SHIFT;
 		u64 was = __sync_val_compare_and_swap(&line->words[7], last, next);
-		if (was == last) {
-			claimed = true;
-			break;
-		}
+		if (was == last)
+			goto claimed;
 		last = was;
 	}
-	if (!claimed)
-		return 0;
+	return 0;
+claimed:
 	KEEP_LOOP
 	for (int w = 0; w < 7; w++) {
 		u64 old = load(&line->words[w]);
@@ -189,6 +195,17 @@ __noinline int refill_line(u32 index, u32 stamp, u64 unit, u32 per_unit, u32 byt
 		}
 	}
 	return 0;
+}
+
+// refill_line gives every limiter of a line what has come due. `times` is what the time counter of the line was, and below it the time
+// unit that it is set to. The counter is claimed first, in one step with the limiters that share its word: of several who try, one
+// refills.
+__noinline int refill_line(u32 index, u32 times, u64 due, u32 bytes)
+{
+	struct line *line = bpf_map_lookup_elem(&lines, &index);
+	if (!line)
+		return 0;
+	return bytes == 1 ? refill_lanes(line, times, due, 1) : refill_lanes(line, times, due, 2);
 }
 
 // among reports whether a place is one of the first n. A branch for each would have the verifier follow all of them, and the
@@ -225,26 +242,6 @@ static __always_inline u32 another(u64 h, u32 i, const volatile struct figures *
 	return place_of(x ^ x >> 31, f);
 }
 
-// unit_now is the time unit of a half.
-static __always_inline u64 unit_now(u32 level, u32 half)
-{
-	u64 now = clock_ns(), origin = state.half[level][half].origin;
-	return now > origin ? (now - origin) / config.level[level].unit_ns : 0;
-}
-
-// A line is stale when so much time has passed since its time counter was set that it has to be filled first.
-static __always_inline bool is_stale(u16 stamp, u64 unit, u32 stale)
-{
-	return (u16)((u16)unit - stamp) >= stale;
-}
-
-// left is what a limiter has, without what is due.
-static __always_inline u32 left(struct line *line, u32 place, const volatile struct figures *f)
-{
-	u32 spent = load(word_of(line, place)) >> (place & 7) * 8 & mask_of(f->bytes), capacity = f->capacity;
-	return spent < capacity ? capacity - spent : 0;
-}
-
 // A flood spends its time here, so this is written out: the compiler does not unroll a loop that it may leave at any turn.
 #define EACH_LIMITER(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
@@ -253,104 +250,98 @@ static __always_inline u32 left(struct line *line, u32 place, const volatile str
 	if (i < k)                                                                              \
 		places[i] = i == 0 ? place_of(h, f) : apart(another(h, i, f), places, i, f->bytes);
 
-// take_other goes on when the first limiter has too little, or its line is stale, at a time unit. It returns the number of the limiter
-// that gave the last of the tokens, from 1, or 0. To drain it takes what there is.
+// take_other goes on when the first limiter has too little, or its line has to be filled, at a time unit. It returns the number of the
+// limiter that gave the last of the tokens, from 1, or 0. To drain it takes what there is.
 __noinline u32 take_other(u64 h, u32 level, u64 half_drain, u32 tokens, u64 unit)
 {
 	level &= MAX_LEVELS - 1;
 	u32 half = half_drain & 1, drain = half_drain >> 32;
 	const volatile struct figures *f = &config.level[level];
-	u32 base = f->base[half];
 	u32 k = config.k;
 	u32 places[MAX_K];
-	// The time counters, and below them what limiters have; later, what was taken. Volatile keeps them out
-	// of registers, of which there are few.
+	// The time counters, and below them what is spent; later, what was taken. Volatile keeps them out of registers, of which there
+	// are few.
 	volatile u32 found[MAX_K];
 
 	// All lines are fetched before the first is looked at: the processor waits for memory once.
 #define FETCH(i)                                                                                \
-	PLACE(i)                                                                                \
 	if (i < k) {                                                                            \
-		struct line *line = line_at(base, places[i]);                                   \
+		struct line *line = line_at(f->base[half], places[i]);                          \
 		if (!line)                                                                      \
 			return 0;                                                               \
-		u32 stamp = read_stamp(line) >> TIME_SHIFT;                                     \
-		found[i] = stamp << 16 | left(line, places[i], f);                              \
+		u32 spent = load(word_of(line, places[i])) >> (places[i] & 7) * 8 & mask_of(f->bytes); \
+		found[i] = (u32)(read_stamp(line) >> TIME_SHIFT) << 16 | spent;                 \
 	}
-	EACH_LIMITER(FETCH)
+#define PLACE_AND_FETCH(i) PLACE(i) FETCH(i)
+	EACH_LIMITER(PLACE_AND_FETCH)
 	// More than all limiters hold is granted when they are full, and they owe the rest.
-	u32 full = f->capacity * k, needed = tokens < full ? tokens : full;
-	u32 stale = f->stale, differ = 0, all = 0;
-	// As long as no line is stale, only as many limiters are used as it takes.
+	u32 full = f->capacity * k, needed = tokens < full ? tokens : full, all = 0;
+	if (drain)
+		needed = 0;
 #define LOOK_AT(i)                                                                              \
 	if (i < k) {                                                                            \
-		u32 was = found[i];                                                             \
-		differ |= was >> 16 ^ (u16)unit;                                                \
-		if (is_stale(was >> 16, unit, stale))                                           \
+		u32 was = found[i], due = due_at(was >> 16, unit, f);                           \
+		if (due > f->most - f->share)                                                   \
 			goto refill;                                                            \
-		all += was & 0xffff;                                                            \
-		if (all >= needed) {                                                            \
-			k = i + 1;                                                              \
-			goto enough;                                                            \
-		}                                                                               \
+		all += left(was & 0xffff, due, f->capacity);                                    \
 	}
 	EACH_LIMITER(LOOK_AT)
-	if (!differ && !drain)
-		return 0; // nothing is due: a flood is dropped here
+	goto filled;
 refill:;
-	u32 per_unit = f->per_unit, bytes = f->bytes;
 	unit = unit_now(level, half); // again: what was read of the lines may be newer than the last time
 #define REFILL(i)                                                                               \
 	if (i < k) {                                                                            \
-		u16 stamp = found[i] >> 16;                                                     \
-		if (stamp != (u16)unit)                                                         \
-			refill_line(base + places[i] / LINE_BYTES, stamp, unit, per_unit, bytes); \
+		u32 stamp = found[i] >> 16, due = due_at(stamp, unit, f);                       \
+		if (due > f->most - f->share)                                                   \
+			refill_line(f->base[half] + places[i] / LINE_BYTES, stamp << 16 | (u16)unit, due, f->bytes); \
 	}
 	EACH_LIMITER(REFILL)
-	if (!drain) {
-		all = 0;
+	EACH_LIMITER(FETCH)
+	all = 0;
 #define ADD_UP(i)                                                                               \
-		if (i < k) {                                                                    \
-			struct line *line = line_at(base, places[i]);                           \
-			if (line)                                                               \
-				all += left(line, places[i], f);                                \
-		}
-		EACH_LIMITER(ADD_UP)
-		if (all < needed)
-			return 0;
-	}
-enough:;
-	u32 most = needed < tokens ? f->share : f->capacity;
-	u64 mask = mask_of(f->bytes);
+	if (i < k)                                                                              \
+		all += left(found[i] & 0xffff, due_after(found[i] >> 16, unit, f), f->capacity);
+	EACH_LIMITER(ADD_UP)
+filled:
+	if (all < needed)
+		return 0; // a flood is dropped here
+	u32 most = tokens > f->capacity * k ? f->share : f->capacity;
 #define SPEND(i)                                                                                \
 	if (i < k) {                                                                            \
-		u32 taken = spend_up_to(base, places[i], tokens, most, mask);                   \
+		u32 taken = spend_up_to(WHERE(level, half, places[i]), tokens, most, unit);     \
 		found[i] = taken;                                                               \
 		tokens -= taken;                                                                \
 		if (tokens == 0)                                                                \
 			return i + 1;                                                           \
 	}
 	EACH_LIMITER(SPEND)
-	if (drain)
+	if (!needed)
 		return 0;
 #define UNDO(i)                                                                                 \
 	if (i < k)                                                                              \
-		give_up_to(base, places[i], found[i], mask);
+		give_up_to(WHERE(level, half, places[i]), found[i], unit);
 	EACH_LIMITER(UNDO) // another CPU was quicker
 	return 0;
 }
 
 // take asks for tokens for the network with a hash and returns the number of the limiter that gave the last of them, from 1, or 0.
+// Mostly the first limiter has them: that touches one line and writes one word.
 static __always_inline u32 take(u32 level, u32 half, u64 h, u32 tokens, u32 drain)
 {
 	const volatile struct figures *f = &config.level[level];
-	u64 first = place_of(h, f);
-	struct line *line = line_at(f->base[half], first);
+	u32 place = place_of(h, f);
+	struct line *line = line_at(f->base[half], place);
 	if (!line)
 		return 0;
-	u16 stamp = read_stamp(line) >> TIME_SHIFT; // before the clock: so it is not ahead of it
+	u64 *word = word_of(line, place);
+	u32 shift = (place & 7) * 8;
+	u64 old = load(word);
+	u32 stamp = read_stamp(line) >> TIME_SHIFT; // after the limiter, and before the clock: so it is not ahead of it
 	u64 unit = unit_now(level, half);
-	if (!is_stale(stamp, unit, f->stale) && spend(line, first, tokens, f->capacity, mask_of(f->bytes)))
+	u64 due = due_at(stamp, unit, f), spent = old >> shift & mask_of(f->bytes);
+	u64 next = (spent > due ? spent : due) + tokens;
+	if (next <= due + f->capacity && next <= f->most &&
+	    __sync_val_compare_and_swap(word, old, old + ((next - spent) << shift)) == old)
 		return 1;
 	return take_other(h, level, half | (u64)drain << 32, tokens, unit);
 }
@@ -384,14 +375,13 @@ __noinline int give(u64 h, u32 level, u32 half, u32 from, u32 tokens)
 	level &= MAX_LEVELS - 1;
 	half &= 1;
 	const volatile struct figures *f = &config.level[level];
-	u32 base = f->base[half];
-	u64 mask = mask_of(f->bytes);
 	u32 k = config.k;
 	u32 places[MAX_K];
+	u64 unit = unit_now(level, half);
 	EACH_LIMITER(PLACE)
 #define GIVE(i)                                                                                 \
 	if (i < k && i < from && tokens)                                                        \
-		tokens -= give_up_to(base, places[i], tokens, mask);
+		tokens -= give_up_to(WHERE(level, half, places[i]), tokens, unit);
 	GIVE(7) GIVE(6) GIVE(5) GIVE(4) GIVE(3) GIVE(2) GIVE(1) GIVE(0)
 	return 0;
 }
