@@ -120,6 +120,9 @@ func (p *play) options(at time.Time) {
 	switch {
 	case limit.Kind == Idle:
 	case limit.Window == GCRA:
+		if len(p.under) > 0 {
+			break // what was taken before a lower rate or burst may be given back after it, and is then worth more
+		}
 		if p.rig == nil || !p.q.Keeps() { // a store knows when a debt is paid off, and not at which rate
 			limit.Limit = Count(rapid.Int64Range(1, 6).Draw(p.rt, "limit"))
 		}
@@ -198,6 +201,12 @@ func (p *play) step() {
 			break // when those in line were called would not be known
 		}
 		late := min(time.Duration(rapid.Int64Range(0, int64(period)/2).Draw(p.rt, "late")), p.now.Sub(p.kept))
+		late = min(late, time.Duration(maxLate)) // beyond that it is a clock that was set back
+		for other, log := range p.logs {
+			if other != account { // the two may share a shard and its clock, and may not
+				late = min(late, max(0, p.now.Sub(log.seen)))
+			}
+		}
 		p.take(account, 1, late)
 	case 6:
 		p.atOnce(account)
