@@ -218,9 +218,7 @@ func (w *play) send(u *user, now time.Time, keys []uint64, refused bool) {
 		if known {
 			continue
 		}
-		// With a limit, a flagged user may reach somebody who was tried before, and who was counted then.
-		again := w.o.Over == Limit && slices.ContainsFunc(u.counted, func(c recipient) bool { return c.key == key && !c.passed })
-		u.counted = append(u.counted, recipient{u.now, key, fates[i] == Pass && !again})
+		u.counted = append(u.counted, recipient{u.now, key, fates[i] == Pass})
 		if fates[i] == Pass {
 			w.reached(u, v)
 			u.known = append(u.known, key)

@@ -27,8 +27,8 @@ func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate, given 
 	spent, passes := limited && m.spent(x.r, m.at), false
 	for i, key := range keys {
 		known, fresh, weight := scale.weigh(key)
-		if m.flagged && weight > 0 && h.wasTried(key) {
-			weight = 0
+		if m.flagged && weight > 0 && h.wasTried(key) && (action != Limit || spent) {
+			weight = 0 // who was tried is counted already, until the message gets through
 		}
 		if known && i < 64*len(j.known) {
 			j.known[i/64] |= 1 << (i % 64)
