@@ -179,6 +179,22 @@ func TestLimitOverTheEndOfAPeriod(t *testing.T) {
 	}
 }
 
+// Somebody new who was refused counts again when a message gets through: the refusal has left the window by then.
+func TestWhoWasTriedCountsWhenReached(t *testing.T) {
+	o := counted(2, Limit)
+	o.Windows, o.Limit, o.For = []Window{Hour}, weir.Rate{Count: 1, Per: time.Minute}, weir.Duration(10*time.Hour)
+	g := newRig(t, o)
+	g.send(g.many(3)...)
+	tried := g.many(4)
+	if v := g.send(tried...); v.Refused != 4 {
+		t.Fatalf("%+v", v)
+	}
+	g.wait(2 * time.Hour)
+	if v := g.send(tried...); v.Refused != 0 || v.Figure.New != 4 {
+		t.Errorf("%+v", v)
+	}
+}
+
 // A flag ends when it is old enough and the rate has fallen far enough, in every window, and not before.
 func TestFallsBack(t *testing.T) {
 	o := counted(100, KnownOnly)
