@@ -9,8 +9,8 @@ import (
 // maxUnderWay is how many recipients of one user may be under way: admitted, and not yet known to be sent.
 const maxUnderWay = 10_000
 
-// underWay knows whom users are writing to at the moment. Without it, messages that are judged at the same time would each find the user
-// below his threshold. The zero value is not ready: use newUnderWay.
+// underWay remembers the recipients of messages that were admitted and not yet counted. Without it, messages judged at the
+// same time would each find their user below the threshold. The zero value is not ready: use newUnderWay.
 type underWay struct {
 	seed   maphash.Seed
 	shards [64]underWayShard
@@ -27,8 +27,8 @@ func (u *underWay) shard(user string) *underWayShard {
 	return &u.shards[maphash.String(u.seed, user)%uint64(len(u.shards))]
 }
 
-// judge lets a message be judged with those to whom the user is writing, and adds its own recipients where it may be sent. Messages of one
-// user are judged one after the other. ok is false where too many are under way.
+// judge calls may with the recipients that the user has under way, and adds those of this message if it may be sent.
+// Messages of one user are judged one after the other. ok is false if too many are under way.
 func (u *underWay) judge(user string, to []string, may func(underWay []string) (bool, error)) (ok bool, err error) {
 	s := u.shard(user)
 	s.mu.Lock()

@@ -67,7 +67,7 @@ type Options struct {
 	K int `yaml:"k"`
 	// How much memory the tables may grow to while more innocent networks are refused than allowed. Default: they do not grow.
 	MaxMemory weir.Size `yaml:"max_memory"`
-	// How often the key changes that decides who shares limiters with whom. At least ten times as long as the burst takes to fill.
+	// How often the key changes. The key decides which networks share limiters. At least ten times as long as the burst takes to fill.
 	// Default 10m, or as long as that.
 	Rotate weir.Duration `yaml:"rotate"`
 }

@@ -10,7 +10,7 @@ import (
 	"weir"
 )
 
-// openDoors finds addresses that others than this machine reach where nobody is asked who he is.
+// openDoors finds listeners that other machines can reach and that ask nobody for a name or a password.
 func (c *Config) openDoors() (all []*weir.FieldError) {
 	warn := func(path, listen, msg, hint string) {
 		if listen != "" && reachable(listen) {

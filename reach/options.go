@@ -94,7 +94,7 @@ type Options struct {
 	Withheld int `yaml:"withheld"`
 	// … and how much mail that may be. Default 50MB.
 	WithheldSize weir.Size `yaml:"withheld_size"`
-	// With over: limit, how many messages a flagged user may send in a time. Those that he sent in it before the flag
+	// With over: limit, how many messages a flagged user may send in a time. Messages sent in that time before the flag
 	// count, too. Default 10/h.
 	Limit weir.Rate `yaml:"limit"`
 	// How long a flag holds at least. Default 1h.

@@ -110,7 +110,7 @@ type Options struct {
 	Command string `yaml:"command"`
 	// Who is told by mail when a user is stopped. Default: nobody.
 	Admin string `yaml:"admin"`
-	// Whom bounces and notices come from, and whom mail to postmaster without a domain goes to. Default: postmaster at the hostname.
+	// The sender of bounces and notices, and the recipient of mail to postmaster without a domain. Default: postmaster at the hostname.
 	Postmaster string `yaml:"postmaster"`
 	// What stopped users are told: refuse-mail (the default: they may log in, and still reach support, themselves and the command address)
 	// or refuse-auth (their AUTH fails).
