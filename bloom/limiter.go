@@ -98,7 +98,8 @@ func (l *Limiter) grant(s *setup, ev *weir.Event, a *weir.Answer) bool {
 	h := t.key.Hash(NetworkV4(ev.Source.As4(), s.nets.v4))
 	ok := t.takeFirst(h, uint64(v.Parts), t.unit(ev.Time.Sub(l.born)-v.bornNow))
 	if ok {
-		a.Hold = weir.Hold{Ref: s, N: cost, A: h, V: 1}
+		// One by one: a Hold made elsewhere and copied waits for what was just written there.
+		a.Hold.Ref, a.Hold.N, a.Hold.A, a.Hold.V = s, cost, h, 1
 	}
 	return ok
 }

@@ -1,6 +1,7 @@
 package bloom
 
 import (
+	"math"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ type Table struct {
 	perUnit  uint64
 	most     uint64 // of Shape.Most
 	lines    uint64
+	perTime  divisor // by the time unit
 
 	// used says that somebody has asked since the table was last tended.
 	used atomic.Bool
@@ -79,7 +81,8 @@ func (t *Table) Empty() {
 // full limiters.
 func Overlay(s Shape, k Key, words []uint64) *Table {
 	return &Table{shape: s, key: k, words: words[:s.Lines*lineWords], lanes: lanesOf(s.Bits),
-		capacity: uint64(s.Capacity), perUnit: uint64(s.PerUnit), most: uint64(s.Most()), lines: uint64(s.Lines)}
+		capacity: uint64(s.Capacity), perUnit: uint64(s.PerUnit), most: uint64(s.Most()), lines: uint64(s.Lines),
+		perTime: divisorOf(uint64(s.Unit))}
 }
 
 // Shape returns the figures of the table.
@@ -311,7 +314,21 @@ func (t *Table) spendUpTo(p Place, tokens, most int64) int64 {
 }
 
 // unit is the time unit of a time.
-func (t *Table) unit(now time.Duration) uint64 { return uint64(max(now, 0)) / uint64(t.shape.Unit) }
+func (t *Table) unit(now time.Duration) uint64 { return t.perTime.of(uint64(max(now, 0))) }
+
+// A divisor divides by multiplying, which is quicker.
+type divisor struct{ by, inverse uint64 }
+
+func divisorOf(by uint64) divisor { return divisor{by, math.MaxUint64 / by} }
+
+// of is n divided by d. The product is at most one too small.
+func (d *divisor) of(n uint64) uint64 {
+	q, _ := bits.Mul64(n, d.inverse)
+	if n-q*d.by >= d.by {
+		q++
+	}
+	return q
+}
 
 // reach makes unit the latest one, unless a later one is known.
 func (t *Table) reach(unit uint64) {

@@ -1,6 +1,7 @@
 package bloom
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -465,4 +466,17 @@ func TestAfterRest(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDivisor divides as the processor does, at the edges too.
+func TestDivisor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		edge := rapid.SampledFrom([]uint64{0, 1, 2, 3, 1e3, 1e6, 1e9, math.MaxInt64, math.MaxUint64})
+		n := rapid.OneOf(rapid.Uint64(), edge).Draw(t, "n")
+		by := max(1, rapid.OneOf(rapid.Uint64(), edge, rapid.Uint64Range(1, 1e10)).Draw(t, "by"))
+		d := divisorOf(by)
+		if q := d.of(n); q != n/by {
+			t.Fatalf("%d / %d: %d, want %d", n, by, q, n/by)
+		}
+	})
 }
