@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 )
 
 // decisions is Q1: one decision of an account among 100,000 under one requests policy, against a golang.org/x/time/rate limiter
-// for each key in a map of 256 shards. Both are given the time, and the same keys in the same order.
+// for each key in a map of 256 shards. Both are given the time, and the same keys in the same order. The upstream accepts every
+// account, as it does those of customers.
 func decisions(o options) ([]figure, error) {
 	const keys = 100_000
 	rounds, n := 41, 400_000
@@ -47,18 +49,19 @@ func decisions(o options) ([]figure, error) {
 		if err != nil {
 			return nil, err
 		}
+		var ev weir.Event
 		var a weir.Answer
 		now := start
 		sides = append(sides, func() {
 			for i := range n {
 				now = now.Add(time.Microsecond)
-				ev := &weir.Event{Account: accounts[i%keys], Time: now}
+				ev.Account, ev.Time = accounts[i%keys], now
 				a.Clear()
-				if err := q.Judge(context.Background(), ev, &a); err != nil || a.Verdict != weir.Admit {
+				if err := q.Judge(context.Background(), &ev, &a); err != nil || a.Verdict != weir.Admit {
 					failed = fmt.Errorf("%s: %s, %v", w, a.Explain(), err)
 					return
 				}
-				q.Settle(a.Hold, weir.Outcome{Time: ev.Time, Done: true})
+				q.Settle(a.Hold, weir.Outcome{Time: ev.Time, Done: true, Status: http.StatusOK})
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func (q *Quota) Others(t Tally, now time.Time) {
 		if r.Name != t.Rule || !r.tallied() {
 			continue
 		}
-		st := a.state(rs, r)
+		st := a.state(r)
 		r.roll(st, a.terms(rs, r), a.shard.clock(nanos(now)))
 		if t.Period.UnixNano() == st.start {
 			st.others = max(st.others, t.Total)

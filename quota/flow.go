@@ -36,7 +36,7 @@ func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 		if !r.bytes || !r.delay && !whole {
 			return
 		}
-		t, st := acc.terms(rs, r), acc.state(rs, r)
+		t, st := acc.terms(rs, r), acc.state(r)
 		if t.exempt {
 			return
 		}
@@ -62,7 +62,7 @@ func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 	}
 	each(taken, func(slot int) {
 		if r := rs.slots[slot].rule; r.bytes {
-			t, st := acc.terms(rs, r), acc.state(rs, r)
+			t, st := acc.terms(rs, r), acc.state(r)
 			r.roll(st, t, at)
 			r.charge(st, t, at, granted)
 			acc.mark(r)
@@ -84,7 +84,7 @@ func (q *Quota) Return(h weir.Hold, n int64, asked, now time.Time) {
 	each(taken, func(slot int) {
 		if r := rs.slots[slot].rule; r.bytes {
 			// A nanosecond is kept: what a part takes up is rounded up, as the whole was.
-			r.give(acc.state(rs, r), acc.terms(rs, r), at, n, max(at+1, nanos(now)))
+			r.give(acc.state(r), acc.terms(rs, r), at, n, max(at+1, nanos(now)))
 			acc.mark(r)
 		}
 	})
@@ -117,7 +117,7 @@ func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time {
 		if !r.bytes {
 			return
 		}
-		t, st := acc.terms(rs, r), acc.state(rs, r)
+		t, st := acc.terms(rs, r), acc.state(r)
 		r.roll(st, t, at)
 		r.charge(st, t, at, n)
 		acc.mark(r)

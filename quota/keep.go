@@ -98,7 +98,7 @@ func (a *account) counters(rs *rules, batch []store.Counter, throttle string, no
 	before := len(batch)
 	for _, r := range rs.list {
 		if r.kept && a.counts(r) {
-			t, st := a.terms(rs, r), a.state(rs, r)
+			t, st := a.terms(rs, r), a.state(r)
 			r.roll(st, t, now)
 			c := store.Counter{Throttle: throttle, Rule: r.texts.of(a.name, a.source()), Account: a.name, Source: a.source()}
 			batch = r.save(batch, c, st, t, now)
@@ -199,7 +199,7 @@ func (q *Quota) Restore(c store.Counter, now time.Time) error {
 	if a.index < 0 {
 		return fmt.Errorf("%q: %w", c.Rule, ErrNoRoom)
 	}
-	r.restore(&c, a.state(rs, r), a.terms(rs, r), a.shard.clock(at))
+	r.restore(&c, a.state(r), a.terms(rs, r), a.shard.clock(at))
 	return nil
 }
 

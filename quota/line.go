@@ -74,7 +74,7 @@ func (l *line) join(rs *rules, w *waiter) {
 	w.delayed = 0
 	each(w.mask, func(at int) {
 		if r := rs.valid(at, w.version); r != nil {
-			l.account.state(rs, r).ahead += r.price(w.cost)
+			l.account.state(r).ahead += r.price(w.cost)
 		}
 	})
 	w.delay(rs, delayed)
@@ -89,7 +89,7 @@ func (w *waiter) delay(rs *rules, more uint64) {
 	w.account.line().delaying |= more
 	each(more, func(at int) {
 		if r := rs.valid(at, w.version); r != nil {
-			w.account.state(rs, r).waiting++
+			w.account.state(r).waiting++
 		}
 	})
 }
@@ -110,7 +110,7 @@ func (w *waiter) leave(rs *rules) {
 	w.prev, w.next, w.inLine = nil, nil, false
 	each(w.mask, func(at int) {
 		if r := rs.valid(at, w.version); r != nil {
-			st := w.account.state(rs, r)
+			st := w.account.state(r)
 			st.ahead -= r.price(w.cost)
 			if w.delayed&r.bit != 0 {
 				st.waiting--
@@ -211,7 +211,7 @@ func (w *waiter) away(rs *rules, now int64) {
 	each(w.delayed, func(at int) {
 		// Whoever was slow to get on his way must not have the next one at his heels.
 		if r := rs.valid(at, w.version); r != nil {
-			st := w.account.state(rs, r)
+			st := w.account.state(r)
 			st.pace = max(st.pace, now+r.gap(w.account.terms(rs, r))/2)
 		}
 	})
@@ -246,7 +246,7 @@ func (w *waiter) over(rs *rules, now int64) (over uint64, ready int64) {
 		if t.exempt {
 			return
 		}
-		st := w.account.state(rs, r)
+		st := w.account.state(r)
 		r.roll(st, t, now)
 		when := r.when(st, t, now, r.need(w.cost, t))
 		if w.delayed&r.bit != 0 && st.pace-now <= int64(maxGap) {
@@ -268,7 +268,7 @@ func (w *waiter) charge(rs *rules, now int64) {
 			return
 		}
 		t := w.account.terms(rs, r)
-		st := w.account.state(rs, r)
+		st := w.account.state(r)
 		charged := now
 		if r.way == steady && r.Kind != Idle {
 			charged -= int64(catchUp)

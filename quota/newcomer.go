@@ -189,10 +189,10 @@ func (t *table) leave(rs *rules, g *guest, o opinion, taken uint64, cost, at, no
 		if r.way == level {
 			return
 		}
-		terms, st := g.terms(rs, r), g.state(rs, r)
+		terms, st := g.terms(rs, r), g.state(r)
 		r.roll(st, terms, now)
 		r.give(st, terms, at, r.price(cost), now)
-		terms, st = a.terms(rs, r), a.state(rs, r)
+		terms, st = a.terms(rs, r), a.state(r)
 		r.roll(st, terms, now)
 		if r.way == inPeriods && at < st.start {
 			return // it was charged in a period that is over
@@ -218,9 +218,9 @@ func (t *table) admit(rs *rules, g *guest, now int64) *account {
 	if g.pushed {
 		for _, r := range rs.list {
 			if r.way != level && g.counts(r) {
-				from := g.state(rs, r)
+				from := g.state(r)
 				r.roll(from, g.terms(rs, r), now)
-				*a.state(rs, r) = from.copy()
+				*a.state(r) = from.copy()
 			}
 		}
 	}

@@ -51,5 +51,5 @@ func (b *bill) ask(r *rule, a *weir.Answer, until int64) {
 	}
 	b.short(a)
 	b.mask &^= r.bit
-	b.beside |= 1 << (len(a.Figures) - 1 - b.before)
+	b.free |= 1 << (len(a.Figures) - 1 - b.before)
 }

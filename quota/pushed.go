@@ -85,12 +85,12 @@ func (a *account) fold(rs *rules, to *account, now int64) (until int64) {
 		if r.way == level || !a.counts(r) {
 			continue
 		}
-		t, st := a.terms(rs, r), a.state(rs, r)
+		t, st := a.terms(rs, r), a.state(r)
 		if r.idle(st, t, now) {
 			continue
 		}
 		until = max(until, r.lasts(st, t))
-		sum := to.state(rs, r)
+		sum := to.state(r)
 		r.roll(sum, to.terms(rs, r), now)
 		r.sum(sum, st, now)
 	}

@@ -18,6 +18,7 @@ import (
 type rule struct {
 	Policy
 	slot   int
+	since  uint32 // the version of the options since which the slot is this rule's
 	bit    uint64
 	base   terms
 	loc    *time.Location
@@ -67,17 +68,17 @@ type rules struct {
 	Options
 	version uint32
 	list    []*rule
+	only    *rule // the one that there is, where it counts the requests of every event
 	slots   [MaxPolicies]slot
 	volume  uint64             // the rules that count bytes
 	keeps   int                // how many counters of one account are kept, at most
 	byPlan  map[string][]terms // by slot, of plans with overrides and of accounts on none
 }
 
-// slot says which rule uses a place in every account's state, and since which version of the options.
+// slot says which rule uses a place in every account's state.
 type slot struct {
 	*rule
 	identity string
-	since    uint32
 }
 
 // compile makes rules of options that are valid, keeping the slots of what came before.
@@ -100,6 +101,9 @@ func compile(o Options, before *rules) (*rules, error) {
 			rs.place(i, rs.freeSlot(before), rs.version)
 		}
 	}
+	if r := rs.list[0]; len(rs.list) == 1 && r.all && r.way != level && !r.bytes {
+		rs.only = r
+	}
 	rs.byPlan = map[string][]terms{"": make([]terms, MaxPolicies)}
 	for _, r := range rs.list {
 		rs.byPlan[""][r.slot] = r.base
@@ -113,9 +117,10 @@ func compile(o Options, before *rules) (*rules, error) {
 // place puts the i-th policy into a slot.
 func (rs *rules) place(i, at int, since uint32) {
 	r := newRule(rs.Policies[i], at)
+	r.since = since
 	r.texts = r.written(rs.SourceV4, rs.SourceV6)
 	rs.list[i] = r
-	rs.slots[at] = slot{r, rs.Policies[i].identity(), since}
+	rs.slots[at] = slot{r, rs.Policies[i].identity()}
 	if r.bytes {
 		rs.volume |= r.bit
 	}

@@ -180,6 +180,9 @@ const (
 // find returns the account of an event with its shard locked, or nil when the event has none.
 func (t *table) find(rs *rules, ev *weir.Event, now int64, m manner) (*account, *guest) {
 	if ev.Account != "" && !rs.doubts(ev) {
+		if a := t.lookup(rs, ev.Account, netip.Addr{}); a != nil { // as most are
+			return a, nil
+		}
 		return t.get(rs, ev.Account, netip.Addr{}, ev.Source, now, m)
 	}
 	if ev.Account == "" && rs.OnMissing == MissingRefuse || !ev.Source.IsValid() {
@@ -431,7 +434,7 @@ func (a *account) idle(rs *rules, now int64) bool {
 		return false
 	}
 	for _, r := range rs.list {
-		if a.counts(r) && !r.idle(a.state(rs, r), a.terms(rs, r), now) {
+		if a.counts(r) && !r.idle(a.state(r), a.terms(rs, r), now) {
 			return false
 		}
 	}
@@ -476,6 +479,13 @@ func (a *account) plan(rs *rules) string {
 
 // terms returns the figures of a rule for the account.
 func (a *account) terms(rs *rules, r *rule) *terms {
+	if a.rest == nil {
+		return &r.base
+	}
+	return a.ownTerms(rs, r)
+}
+
+func (a *account) ownTerms(rs *rules, r *rule) *terms {
 	p := a.profile()
 	if p == nil {
 		return &r.base
@@ -487,13 +497,21 @@ func (a *account) terms(rs *rules, r *rule) *terms {
 }
 
 // state returns the account's state for a rule. The pointer is good until the next call.
-func (a *account) state(rs *rules, r *rule) *state {
+func (a *account) state(r *rule) *state {
+	if r.slot == 0 && a.first.since == r.since {
+		return &a.first
+	}
+	return a.another(r)
+}
+
+// another is state for a rule that is not the first, or that the account meets for the first time.
+func (a *account) another(r *rule) *state {
 	st := &a.first
 	if r.slot > 0 {
 		st = a.behind(r.slot)
 	}
-	if since := rs.slots[r.slot].since; st.since != since {
-		*st = state{since: since}
+	if st.since != r.since {
+		*st = state{since: r.since}
 	}
 	return st
 }

@@ -41,7 +41,7 @@ func (q *Quota) Account(name string, now time.Time) (AccountState, bool) {
 	}
 	for _, r := range rs.list {
 		if t := a.terms(rs, r); !t.exempt {
-			st := a.state(rs, r)
+			st := a.state(r)
 			r.roll(st, t, at)
 			state.Rules = room(state.Rules)
 			f := &state.Rules[len(state.Rules)-1]
@@ -63,7 +63,7 @@ func (q *Quota) Reset(name string, now time.Time) bool {
 	defer a.shard.mu.Unlock()
 	for _, r := range rs.list {
 		if r.way != level {
-			a.state(rs, r).reset()
+			a.state(r).reset()
 			a.mark(r)
 			if r.kept && a.index >= 0 && q.table.keeping.on.Load() {
 				a.set(owed)
