@@ -120,9 +120,6 @@ func (p *play) options(at time.Time) {
 	switch {
 	case limit.Kind == Idle:
 	case limit.Window == GCRA:
-		if len(p.under) > 0 {
-			break // what was taken before a lower rate or burst may be given back after it, and is then worth more
-		}
 		if p.rig == nil || !p.q.Keeps() { // a store knows when a debt is paid off, and not at which rate
 			limit.Limit = Count(rapid.Int64Range(1, 6).Draw(p.rt, "limit"))
 		}

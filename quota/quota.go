@@ -47,6 +47,9 @@ func (q *Quota) Configure(o Options, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	for _, r := range rs.list {
+		r.from = nanos(now)
+	}
 	q.rules.Store(rs)
 	for i := range q.table.shards {
 		s := &q.table.shards[i]

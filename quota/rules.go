@@ -29,6 +29,7 @@ type rule struct {
 	delay  bool // over the limit, events wait
 	stamp  bool // over the limit, events may pay
 	kept   bool // its counters are worth more than a restart
+	from   int64 // steady: when this version of the options came; what was taken before was taken at another rate
 	texts  texts
 	about  atomic.Pointer[span]
 }

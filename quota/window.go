@@ -245,8 +245,11 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 	case r.way == level:
 		st.used = max(0, st.used-n)
 	case r.way == steady:
-		// What has been paid off since is gone. This is exact right after the charge and never gives too much later.
-		st.start -= max(0, cost(n, t)-max(0, now-at))
+		// What has been paid off since is gone. This is exact right after the charge and never gives too much later. How much of it was
+		// paid off at another rate nobody knows.
+		if at >= r.from {
+			st.start -= max(0, cost(n, t)-max(0, now-at))
+		}
 	case r.way == inStretches:
 		bucket := at / r.bucket
 		if st.ring == nil || bucket > st.start || st.start-bucket > buckets {
