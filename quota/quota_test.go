@@ -249,6 +249,21 @@ func TestSliding(t *testing.T) {
 	r.admit("a")
 }
 
+// TestGivenBackAfterReload: nine of ten were paid off at the old rate before the new one came, and are not given back at it.
+func TestGivenBackAfterReload(t *testing.T) {
+	p := Policy{Name: "steady", Limit: Count(10), Burst: Count(10), Period: weir.Period{Length: time.Second}, Window: GCRA}
+	r := newRig(t, one(p))
+	ten := r.want(r.judge(weir.Event{Account: "a", Cost: 10}), weir.Admit, 0)
+	r.advance(900 * time.Millisecond)
+	p.Limit = Count(1)
+	if err := r.q.Configure(one(p), r.now); err != nil {
+		t.Fatal(err)
+	}
+	r.want(r.judge(weir.Event{Account: "a", Cost: 9}), weir.Admit, 0)
+	r.settle(ten, false)
+	r.refuse("a", weir.OverLimit)
+}
+
 func TestGCRA(t *testing.T) {
 	p := perSecond(10)
 	p.Window, p.Burst = GCRA, Count(3)
