@@ -323,7 +323,7 @@ func TestSalvageAnything(t *testing.T) {
 	from := filled(t, mails)
 	rounds := 8
 	if needs.Long() {
-		rounds = 500
+		rounds = 100
 	}
 	for round := range rounds {
 		chance := rand.New(rand.NewPCG(1, uint64(round)))

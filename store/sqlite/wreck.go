@@ -296,6 +296,9 @@ func (w *wreck) payload(cell []byte, size, most int) ([]byte, bool) {
 	if size <= most {
 		return cell[:min(size, len(cell))], size <= len(cell)
 	}
+	if size/(pageSize-4) > int(w.pages) { // more than there can be
+		return nil, false
+	}
 	least := (pageSize-12)*32/255 - 23
 	here := least + (size-least)%(pageSize-4)
 	if here > most {
