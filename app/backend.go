@@ -24,7 +24,7 @@ var _ console.Backend = backend{}
 // patienceWithLog is how long a line of the log may take to be written before weir is not ready any more.
 const patienceWithLog = 10 * time.Second
 
-// Ready says whether every gate serves, and whether somebody takes the log.
+// Ready says whether every gate serves, whether somebody takes the log, and whether there is room for mail, where mail comes in.
 func (b backend) Ready() error {
 	if s := b.state.Load(); s != serving {
 		return errors.New(stateNames[s])
@@ -32,6 +32,11 @@ func (b backend) Ready() error {
 	if out := b.opts.Outlet; out != nil {
 		if stuck := out.Stuck(time.Now()); stuck > patienceWithLog {
 			return fmt.Errorf("the log has been stuck for %s: nobody reads it", weir.Duration(stuck.Round(time.Second)))
+		}
+	}
+	if hasMail(b.current.Load().cfg) {
+		if err := b.post.Full(); err != nil {
+			return fmt.Errorf("no mail is taken, as the disk under data is full: %w", err)
 		}
 	}
 	return nil
@@ -42,7 +47,7 @@ func (b backend) Status() console.Status {
 	g, state := b.current.Load(), b.state.Load()
 	b.look(g)
 	s := console.Status{
-		Version: b.opts.Version, State: stateNames[state], Ready: state == serving, Started: b.started,
+		Version: b.opts.Version, State: stateNames[state], Ready: b.Ready() == nil, Started: b.started,
 		Config: b.reloads.get(), Control: g.control.Path(), Gates: []console.GateStatus{}, Throttles: []console.ThrottleStatus{},
 	}
 	s.Config.Path = b.opts.Path

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/mail"
 	"slices"
@@ -136,6 +137,7 @@ type post struct {
 	control *console.Client
 	folder  string
 	extra   string
+	log     *slog.Logger // nil: none
 }
 
 // newPost starts one. mail is the options of the mail throttle, gate and extra are further lines of the gate and of the configuration.
@@ -148,7 +150,7 @@ func newPost(t *testing.T, mail, gate, extra string) *post {
 
 func (p *post) start(cfg *config.Config) {
 	p.t.Helper()
-	a, err := app.New(cfg, app.Options{Clock: p.clock})
+	a, err := app.New(cfg, app.Options{Clock: p.clock, Log: p.log})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestStartWithoutAStore(t *testing.T) {
 	}{
 		"damaged": {func(t *testing.T, folder string) {
 			write(t, filepath.Join(folder, sqlite.File), strings.Repeat("this is a letter, and no database. ", 1000))
-		}, store.ErrCorrupt, "move it away to start with an empty one"},
+		}, store.ErrCorrupt, "run weir store salvage"},
 		"in use": {func(t *testing.T, folder string) {
 			other, err := sqlite.Open(t.Context(), sqlite.Options{Folder: folder})
 			if err != nil {

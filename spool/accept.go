@@ -45,11 +45,15 @@ func (s *Spool) accept(ctx context.Context, now time.Time, e *Envelope, text sto
 	case s.halt.Err() != nil:
 		return Receipt{}, ErrClosing
 	}
+	in := incoming{s: s, now: now, gate: way.conf.Load(), e: e}
+	if text.Size() > store.MaxInline {
+		in.note(text)
+	}
 	sealed, err := text.Seal()
 	if err != nil {
 		return Receipt{}, err
 	}
-	in := incoming{s: s, now: now, gate: way.conf.Load(), e: e, text: sealed, handed: way.reserve()}
+	in.text, in.handed = sealed, way.reserve()
 	if err := s.update(ctx, in.store); err != nil {
 		if in.handed {
 			way.unreserve()
@@ -111,11 +115,31 @@ type incoming struct {
 	reached reached
 }
 
+// letter is the mail as it is stored, without its text.
+func (e *Envelope) letter(now time.Time) store.Letter {
+	return store.Letter{ID: e.ID, Gate: e.Gate, User: e.User, Sender: e.Sender, Subject: cut(e.Subject, store.MaxSubject), Source: e.Source,
+		Received: now, UTF8: e.UTF8, EightBit: e.EightBit, Return: e.Return, Envelope: e.Envelope}
+}
+
+// addressee is a recipient as stored, without a place.
+func (e *Envelope) addressee(i int) store.Addressee {
+	return store.Addressee{Mail: e.ID, Number: i, Address: e.To[i].Address, Notify: e.To[i].Notify, Original: e.To[i].Original}
+}
+
+// note puts the envelope behind a text that is in a file.
+func (in *incoming) note(text store.Staged) {
+	l, to := in.e.letter(in.now), make([]store.Addressee, len(in.e.To))
+	for i := range to {
+		to[i] = in.e.addressee(i)
+	}
+	text.Note(&l, to)
+}
+
 // store does everything that is done in the transaction. It may be run again.
 func (in *incoming) store(tx store.MailTx) error {
 	e, now := in.e, in.now
-	in.letter = store.Letter{ID: e.ID, Gate: e.Gate, User: e.User, Sender: e.Sender, Subject: cut(e.Subject, store.MaxSubject), Source: e.Source,
-		Received: now, Size: in.text.Size, UTF8: e.UTF8, EightBit: e.EightBit, Return: e.Return, Envelope: e.Envelope, Filed: in.text.File}
+	in.letter = e.letter(now)
+	in.letter.Size, in.letter.Filed = in.text.Size, in.text.File
 	in.receipt, in.delayed, in.review, in.late, in.soonest, in.result = Receipt{}, false, false, false, time.Time{}, result{}
 	in.to, in.told, in.reached = nil, false, reached{}
 	in.tx = tx
@@ -134,7 +158,7 @@ func (in *incoming) store(tx store.MailTx) error {
 		return in.putOff
 	}
 	for i := range e.To {
-		in.to[i] = store.Addressee{Mail: e.ID, Number: i, Address: e.To[i].Address, Notify: e.To[i].Notify, Original: e.To[i].Original}
+		in.to[i] = e.addressee(i)
 		if in.counts.fate(i) == reach.Held {
 			in.to[i].State = store.Withheld
 			in.receipt.Withheld++

@@ -91,11 +91,12 @@ func (s *Spool) bounce(conf *Gate, j *job, o *ownLetter, kind bounce.Kind, to []
 	if err != nil {
 		return err
 	}
+	o.letter.UTF8 = !ascii(j.tells.to)
+	o.letter.EightBit = l.EightBit || o.letter.UTF8
+	o.staged.Note(&o.letter, []store.Addressee{o.to})
 	if o.text, err = o.staged.Seal(); err != nil {
 		return err
 	}
 	o.letter.Size, o.letter.Filed = o.text.Size, o.text.File
-	o.letter.UTF8 = !ascii(j.tells.to)
-	o.letter.EightBit = l.EightBit || o.letter.UTF8
 	return nil
 }

@@ -617,3 +617,62 @@ func TestLongText(t *testing.T) {
 		t.Errorf("%d delivered", len(got))
 	}
 }
+
+// A mail that another run has taken over meanwhile is not sent, and what that one has stored about it stays.
+func TestClaimedByAnother(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		state store.State
+		owner string
+	}{"handed over": {store.Ready, "another"}, "free again": {store.Ready, ""}, "sending": {store.Sending, "another"}, "held": {store.Held, ""},
+		"sending by another delivery": {store.Sending, "this run"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(r *rig) { r.opts.Owner = "this run" })
+			take := func(_ context.Context, j *nexthop.Job) {
+				id, err := store.ParseMailID(j.ID)
+				r.must(err)
+				r.must(r.update(t.Context(), func(tx store.MailTx) error {
+					all, err := tx.Addressees(id)
+					if err != nil {
+						return err
+					}
+					all[0].State, all[0].Owner, all[0].Due, all[0].Status = c.state, c.owner, r.now().Add(time.Hour), "taken"
+					return tx.PutAddressees(all[0])
+				}))
+			}
+			untouched := func(id store.MailID, attempts int) {
+				t.Helper()
+				q, err := r.Show(t.Context(), id)
+				r.must(err)
+				if a := q.To[0]; a.State != c.state || a.Owner != c.owner || a.Attempt != attempts || a.Status != "taken" || !a.Due.Equal(r.now().Add(time.Hour)) {
+					t.Errorf("%+v", a)
+				}
+			}
+			r.carrier.set(func(c *carrier) { c.before = take })
+			sent := func(to string) store.MailID {
+				id, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org"}, to)
+				r.must(err)
+				return id
+			}
+			id := sent("a@internal.example")
+			r.idle()
+			r.wantDelivered(0)
+			untouched(id, 0)
+
+			if c.owner == r.opts.Owner {
+				return
+			}
+			// Nor does the end of a delivery change what another has taken over since, whatever it was.
+			r.carrier.set(func(c *carrier) {
+				c.before, c.after = nil, take
+				c.answer = func(j *nexthop.Job, to nexthop.Recipient) nexthop.Result {
+					return nexthop.Result{Outcome: nexthop.Ambiguous, Status: "4.4.2", Text: "no answer"}
+				}
+			})
+			id = sent("b@internal.example")
+			r.idle()
+			untouched(id, 1)
+		})
+	}
+}

@@ -73,10 +73,55 @@ func TestFailingStoreIsLeftAlone(t *testing.T) {
 type nearlyFull struct {
 	store.Mail
 	room   atomic.Int64
+	inside atomic.Int64
 	looked atomic.Int64
 }
 
-func (n *nearlyFull) Room() int64 { n.looked.Add(1); return n.room.Load() }
+func (n *nearlyFull) Room() (disk, inside int64) {
+	n.looked.Add(1)
+	return n.room.Load(), n.inside.Load()
+}
+
+// Short mail goes where the store has room inside. Long mail, in a file, needs the disk, and takes it whole.
+func TestRoomInside(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	kept := &nearlyFull{Mail: r.store.Mail()}
+	r.Spool.store = kept
+	writes := func(bytes int, full bool) {
+		t.Helper()
+		r.clock.Advance(lookEvery)
+		text := r.Stage()
+		defer text.Discard()
+		var err error
+		for err == nil && bytes > 0 {
+			_, err = text.Write(make([]byte, min(bytes, 1000)))
+			bytes -= 1000
+		}
+		if (err != nil) != full || err != nil && !errors.Is(err, store.ErrFull) {
+			t.Errorf("%d bytes with %d on the disk and %d inside: %v", text.Size(), kept.room.Load(), kept.inside.Load(), err)
+		}
+	}
+	kept.room.Store(-1)
+	writes(1, true)
+	if err := r.Full(); !errors.Is(err, store.ErrFull) {
+		t.Error(err)
+	}
+	kept.inside.Store(2 * store.MaxInline)
+	writes(store.MaxInline, false)
+	writes(store.MaxInline+1, true)
+	if err := r.Full(); err != nil {
+		t.Error(err)
+	}
+	kept.room.Store(store.MaxInline)
+	writes(store.MaxInline+1, true)
+	kept.room.Store(store.MaxInline + 1)
+	writes(store.MaxInline+1, false)
+	kept.inside.Store(0)
+	writes(store.MaxInline+1, true) // first as a short one, and then whole
+	kept.room.Store(3 * store.MaxInline)
+	writes(store.MaxInline+1, false)
+}
 
 // New mail leaves room for what becomes of the mail that is there.
 func TestNoRoomForNewMail(t *testing.T) {

@@ -11,18 +11,21 @@ import (
 // lookEvery is how often a store is asked how much room it has.
 const lookEvery = time.Second
 
-// spacious is a store that knows how many bytes new mail may take, so that there is always room for what becomes of the mail it has.
-type spacious interface{ Room() int64 }
+// spacious is a store that knows how many bytes new mail may take, so that there is always room for what becomes of the mail it has: of the
+// disk, and of what it has free inside, where texts go that are not in files.
+type spacious interface {
+	Room() (disk, inside int64)
+}
 
 // room is how much new mail the store may take.
 type room struct {
-	mu   sync.Mutex
-	at   time.Time // when the store was asked
-	left int64
+	mu           sync.Mutex
+	at           time.Time // when the store was asked
+	disk, inside int64
 }
 
 // take takes room for new mail, or says that there is none: store.ErrFull.
-func (s *Spool) take(bytes int) error {
+func (s *Spool) take(bytes int, filed bool) error {
 	kept, ok := s.store.(spacious)
 	if !ok {
 		return nil
@@ -31,13 +34,21 @@ func (s *Spool) take(bytes int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.at.IsZero() || now.Sub(r.at) >= lookEvery || now.Before(r.at) {
-		r.at, r.left = now, kept.Room()
+		r.at = now
+		r.disk, r.inside = kept.Room()
 	}
-	if r.left -= int64(bytes); r.left < 0 {
+	from := &r.disk
+	if !filed && r.inside >= int64(bytes) && r.inside > 0 {
+		from = &r.inside
+	}
+	if *from -= int64(bytes); *from < 0 {
 		return fmt.Errorf("the room that is left is for what becomes of the mail that is there: %w", store.ErrFull)
 	}
 	return nil
 }
+
+// Full returns store.ErrFull where there is no room for new mail, however short.
+func (s *Spool) Full() error { return s.take(0, false) }
 
 // incomingText is the text of a new mail. Those that weir writes itself always find room, as long as there is any.
 type incomingText struct {
@@ -46,7 +57,11 @@ type incomingText struct {
 }
 
 func (t incomingText) Write(b []byte) (int, error) {
-	if err := t.s.take(len(b)); err != nil {
+	bytes, filed := len(b), t.Size()+int64(len(b)) > store.MaxInline
+	if filed && t.Size() <= store.MaxInline { // all of it goes into the file
+		bytes += int(t.Size())
+	}
+	if err := t.s.take(bytes, filed); err != nil {
 		return 0, err
 	}
 	return t.Staged.Write(b)

@@ -40,6 +40,9 @@ type Staged interface {
 	io.Writer
 	// Size is how much was written.
 	Size() int64
+	// Note says whose text it is. Where it is in a file, that is kept behind it, to bring the mail back should the row be lost. It may be
+	// left out, and comes before Seal, which uses what it was given.
+	Note(l *Letter, to []Addressee)
 	// Seal makes the text safe as far as it is in a file, and returns what PutLetter takes. Nothing may be written after it.
 	Seal() (Text, error)
 	// Discard removes what no mail has taken. It may be called at any time but while PutLetter is under way, and again; after PutLetter

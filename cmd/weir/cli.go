@@ -33,6 +33,7 @@ type cli struct {
 	Reach    reachCommand    `cmd:"" help:"Show or change who is flagged for writing to too many new people."`
 	Audit    auditCommand    `cmd:"" help:"Show who did what to mail and users, and what weir did by itself."`
 	Backup   backupCommand   `cmd:"" help:"Make a running weir copy its store to a folder."`
+	Store    storeCommand    `cmd:"" help:"Check the store of a weir that is stopped, or bring back what is left of a damaged one."`
 	Shadow   shadowCommand   `cmd:"" help:"Take throttles into shadow, where they count and let everything pass, or out of it."`
 	Plan     planCommand     `cmd:"" help:"Work out what a mechanism needs, before it is configured."`
 	Stamp    stampCommand    `cmd:"" help:"Pay with CPU time: answer what a gate asks for, or put stamps into mail."`

@@ -58,7 +58,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"notified": notified, "signal": sendSignal, "get": get, "status": status,
+			"notified": notified, "signal": sendSignal, "get": get, "status": status, "keepmail": keepMail, "damage": damage,
 			"hang": func(ts *testscript.TestScript, _ bool, _ []string) {
 				url := gate(ts) + "/hang"
 				go http.Get(url) // it is answered, or cut off, when weir stops

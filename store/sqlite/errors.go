@@ -14,7 +14,7 @@ import (
 
 // hints say what to do about an error that an operator has to do something about.
 var hints = map[error]string{
-	store.ErrCorrupt: "; put a copy in its place, or move it away to start with an empty one: texts of mail that it does not know are then kept in " + store.AsideFolder,
+	store.ErrCorrupt: "; stop weir, and put a copy in its place, or run weir store salvage, which brings back what can be read",
 	store.ErrFull:    "; make room on the disk",
 }
 

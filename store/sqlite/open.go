@@ -91,6 +91,9 @@ func open(ctx context.Context, o Options, steps []string) (_ *Store, err error) 
 	if s.lock, err = takeLock(s.files.lock); err != nil {
 		return nil, unwritable(err)
 	}
+	if err := s.files.beheaded(); err != nil {
+		return nil, err
+	}
 	if err := s.files.create(); err != nil {
 		return nil, unwritable(err)
 	}
@@ -141,6 +144,17 @@ func (f *files) prepare() error {
 		return fmt.Errorf("%s %w: it is no file", f.db, store.ErrUnwritable)
 	}
 	return nil
+}
+
+// beheaded returns ErrCorrupt for a log whose database is not there or empty: SQLite would remove it, with all that was committed.
+func (f *files) beheaded() error {
+	if log, err := os.Stat(f.db + "-wal"); err != nil || log.Size() == 0 {
+		return nil
+	}
+	if db, err := os.Stat(f.db); err == nil && db.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: it is empty, or was moved away, and its log was not%s", f.db, store.ErrCorrupt, hints[store.ErrCorrupt])
 }
 
 // unwritable names an error of the file system.

@@ -12,23 +12,35 @@ const (
 	reserveShare = 50 // of the file system: a fiftieth, where that is less
 )
 
-// Room is how many bytes new mail may take before it gets to the reserve; less than 0 where it has. Where the system does not tell there
-// is always room.
-func (m mail) Room() int64 {
+// Room is how many bytes of the disk new mail may take before it gets to the reserve, less than 0 where it has; and how many the database has
+// inside, for texts that are not in files: what was deleted leaves its pages there. Where the system does not tell there is always room.
+func (m mail) Room() (disk, inside int64) {
 	if m.opts.Reserve < 0 {
-		return math.MaxInt64
+		return math.MaxInt64, 0
 	}
 	free, all, ok := diskSpace(m.files.folder)
 	if !ok {
-		return math.MaxInt64
+		return math.MaxInt64, 0
 	}
 	if log, err := os.Stat(m.files.db + "-wal"); err == nil { // as much may be needed to carry it over
 		free -= log.Size()
 	}
-	if m.opts.Reserve > 0 {
-		return free - m.opts.Reserve
+	kept := m.opts.Reserve
+	if kept == 0 {
+		kept = min(reserve, max(all/reserveShare, 2*pageSize*int64(m.files.logPages())))
 	}
-	return free - min(reserve, max(all/reserveShare, 2*pageSize*int64(m.files.logPages())))
+	if free > kept/2 { // what goes inside goes through the log
+		inside = m.freeInside()
+	}
+	return free - kept, inside
+}
+
+// freeInside is how many bytes of the database are free.
+func (m mail) freeInside() (bytes int64) {
+	_ = m.view(forever, func(s *session) error { // where it cannot be told there are none
+		return s.query(func(r row) error { bytes = r.int(0) * pageSize; return nil }, "PRAGMA freelist_count")
+	})
+	return bytes
 }
 
 // logShare is the part of a small file system that the write-ahead log gets before it is carried over.

@@ -19,6 +19,9 @@ type staged struct {
 	size   int64
 	ended  bool
 	err    error // of the file; it stays
+
+	letter *store.Letter // of Note
+	to     []store.Addressee
 }
 
 var errSealed = fmt.Errorf("the text was sealed or discarded before: %w", store.ErrInvalid)
@@ -52,6 +55,9 @@ func (s *staged) Write(p []byte) (n int, err error) {
 	return n, s.err
 }
 
+// Note keeps the envelope, for Seal.
+func (s *staged) Note(l *store.Letter, to []store.Addressee) { s.letter, s.to = l, to }
+
 func (s *staged) Seal() (store.Text, error) {
 	switch {
 	case s.err != nil:
@@ -62,6 +68,11 @@ func (s *staged) Seal() (store.Text, error) {
 	s.ended = true
 	if s.file == nil {
 		return store.Text{Inline: s.memory, Size: s.size}, nil
+	}
+	if s.letter != nil {
+		if s.err = unwritten(appendNote(s.file, s.letter, s.to)); s.err != nil {
+			return store.Text{}, s.err
+		}
 	}
 	if s.err = s.texts.seal(s.name, s.file); s.err != nil {
 		return store.Text{}, s.err

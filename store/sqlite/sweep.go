@@ -20,12 +20,13 @@ func (m mail) Open(ctx context.Context, id store.MailID) (io.ReadCloser, error) 
 	for range 2 {
 		var text []byte
 		var name string
+		var size int64
 		found := false
 		if err := m.view(ctx, func(s *session) error {
 			return m.files.explain(s.query(func(r row) error {
-				found, name, text = true, r.text(0), r.bytes(1)
+				found, name, text, size = true, r.text(0), r.bytes(1), r.int(2)
 				return nil
-			}, `SELECT file, text FROM letters WHERE id = ?`, key(id)))
+			}, `SELECT file, text, size FROM letters WHERE id = ?`, key(id)))
 		}); err != nil {
 			return nil, err
 		}
@@ -39,7 +40,10 @@ func (m mail) Open(ctx context.Context, id store.MailID) (io.ReadCloser, error) 
 		}
 		file, err := os.Open(m.texts.path(name))
 		if err == nil {
-			return file, nil
+			if info, err := file.Stat(); err != nil || info.Size() < size { // rather nothing than a part of it
+				return nil, errors.Join(fmt.Errorf("%w: the text of the mail %s in %s is cut off", store.ErrCorrupt, id, m.texts.folder), file.Close())
+			}
+			return textFile{io.LimitReader(file, size), file}, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err

@@ -1,0 +1,168 @@
+package sqlite
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"weir/store"
+)
+
+// adopt brings texts back that no row has: as held mail, or as files for somebody to look at. One that a row has goes back where it was.
+func (v *salvage) adopt() error {
+	err := v.unknown(func(path, name string) error {
+		v.done++
+		v.progress(min(v.done, v.total), v.total)
+		n, size, err := readNote(path)
+		switch {
+		case err == nil:
+			var l store.Letter
+			var to []store.Addressee
+			if l, to, err = n.held(size); err == nil {
+				return v.hold(&l, to, path, name)
+			}
+		case !errors.Is(err, errNoNote):
+			return err
+		}
+		return v.exportFile(path, name, size)
+	})
+	return cmp.Or(err, v.syncFolders())
+}
+
+// unknown calls each with the texts in files that no row has, whether they were set aside or not. Those set aside that a row has go back.
+func (v *salvage) unknown(each func(path, name string) error) error {
+	for _, at := range []string{v.texts.folder, v.texts.aside()} {
+		var paths []string
+		err := filepath.WalkDir(at, func(path string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err == nil && d.Type().IsRegular() && validName(d.Name()) {
+				paths = append(paths, path)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, path := range paths {
+			if err := v.ctx.Err(); err != nil {
+				return err
+			}
+			name, used := filepath.Base(path), false
+			if err := v.to.query(func(row) error { used = true; return nil }, `SELECT 1 FROM letters WHERE file = ?`, name); err != nil {
+				return err
+			}
+			if used {
+				if path != v.texts.path(name) {
+					v.result.Returned++
+				}
+				err = v.moveBack(path, name)
+			} else {
+				err = each(path, name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// moveBack puts a file where texts of mail are, unless it is there.
+func (v *salvage) moveBack(path, name string) error {
+	to := v.texts.path(name)
+	if path == to {
+		return nil
+	}
+	for _, folder := range []string{v.texts.folder, filepath.Dir(to)} {
+		if err := v.texts.makeFolder(folder); err != nil {
+			return unwritten(err)
+		}
+	}
+	return unwritten(cmp.Or(os.Rename(path, to), syncFolder(filepath.Dir(to)), ownAll(v.files.folder, v.texts.folder, filepath.Dir(to), to)))
+}
+
+// hold stores a mail for everybody whom it was for, as held. An id that another mail has is told apart by the next free one.
+func (v *salvage) hold(l *store.Letter, to []store.Addressee, path, name string) error {
+	if err := v.moveBack(path, name); err != nil {
+		return err
+	}
+	for taken := true; taken; {
+		taken = false
+		if err := v.to.query(func(row) error { taken = true; return nil }, `SELECT 1 FROM letters WHERE id = ?`, int64(l.ID)); err != nil {
+			return err
+		}
+		if taken {
+			l.ID++
+		}
+	}
+	if err := v.to.exec("BEGIN"); err != nil {
+		return err
+	}
+	err := v.putLetter(l, name)
+	for i := range to {
+		a := &to[i]
+		err = cmp.Or(err, v.to.exec(`INSERT INTO addressees (`+addresseeColumns+`) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, '', '', 0)`,
+			int64(l.ID), int64(a.Number), a.Address, a.Notify, a.Original, int64(a.State)))
+	}
+	err = cmp.Or(err, v.log("salvaged", l.User, l.ID, fmt.Sprintf("its text was in a file; held for %d recipients, some of whom may have it", len(to))))
+	if err != nil {
+		return errors.Join(err, v.to.exec("ROLLBACK"))
+	}
+	v.result.Held++
+	return v.to.exec("COMMIT")
+}
+
+// putLetter stores a mail whose text is in a file.
+func (v *salvage) putLetter(l *store.Letter, file string) error {
+	return v.to.exec(`INSERT INTO letters (`+letterColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		int64(l.ID), l.Gate, l.User, l.Sender, l.Subject, source(l.Source), nanos(l.Received), l.Size, flagsOf(l), l.Envelope, file)
+}
+
+// exportFile puts a text where somebody finds it.
+func (v *salvage) exportFile(path, name string, size int64) error {
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if err := v.export(name, func(w io.Writer) error { _, err := io.CopyN(w, in, size); return err }); err != nil {
+		return err
+	}
+	return unwritten(os.Remove(path))
+}
+
+// export writes a text into a file of its own, and makes it safe.
+func (v *salvage) export(name string, write func(io.Writer) error) error {
+	folder := filepath.Join(v.files.folder, SalvagedFolder)
+	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return unwritten(err)
+	}
+	path := filepath.Join(folder, strings.ToLower(name)+".eml")
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return unwritten(err)
+	}
+	if err := errors.Join(write(out), out.Sync(), out.Close(), ownAll(v.files.folder, path), syncFolder(folder)); err != nil {
+		return unwritten(err)
+	}
+	v.result.Unknown++
+	v.result.Folder = folder
+	return nil
+}
+
+// syncFolders makes the names safe of what was moved.
+func (v *salvage) syncFolders() error {
+	for _, folder := range []string{v.files.folder, v.texts.folder, v.texts.aside()} {
+		if err := syncFolder(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return unwritten(err)
+		}
+	}
+	return nil
+}

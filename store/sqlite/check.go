@@ -1,0 +1,224 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"modernc.org/sqlite"
+
+	"weir/store"
+)
+
+// Condition is what Check has found.
+type Condition struct {
+	Path     string   `json:"path"`
+	Missing  bool     `json:"missing,omitempty"` // there is no database
+	Version  int      `json:"version"`           // of its tables
+	Bytes    int64    `json:"bytes"`
+	Damage   []string `json:"damage"`  // what is wrong with the database, up to maxDamage lines
+	Mails    int      `json:"mails"`   // that wait
+	Filed    int      `json:"filed"`   // … whose texts are in files
+	Lost     []string `json:"lost"`    // mails whose text is missing or cut off, up to maxDamage
+	Losses   int      `json:"losses"`  // how many they are
+	Unknown  int      `json:"unknown"` // texts in files that no mail has
+	Partial  int      `json:"partial"` // texts that were coming in when weir ended
+	SetAside int      `json:"set_aside"`
+}
+
+const maxDamage = 100
+
+// Damaged reports whether something is lost, or will be.
+func (c *Condition) Damaged() bool {
+	return len(c.Damage) > 0 || c.Losses > 0 || c.Missing && c.Unknown+c.SetAside > 0
+}
+
+// Check looks through a store that nobody has open, and changes nothing.
+func Check(ctx context.Context, folder string, progress func(done, total int64)) (c Condition, err error) {
+	f, locked, err := lockFolder(folder)
+	if err != nil {
+		return c, err
+	}
+	defer locked.release()
+	c.Path, c.Damage, c.Lost = f.db, []string{}, []string{}
+	if progress == nil {
+		progress = func(int64, int64) {}
+	}
+	known := map[string]bool{}
+	switch info, err := os.Stat(f.db); {
+	case errors.Is(err, fs.ErrNotExist):
+		c.Missing = true
+	case err != nil:
+		return c, err
+	default:
+		c.Bytes = info.Size()
+		if err := f.look(ctx, &c, known, progress); err != nil {
+			return c, err
+		}
+	}
+	return c, f.lookAround(ctx, &c, known)
+}
+
+// whole reports whether the database is there and can be used as it is. One that a newer weir has written is an error: it may be whole.
+func (f *files) whole(ctx context.Context) (bool, error) {
+	if _, err := os.Stat(f.db); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	var c Condition
+	if err := f.look(ctx, &c, nil, func(int64, int64) {}); err != nil {
+		return false, err
+	}
+	return len(c.Damage) == 0, nil
+}
+
+// look reads the database through. What SQLite finds wrong with it is damage, and no error.
+func (f *files) look(ctx context.Context, c *Condition, known map[string]bool, progress func(done, total int64)) error {
+	before := f.beside()
+	if info, err := os.Stat(f.db); err == nil && info.Size() == 0 {
+		c.Damage = append(c.Damage, "it is empty") // SQLite would remove the log beside it
+		return nil
+	}
+	name := url.URL{Scheme: "file", Path: filepath.ToSlash(f.db), RawQuery: "mode=ro&_pragma=trusted_schema(off)"}
+	to, err := sqlite.NewConnector(name.String())
+	if err != nil {
+		return err
+	}
+	s, err := newSession(ctx, to)
+	if err == nil {
+		err = f.inspect(s, c)
+		if err == nil && len(c.Damage) == 0 && known != nil {
+			err = f.lookForTexts(ctx, s, c, known, progress)
+		}
+		_ = s.close()
+	}
+	for path := range f.beside() { // a reader makes them, and may not remove them
+		if !before[path] {
+			_ = os.Remove(path)
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, store.ErrCorrupt), meaning(err) == store.ErrCorrupt:
+		c.Damage = append(c.Damage, err.Error())
+		return nil
+	}
+	return f.explain(err)
+}
+
+// beside are the files that SQLite has beside the database.
+func (f *files) beside() map[string]bool {
+	there := map[string]bool{}
+	for _, end := range []string{"-wal", "-shm"} {
+		if _, err := os.Stat(f.db + end); err == nil {
+			there[f.db+end] = true
+		}
+	}
+	return there
+}
+
+// inspect has SQLite read everything, and then sees whether it makes sense and belongs together.
+func (f *files) inspect(s *session, c *Condition) error {
+	var id int64
+	if err := errors.Join(s.query(func(r row) error { id = r.int(0); return nil }, "PRAGMA application_id"),
+		s.query(func(r row) error { c.Version = int(r.int(0)); return nil }, "PRAGMA user_version")); err != nil {
+		return err
+	}
+	switch {
+	case id != applicationID:
+		return fmt.Errorf("a database of another program: %w", store.ErrCorrupt)
+	case c.Version > len(migrations):
+		return fmt.Errorf("%w: it has version %d, this weir knows up to %d", store.ErrNewer, c.Version, len(migrations))
+	}
+	found := func(r row) error {
+		if text := r.text(0); text != "ok" && len(c.Damage) < maxDamage {
+			c.Damage = append(c.Damage, text)
+		}
+		return nil
+	}
+	if err := s.query(found, fmt.Sprintf("PRAGMA integrity_check(%d)", maxDamage)); err != nil || len(c.Damage) > 0 {
+		return err
+	}
+	tables, err := tablesOf(s)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		if err := tables[name].inspect(s, func(line string) { _ = found(row{line}) }); err != nil {
+			return err
+		}
+	}
+	if c.Version < 2 {
+		return nil
+	}
+	for _, query := range []string{
+		`SELECT 'a recipient of mail ' || mail || ', which is not there' FROM addressees WHERE mail NOT IN (SELECT id FROM letters) LIMIT 10`,
+		`SELECT 'mail ' || id || ' has no recipients' FROM letters WHERE id NOT IN (SELECT mail FROM addressees) LIMIT 10`,
+	} {
+		if err := s.query(found, query); err != nil {
+			return err
+		}
+	}
+	return s.query(func(r row) error { c.Mails, c.Filed = int(r.int(0)), int(r.int(1)); return nil }, `SELECT count(*), count(file) FROM letters`)
+}
+
+// lookForTexts looks for the files of mails.
+func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, known map[string]bool, progress func(done, total int64)) error {
+	if c.Version < 2 {
+		return nil
+	}
+	at, done := texts{folder: filepath.Join(f.folder, MailFolder)}, int64(0)
+	return s.query(func(r row) error {
+		id, size, name := store.MailID(r.int(0)), r.int(1), r.text(2)
+		done++
+		progress(done, int64(c.Filed))
+		why := ""
+		if _, has, err := readNote(at.path(name)); errors.Is(err, fs.ErrNotExist) {
+			why = "its text is missing"
+		} else if err != nil && !errors.Is(err, errNoNote) {
+			why = "its text cannot be read: " + err.Error()
+		} else if has != size {
+			why = fmt.Sprintf("its text has %d bytes instead of %d", has, size)
+		}
+		if known[name] = true; why != "" {
+			if c.Losses++; len(c.Lost) < maxDamage {
+				c.Lost = append(c.Lost, fmt.Sprintf("%s: %s (%s)", id, why, name))
+			}
+		}
+		return ctx.Err()
+	}, `SELECT id, size, file FROM letters WHERE file IS NOT NULL`)
+}
+
+// lookAround counts the texts that no mail has. Where the database is damaged nobody can tell which those are.
+func (f *files) lookAround(ctx context.Context, c *Condition, known map[string]bool) error {
+	at := texts{folder: filepath.Join(f.folder, MailFolder)}
+	for _, folder := range []string{at.folder, at.aside()} {
+		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil
+			case err != nil:
+				return err
+			case d.IsDir() || !validName(strings.TrimSuffix(d.Name(), unsealed)):
+			case strings.HasSuffix(d.Name(), unsealed):
+				c.Partial++
+			case folder == at.aside():
+				c.SetAside++
+			case !known[d.Name()] && len(c.Damage) == 0:
+				c.Unknown++
+			}
+			return ctx.Err()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

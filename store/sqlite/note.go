@@ -1,0 +1,109 @@
+package sqlite
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+
+	"weir/store"
+)
+
+// A note is the envelope of a mail, behind its text in the file: who is to get it can be told even where the row is lost. It is written
+// before the file is made safe, so that it takes no fsync of its own. Behind it come its length, its checksum and noteMark.
+type note struct {
+	store.Letter
+	To []noted `json:"to"`
+}
+
+type noted struct {
+	Number   int    `json:"number"`
+	Address  string `json:"address"`
+	Notify   string `json:"notify,omitempty"`
+	Original string `json:"original,omitempty"`
+}
+
+const (
+	noteMark = "\x00weirenv" // a mail ends with a line
+	noteTail = 16            // length, checksum and mark
+	maxNote  = 32 << 20      // all addressees with addresses as long as may be, in JSON
+)
+
+// errNoNote: a file is a text and nothing else. Before there were notes all were.
+var errNoNote = errors.New("no envelope behind the text")
+
+// appendNote appends a note to a file.
+func appendNote(w io.Writer, l *store.Letter, to []store.Addressee) error {
+	n := note{Letter: *l, To: make([]noted, len(to))}
+	for i, a := range to {
+		n.To[i] = noted{a.Number, a.Address, a.Notify, a.Original}
+	}
+	b, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	size, sum := uint32(len(b)), crc32.ChecksumIEEE(b)
+	b = binary.BigEndian.AppendUint32(b, size)
+	b = binary.BigEndian.AppendUint32(b, sum)
+	_, err = w.Write(append(b, noteMark...))
+	return err
+}
+
+// readNote reads the note of a file, and how long the text before it is. Without one the text is as long as the file.
+func readNote(path string) (n note, text int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return n, 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return n, 0, err
+	}
+	text = info.Size()
+	var tail [noteTail]byte
+	if text < noteTail {
+		return n, text, errNoNote
+	}
+	if _, err := f.ReadAt(tail[:], text-noteTail); err != nil {
+		return n, text, err
+	}
+	size := int64(binary.BigEndian.Uint32(tail[:]))
+	if !bytes.Equal(tail[8:], []byte(noteMark)) || size > min(maxNote, text-noteTail) {
+		return n, text, errNoNote
+	}
+	b := make([]byte, size)
+	if _, err := f.ReadAt(b, text-noteTail-size); err != nil {
+		return n, text, err
+	}
+	if crc32.ChecksumIEEE(b) != binary.BigEndian.Uint32(tail[4:]) || json.Unmarshal(b, &n) != nil {
+		return note{}, text, errNoNote
+	}
+	return n, text - noteTail - size, nil
+}
+
+// held is the mail of a note, with everybody whom it was to reach: held, until somebody has looked at it. What has reached them already is
+// not known.
+func (n *note) held(size int64) (l store.Letter, to []store.Addressee, err error) {
+	l = n.Letter
+	l.Size = size
+	for _, a := range n.To {
+		to = append(to, store.Addressee{Mail: l.ID, Number: a.Number, Address: a.Address, Notify: a.Notify, Original: a.Original, State: store.Held})
+	}
+	if err := errors.Join(l.Validate(), store.CheckAddressees(l.ID, to)); err != nil {
+		return l, nil, fmt.Errorf("%w: %w", errNoNote, err)
+	}
+	return l, to, nil
+}
+
+// A textFile is the text in a file, without what is behind it.
+type textFile struct {
+	io.Reader
+	file *os.File
+}
+
+func (t textFile) Close() error { return t.file.Close() }

@@ -1,0 +1,622 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/store"
+)
+
+const (
+	// SalvagedFolder, in the data folder, gets texts of mail that nobody knows the recipients of.
+	SalvagedFolder = "mail-salvaged"
+	// building is where a new database is made, in the data folder.
+	building = "weir.salvage"
+	// batchRows is how many rows are salvaged in one transaction.
+	batchRows = 2000
+)
+
+// Salvaged is what Salvage has done.
+type Salvaged struct {
+	Path     string          `json:"path"`               // of the database
+	Damaged  string          `json:"damaged,omitempty"`  // where the old one is now; empty: it was whole, or not there
+	Rebuilt  bool            `json:"rebuilt"`            // there is a new one
+	Tables   []SalvagedTable `json:"tables,omitempty"`   // that the old one had rows of
+	Held     int             `json:"held"`               // mails that came back by their texts in files, as held
+	Returned int             `json:"returned"`           // texts that a mail has and that were set aside
+	Unknown  int             `json:"unknown"`            // texts in Folder: nobody knows whom they are for
+	Folder   string          `json:"folder,omitempty"`   // where those are
+	Lost     []LostMail      `json:"lost,omitempty"`     // mails whose text is gone, up to MaxLost
+	MoreLost int             `json:"more_lost,omitzero"` // … and so many more
+}
+
+// MaxLost is how many mails without a text are told by name.
+const MaxLost = 1000
+
+// A LostMail is what is known of a mail whose text is gone.
+type LostMail struct {
+	Mail store.MailID `json:"mail"`
+	To   []string     `json:"to"`
+}
+
+// SalvagedTable is what became of a kind of rows.
+type SalvagedTable struct {
+	Name    string `json:"name"`
+	Rows    int    `json:"rows"`
+	Doubted int    `json:"doubted,omitempty"` // of them, on pages that were found by chance: they may have been deleted long ago
+	Spoilt  int    `json:"spoilt,omitempty"`  // left out, as they make no sense
+}
+
+// Salvage brings back what is left of a store whose database is damaged or lost, and of which nobody has anything open. The rows that can be
+// read go into a new database; the old one is kept beside it. Texts in files that no row has are held as mail, for everybody whom they
+// were for, or put into SalvagedFolder where that is not known. A database that is whole stays, and gets what texts there are besides.
+//
+// What comes from pages that belong to nothing any more may be out of date: such recipients are held, and such users disabled.
+func Salvage(ctx context.Context, folder string, now time.Time, progress func(done, total int64)) (r Salvaged, err error) {
+	f, locked, err := lockFolder(folder)
+	if err != nil {
+		return r, err
+	}
+	defer locked.release()
+	r.Path = f.db
+	whole, err := f.whole(ctx)
+	if err != nil {
+		return r, err
+	}
+	v := &salvage{ctx: ctx, now: now, files: f, result: &r, progress: progress}
+	if progress == nil {
+		v.progress = func(int64, int64) {}
+	}
+	v.texts.folder = filepath.Join(f.folder, MailFolder)
+	if err := v.measure(); err != nil {
+		return r, err
+	}
+	if whole {
+		err = v.inPlace()
+	} else {
+		err = v.rebuild()
+	}
+	return r, errors.Join(err, ownAll(f.folder, f.lock, filepath.Join(f.folder, SalvagedFolder)))
+}
+
+// lockFolder makes sure that no weir uses a data folder. It keeps the names of its files.
+func lockFolder(folder string) (*files, *lock, error) {
+	if folder == "" {
+		return nil, nil, fmt.Errorf("there is no data folder: %w", store.ErrInvalid)
+	}
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := &files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)}
+	if err := f.prepare(); err != nil {
+		return nil, nil, err
+	}
+	l, err := takeLock(f.lock)
+	if err != nil {
+		return nil, nil, unwritable(err)
+	}
+	return f, l, ownAll(folder, f.lock)
+}
+
+// A salvage is one that is under way.
+type salvage struct {
+	ctx         context.Context
+	now         time.Time
+	files       *files
+	texts       texts
+	result      *Salvaged
+	progress    func(done, total int64)
+	done, total int64
+
+	to       *session
+	tables   map[string]*table
+	counts   map[string]*SalvagedTable // by table
+	pending  int
+	doubtful []int64 // mails
+	failed   error
+}
+
+// measure finds out how much there is to read.
+func (v *salvage) measure() error {
+	for _, path := range []string{v.files.db, v.files.db + "-wal"} {
+		if info, err := os.Stat(path); err == nil {
+			v.total += info.Size()
+		}
+	}
+	for _, at := range []string{v.texts.folder, v.texts.aside()} {
+		err := filepath.WalkDir(at, func(_ string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err == nil && !d.IsDir() {
+				v.total++
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	v.progress(0, v.total)
+	return nil
+}
+
+// inPlace adds what texts there are to a database that is whole.
+func (v *salvage) inPlace() error {
+	to, err := v.files.connector(Options{}.withDefaults(), false)
+	if err != nil {
+		return err
+	}
+	if err := v.files.update(v.ctx, to, migrations); err != nil {
+		return v.files.explain(err)
+	}
+	if v.to, err = newSession(v.ctx, to); err != nil {
+		return v.files.explain(err)
+	}
+	return v.files.explain(errors.Join(v.adopt(), v.to.close()))
+}
+
+// rebuild makes a new database of what can be read of the old one, and puts it in its place.
+func (v *salvage) rebuild() (err error) {
+	at := filepath.Join(v.files.folder, building)
+	if err := os.RemoveAll(at); err != nil { // what is left of one that was broken off
+		return err
+	}
+	if err := os.Mkdir(at, 0o700); err != nil {
+		return unwritten(err)
+	}
+	defer os.RemoveAll(at)
+	fresh := files{at, filepath.Join(at, File), filepath.Join(at, LockFile)}
+	to, err := v.begin(&fresh)
+	if err != nil {
+		return fresh.explain(err)
+	}
+	if v.to, err = newSession(v.ctx, to); err != nil {
+		return fresh.explain(err)
+	}
+	if v.tables, err = tablesOf(v.to); err == nil {
+		err = v.read()
+	}
+	if err == nil {
+		err = v.mend()
+	}
+	if err == nil {
+		err = v.adopt()
+	}
+	if err = errors.Join(err, v.to.close()); err != nil {
+		return fresh.explain(err)
+	}
+	if err := fresh.sound(v.ctx, to); err != nil {
+		return fresh.explain(err)
+	}
+	return v.replace(fresh.db)
+}
+
+// begin makes an empty database of this weir's version.
+func (v *salvage) begin(fresh *files) (driver.Connector, error) {
+	if err := fresh.create(); err != nil {
+		return nil, unwritten(err)
+	}
+	to, err := fresh.connector(Options{}.withDefaults(), false)
+	if err != nil {
+		return nil, err
+	}
+	return to, fresh.update(v.ctx, to, migrations)
+}
+
+// sound reads the new database through, however large it is.
+func (f *files) sound(ctx context.Context, to driver.Connector) error {
+	db := sql.OpenDB(to)
+	defer db.Close()
+	var found string
+	if err := db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&found); err != nil {
+		return err
+	}
+	if found != "ok" {
+		return fmt.Errorf("%w: what was salvaged: %s", store.ErrCorrupt, found)
+	}
+	return nil
+}
+
+// replace puts the new database in the place of the old one, which gets another name. The log goes first: a new database below an old log
+// would be damaged by it.
+func (v *salvage) replace(fresh string) error {
+	old := v.files.db + ".damaged-" + v.now.UTC().Format("20060102T150405")
+	for i := 2; ; i++ {
+		if _, err := os.Lstat(old); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		old = fmt.Sprintf("%s.damaged-%s-%d", v.files.db, v.now.UTC().Format("20060102T150405"), i)
+	}
+	if file, err := os.Open(fresh); err != nil {
+		return err
+	} else if err := errors.Join(file.Sync(), file.Close(), ownAll(v.files.folder, fresh)); err != nil {
+		return unwritten(err)
+	}
+	for _, end := range []string{"-wal", "-shm", ""} {
+		switch err := os.Rename(v.files.db+end, old+end); {
+		case err == nil && end != "-shm":
+			v.result.Damaged = old
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return unwritten(err)
+		}
+	}
+	if err := os.Rename(fresh, v.files.db); err != nil {
+		return unwritten(err)
+	}
+	v.result.Rebuilt = true
+	return unwritten(syncFolder(v.files.folder))
+}
+
+// A table is how rows of a kind lie in a file.
+type table struct {
+	name    string
+	columns []column // as they lie there
+	id      int      // the column that is the number of the row; -1: none is
+	index   bool     // it lies in an index of its own: WITHOUT ROWID
+	root    uint32   // of the new database
+	check   func(row) error
+}
+
+type column struct {
+	name, kind string
+	null       bool
+}
+
+// tablesOf learns from a database how its rows lie in a file, by the names of tables.
+func tablesOf(s *session) (map[string]*table, error) {
+	tables := map[string]*table{}
+	if err := s.query(func(r row) error {
+		t := &table{name: r.text(0), root: uint32(r.int(1)), index: r.bool(2), id: -1, check: checks[r.text(0)]}
+		tables[t.name] = t
+		return nil
+	}, `SELECT s.name, s.rootpage, l.wr FROM sqlite_schema s JOIN pragma_table_list l ON l.name = s.name
+		WHERE s.type = 'table' AND l.schema = 'main' AND s.name NOT LIKE 'sqlite%' AND s.name <> 'stamps_kept'`); err != nil { // that is counted again
+		return nil, err
+	}
+	for _, t := range tables {
+		var keys, rest []column
+		if err := s.query(func(r row) error {
+			c := column{r.text(0), r.text(1), !r.bool(2)}
+			switch pk := r.int(3); {
+			case t.index && pk > 0:
+				keys = append(keys, c) // declared in the order of the key
+			case pk > 0 && c.kind == "INTEGER":
+				t.id = len(rest)
+				fallthrough
+			default:
+				rest = append(rest, c)
+			}
+			return nil
+		}, `SELECT name, type, "notnull", pk FROM pragma_table_info(?) ORDER BY cid`, t.name); err != nil {
+			return nil, err
+		}
+		t.columns = append(keys, rest...)
+	}
+	return tables, nil
+}
+
+// names are those of the columns.
+func (t *table) names() string {
+	names := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		names[i] = c.name
+	}
+	return strings.Join(names, ", ")
+}
+
+// inspect tells of rows that make no sense.
+func (t *table) inspect(s *session, tell func(string)) error {
+	if t.check == nil {
+		return nil
+	}
+	return s.query(func(r row) error {
+		if err := t.check(r); err != nil {
+			tell(fmt.Sprintf("a row of %s: %s", t.name, err))
+		}
+		return nil
+	}, "SELECT "+t.names()+" FROM "+t.name)
+}
+
+// fits reports whether a record may be a row of the table.
+func (t *table) fits(r record) bool {
+	if len(r.values) != len(t.columns) {
+		return false
+	}
+	for i, c := range t.columns {
+		ok := false
+		switch r.values[i].(type) {
+		case nil:
+			ok = c.null || i == t.id
+		case int64:
+			ok = c.kind == "INTEGER" && i != t.id
+		case string:
+			ok = c.kind == "TEXT"
+		case []byte:
+			ok = c.kind == "BLOB"
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// read takes over all rows of the old database: first those of its tables, and then what lies on pages of no table.
+func (v *salvage) read() error {
+	w, err := openWreck(v.files.db)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	w.told = func(pages uint32) { v.progress(min(v.done+int64(pages)*pageSize, v.total), v.total) }
+	if err := v.to.exec("BEGIN"); err != nil {
+		return err
+	}
+	v.counts = map[string]*SalvagedTable{}
+	roots, indexes := w.roots()
+	if len(roots) == 0 { // the list of tables is gone: most likely they begin where those of a new database do
+		for name, t := range v.tables {
+			roots[name] = t.root
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(roots)) {
+		t := v.tables[name]
+		w.walk(roots[name], func(r record) {
+			if t != nil {
+				v.take(t, r, false)
+			}
+		})
+	}
+	for _, root := range indexes {
+		w.walk(root, func(record) {})
+	}
+	w.skipFree()
+	w.strays(func(kind byte, r record) {
+		for _, t := range v.tables {
+			if t.index == (kind != leafTable) && t.fits(r) {
+				v.take(t, r, true)
+				return
+			}
+		}
+	})
+	v.done += int64(w.pages) * pageSize
+	for _, name := range slices.Sorted(maps.Keys(v.counts)) {
+		v.result.Tables = append(v.result.Tables, *v.counts[name])
+	}
+	return cmp.Or(v.failed, v.to.exec("COMMIT"))
+}
+
+// roots are the first pages of tables by name, and of indexes, as the file says.
+func (w *wreck) roots() (tables map[string]uint32, indexes []uint32) {
+	tables = map[string]uint32{}
+	w.walk(1, func(r record) {
+		if len(r.values) != 5 {
+			return
+		}
+		row := row(r.values)
+		switch root := uint32(row.int(3)); row.text(0) {
+		case "table":
+			tables[row.text(1)] = root
+		case "index":
+			indexes = append(indexes, root)
+		}
+	})
+	return tables, indexes
+}
+
+// take takes a row over. The first of those with the same key stays.
+func (v *salvage) take(t *table, r record, doubted bool) {
+	if v.failed = cmp.Or(v.failed, v.ctx.Err()); v.failed != nil {
+		return
+	}
+	of := v.counts[t.name]
+	if of == nil {
+		of = &SalvagedTable{Name: t.name}
+		v.counts[t.name] = of
+	}
+	if !t.fits(r) {
+		of.Spoilt++
+		return
+	}
+	values := slices.Clone(r.values)
+	if t.id >= 0 {
+		values[t.id] = r.id
+	}
+	if t.check != nil && t.check(values) != nil {
+		of.Spoilt++
+		return
+	}
+	if doubted {
+		switch t.name {
+		case "addressees":
+			values[5] = int64(store.Held)
+		case "users":
+			values[5] = int64(1) // disabled
+		case "letters":
+			v.doubtful = append(v.doubtful, r.id)
+		}
+	}
+	n, err := v.to.run("INSERT OR IGNORE INTO "+t.name+" ("+t.names()+") VALUES (?"+strings.Repeat(", ?", len(values)-1)+")", anys(values)...)
+	switch {
+	case err != nil && endsTransaction(err):
+		v.failed = err
+		return
+	case err != nil:
+		of.Spoilt++
+		return
+	case n == 0: // there is one already
+		return
+	}
+	of.Rows++
+	if doubted {
+		of.Doubted++
+	}
+	if v.pending++; v.pending%batchRows == 0 {
+		v.failed = cmp.Or(v.to.exec("COMMIT"), v.to.exec("BEGIN"))
+	}
+}
+
+func anys(values []driver.Value) []any {
+	all := make([]any, len(values))
+	for i, v := range values {
+		all[i] = v
+	}
+	return all
+}
+
+// checks say whether a row makes sense, by table: one that does not would keep all others from being read.
+var checks = map[string]func(row) error{
+	"bans":     func(r row) error { _, err := scanBan(r.scan); return err },
+	"counters": func(r row) error { _, err := scanCounter(r.scan); return err },
+	"users":    func(r row) error { _, err := readUser(r); return err },
+	"letters": func(r row) error {
+		if file := r.text(10); r[10] != nil && !validName(file) || file == "" && int64(len(r.bytes(11))) != r.int(7) {
+			return store.ErrCorrupt
+		}
+		_, err := readLetter(r)
+		return err
+	},
+	"addressees": func(r row) error { return collect(new([]store.Addressee))(r) },
+	"memories": func(r row) error {
+		m := store.Memory{User: r.text(0), Throttle: r.text(1), State: r.bytes(2)}
+		return m.Validate()
+	},
+	"sketches": func(r row) error {
+		k := store.Sketch{User: r.text(0), Throttle: r.text(1), State: r.bytes(2)}
+		return k.Validate()
+	},
+	"known": func(r row) error { return store.CheckKnown(r.text(1), r.text(0), r.bytes(2)) },
+	"entries": func(r row) error {
+		e := store.Entry{At: moment(r.int(1)), By: r.text(2), What: r.text(3), User: r.text(4), Mail: store.MailID(r.int(5)), Text: r.text(6)}
+		return e.Validate()
+	},
+}
+
+// scan gives the values of a row as those of database/sql are given.
+func (r row) scan(into ...any) error {
+	for i := range into {
+		switch to := into[i].(type) {
+		case *string:
+			*to = r.text(i)
+		case *int64:
+			*to = r.int(i)
+		case *bool:
+			*to = r.bool(i)
+		case *sql.NullInt64:
+			*to = sql.NullInt64{Int64: r.int(i), Valid: r[i] != nil}
+		default:
+			return fmt.Errorf("a value for a %T", to)
+		}
+	}
+	return nil
+}
+
+// mend makes whole again what the loss of single rows has torn apart.
+func (v *salvage) mend() error {
+	for _, id := range v.doubtful {
+		if err := v.to.exec(`UPDATE addressees SET state = ? WHERE mail = ?`, int64(store.Held), id); err != nil {
+			return err
+		}
+	}
+	if err := v.mendLetters(); err != nil {
+		return err
+	}
+	lost := map[store.MailID][]string{}
+	if err := v.to.query(func(r row) error {
+		id := store.MailID(r.int(0))
+		lost[id] = append(lost[id], r.text(1))
+		return nil
+	}, `SELECT mail, address FROM addressees WHERE mail NOT IN (SELECT id FROM letters) ORDER BY mail, number`); err != nil {
+		return err
+	}
+	if err := v.notes(lost); err != nil { // a file may tell what the row did
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(lost)) {
+		if len(v.result.Lost) == MaxLost {
+			v.result.MoreLost++
+		} else {
+			v.result.Lost = append(v.result.Lost, LostMail{id, lost[id]})
+		}
+		if err := v.log("lost", "", id, "its text is gone; it was to "+strings.Join(lost[id], ", ")); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(
+		v.to.exec(`DELETE FROM addressees WHERE mail NOT IN (SELECT id FROM letters)`),
+		v.to.exec(`DELETE FROM known WHERE (user, throttle) NOT IN (SELECT user, throttle FROM sketches)`),
+		v.to.exec(`UPDATE stamps_kept SET n = (SELECT count(*) FROM stamps)`))
+}
+
+// notes puts letters back for the recipients in lost, where the file of a text knows the rest, and takes them off the list.
+func (v *salvage) notes(lost map[store.MailID][]string) error {
+	if len(lost) == 0 {
+		return nil
+	}
+	return v.unknown(func(path, name string) error {
+		n, size, err := readNote(path)
+		if err != nil || lost[n.ID] == nil {
+			return nil
+		}
+		l, _, err := n.held(size)
+		if err != nil {
+			return nil
+		}
+		delete(lost, n.ID)
+		if err := v.moveBack(path, name); err != nil {
+			return err
+		}
+		if err := v.to.exec(`UPDATE addressees SET state = ? WHERE mail = ?`, int64(store.Held), int64(l.ID)); err != nil {
+			return err
+		}
+		v.result.Held++
+		return cmp.Or(v.putLetter(&l, name), v.log("salvaged", l.User, l.ID, "its text was in a file; its recipients are held"))
+	})
+}
+
+// mendLetters sees to mails to nobody: a file may know whom they are for, and else they are put where somebody finds them.
+func (v *salvage) mendLetters() error {
+	var alone []int64
+	if err := v.to.query(func(r row) error { alone = append(alone, r.int(0)); return nil },
+		`SELECT id FROM letters WHERE id NOT IN (SELECT mail FROM addressees)`); err != nil {
+		return err
+	}
+	for _, id := range alone {
+		var file string
+		var text []byte
+		if err := v.to.query(func(r row) error { file, text = r.text(0), r.bytes(1); return nil }, `SELECT file, text FROM letters WHERE id = ?`, id); err != nil {
+			return err
+		}
+		if file == "" { // one in a file is found by adopt
+			if err := v.export(store.MailID(id).String(), func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+				return err
+			}
+		}
+		if err := v.to.exec(`DELETE FROM letters WHERE id = ?`, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// log writes a line into the audit log.
+func (v *salvage) log(what, user string, id store.MailID, text string) error {
+	if len(text) > store.MaxEntryText {
+		text = strings.ToValidUTF8(text[:store.MaxEntryText], "")
+	}
+	return v.to.exec(`INSERT INTO entries (at, by, what, user, mail, text) VALUES (?, 'weir', ?, ?, ?, ?)`, nanos(v.now), what, user, int64(id), text)
+}
