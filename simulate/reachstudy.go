@@ -59,7 +59,7 @@ func (r *ReachReplay) monthly(flags int) float64 {
 // listed returns those who were flagged the most, then those with the most recipients, and the curves of these.
 func (r *ReachReplay) listed() (users []ReachUser, curves []ReachCurve) {
 	count := func(u *reachUser) float64 {
-		if s := u.state(0); s != nil {
+		if s := u.written(); s != nil {
 			return s.Count()
 		}
 		return 0
@@ -74,7 +74,8 @@ func (r *ReachReplay) listed() (users []ReachUser, curves []ReachCurve) {
 	slices.SortStableFunc(all, func(a, b *reachUser) int { return cmp.Compare(b.flags, a.flags) })
 	for _, u := range all[:min(len(all), MaxWorst)] {
 		users = append(users, ReachUser{
-			User: u.name, Mails: u.mails, Recipients: rounded(count(u), 10), MostHour: rounded(u.hour, 10), MostDay: rounded(u.day, 10), Flags: u.flags,
+			User: u.name, Mails: u.mails, Recipients: rounded(count(u), 10), MostHour: rounded(u.hour, 10), MostDay: rounded(u.day, 10),
+			Flags: u.flags, Held: u.held,
 		})
 	}
 	return users, curves

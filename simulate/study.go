@@ -127,7 +127,11 @@ type ReachStudy struct {
 	Growth       []ReachCurve `json:"growth"` // of the users with the most recipients, for plots
 }
 
-// ReachUser is how many different people a user wrote to.
+// ReachReading says how the figures of users belong together.
+const ReachReading = "Recipients are those of the log, whether they would have been held or not: who is new within an hour is also new within " +
+	"the day. Whoever is held counts as held in every mail. Large counts are estimates, by default to 1.3%."
+
+// ReachUser is how many different people a user wrote to, as the log has it: those whom reach would have held are among them.
 type ReachUser struct {
 	User       string  `json:"user"`
 	Mails      int     `json:"mails"`
@@ -135,6 +139,7 @@ type ReachUser struct {
 	MostHour   float64 `json:"most_hour"`  // new ones within an hour
 	MostDay    float64 `json:"most_day"`
 	Flags      int     `json:"flags"`
+	Held       int     `json:"held"` // recipients held or refused, in every mail anew
 }
 
 // A ReachCurve is how the number of different recipients of a user grew.

@@ -20,8 +20,8 @@ import (
 
 // simulateFloodCommand is weir simulate flood.
 type simulateFloodCommand struct {
-	Config string `short:"c" placeholder:"FILE" help:"Take the capacity and the stamps of an HTTP gate from this configuration. Default: weir's defaults."`
-	Gate   string `placeholder:"LISTEN" help:"Which HTTP gate of the configuration, by its listen. Default: the only one with a capacity."`
+	rule        // of stamps
+	Gate string `placeholder:"LISTEN" help:"The HTTP gate of the configuration whose capacity and stamps are taken, by its listen. Default: the only one with a capacity, if any."`
 
 	Capacity   *weir.Rate     `group:"The service" placeholder:"RATE" help:"How many requests it can do, such as 50/s."`
 	Concurrent int            `group:"The service" placeholder:"N" help:"How many it works on at once. Default: as configured, or as follows from the others."`
@@ -79,6 +79,9 @@ func aSecond(r weir.Rate) float64 {
 
 // Validate is called by the parser.
 func (c *simulateFloodCommand) Validate() error {
+	if err := c.rule.validate(); err != nil {
+		return err
+	}
 	switch {
 	case c.Gate != "" && c.Config == "":
 		return errors.New("--gate: there is no configuration to find it in (write -c weir.yaml, too)")
@@ -101,7 +104,10 @@ func (c *simulateFloodCommand) options(gate *httpgate.Options, stamps *stamp.Opt
 		For: c.For.Std(), From: c.From.Std(), Until: c.Until.Std(), Seed: c.Seed,
 	}
 	if gate != nil {
-		o.Lanes, o.Stamps = *gate.Capacity, *stamps
+		o.Lanes = *gate.Capacity
+	}
+	if stamps != nil {
+		o.Stamps = *stamps
 	}
 	if c.Covers != 0 {
 		o.Stamps.Covers = c.Covers
@@ -141,7 +147,7 @@ func (c *simulateFloodCommand) options(gate *httpgate.Options, stamps *stamp.Opt
 	return o, nil
 }
 
-// gate finds the HTTP gate that is meant, and its stamps.
+// gate finds the HTTP gate that is meant, and its stamps. Without a gate that has a capacity, flags say what the service can do.
 func (c *simulateFloodCommand) gate(cfg *config.Config) (*httpgate.Options, *stamp.Options, error) {
 	var gates []*httpgate.Options
 	var names []string
@@ -153,10 +159,12 @@ func (c *simulateFloodCommand) gate(cfg *config.Config) (*httpgate.Options, *sta
 	switch {
 	case len(gates) == 0 && c.Gate != "":
 		return nil, nil, fmt.Errorf("--gate: %s has no HTTP gate %s with a capacity", c.Config, c.Gate)
-	case len(gates) == 0:
-		return nil, nil, fmt.Errorf("%s has no HTTP gate with a capacity (leave out -c for the defaults)", c.Config)
 	case len(gates) > 1:
 		return nil, nil, fmt.Errorf("%s has %d HTTP gates with a capacity: say which with --gate (%s)", c.Config, len(gates), strings.Join(names, ", "))
+	}
+	if c.Throttle != "" || len(gates) == 0 {
+		stamps, err := pick(c.rule, cfg, "stamp", func(t config.Throttle) *stamp.Options { return t.Stamp })
+		return append(gates, nil)[0], stamps, err
 	}
 	for _, name := range gates[0].Throttles {
 		if s := cfg.Throttles[name].Stamp; s != nil {
@@ -171,7 +179,7 @@ func (c *simulateFloodCommand) Run(t *terminal) error {
 	var gate *httpgate.Options
 	var stamps *stamp.Options
 	if c.Config != "" {
-		cfg, err := rule{Config: c.Config}.load()
+		cfg, err := c.rule.load()
 		if err != nil {
 			return err
 		}

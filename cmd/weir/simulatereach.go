@@ -113,12 +113,14 @@ func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 	t.write(b)
 	if n := min(users, len(s.Users)); n > 0 {
 		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Who writes to the most people"))
-		b := &table{heads: []string{"user", "mails", "different recipients", "new in an hour", "in a day", "flags"}}
+		b := &table{heads: []string{"user", "mails", "different recipients", "new in an hour", "in a day", "flags", "held"}}
 		for _, u := range s.Users[:n] {
 			about := func(n float64) cell { return right(fmt.Sprintf("%.0f", n)) } // counts are estimates
-			b.row(text(u.User), number(u.Mails), about(u.Recipients), about(u.MostHour), about(u.MostDay), number(u.Flags))
+			b.row(text(u.User), number(u.Mails), about(u.Recipients), about(u.MostHour), about(u.MostDay), number(u.Flags), number(u.Held))
 		}
 		t.write(b)
+		fmt.Fprintln(t.out)
+		t.paragraph(simulate.ReachReading)
 	}
 	if len(s.Stolen) > 0 {
 		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Stolen accounts"))
