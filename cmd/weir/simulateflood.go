@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -48,25 +47,19 @@ type simulateFloodCommand struct {
 	JSON   bool   `name:"json" help:"Print the figures as JSON, second by second too."`
 }
 
-// hashes are so many in a second, as people write them: 8M, 15.6G.
+// hashes are so many in a second, as people write them: 8M, 15.6G, or any rate.
 type hashes float64
 
 // UnmarshalText reads them.
 func (h *hashes) UnmarshalText(text []byte) error {
-	s := strings.TrimSuffix(strings.TrimSpace(string(text)), "/s")
-	unit := 1.0
-	for sign, size := range map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12} {
-		if number, found := strings.CutSuffix(s, sign); found {
-			s, unit = number, size
-			break
-		}
+	if strings.Contains(string(text), "/") {
+		r, err := weir.ParseRate(string(text))
+		*h = hashes(aSecond(r))
+		return err
 	}
-	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || n < 0 || strings.Trim(s, "0123456789.") != "" {
-		return &weir.FieldError{Msg: fmt.Sprintf("%q is not a number of hashes", text), Hint: "write 8M or 15.6G"}
-	}
-	*h = hashes(n * unit)
-	return nil
+	n, err := weir.ParseCount(string(text))
+	*h = hashes(n)
+	return err
 }
 
 // aSecond is a rate as a number.

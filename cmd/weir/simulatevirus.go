@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"weir"
 	"weir/internal/tabular"
@@ -16,21 +17,21 @@ const maxRates = 100
 // simulateVirusCommand is weir simulate virus.
 type simulateVirusCommand struct {
 	rule
-	Rate              []float64  `placeholder:"N" help:"How many mails the virus sends in a minute; may be repeated. Default: 60."`
-	RecipientsPerMail int        `default:"1" placeholder:"N" help:"To how many recipients each mail goes. Default: ${default}."`
-	Known             weir.Share `placeholder:"SHARE" help:"Which share of them the user has written to lately, such as 20%. Default: none."`
-	Table             bool       `help:"Print the table of the document that the throttle is from, beside what weir does."`
-	JSON              bool       `name:"json" help:"Print the figures as JSON, for the worst moment that a virus can begin in."`
+	Rate              []weir.Rate `placeholder:"RATE" help:"How many mails the virus sends, such as 60/m; may be repeated. Default: 60/m."`
+	RecipientsPerMail int         `default:"1" placeholder:"N" help:"To how many recipients each mail goes. Default: ${default}."`
+	Known             weir.Share  `placeholder:"SHARE" help:"Which share of them the user has written to lately, such as 20%. Default: none."`
+	Table             bool        `help:"Print the table of the document that the throttle is from, beside what weir does."`
+	JSON              bool        `name:"json" help:"Print the figures as JSON, for the worst moment that a virus can begin in."`
 }
 
 // viruses are those that are tried.
 func (c *simulateVirusCommand) viruses() (all []simulate.VirusOptions) {
 	rates := c.Rate
 	if len(rates) == 0 {
-		rates = []float64{simulate.DefaultVirusRate}
+		rates = []weir.Rate{{Count: simulate.DefaultVirusRate, Per: time.Minute}}
 	}
 	for _, rate := range rates {
-		all = append(all, simulate.VirusOptions{Rate: rate, Recipients: c.RecipientsPerMail, Known: float64(c.Known)})
+		all = append(all, simulate.VirusOptions{Rate: 60 * aSecond(rate), Recipients: c.RecipientsPerMail, Known: float64(c.Known)})
 	}
 	return all
 }
@@ -51,7 +52,7 @@ func (c *simulateVirusCommand) Validate() error {
 	}
 	for _, o := range c.viruses() {
 		if o.Rate == 0 {
-			return errors.New("--rate: a virus that sends nothing (write 60)")
+			return errors.New("--rate: a virus that sends nothing (write 60/m)")
 		}
 		for _, mistake := range weir.FieldErrors(o.Validate()) {
 			flag := *mistake
