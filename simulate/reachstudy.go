@@ -24,9 +24,9 @@ func (r *ReachReplay) Study() (*ReachStudy, error) {
 		t.run(r, r.to.Add(r.theftTime()))
 	}
 	first := r.columns[0]
-	s := &ReachStudy{Flags: first.flags, FlaggedUsers: first.flagged, FlagsMonthly: r.monthly(first.flags), Held: first.held}
+	s := &ReachStudy{Flags: first.flags, FlaggedUsers: first.flagged, FlagsMonthly: r.monthly(first.flags), FlagsRange: r.flagsRange(first.flags), Held: first.held}
 	for i, c := range r.columns {
-		t := Threshold{Threshold: c.String(), Flags: c.flags, FlagsMonthly: r.monthly(c.flags)}
+		t := Threshold{Threshold: c.String(), Flags: c.flags, FlagsMonthly: r.monthly(c.flags), FlagsRange: r.flagsRange(c.flags)}
 		for _, theft := range r.thefts {
 			t.FoundAfter = append(t.FoundAfter, theft.found[i])
 		}
@@ -47,14 +47,17 @@ func (r *ReachReplay) Study() (*ReachStudy, error) {
 	return s, nil
 }
 
-// monthly is how many that are for 100 users in 30 days.
-func (r *ReachReplay) monthly(flags int) float64 {
+// each is what a flag stands for: so many for 100 users in 30 days.
+func (r *ReachReplay) each() float64 {
 	if len(r.order) == 0 {
 		return 0
 	}
-	months := float64(max(r.to.Sub(r.from), 24*time.Hour)) / float64(month) // less than a day says nothing about a month
-	return rounded(100*float64(flags)/float64(len(r.order))/months, 1e4)
+	return 100 / float64(len(r.order)) / monthsBetween(r.from, r.to)
 }
+
+func (r *ReachReplay) monthly(flags int) float64 { return rounded(float64(flags)*r.each(), 1e4) }
+
+func (r *ReachReplay) flagsRange(flags int) Interval { return monthly(flags, r.each(), 1e4) }
 
 // listed returns those who were flagged the most, then those with the most recipients, and the curves of these.
 func (r *ReachReplay) listed() (users []ReachUser, curves []ReachCurve) {
