@@ -62,8 +62,8 @@ func sample() *Study {
 	r := &ReachStudy{Flags: 21, FlaggedUsers: 17, FlagsMonthly: 0.62, FlagsRange: Interval{0.384, 0.948}, Held: 214,
 		Stolen: []Stolen{{User: "u7@example.org", PerHour: 30, FoundAfter: 32, After: 3900}, {User: "u8@example.org", PerHour: 300, FoundAfter: 31, After: 380}},
 		Thresholds: []Threshold{
-			{Threshold: "dynamic (default)", Flags: 21, FlagsMonthly: 0.62, FoundAfter: []int{32, 31}},
-			{Threshold: "200%, at least 50", Flags: 64, FlagsMonthly: 1.9, FoundAfter: []int{51, 51}}, {Threshold: "1000 a day", FoundAfter: []int{-1, 1001}},
+			{Threshold: "dynamic (default)", Flags: 21, FlagsMonthly: 0.62, FlagsRange: Interval{0.384, 0.948}, FoundAfter: []int{32, 31}},
+			{Threshold: "200%, at least 50", Flags: 64, FlagsMonthly: 1.9, FlagsRange: Interval{1.46, 2.43}, FoundAfter: []int{51, 51}}, {Threshold: "1000 a day", FlagsRange: Interval{0, 0.11}, FoundAfter: []int{-1, 1001}},
 		}}
 	for i := range 40 {
 		u := ReachUser{User: fmt.Sprintf("u%d@example.org", 10+i), Mails: 900 - 20*i, Recipients: 420 * math.Exp(-float64(i)/12), MostHour: 20, MostDay: 40}

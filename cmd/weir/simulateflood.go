@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -44,7 +45,8 @@ type simulateFloodCommand struct {
 
 	Covers int    `placeholder:"N" help:"Try this number of requests for a stamp. Default: as configured."`
 	Seed   uint64 `default:"1" placeholder:"N" help:"Another seed makes other chances; the same one always gives the same figures. Default: ${default}."`
-	JSON   bool   `name:"json" help:"Print the figures as JSON, second by second too."`
+	reportFlag
+	JSON bool `name:"json" help:"Print the figures as JSON, second by second too."`
 }
 
 // hashes are so many in a second, as people write them: 8M, 15.6G, or any rate.
@@ -72,7 +74,7 @@ func aSecond(r weir.Rate) float64 {
 
 // Validate is called by the parser.
 func (c *simulateFloodCommand) Validate() error {
-	if err := c.rule.validate(); err != nil {
+	if err := errors.Join(c.rule.validate(), c.reportFlag.validate(c.Config)); err != nil {
 		return err
 	}
 	switch {
@@ -191,10 +193,14 @@ func (c *simulateFloodCommand) Run(t *terminal) error {
 	if err != nil {
 		return asFlags(err)
 	}
+	if err := c.reportFlag.write(func(w io.Writer) error { return study.WriteReport(w, o) }); err != nil {
+		return err
+	}
 	if c.JSON {
 		return t.json(study)
 	}
 	t.flood(study, o)
+	c.reportFlag.told(t)
 	return nil
 }
 
