@@ -156,6 +156,30 @@ func ParsePeriod(text string) (Period, error) {
 	return Period{Length: d.Std()}, nil
 }
 
+// A Window is per how long a Figure counts: a length, and which period of the calendar it is of, so that a month is told as one and not as 30d.
+// The zero value is none. It is a single word because a decision makes one for every rule: the lowest bits of the nanoseconds are the calendar's.
+type Window int64
+
+// calendarBits are the bits of a Window that tell the calendar.
+const calendarBits = 7
+
+// NewWindow returns a window of a length, which is a period of the calendar or NoCalendar.
+func NewWindow(length time.Duration, c Calendar) Window {
+	return Window(length)&^calendarBits | Window(c)
+}
+
+// Length returns how long it is.
+func (w Window) Length() time.Duration { return time.Duration(w &^ calendarBits) }
+
+// Calendar returns of what period it is.
+func (w Window) Calendar() Calendar { return Calendar(w & calendarBits) }
+
+// String returns month, 1h, 30d.
+func (w Window) String() string { return Period{Length: w.Length(), Calendar: w.Calendar()}.String() }
+
+// MarshalText writes the window as people read it.
+func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
+
 // Bounds returns the start and the end of the period that t lies in. loc matters for calendar periods only.
 func (p Period) Bounds(t time.Time, loc *time.Location) (start, end time.Time) {
 	if p.Calendar == NoCalendar {

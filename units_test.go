@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 	_ "time/tzdata"
+	"unsafe"
 
 	"pgregory.net/rapid"
 )
@@ -394,6 +395,26 @@ func TestParseCount(t *testing.T) {
 		"9223372036854775808": "is too large (9223372036854775807 is the largest)",
 		"9.3e18":              "is too large",
 	})
+}
+
+// A period of the calendar keeps its name and its length, and a figure is no larger for it.
+func TestWindow(t *testing.T) {
+	for _, c := range []struct {
+		w      Window
+		text   string
+		length time.Duration
+	}{
+		{0, "0s", 0}, {NewWindow(time.Second, NoCalendar), "1s", time.Second}, {NewWindow(30*24*time.Hour, NoCalendar), "30d", 30 * 24 * time.Hour},
+		{NewWindow(30*24*time.Hour, Month), "month", 30 * 24 * time.Hour}, {NewWindow(23*time.Hour, Day), "day", 23 * time.Hour},
+		{NewWindow(7*24*time.Hour, Week), "week", 7 * 24 * time.Hour}, {NewWindow(366*24*time.Hour, Year), "year", 366 * 24 * time.Hour},
+	} {
+		if text, _ := c.w.MarshalText(); c.w.String() != c.text || string(text) != c.text || c.w.Length() != c.length {
+			t.Errorf("%d: %s, %s long; want %s, %s", c.w, c.w, c.w.Length(), c.text, c.length)
+		}
+	}
+	if unsafe.Sizeof(Window(0)) != unsafe.Sizeof(time.Duration(0)) {
+		t.Errorf("a window takes %d bytes", unsafe.Sizeof(Window(0)))
+	}
 }
 
 func TestNumber(t *testing.T) {
