@@ -156,6 +156,30 @@ func ParsePeriod(text string) (Period, error) {
 	return Period{Length: d.Std()}, nil
 }
 
+// A Window is per how long a Figure counts: a length, and which period of the calendar it is of, so that a month is told as one and not as 30d.
+// The zero value is none. It is a single word because a decision makes one for every rule: the lowest bits of the nanoseconds are the calendar's.
+type Window int64
+
+// calendarBits are the bits of a Window that tell the calendar.
+const calendarBits = 7
+
+// NewWindow returns a window of a length, which is a period of the calendar or NoCalendar.
+func NewWindow(length time.Duration, c Calendar) Window {
+	return Window(length)&^calendarBits | Window(c)
+}
+
+// Length returns how long it is.
+func (w Window) Length() time.Duration { return time.Duration(w &^ calendarBits) }
+
+// Calendar returns of what period it is.
+func (w Window) Calendar() Calendar { return Calendar(w & calendarBits) }
+
+// String returns month, 1h, 30d.
+func (w Window) String() string { return Period{Length: w.Length(), Calendar: w.Calendar()}.String() }
+
+// MarshalText writes the window as people read it.
+func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
+
 // Bounds returns the start and the end of the period that t lies in. loc matters for calendar periods only.
 func (p Period) Bounds(t time.Time, loc *time.Location) (start, end time.Time) {
 	if p.Calendar == NoCalendar {
@@ -245,17 +269,26 @@ func ParseRate(text string) (Rate, error) {
 		}
 		return Rate{}, &FieldError{Msg: fmt.Sprintf("%q is not a rate", s), Hint: "write 100/s, 5/m or 3/10s"}
 	}
-	n, err := ParseNumber(count)
-	if err != nil {
-		return Rate{}, &FieldError{Msg: fmt.Sprintf("%q is not a rate", s), Hint: "write 100/s, 5/m or 3/10s"}
-	}
+	wrong := &FieldError{Msg: fmt.Sprintf("%q is not a rate", s), Hint: "write 100/s, 5/m or 3/10s"}
 	per = strings.TrimSpace(per)
 	if per != "" && (per[0] < '0' || per[0] > '9') {
 		per = "1" + per
 	}
 	d, err := ParseDuration(per)
 	if err != nil || d <= 0 {
-		return Rate{}, &FieldError{Msg: fmt.Sprintf("%q is not a rate", s), Hint: "write 100/s, 5/m or 3/10s"}
+		return Rate{}, wrong
+	}
+	n, err := ParseNumber(count)
+	if err != nil {
+		// A part of an event is a whole one in a longer time.
+		for times := time.Duration(2); times <= 1000; times++ {
+			part, _ := decimal(strings.TrimSpace(count))
+			if all := part * float64(times); all >= 1 && all == math.Trunc(all) && all < 1e9 && d.Std() < math.MaxInt64/times {
+				wrong.Hint = fmt.Sprintf("write %s", Rate{int64(all), times * d.Std()})
+				break
+			}
+		}
+		return Rate{}, wrong
 	}
 	return Rate{int64(n), d.Std()}, nil
 }
@@ -332,7 +365,7 @@ func ParseSize(text string) (Size, error) {
 	return 0, &FieldError{Msg: fmt.Sprintf("%q is not a size", s), Hint: "write 512B, 64KiB, 10MB or 1GiB"}
 }
 
-// A Number of events, or of bytes, as people write it: 200, 64KiB.
+// A Number of events, or of bytes, as people write it: 200, 1e6, 64KiB.
 type Number int64
 
 func (n Number) String() string { return strconv.FormatInt(int64(n), 10) }
@@ -350,17 +383,54 @@ func (n *Number) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ParseNumber reads a whole number or a size.
+// ParseNumber reads a count or a size.
 func ParseNumber(text string) (Number, error) {
-	s := strings.TrimSpace(text)
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n >= 0 {
+	if n, err := ParseCount(text); err == nil {
 		return Number(n), nil
 	}
-	size, err := ParseSize(s)
+	size, err := ParseSize(text)
 	if err != nil {
-		return 0, &FieldError{Msg: fmt.Sprintf("%q is neither a number nor a size", s), Hint: "write 200, or 64KiB where bytes are counted"}
+		return 0, &FieldError{Msg: fmt.Sprintf("%q is neither a number nor a size", strings.TrimSpace(text)),
+			Hint: "write 200, 1e6, or 64KiB where bytes are counted"}
 	}
 	return Number(size), nil
+}
+
+// countUnits are what large counts are written with.
+var countUnits = map[byte]int{'k': 3, 'K': 3, 'M': 6, 'G': 9, 'T': 12}
+
+// ParseCount reads a whole number from zero up, as people write large ones: 1000000, 1_000_000, 1e6, 2.5e6, 1M.
+func ParseCount(text string) (int64, error) {
+	s := strings.TrimSpace(text)
+	wrong := &FieldError{Msg: fmt.Sprintf("%q is not a number", s), Hint: "write 20, 1e6 or 1M"}
+	if strings.HasPrefix(s, "-") && isNumber(s) {
+		return 0, &FieldError{Msg: fmt.Sprintf("%q is below zero", s), Hint: "write 0 or more"}
+	}
+	digits, exponent := s, 0
+	if n := len(s); n > 0 && countUnits[s[n-1]] > 0 {
+		digits, exponent = s[:n-1], countUnits[s[n-1]]
+	} else if mantissa, power, found := strings.Cut(strings.ToLower(s), "e"); found {
+		var err error
+		if exponent, err = strconv.Atoi(strings.TrimPrefix(power, "+")); err != nil || exponent < 0 || exponent > 18 {
+			return 0, wrong
+		}
+		digits = mantissa
+	}
+	digits = strings.ReplaceAll(digits, "_", "")
+	if _, ok := decimal(digits); !ok {
+		return 0, wrong
+	}
+	// Digits are moved, since floating point would lose the last ones of a large number.
+	whole, part, _ := strings.Cut(digits, ".")
+	part = strings.TrimRight(part, "0")
+	if len(part) > exponent {
+		return 0, &FieldError{Msg: fmt.Sprintf("%q is not a whole number", s), Hint: wrong.Hint}
+	}
+	n, err := strconv.ParseInt(whole+part+strings.Repeat("0", exponent-len(part)), 10, 64)
+	if err != nil {
+		return 0, &FieldError{Msg: fmt.Sprintf("%q is too large", s), Hint: fmt.Sprintf("%d is the largest", int64(math.MaxInt64))}
+	}
+	return n, nil
 }
 
 // A Share is a part of a whole as people write it: 10%, 0.5%, 200%. 1 is the whole.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 	_ "time/tzdata"
+	"unsafe"
 
 	"pgregory.net/rapid"
 )
@@ -71,6 +72,7 @@ func TestParseRate(t *testing.T) {
 	for text, want := range map[string]Rate{
 		"100/s": {100, time.Second}, "10MB/s": {10_000_000, time.Second}, "5/m": {5, time.Minute}, "1000 / h": {1000, time.Hour}, "20/d": {20, 24 * time.Hour},
 		"3/10s": {3, 10 * time.Second}, "0/s": {0, time.Second}, "1/ms": {1, time.Millisecond},
+		"1e6/s": {1e6, time.Second}, "2.5k/m": {2500, time.Minute}, "0.0/m": {0, time.Minute},
 	} {
 		got, err := ParseRate(text)
 		if err != nil || got != want {
@@ -81,7 +83,8 @@ func TestParseRate(t *testing.T) {
 		"":      "is not a rate",
 		"5":     "does not say per what (did you mean 5/s or 5/m?)",
 		"-1/s":  "is not a rate",
-		"1.5/s": "is not a rate",
+		"1.5/s": "is not a rate (write 3/2s)",
+		"0.1/m": "is not a rate (write 1/10m)",
 		"5/":    "is not a rate",
 		"5/0s":  "is not a rate",
 		"5/x":   "is not a rate",
@@ -365,8 +368,57 @@ func FuzzUnits(f *testing.F) {
 	})
 }
 
+func TestParseCount(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "200": 200, " 5 ": 5, "1e6": 1e6, "1E6": 1e6, "1e+6": 1e6, "2.5e6": 2_500_000, "1_000_000": 1e6, "1M": 1e6, "15.6G": 15.6e9, "2k": 2000, "2K": 2000,
+		"1T": 1e12, "1.0": 1, "9223372036854775807": math.MaxInt64, "9007.199254740993T": 1<<53 + 1, "9e18": 9e18,
+	} {
+		if got, err := ParseCount(text); err != nil || got != want {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+	bad(t, func(s string) error { _, err := ParseCount(s); return err }, map[string]string{
+		"":                    "is not a number (write 20, 1e6 or 1M)",
+		"many":                "is not a number",
+		"e6":                  "is not a number",
+		"M":                   "is not a number",
+		"_":                   "is not a number",
+		"1e":                  "is not a number",
+		"1e6M":                "is not a number",
+		"1e99":                "is not a number",
+		"1e-3":                "is not a number",
+		"0x10":                "is not a number",
+		"1 000":               "is not a number",
+		"-1":                  "is below zero (write 0 or more)",
+		"1.5":                 "is not a whole number",
+		"1.2345k":             "is not a whole number",
+		"9223372036854775808": "is too large (9223372036854775807 is the largest)",
+		"9.3e18":              "is too large",
+	})
+}
+
+// A period of the calendar keeps its name and its length, and a figure is no larger for it.
+func TestWindow(t *testing.T) {
+	for _, c := range []struct {
+		w      Window
+		text   string
+		length time.Duration
+	}{
+		{0, "0s", 0}, {NewWindow(time.Second, NoCalendar), "1s", time.Second}, {NewWindow(30*24*time.Hour, NoCalendar), "30d", 30 * 24 * time.Hour},
+		{NewWindow(30*24*time.Hour, Month), "month", 30 * 24 * time.Hour}, {NewWindow(23*time.Hour, Day), "day", 23 * time.Hour},
+		{NewWindow(7*24*time.Hour, Week), "week", 7 * 24 * time.Hour}, {NewWindow(366*24*time.Hour, Year), "year", 366 * 24 * time.Hour},
+	} {
+		if text, _ := c.w.MarshalText(); c.w.String() != c.text || string(text) != c.text || c.w.Length() != c.length {
+			t.Errorf("%d: %s, %s long; want %s, %s", c.w, c.w, c.w.Length(), c.text, c.length)
+		}
+	}
+	if unsafe.Sizeof(Window(0)) != unsafe.Sizeof(time.Duration(0)) {
+		t.Errorf("a window takes %d bytes", unsafe.Sizeof(Window(0)))
+	}
+}
+
 func TestNumber(t *testing.T) {
-	for text, want := range map[string]Number{"0": 0, "200": 200, " 5 ": 5, "64KiB": 64 << 10, "1.5MB": 1_500_000} {
+	for text, want := range map[string]Number{"0": 0, "200": 200, " 5 ": 5, "64KiB": 64 << 10, "1.5MB": 1_500_000, "1e6": 1e6} {
 		if got, err := ParseNumber(text); err != nil || got != want {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}

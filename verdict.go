@@ -94,13 +94,13 @@ func (r *Reason) UnmarshalText(text []byte) error {
 
 // A Figure is the state of one rule as an event met it: the numbers behind a verdict.
 type Figure struct {
-	By        string        `json:"by"`        // the throttle, filled in by the policy
-	Rule      string        `json:"rule"`      // the rule of that throttle
-	Unit      string        `json:"unit"`      // what is counted: "requests", "bytes", "at once"
-	Limit     int64         `json:"limit"`     // how much is allowed
-	Remaining int64         `json:"remaining"` // how much is left, never negative
-	Window    time.Duration `json:"window"`    // per how long; 0 for a level
-	Reset     time.Time     `json:"reset"`     // when there is room again; zero when nobody can tell
+	By        string    `json:"by"`        // the throttle, filled in by the policy
+	Rule      string    `json:"rule"`      // the rule of that throttle
+	Unit      string    `json:"unit"`      // what is counted: "requests", "bytes", "at once"
+	Limit     int64     `json:"limit"`     // how much is allowed
+	Remaining int64     `json:"remaining"` // how much is left, never negative
+	Window    Window    `json:"window"`    // per how long; 0 for a level
+	Reset     time.Time `json:"reset"`     // when there is room again; zero when nobody can tell
 }
 
 // An Answer is what a throttle, or a whole policy, says about an event. It carries numbers; text is rendered only when somebody
@@ -132,7 +132,7 @@ func (a *Answer) Explain() string {
 	if a.Limit > 0 {
 		fmt.Fprintf(&b, ": %d of %d %s left", a.Remaining, a.Limit, a.Unit)
 		if a.Window > 0 {
-			fmt.Fprintf(&b, " per %s", Duration(a.Window))
+			fmt.Fprintf(&b, " per %s", a.Window)
 		}
 	}
 	if !a.Until.IsZero() {

@@ -151,7 +151,7 @@ func (d *reachDesk) answer(of *spool.Reach, ev *weir.Event, a *weir.Answer, v re
 // figureOf is how close a user is to being flagged.
 func figureOf(v reach.Verdict) weir.Figure {
 	limit := int64(v.Limit)
-	return weir.Figure{Rule: v.Window.String(), Unit: "new recipients", Limit: limit, Remaining: max(0, limit-int64(v.Figure.New+0.5)), Window: v.Window.Length()}
+	return weir.Figure{Rule: v.Window.String(), Unit: "new recipients", Limit: limit, Remaining: max(0, limit-int64(v.Figure.New+0.5)), Window: weir.NewWindow(v.Window.Length(), weir.NoCalendar)}
 }
 
 // Settle takes a message into the history of its user that was sent.

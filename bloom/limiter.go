@@ -181,7 +181,7 @@ func (l *Limiter) peek(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 
 // figure is the rule of a level, with nothing left.
 func (s *setup) figure(level int, ev *weir.Event, group string) weir.Figure {
-	f := weir.Figure{Rule: group, Unit: "requests", Limit: s.levels[level].limit, Window: s.opts.Rate.Per}
+	f := weir.Figure{Rule: group, Unit: "requests", Limit: s.levels[level].limit, Window: weir.NewWindow(s.opts.Rate.Per, weir.NoCalendar)}
 	if group == "" {
 		f.Rule = s.nets.rule(ev.Source, level)
 	}

@@ -28,8 +28,14 @@ const weak = "dlog-classic is weak: whoever wants to pays next to nothing"
 var throttleName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 // Validate returns every mistake in the configuration, as joined weir.FieldErrors.
-func (c *Config) Validate() error {
+func (c *Config) Validate() error { return c.validate(true) }
+
+// validate is Validate. Where nothing is to listen, no gate is missing.
+func (c *Config) validate(listens bool) error {
 	var f findings
+	if listens && len(c.HTTP)+len(c.TCP)+len(c.SMTP)+len(c.Postfix)+len(c.Auth)+len(c.RLS)+len(c.XDP) == 0 && c.API == nil {
+		f.add("http", "there is no gate: nothing would listen", `add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`)
+	}
 	f.logs(c.Log)
 	for i, g := range c.HTTP {
 		f.options(fmt.Sprintf("http[%d]", i), g)
@@ -240,9 +246,6 @@ func (c *Config) uses() (all []use) {
 
 // lists checks what gates say about throttles.
 func (f *findings) lists(c *Config) {
-	if len(c.HTTP)+len(c.TCP)+len(c.SMTP)+len(c.Postfix)+len(c.Auth)+len(c.RLS)+len(c.XDP) == 0 && c.API == nil {
-		f.add("http", "there is no gate: nothing would listen", `add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`)
-	}
 	names := slices.Sorted(maps.Keys(c.Throttles))
 	for _, u := range c.uses() {
 		if len(u.names) > policy.MaxListed {

@@ -188,10 +188,8 @@ func (d *decoder) integer(n *node, text string, v reflect.Value) {
 		d.fail(n, fmt.Sprintf("%q is too large a number", text), "")
 	default:
 		hint := "write it in digits"
-		if plain := strings.NewReplacer("_", "", ",", "", "'", "").Replace(text); plain != text {
-			if number, err := strconv.ParseInt(plain, 10, v.Type().Bits()); err == nil {
-				hint = fmt.Sprintf("write %d", number)
-			}
+		if number, err := weir.ParseCount(strings.NewReplacer(",", "", "'", "").Replace(text)); err == nil && !v.OverflowInt(number) {
+			hint = fmt.Sprintf("write %d", number) // 1_000, 1e3 and 1k are not the same to everybody who reads YAML
 		} else if number, _, cut := strings.Cut(text, "."); cut && strings.Trim(text, "0123456789.") == "" {
 			hint = fmt.Sprintf("write %s", number)
 		}

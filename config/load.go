@@ -21,8 +21,27 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, Errors{err}
 	}
-	return parse(path, data, true)
+	return parse(path, data, forHere)
 }
+
+// LoadStudy reads the configuration of something that is looked at and not run: it needs no gate, and the files that it names need not be here.
+// Otherwise it is Load.
+func LoadStudy(path string) (*Config, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, Errors{err}
+	}
+	return parse(path, data, forStudy)
+}
+
+// A purpose is what a configuration is read for.
+type purpose uint8
+
+const (
+	forAnywhere purpose = iota // it may be one of another machine
+	forHere                    // it is one of this machine, whose files are looked for
+	forStudy                   // nothing of it listens
+)
 
 func readFile(path string) ([]byte, *Error) {
 	f, err := os.Open(path)
@@ -39,17 +58,16 @@ func readFile(path string) ([]byte, *Error) {
 
 // Parse reads a configuration from YAML text. name is what mistakes call the file; files that the text refers to are looked for
 // beside it. The error, unless nil, is of type Errors and holds every mistake.
-func Parse(name string, data []byte) (*Config, error) { return parse(name, data, false) }
+func Parse(name string, data []byte) (*Config, error) { return parse(name, data, forAnywhere) }
 
-// parse is Parse. here tells that the configuration is one of this machine.
-func parse(name string, data []byte, here bool) (*Config, error) {
+func parse(name string, data []byte, why purpose) (*Config, error) {
 	s := source{name: name}
 	if len(data) > MaxFile {
 		return nil, Errors{{File: name, Msg: fmt.Sprintf("the file is larger than %s", weir.Size(MaxFile))}}
 	}
 	text := strings.TrimPrefix(string(data), "\uFEFF") // some editors put a byte order mark first
 	s.lines = strings.Split(text, "\n")
-	c, errs, warnings := read(name, text, here)
+	c, errs, warnings := read(name, text, why)
 	if len(errs) > 0 {
 		return nil, s.place(errs)
 	}
@@ -57,7 +75,7 @@ func parse(name string, data []byte, here bool) (*Config, error) {
 	return c, nil
 }
 
-func read(name, text string, here bool) (c *Config, errs, warnings Errors) {
+func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 	if err := readable(text); err != nil {
 		return nil, Errors{err}, nil
 	}
@@ -75,14 +93,14 @@ func read(name, text string, here bool) (c *Config, errs, warnings Errors) {
 	if len(broken) > 0 || d.failed[root] || d.left < 0 {
 		return nil, errs, nil // what is not there cannot be checked
 	}
-	mistakes := weir.FieldErrors(c.Validate())
+	mistakes := weir.FieldErrors(c.validate(why != forStudy))
 	if throttles := locate(root, "throttles"); throttles.exact && d.failed[throttles.nodes[1]] {
 		// No gate is to blame for throttles that could not be read.
 		mistakes = slices.DeleteFunc(mistakes, func(fe *weir.FieldError) bool { return gateThrottle.MatchString(fe.Path) })
 	}
 	errs = append(errs, d.found(root, mistakes)...)
 	odd := c.oddities()
-	if here {
+	if why == forHere {
 		odd = append(odd, c.missingFiles()...)
 		odd = append(odd, c.proxiesInFiles()...)
 	}

@@ -171,6 +171,7 @@ type Rule struct {
 	Limit     int64     `json:"limit"`
 	Remaining int64     `json:"remaining"`
 	Seconds   float64   `json:"window_seconds,omitempty"` // per how long; left out for a level
+	Per       string    `json:"per,omitempty"`            // the same in words: 1h, or month where it is one of the calendar
 	Reset     time.Time `json:"reset,omitzero"`           // when there is room again; left out when nobody can tell
 }
 
@@ -179,8 +180,11 @@ func Rules(figures []weir.Figure) []Rule {
 	rules := make([]Rule, 0, len(figures))
 	for _, f := range figures {
 		rules = append(rules, Rule{
-			By: f.By, Rule: f.Rule, Unit: f.Unit, Limit: f.Limit, Remaining: f.Remaining, Seconds: f.Window.Seconds(), Reset: f.Reset,
+			By: f.By, Rule: f.Rule, Unit: f.Unit, Limit: f.Limit, Remaining: f.Remaining, Seconds: f.Window.Length().Seconds(), Reset: f.Reset,
 		})
+		if f.Window > 0 {
+			rules[len(rules)-1].Per = f.Window.String()
+		}
 	}
 	return rules
 }

@@ -34,12 +34,11 @@ func (a Amount) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 // UnmarshalText reads an amount.
 func (a *Amount) UnmarshalText(text []byte) error {
 	s := strings.TrimSpace(string(text))
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-		if n < 0 {
-			return &weir.FieldError{Msg: fmt.Sprintf("%s is below zero", s)}
-		}
+	if n, err := weir.ParseCount(s); err == nil {
 		*a = Count(n)
 		return nil
+	} else if n, err := strconv.ParseInt(s, 10, 64); err == nil && n < 0 {
+		return &weir.FieldError{Msg: fmt.Sprintf("%s is below zero", s)}
 	}
 	size, err := weir.ParseSize(s)
 	if err != nil {

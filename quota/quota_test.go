@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestFixedStartsAtZeroEachPeriod(t *testing.T) {
 func TestFiguresShowWhatIsLeft(t *testing.T) {
 	r := newRig(t, one(perSecond(5)))
 	for left := int64(4); left >= 0; left-- {
-		if f := r.admit("a").answer.Figures; len(f) != 1 || f[0].Remaining != left || f[0].Window != time.Second {
+		if f := r.admit("a").answer.Figures; len(f) != 1 || f[0].Remaining != left || f[0].Window.Length() != time.Second {
 			t.Fatalf("want %d left: %+v", left, f)
 		}
 	}
@@ -474,13 +475,16 @@ func TestCalendarMonth(t *testing.T) {
 	if want := time.Date(2026, 3, 1, 5, 0, 0, 0, time.UTC); !e.answer.Until.Equal(want) {
 		t.Errorf("until %s, want %s", e.answer.Until.UTC(), want)
 	}
-	if e.answer.Window != 28*24*time.Hour {
-		t.Errorf("February has %s", e.answer.Window)
+	if e.answer.Window.Length() != 28*24*time.Hour {
+		t.Errorf("February has %s", e.answer.Window.Length())
+	}
+	if text := e.answer.Explain(); !strings.Contains(text, ": 0 of 2 requests left per month, until ") {
+		t.Error(text)
 	}
 	r.now = e.answer.Until
 	r.admit("a")
-	if f := r.admit("a").answer.Figures[0]; f.Window != 31*24*time.Hour-time.Hour { // summer time begins in March
-		t.Errorf("March has %s", f.Window)
+	if f := r.admit("a").answer.Figures[0]; f.Window.Length() != 31*24*time.Hour-time.Hour { // summer time begins in March
+		t.Errorf("March has %s", f.Window.Length())
 	}
 	r.refuse("a", weir.OverLimit)
 }

@@ -342,9 +342,9 @@ func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
 	default:
 		f.Unit = unitRequests
 	}
-	f.Window = time.Duration(t.period)
+	f.Window = weir.NewWindow(time.Duration(t.period), weir.NoCalendar)
 	if r.Period.Calendar != weir.NoCalendar {
-		f.Window = time.Duration(st.end - st.start)
+		f.Window = weir.NewWindow(time.Duration(st.end-st.start), r.Period.Calendar)
 	}
 	f.Reset = instant(r.reset(st, t, now, left))
 }

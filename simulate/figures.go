@@ -13,11 +13,6 @@ import (
 // month is what stops are counted in.
 const month = 30 * 24 * time.Hour
 
-// delayBounds are the buckets of delays; there is one more for what took longer.
-var delayBounds = [...]time.Duration{
-	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, time.Hour,
-}
-
 // A tally is what is counted under one column. Whole numbers only: then it is all the same in which order they are added up.
 type tally struct {
 	delayed, stops, waited     int
@@ -25,8 +20,7 @@ type tally struct {
 	large                      int
 	leftCount, leftSum         int64 // who left by the clock, and their delays in milliseconds
 	longest                    int64
-	buckets                    [len(delayBounds) + 1]int
-	fine                       []uint32 // delays by their second, roughly, for the median
+	fine                       []uint32 // delays by their second, roughly
 	line                       timeline
 }
 
@@ -42,11 +36,6 @@ func (t *tally) left(d time.Duration) {
 	t.leftCount++
 	t.leftSum += ms
 	t.longest = max(t.longest, ms)
-	at := 0
-	for at < len(delayBounds) && d > delayBounds[at] {
-		at++
-	}
-	t.buckets[at]++
 	slot := fineSlot(uint64(ms / 1000))
 	if slot >= len(t.fine) {
 		t.fine = append(t.fine, make([]uint32, slot+1-len(t.fine))...)
@@ -83,9 +72,6 @@ func (t *tally) add(o *tally) {
 	t.leftCount += o.leftCount
 	t.leftSum += o.leftSum
 	t.longest = max(t.longest, o.longest)
-	for i, n := range o.buckets {
-		t.buckets[i] += n
-	}
 	if len(o.fine) > len(t.fine) {
 		t.fine = append(t.fine, make([]uint32, len(o.fine)-len(t.fine))...)
 	}
@@ -149,17 +135,29 @@ func (r *Replay) figures(t *tally) Figures {
 	f := Figures{
 		Mails: r.mails, Delayed: t.delayed, Stops: t.stops, Users: len(r.order), Recipients: r.recipients, Waited: t.waited,
 		MedianDelay: t.median(), MaxDelay: seconds(t.longest), MostWaiting: t.line.most(),
-		StoppedUsers: t.stoppedUsers, DelayedUsers: t.delayedUsers, Large: t.large,
+		StoppedUsers: t.stoppedUsers, DelayedUsers: t.delayedUsers, Large: t.large, Left: int(t.leftCount),
 	}
 	if r.mails > 0 {
 		f.DelayedShare = rounded(float64(t.delayed)/float64(r.mails), 1e6)
 	}
 	f.MeanDelay = meanSeconds(t.leftSum, t.leftCount)
 	if len(r.order) > 0 {
-		months := float64(max(r.to.Sub(r.from), 24*time.Hour)) / float64(month) // less than a day says nothing about a month
-		f.StopsMonthly = rounded(float64(t.stops)/float64(len(r.order))/months, 1e6)
+		each := 1 / float64(len(r.order)) / monthsBetween(r.from, r.to)
+		f.StopsMonthly = rounded(float64(t.stops)*each, 1e6)
+		f.StopsRange = monthly(t.stops, each, 1e6)
 	}
 	return f
+}
+
+// monthsBetween is how many of 30 days a log has. Less than a day says nothing about a month.
+func monthsBetween(from, to time.Time) float64 {
+	return float64(max(to.Sub(from), 24*time.Hour)) / float64(month)
+}
+
+// monthly is the interval of so many events, each of which stands for so many in a month.
+func monthly(n int, each, digits float64) Interval {
+	i := poisson(n).times(each)
+	return Interval{rounded(i[0], digits), rounded(i[1], digits)}
 }
 
 func seconds(ms int64) float64 { return float64(ms) / 1000 }
@@ -171,14 +169,21 @@ func meanSeconds(ms, n int64) float64 {
 	return rounded(float64(ms)/1000/float64(n), 1e3)
 }
 
-// delays are the buckets as they are shown.
-func (t *tally) delays() (all []Bucket) {
-	for i, n := range t.buckets {
-		b := Bucket{Count: n}
-		if i < len(delayBounds) {
-			b.UpTo = delayBounds[i].Seconds()
+// maxDelayPoints is how many points the distribution of delays has at most, about.
+const maxDelayPoints = 100
+
+// delays is the distribution of delays, to the second up to two minutes and to 2 % from there on.
+func (t *tally) delays() (all []DelayPoint) {
+	seen, shown := int64(0), int64(0)
+	for slot, n := range t.fine {
+		if seen += int64(n); n == 0 || seen < t.leftCount && maxDelayPoints*(seen-shown) < t.leftCount {
+			continue
 		}
-		all = append(all, b)
+		shown = seen
+		all = append(all, DelayPoint{float64(fineSeconds(slot)), rounded(float64(seen)/float64(t.leftCount), 1e4)})
+	}
+	if n := len(all); n > 0 {
+		all[n-1] = DelayPoint{seconds(t.longest), 1}
 	}
 	return all
 }

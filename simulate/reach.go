@@ -38,9 +38,7 @@ func (o ReachOptions) Validate() error {
 		m.Add("thresholds", fmt.Sprintf("%d are too many", len(o.Thresholds)), fmt.Sprintf("at most %d", MaxThresholds))
 	}
 	for i, t := range o.Thresholds {
-		with := o.Reach
-		with.Threshold = t
-		m.Under(fmt.Sprintf("thresholds[%d]", i), with.Validate())
+		m.Under(fmt.Sprintf("thresholds[%d]", i), o.with(t).Validate())
 	}
 	if len(o.Steal) > MaxThefts {
 		m.Add("steal", fmt.Sprintf("%d stolen accounts are too many", len(o.Steal)), fmt.Sprintf("at most %d", MaxThefts))
@@ -56,13 +54,23 @@ func (o ReachOptions) Validate() error {
 	return m.Err()
 }
 
+// with returns the throttle with another threshold. One that is no share is a share of nothing, whatever the configured one is against.
+func (o ReachOptions) with(t reach.Threshold) reach.Options {
+	r := o.Reach
+	r.Threshold = t
+	if t.Share == 0 {
+		r.Against = ""
+	}
+	return r
+}
+
 // A ReachReplay holds a mail log against a reach throttle, under several thresholds at once: Add takes it entry by entry, in order, Study
 // tells what would have happened. What is held is never let go, and so does not become known; flags end by themselves. A state of
 // each user is kept, and another one for each threshold that ever flagged him. It is not safe for concurrent use.
 type ReachReplay struct {
 	o       ReachOptions
 	columns []*reachColumn // the threshold of the options first
-	all     *reach.Rules   // for the figures of an hour and a day, whatever the rules look at
+	all     *reach.Rules   // for the figures of an hour and a day, whatever the rules look at; nobody is held by them
 	users   map[string]*reachUser
 	order   []*reachUser
 	most    int // users
@@ -84,12 +92,21 @@ type reachColumn struct {
 
 // A reachUser is what is kept of a user.
 type reachUser struct {
-	name         string
-	mails, flags int
-	hour, day    float64        // the most new recipients
-	together     *reach.State   // under all thresholds that never flagged him: they know the same
-	own          []*reach.State // under those that did; nil where none did
-	curve        reachCurve
+	name               string
+	mails, flags, held int
+	hour, day          float64        // the most new recipients
+	together           *reach.State   // under all thresholds that never flagged them: they know the same
+	own                []*reach.State // under those that did; nil where none did
+	everybody          *reach.State   // those who were held, too; nil where the first threshold never flagged them
+	curve              reachCurve
+}
+
+// written is a state that knows everybody the user wrote to, whether they would have been held or not.
+func (u *reachUser) written() *reach.State {
+	if u.everybody != nil {
+		return u.everybody
+	}
+	return u.state(0)
 }
 
 // state is that of a column.
@@ -113,16 +130,14 @@ func NewReachReplay(o ReachOptions) (*ReachReplay, error) {
 		if slices.ContainsFunc(r.columns, func(c *reachColumn) bool { return c.Threshold == t }) {
 			continue
 		}
-		with := o.Reach
-		with.Threshold = t
-		rules, err := with.Rules()
+		rules, err := o.with(t).Rules()
 		if err != nil {
 			return nil, err
 		}
 		r.columns = append(r.columns, &reachColumn{Threshold: t, rules: rules})
 	}
 	with := o.Reach
-	with.Windows = []reach.Window{reach.Hour, reach.Day}
+	with.Windows, with.Over = []reach.Window{reach.Hour, reach.Day}, reach.Flag
 	var err error
 	if r.all, err = with.Rules(); err != nil {
 		return nil, err
@@ -167,8 +182,8 @@ func (r *ReachReplay) Add(e Entry) error {
 		u.together = new(reach.State)
 	}
 	if r.columns[0].rules.Exempt(u.name) {
-		u.together.Learn(r.all, r.to, keys)
-		u.curve.add(r.to.Sub(r.from), u.together.Count())
+		u.together.Commit(r.all, nil, r.to, keys, nil) // nobody learns from them
+		u.noted(r, r.to)
 		return nil
 	}
 	for _, t := range r.thefts {
@@ -247,6 +262,11 @@ func (r *ReachReplay) commit(u *reachUser, at time.Time, keys []uint64) error {
 			if u.own == nil {
 				u.own = make([]*reach.State, len(r.columns))
 			}
+			if i == 0 { // so far, nobody was held
+				if u.everybody, err = cloned(own); err != nil {
+					return err
+				}
+			}
 			own, u.own[i] = apart, apart
 			c.flagged++
 		}
@@ -255,7 +275,10 @@ func (r *ReachReplay) commit(u *reachUser, at time.Time, keys []uint64) error {
 		c.held += v.Held + v.Refused
 		if v.Now {
 			c.flags++
-			if i == 0 {
+		}
+		if i == 0 {
+			u.held += v.Held + v.Refused
+			if v.Now {
 				u.flags++
 			}
 		}
@@ -269,18 +292,26 @@ func (r *ReachReplay) commit(u *reachUser, at time.Time, keys []uint64) error {
 			r.columns[i].usual.Observe(at, samples)
 		}
 	}
-	s := u.state(0)
-	u.curve.add(at.Sub(r.from), s.Count())
+	if u.everybody != nil {
+		u.everybody.Commit(r.all, nil, at, keys, nil)
+	}
 	if !calm {
-		for _, f := range s.Figures(r.all, nil, at) {
-			if f.Window == reach.Hour {
-				u.hour = max(u.hour, f.New)
-			} else {
-				u.day = max(u.day, f.New)
-			}
-		}
+		u.noted(r, at)
 	}
 	return nil
+}
+
+// noted keeps the figures of whom a user wrote to.
+func (u *reachUser) noted(r *ReachReplay, at time.Time) {
+	s := u.written()
+	u.curve.add(at.Sub(r.from), s.Count())
+	for _, f := range s.Figures(r.all, nil, at) {
+		if f.Window == reach.Hour {
+			u.hour = max(u.hour, f.New)
+		} else {
+			u.day = max(u.day, f.New)
+		}
+	}
 }
 
 // cloned returns a copy of a state.

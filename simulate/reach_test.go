@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"weir"
 	"weir/reach"
 )
 
@@ -99,25 +100,27 @@ func ranked(log []Entry, until time.Duration, rank float64) string {
 	return users[min(int(rank*float64(len(users))), len(users)-1)]
 }
 
-// plainReach has a state for every user and threshold, and nothing clever.
-func plainReach(t testing.TB, o reach.Options, log iter.Seq[Entry]) (c Threshold, held int, recipients map[string]float64) {
+// plainReach has a state for every user and threshold, and nothing clever. The recipients are those of the log.
+func plainReach(t testing.TB, o reach.Options, log iter.Seq[Entry]) (c Threshold, held int, recipients map[string]map[uint64]bool) {
 	rules, err := o.Rules()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var usual reach.Population
 	users := map[string]*reach.State{}
+	recipients = map[string]map[uint64]bool{}
 	for e := range log {
 		s := users[e.User]
 		if s == nil {
 			s = new(reach.State)
-			users[e.User] = s
+			users[e.User], recipients[e.User] = s, map[uint64]bool{}
 		}
 		var keys []uint64
 		for _, to := range e.To {
 			if key := recipientKey(to); !slices.Contains(keys, key) {
 				keys = append(keys, key)
 			}
+			recipients[e.User][recipientKey(to)] = true
 		}
 		v, samples := s.Commit(rules, &usual, e.At, keys, nil)
 		usual.Observe(e.At, samples)
@@ -125,10 +128,6 @@ func plainReach(t testing.TB, o reach.Options, log iter.Seq[Entry]) (c Threshold
 		if v.Now {
 			c.Flags++
 		}
-	}
-	recipients = map[string]float64{}
-	for name, s := range users {
-		recipients[name] = s.Count()
 	}
 	return c, held, recipients
 }
@@ -156,8 +155,8 @@ func TestReachSharesStates(t *testing.T) {
 			t.Errorf("%d held, by itself %d", s.Held, held)
 		}
 		for _, u := range s.Users {
-			if u.Recipients != rounded(recipients[u.User], 10) {
-				t.Errorf("%s has %f recipients, by himself %f", u.User, u.Recipients, recipients[u.User])
+			if n := len(recipients[u.User]); u.Recipients != float64(n) || u.MostHour > u.MostDay || u.MostDay > u.Recipients {
+				t.Errorf("%+v, of %d different recipients", u, n)
 			}
 		}
 	}
@@ -222,25 +221,39 @@ func many(from, n int) (to []string) {
 	return to
 }
 
+// What a user wrote to whom is as the log has it: all who are new within an hour are among those of the day, and these among all. What would
+// have been held does not change it.
 func TestReachCounts(t *testing.T) {
+	// Whom nobody let through is new whenever they are written to, and yet the same person.
+	retried := func(yield func(Entry) bool) {
+		for i := range 12 {
+			if !yield(Entry{At: GeneratedStart.Add(time.Duration(i) * 2 * time.Hour), User: "ann", To: many(0, 64)}) {
+				return
+			}
+		}
+	}
 	twice := func(n int) []string { return append(many(n, 3), "p1@EXAMPLE.org", "out@example.net") }
 	for name, c := range map[string]struct {
 		o          ReachOptions
 		log        iter.Seq[Entry]
 		recipients float64
 		flags      int
+		held       int
 	}{
-		"a newsletter":     {ReachOptions{}, few(60, func(int) []string { return many(0, 500) }), 500, 0},
-		"a count":          {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 50}}}, few(1, func(int) []string { return many(0, 500) }), 50, 1},
-		"each once":        {ReachOptions{}, few(10, twice), 13, 0},
-		"internal":         {ReachOptions{Reach: reach.Options{Internal: []string{"example.net"}}}, few(10, twice), 12, 0},
-		"exempt":           {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 50}, Exempt: []string{"ann"}}}, few(1, func(int) []string { return many(0, 500) }), 500, 0},
-		"nobody":           {ReachOptions{}, few(3, func(int) []string { return nil }), 0, 0},
-		"a flag that ends": {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 50}}}, few(5, func(n int) []string { return many(1000*n, 60*(1-n%2)) }), 150, 3},
+		"a newsletter":     {ReachOptions{}, few(60, func(int) []string { return many(0, 500) }), 500, 0, 0},
+		"a count":          {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 50}}}, few(1, func(int) []string { return many(0, 500) }), 500, 1, 450},
+		"each once":        {ReachOptions{}, few(10, twice), 13, 0, 0},
+		"internal":         {ReachOptions{Reach: reach.Options{Internal: []string{"example.net"}}}, few(10, twice), 12, 0, 0},
+		"exempt":           {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 50}, Exempt: []string{"ann"}}}, few(1, func(int) []string { return many(0, 500) }), 500, 0, 0},
+		"again and again":  {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 10}, Floor: 10, For: weir.Duration(time.Minute)}}, retried, 64, 1, 648},
+		"nobody":           {ReachOptions{}, few(3, func(int) []string { return nil }), 0, 0, 0},
+		"a flag that ends": {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 50}}}, few(5, func(n int) []string { return many(1000*n, 60*(1-n%2)) }), 180, 3, 30},
 	} {
 		s := reached(t, c.o, c.log)
-		if u := s.Users[0]; u.User != "ann" || u.Recipients != c.recipients || u.Flags != c.flags || s.Flags != c.flags {
+		if u := s.Users[0]; u.User != "ann" || u.Recipients != c.recipients || u.Flags != c.flags || s.Flags != c.flags || u.Held != c.held || s.Held != c.held {
 			t.Errorf("%s: %+v", name, u)
+		} else if u.MostHour > u.MostDay || u.MostDay > u.Recipients || c.recipients > 0 && u.MostDay == 0 {
+			t.Errorf("%s does not add up: %+v", name, u)
 		}
 	}
 	if s := reached(t, ReachOptions{}, few(0, nil)); s.Flags != 0 || s.FlagsMonthly != 0 || len(s.Users) != 0 {
@@ -344,6 +357,30 @@ func TestReachRefuses(t *testing.T) {
 	}
 	if again, _ := r.Study(); again != s {
 		t.Error("another study")
+	}
+}
+
+// A threshold in percent may be against the window before; those that are tried beside it are not all in percent.
+func TestReachAgainstPrevious(t *testing.T) {
+	o := ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Share: 2}, Against: reach.AgainstPrevious, Floor: 10, Newcomers: 40}}
+	log := func() iter.Seq[Entry] { return GenerateLog(60, 21) }
+	s := reached(t, o, log())
+	if want, _, _ := plainReach(t, o.Reach, log()); s.Flags != want.Flags || s.Flags == 0 {
+		t.Errorf("%d flags, by itself %d", s.Flags, want.Flags)
+	}
+	history := o
+	history.Reach.Against = reach.AgainstHistory
+	if other := reached(t, history, log()); other.Flags == s.Flags {
+		t.Errorf("%d flags, whatever it is against", s.Flags)
+	}
+	for _, c := range s.Thresholds[1:] {
+		plain := o.Reach
+		if plain.Threshold, _ = reach.ParseThreshold(c.Threshold); plain.Threshold.Share == 0 {
+			plain.Against = ""
+		}
+		if want, _, _ := plainReach(t, plain, log()); c.Flags != want.Flags {
+			t.Errorf("%s: %d flags, by itself %d", c.Threshold, c.Flags, want.Flags)
+		}
 	}
 }
 

@@ -24,9 +24,9 @@ func (r *ReachReplay) Study() (*ReachStudy, error) {
 		t.run(r, r.to.Add(r.theftTime()))
 	}
 	first := r.columns[0]
-	s := &ReachStudy{Flags: first.flags, FlaggedUsers: first.flagged, FlagsMonthly: r.monthly(first.flags), Held: first.held}
+	s := &ReachStudy{Flags: first.flags, FlaggedUsers: first.flagged, FlagsMonthly: r.monthly(first.flags), FlagsRange: r.flagsRange(first.flags), Held: first.held}
 	for i, c := range r.columns {
-		t := Threshold{Threshold: c.String(), Flags: c.flags, FlagsMonthly: r.monthly(c.flags)}
+		t := Threshold{Threshold: c.String(), Flags: c.flags, FlagsMonthly: r.monthly(c.flags), FlagsRange: r.flagsRange(c.flags)}
 		for _, theft := range r.thefts {
 			t.FoundAfter = append(t.FoundAfter, theft.found[i])
 		}
@@ -47,19 +47,22 @@ func (r *ReachReplay) Study() (*ReachStudy, error) {
 	return s, nil
 }
 
-// monthly is how many that are for 100 users in 30 days.
-func (r *ReachReplay) monthly(flags int) float64 {
+// each is what a flag stands for: so many for 100 users in 30 days.
+func (r *ReachReplay) each() float64 {
 	if len(r.order) == 0 {
 		return 0
 	}
-	months := float64(max(r.to.Sub(r.from), 24*time.Hour)) / float64(month) // less than a day says nothing about a month
-	return rounded(100*float64(flags)/float64(len(r.order))/months, 1e4)
+	return 100 / float64(len(r.order)) / monthsBetween(r.from, r.to)
 }
+
+func (r *ReachReplay) monthly(flags int) float64 { return rounded(float64(flags)*r.each(), 1e4) }
+
+func (r *ReachReplay) flagsRange(flags int) Interval { return monthly(flags, r.each(), 1e4) }
 
 // listed returns those who were flagged the most, then those with the most recipients, and the curves of these.
 func (r *ReachReplay) listed() (users []ReachUser, curves []ReachCurve) {
 	count := func(u *reachUser) float64 {
-		if s := u.state(0); s != nil {
+		if s := u.written(); s != nil {
 			return s.Count()
 		}
 		return 0
@@ -74,7 +77,8 @@ func (r *ReachReplay) listed() (users []ReachUser, curves []ReachCurve) {
 	slices.SortStableFunc(all, func(a, b *reachUser) int { return cmp.Compare(b.flags, a.flags) })
 	for _, u := range all[:min(len(all), MaxWorst)] {
 		users = append(users, ReachUser{
-			User: u.name, Mails: u.mails, Recipients: rounded(count(u), 10), MostHour: rounded(u.hour, 10), MostDay: rounded(u.day, 10), Flags: u.flags,
+			User: u.name, Mails: u.mails, Recipients: rounded(count(u), 10), MostHour: rounded(u.hour, 10), MostDay: rounded(u.day, 10),
+			Flags: u.flags, Held: u.held,
 		})
 	}
 	return users, curves

@@ -228,6 +228,7 @@ func TestReplaySmall(t *testing.T) {
 	want := Figures{
 		Mails: 7, Delayed: 4, DelayedShare: 0.571429, Stops: 1, MeanDelay: (50 + 100 + 60 + 120 + 180) / 5.0, Users: 4, Recipients: 64, Waited: 30,
 		MedianDelay: 100, MaxDelay: 180, MostWaiting: 30, StoppedUsers: 1, DelayedUsers: 3, StopsMonthly: 30 / 4.0,
+		Left: 5, StopsRange: Interval{0.189884, 41.787325}, // 0.0253 and 5.57 stops, of 4 users in a day
 	}
 	if s.Figures != want {
 		t.Errorf("%+v\nwant %+v", s.Figures, want)
@@ -236,7 +237,7 @@ func TestReplaySmall(t *testing.T) {
 	if !slices.Equal(s.Worst, users) {
 		t.Errorf("%+v", s.Worst)
 	}
-	if !slices.Equal(s.Delays, []Bucket{{60, 2}, {120, 2}, {300, 1}, {600, 0}, {1200, 0}, {1800, 0}, {3600, 0}, {0, 0}}) {
+	if !slices.Equal(s.Delays, []DelayPoint{{50, 0.2}, {60, 0.4}, {100, 0.6}, {120, 0.8}, {180, 1}}) {
 		t.Errorf("%+v", s.Delays)
 	}
 	if s.Log.From != log[0].At || s.Log.To != log[6].At || s.Log.Mails != 7 || s.Log.Users != 4 {

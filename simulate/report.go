@@ -20,7 +20,7 @@ var reportHTML string
 var reportCSS string
 
 var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
-	"count": count, "share": share, "span": span, "decimal": decimal, "whole": whole, "plural": plural, "add": func(a, b int) int { return a + b },
+	"count": count, "share": share, "span": span, "decimal": decimal, "whole": whole, "plural": plural, "interval": func(i Interval) string { return i.text(decimal) },
 }).Parse(reportHTML))
 
 // A tile is a key figure.
@@ -39,13 +39,17 @@ func (s *Study) WriteReport(w io.Writer) error {
 		When        string
 		Verdict     []string
 		Tiles       []tile
+		Readings    []string
 		Changes     []comparison
 		Plots       []*plot
 		ReachPlots  []*plot
 		First, Rest []UserStudy
+		InSample    string
+		OtherLines  int // of the log, that are neither a mail nor skipped
 	}{
 		Study: s, Style: template.CSS(reportCSS), Span: s.Log.span(), When: s.Log.when(),
 		Verdict: s.verdict(), Tiles: s.tiles(), Changes: s.changes(), Plots: s.figures(),
+		InSample: InSample, OtherLines: max(0, s.Log.Lines-s.Log.Mails-s.Log.Skipped), Readings: []string{IntervalReading, ReachReading},
 		First: s.Worst[:min(len(s.Worst), shownUsers)], Rest: s.Worst[min(len(s.Worst), shownUsers):],
 	}
 	if s.Reach != nil {
@@ -100,6 +104,9 @@ func (s *Study) verdict() (said []string) {
 	stopped := fmt.Sprintf("%s of %s would have been stopped", count(s.StoppedUsers), plural(s.Users, "user"))
 	if s.StopsMonthly > 0 && finite(1/s.StopsMonthly) {
 		stopped += ": on average one false alarm per user in " + inMonths(1/s.StopsMonthly)
+		if s.StopsRange[0] > 0 && finite(1/s.StopsRange[0]) {
+			stopped += fmt.Sprintf(" (95%%: %s to %s)", inMonths(1/s.StopsRange[1]), inMonths(1/s.StopsRange[0]))
+		}
 	}
 	return append(said, stopped+".")
 }
@@ -110,16 +117,26 @@ func (s *Study) tiles() []tile {
 		{share(s.DelayedShare), "mails delayed", count(s.Delayed) + " of " + count(s.Mails)},
 		{span(s.MeanDelay), "mean delay", "of those who wait; half wait less than " + span(s.MedianDelay)},
 		{span(s.MaxDelay), "longest delay", count(s.Waited) + " of " + plural(s.Recipients, "recipient") + " waited"},
-		{count(s.DelayedUsers), "users ever delayed", share(ratio(s.DelayedUsers, s.Users)) + " of " + count(s.Users)},
-		{count(s.Stops), "stops", "of " + plural(s.StoppedUsers, "user") + "; " + decimal(100*s.StopsMonthly) + " per 100 users and month"},
+		{count(s.DelayedUsers), "users ever delayed", ofUsers(s.DelayedUsers, s.Users)},
+		{count(s.Stops), "stops", "of " + plural(s.StoppedUsers, "user") + "; " + perMonth(100*s.StopsMonthly, s.StopsRange.times(100))},
 		{count(s.MostWaiting), "most waiting at once", "recipients of all users"},
 	}
 	if r := s.Reach; r != nil {
 		all = append(all,
-			tile{count(r.Flags), "reach flags", "of " + plural(r.FlaggedUsers, "user") + "; " + decimal(r.FlagsMonthly) + " per 100 users and month"},
+			tile{count(r.Flags), "reach flags", "of " + plural(r.FlaggedUsers, "user") + "; " + perMonth(r.FlagsMonthly, r.FlagsRange)},
 			tile{count(r.Held), "recipients held by reach", "if new ones of flagged users are held"})
 	}
 	return all
+}
+
+// ofUsers is a share of users, with its interval.
+func ofUsers(n, all int) string {
+	return fmt.Sprintf("%s of %s (95%%: %s)", share(ratio(n, all)), count(all), wilson(n, all).text(share))
+}
+
+// perMonth is how often something happens, with its interval.
+func perMonth(v float64, i Interval) string {
+	return fmt.Sprintf("%s per 100 users and month (95%%: %s)", decimal(v), i.text(decimal))
 }
 
 // A comparison is what was used beside what is advised.

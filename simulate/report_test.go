@@ -20,7 +20,7 @@ func sample() *Study {
 		return Figures{
 			Mails: 53_633, Delayed: int(share * 53_633), DelayedShare: share, Stops: stops, MeanDelay: mean, Users: 672, Recipients: 128_431,
 			Waited: int(share * 90_000), MedianDelay: mean / 2, MaxDelay: 1200, MostWaiting: 31, StoppedUsers: stops * 3 / 4, DelayedUsers: 153,
-			StopsMonthly: float64(stops) / 672 / 5,
+			StopsMonthly: float64(stops) / 672 / 5, StopsRange: poisson(stops).times(1. / 672 / 5), Left: int(share*90_000) - 13*stops,
 		}
 	}
 	params := ParamsInfo{Period: "1m", WorkingSet: 5, MaxSlack: 1, MaxMSlack: 15, Stop: 20}
@@ -29,7 +29,9 @@ func sample() *Study {
 		Log: LogInfo{From: from, To: from.Add(150 * day), Lines: 53_700, Skipped: 66, Mails: 53_633, Users: 672,
 			Reasons: []Reason{{"no recipient", 60, 812}, {"the time cannot be read", 6, 40_123}}},
 		Params: params,
-		Delays: []Bucket{{10, 0}, {30, 120}, {60, 640}, {120, 410}, {300, 520}, {600, 330}, {900, 120}, {1800, 60}, {3600, 0}, {0, 0}},
+	}
+	for i := range 100 {
+		s.Delays = append(s.Delays, DelayPoint{math.Round(4 * math.Pow(300, float64(i+1)/100)), float64(i+1) / 100})
 	}
 	sweep := func(parameter string, n int, at func(i int) (string, float64), of func(x float64) Figures) {
 		w := Sweep{Parameter: parameter}
@@ -57,11 +59,11 @@ func sample() *Study {
 			User: fmt.Sprintf("u%d@example.org", 10+i), Mails: 1500 - 40*i, Delayed: 90 - 5*i, Stops: 4 - i/4, MeanDelay: 400 - float64(20*i), MaxDelay: 1200 - float64(50*i), Most: 40 - i,
 		})
 	}
-	r := &ReachStudy{Flags: 21, FlaggedUsers: 17, FlagsMonthly: 0.62, Held: 214,
+	r := &ReachStudy{Flags: 21, FlaggedUsers: 17, FlagsMonthly: 0.62, FlagsRange: Interval{0.384, 0.948}, Held: 214,
 		Stolen: []Stolen{{User: "u7@example.org", PerHour: 30, FoundAfter: 32, After: 3900}, {User: "u8@example.org", PerHour: 300, FoundAfter: 31, After: 380}},
 		Thresholds: []Threshold{
-			{Threshold: "dynamic (default)", Flags: 21, FlagsMonthly: 0.62, FoundAfter: []int{32, 31}},
-			{Threshold: "200%, at least 50", Flags: 64, FlagsMonthly: 1.9, FoundAfter: []int{51, 51}}, {Threshold: "1000 a day", FoundAfter: []int{-1, 1001}},
+			{Threshold: "dynamic (default)", Flags: 21, FlagsMonthly: 0.62, FlagsRange: Interval{0.384, 0.948}, FoundAfter: []int{32, 31}},
+			{Threshold: "200%, at least 50", Flags: 64, FlagsMonthly: 1.9, FlagsRange: Interval{1.46, 2.43}, FoundAfter: []int{51, 51}}, {Threshold: "1000 a day", FlagsRange: Interval{0, 0.11}, FoundAfter: []int{-1, 1001}},
 		}}
 	for i := range 40 {
 		u := ReachUser{User: fmt.Sprintf("u%d@example.org", 10+i), Mails: 900 - 20*i, Recipients: 420 * math.Exp(-float64(i)/12), MostHour: 20, MostDay: 40}
@@ -113,7 +115,9 @@ func TestReport(t *testing.T) {
 	for _, want := range []string{
 		"<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">", "default-src &#39;none&#39;", "150 days", "2026-01-05 to 2026-06-04", "672 users", "53,633 mails",
 		"1.69% of the mails would have been delayed, most of those for less than 5 minutes.",
-		"27 of 672 users would have been stopped: on average one false alarm per user in 8 years.",
+		"27 of 672 users would have been stopped: on average one false alarm per user in 8 years (95%: 6 years to 11 years).",
+		"1.07 per 100 users and month (95%: 0.75 to 1.48)", "22.8% of 672 (95%: 19.8% to 26.1%)", "0.62 per 100 users and month (95%: 0.384 to 0.948)",
+		"exact Poisson", "other lines", "the other 468 were released when their user was stopped", "Recipients are those of the log",
 		"used: 5", "advised: 8", "used and advised: 15", "used and advised: 1/m", "under the 1.5 %", "working_set: 8", "What a virus would still get through",
 		"dynamic (default)", "1,001 new recipients", "u10@example.org", "4 more users", "no recipient", "first in line 40,123",
 	} {
@@ -125,6 +129,9 @@ func TestReport(t *testing.T) {
 		if !strings.Contains(page, `<figure id="`+id+`"`) {
 			t.Errorf("no plot %s", id)
 		}
+	}
+	if n := strings.Count(page, InSample); n != 3 { // beside the advice, the sweeps and the thresholds
+		t.Errorf("says %d times that it is in-sample", n)
 	}
 	// Nothing comes from elsewhere.
 	for _, way := range []string{"<script", "http:", "https:", "@import", "url(h", "src=", "//"} {
@@ -163,10 +170,10 @@ func TestReportVerdict(t *testing.T) {
 		"None of the 1,234 mails would have been delayed. Nobody would have been stopped in 3 minutes.": {Figures: Figures{Mails: 1234, Users: 1}, Log: LogInfo{From: at, To: at.Add(130 * time.Second)}},
 		"10% of the mails would have been delayed, for 2 minutes in the mean. Nobody would have been stopped in 6 hours.": {
 			Figures: Figures{Mails: 10, Delayed: 1, DelayedShare: 0.1, MeanDelay: 120}, Log: LogInfo{From: at, To: at.Add(6 * time.Hour)}},
-		"100% of the mails would have been delayed, most of those for less than 90 minutes. 1 of 1 user would have been stopped: on average one false alarm per user in 1 month.": {
-			Figures: Figures{Mails: 10, Delayed: 10, DelayedShare: 1, Stops: 1, StoppedUsers: 1, Users: 1, StopsMonthly: 1}, Log: long, Delays: []Bucket{{60, 1}, {5400, 9}, {0, 1}}},
+		"100% of the mails would have been delayed, most of those for less than 2 hours. 1 of 1 user would have been stopped: on average one false alarm per user in 1 month.": {
+			Figures: Figures{Mails: 10, Delayed: 10, DelayedShare: 1, Stops: 1, StoppedUsers: 1, Users: 1, StopsMonthly: 1}, Log: long, Delays: []DelayPoint{{60, 0.1}, {5400, 0.9}, {9000, 1}}},
 		"0.001% of the mails would have been delayed, for 0s in the mean. 2 of 9 users would have been stopped: on average one false alarm per user in 4.5 months.": {
-			Figures: Figures{Mails: 100_000, Delayed: 1, DelayedShare: 0.00001, Stops: 2, StoppedUsers: 2, Users: 9, StopsMonthly: 2. / 9}, Log: long, Delays: []Bucket{{60, 1}, {0, 9}}},
+			Figures: Figures{Mails: 100_000, Delayed: 1, DelayedShare: 0.00001, Stops: 2, StoppedUsers: 2, Users: 9, StopsMonthly: 2. / 9}, Log: long, Delays: []DelayPoint{{60, 0.1}, {900_000, 1}}},
 		"10% of the mails would have been delayed, for – in the mean. 1 of 9 users would have been stopped.": {
 			Figures: Figures{Mails: 10, Delayed: 1, DelayedShare: 0.1, MeanDelay: math.NaN(), Stops: 1, StoppedUsers: 1, Users: 9, StopsMonthly: math.NaN()}, Log: long},
 	} {
@@ -186,7 +193,7 @@ func odd() map[string]*Study {
 	for _, parameter := range []string{"working_set", "max_mslack", "rate", "stop", "max_slack", "a_new_one"} {
 		one.Sweeps = append(one.Sweeps, Sweep{parameter, []SweepPoint{{"1", 1, Figures{DelayedShare: 0.3, MeanDelay: 12, StopsMonthly: 0.2}}}})
 	}
-	one.Worst, one.Queue, one.Delays = one.Worst[:1], one.Queue[:1], []Bucket{{0, 3}}
+	one.Worst, one.Queue, one.Delays = one.Worst[:1], one.Queue[:1], []DelayPoint{{0, 1}}
 	one.Reach.Users, one.Reach.Growth = one.Reach.Users[:1], []ReachCurve{{"u1", []float64{0}, []float64{1}}}
 	one.Advice, one.Params.Period = nil, "as before"
 
@@ -200,9 +207,7 @@ func odd() map[string]*Study {
 	for i := range zero.Queue {
 		zero.Queue[i] = QueuePoint{Minute: zero.Queue[i].Minute}
 	}
-	for i := range zero.Delays {
-		zero.Delays[i].Count = 0
-	}
+	zero.Delays = nil
 	for i := range zero.Reach.Users {
 		zero.Reach.Users[i].Recipients = 0
 	}
@@ -222,8 +227,9 @@ func odd() map[string]*Study {
 		huge.Queue[i].Most, huge.Queue[i].Mean = math.MaxInt>>4, 1e17
 	}
 	for i := range huge.Delays {
-		huge.Delays[i].Count = 1 << 58
+		huge.Delays[i].Seconds *= 1e15
 	}
+	huge.StopsRange, huge.Reach.FlagsRange = poisson(math.MaxInt), poisson(math.MaxInt)
 	huge.Reach.Users[0].Recipients, huge.Reach.Users[0].User = 1e12, strings.Repeat("long", 80)+"@example.org"
 	huge.Worst[0].User = huge.Reach.Users[0].User
 	huge.Reach.Growth[0].User = huge.Reach.Users[0].User
@@ -246,6 +252,8 @@ func odd() map[string]*Study {
 			}
 		}
 	}
+	wrong.StopsRange, wrong.Reach.FlagsRange = Interval{nan, math.Inf(1)}, Interval{math.Inf(-1), nan}
+	wrong.Delays[0], wrong.Delays[1] = DelayPoint{nan, nan}, DelayPoint{math.Inf(1), 5}
 	wrong.Queue[0] = QueuePoint{-5, nan, -3}
 	wrong.Queue[1] = QueuePoint{99_999, 1, 1}
 	wrong.Reach.Users[0].Recipients, wrong.Reach.Users[1].MostDay, wrong.Reach.FlagsMonthly = nan, math.Inf(1), nan

@@ -58,9 +58,9 @@ var (
 	}
 	falseStops = measure{
 		"stops", "False alarms", "stops per 100 users and month",
-		func(f Figures) float64 { return 100 * f.StopsMonthly }, decimal, []string{"stops", "users stopped", "stops per 100 users and month"},
+		func(f Figures) float64 { return 100 * f.StopsMonthly }, decimal, []string{"stops", "users stopped", "per 100 users and month", "95%"},
 		func(f Figures) []string {
-			return []string{count(f.Stops), count(f.StoppedUsers), decimal(100 * f.StopsMonthly)}
+			return []string{count(f.Stops), count(f.StoppedUsers), decimal(100 * f.StopsMonthly), f.StopsRange.times(100).text(decimal)}
 		},
 	}
 )
@@ -183,59 +183,79 @@ func saysSweep(p *plot, m measure) string {
 	return strings.ToUpper(unit[:1]) + unit[1:] + ": " + says + "."
 }
 
-// delays draws how long those who had to wait did so.
+// delays draws how long those had to wait who left by the clock: the empirical distribution.
 func (s *Study) delays() *plot {
 	p := &plot{
 		ID: "delays", Title: "How long they wait",
-		X: axis{Title: "delay, up to (s, m, h or d)"}, Y: axis{Title: "recipients delayed", whole: true},
-		Data: table{Head: []string{"delay", "recipients", "share"}},
+		X: axis{Title: "delay, on a logarithmic scale (s, m, h or d)", log: true}, Y: axis{Title: "recipients who waited no longer (%)"},
+		Data: table{Head: []string{"share of those who waited", "waited up to"}},
 	}
-	buckets, total := s.Delays, 0
-	for _, b := range buckets {
-		total += b.Count
-	}
-	for len(buckets) > 0 && buckets[len(buckets)-1].Count == 0 {
-		buckets = buckets[:len(buckets)-1]
-	}
-	var bars series
-	bars.Bars = true
-	thin := (len(buckets) + 6) / 7
-	for i, b := range buckets {
-		name, sign := "longer", "longer"
-		if b.UpTo > 0 {
-			sign = weir.Duration(time.Duration(b.UpTo * float64(time.Second))).String()
-			name = "up to " + span(b.UpTo)
+	line := series{Steps: true, Area: true}
+	last := 0.0
+	for _, d := range s.Delays {
+		at := max(d.Seconds, 1)
+		if finite(at) && d.Share > 0 && d.Share <= 1 {
+			line.Points = append(line.Points, point{x: at, y: 100 * d.Share, Text: share(d.Share) + " within " + span(at)})
+			last = max(last, at)
 		}
-		if (i+1)%thin == 0 && b.UpTo > 0 {
-			p.X.Ticks = append(p.X.Ticks, tick{at: float64(i) + 0.5, Text: sign})
-		}
-		bars.Points = append(bars.Points, point{x: float64(i), y: float64(b.Count), Text: name + ": " + count(b.Count)})
-		p.Data.Rows = append(p.Data.Rows, []string{name, count(b.Count), share(ratio(b.Count, total))})
 	}
-	p.X.lo, p.X.hi = -0.5, float64(len(buckets))-0.5
-	p.Series = []series{bars}
-	if p.X.Ticks == nil {
-		p.X.Ticks = []tick{}
+	for _, part := range []float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1} {
+		for _, d := range s.Delays {
+			if d.Share >= part {
+				p.Data.Rows = append(p.Data.Rows, []string{share(part), span(max(d.Seconds, 1))})
+				break
+			}
+		}
+	}
+	p.Series = []series{line}
+	if len(line.Points) > 0 {
+		p.X.lo, p.X.hi = line.Points[0].x, last
+		if p.X.lo == p.X.hi {
+			p.X.lo, p.X.hi = p.X.lo/2, p.X.hi*2
+		}
+		p.X.Ticks = timeTicks(p.X)
+	}
+	released := ""
+	if n := s.Waited - s.Left; n > 0 {
+		released = fmt.Sprintf(" Of the %s who waited, the other %s were released when their user was stopped, and are not in the picture.",
+			plural(s.Waited, "recipient"), count(n))
 	}
 	if bound, within := s.mostWithin(); within > 0 {
-		p.Says = fmt.Sprintf("%s of %s delayed recipients waited %s or less; the longest wait was %s.",
-			share(within), count(total), span(bound), span(s.MaxDelay))
+		p.Says = fmt.Sprintf("Of %s who left by the clock, %s waited %s or less; the longest wait was %s.%s",
+			plural(s.Left, "recipient"), share(within), span(bound), span(s.MaxDelay), released)
 	} else {
-		p.Says = fmt.Sprintf("%s recipients waited, at most %s.", count(total), span(s.MaxDelay))
+		p.Says = fmt.Sprintf("%s left by the clock, after %s at most.%s", plural(s.Left, "recipient"), span(s.MaxDelay), released)
 	}
 	return p.draw()
 }
 
+// timeTicks divides a logarithmic axis of seconds where people divide time.
+func timeTicks(a axis) []tick {
+	all := []tick{}
+	for _, v := range []float64{1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400} {
+		if v >= a.lo*(1-1e-9) && v <= a.hi*(1+1e-9) {
+			all = append(all, tick{at: v, Text: weir.Duration(v * float64(time.Second)).String()})
+		}
+	}
+	if len(all) < 3 && a.hi < 100*a.lo { // a short axis: at its ends, and in its middle
+		all = []tick{}
+		for _, v := range []float64{a.lo, math.Sqrt(a.lo * a.hi), a.hi} {
+			all = append(all, tick{at: v, Text: span(max(math.Round(v), 1))})
+		}
+	}
+	return all
+}
+
 // mostWithin returns a delay that most of those delayed stayed below, and how many of them did; 0 where nobody can tell.
 func (s *Study) mostWithin() (bound, within float64) {
-	total, sum := 0, 0
-	for _, b := range s.Delays {
-		total += b.Count
-	}
-	for _, b := range s.Delays {
-		sum += b.Count
-		if b.UpTo > 0 && total > 0 && 4*sum >= 3*total {
-			return b.UpTo, ratio(sum, total)
+	for _, bound := range []float64{60, 120, 300, 600, 1200, 1800, 3600, 2 * 3600, 6 * 3600, 12 * 3600, 24 * 3600} {
+		for _, d := range s.Delays {
+			if d.Seconds <= bound && d.Share <= 1 {
+				within = max(within, d.Share)
+			}
+		}
+		if within >= 0.75 {
+			return bound, within
 		}
 	}
 	return 0, 0

@@ -41,6 +41,7 @@ type series struct {
 	N      int    // which of the plot's, from 1: its color, dashes and sign
 	Bars   bool
 	Area   bool // shaded under the line
+	Steps  bool // it stays where it is until the next point
 	Points []point
 	Path   string // of the line
 	Fill   string // of the area
@@ -170,7 +171,14 @@ func (s *series) draw(p *plot) {
 			q.Left, q.Wide, q.High, q.Y = percents(x-wide/2), percents(wide), percents(y), percents(100-y)
 			continue
 		}
-		path.WriteString(letter(i) + coordinate(x) + " " + coordinate(100-y))
+		switch {
+		case s.Steps && i == 0:
+			path.WriteString("M" + coordinate(x) + " 100V" + coordinate(100-y))
+		case s.Steps:
+			path.WriteString("H" + coordinate(x) + "V" + coordinate(100-y))
+		default:
+			path.WriteString(letter(i) + coordinate(x) + " " + coordinate(100-y))
+		}
 	}
 	if s.Bars || len(s.Points) == 0 {
 		return

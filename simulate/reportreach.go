@@ -19,7 +19,7 @@ func (r *ReachStudy) perUser() *plot {
 	p := &plot{
 		ID: "reach", Title: "Different recipients per user", X: axis{Title: "users, the one with the most first (rank)", whole: true},
 		Y:    axis{Title: "different recipients", whole: true},
-		Data: table{Head: []string{"user", "mails", "different recipients", "most new in an hour", "most new in a day", "flags"}},
+		Data: table{Head: []string{"user", "mails", "different people", "new in an hour", "in a day", "flags", "held"}},
 	}
 	calm, flagged := series{Name: "never flagged", Bars: true}, series{Name: "flagged", Bars: true}
 	users := slices.SortedStableFunc(slices.Values(r.Users), func(a, b ReachUser) int { return cmp.Compare(b.Recipients, a.Recipients) })
@@ -31,7 +31,7 @@ func (r *ReachStudy) perUser() *plot {
 			calm.Points = append(calm.Points, q)
 		}
 		p.Data.Rows = append(p.Data.Rows,
-			[]string{u.User, count(u.Mails), whole(u.Recipients), whole(u.MostHour), whole(u.MostDay), count(u.Flags)})
+			[]string{u.User, count(u.Mails), whole(u.Recipients), whole(u.MostHour), whole(u.MostDay), count(u.Flags), count(u.Held)})
 	}
 	p.Series = []series{calm, flagged}
 	if len(users) > 0 {

@@ -25,26 +25,29 @@ type Study struct {
 	QueueEvery int         `json:"queue_every_s"`
 	Reach      *ReachStudy `json:"reach,omitempty"`
 	Advice     *Advice     `json:"advice,omitempty"`
-	Delays     []Bucket    `json:"delays"` // of delayed recipients
+	// How long those waited who left by the clock: which share of them no longer than that. It rises to 1.
+	Delays []DelayPoint `json:"delays"`
 }
 
 // Figures are what a throttle would have done to a whole log.
 type Figures struct {
-	Mails        int     `json:"mails"`
-	Delayed      int     `json:"delayed"` // mails with at least one recipient who had to wait
-	DelayedShare float64 `json:"delayed_share"`
-	Stops        int     `json:"stops"`
-	MeanDelay    float64 `json:"mean_delay_s"` // of a delayed recipient who left the queue by the clock
-	Users        int     `json:"users"`
-	Recipients   int     `json:"recipients"` // of all mails
-	Waited       int     `json:"waited"`     // recipients who had to wait
-	MedianDelay  float64 `json:"median_delay_s"`
-	MaxDelay     float64 `json:"max_delay_s"`
-	MostWaiting  int     `json:"most_waiting"`     // at once, of all users; roughly where very much happens, of what is swept above all
-	StoppedUsers int     `json:"stopped_users"`    // at least once
-	DelayedUsers int     `json:"delayed_users"`    // at least once
-	StopsMonthly float64 `json:"stops_user_month"` // for each user, in 30 days
-	Large        int     `json:"large,omitempty"`  // mails held for review, if large: hold; they count as delayed
+	Mails        int      `json:"mails"`
+	Delayed      int      `json:"delayed"` // mails with at least one recipient who had to wait
+	DelayedShare float64  `json:"delayed_share"`
+	Stops        int      `json:"stops"`
+	MeanDelay    float64  `json:"mean_delay_s"` // of a delayed recipient who left the queue by the clock
+	Users        int      `json:"users"`
+	Recipients   int      `json:"recipients"` // of all mails
+	Waited       int      `json:"waited"`     // recipients who had to wait
+	Left         int      `json:"left"`       // those of them who left by the clock; the others were released when their user was stopped
+	MedianDelay  float64  `json:"median_delay_s"`
+	MaxDelay     float64  `json:"max_delay_s"`
+	MostWaiting  int      `json:"most_waiting"`        // at once, of all users; roughly where very much happens, of what is swept above all
+	StoppedUsers int      `json:"stopped_users"`       // at least once
+	DelayedUsers int      `json:"delayed_users"`       // at least once
+	StopsMonthly float64  `json:"stops_user_month"`    // for each user, in 30 days
+	StopsRange   Interval `json:"stops_user_month_95"` // exact Poisson
+	Large        int      `json:"large,omitempty"`     // mails held for review, if large: hold; they count as delayed
 }
 
 // LogInfo is what a log was like.
@@ -109,25 +112,37 @@ type QueuePoint struct {
 	Most   int     `json:"most"`
 }
 
-// A Bucket counts delays up to a bound.
-type Bucket struct {
-	UpTo  float64 `json:"up_to_s"` // 0: longer than all others
-	Count int     `json:"count"`
+// A DelayPoint is a point of the distribution of delays.
+type DelayPoint struct {
+	Seconds float64 `json:"s"`
+	Share   float64 `json:"share"` // waited no longer
 }
+
+// InSample says what figures are worth that were found on the log that they are chosen by.
+const InSample = "In-sample: the values were tried on the same log, which they fit better than the next one. Run what you choose in shadow first."
+
+// IntervalReading says what the intervals beside rates are.
+const IntervalReading = "95% intervals are Wilson's for shares of users, and exact Poisson intervals for stops and flags. They take events for " +
+	"independent: where one user has many of them, less is certain."
 
 // ReachStudy is what a reach throttle would have done to the log.
 type ReachStudy struct {
 	Flags        int          `json:"flags"`
 	FlaggedUsers int          `json:"flagged_users"`
-	FlagsMonthly float64      `json:"flags_100_users_month"` // for 100 users, in 30 days
-	Held         int          `json:"held"`                  // recipients, if over: hold-new or known-only
-	Users        []ReachUser  `json:"users"`                 // those with the most recipients or flags, at most MaxWorst
-	Thresholds   []Threshold  `json:"thresholds"`            // the same log under other thresholds
+	FlagsMonthly float64      `json:"flags_100_users_month"`    // for 100 users, in 30 days
+	FlagsRange   Interval     `json:"flags_100_users_month_95"` // exact Poisson
+	Held         int          `json:"held"`                     // recipients, if over: hold-new or known-only
+	Users        []ReachUser  `json:"users"`                    // those with the most recipients or flags, at most MaxWorst
+	Thresholds   []Threshold  `json:"thresholds"`               // the same log under other thresholds
 	Stolen       []Stolen     `json:"stolen,omitempty"`
 	Growth       []ReachCurve `json:"growth"` // of the users with the most recipients, for plots
 }
 
-// ReachUser is how many different people a user wrote to.
+// ReachReading says how the figures of users belong together.
+const ReachReading = "Recipients are those of the log, whether they would have been held or not: who is new within an hour is also new within " +
+	"the day. Whoever is held counts as held in every mail. Large counts are estimates, by default to 1.3%."
+
+// ReachUser is how many different people a user wrote to, as the log has it: those whom reach would have held are among them.
 type ReachUser struct {
 	User       string  `json:"user"`
 	Mails      int     `json:"mails"`
@@ -135,6 +150,7 @@ type ReachUser struct {
 	MostHour   float64 `json:"most_hour"`  // new ones within an hour
 	MostDay    float64 `json:"most_day"`
 	Flags      int     `json:"flags"`
+	Held       int     `json:"held"` // recipients held or refused, in every mail anew
 }
 
 // A ReachCurve is how the number of different recipients of a user grew.
@@ -146,10 +162,11 @@ type ReachCurve struct {
 
 // A Threshold is how often users are flagged under one.
 type Threshold struct {
-	Threshold    string  `json:"threshold"`
-	Flags        int     `json:"flags"`
-	FlagsMonthly float64 `json:"flags_100_users_month"`
-	FoundAfter   []int   `json:"found_after,omitempty"` // new recipients, for each stolen account; -1: never; 0: flagged already
+	Threshold    string   `json:"threshold"`
+	Flags        int      `json:"flags"`
+	FlagsMonthly float64  `json:"flags_100_users_month"`
+	FlagsRange   Interval `json:"flags_100_users_month_95"` // exact Poisson
+	FoundAfter   []int    `json:"found_after,omitempty"`    // new recipients, for each stolen account; -1: never; 0: flagged already
 }
 
 // Stolen is an account that was made to write to new people from a time on, to see when it is found.

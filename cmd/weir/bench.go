@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -44,8 +42,8 @@ type benchFloodCommand struct {
 	Times           float64       `default:"10" placeholder:"N" help:"How many times the capacity of the service the flood asks for. Default ${default}."`
 	Patience        time.Duration `default:"5s" placeholder:"TIME" help:"How long people wait. Default ${default}."`
 	PatienceWithout time.Duration `default:"1m" placeholder:"TIME" help:"How long people without JavaScript wait: they are told that there is a line. Default ${default}."`
-	HTML            string        `name:"html" placeholder:"FILE" help:"Also write a page with the table and plots. It stands by itself."`
-	JSON            bool          `name:"json" help:"Print nothing but the report, as JSON."`
+	reportFlag
+	JSON bool `name:"json" help:"Print nothing but the report, as JSON."`
 }
 
 func (c *benchFloodCommand) options() flood.Options {
@@ -70,13 +68,7 @@ func (c *benchFloodCommand) Validate() error {
 	for _, mistake := range weir.FieldErrors(c.options().Validate()) {
 		all = append(all, fmt.Errorf("--%w", mistake)) // the fields have the names of the flags
 	}
-	if c.HTML != "" {
-		// Not after some minutes.
-		if info, err := os.Stat(filepath.Dir(c.HTML)); err != nil || !info.IsDir() {
-			all = append(all, fmt.Errorf("--html: there is no folder %s", filepath.Dir(c.HTML)))
-		}
-	}
-	return errors.Join(all...)
+	return errors.Join(append(all, c.reportFlag.validate())...)
 }
 
 // Run compares. A signal ends it early, with what is finished; a second one ends it at once.
@@ -118,14 +110,11 @@ func (c *benchFloodCommand) show(t *terminal, r *flood.Report) error {
 			fmt.Fprintln(t.out, line)
 		}
 	}
-	if c.HTML == "" {
-		return nil
-	}
-	var page bytes.Buffer
-	if err := r.Page(&page); err != nil {
+	if err := c.reportFlag.write(r.Page); err != nil || c.JSON {
 		return err
 	}
-	return os.WriteFile(c.HTML, page.Bytes(), 0o644)
+	c.reportFlag.told(t)
+	return nil
 }
 
 // widthOf returns how wide a terminal is; 0 for whatever is none.

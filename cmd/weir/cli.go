@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"weir"
 	"weir/config"
 )
 
@@ -43,19 +45,28 @@ type cli struct {
 	Version  versionCommand  `cmd:"" help:"Show the version."`
 }
 
+// countFlag reads every flag that is a whole number, so that 1e6 is taken wherever one is.
+func countFlag(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("number", &text); err != nil {
+		return err
+	}
+	n, err := weir.ParseCount(text)
+	if err == nil && target.OverflowInt(n) {
+		err = &weir.FieldError{Msg: fmt.Sprintf("%q is too large", text)}
+	}
+	if err == nil {
+		target.SetInt(n)
+	}
+	return err
+}
+
 // errTold is returned by a command that has said itself what is wrong.
 var errTold = errors.New("told")
 
 // run parses the arguments, runs the command and returns its exit code.
 func run(args []string, t *terminal) int {
-	parser, err := kong.New(&cli{},
-		kong.Name("weir"),
-		kong.Description("One throttling layer: it lets the people through and makes the flood wait or go away."),
-		kong.Writers(t.out, t.err),
-		kong.Exit(os.Exit), // after --help
-		kong.Bind(t),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
-	)
+	parser, err := newParser(t)
 	if err != nil {
 		fmt.Fprintln(t.err, "weir:", err)
 		return exitUsage
@@ -73,6 +84,20 @@ func run(args []string, t *terminal) int {
 		t.fail(err)
 	}
 	return exitFailed
+}
+
+// newParser returns what reads the arguments.
+func newParser(t *terminal) (*kong.Kong, error) {
+	return kong.New(&cli{},
+		kong.Name("weir"),
+		kong.Description("One throttling layer: it lets the people through and makes the flood wait or go away."),
+		kong.Writers(t.out, t.err),
+		kong.Exit(os.Exit), // after --help
+		kong.Bind(t),
+		kong.TypeMapper(reflect.TypeFor[int](), kong.MapperFunc(countFlag)),
+		kong.TypeMapper(reflect.TypeFor[int64](), kong.MapperFunc(countFlag)),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
+	)
 }
 
 // fail tells what went wrong; of a configuration every mistake, with its line.

@@ -19,7 +19,7 @@ type planCommand struct {
 type planBloomCommand struct {
 	Attackers  *int64      `xor:"size" placeholder:"N" help:"How many networks are far over their limit at the same time. Default: 100000."`
 	Collateral *weir.Share `placeholder:"SHARE" help:"The share of innocent networks that may be refused meanwhile. Default: 1%."`
-	Burst      int64       `placeholder:"N" help:"How many events a source may have at once, or bytes where those are counted: limiters with a small share of it take half the memory. Default: a large one."`
+	Burst      weir.Number `placeholder:"N" help:"How many events a source may have at once, or bytes where those are counted: limiters with a small share of it take half the memory. Default: a large one."`
 	K          *int        `name:"k" placeholder:"K" help:"How many limiters each source has, 1 to 8. Default: 5."`
 	Memory     *weir.Size  `xor:"size" placeholder:"SIZE" help:"Instead of --attackers: how many of them this memory carries, such as 16MiB, for both tables of a rotation."`
 	JSON       bool        `name:"json" help:"Print the plan as JSON. Its bytes count both tables of a rotation, of one level of prefixes."`
@@ -58,17 +58,14 @@ func (c *planBloomCommand) plan() (bloomPlan, bloom.Options, error) {
 	set(&o.Collateral, c.Collateral)
 	set(&o.K, c.K)
 	set(&o.Burst, &c.Burst)
-	if c.Burst < 0 {
-		return bloomPlan{}, o, &weir.FieldError{Path: "--burst", Msg: fmt.Sprintf("%d is no burst", c.Burst), Hint: "such as 200"}
-	}
 	if c.Memory != nil {
 		o.Attackers = 1 // until it is known how many; the other figures must make sense by themselves
 	}
 	var p bloomPlan
 	var err error
-	if p.Plan, err = bloom.Size(o.K, int64(o.Attackers), o.Collateral, c.Burst); err == nil && c.Memory != nil {
+	if p.Plan, err = bloom.Size(o.K, int64(o.Attackers), o.Collateral, int64(c.Burst)); err == nil && c.Memory != nil {
 		var n int64
-		p.Plan, n, err = carried(*c.Memory, o.K, o.Collateral, c.Burst)
+		p.Plan, n, err = carried(*c.Memory, o.K, o.Collateral, int64(c.Burst))
 		p.Attackers = &n
 		set(&o.Attackers, &n)
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"weir"
 	"weir/console"
 	"weir/internal/tabular"
@@ -24,13 +22,10 @@ func (r *rules) add(throttle string, all []console.Rule) {
 		if rule.Remaining == 0 {
 			left.tint = tabular.Bad
 		}
-		per, reset := "", ""
-		if rule.Seconds > 0 {
-			per = weir.Duration(rule.Seconds * float64(time.Second)).String()
-		}
+		reset := ""
 		if !rule.Reset.IsZero() {
 			reset = rule.Reset.Local().Format("2006-01-02 15:04:05.000")
 		}
-		r.row(text(throttle), text(rule.Rule), left, limit, text(unit), text(per), text(reset))
+		r.row(text(throttle), text(rule.Rule), left, limit, text(unit), text(rule.Per), text(reset))
 	}
 }

@@ -38,12 +38,12 @@ func (r rule) validate() error {
 	return nil
 }
 
-// load reads the configuration; nil where there is none.
+// load reads the configuration, which needs no gate; nil where there is none.
 func (r rule) load() (*config.Config, error) {
 	if r.Config == "" {
 		return nil, nil
 	}
-	cfg, err := config.Load(r.Config)
+	cfg, err := config.LoadStudy(r.Config)
 	if err != nil {
 		return nil, err
 	}

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,8 +20,8 @@ import (
 
 // simulateFloodCommand is weir simulate flood.
 type simulateFloodCommand struct {
-	Config string `short:"c" placeholder:"FILE" help:"Take the capacity and the stamps of an HTTP gate from this configuration. Default: weir's defaults."`
-	Gate   string `placeholder:"LISTEN" help:"Which HTTP gate of the configuration, by its listen. Default: the only one with a capacity."`
+	rule        // of stamps
+	Gate string `placeholder:"LISTEN" help:"The HTTP gate of the configuration whose capacity and stamps are taken, by its listen. Default: the only one with a capacity, if any."`
 
 	Capacity   *weir.Rate     `group:"The service" placeholder:"RATE" help:"How many requests it can do, such as 50/s."`
 	Concurrent int            `group:"The service" placeholder:"N" help:"How many it works on at once. Default: as configured, or as follows from the others."`
@@ -45,28 +45,23 @@ type simulateFloodCommand struct {
 
 	Covers int    `placeholder:"N" help:"Try this number of requests for a stamp. Default: as configured."`
 	Seed   uint64 `default:"1" placeholder:"N" help:"Another seed makes other chances; the same one always gives the same figures. Default: ${default}."`
-	JSON   bool   `name:"json" help:"Print the figures as JSON, second by second too."`
+	reportFlag
+	JSON bool `name:"json" help:"Print the figures as JSON, second by second too."`
 }
 
-// hashes are so many in a second, as people write them: 8M, 15.6G.
+// hashes are so many in a second, as people write them: 8M, 15.6G, or any rate.
 type hashes float64
 
 // UnmarshalText reads them.
 func (h *hashes) UnmarshalText(text []byte) error {
-	s := strings.TrimSuffix(strings.TrimSpace(string(text)), "/s")
-	unit := 1.0
-	for sign, size := range map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12} {
-		if number, found := strings.CutSuffix(s, sign); found {
-			s, unit = number, size
-			break
-		}
+	if strings.Contains(string(text), "/") {
+		r, err := weir.ParseRate(string(text))
+		*h = hashes(aSecond(r))
+		return err
 	}
-	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || n < 0 || strings.Trim(s, "0123456789.") != "" {
-		return &weir.FieldError{Msg: fmt.Sprintf("%q is not a number of hashes", text), Hint: "write 8M or 15.6G"}
-	}
-	*h = hashes(n * unit)
-	return nil
+	n, err := weir.ParseCount(string(text))
+	*h = hashes(n)
+	return err
 }
 
 // aSecond is a rate as a number.
@@ -79,6 +74,9 @@ func aSecond(r weir.Rate) float64 {
 
 // Validate is called by the parser.
 func (c *simulateFloodCommand) Validate() error {
+	if err := errors.Join(c.rule.validate(), c.reportFlag.validate(c.Config)); err != nil {
+		return err
+	}
 	switch {
 	case c.Gate != "" && c.Config == "":
 		return errors.New("--gate: there is no configuration to find it in (write -c weir.yaml, too)")
@@ -101,7 +99,10 @@ func (c *simulateFloodCommand) options(gate *httpgate.Options, stamps *stamp.Opt
 		For: c.For.Std(), From: c.From.Std(), Until: c.Until.Std(), Seed: c.Seed,
 	}
 	if gate != nil {
-		o.Lanes, o.Stamps = *gate.Capacity, *stamps
+		o.Lanes = *gate.Capacity
+	}
+	if stamps != nil {
+		o.Stamps = *stamps
 	}
 	if c.Covers != 0 {
 		o.Stamps.Covers = c.Covers
@@ -141,7 +142,7 @@ func (c *simulateFloodCommand) options(gate *httpgate.Options, stamps *stamp.Opt
 	return o, nil
 }
 
-// gate finds the HTTP gate that is meant, and its stamps.
+// gate finds the HTTP gate that is meant, and its stamps. Without a gate that has a capacity, flags say what the service can do.
 func (c *simulateFloodCommand) gate(cfg *config.Config) (*httpgate.Options, *stamp.Options, error) {
 	var gates []*httpgate.Options
 	var names []string
@@ -153,10 +154,12 @@ func (c *simulateFloodCommand) gate(cfg *config.Config) (*httpgate.Options, *sta
 	switch {
 	case len(gates) == 0 && c.Gate != "":
 		return nil, nil, fmt.Errorf("--gate: %s has no HTTP gate %s with a capacity", c.Config, c.Gate)
-	case len(gates) == 0:
-		return nil, nil, fmt.Errorf("%s has no HTTP gate with a capacity (leave out -c for the defaults)", c.Config)
 	case len(gates) > 1:
 		return nil, nil, fmt.Errorf("%s has %d HTTP gates with a capacity: say which with --gate (%s)", c.Config, len(gates), strings.Join(names, ", "))
+	}
+	if c.Throttle != "" || len(gates) == 0 {
+		stamps, err := pick(c.rule, cfg, "stamp", func(t config.Throttle) *stamp.Options { return t.Stamp })
+		return append(gates, nil)[0], stamps, err
 	}
 	for _, name := range gates[0].Throttles {
 		if s := cfg.Throttles[name].Stamp; s != nil {
@@ -171,7 +174,7 @@ func (c *simulateFloodCommand) Run(t *terminal) error {
 	var gate *httpgate.Options
 	var stamps *stamp.Options
 	if c.Config != "" {
-		cfg, err := rule{Config: c.Config}.load()
+		cfg, err := c.rule.load()
 		if err != nil {
 			return err
 		}
@@ -190,10 +193,14 @@ func (c *simulateFloodCommand) Run(t *terminal) error {
 	if err != nil {
 		return asFlags(err)
 	}
+	if err := c.reportFlag.write(func(w io.Writer) error { return study.WriteReport(w, o) }); err != nil {
+		return err
+	}
 	if c.JSON {
 		return t.json(study)
 	}
 	t.flood(study, o)
+	c.reportFlag.told(t)
 	return nil
 }
 

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -82,8 +79,8 @@ type simulateMailCommand struct {
 	Sweep         []string   `sep:"none" placeholder:"NAME=VALUES" help:"Try several values of a parameter: working_set=0..10, rate=1/2m,1/m,2/m, max_mslack=0..30/5, stop=10,20,40. May be repeated."`
 	DelayedAtMost weir.Share `default:"1%" placeholder:"SHARE" help:"Advise how at most this share of the mails is delayed; 0% for none. Default: ${default}."`
 	Users         int        `default:"10" placeholder:"N" help:"How many users to list, of those who would notice most. Default: ${default}."`
-	Report        string     `placeholder:"FILE" help:"Also write a page with plots, which stands by itself."`
-	JSON          bool       `name:"json" help:"Print the figures as JSON."`
+	reportFlag
+	JSON bool `name:"json" help:"Print the figures as JSON."`
 }
 
 // sweeps are what is to be swept; all that a report shows, where there is to be one and nothing else was asked for.
@@ -128,74 +125,7 @@ func (c *simulateMailCommand) Validate() error {
 	if c.Users < 0 || c.Users > simulate.MaxWorst {
 		all = append(all, fmt.Errorf("--users: %d is out of bounds (0 to %d)", c.Users, simulate.MaxWorst))
 	}
-	return errors.Join(append(all, c.report())...)
-}
-
-// report finds a report that would be written over what it is made from, or that cannot be written.
-func (c *simulateMailCommand) report() error {
-	read := c.Log
-	if c.Config != "" {
-		read = append(slices.Clip(read), c.Config)
-	}
-	for _, file := range read {
-		if c.Report != "" && sameFile(c.Report, file) {
-			return fmt.Errorf("--report: %s would be written over %s, which is read (write another name, such as report.html)", c.Report, file)
-		}
-	}
-	return folderOf("report", c.Report)
-}
-
-// sameFile reports whether two names are of the same file, which exists.
-func sameFile(a, b string) bool {
-	one, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	other, err := os.Stat(b)
-	return err == nil && os.SameFile(one, other)
-}
-
-// folderOf finds a file that cannot be written before it takes a while to find what to write.
-func folderOf(flag, file string) error {
-	if file == "" {
-		return nil
-	}
-	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
-		return fmt.Errorf("--%s: there is no folder %s", flag, filepath.Dir(file))
-	}
-	if info, err := os.Stat(file); err == nil && info.IsDir() {
-		return fmt.Errorf("--%s: %s is a folder (write %s)", flag, file, filepath.Join(file, "report.html"))
-	}
-	return nil
-}
-
-// replaceFile writes a file as a whole: whatever goes wrong, the one that was there stays. What is no file, such as /dev/stdout, is written
-// to as it is.
-func replaceFile(name string, data []byte) (err error) {
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		name = real // the link stays one
-	}
-	mode := os.FileMode(0o644)
-	switch info, err := os.Stat(name); {
-	case err != nil:
-	case !info.Mode().IsRegular():
-		return os.WriteFile(name, data, mode)
-	default:
-		mode = info.Mode().Perm()
-	}
-	part := fmt.Sprintf("%s.%d.part", name, os.Getpid())
-	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(part, name)
-	}
-	if err != nil {
-		_ = os.Remove(part)
-	}
-	return err
+	return errors.Join(append(all, c.reportFlag.validate(append(slices.Clip(c.Log), c.Config)...))...)
 }
 
 // Run replays the log.
@@ -208,22 +138,14 @@ func (c *simulateMailCommand) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
-	if c.Report != "" {
-		var page bytes.Buffer
-		if err := study.WriteReport(&page); err != nil {
-			return err
-		}
-		if err := replaceFile(c.Report, page.Bytes()); err != nil {
-			return err
-		}
+	if err := c.reportFlag.write(study.WriteReport); err != nil {
+		return err
 	}
 	if c.JSON {
 		return t.json(study)
 	}
 	t.mailStudy(study, c.Users)
-	if c.Report != "" {
-		fmt.Fprintf(t.out, "\nThe report is in %s.\n", printable(c.Report))
-	}
+	c.reportFlag.told(t)
 	return nil
 }
 

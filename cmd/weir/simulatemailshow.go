@@ -33,7 +33,11 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 	b.row(text("mails delayed"), number(s.Delayed), right(percent(s.DelayedShare)), text("of "+count(s.DelayedUsers, "user")))
 	b.row(text("recipients who waited"), number(s.Waited), right(percent(part(s.Waited, s.Recipients))),
 		text(fmt.Sprintf("%s on average, half of them up to %s, the longest %s", seconds(s.MeanDelay), seconds(s.MedianDelay), seconds(s.MaxDelay))))
-	b.row(text("stops"), number(s.Stops), right(""), text(fmt.Sprintf("of %s; each user %s", count(s.StoppedUsers, "user"), howOften(s.StopsMonthly))))
+	if n := s.Waited - s.Left; n > 0 {
+		b.row(text("… released"), number(n), right(percent(part(n, s.Recipients))), text("when their user was stopped; their delays are not counted"))
+	}
+	b.row(text("stops"), number(s.Stops), right(""), text(fmt.Sprintf("of %s; each user %s (exact Poisson, 95%%: %s)", count(s.StoppedUsers, "user"), howOften(s.StopsMonthly),
+		between(howOften(s.StopsRange[0]), howOften(s.StopsRange[1])))))
 	together := "at most, of all users together"
 	if s.QueueEvery > 1 {
 		together += "; looked at every " + seconds(float64(s.QueueEvery)) + " only"
@@ -52,8 +56,8 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Reach"))
 		said := "Nobody would have been flagged for writing to too many new people."
 		if r.Flags > 0 {
-			said = fmt.Sprintf("For writing to too many new people, %s would have been flagged, %s in all: %.2g for 100 users in a month.",
-				count(r.FlaggedUsers, "user"), count(r.Flags, "time"), r.FlagsMonthly)
+			said = fmt.Sprintf("For writing to too many new people, %s would have been flagged, %s in all: %.2g for 100 users in a month (exact Poisson, 95%%: %s).",
+				count(r.FlaggedUsers, "user"), count(r.Flags, "time"), r.FlagsMonthly, interval(r.FlagsRange))
 		}
 		t.paragraph(said + " weir simulate reach tells more.")
 	}
@@ -65,9 +69,13 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 		}
 		t.write(b)
 	}
+	if len(s.Sweeps) > 0 {
+		fmt.Fprintln(t.out)
+		t.paragraph(simulate.InSample)
+	}
 	if a := s.Advice; a != nil {
 		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Advice"))
-		t.paragraph(strings.Join(a.Text, " "))
+		t.paragraph(strings.Join(a.Text, " ") + " " + simulate.InSample)
 		if a.Config != "" {
 			fmt.Fprintf(t.out, "\n%s", a.Config)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,8 @@ type simulateReachCommand struct {
 	rule
 	Steal []weir.Rate `placeholder:"RATE" help:"Have a user's account stolen, which then writes to so many new people, such as 30/h, and see when it is found. May be repeated. Default: 30/h and 300/h."`
 	Users int         `default:"10" placeholder:"N" help:"How many users to list, of those with the most flags and recipients. Default: ${default}."`
-	JSON  bool        `name:"json" help:"Print the figures as JSON."`
+	reportFlag
+	JSON bool `name:"json" help:"Print the figures as JSON."`
 }
 
 // thefts are the accounts that are stolen.
@@ -47,7 +49,7 @@ func (c *simulateReachCommand) Validate() error {
 	if c.Users < 0 || c.Users > simulate.MaxWorst {
 		all = append(all, fmt.Errorf("--users: %d is out of bounds (0 to %d)", c.Users, simulate.MaxWorst))
 	}
-	return errors.Join(all...)
+	return errors.Join(append(all, c.reportFlag.validate(append(slices.Clip(c.Log), c.Config)...))...)
 }
 
 // Run replays the log.
@@ -68,12 +70,16 @@ func (c *simulateReachCommand) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
+	if err := c.reportFlag.write(simulate.ReachReport{ReachStudy: study, Log: info, Rule: capital(reachLine(o)) + "."}.WriteReport); err != nil {
+		return err
+	}
 	if c.JSON {
 		return t.json(reachFigures{study, info})
 	}
 	t.logLine(info)
 	fmt.Fprintf(t.out, "%s.\n\n", capital(reachLine(o)))
 	t.reachStudy(study, c.Users)
+	c.reportFlag.told(t)
 	return nil
 }
 
@@ -108,17 +114,19 @@ func (r rule) reach() (reach.Options, error) {
 // reachStudy shows a study to people.
 func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 	b := &table{heads: []string{"what would have been", "", ""}}
-	b.row(text("flags"), number(s.Flags), text(fmt.Sprintf("of %s; %.2g for 100 users in a month", count(s.FlaggedUsers, "user"), s.FlagsMonthly)))
+	b.row(text("flags"), number(s.Flags), text(fmt.Sprintf("of %s; %.2g for 100 users in a month (95%%: %s)", count(s.FlaggedUsers, "user"), s.FlagsMonthly, interval(s.FlagsRange))))
 	b.row(text("recipients held or refused"), number(s.Held), text(""))
 	t.write(b)
 	if n := min(users, len(s.Users)); n > 0 {
 		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Who writes to the most people"))
-		b := &table{heads: []string{"user", "mails", "different recipients", "new in an hour", "in a day", "flags"}}
+		b := &table{heads: []string{"user", "mails", "different recipients", "new in an hour", "in a day", "flags", "held"}}
 		for _, u := range s.Users[:n] {
 			about := func(n float64) cell { return right(fmt.Sprintf("%.0f", n)) } // counts are estimates
-			b.row(text(u.User), number(u.Mails), about(u.Recipients), about(u.MostHour), about(u.MostDay), number(u.Flags))
+			b.row(text(u.User), number(u.Mails), about(u.Recipients), about(u.MostHour), about(u.MostDay), number(u.Flags), number(u.Held))
 		}
 		t.write(b)
+		fmt.Fprintln(t.out)
+		t.paragraph(simulate.ReachReading)
 	}
 	if len(s.Stolen) > 0 {
 		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Stolen accounts"))
@@ -137,13 +145,13 @@ func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 	}
 	if len(s.Thresholds) > 0 {
 		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "With another threshold"))
-		heads := []string{"threshold", "flags", "100 users a month"}
+		heads := []string{"threshold", "flags", "100 users a month", "95%"}
 		for _, a := range s.Stolen {
 			heads = append(heads, fmt.Sprintf("%g/h found after", a.PerHour))
 		}
 		b := &table{heads: heads}
 		for _, th := range s.Thresholds {
-			row := []cell{text(th.Threshold), number(th.Flags), right(fmt.Sprintf("%.2g", th.FlagsMonthly))}
+			row := []cell{text(th.Threshold), number(th.Flags), right(fmt.Sprintf("%.2g", th.FlagsMonthly)), right(interval(th.FlagsRange))}
 			for i, a := range s.Stolen {
 				found := right("never")
 				switch n := th.FoundAfter[i]; {
@@ -159,5 +167,10 @@ func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 			b.row(row...)
 		}
 		t.write(b)
+		fmt.Fprintln(t.out)
+		t.paragraph(simulate.InSample + " " + simulate.IntervalReading)
 	}
 }
+
+// interval is one for people.
+func interval(i simulate.Interval) string { return fmt.Sprintf("%.2g to %.2g", i[0], i[1]) }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"weir"
 	"weir/internal/tabular"
@@ -16,28 +17,38 @@ const maxRates = 100
 // simulateVirusCommand is weir simulate virus.
 type simulateVirusCommand struct {
 	rule
-	Rate              []float64  `placeholder:"N" help:"How many mails the virus sends in a minute; may be repeated. Default: 60."`
-	RecipientsPerMail int        `default:"1" placeholder:"N" help:"To how many recipients each mail goes. Default: ${default}."`
-	Known             weir.Share `placeholder:"SHARE" help:"Which share of them the user has written to lately, such as 20%. Default: none."`
-	Table             bool       `help:"Print the table of the document that the throttle is from, beside what weir does."`
-	JSON              bool       `name:"json" help:"Print the figures as JSON, for the worst moment that a virus can begin in."`
+	Rate              []weir.Rate `placeholder:"RATE" help:"How many mails the virus sends, such as 60/m; may be repeated. Default: 60/m."`
+	RecipientsPerMail int         `default:"1" placeholder:"N" help:"To how many recipients each mail goes. Default: ${default}."`
+	Known             weir.Share  `placeholder:"SHARE" help:"Which share of them the user has written to lately, such as 20%. Default: none."`
+	Table             bool        `help:"Print the table of the document that the throttle is from, beside what weir does."`
+	reportFlag
+	JSON bool `name:"json" help:"Print the figures as JSON, for the worst moment that a virus can begin in."`
+}
+
+// reportRates are those that a report shows where nothing else was asked for.
+var reportRates = []weir.Rate{
+	{Count: 1, Per: time.Minute}, {Count: 2, Per: time.Minute}, {Count: 5, Per: time.Minute}, {Count: 10, Per: time.Minute}, {Count: 20, Per: time.Minute},
+	{Count: 60, Per: time.Minute}, {Count: 120, Per: time.Minute}, {Count: 455, Per: time.Minute},
 }
 
 // viruses are those that are tried.
 func (c *simulateVirusCommand) viruses() (all []simulate.VirusOptions) {
 	rates := c.Rate
 	if len(rates) == 0 {
-		rates = []float64{simulate.DefaultVirusRate}
+		rates = []weir.Rate{{Count: simulate.DefaultVirusRate, Per: time.Minute}}
+		if c.Report != "" { // as many as a picture needs
+			rates = reportRates
+		}
 	}
 	for _, rate := range rates {
-		all = append(all, simulate.VirusOptions{Rate: rate, Recipients: c.RecipientsPerMail, Known: float64(c.Known)})
+		all = append(all, simulate.VirusOptions{Rate: 60 * aSecond(rate), Recipients: c.RecipientsPerMail, Known: float64(c.Known)})
 	}
 	return all
 }
 
 // Validate is called by the parser.
 func (c *simulateVirusCommand) Validate() error {
-	if err := c.rule.validate(); err != nil {
+	if err := errors.Join(c.rule.validate(), c.reportFlag.validate(c.Config)); err != nil {
 		return err
 	}
 	if c.Table && (len(c.Rate) > 0 || c.RecipientsPerMail != 1 || c.Known != 0) {
@@ -51,7 +62,7 @@ func (c *simulateVirusCommand) Validate() error {
 	}
 	for _, o := range c.viruses() {
 		if o.Rate == 0 {
-			return errors.New("--rate: a virus that sends nothing (write 60)")
+			return errors.New("--rate: a virus that sends nothing (write 60/m)")
 		}
 		for _, mistake := range weir.FieldErrors(o.Validate()) {
 			flag := *mistake
@@ -85,8 +96,16 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
+	report := simulate.VirusReport{Rule: capital(paramsLine(p)) + ".", Whom: fmt.Sprintf("Each mail goes %s.", c.whom())}
 	if c.Table {
-		return c.table(t, p)
+		report.Whom, report.Table = "", simulate.VirusTable(p)
+		for _, r := range report.Table {
+			report.Viruses = append(report.Viruses, simulate.VirusTried{Rate: r.Rate, VirusRange: r.Given})
+		}
+		if err := c.reportFlag.write(report.WriteReport); err != nil {
+			return err
+		}
+		return c.table(t, p, report.Table)
 	}
 	figures := []virusFigures{}
 	b := &table{heads: []string{"mails a minute", "passed", "held", "stopped after"}}
@@ -95,30 +114,38 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 		if err != nil {
 			return err
 		}
+		report.Viruses = append(report.Viruses, simulate.VirusTried{Rate: v.Rate, VirusRange: r})
 		w := r.Worst
 		figures = append(figures, virusFigures{v.Rate, w.Passed, w.Held, w.StoppedAfter, w.PassedNew, r.Best.Passed, r.Best.StoppedAfter})
 		passed, held, stopped := virusText(r)
 		b.row(right(fmt.Sprint(v.Rate)), right(passed), right(held), right(stopped))
 	}
+	if err := c.reportFlag.write(report.WriteReport); err != nil {
+		return err
+	}
 	if c.JSON {
 		return t.json(figures)
 	}
-	whom := "to somebody new"
-	switch {
-	case c.Known > 0:
-		whom = fmt.Sprintf("to %s, %s of whom he knows", count(c.RecipientsPerMail, "recipient"), c.Known)
-	case c.RecipientsPerMail > 1:
-		whom = fmt.Sprintf("to %d people who are new", c.RecipientsPerMail)
-	}
-	fmt.Fprintf(t.out, "Each mail goes %s. %s.\n\n", whom, t.paint(tabular.Faint, capital(paramsLine(p))))
+	fmt.Fprintf(t.out, "Each mail goes %s. %s.\n\n", c.whom(), t.paint(tabular.Faint, capital(paramsLine(p))))
 	t.write(b)
 	fmt.Fprint(t.out, "\nRecipients, from the best to the worst moment of the user's clock for it to begin.\n")
+	c.reportFlag.told(t)
 	return nil
 }
 
+// whom says to whom each mail goes.
+func (c *simulateVirusCommand) whom() string {
+	switch {
+	case c.Known > 0:
+		return fmt.Sprintf("to %s, %s of whom the user knows", count(c.RecipientsPerMail, "recipient"), c.Known)
+	case c.RecipientsPerMail > 1:
+		return fmt.Sprintf("to %d people who are new", c.RecipientsPerMail)
+	}
+	return "to somebody new"
+}
+
 // table shows the document's table.
-func (c *simulateVirusCommand) table(t *terminal, p mail.Params) error {
-	rows := simulate.VirusTable(p)
+func (c *simulateVirusCommand) table(t *terminal, p mail.Params, rows []simulate.VirusRow) error {
 	if c.JSON {
 		return t.json(rows)
 	}
@@ -146,5 +173,6 @@ func (c *simulateVirusCommand) table(t *terminal, p mail.Params) error {
 	}
 	t.write(b)
 	fmt.Fprint(t.out, "\nThe document tried two real viruses and one of its own; in front of the first, a mail of the user's had spent his slack.\n")
+	c.reportFlag.told(t)
 	return nil
 }

@@ -103,6 +103,7 @@ type decision struct {
 	Limit      *int64       `json:"limit,omitempty"`
 	Remaining  *int64       `json:"remaining,omitempty"`
 	Window     float64      `json:"window,omitempty"`      // seconds
+	Per        string       `json:"per,omitempty"`         // day, week, month or year, where the window is one of the calendar
 	RetryAfter float64      `json:"retry_after,omitempty"` // seconds
 	Challenge  string       `json:"challenge,omitempty"`   // the puzzle to be solved
 	Algorithm  string       `json:"algorithm,omitempty"`
@@ -261,7 +262,10 @@ func newDecision(a *weir.Answer, now time.Time) decision {
 		d.By, d.Rule = figure.By, figure.Rule
 	}
 	if figure.Unit != "" || figure.Limit > 0 { // else the rule is none that counts
-		d.Unit, d.Limit, d.Remaining, d.Window = figure.Unit, &figure.Limit, &figure.Remaining, seconds(figure.Window)
+		d.Unit, d.Limit, d.Remaining, d.Window = figure.Unit, &figure.Limit, &figure.Remaining, seconds(figure.Window.Length())
+		if figure.Window.Calendar() != weir.NoCalendar {
+			d.Per = figure.Window.String()
+		}
 	}
 	return d
 }

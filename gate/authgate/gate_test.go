@@ -161,7 +161,7 @@ func TestOffend(t *testing.T) {
 // There is no page to pay at: a challenge is a refusal.
 func TestChallenge(t *testing.T) {
 	unpaid := newProbe(func(_ *weir.Event, a *weir.Answer) {
-		a.Verdict, a.Reason, a.Figure = weir.Challenge, weir.Unpaid, weir.Figure{Rule: "per-day", Unit: "requests", Limit: 5, Window: 24 * time.Hour}
+		a.Verdict, a.Reason, a.Figure = weir.Challenge, weir.Unpaid, weir.Figure{Rule: "per-day", Unit: "requests", Limit: 5, Window: weir.Window(24 * time.Hour)}
 	})
 	r := start(t, Options{}, clock.NewFake(noon), chainOf(t, unpaid))
 	a := r.ask(byTraefik()...)

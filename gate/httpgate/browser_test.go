@@ -14,7 +14,7 @@ import (
 // used is a refusal with the longest words that there are.
 func used(ev *weir.Event, a *weir.Answer) error {
 	a.Verdict, a.Reason = weir.Refuse, weir.LineFull
-	a.Figure = weir.Figure{Rule: "uploads-of-the-whole-organisation-per-day", Unit: "bytes", Limit: 50 << 30, Window: 24 * time.Hour, Reset: ev.Time.Add(5 * time.Hour)}
+	a.Figure = weir.Figure{Rule: "uploads-of-the-whole-organisation-per-day", Unit: "bytes", Limit: 50 << 30, Window: weir.Window(24 * time.Hour), Reset: ev.Time.Add(5 * time.Hour)}
 	a.Until = a.Reset
 	return nil
 }

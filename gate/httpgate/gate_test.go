@@ -23,9 +23,9 @@ func TestAdmit(t *testing.T) {
 			t.Errorf("event %+v", ev)
 		}
 		a.Figures = append(a.Figures,
-			weir.Figure{Rule: "per-second", Unit: "requests", Limit: 5, Remaining: 4, Window: time.Second, Reset: epoch.Add(time.Second)},
+			weir.Figure{Rule: "per-second", Unit: "requests", Limit: 5, Remaining: 4, Window: weir.Window(time.Second), Reset: epoch.Add(time.Second)},
 			weir.Figure{Rule: "at-once", Unit: "at once", Limit: 10, Remaining: 9},
-			weir.Figure{Rule: `odd"one`, Unit: "bytes", Limit: 10, Remaining: 9, Window: 200 * time.Millisecond, Reset: epoch.Add(1)})
+			weir.Figure{Rule: `odd"one`, Unit: "bytes", Limit: 10, Remaining: 9, Window: weir.Window(200 * time.Millisecond), Reset: epoch.Add(1)})
 		return nil
 	})
 	g := start(t, Options{Upstream: to(echo(t).URL), Account: []string{"header:X-Api-Key"}}, admit)

@@ -36,7 +36,7 @@ func rateLimitHeaders(h http.Header, figures []weir.Figure, now time.Time) {
 		}
 		policy = strconv.AppendInt(append(appendString(policy, name), ";q="...), f.Limit, 10)
 		if f.Window > 0 {
-			policy = strconv.AppendInt(append(policy, ";w="...), wholeSeconds(f.Window), 10)
+			policy = strconv.AppendInt(append(policy, ";w="...), wholeSeconds(f.Window.Length()), 10)
 		}
 		switch f.Unit {
 		case "bytes":

@@ -240,10 +240,23 @@ func TestAuthzNotConfigured(t *testing.T) {
 	}
 }
 
+// A period of the calendar has its name, however long it is; 30 days are no month.
+func TestPeriodsOfTheCalendar(t *testing.T) {
+	for want, w := range map[string]weir.Window{
+		"month MONTH": weir.NewWindow(30*day, weir.Month), "month MONTH ": weir.NewWindow(28*day, weir.Month), "day DAY": weir.NewWindow(23*time.Hour, weir.Day),
+		"week WEEK": weir.NewWindow(7*day, weir.Week), "year YEAR": weir.NewWindow(366*day, weir.Year), "minute MINUTE": weir.Window(time.Minute),
+		"1m30s UNKNOWN": weir.Window(90 * time.Second), "31d UNKNOWN": weir.Window(31 * day),
+	} {
+		if got := period(w) + " " + unitOf(w).String(); got != strings.TrimSpace(want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 func TestRateLimitHeaders(t *testing.T) {
 	figures := []weir.Figure{
-		{By: "a", Rule: "x", Unit: "requests", Limit: 5, Remaining: 4, Window: 200 * time.Millisecond, Reset: noon.Add(time.Second)},
-		{By: "b", Rule: "x", Unit: "bytes", Limit: 9, Remaining: 1, Window: time.Minute},
+		{By: "a", Rule: "x", Unit: "requests", Limit: 5, Remaining: 4, Window: weir.Window(200 * time.Millisecond), Reset: noon.Add(time.Second)},
+		{By: "b", Rule: "x", Unit: "bytes", Limit: 9, Remaining: 1, Window: weir.Window(time.Minute)},
 		{By: "b", Rule: `q"`, Unit: "at once", Limit: 3, Remaining: 3},
 		{By: "b", Rule: `q"`, Unit: "at once", Limit: 3, Remaining: 2},
 	}

@@ -99,11 +99,11 @@ func detail(a *weir.Answer) string {
 }
 
 // period says per how long, in a word where there is one.
-func period(d time.Duration) string {
-	if u := Unit(unitOf(d)); u.valid() && u.Period() == d {
+func period(w weir.Window) string {
+	if u := Unit(unitOf(w)); u.valid() && (w.Calendar() != weir.NoCalendar || u.Period() == w.Length()) {
 		return u.String()
 	}
-	return weir.Duration(d).String()
+	return w.String()
 }
 
 // retryAfter returns after how many seconds a denied client may come back, at least 1; 0 means that there is no use, or no saying.
@@ -202,7 +202,7 @@ func appendRateLimit(headers []*core.HeaderValueOption, figures []weir.Figure, n
 		}
 		policy = strconv.AppendInt(append(appendQuoted(policy, name), ";q="...), f.Limit, 10)
 		if f.Window > 0 {
-			policy = strconv.AppendInt(append(policy, ";w="...), wholeSeconds(f.Window), 10)
+			policy = strconv.AppendInt(append(policy, ";w="...), wholeSeconds(f.Window.Length()), 10)
 		}
 		switch f.Unit {
 		case "bytes":

@@ -136,17 +136,12 @@ func nearest(figures []weir.Figure) *weir.Figure {
 }
 
 // unitOf is the unit that a window is called by. Others have none.
-func unitOf(window time.Duration) rls.RateLimitResponse_RateLimit_Unit {
+func unitOf(w weir.Window) rls.RateLimitResponse_RateLimit_Unit {
+	length, calendar := w.Length(), w.Calendar() != weir.NoCalendar
 	for u, known := range units {
-		if known.period == window && window > 0 {
+		if known.name != "" && (calendar && known.name == w.String() || !calendar && known.period == length) {
 			return rls.RateLimitResponse_RateLimit_Unit(u)
 		}
-	}
-	switch {
-	case window >= 28*day && window <= 31*day: // of the calendar
-		return rls.RateLimitResponse_RateLimit_MONTH
-	case window == 366*day:
-		return rls.RateLimitResponse_RateLimit_YEAR
 	}
 	return rls.RateLimitResponse_RateLimit_UNKNOWN
 }

@@ -94,7 +94,7 @@ func explain(a *weir.Answer, what string, now time.Time, never bool) string {
 		b.WriteString("over a limit")
 	}
 	if a.Limit > 0 && a.Window > 0 {
-		fmt.Fprintf(&b, " per %s", weir.Duration(a.Window))
+		fmt.Fprintf(&b, " per %s", a.Window)
 	}
 	if rule := strings.Trim(a.By+"/"+a.Rule, "/"); rule != "" {
 		fmt.Fprintf(&b, " (%s)", rule)

@@ -110,7 +110,9 @@ func TestVolume(t *testing.T) {
 func TestSharedLimit(t *testing.T) {
 	for want, a := range map[string]weir.Answer{
 		"over the limit shared by new accounts, of 5 mails per 1h (plans/hourly), come back in 1m": {
-			Reason: weir.SharedLimit, Until: epoch.Add(time.Minute), Figure: weir.Figure{By: "plans", Rule: "hourly", Unit: "requests", Limit: 5, Window: time.Hour}},
+			Reason: weir.SharedLimit, Until: epoch.Add(time.Minute), Figure: weir.Figure{By: "plans", Rule: "hourly", Unit: "requests", Limit: 5, Window: weir.Window(time.Hour)}},
+		"over the limit of 5 mails per month (plans/monthly)": {Reason: weir.OverLimit,
+			Figure: weir.Figure{By: "plans", Rule: "monthly", Unit: "requests", Limit: 5, Window: weir.NewWindow(30*24*time.Hour, weir.Month)}},
 		"over the limit shared by new accounts, of 1KB": {Reason: weir.SharedLimit, Figure: weir.Figure{Unit: "bytes", Limit: 1000}},
 	} {
 		if got := explain(&a, "mails", epoch, false); got != want {

@@ -35,7 +35,7 @@ func RateLimit(h http.Header, figures []weir.Figure, now time.Time) {
 		}
 		policy = strconv.AppendInt(append(appendString(policy, name), ";q="...), f.Limit, 10)
 		if f.Window > 0 {
-			policy = strconv.AppendInt(append(policy, ";w="...), wholeSeconds(f.Window), 10)
+			policy = strconv.AppendInt(append(policy, ";w="...), wholeSeconds(f.Window.Length()), 10)
 		}
 		switch f.Unit {
 		case "bytes":
@@ -165,8 +165,8 @@ func limitOf(a *weir.Answer) string {
 }
 
 // period says per how long, in a word where there is one.
-func period(d time.Duration) string {
-	switch d {
+func period(w weir.Window) string {
+	switch w.Length() {
 	case time.Second:
 		return "second"
 	case time.Minute:
@@ -176,5 +176,5 @@ func period(d time.Duration) string {
 	case 24 * time.Hour:
 		return "day"
 	}
-	return weir.Duration(d).String()
+	return w.String()
 }

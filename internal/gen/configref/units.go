@@ -32,6 +32,8 @@ const (
 
 const duration = `([0-9]+(\.[0-9]*)?(w|d|h|m|s|ms|us|µs|ns))+`
 
+const counted = `[0-9][0-9_]*(\.[0-9]*)?([eE]\+?[0-9]+|[kKMGT])?`
+
 var units = []unit{
 	{reflect.TypeFor[weir.Duration](), "duration", "durations", "A length of time, with its unit: ms, s, m, h, d (24 hours), w (7 days).",
 		[]string{"200ms", "5s", "1m30s", "12h", "7d"}, `^(0|` + duration + `)$`, zeroOnly},
@@ -39,15 +41,15 @@ var units = []unit{
 		"A stretch of time that repeats: a duration, or a day, week (from Monday), month or year of the calendar.",
 		[]string{"1s", "5m", "12h", "day", "month"}, `^(day|week|month|year|` + duration + `)$`, noNumber},
 	{reflect.TypeFor[weir.Rate](), "rate", "rates", "So many per time; a size where bytes are counted.",
-		[]string{"100/s", "5/m", "1000/h", "20/d", "3/10s", "10MB/s"}, `^[0-9]+(\.[0-9]*)?( *([KMGT]i?|k)?B)? */ *(` + duration + `|[a-zµ]+)$`, noNumber},
+		[]string{"100/s", "5/m", "1000/h", "20/d", "3/10s", "1e6/s", "10MB/s"}, `^(` + counted + `|[0-9]*\.?[0-9]* *([KMGT]i?|k)?B) */ *(` + duration + `|[a-zµ]+)$`, noNumber},
 	{reflect.TypeFor[weir.Size](), "size", "sizes", "A number of bytes. KB, MB, GB and TB are powers of 1000; KiB, MiB, GiB and TiB of 1024.",
 		[]string{"512B", "64KiB", "10MB", "1.5GiB"}, `^(0|[0-9]*\.?[0-9]* *([KMGT]i?|k)?B)$`, zeroOnly},
 	{reflect.TypeFor[weir.Share](), "share", "shares", "A part of a whole, in percent.",
 		[]string{"10%", "0.5%", "200%"}, `^(0|[0-9]*\.?[0-9]* *%)$`, zeroOnly},
 	{reflect.TypeFor[quota.Amount](), "amount", "amounts", "A number of requests, or a size where bytes are counted.",
-		[]string{"5", "100000", "10MB"}, `^([0-9]+|[0-9]*\.?[0-9]* *([KMGT]i?|k)?B)$`, anyNumber},
+		[]string{"5", "100000", "1e6", "10MB"}, `^(` + counted + `|[0-9]*\.?[0-9]* *([KMGT]i?|k)?B)$`, anyNumber},
 	{reflect.TypeFor[weir.Number](), "number", "numbers", "A whole number, or a size where bytes are counted.",
-		[]string{"200", "1000000", "64KiB"}, `^([0-9]+|[0-9]*\.?[0-9]* *([KMGT]i?|k)?B)$`, anyNumber},
+		[]string{"200", "1000000", "1e6", "64KiB"}, `^(` + counted + `|[0-9]*\.?[0-9]* *([KMGT]i?|k)?B)$`, anyNumber},
 	{reflect.TypeFor[stamp.Work](), "work", "works", "An amount of computing: so many basic operations of the puzzle, or a power of two of them.",
 		[]string{"16 bits", "16.5 bits", "65536"}, `^([0-9]+|[0-9]+(\.[0-9]*)? *bits?)$`, anyNumber},
 	{reflect.TypeFor[stamp.Algorithm](), "algorithm", "algorithms", "A kind of puzzle.",

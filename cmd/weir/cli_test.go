@@ -1,0 +1,76 @@
+package main
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"weir"
+)
+
+// Every flag that counts takes 1e6, every rate takes 60/m, of whatever command. A number of another type would have a reader of its own: the
+// only ones are a seed, which is no count, and a factor.
+func TestNumbersInFlags(t *testing.T) {
+	t.Parallel()
+	parser, err := newParser(&terminal{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts, rates := 0, 0
+	for _, command := range parser.Model.Leaves(false) {
+		for _, flag := range command.Flags {
+			typ := flag.Target.Type()
+			for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
+				typ = typ.Elem()
+			}
+			name := command.Path() + " --" + flag.Name
+			read := func(text string) any {
+				t.Helper()
+				into := reflect.New(flag.Target.Type()).Elem()
+				if err := flag.Parse(kong.Scan(text), into); err != nil {
+					t.Errorf("%s %s: %v", name, text, err)
+					return nil
+				}
+				for into.Kind() == reflect.Pointer || into.Kind() == reflect.Slice {
+					if into.Kind() == reflect.Slice {
+						into = into.Index(0)
+					} else {
+						into = into.Elem()
+					}
+				}
+				return into.Interface()
+			}
+			switch reflect.Zero(typ).Interface().(type) {
+			case int, int64, weir.Number:
+				counts++
+				if n := read("1e6"); n != reflect.ValueOf(1_000_000).Convert(typ).Interface() {
+					t.Errorf("%s: 1e6 is %v", name, n)
+				}
+			case weir.Rate:
+				rates++
+				if r := read("60/m"); r != (weir.Rate{Count: 60, Per: time.Minute}) {
+					t.Errorf("%s: 60/m is %v", name, r)
+				}
+			case hashes:
+				rates++
+				if a, b := read("60M/m"), read("1e6"); a != hashes(1e6) || b != a {
+					t.Errorf("%s: 60M/m is %v, 1e6 is %v", name, a, b)
+				}
+			case weir.Duration, time.Duration, weir.Size, weir.Share: // these have units
+			default:
+				switch typ.Kind() {
+				case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32,
+					reflect.Uint64, reflect.Float32, reflect.Float64:
+					if flag.Name != "seed" && flag.Name != "times" {
+						t.Errorf("%s is a number of type %s", name, typ)
+					}
+				}
+			}
+		}
+	}
+	if counts < 15 || rates < 8 {
+		t.Errorf("%d counts, %d rates", counts, rates)
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// A reportFlag is the page that every study can be written to.
+type reportFlag struct {
+	Report string `placeholder:"FILE" help:"Also write a page with plots, which stands by itself."`
+}
+
+// validate finds a report that would be written over what it is made from, or that cannot be written. read are names of files, or empty.
+func (f reportFlag) validate(read ...string) error {
+	for _, file := range read {
+		if f.Report != "" && file != "" && sameFile(f.Report, file) {
+			return fmt.Errorf("--report: %s would be written over %s, which is read (write another name, such as report.html)", f.Report, file)
+		}
+	}
+	return folderOf("report", f.Report)
+}
+
+// write writes the page, where one is wanted.
+func (f reportFlag) write(to func(io.Writer) error) error {
+	if f.Report == "" {
+		return nil
+	}
+	var page bytes.Buffer
+	if err := to(&page); err != nil {
+		return err
+	}
+	return replaceFile(f.Report, page.Bytes())
+}
+
+// told says where the page is.
+func (f reportFlag) told(t *terminal) {
+	if f.Report != "" {
+		fmt.Fprintf(t.out, "\nThe report is in %s.\n", printable(f.Report))
+	}
+}
+
+// sameFile reports whether two names are of the same file, which exists.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}
+
+// folderOf finds a file that cannot be written before it takes a while to find what to write.
+func folderOf(flag, file string) error {
+	if file == "" {
+		return nil
+	}
+	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
+		return fmt.Errorf("--%s: there is no folder %s", flag, filepath.Dir(file))
+	}
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return fmt.Errorf("--%s: %s is a folder (write %s)", flag, file, filepath.Join(file, "report.html"))
+	}
+	return nil
+}
+
+// replaceFile writes a file as a whole: whatever goes wrong, the one that was there stays. What is no file, such as /dev/stdout, is written
+// to as it is.
+func replaceFile(name string, data []byte) (err error) {
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real // the link stays one
+	}
+	mode := os.FileMode(0o644)
+	switch info, err := os.Stat(name); {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		return os.WriteFile(name, data, mode)
+	default:
+		mode = info.Mode().Perm()
+	}
+	part := fmt.Sprintf("%s.%d.part", name, os.Getpid())
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(part, name)
+	}
+	if err != nil {
+		_ = os.Remove(part)
+	}
+	return err
+}
