@@ -152,23 +152,33 @@ func (s *soak) driveTCP() (func(int) error, func()) {
 			return err
 		}
 		defer c.Close()
-		return echoed(c)
+		return echoed(c, time.Minute)
 	}, func() {}
 }
 
+// driveUDP asks again when no answer comes, as clients of UDP do: the gate forgets a client after a second.
 func (s *soak) driveUDP() (func(int) error, func()) {
-	return func(int) error {
-		c, err := net.Dial("udp", s.at["udp"])
-		if err != nil {
-			return err
+	return func(int) (err error) {
+		for range 10 {
+			if err = s.packet(); err == nil {
+				break
+			}
 		}
-		defer c.Close()
-		return echoed(c)
+		return err
 	}, func() {}
 }
 
-func echoed(c net.Conn) error {
-	c.SetDeadline(time.Now().Add(time.Minute))
+func (s *soak) packet() error {
+	c, err := net.Dial("udp", s.at["udp"])
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return echoed(c, 5*time.Second)
+}
+
+func echoed(c net.Conn, patience time.Duration) error {
+	c.SetDeadline(time.Now().Add(patience))
 	said, heard := []byte("hello"), make([]byte, 5)
 	if _, err := c.Write(said); err != nil {
 		return err
