@@ -53,7 +53,7 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	s := newSoak(t)
-	s.load(length/12, reloads, nil) // tables and pools that fill once are full afterwards
+	s.load(max(length/12, 500*time.Millisecond), reloads, nil) // tables and pools that fill once are full afterwards
 	rest := s.rest(nil)
 	var samples [][]float64
 	cpu := s.metrics()["process_cpu_seconds_total"]

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	soakUsers    = 20 // of mail
+	soakUsers    = 8 // of mail
 	soakFriends  = 40 // to whom each of them writes
 	soakAccounts = 1000
 	soakPassword = "correct horse"
