@@ -197,8 +197,11 @@ func TestTwoAccountsOfOneHash(t *testing.T) {
 		a, g := q.enrol(rs, s, hash, "b", netip.Addr{}, netip.Addr{}, nanos(r.now), enter)
 		s.mu.Unlock()
 		if g == nil || a.name != "" {
-			t.Errorf("b got the account %q", a.name)
+			t.Fatalf("b got the account %q", a.name)
 		}
+		s.mu.Lock()
+		q.admit(rs, g, nanos(r.now)) // the upstream accepted it
+		s.mu.Unlock()
 	}
 	if n := r.q.Stats().Accounts; n != 1 {
 		t.Errorf("%d accounts in the table, want 1", n)
