@@ -52,7 +52,7 @@ export GORACE := atexit_sleep_ms=0
 # Tests also wait, so that one package more is under way than there are processors. Vetting is for lint.
 TEST = $(GO) test $$race -shuffle=on -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
-.PHONY: help demo run build setup test long race lint arch generate generated fuzz bench cross cover check clean
+.PHONY: help demo run build setup test long mutants race lint arch generate generated fuzz bench cross cover check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -108,9 +108,13 @@ test: setup ## all tests, with the race detector, in random order
 	@if $(HAVE_CC); then race="$(RACE)"; else race=; fi; \
 	set -x; $(TEST) $(ARGS) ./...
 
-long: setup ## all tests in full size, which takes a multiple of the time
+long: setup ## all tests in full size, an hour of load among them, and mutants
 	@if $(HAVE_CC); then race="$(RACE)"; else race=; fi; \
-	set -x; WEIR_LONG=1 $(TEST) -timeout 1h $(ARGS) ./...
+	set -x; WEIR_LONG=1 $(TEST) -timeout 2h $(ARGS) ./...
+	$(GO) run ./internal/mutants
+
+mutants: ## would the tests notice a mistake? (ARGS="-only spool -n 40 -seed 2")
+	$(GO) run ./internal/mutants $(ARGS)
 
 race: setup ## the tests COUNT times over, against rare interleavings
 	@if $(HAVE_CC); then race="$(RACE)"; else race=; fi; \

@@ -400,6 +400,17 @@ func TestTheListIsBounded(t *testing.T) {
 	}
 }
 
+// TestWhoIsOverIsNotEvicted: evictions tell an operator that the list is too small. A ban that makes room the moment it ends is none.
+func TestWhoIsOverIsNotEvicted(t *testing.T) {
+	l := newList(t, Options{Max: 1, TTL: weir.Duration(time.Minute)})
+	for i := range 3 {
+		offend(t, l, fmt.Sprint(i), "", epoch.Add(time.Duration(i)*time.Minute))
+	}
+	if s := l.Stats(); s.Expired != 2 || s.Evicted != 0 || s.Clients != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestSuspectsAreBounded(t *testing.T) {
 	l := newList(t, Options{Max: 5})
 	for i := range 6 {

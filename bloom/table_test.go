@@ -378,6 +378,21 @@ func TestCharge(t *testing.T) {
 	}
 }
 
+// TestDrainLeavesNothing: what was granted elsewhere is charged to the table that takes over, down to the last token. What it kept, a source would
+// have beyond its limit after the change of keys.
+func TestDrainLeavesNothing(t *testing.T) {
+	tb := NewTable(whole, NewKey())
+	full, _ := tb.Room(network, 0)
+	tb.Drain(network, full-3, 0)
+	if all, _ := tb.Room(network, 0); all != 3 {
+		t.Errorf("%d of %d are left, want 3", all, full)
+	}
+	tb.Drain(network, 5, 0)
+	if all, _ := tb.Room(network, 0); all != 0 {
+		t.Errorf("%d are left, want none", all)
+	}
+}
+
 // TestTooMuch: what the limiters of a network do not hold is not granted.
 func TestTooMuch(t *testing.T) {
 	tb := NewTable(whole, NewKey())

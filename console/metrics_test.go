@@ -41,6 +41,7 @@ func TestMetrics(t *testing.T) {
 		`weir_reloads_total{result="ok"} 0`,
 		`version="test"`,
 		`go_goroutines `,
+		`go_gc_heap_live_bytes `,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %s", want)

@@ -137,6 +137,7 @@ func TestWithin(t *testing.T) {
 		{"googlebot.com", "googlebot.com", true},
 		{"googlebot.com.", "googlebot.com", true},
 		{"evilgooglebot.com", "googlebot.com", false},
+		{"xgooglebot.com", "googlebot.com", false},
 		{"x.evilgooglebot.com", "googlebot.com", false},
 		{"googlebot.com.evil.example", "googlebot.com", false},
 		{"crawl.googlebot.com.evil", "googlebot.com", false},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -288,6 +289,9 @@ func TestManyAtOnce(t *testing.T) {
 func TestOptions(t *testing.T) {
 	if err := (Options{}).Validate(); err != nil {
 		t.Error(err)
+	}
+	if n, cores := (Options{}).WithDefaults().Workers, runtime.NumCPU(); n < 1 || 2*n > max(cores, 2) {
+		t.Errorf("%d workers on %d processors: passwords take more than half of them", n, cores)
 	}
 	bad := Options{Workers: -1, Waiting: MaxWaiting + 1, Remember: MaxRemember + 1, Remembered: -5}
 	if got := weir.FieldErrors(bad.Validate()); len(got) != 4 {

@@ -270,6 +270,50 @@ func TestLineIsBounded(t *testing.T) {
 	})
 }
 
+// Whoever was called from the line and finds that another was faster stands in front again.
+func TestCalledKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &guarded{t: t, network: wrongs(t, 2)}
+		take := func(known func()) *Guess {
+			guess, err := g.guard.Take(t.Context(), []Limit{{g.network, "network"}}, func() weir.Event { return weir.Event{Time: start, Account: "all"} },
+				func() bool { known(); return false })
+			if err != nil {
+				t.Error(err)
+			}
+			return guess
+		}
+		first, other := take(func() {}), take(func() {})
+		var order []string
+		var faster *Guess
+		asked := 0
+		go func() {
+			guess := take(func() {
+				if asked++; asked == 2 { // it was called, and somebody else is faster
+					faster = take(func() {})
+				}
+			})
+			order = append(order, "called")
+			guess.End(start, false)
+		}()
+		synctest.Wait()
+		go func() {
+			guess := take(func() {})
+			order = append(order, "behind")
+			guess.End(start, false)
+		}()
+		synctest.Wait()
+		first.End(start, false)
+		synctest.Wait()
+		faster.End(start, false)
+		synctest.Wait()
+		other.End(start, false)
+		if fmt.Sprint(order) != "[called behind]" {
+			t.Errorf("who got in: %v", order)
+		}
+		g.empty()
+	})
+}
+
 // Whatever comes in whatever order, no more are wrong than may be, nobody who is right loses anything, and nobody is
 // forgotten in a line.
 func TestGuardWithManyAtOnce(t *testing.T) {

@@ -135,6 +135,23 @@ func TestTwoRates(t *testing.T) {
 	r.want("to another", r.fresh(), delayed)
 }
 
+// TestCreditWhileOthersWait: while recipients of mails to several wait, credit for mails to one comes back one by one, at its own pace.
+func TestCreditWhileOthersWait(t *testing.T) {
+	r := newRig(t, standard())
+	r.p.MultiEvery, r.p.MaxSlack, r.p.MaxMSlack = time.Hour, 3, 2
+	for range 3 {
+		r.want("to one", r.fresh(), passed)
+	}
+	r.send(r.many(4)...)
+	r.waiting(2)
+	for slack := range 4 {
+		r.credit(slack, 0)
+		r.wait(time.Minute)
+	}
+	r.credit(3, 0)
+	r.waiting(2)
+}
+
 func TestRatesChange(t *testing.T) {
 	r := newRig(t, standard())
 	r.p.MultiEvery = 7 * time.Second

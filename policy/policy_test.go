@@ -106,6 +106,28 @@ func TestRefusalStopsAndGivesBack(t *testing.T) {
 	}
 }
 
+// TestFiguresSayWhose: two throttles may have rules of the same name, and clients are told both.
+func TestFiguresSayWhose(t *testing.T) {
+	throttle := func() *script {
+		return &script{answer: weir.Answer{Figures: []weir.Figure{{Rule: "per-second"}, {Rule: "per-month"}}}}
+	}
+	c := chain(t, throttle(), throttle())
+	const want = "a/per-second a/per-month b/per-second b/per-month "
+	var got, explained string
+	for _, f := range judge(c).Answer.Figures {
+		got += f.By + "/" + f.Rule + " "
+	}
+	steps, _ := c.Explain(&weir.Event{Time: start})
+	for _, s := range steps {
+		for _, f := range s.Answer.Figures {
+			explained += f.By + "/" + f.Rule + " "
+		}
+	}
+	if got != want || explained != want {
+		t.Errorf("judged %s\nexplained %s\nwant %s", got, explained, want)
+	}
+}
+
 func TestLongestWaitCountsAndLevelsComeLast(t *testing.T) {
 	var log []string
 	short, long := &script{answer: waits(time.Second), log: &log}, &script{answer: waits(time.Minute), log: &log}

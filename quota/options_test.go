@@ -76,6 +76,9 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 			t.Errorf("%s: New took it", c.name)
 		}
 	}
+	if err := one(Policy{Name: "a", Limit: Count(1), Period: weir.Period{Length: time.Millisecond}}).Validate(); err != nil {
+		t.Errorf("the shortest period: %v", err)
+	}
 	bad := one(Policy{Name: "a b"}, Policy{Name: "c", Over: "x"})
 	if errs := weir.FieldErrors(bad.Validate()); len(errs) != 6 {
 		t.Errorf("%d mistakes, want 6: %v", len(errs), errs)

@@ -586,6 +586,24 @@ func TestClockSetBackWhileSomebodyWaits(t *testing.T) {
 	}
 }
 
+// TestClockSetBackWhileNobodyWaits: half a minute is no reason to shut anybody out for that long.
+func TestClockSetBackWhileNobodyWaits(t *testing.T) {
+	for _, w := range []Window{Fixed, Sliding, GCRA} {
+		p := perSecond(1)
+		p.Window = w
+		r := newRig(t, one(p))
+		r.q.Advance(r.now)
+		r.admit("a")
+		r.now = epoch.Add(-30 * time.Second)
+		r.q.Advance(r.now)
+		r.ask("a") // what was used by the old clock may count once more
+		for range 3 {
+			r.now = r.now.Add(2 * time.Second)
+			r.admit("a")
+		}
+	}
+}
+
 func TestTooCostly(t *testing.T) {
 	for _, w := range []Window{Fixed, Sliding, GCRA} {
 		p := delayed(perSecond(5), 10, 5*time.Second)

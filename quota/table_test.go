@@ -184,6 +184,30 @@ func TestAccountAndReset(t *testing.T) {
 	}
 }
 
+// TestTwoAccountsOfOneHash: the second one shares with strangers, and takes no room of the table: whoever finds such names, or is overtaken
+// while room is made, would else fill it for ever.
+func TestTwoAccountsOfOneHash(t *testing.T) {
+	r := newRig(t, one(perSecond(2)))
+	r.admit("a")
+	q, rs := r.q.table, r.q.rules.Load()
+	hash := q.hash("a", netip.Addr{})
+	s := &q.shards[hash%shards]
+	for range 5 {
+		s.mu.Lock()
+		a, g := q.enrol(rs, s, hash, "b", netip.Addr{}, netip.Addr{}, nanos(r.now), enter)
+		s.mu.Unlock()
+		if g == nil || a.name != "" {
+			t.Fatalf("b got the account %q", a.name)
+		}
+		s.mu.Lock()
+		q.admit(rs, g, nanos(r.now)) // the upstream accepted it
+		s.mu.Unlock()
+	}
+	if n := r.q.Stats().Accounts; n != 1 {
+		t.Errorf("%d accounts in the table, want 1", n)
+	}
+}
+
 // What a decision touches begins and ends with cache lines. A farm counts on the room in an account.
 func TestCacheLines(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) != 8 {

@@ -14,6 +14,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"strings"
 	"sync"
 	"testing"
@@ -101,6 +102,7 @@ func set(t testing.TB) []byte {
 		{"kty": "RSA", "kid": "e", "use": "enc", "n": b64(k.other.N.Bytes()), "e": "AQAB"},
 		{"kty": "EC", "kid": "c", "crv": "P-256", "alg": "ES256", "x": b64(point[1:33]), "y": b64(point[33:])},
 		{"kty": "OKP", "kid": "d", "crv": "Ed25519", "x": b64(k.ed.Public().(ed25519.PublicKey))},
+		{"kty": "EC", "kid": "k", "crv": "secp256k1", "x": b64(point[1:33]), "y": b64(point[33:])},
 		{"kty": "OKP", "kid": "x", "crv": "X25519", "x": "AAAA"},
 		{"kty": "oct", "kid": "h", "k": b64(k.secret)},
 		{"kty": "new", "kid": "n"},
@@ -257,15 +259,15 @@ func TestMemory(t *testing.T) {
 	if _, err := v.Verify(text, noon.Add(2*time.Hour)); !errors.Is(err, ErrExpired) {
 		t.Errorf("%v", err)
 	}
-	for i := range 11 {
+	for i := range 40 {
 		claims := good()
 		claims["sub"] = fmt.Sprint(i)
 		if _, err := v.Verify(signed(t, jwt.SigningMethodHS256, k.secret, "", claims), noon); err != nil {
 			t.Fatal(err)
 		}
-		// Who is seen all the time is not forgotten.
-		if _, err := v.Verify(text, noon); err != nil || v.known.find(hashOf(text)) == nil {
-			t.Errorf("%v", err)
+		// Whoever is seen now and then is not forgotten.
+		if i%5 == 4 && v.known.find(hashOf(text)) == nil {
+			t.Errorf("forgotten after %d others", i+1)
 		}
 		if n := v.known.len(); n > 10 {
 			t.Errorf("%d remembered", n)
@@ -274,6 +276,14 @@ func TestMemory(t *testing.T) {
 	_, _ = v.Verify(text+"x", noon)
 	if v.known.find(hashOf(text+"x")) != nil {
 		t.Error("a bad token is remembered")
+	}
+	two := verifier(t, Options{Remember: 2}, k.secret, nil)
+	for i := range 5 {
+		claims := good()
+		claims["sub"] = fmt.Sprint(i)
+		if _, err := two.Verify(signed(t, jwt.SigningMethodHS256, k.secret, "", claims), noon); err != nil || two.known.len() > 2 {
+			t.Errorf("%d of 2 remembered, %v", two.known.len(), err)
+		}
 	}
 	if n := testing.AllocsPerRun(100, func() { _, _ = v.Verify(text, noon) }); n > 0 {
 		t.Errorf("%v allocations", n)
@@ -298,6 +308,7 @@ func TestKeyFiles(t *testing.T) {
 		"unknown keys":   {nil, []byte(`{"keys":[{"kty":"new"}]}`), ErrNoKey},
 		"too many":       {nil, []byte(many), ErrManyKeys},
 		"weak in set":    {nil, []byte(`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"}]}`), ErrWeakKey},
+		"huge exponent":  {nil, []byte(`{"keys":[{"kty":"RSA","n":"` + b64(k.rsa.N.Bytes()) + `","e":"` + b64([]byte{1, 0, 0, 0, 1}) + `"}]}`), ErrWeakKey},
 		"short in set":   {nil, []byte(`{"keys":[{"kty":"oct","k":"AQAB"}]}`), ErrShortSecret},
 		"short point":    {nil, []byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"AQAB","y":"AQAB"}]}`), ErrNoKey},
 		"short Ed25519":  {nil, []byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AQAB"}]}`), ErrNoKey},
@@ -306,6 +317,13 @@ func TestKeyFiles(t *testing.T) {
 		_, err := New(Options{Key: "k", JWKS: "s"}, c.key, c.set, nil)
 		if err == nil || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for bits, want := range map[int]error{maxRSA: nil, maxRSA + 1: ErrWeakKey, maxRSA + 8: ErrWeakKey} {
+		n := new(big.Int).SetBit(big.NewInt(1), bits-1, 1)
+		one := fmt.Appendf(nil, `{"keys":[{"kty":"RSA","n":"%s","e":"AQAB"}]}`, b64(n.Bytes()))
+		if _, err := New(Options{JWKS: "s"}, nil, one, nil); !errors.Is(err, want) {
+			t.Errorf("%d bits: %v, want %v", bits, err, want)
 		}
 	}
 	if _, err := New(Options{Key: "k", Algorithms: []string{"ES256"}}, publicPEM(t, k.rsa), nil, nil); !errors.Is(err, ErrNoKey) {
