@@ -94,7 +94,7 @@ func (s *oddServer) by() int {
 }
 
 // quietly are headers that a client gets in any case, or that frame what it gets.
-var quietly = []string{"Connection", "Content-Length", "Content-Type", "Date", "Keep-Alive", "Server", "Trailer", "Transfer-Encoding", "X-Request-Id"}
+var quietly = strings.Fields("Connection Content-Length Content-Type Date Keep-Alive Server Trailer Transfer-Encoding X-Request-Id")
 
 // got asks through the gate, and shows the answer: status codes with their headers, three early
 // ones at most, the body, the trailers, and whether it was cut.

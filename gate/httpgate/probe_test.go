@@ -28,7 +28,7 @@ type probe struct {
 	say     string
 	answers string // status codes; "." where the connection is closed before the last request is read
 	arrives string // requests as shown has them, separated by line ends
-	half    bool   // no last request follows: the client has said all that it says
+	half    bool   // the client ends in the middle of it: it may be answered or not, as it has left
 }
 
 // last is written behind each probe. Whether it is read as a request tells whether both sides agree on where the probe ends.
@@ -336,17 +336,19 @@ func TestProbes(t *testing.T) {
 			if i == 0 {
 				first, firstCodes = got, codes
 			}
-			if codes != p.answers || got != p.arrives {
+			if codes != p.answers && !p.half || got != p.arrives {
 				note = "weir: " + p.answers
 				if instead == "" {
-					t.Errorf("%s, behind it %T: %.300q is answered %q, want %q\n%s\narrives, want\n%s", p.name, peers[i], p.say, codes, p.answers, got, p.arrives)
+					t.Errorf("%s, behind it %T: %.300q is answered %q, want %q\n%s\narrives, want\n%s",
+						p.name, peers[i], p.say, codes, p.answers, got, p.arrives)
 				}
 			}
 			if asked := "\nGET /evil "; strings.Contains("\n"+got, asked) && !strings.Contains("\n"+p.arrives, asked) {
 				note = "EVIL arrives"
 			}
 		}
-		fmt.Fprintf(&table, "%-45s %-60.60s %-16s %-21s %.80s\n", p.name, oneLiner.Replace(p.say), firstCodes, note, strings.ReplaceAll(first, "\n", " & "))
+		first = strings.ReplaceAll(first, "\n", " & ")
+		fmt.Fprintf(&table, "%-45s %-60.60s %-16s %-21s %.80s\n", p.name, oneLiner.Replace(p.say), firstCodes, note, first)
 	}
 	for _, err := range strict.Faults() { // a body that breaks off is one that was refused
 		if !errors.Is(err, io.ErrUnexpectedEOF) && instead == "" {
