@@ -102,6 +102,9 @@ func (x *exchange) hasBody() bool { return x.r.Body != nil && x.r.Body != http.N
 // leaves. net/http reads ahead by itself once there is no body to be read.
 func (x *exchange) alone() bool { return x.conn != nil && x.conn.alone || x.hasBody() }
 
+// parsedHere reports whether a session has read the request. What net/http has read has been looked at less closely.
+func (x *exchange) parsedHere() bool { return x.r.ProtoMajor == 1 && x.conn != nil && x.conn.alone }
+
 // watchLeaving makes x.ctx end when the client of an HTTP/1 connection leaves, even while nobody reads from it. HTTP/2 reads
 // always and needs no help. It may be called from several goroutines, once x.ctx is breakable.
 func (x *exchange) watchLeaving() {

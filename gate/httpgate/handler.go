@@ -136,7 +136,7 @@ func (x *exchange) misfit() bool {
 	switch {
 	case r.Method == http.MethodConnect:
 		x.problem(http.StatusMethodNotAllowed, "The gate does not open tunnels.")
-	case r.ProtoMajor >= 2 && !validHost(r.Host): // for HTTP/1 the session has seen to it
+	case !x.parsedHere() && !(validHost(r.Host) && validTarget(r.URL) && (r.Host != "" || !r.ProtoAtLeast(1, 1))):
 		x.problem(http.StatusBadRequest, "The request has a host that is none.")
 	case r.RequestURI == "*":
 		x.problem(http.StatusMethodNotAllowed, "The gate passes on requests for something, not for the server as a whole.")

@@ -139,25 +139,27 @@ func (x *exchange) believed(name string) bool {
 	return err == nil && len(values) == 1 && identify.Plain(addr) == x.origin.Addr
 }
 
-// isRewritten reports whether a field is one that the gate always writes itself.
+// isRewritten reports whether a field is one that the gate always writes itself, or has signs in its name that some servers take for '-'.
 func isRewritten(name string) bool {
 	switch name {
 	case "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Request-Id":
 		return true
 	}
-	return strings.IndexByte(name, '_') >= 0
+	return strings.ContainsAny(name, signs)
 }
 
-// aboutOrigin reports whether a field says where a request came from, or is one that servers take for such a field: for many '_' is the same as '-'.
-// Only trusted proxies may say more of it than the gate does, and in a proper way.
+// signs may stand in the name of a field, besides '-' (RFC 9110, 5.6.2).
+const signs = "!#$%&'*+.^_`|~"
+
+// aboutOrigin reports whether a field says where a request came from, or is one that some servers take for such a field, as they know no difference
+// between two signs. Only trusted proxies may say more of it than the gate does, and in a proper way.
 func aboutOrigin(name string) bool {
+	const more = "X-Forwarded-"
 	if len(name) < len("Forwarded") || name[0] != 'X' && name[0] != 'F' {
 		return false
 	}
-	if strings.IndexByte(name, '_') >= 0 {
-		name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
-	}
-	return name == "Forwarded" || name == "X-Real-Ip" || name == "X-Request-Id" || strings.HasPrefix(name, "X-Forwarded-")
+	return name == "Forwarded" || identify.Alike(name, "X-Real-Ip") || identify.Alike(name, "X-Request-Id") ||
+		len(name) > len(more) && identify.Alike(name[:len(more)], more)
 }
 
 // framesByAnotherName reports whether a field is one to many servers on which hangs where a message ends.
@@ -177,7 +179,12 @@ func (x *exchange) trails(name string) bool {
 	if x.setup.accounts.Names(name) || rewritesTarget(name) {
 		return false
 	}
-	name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+	name = http.CanonicalHeaderKey(strings.Map(func(r rune) rune {
+		if strings.ContainsRune(signs, r) {
+			return '-'
+		}
+		return r
+	}, name))
 	switch name {
 	case "Authorization", "Cookie", "Content-Length", "Content-Encoding", "Content-Type", "Content-Range", "Expect", "Host":
 		return false
@@ -318,8 +325,10 @@ func (x *exchange) forwardHeaders(in *http.Request, o *onward) {
 		b = append(b, ", "...)
 	}
 	b, from, to := appendFor(b, peer)
-	b = append(appendHost(append(b, ";host="...), in.Host), ";proto="...)
-	forwarded := string(append(b, spoken...))
+	if in.Host != "" { // HTTP/1.0 may have none
+		b = appendHost(append(b, ";host="...), in.Host)
+	}
+	forwarded := string(append(append(b, ";proto="...), spoken...))
 	address := forwarded[from:to] // no memory of its own
 	if x.origin.XForwardedFor {
 		prior := strings.Join(in.Header["X-Forwarded-For"], ", ")
@@ -332,7 +341,9 @@ func (x *exchange) forwardHeaders(in *http.Request, o *onward) {
 		o.set("X-Forwarded-For", address)
 	}
 	o.set("X-Forwarded-Proto", proto)
-	o.set("X-Forwarded-Host", host)
+	if host != "" {
+		o.set("X-Forwarded-Host", host)
+	}
 	o.set("Forwarded", forwarded)
 }
 

@@ -69,7 +69,7 @@ func (s *session) parse(head []byte) (*http.Request, int) {
 		values[i] = value
 		r.Header[name] = values[i : i+1 : i+1]
 	}
-	if hosts > 1 || hosts == 0 && r.ProtoMinor == 1 && method != http.MethodConnect || !validHost(r.Host) {
+	if hosts > 1 || r.Host == "" && r.ProtoMinor == 1 && method != http.MethodConnect || !validHost(r.Host) {
 		return nil, http.StatusBadRequest
 	}
 	if r.URL.Host != "" { // RFC 9112, section 3.2.2: what the target says counts
@@ -145,8 +145,17 @@ func parseTarget(u *url.URL, method, target string) *url.URL {
 	}
 	if authority {
 		u.Scheme = ""
+		return u
+	}
+	if !validTarget(u) {
+		return nil
 	}
 	return u
+}
+
+// validTarget reports whether u is a path, or a URL of HTTP with a host and without a user (RFC 9110, sections 4.2.1 and 4.2.4).
+func validTarget(u *url.URL) bool {
+	return u.Scheme == "" || (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
 }
 
 // plainPath are the bytes that stand for themselves in a path, escaped or not.

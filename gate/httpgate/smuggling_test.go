@@ -10,19 +10,19 @@ import (
 	"testing"
 )
 
-// recorder is an upstream of raw TCP that keeps every byte it gets, and answers each request that comes.
-type recorder struct {
+// tape is an upstream of raw TCP that keeps every byte it gets, and answers each request that comes.
+type tape struct {
 	net.Listener
 	mu    sync.Mutex
 	bytes []byte
 }
 
-func record(t testing.TB) *recorder {
+func record(t testing.TB) *tape {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec := &recorder{Listener: l}
+	rec := &tape{Listener: l}
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -36,7 +36,7 @@ func record(t testing.TB) *recorder {
 	return rec
 }
 
-func (rec *recorder) serve(c net.Conn) {
+func (rec *tape) serve(c net.Conn) {
 	defer c.Close()
 	br := bufio.NewReader(io.TeeReader(c, rec))
 	for {
@@ -53,14 +53,14 @@ func (rec *recorder) serve(c net.Conn) {
 	}
 }
 
-func (rec *recorder) Write(p []byte) (int, error) {
+func (rec *tape) Write(p []byte) (int, error) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	rec.bytes = append(rec.bytes, p...)
 	return len(p), nil
 }
 
-func (rec *recorder) got() string {
+func (rec *tape) got() string {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	return string(rec.bytes)
