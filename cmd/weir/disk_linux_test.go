@@ -144,7 +144,11 @@ func (d *disk) follow(e *event) error {
 		if f := d.file(e); f != nil {
 			f.syncs[e] = d.pending(f)
 		}
-	case "open", "openat", "close", "lseek", "ftruncate", "mkdirat", "unlink", "unlinkat", "renameat", "renameat2":
+	case "close": // the number may be given away again before it returns
+		if n, err := strconv.Atoi(e.args[0]); err == nil {
+			delete(d.open, n)
+		}
+	case "open", "openat", "lseek", "ftruncate", "mkdirat", "unlink", "unlinkat", "renameat", "renameat2":
 	default:
 		if d.file(e) != nil || strings.Contains(strings.Join(e.args, " "), d.root) {
 			return fmt.Errorf("%s%q: nobody knows what that does to the disk", e.call, e.args)
@@ -220,10 +224,6 @@ func (d *disk) end(e *event) {
 		d.opened(e.args[0], e.args[1], e.ret)
 	case "openat":
 		d.opened(e.args[1], e.args[2], e.ret)
-	case "close":
-		if n, err := strconv.Atoi(e.args[0]); err == nil {
-			delete(d.open, n)
-		}
 	case "lseek":
 		if f != nil {
 			f.at = e.ret
