@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -99,7 +100,10 @@ type sent struct {
 	body string
 }
 
-var queuedAs = regexp.MustCompile(`queued as ([0-9A-Z]{13})`)
+var (
+	queuedAs = regexp.MustCompile(`queued as ([0-9A-Z]{13})`)
+	handedTo = regexp.MustCompile(`RCPT TO:<(gone-[^>]*)>`)
+)
 
 // sendMail sends a mail over a connection of its own, and returns under which id it was acknowledged.
 func sendMail(address, body string, to ...string) (string, error) {
@@ -187,6 +191,7 @@ func TestPowerCut(t *testing.T) {
 		"text":        func(path string) bool { return text(path) && len(path) > len(data+"/mail/AB") },
 		"folder":      func(path string) bool { return text(path) && len(path) == len(data+"/mail/AB") },
 		"mail folder": func(path string) bool { return path == data+"/mail" },
+		"data folder": func(path string) bool { return path == data },
 	}
 	if needs.Long() && os.Getuid() == 0 {
 		without["database"] = func(path string) bool { return filepath.Base(path) == sqlite.File }
@@ -224,21 +229,20 @@ func cutEverywhere(t *testing.T, data string, trace []*event, acknowledged map[s
 		at[chance.IntN(len(trace))] = true
 	}
 	checked := 0
-	d, due := newDisk(data, ignores), map[string]*sent{}
+	d, due, handed := newDisk(data, ignores), map[string]*sent{}, map[string]bool{}
 	for i, e := range trace {
 		if err := d.follow(e); err != nil {
 			t.Fatal(err)
 		}
+		if e.begun && e.call == "write" && len(e.args) > 1 {
+			for _, to := range handedTo.FindAllStringSubmatch(e.args[1], -1) { // maybe before the sender knows
+				handed[to[1]] = true
+			}
+		}
 		for _, id := range says(e) {
 			due[id[1]] = acknowledged[id[1]]
 		}
-		if e.begun && e.call == "write" && len(e.args) > 1 && strings.Contains(e.args[1], "RCPT TO:<gone-") {
-			for id, m := range due { // it may be delivered from now on
-				if strings.Contains(e.args[1], "TO:<"+m.to+">") {
-					delete(due, id)
-				}
-			}
-		}
+		maps.DeleteFunc(due, func(_ string, m *sent) bool { return handed[m.to] })
 		if !at[i] {
 			continue
 		}
