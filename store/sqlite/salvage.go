@@ -535,6 +535,9 @@ func (r row) scan(into ...any) error {
 
 // mend makes whole again what the loss of single rows has torn apart.
 func (v *salvage) mend() error {
+	if err := v.to.exec("BEGIN"); err != nil {
+		return err
+	}
 	for _, id := range v.doubtful {
 		if err := v.to.exec(`UPDATE addressees SET state = ? WHERE mail = ?`, int64(store.Held), id); err != nil {
 			return err
@@ -567,7 +570,8 @@ func (v *salvage) mend() error {
 	return cmp.Or(
 		v.to.exec(`DELETE FROM addressees WHERE mail NOT IN (SELECT id FROM letters)`),
 		v.to.exec(`DELETE FROM known WHERE (user, throttle) NOT IN (SELECT user, throttle FROM sketches)`),
-		v.to.exec(`UPDATE stamps_kept SET n = (SELECT count(*) FROM stamps)`))
+		v.to.exec(`UPDATE stamps_kept SET n = (SELECT count(*) FROM stamps)`),
+		v.to.exec("COMMIT"))
 }
 
 // notes puts letters back for the recipients in lost, where the file of a text knows the rest, and takes them off the list.
