@@ -74,6 +74,10 @@ func writeSecret(path string, secret []byte) error {
 		_ = os.Remove(f.Name())
 		return fmt.Errorf("the secret cannot be kept: %w", err)
 	}
+	if folder, err := os.Open(filepath.Dir(path)); err == nil {
+		_ = folder.Sync() // or its name is lost with the power; not every file system can, and then it need not
+		_ = folder.Close()
+	}
 	return nil
 }
 

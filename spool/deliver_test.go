@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 
 	"weir/nexthop"
 	"weir/store"
+	"weir/store/sqlite"
 )
 
 func TestRetries(t *testing.T) {
@@ -601,6 +604,46 @@ func TestConfigure(t *testing.T) {
 			t.Errorf("no mistake in %s", name)
 		}
 	}
+}
+
+// A mail whose text is in a file comes back without its row: the file knows whom it is for. Notifications do, too.
+func TestEnvelopeIsInTheFile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.carrier.set(func(c *carrier) {
+		c.answer = func(_ *nexthop.Job, to nexthop.Recipient) nexthop.Result {
+			if to.Address == "no@internal.example" {
+				return nexthop.Result{Outcome: nexthop.Failed, Code: 550, Status: "5.1.1", Text: "no"}
+			}
+			return nexthop.Result{Outcome: nexthop.Later, Code: 450, Status: "4.2.0", Text: "later"}
+		}
+	})
+	r.user(store.User{Name: ann, Senders: []string{"ann@example.org"}})
+	text := r.Stage()
+	_, err := text.Write(slices.Repeat([]byte("0123456789abcd\r\n"), 8<<10))
+	r.must(err)
+	sent := &Envelope{ID: r.NewID(r.now()), Gate: gateName, User: ann, Sender: "ann@example.org", Subject: "news", Return: "FULL", EightBit: true, Envelope: "id",
+		To: []To{{Address: "a@internal.example", Notify: "FAILURE"}, {Address: "b@internal.example", Original: "rfc822;bob@example.org"}, {Address: "no@internal.example"}}}
+	_, err = r.Accept(t.Context(), r.now(), sent, text)
+	r.must(err)
+	r.idle()
+	r.must(r.Stop(t.Context()))
+	r.must(r.store.Close())
+	r.must(os.Remove(filepath.Join(r.folder, sqlite.File)))
+	done, err := sqlite.Salvage(t.Context(), r.folder, r.now(), nil)
+	r.must(err)
+	if done.Held != 2 {
+		t.Errorf("%+v", done)
+	}
+	r.open()
+	q, err := r.Show(t.Context(), sent.ID)
+	r.must(err)
+	want := sent.letter(start)
+	want.Size, want.Filed = text.Size(), q.Filed
+	if q.Letter != want || len(q.To) != 3 || q.To[0].Notify != "FAILURE" || q.To[1].Original != "rfc822;bob@example.org" || q.To[2].Address != "no@internal.example" {
+		t.Errorf("%+v,\nwant %+v", q, want)
+	}
+	r.wantStates(map[store.State]int{store.Held: 4})
 }
 
 // Texts that are too long for memory come from the store.

@@ -168,7 +168,7 @@ func (b *backup) texts(names []string) error {
 			return err
 		}
 		b.done += n
-		b.progress(b.done, b.total)
+		b.progress(min(b.done, b.total), b.total) // what is behind the text was not counted
 	}
 	for folder := range folders {
 		if err := syncFolder(folder); err != nil {

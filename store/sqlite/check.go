@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,11 +43,11 @@ func (c *Condition) Damaged() bool {
 
 // Check looks through a store that nobody has open, and changes nothing.
 func Check(ctx context.Context, folder string, progress func(done, total int64)) (c Condition, err error) {
-	f, locked, err := lockFolder(folder)
+	f, release, err := lockFolder(folder)
 	if err != nil {
 		return c, err
 	}
-	defer locked.release()
+	defer release()
 	c.Path, c.Damage, c.Lost = f.db, []string{}, []string{}
 	if progress == nil {
 		progress = func(int64, int64) {}
@@ -127,7 +128,7 @@ func (f *files) beside() map[string]bool {
 // inspect has SQLite read everything, and then sees whether it makes sense and belongs together.
 func (f *files) inspect(s *session, c *Condition) error {
 	var id int64
-	if err := errors.Join(s.query(func(r row) error { id = r.int(0); return nil }, "PRAGMA application_id"),
+	if err := cmp.Or(s.query(func(r row) error { id = r.int(0); return nil }, "PRAGMA application_id"),
 		s.query(func(r row) error { c.Version = int(r.int(0)); return nil }, "PRAGMA user_version")); err != nil {
 		return err
 	}

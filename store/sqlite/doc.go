@@ -7,7 +7,7 @@
 //	callers -> queue (bounded) -> one writer -> BEGIN … all that is waiting … COMMIT -> each caller gets its answer
 //	readers -> connections of their own, which see what is committed
 //
-//	text of a mail -> memory, or a file in the folder mail (fsync of the file, and of its folder) -> the row, by the writer
+//	text of a mail -> memory, or a file in the folder mail, with its envelope (fsync of the file, and of its folder) -> the row, by the writer
 //
 // There is one writer. While it waits for the disk, others queue up, and the next commit takes all of them: with many callers a
 // commit costs each of them a small part of the time that the disk needs to make it safe. Nothing waits to be grouped, but
@@ -20,4 +20,6 @@
 // The journal is a write-ahead log (WAL) with synchronous=FULL: a call returns when its data is on the disk. Operators may look into
 // the file with any SQLite tool while weir runs (times are nanoseconds since the epoch); a tool that locks it for longer than
 // Options.Patience makes writes fail with store.ErrBusy.
+//
+// Check and Salvage are for a store that nobody has open: what is wrong with it, and what is left of it.
 package sqlite

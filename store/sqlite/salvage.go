@@ -65,11 +65,11 @@ type SalvagedTable struct {
 //
 // What comes from pages that belong to nothing any more may be out of date: such recipients are held, and such users disabled.
 func Salvage(ctx context.Context, folder string, now time.Time, progress func(done, total int64)) (r Salvaged, err error) {
-	f, locked, err := lockFolder(folder)
+	f, release, err := lockFolder(folder)
 	if err != nil {
 		return r, err
 	}
-	defer locked.release()
+	defer release()
 	r.Path = f.db
 	whole, err := f.whole(ctx)
 	if err != nil {
@@ -83,32 +83,40 @@ func Salvage(ctx context.Context, folder string, now time.Time, progress func(do
 	if err := v.measure(); err != nil {
 		return r, err
 	}
+	if !whole && v.total == 0 {
+		return r, fmt.Errorf("there is no store, and no mail, in %s: %w", f.folder, store.ErrNotFound)
+	}
 	if whole {
 		err = v.inPlace()
 	} else {
 		err = v.rebuild()
 	}
-	return r, errors.Join(err, ownAll(f.folder, f.lock, filepath.Join(f.folder, SalvagedFolder)))
+	return r, errors.Join(err, ownAll(f.folder, filepath.Join(f.folder, SalvagedFolder)))
 }
 
-// lockFolder makes sure that no weir uses a data folder. It keeps the names of its files.
-func lockFolder(folder string) (*files, *lock, error) {
+// lockFolder makes sure that no weir uses a data folder until release is called. It keeps the names of its files.
+func lockFolder(folder string) (f *files, release func(), err error) {
 	if folder == "" {
 		return nil, nil, fmt.Errorf("there is no data folder: %w", store.ErrInvalid)
 	}
-	folder, err := filepath.Abs(folder)
-	if err != nil {
+	if folder, err = filepath.Abs(folder); err != nil {
 		return nil, nil, err
 	}
-	f := &files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)}
+	f = &files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)}
 	if err := f.prepare(); err != nil {
 		return nil, nil, err
 	}
+	_, missing := os.Lstat(f.lock)
 	l, err := takeLock(f.lock)
 	if err != nil {
 		return nil, nil, unwritable(err)
 	}
-	return f, l, ownAll(folder, f.lock)
+	return f, func() {
+		if missing != nil {
+			_ = os.Remove(f.lock) // while it is locked: whoever comes next makes a new one
+		}
+		l.release()
+	}, nil
 }
 
 // A salvage is one that is under way.
@@ -527,6 +535,9 @@ func (r row) scan(into ...any) error {
 
 // mend makes whole again what the loss of single rows has torn apart.
 func (v *salvage) mend() error {
+	if err := v.to.exec("BEGIN"); err != nil {
+		return err
+	}
 	for _, id := range v.doubtful {
 		if err := v.to.exec(`UPDATE addressees SET state = ? WHERE mail = ?`, int64(store.Held), id); err != nil {
 			return err
@@ -559,7 +570,8 @@ func (v *salvage) mend() error {
 	return cmp.Or(
 		v.to.exec(`DELETE FROM addressees WHERE mail NOT IN (SELECT id FROM letters)`),
 		v.to.exec(`DELETE FROM known WHERE (user, throttle) NOT IN (SELECT user, throttle FROM sketches)`),
-		v.to.exec(`UPDATE stamps_kept SET n = (SELECT count(*) FROM stamps)`))
+		v.to.exec(`UPDATE stamps_kept SET n = (SELECT count(*) FROM stamps)`),
+		v.to.exec("COMMIT"))
 }
 
 // notes puts letters back for the recipients in lost, where the file of a text knows the rest, and takes them off the list.

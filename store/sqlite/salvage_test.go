@@ -261,6 +261,9 @@ func TestSalvage(t *testing.T) {
 			if after, _ := os.ReadFile(filepath.Join(folder, File)); !bytes.Equal(after, damaged) {
 				t.Error("check has changed the file")
 			}
+			if left, _ := filepath.Glob(filepath.Join(folder, File+"-*")); len(left) > 0 {
+				t.Errorf("check has left %v", left)
+			}
 			var last [2]int64
 			r, err := Salvage(t.Context(), folder, epoch, func(done, total int64) {
 				if done < last[0] || done > total {
@@ -525,6 +528,16 @@ func TestSalvageIsRefused(t *testing.T) {
 	}
 	if _, err := Salvage(t.Context(), filepath.Join(folder, "nowhere"), epoch, nil); !errors.Is(err, store.ErrUnwritable) {
 		t.Error(err)
+	}
+	nothing := t.TempDir()
+	if c, err := Check(t.Context(), nothing, nil); err != nil || !c.Missing || c.Damaged() {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := Salvage(t.Context(), nothing, epoch, nil); !errors.Is(err, store.ErrNotFound) {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(nothing); len(left) > 0 {
+		t.Errorf("%v was left where nothing was", left)
 	}
 }
 

@@ -50,6 +50,9 @@ func mailTexts(_ *testing.T, s *subject) {
 	for i, size := range sizes {
 		id := store.MailID(i + 1)
 		staged := s.stage(bytesOf(size, 1), []int{1 << 30, 100_000, 777}[i%3])
+		if l := letterOf(id); i%2 == 1 { // it is no part of the text
+			staged.Note(&l, []store.Addressee{to(0), to(1)})
+		}
 		text, err := staged.Seal()
 		s.must(err)
 		s.same([]any{text.Size, text.File != ""}, []any{int64(size), size > store.MaxInline})
