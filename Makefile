@@ -52,7 +52,7 @@ export GORACE := atexit_sleep_ms=0
 # Tests also wait, so that one package more is under way than there are processors. Vetting is for lint.
 TEST = $(GO) test $$race -shuffle=on -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
-.PHONY: help demo run build setup test long mutants race lint arch generate generated fuzz bench cross cover check clean
+.PHONY: help demo run build setup test long mutants race lint arch generate generated fuzz bench crosscheck cross cover check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -154,11 +154,17 @@ fuzz: ## run every fuzz test for FUZZTIME each
 bench: build ## side by side with its peers, against the targets
 	$(GO) run ./bench $(ARGS)
 
-cross: ## build for every system and processor that weir is made for
-	@for system in linux darwin windows freebsd; do for arch in amd64 arm64; do \
-		echo "build: $$system/$$arch"; \
-		GOOS=$$system GOARCH=$$arch CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/weir || exit 1; \
-	done; done
+TARGETS := $(foreach system,linux darwin windows freebsd,$(system)/amd64 $(system)/arm64)
+
+# A full build takes 100 seconds of a processor for each of them where nothing is cached, this 3.
+crosscheck: ## type-check everything for every system and processor that weir is made for
+	$(GO) run ./internal/gen/crosscheck $(TARGETS)
+
+cross: crosscheck ## build for every system and processor that weir is made for
+	@for target in $(TARGETS); do \
+		echo "build: $$target"; \
+		GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/weir || exit 1; \
+	done
 
 cover: setup ## test coverage by package
 	$(GO) test -cover ./...

@@ -127,21 +127,24 @@ func (b backend) ResetAccount(name string) (console.Account, error) {
 	return a, nil
 }
 
-// Why asks the chain of a gate what it would say to a request, taking nothing.
+// Why asks the chain of a gate what it would say to a request, taking nothing. At a gate for mail it is asked about a mail.
 func (b backend) Why(q console.Question) (console.Explanation, error) {
 	gt, err := b.gateOf(q.Gate)
 	if err != nil {
 		return console.Explanation{}, err
 	}
+	if gt.post != nil {
+		return b.whyMail(gt, q)
+	}
+	if len(q.To) > 0 || q.User != "" {
+		return console.Explanation{}, console.Invalid(fmt.Sprintf("the gate %s takes no mail: ask about a request, with a method and a URL", gt.listen))
+	}
 	ev := weir.Event{
 		Time: b.opts.Clock.Now(), Client: q.Client, Account: q.Account, Plan: q.Plan, Kind: "http",
 		Route: identify.Route(strings.ToUpper(q.Method), q.Host, q.Path, nil), // as the gate would see it
 	}
-	if q.Source != "" {
-		if ev.Source, err = netip.ParseAddr(q.Source); err != nil {
-			return console.Explanation{}, console.Invalid(fmt.Sprintf("%q is not an IP address", q.Source))
-		}
-		ev.Source = ev.Source.Unmap()
+	if ev.Source, err = sourceOf(q); err != nil {
+		return console.Explanation{}, err
 	}
 	if ev.Account == "" {
 		places, _ := identify.ParseAccounts(gt.account) // the gate has taken them
@@ -155,17 +158,32 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 			ev.Pool = asProgram{gt.lanes.Lanes, &ev, till.Terms().Always}
 		}
 	}
-	steps, verdict := gt.explain(&ev)
-	e := console.Explanation{
-		Gate: gt.listen, Verdict: verdict.Verdict, By: verdict.By, Text: verdict.Explain(), Steps: []console.Step{},
+	e := explanation(gt.explain(&ev))
+	e.Gate = gt.listen
+	return e, nil
+}
+
+// sourceOf reads where a request comes from.
+func sourceOf(q console.Question) (source netip.Addr, err error) {
+	if q.Source == "" {
+		return source, nil
 	}
+	if source, err = netip.ParseAddr(q.Source); err != nil {
+		return source, console.Invalid(fmt.Sprintf("%q is not an IP address", q.Source))
+	}
+	return source.Unmap(), nil
+}
+
+// explanation tells what throttles would say.
+func explanation(steps []policy.Step, verdict weir.Answer) console.Explanation {
+	e := console.Explanation{Verdict: verdict.Verdict, By: verdict.By, Text: verdict.Explain(), Steps: []console.Step{}}
 	for _, s := range steps {
 		e.Steps = append(e.Steps, console.Step{
 			Throttle: s.Throttle, Shadow: s.Shadow, Verdict: s.Answer.Verdict, Reason: s.Answer.Reason, Rule: s.Answer.Rule,
 			Until: s.Answer.Until, Text: s.Answer.Explain(), Rules: console.Rules(s.Answer.Figures),
 		})
 	}
-	return e, nil
+	return e
 }
 
 // gateOf finds a gate by its listen address, as configured or as bound. Without one, there must be only one gate.

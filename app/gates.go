@@ -53,6 +53,7 @@ type gate struct {
 
 	// Gates for mail only.
 	post    *spool.Gate
+	each    *policy.Chain  // judges every recipient
 	guesses *bloom.Limiter // wrong passwords
 	stamps  *mailDesk      // nil where none are taken
 
@@ -91,7 +92,7 @@ func (g *gate) view(now time.Time) console.GateStatus {
 // explain asks every throttle of the gate what it would say: those that judge the connection, when it is known where it would come
 // from, and those that judge what comes over it. Who does not get in is asked nothing more.
 func (g *gate) explain(ev *weir.Event) (steps []policy.Step, verdict weir.Answer) {
-	if ev.Source.IsValid() && !g.trusts(ev.Source) {
+	if g.accept != nil && ev.Source.IsValid() && !g.trusts(ev.Source) {
 		connection := *ev
 		connection.Kind = policy.KindConnection
 		if steps, verdict = g.accept.Explain(&connection); verdict.Verdict != weir.Admit {

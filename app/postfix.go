@@ -19,7 +19,7 @@ func (c *change) preparePostfix(o postfixgate.Options) (*gate, error) {
 		return nil, err
 	}
 	parts := postfixgate.Parts{Throttles: chain, PerRecipient: each}
-	gt := &gate{kind: "postfix", listen: o.Listen, chain: chain, trusts: trusts(nil), status: console.GateStatus{Throttles: o.Throttles}}
+	gt := &gate{kind: "postfix", listen: o.Listen, chain: chain, each: each, trusts: trusts(nil), status: console.GateStatus{Throttles: o.Throttles}}
 	host := c.app.post.host
 	gt.post, err = c.keepPost(name, o.Throttles, o.NextHop, spool.Gate{Host: host, Admin: o.Admin, Command: o.Command})
 	if err != nil {

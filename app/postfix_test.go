@@ -22,13 +22,9 @@ import (
 // is added to main.cf.
 func besidePostfix(t *testing.T, main map[string]string) (p *post, mta *postfix.Instance, world *postfix.Sink) {
 	t.Helper()
-	if postfix.Missing() != "" {
-		postfix.Start(t, postfix.Options{}) // skips, or fails
-	}
-	world = postfix.NewSink(t)
 	asks, diverts, back := needs.FreeAddress(), needs.FreeAddress(), needs.FreeAddress()
 	host, port, _ := strings.Cut(diverts, ":")
-	cfg, err := config.Parse("weir.yaml", []byte(fmt.Sprintf(`
+	return besidePostfixAs(t, main, asks, back, fmt.Sprintf(`
 data: %s
 console: {listen: "off"}
 postfix:
@@ -37,7 +33,17 @@ smtp:
 - {listen: %q, networks: [127.0.0.0/8], auth: none, marks: true, next_hop: %q, throttles: [outgoing], admin: admin@example.org, hostname: mail.example.org}
 throttles:
   outgoing: {mail: {rate: 1/m}}
-`, t.TempDir(), asks, host, port, back, diverts, back)))
+`, t.TempDir(), asks, host, port, back, diverts, back))
+}
+
+// besidePostfixAs does so with a configuration, which listens at asks and hands mail back at another address.
+func besidePostfixAs(t *testing.T, main map[string]string, asks, back, text string) (p *post, mta *postfix.Instance, world *postfix.Sink) {
+	t.Helper()
+	if postfix.Missing() != "" {
+		postfix.Start(t, postfix.Options{}) // skips, or fails
+	}
+	world = postfix.NewSink(t)
+	cfg, err := config.Parse("weir.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func (c *change) prepareSMTP(o smtpgate.Options) (*gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	gt := &gate{kind: "smtp", listen: o.Listen, accept: parts.Accept, chain: parts.Throttles, guesses: guessed, trusts: trusts(nil),
+	gt := &gate{kind: "smtp", listen: o.Listen, accept: parts.Accept, chain: parts.Throttles, each: parts.PerRecipient, guesses: guessed, trusts: trusts(nil),
 		status: console.GateStatus{Upstream: strings.Join(o.NextHop.Servers, ", "), Accept: o.Accept, Throttles: o.Throttles}}
 	gt.post, err = c.keepPost(name, o.Throttles, o.NextHop, spool.Gate{
 		Host: o.Hostname, Postmaster: o.Postmaster, Admin: o.Admin, Command: o.Command, Ambiguous: spool.Ambiguous(o.Ambiguous), PoolBelow: poolBelow(o.Stamps),

@@ -189,7 +189,7 @@ func Rules(figures []weir.Figure) []Rule {
 	return rules
 }
 
-// A Question asks what would happen to a request now.
+// A Question asks what would happen to a request now, or to a mail where it has recipients.
 type Question struct {
 	Gate    string `json:"gate,omitempty"` // by its listen address; may be left out when there is one
 	Method  string `json:"method"`
@@ -199,6 +199,11 @@ type Question struct {
 	Client  string `json:"client,omitempty"` // the id that weir gave to it
 	Account string `json:"account,omitempty"`
 	Plan    string `json:"plan,omitempty"`
+
+	// Of a mail.
+	User   string   `json:"user,omitempty"`
+	Sender string   `json:"sender,omitempty"` // <> for none; empty: an address of the user's
+	To     []string `json:"to,omitempty"`
 }
 
 // An Explanation answers a Question.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -60,7 +61,7 @@ func TestControl(t *testing.T) {
 	}
 	q := Question{Gate: ":8080", Method: "GET", Path: "/v1", Account: "acme"}
 	e, err := c.Why(ctx, q)
-	if err != nil || b.asked != q || e.Verdict != weir.Refuse || e.Steps[0].Reason != weir.OverLimit {
+	if err != nil || !reflect.DeepEqual(b.asked, q) || e.Verdict != weir.Refuse || e.Steps[0].Reason != weir.OverLimit {
 		t.Errorf("why: %+v %v", e, err)
 	}
 	states, err := c.SetShadow(ctx, Shadow{Throttles: []string{"plans"}, On: true})

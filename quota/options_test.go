@@ -97,6 +97,20 @@ func TestStampsAreTakenByWhatCountsRequests(t *testing.T) {
 	}
 }
 
+func TestAmount(t *testing.T) {
+	for text, want := range map[string]Amount{"5": Count(5), "1e6": Count(1e6), "1_000_000": Count(1e6), "2.5k": Count(2500), "10MB": Bytes(10e6), "0": Count(0)} {
+		var got Amount
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{"-1": "-1 is below zero", "1.5": "neither a number nor a size", "": "neither", "1e-3": "neither"} {
+		if err := new(Amount).UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
 func FuzzAmount(f *testing.F) {
 	for _, s := range []string{"5", "10MB", "-1", "1e3", "99999999999999999999", "1.5GiB", ""} {
 		f.Add(s)

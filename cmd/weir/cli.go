@@ -27,7 +27,7 @@ type cli struct {
 	Check    checkCommand    `cmd:"" help:"Check a configuration and tell every mistake in it."`
 	Reload   reloadCommand   `cmd:"" help:"Make a running weir read its configuration again. It takes whole or changes nothing."`
 	Status   statusCommand   `cmd:"" help:"Show what a running weir does."`
-	Why      whyCommand      `cmd:"" help:"Explain what would happen to a request now. Nothing is charged."`
+	Why      whyCommand      `cmd:"" help:"Explain what would happen to a request, or to a mail, now. Nothing is charged."`
 	Account  accountCommand  `cmd:"" help:"Show or reset what an account has used."`
 	Ban      banCommand      `cmd:"" help:"Show or change who is not served: the invalid list."`
 	Queue    queueCommand    `cmd:"" help:"Show the mail that waits, and release, delete or retry it."`

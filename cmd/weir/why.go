@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -21,8 +22,12 @@ type whyCommand struct {
 	Client  string `placeholder:"ID" help:"The id that weir gave to the client."`
 	JSON    bool   `name:"json" help:"Print the explanation as JSON."`
 
-	Method string `arg:"" help:"The method, as in GET."`
-	URL    string `arg:"" name:"url" help:"The URL, or its path alone."`
+	User   string   `group:"At a gate for mail" placeholder:"NAME" help:"The user whose mail it is."`
+	To     []string `group:"At a gate for mail" sep:"none" placeholder:"ADDRESS" help:"A recipient of the mail. May be repeated."`
+	Sender string   `group:"At a gate for mail" placeholder:"ADDRESS" help:"The sender; <> for none. Default: an address of the user."`
+
+	Method string `arg:"" optional:"" help:"The method, as in GET. At a gate for mail, there is none."`
+	URL    string `arg:"" optional:"" name:"url" help:"The URL, or its path alone."`
 }
 
 // Validate is called by the parser.
@@ -32,6 +37,18 @@ func (c *whyCommand) Validate() error {
 }
 
 func (c *whyCommand) question() (console.Question, error) {
+	if c.User != "" || len(c.To) > 0 || c.Sender != "" {
+		switch {
+		case c.Method != "":
+			return console.Question{}, errors.New("a mail has no method and no URL (leave them out, or --user, --to and --sender)")
+		case c.User == "" || len(c.To) == 0:
+			return console.Question{}, errors.New("who writes to whom? (write --user ann --to bob@example.com)")
+		}
+		return console.Question{Gate: c.Gate, Source: c.Source, Plan: c.Plan, User: c.User, Sender: c.Sender, To: c.To}, nil
+	}
+	if c.URL == "" {
+		return console.Question{}, errors.New("which request? (write GET /v1; at a gate for mail --user ann --to bob@example.com)")
+	}
 	u, err := url.Parse(c.URL)
 	if err != nil {
 		return console.Question{}, fmt.Errorf("%q is not a URL", c.URL)

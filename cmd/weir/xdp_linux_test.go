@@ -131,6 +131,53 @@ xdp:
 	weir.stop(t)
 }
 
+// TestExampleOfPackets: examples/xdp.yaml in a network of its own. It is in shadow: whoever is over the limit, or banned, is counted and passes.
+func TestExampleOfPackets(t *testing.T) {
+	near, far := netlab.Cable(t)
+	pin := filepath.Join(netlab.BPF(t), "weir")
+	folder, err := os.MkdirTemp("", "weir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	raw, err := os.ReadFile("../../examples/xdp.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(raw)
+	for _, change := range [][2]string{
+		{"./weir-data", folder}, {"interface: lo", "interface: " + netlab.Host}, {"attach: auto", "attach: auto\n  pin: " + pin}, {"listen: 127.0.0.1:8080", `listen: ":8080"`},
+	} {
+		if !strings.Contains(text, change[0]) {
+			t.Fatalf("there is no %q", change[0])
+		}
+		text = strings.Replace(text, change[0], change[1], 1)
+	}
+	config := filepath.Join(folder, "weir.yaml")
+	if err := os.WriteFile(config, []byte(text+"\nconsole: {listen: \"off\"}\nlog: {format: json}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	weir := serveInside(t, near, config)
+	if err := far.Do(func() error { return netlab.Command("ip", "addr", "add", "198.19.0.10/32", "dev", netlab.Wire) }); err != nil {
+		t.Fatal(err)
+	}
+	flood := [][]byte{netlab.SYN(netip.MustParseAddr("10.1.2.3"), 8080)}
+	if err := netlab.Flood(far, flood, 5000); err != nil {
+		t.Fatal(err)
+	}
+	if err := netlab.Flood(far, [][]byte{netlab.SYN(netip.MustParseAddr("198.51.100.7"), 8080)}, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := visitFrom(far, netip.MustParseAddr("198.19.0.10")); err != nil {
+		t.Error(err)
+	}
+	c := packetsAt(t, near, pin)
+	if c.Limited < 1000 || c.Passed < 100 || c.Banned != 10 || c.Shadowed != c.Limited+c.Banned || c.Dropped() != 0 {
+		t.Errorf("%+v", c)
+	}
+	weir.stop(t)
+}
+
 // TestPacketsWithoutCapabilities: a weir that may not limit packets says exactly what it lacks, and does the rest of its work.
 func TestPacketsWithoutCapabilities(t *testing.T) {
 	near, _ := netlab.Cable(t)

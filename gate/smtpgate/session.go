@@ -180,13 +180,13 @@ func (s *session) maySend(from address) bool {
 	return false
 }
 
-// clientMark stands before the name of a user where clients of other gates have ids too.
-const clientMark = "mail:"
+// ClientMark stands before the name of a user where clients of other gates have ids too.
+const ClientMark = "mail:"
 
 // event is what the throttles are asked about.
 func (s *session) event(tx *transaction, recipients []string) weir.Event {
 	// On the invalid list a user is a client, so that he can be put there without those who share his address.
-	return weir.Event{Time: s.now(), Source: s.conn.source, Account: tx.who.name, Client: clientMark + tx.who.name, Kind: KindMail, ID: s.conn.id, Cost: 1, Load: s.gate.load(),
+	return weir.Event{Time: s.now(), Source: s.conn.source, Account: tx.who.name, Client: ClientMark + tx.who.name, Kind: KindMail, ID: s.conn.id, Cost: 1, Load: s.gate.load(),
 		Message: &weir.Message{User: tx.who.name, Recipients: recipients}}
 }
 
