@@ -37,8 +37,8 @@ func TestFramingPasses(t *testing.T) {
 	}
 }
 
-// TestFramingHoldsNothingBack: what has come of a line goes on at once, so that net/http knows that a request has begun, and waits for its
-// end as long as headers may take and not as long as a connection may be idle.
+// TestFramingHoldsNothingBack: what has come of a line goes on at once, so that net/http knows that a request has
+// begun, and waits for its end as long as headers may take and not as long as a connection may be idle.
 func TestFramingHoldsNothingBack(t *testing.T) {
 	const head = "GET / HTTP/1.1\r\nHost: a\r\nX: y\r\n"
 	for n := range len(head) {

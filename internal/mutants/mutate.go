@@ -36,8 +36,8 @@ var swaps = map[token.Token]token.Token{
 	token.ADD_ASSIGN: token.SUB_ASSIGN, token.SUB_ASSIGN: token.ADD_ASSIGN, token.OR_ASSIGN: token.AND_ASSIGN, token.INC: token.DEC, token.DEC: token.INC,
 }
 
-// spared are calls that are not left out: without a lock only the race detector notices, without its end the tests hang until the time-out, and
-// the words of a log are not tested one by one.
+// spared are calls that are not left out: without a lock only the race detector notices, without its end the tests
+// hang until the time-out, and the words of a log are not tested one by one.
 var spared = map[string]bool{"Lock": true, "Unlock": true, "RLock": true, "RUnlock": true, "Done": true, "Wait": true, "Helper": true, "panic": true,
 	"Debug": true, "Info": true, "Warn": true, "Error": true, "Log": true, "LogAttrs": true}
 
