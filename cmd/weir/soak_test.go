@@ -203,7 +203,11 @@ data: $folder/data
 control: $folder/weir.sock
 http:
 - {listen: $plain, upstream: $upstream, trusted_proxies: [127.0.0.0/8], account: ["header:X-Api-Key"], throttles: [edge, plans]}
-- {listen: $secure, upstream: $upstream, tls: {cert: $folder/cert.pem, key: $folder/key.pem}, account: ["header:X-Api-Key"], throttles: [plans]}
+- listen: $secure
+  upstream: $upstream
+  tls: {cert: $folder/cert.pem, key: $folder/key.pem}
+  account: ["header:X-Api-Key"]
+  throttles: [plans]
 - {listen: $paid, upstream: $upstream, capacity: {concurrent: 64}, throttles: [stamps]}
 $extra
 tcp:
