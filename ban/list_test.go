@@ -400,7 +400,8 @@ func TestTheListIsBounded(t *testing.T) {
 	}
 }
 
-// TestWhoIsOverIsNotEvicted: evictions tell an operator that the list is too small. A ban that makes room the moment it ends is none.
+// TestWhoIsOverIsNotEvicted: evictions tell an operator that the list is too small. A ban that makes room the moment
+// it ends is none.
 func TestWhoIsOverIsNotEvicted(t *testing.T) {
 	l := newList(t, Options{Max: 1, TTL: weir.Duration(time.Minute)})
 	for i := range 3 {

@@ -378,8 +378,8 @@ func TestCharge(t *testing.T) {
 	}
 }
 
-// TestDrainLeavesNothing: what was granted elsewhere is charged to the table that takes over, down to the last token. What it kept, a source would
-// have beyond its limit after the change of keys.
+// TestDrainLeavesNothing: what was granted elsewhere is charged to the table that takes over, down to the last token.
+// What it kept, a source would have beyond its limit after the change of keys.
 func TestDrainLeavesNothing(t *testing.T) {
 	tb := NewTable(whole, NewKey())
 	full, _ := tb.Room(network, 0)

@@ -31,8 +31,8 @@ type Metrics struct {
 	mail     mailMetrics
 }
 
-// liveHeap is what was in use after the last collection of garbage: go_gc_heap_live_bytes. A leak shows there first, since the size of the heap
-// goes up and down with the garbage.
+// liveHeap is what was in use after the last collection of garbage: go_gc_heap_live_bytes. A leak shows there first,
+// since the size of the heap goes up and down with the garbage.
 var liveHeap = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)}
 
 // NewMetrics returns metrics in a registry of their own.
@@ -68,7 +68,8 @@ func NewMetrics(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	}, func() float64 { return 1 })
 	m.registry.MustRegister(m.requests, m.waiting, m.inFlight, m.added, m.duration, m.bounds, m.reloads, build,
-		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.gates.all()...)
 	m.registry.MustRegister(m.mail.all()...)
 	for _, result := range []bool{true, false} {

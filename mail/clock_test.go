@@ -135,7 +135,8 @@ func TestTwoRates(t *testing.T) {
 	r.want("to another", r.fresh(), delayed)
 }
 
-// TestCreditWhileOthersWait: while recipients of mails to several wait, credit for mails to one comes back one by one, at its own pace.
+// TestCreditWhileOthersWait: while recipients of mails to several wait, credit for mails to one comes back one by
+// one, at its own pace.
 func TestCreditWhileOthersWait(t *testing.T) {
 	r := newRig(t, standard())
 	r.p.MultiEvery, r.p.MaxSlack, r.p.MaxMSlack = time.Hour, 3, 2

@@ -184,8 +184,8 @@ func TestAccountAndReset(t *testing.T) {
 	}
 }
 
-// TestTwoAccountsOfOneHash: the second one shares with strangers, and takes no room of the table: whoever finds such names, or is overtaken
-// while room is made, would else fill it for ever.
+// TestTwoAccountsOfOneHash: the second one shares with strangers, and takes no room of the table: whoever finds such
+// names, or is overtaken while room is made, would else fill it for ever.
 func TestTwoAccountsOfOneHash(t *testing.T) {
 	r := newRig(t, one(perSecond(2)))
 	r.admit("a")

@@ -85,6 +85,11 @@ func TestDivertedMailOfTheStoppedAndFlagged(t *testing.T) {
 	if _, err := divert(); !errors.Is(err, ErrFlaggedLimit) {
 		t.Errorf("flagged: %v", err)
 	}
+	// Somebody lets the user send again while the mail comes in: then there is nothing to hold it with.
+	r.Spool.stopped.set("outgoing", ann, true)
+	if got, err := divert(); !errors.Is(err, ErrFlaggedLimit) {
+		t.Errorf("flagged, and not stopped any more: %+v, %v", got, err)
+	}
 	r.must(r.StopUser(t.Context(), r.now(), "root", ann, ""))
 	if got, err := divert(); err != nil || got.Held != 1 || got.Passed != 0 {
 		t.Errorf("flagged and stopped: %+v, %v", got, err)

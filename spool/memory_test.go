@@ -93,6 +93,24 @@ func TestDamagedMemory(t *testing.T) {
 	}
 }
 
+// TestDamagedMemoryOfASender: the same where the next mail of the user finds it.
+func TestDamagedMemoryOfASender(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, to := range recipients("r", 3) {
+		r.sent(ann, to)
+	}
+	r.idle()
+	r.must(r.store.Mail().Update(t.Context(), func(tx store.MailTx) error {
+		return tx.Remember(store.Memory{Throttle: "outgoing", User: ann, State: []byte("n"), Due: r.now().Add(time.Hour)})
+	}))
+	if receipt := r.sent(ann, "x@example.net"); receipt.Passed != 1 {
+		t.Errorf("receipt %+v", receipt)
+	}
+	r.idle()
+	r.wantStates(map[store.State]int{store.Held: 2})
+}
+
 func TestHasher(t *testing.T) {
 	t.Parallel()
 	a, b := newHasher(secret), newHasher([]byte("another secret, as long"))

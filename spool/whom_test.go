@@ -234,6 +234,9 @@ func TestWithoutSMTPUTF8(t *testing.T) {
 			if log := r.audit("held"); len(log) != 1 || log[0].Mail != id || log[0].User != c.user {
 				t.Errorf("audit log %+v", log)
 			}
+			if log := r.audit("not told"); len(log) != 0 {
+				t.Errorf("nothing has failed, but %+v", log)
+			}
 			r.carrier.set(func(c *carrier) { c.answer = nil })
 			if n, err := r.ReleaseMails(t.Context(), r.now(), "op", []store.MailID{id}); n != 1 || err != nil {
 				t.Errorf("released %d, %v", n, err)

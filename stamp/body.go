@@ -82,7 +82,6 @@ func (d *BodyDigest) endLine() {
 
 // ID returns the BodyID of what was written. Nothing may be written after it.
 func (d *BodyDigest) ID() string {
-	d.cr = false
 	if d.inLine {
 		d.endLine()
 	}

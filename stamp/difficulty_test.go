@@ -36,6 +36,7 @@ func TestDoubling(t *testing.T) {
 		{21, 2, 1 << 40}, // what a phone can bear; the document would have gone on to 64 bits
 		{31, 2, 1 << 40}, {32, 0.89, 0}, {33, 0.95, 1 << 16}, {42, 0.95, 1 << 16}, {43, 0.95, 1 << 32},
 		{44, 0.1, 0}, {45, 1, 1 << 16}, {145, 1, 1 << 32}, {150, 1, 1 << 32},
+		{200, 0.1, 0}, {201, 1, 1 << 16}, {221, 1, 1 << 32}, {222, 1, 1 << 32}, // two intervals that nobody looked at are one
 	} {
 		s = d.Next(s, start.Add(c.after*time.Second), c.load, 0)
 		if s.Work != c.want {

@@ -108,6 +108,7 @@ func TestAnswers(t *testing.T) {
 		"signed length":           {"HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello", "", FailMalformed, false},
 		"huge length":             {"HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775808\r\n\r\nhello", "", FailMalformed, false},
 		"length and chunked":      {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", FailMalformed, false},
+		"no length and chunked":   {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", FailMalformed, false},
 		"gzip, chunked":           {"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "", FailMalformed, false},
 		"chunked twice":           {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", FailMalformed, false},
 		"HTTP/1.0 chunked":        {"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", FailMalformed, false},
@@ -223,6 +224,68 @@ func TestTrailers(t *testing.T) {
 		res, body, err := p.do(r)
 		if err != nil || body != "hello, you" || res.Trailer.Get("X-Sum") != "abc" || res.Trailer.Get("X-Late") != "late" {
 			t.Errorf("%s: %q %v %v", url, body, res, err)
+		}
+	}
+}
+
+// TestTrailersAreAnnounced: both sides are told the names of trailers with the head, and no name that frames a message.
+func TestTrailersAreAnnounced(t *testing.T) {
+	r := request(t, "POST", "/", io.MultiReader(strings.NewReader("hello")))
+	r.Trailer = http.Header{"X-Digest": nil, "Content-Length": nil, "Transfer-Encoding": nil}
+	if head := string(appendRequest(nil, &target{host: "b"}, r)); !strings.Contains(head, "\r\nTrailer: X-Digest\r\n") {
+		t.Errorf("%q", head)
+	}
+	p := start(t, To(says(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum, Content-Length\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n", 0)))
+	res, err := p.RoundTrip(request(t, "GET", "/", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if _, told := res.Trailer["X-Sum"]; !told || len(res.Trailer) != 1 || res.Header.Get("Trailer") != "" {
+		t.Errorf("%v, %v", res.Trailer, res.Header)
+	}
+}
+
+// TestLengthOfNothing: methods that come with a body say so where it is empty (RFC 9110, section 8.6), others say nothing.
+func TestLengthOfNothing(t *testing.T) {
+	for method, says := range map[string]bool{"POST": true, "PUT": true, "PATCH": true, "GET": false, "HEAD": false, "DELETE": false} {
+		head := string(appendRequest(nil, &target{host: "b"}, request(t, method, "/", nil)))
+		if strings.Contains(head, "Content-Length: 0\r\n") != says || strings.Contains(head, "Transfer-Encoding") {
+			t.Errorf("%q", head)
+		}
+	}
+}
+
+// TestConnectionIsFree: a connection serves the next request as soon as the last byte of a body was read, or when a
+// body that has come is not wanted.
+func TestConnectionIsFree(t *testing.T) {
+	noneLeft(t)
+	p := start(t, To(says(t, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 0)))
+	for range 2 {
+		res, err := p.RoundTrip(request(t, "GET", "/", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		room := make([]byte, 100)
+		for n := 0; n < 5; {
+			k, err := res.Body.Read(room[n:])
+			if n += k; (err == io.EOF) != (n == 5) {
+				t.Fatalf("%q, %v", room[:n], err)
+			}
+		}
+		if p.idle() != 1 {
+			t.Errorf("read, and %d idle", p.idle())
+		}
+		_ = res.Body.Close()
+		if res, err = p.RoundTrip(request(t, "GET", "/", nil)); err != nil {
+			t.Fatal(err)
+		}
+		if n, all := res.Body.(*Body).Buffered(); n != 5 || !all {
+			t.Fatalf("%d have come", n)
+		}
+		_ = res.Body.Close()
+		if p.idle() != 1 {
+			t.Errorf("not wanted, and %d idle", p.idle())
 		}
 	}
 }
@@ -440,10 +503,12 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestUpgrade(t *testing.T) {
 	noneLeft(t)
+	ended := make(chan error, 1)
 	url := script(t, func(c net.Conn, br *bufio.Reader) {
 		_, _ = http.ReadRequest(br)
 		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhi ")
-		_, _ = io.Copy(c, br)
+		_, err := io.Copy(c, br)
+		ended <- err
 	})
 	p := start(t, To(url))
 	r := request(t, "GET", "/", nil)
@@ -460,6 +525,9 @@ func TestUpgrade(t *testing.T) {
 	_ = tunnel.(interface{ CloseWrite() error }).CloseWrite()
 	if got, err := io.ReadAll(tunnel); string(got) != "hi hello" || err != nil {
 		t.Errorf("%q %v", got, err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the server was not told that there is no more: %v", err)
 	}
 	_ = tunnel.Close()
 	if p.idle() != 0 {

@@ -13,8 +13,8 @@ type trend struct {
 	median       float64 // of the values
 }
 
-// trendOf fits a line by Theil and Sen, which a few spikes do not move. The interval is Sen's, by Kendall's distribution: a steady value has a
-// slope below its lower end once in a hundred times.
+// trendOf fits a line by Theil and Sen, which a few spikes do not move. The interval is Sen's, by Kendall's
+// distribution: a steady value has a slope below its lower end once in a hundred times.
 func trendOf(values []float64) trend {
 	n := len(values)
 	slopes := make([]float64, 0, n*(n-1)/2)

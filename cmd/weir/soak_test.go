@@ -35,12 +35,15 @@ var measured = []struct {
 	{"go_goroutines", "goroutines", 1},
 }
 
-// onDemand is how many descriptors and goroutines may be left that were not there before: a gate starts its watch of clients that hang up with the
-// first one who waits, the runtime its workers with the first garbage. Whatever leaks with each request or each reload is more.
+// onDemand is how many descriptors and goroutines may be left that were not there before: a gate starts its watch of
+// clients that hang up with the first one who waits, the runtime its workers with the first garbage. Whatever leaks
+// with each request or each reload is more.
 const onDemand = 12
 
-// TestSoak: mixed load with reloads in between, against a weir of its own process. Every request is answered as it should be, every message that
-// was accepted arrives once, no reload fails, and when the load ends, descriptors and goroutines are as many as after the warm-up. "make long" soaks for an hour (or WEIR_SOAK=10m), and then neither the heap nor these have a slope.
+// TestSoak: mixed load with reloads in between, against a weir of its own process. Every request is answered as it
+// should be, every message that was accepted arrives once, no reload fails, and when the load ends, descriptors and
+// goroutines are as many as after the warm-up. "make long" soaks for an hour (or WEIR_SOAK=10m), and then neither the
+// heap nor these have a slope.
 func TestSoak(t *testing.T) {
 	length, every, reloads := 2*time.Second, 100*time.Millisecond, 100*time.Millisecond
 	if needs.Long() {
@@ -99,8 +102,8 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// floors are the least values of each block of samples. Whatever leaks lifts them; a password that is verified while garbage is collected, which
-// takes 19 MiB, does not: the runtime collects at least every two minutes.
+// floors are the least values of each block of samples. Whatever leaks lifts them; a password that is verified while
+// garbage is collected, which takes 19 MiB, does not: the runtime collects at least every two minutes.
 func floors(samples [][]float64, size int) (least [][]float64) {
 	for block := range slices.Chunk(samples, size) {
 		low := slices.Clone(block[0])
@@ -173,7 +176,8 @@ func (s *soak) certificate() {
 	}
 }
 
-// configure writes the configuration: each time with other limits, every second time without a gate that the others have.
+// configure writes the configuration: each time with other limits, every second time without a gate that the others
+// have.
 func (s *soak) configure() {
 	s.turn++
 	extra := ""
@@ -199,7 +203,11 @@ data: $folder/data
 control: $folder/weir.sock
 http:
 - {listen: $plain, upstream: $upstream, trusted_proxies: [127.0.0.0/8], account: ["header:X-Api-Key"], throttles: [edge, plans]}
-- {listen: $secure, upstream: $upstream, tls: {cert: $folder/cert.pem, key: $folder/key.pem}, account: ["header:X-Api-Key"], throttles: [plans]}
+- listen: $secure
+  upstream: $upstream
+  tls: {cert: $folder/cert.pem, key: $folder/key.pem}
+  account: ["header:X-Api-Key"]
+  throttles: [plans]
 - {listen: $paid, upstream: $upstream, capacity: {concurrent: 64}, throttles: [stamps]}
 $extra
 tcp:
@@ -287,8 +295,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// load runs all drivers for a time, each at its rate, with the configuration reloaded as often as said. Whatever else is to be done meanwhile
-// ends with the channel.
+// load runs all drivers for a time, each at its rate, with the configuration reloaded as often as said. Whatever else
+// is to be done meanwhile ends with the channel.
 func (s *soak) load(length, reloads time.Duration, meanwhile func(stop <-chan struct{})) {
 	stop := make(chan struct{})
 	var all sync.WaitGroup
@@ -382,8 +390,8 @@ func (s *soak) sample() []float64 {
 	return values
 }
 
-// rest waits until everything that was begun is done: every message has arrived, and no more descriptors and goroutines are in use than said, if it
-// is said. It returns how many there are.
+// rest waits until everything that was begun is done: every message has arrived, and no more descriptors and
+// goroutines are in use than said, if it is said. It returns how many there are.
 func (s *soak) rest(before []float64) (values []float64) {
 	s.upstream.CloseClientConnections()
 	for s.configure(); s.turn%2 == 0; s.configure() { // without the gate that comes and goes

@@ -37,6 +37,18 @@ func TestFramingPasses(t *testing.T) {
 	}
 }
 
+// TestFramingHoldsNothingBack: what has come of a line goes on at once, so that net/http knows that a request has
+// begun, and waits for its end as long as headers may take and not as long as a connection may be idle.
+func TestFramingHoldsNothingBack(t *testing.T) {
+	const head = "GET / HTTP/1.1\r\nHost: a\r\nX: y\r\n"
+	for n := range len(head) {
+		f := newFraming(1 << 10)
+		if out := feed(&f, head[:n], 1); out != strings.TrimSuffix(head[:n], "\r") {
+			t.Errorf("of %q came %q", head[:n], out)
+		}
+	}
+}
+
 func TestFramingDropsExtensions(t *testing.T) {
 	f := newFraming(1 << 10)
 	const head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -1,10 +1,11 @@
-// Command mutants asks whether the tests would notice a mistake. It makes one small mistake at a time (a comparison turned around, a call left out,
-// a number that is one off), runs the tests of the package and of those that depend on it, and lists the mistakes that no test noticed:
+// Command mutants asks whether the tests would notice a mistake. It makes one small mistake at a time (a comparison
+// turned around, a call left out, a number that is one off), runs the tests of the package and of those that depend
+// on it, and lists the mistakes that no test noticed:
 //
 //	go run ./internal/mutants -n 220
 //	go run ./internal/mutants -only spool,mail -n 40 -seed 2
 //
-// Nothing in the tree is changed: the compiler is given the changed file in place of the one that is there (go build -overlay). A survivor that
-// is not explained in explained.txt is a failure. Which mutants are tried depends on the seed and on the mutated line itself, so that a change
-// elsewhere does not bring up others.
+// Nothing in the tree is changed: the compiler is given the changed file in place of the one that is there (go build
+// -overlay). A survivor that is not explained in explained.txt is a failure. Which mutants are tried depends on the
+// seed and on the mutated line itself, so that a change elsewhere does not bring up others.
 package main
