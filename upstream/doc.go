@@ -4,8 +4,8 @@
 // servers; host and scheme of a request's URL do not matter, the pool says where it goes. A Pool is safe for concurrent use.
 //
 // HTTP/1.1 is spoken by a client of its own, in the goroutine of the request: it writes the request, reads the answer, and lays the
-// connection aside for the next one. Only a body gets a goroutine, as an answer may come before it has been sent. For https:// and h2c://,
-// net/http's client does the work.
+// connection aside for the next one. Only a body gets a goroutine, as an answer may come before it has been sent. HTTP/2,
+// by h2c:// or where a server of https:// chooses it, is left to net/http's client.
 //
 // What a server says is read strictly: whatever could be understood in two ways, or goes beyond its bound, is an Error and ends the
 // connection. A body that ends too early is an error, and never looks complete.
