@@ -39,7 +39,7 @@ func probePatience() time.Duration {
 	if os.Getenv("WEIR_PROBE") == "" {
 		return 20 * time.Second
 	}
-	return 2 * time.Second
+	return time.Second
 }
 
 // run writes the probe on a connection of its own, in pieces, and returns the status codes that come back.
