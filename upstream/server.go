@@ -191,7 +191,7 @@ func (s *server) give(p *Pool, r *http.Request, by Caller, own func(*Pool, *http
 		}
 	}
 	res, err := s.viaTransport(p, r, by)
-	if _, failed := errors.AsType[*Error](err); failed {
+	if failure, ok := errors.AsType[*Error](err); ok && failure.Why != FailTimeout {
 		s.speaks.Store(speaksUnknown) // it may have changed
 	}
 	return res, err
