@@ -30,8 +30,9 @@ func (s *Spool) own(now time.Time, gate, user, subject, to string) *ownLetter {
 	}
 }
 
-// bounces writes what the sender of a mail is told, or who is told instead (see whom). A mail without a sender is never answered (RFC 5321
-// section 6.1): where a server has refused it, the audit log tells, and where none was given it, it is held.
+// bounces writes what the sender of a mail is told, or who is told instead (see whom). A mail without a sender is never
+// answered (RFC 5321 section 6.1): where a server has refused it, the audit log tells, and where none was given it, it
+// is held.
 func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*ownLetter, err error) {
 	type report struct {
 		kind bounce.Kind

@@ -245,7 +245,8 @@ func TestWithoutSMTPUTF8(t *testing.T) {
 	}
 }
 
-// TestNoSenderIsToldOf: a mail without a sender that a server refuses is not answered, but the log and the audit log tell.
+// TestNoSenderIsToldOf: a mail without a sender that a server refuses is not answered, but the log and the audit log
+// tell.
 func TestNoSenderIsToldOf(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

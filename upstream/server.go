@@ -183,8 +183,11 @@ func (s *server) do(p *Pool, r *http.Request, by Caller) (*http.Response, error)
 	return res, nil
 }
 
+// A client gives a request to a server.
+type client func(p *Pool, r *http.Request, by Caller) (*http.Response, error)
+
 // give gives a request to our own client where that can speak to the server, and else to net/http's.
-func (s *server) give(p *Pool, r *http.Request, by Caller, own func(*Pool, *http.Request, Caller) (*http.Response, error)) (*http.Response, error) {
+func (s *server) give(p *Pool, r *http.Request, by Caller, own client) (*http.Response, error) {
 	if s.via == nil || s.to.scheme == "https" && (s.speaks.Load() != speaksHTTP2 || upgrades(r)) {
 		if res, err := own(p, r, by); err != errHTTP2 {
 			return res, err

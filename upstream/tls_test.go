@@ -125,7 +125,8 @@ func TestTLSUpgrade(t *testing.T) {
 	}
 }
 
-// TestTLSChanges: a server that is replaced by one that speaks something else is spoken to again, after one failure at most.
+// TestTLSChanges: a server that is replaced by one that speaks something else is spoken to again, after one failure at
+// most.
 func TestTLSChanges(t *testing.T) {
 	first, pool := secure(t, nil, true, who)
 	p := pool(To(first.URL))
@@ -148,7 +149,8 @@ func TestTLSChanges(t *testing.T) {
 	}
 }
 
-// TestTLSLeftOver: what came on an idle connection, or behind an answer, is nobody's answer, even where TLS has read it already.
+// TestTLSLeftOver: what came on an idle connection, or behind an answer, is nobody's answer, even where TLS has read it
+// already.
 func TestTLSLeftOver(t *testing.T) {
 	const fine, evil = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
 	s, pool := secure(t, nil, false, who)

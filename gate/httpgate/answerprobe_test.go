@@ -175,8 +175,9 @@ func short(s string) string {
 	return s
 }
 
-// TestAnswerProbes: raw answers of an upstream over real sockets. Behind each of them another client asks for something else, and must
-// get that and nothing that was left over. It prints a table with -v, and takes WEIR_PROBE=nginx, as TestProbes does.
+// TestAnswerProbes: raw answers of an upstream over real sockets. Behind each of them another client asks for something
+// else, and must get that and nothing that was left over. It prints a table with -v, and takes WEIR_PROBE=nginx, as
+// TestProbes does.
 func TestAnswerProbes(t *testing.T) {
 	switch instead := os.Getenv("WEIR_PROBE"); instead {
 	case "":

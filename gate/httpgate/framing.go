@@ -152,8 +152,8 @@ func (f *framing) overflow(out []byte) []byte {
 	}
 }
 
-// noPreface reports whether what came where HTTP/2 was settled is something else. It is not answered: what could be said in HTTP/1 would be
-// misread (RFC 9113, section 3.4).
+// noPreface reports whether what came where HTTP/2 was settled is something else. It is not answered: what could be
+// said in HTTP/1 would be misread (RFC 9113, section 3.4).
 func (f *framing) noPreface() bool {
 	return f.speaks == onlyHTTP2 && (f.state == broken || f.state == tooLarge)
 }

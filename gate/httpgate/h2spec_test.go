@@ -21,7 +21,8 @@ import (
 	"github.com/summerwind/h2spec/spec"
 )
 
-// The cases of h2spec that net/http's server fails, each on purpose or because RFC 9113 has changed what RFC 7540 asked for.
+// The cases of h2spec that net/http's server fails, each on purpose or because RFC 9113 has changed what RFC 7540 asked
+// for.
 var theirFailures = []string{
 	"http2/4.2/3",     // a HEADERS frame above the maximum size: it is taken, up to a bound
 	"http2/6.5.3/1",   // a setting twice: the connection ends
@@ -55,8 +56,9 @@ func h2cases() (all []h2case) {
 	return all
 }
 
-// run runs the case on a connection of its own. A server may be slow, or be done with a stream sooner than the case expects: it has failed
-// when it fails again and again, and is given more time. One that is known to fail is tried once.
+// run runs the case on a connection of its own. A server may be slow, or be done with a stream sooner than the case
+// expects: it has failed when it fails again and again, and is given more time. One that is known to fail is tried
+// once.
 func (c *h2case) run(addr string) (err error) {
 	host, port, _ := net.SplitHostPort(addr)
 	tries := []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second}

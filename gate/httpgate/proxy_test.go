@@ -410,8 +410,8 @@ func TestConnectIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatNetHTTPReads: requests that net/http has read, over HTTP/2 and where a gate is embedded, need a host and a target as strict as those
-// of a session.
+// TestWhatNetHTTPReads: requests that net/http has read, over HTTP/2 and where a gate is embedded, need a host and a
+// target as strict as those of a session.
 func TestWhatNetHTTPReads(t *testing.T) {
 	g := start(t, Options{Upstream: to(echo(t).URL)})
 	for name, c := range map[string]struct {

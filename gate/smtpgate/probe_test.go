@@ -99,7 +99,8 @@ func probes() []probe {
 		later("DATA with a parameter, and the text later", from+to+"DATA x\r\n", "From: a@example.org\r\n"+evil, "250 250 501 | 500 .", ""),
 		later("DATA without recipient, and another mail", from+typo+"DATA\r\n", "NOOP\r\nRSET\r\nFOO\r\n"+from+to+"DATA\r\n"+text+".\r\n",
 			"250 553 503 | 250 250 500 250 250 354 250", came),
-		later("DATA without recipient, and a recipient", from+typo+"DATA\r\n", to+"DATA\r\n"+text+".\r\n", "250 553 503 | 250 354 250", came),
+		later("DATA without recipient, and a recipient", from+typo+"DATA\r\n", to+"DATA\r\n"+text+".\r\n",
+			"250 553 503 | 250 354 250", came),
 		row("half a mail", from+to+"DATA\r\n"+text, "250 250 354 451", ""),
 		row("QUIT in the middle", from+to+"QUIT\r\nDATA\r\n"+text+".\r\n", "250 250 221 .", ""),
 		{name: "QUIT and on", say: "EHLO x\r\nQUIT\r\nMAIL FROM:<a@example.org>\r\n", answers: "250 221 .", rude: true},
@@ -235,13 +236,15 @@ func TestProbes(t *testing.T) {
 		if codes != want || got != p.arrives {
 			note = fmt.Sprintf("weir answers %s", want)
 			if instead == "" {
-				t.Errorf("%s: %q, then %q is answered %q, want %q\n%s\narrives, want\n%s", p.name, p.say, p.later, codes, want, got, p.arrives)
+				t.Errorf("%s: %q, then %q is answered %q, want %q\n%s\narrives, want\n%s",
+					p.name, p.say, p.later, codes, want, got, p.arrives)
 			}
 		}
 		if strings.Contains("\n"+got, "\nevil@") {
 			note = "a text was executed"
 		}
-		fmt.Fprintf(&table, "%-30s %-50.50s %-36s %-36s %.60s\n", p.name, brief.Replace(p.say+p.later), codes, note, strings.ReplaceAll(got, "\n", " "))
+		got = strings.ReplaceAll(got, "\n", " ")
+		fmt.Fprintf(&table, "%-30s %-50.50s %-36s %-36s %.60s\n", p.name, brief.Replace(p.say+p.later), codes, note, got)
 	}
 	t.Logf("%d dialogues\n%s", len(all), table.String())
 }
