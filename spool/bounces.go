@@ -3,6 +3,7 @@ package spool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -29,7 +30,9 @@ func (s *Spool) own(now time.Time, gate, user, subject, to string) *ownLetter {
 	}
 }
 
-// bounces writes what the sender of a mail is told, or who is told instead (see whom). A mail without a sender is never answered.
+// bounces writes what the sender of a mail is told, or who is told instead (see whom). A mail without a sender is never
+// answered (RFC 5321 section 6.1): where a server has refused it, the audit log tells, and where none was given it, it
+// is held.
 func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*ownLetter, err error) {
 	type report struct {
 		kind bounce.Kind
@@ -37,7 +40,17 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 	}
 	reports := slices.DeleteFunc([]report{{bounce.Failure, end.failed}, {bounce.Delay, end.delayed}, {bounce.Relayed, end.relayed}},
 		func(r report) bool { return len(r.to) == 0 })
-	if j.letter.Sender == "" || len(reports) == 0 {
+	if len(reports) == 0 {
+		return nil, nil
+	}
+	if j.letter.Sender == "" {
+		end.keep(&j.letter, "it has no sender", now)
+		if n := len(end.failed); n > 0 {
+			first := &end.failed[0]
+			end.entries = append(end.entries, entry(now, weirItself, "not told", j.letter.User, j.letter.ID,
+				fmt.Sprintf("%d not delivered, %s among them: %s %s; nobody is told, as it has no sender",
+					n, first.Address, first.Status, toText(first.Text))))
+		}
 		return nil, nil
 	}
 	if j.tells == nil { // once, however often it has to be tried
@@ -46,7 +59,7 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 		}
 	}
 	if j.tells.mute {
-		if end.keep(&j.letter, now); len(end.failed) > 0 {
+		if end.keep(&j.letter, j.letter.Sender+" needs it too", now); len(end.failed) > 0 {
 			j.tells.reason = j.letter.Sender + " needs SMTPUTF8, which the next hop does not know"
 		}
 	}

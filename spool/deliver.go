@@ -291,8 +291,12 @@ func (s *Spool) report(j *job, end *ending, now time.Time) {
 	}
 	if end.refused > 0 {
 		s.tell.Failed(gate, end.refused)
-		if j.letter.Own {
+		switch {
+		case j.letter.Own:
 			s.log.Warn("a notice or a bounce could not be delivered", "mail", j.letter.ID, "to", j.to[0].Address)
+		case j.letter.Sender == "":
+			s.log.Warn("a mail without a sender could not be delivered, and nobody is told", "mail", j.letter.ID, "user", j.letter.User,
+				"recipients", end.refused)
 		}
 	}
 	if len(end.failed) > 0 && end.told {

@@ -91,14 +91,15 @@ func (e *ending) fail(a *store.Addressee, r *nexthop.Result, now time.Time) {
 }
 
 // keep holds what the next server could not be given where it cannot be given a word about it either: nothing is lost that nobody is told of.
-func (e *ending) keep(l *store.Letter, now time.Time) {
+// why says what keeps the sender from being told.
+func (e *ending) keep(l *store.Letter, why string, now time.Time) {
 	for _, a := range e.narrow {
 		e.remove = slices.DeleteFunc(e.remove, func(number int) bool { return number == a.Number })
 		e.failed = slices.DeleteFunc(e.failed, func(r bounce.Recipient) bool { return r.Address == a.Address })
 		a.State, a.Due = store.Held, time.Time{}
 		e.put = append(e.put, a)
 		e.entries = append(e.entries, entry(now, weirItself, "held", l.User, l.ID,
-			fmt.Sprintf("%s: %s; nobody could be told, as %s needs it too", a.Address, a.Status, l.Sender)))
+			fmt.Sprintf("%s: %s; nobody could be told, as %s", a.Address, a.Status, why)))
 	}
 	e.kept = len(e.narrow)
 	e.refused -= e.kept

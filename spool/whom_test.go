@@ -205,6 +205,7 @@ func TestWithoutSMTPUTF8(t *testing.T) {
 		"a contact that is no help": {user: "carl", sender: victim, contact: "cärl@example.org", told: victim},
 		"neither":                   {user: "carl", sender: "ä@elsewhere.example", contact: "cärl@example.org"},
 		"a server":                  {user: "192.0.2.1", sender: "ä@elsewhere.example"},
+		"no sender":                 {user: "192.0.2.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -244,6 +245,27 @@ func TestWithoutSMTPUTF8(t *testing.T) {
 			r.idle()
 			r.wantDelivered(1)
 		})
+	}
+}
+
+// TestNoSenderIsToldOf: a mail without a sender that a server refuses is not answered, but the log and the audit log
+// tell.
+func TestNoSenderIsToldOf(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.carrier.set(func(cr *carrier) {
+		cr.answer = func(*nexthop.Job, nexthop.Recipient) nexthop.Result {
+			return nexthop.Result{Outcome: nexthop.Failed, Code: 550, Status: "5.1.1", Text: "no such user"}
+		}
+	})
+	id, _, err := r.mail(&Envelope{User: "192.0.2.1"}, "x@internal.example", "y@internal.example")
+	r.must(err)
+	r.idle()
+	r.wantStates(nil)
+	log := r.audit("not told")
+	want := "2 not delivered, x@internal.example among them: 5.1.1 no such user; nobody is told, as it has no sender"
+	if len(log) != 1 || log[0].Mail != id || log[0].Text != want {
+		t.Errorf("audit log %+v", log)
 	}
 }
 

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ type conn struct {
 	server *server
 	nc     net.Conn
 	peeks  func() bool // see quiet
+	over   bool        // over TLS, which does not survive a write that takes too long
 	since  time.Time   // idle
 
 	// Of the exchange under way.
@@ -51,9 +53,10 @@ var rooms = sync.Pool{New: func() any { return &room{in: make([]byte, roomIn), o
 const grace = 20 * time.Millisecond
 
 func newConn(s *server, nc net.Conn) *conn {
-	c := &conn{server: s, nc: nc}
-	c.peeks = peeker(nc)
-	return c
+	if over, ok := nc.(*tls.Conn); ok {
+		return &conn{server: s, nc: nc, over: true, peeks: tlsPeeker(over)}
+	}
+	return &conn{server: s, nc: nc, peeks: peeker(nc)}
 }
 
 // quiet reports whether a connection that was idle is as it was left: neither closed by the server nor with something unasked for in it.
@@ -78,7 +81,7 @@ func (c *conn) ask(r *http.Request, by Caller) (*http.Response, error) {
 	now := time.Now()
 	c.patient = response <= grace
 	_ = c.nc.SetDeadline(now.Add(min(response, grace)))
-	if hasBody(r) {
+	if hasBody(r) || c.over {
 		_ = c.nc.SetWriteDeadline(now.Add(response))
 	}
 	out := appendRequest(c.room.out[:0], &c.server.to, r)

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +16,7 @@ import (
 type Env struct {
 	Clock    clock.Clock
 	Observer Observer
+	Roots    *x509.CertPool // those who sign for servers of https; nil for those that the machine trusts
 }
 
 // An Observer is told what happens to the servers of a pool. Its methods are called from many goroutines and must not block.

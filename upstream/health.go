@@ -120,17 +120,14 @@ func (p *Pool) ask(ctx context.Context, s *server) bool {
 	path, query, _ := cut(p.opts.Health.Path)
 	r := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: query}, Host: s.to.host, Close: true,
 		Header: http.Header{"User-Agent": {"weir"}}}).WithContext(ctx)
-	var res *http.Response
-	var err error
 	s.active.Add(1) // given back with the answer
-	if s.via != nil {
-		res, err = s.viaTransport(p, r, nil)
-	} else {
-		var c *conn
-		if c, err = s.dial(ctx, &p.opts, nil); err == nil {
-			res, err = c.exchange(p, r, nil)
+	res, err := s.give(p, r, nil, func(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
+		c, err := s.dial(ctx, &p.opts, by, false)
+		if err != nil {
+			return nil, err
 		}
-	}
+		return c.exchange(p, r, by)
+	})
 	if err != nil {
 		s.active.Add(-1)
 		return false

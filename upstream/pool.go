@@ -91,7 +91,7 @@ type Stats struct {
 	Server   string
 	Well     bool
 	Active   int    // requests under way
-	Idle     int    // connections laid aside for the next request; of HTTP/1.1 without TLS only
+	Idle     int    // connections laid aside for the next request; of HTTP/1.1 only
 	Requests uint64 // given to it, tries included
 	Failures uint64
 }

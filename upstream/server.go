@@ -15,13 +15,14 @@ type server struct {
 	to    target
 	proxy ProxyProtocol
 	env   Env
-	via   *http.Transport // nil where our own client speaks
+	via   *http.Transport // nil where our own client speaks, and nobody else
 
 	active   atomic.Int64
 	requests atomic.Uint64
 	failures atomic.Uint64
 	trouble  atomic.Bool // whether there is something in health worth a look
 	silent   atomic.Bool // it did not say whether it wants a body when it was asked
+	speaks   atomic.Int32
 
 	mu     sync.Mutex
 	users  int     // pools that share it
@@ -33,7 +34,7 @@ type server struct {
 func newServer(to target, o *Options, env Env) *server {
 	s := &server{to: to, proxy: o.ProxyProtocol, env: env, users: 1}
 	if !to.plain {
-		s.via = newTransport(to, o)
+		s.via = newTransport(to, o, env.Roots)
 	}
 	return s
 }
@@ -143,14 +144,20 @@ func (s *server) sweep(o *Options) {
 	}
 }
 
-// dial makes a connection.
-func (s *server) dial(ctx context.Context, o *Options, by Caller) (*conn, error) {
+// dial makes a connection. Its error is errHTTP2 where that is spoken there.
+func (s *server) dial(ctx context.Context, o *Options, by Caller, only1 bool) (*conn, error) {
 	dialer := net.Dialer{Timeout: o.Timeouts.Connect.Std(), KeepAlive: 15 * time.Second}
 	nc, err := dialer.DialContext(ctx, s.to.network, s.to.address)
 	if err == nil && s.proxy != NoProxyProtocol {
 		if err = greet(nc, s.proxy, by, o.Timeouts.Connect.Std()); err != nil {
 			_ = nc.Close()
 		}
+	}
+	if err == nil && s.to.scheme == "https" {
+		nc, err = s.encrypt(ctx, nc, o, only1)
+	}
+	if err == errHTTP2 {
+		return nil, err
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -165,13 +172,7 @@ func (s *server) dial(ctx context.Context, o *Options, by Caller) (*conn, error)
 func (s *server) do(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
 	s.requests.Add(1)
 	s.active.Add(1)
-	var res *http.Response
-	var err error
-	if s.via != nil {
-		res, err = s.viaTransport(p, r, by)
-	} else {
-		res, err = s.ownClient(p, r, by)
-	}
+	res, err := s.give(p, r, by, s.ownClient)
 	if err != nil {
 		s.active.Add(-1)
 		return nil, err
@@ -181,6 +182,26 @@ func (s *server) do(p *Pool, r *http.Request, by Caller) (*http.Response, error)
 	}
 	return res, nil
 }
+
+// A client gives a request to a server.
+type client func(p *Pool, r *http.Request, by Caller) (*http.Response, error)
+
+// give gives a request to our own client where that can speak to the server, and else to net/http's.
+func (s *server) give(p *Pool, r *http.Request, by Caller, own client) (*http.Response, error) {
+	if s.via == nil || s.to.scheme == "https" && (s.speaks.Load() != speaksHTTP2 || upgrades(r)) {
+		if res, err := own(p, r, by); err != errHTTP2 {
+			return res, err
+		}
+	}
+	res, err := s.viaTransport(p, r, by)
+	if failure, ok := errors.AsType[*Error](err); ok && failure.Why != FailTimeout {
+		s.speaks.Store(speaksUnknown) // it may have changed
+	}
+	return res, err
+}
+
+// upgrades reports whether a request wants its connection to become something else, which HTTP/2 has another way for.
+func upgrades(r *http.Request) bool { return len(r.Header["Upgrade"]) > 0 }
 
 func (s *server) ownClient(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
 	ctx := r.Context()
@@ -192,7 +213,7 @@ func (s *server) ownClient(p *Pool, r *http.Request, by Caller) (*http.Response,
 		reused := c != nil
 		if !reused {
 			var err error
-			if c, err = s.dial(ctx, &p.opts, by); err != nil {
+			if c, err = s.dial(ctx, &p.opts, by, upgrades(r)); err != nil {
 				return nil, err
 			}
 		}

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -17,7 +18,7 @@ import (
 )
 
 // newTransport makes net/http's client for a server that our own does not speak to.
-func newTransport(to target, o *Options) *http.Transport {
+func newTransport(to target, o *Options, roots *x509.CertPool) *http.Transport {
 	dialer := &net.Dialer{Timeout: o.Timeouts.Connect.Std(), KeepAlive: 15 * time.Second}
 	t := &http.Transport{
 		Proxy: nil, // the upstream is the one configured, whatever the environment says
@@ -38,11 +39,12 @@ func newTransport(to target, o *Options) *http.Transport {
 		WriteBufferSize:        16 << 10,
 		ReadBufferSize:         16 << 10,
 	}
+	t.Protocols = new(http.Protocols)
 	if to.h2c() {
-		t.Protocols = new(http.Protocols)
 		t.Protocols.SetUnencryptedHTTP2(true)
 	} else {
-		t.ForceAttemptHTTP2 = true
+		t.Protocols.SetHTTP2(true)
+		t.TLSClientConfig = &tls.Config{RootCAs: roots}
 	}
 	return t
 }

@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -33,10 +34,14 @@ type oddServer struct {
 	asked chan int           // on which connection a request came; where it is for /x, when all but the late words are said
 }
 
-func startOdd(t testing.TB) *oddServer {
+// startOdd starts one, with TLS where there is a configuration for it.
+func startOdd(t testing.TB, config *tls.Config) *oddServer {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if config != nil {
+		l = tls.NewListener(l, config)
 	}
 	s := &oddServer{Listener: l, later: make(chan chan struct{}), asked: make(chan int, 100)}
 	t.Cleanup(func() { _ = l.Close() })
@@ -68,7 +73,7 @@ func (s *oddServer) serve(c net.Conn, n int) {
 		p := s.probe.Load()
 		_, _ = io.WriteString(c, p.say)
 		if !p.on {
-			_ = c.(*net.TCPConn).CloseWrite()
+			_ = c.(interface{ CloseWrite() error }).CloseWrite()
 		}
 		s.asked <- n
 		if p.late != "" {
@@ -170,20 +175,37 @@ func short(s string) string {
 	return s
 }
 
-// TestAnswerProbes: raw answers of an upstream over real sockets. Behind each of them another client asks for something else, and must
-// get that and nothing that was left over. It prints a table with -v, and takes WEIR_PROBE=nginx, as TestProbes does.
+// TestAnswerProbes: raw answers of an upstream over real sockets. Behind each of them another client asks for something
+// else, and must get that and nothing that was left over. It prints a table with -v, and takes WEIR_PROBE=nginx, as
+// TestProbes does.
 func TestAnswerProbes(t *testing.T) {
-	odd := startOdd(t)
-	var addr string
-	instead := os.Getenv("WEIR_PROBE")
-	switch instead {
+	switch instead := os.Getenv("WEIR_PROBE"); instead {
 	case "":
-		addr = start(t, Options{Upstream: to("http://" + odd.Addr().String())}).addr
+		t.Run("http", func(t *testing.T) {
+			odd := startOdd(t, nil)
+			probeAnswers(t, odd, start(t, Options{Upstream: to("http://" + odd.Addr().String())}).addr)
+		})
+		t.Run("https", func(t *testing.T) {
+			a := newAuthority(t, "ca")
+			files := a.server("localhost")
+			pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			odd := startOdd(t, &tls.Config{Certificates: []tls.Certificate{pair}})
+			_, port, _ := net.SplitHostPort(odd.Addr().String())
+			probeAnswers(t, odd, startIn(t, Env{Roots: a.pool}, Options{Upstream: to("https://localhost:" + port)}).addr)
+		})
 	case "nginx":
-		addr = startNginx(t, odd.Addr().String())
+		odd := startOdd(t, nil)
+		probeAnswers(t, odd, startNginx(t, odd.Addr().String()))
 	default:
 		t.Skip("nobody knows where " + instead + " takes its answers from")
 	}
+}
+
+func probeAnswers(t *testing.T, odd *oddServer, addr string) {
+	instead := os.Getenv("WEIR_PROBE")
 	all := answerProbes()
 	if len(all) < 40 {
 		t.Errorf("%d probes are too few", len(all))

@@ -38,7 +38,7 @@ func answerProbes() []answerProbe {
 		{name: "half an answer more, later", say: fine,
 			gets: `200 "hello"`, late: "HTTP/1.1 200 OK\r\nContent-Length: 4", on: true},
 		{name: "an answer more behind chunks",
-			say:  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
+			say:  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n" + poison,
 			gets: `200 "hello"`, on: true},
 		{name: "an answer more behind chunks, later",
 			say:  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",

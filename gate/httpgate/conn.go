@@ -51,7 +51,7 @@ func (c *conn) Read(p []byte) (int, error) {
 			c.giveRoomBack()
 			return n, nil
 		}
-		if c.deaf.Load() {
+		if c.deaf.Load() || c.framing.noPreface() {
 			return 0, io.EOF
 		}
 		switch c.framing.state {
@@ -83,7 +83,9 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 		c.takeRoom()
 		c.room.out = c.framing.scan(p[:n], c.room.out[:0])
-		c.pending = c.room.out
+		if c.pending = c.room.out; c.framing.noPreface() {
+			c.pending = nil
+		}
 		if c.framing.why != "" {
 			c.linger.Store(true)
 			c.gate.malformed(c)

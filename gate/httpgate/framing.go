@@ -152,10 +152,16 @@ func (f *framing) overflow(out []byte) []byte {
 	}
 }
 
+// noPreface reports whether what came where HTTP/2 was settled is something else. It is not answered: what could be
+// said in HTTP/1 would be misread (RFC 9113, section 3.4).
+func (f *framing) noPreface() bool {
+	return f.speaks == onlyHTTP2 && (f.state == broken || f.state == tooLarge)
+}
+
 // pass lets the line so far go on, but for a CR at its end, which may belong to the line's end. Lines of chunk framing are kept
-// back whole.
+// back whole, and so is the first one of HTTP/2.
 func (f *framing) pass(out []byte) []byte {
-	if f.state == inChunkSize || f.state == inChunkEnd {
+	if f.state == inChunkSize || f.state == inChunkEnd || f.speaks == onlyHTTP2 {
 		return out
 	}
 	end := len(f.line)

@@ -139,7 +139,8 @@ func (x *exchange) believed(name string) bool {
 	return err == nil && len(values) == 1 && identify.Plain(addr) == x.origin.Addr
 }
 
-// isRewritten reports whether a field is one that the gate always writes itself, or has signs in its name that some servers take for '-'.
+// isRewritten reports whether a field is one that the gate always writes itself, or has signs in its name that some
+// servers take for '-'.
 func isRewritten(name string) bool {
 	switch name {
 	case "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Request-Id":
@@ -151,8 +152,9 @@ func isRewritten(name string) bool {
 // signs may stand in the name of a field, besides '-' (RFC 9110, 5.6.2).
 const signs = "!#$%&'*+.^_`|~"
 
-// aboutOrigin reports whether a field says where a request came from, or is one that some servers take for such a field, as they know no difference
-// between two signs. Only trusted proxies may say more of it than the gate does, and in a proper way.
+// aboutOrigin reports whether a field says where a request came from, or is one that some servers take for such a
+// field, as they know no difference between two signs. Only trusted proxies may say more of it than the gate does, and
+// in a proper way.
 func aboutOrigin(name string) bool {
 	const more = "X-Forwarded-"
 	if len(name) < len("Forwarded") || name[0] != 'X' && name[0] != 'F' {

@@ -6,7 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -405,5 +407,37 @@ func TestConnectIsRefused(t *testing.T) {
 	g.send(c, "CONNECT internal:22 HTTP/1.1\r\nHost: internal:22\r\n\r\n")
 	if res, _ := g.answer(bufio.NewReader(c)); res.StatusCode != 405 {
 		t.Error(res.Status)
+	}
+}
+
+// TestWhatNetHTTPReads: requests that net/http has read, over HTTP/2 and where a gate is embedded, need a host and a
+// target as strict as those of a session.
+func TestWhatNetHTTPReads(t *testing.T) {
+	g := start(t, Options{Upstream: to(echo(t).URL)})
+	for name, c := range map[string]struct {
+		major, minor int
+		host, target string
+		status       int
+	}{
+		"a host in HTTP/2":       {2, 0, "a", "/x", 200},
+		"no host in HTTP/2":      {2, 0, "", "/x", 400},
+		"a host that is none":    {2, 0, "a:99999x", "/x", 400},
+		"no host in HTTP/1.1":    {1, 1, "", "/x", 400},
+		"no host in HTTP/1.0":    {1, 0, "", "/x", 200},
+		"a URL":                  {1, 1, "a", "http://a/x", 200},
+		"a URL of a file":        {1, 1, "a", "file:///x", 400},
+		"a URL without a host":   {1, 1, "a", "http:///x", 400},
+		"a URL that names users": {1, 1, "a", "http://u:p@a/x", 400},
+	} {
+		u, err := url.ParseRequestURI(c.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &http.Request{Method: "GET", URL: u, RequestURI: c.target, Host: c.host, ProtoMajor: c.major, ProtoMinor: c.minor,
+			Header: http.Header{}, RemoteAddr: "192.0.2.1:1", Body: http.NoBody}
+		w := httptest.NewRecorder()
+		if g.ServeHTTP(w, r); w.Code != c.status {
+			t.Errorf("%s: %d", name, w.Code)
+		}
 	}
 }

@@ -153,7 +153,8 @@ func parseTarget(u *url.URL, method, target string) *url.URL {
 	return u
 }
 
-// validTarget reports whether u is a path, or a URL of HTTP with a host and without a user (RFC 9110, sections 4.2.1 and 4.2.4).
+// validTarget reports whether u is a path, or a URL of HTTP with a host and without a user (RFC 9110, sections 4.2.1
+// and 4.2.4).
 func validTarget(u *url.URL) bool {
 	return u.Scheme == "" || (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
 }

@@ -90,7 +90,7 @@ func newServices(o Options, env Env, before *setup) (*services, error) {
 	if before != nil {
 		p, err = before.transport.Configure(o.upstream())
 	} else {
-		p, err = behind.New(o.upstream(), behind.Env{Clock: env.Clock, Observer: env.Upstream})
+		p, err = behind.New(o.upstream(), behind.Env{Clock: env.Clock, Observer: env.Upstream, Roots: env.Roots})
 	}
 	if err != nil {
 		return nil, err

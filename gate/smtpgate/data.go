@@ -36,8 +36,9 @@ var errAborted = errors.New("given up")
 func (s *session) data(arg string) {
 	if arg != "" || !s.ready() {
 		// Nothing may follow DATA before it is answered (RFC 2920 section 3.1). If something does, it is a text, of a
-		// client that did not wait, and no more of it is read as commands than of one that was taken.
-		if s.wire.pending() {
+		// client that did not wait, and no more of it is read as commands than of one that was taken. It may also be on
+		// its way: a text begins with the name of a header, which is no command, and with that the session ends.
+		if s.texts = true; s.wire.pending() {
 			s.over = true
 		}
 		if arg != "" {

@@ -99,7 +99,7 @@ func (s *session) obey(verb, arg string) {
 	case "EXPN", "TURN", "ETRN", "SEND", "SOML", "SAML":
 		s.deny(refuse(MailMalformed, 502, 551, "this command is not taken"))
 	default:
-		s.over = slices.Contains(foreign, verb)
+		s.over = s.texts || slices.Contains(foreign, verb)
 		s.deny(refuse(MailMalformed, 500, 552, "not a command"))
 	}
 }

@@ -23,6 +23,7 @@ type probe struct {
 	answers string // codes; "." where the session is ended from the other side, while more was said
 	arrives string // from>to,to "body"; separated by a line end
 	rude    bool   // without the EHLO
+	later   string // what it says when it has been answered as often as there are codes in front of the bar
 }
 
 // What probes are made of. The evil mail is the text of another one, which no server may send.
@@ -44,6 +45,9 @@ func probes() []probe {
 	half := strings.Repeat("x\r\n", probeBound/6+1)
 	row := func(name, say, answers, arrives string) probe {
 		return probe{name: name, say: say, answers: answers, arrives: arrives}
+	}
+	later := func(name, say, later, answers, arrives string) probe {
+		return probe{name: name, say: say, later: later, answers: answers, arrives: arrives}
 	}
 	return []probe{
 		// As it should be.
@@ -67,7 +71,7 @@ func probes() []probe {
 		row("a chunk of commands", from+to+bdat(evil, " LAST")+"NOOP\r\n", "250 250 250 250", `a@example.org>b@example.com "`+strings.ReplaceAll(strings.ReplaceAll(evil, "\r", `\r`), "\n", `\n`)+`"`),
 		row("a chunk without recipient", from+typo+bdat(evil, " LAST")+"NOOP\r\n", "250 553 503 250", ""),
 		row("a chunk without MAIL", bdat(evil, " LAST")+"NOOP\r\n", "503 250", ""),
-		{"a chunk without EHLO", bdat(evil, " LAST") + "NOOP\r\n", "503 250", "", true},
+		{name: "a chunk without EHLO", say: bdat(evil, " LAST") + "NOOP\r\n", answers: "503 250", rude: true},
 		row("chunks without recipient", from+typo+bdat(evil, "")+bdat(evil, "")+bdat(evil, " LAST")+"NOOP\r\n", "250 553 503 503 503 250", ""),
 		row("a chunk after the last", from+to+bdat(text, " LAST")+bdat(evil, " LAST")+"NOOP\r\n", "250 250 250 503 250", came),
 		row("a chunk after RSET", from+to+bdat(text, "")+"RSET\r\n"+bdat(evil, " LAST")+"NOOP\r\n", "250 250 250 250 503 250", ""),
@@ -90,9 +94,16 @@ func probes() []probe {
 		row("DATA without recipient", from+typo+"DATA\r\n"+evil, "250 553 503 .", ""),
 		row("DATA without MAIL", "DATA\r\n"+evil, "503 .", ""),
 		row("DATA with a parameter", from+to+"DATA x\r\n"+evil, "250 250 501 .", ""),
+		later("DATA without recipient, and the text later", from+typo+"DATA\r\n", text+evil, "250 553 503 | 500 .", ""),
+		later("DATA without MAIL, and the text later", "DATA\r\n", "\r\n"+evil, "503 | 500 .", ""),
+		later("DATA with a parameter, and the text later", from+to+"DATA x\r\n", "From: a@example.org\r\n"+evil, "250 250 501 | 500 .", ""),
+		later("DATA without recipient, and another mail", from+typo+"DATA\r\n", "NOOP\r\nRSET\r\nFOO\r\n"+from+to+"DATA\r\n"+text+".\r\n",
+			"250 553 503 | 250 250 500 250 250 354 250", came),
+		later("DATA without recipient, and a recipient", from+typo+"DATA\r\n", to+"DATA\r\n"+text+".\r\n",
+			"250 553 503 | 250 354 250", came),
 		row("half a mail", from+to+"DATA\r\n"+text, "250 250 354 451", ""),
 		row("QUIT in the middle", from+to+"QUIT\r\nDATA\r\n"+text+".\r\n", "250 250 221 .", ""),
-		{"QUIT and on", "EHLO x\r\nQUIT\r\nMAIL FROM:<a@example.org>\r\n", "250 221 .", "", true},
+		{name: "QUIT and on", say: "EHLO x\r\nQUIT\r\nMAIL FROM:<a@example.org>\r\n", answers: "250 221 .", rude: true},
 
 		// Line ends.
 		row("LF . LF", from+to+"DATA\r\n"+text+"\n.\n"+evil, "250 250 354 554 .", ""),
@@ -115,7 +126,7 @@ func probes() []probe {
 		row("an empty line", "\r\nNOOP\r\n", "500 250", ""),
 		row("no commands", "FOO\r\nFOO BAR\r\nM\r\n MAIL FROM:<a@example.org>\r\nMAIL\r\nRCPT\r\n", "500 500 500 500 501 503", ""),
 		row("a browser", "POST / HTTP/1.1\r\nHost: x\r\n\r\n"+evil, "500 .", ""),
-		{"MAIL before EHLO", from + to + "DATA\r\n", "503 503 503", "", true},
+		{name: "MAIL before EHLO", say: from + to + "DATA\r\n", answers: "503 503 503", rude: true},
 		row("MAIL twice", from+to+"MAIL FROM:<evil@example.org>\r\nDATA\r\n"+text+".\r\n", "250 250 503 354 250", came),
 		row("RSET forgets", from+to+"RSET\r\n"+to+"DATA\r\n", "250 250 250 503 503", ""),
 		row("EHLO forgets", from+to+"EHLO x\r\n"+to+"DATA\r\n", "250 250 250 503 503", ""),
@@ -143,10 +154,18 @@ func (p *probe) run(t *testing.T, addr string) (answers string, taken int) {
 	if !p.rude {
 		c.cmd("EHLO client.example", "250")
 	}
-	_, _ = io.WriteString(conn, said) // it may be over before
-	_ = conn.(*net.TCPConn).CloseWrite()
+	before, _, _ := strings.Cut(p.answers, "|")
+	awaited := len(strings.Fields(before))
+	if _, _ = io.WriteString(conn, said); p.later == "" { // it may be over before
+		_ = conn.(*net.TCPConn).CloseWrite()
+	}
 	var codes []string
 	for {
+		if p.later != "" && len(codes) == awaited {
+			codes = append(codes, "|")
+			_, _ = io.WriteString(conn, p.later)
+			_ = conn.(*net.TCPConn).CloseWrite()
+		}
 		got, err := c.reply()
 		if err != nil {
 			return strings.Join(codes, " "), taken
@@ -217,13 +236,15 @@ func TestProbes(t *testing.T) {
 		if codes != want || got != p.arrives {
 			note = fmt.Sprintf("weir answers %s", want)
 			if instead == "" {
-				t.Errorf("%s: %q is answered %q, want %q\n%s\narrives, want\n%s", p.name, p.say, codes, want, got, p.arrives)
+				t.Errorf("%s: %q, then %q is answered %q, want %q\n%s\narrives, want\n%s",
+					p.name, p.say, p.later, codes, want, got, p.arrives)
 			}
 		}
 		if strings.Contains("\n"+got, "\nevil@") {
 			note = "a text was executed"
 		}
-		fmt.Fprintf(&table, "%-30s %-50.50s %-36s %-36s %.60s\n", p.name, brief.Replace(p.say), codes, note, strings.ReplaceAll(got, "\n", " "))
+		got = strings.ReplaceAll(got, "\n", " ")
+		fmt.Fprintf(&table, "%-30s %-50.50s %-36s %-36s %.60s\n", p.name, brief.Replace(p.say+p.later), codes, note, got)
 	}
 	t.Logf("%d dialogues\n%s", len(all), table.String())
 }

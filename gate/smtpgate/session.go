@@ -27,6 +27,7 @@ type session struct {
 	tx      *transaction // nil: none is under way
 	arrival *delivery    // the text of tx; nil: it has not begun
 	over    bool         // the last answer has been given
+	texts   bool         // a DATA was refused, and its text may come all the same
 
 	commands, errors, logins int // how many there were
 }
@@ -200,6 +201,7 @@ func (s *session) reset() {
 
 // settle ends what the mail under way has taken, except for what went on with it.
 func (s *session) settle() {
+	s.texts = false
 	s.conn.received()
 	arrival, tx := s.arrival, s.tx
 	s.arrival, s.tx = nil, nil
