@@ -44,7 +44,7 @@ func TestKills(t *testing.T) {
 	}
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
 	defer upstream.Close()
-	next := newHop(t)
+	next := newHop(t, "gone-")
 	folder, err := os.MkdirTemp("", "weir") // t.TempDir has too long a name for a socket
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -25,75 +24,6 @@ import (
 	"weir/store"
 	"weir/store/sqlite"
 )
-
-// A hop is a next hop that takes mail for recipients who are gone-…, and tells all others to come later.
-type hop struct {
-	mu      sync.Mutex
-	got     map[string]int // by recipient
-	changed chan struct{}
-	address string
-}
-
-func newHop(t *testing.T) *hop {
-	h := &hop{got: map[string]int{}, changed: make(chan struct{}, 1)}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.address = l.Addr().String()
-	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &hopSession{h: h}, nil }))
-	server.ErrorLog = log.New(io.Discard, "", 0) // connections of those who were killed
-	go server.Serve(l)
-	t.Cleanup(func() { server.Close() })
-	return h
-}
-
-type hopSession struct {
-	h  *hop
-	to []string
-}
-
-func (s *hopSession) Reset()                               { s.to = nil }
-func (s *hopSession) Logout() error                        { return nil }
-func (s *hopSession) Mail(string, *smtp.MailOptions) error { return nil }
-func (s *hopSession) Rcpt(to string, _ *smtp.RcptOptions) error {
-	if !strings.HasPrefix(to, "gone-") {
-		return &smtp.SMTPError{Code: 450, EnhancedCode: smtp.EnhancedCode{4, 2, 0}, Message: "later"}
-	}
-	s.to = append(s.to, to)
-	return nil
-}
-
-func (s *hopSession) Data(r io.Reader) error {
-	if _, err := io.Copy(io.Discard, r); err != nil {
-		return err
-	}
-	s.h.mu.Lock()
-	defer s.h.mu.Unlock()
-	for _, to := range s.to {
-		s.h.got[to]++
-	}
-	select {
-	case s.h.changed <- struct{}{}:
-	default:
-	}
-	return nil
-}
-
-// lacks returns those who got nothing, and how many got a mail twice.
-func (h *hop) lacks(want map[string]bool) (lacking []string, twice int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for to := range want {
-		switch n := h.got[to]; {
-		case n == 0:
-			lacking = append(lacking, to)
-		case n > 1:
-			twice++
-		}
-	}
-	return lacking, twice
-}
 
 // A sent is a mail that was acknowledged: what its sender knows of it.
 type sent struct {
@@ -277,7 +207,7 @@ func traceWeir(t *testing.T, strace, data string, mails int) (trace []*event, ac
 	defer os.RemoveAll(folder)
 	file, out, address := filepath.Join(folder, "weir.yaml"), filepath.Join(folder, "trace"), needs.FreeAddress()
 	text := fmt.Sprintf("data: %s\ncontrol: %s\nconsole: {listen: \"off\"}\nsmtp: [{listen: \"%s\", auth: none, networks: [127.0.0.0/8], next_hop: \"%s\"}]\n",
-		data, filepath.Join(folder, "weir.sock"), address, newHop(t).address)
+		data, filepath.Join(folder, "weir.sock"), address, newHop(t, "gone-").address)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -222,7 +221,7 @@ func (s *soak) driveMail() (func(int) error, func()) {
 		if err := c.SendMail(user+"@example.org", to, strings.NewReader(text)); err != nil {
 			return err
 		}
-		s.hop.accepted.Add(int64(len(to)))
+		s.accepted.Add(int64(len(to)))
 		if n%7 == 6 {
 			end()
 		}
@@ -331,41 +330,4 @@ func echoUDP(t *testing.T) string {
 		}
 	}()
 	return c.LocalAddr().String()
-}
-
-// A hop is the next hop: it takes every message, and counts recipients.
-type hop struct {
-	address           string
-	accepted, arrived atomic.Int64 // by weir, from weir
-}
-
-func newHop(t *testing.T) *hop {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &hop{address: l.Addr().String()}
-	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &hopSession{hop: h}, nil }))
-	go server.Serve(l)
-	t.Cleanup(func() { server.Close() })
-	return h
-}
-
-func (h *hop) counts() (accepted, arrived int64) { return h.accepted.Load(), h.arrived.Load() }
-
-type hopSession struct {
-	hop *hop
-	to  int64
-}
-
-func (s *hopSession) Reset()                                   { s.to = 0 }
-func (s *hopSession) Logout() error                            { return nil }
-func (s *hopSession) Mail(string, *smtp.MailOptions) error     { return nil }
-func (s *hopSession) Rcpt(_ string, _ *smtp.RcptOptions) error { s.to++; return nil }
-func (s *hopSession) Data(r io.Reader) error {
-	if _, err := io.Copy(io.Discard, r); err != nil {
-		return err
-	}
-	s.hop.arrived.Add(s.to)
-	return nil
 }
