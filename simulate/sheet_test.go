@@ -128,7 +128,7 @@ func TestSheetsInBrowser(t *testing.T) {
 				for _, fault := range p.Faults() {
 					t.Errorf("%s: %s", at, fault)
 				}
-				if whole && i == 0 && scheme == "light" {
+				if name == "flood" && i == 0 && scheme == "light" { // it takes a while, and all are made of the same parts
 					for _, found := range p.Axe() {
 						t.Errorf("%s: %s", at, found)
 					}

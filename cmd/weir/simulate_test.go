@@ -122,13 +122,13 @@ func TestSeconds(t *testing.T) {
 }
 
 func TestHashes(t *testing.T) {
-	for text, want := range map[string]hashes{"8M": 8e6, "15.6G": 15.6e9, "3000": 3000, "2k/s": 2000, "1T": 1e12} {
+	for text, want := range map[string]hashes{"8M": 8e6, "15.6G": 15.6e9, "3000": 3000, "2k/s": 2000, "1T": 1e12, "1e9": 1e9, "60M/m": 1e6} {
 		var h hashes
 		if err := h.UnmarshalText([]byte(text)); err != nil || h != want {
 			t.Errorf("%s: %g, %v", text, h, err)
 		}
 	}
-	for _, text := range []string{"", "M", "-8M", "1e9", "8 M", "inf", "8MB"} {
+	for _, text := range []string{"", "M", "-8M", "8 M", "inf", "8MB"} {
 		var h hashes
 		if err := h.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is taken for %g", text, h)
