@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestOldGenerationsAreGone: whatever a reload replaces is garbage afterwards. One reference back to the configuration before would keep
-// all of them: 60 KB for each reload.
+// TestOldGenerationsAreGone: whatever a reload replaces is garbage afterwards. One reference back to the configuration
+// before would keep all of them: 60 KB for each reload.
 func TestOldGenerationsAreGone(t *testing.T) {
 	text := strings.ReplaceAll(everyGate, "TCPUPSTREAM", echoServer(t)) + `
 auth: [{listen: "127.0.0.1:0", throttles: [each]}]
