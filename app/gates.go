@@ -49,7 +49,8 @@ type gate struct {
 	account []string
 	lanes   *lanes // nil where the capacity is not limited
 
-	forget func() // drops its series
+	// drops its series. It must not refer to the change that made the gate: that would keep every generation before.
+	forget func(*console.Metrics)
 
 	// Gates for mail only.
 	post    *spool.Gate
@@ -228,7 +229,7 @@ func (c *change) prepareHTTP(o httpgate.Options) (*gate, error) {
 		c.commit = append(c.commit, func() { gt.http.SetAccess(httpgate.AccessLog(c.next.cfg.Log.Access)) })
 	}
 	gt.server, gt.load = gt.http, gt.seen.load
-	gt.forget = func() { c.app.metrics.Forget(o.Listen) }
+	gt.forget = func(m *console.Metrics) { m.Forget(o.Listen) }
 	if old == nil {
 		err = c.open(gt)
 	}
@@ -258,7 +259,7 @@ func (c *change) prepareTCP(o tcpgate.Options) (*gate, error) {
 		c.reuse(commit, abort)
 	}
 	gt.server, gt.load = gt.tcp, gt.seen.load
-	gt.forget = func() { c.app.metrics.ForgetTCP(o.Listen) }
+	gt.forget = func(m *console.Metrics) { m.ForgetTCP(o.Listen) }
 	if old == nil {
 		err = c.open(gt)
 	}
@@ -289,7 +290,7 @@ func (c *change) prepareAuth(o authgate.Options) (*gate, error) {
 		c.reuse(commit, abort)
 	}
 	gt.server, gt.load = gt.auth, gt.seen.load
-	gt.forget = func() { c.app.metrics.ForgetAuth(o.Listen) }
+	gt.forget = func(m *console.Metrics) { m.ForgetAuth(o.Listen) }
 	if old == nil {
 		err = c.open(gt)
 	}
@@ -328,9 +329,9 @@ func (c *change) prepareAPI(o apigate.Options) (*gate, error) {
 		}
 	}
 	gt.server, gt.load = gt.api, gt.seen.load
-	gt.forget = func() {
+	gt.forget = func(m *console.Metrics) {
 		for _, name := range names {
-			c.app.metrics.ForgetPolicy(name)
+			m.ForgetPolicy(name)
 		}
 	}
 	if old == nil {

@@ -42,7 +42,7 @@ func (c *change) preparePostfix(o postfixgate.Options) (*gate, error) {
 		c.reuse(commit, abort)
 	}
 	gt.server, gt.load = gt.postfix, gt.seen.load
-	gt.forget = func() { c.app.metrics.ForgetPolicyService(o.Listen) }
+	gt.forget = func(m *console.Metrics) { m.ForgetPolicyService(o.Listen) }
 	if old == nil {
 		err = c.open(gt)
 	}

@@ -166,5 +166,5 @@ func (a *App) forget(gone *gate) {
 			return
 		}
 	}
-	gone.forget()
+	gone.forget(a.metrics)
 }

@@ -47,7 +47,7 @@ func (c *change) prepareRLS(o rlsgate.Options) (*gate, error) {
 		c.reuse(commit, abort)
 	}
 	gt.server, gt.load = gt.rls, gt.seen.load
-	gt.forget = func() { c.app.metrics.ForgetRLS(o.Listen) }
+	gt.forget = func(m *console.Metrics) { m.ForgetRLS(o.Listen) }
 	if old == nil {
 		err = c.open(gt)
 	}

@@ -79,7 +79,7 @@ func (c *change) prepareSMTP(o smtpgate.Options) (*gate, error) {
 		c.reuse(commit, abort)
 	}
 	gt.server, gt.load = gt.smtp, gt.seen.load
-	gt.forget = func() { c.app.metrics.ForgetSMTP(o.Listen) }
+	gt.forget = func(m *console.Metrics) { m.ForgetSMTP(o.Listen) }
 	if old == nil {
 		err = c.open(gt)
 	}
