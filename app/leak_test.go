@@ -37,7 +37,7 @@ smtp: [{listen: "127.0.0.1:0", hostname: mail.example.org, next_hop: "127.0.0.1:
 			t.Fatal(err)
 		}
 	}
-	for end := time.Now().Add(20*time.Second); gone.Load() < reloads-1; time.Sleep(time.Millisecond) { // a gate may be busy going down
+	for end := time.Now().Add(20 * time.Second); gone.Load() < reloads-1; time.Sleep(time.Millisecond) { // a gate may be busy going down
 		runtime.GC()
 		if time.Now().After(end) {
 			t.Fatalf("%d of %d old generations are gone", gone.Load(), reloads)

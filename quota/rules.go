@@ -25,10 +25,10 @@ type rule struct {
 	bucket int64 // sliding: how long a part of the period is
 	all    bool  // matches every event
 	way    way
-	bytes  bool // counts bytes, not requests
-	delay  bool // over the limit, events wait
-	stamp  bool // over the limit, events may pay
-	kept   bool // its counters are worth more than a restart
+	bytes  bool  // counts bytes, not requests
+	delay  bool  // over the limit, events wait
+	stamp  bool  // over the limit, events may pay
+	kept   bool  // its counters are worth more than a restart
 	from   int64 // steady: when this version of the options came; what was taken before was taken at another rate
 	texts  texts
 	about  atomic.Pointer[span]
