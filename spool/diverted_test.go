@@ -58,6 +58,7 @@ func TestDivertedMailGoesOnWithTheRest(t *testing.T) {
 	if err != nil || got.Held != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
+	r.idle()
 	r.again("second")
 	r.must(r.ResumeUser(t.Context(), r.now(), "root", ann, false))
 	r.wantStates(map[store.State]int{store.Delayed: 26})
