@@ -152,7 +152,7 @@ fuzz: ## run every fuzz test for FUZZTIME each
 	done
 
 bench: build ## side by side with its peers, against the targets
-	$(GO) run ./bench $(ARGS)
+	$(GO) run ./lab/bench $(ARGS)
 
 TARGETS := $(foreach system,linux darwin windows freebsd,$(system)/amd64 $(system)/arm64)
 

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"weir/stamp"
+	"weir/throttle/stamp"
 )
 
 // An attack is what an adversary does for a while: it picks arrivals, addresses, retries, payments, tickets and slow

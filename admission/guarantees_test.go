@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/stamp"
+	"weir/throttle/stamp"
 )
 
 // The service of these tests: 50 requests a second.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/stamp"
+	"weir/throttle/stamp"
 )
 
 var begin = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"weir"
-	"weir/ban"
 	"weir/config"
 	"weir/console"
 	"weir/identify"
 	"weir/policy"
 	"weir/store"
+	"weir/throttle/ban"
 )
 
 // bans is the invalid list of an App. It is made once and stays over reloads.

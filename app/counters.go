@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"weir/internal/clock"
-	"weir/quota"
 	"weir/store"
+	"weir/throttle/quota"
 )
 
 // How often, and how long.

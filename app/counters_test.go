@@ -14,8 +14,8 @@ import (
 	"weir"
 	"weir/config"
 	"weir/internal/clock"
-	"weir/quota"
 	"weir/store"
+	"weir/throttle/quota"
 )
 
 const twoPerMonth = `

@@ -11,12 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/ban"
 	"weir/config"
 	"weir/gate/xdpgate"
 	"weir/identify"
 	"weir/internal/clock"
 	"weir/store"
+	"weir/throttle/ban"
 )
 
 // A kernelList is the ban list of a network interface, in the kernel.

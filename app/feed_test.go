@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"weir/ban"
 	"weir/gate/xdpgate"
 	"weir/internal/clock"
 	"weir/policy"
 	"weir/store"
+	"weir/throttle/ban"
 )
 
 // smallKernel is a kernel's list with little room, so that it can be full. It does as gate/xdpgate does; the real one is fed by the

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"weir"
-	"weir/bloom"
 	"weir/config"
 	"weir/console"
 	"weir/gate/apigate"
@@ -22,8 +21,9 @@ import (
 	"weir/gate/smtpgate"
 	"weir/gate/tcpgate"
 	"weir/identify"
+	"weir/mail/spool"
 	"weir/policy"
-	"weir/spool"
+	"weir/throttle/bloom"
 )
 
 // A server is what every kind of gate can do.

@@ -9,7 +9,7 @@ import (
 	"weir/admission"
 	"weir/console"
 	"weir/internal/clock"
-	"weir/stamp"
+	"weir/throttle/stamp"
 )
 
 // A history remembers how the gates with a capacity fared over the last minutes, for the plots of the console. One timer looks after all

@@ -14,13 +14,13 @@ import (
 	"weir"
 	"weir/config"
 	"weir/gate/smtpgate"
-	"weir/login"
-	"weir/mail"
-	"weir/nexthop"
-	"weir/notice"
+	"weir/mail/login"
+	"weir/mail/nexthop"
+	"weir/mail/notice"
+	"weir/mail/spool"
 	"weir/policy"
-	"weir/quota"
-	"weir/spool"
+	"weir/throttle/outbreak"
+	"weir/throttle/quota"
 )
 
 // A post is the mail side of an App: the spool, which is open from Start to Stop, and what gates share.
@@ -205,7 +205,7 @@ func (outgoing) Settle(weir.Hold, weir.Outcome)                         {}
 func (outgoing) Peek(*weir.Event, *weir.Answer)                         {}
 
 // mailRules are a mail throttle's options as the spool wants them.
-func mailRules(o mail.Options) *mail.Options { o = o.WithDefaults(); return &o }
+func mailRules(o outbreak.Options) *outbreak.Options { o = o.WithDefaults(); return &o }
 
 // mailCounts are the counters of the mail throttle that a gate is judged by, or nil.
 func (g *generation) mailCounts(name string) (*policy.Link, bool) {

@@ -14,9 +14,9 @@ import (
 	"weir/console"
 	"weir/internal/browser"
 	"weir/internal/needs"
-	"weir/stamp"
-	"weir/stamp/payer"
 	"weir/store"
+	"weir/throttle/stamp"
+	"weir/throttle/stamp/payer"
 )
 
 // stopped sends three mails of ann's own and then enough to have her stopped, and returns the notice.

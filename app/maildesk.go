@@ -14,10 +14,10 @@ import (
 
 	"weir/console"
 	"weir/identify"
-	"weir/login"
-	limits "weir/mail"
-	"weir/spool"
+	"weir/mail/login"
+	"weir/mail/spool"
 	"weir/store"
+	limits "weir/throttle/outbreak"
 )
 
 // A mailDeck is the mail side as operators work it.

@@ -7,8 +7,8 @@ import (
 	"weir"
 	"weir/gate/postfixgate"
 	"weir/gate/smtpgate"
-	"weir/reach"
-	"weir/spool"
+	"weir/mail/spool"
+	"weir/throttle/reach"
 )
 
 // A mailObserver writes what becomes of mail into the metrics, and into the counts of the mail throttles.

@@ -8,9 +8,9 @@ import (
 	"weir"
 	"weir/config"
 	"weir/gate/smtpgate"
-	"weir/spool"
-	"weir/stamp"
+	"weir/mail/spool"
 	"weir/store"
+	"weir/throttle/stamp"
 )
 
 // mailKeyword begins the line in the answer to EHLO that has the parameters of stamps.

@@ -16,9 +16,9 @@ import (
 
 	"weir/internal/clock"
 	"weir/internal/needs"
-	"weir/stamp"
-	"weir/stamp/payer"
 	"weir/store"
+	"weir/throttle/stamp"
+	"weir/throttle/stamp/payer"
 )
 
 // stamped is a mail to somebody with a stamp.

@@ -13,8 +13,8 @@ import (
 	"weir/gate/postfixgate"
 	"weir/gate/rlsgate"
 	"weir/gate/tcpgate"
-	"weir/spool"
-	"weir/stamp"
+	"weir/mail/spool"
+	"weir/throttle/stamp"
 	"weir/upstream"
 )
 

@@ -3,7 +3,7 @@ package app
 import (
 	"weir/console"
 	"weir/gate/postfixgate"
-	"weir/spool"
+	"weir/mail/spool"
 )
 
 // preparePostfix keeps the policy service whose address stays, or makes one.

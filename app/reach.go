@@ -7,8 +7,8 @@ import (
 
 	"weir"
 	"weir/config"
-	"weir/reach"
-	"weir/spool"
+	"weir/mail/spool"
+	"weir/throttle/reach"
 )
 
 // A reachDesk is a reach throttle. It judges messages for those who ask; mail is judged by the spool, in the transaction that keeps it. What

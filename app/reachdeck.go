@@ -10,7 +10,7 @@ import (
 
 	"weir/console"
 	"weir/identify"
-	"weir/spool"
+	"weir/mail/spool"
 	"weir/store"
 )
 

@@ -9,7 +9,7 @@ import (
 	"weir/console"
 	"weir/gate/rlsgate"
 	"weir/policy"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // prepareRLS keeps the gate for Envoy whose address stays, or makes one.

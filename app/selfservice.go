@@ -9,11 +9,11 @@ import (
 	"weir"
 	"weir/console"
 	"weir/internal/shown"
-	"weir/login"
-	"weir/notice"
-	"weir/quota"
-	"weir/spool"
+	"weir/mail/login"
+	"weir/mail/notice"
+	"weir/mail/spool"
 	"weir/store"
+	"weir/throttle/quota"
 )
 
 // selfService is the mail side as mail users see it.

@@ -8,16 +8,16 @@ import (
 	"time"
 
 	"weir"
-	"weir/bloom"
 	"weir/console"
 	"weir/gate/smtpgate"
 	"weir/identify"
-	"weir/login"
-	"weir/nexthop"
-	"weir/notice"
-	"weir/quota"
-	"weir/spool"
-	"weir/stamp"
+	"weir/mail/login"
+	"weir/mail/nexthop"
+	"weir/mail/notice"
+	"weir/mail/spool"
+	"weir/throttle/bloom"
+	"weir/throttle/quota"
+	"weir/throttle/stamp"
 )
 
 // guesses is how many wrong passwords may come from one network: a person who mistypes gets on, a list of passwords does not.

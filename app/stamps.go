@@ -13,7 +13,7 @@ import (
 	"weir"
 	"weir/console"
 	"weir/identify"
-	"weir/stamp"
+	"weir/throttle/stamp"
 )
 
 // stampView is what the console shows of stamps.

@@ -17,7 +17,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/clock"
-	"weir/stamp"
+	"weir/throttle/stamp"
 )
 
 // always asks for a stamp that costs nothing worth noticing, whatever the load.

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"weir"
-	"weir/ban"
 	"weir/console"
 	"weir/internal/clock"
 	"weir/store"
 	"weir/store/sqlite"
+	"weir/throttle/ban"
 )
 
 // How long the store may take.

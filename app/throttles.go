@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"weir"
-	"weir/bloom"
 	"weir/config"
 	"weir/console"
 	"weir/identify"
-	"weir/mail"
 	"weir/policy"
-	"weir/quota"
-	"weir/stamp"
+	"weir/throttle/bloom"
+	"weir/throttle/outbreak"
+	"weir/throttle/quota"
+	"weir/throttle/stamp"
 )
 
 // A throttle is one throttle of a generation. It does not change: a reload makes a new one around the same mechanism.
@@ -34,8 +34,8 @@ type mechanism struct {
 	bloom *bloom.Limiter
 	quota *quota.Quota
 	stamp *stamp.Throttle
-	mail  *mail.Options // the spool runs it
-	reach *reachDesk    // … and this, where it judges mail
+	mail  *outbreak.Options // the spool runs it
+	reach *reachDesk        // … and this, where it judges mail
 }
 
 // build is the table of mechanisms: it makes the one that an entry names.

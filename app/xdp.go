@@ -8,11 +8,11 @@ import (
 	"slices"
 
 	"weir"
-	"weir/bloom"
 	"weir/config"
 	"weir/console"
 	"weir/gate/xdpgate"
 	"weir/policy"
+	"weir/throttle/bloom"
 )
 
 // A packets is the limiter of one network interface in a generation.

@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"weir/mail"
-	"weir/simulate"
+	"weir/lab/simulate"
+	"weir/throttle/outbreak"
 )
 
 // TestAdviceIsAConfiguration: what the simulator recommends can be written into a configuration as it stands.
 func TestAdviceIsAConfiguration(t *testing.T) {
-	p, err := new(mail.Options).Params("", "")
+	p, err := new(outbreak.Options).Params("", "")
 	if err != nil {
 		t.Fatal(err)
 	}

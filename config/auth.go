@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"weir"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // authOddities returns what is allowed for gates that are asked by proxies, but does less there than elsewhere: such a gate hears of the

@@ -12,11 +12,11 @@ import (
 	"strings"
 
 	"weir"
-	"weir/bloom"
 	"weir/gate/tcpgate"
 	"weir/gate/xdpgate"
 	"weir/policy"
-	"weir/quota"
+	"weir/throttle/bloom"
+	"weir/throttle/quota"
 )
 
 // maxSocketPath is how long the path of a Unix socket may be; the address has 108 bytes on Linux, 104 elsewhere.

@@ -3,8 +3,6 @@ package config
 import (
 	"path/filepath"
 
-	"weir/ban"
-	"weir/bloom"
 	"weir/console"
 	"weir/gate/apigate"
 	"weir/gate/authgate"
@@ -14,11 +12,13 @@ import (
 	"weir/gate/smtpgate"
 	"weir/gate/tcpgate"
 	"weir/gate/xdpgate"
-	"weir/mail"
 	"weir/policy"
-	"weir/quota"
-	"weir/reach"
-	"weir/stamp"
+	"weir/throttle/ban"
+	"weir/throttle/bloom"
+	"weir/throttle/outbreak"
+	"weir/throttle/quota"
+	"weir/throttle/reach"
+	"weir/throttle/stamp"
 )
 
 // Config is a whole configuration, as it stands in the file.
@@ -67,7 +67,7 @@ type Throttle struct {
 	// Clients pay with CPU time when there is more to do than can be done, and go first.
 	Stamp *stamp.Options `yaml:"stamp"`
 	// Outgoing mail of each user reaches different recipients only so fast.
-	Mail *mail.Options `yaml:"mail"`
+	Mail *outbreak.Options `yaml:"mail"`
 	// Users write to people they never wrote to only so fast: a stolen account shows in whom it writes to.
 	Reach *reach.Options `yaml:"reach"`
 	// Judge and count, but let everything pass. Default false.

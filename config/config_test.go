@@ -8,7 +8,7 @@ import (
 	"weir"
 	"weir/gate/httpgate"
 	"weir/policy"
-	"weir/quota"
+	"weir/throttle/quota"
 	behind "weir/upstream"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"weir"
 	"weir/gate/smtpgate"
-	"weir/stamp"
+	"weir/throttle/stamp"
 )
 
 // mailThrottle checks that a mail throttle stands where it can work: it judges whole mails, and keeps them.

@@ -15,7 +15,7 @@ import (
 	"weir/gate/rlsgate"
 	"weir/gate/smtpgate"
 	"weir/identify"
-	"weir/stamp"
+	"weir/throttle/stamp"
 )
 
 // odds collects what is allowed but hardly meant.

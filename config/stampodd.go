@@ -7,7 +7,7 @@ import (
 
 	"weir"
 	"weir/identify"
-	"weir/stamp"
+	"weir/throttle/stamp"
 )
 
 // stampOddities returns what is allowed for stamps but hardly meant.

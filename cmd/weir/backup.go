@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"weir/stamp"
+	"weir/throttle/stamp"
 )
 
 // backupCommand is weir backup.

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/term"
 
 	"weir"
-	"weir/flood"
 	"weir/internal/tabular"
+	"weir/lab/flood"
 )
 
 // benchCommand is weir bench.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/flood"
+	"weir/lab/flood"
 )
 
 func TestProgressBar(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/term"
 
-	"weir/demo"
+	"weir/lab/demo"
 )
 
 // demoCommand is weir demo.

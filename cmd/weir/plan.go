@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"weir"
-	"weir/bloom"
 	"weir/internal/tabular"
+	"weir/throttle/bloom"
 )
 
 // planCommand is weir plan.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/bloom"
+	"weir/throttle/bloom"
 )
 
 // TestPlanIsWhatTheConfigurationUses: a plan without figures, or with those of a configuration, is of the tables that it gets.

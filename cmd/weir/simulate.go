@@ -12,8 +12,8 @@ import (
 
 	"weir"
 	"weir/config"
-	"weir/mail"
-	"weir/simulate"
+	"weir/lab/simulate"
+	"weir/throttle/outbreak"
 )
 
 // simulateCommand is weir simulate.
@@ -78,17 +78,17 @@ func pick[T any](r rule, cfg *config.Config, kind string, of func(config.Throttl
 }
 
 // mail finds the mail throttle that is meant.
-func (r rule) mail() (mail.Options, error) {
+func (r rule) mail() (outbreak.Options, error) {
 	cfg, err := r.load()
 	if err != nil {
-		return mail.Options{}, err
+		return outbreak.Options{}, err
 	}
 	if cfg == nil {
-		return mail.Options{}.WithDefaults(), nil
+		return outbreak.Options{}.WithDefaults(), nil
 	}
-	o, err := pick(r, cfg, "mail", func(t config.Throttle) *mail.Options { return t.Mail })
+	o, err := pick(r, cfg, "mail", func(t config.Throttle) *outbreak.Options { return t.Mail })
 	if err != nil {
-		return mail.Options{}, err
+		return outbreak.Options{}, err
 	}
 	return o.WithDefaults(), nil
 }
@@ -103,8 +103,8 @@ type mailLimits struct {
 }
 
 // limits are the parameters as a configuration has them.
-func (l mailLimits) limits() mail.Limits {
-	out := mail.Limits{WorkingSet: l.WorkingSet, MaxSlack: l.MaxSlack, MaxMSlack: l.MaxMSlack, Stop: l.Stop}
+func (l mailLimits) limits() outbreak.Limits {
+	out := outbreak.Limits{WorkingSet: l.WorkingSet, MaxSlack: l.MaxSlack, MaxMSlack: l.MaxMSlack, Stop: l.Stop}
 	if l.Rate != nil {
 		out.Rate = *l.Rate
 	}
@@ -120,7 +120,7 @@ func (l mailLimits) validate() error {
 }
 
 // over puts the parameters into options. Users who have limits of their own keep them.
-func (l mailLimits) over(o mail.Options) mail.Options {
+func (l mailLimits) over(o outbreak.Options) outbreak.Options {
 	if l.Rate != nil {
 		o.Rate, o.MultiRate = *l.Rate, weir.Rate{}
 	}
@@ -171,7 +171,7 @@ func between(from, to string) string {
 }
 
 // paramsLine says in one line what a mail throttle was run with.
-func paramsLine(p mail.Params) string {
+func paramsLine(p outbreak.Params) string {
 	rate := rateOf(p.Every)
 	if p.MultiEvery != p.Every {
 		rate += " (to several " + rateOf(p.MultiEvery) + ")"

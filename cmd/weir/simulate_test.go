@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/simulate"
+	"weir/lab/simulate"
 )
 
 // What cannot be tried is a wrong use of the command, whatever is in the files: exit code 2, and what to write instead.

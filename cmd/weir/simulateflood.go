@@ -14,8 +14,8 @@ import (
 	"weir/config"
 	"weir/gate/httpgate"
 	"weir/internal/tabular"
-	"weir/simulate"
-	"weir/stamp"
+	"weir/lab/simulate"
+	"weir/throttle/stamp"
 )
 
 // simulateFloodCommand is weir simulate flood.

@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"weir"
-	"weir/mail"
-	"weir/reach"
-	"weir/simulate"
-	"weir/stamp"
+	"weir/lab/simulate"
+	"weir/throttle/outbreak"
+	"weir/throttle/reach"
+	"weir/throttle/stamp"
 )
 
 // A mailLog is a log that is read.
@@ -150,7 +150,7 @@ func (c *simulateMailCommand) Run(t *terminal) error {
 }
 
 // study holds the log against the throttle.
-func (c *simulateMailCommand) study(t *terminal, o mail.Options) (*simulate.Study, error) {
+func (c *simulateMailCommand) study(t *terminal, o outbreak.Options) (*simulate.Study, error) {
 	p, err := o.Params("", "")
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (c *simulateMailCommand) study(t *terminal, o mail.Options) (*simulate.Stud
 		return nil, err
 	}
 	replay, err := simulate.NewReplay(simulate.ReplayOptions{
-		Params: p, Of: func(user string) mail.Params {
+		Params: p, Of: func(user string) outbreak.Params {
 			of, _ := o.Params(user, "") // what is in the store nobody knows here
 			return of
 		},

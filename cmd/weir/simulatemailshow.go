@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"weir/internal/tabular"
-	"weir/simulate"
+	"weir/lab/simulate"
 )
 
 // logLine says what a log was.

@@ -10,8 +10,8 @@ import (
 	"weir"
 	"weir/config"
 	"weir/internal/tabular"
-	"weir/reach"
-	"weir/simulate"
+	"weir/lab/simulate"
+	"weir/throttle/reach"
 )
 
 // simulateReachCommand is weir simulate reach.

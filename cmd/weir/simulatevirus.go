@@ -7,8 +7,8 @@ import (
 
 	"weir"
 	"weir/internal/tabular"
-	"weir/mail"
-	"weir/simulate"
+	"weir/lab/simulate"
+	"weir/throttle/outbreak"
 )
 
 // maxRates is how many viruses are tried at once.
@@ -145,7 +145,7 @@ func (c *simulateVirusCommand) whom() string {
 }
 
 // table shows the document's table.
-func (c *simulateVirusCommand) table(t *terminal, p mail.Params, rows []simulate.VirusRow) error {
+func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simulate.VirusRow) error {
 	if c.JSON {
 		return t.json(rows)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 
-	"weir/stamp/payer"
+	"weir/throttle/stamp/payer"
 )
 
 const (

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"weir"
-	"weir/stamp"
-	"weir/stamp/payer"
+	"weir/throttle/stamp"
+	"weir/throttle/stamp/payer"
 )
 
 // stampCommand is weir stamp.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"weir/stamp"
-	"weir/stamp/payer"
+	"weir/throttle/stamp"
+	"weir/throttle/stamp/payer"
 )
 
 // A stampGate asks for stamps, of web and mail, with a real office and a real desk.

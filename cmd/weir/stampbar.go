@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"weir"
-	"weir/stamp"
+	"weir/throttle/stamp"
 )
 
 // A bar shows on a terminal how far work has come. A nil bar, for a pipe, shows nothing.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"weir/stamp"
-	"weir/stamp/payer"
+	"weir/throttle/stamp"
+	"weir/throttle/stamp/payer"
 )
 
 // stampMailCommand is weir stamp mail.

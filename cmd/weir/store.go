@@ -8,9 +8,9 @@ import (
 
 	"weir/config"
 	"weir/internal/tabular"
-	"weir/stamp"
 	"weir/store"
 	"weir/store/sqlite"
+	"weir/throttle/stamp"
 )
 
 // storeCommand is weir store.

@@ -8,7 +8,7 @@ import (
 
 	"weir"
 	"weir/internal/clock"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // A sink is a response that nobody reads.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 func TestDecide(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"weir"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 func benchGate(b *testing.B, limit int64) *Gate {

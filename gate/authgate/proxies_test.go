@@ -26,7 +26,7 @@ import (
 	"weir"
 	"weir/internal/clock"
 	"weir/internal/needs"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // A front is a real proxy, with the configuration of examples/, in front of a service and asking a gate.

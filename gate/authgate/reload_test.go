@@ -12,7 +12,7 @@ import (
 
 	"weir"
 	"weir/internal/clock"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 func (r *rig) reload(o Options, rules ...quota.Policy) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/bloom"
+	"weir/throttle/bloom"
 )
 
 // edge is a Bloom limiter of two connections in an hour for each address.

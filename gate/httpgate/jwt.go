@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir/identify"
-	"weir/token"
+	"weir/identify/token"
 )
 
 // maxPlan is how long the name of a plan may be.

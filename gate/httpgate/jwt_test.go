@@ -10,8 +10,8 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"weir/identify/token"
 	"weir/internal/readers"
-	"weir/token"
 )
 
 func keySet(t testing.TB, path string, at time.Time, keys map[string]*ecdsa.PrivateKey) {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"weir/token"
+	"weir/identify/token"
 )
 
 // A provider is an identity provider that serves a set of keys by HTTPS, and counts who asks.

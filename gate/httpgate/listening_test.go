@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"weir"
-	"weir/token"
+	"weir/identify/token"
 )
 
 func TestValidateListening(t *testing.T) {

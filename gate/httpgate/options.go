@@ -9,8 +9,8 @@ import (
 	"weir"
 	"weir/admission"
 	"weir/identify"
+	"weir/identify/token"
 	"weir/internal/doorway"
-	"weir/token"
 	behind "weir/upstream"
 )
 

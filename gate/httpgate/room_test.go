@@ -18,7 +18,7 @@ import (
 
 	"weir/internal/browser"
 	"weir/internal/needs"
-	"weir/stamp"
+	"weir/throttle/stamp"
 )
 
 // A door is a page behind the room, without a gate around it: whoever has a stamp sees it, all others see the room.

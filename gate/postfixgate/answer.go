@@ -3,7 +3,7 @@ package postfixgate
 import (
 	"errors"
 
-	"weir/spool"
+	"weir/mail/spool"
 )
 
 // An Action is what Postfix is told to do.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/spool"
+	"weir/mail/spool"
 )
 
 // TestBounds: of mails, recipients and memory, each at its edge and one beyond. Neighbours go on.

@@ -12,8 +12,8 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/mail/spool"
 	"weir/policy"
-	"weir/spool"
 	"weir/store"
 )
 

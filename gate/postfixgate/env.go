@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"weir/internal/clock"
+	"weir/mail/spool"
 	"weir/policy"
-	"weir/spool"
 	"weir/store"
 )
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"weir/spool"
+	"weir/mail/spool"
 )
 
 // Who is flagged is refused at RCPT, recipient by recipient, and at the end of a mail in the same words.

@@ -14,7 +14,7 @@ import (
 
 	"weir"
 	"weir/identify"
-	"weir/spool"
+	"weir/mail/spool"
 )
 
 // say is what an smtpd asks about a mail of ann's.

@@ -17,8 +17,8 @@ import (
 
 	"weir"
 	"weir/internal/clock"
+	"weir/mail/spool"
 	"weir/policy"
-	"weir/spool"
 	"weir/store"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"weir"
 	"weir/identify"
-	"weir/nexthop"
+	"weir/mail/nexthop"
 )
 
 // An Over says what Postfix does with a mail that may not go on at once.

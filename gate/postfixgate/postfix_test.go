@@ -23,12 +23,12 @@ import (
 	"weir/internal/clock"
 	"weir/internal/needs"
 	"weir/internal/postfix"
-	"weir/mail"
-	"weir/nexthop"
-	"weir/notice"
-	"weir/spool"
+	"weir/mail/nexthop"
+	"weir/mail/notice"
+	"weir/mail/spool"
 	"weir/store"
 	"weir/store/sqlite"
+	"weir/throttle/outbreak"
 )
 
 // office is a Postfix with users, a weir beside it (the gate, the spool, the store), and the world outside. Only the time is not real.
@@ -115,7 +115,7 @@ func (of *office) keep(back string) {
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil))}); err != nil {
 		t.Fatal(err)
 	}
-	rules := &mail.Options{}
+	rules := &outbreak.Options{}
 	if err := of.spool.Configure([]spool.Gate{
 		{Name: "postfix", Throttle: "outbreak", Mail: rules, Carrier: hop},
 		{Name: "relay", Throttle: "outbreak", Mail: rules, Carrier: hop},

@@ -18,7 +18,7 @@ import (
 	"weir/internal/clock"
 	"weir/internal/readers"
 	"weir/policy"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // A cashier admits everything and remembers whom it charged last.

@@ -17,7 +17,7 @@ import (
 	"weir"
 	"weir/identify"
 	"weir/policy"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // check is a request as Envoy tells it: method, host, path, source, headers as "name: value".

@@ -9,7 +9,7 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"weir/internal/clock"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // BenchmarkDecide is a decision without gRPC: what the gate itself costs.

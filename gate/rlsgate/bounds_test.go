@@ -16,7 +16,7 @@ import (
 
 	"weir"
 	"weir/policy"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // refused asks what must be answered by an error.

@@ -23,7 +23,7 @@ import (
 	"weir"
 	"weir/internal/clock"
 	"weir/policy"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // noon is where the clock of these tests stands: on the border of a period.

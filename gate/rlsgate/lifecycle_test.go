@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"weir/policy"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // TestReload: new rules take whole or not at all, and counters go on.

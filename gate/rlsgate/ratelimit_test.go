@@ -18,7 +18,7 @@ import (
 
 	"weir"
 	"weir/policy"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // edge are options with one domain of weir's own.

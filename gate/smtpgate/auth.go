@@ -9,7 +9,7 @@ import (
 
 	"weir"
 	"weir/identify"
-	"weir/login"
+	"weir/mail/login"
 	"weir/store"
 )
 

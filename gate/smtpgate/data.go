@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"time"
 
-	"weir/spool"
+	"weir/mail/spool"
 	"weir/store"
 )
 

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"weir"
-	"weir/notice"
+	"weir/mail/notice"
+	"weir/mail/spool"
 	"weir/policy"
-	"weir/spool"
 )
 
 // decide says what becomes of a mail whose text is over: err is why it broke off, or nil.

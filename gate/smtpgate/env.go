@@ -9,9 +9,9 @@ import (
 
 	"weir"
 	"weir/internal/clock"
-	"weir/login"
+	"weir/mail/login"
+	"weir/mail/spool"
 	"weir/policy"
-	"weir/spool"
 	"weir/store"
 )
 

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/mail"
-	"weir/notice"
-	"weir/spool"
+	"weir/mail/notice"
+	"weir/mail/spool"
 	"weir/store"
+	"weir/throttle/outbreak"
 )
 
 // TestMail: a mail goes in at one end and comes out at the other, with a trace and nothing else changed.
@@ -394,7 +394,7 @@ func TestNetworks(t *testing.T) {
 			t.Errorf("%s sends as %q, want %q", source, got, want)
 		}
 	}
-	if o := (mail.Options{}).WithDefaults(); o.CountsNull("2001:db8::/64") || o.CountsNull("192.0.2.1") || !o.CountsNull("ann") {
+	if o := (outbreak.Options{}).WithDefaults(); o.CountsNull("2001:db8::/64") || o.CountsNull("192.0.2.1") || !o.CountsNull("ann") {
 		t.Error("whoever is known by his address writes notifications")
 	}
 	other := newRig(t, func(r *rig) { r.opts.Networks, r.opts.Auth = prefixes("10.0.0.0/8"), AuthNone })

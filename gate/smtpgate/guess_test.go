@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"weir"
-	"weir/bloom"
-	"weir/login"
-	"weir/quota"
+	"weir/mail/login"
 	"weir/store"
+	"weir/throttle/bloom"
+	"weir/throttle/quota"
 )
 
 // atOnce logs in over a connection for each, all at the same time, and counts the answers by their code.

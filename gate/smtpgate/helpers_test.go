@@ -25,15 +25,15 @@ import (
 
 	"weir"
 	"weir/internal/clock"
-	"weir/login"
-	"weir/mail"
-	"weir/nexthop"
-	"weir/notice"
+	"weir/mail/login"
+	"weir/mail/nexthop"
+	"weir/mail/notice"
+	"weir/mail/spool"
 	"weir/policy"
-	"weir/spool"
-	"weir/stamp"
 	"weir/store"
 	"weir/store/sqlite"
+	"weir/throttle/outbreak"
+	"weir/throttle/stamp"
 )
 
 var epoch = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
@@ -153,7 +153,7 @@ type rig struct {
 	hasty  func(*Timeouts) // makes them shorter than an operator may
 	parts  Parts
 	env    Env
-	rules  mail.Options
+	rules  outbreak.Options
 	seen   *observer
 	logins *login.Desk
 }
@@ -186,7 +186,7 @@ func newRig(t testing.TB, change func(*rig)) *rig {
 	r.spool = &watched{Spool: s}
 	r.opts = Options{Listen: "127.0.0.1:0", Hostname: "mail.example.org", NextHop: nexthop.Options{Servers: []string{"127.0.0.1:1"}}}
 	r.env = Env{Name: gateName, Clock: r.clock, Spool: r.spool, Logins: r.logins, Observer: r.seen, TakeStamps: stamp.TakeMail}
-	r.rules = mail.Options{Internal: []string{"inside.example.org"}, Free: []string{"support@example.org"}}
+	r.rules = outbreak.Options{Internal: []string{"inside.example.org"}, Free: []string{"support@example.org"}}
 	if change != nil {
 		change(r)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"weir/internal/postfix"
-	"weir/nexthop"
+	"weir/mail/nexthop"
 	"weir/store"
 )
 

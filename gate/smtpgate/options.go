@@ -7,7 +7,7 @@ import (
 
 	"weir"
 	"weir/identify"
-	"weir/nexthop"
+	"weir/mail/nexthop"
 )
 
 // A TLSMode says when a session is encrypted.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/nexthop"
+	"weir/mail/nexthop"
 )
 
 func good() Options {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"weir/internal/postfix"
-	"weir/nexthop"
+	"weir/mail/nexthop"
 )
 
 // A probe is what a client says in one piece behind its EHLO, what it is answered, and what arrives at the next hop.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/spool"
+	"weir/mail/spool"
 	"weir/store"
 )
 

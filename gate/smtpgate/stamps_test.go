@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"weir"
-	"weir/spool"
-	"weir/stamp"
+	"weir/mail/spool"
 	"weir/store"
+	"weir/throttle/stamp"
 )
 
 // stampedGate is a gate that takes stamps, of which so many operations are asked.

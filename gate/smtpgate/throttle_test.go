@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"weir"
-	"weir/bloom"
 	"weir/identify"
-	"weir/login"
-	"weir/notice"
-	"weir/quota"
-	"weir/spool"
-	"weir/stamp"
+	"weir/mail/login"
+	"weir/mail/notice"
+	"weir/mail/spool"
+	"weir/throttle/bloom"
+	"weir/throttle/quota"
+	"weir/throttle/stamp"
 )
 
 // throttle is one that does what a test says, for what no real one can be made to do at the right moment. It counts what it holds.

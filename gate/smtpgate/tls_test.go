@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/nexthop"
+	"weir/mail/nexthop"
 )
 
 // overTLS makes a rig as if the gate were open to the network: AUTH only inside TLS.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"weir/internal/needs"
-	"weir/nexthop"
+	"weir/mail/nexthop"
 )
 
 // run runs a program that must succeed, and returns what it said.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"weir"
+	"weir/mail/spool"
 	"weir/policy"
-	"weir/spool"
 )
 
 // A transaction is one mail, from MAIL to its end.

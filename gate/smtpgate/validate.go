@@ -11,7 +11,7 @@ import (
 
 	"weir"
 	"weir/identify"
-	"weir/notice"
+	"weir/mail/notice"
 )
 
 // Bounds of the bounds.

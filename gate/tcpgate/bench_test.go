@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // BenchmarkThroughput pushes bytes through a connection: straight to the upstream, through the gate, and through a gate that

@@ -15,7 +15,7 @@ import (
 
 	"weir"
 	"weir/internal/rarely"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 func TestAdmit(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"weir"
 	"weir/internal/clock"
 	"weir/policy"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 var epoch = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)

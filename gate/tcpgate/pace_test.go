@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // paced lets the clock run whenever a pause is waited for, until done. One timer is the one that looks for idleness.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"weir"
-	"weir/bloom"
-	"weir/quota"
+	"weir/throttle/bloom"
+	"weir/throttle/quota"
 )
 
 // byteLimits are throttles with a limit of so many bytes a second for each source, and what of it may come at once.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // named is an upstream that greets with its name.

@@ -13,7 +13,7 @@ import (
 
 	"weir"
 	"weir/internal/needs"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // serveUDP is an upstream that answers each packet as told; an empty answer is none.

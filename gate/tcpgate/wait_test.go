@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/quota"
+	"weir/throttle/quota"
 )
 
 // A connection that waits is held unread; what the client says meanwhile is delivered when its turn has come.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"weir"
-	"weir/bloom"
 	"weir/gate/xdpgate/peer"
+	"weir/throttle/bloom"
 )
 
 // Figures of B5: a million sources, in tables for so many attackers. The first is the default, the second one has 2 MB, the third one

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/bloom"
+	"weir/throttle/bloom"
 )
 
 // care is what has to be done for the tables now and then. The gate's lock is held.

@@ -3,8 +3,8 @@ package xdpgate
 import (
 	"log/slog"
 
-	"weir/bloom"
 	"weir/internal/clock"
+	"weir/throttle/bloom"
 )
 
 // An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor observes.

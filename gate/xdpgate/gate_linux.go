@@ -15,9 +15,9 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"weir"
-	"weir/bloom"
 	"weir/identify"
 	"weir/internal/clock"
+	"weir/throttle/bloom"
 )
 
 // A Gate is the limiter of one network interface. Its methods may be called from several goroutines; the order is New, Attach, any

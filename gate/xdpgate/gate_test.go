@@ -18,9 +18,9 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"weir"
-	"weir/bloom"
 	"weir/internal/clock"
 	"weir/internal/netlab"
+	"weir/throttle/bloom"
 )
 
 // attached returns a gate on an interface. It is detached at the end.

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir"
-	"weir/bloom"
 	"weir/internal/needs"
 	"weir/internal/netlab"
+	"weir/throttle/bloom"
 )
 
 // needsKernel skips a test where the kernel does not take programs from us. In CI it does.

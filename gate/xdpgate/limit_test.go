@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir"
-	"weir/bloom"
+	"weir/throttle/bloom"
 )
 
 // small are options with a limit that is easy to count: bursts of ten, one more each second. The table is large enough for the

@@ -15,8 +15,8 @@ import (
 	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
-	"weir/bloom"
 	"weir/identify"
+	"weir/throttle/bloom"
 )
 
 // The oldest kernels. Compare-and-swap came with 5.12 on amd64 and with 5.18 on arm64; 5.15 is the oldest that is still cared for.

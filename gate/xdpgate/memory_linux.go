@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"weir/bloom"
+	"weir/throttle/bloom"
 )
 
 // The bits of the control word, as the program has them.

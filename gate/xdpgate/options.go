@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/bloom"
+	"weir/throttle/bloom"
 )
 
 // A Mode says what counts against the limit.

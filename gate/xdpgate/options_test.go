@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/bloom"
+	"weir/throttle/bloom"
 )
 
 func valid() Options {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir"
-	"weir/bloom"
 	"weir/internal/needs"
+	"weir/throttle/bloom"
 )
 
 // TestEveryObject: the objects for all machines are accepted by the verifier here and give the same answers. What differs between

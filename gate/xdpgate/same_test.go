@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir"
-	"weir/bloom"
+	"weir/throttle/bloom"
 )
 
 // A model judges as bloom.Limiter does, on tables of package bloom under the keys of the program.

@@ -5,7 +5,7 @@ package xdpgate
 import (
 	"time"
 
-	"weir/bloom"
+	"weir/throttle/bloom"
 )
 
 // A Trial is the program, ready to be run on one packet again and again: for measurements. It is attached to nothing and pins

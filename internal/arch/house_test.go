@@ -15,50 +15,39 @@ var floors = map[string]int{
 
 	"identify":         1,
 	"store":            1, // contract of the durable state
-	"farm":             1, // contract between nodes
 	"internal/tabular": 1, // for commands and the demo
-	"internal/clock":   1, // for those who act; who decides is given the time
+	"internal/clock":   1, // for packages that act; a mechanism is given the time
 	"internal/doorway": 1, // how connections come in to gates
 	"internal/rarely":  1, // for logs
 	"internal/shown":   1, // for pages and notices
 	"internal/outlet":  1, // for the log
 	"internal/needs":   1, // for tests, and for tools of tests
-	"bench/peers":      1, // the peers' configurations
+	"lab/peers":        1, // the peers' configurations
 
-	"bloom":   2,
-	"stamp":   2,
-	"mail":    2,
-	"reach":   2,
-	"quota":   2,
-	"ban":     2,
-	"login":   2, // passwords of mail users
-	"notice":  2, // what mail users are told, and what they answer
-	"token":   2, // JSON web tokens
-	"bounce":  2, // delivery status notifications
-	"nexthop": 2, // hands mail to the next server
-	"store/*": 2,
-	"farm/*":  2,
+	"throttle/*":     2,
+	"identify/token": 2, // JSON web tokens
+	"mail/*":         2,
+	"store/*":        2,
 
-	"policy":      3,
-	"stamp/payer": 3, // the client's side
-	"admission":   3,
-	"spool":       3,
-	"upstream":    3, // the services behind a gate: connections, health, retries
+	"policy":               3,
+	"throttle/stamp/payer": 3, // the client's side
+	"admission":            3,
+	"mail/spool":           3,
+	"upstream":             3, // the services behind a gate: connections, health, retries
 
 	"gate/*":            4,
 	"gate/xdpgate/peer": 4, // to be measured against
 
-	"console":  4,
-	"simulate": 4,
-	"plan":     4,
+	"console":      4,
+	"lab/simulate": 4,
 
-	"config": 5,
-	"app":    6,
-	"demo":   7,
-	"flood":  7,
+	"config":    5,
+	"app":       6,
+	"lab/demo":  7,
+	"lab/flood": 7,
 
-	"cmd/weir": 8,
-	"bench":    8,
+	"cmd/weir":  8,
+	"lab/bench": 8,
 
 	"internal/arch":     exempt,
 	"internal/browser":  exempt, // for tests
@@ -73,16 +62,18 @@ var floors = map[string]int{
 }
 
 // mechanisms decide and never act.
-var mechanisms = []string{"bloom", "stamp", "mail", "reach", "quota", "ban"}
+var mechanisms = []string{
+	"throttle/ban", "throttle/bloom", "throttle/outbreak", "throttle/quota", "throttle/reach", "throttle/stamp",
+}
 
 // timeless packages are given the time and never wait.
 var timeless = append([]string{"weir", "identify", "policy", "admission"}, mechanisms...)
 
 // acting packages stand below those who decide, and act all the same: they keep deadlines.
-var acting = []string{"nexthop"}
+var acting = []string{"mail/nexthop"}
 
 // halves are gates that are the other half of a mechanism, and know it.
-var halves = map[string]string{"gate/xdpgate": "bloom"}
+var halves = map[string]string{"gate/xdpgate": "throttle/bloom"}
 
 // prometheusIn are the only packages that know of Prometheus.
 var prometheusIn = []string{"console", "app"}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SipHash-1-3 of a source network, as bloom/hash.go has it.
+// SipHash-1-3 of a source network, as throttle/bloom/hash.go has it.
 #pragma once
 
 #include "config.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of limiters, as bloom/table.go has them: the same places, the same answers.
+// The lines of limiters, as throttle/bloom/table.go has them: the same places, the same answers.
 #pragma once
 
 #include "hash.h"

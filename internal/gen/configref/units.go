@@ -5,9 +5,9 @@ import (
 	"reflect"
 
 	"weir"
-	"weir/quota"
-	"weir/reach"
-	"weir/stamp"
+	"weir/throttle/quota"
+	"weir/throttle/reach"
+	"weir/throttle/stamp"
 )
 
 // A unit is a value that people write as text.

@@ -8,7 +8,7 @@ import (
 
 // The points, and the plot that is made of them, by their paths below the root of the module.
 const (
-	pointsFile = "bench/b4.csv"
+	pointsFile = "lab/bench/b4.csv"
 	plotFile   = "docs/img/bloom-collateral.svg"
 )
 
@@ -35,7 +35,7 @@ func run() error {
 func generate(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("there are no points to draw (go run ./bench -only B4 -write makes them): %w", err)
+		return nil, fmt.Errorf("there are no points to draw (go run ./lab/bench -only B4 -write makes them): %w", err)
 	}
 	defer f.Close()
 	points, err := read(f)

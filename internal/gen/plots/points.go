@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"weir/bloom"
+	"weir/throttle/bloom"
 )
 
 // A point is one measurement: what share of innocent networks a table refused while so many attacked.

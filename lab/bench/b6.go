@@ -1,0 +1,180 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"weir"
+	"weir/throttle/bloom"
+)
+
+// rotation is B6: more sources than there is memory for, which ask one after the other and begin again, each at ten times its
+// limit. What is granted is held against an exact token bucket for each source.
+//
+// It is a simulation in Go of all three sides, with a clock and a key that are fixed: a table of 8 MiB; a map of token buckets bounded to
+// the same memory that forgets who has not asked for longest, as BPF_MAP_TYPE_LRU_HASH does; and the exact buckets. By the time that a
+// source comes back the map has forgotten it, and gives it a new burst. The table does not forget; it has too few limiters for so many
+// attackers, who therefore get less than their limit, together with everybody else.
+func rotation(o options) ([]figure, error) {
+	const (
+		memory = 8 << 20
+		k      = 5
+		rate   = 10 // a second
+		burst  = 5
+		times  = 10 // the limit that a source asks for
+
+		unit = k * times // laps until a limiter of the table gets a token
+		laps = 2 * unit  // in the first of these units, bursts are used up
+		few  = unit / 5  // laps are enough for the map, in which every lap is the same
+	)
+	n, lines := 2_600_000, memory/bloom.LineBytes
+	if o.quick {
+		n, lines = n/20, lines/20
+	}
+	s, err := bloom.Fit(weir.Rate{Count: rate, Per: time.Second}, burst, k, 1)
+	if err != nil {
+		return nil, err
+	}
+	s.Lines = lines
+	table := bloom.NewTable(s, bloom.Key{1, 2})
+	forgetful := newForgetful(rate, burst, lines*bloom.LineBytes/forgetfulBytes)
+	exact := make([]bucket, n)
+	for i := range exact {
+		exact[i] = bucket{tokens: burst}
+	}
+	var granted struct{ table, exact [laps]int64 } // by lap
+	each := make([]uint16, n)                      // granted by the table, by source
+	var forgotten int64                            // granted by the map
+	var tended time.Duration
+	for lap := range laps {
+		for i := range n {
+			now := time.Duration((float64(lap) + float64(i)/float64(n)) * float64(time.Second) / (rate * times))
+			if now-tended >= s.TendEvery() {
+				table.Tend(now)
+				tended = now
+			}
+			if _, ok := table.Take(attacker(i), s.Tokens(1), now); ok {
+				granted.table[lap]++
+				each[i]++
+			}
+			if exact[i].take(now, rate, burst) {
+				granted.exact[lap]++
+			}
+			if lap < few && forgetful.allow(uint32(i), now) {
+				forgotten++
+			}
+		}
+	}
+	ours, ideal := sum(granted.table[:]), sum(granted.exact[:])
+	total := ours / ideal
+	later := sum(granted.table[unit:]) / sum(granted.exact[unit:])
+	worst := float64(slices.Max(each)) / (ideal / float64(n))
+	return []figure{
+		{
+			what:   fmt.Sprintf("granted to %d rotating sources at %d × their limit in %d KiB, against an exact bucket for each", n, times, lines*bloom.LineBytes>>10),
+			target: "≤ 1.5 ×",
+			got: fmt.Sprintf("%.2f × with their first bursts, %.2f × after them (LRU map of the same memory, %d bytes an entry: %.1f ×)",
+				total, later, forgetfulBytes, times*float64(forgotten)/float64(few*n)),
+			met: max(total, later) <= 1.5,
+		},
+		{
+			what:   "… to the source that got the most",
+			target: "≤ 1.5 ×",
+			got:    fmt.Sprintf("%.2f ×", worst),
+			met:    worst <= 1.5,
+		},
+	}, nil
+}
+
+func sum(all []int64) (n float64) {
+	for _, x := range all {
+		n += float64(x)
+	}
+	return n
+}
+
+// A bucket is an exact token bucket.
+type bucket struct {
+	tokens float64
+	last   time.Duration
+}
+
+func (b *bucket) take(now time.Duration, rate, burst float64) bool {
+	b.tokens = min(burst, b.tokens+rate*(now-b.last).Seconds())
+	b.last = now
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+// forgetfulBytes is what an entry of a forgetful map takes. No real one has so little: the source, the tokens and the time (16), the
+// neighbours in the order (8), a slot of the hash table (8).
+const forgetfulBytes = 32
+
+// forgetful is a map of buckets of bounded size. When it is full, the one that was not used for longest goes.
+type forgetful struct {
+	rate, burst float64
+	index       map[uint32]int32
+	entries     []entry
+	newest      int32 // the order of use is a ring through the entries
+}
+
+type entry struct {
+	bucket
+	source       uint32
+	older, newer int32
+}
+
+func newForgetful(rate, burst float64, size int) *forgetful {
+	return &forgetful{rate: rate, burst: burst, index: make(map[uint32]int32, size), entries: make([]entry, 0, size)}
+}
+
+func (f *forgetful) allow(source uint32, now time.Duration) bool {
+	i, known := f.index[source]
+	switch {
+	case known:
+		f.unlink(i)
+	case len(f.entries) < cap(f.entries):
+		i = int32(len(f.entries))
+		f.entries = append(f.entries, entry{})
+	default:
+		i = f.entries[f.newest].newer // the ring closes at the oldest
+		f.unlink(i)
+		delete(f.index, f.entries[i].source)
+	}
+	e := &f.entries[i]
+	if !known {
+		e.source, e.bucket = source, bucket{tokens: f.burst, last: now}
+		f.index[source] = i
+	}
+	f.link(i)
+	return e.take(now, f.rate, f.burst)
+}
+
+// unlink takes an entry out of the order.
+func (f *forgetful) unlink(i int32) {
+	e := &f.entries[i]
+	f.entries[e.older].newer, f.entries[e.newer].older = e.newer, e.older
+	if f.newest == i {
+		f.newest = e.older
+	}
+}
+
+// link makes an entry the newest.
+func (f *forgetful) link(i int32) {
+	e := &f.entries[i]
+	if len(f.entries) == 1 {
+		e.older, e.newer, f.newest = i, i, i
+		return
+	}
+	last := &f.entries[f.newest]
+	e.older, e.newer = f.newest, last.newer
+	f.entries[last.newer].older = i
+	last.newer = i
+	f.newest = i
+}

@@ -1,0 +1,143 @@
+//go:build linux
+
+// Command bench measures weir beside its peers, in the same run and interleaved, and holds the ratios against their targets.
+//
+//	go run ./lab/bench            the whole table
+//	go run ./lab/bench -quick     everything once, to see that it works; the figures mean little
+//	go run ./lab/bench -only Q1   one row
+//	go run ./lab/bench -write     the whole table, also into lab/bench/RESULTS.md, and points for plots into files beside it
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// A row is one line of the targets.
+type row struct {
+	id  string
+	run func(options) ([]figure, error)
+}
+
+// options say how to run.
+type options struct {
+	quick bool // everything once and briefly
+	write bool // into files
+}
+
+// A figure is one thing that was measured.
+type figure struct {
+	what   string
+	target string
+	got    string
+	met    bool
+}
+
+var rows = []row{
+	{"B1", oneGrant},
+	{"B2", twoGrants},
+	{"B3", heapOfSources},
+	{"B4", innocents},
+	{"B5", inKernel},
+	{"B6", rotation},
+	{"B6n", nftablesSet},
+	{"B7", sameAnswers},
+	{"B8", idleTables},
+	{"B9", peopleUnderSYNs},
+	{"S1", issuing},
+	{"S2", refusing},
+	{"S3", accepting},
+	{"S4", solving},
+	{"S5", luck},
+	{"S6", duplicates},
+	{"S7", steering},
+	{"S8", logarithms},
+	{"S9", underFlood},
+	{"S10", afterFlood},
+	{"Q1", decisions},
+	{"Q2", proxied},
+	{"Q3", heldRequests},
+	{"Q8", envoyService},
+	{"M1", relaying},
+	{"M1b", loggedIn},
+	{"M2", killing},
+	{"M3", manyUsers},
+	{"M4", virusTable},
+	{"M5", mailLog},
+	{"M6", policyService},
+	{"R1", sketchSize},
+	{"R2", sketchError},
+	{"R3", sketchDecision},
+}
+
+func main() {
+	quick := flag.Bool("quick", false, "run everything once and briefly; the figures mean little")
+	only := flag.String("only", "", "rows to run, as in Q1,Q3")
+	write := flag.Bool("write", false, "write the table to lab/bench/RESULTS.md, and points for plots to lab/bench/*.csv; with -only, the points alone")
+	flag.Parse()
+	if err := run(options{quick: *quick, write: *write}, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(o options, only string) error {
+	type result struct {
+		id string
+		figure
+	}
+	var results []result
+	for _, r := range rows {
+		if only != "" && !slices.Contains(strings.Split(only, ","), r.id) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s …\n", r.id)
+		figures, err := r.run(o)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) {
+			fmt.Fprintf(os.Stderr, "%s is left out: %v\n", r.id, err)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.id, err)
+		}
+		for _, f := range figures {
+			results = append(results, result{r.id, f})
+		}
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "#\tmeasure\ttarget\tfigure\tmet")
+	for _, r := range results {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.id, r.what, r.target, r.got, yes(r.met))
+	}
+	if err := w.Flush(); err != nil || !o.write || only != "" { // a part of the table is not the table
+		return err
+	}
+	var page strings.Builder
+	fmt.Fprintf(&page, resultsHead, machine())
+	for _, r := range results {
+		fmt.Fprintf(&page, "| %s | %s | %s | %s | %s |\n", r.id, r.what, r.target, r.got, yes(r.met))
+	}
+	return os.WriteFile("lab/bench/RESULTS.md", []byte(page.String()), 0o644)
+}
+
+func yes(met bool) string {
+	if met {
+		return "yes"
+	}
+	return "**no**"
+}
+
+const resultsHead = `# Results
+
+Made by ` + "`go run ./lab/bench -write`" + ` on %s. Each comparison runs both sides in the same process or on the same machine,
+interleaved, and gives the ratio of the medians over the rounds; only ratios are worth comparing between machines.
+
+| # | measure | target | figure | met |
+|---|---|---|---|---|
+`

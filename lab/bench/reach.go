@@ -1,0 +1,158 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"weir/throttle/reach"
+)
+
+// sizes are how many recipients the users of R1 and R2 have.
+var sizes = [...]int{10, 10_000, 1_000_000}
+
+// contacts are the rules of a reach throttle that keeps the set of known recipients, or does not.
+func contacts(known bool) *reach.Rules {
+	rules, err := reach.Options{Over: reach.Flag, Known: known, Newcomers: 1_000_000}.Rules()
+	if err != nil {
+		panic(err)
+	}
+	return rules
+}
+
+// writer is a user who has written to so many, and their keys.
+func writer(r *reach.Rules, n int, seed uint64) (*reach.State, []uint64) {
+	draw, keys := rand.New(rand.NewPCG(seed, uint64(n))), make([]uint64, n)
+	for i := range keys {
+		keys[i] = draw.Uint64()
+	}
+	s := new(reach.State)
+	for from := 0; from < n; from += 100 {
+		s.Learn(r, when, keys[from:min(from+100, n)])
+	}
+	return s, keys
+}
+
+// sketchSize is R1: what is kept of a user, in memory and stored, and of each known recipient on top.
+func sketchSize(options) (figures []figure, err error) {
+	for i, n := range sizes {
+		without, _ := writer(contacts(false), n, 1)
+		with, keys := writer(contacts(true), n, 1)
+		var sketch reach.Sketch
+		for _, key := range keys {
+			sketch.Add(key)
+		}
+		stored, err := without.AppendBinary(nil)
+		if err != nil {
+			return nil, err
+		}
+		limit := []int{128, 4096, 4096}[i]
+		figures = append(figures, figure{fmt.Sprintf("a user with %d recipients: bytes of the sketch in memory, of all that is stored", n),
+			fmt.Sprintf("≤ %d", limit), fmt.Sprintf("%d, %d", sketch.Bytes(), len(stored)), sketch.Bytes() <= limit && len(stored) <= limit})
+		if n < 1000 { // the target is a share of what is many
+			continue
+		}
+		b, err := with.AppendBinary(nil)
+		if err == nil {
+			b, err = with.AppendKnown(b)
+		}
+		if err != nil {
+			return nil, err
+		}
+		each := float64(len(b)-len(stored)) / float64(n)
+		wrong, tries := 0, 200_000
+		draw := rand.New(rand.NewPCG(2, 2))
+		for range tries {
+			wrong += with.Judge(contacts(true), nil, when, []uint64{draw.Uint64()}, nil).Known
+		}
+		lost := 0
+		for _, key := range keys[:10_000] {
+			lost += with.Judge(contacts(true), nil, when, []uint64{key}, nil).New
+		}
+		share := float64(wrong) / float64(tries)
+		figures = append(figures, figure{"… and the set of them on top: bytes each, strangers taken for known, known taken for strangers",
+			"≤ 1.5, ≤ 1 %, 0", fmt.Sprintf("%.2f, %.2f %%, %d", each, 100*share, lost), each <= 1.5 && share <= 0.01 && lost == 0})
+	}
+	return figures, nil
+}
+
+// sketchError is R2: by how much the count is wrong, over a hundred users.
+func sketchError(o options) (figures []figure, err error) {
+	users := 100
+	if o.quick {
+		users = 3
+	}
+	for i, n := range sizes {
+		var squares, merged float64
+		for seed := range users {
+			var all, half, other reach.Sketch
+			draw := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
+			for k := range n {
+				key := draw.Uint64()
+				all.Add(key)
+				if k%2 == 0 {
+					half.Add(key)
+				} else {
+					other.Add(key)
+				}
+			}
+			if err := half.Merge(&other); err != nil {
+				return nil, err
+			}
+			squares += math.Pow(all.Count()/float64(n)-1, 2)
+			merged += math.Pow(half.Count()/float64(n)-1, 2)
+		}
+		limit := []float64{0, 0.025, 0.025}[i]
+		target := "exact"
+		if limit > 0 {
+			target = fmt.Sprintf("≤ %.1f %%", 100*limit)
+		}
+		one, two := math.Sqrt(squares/float64(users)), math.Sqrt(merged/float64(users))
+		figures = append(figures, figure{fmt.Sprintf("error of the count of %d recipients, RMS over %d users / of two halves merged", n, users), target,
+			fmt.Sprintf("%.2f %% / %.2f %%", 100*one, 100*two), one <= limit && two <= limit})
+	}
+	return figures, nil
+}
+
+// sketchDecision is R3: how long a decision takes for each recipient.
+func sketchDecision(o options) (figures []figure, err error) {
+	rounds, runs := 7, 200_000
+	if o.quick {
+		rounds, runs = 1, 1000
+	}
+	var p reach.Population
+	for _, c := range []struct {
+		what  string
+		known bool
+		n     int
+		each  int
+	}{
+		{"10 recipients, a mail to one", false, 10, 1},
+		{"10,000 recipients, a mail to one", false, 10_000, 1},
+		{"50,000 known recipients, a mail to one", true, 50_000, 1},
+		{"50,000 known recipients, a mail to ten", true, 50_000, 10},
+		{"1,000,000 known recipients, a mail to one", true, 1_000_000, 1},
+	} {
+		rules := contacts(c.known)
+		s, keys := writer(rules, c.n, 3)
+		fates := make([]reach.Fate, c.each)
+		judge := func(i int) {
+			at := i * 7919 * c.each % (len(keys) - c.each + 1)
+			s.Judge(rules, &p, when, keys[at:at+c.each], fates)
+		}
+		allocs := testing.AllocsPerRun(100, func() { judge(1) })
+		times, busy := undisturbed(rounds, func() {
+			for i := range runs / c.each {
+				judge(i)
+			}
+		})
+		each := times[0] / time.Duration(runs)
+		figures = append(figures, figure{fmt.Sprintf("decision per recipient, user with %s: time, allocations%s", c.what, busy), "≤ 300 ns, 0",
+			fmt.Sprintf("%d ns, %.0f", each.Nanoseconds(), allocs), each <= 300 && allocs == 0})
+	}
+	return figures, nil
+}

@@ -1,0 +1,74 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	floods "weir/lab/flood" // flood is what B4 does
+)
+
+// underFlood is S9: what people get while a service of fixed capacity is flooded with ten times as much as it can do, with nothing in
+// front of it, with nginx, with HAProxy and with weir. The peers are for comparison; one that is not installed is left out. With -write,
+// the page with the plots is left in bench/s9.html. See docs/flood.md.
+func underFlood(o options) ([]figure, error) {
+	run := floods.Options{Scenes: []floods.Scene{floods.UnderFlood}}
+	if o.quick {
+		run.For, run.WarmUp, run.Patient = 2*time.Second, 2*time.Second, 8*time.Second
+	}
+	r, err := runFlood("S9", run)
+	if err != nil {
+		return nil, err
+	}
+	var figures []figure
+	for i := range r.Floods {
+		f := &r.Floods[i]
+		for j := range f.Rounds {
+			one := &f.Rounds[j]
+			what := fmt.Sprintf("10 × unstamped flood from %d sources, %s in front: people served / without JavaScript / flood", f.Sources, one.Title)
+			got := fmt.Sprintf("%.1f %% (p95 %s) / %.1f %% (p95 %s) / %.0f/s", 100*one.People.Share, one.People.Most(), 100*one.Without.Share, one.Without.Most(),
+				float64(one.Flood.Served)/r.Settings.Seconds)
+			if one.Front == "weir" {
+				figures = append(figures, figure{what, "≥ 95 % / ≥ 10 % of capacity, or all", got, one.Target.Met()})
+				continue
+			}
+			figures = append(figures, figure{"for comparison, " + what, "–", got, true})
+		}
+	}
+	if !o.write {
+		return figures, nil
+	}
+	page, err := os.Create("bench/s9.html")
+	if err != nil {
+		return nil, err
+	}
+	defer page.Close()
+	return figures, r.Page(page)
+}
+
+// runFlood runs scenes with a weir that was built for it, and names the peers that are left out.
+func runFlood(row string, run floods.Options) (r floods.Report, err error) {
+	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // what was started is stopped first
+	defer release()
+	folder, err := os.MkdirTemp("", "weir-bench")
+	if err != nil {
+		return r, err
+	}
+	defer os.RemoveAll(folder)
+	run.Solver = filepath.Join(folder, "weir")
+	if out, err := exec.Command("go", "build", "-o", run.Solver, "weir/cmd/weir").CombinedOutput(); err != nil {
+		return r, fmt.Errorf("%w: %s", err, out)
+	}
+	r, err = floods.Run(ctx, run)
+	for _, l := range r.LeftOut {
+		fmt.Fprintf(os.Stderr, "%s: %s is left out: %s\n", row, l.Front, l.Why)
+	}
+	return r, err
+}

@@ -1,0 +1,244 @@
+package flood
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/throttle/stamp"
+)
+
+// What an attacker who pays has.
+const (
+	payerConnections = 128
+	payerAskers      = 4                      // connections that ask for puzzles, so that the core always has one to work on
+	payerCovers      = 50                     // how often a stamp is used, unless another one is asked for before
+	payerStamps      = 64                     // stamps that are kept; the newest are worth most
+	payerPause       = 250 * time.Millisecond // after a refusal
+	payerPatience    = 30 * time.Second       // for an answer
+	payerSolves      = time.Minute            // how long a stamp may take
+)
+
+// A payer is an attacker who pays: one core makes one stamp after the other, as fast as it can, and all connections use them. While
+// nothing is asked they send without. Each stamp is for a new id, so that nothing but the addresses tells that it is one attacker.
+type payer struct {
+	front   string
+	proxy   http.RoundTripper
+	solver  solver
+	sources int // addresses
+	tally   *tally
+	begin   time.Time
+
+	mu     sync.Mutex
+	change sync.Cond // of what follows
+	asked  bool      // stamps are asked for
+	purse  []*bought // the newest is the last
+	next   int       // the address that is used next
+}
+
+// A bought stamp.
+type bought struct {
+	stamp  string // empty while nothing is asked
+	id     string // the cookie of the client that it is for
+	source netip.Addr
+	left   int // how often it can be used
+}
+
+// A demand is what is to be solved for a stamp.
+type demand struct {
+	challenge, id string
+	source        netip.Addr
+}
+
+// run attacks until ctx ends.
+func (p *payer) run(ctx context.Context) {
+	p.change.L = &p.mu
+	defer context.AfterFunc(ctx, func() {
+		p.mu.Lock() // nobody is between looking at ctx and waiting
+		defer p.mu.Unlock()
+		p.change.Broadcast()
+	})()
+	var workers sync.WaitGroup
+	puzzles := make(chan demand)
+	for range payerAskers {
+		workers.Go(func() { p.ask(ctx, puzzles) })
+	}
+	workers.Go(func() { p.solve(ctx, puzzles) })
+	for range payerConnections {
+		workers.Go(func() { p.use(ctx) })
+	}
+	workers.Wait()
+}
+
+// ask gets puzzles, as a browser: that is told at once what to pay.
+func (p *payer) ask(ctx context.Context, puzzles chan<- demand) {
+	for ctx.Err() == nil {
+		z := demand{source: p.source()}
+		status, h, err := p.send(ctx, acceptPage, &bought{source: z.source})
+		if err == nil {
+			z.challenge = h.Get(challengeHeader)
+		}
+		if z.challenge == "" {
+			if status == http.StatusOK {
+				p.isAsked(false)
+			}
+			sleep(ctx, payerPause)
+			continue
+		}
+		p.isAsked(true)
+		z.id = idOf(h)
+		select {
+		case puzzles <- z:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// idOf returns the cookie with which a front knows its client again.
+func idOf(h http.Header) string {
+	for _, c := range (&http.Response{Header: h}).Cookies() {
+		if c.Name == clientCookie {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+// solve is the one core.
+func (p *payer) solve(ctx context.Context, puzzles <-chan demand) {
+	for {
+		select {
+		case z := <-puzzles:
+			working, cancel := context.WithTimeout(ctx, payerSolves)
+			at := time.Since(p.begin)
+			paid, took, err := p.solver.solve(working, z.challenge)
+			cancel()
+			if err != nil {
+				continue // there are others
+			}
+			if c, err := stamp.ParseChallenge(z.challenge); err == nil {
+				p.tally.pay(at, paymentOf(c, took))
+			}
+			p.put(&bought{stamp: paid, id: z.id, source: z.source, left: payerCovers})
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// use sends on one connection.
+func (p *payer) use(ctx context.Context) {
+	for {
+		b := p.take(ctx)
+		if b == nil {
+			return
+		}
+		at, res := time.Since(p.begin), failed
+		status, h, err := p.send(ctx, acceptAny, b)
+		switch {
+		case err != nil:
+		case status == http.StatusOK:
+			res = served
+		default:
+			res = refused
+		}
+		p.tally.add(flood, at, time.Since(p.begin)-at, res)
+		if res == served {
+			continue
+		}
+		asked := h.Get(challengeHeader) != ""
+		switch {
+		case b.stamp == "" && asked:
+			p.isAsked(true)
+		case b.stamp != "" && res == refused:
+			p.back(b, !asked)
+		}
+		sleep(ctx, payerPause)
+	}
+}
+
+func (p *payer) send(ctx context.Context, accept string, b *bought) (int, http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, payerPatience)
+	defer cancel()
+	req, err := request(ctx, p.front, accept, b.source)
+	if err != nil {
+		return 0, nil, err
+	}
+	if b.stamp != "" {
+		req.Header.Set(stampHeader, b.stamp)
+	}
+	if b.id != "" {
+		req.AddCookie(&http.Cookie{Name: clientCookie, Value: b.id})
+	}
+	return send(p.proxy, req)
+}
+
+// source returns the addresses in turns. They are in networks of their own.
+func (p *payer) source() netip.Addr {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next++
+	return payerSource(p.next % p.sources)
+}
+
+// payerSource returns an address of a payer: one in each /24 of 10.0.0.0/8.
+func payerSource(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}) }
+
+func (p *payer) isAsked(asked bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = asked
+	p.change.Broadcast()
+}
+
+// put keeps a stamp. The oldest goes when there are too many.
+func (p *payer) put(b *bought) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.purse = append(p.purse, b)
+	if len(p.purse) > payerStamps {
+		p.purse = append(p.purse[:0], p.purse[1:]...)
+	}
+	p.change.Broadcast()
+}
+
+// take returns what to send with next: the newest stamp, or none while nothing is asked. It waits for a stamp where one is needed, and
+// returns nil when ctx ends.
+func (p *payer) take(ctx context.Context) *bought {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ctx.Err() == nil {
+		for len(p.purse) > 0 {
+			last := p.purse[len(p.purse)-1]
+			if last.left > 0 {
+				last.left--
+				return last
+			}
+			p.purse = p.purse[:len(p.purse)-1]
+		}
+		if !p.asked {
+			p.next++
+			return &bought{source: payerSource(p.next % p.sources)}
+		}
+		p.change.Wait()
+	}
+	return nil
+}
+
+// back gives a use back that did not count, or throws a stamp away that is not good any more.
+func (p *payer) back(b *bought, good bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !good {
+		b.left = 0
+		return
+	}
+	b.left++
+	if !slices.Contains(p.purse, b) && len(p.purse) < payerStamps {
+		p.purse = slices.Insert(p.purse, 0, b)
+	}
+	p.change.Broadcast()
+}

@@ -1,0 +1,129 @@
+package flood
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"text/template"
+
+	"weir/lab/peers"
+)
+
+// Limits that the peers' configurations set for an address: what their own documentation has in its examples.
+const (
+	addressRate  = 10 // requests a second
+	addressBurst = 20
+)
+
+// A peerConfig is what the template of a peer's configuration knows.
+type peerConfig struct {
+	Listen     string // where it listens
+	Service    string // the address of the service
+	Folder     string // for whatever it writes
+	Concurrent int    // the capacity of the service
+	PerSecond  int
+	Twice      int // of Concurrent
+	Line       int // how many may wait for the service: half a second's worth
+	Rate       int // of an address, per second
+	Burst      int
+	TenSeconds int // what an address may send in that time
+}
+
+// A peer is a front that is a program with a configuration.
+type peer struct {
+	name, title string
+	version     []string // how it is asked for its version
+	number      *regexp.Regexp
+	template    string
+	run         func(config, folder string) (args []string)
+}
+
+func nginx() front {
+	return peer{
+		name: "nginx", title: "nginx", version: []string{"-v"}, number: regexp.MustCompile(`nginx/(\S+)`), template: peers.Nginx,
+		run: func(config, folder string) []string { return []string{"-p", folder, "-e", "stderr", "-c", config} },
+	}.front()
+}
+
+func haproxy() front {
+	return peer{
+		name: "haproxy", title: "HAProxy", version: []string{"-v"}, number: regexp.MustCompile(`(?i)haproxy version ([^\s-]+)`), template: peers.HAProxy,
+		run: func(config, _ string) []string { return []string{"-db", "-q", "-f", config} },
+	}.front()
+}
+
+func (p peer) front() front {
+	return front{
+		name: p.name, title: p.title,
+		find: func(Options) (string, error) {
+			program, err := lookFor(p.name)
+			if err != nil {
+				return "", err
+			}
+			out, err := exec.Command(program, p.version...).CombinedOutput()
+			if err != nil {
+				return "", fmt.Errorf("it cannot be run: %w", err)
+			}
+			if found := p.number.FindSubmatch(out); found != nil {
+				return string(found[1]), nil
+			}
+			return "", nil
+		},
+		start: p.start,
+	}
+}
+
+// start puts the peer on a free port. When somebody else was faster there, it tries another.
+func (p peer) start(ctx context.Context, at place) (*standing, error) {
+	program, err := lookFor(p.name)
+	if err != nil {
+		return nil, err
+	}
+	for range 3 {
+		var s *standing
+		if s, err = p.once(ctx, program, at); err == nil || ctx.Err() != nil {
+			return s, err
+		}
+	}
+	return nil, err
+}
+
+func (p peer) once(ctx context.Context, program string, at place) (*standing, error) {
+	listen, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	config, err := p.write(listen, at)
+	if err != nil {
+		return nil, err
+	}
+	running, err := startProcess(task{program: program, args: p.run(config, at.folder)})
+	if err != nil {
+		return nil, err
+	}
+	if err := running.listens(ctx, listen); err != nil {
+		running.stop()
+		return nil, err
+	}
+	return &standing{address: listen, stop: running.stop}, nil
+}
+
+// write writes the configuration.
+func (p peer) write(listen string, at place) (string, error) {
+	t, err := template.New(p.name).Option("missingkey=error").Parse(p.template)
+	if err != nil {
+		return "", err
+	}
+	var text bytes.Buffer
+	perSecond := max(int(math.Round(at.Capacity())), 1)
+	err = t.Execute(&text, peerConfig{Listen: listen, Service: at.service, Folder: at.folder, Concurrent: at.Concurrent, PerSecond: perSecond,
+		Twice: 2 * at.Concurrent, Line: max(perSecond/2, 1), Rate: addressRate, Burst: addressBurst, TenSeconds: 10 * addressRate})
+	file := filepath.Join(at.folder, p.name+".conf")
+	return file, errors.Join(err, os.WriteFile(file, text.Bytes(), 0o600))
+}

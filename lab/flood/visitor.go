@@ -1,0 +1,227 @@
+package flood
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/throttle/stamp"
+)
+
+// What everybody says who he is: nobody can be told by it.
+const (
+	host       = "service.example"
+	agent      = "Mozilla/5.0"
+	acceptPage = "text/html"
+	acceptData = "application/json"
+	acceptAny  = "*/*"
+)
+
+// keyHeader is where a client of an API says who it is.
+const keyHeader = "X-Api-Key"
+
+// challengeHeader is where a front says what it wants to be paid, stampHeader where it is paid.
+const (
+	challengeHeader = "Stamp-Challenge"
+	stampHeader     = "Stamp"
+)
+
+// clientCookie is the id that a front gives to browsers.
+const clientCookie = "weir-client"
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 256 << 10
+
+// A crowd is people: each with an address, cookies and stamps of his own, all of them over the connections of one proxy.
+type crowd struct {
+	front  string
+	proxy  http.RoundTripper
+	reload time.Duration
+	tally  *tally
+	solver solver
+}
+
+// A visitor is one of them. He may look at several pages at once.
+type visitor struct {
+	*crowd
+	group  group
+	accept string // what he asks for: a page, or data
+	client *http.Client
+	source netip.Addr
+	stamp  chan string // what he has paid with last; nobody else pays for him while it is taken out
+}
+
+func (c *crowd) visitor(g group, n int) *visitor {
+	jar, _ := cookiejar.New(nil) // no options, no error
+	v := &visitor{crowd: c, group: g, accept: acceptPage, source: visitorSource(g, n), stamp: make(chan string, 1),
+		client: &http.Client{Transport: c.proxy, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	v.stamp <- ""
+	// A script that fetches is told in a header what to pay; a page would carry it inside.
+	if g == people {
+		v.accept = acceptData
+	}
+	return v
+}
+
+// visitorSource returns the address of a visitor. Those without scripts are from 198.18.0.0/16, the others from 198.19.0.0/16.
+func visitorSource(g group, n int) netip.Addr {
+	second := byte(18)
+	if g == people {
+		second = 19
+	}
+	n++
+	return netip.AddrFrom4([4]byte{198, second, byte(n >> 8), byte(n)})
+}
+
+// view looks at a page: he tries until he is served or ctx, his patience, ends. at is when he should have begun, since the beginning.
+func (v *visitor) view(ctx context.Context, at time.Duration) result {
+	for last := failed; ; {
+		res, again := v.try(ctx, at)
+		if res == served {
+			return served
+		}
+		if ctx.Err() == nil { // what was cut off says less than what came before
+			last = res
+		}
+		if !sleep(ctx, again) {
+			return last
+		}
+	}
+}
+
+// try asks once, and pays if that is what it takes. When he was not served, it says when to try again.
+func (v *visitor) try(ctx context.Context, at time.Duration) (res result, again time.Duration) {
+	req, err := request(ctx, v.front, v.accept, v.source)
+	if err != nil {
+		return failed, v.reload
+	}
+	paid, ok := v.purse(ctx)
+	if !ok {
+		return failed, v.reload
+	}
+	if paid != "" {
+		req.Header.Set(stampHeader, paid)
+	}
+	resp, err := v.client.Do(req)
+	if err != nil {
+		return failed, v.reload
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	switch {
+	case err != nil:
+		return failed, v.reload
+	case resp.StatusCode == http.StatusOK:
+		return served, 0
+	}
+	if challenge := resp.Header.Get(challengeHeader); v.group == people && challenge != "" {
+		if err := v.pay(ctx, at, challenge, paid); err == nil {
+			return refused, 0
+		}
+	}
+	return refused, pause(resp.Header, body, v.reload)
+}
+
+// request asks for the page of a service, as somebody with an address.
+func request(ctx context.Context, front, accept string, source netip.Addr) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+front+"/", nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Host = host
+	req.Header.Set("User-Agent", agent)
+	req.Header.Set("X-Forwarded-For", source.String())
+	req.Header.Set("Accept", accept)
+	return req, nil
+}
+
+// send asks, and reads the answer through, so that its connection can be used again.
+func send(by http.RoundTripper, req *http.Request) (status int, h http.Header, err error) {
+	resp, err := by.RoundTrip(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
+	return resp.StatusCode, resp.Header, err
+}
+
+// purse returns the stamp that he has, when none is being made.
+func (v *visitor) purse(ctx context.Context) (paid string, ok bool) {
+	select {
+	case paid = <-v.stamp:
+		v.stamp <- paid
+		return paid, true
+	case <-ctx.Done():
+		return "", false
+	}
+}
+
+// pay solves a challenge, unless he has another stamp by now than the one that was not good enough.
+func (v *visitor) pay(ctx context.Context, at time.Duration, challenge, not string) error {
+	var has string
+	select {
+	case has = <-v.stamp:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { v.stamp <- has }()
+	if has != not {
+		return nil
+	}
+	c, err := stamp.ParseChallenge(challenge)
+	if err != nil {
+		return fmt.Errorf("a challenge that cannot be read: %w", err)
+	}
+	paid, took, err := v.solver.solve(ctx, challenge)
+	if err != nil {
+		return err
+	}
+	has = paid
+	v.tally.pay(at, paymentOf(c, took))
+	return nil
+}
+
+func paymentOf(c stamp.Challenge, took time.Duration) payment {
+	return payment{work: uint64(c.Work), took: took, phone: c.Work.Time(c.Algorithm)}
+}
+
+// metaRefresh is how a page says that it wants to be loaded again.
+var metaRefresh = regexp.MustCompile(`(?i)<meta\s+http-equiv="?refresh"?\s+content="?\s*(\d+)`)
+
+// pause returns after what time an answer wants to be asked for again: as a browser reads it, or by Retry-After.
+func pause(h http.Header, body []byte, otherwise time.Duration) time.Duration {
+	refresh, _, _ := strings.Cut(h.Get("Refresh"), ";")
+	var meta string
+	if found := metaRefresh.FindSubmatch(body[:min(len(body), 4<<10)]); found != nil {
+		meta = string(found[1])
+	}
+	for _, text := range []string{refresh, meta, h.Get("Retry-After")} {
+		if n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 16); err == nil {
+			return time.Duration(n) * time.Second
+		}
+	}
+	return otherwise
+}
+
+// sleep waits for a while. It reports whether there was time for it.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

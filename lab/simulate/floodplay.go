@@ -1,0 +1,310 @@
+package simulate
+
+import (
+	"container/heap"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"weir"
+	"weir/throttle/stamp"
+)
+
+// floodStart is when every play begins.
+var floodStart = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+
+// comesAgain is after how long people try again who were refused.
+const comesAgain = 2 * time.Second
+
+// A crowd is everybody of one kind.
+type crowd struct {
+	name     string
+	rate     float64       // a second
+	from, to time.Duration // when they come
+	speed    float64       // operations a second; 0 for those who cannot pay
+	patience time.Duration
+	people   bool // they try again, and leave when their patience ends; a flood does neither
+	paying   bool // a flood that has all its speed together, and buys stamps ahead
+	rng      *rand.Rand
+	came     int
+
+	counts FloodCrowd // of those who count
+	waited float64
+	waits  waits
+	second int // served in this second
+	meant  int // served while the flood lasted, whenever they came
+
+	// Of a flood that pays: the stamp that it uses, and whether it makes the next one.
+	stamp  *bought
+	making bool
+}
+
+// bought is a stamp.
+type bought struct {
+	work  stamp.Work
+	left  int // requests that it still pays for
+	until time.Duration
+}
+
+// A visit is one request, or a person's attempts to get one page.
+type visit struct {
+	crowd   *crowd
+	came    time.Duration
+	source  netip.Addr
+	counts  bool          // came while the flood lasted
+	refused bool          // the last time
+	over    bool          // he is served, or gone
+	since   time.Duration // he waits inside the service
+
+	// At weir's gate.
+	stamp  *bought // a person's own
+	ticket uint64
+	purse  *weir.Purse
+	called bool // he comes from the waiting room
+	hold   weir.Hold
+	turn   *weir.Turn // while he waits in a lane
+}
+
+// A front is what stands before the service.
+type front interface {
+	arrive(*visit)                       // somebody comes, or comes again
+	leave(*visit)                        // somebody's patience is over
+	done(*visit)                         // the service has done its work
+	early(next time.Duration) (did bool) // does what falls due before that
+}
+
+// A play lets crowds come to a service, in the order of time.
+type play struct {
+	front
+	o      FloodOptions
+	now    time.Duration
+	agenda agenda
+	seq    int
+	all    []*crowd
+	takes  *rand.Rand
+	luck   *rand.Rand
+
+	// The service. Who is worked for is on the agenda, who waits inside of it is here.
+	busy    int
+	backlog []*visit
+	timeout time.Duration // of those; 0 for none
+}
+
+func newPlay(o FloodOptions) *play {
+	p := &play{o: o, takes: rand.New(rand.NewPCG(o.Seed, 1)), luck: rand.New(rand.NewPCG(o.Seed, 2))}
+	without, phones := float64(o.Without), float64(o.Phones)
+	for i, c := range []crowd{
+		{name: CrowdDesktop, rate: o.People * (1 - without) * (1 - phones), to: o.For, speed: o.Desktop, patience: o.Patience, people: true},
+		{name: CrowdPhone, rate: o.People * (1 - without) * phones, to: o.For, speed: o.Phone, patience: o.Patience, people: true},
+		{name: CrowdWithout, rate: o.People * without, to: o.For, patience: o.Patient, people: true},
+		{name: CrowdFlood, rate: o.Flood, from: o.From, to: o.Until},
+		{name: CrowdPaying, rate: o.Paying, from: o.From, to: o.Until, speed: o.Hashes, paying: true},
+	} {
+		if c.rate > 0 {
+			// Chances of their own, so that the same people come with weir and without it.
+			c.rng = rand.New(rand.NewPCG(o.Seed, uint64(10+i)))
+			c.counts.Crowd = c.name
+			p.all = append(p.all, &c)
+		}
+	}
+	return p
+}
+
+// after puts something on the agenda.
+func (p *play) after(d time.Duration, do func()) {
+	p.seq++
+	heap.Push(&p.agenda, due{p.now + max(d, 0), p.seq, do})
+}
+
+// run plays from the beginning until nobody is left. It tells of every second how many were served in it, by crowd.
+func (p *play) run(shown func(second int, served map[string]int)) {
+	for _, c := range p.all {
+		p.now = c.from
+		p.next(c)
+	}
+	p.now = 0
+	p.after(time.Second, func() { p.tick(1, shown) })
+	for {
+		next := time.Duration(math.MaxInt64)
+		if len(p.agenda) > 0 {
+			next = p.agenda[0].at
+		}
+		if p.early(next) {
+			continue
+		}
+		if len(p.agenda) == 0 {
+			return
+		}
+		p.now = next
+		heap.Pop(&p.agenda).(due).do()
+	}
+}
+
+// next has the next one of a crowd come.
+func (p *play) next(c *crowd) {
+	gap := time.Duration(c.rng.ExpFloat64() / c.rate * float64(time.Second))
+	if p.now+gap >= c.to {
+		return
+	}
+	p.after(gap, func() {
+		p.next(c)
+		c.came++
+		v := &visit{crowd: c, came: p.now, source: p.source(c)}
+		if v.counts = p.counting(); v.counts {
+			c.counts.Offered++
+		}
+		if c.people {
+			p.after(c.patience, func() { p.lose(v) })
+		}
+		p.arrive(v)
+	})
+}
+
+// lose is the end of somebody's patience.
+func (p *play) lose(v *visit) {
+	if v.over {
+		return
+	}
+	v.over = true
+	p.leave(v)
+	switch {
+	case !v.counts:
+	case v.refused:
+		v.crowd.counts.Refused++
+	default:
+		v.crowd.counts.Left++
+	}
+}
+
+func (p *play) flooded() bool { return p.o.Flood > 0 || p.o.Paying > 0 }
+
+// counting reports whether those count who come now: while the flood lasts, or all the time where there is none.
+func (p *play) counting() bool {
+	if !p.flooded() {
+		return p.now < p.o.For
+	}
+	return p.now >= p.o.From && p.now < p.o.Until
+}
+
+// source is where the one comes from who came last: people each have an address of their own, a flood has some.
+func (p *play) source(c *crowd) netip.Addr {
+	n, net := c.came, byte(10)
+	switch {
+	case c.paying:
+		n, net = n%p.o.Sources, 12
+	case !c.people:
+		n, net = n%p.o.Sources, 11
+	case c.name == CrowdPhone:
+		net = 14
+	case c.name == CrowdWithout:
+		net = 15
+	}
+	return netip.AddrFrom4([4]byte{net, byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+// tick tells what a second brought.
+func (p *play) tick(second int, shown func(int, map[string]int)) {
+	served := map[string]int{}
+	for _, c := range p.all {
+		served[c.name], c.second = c.second, 0
+	}
+	shown(second, served)
+	if p.now+time.Second <= p.o.For {
+		p.after(time.Second, func() { p.tick(second+1, shown) })
+	}
+}
+
+// serve has the service work for somebody, or has him wait inside of it.
+func (p *play) serve(v *visit) {
+	if p.busy == p.o.Concurrent {
+		v.since = p.now
+		p.backlog = append(p.backlog, v)
+		return
+	}
+	p.busy++
+	v.over = true // nobody leaves whom the service works for
+	wait := p.now - v.came
+	p.after(time.Duration(p.takes.ExpFloat64()*float64(p.o.Service)), func() {
+		c := v.crowd
+		if p.counting() {
+			c.meant++
+		}
+		if c.second++; v.counts {
+			c.counts.Served++
+			c.waited += wait.Seconds()
+			c.waits.add(wait)
+		}
+		p.busy--
+		p.pull()
+		p.done(v)
+	})
+}
+
+// pull has the service work for the next who waits inside of it, and is still there.
+func (p *play) pull() {
+	p.drop()
+	for len(p.backlog) > 0 && p.busy < p.o.Concurrent {
+		v := p.backlog[0]
+		p.backlog = p.backlog[1:]
+		p.serve(v)
+		p.drop()
+	}
+}
+
+// drop takes those out who are next and not there any more.
+func (p *play) drop() {
+	for len(p.backlog) > 0 {
+		v := p.backlog[0]
+		late := p.timeout > 0 && p.now-v.since >= p.timeout
+		if !v.over && !late {
+			return
+		}
+		p.backlog = p.backlog[1:]
+		if !v.over {
+			p.refuse(v)
+		}
+	}
+}
+
+// refuse turns somebody away. People come again, as long as their patience lasts.
+func (p *play) refuse(v *visit) {
+	v.refused = true
+	if v.crowd.people {
+		p.after(comesAgain, func() { p.comeAgain(v) })
+		return
+	}
+	v.over = true
+	if v.counts {
+		v.crowd.counts.Refused++
+	}
+}
+
+func (p *play) comeAgain(v *visit) {
+	if !v.over {
+		v.refused = false
+		p.arrive(v)
+	}
+}
+
+// due is something that happens at a time.
+type due struct {
+	at  time.Duration
+	seq int
+	do  func()
+}
+
+type agenda []due
+
+func (a agenda) Len() int { return len(a) }
+func (a agenda) Less(i, j int) bool {
+	return a[i].at < a[j].at || a[i].at == a[j].at && a[i].seq < a[j].seq
+}
+func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+func (a *agenda) Push(x any)   { *a = append(*a, x.(due)) }
+func (a *agenda) Pop() any {
+	old := *a
+	last := old[len(old)-1]
+	*a = old[:len(old)-1]
+	return last
+}

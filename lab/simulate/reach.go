@@ -1,0 +1,332 @@
+package simulate
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+
+	"weir"
+	"weir/throttle/reach"
+)
+
+// Bounds of what is tried.
+const (
+	MaxThresholds = 16
+	MaxThefts     = 16
+	MaxTheftRate  = 100_000 // new recipients in an hour
+)
+
+// Thresholds are what a log is held against where nobody says otherwise.
+func Thresholds() []reach.Threshold {
+	return []reach.Threshold{{}, {Share: 2}, {Share: 1}, {Count: 50}, {Count: 100}}
+}
+
+// ReachOptions say what a log is held against.
+type ReachOptions struct {
+	Reach      reach.Options     // the figures are about its threshold
+	Thresholds []reach.Threshold // that are tried beside it; nil: Thresholds
+	Steal      []Theft           // accounts that are stolen, to see when they are found
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors.
+func (o ReachOptions) Validate() error {
+	var m weir.Mistakes
+	m.Under("reach", o.Reach.Validate())
+	if len(o.Thresholds) > MaxThresholds {
+		m.Add("thresholds", fmt.Sprintf("%d are too many", len(o.Thresholds)), fmt.Sprintf("at most %d", MaxThresholds))
+	}
+	for i, t := range o.Thresholds {
+		m.Under(fmt.Sprintf("thresholds[%d]", i), o.with(t).Validate())
+	}
+	if len(o.Steal) > MaxThefts {
+		m.Add("steal", fmt.Sprintf("%d stolen accounts are too many", len(o.Steal)), fmt.Sprintf("at most %d", MaxThefts))
+	}
+	for i, t := range o.Steal {
+		if !(t.PerHour > 0 && t.PerHour <= MaxTheftRate) {
+			m.Add(fmt.Sprintf("steal[%d].per_hour", i), fmt.Sprintf("%v is out of bounds", t.PerHour), fmt.Sprintf("more than 0, and up to %d", MaxTheftRate))
+		}
+		if t.After < 0 {
+			m.Add(fmt.Sprintf("steal[%d].after", i), "a time before the log", "a time from its start, or nothing for its end")
+		}
+	}
+	return m.Err()
+}
+
+// with returns the throttle with another threshold. One that is no share is a share of nothing, whatever the configured one is against.
+func (o ReachOptions) with(t reach.Threshold) reach.Options {
+	r := o.Reach
+	r.Threshold = t
+	if t.Share == 0 {
+		r.Against = ""
+	}
+	return r
+}
+
+// A ReachReplay holds a mail log against a reach throttle, under several thresholds at once: Add takes it entry by entry, in order, Study
+// tells what would have happened. What is held is never let go, and so does not become known; flags end by themselves. A state of
+// each user is kept, and another one for each threshold that ever flagged him. It is not safe for concurrent use.
+type ReachReplay struct {
+	o       ReachOptions
+	columns []*reachColumn // the threshold of the options first
+	all     *reach.Rules   // for the figures of an hour and a day, whatever the rules look at; nobody is held by them
+	users   map[string]*reachUser
+	order   []*reachUser
+	most    int // users
+	thefts  []*theft
+
+	people   addressed // of a mail
+	from, to time.Time
+	study    *ReachStudy
+}
+
+// A reachColumn is what one threshold does to the log.
+type reachColumn struct {
+	reach.Threshold
+	rules *reach.Rules
+	usual reach.Population // what it learnt
+
+	flags, flagged, held int
+}
+
+// A reachUser is what is kept of a user.
+type reachUser struct {
+	name               string
+	mails, flags, held int
+	hour, day          float64        // the most new recipients
+	together           *reach.State   // under all thresholds that never flagged them: they know the same
+	own                []*reach.State // under those that did; nil where none did
+	everybody          *reach.State   // those who were held, too; nil where the first threshold never flagged them
+	curve              reachCurve
+}
+
+// written is a state that knows everybody the user wrote to, whether they would have been held or not.
+func (u *reachUser) written() *reach.State {
+	if u.everybody != nil {
+		return u.everybody
+	}
+	return u.state(0)
+}
+
+// state is that of a column.
+func (u *reachUser) state(column int) *reach.State {
+	if u.own != nil && u.own[column] != nil {
+		return u.own[column]
+	}
+	return u.together
+}
+
+// NewReachReplay returns one that waits for entries.
+func NewReachReplay(o ReachOptions) (*ReachReplay, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	r := &ReachReplay{o: o, users: map[string]*reachUser{}, most: MaxLogUsers}
+	if o.Thresholds == nil {
+		o.Thresholds = Thresholds()
+	}
+	for _, t := range append([]reach.Threshold{o.Reach.Threshold}, o.Thresholds...) {
+		if slices.ContainsFunc(r.columns, func(c *reachColumn) bool { return c.Threshold == t }) {
+			continue
+		}
+		rules, err := o.with(t).Rules()
+		if err != nil {
+			return nil, err
+		}
+		r.columns = append(r.columns, &reachColumn{Threshold: t, rules: rules})
+	}
+	with := o.Reach
+	with.Windows, with.Over = []reach.Window{reach.Hour, reach.Day}, reach.Flag
+	var err error
+	if r.all, err = with.Rules(); err != nil {
+		return nil, err
+	}
+	for i, t := range o.Steal {
+		r.thefts = append(r.thefts, &theft{Theft: t, number: uint64(i)})
+	}
+	return r, nil
+}
+
+// Add takes the next mail of the log.
+func (r *ReachReplay) Add(e Entry) error {
+	switch {
+	case r.study != nil:
+		return ErrEnded
+	case e.At.Before(earliest) || e.At.After(latest):
+		return fmt.Errorf("%w: %s", ErrTime, e.At.Format(time.RFC3339))
+	case len(e.To) > MaxMailRecipients:
+		return fmt.Errorf("%w: %d", ErrRecipients, len(e.To))
+	case r.to.Sub(e.At) > MaxBackwards:
+		return fmt.Errorf("%w: from %s to %s", ErrOrder, r.to.Format(time.RFC3339), e.At.Format(time.RFC3339))
+	}
+	u, err := r.user(e.User)
+	if err != nil {
+		return err
+	}
+	if r.from.IsZero() || e.At.Before(r.from) {
+		r.from = e.At
+	}
+	if e.At.After(r.to) {
+		r.to = e.At
+	}
+	if err := r.steal(r.to); err != nil {
+		return err
+	}
+	u.mails++
+	keys := r.recipients(e.To)
+	if len(keys) == 0 {
+		return nil
+	}
+	if u.together == nil && u.own == nil {
+		u.together = new(reach.State)
+	}
+	if r.columns[0].rules.Exempt(u.name) {
+		u.together.Commit(r.all, nil, r.to, keys, nil) // nobody learns from them
+		u.noted(r, r.to)
+		return nil
+	}
+	for _, t := range r.thefts {
+		if t.user == u {
+			t.commit(r, r.to, keys)
+		}
+	}
+	return r.commit(u, r.to, keys)
+}
+
+// user returns the one of a name.
+func (r *ReachReplay) user(name string) (*reachUser, error) {
+	if u := r.users[name]; u != nil {
+		return u, nil
+	}
+	if len(r.order) >= r.most {
+		return nil, ErrUsers
+	}
+	u := &reachUser{name: strings.Clone(name)} // not the whole line that it may be a part of
+	r.users[u.name] = u
+	r.order = append(r.order, u)
+	return u, nil
+}
+
+// recipients returns the keys of those who are counted, each once.
+func (r *ReachReplay) recipients(to []string) []uint64 {
+	r.people.begin(len(to))
+	for _, address := range to {
+		if normal, counted := r.all.Recipient(address); counted {
+			r.people.add(recipientKey(normal))
+		}
+	}
+	return r.people.keys
+}
+
+// recipientKey is FNV-1a, and then mixed so that every bit depends on all. It is the same everywhere, so that two runs say the same: in a
+// simulation nobody chooses addresses to deceive it, and it needs no secret.
+func recipientKey(normal string) uint64 {
+	h := uint64(0xcbf29ce484222325)
+	for i := range len(normal) {
+		h = (h ^ uint64(normal[i])) * 0x100000001b3
+	}
+	return mixed(h ^ uint64(len(normal))<<48)
+}
+
+// mixed spreads a number over all 64 bits.
+func mixed(x uint64) uint64 {
+	for range 2 {
+		hi, lo := bits.Mul64(x^0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
+		x = hi ^ lo ^ x>>32
+	}
+	return x
+}
+
+// commit gives a mail to all columns. While a user was never flagged under some of them, these know the same of him, and have one
+// state together.
+func (r *ReachReplay) commit(u *reachUser, at time.Time, keys []uint64) error {
+	var together []int // columns
+	calm := false      // nobody is new, so nobody is flagged
+	for i, c := range r.columns {
+		own := u.state(i)
+		if own == u.together {
+			v := reach.Verdict{}
+			if !calm {
+				v = own.Judge(c.rules, &c.usual, at, keys, nil)
+				calm = v.New == 0
+			}
+			if !v.Flagged {
+				together = append(together, i)
+				continue
+			}
+			apart, err := cloned(own)
+			if err != nil {
+				return err
+			}
+			if u.own == nil {
+				u.own = make([]*reach.State, len(r.columns))
+			}
+			if i == 0 { // so far, nobody was held
+				if u.everybody, err = cloned(own); err != nil {
+					return err
+				}
+			}
+			own, u.own[i] = apart, apart
+			c.flagged++
+		}
+		v, samples := own.Commit(c.rules, &c.usual, at, keys, nil)
+		c.usual.Observe(at, samples)
+		c.held += v.Held + v.Refused
+		if v.Now {
+			c.flags++
+		}
+		if i == 0 {
+			u.held += v.Held + v.Refused
+			if v.Now {
+				u.flags++
+			}
+		}
+	}
+	if len(together) == 0 {
+		u.together = nil
+	} else {
+		c := r.columns[together[0]]
+		_, samples := u.together.Commit(c.rules, &c.usual, at, keys, nil)
+		for _, i := range together {
+			r.columns[i].usual.Observe(at, samples)
+		}
+	}
+	if u.everybody != nil {
+		u.everybody.Commit(r.all, nil, at, keys, nil)
+	}
+	if !calm {
+		u.noted(r, at)
+	}
+	return nil
+}
+
+// noted keeps the figures of whom a user wrote to.
+func (u *reachUser) noted(r *ReachReplay, at time.Time) {
+	s := u.written()
+	u.curve.add(at.Sub(r.from), s.Count())
+	for _, f := range s.Figures(r.all, nil, at) {
+		if f.Window == reach.Hour {
+			u.hour = max(u.hour, f.New)
+		} else {
+			u.day = max(u.day, f.New)
+		}
+	}
+}
+
+// cloned returns a copy of a state.
+func cloned(s *reach.State) (*reach.State, error) {
+	state, err := s.AppendBinary(nil)
+	if err != nil {
+		return nil, err
+	}
+	known, err := s.AppendKnown(nil)
+	if err != nil {
+		return nil, err
+	}
+	c := new(reach.State)
+	if err := c.UnmarshalBinary(state); err != nil {
+		return nil, err
+	}
+	return c, c.SetKnown(known)
+}

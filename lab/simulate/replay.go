@@ -1,0 +1,286 @@
+package simulate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"weir"
+	"weir/throttle/outbreak"
+)
+
+// Bounds of a log that is replayed.
+const (
+	MaxStates    = 1 << 24       // users who send a lot, times the values that are tried
+	MaxBackwards = 2 * time.Hour // mails of several servers come in any order, and clocks are put back in autumn
+	maxWorkers   = 64
+	// What is remembered of a user's mails until they are run, in words: a mail takes two, and one for each recipient. Most users of a log
+	// never send so many, and then nothing else is kept of them.
+	maxPending = 256
+)
+
+// Errors of Add. The entry is left out then, and everything else goes on.
+var (
+	ErrUsers      = fmt.Errorf("more than %d users in the log", MaxLogUsers)
+	ErrRecipients = fmt.Errorf("a mail to more than %d recipients", MaxMailRecipients)
+	ErrStates     = errors.New("too many users for so many values: sweep fewer of them")
+	ErrOrder      = fmt.Errorf("the log goes back by more than %s", weir.Duration(MaxBackwards))
+	ErrTime       = errors.New("a time before 1970 or after 2200")
+	ErrEnded      = errors.New("the replay has ended")
+)
+
+var (
+	earliest = time.Unix(0, 0)
+	latest   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// ReplayOptions say what a log is held against.
+type ReplayOptions struct {
+	Params  outbreak.Params                   // of everybody
+	Of      func(user string) outbreak.Params // of users who have their own; nil: nobody has
+	Counted func(recipient string) bool       // nil: all are
+	Sweeps  []SweepSpec
+	Share   float64 // advise how at most this share of the mails is delayed; 0: no advice
+	Workers int     // that run in parallel. Default: one for each processor.
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors.
+func (o ReplayOptions) Validate() error {
+	var m weir.Mistakes
+	if len(o.Sweeps) > MaxSweeps {
+		m.Add("sweep", fmt.Sprintf("%d sweeps are too many", len(o.Sweeps)), fmt.Sprintf("at most %d", MaxSweeps))
+	}
+	for i, s := range o.Sweeps {
+		m.Under("", s.Validate())
+		if slices.ContainsFunc(o.Sweeps[:i], func(before SweepSpec) bool { return before.Parameter == s.Parameter }) {
+			m.Add("sweep", fmt.Sprintf("%s is swept twice", s.Parameter), "put all its values into one")
+		}
+	}
+	if !(o.Share >= 0 && o.Share <= 1) {
+		m.Add("share", fmt.Sprintf("%v is not a share", o.Share), "between 0% and 100%")
+	}
+	m.Count("workers", o.Workers, maxWorkers)
+	return m.Err()
+}
+
+// A Replay holds a mail log against the mail throttle: Add takes it entry by entry, in order, Study tells what would have happened. Each
+// user's clock starts with his first mail, and a stopped user releases all that is held and goes on. Every swept value has a state of
+// its own for each user. It is not safe for concurrent use; inside, users are spread over several processors, and the result is the
+// same for any number of them.
+type Replay struct {
+	o       ReplayOptions
+	general outbreak.Params
+	columns []outbreak.Params // the general parameters first, then everything else that is tried
+	sweeps  [][]int           // the column of each value
+	grid    []int             // … of what the advice chooses from
+
+	seed    maphash.Seed
+	users   map[string]*replayUser
+	order   []*replayUser
+	states  int
+	most    struct{ users, states int }
+	spare   chan []uint64
+	workers []*replayWorker
+	running sync.WaitGroup
+	people  addressed // of a mail
+	counted []uint64
+
+	mails, recipients int
+	from, to          time.Time
+	ended             bool
+	study             *Study
+}
+
+// A replayUser is what a replay keeps of a user.
+type replayUser struct {
+	name    string
+	number  int
+	own     *outbreak.Params // nil: the general ones
+	mails   int
+	last    int64    // when his latest mail was
+	pending []uint64 // his mails that have not been run yet: the time, how many recipients, and these
+	busy    bool     // some have, and his states are kept
+
+	// What follows belongs to the worker that runs his mails.
+	packed []byte // his states, of all columns
+	userTally
+}
+
+// NewReplay returns one that waits for entries. Study or Close ends it.
+func NewReplay(o ReplayOptions) (*Replay, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o.Workers = cmp.Or(o.Workers, min(runtime.GOMAXPROCS(0), maxWorkers))
+	r := &Replay{
+		o: o, general: filled(o.Params), seed: maphash.MakeSeed(), users: map[string]*replayUser{},
+		spare: make(chan []uint64, 4*o.Workers),
+	}
+	r.most.users, r.most.states = MaxLogUsers, MaxStates
+	r.column(r.general)
+	for _, s := range o.Sweeps {
+		var at []int
+		for _, v := range s.Values {
+			at = append(at, r.column(v.with(s.Parameter, r.general)))
+		}
+		r.sweeps = append(r.sweeps, at)
+	}
+	if o.Share > 0 {
+		r.grid = append(r.grid, 0)
+		for _, p := range adviceGrid(r.general) {
+			r.grid = append(r.grid, r.column(p))
+		}
+	}
+	for range o.Workers {
+		w := newReplayWorker(r.general, r.columns)
+		r.workers = append(r.workers, w)
+		r.running.Go(func() { w.run(r.spare) })
+	}
+	return r, nil
+}
+
+// column returns the one that has the parameters. What is tried twice is run once.
+func (r *Replay) column(p outbreak.Params) int {
+	at := slices.Index(r.columns, p)
+	if at < 0 {
+		at = len(r.columns)
+		r.columns = append(r.columns, p)
+	}
+	return at
+}
+
+// Add takes the next mail of the log.
+func (r *Replay) Add(e Entry) error {
+	switch {
+	case r.ended:
+		return ErrEnded
+	case e.At.Before(earliest) || e.At.After(latest):
+		return fmt.Errorf("%w: %s", ErrTime, e.At.Format(time.RFC3339))
+	case len(e.To) > MaxMailRecipients:
+		return fmt.Errorf("%w: %d", ErrRecipients, len(e.To))
+	case r.to.Sub(e.At) > MaxBackwards:
+		return fmt.Errorf("%w: from %s to %s", ErrOrder, r.to.Format(time.RFC3339), e.At.Format(time.RFC3339))
+	}
+	u, err := r.user(e.User)
+	if err != nil {
+		return err
+	}
+	if len(u.pending) > 0 && len(u.pending)+2+len(e.To) > maxPending {
+		if err := r.hand(u); err != nil {
+			return err
+		}
+	}
+	if r.from.IsZero() || e.At.Before(r.from) {
+		r.from = e.At
+	}
+	if e.At.After(r.to) {
+		r.to = e.At
+	}
+	people, counted := r.addressees(e.To)
+	r.mails++
+	r.recipients += people
+	u.mails++
+	if len(counted) == 0 || u.own != nil && u.own.Exempt || u.own == nil && r.general.Exempt {
+		return nil // the throttle never sees it
+	}
+	u.last = max(u.last, e.At.UnixNano())
+	u.pending = append(append(u.pending, uint64(u.last), uint64(len(counted))), counted...)
+	return nil
+}
+
+// addressees returns how many people a mail is to, and the keys of those who are counted. As at a gate somebody who is named twice, in any
+// case, is one.
+func (r *Replay) addressees(to []string) (people int, counted []uint64) {
+	r.people.begin(len(to))
+	r.counted = r.counted[:0]
+	for _, written := range to {
+		address := normal(written)
+		key := maphash.String(r.seed, address)
+		if !r.people.add(key) {
+			continue
+		}
+		// Where an address may be the way to somebody else, it is free only if it is listed just so.
+		if r.o.Counted == nil || r.o.Counted(address) || outbreak.Routed(written) && r.o.Counted(written) {
+			r.counted = append(r.counted, key)
+		}
+	}
+	return len(r.people.keys), r.counted
+}
+
+// user returns the one of a name.
+func (r *Replay) user(name string) (*replayUser, error) {
+	if u := r.users[name]; u != nil {
+		return u, nil
+	}
+	if len(r.order) >= r.most.users {
+		return nil, ErrUsers
+	}
+	u := &replayUser{name: strings.Clone(name)} // not the whole line that it may be a part of
+	if r.o.Of != nil {
+		if own := filled(r.o.Of(u.name)); own != r.general {
+			u.own = &own
+		}
+	}
+	u.number = len(r.order)
+	r.users[u.name] = u
+	r.order = append(r.order, u)
+	return u, nil
+}
+
+// hand gives the mails of a user to his worker, to be run. There will be more of them.
+func (r *Replay) hand(u *replayUser) error {
+	if !u.busy {
+		if r.states+len(r.columns) > r.most.states {
+			return ErrStates
+		}
+		r.states += len(r.columns)
+		u.busy = true
+	}
+	r.workers[u.number%len(r.workers)].jobs <- replayJob{u: u, words: u.pending}
+	select {
+	case words := <-r.spare:
+		u.pending = words[:0]
+	default:
+		u.pending = make([]uint64, 0, maxPending)
+	}
+	return nil
+}
+
+// Close ends a replay whose study nobody wants.
+func (r *Replay) Close() {
+	if !r.ended {
+		r.end()
+	}
+}
+
+// end waits until everything that was handed over has been run.
+func (r *Replay) end() {
+	r.ended = true
+	for _, w := range r.workers {
+		close(w.jobs)
+	}
+	r.running.Wait()
+}
+
+// Study runs what is left, and tells what was found. What still waits at the end of the log leaves by the clock.
+func (r *Replay) Study() *Study {
+	if r.ended {
+		return r.study
+	}
+	for _, u := range r.order {
+		if len(u.pending) == 0 && !u.busy {
+			continue
+		}
+		r.workers[u.number%len(r.workers)].jobs <- replayJob{u: u, words: u.pending, last: true}
+		u.pending = nil
+	}
+	r.end()
+	r.study = r.found()
+	return r.study
+}

@@ -1,0 +1,277 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/mail/notice"
+	"weir/store"
+)
+
+// Errors of commands. Those of package notice say that a ticket is not genuine or too old, or that nobody wrote the mail.
+var (
+	ErrSpent = errors.New("spool: this was done before")
+)
+
+// maxHelp is how many replies to one notice get help that say nothing to do.
+const maxHelp = 5
+
+// An Action is what a user wants done with what is held of his.
+type Action struct {
+	Release, Delete []store.MailID
+	// All that is held, except what is named above.
+	ReleaseAll, DeleteAll bool
+	UpTo                  store.MailID // All: of those that came no later than this one; 0: all there are
+	Resume                bool
+}
+
+// contradicts reports whether an action wants two things at once.
+func (a *Action) contradicts() bool {
+	return a.ReleaseAll && a.DeleteAll || slices.ContainsFunc(a.Release, func(id store.MailID) bool { return slices.Contains(a.Delete, id) })
+}
+
+// A Done is what an action came to.
+type Done struct {
+	Released, Deleted int // recipients
+	Resumed           bool
+	Refused           bool // he was not resumed, because an operator stopped him
+}
+
+// Command does what a user wrote to the command address of a gate: once for each notice, and with his own mail only. He gets an
+// answer at his registered address: what was done, or, where nothing was, why; of the latter only a few. A ticket that is not genuine and a
+// mail that no person wrote get nothing at all. The error says what became of it; nil means done and answered.
+func (s *Spool) Command(ctx context.Context, now time.Time, gate, ticket string, reply io.Reader) error {
+	g := s.gates.Load().of(gate)
+	if g == nil {
+		return fmt.Errorf("%w: %q", ErrUnknown, gate)
+	}
+	nonce, err := s.opts.Signer.Read(notice.ForMail, ticket, time.Unix(0, 0)) // whether it is too old, its row says
+	if err != nil {
+		return err
+	}
+	r, unclear := notice.ReadReply(reply)
+	if errors.Is(unclear, notice.ErrAuto) {
+		return unclear
+	}
+	c := &command{s: s, now: now, gate: g, nonce: nonce, reply: r, unclear: unclear}
+	if err := s.update(ctx, c.run); err != nil {
+		return err
+	}
+	s.afterAction(ctx, now, c.done, c.results)
+	return c.outcome
+}
+
+// A command is one that came by mail.
+type command struct {
+	s     *Spool
+	now   time.Time
+	gate  *Gate
+	nonce string
+	reply notice.Reply
+
+	unclear error // what it says cannot be done
+	outcome error
+	done    Done
+	results []result
+}
+
+// run does it, in one transaction with the answer. It may be run again.
+func (c *command) run(tx store.MailTx) error {
+	c.outcome, c.done, c.results = nil, Done{}, nil
+	ticket, err := tx.Ticket(c.nonce)
+	var user store.User
+	if err == nil {
+		user, err = tx.User(ticket.User)
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		c.outcome = notice.ErrOld
+		return nil
+	case err != nil:
+		return err
+	case ticket.Used:
+		c.outcome = ErrSpent
+	case c.now.After(ticket.Until):
+		c.outcome = notice.ErrOld
+	case c.unclear != nil:
+		c.outcome = c.unclear
+	}
+	if c.outcome != nil {
+		return c.explain(tx, &ticket)
+	}
+	a, missing := numbered(&c.reply.Command, ticket.Letters)
+	ticket.Used = true
+	if err := tx.PutTicket(ticket); err != nil {
+		return err
+	}
+	if c.done, c.results, err = c.s.actFor(tx, c.now, ticket.User+", by mail", &ticket, user.Made, a); err != nil {
+		return err
+	}
+	return c.answer(tx, &ticket, c.done.text(missing))
+}
+
+// numbered translates the numbers of a notice. All means all that were held when the notice was written: nobody has seen the others.
+func numbered(c *notice.Command, letters []store.MailID) (a *Action, missing []int) {
+	a = &Action{Resume: c.Resume}
+	pick := func(numbers []int) (ids []store.MailID) {
+		for _, n := range numbers {
+			if n < 1 || n > len(letters) {
+				missing = append(missing, n)
+				continue
+			}
+			ids = append(ids, letters[n-1])
+		}
+		return ids
+	}
+	a.Release, a.Delete = pick(c.Release), pick(c.Delete)
+	if c.ReleaseAll { // package notice lets no mail pass that wants two things with one
+		a.Release = letters
+	}
+	if c.DeleteAll {
+		a.Delete = letters
+	}
+	return a, missing
+}
+
+// explain answers a mail by which nothing was done: a few times where it said nothing, once where it came too late.
+func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
+	// Beside each ticket there may be another that counts the answers: as ids of mails, which are never 0.
+	const help, late = 0, 1
+	count := store.Ticket{Nonce: c.nonce + ".answers", User: ticket.User, Until: ticket.Until, Used: true, Letters: []store.MailID{1, 1}}
+	known, err := tx.Ticket(count.Nonce)
+	switch {
+	case err == nil && len(known.Letters) == len(count.Letters):
+		count = known
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return err
+	}
+	which, most, text := help, store.MailID(maxHelp), "Your mail says nothing that can be done. Nothing was done."
+	var wrong *notice.CommandError
+	switch {
+	case errors.Is(c.outcome, ErrSpent):
+		which, most, text = late, 1, "This notice was answered before. Nothing was done now."
+	case errors.Is(c.outcome, notice.ErrOld):
+		which, most, text = late, 1, "This notice is too old to be answered. Nothing was done."
+	case errors.As(c.outcome, &wrong):
+		text = "Your mail could not be followed: " + strings.TrimPrefix(wrong.Error(), "notice: ") + ". Nothing was done."
+	}
+	if count.Letters[which] > most {
+		c.s.tell.Bounded(BoundHelp)
+		return nil
+	}
+	count.Letters[which]++
+	if err := tx.PutTicket(count); err != nil {
+		return err
+	}
+	if which == help {
+		text += "\n\n" + usage
+	}
+	return c.answer(tx, ticket, text)
+}
+
+// usage is what may be written.
+const usage = "Write one of these in a line of its own, above everything else:\n\n" +
+	"  release all\n  release 1, 3-5\n  delete all\n  delete 2\n  resume\n\n" +
+	"The numbers are those of the notice."
+
+// answer writes to the registered address of the user, if he has one.
+func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text string) error {
+	user, err := tx.User(ticket.User)
+	if errors.Is(err, store.ErrNotFound) || err == nil && user.Contact == "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	g := c.gate
+	if known := c.s.gates.Load().of(ticket.Gate); known != nil {
+		g = known
+	}
+	c.results = append(c.results, result{ready: true})
+	return c.s.write(tx, g, &notice.Notice{Kind: notice.Answer, Host: g.Host, InReplyTo: c.reply.MessageID,
+		Subject: c.reply.Subject, Now: c.now, User: ticket.User, Text: text}, user.Contact)
+}
+
+// text tells what was done.
+func (d *Done) text(missing []int) string {
+	var b strings.Builder
+	say := func(n int, what string) {
+		if n > 0 {
+			fmt.Fprintf(&b, "%s for %d recipient%s.\n", what, n, plural(n))
+		}
+	}
+	say(d.Released, "Mail was released")
+	say(d.Deleted, "Mail was deleted")
+	if d.Resumed {
+		b.WriteString("You can send mail again.\n")
+	}
+	if d.Refused {
+		b.WriteString("You were stopped by the administrator, who alone can let you send mail again.\n")
+	}
+	if len(missing) > 0 {
+		fmt.Fprintf(&b, "The notice has no number %s.\n", strings.Trim(fmt.Sprint(missing[:min(len(missing), 20)]), "[]"))
+	}
+	if b.Len() == 0 {
+		return "There was nothing left to do: what the notice lists has left already, or was deleted."
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+// actFor does what the holder of a ticket wants with what came since he is a user: what he named first, then all the rest.
+func (s *Spool) actFor(tx store.MailTx, now time.Time, by string, ticket *store.Ticket, since time.Time, a *Action) (done Done, results []result, err error) {
+	do := func(which Selection, v verb) int {
+		if err != nil || !which.All && len(which.Mails) == 0 {
+			return 0
+		}
+		var n int
+		var r []result
+		which.since = since
+		n, r, err = s.actIn(tx, now, by, ticket.User, which, v)
+		results = append(results, r...)
+		return n
+	}
+	done.Released = do(Selection{Mails: a.Release}, release)
+	done.Deleted = do(Selection{Mails: a.Delete}, remove)
+	done.Released += do(Selection{All: a.ReleaseAll, UpTo: a.UpTo}, release)
+	done.Deleted += do(Selection{All: a.DeleteAll, UpTo: a.UpTo}, remove)
+	if err != nil || !a.Resume {
+		return done, results, err
+	}
+	g := s.gates.Load().throttle(ticket.Throttle)
+	if g == nil {
+		return done, results, nil
+	}
+	t, err := s.begin(tx, now, g, ticket.User)
+	if err != nil {
+		return done, results, err
+	}
+	switch _, stopped := t.mem.state.Stopped(); {
+	case !stopped:
+		err = t.end(news{})
+	case t.mem.state.ByOperator(), t.user.Disabled:
+		done.Refused = true
+		err = t.end(news{})
+	default:
+		done.Resumed = true
+		err = t.resume(by, false)
+	}
+	return done, append(results, t.result), err
+}
+
+// afterAction does what is left to do after an action.
+func (s *Spool) afterAction(ctx context.Context, now time.Time, done Done, results []result) {
+	s.acted(ctx, now, remove, done.Deleted, nil)
+	s.acted(ctx, now, release, done.Released, results)
+}

@@ -1,0 +1,169 @@
+package spool
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/mail/bounce"
+	"weir/mail/nexthop"
+	"weir/store"
+)
+
+// An ending is what follows from a delivery.
+type ending struct {
+	remove  []int
+	put     []store.Addressee
+	entries []store.Entry
+
+	failed, delayed, relayed []bounce.Recipient // of whom the sender is told
+	narrow                   []store.Addressee  // those of failed whom the next server could not be given, as it knows no SMTPUTF8
+	kept                     int                // of narrow, because nobody could be told
+	told                     bool               // somebody is
+
+	done, later, refused, ambiguous int
+	void                            bool      // somebody had taken the mail away
+	again                           bool      // somebody is to be tried again at once
+	next                            time.Time // when somebody is
+}
+
+// conclude finds out what follows from what the next server said.
+func conclude(conf *Gate, j *job, results []nexthop.Result, now time.Time) *ending {
+	end := &ending{}
+	for i := range j.to {
+		a, r := j.to[i], &results[i]
+		if r.Outcome == nexthop.Done {
+			end.done++
+			end.remove = append(end.remove, a.Number)
+			if r.Relayed && wants(a.Notify, "SUCCESS") {
+				end.relayed = append(end.relayed, told(&a, r, now))
+			}
+			continue
+		}
+		a.State, a.Owner = store.Ready, ""
+		if (j.gone || j.broken) && r.Outcome != nexthop.Failed {
+			// Nothing was tried.
+			a.Due = now
+			end.again = end.again || !j.broken
+			end.put = append(end.put, a)
+			continue
+		}
+		if !j.claimed {
+			a.Attempt++
+		}
+		a.Status = status(r)
+		switch {
+		case r.Outcome == nexthop.Failed:
+			end.fail(&a, r, now)
+		case r.Outcome == nexthop.Ambiguous:
+			end.doubt(conf, &j.letter, &a, now, "the next server did not answer")
+		case !now.Before(a.Since.Add(conf.GiveUp)):
+			given := *r
+			given.Status = "4.4.7"
+			given.Text = fmt.Sprintf("not delivered in %s; last: %s", span(conf.GiveUp), r.Text)
+			end.fail(&a, &given, now)
+		default:
+			end.retry(conf, &a, now)
+			if conf.WarnAfter > 0 && !a.Warned && !now.Before(a.Since.Add(conf.WarnAfter)) {
+				a.Warned = true
+				if wants(a.Notify, "DELAY") {
+					end.delayed = append(end.delayed, told(&a, r, now))
+				}
+			}
+			end.put = append(end.put, a)
+		}
+	}
+	return end
+}
+
+// fail gives a recipient up.
+func (e *ending) fail(a *store.Addressee, r *nexthop.Result, now time.Time) {
+	e.refused++
+	e.remove = append(e.remove, a.Number)
+	if !wants(a.Notify, "FAILURE") {
+		return
+	}
+	e.failed = append(e.failed, told(a, r, now))
+	if r.Code == 0 && r.Status == nexthop.StatusUTF8 {
+		e.narrow = append(e.narrow, *a)
+	}
+}
+
+// keep holds what the next server could not be given where it cannot be given a word about it either: nothing is lost that nobody is told of.
+// why says what keeps the sender from being told.
+func (e *ending) keep(l *store.Letter, why string, now time.Time) {
+	for _, a := range e.narrow {
+		e.remove = slices.DeleteFunc(e.remove, func(number int) bool { return number == a.Number })
+		e.failed = slices.DeleteFunc(e.failed, func(r bounce.Recipient) bool { return r.Address == a.Address })
+		a.State, a.Due = store.Held, time.Time{}
+		e.put = append(e.put, a)
+		e.entries = append(e.entries, entry(now, weirItself, "held", l.User, l.ID,
+			fmt.Sprintf("%s: %s; nobody could be told, as %s", a.Address, a.Status, why)))
+	}
+	e.kept = len(e.narrow)
+	e.refused -= e.kept
+}
+
+// retry says when a recipient is tried again: at the latest when it is given up.
+func (e *ending) retry(conf *Gate, a *store.Addressee, now time.Time) {
+	e.later++
+	a.Due = now.Add(conf.Retries[min(max(a.Attempt, 1), len(conf.Retries))-1])
+	if last := a.Since.Add(conf.GiveUp); a.Due.After(last) && last.After(now) {
+		a.Due = last
+	}
+	e.next = earlier(e.next, a.Due)
+}
+
+// doubt is what follows when nobody knows whether a recipient has the mail. What weir wrote itself may arrive twice.
+func (e *ending) doubt(conf *Gate, l *store.Letter, a *store.Addressee, now time.Time, why string) {
+	e.ambiguous++
+	what := "it is sent again"
+	a.State, a.Owner = store.Ready, ""
+	if conf.Ambiguous == Hold && !l.Own {
+		what = "it is held"
+		a.State, a.Due = store.Held, time.Time{}
+		a.Status = cut("it may have been delivered: "+why, store.MaxStatus)
+	} else {
+		e.retry(conf, a, now)
+		e.later--
+	}
+	e.put = append(e.put, *a)
+	e.entries = append(e.entries, entry(now, weirItself, "ambiguous", l.User, l.ID, fmt.Sprintf("%s, attempt %d: %s; %s", a.Address, a.Attempt, why, what)))
+}
+
+// wants reports whether a sender wants to be told of something (RFC 3461 section 4.1). Who has said nothing wants to know of failures,
+// and of delays.
+func wants(notify, what string) bool {
+	if notify == "" {
+		return what != "SUCCESS"
+	}
+	for word := range strings.SplitSeq(notify, ",") {
+		if strings.EqualFold(strings.TrimSpace(word), what) {
+			return true
+		}
+	}
+	return false
+}
+
+func told(a *store.Addressee, r *nexthop.Result, now time.Time) bounce.Recipient {
+	return bounce.Recipient{Address: a.Address, Original: a.Original, Status: r.Status, Code: r.Code, Text: r.Text, Server: r.Server, Last: now}
+}
+
+// span writes how long somebody waited.
+func span(d time.Duration) string {
+	if days := d / (24 * time.Hour); days > 1 {
+		return fmt.Sprintf("%d days", days)
+	}
+	return d.Round(time.Minute).String()
+}
+
+// toText leaves out what no text has.
+func toText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7F {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}

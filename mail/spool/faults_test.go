@@ -1,0 +1,167 @@
+package spool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/store"
+	"weir/throttle/outbreak"
+	"weir/throttle/reach"
+)
+
+var errBroken = errors.New("the disk is on fire")
+
+// breakable is a store that fails on demand: a fault that cannot be made otherwise.
+type breakable struct {
+	store.Mail
+	fails atomic.Bool
+	why   error // nil: errBroken
+}
+
+func (b *breakable) Update(ctx context.Context, f func(store.MailTx) error) error {
+	if b.fails.Load() {
+		return cmp.Or(b.why, errBroken)
+	}
+	return b.Mail.Update(ctx, f)
+}
+
+// flaky is a store of which one call fails.
+type flaky struct {
+	store.Mail
+	left      atomic.Int64 // calls before that one
+	committed atomic.Bool  // a transaction
+	late      atomic.Bool  // the call that failed came after it: what was asked for is done
+}
+
+func (s *flaky) Update(ctx context.Context, f func(store.MailTx) error) error {
+	err := s.Mail.Update(ctx, func(tx store.MailTx) error { return f(flakyTx{tx, s}) })
+	if err == nil {
+		s.committed.Store(true)
+	}
+	return err
+}
+
+func (s *flaky) View(ctx context.Context, f func(store.MailTx) error) error {
+	return s.Mail.View(ctx, func(tx store.MailTx) error { return f(flakyTx{tx, s}) })
+}
+
+// flakyTx counts the calls that most of the spool is made of.
+type flakyTx struct {
+	store.MailTx
+	s *flaky
+}
+
+func one[T any](s *flaky, call func() (T, error)) (result T, err error) {
+	if s.left.Add(-1) == -1 {
+		s.late.Store(s.committed.Load())
+		return result, errBroken
+	}
+	return call()
+}
+
+func none(s *flaky, call func() error) error {
+	_, err := one(s, func() (struct{}, error) { return struct{}{}, call() })
+	return err
+}
+
+func (t flakyTx) User(name string) (store.User, error) {
+	return one(t.s, func() (store.User, error) { return t.MailTx.User(name) })
+}
+func (t flakyTx) Remembered(throttle, user string) (store.Memory, error) {
+	return one(t.s, func() (store.Memory, error) { return t.MailTx.Remembered(throttle, user) })
+}
+func (t flakyTx) Sketch(throttle, user string) (store.Sketch, error) {
+	return one(t.s, func() (store.Sketch, error) { return t.MailTx.Sketch(throttle, user) })
+}
+func (t flakyTx) Known(throttle, user string) ([]byte, error) {
+	return one(t.s, func() ([]byte, error) { return t.MailTx.Known(throttle, user) })
+}
+func (t flakyTx) Letter(id store.MailID) (store.Letter, error) {
+	return one(t.s, func() (store.Letter, error) { return t.MailTx.Letter(id) })
+}
+func (t flakyTx) Addressees(id store.MailID) ([]store.Addressee, error) {
+	return one(t.s, func() ([]store.Addressee, error) { return t.MailTx.Addressees(id) })
+}
+func (t flakyTx) Letters(q store.LetterQuery, limit int) ([]store.Queued, error) {
+	return one(t.s, func() ([]store.Queued, error) { return t.MailTx.Letters(q, limit) })
+}
+func (t flakyTx) Ready(now time.Time, pooled bool, limit int) ([]store.Addressee, error) {
+	return one(t.s, func() ([]store.Addressee, error) { return t.MailTx.Ready(now, pooled, limit) })
+}
+func (t flakyTx) Remember(m store.Memory) error {
+	return none(t.s, func() error { return t.MailTx.Remember(m) })
+}
+func (t flakyTx) PutSketch(k store.Sketch) error {
+	return none(t.s, func() error { return t.MailTx.PutSketch(k) })
+}
+func (t flakyTx) PutLetter(l store.Letter, text store.Text, to []store.Addressee) error {
+	return none(t.s, func() error { return t.MailTx.PutLetter(l, text, to) })
+}
+func (t flakyTx) PutAddressees(all ...store.Addressee) error {
+	return none(t.s, func() error { return t.MailTx.PutAddressees(all...) })
+}
+func (t flakyTx) RemoveAddressees(id store.MailID, numbers ...int) error {
+	return none(t.s, func() error { return t.MailTx.RemoveAddressees(id, numbers...) })
+}
+func (t flakyTx) PutTicket(k store.Ticket) error {
+	return none(t.s, func() error { return t.MailTx.PutTicket(k) })
+}
+
+// TestNoErrorIsLost: whichever call of the store fails, whoever asked is told, and nothing has changed: asked once more, all is done.
+func TestNoErrorIsLost(t *testing.T) {
+	t.Parallel()
+	r := reachRig(t, reach.Options{Over: reach.KnownOnly, Threshold: reach.Threshold{Count: 1000}}, func(r *rig) { r.gate.Mail = &outbreak.Options{} })
+	id, receipt, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org"}, recipients("a", 18)...)
+	if r.must(err); receipt.Delayed == 0 {
+		t.Fatalf("%+v", receipt)
+	}
+	r.idle()
+	failing := &flaky{Mail: r.store.Mail()}
+	r.Spool.store = failing
+	ctx, ids := t.Context(), []store.MailID{id}
+	decide := func(commit bool) error {
+		_, err := r.Decide(ctx, r.now(), gateName, ann, "ann@example.org", []string{"b@example.net", "a1@example.net"}, commit, true)
+		return err
+	}
+	for _, c := range []struct {
+		name string
+		do   func() error
+	}{
+		{"look", func() error { return decide(false) }},
+		{"decide", func() error { return decide(true) }},
+		{"accept", func() error { _, err := r.send(ann, "a1@example.net"); return err }},
+		{"stop", func() error { return r.StopUser(ctx, r.now(), "op", ann, "") }},
+		{"whom", func() error {
+			_, err := r.whom(&r.gate, &store.Letter{User: ann, Sender: victim}, 1, false, r.now())
+			return err
+		}},
+		{"hand", func() error { return r.handDue(ctx, r.now()) }},
+		{"resume", func() error { return r.ResumeUser(ctx, r.now(), "op", ann, false) }},
+		{"delete", func() error { _, err := r.DeleteMails(ctx, r.now(), "op", ids); return err }},
+	} {
+		for calls := int64(0); ; calls++ {
+			failing.left.Store(1 << 40)
+			r.idle() // else the calls of workers are counted, too
+			failing.left.Store(calls)
+			failing.committed.Store(false)
+			failing.late.Store(false)
+			err := c.do()
+			if failing.left.Load() >= 0 { // all of them went well
+				if err != nil || calls == 0 {
+					t.Errorf("%s: %v after %d calls", c.name, err, calls)
+				}
+				break
+			}
+			if !errors.Is(err, errBroken) && !failing.late.Load() {
+				t.Errorf("%s: call %d fails, and whoever asked is told %v", c.name, calls+1, err)
+			}
+			if calls > 1000 {
+				t.Fatalf("%s does not end", c.name)
+			}
+		}
+	}
+}

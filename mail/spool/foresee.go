@@ -1,0 +1,171 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir"
+	"weir/store"
+	"weir/throttle/outbreak"
+)
+
+// A Forecast is what one throttle would make of a mail now.
+type Forecast struct {
+	Throttle string
+	Shadow   bool // the mail goes on all the same
+	Verdict  weir.Verdict
+	Reason   weir.Reason
+	Text     string        // in a sentence
+	Figures  []weir.Figure // how the user stands with it
+}
+
+// Foresee says what the reach throttle and the mail throttle of a gate, where it has them, would make of a mail. Nothing is charged, and what is
+// due by the clock is reckoned with. Stamps are not known, and so nobody is paid for.
+func (s *Spool) Foresee(ctx context.Context, now time.Time, gate, user, sender string, recipients []string) (all []Forecast, err error) {
+	g := s.gates.Load().of(gate)
+	if g == nil {
+		return nil, fmt.Errorf("%w: %q", ErrUnknown, gate)
+	}
+	if len(recipients) > MaxRecipients {
+		return nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(recipients), MaxRecipients)
+	}
+	q := question{s: s, now: now, gate: g, user: user, to: make([]To, len(recipients)), null: g.passesNull(user, sender, len(recipients)),
+		reaches: g.countsReach(user, sender, len(recipients))}
+	for i := range q.to {
+		q.to[i].Address = recipients[i]
+	}
+	err = s.store.View(ctx, func(tx store.MailTx) error {
+		all = nil
+		if g.Reach != nil {
+			f, err := q.foreseeReach(tx)
+			if err != nil {
+				return err
+			}
+			all = append(all, f)
+		}
+		if g.Mail != nil || s.Stopped(gate, user) {
+			f, err := q.foreseeMail(tx)
+			if err != nil {
+				return err
+			}
+			all = append(all, f)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// foreseeReach asks the reach throttle.
+func (q *question) foreseeReach(tx store.MailTx) (Forecast, error) {
+	f := Forecast{Throttle: q.gate.Reach.Name, Shadow: q.gate.Reach.inShadow(), Text: "none of the recipients is counted"}
+	if _, err := q.reach(tx); err != nil || q.meeting == nil {
+		return f, err
+	}
+	v, rules := q.meeting.verdict, q.meeting.of.Rules
+	for _, w := range q.meeting.sketch.state.Figures(rules, q.meeting.of.Population, q.now) {
+		limit := int64(w.Limit)
+		f.Figures = append(f.Figures, weir.Figure{Rule: w.Window.String(), Unit: "new recipients", Limit: limit,
+			Remaining: max(0, limit-int64(w.New+0.5)), Window: weir.NewWindow(w.Window.Length(), weir.NoCalendar)})
+	}
+	f.Text = fmt.Sprintf("%d of %s new to the user", v.New, recipientsText(v.New+v.Known))
+	switch {
+	case rules.Exempt(q.user):
+		f.Text += "; the user is exempt"
+		return f, nil
+	case v.Now:
+		f.Text += "; the user would be flagged: " + figureText(v.Figure)
+	case v.Flagged:
+		f.Text += "; the user is flagged"
+	}
+	switch {
+	case v.Refused > 0:
+		f.Verdict = weir.Refuse
+		switch err := refusal(v); {
+		case errors.Is(err, ErrFlaggedLimit):
+			f.Reason = weir.OverLimit
+		case errors.Is(err, ErrFlagged):
+			f.Reason = weir.Flagged
+		default:
+			f.Reason = weir.NewRecipient
+		}
+		f.Text += "; the mail would not be taken"
+	case q.meeting.sketch.withheld+v.Held > rules.Options().Withheld && v.Held > 0:
+		f.Verdict, f.Reason = weir.Refuse, weir.LineFull
+		f.Text += "; as much of the user's mail is withheld as may be"
+	case v.Held > 0:
+		f.Verdict, f.Reason = weir.Wait, weir.NewRecipient
+		f.Text += fmt.Sprintf("; %d would be withheld until somebody has looked at them", v.Held)
+	}
+	return f, nil
+}
+
+// foreseeMail asks the mail throttle. Whom reach withholds it does not count.
+func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
+	t, err := q.s.look(tx, q.now, q.gate, q.user)
+	if err != nil {
+		return Forecast{}, err
+	}
+	f, st, p := Forecast{Throttle: t.gate.Throttle, Shadow: t.shadow}, &t.mem.state, &t.params
+	c := q.s.count(q.gate, &t.user, q.to, nil, q.counts)
+	waiting := len(st.Waiting())
+	slack, mSlack := st.Credit(p, q.now)
+	f.Figures = []weir.Figure{
+		{Rule: "slack", Unit: "mails to one", Limit: int64(p.MaxSlack), Remaining: int64(max(0, slack))},
+		{Rule: "mslack", Unit: "recipients of several", Limit: int64(p.MaxMSlack), Remaining: int64(max(0, mSlack))},
+		{Rule: "stop", Unit: "waiting", Limit: int64(p.Stop), Remaining: int64(max(0, p.Stop-waiting))},
+	}
+	if most := p.Recipients; most > 0 && len(q.to) > most {
+		f.refuse(weir.TooCostly, fmt.Sprintf("a mail to %d, and at most %d are allowed", len(q.to), most))
+		return f, nil
+	}
+	d := st.Peek(p, q.now, c.keys, c.place)
+	since, stopped := st.Stopped()
+	switch {
+	case stopped && c.due:
+		f.refuse(weir.OverLimit, "the user is stopped since "+since.UTC().Format(time.RFC3339))
+	case len(c.keys) == 0:
+		f.Text = "none of the recipients is counted"
+	case q.null && !st.MayNull(p, q.now):
+		f.refuse(weir.TooMany, "as many messages without a sender as may pass uncounted")
+	case q.null:
+		f.Text = "a message without a sender to one recipient is not counted"
+	case p.Exempt:
+		f.Text = "the user is exempt"
+	case d.Full:
+		f.refuse(weir.LineFull, "as many recipients of the user wait as may")
+	case d.Refused:
+		f.refuse(weir.OverLimit, "the user is stopped")
+	case d.Large:
+		f.Verdict, f.Text = weir.Wait, "the mail would be held until somebody has looked at it: it has more new recipients than the queue has room for"
+	case d.Delayed > 0:
+		f.Verdict, f.Reason = weir.Wait, weir.OverLimit
+		f.Text = fmt.Sprintf("%d of %s would wait, behind %d; one leaves per %s", d.Delayed, recipientsText(len(c.keys)), waiting, weir.Duration(every(p, len(c.keys))))
+		if d.Stopped {
+			f.Text += fmt.Sprintf("; more than %d would wait, and the user would be stopped", p.Stop)
+		}
+	default:
+		f.Text = recipientsText(len(c.keys)) + " would go on at once"
+	}
+	return f, nil
+}
+
+// every is how often a recipient of such a mail leaves the queue.
+func every(p *outbreak.Params, recipients int) time.Duration {
+	if recipients > 1 {
+		return p.MultiEvery
+	}
+	return p.Every
+}
+
+func (f *Forecast) refuse(why weir.Reason, text string) {
+	f.Verdict, f.Reason, f.Text = weir.Refuse, why, text
+}
+
+func recipientsText(n int) string {
+	if n == 1 {
+		return "1 recipient"
+	}
+	return fmt.Sprintf("%d recipients", n)
+}

@@ -1,0 +1,193 @@
+package spool
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"weir/mail/notice"
+	"weir/store"
+)
+
+// reviewEvery is how often a user is told of mails that are held for review.
+const reviewEvery = time.Hour
+
+// news are what a turn has brought.
+type news struct {
+	delayed bool   // something of this mail waits
+	review  bool   // this mail is held for review
+	moved   bool   // the user has another contact
+	by, why string // who stopped the user; nobody: his mail did
+}
+
+// inform tells the user, and on a stop the admin, if there is something to tell. It is part of the transaction: they are told if it
+// happened, and only then.
+func (t *turn) inform(n news) error {
+	quiet := t.now.Sub(t.mem.told)
+	switch {
+	case t.stopped:
+		why := n.why
+		if t.mem.suspended {
+			why = "disabled"
+		}
+		if err := t.noteBy(cmp.Or(n.by, weirItself), "stopped", 0, why); err != nil {
+			return err
+		}
+		if t.mem.suspended { // who disables somebody need not be told, and who is disabled has nothing to answer
+			return nil
+		}
+		t.mem.told = t.now
+		if t.mem.state.ByOperator() {
+			return t.tellAll(notice.Barred, t.gate.Admin, cmp.Or(n.why, "stopped by "+n.by))
+		}
+		return t.tellAll(notice.Stopped, t.gate.Admin, "")
+	case n.moved && t.mem.stopped() && !t.mem.suspended: // what he was told is void
+		kind := notice.Stopped
+		if t.mem.state.ByOperator() {
+			kind = notice.Barred
+		}
+		return t.tellAll(kind, "", "")
+	case t.shadow || t.was || t.user.Contact == "":
+		return nil
+	case n.review && quiet >= min(reviewEvery, t.gate.NoticeEvery):
+		t.mem.told = t.now
+		return t.tellAll(notice.Review, "", "")
+	case n.delayed && quiet >= t.gate.NoticeEvery && t.lasts() >= t.gate.TellAfter:
+		t.mem.told = t.now
+		return t.tellAll(notice.Delayed, "", "")
+	}
+	return nil
+}
+
+// lasts is about how long the last one in the delay queue waits.
+func (t *turn) lasts() time.Duration {
+	return time.Duration(len(t.mem.state.Waiting())) * t.params.Every
+}
+
+// tellAll writes to the user, where there is an address, and to the admin that he is stopped.
+func (t *turn) tellAll(kind notice.Kind, admin, why string) error {
+	return t.tellOf(kind, notice.Admin, admin, true, why)
+}
+
+// tellOf writes to the user, if he is to be told and there is an address, and to the admin.
+func (t *turn) tellOf(kind, adminKind notice.Kind, admin string, user bool, why string) error {
+	user = user && t.user.Contact != ""
+	if !user && admin == "" {
+		return nil
+	}
+	t.ready = true
+	held, err := heldMail(t.tx, t.user.Name, t.user.Made, store.MaxTicketLetters)
+	if err != nil {
+		return err
+	}
+	n := notice.Notice{Kind: kind, Host: t.gate.Host, Now: t.now, User: t.user.Name, Waiting: waiting(held), Limit: t.params.Stop, Letters: lines(held), Text: why}
+	if user {
+		told := n
+		if err := t.ticket(&told, held); err != nil {
+			return err
+		}
+		if err := t.s.write(t.tx, t.gate, &told, t.user.Contact); err != nil {
+			return err
+		}
+	}
+	if admin == "" {
+		return nil
+	}
+	n.Kind = adminKind
+	return t.s.write(t.tx, t.gate, &n, admin)
+}
+
+// ticket adds to a notice what the user can act with.
+func (t *turn) ticket(n *notice.Notice, held []store.Queued) error {
+	ticket := store.Ticket{Nonce: notice.NewNonce(), User: t.user.Name, Throttle: t.throttle, Gate: t.gate.Name, Until: t.now.Add(t.gate.TicketsFor)}
+	for i := range held {
+		ticket.Letters = append(ticket.Letters, held[i].ID)
+	}
+	n.Until = ticket.Until
+	if t.gate.Command != "" {
+		n.ReplyTo = notice.Detail(t.gate.Command, t.s.opts.Signer.Sign(notice.ForMail, ticket.Nonce, ticket.Until))
+	}
+	if t.gate.PageURL != nil {
+		n.Link = t.gate.PageURL(t.s.opts.Signer.Sign(notice.ForPage, ticket.Nonce, ticket.Until))
+	}
+	return t.tx.PutTicket(ticket)
+}
+
+// subjects are what notices are called in lists of mail.
+var subjects = map[notice.Kind]string{
+	notice.Stopped: "Notice: stopped", notice.Barred: "Notice: stopped", notice.Review: "Notice: held for review", notice.Delayed: "Notice: delayed", notice.Admin: "Notice: a user is stopped",
+	notice.Flagged: "Notice: new recipients", notice.AdminFlagged: "Notice: a user is flagged", notice.Answer: "Notice: answer",
+}
+
+// write puts a notice into the store, to be delivered like any mail. It is kept short enough to need no file.
+func (s *Spool) write(tx store.MailTx, g *Gate, n *notice.Notice, to string) error {
+	o := s.own(n.Now, g.Name, n.User, subjects[n.Kind], to)
+	n.From, n.To, n.MessageID = cmp.Or(g.Command, g.Postmaster), to, o.letter.ID.String()+"@"+g.Host
+	all := n.Letters
+	for show := min(len(all), notice.MaxLines); ; show /= 2 {
+		n.Letters, n.More = all[:show], len(all)-show
+		var b bytes.Buffer
+		if err := notice.Write(&b, n); err != nil {
+			// No mail of the user's is refused because his address, or ours, is none.
+			s.log.Error("a notice cannot be written", "user", n.User, "to", to, "error", err)
+			return nil
+		}
+		if b.Len() <= store.MaxInline || show == 0 {
+			o.text = store.Text{Inline: b.Bytes(), Size: int64(b.Len())}
+			o.letter.Size = o.text.Size
+			break
+		}
+	}
+	o.letter.EightBit = slices.ContainsFunc(o.text.Inline, func(c byte) bool { return c > 127 })
+	o.letter.UTF8 = slices.ContainsFunc([]byte(to), func(c byte) bool { return c > 127 })
+	return tx.PutLetter(o.letter, o.text, []store.Addressee{o.to})
+}
+
+// heldMail returns what is held, withheld or delayed of a user, the oldest first. What weir wrote itself does not belong to him, nor does what somebody
+// sent who had his name before him: what came earlier than since is left out.
+func heldMail(tx store.MailTx, user string, since time.Time, limit int) (all []store.Queued, err error) {
+	for _, state := range []store.State{store.Held, store.Delayed, store.Withheld} {
+		found, err := tx.Letters(store.LetterQuery{User: user, State: state}, limit)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	slices.SortFunc(all, func(a, b store.Queued) int { return cmp.Compare(a.ID, b.ID) })
+	all = slices.CompactFunc(all, func(a, b store.Queued) bool { return a.ID == b.ID })
+	all = slices.DeleteFunc(all, func(q store.Queued) bool { return q.Own || q.Received.Before(since) })
+	return all[:min(len(all), limit)], nil
+}
+
+// Waits reports whether an addressee is held, withheld or delayed.
+func Waits(a *store.Addressee) bool {
+	return a.State == store.Held || a.State == store.Delayed || a.State == store.Withheld
+}
+
+// waiting counts recipients.
+func waiting(all []store.Queued) (n int) {
+	for i := range all {
+		for k := range all[i].To {
+			if Waits(&all[i].To[k]) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// lines are mails as notices and pages show them.
+func lines(all []store.Queued) []notice.Line {
+	list := make([]notice.Line, len(all))
+	for i := range all {
+		q := &all[i]
+		list[i] = notice.Line{ID: q.ID, At: q.Received, Subject: q.Subject, Size: q.Size}
+		for k := range q.To {
+			if Waits(&q.To[k]) {
+				list[i].To = append(list[i].To, q.To[k].Address)
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,126 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/mail/notice"
+	"weir/store"
+)
+
+// maxPage is how many mails a page shows.
+const maxPage = 500
+
+// A PageView is what the holder of a link sees.
+type PageView struct {
+	User       string
+	Stopped    bool
+	Since      time.Time
+	ByOperator bool      // he cannot resume himself
+	Waiting    int       // recipients
+	Limit      int       // how many may wait
+	Resume     time.Time // when he is tried again by itself
+	Held       []store.Queued
+	More       bool         // there is more than is shown
+	Last       store.MailID // the latest that is shown: what All on this page is up to
+	Until      time.Time    // until when the link is good
+}
+
+// Page returns what a user sees behind the link of a notice, or notice.ErrForged or notice.ErrOld.
+func (s *Spool) Page(ctx context.Context, now time.Time, ticket string) (v PageView, err error) {
+	nonce, err := s.opts.Signer.Read(notice.ForPage, ticket, now)
+	if err != nil {
+		return PageView{}, err
+	}
+	err = s.store.View(ctx, func(tx store.MailTx) error {
+		t, user, err := goodTicket(tx, nonce, now)
+		if err != nil {
+			return err
+		}
+		held, err := heldMail(tx, t.User, user.Made, maxPage+1)
+		if err != nil {
+			return err
+		}
+		v = PageView{User: t.User, Until: t.Until, More: len(held) > maxPage}
+		held = held[:min(len(held), maxPage)]
+		v.Held, v.Waiting = held, waiting(held)
+		if len(held) > 0 {
+			v.Last = held[len(held)-1].ID
+		}
+		g := s.gates.Load().throttle(t.Throttle)
+		if g == nil {
+			return nil
+		}
+		turn, err := s.look(tx, now, g, t.User)
+		if err != nil {
+			return err
+		}
+		if turn.mem.stopped() {
+			v.Since, v.Stopped = turn.mem.state.Stopped()
+			v.ByOperator = turn.mem.state.ByOperator()
+			v.Resume = turn.mem.state.Due(&turn.params)
+		}
+		v.Limit = turn.params.Stop
+		return nil
+	})
+	if err != nil {
+		return PageView{}, err
+	}
+	return v, nil
+}
+
+// goodTicket returns a ticket that is still good, and its user. One that was used by mail is: the page shows what there is now.
+func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, user store.User, err error) {
+	if t, err = tx.Ticket(nonce); err == nil {
+		user, err = tx.User(t.User)
+	}
+	if errors.Is(err, store.ErrNotFound) || err == nil && now.After(t.Until) {
+		err = notice.ErrOld
+	}
+	return t, user, err
+}
+
+// maxForm is how long the name of a form may be.
+const maxForm = 64
+
+// Act does what a user wants on the page behind a ticket, with his own mail only. form names the form that he sent, and is good once: what
+// was sent with it before gets ErrSpent, and nothing is done. That nobody else made it is for the page to know.
+func (s *Spool) Act(ctx context.Context, now time.Time, ticket, form string, a Action) (done Done, err error) {
+	nonce, err := s.opts.Signer.Read(notice.ForPage, ticket, now)
+	if err != nil {
+		return Done{}, err
+	}
+	if form == "" || len(form) > maxForm {
+		return Done{}, notice.ErrForged
+	}
+	if a.contradicts() {
+		return Done{}, fmt.Errorf("%w: it contradicts itself", notice.ErrNothing)
+	}
+	var results []result
+	err = s.update(ctx, func(tx store.MailTx) error {
+		done, results = Done{}, nil
+		t, user, err := goodTicket(tx, nonce, now)
+		if err != nil {
+			return err
+		}
+		sent := store.Ticket{Nonce: "form." + nonce + "." + form, User: t.User, Until: t.Until, Used: true}
+		switch _, err := tx.Ticket(sent.Nonce); {
+		case err == nil:
+			return ErrSpent
+		case !errors.Is(err, store.ErrNotFound):
+			return err
+		}
+		if err := tx.PutTicket(sent); err != nil {
+			return err
+		}
+		done, results, err = s.actFor(tx, now, t.User+", on the page", &t, user.Made, &a)
+		return err
+	})
+	if err != nil {
+		return Done{}, err
+	}
+	s.afterAction(ctx, now, done, results)
+	return done, nil
+}

@@ -1,0 +1,283 @@
+package spool
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/store"
+	"weir/throttle/reach"
+)
+
+// Errors of Accept and Reaches for users who are flagged by a reach throttle.
+var (
+	// ErrNewRecipient is returned where a recipient is new to the user, who writes to too many new ones.
+	ErrNewRecipient = errors.New("spool: the recipient is new to the user, who is flagged")
+	// ErrFlagged is returned where nothing of the user's goes on.
+	ErrFlagged = errors.New("spool: the user is flagged, and blocked")
+	// ErrWithheld is returned where as much of the user's mail is withheld as may be: when somebody has looked at it he may send more.
+	ErrWithheld = errors.New("spool: as much of the user's mail is withheld as may be")
+	// ErrFlaggedLimit is returned where the user has sent as many mails as he may while he is flagged: later he may send more.
+	ErrFlaggedLimit = errors.New("spool: the user is flagged, and has sent as many mails as he may")
+)
+
+// A Reach is a reach throttle: at gates that have it, and for those who ask.
+type Reach struct {
+	// The name that sketches are kept under: gates that name the same one share them.
+	Name string
+	// What holds.
+	Rules *reach.Rules
+	// What is usual among users. It outlives changes of the rules.
+	Population *reach.Population
+	// Whether it is in shadow: it counts, and everything passes. nil: it never is.
+	Shadow func() bool
+}
+
+func (r *Reach) inShadow() bool { return r.Shadow != nil && r.Shadow() }
+
+// A sketch is what is stored of a user of a reach throttle: its state, and what the spool itself has to know.
+type sketch struct {
+	state reach.State
+	told  time.Time // when the user was last told that mail of his is withheld; to the second
+	// The flag was raised in shadow, and has no consequences later.
+	shadow bool
+	// What of the user's is withheld: recipients, and bytes of mails with some.
+	withheld int
+	bytes    int64
+}
+
+// The layout: the version, flags, when the user was told (seconds), what is withheld (recipients, bytes), all as varints, and the state.
+const (
+	sketchVersion = 1
+	sketchShadow  = 1
+)
+
+func (k *sketch) append(b []byte) ([]byte, error) {
+	var flags byte
+	if k.shadow {
+		flags |= sketchShadow
+	}
+	b = append(b, sketchVersion, flags)
+	var told uint64
+	if !k.told.IsZero() {
+		told = uint64(max(k.told.Unix(), 0))
+	}
+	b = binary.AppendUvarint(b, told)
+	b = binary.AppendUvarint(b, uint64(max(k.withheld, 0)))
+	return k.state.AppendBinary(binary.AppendUvarint(b, uint64(max(k.bytes, 0))))
+}
+
+func (k *sketch) read(b []byte) error {
+	if len(b) < 2 {
+		return fmt.Errorf("a sketch of %d bytes: %w", len(b), store.ErrCorrupt)
+	}
+	if b[0] != sketchVersion {
+		return fmt.Errorf("a sketch of version %d: %w", b[0], store.ErrNewer)
+	}
+	rest := b[2:]
+	var numbers [3]uint64
+	for i := range numbers {
+		v, n := binary.Uvarint(rest)
+		if n <= 0 || v > maxTold<<10 {
+			return fmt.Errorf("a sketch without its numbers: %w", store.ErrCorrupt)
+		}
+		numbers[i], rest = v, rest[n:]
+	}
+	told := numbers[0]
+	if b[1]&^sketchShadow != 0 || told > maxTold {
+		return fmt.Errorf("a sketch: no flags or no time: %w", store.ErrCorrupt)
+	}
+	next := sketch{shadow: b[1]&sketchShadow != 0, withheld: int(numbers[1]), bytes: int64(numbers[2])}
+	if told > 0 {
+		next.told = time.Unix(int64(told), 0)
+	}
+	switch err := next.state.UnmarshalBinary(rest); {
+	case errors.Is(err, reach.ErrNewer):
+		return fmt.Errorf("a sketch: %w: %w", err, store.ErrNewer)
+	case err != nil:
+		return fmt.Errorf("a sketch: %w: %w", err, store.ErrCorrupt)
+	}
+	*k = next
+	return nil
+}
+
+// A meeting is what happens between one user and a reach throttle within one transaction.
+type meeting struct {
+	s      *Spool
+	tx     store.MailTx
+	now    time.Time
+	of     *Reach
+	user   string
+	shadow bool
+	sketch sketch
+	stored bool // flagged, as it is stored: in shadow, too
+	was    bool // flagged in earnest, when it began
+	since  time.Time
+
+	verdict reach.Verdict
+	samples []reach.Sample
+}
+
+// meet begins a meeting, and reads what is stored.
+func (s *Spool) meet(tx store.MailTx, now time.Time, of *Reach, user string) (*meeting, error) {
+	c := &meeting{s: s, tx: tx, now: now, of: of, user: user, shadow: of.inShadow()}
+	kept, err := tx.Sketch(of.Name, user)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return c, nil
+	case err != nil:
+		return nil, err
+	}
+	c.stored = kept.Flagged
+	if err := c.read(kept.State); errors.Is(err, store.ErrNewer) {
+		return nil, err
+	} else if err != nil { // the user may send, and begins anew
+		s.log.Error("what a reach throttle knows of a user is damaged; it begins anew", "throttle", of.Name, "user", user, "error", err)
+		c.sketch = sketch{}
+	}
+	if c.sketch.shadow && !c.shadow { // what was counted in shadow has no consequences later
+		c.sketch.shadow = false
+		c.sketch.state.Clear(now)
+	}
+	c.since, _, c.was = c.sketch.state.Flagged()
+	c.was = c.was && !c.sketch.shadow
+	return c, nil
+}
+
+// read reads the state, and the known recipients where it has some.
+func (c *meeting) read(b []byte) error {
+	if err := c.sketch.read(b); err != nil || !c.sketch.state.NeedsKnown() {
+		return err
+	}
+	known, err := c.tx.Known(c.of.Name, c.user)
+	if err != nil {
+		return err
+	}
+	return c.sketch.state.SetKnown(known)
+}
+
+// judge says what becomes of recipients. Nobody who is exempt is judged; he is counted all the same, so that it is known whom he writes to
+// when he is not exempt any more.
+func (c *meeting) judge(keys []uint64, fates []reach.Fate) {
+	c.verdict = c.sketch.state.Judge(c.of.Rules, c.of.Population, c.now, keys, fates)
+	if c.of.Rules.Exempt(c.user) {
+		c.verdict.Flagged, c.verdict.Now, c.verdict.Held, c.verdict.Refused, c.verdict.Cause = false, false, 0, 0, reach.NoCause
+		clear(fates)
+	}
+}
+
+// commit takes recipients into the history, with what became of them.
+func (c *meeting) commit(keys []uint64, fates []reach.Fate) {
+	_, samples := c.sketch.state.Commit(c.of.Rules, c.of.Population, c.now, keys, fates)
+	c.samples = append(c.samples, samples...)
+}
+
+// store writes what the meeting has come to, and what changed into the audit log.
+func (c *meeting) store() error {
+	since, by, flagged := c.sketch.state.Flagged()
+	if flagged && c.of.Rules.Exempt(c.user) {
+		c.sketch.state.Clear(c.now)
+		flagged = false
+	}
+	// A clock that was set back takes the beginning of a flag with it. Only a later beginning is a flag of its own.
+	same := c.was && !since.After(c.since)
+	c.sketch.shadow = flagged && c.shadow && !same
+	b, err := c.sketch.append(nil)
+	if err != nil {
+		return err
+	}
+	earnest := flagged && !c.sketch.shadow
+	if err := c.tx.PutSketch(store.Sketch{Throttle: c.of.Name, User: c.user, State: b, Flagged: flagged}); err != nil {
+		return err
+	}
+	if c.sketch.state.KnownChanged() {
+		known, err := c.sketch.state.AppendKnown(nil)
+		if err != nil {
+			return err
+		}
+		if err := c.tx.PutKnown(c.of.Name, c.user, known); err != nil {
+			return err
+		}
+	}
+	if c.was && !(earnest && same) {
+		if err := c.note(weirItself, "unflagged", "fewer new recipients"); err != nil {
+			return err
+		}
+	}
+	if earnest && !same {
+		return c.note(weirItself, "flagged", figureText(by))
+	}
+	return nil
+}
+
+func (c *meeting) note(by, what, text string) error {
+	return c.tx.Log(entry(c.now, by, what, c.user, 0, fmt.Sprintf("%s (throttle %s)", text, c.of.Name)))
+}
+
+// figureText says by what somebody was flagged.
+func figureText(f reach.Figure) string {
+	if f.Limit == 0 {
+		return "an operator flagged him"
+	}
+	return fmt.Sprintf("%.0f new recipients within %s %s, the limit is %.0f", f.New, article(f.Window), f.Window, f.Limit)
+}
+
+func article(w reach.Window) string {
+	if w == reach.Hour {
+		return "an"
+	}
+	return "a"
+}
+
+// A reached is what is left to do when a transaction with a meeting is over.
+type reached struct {
+	of      *Reach
+	user    string
+	now     time.Time
+	changed bool // who is flagged
+	verdict reach.Verdict
+	shadow  bool
+	judged  bool
+	samples []reach.Sample
+}
+
+// end is what is left to do.
+func (c *meeting) end() reached {
+	_, _, flagged := c.sketch.state.Flagged()
+	return reached{of: c.of, user: c.user, now: c.now, changed: c.stored != flagged, verdict: c.verdict, shadow: c.shadow, judged: true,
+		samples: c.samples}
+}
+
+// settleReach does what is left to do after a transaction.
+func (s *Spool) settleReach(r reached) {
+	if r.of == nil {
+		return
+	}
+	if len(r.samples) > 0 {
+		r.of.Population.Observe(r.now, r.samples)
+	}
+	if r.changed {
+		s.refreshFlagged(r.of.Name, r.user)
+	}
+	if r.judged {
+		s.tell.Reached(r.of.Name, r.verdict, r.shadow)
+	}
+	if r.verdict.Now && !r.shadow {
+		s.tell.Flagged(r.of.Name)
+	}
+	if r.verdict.Now && !r.shadow {
+		s.log.Warn("a user is flagged", "throttle", r.of.Name, "user", r.user, "why", figureText(r.verdict.Figure))
+	}
+}
+
+// refusal is the error for recipients that are refused.
+func refusal(v reach.Verdict) error {
+	switch v.Cause {
+	case reach.TooMany:
+		return ErrFlaggedLimit
+	case reach.AllBlocked:
+		return ErrFlagged
+	}
+	return ErrNewRecipient
+}

@@ -1,0 +1,307 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/mail/notice"
+	"weir/store"
+	"weir/throttle/reach"
+)
+
+// reachCount are those of a mail's recipients whom a reach throttle counts.
+type reachCount struct {
+	keys  []uint64
+	fates []reach.Fate
+	of    []int // by recipient: which key is his; -1: not counted
+}
+
+// countReach finds out who is counted: each person once.
+func (s *Spool) countReach(g *Gate, user *store.User, to []To) *reachCount {
+	c := &reachCount{of: make([]int, len(to))}
+	known := make(map[string]int, len(to))
+	for i := range to {
+		c.of[i] = -1
+		if g.free(user, to[i].Address, normal(to[i].Address)) {
+			continue
+		}
+		person, counted := g.Reach.Rules.Recipient(to[i].Address)
+		if !counted {
+			continue
+		}
+		k, double := known[person]
+		if !double {
+			k = len(c.keys)
+			known[person] = k
+			c.keys = append(c.keys, s.keys.key(person))
+		}
+		c.of[i] = k
+	}
+	c.fates = make([]reach.Fate, len(c.keys))
+	return c
+}
+
+// fate is what becomes of a recipient.
+func (c *reachCount) fate(i int) reach.Fate {
+	if c == nil || c.of[i] < 0 {
+		return reach.Pass
+	}
+	return c.fates[c.of[i]]
+}
+
+// refuse makes everybody of a mail that is not taken one who was tried, and nothing else.
+func (c *reachCount) refuse() {
+	for i := range c.fates {
+		c.fates[i] = reach.Refuse
+	}
+}
+
+// countsReach reports whether a mail is put before the reach throttle: not a notification, which has no sender and one recipient, unless it
+// is from somebody who may have stolen a password.
+func (g *Gate) countsReach(user, sender string, recipients int) bool {
+	if g.Reach == nil {
+		return false
+	}
+	if sender != "" || recipients != 1 {
+		return true
+	}
+	if g.Mail != nil {
+		return g.Mail.CountsNull(user)
+	}
+	return !byAddress(user)
+}
+
+// reach puts the mail before the reach throttle. Where recipients are refused, the mail is not taken as a whole: who was tried is noted, and
+// in.refusal says why.
+func (in *incoming) reach(tx store.MailTx) error {
+	in.meeting, in.counts, in.refusal, in.putOff = nil, nil, nil, nil
+	if !in.gate.countsReach(in.e.User, in.e.Sender, len(in.e.To)) {
+		return nil
+	}
+	user, err := userOf(tx, in.e.User)
+	if err != nil {
+		return err
+	}
+	counts := in.s.countReach(in.gate, &user, in.e.To)
+	if len(counts.keys) == 0 {
+		return nil
+	}
+	c, err := in.s.meet(tx, in.now, in.gate.Reach, in.e.User)
+	if err != nil {
+		return err
+	}
+	in.meeting, in.counts = c, counts
+	c.judge(counts.keys, counts.fates)
+	switch {
+	case c.shadow:
+		clear(counts.fates) // all of them go on
+	case c.verdict.Refused > 0:
+		return in.refuse(&user, refusal(c.verdict))
+	}
+	if n := c.verdict.Held; n > 0 && !c.shadow {
+		o := c.of.Rules.Options()
+		if c.sketch.withheld+n > o.Withheld || c.sketch.bytes+in.text.Size > int64(o.WithheldSize) {
+			return in.refuse(&user, ErrWithheld)
+		}
+		c.sketch.withheld, c.sketch.bytes = c.sketch.withheld+n, c.sketch.bytes+in.text.Size
+	}
+	c.commit(counts.keys, counts.fates)
+	return nil
+}
+
+// refuse counts everybody as tried. The mail is not taken; but what is refused for now another server would try again,
+// and where the user is stopped it is held with what he has in weir.
+func (in *incoming) refuse(user *store.User, why error) error {
+	in.counts.refuse()
+	in.meeting.commit(in.counts.keys, in.counts.fates)
+	forNow := errors.Is(why, ErrFlaggedLimit) || errors.Is(why, ErrWithheld)
+	if forNow && in.e.Diverted && in.s.Stopped(in.gate.Name, in.e.User) {
+		clear(in.counts.fates)
+		in.putOff = why
+		return nil
+	}
+	in.refusal = why
+	return in.tellFlagged(user)
+}
+
+// tellFlagged stores the meeting, and tells the admin, and the user, who was flagged or has mail withheld.
+func (in *incoming) tellFlagged(user *store.User) error {
+	if in.meeting == nil {
+		return nil
+	}
+	told, err := in.meeting.tell(in.gate, user)
+	if err != nil {
+		return err
+	}
+	in.told = in.told || told
+	if err := in.meeting.store(); err != nil {
+		return err
+	}
+	in.reached = in.meeting.end()
+	return nil
+}
+
+// tell tells the admin, and the user, who was flagged or has mail withheld: once in a while, whoever is flagged again and again. user may be
+// nil. It reports whether there is something to deliver.
+func (c *meeting) tell(g *Gate, user *store.User) (bool, error) {
+	flagged := c.verdict.Now && !c.shadow
+	if c.shadow || !flagged && c.verdict.Held == 0 || !c.sketch.told.IsZero() && c.now.Sub(c.sketch.told).Abs() < g.NoticeEvery {
+		return false, nil
+	}
+	if user == nil {
+		u, err := userOf(c.tx, c.user)
+		if err != nil {
+			return false, err
+		}
+		user = &u
+	}
+	admin := ""
+	if flagged {
+		admin = g.Admin
+	}
+	c.sketch.told = c.now
+	action := c.of.Rules.Options().Over
+	t := &turn{s: c.s, tx: c.tx, now: c.now, gate: g, user: *user, result: result{throttle: g.Throttle, user: c.user}}
+	err := t.tellOf(notice.Flagged, notice.AdminFlagged, admin, action != reach.Flag, flaggedText(c, action))
+	return t.ready, err
+}
+
+// flaggedText says what happened, and what holds now.
+func flaggedText(c *meeting, action reach.Action) string {
+	return figureText(c.verdict.Figure) + "; " + holds(c.of.Rules, action)
+}
+
+// holds says what holds for a flagged user.
+func holds(r *reach.Rules, action reach.Action) string {
+	switch action {
+	case reach.Limit:
+		return fmt.Sprintf("he may send %s", r.Options().Limit)
+	case reach.KnownOnly:
+		return "recipients who are new to him are refused"
+	case reach.HoldNew:
+		return "recipients who are new to him are withheld until somebody has looked at them"
+	case reach.Block:
+		return "all his mail is refused"
+	}
+	return "his mail goes on"
+}
+
+// userOf reads a user; only his name where the store has none.
+func userOf(tx store.MailTx, name string) (store.User, error) {
+	user, err := tx.User(name)
+	if isNotFound(err) {
+		return store.User{Name: name}, nil
+	}
+	return user, err
+}
+
+// A freed is what is not withheld any more of a gate's mail.
+type freed struct {
+	known      []string // who was let go
+	recipients int
+	bytes      int64
+	mail       store.MailID // whose bytes were noted last
+}
+
+// settleWithheld takes over what somebody has decided about withheld mail of a user: who was let go is known from now on, by the gates that
+// withheld them.
+func (s *Spool) settleWithheld(tx store.MailTx, now time.Time, user string, freed map[string]*freed) error {
+	for gate, f := range freed {
+		g := s.gates.Load().of(gate)
+		if g == nil || g.Reach == nil {
+			continue
+		}
+		to := make([]To, len(f.known))
+		for i := range to {
+			to[i].Address = f.known[i]
+		}
+		u, err := userOf(tx, user)
+		if err != nil {
+			return err
+		}
+		c, err := s.meet(tx, now, g.Reach, user)
+		if err != nil {
+			return err
+		}
+		c.sketch.state.Learn(g.Reach.Rules, now, s.countReach(g, &u, to).keys)
+		c.sketch.withheld, c.sketch.bytes = max(0, c.sketch.withheld-f.recipients), max(0, c.sketch.bytes-f.bytes)
+		if err := c.store(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Flagged reports whether a user of a gate may be flagged, from memory. In shadow nobody is.
+func (s *Spool) Flagged(gate, user string) bool {
+	g := s.gates.Load().of(gate)
+	return g != nil && g.Reach != nil && !g.Reach.inShadow() && s.flagged.has(g.Reach.Name, user)
+}
+
+// Reaches reports whether a user may write to a recipient, for gates that can refuse one by one: ErrNewRecipient, ErrFlagged or
+// ErrFlaggedLimit. It counts what it refuses. Whoever is not flagged may write to anybody, as far as this goes.
+func (s *Spool) Reaches(ctx context.Context, now time.Time, gate, user, sender, recipient string) error {
+	if !s.Flagged(gate, user) {
+		return nil
+	}
+	g := s.gates.Load().of(gate)
+	if g == nil || !g.countsReach(user, sender, 1) {
+		return nil
+	}
+	var refused error
+	told := false
+	try := func(tx store.MailTx, commit bool) (*meeting, error) {
+		u, err := userOf(tx, user)
+		if err != nil {
+			return nil, err
+		}
+		counts := s.countReach(g, &u, []To{{Address: recipient}})
+		if len(counts.keys) == 0 {
+			return nil, nil
+		}
+		c, err := s.meet(tx, now, g.Reach, user)
+		if err != nil {
+			return nil, err
+		}
+		c.judge(counts.keys, counts.fates)
+		refused = nil
+		if c.verdict.Refused == 0 || c.shadow {
+			return nil, nil
+		}
+		refused = refusal(c.verdict)
+		if !commit {
+			return c, nil
+		}
+		c.commit(counts.keys, counts.fates)
+		if told, err = c.tell(g, &u); err != nil {
+			return nil, err
+		}
+		return c, c.store()
+	}
+	err := s.store.View(ctx, func(tx store.MailTx) error {
+		_, err := try(tx, false)
+		return err
+	})
+	if err != nil || refused == nil {
+		return err
+	}
+	var r reached
+	err = s.update(ctx, func(tx store.MailTx) error {
+		r = reached{}
+		c, err := try(tx, true)
+		if c != nil {
+			r = c.end()
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.settleReach(r)
+	if told {
+		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+	}
+	return refused
+}

@@ -1,0 +1,114 @@
+package spool
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"strings"
+	"sync"
+
+	"weir/identify"
+	"weir/mail/notice"
+	"weir/store"
+	"weir/throttle/outbreak"
+)
+
+// normal is how recipients are compared and counted. What is no address is compared as it is.
+func normal(address string) string {
+	if plain(address) {
+		return strings.ToLower(address)
+	}
+	if r, err := identify.Recipient(address); err == nil {
+		return r
+	}
+	return strings.ToLower(address)
+}
+
+// plain reports whether an address has nothing in it that could be written in another way.
+func plain(address string) bool {
+	at := 0
+	for i := range len(address) {
+		switch c := address[i]; {
+		case c == '@':
+			at++
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '-', c == '_', c == '+', c == '=':
+		default:
+			return false
+		}
+	}
+	return at == 1
+}
+
+// A hasher makes keys of recipients, so that a store that is stolen does not tell whom people write to. It is safe for concurrent use.
+type hasher struct{ pool *sync.Pool }
+
+func newHasher(secret []byte) hasher {
+	secret = append([]byte("weir recipients\x00"), secret...)
+	return hasher{&sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}}
+}
+
+func (h hasher) key(recipient string) uint64 {
+	mac := h.pool.Get().(hash.Hash)
+	defer h.pool.Put(mac)
+	mac.Reset()
+	mac.Write([]byte(recipient))
+	var sum [sha256.Size]byte
+	return binary.BigEndian.Uint64(mac.Sum(sum[:0]))
+}
+
+// Free reports whether a recipient is never counted, and reached by stopped users too: internal, listed, the user's own addresses.
+func (s *Spool) Free(gate string, user *store.User, recipient string) bool {
+	g := s.gates.Load().of(gate)
+	return g != nil && g.free(user, recipient, normal(recipient))
+}
+
+// free is Free for a recipient, as he was written and in his normal form. Whose address may be the way to somebody else is nobody's own.
+func (g *Gate) free(user *store.User, written, recipient string) bool {
+	if outbreak.Routed(written) || outbreak.Routed(recipient) {
+		return g.Mail != nil && !g.Mail.Counted(written) && !g.Mail.Counted(recipient) // it is listed just so
+	}
+	if g.Mail != nil && !g.Mail.Counted(recipient) || recipient == "postmaster" || recipient == normal(g.Postmaster) || g.commands(recipient) {
+		return true
+	}
+	if g.Admin != "" && recipient == normal(g.Admin) {
+		return true
+	}
+	if user == nil {
+		return false
+	}
+	if user.Contact != "" && recipient == normal(user.Contact) {
+		return true
+	}
+	for _, sender := range user.Senders {
+		if recipient == normal(sender) {
+			return true
+		}
+	}
+	return false
+}
+
+// passesNull reports whether a mail is never counted because of its sender: a notification, which has one recipient and no sender (RFC 5321
+// section 4.5.5), unless the throttle counts those too.
+func (g *Gate) passesNull(user, sender string, recipients int) bool {
+	return sender == "" && recipients == 1 && (g.Mail == nil || !g.Mail.CountsNull(user))
+}
+
+// Commands reports whether an address is one for commands, of any gate: who is told there is never told.
+func (s *Spool) Commands(address string) bool {
+	for _, way := range s.gates.Load().list {
+		if way.conf.Load().commands(normal(address)) {
+			return true
+		}
+	}
+	return false
+}
+
+// commands reports whether an address is the one for commands, with a ticket or without.
+func (g *Gate) commands(recipient string) bool {
+	if g.Command == "" {
+		return false
+	}
+	_, ok := notice.SplitDetail(recipient, g.Command)
+	return ok
+}

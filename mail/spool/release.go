@@ -1,0 +1,229 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/store"
+	"weir/throttle/outbreak"
+)
+
+// maxAct is how many mails one transaction is about, at most.
+const maxAct = 5000
+
+// A Selection says which held mails an action is about.
+type Selection struct {
+	All   bool
+	UpTo  store.MailID // All: of those that came no later than this one; 0: all there are
+	Mails []store.MailID
+	since time.Time // of those that came no earlier
+}
+
+// Release lets held and delayed mail of a user go at once, and returns how many recipients that was. A stopped user stays stopped:
+// resume him as well if he is to send again.
+func (s *Spool) Release(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int, err error) {
+	return s.act(ctx, now, by, user, which, release)
+}
+
+// Delete removes held and delayed mail of a user, and returns how many recipients that was. Nobody is told.
+func (s *Spool) Delete(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int, err error) {
+	return s.act(ctx, now, by, user, which, remove)
+}
+
+// A verb is what is done with a recipient who waits.
+type verb struct {
+	name string
+	of   func(a *store.Addressee) bool // whom it can be done to
+	gone bool                          // he is taken off the mail; else he gets ready
+}
+
+var (
+	release = verb{"released", Waits, false}
+	remove  = verb{"deleted", Waits, true}
+	// Operators may do more.
+	releaseAny = verb{"released", func(a *store.Addressee) bool { return Waits(a) || a.State == store.Pooled }, false}
+	removeAny  = verb{"deleted", func(a *store.Addressee) bool { return a.State != store.Sending }, true}
+)
+
+func (s *Spool) act(ctx context.Context, now time.Time, by, user string, which Selection, v verb) (n int, err error) {
+	for {
+		var k int
+		var results []result
+		err = s.update(ctx, func(tx store.MailTx) (err error) {
+			k, results, err = s.actIn(tx, now, by, user, which, v)
+			return err
+		})
+		if err != nil {
+			return n, err
+		}
+		s.acted(ctx, now, v, k, results)
+		if n += k; !which.All || k < maxAct { // each mail has a recipient: there are no more
+			return n, nil
+		}
+	}
+}
+
+// acted does what is left to do after something was done to mails.
+func (s *Spool) acted(ctx context.Context, now time.Time, v verb, n int, results []result) {
+	ready := n > 0 && !v.gone
+	for _, r := range results {
+		s.settle(r)
+		ready = ready || r.ready
+	}
+	if n > 0 && v.gone {
+		s.tell.Deleted(n)
+	} else if n > 0 {
+		s.tell.Released(n)
+	}
+	if ready {
+		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+	}
+}
+
+// actIn does something to mails of a user within a transaction.
+func (s *Spool) actIn(tx store.MailTx, now time.Time, by, user string, which Selection, v verb) (n int, results []result, err error) {
+	chosen, err := choice(tx, user, which)
+	if err != nil {
+		return 0, nil, err
+	}
+	turns, err := s.turns(tx, now, user)
+	if err != nil {
+		return 0, nil, err
+	}
+	acted := map[uint64]bool{}
+	withheld := map[string]*freed{} // by gate
+	for i := range chosen {
+		k, err := s.actOn(tx, now, by, &chosen[i], v, withheld)
+		if err != nil {
+			return 0, nil, err
+		}
+		n += k
+		acted[uint64(chosen[i].ID)] = true
+	}
+	if err := s.settleWithheld(tx, now, user, withheld); err != nil {
+		return 0, nil, err
+	}
+	for _, t := range turns {
+		t.mem.state.Take(func(it outbreak.Item) bool { return acted[it.Mail] })
+		if err := t.end(news{}); err != nil {
+			return 0, nil, err
+		}
+		results = append(results, t.result)
+	}
+	return n, results, nil
+}
+
+// choice returns the mails that are meant: the user's own, and no other's.
+func choice(tx store.MailTx, user string, which Selection) (list []store.Letter, err error) {
+	if which.All && user == "" {
+		return nil, fmt.Errorf("all mail of nobody: %w", store.ErrInvalid)
+	}
+	if which.All {
+		all, err := heldMail(tx, user, which.since, maxAct)
+		for i := range all {
+			if which.UpTo == 0 || all[i].ID <= which.UpTo {
+				list = append(list, all[i].Letter)
+			}
+		}
+		return list, err
+	}
+	if len(which.Mails) > maxAct {
+		return nil, fmt.Errorf("%d mails at once, at most %d: %w", len(which.Mails), maxAct, store.ErrTooLarge)
+	}
+	for _, id := range which.Mails {
+		l, err := tx.Letter(id)
+		if errors.Is(err, store.ErrNotFound) || err == nil && (l.User != user || l.Received.Before(which.since)) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+// turns begins a turn for each throttle that remembers the user, and may hold something of his mails back.
+func (s *Spool) turns(tx store.MailTx, now time.Time, user string) (list []*turn, err error) {
+	if user == "" {
+		return nil, nil
+	}
+	memories, err := tx.Memories(user, maxMemories)
+	if err != nil {
+		return nil, err
+	}
+	all := s.gates.Load()
+	for i := range memories {
+		var t *turn
+		if g := all.throttle(memories[i].Throttle); g != nil {
+			t, err = s.begin(tx, now, g, user)
+		} else {
+			t, err = s.lost(tx, now, &memories[i])
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+// actOn does something to one mail. It notes what is not withheld any more.
+func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb, withheld map[string]*freed) (n int, err error) {
+	rows, err := tx.Addressees(l.ID)
+	if err != nil {
+		return 0, err
+	}
+	var numbers []int
+	for i := range rows {
+		a := &rows[i]
+		if !v.of(a) {
+			continue
+		}
+		numbers = append(numbers, a.Number)
+		if a.State == store.Withheld {
+			noteFreed(withheld, l, a, v)
+		}
+		if v.gone {
+			continue
+		}
+		a.Due = now
+		ripen(a, now)
+		if err := tx.PutAddressees(*a); err != nil {
+			return 0, err
+		}
+	}
+	if len(numbers) == 0 {
+		return 0, nil
+	}
+	if v.gone {
+		if err := tx.RemoveAddressees(l.ID, numbers...); err != nil {
+			return 0, err
+		}
+	}
+	what := "1 recipient"
+	if len(numbers) > 1 {
+		what = fmt.Sprintf("%d recipients", len(numbers))
+	}
+	return len(numbers), tx.Log(entry(now, by, v.name, l.User, l.ID, what))
+}
+
+// noteFreed notes that a recipient is not withheld any more. All of a mail that are withheld are acted on together, so that its bytes are free,
+// too.
+func noteFreed(withheld map[string]*freed, l *store.Letter, a *store.Addressee, v verb) {
+	f := withheld[l.Gate]
+	if f == nil {
+		f = &freed{}
+		withheld[l.Gate] = f
+	}
+	if f.mail != l.ID {
+		f.mail = l.ID
+		f.bytes += l.Size
+	}
+	f.recipients++
+	if !v.gone {
+		f.known = append(f.known, a.Address)
+	}
+}

@@ -1,0 +1,429 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/store"
+	"weir/throttle/outbreak"
+)
+
+// weirItself is who did what nobody else did.
+const weirItself = "weir"
+
+// A turn is what happens to one user of a throttle within one transaction: the clock is run, something is done, and the outcome is
+// written, with everything that follows from it.
+type turn struct {
+	s      *Spool
+	tx     store.MailTx
+	now    time.Time
+	gate   *Gate // whose rules hold, and in whose name the user is told
+	shadow bool
+	user   store.User // only its name where the store has none
+	params outbreak.Params
+	mem    memory
+	was    bool // stopped, when the turn began
+	// An operator stops him: also in shadow.
+	earnest bool
+	damage  error // of what was stored; only where nothing is written
+	result
+}
+
+// A result is what is left to do when a transaction is over.
+type result struct {
+	throttle, user string
+	ready          bool      // somebody became ready who is not handed over yet
+	stopped        bool      // the user was stopped
+	resumed        bool      // … or goes on
+	due            time.Time // when the memory is due
+}
+
+// begin begins a turn, and lets the clock run until now.
+func (s *Spool) begin(tx store.MailTx, now time.Time, gate *Gate, name string) (*turn, error) {
+	t := &turn{s: s, tx: tx, now: now, gate: gate, shadow: gate.inShadow(), result: result{throttle: gate.Throttle, user: name}}
+	if err := t.load(name); err != nil {
+		return nil, err
+	}
+	kept, err := tx.Remembered(gate.Throttle, name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return nil, err
+	default:
+		if err := t.recall(kept.State); err != nil {
+			return nil, err
+		}
+	}
+	return t, t.tick()
+}
+
+// lost begins a turn at a throttle that is gone, whose clock does not run any more.
+func (s *Spool) lost(tx store.MailTx, now time.Time, m *store.Memory) (*turn, error) {
+	t := &turn{s: s, tx: tx, now: now, gate: &Gate{Throttle: m.Throttle}, result: result{throttle: m.Throttle, user: m.User}}
+	if err := t.load(m.User); err != nil {
+		return nil, err
+	}
+	return t, t.recall(m.State)
+}
+
+// look is begin for those who write nothing, and are content with how it was when the clock was last run.
+func (s *Spool) look(tx store.MailTx, now time.Time, gate *Gate, name string) (*turn, error) {
+	t := &turn{s: s, tx: tx, now: now, gate: gate, shadow: gate.inShadow(), result: result{throttle: gate.Throttle, user: name}}
+	if err := t.load(name); err != nil {
+		return nil, err
+	}
+	kept, err := tx.Remembered(gate.Throttle, name)
+	if errors.Is(err, store.ErrNotFound) {
+		t.suspend()
+		return t, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if t.damage = t.mem.read(kept.State); t.damage == nil && !t.shadow {
+		err = t.enter() // which writes nothing then
+	}
+	t.suspend()
+	return t, err
+}
+
+// load reads the user, and what holds for him.
+func (t *turn) load(name string) (err error) {
+	if t.user, err = t.tx.User(name); errors.Is(err, store.ErrNotFound) {
+		t.user, err = store.User{Name: name}, nil
+	}
+	if err != nil {
+		return err
+	}
+	if t.params, err = t.gate.params(&t.user); err != nil { // the general ones hold
+		t.s.log.Error("the limits of a user cannot be read; those of everybody hold", "user", name, "error", err)
+	}
+	if t.flagged() {
+		t.params = t.gate.Mail.Flag(t.params)
+	}
+	if t.user.Disabled { // nothing of his goes on by itself
+		t.params.Resume, t.params.Exempt = 0, false
+	}
+	return nil
+}
+
+// flagged reports whether the reach throttle of the gate has flagged the user, where that makes a difference.
+func (t *turn) flagged() bool {
+	g := t.gate
+	if g.Mail == nil || g.Mail.Flagged == nil || g.Reach == nil || !t.s.Flagged(g.Name, t.user.Name) {
+		return false
+	}
+	c, err := t.s.meet(t.tx, t.now, g.Reach, t.user.Name)
+	if err != nil {
+		return true // nobody can tell, and it was so
+	}
+	c.sketch.state.Advance(g.Reach.Rules, g.Reach.Population, t.now) // nothing of it is stored
+	_, _, flagged := c.sketch.state.Flagged()
+	return flagged
+}
+
+// suspend stops a user who is disabled: as an operator does, so that nothing but an operator lets him go on.
+func (t *turn) suspend() {
+	if t.user.Disabled && !t.mem.stopped() {
+		t.mem.state.Stop(t.now)
+		t.mem.wouldStop, t.mem.suspended, t.earnest = false, true, true
+	}
+}
+
+// unsuspend lets a user go on who is not disabled any more, unless he was stopped for something else meanwhile.
+func (t *turn) unsuspend() error {
+	if t.user.Disabled || !t.mem.suspended {
+		return nil
+	}
+	t.mem.suspended = false
+	t.mem.state.Resume(&t.params, t.now, false)
+	return t.goOn(weirItself, "enabled")
+}
+
+// recall reads what was stored. What cannot be read is begun anew: the user may send, and what waited is held for somebody to look at.
+func (t *turn) recall(b []byte) error {
+	err := t.mem.read(b)
+	if err == nil || errors.Is(err, store.ErrNewer) {
+		t.was = t.mem.stopped()
+		return err
+	}
+	t.s.log.Error("what the throttle remembers of a user is damaged; it begins anew", "throttle", t.throttle, "user", t.user.Name, "error", err)
+	t.mem = memory{}
+	lost, err := t.tx.Letters(store.LetterQuery{User: t.user.Name, State: store.Delayed}, maxAct)
+	if err != nil {
+		return err
+	}
+	for _, l := range lost {
+		if err := t.move(l.ID, func(a *store.Addressee) bool { return a.State == store.Delayed }, store.Held); err != nil {
+			return err
+		}
+	}
+	return t.note("damaged", 0, fmt.Sprintf("what throttle %s remembered cannot be read; %d mails are held", t.throttle, len(lost)))
+}
+
+// tick runs the clock, and sees to what leaves the queue by it.
+func (t *turn) tick() error {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	if err := t.unsuspend(); err != nil {
+		return err
+	}
+	t.suspend()
+	_, before := t.mem.state.Stopped()
+	left := t.mem.state.Tick(&t.params, t.now, nil)
+	if _, after := t.mem.state.Stopped(); before && !after {
+		how := "tried again"
+		if t.params.Exempt {
+			how = t.why()
+		}
+		if err := t.goOn(weirItself, how); err != nil {
+			return err
+		}
+	}
+	if err := t.noteExempt(left); err != nil {
+		return err
+	}
+	return t.leave(left)
+}
+
+// why says why everything passes.
+func (t *turn) why() string {
+	if t.gate.Mail == nil {
+		return "no throttle any more"
+	}
+	return "exempt"
+}
+
+// noteExempt writes down that everything left the queue at once because nothing holds it back any more.
+func (t *turn) noteExempt(left []outbreak.Item) error {
+	n := 0
+	for _, it := range left {
+		if it.Mail != 0 {
+			n++
+		}
+	}
+	if n == 0 || !t.params.Exempt {
+		return nil
+	}
+	return t.note("released", 0, fmt.Sprintf("%s: %d recipient%s", t.why(), n, plural(n)))
+}
+
+// enter sees to it that what was counted in shadow has no consequences later, and that nothing waits that no throttle holds back.
+// Those who are stopped in earnest stay so: what is held is held until somebody looks at it.
+func (t *turn) enter() error {
+	m := &t.mem
+	switch {
+	case t.shadow && !m.shadow:
+		m.shadow = true
+		if !m.stopped() {
+			return t.leave(m.state.Take(func(it outbreak.Item) bool { return it.Mail != 0 }))
+		}
+	case !t.shadow && m.shadow:
+		if m.wouldStop {
+			m.state.Resume(&t.params, t.now, false)
+		}
+		m.state.Take(func(it outbreak.Item) bool { return it.Mail == 0 })
+		m.state.ForgetNulls()
+		m.shadow, m.wouldStop = false, false
+	}
+	return nil
+}
+
+// goOn is what follows when a stopped user goes on.
+func (t *turn) goOn(by, how string) error {
+	if t.mem.wouldStop {
+		t.mem.wouldStop = false
+		return nil
+	}
+	t.resumed = true
+	if err := t.mark(store.Held, store.Delayed); err != nil {
+		return err
+	}
+	return t.noteBy(by, "resumed", 0, how)
+}
+
+// leave makes ready what has left the queue.
+func (t *turn) leave(items []outbreak.Item) error {
+	for _, one := range byMail(items) {
+		rows, err := t.tx.Addressees(one.mail)
+		if err != nil {
+			return err
+		}
+		leaving := one.among(rows)
+		for i := range rows {
+			a := &rows[i]
+			if !leaving[i] || a.State != store.Delayed && a.State != store.Held {
+				continue
+			}
+			ripen(a, t.now)
+			if err := t.tx.PutAddressees(*a); err != nil {
+				return err
+			}
+			t.ready = true
+		}
+	}
+	return nil
+}
+
+// ripen makes an addressee ready.
+func ripen(a *store.Addressee, now time.Time) {
+	a.State, a.Owner = store.Ready, ""
+	if a.Due.Before(now) {
+		a.Due = now
+	}
+	a.Since = a.Due
+}
+
+// mark shows everything in the queue in another state.
+func (t *turn) mark(from, to store.State) error {
+	for _, one := range byMail(t.mem.state.Waiting()) {
+		rows, err := t.tx.Addressees(one.mail)
+		if err != nil {
+			return err
+		}
+		waiting := one.among(rows)
+		for i := range rows {
+			if !waiting[i] || rows[i].State != from {
+				continue
+			}
+			rows[i].State = to
+			if err := t.tx.PutAddressees(rows[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// move gives those addressees of a mail another state that match.
+func (t *turn) move(id store.MailID, match func(*store.Addressee) bool, to store.State) error {
+	rows, err := t.tx.Addressees(id)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if match(&rows[i]) {
+			rows[i].State = to
+			if err := t.tx.PutAddressees(rows[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// end writes what the turn has come to. A user who was stopped in it is told, and what he has waiting is held.
+func (t *turn) end(n news) error {
+	_, stopped := t.mem.state.Stopped()
+	switch {
+	case !stopped:
+		t.mem.wouldStop = false
+	case t.shadow && !t.was && !t.earnest:
+		t.mem.wouldStop = true
+	}
+	if t.mem.stopped() && (!t.was || t.resumed) {
+		t.stopped = true
+		if err := t.mark(store.Delayed, store.Held); err != nil {
+			return err
+		}
+	}
+	if err := t.inform(n); err != nil {
+		return err
+	}
+	return t.remember()
+}
+
+// remember stores the memory.
+func (t *turn) remember() error {
+	state, err := t.mem.append(nil)
+	if err != nil {
+		return err
+	}
+	if t.due = t.mem.state.Due(&t.params); !t.due.IsZero() && !t.due.After(t.now) {
+		t.due = t.now.Add(soon) // or nothing else would ever be done
+	}
+	return t.tx.Remember(store.Memory{Throttle: t.throttle, User: t.user.Name, State: state, Due: t.due, Stopped: t.mem.stopped()})
+}
+
+// note writes what happened to the user into the audit log.
+func (t *turn) note(what string, mail store.MailID, text string) error {
+	return t.noteBy(weirItself, what, mail, text)
+}
+
+func (t *turn) noteBy(by, what string, mail store.MailID, text string) error {
+	return t.tx.Log(entry(t.now, by, what, t.user.Name, mail, text))
+}
+
+// entry is one of the audit log.
+func entry(now time.Time, by, what, user string, mail store.MailID, text string) store.Entry {
+	return store.Entry{At: now, By: cut(by, store.MaxUser), What: what, User: user, Mail: mail, Text: cut(text, store.MaxEntryText)}
+}
+
+// settle does what is left to do after a transaction.
+func (s *Spool) settle(r result) {
+	if r.stopped || r.resumed {
+		s.refresh(r.throttle, r.user)
+	}
+	if r.stopped {
+		s.tell.Stopped(r.throttle)
+		s.log.Warn("a user is stopped", "throttle", r.throttle, "user", r.user)
+	}
+	if r.resumed {
+		s.tell.Resumed(r.throttle)
+		s.log.Info("a user goes on", "throttle", r.throttle, "user", r.user)
+	}
+	s.expect(r.due)
+}
+
+// those are items of one mail.
+type those struct {
+	mail    store.MailID
+	numbers map[int]bool
+}
+
+// byMail puts items of the same mail together, in order. What nobody keeps is left out.
+func byMail(items []outbreak.Item) (list []those) {
+	at := map[uint64]int{}
+	for _, it := range items {
+		if it.Mail == 0 {
+			continue
+		}
+		i, known := at[it.Mail]
+		if !known {
+			i = len(list)
+			at[it.Mail] = i
+			list = append(list, those{store.MailID(it.Mail), map[int]bool{}})
+		}
+		list[i].numbers[it.Number] = true
+	}
+	return list
+}
+
+// among says which addressees of the mail are meant: those of the numbers, and those with the same address, who were counted with them.
+func (o *those) among(rows []store.Addressee) []bool {
+	meant := make([]bool, len(rows))
+	addresses := map[string]bool{}
+	for i := range rows {
+		if o.numbers[rows[i].Number] {
+			meant[i] = true
+			addresses[normal(rows[i].Address)] = true
+		}
+	}
+	for i := range rows {
+		meant[i] = meant[i] || addresses[normal(rows[i].Address)]
+	}
+	return meant
+}
+
+// cut shortens a text to so many bytes, without breaking a character.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && text[most]&0xC0 == 0x80 {
+		most--
+	}
+	return text[:most]
+}

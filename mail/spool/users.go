@@ -1,0 +1,401 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/store"
+	"weir/throttle/outbreak"
+)
+
+// StopUser stops a user everywhere, and tells him. Nobody but an operator can let him go on.
+func (s *Spool) StopUser(ctx context.Context, now time.Time, by, user, why string) error {
+	return s.everywhere(ctx, now, user, func(t *turn) error {
+		if t.was && t.mem.suspended { // he stays so when he is enabled again
+			if err := t.noteBy(by, "stopped", 0, why); err != nil {
+				return err
+			}
+		}
+		t.mem.state.Stop(now)
+		t.mem.wouldStop, t.mem.suspended, t.earnest = false, false, true
+		return t.end(news{by: by, why: why})
+	}, nil)
+}
+
+// ErrDisabled is returned by ResumeUser for who is disabled: nobody can resume him.
+var ErrDisabled = errors.New("spool: the user is disabled")
+
+// ResumeUser lets a stopped user send again. What waits goes on waiting, at the normal pace or in slow motion. What a throttle held back
+// that is gone goes at once.
+func (s *Spool) ResumeUser(ctx context.Context, now time.Time, by, user string, slow bool) error {
+	return s.everywhere(ctx, now, user, func(t *turn) error {
+		if t.user.Disabled {
+			return ErrDisabled
+		}
+		if _, stopped := t.mem.state.Stopped(); !stopped {
+			return t.end(news{})
+		}
+		return t.resume(by, slow)
+	}, func(tx store.MailTx, m *store.Memory) (result, error) { return s.letGo(tx, now, by, m) })
+}
+
+// letGo ends what a throttle that is gone remembers of a user, and lets go what it held back.
+func (s *Spool) letGo(tx store.MailTx, now time.Time, by string, m *store.Memory) (result, error) {
+	t, err := s.lost(tx, now, m)
+	if err != nil {
+		return result{}, err
+	}
+	if err := t.leave(t.mem.state.Take(func(outbreak.Item) bool { return true })); err != nil {
+		return result{}, err
+	}
+	if t.was || m.Stopped {
+		t.resumed = true
+		if err := t.noteBy(by, "resumed", 0, fmt.Sprintf("the throttle %s is gone", t.throttle)); err != nil {
+			return result{}, err
+		}
+	}
+	return t.result, tx.Remember(store.Memory{Throttle: m.Throttle, User: m.User})
+}
+
+// resume lets the user of a turn go on, and ends it.
+func (t *turn) resume(by string, slow bool) error {
+	t.mem.state.Resume(&t.params, t.now, slow)
+	how := ""
+	if slow {
+		how = "in slow motion"
+	}
+	if err := t.goOn(by, how); err != nil {
+		return err
+	}
+	return t.end(news{})
+}
+
+// maxMemories is how many throttles remember a user, at most: those that are gone included.
+const maxMemories = 1000
+
+// everywhere does something to a user at every throttle; lost, which may be nil, at those that are gone and remember him.
+func (s *Spool) everywhere(ctx context.Context, now time.Time, user string, do func(*turn) error, lost func(store.MailTx, *store.Memory) (result, error)) error {
+	if _, err := s.firstGate(); err != nil {
+		return err
+	}
+	var results []result
+	err := s.update(ctx, func(tx store.MailTx) error {
+		results = nil
+		for _, g := range s.gates.Load().throttles() {
+			t, err := s.begin(tx, now, g, user)
+			if err != nil {
+				return err
+			}
+			if err := do(t); err != nil {
+				return err
+			}
+			results = append(results, t.result)
+		}
+		if lost == nil {
+			return nil
+		}
+		memories, err := s.lostMemories(tx, user)
+		if err != nil {
+			return err
+		}
+		for i := range memories {
+			r, err := lost(tx, &memories[i])
+			if err != nil {
+				return err
+			}
+			results = append(results, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	ready := false
+	for _, r := range results {
+		s.settle(r)
+		ready = ready || r.ready || r.stopped
+	}
+	if ready { // what left the queue, and notices
+		_ = s.handDue(ctx, now)
+	}
+	return nil
+}
+
+// lostMemories are what throttles remember of a user that are gone.
+func (s *Spool) lostMemories(tx store.MailTx, user string) ([]store.Memory, error) {
+	all, err := tx.Memories(user, maxMemories)
+	known := s.gates.Load()
+	return slices.DeleteFunc(all, func(m store.Memory) bool { return known.throttle(m.Throttle) != nil }), err
+}
+
+// Users returns up to limit users whose names come after one.
+func (s *Spool) Users(ctx context.Context, after string, limit int) (list []store.User, err error) {
+	err = s.store.View(ctx, func(tx store.MailTx) error {
+		list, err = tx.Users(after, limit)
+		return err
+	})
+	return list, err
+}
+
+// ChangeUser changes a user, or makes one: change is given him as he is, or only with his name, and whether he is new. It may be
+// called more than once. Limits that cannot be read are refused; others hold at once, also for what waits. What waits of a user who gets
+// disabled is held until he is enabled. With another contact, his tickets are void, as they were sent to the old one: whoever is stopped is told anew.
+func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string, change func(u *store.User, isNew bool) error) error {
+	var results []result
+	err := s.update(ctx, func(tx store.MailTx) error {
+		results = nil
+		u, err := tx.User(name)
+		isNew := errors.Is(err, store.ErrNotFound)
+		if err != nil && !isNew {
+			return err
+		}
+		if isNew {
+			u = store.User{Name: name, Made: now}
+		}
+		before := u
+		if err := change(&u, isNew); err != nil {
+			return err
+		}
+		u.Name, u.Changed = name, now
+		if err := validLimits(u.Limits); err != nil {
+			return err
+		}
+		if err := tx.PutUser(u); err != nil {
+			return err
+		}
+		what := "changed"
+		if isNew {
+			what = "added"
+		}
+		if err := tx.Log(entry(now, by, what, name, 0, differences(&before, &u))); err != nil {
+			return err
+		}
+		moved := before.Contact != u.Contact && !isNew
+		if moved {
+			if err := tx.RemoveTickets(name); err != nil {
+				return err
+			}
+		}
+		results, err = s.reconsider(tx, now, name, news{by: by, moved: moved}, u.Disabled)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	ready := false
+	for _, r := range results {
+		s.settle(r)
+		ready = ready || r.ready
+	}
+	if ready {
+		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+	}
+	return nil
+}
+
+// reconsider runs the clocks of a user whose limits may have changed, or who was disabled or enabled. Who is disabled is stopped everywhere,
+// whether a throttle knows him or not.
+func (s *Spool) reconsider(tx store.MailTx, now time.Time, name string, n news, disabled bool) (results []result, err error) {
+	for _, g := range s.gates.Load().throttles() {
+		if _, err := tx.Remembered(g.Throttle, name); errors.Is(err, store.ErrNotFound) && !disabled {
+			continue
+		}
+		t, err := s.begin(tx, now, g, name)
+		if err != nil {
+			return nil, err
+		}
+		if err := t.end(n); err != nil {
+			return nil, err
+		}
+		results = append(results, t.result)
+	}
+	lost, err := s.lostMemories(tx, name)
+	if err != nil || disabled { // what is due there is held as soon as it is
+		return results, err
+	}
+	for i := range lost {
+		t, err := s.lost(tx, now, &lost[i])
+		if err != nil {
+			return nil, err
+		}
+		if !t.mem.suspended {
+			continue
+		}
+		r, err := s.letGo(tx, now, n.by, &lost[i])
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// differences names what is different about a user. What his password is nobody is told.
+func differences(a, b *store.User) string {
+	var all []string
+	for _, d := range []struct {
+		name string
+		is   bool
+	}{
+		{"password", a.Password != b.Password}, {"contact", a.Contact != b.Contact}, {"senders", !slices.Equal(a.Senders, b.Senders)},
+		{"limits", a.Limits != b.Limits}, {"disabled", b.Disabled && !a.Disabled}, {"enabled", a.Disabled && !b.Disabled},
+	} {
+		if d.is {
+			all = append(all, d.name)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+func validLimits(text string) error {
+	l, err := outbreak.ParseLimits(text)
+	if err == nil {
+		err = l.Validate()
+	}
+	if err != nil {
+		return fmt.Errorf("his limits: %w", err)
+	}
+	return nil
+}
+
+// PutUser adds or replaces a user.
+func (s *Spool) PutUser(ctx context.Context, now time.Time, by string, user store.User) error {
+	return s.ChangeUser(ctx, now, by, user.Name, func(u *store.User, isNew bool) error {
+		made := u.Made
+		*u = user
+		u.Made = made
+		return nil
+	})
+}
+
+// SetLimits gives a user limits of his own, as package mail writes them; empty: those of everybody. Who is not there gets
+// store.ErrNotFound.
+func (s *Spool) SetLimits(ctx context.Context, now time.Time, by, name, limits string) error {
+	return s.ChangeUser(ctx, now, by, name, func(u *store.User, isNew bool) error {
+		if isNew {
+			return fmt.Errorf("the user %s: %w", name, store.ErrNotFound)
+		}
+		u.Limits = limits
+		return nil
+	})
+}
+
+// RemoveUser takes a user away, and voids his tickets. His mail stays: what waited in his delay queues, of throttles that are gone too, is
+// held for operators to release or delete.
+func (s *Spool) RemoveUser(ctx context.Context, now time.Time, by, name string) error {
+	var results []result
+	err := s.update(ctx, func(tx store.MailTx) error {
+		results = nil
+		if _, err := tx.User(name); err != nil {
+			return err
+		}
+		memories, err := tx.Memories(name, maxMemories)
+		if err != nil {
+			return err
+		}
+		for _, m := range memories {
+			results = append(results, result{throttle: m.Throttle, user: name, resumed: m.Stopped})
+		}
+		held, err := holdAll(tx, name)
+		if err != nil {
+			return err
+		}
+		if err := tx.RemoveUser(name); err != nil {
+			return err
+		}
+		text := ""
+		if held > 0 {
+			text = fmt.Sprintf("%d recipient%s that waited %s held", held, plural(held), areOrIs(held))
+		}
+		return tx.Log(entry(now, by, "removed", name, 0, text))
+	})
+	if err != nil {
+		return err
+	}
+	for _, of := range s.reachThrottles() {
+		s.refreshFlagged(of.Name, name)
+	}
+	for _, r := range results {
+		s.settle(r)
+	}
+	return nil
+}
+
+func areOrIs(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// A Standing is how a user stands with one throttle.
+type Standing struct {
+	Throttle   string    `json:"throttle"`
+	Stopped    bool      `json:"stopped"`
+	Since      time.Time `json:"since,omitzero"`
+	ByOperator bool      `json:"by_operator,omitempty"`
+	Shadow     bool      `json:"shadow,omitempty"`  // it only would be so
+	Slow       bool      `json:"slow,omitempty"`    // in slow motion
+	Waiting    int       `json:"waiting"`           // recipients in the delay queue
+	Limit      int       `json:"limit"`             // how many may wait
+	Slack      int       `json:"slack"`             // mails to new recipients that would pass now
+	MSlack     int       `json:"mslack"`            // recipients of mails to several that would
+	WorkingSet int       `json:"working_set"`       // recipients in it
+	Limits     string    `json:"limits"`            // what holds for him, everything filled in
+	Known      bool      `json:"-"`                 // the throttle remembers something of him
+	Exempt     bool      `json:"exempt,omitempty"`  // everything passes
+	Next       time.Time `json:"next,omitzero"`     // when somebody leaves the queue, or he is tried again
+	Resume     time.Time `json:"resume,omitzero"`   // when he is tried again
+	Told       time.Time `json:"told,omitzero"`     // when he was last told
+	Problem    string    `json:"problem,omitempty"` // what is wrong with what is stored
+}
+
+// Standing says how a user stands, throttle by throttle. Of those that are gone, only what they hold back is told.
+func (s *Spool) Standing(ctx context.Context, now time.Time, user string) (list []Standing, err error) {
+	err = s.store.View(ctx, func(tx store.MailTx) error {
+		list = nil
+		for _, g := range s.gates.Load().throttles() {
+			t, err := s.look(tx, now, g, user)
+			if err != nil {
+				return err
+			}
+			st := &t.mem.state
+			since, stopped := st.Stopped()
+			one := Standing{Throttle: g.Throttle, Stopped: stopped, Since: since, ByOperator: st.ByOperator(), Shadow: t.mem.wouldStop,
+				Slow: st.Slow(), Waiting: len(st.Waiting()), Limit: t.params.Stop, Exempt: t.params.Exempt, Next: st.Due(&t.params), Told: t.mem.told}
+			one.Slack, one.MSlack = st.Credit(&t.params, now)
+			one.WorkingSet, one.Limits = st.Known(), t.params.String()
+			if stopped {
+				one.Resume = one.Next
+			}
+			_, err = tx.Remembered(g.Throttle, user)
+			if one.Known = err == nil; err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+			if t.damage != nil {
+				one.Problem = t.damage.Error()
+			}
+			list = append(list, one)
+		}
+		lost, err := s.lostMemories(tx, user)
+		for _, m := range lost {
+			if !m.Stopped {
+				continue // what waits leaves by itself
+			}
+			one := Standing{Throttle: m.Throttle, Stopped: true, Known: true, Limits: "none: the throttle is gone"}
+			var mem memory
+			if damage := mem.read(m.State); damage != nil {
+				one.Problem = damage.Error()
+			}
+			one.Since, _ = mem.state.Stopped()
+			one.ByOperator, one.Waiting = mem.state.ByOperator(), len(mem.state.Waiting())
+			list = append(list, one)
+		}
+		return err
+	})
+	return list, err
+}

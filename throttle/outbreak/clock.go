@@ -1,0 +1,317 @@
+package outbreak
+
+import (
+	"math"
+	"time"
+)
+
+// never is later than everything. Times are in nanoseconds since 1970, from 0 up to just before it.
+const never = math.MaxInt64
+
+// nanos returns a time as the state keeps it. What lies before 1970 or after 2262 is as good as the border.
+func nanos(t time.Time) int64 {
+	switch sec := t.Unix(); {
+	case sec < 0:
+		return 0
+	case sec >= never/int64(time.Second):
+		return never - 1
+	}
+	return t.UnixNano()
+}
+
+func after(t, d int64) int64 {
+	if t > never-d {
+		return never
+	}
+	return t + d
+}
+
+// align lets a clock tick until now without anything happening. Its phase stays.
+func align(last, now, every int64) int64 {
+	if now <= last {
+		return last
+	}
+	return now - (now-last)%every
+}
+
+// periods returns those of the two clocks.
+func (p *Params) periods(slow bool) (single, multi int64) {
+	single, multi = int64(p.Every), int64(p.MultiEvery)
+	if single <= 0 {
+		single = int64(time.Minute)
+	}
+	if multi <= 0 {
+		multi = single
+	}
+	if slow {
+		times := int64(p.Slow)
+		if times <= 0 {
+			times = DefaultSlow
+		}
+		single, multi = stretch(single, times), stretch(multi, times)
+	}
+	return single, multi
+}
+
+func stretch(d, times int64) int64 {
+	if d > never/times {
+		return never
+	}
+	return d * times
+}
+
+// two reports whether there are two clocks.
+func (p *Params) two() bool {
+	single, multi := p.periods(false)
+	return single != multi
+}
+
+// Tick lets the clock run until now, and appends what leaves the delay queue by it, in order, to out. Every tick until now counts, at
+// the pace that p says; how long ago the last call was costs nothing. A stopped user is tried again if it is time. Of a user who has
+// become exempt everything leaves.
+func (s *State) Tick(p *Params, now time.Time, out []Item) []Item {
+	if !s.started {
+		return out
+	}
+	t := nanos(now)
+	s.wind(p, t)
+	switch {
+	case p.Exempt && !s.operator:
+		out = append(out, s.queue...)
+		s.resume(p, t, false)
+		s.keep(nil)
+	case s.stopped && s.again(p) > t:
+		s.idle(p, t)
+		return out
+	case s.stopped:
+		// From now on, not from when it was due: what has been held must not leave in one go because nobody looked in time.
+		s.resume(p, t, true)
+	}
+	if p.two() {
+		out = s.runTwo(p, t, out)
+	} else {
+		out = s.runOne(p, t, out)
+	}
+	s.settle(p, t)
+	return out
+}
+
+// Due is when Tick has something to do next: something leaves the queue, or a stopped user is tried again. Zero for never.
+func (s *State) Due(p *Params) time.Time {
+	at := int64(never)
+	switch single, multi := p.periods(s.slow); {
+	case p.Exempt && !s.operator:
+		if s.stopped || len(s.queue) > 0 {
+			at = s.last
+		}
+	case s.stopped:
+		at = s.again(p)
+	case len(s.queue) == 0:
+	case single == multi:
+		at = after(s.last, single)
+	default:
+		if s.next(0, true) < len(s.queue) {
+			at = after(s.last, single)
+		}
+		if s.next(0, false) < len(s.queue) {
+			at = min(at, after(s.multi, multi))
+		}
+	}
+	if at == never {
+		return time.Time{}
+	}
+	return time.Unix(0, at)
+}
+
+// again is when a stopped user is tried again.
+func (s *State) again(p *Params) int64 {
+	if s.operator || p.Resume <= 0 {
+		return never
+	}
+	return after(s.since, int64(p.Resume))
+}
+
+// wind makes the state fit the parameters, and the time. A clock that shows what is still far away was set back: nobody waits for
+// that time to come again. What lies a little in the future is left alone, because mails that come together may bring their times in
+// any order.
+func (s *State) wind(p *Params, now int64) {
+	s.repace(p, now)
+	single, multi := p.periods(s.slow)
+	if s.last-now > single {
+		s.last = now
+	}
+	if s.multi-now > multi {
+		s.multi = now
+	}
+	if single == multi {
+		s.multi = s.last
+	}
+	s.since = min(s.since, now)
+	// Maxima may have been lowered.
+	s.spent = min(s.spent, int32(credit(p.MaxSlack)))
+	s.mSpent = min(s.mSpent, int32(credit(p.MaxMSlack)))
+}
+
+// repace lets the clocks go on at another pace when the parameters have changed: credit is earned at the old one until
+// now, and what is left of an old period is no more than one of the new ones. Else all that waits could leave at once.
+func (s *State) repace(p *Params, now int64) {
+	single, multi := p.periods(false)
+	if every := [2]int64{single, multi}; s.started && s.every != every {
+		if s.every[0] > 0 {
+			if len(s.queue) == 0 && !s.stopped {
+				s.spent, s.last = earn(s.spent, s.last, now, s.every[0])
+				s.mSpent, s.multi = earn(s.mSpent, s.multi, now, s.every[1])
+			}
+			s.last, s.multi = max(s.last, now-single), max(s.multi, now-multi)
+		}
+		s.every = every
+	}
+}
+
+// idle lets both clocks run until now without anything happening, at the normal pace.
+func (s *State) idle(p *Params, now int64) {
+	if !s.started {
+		return
+	}
+	single, multi := p.periods(false)
+	s.last, s.multi = align(s.last, now, single), align(s.multi, now, multi)
+}
+
+// settle lets the clocks run until now as far as nothing leaves the queue by it: credit is earned where nobody waits, and what has
+// nothing to do keeps up with the time.
+func (s *State) settle(p *Params, now int64) {
+	if !s.started {
+		return
+	}
+	s.wind(p, now)
+	single, multi := p.periods(s.slow)
+	switch {
+	case s.stopped:
+		s.idle(p, now)
+	case len(s.queue) == 0:
+		s.spent, s.last = earn(s.spent, s.last, now, single)
+		s.mSpent, s.multi = earn(s.mSpent, s.multi, now, multi)
+	case single == multi:
+	default:
+		if s.nextSingle(0, single) == never {
+			s.last = align(s.last, now, single)
+		}
+		if s.nextMulti(0, multi) == never {
+			s.multi = align(s.multi, now, multi)
+		}
+	}
+}
+
+func earn(spent int32, last, now, every int64) (int32, int64) {
+	aligned := align(last, now, every)
+	ticks := (aligned - last) / every
+	return int32(max(0, int64(spent)-ticks)), aligned
+}
+
+// runOne runs the one clock of all mails until now, or until nobody waits any more.
+func (s *State) runOne(p *Params, now int64, out []Item) []Item {
+	every, _ := p.periods(s.slow)
+	n := 0
+	for ; n < len(s.queue) && after(s.last, every) <= now; n++ {
+		s.last = after(s.last, every)
+		out = append(out, s.leave(p, n))
+	}
+	if n > 0 {
+		s.base = max(0, s.base-int32(n))
+		s.keep(s.queue[:copy(s.queue, s.queue[n:])])
+	}
+	return out
+}
+
+// runTwo runs a clock for mails to one and another for mails to several, until now, or until nobody waits any more. Only the ticks
+// are run that change something: there are no more of them than recipients waiting and credit missing.
+func (s *State) runTwo(p *Params, now int64, out []Item) []Item {
+	single, multi := p.periods(s.slow)
+	i, j, left := 0, 0, len(s.queue) // the first that still wait, of either kind
+	for left > 0 {
+		i, j = s.next(i, true), s.next(j, false)
+		atSingle, atMulti := s.nextSingle(i, single), s.nextMulti(j, multi)
+		at := min(atSingle, atMulti)
+		if at > now {
+			break
+		}
+		// A clock that has nothing to do keeps up, should it get something to do by this tick.
+		if atSingle == never {
+			s.last = align(s.last, at, single)
+		}
+		if atMulti == never {
+			s.multi = align(s.multi, at, multi)
+		}
+		switch {
+		case at == atSingle && i < len(s.queue):
+			s.last = at
+			out = append(out, s.leave(p, i))
+			i, left = i+1, left-1
+		case at == atSingle:
+			s.last = at
+			s.spent--
+		case j < len(s.queue):
+			s.multi = at
+			out = append(out, s.leave(p, j))
+			j, left = j+1, left-1
+		default:
+			s.multi = at
+			s.mSpent--
+		}
+		if left == 0 && s.slow {
+			s.idle(p, at) // back to the normal pace
+		}
+	}
+	s.leftTwo(i, j, left)
+	return out
+}
+
+// leftTwo takes out of the queue what has left: what is of a mail to one and stands before i, and what is not and stands before j.
+func (s *State) leftTwo(i, j, left int) {
+	if left == len(s.queue) {
+		return
+	}
+	base, kept := s.base, s.queue[:0]
+	for at, it := range s.queue {
+		switch {
+		case it.Single && at >= i, !it.Single && at >= j:
+			kept = append(kept, it)
+		case at < int(base):
+			s.base--
+		}
+	}
+	s.keep(kept)
+}
+
+// next is where the first of a kind waits, from a place on.
+func (s *State) next(from int, single bool) int {
+	for from < len(s.queue) && s.queue[from].Single != single {
+		from++
+	}
+	return from
+}
+
+// nextSingle is when the clock of mails to one changes something: somebody leaves, or credit is earned.
+func (s *State) nextSingle(from int, every int64) int64 {
+	if s.next(from, true) < len(s.queue) || s.spent > 0 && !s.slow {
+		return after(s.last, every)
+	}
+	return never
+}
+
+// nextMulti is the same for the clock of mails to several.
+func (s *State) nextMulti(from int, every int64) int64 {
+	if s.next(from, false) < len(s.queue) || s.mSpent > 0 && !s.slow {
+		return after(s.multi, every)
+	}
+	return never
+}
+
+// leave returns somebody who leaves the queue.
+func (s *State) leave(p *Params, i int) Item {
+	it := s.queue[i]
+	if it.Single {
+		s.remember(p, it.Key)
+	}
+	return it
+}

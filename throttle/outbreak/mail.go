@@ -1,0 +1,227 @@
+package outbreak
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"weir"
+)
+
+// Bounds of a state, whatever the parameters say: it must stay small, and readable by UnmarshalBinary.
+const (
+	MaxItems      = 65_536 // recipients that wait
+	MaxWorkingSet = 1_000
+	MaxCredit     = 10_000 // slack, mSlack
+)
+
+// Params are what holds for one user, everything filled in. Options make them.
+type Params struct {
+	Every      time.Duration // one recipient per so long
+	MultiEvery time.Duration // … of mails to several; the same as Every where nobody said otherwise
+	WorkingSet int
+	FIFO       bool // replacement; LRU otherwise
+	MaxSlack   int
+	MaxMSlack  int
+	Stop       int           // more recipients than that waiting stop the user
+	HoldLarge  bool          // a single mail that would stop the user by itself is held for review instead
+	Recipients int           // the most that one mail may have; whoever takes the mail sees to it
+	Exempt     bool          // everything passes, nothing is counted
+	Resume     time.Duration // a stopped user is tried again in slow motion after so long; 0: never
+	Slow       int           // in slow motion the clock takes so many times as long
+	Nulls      Nulls         // how many messages without a sender pass uncounted; the zero value: any number
+}
+
+// Nulls are how many messages without a sender a user may send uncounted: as many as fit into Per at once, and one more
+// Every so often.
+type Nulls struct{ Per, Every time.Duration }
+
+// String says what holds, as an operator would write it.
+func (p *Params) String() string {
+	if p.Exempt {
+		return "exempt"
+	}
+	replace := ""
+	if p.FIFO {
+		replace = ", replace fifo"
+	}
+	multi := ""
+	if p.MultiEvery != p.Every {
+		multi = fmt.Sprintf(", one recipient of several per %s", weir.Duration(p.MultiEvery))
+	}
+	return fmt.Sprintf("one recipient per %s%s, working_set %d%s, max_slack %d, max_mslack %d, stop %d, recipients %d",
+		weir.Duration(p.Every), multi, p.WorkingSet, replace, p.MaxSlack, p.MaxMSlack, p.Stop, p.Recipients)
+}
+
+// A Placement says what becomes of one recipient of a mail.
+type Placement uint8
+
+// The placements.
+const (
+	Pass   Placement = iota // goes on now
+	Delay                   // waits in the delay queue
+	Review                  // the mail is held for review (HoldLarge)
+)
+
+func (p Placement) String() string {
+	switch p {
+	case Pass:
+		return "pass"
+	case Delay:
+		return "delay"
+	}
+	return "review"
+}
+
+// An Item is one recipient in the delay queue.
+type Item struct {
+	Mail   uint64 // whose mail; 0 for one that is only counted (shadow, or a mail that somebody else keeps)
+	Number int    // which recipient of it
+	Key    uint64 // the recipient, as a keyed hash
+	Single bool   // of a mail to one
+}
+
+// A State is what the throttle remembers of one user. The zero value is a user who has never sent anything: his credit is full. It
+// is not safe for concurrent use.
+type State struct {
+	last  int64    // when the clock ticked last, in nanoseconds since 1970
+	multi int64    // … the one of mails to several; the same where there is one clock for both
+	since int64    // when the user was stopped
+	every [2]int64 // the periods of the two clocks; 0 where they are not known
+	set   []uint64 // the working set, the latest first
+	queue []Item   // the delay queue, the next first; nil where nobody waits
+
+	base          int32 // so many at the head of the queue waited already when the user was resumed
+	nulls         int64 // when the last message without a sender is forgotten; 0 where there was none
+	spent, mSpent int32 // what is missing of slack and mSlack: nothing at first, whatever their maxima are
+	started       bool  // the clock runs
+	stopped       bool
+	operator      bool // … by an operator
+	slow          bool // slow motion; somebody waits
+}
+
+// Stopped reports whether the user is stopped, and since when.
+func (s *State) Stopped() (since time.Time, stopped bool) {
+	if !s.stopped {
+		return time.Time{}, false
+	}
+	return time.Unix(0, s.since), true
+}
+
+// ByOperator reports whether the user is stopped because an operator said so: then no clock lets him go on.
+func (s *State) ByOperator() bool { return s.operator }
+
+// Slow reports whether the clock runs in slow motion.
+func (s *State) Slow() bool { return s.slow }
+
+// Credit is how many mails to new recipients, and how many recipients of mails to several, would pass at now.
+func (s *State) Credit(p *Params, now time.Time) (slack, mSlack int) {
+	c := s.at(p, now)
+	return c.slack(p), c.mSlack(p)
+}
+
+// Known is how many recipients are in the working set.
+func (s *State) Known() int { return len(s.set) }
+
+// Stop stops the user, because an operator says so: exempt or not, and until somebody resumes him.
+func (s *State) Stop(now time.Time) {
+	s.stop(nanos(now))
+	s.operator = true
+}
+
+func (s *State) stop(now int64) {
+	if !s.stopped {
+		s.since = now
+	}
+	s.stopped, s.slow = true, false
+}
+
+// Resume lets a stopped user go on. What waits goes on waiting, at the normal pace or in slow motion: until the queue is empty, the
+// clock takes longer and no credit is earned. What waits now is forgiven: only more than Stop others stop the user again. For one who
+// is not stopped, it changes the pace.
+func (s *State) Resume(p *Params, now time.Time, slow bool) {
+	t := nanos(now)
+	s.wind(p, t)
+	s.resume(p, t, slow)
+}
+
+func (s *State) resume(p *Params, now int64, slow bool) {
+	if s.stopped {
+		s.base = int32(len(s.queue))
+	}
+	if s.stopped || s.slow && !slow {
+		s.idle(p, now)
+	}
+	s.stopped, s.operator, s.since = false, false, 0
+	s.slow = slow && len(s.queue) > 0
+}
+
+// Waiting is what waits, in order. It is not to be changed, and good until the state is changed.
+func (s *State) Waiting() []Item { return s.queue }
+
+// Take takes items out of the delay queue, as they were released or deleted, and returns them in order. Nobody's credit changes.
+func (s *State) Take(match func(Item) bool) (taken []Item) {
+	base, i := s.base, int32(-1)
+	kept := slices.DeleteFunc(s.queue, func(it Item) bool {
+		i++
+		if !match(it) {
+			return false
+		}
+		if i < base {
+			s.base--
+		}
+		taken = append(taken, it)
+		return true
+	})
+	s.keep(kept)
+	return taken
+}
+
+// keep makes kept, which is a part of the queue, the whole of it.
+func (s *State) keep(kept []Item) {
+	s.queue = kept
+	if len(kept) == 0 {
+		s.queue, s.base, s.slow = nil, 0, false
+	}
+}
+
+// slack is what may pass of mails to one.
+func (s *State) slack(p *Params) int { return max(0, credit(p.MaxSlack)-int(s.spent)) }
+
+// mSlack is what may pass of mails to several.
+func (s *State) mSlack(p *Params) int { return max(0, credit(p.MaxMSlack)-int(s.mSpent)) }
+
+func credit(most int) int { return min(max(most, 0), MaxCredit) }
+
+// knows reports whether a recipient is in the working set.
+func (s *State) knows(p *Params, key uint64) bool {
+	return slices.Contains(s.set[:min(len(s.set), workingSet(p))], key)
+}
+
+// remember puts a recipient into the working set, at the expense of the oldest. One that is there already comes to the front by LRU,
+// and stays where it is by FIFO.
+func (s *State) remember(p *Params, key uint64) {
+	size := workingSet(p)
+	if size == 0 {
+		s.set = nil
+		return
+	}
+	s.set = s.set[:min(len(s.set), size)]
+	at := slices.Index(s.set, key)
+	switch {
+	case at >= 0 && p.FIFO:
+		return
+	case at < 0 && len(s.set) < size:
+		if s.set == nil {
+			s.set = make([]uint64, 0, size)
+		}
+		s.set = append(s.set, key)
+		at = len(s.set) - 1
+	case at < 0:
+		at = size - 1
+	}
+	copy(s.set[1:at+1], s.set[:at])
+	s.set[0] = key
+}
+
+func workingSet(p *Params) int { return min(max(p.WorkingSet, 0), MaxWorkingSet) }

@@ -1,0 +1,323 @@
+package outbreak
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"weir"
+)
+
+// Bounds on what an operator may write. The queue of a user has room for what may wait and one mail more.
+const (
+	MaxStop       = 10_000
+	MaxRecipients = 10_000
+	MaxSlow       = 1_000
+	MaxListed     = 1_000  // names under exempt, domains under internal, addresses under free
+	MaxUsers      = 10_000 // under users; the store has room for more
+	MaxName       = 320    // bytes, of a user, a domain or an address
+	MinPeriod     = time.Millisecond
+	MaxPeriod     = 365 * 24 * time.Hour
+	MinResume     = time.Minute
+)
+
+// What holds where nobody said otherwise: the document's figures, and its advice on the working set.
+const (
+	DefaultWorkingSet = 5
+	DefaultMaxSlack   = 1
+	DefaultMaxMSlack  = 15
+	DefaultStop       = 20
+	DefaultRecipients = 100
+	DefaultSlow       = 4
+)
+
+var (
+	defaultRate     = weir.Rate{Count: 1, Per: time.Minute}
+	defaultNullRate = weir.Rate{Count: 60, Per: time.Hour}
+)
+
+// Replace says who leaves the working set when somebody new comes.
+type Replace string
+
+// The two ways.
+const (
+	LRU  Replace = "lru"  // who was written to the longest ago
+	FIFO Replace = "fifo" // who was put in the longest ago
+)
+
+// NullSender says what becomes of mail without a sender.
+type NullSender string
+
+// What may become of it.
+const (
+	NullServers NullSender = "servers"
+	NullFree    NullSender = "free"
+	NullCounted NullSender = "counted"
+)
+
+// Large says what becomes of a single mail that is large enough to stop its user.
+type Large string
+
+// What may become of it.
+const (
+	LargeStop Large = "stop"
+	LargeHold Large = "hold"
+)
+
+// Options configure a mail throttle: how fast the mail of each user reaches different recipients.
+type Options struct {
+	// One recipient per time: when mail comes too fast, one of those that wait leaves in each period, and so does credit grow when
+	// nobody waits. 60/h is the same as 1/m. Default 1/m.
+	Rate weir.Rate `yaml:"rate"`
+	// The same for mails to several recipients, which then have a clock of their own. Default: the rate, and one clock for both.
+	MultiRate weir.Rate `yaml:"multi_rate"`
+	// How many recent recipients a mail to one may always go to at once; 0 for none. Default 5.
+	WorkingSet *int `yaml:"working_set"`
+	// How the working set makes room for a new recipient: lru (the default), which drops whom the user has not written to for the
+	// longest time, or fifo, which drops who has been in it for the longest time.
+	Replace Replace `yaml:"replace"`
+	// The most mails to new recipients that may pass at once, as credit for quiet times. Default 1.
+	MaxSlack *int `yaml:"max_slack"`
+	// The most recipients of mails to several that may pass at once. A mail to more is split: the others wait. Default 15.
+	MaxMSlack *int `yaml:"max_mslack"`
+	// How many recipients may wait. One more stops the user: his mail is refused, and what waits is held until somebody has looked at it.
+	// Default 20.
+	Stop *int `yaml:"stop"`
+	// How many recipients one mail may have. A mail to more is refused. Default 100.
+	Recipients int `yaml:"recipients"`
+	// What becomes of a single mail that is large enough to stop its user by itself: stop (the user; the default), or hold, which holds
+	// the mail for review and lets the user go on.
+	Large Large `yaml:"large"`
+	// After how long a stopped user is tried again, in slow motion, unless an operator stopped him. Default: never.
+	Resume weir.Duration `yaml:"resume"`
+	// In slow motion a period takes so many times as long, and no credit is earned, until nobody waits any more. Default 4.
+	Slow int `yaml:"slow"`
+	// Users of whom everything passes, such as bulk mailers.
+	Exempt []string `yaml:"exempt"`
+	// Whose mail without a sender to one recipient, which is how servers write notifications, is never counted and passes: servers (the
+	// default; clients that are known by their address), free (users who log in, too) or counted (nobody's). Whoever steals a password may
+	// leave the sender out.
+	NullSender NullSender `yaml:"null_sender"`
+	// How many of those one server or user may send: all of them at once, and as many again in each period. More are
+	// put off with 450, so that a server tries again. Default 60/h.
+	NullRate weir.Rate `yaml:"null_rate"`
+	// Domains whose recipients are never counted, and are reached by stopped users too: example.org, or .example.org with everything
+	// below it.
+	Internal []string `yaml:"internal"`
+	// Recipients that are never counted, and are reached by stopped users too: support@example.org.
+	Free []string `yaml:"free"`
+	// What holds for single users instead, by their name.
+	Users map[string]Limits `yaml:"users"`
+	// What holds instead for users whom a reach throttle of the same gate has flagged, exempt or not, as long as they are. Default: what
+	// holds for them anyway.
+	Flagged *Limits `yaml:"flagged"`
+}
+
+// WithDefaults returns the options with everything filled in that was left out. The rate of mails to several stays out where it is the
+// same.
+func (o Options) WithDefaults() Options {
+	o.Rate = cmp.Or(o.Rate, defaultRate)
+	o.WorkingSet = cmp.Or(o.WorkingSet, new(DefaultWorkingSet))
+	o.Replace = cmp.Or(o.Replace, LRU)
+	o.MaxSlack = cmp.Or(o.MaxSlack, new(DefaultMaxSlack))
+	o.MaxMSlack = cmp.Or(o.MaxMSlack, new(DefaultMaxMSlack))
+	o.Stop = cmp.Or(o.Stop, new(DefaultStop))
+	o.Recipients = cmp.Or(o.Recipients, DefaultRecipients)
+	o.Large = cmp.Or(o.Large, LargeStop)
+	o.Slow = cmp.Or(o.Slow, DefaultSlow)
+	o.NullSender = cmp.Or(o.NullSender, NullServers)
+	o.NullRate = cmp.Or(o.NullRate, defaultNullRate)
+	return o
+}
+
+// CountsNull reports whether mail without a sender is counted like any other: of a user, who may be the address of a server.
+func (o *Options) CountsNull(user string) bool {
+	switch o.NullSender {
+	case NullFree:
+		return false
+	case NullCounted:
+		return true
+	}
+	if _, err := netip.ParseAddr(user); err == nil {
+		return false
+	}
+	_, err := netip.ParsePrefix(user) // of IPv6 it is a network that is a user
+	return err != nil
+}
+
+// general are the limits of everybody.
+func (o *Options) general() Limits {
+	l := Limits{
+		Rate: o.Rate, MultiRate: o.MultiRate, WorkingSet: o.WorkingSet, Replace: o.Replace, MaxSlack: o.MaxSlack,
+		MaxMSlack: o.MaxMSlack, Stop: o.Stop, Large: o.Large, Resume: &o.Resume,
+	}
+	if o.Recipients != 0 {
+		l.Recipients = &o.Recipients
+	}
+	if o.Slow != 0 {
+		l.Slow = &o.Slow
+	}
+	return l
+}
+
+// Params returns what holds for a user. own are limits of his own, as Limits writes them; they go before those under users, which go
+// before the general ones. Where own cannot be read, the error says so, and the others hold.
+func (o *Options) Params(user, own string) (Params, error) {
+	p := Params{
+		Every: every(defaultRate), WorkingSet: DefaultWorkingSet, MaxSlack: DefaultMaxSlack, MaxMSlack: DefaultMaxMSlack,
+		Stop: DefaultStop, Recipients: DefaultRecipients, Slow: DefaultSlow, Exempt: slices.Contains(o.Exempt, user),
+	}
+	nulls := cmp.Or(o.NullRate, defaultNullRate)
+	p.Nulls = Nulls{Per: nulls.Per, Every: every(nulls)}
+	general := o.general()
+	general.apply(&p)
+	if listed, ok := o.Users[user]; ok {
+		listed.apply(&p)
+	}
+	var err error
+	if own != "" {
+		var l Limits
+		if l, err = ParseLimits(own); err == nil {
+			l.apply(&p)
+		}
+	}
+	if p.MultiEvery == 0 {
+		p.MultiEvery = p.Every
+	}
+	return p, err
+}
+
+// Flag returns what holds for a user, of whom p holds otherwise, while he is flagged.
+func (o *Options) Flag(p Params) Params {
+	if o.Flagged == nil {
+		return p
+	}
+	p.Exempt = false
+	same := p.MultiEvery == p.Every
+	o.Flagged.apply(&p)
+	if same && o.Flagged.MultiRate == (weir.Rate{}) {
+		p.MultiEvery = p.Every
+	}
+	return p
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors.
+func (o Options) Validate() error {
+	var v mistakes
+	v.Under("", o.general().Validate())
+	if o.Flagged != nil {
+		v.Under("flagged", o.Flagged.Validate())
+		if o.Flagged.Exempt != nil {
+			v.Add("flagged.exempt", "nobody is exempt while he is flagged", "leave it out")
+		}
+	}
+	v.oneOf("null_sender", string(o.NullSender), "", string(NullServers), string(NullFree), string(NullCounted))
+	v.nullRate(o.NullRate)
+	v.list("exempt", o.Exempt, false, name)
+	v.list("internal", o.Internal, true, domain)
+	v.list("free", o.Free, true, address)
+	for i, domain := range o.Internal {
+		if base, below := strings.CutPrefix(domain, "."); !below && slices.ContainsFunc(o.Internal, func(other string) bool {
+			return strings.EqualFold(other, "."+base)
+		}) {
+			v.Add(fmt.Sprintf("internal[%d]", i), fmt.Sprintf("%q is in %q already", domain, "."+base), "leave it out")
+		}
+	}
+	if len(o.Users) > MaxUsers {
+		v.Add("users", fmt.Sprintf("%d users are too many", len(o.Users)),
+			fmt.Sprintf("at most %d; weir user set keeps limits in the store", MaxUsers))
+	}
+	for _, user := range slices.Sorted(maps.Keys(o.Users)) {
+		at, l := "users."+user, o.Users[user]
+		if msg, hint := name(user); msg != "" {
+			v.Add(at, msg, hint)
+		}
+		v.Under(at, l.Validate())
+		listed := slices.Contains(o.Exempt, user)
+		switch alone := l; {
+		case l.Exempt != nil && !*l.Exempt && listed:
+			v.Add(at+".exempt", "he stands under exempt too", "take him off one of the two")
+		case listed || l.Exempt != nil && *l.Exempt:
+			alone.Exempt = nil
+			if alone != (Limits{}) {
+				v.Add(at, "is exempt: no other limit of his is ever used", "leave the others out")
+			}
+		}
+	}
+	return v.Err()
+}
+
+// mistakes collects field errors, also those that only this package knows.
+type mistakes struct{ weir.Mistakes }
+
+func (v *mistakes) oneOf(path, got string, known ...string) {
+	if !slices.Contains(known, got) {
+		v.Add(path, fmt.Sprintf("unknown %s %.64q", path, got), suggest(got, known[1:]))
+	}
+}
+
+func (v *mistakes) between(path string, got *int, least, most int) {
+	if got != nil && (*got < least || *got > most) {
+		v.Add(path, fmt.Sprintf("%d is out of bounds", *got), fmt.Sprintf("between %d and %d", least, most))
+	}
+}
+
+func (v *mistakes) rate(path string, r weir.Rate) {
+	switch {
+	case r == weir.Rate{}:
+	case r.Count <= 0 || r.Per <= 0:
+		v.Add(path, "at this rate what waits never leaves", "write 1/m")
+	case every(r) < MinPeriod:
+		v.Add(path, fmt.Sprintf("%s is too fast", r), "1000/s is the most; a user whom nothing should limit is exempt")
+	case every(r) > MaxPeriod:
+		v.Add(path, fmt.Sprintf("%s is too slow", r), fmt.Sprintf("1/%s is the least", weir.Duration(MaxPeriod)))
+	}
+}
+
+func (v *mistakes) nullRate(r weir.Rate) {
+	switch {
+	case r == weir.Rate{}:
+	case r.Count <= 0 || r.Per <= 0:
+		v.Add("null_rate", "at this rate no message without a sender goes on", "write 60/h, or null_sender: counted")
+	case every(r) < MinPeriod:
+		v.Add("null_rate", fmt.Sprintf("%s is too fast", r), "1000/s is the most; a server that nothing should limit is exempt")
+	case r.Per > MaxPeriod:
+		v.Add("null_rate", fmt.Sprintf("%s is too slow", r), fmt.Sprintf("the longest period is %s", weir.Duration(MaxPeriod)))
+	}
+}
+
+// list looks at a list of names, domains or addresses. check returns what is wrong with one.
+func (v *mistakes) list(path string, all []string, fold bool, check func(string) (msg, hint string)) {
+	if len(all) > MaxListed {
+		v.Add(path, fmt.Sprintf("%d are too many", len(all)), fmt.Sprintf("at most %d", MaxListed))
+		return
+	}
+	first := map[string]int{}
+	for i, one := range all {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if msg, hint := check(one); msg != "" {
+			v.Add(at, msg, hint)
+			continue
+		}
+		if fold {
+			one = strings.ToLower(one)
+		}
+		if before, double := first[one]; double {
+			v.Add(at, fmt.Sprintf("%q stands there twice", one), fmt.Sprintf("it is %s[%d] already", path, before))
+			continue
+		}
+		first[one] = i
+	}
+}
+
+// suggest hints at what was meant.
+func suggest(got string, known []string) string {
+	if near := weir.Nearest(got, known...); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "one of " + strings.Join(known, ", ")
+}
