@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Mistakes collects those in options, as FieldErrors. The zero value has none. What was left out ("", 0) is never a mistake by OneOf, Count,
-// Size and Timeout: it has a default.
+// Mistakes collects those in options, as FieldErrors. The zero value has none. What was left out ("", 0) is never a
+// mistake by OneOf, Count, Size and Timeout: it has a default.
 type Mistakes []error
 
 // Add notes a mistake.

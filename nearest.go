@@ -20,8 +20,8 @@ func fold(s string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s))
 }
 
-// distance counts the letters to insert, delete, replace or swap with their neighbour to get from a to b (the optimal string
-// alignment distance).
+// distance counts the letters to insert, delete, replace or swap with their neighbour to get from a to b (the optimal
+// string alignment distance).
 func distance(a, b string) int {
 	const long = 64
 	if len(a) > long || len(b) > long {

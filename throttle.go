@@ -7,26 +7,27 @@ import (
 
 // A Throttle judges events. It is safe for concurrent use; it never sleeps and never reads the clock.
 type Throttle interface {
-	// Judge decides about ev and takes what it grants; a.Hold says what, and goes to Settle exactly once unless it is zero. A
-	// refusal takes nothing. The answer comes in cleared; figures are appended. An error is not a verdict: the policy decides
-	// what a failing throttle means.
+	// Judge decides about ev and takes what it grants; a.Hold says what, and goes to Settle exactly once unless it is
+	// zero. A refusal takes nothing. The answer comes in cleared; figures are appended. An error is not a verdict: the
+	// policy decides what a failing throttle means.
 	Judge(ctx context.Context, ev *Event, a *Answer) error
-	// Settle ends a hold: the event is done, or what was taken for it is given back. It also takes a waiting event out of line.
+	// Settle ends a hold: the event is done, or what was taken for it is given back. It also takes a waiting event out
+	// of line.
 	Settle(h Hold, o Outcome)
 	// Peek answers as Judge would and takes nothing: to explain, and for dry runs.
 	Peek(ev *Event, a *Answer)
 }
 
-// A Leveler also limits how much is under way at once. Such a place is taken last, after all waits, so that nobody occupies it
-// while waiting for something else.
+// A Leveler also limits how much is under way at once. Such a place is taken last, after all waits, so that nobody
+// occupies it while waiting for something else.
 type Leveler interface {
-	// Enter takes the place for a hold that asked for it (Hold.Enter). It may answer Wait, with a turn of its own, or Refuse;
-	// the hold is settled by Settle either way.
+	// Enter takes the place for a hold that asked for it (Hold.Enter). It may answer Wait, with a turn of its own, or
+	// Refuse; the hold is settled by Settle either way.
 	Enter(h *Hold, now time.Time, a *Answer)
 }
 
-// An Usher calls those who wait one after the other: the next one when the one before it is on its way, so that they arrive in
-// order. It does not wait for ever for somebody who does not move.
+// An Usher calls those who wait one after the other: the next one when the one before it is on its way, so that they
+// arrive in order. It does not wait for ever for somebody who does not move.
 type Usher interface {
 	// Away tells that an event whose turn was called is on its way. Settle tells it too.
 	Away(h Hold, now time.Time)
@@ -56,7 +57,7 @@ type Rationer interface {
 type Clocked interface {
 	// Advance does what is due at now and returns when something is due next; zero means nothing is.
 	Advance(now time.Time) time.Time
-	// Alarm registers the one function that is told when something falls due earlier than the last Advance said. It is called
-	// under locks: it must not block, nor call back.
+	// Alarm registers the one function that is told when something falls due earlier than the last Advance said. It is
+	// called under locks: it must not block, nor call back.
 	Alarm(func(due time.Time))
 }

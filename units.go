@@ -44,14 +44,16 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ParseDuration reads a duration: what time.ParseDuration reads, and d (24 hours) and w (7 days). It is never below zero.
+// ParseDuration reads a duration: what time.ParseDuration reads, and d (24 hours) and w (7 days). It is never below
+// zero.
 func ParseDuration(text string) (Duration, error) {
 	s := strings.TrimSpace(text)
 	if s == "" {
 		return 0, &FieldError{Msg: "a duration is missing", Hint: "write 200ms, 5s, 1m or 1d"}
 	}
 	if isNumber(s) && s != "0" {
-		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s), Hint: fmt.Sprintf("did you mean %ss or %sms?", s, s)}
+		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s),
+			Hint: fmt.Sprintf("did you mean %ss or %sms?", s, s)}
 	}
 	wrong := &FieldError{Msg: fmt.Sprintf("%q is not a duration", s), Hint: "write 200ms, 5s, 1m or 1d"}
 	long := &FieldError{Msg: fmt.Sprintf("%q is too long", s), Hint: "292 years is the longest"}
@@ -151,13 +153,15 @@ func ParsePeriod(text string) (Period, error) {
 		return Period{}, &fe
 	}
 	if d <= 0 {
-		return Period{}, &FieldError{Msg: fmt.Sprintf("a period of %s never ends", s), Hint: "write 1s, 5m, 1h, day or month"}
+		return Period{}, &FieldError{Msg: fmt.Sprintf("a period of %s never ends", s),
+			Hint: "write 1s, 5m, 1h, day or month"}
 	}
 	return Period{Length: d.Std()}, nil
 }
 
-// A Window is per how long a Figure counts: a length, and which period of the calendar it is of, so that a month is told as one and not as 30d.
-// The zero value is none. It is a single word because a decision makes one for every rule: the lowest bits of the nanoseconds are the calendar's.
+// A Window is per how long a Figure counts: a length, and which period of the calendar it is of, so that a month is
+// told as one and not as 30d. The zero value is none. It is a single word because a decision makes one for every rule:
+// the lowest bits of the nanoseconds are the calendar's.
 type Window int64
 
 // calendarBits are the bits of a Window that tell the calendar.
@@ -209,8 +213,9 @@ func (p Period) Bounds(t time.Time, loc *time.Location) (start, end time.Time) {
 	}
 }
 
-// midnight returns when a day begins: the instant from which the clocks show that day or a later one for good. Where they are
-// changed at midnight, 0:00 does not exist or exists twice, and time.Date may answer with an instant of the day before.
+// midnight returns when a day begins: the instant from which the clocks show that day or a later one for good. Where
+// they are changed at midnight, 0:00 does not exist or exists twice, and time.Date may answer with an instant of the
+// day before.
 func midnight(year int, month time.Month, day int, loc *time.Location) time.Time {
 	t := time.Date(year, month, day, 0, 0, 0, 0, loc)
 	// The date as a number that can be compared, with days such as the 32nd carried over.
@@ -238,7 +243,8 @@ type Rate struct {
 }
 
 func (r Rate) String() string {
-	for unit, length := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour} {
+	for unit, length := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour,
+		"d": 24 * time.Hour} {
 		if r.Per == length {
 			return fmt.Sprintf("%d/%s", r.Count, unit)
 		}
@@ -265,7 +271,8 @@ func ParseRate(text string) (Rate, error) {
 	count, per, found := strings.Cut(s, "/")
 	if !found {
 		if isNumber(s) {
-			return Rate{}, &FieldError{Msg: fmt.Sprintf("%q does not say per what", s), Hint: fmt.Sprintf("did you mean %s/s or %s/m?", s, s)}
+			return Rate{}, &FieldError{Msg: fmt.Sprintf("%q does not say per what", s),
+				Hint: fmt.Sprintf("did you mean %s/s or %s/m?", s, s)}
 		}
 		return Rate{}, &FieldError{Msg: fmt.Sprintf("%q is not a rate", s), Hint: "write 100/s, 5/m or 3/10s"}
 	}
@@ -283,7 +290,8 @@ func ParseRate(text string) (Rate, error) {
 		// A part of an event is a whole one in a longer time.
 		for times := time.Duration(2); times <= 1000; times++ {
 			part, _ := decimal(strings.TrimSpace(count))
-			if all := part * float64(times); all >= 1 && all == math.Trunc(all) && all < 1e9 && d.Std() < math.MaxInt64/times {
+			if all := part * float64(times); all >= 1 && all == math.Trunc(all) && all < 1e9 &&
+				d.Std() < math.MaxInt64/times {
 				wrong.Hint = fmt.Sprintf("write %s", Rate{int64(all), times * d.Std()})
 				break
 			}
@@ -293,14 +301,16 @@ func ParseRate(text string) (Rate, error) {
 	return Rate{int64(n), d.Std()}, nil
 }
 
-// A Size is a number of bytes as people write it: 512B, 64KiB, 10MB, 1GiB. KB, MB, GB are powers of 1000; KiB, MiB, GiB of 1024.
+// A Size is a number of bytes as people write it: 512B, 64KiB, 10MB, 1GiB. KB, MB, GB are powers of 1000; KiB, MiB, GiB
+// of 1024.
 type Size int64
 
 // sizeUnits are in falling order, so that a size is written with the largest that divides it.
 var sizeUnits = []struct {
 	sign  string
 	bytes int64
-}{{"TiB", 1 << 40}, {"TB", 1e12}, {"GiB", 1 << 30}, {"GB", 1e9}, {"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10}, {"KB", 1e3}, {"kB", 1e3}, {"B", 1}}
+}{{"TiB", 1 << 40}, {"TB", 1e12}, {"GiB", 1 << 30}, {"GB", 1e9}, {"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10},
+	{"KB", 1e3}, {"kB", 1e3}, {"B", 1}}
 
 func (s Size) String() string {
 	if s == 0 {
@@ -334,7 +344,8 @@ func ParseSize(text string) (Size, error) {
 		if s == "0" {
 			return 0, nil
 		}
-		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s), Hint: fmt.Sprintf("did you mean %sB, %sKB or %sMB?", s, s, s)}
+		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s),
+			Hint: fmt.Sprintf("did you mean %sB, %sKB or %sMB?", s, s, s)}
 	}
 	for _, unit := range sizeUnits {
 		number, found := strings.CutSuffix(s, unit.sign)
@@ -358,7 +369,8 @@ func ParseSize(text string) (Size, error) {
 			return 0, large
 		}
 		if n > 0 && n < 1 || unit.bytes == 1 {
-			return 0, &FieldError{Msg: fmt.Sprintf("%q is a part of a byte", s), Hint: "write 512B, 64KiB, 10MB or 1GiB"}
+			return 0, &FieldError{Msg: fmt.Sprintf("%q is a part of a byte", s),
+				Hint: "write 512B, 64KiB, 10MB or 1GiB"}
 		}
 		return Size(math.Round(n)), nil
 	}
@@ -428,7 +440,8 @@ func ParseCount(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(whole+part+strings.Repeat("0", exponent-len(part)), 10, 64)
 	if err != nil {
-		return 0, &FieldError{Msg: fmt.Sprintf("%q is too large", s), Hint: fmt.Sprintf("%d is the largest", int64(math.MaxInt64))}
+		return 0, &FieldError{Msg: fmt.Sprintf("%q is too large", s),
+			Hint: fmt.Sprintf("%d is the largest", int64(math.MaxInt64))}
 	}
 	return n, nil
 }
@@ -480,7 +493,8 @@ func ParseShare(text string) (Share, error) {
 		return 0, &FieldError{Msg: fmt.Sprintf("%q is not a share", s), Hint: "write 10% or 0.5%"}
 	}
 	if n > maxShare {
-		return 0, &FieldError{Msg: fmt.Sprintf("%q is too large", s), Hint: fmt.Sprintf("%d%% is the largest", int64(maxShare))}
+		return 0, &FieldError{Msg: fmt.Sprintf("%q is too large", s),
+			Hint: fmt.Sprintf("%d%% is the largest", int64(maxShare))}
 	}
 	return Share(n / 100), nil
 }
@@ -494,7 +508,8 @@ func isNumber(s string) bool {
 	return ok
 }
 
-// decimal reads digits with at most one point. What else strconv reads (inf, 1e9, 0x1p4) is more often a slip than meant.
+// decimal reads digits with at most one point. What else strconv reads (inf, 1e9, 0x1p4) is more often a slip than
+// meant.
 func decimal(s string) (float64, bool) {
 	if strings.Trim(s, "0123456789.") != "" {
 		return 0, false

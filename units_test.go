@@ -16,8 +16,10 @@ import (
 func TestParseDuration(t *testing.T) {
 	const day = 24 * time.Hour
 	for text, want := range map[string]time.Duration{
-		"0": 0, "0s": 0, "200ms": 200 * time.Millisecond, " 5s ": 5 * time.Second, "1m30s": 90 * time.Second, "1.5h": 90 * time.Minute,
-		"1d": day, "2w": 14 * day, "1w2d": 9 * day, "1d12h": 36 * time.Hour, "0.5d": 12 * time.Hour, "106751d": 106751 * day,
+		"0": 0, "0s": 0, "200ms": 200 * time.Millisecond, " 5s ": 5 * time.Second, "1m30s": 90 * time.Second,
+		"1.5h": 90 * time.Minute,
+		"1d":   day, "2w": 14 * day, "1w2d": 9 * day, "1d12h": 36 * time.Hour, "0.5d": 12 * time.Hour,
+		"106751d":                  106751 * day,
 		"2562047h47m16.854775807s": math.MaxInt64,
 	} {
 		got, err := ParseDuration(text)
@@ -49,7 +51,8 @@ func TestParseDuration(t *testing.T) {
 
 func TestParsePeriod(t *testing.T) {
 	for text, want := range map[string]Period{
-		"1s": {Length: time.Second}, "7d": {Length: 7 * 24 * time.Hour}, "day": {Calendar: Day}, " week": {Calendar: Week},
+		"1s": {Length: time.Second}, "7d": {Length: 7 * 24 * time.Hour}, "day": {Calendar: Day},
+		" week": {Calendar: Week},
 		"month": {Calendar: Month}, "year": {Calendar: Year},
 	} {
 		got, err := ParsePeriod(text)
@@ -70,7 +73,8 @@ func TestParsePeriod(t *testing.T) {
 
 func TestParseRate(t *testing.T) {
 	for text, want := range map[string]Rate{
-		"100/s": {100, time.Second}, "10MB/s": {10_000_000, time.Second}, "5/m": {5, time.Minute}, "1000 / h": {1000, time.Hour}, "20/d": {20, 24 * time.Hour},
+		"100/s": {100, time.Second}, "10MB/s": {10_000_000, time.Second}, "5/m": {5, time.Minute},
+		"1000 / h": {1000, time.Hour}, "20/d": {20, 24 * time.Hour},
 		"3/10s": {3, 10 * time.Second}, "0/s": {0, time.Second}, "1/ms": {1, time.Millisecond},
 		"1e6/s": {1e6, time.Second}, "2.5k/m": {2500, time.Minute}, "0.0/m": {0, time.Minute},
 	} {
@@ -94,8 +98,9 @@ func TestParseRate(t *testing.T) {
 
 func TestParseSize(t *testing.T) {
 	for text, want := range map[string]Size{
-		"0": 0, "512B": 512, "64KiB": 64 << 10, "10MB": 10e6, "10 MB": 10e6, "1GiB": 1 << 30, "1kB": 1000, "1KB": 1000, "1.5KiB": 1536,
-		"1.1KB": 1100, "9007199254740993B": 1<<53 + 1, "8388607TiB": 8388607 << 40,
+		"0": 0, "512B": 512, "64KiB": 64 << 10, "10MB": 10e6, "10 MB": 10e6, "1GiB": 1 << 30, "1kB": 1000, "1KB": 1000,
+		"1.5KiB": 1536,
+		"1.1KB":  1100, "9007199254740993B": 1<<53 + 1, "8388607TiB": 8388607 << 40,
 	} {
 		got, err := ParseSize(text)
 		if err != nil || got != want {
@@ -150,7 +155,8 @@ func bad(t *testing.T, parse func(string) error, cases map[string]string) {
 }
 
 func TestUnitsAreWrittenAsRead(t *testing.T) {
-	for _, text := range []string{"0s", "200ms", "5s", "1m", "1m30s", "1h", "1h30m", "10h", "1d", "14d", "1h0m5s", "25h"} {
+	for _, text := range []string{"0s", "200ms", "5s", "1m", "1m30s", "1h", "1h30m", "10h", "1d", "14d", "1h0m5s",
+		"25h"} {
 		if d, err := ParseDuration(text); err != nil || d.String() != text {
 			t.Errorf("duration %q: %q, %v", text, d, err)
 		}
@@ -251,8 +257,10 @@ func TestBoundsByTheCalendar(t *testing.T) {
 		start, end string
 	}{
 		{Day, "", "2026-03-01T12:00:00Z", "2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z"},
-		{Day, "Europe/Berlin", "2026-03-29T12:00:00Z", "2026-03-29T00:00:00+01:00", "2026-03-30T00:00:00+02:00"}, // 23 hours
-		{Day, "Europe/Berlin", "2026-10-25T12:00:00Z", "2026-10-25T00:00:00+02:00", "2026-10-26T00:00:00+01:00"}, // 25 hours
+		// 23 hours
+		{Day, "Europe/Berlin", "2026-03-29T12:00:00Z", "2026-03-29T00:00:00+01:00", "2026-03-30T00:00:00+02:00"},
+		// 25 hours
+		{Day, "Europe/Berlin", "2026-10-25T12:00:00Z", "2026-10-25T00:00:00+02:00", "2026-10-26T00:00:00+01:00"},
 		{Day, "Europe/Berlin", "2026-06-30T22:00:00Z", "2026-07-01T00:00:00+02:00", "2026-07-02T00:00:00+02:00"},
 		{Week, "Europe/Berlin", "2026-03-29T23:30:00+02:00", "2026-03-23T00:00:00+01:00", "2026-03-30T00:00:00+02:00"},
 		{Week, "Europe/Berlin", "2026-03-30T00:00:00+02:00", "2026-03-30T00:00:00+02:00", "2026-04-06T00:00:00+02:00"},
@@ -273,14 +281,16 @@ func TestBoundsByTheCalendar(t *testing.T) {
 	} {
 		start, end := Period{Calendar: c.unit}.Bounds(instant(t, c.at), zone(t, c.zone))
 		if !start.Equal(instant(t, c.start)) || !end.Equal(instant(t, c.end)) {
-			t.Errorf("%s in %q at %s: %s to %s; want %s to %s", Period{Calendar: c.unit}, c.zone, c.at, start.UTC(), end.UTC(), c.start, c.end)
+			t.Errorf("%s in %q at %s: %s to %s; want %s to %s", Period{Calendar: c.unit}, c.zone, c.at, start.UTC(),
+				end.UTC(), c.start, c.end)
 		}
 	}
 }
 
 // Whatever the clocks do, every instant lies in its period, and the next period starts where this one ends.
 func TestBoundsTileTime(t *testing.T) {
-	zones := []string{"", "UTC", "Europe/Berlin", "America/Sao_Paulo", "America/Havana", "Asia/Beirut", "Africa/Cairo", "Pacific/Apia",
+	zones := []string{"", "UTC", "Europe/Berlin", "America/Sao_Paulo", "America/Havana", "Asia/Beirut", "Africa/Cairo",
+		"Pacific/Apia",
 		"Australia/Lord_Howe", "Asia/Kathmandu", "America/St_Johns", "Atlantic/Azores"}
 	rapid.Check(t, func(t *rapid.T) {
 		loc, err := time.LoadLocation(rapid.SampledFrom(zones).Draw(t, "zone"))
@@ -336,7 +346,8 @@ func zone(t *testing.T, name string) *time.Location {
 
 // FuzzUnits: no text makes a parser panic, and what is read can be written and read again.
 func FuzzUnits(f *testing.F) {
-	for _, seed := range []string{"", "5", "1m30s", "1w2d", "100/s", "3/10s", "10MB", "0.5%", "month", "-1d", "1e9d", "9999999999999999999B"} {
+	for _, seed := range []string{"", "5", "1m30s", "1w2d", "100/s", "3/10s", "10MB", "0.5%", "month", "-1d", "1e9d",
+		"9999999999999999999B"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -370,7 +381,8 @@ func FuzzUnits(f *testing.F) {
 
 func TestParseCount(t *testing.T) {
 	for text, want := range map[string]int64{
-		"0": 0, "200": 200, " 5 ": 5, "1e6": 1e6, "1E6": 1e6, "1e+6": 1e6, "2.5e6": 2_500_000, "1_000_000": 1e6, "1M": 1e6, "15.6G": 15.6e9, "2k": 2000, "2K": 2000,
+		"0": 0, "200": 200, " 5 ": 5, "1e6": 1e6, "1E6": 1e6, "1e+6": 1e6, "2.5e6": 2_500_000, "1_000_000": 1e6,
+		"1M": 1e6, "15.6G": 15.6e9, "2k": 2000, "2K": 2000,
 		"1T": 1e12, "1.0": 1, "9223372036854775807": math.MaxInt64, "9007.199254740993T": 1<<53 + 1, "9e18": 9e18,
 	} {
 		if got, err := ParseCount(text); err != nil || got != want {
@@ -404,9 +416,12 @@ func TestWindow(t *testing.T) {
 		text   string
 		length time.Duration
 	}{
-		{0, "0s", 0}, {NewWindow(time.Second, NoCalendar), "1s", time.Second}, {NewWindow(30*24*time.Hour, NoCalendar), "30d", 30 * 24 * time.Hour},
-		{NewWindow(30*24*time.Hour, Month), "month", 30 * 24 * time.Hour}, {NewWindow(23*time.Hour, Day), "day", 23 * time.Hour},
-		{NewWindow(7*24*time.Hour, Week), "week", 7 * 24 * time.Hour}, {NewWindow(366*24*time.Hour, Year), "year", 366 * 24 * time.Hour},
+		{0, "0s", 0}, {NewWindow(time.Second, NoCalendar), "1s", time.Second},
+		{NewWindow(30*24*time.Hour, NoCalendar), "30d", 30 * 24 * time.Hour},
+		{NewWindow(30*24*time.Hour, Month), "month", 30 * 24 * time.Hour},
+		{NewWindow(23*time.Hour, Day), "day", 23 * time.Hour},
+		{NewWindow(7*24*time.Hour, Week), "week", 7 * 24 * time.Hour},
+		{NewWindow(366*24*time.Hour, Year), "year", 366 * 24 * time.Hour},
 	} {
 		if text, _ := c.w.MarshalText(); c.w.String() != c.text || string(text) != c.text || c.w.Length() != c.length {
 			t.Errorf("%d: %s, %s long; want %s, %s", c.w, c.w, c.w.Length(), c.text, c.length)
@@ -418,7 +433,8 @@ func TestWindow(t *testing.T) {
 }
 
 func TestNumber(t *testing.T) {
-	for text, want := range map[string]Number{"0": 0, "200": 200, " 5 ": 5, "64KiB": 64 << 10, "1.5MB": 1_500_000, "1e6": 1e6} {
+	for text, want := range map[string]Number{"0": 0, "200": 200, " 5 ": 5, "64KiB": 64 << 10, "1.5MB": 1_500_000,
+		"1e6": 1e6} {
 		if got, err := ParseNumber(text); err != nil || got != want {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}

@@ -67,7 +67,8 @@ const (
 	SharedLimit         // what unknown accounts share is used up
 )
 
-var reasonNames = [...]string{"", "over-limit", "line-full", "wait-too-long", "no-account", "too-costly", "overload", "failure", "no-source",
+var reasonNames = [...]string{"", "over-limit", "line-full", "wait-too-long", "no-account", "too-costly", "overload",
+	"failure", "no-source",
 	"banned", "unpaid", "not-paying", "forged", "replayed", "too-many", "new-recipient", "flagged", "no-recipient",
 	"shared-limit"}
 
@@ -103,17 +104,18 @@ type Figure struct {
 	Reset     time.Time `json:"reset"`     // when there is room again; zero when nobody can tell
 }
 
-// An Answer is what a throttle, or a whole policy, says about an event. It carries numbers; text is rendered only when somebody
-// reads it. The zero value admits. An Answer may be used again after Clear, which keeps the room for figures.
+// An Answer is what a throttle, or a whole policy, says about an event. It carries numbers; text is rendered only when
+// somebody reads it. The zero value admits. An Answer may be used again after Clear, which keeps the room for figures.
 type Answer struct {
 	Verdict Verdict
 	Reason  Reason
-	Figure            // the rule that decided, where one did
-	Until   time.Time // Wait: when the turn is expected. Refuse: not worth coming back before. Zero when nobody can tell.
-	Turn    *Turn     // Wait: the place in line
-	Ban     bool      // Refuse: whoever did this belongs on the invalid list
-	Hold    Hold      // what was taken; to be settled unless it is zero
-	Figures []Figure  // every rule that the event met, for those who want to see how close it is
+	Figure  // the rule that decided, where one did
+	// Wait: when the turn is expected. Refuse: not worth coming back before. Zero when nobody can tell.
+	Until   time.Time
+	Turn    *Turn    // Wait: the place in line
+	Ban     bool     // Refuse: whoever did this belongs on the invalid list
+	Hold    Hold     // what was taken; to be settled unless it is zero
+	Figures []Figure // every rule that the event met, for those who want to see how close it is
 }
 
 // Clear makes the answer an admission again.
@@ -141,8 +143,8 @@ func (a *Answer) Explain() string {
 	return b.String()
 }
 
-// A Hold is what a throttle took for one event. Only the throttle that made it can read it; for everybody else it is a value to
-// be handed back, exactly once, to Settle. The zero Hold means that nothing was taken.
+// A Hold is what a throttle took for one event. Only the throttle that made it can read it; for everybody else it is a
+// value to be handed back, exactly once, to Settle. The zero Hold means that nothing was taken.
 type Hold struct {
 	Ref   any    // a pointer, so that making a hold allocates nothing
 	At    int64  // when it was taken, in nanoseconds since the epoch
@@ -164,8 +166,8 @@ type Outcome struct {
 	Status int
 }
 
-// A Turn is a place in a line. The throttle that made it calls it once; until then whoever holds it waits on Called, or leaves
-// by settling the hold that came with it.
+// A Turn is a place in a line. The throttle that made it calls it once; until then whoever holds it waits on Called, or
+// leaves by settling the hold that came with it.
 type Turn struct {
 	called  chan struct{}
 	refused Reason
@@ -183,5 +185,6 @@ func (t *Turn) Grant() { close(t.called) }
 // Refuse calls the turn off, for the reason given.
 func (t *Turn) Refuse(why Reason) { t.refused = why; close(t.called) }
 
-// Refused is the reason why the turn was called off, or NoReason when it was granted. It may be read once Called is closed.
+// Refused is the reason why the turn was called off, or NoReason when it was granted. It may be read once Called is
+// closed.
 func (t *Turn) Refused() Reason { return t.refused }

@@ -54,7 +54,9 @@ func TestAnswerExplains(t *testing.T) {
 			Figure: Figure{By: "plans", Rule: "per-second", Unit: "requests", Limit: 5, Window: Window(time.Second)},
 		},
 		"refuse by plans/monthly (over-limit): 0 of 5 requests left per month": {
-			Verdict: Refuse, Reason: OverLimit, Figure: Figure{By: "plans", Rule: "monthly", Unit: "requests", Limit: 5, Window: NewWindow(31*24*time.Hour, Month)},
+			Verdict: Refuse, Reason: OverLimit,
+			Figure: Figure{By: "plans", Rule: "monthly", Unit: "requests", Limit: 5,
+				Window: NewWindow(31*24*time.Hour, Month)},
 		},
 		"wait by plans/at-once: 0 of 2 at once left": {
 			Verdict: Wait, Figure: Figure{By: "plans", Rule: "at-once", Unit: "at once", Limit: 2},

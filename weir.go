@@ -36,7 +36,8 @@ type Event struct {
 // list: of two readings, one may be the client's invention. Where the source is not known, no list frees the event: one
 // that contains the proxy says nothing about who is behind it.
 func (e *Event) Freed(listed func(netip.Addr) bool) bool {
-	return !e.SourceUnknown && e.Source.IsValid() && listed(e.Source) && (!e.OtherSource.IsValid() || listed(e.OtherSource))
+	return !e.SourceUnknown && e.Source.IsValid() && listed(e.Source) &&
+		(!e.OtherSource.IsValid() || listed(e.OtherSource))
 }
 
 // A Message is what a mail, a text message or the like tells of itself.

@@ -48,7 +48,8 @@ func (a attack) strike(w *world, all *[]*visitor, from int) {
 	var stamps []*bought
 	busy := false
 	w.every(time.Second/time.Duration(a.rate), a.lasts, func(i int) *visitor {
-		v := &visitor{source: v4(11, (from+i)%a.addresses), page: a.pages, keeps: a.keeps, stuck: i < a.stuck, patient: 20 * time.Second}
+		v := &visitor{source: v4(11, (from+i)%a.addresses), page: a.pages, keeps: a.keeps, stuck: i < a.stuck,
+			patient: 20 * time.Second}
 		if a.retries {
 			v.tries, v.pause = -1, time.Second
 		}
@@ -185,7 +186,8 @@ func TestNoWorseThanWithout(t *testing.T) {
 		with, all, w := play(&stamp.Options{})
 		// It cannot be the same to the last one: whoever was asked for a stamp comes again a second later.
 		if with+excused < without-1-without/10 {
-			rt.Errorf("%d of 15 were served with stamps, and %d would have waited too long; %d without", with, excused, without)
+			rt.Errorf("%d of 15 were served with stamps, and %d would have waited too long; %d without", with, excused,
+				without)
 		}
 		ends(rt, w, all)
 	})

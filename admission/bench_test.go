@@ -18,7 +18,8 @@ func through(l *Lanes, ev *weir.Event, a *weir.Answer) {
 }
 
 func TestAdmittedAllocatesNothing(t *testing.T) {
-	for name, ev := range map[string]weir.Event{"pool": from(paying(0), "192.0.2.1"), "stamped": from(paying(1<<20), "2001:db8::1")} {
+	for name, ev := range map[string]weir.Event{"pool": from(paying(0), "192.0.2.1"),
+		"stamped": from(paying(1<<20), "2001:db8::1")} {
 		r := newRig(t, Options{Concurrent: 8, Learn: name == "stamped"})
 		var a weir.Answer
 		ev.Time = epoch

@@ -21,7 +21,10 @@ func Example() {
 	ask := func(work uint64) (weir.Hold, weir.Answer) {
 		ev := weir.Event{Time: now, Source: netip.MustParseAddr("192.0.2.1")}
 		if work > 0 { // as the throttle that takes stamps would
-			ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) { return weir.Paid{Work: work}, nil })
+			ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid,
+				func()) {
+				return weir.Paid{Work: work}, nil
+			})
 			ev.Purse.Open(context.Background(), &ev)
 		}
 		var a weir.Answer

@@ -97,7 +97,8 @@ func TestPoolIsNotTakenByRule(t *testing.T) {
 
 // TestWhoIsTakenLeavesTheLine: a ticket and a held request are not two places.
 func TestWhoIsTakenLeavesTheLine(t *testing.T) {
-	r := newRig(t, Options{Concurrent: 1, PoolWait: new(weir.Duration(30 * time.Second)), MaxWait: weir.Duration(time.Minute)})
+	r := newRig(t, Options{Concurrent: 1, PoolWait: new(weir.Duration(30 * time.Second)),
+		MaxWait: weir.Duration(time.Minute)})
 	e := r.admit(0)
 	r.now = r.now.Add(10 * time.Second) // so long a request takes: one is called ahead at most
 	r.settle(e, true)
@@ -264,7 +265,8 @@ func TestAccepted(t *testing.T) {
 	}
 	accept("192.0.2.1", "acme", true)
 	acme := who("192.0.2.1", "acme")
-	if acme == address || acme.family != byAccount || who("192.0.2.1", "other") != address || who("192.0.2.1", "") != address {
+	if acme == address || acme.family != byAccount || who("192.0.2.1", "other") != address ||
+		who("192.0.2.1", "") != address {
 		t.Errorf("%v", acme)
 	}
 	if who("192.0.2.2", "acme") == acme {

@@ -41,7 +41,8 @@ func workConserving(w *world) {
 		w.t.Fatalf("after %s: %d places are free, and %d who paid wait", w.now.Sub(begin), free, s.Stamped.Waiting)
 	}
 	if free > s.Capacity/10 && s.Pool.Waiting > 0 {
-		w.t.Fatalf("after %s: %d of %d places are free, and %d of the pool wait", w.now.Sub(begin), free, s.Capacity, s.Pool.Waiting)
+		w.t.Fatalf("after %s: %d of %d places are free, and %d of the pool wait", w.now.Sub(begin), free, s.Capacity,
+			s.Pool.Waiting)
 	}
 }
 
@@ -75,7 +76,8 @@ func TestAfterAFlood(t *testing.T) {
 		w.run(10 * time.Second)
 		w.every(time.Second/22, 30*time.Second, at(&after, 3000))
 		w.run(30 * time.Second)
-		t.Logf("retries %v: before %.3f, during %.3f, after %.3f", retries, before.share(), during.share(), after.share())
+		t.Logf("retries %v: before %.3f, during %.3f, after %.3f", retries, before.share(), during.share(),
+			after.share())
 		if before.share() < 1 || !retries && after.share() < 0.95 {
 			t.Errorf("retries %v: before %.3f, from 10 s after the end on %.3f", retries, before.share(), after.share())
 		}
@@ -104,7 +106,8 @@ func TestAfterAFlood(t *testing.T) {
 // TestInventedKeys is (b): 200 requests a second with invented keys from one address, and one client at 1/s with its
 // own key and address.
 func TestInventedKeys(t *testing.T) {
-	for name, accepts := range map[string]bool{"the upstream knows its keys": false, "the upstream accepts every key": true} {
+	for name, accepts := range map[string]bool{"the upstream knows its keys": false,
+		"the upstream accepts every key": true} {
 		w := newWorld(t, fifty, &stamp.Options{}, eighty, 1)
 		w.broken = workConserving
 		accepted := func(v *visitor, served bool) {
@@ -113,16 +116,18 @@ func TestInventedKeys(t *testing.T) {
 			}
 		}
 		w.every(time.Second/200, 40*time.Second, func(i int) *visitor {
-			return &visitor{source: v4(11, 1), account: "invented" + string(rune('a'+i%400)), patient: 10 * time.Second, done: accepted}
+			return &visitor{source: v4(11, 1), account: "invented" + string(rune('a'+i%400)), patient: 10 * time.Second,
+				done: accepted}
 		})
 		w.run(5 * time.Second)
 		var own score
 		w.every(time.Second, 30*time.Second, func(int) *visitor {
 			own.came++
-			return &visitor{source: v4(10, 1), account: "own", patient: 10 * time.Second, done: func(v *visitor, served bool) {
-				own.done(v, served)
-				w.lanes.Accepted(v.source, v.account, true, w.now)
-			}}
+			return &visitor{source: v4(10, 1), account: "own", patient: 10 * time.Second,
+				done: func(v *visitor, served bool) {
+					own.done(v, served)
+					w.lanes.Accepted(v.source, v.account, true, w.now)
+				}}
 		})
 		w.run(45 * time.Second)
 		if own.share() < 0.95 {

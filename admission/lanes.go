@@ -181,7 +181,8 @@ const (
 )
 
 func (r request) hold(l *Lanes, at int64, holder weir.Holder) weir.Hold {
-	h := weir.Hold{Ref: l, At: at, N: 1, A: r.client.id, B: math.Float64bits(r.rank), V: uint32(r.client.family), Enter: true}
+	h := weir.Hold{Ref: l, At: at, N: 1, A: r.client.id, B: math.Float64bits(r.rank), V: uint32(r.client.family),
+		Enter: true}
 	if holder != nil {
 		h.Ref = holder
 	}
@@ -325,7 +326,8 @@ func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 	default:
 		a.Verdict, a.Reason = weir.Wait, weir.Overload
 	}
-	a.Figure = weir.Figure{Rule: RuleWaiting, Unit: "waiting", Limit: int64(l.o.Waiting), Remaining: int64(max(0, l.o.Waiting-waiting))}
+	a.Figure = weir.Figure{Rule: RuleWaiting, Unit: "waiting", Limit: int64(l.o.Waiting),
+		Remaining: int64(max(0, l.o.Waiting-waiting))}
 	if l.service.n > 0 {
 		if wait := min(l.expect(r, at), float64(l.o.MaxWait)); wait > 0 {
 			a.Until = l.instant(at + int64(wait))

@@ -92,7 +92,10 @@ func TestStampedTakeTurns(t *testing.T) {
 // used returns an event with a stamp that has been used so often.
 func used(work uint64, uses int) weir.Event {
 	var ev weir.Event
-	ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) { return weir.Paid{Work: work, Uses: uses}, nil })
+	ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid,
+		func()) {
+		return weir.Paid{Work: work, Uses: uses}, nil
+	})
 	ev.Purse.Open(context.Background(), &ev)
 	return ev
 }
@@ -111,7 +114,10 @@ func (r *rig) order(under *event, want ...*event) {
 
 func freeEvent() weir.Event {
 	var ev weir.Event
-	ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) { return weir.Paid{Free: true}, nil })
+	ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) {
+		return weir.Paid{Free: true},
+			nil
+	})
 	ev.Purse.Open(context.Background(), &ev)
 	return ev
 }

@@ -13,8 +13,8 @@ const (
 	// A window ends with so many requests, and twice as many as are let through; or after a time with a few.
 	windowMany, windowFew   = 100, 10
 	windowShort, windowLong = int64(100 * time.Millisecond), int64(2 * time.Second)
-	// A probe ends with so many requests. The quick ones are done first, so it begins to count after twice as long as a request takes,
-	// and goes on until five times as long.
+	// A probe ends with so many requests. The quick ones are done first, so it begins to count after twice as long as a
+	// request takes, and goes on until five times as long.
 	probeMany            = 100
 	probeFrom, probeOver = 2, 5
 	// When it takes too long to get there, it is given up.
@@ -25,15 +25,17 @@ const (
 	forget, hasten = int64(30 * time.Second), int64(3 * time.Second)
 )
 
-// A learner finds out how many requests an upstream can work on at once, from how long they take. It looks at windows of about a
-// hundred requests. As long as they take about as long as a request takes by itself, more are let through, by the square root of what
-// is let through already; when they take longer, fewer, in proportion. Nothing is learnt from an upstream with less than half to do.
+// A learner finds out how many requests an upstream can work on at once, from how long they take. It looks at windows
+// of about a hundred requests. As long as they take about as long as a request takes by itself, more are let through,
+// by the square root of what is let through already; when they take longer, fewer, in proportion. Nothing is learnt
+// from an upstream with less than half to do.
 //
-// How long a request takes by itself is the least mean seen of late. When it has not been seen for a while, since the upstream was
-// busy all along, half as many are let through for a moment, just to look (a probe). If as much is done then as with all of them, it was
-// far too many.
+// How long a request takes by itself is the least mean seen of late. When it has not been seen for a while, since the
+// upstream was busy all along, half as many are let through for a moment, just to look (a probe). If as much is done
+// then as with all of them, it was far too many.
 //
-// Means are geometric: overload makes all requests slower by a factor, while a download that takes an hour is one among many.
+// Means are geometric: overload makes all requests slower by a factor, while a download that takes an hour is one among
+// many.
 type learner struct {
 	least, most float64
 	limit       float64
@@ -129,8 +131,8 @@ func (r *learner) begin(at int64) bool {
 	return true
 }
 
-// look takes in a request that is done while a probe is under way. Those that began before there were few in use took longer for that:
-// they do not count.
+// look takes in a request that is done while a probe is under way. Those that began before there were few in use took
+// longer for that: they do not count.
 func (r *learner) look(took, began, at int64, inUse int) {
 	if r.drained == 0 && inUse <= r.probe {
 		r.drained = at

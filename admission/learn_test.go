@@ -77,7 +77,8 @@ func TestLearnsThatRequestsTakeLonger(t *testing.T) {
 	u.settles("quick again", 12, 40)
 }
 
-// Requests that last for minutes teach nothing about the others, and looking does not hold everybody up when they do not end.
+// Requests that last for minutes teach nothing about the others, and looking does not hold everybody up when they do
+// not end.
 func TestLearnsInSpiteOfLongRequests(t *testing.T) {
 	u := learnt(t, 30, false)
 	u.loop(25, 1<<16, always(time.Minute), 0)
@@ -107,7 +108,8 @@ func TestLearnsNothingFromIdleTimes(t *testing.T) {
 }
 
 func TestLearnsWithinBounds(t *testing.T) {
-	u := &upstream{sim: newSim(t, Options{Learn: true, Least: 10, Most: 30}), takes: always(30 * time.Millisecond), can: 1000}
+	u := &upstream{sim: newSim(t, Options{Learn: true, Least: 10, Most: 30}), takes: always(30 * time.Millisecond),
+		can: 1000}
 	u.loop(200, 1<<16, u.time, 0)
 	u.run(20 * time.Second)
 	u.settles("the most", 30, 30)

@@ -120,8 +120,8 @@ func TestDelayOfThoseWhoPaid(t *testing.T) {
 		t.Fatalf("called %v", got)
 	}
 	delay(0) // nobody is ahead of who comes now
-	// From here on it is known how long a request takes: 1.35 s, on nine tenths of a place. The lane moves, so that it is that which counts, and not how long
-	// somebody has waited who paid little.
+	// From here on it is known how long a request takes: 1.35 s, on nine tenths of a place. The lane moves, so that it
+	// is that which counts, and not how long somebody has waited who paid little.
 	r.wait(2)
 	r.wait(2)
 	delay(3 * time.Second)

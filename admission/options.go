@@ -30,22 +30,27 @@ type Options struct {
 	Least int `yaml:"least"`
 	// The most that is learnt. Default 1000.
 	Most int `yaml:"most"`
-	// The share of the capacity that the general pool, those without a stamp, is guaranteed while others with a stamp wait. Default 10%.
+	// The share of the capacity that the general pool, those without a stamp, is guaranteed while others with a stamp
+	// wait. Default 10%.
 	Pool weir.Share `yaml:"pool"`
 	// No guarantee: the general pool goes on only when nobody with a stamp waits.
 	Strict bool `yaml:"strict"`
 	// How many requests may be held in each of the two lanes. One more is refused. Default 1000.
 	Waiting int `yaml:"waiting"`
-	// How many people may stand in line in the waiting room. One more keeps his number and is asked to come again. Default 10000.
+	// How many people may stand in line in the waiting room. One more keeps his number and is asked to come again.
+	// Default 10000.
 	Line int `yaml:"line"`
 	// How long a request may be held. Default 30s.
 	MaxWait weir.Duration `yaml:"max_wait"`
-	// How long a request that did not pay may have to wait for a place, as far as that can be told, to be held although stamps are asked for.
-	// Where it would be longer, it is asked for a stamp; with 0s, whenever no place is free. Default 5s.
+	// How long a request that did not pay may have to wait for a place, as far as that can be told, to be held although
+	// stamps are asked for. Where it would be longer, it is asked for a stamp; with 0s, whenever no place is free.
+	// Default 5s.
 	PoolWait *weir.Duration `yaml:"pool_wait"`
-	// How many requests and places in line one client may have waiting together, by source address; of IPv6 the /64. Default 64: a page and what it loads.
+	// How many requests and places in line one client may have waiting together, by source address; of IPv6 the /64.
+	// Default 64: a page and what it loads.
 	PerClient int `yaml:"per_client"`
-	// How often the page of the waiting room reloads, from 1s to 1m. Whoever misses two reloads loses his place. Default 5s.
+	// How often the page of the waiting room reloads, from 1s to 1m. Whoever misses two reloads loses his place.
+	// Default 5s.
 	Reload weir.Duration `yaml:"reload"`
 }
 
@@ -87,7 +92,8 @@ func (o Options) Validate() error {
 	case o.Learn && full.Least > full.Most:
 		wrong("least", fmt.Sprintf("%d is more than the most, %d", full.Least, full.Most), "least is the smaller one")
 	case o.Learn && (full.Concurrent < full.Least || full.Concurrent > full.Most):
-		wrong("concurrent", fmt.Sprintf("learning begins at %d, which is not between %d and %d", full.Concurrent, full.Least, full.Most),
+		wrong("concurrent", fmt.Sprintf("learning begins at %d, which is not between %d and %d", full.Concurrent,
+			full.Least, full.Most),
 			"between least and most")
 	case !o.Learn && o.Concurrent == 0:
 		wrong("concurrent", "nobody said what the upstream can do", "write concurrent: 64, or learn: true")
@@ -100,13 +106,15 @@ func (o Options) Validate() error {
 	case o.Strict && o.Pool != 0:
 		wrong("pool", "strict guarantees nothing to the general pool", "leave one of the two out")
 	case !(o.Pool >= 0 && o.Pool <= MaxPool): // not a number is wrong, too
-		wrong("pool", fmt.Sprintf("%s is out of bounds", o.Pool), fmt.Sprintf("up to %s; for none write strict: true", MaxPool))
+		wrong("pool", fmt.Sprintf("%s is out of bounds", o.Pool),
+			fmt.Sprintf("up to %s; for none write strict: true", MaxPool))
 	}
 	within("waiting", o.Waiting, MaxWaiting)
 	within("line", o.Line, MaxLine)
 	within("per_client", o.PerClient, MaxWaiting)
 	if d := o.MaxWait.Std(); d < 0 || d > MaxMaxWait {
-		wrong("max_wait", fmt.Sprintf("%s is out of bounds", o.MaxWait), fmt.Sprintf("up to %s", weir.Duration(MaxMaxWait)))
+		wrong("max_wait", fmt.Sprintf("%s is out of bounds", o.MaxWait),
+			fmt.Sprintf("up to %s", weir.Duration(MaxMaxWait)))
 	}
 	if d := *full.PoolWait; d < 0 && o.PoolWait != nil || d > full.MaxWait {
 		wrong("pool_wait", fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("up to max_wait, %s", full.MaxWait))

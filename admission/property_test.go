@@ -13,8 +13,8 @@ import (
 	"weir"
 )
 
-// Whatever happens, no more are let through than the capacity, nobody waits while a place is free, nobody is forgotten, and when everything
-// is over nothing is left.
+// Whatever happens, no more are let through than the capacity, nobody waits while a place is free, nobody is forgotten,
+// and when everything is over nothing is left.
 func TestAnySequence(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		o := Options{
@@ -91,7 +91,8 @@ func TestAnySequence(t *testing.T) {
 			if s.InUse < o.Concurrent && len(r.held) > 0 {
 				rt.Fatalf("%d wait while a place is free", len(r.held))
 			}
-			if s.Pool.Waiting+s.Stamped.Waiting != len(r.held) || s.Pool.Waiting > o.Waiting || s.Stamped.Waiting > o.Waiting ||
+			if s.Pool.Waiting+s.Stamped.Waiting != len(r.held) || s.Pool.Waiting > o.Waiting ||
+				s.Stamped.Waiting > o.Waiting ||
 				s.InLine+s.Called > o.Line {
 				rt.Fatalf("%d wait: %+v", len(r.held), s)
 			}
@@ -156,7 +157,8 @@ func TestConcurrentUse(t *testing.T) {
 				ev.Time, ev.Source = clock(), address(i)
 				if i%4 == 0 {
 					number := l.Number()
-					ev.Place = weir.Place{Number: number, Called: l.Present(number, ev.Source, 2, clock()).State == Called}
+					ev.Place = weir.Place{Number: number,
+						Called: l.Present(number, ev.Source, 2, clock()).State == Called}
 				}
 				var a weir.Answer
 				_ = l.Judge(context.Background(), &ev, &a)

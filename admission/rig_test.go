@@ -52,7 +52,10 @@ func newRig(t testing.TB, o Options) *rig {
 func paying(work uint64) weir.Event {
 	var ev weir.Event
 	if work > 0 {
-		ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) { return weir.Paid{Work: work}, nil })
+		ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) {
+			return weir.Paid{Work: work},
+				nil
+		})
 		ev.Purse.Open(context.Background(), &ev)
 	}
 	return ev
@@ -211,7 +214,8 @@ func (r *rig) empty() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if left := fmt.Sprint(l.inUse, l.waiting(), len(l.clients), len(l.room.places), l.room.order.len(), l.room.called,
-		l.tenants.n, len(l.payers.behind), len(l.commons.rounds[heldRound].lines), len(l.commons.rounds[calledRound].lines),
+		l.tenants.n, len(l.payers.behind), len(l.commons.rounds[heldRound].lines),
+		len(l.commons.rounds[calledRound].lines),
 		l.room.seen.head); left != "[0 0] 0 0 0 0 0 0 0 0 0 <nil>" {
 		r.t.Errorf("something is left: %s", left)
 	}

@@ -10,8 +10,8 @@ import (
 	"weir"
 )
 
-// crowded returns lanes with one place, which those who paid use all the time: requests take a second each, and one of the general pool
-// is held. So nobody is called until it is let in.
+// crowded returns lanes with one place, which those who paid use all the time: requests take a second each, and one of
+// the general pool is held. So nobody is called until it is let in.
 func crowded(t *testing.T, o Options) (r *rig, inLane *event) {
 	o.Concurrent, o.MaxWait = 1, weir.Duration(MaxMaxWait)
 	r = newRig(t, o)
@@ -362,8 +362,8 @@ type told struct {
 	estimate time.Duration
 }
 
-// waitingRoom plays so many people who come within five seconds and then reload, while those who pay fill the upstream: requests take
-// 100 ms. Each needs so many requests when he is let in.
+// waitingRoom plays so many people who come within five seconds and then reload, while those who pay fill the upstream:
+// requests take 100 ms. Each needs so many requests when he is let in.
 func (s *sim) waitingRoom(people, requests, covers int) *guests {
 	w := &guests{in: map[uint64]time.Time{}}
 	takes := always(100 * time.Millisecond)

@@ -67,7 +67,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// request sends an event; where it is let in, it takes as long as takes says at that time. Then done is told how it went.
+// request sends an event; where it is let in, it takes as long as takes says at that time. Then done is told how it
+// went.
 func (s *sim) request(ev weir.Event, takes func() time.Duration, done func(*event)) {
 	e := s.ask(ev)
 	in := func() {
@@ -146,8 +147,8 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// The two properties that matter when both lanes are full: the pool has its share of the time, and those who paid have nearly all the
-// rest. However small the capacity is, and however slow either of them.
+// The two properties that matter when both lanes are full: the pool has its share of the time, and those who paid have
+// nearly all the rest. However small the capacity is, and however slow either of them.
 func TestSharesOfTime(t *testing.T) {
 	const ms = time.Millisecond
 	for _, capacity := range []int{1, 4, 64} {
@@ -190,8 +191,8 @@ func TestSharesOfTime(t *testing.T) {
 	}
 }
 
-// A flood of the pool that finds everything free takes everything; but those who pay then get it back as soon as places become
-// free, and the pool keeps no more than its share.
+// A flood of the pool that finds everything free takes everything; but those who pay then get it back as soon as places
+// become free, and the pool keeps no more than its share.
 func TestSuddenFloodOfThePool(t *testing.T) {
 	s := newSim(t, Options{Concurrent: 10})
 	s.loop(200, 0, always(time.Second), 0)

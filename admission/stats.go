@@ -26,8 +26,10 @@ type Stats struct {
 	NoShows    uint64        `json:"no_shows"`    // people who lost their place because they did not come
 	TurnedAway uint64        `json:"turned_away"` // requests challenged or refused for the load
 	LineFull   uint64        `json:"line_full"`   // people who found the line full
-	TooMany    uint64        `json:"too_many"`    // requests and people refused because their client has too many waiting
-	Lost       uint64        `json:"lost"`        // unpaid exchanges that lost their places, as they made no progress while others who paid waited
+	// requests and people refused because their client has too many waiting
+	TooMany uint64 `json:"too_many"`
+	// unpaid exchanges that lost their places, as they made no progress while others who paid waited
+	Lost uint64 `json:"lost"`
 }
 
 // LaneStats are the figures of one lane.
@@ -53,7 +55,8 @@ func (l *Lanes) Stats(now time.Time) Stats {
 		return LaneStats{l.inUse[i], waiting, l.counts.letIn[i], l.counts.expired[i], l.counts.laneFull[i]}
 	}
 	return Stats{
-		Capacity: l.means(), InUse: l.inUse[pool] + l.inUse[stamped], Load: share.Rounded(), Delay: weir.Duration(delay),
+		Capacity: l.means(), InUse: l.inUse[pool] + l.inUse[stamped], Load: share.Rounded(),
+		Delay:   weir.Duration(delay),
 		Stamped: each(stamped), Pool: each(pool),
 		InLine: l.room.order.len(), Called: l.room.called, Admitted: l.counts.admitted, NoShows: l.counts.noShows,
 		TurnedAway: l.counts.turnedAway, LineFull: l.counts.lineFull, TooMany: l.counts.tooMany, Lost: l.counts.lost,

@@ -55,7 +55,8 @@ func (l *Lanes) roomFor(who client, atOnce bool, at int64) bool {
 		return true
 	}
 	r := request{client: who}
-	if atOnce || l.o.Strict && l.payers.len() > 0 || l.clients.of(who) >= l.o.PerClient || l.full(pool) && l.instead(r) == nil {
+	if atOnce || l.o.Strict && l.payers.len() > 0 || l.clients.of(who) >= l.o.PerClient || l.full(pool) &&
+		l.instead(r) == nil {
 		return false
 	}
 	return l.expect(r, at) <= float64(*l.o.PoolWait)

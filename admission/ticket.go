@@ -14,10 +14,11 @@ import (
 
 // What is wrong with a ticket; match it with errors.Is.
 var (
-	ErrTicketMalformed = errors.New("ticket: malformed")         // not a ticket, or longer than one can be
-	ErrTicketForged    = errors.New("ticket: forged")            // not issued here, or changed since; or the key is another one
-	ErrTicketForeign   = errors.New("ticket: of another client") // genuine, but somebody else's
-	ErrTicketLapsed    = errors.New("ticket: lapsed")            // its holder stayed away for too long
+	ErrTicketMalformed = errors.New("ticket: malformed") // not a ticket, or longer than one can be
+	// not issued here, or changed since; or the key is another one
+	ErrTicketForged  = errors.New("ticket: forged")
+	ErrTicketForeign = errors.New("ticket: of another client") // genuine, but somebody else's
+	ErrTicketLapsed  = errors.New("ticket: lapsed")            // its holder stayed away for too long
 )
 
 // Bounds of the format.
@@ -31,8 +32,8 @@ const (
 	ticketBytes   = ticketFixed + 1 + MaxClient + ticketTag
 )
 
-// A Ticket is a number in the waiting room. It is good for one client, until a time: whoever does not come back before that has none any
-// more, and whoever does gets it renewed (Lanes.Renew).
+// A Ticket is a number in the waiting room. It is good for one client, until a time: whoever does not come back before
+// that has none any more, and whoever does gets it renewed (Lanes.Renew).
 type Ticket struct {
 	Number uint64
 	Issued time.Time
@@ -44,8 +45,8 @@ type Ticket struct {
 //
 //	version 1 | number 8 | issued 6 | by 6 | 1+client | tag 16
 //
-// Times are in milliseconds, numbers big-endian. As text it is base64url without padding. Make them with NewTickets; they are safe for
-// concurrent use.
+// Times are in milliseconds, numbers big-endian. As text it is base64url without padding. Make them with NewTickets;
+// they are safe for concurrent use.
 type Tickets struct {
 	tags sync.Pool // of *tagger
 }
@@ -56,8 +57,8 @@ type tagger struct {
 	sum [sha256.Size]byte
 }
 
-// NewTickets returns a signer with a secret key, which may be one that other things are signed with, too. Without a key it is random, and
-// tickets end with the process.
+// NewTickets returns a signer with a secret key, which may be one that other things are signed with, too. Without a key
+// it is random, and tickets end with the process.
 func NewTickets(key []byte) *Tickets {
 	if len(key) == 0 {
 		key = make([]byte, sha256.Size)
@@ -89,7 +90,8 @@ func (t *Tickets) Sign(k Ticket) string {
 	return ticketText.EncodeToString(append(b, tag[:]...))
 }
 
-// Parse reads a ticket that a client shows at a time. Only a genuine one of that client's which has not lapsed comes without an error.
+// Parse reads a ticket that a client shows at a time. Only a genuine one of that client's which has not lapsed comes
+// without an error.
 func (t *Tickets) Parse(text, client string, now time.Time) (Ticket, error) {
 	var in [MaxTicket]byte
 	var buf [ticketBytes]byte

@@ -25,7 +25,8 @@ func TestTicketComesBack(t *testing.T) {
 		}
 		for _, now := range []time.Time{epoch, want.By} {
 			got, err := tickets.Parse(text, client, now)
-			if err != nil || got.Number != want.Number || !got.Issued.Equal(want.Issued) || !got.By.Equal(want.By) || got.Client != client {
+			if err != nil || got.Number != want.Number || !got.Issued.Equal(want.Issued) || !got.By.Equal(want.By) ||
+				got.Client != client {
 				t.Errorf("%+v, %v", got, err)
 			}
 		}

@@ -6,16 +6,17 @@ import (
 )
 
 const (
-	// mostOwed bounds, in seconds of its share, what the general pool can be owed; mostOwing, in seconds of a place, what it can owe.
-	// Requests that take longer than that are rare.
+	// mostOwed bounds, in seconds of its share, what the general pool can be owed; mostOwing, in seconds of a place,
+	// what it can owe. Requests that take longer than that are rare.
 	mostOwed, mostOwing = 30 * time.Second, time.Minute
 	// forgive is the half-life of what is owed while nobody competes.
 	forgive = 5 * time.Second
 )
 
-// A ledger is what the general pool is owed, in nanoseconds of a place at the upstream. While those with a stamp wait, the pool earns
-// its share of the capacity and pays for the places that it has. So it gets its share in time, whether its requests are slow or
-// quick and however small the capacity is: of a single place it has every tenth second, not every tenth request.
+// A ledger is what the general pool is owed, in nanoseconds of a place at the upstream. While those with a stamp wait,
+// the pool earns its share of the capacity and pays for the places that it has. So it gets its share in time, whether
+// its requests are slow or quick and however small the capacity is: of a single place it has every tenth second, not
+// every tenth request.
 type ledger struct {
 	share  float64 // of the capacity
 	earns  float64 // places: the share of the capacity

@@ -20,7 +20,8 @@ const (
 func newCommons() (c commons) {
 	for i := range c.rounds {
 		c.rounds[i].lines = map[client]*line{}
-		c.rounds[i].most = ranking[line]{before: func(a, b *line) bool { return a.n > b.n }, place: func(l *line) *int { return &l.index }}
+		c.rounds[i].most = ranking[line]{before: func(a, b *line) bool { return a.n > b.n },
+			place: func(l *line) *int { return &l.index }}
 	}
 	return c
 }
@@ -165,8 +166,9 @@ func rank(price, work uint64, uses int) float64 {
 
 func newPayers() payers {
 	return payers{
-		next:   ranking[waiter]{before: sooner, place: func(w *waiter) *int { return &w.index }},
-		worst:  ranking[waiter]{before: func(a, b *waiter) bool { return sooner(b, a) }, place: func(w *waiter) *int { return &w.worst }},
+		next: ranking[waiter]{before: sooner, place: func(w *waiter) *int { return &w.index }},
+		worst: ranking[waiter]{before: func(a, b *waiter) bool { return sooner(b, a) },
+			place: func(w *waiter) *int { return &w.worst }},
 		behind: map[client]*tab{},
 	}
 }

@@ -144,7 +144,8 @@ type taker struct {
 }
 
 func (t taker) Take() bool {
-	_, ok := t.w.lanes.Take(t.ev, Taking{Covers: t.w.till.Terms().Covers, AtOnce: t.v.page, Always: t.w.till.Terms().Always})
+	_, ok := t.w.lanes.Take(t.ev, Taking{Covers: t.w.till.Terms().Covers, AtOnce: t.v.page,
+		Always: t.w.till.Terms().Always})
 	return ok
 }
 

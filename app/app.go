@@ -123,8 +123,8 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	return a, nil
 }
 
-// Start opens what the configuration names and serves. When it fails, everything is closed again. An App is started once; ctx is
-// only asked whether to begin at all.
+// Start opens what the configuration names and serves. When it fails, everything is closed again. An App is started
+// once; ctx is only asked whether to begin at all.
 func (a *App) Start(ctx context.Context) (err error) {
 	a.work.Lock()
 	defer a.work.Unlock()
@@ -149,7 +149,8 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err := makeFolder(g.cfg.Data); err != nil {
 		return err
 	}
-	// The control socket comes first: when another weir runs here, that is what should be said, not which port it has taken.
+	// The control socket comes first: when another weir runs here, that is what should be said, not which port it has
+	// taken.
 	if err := g.control.Listen(); err != nil {
 		return err
 	}
@@ -211,7 +212,8 @@ func (a *App) Start(ctx context.Context) (err error) {
 func (a *App) announce(g *generation) {
 	for _, gt := range g.gates {
 		v := gt.view(a.started)
-		a.opts.Log.Info("gate serves", "gate", v.Gate, "kind", v.Kind, "address", v.Address, "upstream", v.Upstream, "accept", strings.Join(v.Accept, ", "),
+		a.opts.Log.Info("gate serves", "gate", v.Gate, "kind", v.Kind, "address", v.Address, "upstream", v.Upstream,
+			"accept", strings.Join(v.Accept, ", "),
 			"throttles", strings.Join(v.Throttles, ", "))
 	}
 	if g.console != nil {
@@ -223,13 +225,14 @@ func (a *App) announce(g *generation) {
 	a.opts.Log.Info("ready", "version", a.opts.Version, "control", g.control.Path())
 }
 
-// Stop ends the App: the gates take nobody new and finish what is under way, until ctx ends; then everything is closed, in the
-// reverse order of Start. The console says "not ready" meanwhile. A second call waits for the first and returns the same.
+// Stop ends the App: the gates take nobody new and finish what is under way, until ctx ends; then everything is closed,
+// in the reverse order of Start. The console says "not ready" meanwhile. A second call waits for the first and returns
+// the same.
 func (a *App) Stop(ctx context.Context) error {
 	a.stop.Do(func() {
 		a.state.Store(stopping)
-		// Whoever is starting or reloading finishes first. The lock is not kept: a command that waits for it is to be told that
-		// weir is stopping, not to be waited for.
+		// Whoever is starting or reloading finishes first. The lock is not kept: a command that waits for it is to be
+		// told that weir is stopping, not to be waited for.
 		a.work.Lock()
 		running := a.running
 		a.work.Unlock()

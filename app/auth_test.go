@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A proxy asks about requests: what is admitted is answered 200, anything else never is, and the same throttles count as everywhere.
+// A proxy asks about requests: what is admitted is answered 200, anything else never is, and the same throttles count
+// as everywhere.
 func TestForwardAuth(t *testing.T) {
 	p := newPost(t, lenient, "", `  plans: {quota: {policies: [{name: few, limit: 2, period: 1h}]}}
 auth: [{listen: "127.0.0.1:0", account: ["header:X-Api-Key"], throttles: [plans]}]`)
@@ -16,8 +17,9 @@ auth: [{listen: "127.0.0.1:0", account: ["header:X-Api-Key"], throttles: [plans]
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, value := range map[string]string{"X-Api-Key": key, "X-Forwarded-Method": "GET", "X-Forwarded-Host": "shop.example",
-			"X-Forwarded-Uri": "/cart", "X-Forwarded-For": "192.0.2.1", "X-Forwarded-Proto": "https"} {
+		for name, value := range map[string]string{"X-Api-Key": key, "X-Forwarded-Method": "GET",
+			"X-Forwarded-Host": "shop.example",
+			"X-Forwarded-Uri":  "/cart", "X-Forwarded-For": "192.0.2.1", "X-Forwarded-Proto": "https"} {
 			q.Header.Set(name, value)
 		}
 		r, err := http.DefaultClient.Do(q)

@@ -24,7 +24,8 @@ var _ console.Backend = backend{}
 // patienceWithLog is how long a line of the log may take to be written before weir is not ready any more.
 const patienceWithLog = 10 * time.Second
 
-// Ready says whether every gate serves, whether somebody takes the log, and whether there is room for mail, where mail comes in.
+// Ready says whether every gate serves, whether somebody takes the log, and whether there is room for mail, where mail
+// comes in.
 func (b backend) Ready() error {
 	if s := b.state.Load(); s != serving {
 		return errors.New(stateNames[s])
@@ -48,7 +49,8 @@ func (b backend) Status() console.Status {
 	b.look(g)
 	s := console.Status{
 		Version: b.opts.Version, State: stateNames[state], Ready: b.Ready() == nil, Started: b.started,
-		Config: b.reloads.get(), Control: g.control.Path(), Gates: []console.GateStatus{}, Throttles: []console.ThrottleStatus{},
+		Config: b.reloads.get(), Control: g.control.Path(), Gates: []console.GateStatus{},
+		Throttles: []console.ThrottleStatus{},
 	}
 	s.Config.Path = b.opts.Path
 	if addr := b.ConsoleAddr(); addr != nil {
@@ -73,7 +75,8 @@ func (b backend) XDP() (all []console.XDPStatus) {
 	return all
 }
 
-// Throttles returns the throttles in order of their names, then the invalid list, and then the limiters of network interfaces.
+// Throttles returns the throttles in order of their names, then the invalid list, and then the limiters of network
+// interfaces.
 func (b backend) Throttles() []console.Throttle {
 	var all []console.Throttle
 	g := b.current.Load()
@@ -87,7 +90,8 @@ func (b backend) Throttles() []console.Throttle {
 	return all
 }
 
-// Account asks every throttle that keeps accounts. The name is shown to whoever asked and to nobody else; it is never logged.
+// Account asks every throttle that keeps accounts. The name is shown to whoever asked and to nobody else; it is never
+// logged.
 func (b backend) Account(name string) (console.Account, error) {
 	if name == "" {
 		return console.Account{}, console.Invalid("which account?")
@@ -127,7 +131,8 @@ func (b backend) ResetAccount(name string) (console.Account, error) {
 	return a, nil
 }
 
-// Why asks the chain of a gate what it would say to a request, taking nothing. At a gate for mail it is asked about a mail.
+// Why asks the chain of a gate what it would say to a request, taking nothing. At a gate for mail it is asked about a
+// mail.
 func (b backend) Why(q console.Question) (console.Explanation, error) {
 	gt, err := b.gateOf(q.Gate)
 	if err != nil {
@@ -137,7 +142,9 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 		return b.whyMail(gt, q)
 	}
 	if len(q.To) > 0 || q.User != "" {
-		return console.Explanation{}, console.Invalid(fmt.Sprintf("the gate %s takes no mail: ask about a request, with a method and a URL", gt.listen))
+		return console.Explanation{},
+			console.Invalid(fmt.Sprintf("the gate %s takes no mail: ask about a request, with a method and a URL",
+				gt.listen))
 	}
 	ev := weir.Event{
 		Time: b.opts.Clock.Now(), Client: q.Client, Account: q.Account, Plan: q.Plan, Kind: "http",
@@ -179,7 +186,8 @@ func explanation(steps []policy.Step, verdict weir.Answer) console.Explanation {
 	e := console.Explanation{Verdict: verdict.Verdict, By: verdict.By, Text: verdict.Explain(), Steps: []console.Step{}}
 	for _, s := range steps {
 		e.Steps = append(e.Steps, console.Step{
-			Throttle: s.Throttle, Shadow: s.Shadow, Verdict: s.Answer.Verdict, Reason: s.Answer.Reason, Rule: s.Answer.Rule,
+			Throttle: s.Throttle, Shadow: s.Shadow, Verdict: s.Answer.Verdict, Reason: s.Answer.Reason,
+			Rule:  s.Answer.Rule,
 			Until: s.Answer.Until, Text: s.Answer.Explain(), Rules: console.Rules(s.Answer.Figures),
 		})
 	}
@@ -236,7 +244,8 @@ func (b backend) SetShadow(s console.Shadow) ([]console.ShadowState, error) {
 	}
 	for _, gt := range g.gates {
 		if l := gt.lanes; l != nil {
-			all = append(all, switched{l.name(gt.listen), l.link, func(on bool) error { l.link.Shadow.Store(on); return nil }})
+			all = append(all, switched{l.name(gt.listen), l.link,
+				func(on bool) error { l.link.Shadow.Store(on); return nil }})
 		}
 	}
 	var names []string
@@ -245,7 +254,8 @@ func (b backend) SetShadow(s console.Shadow) ([]console.ShadowState, error) {
 	}
 	for _, name := range s.Throttles {
 		if !slices.Contains(names, name) {
-			return nil, console.NotFound(fmt.Sprintf("there is no throttle %q; one of %s", name, strings.Join(names, ", ")))
+			return nil,
+				console.NotFound(fmt.Sprintf("there is no throttle %q; one of %s", name, strings.Join(names, ", ")))
 		}
 	}
 	states := []console.ShadowState{}

@@ -90,7 +90,8 @@ func TestShadow(t *testing.T) {
 	b.wants("error", err, nil)
 	b.wants("in shadow", b.get(0, "acme"), 200)
 	b.wants("counted", backend{b.App}.Status().Throttles[0].Shadowed["refuse"], 1)
-	for _, wrong := range []console.Shadow{{}, {All: true, Throttles: []string{"plans"}}, {Throttles: []string{"plans", "unknown"}}} {
+	for _, wrong := range []console.Shadow{{}, {All: true, Throttles: []string{"plans"}},
+		{Throttles: []string{"plans", "unknown"}}} {
 		if _, err := b.client.SetShadow(t.Context(), wrong); err == nil {
 			t.Errorf("%+v was taken", wrong)
 		}

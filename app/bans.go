@@ -71,11 +71,13 @@ var offences = map[weir.Reason]string{
 	weir.NotPaying: "keeps coming without a stamp",
 }
 
-// offend puts whoever did something that must not be done on the invalid list. A gate calls it for an answer that says so.
+// offend puts whoever did something that must not be done on the invalid list. A gate calls it for an answer that says
+// so.
 //
 // The address of a trusted proxy is never banned. It is the source where nobody knows who is behind the proxy.
 func (a *App) offend(ev *weir.Event, answer *weir.Answer) {
-	o := ban.Offence{Client: ev.Client, Source: ev.Source, Reason: cmp.Or(offences[answer.Reason], answer.Reason.String()), By: answer.By}
+	o := ban.Offence{Client: ev.Client, Source: ev.Source,
+		Reason: cmp.Or(offences[answer.Reason], answer.Reason.String()), By: answer.By}
 	if a.current.Load().isProxy(ev.Source) {
 		if o.Client == identify.AddressID(ev.Source) {
 			o.Client = ""
@@ -98,8 +100,10 @@ const boundBans = "bans"
 // BanStatus sums the invalid list up.
 func (b backend) BanStatus() console.BanStatus {
 	s := b.bans.list.Stats()
-	return console.BanStatus{Clients: s.Clients, Networks: s.Networks, Operators: s.Operators, Max: b.current.Load().cfg.Bans.Max,
-		Added: s.Added, Removed: s.Removed, Expired: s.Expired, Evicted: s.Evicted, Refused: s.Refused, Offences: s.Offences, Addresses: s.Addresses}
+	return console.BanStatus{Clients: s.Clients, Networks: s.Networks, Operators: s.Operators,
+		Max:   b.current.Load().cfg.Bans.Max,
+		Added: s.Added, Removed: s.Removed, Expired: s.Expired, Evicted: s.Evicted, Refused: s.Refused,
+		Offences: s.Offences, Addresses: s.Addresses}
 }
 
 // Bans returns a part of the list. However long the list is, no more than a page of it is gathered.
@@ -145,7 +149,8 @@ func (b backend) Bans(q console.BanQuery) (console.BanPage, error) {
 }
 
 func banView(b store.Ban) console.Ban {
-	return console.Ban{Who: b.BanKey.String(), Reason: b.Reason, By: b.By, Operator: b.Operator, Since: b.Since, Until: b.Until}
+	return console.Ban{Who: b.BanKey.String(), Reason: b.Reason, By: b.By, Operator: b.Operator, Since: b.Since,
+		Until: b.Until}
 }
 
 // banFilter returns what finds the bans that an operator looks for: by a part of the text, and by address.
@@ -203,7 +208,8 @@ func (b backend) Ban(ctx context.Context, o console.BanOrder, by string) (r cons
 func (b backend) whyNotBanned(err error) error {
 	if errors.Is(err, ban.ErrFull) {
 		b.metrics.BoundReached(boundBans)
-		return console.Rejected(fmt.Sprintf("%s (%d; bans.max in the configuration)", err, b.current.Load().cfg.Bans.Max))
+		return console.Rejected(fmt.Sprintf("%s (%d; bans.max in the configuration)", err,
+			b.current.Load().cfg.Bans.Max))
 	}
 	return console.Invalid(plainly(err))
 }
@@ -221,7 +227,8 @@ func (b backend) Unban(ctx context.Context, who, by string) (r console.BanResult
 	}
 	r.Ban = banView(old)
 	b.opts.Log.Info("ban removed", "who", logged(key), "by", by)
-	if wider, found := b.bans.list.Find("", key.Prefix.Addr(), now); key.Client == "" && found && wider.Prefix.Bits() < key.Prefix.Bits() {
+	if wider, found := b.bans.list.Find("", key.Prefix.Addr(), now); key.Client == "" && found &&
+		wider.Prefix.Bits() < key.Prefix.Bits() {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%s is banned still, as a part of %s", key, wider.BanKey))
 	}
 	b.keepNow(ctx, &r, "it is no longer banned, but will be again after a restart")
@@ -232,7 +239,8 @@ func (b backend) Unban(ctx context.Context, who, by string) (r console.BanResult
 func (b backend) notBanned(key store.BanKey, now time.Time) error {
 	msg := fmt.Sprintf("%s is not banned", key)
 	if key.Client == "" {
-		if wider, found := b.bans.list.Find("", key.Prefix.Addr(), now); found && wider.Prefix.Bits() < key.Prefix.Bits() {
+		if wider, found := b.bans.list.Find("", key.Prefix.Addr(), now); found &&
+			wider.Prefix.Bits() < key.Prefix.Bits() {
 			return console.NotFound(fmt.Sprintf("%s by itself; %s is, and has it", msg, wider.BanKey))
 		}
 		if page, err := b.Bans(console.BanQuery{Filter: key.String(), Limit: 1}); err == nil && page.Total > 0 {
@@ -249,13 +257,16 @@ func (b backend) banWarnings(key store.BanKey) (all []string) {
 	}
 	for _, own := range loopback {
 		if key.Prefix.IsValid() && own.Overlaps(key.Prefix) {
-			all = append(all, fmt.Sprintf("%s is this machine itself: proxies and health checks that run on it are refused too", key))
+			all = append(all,
+				fmt.Sprintf("%s is this machine itself: proxies and health checks that run on it are refused too", key))
 			break
 		}
 	}
 	for _, p := range b.current.Load().cfg.TrustedProxies() {
 		if key.Prefix.IsValid() && p.Overlaps(key.Prefix) {
-			all = append(all, fmt.Sprintf("%s is a trusted proxy: it may still connect, as those behind it are judged by their own addresses", p))
+			all = append(all,
+				fmt.Sprintf("%s is a trusted proxy: it may still connect, as those behind it are judged by their own "+
+					"addresses", p))
 		}
 	}
 	return all

@@ -118,26 +118,31 @@ func TestBannedEverywhere(t *testing.T) {
 	}
 	served("at first", true, true)
 	r := b.ban(console.BanOrder{Who: "192.0.2.0/24", For: weir.Duration(time.Hour), Reason: "a scraper"})
-	if !r.Kept || len(r.Warnings) != 0 || r.Ban.Reason != "a scraper" || !r.Ban.Operator || !r.Ban.Since.Equal(noon) || !r.Ban.Until.Equal(noon.Add(time.Hour)) {
+	if !r.Kept || len(r.Warnings) != 0 || r.Ban.Reason != "a scraper" || !r.Ban.Operator || !r.Ban.Since.Equal(noon) ||
+		!r.Ban.Until.Equal(noon.Add(time.Hour)) {
 		t.Errorf("%+v", r)
 	}
 	served("banned", false, true)
 	r = b.ban(console.BanOrder{Who: "127.0.0.1"})
-	if !r.Ban.Until.IsZero() || len(r.Warnings) != 2 || !strings.Contains(r.Warnings[0], "this machine itself") || !strings.Contains(r.Warnings[1], "127.0.0.1/32 is a trusted proxy") {
+	if !r.Ban.Until.IsZero() || len(r.Warnings) != 2 || !strings.Contains(r.Warnings[0], "this machine itself") ||
+		!strings.Contains(r.Warnings[1], "127.0.0.1/32 is a trusted proxy") {
 		t.Errorf("%+v", r)
 	}
 	served("this machine, too", false, false)
 	b.wants("listed", b.who(""), "127.0.0.1 192.0.2.0/24")
 
-	e, err := b.client.Why(t.Context(), console.Question{Gate: b.current.Load().gates[0].address(), Source: "192.0.2.9", Path: "/", Method: "GET"})
-	if err != nil || e.Verdict != weir.Refuse || e.By != "bans" || e.Steps[0].Throttle != "bans" || e.Steps[0].Reason != weir.Banned {
+	e, err := b.client.Why(t.Context(), console.Question{Gate: b.current.Load().gates[0].address(), Source: "192.0.2.9",
+		Path: "/", Method: "GET"})
+	if err != nil || e.Verdict != weir.Refuse || e.By != "bans" || e.Steps[0].Throttle != "bans" ||
+		e.Steps[0].Reason != weir.Banned {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if _, err := b.client.SetShadow(t.Context(), console.Shadow{Throttles: []string{"bans"}, On: true}); err != nil {
 		t.Fatal(err)
 	}
 	served("in shadow", true, true)
-	if r := b.ban(console.BanOrder{Who: "203.0.113.1", For: weir.Duration(time.Minute)}); len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "weir shadow off bans") {
+	if r := b.ban(console.BanOrder{Who: "203.0.113.1", For: weir.Duration(time.Minute)}); len(r.Warnings) != 1 ||
+		!strings.Contains(r.Warnings[0], "weir shadow off bans") {
 		t.Errorf("%+v", r.Warnings)
 	}
 	if _, err := b.client.SetShadow(t.Context(), console.Shadow{Throttles: []string{"bans"}}); err != nil {
@@ -159,14 +164,17 @@ func TestBannedEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Bans.Clients != 0 || s.Bans.Networks != 0 || s.Bans.Added != 3 || s.Bans.Removed != 1 || s.Bans.Expired != 2 || s.Bans.Max != 100_000 {
+	if s.Bans.Clients != 0 || s.Bans.Networks != 0 || s.Bans.Added != 3 || s.Bans.Removed != 1 || s.Bans.Expired != 2 ||
+		s.Bans.Max != 100_000 {
 		t.Errorf("%+v", s.Bans)
 	}
-	if got := s.Throttles[1]; got.Throttle != "bans" || got.Kind != "ban" || got.Verdicts["refuse"] == 0 || got.Shadowed["refuse"] == 0 {
+	if got := s.Throttles[1]; got.Throttle != "bans" || got.Kind != "ban" || got.Verdicts["refuse"] == 0 ||
+		got.Shadowed["refuse"] == 0 {
 		t.Errorf("%+v", got)
 	}
 	_, body := b.page("/metrics")
-	for _, want := range []string{`weir_bans{kind="network"} 0`, `weir_bans_gone_total{why="expired"} 2`, `weir_store_failures_total{part="bans"} 0`,
+	for _, want := range []string{`weir_bans{kind="network"} 0`, `weir_bans_gone_total{why="expired"} 2`,
+		`weir_store_failures_total{part="bans"} 0`,
 		`weir_bound_reached_total{bound="bans"} 0`, `weir_throttle_shadow{throttle="bans"} 0`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %s", want)
@@ -207,7 +215,8 @@ func TestBansSurviveARestart(t *testing.T) {
 	b.ban(console.BanOrder{Who: "client:abc", For: weir.Duration(time.Hour)})
 	b.ban(console.BanOrder{Who: "198.51.100.7"})
 	b.unban("198.51.100.7")
-	b.offend(&weir.Event{Time: b.clock.Now(), Client: "forger"}, &weir.Answer{Reason: weir.Forged, Figure: weir.Figure{By: "stamps"}})
+	b.offend(&weir.Event{Time: b.clock.Now(), Client: "forger"},
+		&weir.Answer{Reason: weir.Forged, Figure: weir.Figure{By: "stamps"}})
 	before, err := b.client.Bans(t.Context(), console.BanQuery{})
 	if err != nil || before.Total != 4 {
 		t.Fatalf("%+v, %v", before, err)
@@ -250,10 +259,12 @@ func TestOffences(t *testing.T) {
 	b.wants("three clients", b.who(""), "192.0.2.7 client:a client:b client:c")
 	b.wants("the address", b.from("192.0.2.7") == 200, false)
 	page, _ := b.client.Bans(t.Context(), console.BanQuery{})
-	if got := page.Bans[0]; got.By != "stamps" || got.Operator || got.Reason != "3 clients: a forged or wrongly solved stamp" || !got.Until.Equal(noon.Add(10*time.Minute)) {
+	if got := page.Bans[0]; got.By != "stamps" || got.Operator ||
+		got.Reason != "3 clients: a forged or wrongly solved stamp" || !got.Until.Equal(noon.Add(10*time.Minute)) {
 		t.Errorf("%+v", got)
 	}
-	e, err := b.client.Why(t.Context(), console.Question{Gate: b.HTTPAddr(1).String(), Client: "a", Path: "/", Method: "GET"})
+	e, err := b.client.Why(t.Context(), console.Question{Gate: b.HTTPAddr(1).String(), Client: "a", Path: "/",
+		Method: "GET"})
 	if err != nil || e.By != "bans" || e.Steps[0].Rule != "client" {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -267,10 +278,12 @@ func TestOffences(t *testing.T) {
 	forge("e", "203.0.113.1")
 	b.wants("a list full of operators' bans", b.who(""), "client:1 client:2 client:3 client:4")
 	var full *console.Error
-	if _, err := b.client.Ban(t.Context(), console.BanOrder{Who: "client:5"}); !errors.As(err, &full) || full.Code != 409 || !strings.Contains(full.Msg, "bans.max") {
+	if _, err := b.client.Ban(t.Context(), console.BanOrder{Who: "client:5"}); !errors.As(err, &full) ||
+		full.Code != 409 || !strings.Contains(full.Msg, "bans.max") {
 		t.Errorf("one more: %v", err)
 	}
-	if _, body := b.page("/metrics"); !strings.Contains(body, `weir_bound_reached_total{bound="bans"} 2`) || !strings.Contains(body, `weir_bans_refused_total 2`) {
+	if _, body := b.page("/metrics"); !strings.Contains(body, `weir_bound_reached_total{bound="bans"} 2`) ||
+		!strings.Contains(body, `weir_bans_refused_total 2`) {
 		t.Error("what had no room was not counted")
 	}
 }
@@ -294,11 +307,14 @@ func TestBanMistakes(t *testing.T) {
 			_, err := backend{b.App}.Ban(ctx, console.BanOrder{Who: "192.0.2.1", For: -1}, "root")
 			return err
 		}, 400, "over at 2026-03-01T11:59:59Z already"},
-		"too long":  {banning(b, console.BanOrder{Who: "192.0.2.1", Reason: strings.Repeat("x", 513)}), 400, "the reason of a ban of 513 bytes, at most 512"},
-		"an age":    {banning(b, console.BanOrder{Who: "192.0.2.1", For: weir.Duration(290 * 365 * 24 * time.Hour)}), 400, "2262"},
-		"unknown":   {unbanning(b, "203.0.113.1"), 404, "203.0.113.1 is not banned"},
-		"a part":    {unbanning(b, "192.0.2.1"), 404, "192.0.2.1 is not banned by itself; 192.0.2.0/24 is"},
-		"a whole":   {unbanning(b, "198.51.100.0/24"), 404, "198.51.100.0/24 is not banned as a whole; weir ban list --filter 198.51.100.0/24"},
+		"too long": {banning(b, console.BanOrder{Who: "192.0.2.1", Reason: strings.Repeat("x", 513)}), 400,
+			"the reason of a ban of 513 bytes, at most 512"},
+		"an age": {banning(b, console.BanOrder{Who: "192.0.2.1", For: weir.Duration(290 * 365 * 24 * time.Hour)}),
+			400, "2262"},
+		"unknown": {unbanning(b, "203.0.113.1"), 404, "203.0.113.1 is not banned"},
+		"a part":  {unbanning(b, "192.0.2.1"), 404, "192.0.2.1 is not banned by itself; 192.0.2.0/24 is"},
+		"a whole": {unbanning(b, "198.51.100.0/24"), 404,
+			"198.51.100.0/24 is not banned as a whole; weir ban list --filter 198.51.100.0/24"},
 		"no client": {unbanning(b, "client:x"), 404, "client:x is not banned"},
 		"nonsense":  {unbanning(b, "nonsense"), 400, "neither an address"},
 		"a cursor": {func(ctx context.Context) error {
@@ -307,13 +323,15 @@ func TestBanMistakes(t *testing.T) {
 		}, 400, "neither an address"},
 	} {
 		var e *console.Error
-		if err := c.call(t.Context()); !errors.As(err, &e) || e.Code != c.code || !strings.Contains(e.Msg, c.want) || strings.Contains(e.Msg, "store") {
+		if err := c.call(t.Context()); !errors.As(err, &e) || e.Code != c.code || !strings.Contains(e.Msg, c.want) ||
+			strings.Contains(e.Msg, "store") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	b.wants("nothing has changed", b.who(""), "192.0.2.0/24 198.51.100.7")
 	b.ban(console.BanOrder{Who: "192.0.2.1"})
-	if r := b.unban("192.0.2.1"); len(r.Warnings) != 1 || r.Warnings[0] != "192.0.2.1 is banned still, as a part of 192.0.2.0/24" {
+	if r := b.unban("192.0.2.1"); len(r.Warnings) != 1 ||
+		r.Warnings[0] != "192.0.2.1 is banned still, as a part of 192.0.2.0/24" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -342,7 +360,8 @@ func TestBanPages(t *testing.T) {
 			who = fmt.Sprintf("client:%03d", i)
 		}
 		want[who] = true
-		if err := b.bans.list.Add(store.Ban{BanKey: key(t, who), Reason: fmt.Sprint("Reason ", i%10), By: "root"}, noon); err != nil {
+		if err := b.bans.list.Add(store.Ban{BanKey: key(t, who), Reason: fmt.Sprint("Reason ", i%10), By: "root"},
+			noon); err != nil {
 			t.Fatal(err)
 		}
 	}

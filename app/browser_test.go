@@ -36,7 +36,8 @@ two € "</textarea></label><button>Send</button></form>`)
 			body = []byte("<p>" + html.EscapeString(string(body)) + "</p>")
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		fmt.Fprintf(w, `<!doctype html><html lang="en"><title>the site</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/style.css">
+		fmt.Fprintf(w,
+			`<!doctype html><html lang="en"><title>the site</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/style.css">
 <main><h1>%s %s</h1>%s</main></html>`, r.Method, html.EscapeString(r.URL.RequestURI()), body)
 	})
 	a, err := app.New(s.stampConfig(gate, options), app.Options{Clock: clock.System})
@@ -65,7 +66,8 @@ func TestABrowserPays(t *testing.T) {
 				free = "/style.css"
 			}
 			s, site := browsed(t, "capacity: {concurrent: 10}, throttles: [stamps]",
-				fmt.Sprintf(`schedule: [{load: 0%%, work: 12 bits}], covers: %d, never_ask: {paths: ["/form", %q]}`, covers, free))
+				fmt.Sprintf(`schedule: [{load: 0%%, work: 12 bits}], covers: %d, never_ask: {paths: ["/form", %q]}`,
+					covers, free))
 			p := browser.Open(t)
 			p.Visit(site + "/page?x=1#part")
 			p.Wait(atTheSite)
@@ -83,7 +85,8 @@ func TestABrowserPays(t *testing.T) {
 			}
 			p.Click("button")
 			p.Wait(atTheSite + ` && location.pathname === "/sent"`)
-			if got, want := p.Text("p"), `text=one%0D%0Atwo+%E2%82%AC+%22`; got != want || p.Text("h1") != "POST /sent?a=1" {
+			if got, want := p.Text("p"), `text=one%0D%0Atwo+%E2%82%AC+%22`; got != want ||
+				p.Text("h1") != "POST /sent?a=1" {
 				t.Errorf("%s %q, want %q", p.Text("h1"), got, want)
 			}
 		})
@@ -94,7 +97,8 @@ func TestABrowserPays(t *testing.T) {
 func TestTwoTabsOfABrowser(t *testing.T) {
 	for _, covers := range []int{50, 1} {
 		s, site := browsed(t, "capacity: {concurrent: 10}, throttles: [stamps]",
-			fmt.Sprintf(`schedule: [{load: 0%%, work: 16 bits}], covers: %d, never_ask: {paths: ["/style.css"]}`, covers))
+			fmt.Sprintf(`schedule: [{load: 0%%, work: 16 bits}], covers: %d, never_ask: {paths: ["/style.css"]}`,
+				covers))
 		one := browser.Open(t)
 		two := one.Tab()
 		browser.Eval[bool](one, `location.href = "`+site+`/one", true`)
@@ -112,7 +116,8 @@ func TestTwoTabsOfABrowser(t *testing.T) {
 
 // TestABrowserWithoutScripts: it waits in the waiting room, sees its place, and gets in.
 func TestABrowserWithoutScripts(t *testing.T) {
-	s, site := browsed(t, "capacity: {concurrent: 1, reload: 1s, pool: 10%}, throttles: [stamps]", `schedule: [{load: 0%, work: 10 bits}]`)
+	s, site := browsed(t, "capacity: {concurrent: 1, reload: 1s, pool: 10%}, throttles: [stamps]",
+		`schedule: [{load: 0%, work: 10 bits}]`)
 	release := s.holding()
 	busy := s.send("GET /busy HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.9\r\nStamp: " +
 		solve(t, s.program("192.0.2.9").get("/busy").header.Get("Stamp-Challenge")) + "\r\n\r\n")
@@ -128,7 +133,8 @@ func TestABrowserWithoutScripts(t *testing.T) {
 	})
 	p := browser.Open(t)
 	p.Scripts(false)
-	if status, header := p.Visit(site + "/page"); status != http.StatusServiceUnavailable || header.Get("Cache-Control") != "no-store" ||
+	if status, header := p.Visit(site + "/page"); status != http.StatusServiceUnavailable ||
+		header.Get("Cache-Control") != "no-store" ||
 		!strings.Contains(header.Get("X-Robots-Tag"), "noindex") {
 		t.Errorf("%d %v", status, header)
 	}

@@ -19,21 +19,22 @@ import (
 	"weir/internal/needs"
 )
 
-// A street has a site behind a weir, and another site with a page of its own. They are two sites to a browser: one is 127.0.0.1, the other
-// localhost.
+// A street has a site behind a weir, and another site with a page of its own. They are two sites to a browser: one is
+// 127.0.0.1, the other localhost.
 type street struct {
 	*site
 	t           *testing.T
 	home, other string
 
-	mu   sync.Mutex
-	seen []string // what reached the server of the site, but for styles: method, URI, body, where it came from and its cookies
+	mu sync.Mutex
+	// what reached the server of the site, but for styles: method, URI, body, where it came from and its cookies
+	seen []string
 	sent []string // the bodies of all that was sent, asked for a stamp or not
 	page string   // of the other site
 }
 
-// newStreet opens it, over TLS or not. The server of the site has pages with what the test says, and files at /file. With "forget" in its
-// query, a page takes back what the gate gave to the browser.
+// newStreet opens it, over TLS or not. The server of the site has pages with what the test says, and files at /file.
+// With "forget" in its query, a page takes back what the gate gave to the browser.
 func newStreet(t *testing.T, secure bool, options string, pages map[string]string) *street {
 	t.Helper()
 	s, gate := browsed(t, "capacity: {concurrent: 10}, throttles: [stamps]", options)
@@ -44,7 +45,8 @@ func newStreet(t *testing.T, secure bool, options string, pages map[string]strin
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if !strings.HasSuffix(r.URL.Path, ".css") {
 			st.mu.Lock()
-			st.seen = append(st.seen, fmt.Sprintf("%s %s %s from %s with %s", r.Method, r.URL.RequestURI(), body, r.Header.Get("Origin"), r.Header.Get("Cookie")))
+			st.seen = append(st.seen, fmt.Sprintf("%s %s %s from %s with %s", r.Method, r.URL.RequestURI(), body,
+				r.Header.Get("Origin"), r.Header.Get("Cookie")))
 			st.mu.Unlock()
 		}
 		if page, ok := pages[r.URL.Path]; ok {
@@ -104,7 +106,8 @@ func newStreet(t *testing.T, secure bool, options string, pages map[string]strin
 	if secure {
 		open = httptest.NewTLSServer
 	}
-	for handler, address := range map[*http.Handler]*string{new(http.Handler(front)): &st.home, new(http.Handler(elsewhere)): &st.other} {
+	for handler, address := range map[*http.Handler]*string{new(http.Handler(front)): &st.home,
+		new(http.Handler(elsewhere)): &st.other} {
 		server := open(*handler)
 		t.Cleanup(server.Close)
 		*address = server.URL
@@ -130,8 +133,8 @@ const (
 	pressable  = `document.querySelector("#go")?.checkVisibility()`
 )
 
-// TestADownload: somebody who follows a link to a file gets the file, and a page that says so. A link that saves (<a download>) saves the file
-// or nothing, never the page that asks.
+// TestADownload: somebody who follows a link to a file gets the file, and a page that says so. A link that saves (<a
+// download>) saves the file or nothing, never the page that asks.
 func TestADownload(t *testing.T) {
 	s := newStreet(t, true, asksAlways, map[string]string{
 		"/page/links": `<a id="link" href="/file">file</a> <a id="save" download="saved.csv" href="/file?save">save</a>`})
@@ -143,7 +146,8 @@ func TestADownload(t *testing.T) {
 	p.Visit(s.home + "/page/links?forget")
 	p.Click("#link")
 	p.Wait(pressable)
-	if text := p.Text("main"); !strings.Contains(text, "If it is for a download, that starts by itself") || strings.Contains(text, "Work done") {
+	if text := p.Text("main"); !strings.Contains(text, "If it is for a download, that starts by itself") ||
+		strings.Contains(text, "Work done") {
 		t.Errorf("reads %q", text)
 	}
 	p.Screenshot("gate-download")
@@ -163,7 +167,8 @@ func TestADownload(t *testing.T) {
 
 // TestADownloadWithoutScripts: the file comes once, and the page has said what happens.
 func TestADownloadWithoutScripts(t *testing.T) {
-	s, site := browsed(t, "capacity: {concurrent: 10, reload: 1s}, throttles: [stamps]", `schedule: [{load: 0%, work: 12 bits}]`)
+	s, site := browsed(t, "capacity: {concurrent: 10, reload: 1s}, throttles: [stamps]",
+		`schedule: [{load: 0%, work: 12 bits}]`)
 	s.does(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Disposition", "attachment; filename=table.csv")
 		fmt.Fprint(w, "a,b")
@@ -172,7 +177,8 @@ func TestADownloadWithoutScripts(t *testing.T) {
 	folder := p.Downloads()
 	p.Scripts(false)
 	p.Visit(site + "/file")
-	if text := p.Text("main"); !strings.Contains(text, "A download starts by itself. This page then stays as it is, and you can leave it.") {
+	if text := p.Text("main"); !strings.Contains(text,
+		"A download starts by itself. This page then stays as it is, and you can leave it.") {
 		t.Errorf("reads %q", text)
 	}
 	s.until("the file", func() bool {
@@ -187,13 +193,17 @@ func TestAFormInAnyCharset(t *testing.T) {
 	form := `<form method="post" action="/sent?%F6"><input name="plain" value="a &amp;amp; &quot;b&quot; + %"><input name="na&#228;me" value="&#246;&#8364;&#12450;&#34920;&#1078;&#44032;&#129302;">` +
 		`<input type="hidden" name="_charset_"><textarea name="text">&#246;
 two</textarea><button>Send</button></form>`
-	s := newStreet(t, true, `schedule: [{load: 0%, work: 12 bits}], covers: 1, never_ask: {paths: ["/page/*", "/style.css"]}`, map[string]string{"/page/form": form})
+	s := newStreet(t, true,
+		`schedule: [{load: 0%, work: 12 bits}], covers: 1, never_ask: {paths: ["/page/*", "/style.css"]}`,
+		map[string]string{"/page/form": form})
 	first := browser.Open(t)
 	for charset, part := range map[string]string{
-		"windows-1252": "=%F6%80%26%2312450%3B", "shift_jis": "%83A%95%5C", "iso-2022-jp": "%1B%24B", "euc-kr": "%B0%A1", "gb18030": "%810%8B2%A2%E3", "koi8-r": "%D6", "big5": "%AA%ED", "utf-8": "%C3%B6",
+		"windows-1252": "=%F6%80%26%2312450%3B", "shift_jis": "%83A%95%5C", "iso-2022-jp": "%1B%24B",
+		"euc-kr": "%B0%A1", "gb18030": "%810%8B2%A2%E3", "koi8-r": "%D6", "big5": "%AA%ED", "utf-8": "%C3%B6",
 	} {
 		for _, scripts := range []bool{true, false} {
-			if !scripts && !needs.Long() && !slices.Contains([]string{"windows-1252", "iso-2022-jp", "utf-8"}, charset) {
+			if !scripts && !needs.Long() &&
+				!slices.Contains([]string{"windows-1252", "iso-2022-jp", "utf-8"}, charset) {
 				continue // the button sends what the script would; one charset of each kind will do
 			}
 			p := first.Tab() // as a tab does not do the work for one address again and again
@@ -209,7 +219,9 @@ two</textarea><button>Send</button></form>`
 			}
 			p.Wait(atTheSite)
 			got, want := s.reached("POST"), s.sent[0]
-			if len(got) != 1 || len(s.sent) != 2 || s.sent[1] != want || !strings.HasPrefix(got[0], "POST /sent?%F6 "+want+" from ") || !strings.Contains(want, part) || !strings.Contains(strings.ToLower(want), "_charset_="+charset+"&") {
+			if len(got) != 1 || len(s.sent) != 2 || s.sent[1] != want ||
+				!strings.HasPrefix(got[0], "POST /sent?%F6 "+want+" from ") || !strings.Contains(want, part) ||
+				!strings.Contains(strings.ToLower(want), "_charset_="+charset+"&") {
 				t.Errorf("%s: %q, want %q with %q", charset, got, want, part)
 			}
 		}
@@ -219,18 +231,21 @@ two</textarea><button>Send</button></form>`
 // TestAFrameOfAnotherSite: a page that another site shows in a frame can be paid for, and so can what it leads to.
 func TestAFrameOfAnotherSite(t *testing.T) {
 	for _, covers := range []int{50, 1} {
-		s := newStreet(t, true, fmt.Sprintf(`schedule: [{load: 0%%, work: 12 bits}], covers: %d, never_ask: {paths: ["/page/*", "/style.css"]}`, covers),
+		s := newStreet(t, true,
+			fmt.Sprintf(`schedule: [{load: 0%%, work: 12 bits}], covers: %d, never_ask: {paths: ["/page/*", "/style.css"]}`, covers),
 			map[string]string{"/page/free": `<a href="/next">next</a>`})
 		for _, path := range []string{"/framed", "/page/free"} {
 			s.mu.Lock()
-			s.page = `<h1>elsewhere</h1><iframe title="site" width="400" height="500" src="` + s.home + path + `"></iframe>`
+			s.page = `<h1>elsewhere</h1><iframe title="site" width="400" height="500" src="` + s.home + path +
+				`"></iframe>`
 			s.mu.Unlock()
 			p := browser.Open(t)
 			p.Visit(s.other + "/")
 			frame := p.Frame(s.home)
 			p.Tolerate("status of 503")
 			frame.Tolerate("status of 503")
-			if path == "/page/free" { // by now the request comes from the site itself, and nothing but the frame tells where it is
+			// by now the request comes from the site itself, and nothing but the frame tells where it is
+			if path == "/page/free" {
 				frame.Wait(`document.querySelector("a")`)
 				browser.Eval[bool](frame, `document.querySelector("a").click(), true`)
 				path = "/next"
@@ -240,7 +255,8 @@ func TestAFrameOfAnotherSite(t *testing.T) {
 			if got := s.reached("GET " + path); len(got) != 1 || strings.Contains(got[0], "weir-") {
 				t.Errorf("%s: %q", path, got)
 			}
-			for _, c := range browser.Await[[]string](frame, `cookieStore.getAll().then(all => all.filter(c => !c.partitioned).map(c => c.name))`) {
+			for _, c := range browser.Await[[]string](frame,
+				`cookieStore.getAll().then(all => all.filter(c => !c.partitioned).map(c => c.name))`) {
 				t.Errorf("%s: the cookie %s is not partitioned", path, c)
 			}
 			// What is done in frames is no use to the site itself, and no harm.
@@ -255,7 +271,8 @@ func TestAFrameOfAnotherSite(t *testing.T) {
 
 // TestAFrameOfTheSite: a site may show its own pages in frames. What is paid there is paid for both.
 func TestAFrameOfTheSite(t *testing.T) {
-	s := newStreet(t, true, asksAlways, map[string]string{"/page/frames": `<iframe title="site" src="/framed"></iframe>`})
+	s := newStreet(t, true, asksAlways,
+		map[string]string{"/page/frames": `<iframe title="site" src="/framed"></iframe>`})
 	p := browser.Open(t)
 	p.Visit(s.home + "/page/frames")
 	p.Wait(`document.querySelector("iframe").contentDocument?.title === "the site"`)
@@ -264,7 +281,8 @@ func TestAFrameOfTheSite(t *testing.T) {
 	}
 }
 
-// TestAFrameWithoutCookies: without TLS there are no cookies in frames of another site. The page says so, and opens in a tab of its own.
+// TestAFrameWithoutCookies: without TLS there are no cookies in frames of another site. The page says so, and opens in
+// a tab of its own.
 func TestAFrameWithoutCookies(t *testing.T) {
 	s := newStreet(t, false, asksAlways, nil)
 	s.page = `<h1>elsewhere</h1><iframe title="site" width="320" height="640" src="` + s.home + `/framed"></iframe>`
@@ -272,7 +290,8 @@ func TestAFrameWithoutCookies(t *testing.T) {
 	p.Visit(s.other + "/")
 	frame := p.Frame(s.home)
 	frame.Wait(pressable)
-	if text := frame.Text("main"); !strings.Contains(text, "Please open this page by itself") || strings.Contains(text, "Work done") {
+	if text := frame.Text("main"); !strings.Contains(text, "Please open this page by itself") ||
+		strings.Contains(text, "Work done") {
 		t.Errorf("reads %q", text)
 	}
 	p.Screenshot("gate-framed")
@@ -283,20 +302,22 @@ func TestAFrameWithoutCookies(t *testing.T) {
 	s.until("the page in its own tab", func() bool { return len(s.reached("GET /framed")) == 1 })
 }
 
-// TestAFormOfAnotherSite: what another site sends is not sent again by the site itself. That would bring cookies that the other site cannot
-// send, and nobody could tell it from a form of the site's own.
+// TestAFormOfAnotherSite: what another site sends is not sent again by the site itself. That would bring cookies that
+// the other site cannot send, and nobody could tell it from a form of the site's own.
 func TestAFormOfAnotherSite(t *testing.T) {
 	for _, secure := range []bool{true, false} {
 		t.Run(fmt.Sprintf("TLS %t", secure), func(t *testing.T) {
 			s := newStreet(t, secure, asksAlways, map[string]string{
 				"/page/own": `<meta name="referrer" content="same-origin"><form method="post" action="/own"><button name="a" value="1">Send</button></form>`})
-			s.page = `<h1>elsewhere</h1><form method="post" action="` + s.home + `/transfer"><button name="a" value="1">Send</button></form>`
+			s.page = `<h1>elsewhere</h1><form method="post" action="` + s.home +
+				`/transfer"><button name="a" value="1">Send</button></form>`
 			p := browser.Open(t)
 			p.Visit(s.home + "/page/own") // gives cookies
 			p.Visit(s.other + "/")
 			p.Click("button")
 			p.Wait(pressable)
-			if text := p.Text("main"); !strings.Contains(text, "came from another site") || !strings.Contains(text, "You can go on now") {
+			if text := p.Text("main"); !strings.Contains(text, "came from another site") ||
+				!strings.Contains(text, "You can go on now") {
 				t.Errorf("reads %q", text)
 			}
 			if got := s.reached("POST"); len(got) > 0 {
@@ -308,7 +329,8 @@ func TestAFormOfAnotherSite(t *testing.T) {
 			if secure {
 				browser.Eval[bool](p, `document.querySelector("button").click(), true`)
 				p.Wait(atTheSite)
-				if got, want := s.reached("POST"), []string{"POST /transfer a=1 from " + s.other + " with "}; !slices.Equal(got, want) {
+				if got, want := s.reached("POST"),
+					[]string{"POST /transfer a=1 from " + s.other + " with "}; !slices.Equal(got, want) {
 					t.Errorf("%q, want %q", got, want)
 				}
 			}
@@ -317,7 +339,8 @@ func TestAFormOfAnotherSite(t *testing.T) {
 			asked := s.stamps().Stamp.Challenged
 			p.Click("button")
 			p.Wait(atTheSite)
-			if got := s.reached("POST /own"); len(got) != 1 || !strings.Contains(got[0], "lax=1") || s.stamps().Stamp.Challenged == asked {
+			if got := s.reached("POST /own"); len(got) != 1 || !strings.Contains(got[0], "lax=1") ||
+				s.stamps().Stamp.Challenged == asked {
 				t.Errorf("its own form: %q", got)
 			}
 		})

@@ -20,8 +20,9 @@ const (
 	pruneEvery   = 10 * time.Minute // what no longer counts
 )
 
-// counters keeps what accounts have used in long periods over restarts. It saves what has changed every few seconds, in batches, and more
-// often at first: a weir that is killed again and again forgets no more than a part of what was used each time.
+// counters keeps what accounts have used in long periods over restarts. It saves what has changed every few seconds, in
+// batches, and more often at first: a weir that is killed again and again forgets no more than a part of what was used
+// each time.
 type counters struct {
 	app    *App
 	store  store.Counters
@@ -70,7 +71,8 @@ func (c *counters) set() {
 	}
 }
 
-// restore gives throttles back what accounts have used of them. Of a throttle that is not among them, it stays in the store.
+// restore gives throttles back what accounts have used of them. Of a throttle that is not among them, it stays in the
+// store.
 func (c *counters) restore(ctx context.Context, all []*throttle) error {
 	into := map[string]*quota.Quota{}
 	for _, t := range all {
@@ -106,7 +108,8 @@ func (c *counters) restore(ctx context.Context, all []*throttle) error {
 		}
 	}
 	if noRoom > 0 {
-		c.app.opts.Log.Warn("there is no room for all accounts whose use was saved: what the others have used is forgotten", "forgotten", noRoom, "restored", restored)
+		c.app.opts.Log.Warn("there is no room for all accounts whose use was saved: what the others have used is "+
+			"forgotten", "forgotten", noRoom, "restored", restored)
 	} else if restored+passedOver > 0 {
 		c.app.opts.Log.Info("what accounts have used was restored", "restored", restored, "passed_over", passedOver)
 	}
@@ -203,8 +206,9 @@ func (c *counters) close(ctx context.Context) error {
 	return c.save(ctx, c.app.current.Load().throttles)
 }
 
-// prepareCounters keeps what was used over a reload: what a throttle that goes has counted is saved, and what one that comes had counted
-// before is restored. When the store fails, the reload takes all the same: weir goes on without it, and has said so.
+// prepareCounters keeps what was used over a reload: what a throttle that goes has counted is saved, and what one that
+// comes had counted before is restored. When the store fails, the reload takes all the same: weir goes on without it,
+// and has said so.
 func (c *change) prepareCounters() error {
 	k := c.app.kept.Load()
 	if k == nil {

@@ -43,7 +43,8 @@ func (b *bench) saved() map[string]int64 {
 	return used
 }
 
-// TestUseSurvivesARestart: what an account has used of a month is still used after a restart; what it has used of an hour is not kept.
+// TestUseSurvivesARestart: what an account has used of a month is still used after a restart; what it has used of an
+// hour is not kept.
 func TestUseSurvivesARestart(t *testing.T) {
 	b := start(t, twoPerMonth)
 	b.get(0, "acme")
@@ -89,7 +90,8 @@ func TestFirstUseIsSavedSoon(t *testing.T) {
 	b.wants("and then it is saved", b.saved(), map[string]int64{"plans acme monthly": 2})
 }
 
-// TestUseSurvivesReloads: a throttle that goes and comes again has forgotten nothing, and neither has one that comes after a restart.
+// TestUseSurvivesReloads: a throttle that goes and comes again has forgotten nothing, and neither has one that comes
+// after a restart.
 func TestUseSurvivesReloads(t *testing.T) {
 	b := start(t, twoPerMonth)
 	without := strings.Replace(twoPerMonth, ", throttles: [plans]", "", 1)
@@ -146,10 +148,12 @@ func TestUseThatCannotBeSaved(t *testing.T) {
 	b.wants("served", b.get(0, "other"), 200)
 	b.wants("limited", b.get(0, "acme"), 429)
 	s := backend{b.App}.Status() // the counter, and that the account was accepted if that was known in time
-	if p := s.Store.Parts[1]; p.Part != "counters" || p.Failures != 4 || p.Unsaved < 1 || p.Unsaved > 2 || !strings.Contains(p.Error, "no such table") {
+	if p := s.Store.Parts[1]; p.Part != "counters" || p.Failures != 4 || p.Unsaved < 1 || p.Unsaved > 2 ||
+		!strings.Contains(p.Error, "no such table") {
 		t.Errorf("%+v", s.Store)
 	}
-	if _, body := b.page("/metrics"); !strings.Contains(body, `weir_store_failing{part="counters"} 1`) || !strings.Contains(body, `weir_store_failures_total{part="counters"} 4`) {
+	if _, body := b.page("/metrics"); !strings.Contains(body, `weir_store_failing{part="counters"} 1`) ||
+		!strings.Contains(body, `weir_store_failures_total{part="counters"} 4`) {
 		t.Error("the metrics do not show it")
 	}
 	// A reload takes all the same.
@@ -186,7 +190,8 @@ func TestManyAccountsAreSaved(t *testing.T) {
 	}
 	before := backend{b.App}.StoreStatus().Writes
 	b.clock.Advance(saveEvery)
-	if after := (backend{b.App}).StoreStatus(); after.Writes-before != 2 || after.Failures != 0 || after.Parts[1].Unsaved != 0 {
+	if after := (backend{b.App}).StoreStatus(); after.Writes-before != 2 || after.Failures != 0 ||
+		after.Parts[1].Unsaved != 0 {
 		t.Errorf("%+v", after)
 	}
 }
@@ -213,7 +218,10 @@ func TestNothingToKeep(t *testing.T) {
 
 // TestRestoreOnTheMachinesClock: timers run on goroutines of their own there.
 func TestRestoreOnTheMachinesClock(t *testing.T) {
-	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
+	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		io.WriteString(w, "hello")
+	}))
 	t.Cleanup(behind.Close)
 	b := &bench{t: t, clock: clock.NewFake(noon), dir: filepath.Join(folder(t), "data"), upstream: behind.URL}
 	cfg := b.config(twoPerMonth)

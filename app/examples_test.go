@@ -37,8 +37,8 @@ type example struct {
 
 var exampleAddress = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`)
 
-// exampleText reads a file, and puts addresses of the test into it: those that are given, and free ones for the others. Nothing else of it is
-// changed, unless a test says so with pairs of changes.
+// exampleText reads a file, and puts addresses of the test into it: those that are given, and free ones for the others.
+// Nothing else of it is changed, unless a test says so with pairs of changes.
 func exampleText(t *testing.T, name string, at map[string]string, changes ...string) string {
 	t.Helper()
 	raw, err := os.ReadFile("../examples/" + name)
@@ -60,8 +60,9 @@ func exampleText(t *testing.T, name string, at map[string]string, changes ...str
 	})
 }
 
-// runExample starts weir with a file. Behind it stand a service that says hello, at 127.0.0.1:3000 (/hang keeps a request until the test ends), one
-// that sends back what it is sent, at 127.0.0.1:5432, and a mail server, at 127.0.0.1:2600.
+// runExample starts weir with a file. Behind it stand a service that says hello, at 127.0.0.1:3000 (/hang keeps a
+// request until the test ends), one that sends back what it is sent, at 127.0.0.1:5432, and a mail server, at
+// 127.0.0.1:2600.
 func runExample(t *testing.T, name string, changes ...string) *example {
 	t.Helper()
 	e := &example{post: &post{t: t, clock: clock.NewFake(noon), folder: t.TempDir()}, at: map[string]string{}}
@@ -210,7 +211,8 @@ func TestExamples(t *testing.T) {
 			e.wants(200, 20, e.at[exampleGate], "/", "X-Forwarded-For", "198.51.100.1")
 			e.wants(429, 1, e.at[exampleGate], "/", "X-Forwarded-For", "198.51.100.1")
 			e.wants(200, 1, e.at[exampleGate], "/", "X-Forwarded-For", "198.51.100.2")
-			e.wants(429, 1, e.at[exampleGate], "/", "X-Forwarded-For", "198.51.100.2, 198.51.100.1") // what the client wrote itself does not count
+			// what the client wrote itself does not count
+			e.wants(429, 1, e.at[exampleGate], "/", "X-Forwarded-For", "198.51.100.2, 198.51.100.1")
 		},
 		"shadow.yaml": func(t *testing.T) {
 			e := runExample(t, "shadow.yaml")
@@ -234,7 +236,8 @@ func TestExamples(t *testing.T) {
 			}
 			e.wants(429, 1, e.at[exampleGate], "/", "Authorization", "Bearer acme")
 			why, err := e.control.Why(t.Context(), console.Question{Method: "GET", Path: "/", Account: "other"})
-			if err != nil || !slices.ContainsFunc(why.Steps[1].Rules, func(r console.Rule) bool { return r.Rule == "per-month" && r.Per == "month" && r.Limit == 100_000 }) {
+			if err != nil || !slices.ContainsFunc(why.Steps[1].Rules,
+				func(r console.Rule) bool { return r.Rule == "per-month" && r.Per == "month" && r.Limit == 100_000 }) {
 				t.Errorf("%+v, %v", why, err)
 			}
 		},
@@ -257,7 +260,8 @@ func TestExamples(t *testing.T) {
 			e.gate("under way", func(g console.GateStatus) bool { return g.InFlight == 64 })
 			asked := func() bool {
 				s, err := e.control.Status(t.Context())
-				return err == nil && slices.ContainsFunc(s.Throttles, func(s console.ThrottleStatus) bool { return s.Stamp != nil && s.Stamp.Most() > 0 })
+				return err == nil && slices.ContainsFunc(s.Throttles,
+					func(s console.ThrottleStatus) bool { return s.Stamp != nil && s.Stamp.Most() > 0 })
 			}
 			for range 50 {
 				if asked() {
@@ -284,14 +288,17 @@ func TestExamples(t *testing.T) {
 				if i == 20 {
 					want = "refuse"
 				}
-				if got := e.decide(at, "change-me-0123456789", `{"policy":"login","source":"192.0.2.7"}`); !strings.Contains(got, `"verdict":"`+want+`"`) {
+				if got := e.decide(at, "change-me-0123456789",
+					`{"policy":"login","source":"192.0.2.7"}`); !strings.Contains(got, `"verdict":"`+want+`"`) {
 					t.Fatalf("login %d: %s", i+1, got)
 				}
 			}
-			if got := e.decide(at, "change-me-0123456789", `{"policy":"login","source":"198.51.100.7"}`); !strings.Contains(got, `"verdict":"admit"`) {
+			if got := e.decide(at, "change-me-0123456789",
+				`{"policy":"login","source":"198.51.100.7"}`); !strings.Contains(got, `"verdict":"admit"`) {
 				t.Error(got)
 			}
-			if got := e.decide(at, "another-token-012345", `{"policy":"login","source":"192.0.2.8"}`); strings.Contains(got, "admit") {
+			if got := e.decide(at, "another-token-012345",
+				`{"policy":"login","source":"192.0.2.8"}`); strings.Contains(got, "admit") {
 				t.Error(got)
 			}
 		},
@@ -304,7 +311,8 @@ func TestExamples(t *testing.T) {
 			if got := <-second; got != 200 {
 				t.Errorf("50ms later: %d", got)
 			}
-			if got := e.decide(e.at["127.0.0.1:9100"], "change-me-change-me", `{"policy":"orders","account":"x"}`); !strings.Contains(got, `"verdict":"admit"`) {
+			if got := e.decide(e.at["127.0.0.1:9100"], "change-me-change-me",
+				`{"policy":"orders","account":"x"}`); !strings.Contains(got, `"verdict":"admit"`) {
 				t.Error(got)
 			}
 			c, err := net.Dial("tcp", e.at["127.0.0.1:15432"])
@@ -312,20 +320,23 @@ func TestExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			if got, err := exchange(c, "hello"); !strings.Contains(got, "\r\n\r\n\x00\r\nQUIT\n") { // the PROXY protocol, which the echo sends back
+			// the PROXY protocol, which the echo sends back
+			if got, err := exchange(c, "hello"); !strings.Contains(got, "\r\n\r\n\x00\r\nQUIT\n") {
 				t.Errorf("%q came back, %v", got, err)
 			}
 		},
 		"envoy.yaml": func(t *testing.T) { // Envoy is not in Debian: a client of its service stands for it
 			e := runExample(t, "envoy.yaml")
-			conn, err := grpc.NewClient(e.at["127.0.0.1:8081"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+			conn, err := grpc.NewClient(e.at["127.0.0.1:8081"],
+				grpc.WithTransportCredentials(insecure.NewCredentials()))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
 			for i := range 11 {
-				r, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{Domain: "edge",
-					Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "user", Value: "acme"}}}}})
+				r, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(),
+					&rls.RateLimitRequest{Domain: "edge",
+						Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "user", Value: "acme"}}}}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -345,7 +356,8 @@ func TestExamples(t *testing.T) {
 			if err := ann.send("hello", "bob@elsewhere.example"); err != nil {
 				t.Fatal(err)
 			}
-			if err := e.mailer("ann").as("chief@example.org").send("forged", "bob@elsewhere.example"); code(err)/100 != 5 {
+			if err := e.mailer("ann").as("chief@example.org").send("forged",
+				"bob@elsewhere.example"); code(err)/100 != 5 {
 				t.Errorf("a sender that is not hers: %v", err)
 			}
 			if _, err := e.control.SetShadow(t.Context(), console.Shadow{Throttles: []string{"outgoing"}}); err != nil {
@@ -365,11 +377,16 @@ func TestExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.arrived(3, many(3))
-			why, err := e.control.Why(t.Context(), console.Question{Gate: e.at["127.0.0.1:2525"], User: "ann", To: append(many(3), "new@elsewhere.example")})
-			if err != nil || why.Verdict != weir.Admit || !strings.HasPrefix(why.Steps[1].Text, "1 of 4 recipients new to the user") {
+			why, err := e.control.Why(t.Context(),
+				console.Question{Gate: e.at["127.0.0.1:2525"], User: "ann",
+					To: append(many(3), "new@elsewhere.example")})
+			if err != nil || why.Verdict != weir.Admit ||
+				!strings.HasPrefix(why.Steps[1].Text, "1 of 4 recipients new to the user") {
 				t.Errorf("%+v, %v", why, err)
 			}
-			if got := e.decide(e.at["127.0.0.1:9002"], "change-me-0123456789", `{"kind":"sms","user":"ann","recipients":["+4915112345678"]}`); !strings.Contains(got, `"verdict":"admit"`) {
+			if got := e.decide(e.at["127.0.0.1:9002"], "change-me-0123456789",
+				`{"kind":"sms","user":"ann","recipients":["+4915112345678"]}`); !strings.Contains(got,
+				`"verdict":"admit"`) {
 				t.Error(got)
 			}
 		},
@@ -393,7 +410,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// connections opens so many one after the other, says something in each, and returns how many are answered. The others are turned away.
+// connections opens so many one after the other, says something in each, and returns how many are answered. The others
+// are turned away.
 func connections(at string, n int, text string) (in int) {
 	for range n {
 		c, err := net.Dial("tcp", at)
@@ -462,7 +480,8 @@ func exchange(c net.Conn, text string) (string, error) {
 	return string(got[:n]), err
 }
 
-// examplesOfAuth puts the real nginx and the real HAProxy, with the files beside it, in front of a service and beside auth.yaml.
+// examplesOfAuth puts the real nginx and the real HAProxy, with the files beside it, in front of a service and beside
+// auth.yaml.
 func examplesOfAuth(t *testing.T) {
 	for name, run := range map[string]func(t *testing.T, e *example) string{
 		"nginx": func(t *testing.T, e *example) string {
@@ -472,7 +491,8 @@ func examplesOfAuth(t *testing.T) {
 			for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 				temp += fmt.Sprintf("%s_temp_path FOLDER/%[1]s;\n", kind)
 			}
-			text = "daemon off;\nmaster_process off;\npid FOLDER/pid;\nevents {}\nhttp {\naccess_log off;\n" + temp + text + "}\n"
+			text = "daemon off;\nmaster_process off;\npid FOLDER/pid;\nevents {}\nhttp {\naccess_log off;\n" + temp +
+				text + "}\n"
 			return before(t, "", text, func(folder, config string) *exec.Cmd {
 				return exec.Command(program, "-p", folder, "-e", "stderr", "-c", config)
 			})
@@ -486,8 +506,12 @@ func examplesOfAuth(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := exampleText(t, "haproxy-auth.cfg", e.at, "bind :80", "bind LISTEN", "/etc/haproxy/haproxy-weir.lua", script)
-			return before(t, "", text, func(_, config string) *exec.Cmd { return exec.Command(program, "-db", "-f", config) })
+			text := exampleText(t, "haproxy-auth.cfg", e.at, "bind :80", "bind LISTEN", "/etc/haproxy/haproxy-weir.lua",
+				script)
+			return before(t, "", text, func(_,
+				config string) *exec.Cmd {
+				return exec.Command(program, "-db", "-f", config)
+			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -498,7 +522,8 @@ func examplesOfAuth(t *testing.T) {
 			if policy := r.Header.Get("RateLimit-Policy"); !strings.Contains(policy, `"per-second";q=10;w=1`) {
 				t.Errorf("admitted with %v", r.Header)
 			}
-			if r = e.wants(429, 1, front, "/", "X-Api-Key", "a"); r.Header.Get("Retry-After") != "1" || r.Header.Get("Content-Type") != "application/problem+json" {
+			if r = e.wants(429, 1, front, "/", "X-Api-Key", "a"); r.Header.Get("Retry-After") != "1" ||
+				r.Header.Get("Content-Type") != "application/problem+json" {
 				t.Errorf("refused with %v", r.Header)
 			}
 			e.wants(200, 1, front, "/", "X-Api-Key", "b")

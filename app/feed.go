@@ -26,8 +26,8 @@ type kernelList interface {
 	Bans() ([]xdpgate.Entry, error)
 }
 
-// kernelRules say which bans do not go into the kernel. It knows source addresses and nothing else: a connection from a proxy is
-// everybody behind it.
+// kernelRules say which bans do not go into the kernel. It knows source addresses and nothing else: a connection from a
+// proxy is everybody behind it.
 type kernelRules struct {
 	exempt  networks // from where only operators' bans hold
 	proxies networks // that gates trust
@@ -35,10 +35,12 @@ type kernelRules struct {
 }
 
 func (a *App) kernelRules(cfg *config.Config) kernelRules {
-	return kernelRules{exempt: newNetworks(cfg.Bans.Exempt), proxies: newNetworks(cfg.TrustedProxies()), shadow: a.bans.link.Shadow.Load()}
+	return kernelRules{exempt: newNetworks(cfg.Bans.Exempt), proxies: newNetworks(cfg.TrustedProxies()),
+		shadow: a.bans.link.Shadow.Load()}
 }
 
-// takes reports whether a ban of a network is for the kernel. One that takes in a single address that must not be dropped is not.
+// takes reports whether a ban of a network is for the kernel. One that takes in a single address that must not be
+// dropped is not.
 func (r *kernelRules) takes(b *store.Ban) bool {
 	return !r.shadow && !r.proxies.overlap(b.Prefix) && (b.Operator || !r.exempt.overlap(b.Prefix))
 }
@@ -51,7 +53,8 @@ func newNetworks(all []netip.Prefix) (n networks) {
 	for i, p := range all {
 		plain[i] = identify.PlainPrefix(p)
 	}
-	slices.SortFunc(plain, func(a, b netip.Prefix) int { return cmp.Or(a.Addr().Compare(b.Addr()), a.Bits()-b.Bits()) }) // the wider one first
+	// the wider one first
+	slices.SortFunc(plain, func(a, b netip.Prefix) int { return cmp.Or(a.Addr().Compare(b.Addr()), a.Bits()-b.Bits()) })
 	for _, p := range plain {
 		if len(n) == 0 || !n[len(n)-1].Overlaps(p) {
 			n = append(n, p)
@@ -62,15 +65,17 @@ func newNetworks(all []netip.Prefix) (n networks) {
 
 // overlap reports whether one of them has an address in common with another network.
 func (n networks) overlap(p netip.Prefix) bool {
-	next, _ := slices.BinarySearchFunc(n, p.Addr(), func(a netip.Prefix, addr netip.Addr) int { return cmp.Or(a.Addr().Compare(addr), -1) })
+	next, _ := slices.BinarySearchFunc(n, p.Addr(),
+		func(a netip.Prefix, addr netip.Addr) int { return cmp.Or(a.Addr().Compare(addr), -1) })
 	return next > 0 && n[next-1].Overlaps(p) || next < len(n) && n[next].Overlaps(p)
 }
 
-// A feed keeps the ban list of a network interface as the invalid list is: whoever is banned by address is dropped in the kernel,
-// until the ban is over. It works behind the list's back, as the kernel may take its time. A nil feed does nothing.
+// A feed keeps the ban list of a network interface as the invalid list is: whoever is banned by address is dropped in
+// the kernel, until the ban is over. It works behind the list's back, as the kernel may take its time. A nil feed does
+// nothing.
 //
-// It is level-triggered: what it is told is which networks to look at again, and never what became of them. So nothing is lost when it is
-// told too much, too little, or in the wrong order.
+// It is level-triggered: what it is told is which networks to look at again, and never what became of them. So nothing
+// is lost when it is told too much, too little, or in the wrong order.
 type feed struct {
 	list    *ban.List
 	kernel  kernelList
@@ -106,10 +111,12 @@ func (a *App) feedKernel(k kernelList, name string, rules kernelRules) *feed {
 }
 
 func (a *App) newFeed(k kernelList, name string, rules kernelRules) *feed {
-	return &feed{list: a.bans.list, kernel: k, most: xdpgate.MaxEntries, clock: a.opts.Clock, log: a.opts.Log.With("interface", name), rules: rules,
+	return &feed{list: a.bans.list, kernel: k, most: xdpgate.MaxEntries, clock: a.opts.Clock,
+		log: a.opts.Log.With("interface", name), rules: rules,
 		whole: true,
-		wake:  make(chan struct{}, 1), asked: make(chan chan struct{}), quit: make(chan struct{}), done: make(chan struct{}),
-		fed: map[netip.Prefix]time.Time{}, leftOut: map[netip.Prefix]bool{}}
+		wake:  make(chan struct{}, 1), asked: make(chan chan struct{}), quit: make(chan struct{}),
+		done: make(chan struct{}),
+		fed:  map[netip.Prefix]time.Time{}, leftOut: map[netip.Prefix]bool{}}
 }
 
 func (f *feed) begin() {
@@ -291,7 +298,8 @@ func (f *feed) catchUp(rules *kernelRules, now time.Time) {
 	f.full = f.full && len(f.leftOut) > 0
 }
 
-// compare makes the kernel's list what the invalid list is, whatever it was before: an earlier weir may have left something there.
+// compare makes the kernel's list what the invalid list is, whatever it was before: an earlier weir may have left
+// something there.
 func (f *feed) compare(rules *kernelRules, now time.Time) {
 	inside, err := f.kernel.Bans()
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"weir/throttle/ban"
 )
 
-// smallKernel is a kernel's list with little room, so that it can be full. It does as gate/xdpgate does; the real one is fed by the
-// tests of cmd/weir.
+// smallKernel is a kernel's list with little room, so that it can be full. It does as gate/xdpgate does; the real one
+// is fed by the tests of cmd/weir.
 type smallKernel struct {
 	mu      sync.Mutex
 	room    int
@@ -93,11 +93,13 @@ func newTrough(t *testing.T, room, most int, rules kernelRules, inside ...xdpgat
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &trough{t: t, list: list, kernel: &smallKernel{room: room, entries: map[netip.Prefix]xdpgate.Entry{}}, clock: clock.NewFake(noon)}
+	r := &trough{t: t, list: list, kernel: &smallKernel{room: room, entries: map[netip.Prefix]xdpgate.Entry{}},
+		clock: clock.NewFake(noon)}
 	for _, e := range inside {
 		r.kernel.entries[e.Prefix] = e
 	}
-	a := &App{opts: Options{Clock: r.clock, Log: slog.New(slog.NewTextHandler(&r.log, nil))}, bans: &bans{list, policy.NewLink("bans", list, policy.Closed)}}
+	a := &App{opts: Options{Clock: r.clock, Log: slog.New(slog.NewTextHandler(&r.log, nil))},
+		bans: &bans{list, policy.NewLink("bans", list, policy.Closed)}}
 	r.feed = a.newFeed(r.kernel, "eth0", rules)
 	r.feed.most = most
 	return r
@@ -149,10 +151,12 @@ func TestFeed(t *testing.T) {
 	hour := noon.Add(time.Hour)
 	r := newTrough(t, 100, 100, kernelRules{},
 		xdpgate.Entry{Prefix: net("10.1.0.0/16"), Static: true},
-		xdpgate.Entry{Prefix: net("10.2.0.0/16")},                                          // of an earlier weir; nobody bans it now
-		xdpgate.Entry{Prefix: net("10.3.0.0/16"), Until: hour.Add(300 * time.Millisecond)}, // the same, as far as clocks go
-		xdpgate.Entry{Prefix: net("10.4.0.0/16")},                                          // it was for good
-		xdpgate.Entry{Prefix: net("10.5.0.0/16"), Until: hour.Add(-30 * time.Minute)})      // it was shorter
+		// of an earlier weir; nobody bans it now
+		xdpgate.Entry{Prefix: net("10.2.0.0/16")},
+		// the same, as far as clocks go
+		xdpgate.Entry{Prefix: net("10.3.0.0/16"), Until: hour.Add(300 * time.Millisecond)},
+		xdpgate.Entry{Prefix: net("10.4.0.0/16")},                                     // it was for good
+		xdpgate.Entry{Prefix: net("10.5.0.0/16"), Until: hour.Add(-30 * time.Minute)}) // it was shorter
 	r.add("10.3.0.0/16", time.Hour, true)
 	r.add("10.4.0.0/16", time.Hour, true)
 	r.add("10.5.0.0/16", time.Hour, true)
@@ -176,7 +180,8 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestFeedHasNoRoom: what does not fit is counted and said once, and comes in when there is room; operators' bans go first.
+// TestFeedHasNoRoom: what does not fit is counted and said once, and comes in when there is room; operators' bans go
+// first.
 func TestFeedHasNoRoom(t *testing.T) {
 	for name, most := range map[string]int{"all are remembered": 100, "few are remembered": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +213,9 @@ func TestFeedHasNoRoom(t *testing.T) {
 			}
 			r.remove("10.100.0.0/16")
 			r.remove("10.101.0.0/16")
-			r.wants("with room for all", "10.102.0.0/16+1h0m0s 10.103.0.0/16+1h0m0s 10.200.0.0/16+1h0m0s 10.201.0.0/16+1h0m0s 10.202.0.0/16+1h0m0s")
+			r.wants("with room for all",
+				"10.102.0.0/16+1h0m0s 10.103.0.0/16+1h0m0s 10.200.0.0/16+1h0m0s 10.201.0.0/16+1h0m0s "+
+					"10.202.0.0/16+1h0m0s")
 			if left := r.feed.left(); left != 0 {
 				t.Errorf("%d left out", left)
 			}
@@ -245,7 +252,8 @@ func TestFeedSparesSome(t *testing.T) {
 		}
 		return n
 	}
-	rules := kernelRules{exempt: newNetworks(nets("10.1.7.0/24", "10.1.0.0/16", "2001:db8:1::/48")), proxies: newNetworks(nets("::ffff:10.2.0.1/128", "10.9.0.0/16"))}
+	rules := kernelRules{exempt: newNetworks(nets("10.1.7.0/24", "10.1.0.0/16", "2001:db8:1::/48")),
+		proxies: newNetworks(nets("::ffff:10.2.0.1/128", "10.9.0.0/16"))}
 	r := newTrough(t, 100, 100, rules)
 	r.begin()
 	for i, operator := range []bool{false, true} {
@@ -254,10 +262,13 @@ func TestFeedSparesSome(t *testing.T) {
 		}
 	}
 	r.add("10.0.0.0/8", 0, true)
-	r.wants("by the rules", "10.1.1.0/24 10.2.1.0/24 10.3.0.0/24+1h0m0s 10.3.1.0/24 2001:db8:1::/48 2001:db8::/48+1h0m0s")
+	r.wants("by the rules",
+		"10.1.1.0/24 10.2.1.0/24 10.3.0.0/24+1h0m0s 10.3.1.0/24 2001:db8:1::/48 2001:db8::/48+1h0m0s")
 	rules.proxies = nil
 	r.feed.configure(rules)
-	r.wants("without proxies", "10.0.0.0/8 10.1.1.0/24 10.2.0.0/24+1h0m0s 10.2.1.0/24 10.3.0.0/24+1h0m0s 10.3.1.0/24 10.9.0.1/32+1h0m0s 10.9.1.1/32 2001:db8:1::/48 2001:db8::/48+1h0m0s")
+	r.wants("without proxies",
+		"10.0.0.0/8 10.1.1.0/24 10.2.0.0/24+1h0m0s 10.2.1.0/24 10.3.0.0/24+1h0m0s 10.3.1.0/24 10.9.0.1/32+1h0m0s "+
+			"10.9.1.1/32 2001:db8:1::/48 2001:db8::/48+1h0m0s")
 	rules.shadow = true
 	r.feed.configure(rules)
 	r.wants("in shadow", "")

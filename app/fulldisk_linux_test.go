@@ -17,14 +17,15 @@ import (
 	"weir/internal/rarely"
 )
 
-// TestFullDisk: on a disk that somebody else has filled, mail is put off, weir says that it is not ready, and the log has a line now and
-// then instead of one for each mail. When there is room again, everything goes on.
+// TestFullDisk: on a disk that somebody else has filled, mail is put off, weir says that it is not ready, and the log
+// has a line now and then instead of one for each mail. When there is room again, everything goes on.
 func TestFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
 		needs.Skip(t, "a disk of its own takes root")
 	}
 	var log lockedBuffer
-	p := &post{t: t, clock: clock.NewFake(noon), sink: newSink(t), folder: t.TempDir(), log: slog.New(slog.NewTextHandler(&log, nil))}
+	p := &post{t: t, clock: clock.NewFake(noon), sink: newSink(t), folder: t.TempDir(),
+		log: slog.New(slog.NewTextHandler(&log, nil))}
 	if err := syscall.Mount("weir", p.folder, "tmpfs", 0, "size=24m,mode=700"); err != nil {
 		needs.Skip(t, err)
 	}

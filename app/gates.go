@@ -90,8 +90,8 @@ func (g *gate) view(now time.Time) console.GateStatus {
 	return s
 }
 
-// explain asks every throttle of the gate what it would say: those that judge the connection, when it is known where it would come
-// from, and those that judge what comes over it. Who does not get in is asked nothing more.
+// explain asks every throttle of the gate what it would say: those that judge the connection, when it is known where it
+// would come from, and those that judge what comes over it. Who does not get in is asked nothing more.
 func (g *gate) explain(ev *weir.Event) (steps []policy.Step, verdict weir.Answer) {
 	if g.accept != nil && ev.Source.IsValid() && !g.trusts(ev.Source) {
 		connection := *ev
@@ -112,7 +112,8 @@ func trusts(proxies []netip.Prefix) func(netip.Addr) bool {
 	return p.Trusts
 }
 
-// prepareGates keeps the gates whose kind and listen address stay, makes those that are new, and leaves the others behind.
+// prepareGates keeps the gates whose kind and listen address stay, makes those that are new, and leaves the others
+// behind.
 func (c *change) prepareGates() error {
 	c.removed = slices.Clone(c.old.gates)
 	var errs []error
@@ -148,8 +149,8 @@ func (c *change) prepareGates() error {
 	return errors.Join(errs...)
 }
 
-// keep returns the gate of the old generation that goes on, or nil. With port 0 several may have the same address; then they are
-// matched in order.
+// keep returns the gate of the old generation that goes on, or nil. With port 0 several may have the same address; then
+// they are matched in order.
 func (c *change) keep(kind, listen string) *gate {
 	at := slices.IndexFunc(c.removed, func(g *gate) bool { return g.kind == kind && g.listen == listen })
 	if at < 0 {
@@ -179,20 +180,22 @@ func (c *change) open(gt *gate) error {
 	return nil
 }
 
-// cannotListen says why a new gate cannot have its address. It may be weir itself that has it: the address of a gate that is to
-// go is free only after the reload, which fails without it.
+// cannotListen says why a new gate cannot have its address. It may be weir itself that has it: the address of a gate
+// that is to go is free only after the reload, which fails without it.
 func (c *change) cannotListen(gt *gate, err error) error {
 	e := &weir.FieldError{Path: "listen", Msg: err.Error()}
 	_, port, _ := net.SplitHostPort(gt.listen)
 	for _, old := range c.old.gates {
 		if _, taken, _ := net.SplitHostPort(old.listen); taken == port && port != "0" {
-			e.Hint = fmt.Sprintf("this weir has %s; remove that gate by one reload and add this one by another, or start weir anew", old.listen)
+			e.Hint = fmt.Sprintf("this weir has %s; remove that gate by one reload and add this one by another, or "+
+				"start weir anew", old.listen)
 		}
 	}
 	return e
 }
 
-// chains makes the chains of a gate: for connections and for what comes over them. What comes last is asked after all throttles.
+// chains makes the chains of a gate: for connections and for what comes over them. What comes last is asked after all
+// throttles.
 func (c *change) chains(accept, throttles []string, last ...*policy.Link) (*policy.Chain, *policy.Chain, error) {
 	door, err := c.chain("accept", accept)
 	if err != nil {
@@ -212,7 +215,8 @@ func (c *change) prepareHTTP(o httpgate.Options) (*gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	gt := &gate{kind: "http", listen: o.Listen, accept: accept, chain: chain, trusts: trusts(o.TrustedProxies), account: o.Account, lanes: lanes,
+	gt := &gate{kind: "http", listen: o.Listen, accept: accept, chain: chain, trusts: trusts(o.TrustedProxies),
+		account: o.Account, lanes: lanes,
 		status: console.GateStatus{Upstream: o.Upstream.String(), Accept: o.Accept, Throttles: o.Throttles}}
 	if old == nil {
 		gt.seen = &observer{all: c.app.metrics, http: c.app.metrics.HTTP(o.Listen)}
@@ -241,12 +245,14 @@ func (c *change) prepareTCP(o tcpgate.Options) (*gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	gt := &gate{kind: string(o.Protocol), listen: o.Listen, accept: accept, chain: chain, trusts: trusts(o.TrustedProxies),
+	gt := &gate{kind: string(o.Protocol), listen: o.Listen, accept: accept, chain: chain,
+		trusts: trusts(o.TrustedProxies),
 		status: console.GateStatus{Upstream: o.Upstream, Accept: o.Accept, Throttles: o.Throttles}}
 	old := c.keep(gt.kind, gt.listen)
 	if old == nil {
 		gt.seen = &observer{all: c.app.metrics, tcp: c.app.metrics.TCP(o.Listen)}
-		env := tcpgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen), Observer: tcpObserver{gt.seen}}
+		env := tcpgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen),
+			Observer: tcpObserver{gt.seen}}
 		if gt.tcp, err = tcpgate.New(o, accept, chain, env); err != nil {
 			return nil, err
 		}
@@ -277,7 +283,8 @@ func (c *change) prepareAuth(o authgate.Options) (*gate, error) {
 	old := c.keep(gt.kind, gt.listen)
 	if old == nil {
 		gt.seen = &observer{all: c.app.metrics}
-		env := authgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen), Observer: authObserver{gt.seen, o.Listen}, Offend: c.app.offend}
+		env := authgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen),
+			Observer: authObserver{gt.seen, o.Listen}, Offend: c.app.offend}
 		if gt.auth, err = authgate.New(o, chain, env); err != nil {
 			return nil, err
 		}
@@ -311,7 +318,8 @@ func (c *change) prepareAPI(o apigate.Options) (*gate, error) {
 	var err error
 	if old == nil {
 		gt.seen = &observer{all: c.app.metrics}
-		env := apigate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen), Observer: apiObserver{gt.seen}}
+		env := apigate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen),
+			Observer: apiObserver{gt.seen}}
 		if gt.api, err = apigate.New(o, chains, env); err != nil {
 			return nil, err
 		}

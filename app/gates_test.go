@@ -82,7 +82,8 @@ func TestEveryGate(t *testing.T) {
 	b.wants("the fifth, over HTTP", b.get(0, "any"), 429)
 	verdict, answer := b.decide(`{"policy":"login","source":"127.0.0.1"}`)
 	b.wants("the sixth, over the API", verdict, "refuse")
-	for key, want := range map[string]any{"by": "each", "rule": "v4/32", "reason": "over-limit", "limit": 4.0, "remaining": 0.0} {
+	for key, want := range map[string]any{"by": "each", "rule": "v4/32", "reason": "over-limit", "limit": 4.0,
+		"remaining": 0.0} {
 		b.wants(key, answer[key], want)
 	}
 	if after, _ := answer["retry_after"].(float64); after <= 0 || after > 3600 {
@@ -101,7 +102,8 @@ func TestEveryGate(t *testing.T) {
 	}
 	why, err = b.client.Why(t.Context(), console.Question{Gate: b.TCPAddr(0).String(), Source: "192.0.2.1"})
 	// The key is drawn by chance: the two may share one of their limiters.
-	if err != nil || why.Verdict != weir.Admit || why.Steps[0].Throttle != "edge" || why.Steps[0].Rules[0].Remaining < 1 {
+	if err != nil || why.Verdict != weir.Admit || why.Steps[0].Throttle != "edge" ||
+		why.Steps[0].Rules[0].Remaining < 1 {
 		t.Errorf("%+v, %v", why, err)
 	}
 
@@ -144,7 +146,8 @@ func TestEveryGateReloads(t *testing.T) {
 	upstream := b.current.Load().cfg.TCP[0].Upstream
 	text := strings.ReplaceAll(everyGate, "TCPUPSTREAM", upstream)
 	api, tcp := b.APIAddr().String(), b.TCPAddr(0).String()
-	if err := b.Reload(b.config(strings.Replace(text, "asked:   {bloom: {rate: 2/h, burst: 2", "asked:   {bloom: {rate: 3/h, burst: 4", 1))); err != nil {
+	if err := b.Reload(b.config(strings.Replace(text, "asked:   {bloom: {rate: 2/h, burst: 2",
+		"asked:   {bloom: {rate: 3/h, burst: 4", 1))); err != nil {
 		t.Fatal(err)
 	}
 	b.wants("the API's address", b.APIAddr().String(), api)

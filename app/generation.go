@@ -9,8 +9,8 @@ import (
 	"weir/console"
 )
 
-// A generation is everything that one configuration made. Once it is in effect it does not change, so that whoever looks at it
-// sees one configuration and not half of two.
+// A generation is everything that one configuration made. Once it is in effect it does not change, so that whoever
+// looks at it sees one configuration and not half of two.
 type generation struct {
 	cfg       *config.Config
 	throttles []*throttle // by name
@@ -29,15 +29,16 @@ func (g *generation) isProxy(addr netip.Addr) bool {
 
 // throttle returns the throttle of a name, or nil.
 func (g *generation) throttle(name string) *throttle {
-	i, found := slices.BinarySearchFunc(g.throttles, name, func(t *throttle, name string) int { return cmp.Compare(t.name, name) })
+	i, found := slices.BinarySearchFunc(g.throttles, name,
+		func(t *throttle, name string) int { return cmp.Compare(t.name, name) })
 	if !found {
 		return nil
 	}
 	return g.throttles[i]
 }
 
-// A change is the way from one generation to the next. Everything that can fail is done while preparing; then it is committed or
-// undone.
+// A change is the way from one generation to the next. Everything that can fail is done while preparing; then it is
+// committed or undone.
 type change struct {
 	app       *App
 	old, next *generation
@@ -57,7 +58,8 @@ type reconfigured struct {
 	next config.Throttle
 }
 
-// prepare makes everything that a configuration asks for, beside what there is. When it fails, it has left nothing behind.
+// prepare makes everything that a configuration asks for, beside what there is. When it fails, it has left nothing
+// behind.
 func (a *App) prepare(cfg *config.Config) (*change, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -66,7 +68,8 @@ func (a *App) prepare(cfg *config.Config) (*change, error) {
 	full := cfg.WithDefaults()
 	c.next.cfg, a.coming = &full, &full
 	c.next.proxies = newNetworks(full.TrustedProxies())
-	for _, step := range []func() error{c.prepareFolder, c.prepareBans, c.prepareThrottles, c.prepareCounters, c.prepareConsole, c.preparePages, c.prepareControl,
+	for _, step := range []func() error{c.prepareFolder, c.prepareBans, c.prepareThrottles, c.prepareCounters,
+		c.prepareConsole, c.preparePages, c.prepareControl,
 		c.prepareGates, c.deliverBy, c.preparePackets} {
 		if err := step(); err != nil {
 			c.undo.run()

@@ -190,7 +190,8 @@ func TestAClientBesideInventedKeys(t *testing.T) {
 // TestShadowLeavesNoTenth: stamps in shadow ask nobody, and so nothing is left to those who would pay.
 func TestShadowLeavesNoTenth(t *testing.T) {
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", "first: 64")
-	if _, err := s.control.SetShadow(context.Background(), console.Shadow{Throttles: []string{"stamps"}, On: true}); err != nil {
+	if _, err := s.control.SetShadow(context.Background(),
+		console.Shadow{Throttles: []string{"stamps"}, On: true}); err != nil {
 		t.Fatal(err)
 	}
 	release := s.holding()

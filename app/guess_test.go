@@ -75,11 +75,17 @@ func TestManyUsersOfANetwork(t *testing.T) {
 	for i := range 24 {
 		p.user(fmt.Sprint("user", i))
 	}
-	if codes := p.logInsAtOnce(30, func(i int) (string, string) { return fmt.Sprint("user", i%24), password }); codes[250] != 30 {
+	if codes := p.logInsAtOnce(30, func(i int) (string, string) {
+		return fmt.Sprint("user", i%24),
+			password
+	}); codes[250] != 30 {
 		t.Errorf("%v", codes)
 	}
 	// Nothing was charged for it.
-	if codes := p.logInsAtOnce(5, func(i int) (string, string) { return fmt.Sprint("user", i), "guess" }); codes[535] != 5 {
+	if codes := p.logInsAtOnce(5, func(i int) (string, string) {
+		return fmt.Sprint("user", i),
+			"guess"
+	}); codes[535] != 5 {
 		t.Errorf("%v", codes)
 	}
 }

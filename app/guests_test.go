@@ -21,10 +21,12 @@ func TestAccountsThatAreNeverAsked(t *testing.T) {
 	if err := os.WriteFile(file, secret, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps], jwt: {key: "+file+", algorithms: [HS256], plan: plan}",
+	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps], jwt: {key: "+file+
+		", algorithms: [HS256], plan: plan}",
 		always+", never_ask: {accounts: [acme], plans: [gold]}")
 	bearer := func(plan string, key []byte) string {
-		token := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "ann", "plan": plan, "exp": noon.Add(time.Hour).Unix()})
+		token := jwt.NewWithClaims(jwt.SigningMethodHS256,
+			jwt.MapClaims{"sub": "ann", "plan": plan, "exp": noon.Add(time.Hour).Unix()})
 		text, err := token.SignedString(key)
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +55,8 @@ func TestAccountsThatAreNeverAsked(t *testing.T) {
 		account, plan string
 		want          weir.Verdict
 	}{{"acme", "", weir.Admit}, {"", "gold", weir.Admit}, {"other", "free", weir.Challenge}} {
-		e, err := s.control.Why(t.Context(), console.Question{Source: "192.0.2.1", Account: c.account, Plan: c.plan, Method: "GET", Path: "/v1"})
+		e, err := s.control.Why(t.Context(),
+			console.Question{Source: "192.0.2.1", Account: c.account, Plan: c.plan, Method: "GET", Path: "/v1"})
 		if err != nil || e.Verdict != c.want {
 			t.Errorf("weir why --account %q --plan %q: %v, %v", c.account, c.plan, e.Verdict, err)
 		}

@@ -12,8 +12,9 @@ import (
 	"weir/throttle/stamp"
 )
 
-// A history remembers how the gates with a capacity fared over the last minutes, for the plots of the console. One timer looks after all
-// of them, and only while there is one. The past of a gate without a capacity, or of one that is no more, is forgotten.
+// A history remembers how the gates with a capacity fared over the last minutes, for the plots of the console. One
+// timer looks after all of them, and only while there is one. The past of a gate without a capacity, or of one that is
+// no more, is forgotten.
 type history struct {
 	clock clock.Clock
 	now   func() *generation
@@ -32,7 +33,8 @@ type record struct {
 	samples ring[console.Sample]
 }
 
-// watch begins to sample if there is something to, and goes on if it does already. It is called when a generation has taken effect.
+// watch begins to sample if there is something to, and goes on if it does already. It is called when a generation has
+// taken effect.
 func (h *history) watch() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,7 +114,8 @@ func (r *record) sample(g *generation, gt *gate, now time.Time) {
 	r.samples.put(s, console.HistoryLength)
 }
 
-// stamps returns the throttle that asks for stamps at a gate, or nil. Where there are several it is the first, as for the gate.
+// stamps returns the throttle that asks for stamps at a gate, or nil. Where there are several it is the first, as for
+// the gate.
 func (g *generation) stamps(gt *gate) *throttle {
 	for _, link := range gt.chain.Links() {
 		if _, ok := link.Throttle.(*stamp.Throttle); ok {

@@ -11,7 +11,8 @@ import (
 	"weir/console"
 )
 
-// limited is a gate whose upstream does four things at once, and that asks for stamps except for what tests usually get.
+// limited is a gate whose upstream does four things at once, and that asks for stamps except for what tests usually
+// get.
 const limited = `
 data: DATA
 http:
@@ -35,7 +36,8 @@ func (b *bench) past(i int) console.GateHistory {
 
 func TestHistory(t *testing.T) {
 	b := start(t, limited)
-	if h := b.past(0); h.Gate != "127.0.0.1:0" || h.Address != b.HTTPAddr(0).String() || h.Stamps != "stamps" || len(h.Samples) != 0 {
+	if h := b.past(0); h.Gate != "127.0.0.1:0" || h.Address != b.HTTPAddr(0).String() || h.Stamps != "stamps" ||
+		len(h.Samples) != 0 {
 		t.Errorf("at the start: %+v", h)
 	}
 	for range 3 {
@@ -62,7 +64,8 @@ func TestHistory(t *testing.T) {
 		t.Errorf("nobody came any more: %+v", second)
 	}
 	code, page := b.page("/")
-	for _, want := range []string{"Load of " + h.Address + " over the last 5 minutes: now 0%", "6 bits, about 64µs on a phone", `class="line stamped" d="M299`} {
+	for _, want := range []string{"Load of " + h.Address + " over the last 5 minutes: now 0%",
+		"6 bits, about 64µs on a phone", `class="line stamped" d="M299`} {
 		if code != 200 || !strings.Contains(page, want) {
 			t.Errorf("%d: no %q in %s", code, want, page)
 		}

@@ -67,7 +67,8 @@ console: {listen: "off"}
 	if err := a.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "shop.example"}, ForceAttemptHTTP2: true}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "shop.example"},
+		ForceAttemptHTTP2: true}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -116,9 +117,10 @@ console: {listen: "off"}
 		}
 	}
 	for what, got := range map[string]int{
-		"no token":        get(nil, nil),
-		"another's token": get(jwt.MapClaims{"sub": "bob", "exp": soon}, []byte("what somebody made up who has no key")),
-		"an old token":    get(jwt.MapClaims{"sub": "bob", "exp": soon - 7200}, secret),
+		"no token": get(nil, nil),
+		"another's token": get(jwt.MapClaims{"sub": "bob", "exp": soon},
+			[]byte("what somebody made up who has no key")),
+		"an old token": get(jwt.MapClaims{"sub": "bob", "exp": soon - 7200}, secret),
 	} {
 		if got != http.StatusUnauthorized {
 			t.Errorf("%s: %d, want 401", what, got)
@@ -136,9 +138,11 @@ func certificate(t *testing.T, folder string) *x509.CertPool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "shop.example"}, DNSNames: []string{"shop.example"},
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "shop.example"},
+		DNSNames:    []string{"shop.example"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +152,8 @@ func certificate(t *testing.T, folder string) *x509.CertPool {
 		t.Fatal(err)
 	}
 	pool := x509.NewCertPool()
-	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: private}} {
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der},
+		"key.pem": {Type: "PRIVATE KEY", Bytes: private}} {
 		text := pem.EncodeToMemory(block)
 		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
 			t.Fatal(err)

@@ -55,7 +55,8 @@ func openShop(t *testing.T, gates []string, more string) *shop {
   plans: {quota: {policies: [{name: few, limit: %[1]d, period: 1h, match: {paths: ["/app/**"]}}], on_missing: refuse}}
   sessions: {quota: {policies: [{name: few, limit: %[1]d, period: 1h, match: {paths: ["/app/**"]}}]}}
 %[2]s`, few, more)
-	text := strings.NewReplacer("UPSTREAM", s.upstream.URL(), "TLS", fmt.Sprintf("tls: {cert: %[1]s/cert.pem, key: %[1]s/key.pem}", s.folder)).Replace(b.String())
+	text := strings.NewReplacer("UPSTREAM", s.upstream.URL(), "TLS",
+		fmt.Sprintf("tls: {cert: %[1]s/cert.pem, key: %[1]s/key.pem}", s.folder)).Replace(b.String())
 	cfg, err := config.Parse("weir.yaml", []byte(text))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -182,7 +183,8 @@ func host(t *testing.T, base string) string {
 type innocent struct {
 	name string
 	send func(w *way, account string) int
-	says []string // what its head must have, so that the test is about something; ACCOUNT stands for the account as it is
+	// what its head must have, so that the test is about something; ACCOUNT stands for the account as it is
+	says []string
 }
 
 // behaves puts a client through a gate: what it sends arrives as it was sent, counts for the account that it named, and
@@ -257,7 +259,8 @@ func openPlaces(t *testing.T) *shop {
 	s.upstream.Answers(func(r recorder.Request) recorder.Answer {
 		if as, found := strings.CutPrefix(r.Target(), "/login?as="); found {
 			as, _ = url.QueryUnescape(as)
-			return recorder.Answer{Header: []string{"Set-Cookie: first=1; Path=/", "Set-Cookie: session=" + as + "; Path=/",
+			return recorder.Answer{Header: []string{"Set-Cookie: first=1; Path=/",
+				"Set-Cookie: session=" + as + "; Path=/",
 				"Set-Cookie: theme=dark; Path=/app", "Set-Cookie: elsewhere=1; Path=/shop"}, Body: "hello " + as}
 		}
 		return recorder.Answer{Body: "hello\n"}

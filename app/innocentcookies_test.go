@@ -20,10 +20,12 @@ func openTwice(t *testing.T) *shop {
 	s := openShop(t, []string{gate, gate + ", TLS"}, "")
 	s.upstream.Answers(func(r recorder.Request) recorder.Answer {
 		a := recorder.Answer{Header: []string{"Content-Type: text/html; charset=utf-8"},
-			Body: `<!doctype html><html lang="en"><title>the shop</title><link rel="icon" href="data:,"><h1>` + r.Path() + `</h1>`}
+			Body: `<!doctype html><html lang="en"><title>the shop</title><link rel="icon" href="data:,"><h1>` +
+				r.Path() + `</h1>`}
 		if as, found := strings.CutPrefix(r.Target(), "/login?as="); found {
 			as, _ = url.QueryUnescape(as)
-			a.Header = append(a.Header, "Set-Cookie: first=1; Path=/", "Set-Cookie: session=outer; Path=/", "Set-Cookie: session="+as+"; Path=/app",
+			a.Header = append(a.Header, "Set-Cookie: first=1; Path=/", "Set-Cookie: session=outer; Path=/",
+				"Set-Cookie: session="+as+"; Path=/app",
 				"Set-Cookie: basket=a.1; Path=/app", "Set-Cookie: last=1; Path=/")
 		}
 		return a
@@ -43,7 +45,8 @@ func gotFirst(t *testing.T, r recorder.Request, account string) {
 			others = append(others, pair)
 		}
 	}
-	if len(sessions) == 0 || sessions[0] != account || len(sessions) > 1 && !slices.Equal(sessions[1:], []string{"outer"}) {
+	if len(sessions) == 0 || sessions[0] != account || len(sessions) > 1 &&
+		!slices.Equal(sessions[1:], []string{"outer"}) {
 		t.Errorf("%s: the upstream got the sessions %q, want %q first", r.Line(), sessions, account)
 	}
 	if want := []string{"basket=a.1", "first=1", "last=1"}; !slices.Equal(others, want) {
@@ -77,7 +80,8 @@ func TestTwoSessionsOnTwoPaths(t *testing.T) {
 				if status := c.send(s.direct(t), account); status != http.StatusOK {
 					t.Fatalf("without weir: %d", status)
 				}
-				if pairs := s.upstream.Take()[1].Pairs(); len(pairs) != 5 || slices.Index(pairs, "session="+account) > slices.Index(pairs, "session=outer") {
+				if pairs := s.upstream.Take()[1].Pairs(); len(pairs) != 5 ||
+					slices.Index(pairs, "session="+account) > slices.Index(pairs, "session=outer") {
 					t.Fatalf("it sends %q", pairs)
 				}
 				for range few {
@@ -125,7 +129,8 @@ func TestTwoSessionsInABrowser(t *testing.T) {
 				t.Errorf("cookies in %d lines: %q", len(lines), lines)
 			}
 		}
-		if protocol := browser.Eval[string](p, `performance.getEntriesByType("navigation")[0].nextHopProtocol`); (protocol == "h2") != secure {
+		if protocol := browser.Eval[string](p,
+			`performance.getEntriesByType("navigation")[0].nextHopProtocol`); (protocol == "h2") != secure {
 			t.Errorf("it came by %s", protocol)
 		}
 		if status, _ := p.Visit(base + "/app/more"); status != http.StatusTooManyRequests {

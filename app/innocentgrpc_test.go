@@ -40,7 +40,8 @@ func startCallee(t *testing.T) *callee {
 		t.Fatal(err)
 	}
 	c := &callee{addr: l.Addr().String()}
-	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, in any, _ *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
 		c.mu.Lock()
 		c.calls = append(c.calls, md)
@@ -70,7 +71,8 @@ func (c *callee) take() []metadata.MD {
 func dial(t *testing.T, addr string, creds credentials.TransportCredentials) *grpc.ClientConn {
 	t.Helper()
 	// No environment of the machine has a say, and nothing is tried twice.
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(), grpc.WithDisableRetry())
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(),
+		grpc.WithDisableRetry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +90,8 @@ func within(t *testing.T) context.Context {
 // up to their limit.
 func TestInnocentGRPC(t *testing.T) {
 	c := startCallee(t)
-	throttles := `  calls: {quota: {policies: [{name: few, limit: ` + fmt.Sprint(few) + `, period: 1h}], on_missing: refuse}}` + "\n"
+	throttles := `  calls: {quota: {policies: [{name: few, limit: ` + fmt.Sprint(few) +
+		`, period: 1h}], on_missing: refuse}}` + "\n"
 	var gates []string
 	for _, place := range []string{"header:X-Api-Key", "bearer"} {
 		gate := fmt.Sprintf("upstream: \"h2c://%s\", account: [%q], throttles: [calls]", c.addr, place)
@@ -123,7 +126,8 @@ func TestInnocentGRPC(t *testing.T) {
 					if len(got) != 1 {
 						t.Fatalf("%d calls came", len(got))
 					}
-					for key, want := range map[string][]string{place.key: {place.before + account}, "x-list": {"a, b", "c=d;e"}, "x-trace-bin": {"\x00\xff"},
+					for key, want := range map[string][]string{place.key: {place.before + account},
+						"x-list": {"a, b", "c=d;e"}, "x-trace-bin": {"\x00\xff"},
 						"content-type": {"application/grpc"}} {
 						if have := got[0].Get(key); !slices.Equal(have, want) {
 							t.Errorf("the service got %s: %q, want %q", key, have, want)
@@ -134,7 +138,8 @@ func TestInnocentGRPC(t *testing.T) {
 					}
 				}
 				// It is told in gRPC's own words, so that it does not try again at once.
-				if err := call(account); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "limit of 2") || len(c.take()) > 0 {
+				if err := call(account); status.Code(err) != codes.ResourceExhausted ||
+					!strings.Contains(err.Error(), "limit of 2") || len(c.take()) > 0 {
 					t.Errorf("one more: %v", err)
 				}
 				if err := call(account + "2"); err != nil {
@@ -154,7 +159,8 @@ func asked(place, account string) question {
 	case "bearer":
 		return question{"/app/list", "authorization", "Bearer " + account}
 	case "query":
-		return question{"/app/list?q=%C3%BC&keys=1&back=/x?key=other&empty=&key=" + url.QueryEscape(account), "x-other", "key=1"}
+		return question{"/app/list?q=%C3%BC&keys=1&back=/x?key=other&empty=&key=" + url.QueryEscape(account), "x-other",
+			"key=1"}
 	case "cookie":
 		return question{"/app/list", "cookie", `a="x, y"; b={"c":[1,2]}; session=` + account + `; sessions=1`}
 	}
@@ -173,16 +179,19 @@ func TestInnocentEnvoy(t *testing.T) {
 		}
 		more.WriteString("}\n")
 	}
-	calls := fmt.Sprintf("  calls: {quota: {policies: [{name: few, limit: %d, period: 1h}], on_missing: refuse}}\n", few)
+	calls := fmt.Sprintf("  calls: {quota: {policies: [{name: few, limit: %d, period: 1h}], on_missing: refuse}}\n",
+		few)
 	s := openShop(t, nil, calls+more.String())
 
 	t.Run("rate limit service", func(t *testing.T) {
 		client := rls.NewRateLimitServiceClient(dial(t, s.app.RLSAddr(0).String(), insecure.NewCredentials()))
 		ask := func(account string) rls.RateLimitResponse_Code {
 			t.Helper()
-			r, err := client.ShouldRateLimit(within(t), &rls.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{{
-				Entries: []*common.RateLimitDescriptor_Entry{{Key: "path", Value: "/app/ü?key=other"}, {Key: "key", Value: account},
-					{Key: "keys", Value: "other"}}}}})
+			r, err := client.ShouldRateLimit(within(t),
+				&rls.RateLimitRequest{Domain: "shop", Descriptors: []*common.RateLimitDescriptor{{
+					Entries: []*common.RateLimitDescriptor_Entry{{Key: "path", Value: "/app/ü?key=other"},
+						{Key: "key", Value: account},
+						{Key: "keys", Value: "other"}}}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -208,8 +217,10 @@ func TestInnocentEnvoy(t *testing.T) {
 				ask := func(account string) uint32 {
 					t.Helper()
 					r := asked(p.name, account)
-					h := &auth.AttributeContext_HttpRequest{Id: "1", Method: "GET", Host: "shop.example", Path: r.path, Protocol: "HTTP/1.1", Scheme: "https"}
-					for _, line := range [][2]string{{":method", "GET"}, {":path", r.path}, {"user-agent", "odd, agent; ü"}, {r.name, r.value}} {
+					h := &auth.AttributeContext_HttpRequest{Id: "1", Method: "GET", Host: "shop.example", Path: r.path,
+						Protocol: "HTTP/1.1", Scheme: "https"}
+					for _, line := range [][2]string{{":method", "GET"}, {":path", r.path},
+						{"user-agent", "odd, agent; ü"}, {r.name, r.value}} {
 						value := &core.HeaderValue{Key: line[0]}
 						switch encoding {
 						case "headers":
@@ -230,7 +241,8 @@ func TestInnocentEnvoy(t *testing.T) {
 					}
 					source := &core.Address{Address: &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{Address: "192.0.2.1"}}}
 					resp, err := client.Check(within(t), &auth.CheckRequest{Attributes: &auth.AttributeContext{
-						Source: &auth.AttributeContext_Peer{Address: source}, Request: &auth.AttributeContext_Request{Http: h}}})
+						Source:  &auth.AttributeContext_Peer{Address: source},
+						Request: &auth.AttributeContext_Request{Http: h}}})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -62,7 +62,8 @@ func before(t *testing.T, gate, text string, run func(folder, config string) *ex
 	t.Helper()
 	folder, at := t.TempDir(), needs.FreeAddress()
 	file, log := filepath.Join(folder, "config"), filepath.Join(folder, "log")
-	if err := os.WriteFile(file, []byte(strings.NewReplacer("FOLDER", folder, "LISTEN", at, "GATE", gate).Replace(text)), 0o600); err != nil {
+	if err := os.WriteFile(file,
+		[]byte(strings.NewReplacer("FOLDER", folder, "LISTEN", at, "GATE", gate).Replace(text)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, err := os.Create(log)
@@ -128,16 +129,20 @@ func TestInnocentsBehindProxies(t *testing.T) {
 		},
 		"haproxy": func(t *testing.T, gate string) string {
 			program := needs.Program(t, "haproxy", "apt-get install haproxy")
-			return before(t, gate, haproxyBefore, func(_, config string) *exec.Cmd { return exec.Command(program, "-db", "-f", config) })
+			return before(t, gate, haproxyBefore,
+				func(_, config string) *exec.Cmd { return exec.Command(program, "-db", "-f", config) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openShop(t, []string{`upstream: UPSTREAM, account: ["header:X-Api-Key", source], trusted_proxies: [127.0.0.1/32], throttles: [plans]`}, "")
+			s := openShop(t,
+				[]string{`upstream: UPSTREAM, account: ["header:X-Api-Key", source], trusted_proxies: [127.0.0.1/32], throttles: [plans]`}, "")
 			proxy := start(t, s.app.HTTPAddr(0).String())
 			check := func(from, account, header, forwarded string) {
 				t.Helper()
-				head := "GET /app/%C3%BC/list?q=a;b&x=%C3%BC&empty= HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: odd\r\n" + header +
-					"Accept-Encoding: gzip\r\nX-Name: Jürg\r\nAccept-Encoding: br;q=0.5\r\nCookie: a=\"1\"; b={\"c\":[1,2]}\r\n\r\n"
+				head := "GET /app/%C3%BC/list?q=a;b&x=%C3%BC&empty= HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: " +
+					"odd\r\n" + header +
+					"Accept-Encoding: gzip\r\nX-Name: Jürg\r\nAccept-Encoding: br;q=0.5\r\nCookie: a=\"1\"; " +
+					"b={\"c\":[1,2]}\r\n\r\n"
 				for i := range few {
 					if status := raw(t, from, proxy, head); status != http.StatusOK {
 						t.Fatalf("%s, request %d: %d", account, i+1, status)
@@ -146,7 +151,8 @@ func TestInnocentsBehindProxies(t *testing.T) {
 					if len(got) != 1 {
 						t.Fatalf("%d requests came", len(got))
 					}
-					unchanged(t, fmt.Sprintf("%s, request %d", account, i+1), recorder.Request{Head: []byte(head)}, got[0], "shop.example")
+					unchanged(t, fmt.Sprintf("%s, request %d", account, i+1), recorder.Request{Head: []byte(head)},
+						got[0], "shop.example")
 					if have := got[0].Values("X-Forwarded-For"); !slices.Equal(have, []string{forwarded}) {
 						t.Errorf("%s: the upstream is told that it comes from %q, want %q", account, have, forwarded)
 					}
@@ -154,14 +160,16 @@ func TestInnocentsBehindProxies(t *testing.T) {
 						t.Errorf("%s: after request %d, %d are left", account, i+1, left)
 					}
 				}
-				if status := raw(t, from, proxy, head); status != http.StatusTooManyRequests || len(s.upstream.Take()) > 0 {
+				if status := raw(t, from, proxy, head); status != http.StatusTooManyRequests ||
+					len(s.upstream.Take()) > 0 {
 					t.Errorf("%s, one more: %d", account, status)
 				}
 			}
 			check("127.0.0.5", "key", "X-Api-Key: key\r\n", "127.0.0.5, 127.0.0.1")
 			check("127.0.0.6", "source:127.0.0.6", "", "127.0.0.6, 127.0.0.1")
 			// The client has a proxy of its own, which names the client. weir does not believe it, and does not mind.
-			check("127.0.0.7", "source:127.0.0.7", "X-Forwarded-For: 10.1.2.3\r\nX-Forwarded-For: unknown, 192.0.2.9\r\n",
+			check("127.0.0.7", "source:127.0.0.7",
+				"X-Forwarded-For: 10.1.2.3\r\nX-Forwarded-For: unknown, 192.0.2.9\r\n",
 				"10.1.2.3, unknown, 192.0.2.9, 127.0.0.7, 127.0.0.1")
 			check("127.0.0.7", "key2", "X-Forwarded-For: 10.1.2.3\r\nX-API-KEY: key2\r\nX-Forwarded-For: 127.0.0.5\r\n",
 				"10.1.2.3, 127.0.0.5, 127.0.0.7, 127.0.0.1")
@@ -181,15 +189,18 @@ func TestInnocentForwardAuth(t *testing.T) {
 			words string
 			over  int // nginx understands no more than 403, and makes a 429 of it
 		}{
-			"nginx":   {"X-Original-URI: TARGET\r\nX-Original-Method: GET\r\nX-Original-Host: shop.example\r\nX-Real-IP: 192.0.2.1\r\n", 403},
-			"traefik": {"X-Forwarded-Uri: TARGET\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Host: shop.example\r\nX-Forwarded-For: 192.0.2.1\r\n", 429},
+			"nginx": {"X-Original-URI: TARGET\r\nX-Original-Method: GET\r\nX-Original-Host: " +
+				"shop.example\r\nX-Real-IP: 192.0.2.1\r\n", 403},
+			"traefik": {"X-Forwarded-Uri: TARGET\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Host: " +
+				"shop.example\r\nX-Forwarded-For: 192.0.2.1\r\n", 429},
 		} {
 			t.Run(p.name+"/"+dialect, func(t *testing.T) {
 				ask := func(account string) int {
 					t.Helper()
 					q := asked(p.name, account)
-					return raw(t, "127.0.0.1", s.app.AuthAddr(i).String(), "GET /auth HTTP/1.1\r\nHost: a\r\n"+strings.ReplaceAll(its.words, "TARGET", q.path)+
-						"Accept-Encoding: gzip\r\nAccept-Encoding: br\r\n"+q.name+": "+q.value+"\r\n\r\n")
+					return raw(t, "127.0.0.1", s.app.AuthAddr(i).String(),
+						"GET /auth HTTP/1.1\r\nHost: a\r\n"+strings.ReplaceAll(its.words, "TARGET", q.path)+
+							"Accept-Encoding: gzip\r\nAccept-Encoding: br\r\n"+q.name+": "+q.value+"\r\n\r\n")
 				}
 				account := p.name + "/" + dialect + "=="
 				for n := range few {

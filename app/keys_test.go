@@ -28,7 +28,8 @@ func TestKeysOfAnIdentityProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	encode := base64.RawURLEncoding.EncodeToString
-	set := fmt.Sprintf(`{"keys":[{"kty":"EC","kid":"1","crv":"P-256","x":%q,"y":%q}]}`, encode(point[1:33]), encode(point[33:]))
+	set := fmt.Sprintf(`{"keys":[{"kty":"EC","kid":"1","crv":"P-256","x":%q,"y":%q}]}`, encode(point[1:33]),
+		encode(point[33:]))
 	var asked atomic.Int64
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/keys" {
@@ -79,9 +80,11 @@ console: {listen: "off"}
 	b.wants("fetches", asked.Load(), 1)
 	for what, change := range map[string][2]string{
 		"another provider": {"/keys", "/elsewhere"},
-		"an algorithm":     {`jwks: "` + provider.URL + `/keys"`, `algorithms: [RS256], jwks: "` + provider.URL + `/keys"`},
+		"an algorithm": {`jwks: "` + provider.URL + `/keys"`,
+			`algorithms: [RS256], jwks: "` + provider.URL + `/keys"`},
 	} {
-		if err := b.Reload(b.config(strings.Replace(text, change[0], change[1], 1))); err == nil || !strings.Contains(err.Error(), "http[0]") {
+		if err := b.Reload(b.config(strings.Replace(text, change[0], change[1], 1))); err == nil ||
+			!strings.Contains(err.Error(), "http[0]") {
 			t.Errorf("a reload with %s: %v", what, err)
 		}
 	}

@@ -69,9 +69,11 @@ func (l *lanes) view(now time.Time) *console.Capacity {
 	}
 	s := l.Stats(now)
 	return &console.Capacity{
-		Concurrent: s.Capacity, InUse: s.InUse, Load: float64(s.Load), Delay: float64(s.Delay.Std().Microseconds()) / 1000,
-		Stamped: s.Stamped.Waiting, Pool: s.Pool.Waiting, InLine: s.InLine + s.Called, TurnedAway: s.TurnedAway, Shadow: l.link.Shadow.Load(),
-		LetIn: map[string]uint64{"stamped": s.Stamped.LetIn, "pool": s.Pool.LetIn},
+		Concurrent: s.Capacity, InUse: s.InUse, Load: float64(s.Load),
+		Delay:   float64(s.Delay.Std().Microseconds()) / 1000,
+		Stamped: s.Stamped.Waiting, Pool: s.Pool.Waiting, InLine: s.InLine + s.Called, TurnedAway: s.TurnedAway,
+		Shadow: l.link.Shadow.Load(),
+		LetIn:  map[string]uint64{"stamped": s.Stamped.LetIn, "pool": s.Pool.LetIn},
 		Refused: map[string]uint64{"full": s.Stamped.Full + s.Pool.Full + s.LineFull, "too-many": s.TooMany,
 			"expired": s.Stamped.Expired + s.Pool.Expired, "no-show": s.NoShows, "lost": s.Lost},
 	}

@@ -18,9 +18,11 @@ rls: [{listen: "127.0.0.1:0", authz: {throttles: [each]}}]
 postfix: [{listen: "127.0.0.1:0", over: defer, throttles: [outgoing]}]
 smtp: [{listen: "127.0.0.1:0", hostname: mail.example.org, next_hop: "127.0.0.1:1", throttles: [contacts, outgoing]}]
 `
-	text = strings.Replace(text, "  each:  ", "  outgoing: {mail: {rate: 1/m}}\n  contacts: {reach: {threshold: LIMIT}}\n"+
-		"  plans: {quota: {policies: [{name: per-second, limit: LIMIT, period: 1s}]}}\n  each:  ", 1)
-	text = strings.Replace(text, "throttles: [each]}\ntcp", "capacity: {concurrent: 10}, throttles: [each, plans]}\nEXTRA\ntcp", 1)
+	text = strings.Replace(text, "  each:  ",
+		"  outgoing: {mail: {rate: 1/m}}\n  contacts: {reach: {threshold: LIMIT}}\n"+
+			"  plans: {quota: {policies: [{name: per-second, limit: LIMIT, period: 1s}]}}\n  each:  ", 1)
+	text = strings.Replace(text, "throttles: [each]}\ntcp",
+		"capacity: {concurrent: 10}, throttles: [each, plans]}\nEXTRA\ntcp", 1)
 	at := func(n int) string {
 		extra := ""
 		if n%2 == 1 {
@@ -37,7 +39,8 @@ smtp: [{listen: "127.0.0.1:0", hostname: mail.example.org, next_hop: "127.0.0.1:
 			t.Fatal(err)
 		}
 	}
-	for end := time.Now().Add(20 * time.Second); gone.Load() < reloads-1; time.Sleep(time.Millisecond) { // a gate may be busy going down
+	// a gate may be busy going down
+	for end := time.Now().Add(20 * time.Second); gone.Load() < reloads-1; time.Sleep(time.Millisecond) {
 		runtime.GC()
 		if time.Now().After(end) {
 			t.Fatalf("%d of %d old generations are gone", gone.Load(), reloads)

@@ -48,7 +48,8 @@ func newPost(a *App) (*post, error) {
 		return nil, err
 	}
 	accounts, err := quota.New(accountGuesses)
-	return &post{logins: login.New(login.Options{Clock: a.opts.Clock}), seen: &mailObserver{app: a}, host: host, pages: pages, accounts: accounts}, err
+	return &post{logins: login.New(login.Options{Clock: a.opts.Clock}), seen: &mailObserver{app: a}, host: host,
+		pages: pages, accounts: accounts}, err
 }
 
 // derive makes a secret of weir's for one purpose.
@@ -102,8 +103,8 @@ func (a *App) stopPost(ctx context.Context) error {
 	return a.post.Stop(ctx)
 }
 
-// RunDue does what is due in the spool, and waits until the deliveries under way are over. It happens by itself; who holds the clock in his
-// hand calls it after moving it.
+// RunDue does what is due in the spool, and waits until the deliveries under way are over. It happens by itself; who
+// holds the clock in his hand calls it after moving it.
 func (a *App) RunDue(ctx context.Context) error {
 	if a.post.Spool == nil {
 		return ErrNotServing
@@ -122,10 +123,12 @@ func (g *generation) posts() (all []spool.Gate) {
 	return all
 }
 
-// postName is the name under which the mail of a gate is kept: where it listens. Of several with port 0 the later ones are numbered.
+// postName is the name under which the mail of a gate is kept: where it listens. Of several with port 0 the later ones
+// are numbered.
 func (c *change) postName(listen string) string {
 	name := listen
-	for i := 2; slices.ContainsFunc(c.next.gates, func(g *gate) bool { return g.post != nil && g.post.Name == name }); i++ {
+	for i := 2; slices.ContainsFunc(c.next.gates,
+		func(g *gate) bool { return g.post != nil && g.post.Name == name }); i++ {
 		name = fmt.Sprintf("%s#%d", listen, i)
 	}
 	return name
@@ -164,8 +167,8 @@ func (c *change) keepPost(name string, throttles []string, hop nexthop.Options, 
 	return &g, nil
 }
 
-// deliverBy lets the spool deliver by the gates of the next generation, and closes what the old ones delivered by when nothing is under way
-// by it any more.
+// deliverBy lets the spool deliver by the gates of the next generation, and closes what the old ones delivered by when
+// nothing is under way by it any more.
 func (c *change) deliverBy() error {
 	if !c.live {
 		return nil
@@ -194,8 +197,8 @@ func (g *generation) closeCarriers(ctx context.Context) {
 	}
 }
 
-// outgoing stands for a mail throttle in the list of throttles, where it is switched and counted. It judges nothing there: whether a mail
-// goes on is decided in the transaction that keeps it, by the spool.
+// outgoing stands for a mail throttle in the list of throttles, where it is switched and counted. It judges nothing
+// there: whether a mail goes on is decided in the transaction that keeps it, by the spool.
 type outgoing struct{}
 
 var _ weir.Throttle = outgoing{}

@@ -15,8 +15,8 @@ import (
 	"weir/store"
 )
 
-// TestVirusTable is the table of the source over real SMTP with AUTH: a program that writes to somebody new all the time is stopped as
-// soon as the reference model says, whatever the phase of the user's clock.
+// TestVirusTable is the table of the source over real SMTP with AUTH: a program that writes to somebody new all the
+// time is stopped as soon as the reference model says, whatever the phase of the user's clock.
 func TestVirusTable(t *testing.T) {
 	p := newPost(t, "rate: 1/m, working_set: 4", "", "")
 	for _, c := range []struct {
@@ -78,7 +78,8 @@ func TestOneMailToForty(t *testing.T) {
 	if s := p.status(); s.Recipients[store.Held] != 25 || s.Stopped != 1 {
 		t.Fatalf("%+v", s)
 	}
-	for name, m := range map[string]*mailer{"the same session": m, "one that was open": other, "a new one": p.mailer("ann")} {
+	for name, m := range map[string]*mailer{"the same session": m, "one that was open": other,
+		"a new one": p.mailer("ann")} {
 		if err := m.send("more", "somebody@elsewhere.example"); code(err) != 550 {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -118,7 +119,8 @@ func TestPipelinedAfterTheStop(t *testing.T) {
 	script.WriteString("EHLO virus\r\n")
 	for i := range 10 {
 		fmt.Fprintf(&script, "MAIL FROM:<a@example.org>\r\nRCPT TO:<v%d@elsewhere.example>\r\nRSET\r\n", i)
-		fmt.Fprintf(&script, "MAIL FROM:<a@example.org>\r\nRCPT TO:<v%d@elsewhere.example>\r\nBDAT 14 LAST\r\nSubject: x\r\n\r\n", i)
+		fmt.Fprintf(&script,
+			"MAIL FROM:<a@example.org>\r\nRCPT TO:<v%d@elsewhere.example>\r\nBDAT 14 LAST\r\nSubject: x\r\n\r\n", i)
 	}
 	script.WriteString("QUIT\r\n")
 	answers := p.dialogue(script.String())
@@ -168,7 +170,8 @@ func TestPeopleDoNotNotice(t *testing.T) {
 func TestShadowLetsEverythingPass(t *testing.T) {
 	p := newPost(t, "rate: 1/m", "", "")
 	p.user("ann")
-	if _, err := p.control.SetShadow(context.Background(), console.Shadow{Throttles: []string{"outgoing"}, On: true}); err != nil {
+	if _, err := p.control.SetShadow(context.Background(),
+		console.Shadow{Throttles: []string{"outgoing"}, On: true}); err != nil {
 		t.Fatal(err)
 	}
 	m := p.mailer("ann")
@@ -227,7 +230,8 @@ func TestLogInAtTheNextHop(t *testing.T) {
 	if err := c.Auth(sasl.NewPlainClient("", "ann", "next hop knows")); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.SendMail("ann@example.org", []string{"b@elsewhere.example"}, strings.NewReader("Subject: x\r\n\r\nx\r\n")); err != nil {
+	if err := c.SendMail("ann@example.org", []string{"b@elsewhere.example"},
+		strings.NewReader("Subject: x\r\n\r\nx\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	p.arrived(1, []string{"b@elsewhere.example"})
@@ -320,7 +324,8 @@ func TestQuotasAtTheMailGate(t *testing.T) {
 	if err := ann.send("x", to[5]); code(err) != 450 || !strings.Contains(err.Error(), "mails") {
 		t.Errorf("a fourth mail: %v", err)
 	}
-	if err := bob.sendText("Subject: large\r\n\r\n"+strings.Repeat("0123456789\r\n", 1000), "c@elsewhere.example"); err != nil {
+	if err := bob.sendText("Subject: large\r\n\r\n"+strings.Repeat("0123456789\r\n", 1000),
+		"c@elsewhere.example"); err != nil {
 		t.Fatal(err)
 	}
 	if err := bob.send("x", "d@elsewhere.example"); code(err) != 450 || !strings.Contains(err.Error(), "traffic") {

@@ -53,7 +53,8 @@ func replied(notice letter, lines ...string) string {
 	for line := range strings.Lines(notice.text) {
 		text += "> " + strings.TrimRight(line, "\r\n") + "\r\n"
 	}
-	return fmt.Sprintf("From: ann@private.example\r\nTo: %s\r\nSubject: Re: %s\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"+
+	return fmt.Sprintf("From: ann@private.example\r\nTo: %s\r\nSubject: Re: %s\r\nMIME-Version: 1.0\r\nContent-Type: "+
+		"text/plain; charset=utf-8\r\n"+
 		"Content-Transfer-Encoding: 8bit\r\n\r\n%s", notice.header("Reply-To"), notice.header("Subject"), text)
 }
 
@@ -70,11 +71,13 @@ func replyTo(t *testing.T, notice letter) string {
 func TestAStoppedUserReplies(t *testing.T) {
 	p := newPost(t, "rate: 1/m", "", "")
 	own, notice := p.stopped()
-	if notice.from != "" || notice.header("Auto-Submitted") != "auto-generated" || !strings.Contains(notice.text, "sunday 2") {
+	if notice.from != "" || notice.header("Auto-Submitted") != "auto-generated" ||
+		!strings.Contains(notice.text, "sunday 2") {
 		t.Fatalf("from %q:\n%s", notice.from, notice.text)
 	}
 	to := replyTo(t, notice)
-	// She answers from another server, which hands her mail in without logging in: weir takes that for its own address, and for no other.
+	// She answers from another server, which hands her mail in without logging in: weir takes that for its own address,
+	// and for no other.
 	outside := p.mailer("")
 	outside.from = "ann@private.example"
 	if err := outside.send("relay this", "somebody@elsewhere.example"); code(err) < 500 {
@@ -155,7 +158,8 @@ func TestAStoppedUserOnThePage(t *testing.T) {
 			t.Errorf("the page does not show %q:\n%s", want, text)
 		}
 	}
-	form := browser.Eval[string](page, `new URLSearchParams([...new FormData(document.querySelector("form:has(table)")), ["do", "release-all"]]).toString()`)
+	form := browser.Eval[string](page,
+		`new URLSearchParams([...new FormData(document.querySelector("form:has(table)")), ["do", "release-all"]]).toString()`)
 	page.Click(`#mail-0`) // her own
 	page.Click(`button[value=release]`)
 	page.Wait(`document.querySelector(".said") !== null`)
@@ -191,7 +195,9 @@ func TestStampedMail(t *testing.T) {
 	params := p.stampParams()
 	to := many(10)
 	for i, one := range to {
-		letter, err := payer.ReadMail(strings.NewReader(fmt.Sprintf("From: ann@example.org\r\nTo: %s\r\nSubject: paid\r\n\r\nhello %d\r\n", one, i)))
+		letter,
+			err := payer.ReadMail(strings.NewReader(fmt.Sprintf("From: ann@example.org\r\nTo: %s\r\nSubject: "+
+			"paid\r\n\r\nhello %d\r\n", one, i)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +214,8 @@ func TestStampedMail(t *testing.T) {
 		if i > 0 {
 			continue
 		}
-		if err := m.sendText(text.String(), "another@elsewhere.example"); err != nil { // the same stamp, for somebody else
+		// the same stamp, for somebody else
+		if err := m.sendText(text.String(), "another@elsewhere.example"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -227,7 +234,9 @@ func TestForgedStamps(t *testing.T) {
 	p.user("ann")
 	p.user("bob")
 	m := p.mailer("ann")
-	letter, err := payer.ReadMail(strings.NewReader("From: ann@example.org\r\nTo: a@elsewhere.example\r\nSubject: paid\r\n\r\nhello\r\n"))
+	letter,
+		err := payer.ReadMail(strings.NewReader("From: ann@example.org\r\nTo: a@elsewhere.example\r\nSubject: " +
+		"paid\r\n\r\nhello\r\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,10 +248,12 @@ func TestForgedStamps(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Her stamp with another solution: as many zeroes as it takes.
-	stamped := regexp.MustCompile(`(X-Weir-Stamp:(?s:.*?))\.(?s:.*?)\r\nFrom`).ReplaceAllStringFunc(text.String(), func(field string) string {
-		head, tail, _ := strings.Cut(field, ".")
-		return head + "." + regexp.MustCompile(`[A-Za-z0-9_-]`).ReplaceAllString(strings.TrimSuffix(tail, "\r\nFrom"), "A") + "\r\nFrom"
-	})
+	stamped := regexp.MustCompile(`(X-Weir-Stamp:(?s:.*?))\.(?s:.*?)\r\nFrom`).ReplaceAllStringFunc(text.String(),
+		func(field string) string {
+			head, tail, _ := strings.Cut(field, ".")
+			return head + "." + regexp.MustCompile(`[A-Za-z0-9_-]`).ReplaceAllString(strings.TrimSuffix(tail,
+				"\r\nFrom"), "A") + "\r\nFrom"
+		})
 	if err := m.sendText(stamped, "a@elsewhere.example"); code(err) != 550 {
 		t.Fatalf("%v\n%s", err, stamped)
 	}

@@ -174,8 +174,11 @@ func (d mailDeck) User(ctx context.Context, name string) (v console.UserView, er
 		if unknown && !s.Known {
 			continue
 		}
-		v.Throttles = append(v.Throttles, console.Standing{Throttle: s.Throttle, Shadow: s.Shadow, Stopped: s.Stopped, Since: s.Since, Resume: s.Resume,
-			Slow: s.Slow, Waiting: s.Waiting, Slack: s.Slack, MSlack: s.MSlack, WorkingSet: s.WorkingSet, Limits: s.Limits})
+		v.Throttles = append(v.Throttles,
+			console.Standing{Throttle: s.Throttle, Shadow: s.Shadow, Stopped: s.Stopped, Since: s.Since,
+				Resume: s.Resume,
+				Slow:   s.Slow, Waiting: s.Waiting, Slack: s.Slack, MSlack: s.MSlack, WorkingSet: s.WorkingSet,
+				Limits: s.Limits})
 	}
 	if unknown && len(v.Throttles) == 0 {
 		return v, store.ErrNotFound
@@ -221,7 +224,8 @@ func (d mailDeck) checkContact(contact string) error {
 	case !isAddress(contact):
 		return console.Invalid(fmt.Sprintf("contact: %.80q is not a mail address (write ann@example.org)", contact))
 	case d.post.Commands(contact):
-		return console.Invalid(fmt.Sprintf("contact: %.80q is where commands go: the user would never be told (write an address that he reads)", contact))
+		return console.Invalid(fmt.Sprintf("contact: %.80q is where commands go: the user would never be told (write "+
+			"an address that he reads)", contact))
 	}
 	return nil
 }
@@ -234,7 +238,8 @@ func checkSenders(senders []string) error {
 			address = "any" + s
 		}
 		if !isAddress(address) {
-			return console.Invalid(fmt.Sprintf("senders: %.80q is not a mail address (write ann@example.org, or @example.org for every address there)", s))
+			return console.Invalid(fmt.Sprintf("senders: %.80q is not a mail address (write ann@example.org, or "+
+				"@example.org for every address there)", s))
 		}
 	}
 	return nil
@@ -290,7 +295,8 @@ func (d mailDeck) SetUser(ctx context.Context, by string, c console.UserChange) 
 		if c.Senders != nil {
 			u.Senders = *c.Senders
 		}
-		u.Senders = slices.DeleteFunc(slices.Clone(u.Senders), func(s string) bool { return slices.Contains(c.RemoveSenders, s) })
+		u.Senders = slices.DeleteFunc(slices.Clone(u.Senders),
+			func(s string) bool { return slices.Contains(c.RemoveSenders, s) })
 		for _, s := range c.AddSenders {
 			if !slices.Contains(u.Senders, s) {
 				u.Senders = append(u.Senders, s)
@@ -348,7 +354,8 @@ func (d mailDeck) ResumeUser(ctx context.Context, by, name string, slow bool) (c
 	case err != nil:
 		return u, err
 	case u.Disabled:
-		return u, console.Rejected(fmt.Sprintf("%s is disabled (weir user set %s disabled=false lets him go on)", name, name))
+		return u,
+			console.Rejected(fmt.Sprintf("%s is disabled (weir user set %s disabled=false lets him go on)", name, name))
 	case !u.Stopped():
 		return u, console.Rejected(fmt.Sprintf("%s is not stopped", name))
 	}
@@ -372,7 +379,8 @@ func (d mailDeck) Backup(ctx context.Context, folder string, progress func(done,
 	if err := k.store.Mail().Backup(ctx, folder, progress); err != nil {
 		return err
 	}
-	// Without the secret nobody could answer the notices that are out, and throttles would not know whom their users write to.
+	// Without the secret nobody could answer the notices that are out, and throttles would not know whom their users
+	// write to.
 	return writeSecret(filepath.Join(folder, secretFile), d.secret)
 }
 
@@ -382,7 +390,8 @@ func (b backend) mailStatus() *console.MailStatus {
 		return nil
 	}
 	o := b.post.seen
-	s := &console.MailStatus{Recipients: map[store.State]int{}, Accepted: o.accepted.Load(), Delivered: o.delivered.Load(), Deferred: o.deferred.Load(),
+	s := &console.MailStatus{Recipients: map[store.State]int{}, Accepted: o.accepted.Load(),
+		Delivered: o.delivered.Load(), Deferred: o.deferred.Load(),
 		Bounced: o.bounced.Load(), Stopped: b.post.CountStopped(), Flagged: b.post.CountFlagged()}
 	ctx, cancel := context.WithTimeout(context.Background(), statusPatience)
 	defer cancel()

@@ -45,7 +45,8 @@ func TestUsersAreChecked(t *testing.T) {
 	if u, err := p.control.User(ctx, "ann"); err != nil || u.Contact != "ann@private.example" || len(u.Senders) != 2 {
 		t.Errorf("ann is %+v, %v", u, err)
 	}
-	if _, err := p.control.SetUser(ctx, console.UserChange{Name: "ann", RemoveSenders: []string{"ann@example.org"}, AddSenders: []string{"ann@example.com"}}); err != nil {
+	if _, err := p.control.SetUser(ctx, console.UserChange{Name: "ann", RemoveSenders: []string{"ann@example.org"},
+		AddSenders: []string{"ann@example.com"}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -70,7 +71,8 @@ func TestDisabledAndRemoved(t *testing.T) {
 	}
 	disable(true)
 	p.runs(time.Hour)
-	if _, err := p.control.ResumeUser(ctx, "ann", false); err == nil || !strings.Contains(err.Error(), "weir user set ann disabled=false") {
+	if _, err := p.control.ResumeUser(ctx, "ann", false); err == nil ||
+		!strings.Contains(err.Error(), "weir user set ann disabled=false") {
 		t.Errorf("resumed: %v", err)
 	}
 	if len(p.sink.to("b@elsewhere.example")) != 0 {
@@ -86,7 +88,8 @@ func TestDisabledAndRemoved(t *testing.T) {
 	}
 	p.runs(time.Hour)
 	queue, err := p.control.Queue(ctx, store.LetterQuery{User: "ann"}, 10)
-	if err != nil || len(queue.Mails) != 1 || queue.Mails[0].To[0].State != store.Held || len(p.sink.to("c@elsewhere.example")) != 0 {
+	if err != nil || len(queue.Mails) != 1 || queue.Mails[0].To[0].State != store.Held ||
+		len(p.sink.to("c@elsewhere.example")) != 0 {
 		t.Errorf("the queue %+v, %v", queue, err)
 	}
 }

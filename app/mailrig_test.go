@@ -53,7 +53,10 @@ func newSink(t *testing.T) *sink {
 		t.Fatal(err)
 	}
 	s.address = l.Addr().String()
-	s.server = smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &sinkSession{sink: s}, nil }))
+	s.server = smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
+		return &sinkSession{sink: s},
+			nil
+	}))
 	s.server.EnableDSN, s.server.EnableSMTPUTF8, s.server.AllowInsecureAuth = true, true, true
 	go s.server.Serve(l)
 	t.Cleanup(func() { s.server.Close() })
@@ -140,7 +143,8 @@ type post struct {
 	log     *slog.Logger // nil: none
 }
 
-// newPost starts one. mail is the options of the mail throttle, gate and extra are further lines of the gate and of the configuration.
+// newPost starts one. mail is the options of the mail throttle, gate and extra are further lines of the gate and of the
+// configuration.
 func newPost(t *testing.T, mail, gate, extra string) *post {
 	t.Helper()
 	p := &post{t: t, clock: clock.NewFake(noon), sink: newSink(t), folder: t.TempDir(), extra: extra}
@@ -198,7 +202,9 @@ const password = "correct horse"
 // user adds a user, whose contact is at another domain.
 func (p *post) user(name string, senders ...string) {
 	p.t.Helper()
-	if _, err := p.control.AddUser(context.Background(), console.NewUser{Name: name, Password: password, Contact: name + "@private.example", Senders: senders}); err != nil {
+	if _, err := p.control.AddUser(context.Background(),
+		console.NewUser{Name: name, Password: password, Contact: name + "@private.example",
+			Senders: senders}); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -240,7 +246,8 @@ func (p *post) mailer(name string) *mailer {
 
 // send sends a mail, and returns the error of the answer.
 func (m *mailer) send(subject string, to ...string) error {
-	text := fmt.Sprintf("From: %s\r\nTo: %s\r\nSubject: %s\r\n\r\nhello\r\n", m.from, strings.Join(to[:min(len(to), 3)], ", "), subject)
+	text := fmt.Sprintf("From: %s\r\nTo: %s\r\nSubject: %s\r\n\r\nhello\r\n", m.from,
+		strings.Join(to[:min(len(to), 3)], ", "), subject)
 	return m.sendText(text, to...)
 }
 

@@ -79,11 +79,13 @@ func (d *mailDesk) Digest() smtpgate.Digest { return stamp.NewBodyDigest() }
 
 // Verify looks for a stamp for each recipient. One that was made for another body, or has been used, is worth nothing,
 // but no forgery: servers on the way change bodies, and clients send again what they got no answer for.
-func (d *mailDesk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string, recipients []string) (good []spool.Stamp, forged, busy bool) {
+func (d *mailDesk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
+	recipients []string) (good []spool.Stamp, forged, busy bool) {
 	d.Observe(now, load)
 	spent := func(ctx context.Context, n stamp.Nonce) (bool, error) {
 		spent, err := d.app.post.Spent(ctx, store.StampNonce(n))
-		return spent && err == nil, nil // who cannot look now takes it for good: the transaction finds out, or fails and is tried again
+		// who cannot look now takes it for good: the transaction finds out, or fails and is tried again
+		return spent && err == nil, nil
 	}
 	receipts, errs := d.LookEach(ctx, now, stamps, stamp.Letter{Message: bodyID}, recipients, spent)
 	for i, err := range errs {

@@ -24,7 +24,9 @@ import (
 // stamped is a mail to somebody with a stamp.
 func (p *post) stamped(params stamp.MailParams, to string) string {
 	p.t.Helper()
-	letter, err := payer.ReadMail(strings.NewReader(fmt.Sprintf("From: ann@example.org\r\nTo: %s\r\nSubject: paid\r\n\r\nhello\r\n", to)))
+	letter,
+		err := payer.ReadMail(strings.NewReader(fmt.Sprintf("From: ann@example.org\r\nTo: %s\r\nSubject: "+
+		"paid\r\n\r\nhello\r\n", to)))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -140,7 +142,8 @@ func TestStampsOverReloadAndRestart(t *testing.T) {
 // EHLO and on the page.
 func TestThePriceOfMailFollowsDeliveries(t *testing.T) {
 	address := needs.FreeAddress()
-	p := &post{t: t, clock: clock.NewFake(noon), sink: newSink(t), folder: t.TempDir(), extra: fmt.Sprintf("self_service: {listen: %q, url: %q}\n", address, "http://"+address)}
+	p := &post{t: t, clock: clock.NewFake(noon), sink: newSink(t), folder: t.TempDir(),
+		extra: fmt.Sprintf("self_service: {listen: %q, url: %q}\n", address, "http://"+address)}
 	arrived, leave := make(chan struct{}), make(chan struct{})
 	p.sink.refuses = func(to string) error {
 		if to == "slow@elsewhere.example" {
@@ -171,7 +174,8 @@ func TestThePriceOfMailFollowsDeliveries(t *testing.T) {
 		}
 		return params
 	}
-	if ehlo, told := p.stampParams(), page(); ehlo.Work != 1<<8 || told.Work != 1<<9 || told.Seed != ehlo.Seed { // that of the dearest gate
+	// that of the dearest gate
+	if ehlo, told := p.stampParams(), page(); ehlo.Work != 1<<8 || told.Work != 1<<9 || told.Seed != ehlo.Seed {
 		t.Errorf("%+v, %+v", ehlo, told)
 	}
 	p.user("ann")

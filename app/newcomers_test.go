@@ -52,8 +52,9 @@ func (b *bench) at(addr, key, from string) (int, map[string]any) {
 		b.t.Fatal(err)
 	}
 	req.Header.Set("X-Account", key)
-	for name, value := range map[string]string{"X-Forwarded-For": from, "X-Forwarded-Method": "GET", "X-Forwarded-Host": "shop.example",
-		"X-Forwarded-Uri": "/", "X-Forwarded-Proto": "https"} { // forward-auth wants to know
+	for name, value := range map[string]string{"X-Forwarded-For": from, "X-Forwarded-Method": "GET",
+		"X-Forwarded-Host": "shop.example",
+		"X-Forwarded-Uri":  "/", "X-Forwarded-Proto": "https"} { // forward-auth wants to know
 		req.Header.Set(name, value)
 	}
 	resp, err := http.DefaultClient.Do(req)
@@ -105,7 +106,9 @@ func TestANewCustomerAmongInventedKeys(t *testing.T) {
 	b.exactly(web, "customer-early", "192.0.2.1", 3)
 	flood := func(name string, from int) {
 		for i := range 200 {
-			if code, told := b.at(web, fmt.Sprint(name, i), fmt.Sprintf("198.51.%d.%d", from, i)); code != http.StatusUnauthorized && code != http.StatusServiceUnavailable {
+			if code, told := b.at(web, fmt.Sprint(name, i),
+				fmt.Sprintf("198.51.%d.%d", from, i)); code != http.StatusUnauthorized &&
+				code != http.StatusServiceUnavailable {
 				t.Fatalf("%d %v", code, told)
 			}
 		}
@@ -117,7 +120,8 @@ func TestANewCustomerAmongInventedKeys(t *testing.T) {
 	b.exactly(b.AuthAddr(0).String(), "member", "192.0.2.4", 5)
 	b.exactly(b.AuthAddr(0).String(), "customer-early", "192.0.2.1", 0)
 	for _, key := range []string{"customer-new", "member"} {
-		if verdict, told := b.decide(`{"policy": "asked", "account": "` + key + `"}`); verdict != "refuse" || told["reason"] != "over-limit" {
+		if verdict, told := b.decide(`{"policy": "asked", "account": "` + key + `"}`); verdict != "refuse" ||
+			told["reason"] != "over-limit" {
 			t.Errorf("%s: %s %v", key, verdict, told)
 		}
 	}
@@ -139,7 +143,8 @@ func TestANewCustomerAmongInventedKeys(t *testing.T) {
 // Where no gate sees an answer, a source has room for so many keys, and those beyond share: they are told so, and to
 // try again soon.
 func TestKeysBeyondTheBoundShare(t *testing.T) {
-	b := startBefore(t, strings.Replace(newcomers, "max_accounts: 100", "max_accounts: 20\n      new_accounts: 4/h", 1), knowsKeys)
+	b := startBefore(t, strings.Replace(newcomers, "max_accounts: 100", "max_accounts: 20\n      new_accounts: 4/h", 1),
+		knowsKeys)
 	asked := b.AuthAddr(0).String()
 	for i := range 10 { // half of the table
 		b.exactly(asked, fmt.Sprint("early-", i), "192.0.2.1", 3)
@@ -169,7 +174,8 @@ func TestKeysBeyondTheBoundShare(t *testing.T) {
 func TestASettlementTellsTheStatus(t *testing.T) {
 	b := startBefore(t, newcomers, knowsKeys)
 	settle := func(hold any, status string) (int, string) {
-		req, _ := http.NewRequest("POST", "http://"+b.APIAddr().String()+"/v1/settle", strings.NewReader(fmt.Sprintf(`{"hold": %q%s}`, hold, status)))
+		req, _ := http.NewRequest("POST", "http://"+b.APIAddr().String()+"/v1/settle",
+			strings.NewReader(fmt.Sprintf(`{"hold": %q%s}`, hold, status)))
 		req.Header.Set("Authorization", "Bearer sesame-sesame-sesame")
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
@@ -182,10 +188,12 @@ func TestASettlementTellsTheStatus(t *testing.T) {
 	for i, c := range []struct {
 		status   string
 		accepted int
-	}{{"", 0}, {`, "status": 401`, 0}, {`, "status": 503`, 0}, {`, "status": 599`, 0}, {`, "status": 200`, 1}, {`, "status": 404`, 2}} {
+	}{{"", 0}, {`, "status": 401`, 0}, {`, "status": 503`, 0}, {`, "status": 599`, 0}, {`, "status": 200`, 1},
+		{`, "status": 404`, 2}} {
 		_, told := b.decide(fmt.Sprintf(`{"policy": "asked", "account": "key-%d", "hold": true}`, i))
 		for _, wrong := range []string{`, "status": 99`, `, "status": 600`, `, "status": -1`} {
-			if code, body := settle(told["hold"], wrong); code != http.StatusBadRequest || !strings.Contains(body, "status") {
+			if code, body := settle(told["hold"], wrong); code != http.StatusBadRequest ||
+				!strings.Contains(body, "status") {
 				t.Errorf("%s: %d %s", wrong, code, body)
 			}
 		}

@@ -154,8 +154,9 @@ const boundLog = "log_lines"
 func declareBounds(m *console.Metrics) {
 	m.DeclareBound(boundLog)
 	for kind, names := range map[string][]string{
-		"http": httpgate.BoundNames[:], "tcp": tcpgate.BoundNames[:], "api": apigate.BoundNames[:], "postfix": postfixgate.BoundNames[:],
-		"auth": authgate.BoundNames[:], "rls": rlsgate.BoundNames[:],
+		"http": httpgate.BoundNames[:], "tcp": tcpgate.BoundNames[:], "api": apigate.BoundNames[:],
+		"postfix": postfixgate.BoundNames[:],
+		"auth":    authgate.BoundNames[:], "rls": rlsgate.BoundNames[:],
 		"spool": spool.BoundNames[:],
 	} {
 		for _, name := range names {
@@ -167,7 +168,9 @@ func declareBounds(m *console.Metrics) {
 // gateEnv is what a gate gets of its surroundings.
 func (a *App) gateEnv(o httpgate.Options, c *config.Config, seen *observer) httpgate.Env {
 	return httpgate.Env{
-		Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Access: httpgate.AccessLog(c.Log.Access), Observer: seen,
-		Offend: a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(), Data: c.Data, Challenges: a.challenges, Upstream: serversObserver{a, o.Listen},
+		Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Access: httpgate.AccessLog(c.Log.Access),
+		Observer: seen,
+		Offend:   a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(), Data: c.Data, Challenges: a.challenges,
+		Upstream: serversObserver{a, o.Listen},
 	}
 }

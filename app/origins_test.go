@@ -76,7 +76,8 @@ func (b *bench) askers() map[string]asker {
 		"stamps": func(lines []string) int { return b.raw(b.HTTPAddr(1), "Host: a", lines) },
 		"plans":  func(lines []string) int { return b.raw(b.HTTPAddr(2), "Host: a", lines) },
 		"forward-auth": func(lines []string) int {
-			return b.raw(b.AuthAddr(0), "Host: a\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: /\r\nX-Forwarded-Host: a", lines)
+			return b.raw(b.AuthAddr(0),
+				"Host: a\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: /\r\nX-Forwarded-Host: a", lines)
 		},
 		"ext_authz": func(lines []string) int {
 			h := &auth.AttributeContext_HttpRequest{Method: "GET", Host: "a", Path: "/", Headers: map[string]string{}}
@@ -91,8 +92,9 @@ func (b *bench) askers() map[string]asker {
 			peer := &auth.AttributeContext_Peer{Address: &core.Address{Address: &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{Address: "127.0.0.1"}}}}
 			ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
 			defer cancel()
-			r, err := auth.NewAuthorizationClient(conn).Check(ctx, &auth.CheckRequest{Attributes: &auth.AttributeContext{
-				Request: &auth.AttributeContext_Request{Http: h}, Source: peer}})
+			r, err := auth.NewAuthorizationClient(conn).Check(ctx,
+				&auth.CheckRequest{Attributes: &auth.AttributeContext{
+					Request: &auth.AttributeContext_Request{Http: h}, Source: peer}})
 			if err != nil {
 				b.t.Fatal(err)
 			}
@@ -113,7 +115,8 @@ func (b *bench) raw(to net.Addr, head string, lines []string) int {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(time.Minute))
-	fmt.Fprintf(conn, "GET / HTTP/1.1\r\n%s\r\nConnection: close\r\n%s\r\n", head, strings.Join(append(lines, ""), "\r\n"))
+	fmt.Fprintf(conn, "GET / HTTP/1.1\r\n%s\r\nConnection: close\r\n%s\r\n", head,
+		strings.Join(append(lines, ""), "\r\n"))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		b.t.Fatal(err)
@@ -268,7 +271,8 @@ func TestProxiesAreNeverBanned(t *testing.T) {
 	b.wants("the other one", b.who("10.0.0.1"), "")
 
 	// A reload changes who is a proxy.
-	if err := b.Reload(b.config(strings.NewReplacer("HEADER", "either", ", 10.0.0.0/8", "").Replace(behindProxies))); err != nil {
+	if err := b.Reload(b.config(strings.NewReplacer("HEADER", "either", ", 10.0.0.0/8",
+		"").Replace(behindProxies))); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

@@ -18,8 +18,8 @@ type pace struct {
 // stop keeps every pacer from moving its throttle again.
 func (p *pace) stop() { p.over.Store(true) }
 
-// A pacer moves one throttle: it keeps a timer for the time at which something is due next. It needs no end of its own: a
-// throttle in which nobody waits is never due, and is forgotten with its pacer when nobody uses it any more.
+// A pacer moves one throttle: it keeps a timer for the time at which something is due next. It needs no end of its own:
+// a throttle in which nobody waits is never due, and is forgotten with its pacer when nobody uses it any more.
 type pacer struct {
 	*pace
 	throttle weir.Clocked

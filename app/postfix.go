@@ -19,7 +19,8 @@ func (c *change) preparePostfix(o postfixgate.Options) (*gate, error) {
 		return nil, err
 	}
 	parts := postfixgate.Parts{Throttles: chain, PerRecipient: each}
-	gt := &gate{kind: "postfix", listen: o.Listen, chain: chain, each: each, trusts: trusts(nil), status: console.GateStatus{Throttles: o.Throttles}}
+	gt := &gate{kind: "postfix", listen: o.Listen, chain: chain, each: each, trusts: trusts(nil),
+		status: console.GateStatus{Throttles: o.Throttles}}
 	host := c.app.post.host
 	gt.post, err = c.keepPost(name, o.Throttles, o.NextHop, spool.Gate{Host: host, Admin: o.Admin, Command: o.Command})
 	if err != nil {
@@ -28,8 +29,9 @@ func (c *change) preparePostfix(o postfixgate.Options) (*gate, error) {
 	old := c.keep(gt.kind, gt.listen)
 	if old == nil {
 		gt.seen = &observer{all: c.app.metrics, policy: c.app.metrics.Policy(o.Listen)}
-		env := postfixgate.Env{Name: name, Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen), Observer: postfixObserver{gt.seen},
-			Spool: c.app.post, Secret: c.app.markSecret}
+		env := postfixgate.Env{Name: name, Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen),
+			Observer: postfixObserver{gt.seen},
+			Spool:    c.app.post, Secret: c.app.markSecret}
 		if gt.postfix, err = postfixgate.New(o, parts, env); err != nil {
 			return nil, err
 		}

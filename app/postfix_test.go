@@ -37,7 +37,8 @@ throttles:
 }
 
 // besidePostfixAs does so with a configuration, which listens at asks and hands mail back at another address.
-func besidePostfixAs(t *testing.T, main map[string]string, asks, back, text string) (p *post, mta *postfix.Instance, world *postfix.Sink) {
+func besidePostfixAs(t *testing.T, main map[string]string, asks, back, text string) (p *post, mta *postfix.Instance,
+	world *postfix.Sink) {
 	t.Helper()
 	if postfix.Missing() != "" {
 		postfix.Start(t, postfix.Options{}) // skips, or fails
@@ -79,7 +80,8 @@ func besidePostfixAs(t *testing.T, main map[string]string, asks, back, text stri
 // submit sends a mail to Postfix, as a user who logs in.
 func submit(mta *postfix.Instance, user string, to ...string) error {
 	text := fmt.Sprintf("From: %s@example.org\r\nSubject: x\r\n%s: forged\r\n\r\nhello\r\n", user, identify.MarkHeader)
-	return gosmtp.SendMail(mta.Addr, gosmtp.PlainAuth("", user, "secret", "127.0.0.1"), user+"@example.org", to, []byte(text))
+	return gosmtp.SendMail(mta.Addr, gosmtp.PlainAuth("", user, "secret", "127.0.0.1"), user+"@example.org", to,
+		[]byte(text))
 }
 
 // TestBesidePostfix: a bulk sender is held while another user's mail passes.
@@ -137,7 +139,8 @@ func TestBesidePostfix(t *testing.T) {
 	if err := send("bob", "friend@example.net"); err != nil {
 		t.Errorf("his mail passes: %v", err)
 	}
-	if r, err := p.control.Release(t.Context(), console.MailOrder{User: "ann", All: true}); err != nil || r.Recipients != 21 {
+	if r, err := p.control.Release(t.Context(), console.MailOrder{User: "ann", All: true}); err != nil ||
+		r.Recipients != 21 {
 		t.Errorf("%+v %v", r, err)
 	}
 	p.runs(0)
@@ -181,7 +184,8 @@ func TestStoppedBesidePostfix(t *testing.T) {
 	if err := submit(mta, "ann", "more@example.net"); err == nil || !strings.Contains(err.Error(), "5.7.1") {
 		t.Errorf("she is not stopped: %v", err)
 	}
-	if r, err := p.control.Delete(t.Context(), console.MailOrder{User: "ann", All: true}); err != nil || r.Recipients != sent-1 {
+	if r, err := p.control.Delete(t.Context(), console.MailOrder{User: "ann", All: true}); err != nil ||
+		r.Recipients != sent-1 {
 		t.Errorf("%+v %v", r, err)
 	}
 	if _, err := p.control.ResumeUser(t.Context(), "ann", false); err != nil {

@@ -12,7 +12,8 @@ import (
 	"weir/console"
 )
 
-// Limit 5 a second, twelve requests at once: 5, 5 and 2 in three periods, in order as the upstream saw them, ahead of newcomers.
+// Limit 5 a second, twelve requests at once: 5, 5 and 2 in three periods, in order as the upstream saw them, ahead of
+// newcomers.
 func TestDelayedRequestsGoFirstAndInOrder(t *testing.T) {
 	s := newSite(t, one("{name: per-second, limit: 5, period: 1s, over: delay, delay: {max: 20, max_wait: 5s}}"))
 	const gap = 10 * time.Millisecond // between those that are called
@@ -125,9 +126,11 @@ func TestDelayToTheEarliestTimeOverHTTP(t *testing.T) {
 		first  time.Duration // when the first in line goes
 		gap    time.Duration // and the others after it
 	}{
-		"sliding": {"{name: p, limit: 2, period: 1s, window: sliding, over: delay}", 2, 1062500 * time.Microsecond, 10 * time.Millisecond},
-		"gcra":    {"{name: p, limit: 10, period: 1s, window: gcra, burst: 2, over: delay}", 2, 100 * time.Millisecond, 100 * time.Millisecond},
-		"idle":    {"{name: p, kind: idle, gap: 50ms, over: delay}", 1, 50 * time.Millisecond, 50 * time.Millisecond},
+		"sliding": {"{name: p, limit: 2, period: 1s, window: sliding, over: delay}", 2, 1062500 * time.Microsecond,
+			10 * time.Millisecond},
+		"gcra": {"{name: p, limit: 10, period: 1s, window: gcra, burst: 2, over: delay}", 2, 100 * time.Millisecond,
+			100 * time.Millisecond},
+		"idle": {"{name: p, kind: idle, gap: 50ms, over: delay}", 1, 50 * time.Millisecond, 50 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, one(c.policy))

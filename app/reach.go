@@ -11,8 +11,8 @@ import (
 	"weir/throttle/reach"
 )
 
-// A reachDesk is a reach throttle. It judges messages for those who ask; mail is judged by the spool, in the transaction that keeps it. What
-// it knows of users is in the store.
+// A reachDesk is a reach throttle. It judges messages for those who ask; mail is judged by the spool, in the
+// transaction that keeps it. What it knows of users is in the store.
 type reachDesk struct {
 	app        *App
 	population reach.Population
@@ -80,7 +80,8 @@ func messageOf(of *spool.Reach, ev *weir.Event) (m spool.Message, ok bool, err e
 	return m, len(m.Recipients) > 0, err
 }
 
-// Judge says whether a message may be sent. What it refuses counts as tried; what it admits counts when it is settled as done.
+// Judge says whether a message may be sent. What it refuses counts as tried; what it admits counts when it is settled
+// as done.
 func (d *reachDesk) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
 	m, err := d.judge(ctx, ev, a, true)
 	if err != nil || m == nil {
@@ -137,7 +138,8 @@ func (d *reachDesk) answer(of *spool.Reach, ev *weir.Event, a *weir.Answer, v re
 	if v.Held+v.Refused == 0 {
 		return
 	}
-	a.Verdict, a.Figure, a.Until = weir.Refuse, f, ev.Time.Add(of.Rules.Options().For.Std()) // a flag holds that long at least
+	// a flag holds that long at least
+	a.Verdict, a.Figure, a.Until = weir.Refuse, f, ev.Time.Add(of.Rules.Options().For.Std())
 	switch v.Cause {
 	case reach.TooMany:
 		a.Reason, a.Until = weir.OverLimit, ev.Time.Add(of.Rules.Options().Limit.Per)
@@ -151,7 +153,8 @@ func (d *reachDesk) answer(of *spool.Reach, ev *weir.Event, a *weir.Answer, v re
 // figureOf is how close a user is to being flagged.
 func figureOf(v reach.Verdict) weir.Figure {
 	limit := int64(v.Limit)
-	return weir.Figure{Rule: v.Window.String(), Unit: "new recipients", Limit: limit, Remaining: max(0, limit-int64(v.Figure.New+0.5)), Window: weir.NewWindow(v.Window.Length(), weir.NoCalendar)}
+	return weir.Figure{Rule: v.Window.String(), Unit: "new recipients", Limit: limit,
+		Remaining: max(0, limit-int64(v.Figure.New+0.5)), Window: weir.NewWindow(v.Window.Length(), weir.NoCalendar)}
 }
 
 // Settle takes a message into the history of its user that was sent.

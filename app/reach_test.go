@@ -46,7 +46,8 @@ func (m *mailer) flag() {
 	}
 }
 
-// A user crosses the threshold: known-only lets known recipients through, refuses new ones at RCPT, and falls back by itself.
+// A user crosses the threshold: known-only lets known recipients through, refuses new ones at RCPT, and falls back by
+// itself.
 func TestReachKnownOnly(t *testing.T) {
 	p := newPost(t, lenient, reachGate, reachOf("known-only"))
 	p.user("ann")
@@ -65,7 +66,8 @@ func TestReachKnownOnly(t *testing.T) {
 	if err := ann.Rcpt("friend-1@elsewhere.example", nil); err != nil {
 		t.Errorf("a known recipient beside a new one: %v", err)
 	}
-	if err := ann.Rcpt("new-1@elsewhere.example", nil); code(err) != 550 || !strings.Contains(err.Error(), "new people") {
+	if err := ann.Rcpt("new-1@elsewhere.example", nil); code(err) != 550 ||
+		!strings.Contains(err.Error(), "new people") {
 		t.Errorf("the new one is tried again: %v", err)
 	}
 	w, err := ann.Data()
@@ -83,7 +85,8 @@ func TestReachKnownOnly(t *testing.T) {
 	if got := p.sink.to("new-1@elsewhere.example"); len(got) != 0 {
 		t.Errorf("a new recipient got %d mails", len(got))
 	}
-	if told := p.sink.to("admin@example.org"); len(told) != 1 || !strings.Contains(told[0].header("Subject"), "Flagged: ann") {
+	if told := p.sink.to("admin@example.org"); len(told) != 1 ||
+		!strings.Contains(told[0].header("Subject"), "Flagged: ann") {
 		t.Errorf("the admin was told %d times", len(told))
 	}
 	// The user can always write to his own address.
@@ -158,7 +161,8 @@ func TestReachHoldNew(t *testing.T) {
 	if s.Stopped != 0 || s.Recipients[store.Withheld] != 12 {
 		t.Errorf("%d stopped, %d withheld; want 0 and 12", s.Stopped, s.Recipients[store.Withheld])
 	}
-	if told := p.sink.to("ann@private.example"); len(told) != 1 || !strings.Contains(told[0].header("Subject"), "many new people") {
+	if told := p.sink.to("ann@private.example"); len(told) != 1 ||
+		!strings.Contains(told[0].header("Subject"), "many new people") {
 		t.Errorf("the user was told %d times", len(told))
 	}
 	// The flag ends, and what is withheld stays so.
@@ -170,7 +174,8 @@ func TestReachHoldNew(t *testing.T) {
 	if err != nil || len(all.Mails) != 12 {
 		t.Fatal(len(all.Mails), err)
 	}
-	if _, err := p.control.Release(context.Background(), console.MailOrder{Mails: []store.MailID{all.Mails[1].ID}}); err != nil {
+	if _, err := p.control.Release(context.Background(),
+		console.MailOrder{Mails: []store.MailID{all.Mails[1].ID}}); err != nil {
 		t.Fatal(err)
 	}
 	p.runs(0)
@@ -187,7 +192,8 @@ func TestReachHoldNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.runs(0)
-	if one, two := len(p.sink.to("new-1@elsewhere.example")), len(p.sink.to("new-2@elsewhere.example")); one != 2 || two != 0 {
+	if one, two := len(p.sink.to("new-1@elsewhere.example")), len(p.sink.to("new-2@elsewhere.example")); one != 2 ||
+		two != 0 {
 		t.Errorf("released: %d mails, not released: %d; want 2 and 0", one, two)
 	}
 }
@@ -210,7 +216,8 @@ func TestReachOtherActions(t *testing.T) {
 		p.user("ann")
 		ann := p.mailer("ann")
 		ann.flag()
-		for i, want := range []int{250, 250, 450} { // the five before the flag, the one that crosses the threshold, and one more
+		// the five before the flag, the one that crosses the threshold, and one more
+		for i, want := range []int{250, 250, 450} {
 			if err := ann.send("limited", fmt.Sprintf("new-%d@elsewhere.example", i)); code(err) != want {
 				t.Errorf("mail %d: %v, want %d", i, err, want)
 			}
@@ -281,7 +288,8 @@ func TestReachShadow(t *testing.T) {
 
 // Flagged accounts fall to stricter parameters of the mail throttle.
 func TestReachMakesTheMailThrottleStricter(t *testing.T) {
-	p := newPost(t, "max_slack: 100, rate: 100/s, flagged: {rate: 1/h, max_slack: 0, working_set: 0}", reachGate, reachOf("flag"))
+	p := newPost(t, "max_slack: 100, rate: 100/s, flagged: {rate: 1/h, max_slack: 0, working_set: 0}", reachGate,
+		reachOf("flag"))
 	p.user("ann")
 	ann := p.mailer("ann")
 	ann.flag()
@@ -324,11 +332,13 @@ func TestReachCountsNullSenders(t *testing.T) {
 
 // Other channels ask the decision API, and share the history with mail where they name the same throttle.
 func TestReachForOtherChannels(t *testing.T) {
-	p := newPost(t, lenient, reachGate, reachOf("known-only")+"\napi: {listen: 127.0.0.1:0, tokens: [a-token-of-some-length], policies: {default: [contacts]}}")
+	p := newPost(t, lenient, reachGate, reachOf("known-only")+
+		"\napi: {listen: 127.0.0.1:0, tokens: [a-token-of-some-length], policies: {default: [contacts]}}")
 	p.user("ann")
 	ask := func(body string) string {
 		t.Helper()
-		q, err := http.NewRequest(http.MethodPost, "http://"+p.app.APIAddr().String()+"/v1/decide", strings.NewReader(body))
+		q, err := http.NewRequest(http.MethodPost, "http://"+p.app.APIAddr().String()+"/v1/decide",
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,7 +368,8 @@ func TestReachForOtherChannels(t *testing.T) {
 			t.Errorf("%q: %s", nobody, got)
 		}
 	}
-	if u, err := p.control.ReachUser(t.Context(), "ann", ""); err != nil || u.Throttles[0].Flagged || u.Throttles[0].Recipients != 5 {
+	if u, err := p.control.ReachUser(t.Context(), "ann", ""); err != nil || u.Throttles[0].Flagged ||
+		u.Throttles[0].Recipients != 5 {
 		t.Errorf("%+v, %v", u, err)
 	}
 	if got := sms("+491715550199"); !strings.Contains(got, `"refuse"`) || !strings.Contains(got, "new-recipient") {
@@ -375,10 +386,11 @@ func TestReachForOtherChannels(t *testing.T) {
 	}
 }
 
-// Messages that are judged at the same moment, or whose end is not told yet, count as if they had been sent: who asks about many at once
-// reaches no more new people than who asks one by one.
+// Messages that are judged at the same moment, or whose end is not told yet, count as if they had been sent: who asks
+// about many at once reaches no more new people than who asks one by one.
 func TestReachInParallel(t *testing.T) {
-	p := newPost(t, lenient, reachGate, reachOf("known-only")+"\napi: {listen: 127.0.0.1:0, tokens: [a-token-of-some-length], policies: {default: [contacts]}}")
+	p := newPost(t, lenient, reachGate, reachOf("known-only")+
+		"\napi: {listen: 127.0.0.1:0, tokens: [a-token-of-some-length], policies: {default: [contacts]}}")
 	for user, hold := range map[string]bool{"ann": false, "bob": true} {
 		p.user(user)
 		var admitted atomic.Int64
@@ -386,7 +398,8 @@ func TestReachInParallel(t *testing.T) {
 		for i := range 40 {
 			all.Go(func() {
 				body := fmt.Sprintf(`{"user":%q,"kind":"sms","recipients":["+491715550%03d"],"hold":%t}`, user, i, hold)
-				q, err := http.NewRequest(http.MethodPost, "http://"+p.app.APIAddr().String()+"/v1/decide", strings.NewReader(body))
+				q, err := http.NewRequest(http.MethodPost, "http://"+p.app.APIAddr().String()+"/v1/decide",
+					strings.NewReader(body))
 				if err != nil {
 					t.Error(err)
 					return

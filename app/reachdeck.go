@@ -65,10 +65,13 @@ func reachViews(found []spool.ReachStanding, throttle string) (list []console.Re
 }
 
 func reachView(s *spool.ReachStanding) console.ReachView {
-	v := console.ReachView{Throttle: s.Throttle, User: s.User, Flagged: s.Flagged, Shadow: s.Shadow, Since: s.Since, Why: s.Why, Holds: s.Holds, Exempt: s.Exempt,
-		Recipients: int64(math.Round(s.Count)), First: s.First, Windows: []console.ReachWindow{}, Bytes: s.Bytes, Problem: s.Problem}
+	v := console.ReachView{Throttle: s.Throttle, User: s.User, Flagged: s.Flagged, Shadow: s.Shadow, Since: s.Since,
+		Why: s.Why, Holds: s.Holds, Exempt: s.Exempt,
+		Recipients: int64(math.Round(s.Count)), First: s.First, Windows: []console.ReachWindow{}, Bytes: s.Bytes,
+		Problem: s.Problem}
 	for _, f := range s.Figures {
-		v.Windows = append(v.Windows, console.ReachWindow{Window: f.Window.String(), New: rounded(f.New), Limit: rounded(f.Limit)})
+		v.Windows = append(v.Windows, console.ReachWindow{Window: f.Window.String(), New: rounded(f.New),
+			Limit: rounded(f.Limit)})
 	}
 	return v
 }
@@ -90,8 +93,10 @@ func (d reachDeck) ReachOf(ctx context.Context, user, throttle string) ([]consol
 	return list, err
 }
 
-// known finds a user by his name as it is written, which is how those have it who ask the decision API, or as it logs in.
-func (d reachDeck) known(ctx context.Context, user, throttle string) (name string, list []console.ReachView, err error) {
+// known finds a user by his name as it is written, which is how those have it who ask the decision API, or as it logs
+// in.
+func (d reachDeck) known(ctx context.Context, user, throttle string) (name string, list []console.ReachView,
+	err error) {
 	for _, name = range []string{user, userName(user)} {
 		found, err := d.post.ReachStandings(ctx, d.now(), name)
 		if list = reachViews(found, throttle); err != nil || len(list) > 0 {
@@ -113,16 +118,19 @@ func (d reachDeck) Flag(ctx context.Context, by, user, throttle string) (v conso
 	}
 	if _, address := identify.ParseAddressUser(name); len(list) == 0 && !address {
 		if _, err := d.post.User(ctx, name); errors.Is(err, store.ErrNotFound) {
-			return v, console.NotFound(fmt.Sprintf("nothing is known of %q: he is no user, and has written to nobody", user))
+			return v,
+				console.NotFound(fmt.Sprintf("nothing is known of %q: he is no user, and has written to nobody", user))
 		} else if err != nil {
 			return v, err
 		}
 	}
 	switch {
 	case of.Rules.Exempt(name):
-		return v, console.Rejected(fmt.Sprintf("%s is exempt from %s (exempt: in the configuration of the throttle)", name, of.Name))
+		return v, console.Rejected(fmt.Sprintf("%s is exempt from %s (exempt: in the configuration of the throttle)",
+			name, of.Name))
 	case of.Shadow():
-		return v, console.Rejected(fmt.Sprintf("%s is in shadow: nobody is flagged (weir shadow off %s ends that)", of.Name, of.Name))
+		return v, console.Rejected(fmt.Sprintf("%s is in shadow: nobody is flagged (weir shadow off %s ends that)",
+			of.Name, of.Name))
 	}
 	if err := d.post.FlagReach(ctx, d.now(), by, of.Name, name); err != nil {
 		return v, err
@@ -164,10 +172,12 @@ func (d reachDeck) Usual(_ context.Context, throttle string) (u console.ReachUsu
 	if err != nil {
 		return u, err
 	}
-	u = console.ReachUsual{Throttle: of.Name, Threshold: of.Rules.Options().Threshold.String(), Cohorts: []console.ReachCohort{}}
+	u = console.ReachUsual{Throttle: of.Name, Threshold: of.Rules.Options().Threshold.String(),
+		Cohorts: []console.ReachCohort{}}
 	for _, c := range of.Population.Cohorts(of.Rules, d.now()) {
-		u.Cohorts = append(u.Cohorts, console.ReachCohort{Window: c.Window.String(), Age: c.Age, Size: c.Size, Samples: c.Samples,
-			Usual: rounded(c.Usual), Limit: rounded(c.Limit)})
+		u.Cohorts = append(u.Cohorts, console.ReachCohort{Window: c.Window.String(), Age: c.Age, Size: c.Size,
+			Samples: c.Samples,
+			Usual:   rounded(c.Usual), Limit: rounded(c.Limit)})
 	}
 	return u, nil
 }

@@ -35,7 +35,8 @@ func TestOperatorsAndFlags(t *testing.T) {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	v := list.Users[0]
-	if v.User != "ann" || v.Throttle != "contacts" || !v.Flagged || !v.Since.Equal(p.clock.Now()) || !strings.Contains(v.Why, "6 new recipients within an hour") ||
+	if v.User != "ann" || v.Throttle != "contacts" || !v.Flagged || !v.Since.Equal(p.clock.Now()) ||
+		!strings.Contains(v.Why, "6 new recipients within an hour") ||
 		v.Holds != "recipients who are new to him are refused" {
 		t.Errorf("%+v", v)
 	}
@@ -43,7 +44,8 @@ func TestOperatorsAndFlags(t *testing.T) {
 	if err != nil || len(u.Throttles) != 1 {
 		t.Fatalf("%+v, %v", u, err)
 	}
-	if v := u.Throttles[0]; v.User != "ann" || v.Recipients != 5 || v.First.IsZero() || v.Bytes == 0 || len(v.Windows) != 1 ||
+	if v := u.Throttles[0]; v.User != "ann" || v.Recipients != 5 || v.First.IsZero() || v.Bytes == 0 ||
+		len(v.Windows) != 1 ||
 		v.Windows[0] != (console.ReachWindow{Window: "hour", New: 6, Limit: 5}) {
 		t.Errorf("%+v", v)
 	}
@@ -71,7 +73,8 @@ func TestOperatorsAndFlags(t *testing.T) {
 	says(t, err, `there is no reach throttle "contact"`)
 
 	// Cleared, she begins anew; whom she knows she knows.
-	if v, err := p.control.ClearUser(ctx, "ann", "contacts"); err != nil || v.Flagged || v.Recipients != 5 || v.Windows[0].New != 0 {
+	if v, err := p.control.ClearUser(ctx, "ann", "contacts"); err != nil || v.Flagged || v.Recipients != 5 ||
+		v.Windows[0].New != 0 {
 		t.Errorf("%+v, %v", v, err)
 	}
 	_, err = p.control.ClearUser(ctx, "ann", "contacts")
@@ -87,7 +90,8 @@ func TestOperatorsAndFlags(t *testing.T) {
 	}
 
 	// Flagged by hand, bob stays so until he is cleared, and is refused at once.
-	if v, err := p.control.FlagUser(ctx, "BOB", "contacts"); err != nil || v.User != "bob" || !v.Flagged || v.Why != "an operator flagged him" || v.Holds == "" {
+	if v, err := p.control.FlagUser(ctx, "BOB", "contacts"); err != nil || v.User != "bob" || !v.Flagged ||
+		v.Why != "an operator flagged him" || v.Holds == "" {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if n := p.status().Flagged; n != 1 {
@@ -123,7 +127,8 @@ func says(t *testing.T, err error, want string) {
 	}
 }
 
-// TestFlagsThatCannotBe: a throttle in shadow flags nobody, and tells whom it would flag; nor is anybody flagged who is exempt; where there is none, that is said.
+// TestFlagsThatCannotBe: a throttle in shadow flags nobody, and tells whom it would flag; nor is anybody flagged who is
+// exempt; where there is none, that is said.
 func TestFlagsThatCannotBe(t *testing.T) {
 	p := newPost(t, lenient, reachGate, "  contacts: {shadow: true, reach: {threshold: 5, exempt: [news]}}")
 	ctx := context.Background()
@@ -137,11 +142,13 @@ func TestFlagsThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	u, err := p.control.ReachUser(ctx, "ann", "")
-	if err != nil || len(u.Throttles) != 1 || !u.Throttles[0].Flagged || !u.Throttles[0].Shadow || u.Throttles[0].Recipients != 20 {
+	if err != nil || len(u.Throttles) != 1 || !u.Throttles[0].Flagged || !u.Throttles[0].Shadow ||
+		u.Throttles[0].Recipients != 20 {
 		t.Errorf("%+v, %v", u, err)
 	}
 	p.arrived(20, many(20))
-	if list, err := p.control.FlaggedUsers(ctx, 0); err != nil || len(list.Users) != 1 || !list.Users[0].Shadow || p.status().Flagged != 0 {
+	if list, err := p.control.FlaggedUsers(ctx, 0); err != nil || len(list.Users) != 1 || !list.Users[0].Shadow ||
+		p.status().Flagged != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if v, err := p.control.ClearUser(ctx, "ann", ""); err != nil || v.Flagged {
@@ -172,7 +179,8 @@ func TestUsualReach(t *testing.T) {
 		p.runs(time.Hour)
 	}
 	u, err = p.control.ReachUsual(ctx, "contacts")
-	if err != nil || len(u.Cohorts) == 0 || u.Cohorts[0].Window != "hour" || u.Cohorts[0].Samples != 2 || u.Cohorts[0].Limit != 0 {
+	if err != nil || len(u.Cohorts) == 0 || u.Cohorts[0].Window != "hour" || u.Cohorts[0].Samples != 2 ||
+		u.Cohorts[0].Limit != 0 {
 		t.Errorf("%+v, %v", u, err)
 	}
 }
@@ -180,7 +188,8 @@ func TestUsualReach(t *testing.T) {
 // TestWithheldMailOnThePage: a user who is flagged finds on her page what is withheld, and lets it go.
 func TestWithheldMailOnThePage(t *testing.T) {
 	address := needs.FreeAddress()
-	p := newPost(t, lenient, reachGate, reachOf("hold-new")+fmt.Sprintf("\nself_service: {listen: %q, url: %q}\n", address, "http://"+address))
+	p := newPost(t, lenient, reachGate, reachOf("hold-new")+
+		fmt.Sprintf("\nself_service: {listen: %q, url: %q}\n", address, "http://"+address))
 	p.user("ann")
 	ann := p.mailer("ann")
 	ann.flag()
@@ -202,7 +211,8 @@ func TestWithheldMailOnThePage(t *testing.T) {
 	page := browser.Open(t)
 	page.Visit(at)
 	text := page.Text("body")
-	for _, want := range []string{"to somebody new", "new-1@elsewhere.example", "new recipient", "mail to such new recipients waits for you"} {
+	for _, want := range []string{"to somebody new", "new-1@elsewhere.example", "new recipient",
+		"mail to such new recipients waits for you"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not show %q:\n%s", want, text)
 		}

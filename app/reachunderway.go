@@ -9,8 +9,8 @@ import (
 // maxUnderWay is how many recipients of one user may be under way: admitted, and not yet known to be sent.
 const maxUnderWay = 10_000
 
-// underWay remembers the recipients of messages that were admitted and not yet counted. Without it, messages judged at the
-// same time would each find their user below the threshold. The zero value is not ready: use newUnderWay.
+// underWay remembers the recipients of messages that were admitted and not yet counted. Without it, messages judged at
+// the same time would each find their user below the threshold. The zero value is not ready: use newUnderWay.
 type underWay struct {
 	seed   maphash.Seed
 	shards [64]underWayShard

@@ -58,8 +58,9 @@ func (a *App) Reread() error {
 	return a.Reload(cfg)
 }
 
-// Reload changes the configuration of an App that serves. It takes whole or changes nothing: what can fail is done first, and
-// undone when something else fails. Requests under way are not disturbed; the counters of throttles that keep their name stay.
+// Reload changes the configuration of an App that serves. It takes whole or changes nothing: what can fail is done
+// first, and undone when something else fails. Requests under way are not disturbed; the counters of throttles that
+// keep their name stay.
 func (a *App) Reload(cfg *config.Config) error {
 	err := a.reload(cfg)
 	if err != nil {
@@ -100,13 +101,14 @@ func (a *App) reload(cfg *config.Config) error {
 	a.leaveBehind(c)
 	a.metrics.Reloaded(true)
 	a.reloads.took(now)
-	a.opts.Log.Info("reloaded", "gates", len(c.next.gates), "throttles", len(c.next.throttles), "changed", len(c.configure),
+	a.opts.Log.Info("reloaded", "gates", len(c.next.gates), "throttles", len(c.next.throttles), "changed",
+		len(c.configure),
 		"removed_gates", len(c.removed), "removed_throttles", len(c.retired))
 	return nil
 }
 
-// configureThrottles gives new options to the throttles that are kept. They were checked before, so that a failure here is a
-// surprise; even then those that took theirs get the old ones back.
+// configureThrottles gives new options to the throttles that are kept. They were checked before, so that a failure here
+// is a surprise; even then those that took theirs get the old ones back.
 func (c *change) configureThrottles(now time.Time) error {
 	for i, r := range c.configure {
 		err := r.configure(r.next, now)
@@ -124,8 +126,8 @@ func (c *change) configureThrottles(now time.Time) error {
 	return nil
 }
 
-// leaveBehind takes down what the new generation has no use for, without keeping the reload waiting: requests may be under way
-// in a gate for long, and the reload itself may have come in by the control socket that is to be closed.
+// leaveBehind takes down what the new generation has no use for, without keeping the reload waiting: requests may be
+// under way in a gate for long, and the reload itself may have come in by the control socket that is to be closed.
 func (a *App) leaveBehind(c *change) {
 	if len(c.removed)+len(c.retired)+len(c.closed) == 0 {
 		return

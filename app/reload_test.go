@@ -84,7 +84,8 @@ console: {listen: "127.0.0.2:0"}
 func TestReloadThatAGateCannotTake(t *testing.T) {
 	b := start(t, twoPerHour)
 	taken := b.HTTPAddr(0).String()
-	if err := b.Reload(b.config(strings.Replace(twoPerHour, "127.0.0.1:0", taken, 1))); err == nil || !strings.Contains(err.Error(), "http[0].listen") {
+	if err := b.Reload(b.config(strings.Replace(twoPerHour, "127.0.0.1:0", taken, 1))); err == nil ||
+		!strings.Contains(err.Error(), "http[0].listen") {
 		t.Errorf("its own address: %v", err)
 	}
 	b.wants("afterwards", b.get(0, "acme"), 200)
@@ -93,7 +94,8 @@ func TestReloadThatAGateCannotTake(t *testing.T) {
 func TestReloadGatesComeAndGo(t *testing.T) {
 	b := start(t, twoPerHour)
 	first := b.HTTPAddr(0).String()
-	more := strings.Replace(twoPerHour, "throttles:\n", `- {listen: "127.0.0.2:0", upstream: UPSTREAM}`+"\nthrottles:\n", 1)
+	more := strings.Replace(twoPerHour, "throttles:\n",
+		`- {listen: "127.0.0.2:0", upstream: UPSTREAM}`+"\nthrottles:\n", 1)
 	if err := b.Reload(b.config(more)); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +104,8 @@ func TestReloadGatesComeAndGo(t *testing.T) {
 	for range 5 {
 		b.wants("second", b.get(1, "acme"), 200)
 	}
-	less := strings.Replace(more, `- {listen: "127.0.0.1:0", upstream: UPSTREAM, account: ["header:X-Account"], throttles: [plans]}`, "", 1)
+	less := strings.Replace(more,
+		`- {listen: "127.0.0.1:0", upstream: UPSTREAM, account: ["header:X-Account"], throttles: [plans]}`, "", 1)
 	if err := b.Reload(b.config(less)); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +216,8 @@ func TestReloadAndShadow(t *testing.T) {
 func TestReloadMovesConsoleAndControl(t *testing.T) {
 	b := start(t, twoPerHour)
 	old := b.ConsoleAddr().String()
-	next := strings.Replace(twoPerHour, `console: {listen: "127.0.0.1:0"}`, `console: {listen: "127.0.0.2:0"}`, 1) + "control: DATA/other.sock\n"
+	next := strings.Replace(twoPerHour, `console: {listen: "127.0.0.1:0"}`, `console: {listen: "127.0.0.2:0"}`, 1) +
+		"control: DATA/other.sock\n"
 	// The reload itself comes by the socket that is closed.
 	b.opts.Load = func() (*config.Config, error) { return b.config(next), nil }
 	if err := b.client.Reload(t.Context()); err != nil {

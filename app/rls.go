@@ -22,18 +22,21 @@ func (c *change) prepareRLS(o rlsgate.Options) (*gate, error) {
 			return nil, err
 		}
 	}
-	gt := &gate{kind: "rls", listen: o.Listen, status: console.GateStatus{Policies: slices.Sorted(maps.Keys(o.Domains))}}
+	gt := &gate{kind: "rls", listen: o.Listen,
+		status: console.GateStatus{Policies: slices.Sorted(maps.Keys(o.Domains))}}
 	if o.Authz != nil {
 		if parts.Authz, err = c.chain("authz.throttles", o.Authz.Throttles); err != nil {
 			return nil, err
 		}
-		gt.chain, gt.trusts, gt.account, gt.status.Throttles = parts.Authz, trusts(o.Authz.TrustedProxies), o.Authz.Account, o.Authz.Throttles
+		gt.chain, gt.trusts, gt.account, gt.status.Throttles = parts.Authz, trusts(o.Authz.TrustedProxies),
+			o.Authz.Account, o.Authz.Throttles
 	}
 	old := c.keep(gt.kind, gt.listen)
 	if old == nil {
 		gt.seen, gt.limits = &observer{all: c.app.metrics}, &envoyLimits{app: c.app}
 		parts.Limit = gt.limits.link
-		env := rlsgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen), Observer: rlsObserver{gt.seen, o.Listen}, Offend: c.app.offend}
+		env := rlsgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen),
+			Observer: rlsObserver{gt.seen, o.Listen}, Offend: c.app.offend}
 		if gt.rls, err = rlsgate.New(o, parts, env); err != nil {
 			return nil, err
 		}
@@ -57,8 +60,8 @@ func (c *change) prepareRLS(o rlsgate.Options) (*gate, error) {
 // envoyAccounts is how many values are counted apart for rules of one unit. Those beyond share limits.
 const envoyAccounts = 1_000_000
 
-// envoyLimits count what imported rules of Envoy's service limit: one quota for each unit, in which each limit is a plan, so that a limit that
-// changes keeps its counters.
+// envoyLimits count what imported rules of Envoy's service limit: one quota for each unit, in which each limit is a
+// plan, so that a limit that changes keeps its counters.
 type envoyLimits struct {
 	app *App
 

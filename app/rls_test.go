@@ -31,8 +31,10 @@ rls: [{listen: "127.0.0.1:0", config: `+file+`, domains: {shop: {throttles: [pla
 	defer conn.Close()
 	ask := func(domain, key, value string) rls.RateLimitResponse_Code {
 		t.Helper()
-		r, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(context.Background(), &rls.RateLimitRequest{Domain: domain,
-			Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: key, Value: value}}}}})
+		r, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(context.Background(),
+			&rls.RateLimitRequest{Domain: domain,
+				Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: key,
+					Value: value}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,8 @@ func newSecret() []byte {
 	return secret
 }
 
-// keepSecret reads the secret from the data folder, or puts it there, so that a restart costs nobody a stamp or a place in line.
+// keepSecret reads the secret from the data folder, or puts it there, so that a restart costs nobody a stamp or a place
+// in line.
 func (a *App) keepSecret(g *generation) error {
 	secret, err := readSecret(filepath.Join(g.cfg.Data, secretFile), a.secret)
 	if err != nil {
@@ -54,7 +55,8 @@ func readSecret(path string, fresh []byte) ([]byte, error) {
 	}
 	secret, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(secret) < 16 {
-		return nil, fmt.Errorf("%s holds no secret (32 hexadecimal digits or more): remove it, and a new one is made", path)
+		return nil, fmt.Errorf("%s holds no secret (32 hexadecimal digits or more): remove it, and a new one is made",
+			path)
 	}
 	return secret, nil
 }
@@ -81,8 +83,9 @@ func writeSecret(path string, secret []byte) error {
 	return nil
 }
 
-// secrets are those that sign the ids and tickets of a gate with these throttles: the ones of its stamps where these have some, so that
-// the nodes of a farm honour each other's; else weir's own. It is asked while a configuration is being prepared, or started.
+// secrets are those that sign the ids and tickets of a gate with these throttles: the ones of its stamps where these
+// have some, so that the nodes of a farm honour each other's; else weir's own. It is asked while a configuration is
+// being prepared, or started.
 func (a *App) secrets(throttles []string) (all [][]byte) {
 	for _, name := range throttles {
 		if o := a.coming.Throttles[name].Stamp; o != nil {

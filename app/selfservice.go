@@ -39,7 +39,8 @@ func (s selfService) Page(ctx context.Context, ticket string) (console.PageView,
 	if err != nil {
 		return console.PageView{}, understood(err)
 	}
-	p := console.PageView{User: v.User, Stopped: v.Stopped, Since: v.Since, Until: v.Until, Waiting: v.Waiting, Limit: v.Limit, Resume: v.Resume, ByOperator: v.ByOperator}
+	p := console.PageView{User: v.User, Stopped: v.Stopped, Since: v.Since, Until: v.Until, Waiting: v.Waiting,
+		Limit: v.Limit, Resume: v.Resume, ByOperator: v.ByOperator}
 	switch u, err := s.post.User(ctx, v.User); {
 	case err == nil:
 		p.Contact, p.LogIn = u.Contact, u.Password != ""
@@ -71,12 +72,15 @@ func (s selfService) Page(ctx context.Context, ticket string) (console.PageView,
 // Act does what a user wants with his own mail, once for each form.
 func (s selfService) Act(ctx context.Context, ticket, form string, c console.Command) (console.Outcome, error) {
 	done, err := s.post.Act(ctx, s.opts.Clock.Now(), ticket, form,
-		spool.Action{Release: c.Release, Delete: c.Delete, ReleaseAll: c.ReleaseAll, DeleteAll: c.DeleteAll, UpTo: c.UpTo, Resume: c.Resume})
+		spool.Action{Release: c.Release, Delete: c.Delete, ReleaseAll: c.ReleaseAll, DeleteAll: c.DeleteAll,
+			UpTo: c.UpTo, Resume: c.Resume})
 	if err != nil {
 		return console.Outcome{}, understood(err)
 	}
 	if done.Refused {
-		return console.Outcome{}, console.Rejected("An operator of the mail server stopped you, and alone can let you go on. Please ask for help.")
+		return console.Outcome{},
+			console.Rejected("An operator of the mail server stopped you, and alone can let you go on. Please ask " +
+				"for help.")
 	}
 	return console.Outcome{Released: done.Released, Deleted: done.Deleted, Resumed: done.Resumed}, nil
 }

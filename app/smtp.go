@@ -20,16 +20,19 @@ import (
 	"weir/throttle/stamp"
 )
 
-// guesses is how many wrong passwords may come from one network: a person who mistypes gets on, a list of passwords does not.
-var guesses = bloom.Options{Rate: weir.Rate{Count: 10, Per: time.Minute}, Burst: 20, Attackers: 1000, MaxMemory: 1 << 20}
+// guesses is how many wrong passwords may come from one network: a person who mistypes gets on, a list of passwords
+// does not.
+var guesses = bloom.Options{Rate: weir.Rate{Count: 10, Per: time.Minute}, Burst: 20, Attackers: 1000,
+	MaxMemory: 1 << 20}
 
-// accountGuesses is how many wrong passwords may come for one user, from wherever. Whose log-in is remembered does not notice.
+// accountGuesses is how many wrong passwords may come for one user, from wherever. Whose log-in is remembered does not
+// notice.
 var accountGuesses = quota.Options{Policies: []quota.Policy{
 	{Name: "wrong-passwords", Limit: quota.Count(20), Period: weir.Period{Length: 10 * time.Minute}},
 }}
 
-// userName is the name of a user as gates know him: in lower case, and of a client that sends without logging in what identify makes of its
-// address.
+// userName is the name of a user as gates know him: in lower case, and of a client that sends without logging in what
+// identify makes of its address.
 func userName(name string) string {
 	name, _ = identify.ParseAddressUser(strings.ToLower(name))
 	return name
@@ -45,10 +48,13 @@ func (c *change) prepareSMTP(o smtpgate.Options) (*gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	gt := &gate{kind: "smtp", listen: o.Listen, accept: parts.Accept, chain: parts.Throttles, each: parts.PerRecipient, guesses: guessed, trusts: trusts(nil),
-		status: console.GateStatus{Upstream: strings.Join(o.NextHop.Servers, ", "), Accept: o.Accept, Throttles: o.Throttles}}
+	gt := &gate{kind: "smtp", listen: o.Listen, accept: parts.Accept, chain: parts.Throttles, each: parts.PerRecipient,
+		guesses: guessed, trusts: trusts(nil),
+		status: console.GateStatus{Upstream: strings.Join(o.NextHop.Servers, ", "), Accept: o.Accept,
+			Throttles: o.Throttles}}
 	gt.post, err = c.keepPost(name, o.Throttles, o.NextHop, spool.Gate{
-		Host: o.Hostname, Postmaster: o.Postmaster, Admin: o.Admin, Command: o.Command, Ambiguous: spool.Ambiguous(o.Ambiguous), PoolBelow: poolBelow(o.Stamps),
+		Host: o.Hostname, Postmaster: o.Postmaster, Admin: o.Admin, Command: o.Command,
+		Ambiguous: spool.Ambiguous(o.Ambiguous), PoolBelow: poolBelow(o.Stamps),
 	})
 	if err != nil {
 		return nil, err
@@ -134,7 +140,8 @@ func (c *change) mailParts(o smtpgate.Options, old *gate) (p smtpgate.Parts, gue
 // smtpEnv is what a gate for mail gets of its surroundings.
 func (a *App) smtpEnv(name string, o smtpgate.Options, seen *observer) smtpgate.Env {
 	return smtpgate.Env{
-		Name: name, Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Observer: smtpObserver{seen, a, name}, Spool: a.post, Logins: a.post.logins, Guard: &a.post.guard,
+		Name: name, Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Observer: smtpObserver{seen, a, name},
+		Spool: a.post, Logins: a.post.logins, Guard: &a.post.guard,
 		Commands: func(ctx context.Context, now time.Time, ticket string, text io.Reader) error {
 			err := a.post.Command(ctx, now, name, ticket, text)
 			if err != nil && !errors.Is(err, notice.ErrForged) && !errors.Is(err, spool.ErrUnknown) && isAbout(err) {

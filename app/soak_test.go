@@ -17,8 +17,9 @@ import (
 	"weir/console"
 )
 
-// Clients of every kind at once, on the machine's own clock: those who wait, those who leave, those who send half a body, while
-// the configuration is reloaded. When all is over, nothing is held: nobody waits, nothing is under way, every place is free.
+// Clients of every kind at once, on the machine's own clock: those who wait, those who leave, those who send half a
+// body, while the configuration is reloaded. When all is over, nothing is held: nobody waits, nothing is under way,
+// every place is free.
 func TestNothingIsLeftBehind(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -19,15 +19,18 @@ import (
 // stampView is what the console shows of stamps.
 func stampView(t *stamp.Throttle, o *stamp.Options) *console.Stamp {
 	s := t.Stats()
-	v := &console.Stamp{Algorithm: o.WithDefaults().Algorithm.String(), Work: map[string]uint64{}, Issued: s.Issued, Accepted: s.Accepted, Paid: s.Paid,
-		Free: s.Free, Called: s.Called, Held: s.Held, Challenged: s.Challenged, Forged: s.Forged, Replayed: s.Replayed, NotPaying: s.NotPaying, Spent: s.Spent, Full: s.Full, Busy: s.Busy}
+	v := &console.Stamp{Algorithm: o.WithDefaults().Algorithm.String(), Work: map[string]uint64{}, Issued: s.Issued,
+		Accepted: s.Accepted, Paid: s.Paid,
+		Free: s.Free, Called: s.Called, Held: s.Held, Challenged: s.Challenged, Forged: s.Forged, Replayed: s.Replayed,
+		NotPaying: s.NotPaying, Spent: s.Spent, Full: s.Full, Busy: s.Busy}
 	for gate, work := range s.Work {
 		v.Work[gate] = uint64(work)
 	}
 	return v
 }
 
-// look brings the difficulty of stamps up to date at gates that nobody comes to, so that what is shown is what would be asked.
+// look brings the difficulty of stamps up to date at gates that nobody comes to, so that what is shown is what would be
+// asked.
 func (a *App) look(g *generation) {
 	now := a.opts.Clock.Now()
 	for _, gt := range g.gates {
@@ -49,8 +52,8 @@ const (
 	lookupTimeout = 5 * time.Second
 )
 
-// meet has the names of those looked up who say that they are good bots: the address must have a name, and the name that address. There
-// are never more questions open than the guests allow.
+// meet has the names of those looked up who say that they are good bots: the address must have a name, and the name
+// that address. There are never more questions open than the guests allow.
 func (a *App) meet(t *stamp.Throttle) {
 	t.Guests().Unsure(func(addr netip.Addr) {
 		a.background.Go(func() {
@@ -81,7 +84,8 @@ type resolver interface {
 // maxNames is how many names of one address are looked at.
 const maxNames = 4
 
-// confirmed returns the names of an address that lead back to it. That there are none is an answer; that nobody could tell is an error.
+// confirmed returns the names of an address that lead back to it. That there are none is an answer; that nobody could
+// tell is an error.
 func confirmed(ctx context.Context, r resolver, addr netip.Addr) (names []string, err error) {
 	found, err := r.LookupAddr(ctx, addr.String())
 	if err != nil && !notFound(err) {

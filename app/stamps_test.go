@@ -98,7 +98,8 @@ type person struct {
 
 func (s *site) person(address string) *person {
 	jar, _ := cookiejar.New(nil)
-	return &person{s, address, &http.Client{Jar: jar, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &person{s, address, &http.Client{Jar: jar, Timeout: patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
 // program is somebody without cookies.
@@ -293,11 +294,13 @@ func TestBelowTheLoadNothingIsAsked(t *testing.T) {
 
 // TestLoadAwakens fills an upstream up until stamps are asked for, pays, goes first, and sees it all end.
 func TestLoadAwakens(t *testing.T) {
-	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m, pool_wait: 1ms}, throttles: [stamps]", "first: 64, from_load: 90%")
+	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m, pool_wait: 1ms}, throttles: [stamps]",
+		"first: 64, from_load: 90%")
 	release := s.holding()
 	var calls []*call
 	for i := range 2 {
-		calls = append(calls, s.send(fmt.Sprintf("GET /busy/%d HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.9\r\n\r\n", i)))
+		calls = append(calls,
+			s.send(fmt.Sprintf("GET /busy/%d HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.9\r\n\r\n", i)))
 		s.arrives(fmt.Sprintf("/busy/%d", i))
 	}
 	p := s.person("192.0.2.1")
@@ -392,7 +395,8 @@ func TestWhoKeepsComingWithoutPaying(t *testing.T) {
 }
 
 func TestNothingIsAskedOf(t *testing.T) {
-	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", always+`, never_ask: {paths: ["/healthz", "/hooks/*"], networks: [203.0.113.0/24]}`)
+	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]",
+		always+`, never_ask: {paths: ["/healthz", "/hooks/*"], networks: [203.0.113.0/24]}`)
 	s.person("192.0.2.1").get("/healthz").want(200, "")
 	s.person("192.0.2.1").get("/hooks/mail").want(200, "")
 	s.person("192.0.2.1").get("/healthz/../private").want(503, "unpaid")
@@ -443,9 +447,11 @@ func TestTheUpstreamSeesNothingOfIt(t *testing.T) {
 	p := s.person("192.0.2.1")
 	good := solve(t, p.look("/").header.Get("Stamp-Challenge"))
 	u, _ := url.Parse("http://" + s.app.HTTPAddr(0).String())
-	p.client.Jar.SetCookies(u, []*http.Cookie{{Name: "session", Value: "mine"}, {Name: "weir-stamp", Value: good}, {Name: "weirdo", Value: "yes"}})
+	p.client.Jar.SetCookies(u, []*http.Cookie{{Name: "session", Value: "mine"}, {Name: "weir-stamp", Value: good},
+		{Name: "weirdo", Value: "yes"}})
 	p.get("/").want(200, "")
-	if c := seen.Get("Cookie"); strings.Contains(c, "weir-") || !strings.Contains(c, "session=mine") || !strings.Contains(c, "weirdo=yes") {
+	if c := seen.Get("Cookie"); strings.Contains(c, "weir-") || !strings.Contains(c, "session=mine") ||
+		!strings.Contains(c, "weirdo=yes") {
 		t.Errorf("cookies %q", c)
 	}
 	p.get("/", "Stamp", good, "Stamp-Ticket", "x").want(200, "")
@@ -464,7 +470,8 @@ func TestTheWaitingRoom(t *testing.T) {
 	s.clock.Advance(time.Second)
 	first, second := s.person("192.0.2.1"), s.person("192.0.2.2")
 	for _, p := range []*person{first, second} {
-		if r := p.look("/page"); r.status != 503 || r.header.Get("Retry-After") == "" || r.header.Get("Cache-Control") != "no-store" {
+		if r := p.look("/page"); r.status != 503 || r.header.Get("Retry-After") == "" ||
+			r.header.Get("Cache-Control") != "no-store" {
 			t.Fatalf("%d %v", r.status, r.header)
 		}
 	}
@@ -510,7 +517,8 @@ func TestARestartForgetsNothing(t *testing.T) {
 	}
 	rehost(p, page.header.Values("Set-Cookie"))
 	forger.get("/").want(403, "banned")
-	// What was spent before is not known any more, so that a challenge from before is asked for anew; the client is the same.
+	// What was spent before is not known any more, so that a challenge from before is asked for anew; the client is the
+	// same.
 	p.get("/", "Stamp", solve(t, page.header.Get("Stamp-Challenge"))).want(200, "") // by its place in line
 	p.client.Jar, _ = cookiejar.New(nil)
 	rehost(p, page.header.Values("Set-Cookie")[:1])
@@ -552,7 +560,8 @@ func TestTwoTabs(t *testing.T) {
 	p.keeps(cookieOf(t, two.body), solve(t, two.header.Get("Stamp-Challenge")))
 	p.drops("weir-ticket")
 	for _, path := range []string{"/two", "/one"} {
-		if r := p.look(path); r.status != 200 || !strings.Contains(strings.Join(r.header.Values("Set-Cookie"), " "), "weir-stamp-") {
+		if r := p.look(path); r.status != 200 ||
+			!strings.Contains(strings.Join(r.header.Values("Set-Cookie"), " "), "weir-stamp-") {
 			t.Errorf("%s: %d %v", path, r.status, r.header)
 		}
 	}
@@ -573,11 +582,13 @@ func TestAForm(t *testing.T) {
 	send := func(kind, body string, header ...string) *reply {
 		p.drops("weir-ticket") // there is room, and with it nothing would be asked
 		p.drops("weir-ticket-cross")
-		return p.do("POST", "/send?x=1", body, append(header, "Content-Type", kind, "Accept", "text/html", "Sec-Fetch-Mode", "navigate")...)
+		return p.do("POST", "/send?x=1", body,
+			append(header, "Content-Type", kind, "Accept", "text/html", "Sec-Fetch-Mode", "navigate")...)
 	}
 	const form = "application/x-www-form-urlencoded"
 	page := send(form, "a=1&a=%22%3Cb%3E%22&text=one%0D%0Atwo+three&%C3%BC=%E2%82%AC")
-	for _, want := range []string{`action="/send?x=1"`, `name="a" value="1"`, `name="a" value="&#34;&lt;b&gt;&#34;"`, `accept-charset="windows-1252"`,
+	for _, want := range []string{`action="/send?x=1"`, `name="a" value="1"`, `name="a" value="&#34;&lt;b&gt;&#34;"`,
+		`accept-charset="windows-1252"`,
 		`name="Ã¼" value="â‚¬"`} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("no %s in %s", want, page.body)
@@ -592,17 +603,20 @@ func TestAForm(t *testing.T) {
 		t.Errorf("the upstream got %q", got)
 	}
 	for name, c := range map[string][2]string{
-		"a file":         {"multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\ndata\r\n--x--\r\n"},
+		"a file": {"multipart/form-data; boundary=x",
+			"--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\ndata\r\n--x--\r\n"},
 		"too large":      {form, "a=" + strings.Repeat("x", 64<<10)},
 		"a zero":         {form, "a=%00"},
 		"not line ends":  {form, "a=%0A"},
 		"something else": {"application/json", "{}"},
 	} {
-		if r := send(c[0], c[1]); r.status != 503 || !strings.Contains(r.body, "send it again") || strings.Contains(r.body, `type="hidden"`) {
+		if r := send(c[0], c[1]); r.status != 503 || !strings.Contains(r.body, "send it again") ||
+			strings.Contains(r.body, `type="hidden"`) {
 			t.Errorf("%s: %d %s", name, r.status, r.body)
 		}
 	}
-	if r := send(form, "a="+strings.Repeat("x", 64<<10-2)); r.status != 503 || !strings.Contains(r.body, `type="hidden"`) {
+	if r := send(form, "a="+strings.Repeat("x", 64<<10-2)); r.status != 503 ||
+		!strings.Contains(r.body, `type="hidden"`) {
 		t.Errorf("just small enough: %d", r.status)
 	}
 	// What another site sends must not come from this one the next time.
@@ -611,13 +625,16 @@ func TestAForm(t *testing.T) {
 		header []string
 		own    bool
 	}{
-		{[]string{"Sec-Fetch-Site", "cross-site", "Origin", "https://other.example"}, false}, {[]string{"Sec-Fetch-Site", "same-site", "Origin", home}, false},
+		{[]string{"Sec-Fetch-Site", "cross-site", "Origin", "https://other.example"}, false},
+		{[]string{"Sec-Fetch-Site", "same-site", "Origin", home}, false},
 		{[]string{"Origin", "https://other.example"}, false}, {[]string{"Origin", "null"}, false},
-		{[]string{"Sec-Fetch-Site", "same-origin", "Origin", "null"}, true}, {[]string{"Sec-Fetch-Site", "none"}, true}, {[]string{"Origin", home}, true},
+		{[]string{"Sec-Fetch-Site", "same-origin", "Origin", "null"}, true}, {[]string{"Sec-Fetch-Site", "none"}, true},
+		{[]string{"Origin", home}, true},
 	} {
 		for _, body := range []string{"b=1", ""} {
 			r := send(form, body, c.header...)
-			if kept := strings.Contains(r.body, `id="again"`); r.status != 503 || kept != c.own || strings.Contains(r.body, "came from another site") == c.own {
+			if kept := strings.Contains(r.body, `id="again"`); r.status != 503 || kept != c.own ||
+				strings.Contains(r.body, "came from another site") == c.own {
 				t.Errorf("%q with %q: %d %s", c.header, body, r.status, r.body)
 			}
 		}
@@ -640,7 +657,8 @@ func TestALargeBodyGoesOnWhole(t *testing.T) {
 		}
 		body := b.String()[:size]
 		var asked *reply
-		s.until("the challenge to be read", func() bool { // it comes before the body is through, and a client may see its connection close first
+		// it comes before the body is through, and a client may see its connection close first
+		s.until("the challenge to be read", func() bool {
 			asked = p.try("PUT", "/", body)
 			return asked != nil
 		})
@@ -654,7 +672,8 @@ func TestALargeBodyGoesOnWhole(t *testing.T) {
 
 // TestNodesWithOneSecret honour each other's ids and stamps.
 func TestNodesWithOneSecret(t *testing.T) {
-	const gate, options = "capacity: {concurrent: 10}, throttles: [stamps]", always + ", secret: the same on all of them"
+	const gate, options = "capacity: {concurrent: 10}, throttles: [stamps]",
+		always + ", secret: the same on all of them"
 	one, two := stamped(t, gate, options), stamped(t, gate, options)
 	p := one.person("192.0.2.1")
 	page := p.look("/")

@@ -37,7 +37,8 @@ type kept struct {
 	health   *storeHealth
 }
 
-// openStore opens what is kept in the data folder, and puts it to use: who was banned is banned again, and what was used is used.
+// openStore opens what is kept in the data folder, and puts it to use: who was banned is banned again, and what was
+// used is used.
 func (a *App) openStore(ctx context.Context, folder string) (_ *kept, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
@@ -45,7 +46,8 @@ func (a *App) openStore(ctx context.Context, folder string) (_ *kept, err error)
 	if k.store, err = sqlite.Open(ctx, sqlite.Options{Folder: folder}); err != nil {
 		return nil, explainStore(err)
 	}
-	k.bans, err = a.bans.list.Keep(ctx, k.store.Bans(), a.opts.Clock.Now(), func(err error) { k.health.note(partBans, err) })
+	k.bans, err = a.bans.list.Keep(ctx, k.store.Bans(), a.opts.Clock.Now(),
+		func(err error) { k.health.note(partBans, err) })
 	if err == nil {
 		if k.counters, err = a.startCounters(ctx, k.store.Counters(), k.health); err != nil {
 			err = errors.Join(fmt.Errorf("what accounts have used cannot be loaded: %w", err), k.bans.Close(ctx))
@@ -84,8 +86,8 @@ func (k *kept) flushBans(ctx context.Context) error {
 	return k.bans.Flush(ctx)
 }
 
-// close makes everything safe and lets go of the files. It has a deadline of its own: who is in a hurry to stop does not want to lose
-// what was written a moment ago, and a disk that does not answer must not keep weir from stopping.
+// close makes everything safe and lets go of the files. It has a deadline of its own: who is in a hurry to stop does
+// not want to lose what was written a moment ago, and a disk that does not answer must not keep weir from stopping.
 func (k *kept) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
 	defer cancel()
@@ -135,7 +137,8 @@ func (c *change) prepareFolder() error {
 	if c.old.cfg == nil || filepath.Clean(c.next.cfg.Data) == filepath.Clean(c.old.cfg.Data) {
 		return nil
 	}
-	return &weir.FieldError{Path: "data", Msg: fmt.Sprintf("a running weir cannot move from %s", c.old.cfg.Data), Hint: "stop weir, move the folder, and start it again"}
+	return &weir.FieldError{Path: "data", Msg: fmt.Sprintf("a running weir cannot move from %s", c.old.cfg.Data),
+		Hint: "stop weir, move the folder, and start it again"}
 }
 
 // storeHealth notes how the store fares, and logs it without letting a disk that is full fill up what is left of it.
@@ -170,7 +173,8 @@ func (h *storeHealth) note(part string, err error) {
 		p.failures++
 		if p.logged.IsZero() || now.Sub(p.logged) >= failurePause {
 			p.logged, p.told = now, true
-			h.log.Error("the store fails: weir goes on, but a restart would forget the latest "+part, "failures", p.failures, "err", err)
+			h.log.Error("the store fails: weir goes on, but a restart would forget the latest "+part, "failures",
+				p.failures, "err", err)
 		}
 	case p.told:
 		p.told = false

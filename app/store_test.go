@@ -75,7 +75,8 @@ func TestStartWithoutAStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = a.Start(t.Context())
-			if err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.HasPrefix(err.Error(), "data: ") || !strings.Contains(err.Error(), c.want) {
+			if err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.HasPrefix(err.Error(), "data: ") ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("start: %v", err)
 			}
 			if _, err := os.Stat(a.ControlPath()); !errors.Is(err, os.ErrNotExist) {
@@ -101,7 +102,8 @@ func TestFailedStartClosesTheStore(t *testing.T) {
 	}
 	defer taken.Close()
 	b := &bench{t: t, dir: folder(t), upstream: "http://127.0.0.1:1", clock: clock.NewFake(noon)}
-	a, err := New(b.config(strings.Replace(twoPerHour, "127.0.0.1:0", taken.Addr().String(), 1)), Options{Clock: b.clock})
+	a, err := New(b.config(strings.Replace(twoPerHour, "127.0.0.1:0", taken.Addr().String(), 1)),
+		Options{Clock: b.clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,11 +131,13 @@ func TestStoreFailsLater(t *testing.T) {
 	tamper(t, b.dir, "ALTER TABLE bans RENAME TO away")
 	for i := range 5 {
 		r := b.ban(console.BanOrder{Who: fmt.Sprintf("198.51.100.%d", i)})
-		if r.Kept || len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "the ban holds, but a restart will forget it: ") {
+		if r.Kept || len(r.Warnings) != 1 ||
+			!strings.HasPrefix(r.Warnings[0], "the ban holds, but a restart will forget it: ") {
 			t.Errorf("%+v", r)
 		}
 	}
-	if r := b.unban("192.0.2.1"); r.Kept || !strings.HasPrefix(r.Warnings[0], "it is no longer banned, but will be again after a restart: ") {
+	if r := b.unban("192.0.2.1"); r.Kept ||
+		!strings.HasPrefix(r.Warnings[0], "it is no longer banned, but will be again after a restart: ") {
 		t.Errorf("%+v", r)
 	}
 	b.wants("banned in memory", b.from("198.51.100.3") == 200, false)
@@ -142,10 +146,13 @@ func TestStoreFailsLater(t *testing.T) {
 	if err != nil || !s.Ready {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	if p := s.Store.Parts[0]; p.Part != "bans" || p.Failures < 6 || p.Unsaved != 6 || !strings.Contains(p.Error, "no such table") || s.Store.Failures < 6 || !strings.HasSuffix(s.Store.Path, "weir.db") {
+	if p := s.Store.Parts[0]; p.Part != "bans" || p.Failures < 6 || p.Unsaved != 6 ||
+		!strings.Contains(p.Error, "no such table") || s.Store.Failures < 6 ||
+		!strings.HasSuffix(s.Store.Path, "weir.db") {
 		t.Errorf("%+v", s.Store)
 	}
-	if _, body := b.page("/metrics"); !strings.Contains(body, `weir_store_failing{part="bans"} 1`) || !strings.Contains(body, `weir_store_unsaved{part="bans"} 6`) {
+	if _, body := b.page("/metrics"); !strings.Contains(body, `weir_store_failing{part="bans"} 1`) ||
+		!strings.Contains(body, `weir_store_unsaved{part="bans"} 6`) {
 		t.Error("the metrics do not show it")
 	}
 	b.wants("lines in the log", out.count("the store fails"), 1)
@@ -188,7 +195,8 @@ func TestStatusWithoutAStore(t *testing.T) {
 	if s := (backend{a}).Status(); s.Store.Path != "" || s.Bans.Max == 0 {
 		t.Errorf("%+v", s)
 	}
-	if r, err := (backend{a}).Ban(t.Context(), console.BanOrder{Who: "192.0.2.1"}, "root"); err != nil || r.Kept || len(r.Warnings) != 1 {
+	if r, err := (backend{a}).Ban(t.Context(), console.BanOrder{Who: "192.0.2.1"}, "root"); err != nil || r.Kept ||
+		len(r.Warnings) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -62,7 +62,8 @@ func build(c config.Throttle, now time.Time) (m mechanism, err error) {
 		m.judge = m.reach
 		return m, weir.Under("reach", err)
 	}
-	return m, &weir.FieldError{Msg: "no mechanism is named", Hint: "add bloom: {…}, quota: {…}, stamp: {…}, mail: {…} or reach: {…}"}
+	return m, &weir.FieldError{Msg: "no mechanism is named",
+		Hint: "add bloom: {…}, quota: {…}, stamp: {…}, mail: {…} or reach: {…}"}
 }
 
 // kindOf names the mechanism of an entry.
@@ -132,18 +133,21 @@ func (m *mechanism) retire(now time.Time) {
 	}
 }
 
-// sameOptions reports whether two entries ask for the same mechanism with the same options. What stands in files may have changed.
+// sameOptions reports whether two entries ask for the same mechanism with the same options. What stands in files may
+// have changed.
 func sameOptions(a, b config.Throttle) bool {
 	if b.Stamp != nil && readsFiles(b.Stamp) {
 		return false
 	}
-	return reflect.DeepEqual(a.Bloom, b.Bloom) && reflect.DeepEqual(a.Quota, b.Quota) && reflect.DeepEqual(a.Stamp, b.Stamp) &&
+	return reflect.DeepEqual(a.Bloom, b.Bloom) && reflect.DeepEqual(a.Quota, b.Quota) &&
+		reflect.DeepEqual(a.Stamp, b.Stamp) &&
 		reflect.DeepEqual(a.Mail, b.Mail) && reflect.DeepEqual(a.Reach, b.Reach)
 }
 
 // readsFiles reports whether options name files whose contents count.
 func readsFiles(o *stamp.Options) bool {
-	return len(o.NeverAsk.Files) > 0 || slices.ContainsFunc(o.NeverAsk.Bots, func(b identify.Bot) bool { return len(b.Files) > 0 })
+	return len(o.NeverAsk.Files) > 0 || slices.ContainsFunc(o.NeverAsk.Bots,
+		func(b identify.Bot) bool { return len(b.Files) > 0 })
 }
 
 // view is the throttle as the console sees it.
@@ -154,7 +158,8 @@ func (t *throttle) view() console.Throttle {
 		v.Bloom = bloomView(t.bloom.Stats())
 	case t.quota != nil:
 		s := t.quota.Stats()
-		v.Table = &console.Table{Accounts: s.Accounts, Probation: s.Probation, Waiting: s.Waiting, Strangers: s.Strangers, PushedOut: s.PushedOut}
+		v.Table = &console.Table{Accounts: s.Accounts, Probation: s.Probation, Waiting: s.Waiting,
+			Strangers: s.Strangers, PushedOut: s.PushedOut}
 	case t.stamp != nil:
 		v.Stamp = stampView(t.stamp, t.config.Stamp)
 	}
@@ -163,14 +168,16 @@ func (t *throttle) view() console.Throttle {
 
 func bloomView(s bloom.Stats) *console.Bloom {
 	return &console.Bloom{
-		Bytes: s.Bytes, Drained: float64(s.Drained), Collateral: float64(s.Collateral), Attackers: s.Attackers, Rotations: s.Rotations,
+		Bytes: s.Bytes, Drained: float64(s.Drained), Collateral: float64(s.Collateral), Attackers: s.Attackers,
+		Rotations: s.Rotations,
 	}
 }
 
 // noticed logs what a Bloom limiter tells.
 func (a *App) noticed(throttle string) func(bloom.Notice) {
 	return func(n bloom.Notice) {
-		log := a.opts.Log.With("throttle", throttle, "collateral", n.Collateral.Rounded(), "allowed", n.Allowed, "attackers", n.Attackers,
+		log := a.opts.Log.With("throttle", throttle, "collateral", n.Collateral.Rounded(), "allowed", n.Allowed,
+			"attackers", n.Attackers,
 			"memory", weir.Size(n.Bytes))
 		switch n.What {
 		case bloom.NoticeOver:
@@ -249,8 +256,8 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 	return t, nil
 }
 
-// shadow applies what the configuration says about shadow, if it says something else than before: what an operator has switched
-// since stays.
+// shadow applies what the configuration says about shadow, if it says something else than before: what an operator has
+// switched since stays.
 func (c *change) shadow(old, next *throttle) {
 	if old.config.Shadow != next.config.Shadow {
 		c.commit = append(c.commit, func() { next.link.Shadow.Store(next.config.Shadow) })
@@ -271,7 +278,8 @@ func (c *change) chain(path string, names []string, last ...*policy.Link) (*poli
 	for i, name := range names {
 		t := c.next.throttle(name)
 		if t == nil {
-			return nil, &weir.FieldError{Path: fmt.Sprintf("%s[%d]", path, i), Msg: fmt.Sprintf("there is no throttle %q", name)}
+			return nil, &weir.FieldError{Path: fmt.Sprintf("%s[%d]", path, i),
+				Msg: fmt.Sprintf("there is no throttle %q", name)}
 		}
 		links = append(links, t.link)
 	}

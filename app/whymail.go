@@ -15,11 +15,14 @@ import (
 // nullSender is how a question says that a mail has no sender.
 const nullSender = "<>"
 
-// whyMail asks what a gate for mail would make of a mail: its chains, as they would be asked, and the throttles that the spool runs.
+// whyMail asks what a gate for mail would make of a mail: its chains, as they would be asked, and the throttles that
+// the spool runs.
 func (b backend) whyMail(gt *gate, q console.Question) (console.Explanation, error) {
 	user := userName(q.User)
 	if user == "" || len(q.To) == 0 {
-		return console.Explanation{}, console.Invalid(fmt.Sprintf("the gate %s takes mail: who writes to whom? (weir why --user ann --to bob@example.com)", gt.listen))
+		return console.Explanation{},
+			console.Invalid(fmt.Sprintf("the gate %s takes mail: who writes to whom? (weir why --user ann --to "+
+				"bob@example.com)", gt.listen))
 	}
 	source, err := sourceOf(q)
 	if err != nil {
@@ -62,7 +65,8 @@ func (b backend) whyMail(gt *gate, q console.Question) (console.Explanation, err
 			f.Figures[i].By = f.Throttle
 		}
 		e.Steps = append(e.Steps, console.Step{
-			Throttle: f.Throttle, Shadow: f.Shadow, Verdict: f.Verdict, Reason: f.Reason, Text: f.Text, Rules: console.Rules(f.Figures),
+			Throttle: f.Throttle, Shadow: f.Shadow, Verdict: f.Verdict, Reason: f.Reason, Text: f.Text,
+			Rules: console.Rules(f.Figures),
 		})
 		if !f.Shadow && f.Verdict > e.Verdict {
 			e.Verdict, e.By, e.Text = f.Verdict, f.Throttle, fmt.Sprintf("%s by %s: %s", f.Verdict, f.Throttle, f.Text)

@@ -18,7 +18,8 @@ func (p *post) why(gate, user string, to ...string) console.Explanation {
 	p.t.Helper()
 	var e console.Explanation
 	for i := range 3 {
-		again, err := p.control.Why(p.t.Context(), console.Question{Gate: gate, User: user, To: to, Source: "192.0.2.1"})
+		again, err := p.control.Why(p.t.Context(),
+			console.Question{Gate: gate, User: user, To: to, Source: "192.0.2.1"})
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -52,7 +53,8 @@ func TestWhyKnowsMail(t *testing.T) {
 	ann := p.mailer("ann")
 	e := p.why("", "ann", "one@elsewhere.example")
 	p.foresees(e, weir.Admit, "")
-	if n := len(e.Steps); n != 3 || e.Steps[1].Throttle != "mails" || e.Steps[2].Throttle != "outgoing" || e.Steps[2].Text != "1 recipient would go on at once" {
+	if n := len(e.Steps); n != 3 || e.Steps[1].Throttle != "mails" || e.Steps[2].Throttle != "outgoing" ||
+		e.Steps[2].Text != "1 recipient would go on at once" {
 		t.Errorf("%+v", e.Steps)
 	}
 	if r := e.Steps[2].Rules[0]; r.Rule != "slack" || r.Remaining != 1 || r.Limit != 1 {
@@ -63,7 +65,8 @@ func TestWhyKnowsMail(t *testing.T) {
 	}
 	p.arrived(1, []string{"one@elsewhere.example", "two@elsewhere.example"})
 
-	p.foresees(p.why("", "Ann", "two@elsewhere.example"), weir.Wait, "outgoing", "1 of 1 recipient would wait, behind 0; one leaves per 1m")
+	p.foresees(p.why("", "Ann", "two@elsewhere.example"), weir.Wait, "outgoing",
+		"1 of 1 recipient would wait, behind 0; one leaves per 1m")
 	p.foresees(p.why("", "ann", "one@elsewhere.example"), weir.Admit, "")
 	if err := ann.send("waits", "two@elsewhere.example"); err != nil {
 		t.Fatal(err)
@@ -80,7 +83,8 @@ func TestWhyKnowsMail(t *testing.T) {
 	if err := ann.send("is stopped", "four@elsewhere.example"); code(err)/100 == 2 {
 		t.Errorf("a stopped user: %v", err)
 	}
-	if _, err := p.control.SetShadow(t.Context(), console.Shadow{Throttles: []string{"outgoing"}, On: true}); err != nil {
+	if _, err := p.control.SetShadow(t.Context(),
+		console.Shadow{Throttles: []string{"outgoing"}, On: true}); err != nil {
 		t.Fatal(err)
 	}
 	e = p.why("", "ann", "four@elsewhere.example")
@@ -91,16 +95,19 @@ func TestWhyKnowsMail(t *testing.T) {
 
 	// What is no mail is no question for this gate.
 	for want, q := range map[string]console.Question{
-		"who writes to whom": {Method: "GET", Path: "/"}, "who writes": {User: "ann"}, "not an IP address": {User: "ann", To: many(1), Source: "nowhere"},
+		"who writes to whom": {Method: "GET", Path: "/"}, "who writes": {User: "ann"},
+		"not an IP address": {User: "ann", To: many(1), Source: "nowhere"},
 	} {
 		var told *console.Error
-		if _, err := p.control.Why(t.Context(), q); !errors.As(err, &told) || told.Code != 400 || !strings.Contains(told.Msg, want) {
+		if _, err := p.control.Why(t.Context(), q); !errors.As(err, &told) || told.Code != 400 ||
+			!strings.Contains(told.Msg, want) {
 			t.Errorf("%+v: %v, want %s", q, err, want)
 		}
 	}
 }
 
-// TestWhyKnowsReach: weir why says of a mail whether its user is flagged, or would be, and what that means for each recipient.
+// TestWhyKnowsReach: weir why says of a mail whether its user is flagged, or would be, and what that means for each
+// recipient.
 func TestWhyKnowsReach(t *testing.T) {
 	t.Parallel()
 	p := newPost(t, lenient, reachGate, reachOf("known-only"))
@@ -108,15 +115,18 @@ func TestWhyKnowsReach(t *testing.T) {
 	ann := p.mailer("ann")
 	e := p.why("", "ann", crowd("stranger", 3)...)
 	p.foresees(e, weir.Admit, "")
-	if s := e.Steps[1]; s.Throttle != "contacts" || s.Text != "3 of 3 recipients new to the user" || s.Rules[0].Rule != "hour" || s.Rules[0].Remaining != 5 {
+	if s := e.Steps[1]; s.Throttle != "contacts" || s.Text != "3 of 3 recipients new to the user" ||
+		s.Rules[0].Rule != "hour" || s.Rules[0].Remaining != 5 {
 		t.Errorf("%+v", s)
 	}
-	p.foresees(p.why("", "ann", crowd("stranger", 9)...), weir.Refuse, "contacts", "9 of 9 recipients new to the user; the user would be flagged: 9 new recipients within an hour, the limit is 5")
+	p.foresees(p.why("", "ann", crowd("stranger", 9)...), weir.Refuse, "contacts",
+		"9 of 9 recipients new to the user; the user would be flagged: 9 new recipients within an hour, the limit is 5")
 	ann.flag()
 	if err := ann.send("one too many", "new-1@elsewhere.example"); code(err) != 550 {
 		t.Fatalf("the sixth: %v", err)
 	}
-	p.foresees(p.why("", "ann", "new-2@elsewhere.example"), weir.Refuse, "contacts", "1 of 1 recipient new to the user; the user is flagged; the mail would not be taken")
+	p.foresees(p.why("", "ann", "new-2@elsewhere.example"), weir.Refuse, "contacts",
+		"1 of 1 recipient new to the user; the user is flagged; the mail would not be taken")
 	p.foresees(p.why("", "ann", "friend-3@elsewhere.example"), weir.Admit, "")
 	if err := ann.send("known", "friend-3@elsewhere.example"); err != nil {
 		t.Error(err)
@@ -145,10 +155,12 @@ throttles:
 	p.foresees(p.why(listen, "ann", many(1)...), weir.Admit, "")
 	e := p.why(listen, "ann", many(10)...)
 	p.foresees(e, weir.Wait, "outgoing", "7 of 10 recipients would wait")
-	if s := e.Steps; len(s) != 4 || s[1].Throttle != "recipients" || s[2].Throttle != "contacts" || s[3].Throttle != "outgoing" {
+	if s := e.Steps; len(s) != 4 || s[1].Throttle != "recipients" || s[2].Throttle != "contacts" ||
+		s[3].Throttle != "outgoing" {
 		t.Errorf("%+v", s)
 	}
-	p.foresees(p.why(listen, "ann", many(25)...), weir.Wait, "contacts", "5 would be withheld until somebody has looked at them")
+	p.foresees(p.why(listen, "ann", many(25)...), weir.Wait, "contacts",
+		"5 would be withheld until somebody has looked at them")
 	p.foresees(p.why(listen, "ann", many(31)...), weir.Refuse, "recipients", "recipients/hourly")
 	p.user("ann")
 	if _, err := p.control.StopUser(t.Context(), "ann", "test"); err != nil {

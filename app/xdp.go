@@ -27,14 +27,15 @@ type packets struct {
 // name is what the limiter is called beside the throttles. No throttle has a colon in its name.
 func (p *packets) name() string { return "xdp:" + p.options.Interface }
 
-// attach puts the program on its interface, and who is banned into its list. Where this process or this system cannot limit packets,
-// weir says what is missing and does the rest of its work.
+// attach puts the program on its interface, and who is banned into its list. Where this process or this system cannot
+// limit packets, weir says what is missing and does the rest of its work.
 func (a *App) attach(p *packets, cfg *config.Config) error {
 	err := p.gate.Attach()
 	_, nowhere := errors.AsType[*xdpgate.NoFileSystem](err)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) || nowhere {
 		name := p.options.Interface
-		a.opts.Log.Error("NO PACKETS ARE LIMITED on "+name+"; what an earlier weir left in the kernel stays as it is", "interface", name, "err", err)
+		a.opts.Log.Error("NO PACKETS ARE LIMITED on "+name+"; what an earlier weir left in the kernel stays as it is",
+			"interface", name, "err", err)
 		p.off = err
 		return nil
 	}
@@ -44,8 +45,8 @@ func (a *App) attach(p *packets, cfg *config.Config) error {
 	return err
 }
 
-// attachPackets attaches every limiter of a generation, removes what an earlier weir has left of interfaces that are gone, and tells
-// of the limiters that it has left running.
+// attachPackets attaches every limiter of a generation, removes what an earlier weir has left of interfaces that are
+// gone, and tells of the limiters that it has left running.
 func (a *App) attachPackets(g *generation) error {
 	pins := map[string][]string{}
 	for i, p := range g.packets {
@@ -65,7 +66,8 @@ func (a *App) attachPackets(g *generation) error {
 		}
 		for _, l := range left {
 			if l.Attached && !l.Held && !slices.Contains(ours, l.Interface) {
-				a.opts.Log.Warn("an earlier weir still limits the packets of "+l.Interface+"; weir xdp detach "+l.Interface+" ends it", "pin", l.Path)
+				a.opts.Log.Warn("an earlier weir still limits the packets of "+l.Interface+"; weir xdp detach "+
+					l.Interface+" ends it", "pin", l.Path)
 			}
 		}
 	}
@@ -89,7 +91,10 @@ func (c *change) preparePackets() error {
 	rest := slices.Clone(c.old.packets)
 	var errs []error
 	for i, o := range c.next.cfg.XDP {
-		at := slices.IndexFunc(rest, func(p *packets) bool { return p.options.Interface == o.Interface && p.options.Pin == o.Pin })
+		at := slices.IndexFunc(rest, func(p *packets) bool {
+			return p.options.Interface == o.Interface &&
+				p.options.Pin == o.Pin
+		})
 		var p *packets
 		var err error
 		switch {
@@ -115,8 +120,8 @@ func (c *change) preparePackets() error {
 	return errors.Join(errs...)
 }
 
-// newPackets makes a limiter. It goes on with the shadow of one that never limited packets, unless the configuration says something
-// else than before.
+// newPackets makes a limiter. It goes on with the shadow of one that never limited packets, unless the configuration
+// says something else than before.
 func (c *change) newPackets(o xdpgate.Options, off *packets) (*packets, error) {
 	p := &packets{options: o, link: policy.NewLink("xdp:"+o.Interface, nil, policy.Closed)}
 	if off != nil && o.Shadow == off.options.Shadow {
@@ -135,8 +140,8 @@ func (c *change) newPackets(o xdpgate.Options, off *packets) (*packets, error) {
 	return p, nil
 }
 
-// keepPackets gives a limiter new options. What an operator has switched since stays, unless the configuration says something else
-// than before.
+// keepPackets gives a limiter new options. What an operator has switched since stays, unless the configuration says
+// something else than before.
 func (c *change) keepPackets(old *packets, o xdpgate.Options) (*packets, error) {
 	p := *old
 	p.options = o
@@ -178,7 +183,8 @@ func (a *App) detach(p *packets) {
 
 // setShadow switches the limiter, in the kernel first.
 func (p *packets) setShadow(on bool) error {
-	if err := p.gate.SetShadow(on); err != nil && !errors.Is(err, xdpgate.ErrNotAttached) && !errors.Is(err, errors.ErrUnsupported) {
+	if err := p.gate.SetShadow(on); err != nil && !errors.Is(err, xdpgate.ErrNotAttached) &&
+		!errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
 	p.link.Shadow.Store(on)
@@ -189,7 +195,8 @@ func (p *packets) setShadow(on bool) error {
 func (p *packets) view() console.Throttle {
 	v := console.Throttle{Link: p.link, Kind: "xdp"}
 	if s, err := p.gate.Stats(); err == nil {
-		v.Bloom = bloomView(bloom.Stats{Bytes: s.Bytes, Drained: s.Drained, Collateral: s.Collateral, Attackers: s.Attackers, Rotations: s.Rotations})
+		v.Bloom = bloomView(bloom.Stats{Bytes: s.Bytes, Drained: s.Drained, Collateral: s.Collateral,
+			Attackers: s.Attackers, Rotations: s.Rotations})
 	}
 	if c, err := p.gate.Counters(); err == nil {
 		p.link.Counts.Verdicts[weir.Admit].Store(c.Passed)
@@ -212,7 +219,8 @@ func (p *packets) whyNot() error {
 
 // status is the limiter as status shows it.
 func (p *packets) status() console.XDPStatus {
-	s := console.XDPStatus{Interface: p.options.Interface, Mode: string(p.options.Mode), Shadow: p.link.Shadow.Load(), Packets: map[string]uint64{}}
+	s := console.XDPStatus{Interface: p.options.Interface, Mode: string(p.options.Mode), Shadow: p.link.Shadow.Load(),
+		Packets: map[string]uint64{}}
 	if why := p.whyNot(); why != nil {
 		s.Error = "NO PACKETS ARE LIMITED: " + why.Error()
 	}

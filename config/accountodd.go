@@ -15,10 +15,13 @@ func (c *Config) accountOddities() []*weir.FieldError {
 		switch {
 		case err != nil || !accounts.Several():
 		case conflict == identify.ConflictFirst:
-			odd.add(at+".account", "a client may name its account in several places: the first counts, and the service behind the gate may read another",
+			odd.add(at+".account",
+				"a client may name its account in several places: the first counts, and the service behind the gate "+
+					"may read another",
 				"keep the one place that the service reads")
 		default:
-			odd.add(at+".account", "a client may name its account in several places: a request in which they disagree is refused",
+			odd.add(at+".account",
+				"a client may name its account in several places: a request in which they disagree is refused",
 				"keep the one place that the service reads, or list one gate for each")
 		}
 	}

@@ -25,13 +25,16 @@ func TestAdviceIsAConfiguration(t *testing.T) {
 		}
 	}
 	advice := r.Study().Advice
-	c, err := Parse("advice.yaml", []byte("smtp: [{listen: '127.0.0.1:2525', next_hop: 127.0.0.1:25, throttles: [outgoing]}]\n"+advice.Config))
+	c,
+		err := Parse("advice.yaml",
+		[]byte("smtp: [{listen: '127.0.0.1:2525', next_hop: 127.0.0.1:25, throttles: [outgoing]}]\n"+advice.Config))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, advice.Config)
 	}
 	o := c.Throttles["outgoing"].Mail
 	got, err := o.Params("", "")
-	if err != nil || got.Stop != advice.Params.Stop || got.MaxMSlack != advice.Params.MaxMSlack || got.WorkingSet != advice.Params.WorkingSet {
+	if err != nil || got.Stop != advice.Params.Stop || got.MaxMSlack != advice.Params.MaxMSlack ||
+		got.WorkingSet != advice.Params.WorkingSet {
 		t.Errorf("%+v, %v; the advice is %+v", got, err, advice.Params)
 	}
 	if !strings.Contains(advice.Config, "throttles:") {

@@ -8,19 +8,24 @@ import (
 	"weir/throttle/quota"
 )
 
-// authOddities returns what is allowed for gates that are asked by proxies, but does less there than elsewhere: such a gate hears of the
-// beginning of a request, and never of its end.
+// authOddities returns what is allowed for gates that are asked by proxies, but does less there than elsewhere: such a
+// gate hears of the beginning of a request, and never of its end.
 func (c *Config) authOddities() []*weir.FieldError {
 	var odd odds
 	look := func(at string, names []string) {
 		for j, name := range names {
 			at, t := fmt.Sprintf("%s.throttles[%d]", at, j), c.Throttles[name]
 			switch {
-			case t.Quota != nil && slices.ContainsFunc(t.Quota.Policies, func(p quota.Policy) bool { return p.Kind == quota.Concurrent || p.Kind == quota.Volume }):
-				odd.add(at, fmt.Sprintf("%q limits what is under way or flows, which a gate that is only asked cannot see", name),
+			case t.Quota != nil && slices.ContainsFunc(t.Quota.Policies,
+				func(p quota.Policy) bool { return p.Kind == quota.Concurrent || p.Kind == quota.Volume }):
+				odd.add(at,
+					fmt.Sprintf("%q limits what is under way or flows, which a gate that is only asked cannot see",
+						name),
 					"list it in an HTTP gate, or leave the concurrent and volume policies out")
 			case t.Stamp != nil:
-				odd.add(at, fmt.Sprintf("%q asks for stamps, and a gate that is only asked has no page to ask with: who should pay is refused", name), "list it in an HTTP gate")
+				odd.add(at,
+					fmt.Sprintf("%q asks for stamps, and a gate that is only asked has no page to ask with: who "+
+						"should pay is refused", name), "list it in an HTTP gate")
 			}
 		}
 	}

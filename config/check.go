@@ -33,8 +33,10 @@ func (c *Config) Validate() error { return c.validate(true) }
 // validate is Validate. Where nothing is to listen, no gate is missing.
 func (c *Config) validate(listens bool) error {
 	var f findings
-	if listens && len(c.HTTP)+len(c.TCP)+len(c.SMTP)+len(c.Postfix)+len(c.Auth)+len(c.RLS)+len(c.XDP) == 0 && c.API == nil {
-		f.add("http", "there is no gate: nothing would listen", `add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`)
+	if listens && len(c.HTTP)+len(c.TCP)+len(c.SMTP)+len(c.Postfix)+len(c.Auth)+len(c.RLS)+len(c.XDP) == 0 &&
+		c.API == nil {
+		f.add("http", "there is no gate: nothing would listen",
+			`add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`)
 	}
 	f.logs(c.Log)
 	for i, g := range c.HTTP {
@@ -76,7 +78,8 @@ func (c *Config) validate(listens bool) error {
 		if c.Control == "" {
 			path = "data"
 		}
-		f.add(path, fmt.Sprintf("the control socket's path is %d bytes long", long), fmt.Sprintf("%d is the longest", maxSocketPath))
+		f.add(path, fmt.Sprintf("the control socket's path is %d bytes long", long),
+			fmt.Sprintf("%d is the longest", maxSocketPath))
 	}
 	return errors.Join(f.all...)
 }
@@ -87,7 +90,8 @@ func (c *Config) oddities() []*weir.FieldError {
 	var all []*weir.FieldError
 	open := func(kind string, i int, lists ...[]string) {
 		if len(slices.Concat(lists...)) == 0 {
-			all = append(all, &weir.FieldError{Path: fmt.Sprintf("%s[%d]", kind, i), Msg: "the gate has no throttles: everything passes",
+			all = append(all, &weir.FieldError{Path: fmt.Sprintf("%s[%d]", kind, i),
+				Msg:  "the gate has no throttles: everything passes",
 				Hint: "list some: throttles: [name]"})
 		}
 	}
@@ -119,7 +123,8 @@ func (c *Config) oddities() []*weir.FieldError {
 	all = append(all, c.proxyOddities()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		if !used[name] {
-			all = append(all, &weir.FieldError{Path: "throttles." + name, Msg: fmt.Sprintf("no gate lists the throttle %q", name)})
+			all = append(all, &weir.FieldError{Path: "throttles." + name,
+				Msg: fmt.Sprintf("no gate lists the throttle %q", name)})
 		}
 	}
 	return all
@@ -167,7 +172,9 @@ func (f *findings) throttle(name string, t Throttle) {
 		f.add(path, fmt.Sprintf("%q is not a name", name), "letters, digits, '-', '_' and '.', at most 64")
 	}
 	if name == Bans {
-		f.add(path, fmt.Sprintf("%q is the name of the invalid list, which stands at the head of every list of throttles", name),
+		f.add(path,
+			fmt.Sprintf("%q is the name of the invalid list, which stands at the head of every list of throttles",
+				name),
 			"give the throttle another name; bans: beside throttles: configures the list")
 	}
 	oneOf(f, path+".on_error", t.OnError, policy.Open, policy.Closed)
@@ -208,15 +215,18 @@ type use struct {
 func (c *Config) uses() (all []use) {
 	for i, g := range c.HTTP {
 		at := fmt.Sprintf("http[%d]", i)
-		all = append(all, use{path: at + ".accept", names: g.Accept, accept: true}, use{path: at + ".throttles", names: g.Throttles})
+		all = append(all, use{path: at + ".accept", names: g.Accept, accept: true},
+			use{path: at + ".throttles", names: g.Throttles})
 	}
 	for i, g := range c.TCP {
 		at := fmt.Sprintf("tcp[%d]", i)
-		all = append(all, use{path: at + ".accept", names: g.Accept, accept: true}, use{path: at + ".throttles", names: g.Throttles, tcp: true})
+		all = append(all, use{path: at + ".accept", names: g.Accept, accept: true},
+			use{path: at + ".throttles", names: g.Throttles, tcp: true})
 	}
 	for i, g := range c.SMTP {
 		at := fmt.Sprintf("smtp[%d]", i)
-		all = append(all, use{path: at + ".accept", names: g.Accept, accept: true}, use{path: at + ".throttles", names: g.Throttles, mail: true},
+		all = append(all, use{path: at + ".accept", names: g.Accept, accept: true},
+			use{path: at + ".throttles", names: g.Throttles, mail: true},
 			use{path: at + ".per_recipient", names: g.PerRecipient, mail: true, each: true})
 	}
 	for i, g := range c.Postfix {
@@ -230,7 +240,8 @@ func (c *Config) uses() (all []use) {
 	for i, g := range c.RLS {
 		at := fmt.Sprintf("rls[%d]", i)
 		for _, name := range slices.Sorted(maps.Keys(g.Domains)) {
-			all = append(all, use{path: at + ".domains." + name + ".throttles", names: g.Domains[name].Throttles, tcp: true})
+			all = append(all, use{path: at + ".domains." + name + ".throttles", names: g.Domains[name].Throttles,
+				tcp: true})
 		}
 		if g.Authz != nil {
 			all = append(all, use{path: at + ".authz.throttles", names: g.Authz.Throttles})
@@ -249,7 +260,8 @@ func (f *findings) lists(c *Config) {
 	names := slices.Sorted(maps.Keys(c.Throttles))
 	for _, u := range c.uses() {
 		if len(u.names) > policy.MaxListed {
-			f.add(u.path, fmt.Sprintf("%d throttles are too many", len(u.names)), fmt.Sprintf("at most %d", policy.MaxListed))
+			f.add(u.path, fmt.Sprintf("%d throttles are too many", len(u.names)),
+				fmt.Sprintf("at most %d", policy.MaxListed))
 		}
 		for j, name := range u.names {
 			at := fmt.Sprintf("%s[%d]", u.path, j)
@@ -262,10 +274,13 @@ func (f *findings) lists(c *Config) {
 			}
 			if t, known := c.Throttles[name]; known {
 				if u.accept && t.Bloom == nil {
-					f.add(at, fmt.Sprintf("the throttle %q cannot judge connections: nothing is known of them but the source", name),
+					f.add(at,
+						fmt.Sprintf("the throttle %q cannot judge connections: nothing is known of them but the source",
+							name),
 						"list a bloom throttle here, and this one under throttles")
 				} else if u.accept && t.Bloom.Count == bloom.Bytes {
-					f.add(at, fmt.Sprintf("the throttle %q counts bytes, and a connection has none yet", name), "list it under throttles")
+					f.add(at, fmt.Sprintf("the throttle %q counts bytes, and a connection has none yet", name),
+						"list it under throttles")
 				}
 				f.payment(c, u, at, name)
 				f.mailThrottle(c, u, at, name)
@@ -289,9 +304,11 @@ func (f *findings) payment(c *Config, u use, at, name string) {
 	switch asks := asksStamps(t.Quota); {
 	case u.accept || t.Stamp == nil && !asks:
 	case u.tcp:
-		f.add(at, fmt.Sprintf("the throttle %q asks for stamps, and a connection cannot be asked anything", name), "list it in an HTTP gate")
+		f.add(at, fmt.Sprintf("the throttle %q asks for stamps, and a connection cannot be asked anything", name),
+			"list it in an HTTP gate")
 	case u.mail:
-		f.add(at, fmt.Sprintf("the throttle %q asks for stamps as HTTP clients make them", name), "stamps: {} in the gate takes those of mail")
+		f.add(at, fmt.Sprintf("the throttle %q asks for stamps as HTTP clients make them", name),
+			"stamps: {} in the gate takes those of mail")
 	case asks:
 		if !slices.ContainsFunc(u.names, func(other string) bool { return c.Throttles[other].Stamp != nil }) {
 			f.add(at, fmt.Sprintf("the throttle %q lets go on for a stamp, and nothing in the list takes any", name),
@@ -300,7 +317,8 @@ func (f *findings) payment(c *Config, u use, at, name string) {
 	default:
 		for _, other := range u.names[:slices.Index(u.names, name)] {
 			if c.Throttles[other].Stamp != nil {
-				f.add(at, fmt.Sprintf("%q takes stamps already", other), "one throttle of a list asks for stamps, for all of them")
+				f.add(at, fmt.Sprintf("%q takes stamps already", other),
+					"one throttle of a list asks for stamps, for all of them")
 			}
 		}
 	}
@@ -322,27 +340,33 @@ func (f *findings) addresses(c *Config) {
 		if strings.HasPrefix(g.Listen, "unix:") {
 			continue
 		}
-		given = append(given, listener{fmt.Sprintf("http[%d].listen", i), fmt.Sprintf("the gate http[%d]", i), g.Listen, false})
+		given = append(given, listener{fmt.Sprintf("http[%d].listen", i), fmt.Sprintf("the gate http[%d]", i), g.Listen,
+			false})
 	}
 	for i, g := range c.TCP {
-		given = append(given, listener{fmt.Sprintf("tcp[%d].listen", i), fmt.Sprintf("the gate tcp[%d]", i), g.Listen, g.Protocol == tcpgate.UDP})
+		given = append(given, listener{fmt.Sprintf("tcp[%d].listen", i), fmt.Sprintf("the gate tcp[%d]", i), g.Listen,
+			g.Protocol == tcpgate.UDP})
 	}
 	for i, g := range c.SMTP {
-		given = append(given, listener{fmt.Sprintf("smtp[%d].listen", i), fmt.Sprintf("the gate smtp[%d]", i), g.Listen, false})
+		given = append(given, listener{fmt.Sprintf("smtp[%d].listen", i), fmt.Sprintf("the gate smtp[%d]", i), g.Listen,
+			false})
 	}
 	for i, g := range c.Postfix {
 		if !strings.HasPrefix(g.Listen, "unix:") {
-			given = append(given, listener{fmt.Sprintf("postfix[%d].listen", i), fmt.Sprintf("the gate postfix[%d]", i), g.Listen, false})
+			given = append(given, listener{fmt.Sprintf("postfix[%d].listen", i), fmt.Sprintf("the gate postfix[%d]", i),
+				g.Listen, false})
 		}
 	}
 	for i, g := range c.Auth {
 		if g = g.WithDefaults(); !strings.HasPrefix(g.Listen, "unix:") {
-			given = append(given, listener{fmt.Sprintf("auth[%d].listen", i), fmt.Sprintf("the gate auth[%d]", i), g.Listen, false})
+			given = append(given, listener{fmt.Sprintf("auth[%d].listen", i), fmt.Sprintf("the gate auth[%d]", i),
+				g.Listen, false})
 		}
 	}
 	for i, g := range c.RLS {
 		if !strings.HasPrefix(g.Listen, "unix:") {
-			given = append(given, listener{fmt.Sprintf("rls[%d].listen", i), fmt.Sprintf("the gate rls[%d]", i), g.Listen, false})
+			given = append(given, listener{fmt.Sprintf("rls[%d].listen", i), fmt.Sprintf("the gate rls[%d]", i),
+				g.Listen, false})
 		}
 	}
 	if o := c.SelfService.WithDefaults(); o.Enabled() {
@@ -377,14 +401,18 @@ func (f *findings) interfaces(all []xdpgate.Options) {
 	for i, o := range all {
 		at := fmt.Sprintf("xdp[%d]", i)
 		f.options(at, o)
-		if slices.ContainsFunc(all[:i], func(other xdpgate.Options) bool { return other.Interface == o.Interface && o.Interface != "" }) {
-			f.add(at+".interface", fmt.Sprintf("the packets of %s are limited already", o.Interface), "an interface has one limiter")
+		if slices.ContainsFunc(all[:i], func(other xdpgate.Options) bool {
+			return other.Interface == o.Interface &&
+				o.Interface != ""
+		}) {
+			f.add(at+".interface", fmt.Sprintf("the packets of %s are limited already", o.Interface),
+				"an interface has one limiter")
 		}
 	}
 }
 
-// collide reports whether two listeners cannot both be had. An address that stands for every address of the machine collides
-// with each of them.
+// collide reports whether two listeners cannot both be had. An address that stands for every address of the machine
+// collides with each of them.
 func collide(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)

@@ -123,7 +123,8 @@ const Bans = "bans"
 // DefaultData is the folder for what weir keeps when nothing is said.
 const DefaultData = "/var/lib/weir"
 
-// WithDefaults returns the configuration with everything filled in that was left out. The one it is called on stays as it is.
+// WithDefaults returns the configuration with everything filled in that was left out. The one it is called on stays as
+// it is.
 func (c Config) WithDefaults() Config {
 	fill(&c.Data, DefaultData)
 	fill(&c.Control, filepath.Join(c.Data, "weir.sock"))

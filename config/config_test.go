@@ -13,7 +13,8 @@ import (
 )
 
 func TestDefaults(t *testing.T) {
-	given := Config{Throttles: map[string]Throttle{"plans": {Quota: &quota.Options{}}}, HTTP: []httpgate.Options{{Listen: ":1"}}}
+	given := Config{Throttles: map[string]Throttle{"plans": {Quota: &quota.Options{}}},
+		HTTP: []httpgate.Options{{Listen: ":1"}}}
 	c := given.WithDefaults()
 	if c.Data != "/var/lib/weir" || c.Control != "/var/lib/weir/weir.sock" || c.Console.Listen != "127.0.0.1:9000" {
 		t.Errorf("%+v", c)
@@ -21,10 +22,12 @@ func TestDefaults(t *testing.T) {
 	if c.Log != (Log{LevelInfo, FormatAuto, AccessAll}) {
 		t.Errorf("%+v", c.Log)
 	}
-	if c.Throttles["plans"].OnError != policy.Closed || c.Throttles["plans"].Quota.MaxAccounts == 0 || c.HTTP[0].Bounds.Connections == 0 {
+	if c.Throttles["plans"].OnError != policy.Closed || c.Throttles["plans"].Quota.MaxAccounts == 0 ||
+		c.HTTP[0].Bounds.Connections == 0 {
 		t.Errorf("%+v", c)
 	}
-	if given.Throttles["plans"].OnError != "" || given.Throttles["plans"].Quota.MaxAccounts != 0 || given.HTTP[0].Bounds.Connections != 0 {
+	if given.Throttles["plans"].OnError != "" || given.Throttles["plans"].Quota.MaxAccounts != 0 ||
+		given.HTTP[0].Bounds.Connections != 0 {
 		t.Error("the original was changed")
 	}
 	if again := c.WithDefaults(); !reflect.DeepEqual(again, c) {
@@ -41,15 +44,18 @@ func TestDefaults(t *testing.T) {
 // A configuration that was put together by code has no lines, but paths.
 func TestValidateNamesPaths(t *testing.T) {
 	c := Config{
-		Throttles: map[string]Throttle{"plans": {Quota: &quota.Options{Policies: []quota.Policy{{Name: "a"}}}, OnError: "maybe"}},
-		HTTP:      []httpgate.Options{{Listen: ":1", Upstream: behind.To("http://127.0.0.1:3000"), Throttles: []string{"plan"}}},
-		Log:       Log{Level: "loud"},
+		Throttles: map[string]Throttle{"plans": {Quota: &quota.Options{Policies: []quota.Policy{{Name: "a"}}},
+			OnError: "maybe"}},
+		HTTP: []httpgate.Options{{Listen: ":1", Upstream: behind.To("http://127.0.0.1:3000"),
+			Throttles: []string{"plan"}}},
+		Log: Log{Level: "loud"},
 	}
 	var paths []string
 	for _, fe := range weir.FieldErrors(c.Validate()) {
 		paths = append(paths, fe.Path)
 	}
-	for _, want := range []string{"log.level", "throttles.plans.on_error", "throttles.plans.quota.policies[0].limit", "http[0].throttles[0]"} {
+	for _, want := range []string{"log.level", "throttles.plans.on_error", "throttles.plans.quota.policies[0].limit",
+		"http[0].throttles[0]"} {
 		if !strings.Contains(strings.Join(paths, " "), want) {
 			t.Errorf("%s is not among %v", want, paths)
 		}
@@ -62,8 +68,10 @@ func TestCollide(t *testing.T) {
 		want bool
 	}{
 		{":80", ":80", true}, {":80", ":81", false}, {":80", "127.0.0.1:80", true}, {"0.0.0.0:80", "[::1]:80", true},
-		{"[::]:80", "10.0.0.1:80", true}, {"127.0.0.1:80", "127.0.0.2:80", false}, {"localhost:80", "127.0.0.1:80", true},
-		{"[::ffff:127.0.0.1]:80", "127.0.0.1:80", true}, {"Example.com:80", "example.com:80", true}, {":0", ":0", false},
+		{"[::]:80", "10.0.0.1:80", true}, {"127.0.0.1:80", "127.0.0.2:80", false},
+		{"localhost:80", "127.0.0.1:80", true},
+		{"[::ffff:127.0.0.1]:80", "127.0.0.1:80", true}, {"Example.com:80", "example.com:80", true},
+		{":0", ":0", false},
 		{"x", "x", true}, {"x", "y", false},
 	} {
 		if got := collide(c.a, c.b); got != c.want || collide(c.b, c.a) != c.want {

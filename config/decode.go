@@ -22,7 +22,8 @@ type decoder struct {
 }
 
 func newDecoder(folder string, size int) *decoder {
-	return &decoder{secrets: secrets{folder: folder}, left: size + maxUnfolded, failed: map[*node]bool{}, secret: map[*node]bool{}}
+	return &decoder{secrets: secrets{folder: folder}, left: size + maxUnfolded, failed: map[*node]bool{},
+		secret: map[*node]bool{}}
 }
 
 func (d *decoder) fail(n *node, msg, hint string) {
@@ -188,7 +189,8 @@ func (d *decoder) integer(n *node, text string, v reflect.Value) {
 		d.fail(n, fmt.Sprintf("%q is too large a number", text), "")
 	default:
 		hint := "write it in digits"
-		if number, err := weir.ParseCount(strings.NewReplacer(",", "", "'", "").Replace(text)); err == nil && !v.OverflowInt(number) {
+		if number, err := weir.ParseCount(strings.NewReplacer(",", "", "'", "").Replace(text)); err == nil &&
+			!v.OverflowInt(number) {
 			hint = fmt.Sprintf("write %d", number) // 1_000, 1e3 and 1k are not the same to everybody who reads YAML
 		} else if number, _, cut := strings.Cut(text, "."); cut && strings.Trim(text, "0123456789.") == "" {
 			hint = fmt.Sprintf("write %s", number)
@@ -249,7 +251,8 @@ func (d *decoder) entries(n *node, v reflect.Value) {
 // A shortened mapping can be written as the value of one of its keys alone, which is a list: next_hop: 127.0.0.1:25.
 type shortened interface{ Short() string }
 
-// lengthen writes out a mapping that was written short. It changes the tree, so that mistakes are found where they stand.
+// lengthen writes out a mapping that was written short. It changes the tree, so that mistakes are found where they
+// stand.
 func lengthen(n *node, v reflect.Value) {
 	s, ok := v.Interface().(shortened)
 	if !ok || n.kind != scalar && n.kind != list {
@@ -288,7 +291,8 @@ func (d *decoder) fields(n *node, v reflect.Value) {
 		close := weir.Nearest(p.key, names...)
 		d.errs = append(d.errs, mistake(p.at, fmt.Sprintf("unknown key %q", p.key), keyHint(p.key, close, known)))
 		if _, taken := seen[close]; close != "" && !taken {
-			// Go on as though it had been written right: what stands below is checked too, and nothing is said to be missing.
+			// Go on as though it had been written right: what stands below is checked too, and nothing is said to be
+			// missing.
 			seen[close] = p.at
 			p.as = close
 			d.field(*p, known, v)
@@ -345,7 +349,8 @@ func (d *decoder) isMapping(n *node, hint string) bool {
 func (d *decoder) double(p pair, seen map[string]position) bool {
 	first, double := seen[p.key]
 	if double {
-		d.errs = append(d.errs, mistake(p.at, fmt.Sprintf("duplicate key %q", p.key), fmt.Sprintf("the first one is on line %d", first.line)))
+		d.errs = append(d.errs, mistake(p.at, fmt.Sprintf("duplicate key %q", p.key),
+			fmt.Sprintf("the first one is on line %d", first.line)))
 		return true
 	}
 	seen[p.key] = p.at

@@ -50,7 +50,8 @@ func TestIntegersHaveTheirRange(t *testing.T) {
 		text string
 		want string
 	}{
-		{"127", ""}, {"-128", ""}, {"0", ""}, {"128", "too large"}, {"007", "write 7"}, {"+7", "write 7"}, {"", "not a whole number"}, {"1'000", "not a whole number"},
+		{"127", ""}, {"-128", ""}, {"0", ""}, {"128", "too large"}, {"007", "write 7"}, {"+7", "write 7"},
+		{"", "not a whole number"}, {"1'000", "not a whole number"},
 		{"1,0", "write 10"}, {"-0", ""}, {"x.5", "write it in digits"},
 	} {
 		d := newDecoder(".", 1)

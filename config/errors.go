@@ -45,7 +45,8 @@ func (e *Error) Explain() string {
 	}
 	line, column := excerpt(e.source, e.Column)
 	margin := fmt.Sprintf("%6d", e.Line)
-	return fmt.Sprintf("%s\n%s | %s\n%*s | %s^\n", e.Error(), margin, line, len(margin), "", strings.Repeat(" ", column-1))
+	return fmt.Sprintf("%s\n%s | %s\n%*s | %s^\n", e.Error(), margin, line, len(margin), "",
+		strings.Repeat(" ", column-1))
 }
 
 // excerpt cuts a long line down to what stands around a column and makes every character one place wide.
@@ -106,7 +107,10 @@ func (e Errors) tidy() Errors {
 	slices.SortStableFunc(e, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Msg, b.Msg))
 	})
-	e = slices.CompactFunc(e, func(a, b *Error) bool { return a.Line == b.Line && a.Column == b.Column && a.Msg == b.Msg })
+	e = slices.CompactFunc(e, func(a, b *Error) bool {
+		return a.Line == b.Line && a.Column == b.Column &&
+			a.Msg == b.Msg
+	})
 	if more := len(e) - MaxErrors; more > 0 {
 		last := *e[MaxErrors]
 		last.Msg, last.Hint = fmt.Sprintf("%d more mistakes from here on", more), ""

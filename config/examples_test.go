@@ -30,7 +30,8 @@ func TestExamplesHaveNoMistakes(t *testing.T) {
 			t.Errorf("%s keeps its data in %q", name, c.Data)
 		}
 		for _, g := range c.HTTP {
-			if !strings.HasPrefix(g.Listen, "127.0.0.1:") || !strings.HasPrefix(g.Upstream.String(), "http://127.0.0.1:") {
+			if !strings.HasPrefix(g.Listen, "127.0.0.1:") ||
+				!strings.HasPrefix(g.Upstream.String(), "http://127.0.0.1:") {
 				t.Errorf("%s reaches beyond this machine: %s, %s", name, g.Listen, g.Upstream)
 			}
 		}

@@ -18,7 +18,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // environment is what the files in testdata refer to.
 func environment(t *testing.T) {
-	for name, value := range map[string]string{"SECRET": "open-sesame", "SHORT": "7", "DATA": "/srv", "LIMIT": "24", "TRUE": "true"} {
+	for name, value := range map[string]string{"SECRET": "open-sesame", "SHORT": "7", "DATA": "/srv", "LIMIT": "24",
+		"TRUE": "true"} {
 		t.Setenv("WEIR_TEST_"+name, value)
 	}
 }
@@ -94,7 +95,8 @@ func golden(t *testing.T, name, ext, got string) {
 	}
 }
 
-// plainly turns options into what JSON shows: the keys of the file, the values as people write them, and only what was given.
+// plainly turns options into what JSON shows: the keys of the file, the values as people write them, and only what was
+// given.
 func plainly(v reflect.Value) any {
 	if m, ok := v.Interface().(encoding.TextMarshaler); ok && v.Kind() != reflect.Pointer {
 		text, _ := m.MarshalText()

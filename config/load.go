@@ -14,8 +14,9 @@ import (
 	"weir"
 )
 
-// Load reads a configuration from a file. The error, unless nil, is of type Errors and holds every mistake. What was left out of
-// the file is left out of the Config too; see WithDefaults. Files that are named in it and are not there are among the warnings.
+// Load reads a configuration from a file. The error, unless nil, is of type Errors and holds every mistake. What was
+// left out of the file is left out of the Config too; see WithDefaults. Files that are named in it and are not there
+// are among the warnings.
 func Load(path string) (*Config, error) {
 	data, err := readFile(path)
 	if err != nil {
@@ -24,8 +25,8 @@ func Load(path string) (*Config, error) {
 	return parse(path, data, forHere)
 }
 
-// LoadStudy reads the configuration of something that is looked at and not run: it needs no gate, and the files that it names need not be here.
-// Otherwise it is Load.
+// LoadStudy reads the configuration of something that is looked at and not run: it needs no gate, and the files that it
+// names need not be here. Otherwise it is Load.
 func LoadStudy(path string) (*Config, error) {
 	data, err := readFile(path)
 	if err != nil {
@@ -56,8 +57,8 @@ func readFile(path string) ([]byte, *Error) {
 	return data, nil
 }
 
-// Parse reads a configuration from YAML text. name is what mistakes call the file; files that the text refers to are looked for
-// beside it. The error, unless nil, is of type Errors and holds every mistake.
+// Parse reads a configuration from YAML text. name is what mistakes call the file; files that the text refers to are
+// looked for beside it. The error, unless nil, is of type Errors and holds every mistake.
 func Parse(name string, data []byte) (*Config, error) { return parse(name, data, forAnywhere) }
 
 func parse(name string, data []byte, why purpose) (*Config, error) {
@@ -82,7 +83,8 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 	root, size, broken := sections(text)
 	if root == nil || root.kind == null {
 		if broken == nil {
-			broken = Errors{mistake(position{1, 1}, "the file says nothing", "the folder examples has configurations to start from")}
+			broken = Errors{mistake(position{1, 1}, "the file says nothing",
+				"the folder examples has configurations to start from")}
 		}
 		return nil, broken, nil
 	}
@@ -96,7 +98,8 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 	mistakes := weir.FieldErrors(c.validate(why != forStudy))
 	if throttles := locate(root, "throttles"); throttles.exact && d.failed[throttles.nodes[1]] {
 		// No gate is to blame for throttles that could not be read.
-		mistakes = slices.DeleteFunc(mistakes, func(fe *weir.FieldError) bool { return gateThrottle.MatchString(fe.Path) })
+		mistakes = slices.DeleteFunc(mistakes,
+			func(fe *weir.FieldError) bool { return gateThrottle.MatchString(fe.Path) })
 	}
 	errs = append(errs, d.found(root, mistakes)...)
 	odd := c.oddities()

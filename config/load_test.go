@@ -64,7 +64,8 @@ func TestKeysAtTheirBound(t *testing.T) {
 	if _, err := Parse("weir.yaml", members(MaxKeys)); err != nil {
 		t.Error(err)
 	}
-	if _, err := Parse("weir.yaml", members(MaxKeys+1)); err == nil || !strings.Contains(err.Error(), "more than 20000 keys") {
+	if _, err := Parse("weir.yaml", members(MaxKeys+1)); err == nil ||
+		!strings.Contains(err.Error(), "more than 20000 keys") {
 		t.Error(err)
 	}
 }
@@ -77,7 +78,8 @@ func TestDepthAtItsBound(t *testing.T) {
 	if _, err := Parse("weir.yaml", []byte(nested(MaxDepth-1))); err == nil || strings.Contains(err.Error(), "deeper") {
 		t.Error(err)
 	}
-	if _, err := Parse("weir.yaml", []byte(nested(MaxDepth))); err == nil || !strings.Contains(err.Error(), "deeper than 50 levels") {
+	if _, err := Parse("weir.yaml", []byte(nested(MaxDepth))); err == nil ||
+		!strings.Contains(err.Error(), "deeper than 50 levels") {
 		t.Error(err)
 	}
 }
@@ -140,7 +142,8 @@ func FuzzParse(f *testing.F) {
 		}
 		lines := strings.Split(strings.TrimPrefix(string(data), "\uFEFF"), "\n")
 		for _, e := range err.(Errors) {
-			if e.Msg == "" || e.Line < 1 || e.Line > len(lines) || e.Column < 1 || e.Column > utf8.RuneCountInString(lines[e.Line-1])+1 {
+			if e.Msg == "" || e.Line < 1 || e.Line > len(lines) || e.Column < 1 ||
+				e.Column > utf8.RuneCountInString(lines[e.Line-1])+1 {
 				t.Fatalf("%+v does not point into the file", e)
 			}
 			_ = e.Explain()

@@ -12,8 +12,8 @@ type place struct {
 	exact bool    // the path leads to a value; else at is the nearest thing around it
 }
 
-// locate follows a path such as throttles.plans.quota.policies[2].limit as far as the tree goes. Keys may contain dots and
-// brackets, so at each step the longest key that fits is taken.
+// locate follows a path such as throttles.plans.quota.policies[2].limit as far as the tree goes. Keys may contain dots
+// and brackets, so at each step the longest key that fits is taken.
 func locate(root *node, path string) place {
 	p := place{at: root.at, nodes: []*node{root}}
 	for n := root; path != ""; {

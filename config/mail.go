@@ -22,9 +22,12 @@ func (f *findings) mailThrottle(c *Config, u use, at, name string) {
 	}
 	switch {
 	case !u.mail:
-		f.add(at, fmt.Sprintf("the throttle %q judges mail", name), "list it under throttles of a gate under smtp or postfix")
+		f.add(at, fmt.Sprintf("the throttle %q judges mail", name),
+			"list it under throttles of a gate under smtp or postfix")
 	case u.each:
-		f.add(at, fmt.Sprintf("the throttle %q judges whole mails: whether one has several recipients is known at its end", name), "list it under throttles")
+		f.add(at,
+			fmt.Sprintf("the throttle %q judges whole mails: whether one has several recipients is known at its end",
+				name), "list it under throttles")
 	default:
 		for _, other := range u.names[:slices.Index(u.names, name)] {
 			if c.Throttles[other].Mail != nil {
@@ -64,7 +67,8 @@ func MailStamps(s smtpgate.Stamping) (o stamp.MailOptions, err error) {
 	}
 	o.Work, o.First = work("work", s.Work), work("first", s.First)
 	for i, step := range s.Schedule {
-		o.Schedule = append(o.Schedule, stamp.Step{Load: step.Load, Work: work(fmt.Sprintf("schedule[%d].work", i), cmp.Or(step.Work, "0"))})
+		o.Schedule = append(o.Schedule, stamp.Step{Load: step.Load,
+			Work: work(fmt.Sprintf("schedule[%d].work", i), cmp.Or(step.Work, "0"))})
 	}
 	o.FromLoad = max(s.FromLoad, 0) // what is below, the gate has found
 	o.DoubleEvery, o.Doubles = s.DoubleEvery, stamp.Doubles(s.Doubles)
@@ -80,7 +84,8 @@ func (f *findings) circles(c *Config) {
 		for i, server := range servers {
 			for j, g := range c.SMTP {
 				if reaches(hopAddress(server), g.Listen) {
-					f.add(fmt.Sprintf("%s.servers[%d]", path, i), fmt.Sprintf("the gate smtp[%d] listens on %s: mail would go round in a circle", j, g.Listen),
+					f.add(fmt.Sprintf("%s.servers[%d]", path, i),
+						fmt.Sprintf("the gate smtp[%d] listens on %s: mail would go round in a circle", j, g.Listen),
 						"name the server that takes mail behind weir")
 				}
 			}
@@ -98,7 +103,8 @@ func (f *findings) circles(c *Config) {
 func hopAddress(server string) string {
 	port := ""
 	if scheme, rest, found := strings.Cut(server, "://"); found {
-		server, port = strings.TrimSuffix(rest, "/"), map[string]string{"smtp": "25", "smtps": "465", "lmtp": "24"}[scheme]
+		server, port = strings.TrimSuffix(rest, "/"),
+			map[string]string{"smtp": "25", "smtps": "465", "lmtp": "24"}[scheme]
 	}
 	if _, _, err := net.SplitHostPort(server); err != nil {
 		server += ":" + port
@@ -109,7 +115,8 @@ func hopAddress(server string) string {
 	return server
 }
 
-// reaches reports whether who connects to an address comes to a listener. Which other addresses this machine has is not known.
+// reaches reports whether who connects to an address comes to a listener. Which other addresses this machine has is not
+// known.
 func reaches(address, listen string) bool {
 	to, port, err := net.SplitHostPort(address)
 	at, other, err2 := net.SplitHostPort(listen)
@@ -124,8 +131,10 @@ func reaches(address, listen string) bool {
 	return canonical(to) == canonical(at) || here(to) && here(at) && (loose(to) || loose(at))
 }
 
-// ownNames are names at the top that nobody can register: whole networks are below them (RFC 6762, appendix G, and others).
-var ownNames = []string{"corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "private", "test"}
+// ownNames are names at the top that nobody can register: whole networks are below them (RFC 6762, appendix G, and
+// others).
+var ownNames = []string{"corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "private",
+	"test"}
 
 // internals finds domains that are called internal and are everybody's.
 func (f *findings) internals(c *Config) {
@@ -134,8 +143,10 @@ func (f *findings) internals(c *Config) {
 			continue
 		}
 		for i, domain := range c.Throttles[name].Mail.Internal {
-			if base, below := strings.CutPrefix(domain, "."); below && base != "" && !strings.Contains(base, ".") && !slices.Contains(ownNames, strings.ToLower(base)) {
-				f.add(fmt.Sprintf("throttles.%s.mail.internal[%d]", name, i), fmt.Sprintf("everything below %q is not yours: mail to all of it would not be counted", domain),
+			if base, below := strings.CutPrefix(domain, "."); below && base != "" && !strings.Contains(base, ".") &&
+				!slices.Contains(ownNames, strings.ToLower(base)) {
+				f.add(fmt.Sprintf("throttles.%s.mail.internal[%d]", name, i),
+					fmt.Sprintf("everything below %q is not yours: mail to all of it would not be counted", domain),
 					fmt.Sprintf("write example%s, or .example%s for everything below it too", domain, domain))
 			}
 		}

@@ -28,24 +28,28 @@ func (o *odds) add(path, msg, hint string) {
 // mailOddities returns what is allowed for mail but hardly meant.
 func (c *Config) mailOddities() []*weir.FieldError {
 	var odd odds
-	const nobody, add = "nobody but the user is told when one is stopped or flagged", "add admin: postmaster@example.org"
+	const nobody, add = "nobody but the user is told when one is stopped or flagged",
+		"add admin: postmaster@example.org"
 	for i, g := range c.SMTP {
 		at := fmt.Sprintf("smtp[%d]", i)
 		if c.mailThrottleOf(g.Throttles) != "" && g.Command == "" && !c.SelfService.Enabled() {
-			odd.add(at, "stopped users cannot do anything about it themselves", "add command: weir@mail.example.org to the gate, or self_service: {url: …}")
+			odd.add(at, "stopped users cannot do anything about it themselves",
+				"add command: weir@mail.example.org to the gate, or self_service: {url: …}")
 		}
 		if (c.mailThrottleOf(g.Throttles) != "" || c.reachThrottleOf(g.Throttles) != "") && g.Admin == "" {
 			odd.add(at+".admin", nobody, add)
 		}
 		if g.Stamps != nil && g.Stamps.Algorithm == stamp.DLogClassic.String() {
-			odd.add(at+".stamps.algorithm", weak, "use it to study the document; sha256-k and argon2id cost what they say")
+			odd.add(at+".stamps.algorithm", weak,
+				"use it to study the document; sha256-k and argon2id cost what they say")
 		}
 		if g.Marks && len(c.Postfix) == 0 {
 			odd.add(at+".marks", "no policy service here marks mail: all that comes from networks would be put off",
 				"add one under postfix; or it is on another machine, which must have the same secret")
 		}
 		if g.Command != "" && g.Hostname != "" && !c.isNear(g) {
-			odd.add(at+".command", fmt.Sprintf("%q is in another domain than the gate, %s: do replies to it come here?", g.Command, g.Hostname),
+			odd.add(at+".command", fmt.Sprintf("%q is in another domain than the gate, %s: do replies to it come here?",
+				g.Command, g.Hostname),
 				"write weir@"+g.Hostname+", or list the domain under internal of the mail throttle")
 		}
 	}
@@ -55,13 +59,16 @@ func (c *Config) mailOddities() []*weir.FieldError {
 		if name != "" && g.Admin == "" {
 			odd.add(at+".admin", nobody, add)
 		}
-		if g.Filter != "" && !slices.ContainsFunc(c.SMTP, func(s smtpgate.Options) bool { return s.Marks && c.mailThrottleOf(s.Throttles) == name }) {
-			odd.add(at+".filter", fmt.Sprintf("no gate for mail here takes what Postfix diverts: one with marks: true and the throttle %q", name),
+		if g.Filter != "" && !slices.ContainsFunc(c.SMTP,
+			func(s smtpgate.Options) bool { return s.Marks && c.mailThrottleOf(s.Throttles) == name }) {
+			odd.add(at+".filter",
+				fmt.Sprintf("no gate for mail here takes what Postfix diverts: one with marks: true and the throttle %q", name),
 				"add it under smtp; or it is on another machine, which must have the same secret")
 		}
 	}
 	if c.SelfService.Enabled() && len(c.SMTP)+len(c.Postfix) == 0 {
-		odd.add("self_service", "there is no gate for mail, and so no held mail of anybody", "add one under smtp or postfix, or leave it out")
+		odd.add("self_service", "there is no gate for mail, and so no held mail of anybody",
+			"add one under smtp or postfix, or leave it out")
 	}
 	c.strayUsers(&odd)
 	return odd
@@ -81,8 +88,8 @@ func (c *Config) isNear(g smtpgate.Options) bool {
 	return t.Mail != nil && !t.Mail.Counted("anybody@"+domain)
 }
 
-// missingFiles returns the files without which weir would not start. Where a path leads that is not from the root on depends on where it is
-// started.
+// missingFiles returns the files without which weir would not start. Where a path leads that is not from the root on
+// depends on where it is started.
 func (c *Config) missingFiles() []*weir.FieldError {
 	var odd odds
 	for i, g := range c.SMTP {
@@ -91,7 +98,8 @@ func (c *Config) missingFiles() []*weir.FieldError {
 				continue
 			}
 			if _, err := os.Stat(f.path); errors.Is(err, fs.ErrNotExist) {
-				odd.add(fmt.Sprintf("smtp[%d].tls.%s", i, f.key), fmt.Sprintf("there is no file %s: weir would not start", f.path), "put it there before")
+				odd.add(fmt.Sprintf("smtp[%d].tls.%s", i, f.key),
+					fmt.Sprintf("there is no file %s: weir would not start", f.path), "put it there before")
 			}
 		}
 	}
@@ -101,7 +109,8 @@ func (c *Config) missingFiles() []*weir.FieldError {
 				continue
 			}
 			if _, err := os.Stat(f.Path); errors.Is(err, fs.ErrNotExist) {
-				odd.add(fmt.Sprintf("http[%d].%s", i, f.Field), fmt.Sprintf("there is no file %s: weir would not start", f.Path), "put it there before")
+				odd.add(fmt.Sprintf("http[%d].%s", i, f.Field),
+					fmt.Sprintf("there is no file %s: weir would not start", f.Path), "put it there before")
 			}
 		}
 	}
@@ -123,7 +132,8 @@ func (c *Config) strayUsers(odd *odds) {
 			return
 		}
 		if known, _ := identify.ParseAddressUser(name); known != name {
-			odd.add(path, fmt.Sprintf("nobody sends as %s: who does not log in is known by his network", name), fmt.Sprintf("write %q", known))
+			odd.add(path, fmt.Sprintf("nobody sends as %s: who does not log in is known by his network", name),
+				fmt.Sprintf("write %q", known))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {

@@ -14,7 +14,8 @@ import (
 func (c *Config) openDoors() (all []*weir.FieldError) {
 	warn := func(path, listen, msg, hint string) {
 		if listen != "" && reachable(listen) {
-			all = append(all, &weir.FieldError{Path: path + ".listen", Msg: fmt.Sprintf("%s can be reached from outside this machine: %s", listen, msg), Hint: hint})
+			all = append(all, &weir.FieldError{Path: path + ".listen",
+				Msg: fmt.Sprintf("%s can be reached from outside this machine: %s", listen, msg), Hint: hint})
 		}
 	}
 	for i, g := range c.RLS {
@@ -41,10 +42,12 @@ func reachable(listen string) bool {
 	return err != nil || !addr.Unmap().IsLoopback()
 }
 
-// usual is how many connections a gate is taken to have at a time where nobody has said how many it may: its bound is far above that.
+// usual is how many connections a gate is taken to have at a time where nobody has said how many it may: its bound is
+// far above that.
 const usual = 1000
 
-// Connections is how many connections the gates may have open at a time as far as the configuration says so, to clients and behind them.
+// Connections is how many connections the gates may have open at a time as far as the configuration says so, to clients
+// and behind them.
 func (c *Config) Connections() (n int) {
 	for _, g := range c.HTTP {
 		n += 2 * cmp.Or(g.Bounds.Connections, usual)

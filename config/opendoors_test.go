@@ -10,15 +10,19 @@ import (
 
 func TestOpenDoors(t *testing.T) {
 	for listen, want := range map[string]bool{
-		"127.0.0.1:8081": false, "[::1]:8081": false, "localhost:8081": false, "unix:/run/weir/envoy": false, "[::ffff:127.0.0.1]:1": false,
-		":8081": true, "0.0.0.0:8081": true, "[::]:8081": true, "192.0.2.1:8081": true, "envoy.internal:8081": true,
+		"127.0.0.1:8081": false, "[::1]:8081": false, "localhost:8081": false, "unix:/run/weir/envoy": false,
+		"[::ffff:127.0.0.1]:1": false,
+		":8081":                true, "0.0.0.0:8081": true, "[::]:8081": true, "192.0.2.1:8081": true,
+		"envoy.internal:8081": true,
 	} {
-		c := &Config{RLS: []rlsgate.Options{{Listen: listen}}, SelfService: console.SelfServiceOptions{Listen: listen, URL: "https://mail.example.org"}}
+		c := &Config{RLS: []rlsgate.Options{{Listen: listen}},
+			SelfService: console.SelfServiceOptions{Listen: listen, URL: "https://mail.example.org"}}
 		var paths []string
 		for _, e := range c.openDoors() {
 			paths = append(paths, e.Path)
 		}
-		if got := strings.Join(paths, " "); (got == "rls[0].listen self_service.listen") != want || want == (got == "") {
+		if got := strings.Join(paths, " "); (got == "rls[0].listen self_service.listen") != want ||
+			want == (got == "") {
 			t.Errorf("%s: %s", listen, got)
 		}
 	}

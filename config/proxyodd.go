@@ -35,7 +35,8 @@ func (c *Config) trusting() (all []trusting) {
 	}
 	for i, g := range c.RLS {
 		if g.Authz != nil {
-			all = append(all, trusting{fmt.Sprintf("rls[%d].authz", i), g.Authz.TrustedProxies, g.Authz.Throttles, g.Authz.ForwardedHeader})
+			all = append(all, trusting{fmt.Sprintf("rls[%d].authz", i), g.Authz.TrustedProxies, g.Authz.Throttles,
+				g.Authz.ForwardedHeader})
 		}
 	}
 	return slices.DeleteFunc(all, func(t trusting) bool { return len(t.proxies) == 0 })
@@ -69,7 +70,8 @@ func (c *Config) proxyOddities() []*weir.FieldError {
 	all := c.trusting()
 	for _, t := range all {
 		if t.header == identify.EitherHeader {
-			odd.add(t.at+".forwarded_header", "with either, a client can write the other header and so choose the address that is charged",
+			odd.add(t.at+".forwarded_header",
+				"with either, a client can write the other header and so choose the address that is charged",
 				"name the header that they maintain: x-forwarded-for or forwarded")
 		}
 	}

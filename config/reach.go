@@ -13,14 +13,16 @@ func (f *findings) reachThrottle(c *Config, u use, at, name string) {
 	}
 	switch {
 	case u.each:
-		f.add(at, fmt.Sprintf("the throttle %q judges whole mails, recipient by recipient", name), "list it under throttles")
+		f.add(at, fmt.Sprintf("the throttle %q judges whole mails, recipient by recipient", name),
+			"list it under throttles")
 	case !u.mail && !u.asked:
 		f.add(at, fmt.Sprintf("the throttle %q judges messages by their recipients", name),
 			"list it under throttles of a gate under smtp or postfix, or in a policy of the api")
 	default:
 		for _, other := range u.names[:slices.Index(u.names, name)] {
 			if c.Throttles[other].Reach != nil {
-				f.add(at, fmt.Sprintf("%q is a reach throttle already", other), "one counts the recipients of a message")
+				f.add(at, fmt.Sprintf("%q is a reach throttle already", other),
+					"one counts the recipients of a message")
 			}
 		}
 	}
@@ -37,7 +39,8 @@ func (f *findings) flaggedLimits(c *Config) {
 			return u.mail && !u.each && slices.Contains(u.names, name) && c.reachThrottleOf(u.names) != ""
 		})
 		if !flags {
-			f.add("throttles."+name+".mail.flagged", "nobody is flagged where this throttle stands", "list a reach throttle beside it")
+			f.add("throttles."+name+".mail.flagged", "nobody is flagged where this throttle stands",
+				"list a reach throttle beside it")
 		}
 	}
 }

@@ -5,8 +5,9 @@ import "strings"
 // maxBroken is how many broken sections are looked for; each costs another run of the parser.
 const maxBroken = 5
 
-// sections reads text as tree does. Where the syntax is broken it takes the section out that the mistake stands in, the lines
-// from one key at the left margin to the next, and reads the others: so that a forgotten quote hides no mistake elsewhere.
+// sections reads text as tree does. Where the syntax is broken it takes the section out that the mistake stands in, the
+// lines from one key at the left margin to the next, and reads the others: so that a forgotten quote hides no mistake
+// elsewhere.
 func sections(text string) (root *node, size int, broken Errors) {
 	root, size, err := tree(text)
 	lines := strings.SplitAfter(text, "\n")

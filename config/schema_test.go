@@ -40,8 +40,10 @@ func TestSchemaAgreesWithTheReader(t *testing.T) {
 			t.Errorf("%s: the schema refuses %v", name, err)
 		}
 	}
-	for _, name := range []string{"unknown-key-near", "unknown-key-far", "unit-forgotten", "words", "value-where-a-list-is-wanted",
-		"mapping-where-a-list-is-wanted", "list-where-a-mapping-is-wanted", "value-where-a-mapping-is-wanted", "networks"} {
+	for _, name := range []string{"unknown-key-near", "unknown-key-far", "unit-forgotten", "words",
+		"value-where-a-list-is-wanted",
+		"mapping-where-a-list-is-wanted", "list-where-a-mapping-is-wanted", "value-where-a-mapping-is-wanted",
+		"networks"} {
 		if check("testdata/bad/"+name+".yaml") == nil {
 			t.Errorf("%s: the schema accepts it", name)
 		}
@@ -80,7 +82,8 @@ func conforms(root, schema map[string]any, v any, path string) error {
 				err = fmt.Errorf("%s: %q does not match %s", path, text, want)
 			}
 		case "minimum", "maximum":
-			if n, ok := number(v); ok && (keyword == "minimum" && n < want.(float64) || keyword == "maximum" && n > want.(float64)) {
+			if n, ok := number(v); ok &&
+				(keyword == "minimum" && n < want.(float64) || keyword == "maximum" && n > want.(float64)) {
 				err = fmt.Errorf("%s: %v is beyond the %s", path, v, keyword)
 			}
 		case "items":

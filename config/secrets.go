@@ -17,8 +17,8 @@ const (
 	maxSecrets = 1 << 20  // bytes in all values together
 )
 
-// secrets puts in what a value refers to: ${env:NAME} and ${file:/path}. It remembers what came in, so that no message repeats
-// it.
+// secrets puts in what a value refers to: ${env:NAME} and ${file:/path}. It remembers what came in, so that no message
+// repeats it.
 type secrets struct {
 	folder string // that relative paths start from
 	total  int
@@ -47,7 +47,8 @@ func (s *secrets) expand(text string) (value string, found bool, err *Error) {
 		b.WriteString(before)
 		name, tail, closed := strings.Cut(after, "}")
 		if !closed {
-			return "", true, &Error{Msg: "${ is never closed", Hint: "write ${env:NAME} or ${file:/path}; $${ for a plain ${"}
+			return "", true, &Error{Msg: "${ is never closed",
+				Hint: "write ${env:NAME} or ${file:/path}; $${ for a plain ${"}
 		}
 		part, err := s.lookup(name)
 		if err != nil {
@@ -128,8 +129,8 @@ func reason(err error) string {
 
 func trimLine(s string) string { return strings.TrimSuffix(strings.TrimSuffix(s, "\n"), "\r") }
 
-// hide takes out of a message what references brought in. own says that the message is about such a value, which may then
-// appear in it in any form. In other messages short values stay: they would be found in any text.
+// hide takes out of a message what references brought in. own says that the message is about such a value, which may
+// then appear in it in any form. In other messages short values stay: they would be found in any text.
 func (s *secrets) hide(e *Error, own bool) {
 	for _, k := range s.known {
 		if len(k.value) >= 6 || own && len(k.value) >= 3 {
@@ -141,7 +142,8 @@ func (s *secrets) hide(e *Error, own bool) {
 	}
 	for _, k := range s.known {
 		if k.in(e.Msg) || k.in(e.Hint) {
-			e.Msg, e.Hint = "what the reference stands for is not right here", "its value is not shown, it may be a secret"
+			e.Msg, e.Hint = "what the reference stands for is not right here",
+				"its value is not shown, it may be a secret"
 			return
 		}
 	}

@@ -9,7 +9,8 @@ import (
 
 func TestExpand(t *testing.T) {
 	folder := t.TempDir()
-	for name, text := range map[string]string{"key": "s3cret\n", "crlf": "s3cret\r\n", "two": "a\n\n", "full": strings.Repeat("x", MaxSecret), "over": strings.Repeat("x", MaxSecret+1)} {
+	for name, text := range map[string]string{"key": "s3cret\n", "crlf": "s3cret\r\n", "two": "a\n\n",
+		"full": strings.Repeat("x", MaxSecret), "over": strings.Repeat("x", MaxSecret+1)} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

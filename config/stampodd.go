@@ -22,7 +22,8 @@ func (c *Config) stampOddities() []*weir.FieldError {
 			}
 			here := fmt.Sprintf("%s.throttles[%d]", at, j)
 			if g.Capacity == nil && !o.AlwaysAsks() {
-				odd.add(here, fmt.Sprintf("%q never asks for a stamp here: without a capacity the gate knows no load", name), "add capacity: {concurrent: 64} to the gate")
+				odd.add(here, fmt.Sprintf("%q never asks for a stamp here: without a capacity the gate knows no load",
+					name), "add capacity: {concurrent: 64} to the gate")
 			} else {
 				oddPayers(&odd, here, name, o, g.Account)
 			}
@@ -50,14 +51,17 @@ func (c *Config) stampOddities() []*weir.FieldError {
 func oddPayers(odd *odds, at, name string, o *stamp.Options, places []string) {
 	n := o.NeverAsk
 	accounts, err := identify.ParseAccounts(places)
-	if err != nil || !accounts.Programs() || len(n.Paths)+len(n.Networks)+len(n.Files)+len(n.Accounts)+len(n.Plans) > 0 {
+	if err != nil || !accounts.Programs() ||
+		len(n.Paths)+len(n.Networks)+len(n.Files)+len(n.Accounts)+len(n.Plans) > 0 {
 		return
 	}
 	hint := "name those that cannot under stamp: never_ask: {paths: [/v1/*]}, or by their networks"
 	if accounts.Unproven() == "" {
 		hint = "name those that cannot under stamp: never_ask: {accounts: [acme]}, or by their plans, paths or networks"
 	}
-	odd.add(at, fmt.Sprintf("%q asks programs to pay, and few can: under load the others share what those who pay leave over", name), hint)
+	odd.add(at,
+		fmt.Sprintf("%q asks programs to pay, and few can: under load the others share what those who pay leave over",
+			name), hint)
 }
 
 // oddGuests finds accounts that are never asked at a gate where anybody can name them, and plans where no plan is
@@ -67,13 +71,16 @@ func oddGuests(odd *odds, at, name string, o *stamp.Options, places []string, pl
 	switch place := accounts.Unproven(); {
 	case err != nil || len(o.NeverAsk.Accounts) == 0:
 	case len(places) == 0:
-		odd.add(at, fmt.Sprintf("%q never asks some accounts, and nobody has one here", name), "say where it is found: account: [jwt:sub]")
+		odd.add(at, fmt.Sprintf("%q never asks some accounts, and nobody has one here", name),
+			"say where it is found: account: [jwt:sub]")
 	case place != "":
-		odd.add(at+".account", fmt.Sprintf("whoever writes one of the accounts that %q never asks into %s is never asked", name, place),
+		odd.add(at+".account",
+			fmt.Sprintf("whoever writes one of the accounts that %q never asks into %s is never asked", name, place),
 			"take accounts from tokens or certificates (jwt:sub, cert), or list only ids that nobody can guess")
 	}
 	if len(o.NeverAsk.Plans) > 0 && !plan {
-		odd.add(at, fmt.Sprintf("%q never asks some plans, and no plan is known here", name), "write jwt: {plan: plan, …} in an HTTP gate, or list accounts")
+		odd.add(at, fmt.Sprintf("%q never asks some plans, and no plan is known here", name),
+			"write jwt: {plan: plan, …} in an HTTP gate, or list accounts")
 	}
 }
 
@@ -90,12 +97,14 @@ func (c *Config) oddGuestsOf(odd *odds, at string, names, places []string) {
 func oddStamp(odd *odds, at string, written stamp.Options) {
 	o := written.WithDefaults()
 	if o.Algorithm == stamp.DLogClassic {
-		odd.add(at, "dlog-classic is weak: whoever wants to pays next to nothing", "use it to study the document; sha256-k, dlog and argon2id cost what they say")
+		odd.add(at, "dlog-classic is weak: whoever wants to pays next to nothing",
+			"use it to study the document; sha256-k, dlog and argon2id cost what they say")
 	}
 	least := o.Algorithm.Least()
 	easy := func(at string, w stamp.Work) {
 		if w > 0 && w < least {
-			odd.add(at, fmt.Sprintf("%s asks for %d operations at least: with less, guessing would pay", o.Algorithm, least), fmt.Sprintf("write %d, or more", least))
+			odd.add(at, fmt.Sprintf("%s asks for %d operations at least: with less, guessing would pay", o.Algorithm,
+				least), fmt.Sprintf("write %d, or more", least))
 		}
 	}
 	easy(at+".first", written.First)
@@ -103,7 +112,8 @@ func oddStamp(odd *odds, at string, written stamp.Options) {
 		easy(fmt.Sprintf("%s.schedule[%d].work", at, i), s.Work)
 	}
 	if o.AlwaysAsks() && o.DoubleEvery != nil && *o.DoubleEvery > 0 {
-		odd.add(at+".from_load", fmt.Sprintf("the work doubles up to max_time, %s, as soon as anybody is there: with %s there is always load", o.MaxTime, *o.FromLoad),
+		odd.add(at+".from_load",
+			fmt.Sprintf("the work doubles up to max_time, %s, as soon as anybody is there: with %s there is always load", o.MaxTime, *o.FromLoad),
 			"write from_load: 90%, or leave double_every out: then the work follows the wait")
 	}
 }

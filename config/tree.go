@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bounds on a file. The parser calls itself once for each level and for each key of a mapping, and its work grows with the
-// square of either, so both are bounded before it runs.
+// Bounds on a file. The parser calls itself once for each level and for each key of a mapping, and its work grows with
+// the square of either, so both are bounded before it runs.
 const (
 	MaxFile  = 1 << 20 // bytes; the parser takes some hundred times as much
 	MaxDepth = 50      // levels of lists and mappings
@@ -70,7 +70,8 @@ func tree(text string) (root *node, size int, err *Error) {
 			continue
 		}
 		if root != nil {
-			e := mistake(at(doc.Body), "a second document starts here", "a configuration is one document; leave the --- out")
+			e := mistake(at(doc.Body), "a second document starts here",
+				"a configuration is one document; leave the --- out")
 			return nil, 0, e
 		}
 		root = b.node(doc.Body)
@@ -119,7 +120,8 @@ func bounded(tokens token.Tokens) *Error {
 			}
 		}
 		if flow+len(columns) > MaxDepth {
-			return mistake(tokenAt(tk), fmt.Sprintf("lists and mappings are nested deeper than %d levels", MaxDepth), "")
+			return mistake(tokenAt(tk), fmt.Sprintf("lists and mappings are nested deeper than %d levels", MaxDepth),
+				"")
 		}
 	}
 	return nil
@@ -150,9 +152,11 @@ var syntaxHints = []struct{ part, msg, hint string }{
 	{"'\t'", "a tab stands where YAML wants spaces", "indent with spaces"},
 	{"tab character", "a tab stands where YAML wants spaces", "indent with spaces"},
 	{"could not find end character of", "a quote is opened here and never closed", ""},
-	{"mapping value is not allowed", "a second key stands on the line of another", "begin a new line, or put the value in quotes"},
+	{"mapping value is not allowed", "a second key stands on the line of another",
+		"begin a new line, or put the value in quotes"},
 	{"non-map value is specified", "there is no colon after this key", "write key: value"},
-	{"must be specified", "a list or mapping in brackets is not closed before this", "is a comma or a closing bracket missing?"},
+	{"must be specified", "a list or mapping in brackets is not closed before this",
+		"is a comma or a closing bracket missing?"},
 	{"could not find flow m", "a brace is opened here and never closed", "write }"},
 	{"could not find flow s", "a bracket is opened here and never closed", "write ]"},
 	{"sequence end token", "a bracket is opened here and never closed", "write ]"},
@@ -278,7 +282,8 @@ func readable(text string) *Error {
 		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
 			return mistake(position{line, column}, "this is not UTF-8 text", "is it the right file?")
 		case r < ' ' && r != '\t' && r != '\r', r == 0x7f:
-			return mistake(position{line, column}, fmt.Sprintf("a control character (%U) stands here", r), "is it the right file?")
+			return mistake(position{line, column}, fmt.Sprintf("a control character (%U) stands here", r),
+				"is it the right file?")
 		}
 	}
 	return nil

@@ -9,8 +9,8 @@ import (
 	"weir/policy"
 )
 
-// A Backend is what the console shows and works: the running weir. It is safe for concurrent use. Errors that the caller should
-// understand are *Error; any other one counts as weir's own failure.
+// A Backend is what the console shows and works: the running weir. It is safe for concurrent use. Errors that the
+// caller should understand are *Error; any other one counts as weir's own failure.
 type Backend interface {
 	// Ready is nil while every gate serves, and otherwise says why not.
 	Ready() error
@@ -136,7 +136,8 @@ func (t Throttle) Status() ThrottleStatus {
 	s := ThrottleStatus{
 		Throttle: t.Link.Name, Kind: t.Kind, Shadow: t.Link.Shadow.Load(), OnError: t.Link.OnError,
 		Verdicts: map[string]uint64{}, Shadowed: map[string]uint64{},
-		Errors: t.Link.Counts.Errors.Load(), ExpiredWaits: t.Link.Counts.Expired.Load(), Table: t.Table, Bloom: t.Bloom, Stamp: t.Stamp,
+		Errors: t.Link.Counts.Errors.Load(), ExpiredWaits: t.Link.Counts.Expired.Load(), Table: t.Table, Bloom: t.Bloom,
+		Stamp: t.Stamp,
 	}
 	if s.OnError == "" {
 		s.OnError = policy.Closed
@@ -165,14 +166,15 @@ type AccountThrottle struct {
 
 // A Rule is the state of one rule: a weir.Figure in units that scripts can read.
 type Rule struct {
-	By        string    `json:"by,omitempty"`
-	Rule      string    `json:"rule"`
-	Unit      string    `json:"unit"`
-	Limit     int64     `json:"limit"`
-	Remaining int64     `json:"remaining"`
-	Seconds   float64   `json:"window_seconds,omitempty"` // per how long; left out for a level
-	Per       string    `json:"per,omitempty"`            // the same in words: 1h, or month where it is one of the calendar
-	Reset     time.Time `json:"reset,omitzero"`           // when there is room again; left out when nobody can tell
+	By        string  `json:"by,omitempty"`
+	Rule      string  `json:"rule"`
+	Unit      string  `json:"unit"`
+	Limit     int64   `json:"limit"`
+	Remaining int64   `json:"remaining"`
+	Seconds   float64 `json:"window_seconds,omitempty"` // per how long; left out for a level
+	// the same in words: 1h, or month where it is one of the calendar
+	Per   string    `json:"per,omitempty"`
+	Reset time.Time `json:"reset,omitzero"` // when there is room again; left out when nobody can tell
 }
 
 // Rules turns figures into rules.
@@ -180,7 +182,8 @@ func Rules(figures []weir.Figure) []Rule {
 	rules := make([]Rule, 0, len(figures))
 	for _, f := range figures {
 		rules = append(rules, Rule{
-			By: f.By, Rule: f.Rule, Unit: f.Unit, Limit: f.Limit, Remaining: f.Remaining, Seconds: f.Window.Length().Seconds(), Reset: f.Reset,
+			By: f.By, Rule: f.Rule, Unit: f.Unit, Limit: f.Limit, Remaining: f.Remaining,
+			Seconds: f.Window.Length().Seconds(), Reset: f.Reset,
 		})
 		if f.Window > 0 {
 			rules[len(rules)-1].Per = f.Window.String()

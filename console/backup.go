@@ -23,10 +23,12 @@ type BackupProgress struct {
 	Error string `json:"error,omitempty"` // why there is none
 }
 
-// backupLines is how many lines tell of the progress, about: few enough never to fill a socket whose other end does not read.
+// backupLines is how many lines tell of the progress, about: few enough never to fill a socket whose other end does not
+// read.
 const backupLines = 100
 
-// backup makes a copy of the store and tells how far it is, line by line. It ends when the client leaves, or weir is stopped.
+// backup makes a copy of the store and tells how far it is, line by line. It ends when the client leaves, or weir is
+// stopped.
 func (c *Control) backup(w http.ResponseWriter, r *http.Request) {
 	order, err := readBody[BackupOrder](w, r)
 	if err != nil {

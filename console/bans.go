@@ -23,7 +23,8 @@ type Bans interface {
 	BanStatus() BanStatus
 	// Bans returns a part of the list.
 	Bans(BanQuery) (BanPage, error)
-	// Ban puts somebody on the list, for an operator. It returns when the ban is kept over restarts, or with a warning that it is not.
+	// Ban puts somebody on the list, for an operator. It returns when the ban is kept over restarts, or with a warning
+	// that it is not.
 	Ban(ctx context.Context, o BanOrder, by string) (BanResult, error)
 	// Unban takes somebody off the list, and returns what the ban was.
 	Unban(ctx context.Context, who, by string) (BanResult, error)
@@ -90,7 +91,8 @@ type StorePart struct {
 
 // A BanQuery asks for a part of the invalid list.
 type BanQuery struct {
-	Filter string // a text in who, why or by whom; an address or a network also finds the networks that have it, and those in it
+	// a text in who, why or by whom; an address or a network also finds the networks that have it, and those in it
+	Filter string
 	After  string // the last one that is known already: they come in order
 	Limit  int    // at most MaxBanPage, which is the default
 }
@@ -196,7 +198,8 @@ var (
 	descListAdded = prometheus.NewDesc("weir_bans_added_total",
 		"Bans put on the invalid list, those that were loaded at the start included.", nil, nil)
 	descListGone = prometheus.NewDesc("weir_bans_gone_total",
-		"Bans that left the invalid list: removed by operators, expired, or evicted by others when it was full.", []string{"why"}, nil)
+		"Bans that left the invalid list: removed by operators, expired, or evicted by others when it was full.",
+		[]string{"why"}, nil)
 	descListRefused = prometheus.NewDesc("weir_bans_refused_total",
 		"Bans for which the invalid list had no room, as it is full of operators' bans.", nil, nil)
 	descOffences = prometheus.NewDesc("weir_bans_offences_total",
@@ -214,7 +217,8 @@ var (
 )
 
 func (c banCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descListed, descListMax, descListAdded, descListGone, descListRefused, descOffences, descAddresses,
+	for _, d := range []*prometheus.Desc{descListed, descListMax, descListAdded, descListGone, descListRefused,
+		descOffences, descAddresses,
 		descStoreWrites, descStoreFailures, descStoreFailing, descStoreUnsaved} {
 		ch <- d
 	}

@@ -48,7 +48,8 @@ func TestBansOverTheSocket(t *testing.T) {
 	path := socketPath(t)
 	control(t, path, b)
 	client := NewClient(path)
-	b.bans.page = BanPage{Bans: []Ban{{Who: "192.0.2.0/24", Reason: "scraper", By: "root", Operator: true, Until: time.Unix(1e9, 0).UTC()}}, Total: 7, Next: "192.0.2.0/24"}
+	b.bans.page = BanPage{Bans: []Ban{{Who: "192.0.2.0/24", Reason: "scraper", By: "root", Operator: true,
+		Until: time.Unix(1e9, 0).UTC()}}, Total: 7, Next: "192.0.2.0/24"}
 	q := BanQuery{Filter: "a b&c=d", After: "client:x/../y", Limit: MaxBanPage}
 	page, err := client.Bans(t.Context(), q)
 	if err != nil || b.bans.query != q || !reflect.DeepEqual(page, b.bans.page) {
@@ -74,17 +75,21 @@ func TestBansOverTheSocket(t *testing.T) {
 		t.Errorf("%+v of %+v by %q, %v", r, b.bans.order, b.bans.by, err)
 	}
 	r, err = client.Unban(t.Context(), "client:a?b")
-	if err != nil || b.bans.order.Who != "client:a?b" || b.bans.by != me || r.Kept || fmt.Sprint(r.Warnings) != "[the disk is full]" {
+	if err != nil || b.bans.order.Who != "client:a?b" || b.bans.by != me || r.Kept ||
+		fmt.Sprint(r.Warnings) != "[the disk is full]" {
 		t.Errorf("%+v by %q, %v", r, b.bans.by, err)
 	}
 	b.bans.err = NotFound("it is not banned")
-	if _, err := client.Unban(t.Context(), "192.0.2.1"); code(err) != http.StatusNotFound || err.Error() != "it is not banned" {
+	if _, err := client.Unban(t.Context(), "192.0.2.1"); code(err) != http.StatusNotFound ||
+		err.Error() != "it is not banned" {
 		t.Error(err)
 	}
-	if err := client.call(t.Context(), http.MethodPost, "/v1/bans", map[string]any{"who": "x", "by": "somebody else"}, nil); code(err) != http.StatusBadRequest {
+	if err := client.call(t.Context(), http.MethodPost, "/v1/bans", map[string]any{"who": "x", "by": "somebody else"},
+		nil); code(err) != http.StatusBadRequest {
 		t.Errorf("who it was is not to be claimed: %v", err)
 	}
-	if err := client.call(t.Context(), http.MethodPost, "/v1/bans", map[string]any{"who": "x", "for": "soon"}, nil); code(err) != http.StatusBadRequest {
+	if err := client.call(t.Context(), http.MethodPost, "/v1/bans", map[string]any{"who": "x", "for": "soon"},
+		nil); code(err) != http.StatusBadRequest {
 		t.Errorf("soon: %v", err)
 	}
 }
@@ -99,17 +104,21 @@ func code(err error) int {
 
 func TestBanMetrics(t *testing.T) {
 	b := newBackend()
-	b.bans.status = BanStatus{Clients: 3, Networks: 2, Max: 10, Added: 11, Removed: 1, Expired: 4, Evicted: 5, Refused: 6, Offences: 7, Addresses: 8}
-	b.bans.store = StoreStatus{Writes: 9, Parts: []StorePart{{Part: "bans", Unsaved: 12, Failures: 13, Error: "full"}, {Part: "counters"}}}
+	b.bans.status = BanStatus{Clients: 3, Networks: 2, Max: 10, Added: 11, Removed: 1, Expired: 4, Evicted: 5,
+		Refused: 6, Offences: 7, Addresses: 8}
+	b.bans.store = StoreStatus{Writes: 9,
+		Parts: []StorePart{{Part: "bans", Unsaved: 12, Failures: 13, Error: "full"}, {Part: "counters"}}}
 	b.xdp = []XDPStatus{{Interface: "eth0", LeftOut: 14}}
 	url, _ := serve(t, Options{}, b)
 	_, body, _ := get(t, "GET", url+"/metrics", "")
 	for _, want := range []string{
 		`weir_bans{kind="client"} 3`, `weir_bans{kind="network"} 2`, `weir_bans_max 10`, `weir_bans_added_total 11`,
-		`weir_bans_gone_total{why="removed"} 1`, `weir_bans_gone_total{why="expired"} 4`, `weir_bans_gone_total{why="evicted"} 5`,
+		`weir_bans_gone_total{why="removed"} 1`, `weir_bans_gone_total{why="expired"} 4`,
+		`weir_bans_gone_total{why="evicted"} 5`,
 		`weir_bans_refused_total 6`, `weir_bans_offences_total 7`, `weir_bans_addresses_total 8`,
 		`weir_store_writes_total 9`, `weir_store_unsaved{part="bans"} 12`, `weir_store_failures_total{part="bans"} 13`,
-		`weir_store_failing{part="bans"} 1`, `weir_store_failing{part="counters"} 0`, `weir_xdp_bans_left_out{interface="eth0"} 14`,
+		`weir_store_failing{part="bans"} 1`, `weir_store_failing{part="counters"} 0`,
+		`weir_xdp_bans_left_out{interface="eth0"} 14`,
 	} {
 		if !strings.Contains(body, want+"\n") {
 			t.Errorf("no %s", want)
@@ -136,7 +145,8 @@ func TestIndexShowsBans(t *testing.T) {
 	b.bans.status = BanStatus{Clients: 1, Networks: 2, Operators: 2}
 	b.bans.store = StoreStatus{Parts: []StorePart{{Part: "bans", Error: "<no room>"}, {Part: "counters"}}}
 	_, body, _ = get(t, "GET", url+"/", "")
-	for _, want := range []string{"Banned are 1 client and 2 networks, 2 of them by operators.", "a restart would forget the latest bans. &lt;no room&gt;"} {
+	for _, want := range []string{"Banned are 1 client and 2 networks, 2 of them by operators.",
+		"a restart would forget the latest bans. &lt;no room&gt;"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in %s", want, body)
 		}
@@ -151,11 +161,14 @@ func TestBannedInBrowser(t *testing.T) {
 	t.Parallel()
 	b := bannedBackend{newBackend()}
 	b.bans.status = BanStatus{Clients: 12345, Networks: 67890, Operators: 17}
-	b.bans.store = StoreStatus{Parts: []StorePart{{Part: "bans", Error: "/var/lib/weir-of-the-whole-organisation/in-the-second-data-centre/weir.db: no room to store more (disk full; make room on the disk)"}}}
+	b.bans.store = StoreStatus{Parts: []StorePart{{Part: "bans",
+		Error: "/var/lib/weir-of-the-whole-organisation/in-the-second-data-centre/weir.db: no room to store more " +
+			"(disk full; make room on the disk)"}}}
 	url, _ := serve(t, Options{}, b)
 	p := browser.Open(t)
 	p.Inspect("console-banned", url+"/", func(at string, _ int, _ http.Header) {
-		if text := p.Text("main"); !strings.Contains(text, "12345 clients and 67890 networks") || !strings.Contains(text, "no room to store more") {
+		if text := p.Text("main"); !strings.Contains(text, "12345 clients and 67890 networks") ||
+			!strings.Contains(text, "no room to store more") {
 			t.Errorf("%s: %q", at, text)
 		}
 	})

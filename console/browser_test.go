@@ -21,9 +21,13 @@ func (b fullBackend) Status() Status {
 	s.Version, s.Started = "1.2.3", time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
 	_, capacity, _ := underFlood()
 	s.Gates = []GateStatus{
-		{Gate: "127.0.0.1:8080", Kind: "http", Accept: []string{"edge"}, Address: "127.0.0.1:8080", Upstream: "http://127.0.0.1:3000", Throttles: []string{"plans", "uploads-of-the-whole-organisation"}, InFlight: 12, Waiting: 3, Capacity: capacity},
-		{Gate: "127.0.0.1:0", Kind: "http", Address: "127.0.0.1:41234", Upstream: "http://127.0.0.1:3001", Capacity: &Capacity{Concurrent: 200, InUse: 16, Load: 0.08, Shadow: true}},
-		{Gate: "[::]:8443", Kind: "tcp", Address: "[::]:8443", Upstream: "https://a-service-with-a-long-name.internal.example:9443", InFlight: 1234567},
+		{Gate: "127.0.0.1:8080", Kind: "http", Accept: []string{"edge"}, Address: "127.0.0.1:8080",
+			Upstream: "http://127.0.0.1:3000", Throttles: []string{"plans", "uploads-of-the-whole-organisation"},
+			InFlight: 12, Waiting: 3, Capacity: capacity},
+		{Gate: "127.0.0.1:0", Kind: "http", Address: "127.0.0.1:41234", Upstream: "http://127.0.0.1:3001",
+			Capacity: &Capacity{Concurrent: 200, InUse: 16, Load: 0.08, Shadow: true}},
+		{Gate: "[::]:8443", Kind: "tcp", Address: "[::]:8443",
+			Upstream: "https://a-service-with-a-long-name.internal.example:9443", InFlight: 1234567},
 	}
 	return s
 }
@@ -47,8 +51,10 @@ func TestIndexInBrowser(t *testing.T) {
 		link.Counts.Verdicts[weir.Admit].Add(123456789012)
 		link.Counts.Verdicts[weir.Refuse].Add(98765)
 		_, _, stamp := underFlood()
-		b.throttles = append(b.throttles, Throttle{Link: link, Kind: "quota"}, Throttle{Link: policy.NewLink("stamps", nil, policy.Closed), Kind: "stamp", Stamp: stamp}, Throttle{Link: policy.NewLink("edge", nil, policy.Closed), Kind: "bloom",
-			Bloom: &Bloom{Bytes: 8 << 20, Drained: 0.398, Collateral: 0.01, Attackers: 51_234, Rotations: 3}})
+		b.throttles = append(b.throttles, Throttle{Link: link, Kind: "quota"},
+			Throttle{Link: policy.NewLink("stamps", nil, policy.Closed), Kind: "stamp", Stamp: stamp},
+			Throttle{Link: policy.NewLink("edge", nil, policy.Closed), Kind: "bloom",
+				Bloom: &Bloom{Bytes: 8 << 20, Drained: 0.398, Collateral: 0.01, Attackers: 51_234, Rotations: 3}})
 		return b
 	}
 	// Between a phone and a desk there is more, and beside a phone there are smaller ones.
@@ -64,7 +70,8 @@ func TestIndexInBrowser(t *testing.T) {
 				t.Errorf("%d wide: %s", width, fault)
 			}
 			// Nothing sticks out of the page's own width either.
-			if out := browser.Eval[[]string](p, `[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > document.querySelector('main').getBoundingClientRect().right).map(e => e.outerHTML)`); len(out) > 0 {
+			if out := browser.Eval[[]string](p,
+				`[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > document.querySelector('main').getBoundingClientRect().right).map(e => e.outerHTML)`); len(out) > 0 {
 				t.Errorf("%d wide: sticks out: %q", width, out)
 			}
 		}
@@ -75,8 +82,10 @@ func TestIndexInBrowser(t *testing.T) {
 		backend Backend
 		words   []string
 	}{
-		"serving": {fullBackend{full()}, []string{"1.2.3", "serving", "2024-05-01 12:00:00 UTC", "uploads-of-the-whole-organisation", "123456789012", "shadow", "http://127.0.0.1:3000", "39.8%", "51234", "8MiB",
-			"16 of 16", "212ms", "in line 1204", "sha256-k", "20.2 bits, about 1.2s on a phone", "98765"}},
+		"serving": {fullBackend{full()},
+			[]string{"1.2.3", "serving", "2024-05-01 12:00:00 UTC", "uploads-of-the-whole-organisation", "123456789012",
+				"shadow", "http://127.0.0.1:3000", "39.8%", "51234", "8MiB",
+				"16 of 16", "212ms", "in line 1204", "sha256-k", "20.2 bits, about 1.2s on a phone", "98765"}},
 		"stopping": {fullBackend{stopping}, []string{"not ready", "12 requests are under way"}},
 		"empty":    {&backend{}, []string{"serving", "none"}},
 	} {

@@ -33,7 +33,10 @@ func NewClient(path string) *Client {
 	return &Client{path, &http.Client{
 		Timeout: time.Minute,
 		Transport: &http.Transport{
-			DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", path) },
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn,
+				error) {
+				return d.DialContext(ctx, "unix", path)
+			},
 			DisableKeepAlives: true, // a command asks once; an idle connection would only keep weir from stopping
 		},
 	}}
@@ -86,7 +89,8 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 }
 
 // exchange sends in as JSON and hands the answer to read.
-func (c *Client) exchange(ctx context.Context, via *http.Client, method, path string, in any, read func(*json.Decoder) error) error {
+func (c *Client) exchange(ctx context.Context, via *http.Client, method, path string, in any,
+	read func(*json.Decoder) error) error {
 	var body io.Reader
 	if in != nil {
 		b, err := json.Marshal(in)

@@ -6,13 +6,14 @@ import (
 	"weir"
 )
 
-// throttleCollector reads the counters of the throttles when somebody scrapes: they are plain atomics, so that judging an event
-// costs no more than it must.
+// throttleCollector reads the counters of the throttles when somebody scrapes: they are plain atomics, so that judging
+// an event costs no more than it must.
 type throttleCollector struct{ backend Backend }
 
 var (
 	descVerdicts = prometheus.NewDesc("weir_throttle_verdicts_total",
-		"Verdicts by throttle; mode shadow counts what was not acted upon.", []string{"throttle", "verdict", "mode"}, nil)
+		"Verdicts by throttle; mode shadow counts what was not acted upon.", []string{"throttle", "verdict", "mode"},
+		nil)
 	descErrors = prometheus.NewDesc("weir_throttle_errors_total",
 		"How often a throttle failed to judge.", []string{"throttle"}, nil)
 	descExpired = prometheus.NewDesc("weir_throttle_expired_waits_total",
@@ -52,9 +53,11 @@ var (
 )
 
 func (c throttleCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descVerdicts, descErrors, descExpired, descShadow, descAccounts, descWaiting, descStrangers,
+	for _, d := range []*prometheus.Desc{descVerdicts, descErrors, descExpired, descShadow, descAccounts, descWaiting,
+		descStrangers,
 		descKnownAccounts, descProbation, descPushedOut,
-		descCollateral, descDrained, descAttackers, descBytes, descRotations, descPackets, descAttached, descBans, descLeftOut} {
+		descCollateral, descDrained, descAttackers, descBytes, descRotations, descPackets, descAttached, descBans,
+		descLeftOut} {
 		ch <- d
 	}
 	for _, d := range stampDescs {
@@ -67,7 +70,8 @@ func (c throttleCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, t := range c.backend.Throttles() {
 		name, counts := t.Link.Name, t.Link.Counts
 		counter := func(d *prometheus.Desc, n uint64, labels ...string) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), append([]string{name}, labels...)...)
+			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n),
+				append([]string{name}, labels...)...)
 		}
 		gauge := func(d *prometheus.Desc, n float64) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, name)

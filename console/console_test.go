@@ -45,7 +45,8 @@ func (b *backend) ResetAccount(name string) (Account, error) {
 }
 func (b *backend) Why(q Question) (Explanation, error) {
 	b.asked = q
-	return Explanation{Gate: q.Gate, Verdict: weir.Refuse, Steps: []Step{{Throttle: "plans", Verdict: weir.Refuse, Reason: weir.OverLimit}}}, nil
+	return Explanation{Gate: q.Gate, Verdict: weir.Refuse,
+		Steps: []Step{{Throttle: "plans", Verdict: weir.Refuse, Reason: weir.OverLimit}}}, nil
 }
 func (b *backend) SetShadow(s Shadow) ([]ShadowState, error) {
 	b.shadow = s
@@ -60,7 +61,8 @@ func newBackend() *backend {
 	link.Counts.Errors.Add(1)
 	link.Counts.Expired.Add(4)
 	link.Shadow.Store(true)
-	return &backend{throttles: []Throttle{{Link: link, Kind: "quota", Table: &Table{Accounts: 7, Probation: 3, Waiting: 5, Strangers: 6, PushedOut: 8}}}}
+	return &backend{throttles: []Throttle{{Link: link, Kind: "quota",
+		Table: &Table{Accounts: 7, Probation: 3, Waiting: 5, Strangers: 6, PushedOut: 8}}}}
 }
 
 var quiet = slog.New(slog.DiscardHandler)

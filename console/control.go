@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// A Control is the socket for the commands that act on a running weir. Whoever can open it may do everything; that is weir's own
-// user. NewControl, Listen, Start and Stop are called in this order, by one goroutine.
+// A Control is the socket for the commands that act on a running weir. Whoever can open it may do everything; that is
+// weir's own user. NewControl, Listen, Start and Stop are called in this order, by one goroutine.
 type Control struct {
 	path     string
 	backend  Backend
@@ -65,7 +65,8 @@ func (c *Control) Stop(ctx context.Context) error {
 
 func (c *Control) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/status", answer(func(_ *http.Request, _ *none) (any, error) { return c.backend.Status(), nil }))
+	mux.HandleFunc("GET /v1/status",
+		answer(func(_ *http.Request, _ *none) (any, error) { return c.backend.Status(), nil }))
 	mux.HandleFunc("POST /v1/reload", answer(func(r *http.Request, _ *none) (any, error) {
 		// A client that leaves must not leave a reload half way.
 		if err := c.backend.Reload(context.WithoutCancel(r.Context())); err != nil {

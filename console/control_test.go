@@ -43,11 +43,13 @@ func TestControl(t *testing.T) {
 	ctx, c := t.Context(), NewClient(path)
 
 	status, err := c.Status(ctx)
-	if err != nil || status.Version != "test" || status.Throttles[0].Verdicts["refuse"] != 3 || status.Throttles[0].Accounts != 7 {
+	if err != nil || status.Version != "test" || status.Throttles[0].Verdicts["refuse"] != 3 ||
+		status.Throttles[0].Accounts != 7 {
 		t.Errorf("status: %+v %v", status, err)
 	}
 	for _, name := range []string{"acme", "../..", "a b&c=d/é", ""} {
-		b.accounts = map[string]Account{name: {Account: name, Throttles: []AccountThrottle{{Throttle: "plans", Waiting: 2}}}}
+		b.accounts = map[string]Account{name: {Account: name,
+			Throttles: []AccountThrottle{{Throttle: "plans", Waiting: 2}}}}
 		if a, err := c.Account(ctx, name); err != nil || a.Account != name || a.Throttles[0].Waiting != 2 {
 			t.Errorf("account %q: %+v %v", name, a, err)
 		}

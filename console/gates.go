@@ -38,16 +38,20 @@ func newGateMetrics() gateMetrics {
 			Name: "weir_tcp_bytes_total", Help: "Bytes that went on: in from the client, out to it.",
 		}, []string{"gate", "direction"}),
 		tcpUnreached: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_tcp_unreached_total", Help: "Connections or packets for which the upstream could not be reached.",
+			Name: "weir_tcp_unreached_total",
+			Help: "Connections or packets for which the upstream could not be reached.",
 		}, []string{"gate"}),
 		upFailed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_http_upstream_failures_total", Help: "Requests that a server behind an HTTP gate did not answer, or not as it should, by reason.",
+			Name: "weir_http_upstream_failures_total",
+			Help: "Requests that a server behind an HTTP gate did not answer, or not as it should, by reason.",
 		}, []string{"gate", "server", "reason"}),
 		upRetried: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_http_upstream_retries_total", Help: "Requests that failed elsewhere and were given to this server.",
+			Name: "weir_http_upstream_retries_total",
+			Help: "Requests that failed elsewhere and were given to this server.",
 		}, []string{"gate", "server"}),
 		upWell: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_http_upstream_well", Help: "Whether a server behind an HTTP gate that has failed is well again (1) or not yet (0).",
+			Name: "weir_http_upstream_well",
+			Help: "Whether a server behind an HTTP gate that has failed is well again (1) or not yet (0).",
 		}, []string{"gate", "server"}),
 		rlsAnswered: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_rls_answers_total", Help: "Questions of Envoy, by gate, service (ratelimit, authz) and answer.",
@@ -68,7 +72,8 @@ func newGateMetrics() gateMetrics {
 }
 
 func (m *gateMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.tcpOpen, m.tcpWaiting, m.tcpJudged, m.tcpBytes, m.tcpUnreached, m.apiDecided, m.authDecided, m.rlsAnswered, m.upFailed, m.upRetried, m.upWell,
+	return []prometheus.Collector{m.tcpOpen, m.tcpWaiting, m.tcpJudged, m.tcpBytes, m.tcpUnreached, m.apiDecided,
+		m.authDecided, m.rlsAnswered, m.upFailed, m.upRetried, m.upWell,
 		m.apiHolds, m.apiExpired}
 }
 

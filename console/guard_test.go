@@ -10,8 +10,9 @@ import (
 func TestGuard(t *testing.T) {
 	url, _ := serve(t, Options{Hosts: []string{"weir.example.com"}}, newBackend())
 	for host, want := range map[string]int{
-		"": 200, "127.0.0.1": 200, "[::1]:9000": 200, "localhost:9000": 200, "LOCALHOST.": 200, "weir.example.com:9000": 200,
-		"evil.example": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example": 403,
+		"": 200, "127.0.0.1": 200, "[::1]:9000": 200, "localhost:9000": 200, "LOCALHOST.": 200,
+		"weir.example.com:9000": 200,
+		"evil.example":          403, "localhost.evil.example": 403, "127.0.0.1.evil.example": 403,
 	} {
 		if code, body, _ := get(t, "GET", url+"/metrics", host); code != want {
 			t.Errorf("host %q: %d, want %d: %.100s", host, code, want, body)
@@ -34,7 +35,8 @@ func TestGuard(t *testing.T) {
 func TestGuardAddresses(t *testing.T) {
 	g := guard{allow: loopback}
 	for addr, want := range map[string]bool{
-		"127.0.0.1": true, "::1": true, "::ffff:127.0.0.1": true, "192.0.2.1": false, "::ffff:192.0.2.1": false, "fe80::1%eth0": false,
+		"127.0.0.1": true, "::1": true, "::ffff:127.0.0.1": true, "192.0.2.1": false, "::ffff:192.0.2.1": false,
+		"fe80::1%eth0": false,
 	} {
 		if got := g.admitsAddr(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("%s: %t", addr, got)

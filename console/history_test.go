@@ -15,7 +15,8 @@ func flooded() GateHistory {
 	for i := range HistoryLength {
 		t := float64(i)
 		wave := math.Sin(t/7) + 0.5*math.Sin(t/2.3+1) // nothing is ever quite even
-		s := Sample{At: noon.Add(time.Duration(i+1-HistoryLength) * time.Second), Load: 0.5 + 0.06*wave, Pool: 50 + 6*wave}
+		s := Sample{At: noon.Add(time.Duration(i+1-HistoryLength) * time.Second), Load: 0.5 + 0.06*wave,
+			Pool: 50 + 6*wave}
 		flood := 0.0
 		if i >= 60 && i < 270 {
 			flood = min((t-60)/15, 1)
@@ -43,10 +44,13 @@ func underFlood() (GateHistory, *Capacity, *Stamp) {
 	h.Samples = h.Samples[:250]
 	s := h.Last()
 	return h, &Capacity{
-			Concurrent: 16, InUse: 16, Load: s.Load, Delay: 212.4, Stamped: 19, Pool: 3, InLine: 1204, TurnedAway: 151_234,
-			LetIn: map[string]uint64{"stamped": 16_034, "pool": 4711}, Refused: map[string]uint64{"full": 12, "too-many": 345, "expired": 0, "no-show": 7},
+			Concurrent: 16, InUse: 16, Load: s.Load, Delay: 212.4, Stamped: 19, Pool: 3, InLine: 1204,
+			TurnedAway: 151_234,
+			LetIn:      map[string]uint64{"stamped": 16_034, "pool": 4711},
+			Refused:    map[string]uint64{"full": 12, "too-many": 345, "expired": 0, "no-show": 7},
 		}, &Stamp{
-			Algorithm: "sha256-k", Work: map[string]uint64{h.Gate: s.Work}, Issued: 151_300, Accepted: 401, Paid: 16_034, Free: 12, Called: 1711,
+			Algorithm: "sha256-k", Work: map[string]uint64{h.Gate: s.Work}, Issued: 151_300, Accepted: 401,
+			Paid: 16_034, Free: 12, Called: 1711,
 			Challenged: 151_234, Forged: 3, Replayed: 1, NotPaying: 98_765, Spent: 401,
 		}
 }

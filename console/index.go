@@ -81,7 +81,8 @@ func rowOf(t ThrottleStatus) bloomRow {
 	b := t.Bloom
 	share := func(v float64) weir.Share { return weir.Share(math.Round(v*1e4) / 1e4) }
 	return bloomRow{
-		Throttle: t.Throttle, Collateral: share(b.Collateral), Attackers: b.Attackers, Drained: share(b.Drained), Filled: b.Drained,
+		Throttle: t.Throttle, Collateral: share(b.Collateral), Attackers: b.Attackers, Drained: share(b.Drained),
+		Filled: b.Drained,
 		Memory: weir.Size(math.Ceil(float64(b.Bytes)/(1<<20))) << 20,
 	}
 }

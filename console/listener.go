@@ -8,8 +8,9 @@ import (
 // boundedListener closes connections beyond a bound at once, instead of letting them queue behind those that are open.
 type boundedListener struct {
 	net.Listener
-	max     int
-	known   func(net.Addr) bool // who may take every place; others may take an eighth, so that they cannot lock the door
+	max int
+	// who may take every place; others may take an eighth, so that they cannot lock the door
+	known   func(net.Addr) bool
 	reached func()
 
 	mu   sync.Mutex

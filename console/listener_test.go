@@ -14,7 +14,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	reached := make(chan struct{}, 1)
 	var known atomic.Bool
 	known.Store(true)
-	l := &boundedListener{Listener: inner, max: 8, known: func(net.Addr) bool { return known.Load() }, reached: func() { reached <- struct{}{} }}
+	l := &boundedListener{Listener: inner, max: 8, known: func(net.Addr) bool { return known.Load() },
+		reached: func() { reached <- struct{}{} }}
 	defer l.Close()
 	accepted := make(chan net.Conn)
 	go func() {

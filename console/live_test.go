@@ -33,7 +33,8 @@ func (b *moving) Status() Status {
 	s.Version = b.version
 	for i := range b.gates {
 		name := fmt.Sprintf("127.0.0.1:%d", 8080+i)
-		s.Gates = append(s.Gates, GateStatus{Gate: name, Address: name, Kind: "http", Capacity: &Capacity{Concurrent: 100, InUse: b.line, InLine: b.line}})
+		s.Gates = append(s.Gates, GateStatus{Gate: name, Address: name, Kind: "http",
+			Capacity: &Capacity{Concurrent: 100, InUse: b.line, InLine: b.line}})
 	}
 	return s
 }
@@ -88,7 +89,8 @@ func TestLive(t *testing.T) {
 	reads("in line 1")
 
 	// Somebody is reading: where the focus is, what is selected and how far the page is scrolled must stay.
-	browser.Eval[bool](p, `document.querySelectorAll('nav a')[1].focus(), window.mark = document.querySelector('meter'), window.path = document.querySelector('.line.load').getAttribute('d'),
+	browser.Eval[bool](p,
+		`document.querySelectorAll('nav a')[1].focus(), window.mark = document.querySelector('meter'), window.path = document.querySelector('.line.load').getAttribute('d'),
 		getSelection().selectAllChildren(document.querySelector('td[data-label=mode]')), scrollTo(0, 700), window.at = scrollY, at > 0`)
 	b.change(func() { b.line = 7 })
 	reads("in line 7")
@@ -128,10 +130,12 @@ func TestLive(t *testing.T) {
 	b.change(func() { b.line = 9 })
 	p.Click("#pause")
 	reads("in line 9")
-	p.Wait("timers.size === 1 && document.querySelector('#note').textContent === '' && document.querySelector('#pause').textContent === 'pause'")
+	p.Wait("timers.size === 1 && document.querySelector('#note').textContent === '' && " +
+		"document.querySelector('#pause').textContent === 'pause'")
 
 	// The tab is in the background, where nobody sees it.
-	browser.Eval[bool](p, `window.hide = on => { Object.defineProperty(document, 'hidden', {value: on, configurable: true}); document.dispatchEvent(new Event('visibilitychange')) }, hide(true), true`)
+	browser.Eval[bool](p,
+		`window.hide = on => { Object.defineProperty(document, 'hidden', {value: on, configurable: true}); document.dispatchEvent(new Event('visibilitychange')) }, hide(true), true`)
 	p.Wait("timers.size === 0")
 	b.change(func() { b.line = 10 })
 	browser.Eval[bool](p, "hide(false), true")
@@ -144,7 +148,8 @@ func TestLive(t *testing.T) {
 	// Another version has come, with another script.
 	b.change(func() { b.version = "1.2.4" })
 	browser.Eval[bool](p, "hide(true), hide(false), true")
-	p.Wait("!window.hide && document.querySelector('h1').textContent.includes('1.2.4') && !document.querySelector('#pause').hidden")
+	p.Wait("!window.hide && document.querySelector('h1').textContent.includes('1.2.4') && " +
+		"!document.querySelector('#pause').hidden")
 
 	// weir is gone.
 	p.Tolerate("net::ERR_")
@@ -159,7 +164,8 @@ func TestWithoutJavaScript(t *testing.T) {
 	p := browser.Open(t)
 	p.Scripts(false)
 	p.Visit(url + "/")
-	if got := browser.Eval[string](p, "document.querySelector('meta[http-equiv=refresh]')?.content ?? ''"); got != "10" {
+	if got := browser.Eval[string](p,
+		"document.querySelector('meta[http-equiv=refresh]')?.content ?? ''"); got != "10" {
 		t.Errorf("comes again after %q", got)
 	}
 	if text := p.Text("body"); strings.Contains(text, "pause") || !strings.Contains(text, "in line 1204") {
@@ -170,7 +176,8 @@ func TestWithoutJavaScript(t *testing.T) {
 func TestLiveScript(t *testing.T) {
 	url, _ := serve(t, Options{}, newBackend())
 	code, body, h := get(t, "GET", url+"/live.js", "")
-	if code != 200 || !strings.HasPrefix(h.Get("Content-Type"), "text/javascript") || h.Get("X-Content-Type-Options") != "nosniff" {
+	if code != 200 || !strings.HasPrefix(h.Get("Content-Type"), "text/javascript") ||
+		h.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%d %v", code, h)
 	}
 	if strings.Contains(body, "http") {

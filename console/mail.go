@@ -16,22 +16,24 @@ import (
 	"weir/store"
 )
 
-// Mail is the mail side of a running weir, as commands work it. All of it is safe for concurrent use. by is the operator who asks.
-// Besides *Error, what the store says is understood: store.ErrNotFound, ErrExists, ErrInvalid and ErrTooLarge.
+// Mail is the mail side of a running weir, as commands work it. All of it is safe for concurrent use. by is the
+// operator who asks. Besides *Error, what the store says is understood: store.ErrNotFound, ErrExists, ErrInvalid and
+// ErrTooLarge.
 type Mail interface {
 	// Queue returns up to limit mails that match, the oldest first.
 	Queue(ctx context.Context, q store.LetterQuery, limit int) ([]store.Queued, error)
 	// ShowMail returns a mail, and up to MaxHeader bytes of its header.
 	ShowMail(ctx context.Context, id store.MailID) (mail store.Queued, header string, err error)
-	// Release lets held and delayed mail go at once, Delete removes it, and Retry tries mail now that is to be tried later.
+	// Release lets held and delayed mail go at once, Delete removes it, and Retry tries mail now that is to be tried
+	// later.
 	Release(ctx context.Context, by string, o MailOrder) (MailResult, error)
 	Delete(ctx context.Context, by string, o MailOrder) (MailResult, error)
 	Retry(ctx context.Context, by string, ids []store.MailID) (MailResult, error)
 
 	// Users returns a part of the users, in order.
 	Users(ctx context.Context, q UserQuery) (UserPage, error)
-	// User returns a user, and how he stands with the throttles. Somebody who is no user of the store but is remembered by a throttle,
-	// as an address is, has no time at which he was Made.
+	// User returns a user, and how he stands with the throttles. Somebody who is no user of the store but is remembered
+	// by a throttle, as an address is, has no time at which he was Made.
 	User(ctx context.Context, name string) (UserView, error)
 	AddUser(ctx context.Context, by string, u NewUser) (UserView, error)
 	// SetUser changes what is given, all of it or nothing.
@@ -44,7 +46,8 @@ type Mail interface {
 
 	// Audit returns up to limit entries of the audit log, the latest first, before one of them (0: from the end).
 	Audit(ctx context.Context, before int64, limit int) ([]store.Entry, error)
-	// Backup writes a copy of the store to a folder that is empty or not there, and tells how far it is as often as it likes.
+	// Backup writes a copy of the store to a folder that is empty or not there, and tells how far it is as often as it
+	// likes.
 	Backup(ctx context.Context, folder string, progress func(done, total int64)) error
 }
 
@@ -85,7 +88,8 @@ func understood(err error) error {
 		store.ErrNotFound: NotFound, store.ErrExists: Rejected, store.ErrInvalid: Invalid, store.ErrTooLarge: Invalid,
 	} {
 		if errors.Is(err, known) {
-			return as(strings.TrimSuffix(err.Error(), ": "+known.Error())) // which has been said in better words before it
+			// which has been said in better words before it
+			return as(strings.TrimSuffix(err.Error(), ": "+known.Error()))
 		}
 	}
 	return err
@@ -148,7 +152,8 @@ func (m *MailStatus) Summary() string {
 	if m.Letters == 0 {
 		return "No mail waits."
 	}
-	return fmt.Sprintf("%s %s, the oldest since %s.", several(m.Letters, "mail"), verb(m.Letters, "waits", "wait"), m.Oldest.UTC().Format("2006-01-02 15:04:05 UTC"))
+	return fmt.Sprintf("%s %s, the oldest since %s.", several(m.Letters, "mail"), verb(m.Letters, "waits", "wait"),
+		m.Oldest.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
 // StoppedUsers says who is stopped.
@@ -198,7 +203,8 @@ var (
 	descFlagged = prometheus.NewDesc("weir_reach_flagged_users",
 		"Users who are flagged now, since they write to too many new people.", nil, nil)
 	descOldest = prometheus.NewDesc("weir_mail_oldest_timestamp_seconds",
-		"When the mail came in that has been in the spool the longest, since the epoch; left out while there is none.", nil, nil)
+		"When the mail came in that has been in the spool the longest, since the epoch; left out while there is none.",
+		nil, nil)
 )
 
 func (c mailCollector) Describe(ch chan<- *prometheus.Desc) {

@@ -84,7 +84,8 @@ func (m *mailed) Users(_ context.Context, q UserQuery) (UserPage, error) {
 	return UserPage{Next: "ann"}, m.err
 }
 func (m *mailed) User(_ context.Context, name string) (UserView, error) {
-	return UserView{User: store.User{Name: name, Password: "$argon2id$secret"}, Throttles: []Standing{{Throttle: "outgoing", Stopped: true}}}, m.err
+	return UserView{User: store.User{Name: name, Password: "$argon2id$secret"},
+		Throttles: []Standing{{Throttle: "outgoing", Stopped: true}}}, m.err
 }
 func (m *mailed) AddUser(_ context.Context, by string, u NewUser) (UserView, error) {
 	m.added = u
@@ -145,10 +146,12 @@ func TestQueueOverTheSocket(t *testing.T) {
 	m.queue = []store.Queued{letter(1, 1), letter(2, 3)}
 	q := store.LetterQuery{User: "a b&c=d/../é", State: store.Delayed, After: 7}
 	page, err := c.Queue(ctx, q, 2)
-	if err != nil || m.query != q || m.limit != 2 || len(page.Mails) != 2 || page.Next != 2 || !reflect.DeepEqual(page.Mails[1].Queued, m.queue[1]) {
+	if err != nil || m.query != q || m.limit != 2 || len(page.Mails) != 2 || page.Next != 2 ||
+		!reflect.DeepEqual(page.Mails[1].Queued, m.queue[1]) {
 		t.Errorf("%+v of %+v, %v", page, m.query, err)
 	}
-	if page, err := c.Queue(ctx, store.LetterQuery{}, 0); err != nil || m.query != (store.LetterQuery{}) || m.limit != MaxMailPage || page.Next != 0 {
+	if page, err := c.Queue(ctx, store.LetterQuery{}, 0); err != nil || m.query != (store.LetterQuery{}) ||
+		m.limit != MaxMailPage || page.Next != 0 {
 		t.Errorf("%+v of %+v, %v", page, m.query, err)
 	}
 	for _, limit := range []int{-1, MaxMailPage + 1} {
@@ -156,8 +159,10 @@ func TestQueueOverTheSocket(t *testing.T) {
 			t.Errorf("limit %d: %v", limit, err)
 		}
 	}
-	for _, query := range []string{"state=late", "after=x", "user=" + strings.Repeat("u", store.MaxAccount+1), "user=%00", "limit=x"} {
-		if err := c.call(ctx, http.MethodGet, "/v1/mail?"+query, nil, nil); code(err) != http.StatusBadRequest || strings.Contains(err.Error(), "to store") {
+	for _, query := range []string{"state=late", "after=x", "user=" + strings.Repeat("u", store.MaxAccount+1),
+		"user=%00", "limit=x"} {
+		if err := c.call(ctx, http.MethodGet, "/v1/mail?"+query, nil, nil); code(err) != http.StatusBadRequest ||
+			strings.Contains(err.Error(), "to store") {
 			t.Errorf("%.20s: %v", query, err)
 		}
 	}
@@ -168,17 +173,20 @@ func TestQueueOverTheSocket(t *testing.T) {
 		t.Errorf("%+v, %v", v.MailLine, err)
 	}
 	m.queue = nil
-	if _, err := c.ShowMail(ctx, 5); code(err) != http.StatusNotFound || err.Error() != "there is no mail 0000000000005: it was delivered, or deleted, or never was" {
+	if _, err := c.ShowMail(ctx, 5); code(err) != http.StatusNotFound ||
+		err.Error() != "there is no mail 0000000000005: it was delivered, or deleted, or never was" {
 		t.Error(err)
 	}
 
-	for what, do := range map[string]func(context.Context, MailOrder) (MailResult, error){"release": c.Release, "delete": c.Delete, "retry": c.Retry} {
+	for what, do := range map[string]func(context.Context, MailOrder) (MailResult, error){"release": c.Release,
+		"delete": c.Delete, "retry": c.Retry} {
 		o := MailOrder{Mails: []store.MailID{3, 4}}
 		r, err := do(ctx, o)
 		if err != nil || m.asked != what || m.by != me() || r.Mails != 2 || !reflect.DeepEqual(m.order, o) {
 			t.Errorf("%s: %+v of %+v by %q, %v", what, r, m.order, m.by, err)
 		}
-		for _, bad := range []MailOrder{{}, {All: true}, {All: true, User: "ann", Mails: o.Mails}, {User: "ann", Mails: o.Mails}} {
+		for _, bad := range []MailOrder{{}, {All: true}, {All: true, User: "ann", Mails: o.Mails},
+			{User: "ann", Mails: o.Mails}} {
 			if _, err := do(ctx, bad); code(err) != http.StatusBadRequest {
 				t.Errorf("%s %+v: %v", what, bad, err)
 			}
@@ -189,10 +197,12 @@ func TestQueueOverTheSocket(t *testing.T) {
 		}
 	}
 	many := make([]store.MailID, 2*MaxMailOrder+1)
-	if r, err := c.Delete(ctx, MailOrder{Mails: many}); err != nil || r.Mails != len(many) || len(r.Missing) != len(many) || len(m.order.Mails) != 1 {
+	if r, err := c.Delete(ctx, MailOrder{Mails: many}); err != nil || r.Mails != len(many) ||
+		len(r.Missing) != len(many) || len(m.order.Mails) != 1 {
 		t.Errorf("many: %d, %v", r.Mails, err)
 	}
-	if err := c.call(ctx, http.MethodPost, "/v1/mail/delete", MailOrder{Mails: many[:MaxMailOrder+1]}, nil); code(err) != http.StatusBadRequest {
+	if err := c.call(ctx, http.MethodPost, "/v1/mail/delete", MailOrder{Mails: many[:MaxMailOrder+1]},
+		nil); code(err) != http.StatusBadRequest {
 		t.Errorf("one too many: %v", err)
 	}
 }
@@ -231,12 +241,14 @@ func TestUsersOverTheSocket(t *testing.T) {
 	if u, err := c.User(ctx, name); err != nil || u.Name != name || !u.Stopped() || u.Password != "" {
 		t.Errorf("%+v, %v", u, err)
 	}
-	n := NewUser{Name: name, Password: "open sesame", Contact: "a@home.example", Senders: []string{"a@example.org"}, Limits: map[string]string{"stop": "50"}}
+	n := NewUser{Name: name, Password: "open sesame", Contact: "a@home.example", Senders: []string{"a@example.org"},
+		Limits: map[string]string{"stop": "50"}}
 	if u, err := c.AddUser(ctx, n); err != nil || u.Name != name || m.by != me() || !reflect.DeepEqual(m.added, n) {
 		t.Errorf("%+v by %q, %v", m.added, m.by, err)
 	}
 	contact, senders, off := "", []string{}, true
-	change := UserChange{Name: name, Contact: &contact, Senders: &senders, AddSenders: []string{"b@example.org"}, Limits: map[string]string{"stop": ""}, Disabled: &off}
+	change := UserChange{Name: name, Contact: &contact, Senders: &senders, AddSenders: []string{"b@example.org"},
+		Limits: map[string]string{"stop": ""}, Disabled: &off}
 	if _, err := c.SetUser(ctx, change); err != nil || !reflect.DeepEqual(m.change, change) || m.by != me() {
 		t.Errorf("%+v, %v", m.change, err)
 	}
@@ -294,7 +306,8 @@ func TestUsersOverTheSocket(t *testing.T) {
 		}
 	}
 	m.err = fmt.Errorf("user: %w", store.ErrExists)
-	if _, err := c.AddUser(ctx, NewUser{Name: "ann"}); code(err) != 409 || err.Error() != `there is a user "ann" already` {
+	if _, err := c.AddUser(ctx, NewUser{Name: "ann"}); code(err) != 409 ||
+		err.Error() != `there is a user "ann" already` {
 		t.Error(err)
 	}
 }
@@ -303,7 +316,8 @@ func second[T any](_ T, err error) error { return err }
 
 func TestAuditOverTheSocket(t *testing.T) {
 	m, c := withMail(t)
-	m.entries = []store.Entry{{ID: 9, By: "root", What: "stopped", User: "ann", At: time.Unix(1e9, 0).UTC()}, {ID: 8, What: "ambiguous", Mail: 5, At: time.Unix(1e9, 0).UTC()}}
+	m.entries = []store.Entry{{ID: 9, By: "root", What: "stopped", User: "ann", At: time.Unix(1e9, 0).UTC()},
+		{ID: 8, What: "ambiguous", Mail: 5, At: time.Unix(1e9, 0).UTC()}}
 	p, err := c.Audit(t.Context(), 12, 2)
 	if err != nil || m.before != 12 || !reflect.DeepEqual(p, AuditPage{m.entries, 8}) {
 		t.Errorf("%+v, %v", p, err)
@@ -312,7 +326,8 @@ func TestAuditOverTheSocket(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	for _, query := range []string{"before=-1", "before=x", "limit=0", "limit=2001"} {
-		if err := c.call(t.Context(), http.MethodGet, "/v1/audit?"+query, nil, nil); code(err) != http.StatusBadRequest {
+		if err := c.call(t.Context(), http.MethodGet, "/v1/audit?"+query, nil,
+			nil); code(err) != http.StatusBadRequest {
 			t.Errorf("%s: %v", query, err)
 		}
 	}
@@ -327,8 +342,9 @@ func TestNoMailGate(t *testing.T) {
 	for _, c := range []*Client{c, NewClient(plain)} {
 		for what, err := range map[string]error{
 			"queue": second(c.Queue(t.Context(), store.LetterQuery{}, 0)), "show": second(c.ShowMail(t.Context(), 1)),
-			"release": second(c.Release(t.Context(), MailOrder{Mails: []store.MailID{1}})), "users": second(c.Users(t.Context(), UserQuery{})),
-			"stop": second(c.StopUser(t.Context(), "ann", "")), "audit": second(c.Audit(t.Context(), 0, 0)),
+			"release": second(c.Release(t.Context(), MailOrder{Mails: []store.MailID{1}})),
+			"users":   second(c.Users(t.Context(), UserQuery{})),
+			"stop":    second(c.StopUser(t.Context(), "ann", "")), "audit": second(c.Audit(t.Context(), 0, 0)),
 			"backup": c.Backup(t.Context(), t.TempDir(), func(_, _ int64) {}),
 		} {
 			if code(err) != http.StatusNotFound || !strings.HasPrefix(err.Error(), "there is no mail gate") {
@@ -353,7 +369,8 @@ func TestBackupOverTheSocket(t *testing.T) {
 		}
 		return m.err
 	}
-	if err := c.Backup(t.Context(), folder, count); err != nil || done != 100_000 || of != 100_000 || lines > backupLines+1 {
+	if err := c.Backup(t.Context(), folder, count); err != nil || done != 100_000 || of != 100_000 ||
+		lines > backupLines+1 {
 		t.Errorf("%d of %d in %d lines, %v", done, of, lines, err)
 	}
 	m.err = fmt.Errorf("weir.db: %w", store.ErrFull)
@@ -369,7 +386,8 @@ func TestBackupOverTheSocket(t *testing.T) {
 	if err := c.Backup(t.Context(), "here", count); code(err) != 400 {
 		t.Error(err)
 	}
-	if err := c.call(t.Context(), http.MethodPost, "/v1/backup", map[string]string{"fodler": "x"}, nil); code(err) != 400 {
+	if err := c.call(t.Context(), http.MethodPost, "/v1/backup", map[string]string{"fodler": "x"},
+		nil); code(err) != 400 {
 		t.Error(err)
 	}
 }
@@ -419,23 +437,27 @@ func TestBackupEnds(t *testing.T) {
 func TestMailStatusShown(t *testing.T) {
 	m := &mailed{backend: newBackend()}
 	site, _ := serve(t, Options{}, m)
-	if _, body, _ := get(t, "GET", site+"/", ""); strings.Contains(body, "Mail</h2>") || strings.Contains(body, "weir queue") {
+	if _, body, _ := get(t, "GET", site+"/", ""); strings.Contains(body, "Mail</h2>") ||
+		strings.Contains(body, "weir queue") {
 		t.Error("mail is shown where there is none")
 	}
 	if _, body, _ := get(t, "GET", site+"/metrics", ""); strings.Contains(body, "weir_mail_queue") {
 		t.Error("mail is counted where there is none")
 	}
-	m.status = &MailStatus{Letters: 3, Recipients: map[store.State]int{store.Held: 25, store.Delayed: 4, store.Withheld: 31}, Stopped: 1, Flagged: 2,
+	m.status = &MailStatus{Letters: 3, Recipients: map[store.State]int{store.Held: 25, store.Delayed: 4,
+		store.Withheld: 31}, Stopped: 1, Flagged: 2,
 		Oldest: time.Unix(1e9, 0), Delivered: 77, Bounced: 2, Deferred: 5, Accepted: 99}
 	_, body, _ := get(t, "GET", site+"/", "")
-	for _, want := range []string{"3 mails wait, the oldest since 2001-09-09 01:46:40 UTC.", "1 user is stopped", "2 users are flagged", "weir reach list", ">25<", ">31<", ">77<", "weir queue list"} {
+	for _, want := range []string{"3 mails wait, the oldest since 2001-09-09 01:46:40 UTC.", "1 user is stopped",
+		"2 users are flagged", "weir reach list", ">25<", ">31<", ">77<", "weir queue list"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in %s", want, body)
 		}
 	}
 	_, body, _ = get(t, "GET", site+"/metrics", "")
 	for _, want := range []string{
-		"weir_mail_letters 3", `weir_mail_queue{state="held"} 25`, `weir_mail_queue{state="ready"} 0`, "weir_mail_stopped_users 1", "weir_reach_flagged_users 2",
+		"weir_mail_letters 3", `weir_mail_queue{state="held"} 25`, `weir_mail_queue{state="ready"} 0`,
+		"weir_mail_stopped_users 1", "weir_reach_flagged_users 2",
 		`weir_mail_queue{state="withheld"} 31`, "weir_mail_oldest_timestamp_seconds 1e+09",
 	} {
 		if !strings.Contains(body, want+"\n") {
@@ -443,20 +465,23 @@ func TestMailStatusShown(t *testing.T) {
 		}
 	}
 	m.status = &MailStatus{}
-	if _, body, _ := get(t, "GET", site+"/", ""); !strings.Contains(body, "No mail waits.") || strings.Contains(body, "stopped") || strings.Contains(body, "flagged") {
+	if _, body, _ := get(t, "GET", site+"/", ""); !strings.Contains(body, "No mail waits.") ||
+		strings.Contains(body, "stopped") || strings.Contains(body, "flagged") {
 		t.Error(body)
 	}
 }
 
 func TestMailInBrowser(t *testing.T) {
 	t.Parallel()
-	m := &mailed{backend: newBackend(), status: &MailStatus{Letters: 123456, Recipients: map[store.State]int{store.Held: 2_500_000, store.Delayed: 4, store.Withheld: 1_234_567},
-		Stopped: 17, Flagged: 21,
+	m := &mailed{backend: newBackend(), status: &MailStatus{Letters: 123456,
+		Recipients: map[store.State]int{store.Held: 2_500_000, store.Delayed: 4, store.Withheld: 1_234_567},
+		Stopped:    17, Flagged: 21,
 		Oldest: time.Unix(1.7e9, 0), Accepted: 123456789012, Delivered: 123456789012, Bounced: 21234, Deferred: 53456}}
 	site, _ := serve(t, Options{}, m)
 	p := browser.Open(t)
 	p.Inspect("console-mail", site+"/", func(at string, _ int, _ http.Header) {
-		if text := p.Text("main"); !strings.Contains(text, "2500000") || !strings.Contains(text, "17 users are stopped") || !strings.Contains(text, "21 users are flagged") {
+		if text := p.Text("main"); !strings.Contains(text, "2500000") ||
+			!strings.Contains(text, "17 users are stopped") || !strings.Contains(text, "21 users are flagged") {
 			t.Errorf("%s: %q", at, text)
 		}
 		for _, found := range p.Axe() {
@@ -486,15 +511,22 @@ func TestMailMetrics(t *testing.T) {
 	p.Answered("DUNNO")
 	_, body, _ := get(t, "GET", site+"/metrics", "")
 	for _, want := range []string{
-		`weir_smtp_sessions{gate=":587"} 1`, `weir_smtp_logins_total{gate=":587",result="wrong"} 1`, `weir_smtp_logins_total{gate=":587",result="right"} 0`,
-		`weir_smtp_bounded_total{bound="recipients",gate=":587"} 1`, `weir_smtp_bounded_total{bound="sessions",gate=":587"} 0`,
-		`weir_mail_accepted_total{gate=":587",result="passed"} 15`, `weir_mail_accepted_total{gate=":587",result="delayed"} 25`,
-		`weir_mail_accepted_total{gate=":587",result="held"} 3`, `weir_mail_accepted_total{gate=":587",result="withheld"} 9`,
+		`weir_smtp_sessions{gate=":587"} 1`, `weir_smtp_logins_total{gate=":587",result="wrong"} 1`,
+		`weir_smtp_logins_total{gate=":587",result="right"} 0`,
+		`weir_smtp_bounded_total{bound="recipients",gate=":587"} 1`,
+		`weir_smtp_bounded_total{bound="sessions",gate=":587"} 0`,
+		`weir_mail_accepted_total{gate=":587",result="passed"} 15`,
+		`weir_mail_accepted_total{gate=":587",result="delayed"} 25`,
+		`weir_mail_accepted_total{gate=":587",result="held"} 3`,
+		`weir_mail_accepted_total{gate=":587",result="withheld"} 9`,
 		`weir_mail_accepted_total{gate=":587",result="pooled"} 2`,
-		`weir_mail_refused_total{gate=":587",reason="stopped"} 4`, `weir_mail_delivered_total{gate=":587"} 5`, `weir_mail_deferred_total{gate=":587"} 6`,
-		`weir_mail_bounced_total{gate=":587"} 7`, `weir_mail_ambiguous_total{gate=":587"} 8`, `weir_mail_stops_total{throttle="outgoing"} 1`,
+		`weir_mail_refused_total{gate=":587",reason="stopped"} 4`, `weir_mail_delivered_total{gate=":587"} 5`,
+		`weir_mail_deferred_total{gate=":587"} 6`,
+		`weir_mail_bounced_total{gate=":587"} 7`, `weir_mail_ambiguous_total{gate=":587"} 8`,
+		`weir_mail_stops_total{throttle="outgoing"} 1`,
 		`weir_reach_flags_total{throttle="contacts"} 1`,
-		`weir_policy_connections{gate="127.0.0.1:10040"} 1`, `weir_policy_requests_total{action="DUNNO",gate="127.0.0.1:10040"} 1`,
+		`weir_policy_connections{gate="127.0.0.1:10040"} 1`,
+		`weir_policy_requests_total{action="DUNNO",gate="127.0.0.1:10040"} 1`,
 		`weir_bound_reached_total{bound="selfservice_requests"} 0`,
 	} {
 		if !strings.Contains(body, want+"\n") {
@@ -503,7 +535,8 @@ func TestMailMetrics(t *testing.T) {
 	}
 	metrics.ForgetSMTP(":587")
 	metrics.ForgetPolicyService("127.0.0.1:10040")
-	if _, body, _ := get(t, "GET", site+"/metrics", ""); strings.Contains(body, ":587") || strings.Contains(body, ":10040") {
+	if _, body, _ := get(t, "GET", site+"/metrics", ""); strings.Contains(body, ":587") ||
+		strings.Contains(body, ":10040") {
 		t.Error("series of forgotten gates are still there")
 	}
 }

@@ -22,21 +22,26 @@ type mailMetrics struct {
 
 func newMailMetrics() mailMetrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"gate"}, labels...))
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help},
+			append([]string{"gate"}, labels...))
 	}
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"gate"})
 	}
 	return mailMetrics{
-		sessions:  gauge("weir_smtp_sessions", "SMTP sessions open now."),
-		logins:    counter("weir_smtp_logins_total", "Log-ins by result.", "result"),
-		bounded:   counter("weir_smtp_bounded_total", "What an SMTP gate turned away because a bound was reached.", "bound"),
-		accepted:  counter("weir_mail_accepted_total", "Recipients of mail that was taken over, by what became of them: passed, delayed, held, withheld, pooled.", "result"),
+		sessions: gauge("weir_smtp_sessions", "SMTP sessions open now."),
+		logins:   counter("weir_smtp_logins_total", "Log-ins by result.", "result"),
+		bounded: counter("weir_smtp_bounded_total", "What an SMTP gate turned away because a bound was reached.",
+			"bound"),
+		accepted: counter("weir_mail_accepted_total",
+			"Recipients of mail that was taken over, by what became of them: passed, delayed, held, withheld, pooled.",
+			"result"),
 		refused:   counter("weir_mail_refused_total", "Recipients that were refused, or put off, by reason.", "reason"),
 		delivered: counter("weir_mail_delivered_total", "Recipients whom the next hop has taken over."),
 		deferred:  counter("weir_mail_deferred_total", "Tries to deliver to a recipient that are to be made again."),
 		bounced:   counter("weir_mail_bounced_total", "Recipients given up, whose sender was told."),
-		ambiguous: counter("weir_mail_ambiguous_total", "Recipients of whom nobody knows whether the next hop has taken them over."),
+		ambiguous: counter("weir_mail_ambiguous_total",
+			"Recipients of whom nobody knows whether the next hop has taken them over."),
 		stops: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_mail_stops_total", Help: "How often a user was stopped, by throttle.",
 		}, []string{"throttle"}),
@@ -44,15 +49,18 @@ func newMailMetrics() mailMetrics {
 			Name: "weir_reach_flags_total", Help: "How often a user was flagged, by throttle.",
 		}, []string{"throttle"}),
 		asking: gauge("weir_policy_connections", "Connections to a policy service open now."),
-		asked:  counter("weir_policy_requests_total", "Questions to a policy service, by the action that was answered.", "action"),
+		asked: counter("weir_policy_requests_total", "Questions to a policy service, by the action that was answered.",
+			"action"),
 		pages: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_selfservice_requests_total", Help: "Requests for the pages of mail users: shown, done, refused, failed.",
+			Name: "weir_selfservice_requests_total",
+			Help: "Requests for the pages of mail users: shown, done, refused, failed.",
 		}, []string{"result"}),
 	}
 }
 
 func (m *mailMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.sessions, m.logins, m.bounded, m.accepted, m.refused, m.delivered, m.deferred, m.bounced, m.ambiguous,
+	return []prometheus.Collector{m.sessions, m.logins, m.bounded, m.accepted, m.refused, m.delivered, m.deferred,
+		m.bounced, m.ambiguous,
 		m.stops, m.flags, m.asking, m.asked, m.pages}
 }
 
@@ -79,7 +87,8 @@ func (m *Metrics) SMTP(gate string) *SMTPMetrics {
 		pooled:    m.mail.accepted.WithLabelValues(gate, "pooled"),
 		delivered: m.mail.delivered.With(of), deferred: m.mail.deferred.With(of), bounced: m.mail.bounced.With(of),
 		ambiguous: m.mail.ambiguous.With(of),
-		logins:    m.mail.logins.MustCurryWith(of), bounded: m.mail.bounded.MustCurryWith(of), refused: m.mail.refused.MustCurryWith(of),
+		logins:    m.mail.logins.MustCurryWith(of), bounded: m.mail.bounded.MustCurryWith(of),
+		refused: m.mail.refused.MustCurryWith(of),
 	}
 	for _, result := range logIns {
 		s.logins.WithLabelValues(result)
@@ -91,7 +100,8 @@ func (m *Metrics) SMTP(gate string) *SMTPMetrics {
 func (m *Metrics) ForgetSMTP(gate string) {
 	of := prometheus.Labels{"gate": gate}
 	m.mail.sessions.DeletePartialMatch(of)
-	for _, c := range []*prometheus.CounterVec{m.mail.logins, m.mail.bounded, m.mail.accepted, m.mail.refused, m.mail.delivered, m.mail.deferred,
+	for _, c := range []*prometheus.CounterVec{m.mail.logins, m.mail.bounded, m.mail.accepted, m.mail.refused,
+		m.mail.delivered, m.mail.deferred,
 		m.mail.bounced, m.mail.ambiguous} {
 		c.DeletePartialMatch(of)
 	}

@@ -13,8 +13,8 @@ import (
 	"weir"
 )
 
-// waits are the buckets for time that people notice: from a millisecond, which throttling should not cost, to the minute that a
-// patient client waits.
+// waits are the buckets for time that people notice: from a millisecond, which throttling should not cost, to the
+// minute that a patient client waits.
 var waits = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
 // Metrics are the series that are written while weir works. They are kept over reloads. Safe for concurrent use.
@@ -54,13 +54,15 @@ func NewMetrics(version string) *Metrics {
 			Name: "weir_http_added_seconds", Help: "Latency that throttling added to a request.", Buckets: waits,
 		}, []string{"gate"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "weir_http_duration_seconds", Help: "From the request's headers to the end of the response.", Buckets: waits,
+			Name: "weir_http_duration_seconds", Help: "From the request's headers to the end of the response.",
+			Buckets: waits,
 		}, []string{"gate"}),
 		bounds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_bound_reached_total", Help: "How often something was turned away because a bound was reached.",
 		}, []string{"bound"}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_reloads_total", Help: "Reloads of the configuration, by result: ok, or failed (nothing was changed).",
+			Name: "weir_reloads_total",
+			Help: "Reloads of the configuration, by result: ok, or failed (nothing was changed).",
 		}, []string{"result"}),
 	}
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -82,7 +84,8 @@ func NewMetrics(version string) *Metrics {
 	return m
 }
 
-// Watch adds the counters of a backend's throttles, of its invalid list, of its mail and of its store. It is called once.
+// Watch adds the counters of a backend's throttles, of its invalid list, of its mail and of its store. It is called
+// once.
 func (m *Metrics) Watch(b Backend) {
 	m.registry.MustRegister(throttleCollector{b}, banCollector{b}, mailCollector{b})
 }
@@ -97,8 +100,8 @@ func (m *Metrics) Handler() http.Handler {
 // maxScrapes is how many scrapes run at a time; one more gets 503.
 const maxScrapes = 4
 
-// DeclareBound makes the series of a bound that has not been reached yet. A rate over a series that appears with its first event
-// misses that event.
+// DeclareBound makes the series of a bound that has not been reached yet. A rate over a series that appears with its
+// first event misses that event.
 func (m *Metrics) DeclareBound(bound string) { m.bounds.WithLabelValues(bound) }
 
 // BoundReached counts something that was turned away at a bound. The name must come from a small set.
@@ -114,7 +117,8 @@ func resultName(ok bool) string {
 	return "failed"
 }
 
-// classes are the status codes that a gate can answer with, by their first digit. Whatever else comes is counted as "other".
+// classes are the status codes that a gate can answer with, by their first digit. Whatever else comes is counted as
+// "other".
 var classes = [...]string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"}
 
 // HTTP returns the series of one gate, looked up once so that counting a request does not.

@@ -23,8 +23,8 @@ type Options struct {
 	Listen string `yaml:"listen"`
 	// Networks that may connect. Must be given when listen is not a loopback address. Default: this machine only.
 	Allow []netip.Prefix `yaml:"allow"`
-	// Names by which the console is asked for, besides addresses and localhost: the name under which Prometheus knows it. A
-	// request for any other name is refused, so that a web page in an operator's browser cannot read the console.
+	// Names by which the console is asked for, besides addresses and localhost: the name under which Prometheus knows
+	// it. A request for any other name is refused, so that a web page in an operator's browser cannot read the console.
 	Hosts []string `yaml:"hosts"`
 }
 
@@ -66,12 +66,14 @@ func (o Options) Validate() error {
 		case !p.IsValid():
 			add(fmt.Sprintf("allow[%d]", i), "this is no network", "write 10.0.0.0/8 or 2001:db8::/32")
 		case p != p.Masked():
-			add(fmt.Sprintf("allow[%d]", i), fmt.Sprintf("%s has bits beyond its prefix", p), fmt.Sprintf("did you mean %s?", p.Masked()))
+			add(fmt.Sprintf("allow[%d]", i), fmt.Sprintf("%s has bits beyond its prefix", p),
+				fmt.Sprintf("did you mean %s?", p.Masked()))
 		}
 	}
 	for i, h := range o.Hosts {
 		if h == "" || h != strings.ToLower(h) || strings.ContainsAny(h, "/:*@ ") {
-			add(fmt.Sprintf("hosts[%d]", i), fmt.Sprintf("%q is not a host", h), "write the name alone, in small letters: weir.example.com")
+			add(fmt.Sprintf("hosts[%d]", i), fmt.Sprintf("%q is not a host", h),
+				"write the name alone, in small letters: weir.example.com")
 		}
 	}
 	return errors.Join(all...)

@@ -16,13 +16,21 @@ func TestOptions(t *testing.T) {
 		{Options{Listen: "[::1]:0"}, ""},
 		{Options{Listen: "localhost:9000"}, ""},
 		{Options{Listen: ":9000", Allow: allow}, ""},
-		{Options{Listen: ":9000"}, `listen: :9000 can be reached from outside this machine (say who may connect, as in allow: [10.0.0.0/8], or listen on 127.0.0.1:9000)`},
-		{Options{Listen: "0.0.0.0:9000"}, `listen: 0.0.0.0:9000 can be reached from outside this machine (say who may connect, as in allow: [10.0.0.0/8], or listen on 127.0.0.1:9000)`},
-		{Options{Listen: "9000"}, `listen: "9000" is not an address: missing port in address (write 127.0.0.1:9000, or off)`},
-		{Options{Listen: "127.0.0.1:99999"}, `listen: "127.0.0.1:99999" is not an address: "99999" is not a port (write 127.0.0.1:9000, or off)`},
-		{Options{Listen: "example.com:9000"}, `listen: "example.com:9000" is not an address: "example.com" is not an IP address (write 127.0.0.1:9000, or off)`},
-		{Options{Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/8"), {}}}, "allow[0]: 10.1.0.0/8 has bits beyond its prefix (did you mean 10.0.0.0/8?)\nallow[1]: this is no network (write 10.0.0.0/8 or 2001:db8::/32)"},
-		{Options{Hosts: []string{"a.example", "b:1"}}, `hosts[1]: "b:1" is not a host (write the name alone, in small letters: weir.example.com)`},
+		{Options{Listen: ":9000"},
+			`listen: :9000 can be reached from outside this machine (say who may connect, as in allow: [10.0.0.0/8], or listen on 127.0.0.1:9000)`},
+		{Options{Listen: "0.0.0.0:9000"},
+			`listen: 0.0.0.0:9000 can be reached from outside this machine (say who may connect, as in allow: [10.0.0.0/8], or listen on 127.0.0.1:9000)`},
+		{Options{Listen: "9000"},
+			`listen: "9000" is not an address: missing port in address (write 127.0.0.1:9000, or off)`},
+		{Options{Listen: "127.0.0.1:99999"},
+			`listen: "127.0.0.1:99999" is not an address: "99999" is not a port (write 127.0.0.1:9000, or off)`},
+		{Options{Listen: "example.com:9000"},
+			`listen: "example.com:9000" is not an address: "example.com" is not an IP address (write 127.0.0.1:9000, or off)`},
+		{Options{Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/8"), {}}},
+			"allow[0]: 10.1.0.0/8 has bits beyond its prefix (did you mean 10.0.0.0/8?)\nallow[1]: this is no " +
+				"network (write 10.0.0.0/8 or 2001:db8::/32)"},
+		{Options{Hosts: []string{"a.example", "b:1"}},
+			`hosts[1]: "b:1" is not a host (write the name alone, in small letters: weir.example.com)`},
 	} {
 		got := ""
 		if err := c.o.Validate(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"weir"
 )
 
-// Where things stand in a picture: a unit to the right is a second, the top is 0 and the foot 100. The browser stretches it to the room
-// that there is; what is written beside it keeps its size.
+// Where things stand in a picture: a unit to the right is a second, the top is 0 and the foot 100. The browser
+// stretches it to the room that there is; what is written beside it keeps its size.
 const (
 	plotWidth  = float64(HistoryLength * HistoryEvery / time.Second)
 	plotHeight = 100
@@ -79,7 +79,8 @@ func loadPlot(h GateHistory, name string) plot {
 	now := percent(h.Last().Load)
 	p := plot{
 		Title: "Load", Unit: "of the capacity", Now: now, Most: percent(most),
-		Label: fmt.Sprintf("Load of %s over the last 5 minutes: now %s of the capacity, at most %s.", name, now, percent(most)),
+		Label: fmt.Sprintf("Load of %s over the last 5 minutes: now %s of the capacity, at most %s.", name, now,
+			percent(most)),
 		Lines: []line{{Class: "load", Path: draw(h, height, false), Area: fill(h, height, false)}},
 	}
 	p.Ticks = append(p.Ticks, tick{at(1 / top), percent(1), true})
@@ -92,7 +93,8 @@ func loadPlot(h GateHistory, name string) plot {
 	return p
 }
 
-// lowest is the work at the foot of the picture of work, as time on a phone: everything from nothing to that stands there.
+// lowest is the work at the foot of the picture of work, as time on a phone: everything from nothing to that stands
+// there.
 const lowest = 100 * time.Microsecond
 
 func workPlot(h GateHistory, name string) plot {
@@ -108,7 +110,8 @@ func workPlot(h GateHistory, name string) plot {
 	last := h.Last()
 	p := plot{
 		Title: "Work asked", Unit: "as time on a phone", Now: bits(last.Work),
-		Label: fmt.Sprintf("Work asked for a stamp at %s over the last 5 minutes: now %s", name, asked(last.Work, last.Takes)),
+		Label: fmt.Sprintf("Work asked for a stamp at %s over the last 5 minutes: now %s", name,
+			asked(last.Work, last.Takes)),
 		Lines: []line{{Class: "work", Path: draw(h, height, true), Area: fill(h, height, true)}},
 		Ticks: []tick{{at(0), bits(0), false}},
 	}
@@ -133,10 +136,12 @@ func letInPlot(h GateHistory, name string) plot {
 	last := h.Last()
 	return plot{
 		Title: "Let in", Unit: "requests a second", Now: rate(last.Stamped+last.Pool) + "/s", Ticks: rateTicks(top),
-		Label: fmt.Sprintf("Let in at %s over the last 5 minutes: now %s requests a second with a stamp and %s from the general pool.",
+		Label: fmt.Sprintf("Let in at %s over the last 5 minutes: now %s requests a second with a stamp and %s from "+
+			"the general pool.",
 			name, rate(last.Stamped), rate(last.Pool)),
 		Lines: []line{
-			{Class: "stamped", Name: "stamped", Now: rate(last.Stamped), Path: draw(h, stamped, false), Area: fill(h, stamped, false)},
+			{Class: "stamped", Name: "stamped", Now: rate(last.Stamped), Path: draw(h, stamped, false),
+				Area: fill(h, stamped, false)},
 			{Class: "pool", Name: "pool", Now: rate(last.Pool), Path: draw(h, pool, false)},
 		},
 	}
@@ -149,8 +154,10 @@ func awayPlot(h GateHistory, name string) plot {
 	height := func(s Sample) float64 { return s.TurnedAway / top }
 	now := rate(h.Last().TurnedAway)
 	return plot{
-		Title: "Turned away", Unit: "requests a second", Now: now + "/s", Most: rate(most) + "/s", Ticks: rateTicks(top),
-		Label: fmt.Sprintf("Turned away at %s over the last 5 minutes, asked to pay or refused: now %s requests a second, at most %s.", name, now, rate(most)),
+		Title: "Turned away", Unit: "requests a second", Now: now + "/s", Most: rate(most) + "/s",
+		Ticks: rateTicks(top),
+		Label: fmt.Sprintf("Turned away at %s over the last 5 minutes, asked to pay or refused: now %s requests a "+
+			"second, at most %s.", name, now, rate(most)),
 		Lines: []line{{Class: "away", Path: draw(h, height, false), Area: fill(h, height, false)}},
 	}
 }

@@ -66,12 +66,21 @@ func TestPlots(t *testing.T) {
 		words        []string // beside it
 	}{
 		{"Load", "Load of 127.0.0.1:8080 over the last 5 minutes: now 820% of the capacity, at most 933%.",
-			[]string{"line load", "area load"}, []string{"820%", "at most 933%", "100%", "1000%", "5 minutes ago", "now"}},
-		{"Work asked", "Work asked for a stamp at 127.0.0.1:8080 over the last 5 minutes: now 20.2 bits, about 1.2s on a phone, at most 1.2s on a phone.",
-			[]string{"line work", "area work"}, []string{"20.2 bits, about 1.2s", "nothing", "1ms", "10ms", "100ms", "1s", "10s"}},
-		{"Let in", "Let in at 127.0.0.1:8080 over the last 5 minutes: now 88 requests a second with a stamp and 9.5 from the general pool.",
-			[]string{"line stamped", "area stamped", "line pool"}, []string{"98/s", "stamped 88", "pool 9.5", "100", "50", "0"}},
-		{"Turned away", "Turned away at 127.0.0.1:8080 over the last 5 minutes, asked to pay or refused: now 818 requests a second, at most 938.",
+			[]string{"line load", "area load"},
+			[]string{"820%", "at most 933%", "100%", "1000%", "5 minutes ago", "now"}},
+		{"Work asked",
+			"Work asked for a stamp at 127.0.0.1:8080 over the last 5 minutes: now 20.2 bits, about 1.2s on a phone, " +
+				"at most 1.2s on a phone.",
+			[]string{"line work", "area work"},
+			[]string{"20.2 bits, about 1.2s", "nothing", "1ms", "10ms", "100ms", "1s", "10s"}},
+		{"Let in",
+			"Let in at 127.0.0.1:8080 over the last 5 minutes: now 88 requests a second with a stamp and 9.5 from " +
+				"the general pool.",
+			[]string{"line stamped", "area stamped", "line pool"},
+			[]string{"98/s", "stamped 88", "pool 9.5", "100", "50", "0"}},
+		{"Turned away",
+			"Turned away at 127.0.0.1:8080 over the last 5 minutes, asked to pay or refused: now 818 requests a " +
+				"second, at most 938.",
 			[]string{"line away", "area away"}, []string{"818/s", "1000", "500"}},
 	} {
 		t.Run(c.title, func(t *testing.T) {
@@ -173,13 +182,17 @@ func TestStrokes(t *testing.T) {
 		samples    []Sample
 		line, area string
 	}{
-		"one is a dot":         {[]Sample{at(0, 0.5)}, "M300 50h0", "M300 50V100H300Z"},
-		"a line":               {[]Sample{at(0, 0), at(1, 0.25), at(2, 1)}, "M298 100L299 75L300 0", "M298 100L299 75L300 0V100H298Z"},
-		"a little late":        {[]Sample{at(0, 0), at(2.4, 0)}, "M297.6 100L300 100", "M297.6 100L300 100V100H297.6Z"},
-		"a gap":                {[]Sample{at(0, 0), at(1, 0), at(9, 0.5), at(10, 0.5)}, "M290 100L291 100M299 50L300 50", "M290 100L291 100V100H290ZM299 50L300 50V100H299Z"},
-		"too long ago":         {[]Sample{at(-300.1, 0), at(-300, 0), at(0, 0)}, "M0 100h0M300 100h0", "M0 100V100H0ZM300 100V100H300Z"},
-		"out of bounds":        {[]Sample{at(0, -1), at(1, 7)}, "M299 100L300 0", "M299 100L300 0V100H299Z"},
-		"the clock ran back":   {[]Sample{at(0, 0), at(50, 0), at(1, 0)}, "M299 100L300 100", "M299 100L300 100V100H299Z"},
+		"one is a dot": {[]Sample{at(0, 0.5)}, "M300 50h0", "M300 50V100H300Z"},
+		"a line": {[]Sample{at(0, 0), at(1, 0.25), at(2, 1)}, "M298 100L299 75L300 0",
+			"M298 100L299 75L300 0V100H298Z"},
+		"a little late": {[]Sample{at(0, 0), at(2.4, 0)}, "M297.6 100L300 100", "M297.6 100L300 100V100H297.6Z"},
+		"a gap": {[]Sample{at(0, 0), at(1, 0), at(9, 0.5), at(10, 0.5)},
+			"M290 100L291 100M299 50L300 50", "M290 100L291 100V100H290ZM299 50L300 50V100H299Z"},
+		"too long ago": {[]Sample{at(-300.1, 0), at(-300, 0), at(0, 0)}, "M0 100h0M300 100h0",
+			"M0 100V100H0ZM300 100V100H300Z"},
+		"out of bounds": {[]Sample{at(0, -1), at(1, 7)}, "M299 100L300 0", "M299 100L300 0V100H299Z"},
+		"the clock ran back": {[]Sample{at(0, 0), at(50, 0), at(1, 0)}, "M299 100L300 100",
+			"M299 100L300 100V100H299Z"},
 		"nothing at all":       {nil, "", ""},
 		"the same time, twice": {[]Sample{at(0, 0), at(0, 1)}, "M300 100L300 0", "M300 100L300 0V100H300Z"},
 	} {
@@ -192,7 +205,8 @@ func TestStrokes(t *testing.T) {
 			t.Errorf("%s: fills %q, want %q", name, got, c.area)
 		}
 	}
-	steps := draw(GateHistory{Samples: []Sample{at(0, 0), at(1, 0.5), at(2, 1)}}, func(s Sample) float64 { return s.Load }, true)
+	steps := draw(GateHistory{Samples: []Sample{at(0, 0), at(1, 0.5), at(2, 1)}},
+		func(s Sample) float64 { return s.Load }, true)
 	if steps != "M298 100H299V50H300V0" {
 		t.Errorf("steps: %q", steps)
 	}
@@ -211,7 +225,8 @@ func TestScales(t *testing.T) {
 		return strings.TrimSpace(text)
 	}
 	for load, want := range map[float64]string{
-		0: "100%@20% 0%@100%", 0.3: "100%@20% 0%@100%", 1.2: "100%@50% 200%@0% 0%@100%", 4: "100%@80% 500%@0% 0%@100%", 42: "100%@98% 5000%@0%",
+		0: "100%@20% 0%@100%", 0.3: "100%@20% 0%@100%", 1.2: "100%@50% 200%@0% 0%@100%", 4: "100%@80% 500%@0% 0%@100%",
+		42: "100%@98% 5000%@0%",
 	} {
 		if got := ticks(loadPlot(one(Sample{Load: load}), "a")); got != want {
 			t.Errorf("load %v: %s, want %s", load, got, want)
@@ -237,7 +252,8 @@ func TestScales(t *testing.T) {
 	if got := ticks(awayPlot(one(Sample{}), "a")); got != "1@0% 0.5@50% 0@100%" {
 		t.Errorf("nobody was turned away: %s", got)
 	}
-	for v, want := range map[float64]float64{-1: 0, 0: 0, 0.3: 0.5, 1: 1, 1.01: 2, 2.5: 5, 7: 10, 10: 10, 640: 1000, 1e6 + 1: 2e6} {
+	for v, want := range map[float64]float64{-1: 0, 0: 0, 0.3: 0.5, 1: 1, 1.01: 2, 2.5: 5, 7: 10, 10: 10, 640: 1000,
+		1e6 + 1: 2e6} {
 		if got := roundUp(v); got != want {
 			t.Errorf("%v is rounded up to %v, want %v", v, got, want)
 		}

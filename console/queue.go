@@ -62,9 +62,10 @@ func (o *MailOrder) check() error {
 
 // A MailResult is what became of an order.
 type MailResult struct {
-	Mails      int            `json:"mails"`             // that it was done to
-	Recipients int            `json:"recipients"`        // of them
-	Missing    []store.MailID `json:"missing,omitempty"` // are not in the queue, or not in a state to which this can be done
+	Mails      int `json:"mails"`      // that it was done to
+	Recipients int `json:"recipients"` // of them
+	// are not in the queue, or not in a state to which this can be done
+	Missing []store.MailID `json:"missing,omitempty"`
 }
 
 // queueHandlers adds what commands ask of the queue.
@@ -87,7 +88,8 @@ func (c *Control) queueHandlers(mux *http.ServeMux) {
 			return nil, err
 		}
 		q, header, err := m.ShowMail(r.Context(), id)
-		return MailView{cut(q, MaxMailRecipients), header[:min(len(header), MaxHeader)]}, missing(err, "there is no mail %s: it was delivered, or deleted, or never was", id)
+		return MailView{cut(q, MaxMailRecipients), header[:min(len(header), MaxHeader)]},
+			missing(err, "there is no mail %s: it was delivered, or deleted, or never was", id)
 	}))
 	for path, do := range map[string]func(Mail, context.Context, string, MailOrder) (MailResult, error){
 		"release": Mail.Release, "delete": Mail.Delete,
@@ -201,7 +203,8 @@ func (c *Client) order(ctx context.Context, what string, o MailOrder) (all MailR
 		if err := c.call(ctx, http.MethodPost, "/v1/mail/"+what, part, &r); err != nil {
 			return all, err
 		}
-		all.Mails, all.Recipients, all.Missing = all.Mails+r.Mails, all.Recipients+r.Recipients, append(all.Missing, r.Missing...)
+		all.Mails, all.Recipients, all.Missing = all.Mails+r.Mails, all.Recipients+r.Recipients,
+			append(all.Missing, r.Missing...)
 	}
 	return all, nil
 }

@@ -13,8 +13,8 @@ import (
 // MaxReachPage is how many flagged users one answer holds.
 const MaxReachPage = 1000
 
-// Reach is what reach throttles know of their users, as commands work it. All of it is safe for concurrent use. by is the operator who asks.
-// A throttle need not be named where there is only one.
+// Reach is what reach throttles know of their users, as commands work it. All of it is safe for concurrent use. by is
+// the operator who asks. A throttle need not be named where there is only one.
 type Reach interface {
 	// Flagged returns up to limit users who are flagged, by throttle and name.
 	Flagged(ctx context.Context, limit int) ([]ReachView, error)
@@ -132,13 +132,15 @@ func (c *Control) reachHandlers(mux *http.ServeMux) {
 		found, err := reach.ReachOf(r.Context(), o.User, o.Throttle)
 		return ReachUser{o.User, found}, err
 	}))
-	for path, do := range map[string]func(Reach, context.Context, string, string, string) (ReachView, error){"flag": Reach.Flag, "clear": Reach.Clear} {
-		mux.HandleFunc("POST /v1/reach/"+path, reachAnswer(c, func(r *http.Request, reach Reach, o *ReachOrder) (any, error) {
-			if err := o.check(); err != nil {
-				return nil, err
-			}
-			return do(reach, r.Context(), operator(r), o.User, o.Throttle)
-		}))
+	for path, do := range map[string]func(Reach, context.Context, string, string, string) (ReachView,
+		error){"flag": Reach.Flag, "clear": Reach.Clear} {
+		mux.HandleFunc("POST /v1/reach/"+path,
+			reachAnswer(c, func(r *http.Request, reach Reach, o *ReachOrder) (any, error) {
+				if err := o.check(); err != nil {
+					return nil, err
+				}
+				return do(reach, r.Context(), operator(r), o.User, o.Throttle)
+			}))
 	}
 	mux.HandleFunc("GET /v1/reach/usual", reachAnswer(c, func(r *http.Request, reach Reach, _ *none) (any, error) {
 		throttle := r.URL.Query().Get("throttle")
@@ -161,7 +163,8 @@ func (c *Client) FlaggedUsers(ctx context.Context, limit int) (p ReachPage, err 
 
 // ReachUser returns how a user stands with a throttle, or with all that know him.
 func (c *Client) ReachUser(ctx context.Context, user, throttle string) (u ReachUser, err error) {
-	err = c.call(ctx, http.MethodGet, "/v1/reach/user?"+url.Values{"name": {user}, "throttle": {throttle}}.Encode(), nil, &u)
+	err = c.call(ctx, http.MethodGet, "/v1/reach/user?"+url.Values{"name": {user}, "throttle": {throttle}}.Encode(),
+		nil, &u)
 	return u, err
 }
 

@@ -45,7 +45,8 @@ func (w *reaching) Clear(_ context.Context, by, user, throttle string) (ReachVie
 }
 func (w *reaching) Usual(_ context.Context, throttle string) (ReachUsual, error) {
 	w.asked = "usual " + throttle
-	return ReachUsual{Throttle: throttle, Threshold: "dynamic", Cohorts: []ReachCohort{{"hour", "up to 30 days", "under 32", 1000, 4.2, 50}}}, w.err
+	return ReachUsual{Throttle: throttle, Threshold: "dynamic",
+		Cohorts: []ReachCohort{{"hour", "up to 30 days", "under 32", 1000, 4.2, 50}}}, w.err
 }
 
 func TestReachOverTheSocket(t *testing.T) {
@@ -54,13 +55,16 @@ func TestReachOverTheSocket(t *testing.T) {
 	control(t, path, w)
 	c, ctx := NewClient(path), t.Context()
 
-	if p, err := c.FlaggedUsers(ctx, 0); err != nil || p.Users == nil || len(p.Users) != 0 || p.More || w.limit != MaxReachPage+1 {
+	if p, err := c.FlaggedUsers(ctx, 0); err != nil || p.Users == nil || len(p.Users) != 0 || p.More ||
+		w.limit != MaxReachPage+1 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	at := time.Unix(1e9, 0).UTC()
 	w.users = []ReachView{
-		{Throttle: "contacts", User: "ann", Flagged: true, Since: at, Why: "60 new", Holds: "nothing", Recipients: 61, First: at, Windows: []ReachWindow{{"hour", 60.5, 50}}, Bytes: 300},
-		{Throttle: "contacts", User: "bob", Flagged: true, Shadow: true, Exempt: true, Windows: []ReachWindow{}, Problem: "it is from a newer weir"},
+		{Throttle: "contacts", User: "ann", Flagged: true, Since: at, Why: "60 new", Holds: "nothing", Recipients: 61,
+			First: at, Windows: []ReachWindow{{"hour", 60.5, 50}}, Bytes: 300},
+		{Throttle: "contacts", User: "bob", Flagged: true, Shadow: true, Exempt: true, Windows: []ReachWindow{},
+			Problem: "it is from a newer weir"},
 	}
 	if p, err := c.FlaggedUsers(ctx, 2); err != nil || !reflect.DeepEqual(p, ReachPage{Users: w.users}) {
 		t.Errorf("%+v, %v", p, err)
@@ -75,16 +79,19 @@ func TestReachOverTheSocket(t *testing.T) {
 	}
 
 	const name, throttle = "../a b&c=d/é", "x/../y&z"
-	if u, err := c.ReachUser(ctx, name, throttle); err != nil || w.asked != "show "+name+" "+throttle || !reflect.DeepEqual(u, ReachUser{name, w.users}) {
+	if u, err := c.ReachUser(ctx, name, throttle); err != nil || w.asked != "show "+name+" "+throttle ||
+		!reflect.DeepEqual(u, ReachUser{name, w.users}) {
 		t.Errorf("%q: %+v, %v", w.asked, u, err)
 	}
-	if v, err := c.FlagUser(ctx, name, throttle); err != nil || w.asked != "flag "+name+" "+throttle || w.by != me() || !v.Flagged {
+	if v, err := c.FlagUser(ctx, name, throttle); err != nil || w.asked != "flag "+name+" "+throttle || w.by != me() ||
+		!v.Flagged {
 		t.Errorf("%q by %q: %+v, %v", w.asked, w.by, v, err)
 	}
 	if v, err := c.ClearUser(ctx, name, ""); err != nil || w.asked != "clear "+name+" " || w.by != me() || v.Flagged {
 		t.Errorf("%q by %q: %+v, %v", w.asked, w.by, v, err)
 	}
-	if u, err := c.ReachUsual(ctx, throttle); err != nil || w.asked != "usual "+throttle || u.Throttle != throttle || len(u.Cohorts) != 1 || u.Cohorts[0].Samples != 1000 {
+	if u, err := c.ReachUsual(ctx, throttle); err != nil || w.asked != "usual "+throttle || u.Throttle != throttle ||
+		len(u.Cohorts) != 1 || u.Cohorts[0].Samples != 1000 {
 		t.Errorf("%q: %+v, %v", w.asked, u, err)
 	}
 
@@ -118,7 +125,8 @@ func TestReachOverTheSocket(t *testing.T) {
 	} {
 		w.err = test.err
 		for what, err := range map[string]error{
-			"list": second(c.FlaggedUsers(ctx, 0)), "show": second(c.ReachUser(ctx, "ann", "")), "flag": second(c.FlagUser(ctx, "ann", "")),
+			"list": second(c.FlaggedUsers(ctx, 0)), "show": second(c.ReachUser(ctx, "ann", "")),
+			"flag":  second(c.FlagUser(ctx, "ann", "")),
 			"clear": second(c.ClearUser(ctx, "ann", "")), "usual": second(c.ReachUsual(ctx, "")),
 		} {
 			if code(err) != test.code || err.Error() != test.text {
@@ -133,10 +141,12 @@ func TestNoReachThrottle(t *testing.T) {
 	_, c := withMail(t)
 	ctx := t.Context()
 	for what, err := range map[string]error{
-		"list": second(c.FlaggedUsers(ctx, 0)), "show": second(c.ReachUser(ctx, "ann", "")), "flag": second(c.FlagUser(ctx, "ann", "")),
+		"list": second(c.FlaggedUsers(ctx, 0)), "show": second(c.ReachUser(ctx, "ann", "")),
+		"flag":  second(c.FlagUser(ctx, "ann", "")),
 		"clear": second(c.ClearUser(ctx, "ann", "")), "usual": second(c.ReachUsual(ctx, "")),
 	} {
-		if code(err) != http.StatusNotFound || err.Error() != "there is no reach throttle (throttles: {NAME: {reach: {}}} makes one)" {
+		if code(err) != http.StatusNotFound ||
+			err.Error() != "there is no reach throttle (throttles: {NAME: {reach: {}}} makes one)" {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

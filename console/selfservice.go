@@ -28,17 +28,18 @@ const (
 // DefaultSelfServiceListen is where the pages of mail users are served when nothing is said.
 const DefaultSelfServiceListen = "127.0.0.1:9001"
 
-// SelfServiceOptions configure the pages on which mail users act on their own held mail. A link to his page is in every notice that a
-// user gets.
+// SelfServiceOptions configure the pages on which mail users act on their own held mail. A link to his page is in every
+// notice that a user gets.
 type SelfServiceOptions struct {
 	// The address to listen on. It speaks plain HTTP: put a web server with TLS in front of it. Default 127.0.0.1:9001.
 	Listen string `yaml:"listen"`
-	// The address of the pages as people see it, that of the web server in front: https://mail.example.org/weir. Default: none, then
-	// there are no pages, and no links in notices.
+	// The address of the pages as people see it, that of the web server in front: https://mail.example.org/weir.
+	// Default: none, then there are no pages, and no links in notices.
 	URL string `yaml:"url"`
 }
 
-// WithDefaults returns the options with everything filled in that was left out. Without pages there is nothing to fill in.
+// WithDefaults returns the options with everything filled in that was left out. Without pages there is nothing to fill
+// in.
 func (o SelfServiceOptions) WithDefaults() SelfServiceOptions {
 	if o.Listen == "" && o.Enabled() {
 		o.Listen = DefaultSelfServiceListen
@@ -60,7 +61,8 @@ func (o SelfServiceOptions) Validate() error {
 			add("listen", fmt.Sprintf("%q is not an address: %s", o.Listen, err), "write "+DefaultSelfServiceListen)
 		}
 		if o.URL == "" {
-			add("url", "people cannot be sent to a page without an address", "write url: https://mail.example.org/weir, or leave listen out")
+			add("url", "people cannot be sent to a page without an address",
+				"write url: https://mail.example.org/weir, or leave listen out")
 		}
 	}
 	if o.URL != "" {
@@ -83,7 +85,8 @@ func checkURL(text string) (msg, hint string) {
 	case strings.TrimSuffix(u.Path, "/") != strings.TrimSuffix(path.Clean("/"+u.Path), "/"):
 		return fmt.Sprintf("%q has a path that is not plain", text), example
 	case u.Scheme == "http" && !isLocal(u.Hostname()):
-		return "passwords and links would go over the network for everybody to read", "write https:// and put a web server with TLS in front"
+		return "passwords and links would go over the network for everybody to read",
+			"write https:// and put a web server with TLS in front"
 	}
 	return "", ""
 }
@@ -110,8 +113,8 @@ func (o SelfServiceOptions) prefix() string {
 	return strings.TrimSuffix(u.Path, "/")
 }
 
-// A SelfService serves mail users the pages on which they act on their own held mail. NewSelfService, Listen, Start and Stop are called
-// in this order, by one goroutine; Configure at any time.
+// A SelfService serves mail users the pages on which they act on their own held mail. NewSelfService, Listen, Start and
+// Stop are called in this order, by one goroutine; Configure at any time.
 type SelfService struct {
 	listen  string
 	desk    Desk
@@ -129,7 +132,8 @@ type SelfService struct {
 // NewSelfService returns a server that has bound nothing yet. Whoever has the secret can make forms of his own.
 func NewSelfService(o SelfServiceOptions, d Desk, secret []byte, m *Metrics, log *slog.Logger) *SelfService {
 	s := &SelfService{
-		listen: o.WithDefaults().Listen, desk: d, metrics: m, log: log, forms: newForms(secret), places: make(chan struct{}, maxPageRequests),
+		listen: o.WithDefaults().Listen, desk: d, metrics: m, log: log, forms: newForms(secret),
+		places: make(chan struct{}, maxPageRequests),
 	}
 	s.Configure(o)
 	s.http = newHTTPServer(s.handler(), log)
@@ -191,7 +195,8 @@ func (s *SelfService) stamps(w http.ResponseWriter, _ *http.Request) {
 
 func (s *SelfService) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /t/{ticket}", s.show) // and HEAD: programs that look into mail follow links, so nothing is done by it
+	// and HEAD: programs that look into mail follow links, so nothing is done by it
+	mux.HandleFunc("GET /t/{ticket}", s.show)
 	mux.HandleFunc("POST /t/{ticket}", s.submit)
 	mux.HandleFunc("GET "+StampPath, s.stamps)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -210,7 +215,8 @@ func (s *SelfService) handler() http.Handler {
 		default:
 			s.metrics.BoundReached(boundPageRequests)
 			h.Set("Retry-After", "5")
-			http.Error(w, "Too many people are here at once. Please try again in a moment.", http.StatusServiceUnavailable)
+			http.Error(w, "Too many people are here at once. Please try again in a moment.",
+				http.StatusServiceUnavailable)
 			return
 		}
 		// A web server in front may hand on the whole path, or what comes after its own.

@@ -132,7 +132,8 @@ func (d *desk) reset() {
 
 func newDesk() *desk {
 	d := &desk{used: map[string]bool{}, password: "open sesame", view: PageView{
-		User: "ann@example.org", Contact: "ann@home.example", LogIn: true, Stopped: true, Since: time.Date(2024, 5, 1, 12, 4, 0, 0, time.UTC),
+		User: "ann@example.org", Contact: "ann@home.example", LogIn: true, Stopped: true,
+		Since: time.Date(2024, 5, 1, 12, 4, 0, 0, time.UTC),
 		Until: time.Date(2024, 5, 8, 12, 4, 0, 0, time.UTC), Waiting: 28, Limit: 20,
 	}}
 	var many []string
@@ -142,7 +143,8 @@ func newDesk() *desk {
 	at := time.Date(2024, 5, 1, 12, 3, 7, 0, time.UTC)
 	d.view.Mails = []PageMail{
 		{ID: 11, At: at, To: many, Subject: "Invitation to the summer party", Size: 24_801, Held: true},
-		{ID: 12, At: at.Add(time.Minute), To: []string{"bob@example.net"}, Subject: `<script>alert("you")</script>`, Size: 812, Held: true},
+		{ID: 12, At: at.Add(time.Minute), To: []string{"bob@example.net"}, Subject: `<script>alert("you")</script>`,
+			Size: 812, Held: true},
 		{ID: 13, At: at.Add(2 * time.Minute), To: []string{"carol@example.net", "dan@example.net"}, Size: 7_240_000},
 	}
 	return d
@@ -225,16 +227,19 @@ func TestSelfServicePage(t *testing.T) {
 	// A web server in front hands on the whole path, or what comes after its own.
 	for _, path := range []string{"/t/", "/weir/t/"} {
 		code, body, h := get(t, "GET", site+path+goodTicket, "")
-		if code != 200 || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" || h.Get("X-Robots-Tag") == "" || h.Get("Set-Cookie") != "" {
+		if code != 200 || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" ||
+			h.Get("X-Robots-Tag") == "" || h.Get("Set-Cookie") != "" {
 			t.Errorf("%d %v", code, h)
 		}
 		policy := h.Get("Content-Security-Policy")
-		for _, want := range []string{"default-src 'none'", "style-src 'sha256-", "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
+		for _, want := range []string{"default-src 'none'", "style-src 'sha256-", "form-action 'self'",
+			"frame-ancestors 'none'", "base-uri 'none'"} {
 			if !strings.Contains(policy, want) {
 				t.Errorf("no %s in %s", want, policy)
 			}
 		}
-		for _, want := range []string{"ann@example.org", "Invitation to the summer party", "&lt;script&gt;", "(no subject)", "25 KB", "7.2 MB", "1 May 2024, 12:04 UTC", "and 22 more"} {
+		for _, want := range []string{"ann@example.org", "Invitation to the summer party", "&lt;script&gt;",
+			"(no subject)", "25 KB", "7.2 MB", "1 May 2024, 12:04 UTC", "and 22 more"} {
 			if !strings.Contains(body, want) {
 				t.Errorf("no %q in %s", want, body)
 			}
@@ -259,7 +264,8 @@ func TestSelfServicePage(t *testing.T) {
 	}
 }
 
-// TestNewRecipientsOnThePage: what is withheld has a word of its own, says why, and is released and deleted like what is held.
+// TestNewRecipientsOnThePage: what is withheld has a word of its own, says why, and is released and deleted like what
+// is held.
 func TestNewRecipientsOnThePage(t *testing.T) {
 	const because, limit = "mail to such new recipients waits for you", "When mail to more than 20 recipients waits"
 	for _, c := range []struct {
@@ -267,7 +273,8 @@ func TestNewRecipientsOnThePage(t *testing.T) {
 		state       string
 		others      bool // some of his mail waits for another reason
 	}{
-		{true, false, ">held\n", true}, {false, false, ">delayed\n", true}, {false, true, ">new recipient\n", false}, {true, true, ">held, new recipient\n", true},
+		{true, false, ">held\n", true}, {false, false, ">delayed\n", true}, {false, true, ">new recipient\n", false},
+		{true, true, ">held, new recipient\n", true},
 	} {
 		d := newDesk()
 		d.view.Stopped, d.view.Mails = false, d.view.Mails[1:2]
@@ -275,11 +282,13 @@ func TestNewRecipientsOnThePage(t *testing.T) {
 		site, _ := pagesOf(t, d, SelfServiceOptions{})
 		page := site + "/t/" + goodTicket
 		_, body, _ := get(t, "GET", page, "")
-		if !strings.Contains(body, c.state) || strings.Contains(body, because) != c.isNew || strings.Contains(body, limit) == c.isNew ||
+		if !strings.Contains(body, c.state) || strings.Contains(body, because) != c.isNew ||
+			strings.Contains(body, limit) == c.isNew ||
 			strings.Contains(body, "some of your mail waits") != c.others {
 			t.Errorf("%+v: %s", c, body)
 		}
-		if code, _, _ := send(t, page, with(formIn(t, body), "do", "release", "mail", store.MailID(12).String())); code != http.StatusSeeOther ||
+		if code, _, _ := send(t, page, with(formIn(t, body), "do", "release", "mail",
+			store.MailID(12).String())); code != http.StatusSeeOther ||
 			!reflect.DeepEqual(d.acted(), []Command{{Release: []store.MailID{12}}}) {
 			t.Errorf("%+v: %d, %+v", c, code, d.acted())
 		}
@@ -293,7 +302,8 @@ func TestSelfServiceStrangers(t *testing.T) {
 	_, body, _ := get(t, "GET", site+"/t/"+goodTicket, "")
 	genuine := formIn(t, body)
 	for ticket, want := range map[string]int{
-		"forged": 403, "oldticket": 410, "a.b": 403, "%00": 403, strings.Repeat("x", maxTicket+1): 403, "a/b": 404, "": 404,
+		"forged": 403, "oldticket": 410, "a.b": 403, "%00": 403, strings.Repeat("x", maxTicket+1): 403, "a/b": 404,
+		"": 404,
 	} {
 		for _, f := range []func() (int, string){
 			func() (int, string) { code, body, _ := get(t, "GET", site+"/t/"+ticket, ""); return code, body },
@@ -323,7 +333,8 @@ func TestSelfServiceStrangers(t *testing.T) {
 	if code != 503 || strings.Contains(body, "/var/lib") || h.Get("Retry-After") == "" {
 		t.Errorf("%d %s", code, body)
 	}
-	if code, body, _ := send(t, site+"/t/"+goodTicket, with(genuine, "do", "release-all")); code != 503 || strings.Contains(body, "disk") {
+	if code, body, _ := send(t, site+"/t/"+goodTicket, with(genuine, "do", "release-all")); code != 503 ||
+		strings.Contains(body, "disk") {
 		t.Errorf("%d %s", code, body)
 	}
 	if d.acted() != nil {
@@ -335,7 +346,8 @@ func TestSelfServiceStrangers(t *testing.T) {
 	}
 	console.Start()
 	defer console.Stop(context.Background())
-	if _, body, _ := get(t, "GET", "http://"+console.Addr().String()+"/metrics", ""); !strings.Contains(body, `weir_selfservice_requests_total{result="failed"} 2`) {
+	if _, body, _ := get(t, "GET", "http://"+console.Addr().String()+"/metrics", ""); !strings.Contains(body,
+		`weir_selfservice_requests_total{result="failed"} 2`) {
 		t.Error("failures are not counted")
 	}
 }
@@ -346,26 +358,38 @@ func TestSelfServiceActs(t *testing.T) {
 		want *Command
 		says string
 	}{
-		{[]string{"do", "release", "mail", store.MailID(12).String(), "mail", store.MailID(11).String(), "mail", store.MailID(12).String()}, &Command{Release: []store.MailID{12, 11}}, "the mail to 26 recipients is on its way"},
-		{[]string{"do", "release", "mail", store.MailID(99).String()}, &Command{Release: []store.MailID{99}}, "There was nothing left to release"},
+		{[]string{"do", "release", "mail", store.MailID(12).String(), "mail", store.MailID(11).String(), "mail",
+			store.MailID(12).String()}, &Command{Release: []store.MailID{12, 11}},
+			"the mail to 26 recipients is on its way"},
+		{[]string{"do", "release", "mail", store.MailID(99).String()}, &Command{Release: []store.MailID{99}},
+			"There was nothing left to release"},
 		{[]string{"do", "release-all"}, &Command{ReleaseAll: true}, "the mail to 28 recipients is on its way"},
-		{[]string{"do", "delete", "mail", store.MailID(12).String()}, &Command{Delete: []store.MailID{12}}, "the mail to 1 recipient will not be sent"},
-		{[]string{"do", "release-all", "upto", store.MailID(13).String()}, &Command{ReleaseAll: true, UpTo: 13}, "the mail to 28 recipients is on its way"},
+		{[]string{"do", "delete", "mail", store.MailID(12).String()}, &Command{Delete: []store.MailID{12}},
+			"the mail to 1 recipient will not be sent"},
+		{[]string{"do", "release-all", "upto", store.MailID(13).String()}, &Command{ReleaseAll: true, UpTo: 13},
+			"the mail to 28 recipients is on its way"},
 		{[]string{"do", "delete-all"}, &Command{DeleteAll: true}, "the mail to 28 recipients will not be sent"},
 		{[]string{"do", "resume"}, &Command{Resume: true}, "You can send mail again"},
 		{[]string{"do", "release"}, nil, "No mail was selected"},
 		{[]string{"do", "delete"}, nil, "No mail was selected"},
 		{[]string{"do", "ask-delete"}, nil, "No mail was selected"},
-		{[]string{"do", "password", "password", "open sesame", "new", "correct horse", "again", "correct horse"}, nil, "Your password is changed"},
-		{[]string{"do", "password", "password", "open", "new", "correct horse", "again", "correct horse"}, nil, "The current password is not right"},
-		{[]string{"do", "password", "password", "open sesame", "new", "correct horse", "again", "correct"}, nil, "not the same both times"},
-		{[]string{"do", "password", "password", "open sesame", "new", "short", "again", "short"}, nil, "A password has at least 8 characters"},
+		{[]string{"do", "password", "password", "open sesame", "new", "correct horse", "again", "correct horse"}, nil,
+			"Your password is changed"},
+		{[]string{"do", "password", "password", "open", "new", "correct horse", "again", "correct horse"}, nil,
+			"The current password is not right"},
+		{[]string{"do", "password", "password", "open sesame", "new", "correct horse", "again", "correct"}, nil,
+			"not the same both times"},
+		{[]string{"do", "password", "password", "open sesame", "new", "short", "again", "short"}, nil,
+			"A password has at least 8 characters"},
 		{[]string{"do", "password", "password", "open sesame"}, nil, "A password has 1 to 1024 characters"},
-		{[]string{"do", "password", "password", strings.Repeat("x", MaxPassword+1), "new", "correct horse", "again", "correct horse"}, nil, "The current password is not right"},
-		{[]string{"do", "contact", "password", "open sesame", "contact", " ann@new.example "}, nil, "Your contact address is changed"},
+		{[]string{"do", "password", "password", strings.Repeat("x", MaxPassword+1), "new", "correct horse", "again",
+			"correct horse"}, nil, "The current password is not right"},
+		{[]string{"do", "contact", "password", "open sesame", "contact", " ann@new.example "}, nil,
+			"Your contact address is changed"},
 		{[]string{"do", "contact", "password", "guess", "contact", "ann@new.example"}, nil, "too many wrong passwords"},
 		{[]string{"do", "contact", "password", "open sesame", "contact", "ann"}, nil, "not a mail address"},
-		{[]string{"do", "contact", "password", "open sesame", "contact", "ann@new.example\r\nBcc: all@example.org"}, nil, "not a mail address"},
+		{[]string{"do", "contact", "password", "open sesame", "contact", "ann@new.example\r\nBcc: all@example.org"},
+			nil, "not a mail address"},
 	} {
 		t.Run(fmt.Sprintf("%.60q", test.form), func(t *testing.T) {
 			d := newDesk()
@@ -411,12 +435,15 @@ func TestSelfServiceAsksBeforeItDeletes(t *testing.T) {
 	page := site + "/t/" + goodTicket
 	_, body, _ := get(t, "GET", page, "")
 	v := formIn(t, body)
-	code, body, _ := send(t, page, with(v, "do", "ask-delete", "mail", store.MailID(12).String(), "mail", store.MailID(77).String()))
-	if code != 200 || !strings.Contains(body, "Delete 1 mail?") || strings.Contains(body, "party") || strings.Contains(body, store.MailID(77).String()) || d.acted() != nil {
+	code, body, _ := send(t, page, with(v, "do", "ask-delete", "mail", store.MailID(12).String(), "mail",
+		store.MailID(77).String()))
+	if code != 200 || !strings.Contains(body, "Delete 1 mail?") || strings.Contains(body, "party") ||
+		strings.Contains(body, store.MailID(77).String()) || d.acted() != nil {
 		t.Errorf("%d %s", code, body)
 	}
 	fresh := formIn(t, body)
-	if fresh.Get("form") == v.Get("form") || !strings.Contains(body, `name="mail" value="`+store.MailID(12).String()+`"`) {
+	if fresh.Get("form") == v.Get("form") ||
+		!strings.Contains(body, `name="mail" value="`+store.MailID(12).String()+`"`) {
 		t.Error(body)
 	}
 	d.mu.Lock()
@@ -424,7 +451,8 @@ func TestSelfServiceAsksBeforeItDeletes(t *testing.T) {
 	d.mu.Unlock()
 	// What came after he looked is not meant.
 	code, body, _ = send(t, page, with(v, "do", "ask-delete-all", "upto", store.MailID(12).String()))
-	if code != 200 || !strings.Contains(body, "Delete 2 mails?") || strings.Contains(body, "(no subject)") || !strings.Contains(body, `value="delete-all"`) || d.acted() != nil {
+	if code != 200 || !strings.Contains(body, "Delete 2 mails?") || strings.Contains(body, "(no subject)") ||
+		!strings.Contains(body, `value="delete-all"`) || d.acted() != nil {
 		t.Errorf("%d %s", code, body)
 	}
 }
@@ -449,11 +477,12 @@ func TestSelfServiceForms(t *testing.T) {
 		header []string
 		code   int
 	}{
-		"no form":       {url.Values{"do": {"release-all"}}, nil, 403},
-		"no token":      {url.Values{"do": {"release-all"}, "form": v["form"]}, nil, 403},
-		"other nonce":   {url.Values{"do": {"release-all"}, "form": {"x"}, "token": v["token"]}, nil, 403},
-		"other secret":  {url.Values{"do": {"release-all"}, "form": {other.Nonce}, "token": {other.Token}}, nil, 403},
-		"other ticket":  {url.Values{"do": {"release-all"}, "form": {elsewhere.Nonce}, "token": {elsewhere.Token}}, nil, 403},
+		"no form":      {url.Values{"do": {"release-all"}}, nil, 403},
+		"no token":     {url.Values{"do": {"release-all"}, "form": v["form"]}, nil, 403},
+		"other nonce":  {url.Values{"do": {"release-all"}, "form": {"x"}, "token": v["token"]}, nil, 403},
+		"other secret": {url.Values{"do": {"release-all"}, "form": {other.Nonce}, "token": {other.Token}}, nil, 403},
+		"other ticket": {url.Values{"do": {"release-all"}, "form": {elsewhere.Nonce}, "token": {elsewhere.Token}}, nil,
+			403},
 		"other site":    {release, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		"sister site":   {release, []string{"Sec-Fetch-Site", "same-site"}, 403},
 		"other origin":  {release, []string{"Origin", "https://evil.example"}, 403},
@@ -486,9 +515,11 @@ func TestSelfServiceForms(t *testing.T) {
 		}
 	}
 	// Browsers tell where a form came from in their own ways.
-	for i, header := range [][]string{{}, {"Origin", "null"}, {"Origin", site}, {"Origin", "https://mail.example.org"}, {"Sec-Fetch-Site", "same-origin", "Origin", "null"}} {
+	for i, header := range [][]string{{}, {"Origin", "null"}, {"Origin", site}, {"Origin", "https://mail.example.org"},
+		{"Sec-Fetch-Site", "same-origin", "Origin", "null"}} {
 		_, body, _ := get(t, "GET", page, "")
-		if code, _, _ := send(t, page, with(formIn(t, body), "do", "release-all"), header...); code != 303 || len(d.acted()) != i+1 {
+		if code, _, _ := send(t, page, with(formIn(t, body), "do", "release-all"), header...); code != 303 ||
+			len(d.acted()) != i+1 {
 			t.Errorf("%v: %d", header, code)
 		}
 	}
@@ -500,15 +531,17 @@ func TestSelfServiceSaid(t *testing.T) {
 	d := newDesk()
 	site, _ := pagesOf(t, d, SelfServiceOptions{})
 	for text, want := range map[string]bool{
-		f.write(goodTicket, result{Code: saidText, Text: "call 555"}): true, f.write("another", result{Code: saidText, Text: "call 555"}): false,
-		"text.0.Y2FsbCA1NTU.AAAA": false, "": false, "....": false,
+		f.write(goodTicket, result{Code: saidText, Text: "call 555"}): true,
+		f.write("another", result{Code: saidText, Text: "call 555"}):  false,
+		"text.0.Y2FsbCA1NTU.AAAA":                                     false, "": false, "....": false,
 	} {
 		_, body, _ := get(t, "GET", site+"/t/"+goodTicket+"?said="+url.QueryEscape(text), "")
 		if strings.Contains(body, "call 555") != want {
 			t.Errorf("%q: %s", text, body)
 		}
 	}
-	if r := f.read("t", f.write("t", result{saidText, 5, strings.Repeat("ü", maxSaid)})); r == nil || r.N != 5 || len(r.Text) > maxSaid/2 || !r.Bad() {
+	if r := f.read("t", f.write("t", result{saidText, 5, strings.Repeat("ü", maxSaid)})); r == nil || r.N != 5 ||
+		len(r.Text) > maxSaid/2 || !r.Bad() {
 		t.Errorf("%+v", r)
 	}
 }
@@ -574,7 +607,8 @@ func TestSelfServiceListsAreBounded(t *testing.T) {
 }
 
 func TestSelfServiceConfigure(t *testing.T) {
-	s := NewSelfService(SelfServiceOptions{Listen: "127.0.0.1:0", URL: "https://a.example/one/"}, newDesk(), []byte("0123456789abcdef"), NewMetrics("test"), quiet)
+	s := NewSelfService(SelfServiceOptions{Listen: "127.0.0.1:0", URL: "https://a.example/one/"}, newDesk(),
+		[]byte("0123456789abcdef"), NewMetrics("test"), quiet)
 	if s.Addr() != nil {
 		t.Error("bound already")
 	}
@@ -614,15 +648,24 @@ func TestSelfServiceOptions(t *testing.T) {
 		{SelfServiceOptions{URL: "https://mail.example.org/weir/", Listen: ":9001"}, ""},
 		{SelfServiceOptions{URL: "http://127.0.0.1:9001"}, ""},
 		{SelfServiceOptions{URL: "http://[::1]:9001/x"}, ""},
-		{SelfServiceOptions{Listen: "9001"}, "listen: \"9001\" is not an address: missing port in address (write 127.0.0.1:9001)\n" +
-			"url: people cannot be sent to a page without an address (write url: https://mail.example.org/weir, or leave listen out)"},
-		{SelfServiceOptions{URL: "mail.example.org"}, `url: "mail.example.org" is not the address of a page (write https://mail.example.org/weir)`},
-		{SelfServiceOptions{URL: "https://"}, `url: "https://" is not the address of a page (write https://mail.example.org/weir)`},
-		{SelfServiceOptions{URL: "https://u@mail.example.org/"}, `url: "https://u@mail.example.org/" has more than a host and a path (write https://mail.example.org/weir)`},
-		{SelfServiceOptions{URL: "https://mail.example.org/?a"}, `url: "https://mail.example.org/?a" has more than a host and a path (write https://mail.example.org/weir)`},
-		{SelfServiceOptions{URL: "https://mail.example.org/a/../b"}, `url: "https://mail.example.org/a/../b" has a path that is not plain (write https://mail.example.org/weir)`},
-		{SelfServiceOptions{URL: "https://mail.example.org//"}, `url: "https://mail.example.org//" has a path that is not plain (write https://mail.example.org/weir)`},
-		{SelfServiceOptions{URL: "http://mail.example.org/"}, `url: passwords and links would go over the network for everybody to read (write https:// and put a web server with TLS in front)`},
+		{SelfServiceOptions{Listen: "9001"},
+			"listen: \"9001\" is not an address: missing port in address (write 127.0.0.1:9001)\n" +
+				"url: people cannot be sent to a page without an address (write url: https://mail.example.org/weir, " +
+				"or leave listen out)"},
+		{SelfServiceOptions{URL: "mail.example.org"},
+			`url: "mail.example.org" is not the address of a page (write https://mail.example.org/weir)`},
+		{SelfServiceOptions{URL: "https://"},
+			`url: "https://" is not the address of a page (write https://mail.example.org/weir)`},
+		{SelfServiceOptions{URL: "https://u@mail.example.org/"},
+			`url: "https://u@mail.example.org/" has more than a host and a path (write https://mail.example.org/weir)`},
+		{SelfServiceOptions{URL: "https://mail.example.org/?a"},
+			`url: "https://mail.example.org/?a" has more than a host and a path (write https://mail.example.org/weir)`},
+		{SelfServiceOptions{URL: "https://mail.example.org/a/../b"},
+			`url: "https://mail.example.org/a/../b" has a path that is not plain (write https://mail.example.org/weir)`},
+		{SelfServiceOptions{URL: "https://mail.example.org//"},
+			`url: "https://mail.example.org//" has a path that is not plain (write https://mail.example.org/weir)`},
+		{SelfServiceOptions{URL: "http://mail.example.org/"},
+			`url: passwords and links would go over the network for everybody to read (write https:// and put a web server with TLS in front)`},
 	} {
 		got := ""
 		if err := test.o.Validate(); err != nil {
@@ -636,7 +679,8 @@ func TestSelfServiceOptions(t *testing.T) {
 		}
 	}
 	o := SelfServiceOptions{URL: "https://mail.example.org/weir/"}
-	if o.Link("abc") != "https://mail.example.org/weir/t/abc" || !o.Enabled() || o.WithDefaults().Listen != DefaultSelfServiceListen {
+	if o.Link("abc") != "https://mail.example.org/weir/t/abc" || !o.Enabled() ||
+		o.WithDefaults().Listen != DefaultSelfServiceListen {
 		t.Errorf("%+v", o.WithDefaults())
 	}
 	if none := (SelfServiceOptions{}); none.Link("abc") != "" || none.Enabled() {
@@ -651,7 +695,8 @@ func TestStampParamsArePublished(t *testing.T) {
 		t.Errorf("where none are taken: %d", code)
 	}
 	d.params = []byte(`{"version":1}`)
-	if code, body, h := get(t, "GET", site+StampPath, ""); code != 200 || body != `{"version":1}` || h.Get("Content-Type") != "application/json" {
+	if code, body, h := get(t, "GET", site+StampPath, ""); code != 200 || body != `{"version":1}` ||
+		h.Get("Content-Type") != "application/json" {
 		t.Errorf("%d %s %v", code, body, h)
 	}
 }

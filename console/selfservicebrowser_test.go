@@ -35,16 +35,24 @@ func TestSelfServiceInBrowser(t *testing.T) {
 		code  int
 		words []string
 	}{
-		"stopped":  {newDesk(), "/t/" + goodTicket, 200, []string{"You cannot send mail", "summer party", "28 recipients", "Let me send again", "current password"}},
-		"delayed":  {delayed, "/weir/t/" + goodTicket, 200, []string{"some of your mail waits.", "There is more mail than is listed here", "No contact address is known"}},
-		"tried":    {tried, "/t/" + goodTicket, 200, []string{"from 2 May 2024, 12:04 UTC on", "have your password changed"}},
-		"operator": {operator, "/t/" + goodTicket, 200, []string{"Somebody who runs your mail has stopped your account"}},
-		"new":      {strangers, "/t/" + goodTicket, 200, []string{"mail to such new recipients waits for you", "new recipient", "summer party", "Release selected"}},
-		"empty":    {empty, "/t/" + goodTicket, 200, []string{"No mail of yours waits."}},
-		"done":     {newDesk(), "/t/" + goodTicket + "?said=" + said.write(goodTicket, result{Code: saidReleased, N: 12}), 200, []string{"Released: the mail to 12 recipients is on its way."}},
-		"bad":      {newDesk(), "/t/" + goodTicket + "?said=" + said.write(goodTicket, result{Code: saidWrong}), 200, []string{"The current password is not right"}},
-		"forged":   {newDesk(), "/t/forged", 403, []string{"This link is not valid"}},
-		"old":      {newDesk(), "/weir/t/old", 410, []string{"This link is out of date"}},
+		"stopped": {newDesk(), "/t/" + goodTicket, 200,
+			[]string{"You cannot send mail", "summer party", "28 recipients", "Let me send again", "current password"}},
+		"delayed": {delayed, "/weir/t/" + goodTicket, 200,
+			[]string{"some of your mail waits.", "There is more mail than is listed here",
+				"No contact address is known"}},
+		"tried": {tried, "/t/" + goodTicket, 200,
+			[]string{"from 2 May 2024, 12:04 UTC on", "have your password changed"}},
+		"operator": {operator, "/t/" + goodTicket, 200,
+			[]string{"Somebody who runs your mail has stopped your account"}},
+		"new": {strangers, "/t/" + goodTicket, 200,
+			[]string{"mail to such new recipients waits for you", "new recipient", "summer party", "Release selected"}},
+		"empty": {empty, "/t/" + goodTicket, 200, []string{"No mail of yours waits."}},
+		"done": {newDesk(), "/t/" + goodTicket + "?said=" + said.write(goodTicket, result{Code: saidReleased, N: 12}),
+			200, []string{"Released: the mail to 12 recipients is on its way."}},
+		"bad": {newDesk(), "/t/" + goodTicket + "?said=" + said.write(goodTicket, result{Code: saidWrong}), 200,
+			[]string{"The current password is not right"}},
+		"forged": {newDesk(), "/t/forged", 403, []string{"This link is not valid"}},
+		"old":    {newDesk(), "/weir/t/old", 410, []string{"This link is out of date"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,15 +8,15 @@ import (
 	"weir/store"
 )
 
-// A Desk is what mail users see of their mail and may do with it. It is safe for concurrent use. A ticket is the secret part of a link;
-// one that is not genuine is found out before anything costly is done. Besides the errors below it may return an *Error, whose text
-// the user reads.
+// A Desk is what mail users see of their mail and may do with it. It is safe for concurrent use. A ticket is the secret
+// part of a link; one that is not genuine is found out before anything costly is done. Besides the errors below it may
+// return an *Error, whose text the user reads.
 type Desk interface {
 	// Page returns what the holder of a ticket sees: at most MaxPageMails mails of his own, the oldest first.
 	Page(ctx context.Context, ticket string) (PageView, error)
-	// Act does what he wants, all of it or nothing, and once for each form: ErrTwice where something was done by this form before. The
-	// form is the one of the PageView that he saw.
-	// Mails that are not his, or are gone, are passed over.
+	// Act does what he wants, all of it or nothing, and once for each form: ErrTwice where something was done by this
+	// form before. The form is the one of the PageView that he saw. Mails that are not his, or are gone, are passed
+	// over.
 	Act(ctx context.Context, ticket, form string, c Command) (Outcome, error)
 	// ChangePassword and ChangeContact return ErrPassword where the password that he has now is wrong.
 	ChangePassword(ctx context.Context, ticket, old, new string) error

@@ -74,8 +74,8 @@ const (
 // maxSaid bounds the text of a result in an address.
 const maxSaid = 1024
 
-// write makes a result part of an address, so that the page that is shown after a form can be loaded again. It is signed: nobody can send
-// a user to his own page with something that we did not say.
+// write makes a result part of an address, so that the page that is shown after a form can be loaded again. It is
+// signed: nobody can send a user to his own page with something that we did not say.
 func (f forms) write(ticket string, r result) string {
 	text := r.Text[:min(len(r.Text), maxSaid/2)]
 	said := r.Code + "." + strconv.Itoa(r.N) + "." + base64.RawURLEncoding.EncodeToString([]byte(text))
@@ -157,7 +157,8 @@ var errForm = errors.New("the form makes no sense")
 func readAsk(v url.Values) (a ask, err error) {
 	a = ask{
 		do: v.Get("do"), form: form{v.Get("form"), v.Get("token")},
-		password: v.Get("password"), fresh: v.Get("new"), again: v.Get("again"), contact: strings.TrimSpace(v.Get("contact")),
+		password: v.Get("password"), fresh: v.Get("new"), again: v.Get("again"),
+		contact: strings.TrimSpace(v.Get("contact")),
 	}
 	if last := v.Get("upto"); last != "" {
 		if a.upTo, err = store.ParseMailID(last); err != nil {
@@ -178,8 +179,8 @@ func readAsk(v url.Values) (a ask, err error) {
 	return a, nil
 }
 
-// fromElsewhere reports whether a page of another site sent a form. A browser that keeps the address to itself, as we ask it to, says
-// null for where a form came from; that it is ours is then shown by its token alone.
+// fromElsewhere reports whether a page of another site sent a form. A browser that keeps the address to itself, as we
+// ask it to, says null for where a form came from; that it is ours is then shown by its token alone.
 func fromElsewhere(r *http.Request, base string) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":
@@ -238,7 +239,8 @@ func (s *SelfService) submit(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.metrics.mail.pages.WithLabelValues("done").Inc()
-		if said.Code == saidContact { // with which the link has ended: whoever has the old address must not act any more
+		// with which the link has ended: whoever has the old address must not act any more
+		if said.Code == saidContact {
 			s.write(w, http.StatusOK, "wrong", contactChanged)
 			return
 		}
@@ -268,7 +270,8 @@ func (s *SelfService) do(r *http.Request, ticket string, a ask) (said result, er
 			return result{Code: saidUnequal}, nil
 		}
 		if checkPassword(a.fresh) != nil {
-			return result{Code: saidText, Text: fmt.Sprintf("A password has 1 to %d characters, so nothing was changed.", MaxPassword)}, nil
+			return result{Code: saidText,
+				Text: fmt.Sprintf("A password has 1 to %d characters, so nothing was changed.", MaxPassword)}, nil
 		}
 		if len(a.password) > MaxPassword {
 			return result{Code: saidWrong}, nil

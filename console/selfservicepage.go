@@ -29,11 +29,12 @@ var pages = template.Must(template.New("selfservice").Funcs(template.FuncMap{
 	"bytes":   bytesOf,
 }).Parse(pageHTML))
 
-// pagePolicy lets a page show itself, and send its forms home. The style is in the page, known by its hash, so that a page looks the same
-// whatever a web server in front makes of the paths.
+// pagePolicy lets a page show itself, and send its forms home. The style is in the page, known by its hash, so that a
+// page looks the same whatever a web server in front makes of the paths.
 var pagePolicy = func() string {
 	sum := sha256.Sum256([]byte(pageCSS))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; img-src data:; form-action 'self'; " +
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; img-src data:; form-action 'self'; " +
 		"frame-ancestors 'none'; base-uri 'none'"
 }()
 
@@ -117,7 +118,8 @@ func (s *SelfService) show(w http.ResponseWriter, r *http.Request) {
 		Form       form
 		UpTo       store.MailID
 		Said       *result
-	}{v, "Your held mail", rowsOf(v.Mails), isNew, other, s.forms.fresh(ticket), v.last(), s.forms.read(ticket, r.URL.Query().Get("said"))}
+	}{v, "Your held mail", rowsOf(v.Mails), isNew, other, s.forms.fresh(ticket), v.last(),
+		s.forms.read(ticket, r.URL.Query().Get("said"))}
 	if page.Said != nil {
 		page.Title = page.Said.Say() // which is what those hear first who do not see the page
 	}
@@ -192,13 +194,16 @@ type wrong struct {
 
 var (
 	contactChanged = wrong{http.StatusOK, "Your contact address is changed",
-		"From now on you are told there. This page has ended with the old address; if you cannot send mail now, a new link is on its way to the new one."}
+		"From now on you are told there. This page has ended with the old address; if you cannot send mail now, a " +
+			"new link is on its way to the new one."}
 	nothingHere = wrong{http.StatusNotFound, "There is nothing here",
 		"Use the link in the mail that told you about your held mail. Copy it whole: it is long."}
 	notGenuine = wrong{http.StatusForbidden, "This link is not valid",
-		"Use the link in the mail that told you about your held mail. Copy it whole: it is long, and mail programs may break it into two lines."}
+		"Use the link in the mail that told you about your held mail. Copy it whole: it is long, and mail programs " +
+			"may break it into two lines."}
 	outOfDate = wrong{http.StatusGone, "This link is out of date",
-		"Links are good for a while only. Use the one in the latest mail about your held mail, or ask the people who run your mail."}
+		"Links are good for a while only. Use the one in the latest mail about your held mail, or ask the people who " +
+			"run your mail."}
 	otherSite = wrong{http.StatusForbidden, "This did not come from your page",
 		"Nothing was changed. Open the link in the mail that told you about your held mail, and try again from there."}
 	formNotGenuine = wrong{http.StatusForbidden, "This form is not valid",

@@ -26,8 +26,8 @@ const (
 	boundControl = "control_connections"
 )
 
-// A Server is the TCP side of the console: it shows and changes nothing. New, Listen, Start and Stop are called in this order,
-// by one goroutine; Configure at any time.
+// A Server is the TCP side of the console: it shows and changes nothing. New, Listen, Start and Stop are called in this
+// order, by one goroutine; Configure at any time.
 type Server struct {
 	listen  string
 	backend Backend
@@ -101,7 +101,8 @@ func (s *Server) Stop(ctx context.Context) error {
 	return err
 }
 
-// stopHTTP shuts a server down. The listener is closed by itself as well, as the server does not know it before it serves.
+// stopHTTP shuts a server down. The listener is closed by itself as well, as the server does not know it before it
+// serves.
 func stopHTTP(ctx context.Context, srv *http.Server, l net.Listener) error {
 	if l != nil {
 		l.Close()
@@ -128,8 +129,9 @@ func (s *Server) handler() http.Handler {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src data:; "+
-			"frame-ancestors 'none'; base-uri 'none'")
+		h.Set("Content-Security-Policy",
+			"default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src data:; "+
+				"frame-ancestors 'none'; base-uri 'none'")
 		h.Set("Cache-Control", "no-store")
 		if why := s.guard.Load().check(r); why != "" {
 			h.Set("Connection", "close")

@@ -58,7 +58,8 @@ func TestHealthAndReadiness(t *testing.T) {
 		t.Errorf("readyz: %d %s", code, body)
 	}
 	b.notReady = errors.New("stopping")
-	if code, body, _ := get(t, "GET", url+"/readyz", ""); code != 503 || body != "{\"ready\":false,\"reason\":\"stopping\"}\n" {
+	if code, body, _ := get(t, "GET", url+"/readyz", ""); code != 503 ||
+		body != "{\"ready\":false,\"reason\":\"stopping\"}\n" {
 		t.Errorf("readyz while stopping: %d %s", code, body)
 	}
 	if code, _, _ := get(t, "GET", url+"/healthz", ""); code != 200 {
@@ -80,7 +81,8 @@ func TestIndex(t *testing.T) {
 	if h.Get("Content-Security-Policy") == "" || h.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("headers: %v", h)
 	}
-	if code, _, h := get(t, "GET", url+"/style.css", ""); code != 200 || !strings.HasPrefix(h.Get("Content-Type"), "text/css") {
+	if code, _, h := get(t, "GET", url+"/style.css", ""); code != 200 ||
+		!strings.HasPrefix(h.Get("Content-Type"), "text/css") {
 		t.Errorf("style: %d %v", code, h)
 	}
 	if code, _, _ := get(t, "GET", url+"/nothing", ""); code != 404 {

@@ -18,11 +18,12 @@ var ErrRunning = errors.New("another weir is running here")
 // maxSocketPath is what fits into a socket's address on every system that has them.
 const maxSocketPath = 103
 
-// listenSocket binds a unix socket that only this user can open. A socket that a dead weir left behind is replaced, one that
-// somebody answers on is not.
+// listenSocket binds a unix socket that only this user can open. A socket that a dead weir left behind is replaced, one
+// that somebody answers on is not.
 func listenSocket(path string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("control: %s is %d bytes long; the path of a socket has at most %d", path, len(path), maxSocketPath)
+		return nil, fmt.Errorf("control: %s is %d bytes long; the path of a socket has at most %d", path, len(path),
+			maxSocketPath)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("control: %w", err)

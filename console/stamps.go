@@ -74,12 +74,14 @@ var (
 )
 
 // stampDescs are the series of stamps and capacities.
-var stampDescs = []*prometheus.Desc{descWork, descStamps, descIssued, descAccepted, descSpent, descCapacity, descInUse, descLoad, descDelay,
+var stampDescs = []*prometheus.Desc{descWork, descStamps, descIssued, descAccepted, descSpent, descCapacity, descInUse,
+	descLoad, descDelay,
 	descLane, descLetIn, descLaneRefused, descTurnedAway}
 
 func (s *Stamp) collect(name string, ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), append([]string{name}, labels...)...)
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n),
+			append([]string{name}, labels...)...)
 	}
 	for gate, work := range s.Work {
 		ch <- prometheus.MustNewConstMetric(descWork, prometheus.GaugeValue, float64(work), name, gate)
@@ -87,7 +89,8 @@ func (s *Stamp) collect(name string, ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descSpent, prometheus.GaugeValue, float64(s.Spent), name)
 	counter(descIssued, s.Issued)
 	counter(descAccepted, s.Accepted)
-	for result, n := range map[string]uint64{"paid": s.Paid, "free": s.Free, "called": s.Called, "held": s.Held, "challenged": s.Challenged, "forged": s.Forged,
+	for result, n := range map[string]uint64{"paid": s.Paid, "free": s.Free, "called": s.Called, "held": s.Held,
+		"challenged": s.Challenged, "forged": s.Forged,
 		"replayed": s.Replayed, "not-paying": s.NotPaying, "full": s.Full, "busy": s.Busy} {
 		counter(descStamps, n, result)
 	}
@@ -98,7 +101,8 @@ func (c *Capacity) collect(gate string, ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, append([]string{gate}, labels...)...)
 	}
 	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), append([]string{gate}, labels...)...)
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n),
+			append([]string{gate}, labels...)...)
 	}
 	gauge(descCapacity, float64(c.Concurrent))
 	gauge(descInUse, float64(c.InUse))

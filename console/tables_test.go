@@ -8,25 +8,31 @@ import (
 
 func TestStampRows(t *testing.T) {
 	sample := func(gate, throttle string, work uint64) GateHistory {
-		return GateHistory{Gate: gate, Stamps: throttle, Samples: []Sample{{At: noon, Work: work, Takes: time.Duration(work) * time.Microsecond}}}
+		return GateHistory{Gate: gate, Stamps: throttle,
+			Samples: []Sample{{At: noon, Work: work, Takes: time.Duration(work) * time.Microsecond}}}
 	}
 	for name, c := range map[string]struct {
 		work map[string]uint64
 		past []GateHistory
 		want string
 	}{
-		"nobody came yet":           {nil, nil, "[]"},
-		"nothing is asked":          {map[string]uint64{"a": 0}, []GateHistory{sample("a", "stamps", 0)}, "[]"},
-		"one gate needs no name":    {map[string]uint64{"a": 1024}, []GateHistory{sample("a", "stamps", 1024)}, "[{ 10 bits, about 1ms on a phone}]"},
-		"as the plot says":          {map[string]uint64{"a": 4096}, []GateHistory{sample("a", "stamps", 2048)}, "[{ 11 bits, about 2ms on a phone}]"},
-		"the plot is of another":    {map[string]uint64{"a": 4096}, []GateHistory{sample("a", "others", 2048)}, "[{ 12 bits}]"},
-		"no sample yet":             {map[string]uint64{"a": 4096}, []GateHistory{{Gate: "a", Stamps: "stamps"}}, "[{ 12 bits}]"},
+		"nobody came yet":  {nil, nil, "[]"},
+		"nothing is asked": {map[string]uint64{"a": 0}, []GateHistory{sample("a", "stamps", 0)}, "[]"},
+		"one gate needs no name": {map[string]uint64{"a": 1024}, []GateHistory{sample("a", "stamps", 1024)},
+			"[{ 10 bits, about 1ms on a phone}]"},
+		"as the plot says": {map[string]uint64{"a": 4096}, []GateHistory{sample("a", "stamps", 2048)},
+			"[{ 11 bits, about 2ms on a phone}]"},
+		"the plot is of another": {map[string]uint64{"a": 4096}, []GateHistory{sample("a", "others", 2048)},
+			"[{ 12 bits}]"},
+		"no sample yet": {map[string]uint64{"a": 4096}, []GateHistory{{Gate: "a", Stamps: "stamps"}},
+			"[{ 12 bits}]"},
 		"where there is none":       {map[string]uint64{"": 16}, nil, "[{ 4 bits}]"},
 		"several gates, in order":   {map[string]uint64{"b": 2, "a": 4}, nil, "[{a 2 bits} {b 1 bits}]"},
 		"one of several gates":      {map[string]uint64{"b": 0, "a": 4}, nil, "[{a 2 bits}]"},
 		"it was asked until lately": {map[string]uint64{"a": 4096}, []GateHistory{sample("a", "stamps", 0)}, "[]"},
 	} {
-		rows := stampRows([]ThrottleStatus{{Throttle: "plans"}, {Throttle: "stamps", Stamp: &Stamp{Work: c.work}}}, c.past)
+		rows := stampRows([]ThrottleStatus{{Throttle: "plans"}, {Throttle: "stamps", Stamp: &Stamp{Work: c.work}}},
+			c.past)
 		if len(rows) != 1 || rows[0].Throttle != "stamps" || fmt.Sprint(rows[0].Asked) != c.want {
 			t.Errorf("%s: %+v, want %s", name, rows, c.want)
 		}

@@ -148,7 +148,8 @@ func (c *Control) userHandlers(mux *http.ServeMux) {
 			return nil, err
 		}
 		q := r.URL.Query()
-		p, err := m.Users(r.Context(), UserQuery{After: q.Get("after"), Stopped: q.Get("stopped") == "true", Limit: limit})
+		p, err := m.Users(r.Context(), UserQuery{After: q.Get("after"), Stopped: q.Get("stopped") == "true",
+			Limit: limit})
 		if p.Users == nil {
 			p.Users = []UserView{}
 		}

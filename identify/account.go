@@ -28,12 +28,17 @@ var (
 	ErrAccountBytes    = errors.New("the account id has control characters or white space around it, or is not UTF-8")
 	ErrAccountReserved = fmt.Errorf("the account id starts with %q, which stands for source addresses", SourcePrefix)
 	ErrAccountTwice    = errors.New("the request names its account twice, with different values: send it once")
-	ErrAccountList     = errors.New("the account id has a comma or a space in it, so that servers may read several: send one")
-	ErrAccountPlaces   = errors.New("the request names different accounts in different places: send one of them")
-	ErrAccountWritten  = errors.New("the account id is written in a way that servers read differently: escape it as %XX, and only once")
-	ErrAccountPath     = errors.New("the path can be read in several ways, with different accounts in it: write it plainly")
-	ErrAccountHop      = errors.New("the Connection header tells the gate to remove the account: leave the name out there")
-	ErrAccountSpelling = errors.New("the name of a header or parameter is spelled so that some servers take it for the account, and others do not: write it as it is")
+	ErrAccountList     = errors.New("the account id has a comma or a space in it, so that servers may read several: " +
+		"send one")
+	ErrAccountPlaces  = errors.New("the request names different accounts in different places: send one of them")
+	ErrAccountWritten = errors.New("the account id is written in a way that servers read differently: escape it as " +
+		"%XX, and only once")
+	ErrAccountPath = errors.New("the path can be read in several ways, with different accounts in it: write it " +
+		"plainly")
+	ErrAccountHop = errors.New("the Connection header tells the gate to remove the account: leave the name out " +
+		"there")
+	ErrAccountSpelling = errors.New("the name of a header or parameter is spelled so that some servers take it for " +
+		"the account, and others do not: write it as it is")
 )
 
 // A Conflict says what happens to a request that names different accounts in different places.
@@ -63,8 +68,10 @@ var extractorNames = [...]string{"header", "bearer", "query", "cookie", "path", 
 // an extractor is one place where an account id may stand.
 type extractor struct {
 	kind extractorKind
-	name string // of the header, in its canonical form, of the query parameter, the cookie or the claim; "san" for that of a certificate
-	n    int    // of the path segment, from 1
+	// of the header, in its canonical form, of the query parameter, the cookie or the claim; "san" for that of a
+	// certificate
+	name string
+	n    int // of the path segment, from 1
 }
 
 // Accounts are the places where the account of a request may be found, in order. The zero value finds none. It is
@@ -91,7 +98,8 @@ func (c Conflict) Validate(v *weir.Mistakes, a *Accounts) {
 	}
 	for _, e := range a.list {
 		if e.kind == fromPath || e.kind == fromHeader && e.name == "Host" {
-			v.Add(field, fmt.Sprintf("every request has %s, so each one that names its account elsewhere would be refused", &e),
+			v.Add(field,
+				fmt.Sprintf("every request has %s, so each one that names its account elsewhere would be refused", &e),
 				"write account_conflict: first, or keep one place")
 		}
 	}
@@ -178,12 +186,14 @@ func parseExtractor(spec string) (extractor, *weir.FieldError) {
 		case fromPath:
 			n, err := strconv.Atoi(name)
 			if err != nil || n < 1 || n > 64 {
-				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names no segment of the path", spec), Hint: "write path:1 for the first"}
+				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names no segment of the path", spec),
+					Hint: "write path:1 for the first"}
 			}
 			e.n = n
 		case fromCert:
 			if named && name != "san" {
-				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names nothing of a certificate", spec), Hint: "write cert for its common name, cert:san for its first alternative one"}
+				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names nothing of a certificate", spec),
+					Hint: "write cert for its common name, cert:san for its first alternative one"}
 			}
 		case fromClaim:
 			if name == "" {
@@ -192,7 +202,8 @@ func parseExtractor(spec string) (extractor, *weir.FieldError) {
 		}
 		return e, nil
 	}
-	return extractor{}, &weir.FieldError{Msg: fmt.Sprintf("an account cannot be found by %q", spec), Hint: hint(word, spec)}
+	return extractor{}, &weir.FieldError{Msg: fmt.Sprintf("an account cannot be found by %q", spec),
+		Hint: hint(word, spec)}
 }
 
 // hint suggests the nearest known word.

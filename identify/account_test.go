@@ -55,9 +55,11 @@ func TestAccount(t *testing.T) {
 	}{
 		{"nothing", nil, "/", nil, "", nil},
 		{"header", []string{"header:x-api-key"}, "/", []string{"X-Api-Key", "  acme "}, "acme", nil},
-		{"header empty, then set", []string{"header:X-Api-Key"}, "/", []string{"X-Api-Key", " ", "X-Api-Key", "acme"}, "", ErrAccountTwice},
+		{"header empty, then set", []string{"header:X-Api-Key"}, "/", []string{"X-Api-Key", " ", "X-Api-Key", "acme"},
+			"", ErrAccountTwice},
 		{"first present counts", []string{"header:X-Api-Key", "query:key"}, "/?key=q", nil, "q", nil},
-		{"places disagree", []string{"query:key", "header:X-Api-Key"}, "/?key=q", []string{"X-Api-Key", "h"}, "", ErrAccountPlaces},
+		{"places disagree", []string{"query:key", "header:X-Api-Key"}, "/?key=q", []string{"X-Api-Key", "h"}, "",
+			ErrAccountPlaces},
 		{"places agree", []string{"query:key", "header:X-Api-Key"}, "/?key=q", []string{"X-Api-Key", "q"}, "q", nil},
 		{"empty is none", []string{"query:key", "header:X-Api-Key"}, "/?key=", []string{"X-Api-Key", "h"}, "h", nil},
 		{"bearer", []string{"bearer"}, "/", []string{"Authorization", "bEARER  tok "}, "tok", nil},
@@ -101,7 +103,8 @@ func TestAccount(t *testing.T) {
 }
 
 func TestParseAccounts(t *testing.T) {
-	_, err := ParseAccounts([]string{"bearer", "haeder:X", "header:", "header:a b", "bearer:x", "path:0", "path:x", "query:", "cookie:a=b", "nonsense"})
+	_, err := ParseAccounts([]string{"bearer", "haeder:X", "header:", "header:a b", "bearer:x", "path:0", "path:x",
+		"query:", "cookie:a=b", "nonsense"})
 	var got []string
 	for _, fe := range weir.FieldErrors(err) {
 		got = append(got, fe.Error())
@@ -135,7 +138,8 @@ func TestChallenges(t *testing.T) {
 
 func TestMask(t *testing.T) {
 	a := Mask("a")
-	if Mask("") != "" || a == Mask("b") || a != Mask("a") || len(Mask("secret")) != 8 || Mask(strings.Repeat("x", 9999)) == "" {
+	if Mask("") != "" || a == Mask("b") || a != Mask("a") || len(Mask("secret")) != 8 ||
+		Mask(strings.Repeat("x", 9999)) == "" {
 		t.Error("masks are wrong")
 	}
 }
@@ -154,13 +158,16 @@ func FuzzAccount(f *testing.F) {
 	f.Fuzz(func(t *testing.T, authorization, cookie, query, p string) {
 		for _, spec := range []string{"bearer", "cookie:c", "query:k", "path:1", "path:2"} {
 			a, _ := ParseAccounts([]string{spec})
-			r := &http.Request{Header: http.Header{"Authorization": {authorization}, "Cookie": {cookie}}, URL: &url.URL{RawQuery: query, Path: p}}
+			r := &http.Request{Header: http.Header{"Authorization": {authorization}, "Cookie": {cookie}},
+				URL: &url.URL{RawQuery: query, Path: p}}
 			id, err := a.Account(r, netip.Addr{})
-			if err == nil && (len(id) > MaxAccount || !utf8.ValidString(id) || strings.ContainsAny(id, "\x00\r\n") || strings.HasPrefix(id, SourcePrefix)) {
+			if err == nil && (len(id) > MaxAccount || !utf8.ValidString(id) || strings.ContainsAny(id, "\x00\r\n") ||
+				strings.HasPrefix(id, SourcePrefix)) {
 				t.Errorf("%s gives %q", spec, id)
 			}
 			if spec == "query:k" && err == nil {
-				if values, wrong := url.ParseQuery(query); wrong == nil && values.Get("k") != "" && strings.Trim(values.Get("k"), " \t") != id {
+				if values, wrong := url.ParseQuery(query); wrong == nil && values.Get("k") != "" &&
+					strings.Trim(values.Get("k"), " \t") != id {
 					t.Errorf("net/url reads %q, we read %q", values.Get("k"), id)
 				}
 			}

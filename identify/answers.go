@@ -52,30 +52,32 @@ type answer struct {
 	until int64 // in nanoseconds since the epoch
 }
 
-// answers of DNS. Those that confirm a bot are kept apart from those that do not: pretenders come in any number, and must not push out
-// the real ones. When a half is full, the answer that ends soonest of a few at random makes room: nobody can aim at a certain one, and
-// there is no order to be kept.
+// answers of DNS. Those that confirm a bot are kept apart from those that do not: pretenders come in any number, and
+// must not push out the real ones. When a half is full, the answer that ends soonest of a few at random makes room:
+// nobody can aim at a certain one, and there is no order to be kept.
 type answers struct {
 	mu      sync.RWMutex
 	yes, no map[netip.Addr]answer
-	pending map[netip.Addr]int64 // networks asked about, and when; of IPv6 one address of a /64 at a time, for a pretender has all of them
-	swept   int64                // when pending was looked through for room
+	// networks asked about, and when; of IPv6 one address of a /64 at a time, for a pretender has all of them
+	pending map[netip.Addr]int64
+	swept   int64 // when pending was looked through for room
 
 	asked, crowded atomic.Uint64
 }
 
 func newAnswers() *answers {
-	return &answers{yes: map[netip.Addr]answer{}, no: map[netip.Addr]answer{}, pending: make(map[netip.Addr]int64, 2*MaxUnsure)}
+	return &answers{yes: map[netip.Addr]answer{}, no: map[netip.Addr]answer{},
+		pending: make(map[netip.Addr]int64, 2*MaxUnsure)}
 }
 
-// Unsure says whom to tell about addresses whose names are wanted: once, until there is an answer. It is told while a request waits and
-// must not block. It hands the address on to somebody who asks DNS for the names of the address, for the addresses of these names, and
-// then calls Confirm with the names that lead back. When DNS fails, Confirm is not called: what is known stays so until its time is
-// over, and after a minute the address may be asked about again.
+// Unsure says whom to tell about addresses whose names are wanted: once, until there is an answer. It is told while a
+// request waits and must not block. It hands the address on to somebody who asks DNS for the names of the address, for
+// the addresses of these names, and then calls Confirm with the names that lead back. When DNS fails, Confirm is not
+// called: what is known stays so until its time is over, and after a minute the address may be asked about again.
 func (g *Guests) Unsure(tell func(addr netip.Addr)) { g.unsure.Store(&tell) }
 
-// Unanswered says that an address could not be asked about, for want of room. What is known about it stays so, and its next request may
-// ask again.
+// Unanswered says that an address could not be asked about, for want of room. What is known about it stays so, and its
+// next request may ask again.
 func (g *Guests) Unanswered(addr netip.Addr) {
 	if g == nil || g.answers == nil {
 		return
@@ -85,8 +87,8 @@ func (g *Guests) Unanswered(addr netip.Addr) {
 	delete(g.answers.pending, asked(addr))
 }
 
-// Inherit takes over from the guests before a reload whom they tell when they are Unsure and, if the bots have the same domains, what they
-// have learnt from DNS. It is for setting up, before the guests are used.
+// Inherit takes over from the guests before a reload whom they tell when they are Unsure and, if the bots have the same
+// domains, what they have learnt from DNS. It is for setting up, before the guests are used.
 func (g *Guests) Inherit(old *Guests) {
 	if old == nil {
 		return
@@ -103,8 +105,8 @@ func (g *Guests) Inherit(old *Guests) {
 	g.answers = old.answers
 }
 
-// Confirm tells the names of an address that lead back to it, nil when there are none. Who bears the name of a bot is known for a day;
-// of who does not, DNS is not asked again for ten minutes.
+// Confirm tells the names of an address that lead back to it, nil when there are none. Who bears the name of a bot is
+// known for a day; of who does not, DNS is not asked again for ten minutes.
 func (g *Guests) Confirm(addr netip.Addr, names []string, now time.Time) {
 	if g == nil || g.answers == nil {
 		return
@@ -134,8 +136,9 @@ func (g *Guests) Stats() GuestStats {
 	return GuestStats{a.asked.Load(), a.crowded.Load(), len(a.pending), len(a.yes), len(a.no)}
 }
 
-// confirmed reports whether DNS has confirmed that an address belongs to one of the bots it claims to be. It has DNS asked where that
-// is not known, and where the answer is half way to its end: who comes every day shall not be asked to pay once a day.
+// confirmed reports whether DNS has confirmed that an address belongs to one of the bots it claims to be. It has DNS
+// asked where that is not known, and where the answer is half way to its end: who comes every day shall not be asked to
+// pay once a day.
 func (g *Guests) confirmed(addr netip.Addr, claims botSet, now time.Time) bool {
 	if !public(addr) {
 		return false
@@ -186,7 +189,8 @@ func (a *answers) ask(addr netip.Addr, t int64) bool {
 	return true
 }
 
-// sweep forgets what was asked and never answered. It is done once a minute at most: in a crowd it would be for nothing.
+// sweep forgets what was asked and never answered. It is done once a minute at most: in a crowd it would be for
+// nothing.
 func (a *answers) sweep(t int64) {
 	a.swept = t
 	for key, when := range a.pending {
@@ -234,8 +238,8 @@ func forgetOne(all map[netip.Addr]answer) {
 	delete(all, soonest)
 }
 
-// public reports whether DNS can know an address. The names of private ones are made up by whoever runs the network, and to ask for them
-// tells strangers about it. 100.64.0.0/10 is what providers number their customers with (RFC 6598).
+// public reports whether DNS can know an address. The names of private ones are made up by whoever runs the network,
+// and to ask for them tells strangers about it. 100.64.0.0/10 is what providers number their customers with (RFC 6598).
 func public(addr netip.Addr) bool {
 	return addr.IsGlobalUnicast() && !addr.IsPrivate() && !shared.Contains(addr)
 }

@@ -106,7 +106,8 @@ func TestRenewed(t *testing.T) {
 
 func TestNotLookedUp(t *testing.T) {
 	g, asked := asking(t, engines)
-	for _, addr := range []string{"10.0.0.1", "172.16.0.1", "192.168.1.1", "127.0.0.1", "169.254.1.1", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+	for _, addr := range []string{"10.0.0.1", "172.16.0.1", "192.168.1.1", "127.0.0.1", "169.254.1.1", "100.64.0.1",
+		"0.0.0.0", "224.0.0.1",
 		"255.255.255.255", "::1", "::", "fe80::1", "fe80::1%eth0", "fd00::1", "ff02::1", "::ffff:10.0.0.1"} {
 		ev := from(addr, googlebot)
 		g.Known(ev)
@@ -166,7 +167,8 @@ func FuzzWithin(f *testing.F) {
 	f.Add("evilgooglebot.com")
 	f.Fuzz(func(t *testing.T, name string) {
 		plain := strings.ToLower(strings.TrimSuffix(name, "."))
-		want := isDomain(name) && !strings.HasSuffix(name, "..") && (plain == "googlebot.com" || strings.HasSuffix(plain, ".googlebot.com"))
+		want := isDomain(name) && !strings.HasSuffix(name, "..") &&
+			(plain == "googlebot.com" || strings.HasSuffix(plain, ".googlebot.com"))
 		if within(name, "googlebot.com") != want {
 			t.Errorf("%q: %v", name, !want)
 		}
@@ -272,7 +274,8 @@ func TestAnswersBound(t *testing.T) {
 func TestManyBots(t *testing.T) {
 	var o GuestOptions
 	for i := range MaxBots {
-		o.Bots = append(o.Bots, Bot{Name: fmt.Sprint(i), Agent: fmt.Sprintf("<bot%d>", i), Domains: []string{fmt.Sprintf("bot%d.example", i)}})
+		o.Bots = append(o.Bots, Bot{Name: fmt.Sprint(i), Agent: fmt.Sprintf("<bot%d>", i),
+			Domains: []string{fmt.Sprintf("bot%d.example", i)}})
 	}
 	g, _ := asking(t, o)
 	for i := range MaxBots {
@@ -391,7 +394,8 @@ func TestKnownAllocates(t *testing.T) {
 	g := newGuests(t, o, nil)
 	g.Unsure(func(netip.Addr) {})
 	g.Confirm(netip.MustParseAddr("66.249.66.1"), []string{"crawl.googlebot.com"}, today)
-	for _, ev := range []*weir.Event{from("10.0.0.1", firefox), from("192.0.2.1", firefox), from("66.249.66.1", googlebot),
+	for _, ev := range []*weir.Event{from("10.0.0.1", firefox), from("192.0.2.1", firefox),
+		from("66.249.66.1", googlebot),
 		from("2001:db8::1", googlebot), {Route: weir.Route{Path: "/webhooks/x"}}} {
 		if n := testing.AllocsPerRun(100, func() { g.Known(ev) }); n > 0 {
 			t.Errorf("%s: %v allocations", ev.Source, n)
@@ -412,7 +416,8 @@ func BenchmarkKnown(b *testing.B) {
 	for i := range 1000 {
 		fmt.Fprintf(&list, "203.%d.%d.0/%d\n", i/256, i%256, 24+i%4)
 	}
-	o := GuestOptions{Paths: []string{"/healthz", "/webhooks/*", "/feeds/*"}, Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	o := GuestOptions{Paths: []string{"/healthz", "/webhooks/*", "/feeds/*"},
+		Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	o.Bots = append(o.Bots, engines.Bots...)
 	for i := range 8 {
 		o.Bots = append(o.Bots, Bot{Name: fmt.Sprint(i), Agent: fmt.Sprintf("listbot%d", i), Files: []string{"list"}})

@@ -42,8 +42,8 @@ const (
 // base64url is without padding, and of several spellings of the same bytes knows one.
 var base64url = base64.RawURLEncoding.Strict()
 
-// Clients gives clients an id that says nothing about them, in a cookie that nobody else can make. It is safe for concurrent use; make
-// it with NewClients.
+// Clients gives clients an id that says nothing about them, in a cookie that nobody else can make. It is safe for
+// concurrent use; make it with NewClients.
 type Clients struct {
 	keys []clientKey // the first one signs
 }
@@ -54,8 +54,8 @@ type clientKey struct{ inner, outer [sha256.BlockSize]byte }
 // clientLabel keeps the key of these cookies apart from all others that follow from the same secret.
 const clientLabel = "weir client cookie 1"
 
-// NewClients makes clients whose cookies are signed under a secret, the same on all nodes of a farm. Those under the old ones are
-// honoured. Without a secret it is a random one, and the ids end with the process.
+// NewClients makes clients whose cookies are signed under a secret, the same on all nodes of a farm. Those under the
+// old ones are honoured. Without a secret it is a random one, and the ids end with the process.
 func NewClients(secret []byte, old ...[]byte) *Clients {
 	if len(secret) == 0 {
 		secret = make([]byte, sha256.Size)
@@ -94,7 +94,8 @@ func (c *Clients) seal(text *[cookieChars]byte, id [idBytes]byte, day uint32) {
 	base64url.Encode(text[tagAt:], tag[:tagBytes])
 }
 
-// Read returns the id in a cookie. Its error is ErrClientMalformed, ErrClientForged or ErrClientOld; the client then gets a new id.
+// Read returns the id in a cookie. Its error is ErrClientMalformed, ErrClientForged or ErrClientOld; the client then
+// gets a new id.
 func (c *Clients) Read(cookie string, now time.Time) (id string, err error) {
 	if len(cookie) != cookieChars || cookie[0] != clientVersion {
 		return "", ErrClientMalformed
@@ -104,7 +105,8 @@ func (c *Clients) Read(cookie string, now time.Time) (id string, err error) {
 	var raw [idBytes]byte
 	var days [dayBytes]byte
 	var tag [tagBytes]byte
-	if !decodeAll(raw[:], text[idAt:dayAt]) || !decodeAll(days[:], text[dayAt:tagAt]) || !decodeAll(tag[:], text[tagAt:]) {
+	if !decodeAll(raw[:], text[idAt:dayAt]) || !decodeAll(days[:], text[dayAt:tagAt]) ||
+		!decodeAll(tag[:], text[tagAt:]) {
 		return "", ErrClientMalformed
 	}
 	day := uint32(days[0])<<16 | uint32(days[1])<<8 | uint32(days[2])
@@ -144,8 +146,8 @@ func (k *clientKey) tag(id [idBytes]byte, day uint32) [sha256.Size]byte {
 	return k.sum(b[:])
 }
 
-// hmacKey and sum are HMAC-SHA256 (RFC 2104) for short texts. Package crypto/hmac would allocate for each of them, and a flood makes
-// up cookies at random.
+// hmacKey and sum are HMAC-SHA256 (RFC 2104) for short texts. Package crypto/hmac would allocate for each of them, and
+// a flood makes up cookies at random.
 func hmacKey(secret []byte) (k clientKey) {
 	if len(secret) > sha256.BlockSize {
 		short := sha256.Sum256(secret)
@@ -166,8 +168,8 @@ func (k *clientKey) sum(text []byte) [sha256.Size]byte {
 	return sha256.Sum256(append(append(room[:0], k.outer[:]...), inner[:]...))
 }
 
-// AddressID returns the id of a client without a cookie: its address, as in "@192.0.2.1". Who has one IPv6 address has a /64 of them,
-// and its id is that of the /64, as in "@2001:db8:1:2::". An invalid address gives "".
+// AddressID returns the id of a client without a cookie: its address, as in "@192.0.2.1". Who has one IPv6 address has
+// a /64 of them, and its id is that of the /64, as in "@2001:db8:1:2::". An invalid address gives "".
 func AddressID(addr netip.Addr) string {
 	if !addr.IsValid() {
 		return ""

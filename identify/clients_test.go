@@ -22,7 +22,8 @@ func TestClients(t *testing.T) {
 		if got, err := c.Read(cookie, today); got != id || err != nil {
 			t.Fatalf("%q: %q, %v", cookie, got, err)
 		}
-		if raw, err := base64.RawURLEncoding.Strict().DecodeString(id); err != nil || len(raw) != 16 || strings.HasPrefix(id, AddressPrefix) {
+		if raw, err := base64.RawURLEncoding.Strict().DecodeString(id); err != nil || len(raw) != 16 ||
+			strings.HasPrefix(id, AddressPrefix) {
 			t.Errorf("%q is not an id", id)
 		}
 		if seen[id] {
@@ -61,12 +62,14 @@ func TestClientAges(t *testing.T) {
 func TestClientSecrets(t *testing.T) {
 	a, b, long := []byte("secret a, secret a"), []byte("secret b, secret b"), bytes.Repeat([]byte("x"), 100)
 	id, cookie := NewClients(a).New(today)
-	for name, c := range map[string]*Clients{"the same": NewClients(a), "old": NewClients(b, a), "older": NewClients(b, long, a)} {
+	for name, c := range map[string]*Clients{"the same": NewClients(a), "old": NewClients(b, a),
+		"older": NewClients(b, long, a)} {
 		if got, err := c.Read(cookie, today); got != id || err != nil {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	for name, c := range map[string]*Clients{"another": NewClients(b), "others": NewClients(b, long), "random": NewClients(nil)} {
+	for name, c := range map[string]*Clients{"another": NewClients(b), "others": NewClients(b, long),
+		"random": NewClients(nil)} {
 		if got, err := c.Read(cookie, today); got != "" || !errors.Is(err, ErrClientForged) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
@@ -86,12 +89,14 @@ func TestClientForged(t *testing.T) {
 		for bit := range 8 {
 			forged := []byte(cookie)
 			forged[i] ^= 1 << bit
-			if id, err := c.Read(string(forged), today); id != "" || !errors.Is(err, ErrClientForged) && !errors.Is(err, ErrClientMalformed) {
+			if id, err := c.Read(string(forged), today); id != "" || !errors.Is(err, ErrClientForged) &&
+				!errors.Is(err, ErrClientMalformed) {
 				t.Errorf("bit %d of %q: %q, %v", bit, forged[i], id, err)
 			}
 		}
 	}
-	for _, wrong := range []string{"", "1", cookie[:cookieChars-1], cookie + "A", cookie + "=", "2" + cookie[1:], " " + cookie,
+	for _, wrong := range []string{"", "1", cookie[:cookieChars-1], cookie + "A", cookie + "=", "2" + cookie[1:],
+		" " + cookie,
 		cookie[:30] + "\n" + cookie[31:], cookie[:dayAt-1] + "\n" + cookie[dayAt:],
 		strings.Repeat("@", cookieChars), "1" + strings.Repeat("=", cookieChars-1), strings.Repeat("1", 1<<20)} {
 		if id, err := c.Read(wrong, today); id != "" || !errors.Is(err, ErrClientMalformed) {
@@ -111,7 +116,8 @@ func TestClientForged(t *testing.T) {
 	// Old and forged is forged: who did not get it here learns nothing about its age.
 	forged := []byte(cookie)
 	forged[5] ^= 1
-	if _, err := c.Read(string(forged), today.Add(1000*aDay)); !errors.Is(err, ErrClientForged) && !errors.Is(err, ErrClientMalformed) {
+	if _, err := c.Read(string(forged), today.Add(1000*aDay)); !errors.Is(err, ErrClientForged) &&
+		!errors.Is(err, ErrClientMalformed) {
 		t.Error(err)
 	}
 }
@@ -163,7 +169,8 @@ func TestClientsAllocate(t *testing.T) {
 	c := NewClients([]byte("a secret that nobody knows"), []byte("an older one"))
 	_, cookie := c.New(today)
 	forged := "1" + strings.Repeat("A", cookieChars-1)
-	for name, text := range map[string]string{"malformed": cookie[1:] + "x", "encoding": "1==" + cookie[3:], "forged": forged} {
+	for name, text := range map[string]string{"malformed": cookie[1:] + "x", "encoding": "1==" + cookie[3:],
+		"forged": forged} {
 		if n := testing.AllocsPerRun(100, func() { _, _ = c.Read(text, today) }); n > 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}

@@ -8,8 +8,8 @@ import (
 // ErrDevice is returned for what is no address of a network device.
 var ErrDevice = errors.New("not the address of a device")
 
-// Device returns the one form of the hardware address of a network device (EUI-48, EUI-64), such as 02:00:5e:00:53:01. The usual spellings are
-// read: 02-00-5E-00-53-01, 0200.5e00.5301, 02005e-005301, 02005e005301, and 2:0:5e:0:53:1.
+// Device returns the one form of the hardware address of a network device (EUI-48, EUI-64), such as 02:00:5e:00:53:01.
+// The usual spellings are read: 02-00-5E-00-53-01, 0200.5e00.5301, 02005e-005301, 02005e005301, and 2:0:5e:0:53:1.
 func Device(mac string) (string, error) {
 	var (
 		digits [16]byte

@@ -41,7 +41,8 @@ func TestDevice(t *testing.T) {
 		strings.Repeat("0:", 1e5): "",
 	} {
 		got, err := Device(text)
-		if got != want || (err == nil) != (want != "") || err != nil && (!errors.Is(err, ErrDevice) || len(err.Error()) > 300) {
+		if got != want || (err == nil) != (want != "") || err != nil &&
+			(!errors.Is(err, ErrDevice) || len(err.Error()) > 300) {
 			t.Errorf("%.40q is %q, want %q (%v)", text, got, want, err)
 		}
 	}

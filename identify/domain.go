@@ -7,12 +7,13 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// domains brings names in any script to the form that the DNS has. Only letters, digits and hyphens are let through, so that no
-// character turns into an @ or a dot on the way.
-var domains = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(true), idna.VerifyDNSLength(true))
+// domains brings names in any script to the form that the DNS has. Only letters, digits and hyphens are let through, so
+// that no character turns into an @ or a dot on the way.
+var domains = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(true),
+	idna.VerifyDNSLength(true))
 
-// Domain returns the one form of a domain: in lower case, in ASCII, without a dot at the end, so that München.example. is
-// xn--mnchen-3ya.example. What is no valid name in another script stays as it is, in lower case.
+// Domain returns the one form of a domain: in lower case, in ASCII, without a dot at the end, so that München.example.
+// is xn--mnchen-3ya.example. What is no valid name in another script stays as it is, in lower case.
 func Domain(domain string) string {
 	domain = strings.TrimRight(strings.ToLower(domain), ".。．｡")
 	if !strings.ContainsFunc(domain, func(r rune) bool { return r >= 0x80 }) {
@@ -26,10 +27,12 @@ func Domain(domain string) string {
 
 // domainName reports whether a text can be a domain in a configuration.
 func domainName(text string) bool {
-	if text == "" || len(text) > maxDomain || strings.HasPrefix(text, ".") || strings.HasSuffix(text, ".") || strings.Contains(text, "..") {
+	if text == "" || len(text) > maxDomain || strings.HasPrefix(text, ".") || strings.HasSuffix(text, ".") ||
+		strings.Contains(text, "..") {
 		return false
 	}
 	return !strings.ContainsFunc(text, func(r rune) bool {
-		return unicode.IsSpace(r) || !unicode.IsPrint(r) || r < 0x80 && r != '.' && r != '-' && r != '_' && !isLetter(byte(r)) && !isDigit(byte(r))
+		return unicode.IsSpace(r) || !unicode.IsPrint(r) || r < 0x80 && r != '.' && r != '-' && r != '_' &&
+			!isLetter(byte(r)) && !isDigit(byte(r))
 	})
 }

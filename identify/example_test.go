@@ -22,7 +22,8 @@ func ExampleGuests() {
 	}
 	g.Unsure(func(addr netip.Addr) { fmt.Println("who is", addr) })
 
-	crawler := weir.Event{Time: now, Source: netip.MustParseAddr("66.249.66.1"), Agent: "Googlebot/2.1", Route: weir.Route{Path: "/"}}
+	crawler := weir.Event{Time: now, Source: netip.MustParseAddr("66.249.66.1"), Agent: "Googlebot/2.1",
+		Route: weir.Route{Path: "/"}}
 	fmt.Println(g.Known(&crawler))
 	g.Confirm(crawler.Source, []string{"crawl-66-249-66-1.googlebot.com"}, now)
 	fmt.Println(g.Known(&crawler))

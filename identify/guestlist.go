@@ -16,8 +16,8 @@ import (
 // MaxGuestFile is how many bytes a list of networks may have.
 const MaxGuestFile = 8 << 20
 
-// The widest networks that may be known. What is wider is nobody's own, and in a list somebody's mistake: with all addresses in the
-// list of a bot, what it calls itself would be enough. 10.0.0.0/8 and fc00::/7 are there to be used.
+// The widest networks that may be known. What is wider is nobody's own, and in a list somebody's mistake: with all
+// addresses in the list of a bot, what it calls itself would be enough. 10.0.0.0/8 and fc00::/7 are there to be used.
 const (
 	widestV4 = 8
 	widestV6 = 7
@@ -32,7 +32,8 @@ func tooWide(p netip.Prefix) *weir.FieldError {
 	if plain.Bits() >= least {
 		return nil
 	}
-	return &weir.FieldError{Msg: fmt.Sprintf("%s is a large part of the internet", p), Hint: fmt.Sprintf("/%d is the widest", least)}
+	return &weir.FieldError{Msg: fmt.Sprintf("%s is a large part of the internet", p),
+		Hint: fmt.Sprintf("/%d is the widest", least)}
 }
 
 // readList reads a file of networks.
@@ -66,9 +67,10 @@ func parseList(data []byte) (networks []netip.Prefix, line int, fault *weir.Fiel
 		networks, line, fault = parseLines(data)
 	}
 	if fault == nil && len(networks) == 0 {
-		// An engine that moves its list may leave a note in its place, and a download that fails an empty file. To forget all
-		// networks at once is not what anybody wants.
-		return nil, line, &weir.FieldError{Msg: "the list names no network", Hint: "was it fetched whole, and from the right address?"}
+		// An engine that moves its list may leave a note in its place, and a download that fails an empty file. To
+		// forget all networks at once is not what anybody wants.
+		return nil, line, &weir.FieldError{Msg: "the list names no network",
+			Hint: "was it fetched whole, and from the right address?"}
 	}
 	return networks, line, fault
 }
@@ -87,7 +89,8 @@ func parseLines(data []byte) (networks []netip.Prefix, line int, fault *weir.Fie
 	return networks, max(line, 1), nil
 }
 
-// parseJSON reads {"prefixes": [{"ipv4Prefix": "192.0.2.0/24"}, {"ipv6Prefix": "2001:db8::/32"}]}, whatever else stands beside it.
+// parseJSON reads {"prefixes": [{"ipv4Prefix": "192.0.2.0/24"}, {"ipv6Prefix": "2001:db8::/32"}]}, whatever else stands
+// beside it.
 func parseJSON(data []byte) (networks []netip.Prefix, line int, fault *weir.FieldError) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	lineAt := func(offset int64) int { return 1 + bytes.Count(data[:min(int(offset), len(data))], []byte("\n")) }
@@ -128,7 +131,8 @@ func parseJSON(data []byte) (networks []netip.Prefix, line int, fault *weir.Fiel
 				return wrong(err)
 			}
 			if entry.V4 == "" && entry.V6 == "" {
-				return nil, lineAt(d.InputOffset()), &weir.FieldError{Msg: "an entry names no network", Hint: "ipv4Prefix or ipv6Prefix"}
+				return nil, lineAt(d.InputOffset()),
+					&weir.FieldError{Msg: "an entry names no network", Hint: "ipv4Prefix or ipv6Prefix"}
 			}
 			for _, text := range [...]string{entry.V4, entry.V6} {
 				if text == "" {
@@ -174,7 +178,8 @@ func appendNetwork(networks []netip.Prefix, text string) ([]netip.Prefix, *weir.
 		return nil, &weir.FieldError{Msg: fmt.Sprintf("%.60q has bits set beyond its length", text),
 			Hint: fmt.Sprintf("did you mean %s?", p.Masked())}
 	case len(networks) == MaxGuestNetworks:
-		return nil, &weir.FieldError{Msg: fmt.Sprintf("more than %d networks", MaxGuestNetworks), Hint: "leave some out, or write wider ones"}
+		return nil, &weir.FieldError{Msg: fmt.Sprintf("more than %d networks", MaxGuestNetworks),
+			Hint: "leave some out, or write wider ones"}
 	}
 	if fault := tooWide(p); fault != nil {
 		return nil, fault

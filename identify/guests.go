@@ -36,7 +36,8 @@ type GuestOptions struct {
 	Paths []string `yaml:"paths"`
 	// Networks that are never asked: the office, monitoring, partners.
 	Networks []netip.Prefix `yaml:"networks"`
-	// Files with more such networks: one per line, or in the JSON that search engines publish. They are read again on a reload.
+	// Files with more such networks: one per line, or in the JSON that search engines publish. They are read again on a
+	// reload.
 	Files []string `yaml:"files"`
 	// Programs that are welcome, such as the crawlers of search engines. What they call themselves is never enough.
 	Bots []Bot `yaml:"bots"`
@@ -48,15 +49,15 @@ type GuestOptions struct {
 	Plans []string `yaml:"plans"`
 }
 
-// A Bot is a program that is welcome when it comes from where it should: from its networks, or from an address whose name in DNS is
-// below its domains and leads back to that address.
+// A Bot is a program that is welcome when it comes from where it should: from its networks, or from an address whose
+// name in DNS is below its domains and leads back to that address.
 type Bot struct {
 	// What it is called here.
 	Name string `yaml:"name"`
 	// A part of what it calls itself in User-Agent, as in Googlebot. Upper and lower case are the same.
 	Agent string `yaml:"agent"`
-	// Domains that the names of its addresses are below, as in googlebot.com. The first visit from an address is asked all the same:
-	// DNS takes a while to answer.
+	// Domains that the names of its addresses are below, as in googlebot.com. The first visit from an address is asked
+	// all the same: DNS takes a while to answer.
 	Domains []string `yaml:"domains"`
 	// Networks that it comes from.
 	Networks []netip.Prefix `yaml:"networks"`
@@ -64,7 +65,8 @@ type Bot struct {
 	Files []string `yaml:"files"`
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Files are not looked into; NewGuests does that.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Files are not looked into; NewGuests does
+// that.
 func (o GuestOptions) Validate() error {
 	var all []error
 	wrong := func(path, msg, hint string) {
@@ -116,7 +118,8 @@ func (o GuestOptions) Validate() error {
 	if most("plans", "plans", len(o.Plans), MaxGuestPlans) {
 		for i, name := range o.Plans {
 			if name == "" || len(name) > maxPlan || strings.Contains(name, "*") {
-				wrong(fmt.Sprintf("plans[%d]", i), fmt.Sprintf("%.64q is not a plan", name), fmt.Sprintf("write its name, 1 to %d bytes, without stars", maxPlan))
+				wrong(fmt.Sprintf("plans[%d]", i), fmt.Sprintf("%.64q is not a plan", name),
+					fmt.Sprintf("write its name, 1 to %d bytes, without stars", maxPlan))
 			}
 		}
 	}
@@ -133,7 +136,8 @@ func validateAccount(at, id string, wrong func(path, msg, hint string)) {
 	case err != nil:
 		wrong(at, err.Error(), "write the id as clients send it")
 	case strings.Contains(id, "*"):
-		wrong(at, "an account with a star: patterns would let off accounts that are made up to fit", "write each account, or their plan under plans")
+		wrong(at, "an account with a star: patterns would let off accounts that are made up to fit",
+			"write each account, or their plan under plans")
 	}
 }
 
@@ -152,21 +156,25 @@ func (b *Bot) validate(at string, wrong func(path, msg, hint string)) {
 			fmt.Sprintf("%d to %d printable characters of its User-Agent", minAgent, maxAgent))
 	}
 	if len(b.Domains)+len(b.Networks)+len(b.Files) == 0 {
-		wrong(strings.TrimSuffix(at, "."), "what a program calls itself is not enough: anybody can say that", "add domains, networks or files")
+		wrong(strings.TrimSuffix(at, "."), "what a program calls itself is not enough: anybody can say that",
+			"add domains, networks or files")
 	}
 	if len(b.Domains) > MaxBotDomains {
-		wrong(at+"domains", fmt.Sprintf("%d domains are too many", len(b.Domains)), fmt.Sprintf("at most %d", MaxBotDomains))
+		wrong(at+"domains", fmt.Sprintf("%d domains are too many", len(b.Domains)),
+			fmt.Sprintf("at most %d", MaxBotDomains))
 		return
 	}
 	for i, d := range b.Domains {
 		here := fmt.Sprintf("%sdomains[%d]", at, i)
 		switch plain := strings.TrimPrefix(strings.TrimPrefix(d, "*"), "."); {
 		case plain != d && isDomain(plain):
-			wrong(here, fmt.Sprintf("%q is not a domain", d), fmt.Sprintf("write %s: everything below it is meant anyway", plain))
+			wrong(here, fmt.Sprintf("%q is not a domain", d),
+				fmt.Sprintf("write %s: everything below it is meant anyway", plain))
 		case !isDomain(d):
 			wrong(here, fmt.Sprintf("%.100q is not a domain", d), "write googlebot.com")
 		case !strings.Contains(strings.TrimSuffix(d, "."), "."):
-			wrong(here, fmt.Sprintf("%q is a whole top-level domain: anybody can have a name there", d), "write googlebot.com")
+			wrong(here, fmt.Sprintf("%q is a whole top-level domain: anybody can have a name there", d),
+				"write googlebot.com")
 		}
 	}
 }
@@ -181,13 +189,17 @@ func validatePath(at, p string, wrong func(path, msg, hint string)) {
 	case p == "/*" || p == "/**":
 		wrong(at, fmt.Sprintf("with %s nobody is ever asked", p), "leave the throttle out of the gate's list instead")
 	case strings.HasSuffix(p, "/**"):
-		wrong(at, fmt.Sprintf("%q has a star too many", p), fmt.Sprintf("write %s: all below is meant anyway", strings.TrimSuffix(p, "*")))
+		wrong(at, fmt.Sprintf("%q has a star too many", p),
+			fmt.Sprintf("write %s: all below is meant anyway", strings.TrimSuffix(p, "*")))
 	case strings.Contains(exact, "*"):
-		wrong(at, fmt.Sprintf("%q has a star in the middle", p), "a star stands behind the last slash only, as in /webhooks/*")
+		wrong(at, fmt.Sprintf("%q has a star in the middle", p),
+			"a star stands behind the last slash only, as in /webhooks/*")
 	case strings.ContainsAny(exact, "%?#"):
-		wrong(at, fmt.Sprintf("%q never matches", p), "paths are matched with percent signs decoded, and without the query")
+		wrong(at, fmt.Sprintf("%q never matches", p),
+			"paths are matched with percent signs decoded, and without the query")
 	case path.Clean(exact) != exact:
-		wrong(at, fmt.Sprintf("%q never matches", p), "paths are matched without double slashes, dots and a slash at the end")
+		wrong(at, fmt.Sprintf("%q never matches", p),
+			"paths are matched without double slashes, dots and a slash at the end")
 	}
 }
 
@@ -227,8 +239,8 @@ func (o *GuestOptions) EachListed(read func(path string) ([]byte, error), f func
 	})
 }
 
-// Guests are those of whom no stamp is asked. Most callers want Known. What DNS says about bots they are told by Confirm; they ask
-// for it through Unsure. Nil, and the zero value, know nobody. They are safe for concurrent use.
+// Guests are those of whom no stamp is asked. Most callers want Known. What DNS says about bots they are told by
+// Confirm; they ask for it through Unsure. Nil, and the zero value, know nobody. They are safe for concurrent use.
 type Guests struct {
 	exact  map[string]struct{}
 	below  map[string]struct{} // paths without their "/*"
@@ -251,13 +263,14 @@ type bot struct {
 	networks Ranges[struct{}]
 }
 
-// NewGuests makes guests. Files are read by a function, os.ReadFile as a rule. Its error joins weir.FieldErrors, which name the file
-// and the line where a list is wrong.
+// NewGuests makes guests. Files are read by a function, os.ReadFile as a rule. Its error joins weir.FieldErrors, which
+// name the file and the line where a list is wrong.
 func NewGuests(o GuestOptions, read func(path string) ([]byte, error)) (*Guests, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Guests{exact: map[string]struct{}{}, below: map[string]struct{}{}, bots: make([]bot, len(o.Bots)), answers: newAnswers()}
+	g := &Guests{exact: map[string]struct{}{}, below: map[string]struct{}{}, bots: make([]bot, len(o.Bots)),
+		answers: newAnswers()}
 	for _, p := range o.Paths {
 		p, deep := strings.CutSuffix(p, "/*")
 		if !deep {
@@ -289,7 +302,8 @@ func NewGuests(o GuestOptions, read func(path string) ([]byte, error)) (*Guests,
 		g.files = append(g.files, name)
 		networks, fault := readList(name, read)
 		if count += len(networks); fault == nil && count > MaxGuestNetworks {
-			fault = &weir.FieldError{Msg: fmt.Sprintf("with %s there are more than %d networks", name, MaxGuestNetworks),
+			fault = &weir.FieldError{Msg: fmt.Sprintf("with %s there are more than %d networks", name,
+				MaxGuestNetworks),
 				Hint: "leave some out, or write wider ones"}
 		}
 		switch {
@@ -351,8 +365,8 @@ func (g *Guests) KnownAccount(ev *weir.Event) bool {
 	return account || plan
 }
 
-// KnownPath reports whether a path is free for everybody. The path is one that Path returned. Below "/webhooks/*" is "/webhooks" too,
-// as Path leaves out the slash at the end.
+// KnownPath reports whether a path is free for everybody. The path is one that Path returned. Below "/webhooks/*" is
+// "/webhooks" too, as Path leaves out the slash at the end.
 func (g *Guests) KnownPath(p string) bool {
 	if g == nil || p == "" {
 		return false
@@ -375,9 +389,9 @@ func (g *Guests) KnownPath(p string) bool {
 	return false
 }
 
-// KnownClient reports whether who sent an event is known: by its network, or as a bot by what it calls itself and where it comes from.
-// Where only DNS could tell, the answer is no until Confirm has been told. Where the source has two readings, both must
-// be known.
+// KnownClient reports whether who sent an event is known: by its network, or as a bot by what it calls itself and where
+// it comes from. Where only DNS could tell, the answer is no until Confirm has been told. Where the source has two
+// readings, both must be known.
 func (g *Guests) KnownClient(ev *weir.Event) bool {
 	return g != nil && ev.Freed(func(addr netip.Addr) bool { return g.knownAt(Plain(addr), ev) })
 }
@@ -407,8 +421,8 @@ func (g *Guests) knownAt(addr netip.Addr, ev *weir.Event) bool {
 	return named && g.confirmed(addr, claims, ev.Time)
 }
 
-// claims returns the bots that a program says it is. It looks for all of them in one go: a flood must not gain anything by sending
-// the longest of names.
+// claims returns the bots that a program says it is. It looks for all of them in one go: a flood must not gain anything
+// by sending the longest of names.
 func (g *Guests) claims(agent string) (claims botSet) {
 	agent = agent[:min(len(agent), agentRead)]
 	var first, second byte

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	googlebot = "Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X Build/MMB29P) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 " +
+	googlebot = "Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X Build/MMB29P) AppleWebKit/537.36 (KHTML, like Gecko) " +
+		"Chrome/131.0.0.0 " +
 		"Mobile Safari/537.36 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 	firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0"
 )
@@ -97,7 +98,8 @@ func TestKnownAccount(t *testing.T) {
 		want          bool
 	}{
 		{"acme", "", true}, {"käse", "", true}, {"Beta", "free", true}, {"", "gold", true}, {"anybody", "gold", true},
-		{"", "", false}, {"ACME", "", false}, {"acme ", "", false}, {"acme2", "", false}, {"acm", "", false}, {"gold", "", false},
+		{"", "", false}, {"ACME", "", false}, {"acme ", "", false}, {"acme2", "", false}, {"acm", "", false},
+		{"gold", "", false},
 		{"anybody", "acme", false}, {"", "Gold", false}, {"source:192.0.2.1", "", false},
 	} {
 		ev := from("192.0.2.1", "acme gold")
@@ -132,14 +134,17 @@ func TestGuestAccountsAtTheirBounds(t *testing.T) {
 		t.Error(err)
 	}
 	for want, o := range map[string]GuestOptions{
-		"accounts: 10001 accounts are too many (at most 10000)":                                                                          {Accounts: fill(MaxGuestAccounts + 1)},
-		"plans: 101 plans are too many (at most 100)":                                                                                    {Plans: fill(MaxGuestPlans + 1)},
-		"accounts[0]: the account id is longer than 256 bytes (write the id as clients send it)":                                         {Accounts: []string{strings.Repeat("x", MaxAccount+1)}},
-		"accounts[0]: the account id has control characters or white space around it, or is not UTF-8 (write the id as clients send it)": {Accounts: []string{"a\nb"}},
-		"accounts[1]: an account without a name is nobody's (write its id, or leave it out)":                                             {Accounts: []string{"a", ""}},
+		"accounts: 10001 accounts are too many (at most 10000)":                                  {Accounts: fill(MaxGuestAccounts + 1)},
+		"plans: 101 plans are too many (at most 100)":                                            {Plans: fill(MaxGuestPlans + 1)},
+		"accounts[0]: the account id is longer than 256 bytes (write the id as clients send it)": {Accounts: []string{strings.Repeat("x", MaxAccount+1)}},
+		"accounts[0]: the account id has control characters or white space around it, or is not UTF-8 (write the id " +
+			"as clients send it)": {Accounts: []string{"a\nb"}},
+		"accounts[1]: an account without a name is nobody's (write its id, or leave it out)": {Accounts: []string{"a",
+			""}},
 		`accounts[0]: the account id starts with "source:", which stands for source addresses (list the address under networks)`: {
 			Accounts: []string{"source:192.0.2.1"}},
-		"accounts[0]: an account with a star: patterns would let off accounts that are made up to fit (write each account, or their plan under plans)": {
+		"accounts[0]: an account with a star: patterns would let off accounts that are made up to fit (write each " +
+			"account, or their plan under plans)": {
 			Accounts: []string{"partner-*"}},
 		`plans[0]: "" is not a plan (write its name, 1 to 64 bytes, without stars)`:  {Plans: []string{""}},
 		`plans[0]: "*" is not a plan (write its name, 1 to 64 bytes, without stars)`: {Plans: []string{"*"}},
@@ -205,8 +210,10 @@ func TestKnownClient(t *testing.T) {
 		Files:    []string{"office"},
 		Bots: []Bot{
 			{Name: "google", Agent: "GoogleBot", Files: []string{"google.json"}},
-			{Name: "bing", Agent: "bingbot", Files: []string{"bing"}, Networks: []netip.Prefix{netip.MustParsePrefix("40.77.167.0/24")}},
-			{Name: "google, narrow", Agent: "google-InspectionTool", Networks: []netip.Prefix{netip.MustParsePrefix("66.249.66.1/32")}},
+			{Name: "bing", Agent: "bingbot", Files: []string{"bing"},
+				Networks: []netip.Prefix{netip.MustParsePrefix("40.77.167.0/24")}},
+			{Name: "google, narrow", Agent: "google-InspectionTool",
+				Networks: []netip.Prefix{netip.MustParsePrefix("66.249.66.1/32")}},
 		},
 	}, files)
 	for _, c := range []struct {
@@ -249,16 +256,19 @@ func TestKnownClient(t *testing.T) {
 
 func TestGuestOptions(t *testing.T) {
 	bad := GuestOptions{
-		Paths: []string{"healthz", "/*", "/a/**", "/a/*/b", "/a//b", "/a/", "/a?b", "/%61", "/" + strings.Repeat("x", maxGuestPath),
+		Paths: []string{"healthz", "/*", "/a/**", "/a/*/b", "/a//b", "/a/", "/a?b", "/%61",
+			"/" + strings.Repeat("x", maxGuestPath),
 			"/ok", "/ok/*"},
-		Networks: []netip.Prefix{{}, netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0"), netip.MustParsePrefix("::ffff:0:0/96"),
+		Networks: []netip.Prefix{{}, netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0"),
+			netip.MustParsePrefix("::ffff:0:0/96"),
 			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fc00::/7")},
 		Files: []string{""},
 		Bots: []Bot{
 			{},
 			{Name: "agent alone", Agent: "Googlebot"},
 			{Name: "all", Agent: "Googlebot", Networks: []netip.Prefix{netip.MustParsePrefix("64.0.0.0/7")}},
-			{Name: "all", Agent: "ab", Domains: []string{"com", "*.googlebot.com", ".googlebot.com", "google bot.com", "", "a..b", "käse.de",
+			{Name: "all", Agent: "ab", Domains: []string{"com", "*.googlebot.com", ".googlebot.com", "google bot.com",
+				"", "a..b", "käse.de",
 				"ok.example."}},
 			{Name: "a\nb", Agent: "a\nbc", Files: []string{"a\x00"}},
 			{Name: "many", Agent: "abc", Domains: make([]string, MaxBotDomains+1)},
@@ -333,9 +343,12 @@ func TestGuestBounds(t *testing.T) {
 		grow func(*GuestOptions)
 		want string
 	}{
-		"paths": {func(o *GuestOptions) { o.Paths = append(o.Paths, "/x") }, "paths: 1001 paths are too many (at most 1000)"},
-		"bots":  {func(o *GuestOptions) { o.Bots = append(o.Bots, o.Bots[0]) }, "bots: 101 bots are too many (at most 100)"},
-		"files": {func(o *GuestOptions) { o.Files = []string{"list"} }, "files: 101 files, with those of bots, are too many (at most 100)"},
+		"paths": {func(o *GuestOptions) { o.Paths = append(o.Paths, "/x") },
+			"paths: 1001 paths are too many (at most 1000)"},
+		"bots": {func(o *GuestOptions) { o.Bots = append(o.Bots, o.Bots[0]) },
+			"bots: 101 bots are too many (at most 100)"},
+		"files": {func(o *GuestOptions) { o.Files = []string{"list"} },
+			"files: 101 files, with those of bots, are too many (at most 100)"},
 		"networks, in file": {func(o *GuestOptions) { o.Networks = append(o.Networks, one) },
 			"bots[99].files[0]: with list there are more than 100000 networks (leave some out, or write wider ones)"},
 		"networks": {func(o *GuestOptions) { o.Networks = slices.Repeat([]netip.Prefix{one}, MaxGuestNetworks+1) },
@@ -358,21 +371,28 @@ func TestGuestFiles(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"wrong line", "192.0.2.1\n# x\n\n192.0.2.300\n",
 			`f:4: "192.0.2.300" is not a network (write 192.0.2.0/24, 2001:db8::/32 or a single address)`},
-		{"zone", "fe80::1%eth0", `f:1: "fe80::1%eth0" is not a network (write 192.0.2.0/24, 2001:db8::/32 or a single address)`},
+		{"zone", "fe80::1%eth0",
+			`f:1: "fe80::1%eth0" is not a network (write 192.0.2.0/24, 2001:db8::/32 or a single address)`},
 		{"bits", "\r\n192.0.2.1/24", `f:2: "192.0.2.1/24" has bits set beyond its length (did you mean 192.0.2.0/24?)`},
 		{"everybody", "0.0.0.0/0", `f:1: 0.0.0.0/0 is a large part of the internet (/8 is the widest)`},
-		{"everybody, in halves", "192.0.2.1\n128.0.0.0/1", `f:2: 128.0.0.0/1 is a large part of the internet (/8 is the widest)`},
+		{"everybody, in halves", "192.0.2.1\n128.0.0.0/1",
+			`f:2: 128.0.0.0/1 is a large part of the internet (/8 is the widest)`},
 		{"empty", "", `f:1: the list names no network (was it fetched whole, and from the right address?)`},
-		{"comments", "# a\n# b\n", `f:2: the list names no network (was it fetched whole, and from the right address?)`},
-		{"a page", "<html>\n", `f:1: "<html>" is not a network (write 192.0.2.0/24, 2001:db8::/32 or a single address)`},
-		{"too many", string(long) + "192.0.2.1", `f:100001: more than 100000 networks (leave some out, or write wider ones)`},
+		{"comments", "# a\n# b\n",
+			`f:2: the list names no network (was it fetched whole, and from the right address?)`},
+		{"a page", "<html>\n",
+			`f:1: "<html>" is not a network (write 192.0.2.0/24, 2001:db8::/32 or a single address)`},
+		{"too many", string(long) + "192.0.2.1",
+			`f:100001: more than 100000 networks (leave some out, or write wider ones)`},
 		{"too long", strings.Repeat("#", MaxGuestFile+1), `f has 8388609 bytes (at most 8MiB)`},
 		{"JSON without", `{"Action needed": "fetch it from elsewhere"}`,
 			`f:1: the list names no network (was it fetched whole, and from the right address?)`},
-		{"JSON empty", "{\"prefixes\": []}\n", `f:1: the list names no network (was it fetched whole, and from the right address?)`},
+		{"JSON empty", "{\"prefixes\": []}\n",
+			`f:1: the list names no network (was it fetched whole, and from the right address?)`},
 		{"JSON wrong", "{\"prefixes\": [\n{\"ipv4Prefix\": \"192.0.2.0/24\"},\n{\"ipv6Prefix\": \"2001:db8::/129\"}]}",
 			`f:3: "2001:db8::/129" is not a network (write 192.0.2.0/24, 2001:db8::/32 or a single address)`},
-		{"JSON nameless", "{\"prefixes\": [\n{\"ipv5Prefix\": \"192.0.2.0/24\"}]}", `f:2: an entry names no network (ipv4Prefix or ipv6Prefix)`},
+		{"JSON nameless", "{\"prefixes\": [\n{\"ipv5Prefix\": \"192.0.2.0/24\"}]}",
+			`f:2: an entry names no network (ipv4Prefix or ipv6Prefix)`},
 	} {
 		_, err := NewGuests(GuestOptions{Files: []string{"f"}}, folder{"f": c.text}.read)
 		if err == nil || err.Error() != "files[0]: "+c.want {
@@ -403,7 +423,8 @@ func TestGuestFiles(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
-	_, err = NewGuests(GuestOptions{Files: []string{"f"}}, func(string) ([]byte, error) { return nil, errors.New("no luck") })
+	_, err = NewGuests(GuestOptions{Files: []string{"f"}},
+		func(string) ([]byte, error) { return nil, errors.New("no luck") })
 	if err == nil || err.Error() != "files[0]: f cannot be read: no luck" {
 		t.Errorf("%v", err)
 	}
@@ -444,7 +465,9 @@ func FuzzKnown(f *testing.F) {
 	f.Add("/Webhooks//", "GOOGLEbot", []byte("0123456789abcdef"))
 	paths := []string{"/healthz", "/webhooks/*", "/a/*", "/a/b/*"}
 	network := netip.MustParsePrefix("66.249.64.0/19")
-	g, err := NewGuests(GuestOptions{Paths: paths, Bots: []Bot{{Name: "g", Agent: "Googlebot", Networks: []netip.Prefix{network}}}}, nil)
+	g,
+		err := NewGuests(GuestOptions{Paths: paths,
+		Bots: []Bot{{Name: "g", Agent: "Googlebot", Networks: []netip.Prefix{network}}}}, nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -454,7 +477,8 @@ func FuzzKnown(f *testing.F) {
 		want := false
 		for _, pattern := range paths {
 			under, deep := strings.CutSuffix(pattern, "/*")
-			want = want || ev.Route.Path == under || deep && strings.HasPrefix(ev.Route.Path, under+"/") && !odd(ev.Route.Path)
+			want = want || ev.Route.Path == under || deep && strings.HasPrefix(ev.Route.Path, under+"/") &&
+				!odd(ev.Route.Path)
 		}
 		ascii := strings.Map(func(r rune) rune { return rune(lower(byte(r))) }, strings.ToValidUTF8(agent, "?"))
 		if isPrintable(agent) && len(agent) <= agentRead {

@@ -16,8 +16,8 @@ var (
 	ErrMarkOld       = errors.New("the mark is over")
 )
 
-// MarkHeader is the header field in which another mail server brings a mark. Only the very first field of a mail counts: what stands
-// further down the sender may have written. Every such field is taken out before a mail goes on.
+// MarkHeader is the header field in which another mail server brings a mark. Only the very first field of a mail
+// counts: what stands further down the sender may have written. Every such field is taken out before a mail goes on.
 const MarkHeader = "X-Weir-User"
 
 // MaxMark is how many bytes a mark may have. MaxMarkedMail is how many the name of a mail in it may have.
@@ -26,8 +26,8 @@ const (
 	MaxMarkedMail = 128
 )
 
-// A mark is a version, the user, the mail, the end in seconds since the epoch, and a tag over them, with dots between them. All but the
-// version are in base64url.
+// A mark is a version, the user, the mail, the end in seconds since the epoch, and a tag over them, with dots between
+// them. All but the version are in base64url.
 const (
 	markVersion = "1"
 	markLabel   = "weir mail mark 1" // keeps its key apart from others of the same secret
@@ -35,9 +35,9 @@ const (
 	markTag     = sha256.Size
 )
 
-// Mark says who sends a mail that another server hands over, who alone has seen him log in. It is of letters, digits, '-', '_' and dots,
-// and good until a time. The mail is whatever its server calls it, for logs. A user of more than MaxAccount bytes, a mail of more than
-// MaxMarkedMail, or an empty secret, with which anybody could sign, gives "".
+// Mark says who sends a mail that another server hands over, who alone has seen him log in. It is of letters, digits,
+// '-', '_' and dots, and good until a time. The mail is whatever its server calls it, for logs. A user of more than
+// MaxAccount bytes, a mail of more than MaxMarkedMail, or an empty secret, with which anybody could sign, gives "".
 func Mark(secret []byte, user, mail string, until time.Time) string {
 	if len(secret) == 0 || user == "" || len(user) > MaxAccount || len(mail) > MaxMarkedMail || until.Unix() < 0 {
 		return ""
@@ -53,8 +53,8 @@ func Mark(secret []byte, user, mail string, until time.Time) string {
 	return string(base64url.AppendEncode(append(text, '.'), tag[:]))
 }
 
-// ReadMark returns the user and the mail that a mark names. One that was made with any of the secrets counts. Its error is
-// ErrMarkMalformed, ErrMarkForged or ErrMarkOld.
+// ReadMark returns the user and the mail that a mark names. One that was made with any of the secrets counts. Its error
+// is ErrMarkMalformed, ErrMarkForged or ErrMarkOld.
 func ReadMark(mark string, now time.Time, secrets ...[]byte) (user, mail string, err error) {
 	if len(mark) > MaxMark {
 		return "", "", ErrMarkMalformed
@@ -71,7 +71,8 @@ func ReadMark(mark string, now time.Time, secrets ...[]byte) (user, mail string,
 		}
 	}
 	name, end, tag := read[0], read[2], read[3]
-	if len(name) == 0 || len(name) > MaxAccount || len(read[1]) > MaxMarkedMail || len(end) != untilBytes || len(tag) != markTag {
+	if len(name) == 0 || len(name) > MaxAccount || len(read[1]) > MaxMarkedMail || len(end) != untilBytes ||
+		len(tag) != markTag {
 		return "", "", ErrMarkMalformed
 	}
 	signed := []byte(mark[:strings.LastIndexByte(mark, '.')])

@@ -22,7 +22,8 @@ func TestMark(t *testing.T) {
 		{strings.Repeat("u", MaxAccount), strings.Repeat("m", MaxMarkedMail)},
 	} {
 		mark := Mark(markSecret, c.user, c.mail, until)
-		if len(mark) > MaxMark || strings.Trim(mark, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
+		if len(mark) > MaxMark || strings.Trim(mark,
+			"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
 			t.Errorf("%q is no word of %d bytes", mark, MaxMark)
 		}
 		user, mail, err := ReadMark(mark, markTime, []byte("a newer one"), markSecret)
@@ -35,16 +36,17 @@ func TestMark(t *testing.T) {
 			secret []byte
 			want   error
 		}{
-			"the last second":   {mark, until.Add(-time.Second), markSecret, nil},
-			"too late":          {mark, until, markSecret, ErrMarkOld},
-			"before the epoch":  {mark, time.Unix(-1, 0), markSecret, ErrMarkOld},
-			"another secret":    {mark, markTime, []byte("another"), ErrMarkForged},
-			"no secret":         {mark, markTime, nil, ErrMarkForged},
-			"another version":   {"2" + mark[1:], markTime, markSecret, ErrMarkMalformed},
-			"cut off":           {mark[:len(mark)-1], markTime, markSecret, ErrMarkMalformed},
-			"something behind":  {mark + ".", markTime, markSecret, ErrMarkMalformed},
-			"a line break":      {mark[:5] + "\n" + mark[5:], markTime, markSecret, ErrMarkMalformed},
-			"another user":      {"1.Ym9i" + mark[strings.IndexByte(mark[2:], '.')+2:], markTime, markSecret, ErrMarkForged},
+			"the last second":  {mark, until.Add(-time.Second), markSecret, nil},
+			"too late":         {mark, until, markSecret, ErrMarkOld},
+			"before the epoch": {mark, time.Unix(-1, 0), markSecret, ErrMarkOld},
+			"another secret":   {mark, markTime, []byte("another"), ErrMarkForged},
+			"no secret":        {mark, markTime, nil, ErrMarkForged},
+			"another version":  {"2" + mark[1:], markTime, markSecret, ErrMarkMalformed},
+			"cut off":          {mark[:len(mark)-1], markTime, markSecret, ErrMarkMalformed},
+			"something behind": {mark + ".", markTime, markSecret, ErrMarkMalformed},
+			"a line break":     {mark[:5] + "\n" + mark[5:], markTime, markSecret, ErrMarkMalformed},
+			"another user": {"1.Ym9i" + mark[strings.IndexByte(mark[2:], '.')+2:], markTime, markSecret,
+				ErrMarkForged},
 			"nothing":           {"", markTime, markSecret, ErrMarkMalformed},
 			"more than is read": {strings.Repeat("A", MaxMark+1), markTime, markSecret, ErrMarkMalformed},
 		} {

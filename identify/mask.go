@@ -6,14 +6,15 @@ import (
 	"encoding/hex"
 )
 
-// maskKey makes fingerprints useless to somebody who has the log and a list of likely ids. It lives as long as the process.
+// maskKey makes fingerprints useless to somebody who has the log and a list of likely ids. It lives as long as the
+// process.
 var maskKey = func() (key [32]byte) {
 	_, _ = rand.Read(key[:]) // never fails: crypto/rand
 	return key
 }()
 
-// Mask returns a short fingerprint of an account id, to be logged in its place: the same for the same id as long as the process
-// lives, and nothing that could be turned back. An empty id has an empty one.
+// Mask returns a short fingerprint of an account id, to be logged in its place: the same for the same id as long as the
+// process lives, and nothing that could be turned back. An empty id has an empty one.
 func Mask(id string) string {
 	if id == "" {
 		return ""

@@ -162,7 +162,8 @@ func Token(h http.Header, header string) (string, error) {
 func bearer(line string) string {
 	line = strings.Trim(line, " \t")
 	const word = "bearer"
-	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || line[len(word)] != ' ' && line[len(word)] != '\t' {
+	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || line[len(word)] != ' ' &&
+		line[len(word)] != '\t' {
 		return ""
 	}
 	return strings.TrimLeft(line[len(word):], " \t")

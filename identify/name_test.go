@@ -15,7 +15,8 @@ import (
 
 // request makes one of header lines as they are sent.
 func request(query string, lines []readers.Line) *http.Request {
-	r := &http.Request{Method: "GET", Host: "example.com", URL: &url.URL{Path: "/v1/x", RawQuery: query}, Header: http.Header{}}
+	r := &http.Request{Method: "GET", Host: "example.com", URL: &url.URL{Path: "/v1/x", RawQuery: query},
+		Header: http.Header{}}
 	for _, l := range lines {
 		r.Header.Add(l.Name, l.Value)
 	}
@@ -58,21 +59,30 @@ func TestNamedTwice(t *testing.T) {
 		{"equal lines", "header:X-Api-Key", "", lines("X-Api-Key", "a", "x-api-key", " a "), "a", nil, nil},
 		{"comma", "header:X-Api-Key", "", lines("X-Api-Key", "a, b"), "", ErrAccountList, nil},
 		{"comma, equal", "header:X-Api-Key", "", lines("X-Api-Key", "a,a"), "", ErrAccountList, nil},
-		{"underscores", "header:X-Api-Key", "", lines("X-Api-Key", "a", "X_Api_Key", "b"), "a", nil, ErrAccountSpelling},
-		{"another sign", "header:X-Api-Key", "", lines("X-Api-Key", "a", "x.api-key", "b"), "a", nil, ErrAccountSpelling},
+		{"underscores", "header:X-Api-Key", "", lines("X-Api-Key", "a", "X_Api_Key", "b"), "a", nil,
+			ErrAccountSpelling},
+		{"another sign", "header:X-Api-Key", "", lines("X-Api-Key", "a", "x.api-key", "b"), "a", nil,
+			ErrAccountSpelling},
 		{"only underscores", "header:X-Api-Key", "", lines("X_Api_Key", "b"), "", nil, ErrAccountSpelling},
-		{"dashes for a name with underscores", "header:X_Api_Key", "", lines("X_Api_Key", "a", "X-Api-Key", "b"), "a", nil, ErrAccountSpelling},
-		{"other header", "header:X-Api-Key", "", lines("X-Api-Key", "a", "X-Api-Keys", "b", "X-Other", "c, d"), "a", nil, nil},
-		{"hop by hop", "header:X-Api-Key", "", lines("X-Api-Key", "a", "Connection", "close, x-api-key"), "", ErrAccountHop, nil},
-		{"hop by hop, other", "header:X-Api-Key", "", lines("X-Api-Key", "a", "Connection", "close, x-other"), "a", nil, nil},
-		{"two tokens", "bearer", "", lines("Authorization", "Bearer a", "Authorization", "Bearer b"), "", ErrAccountTwice, nil},
-		{"two schemes", "bearer", "", lines("Authorization", "Bearer a", "Authorization", "Basic b"), "", ErrAccountTwice, nil},
+		{"dashes for a name with underscores", "header:X_Api_Key", "", lines("X_Api_Key", "a", "X-Api-Key", "b"), "a",
+			nil, ErrAccountSpelling},
+		{"other header", "header:X-Api-Key", "", lines("X-Api-Key", "a", "X-Api-Keys", "b", "X-Other", "c, d"), "a",
+			nil, nil},
+		{"hop by hop", "header:X-Api-Key", "", lines("X-Api-Key", "a", "Connection", "close, x-api-key"), "",
+			ErrAccountHop, nil},
+		{"hop by hop, other", "header:X-Api-Key", "", lines("X-Api-Key", "a", "Connection", "close, x-other"), "a", nil,
+			nil},
+		{"two tokens", "bearer", "", lines("Authorization", "Bearer a", "Authorization", "Bearer b"), "",
+			ErrAccountTwice, nil},
+		{"two schemes", "bearer", "", lines("Authorization", "Bearer a", "Authorization", "Basic b"), "",
+			ErrAccountTwice, nil},
 		{"list of tokens", "bearer", "", lines("Authorization", "Bearer a, Bearer b"), "", ErrAccountList, nil},
 		{"token in a list", "bearer", "", lines("Authorization", "Digest a=b, Bearer c"), "", ErrAccountList, nil},
 		{"digest", "bearer", "", lines("Authorization", `Digest username="a", realm="b"`), "", nil, nil},
 		{"token behind a tab", "bearer", "", lines("Authorization", "Bearer\ta"), "a", nil, nil},
 		{"two words", "bearer", "", lines("Authorization", "Bearer a b"), "", ErrAccountList, nil},
-		{"token taken away", "bearer", "", lines("Authorization", "Bearer a", "Connection", "authorization"), "", ErrAccountHop, nil},
+		{"token taken away", "bearer", "", lines("Authorization", "Bearer a", "Connection", "authorization"), "",
+			ErrAccountHop, nil},
 		{"query twice", "query:key", "key=a&key=b", nil, "", ErrAccountTwice, nil},
 		{"query twice, equal", "query:key", "key=a&x=1&key=%61", nil, "a", nil, nil},
 		{"escaped name", "query:key", "key=a&%6bey=b", nil, "", ErrAccountTwice, nil},
@@ -103,21 +113,30 @@ func TestNamedTwice(t *testing.T) {
 		{"spaces around", "query:key", "key=%20a%20", nil, "a", nil, nil},
 		{"blanks that are trimmed", "query:key", "key=a%C2%A0", nil, "", ErrAccountBytes, nil},
 		{"cookie twice", "cookie:session", "", lines("Cookie", "x=1; session=a; session=b"), "a", nil, ErrAccountTwice},
-		{"cookie in two lines", "cookie:session", "", lines("Cookie", "session=a", "Cookie", "session=b"), "a", nil, ErrAccountTwice},
+		{"cookie in two lines", "cookie:session", "", lines("Cookie", "session=a", "Cookie", "session=b"), "a", nil,
+			ErrAccountTwice},
 		{"cookie twice, equal", "cookie:session", "", lines("Cookie", "session=a; session=a"), "a", nil, nil},
 		{"cookie empty first", "cookie:session", "", lines("Cookie", "session=; session=a"), "a", nil, ErrAccountTwice},
-		{"cookie hidden by a space", "cookie:session", "", lines("Cookie", "session=a; x=1 session=b"), "a", nil, ErrAccountTwice},
-		{"cookie hidden by a comma", "cookie:session", "", lines("Cookie", "session=a; x=1, session=b"), "a", nil, ErrAccountTwice},
-		{"cookie hidden by a quote", "cookie:session", "", lines("Cookie", `session=a; x="1; session=b"`), "a", nil, ErrAccountTwice},
+		{"cookie hidden by a space", "cookie:session", "", lines("Cookie", "session=a; x=1 session=b"), "a", nil,
+			ErrAccountTwice},
+		{"cookie hidden by a comma", "cookie:session", "", lines("Cookie", "session=a; x=1, session=b"), "a", nil,
+			ErrAccountTwice},
+		{"cookie hidden by a quote", "cookie:session", "", lines("Cookie", `session=a; x="1; session=b"`), "a", nil,
+			ErrAccountTwice},
 		{"cookie swallowed", "cookie:session", "", lines("Cookie", `x="1; session=a; y=2"`), "a", nil, ErrAccountTwice},
 		{"cookie escaped", "cookie:session", "", lines("Cookie", "session=s%3Aa"), "s:a", nil, nil},
-		{"cookie of another case", "cookie:session", "", lines("Cookie", "session=a; SESSION=b"), "a", nil, ErrAccountTwice},
+		{"cookie of another case", "cookie:session", "", lines("Cookie", "session=a; SESSION=b"), "a", nil,
+			ErrAccountTwice},
 		{"cookie with a comma", "cookie:session", "", lines("Cookie", "session=a,b"), "", ErrAccountWritten, nil},
-		{"cookie with a backslash", "cookie:session", "", lines("Cookie", `session="\141"`), "", ErrAccountWritten, nil},
-		{"cookie swallowed, quotes in pairs", "cookie:session", "", lines("Cookie", `"x = "1; session=a; y=2"`), "a", nil, ErrAccountTwice},
-		{"cookie swallowed, quotes escaped", "cookie:session", "", lines("Cookie", `x="1\"; session=a; y=2"`), "a", nil, ErrAccountTwice},
+		{"cookie with a backslash", "cookie:session", "", lines("Cookie", `session="\141"`), "", ErrAccountWritten,
+			nil},
+		{"cookie swallowed, quotes in pairs", "cookie:session", "", lines("Cookie", `"x = "1; session=a; y=2"`), "a",
+			nil, ErrAccountTwice},
+		{"cookie swallowed, quotes escaped", "cookie:session", "", lines("Cookie", `x="1\"; session=a; y=2"`), "a", nil,
+			ErrAccountTwice},
 		{"quoted cookies", "cookie:session", "", lines("Cookie", `x="1\"2\"3"; y= "4"; session=a`), "a", nil, nil},
-		{"other cookies", "cookie:session", "", lines("Cookie", `x="1"; y={"a":1,"b":[2]}; z=a=b; session=a`), "a", nil, nil},
+		{"other cookies", "cookie:session", "", lines("Cookie", `x="1"; y={"a":1,"b":[2]}; z=a=b; session=a`), "a", nil,
+			nil},
 	} {
 		a, err := ParseAccounts([]string{c.place})
 		if err != nil {
@@ -153,7 +172,8 @@ func TestOtherCookiesStay(t *testing.T) {
 		lines []string
 		want  []string
 	}{
-		{[]string{`x="1"; session=a; y={"k":[1,2]};z=a=b ; session=b`}, []string{`session=a; x="1"; y={"k":[1,2]}; z=a=b`}},
+		{[]string{`x="1"; session=a; y={"k":[1,2]};z=a=b ; session=b`},
+			[]string{`session=a; x="1"; y={"k":[1,2]}; z=a=b`}},
 		{[]string{"x=1; session=a", "user=u; session=b; y=2"}, []string{"user=u; session=a; x=1; y=2"}},
 		{[]string{"session=; x=1"}, []string{"x=1"}},
 		{[]string{"SESSION=b; x=1 session=c"}, nil},
@@ -166,8 +186,10 @@ func TestOtherCookiesStay(t *testing.T) {
 
 func TestToken(t *testing.T) {
 	for line, want := range map[string][2]string{
-		"Bearer abc": {"abc", "abc"}, "bearer  abc ": {"abc", "abc"}, "Bearer\tabc": {"abc", "abc"}, "abc": {"", "abc"}, "Basic abc": {"", ""}, "": {"", ""}, "Bearer": {"", "Bearer"},
-		"Bearer abc, Bearer d": {"!", "!"}, "Bearer abc d": {"!", "!"}, "Digest a=b, Bearer c": {"!", "!"}, "abc,d": {"", "!"}, "Digest a=b, c=d": {"", ""},
+		"Bearer abc": {"abc", "abc"}, "bearer  abc ": {"abc", "abc"}, "Bearer\tabc": {"abc", "abc"}, "abc": {"", "abc"},
+		"Basic abc": {"", ""}, "": {"", ""}, "Bearer": {"", "Bearer"},
+		"Bearer abc, Bearer d": {"!", "!"}, "Bearer abc d": {"!", "!"}, "Digest a=b, Bearer c": {"!", "!"},
+		"abc,d": {"", "!"}, "Digest a=b, c=d": {"", ""},
 	} {
 		for i, header := range []string{"Authorization", "X-Token"} {
 			got, err := Token(http.Header{header: {line, line}}, header)
@@ -200,14 +222,23 @@ func TestPlacesDisagree(t *testing.T) {
 		{"agree", both, "", lines("X-Api-Key", "a", "Authorization", "Bearer a"), nil, "a", nil},
 		{"one of them", both, "", lines("Authorization", "Bearer b"), nil, "b", nil},
 		{"none of them", both, "", nil, nil, "source:192.0.2.1", nil},
-		{"source never disagrees", []string{"source", "header:X-Api-Key"}, "", lines("X-Api-Key", "a"), nil, "source:192.0.2.1", nil},
-		{"a doubt in the second", both, "", lines("X-Api-Key", "a", "Authorization", "Bearer a", "Authorization", "Bearer b"), nil, "", ErrAccountTwice},
-		{"token and its claim", []string{"jwt:sub", "bearer"}, "", lines("Authorization", "Bearer x.y.z"), said{"sub": "ann"}, "ann", nil},
-		{"bad token, taken as it is", []string{"jwt:sub", "bearer"}, "", lines("Authorization", "Bearer x.y.z"), nil, "x.y.z", nil},
-		{"bad token beside a key", []string{"jwt:sub", "header:X-Api-Key"}, "", lines("Authorization", "Bearer x.y.z", "X-Api-Key", "a"), nil, "", ErrAccountPlaces},
-		{"no token beside a key", []string{"jwt:sub", "header:X-Api-Key"}, "", lines("Authorization", "Bearer opaque", "X-Api-Key", "a"), nil, "a", nil},
-		{"two tokens", []string{"jwt:sub"}, "", lines("Authorization", "Bearer x.y.z", "Authorization", "Bearer u.v.w"), said{"sub": "b"}, "", ErrAccountTwice},
-		{"claim and key", []string{"jwt:sub", "header:X-Api-Key"}, "", lines("Authorization", "Bearer x.y.z", "X-Api-Key", "a"), said{"sub": "b"}, "", ErrAccountPlaces},
+		{"source never disagrees", []string{"source", "header:X-Api-Key"}, "", lines("X-Api-Key", "a"), nil,
+			"source:192.0.2.1", nil},
+		{"a doubt in the second", both, "",
+			lines("X-Api-Key", "a", "Authorization", "Bearer a", "Authorization", "Bearer b"), nil, "",
+			ErrAccountTwice},
+		{"token and its claim", []string{"jwt:sub", "bearer"}, "", lines("Authorization", "Bearer x.y.z"),
+			said{"sub": "ann"}, "ann", nil},
+		{"bad token, taken as it is", []string{"jwt:sub", "bearer"}, "", lines("Authorization", "Bearer x.y.z"), nil,
+			"x.y.z", nil},
+		{"bad token beside a key", []string{"jwt:sub", "header:X-Api-Key"}, "",
+			lines("Authorization", "Bearer x.y.z", "X-Api-Key", "a"), nil, "", ErrAccountPlaces},
+		{"no token beside a key", []string{"jwt:sub", "header:X-Api-Key"}, "",
+			lines("Authorization", "Bearer opaque", "X-Api-Key", "a"), nil, "a", nil},
+		{"two tokens", []string{"jwt:sub"}, "", lines("Authorization", "Bearer x.y.z", "Authorization", "Bearer u.v.w"),
+			said{"sub": "b"}, "", ErrAccountTwice},
+		{"claim and key", []string{"jwt:sub", "header:X-Api-Key"}, "",
+			lines("Authorization", "Bearer x.y.z", "X-Api-Key", "a"), said{"sub": "b"}, "", ErrAccountPlaces},
 	} {
 		a, err := ParseAccounts(c.places)
 		if err != nil {

@@ -31,7 +31,8 @@ var trunks = map[string]string{
 // ErrNoCountry its digits are returned.
 func Phone(number, country string) (string, error) {
 	code := strings.TrimPrefix(country, "+")
-	if country != "" && (code == "" || len(code) > longestCode || code[0] == '0' || strings.Trim(code, "0123456789") != "") {
+	if country != "" && (code == "" || len(code) > longestCode || code[0] == '0' ||
+		strings.Trim(code, "0123456789") != "") {
 		return "", fmt.Errorf("%w: country %.16q; write +49", ErrPhone, country)
 	}
 	digits, plus, err := dialled(number, code)
@@ -54,7 +55,8 @@ func Phone(number, country string) (string, error) {
 		return noCountry(digits, "%.64q could be of any country; write +%s 30 123456, or 030 123456", number, code)
 	}
 	if len(digits) < minDigits || len(digits) > maxDigits || digits[0] == '0' {
-		return "", fmt.Errorf("%w: %.64q; with the country's it has %d to %d digits, as in +49 30 123456", ErrPhone, number, minDigits, maxDigits)
+		return "", fmt.Errorf("%w: %.64q; with the country's it has %d to %d digits, as in +49 30 123456", ErrPhone,
+			number, minDigits, maxDigits)
 	}
 	return "+" + digits, nil
 }
@@ -87,7 +89,8 @@ func dialled(number, code string) (digits string, plus bool, err error) {
 	for i, c := range number {
 		switch {
 		case c >= '0' && c <= '9':
-			if c == '0' && i > 0 && number[i-1] == '(' && strings.HasPrefix(number[i+1:], ")") && skipped(string(room[:n]), code, plus) {
+			if c == '0' && i > 0 && number[i-1] == '(' && strings.HasPrefix(number[i+1:], ")") &&
+				skipped(string(room[:n]), code, plus) {
 				continue
 			}
 			room[n] = byte(c)

@@ -93,12 +93,14 @@ func FuzzPhone(f *testing.F) {
 	f.Fuzz(func(t *testing.T, number, country string) {
 		got, err := Phone(number, country)
 		if err != nil {
-			if (got != "") != errors.Is(err, ErrNoCountry) || len(got) > maxDigits || !errors.Is(err, ErrPhone) || len(err.Error()) > 1000 {
+			if (got != "") != errors.Is(err, ErrNoCountry) || len(got) > maxDigits || !errors.Is(err, ErrPhone) ||
+				len(err.Error()) > 1000 {
 				t.Errorf("%q, %v", got, err)
 			}
 			return
 		}
-		if again, err := Phone(got, country); again != got || err != nil || len(got) > 1+maxDigits || len(got) < 1+minDigits {
+		if again, err := Phone(got, country); again != got || err != nil || len(got) > 1+maxDigits ||
+			len(got) < 1+minDigits {
 			t.Errorf("%q is %q, and that is %q, %v", number, got, again, err)
 		}
 	})

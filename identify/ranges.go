@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Ranges finds the narrowest of a set of networks that an address is in, and what was said about it. The zero value is empty. It
-// may be read from several goroutines once it is complete.
+// Ranges finds the narrowest of a set of networks that an address is in, and what was said about it. The zero value is
+// empty. It may be read from several goroutines once it is complete.
 type Ranges[T any] struct {
 	said    map[netip.Prefix]T
 	lengths [2][]int // prefix lengths that occur, falling; of IPv4 and of IPv6
@@ -50,7 +50,8 @@ func family(addr netip.Addr) int {
 	return 1
 }
 
-// PlainPrefix returns a network as throttles know it: of IPv4 networks mapped into IPv6 the IPv4 network, and without host bits.
+// PlainPrefix returns a network as throttles know it: of IPv4 networks mapped into IPv6 the IPv4 network, and without
+// host bits.
 func PlainPrefix(p netip.Prefix) netip.Prefix {
 	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)

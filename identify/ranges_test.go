@@ -10,7 +10,8 @@ func TestRanges(t *testing.T) {
 	if _, found := r.Find(netip.MustParseAddr("192.0.2.1")); found {
 		t.Error("something is found in nothing")
 	}
-	for _, p := range []string{"10.0.0.0/8", "10.1.0.0/16", "10.1.2.3/32", "::ffff:172.16.0.0/108", "2001:db8::/32", "2001:db8:1::/48", "0.0.0.0/0"} {
+	for _, p := range []string{"10.0.0.0/8", "10.1.0.0/16", "10.1.2.3/32", "::ffff:172.16.0.0/108", "2001:db8::/32",
+		"2001:db8:1::/48", "0.0.0.0/0"} {
 		r.Add(netip.MustParsePrefix(p), p)
 	}
 	r.Add(netip.MustParsePrefix("10.9.9.9/8"), "ten") // the host bits count for nothing: it replaces 10.0.0.0/8

@@ -14,15 +14,19 @@ import (
 
 // What a client may write into the forwarding headers: parts, in any order, as often as it likes.
 var forgeries = []string{
-	"", " ", ",", ", ", ";", `"`, `\`, `\"`, "=", "for=", "For=", "by=", "a=", `for="`, `a="x, y"`, "unknown", "_hidden", "garbage", "\t", "%", "::", "[", "]:80",
-	"10.0.0.1", "10.0.0.2", "for=10.0.0.1", "198.51.100.1", "for=198.51.100.1", `for="198.51.100.1:80"`, "203.0.113.9", "for=203.0.113.9",
-	"2001:db8::7", `for="[2001:db8::7]"`, "192.0.2.1, 10.0.0.1", "for=192.0.2.1, for=10.0.0.1;by=x", strings.Repeat("10.0.0.2, ", 33),
+	"", " ", ",", ", ", ";", `"`, `\`, `\"`, "=", "for=", "For=", "by=", "a=", `for="`, `a="x, y"`, "unknown",
+	"_hidden", "garbage", "\t", "%", "::", "[", "]:80",
+	"10.0.0.1", "10.0.0.2", "for=10.0.0.1", "198.51.100.1", "for=198.51.100.1", `for="198.51.100.1:80"`, "203.0.113.9",
+	"for=203.0.113.9",
+	"2001:db8::7", `for="[2001:db8::7]"`, "192.0.2.1, 10.0.0.1", "for=192.0.2.1, for=10.0.0.1;by=x",
+	strings.Repeat("10.0.0.2, ", 33),
 	strings.Repeat("for=10.0.0.2, ", 33), strings.Repeat("1", 300),
 }
 
 // forged draws the lines of one header as a client writes them.
 func forged(t *rapid.T, name string) []string {
-	line := rapid.Map(rapid.SliceOfN(rapid.SampledFrom(forgeries), 0, 6), func(parts []string) string { return strings.Join(parts, "") })
+	line := rapid.Map(rapid.SliceOfN(rapid.SampledFrom(forgeries), 0, 6),
+		func(parts []string) string { return strings.Join(parts, "") })
 	return rapid.SliceOfN(rapid.OneOf(line, rapid.StringMatching(`[ -~]{0,40}`)), 0, 4).Draw(t, name)
 }
 
@@ -42,7 +46,8 @@ func relay(t *rapid.T, lines []string, element, name string) []string {
 func TestNobodyForgesTheirSource(t *testing.T) {
 	client, peer := netip.MustParseAddr("203.0.113.9"), netip.MustParseAddr("10.0.0.1")
 	everyone := func(addr netip.Addr) bool { return addr != client } // the widest list without the client
-	all := prefixes("0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/5", "200.0.0.0/7", "202.0.0.0/8", "203.0.112.0/24", "203.0.113.0/29", "2000::/8", "10.0.0.0/8")
+	all := prefixes("0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/5", "200.0.0.0/7", "202.0.0.0/8", "203.0.112.0/24",
+		"203.0.113.0/29", "2000::/8", "10.0.0.0/8")
 	guests := &Guests{answers: newAnswers()}
 	addAll(&guests.own, all)
 	rapid.Check(t, func(t *rapid.T) {
@@ -59,7 +64,8 @@ func TestNobodyForgesTheirSource(t *testing.T) {
 			if maintained == XForwardedFor {
 				xff = relay(t, xff, from+rapid.SampledFrom([]string{"", ":4711"}).Draw(t, "port"), "xff line")
 			} else {
-				element := rapid.SampledFrom([]string{"for=%", `for="%:80";proto=http`, `by=10.0.0.1;for=%;host="a, b"`, `For=%;host="a\"b\\"`}).Draw(t, "element")
+				element := rapid.SampledFrom([]string{"for=%", `for="%:80";proto=http`, `by=10.0.0.1;for=%;host="a, b"`,
+					`For=%;host="a\"b\\"`}).Draw(t, "element")
 				fwd = relay(t, fwd, strings.ReplaceAll(element, "%", from), "forwarded line")
 			}
 		}
@@ -82,7 +88,8 @@ func TestNobodyForgesTheirSource(t *testing.T) {
 		if ev.Freed(everyone) || guests.KnownClient(&ev) {
 			t.Errorf("let off by a list that does not have the client: %+v", o)
 		}
-		if header == maintained && (o.Unknown || o.Other.IsValid() || !ev.Freed(func(a netip.Addr) bool { return a == client })) {
+		if header == maintained && (o.Unknown || o.Other.IsValid() ||
+			!ev.Freed(func(a netip.Addr) bool { return a == client })) {
 			t.Errorf("a client that is on a list is not let off: %+v", o)
 		}
 	})
@@ -120,7 +127,8 @@ func TestBothReadingsMustBeKnown(t *testing.T) {
 			t.Errorf("somebody behind %s is known", a)
 		}
 	}
-	ev := weir.Event{Time: now, Source: netip.MustParseAddr("192.0.2.1"), OtherSource: netip.MustParseAddr("192.0.2.2"), Agent: "crawler/1"}
+	ev := weir.Event{Time: now, Source: netip.MustParseAddr("192.0.2.1"), OtherSource: netip.MustParseAddr("192.0.2.2"),
+		Agent: "crawler/1"}
 	if n := testing.AllocsPerRun(100, func() { g.KnownClient(&ev) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -128,7 +136,8 @@ func TestBothReadingsMustBeKnown(t *testing.T) {
 
 // TestReadFromTheRight: of lines that keep to the grammar, the elements are the same from the right as from the left.
 func TestReadFromTheRight(t *testing.T) {
-	element := rapid.SampledFrom([]string{"", "for=1.1.1.1", `for="[2001:db8::7]:80";proto=http`, `a="x, y";for=_h`, `by="\"";a="\\";c=d`, `a="\\\", for=9"`, `a=""`})
+	element := rapid.SampledFrom([]string{"", "for=1.1.1.1", `for="[2001:db8::7]:80";proto=http`, `a="x, y";for=_h`,
+		`by="\"";a="\\";c=d`, `a="\\\", for=9"`, `a=""`})
 	rapid.Check(t, func(t *rapid.T) {
 		elements := rapid.SliceOfN(element, 1, 6).Draw(t, "elements")
 		line := strings.Join(elements, rapid.SampledFrom([]string{",", ", ", " ,\t"}).Draw(t, "separator"))
@@ -141,7 +150,8 @@ func TestReadFromTheRight(t *testing.T) {
 				t.Fatalf("%q: %q, %v, want %q", line, got, more, elements[i])
 			}
 		}
-		if broken := line + rapid.SampledFrom([]string{`, a="`, ", b", `, for=1;for=2`, `,"`, `, a=1 2`, `, \`}).Draw(t, "broken"); WellForwarded([]string{line, broken}) {
+		if broken := line + rapid.SampledFrom([]string{`, a="`, ", b", `, for=1;for=2`, `,"`, `, a=1 2`, `, \`}).Draw(t,
+			"broken"); WellForwarded([]string{line, broken}) {
 			t.Fatalf("%q is well", broken)
 		}
 	})
@@ -156,7 +166,8 @@ func TestToldOnASocket(t *testing.T) {
 	}{
 		{"203.0.113.9", "", Origin{Addr: netip.MustParseAddr("203.0.113.9"), Proxied: true, XForwardedFor: true}},
 		{"garbage", "", Origin{Unknown: true, Proxied: true, XForwardedFor: true}},
-		{"garbage", "for=203.0.113.9", Origin{Other: netip.MustParseAddr("203.0.113.9"), Unknown: true, Proxied: true, XForwardedFor: true}},
+		{"garbage", "for=203.0.113.9", Origin{Other: netip.MustParseAddr("203.0.113.9"), Unknown: true, Proxied: true,
+			XForwardedFor: true}},
 		{"", "", Origin{Proxied: true}},
 	} {
 		h := http.Header{}

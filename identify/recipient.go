@@ -20,8 +20,8 @@ var recipients = mail.AddressParser{WordDecoder: &mime.WordDecoder{
 	CharsetReader: func(_ string, r io.Reader) (io.Reader, error) { return r, nil },
 }}
 
-// Recipient returns the form of an address by which a recipient is counted and stamps are made: without a name or quotes, in lower case,
-// so that the header, the command line and the envelope mean the same recipient.
+// Recipient returns the form of an address by which a recipient is counted and stamps are made: without a name or
+// quotes, in lower case, so that the header, the command line and the envelope mean the same recipient.
 func Recipient(address string) (string, error) {
 	if len(address) > MaxRecipient && !strings.ContainsAny(address, "<\"") { // nothing that a name could be beside
 		return "", tooLong(address)

@@ -37,7 +37,8 @@ func TestRecipient(t *testing.T) {
 
 // FuzzRecipient: what comes out goes in again, and stays what it is, unless it needs the quotes that it had.
 func FuzzRecipient(f *testing.F) {
-	for _, seed := range []string{"ann@example.org", `"a b"@example.org`, "Ann <ann@EXAMPLE.org>", "ann@[192.0.2.1]", "@", "a@b@c", "ÄÖ@ü"} {
+	for _, seed := range []string{"ann@example.org", `"a b"@example.org`, "Ann <ann@EXAMPLE.org>", "ann@[192.0.2.1]",
+		"@", "a@b@c", "ÄÖ@ü"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -51,7 +52,9 @@ func FuzzRecipient(f *testing.F) {
 		if !strings.Contains(got, "@") || strings.ContainsAny(got, "\r\n\x00") {
 			t.Errorf("%q is %q", text, got)
 		}
-		if again, err := Recipient(got); err == nil && again != strings.TrimSpace(got) && !strings.ContainsAny(got, " \"\\<>(),;:[]") { // the quotes are off
+		// the quotes are off
+		if again, err := Recipient(got); err == nil && again != strings.TrimSpace(got) &&
+			!strings.ContainsAny(got, " \"\\<>(),;:[]") {
 			t.Errorf("%q is %q, and that is %q", text, got, again)
 		}
 	})

@@ -29,7 +29,8 @@ type Same struct {
 	As string `yaml:"as"`
 }
 
-// builtIn are large providers of whom it is known. Where an operator has a rule for a domain of one of them, his goes before the whole.
+// builtIn are large providers of whom it is known. Where an operator has a rule for a domain of one of them, his goes
+// before the whole.
 var builtIn = []Same{
 	{Domains: []string{"gmail.com", "googlemail.com"}, Tags: "+", Dots: true, As: "gmail.com"},
 	{Domains: []string{"outlook.com", "hotmail.com", "live.com"}, Tags: "+"},
@@ -38,16 +39,17 @@ var builtIn = []Same{
 	{Domains: []string{"fastmail.com"}, Tags: "+"},
 }
 
-// A Sameness tells which addresses are the same person's, so that nobody is counted twice. Most callers want Address. It may be used from
-// several goroutines.
+// A Sameness tells which addresses are the same person's, so that nobody is counted twice. Most callers want Address.
+// It may be used from several goroutines.
 type Sameness struct {
 	exact  map[string]*Same
 	below  map[string]*Same // by the domain, without the dot before it
 	others *Same
 }
 
-// NewSameness returns what an operator's rules say, and those for large providers of whom it is known, where he has none: the dots and tags
-// of gmail.com, the tags of outlook.com, icloud.com and others. The error joins every mistake as weir.FieldErrors, below [i] of rule i.
+// NewSameness returns what an operator's rules say, and those for large providers of whom it is known, where he has
+// none: the dots and tags of gmail.com, the tags of outlook.com, icloud.com and others. The error joins every mistake
+// as weir.FieldErrors, below [i] of rule i.
 func NewSameness(rules []Same) (*Sameness, error) {
 	s := &Sameness{exact: map[string]*Same{}, below: map[string]*Same{}}
 	if err := s.add(rules); err != nil {
@@ -106,7 +108,8 @@ func (s *Sameness) add(rules []Same) error {
 			continue
 		}
 		if before, double := as[rule.As]; double {
-			v.Add(at+".as", fmt.Sprintf("%q is what [%d] has already", rule.As, before), "write all of its domains under one rule")
+			v.Add(at+".as", fmt.Sprintf("%q is what [%d] has already", rule.As, before),
+				"write all of its domains under one rule")
 			continue
 		}
 		as[rule.As] = i
@@ -122,7 +125,8 @@ func (s *Sameness) add(rules []Same) error {
 			rule.As = as
 			s.exact[as] = &rule
 		case own.As != as:
-			v.Add(fmt.Sprintf("[%d].as", i), fmt.Sprintf("%q has a rule of its own", as), "write all of its domains under one rule")
+			v.Add(fmt.Sprintf("[%d].as", i), fmt.Sprintf("%q has a rule of its own", as),
+				"write all of its domains under one rule")
 		}
 	}
 	return v.Err()
@@ -151,7 +155,8 @@ func (r Same) Validate() error {
 	case strings.Contains(r.Tags, "."):
 		v.Add("tags", "a dot begins no tag", "dots: true leaves dots out")
 	case wrong >= 0 || len(r.Tags) > maxTags:
-		v.Add("tags", fmt.Sprintf("%.64q cannot begin a tag", r.Tags), fmt.Sprintf(`at most %d characters, as in "+" or "+-"`, maxTags))
+		v.Add("tags", fmt.Sprintf("%.64q cannot begin a tag", r.Tags),
+			fmt.Sprintf(`at most %d characters, as in "+" or "+-"`, maxTags))
 	}
 	switch {
 	case r.As == "":
@@ -176,8 +181,9 @@ func (s *Sameness) find(domain string) *Same {
 	return s.others
 }
 
-// Address returns the one form of all addresses that are the same person's as this one, by which he is counted: as Recipient gives it, with
-// the domain in ASCII, without a dot at its end, and without what the rules say makes no difference. Mail cannot be sent to it.
+// Address returns the one form of all addresses that are the same person's as this one, by which he is counted: as
+// Recipient gives it, with the domain in ASCII, without a dot at its end, and without what the rules say makes no
+// difference. Mail cannot be sent to it.
 func (s *Sameness) Address(address string) (string, error) {
 	if end := strings.TrimSuffix(address, "."); end != address {
 		address = end
@@ -217,8 +223,8 @@ func (s *Sameness) Address(address string) (string, error) {
 	return local + "@" + domain, nil
 }
 
-// plainAddress returns where the @ is in an address of the most usual kind, of which only the case may matter, or 0 for others, which are
-// read with more care.
+// plainAddress returns where the @ is in an address of the most usual kind, of which only the case may matter, or 0 for
+// others, which are read with more care.
 func plainAddress(address string) int {
 	if len(address) > MaxRecipient {
 		return 0

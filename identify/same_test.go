@@ -69,10 +69,12 @@ func TestSameAddress(t *testing.T) {
 			"a.b@[192.0.2.1]":    "a.b@[192.0.2.1]",
 			"ann+x@a.b.c.d.test": "ann@a.b.c.d.test",
 		}},
-		"an own rule goes before the known one": {[]Same{{Domains: []string{"googlemail.com"}}, tagged}, map[string]string{
-			"a.b+x@googlemail.com": "a.b+x@googlemail.com",
-			"a.b+x@gmail.com":      "a.b@gmail.com", // of the others: the known rule is off for both, which belong together
-		}},
+		"an own rule goes before the known one": {[]Same{{Domains: []string{"googlemail.com"}}, tagged},
+			map[string]string{
+				"a.b+x@googlemail.com": "a.b+x@googlemail.com",
+				// of the others: the known rule is off for both, which belong together
+				"a.b+x@gmail.com": "a.b@gmail.com",
+			}},
 		"the narrowest": {[]Same{
 			{Domains: []string{".example.org"}, Tags: "+"}, {Domains: []string{".b.example.org"}, Dots: true},
 			{Domains: []string{"c.b.example.org"}, As: "München.example"},
@@ -85,11 +87,12 @@ func TestSameAddress(t *testing.T) {
 			"a.n+x@d.c.b.example.org": "an+x@d.c.b.example.org",
 			"a.n+x@notexample.org":    "a.n+x@notexample.org",
 		}},
-		"what others are the same as": {[]Same{{Domains: []string{"Büro.example"}, Tags: "+", As: "Example.net"}}, map[string]string{
-			"ann+x@büro.example":         "ann@example.net",
-			"ann+x@xn--bro-hoa.example.": "ann@example.net",
-			"ann+x@example.net":          "ann@example.net",
-		}},
+		"what others are the same as": {[]Same{{Domains: []string{"Büro.example"}, Tags: "+", As: "Example.net"}},
+			map[string]string{
+				"ann+x@büro.example":         "ann@example.net",
+				"ann+x@xn--bro-hoa.example.": "ann@example.net",
+				"ann+x@example.net":          "ann@example.net",
+			}},
 	} {
 		s := sameness(t, test.rules...)
 		for text, want := range test.same {
@@ -134,23 +137,31 @@ func TestNewSamenessMistakes(t *testing.T) {
 		rules []Same
 		want  []string // paths
 	}{
-		"none":                   {nil, nil},
-		"good":                   {[]Same{ok, {Domains: []string{".example.org", "*"}, Tags: "+-_=#", Dots: true}}, nil},
-		"no domains":             {[]Same{ok, {Tags: "+"}}, []string{"[1].domains"}},
-		"most domains":           {[]Same{{Domains: domains(MaxSameDomains)}}, nil},
-		"too many domains":       {[]Same{{Domains: domains(MaxSameDomains + 1)}}, []string{"[0].domains"}},
-		"most rules":             {rules(MaxSame), nil},
-		"too many rules":         {rules(MaxSame + 1), []string{""}},
-		"no domain":              {[]Same{{Domains: []string{"", "a b", "ann@example.org", "*.example.org", "..x", "x."}}}, paths("[0].domains[%d]", 6)},
-		"long domain":            {[]Same{{Domains: []string{strings.Repeat("a", maxDomain), strings.Repeat("a", maxDomain+1)}}}, []string{"[0].domains[1]"}},
-		"tags":                   {[]Same{{Domains: []string{"a.example"}, Tags: "+."}, {Domains: []string{"b.example"}, Tags: "x"}}, []string{"[0].tags", "[1].tags"}},
-		"many tags":              {[]Same{{Domains: []string{"a.example"}, Tags: strings.Repeat("+", maxTags+1)}}, []string{"[0].tags"}},
+		"none": {nil, nil},
+		"good": {[]Same{ok, {Domains: []string{".example.org", "*"}, Tags: "+-_=#", Dots: true}},
+			nil},
+		"no domains":       {[]Same{ok, {Tags: "+"}}, []string{"[1].domains"}},
+		"most domains":     {[]Same{{Domains: domains(MaxSameDomains)}}, nil},
+		"too many domains": {[]Same{{Domains: domains(MaxSameDomains + 1)}}, []string{"[0].domains"}},
+		"most rules":       {rules(MaxSame), nil},
+		"too many rules":   {rules(MaxSame + 1), []string{""}},
+		"no domain": {[]Same{{Domains: []string{"", "a b", "ann@example.org", "*.example.org", "..x",
+			"x."}}}, paths("[0].domains[%d]", 6)},
+		"long domain": {[]Same{{Domains: []string{strings.Repeat("a", maxDomain),
+			strings.Repeat("a", maxDomain+1)}}}, []string{"[0].domains[1]"}},
+		"tags": {[]Same{{Domains: []string{"a.example"}, Tags: "+."},
+			{Domains: []string{"b.example"}, Tags: "x"}}, []string{"[0].tags", "[1].tags"}},
+		"many tags": {[]Same{{Domains: []string{"a.example"}, Tags: strings.Repeat("+", maxTags+1)}},
+			[]string{"[0].tags"}},
 		"tags in another script": {[]Same{{Domains: []string{"a.example"}, Tags: "＋"}}, []string{"[0].tags"}},
-		"as":                     {[]Same{{Domains: []string{"a.example"}, As: ".b"}, {Domains: []string{"*"}, As: "b.example"}}, []string{"[0].as", "[1].as"}},
-		"twice":                  {[]Same{ok, {Domains: []string{"b.example", "EXAMPLE.org"}}}, []string{"[1].domains[1]"}},
-		"twice, in two scripts":  {[]Same{{Domains: []string{"ü.example", "xn--tda.example"}}}, []string{"[0].domains[1]"}},
-		"as twice":               {[]Same{ok, {Domains: []string{"b.example"}, As: "Example.net"}}, []string{"[1].as"}},
-		"as with a rule":         {[]Same{ok, {Domains: []string{"example.net"}}}, []string{"[0].as"}},
+		"as": {[]Same{{Domains: []string{"a.example"}, As: ".b"},
+			{Domains: []string{"*"}, As: "b.example"}}, []string{"[0].as", "[1].as"}},
+		"twice": {[]Same{ok, {Domains: []string{"b.example", "EXAMPLE.org"}}},
+			[]string{"[1].domains[1]"}},
+		"twice, in two scripts": {[]Same{{Domains: []string{"ü.example", "xn--tda.example"}}},
+			[]string{"[0].domains[1]"}},
+		"as twice":       {[]Same{ok, {Domains: []string{"b.example"}, As: "Example.net"}}, []string{"[1].as"}},
+		"as with a rule": {[]Same{ok, {Domains: []string{"example.net"}}}, []string{"[0].as"}},
 	} {
 		s, err := NewSameness(test.rules)
 		var got []string
@@ -186,19 +197,22 @@ func TestSameAllocates(t *testing.T) {
 	}
 }
 
-// FuzzSameAddress: the one form is its own one form, the quick way says what the careful one says, and no address is let in that
-// Recipient keeps out.
+// FuzzSameAddress: the one form is its own one form, the quick way says what the careful one says, and no address is
+// let in that Recipient keeps out.
 func FuzzSameAddress(f *testing.F) {
 	for _, seed := range []string{
-		"ann@example.org", `"a b"@example.org`, "Ann <a.n.n+x@GMAIL.com.>", "ann@[192.0.2.1]", "a@b@c", "ÄÖ@ü。", "a@ß.example", "a-b+c@x.example.org", "a@xn--a",
+		"ann@example.org", `"a b"@example.org`, "Ann <a.n.n+x@GMAIL.com.>", "ann@[192.0.2.1]", "a@b@c", "ÄÖ@ü。",
+		"a@ß.example", "a-b+c@x.example.org", "a@xn--a",
 	} {
 		f.Add(seed)
 	}
-	s := sameness(f, Same{Domains: []string{".example.org"}, Tags: "-"}, Same{Domains: []string{"b.example"}, As: "ü.example", Dots: true},
+	s := sameness(f, Same{Domains: []string{".example.org"}, Tags: "-"},
+		Same{Domains: []string{"b.example"}, As: "ü.example", Dots: true},
 		Same{Domains: []string{"*"}, Tags: "+"})
 	f.Fuzz(func(t *testing.T, text string) {
 		if at := plainAddress(text); at > 0 {
-			if careful, err := Recipient(text); err != nil || careful != strings.ToLower(text) || strings.LastIndexByte(careful, '@') != at ||
+			if careful, err := Recipient(text); err != nil || careful != strings.ToLower(text) ||
+				strings.LastIndexByte(careful, '@') != at ||
 				Domain(careful[at+1:]) != careful[at+1:] {
 				t.Fatalf("%q is %q, %v", text, careful, err)
 			}
@@ -224,7 +238,8 @@ func FuzzSameAddress(f *testing.F) {
 
 func BenchmarkSameAddress(b *testing.B) {
 	s := sameness(b)
-	for name, address := range map[string]string{"plain": "ann@example.org", "tagged": "ann.b+shop@gmail.com", "careful": "Ann <ann@münchen.example>"} {
+	for name, address := range map[string]string{"plain": "ann@example.org", "tagged": "ann.b+shop@gmail.com",
+		"careful": "Ann <ann@münchen.example>"} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -6,11 +6,12 @@ import (
 	"unicode"
 )
 
-// networkBits is how much of an IPv6 address says whose it is: within a /64, one customer, or one machine, takes what addresses it likes.
+// networkBits is how much of an IPv6 address says whose it is: within a /64, one customer, or one machine, takes what
+// addresses it likes.
 const networkBits = 64
 
-// AddressUser returns the name of the user that a client is who sends mail without logging in: its address, and of IPv6 the /64 that it is in,
-// as in 2001:db8::/64. An invalid address is nobody's: "".
+// AddressUser returns the name of the user that a client is who sends mail without logging in: its address, and of IPv6
+// the /64 that it is in, as in 2001:db8::/64. An invalid address is nobody's: "".
 func AddressUser(addr netip.Addr) string {
 	addr = Plain(addr)
 	switch {
@@ -22,8 +23,8 @@ func AddressUser(addr netip.Addr) string {
 	return Network(addr, 32, networkBits).String()
 }
 
-// ParseAddressUser returns the name of the user that is meant by an address, or by the network that AddressUser gives. ok tells whether the
-// text is one of the two.
+// ParseAddressUser returns the name of the user that is meant by an address, or by the network that AddressUser gives.
+// ok tells whether the text is one of the two.
 func ParseAddressUser(text string) (name string, ok bool) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return AddressUser(addr), true
@@ -38,9 +39,9 @@ func ParseAddressUser(text string) (name string, ok bool) {
 // KeepRealm leaves the names of users as they log in.
 const KeepRealm = "keep"
 
-// LogInName returns the name of the user that somebody is who logs in elsewhere, where several spellings may mean one account: in lower case,
-// and with a realm, which is a domain, always in the form name@domain, without a +detail. ann, ann+x and ANN@example.org are one in the realm
-// example.org. Empty, and KeepRealm, are no realm.
+// LogInName returns the name of the user that somebody is who logs in elsewhere, where several spellings may mean one
+// account: in lower case, and with a realm, which is a domain, always in the form name@domain, without a +detail. ann,
+// ann+x and ANN@example.org are one in the realm example.org. Empty, and KeepRealm, are no realm.
 func LogInName(name, realm string) string {
 	name = strings.ToLower(strings.TrimSpace(name))
 	if realm == "" || realm == KeepRealm || name == "" {
@@ -48,7 +49,8 @@ func LogInName(name, realm string) string {
 	}
 	local, domain := name, strings.ToLower(realm)
 	if at := strings.LastIndexByte(name, '@'); at >= 0 {
-		local, domain = name[:at], strings.TrimRightFunc(name[at+1:], func(r rune) bool { return r == '.' || unicode.IsSpace(r) })
+		local, domain = name[:at], strings.TrimRightFunc(name[at+1:],
+			func(r rune) bool { return r == '.' || unicode.IsSpace(r) })
 	}
 	if plus := strings.IndexByte(local, '+'); plus > 0 {
 		local = local[:plus]
@@ -66,7 +68,8 @@ func IsRealm(text string) bool {
 	}
 	for label := range strings.SplitSeq(text, ".") {
 		if label == "" || strings.ContainsFunc(label, func(r rune) bool {
-			return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r < 0x80
+			return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') &&
+				r < 0x80
 		}) {
 			return false
 		}

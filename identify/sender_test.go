@@ -31,7 +31,8 @@ func TestAddressUser(t *testing.T) {
 	if got := AddressUser(netip.Addr{}); got != "" {
 		t.Errorf("nobody is %q", got)
 	}
-	for _, text := range []string{"", "ann", "10.0.0.0/8", "192.0.2.0/24", "2001:db8::/32", "2001:db8::1/64", "ann@example.org"} {
+	for _, text := range []string{"", "ann", "10.0.0.0/8", "192.0.2.0/24", "2001:db8::/32", "2001:db8::1/64",
+		"ann@example.org"} {
 		if name, ok := ParseAddressUser(text); ok || name != text {
 			t.Errorf("%q is the address %q", text, name)
 		}
@@ -40,7 +41,8 @@ func TestAddressUser(t *testing.T) {
 
 // TestLogInName: every spelling is one user, in a realm.
 func TestLogInName(t *testing.T) {
-	for _, name := range []string{"ann", " Ann ", "ann@example.org", "ANN@Example.ORG", "ann+x", "ann+x@example.org", "ann+x+y@EXAMPLE.org", "ann@example.org."} {
+	for _, name := range []string{"ann", " Ann ", "ann@example.org", "ANN@Example.ORG", "ann+x", "ann+x@example.org",
+		"ann+x+y@EXAMPLE.org", "ann@example.org."} {
 		if got := LogInName(name, "Example.org"); got != "ann@example.org" {
 			t.Errorf("%q is %q", name, got)
 		}
@@ -52,7 +54,8 @@ func TestLogInName(t *testing.T) {
 			}
 		}
 	}
-	for name, want := range map[string]string{"ann@example.com": "ann@example.com", "+x": "+x@example.org", "": "", "ann@": "ann@"} {
+	for name, want := range map[string]string{"ann@example.com": "ann@example.com", "+x": "+x@example.org", "": "",
+		"ann@": "ann@"} {
 		if got := LogInName(name, "example.org"); got != want {
 			t.Errorf("%q is %q, want %q", name, got, want)
 		}
@@ -80,7 +83,8 @@ func TestIsRealm(t *testing.T) {
 			t.Errorf("%q is none", text)
 		}
 	}
-	for _, text := range []string{"", "kep", "example..org", ".example.org", "example.org.", "@example.org", "a b.org", strings.Repeat("a.", 150) + "org"} {
+	for _, text := range []string{"", "kep", "example..org", ".example.org", "example.org.", "@example.org", "a b.org",
+		strings.Repeat("a.", 150) + "org"} {
 		if IsRealm(text) {
 			t.Errorf("%q is one", text)
 		}

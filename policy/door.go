@@ -12,8 +12,8 @@ import (
 // KindConnection is the kind of an event that a door judges.
 const KindConnection = "connection"
 
-// A Door judges connections before anything is read from them. Those that come from trusted proxies are not counted: everybody
-// behind the proxy would share one limit. It is safe for concurrent use; nil lets everybody in.
+// A Door judges connections before anything is read from them. Those that come from trusted proxies are not counted:
+// everybody behind the proxy would share one limit. It is safe for concurrent use; nil lets everybody in.
 type Door struct {
 	chain  *Chain
 	trusts func(netip.Addr) bool
@@ -36,8 +36,9 @@ func NewDoor(c *Chain, trusts func(netip.Addr) bool) *Door {
 // Chain is the chain that the door asks.
 func (d *Door) Chain() *Chain { return d.chain }
 
-// Admit reports whether a connection from source may come in. Nobody waits at a door: what a throttle would make wait, and what
-// it would let in for a payment, is turned away, as nothing can be said to a client before it has said something.
+// Admit reports whether a connection from source may come in. Nobody waits at a door: what a throttle would make wait,
+// and what it would let in for a payment, is turned away, as nothing can be said to a client before it has said
+// something.
 func (d *Door) Admit(source netip.Addr, now time.Time) bool {
 	if d == nil || len(d.chain.links) == 0 || d.trusts != nil && d.trusts(source) {
 		return true

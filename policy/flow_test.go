@@ -36,8 +36,8 @@ func (r *rationer) Ask(_ weir.Hold, most int64, whole bool, now time.Time) (int6
 	return n, time.Time{}
 }
 
-// Of several throttles the one with the least decides, and the others get back what they granted beyond it. What was granted is not
-// charged again when it flows; who is in shadow is charged then.
+// Of several throttles the one with the least decides, and the others get back what they granted beyond it. What was
+// granted is not charged again when it flows; who is in shadow is charged then.
 func TestAsk(t *testing.T) {
 	rich, poor, shadow := &rationer{left: 1000}, &rationer{left: 300}, &rationer{left: 10}
 	links := []*Link{NewLink("rich", rich, Closed), NewLink("poor", poor, Closed), NewLink("shadow", shadow, Closed)}

@@ -11,8 +11,8 @@ import (
 	"weir"
 )
 
-// MaxListed is how many throttles an operator may list, and MaxLinks how many a chain may have: the invalid list goes before them, and the
-// lanes to the upstream come after them.
+// MaxListed is how many throttles an operator may list, and MaxLinks how many a chain may have: the invalid list goes
+// before them, and the lanes to the upstream come after them.
 const (
 	MaxListed = 16
 	MaxLinks  = MaxListed + 2
@@ -29,7 +29,8 @@ const (
 	Closed OnError = "closed" // refuse
 )
 
-// A Link is one throttle of a chain, and what is known of it outside the chain. The same Link may stand in several chains.
+// A Link is one throttle of a chain, and what is known of it outside the chain. The same Link may stand in several
+// chains.
 type Link struct {
 	Name     string
 	Throttle weir.Throttle
@@ -74,9 +75,9 @@ func New(links []*Link, failed func(link string, err error)) (*Chain, error) {
 // Links returns the links in order. They must not be changed.
 func (c *Chain) Links() []*Link { return c.links }
 
-// Judge asks the throttles about an event and puts the verdict into p. On Admit the event goes on; on Wait somebody calls
-// Await; on Challenge and Refuse nothing is held any more. Settle must be called in every case, and p may be used again after
-// it.
+// Judge asks the throttles about an event and puts the verdict into p. On Admit the event goes on; on Wait somebody
+// calls Await; on Challenge and Refuse nothing is held any more. Settle must be called in every case, and p may be used
+// again after it.
 func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
 	p.reset(c)
 	a := c.answer()
@@ -100,7 +101,8 @@ func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
 	}
 }
 
-// answer returns a clear answer for a throttle to fill in; done takes it back, and keeps nothing alive that it points to.
+// answer returns a clear answer for a throttle to fill in; done takes it back, and keeps nothing alive that it points
+// to.
 func (c *Chain) answer() *weir.Answer { return c.answers.Get().(*weir.Answer) }
 
 func (c *Chain) done(a *weir.Answer) {
@@ -108,8 +110,8 @@ func (c *Chain) done(a *weir.Answer) {
 	c.answers.Put(a)
 }
 
-// A Pass is one event on its way through a chain: the verdict so far and what is held for it. The zero value is ready for
-// Chain.Judge. It belongs to one goroutine, except that Away, Ask, Return and Flow may be called from others.
+// A Pass is one event on its way through a chain: the verdict so far and what is held for it. The zero value is ready
+// for Chain.Judge. It belongs to one goroutine, except that Away, Ask, Return and Flow may be called from others.
 type Pass struct {
 	// Answer is the verdict. Its Figures are those of every throttle not in shadow.
 	Answer weir.Answer
@@ -212,9 +214,9 @@ func (p *Pass) enter(now time.Time) {
 	}
 }
 
-// Await waits until every turn has been called and then lets the event in, at the time that now returns. The verdict may then
-// be Admit, Refuse (a turn was called off), or Wait again, for a place. When ctx ends first, what was held is given back and
-// the error of the context returned.
+// Await waits until every turn has been called and then lets the event in, at the time that now returns. The verdict
+// may then be Admit, Refuse (a turn was called off), or Wait again, for a place. When ctx ends first, what was held is
+// given back and the error of the context returned.
 func (p *Pass) Await(ctx context.Context, now func() time.Time) error {
 	for i, link := range p.chain.links {
 		h := &p.held[i]
@@ -251,8 +253,8 @@ func (p *Pass) callOff(i int, why weir.Reason) {
 	p.decide(&a)
 }
 
-// Away tells the throttles that made the event wait that it is on its way, so that they can call the next one. An event that
-// is never said to be away holds up those behind it for a moment.
+// Away tells the throttles that made the event wait that it is on its way, so that they can call the next one. An event
+// that is never said to be away holds up those behind it for a moment.
 func (p *Pass) Away(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -295,7 +297,8 @@ type Step struct {
 	Answer   weir.Answer
 }
 
-// Explain asks every throttle what it would say, and takes nothing. It also returns the verdict that would be acted upon.
+// Explain asks every throttle what it would say, and takes nothing. It also returns the verdict that would be acted
+// upon.
 func (c *Chain) Explain(ev *weir.Event) (steps []Step, verdict weir.Answer) {
 	for _, link := range c.links {
 		s := Step{Throttle: link.Name, Shadow: link.Shadow.Load()}

@@ -61,7 +61,8 @@ func (s *script) Flow(_ weir.Hold, n int64, _ time.Time) time.Time {
 func verdict(v weir.Verdict) weir.Answer { return weir.Answer{Verdict: v} }
 
 func waits(d time.Duration) weir.Answer {
-	return weir.Answer{Verdict: weir.Wait, Reason: weir.OverLimit, Until: start.Add(d), Turn: weir.NewTurn(), Figure: weir.Figure{Rule: d.String()}}
+	return weir.Answer{Verdict: weir.Wait, Reason: weir.OverLimit, Until: start.Add(d), Turn: weir.NewTurn(),
+		Figure: weir.Figure{Rule: d.String()}}
 }
 
 func chain(t *testing.T, throttles ...*script) *Chain {
@@ -177,7 +178,8 @@ func TestWaitForAPlace(t *testing.T) {
 		t.Errorf("not given back: %+v %+v", other.settled, level.settled)
 	}
 	link := c.Links()[1]
-	if link.Counts.Expired.Load() != 1 || link.Counts.Verdicts[weir.Wait].Load() != 1 || link.Counts.Verdicts[weir.Admit].Load() != 0 {
+	if link.Counts.Expired.Load() != 1 || link.Counts.Verdicts[weir.Wait].Load() != 1 ||
+		link.Counts.Verdicts[weir.Admit].Load() != 0 {
 		t.Error("the throttle made it wait once, and called it off once")
 	}
 }
@@ -289,7 +291,8 @@ func TestFlow(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	c := chain(t, &script{answer: waits(time.Second)}, &script{answer: verdict(weir.Refuse)}, &script{answer: waits(time.Hour)})
+	c := chain(t, &script{answer: waits(time.Second)}, &script{answer: verdict(weir.Refuse)},
+		&script{answer: waits(time.Hour)})
 	c.Links()[1].Shadow.Store(true)
 	steps, v := c.Explain(&weir.Event{Time: start})
 	if len(steps) != 3 || !steps[1].Shadow || v.Verdict != weir.Wait || v.By != "c" {

@@ -47,7 +47,9 @@ func ParseBanKey(text string) (BanKey, error) {
 		}
 	}
 	if err != nil {
-		return k, fmt.Errorf("%.64q is neither an address nor a network (write 192.0.2.1, 192.0.2.0/24, 2001:db8::/32, or client:ID): %w", text, ErrInvalid)
+		return k,
+			fmt.Errorf("%.64q is neither an address nor a network (write 192.0.2.1, 192.0.2.0/24, 2001:db8::/32, or "+
+				"client:ID): %w", text, ErrInvalid)
 	}
 	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)

@@ -34,7 +34,8 @@ func TestParseBanKey(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]error{
-		"": ErrInvalid, "client:": ErrInvalid, "abc": ErrInvalid, "192.0.2.0/33": ErrInvalid, "192.0.2": ErrInvalid, "client:\xff": ErrInvalid,
+		"": ErrInvalid, "client:": ErrInvalid, "abc": ErrInvalid, "192.0.2.0/33": ErrInvalid, "192.0.2": ErrInvalid,
+		"client:\xff":  ErrInvalid,
 		"client:a\x00": ErrInvalid,
 		"client:" + strings.Repeat("x", MaxClient+1): ErrTooLarge,
 		strings.Repeat("9", 1_000_000):               ErrInvalid,
@@ -48,7 +49,8 @@ func TestParseBanKey(t *testing.T) {
 }
 
 func FuzzParseBanKey(f *testing.F) {
-	for _, seed := range []string{"192.0.2.1", "2001:db8::/32", "client:abc", "::ffff:10.0.0.0/104", "fe80::1%x", "client:\x00", "0.0.0.0/0", "::ffff:0:0/95"} {
+	for _, seed := range []string{"192.0.2.1", "2001:db8::/32", "client:abc", "::ffff:10.0.0.0/104", "fe80::1%x",
+		"client:\x00", "0.0.0.0/0", "::ffff:0:0/95"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -95,7 +97,8 @@ func TestABanAsJSON(t *testing.T) {
 	since := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	for want, b := range map[string]Ban{
 		`{"client":"a","reason":"forged stamp","by":"stamp","since":"2026-03-02T00:00:00Z","until":"2026-03-02T01:00:00Z"}`: {
-			BanKey: BanKey{Client: "a"}, Reason: "forged stamp", By: "stamp", Since: since, Until: since.Add(time.Hour)},
+			BanKey: BanKey{Client: "a"}, Reason: "forged stamp", By: "stamp", Since: since,
+			Until: since.Add(time.Hour)},
 		`{"prefix":"192.0.2.0/24","by":"alice","operator":true,"since":"2026-03-02T00:00:00Z"}`: {
 			BanKey: BanKey{Prefix: netip.MustParsePrefix("192.0.2.0/24")}, By: "alice", Operator: true, Since: since},
 	} {

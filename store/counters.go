@@ -9,17 +9,18 @@ import (
 
 // Counters is what accounts have used in periods so long that a restart must not forget it.
 type Counters interface {
-	// Save keeps counters. Of the same counter the one saved last counts, so that saving twice is harmless and an account that an
-	// operator has reset stays reset. A counter of nothing (Used 0) is forgotten.
+	// Save keeps counters. Of the same counter the one saved last counts, so that saving twice is harmless and an
+	// account that an operator has reset stays reset. A counter of nothing (Used 0) is forgotten.
 	Save(ctx context.Context, counters []Counter) error
-	// Load calls each with every counter that still counts at now, in no particular order. It ends with the first error of each.
+	// Load calls each with every counter that still counts at now, in no particular order. It ends with the first error
+	// of each.
 	Load(ctx context.Context, now time.Time, each func(Counter) error) error
 	// Prune forgets the counters that no longer count at now, and returns how many.
 	Prune(ctx context.Context, now time.Time) (int, error)
 }
 
-// A Counter is what an account, or a source where there is no account, has used under one rule since a point in time. All fields
-// but Used, At and Until make up its key.
+// A Counter is what an account, or a source where there is no account, has used under one rule since a point in time.
+// All fields but Used, At and Until make up its key.
 //
 // How a rule counts decides what it saves:
 //
@@ -31,14 +32,15 @@ type Counters interface {
 //	steady rate     one counter: Period is the epoch, Used the nanoseconds since the epoch at which all that was charged is paid off,
 //	                Until that same time
 type Counter struct {
-	Throttle string     `json:"throttle"`        // its name in the configuration
-	Rule     string     `json:"rule"`            // what it counts: another one that counts something else must have another text
-	Account  string     `json:"account"`         // empty where there is none
-	Source   netip.Addr `json:"source,omitzero"` // where there is no account
-	Period   time.Time  `json:"period"`          // when it starts; never zero
-	Used     int64      `json:"used"`            // never below zero
-	At       time.Time  `json:"at,omitzero"`     // as of when that is what is used, where it becomes less by itself
-	Until    time.Time  `json:"until"`           // from when on it no longer counts; never zero
+	Throttle string `json:"throttle"` // its name in the configuration
+	// what it counts: another one that counts something else must have another text
+	Rule    string     `json:"rule"`
+	Account string     `json:"account"`         // empty where there is none
+	Source  netip.Addr `json:"source,omitzero"` // where there is no account
+	Period  time.Time  `json:"period"`          // when it starts; never zero
+	Used    int64      `json:"used"`            // never below zero
+	At      time.Time  `json:"at,omitzero"`     // as of when that is what is used, where it becomes less by itself
+	Until   time.Time  `json:"until"`           // from when on it no longer counts; never zero
 }
 
 // Counts reports whether the counter matters at now.
@@ -46,7 +48,8 @@ func (c *Counter) Counts(now time.Time) bool { return now.Before(c.Until) }
 
 // SameKey reports whether two counters count the same thing, whatever they have counted.
 func (c *Counter) SameKey(other *Counter) bool {
-	return c.Throttle == other.Throttle && c.Rule == other.Rule && c.Account == other.Account && c.Source == other.Source &&
+	return c.Throttle == other.Throttle && c.Rule == other.Rule && c.Account == other.Account &&
+		c.Source == other.Source &&
 		c.Period.Equal(other.Period)
 }
 

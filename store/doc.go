@@ -1,15 +1,15 @@
-// Package store is the contract of weir's durable state: what is kept, what a store promises about it, and how it says that it
-// cannot. It holds no code that stores anything; store/sqlite does, on one machine.
+// Package store is the contract of weir's durable state: what is kept, what a store promises about it, and how it says
+// that it cannot. It holds no code that stores anything; store/sqlite does, on one machine.
 //
 //	mechanism -> app -> store.Bans, store.Counters, store.Mail (this package) <- store/sqlite
 //	                                    storetest: one suite that every store passes
 //
-// A Store is a bundle of parts, each for the one who uses it: Bans, the invalid list; Counters, what accounts have used in long periods;
-// and Mail, the spool. Whoever needs one takes that one and never the bundle.
+// A Store is a bundle of parts, each for the one who uses it: Bans, the invalid list; Counters, what accounts have used
+// in long periods; and Mail, the spool. Whoever needs one takes that one and never the bundle.
 //
-// Bans and Counters are calls that stand for themselves. Mail has transactions, since a mail and what the throttle remembers of its sender
-// must be safe together: Update runs a function that reads and writes, and all of that happens or nothing. Long texts are files beside
-// the store: Stage takes them in before the transaction that names them.
+// Bans and Counters are calls that stand for themselves. Mail has transactions, since a mail and what the throttle
+// remembers of its sender must be safe together: Update runs a function that reads and writes, and all of that happens
+// or nothing. Long texts are files beside the store: Stage takes them in before the transaction that names them.
 //
 // What every part promises:
 //

@@ -55,7 +55,8 @@ func ParseMailID(text string) (MailID, error) {
 	return id, nil
 }
 
-// MailIDs makes ids. The zero value is ready to use; give each process a Start of its own by chance. It is safe for concurrent use.
+// MailIDs makes ids. The zero value is ready to use; give each process a Start of its own by chance. It is safe for
+// concurrent use.
 type MailIDs struct {
 	Start [2]byte // any
 	count atomic.Uint32
@@ -82,7 +83,8 @@ type Letter struct {
 	Return   string     `json:"return,omitempty"`   // of RET: FULL, HDRS or empty
 	Envelope string     `json:"envelope,omitempty"` // of ENVID
 	Own      bool       `json:"own,omitempty"`      // weir wrote it: a notice or a bounce
-	Filed    string     `json:"-"`                  // the name of the file that has its text; empty where the store has it
+	// the name of the file that has its text; empty where the store has it
+	Filed string `json:"-"`
 }
 
 // A State is what an addressee waits for.
@@ -90,12 +92,13 @@ type State uint8
 
 // The states.
 const (
-	Ready    State = iota + 1 // to be delivered, from Due on
-	Sending                   // being delivered, until the lease ends at Due; what has been delivered already is not known
-	Delayed                   // in the delay queue of his sender
-	Held                      // his sender is stopped, or the mail is to be looked at
-	Pooled                    // without a stamp, until there is less to do
-	Withheld                  // new to his sender, whose account is flagged; until somebody has looked at it
+	Ready State = iota + 1 // to be delivered, from Due on
+	// being delivered, until the lease ends at Due; what has been delivered already is not known
+	Sending
+	Delayed  // in the delay queue of his sender
+	Held     // his sender is stopped, or the mail is to be looked at
+	Pooled   // without a stamp, until there is less to do
+	Withheld // new to his sender, whose account is flagged; until somebody has looked at it
 )
 
 // States lists all of them.
@@ -126,18 +129,20 @@ func (s *State) UnmarshalText(text []byte) error {
 
 // An Addressee is one recipient whom a mail still has to reach.
 type Addressee struct {
-	Mail     MailID    `json:"mail"`
-	Number   int       `json:"number"` // in the envelope, from 0
-	Address  string    `json:"address"`
-	Notify   string    `json:"notify,omitempty"`   // of NOTIFY, upper case, separated by commas
-	Original string    `json:"original,omitempty"` // of ORCPT, with its type: rfc822;ann@example.org
-	State    State     `json:"state"`
-	Due      time.Time `json:"due,omitzero"`     // Ready, Pooled: not before; Sending: the end of the lease; zero: at once
-	Since    time.Time `json:"since,omitzero"`   // when it was first ready: from then on the time counts after which it bounces
-	Attempt  int       `json:"attempt"`          // how often it was tried
-	Owner    string    `json:"owner,omitempty"`  // Sending: the process that does
-	Status   string    `json:"status,omitempty"` // what the next hop said last
-	Warned   bool      `json:"warned,omitempty"` // the sender was told that it takes longer
+	Mail     MailID `json:"mail"`
+	Number   int    `json:"number"` // in the envelope, from 0
+	Address  string `json:"address"`
+	Notify   string `json:"notify,omitempty"`   // of NOTIFY, upper case, separated by commas
+	Original string `json:"original,omitempty"` // of ORCPT, with its type: rfc822;ann@example.org
+	State    State  `json:"state"`
+	// Ready, Pooled: not before; Sending: the end of the lease; zero: at once
+	Due time.Time `json:"due,omitzero"`
+	// when it was first ready: from then on the time counts after which it bounces
+	Since   time.Time `json:"since,omitzero"`
+	Attempt int       `json:"attempt"`          // how often it was tried
+	Owner   string    `json:"owner,omitempty"`  // Sending: the process that does
+	Status  string    `json:"status,omitempty"` // what the next hop said last
+	Warned  bool      `json:"warned,omitempty"` // the sender was told that it takes longer
 }
 
 // Queued is a mail with those whom it still has to reach.

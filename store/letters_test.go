@@ -32,7 +32,8 @@ func TestMailIDs(t *testing.T) {
 			t.Errorf("%d is valid: %t", id, id.Valid())
 		}
 	}
-	for _, text := range []string{"", "0", "00000000000000", "G000000000000", "000000000000U", "000000000000ü", strings.Repeat("0", 1_000_000)} {
+	for _, text := range []string{"", "0", "00000000000000", "G000000000000", "000000000000U", "000000000000ü",
+		strings.Repeat("0", 1_000_000)} {
 		if id, err := ParseMailID(text); !errors.Is(err, ErrInvalid) || len(err.Error()) > 300 {
 			t.Errorf("%.20q is read as %s (%.300v)", text, id, err)
 		}
@@ -40,7 +41,8 @@ func TestMailIDs(t *testing.T) {
 }
 
 func FuzzParseMailID(f *testing.F) {
-	for _, seed := range []string{"0000000000000", "FZZZZZZZZZZZZ", "0CNK1AYS00001", "g000000000000", "0CNK1AYS0000I", "", "0CNK1AYS0000\xff"} {
+	for _, seed := range []string{"0000000000000", "FZZZZZZZZZZZZ", "0CNK1AYS00001", "g000000000000", "0CNK1AYS0000I",
+		"", "0CNK1AYS0000\xff"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -81,7 +83,8 @@ func TestStates(t *testing.T) {
 
 func TestMailAsJSON(t *testing.T) {
 	at := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
-	q := Queued{Letter{ID: 1, Gate: "g", User: "ann", Sender: "ann@example.org", Subject: "Hi", Received: at, Size: 5, Filed: "secret"},
+	q := Queued{Letter{ID: 1, Gate: "g", User: "ann", Sender: "ann@example.org", Subject: "Hi", Received: at, Size: 5,
+		Filed: "secret"},
 		[]Addressee{{Mail: 1, Address: "bob@example.org", State: Held}}}
 	want := `{"id":"0000000000001","gate":"g","user":"ann","sender":"ann@example.org","subject":"Hi","received":"2026-03-02T00:00:00Z","size":5,` +
 		`"to":[{"mail":"0000000000001","number":0,"address":"bob@example.org","state":"held","attempt":0}]}`
@@ -93,7 +96,8 @@ func TestMailAsJSON(t *testing.T) {
 	if err := json.Unmarshal(got, &back); err != nil || len(back.To) != 1 || !back.To[0].Equal(&q.To[0]) {
 		t.Errorf("%+v (%v)", back, err)
 	}
-	if got, err := json.Marshal(User{Name: "ann", Password: "$argon2id$", Made: at, Changed: at}); err != nil || strings.Contains(string(got), "argon") {
+	if got, err := json.Marshal(User{Name: "ann", Password: "$argon2id$", Made: at, Changed: at}); err != nil ||
+		strings.Contains(string(got), "argon") {
 		t.Errorf("%s (%v)", got, err)
 	}
 }
@@ -106,7 +110,8 @@ func TestSameAddressee(t *testing.T) {
 	if !a.Equal(&b) {
 		t.Error("it is the same moment")
 	}
-	for _, change := range []func(){func() { b.Due = at.Add(1) }, func() { b.Since = at.Add(1) }, func() { b.Status = "x" }} {
+	for _, change := range []func(){func() { b.Due = at.Add(1) }, func() { b.Since = at.Add(1) },
+		func() { b.Status = "x" }} {
 		if b = a; a.Equal(&b) {
 			if change(); a.Equal(&b) {
 				t.Errorf("%+v", b)
@@ -119,10 +124,13 @@ func TestSameAddressee(t *testing.T) {
 func TestMistakesInMailShowNoSecret(t *testing.T) {
 	secret := "s3cr3t\x00"
 	for _, err := range []error{
-		(&User{Name: "ann", Password: secret}).Validate(), (&User{Name: secret}).Validate(), (&Ticket{Nonce: secret, User: "a"}).Validate(),
-		(&Memory{Throttle: "t", User: secret}).Validate(), (&Sketch{Throttle: "t", User: secret}).Validate(), CheckKnown("t", secret, nil),
+		(&User{Name: "ann", Password: secret}).Validate(), (&User{Name: secret}).Validate(),
+		(&Ticket{Nonce: secret, User: "a"}).Validate(),
+		(&Memory{Throttle: "t", User: secret}).Validate(), (&Sketch{Throttle: "t", User: secret}).Validate(),
+		CheckKnown("t", secret, nil),
 		(&Letter{ID: 1, Gate: "g", Subject: secret}).Validate(),
-		(&Addressee{Mail: 1, Address: secret, State: Ready}).Validate(), (&Entry{By: "a", What: "b", Text: secret}).Validate(),
+		(&Addressee{Mail: 1, Address: secret, State: Ready}).Validate(),
+		(&Entry{By: "a", What: "b", Text: secret}).Validate(),
 	} {
 		if !errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), "s3cr3t") {
 			t.Error(err)

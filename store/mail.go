@@ -6,32 +6,33 @@ import (
 	"time"
 )
 
-// Mail is the spool as it is kept: users, what their throttles remember and know of them, mails, whom they still have to reach, and
-// what was done.
+// Mail is the spool as it is kept: users, what their throttles remember and know of them, mails, whom they still have
+// to reach, and what was done.
 type Mail interface {
-	// Update runs f in a transaction: all of it is safe when Update returns nil, and nothing of it has happened when it returns an
-	// error. f may be run more than once, and together with those of others, so it changes nothing but what it is given, is quick,
-	// and calls nothing else of the store. An error of f is returned as it is; a panic of f is an error too. Where a call of the
-	// MailTx failed halfway, Update fails even if f makes nothing of it.
+	// Update runs f in a transaction: all of it is safe when Update returns nil, and nothing of it has happened when it
+	// returns an error. f may be run more than once, and together with those of others, so it changes nothing but what
+	// it is given, is quick, and calls nothing else of the store. An error of f is returned as it is; a panic of f is
+	// an error too. Where a call of the MailTx failed halfway, Update fails even if f makes nothing of it.
 	//
-	// Update returns when f has been run for the last time, also where ctx ends: f may use what belongs to the caller. When ctx ends
-	// before f was run, it never is; later the outcome counts, and not ctx.
+	// Update returns when f has been run for the last time, also where ctx ends: f may use what belongs to the caller.
+	// When ctx ends before f was run, it never is; later the outcome counts, and not ctx.
 	Update(ctx context.Context, f func(MailTx) error) error
 	// View runs f over what is committed, all of one moment. What f writes is refused with ErrInvalid.
 	View(ctx context.Context, f func(MailTx) error) error
 
-	// Stage returns a place for the text of a mail that is coming in. What gets longer than MaxInline is written to a file.
+	// Stage returns a place for the text of a mail that is coming in. What gets longer than MaxInline is written to a
+	// file.
 	Stage() Staged
 	// Open returns the text of a mail, or ErrNotFound.
 	Open(ctx context.Context, id MailID) (io.ReadCloser, error)
-	// Sweep clears away files that no mail has, that none is coming in with, and that were last written before a time: what a crash has
-	// left. A text that was not complete is removed. One that was is set aside, as the store may be the one that is new, or an old copy;
-	// it is removed when it has been there for KeepAside.
+	// Sweep clears away files that no mail has, that none is coming in with, and that were last written before a time:
+	// what a crash has left. A text that was not complete is removed. One that was is set aside, as the store may be
+	// the one that is new, or an old copy; it is removed when it has been there for KeepAside.
 	Sweep(ctx context.Context, before time.Time) (Swept, error)
 
-	// Backup writes a copy of the whole store, bans and counters too, to a folder that is empty (else ErrExists) or not there: all of
-	// one moment, and a store that can be opened. Others go on meanwhile. progress, which may be nil, is told bytes. After an error
-	// nothing is left in the folder.
+	// Backup writes a copy of the whole store, bans and counters too, to a folder that is empty (else ErrExists) or not
+	// there: all of one moment, and a store that can be opened. Others go on meanwhile. progress, which may be nil, is
+	// told bytes. After an error nothing is left in the folder.
 	Backup(ctx context.Context, folder string, progress func(done, total int64)) error
 }
 
@@ -40,13 +41,14 @@ type Staged interface {
 	io.Writer
 	// Size is how much was written.
 	Size() int64
-	// Note says whose text it is. Where it is in a file, that is kept behind it, to bring the mail back should the row be lost. It may be
-	// left out, and comes before Seal, which uses what it was given.
+	// Note says whose text it is. Where it is in a file, that is kept behind it, to bring the mail back should the row
+	// be lost. It may be left out, and comes before Seal, which uses what it was given.
 	Note(l *Letter, to []Addressee)
-	// Seal makes the text safe as far as it is in a file, and returns what PutLetter takes. Nothing may be written after it.
+	// Seal makes the text safe as far as it is in a file, and returns what PutLetter takes. Nothing may be written
+	// after it.
 	Seal() (Text, error)
-	// Discard removes what no mail has taken. It may be called at any time but while PutLetter is under way, and again; after PutLetter
-	// was committed it does nothing.
+	// Discard removes what no mail has taken. It may be called at any time but while PutLetter is under way, and again;
+	// after PutLetter was committed it does nothing.
 	Discard()
 }
 
@@ -57,8 +59,8 @@ type Text struct {
 	Size   int64
 }
 
-// A MailTx is a transaction. It ends with the function it was given to, and is for one goroutine. Lists are in the order of their keys,
-// and as long as their limit, which is up to MaxBatch, where there is so much.
+// A MailTx is a transaction. It ends with the function it was given to, and is for one goroutine. Lists are in the
+// order of their keys, and as long as their limit, which is up to MaxBatch, where there is so much.
 type MailTx interface {
 	// User returns a user, or ErrNotFound.
 	User(name string) (User, error)
@@ -66,8 +68,8 @@ type MailTx interface {
 	Users(after string, limit int) ([]User, error)
 	// PutUser adds a user, or replaces him.
 	PutUser(User) error
-	// RemoveUser takes a user away, with what his throttles remember and know of him and his tickets. His mails stay. One that is not there
-	// is no error.
+	// RemoveUser takes a user away, with what his throttles remember and know of him and his tickets. His mails stay.
+	// One that is not there is no error.
 	RemoveUser(name string) error
 
 	// Remembered returns what a throttle remembers of a user, or ErrNotFound.
@@ -87,16 +89,17 @@ type MailTx interface {
 	Known(throttle, user string) ([]byte, error)
 	// PutSketch replaces what a reach throttle knows of a user. Without a State it is forgotten, with its known part.
 	PutSketch(Sketch) error
-	// PutKnown replaces the known part of a sketch that is there, or was put earlier in the transaction (else ErrNotFound). Empty: it is
-	// forgotten.
+	// PutKnown replaces the known part of a sketch that is there, or was put earlier in the transaction (else
+	// ErrNotFound). Empty: it is forgotten.
 	PutKnown(throttle, user string, known []byte) error
 	// Flagged returns up to limit sketches of flagged users, by throttle and user, after one of them.
 	Flagged(afterThrottle, afterUser string, limit int) ([]Sketch, error)
 	// Sketches returns what reach throttles know of a user, up to limit.
 	Sketches(user string, limit int) ([]Sketch, error)
 
-	// PutLetter adds a mail with those whom it has to reach, up to MaxAddressees; they need not say which mail they are of. Its Size is
-	// that of the text. An id that is there gets ErrExists; a text in a file that was not sealed, or that another mail has, ErrInvalid.
+	// PutLetter adds a mail with those whom it has to reach, up to MaxAddressees; they need not say which mail they are
+	// of. Its Size is that of the text. An id that is there gets ErrExists; a text in a file that was not sealed, or
+	// that another mail has, ErrInvalid.
 	PutLetter(Letter, Text, []Addressee) error
 	// Letter returns a mail without its text, or ErrNotFound.
 	Letter(id MailID) (Letter, error)
@@ -106,15 +109,16 @@ type MailTx interface {
 	Letters(q LetterQuery, limit int) ([]Queued, error)
 	// Count returns how many mails and addressees there are, by state.
 	Count() (letters int, addressees map[State]int, err error)
-	// Ready returns up to limit addressees in the states Ready, Pooled or Sending that are due at now, the longest due first. Pooled are
-	// left out unless they are asked for.
+	// Ready returns up to limit addressees in the states Ready, Pooled or Sending that are due at now, the longest due
+	// first. Pooled are left out unless they are asked for.
 	Ready(now time.Time, pooled bool, limit int) ([]Addressee, error)
-	// NextDue is when the next thing is due that Due or Ready (without the pooled) would return; the zero time for never. What is due at
-	// once has been since 1970.
+	// NextDue is when the next thing is due that Due or Ready (without the pooled) would return; the zero time for
+	// never. What is due at once has been since 1970.
 	NextDue() (time.Time, error)
 	// PutAddressees replaces addressees, by mail and number. One that is not there gets ErrNotFound.
 	PutAddressees(...Addressee) error
-	// RemoveAddressees takes addressees off a mail. The last one takes the mail and its text with it. One that is not there is no error.
+	// RemoveAddressees takes addressees off a mail. The last one takes the mail and its text with it. One that is not
+	// there is no error.
 	RemoveAddressees(id MailID, numbers ...int) error
 
 	// PutTicket adds a ticket, or replaces it.
@@ -143,7 +147,8 @@ type MailTx interface {
 	PruneEntries(before time.Time, limit int) error
 }
 
-// Texts that no mail has, such as those of a store that was moved away, are in a folder of their own below the data folder, for a while.
+// Texts that no mail has, such as those of a store that was moved away, are in a folder of their own below the data
+// folder, for a while.
 const (
 	AsideFolder = "mail-unknown"
 	KeepAside   = 30 * 24 * time.Hour

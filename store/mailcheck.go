@@ -143,8 +143,8 @@ func (a *Addressee) Equal(b *Addressee) bool {
 	return x == y && a.Due.Equal(b.Due) && a.Since.Equal(b.Since)
 }
 
-// CheckAddressees returns ErrInvalid where a mail is to nobody, ErrTooLarge where it is to more than MaxAddressees, and else the mistake
-// of the first addressee that has one. Which mail they are of they need not say.
+// CheckAddressees returns ErrInvalid where a mail is to nobody, ErrTooLarge where it is to more than MaxAddressees, and
+// else the mistake of the first addressee that has one. Which mail they are of they need not say.
 func CheckAddressees(id MailID, all []Addressee) error {
 	if len(all) == 0 {
 		return fmt.Errorf("a mail to nobody: %w", ErrInvalid)
@@ -205,7 +205,8 @@ func (u *User) Validate() error {
 
 // Validate returns what is wrong with the memory: ErrInvalid or ErrTooLarge.
 func (m *Memory) Validate() error {
-	if err := checkTexts(bounded{"the name of a throttle", m.Throttle, MaxThrottle, true}, bounded{"the name of a user", m.User, MaxUser, true}); err != nil {
+	if err := checkTexts(bounded{"the name of a throttle", m.Throttle, MaxThrottle, true},
+		bounded{"the name of a user", m.User, MaxUser, true}); err != nil {
 		return err
 	}
 	if len(m.State) > MaxMemory {

@@ -2,8 +2,8 @@ package store
 
 import "fmt"
 
-// A Sketch is what a reach throttle knows of a user: whom he has written to, and how many of late. It is written with each mail, so what is
-// long and seldom changes, the known part, is stored by itself.
+// A Sketch is what a reach throttle knows of a user: whom he has written to, and how many of late. It is written with
+// each mail, so what is long and seldom changes, the known part, is stored by itself.
 type Sketch struct {
 	Throttle string
 	User     string // empty: what the throttle knows of all its users together
@@ -28,12 +28,14 @@ func CheckKnown(throttle, user string, known []byte) error {
 		return err
 	}
 	if len(known) > MaxKnownBytes {
-		return fmt.Errorf("the known part of a sketch of %d bytes, at most %d: %w", len(known), MaxKnownBytes, ErrTooLarge)
+		return fmt.Errorf("the known part of a sketch of %d bytes, at most %d: %w", len(known), MaxKnownBytes,
+			ErrTooLarge)
 	}
 	return nil
 }
 
 // checkSketched returns the mistake in whose sketch it is.
 func checkSketched(throttle, user string) error {
-	return checkTexts(bounded{"the name of a throttle", throttle, MaxThrottle, true}, bounded{"the name of a user", user, MaxUser, false})
+	return checkTexts(bounded{"the name of a throttle", throttle, MaxThrottle, true},
+		bounded{"the name of a user", user, MaxUser, false})
 }

@@ -18,8 +18,8 @@ const (
 	MaxBatch    = 10_000 // entries in one call
 )
 
-// A Store is durable state, open for use. Close ends what is under way, makes it safe, and frees the store for others; after it,
-// everything returns ErrClosed. A second Close does nothing.
+// A Store is durable state, open for use. Close ends what is under way, makes it safe, and frees the store for others;
+// after it, everything returns ErrClosed. A second Close does nothing.
 type Store interface {
 	Bans() Bans
 	Counters() Counters
@@ -41,7 +41,8 @@ func checkTime(what string, t time.Time) error {
 	return nil
 }
 
-// checkText returns ErrTooLarge or ErrInvalid for a text that cannot be stored. It shows nothing of it: an id may be a secret.
+// checkText returns ErrTooLarge or ErrInvalid for a text that cannot be stored. It shows nothing of it: an id may be a
+// secret.
 func checkText(what, text string, most int) error {
 	if len(text) > most {
 		return fmt.Errorf("%s of %d bytes, at most %d: %w", what, len(text), most, ErrTooLarge)
@@ -52,8 +53,8 @@ func checkText(what, text string, most int) error {
 	return nil
 }
 
-// CheckBatch returns ErrTooLarge for a batch of more than MaxBatch entries, and else the mistake of the first entry that has one.
-// Stores call it before anything else.
+// CheckBatch returns ErrTooLarge for a batch of more than MaxBatch entries, and else the mistake of the first entry
+// that has one. Stores call it before anything else.
 func CheckBatch[T interface{ Validate() error }](batch []T) error {
 	if len(batch) > MaxBatch {
 		return fmt.Errorf("a batch of %d entries, at most %d: %w", len(batch), MaxBatch, ErrTooLarge)

@@ -21,8 +21,8 @@ const (
 	untilClose
 )
 
-// A Body is the body of an answer as our own client reads it. It belongs to one goroutine; only Close may be called from another one, while
-// no read is under way. When it has ended, the connection is laid aside for the next request.
+// A Body is the body of an answer as our own client reads it. It belongs to one goroutine; only Close may be called
+// from another one, while no read is under way. When it has ended, the connection is laid aside for the next request.
 type Body struct {
 	c     *conn // nil when it has ended
 	res   *http.Response
@@ -75,7 +75,8 @@ func (b *Body) Read(p []byte) (int, error) {
 	return 0, b.fail(err)
 }
 
-// Buffered returns how much of the body has come and waits to be read, and whether that is all of it. Nothing is waited for.
+// Buffered returns how much of the body has come and waits to be read, and whether that is all of it. Nothing is waited
+// for.
 func (b *Body) Buffered() (n int, all bool) {
 	if b.c == nil {
 		return 0, true

@@ -26,7 +26,8 @@ func (b *touchy) Close() error {
 	return nil
 }
 
-// A try that has failed leaves the body to the next one: its sender, which still waits for the server's word, must not take a piece of it.
+// A try that has failed leaves the body to the next one: its sender, which still waits for the server's word, must not
+// take a piece of it.
 func TestSenderCalledOff(t *testing.T) {
 	here, there := net.Pipe()
 	defer here.Close()
@@ -58,7 +59,8 @@ func TestSenderCalledOff(t *testing.T) {
 
 // The second try sends all of it.
 func TestRetryHasTheWholeBody(t *testing.T) {
-	dead := script(t, func(_ net.Conn, br *bufio.Reader) { _, _ = http.ReadRequest(br) }) // reads the head, and hangs up
+	// reads the head, and hangs up
+	dead := script(t, func(_ net.Conn, br *bufio.Reader) { _, _ = http.ReadRequest(br) })
 	got := make(chan string, 1)
 	good := script(t, func(c net.Conn, br *bufio.Reader) {
 		r, err := http.ReadRequest(br)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A conn is a connection to a server for HTTP/1.1. It carries one exchange at a time, in the goroutine of the request; the body of a
-// request is sent by another one (sender).
+// A conn is a connection to a server for HTTP/1.1. It carries one exchange at a time, in the goroutine of the request;
+// the body of a request is sent by another one (sender).
 type conn struct {
 	server *server
 	nc     net.Conn
@@ -48,8 +48,8 @@ const (
 
 var rooms = sync.Pool{New: func() any { return &room{in: make([]byte, roomIn), out: make([]byte, 0, roomOut)} }}
 
-// grace is how long an answer is waited for without minding whether the client is still there. Most answers come sooner, and cost no
-// watch.
+// grace is how long an answer is waited for without minding whether the client is still there. Most answers come
+// sooner, and cost no watch.
 const grace = 20 * time.Millisecond
 
 func newConn(s *server, nc net.Conn) *conn {
@@ -59,12 +59,14 @@ func newConn(s *server, nc net.Conn) *conn {
 	return &conn{server: s, nc: nc, peeks: peeker(nc)}
 }
 
-// quiet reports whether a connection that was idle is as it was left: neither closed by the server nor with something unasked for in it.
+// quiet reports whether a connection that was idle is as it was left: neither closed by the server nor with something
+// unasked for in it.
 func (c *conn) quiet() bool { return c.peeks == nil || c.peeks() }
 
 func (c *conn) close() { _ = c.nc.Close() }
 
-// exchange sends a request and reads the head of its answer. With an error the connection is of no more use, and closed.
+// exchange sends a request and reads the head of its answer. With an error the connection is of no more use, and
+// closed.
 func (c *conn) exchange(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
 	c.pool, c.by, c.ctx = p, by, r.Context()
 	c.room = rooms.Get().(*room)
@@ -172,7 +174,8 @@ func (c *conn) hook() {
 	}
 }
 
-// wait is called when the grace is over: from now on somebody watches the client, and the deadline is that of the options.
+// wait is called when the grace is over: from now on somebody watches the client, and the deadline is that of the
+// options.
 func (c *conn) wait() {
 	c.patient = true
 	c.hook()

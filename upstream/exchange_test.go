@@ -68,65 +68,98 @@ func TestAnswers(t *testing.T) {
 		why   string // of a failure; "" for none
 		reuse bool
 	}{
-		"length":                  {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "hello", "", true},
-		"long":                    {"HTTP/1.1 200 OK\r\nContent-Length: 40000\r\n\r\n" + long, long, "", true},
-		"same length twice":       {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\ncontent-length: 5\r\n\r\nhello", "hello", "", true},
-		"chunked":                 {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3;x=y\r\n, y\r\n0\r\n\r\n", "hello, y", "", true},
-		"chunked, long":           {"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n9c40\r\n" + long + "\r\n0\r\n\r\n", long, "", true},
-		"until close":             {"HTTP/1.1 200 OK\r\n\r\nhello", "hello", "", false},
-		"HTTP/1.0":                {"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", "hello", "", false},
-		"HTTP/1.0, kept":          {"HTTP/1.0 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\nhello", "hello", "", true},
-		"close":                   {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: x, Close\r\n\r\nhello", "hello", "", false},
-		"no reason":               {"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", "", "", true},
-		"204":                     {"HTTP/1.1 204 No Content\r\n\r\n", "", "", true},
-		"304 with a length":       {"HTTP/1.1 304 Not Modified\r\nContent-Length: 500\r\n\r\n", "", "", true},
-		"204 with a body":         {"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello", "", "", false},
-		"after informational":     {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "ok", "", true},
-		"more than its length":    {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello", "he", "", false},
-		"two answers":             {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", "ok", "", false},
-		"a second after a chunk":  {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n", "ok", "", false},
-		"nothing":                 {"", "", FailBroken, false},
-		"half a head":             {"HTTP/1.1 200 O", "", FailBroken, false},
-		"less than its length":    {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello", "hello", FailBroken, false},
-		"half a chunk":            {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel", "hel", FailBroken, false},
-		"no last chunk":           {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "hello", FailBroken, false},
-		"no end of the trailers":  {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n", "hello", FailBroken, false},
-		"garbage":                 {"220 smtp.example.com ESMTP\r\n", "", FailMalformed, false},
-		"garbage without an end":  {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "", FailMalformed, false},
-		"HTTP/2":                  {"HTTP/2 200 OK\r\n\r\n", "", FailMalformed, false},
-		"no status":               {"HTTP/1.1 OK\r\n\r\n", "", FailMalformed, false},
-		"status 99":               {"HTTP/1.1 099 Low\r\n\r\n", "", FailMalformed, false},
-		"bare LF":                 {"HTTP/1.1 200 OK\nContent-Length: 0\n\n\r\n\r\n", "", FailMalformed, false},
-		"bare CR in a value":      {"HTTP/1.1 200 OK\r\nX: a\rb\r\n\r\n", "", FailMalformed, false},
-		"NUL in a value":          {"HTTP/1.1 200 OK\r\nX: a\x00b\r\n\r\n", "", FailMalformed, false},
-		"space before the colon":  {"HTTP/1.1 200 OK\r\nContent-Length : 5\r\n\r\nhello", "", FailMalformed, false},
-		"a folded line":           {"HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\r\n", "", FailMalformed, false},
-		"no name":                 {"HTTP/1.1 200 OK\r\n: b\r\n\r\n", "", FailMalformed, false},
-		"two lengths":             {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "", FailMalformed, false},
-		"lengths in a list":       {"HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello", "", FailMalformed, false},
-		"negative length":         {"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello", "", FailMalformed, false},
-		"signed length":           {"HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello", "", FailMalformed, false},
-		"huge length":             {"HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775808\r\n\r\nhello", "", FailMalformed, false},
-		"length and chunked":      {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", FailMalformed, false},
-		"no length and chunked":   {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", FailMalformed, false},
-		"gzip, chunked":           {"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "", FailMalformed, false},
-		"chunked twice":           {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", FailMalformed, false},
-		"HTTP/1.0 chunked":        {"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", FailMalformed, false},
-		"no chunk size":           {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\nhello", "", FailMalformed, false},
-		"odd chunk size":          {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n", "", FailMalformed, false},
-		"huge chunk size":         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1000000000000000\r\nhello", "", FailMalformed, false},
-		"a chunk beyond its size": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello, you\r\n0\r\n\r\n", "hello", FailMalformed, false},
-		"bare LF after a size":    {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n", "", FailMalformed, false},
-		"trailer that frames":     {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 5\r\n\r\n", "", FailMalformed, false},
-		"upgrade unasked":         {"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", "", FailMalformed, false},
-		"103 with a body":         {"HTTP/1.1 103 Early Hints\r\nContent-Length: 5\r\n\r\nhello", "", FailMalformed, false},
-		"informational for ever":  {strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", maxEarly+1), "", FailMalformed, false},
-		"headers at the bound":    {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + strings.Repeat("X: y\r\n", maxFields-1) + "\r\n", "", "", true},
-		"too many headers":        {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + strings.Repeat("X: y\r\n", maxFields) + "\r\n", "", FailHeader, false},
-		"headers too large":       {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", maxHead) + "\r\n\r\n", "", FailHeader, false},
-		"large headers":           {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: " + strings.Repeat("y", maxHead-100) + "\r\n\r\nok", "ok", "", true},
-		"too many trailers":       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: y\r\n", maxFields+1) + "\r\n", "", FailHeader, false},
-		"a chunk line too long":   {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;" + strings.Repeat("x", maxChunkLine), "", FailMalformed, false},
+		"length": {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "hello", "", true},
+		"long":   {"HTTP/1.1 200 OK\r\nContent-Length: 40000\r\n\r\n" + long, long, "", true},
+		"same length twice": {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\ncontent-length: 5\r\n\r\nhello", "hello",
+			"", true},
+		"chunked": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3;x=y\r\n, " +
+			"y\r\n0\r\n\r\n", "hello, y", "", true},
+		"chunked, long": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n9c40\r\n" + long +
+			"\r\n0\r\n\r\n", long, "", true},
+		"until close": {"HTTP/1.1 200 OK\r\n\r\nhello", "hello", "", false},
+		"HTTP/1.0":    {"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", "hello", "", false},
+		"HTTP/1.0, kept": {"HTTP/1.0 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\nhello",
+			"hello", "", true},
+		"close": {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: x, Close\r\n\r\nhello",
+			"hello", "", false},
+		"no reason":         {"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", "", "", true},
+		"204":               {"HTTP/1.1 204 No Content\r\n\r\n", "", "", true},
+		"304 with a length": {"HTTP/1.1 304 Not Modified\r\nContent-Length: 500\r\n\r\n", "", "", true},
+		"204 with a body":   {"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello", "", "", false},
+		"after informational": {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: " +
+			"a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "ok", "", true},
+		"more than its length": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello", "he", "", false},
+		"two answers": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 " +
+			"OK\r\nContent-Length: 4\r\n\r\nevil", "ok", "", false},
+		"a second after a chunk": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n", "ok", "", false},
+		"nothing":              {"", "", FailBroken, false},
+		"half a head":          {"HTTP/1.1 200 O", "", FailBroken, false},
+		"less than its length": {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello", "hello", FailBroken, false},
+		"half a chunk": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel", "hel", FailBroken,
+			false},
+		"no last chunk": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "hello",
+			FailBroken, false},
+		"no end of the trailers": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n", "hello",
+			FailBroken, false},
+		"garbage":                {"220 smtp.example.com ESMTP\r\n", "", FailMalformed, false},
+		"garbage without an end": {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "", FailMalformed, false},
+		"HTTP/2":                 {"HTTP/2 200 OK\r\n\r\n", "", FailMalformed, false},
+		"no status":              {"HTTP/1.1 OK\r\n\r\n", "", FailMalformed, false},
+		"status 99":              {"HTTP/1.1 099 Low\r\n\r\n", "", FailMalformed, false},
+		"bare LF":                {"HTTP/1.1 200 OK\nContent-Length: 0\n\n\r\n\r\n", "", FailMalformed, false},
+		"bare CR in a value":     {"HTTP/1.1 200 OK\r\nX: a\rb\r\n\r\n", "", FailMalformed, false},
+		"NUL in a value":         {"HTTP/1.1 200 OK\r\nX: a\x00b\r\n\r\n", "", FailMalformed, false},
+		"space before the colon": {"HTTP/1.1 200 OK\r\nContent-Length : 5\r\n\r\nhello", "", FailMalformed, false},
+		"a folded line":          {"HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\r\n", "", FailMalformed, false},
+		"no name":                {"HTTP/1.1 200 OK\r\n: b\r\n\r\n", "", FailMalformed, false},
+		"two lengths": {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "",
+			FailMalformed, false},
+		"lengths in a list": {"HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello", "", FailMalformed, false},
+		"negative length":   {"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello", "", FailMalformed, false},
+		"signed length":     {"HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello", "", FailMalformed, false},
+		"huge length": {"HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775808\r\n\r\nhello", "",
+			FailMalformed, false},
+		"length and chunked": {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n0\r\n\r\n", "", FailMalformed, false},
+		"no length and chunked": {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n0\r\n\r\n", "", FailMalformed, false},
+		"gzip, chunked": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "",
+			FailMalformed, false},
+		"chunked twice": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n0\r\n\r\n", "", FailMalformed, false},
+		"HTTP/1.0 chunked": {"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", FailMalformed,
+			false},
+		"no chunk size": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\nhello", "", FailMalformed,
+			false},
+		"odd chunk size": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n",
+			"", FailMalformed, false},
+		"huge chunk size": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1000000000000000\r\nhello",
+			"", FailMalformed, false},
+		"a chunk beyond its size": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello, you\r\n0\r\n\r\n",
+			"hello", FailMalformed, false},
+		"bare LF after a size": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n", "",
+			FailMalformed, false},
+		"trailer that frames": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 5\r\n\r\n",
+			"", FailMalformed, false},
+		"upgrade unasked": {"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", "",
+			FailMalformed, false},
+		"103 with a body": {"HTTP/1.1 103 Early Hints\r\nContent-Length: 5\r\n\r\nhello", "", FailMalformed,
+			false},
+		"informational for ever": {strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", maxEarly+1), "", FailMalformed,
+			false},
+		"headers at the bound": {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + strings.Repeat("X: y\r\n", maxFields-1) +
+			"\r\n", "", "", true},
+		"too many headers": {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + strings.Repeat("X: y\r\n", maxFields) +
+			"\r\n", "", FailHeader, false},
+		"headers too large": {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", maxHead) + "\r\n\r\n", "", FailHeader,
+			false},
+		"large headers": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: " + strings.Repeat("y", maxHead-100) +
+			"\r\n\r\nok", "ok", "", true},
+		"too many trailers": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" +
+			strings.Repeat("X: y\r\n", maxFields+1) + "\r\n", "", FailHeader, false},
+		"a chunk line too long": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;" +
+			strings.Repeat("x", maxChunkLine), "", FailMalformed, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, pieces := range []bool{false, true} {
@@ -180,7 +213,8 @@ func TestAnswers(t *testing.T) {
 // A head whose end will never come as we read it is refused when that is known, and not when the time is over.
 func TestBareLF(t *testing.T) {
 	for name, head := range map[string]string{
-		"in all lines": "HTTP/1.1 200 OK\nContent-Length: 0\n\n", "at the end": "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\n", "in one": "HTTP/1.1 200 OK\r\nX: y\nZ",
+		"in all lines": "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+		"at the end":   "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\n", "in one": "HTTP/1.1 200 OK\r\nX: y\nZ",
 	} {
 		t.Run(name, func(t *testing.T) {
 			over := make(chan bool)
@@ -222,7 +256,8 @@ func TestTrailers(t *testing.T) {
 		r := request(t, "POST", "/", io.MultiReader(strings.NewReader("hello, "), strings.NewReader("you")))
 		r.Trailer = http.Header{"X-Digest": {"abc"}}
 		res, body, err := p.do(r)
-		if err != nil || body != "hello, you" || res.Trailer.Get("X-Sum") != "abc" || res.Trailer.Get("X-Late") != "late" {
+		if err != nil || body != "hello, you" || res.Trailer.Get("X-Sum") != "abc" ||
+			res.Trailer.Get("X-Late") != "late" {
 			t.Errorf("%s: %q %v %v", url, body, res, err)
 		}
 	}
@@ -235,7 +270,10 @@ func TestTrailersAreAnnounced(t *testing.T) {
 	if head := string(appendRequest(nil, &target{host: "b"}, r)); !strings.Contains(head, "\r\nTrailer: X-Digest\r\n") {
 		t.Errorf("%q", head)
 	}
-	p := start(t, To(says(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum, Content-Length\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n", 0)))
+	p := start(t,
+		To(says(t,
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum, "+
+				"Content-Length\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n", 0)))
 	res, err := p.RoundTrip(request(t, "GET", "/", nil))
 	if err != nil {
 		t.Fatal(err)
@@ -246,9 +284,11 @@ func TestTrailersAreAnnounced(t *testing.T) {
 	}
 }
 
-// TestLengthOfNothing: methods that come with a body say so where it is empty (RFC 9110, section 8.6), others say nothing.
+// TestLengthOfNothing: methods that come with a body say so where it is empty (RFC 9110, section 8.6), others say
+// nothing.
 func TestLengthOfNothing(t *testing.T) {
-	for method, says := range map[string]bool{"POST": true, "PUT": true, "PATCH": true, "GET": false, "HEAD": false, "DELETE": false} {
+	for method, says := range map[string]bool{"POST": true, "PUT": true, "PATCH": true, "GET": false, "HEAD": false,
+		"DELETE": false} {
 		head := string(appendRequest(nil, &target{host: "b"}, request(t, method, "/", nil)))
 		if strings.Contains(head, "Content-Length: 0\r\n") != says || strings.Contains(head, "Transfer-Encoding") {
 			t.Errorf("%q", head)
@@ -291,7 +331,9 @@ func TestConnectionIsFree(t *testing.T) {
 }
 
 func TestUnix(t *testing.T) {
-	p := start(t, To(unixSocket(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host) }))))
+	p := start(t,
+		To(unixSocket(t,
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host) }))))
 	for range 2 {
 		if _, body, err := p.get("/"); err != nil || body != "service.example" || p.idle() != 1 {
 			t.Errorf("%q %v", body, err)
@@ -304,14 +346,16 @@ func TestSlow(t *testing.T) {
 	noneLeft(t)
 	for _, body := range []string{"", "hello"} {
 		silent := script(t, func(_ net.Conn, br *bufio.Reader) { _, _ = io.Copy(io.Discard, br) })
-		for _, patience := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond} { // below and above the grace
+		// below and above the grace
+		for _, patience := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond} {
 			p := start(t, Options{Servers: []string{silent}, Timeouts: short(patience)})
 			var src io.Reader
 			if body != "" {
 				src = strings.NewReader(body)
 			}
 			_, _, err := p.do(request(t, "POST", "/", src))
-			if failure, ok := errors.AsType[*Error](err); !ok || failure.Why != FailTimeout || !failure.Timeout() || !failure.Reached {
+			if failure, ok := errors.AsType[*Error](err); !ok || failure.Why != FailTimeout || !failure.Timeout() ||
+				!failure.Reached {
 				t.Errorf("%v", err)
 			}
 		}
@@ -343,7 +387,8 @@ func TestSlow(t *testing.T) {
 // The client leaves while the server thinks, or in the middle of a body.
 func TestLeaving(t *testing.T) {
 	noneLeft(t)
-	for name, say := range map[string]string{"before the head": "", "in the body": "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhe"} {
+	for name, say := range map[string]string{"before the head": "",
+		"in the body": "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhe"} {
 		t.Run(name, func(t *testing.T) {
 			asked, gone := make(chan bool, 1), make(chan bool, 1)
 			url := script(t, func(c net.Conn, br *bufio.Reader) {
@@ -617,16 +662,20 @@ func TestProxyProtocol(t *testing.T) {
 		}
 	}
 	for want, ends := range map[string][2]netip.AddrPort{
-		"PROXY UNKNOWN\r\n":                              {},
-		"PROXY TCP6 2001:db8::7 2001:db8::1 1 2\r\n":     {netip.MustParseAddrPort("[2001:db8::7]:1"), netip.MustParseAddrPort("[2001:db8::1]:2")},
-		"PROXY TCP6 2001:db8::7 ::ffff:c000:201 1 2\r\n": {netip.MustParseAddrPort("[2001:db8::7]:1"), netip.MustParseAddrPort("192.0.2.1:2")},
-		"PROXY TCP4 192.0.2.7 192.0.2.1 1 2\r\n":         {netip.MustParseAddrPort("[::ffff:192.0.2.7]:1"), netip.MustParseAddrPort("192.0.2.1:2")},
+		"PROXY UNKNOWN\r\n": {},
+		"PROXY TCP6 2001:db8::7 2001:db8::1 1 2\r\n": {netip.MustParseAddrPort("[2001:db8::7]:1"),
+			netip.MustParseAddrPort("[2001:db8::1]:2")},
+		"PROXY TCP6 2001:db8::7 ::ffff:c000:201 1 2\r\n": {netip.MustParseAddrPort("[2001:db8::7]:1"),
+			netip.MustParseAddrPort("192.0.2.1:2")},
+		"PROXY TCP4 192.0.2.7 192.0.2.1 1 2\r\n": {netip.MustParseAddrPort("[::ffff:192.0.2.7]:1"),
+			netip.MustParseAddrPort("192.0.2.1:2")},
 	} {
 		if got := string(appendGreeting(nil, ProxyV1, ends[0], ends[1])); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := string(appendGreeting(nil, ProxyV2, netip.AddrPort{}, netip.AddrPort{})); got != greetingV2+"\x20\x00\x00\x00" {
+	if got := string(appendGreeting(nil, ProxyV2, netip.AddrPort{}, netip.AddrPort{})); got != greetingV2+
+		"\x20\x00\x00\x00" {
 		t.Errorf("%q", got)
 	}
 }

@@ -21,7 +21,8 @@ type bytesConn struct {
 
 func (b *bytesConn) Read(p []byte) (int, error) { return b.src.Read(p[:min(len(p), b.piece)]) }
 
-// FuzzAnswer compares our reader of answers with net/http's: what ours takes, theirs takes and understands in the same way.
+// FuzzAnswer compares our reader of answers with net/http's: what ours takes, theirs takes and understands in the same
+// way.
 func FuzzAnswer(f *testing.F) {
 	for _, say := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
@@ -77,8 +78,10 @@ func FuzzAnswer(f *testing.F) {
 		if err == nil && string(body) != string(theirBody) || !bytes.HasPrefix(theirBody, body) {
 			t.Fatalf("%q: %q, and net/http says %q", say, body, theirBody)
 		}
-		if res.StatusCode != theirs.StatusCode || res.ContentLength != theirs.ContentLength && !head && theirs.StatusCode != 304 {
-			t.Fatalf("%q: %v %d, and net/http says %v %d", say, res.Status, res.ContentLength, theirs.Status, theirs.ContentLength)
+		if res.StatusCode != theirs.StatusCode || res.ContentLength != theirs.ContentLength && !head &&
+			theirs.StatusCode != 304 {
+			t.Fatalf("%q: %v %d, and net/http says %v %d", say, res.Status, res.ContentLength, theirs.Status,
+				theirs.ContentLength)
 		}
 		theirs.Header.Del("Content-Length") // net/http keeps what it does not go by
 		res.Header.Del("Content-Length")
@@ -89,7 +92,8 @@ func FuzzAnswer(f *testing.F) {
 		if !reflect.DeepEqual(theirs.Header, res.Header) {
 			t.Fatalf("%q: %v, and net/http says %v", say, res.Header, theirs.Header)
 		}
-		if err == nil && theirErr == nil && theirs.Close && !res.Close && res.StatusCode != 204 && res.StatusCode != 304 && !head {
+		if err == nil && theirErr == nil && theirs.Close && !res.Close && res.StatusCode != 204 &&
+			res.StatusCode != 304 && !head {
 			t.Fatalf("%q: the connection would be used on", say)
 		}
 	})

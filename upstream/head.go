@@ -37,8 +37,8 @@ type head struct {
 	upgrade bool // Connection says so
 }
 
-// headEnd returns the length of the head in b, with the empty line that ends it, or 0 where it is not complete. The first seen bytes have
-// been looked at before.
+// headEnd returns the length of the head in b, with the empty line that ends it, or 0 where it is not complete. The
+// first seen bytes have been looked at before.
 func headEnd(b []byte, seen int) int {
 	from := max(seen-3, 0)
 	if i := bytes.Index(b[from:], []byte("\r\n\r\n")); i >= 0 {
@@ -57,7 +57,8 @@ func bareLF(b []byte, seen int) bool {
 	return false
 }
 
-// parseHead reads the head of an answer, which ends with an empty line. Lines end with CRLF; nothing else is a line's end.
+// parseHead reads the head of an answer, which ends with an empty line. Lines end with CRLF; nothing else is a line's
+// end.
 func parseHead(b []byte) (head, error) {
 	text := string(b) // one piece of memory for all values
 	line, rest, _ := strings.Cut(text, "\r\n")
@@ -131,7 +132,8 @@ func (h *head) statusLine(line string) error {
 	default:
 		return malformedError("the answer is not HTTP/1")
 	}
-	if len(rest) < 3 || len(rest) > 3 && rest[3] != ' ' || rest[0] < '1' || rest[0] > '9' || rest[1] < '0' || rest[1] > '9' ||
+	if len(rest) < 3 || len(rest) > 3 && rest[3] != ' ' || rest[0] < '1' || rest[0] > '9' || rest[1] < '0' ||
+		rest[1] > '9' ||
 		rest[2] < '0' || rest[2] > '9' || !isValue(rest) {
 		return malformedError("malformed status line")
 	}
@@ -156,9 +158,12 @@ func parseField(line string) (name, value string, err error) {
 // known are names that need not be made anew each time.
 var known = func() map[string]string {
 	m := map[string]string{}
-	for name := range strings.FieldsSeq("Accept-Ranges Age Allow Alt-Svc Cache-Control Connection Content-Disposition Content-Encoding " +
-		"Content-Language Content-Length Content-Location Content-Range Content-Security-Policy Content-Type Date Etag Expires Keep-Alive " +
-		"Last-Modified Link Location Pragma Retry-After Server Set-Cookie Strict-Transport-Security Trailer Transfer-Encoding Upgrade Vary Via " +
+	for name := range strings.FieldsSeq("Accept-Ranges Age Allow Alt-Svc Cache-Control Connection " +
+		"Content-Disposition Content-Encoding " +
+		"Content-Language Content-Length Content-Location Content-Range Content-Security-Policy Content-Type Date " +
+		"Etag Expires Keep-Alive " +
+		"Last-Modified Link Location Pragma Retry-After Server Set-Cookie Strict-Transport-Security Trailer " +
+		"Transfer-Encoding Upgrade Vary Via " +
 		"Www-Authenticate X-Content-Type-Options X-Frame-Options X-Powered-By X-Request-Id X-Xss-Protection " +
 		"Access-Control-Allow-Origin Access-Control-Allow-Headers Access-Control-Allow-Methods Referrer-Policy") {
 		m[name], m[strings.ToLower(name)] = name, name

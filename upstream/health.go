@@ -47,8 +47,8 @@ func (s *server) failed(p *Pool, why string) {
 	}
 }
 
-// answered notes that a request was answered. Where there are checks, they alone bring a server back: one that says that it is not well
-// may well answer requests.
+// answered notes that a request was answered. Where there are checks, they alone bring a server back: one that says
+// that it is not well may well answer requests.
 func (s *server) answered(p *Pool) {
 	if p.opts.Health.Path == "" {
 		s.passed(1)
@@ -118,7 +118,8 @@ const checkBytes = 64 << 10
 
 func (p *Pool) ask(ctx context.Context, s *server) bool {
 	path, query, _ := cut(p.opts.Health.Path)
-	r := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: query}, Host: s.to.host, Close: true,
+	r := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: query}, Host: s.to.host,
+		Close:  true,
 		Header: http.Header{"User-Agent": {"weir"}}}).WithContext(ctx)
 	s.active.Add(1) // given back with the answer
 	res, err := s.give(p, r, nil, func(p *Pool, r *http.Request, by Caller) (*http.Response, error) {

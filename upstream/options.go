@@ -41,18 +41,18 @@ const (
 
 // Options configure the service behind a gate. Written short, they are its servers alone.
 type Options struct {
-	// The servers on which the service runs: http://127.0.0.1:3000, a socket of this machine as unix:/run/service.sock, https://… with TLS, or
-	// h2c://… for HTTP/2 without TLS. A path goes before the paths of requests.
+	// The servers on which the service runs: http://127.0.0.1:3000, a socket of this machine as unix:/run/service.sock,
+	// https://… with TLS, or h2c://… for HTTP/2 without TLS. A path goes before the paths of requests.
 	Servers []string `yaml:"servers"`
-	// Which server gets the next request: least-connections (the one with the fewest under way; the default), in-turn, or first (the first
-	// that is well; the others are there for when it is not).
+	// Which server gets the next request: least-connections (the one with the fewest under way; the default), in-turn,
+	// or first (the first that is well; the others are there for when it is not).
 	Balance Balance `yaml:"balance"`
 	// When a server counts as well. One that is not gets no requests, unless none is well.
 	Health Health `yaml:"health"`
 	// When a request that failed is given to another server.
 	Retries Retries `yaml:"retries"`
-	// Tell the servers who the client is by the PROXY protocol, v1 or v2. A connection then carries one request only. For http:// and unix:
-	// alone. Default: not.
+	// Tell the servers who the client is by the PROXY protocol, v1 or v2. A connection then carries one request only.
+	// For http:// and unix: alone. Default: not.
 	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol"`
 	// How many connections to each server are kept open for the next request. Default 4096.
 	Idle int `yaml:"idle"`
@@ -64,10 +64,11 @@ type Options struct {
 
 // Health says when a server counts as well.
 type Health struct {
-	// A path that is asked for now and then; an answer of 2xx or 3xx is a good one. Default: none, only what becomes of requests counts.
+	// A path that is asked for now and then; an answer of 2xx or 3xx is a good one. Default: none, only what becomes of
+	// requests counts.
 	Path string `yaml:"path"`
-	// How often it is asked for. Without a path: how long a server that is not well is left alone before a request is tried on it
-	// again. Default 5s.
+	// How often it is asked for. Without a path: how long a server that is not well is left alone before a request is
+	// tried on it again. Default 5s.
 	Every weir.Duration `yaml:"every"`
 	// How long a good answer may take. Default 2s.
 	Timeout weir.Duration `yaml:"timeout"`
@@ -79,8 +80,8 @@ type Health struct {
 
 // Retries bound how much more work there is when servers fail.
 type Retries struct {
-	// How many requests may be given to another server, as a share of all. Only those are that do no harm when they come twice (GET, PUT and their
-	// like) and whose body has not been read. 0% for none. Default 10%.
+	// How many requests may be given to another server, as a share of all. Only those are that do no harm when they
+	// come twice (GET, PUT and their like) and whose body has not been read. 0% for none. Default 10%.
 	Budget *weir.Share `yaml:"budget"`
 	// To how many other servers one request may be given. Default 1.
 	Servers int `yaml:"servers"`
@@ -90,7 +91,8 @@ type Retries struct {
 type Timeouts struct {
 	// For a connection. Default 5s.
 	Connect weir.Duration
-	// From the end of the request to the headers of the answer; and how long a server may take nothing of a request. Default 1m.
+	// From the end of the request to the headers of the answer; and how long a server may take nothing of a request.
+	// Default 1m.
 	Response weir.Duration
 }
 
@@ -141,7 +143,8 @@ func (o Options) Validate() error {
 		case seen[s]:
 			v.Add(at, fmt.Sprintf("%s is named twice", s), "name each server once")
 		case o.ProxyProtocol != NoProxyProtocol && !to.plain:
-			v.Add(at, fmt.Sprintf("the PROXY protocol cannot be spoken to %s", s), "http:// or unix:, or leave proxy_protocol out")
+			v.Add(at, fmt.Sprintf("the PROXY protocol cannot be spoken to %s", s),
+				"http:// or unix:, or leave proxy_protocol out")
 		}
 		seen[s] = true
 	}
@@ -155,7 +158,8 @@ func (o Options) Validate() error {
 	v.Count("health.healthy", o.Health.Healthy, MaxChecks)
 	v.Count("health.unhealthy", o.Health.Unhealthy, MaxChecks)
 	if b := o.Retries.Budget; b != nil && (*b < 0 || *b > 1) {
-		v.Add("retries.budget", fmt.Sprintf("%s of all requests cannot be spent on a second try", *b), "from 0% to 100%")
+		v.Add("retries.budget", fmt.Sprintf("%s of all requests cannot be spent on a second try", *b),
+			"from 0% to 100%")
 	}
 	v.Count("retries.servers", o.Retries.Servers, MaxServers)
 	v.Count("idle", o.Idle, MaxIdle)
@@ -190,7 +194,8 @@ func parseTarget(s string) (target, *weir.FieldError) {
 		if !strings.HasPrefix(file, "/") || strings.HasPrefix(file, "//") || strings.ContainsRune(file, 0) {
 			return fail(fmt.Sprintf("%q does not name a socket by its whole path", s))
 		}
-		return target{name: s, scheme: "http", network: "unix", address: path.Clean(file), host: "localhost", plain: true}, nil
+		return target{name: s, scheme: "http", network: "unix", address: path.Clean(file), host: "localhost",
+			plain: true}, nil
 	}
 	u, err := url.Parse(s)
 	if err != nil {

@@ -31,8 +31,8 @@ var _ http.RoundTripper = (*Pool)(nil)
 // New returns a pool. It connects nowhere until it is asked to, except for checks.
 func New(o Options, env Env) (*Pool, error) { return newPool(o, env, nil) }
 
-// Configure returns a pool with other options. The two share connections to, and knowledge of, the servers that stay; each must be closed
-// when it is not used any more.
+// Configure returns a pool with other options. The two share connections to, and knowledge of, the servers that stay;
+// each must be closed when it is not used any more.
 func (p *Pool) Configure(o Options) (*Pool, error) { return newPool(o, p.env, p) }
 
 func newPool(o Options, env Env, before *Pool) (*Pool, error) {
@@ -67,7 +67,8 @@ func (p *Pool) shared(name string, o *Options) *server {
 	return nil
 }
 
-// Close stops the checks and closes what is idle. Requests under way go on, and even new ones do; their connections are then closed.
+// Close stops the checks and closes what is idle. Requests under way go on, and even new ones do; their connections are
+// then closed.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +106,8 @@ func (p *Pool) Stats() []Stats {
 	return all
 }
 
-// pick returns the server that gets the next request, other than those tried, or nil. Where none is well, all are as good.
+// pick returns the server that gets the next request, other than those tried, or nil. Where none is well, all are as
+// good.
 func (p *Pool) pick(tried uint64) *server {
 	if len(p.servers) == 1 {
 		if tried != 0 {
@@ -133,7 +135,8 @@ func (p *Pool) pick(tried uint64) *server {
 			continue
 		}
 		well, active := s.well(now), s.active.Load()
-		if best == nil || well && !bestWell || well == bestWell && p.opts.Balance == LeastConnections && active < least {
+		if best == nil || well && !bestWell || well == bestWell && p.opts.Balance == LeastConnections &&
+			active < least {
 			best, bestWell, least = s, well, active
 		}
 	}
@@ -153,8 +156,9 @@ func (p *Pool) bit(s *server) uint64 {
 // RoundTrip gives a request to a server and returns its answer.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) { return p.Do(r, nil) }
 
-// Do gives a request to a server and returns its answer, whose body must be closed. The headers of the request are not touched any more
-// once it has returned. An Error means that no server answered; other errors are those of the request's context, or of its body.
+// Do gives a request to a server and returns its answer, whose body must be closed. The headers of the request are not
+// touched any more once it has returned. An Error means that no server answered; other errors are those of the
+// request's context, or of its body.
 func (p *Pool) Do(r *http.Request, by Caller) (*http.Response, error) {
 	if err := sendable(r); err != nil {
 		return nil, err

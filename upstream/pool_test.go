@@ -31,8 +31,10 @@ func dead(t testing.TB) string {
 }
 
 func TestOptions(t *testing.T) {
-	for servers, ok := range map[string]bool{"": false, "http://": false, "ftp://a": false, "http://u@a": false, "http://a?b": false, "://": false, "http://a#b": false,
-		"http://a?": false, "127.0.0.1:80": false, "unix:": false, "unix:s": false, "unix://a/b": false, "https://a/base": true, "h2c://a:80": true,
+	for servers, ok := range map[string]bool{"": false, "http://": false, "ftp://a": false, "http://u@a": false,
+		"http://a?b": false, "://": false, "http://a#b": false,
+		"http://a?": false, "127.0.0.1:80": false, "unix:": false, "unix:s": false, "unix://a/b": false,
+		"https://a/base": true, "h2c://a:80": true,
 		"http://[::1]:80": true, "unix:/run/s": true} {
 		if err := To(servers).Validate(); (err == nil) != ok {
 			t.Errorf("%q: %v", servers, err)
@@ -50,7 +52,8 @@ func TestOptions(t *testing.T) {
 	}
 	bad := Options{Servers: []string{"http://a", "http://a", "h2c://b"}, Balance: "best", ProxyProtocol: "v3",
 		Health:  Health{Path: "healthz", Every: -1, Timeout: -1, Healthy: -1, Unhealthy: MaxChecks + 1},
-		Retries: Retries{Budget: new(weir.Share(2)), Servers: -1}, Idle: MaxIdle + 1, IdleTime: -1, Timeouts: Timeouts{Connect: -1, Response: -1}}
+		Retries: Retries{Budget: new(weir.Share(2)), Servers: -1}, Idle: MaxIdle + 1, IdleTime: -1,
+		Timeouts: Timeouts{Connect: -1, Response: -1}}
 	var paths []string
 	for _, fe := range weir.FieldErrors(bad.Validate()) {
 		paths = append(paths, fe.Path)
@@ -58,7 +61,8 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%v has no hint", fe)
 		}
 	}
-	want := "servers[1] servers[2] balance proxy_protocol health.path health.every health.timeout health.healthy health.unhealthy " +
+	want := "servers[1] servers[2] balance proxy_protocol health.path health.every health.timeout health.healthy " +
+		"health.unhealthy " +
 		"retries.budget retries.servers idle idle_time timeouts.connect timeouts.response"
 	if got := strings.Join(paths, " "); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
@@ -143,7 +147,8 @@ func TestLeastConnections(t *testing.T) {
 
 // An idle connection that the server closes, or speaks on without being asked, is not used.
 func TestStale(t *testing.T) {
-	for name, late := range map[string]string{"closed": "", "unasked": "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"} {
+	for name, late := range map[string]string{"closed": "",
+		"unasked": "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			var conns atomic.Int32
 			hangUp, hungUp := make(chan bool), make(chan bool)
@@ -176,7 +181,8 @@ func TestStale(t *testing.T) {
 				return !s.idle[0].quiet()
 			})
 			// Not even a request that must not come twice is hurt.
-			if res, body, err := p.do(request(t, "POST", "/", strings.NewReader("x"))); err != nil || body != "ok" || res.StatusCode != 200 {
+			if res, body, err := p.do(request(t, "POST", "/", strings.NewReader("x"))); err != nil || body != "ok" ||
+				res.StatusCode != 200 {
 				t.Errorf("%q %v", body, err)
 			}
 			if p.Stats()[0].Failures != 0 || conns.Load() != 2 {
@@ -212,7 +218,8 @@ func TestStaleInUse(t *testing.T) {
 		if method == "GET" && (err != nil || body != "ok") {
 			t.Errorf("GET: %q %v", body, err)
 		}
-		if failure, ok := errors.AsType[*Error](err); method == "POST" && (!ok || failure.Why != FailBroken || !failure.Reached) {
+		if failure, ok := errors.AsType[*Error](err); method == "POST" &&
+			(!ok || failure.Why != FailBroken || !failure.Reached) {
 			t.Errorf("POST: %v", err)
 		}
 		if requests.Load() != want {
@@ -246,11 +253,13 @@ func TestRetries(t *testing.T) {
 		"breaks, POST":                     {To(broken, good), "POST", "", false},
 		"breaks, the body is gone":         {To(broken, good), "PUT", "hello", false},
 		"breaks in the middle of its head": {To(half, good), "GET", "", false},
-		"no budget":                        {Options{Servers: []string{broken, good}, Retries: Retries{Budget: &none}}, "GET", "", false},
-		"nobody else":                      {To(broken), "GET", "", false},
-		"all break":                        {To(broken, dead(t)), "GET", "", false},
-		"only one other":                   {To(broken, dead(t), good), "GET", "", false},
-		"two others":                       {Options{Servers: []string{broken, dead(t), good}, Retries: Retries{Servers: 2}}, "GET", "", true},
+		"no budget": {Options{Servers: []string{broken, good}, Retries: Retries{Budget: &none}},
+			"GET", "", false},
+		"nobody else":    {To(broken), "GET", "", false},
+		"all break":      {To(broken, dead(t)), "GET", "", false},
+		"only one other": {To(broken, dead(t), good), "GET", "", false},
+		"two others": {Options{Servers: []string{broken, dead(t), good}, Retries: Retries{Servers: 2}}, "GET", "",
+			true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.o.Balance = First
@@ -270,12 +279,13 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// A request that is tried again at the next server does not use up that server's turn: else each new request would go to the
-// broken one first.
+// A request that is tried again at the next server does not use up that server's turn: else each new request would go
+// to the broken one first.
 func TestTurnsBesideABrokenServer(t *testing.T) {
 	broken := script(t, func(_ net.Conn, br *bufio.Reader) { _, _ = http.ReadRequest(br) })
 	whole := weir.Share(1)
-	p := start(t, Options{Servers: []string{broken, named(t, "good")}, Balance: InTurn, Health: Health{Unhealthy: MaxChecks},
+	p := start(t, Options{Servers: []string{broken, named(t, "good")}, Balance: InTurn,
+		Health:  Health{Unhealthy: MaxChecks},
 		Retries: Retries{Budget: &whole}})
 	for range 20 {
 		if _, body, err := p.get("/"); body != "good" || err != nil {
@@ -291,7 +301,8 @@ func TestBudget(t *testing.T) {
 	broken := script(t, func(_ net.Conn, br *bufio.Reader) { _, _ = http.ReadRequest(br) })
 	share := weir.Share(0.25)
 	// It never counts as unwell, so that each request goes there first.
-	p := start(t, Options{Servers: []string{broken, named(t, "good")}, Balance: First, Health: Health{Unhealthy: MaxChecks},
+	p := start(t, Options{Servers: []string{broken, named(t, "good")}, Balance: First,
+		Health:  Health{Unhealthy: MaxChecks},
 		Retries: Retries{Budget: &share}})
 	good := 0
 	for range 110 {
@@ -299,7 +310,8 @@ func TestBudget(t *testing.T) {
 			good++
 		}
 	}
-	if want := budgetMost/budgetOne + 25; good < want || good > want+3 { // those at the beginning, and a quarter of the rest
+	// those at the beginning, and a quarter of the rest
+	if want := budgetMost/budgetOne + 25; good < want || good > want+3 {
 		t.Errorf("%d went through, want %d", good, want)
 	}
 }
@@ -312,7 +324,8 @@ func TestPassiveHealth(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\nsick")
 		}
 	})
-	p := start(t, Options{Servers: []string{sick, named(t, "good")}, Balance: First, Health: Health{Every: weir.Duration(10 * time.Second)}})
+	p := start(t, Options{Servers: []string{sick, named(t, "good")}, Balance: First,
+		Health: Health{Every: weir.Duration(10 * time.Second)}})
 	for range 5 {
 		if _, body, err := p.get("/"); body != "good" || err != nil {
 			t.Errorf("%q %v", body, err)
@@ -361,8 +374,9 @@ func TestActiveHealth(t *testing.T) {
 	})
 	for _, scheme := range []string{"http:", "h2c:"} {
 		status.Store(503)
-		p := start(t, Options{Servers: []string{strings.Replace(up.URL, "http:", scheme, 1), named(t, "second")}, Balance: First,
-			Health: Health{Path: "/healthz?x", Every: weir.Duration(time.Second), Unhealthy: 2, Healthy: 3}})
+		p := start(t, Options{Servers: []string{strings.Replace(up.URL, "http:", scheme, 1), named(t, "second")},
+			Balance: First,
+			Health:  Health{Path: "/healthz?x", Every: weir.Duration(time.Second), Unhealthy: 2, Healthy: 3}})
 		round := func() {
 			pending := p.clock.Pending()
 			p.clock.Advance(time.Second)
@@ -474,7 +488,8 @@ func TestMany(t *testing.T) {
 					return
 				}
 				body, _ := io.ReadAll(r.Body)
-				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s%s", len(r.RequestURI)+len(body), r.RequestURI, body)
+				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s%s", len(r.RequestURI)+len(body),
+					r.RequestURI, body)
 			}
 		})
 	}

@@ -180,7 +180,8 @@ func appendTrailer(b []byte, trailer http.Header) []byte {
 // 6.5.1).
 func forbiddenTrailer(name string) bool {
 	switch name {
-	case "Transfer-Encoding", "Content-Length", "Trailer", "Host", "Connection", "Content-Encoding", "Content-Type", "Content-Range":
+	case "Transfer-Encoding", "Content-Length", "Trailer", "Host", "Connection", "Content-Encoding", "Content-Type",
+		"Content-Range":
 		return true
 	}
 	return false

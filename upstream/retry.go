@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// The budget of retries, in millionths of a request: each request adds its share, each retry takes a whole one. A few are there from the
-// beginning, so that a service with few requests has some too.
+// The budget of retries, in millionths of a request: each request adds its share, each retry takes a whole one. A few
+// are there from the beginning, so that a service with few requests has some too.
 const (
 	budgetOne  = 1_000_000
 	budgetMost = 10 * budgetOne
@@ -19,8 +19,8 @@ func (p *Pool) earn() {
 	}
 }
 
-// mayRetry reports whether a request that failed may go to another server. What cannot have arrived costs nothing of the budget: nobody
-// has worked on it.
+// mayRetry reports whether a request that failed may go to another server. What cannot have arrived costs nothing of
+// the budget: nobody has worked on it.
 func (p *Pool) mayRetry(r *http.Request, e *Error) bool {
 	if *p.opts.Retries.Budget == 0 || e.consumed || e.seen {
 		return false
@@ -40,8 +40,8 @@ func spend(budget *atomic.Int64) bool {
 	}
 }
 
-// idempotent reports whether a request does no harm when it comes twice (RFC 9110, section 9.2.2), by its method or because its sender says
-// that the server will notice.
+// idempotent reports whether a request does no harm when it comes twice (RFC 9110, section 9.2.2), by its method or
+// because its sender says that the server will notice.
 func idempotent(r *http.Request) bool {
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:

@@ -27,8 +27,8 @@ type sender struct {
 	awaited  bool // the grace is over, and the deadline is the one below
 }
 
-// expectTime is how long a server may take to say whether it wants a body, where the client waits for that. Many never say it: a
-// server that did not is not waited for, until it does.
+// expectTime is how long a server may take to say whether it wants a body, where the client waits for that. Many never
+// say it: a server that did not is not waited for, until it does.
 const expectTime = 200 * time.Millisecond
 
 func startSender(c *conn, r *http.Request) *sender {
@@ -98,7 +98,8 @@ func (s *sender) due(patience time.Duration) {
 	s.deadline(patience)
 }
 
-// deadline sets the one for the answer: from the end of the request on, or from when the server does not take any more of it. s.mu is held.
+// deadline sets the one for the answer: from the end of the request on, or from when the server does not take any more
+// of it. s.mu is held.
 func (s *sender) deadline(patience time.Duration) {
 	switch {
 	case s.answered:
@@ -109,7 +110,8 @@ func (s *sender) deadline(patience time.Duration) {
 	}
 }
 
-// wanted waits until the server says that it wants the body, or has had the time to. It reports false when the final answer came first.
+// wanted waits until the server says that it wants the body, or has had the time to. It reports false when the final
+// answer came first.
 func (s *sender) wanted() bool {
 	timer := time.NewTimer(expectTime)
 	defer timer.Stop()
@@ -216,6 +218,6 @@ func (s *sender) settle() bool {
 	}
 }
 
-// settleTime is how long a connection waits for the rest of a request whose answer has come: most often it is only that this goroutine
-// was quicker.
+// settleTime is how long a connection waits for the rest of a request whose answer has come: most often it is only that
+// this goroutine was quicker.
 const settleTime = 50 * time.Millisecond

@@ -42,7 +42,8 @@ func newServer(to target, o *Options, env Env) *server {
 // fits reports whether a server can go on under other options. Of net/http's client, timeouts are part.
 func (s *server) fits(o *Options) bool {
 	return s.proxy == o.ProxyProtocol && (s.via == nil || s.via.ResponseHeaderTimeout == o.Timeouts.Response.Std() &&
-		s.via.TLSHandshakeTimeout == o.Timeouts.Connect.Std() && s.via.MaxIdleConnsPerHost == o.Idle && s.via.IdleConnTimeout == o.IdleTime.Std())
+		s.via.TLSHandshakeTimeout == o.Timeouts.Connect.Std() && s.via.MaxIdleConnsPerHost == o.Idle &&
+		s.via.IdleConnTimeout == o.IdleTime.Std())
 }
 
 // share notes that one more pool uses the server, unless nobody does any more.

@@ -64,7 +64,8 @@ func TestTLS(t *testing.T) {
 					body = strings.NewReader("hello")
 				}
 				_, got, err := p.do(request(t, method, "/", body))
-				if err != nil || !strings.HasPrefix(got, proto+" "+method) || body != nil != strings.Contains(got, `"hello"`) {
+				if err != nil || !strings.HasPrefix(got, proto+" "+method) ||
+					body != nil != strings.Contains(got, `"hello"`) {
 					t.Fatalf("%q %v", got, err)
 				}
 				if i > 0 && got[strings.LastIndexByte(got, ' '):] != from {
@@ -152,7 +153,8 @@ func TestTLSChanges(t *testing.T) {
 // TestTLSLeftOver: what came on an idle connection, or behind an answer, is nobody's answer, even where TLS has read it
 // already.
 func TestTLSLeftOver(t *testing.T) {
-	const fine, evil = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+	const fine, evil = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+		"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
 	s, pool := secure(t, nil, false, who)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: s.TLS.Certificates})
 	if err != nil {

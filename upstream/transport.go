@@ -133,8 +133,8 @@ func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Respon
 	return res, nil
 }
 
-// A teller tells a caller what net/http tells a trace. It does so from goroutines of its own, which may be late: once the request is over the
-// caller hears nothing more, as what it has may be another's by then.
+// A teller tells a caller what net/http tells a trace. It does so from goroutines of its own, which may be late: once
+// the request is over the caller hears nothing more, as what it has may be another's by then.
 type teller struct {
 	by   Caller
 	mu   sync.Mutex
@@ -177,8 +177,8 @@ func (t *teller) trace(body bool) *httptrace.ClientTrace {
 	return trace
 }
 
-// What became of a request's body. Whoever takes it first has it: a sender, which reads it, or the end of the exchange, which leaves it to the
-// next try.
+// What became of a request's body. Whoever takes it first has it: a sender, which reads it, or the end of the exchange,
+// which leaves it to the next try.
 const (
 	bodyWaits = int32(iota)
 	bodyBegun

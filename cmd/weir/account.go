@@ -34,7 +34,8 @@ func (c *accountResetCommand) Run(t *terminal) error {
 	return c.run(t, (*console.Client).ResetAccount)
 }
 
-func (c *accountFlags) run(t *terminal, call func(*console.Client, context.Context, string) (console.Account, error)) error {
+func (c *accountFlags) run(t *terminal, call func(*console.Client, context.Context, string) (console.Account,
+	error)) error {
 	client, err := c.client()
 	if err != nil {
 		return err

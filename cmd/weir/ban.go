@@ -130,7 +130,8 @@ type banWho struct {
 func (c *banWho) Validate() error {
 	_, err := store.ParseBanKey(c.Who)
 	if errors.Is(err, store.ErrInvalid) {
-		return fmt.Errorf("%.80q is not somebody to ban (write 192.0.2.1, 192.0.2.0/24, 2001:db8::/32, or client:ID)", c.Who)
+		return fmt.Errorf("%.80q is not somebody to ban (write 192.0.2.1, 192.0.2.0/24, 2001:db8::/32, or client:ID)",
+			c.Who)
 	}
 	return err
 }
@@ -154,7 +155,8 @@ func (c *banAddCommand) Validate() error {
 // Run bans.
 func (c *banAddCommand) Run(t *terminal) error {
 	if home := loggedInFrom(); !c.Force && c.has(home) {
-		return fmt.Errorf("%s has the address that you are logged in from, %s: you might lock yourself out (--force does it all the same)", c.Who, home)
+		return fmt.Errorf("%s has the address that you are logged in from, %s: you might lock yourself out (--force "+
+			"does it all the same)", c.Who, home)
 	}
 	client, err := c.client()
 	if err != nil {
@@ -226,7 +228,8 @@ func (t *terminal) invalid(s *console.Status) {
 	fmt.Fprintln(t.out)
 	for _, p := range s.Store.Parts {
 		if p.Error != "" {
-			fmt.Fprintln(t.out, t.paint(tabular.Bad, fmt.Sprintf("the store fails, a restart would forget the latest %s: %s", p.Part, printable(p.Error))))
+			fmt.Fprintln(t.out, t.paint(tabular.Bad,
+				fmt.Sprintf("the store fails, a restart would forget the latest %s: %s", p.Part, printable(p.Error))))
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"weir/internal/netlab"
 )
 
-// TestBansInTheKernel: who is banned by command is dropped in the kernel, until the ban is removed: while weir is down, too. Who must
-// not be dropped is not.
+// TestBansInTheKernel: who is banned by command is dropped in the kernel, until the ban is removed: while weir is down,
+// too. Who must not be dropped is not.
 func TestBansInTheKernel(t *testing.T) {
 	near, far := netlab.Cable(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
@@ -79,7 +79,8 @@ xdp:
 		}
 	}
 	all := func(how string) map[string]string {
-		return map[string]string{"198.19.1.7": how, "198.19.2.7": how, "fd00:1::7": how, "198.19.3.7": "passed", "198.19.4.7": "passed", "198.19.9.7": "banned"}
+		return map[string]string{"198.19.1.7": how, "198.19.2.7": how, "fd00:1::7": how, "198.19.3.7": "passed",
+			"198.19.4.7": "passed", "198.19.9.7": "banned"}
 	}
 	expect("at first", all("passed"))
 	ban("ban", "add", "198.19.1.0/24")

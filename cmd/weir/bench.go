@@ -139,5 +139,6 @@ func progressBar(p flood.Progress, width int) string {
 	if p.Kind != "" {
 		scene = string(p.Kind) + " sources"
 	}
-	return fmt.Sprintf("%s%s %d/%d: %s, %s, %s", strings.Repeat("█", full), strings.Repeat("░", width-full), p.Round, p.Rounds, p.Front, scene, what)
+	return fmt.Sprintf("%s%s %d/%d: %s, %s, %s", strings.Repeat("█", full), strings.Repeat("░", width-full), p.Round,
+		p.Rounds, p.Front, scene, what)
 }

@@ -8,7 +8,8 @@ import (
 )
 
 func TestProgressBar(t *testing.T) {
-	p := flood.Progress{Round: 3, Rounds: 4, Front: "nginx", Kind: flood.Few, Elapsed: 8500 * time.Millisecond, Expected: 17 * time.Second}
+	p := flood.Progress{Round: 3, Rounds: 4, Front: "nginx", Kind: flood.Few, Elapsed: 8500 * time.Millisecond,
+		Expected: 17 * time.Second}
 	if got, want := progressBar(p, 8), "█████░░░ 3/4: nginx, few sources, 8s of 17s"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -71,7 +71,8 @@ func (c *checkCommand) Run(t *terminal) error {
 			continue
 		}
 		if !c.JSON {
-			fmt.Fprintf(t.out, "%s: %s, %s, %s\n", file, t.paint(tabular.Good, "ok"), count(gates(cfg), "gate"), count(len(cfg.Throttles), "throttle"))
+			fmt.Fprintf(t.out, "%s: %s, %s, %s\n", file, t.paint(tabular.Good, "ok"), count(gates(cfg), "gate"),
+				count(len(cfg.Throttles), "throttle"))
 		}
 	}
 	if c.JSON {
@@ -105,7 +106,8 @@ func tooFewFiles(cfg *config.Config, file string, limit uint64) config.Errors {
 	if limit == 0 || limit >= needed {
 		return nil
 	}
-	return config.Errors{{File: file, Msg: fmt.Sprintf("weir may have %d files open here, and the bounds of its gates need %d", limit, needed),
+	return config.Errors{{File: file,
+		Msg:  fmt.Sprintf("weir may have %d files open here, and the bounds of its gates need %d", limit, needed),
 		Hint: "raise LimitNOFILE, or lower bounds.connections"}}
 }
 

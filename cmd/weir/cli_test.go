@@ -10,8 +10,8 @@ import (
 	"weir"
 )
 
-// Every flag that counts takes 1e6, every rate takes 60/m, of whatever command. A number of another type would have a reader of its own: the
-// only ones are a seed, which is no count, and a factor.
+// Every flag that counts takes 1e6, every rate takes 60/m, of whatever command. A number of another type would have a
+// reader of its own: the only ones are a seed, which is no count, and a factor.
 func TestNumbersInFlags(t *testing.T) {
 	t.Parallel()
 	parser, err := newParser(&terminal{})
@@ -61,7 +61,8 @@ func TestNumbersInFlags(t *testing.T) {
 			case weir.Duration, time.Duration, weir.Size, weir.Share: // these have units
 			default:
 				switch typ.Kind() {
-				case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32,
+				case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint,
+					reflect.Uint8, reflect.Uint16, reflect.Uint32,
 					reflect.Uint64, reflect.Float32, reflect.Float64:
 					if flag.Name != "seed" && flag.Name != "times" {
 						t.Errorf("%s is a number of type %s", name, typ)

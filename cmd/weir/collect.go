@@ -10,14 +10,15 @@ import (
 // roomyHeap is how large the heap may grow before garbage is collected, however little of it is in use.
 const roomyHeap = 64 << 20
 
-// collectRarely lets the garbage of a small heap lie for a while. A weir that keeps little in memory and answers much would else collect it
-// dozens of times a second, and every hundredth request would have to wait for that. A larger heap is left to the usual rule, and all of it to
-// whoever sets GOGC.
+// collectRarely lets the garbage of a small heap lie for a while. A weir that keeps little in memory and answers much
+// would else collect it dozens of times a second, and every hundredth request would have to wait for that. A larger
+// heap is left to the usual rule, and all of it to whoever sets GOGC.
 func collectRarely() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	c := &collection{percent: 100, sizes: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}}
+	c := &collection{percent: 100, sizes: []metrics.Sample{{Name: "/gc/heap/live:bytes"},
+		{Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}}
 	c.adjust()
 }
 
@@ -41,7 +42,8 @@ func (c *collection) adjust() {
 	runtime.SetFinalizer(c, (*collection).adjust)
 }
 
-// percentFor is how much garbage there may be, in percent of the whole that is scanned for it, so that the heap grows to roomyHeap.
+// percentFor is how much garbage there may be, in percent of the whole that is scanned for it, so that the heap grows
+// to roomyHeap.
 func percentFor(live, whole uint64) int {
 	if live >= roomyHeap || whole == 0 {
 		return 100

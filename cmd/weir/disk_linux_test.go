@@ -61,11 +61,13 @@ func readTrace(t *testing.T, r io.Reader) (all []*event) {
 		if !ok || end < 0 {
 			continue
 		}
-		all = append(all, &event{call: call, args: arguments(args[:end]), ret: returned(args[end:]), begun: true, over: true})
+		all = append(all, &event{call: call, args: arguments(args[:end]), ret: returned(args[end:]), begun: true,
+			over: true})
 	}
 }
 
-// arguments takes apart what stands between the brackets. Texts are in hexadecimal, so that they hold no comma; what is kept of them is the text.
+// arguments takes apart what stands between the brackets. Texts are in hexadecimal, so that they hold no comma; what is
+// kept of them is the text.
 func arguments(text string) []string {
 	all := strings.Split(text, ", ")
 	for i, a := range all {
@@ -89,8 +91,8 @@ func returned(text string) int {
 	return n
 }
 
-// A disk is what a file system holds of a folder while a process writes to it: what is safe, and what was written and may be lost. It
-// promises as little as POSIX does: a file is safe when it was synced, and a name when its folder was.
+// A disk is what a file system holds of a folder while a process writes to it: what is safe, and what was written and
+// may be lost. It promises as little as POSIX does: a file is safe when it was synced, and a name when its folder was.
 type disk struct {
 	root    string
 	names   map[string]*inode // as the process sees them, by path
@@ -128,7 +130,8 @@ type opened struct {
 
 func newDisk(root string, ignores func(string) bool) *disk {
 	top := &inode{folder: true}
-	return &disk{root: root, names: map[string]*inode{root: top}, safe: map[string]*inode{root: top}, open: map[int]*opened{}, writes: map[*event]*change{}, ignores: ignores}
+	return &disk{root: root, names: map[string]*inode{root: top}, safe: map[string]*inode{root: top},
+		open: map[int]*opened{}, writes: map[*event]*change{}, ignores: ignores}
 }
 
 // follow does what an event has done. The data of a write may be on the disk from its beginning on.
@@ -341,7 +344,8 @@ func (c *change) onto(b []byte, chance *rand.Rand) []byte {
 	return b
 }
 
-// cutPower writes what the disk may hold after a power cut into a folder: everything that is safe, and of the rest nothing, or any part.
+// cutPower writes what the disk may hold after a power cut into a folder: everything that is safe, and of the rest
+// nothing, or any part.
 func (d *disk) cutPower(t *testing.T, into string, chance *rand.Rand, worst bool) {
 	t.Helper()
 	how := chance.IntN(4) // 0: nothing of the rest is there; else each change is there, lost or torn
@@ -397,14 +401,16 @@ func TestDisk(t *testing.T) {
 		line(`write(4, %s, 5) = 5`, "safe!") + line(`fsync(4) = 0`) + line(`fsync(3) = 0`) +
 		line(`pwrite64(4, %s, 2, 0) = 2`, "un") + line(`fsync(4 <unfinished ...>`) +
 		strings.Replace(line(`pwrite64(4, %s, 1, 4) = 1`, "?"), "7 ", "8 ", 1) + line(`<... fsync resumed>) = 0`) +
-		line(`openat(AT_FDCWD, %s, O_RDWR|O_CREAT|O_EXCL, 0600) = 5`, "/d/b") + line(`write(5, %s, 1) = 1`, "b") + line(`fsync(5) = 0`)
+		line(`openat(AT_FDCWD, %s, O_RDWR|O_CREAT|O_EXCL, 0600) = 5`, "/d/b") + line(`write(5, %s, 1) = 1`, "b") +
+		line(`fsync(5) = 0`)
 	d := newDisk("/d", nil)
 	for _, e := range readTrace(t, strings.NewReader(trace)) {
 		if err := d.follow(e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if a := d.safe["/d/a"]; a == nil || string(a.safe) != "unfe!" || len(a.changes) != 1 || string(a.changes[0].data) != "?" {
+	if a := d.safe["/d/a"]; a == nil || string(a.safe) != "unfe!" || len(a.changes) != 1 ||
+		string(a.changes[0].data) != "?" {
 		t.Errorf("a: %+v", a)
 	}
 	if d.safe["/d/b"] != nil || string(d.names["/d/b"].safe) != "b" {

@@ -12,7 +12,8 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// A hop is a next hop that counts what it gets. It takes mail for recipients with a prefix, and tells all others to come later.
+// A hop is a next hop that counts what it gets. It takes mail for recipients with a prefix, and tells all others to
+// come later.
 type hop struct {
 	address string
 	takes   string

@@ -35,14 +35,18 @@ type ledger struct {
 
 var accounts = []string{"acme", "initech", "hooli"}
 
-// TestKills: a weir that is killed at random, under load of mail and HTTP, loses no mail that it has acknowledged, and what accounts have used
-// of a year is less than what was answered by what it had not saved yet, and never more than what they asked for.
+// TestKills: a weir that is killed at random, under load of mail and HTTP, loses no mail that it has acknowledged, and
+// what accounts have used of a year is less than what was answered by what it had not saved yet, and never more than
+// what they asked for.
 func TestKills(t *testing.T) {
 	kills, longest := 3, 500*time.Millisecond
 	if needs.Long() {
 		kills, longest = 200, 3*time.Second
 	}
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		io.WriteString(w, "hello")
+	}))
 	defer upstream.Close()
 	next := newHop(t, "gone-")
 	folder, err := os.MkdirTemp("", "weir") // t.TempDir has too long a name for a socket
@@ -105,7 +109,8 @@ throttles: {year: {quota: {policies: [{name: year, limit: 1000000000, period: 36
 	for _, n := range l.asked {
 		asked += n
 	}
-	t.Logf("%d kills: %d mails to %d recipients acknowledged, %d lost, %d got it twice; of %d requests %d were forgotten, the oldest %s older than what had to be saved",
+	t.Logf("%d kills: %d mails to %d recipients acknowledged, %d lost, %d got it twice; of %d requests %d were "+
+		"forgotten, the oldest %s older than what had to be saved",
 		kills, l.mails, len(l.mail), len(lacking), twice, asked, l.forgotten, l.latest)
 	if len(lacking) > 0 || len(l.mail) == 0 {
 		t.Errorf("lost: %.500v", lacking)
@@ -123,7 +128,8 @@ func (l *ledger) write(address, name string) {
 		if i%5 == 4 {
 			size = store.MaxInline + 1000
 		}
-		if _, err := sendMail(address, "Subject: "+name+"\r\n\r\n"+strings.Repeat(strings.Repeat("x", 70)+"\r\n", size/72)+"\r\n", to...); err != nil {
+		if _, err := sendMail(address, "Subject: "+name+"\r\n\r\n"+
+			strings.Repeat(strings.Repeat("x", 70)+"\r\n", size/72)+"\r\n", to...); err != nil {
 			return
 		}
 		l.mu.Lock()
@@ -164,8 +170,8 @@ func (l *ledger) get(address, account string) {
 // slowest is how long a save may take on a machine that is busy.
 const slowest = 2 * time.Second
 
-// compare wants accounts to have used no more than they have asked for, and no less than was answered but for what the last weir had not saved
-// when it was killed: a quarter of its age, at least 0.2 s and at most 5 s.
+// compare wants accounts to have used no more than they have asked for, and no less than was answered but for what the
+// last weir had not saved when it was killed: a quarter of its age, at least 0.2 s and at most 5 s.
 func (l *ledger) compare(t *testing.T, control *console.Client) {
 	t.Helper()
 	unsaved := min(max(l.died.Sub(l.began)/4, 200*time.Millisecond), 5*time.Second)

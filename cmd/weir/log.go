@@ -53,8 +53,8 @@ func (l *logger) configure(c config.Log) {
 	l.json.Store(c.Format == config.FormatJSON || c.Format != config.FormatText && !l.tty)
 }
 
-// formats writes a record in one of two formats. Both are kept with all their attributes, so that the choice can be made for
-// each record.
+// formats writes a record in one of two formats. Both are kept with all their attributes, so that the choice can be
+// made for each record.
 type formats struct {
 	text, json slog.Handler
 	asJSON     *atomic.Bool

@@ -42,11 +42,14 @@ func newPostOffice() *postOffice {
 	p := &postOffice{users: map[string]*console.UserView{}, secrets: map[string]string{}, reach: newReach()}
 	var ids store.MailIDs
 	for i := range 3 {
-		m := store.Queued{Letter: store.Letter{ID: ids.Next(noon.Add(time.Duration(i) * time.Second)), Gate: ":587", User: "ann", Sender: "ann@example.org",
-			Subject: fmt.Sprintf("news %d\x1b[2J", i), Received: noon.Add(time.Duration(i) * time.Second), Size: 4096 * int64(i+1)}}
+		m := store.Queued{Letter: store.Letter{ID: ids.Next(noon.Add(time.Duration(i) * time.Second)), Gate: ":587",
+			User: "ann", Sender: "ann@example.org",
+			Subject: fmt.Sprintf("news %d\x1b[2J", i), Received: noon.Add(time.Duration(i) * time.Second),
+			Size: 4096 * int64(i+1)}}
 		for n := range i + 1 {
 			state := []store.State{store.Held, store.Delayed, store.Withheld}[n]
-			m.To = append(m.To, store.Addressee{Mail: m.ID, Number: n, Address: fmt.Sprintf("friend%d@example.net", n), State: state, Attempt: n, Status: "451 later"})
+			m.To = append(m.To, store.Addressee{Mail: m.ID, Number: n, Address: fmt.Sprintf("friend%d@example.net", n),
+				State: state, Attempt: n, Status: "451 later"})
 		}
 		p.mails = append(p.mails, m)
 	}
@@ -59,8 +62,9 @@ func (p *postOffice) Reach() console.Reach { return p }
 func (p *postOffice) Status() console.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := console.Status{Version: "test", State: "serving", Ready: true, Mail: &console.MailStatus{Letters: len(p.mails), Oldest: noon, Delivered: 7,
-		Recipients: map[store.State]int{}}}
+	s := console.Status{Version: "test", State: "serving", Ready: true,
+		Mail: &console.MailStatus{Letters: len(p.mails), Oldest: noon, Delivered: 7,
+			Recipients: map[store.State]int{}}}
 	for _, m := range p.mails {
 		for _, a := range m.To {
 			s.Mail.Recipients[a.State]++
@@ -177,7 +181,8 @@ func (p *postOffice) AddUser(_ context.Context, by string, u console.NewUser) (c
 	if p.users[u.Name] != nil {
 		return console.UserView{}, store.ErrExists
 	}
-	p.users[u.Name] = &console.UserView{User: store.User{Name: u.Name, Contact: u.Contact, Senders: u.Senders, Made: noon, Changed: noon}, LogIn: u.Password != "",
+	p.users[u.Name] = &console.UserView{User: store.User{Name: u.Name, Contact: u.Contact, Senders: u.Senders,
+		Made: noon, Changed: noon}, LogIn: u.Password != "",
 		Throttles: []console.Standing{{Throttle: "outgoing", Slack: 1, MSlack: 15, Limits: "rate=1/m stop=20"}}}
 	p.secrets[u.Name] = u.Password
 	p.note(by, "added", u.Name, "")
@@ -320,7 +325,8 @@ func TestMailScripts(t *testing.T) {
 
 // FuzzUserChanges: whatever is typed is read, or refused.
 func FuzzUserChanges(f *testing.F) {
-	for _, seed := range []string{"stop=50 rate=5/m", "senders=a,b", "senders+=c senders-=d", "contact=", "disabled=maybe", "=", "a=b=c", "password=x", "stop=1 stop=2"} {
+	for _, seed := range []string{"stop=50 rate=5/m", "senders=a,b", "senders+=c senders-=d", "contact=",
+		"disabled=maybe", "=", "a=b=c", "password=x", "stop=1 stop=2"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -330,7 +336,8 @@ func FuzzUserChanges(f *testing.F) {
 			return
 		}
 		given := len(c.Limits)
-		for _, set := range []bool{c.Contact != nil, c.Senders != nil, c.AddSenders != nil, c.RemoveSenders != nil, c.Disabled != nil} {
+		for _, set := range []bool{c.Contact != nil, c.Senders != nil, c.AddSenders != nil, c.RemoveSenders != nil,
+			c.Disabled != nil} {
 			if set {
 				given++
 			}
@@ -348,12 +355,14 @@ func FuzzUserChanges(f *testing.F) {
 
 func TestPasswordIn(t *testing.T) {
 	long := strings.Repeat("x", console.MaxPassword)
-	for text, want := range map[string]string{"secret\n": "secret", "secret\r\n": "secret", " a b ": " a b ", long: long, long + "\r\n": long} {
+	for text, want := range map[string]string{"secret\n": "secret", "secret\r\n": "secret", " a b ": " a b ",
+		long: long, long + "\r\n": long} {
 		if got, err := passwordIn(strings.NewReader(text)); err != nil || got != want {
 			t.Errorf("%.20q: %.20q, %v", text, got, err)
 		}
 	}
-	for text, want := range map[string]string{"": "empty", "\n": "empty", "a\nb\n": "one line", long + "x": "at most 1024", long + "x\n": "at most 1024", long + "xxxxxx": "at most 1024"} {
+	for text, want := range map[string]string{"": "empty", "\n": "empty", "a\nb\n": "one line",
+		long + "x": "at most 1024", long + "x\n": "at most 1024", long + "xxxxxx": "at most 1024"} {
 		if _, err := passwordIn(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %s", text, err, want)
 		}

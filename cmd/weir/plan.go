@@ -85,13 +85,15 @@ func set[F, V ~int | ~int64 | ~float64](field *F, flag *V) {
 func carried(memory weir.Size, k int, collateral weir.Share, burst int64) (bloom.Plan, int64, error) {
 	lines := int64(memory) / (2 * bloom.LineBytes)
 	if lines > bloom.MaxLines {
-		return bloom.Plan{}, 0, &weir.FieldError{Path: "memory", Msg: fmt.Sprintf("%s are more than two tables can have", memory),
+		return bloom.Plan{}, 0, &weir.FieldError{Path: "memory",
+			Msg:  fmt.Sprintf("%s are more than two tables can have", memory),
 			Hint: fmt.Sprintf("up to %s", weir.Size(2*bloom.MaxLines*bloom.LineBytes))}
 	}
 	p := bloom.Plan{K: k, Lanes: bloom.LanesFor(k, burst), Lines: int(lines), Bytes: 2 * lines * bloom.LineBytes}
 	n := int64(attackersIn(p, collateral))
 	if n < 1 {
-		return bloom.Plan{}, 0, &weir.FieldError{Path: "memory", Msg: fmt.Sprintf("%s do not carry a single attacker", memory),
+		return bloom.Plan{}, 0, &weir.FieldError{Path: "memory",
+			Msg:  fmt.Sprintf("%s do not carry a single attacker", memory),
 			Hint: "write 16MiB, or allow more collateral"}
 	}
 	p.Collateral = bloom.Collateral(k, p.Limiters(), float64(n))
@@ -106,8 +108,9 @@ func attackersIn(p bloom.Plan, collateral weir.Share) float64 {
 // plan shows a plan to people: the answer, and what could be asked next.
 func (t *terminal) plan(p bloom.Plan, o bloom.Options) {
 	levels := int64(len(o.V6))
-	fmt.Fprintln(t.out, t.paint(tabular.Good, fmt.Sprintf("%d attackers, %s of the innocent refused: k = %d, %d lines, %s",
-		o.Attackers, percent(p.Collateral), p.K, p.Lines, about(p.Bytes))))
+	fmt.Fprintln(t.out, t.paint(tabular.Good,
+		fmt.Sprintf("%d attackers, %s of the innocent refused: k = %d, %d lines, %s",
+			o.Attackers, percent(p.Collateral), p.K, p.Lines, about(p.Bytes))))
 	fmt.Fprintf(t.out, `
 A table has %s; there are two while the key changes. Each level of IPv6
 prefixes has its own, and IPv4 shares the first: with the default of %d levels
@@ -117,13 +120,15 @@ a limiter takes %s.
 		fmt.Fprintf(t.out, "Where the burst is small, half of all this is enough: --burst tells.\n")
 	}
 
-	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, fmt.Sprintf("How much memory %d attackers take with another k", o.Attackers)))
+	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head,
+		fmt.Sprintf("How much memory %d attackers take with another k", o.Attackers)))
 	t.write(otherK(p, o))
 
 	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "What other memory would do"))
 	t.write(otherMemory(p, o))
 
-	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, fmt.Sprintf("What an innocent network can expect while %d attack", o.Attackers)))
+	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head,
+		fmt.Sprintf("What an innocent network can expect while %d attack", o.Attackers)))
 	t.write(neighbours(p, o))
 	fmt.Fprintf(t.out, `
 Attackers drain some of its %d limiters, and what those would have given is
@@ -164,11 +169,13 @@ func otherMemory(p bloom.Plan, o bloom.Options) *table {
 		if other.Lines = max(1, int(math.Ceil(float64(p.Lines)*times))); other.Lines > bloom.MaxLines {
 			break
 		}
-		refused, attackers, mark := bloom.Collateral(p.K, other.Limiters(), float64(o.Attackers)), attackersIn(other, o.Collateral), cell{}
+		refused, attackers, mark := bloom.Collateral(p.K, other.Limiters(), float64(o.Attackers)),
+			attackersIn(other, o.Collateral), cell{}
 		if times == 1 {
 			mark = cell{text: "this plan", tint: tabular.Good}
 		}
-		b.row(right(about(2*int64(other.Lines)*bloom.LineBytes)), right(percent(refused)), right(fmt.Sprintf("%.0f", math.Floor(attackers))), mark)
+		b.row(right(about(2*int64(other.Lines)*bloom.LineBytes)), right(percent(refused)),
+			right(fmt.Sprintf("%.0f", math.Floor(attackers))), mark)
 	}
 	return b
 }
@@ -181,7 +188,8 @@ func neighbours(p bloom.Plan, o bloom.Options) *table {
 		use  weir.Share
 	}{{"a little", 0.01}, {"half", 0.5}, {"all", 1}} {
 		n := bloom.Neighbours(p.K, p.Limiters(), float64(o.Attackers), c.use)
-		b.row(text(c.name), right(percent(n.Untouched)), right(percent(n.Throttled)), right(percent(n.Refused)), right(percent(n.Served)))
+		b.row(text(c.name), right(percent(n.Untouched)), right(percent(n.Throttled)), right(percent(n.Refused)),
+			right(percent(n.Served)))
 	}
 	return b
 }

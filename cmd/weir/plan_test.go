@@ -12,7 +12,8 @@ import (
 	"weir/throttle/bloom"
 )
 
-// TestPlanIsWhatTheConfigurationUses: a plan without figures, or with those of a configuration, is of the tables that it gets.
+// TestPlanIsWhatTheConfigurationUses: a plan without figures, or with those of a configuration, is of the tables that
+// it gets.
 func TestPlanIsWhatTheConfigurationUses(t *testing.T) {
 	limit := weir.Rate{Count: 100, Per: time.Second}
 	attackers, collateral, k := int64(412_000), weir.Share(0.005), 3
@@ -20,11 +21,15 @@ func TestPlanIsWhatTheConfigurationUses(t *testing.T) {
 		command planBloomCommand
 		options bloom.Options
 	}{
-		"nothing":   {planBloomCommand{}, bloom.Options{Rate: limit, Burst: 2000}},
-		"attackers": {planBloomCommand{Attackers: &attackers}, bloom.Options{Rate: limit, Burst: 2000, Attackers: 412_000}},
-		"burst":     {planBloomCommand{Attackers: &attackers, Burst: 1254}, bloom.Options{Rate: limit, Burst: 1254, Attackers: 412_000}},
-		"larger":    {planBloomCommand{Attackers: &attackers, Burst: 1255}, bloom.Options{Rate: limit, Burst: 1255, Attackers: 412_000}},
-		"all":       {planBloomCommand{Attackers: &attackers, Collateral: &collateral, K: &k}, bloom.Options{Rate: limit, Burst: 2000, Attackers: 412_000, Collateral: collateral, K: k}},
+		"nothing": {planBloomCommand{}, bloom.Options{Rate: limit, Burst: 2000}},
+		"attackers": {planBloomCommand{Attackers: &attackers},
+			bloom.Options{Rate: limit, Burst: 2000, Attackers: 412_000}},
+		"burst": {planBloomCommand{Attackers: &attackers, Burst: 1254},
+			bloom.Options{Rate: limit, Burst: 1254, Attackers: 412_000}},
+		"larger": {planBloomCommand{Attackers: &attackers, Burst: 1255},
+			bloom.Options{Rate: limit, Burst: 1255, Attackers: 412_000}},
+		"all": {planBloomCommand{Attackers: &attackers, Collateral: &collateral, K: &k},
+			bloom.Options{Rate: limit, Burst: 2000, Attackers: 412_000, Collateral: collateral, K: k}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _, err := c.command.plan()
@@ -35,7 +40,8 @@ func TestPlanIsWhatTheConfigurationUses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s := shapes[0]; p.K != s.K || p.Lines != s.Lines || p.Bytes != 2*s.Bytes() || p.Limiters() != s.Limiters() {
+			if s := shapes[0]; p.K != s.K || p.Lines != s.Lines || p.Bytes != 2*s.Bytes() ||
+				p.Limiters() != s.Limiters() {
 				t.Errorf("planned %+v, configured %+v", p.Plan, shapes[0])
 			}
 		})
@@ -52,7 +58,8 @@ func TestCarried(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if p.Bytes > int64(memory) || int64(memory)-p.Bytes >= 2*bloom.LineBytes || p.Collateral > float64(collateral) {
+				if p.Bytes > int64(memory) || int64(memory)-p.Bytes >= 2*bloom.LineBytes ||
+					p.Collateral > float64(collateral) {
 					t.Errorf("k %d, %s, %s: %+v", k, memory, collateral, p)
 				}
 				if fits, err := bloom.Size(k, n, collateral, burst); err != nil || fits.Lines > p.Lines {
@@ -87,12 +94,14 @@ func TestPlanAsJSON(t *testing.T) {
 }
 
 func TestFiguresForPeople(t *testing.T) {
-	for share, want := range map[float64]string{0: "0%", 0.01: "1%", 0.012345: "1.23%", 0.999934: "99.99%", 0.99: "99%", 1: "100%", 0.0000241: "0.00241%"} {
+	for share, want := range map[float64]string{0: "0%", 0.01: "1%", 0.012345: "1.23%", 0.999934: "99.99%", 0.99: "99%",
+		1: "100%", 0.0000241: "0.00241%"} {
 		if got := percent(share); got != want {
 			t.Errorf("percent(%v) = %s, want %s", share, got, want)
 		}
 	}
-	for n, want := range map[int64]string{64: "0.1 KiB", 128 << 10: "128.0 KiB", 1 << 20: "1.0 MiB", 16_754_432: "16.0 MiB", 16 << 30: "16.0 GiB", 3 << 40: "3072.0 GiB"} {
+	for n, want := range map[int64]string{64: "0.1 KiB", 128 << 10: "128.0 KiB", 1 << 20: "1.0 MiB",
+		16_754_432: "16.0 MiB", 16 << 30: "16.0 GiB", 3 << 40: "3072.0 GiB"} {
 		if got := about(n); got != want {
 			t.Errorf("about(%d) = %s, want %s", n, got, want)
 		}

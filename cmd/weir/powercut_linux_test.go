@@ -98,8 +98,9 @@ func startWeir(t *testing.T, file string, command ...string) *exec.Cmd {
 	return weir
 }
 
-// TestPowerCut: a real weir takes mail while everything that it writes and syncs is recorded. At any moment, of all that was not synced any
-// part may be lost or torn: what the disk then holds has every mail that was acknowledged before. Without one of the syncs it has not.
+// TestPowerCut: a real weir takes mail while everything that it writes and syncs is recorded. At any moment, of all
+// that was not synced any part may be lost or torn: what the disk then holds has every mail that was acknowledged
+// before. Without one of the syncs it has not.
 func TestPowerCut(t *testing.T) {
 	strace := needs.Program(t, "strace", "apt-get install strace")
 	mails, points := 24, 10
@@ -129,16 +130,19 @@ func TestPowerCut(t *testing.T) {
 	}
 	for name, ignores := range without {
 		t.Run("without a sync of the "+name, func(t *testing.T) {
-			if n := cutEverywhere(t, data, trace, acknowledged, max(8, points/4), ignores, func(string, ...any) {}); n == 0 {
+			if n := cutEverywhere(t, data, trace, acknowledged, max(8, points/4), ignores,
+				func(string, ...any) {}); n == 0 {
 				t.Error("and nothing is lost: the test sees nothing")
 			}
 		})
 	}
 }
 
-// cutEverywhere cuts the power at so many points of a trace, half of them when a mail is just being acknowledged, and returns how often a mail
-// is lost that was acknowledged before. With syncs that are ignored, everything is lost that was not synced.
-func cutEverywhere(t *testing.T, data string, trace []*event, acknowledged map[string]*sent, points int, ignores func(path string) bool,
+// cutEverywhere cuts the power at so many points of a trace, half of them when a mail is just being acknowledged, and
+// returns how often a mail is lost that was acknowledged before. With syncs that are ignored, everything is lost that
+// was not synced.
+func cutEverywhere(t *testing.T, data string, trace []*event, acknowledged map[string]*sent, points int,
+	ignores func(path string) bool,
 	tell func(string, ...any)) (lost int) {
 	t.Helper()
 	acks := 0
@@ -185,15 +189,16 @@ func cutEverywhere(t *testing.T, data string, trace []*event, acknowledged map[s
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d system calls, %d mails acknowledged, %d power cuts: a mail was due %d times, and lost %d times", len(trace), acks, points, checked, lost)
+	t.Logf("%d system calls, %d mails acknowledged, %d power cuts: a mail was due %d times, and lost %d times",
+		len(trace), acks, points, checked, lost)
 	if acks != len(acknowledged) || checked < points {
 		t.Errorf("%d of %d mails were seen being acknowledged", acks, len(acknowledged))
 	}
 	return lost
 }
 
-// traced are the calls by which something gets to the disk, or to a client. What SQLite writes through mapped memory is its index of the log, which
-// it makes anew after a crash.
+// traced are the calls by which something gets to the disk, or to a client. What SQLite writes through mapped memory is
+// its index of the log, which it makes anew after a crash.
 const traced = "trace=open,openat,close,lseek,write,pwrite64,writev,pwritev,sendto,sendmsg,fsync,fdatasync,ftruncate,fallocate,mkdir,mkdirat," +
 	"unlink,unlinkat,rename,renameat,renameat2,link,linkat,copy_file_range,sendfile"
 
@@ -206,7 +211,8 @@ func traceWeir(t *testing.T, strace, data string, mails int) (trace []*event, ac
 	}
 	defer os.RemoveAll(folder)
 	file, out, address := filepath.Join(folder, "weir.yaml"), filepath.Join(folder, "trace"), needs.FreeAddress()
-	text := fmt.Sprintf("data: %s\ncontrol: %s\nconsole: {listen: \"off\"}\nsmtp: [{listen: \"%s\", auth: none, networks: [127.0.0.0/8], next_hop: \"%s\"}]\n",
+	text := fmt.Sprintf("data: %s\ncontrol: %s\nconsole: {listen: \"off\"}\nsmtp: [{listen: \"%s\", auth: none, "+
+		"networks: [127.0.0.0/8], next_hop: \"%s\"}]\n",
 		data, filepath.Join(folder, "weir.sock"), address, newHop(t, "gone-").address)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -237,7 +243,8 @@ func traceWeir(t *testing.T, strace, data string, mails int) (trace []*event, ac
 				if i%4 == 1 || i%9 == 0 {
 					size = store.MaxInline + 5000
 				}
-				body := fmt.Sprintf("Subject: %d\r\n\r\n%s\r\n", i, strings.Repeat(strings.Repeat(fmt.Sprint(i%10), 70)+"\r\n", size/72+1))
+				body := fmt.Sprintf("Subject: %d\r\n\r\n%s\r\n", i,
+					strings.Repeat(strings.Repeat(fmt.Sprint(i%10), 70)+"\r\n", size/72+1))
 				id, err := sendMail(address, body, to)
 				if err != nil {
 					t.Error(err)

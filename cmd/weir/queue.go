@@ -90,7 +90,8 @@ func (t *terminal) queue(all *console.MailPage) {
 	rows := table{heads: []string{"mail", "received", "user", "to", "state", "tries", "size", "subject"}}
 	for _, m := range all.Mails {
 		state, tint := statesOf(m.To)
-		rows.row(text(m.ID.String()), text(moment(m.Received)), text(m.Letter.User), text(recipients(m)), cell{text: state, tint: tint},
+		rows.row(text(m.ID.String()), text(moment(m.Received)), text(m.Letter.User), text(recipients(m)),
+			cell{text: state, tint: tint},
 			number(tries(m.To)), cell{text: bytesOf(m.Size), right: true}, text(m.Subject))
 	}
 	t.write(&rows)
@@ -245,10 +246,13 @@ func (t *terminal) mail(m *console.MailStatus) {
 	if m == nil {
 		return
 	}
-	rows := table{heads: []string{"mail", "waiting", "ready", "sending", "delayed", "held", "withheld", "pooled", "accepted", "delivered", "deferred", "bounced"}}
-	rows.row(text("recipients"), number(total(m.Recipients)), number(m.Recipients[store.Ready]), number(m.Recipients[store.Sending]),
+	rows := table{heads: []string{"mail", "waiting", "ready", "sending", "delayed", "held", "withheld", "pooled",
+		"accepted", "delivered", "deferred", "bounced"}}
+	rows.row(text("recipients"), number(total(m.Recipients)), number(m.Recipients[store.Ready]),
+		number(m.Recipients[store.Sending]),
 		number(m.Recipients[store.Delayed]), number(m.Recipients[store.Held]), number(m.Recipients[store.Withheld]),
-		number(m.Recipients[store.Pooled]), number(m.Accepted), number(m.Delivered), number(m.Deferred), number(m.Bounced))
+		number(m.Recipients[store.Pooled]), number(m.Accepted), number(m.Delivered), number(m.Deferred),
+		number(m.Bounced))
 	fmt.Fprintln(t.out)
 	t.write(&rows)
 	line := count(m.Letters, "mail")

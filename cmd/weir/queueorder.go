@@ -100,7 +100,9 @@ func (c *queueRetryCommand) Run(t *terminal) error {
 }
 
 // run gives an order and says what was done. That some mails were not there is told; that none was is a failure.
-func (c *mailFlags) run(t *terminal, done string, do func(*console.Client, context.Context, console.MailOrder) (console.MailResult, error), o console.MailOrder) error {
+func (c *mailFlags) run(t *terminal, done string,
+	do func(*console.Client, context.Context, console.MailOrder) (console.MailResult, error),
+	o console.MailOrder) error {
 	client, err := c.client()
 	if err != nil {
 		return err

@@ -211,7 +211,8 @@ func (c *reachFlagCommand) Run(t *terminal) error {
 }
 
 // act does something about a user, and says what was done.
-func (c *reachUserFlags) act(t *terminal, do func(*console.Client, context.Context, string, string) (console.ReachView, error), done string) error {
+func (c *reachUserFlags) act(t *terminal,
+	do func(*console.Client, context.Context, string, string) (console.ReachView, error), done string) error {
 	client, err := c.client()
 	if err != nil {
 		return err

@@ -11,13 +11,18 @@ import (
 // newReach is what reach throttles know: of ann, who is flagged by one and would be by another, and of bob, who is not.
 func newReach() []console.ReachView {
 	ann := console.ReachView{
-		Throttle: "contacts", User: "ann", Flagged: true, Since: noon, Why: "60 new recipients within an hour, the limit is 50", Holds: "recipients who are new to him are refused",
-		Recipients: 1234, First: noon.AddDate(0, -1, 0), Bytes: 2736, Windows: []console.ReachWindow{{Window: "hour", New: 60, Limit: 50}, {Window: "day", New: 60.4, Limit: 75}, {Window: "week", New: 61}},
+		Throttle: "contacts", User: "ann", Flagged: true, Since: noon,
+		Why: "60 new recipients within an hour, the limit is 50", Holds: "recipients who are new to him are refused",
+		Recipients: 1234, First: noon.AddDate(0, -1, 0), Bytes: 2736,
+		Windows: []console.ReachWindow{{Window: "hour", New: 60, Limit: 50}, {Window: "day", New: 60.4, Limit: 75},
+			{Window: "week", New: 61}},
 	}
 	shadow := ann
 	shadow.Throttle, shadow.Shadow = "texts", true
-	bob := console.ReachView{Throttle: "contacts", User: "bob\u202e", Recipients: 3, First: noon, Windows: []console.ReachWindow{{Window: "hour", New: 3, Limit: 50}}}
-	return []console.ReachView{ann, shadow, bob, {Throttle: "contacts", User: "carol", Exempt: true}, {Throttle: "contacts", User: "dan", Problem: "it is from a newer weir"}}
+	bob := console.ReachView{Throttle: "contacts", User: "bob\u202e", Recipients: 3, First: noon,
+		Windows: []console.ReachWindow{{Window: "hour", New: 3, Limit: 50}}}
+	return []console.ReachView{ann, shadow, bob, {Throttle: "contacts", User: "carol", Exempt: true},
+		{Throttle: "contacts", User: "dan", Problem: "it is from a newer weir"}}
 }
 
 func (p *postOffice) Flagged(_ context.Context, limit int) (found []console.ReachView, _ error) {
@@ -74,8 +79,10 @@ func (p *postOffice) Usual(_ context.Context, throttle string) (console.ReachUsu
 	case "":
 		return u, console.Invalid("which throttle? One of contacts, texts")
 	case "contacts":
-		u.Threshold, u.Cohorts = "dynamic", []console.ReachCohort{{Window: "hour", Age: "up to 30 days", Size: "under 32", Samples: 1200, Usual: 4.4, Limit: 50},
-			{Window: "day", Age: "over a year", Size: "under 256", Samples: 12, Usual: 7}}
+		u.Threshold, u.Cohorts = "dynamic",
+			[]console.ReachCohort{{Window: "hour", Age: "up to 30 days", Size: "under 32", Samples: 1200, Usual: 4.4,
+				Limit: 50},
+				{Window: "day", Age: "over a year", Size: "under 256", Samples: 12, Usual: 7}}
 	}
 	return u, nil
 }

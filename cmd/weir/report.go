@@ -14,11 +14,13 @@ type reportFlag struct {
 	Report string `placeholder:"FILE" help:"Also write a page with plots, which stands by itself."`
 }
 
-// validate finds a report that would be written over what it is made from, or that cannot be written. read are names of files, or empty.
+// validate finds a report that would be written over what it is made from, or that cannot be written. read are names of
+// files, or empty.
 func (f reportFlag) validate(read ...string) error {
 	for _, file := range read {
 		if f.Report != "" && file != "" && sameFile(f.Report, file) {
-			return fmt.Errorf("--report: %s would be written over %s, which is read (write another name, such as report.html)", f.Report, file)
+			return fmt.Errorf("--report: %s would be written over %s, which is read (write another name, such as "+
+				"report.html)", f.Report, file)
 		}
 	}
 	return folderOf("report", f.Report)
@@ -67,8 +69,8 @@ func folderOf(flag, file string) error {
 	return nil
 }
 
-// replaceFile writes a file as a whole: whatever goes wrong, the one that was there stays. What is no file, such as /dev/stdout, is written
-// to as it is.
+// replaceFile writes a file as a whole: whatever goes wrong, the one that was there stays. What is no file, such as
+// /dev/stdout, is written to as it is.
 func replaceFile(name string, data []byte) (err error) {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real // the link stays one

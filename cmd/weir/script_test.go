@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"weir": main})
 }
 
-// The scripts in testdata run the command itself. WEIR_CONTROL is a path for the control socket, UPSTREAM a service to stand in
-// front of; a weir that is started in the background tells by NOTIFY_SOCKET how it stands.
+// The scripts in testdata run the command itself. WEIR_CONTROL is a path for the control socket, UPSTREAM a service to
+// stand in front of; a weir that is started in the background tells by NOTIFY_SOCKET how it stands.
 func TestScripts(t *testing.T) {
 	hanging := make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +58,8 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"notified": notified, "signal": sendSignal, "get": get, "status": status, "keepmail": keepMail, "damage": damage,
+			"notified": notified, "signal": sendSignal, "get": get, "status": status, "keepmail": keepMail,
+			"damage": damage,
 			"hang": func(ts *testscript.TestScript, _ bool, _ []string) {
 				url := gate(ts) + "/hang"
 				go http.Get(url) // it is answered, or cut off, when weir stops

@@ -72,7 +72,8 @@ func pick[T any](r rule, cfg *config.Config, kind string, of func(config.Throttl
 	case r.Throttle != "":
 		return found[r.Throttle], nil
 	case len(names) > 1:
-		return nil, fmt.Errorf("%s has %d %s throttles: say which with --throttle (%s)", r.Config, len(names), kind, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%s has %d %s throttles: say which with --throttle (%s)", r.Config, len(names), kind,
+			strings.Join(names, ", "))
 	}
 	return found[names[0]], nil
 }
@@ -176,7 +177,8 @@ func paramsLine(p outbreak.Params) string {
 	if p.MultiEvery != p.Every {
 		rate += " (to several " + rateOf(p.MultiEvery) + ")"
 	}
-	return fmt.Sprintf("rate %s, working set %d, max slack %d, max mslack %d, stop %d", rate, p.WorkingSet, p.MaxSlack, p.MaxMSlack, p.Stop)
+	return fmt.Sprintf("rate %s, working set %d, max slack %d, max mslack %d, stop %d", rate, p.WorkingSet, p.MaxSlack,
+		p.MaxMSlack, p.Stop)
 }
 
 // rateOf is a period as a rate.

@@ -24,7 +24,8 @@ func TestSimulateMistakes(t *testing.T) {
 		{`simulate virus --rate fast`, `--rate: `},
 		{`simulate virus --rate 60`, `--rate: "60" does not say per what \(did you mean 60/s or 60/m\?\)`},
 		{`simulate virus --rate 2.5/m`, `--rate: "2.5/m" is not a rate \(write 5/2m\)`},
-		{`simulate virus --recipients-per-mail 1.5`, `--recipients-per-mail: "1.5" is not a whole number \(write 20, 1e6 or 1M\)`},
+		{`simulate virus --recipients-per-mail 1.5`,
+			`--recipients-per-mail: "1.5" is not a whole number \(write 20, 1e6 or 1M\)`},
 		{`simulate virus --recipients-per-mail 0`, `--recipients-per-mail: 0 is out of bounds \(between 1 and `},
 		{`simulate virus --known 120%`, `--known: .* is not a share`},
 		{`simulate virus --known 0.2`, `--known: "0.2" has no unit \(did you mean 20%, or 0.2%\?\)`},
@@ -36,10 +37,13 @@ func TestSimulateMistakes(t *testing.T) {
 		{`simulate mail --log mail.csv --max-mslack 1000000`, `--max-mslack: 1000000 is out of bounds`},
 		{`simulate mail --log mail.csv --rate 0/m`, `--rate: at this rate what waits never leaves`},
 		{`simulate mail --log mail.csv --rate 5`, `--rate: "5" does not say per what`},
-		{`simulate mail --log mail.csv --sweep workingset=0..10`, `--sweep: unknown parameter "workingset" \(did you mean "working_set"\?\)`},
-		{`simulate mail --log mail.csv --sweep working_set=10..0`, `--sweep: working_set: 10..0 goes down \(write 0..10\)`},
+		{`simulate mail --log mail.csv --sweep workingset=0..10`,
+			`--sweep: unknown parameter "workingset" \(did you mean "working_set"\?\)`},
+		{`simulate mail --log mail.csv --sweep working_set=10..0`,
+			`--sweep: working_set: 10..0 goes down \(write 0..10\)`},
 		{`simulate mail --log mail.csv --sweep stop=5 --sweep stop=6`, `--sweep: stop is swept twice`},
-		{`simulate mail --log mail.csv --delayed-at-most 1`, `--delayed-at-most: "1" has no unit \(did you mean 1%\?\)`},
+		{`simulate mail --log mail.csv --delayed-at-most 1`,
+			`--delayed-at-most: "1" has no unit \(did you mean 1%\?\)`},
 		{`simulate mail --log mail.csv --delayed-at-most 101%`, `--delayed-at-most: 101% is no share of the mails`},
 		{`simulate mail --log mail.csv --report nowhere/report.html`, `--report: there is no folder nowhere`},
 		{`simulate mail --log mail.csv --format exim`, `--format`},
@@ -55,7 +59,8 @@ func TestSimulateMistakes(t *testing.T) {
 		{`simulate flood`, `--capacity: what can the service do\?`},
 		{`simulate flood --capacity 0/s`, `--capacity: a service that can do 0/s serves nobody`},
 		{`simulate flood --capacity 50`, `--capacity: "50" does not say per what`},
-		{`simulate flood --capacity 50/s --concurrent 4 --service 1s`, `--capacity: it follows from --concurrent and --service`},
+		{`simulate flood --capacity 50/s --concurrent 4 --service 1s`,
+			`--capacity: it follows from --concurrent and --service`},
 		{`simulate flood --concurrent=-1`, `--concurrent: "-1" is below zero \(write 0 or more\)`},
 		{`simulate flood --concurrent 4 --service 0s`, `--service: a service that takes no time`},
 		{`simulate flood --capacity 50/s --without 120%`, `--without: 120% is no share of people`},
@@ -86,7 +91,8 @@ func TestReplaceFile(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 	}
-	if err := errors.Join(os.Chmod(name, 0o600), os.Symlink("report.html", link), replaceFile(link, []byte("by a link"))); err != nil {
+	if err := errors.Join(os.Chmod(name, 0o600), os.Symlink("report.html", link),
+		replaceFile(link, []byte("by a link"))); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
@@ -114,7 +120,8 @@ func TestReplaceFile(t *testing.T) {
 }
 
 func TestSeconds(t *testing.T) {
-	for s, want := range map[float64]string{-1: "never", 0: "0s", 0.0214: "21ms", 0.5: "500ms", 2.84: "2.8s", 22: "22s", 153.2: "2m33s", 1260: "21m", 7230: "2h1m", 90000: "25h"} {
+	for s, want := range map[float64]string{-1: "never", 0: "0s", 0.0214: "21ms", 0.5: "500ms", 2.84: "2.8s", 22: "22s",
+		153.2: "2m33s", 1260: "21m", 7230: "2h1m", 90000: "25h"} {
 		if got := seconds(s); got != want {
 			t.Errorf("%g s are %q, want %q", s, got, want)
 		}
@@ -122,7 +129,8 @@ func TestSeconds(t *testing.T) {
 }
 
 func TestHashes(t *testing.T) {
-	for text, want := range map[string]hashes{"8M": 8e6, "15.6G": 15.6e9, "3000": 3000, "2k/s": 2000, "1T": 1e12, "1e9": 1e9, "60M/m": 1e6} {
+	for text, want := range map[string]hashes{"8M": 8e6, "15.6G": 15.6e9, "3000": 3000, "2k/s": 2000, "1T": 1e12,
+		"1e9": 1e9, "60M/m": 1e6} {
 		var h hashes
 		if err := h.UnmarshalText([]byte(text)); err != nil || h != want {
 			t.Errorf("%s: %g, %v", text, h, err)

@@ -93,7 +93,8 @@ func (c *simulateFloodCommand) Validate() error {
 // options puts the flags together with a gate of the configuration, and its stamps. Both may be nil.
 func (c *simulateFloodCommand) options(gate *httpgate.Options, stamps *stamp.Options) (simulate.FloodOptions, error) {
 	o := simulate.FloodOptions{
-		People: aSecond(c.People), Phones: c.Phones, Without: c.Without, Phone: float64(c.Phone), Desktop: float64(c.Desktop),
+		People: aSecond(c.People), Phones: c.Phones, Without: c.Without, Phone: float64(c.Phone),
+		Desktop:  float64(c.Desktop),
 		Patience: c.Patience.Std(), Patient: c.PatienceWithout.Std(),
 		Flood: aSecond(c.Flood), Paying: aSecond(c.Paying), Hashes: float64(c.Hashes), Sources: c.Sources,
 		For: c.For.Std(), From: c.From.Std(), Until: c.Until.Std(), Seed: c.Seed,
@@ -136,13 +137,15 @@ func (c *simulateFloodCommand) options(gate *httpgate.Options, stamps *stamp.Opt
 		o.Concurrent = configured
 	}
 	if o.Concurrent == 0 {
-		o.Concurrent = int(min(max(1, math.Round(rate*cmp.Or(o.Service, 100*time.Millisecond).Seconds())), math.MaxInt32))
+		o.Concurrent = int(min(max(1, math.Round(rate*cmp.Or(o.Service, 100*time.Millisecond).Seconds())),
+			math.MaxInt32))
 	}
 	o.Service = time.Duration(float64(o.Concurrent) / rate * float64(time.Second))
 	return o, nil
 }
 
-// gate finds the HTTP gate that is meant, and its stamps. Without a gate that has a capacity, flags say what the service can do.
+// gate finds the HTTP gate that is meant, and its stamps. Without a gate that has a capacity, flags say what the
+// service can do.
 func (c *simulateFloodCommand) gate(cfg *config.Config) (*httpgate.Options, *stamp.Options, error) {
 	var gates []*httpgate.Options
 	var names []string
@@ -155,7 +158,8 @@ func (c *simulateFloodCommand) gate(cfg *config.Config) (*httpgate.Options, *sta
 	case len(gates) == 0 && c.Gate != "":
 		return nil, nil, fmt.Errorf("--gate: %s has no HTTP gate %s with a capacity", c.Config, c.Gate)
 	case len(gates) > 1:
-		return nil, nil, fmt.Errorf("%s has %d HTTP gates with a capacity: say which with --gate (%s)", c.Config, len(gates), strings.Join(names, ", "))
+		return nil, nil, fmt.Errorf("%s has %d HTTP gates with a capacity: say which with --gate (%s)", c.Config,
+			len(gates), strings.Join(names, ", "))
 	}
 	if c.Throttle != "" || len(gates) == 0 {
 		stamps, err := pick(c.rule, cfg, "stamp", func(t config.Throttle) *stamp.Options { return t.Stamp })
@@ -166,7 +170,8 @@ func (c *simulateFloodCommand) gate(cfg *config.Config) (*httpgate.Options, *sta
 			return gates[0], s, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("the gate %s of %s asks for no stamps: there is nothing to see", gates[0].Listen, c.Config)
+	return nil, nil, fmt.Errorf("the gate %s of %s asks for no stamps: there is nothing to see", gates[0].Listen,
+		c.Config)
 }
 
 // Run plays the flood.
@@ -212,14 +217,17 @@ var crowdNames = map[string]string{
 
 // flood shows a study to people.
 func (t *terminal) flood(s *simulate.FloodStudy, o simulate.FloodOptions) {
-	fmt.Fprintf(t.out, "The service can do %.4g requests a second: %d at once, %s each.\n", s.Capacity, s.Concurrent, seconds(s.Service))
+	fmt.Fprintf(t.out, "The service can do %.4g requests a second: %d at once, %s each.\n", s.Capacity, s.Concurrent,
+		seconds(s.Service))
 	whole := o.Flood == 0 && o.Paying == 0 && o.Hashes == 0
 	if whole {
 		fmt.Fprintf(t.out, "There is no flood. Who came within %s:\n\n", seconds(s.For))
 	} else {
-		fmt.Fprintf(t.out, "Who came while the flood lasted, from %s to %s of %s:\n\n", seconds(s.From), seconds(s.Until), seconds(s.For))
+		fmt.Fprintf(t.out, "Who came while the flood lasted, from %s to %s of %s:\n\n", seconds(s.From),
+			seconds(s.Until), seconds(s.For))
 	}
-	b := &table{heads: []string{"", "came", "served", "wait", "95%", "refused", "left", "stamps", "of the work", "without weir", "wait"}}
+	b := &table{heads: []string{"", "came", "served", "wait", "95%", "refused", "left", "stamps", "of the work",
+		"without weir", "wait"}}
 	for i, c := range s.Crowds {
 		w, tint := s.Without[i], tabular.Plain
 		people := c.Crowd != simulate.CrowdFlood && c.Crowd != simulate.CrowdPaying
@@ -236,7 +244,8 @@ func (t *terminal) flood(s *simulate.FloodStudy, o simulate.FloodOptions) {
 	t.write(b)
 	full := o.WithDefaults()
 	fmt.Fprintln(t.out)
-	t.paragraph(fmt.Sprintf("Waits are those of who was served, with the time for stamps. Without weir there is a queue with room for %d, "+
+	t.paragraph(fmt.Sprintf("Waits are those of who was served, with the time for stamps. Without weir there is a "+
+		"queue with room for %d, "+
 		"in which one may wait for %s.", full.Queue, seconds(full.Timeout.Seconds())))
 	if s.Asked == 0 {
 		t.paragraph("No stamps were asked for.")

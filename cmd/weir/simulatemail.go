@@ -191,8 +191,8 @@ func (c *simulateMailCommand) study(t *terminal, o outbreak.Options) (*simulate.
 	return study, err
 }
 
-// reached holds the same log against reach: the only such throttle of the configuration, or the defaults where there is none. Which of
-// several is meant nobody said, and weir simulate reach can be asked.
+// reached holds the same log against reach: the only such throttle of the configuration, or the defaults where there is
+// none. Which of several is meant nobody said, and weir simulate reach can be asked.
 func (c *simulateMailCommand) reached() (*simulate.ReachReplay, error) {
 	cfg, err := c.rule.load()
 	if err != nil {

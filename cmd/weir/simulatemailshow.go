@@ -21,7 +21,8 @@ func (t *terminal) logLine(l simulate.LogInfo) {
 	}
 	fmt.Fprintf(t.out, "%s of %s in %s%s.\n", count(l.Mails, "mail"), count(l.Users, "user"), long, when)
 	for _, r := range l.Reasons[:min(len(l.Reasons), 5)] {
-		fmt.Fprintln(t.out, t.paint(tabular.Faint, fmt.Sprintf("Left out: %s %s, the first in line %d.", count(r.Lines, "line"), r.Why, r.First)))
+		fmt.Fprintln(t.out, t.paint(tabular.Faint,
+			fmt.Sprintf("Left out: %s %s, the first in line %d.", count(r.Lines, "line"), r.Why, r.First)))
 	}
 }
 
@@ -30,14 +31,19 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 	t.logLine(s.Log)
 	fmt.Fprintf(t.out, "%s.\n\n", capital(paramsLine(s.Params.Mail)))
 	b := &table{heads: []string{"what would have been", "", "", ""}}
-	b.row(text("mails delayed"), number(s.Delayed), right(percent(s.DelayedShare)), text("of "+count(s.DelayedUsers, "user")))
+	b.row(text("mails delayed"), number(s.Delayed), right(percent(s.DelayedShare)),
+		text("of "+count(s.DelayedUsers, "user")))
 	b.row(text("recipients who waited"), number(s.Waited), right(percent(part(s.Waited, s.Recipients))),
-		text(fmt.Sprintf("%s on average, half of them up to %s, the longest %s", seconds(s.MeanDelay), seconds(s.MedianDelay), seconds(s.MaxDelay))))
+		text(fmt.Sprintf("%s on average, half of them up to %s, the longest %s", seconds(s.MeanDelay),
+			seconds(s.MedianDelay), seconds(s.MaxDelay))))
 	if n := s.Waited - s.Left; n > 0 {
-		b.row(text("… released"), number(n), right(percent(part(n, s.Recipients))), text("when their user was stopped; their delays are not counted"))
+		b.row(text("… released"), number(n), right(percent(part(n, s.Recipients))),
+			text("when their user was stopped; their delays are not counted"))
 	}
-	b.row(text("stops"), number(s.Stops), right(""), text(fmt.Sprintf("of %s; each user %s (exact Poisson, 95%%: %s)", count(s.StoppedUsers, "user"), howOften(s.StopsMonthly),
-		between(howOften(s.StopsRange[0]), howOften(s.StopsRange[1])))))
+	b.row(text("stops"), number(s.Stops), right(""),
+		text(fmt.Sprintf("of %s; each user %s (exact Poisson, 95%%: %s)", count(s.StoppedUsers, "user"),
+			howOften(s.StopsMonthly),
+			between(howOften(s.StopsRange[0]), howOften(s.StopsRange[1])))))
 	together := "at most, of all users together"
 	if s.QueueEvery > 1 {
 		together += "; looked at every " + seconds(float64(s.QueueEvery)) + " only"
@@ -48,7 +54,8 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Who would notice most"))
 		b := &table{heads: []string{"user", "mails", "delayed", "stops", "mean delay", "longest", "most waiting"}}
 		for _, u := range s.Worst[:n] {
-			b.row(text(u.User), number(u.Mails), number(u.Delayed), number(u.Stops), right(seconds(u.MeanDelay)), right(seconds(u.MaxDelay)), number(u.Most))
+			b.row(text(u.User), number(u.Mails), number(u.Delayed), number(u.Stops), right(seconds(u.MeanDelay)),
+				right(seconds(u.MaxDelay)), number(u.Most))
 		}
 		t.write(b)
 	}
@@ -56,7 +63,8 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Reach"))
 		said := "Nobody would have been flagged for writing to too many new people."
 		if r.Flags > 0 {
-			said = fmt.Sprintf("For writing to too many new people, %s would have been flagged, %s in all: %.2g for 100 users in a month (exact Poisson, 95%%: %s).",
+			said = fmt.Sprintf("For writing to too many new people, %s would have been flagged, %s in all: %.2g for "+
+				"100 users in a month (exact Poisson, 95%%: %s).",
 				count(r.FlaggedUsers, "user"), count(r.Flags, "time"), r.FlagsMonthly, interval(r.FlagsRange))
 		}
 		t.paragraph(said + " weir simulate reach tells more.")
@@ -65,7 +73,8 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "With another "+w.Parameter))
 		b := &table{heads: []string{w.Parameter, "delayed", "share", "stops", "mean delay", "most waiting"}}
 		for _, p := range w.Points {
-			b.row(right(p.Value), number(p.Delayed), right(percent(p.DelayedShare)), number(p.Stops), right(seconds(p.MeanDelay)), number(p.MostWaiting))
+			b.row(right(p.Value), number(p.Delayed), right(percent(p.DelayedShare)), number(p.Stops),
+				right(seconds(p.MeanDelay)), number(p.MostWaiting))
 		}
 		t.write(b)
 	}

@@ -42,7 +42,8 @@ func (c *simulateReachCommand) Validate() error {
 	for _, mistake := range weir.FieldErrors(simulate.ReachOptions{Steal: c.thefts()}.Validate()) {
 		flag := *mistake
 		if strings.HasPrefix(flag.Path, "steal") {
-			flag.Path, flag.Msg = "steal", strings.Replace(flag.Msg, " is out of bounds", " new people an hour are out of bounds", 1)
+			flag.Path, flag.Msg = "steal",
+				strings.Replace(flag.Msg, " is out of bounds", " new people an hour are out of bounds", 1)
 		}
 		all = append(all, fmt.Errorf("--%w", &flag))
 	}
@@ -70,7 +71,8 @@ func (c *simulateReachCommand) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := c.reportFlag.write(simulate.ReachReport{ReachStudy: study, Log: info, Rule: capital(reachLine(o)) + "."}.WriteReport); err != nil {
+	if err := c.reportFlag.write(simulate.ReachReport{ReachStudy: study, Log: info,
+		Rule: capital(reachLine(o)) + "."}.WriteReport); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -95,7 +97,8 @@ func reachLine(o reach.Options) string {
 	for _, w := range o.Windows {
 		windows = append(windows, fmt.Sprint(w))
 	}
-	return fmt.Sprintf("threshold %s by the %s, floor %d, over: %s", o.Threshold, strings.Join(windows, " and the "), o.Floor, o.Over)
+	return fmt.Sprintf("threshold %s by the %s, floor %d, over: %s", o.Threshold, strings.Join(windows, " and the "),
+		o.Floor, o.Over)
 }
 
 // reach finds the reach throttle that is meant.
@@ -114,15 +117,19 @@ func (r rule) reach() (reach.Options, error) {
 // reachStudy shows a study to people.
 func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 	b := &table{heads: []string{"what would have been", "", ""}}
-	b.row(text("flags"), number(s.Flags), text(fmt.Sprintf("of %s; %.2g for 100 users in a month (95%%: %s)", count(s.FlaggedUsers, "user"), s.FlagsMonthly, interval(s.FlagsRange))))
+	b.row(text("flags"), number(s.Flags),
+		text(fmt.Sprintf("of %s; %.2g for 100 users in a month (95%%: %s)", count(s.FlaggedUsers, "user"),
+			s.FlagsMonthly, interval(s.FlagsRange))))
 	b.row(text("recipients held or refused"), number(s.Held), text(""))
 	t.write(b)
 	if n := min(users, len(s.Users)); n > 0 {
 		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Who writes to the most people"))
-		b := &table{heads: []string{"user", "mails", "different recipients", "new in an hour", "in a day", "flags", "held"}}
+		b := &table{heads: []string{"user", "mails", "different recipients", "new in an hour", "in a day", "flags",
+			"held"}}
 		for _, u := range s.Users[:n] {
 			about := func(n float64) cell { return right(fmt.Sprintf("%.0f", n)) } // counts are estimates
-			b.row(text(u.User), number(u.Mails), about(u.Recipients), about(u.MostHour), about(u.MostDay), number(u.Flags), number(u.Held))
+			b.row(text(u.User), number(u.Mails), about(u.Recipients), about(u.MostHour), about(u.MostDay),
+				number(u.Flags), number(u.Held))
 		}
 		t.write(b)
 		fmt.Fprintln(t.out)
@@ -151,7 +158,8 @@ func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 		}
 		b := &table{heads: heads}
 		for _, th := range s.Thresholds {
-			row := []cell{text(th.Threshold), number(th.Flags), right(fmt.Sprintf("%.2g", th.FlagsMonthly)), right(interval(th.FlagsRange))}
+			row := []cell{text(th.Threshold), number(th.Flags), right(fmt.Sprintf("%.2g", th.FlagsMonthly)),
+				right(interval(th.FlagsRange))}
 			for i, a := range s.Stolen {
 				found := right("never")
 				switch n := th.FoundAfter[i]; {

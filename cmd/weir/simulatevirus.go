@@ -27,7 +27,8 @@ type simulateVirusCommand struct {
 
 // reportRates are those that a report shows where nothing else was asked for.
 var reportRates = []weir.Rate{
-	{Count: 1, Per: time.Minute}, {Count: 2, Per: time.Minute}, {Count: 5, Per: time.Minute}, {Count: 10, Per: time.Minute}, {Count: 20, Per: time.Minute},
+	{Count: 1, Per: time.Minute}, {Count: 2, Per: time.Minute}, {Count: 5, Per: time.Minute},
+	{Count: 10, Per: time.Minute}, {Count: 20, Per: time.Minute},
 	{Count: 60, Per: time.Minute}, {Count: 120, Per: time.Minute}, {Count: 455, Per: time.Minute},
 }
 
@@ -41,7 +42,8 @@ func (c *simulateVirusCommand) viruses() (all []simulate.VirusOptions) {
 		}
 	}
 	for _, rate := range rates {
-		all = append(all, simulate.VirusOptions{Rate: 60 * aSecond(rate), Recipients: c.RecipientsPerMail, Known: float64(c.Known)})
+		all = append(all, simulate.VirusOptions{Rate: 60 * aSecond(rate), Recipients: c.RecipientsPerMail,
+			Known: float64(c.Known)})
 	}
 	return all
 }
@@ -52,13 +54,15 @@ func (c *simulateVirusCommand) Validate() error {
 		return err
 	}
 	if c.Table && (len(c.Rate) > 0 || c.RecipientsPerMail != 1 || c.Known != 0) {
-		return errors.New("--table: its viruses are those of the document (leave out --rate, --recipients-per-mail and --known)")
+		return errors.New("--table: its viruses are those of the document (leave out --rate, --recipients-per-mail " +
+			"and --known)")
 	}
 	if len(c.Rate) > maxRates {
 		return fmt.Errorf("--rate: %d are too many (at most %d)", len(c.Rate), maxRates)
 	}
 	if c.RecipientsPerMail < 1 {
-		return fmt.Errorf("--recipients-per-mail: %d is out of bounds (between 1 and %d)", c.RecipientsPerMail, simulate.MaxVirusRecipients)
+		return fmt.Errorf("--recipients-per-mail: %d is out of bounds (between 1 and %d)", c.RecipientsPerMail,
+			simulate.MaxVirusRecipients)
 	}
 	for _, o := range c.viruses() {
 		if o.Rate == 0 {
@@ -96,7 +100,8 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
-	report := simulate.VirusReport{Rule: capital(paramsLine(p)) + ".", Whom: fmt.Sprintf("Each mail goes %s.", c.whom())}
+	report := simulate.VirusReport{Rule: capital(paramsLine(p)) + ".",
+		Whom: fmt.Sprintf("Each mail goes %s.", c.whom())}
 	if c.Table {
 		report.Whom, report.Table = "", simulate.VirusTable(p)
 		for _, r := range report.Table {
@@ -116,7 +121,8 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 		}
 		report.Viruses = append(report.Viruses, simulate.VirusTried{Rate: v.Rate, VirusRange: r})
 		w := r.Worst
-		figures = append(figures, virusFigures{v.Rate, w.Passed, w.Held, w.StoppedAfter, w.PassedNew, r.Best.Passed, r.Best.StoppedAfter})
+		figures = append(figures, virusFigures{v.Rate, w.Passed, w.Held, w.StoppedAfter, w.PassedNew, r.Best.Passed,
+			r.Best.StoppedAfter})
 		passed, held, stopped := virusText(r)
 		b.row(right(fmt.Sprint(v.Rate)), right(passed), right(held), right(stopped))
 	}
@@ -149,16 +155,20 @@ func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simu
 	if c.JSON {
 		return t.json(rows)
 	}
-	fmt.Fprintf(t.out, "%s\n", t.paint(tabular.Head, "With the document's parameters: "+paramsLine(simulate.DocumentParams())))
-	b := &table{heads: []string{"a minute", "virus", "passed", "reference", "weir", "stopped after", "reference", "weir", ""}}
+	fmt.Fprintf(t.out, "%s\n", t.paint(tabular.Head,
+		"With the document's parameters: "+paramsLine(simulate.DocumentParams())))
+	b := &table{heads: []string{"a minute", "virus", "passed", "reference", "weir", "stopped after", "reference",
+		"weir", ""}}
 	for _, r := range rows {
 		passed, _, stopped := virusText(r.Ours)
 		mark := cell{text: "as it should be", tint: tabular.Good}
 		if !r.Kept {
 			mark = cell{text: "worse than the reference", tint: tabular.Bad}
 		}
-		b.row(right(fmt.Sprint(r.Rate)), text(r.What), number(r.DocumentPassed), right(between(fmt.Sprint(r.ReferencePassed[0]), fmt.Sprint(r.ReferencePassed[1]))),
-			right(passed), right(seconds(r.DocumentStopped)), right(between(seconds(r.ReferenceStopped[0]), seconds(r.ReferenceStopped[1]))), right(stopped), mark)
+		b.row(right(fmt.Sprint(r.Rate)), text(r.What), number(r.DocumentPassed),
+			right(between(fmt.Sprint(r.ReferencePassed[0]), fmt.Sprint(r.ReferencePassed[1]))),
+			right(passed), right(seconds(r.DocumentStopped)),
+			right(between(seconds(r.ReferenceStopped[0]), seconds(r.ReferenceStopped[1]))), right(stopped), mark)
 	}
 	t.write(b)
 	whose := "With weir's defaults"
@@ -172,7 +182,9 @@ func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simu
 		b.row(right(fmt.Sprint(r.Rate)), right(passed), right(held), right(stopped))
 	}
 	t.write(b)
-	fmt.Fprint(t.out, "\nThe document tried two real viruses and one of its own; in front of the first, a mail of the user's had spent his slack.\n")
+	fmt.Fprint(t.out,
+		"\nThe document tried two real viruses and one of its own; in front of the first, a mail of the user's had "+
+			"spent his slack.\n")
 	c.reportFlag.told(t)
 	return nil
 }

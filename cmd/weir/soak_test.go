@@ -144,7 +144,8 @@ func newSoak(t *testing.T) *soak {
 	}
 	t.Cleanup(func() { os.RemoveAll(s.folder) })
 	binary := filepath.Join(s.folder, "weir")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "weir/cmd/weir").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary,
+		"weir/cmd/weir").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	s.upstream = httptest.NewServer(http.HandlerFunc(serveHello))
@@ -154,7 +155,8 @@ func newSoak(t *testing.T) *soak {
 	s.certificate()
 	s.hop = newHop(t, "")
 	s.at["echo"], s.at["answers"] = echoTCP(t), echoUDP(t)
-	for _, name := range []string{"plain", "secure", "paid", "extra", "tcp", "udp", "mail", "api", "auth", "policy", "console"} {
+	for _, name := range []string{"plain", "secure", "paid", "extra", "tcp", "udp", "mail", "api", "auth", "policy",
+		"console"} {
 		s.at[name] = needs.FreeAddress()
 	}
 	s.configure()
@@ -170,7 +172,8 @@ func (s *soak) certificate() {
 		s.Fatal(err)
 	}
 	for name, block := range map[string]*pem.Block{
-		"cert.pem": {Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}, "key.pem": {Type: "PRIVATE KEY", Bytes: key},
+		"cert.pem": {Type: "CERTIFICATE", Bytes: certificate.Certificate[0]},
+		"key.pem":  {Type: "PRIVATE KEY", Bytes: key},
 	} {
 		if err := os.WriteFile(filepath.Join(s.folder, name), pem.EncodeToMemory(block), 0o600); err != nil {
 			s.Fatal(err)
@@ -438,7 +441,8 @@ func (s *soak) table(samples [][]float64, took time.Duration, cpu float64) {
 		total += s.sent[d.name]
 	}
 	s.mu.Unlock()
-	fmt.Fprintf(&b, "%.0f/s\n%s, %d reloads, %.0f %% of a processor\n", float64(total)/took.Seconds(), took.Round(time.Second),
+	fmt.Fprintf(&b, "%.0f/s\n%s, %d reloads, %.0f %% of a processor\n", float64(total)/took.Seconds(),
+		took.Round(time.Second),
 		s.turn-1, 100*cpu/took.Seconds())
 	for i, m := range measured {
 		fmt.Fprintf(&b, "%-30s", m.name)
@@ -450,7 +454,8 @@ func (s *soak) table(samples [][]float64, took time.Duration, cpu float64) {
 			}
 			slices.Sort(values)
 			if len(values) > 0 {
-				fmt.Fprintf(&b, " | %s %s %s", short(values[0]), short(values[len(values)/2]), short(values[len(values)-1]))
+				fmt.Fprintf(&b, " | %s %s %s", short(values[0]), short(values[len(values)/2]),
+					short(values[len(values)-1]))
 			}
 		}
 		b.WriteString("\n")

@@ -109,7 +109,8 @@ func (s *soak) driveHurried() (func(int) error, func()) {
 			return err
 		}
 		defer c.Close()
-		head := fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nX-Api-Key: account%d\r\nContent-Length: 50\r\n\r\n", n%soakAccounts)
+		head := fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nX-Api-Key: account%d\r\nContent-Length: 50\r\n\r\n",
+			n%soakAccounts)
 		_, err = io.WriteString(c, head+strings.Repeat("x", n%51))
 		return err
 	}, func() {}
@@ -275,8 +276,10 @@ func (s *soak) drivePolicy() (func(int) error, func()) {
 		answers := bufio.NewReader(c)
 		user := soakUser(n % soakUsers)
 		for _, state := range []string{"RCPT", "END-OF-MESSAGE"} {
-			fmt.Fprintf(c, "request=smtpd_access_policy\nprotocol_state=%s\nprotocol_name=ESMTP\ninstance=%x.%d\nsender=%s@example.org\n"+
-				"recipient=%s\nrecipient_count=1\nsasl_username=%s\nclient_address=127.0.0.1\n\n", state, n, n, user, friend(user), user)
+			fmt.Fprintf(c,
+				"request=smtpd_access_policy\nprotocol_state=%s\nprotocol_name=ESMTP\ninstance=%x.%d\nsender=%s@example.org\n"+
+					"recipient=%s\nrecipient_count=1\nsasl_username=%s\nclient_address=127.0.0.1\n\n", state, n, n,
+				user, friend(user), user)
 			line, err := answers.ReadString('\n')
 			if err != nil {
 				return err

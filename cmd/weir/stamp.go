@@ -72,7 +72,8 @@ func (c *stampSolveCommand) headers() (http.Header, error) {
 	given := map[string]bool{}
 	for _, line := range c.Header {
 		name, value, found := strings.Cut(line, ":")
-		if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); !found || name == "" || strings.ContainsAny(line, "\r\n") {
+		if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); !found || name == "" ||
+			strings.ContainsAny(line, "\r\n") {
 			return nil, fmt.Errorf("--header: %q is not a header; write 'Name: value'", line)
 		}
 		if !given[name] {
@@ -128,7 +129,8 @@ func (c *stampSolveCommand) Run(t *terminal) error {
 		return errors.New("this is not a challenge: it stands in the header Stamp-Challenge of an answer")
 	}
 	if late := time.Since(challenge.Expires); late >= 0 {
-		return fmt.Errorf("the challenge has expired %s ago: ask for another one", weir.Duration(late.Round(time.Second)))
+		return fmt.Errorf("the challenge has expired %s ago: ask for another one",
+			weir.Duration(late.Round(time.Second)))
 	}
 	bar := t.bar("paying")
 	p, err := payer.Pay(ctx, text, payer.Options{MaxTime: c.MaxTime, Progress: bar.show})
@@ -224,7 +226,8 @@ func (c *stampSolveCommand) fetch(t *terminal) error {
 	case resp.StatusCode < 400:
 		return nil
 	case errors.Is(fault, stamp.ErrMalformed):
-		return fmt.Errorf("%s answered %s and asks for a stamp in a way that this weir does not know", c.URL, resp.Status)
+		return fmt.Errorf("%s answered %s and asks for a stamp in a way that this weir does not know", c.URL,
+			resp.Status)
 	case resp.Header.Get(payer.ChallengeHeader) != "":
 		return fmt.Errorf("%s answered %s: it did not take %s", c.URL, resp.Status, count(len(report.Paid), "stamp"))
 	}

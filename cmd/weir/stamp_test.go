@@ -94,7 +94,8 @@ func (g *stampGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, "pay first\n")
 }
 
-// TestStampScripts runs the scripts about stamps. GATE is a gate that asks for them; what is made is verified with the library.
+// TestStampScripts runs the scripts about stamps. GATE is a gate that asks for them; what is made is verified with the
+// library.
 func TestStampScripts(t *testing.T) {
 	g := newStampGate(t)
 	server := httptest.NewServer(g)
@@ -112,7 +113,8 @@ func TestStampScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": status, "signal": sendSignal,
-			"challenge": g.challenge, "paid": g.paid, "params": g.params, "stamped": g.stamped, "mailto": mailTo, "huge": hugeMail,
+			"challenge": g.challenge, "paid": g.paid, "params": g.params, "stamped": g.stamped, "mailto": mailTo,
+			"huge":  hugeMail,
 			"asked": func(*testscript.TestScript, bool, []string) { <-g.asked },
 		},
 	})
@@ -176,7 +178,8 @@ func (g *stampGate) params(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), text, 0o600))
 }
 
-// stamped verifies that a message has good stamps for these recipients, no others, and that it is otherwise the message it was.
+// stamped verifies that a message has good stamps for these recipients, no others, and that it is otherwise the message
+// it was.
 func (g *stampGate) stamped(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: stamped FILE ORIGINAL RECIPIENT...")
@@ -190,8 +193,10 @@ func (g *stampGate) stamped(ts *testscript.TestScript, _ bool, args []string) {
 	if len(stamps) != len(recipients) {
 		ts.Fatalf("%d stamps for %d recipients", len(stamps), len(recipients))
 	}
-	ts.Check(errors.Join(g.desk.VerifyEach(context.Background(), time.Now(), stamps, stamp.Letter{Message: payer.BodyID(body)}, recipients)...))
-	if rest := regexp.MustCompile(`(?m)^`+stamp.MailHeader+`:.*\n( .*\n)*`).ReplaceAllString(text, ""); rest != original {
+	ts.Check(errors.Join(g.desk.VerifyEach(context.Background(), time.Now(), stamps,
+		stamp.Letter{Message: payer.BodyID(body)}, recipients)...))
+	if rest := regexp.MustCompile(`(?m)^`+stamp.MailHeader+`:.*\n( .*\n)*`).ReplaceAllString(text,
+		""); rest != original {
 		ts.Fatalf("the message was changed:\n%q\n%q", rest, original)
 	}
 }
@@ -260,7 +265,8 @@ func TestBar(t *testing.T) {
 	b.show(2, 10)
 	b.show(3, 10) // too soon after it
 	b.clear()
-	if got := out.String(); !strings.HasPrefix(got, "\r\x1b[Kpaying [") || !strings.HasSuffix(got, " left\r\x1b[K") || strings.Count(got, "paying") != 1 {
+	if got := out.String(); !strings.HasPrefix(got, "\r\x1b[Kpaying [") || !strings.HasSuffix(got, " left\r\x1b[K") ||
+		strings.Count(got, "paying") != 1 {
 		t.Errorf("%q", got)
 	}
 }

@@ -57,7 +57,8 @@ func (c *stampMailCommand) Run(t *terminal) error {
 		return fmt.Errorf("the parameters %s: %w", c.Params, err)
 	}
 	bar := t.bar("stamping")
-	p, err := m.Stamp(ctx, time.Now(), params, append(c.To, c.Also...), payer.Options{MaxTime: c.MaxTime, Progress: bar.show})
+	p, err := m.Stamp(ctx, time.Now(), params, append(c.To, c.Also...),
+		payer.Options{MaxTime: c.MaxTime, Progress: bar.show})
 	bar.clear()
 	if err != nil {
 		return notPaid(err)
@@ -70,7 +71,8 @@ func (c *stampMailCommand) Run(t *terminal) error {
 	}
 	if c.JSON {
 		told := &terminal{out: t.err}
-		return told.json(mailReport{p.Recipients, p.Replaced, p.Algorithm.String(), uint64(p.Work), inSeconds(p.Took), perSecond(p.Operations, p.Took)})
+		return told.json(mailReport{p.Recipients, p.Replaced, p.Algorithm.String(), uint64(p.Work), inSeconds(p.Took),
+			perSecond(p.Operations, p.Took)})
 	}
 	return nil
 }

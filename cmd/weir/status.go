@@ -39,12 +39,14 @@ func (t *terminal) status(s *console.Status) {
 		state = t.paint(tabular.Good, s.State)
 	}
 	fmt.Fprintf(t.out, "weir %s, %s since %s\n", printable(s.Version), state, moment(s.Started))
-	fmt.Fprintf(t.out, "configuration: %s, in effect since %s, %s", printable(s.Config.Path), moment(s.Config.Loaded), count(int(s.Config.Reloads), "reload"))
+	fmt.Fprintf(t.out, "configuration: %s, in effect since %s, %s", printable(s.Config.Path), moment(s.Config.Loaded),
+		count(int(s.Config.Reloads), "reload"))
 	if s.Config.Failed > 0 {
 		fmt.Fprintf(t.out, ", %d failed", s.Config.Failed)
 	}
 	if s.Config.LastError != "" {
-		fmt.Fprintf(t.out, "\n%s", t.paint(tabular.Bad, "the last reload failed and changed nothing: "+strings.ReplaceAll(s.Config.LastError, "\n", "\n  ")))
+		fmt.Fprintf(t.out, "\n%s", t.paint(tabular.Bad,
+			"the last reload failed and changed nothing: "+strings.ReplaceAll(s.Config.LastError, "\n", "\n  ")))
 	}
 	addr := s.Console
 	if addr == "" {
@@ -54,7 +56,8 @@ func (t *terminal) status(s *console.Status) {
 	t.invalid(s)
 	fmt.Fprintln(t.out)
 
-	gates := table{heads: []string{"gate", "kind", "address", "upstream", "accept", "throttles", "under way", "waiting"}}
+	gates := table{heads: []string{"gate", "kind", "address", "upstream", "accept", "throttles", "under way",
+		"waiting"}}
 	for _, g := range s.Gates {
 		gates.row(text(g.Gate), text(g.Kind), text(g.Address), text(g.Upstream), text(strings.Join(g.Accept, ", ")),
 			text(strings.Join(g.Throttles, ", ")), number(g.InFlight), number(g.Waiting))
@@ -68,7 +71,8 @@ func (t *terminal) status(s *console.Status) {
 		fmt.Fprintln(t.out)
 	}
 
-	throttles := table{heads: []string{"throttle", "kind", "mode", "admitted", "delayed", "challenged", "refused", "errors", "accounts", "on probation", "waiting"}}
+	throttles := table{heads: []string{"throttle", "kind", "mode", "admitted", "delayed", "challenged", "refused",
+		"errors", "accounts", "on probation", "waiting"}}
 	for _, h := range s.Throttles {
 		v := h.Verdicts
 		if h.Shadow {
@@ -78,15 +82,18 @@ func (t *terminal) status(s *console.Status) {
 		if h.Table != nil {
 			accounts, probation, waiting = number(h.Accounts), number(h.Probation), number(h.Waiting)
 		}
-		throttles.row(text(h.Throttle), text(h.Kind), mode(h.Shadow), number(v["admit"]), number(v["wait"]), number(v["challenge"]),
+		throttles.row(text(h.Throttle), text(h.Kind), mode(h.Shadow), number(v["admit"]), number(v["wait"]),
+			number(v["challenge"]),
 			number(v["refuse"]), number(h.Errors), accounts, probation, waiting)
 	}
 	t.write(&throttles)
 
-	blooms := table{heads: []string{"bloom limiter", "innocent refused", "over their limit", "drained", "memory", "rotations"}}
+	blooms := table{heads: []string{"bloom limiter", "innocent refused", "over their limit", "drained", "memory",
+		"rotations"}}
 	for _, h := range s.Throttles {
 		if b := h.Bloom; b != nil {
-			blooms.row(text(h.Throttle), share(b.Collateral), number(b.Attackers), share(b.Drained), size(b.Bytes), number(b.Rotations))
+			blooms.row(text(h.Throttle), share(b.Collateral), number(b.Attackers), share(b.Drained), size(b.Bytes),
+				number(b.Rotations))
 		}
 	}
 	if len(blooms.rows) > 0 {
@@ -99,11 +106,14 @@ func (t *terminal) status(s *console.Status) {
 
 // capacities shows the lanes in front of upstreams.
 func (t *terminal) capacities(gates []console.GateStatus) {
-	rows := table{heads: []string{"capacity of", "in use", "of", "load", "stamped wait", "stamped", "pool", "in line", "turned away", "mode"}}
+	rows := table{heads: []string{"capacity of", "in use", "of", "load", "stamped wait", "stamped", "pool", "in line",
+		"turned away", "mode"}}
 	for _, g := range gates {
 		if c := g.Capacity; c != nil {
-			rows.row(text(g.Gate), number(c.InUse), number(c.Concurrent), cell{text: fmt.Sprintf("%.0f%%", 100*c.Load), right: true},
-				cell{text: fmt.Sprintf("%.0f ms", c.Delay), right: true}, number(c.Stamped), number(c.Pool), number(c.InLine), number(c.TurnedAway), mode(c.Shadow))
+			rows.row(text(g.Gate), number(c.InUse), number(c.Concurrent),
+				cell{text: fmt.Sprintf("%.0f%%", 100*c.Load), right: true},
+				cell{text: fmt.Sprintf("%.0f ms", c.Delay), right: true}, number(c.Stamped), number(c.Pool),
+				number(c.InLine), number(c.TurnedAway), mode(c.Shadow))
 		}
 	}
 	if len(rows.rows) > 0 {
@@ -114,14 +124,16 @@ func (t *terminal) capacities(gates []console.GateStatus) {
 
 // stamps shows what is asked for and what was paid.
 func (t *terminal) stamps(all []console.ThrottleStatus) {
-	rows := table{heads: []string{"stamps", "algorithm", "work asked", "asked", "paid", "from the pool", "free", "forged", "replayed", "not paying"}}
+	rows := table{heads: []string{"stamps", "algorithm", "work asked", "asked", "paid", "from the pool", "free",
+		"forged", "replayed", "not paying"}}
 	for _, h := range all {
 		if s := h.Stamp; s != nil {
 			asked := text("nothing")
 			if most := s.Most(); most > 0 {
 				asked = number(most)
 			}
-			rows.row(text(h.Throttle), text(s.Algorithm), asked, number(s.Challenged), number(s.Paid), number(s.Called+s.Held), number(s.Free),
+			rows.row(text(h.Throttle), text(s.Algorithm), asked, number(s.Challenged), number(s.Paid),
+				number(s.Called+s.Held), number(s.Free),
 				number(s.Forged), number(s.Replayed), number(s.NotPaying))
 		}
 	}
@@ -139,7 +151,8 @@ func (t *terminal) packets(all []console.XDPStatus) {
 		if x.Attach == "" {
 			runs = cell{text: "not at all", tint: tabular.Bad}
 		}
-		rows.row(text(x.Interface), text(x.Mode), runs, mode(x.Shadow), number(x.Packets["passed"]), number(x.Packets["limited"]),
+		rows.row(text(x.Interface), text(x.Mode), runs, mode(x.Shadow), number(x.Packets["passed"]),
+			number(x.Packets["limited"]),
 			number(x.Packets["banned"]), number(x.Bans))
 	}
 	t.write(&rows)

@@ -116,11 +116,16 @@ func (t *terminal) condition(c *sqlite.Condition, folder string) {
 	}
 	switch {
 	case len(c.Damage) > 0 || c.Missing && c.Damaged():
-		fmt.Fprintf(t.err, "weir: %s is damaged: put a backup in its place, or run weir store salvage %s\n", printable(c.Path), printable(folder))
+		fmt.Fprintf(t.err, "weir: %s is damaged: put a backup in its place, or run weir store salvage %s\n",
+			printable(c.Path), printable(folder))
 	case c.Losses > 0:
-		fmt.Fprintf(t.err, "weir: texts of mail are damaged: if there is a backup, take them from its folder %s; if not, delete those mails with weir queue delete\n", sqlite.MailFolder)
+		fmt.Fprintf(t.err,
+			"weir: texts of mail are damaged: if there is a backup, take them from its folder %s; if not, delete "+
+				"those mails with weir queue delete\n", sqlite.MailFolder)
 	case c.Unknown+c.SetAside > 0:
-		fmt.Fprintf(t.err, "weir: there may be mail in those texts: weir store salvage %s holds it for you to look at\n", printable(folder))
+		fmt.Fprintf(t.err,
+			"weir: there may be mail in those texts: weir store salvage %s holds it for you to look at\n",
+			printable(folder))
 	}
 }
 
@@ -136,7 +141,8 @@ func (c *storeSalvageCommand) Run(t *terminal) error {
 	ctx, release := interruptible()
 	defer release()
 	b := t.bar("salvage")
-	done, err := sqlite.Salvage(ctx, folder, time.Now(), func(done, total int64) { b.show(stamp.Work(done), stamp.Work(total)) })
+	done, err := sqlite.Salvage(ctx, folder, time.Now(),
+		func(done, total int64) { b.show(stamp.Work(done), stamp.Work(total)) })
 	b.clear()
 	if ctx.Err() != nil {
 		return errors.New("interrupted: " + sqlite.File + " is as it was")
@@ -182,7 +188,8 @@ func (t *terminal) salvaged(s *sqlite.Salvaged) {
 	}
 	for _, k := range s.Tables {
 		if k.Doubted > 0 {
-			fmt.Fprintln(t.out, "in doubt: may have been deleted before; such recipients are held, and such users disabled")
+			fmt.Fprintln(t.out,
+				"in doubt: may have been deleted before; such recipients are held, and such users disabled")
 			return
 		}
 	}

@@ -20,7 +20,10 @@ import (
 
 // TestLogThatNobodyReads: a weir whose log is not read answers all requests, and ends when it is told to.
 func TestLogThatNobodyReads(t *testing.T) {
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		io.WriteString(w, "hello")
+	}))
 	defer upstream.Close()
 	folder, err := os.MkdirTemp("", "weir") // t.TempDir has too long a name for a socket
 	if err != nil {
@@ -33,7 +36,9 @@ func TestLogThatNobodyReads(t *testing.T) {
 	}
 	defer manager.Close()
 	file, control := filepath.Join(folder, "weir.yaml"), filepath.Join(folder, "weir.sock")
-	text := fmt.Sprintf("control: "+control+"\ndata: %s\nlog: {access: all}\nhttp: [{listen: \"127.0.0.1:0\", upstream: %s}]\n", filepath.Join(folder, "data"), upstream.URL)
+	text := fmt.Sprintf("control: "+control+
+		"\ndata: %s\nlog: {access: all}\nhttp: [{listen: \"127.0.0.1:0\", upstream: %s}]\n",
+		filepath.Join(folder, "data"), upstream.URL)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,8 @@ func (b *table) row(cells ...cell) { b.rows = append(b.rows, cells) }
 func (t *terminal) write(b *table) {
 	var aligned tabular.Table
 	for i, h := range b.heads {
-		aligned.Columns = append(aligned.Columns, tabular.Column{Head: strings.ToUpper(h), Right: len(b.rows) > 0 && b.rows[0][i].right})
+		aligned.Columns = append(aligned.Columns,
+			tabular.Column{Head: strings.ToUpper(h), Right: len(b.rows) > 0 && b.rows[0][i].right})
 	}
 	for _, row := range b.rows {
 		var cells []tabular.Cell

@@ -23,7 +23,8 @@ plans                7  over
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
 	out.Reset()
-	(&terminal{out: &out, colour: true}).write(&table{heads: []string{"a", "b"}, rows: [][]cell{{{text: "x", tint: tabular.Good}, text("y")}}})
+	(&terminal{out: &out, colour: true}).write(&table{heads: []string{"a", "b"},
+		rows: [][]cell{{{text: "x", tint: tabular.Good}, text("y")}}})
 	if want := "\x1b[1mA\x1b[0m  \x1b[1mB\x1b[0m\n\x1b[32mx\x1b[0m  y\n"; out.String() != want {
 		t.Errorf("in colour: %q, want %q", out.String(), want)
 	}

@@ -115,7 +115,8 @@ func (c *userListCommand) Run(t *terminal) error {
 		if c.Limit > 0 {
 			limit = min(c.Limit-len(all.Users), limit)
 		}
-		page, err := client.Users(context.Background(), console.UserQuery{After: all.Next, Stopped: c.Stopped, Limit: limit})
+		page, err := client.Users(context.Background(),
+			console.UserQuery{After: all.Next, Stopped: c.Stopped, Limit: limit})
 		if err != nil {
 			return err
 		}
@@ -152,7 +153,8 @@ func (t *terminal) users(all *console.UserPage, stopped bool) {
 		if !u.Changed.IsZero() {
 			changed = moment(u.Changed)
 		}
-		rows.row(text(u.Name), cell{text: state, tint: tint}, number(waiting), text(u.Contact), text(strings.Join(u.Senders, ", ")),
+		rows.row(text(u.Name), cell{text: state, tint: tint}, number(waiting), text(u.Contact),
+			text(strings.Join(u.Senders, ", ")),
 			text(u.Limits), text(changed))
 	}
 	t.write(&rows)
@@ -245,7 +247,8 @@ func (t *terminal) user(u *console.UserView) {
 		case s.Slow:
 			state = cell{text: "slow motion", tint: tabular.Warn}
 		}
-		rows.row(text(s.Throttle), mode(s.Shadow), state, number(s.Waiting), number(s.Slack), number(s.MSlack), number(s.WorkingSet), text(s.Limits))
+		rows.row(text(s.Throttle), mode(s.Shadow), state, number(s.Waiting), number(s.Slack), number(s.MSlack),
+			number(s.WorkingSet), text(s.Limits))
 	}
 	t.write(&rows)
 }
@@ -341,6 +344,9 @@ func (c *userRemoveCommand) Run(t *terminal) error {
 	if c.JSON {
 		return t.json(map[string]string{"removed": c.Name})
 	}
-	_, err = fmt.Fprintf(t.out, "%s is no user any more; what waited in his delay queue is held (weir queue list --user %s)\n", printable(c.Name), printable(c.Name))
+	_,
+		err = fmt.Fprintf(t.out,
+		"%s is no user any more; what waited in his delay queue is held (weir queue list --user %s)\n",
+		printable(c.Name), printable(c.Name))
 	return err
 }

@@ -75,7 +75,8 @@ func changeOf(name string, changes []string) (console.UserChange, error) {
 			}
 			u.Disabled = &on
 		case "password":
-			return u, errors.New("password: everybody could read it in the list of processes (weir user passwd asks for it)")
+			return u,
+				errors.New("password: everybody could read it in the list of processes (weir user passwd asks for it)")
 		default:
 			if strings.Trim(key, "abcdefghijklmnopqrstuvwxyz_") != "" {
 				return u, fmt.Errorf("%.80q is not the name of a limit (write stop=50)", key)

@@ -40,14 +40,17 @@ func (c *whyCommand) question() (console.Question, error) {
 	if c.User != "" || len(c.To) > 0 || c.Sender != "" {
 		switch {
 		case c.Method != "":
-			return console.Question{}, errors.New("a mail has no method and no URL (leave them out, or --user, --to and --sender)")
+			return console.Question{},
+				errors.New("a mail has no method and no URL (leave them out, or --user, --to and --sender)")
 		case c.User == "" || len(c.To) == 0:
 			return console.Question{}, errors.New("who writes to whom? (write --user ann --to bob@example.com)")
 		}
-		return console.Question{Gate: c.Gate, Source: c.Source, Plan: c.Plan, User: c.User, Sender: c.Sender, To: c.To}, nil
+		return console.Question{Gate: c.Gate, Source: c.Source, Plan: c.Plan, User: c.User, Sender: c.Sender, To: c.To},
+			nil
 	}
 	if c.URL == "" {
-		return console.Question{}, errors.New("which request? (write GET /v1; at a gate for mail --user ann --to bob@example.com)")
+		return console.Question{},
+			errors.New("which request? (write GET /v1; at a gate for mail --user ann --to bob@example.com)")
 	}
 	u, err := url.Parse(c.URL)
 	if err != nil {
@@ -86,7 +89,8 @@ func (c *whyCommand) Run(t *terminal) error {
 	steps := table{heads: []string{"throttle", "mode", "verdict", "why"}}
 	rules := ruleTable()
 	for _, s := range e.Steps {
-		steps.row(text(s.Throttle), mode(s.Shadow), cell{text: s.Verdict.String(), tint: verdictTint(s.Verdict)}, text(s.Text))
+		steps.row(text(s.Throttle), mode(s.Shadow), cell{text: s.Verdict.String(), tint: verdictTint(s.Verdict)},
+			text(s.Text))
 		rules.add(s.Throttle, s.Rules)
 	}
 	t.write(&steps)

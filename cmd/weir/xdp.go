@@ -38,7 +38,8 @@ func (c *xdpStatusCommand) Run(t *terminal) error {
 		fmt.Fprintln(t.out, "no packets are limited")
 		return nil
 	}
-	rows := table{heads: []string{"interface", "runs", "mode", "passed", "limited", "banned", "allowed", "exempt", "malformed", "bans", "memory"}}
+	rows := table{heads: []string{"interface", "runs", "mode", "passed", "limited", "banned", "allowed", "exempt",
+		"malformed", "bans", "memory"}}
 	for _, p := range all {
 		runs := text(string(p.Attach))
 		switch {
@@ -48,7 +49,8 @@ func (c *xdpStatusCommand) Run(t *terminal) error {
 			runs = cell{text: "elsewhere", tint: tabular.Warn}
 		}
 		n := p.Counters
-		rows.row(text(p.Interface), runs, mode(p.Shadow), number(n.Passed), number(n.Limited), number(n.Banned), number(n.Allowed), number(n.Exempt),
+		rows.row(text(p.Interface), runs, mode(p.Shadow), number(n.Passed), number(n.Limited), number(n.Banned),
+			number(n.Allowed), number(n.Exempt),
 			number(n.Malformed), number(p.Bans), size(p.Bytes))
 	}
 	t.write(&rows)
@@ -89,7 +91,8 @@ func (c *xdpDetachCommand) Run(t *terminal) error {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		switch err := xdpgate.Detach(c.Pin, name); {
 		case errors.Is(err, xdpgate.ErrNotPinned):
-			errs = append(errs, fmt.Errorf("the packets of %s are not limited (weir xdp status lists those that are)", name))
+			errs = append(errs, fmt.Errorf("the packets of %s are not limited (weir xdp status lists those that are)",
+				name))
 		case err != nil:
 			errs = append(errs, err)
 		case c.JSON:

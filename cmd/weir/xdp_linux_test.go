@@ -27,8 +27,8 @@ const (
 	floodLimit    = 10
 )
 
-// TestPacketsOfAServingWeir: before a weir that serves, thousands of networks flood with SYNs, and a polite client from another
-// network connects every time. With weir stopped the limits stay, until they are removed.
+// TestPacketsOfAServingWeir: before a weir that serves, thousands of networks flood with SYNs, and a polite client from
+// another network connects every time. With weir stopped the limits stay, until they are removed.
 func TestPacketsOfAServingWeir(t *testing.T) {
 	near, far := netlab.Cable(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
@@ -68,7 +68,8 @@ xdp:
 	}
 	if err := far.Do(func() error {
 		for i := range 8 {
-			if err := netlab.Command("ip", "addr", "add", fmt.Sprintf("198.19.%d.10/32", i), "dev", netlab.Wire); err != nil {
+			if err := netlab.Command("ip", "addr", "add", fmt.Sprintf("198.19.%d.10/32", i), "dev",
+				netlab.Wire); err != nil {
 				return err
 			}
 		}
@@ -89,7 +90,8 @@ xdp:
 	}
 	counted := packetsAt(t, near, pin)
 	t.Logf("%d SYNs of %d networks: %+v", floodSYNs, floodNetworks, counted)
-	if most := uint64(floodNetworks*floodLimit + 16); counted.Passed > most || counted.Passed < floodNetworks*floodLimit/2 {
+	if most := uint64(floodNetworks*floodLimit + 16); counted.Passed > most ||
+		counted.Passed < floodNetworks*floodLimit/2 {
 		t.Errorf("%d SYNs passed, the limit is %d", counted.Passed, most)
 	}
 	if counted.Limited < floodSYNs/2 {
@@ -101,7 +103,8 @@ xdp:
 		t.Fatal(err)
 	}
 	after := packetsAt(t, near, pin)
-	if passed := after.Passed - counted.Passed; passed > floodNetworks/50 || after.Limited-counted.Limited < floodNetworks/2 {
+	if passed := after.Passed - counted.Passed; passed > floodNetworks/50 ||
+		after.Limited-counted.Limited < floodNetworks/2 {
 		t.Errorf("with weir stopped %d of %d SYNs passed", passed, floodNetworks)
 	}
 
@@ -117,7 +120,8 @@ xdp:
 
 	var out strings.Builder
 	if err := near.Do(func() error {
-		if code := run([]string{"xdp", "detach", "--pin", pin, netlab.Host}, &terminal{out: &out, err: &out}); code != exitOK {
+		if code := run([]string{"xdp", "detach", "--pin", pin, netlab.Host},
+			&terminal{out: &out, err: &out}); code != exitOK {
 			return fmt.Errorf("exit code %d", code)
 		}
 		return nil
@@ -131,7 +135,8 @@ xdp:
 	weir.stop(t)
 }
 
-// TestExampleOfPackets: examples/xdp.yaml in a network of its own. It is in shadow: whoever is over the limit, or banned, is counted and passes.
+// TestExampleOfPackets: examples/xdp.yaml in a network of its own. It is in shadow: whoever is over the limit, or
+// banned, is counted and passes.
 func TestExampleOfPackets(t *testing.T) {
 	near, far := netlab.Cable(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
@@ -146,7 +151,8 @@ func TestExampleOfPackets(t *testing.T) {
 	}
 	text := string(raw)
 	for _, change := range [][2]string{
-		{"./weir-data", folder}, {"interface: lo", "interface: " + netlab.Host}, {"attach: auto", "attach: auto\n  pin: " + pin}, {"listen: 127.0.0.1:8080", `listen: ":8080"`},
+		{"./weir-data", folder}, {"interface: lo", "interface: " + netlab.Host},
+		{"attach: auto", "attach: auto\n  pin: " + pin}, {"listen: 127.0.0.1:8080", `listen: ":8080"`},
 	} {
 		if !strings.Contains(text, change[0]) {
 			t.Fatalf("there is no %q", change[0])
@@ -154,11 +160,15 @@ func TestExampleOfPackets(t *testing.T) {
 		text = strings.Replace(text, change[0], change[1], 1)
 	}
 	config := filepath.Join(folder, "weir.yaml")
-	if err := os.WriteFile(config, []byte(text+"\nconsole: {listen: \"off\"}\nlog: {format: json}\n"), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(text+"\nconsole: {listen: \"off\"}\nlog: {format: json}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	weir := serveInside(t, near, config)
-	if err := far.Do(func() error { return netlab.Command("ip", "addr", "add", "198.19.0.10/32", "dev", netlab.Wire) }); err != nil {
+	if err := far.Do(func() error {
+		return netlab.Command("ip", "addr", "add", "198.19.0.10/32", "dev",
+			netlab.Wire)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	flood := [][]byte{netlab.SYN(netip.MustParseAddr("10.1.2.3"), 8080)}
@@ -178,7 +188,8 @@ func TestExampleOfPackets(t *testing.T) {
 	weir.stop(t)
 }
 
-// TestPacketsWithoutCapabilities: a weir that may not limit packets says exactly what it lacks, and does the rest of its work.
+// TestPacketsWithoutCapabilities: a weir that may not limit packets says exactly what it lacks, and does the rest of
+// its work.
 func TestPacketsWithoutCapabilities(t *testing.T) {
 	near, _ := netlab.Cable(t)
 	const nobody = 65534
@@ -204,14 +215,16 @@ log: {format: json}
 http: [{listen: "127.0.0.1:0", upstream: "http://127.0.0.1:1"}]
 xdp: [{interface: %s, bloom: {rate: 10/s}}]
 `, folder, netlab.Host)
-	for _, err := range []error{os.WriteFile(copied, program, 0o755), os.WriteFile(config, []byte(text), 0o644), os.Mkdir(filepath.Join(folder, "data"), 0o700),
+	for _, err := range []error{os.WriteFile(copied, program, 0o755), os.WriteFile(config, []byte(text), 0o644),
+		os.Mkdir(filepath.Join(folder, "data"), 0o700),
 		os.Chown(filepath.Join(folder, "data"), nobody, nobody), os.Chmod(folder, 0o755)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	s := &served{Cmd: &exec.Cmd{Path: copied, Args: []string{"weir", "serve", "-c", config},
-		SysProcAttr: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}}, ended: make(chan error, 1)}
+		SysProcAttr: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}},
+		ended: make(chan error, 1)}
 	s.start(t, near)
 	status, err := console.NewClient(filepath.Join(folder, "data", "weir.sock")).Status(t.Context())
 	if err != nil {
@@ -226,7 +239,8 @@ xdp: [{interface: %s, bloom: {rate: 10/s}}]
 		}
 	}
 	s.stop(t)
-	if got := s.logged("NO PACKETS ARE LIMITED on " + netlab.Host); len(got) != 1 || got[0].Level != "ERROR" || !strings.Contains(got[0].Err, "CAP_BPF") {
+	if got := s.logged("NO PACKETS ARE LIMITED on " + netlab.Host); len(got) != 1 || got[0].Level != "ERROR" ||
+		!strings.Contains(got[0].Err, "CAP_BPF") {
 		t.Errorf("logged %+v", got)
 	}
 }

@@ -100,12 +100,14 @@ func TestNoPacketsAreLimited(t *testing.T) {
 			t.Errorf("%s: no %s in the metrics", when, want)
 		}
 		said := inside(t, near, "status", "-c", config)
-		if strings.Contains(said, "NO PACKETS ARE LIMITED") == limited || strings.Contains(said, "not at all") == limited {
+		if strings.Contains(said, "NO PACKETS ARE LIMITED") == limited ||
+			strings.Contains(said, "not at all") == limited {
 			t.Errorf("%s: %s", when, said)
 		}
 	}
 	check("at first", true)
-	if said := inside(t, near, "xdp", "detach", "--pin", pin, netlab.Host); !strings.Contains(said, "no longer limited") {
+	if said := inside(t, near, "xdp", "detach", "--pin", pin, netlab.Host); !strings.Contains(said,
+		"no longer limited") {
 		t.Error(said)
 	}
 	check("detached", false)
@@ -113,7 +115,8 @@ func TestNoPacketsAreLimited(t *testing.T) {
 	inside(t, near, "reload", "-c", config)
 	check("after a reload", true)
 	weir.stop(t)
-	if got := weir.logged(noPackets + netlab.Host); len(got) != 1 || got[0].Level != "ERROR" || got[0].Interface != netlab.Host ||
+	if got := weir.logged(noPackets + netlab.Host); len(got) != 1 || got[0].Level != "ERROR" ||
+		got[0].Interface != netlab.Host ||
 		got[0].Err != xdpgate.ErrRemoved.Error() {
 		t.Errorf("logged %+v", got)
 	}
@@ -131,7 +134,8 @@ func TestReloadFindsWhatWasMissing(t *testing.T) {
 	pin := filepath.Join(mount, "weir")
 	config := limiting(t, netlab.Host, pin)
 	weir := serveInside(t, near, config)
-	if said := inside(t, near, "status", "-c", config); !strings.Contains(said, "NO PACKETS ARE LIMITED") || !strings.Contains(said, "is in no BPF file system") {
+	if said := inside(t, near, "status", "-c", config); !strings.Contains(said, "NO PACKETS ARE LIMITED") ||
+		!strings.Contains(said, "is in no BPF file system") {
 		t.Error(said)
 	}
 	inside(t, near, "shadow", "on", "xdp:"+netlab.Host, "-c", config)
@@ -146,7 +150,8 @@ func TestReloadFindsWhatWasMissing(t *testing.T) {
 		t.Error(said)
 	}
 	var all []xdpgate.Pinned
-	if err := near.Do(func() (err error) { all, err = xdpgate.List(pin); return err }); err != nil || len(all) != 1 || !all[0].Attached || !all[0].Shadow || !all[0].Held {
+	if err := near.Do(func() (err error) { all, err = xdpgate.List(pin); return err }); err != nil || len(all) != 1 ||
+		!all[0].Attached || !all[0].Shadow || !all[0].Held {
 		t.Errorf("pinned: %+v, %v", all, err)
 	}
 	weir.stop(t)
@@ -186,14 +191,16 @@ func TestPinsAfterTheirNamespace(t *testing.T) {
 
 	near.End(t, far)
 	second = serveInside(t, here, config)
-	if said := inside(t, here, "xdp", "status", "--pin", pin); strings.Contains(said, netlab.Host) || !strings.Contains(said, "generic") {
+	if said := inside(t, here, "xdp", "status", "--pin", pin); strings.Contains(said, netlab.Host) ||
+		!strings.Contains(said, "generic") {
 		t.Error(said)
 	}
 	second.stop(t)
 	if got := second.logged(warning); len(got) != 0 {
 		t.Errorf("after the end of the namespace: %+v", got)
 	}
-	if got := second.logged("removed the limiter of an interface that is gone"); len(got) != 1 || got[0].Interface != netlab.Host {
+	if got := second.logged("removed the limiter of an interface that is gone"); len(got) != 1 ||
+		got[0].Interface != netlab.Host {
 		t.Errorf("logged %+v", got)
 	}
 	inside(t, here, "xdp", "detach", "--pin", pin, "lo")

@@ -26,55 +26,84 @@ func TestBadInput(t *testing.T) {
 		{"decide", `12`, "malformed: the body is not a JSON object (send {…})"},
 		{"decide", `{`, "malformed: the JSON is incomplete (a bracket or a quotation mark is never closed)"},
 		{"decide", `{"account`, "malformed: the JSON is incomplete (a bracket or a quotation mark is never closed)"},
-		{"decide", `{"account":"acme"`, "malformed: the JSON is incomplete (a bracket or a quotation mark is never closed)"},
+		{"decide", `{"account":"acme"`,
+			"malformed: the JSON is incomplete (a bracket or a quotation mark is never closed)"},
 		{"decide", `{"account":`, "malformed: the JSON is incomplete (a bracket or a quotation mark is never closed)"},
-		{"decide", `[{"account":"acme"}`, "malformed: the JSON is incomplete (a bracket or a quotation mark is never closed)"},
-		{"decide", `{"account" "acme"}`, `malformed: the JSON breaks at byte 12: invalid character '"' after object key (send JSON as in RFC 8259)`},
+		{"decide", `[{"account":"acme"}`,
+			"malformed: the JSON is incomplete (a bracket or a quotation mark is never closed)"},
+		{"decide", `{"account" "acme"}`,
+			`malformed: the JSON breaks at byte 12: invalid character '"' after object key (send JSON as in RFC 8259)`},
 		{"decide", `{account:1}`, `malformed: the JSON breaks at byte 2: invalid character 'a'`},
-		{"decide", `{"account":"acme",}`, `malformed: the JSON breaks at byte 19: invalid character '}' looking for beginning of object key string`},
-		{"decide", `account=acme`, `malformed: the JSON breaks at byte 1: invalid character 'a' looking for beginning of value`},
-		{"decide", "{\"account\":\"a\nb\"}", `malformed: the JSON breaks at byte 14: invalid character '\n' in string literal`},
-		{"decide", `{"account":"acme"}{}`, "malformed: something stands behind the end of the JSON, at byte 19 (send one object, or one list of them)"},
+		{"decide", `{"account":"acme",}`,
+			`malformed: the JSON breaks at byte 19: invalid character '}' looking for beginning of object key string`},
+		{"decide", `account=acme`,
+			`malformed: the JSON breaks at byte 1: invalid character 'a' looking for beginning of value`},
+		{"decide", "{\"account\":\"a\nb\"}",
+			`malformed: the JSON breaks at byte 14: invalid character '\n' in string literal`},
+		{"decide", `{"account":"acme"}{}`,
+			"malformed: something stands behind the end of the JSON, at byte 19 (send one object, or one list of them)"},
 		{"decide", `{"account":"acme"} x`, "malformed: something stands behind the end of the JSON, at byte 20"},
 		{"decide", `[] []`, "malformed: something stands behind the end of the JSON"},
 		{"decide", "{\"account\":\"\xff\"}", "malformed: the body is not UTF-8 (send JSON)"},
 		{"decide", `[{},1]`, "malformed: [1] is not a JSON object (a batch is a list of objects)"},
 		{"decide", `[[{}]]`, "malformed: [0] is not a JSON object"},
 		{"decide", deep(5_000), "malformed: [0] is not a JSON object"},
-		{"decide", "  " + deep(50_000), "malformed: the JSON breaks at byte 10003: invalid character '[' exceeded max depth"},
-		{"decide", `{"account":` + deep(50_000) + `}`, "malformed: the JSON breaks at byte 10011: invalid character '[' exceeded max depth"},
-		{"decide", `{"x":` + strings.Repeat(`{"x":`, 20_000) + `1` + strings.Repeat(`}`, 20_000) + `}`, "exceeded max depth"},
-		{"decide", `{"account":` + deep(50) + `}`, `invalid: account: a list stands where text is wanted (write "…") @account`},
+		{"decide", "  " + deep(50_000),
+			"malformed: the JSON breaks at byte 10003: invalid character '[' exceeded max depth"},
+		{"decide", `{"account":` + deep(50_000) + `}`,
+			"malformed: the JSON breaks at byte 10011: invalid character '[' exceeded max depth"},
+		{"decide", `{"x":` + strings.Repeat(`{"x":`, 20_000) + `1` + strings.Repeat(`}`, 20_000) + `}`,
+			"exceeded max depth"},
+		{"decide", `{"account":` + deep(50) + `}`,
+			`invalid: account: a list stands where text is wanted (write "…") @account`},
 
 		{"decide", `{"acount":"acme"}`, `invalid: acount: unknown field (did you mean "account"?) @acount`},
 		{"decide", `{"Account":"acme"}`, `invalid: Account: unknown field (did you mean "account"?) @Account`},
-		{"decide", `{"zebra":{"a":[1,2]},"account":"acme"}`, `invalid: zebra: unknown field (fields here: policy, source, account`},
+		{"decide", `{"zebra":{"a":[1,2]},"account":"acme"}`,
+			`invalid: zebra: unknown field (fields here: policy, source, account`},
 		{"decide", `{"":1}`, `invalid: unknown field (fields here`},
-		{"decide", `{"` + strings.Repeat("x", 10_000) + `":1}`, `invalid: ` + strings.Repeat("x", 64) + "…: unknown field"},
-		{"decide", `{"account":"acme","account":"globex"}`, `invalid: account: the field comes twice (leave one out) @account`},
+		{"decide", `{"` + strings.Repeat("x", 10_000) + `":1}`,
+			`invalid: ` + strings.Repeat("x", 64) + "…: unknown field"},
+		{"decide", `{"account":"acme","account":"globex"}`,
+			`invalid: account: the field comes twice (leave one out) @account`},
 		{"decide", `{"account":7}`, `invalid: account: a number stands where text is wanted (write "…") @account`},
 		{"decide", `{"account":{}}`, `invalid: account: an object stands where text is wanted (write "…") @account`},
 		{"decide", `{"cost":"1"}`, `invalid: cost: text stands where a whole number is wanted (write 1) @cost`},
-		{"decide", `{"cost":1.5}`, `invalid: cost: the number 1.5 stands where a whole number is wanted (write 1) @cost`},
-		{"decide", `{"cost":1e99}`, `invalid: cost: the number 1e99 stands where a whole number is wanted (write 1) @cost`},
+		{"decide", `{"cost":1.5}`,
+			`invalid: cost: the number 1.5 stands where a whole number is wanted (write 1) @cost`},
+		{"decide", `{"cost":1e99}`,
+			`invalid: cost: the number 1e99 stands where a whole number is wanted (write 1) @cost`},
 		{"decide", `{"cost":-1}`, `invalid: cost: -1 is out of bounds (between 0 and 9007199254740992) @cost`},
-		{"decide", `{"bytes":9007199254740993}`, `invalid: bytes: 9007199254740993 is out of bounds (between 0 and 9007199254740992) @bytes`},
+		{"decide", `{"bytes":9007199254740993}`,
+			`invalid: bytes: 9007199254740993 is out of bounds (between 0 and 9007199254740992) @bytes`},
 		{"decide", `{"hold":"yes"}`, `invalid: hold: text stands where true or false is wanted (write true) @hold`},
-		{"decide", `{"recipients":"bob"}`, `invalid: recipients: text stands where a list is wanted (write ["…"]) @recipients`},
-		{"decide", `{"recipients":[1]}`, `invalid: recipients: a number stands where text is wanted (write "…") @recipients`},
-		{"decide", `{"recipients":["a",""]}`, `invalid: recipients[1]: the recipient is empty (leave it out) @recipients[1]`},
-		{"decide", `{"recipients":["a\u0000"]}`, `invalid: recipients[0]: control characters (leave them out) @recipients[0]`},
+		{"decide", `{"recipients":"bob"}`,
+			`invalid: recipients: text stands where a list is wanted (write ["…"]) @recipients`},
+		{"decide", `{"recipients":[1]}`,
+			`invalid: recipients: a number stands where text is wanted (write "…") @recipients`},
+		{"decide", `{"recipients":["a",""]}`,
+			`invalid: recipients[1]: the recipient is empty (leave it out) @recipients[1]`},
+		{"decide", `{"recipients":["a\u0000"]}`,
+			`invalid: recipients[0]: control characters (leave them out) @recipients[0]`},
 		{"decide", `{"route":7}`, `invalid: route: neither an object nor text (write`},
 		{"decide", `{"route":["GET"]}`, `invalid: route: neither an object nor text (write`},
-		{"decide", `{"route":{"metod":"GET"}}`, `invalid: route.metod: unknown field (did you mean "route.method"?) @route.metod`},
-		{"decide", `{"route":{"path":1}}`, `invalid: route.path: a number stands where text is wanted (write "…") @route.path`},
-		{"decide", `{"route":{"path":"/","path":"/"}}`, `invalid: route.path: the field comes twice (leave one out) @route.path`},
-		{"decide", `{"route":"` + strings.Repeat("x", 33) + ` /"}`, `invalid: route.method: 33 bytes are too long (at most 32) @route.method`},
-		{"decide", `{"source":"192.0.2.1:80"}`, `invalid: source: "192.0.2.1:80" is not an IP address (write 192.0.2.1 or 2001:db8::1) @source`},
-		{"decide", `{"account":"source:192.0.2.1"}`, `invalid: account: an account does not begin with "source:" (name the address as source) @account`},
-		{"decide", `{"account":"acme\u00a0"}`, `invalid: account: white space around the id (leave it out: some services trim it, and it would be another account here) @account`},
+		{"decide", `{"route":{"metod":"GET"}}`,
+			`invalid: route.metod: unknown field (did you mean "route.method"?) @route.metod`},
+		{"decide", `{"route":{"path":1}}`,
+			`invalid: route.path: a number stands where text is wanted (write "…") @route.path`},
+		{"decide", `{"route":{"path":"/","path":"/"}}`,
+			`invalid: route.path: the field comes twice (leave one out) @route.path`},
+		{"decide", `{"route":"` + strings.Repeat("x", 33) + ` /"}`,
+			`invalid: route.method: 33 bytes are too long (at most 32) @route.method`},
+		{"decide", `{"source":"192.0.2.1:80"}`,
+			`invalid: source: "192.0.2.1:80" is not an IP address (write 192.0.2.1 or 2001:db8::1) @source`},
+		{"decide", `{"account":"source:192.0.2.1"}`,
+			`invalid: account: an account does not begin with "source:" (name the address as source) @account`},
+		{"decide", `{"account":"acme\u00a0"}`,
+			`invalid: account: white space around the id (leave it out: some services trim it, and it would be another account here) @account`},
 		{"decide", `{"account":"a\nb"}`, `invalid: account: control characters (leave them out) @account`},
-		{"decide", `{"kind":"two words"}`, `invalid: kind: "two words" is not a word (letters, digits, '-', '_' and '.') @kind`},
+		{"decide", `{"kind":"two words"}`,
+			`invalid: kind: "two words" is not a word (letters, digits, '-', '_' and '.') @kind`},
 		{"decide", `{"policy":"wed"}`, `invalid: policy: there is no policy "wed" (did you mean "web"?) @policy`},
 		{"decide", `{"policy":"zebra"}`, `invalid: policy: there is no policy "zebra" (there are: web) @policy`},
 		{"decide?htp=1", `{}`, `invalid: ?htp: unknown parameter of the query (known here: http) @?htp`},
@@ -83,14 +112,20 @@ func TestBadInput(t *testing.T) {
 
 		{"settle", `{}`, `invalid: hold: the hold is missing (send what decide answered) @hold`},
 		{"settle", `{"hold":"` + held.Hold + `","bytes":-1}`, `invalid: bytes: -1 is out of bounds`},
-		{"settle", `{"hold":"` + held.Hold + `","done":"yes"}`, `invalid: done: text stands where true or false is wanted (write true) @done`},
-		{"settle", `{"hold":"` + held.Hold + `","dome":true}`, `invalid: dome: unknown field (did you mean "done"?) @dome`},
+		{"settle", `{"hold":"` + held.Hold + `","done":"yes"}`,
+			`invalid: done: text stands where true or false is wanted (write true) @done`},
+		{"settle", `{"hold":"` + held.Hold + `","dome":true}`,
+			`invalid: dome: unknown field (did you mean "done"?) @dome`},
 		{"settle?x", `{}`, `invalid: ?x: unknown parameter of the query (there is none here) @?x`},
 		{"await", `{}`, `invalid: hold: the hold is missing (send what decide answered) @hold`},
-		{"await", `{"hold":"` + held.Hold + `","for":5}`, `invalid: for: a number stands where text is wanted (write "…") @for`},
-		{"await", `{"hold":"` + held.Hold + `","for":"soon"}`, `invalid: for: "soon" is not a duration (write 500ms, 5s or 1m) @for`},
-		{"await", `{"hold":"` + held.Hold + `","for":"-5s"}`, `invalid: for: "-5s" is not a duration (write 500ms, 5s or 1m) @for`},
-		{"await", `[{"hold":"` + held.Hold + `"}]`, `malformed: one hold is awaited at a time (send one object; several requests may wait at the same time)`},
+		{"await", `{"hold":"` + held.Hold + `","for":5}`,
+			`invalid: for: a number stands where text is wanted (write "…") @for`},
+		{"await", `{"hold":"` + held.Hold + `","for":"soon"}`,
+			`invalid: for: "soon" is not a duration (write 500ms, 5s or 1m) @for`},
+		{"await", `{"hold":"` + held.Hold + `","for":"-5s"}`,
+			`invalid: for: "-5s" is not a duration (write 500ms, 5s or 1m) @for`},
+		{"await", `[{"hold":"` + held.Hold + `"}]`,
+			`malformed: one hold is awaited at a time (send one object; several requests may wait at the same time)`},
 		{"await?http=1", `{}`, `invalid: ?http: unknown parameter of the query (there is none here) @?http`},
 	} {
 		a := r.post("/v1/"+c.path, c.body)
@@ -101,7 +136,8 @@ func TestBadInput(t *testing.T) {
 		if a.Field != "" {
 			got += " @" + a.Field
 		}
-		if a.status != 400 || a.Status != 400 || a.Title != "Bad Request" || !strings.Contains(got, c.want) || a.header.Get("Content-Type") != "application/problem+json" {
+		if a.status != 400 || a.Status != 400 || a.Title != "Bad Request" || !strings.Contains(got, c.want) ||
+			a.header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s %.100s\n got %d %s\nwant %s", c.path, c.body, a.status, got, c.want)
 		}
 	}
@@ -131,7 +167,8 @@ func TestFieldBounds(t *testing.T) {
 		if a := r.post("/v1/decide", body(most)); a.status != 200 {
 			t.Error(field, a.status, a.body)
 		}
-		if a := r.post("/v1/decide", body(most+1)); a.status != 400 || a.Field != field || a.Hint != fmt.Sprintf("at most %d", most) {
+		if a := r.post("/v1/decide", body(most+1)); a.status != 400 || a.Field != field ||
+			a.Hint != fmt.Sprintf("at most %d", most) {
 			t.Error(field, a.status, a.body)
 		}
 	}
@@ -156,7 +193,8 @@ func TestPathsAndMethods(t *testing.T) {
 	} {
 		req := r.request(context.Background(), c.method, c.path, "")
 		a, err := r.try(req)
-		if err != nil || a.status != c.status || a.header.Get("Allow") != c.allow || a.Hint != c.hint && c.method != "HEAD" {
+		if err != nil || a.status != c.status || a.header.Get("Allow") != c.allow || a.Hint != c.hint &&
+			c.method != "HEAD" {
 			t.Errorf("%s %s: %d %v %s %v", c.method, c.path, a.status, a.header, a.body, err)
 		}
 	}

@@ -26,7 +26,9 @@ func BenchmarkDecide(b *testing.B) {
 		"batch": "[" + strings.Repeat(`{"account":"acme"},`, 99) + `{"account":"acme"}]`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			q, err := quota.New(quota.Options{Policies: []quota.Policy{{Name: "per-second", Limit: quota.Count(1 << 40), Period: weir.Period{Length: 1e9}}}})
+			q,
+				err := quota.New(quota.Options{Policies: []quota.Policy{{Name: "per-second",
+				Limit: quota.Count(1 << 40), Period: weir.Period{Length: 1e9}}}})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -37,9 +37,11 @@ func TestRequestsBound(t *testing.T) {
 	turns := make(chan *weir.Turn, 10)
 	r := start(t, Options{Bounds: Bounds{Requests: 2}}, newClock(), policies{"web": chainOf(t, lineOf(turns))})
 	one, two := r.decide(`{}`, weir.Wait), r.decide(`{}`, weir.Wait)
-	first, second := r.awaiting(context.Background(), one.Hold, time.Second), r.awaiting(context.Background(), two.Hold, 2*time.Second)
+	first, second := r.awaiting(context.Background(), one.Hold, time.Second),
+		r.awaiting(context.Background(), two.Hold, 2*time.Second)
 	a := r.post("/v1/decide", `{}`)
-	if a.status != 503 || a.Type != "urn:weir:full-requests" || a.header.Get("Retry-After") != "1" || r.seen.bounds(BoundRequests) != 1 {
+	if a.status != 503 || a.Type != "urn:weir:full-requests" || a.header.Get("Retry-After") != "1" ||
+		r.seen.bounds(BoundRequests) != 1 {
 		t.Error(a.status, a.body)
 	}
 	for range 2 {
@@ -61,7 +63,8 @@ func TestBodyBound(t *testing.T) {
 			if chunked {
 				req.ContentLength = -1
 			}
-			if a := r.do(req); a.status != want || want == 413 && (a.Type != "urn:weir:too-large-body" || !strings.Contains(a.Detail, "1KiB")) {
+			if a := r.do(req); a.status != want || want == 413 &&
+				(a.Type != "urn:weir:too-large-body" || !strings.Contains(a.Detail, "1KiB")) {
 				t.Error(chunked, n, a.status, a.body)
 			}
 		}
@@ -91,7 +94,8 @@ func TestBatchBound(t *testing.T) {
 func TestRecipientsBound(t *testing.T) {
 	r, _ := startQuota(t, Options{Bounds: Bounds{Recipients: 2}}, perMinute(100))
 	r.decide(`{"account":"acme","recipients":["a","b"]}`, weir.Admit)
-	if a := r.post("/v1/decide", `{"account":"acme","recipients":["a","b","c"]}`); a.status != 400 || a.Field != "recipients" || !strings.Contains(a.Hint, "at most 2") {
+	if a := r.post("/v1/decide", `{"account":"acme","recipients":["a","b","c"]}`); a.status != 400 ||
+		a.Field != "recipients" || !strings.Contains(a.Hint, "at most 2") {
 		t.Error(a.status, a.body)
 	}
 	if n := r.seen.bounds(BoundRecipients); n != 1 {
@@ -105,11 +109,13 @@ func TestHoldsBound(t *testing.T) {
 	first := r.decide(`{"account":"acme","hold":true}`, weir.Admit)
 	r.decide(`{"account":"acme","hold":true}`, weir.Admit)
 	for range 2 {
-		if a := r.post("/v1/decide", `{"account":"acme","hold":true}`); a.status != 503 || a.Type != "urn:weir:full-holds" || a.header.Get("Retry-After") == "" {
+		if a := r.post("/v1/decide", `{"account":"acme","hold":true}`); a.status != 503 ||
+			a.Type != "urn:weir:full-holds" || a.header.Get("Retry-After") == "" {
 			t.Error(a.status, a.body)
 		}
 	}
-	if a := r.post("/v1/decide", `[{"account":"acme","hold":true},{"account":"acme"}]`); a.status != 200 || !strings.Contains(a.body, "urn:weir:full-holds") || !strings.Contains(a.body, `"admit"`) {
+	if a := r.post("/v1/decide", `[{"account":"acme","hold":true},{"account":"acme"}]`); a.status != 200 ||
+		!strings.Contains(a.body, "urn:weir:full-holds") || !strings.Contains(a.body, `"admit"`) {
 		t.Error(a.status, a.body)
 	}
 	if n := r.left(q, "acme"); n != 2 || r.seen.bounds(BoundHolds) != 3 || r.seen.most != 2 {
@@ -135,7 +141,8 @@ func TestHoldsBoundOfWaits(t *testing.T) {
 	}
 }
 
-// A client that never sends its body is not waited for for ever. The deadline is the system's, so that the test plays the system.
+// A client that never sends its body is not waited for for ever. The deadline is the system's, so that the test plays
+// the system.
 func TestSlowBody(t *testing.T) {
 	r, _ := startQuota(t, Options{}, perMinute(1))
 	for _, path := range []string{"/v1/decide", "/"} { // also a body that nobody wants
@@ -154,7 +161,8 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// The deadline for the body is not one for what comes after it: net/http would take a client that awaits a turn for gone.
+// The deadline for the body is not one for what comes after it: net/http would take a client that awaits a turn for
+// gone.
 func TestAwaitHasNoDeadline(t *testing.T) {
 	turns := make(chan *weir.Turn, 1)
 	r := start(t, Options{}, newClock(), policies{"web": chainOf(t, lineOf(turns))})

@@ -12,7 +12,8 @@ import (
 	"weir"
 )
 
-// A hold's id is the name of its node, a dot, and 26 random letters, which stand for 128 bits: who knows it may settle it.
+// A hold's id is the name of its node, a dot, and 26 random letters, which stand for 128 bits: who knows it may settle
+// it.
 const (
 	nodeLetters = 8
 	idLetters   = nodeLetters + 1 + 26
@@ -47,7 +48,8 @@ func (c *call) decide() {
 	}
 }
 
-// decideByStatus answers a client that looks at nothing but the status. It cannot stand in line: what would wait is given back.
+// decideByStatus answers a client that looks at nothing but the status. It cannot stand in line: what would wait is
+// given back.
 func (c *call) decideByStatus(it *item[question]) {
 	d, wrong := answerItem(it, func(q *question) (decision, *problem) { return c.judgeWith(q, false) })
 	if wrong != nil {

@@ -48,8 +48,10 @@ func TestDecide(t *testing.T) {
 func TestEvent(t *testing.T) {
 	full := weir.Event{
 		Time: noon, Source: netip.MustParseAddr("192.0.2.1"), Account: "acme", Plan: "gold", Kind: "mail", ID: "q1",
-		Route: weir.Route{Method: "GET", Host: "example.com", Path: "/a/b", Odd: true, Also: []string{"/a//b"}}, Cost: 3, Bytes: 70,
-		Message: &weir.Message{User: "ann", Recipients: []string{"bob@example.net"}, Name: "Bob", Phone: "+49", Stamp: "1:20:x"},
+		Route: weir.Route{Method: "GET", Host: "example.com", Path: "/a/b", Odd: true, Also: []string{"/a//b"}},
+		Cost:  3, Bytes: 70,
+		Message: &weir.Message{User: "ann", Recipients: []string{"bob@example.net"}, Name: "Bob", Phone: "+49",
+			Stamp: "1:20:x"},
 	}
 	for name, c := range map[string]struct {
 		body string
@@ -57,16 +59,23 @@ func TestEvent(t *testing.T) {
 	}{
 		"everything": {`{"source":"::ffff:192.0.2.1","account":"acme","plan":"gold","user":"ann","kind":"mail","recipients":["bob@example.net"],
 			"name":"Bob","phone":"+49","route":{"method":"GET","host":"Example.com.:443","path":"/a//b/?x=1"},"cost":3,"bytes":70,"stamp":"1:20:x","id":"q1","hold":false}`, full},
-		"nothing":        {`{}`, weir.Event{Time: noon, Kind: "api"}},
-		"nulls":          {`{"account":null,"route":null,"recipients":null,"cost":null,"hold":null}`, weir.Event{Time: noon, Kind: "api"}},
-		"only a user":    {`{"user":"ann"}`, weir.Event{Time: noon, Kind: "api", Message: &weir.Message{User: "ann"}}},
-		"no recipients":  {`{"recipients":[]}`, weir.Event{Time: noon, Kind: "api"}},
-		"IPv6":           {`{"source":"2001:db8::1%eth0"}`, weir.Event{Time: noon, Kind: "api", Source: netip.MustParseAddr("2001:db8::1")}},
-		"route as text":  {`{"route":"GET example.com/a"}`, weir.Event{Time: noon, Kind: "api", Route: weir.Route{Method: "GET", Host: "example.com", Path: "/a"}}},
-		"without method": {`{"route":" example.com:80/a/../b "}`, weir.Event{Time: noon, Kind: "api", Route: weir.Route{Host: "example.com", Path: "/b", Odd: true, Also: []string{"/a/../b"}}}},
-		"without host":   {`{"route":"POST  /a"}`, weir.Event{Time: noon, Kind: "api", Route: weir.Route{Method: "POST", Path: "/a"}}},
-		"without path":   {`{"route":"example.com"}`, weir.Event{Time: noon, Kind: "api", Route: weir.Route{Host: "example.com"}}},
-		"empty route":    {`{"route":{}}`, weir.Event{Time: noon, Kind: "api"}},
+		"nothing": {`{}`, weir.Event{Time: noon, Kind: "api"}},
+		"nulls": {`{"account":null,"route":null,"recipients":null,"cost":null,"hold":null}`,
+			weir.Event{Time: noon, Kind: "api"}},
+		"only a user":   {`{"user":"ann"}`, weir.Event{Time: noon, Kind: "api", Message: &weir.Message{User: "ann"}}},
+		"no recipients": {`{"recipients":[]}`, weir.Event{Time: noon, Kind: "api"}},
+		"IPv6": {`{"source":"2001:db8::1%eth0"}`,
+			weir.Event{Time: noon, Kind: "api", Source: netip.MustParseAddr("2001:db8::1")}},
+		"route as text": {`{"route":"GET example.com/a"}`,
+			weir.Event{Time: noon, Kind: "api", Route: weir.Route{Method: "GET", Host: "example.com", Path: "/a"}}},
+		"without method": {`{"route":" example.com:80/a/../b "}`,
+			weir.Event{Time: noon, Kind: "api",
+				Route: weir.Route{Host: "example.com", Path: "/b", Odd: true, Also: []string{"/a/../b"}}}},
+		"without host": {`{"route":"POST  /a"}`,
+			weir.Event{Time: noon, Kind: "api", Route: weir.Route{Method: "POST", Path: "/a"}}},
+		"without path": {`{"route":"example.com"}`,
+			weir.Event{Time: noon, Kind: "api", Route: weir.Route{Host: "example.com"}}},
+		"empty route": {`{"route":{}}`, weir.Event{Time: noon, Kind: "api"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got weir.Event
@@ -101,7 +110,8 @@ func TestPolicyIsNamedWhereThereAreSeveral(t *testing.T) {
 	r.decide(`{"account":"acme","policy":"web"}`, weir.Refuse)
 	r.decide(`{"account":"acme","policy":"mail"}`, weir.Admit)
 	req := r.request(context.Background(), http.MethodGet, "/v1/policies", "")
-	if a := r.do(req); a.status != 200 || a.body != `{"policies":[{"name":"mail","throttles":["plans"]},{"name":"web","throttles":["plans"]}]}`+"\n" {
+	if a := r.do(req); a.status != 200 ||
+		a.body != `{"policies":[{"name":"mail","throttles":["plans"]},{"name":"web","throttles":["plans"]}]}`+"\n" {
 		t.Error(a.status, a.body)
 	}
 }
@@ -113,15 +123,18 @@ func TestVerdictByStatus(t *testing.T) {
 		t.Error(a.status, a.body)
 	}
 	r.clock.Advance(100e6)
-	if a := r.post("/v1/decide?http=1", `{"account":"acme"}`); a.status != 429 || a.header.Get("Retry-After") != "60" || a.RetryAfter != 59.9 {
+	if a := r.post("/v1/decide?http=1", `{"account":"acme"}`); a.status != 429 || a.header.Get("Retry-After") != "60" ||
+		a.RetryAfter != 59.9 {
 		t.Error(a.status, a.header, a.body)
 	}
-	if a := r.post("/v1/decide?http=1", `{"account":"acme","cost":2}`); a.status != 429 || a.header.Get("Retry-After") != "" {
+	if a := r.post("/v1/decide?http=1", `{"account":"acme","cost":2}`); a.status != 429 ||
+		a.header.Get("Retry-After") != "" {
 		t.Error(a.status, a.header, a.body)
 	}
 	waits, q := startQuota(t, Options{}, delayed(perMinute(1)))
 	waits.decide(`{"account":"acme"}`, weir.Admit)
-	if a := waits.post("/v1/decide?http=1", `{"account":"acme"}`); a.status != 429 || a.Verdict != weir.Wait || a.Hold != "" || a.header.Get("Retry-After") != "60" {
+	if a := waits.post("/v1/decide?http=1", `{"account":"acme"}`); a.status != 429 || a.Verdict != weir.Wait ||
+		a.Hold != "" || a.header.Get("Retry-After") != "60" {
 		t.Error(a.status, a.header, a.body)
 	}
 	waits.clock.Advance(60e9)
@@ -132,7 +145,8 @@ func TestVerdictByStatus(t *testing.T) {
 
 func TestBatch(t *testing.T) {
 	r, _ := startQuota(t, Options{}, perMinute(2))
-	a := r.post("/v1/decide", `[{"account":"acme"},{"acount":"acme"},{"account":"acme"},{"policy":"wob"},{"account":"acme"},{"account":"acme","cost":"1","x":[[{}]]}]`)
+	a := r.post("/v1/decide",
+		`[{"account":"acme"},{"acount":"acme"},{"account":"acme"},{"policy":"wob"},{"account":"acme"},{"account":"acme","cost":"1","x":[[{}]]}]`)
 	if a.status != 200 {
 		t.Fatal(a.status, a.body)
 	}
@@ -151,7 +165,8 @@ func TestBatch(t *testing.T) {
 			got = append(got, it.Verdict.String())
 		}
 	}
-	want := []string{"admit", `400 acount: unknown field (did you mean "account"?)`, "admit", `400 policy: there is no policy "wob" (did you mean "web"?)`,
+	want := []string{"admit", `400 acount: unknown field (did you mean "account"?)`, "admit",
+		`400 policy: there is no policy "wob" (did you mean "web"?)`,
 		"refuse", `400 cost: text stands where a whole number is wanted (write 1)`}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %q\nwant %q", got, want)
@@ -166,7 +181,8 @@ func TestBatch(t *testing.T) {
 
 // Bytes of an admission that nobody holds are charged with it.
 func TestBytesAreCharged(t *testing.T) {
-	r, q := startQuota(t, Options{}, quota.Policy{Name: "traffic", Kind: quota.Volume, Limit: quota.Bytes(1000), Period: weir.Period{Length: 60e9}})
+	r, q := startQuota(t, Options{}, quota.Policy{Name: "traffic", Kind: quota.Volume, Limit: quota.Bytes(1000),
+		Period: weir.Period{Length: 60e9}})
 	r.decide(`{"account":"acme","bytes":600}`, weir.Admit)
 	if n := r.left(q, "acme"); n != 400 {
 		t.Errorf("%d left", n)
@@ -212,7 +228,8 @@ func TestTokens(t *testing.T) {
 					t.Errorf("%s: %d %s", path, a.status, a.body)
 				}
 				challenge := a.header.Get("WWW-Authenticate")
-				if (c.status == 401) != strings.HasPrefix(challenge, `Bearer realm="weir"`) || len(c.header) > 0 && c.status == 401 && !strings.Contains(challenge, "invalid_token") {
+				if (c.status == 401) != strings.HasPrefix(challenge, `Bearer realm="weir"`) || len(c.header) > 0 &&
+					c.status == 401 && !strings.Contains(challenge, "invalid_token") {
 					t.Errorf("%s: challenge %q", path, challenge)
 				}
 			}
@@ -253,7 +270,8 @@ func TestPanic(t *testing.T) {
 	if a.status != 200 || strings.Count(a.body, `"admit"`) != 2 || strings.Count(a.body, "urn:weir:failure") != 1 {
 		t.Error(a.status, a.body)
 	}
-	if a := r.post("/v1/decide", `{"account":"globex","id":"bad"}`); a.status != 500 || a.Type != "urn:weir:failure" || strings.Contains(a.body, "out of order") {
+	if a := r.post("/v1/decide", `{"account":"globex","id":"bad"}`); a.status != 500 || a.Type != "urn:weir:failure" ||
+		strings.Contains(a.body, "out of order") {
 		t.Error(a.status, a.body)
 	}
 	if n := r.left(q, "globex"); n != 2 {
@@ -301,19 +319,22 @@ func TestRetryAfter(t *testing.T) {
 		answer weir.Answer
 		want   float64
 	}{
-		"admitted":        {weir.Answer{Until: later}, 0},
-		"a turn":          {weir.Answer{Verdict: weir.Wait, Until: soon}, 0.002},
-		"a turn overdue":  {weir.Answer{Verdict: weir.Wait, Until: noon.Add(-1)}, 0},
-		"a place":         {weir.Answer{Verdict: weir.Wait}, 0},
-		"until":           {weir.Answer{Verdict: weir.Refuse, Reason: weir.OverLimit, Figure: limit, Until: later}, 60},
-		"reset":           {weir.Answer{Verdict: weir.Refuse, Reason: weir.LineFull, Figure: weir.Figure{Rule: "r", Limit: 1, Reset: later}, Until: soon}, 60},
-		"now":             {weir.Answer{Verdict: weir.Refuse, Reason: weir.OverLimit, Figure: limit, Until: noon}, 0.001},
+		"admitted":       {weir.Answer{Until: later}, 0},
+		"a turn":         {weir.Answer{Verdict: weir.Wait, Until: soon}, 0.002},
+		"a turn overdue": {weir.Answer{Verdict: weir.Wait, Until: noon.Add(-1)}, 0},
+		"a place":        {weir.Answer{Verdict: weir.Wait}, 0},
+		"until":          {weir.Answer{Verdict: weir.Refuse, Reason: weir.OverLimit, Figure: limit, Until: later}, 60},
+		"reset": {weir.Answer{Verdict: weir.Refuse, Reason: weir.LineFull,
+			Figure: weir.Figure{Rule: "r", Limit: 1, Reset: later}, Until: soon}, 60},
+		"now": {weir.Answer{Verdict: weir.Refuse, Reason: weir.OverLimit, Figure: limit, Until: noon},
+			0.001},
 		"nobody can tell": {weir.Answer{Verdict: weir.Refuse, Reason: weir.OverLimit, Figure: limit}, 1},
 		"overload":        {weir.Answer{Verdict: weir.Refuse, Reason: weir.Overload}, 1},
 		"a challenge":     {weir.Answer{Verdict: weir.Challenge}, 1},
-		"closed for good": {weir.Answer{Verdict: weir.Refuse, Reason: weir.OverLimit, Figure: weir.Figure{Rule: "r"}, Until: later}, 0},
-		"too costly":      {weir.Answer{Verdict: weir.Refuse, Reason: weir.TooCostly, Until: later}, 0},
-		"no account":      {weir.Answer{Verdict: weir.Refuse, Reason: weir.NoAccount}, 0},
+		"closed for good": {weir.Answer{Verdict: weir.Refuse, Reason: weir.OverLimit, Figure: weir.Figure{Rule: "r"},
+			Until: later}, 0},
+		"too costly": {weir.Answer{Verdict: weir.Refuse, Reason: weir.TooCostly, Until: later}, 0},
+		"no account": {weir.Answer{Verdict: weir.Refuse, Reason: weir.NoAccount}, 0},
 	} {
 		if got := newDecision(&c.answer, noon).RetryAfter; got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -323,7 +344,8 @@ func TestRetryAfter(t *testing.T) {
 
 // An admission tells of the rule that it came closest to.
 func TestClosest(t *testing.T) {
-	a := weir.Answer{Figures: []weir.Figure{{By: "a", Rule: "x", Limit: 10, Remaining: 5}, {By: "b", Rule: "y", Limit: 1000, Remaining: 100}, {By: "c", Rule: "z", Limit: 2, Remaining: 2}}}
+	a := weir.Answer{Figures: []weir.Figure{{By: "a", Rule: "x", Limit: 10, Remaining: 5},
+		{By: "b", Rule: "y", Limit: 1000, Remaining: 100}, {By: "c", Rule: "z", Limit: 2, Remaining: 2}}}
 	if d := newDecision(&a, noon); d.By != "b" || d.Rule != "y" || *d.Limit != 1000 || *d.Remaining != 100 {
 		t.Errorf("%+v", d)
 	}

@@ -14,9 +14,9 @@ import (
 	"weir"
 )
 
-// encoding/json reads structs leniently: it takes any case for a name, the last of two fields of the same name, and does not say
-// which of a batch's items is wrong. So it only checks that a body is valid JSON and reads single values; what is between them is
-// walked through here.
+// encoding/json reads structs leniently: it takes any case for a name, the last of two fields of the same name, and
+// does not say which of a batch's items is wrong. So it only checks that a body is valid JSON and reads single values;
+// what is between them is walked through here.
 
 // An item is one request of a body, or what is wrong with it.
 type item[T any] struct {
@@ -24,8 +24,8 @@ type item[T any] struct {
 	wrong *problem
 }
 
-// decode takes a body apart: one request, or a list of at most so many. A mistake in a field belongs to its item; what breaks
-// the JSON, or is no request at all, to the whole.
+// decode takes a body apart: one request, or a list of at most so many. A mistake in a field belongs to its item; what
+// breaks the JSON, or is no request at all, to the whole.
 func decode[T any](body []byte, most int) (items []item[T], batch bool, wrong *problem) {
 	start := skip(body)
 	switch {
@@ -63,7 +63,8 @@ func decodeBatch[T any](list []byte, most int) (items []item[T], wrong *problem)
 	return items, nil
 }
 
-// decodeFields reads the fields of an object into a struct and returns the first mistake. under goes before their names.
+// decodeFields reads the fields of an object into a struct and returns the first mistake. under goes before their
+// names.
 func decodeFields(object []byte, v reflect.Value, under string) *problem {
 	known := requestFields[v.Type()]
 	var seen uint64 // by index
@@ -87,7 +88,8 @@ func decodeFields(object []byte, v reflect.Value, under string) *problem {
 // requestFields are the names that the fields of a request have in JSON, by index. No request has more than 64.
 var requestFields = func() map[reflect.Type][]string {
 	all := map[reflect.Type][]string{}
-	for _, t := range []reflect.Type{reflect.TypeFor[question](), reflect.TypeFor[route](), reflect.TypeFor[waiting](), reflect.TypeFor[settlement]()} {
+	for _, t := range []reflect.Type{reflect.TypeFor[question](), reflect.TypeFor[route](), reflect.TypeFor[waiting](),
+		reflect.TypeFor[settlement]()} {
 		for i := range t.NumField() {
 			all[t] = append(all[t], t.Field(i).Tag.Get("json"))
 		}
@@ -130,7 +132,8 @@ func decodeValue(field string, value []byte, target any) *problem {
 		want, example = "a list", `["…"]`
 	}
 	kind, number, _ := strings.Cut(e.Value, " ") // "number 1.5" where the number does not fit
-	got := map[string]string{"array": "a list", "object": "an object", "string": "text", "bool": "true or false", "number": "a number"}[kind]
+	got := map[string]string{"array": "a list", "object": "an object", "string": "text", "bool": "true or false",
+		"number": "a number"}[kind]
 	if number != "" {
 		got = "the number " + short(number)
 	}
@@ -152,7 +155,8 @@ func broken(body []byte) *problem {
 	case strings.Contains(e.Error(), "unexpected end"):
 		return malformed("the JSON is incomplete", "a bracket or a quotation mark is never closed")
 	case strings.Contains(e.Error(), "after top-level value"):
-		return malformed(fmt.Sprintf("something stands behind the end of the JSON, at byte %d", e.Offset), "send one object, or one list of them")
+		return malformed(fmt.Sprintf("something stands behind the end of the JSON, at byte %d", e.Offset),
+			"send one object, or one list of them")
 	}
 	return malformed(fmt.Sprintf("the JSON breaks at byte %d: %s", e.Offset, e), "send JSON as in RFC 8259")
 }

@@ -7,7 +7,8 @@ import (
 	"weir/internal/clock"
 )
 
-// An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor observes.
+// An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor
+// observes.
 type Env struct {
 	Clock    clock.Clock
 	Log      *slog.Logger

@@ -109,12 +109,14 @@ func TestStopSettles(t *testing.T) {
 			turns := make(chan *weir.Turn, 1)
 			c := newClock()
 			q, line := newQuota(t, c, perHour(2)), lineOf(turns)
-			r := start(t, Options{Holds: Holds{Expired: expired}}, c, policies{"web": chainOf(t, q), "line": chainOf(t, line)})
+			r := start(t, Options{Holds: Holds{Expired: expired}}, c,
+				policies{"web": chainOf(t, q), "line": chainOf(t, line)})
 			r.decide(`{"policy":"web","account":"acme","hold":true}`, weir.Admit)
 			wait := r.decide(`{"policy":"line"}`, weir.Wait)
 			waiting := r.awaiting(context.Background(), wait.Hold, time.Second)
 			r.end()
-			if a := receive(t, waiting); a.status != 503 || a.Type != "urn:weir:stopping" || a.header.Get("Retry-After") == "" {
+			if a := receive(t, waiting); a.status != 503 || a.Type != "urn:weir:stopping" ||
+				a.header.Get("Retry-After") == "" {
 				t.Error(a.status, a.body)
 			}
 			if n := r.left(q, "acme"); n != left || r.seen.open() != 0 {
@@ -128,7 +130,8 @@ func TestStopSettles(t *testing.T) {
 			}
 			// What comes too late, on a connection of somebody else's, takes nothing.
 			w := httptest.NewRecorder()
-			r.ServeHTTP(w, r.request(context.Background(), http.MethodPost, "/v1/decide", `{"policy":"web","account":"acme","hold":true}`))
+			r.ServeHTTP(w, r.request(context.Background(), http.MethodPost, "/v1/decide",
+				`{"policy":"web","account":"acme","hold":true}`))
 			if w.Code != 503 || r.left(q, "acme") != left {
 				t.Error(w.Code, w.Body)
 			}
@@ -159,7 +162,8 @@ func TestHoldsAreSettledOnce(t *testing.T) {
 		var awaits, others sync.WaitGroup
 		awaits.Go(call("/v1/await", `,"for":"1s"`))
 		awaits.Go(call("/v1/await", `,"for":"10s"`))
-		meet := []func(){turn.Grant, func() { r.clock.Advance(2 * time.Minute) }, call("/v1/settle", `,"bytes":7`), call("/v1/settle", `,"done":false`)}
+		meet := []func(){turn.Grant, func() { r.clock.Advance(2 * time.Minute) }, call("/v1/settle", `,"bytes":7`),
+			call("/v1/settle", `,"done":false`)}
 		for i := range len(meet) - round%3 { // now and then without the one or the other to settle it
 			others.Go(meet[(i+round)%len(meet)])
 		}

@@ -35,15 +35,18 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	}
-	for _, seed := range []string{``, `{}`, `[]`, `[{},{}]`, `{"route":"GET a/b"}`, `{"route":{"path":"/"},"cost":1e3}`, `{"account":"\ud800"}`,
-		`{"account":"a","account":"b"}`, `{"recipients":["a",1]}`, `{"hold":null}`, `[[]]`, `{"x":[[[[]]]]}`, `{"cost":12345678901234567890}`, "{\"a\":\"\xff\"}"} {
+	for _, seed := range []string{``, `{}`, `[]`, `[{},{}]`, `{"route":"GET a/b"}`, `{"route":{"path":"/"},"cost":1e3}`,
+		`{"account":"\ud800"}`,
+		`{"account":"a","account":"b"}`, `{"recipients":["a",1]}`, `{"hold":null}`, `[[]]`, `{"x":[[[[]]]]}`,
+		`{"cost":12345678901234567890}`, "{\"a\":\"\xff\"}"} {
 		f.Add([]byte(seed))
 	}
 	const most = 4
 	f.Fuzz(func(t *testing.T, body []byte) {
 		items, batch, wrong := decode[question](body, most)
 		if wrong != nil {
-			if wrong.Status < 400 || wrong.Status > 499 || wrong.Detail == "" || !utf8.ValidString(wrong.Detail) || len(wrong.Detail) > 1000 || items != nil {
+			if wrong.Status < 400 || wrong.Status > 499 || wrong.Detail == "" || !utf8.ValidString(wrong.Detail) ||
+				len(wrong.Detail) > 1000 || items != nil {
 				t.Fatalf("%+v with %d items", wrong, len(items))
 			}
 			return
@@ -61,7 +64,8 @@ func FuzzDecode(f *testing.F) {
 		for i := range items {
 			it := &items[i]
 			if it.wrong != nil {
-				if it.wrong.Status != 400 || it.wrong.Field == "" && !strings.Contains(it.wrong.Detail, "unknown field") {
+				if it.wrong.Status != 400 || it.wrong.Field == "" &&
+					!strings.Contains(it.wrong.Detail, "unknown field") {
 					t.Fatalf("%+v", it.wrong)
 				}
 				continue
@@ -71,7 +75,8 @@ func FuzzDecode(f *testing.F) {
 			}
 			var ev weir.Event
 			var msg weir.Message
-			if wrong := it.value.event(&ev, &msg, most); wrong == nil && len(ev.Account)+len(ev.Kind)+len(ev.Route.Host) > 1000 {
+			if wrong := it.value.event(&ev, &msg, most); wrong == nil &&
+				len(ev.Account)+len(ev.Kind)+len(ev.Route.Host) > 1000 {
 				t.Fatalf("%+v", ev)
 			}
 		}

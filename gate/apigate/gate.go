@@ -16,8 +16,8 @@ import (
 	"weir/policy"
 )
 
-// A Gate is one listener of the decision API with its policies. Its methods may be called from several goroutines; the order is
-// New, Listen, Start, any number of Prepare, Stop.
+// A Gate is one listener of the decision API with its policies. Its methods may be called from several goroutines; the
+// order is New, Listen, Start, any number of Prepare, Stop.
 type Gate struct {
 	env    Env
 	node   string // what its holds begin with
@@ -103,9 +103,10 @@ func (g *Gate) Start() {
 	}()
 }
 
-// Prepare makes ready to go on with other options and other chains. Everything that can fail happens here; then either commit,
-// which cannot fail, or abort must be called. Requests under way keep the options that they began with, and holds the chain that
-// they were taken under; both stay open. The listener is kept: a changed listen address is ignored, it takes another gate.
+// Prepare makes ready to go on with other options and other chains. Everything that can fail happens here; then either
+// commit, which cannot fail, or abort must be called. Requests under way keep the options that they began with, and
+// holds the chain that they were taken under; both stay open. The listener is kept: a changed listen address is
+// ignored, it takes another gate.
 func (g *Gate) Prepare(o Options, chains map[string]*policy.Chain) (commit, abort func(), err error) {
 	o.Listen = g.setup.Load().opts.Listen
 	next, err := newSetup(o, chains)
@@ -127,9 +128,9 @@ func (g *Gate) Prepare(o Options, chains map[string]*policy.Chain) (commit, abor
 	return commit, abort, nil
 }
 
-// Stop stops accepting and waits until the requests under way have been answered; those that await a turn are answered at once.
-// When ctx ends first, their connections are closed and the error of ctx returned. Then whatever is still held is settled, as
-// the options say for holds that nobody settles. A second call waits for the first.
+// Stop stops accepting and waits until the requests under way have been answered; those that await a turn are answered
+// at once. When ctx ends first, their connections are closed and the error of ctx returned. Then whatever is still held
+// is settled, as the options say for holds that nobody settles. A second call waits for the first.
 func (g *Gate) Stop(ctx context.Context) error {
 	g.mu.Lock()
 	first := !g.stopped
@@ -200,7 +201,8 @@ func (g *Gate) stopping() bool {
 	}
 }
 
-// survive, deferred, keeps a panic of a throttle from taking the others down with it. then, which may be nil, cleans up after it.
+// survive, deferred, keeps a panic of a throttle from taking the others down with it. then, which may be nil, cleans up
+// after it.
 func (g *Gate) survive(doing string, then func()) {
 	if failure := recover(); failure != nil {
 		g.env.Log.Error("a panic while "+doing, "panic", failure, "stack", string(debug.Stack()))

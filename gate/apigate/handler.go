@@ -69,7 +69,8 @@ func (c *call) find() (endpoint, bool) {
 	e, known := endpoints[c.r.URL.Path]
 	switch {
 	case !known:
-		p := newProblem(http.StatusNotFound, problemNotFound, fmt.Sprintf("there is nothing under %s", quoted(c.r.URL.Path)))
+		p := newProblem(http.StatusNotFound, problemNotFound,
+			fmt.Sprintf("there is nothing under %s", quoted(c.r.URL.Path)))
 		p.Hint = "see /openapi.json"
 		if near := weir.Nearest(c.r.URL.Path, slices.Sorted(maps.Keys(endpoints))...); near != "" {
 			p.Hint = fmt.Sprintf("did you mean %s?", near)
@@ -77,7 +78,8 @@ func (c *call) find() (endpoint, bool) {
 		c.refuse(p)
 	case c.r.Method != e.method && (c.r.Method != http.MethodHead || e.method != http.MethodGet):
 		c.w.Header().Set("Allow", e.method)
-		c.refuse(newProblem(http.StatusMethodNotAllowed, problemMethod, fmt.Sprintf("%s wants %s", c.r.URL.Path, e.method)))
+		c.refuse(newProblem(http.StatusMethodNotAllowed, problemMethod,
+			fmt.Sprintf("%s wants %s", c.r.URL.Path, e.method)))
 	case !e.public && !c.setup.knows(c.r):
 		c.refuseStranger()
 	default:

@@ -27,8 +27,8 @@ const patience = 20 * time.Second
 
 const token = "0123456789abcdef"
 
-// A fakeClock is one in the test's hand that also tells which timers are set and stopped, so that nobody needs to sleep until
-// one is.
+// A fakeClock is one in the test's hand that also tells which timers are set and stopped, so that nobody needs to sleep
+// until one is.
 type fakeClock struct {
 	*clock.Fake
 	set, stopped chan time.Duration
@@ -143,7 +143,8 @@ func options(o Options, chains policies) Options {
 func start(t testing.TB, o Options, c *fakeClock, chains policies) *rig {
 	t.Helper()
 	r := &rig{t: t, clock: c, seen: newObserver(), log: new(syncBuffer)}
-	g, err := New(options(o, chains), chains, Env{Clock: c, Observer: r.seen, Log: slog.New(slog.NewTextHandler(r.log, nil))})
+	g, err := New(options(o, chains), chains,
+		Env{Clock: c, Observer: r.seen, Log: slog.New(slog.NewTextHandler(r.log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,9 @@ import (
 
 // A hold is a decision that is not over: an admission that its client settles, or a place in line.
 //
-// A Pass belongs to one goroutine at a time. That is the one that decides, until the hold is in the register; then the one that
-// follows the wait, once somebody awaits it; and at last the one that took the hold out of the register, of which there is only
-// one, and which waits until the other has let go.
+// A Pass belongs to one goroutine at a time. That is the one that decides, until the hold is in the register; then the
+// one that follows the wait, once somebody awaits it; and at last the one that took the hold out of the register, of
+// which there is only one, and which waits until the other has let go.
 type hold struct {
 	id    string
 	keep  bool  // the client settles an admission; else the answer that tells of it does
@@ -30,8 +30,9 @@ type hold struct {
 	ended  bool
 }
 
-// follow sees to it that somebody waits for the turn, and returns what is closed when that is over; nil when the hold has ended.
-// One goroutine follows the wait for all who await it, and goes on when they leave: a wait that is broken off loses its place.
+// follow sees to it that somebody waits for the turn, and returns what is closed when that is over; nil when the hold
+// has ended. One goroutine follows the wait for all who await it, and goes on when they leave: a wait that is broken
+// off loses its place.
 func (h *hold) follow(g *Gate) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()

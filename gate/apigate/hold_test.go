@@ -18,7 +18,8 @@ func TestHoldAndSettle(t *testing.T) {
 	if held.Hold == "" || !held.Expires.Equal(noon.Add(time.Minute)) || r.seen.open() != 1 {
 		t.Fatal(held.body)
 	}
-	if a := r.decide(`{"account":"acme","hold":true}`, weir.Refuse); a.Hold != "" || !a.Expires.IsZero() || a.RetryAfter != 1 {
+	if a := r.decide(`{"account":"acme","hold":true}`, weir.Refuse); a.Hold != "" || !a.Expires.IsZero() ||
+		a.RetryAfter != 1 {
 		t.Error("a refusal holds something:", a.body)
 	}
 	r.settle(held.Hold, `,"done":true`, 200)
@@ -52,8 +53,10 @@ func TestSettleUndoneGivesBack(t *testing.T) {
 
 func TestSettleBatch(t *testing.T) {
 	r, q := startQuota(t, Options{}, perMinute(3))
-	first, second := r.decide(`{"account":"acme","hold":true}`, weir.Admit), r.decide(`{"account":"acme","hold":true}`, weir.Admit)
-	a := r.post("/v1/settle", `[{"hold":"`+first.Hold+`","done":false},{"hold":"`+first.Hold+`"},{"hold":"`+second.Hold+`","bytes":-1},{"hold":"`+second.Hold+`"}]`)
+	first, second := r.decide(`{"account":"acme","hold":true}`, weir.Admit),
+		r.decide(`{"account":"acme","hold":true}`, weir.Admit)
+	a := r.post("/v1/settle", `[{"hold":"`+first.Hold+`","done":false},{"hold":"`+first.Hold+`"},{"hold":"`+second.Hold+
+		`","bytes":-1},{"hold":"`+second.Hold+`"}]`)
 	var items []struct {
 		Settled bool
 		Error   *problem
@@ -74,14 +77,16 @@ func TestHoldsOfOthers(t *testing.T) {
 	r, _ := startQuota(t, Options{}, perMinute(100))
 	other, _ := startQuota(t, Options{}, perMinute(100))
 	held := r.decide(`{"account":"acme","hold":true}`, weir.Admit)
-	if a := other.settle(held.Hold, ``, 409); a.Type != "urn:weir:other-node" || !strings.Contains(a.Detail, other.node) {
+	if a := other.settle(held.Hold, ``, 409); a.Type != "urn:weir:other-node" ||
+		!strings.Contains(a.Detail, other.node) {
 		t.Error(a.body)
 	}
 	if a := other.post("/v1/await", `{"hold":"`+held.Hold+`"}`); a.status != 409 {
 		t.Error(a.status, a.body)
 	}
 	r.settle(held.Hold, ``, 200)
-	for _, id := range []string{"x", r.node + ".x", strings.Repeat("x", 35), held.Hold[:len(held.Hold)-1], strings.ToUpper(held.Hold[:9]) + "x"} {
+	for _, id := range []string{"x", r.node + ".x", strings.Repeat("x", 35), held.Hold[:len(held.Hold)-1],
+		strings.ToUpper(held.Hold[:9]) + "x"} {
 		r.settle(id, ``, 404)
 	}
 	if len(held.Hold) != idLetters {
@@ -94,7 +99,8 @@ func TestAwait(t *testing.T) {
 	r, q := startQuota(t, Options{}, delayed(perMinute(1)))
 	r.decide(`{"account":"acme"}`, weir.Admit)
 	wait := r.decide(`{"account":"acme"}`, weir.Wait)
-	if wait.Hold == "" || wait.RetryAfter != 60 || wait.Reason != weir.OverLimit || !wait.Expires.Equal(noon.Add(2*time.Minute)) {
+	if wait.Hold == "" || wait.RetryAfter != 60 || wait.Reason != weir.OverLimit ||
+		!wait.Expires.Equal(noon.Add(2*time.Minute)) {
 		t.Fatal(wait.body)
 	}
 	early := r.awaiting(context.Background(), wait.Hold, 5*time.Second)
@@ -110,7 +116,8 @@ func TestAwait(t *testing.T) {
 	}
 	// Nobody asked to settle it, so that the answer has.
 	r.settle(wait.Hold, ``, 404)
-	if r.seen.open() != 0 || r.left(q, "acme") != 0 || r.seen.decided["web wait"] != 1 || r.seen.decided["web admit"] != 1 {
+	if r.seen.open() != 0 || r.left(q, "acme") != 0 || r.seen.decided["web wait"] != 1 ||
+		r.seen.decided["web admit"] != 1 {
 		t.Error(r.seen.open(), r.left(q, "acme"), r.seen.decided)
 	}
 }
@@ -136,7 +143,8 @@ func TestAwaitIsBounded(t *testing.T) {
 	for _, length := range []string{`,"for":"1h"`, `,"for":null`, ``} {
 		answers := make(chan answer, 1)
 		go func() {
-			a, _ := r.try(r.request(context.Background(), http.MethodPost, "/v1/await", `{"hold":"`+wait.Hold+`"`+length+`}`))
+			a, _ := r.try(r.request(context.Background(), http.MethodPost, "/v1/await",
+				`{"hold":"`+wait.Hold+`"`+length+`}`))
 			answers <- a
 		}()
 		until(t, r.clock.set, 7*time.Second)
@@ -149,7 +157,9 @@ func TestAwaitIsBounded(t *testing.T) {
 
 // What limits a level is taken after the wait, and may have to be waited for as well.
 func TestAwaitTurnThenPlace(t *testing.T) {
-	r, _ := startQuota(t, Options{Holds: Holds{TTL: weir.Duration(time.Hour)}, Timeouts: Timeouts{Wait: weir.Duration(time.Hour)}},
+	r,
+		_ := startQuota(t, Options{Holds: Holds{TTL: weir.Duration(time.Hour)},
+		Timeouts: Timeouts{Wait: weir.Duration(time.Hour)}},
 		delayed(perMinute(1)), delayed(atOnce(1)))
 	first := r.decide(`{"account":"acme","hold":true}`, weir.Admit)
 	wait := r.decide(`{"account":"acme","hold":true}`, weir.Wait)
@@ -206,7 +216,8 @@ func TestTurnIsCalledOff(t *testing.T) {
 	}
 	waiting := r.awaiting(context.Background(), wait.Hold, time.Second)
 	receive(t, turns).Refuse(weir.WaitTooLong)
-	if a := receive(t, waiting); a.status != 200 || a.Verdict != weir.Refuse || a.Reason != weir.WaitTooLong || a.Hold != "" {
+	if a := receive(t, waiting); a.status != 200 || a.Verdict != weir.Refuse || a.Reason != weir.WaitTooLong ||
+		a.Hold != "" {
 		t.Error(a.body)
 	}
 	if receive(t, line.settled).Done {
@@ -259,7 +270,8 @@ func TestAwaitTwice(t *testing.T) {
 	turns := make(chan *weir.Turn, 1)
 	r := start(t, Options{}, newClock(), policies{"web": chainOf(t, lineOf(turns))})
 	wait := r.decide(`{}`, weir.Wait)
-	one, two := r.awaiting(context.Background(), wait.Hold, time.Second), r.awaiting(context.Background(), wait.Hold, time.Second)
+	one, two := r.awaiting(context.Background(), wait.Hold, time.Second),
+		r.awaiting(context.Background(), wait.Hold, time.Second)
 	receive(t, turns).Grant()
 	if a, b := receive(t, one), receive(t, two); a.status+b.status != 200+404 {
 		t.Error(a.body, b.body)

@@ -66,7 +66,8 @@ func TestOpenAPIPaths(t *testing.T) {
 		if _, open := operation["security"]; open != e.public {
 			t.Errorf("%s is described as public: %v", path, open)
 		}
-		if responses := operation["responses"].(object); responses["200"] == nil || (responses["401"] == nil) != e.public {
+		if responses := operation["responses"].(object); responses["200"] == nil ||
+			(responses["401"] == nil) != e.public {
 			t.Errorf("%s: answers %v", path, sorted(responses))
 		}
 	}
@@ -76,9 +77,12 @@ func TestOpenAPIPaths(t *testing.T) {
 func TestOpenAPIFields(t *testing.T) {
 	doc := document(t)
 	described := map[string]reflect.Type{
-		"Question": reflect.TypeFor[question](), "Route": reflect.TypeFor[route](), "Waiting": reflect.TypeFor[waiting](),
-		"Settlement": reflect.TypeFor[settlement](), "Settled": reflect.TypeFor[settled](), "Decision": reflect.TypeFor[decision](),
-		"ItemFailure": reflect.TypeFor[itemFailure](), "Policies": reflect.TypeFor[policyList](), "Policy": reflect.TypeFor[policyEntry](),
+		"Question": reflect.TypeFor[question](), "Route": reflect.TypeFor[route](),
+		"Waiting":    reflect.TypeFor[waiting](),
+		"Settlement": reflect.TypeFor[settlement](), "Settled": reflect.TypeFor[settled](),
+		"Decision":    reflect.TypeFor[decision](),
+		"ItemFailure": reflect.TypeFor[itemFailure](), "Policies": reflect.TypeFor[policyList](),
+		"Policy":  reflect.TypeFor[policyEntry](),
 		"Problem": reflect.TypeFor[problem](),
 	}
 	schemas := under(doc, doc, "components", "schemas").(object)
@@ -152,18 +156,24 @@ func TestOpenAPIWords(t *testing.T) {
 	for r := weir.NoReason + 1; !strings.HasPrefix(r.String(), "reason("); r++ {
 		reasons = append(reasons, r.String())
 	}
-	for _, name := range []string{problemMalformed, problemInvalid, problemToken, problemNotFound, problemMethod, problemTimeout, problemNoHold, problemOtherNode,
-		problemTooLarge + BoundBody, problemTooLarge + BoundBatch, problemFullPrefix + BoundRequests, problemFullPrefix + BoundHolds, problemStopping, problemFailure} {
+	for _, name := range []string{problemMalformed, problemInvalid, problemToken, problemNotFound, problemMethod,
+		problemTimeout, problemNoHold, problemOtherNode,
+		problemTooLarge + BoundBody, problemTooLarge + BoundBatch, problemFullPrefix + BoundRequests,
+		problemFullPrefix + BoundHolds, problemStopping, problemFailure} {
 		problems = append(problems, "urn:weir:"+name)
 	}
-	for at, want := range map[string][]string{"Decision verdict": verdicts, "Decision reason": reasons, "Problem type": problems} {
+	for at, want := range map[string][]string{"Decision verdict": verdicts, "Decision reason": reasons,
+		"Problem type": problems} {
 		schema, field, _ := strings.Cut(at, " ")
-		if got := under(doc, doc, "components", "schemas", schema, "properties", field, "enum"); fmt.Sprint(got) != fmt.Sprint(want) {
+		if got := under(doc, doc, "components", "schemas", schema, "properties", field,
+			"enum"); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s is described as\n%v, and is one of\n%v", at, got, want)
 		}
 	}
-	for field, most := range map[string]int{"policy": maxWord, "account": 256, "plan": maxPlan, "user": maxAddress, "kind": maxKind, "name": maxName, "phone": maxPhone, "stamp": maxStamp, "id": maxID} {
-		if got := under(doc, doc, "components", "schemas", "Question", "properties", field, "maxLength"); got != float64(most) {
+	for field, most := range map[string]int{"policy": maxWord, "account": 256, "plan": maxPlan, "user": maxAddress,
+		"kind": maxKind, "name": maxName, "phone": maxPhone, "stamp": maxStamp, "id": maxID} {
+		if got := under(doc, doc, "components", "schemas", "Question", "properties", field,
+			"maxLength"); got != float64(most) {
 			t.Errorf("%s is described as at most %v long, and is %d", field, got, most)
 		}
 	}
@@ -191,8 +201,8 @@ func TestOpenAPIReferences(t *testing.T) {
 	visit(doc)
 }
 
-// The examples are what they say: requests are sent to a gate, and both what it answers and what the document shows fits the
-// schemas.
+// The examples are what they say: requests are sent to a gate, and both what it answers and what the document shows
+// fits the schemas.
 func TestOpenAPIExamples(t *testing.T) {
 	doc := document(t)
 	c := newClock()
@@ -215,7 +225,8 @@ func TestOpenAPIExamples(t *testing.T) {
 		examples, _ := under(doc, operation, "requestBody", "content", "application/json", "examples").(object)
 		for name, example := range examples {
 			value := under(doc, example, "value")
-			if err := fits(doc, under(doc, operation, "requestBody", "content", "application/json", "schema"), value); err != nil {
+			if err := fits(doc, under(doc, operation, "requestBody", "content", "application/json", "schema"),
+				value); err != nil {
 				t.Errorf("%s, %s: %v", path, name, err)
 			}
 			body, _ := json.Marshal(value)
@@ -225,10 +236,12 @@ func TestOpenAPIExamples(t *testing.T) {
 			}
 			a := r.do(r.request(context.Background(), e.method, path, string(body)))
 			var got any
-			if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.status != http.StatusOK || strings.Contains(a.body, "error") {
+			if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.status != http.StatusOK ||
+				strings.Contains(a.body, "error") {
 				t.Fatalf("%s, %s: %d %s %v", path, name, a.status, a.body, err)
 			}
-			if err := fits(doc, under(doc, operation, "responses", "200", "content", "application/json", "schema"), got); err != nil {
+			if err := fits(doc, under(doc, operation, "responses", "200", "content", "application/json", "schema"),
+				got); err != nil {
 				t.Errorf("%s, %s: the answer %s: %v", path, name, a.body, err)
 			}
 			sent++
@@ -243,7 +256,8 @@ func TestOpenAPIExamples(t *testing.T) {
 		_ = json.Unmarshal([]byte(a.body), &got)
 		schema := under(doc, doc, "components", "schemas", "Problem")
 		if want == 200 {
-			schema = under(doc, doc, "paths", "/v1/decide", "post", "responses", "200", "content", "application/json", "schema")
+			schema = under(doc, doc, "paths", "/v1/decide", "post", "responses", "200", "content", "application/json",
+				"schema")
 		}
 		if err := fits(doc, schema, got); err != nil || a.status != want {
 			t.Errorf("%s: %s: %v", body, a.body, err)

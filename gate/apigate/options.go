@@ -15,11 +15,11 @@ import (
 
 // Options configure one decision API: services ask it over HTTP, in JSON, what a policy says.
 type Options struct {
-	// The address to listen on: "127.0.0.1:9100". The API speaks no TLS: on a network that others can listen to, put a proxy that
-	// does in front of it.
+	// The address to listen on: "127.0.0.1:9100". The API speaks no TLS: on a network that others can listen to, put a
+	// proxy that does in front of it.
 	Listen string `yaml:"listen"`
-	// The bearer tokens that clients must show one of. Each has at least 16 letters, digits and punctuation marks; take them from a
-	// file or the environment: ${file:/etc/weir/token}.
+	// The bearer tokens that clients must show one of. Each has at least 16 letters, digits and punctuation marks; take
+	// them from a file or the environment: ${file:/etc/weir/token}.
 	Tokens []string `yaml:"tokens"`
 	// What clients may ask for: under each name the throttles that judge the event, in order.
 	Policies map[string][]string `yaml:"policies"`
@@ -35,11 +35,11 @@ type Options struct {
 type Holds struct {
 	// How many holds may be open. One more decision that needs one is given back and gets 503. Default 100000.
 	Max int `yaml:"max"`
-	// How long a hold is kept for a client that does not settle it. For a wait it counts from the expected turn, or from the last
-	// time that somebody awaited it. Default 1m.
+	// How long a hold is kept for a client that does not settle it. For a wait it counts from the expected turn, or
+	// from the last time that somebody awaited it. Default 1m.
 	TTL weir.Duration `yaml:"ttl"`
-	// What becomes of a hold that nobody settled in time: done (what it took stays charged; the default) or undone (it is given
-	// back).
+	// What becomes of a hold that nobody settled in time: done (what it took stays charged; the default) or undone (it
+	// is given back).
 	Expired Expired `yaml:"expired"`
 }
 
@@ -106,7 +106,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others to say.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others
+// to say.
 func (o Options) Validate() error {
 	var v mistakes
 	if o.Listen == "" {
@@ -122,7 +123,8 @@ func (o Options) Validate() error {
 	v.Count("holds.max", o.Holds.Max, maxCount)
 	v.duration("holds.ttl", o.Holds.TTL, minTTL, maxTTL)
 	if o.Holds.Expired != ExpiredDone && o.Holds.Expired != ExpiredUndone {
-		v.Add("holds.expired", fmt.Sprintf("%q is not what can become of a hold", o.Holds.Expired), "one of done, undone")
+		v.Add("holds.expired", fmt.Sprintf("%q is not what can become of a hold", o.Holds.Expired),
+			"one of done, undone")
 	}
 	v.Count("bounds.connections", o.Bounds.Connections, maxCount)
 	v.Count("bounds.requests", o.Bounds.Requests, maxCount)
@@ -156,11 +158,13 @@ func (v *mistakes) tokens(tokens []string) {
 		at := fmt.Sprintf("tokens[%d]", i)
 		switch {
 		case len(token) < minToken:
-			v.Add(at, fmt.Sprintf("the token has %d characters", len(token)), fmt.Sprintf("at least %d: openssl rand -hex 16", minToken))
+			v.Add(at, fmt.Sprintf("the token has %d characters", len(token)),
+				fmt.Sprintf("at least %d: openssl rand -hex 16", minToken))
 		case len(token) > maxToken:
 			v.Add(at, fmt.Sprintf("the token has %d characters", len(token)), fmt.Sprintf("at most %d", maxToken))
 		case strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }):
-			v.Add(at, "the token has characters that do not go into a header", "letters, digits and punctuation marks, without spaces")
+			v.Add(at, "the token has characters that do not go into a header",
+				"letters, digits and punctuation marks, without spaces")
 		case slices.Contains(tokens[:i], token):
 			v.Add(at, "the token is listed twice", "leave one out")
 		}
@@ -176,7 +180,8 @@ func (v *mistakes) policies(policies map[string][]string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(policies)) {
 		if len(name) == 0 || len(name) > maxWord || strings.ContainsFunc(name, notInWord) {
-			v.Add("policies."+name, fmt.Sprintf("%q is not a name", name), fmt.Sprintf("letters, digits, '-', '_' and '.', at most %d", maxWord))
+			v.Add("policies."+name, fmt.Sprintf("%q is not a name", name),
+				fmt.Sprintf("letters, digits, '-', '_' and '.', at most %d", maxWord))
 		}
 	}
 }

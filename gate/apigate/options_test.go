@@ -17,7 +17,8 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	bad := Options{
-		Listen: "9100", Tokens: []string{"short", token, token, "sixteen characters", strings.Repeat("x", 1025), "sixteencharacterß"},
+		Listen: "9100", Tokens: []string{"short", token, token, "sixteen characters", strings.Repeat("x", 1025),
+			"sixteencharacterß"},
 		Policies: map[string][]string{"": nil, "a b": nil, strings.Repeat("x", 65): nil, "web": nil},
 		Holds:    Holds{Max: -1, TTL: 1, Expired: "gone"},
 		Bounds:   Bounds{Connections: -1, Requests: 1e9, Body: 10, Batch: -1, Recipients: -1},
@@ -33,8 +34,10 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%v tells a secret", fe)
 		}
 	}
-	want := "listen tokens[0] tokens[2] tokens[3] tokens[4] tokens[5] policies. policies.a b policies." + strings.Repeat("x", 65) +
-		" holds.max holds.ttl holds.expired bounds.connections bounds.requests bounds.body bounds.batch bounds.recipients" +
+	want := "listen tokens[0] tokens[2] tokens[3] tokens[4] tokens[5] policies. policies.a b policies." +
+		strings.Repeat("x", 65) +
+		" holds.max holds.ttl holds.expired bounds.connections bounds.requests bounds.body bounds.batch " +
+		"bounds.recipients" +
 		" timeouts.header timeouts.idle timeouts.wait"
 	if got := strings.Join(paths, " "); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)

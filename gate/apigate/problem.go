@@ -60,26 +60,30 @@ func malformed(what, hint string) *problem {
 
 // full says that the gate has no room, and why.
 func full(bound, what string, limit int) *problem {
-	p := newProblem(http.StatusServiceUnavailable, problemFullPrefix+bound, fmt.Sprintf("the gate has no room: %s are bounded at %d", what, limit))
+	p := newProblem(http.StatusServiceUnavailable, problemFullPrefix+bound,
+		fmt.Sprintf("the gate has no room: %s are bounded at %d", what, limit))
 	p.Hint, p.bound = "try again later", bound
 	return p
 }
 
 // tooLarge says that a request goes beyond a bound, and which.
 func tooLarge(bound, what string, limit any) *problem {
-	p := newProblem(http.StatusRequestEntityTooLarge, problemTooLarge+bound, fmt.Sprintf("%s: the bound is %v", what, limit))
+	p := newProblem(http.StatusRequestEntityTooLarge, problemTooLarge+bound,
+		fmt.Sprintf("%s: the bound is %v", what, limit))
 	p.bound = bound
 	return p
 }
 
 func noHold() *problem {
-	p := newProblem(http.StatusNotFound, problemNoHold, "there is no such hold: it has been settled, it has expired, or it never was")
+	p := newProblem(http.StatusNotFound, problemNoHold,
+		"there is no such hold: it has been settled, it has expired, or it never was")
 	p.Field = "hold"
 	return p
 }
 
 func otherNode(own string) *problem {
-	p := newProblem(http.StatusConflict, problemOtherNode, fmt.Sprintf("the hold was given by another node, or before a restart; this node is %s", own))
+	p := newProblem(http.StatusConflict, problemOtherNode,
+		fmt.Sprintf("the hold was given by another node, or before a restart; this node is %s", own))
 	p.Field, p.Hint = "hold", "settle a hold where it was taken: it begins with the name of its node"
 	return p
 }

@@ -67,7 +67,8 @@ func TestReloadFails(t *testing.T) {
 	if _, _, err := r.Prepare(options(Options{Holds: Holds{Max: -1}}, chains), chains); err == nil {
 		t.Error("taken")
 	}
-	if _, _, err := r.Prepare(options(Options{}, chains), nil); err == nil || weir.FieldErrors(err)[0].Path != "policies.web" {
+	if _, _, err := r.Prepare(options(Options{}, chains), nil); err == nil ||
+		weir.FieldErrors(err)[0].Path != "policies.web" {
 		t.Error("a policy without a chain:", err)
 	}
 	commit, abort, err := r.Prepare(options(Options{}, chains), chains)
@@ -97,7 +98,8 @@ func TestReloadServer(t *testing.T) {
 	}
 
 	before := r.Gate.server.Load()
-	r.reload(Options{Timeouts: Timeouts{Header: weir.Duration(9 * time.Second), Idle: weir.Duration(time.Second)}}, policies{"web": chainOf(t)})
+	r.reload(Options{Timeouts: Timeouts{Header: weir.Duration(9 * time.Second), Idle: weir.Duration(time.Second)}},
+		policies{"web": chainOf(t)})
 	if r.Gate.server.Load() == before {
 		t.Error("the same server")
 	}

@@ -22,8 +22,8 @@ type server struct {
 	done    chan struct{} // closed when Serve has returned
 }
 
-// serve puts a new server in place. The old one, if any, takes no more connections: idle ones are closed, those that have just
-// been made get their first answer, and requests under way go on. g.mu is held.
+// serve puts a new server in place. The old one, if any, takes no more connections: idle ones are closed, those that
+// have just been made get their first answer, and requests under way go on. g.mu is held.
 func (g *Gate) serve(o serverOptions) {
 	next := &server{doorway: doorway.New(g.tcp.Addr()), opts: o, done: make(chan struct{})}
 	next.http = &http.Server{
@@ -81,8 +81,8 @@ func (g *Gate) receive(tcp *net.TCPConn) {
 	g.hand(&conn{TCPConn: tcp, gate: g})
 }
 
-// hand gives a connection to the server of the hour. A closed doorway means that its successor is in place, or that the gate
-// stops.
+// hand gives a connection to the server of the hour. A closed doorway means that its successor is in place, or that the
+// gate stops.
 func (g *Gate) hand(c *conn) {
 	for !g.server.Load().doorway.Hand(c) {
 		if g.stopping() {

@@ -49,7 +49,8 @@ func (c *call) conclude(s *settlement) (settled, *problem) {
 		return settled{}, wrong
 	}
 	if s.Status != 0 && (s.Status < 100 || s.Status > 599) {
-		return settled{}, invalid("status", fmt.Sprintf("%d is no status of HTTP", s.Status), "between 100 and 599, or leave it out")
+		return settled{}, invalid("status", fmt.Sprintf("%d is no status of HTTP", s.Status),
+			"between 100 and 599, or leave it out")
 	}
 	h, wrong := c.gate.findHold(s.Hold)
 	if wrong != nil {
@@ -73,14 +74,15 @@ func (c *call) await() {
 	case wrong != nil:
 		c.refuse(wrong)
 	case batch:
-		c.refuse(malformed("one hold is awaited at a time", "send one object; several requests may wait at the same time"))
+		c.refuse(malformed("one hold is awaited at a time",
+			"send one object; several requests may wait at the same time"))
 	default:
 		answerOne(c, &items[0], c.outcome)
 	}
 }
 
-// outcome waits for the turn of a hold and tells the final verdict, or when the time is over that the wait goes on. To await a
-// hold keeps it alive. A final verdict that leaves nothing to settle is told once, and ends the hold.
+// outcome waits for the turn of a hold and tells the final verdict, or when the time is over that the wait goes on. To
+// await a hold keeps it alive. A final verdict that leaves nothing to settle is told once, and ends the hold.
 func (c *call) outcome(w *waiting) (d decision, wrong *problem) {
 	g, ttl := c.gate, c.setup.opts.Holds.TTL.Std()
 	patience, wrong := c.patience(w.For)
@@ -129,8 +131,8 @@ func (c *call) patience(text string) (time.Duration, *problem) {
 	return min(d, most).Std(), nil
 }
 
-// pause waits until a turn has come, for so long at most. Who has left, or meets a gate that stops, is told no verdict: that
-// would end a hold that the client still counts on.
+// pause waits until a turn has come, for so long at most. Who has left, or meets a gate that stops, is told no verdict:
+// that would end a hold that the client still counts on.
 func (c *call) pause(called <-chan struct{}, patience time.Duration) *problem {
 	over := make(chan struct{})
 	timer := c.gate.env.Clock.AfterFunc(patience, func() { close(over) })

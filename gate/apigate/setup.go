@@ -15,8 +15,8 @@ import (
 	"weir/policy"
 )
 
-// A setup is everything that a request needs to know of the gate's options. It does not change; a reload puts another one in its
-// place, and a request keeps the one that it began with.
+// A setup is everything that a request needs to know of the gate's options. It does not change; a reload puts another
+// one in its place, and a request keeps the one that it began with.
 type setup struct {
 	opts   Options             // with defaults, without the tokens
 	tokens [][sha256.Size]byte // their hashes, which are of the same length
@@ -37,14 +37,15 @@ func newSetup(o Options, chains map[string]*policy.Chain) (*setup, error) {
 	var missing []error
 	for _, name := range s.names {
 		if s.chains[name] = chains[name]; chains[name] == nil {
-			missing = append(missing, &weir.FieldError{Path: "policies." + name, Msg: fmt.Sprintf("the policy %q has no chain", name)})
+			missing = append(missing, &weir.FieldError{Path: "policies." + name,
+				Msg: fmt.Sprintf("the policy %q has no chain", name)})
 		}
 	}
 	return s, errors.Join(missing...)
 }
 
-// knows reports whether a request shows one of the tokens. How long that takes does not depend on which, nor on how much of it
-// is right.
+// knows reports whether a request shows one of the tokens. How long that takes does not depend on which, nor on how
+// much of it is right.
 func (s *setup) knows(r *http.Request) bool {
 	shown := r.Header["Authorization"]
 	if len(shown) != 1 {

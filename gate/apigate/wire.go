@@ -28,11 +28,12 @@ type question struct {
 	Cost       int64    `json:"cost"`
 	Bytes      int64    `json:"bytes"`
 	Stamp      string   `json:"stamp"`
-	Client     string   `json:"client"`  // who pays with a stamp, as the asking service knows it; the source where it is left out
-	Message    string   `json:"message"` // what a stamp pays for, where it pays for one thing only
-	Load       float64  `json:"load"`    // of the asking service, 1 being all that it can do
-	ID         string   `json:"id"`
-	Hold       bool     `json:"hold"` // keep the hold of an admission open until it is settled
+	// who pays with a stamp, as the asking service knows it; the source where it is left out
+	Client  string  `json:"client"`
+	Message string  `json:"message"` // what a stamp pays for, where it pays for one thing only
+	Load    float64 `json:"load"`    // of the asking service, 1 being all that it can do
+	ID      string  `json:"id"`
+	Hold    bool    `json:"hold"` // keep the hold of an admission open until it is settled
 }
 
 // A route is what a question is about. In JSON it is an object, or a text as in "GET example.com/path".
@@ -57,7 +58,8 @@ func (r *route) UnmarshalJSON(value []byte) error {
 		}
 		return nil
 	}
-	return &fieldProblem{invalid("route", "neither an object nor text", `write {"method":"GET","host":"example.com","path":"/"} or "GET example.com/"`)}
+	return &fieldProblem{invalid("route", "neither an object nor text",
+		`write {"method":"GET","host":"example.com","path":"/"} or "GET example.com/"`)}
 }
 
 // parse reads the form that people write: a method where a space follows, a host up to the first slash, and a path.
@@ -95,21 +97,22 @@ type settled struct {
 
 // A decision is the answer to a question, and to a request to await.
 type decision struct {
-	Verdict    weir.Verdict `json:"verdict"`
-	By         string       `json:"by,omitempty"`
-	Rule       string       `json:"rule,omitempty"`
-	Reason     weir.Reason  `json:"reason,omitempty"`
-	Unit       string       `json:"unit,omitempty"` // of limit and remaining
-	Limit      *int64       `json:"limit,omitempty"`
-	Remaining  *int64       `json:"remaining,omitempty"`
-	Window     float64      `json:"window,omitempty"`      // seconds
-	Per        string       `json:"per,omitempty"`         // day, week, month or year, where the window is one of the calendar
-	RetryAfter float64      `json:"retry_after,omitempty"` // seconds
-	Challenge  string       `json:"challenge,omitempty"`   // the puzzle to be solved
-	Algorithm  string       `json:"algorithm,omitempty"`
-	Work       int64        `json:"work,omitempty"` // of the puzzle, in operations
-	Hold       string       `json:"hold,omitempty"`
-	Expires    time.Time    `json:"expires,omitzero"`
+	Verdict   weir.Verdict `json:"verdict"`
+	By        string       `json:"by,omitempty"`
+	Rule      string       `json:"rule,omitempty"`
+	Reason    weir.Reason  `json:"reason,omitempty"`
+	Unit      string       `json:"unit,omitempty"` // of limit and remaining
+	Limit     *int64       `json:"limit,omitempty"`
+	Remaining *int64       `json:"remaining,omitempty"`
+	Window    float64      `json:"window,omitempty"` // seconds
+	// day, week, month or year, where the window is one of the calendar
+	Per        string    `json:"per,omitempty"`
+	RetryAfter float64   `json:"retry_after,omitempty"` // seconds
+	Challenge  string    `json:"challenge,omitempty"`   // the puzzle to be solved
+	Algorithm  string    `json:"algorithm,omitempty"`
+	Work       int64     `json:"work,omitempty"` // of the puzzle, in operations
+	Hold       string    `json:"hold,omitempty"`
+	Expires    time.Time `json:"expires,omitzero"`
 }
 
 // An itemFailure stands in the place of an answer in a batch.
@@ -154,21 +157,25 @@ func (q *question) event(ev *weir.Event, msg *weir.Message, recipients int) *pro
 		field, value string
 		most         int
 	}{
-		{"account", q.Account, identify.MaxAccount}, {"plan", q.Plan, maxPlan}, {"user", q.User, maxAddress}, {"kind", q.Kind, maxKind},
+		{"account", q.Account, identify.MaxAccount}, {"plan", q.Plan, maxPlan}, {"user", q.User, maxAddress},
+		{"kind", q.Kind, maxKind},
 		{"name", q.Name, maxName}, {"phone", q.Phone, maxPhone}, {"stamp", q.Stamp, maxStamp}, {"id", q.ID, maxID},
 		{"client", q.Client, maxClient}, {"message", q.Message, maxClient},
-		{"route.method", q.Route.Method, maxMethod}, {"route.host", q.Route.Host, maxHost}, {"route.path", q.Route.Path, maxPath},
+		{"route.method", q.Route.Method, maxMethod}, {"route.host", q.Route.Host, maxHost},
+		{"route.path", q.Route.Path, maxPath},
 	} {
 		if wrong := checkText(text.field, text.value, text.most); wrong != nil {
 			return wrong
 		}
 	}
 	if strings.TrimFunc(q.Account, identify.IsBlank) != q.Account {
-		return invalid("account", "white space around the id", "leave it out: some services trim it, and it would be another account here")
+		return invalid("account", "white space around the id",
+			"leave it out: some services trim it, and it would be another account here")
 	}
 	if strings.HasPrefix(q.Account, identify.SourcePrefix) {
 		// A client passes on what its users call themselves, and none of them is to be charged as somebody's address.
-		return invalid("account", fmt.Sprintf("an account does not begin with %q", identify.SourcePrefix), "name the address as source")
+		return invalid("account", fmt.Sprintf("an account does not begin with %q", identify.SourcePrefix),
+			"name the address as source")
 	}
 	if strings.ContainsFunc(q.Kind, notInWord) {
 		return invalid("kind", fmt.Sprintf("%s is not a word", quoted(q.Kind)), noWordHint)
@@ -182,9 +189,11 @@ func (q *question) event(ev *weir.Event, msg *weir.Message, recipients int) *pro
 		}
 	}
 	if !(q.Load >= 0 && q.Load <= maxLoad) {
-		return invalid("load", fmt.Sprintf("%g is out of bounds", q.Load), fmt.Sprintf("a share: 0.9 for 90 %%, at most %d", maxLoad))
+		return invalid("load", fmt.Sprintf("%g is out of bounds", q.Load),
+			fmt.Sprintf("a share: 0.9 for 90 %%, at most %d", maxLoad))
 	}
-	*ev = weir.Event{Account: q.Account, Plan: q.Plan, Kind: q.Kind, ID: q.ID, Cost: q.Cost, Bytes: q.Bytes, Route: q.Route.event()}
+	*ev = weir.Event{Account: q.Account, Plan: q.Plan, Kind: q.Kind, ID: q.ID, Cost: q.Cost, Bytes: q.Bytes,
+		Route: q.Route.event()}
 	if ev.Kind == "" {
 		ev.Kind = defaultKind
 	}
@@ -207,7 +216,8 @@ const clientMark = "api:"
 // message fills in what only messages have.
 func (q *question) message(ev *weir.Event, msg *weir.Message, recipients int) *problem {
 	if n := len(q.Recipients); n > recipients {
-		wrong := invalid("recipients", fmt.Sprintf("%d are too many", n), fmt.Sprintf("at most %d; ask for the others in another request", recipients))
+		wrong := invalid("recipients", fmt.Sprintf("%d are too many", n),
+			fmt.Sprintf("at most %d; ask for the others in another request", recipients))
 		wrong.bound = BoundRecipients
 		return wrong
 	}
@@ -262,7 +272,8 @@ func newDecision(a *weir.Answer, now time.Time) decision {
 		d.By, d.Rule = figure.By, figure.Rule
 	}
 	if figure.Unit != "" || figure.Limit > 0 { // else the rule is none that counts
-		d.Unit, d.Limit, d.Remaining, d.Window = figure.Unit, &figure.Limit, &figure.Remaining, seconds(figure.Window.Length())
+		d.Unit, d.Limit, d.Remaining, d.Window = figure.Unit, &figure.Limit, &figure.Remaining,
+			seconds(figure.Window.Length())
 		if figure.Window.Calendar() != weir.NoCalendar {
 			d.Per = figure.Window.String()
 		}
@@ -281,8 +292,8 @@ func closest(figures []weir.Figure) (f weir.Figure) {
 	return f
 }
 
-// retryAfter returns when it is worth while to come again. For a wait, that is when the turn is expected; zero means that nobody
-// can tell, and the client awaits. For a refusal, zero means that there is no use in it.
+// retryAfter returns when it is worth while to come again. For a wait, that is when the turn is expected; zero means
+// that nobody can tell, and the client awaits. For a refusal, zero means that there is no use in it.
 func retryAfter(a *weir.Answer, now time.Time) time.Duration {
 	const unknown = time.Second // a place is free when somebody leaves
 	switch {
@@ -290,7 +301,8 @@ func retryAfter(a *weir.Answer, now time.Time) time.Duration {
 		return 0
 	case a.Verdict == weir.Wait:
 		return max(a.Until.Sub(now), 0)
-	case a.Reason == weir.OverLimit && a.Rule != "" && a.Limit == 0, a.Reason == weir.Banned && a.Until.IsZero(): // closed for good
+	case a.Reason == weir.OverLimit && a.Rule != "" && a.Limit == 0, a.Reason == weir.Banned && a.Until.IsZero():
+		// closed for good
 		return 0
 	}
 	until := a.Until

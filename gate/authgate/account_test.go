@@ -23,8 +23,10 @@ func TestNobodyReadsAnotherAccount(t *testing.T) {
 		p := newProbe(nil)
 		r := start(t, Options{Account: []string{place}}, clock.NewFake(noon), chainOf(t, quiet{p}))
 		for name, head := range map[string]string{
-			"nginx":   "GET / HTTP/1.1\r\nHost: weir\r\nX-Original-Method: GET\r\nX-Real-IP: 192.0.2.1\r\nX-Original-URI: /v1?",
-			"traefik": "GET / HTTP/1.1\r\nHost: weir\r\nX-Forwarded-Method: GET\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Uri: /v1?",
+			"nginx": "GET / HTTP/1.1\r\nHost: weir\r\nX-Original-Method: GET\r\nX-Real-IP: " +
+				"192.0.2.1\r\nX-Original-URI: /v1?",
+			"traefik": "GET / HTTP/1.1\r\nHost: weir\r\nX-Forwarded-Method: GET\r\nX-Forwarded-For: " +
+				"192.0.2.1\r\nX-Forwarded-Uri: /v1?",
 		} {
 			t.Run(place+" "+name, rapid.MakeCheck(func(t *rapid.T) {
 				query, lines := readers.Any(t, place)
@@ -73,13 +75,16 @@ func say(t testing.TB, addr, text string) int {
 func TestPlacesThatDisagree(t *testing.T) {
 	for conflict, want := range map[identify.Conflict]int{"": 400, identify.ConflictFirst: 200} {
 		p := newProbe(nil)
-		r := start(t, Options{Account: []string{"header:X-Api-Key", "bearer"}, AccountConflict: conflict}, clock.NewFake(noon), chainOf(t, p))
-		if a := r.ask(byTraefik("X-Api-Key", "a", "Authorization", "Bearer b")...); a.status != want || want == 200 && p.last(t).Account != "a" {
+		r := start(t, Options{Account: []string{"header:X-Api-Key", "bearer"}, AccountConflict: conflict},
+			clock.NewFake(noon), chainOf(t, p))
+		if a := r.ask(byTraefik("X-Api-Key", "a", "Authorization", "Bearer b")...); a.status != want || want == 200 &&
+			p.last(t).Account != "a" {
 			t.Errorf("%q: %d %s", conflict, a.status, a.body)
 		}
 	}
 	for _, places := range [][]string{{"jwt:sub"}, {"cert"}} { // nobody checks them here
-		if err := (Options{Listen: "127.0.0.1:0", Account: places}).Validate(); err == nil || !strings.Contains(err.Error(), "account") {
+		if err := (Options{Listen: "127.0.0.1:0", Account: places}).Validate(); err == nil ||
+			!strings.Contains(err.Error(), "account") {
 			t.Errorf("%q: %v", places, err)
 		}
 	}
@@ -105,12 +110,14 @@ func TestNamedTwice(t *testing.T) {
 		{"one cookie", "cookie:session", "", []string{"Cookie", "x=1; session=a"}, ""},
 	} {
 		r := start(t, Options{Account: []string{c.place}}, clock.NewFake(noon), chainOf(t, newProbe(nil)))
-		a := r.ask(append([]string{"X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/" + c.query, "X-Forwarded-For", "192.0.2.1"}, c.headers...)...)
+		a := r.ask(append([]string{"X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/" + c.query, "X-Forwarded-For",
+			"192.0.2.1"}, c.headers...)...)
 		want := 200
 		if c.detail != "" {
 			want = 400
 		}
-		if a.status != want || !strings.Contains(a.refusal.Detail, c.detail) || r.seen.bounds(BoundAccount) != want/400 {
+		if a.status != want || !strings.Contains(a.refusal.Detail, c.detail) ||
+			r.seen.bounds(BoundAccount) != want/400 {
 			t.Errorf("%s: %d %s, %d counted", c.name, a.status, a.body, r.seen.bounds(BoundAccount))
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"weir/internal/doorway"
 )
 
-// A refusal is what is told about a request that is not to go on: a problem (RFC 9457), with the same facts as at the HTTP gate. nginx
-// reads the headers alone; the others hand the body to the client.
+// A refusal is what is told about a request that is not to go on: a problem (RFC 9457), with the same facts as at the
+// HTTP gate. nginx reads the headers alone; the others hand the body to the client.
 type refusal struct {
 	Type       string `json:"type"`
 	Title      string `json:"title"`
@@ -49,7 +49,8 @@ func (v *visit) admit(now time.Time) {
 // refuse answers as the verdict wants it.
 func (v *visit) refuse(a *weir.Answer) {
 	now := v.event.Time.Add(v.held)
-	doc := refusal{Status: v.statusOf(a), Detail: detail(a), Policy: a.Rule, Throttle: a.By, Reason: a.Reason.String(), RetryAfter: doorway.RetryAfter(a, now)}
+	doc := refusal{Status: v.statusOf(a), Detail: detail(a), Policy: a.Rule, Throttle: a.By, Reason: a.Reason.String(),
+		RetryAfter: doorway.RetryAfter(a, now)}
 	if a.Reason != weir.NoReason {
 		doc.Type = "urn:weir:" + doc.Reason
 	}
@@ -161,7 +162,8 @@ const maxID = 128
 func saneID(ids []string) string {
 	id, ok := only(ids)
 	if !ok || len(id) > maxID || strings.ContainsFunc(id, func(c rune) bool {
-		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_.~+=/:@", c))
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			strings.ContainsRune("-_.~+=/:@", c))
 	}) {
 		return ""
 	}

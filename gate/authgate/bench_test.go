@@ -13,7 +13,9 @@ import (
 )
 
 func benchGate(b *testing.B, limit int64) *Gate {
-	q, err := quota.New(quota.Options{Policies: []quota.Policy{{Name: "per-hour", Limit: quota.Count(limit), Period: weir.Period{Length: 3600e9}}}})
+	q,
+		err := quota.New(quota.Options{Policies: []quota.Policy{{Name: "per-hour", Limit: quota.Count(limit),
+		Period: weir.Period{Length: 3600e9}}}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -29,7 +31,8 @@ func BenchmarkAnswer(b *testing.B) {
 	for name, limit := range map[string]int64{"admit": 1 << 40, "refuse": 1} {
 		b.Run(name, func(b *testing.B) {
 			g := benchGate(b, limit)
-			req := &http.Request{Method: "GET", RemoteAddr: netip.AddrPortFrom(loopback, 1).String(), Header: headersOf(byNginx("X-Api-Key", "acme")...)}
+			req := &http.Request{Method: "GET", RemoteAddr: netip.AddrPortFrom(loopback, 1).String(),
+				Header: headersOf(byNginx("X-Api-Key", "acme")...)}
 			w := &recorder{header: http.Header{}}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -56,7 +59,10 @@ func BenchmarkServe(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })}
+		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			w.WriteHeader(http.StatusOK)
+		})}
 		go func() { _ = s.Serve(l) }()
 		defer s.Close()
 		askAll(b, l.Addr().String())

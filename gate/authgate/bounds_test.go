@@ -60,7 +60,8 @@ func TestRequestsBound(t *testing.T) {
 	first, second := r.asking(t.Context(), byNginx()...), r.asking(t.Context(), byNginx()...)
 	r.untilWaiting(2)
 	a := r.ask(byNginx()...)
-	if a.status != 403 || a.header.Get("X-Weir-Status") != "503" || a.Reason != "overload" || a.Policy != "bounds.requests" || a.header.Get("Retry-After") != "1" {
+	if a.status != 403 || a.header.Get("X-Weir-Status") != "503" || a.Reason != "overload" ||
+		a.Policy != "bounds.requests" || a.header.Get("Retry-After") != "1" {
 		t.Error(a.status, a.body)
 	}
 	if a := r.ask(byTraefik()...); a.status != 503 || r.seen.bounds(BoundRequests) != 2 || len(line.asked()) != 2 {
@@ -111,13 +112,15 @@ func TestHeaderBound(t *testing.T) {
 // Who is no trusted proxy is not answered, whatever he writes.
 func TestStranger(t *testing.T) {
 	p := newProbe(nil)
-	r := start(t, Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32")}}, clock.NewFake(noon), chainOf(t, p))
+	r := start(t, Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32")}}, clock.NewFake(noon),
+		chainOf(t, p))
 	for _, headers := range [][]string{byNginx(), byTraefik(), nil, {"X-Forwarded-For", "192.0.2.7"}} {
 		if a := r.ask(headers...); a.status != 403 || a.header.Get("X-Weir-Status") != "403" {
 			t.Error(a.status, a.body)
 		}
 	}
-	if len(p.asked()) != 0 || r.seen.bounds(BoundStranger) != 4 || strings.Count(r.log.String(), "no trusted proxy") != 1 {
+	if len(p.asked()) != 0 || r.seen.bounds(BoundStranger) != 4 ||
+		strings.Count(r.log.String(), "no trusted proxy") != 1 {
 		t.Error(p.asked(), r.seen.bounded, r.log)
 	}
 	// By default, this machine may ask, and nobody else.
@@ -125,7 +128,8 @@ func TestStranger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for peer, want := range map[string]int{"127.0.0.1:1": 200, "127.9.9.9:1": 200, "[::1]:1": 200, "192.0.2.1:1": 403, "10.0.0.1:1": 403, "[2001:db8::1]:1": 403, "": 403, "@": 403} {
+	for peer, want := range map[string]int{"127.0.0.1:1": 200, "127.9.9.9:1": 200, "[::1]:1": 200, "192.0.2.1:1": 403,
+		"10.0.0.1:1": 403, "[2001:db8::1]:1": 403, "": 403, "@": 403} {
 		w := &recorder{header: http.Header{}}
 		g.ServeHTTP(w, &http.Request{RemoteAddr: peer, Header: headersOf(byNginx()...)})
 		if w.status != want {
@@ -158,7 +162,8 @@ func TestMalformedIsRefused(t *testing.T) {
 		{byNginx("X-Forwarded-Uri", "/free"), 403},
 	} {
 		a := r.ask(c.headers...)
-		if a.status != c.status || a.header.Get("X-Weir-Status") != "400" || a.Detail == "" || r.seen.bounds(BoundMalformed) != i+1 {
+		if a.status != c.status || a.header.Get("X-Weir-Status") != "400" || a.Detail == "" ||
+			r.seen.bounds(BoundMalformed) != i+1 {
 			t.Error(a.status, a.header, a.body)
 		}
 	}
@@ -175,17 +180,20 @@ func TestBadAccount(t *testing.T) {
 			t.Errorf("%.20q: %d %s", key, a.status, a.body)
 		}
 	}
-	if a := r.ask(byTraefik("X-Api-Key", strings.Repeat("k", identify.MaxAccount))...); a.status != 200 || len(p.asked()) != 1 {
+	if a := r.ask(byTraefik("X-Api-Key", strings.Repeat("k", identify.MaxAccount))...); a.status != 200 ||
+		len(p.asked()) != 1 {
 		t.Error(a.status, a.body)
 	}
 }
 
-// A body is not waited for: it may have been announced and never come. What comes next on the connection is not taken for a question.
+// A body is not waited for: it may have been announced and never come. What comes next on the connection is not taken
+// for a question.
 func TestBodyIsIgnored(t *testing.T) {
 	p := newProbe(nil)
 	r := start(t, Options{}, clock.NewFake(noon), chainOf(t, p))
 	forged := wire(byNginx("X-Api-Key", "somebody else's"), "")
-	for name, more := range map[string]string{"announced": "Content-Length: 500\r\n", "chunks": "Transfer-Encoding: chunked\r\n", "expected": "Content-Length: 5\r\nExpect: 100-continue\r\n"} {
+	for name, more := range map[string]string{"announced": "Content-Length: 500\r\n",
+		"chunks": "Transfer-Encoding: chunked\r\n", "expected": "Content-Length: 5\r\nExpect: 100-continue\r\n"} {
 		c := r.dial()
 		_, _ = io.WriteString(c, wire(byNginx(), more))
 		br := bufio.NewReader(c)
@@ -201,7 +209,8 @@ func TestBodyIsIgnored(t *testing.T) {
 	}
 	// Also one that comes, up to what is thrown away without a word.
 	req := r.request(t.Context(), byNginx()...)
-	req.Method, req.Body, req.ContentLength = "POST", io.NopCloser(strings.NewReader(strings.Repeat("x", 100<<10))), 100<<10
+	req.Method, req.Body, req.ContentLength = "POST", io.NopCloser(strings.NewReader(strings.Repeat("x", 100<<10))),
+		100<<10
 	if a := r.do(req); a.status != 200 {
 		t.Error(a.status, a.body)
 	}

@@ -8,7 +8,8 @@ import (
 	"weir/internal/clock"
 )
 
-// An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor observes.
+// An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor
+// observes.
 type Env struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
@@ -19,7 +20,8 @@ type Env struct {
 
 // An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block.
 type Observer interface {
-	// Decided tells that a question was answered: with what verdict in the end, and how long the gate held the answer back for a turn.
+	// Decided tells that a question was answered: with what verdict in the end, and how long the gate held the answer
+	// back for a turn.
 	Decided(v weir.Verdict, held time.Duration)
 	// Waiting tells that so many more, or fewer, answers are held back.
 	Waiting(delta int)
@@ -39,7 +41,8 @@ const (
 )
 
 // BoundNames lists what Observer.Bounded may be told.
-var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, BoundHeader, BoundStranger, BoundMalformed, BoundAccount}
+var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, BoundHeader, BoundStranger, BoundMalformed,
+	BoundAccount}
 
 func (e Env) withDefaults() Env {
 	if e.Clock == nil {

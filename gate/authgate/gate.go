@@ -16,8 +16,8 @@ import (
 	"weir/policy"
 )
 
-// A Gate is one listener that proxies ask, with its chain of throttles. Its methods may be called from several goroutines; the order is
-// New, Listen, Start, any number of Prepare, Stop.
+// A Gate is one listener that proxies ask, with its chain of throttles. Its methods may be called from several
+// goroutines; the order is New, Listen, Start, any number of Prepare, Stop.
 type Gate struct {
 	env    Env
 	setup  atomic.Pointer[setup]
@@ -50,7 +50,8 @@ func New(o Options, chain *policy.Chain, env Env) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{env: env.withDefaults(), stop: make(chan struct{}), accepting: make(chan struct{}), ended: make(chan struct{})}
+	g := &Gate{env: env.withDefaults(), stop: make(chan struct{}), accepting: make(chan struct{}),
+		ended: make(chan struct{})}
 	g.began = g.env.Clock.Now()
 	g.base, g.cancel = context.WithCancel(context.Background())
 	g.setup.Store(s)
@@ -118,9 +119,9 @@ func (g *Gate) newServer(o serverOptions) *http.Server {
 	}
 }
 
-// Prepare makes ready to go on with other options and another chain. Everything that can fail happens here; then either commit, which
-// cannot fail, or abort must be called. Questions under way keep the options and the chain that they began with. The listener is kept: a
-// changed listen address or socket is ignored, it takes another gate.
+// Prepare makes ready to go on with other options and another chain. Everything that can fail happens here; then either
+// commit, which cannot fail, or abort must be called. Questions under way keep the options and the chain that they
+// began with. The listener is kept: a changed listen address or socket is ignored, it takes another gate.
 func (g *Gate) Prepare(o Options, chain *policy.Chain) (commit, abort func(), err error) {
 	now := g.setup.Load()
 	o.Listen, o.Socket = now.opts.Listen, now.opts.Socket
@@ -143,8 +144,8 @@ func (g *Gate) Prepare(o Options, chain *policy.Chain) (commit, abort func(), er
 	return commit, abort, nil
 }
 
-// Stop stops accepting and waits until the questions under way, and those that wait for a turn, have been answered. When ctx ends first,
-// their connections are closed and the error of ctx returned. A second call waits for the first.
+// Stop stops accepting and waits until the questions under way, and those that wait for a turn, have been answered.
+// When ctx ends first, their connections are closed and the error of ctx returned. A second call waits for the first.
 func (g *Gate) Stop(ctx context.Context) error {
 	g.mu.Lock()
 	first := !g.stopped
@@ -174,8 +175,8 @@ func (g *Gate) Stop(ctx context.Context) error {
 	if servers != nil {
 		servers.Close()
 	}
-	// Contexts and connections are gone, so that the last questions end by themselves; they must have settled before the throttles are
-	// taken down.
+	// Contexts and connections are gone, so that the last questions end by themselves; they must have settled before
+	// the throttles are taken down.
 	if !g.idle(lastWait) {
 		g.env.Log.Error("questions are still under way after the stop", "requests", g.requests.Load())
 	}

@@ -22,10 +22,13 @@ func TestEvent(t *testing.T) {
 		headers []string
 	}{
 		"nginx": {Nginx, byNginx()}, "nginx by itself": {Auto, byNginx()},
-		"traefik": {Traefik, byTraefik()}, "caddy": {Caddy, byTraefik()}, "haproxy": {HAProxy, byTraefik()}, "traefik by itself": {Auto, byTraefik()},
+		"traefik": {Traefik, byTraefik()}, "caddy": {Caddy, byTraefik()}, "haproxy": {HAProxy, byTraefik()},
+		"traefik by itself": {Auto, byTraefik()},
 		// What a client wrote in the words of another proxy is nothing to one that is named.
-		"nginx, forged":   {Nginx, byNginx("X-Forwarded-Uri", "/free", "X-Forwarded-Method", "GET", "X-Forwarded-Host", "free.example", "Forwarded", "for=198.51.100.9")},
-		"traefik, forged": {Traefik, byTraefik("X-Original-Uri", "/free", "X-Original-Method", "GET", "X-Real-Ip", "198.51.100.9", "Forwarded", "for=198.51.100.9")},
+		"nginx, forged": {Nginx, byNginx("X-Forwarded-Uri", "/free", "X-Forwarded-Method", "GET", "X-Forwarded-Host",
+			"free.example", "Forwarded", "for=198.51.100.9")},
+		"traefik, forged": {Traefik, byTraefik("X-Original-Uri", "/free", "X-Original-Method", "GET", "X-Real-Ip",
+			"198.51.100.9", "Forwarded", "for=198.51.100.9")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProbe(nil)
@@ -34,7 +37,8 @@ func TestEvent(t *testing.T) {
 			if a.status != 200 || a.body != "" || a.header.Get("Content-Length") != "0" {
 				t.Fatal(a.status, a.body, a.header)
 			}
-			want := weir.Event{Time: noon, Source: netip.MustParseAddr("192.0.2.1"), Account: "k1", Kind: "http", ID: "q-1", Agent: "curl/8",
+			want := weir.Event{Time: noon, Source: netip.MustParseAddr("192.0.2.1"), Account: "k1", Kind: "http",
+				ID: "q-1", Agent: "curl/8",
 				Route: weir.Route{Method: "POST", Host: "example.com", Path: "/v1/users"}}
 			if got := p.last(t); !reflect.DeepEqual(got, want) {
 				t.Errorf("asked %+v, want %+v", got, want)
@@ -62,11 +66,13 @@ func TestBrokenSource(t *testing.T) {
 		{byTraefik("Forwarded", `for="`, "X-Real-Ip", "198.51.100.9"), 200, "192.0.2.1", false},
 		{byNginx("Forwarded", `for=198.51.100.9`), 200, "192.0.2.1", false},
 		{but(byTraefik(), "X-Forwarded-For", "garbage, , 192.0.2.1"), 200, "192.0.2.1", false},
-		{but(byTraefik(), "X-Forwarded-For", strings.Repeat("10.0.0.3, ", 33)+"192.0.2.1, 10.0.0.2"), 200, "192.0.2.1", false},
+		{but(byTraefik(), "X-Forwarded-For", strings.Repeat("10.0.0.3, ", 33)+"192.0.2.1, 10.0.0.2"), 200, "192.0.2.1",
+			false},
 		{but(byTraefik(), "X-Forwarded-For", "192.0.2.1, unknown, 10.0.0.2"), 200, "10.0.0.2", true},
 		{but(byTraefik(), "X-Forwarded-For", "garbage"), 200, "127.0.0.1", true},
 		{but(byTraefik(), "X-Forwarded-For", strings.Repeat("10.0.0.3, ", 33)+"10.0.0.2"), 200, "10.0.0.3", true},
-		{but(byNginx(), "X-Forwarded-For", "garbage"), 403, "", false},                               // X-Real-IP differs
+		// X-Real-IP differs
+		{but(byNginx(), "X-Forwarded-For", "garbage"), 403, "", false},
 		{but(but(byTraefik(), "X-Forwarded-For", ""), "Forwarded", "for=192.0.2.1"), 400, "", false}, // no source
 	} {
 		before := len(p.asked())
@@ -79,7 +85,8 @@ func TestBrokenSource(t *testing.T) {
 			}
 			continue
 		}
-		if ev := p.last(t); ev.Source.String() != c.want || ev.SourceUnknown != c.unknown || ev.OtherSource.IsValid() || ev.Account != "source:"+c.want {
+		if ev := p.last(t); ev.Source.String() != c.want || ev.SourceUnknown != c.unknown || ev.OtherSource.IsValid() ||
+			ev.Account != "source:"+c.want {
 			t.Errorf("%q: %s, unknown is %v, charged to %s", c.headers, ev.Source, ev.SourceUnknown, ev.Account)
 		}
 	}
@@ -91,8 +98,10 @@ func TestRefusals(t *testing.T) {
 		why    weir.Reason
 		status int
 	}{
-		{weir.OverLimit, 429}, {weir.LineFull, 429}, {weir.WaitTooLong, 429}, {weir.NoAccount, 401}, {weir.TooCostly, 429}, {weir.Overload, 503},
-		{weir.Failure, 503}, {weir.NoSource, 429}, {weir.Banned, 403}, {weir.NotPaying, 429}, {weir.Forged, 403}, {weir.Replayed, 403},
+		{weir.OverLimit, 429}, {weir.LineFull, 429}, {weir.WaitTooLong, 429}, {weir.NoAccount, 401},
+		{weir.TooCostly, 429}, {weir.Overload, 503},
+		{weir.Failure, 503}, {weir.NoSource, 429}, {weir.Banned, 403}, {weir.NotPaying, 429}, {weir.Forged, 403},
+		{weir.Replayed, 403},
 		{weir.TooMany, 429}, {weir.NoReason, 429},
 	} {
 		r := start(t, Options{Account: []string{"bearer"}}, clock.NewFake(noon), chainOf(t, refusing(c.why)))
@@ -103,8 +112,10 @@ func TestRefusals(t *testing.T) {
 				status = 403
 			}
 			if a.status != status || a.header.Get("X-Weir-Status") != strconv.Itoa(c.status) || a.Status != c.status ||
-				a.header.Get("X-Weir-Reason") != c.why.String() || a.Reason != c.why.String() || a.header.Get("X-Weir-By") != "plans/rule" ||
-				a.Throttle != "plans" || a.header.Get("Content-Type") != "application/problem+json" || a.RequestID == "" || a.Detail == "" {
+				a.header.Get("X-Weir-Reason") != c.why.String() || a.Reason != c.why.String() ||
+				a.header.Get("X-Weir-By") != "plans/rule" ||
+				a.Throttle != "plans" || a.header.Get("Content-Type") != "application/problem+json" ||
+				a.RequestID == "" || a.Detail == "" {
 				t.Errorf("%s, %s: %d %v %s", c.why, dialect, a.status, a.header, a.body)
 			}
 			if challenge := a.header.Get("WWW-Authenticate"); (challenge == `Bearer realm="weir"`) != (c.status == 401) {
@@ -122,15 +133,18 @@ func TestLimit(t *testing.T) {
 	r, _ := startQuota(t, Options{Account: []string{"header:X-Api-Key"}}, perMinute(2))
 	for left := range 2 {
 		a := r.ask(byNginx("X-Api-Key", "acme")...)
-		if a.status != 200 || a.header.Get("RateLimit") != `"per-minute";r=`+string(rune('1'-left))+";t=60" || a.header.Get("RateLimit-Policy") != `"per-minute";q=2;w=60` {
+		if a.status != 200 || a.header.Get("RateLimit") != `"per-minute";r=`+string(rune('1'-left))+";t=60" ||
+			a.header.Get("RateLimit-Policy") != `"per-minute";q=2;w=60` {
 			t.Error(a.status, a.header)
 		}
 	}
 	r.clock.Advance(18 * time.Second)
 	for _, headers := range [][]string{byNginx("X-Api-Key", "acme"), byTraefik("X-Api-Key", "acme")} {
 		a := r.ask(headers...)
-		if a.Status != 429 || a.RetryAfter != 42 || a.header.Get("Retry-After") != "42" || a.header.Get("RateLimit") != `"per-minute";r=0;t=42` ||
-			*a.Limit != 2 || *a.Remaining != 0 || a.Policy != "per-minute" || a.Detail != "The limit of 2 requests per minute is used up." {
+		if a.Status != 429 || a.RetryAfter != 42 || a.header.Get("Retry-After") != "42" ||
+			a.header.Get("RateLimit") != `"per-minute";r=0;t=42` ||
+			*a.Limit != 2 || *a.Remaining != 0 || a.Policy != "per-minute" ||
+			a.Detail != "The limit of 2 requests per minute is used up." {
 			t.Error(a.status, a.header, a.body)
 		}
 	}
@@ -161,18 +175,22 @@ func TestOffend(t *testing.T) {
 // There is no page to pay at: a challenge is a refusal.
 func TestChallenge(t *testing.T) {
 	unpaid := newProbe(func(_ *weir.Event, a *weir.Answer) {
-		a.Verdict, a.Reason, a.Figure = weir.Challenge, weir.Unpaid, weir.Figure{Rule: "per-day", Unit: "requests", Limit: 5, Window: weir.Window(24 * time.Hour)}
+		a.Verdict, a.Reason, a.Figure = weir.Challenge, weir.Unpaid,
+			weir.Figure{Rule: "per-day", Unit: "requests", Limit: 5, Window: weir.Window(24 * time.Hour)}
 	})
 	r := start(t, Options{}, clock.NewFake(noon), chainOf(t, unpaid))
 	a := r.ask(byTraefik()...)
-	if a.status != 429 || a.Reason != "unpaid" || a.Detail != "The limit of 5 requests per day is used up." || r.seen.decisions(weir.Challenge) != 1 {
+	if a.status != 429 || a.Reason != "unpaid" || a.Detail != "The limit of 5 requests per day is used up." ||
+		r.seen.decisions(weir.Challenge) != 1 {
 		t.Error(a.status, a.body, r.seen.decided)
 	}
 	dear := &till{newProbe(func(_ *weir.Event, a *weir.Answer) {
-		a.Verdict, a.Reason, a.Figure = weir.Challenge, weir.Unpaid, weir.Figure{Rule: "stamp", Unit: "operations", Limit: 65536}
+		a.Verdict, a.Reason, a.Figure = weir.Challenge, weir.Unpaid,
+			weir.Figure{Rule: "stamp", Unit: "operations", Limit: 65536}
 	})}
 	r = start(t, Options{}, clock.NewFake(noon), chainOf(t, dear))
-	if a := r.ask(byTraefik()...); a.status != 503 || a.Reason != "unpaid" || a.Detail != "The server has no room for the request right now." {
+	if a := r.ask(byTraefik()...); a.status != 503 || a.Reason != "unpaid" ||
+		a.Detail != "The server has no room for the request right now." {
 		t.Error(a.status, a.body)
 	}
 	if a := r.ask(byNginx()...); a.status != 403 || a.header.Get("X-Weir-Status") != "503" {
@@ -224,7 +242,8 @@ func TestPanic(t *testing.T) {
 		}
 	})
 	r := start(t, Options{}, clock.NewFake(noon), chainOf(t, first, p))
-	if a := r.ask(byTraefik()...); a.status != 503 || a.Reason != "failure" || !strings.Contains(r.log.String(), "broken") {
+	if a := r.ask(byTraefik()...); a.status != 503 || a.Reason != "failure" ||
+		!strings.Contains(r.log.String(), "broken") {
 		t.Error(a.status, a.body, r.log)
 	}
 	if a := r.ask(byNginx()...); a.status != 403 || a.header.Get("X-Weir-Status") != "503" {

@@ -90,8 +90,8 @@ func (v *visit) peer() (netip.Addr, bool) {
 	return from.Addr(), err == nil && v.setup.proxies.Trusts(from.Addr())
 }
 
-// leaveBody sees to it that a body, which nobody wants, holds nothing up. It may have been announced and never come: then what comes next on
-// the connection would be taken for it, so that this connection ends with the answer.
+// leaveBody sees to it that a body, which nobody wants, holds nothing up. It may have been announced and never come:
+// then what comes next on the connection would be taken for it, so that this connection ends with the answer.
 func (v *visit) leaveBody() {
 	if v.r.ContentLength == 0 {
 		return
@@ -102,10 +102,12 @@ func (v *visit) leaveBody() {
 	_ = rc.SetReadDeadline(time.Now().Add(bodyTime))
 }
 
-// bodyTime is how long a connection that ends stays open for the rest of a body, so that the answer is read before it breaks.
+// bodyTime is how long a connection that ends stays open for the rest of a body, so that the answer is read before it
+// breaks.
 const bodyTime = 5 * time.Second
 
-// understand makes an event of the question. It reports false when that cannot be done, and the question has been answered.
+// understand makes an event of the question. It reports false when that cannot be done, and the question has been
+// answered.
 func (v *visit) understand(peer netip.Addr) bool {
 	s, h := v.setup, v.r.Header
 	var err error
@@ -153,8 +155,8 @@ func (v *visit) judge() {
 	v.refuse(a)
 }
 
-// wait holds the answer back until the turn comes or is called off. It reports false when the question has been answered already, or
-// nobody is there to be answered.
+// wait holds the answer back until the turn comes or is called off. It reports false when the question has been
+// answered already, or nobody is there to be answered.
 func (v *visit) wait() bool {
 	g, a, now := v.gate, &v.pass.Answer, v.gate.env.Clock.Now
 	most := v.setup.opts.MaxWait.Std()

@@ -305,13 +305,15 @@ func (r *rig) asking(ctx context.Context, headers ...string) <-chan answer {
 
 // byNginx are the headers of a question as nginx puts it, with more.
 func byNginx(more ...string) []string {
-	return append([]string{"X-Original-URI", "/v1/users?key=k1", "X-Original-Method", "POST", "X-Original-Host", "Example.com:80",
+	return append([]string{"X-Original-URI", "/v1/users?key=k1", "X-Original-Method", "POST", "X-Original-Host",
+		"Example.com:80",
 		"X-Real-IP", "192.0.2.1", "X-Forwarded-For", "192.0.2.1"}, more...)
 }
 
 // byTraefik are the headers of a question as Traefik and Caddy put it, with more.
 func byTraefik(more ...string) []string {
-	return append([]string{"X-Forwarded-Method", "POST", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "Example.com:80",
+	return append([]string{"X-Forwarded-Method", "POST", "X-Forwarded-Proto", "https", "X-Forwarded-Host",
+		"Example.com:80",
 		"X-Forwarded-Uri", "/v1/users?key=k1", "X-Forwarded-For", "192.0.2.1"}, more...)
 }
 

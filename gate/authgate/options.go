@@ -16,28 +16,29 @@ import (
 
 // Options configure one gate for forward-auth: a proxy asks it about each request, and lets pass what it admits.
 type Options struct {
-	// Where the proxy asks: "127.0.0.1:9003", or a socket of this machine, unix:/run/weir/auth. It speaks no TLS. Default 127.0.0.1:9003.
+	// Where the proxy asks: "127.0.0.1:9003", or a socket of this machine, unix:/run/weir/auth. It speaks no TLS.
+	// Default 127.0.0.1:9003.
 	Listen string `yaml:"listen"`
 	// Who may use the socket, where listen is one.
 	Socket Socket `yaml:"socket"`
-	// Which proxy asks, by whose headers it says what the request was: nginx (X-Original-URI and its like; refusals are told as nginx
-	// can understand them), traefik, caddy, haproxy (X-Forwarded-Uri and its like), or auto (the default; by the headers that are there,
-	// and a question that has both kinds is refused).
+	// Which proxy asks, by whose headers it says what the request was: nginx (X-Original-URI and its like; refusals are
+	// told as nginx can understand them), traefik, caddy, haproxy (X-Forwarded-Uri and its like), or auto (the default;
+	// by the headers that are there, and a question that has both kinds is refused).
 	For Dialect `yaml:"for"`
 	// The throttles that judge each request, in order.
 	Throttles []string `yaml:"throttles"`
-	// Where the account of a request is found: header:X-Api-Key, bearer, query:key, cookie:session,
-	// path:1 (the first segment of the path), source (the source address; of IPv6 the /64). Default: none, so that nobody has an account.
+	// Where the account of a request is found: header:X-Api-Key, bearer, query:key, cookie:session, path:1 (the first
+	// segment of the path), source (the source address; of IPv6 the /64). Default: none, so that nobody has an account.
 	Account []string `yaml:"account"`
 	// What happens to a request that names different accounts in different places: refuse, or first, so that the
 	// first place of the list counts and the others are not looked at. The source never disagrees. Default refuse.
 	AccountConflict identify.Conflict `yaml:"account_conflict"`
-	// Who may ask, and is believed: the machines that the proxies run on. Also the proxies in front of those, whose addresses in
-	// X-Forwarded-For are passed over. Anybody else gets 403. Default 127.0.0.0/8 and ::1/128; whoever may use the socket, where listen
-	// is one.
+	// Who may ask, and is believed: the machines that the proxies run on. Also the proxies in front of those, whose
+	// addresses in X-Forwarded-For are passed over. Anybody else gets 403. Default 127.0.0.0/8 and ::1/128; whoever may
+	// use the socket, where listen is one.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
-	// How long an answer may be held back for a turn, where a throttle delays. Whose turn would come later is refused. The proxy's own
-	// timeout must be longer. Default 5s.
+	// How long an answer may be held back for a turn, where a throttle delays. Whose turn would come later is refused.
+	// The proxy's own timeout must be longer. Default 5s.
 	MaxWait weir.Duration `yaml:"max_wait"`
 	// Bounds on what proxies may take of the gate.
 	Bounds Bounds `yaml:"bounds"`
@@ -114,7 +115,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others to say.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others
+// to say.
 func (o Options) Validate() error {
 	var v weir.Mistakes
 	o.validateListen(&v)
@@ -124,14 +126,16 @@ func (o Options) Validate() error {
 		if !prefix.IsValid() {
 			v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
 		} else if prefix.Bits() == 0 {
-			v.Add(at, fmt.Sprintf("%s lets everybody ask in the name of anybody", prefix), "name the machines that your proxies run on")
+			v.Add(at, fmt.Sprintf("%s lets everybody ask in the name of anybody", prefix),
+				"name the machines that your proxies run on")
 		}
 	}
 	accounts, err := identify.ParseAccounts(o.Account)
 	v.Under("account", err)
 	o.AccountConflict.Validate(&v, &accounts)
 	if accounts.Certs() || len(accounts.Claims()) > 0 {
-		v.Add("account", "neither tokens nor certificates are checked at this gate", "name accounts by header:X-Api-Key, bearer, query:key, cookie:session, path:1 or source")
+		v.Add("account", "neither tokens nor certificates are checked at this gate",
+			"name accounts by header:X-Api-Key, bearer, query:key, cookie:session, path:1 or source")
 	}
 	if o.MaxWait < 0 || o.MaxWait > maxWait {
 		v.Add("max_wait", fmt.Sprintf("%s is out of bounds", o.MaxWait), fmt.Sprintf("at most %s", maxWait))
@@ -150,18 +154,21 @@ func (o *Options) validateListen(v *weir.Mistakes) {
 	switch {
 	case o.Listen == "": // it has a default
 	case network == "unix" && !filepath.IsAbs(address):
-		v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen), "write unix:/run/weir/auth")
+		v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen),
+			"write unix:/run/weir/auth")
 	case network == "tcp":
 		_, port, err := net.SplitHostPort(address)
 		if err == nil {
 			_, err = strconv.ParseUint(port, 10, 16)
 		}
 		if err != nil {
-			v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), "write 127.0.0.1:9003, or unix:/run/weir/auth")
+			v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen),
+				"write 127.0.0.1:9003, or unix:/run/weir/auth")
 		}
 	}
 	if o.Socket != (Socket{}) && network != "unix" {
-		v.Add("socket", "the gate does not listen on a socket of this machine", "leave it out, or write listen: unix:/run/weir/auth")
+		v.Add("socket", "the gate does not listen on a socket of this machine",
+			"leave it out, or write listen: unix:/run/weir/auth")
 	}
 	if m := o.Socket.Mode; m != "" {
 		if mode, err := strconv.ParseUint(m, 8, 32); err != nil || mode > 0o777 {

@@ -10,11 +10,12 @@ import (
 
 func TestMistakes(t *testing.T) {
 	for path, o := range map[string]Options{
-		"listen":             {Listen: "9003"},
-		"socket":             {Socket: Socket{Group: "www-data"}},
-		"socket.mode":        {Listen: "unix:/run/weir/auth", Socket: Socket{Mode: "rw"}},
-		"for":                {For: "ngnix"},
-		"trusted_proxies[1]": {TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::/0")}},
+		"listen":      {Listen: "9003"},
+		"socket":      {Socket: Socket{Group: "www-data"}},
+		"socket.mode": {Listen: "unix:/run/weir/auth", Socket: Socket{Mode: "rw"}},
+		"for":         {For: "ngnix"},
+		"trusted_proxies[1]": {TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"),
+			netip.MustParsePrefix("::/0")}},
 		"trusted_proxies[0]": {TrustedProxies: make([]netip.Prefix, 1)},
 		"account[0]":         {Account: []string{"heder:X"}},
 		"max_wait":           {MaxWait: -1},
@@ -45,11 +46,13 @@ func TestDefaults(t *testing.T) {
 	if err := full.Validate(); err != nil {
 		t.Error(err)
 	}
-	if full.Listen != "127.0.0.1:9003" || full.For != Auto || len(full.TrustedProxies) != 2 || full.MaxWait.String() != "5s" || full.Bounds.Header.String() != "64KiB" {
+	if full.Listen != "127.0.0.1:9003" || full.For != Auto || len(full.TrustedProxies) != 2 ||
+		full.MaxWait.String() != "5s" || full.Bounds.Header.String() != "64KiB" {
 		t.Errorf("%+v", full)
 	}
 	// On a socket its mode says who may ask.
-	if socket := (Options{Listen: "unix:/run/weir/auth"}).WithDefaults(); socket.Socket.Mode != "0660" || len(socket.TrustedProxies) != 0 {
+	if socket := (Options{Listen: "unix:/run/weir/auth"}).WithDefaults(); socket.Socket.Mode != "0660" ||
+		len(socket.TrustedProxies) != 0 {
 		t.Errorf("%+v", socket)
 	}
 	if kept := (Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}).WithDefaults(); len(kept.TrustedProxies) != 1 {

@@ -39,17 +39,19 @@ func (e malformedError) Error() string { return string(e) }
 
 // What may be wrong with a question.
 const (
-	errNothing   malformedError = "no header says what the request was: neither X-Original-URI nor X-Forwarded-Uri is there"
-	errBothKinds malformedError = "the headers of two kinds of proxies are there, X-Original-… and X-Forwarded-Uri or -Method: write which one asks (for:)"
-	errNoURI     malformedError = "the header with the URI of the request is missing, or there twice"
-	errNoMethod  malformedError = "the header with the method of the request is missing, or there twice"
-	errHost      malformedError = "the header with the host of the request is there twice"
-	errMethod    malformedError = "the method of the request is none"
-	errURI       malformedError = "the URI of the request is not a path with or without a query"
-	errEscapes   malformedError = "the path of the request has wrong escapes"
-	errNoSource  malformedError = "no header says where the request came from"
-	errSources   malformedError = "the headers name different clients: X-Real-IP and X-Forwarded-For"
-	errRealIP    malformedError = "X-Real-IP is no address, or there twice"
+	errNothing malformedError = "no header says what the request was: neither X-Original-URI nor X-Forwarded-Uri " +
+		"is there"
+	errBothKinds malformedError = "the headers of two kinds of proxies are there, X-Original-… and X-Forwarded-Uri " +
+		"or -Method: write which one asks (for:)"
+	errNoURI    malformedError = "the header with the URI of the request is missing, or there twice"
+	errNoMethod malformedError = "the header with the method of the request is missing, or there twice"
+	errHost     malformedError = "the header with the host of the request is there twice"
+	errMethod   malformedError = "the method of the request is none"
+	errURI      malformedError = "the URI of the request is not a path with or without a query"
+	errEscapes  malformedError = "the path of the request has wrong escapes"
+	errNoSource malformedError = "no header says where the request came from"
+	errSources  malformedError = "the headers name different clients: X-Real-IP and X-Forwarded-For"
+	errRealIP   malformedError = "X-Real-IP is no address, or there twice"
 )
 
 // dialect returns in whose words a question is put: Nginx, or HAProxy for all who use the others'.
@@ -58,8 +60,8 @@ func (s *setup) dialect(h http.Header) (Dialect, error) {
 	case Nginx:
 		return Nginx, nil
 	case Auto:
-		// Proxies hand on what clients write. Only the headers that the proxy itself writes, always, can be believed; where those of
-		// another kind are there as well, some client has written one of them.
+		// Proxies hand on what clients write. Only the headers that the proxy itself writes, always, can be believed;
+		// where those of another kind are there as well, some client has written one of them.
 		nginx := has(h, originalURI) || has(h, originalMethod)
 		others := has(h, forwardedURI) || has(h, forwardedMethod)
 		switch {
@@ -119,14 +121,16 @@ func isMethod(s string) bool {
 		return false
 	}
 	for i := range len(s) {
-		if c := s[i]; !(c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+		if c := s[i]; !(c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' ||
+			strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
 			return false
 		}
 	}
 	return true
 }
 
-// readURI takes a path and a query apart. Proxies leave the scheme and the host out; a tunnel (CONNECT) and OPTIONS * have no path.
+// readURI takes a path and a query apart. Proxies leave the scheme and the host out; a tunnel (CONNECT) and OPTIONS *
+// have no path.
 func (o *original) readURI(uri string) error {
 	if uri[0] != '/' {
 		return errURI
@@ -144,9 +148,9 @@ func (o *original) readURI(uri string) error {
 	return nil
 }
 
-// readSource finds out where the request came from: the right-most address in X-Forwarded-For that is not one of a trusted proxy, or
-// X-Real-IP. nginx hands on what a client wrote into the one that the operator forgot, so that both must say the same; the other
-// proxies write X-Forwarded-For always, and X-Real-IP is not looked at.
+// readSource finds out where the request came from: the right-most address in X-Forwarded-For that is not one of a
+// trusted proxy, or X-Real-IP. nginx hands on what a client wrote into the one that the operator forgot, so that both
+// must say the same; the other proxies write X-Forwarded-For always, and X-Real-IP is not looked at.
 func (o *original) readSource(d Dialect, peer netip.Addr, p *identify.Proxies, h http.Header) error {
 	listed := has(h, forwardedFor)
 	if listed {
@@ -168,7 +172,8 @@ func (o *original) readSource(d Dialect, peer netip.Addr, p *identify.Proxies, h
 	switch {
 	case !listed:
 		o.source = addr
-	case !p.Trusts(addr) && addr != o.source: // of a trusted proxy in front, X-Forwarded-For says who was in front of that
+	case !p.Trusts(addr) && addr != o.source:
+		// of a trusted proxy in front, X-Forwarded-For says who was in front of that
 		return errSources
 	}
 	return nil

@@ -53,28 +53,31 @@ func TestMalformed(t *testing.T) {
 		headers []string
 		want    error
 	}{
-		"nothing":                  {Auto, nil, errNothing},
-		"nothing of use":           {Auto, []string{"X-Forwarded-For", "192.0.2.1", "X-Real-Ip", "192.0.2.1"}, errNothing},
-		"both kinds":               {Auto, append(byNginx(), byTraefik()...), errBothKinds},
-		"a forged URI":             {Auto, byNginx("X-Forwarded-Uri", "/free"), errBothKinds},
-		"a forged method":          {Auto, byTraefik("X-Original-Method", "GET"), errBothKinds},
-		"an empty forgery":         {Auto, byTraefik("X-Original-Uri", ""), errBothKinds},
-		"not nginx":                {Nginx, byTraefik(), errNoMethod},
-		"not Traefik":              {Traefik, byNginx(), errNoMethod},
-		"no URI":                   {Auto, but(byNginx(), "X-Original-Uri", ""), errNoURI},
-		"two URIs":                 {Auto, byNginx("X-Original-Uri", "/free"), errNoURI},
-		"no method":                {Auto, but(byTraefik(), "X-Forwarded-Method", ""), errNoMethod},
-		"two methods":              {Auto, byTraefik("X-Forwarded-Method", "GET"), errNoMethod},
-		"a strange method":         {Auto, but(byTraefik(), "X-Forwarded-Method", "GET /"), errMethod},
-		"a long method":            {Auto, but(byTraefik(), "X-Forwarded-Method", strings.Repeat("A", maxMethod+1)), errMethod},
-		"two hosts":                {Auto, byTraefik("X-Forwarded-Host", "free.example"), errHost},
-		"a URL":                    {Auto, but(byTraefik(), "X-Forwarded-Uri", "http://example.com/"), errURI},
-		"no path":                  {Auto, but(byTraefik(), "X-Forwarded-Uri", "*"), errURI},
-		"a tunnel":                 {Auto, but(byTraefik(), "X-Forwarded-Uri", "example.com:443"), errURI},
-		"wrong escapes":            {Auto, but(byNginx(), "X-Original-Uri", "/%zz"), errEscapes},
-		"half an escape":           {Auto, but(byNginx(), "X-Original-Uri", "/%4"), errEscapes},
-		"no source of nginx":       {Auto, but(but(byNginx(), "X-Real-Ip", ""), "X-Forwarded-For", ""), errNoSource},
-		"no source of Traefik":     {Auto, but(byTraefik("X-Real-Ip", "192.0.2.1"), "X-Forwarded-For", ""), errNoSource},
+		"nothing": {Auto, nil, errNothing},
+		"nothing of use": {Auto, []string{"X-Forwarded-For", "192.0.2.1", "X-Real-Ip", "192.0.2.1"},
+			errNothing},
+		"both kinds":       {Auto, append(byNginx(), byTraefik()...), errBothKinds},
+		"a forged URI":     {Auto, byNginx("X-Forwarded-Uri", "/free"), errBothKinds},
+		"a forged method":  {Auto, byTraefik("X-Original-Method", "GET"), errBothKinds},
+		"an empty forgery": {Auto, byTraefik("X-Original-Uri", ""), errBothKinds},
+		"not nginx":        {Nginx, byTraefik(), errNoMethod},
+		"not Traefik":      {Traefik, byNginx(), errNoMethod},
+		"no URI":           {Auto, but(byNginx(), "X-Original-Uri", ""), errNoURI},
+		"two URIs":         {Auto, byNginx("X-Original-Uri", "/free"), errNoURI},
+		"no method":        {Auto, but(byTraefik(), "X-Forwarded-Method", ""), errNoMethod},
+		"two methods":      {Auto, byTraefik("X-Forwarded-Method", "GET"), errNoMethod},
+		"a strange method": {Auto, but(byTraefik(), "X-Forwarded-Method", "GET /"), errMethod},
+		"a long method": {Auto, but(byTraefik(), "X-Forwarded-Method", strings.Repeat("A", maxMethod+1)),
+			errMethod},
+		"two hosts":          {Auto, byTraefik("X-Forwarded-Host", "free.example"), errHost},
+		"a URL":              {Auto, but(byTraefik(), "X-Forwarded-Uri", "http://example.com/"), errURI},
+		"no path":            {Auto, but(byTraefik(), "X-Forwarded-Uri", "*"), errURI},
+		"a tunnel":           {Auto, but(byTraefik(), "X-Forwarded-Uri", "example.com:443"), errURI},
+		"wrong escapes":      {Auto, but(byNginx(), "X-Original-Uri", "/%zz"), errEscapes},
+		"half an escape":     {Auto, but(byNginx(), "X-Original-Uri", "/%4"), errEscapes},
+		"no source of nginx": {Auto, but(but(byNginx(), "X-Real-Ip", ""), "X-Forwarded-For", ""), errNoSource},
+		"no source of Traefik": {Auto, but(byTraefik("X-Real-Ip", "192.0.2.1"), "X-Forwarded-For", ""),
+			errNoSource},
 		"X-Real-IP is no address":  {Auto, but(byNginx(), "X-Real-Ip", "unix:"), errRealIP},
 		"two X-Real-IP":            {Auto, byNginx("X-Real-Ip", "198.51.100.9"), errRealIP},
 		"X-Forwarded-For is other": {Auto, but(byNginx(), "X-Forwarded-For", "198.51.100.9"), errSources},
@@ -91,18 +94,22 @@ func TestSource(t *testing.T) {
 		headers []string
 		want    string
 	}{
-		"nginx":                        {byNginx(), "192.0.2.1"},
-		"X-Real-IP alone":              {but(byNginx(), "X-Forwarded-For", ""), "192.0.2.1"},
-		"X-Forwarded-For alone":        {but(byNginx(), "X-Real-Ip", ""), "192.0.2.1"},
-		"a client that forges":         {but(byNginx(), "X-Forwarded-For", "198.51.100.9, 192.0.2.1"), "192.0.2.1"},
-		"behind another proxy":         {but(but(byNginx(), "X-Real-Ip", "10.0.0.7"), "X-Forwarded-For", "198.51.100.9, 192.0.2.1, 10.0.0.7"), "192.0.2.1"},
-		"forged X-Real-IP of a proxy":  {but(byNginx(), "X-Real-Ip", "127.0.0.1"), "192.0.2.1"},
-		"IPv6":                         {but(but(byNginx(), "X-Real-Ip", "2001:db8::1"), "X-Forwarded-For", "2001:db8::1"), "2001:db8::1"},
-		"mapped":                       {but(but(byNginx(), "X-Real-Ip", "::ffff:192.0.2.1"), "X-Forwarded-For", "192.0.2.1"), "192.0.2.1"},
+		"nginx":                 {byNginx(), "192.0.2.1"},
+		"X-Real-IP alone":       {but(byNginx(), "X-Forwarded-For", ""), "192.0.2.1"},
+		"X-Forwarded-For alone": {but(byNginx(), "X-Real-Ip", ""), "192.0.2.1"},
+		"a client that forges":  {but(byNginx(), "X-Forwarded-For", "198.51.100.9, 192.0.2.1"), "192.0.2.1"},
+		"behind another proxy": {but(but(byNginx(), "X-Real-Ip", "10.0.0.7"), "X-Forwarded-For",
+			"198.51.100.9, 192.0.2.1, 10.0.0.7"), "192.0.2.1"},
+		"forged X-Real-IP of a proxy": {but(byNginx(), "X-Real-Ip", "127.0.0.1"), "192.0.2.1"},
+		"IPv6": {but(but(byNginx(), "X-Real-Ip", "2001:db8::1"), "X-Forwarded-For",
+			"2001:db8::1"), "2001:db8::1"},
+		"mapped": {but(but(byNginx(), "X-Real-Ip", "::ffff:192.0.2.1"), "X-Forwarded-For",
+			"192.0.2.1"), "192.0.2.1"},
 		"Traefik":                      {byTraefik("X-Real-Ip", "198.51.100.9"), "192.0.2.1"},
 		"Traefik behind another proxy": {but(byTraefik(), "X-Forwarded-For", "192.0.2.1, 10.0.0.7"), "192.0.2.1"},
-		"several lines":                {append(but(byTraefik(), "X-Forwarded-For", "198.51.100.9"), "X-Forwarded-For", "192.0.2.1"), "192.0.2.1"},
-		"this machine":                 {but(byTraefik(), "X-Forwarded-For", "127.0.0.1"), "127.0.0.1"},
+		"several lines": {append(but(byTraefik(), "X-Forwarded-For", "198.51.100.9"), "X-Forwarded-For",
+			"192.0.2.1"), "192.0.2.1"},
+		"this machine": {but(byTraefik(), "X-Forwarded-For", "127.0.0.1"), "127.0.0.1"},
 	} {
 		if _, o, err := understandBy(Auto, headersOf(c.headers...)); err != nil || o.source.String() != c.want {
 			t.Errorf("%s: %s, %v", name, o.source, err)
@@ -133,19 +140,22 @@ func TestURI(t *testing.T) {
 
 var maxPath = strings.Repeat("a/", 20000)
 
-// FuzzOriginal feeds headers as any proxy and any client might write them. What is understood is sane, and whoever asks as nginx cannot
-// change what it says by headers of the other kind.
+// FuzzOriginal feeds headers as any proxy and any client might write them. What is understood is sane, and whoever asks
+// as nginx cannot change what it says by headers of the other kind.
 func FuzzOriginal(f *testing.F) {
 	f.Add("POST", "/v1/users?key=k1", "example.com", "192.0.2.1", "192.0.2.1", "", "")
 	f.Add("GET", "/%zz", "", "198.51.100.9, 192.0.2.1", "unix:", "/free", "GET")
 	f.Add("", "*", "[::1]:80", "unknown", "::ffff:1.2.3.4", "#", "A B")
 	f.Add("GET", "/a#b?c", ":", "127.0.0.1, 10.0.0.1,", "10.0.0.1", "//", "")
 	f.Fuzz(func(t *testing.T, method, uri, host, list, real, otherURI, otherMethod string) {
-		h := http.Header{"X-Original-Uri": {uri}, "X-Original-Method": {method}, "X-Original-Host": {host}, "X-Forwarded-For": {list}, "X-Real-Ip": {real}}
+		h := http.Header{"X-Original-Uri": {uri}, "X-Original-Method": {method}, "X-Original-Host": {host},
+			"X-Forwarded-For": {list}, "X-Real-Ip": {real}}
 		_, o, err := understandBy(Nginx, h)
 		if err == nil {
-			if o.method == "" || len(o.method) > maxMethod || !strings.HasPrefix(o.raw, "/") || !strings.HasPrefix(o.path, "/") ||
-				strings.Contains(o.raw, "?") || strings.Contains(o.query, "#") || !o.source.IsValid() || o.source != identify.Plain(o.source) {
+			if o.method == "" || len(o.method) > maxMethod || !strings.HasPrefix(o.raw, "/") ||
+				!strings.HasPrefix(o.path, "/") ||
+				strings.Contains(o.raw, "?") || strings.Contains(o.query, "#") || !o.source.IsValid() ||
+				o.source != identify.Plain(o.source) {
 				t.Errorf("%q gave %+v", h, o)
 			}
 			if _, again, err := understandBy(Auto, h); err != nil || again != o {
@@ -159,7 +169,8 @@ func FuzzOriginal(f *testing.F) {
 		if _, _, err := understandBy(Auto, h); err != errBothKinds {
 			t.Errorf("both kinds: %v", err)
 		}
-		if _, o, err := understandBy(Traefik, h); err == nil && (!strings.HasPrefix(o.path, "/") || o.method != otherMethod || !o.source.IsValid()) {
+		if _, o, err := understandBy(Traefik, h); err == nil &&
+			(!strings.HasPrefix(o.path, "/") || o.method != otherMethod || !o.source.IsValid()) {
 			t.Errorf("%q gave %+v", h, o)
 		}
 	})

@@ -45,7 +45,8 @@ const (
 	exampleApp  = "127.0.0.1:3000"
 )
 
-// recipe reads a file of examples/ and puts the addresses of a test into it. Each pair of changes must change something.
+// recipe reads a file of examples/ and puts the addresses of a test into it. Each pair of changes must change
+// something.
 func recipe(t testing.TB, name string, changes ...string) string {
 	t.Helper()
 	raw, err := os.ReadFile("../../examples/" + name)
@@ -62,7 +63,8 @@ func recipe(t testing.TB, name string, changes ...string) string {
 	return text
 }
 
-// limits is the chain that the proxies ask: somebody is banned, an account has three requests a minute, and without a key there is 401.
+// limits is the chain that the proxies ask: somebody is banned, an account has three requests a minute, and without a
+// key there is 401.
 func limits(t testing.TB, c *clock.Fake) (*quota.Quota, *probe) {
 	t.Helper()
 	banned := newProbe(func(ev *weir.Event, a *weir.Answer) {
@@ -80,7 +82,8 @@ func newFront(t *testing.T, o Options) (f *front, asked *probe, app string) {
 	c := clock.NewFake(noon)
 	q, banned := limits(t, c)
 	o.Account = []string{"header:X-Api-Key"}
-	o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} // the clients of these tests are the rest of this machine
+	// the clients of these tests are the rest of this machine
+	o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	f = &front{t: t, gate: start(t, o, c, chainOf(t, banned, q)), log: new(syncBuffer)}
 	f.app = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -177,7 +180,8 @@ func (f *front) behave(asked *probe) {
 	if a.status != 200 || a.body != "POST /v1/a%20b?c=d text" {
 		t.Error(a.status, a.header, a.body, f.log)
 	}
-	if !f.silent && (a.header.Get("RateLimit") != `"per-minute";r=2;t=60` || a.header.Get("RateLimit-Policy") != `"per-minute";q=3;w=60`) {
+	if !f.silent && (a.header.Get("RateLimit") != `"per-minute";r=2;t=60` ||
+		a.header.Get("RateLimit-Policy") != `"per-minute";q=3;w=60`) {
 		t.Error(a.header)
 	}
 	ev := asked.last(t)
@@ -186,12 +190,15 @@ func (f *front) behave(asked *probe) {
 		t.Errorf("%+v", ev)
 	}
 	// What a client writes into the headers that the proxy writes is not believed.
-	forged := []string{"X-Api-Key", "acme", "X-Forwarded-For", "192.0.2.9", "X-Real-IP", "192.0.2.9", "X-Original-URI", "/free", "X-Original-Method", "GET",
-		"X-Original-Host", "free.example", "X-Forwarded-Host", "free.example", "Forwarded", "for=192.0.2.9", "Content-Length", "0"}
+	forged := []string{"X-Api-Key", "acme", "X-Forwarded-For", "192.0.2.9", "X-Real-IP", "192.0.2.9", "X-Original-URI",
+		"/free", "X-Original-Method", "GET",
+		"X-Original-Host", "free.example", "X-Forwarded-Host", "free.example", "Forwarded", "for=192.0.2.9",
+		"Content-Length", "0"}
 	if a := f.get("127.0.0.3", "/paid", forged...); a.status != 200 {
 		t.Error(a.status, a.body, f.log)
 	}
-	if ev := asked.last(t); ev.Source.String() != "127.0.0.3" || ev.Route.Path != "/paid" || ev.Route.Host != "127.0.0.1" {
+	if ev := asked.last(t); ev.Source.String() != "127.0.0.3" || ev.Route.Path != "/paid" ||
+		ev.Route.Host != "127.0.0.1" {
 		t.Errorf("%+v", ev)
 	}
 	if a := f.get("127.0.0.3", "/", "X-Api-Key", "acme"); a.status != 200 {
@@ -201,16 +208,19 @@ func (f *front) behave(asked *probe) {
 	// Over the limit it is a real 429.
 	a = f.get("127.0.0.2", "/", "X-Api-Key", "acme")
 	if a.status != 429 || a.header.Get("Retry-After") != "45" || a.header.Get("RateLimit") != `"per-minute";r=0;t=45` ||
-		a.header.Get("Content-Type") != "application/problem+json" || !strings.Contains(a.body, `"urn:weir:over-limit"`) {
+		a.header.Get("Content-Type") != "application/problem+json" ||
+		!strings.Contains(a.body, `"urn:weir:over-limit"`) {
 		t.Error(a.status, a.header, a.body, f.log)
 	}
 	if a := f.get("127.0.0.2", "/", "X-Api-Key", "other"); a.status != 200 {
 		t.Error("another account:", a.status, a.body)
 	}
-	if a := f.get("127.0.0.2", "/"); a.status != 401 || a.header.Get("WWW-Authenticate") != `ApiKey realm="weir", in="header", name="X-Api-Key"` {
+	if a := f.get("127.0.0.2", "/"); a.status != 401 ||
+		a.header.Get("WWW-Authenticate") != `ApiKey realm="weir", in="header", name="X-Api-Key"` {
 		t.Error("no account:", a.status, a.header, a.body)
 	}
-	if a := f.get("127.0.0.66", "/", "X-Api-Key", "other"); a.status != 403 || !strings.Contains(a.body, "urn:weir:banned") {
+	if a := f.get("127.0.0.66", "/", "X-Api-Key", "other"); a.status != 403 ||
+		!strings.Contains(a.body, "urn:weir:banned") {
 		t.Error("banned:", a.status, a.header, a.body)
 	}
 	if a := f.get("127.0.0.2", "/", "X-Api-Key", strings.Repeat("k", 300)); a.status != 400 {
@@ -228,9 +238,11 @@ func nginxFront(t *testing.T, o Options, changes ...string) (*front, *probe) {
 		if gate.Addr().Network() == "unix" {
 			at = "unix:" + at
 		}
-		text := recipe(t, "nginx-auth.conf", append([]string{"listen 80;", "listen " + listen + ";", exampleWeir, at, exampleApp, app}, changes...)...)
+		text := recipe(t, "nginx-auth.conf",
+			append([]string{"listen 80;", "listen " + listen + ";", exampleWeir, at, exampleApp, app}, changes...)...)
 		var b bytes.Buffer
-		fmt.Fprintf(&b, "daemon off;\nmaster_process off;\npid %[1]s/pid;\nevents {}\nhttp {\naccess_log off;\n", folder)
+		fmt.Fprintf(&b, "daemon off;\nmaster_process off;\npid %[1]s/pid;\nevents {}\nhttp {\naccess_log off;\n",
+			folder)
 		for _, temp := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 			fmt.Fprintf(&b, "%s_temp_path %s/%s;\n", temp, folder, temp)
 		}
@@ -244,7 +256,8 @@ func nginxFront(t *testing.T, o Options, changes ...string) (*front, *probe) {
 }
 
 func TestNginx(t *testing.T) {
-	for name, o := range map[string]Options{"auto": {}, "named": {For: Nginx}, "socket": {Listen: "unix:" + filepath.Join(t.TempDir(), "auth")}} {
+	for name, o := range map[string]Options{"auto": {}, "named": {For: Nginx},
+		"socket": {Listen: "unix:" + filepath.Join(t.TempDir(), "auth")}} {
 		t.Run(name, func(t *testing.T) {
 			f, asked := nginxFront(t, o)
 			f.behave(asked)
@@ -288,7 +301,8 @@ func TestNginxFailsOpen(t *testing.T) {
 func TestNginxWaits(t *testing.T) {
 	f, _ := nginxFront(t, Options{})
 	turns := make(chan *weir.Turn, 1)
-	commit, _, err := f.gate.Prepare(Options{TrustedProxies: f.gate.setup.Load().opts.TrustedProxies}, chainOf(t, lineOf(turns, time.Time{})))
+	commit, _, err := f.gate.Prepare(Options{TrustedProxies: f.gate.setup.Load().opts.TrustedProxies},
+		chainOf(t, lineOf(turns, time.Time{})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,10 +328,12 @@ func haproxyFront(t *testing.T, o Options, script string, changes ...string) (*f
 			at = "unix@" + at
 		}
 		file := filepath.Join(folder, "weir.lua")
-		text := recipe(t, "haproxy-auth.cfg", append(changes, "bind :80", "bind "+listen, exampleWeir, at, exampleApp, app,
-			"/etc/haproxy/haproxy-weir.lua", file)...)
+		text := recipe(t, "haproxy-auth.cfg",
+			append(changes, "bind :80", "bind "+listen, exampleWeir, at, exampleApp, app,
+				"/etc/haproxy/haproxy-weir.lua", file)...)
 		config := filepath.Join(folder, "haproxy.cfg")
-		if err := errors.Join(os.WriteFile(config, []byte(text), 0o600), os.WriteFile(file, []byte(script), 0o600)); err != nil {
+		if err := errors.Join(os.WriteFile(config, []byte(text), 0o600),
+			os.WriteFile(file, []byte(script), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		return exec.Command(program, "-db", "-f", config)
@@ -325,7 +341,8 @@ func haproxyFront(t *testing.T, o Options, script string, changes ...string) (*f
 }
 
 func TestHAProxy(t *testing.T) {
-	for name, o := range map[string]Options{"auto": {}, "named": {For: HAProxy}, "socket": {Listen: "unix:" + filepath.Join(t.TempDir(), "auth")}} {
+	for name, o := range map[string]Options{"auto": {}, "named": {For: HAProxy},
+		"socket": {Listen: "unix:" + filepath.Join(t.TempDir(), "auth")}} {
 		t.Run(name, func(t *testing.T) {
 			f, asked := haproxyFront(t, o, recipe(t, "haproxy-weir.lua"))
 			f.behave(asked)
@@ -348,15 +365,16 @@ func TestHAProxyFailsOpen(t *testing.T) {
 
 // A script that fails lets nobody pass: HAProxy would go on without a verdict.
 func TestHAProxyScriptFails(t *testing.T) {
-	f, asked := haproxyFront(t, Options{}, recipe(t, "haproxy-weir.lua", "local lines = {", "local lines = no_such_thing.at_all or {"))
+	f, asked := haproxyFront(t, Options{},
+		recipe(t, "haproxy-weir.lua", "local lines = {", "local lines = no_such_thing.at_all or {"))
 	if a := f.get("127.0.0.2", "/v1", "X-Api-Key", "acme"); a.status != 503 || len(asked.asked()) > 0 {
 		t.Error(a.status, a.body, f.log)
 	}
 }
 
-// asTraefik does to requests what Traefik's ForwardAuth and Caddy's forward_auth are documented to do: they ask with GET and all headers of
-// the client, their own X-Forwarded-… in the place of his, go on after any 2xx, and otherwise hand weir's answer to the client as it is. They
-// are not in Debian, so that this stands in for them.
+// asTraefik does to requests what Traefik's ForwardAuth and Caddy's forward_auth are documented to do: they ask with
+// GET and all headers of the client, their own X-Forwarded-… in the place of his, go on after any 2xx, and otherwise
+// hand weir's answer to the client as it is. They are not in Debian, so that this stands in for them.
 func (f *front) asTraefik(app string, keepHost bool) http.Handler {
 	on := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: app})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -367,8 +385,9 @@ func (f *front) asTraefik(app string, keepHost bool) http.Handler {
 			q.Host = q.URL.Host
 		}
 		from, _, _ := net.SplitHostPort(r.RemoteAddr)
-		for name, value := range map[string]string{"X-Forwarded-Method": r.Method, "X-Forwarded-Proto": "http", "X-Forwarded-Host": r.Host,
-			"X-Forwarded-Uri": r.URL.RequestURI(), "X-Forwarded-For": from} {
+		for name, value := range map[string]string{"X-Forwarded-Method": r.Method, "X-Forwarded-Proto": "http",
+			"X-Forwarded-Host": r.Host,
+			"X-Forwarded-Uri":  r.URL.RequestURI(), "X-Forwarded-For": from} {
 			q.Header.Set(name, value)
 		}
 		res, err := f.gate.client.Do(q)

@@ -18,7 +18,8 @@ func TestWait(t *testing.T) {
 	waiting := r.asking(t.Context(), byNginx()...)
 	r.untilWaiting(1)
 	// Whose turn would come later than an answer may be held back is refused at once.
-	if a := r.ask(byNginx()...); a.status != 403 || a.header.Get("X-Weir-Status") != "429" || a.Reason != "wait-too-long" || a.header.Get("Retry-After") != "80" {
+	if a := r.ask(byNginx()...); a.status != 403 || a.header.Get("X-Weir-Status") != "429" ||
+		a.Reason != "wait-too-long" || a.header.Get("Retry-After") != "80" {
 		t.Error(a.status, a.header, a.body)
 	}
 	r.clock.Advance(20 * time.Second)

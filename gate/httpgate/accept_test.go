@@ -16,7 +16,8 @@ import (
 
 // edge is a Bloom limiter of two connections in an hour for each address.
 func edge(t *testing.T) weir.Throttle {
-	l, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: 2, Per: time.Hour}, Burst: 2, K: 2, V4: 32, Attackers: 100}, epoch)
+	l, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: 2, Per: time.Hour}, Burst: 2, K: 2, V4: 32,
+		Attackers: 100}, epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,8 +42,8 @@ func (r *rig) servedFrom(local string) bool {
 	return len(answer) > 0
 }
 
-// TestAccept: a source over its limit of connections is closed before anything is read, others are served; trusted proxies are
-// not counted; the limit outlives a reload.
+// TestAccept: a source over its limit of connections is closed before anything is read, others are served; trusted
+// proxies are not counted; the limit outlives a reload.
 func TestAccept(t *testing.T) {
 	limit := edge(t)
 	o := Options{Upstream: to(named(t, "hello"))}

@@ -12,8 +12,8 @@ import (
 	"weir/identify"
 )
 
-// log writes the line of the access log. The path is logged without the query, which may hold secrets, and the account only as
-// a fingerprint. The id is the one that the client was shown.
+// log writes the line of the access log. The path is logged without the query, which may hold secrets, and the account
+// only as a fingerprint. The id is the one that the client was shown.
 func (x *exchange) log(now time.Time) {
 	g, a := x.gate, &x.pass.Answer
 	switch *g.access.Load() {
@@ -67,7 +67,8 @@ func (x *exchange) log(now time.Time) {
 	g.env.Log.LogAttrs(ctx, slog.LevelInfo, "request", attrs...)
 }
 
-// Lines of the access log that are written in full, in a second: of each rule that turns requests away, and of all that pass.
+// Lines of the access log that are written in full, in a second: of each rule that turns requests away, and of all that
+// pass.
 const (
 	maxRefused = 10
 	maxPassed  = 1000
@@ -106,7 +107,8 @@ func (g *Gate) sumUp() {
 	g.summing.Store(false)
 	hidden := g.lines.Hidden()
 	for _, name := range slices.Sorted(maps.Keys(hidden)) {
-		g.env.Log.LogAttrs(g.base, slog.LevelInfo, "more requests", slog.String("of", name), slog.Int64("requests", hidden[name]))
+		g.env.Log.LogAttrs(g.base, slog.LevelInfo, "more requests", slog.String("of", name),
+			slog.Int64("requests", hidden[name]))
 	}
 }
 

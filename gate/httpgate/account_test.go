@@ -87,13 +87,15 @@ func ask2(r *rig, c *tls.Conn, target string, lines []readers.Line) int {
 	_ = f.WriteSettings()
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
-	for _, p := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "example.com"}, {":path", target}} {
+	for _, p := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "example.com"},
+		{":path", target}} {
 		_ = e.WriteField(hpack.HeaderField{Name: p[0], Value: p[1]})
 	}
 	for _, l := range lines {
 		_ = e.WriteField(hpack.HeaderField{Name: strings.ToLower(l.Name), Value: strings.Trim(l.Value, " \t")})
 	}
-	if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}); err != nil {
+	if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true,
+		EndHeaders: true}); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -165,23 +167,34 @@ func TestNamedTwiceAtTheGate(t *testing.T) {
 		account            string
 		sent               map[string][]string // lines of these names that the upstream gets
 	}{
-		{"two lines", "header:X-Api-Key", "", []readers.Line{{Name: "X-Api-Key", Value: "a"}, {Name: "X-Api-Key", Value: "b"}}, 400, "", nil},
+		{"two lines", "header:X-Api-Key", "",
+			[]readers.Line{{Name: "X-Api-Key", Value: "a"}, {Name: "X-Api-Key", Value: "b"}}, 400, "", nil},
 		{"comma", "header:X-Api-Key", "", []readers.Line{{Name: "X-Api-Key", Value: "a, b"}}, 400, "", nil},
-		{"equal lines", "header:X-Api-Key", "", []readers.Line{{Name: "X-Api-Key", Value: "a"}, {Name: "X-Api-Key", Value: "a"}}, 200, "a",
+		{"equal lines", "header:X-Api-Key", "",
+			[]readers.Line{{Name: "X-Api-Key", Value: "a"}, {Name: "X-Api-Key", Value: "a"}}, 200, "a",
 			map[string][]string{"X-Api-Key": {"a", "a"}}},
-		{"underscores", "header:X-Api-Key", "", []readers.Line{{Name: "X-Api-Key", Value: "a"}, {Name: "X_Api_Key", Value: "b"}, {Name: "X_Other", Value: "c"}}, 200, "a",
+		{"underscores", "header:X-Api-Key", "",
+			[]readers.Line{{Name: "X-Api-Key", Value: "a"}, {Name: "X_Api_Key", Value: "b"},
+				{Name: "X_Other", Value: "c"}}, 200, "a",
 			map[string][]string{"X-Api-Key": {"a"}, "X_Api_Key": nil, "X_Other": {"c"}}},
-		{"two tokens", "bearer", "", []readers.Line{{Name: "Authorization", Value: "Bearer a"}, {Name: "Authorization", Value: "Bearer b"}}, 400, "", nil},
+		{"two tokens", "bearer", "", []readers.Line{{Name: "Authorization", Value: "Bearer a"},
+			{Name: "Authorization", Value: "Bearer b"}}, 400, "", nil},
 		{"query", "query:key", "key=a&key=b", nil, 400, "", nil},
 		{"escaped name", "query:key", "key=a&%6bey=b", nil, 400, "", nil},
 		{"brackets", "query:key", "key=a&key[]=b", nil, 400, "", nil},
-		{"cookie", "cookie:session", "", []readers.Line{{Name: "Cookie", Value: "x=1; session=a; session=b; y=2"}}, 200, "a",
+		{"cookie", "cookie:session", "", []readers.Line{{Name: "Cookie", Value: "x=1; session=a; session=b; y=2"}}, 200,
+			"a",
 			map[string][]string{"Cookie": {"session=a; x=1; y=2"}}},
-		{"cookie in two lines", "cookie:session", "", []readers.Line{{Name: "Cookie", Value: "session=a; x=1"}, {Name: "Cookie", Value: "session=b"}}, 200, "a",
+		{"cookie in two lines", "cookie:session", "",
+			[]readers.Line{{Name: "Cookie", Value: "session=a; x=1"}, {Name: "Cookie", Value: "session=b"}}, 200, "a",
 			map[string][]string{"Cookie": {"session=a; x=1"}}},
-		{"only another cookie", "cookie:session", "", []readers.Line{{Name: "Cookie", Value: "SESSION=b"}}, 200, "", map[string][]string{"Cookie": nil}},
-		{"other target", "header:X-Api-Key", "", []readers.Line{{Name: "X-Api-Key", Value: "a"}, {Name: "X-Original-URL", Value: "/admin"}, {Name: "X-Rewrite-Url", Value: "/admin"},
-			{Name: "X_Original_Url", Value: "/admin"}}, 200, "a", map[string][]string{"X-Original-Url": nil, "X-Rewrite-Url": nil, "X_Original_Url": nil}},
+		{"only another cookie", "cookie:session", "", []readers.Line{{Name: "Cookie", Value: "SESSION=b"}}, 200, "",
+			map[string][]string{"Cookie": nil}},
+		{"other target", "header:X-Api-Key", "",
+			[]readers.Line{{Name: "X-Api-Key", Value: "a"}, {Name: "X-Original-URL", Value: "/admin"},
+				{Name: "X-Rewrite-Url", Value: "/admin"},
+				{Name: "X_Original_Url", Value: "/admin"}}, 200, "a",
+			map[string][]string{"X-Original-Url": nil, "X-Rewrite-Url": nil, "X_Original_Url": nil}},
 	} {
 		up, paid := taker.Start(t), newCharged()
 		o := Options{Upstream: to(up.URL()), Account: []string{c.place}}
@@ -212,7 +225,8 @@ func TestNamedTwiceAtTheGate(t *testing.T) {
 	// Over HTTP/1 the Connection header could have the account removed on its way.
 	up, paid := taker.Start(t), newCharged()
 	r := start(t, Options{Upstream: to(up.URL()), Account: []string{"header:X-Api-Key"}}, paid)
-	if status := http1(r)("/", []readers.Line{{Name: "X-Api-Key", Value: "invented"}, {Name: "Connection", Value: "close, x-api-key"}}); status != 400 || len(up.Take()) > 0 {
+	if status := http1(r)("/", []readers.Line{{Name: "X-Api-Key", Value: "invented"},
+		{Name: "Connection", Value: "close, x-api-key"}}); status != 400 || len(up.Take()) > 0 {
 		t.Errorf("taken away: %d", status)
 	}
 }
@@ -222,9 +236,11 @@ func TestNamedTwiceAtTheGate(t *testing.T) {
 func TestPlacesThatDisagree(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	both := []readers.Line{{Name: "X-Api-Key", Value: "a"}, {Name: "Authorization", Value: "Bearer b"}}
-	for conflict, want := range map[identify.Conflict]int{"": 400, identify.ConflictRefuse: 400, identify.ConflictFirst: 200} {
+	for conflict, want := range map[identify.Conflict]int{"": 400, identify.ConflictRefuse: 400,
+		identify.ConflictFirst: 200} {
 		up, paid := taker.Start(t), newCharged()
-		o := Options{Upstream: to(up.URL()), Account: []string{"header:X-Api-Key", "bearer", "source"}, AccountConflict: conflict}
+		o := Options{Upstream: to(up.URL()), Account: []string{"header:X-Api-Key", "bearer", "source"},
+			AccountConflict: conflict}
 		plain, secure := start(t, o, paid), startTLS(t, ca, o, paid)
 		for version, say := range map[string]speaker{"HTTP/1.1": http1(plain), "HTTP/2": speakHTTP2(secure, ca)} {
 			if got := say("/", both); got != want || want == 200 && paid.account() != "a" {
@@ -250,7 +266,8 @@ func TestPlacesThatDisagree(t *testing.T) {
 // upstream behind the body.
 func TestTrailersNameNobody(t *testing.T) {
 	ca := newAuthority(t, "ca")
-	names := []string{"X-Api-Key", "X_Api_Key", "Authorization", "Cookie", "X-Forwarded-For", "X_Forwarded_For", "Forwarded", "X-Real-Ip", "X-Original-Url", "X_Rewrite_Url",
+	names := []string{"X-Api-Key", "X_Api_Key", "Authorization", "Cookie", "X-Forwarded-For", "X_Forwarded_For",
+		"Forwarded", "X-Real-Ip", "X-Original-Url", "X_Rewrite_Url",
 		"Content-Type", "Content-Encoding", "Content_Length", "Expect", "X-Sum"}
 	up := taker.Start(t)
 	o := Options{Upstream: to(up.URL()), Account: []string{"header:X-Api-Key"}}
@@ -270,7 +287,8 @@ func TestTrailersNameNobody(t *testing.T) {
 	}
 	plain := start(t, o, newCharged())
 	c := plain.dial()
-	text := "POST / HTTP/1.1\r\nHost: a\r\nX-Api-Key: a\r\nTransfer-Encoding: chunked\r\nTrailer: " + strings.Join(names, ", ") + "\r\n\r\n2\r\nhi\r\n0\r\n"
+	text := "POST / HTTP/1.1\r\nHost: a\r\nX-Api-Key: a\r\nTransfer-Encoding: chunked\r\nTrailer: " +
+		strings.Join(names, ", ") + "\r\n\r\n2\r\nhi\r\n0\r\n"
 	for _, name := range names {
 		text += name + ": evil\r\n"
 	}

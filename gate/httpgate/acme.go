@@ -24,21 +24,24 @@ import (
 	"weir"
 )
 
-// ACME is how the gate gets certificates by itself (RFC 8555), and renews them. The authority comes to port 443 of the domain to see
-// whether it belongs to the gate (TLS-ALPN-01), which therefore listens there, or behind what hands connections through.
+// ACME is how the gate gets certificates by itself (RFC 8555), and renews them. The authority comes to port 443 of the
+// domain to see whether it belongs to the gate (TLS-ALPN-01), which therefore listens there, or behind what hands
+// connections through.
 type ACME struct {
 	// The names to get certificates for, one each. The first is also shown to clients that ask for no name.
 	Domains []string `yaml:"domains"`
-	// Where certificates are ordered: the directory of the authority. Default https://acme-v02.api.letsencrypt.org/directory.
+	// Where certificates are ordered: the directory of the authority. Default
+	// https://acme-v02.api.letsencrypt.org/directory.
 	Directory string `yaml:"directory"`
-	// A file with the certificates, in PEM, by which the directory's own must be signed. Default: those that the system trusts.
+	// A file with the certificates, in PEM, by which the directory's own must be signed. Default: those that the system
+	// trusts.
 	DirectoryCA string `yaml:"directory_ca"`
 	// Where the authority writes to when something is wrong with a certificate. Default: nowhere.
 	Email string `yaml:"email"`
 	// Whether you agree to the authority's terms of service. It must be true.
 	Agree bool `yaml:"agree"`
-	// Whether the authority may come to port 80 instead (HTTP-01), if port 443 does not do: the gates of this weir that listen without
-	// TLS answer it. Default false.
+	// Whether the authority may come to port 80 instead (HTTP-01), if port 443 does not do: the gates of this weir that
+	// listen without TLS answer it. Default false.
 	HTTP01 bool `yaml:"http_01"`
 	// The folder that keeps certificates and keys. Default: acme in weir's data folder.
 	Cache string `yaml:"cache"`
@@ -70,14 +73,16 @@ func (a *ACME) validate() error {
 		name, err := domainName(d)
 		switch {
 		case err != nil:
-			v.Add(at, fmt.Sprintf("%q is not a name that a certificate can be had for", d), "write www.example.com; a * takes a certificate from a file")
+			v.Add(at, fmt.Sprintf("%q is not a name that a certificate can be had for", d),
+				"write www.example.com; a * takes a certificate from a file")
 		case seen[name]:
 			v.Add(at, fmt.Sprintf("%q is there twice", d), "leave one out")
 		}
 		seen[name] = true
 	}
 	if u, err := url.Parse(a.Directory); a.Directory != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
-		v.Add("directory", fmt.Sprintf("%q is not the address of a directory", a.Directory), "write "+acme.LetsEncryptURL)
+		v.Add("directory", fmt.Sprintf("%q is not the address of a directory", a.Directory),
+			"write "+acme.LetsEncryptURL)
 	}
 	if a.Email != "" {
 		if addr, err := mail.ParseAddress(a.Email); err != nil || addr.Address != a.Email {
@@ -85,7 +90,8 @@ func (a *ACME) validate() error {
 		}
 	}
 	if !a.Agree {
-		v.Add("agree", "the authority gives certificates to those who agree to its terms", "read them, and write agree: true")
+		v.Add("agree", "the authority gives certificates to those who agree to its terms",
+			"read them, and write agree: true")
 	}
 	return v.Err()
 }
@@ -105,8 +111,8 @@ type orders struct {
 	*acmeAccount
 }
 
-// An acmeAccount is one at an authority, with what was ordered there. It outlives a reload that asks for other names. It is safe for
-// concurrent use.
+// An acmeAccount is one at an authority, with what was ordered there. It outlives a reload that asks for other names.
+// It is safe for concurrent use.
 type acmeAccount struct {
 	opts    ACME // but for the domains
 	env     Env
@@ -150,14 +156,16 @@ func newOrders(o *ACME, env Env, before *orders) (*orders, error) {
 }
 
 func (a *ACME) equal(b *ACME) bool {
-	return a.Directory == b.Directory && a.DirectoryCA == b.DirectoryCA && a.Email == b.Email && a.HTTP01 == b.HTTP01 && a.Cache == b.Cache
+	return a.Directory == b.Directory && a.DirectoryCA == b.DirectoryCA && a.Email == b.Email && a.HTTP01 == b.HTTP01 &&
+		a.Cache == b.Cache
 }
 
 func newACMEAccount(o ACME, env Env) (*acmeAccount, error) {
 	cache := o.Cache
 	if cache == "" {
 		if env.Data == "" {
-			return nil, &weir.FieldError{Path: "tls.acme.cache", Msg: "there is no folder for certificates", Hint: "write data: /var/lib/weir, or name one here"}
+			return nil, &weir.FieldError{Path: "tls.acme.cache", Msg: "there is no folder for certificates",
+				Hint: "write data: /var/lib/weir, or name one here"}
 		}
 		cache = filepath.Join(env.Data, "acme")
 	}
@@ -213,8 +221,8 @@ func (o *orders) begin() {
 	}
 }
 
-// start makes an order unless there was one. It returns the channel that is closed at its end, or nil when the certificate is there
-// or the last order failed a moment ago.
+// start makes an order unless there was one. It returns the channel that is closed at its end, or nil when the
+// certificate is there or the last order failed a moment ago.
 func (a *acmeAccount) start(domain string) (done <-chan struct{}, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -269,7 +277,8 @@ func (a *acmeAccount) run(domain string, o *order) {
 	a.env.Clock.AfterFunc(pause, func() { _, _ = a.start(domain) })
 }
 
-// modernHello is what a client says that knows elliptic curves, as all do. Certificates for others would have to be ordered twice.
+// modernHello is what a client says that knows elliptic curves, as all do. Certificates for others would have to be
+// ordered twice.
 func modernHello(domain string) *tls.ClientHelloInfo {
 	return &tls.ClientHelloInfo{ServerName: domain, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
 }
@@ -291,7 +300,8 @@ func isChallenge(hello *tls.ClientHelloInfo) bool {
 	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == acme.ALPNProto
 }
 
-// get returns the certificate for a client. Where it is still on order, the client waits, as long as its handshake may take.
+// get returns the certificate for a client. Where it is still on order, the client waits, as long as its handshake may
+// take.
 func (o *orders) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
 	if name == "" && len(o.domains) > 0 {

@@ -16,7 +16,8 @@ import (
 func startWith(t testing.TB, o Options, env Env) *rig {
 	t.Helper()
 	r := &rig{t: t, clock: clock.NewFake(epoch), log: new(syncBuffer), seen: new(observer)}
-	env.Clock, env.Observer, env.Log = r.clock, r.seen, slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	env.Clock, env.Observer, env.Log = r.clock, r.seen,
+		slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	g, err := New(o, nil, nil, env)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +32,8 @@ func startWith(t testing.TB, o Options, env Env) *rig {
 }
 
 func (s *acmeServer) options(t testing.TB, change func(*ACME)) Options {
-	a := &ACME{Domains: []string{"www.example.com"}, Directory: s.at("/directory"), DirectoryCA: s.file, Email: "admin@example.com", Agree: true}
+	a := &ACME{Domains: []string{"www.example.com"}, Directory: s.at("/directory"), DirectoryCA: s.file,
+		Email: "admin@example.com", Agree: true}
 	if change != nil {
 		change(a)
 	}
@@ -117,14 +119,16 @@ func TestACMEByHTTP(t *testing.T) {
 		t.Error(s.visits())
 	}
 	// What nobody expects here is the upstream's business.
-	for _, path := range []string{"abc", strings.Repeat("x", minToken), strings.Repeat("x", maxToken+1), strings.Repeat("x", minToken) + "/y", ""} {
+	for _, path := range []string{"abc", strings.Repeat("x", minToken), strings.Repeat("x", maxToken+1),
+		strings.Repeat("x", minToken) + "/y", ""} {
 		if _, body := plain.do(plain.request("GET", challengePath+path, nil)); body != "upstream" {
 			t.Errorf("%q: %q", path, body)
 		}
 	}
 }
 
-// An order that fails is counted, and not made again at once: authorities count, too. Certificates from files are not touched.
+// An order that fails is counted, and not made again at once: authorities count, too. Certificates from files are not
+// touched.
 func TestACMEFails(t *testing.T) {
 	s := newACMEServer(t, "tls-alpn-01")
 	o := s.options(t, nil)
@@ -135,7 +139,8 @@ func TestACMEFails(t *testing.T) {
 	g.Start()
 	eventually(t, "the order failed", func() bool { return g.seen.bounds(BoundCertificate) == 1 })
 	eventually(t, "told why", func() bool {
-		return strings.Contains(g.log.String(), "the authority says: tls-alpn-01: connection: www.example.com refused the connection")
+		return strings.Contains(g.log.String(),
+			"the authority says: tls-alpn-01: connection: www.example.com refused the connection")
 	})
 	orders := s.count()
 	for range 3 {
@@ -183,10 +188,13 @@ func TestACMEOptions(t *testing.T) {
 		many[i] = strings.Repeat("a", i%60+1) + strings.Repeat("b", i/60) + ".example.com"
 	}
 	for name, bad := range map[string]ACME{
-		"no domains": {Agree: true}, "no dot": {Domains: []string{"localhost"}, Agree: true}, "an address": {Domains: []string{"192.0.2.1"}, Agree: true},
-		"star": {Domains: []string{"*.example.com"}, Agree: true}, "twice": {Domains: []string{"a.example", "A.example."}, Agree: true},
-		"many": {Domains: many, Agree: true}, "disagrees": {Domains: good.Domains}, "in clear": {Domains: good.Domains, Agree: true, Directory: "http://x/"},
-		"email": {Domains: good.Domains, Agree: true, Email: "x"},
+		"no domains": {Agree: true}, "no dot": {Domains: []string{"localhost"}, Agree: true},
+		"an address": {Domains: []string{"192.0.2.1"}, Agree: true},
+		"star":       {Domains: []string{"*.example.com"}, Agree: true},
+		"twice":      {Domains: []string{"a.example", "A.example."}, Agree: true},
+		"many":       {Domains: many, Agree: true}, "disagrees": {Domains: good.Domains},
+		"in clear": {Domains: good.Domains, Agree: true, Directory: "http://x/"},
+		"email":    {Domains: good.Domains, Agree: true, Email: "x"},
 	} {
 		if bad.validate() == nil {
 			t.Errorf("%s was taken", name)

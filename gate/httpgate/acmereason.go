@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// reasons reads along what an authority answers, and keeps why it did not believe that a name is ours: the ACME client says no more than
-// that it did not. It is safe for concurrent use.
+// reasons reads along what an authority answers, and keeps why it did not believe that a name is ours: the ACME client
+// says no more than that it did not. It is safe for concurrent use.
 type reasons struct {
 	http.RoundTripper
 

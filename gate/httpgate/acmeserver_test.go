@@ -25,7 +25,8 @@ import (
 	"golang.org/x/crypto/acme"
 )
 
-// An acmeServer is an authority that speaks as much of RFC 8555 as it takes to get a certificate, and really comes to see.
+// An acmeServer is an authority that speaks as much of RFC 8555 as it takes to get a certificate, and really comes to
+// see.
 type acmeServer struct {
 	*authority
 	t    testing.TB
@@ -82,8 +83,9 @@ func (s *acmeServer) serve(w http.ResponseWriter, r *http.Request) {
 	s.nonces[nonce] = true
 	w.Header().Set("Replay-Nonce", nonce)
 	if r.URL.Path == "/directory" {
-		s.say(w, 200, map[string]any{"newNonce": s.at("/nonce"), "newAccount": s.at("/account"), "newOrder": s.at("/order"),
-			"meta": map[string]any{"termsOfService": s.at("/terms")}})
+		s.say(w, 200, map[string]any{"newNonce": s.at("/nonce"), "newAccount": s.at("/account"),
+			"newOrder": s.at("/order"),
+			"meta":     map[string]any{"termsOfService": s.at("/terms")}})
 		return
 	}
 	if r.Method == http.MethodHead {
@@ -134,7 +136,8 @@ func (s *acmeServer) open(r *http.Request) ([]byte, error) {
 	}
 	sig, _ := base64.RawURLEncoding.DecodeString(jws.Signature)
 	sum := sha256.Sum256([]byte(jws.Protected + "." + jws.Payload))
-	if s.account == nil || len(sig) != 64 || !ecdsa.Verify(s.account, sum[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])) {
+	if s.account == nil || len(sig) != 64 ||
+		!ecdsa.Verify(s.account, sum[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])) {
 		return nil, fmt.Errorf("wrong signature")
 	}
 	return base64.RawURLEncoding.DecodeString(jws.Payload)
@@ -163,13 +166,16 @@ func (s *acmeServer) answer(w http.ResponseWriter, path string, payload []byte) 
 		}
 		var all []any
 		for _, c := range s.challenges {
-			one := map[string]any{"type": c, "url": s.at("/challenge/%d/%s", n, c), "token": o.token, "status": "pending"}
+			one := map[string]any{"type": c, "url": s.at("/challenge/%d/%s", n, c), "token": o.token,
+				"status": "pending"}
 			if status == "invalid" {
-				one["error"] = map[string]any{"type": "urn:ietf:params:acme:error:connection", "detail": o.domain + " refused the connection", "status": 400}
+				one["error"] = map[string]any{"type": "urn:ietf:params:acme:error:connection",
+					"detail": o.domain + " refused the connection", "status": 400}
 			}
 			all = append(all, one)
 		}
-		s.say(w, 200, map[string]any{"status": status, "identifier": map[string]string{"type": "dns", "value": o.domain}, "challenges": all})
+		s.say(w, 200, map[string]any{"status": status,
+			"identifier": map[string]string{"type": "dns", "value": o.domain}, "challenges": all})
 	case scan(path, "/challenge/%d/%s", &n, &challenge):
 		o := s.orders[n]
 		if string(payload) == "{}" {
@@ -180,7 +186,8 @@ func (s *acmeServer) answer(w http.ResponseWriter, path string, payload []byte) 
 			}
 			s.seen = append(s.seen, fmt.Sprintf("%s:%v", challenge, err))
 		}
-		s.say(w, 200, map[string]any{"type": challenge, "url": s.at("%s", path), "token": o.token, "status": "processing"})
+		s.say(w, 200, map[string]any{"type": challenge, "url": s.at("%s", path), "token": o.token,
+			"status": "processing"})
 	case scan(path, "/finalize/%d", &n):
 		s.finalize(w, n, payload)
 	case scan(path, "/cert/%d", &n):
@@ -231,7 +238,8 @@ func (s *acmeServer) visit(challenge, domain, token string) error {
 	proof := token + "." + s.thumbprint
 	switch challenge {
 	case "tls-alpn-01":
-		c, err := tls.Dial("tcp", s.secure, &tls.Config{ServerName: domain, NextProtos: []string{acme.ALPNProto}, InsecureSkipVerify: true})
+		c, err := tls.Dial("tcp", s.secure,
+			&tls.Config{ServerName: domain, NextProtos: []string{acme.ALPNProto}, InsecureSkipVerify: true})
 		if err != nil {
 			return err
 		}
@@ -240,7 +248,8 @@ func (s *acmeServer) visit(challenge, domain, token string) error {
 		sum := sha256.Sum256([]byte(proof))
 		want, _ := asn1.Marshal(sum[:])
 		for _, e := range state.PeerCertificates[0].Extensions {
-			if e.Id.Equal(asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 1, 31}) && e.Critical && bytes.Equal(e.Value, want) && state.NegotiatedProtocol == acme.ALPNProto {
+			if e.Id.Equal(asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 1, 31}) && e.Critical &&
+				bytes.Equal(e.Value, want) && state.NegotiatedProtocol == acme.ALPNProto {
 				return nil
 			}
 		}

@@ -31,7 +31,8 @@ type oddServer struct {
 	net.Listener
 	probe atomic.Pointer[answerProbe]
 	later chan chan struct{} // says that the client has its answer; is closed when the late words are written
-	asked chan int           // on which connection a request came; where it is for /x, when all but the late words are said
+	// on which connection a request came; where it is for /x, when all but the late words are said
+	asked chan int
 }
 
 // startOdd starts one, with TLS where there is a configuration for it.
@@ -99,7 +100,8 @@ func (s *oddServer) by() int {
 }
 
 // quietly are headers that a client gets in any case, or that frame what it gets.
-var quietly = strings.Fields("Connection Content-Length Content-Type Date Keep-Alive Server Trailer Transfer-Encoding X-Request-Id")
+var quietly = strings.Fields("Connection Content-Length Content-Type Date Keep-Alive Server Trailer " +
+	"Transfer-Encoding X-Request-Id")
 
 // got asks through the gate, and shows the answer: status codes with their headers, three early
 // ones at most, the body, the trailers, and whether it was cut.
@@ -131,7 +133,8 @@ func got(t *testing.T, addr, ask string) string {
 			continue
 		}
 		text.WriteString(strconv.Itoa(res.StatusCode))
-		if res.StatusCode >= 500 && (strings.Contains(res.Header.Get("Content-Type"), "problem") || res.Header.Get("Server") != "") {
+		if res.StatusCode >= 500 && (strings.Contains(res.Header.Get("Content-Type"), "problem") ||
+			res.Header.Get("Server") != "") {
 			return text.String() // the gate's own words
 		}
 		fields(&text, " +", res.Header)
@@ -194,7 +197,8 @@ func TestAnswerProbes(t *testing.T) {
 			}
 			odd := startOdd(t, &tls.Config{Certificates: []tls.Certificate{pair}})
 			_, port, _ := net.SplitHostPort(odd.Addr().String())
-			probeAnswers(t, odd, startIn(t, Env{Roots: a.pool}, Options{Upstream: to("https://localhost:" + port)}).addr)
+			probeAnswers(t, odd, startIn(t, Env{Roots: a.pool},
+				Options{Upstream: to("https://localhost:" + port)}).addr)
 		})
 	case "nginx":
 		odd := startOdd(t, nil)

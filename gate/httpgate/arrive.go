@@ -12,9 +12,9 @@ import (
 	"golang.org/x/crypto/acme"
 )
 
-// arrive takes a connection through what comes before HTTP, in a goroutine of its own: the PROXY header and the TLS handshake. It
-// reports whether the connection was handed on; if not, it is to be closed. Clients that get nowhere are counted and no more: a scan of
-// the network would fill the log.
+// arrive takes a connection through what comes before HTTP, in a goroutine of its own: the PROXY header and the TLS
+// handshake. It reports whether the connection was handed on; if not, it is to be closed. Clients that get nowhere are
+// counted and no more: a scan of the network would fill the log.
 func (g *Gate) arrive(s *setup, c *conn, header bool) bool {
 	timeout := s.opts.Timeouts.Handshake.Std()
 	ctx, cancel := context.WithTimeout(g.welcome, timeout)
@@ -52,12 +52,14 @@ func (g *Gate) nowhere(c *conn, bound string, err error) {
 		return
 	}
 	g.env.Observer.Bounded(bound)
-	g.env.Log.LogAttrs(g.base, slog.LevelDebug, "a connection got nowhere", slog.String("peer", c.RemoteAddr().String()),
+	g.env.Log.LogAttrs(g.base, slog.LevelDebug, "a connection got nowhere",
+		slog.String("peer", c.RemoteAddr().String()),
 		slog.String("bound", bound), slog.Any("error", err))
 }
 
 func (g *Gate) panicked(c *conn, what any) {
-	g.env.Log.Error("a connection ended in a panic", "peer", c.RemoteAddr().String(), "panic", what, "stack", string(debug.Stack()))
+	g.env.Log.Error("a connection ended in a panic", "peer", c.RemoteAddr().String(), "panic", what, "stack",
+		string(debug.Stack()))
 }
 
 // resetting makes the close that follows one without ceremony.
@@ -71,7 +73,8 @@ func (c *conn) resetting() {
 func (c *conn) shakeHands(ctx context.Context, config *tls.Config) error {
 	over := tls.Server(&c.wire, config)
 	if err := over.HandshakeContext(ctx); err != nil {
-		if not, ok := errors.AsType[tls.RecordHeaderError](err); ok && not.Conn != nil && looksLikeHTTP(not.RecordHeader) {
+		if not, ok := errors.AsType[tls.RecordHeaderError](err); ok && not.Conn != nil &&
+			looksLikeHTTP(not.RecordHeader) {
 			c.linger.Store(true)
 			_, _ = io.WriteString(&c.wire, clearText)
 		}
@@ -87,7 +90,8 @@ func (c *conn) shakeHands(ctx context.Context, config *tls.Config) error {
 }
 
 // clearText is for those who forgot the s of https.
-const clearText = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\nThis port speaks HTTPS.\n"
+const clearText = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: " +
+	"close\r\n\r\nThis port speaks HTTPS.\n"
 
 func looksLikeHTTP(header [5]byte) bool {
 	switch string(header[:]) {

@@ -10,8 +10,8 @@ import (
 // errBodyTooLarge is what the transport gets to see of a body above its bound.
 var errBodyTooLarge = errors.New("the request's body is too large")
 
-// A requestBody is the body of a request as the transport reads it: bounded, counted, metered, and cut off when the client makes
-// no progress. The transport may read on for a moment after the request has ended.
+// A requestBody is the body of a request as the transport reads it: bounded, counted, metered, and cut off when the
+// client makes no progress. The transport may read on for a moment after the request has ended.
 type requestBody struct {
 	x       *exchange
 	src     io.ReadCloser
@@ -60,8 +60,8 @@ func (b *requestBody) fail(err error) error {
 	return err
 }
 
-// renew moves the deadline on, not with every read but often enough: the client is cut off between once and 9/8 times the
-// timeout after its last byte.
+// renew moves the deadline on, not with every read but often enough: the client is cut off between once and 9/8 times
+// the timeout after its last byte.
 func (b *requestBody) renew() {
 	progress := b.x.setup.opts.Timeouts.Progress.Std()
 	if now := time.Now(); now.Sub(b.renewed) > progress/8 {
@@ -70,8 +70,8 @@ func (b *requestBody) renew() {
 	}
 }
 
-// fillTrailer passes the trailers on that the client announced. Their values are known only after the body, when the proxy's
-// copy of the request has long been made.
+// fillTrailer passes the trailers on that the client announced. Their values are known only after the body, when the
+// proxy's copy of the request has long been made.
 func (b *requestBody) fillTrailer() {
 	for name := range b.trailer {
 		if values := b.x.r.Trailer[name]; len(values) > 0 {

@@ -51,7 +51,8 @@ func TestRequestsBound(t *testing.T) {
 	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	turn := receive(t, l.turns)
 	res, body := g.do(g.request("GET", "/", nil))
-	if doc := problemOf(t, body); res.StatusCode != 503 || doc["reason"] != "overload" || doc["policy"] != "bounds.requests" || res.Header.Get("Retry-After") != "1" {
+	if doc := problemOf(t, body); res.StatusCode != 503 || doc["reason"] != "overload" ||
+		doc["policy"] != "bounds.requests" || res.Header.Get("Retry-After") != "1" {
 		t.Errorf("%v %s", res.Status, body)
 	}
 	turn.Grant()
@@ -161,7 +162,8 @@ func TestSlowClients(t *testing.T) {
 func TestWaitingIsNotSlow(t *testing.T) {
 	const timeout = time.Second
 	l := newLine()
-	g := start(t, Options{Upstream: to(echo(t).URL), Timeouts: Timeouts{Header: weir.Duration(timeout), Progress: weir.Duration(timeout)}}, l)
+	g := start(t, Options{Upstream: to(echo(t).URL),
+		Timeouts: Timeouts{Header: weir.Duration(timeout), Progress: weir.Duration(timeout)}}, l)
 	c := g.dial()
 	g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
 	turn := receive(t, l.turns)

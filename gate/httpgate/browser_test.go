@@ -14,7 +14,8 @@ import (
 // used is a refusal with the longest words that there are.
 func used(ev *weir.Event, a *weir.Answer) error {
 	a.Verdict, a.Reason = weir.Refuse, weir.LineFull
-	a.Figure = weir.Figure{Rule: "uploads-of-the-whole-organisation-per-day", Unit: "bytes", Limit: 50 << 30, Window: weir.Window(24 * time.Hour), Reset: ev.Time.Add(5 * time.Hour)}
+	a.Figure = weir.Figure{Rule: "uploads-of-the-whole-organisation-per-day", Unit: "bytes", Limit: 50 << 30,
+		Window: weir.Window(24 * time.Hour), Reset: ev.Time.Add(5 * time.Hour)}
 	a.Until = a.Reset
 	return nil
 }
@@ -27,8 +28,9 @@ func TestPageInBrowser(t *testing.T) {
 		status int
 		words  []string
 	}{
-		"refused": {overLimit, 429, []string{"Too Many Requests", "5 requests", "per-second", "try again in 1 second."}},
-		"long":    {used, 429, []string{"uploads-of-the-whole-organisation-per-day", "try again in 5 hours."}},
+		"refused": {overLimit, 429, []string{"Too Many Requests", "5 requests", "per-second",
+			"try again in 1 second."}},
+		"long": {used, 429, []string{"uploads-of-the-whole-organisation-per-day", "try again in 5 hours."}},
 		"overload": {func(_ *weir.Event, a *weir.Answer) error {
 			a.Verdict, a.Reason = weir.Refuse, weir.Overload
 			return nil
@@ -50,7 +52,8 @@ func TestPageInBrowser(t *testing.T) {
 				if id := p.Text("main code"); id == "" || id != header.Get("X-Request-Id") {
 					t.Errorf("%s: shows the request id %q, and the header says %q", at, id, header.Get("X-Request-Id"))
 				}
-				if font, choice := p.Style("main code", "font-family"), p.Style("main code", "user-select"); !strings.Contains(font, "monospace") || choice != "all" {
+				if font, choice := p.Style("main code", "font-family"),
+					p.Style("main code", "user-select"); !strings.Contains(font, "monospace") || choice != "all" {
 					t.Errorf("%s: the request id is in %s and selected by %s", at, font, choice)
 				}
 				text := p.Text("main")

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// certificates are those that the gate shows to clients, by the name that they ask for. They are safe for concurrent use.
+// certificates are those that the gate shows to clients, by the name that they ask for. They are safe for concurrent
+// use.
 type certificates struct {
 	env   Env
 	look  glance
@@ -54,7 +55,8 @@ func (c *certificates) check() error {
 	var wrong []error
 	for _, w := range c.pairs {
 		if w.wrong != "" {
-			wrong = append(wrong, fmt.Errorf("tls: cannot use the certificate %s with the key %s: %s", w.paths[0], w.paths[1], w.wrong))
+			wrong = append(wrong, fmt.Errorf("tls: cannot use the certificate %s with the key %s: %s", w.paths[0],
+				w.paths[1], w.wrong))
 		}
 	}
 	return errors.Join(wrong...)
@@ -70,7 +72,8 @@ func (c *certificates) update() {
 		switch {
 		case err != nil && before != nil:
 			c.env.Observer.Bounded(BoundCertificate)
-			c.env.Log.Error("the new certificate cannot be used; the old one stays", "cert", w.paths[0], "key", w.paths[1], "error", err)
+			c.env.Log.Error("the new certificate cannot be used; the old one stays", "cert", w.paths[0], "key",
+				w.paths[1], "error", err)
 		case anew && before != nil:
 			c.env.Log.Info("the certificate has changed", "cert", w.paths[0], "until", w.value.Leaf.NotAfter)
 		case anew && w.value.Leaf.NotAfter.Before(c.env.Clock.Now()):
@@ -148,13 +151,14 @@ type clientCA struct {
 }
 
 func newClientCA(path string, env Env) (*clientCA, error) {
-	ca := &clientCA{env: env, file: watched[*x509.CertPool]{paths: []string{path}, parse: func(contents [][]byte) (*x509.CertPool, error) {
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(contents[0]) {
-			return nil, errors.New("there is no certificate in it")
-		}
-		return pool, nil
-	}}}
+	ca := &clientCA{env: env, file: watched[*x509.CertPool]{paths: []string{path},
+		parse: func(contents [][]byte) (*x509.CertPool, error) {
+			pool := x509.NewCertPool()
+			if !pool.AppendCertsFromPEM(contents[0]) {
+				return nil, errors.New("there is no certificate in it")
+			}
+			return pool, nil
+		}}}
 	_, err := ca.check()
 	return ca, err
 }

@@ -37,13 +37,14 @@ func (x *exchange) payer() string {
 	return identify.AddressID(x.event.Source)
 }
 
-// Take reports whether the general pool takes the request, of which a stamp is asked. A browser that would have to wait gets the page
-// instead, which pays by itself and tells its person how it stands.
+// Take reports whether the general pool takes the request, of which a stamp is asked. A browser that would have to wait
+// gets the page instead, which pays by itself and tells its person how it stands.
 func (x *exchange) Take() bool {
 	if x.setup.shadowed.Load() { // nothing is asked, so nobody needs a place for it
 		return false
 	}
-	s, ok := x.setup.lanes.Take(&x.event, admission.Taking{Covers: x.terms.Covers, AtOnce: wantsPage(x.r), Always: x.terms.Always})
+	s, ok := x.setup.lanes.Take(&x.event,
+		admission.Taking{Covers: x.terms.Covers, AtOnce: wantsPage(x.r), Always: x.terms.Always})
 	x.standing = s
 	if x.event.Place.Number == 0 { // there was none, or it is used up
 		x.place = admission.Ticket{}
@@ -54,16 +55,18 @@ func (x *exchange) Take() bool {
 	return ok
 }
 
-// pooled reports whether whoever does not pay may wait instead. That is so where the load is what makes it dear, and not a limit of the
-// client's own.
+// pooled reports whether whoever does not pay may wait instead. That is so where the load is what makes it dear, and
+// not a limit of the client's own.
 func (x *exchange) pooled() bool {
 	return x.setup.lanes != nil && x.pass.Answer.By == x.setup.tillName
 }
 
-// dropped reports whether the general pool took the request and could not keep it after all. It is then asked for a stamp.
+// dropped reports whether the general pool took the request and could not keep it after all. It is then asked for a
+// stamp.
 func (x *exchange) dropped() bool {
 	a := &x.pass.Answer
-	return x.event.Place.Held && a.By == x.setup.lanesName && (a.Reason == weir.LineFull || a.Reason == weir.WaitTooLong || a.Reason == weir.TooMany)
+	return x.event.Place.Held && a.By == x.setup.lanesName &&
+		(a.Reason == weir.LineFull || a.Reason == weir.WaitTooLong || a.Reason == weir.TooMany)
 }
 
 // A demand is what is asked of a client: a problem with a puzzle.
@@ -128,7 +131,8 @@ func (x *exchange) challenge() {
 		x.answerPage(&doc, roomPolicy, x.gate.frames.render(x.room(&puzzle, message, fields, form, lost)))
 		return
 	}
-	out := demand{refusal: doc, Challenge: puzzle.Text, Algorithm: puzzle.Algorithm, Work: puzzle.Work, TakesMS: puzzle.Takes.Milliseconds(), Ticket: ticket}
+	out := demand{refusal: doc, Challenge: puzzle.Text, Algorithm: puzzle.Algorithm, Work: puzzle.Work,
+		TakesMS: puzzle.Takes.Milliseconds(), Ticket: ticket}
 	if x.standing.State == admission.InLine && x.event.Place.Number != 0 {
 		out.Ahead, out.WaitS = &x.standing.Ahead, seconds(x.standing.Estimate)
 	}
@@ -173,8 +177,8 @@ func (x *exchange) repeatable() (fields []formField, form bool, lost string) {
 	case http.MethodGet, http.MethodHead:
 		return nil, false, ""
 	case http.MethodPost:
-		// Sent again from here, it would come from the site itself, with cookies that other sites cannot send. That would undo what
-		// SameSite and the check of an Origin are for.
+		// Sent again from here, it would come from the site itself, with cookies that other sites cannot send. That
+		// would undo what SameSite and the check of an Origin are for.
 		if new(http.CrossOriginProtection).Check(x.r) != nil {
 			return nil, false, "What you sent came from another site, and can only be sent again from there."
 		}
@@ -206,10 +210,13 @@ func (x *exchange) room(p *weir.Puzzle, message string, fields []formField, form
 	return &room{
 		Limit:  limit,
 		Puzzle: p.Text, Algorithm: p.Algorithm, Work: p.Work, Takes: p.Takes,
-		Cookie: name, CookiePath: path, CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second), Secure: x.secure(), Cross: x.crosses(),
-		InLine: x.event.Place.Number != 0 && s.State == admission.InLine, Ahead: s.Ahead, Estimate: s.Estimate, Reload: s.Reload,
-		Full: s.State == admission.Full, TooMany: s.State == admission.TooMany,
-		Fields: fields, Post: form, Action: x.r.URL.RequestURI(), Lost: lost, RequestID: x.event.ID, Assets: x.gate.assets,
+		Cookie: name, CookiePath: path, CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second), Secure: x.secure(),
+		Cross:  x.crosses(),
+		InLine: x.event.Place.Number != 0 && s.State == admission.InLine, Ahead: s.Ahead, Estimate: s.Estimate,
+		Reload: s.Reload,
+		Full:   s.State == admission.Full, TooMany: s.State == admission.TooMany,
+		Fields: fields, Post: form, Action: x.r.URL.RequestURI(), Lost: lost, RequestID: x.event.ID,
+		Assets: x.gate.assets,
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Challenges are how gates without TLS answer an authority on behalf of those that get their certificates from it (HTTP-01). All gates of a
-// weir share one. It is safe for concurrent use; make it with NewChallenges.
+// Challenges are how gates without TLS answer an authority on behalf of those that get their certificates from it
+// (HTTP-01). All gates of a weir share one. It is safe for concurrent use; make it with NewChallenges.
 type Challenges struct {
 	mu  sync.RWMutex
 	all []*acmeAccount
@@ -35,7 +35,8 @@ const (
 	maxToken = 256
 )
 
-// answer returns what the authority wants to see at a path, or nil when nobody expects it there: it may be the upstream that does.
+// answer returns what the authority wants to see at a path, or nil when nobody expects it there: it may be the upstream
+// that does.
 func (c *Challenges) answer(r *http.Request) []byte {
 	token, found := strings.CutPrefix(r.URL.Path, challengePath)
 	if !found || len(token) < minToken || len(token) > maxToken || strings.Trim(token, tokenChars) != "" {

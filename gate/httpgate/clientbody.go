@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A clientBody is the body of a request as a session reads it. Whoever sends it on to the upstream may still be reading when the request has
-// been answered.
+// A clientBody is the body of a request as a session reads it. Whoever sends it on to the upstream may still be reading
+// when the request has been answered.
 type clientBody struct {
 	session *session
 
@@ -179,8 +179,8 @@ func (e bodyError) Error() string { return string(e) }
 // leftOver is how much of a body that nobody wanted is read for the sake of the connection, as net/http does.
 const leftOver = 256 << 10
 
-// leave ends the body of a request that has been answered. It reports whether the next request can be read: what is left of a small body is
-// read first, unless the answer was the last one anyway.
+// leave ends the body of a request that has been answered. It reports whether the next request can be read: what is
+// left of a small body is read first, unless the answer was the last one anyway.
 func (b *clientBody) leave(again bool) bool {
 	if b.reading.Load() || !b.mu.TryLock() {
 		return false // the connection is closed, which ends that read too

@@ -33,16 +33,21 @@ func TestClientCertificates(t *testing.T) {
 	with := func(cert *tls.Certificate) func(*tls.Config) {
 		return func(c *tls.Config) {
 			if cert != nil { // whatever the server says whom it trusts
-				c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
+				c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+					return cert,
+						nil
+				}
 			}
 		}
 	}
-	shop, stranger := clients.client(named2("shop", "shop.example.org")), strangers.client(named2("shop", "shop.example.org"))
+	shop, stranger := clients.client(named2("shop", "shop.example.org")),
+		strangers.client(named2("shop", "shop.example.org"))
 	old := clients.client(func(c *x509.Certificate) { c.NotAfter = epoch.Add(-time.Hour) })
 	for _, ask := range []ClientCerts{RequestCerts, RequireCerts} {
 		for place, want := range map[string]string{"cert": "shop/", "cert:san": "shop.example.org/"} {
 			judge, asked := accountant()
-			g := startTLS(t, a, Options{Upstream: to(echo(t).URL), Account: []string{place}, TLS: &TLS{ClientCA: clients.file, ClientCerts: ask}}, judge)
+			g := startTLS(t, a, Options{Upstream: to(echo(t).URL), Account: []string{place},
+				TLS: &TLS{ClientCA: clients.file, ClientCerts: ask}}, judge)
 			for _, h2 := range []bool{false, true} {
 				res, _ := do(t, a.transport(h2, with(&shop)), g.request("GET", "/", nil))
 				if got := receive(t, asked); res.StatusCode != 200 || got != want {
@@ -68,7 +73,8 @@ func TestClientCertificates(t *testing.T) {
 // Another client_ca in the same file takes effect, and sessions of clients by the old one cannot be resumed.
 func TestClientCAChanges(t *testing.T) {
 	a, clients, others := newAuthority(t, "ca"), newAuthority(t, "clients"), newAuthority(t, "others")
-	g := startTLS(t, a, Options{Upstream: to(echo(t).URL), TLS: &TLS{ClientCA: clients.file, ClientCerts: RequireCerts}})
+	g := startTLS(t, a, Options{Upstream: to(echo(t).URL),
+		TLS: &TLS{ClientCA: clients.file, ClientCerts: RequireCerts}})
 	cache := tls.NewLRUClientSessionCache(10)
 	ask := func(cert tls.Certificate, sessions tls.ClientSessionCache) error {
 		tr := a.transport(false, func(c *tls.Config) {
@@ -114,21 +120,27 @@ func TestHeaderRules(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Server", "secret/1.0")
 		w.Header()["X-Twice"] = []string{"1", "2"}
-		_, _ = w.Write([]byte(r.Header.Get("X-Added") + "," + r.Header.Get("X-Debug") + "," + strings.Join(r.Header["X-Over"], "+")))
+		_,
+			_ = w.Write([]byte(r.Header.Get("X-Added") + "," + r.Header.Get("X-Debug") + "," +
+			strings.Join(r.Header["X-Over"], "+")))
 	})
 	rules := Headers{
-		Request:  HeaderRules{Set: map[string]string{"x-added": "yes", "X-Over": "gate"}, Remove: []string{"x-debug"}},
-		Response: HeaderRules{Set: map[string]string{"Strict-Transport-Security": "max-age=1", "X-Twice": "once"}, Remove: []string{"server"}},
+		Request: HeaderRules{Set: map[string]string{"x-added": "yes", "X-Over": "gate"}, Remove: []string{"x-debug"}},
+		Response: HeaderRules{Set: map[string]string{"Strict-Transport-Security": "max-age=1", "X-Twice": "once"},
+			Remove: []string{"server"}},
 	}
 	g := start(t, Options{Upstream: to(up.URL), Headers: rules})
 	for range 2 { // what is shared is not changed
 		res, body := g.do(g.request("GET", "/", nil, "X-Debug", "1", "X-Over", "a", "X-Over", "b"))
-		if body != "yes,,gate" || res.Header.Get("Server") != "" || res.Header.Get("Strict-Transport-Security") != "max-age=1" || strings.Join(res.Header["X-Twice"], "+") != "once" {
+		if body != "yes,,gate" || res.Header.Get("Server") != "" ||
+			res.Header.Get("Strict-Transport-Security") != "max-age=1" ||
+			strings.Join(res.Header["X-Twice"], "+") != "once" {
 			t.Errorf("%q, %v", body, res.Header)
 		}
 	}
 	refusing := start(t, Options{Upstream: to(up.URL), Headers: rules}, newThrottle(overLimit))
-	if res, _ := refusing.do(refusing.request("GET", "/", nil)); res.StatusCode != 429 || res.Header.Get("Strict-Transport-Security") == "" || res.Header.Get("Retry-After") == "" {
+	if res, _ := refusing.do(refusing.request("GET", "/", nil)); res.StatusCode != 429 ||
+		res.Header.Get("Strict-Transport-Security") == "" || res.Header.Get("Retry-After") == "" {
 		t.Errorf("%s, %v", res.Status, res.Header)
 	}
 	many := map[string]string{}
@@ -136,10 +148,12 @@ func TestHeaderRules(t *testing.T) {
 		many["X-"+strings.Repeat("a", i+1)] = "x"
 	}
 	for name, bad := range map[string]HeaderRules{
-		"framing": {Set: map[string]string{"content-length": "1"}}, "no name": {Remove: []string{"a b"}}, "host": {Remove: []string{"Host"}},
+		"framing": {Set: map[string]string{"content-length": "1"}}, "no name": {Remove: []string{"a b"}},
+		"host":      {Remove: []string{"Host"}},
 		"two lines": {Set: map[string]string{"X": "a\r\nY: b"}}, "too many": {Set: many},
 	} {
-		if err := (Options{Listen: ":80", Upstream: to(up.URL), Headers: Headers{Request: bad}}).Validate(); err == nil {
+		if err := (Options{Listen: ":80", Upstream: to(up.URL),
+			Headers: Headers{Request: bad}}).Validate(); err == nil {
 			t.Errorf("%s was taken", name)
 		}
 	}
@@ -156,7 +170,8 @@ func FuzzHeaderRules(f *testing.F) {
 		head := http.Header{"Content-Length": {"7"}, "Connection": {"close"}, "X-A": {"old"}}
 		r := h.ready()
 		r.apply(head)
-		if head.Get("Content-Length") != "7" || head.Get("Connection") != "close" || strings.ContainsAny(head.Get(name), "\r\n") {
+		if head.Get("Content-Length") != "7" || head.Get("Connection") != "close" ||
+			strings.ContainsAny(head.Get(name), "\r\n") {
 			t.Fatalf("%v", head)
 		}
 	})

@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// A conn is a client's connection as net/http sees it. It reads strictly (framing), inside TLS as well, cuts off a client that takes
-// nothing of a response for too long, and gives its place back when it is closed. Reads and writes may go on at the same time, as
-// net/http does; two reads may not.
+// A conn is a client's connection as net/http sees it. It reads strictly (framing), inside TLS as well, cuts off a
+// client that takes nothing of a response for too long, and gives its place back when it is closed. Reads and writes
+// may go on at the same time, as net/http does; two reads may not.
 //
-// net/http does not know of TLS below: the gate has shaken hands before (arrive.go), and requests are told of it by ServeHTTP.
+// net/http does not know of TLS below: the gate has shaken hands before (arrive.go), and requests are told of it by
+// ServeHTTP.
 type conn struct {
 	wire    wire
 	gate    *Gate
@@ -39,7 +40,8 @@ func newConn(g *Gate, s socket, peer netip.Addr, headerBound int) *conn {
 	return &conn{wire: wire{socket: s, gate: g}, gate: g, peer: peer, framing: newFraming(headerBound)}
 }
 
-// Read returns what net/http may see. An error of the connection, such as a deadline, spoils nothing: the next call goes on.
+// Read returns what net/http may see. An error of the connection, such as a deadline, spoils nothing: the next call
+// goes on.
 func (c *conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -58,8 +60,8 @@ func (c *conn) Read(p []byte) (int, error) {
 		case raw:
 			return c.read(p)
 		case broken:
-			// net/http has got all that it needs to refuse. Until it comes to that, it reads ahead to notice that the client
-			// leaves; an end of the stream would look like that to a request before the broken one.
+			// net/http has got all that it needs to refuse. Until it comes to that, it reads ahead to notice that the
+			// client leaves; an end of the stream would look like that to a request before the broken one.
 			if _, err := c.read(p); err != nil {
 				return 0, err
 			}
@@ -93,8 +95,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 }
 
-// scanned is the room that reading a head takes. A connection needs none while its request is under way or waits, so that many
-// share a few.
+// scanned is the room that reading a head takes. A connection needs none while its request is under way or waits, so
+// that many share a few.
 type scanned struct{ line, out []byte }
 
 var scannedRooms = sync.Pool{New: func() any { return &scanned{make([]byte, 0, 256), make([]byte, 0, 1024)} }}

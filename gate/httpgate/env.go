@@ -21,7 +21,8 @@ const (
 	AccessOff     AccessLog = "off"     // none
 )
 
-// An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor observes.
+// An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor
+// observes.
 type Env struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
@@ -31,8 +32,8 @@ type Env struct {
 	Upstream behind.Observer
 	// Offend is told of whoever belongs on the invalid list.
 	Offend func(ev *weir.Event, a *weir.Answer)
-	// Secrets sign the ids and tickets that clients are given, at a gate with these throttles: the first one does, all are honoured.
-	// They are asked for with each set of options, and when the gate starts. Default: a random one.
+	// Secrets sign the ids and tickets that clients are given, at a gate with these throttles: the first one does, all
+	// are honoured. They are asked for with each set of options, and when the gate starts. Default: a random one.
 	Secrets func(throttles []string) [][]byte
 	// Scripts are served under /.weir/ where stamps are taken: the solver and its like, by name.
 	Scripts map[string][]byte
@@ -51,8 +52,8 @@ type Observer interface {
 	InFlight(delta int)
 	// Waiting tells that so many more, or fewer, requests are held back.
 	Waiting(delta int)
-	// Served tells that a request has been answered: on what verdict, with what status, how long the gate held it up before it
-	// went on or was refused, and how long it took in all.
+	// Served tells that a request has been answered: on what verdict, with what status, how long the gate held it up
+	// before it went on or was refused, and how long it took in all.
 	Served(verdict weir.Verdict, status int, added, total time.Duration)
 	// Bounded tells that something was turned away at a bound, one of the Bound names.
 	Bounded(bound string)
@@ -70,9 +71,11 @@ const (
 	BoundHandshakes  = "handshakes"   // a connection too many whose PROXY header or TLS handshake is under way
 	BoundHandshake   = "handshake"    // a TLS handshake that failed
 	BoundProxyHeader = "proxy_header" // a connection without the PROXY header that it must begin with
-	BoundAccount     = "account"      // a request that names its account twice, or in a way that servers read differently
-	BoundToken       = "token"        // a JSON Web Token that is not good
-	BoundCertificate = "certificate"  // a new certificate, or other file or set of keys, that is of no use: the old one stays
+	// a request that names its account twice, or in a way that servers read differently
+	BoundAccount = "account"
+	BoundToken   = "token" // a JSON Web Token that is not good
+	// a new certificate, or other file or set of keys, that is of no use: the old one stays
+	BoundCertificate = "certificate"
 )
 
 // BoundNames lists what Observer.Bounded may be told.

@@ -13,8 +13,8 @@ import (
 	"weir/policy"
 )
 
-// An exchange is one request with its answer, on their way through the gate. It is the http.ResponseWriter that answers go
-// through, and the upstream's Caller. It belongs to the goroutine of the request, except for what says otherwise.
+// An exchange is one request with its answer, on their way through the gate. It is the http.ResponseWriter that answers
+// go through, and the upstream's Caller. It belongs to the goroutine of the request, except for what says otherwise.
 type exchange struct {
 	gate  *Gate
 	setup *setup
@@ -69,10 +69,11 @@ type exchange struct {
 // exchanges are those that may be used again, with the memory of their passes.
 var exchanges = sync.Pool{New: func() any { return &exchange{pass: new(policy.Pass)} }}
 
-// recycle makes a plain exchange fit for the next request. One that somebody else may still look at is left alone: the sender of a body, a
-// timer, a watch, or whoever embeds the gate and looks at headers afterwards.
+// recycle makes a plain exchange fit for the next request. One that somebody else may still look at is left alone: the
+// sender of a body, a timer, a watch, or whoever embeds the gate and looks at headers afterwards.
 func (x *exchange) recycle() {
-	if x.conn == nil || x.r.ProtoMajor != 1 || x.hasBody() || x.cancel != nil || x.head != nil || x.waited || x.hijacked || x.payment != nil {
+	if x.conn == nil || x.r.ProtoMajor != 1 || x.hasBody() || x.cancel != nil || x.head != nil || x.waited ||
+		x.hijacked || x.payment != nil {
 		return
 	}
 	pass := x.pass
@@ -94,19 +95,19 @@ func (x *exchange) breakable() {
 	}
 }
 
-// hasBody reports whether the request has a body that somebody has yet to read. Without one, net/http reads ahead and notices by
-// itself that the client leaves.
+// hasBody reports whether the request has a body that somebody has yet to read. Without one, net/http reads ahead and
+// notices by itself that the client leaves.
 func (x *exchange) hasBody() bool { return x.r.Body != nil && x.r.Body != http.NoBody }
 
-// alone reports whether nobody reads from the client's connection while its request is under way, so that it takes a watch to notice that it
-// leaves. net/http reads ahead by itself once there is no body to be read.
+// alone reports whether nobody reads from the client's connection while its request is under way, so that it takes a
+// watch to notice that it leaves. net/http reads ahead by itself once there is no body to be read.
 func (x *exchange) alone() bool { return x.conn != nil && x.conn.alone || x.hasBody() }
 
 // parsedHere reports whether a session has read the request. What net/http has read has been looked at less closely.
 func (x *exchange) parsedHere() bool { return x.r.ProtoMajor == 1 && x.conn != nil && x.conn.alone }
 
-// watchLeaving makes x.ctx end when the client of an HTTP/1 connection leaves, even while nobody reads from it. HTTP/2 reads
-// always and needs no help. It may be called from several goroutines, once x.ctx is breakable.
+// watchLeaving makes x.ctx end when the client of an HTTP/1 connection leaves, even while nobody reads from it. HTTP/2
+// reads always and needs no help. It may be called from several goroutines, once x.ctx is breakable.
 func (x *exchange) watchLeaving() {
 	x.unhook.Do(func() {
 		if x.r.ProtoMajor == 1 && x.conn != nil && x.cancel != nil {
@@ -156,8 +157,8 @@ func (x *exchange) Header() http.Header { return x.w.Header() }
 // Unwrap lets http.ResponseController find what is below.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.w }
 
-// WriteHeader writes status and headers. The gate's own headers join a final status here and not earlier: an informational one must
-// not have them.
+// WriteHeader writes status and headers. The gate's own headers join a final status here and not earlier: an
+// informational one must not have them.
 func (x *exchange) WriteHeader(status int) {
 	if status == http.StatusContinue {
 		return // net/http says it when the body is first read; the upstream's would be a second one
@@ -230,8 +231,8 @@ func (x *exchange) Write(p []byte) (int, error) {
 	return x.piece(p, true)
 }
 
-// piece writes a piece of the response's body, as far and as soon as meters grant it, and after the pause that one asked for with the
-// piece before. It is sent off at once unless it is the last one, which net/http does.
+// piece writes a piece of the response's body, as far and as soon as meters grant it, and after the pause that one
+// asked for with the piece before. It is sent off at once unless it is the last one, which net/http does.
 func (x *exchange) piece(p []byte, last bool) (sent int, err error) {
 	for {
 		n := len(p) - sent
@@ -274,7 +275,8 @@ func (x *exchange) mayWrite(n int) (int, error) {
 	}
 }
 
-// maxBite is how much is taken in hand at a time where bytes are metered: what is in hand waits until all of it is granted.
+// maxBite is how much is taken in hand at a time where bytes are metered: what is in hand waits until all of it is
+// granted.
 const maxBite = 4 << 10
 
 // bite is as much of a buffer as is to be filled, or written, at a time.

@@ -17,8 +17,8 @@ const fileEvery = 5 * time.Second
 // maxFile is how large a file with certificates or keys may be.
 const maxFile = 4 << 20
 
-// A watched value is made of files, and made anew when they change. What cannot be used leaves the old value in place. It belongs to one
-// goroutine at a time.
+// A watched value is made of files, and made anew when they change. What cannot be used leaves the old value in place.
+// It belongs to one goroutine at a time.
 type watched[T any] struct {
 	paths []string
 	parse func(contents [][]byte) (T, error)
@@ -34,8 +34,8 @@ type stamped struct {
 	size    int64
 }
 
-// look reads the files if they have changed since the last time, or were of no use then. It reports whether there is a new value; an
-// error means that the old one stays. The same error is returned once until something changes.
+// look reads the files if they have changed since the last time, or were of no use then. It reports whether there is a
+// new value; an error means that the old one stays. The same error is returned once until something changes.
 func (w *watched[T]) look() (anew bool, err error) {
 	now := make([]stamped, len(w.paths))
 	same := len(w.seen) == len(now)

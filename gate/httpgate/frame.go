@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A frame is the page of the waiting room for somebody who came for the first time, but for what is his alone. A flood gets that page over
-// and over: it must not cost the template's time.
+// A frame is the page of the waiting room for somebody who came for the first time, but for what is his alone. A flood
+// gets that page over and over: it must not cost the template's time.
 type frame struct {
 	look   look
 	pieces [3][]byte // before the id of the request, between it and the puzzle, behind that
@@ -24,8 +24,8 @@ type look struct {
 	assets                     *assets
 }
 
-// frames make pages. They keep the frame that was used last; under a flood one does, as the price changes once a second. The zero value is
-// ready to use.
+// frames make pages. They keep the frame that was used last; under a flood one does, as the price changes once a
+// second. The zero value is ready to use.
 type frames struct{ last atomic.Pointer[frame] }
 
 // render returns the page, as renderRoom does.
@@ -47,7 +47,8 @@ func (f *frames) of(r *room) *frame {
 	if r.InLine || r.Post || r.Lost != "" || r.Puzzle == "" || !plain(r.Puzzle) || !plain(r.RequestID) {
 		return nil
 	}
-	l := look{r.TakesWords(), r.Cookie, r.CookiePath, r.Limit, r.CookieAge, r.Reload, r.Secure, r.Cross, r.Full, r.TooMany, r.Assets}
+	l := look{r.TakesWords(), r.Cookie, r.CookiePath, r.Limit, r.CookieAge, r.Reload, r.Secure, r.Cross, r.Full,
+		r.TooMany, r.Assets}
 	if last := f.last.Load(); last != nil && last.look == l {
 		return last
 	}

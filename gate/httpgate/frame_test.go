@@ -10,10 +10,14 @@ import (
 func TestFrame(t *testing.T) {
 	assets, pages := newAssets(nil), new(frames)
 	rooms := []room{
-		{Puzzle: "AQH-_x", RequestID: "m7f5zmqs8jxh0zq8", Cookie: "weir-stamp", CookiePath: "/", CookieAge: 300, Reload: 5 * time.Second, Takes: time.Second, Assets: assets},
-		{Puzzle: "other", RequestID: "x", Cookie: "weir-stamp", CookiePath: "/", CookieAge: 300, Reload: 5 * time.Second, Takes: time.Second, Assets: assets},
-		{Puzzle: "AQH", RequestID: "y", Cookie: "weir-stamp-abc", CookiePath: "/", CookieAge: 60, Reload: time.Second, Takes: time.Minute, Secure: true, Assets: assets},
-		{Puzzle: "AQH", RequestID: "y", Cookie: "weir-stamp-abc", CookiePath: "/", CookieAge: 60, Reload: time.Second, Takes: time.Minute, Secure: true, Cross: true, Assets: assets},
+		{Puzzle: "AQH-_x", RequestID: "m7f5zmqs8jxh0zq8", Cookie: "weir-stamp", CookiePath: "/", CookieAge: 300,
+			Reload: 5 * time.Second, Takes: time.Second, Assets: assets},
+		{Puzzle: "other", RequestID: "x", Cookie: "weir-stamp", CookiePath: "/", CookieAge: 300,
+			Reload: 5 * time.Second, Takes: time.Second, Assets: assets},
+		{Puzzle: "AQH", RequestID: "y", Cookie: "weir-stamp-abc", CookiePath: "/", CookieAge: 60, Reload: time.Second,
+			Takes: time.Minute, Secure: true, Assets: assets},
+		{Puzzle: "AQH", RequestID: "y", Cookie: "weir-stamp-abc", CookiePath: "/", CookieAge: 60, Reload: time.Second,
+			Takes: time.Minute, Secure: true, Cross: true, Assets: assets},
 		{Puzzle: "AQH", RequestID: "z", Cookie: "weir-stamp", Limit: "The limit <b> is used up.", Full: true},
 		{Puzzle: "AQH", RequestID: "z", Cookie: "weir-stamp", TooMany: true, Reload: time.Second},
 		{Puzzle: `"><script>`, RequestID: "<i>", Cookie: "weir-stamp"},
@@ -32,7 +36,8 @@ func TestFrame(t *testing.T) {
 }
 
 func BenchmarkRoom(b *testing.B) {
-	r := &room{Puzzle: "AQHDIYV6AAebaAGh3mRm2QAEk-AAAAAAAAEAAOkqB5xcqr_wxtbyoNWwquQ", RequestID: "m7f5zmqs8jxh0zq8", Cookie: "weir-stamp", CookiePath: "/",
+	r := &room{Puzzle: "AQHDIYV6AAebaAGh3mRm2QAEk-AAAAAAAAEAAOkqB5xcqr_wxtbyoNWwquQ", RequestID: "m7f5zmqs8jxh0zq8",
+		Cookie: "weir-stamp", CookiePath: "/",
 		CookieAge: 300, Reload: 5 * time.Second, Takes: 66 * time.Millisecond, Assets: newAssets(nil)}
 	b.Run("frame", func(b *testing.B) {
 		b.ReportAllocs()

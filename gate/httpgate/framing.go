@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// A framing reads along the bytes that a client sends and sees to it that nobody can take them apart in two ways. net/http
-// alone is more lenient than many servers: it takes a bare LF for a line's end, unfolds folded lines, drops a Content-Length
-// beside a Transfer-Encoding and lets repeated lengths pass. What one server takes for the end of a request may be its middle
-// for another; a request smuggled through such a gap would pass no throttle.
+// A framing reads along the bytes that a client sends and sees to it that nobody can take them apart in two ways.
+// net/http alone is more lenient than many servers: it takes a bare LF for a line's end, unfolds folded lines, drops a
+// Content-Length beside a Transfer-Encoding and lets repeated lengths pass. What one server takes for the end of a
+// request may be its middle for another; a request smuggled through such a gap would pass no throttle.
 //
-// The bytes go on to net/http as they come, except that a line's end is kept back until the line is found good. On the first
-// violation, bytes that net/http is sure to refuse take the place of the offending ones and no more follow: requests before it
-// are answered in order, then comes 400, or 431 for a head above its bound, and the connection is closed.
+// The bytes go on to net/http as they come, except that a line's end is kept back until the line is found good. On the
+// first violation, bytes that net/http is sure to refuse take the place of the offending ones and no more follow:
+// requests before it are answered in order, then comes 400, or 431 for a head above its bound, and the connection is
+// closed.
 //
 // Bodies are counted, not read: by Content-Length, or chunk by chunk. Chunk extensions are left out.
 type framing struct {
@@ -64,8 +65,8 @@ const (
 	maxLengthDigits = 18
 )
 
-// What net/http refuses for certain: a header line without a colon, a chunk size or chunk end that is none. The line is longer
-// than the preface of HTTP/2, which net/http waits for at the start of a connection.
+// What net/http refuses for certain: a header line without a colon, a chunk size or chunk end that is none. The line is
+// longer than the preface of HTTP/2, which net/http waits for at the start of a connection.
 const (
 	badLine  = "\x00\r\n\r\n" + "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 	badChunk = "\x00\x00\r\n"
@@ -158,8 +159,8 @@ func (f *framing) noPreface() bool {
 	return f.speaks == onlyHTTP2 && (f.state == broken || f.state == tooLarge)
 }
 
-// pass lets the line so far go on, but for a CR at its end, which may belong to the line's end. Lines of chunk framing are kept
-// back whole, and so is the first one of HTTP/2.
+// pass lets the line so far go on, but for a CR at its end, which may belong to the line's end. Lines of chunk framing
+// are kept back whole, and so is the first one of HTTP/2.
 func (f *framing) pass(out []byte) []byte {
 	if f.state == inChunkSize || f.state == inChunkEnd || f.speaks == onlyHTTP2 {
 		return out

@@ -25,7 +25,8 @@ func TestFramingPasses(t *testing.T) {
 		"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
 		"GET / HTTP/1.0\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\nX:\t\x80 y \r\n\r\n",
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nh\nl\rlGET / HTTP/1.1\r\nHost: a\r\n\r\n",
-		"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: v\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: v\r\n\r\nGET / " +
+			"HTTP/1.1\r\n\r\n",
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\n\nanything",
 	} {
 		for _, piece := range []int{1, 2, 3, 7, 1000} {
@@ -80,44 +81,58 @@ var violations = map[string]string{
 	"version 1.2":                 "GET / HTTP/1.2\r\nHost: a\r\n\r\n",
 	"version 2.0":                 "GET / HTTP/2.0\r\nHost: a\r\n\r\n",
 	"no version":                  "GET /\r\n\r\n",
-	"CL and TE":                   "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-	"TE and CL":                   "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
-	"two equal CL":                "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
-	"two different CL":            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
-	"CL list":                     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5, 5\r\n\r\nhello",
-	"CL with sign":                "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +5\r\n\r\nhello",
-	"CL in hex":                   "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x5\r\n\r\nhello",
-	"CL empty":                    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\nhello",
-	"CL endless":                  "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\nhello",
-	"CL obfuscated":               "POST / HTTP/1.1\r\nHost: a\r\nContent-Length : 5\r\n\r\nhello",
-	"TE list":                     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
-	"TE gzip":                     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-	"TE twice":                    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-	"TE xchunked":                 "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
-	"TE quoted":                   "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n",
-	"TE empty":                    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n\r\n0\r\n\r\n",
-	"TE vertical tab":             "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\vchunked\r\n\r\n0\r\n\r\n",
-	"TE with space":               "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
-	"TE folded":                   "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n",
-	"TE in 1.0":                   "POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-	"chunk size with junk":        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5x\r\nhello\r\n0\r\n\r\n",
-	"chunk size in 0x":            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n",
-	"chunk size with a blank":     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5 \r\nhello\r\n0\r\n\r\n",
-	"chunk size with a sign":      "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n",
-	"chunk size empty":            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\r\nhello\r\n0\r\n\r\n",
-	"chunk size endless":          "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000005\r\nhello\r\n0\r\n\r\n",
-	"chunk size with bare LF":     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n",
-	"chunk extension with LF":     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;a\nhello\r\n0\r\n\r\n",
-	"chunk extension with CR":     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;a\rb\r\nhello\r\n0\r\n\r\n",
-	"chunk longer than its size":  "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhello\r\n0\r\n\r\n",
-	"chunk ended by bare LF":      "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\n0\r\n\r\n",
-	"trailer with bare LF":        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\n\r\n",
-	"trailer folded":              "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n X: y\r\n\r\n",
-	"trailer with a length":       "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 5\r\n\r\n",
+	"CL and TE": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n0\r\n\r\n",
+	"TE and CL": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: " +
+		"5\r\n\r\n0\r\n\r\n",
+	"two equal CL":     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+	"two different CL": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+	"CL list":          "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5, 5\r\n\r\nhello",
+	"CL with sign":     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +5\r\n\r\nhello",
+	"CL in hex":        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x5\r\n\r\nhello",
+	"CL empty":         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\nhello",
+	"CL endless":       "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\nhello",
+	"CL obfuscated":    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length : 5\r\n\r\nhello",
+	"TE list":          "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+	"TE gzip":          "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+	"TE twice": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n0\r\n\r\n",
+	"TE xchunked":     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+	"TE quoted":       "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n",
+	"TE empty":        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n\r\n0\r\n\r\n",
+	"TE vertical tab": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\vchunked\r\n\r\n0\r\n\r\n",
+	"TE with space":   "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+	"TE folded":       "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n",
+	"TE in 1.0":       "POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+	"chunk size with junk": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n5x\r\nhello\r\n0\r\n\r\n",
+	"chunk size in 0x": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n",
+	"chunk size with a blank": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5 " +
+		"\r\nhello\r\n0\r\n\r\n",
+	"chunk size with a sign": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n",
+	"chunk size empty": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n\r\nhello\r\n0\r\n\r\n",
+	"chunk size endless": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n10000000000000005\r\nhello\r\n0\r\n\r\n",
+	"chunk size with bare LF": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n5\nhello\r\n0\r\n\r\n",
+	"chunk extension with LF": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n5;a\nhello\r\n0\r\n\r\n",
+	"chunk extension with CR": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n5;a\rb\r\nhello\r\n0\r\n\r\n",
+	"chunk longer than its size": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n4\r\nhello\r\n0\r\n\r\n",
+	"chunk ended by bare LF": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\n0\r\n\r\n",
+	"trailer with bare LF":   "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\n\r\n",
+	"trailer folded":         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n X: y\r\n\r\n",
+	"trailer with a length": "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: " +
+		"5\r\n\r\n",
 }
 
-// TestFramingViolations sees to it that net/http's own parser refuses what is put in place of a violation, wherever the pieces
-// are cut, and never gets to the request behind it.
+// TestFramingViolations sees to it that net/http's own parser refuses what is put in place of a violation, wherever the
+// pieces are cut, and never gets to the request behind it.
 func TestFramingViolations(t *testing.T) {
 	for name, in := range violations {
 		for _, piece := range []int{1, 2, 5, 1000} {
@@ -160,11 +175,13 @@ func TestFramingBound(t *testing.T) {
 	}
 }
 
-// FuzzFraming compares with net/http: whatever gets through unhindered is, for net/http, the same sequence of requests with the
-// same borders, and every byte of it belongs to one of them.
+// FuzzFraming compares with net/http: whatever gets through unhindered is, for net/http, the same sequence of requests
+// with the same borders, and every byte of it belongs to one of them.
 func FuzzFraming(f *testing.F) {
-	f.Add([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\nPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"), uint8(3))
-	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n0\r\nX: y\r\n\r\n"), uint8(1))
+	f.Add([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\nPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"),
+		uint8(3))
+	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n0\r\nX: y\r\n\r\n"),
+		uint8(1))
 	for _, in := range violations {
 		f.Add([]byte(in), uint8(7))
 	}
@@ -184,7 +201,8 @@ func FuzzFraming(f *testing.F) {
 			rest = rest[n:]
 		}
 		whole := newFraming(2 << 10)
-		if once := feed(&whole, string(in), int(piece)+1); whole.state != fr.state || once != string(out) && fr.state < broken {
+		if once := feed(&whole, string(in), int(piece)+1); whole.state != fr.state || once != string(out) &&
+			fr.state < broken {
 			t.Fatalf("pieces matter: %q, %q", once, out)
 		}
 		if fr.state == raw || fr.state == tooLarge {

@@ -16,8 +16,8 @@ import (
 	"weir/policy"
 )
 
-// A Gate is one HTTP listener with its upstream and its chain of throttles. Its methods may be called from several goroutines;
-// the order is New, Listen, Start, any number of Prepare, Stop.
+// A Gate is one HTTP listener with its upstream and its chain of throttles. Its methods may be called from several
+// goroutines; the order is New, Listen, Start, any number of Prepare, Stop.
 type Gate struct {
 	env    Env
 	setup  atomic.Pointer[setup]
@@ -75,8 +75,8 @@ func (s *setup) serverOptions() serverOptions {
 	return serverOptions{s.opts.Timeouts.Header.Std(), s.opts.Timeouts.Idle.Std(), int(s.opts.Bounds.Header)}
 }
 
-// New returns a gate that listens nowhere yet. The chain accept judges every connection, the other one every request; nil admits
-// everything.
+// New returns a gate that listens nowhere yet. The chain accept judges every connection, the other one every request;
+// nil admits everything.
 func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 	env = env.withDefaults()
 	s, err := newSetup(o, accept, chain, env, nil)
@@ -154,8 +154,8 @@ func (g *Gate) Start() {
 	}()
 }
 
-// serve puts a new server in place. The old one, if any, takes no more connections: idle ones are closed, those that have just
-// been made get their first answer, and requests under way go on. g.mu is held.
+// serve puts a new server in place. The old one, if any, takes no more connections: idle ones are closed, those that
+// have just been made get their first answer, and requests under way go on. g.mu is held.
 func (g *Gate) serve(o serverOptions) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -208,9 +208,9 @@ func (g *Gate) retire(old *server) {
 	}
 }
 
-// Prepare makes ready to go on with other options and other chains. Everything that can fail happens here; then either commit,
-// which cannot fail, or abort must be called. Requests under way keep the options and the chain that they began with. The
-// listener is kept: a changed listen address is ignored, it takes another gate.
+// Prepare makes ready to go on with other options and other chains. Everything that can fail happens here; then either
+// commit, which cannot fail, or abort must be called. Requests under way keep the options and the chain that they began
+// with. The listener is kept: a changed listen address is ignored, it takes another gate.
 func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort func(), err error) {
 	now := g.setup.Load()
 	o.Listen = now.opts.Listen
@@ -244,8 +244,8 @@ func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort fu
 	return commit, abort, nil
 }
 
-// Stop stops accepting and waits until the requests under way, and those that wait for their turn, have been answered. When ctx
-// ends first, their connections are closed and the error of ctx returned. A second call waits for the first.
+// Stop stops accepting and waits until the requests under way, and those that wait for their turn, have been answered.
+// When ctx ends first, their connections are closed and the error of ctx returned. A second call waits for the first.
 func (g *Gate) Stop(ctx context.Context) error {
 	g.mu.Lock()
 	first := !g.stopped

@@ -19,13 +19,16 @@ import (
 
 func TestAdmit(t *testing.T) {
 	admit := newThrottle(func(ev *weir.Event, a *weir.Answer) error {
-		if ev.Account != "acme" || ev.Route.Path != "/a/b" || ev.Route.Host != "127.0.0.1" || ev.Kind != "http" || !ev.Time.Equal(epoch) {
+		if ev.Account != "acme" || ev.Route.Path != "/a/b" || ev.Route.Host != "127.0.0.1" || ev.Kind != "http" ||
+			!ev.Time.Equal(epoch) {
 			t.Errorf("event %+v", ev)
 		}
 		a.Figures = append(a.Figures,
-			weir.Figure{Rule: "per-second", Unit: "requests", Limit: 5, Remaining: 4, Window: weir.Window(time.Second), Reset: epoch.Add(time.Second)},
+			weir.Figure{Rule: "per-second", Unit: "requests", Limit: 5, Remaining: 4, Window: weir.Window(time.Second),
+				Reset: epoch.Add(time.Second)},
 			weir.Figure{Rule: "at-once", Unit: "at once", Limit: 10, Remaining: 9},
-			weir.Figure{Rule: `odd"one`, Unit: "bytes", Limit: 10, Remaining: 9, Window: weir.Window(200 * time.Millisecond), Reset: epoch.Add(1)})
+			weir.Figure{Rule: `odd"one`, Unit: "bytes", Limit: 10, Remaining: 9,
+				Window: weir.Window(200 * time.Millisecond), Reset: epoch.Add(1)})
 		return nil
 	})
 	g := start(t, Options{Upstream: to(echo(t).URL), Account: []string{"header:X-Api-Key"}}, admit)
@@ -33,10 +36,12 @@ func TestAdmit(t *testing.T) {
 	if res.StatusCode != 200 || body != "hello" {
 		t.Fatalf("%v %q", res.Status, body)
 	}
-	if got, want := res.Header.Get("RateLimit-Policy"), `"per-second";q=5;w=1, "at-once";q=10;qu="concurrent-requests", "odd\"one";q=10;w=1;qu="content-bytes"`; got != want {
+	if got, want := res.Header.Get("RateLimit-Policy"),
+		`"per-second";q=5;w=1, "at-once";q=10;qu="concurrent-requests", "odd\"one";q=10;w=1;qu="content-bytes"`; got != want {
 		t.Errorf("RateLimit-Policy\n got %s\nwant %s", got, want)
 	}
-	if got, want := res.Header.Get("RateLimit"), `"per-second";r=4;t=1, "at-once";r=9, "odd\"one";r=9;t=1`; got != want {
+	if got, want := res.Header.Get("RateLimit"),
+		`"per-second";r=4;t=1, "at-once";r=9, "odd\"one";r=9;t=1`; got != want {
 		t.Errorf("RateLimit %s", got)
 	}
 	if o := receive(t, admit.settled); !o.Done || admit.held.Load() != 0 {
@@ -60,22 +65,28 @@ func TestRefusals(t *testing.T) {
 		doc    map[string]any
 	}{
 		"over limit": {overLimit, Options{}, 429,
-			map[string]string{"Retry-After": "1", "RateLimit": `"per-second";r=0;t=1`, "RateLimit-Policy": `"per-second";q=5;w=1`},
-			map[string]any{"type": "urn:weir:over-limit", "policy": "per-second", "throttle": "t0", "reason": "over-limit", "limit": 5.0,
-				"remaining": 0.0, "retry_after": 1.0, "detail": "The limit of 5 requests per second is used up.", "title": "Too Many Requests"}},
+			map[string]string{"Retry-After": "1", "RateLimit": `"per-second";r=0;t=1`,
+				"RateLimit-Policy": `"per-second";q=5;w=1`},
+			map[string]any{"type": "urn:weir:over-limit", "policy": "per-second", "throttle": "t0",
+				"reason": "over-limit", "limit": 5.0,
+				"remaining": 0.0, "retry_after": 1.0, "detail": "The limit of 5 requests per second is used up.",
+				"title": "Too Many Requests"}},
 		"no account": {func(_ *weir.Event, a *weir.Answer) error {
 			a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
 			return nil
-		}, Options{Account: []string{"bearer", "query:key"}}, 401, map[string]string{"Www-Authenticate": `Bearer realm="weir"`, "Retry-After": ""}, nil},
+		}, Options{Account: []string{"bearer", "query:key"}}, 401,
+			map[string]string{"Www-Authenticate": `Bearer realm="weir"`, "Retry-After": ""}, nil},
 		"failure": {func(*weir.Event, *weir.Answer) error { return errors.New("broken") }, Options{}, 503,
 			map[string]string{"Retry-After": "1"}, map[string]any{"reason": "failure"}},
-		"challenge": {func(_ *weir.Event, a *weir.Answer) error { a.Verdict = weir.Challenge; return nil }, Options{}, 503, nil, nil},
+		"challenge": {func(_ *weir.Event, a *weir.Answer) error { a.Verdict = weir.Challenge; return nil }, Options{},
+			503, nil, nil},
 		"too costly": {func(_ *weir.Event, a *weir.Answer) error {
 			a.Verdict, a.Reason = weir.Refuse, weir.TooCostly
 			return nil
 		}, Options{}, 429, map[string]string{"Retry-After": ""}, nil},
 		"far reset": {func(ev *weir.Event, a *weir.Answer) error {
-			a.Verdict, a.Reason, a.Until, a.Reset = weir.Refuse, weir.LineFull, ev.Time.Add(time.Second), ev.Time.Add(90500*time.Millisecond)
+			a.Verdict, a.Reason, a.Until, a.Reset = weir.Refuse, weir.LineFull, ev.Time.Add(time.Second),
+				ev.Time.Add(90500*time.Millisecond)
 			return nil
 		}, Options{}, 429, map[string]string{"Retry-After": "91"}, nil},
 	} {
@@ -84,7 +95,8 @@ func TestRefusals(t *testing.T) {
 			g := start(t, c.opts, newThrottle(c.judge))
 			res, body := g.do(g.request("GET", "/", nil))
 			doc := problemOf(t, body)
-			if res.StatusCode != c.status || doc["status"] != float64(c.status) || res.Header.Get("Content-Type") != "application/problem+json" {
+			if res.StatusCode != c.status || doc["status"] != float64(c.status) ||
+				res.Header.Get("Content-Type") != "application/problem+json" {
 				t.Fatalf("%v %v", res.Status, body)
 			}
 			for k, v := range c.header {
@@ -166,13 +178,16 @@ func TestPage(t *testing.T) {
 		if !c.page {
 			continue
 		}
-		for _, want := range []string{`<html lang="en">`, "color-scheme: light dark", "The limit of 5 requests per second is used up.",
-			"try again in 1 second.", "per-second of t0", "<dd>5 requests, 0 left</dd>", res.Header.Get("X-Request-Id")} {
+		for _, want := range []string{`<html lang="en">`, "color-scheme: light dark",
+			"The limit of 5 requests per second is used up.",
+			"try again in 1 second.", "per-second of t0", "<dd>5 requests, 0 left</dd>",
+			res.Header.Get("X-Request-Id")} {
 			if !strings.Contains(body, want) {
 				t.Errorf("no %q in %s", want, body)
 			}
 		}
-		if strings.Contains(body, "http:") || strings.Contains(body, "src=") || res.Header.Get("Content-Security-Policy") == "" {
+		if strings.Contains(body, "http:") || strings.Contains(body, "src=") ||
+			res.Header.Get("Content-Security-Policy") == "" {
 			t.Errorf("the page reaches outside: %s", body)
 		}
 	}
@@ -320,7 +335,8 @@ func TestStop(t *testing.T) {
 func TestStopWithoutPatience(t *testing.T) {
 	l := newLine()
 	g := start(t, Options{Upstream: to("http://127.0.0.1:1")}, l)
-	for _, head := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"} {
+	for _, head := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"} {
 		g.send(g.dial(), head)
 		receive(t, l.turns)
 	}

@@ -19,8 +19,8 @@ const gateName = "gate"
 // statusLeft is what the log shows for a client that left before it was answered. No client ever sees it.
 const statusLeft = 499
 
-// ServeHTTP takes one request through the gate. It may be called without a listener, for tests and for embedding; a client that
-// leaves with its body unread is then noticed late.
+// ServeHTTP takes one request through the gate. It may be called without a listener, for tests and for embedding; a
+// client that leaves with its body unread is then noticed late.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := exchanges.Get().(*exchange)
 	x.gate, x.setup, x.w, x.r, x.conn, x.ctx = g, g.setup.Load(), w, r, connOf(r.Context()), r.Context()
@@ -60,7 +60,8 @@ func (x *exchange) end() {
 	failure := recover()
 	aborted := failure == http.ErrAbortHandler
 	if failure != nil && !aborted {
-		g.env.Log.Error("a request ended in a panic", "id", x.event.ID, "panic", failure, "stack", string(debug.Stack()))
+		g.env.Log.Error("a request ended in a panic", "id", x.event.ID, "panic", failure, "stack",
+			string(debug.Stack()))
 		failure = http.ErrAbortHandler
 	}
 	x.unwatch()
@@ -87,7 +88,8 @@ func (x *exchange) end() {
 		x.status = statusLeft
 	}
 	if aborted && !left && x.reached && g.mayLog(lineName{"the upstream broke off", maxRefused}, now) {
-		g.env.Log.Warn("the upstream broke off in the middle of its response", "id", x.event.ID, "host", x.event.Route.Host, "path", x.event.Route.Path)
+		g.env.Log.Warn("the upstream broke off in the middle of its response", "id", x.event.ID, "host",
+			x.event.Route.Host, "path", x.event.Route.Path)
 	}
 	if x.onward.IsZero() {
 		x.onward = now
@@ -139,7 +141,8 @@ func (x *exchange) misfit() bool {
 	case !x.parsedHere() && !(validHost(r.Host) && validTarget(r.URL) && (r.Host != "" || !r.ProtoAtLeast(1, 1))):
 		x.problem(http.StatusBadRequest, "The request has a host that is none.")
 	case r.RequestURI == "*":
-		x.problem(http.StatusMethodNotAllowed, "The gate passes on requests for something, not for the server as a whole.")
+		x.problem(http.StatusMethodNotAllowed,
+			"The gate passes on requests for something, not for the server as a whole.")
 	case r.ProtoMajor >= 2 && headSize(r) > int64(o.Bounds.Header):
 		// For HTTP/1 the connection has seen to it.
 		x.gate.env.Observer.Bounded(BoundHeader)
@@ -159,8 +162,8 @@ func (x *exchange) misfit() bool {
 	return true
 }
 
-// judge puts the event before the chain and waits where it must. It reports whether the request goes on; if not, it has been
-// answered.
+// judge puts the event before the chain and waits where it must. It reports whether the request goes on; if not, it has
+// been answered.
 func (x *exchange) judge() bool {
 	g := x.gate
 	x.judged = true
@@ -192,8 +195,8 @@ func (x *exchange) judge() bool {
 	return false
 }
 
-// wait holds the request, its body unread, until its turn comes or is called off. It reports false when it has been answered
-// already, or nobody is there to be answered.
+// wait holds the request, its body unread, until its turn comes or is called off. It reports false when it has been
+// answered already, or nobody is there to be answered.
 func (x *exchange) wait() bool {
 	g := x.gate
 	x.waited, x.waitedBy, x.waitedFor = true, x.pass.Answer.By, x.pass.Answer.Rule
@@ -256,7 +259,8 @@ func (x *exchange) failed(err error) {
 		detail = "The service behind the gate cannot be reached."
 	}
 	if g := x.gate; g.mayLog(lineName{"the upstream failed", maxRefused}, g.env.Clock.Now()) {
-		g.env.Log.LogAttrs(x.ctx, slog.LevelWarn, "the upstream failed", slog.String("id", x.event.ID), slog.Any("error", err))
+		g.env.Log.LogAttrs(x.ctx, slog.LevelWarn, "the upstream failed", slog.String("id", x.event.ID),
+			slog.Any("error", err))
 	}
 	x.problem(status, detail)
 }

@@ -30,7 +30,8 @@ type HeaderRules struct {
 const maxRules = 100
 
 // framed are headers on which hangs where a message begins and ends, or where it goes: no rule may touch them.
-var framed = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+var framed = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade"}
 
 func (h *HeaderRules) validate() error {
 	var v weir.Mistakes

@@ -89,7 +89,8 @@ func newLine() *line {
 
 func overLimit(ev *weir.Event, a *weir.Answer) error {
 	a.Verdict, a.Reason = weir.Refuse, weir.OverLimit
-	a.Figure = weir.Figure{Rule: "per-second", Unit: "requests", Limit: 5, Window: weir.Window(time.Second), Reset: ev.Time.Add(300 * time.Millisecond)}
+	a.Figure = weir.Figure{Rule: "per-second", Unit: "requests", Limit: 5, Window: weir.Window(time.Second),
+		Reset: ev.Time.Add(300 * time.Millisecond)}
 	a.Until = a.Reset
 	a.Figures = append(a.Figures, a.Figure)
 	return nil

@@ -63,7 +63,8 @@ func TestIdleConnections(t *testing.T) {
 			g := start(t, Options{Upstream: to(up.URL), TLS: c.tls, Timeouts: forever})
 			g.SetAccess(AccessOff)
 			clients := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIdleConnections$")
-			clients.Env = append(os.Environ(), idleAddress+"="+g.addr, idleNumber+"="+strconv.Itoa(c.n), fmt.Sprintf("%s=%v", idleTLS, c.tls != nil))
+			clients.Env = append(os.Environ(), idleAddress+"="+g.addr, idleNumber+"="+strconv.Itoa(c.n),
+				fmt.Sprintf("%s=%v", idleTLS, c.tls != nil))
 			clients.Stderr = os.Stderr
 			more, err1 := clients.StdinPipe()
 			said, err2 := clients.StdoutPipe()

@@ -15,7 +15,8 @@ import (
 // maxPlan is how long the name of a plan may be.
 const maxPlan = 64
 
-// tokens are what clients say of themselves in JSON Web Tokens, and by which keys that is checked. They are safe for concurrent use.
+// tokens are what clients say of themselves in JSON Web Tokens, and by which keys that is checked. They are safe for
+// concurrent use.
 type tokens struct {
 	opts   token.Options
 	names  []string
@@ -146,15 +147,16 @@ func (t *tokens) verifier(now time.Time) *token.Verifier {
 		}
 		if err != nil {
 			t.env.Observer.Bounded(BoundCertificate)
-			t.env.Log.Error("the new keys of tokens cannot be used; the old ones stay", "files", t.file.paths, "error", err)
+			t.env.Log.Error("the new keys of tokens cannot be used; the old ones stay", "files", t.file.paths, "error",
+				err)
 		}
 		t.look.mu.Unlock()
 	}
 	return t.current.Load()
 }
 
-// said returns what the request's token says, and takes the plan from there. A token that is not good says nothing: the request is then
-// one without.
+// said returns what the request's token says, and takes the plan from there. A token that is not good says nothing: the
+// request is then one without.
 func (x *exchange) said() identify.Claims {
 	t := x.setup.tokens
 	if t == nil {

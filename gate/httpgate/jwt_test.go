@@ -42,7 +42,8 @@ func TestJWT(t *testing.T) {
 	one, two := newKey(t), newKey(t)
 	keySet(t, path, epoch, map[string]*ecdsa.PrivateKey{"1": one})
 	judge, asked := accountant()
-	g := start(t, Options{Upstream: to(echo(t).URL), Account: []string{"jwt:sub"}, JWT: &token.Options{JWKS: path, Plan: "plan"}}, judge)
+	g := start(t, Options{Upstream: to(echo(t).URL), Account: []string{"jwt:sub"},
+		JWT: &token.Options{JWKS: path, Plan: "plan"}}, judge)
 	until := epoch.Add(time.Hour).Unix()
 	ask := func(token string) (int, string, string) {
 		t.Helper()
@@ -54,10 +55,13 @@ func TestJWT(t *testing.T) {
 		status int
 		want   string
 	}{
-		"good":      {tokenBy(t, "1", one, jwt.MapClaims{"sub": "acme", "plan": "gold", "exp": until}), 200, "acme/gold"},
-		"no plan":   {tokenBy(t, "1", one, jwt.MapClaims{"sub": "acme", "exp": until}), 200, "acme/"},
-		"long plan": {tokenBy(t, "1", one, jwt.MapClaims{"sub": "acme", "plan": strings.Repeat("x", maxPlan+1), "exp": until}), 200, "acme/"},
-		"expired":   {tokenBy(t, "1", one, jwt.MapClaims{"sub": "acme", "plan": "gold", "exp": epoch.Add(-time.Hour).Unix()}), 401, "/"},
+		"good": {tokenBy(t, "1", one, jwt.MapClaims{"sub": "acme", "plan": "gold", "exp": until}), 200,
+			"acme/gold"},
+		"no plan": {tokenBy(t, "1", one, jwt.MapClaims{"sub": "acme", "exp": until}), 200, "acme/"},
+		"long plan": {tokenBy(t, "1", one,
+			jwt.MapClaims{"sub": "acme", "plan": strings.Repeat("x", maxPlan+1), "exp": until}), 200, "acme/"},
+		"expired": {tokenBy(t, "1", one,
+			jwt.MapClaims{"sub": "acme", "plan": "gold", "exp": epoch.Add(-time.Hour).Unix()}), 401, "/"},
 		"wrong key": {tokenBy(t, "1", two, jwt.MapClaims{"sub": "acme", "plan": "gold", "exp": until}), 401, "/"},
 		"wrong kid": {tokenBy(t, "2", two, jwt.MapClaims{"sub": "acme", "plan": "gold", "exp": until}), 401, "/"},
 		"garbage":   {"garbage", 401, "/"},
@@ -105,7 +109,8 @@ func TestTokenBySpelling(t *testing.T) {
 	key := newKey(t)
 	keySet(t, path, epoch, map[string]*ecdsa.PrivateKey{"1": key})
 	paid := newCharged()
-	g := start(t, Options{Upstream: to(echo(t).URL), Account: []string{"jwt:sub", "source"}, JWT: &token.Options{JWKS: path}}, paid)
+	g := start(t, Options{Upstream: to(echo(t).URL), Account: []string{"jwt:sub", "source"},
+		JWT: &token.Options{JWKS: path}}, paid)
 	mine := tokenBy(t, "1", key, jwt.MapClaims{"sub": "mine", "exp": epoch.Add(time.Hour).Unix()})
 	other := tokenBy(t, "1", key, jwt.MapClaims{"sub": "other", "exp": epoch.Add(time.Hour).Unix()})
 	for _, c := range []struct {
@@ -113,9 +118,11 @@ func TestTokenBySpelling(t *testing.T) {
 		status  int
 		account string
 	}{
-		{[]string{"Bearer " + mine}, 200, "mine"}, {[]string{"bearer\t" + mine}, 200, "mine"}, {[]string{"BEARER \t " + mine + " \t"}, 200, "mine"},
+		{[]string{"Bearer " + mine}, 200, "mine"}, {[]string{"bearer\t" + mine}, 200, "mine"},
+		{[]string{"BEARER \t " + mine + " \t"}, 200, "mine"},
 		{[]string{"Bearer " + mine, "Bearer " + mine}, 200, "mine"},
-		{[]string{"Bearer " + mine, "Bearer " + other}, 400, ""}, {[]string{"Bearer " + mine + ", Bearer " + other}, 400, ""},
+		{[]string{"Bearer " + mine, "Bearer " + other}, 400, ""},
+		{[]string{"Bearer " + mine + ", Bearer " + other}, 400, ""},
 		{[]string{"Basic x, Bearer " + mine}, 400, ""}, {[]string{"Bearer " + mine + " " + other}, 400, ""},
 		{[]string{"Basic x"}, 200, "source:127.0.0.1"},
 	} {

@@ -21,8 +21,9 @@ import (
 
 // Bounds on fetching a set of keys.
 const (
-	fetchEvery   = 10 * time.Minute // a set is fetched again after this
-	fetchSoonest = 30 * time.Second // and never sooner, whatever clients send: the next try after one that failed, or for a key that is not known
+	fetchEvery = 10 * time.Minute // a set is fetched again after this
+	// and never sooner, whatever clients send: the next try after one that failed, or for a key that is not known
+	fetchSoonest = 30 * time.Second
 	fetchTimeout = 10 * time.Second
 	maxSet       = 1 << 20 // bytes
 	maxRedirects = 3
@@ -62,7 +63,8 @@ func newKeyServer(address string, env Env, take func([]byte) error, before *keyS
 	if err != nil {
 		return nil, err
 	}
-	s := &keyServer{address: address, env: env, client: newKeyClient(u, env.Roots), take: take, first: make(chan struct{})}
+	s := &keyServer{address: address, env: env, client: newKeyClient(u, env.Roots), take: take,
+		first: make(chan struct{})}
 	if before != nil {
 		before.mu.Lock()
 		s.set, s.last = before.set, before.last
@@ -100,12 +102,13 @@ func newKeyClient(u *url.URL, roots *x509.CertPool) *http.Client {
 			return nil
 		}}).DialContext
 	}
-	return &http.Client{Transport: transport, Timeout: fetchTimeout, CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		if len(via) > maxRedirects || r.URL.Scheme != u.Scheme || !strings.EqualFold(r.URL.Host, u.Host) {
-			return errRedirect
-		}
-		return nil
-	}}
+	return &http.Client{Transport: transport, Timeout: fetchTimeout,
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if len(via) > maxRedirects || r.URL.Scheme != u.Scheme || !strings.EqualFold(r.URL.Host, u.Host) {
+				return errRedirect
+			}
+			return nil
+		}}
 }
 
 // want asks for a new set because a token names a key that is not known. It returns at once, and most of the time does

@@ -75,7 +75,8 @@ func setOf(t testing.TB, keys map[string]*ecdsa.PrivateKey) []byte {
 			t.Fatal(err)
 		}
 		encode := base64.RawURLEncoding.EncodeToString
-		all = append(all, map[string]string{"kty": "EC", "kid": kid, "crv": "P-256", "x": encode(point[1:33]), "y": encode(point[33:])})
+		all = append(all, map[string]string{"kty": "EC", "kid": kid, "crv": "P-256", "x": encode(point[1:33]),
+			"y": encode(point[33:])})
 	}
 	text, err := json.Marshal(map[string]any{"keys": all})
 	if err != nil {
@@ -94,7 +95,8 @@ type tokenRig struct {
 func startRemote(t testing.TB, a *authority, o token.Options) *tokenRig {
 	t.Helper()
 	judge, asked := accountant()
-	return &tokenRig{startIn(t, Env{Roots: a.pool}, Options{Upstream: to(echo(t).URL), Account: []string{"jwt:sub"}, JWT: &o}, judge), judge, asked}
+	return &tokenRig{startIn(t, Env{Roots: a.pool},
+		Options{Upstream: to(echo(t).URL), Account: []string{"jwt:sub"}, JWT: &o}, judge), judge, asked}
 }
 
 func (r *tokenRig) swap(o Options) {
@@ -159,7 +161,8 @@ func TestKeysAreFetched(t *testing.T) {
 	one, two, three := newKey(t), newKey(t), newKey(t)
 	p.has(t, map[string]*ecdsa.PrivateKey{"1": one})
 	g := startRemote(t, a, token.Options{JWKS: p.at("/keys")})
-	first, second, third := tokenBy(t, "1", one, about("ann")), tokenBy(t, "2", two, about("bob")), tokenBy(t, "3", three, about("eve"))
+	first, second, third := tokenBy(t, "1", one, about("ann")), tokenBy(t, "2", two, about("bob")),
+		tokenBy(t, "3", three, about("eve"))
 	g.good(first, "ann") // the very first request: the gate has waited for the keys
 	g.fetched(p, 1)
 
@@ -221,11 +224,15 @@ func TestOldKeysStayWhileTheProviderFails(t *testing.T) {
 		says   string
 		asked  int64
 	}{
-		"an error":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 500) }, "500 Internal Server Error", 1},
-		"nothing":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, "204 No Content", 1},
-		"no set":       {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>log in</html>") }, "not a set of keys", 1},
-		"an empty set": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"keys":[]}`) }, "no key in it", 1},
-		"a secret":     {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"kty":"oct","k":"%0999d"}`, 0) }, "no key in it", 1},
+		"an error": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 500) },
+			"500 Internal Server Error", 1},
+		"nothing": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, "204 No Content", 1},
+		"no set": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>log in</html>") },
+			"not a set of keys", 1},
+		"an empty set": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"keys":[]}`) }, "no key in it",
+			1},
+		"a secret": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"kty":"oct","k":"%0999d"}`, 0) },
+			"no key in it", 1},
 		"a broken end": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "99999")
 			_, _ = w.Write(text)
@@ -233,11 +240,17 @@ func TestOldKeysStayWhileTheProviderFails(t *testing.T) {
 		"too much": {func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(w, "%s%s", text, strings.Repeat(" ", maxSet+1-len(text)))
 		}, "larger than", 1},
-		"another server": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.at("/keys"), http.StatusFound) }, "leads to another server", 1},
+		"another server": {func(w http.ResponseWriter,
+			r *http.Request) {
+			http.Redirect(w, r, other.at("/keys"), http.StatusFound)
+		}, "leads to another server", 1},
 		"another scheme": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+r.Host+"/keys", http.StatusFound)
 		}, "leads to another server", 1},
-		"round and round": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keys", http.StatusFound) }, "round and round",
+		"round and round": {func(w http.ResponseWriter,
+			r *http.Request) {
+			http.Redirect(w, r, "/keys", http.StatusFound)
+		}, "round and round",
 			maxRedirects + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -259,7 +272,8 @@ func TestOldKeysStayWhileTheProviderFails(t *testing.T) {
 			g.clock.Advance(fetchSoonest)
 			fetches += c.asked
 			g.fetched(p, fetches)
-			if n := strings.Count(g.log.String(), "the old ones stay"); n != lines || g.seen.bounds(BoundCertificate)-failures != 2 {
+			if n := strings.Count(g.log.String(), "the old ones stay"); n != lines ||
+				g.seen.bounds(BoundCertificate)-failures != 2 {
 				t.Errorf("%d lines, %d before", n, lines)
 			}
 			p.has(t, map[string]*ecdsa.PrivateKey{"1": one})
@@ -297,7 +311,8 @@ func TestProviderIsDown(t *testing.T) {
 	g := startRemote(t, a, token.Options{JWKS: p.at("/keys")})
 	text := tokenBy(t, "1", one, about("ann"))
 	g.bad(text)
-	if log := g.log.String(); !strings.Contains(log, "until they are, tokens by them count as none") || !strings.Contains(log, "503") || g.seen.bounds(BoundCertificate) != 1 {
+	if log := g.log.String(); !strings.Contains(log, "until they are, tokens by them count as none") ||
+		!strings.Contains(log, "503") || g.seen.bounds(BoundCertificate) != 1 {
 		t.Errorf("%d failures, log: %s", g.seen.bounds(BoundCertificate), log)
 	}
 	// Other options can be changed meanwhile.
@@ -330,7 +345,8 @@ func TestProviderIsDown(t *testing.T) {
 	// Another provider must be there.
 	down := a.provider()
 	down.fails(500)
-	if _, _, err := g.Prepare(with(func(o *token.Options) { o.JWKS = down.at("/keys") }), nil, nil); err == nil || !strings.Contains(err.Error(), "500") {
+	if _, _, err := g.Prepare(with(func(o *token.Options) { o.JWKS = down.at("/keys") }), nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "500") {
 		t.Errorf("a reload without keys: %v", err)
 	}
 	g.good(text, "ann")
@@ -356,8 +372,18 @@ func TestProviderMustBeGenuine(t *testing.T) {
 	a, b := newAuthority(t, "ca"), newAuthority(t, "another")
 	one := newKey(t)
 	for name, address := range map[string]func() string{
-		"another's":    func() string { p := b.provider(); p.has(t, map[string]*ecdsa.PrivateKey{"1": one}); return p.at("/") },
-		"another name": func() string { p := a.provider(); p.has(t, map[string]*ecdsa.PrivateKey{"1": one}); return p.URL },
+		"another's": func() string {
+			p := b.provider()
+			p.has(t,
+				map[string]*ecdsa.PrivateKey{"1": one})
+			return p.at("/")
+		},
+		"another name": func() string {
+			p := a.provider()
+			p.has(t,
+				map[string]*ecdsa.PrivateKey{"1": one})
+			return p.URL
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := startRemote(t, a, token.Options{JWKS: address()})
@@ -404,7 +430,8 @@ func TestKeyBesideFetchedSet(t *testing.T) {
 	}
 	write(one, epoch)
 	g := startRemote(t, a, token.Options{Key: path, JWKS: p.at("/")})
-	first, second, third := tokenBy(t, "", one, about("ann")), tokenBy(t, "2", two, about("bob")), tokenBy(t, "", three, about("eve"))
+	first, second, third := tokenBy(t, "", one, about("ann")), tokenBy(t, "2", two, about("bob")),
+		tokenBy(t, "", three, about("eve"))
 	g.good(first, "ann")
 	g.bad(second)
 	p.has(t, map[string]*ecdsa.PrivateKey{"2": two})

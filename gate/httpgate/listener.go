@@ -47,13 +47,14 @@ func (g *Gate) receive(accepted net.Conn) {
 	})
 }
 
-// admits reports whether the door lets a connection in. Nobody has an address on a socket of this machine, and nobody is counted there.
+// admits reports whether the door lets a connection in. Nobody has an address on a socket of this machine, and nobody
+// is counted there.
 func (g *Gate) admits(s *setup, peer netip.Addr) bool {
 	return s.door == nil || !peer.IsValid() || s.door.Admit(peer, g.env.Clock.Now())
 }
 
-// hand gives a connection to the server of the hour. A closed doorway means that its successor is in place, or that the gate
-// stops.
+// hand gives a connection to the server of the hour. A closed doorway means that its successor is in place, or that the
+// gate stops.
 func (g *Gate) hand(c *conn) {
 	for !g.server.Load().doorway.Hand(c) {
 		if g.stopping() {

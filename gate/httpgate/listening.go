@@ -36,15 +36,18 @@ func (o *Options) validateListen(v *weir.Mistakes) {
 		v.Add("listen", "the gate has no address to listen on", `write listen: ":8080"`)
 	} else if network == "unix" {
 		if !filepath.IsAbs(address) {
-			v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen), "write unix:/run/weir/http")
+			v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen),
+				"write unix:/run/weir/http")
 		}
 	} else if _, port, err := net.SplitHostPort(o.Listen); err != nil {
-		v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write ":8080" or "127.0.0.1:8080", or unix:/run/weir/http`)
+		v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen),
+			`write ":8080" or "127.0.0.1:8080", or unix:/run/weir/http`)
 	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		v.Add("listen", fmt.Sprintf("%q is not a port", port), "a number up to 65535")
 	}
 	if o.Socket != (Socket{}) && network != "unix" && o.Listen != "" {
-		v.Add("socket", "the gate does not listen on a socket of this machine", "leave it out, or write listen: unix:/run/weir/http")
+		v.Add("socket", "the gate does not listen on a socket of this machine",
+			"leave it out, or write listen: unix:/run/weir/http")
 	}
 	if m := o.Socket.Mode; m != "" {
 		if mode, err := strconv.ParseUint(m, 8, 32); err != nil || mode > 0o777 {
@@ -56,7 +59,8 @@ func (o *Options) validateListen(v *weir.Mistakes) {
 	}
 	validateProxies(v, "proxy_protocol.from", o.ProxyProtocol.From)
 	if o.ProxyProtocol.Socket && network != "unix" {
-		v.Add("proxy_protocol.socket", "the gate does not listen on a socket of this machine", "leave it out; from names the networks of proxies")
+		v.Add("proxy_protocol.socket", "the gate does not listen on a socket of this machine",
+			"leave it out; from names the networks of proxies")
 	}
 }
 
@@ -67,7 +71,8 @@ func validateProxies(v *weir.Mistakes, path string, all []netip.Prefix) {
 		if !prefix.IsValid() {
 			v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
 		} else if prefix.Bits() == 0 {
-			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix), "name the networks of your proxies")
+			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix),
+				"name the networks of your proxies")
 		}
 	}
 }
@@ -75,10 +80,12 @@ func validateProxies(v *weir.Mistakes, path string, all []netip.Prefix) {
 // validateIdentity finds mistakes in how clients are known by what they have, and in the rules for headers.
 func (o *Options) validateIdentity(v *weir.Mistakes, accounts *identify.Accounts) {
 	if accounts.Certs() && (o.TLS == nil || o.TLS.ClientCA == "") {
-		v.Add("account", "clients are not asked for certificates that could name an account", "write tls: {client_ca: …}")
+		v.Add("account", "clients are not asked for certificates that could name an account",
+			"write tls: {client_ca: …}")
 	}
 	if len(accounts.Claims()) > 0 && o.JWT == nil {
-		v.Add("account", "nobody says how tokens are checked that could name an account", "write jwt: {key: …}, or jwt: {jwks: …}")
+		v.Add("account", "nobody says how tokens are checked that could name an account",
+			"write jwt: {key: …}, or jwt: {jwks: …}")
 	}
 	if o.JWT != nil {
 		v.Under("jwt", o.JWT.Validate())

@@ -11,14 +11,17 @@ import (
 )
 
 func TestValidateListening(t *testing.T) {
-	good := Options{Listen: "unix:/run/weir/http", Socket: Socket{Trusted: true}, ProxyProtocol: ProxyProtocol{Socket: true}, Upstream: to("http://127.0.0.1:1"),
-		TLS: &TLS{Cert: "c", Key: "k", ClientCA: "ca"}, Account: []string{"cert", "jwt:sub"}, JWT: &token.Options{Key: "k"}}
+	good := Options{Listen: "unix:/run/weir/http", Socket: Socket{Trusted: true},
+		ProxyProtocol: ProxyProtocol{Socket: true}, Upstream: to("http://127.0.0.1:1"),
+		TLS: &TLS{Cert: "c", Key: "k", ClientCA: "ca"}, Account: []string{"cert", "jwt:sub"},
+		JWT: &token.Options{Key: "k"}}
 	for _, o := range []Options{good, good.WithDefaults()} {
 		if err := o.Validate(); err != nil {
 			t.Error(err)
 		}
 	}
-	if full := good.WithDefaults(); full.Socket.Mode != "0660" || full.TLS.MinVersion != "1.2" || full.TLS.ClientCerts != RequestCerts || good.TLS.MinVersion != "" {
+	if full := good.WithDefaults(); full.Socket.Mode != "0660" || full.TLS.MinVersion != "1.2" ||
+		full.TLS.ClientCerts != RequestCerts || good.TLS.MinVersion != "" {
 		t.Errorf("%+v", full)
 	}
 	many := make([]Certificate, maxCertificates+1)
@@ -33,7 +36,8 @@ func TestValidateListening(t *testing.T) {
 		{func(o *Options) { o.Listen = ":80" }, "socket proxy_protocol.socket"},
 		{func(o *Options) { o.Socket.Mode = "1777" }, "socket.mode"},
 		{func(o *Options) { o.Socket.Mode = "rw" }, "socket.mode"},
-		{func(o *Options) { o.ProxyProtocol.From = []netip.Prefix{{}, netip.MustParsePrefix("::/0")} }, "proxy_protocol.from[0] proxy_protocol.from[1]"},
+		{func(o *Options) { o.ProxyProtocol.From = []netip.Prefix{{}, netip.MustParsePrefix("::/0")} },
+			"proxy_protocol.from[0] proxy_protocol.from[1]"},
 		{func(o *Options) { o.TLS.Key = "" }, "tls.key"},
 		{func(o *Options) { o.TLS.Certificates = []Certificate{{Key: "k"}} }, "tls.certificates[0].cert"},
 		{func(o *Options) { o.TLS.Certificates = many }, "tls.certificates"},
@@ -46,7 +50,8 @@ func TestValidateListening(t *testing.T) {
 		{func(o *Options) { o.Account = []string{"cert"} }, "jwt"},
 		{func(o *Options) { o.JWT.Key = "" }, "jwt.key"},
 		{func(o *Options) { o.Headers.Response.Remove = []string{"TE"} }, "headers.response.remove[0]"},
-		{func(o *Options) { o.Bounds.Handshakes, o.Timeouts.Handshake = -1, -1 }, "bounds.handshakes timeouts.handshake"},
+		{func(o *Options) { o.Bounds.Handshakes, o.Timeouts.Handshake = -1, -1 },
+			"bounds.handshakes timeouts.handshake"},
 	} {
 		o := good
 		tlsCopy, jwtCopy := *good.TLS, *good.JWT

@@ -24,7 +24,8 @@ type Options struct {
 	TLS *TLS `yaml:"tls"`
 	// Which proxies in front of the gate name the source of a connection, as load balancers for TCP do. Default: none.
 	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol"`
-	// The service behind the gate: the address of its server, http://127.0.0.1:3000, or a list of them, or a mapping with servers and more.
+	// The service behind the gate: the address of its server, http://127.0.0.1:3000, or a list of them, or a mapping
+	// with servers and more.
 	Upstream behind.Options `yaml:"upstream"`
 	// Proxies in front of the gate, whose forwarding header is believed. Default: none.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
@@ -32,23 +33,25 @@ type Options struct {
 	// removed. With either, when both headers name different sources, X-Forwarded-For's is charged, a ban of one of
 	// them refuses, and an exemption needs both. Default x-forwarded-for.
 	ForwardedHeader identify.Header `yaml:"forwarded_header"`
-	// Where the account of a request is found: header:X-Api-Key, bearer, query:key, cookie:session,
-	// path:1 (the first segment of the path), source (the source address; of IPv6 the /64), cert (the common name of the client's
-	// certificate), cert:san (its first alternative name), jwt:sub (a claim of the JSON Web Token, see jwt). Default: none, so that nobody has
-	// an account.
+	// Where the account of a request is found: header:X-Api-Key, bearer, query:key, cookie:session, path:1 (the first
+	// segment of the path), source (the source address; of IPv6 the /64), cert (the common name of the client's
+	// certificate), cert:san (its first alternative name), jwt:sub (a claim of the JSON Web Token, see jwt). Default:
+	// none, so that nobody has an account.
 	Account []string `yaml:"account"`
 	// What happens to a request that names different accounts in different places: refuse, or first, so that the
 	// first place of the list counts and the others are not looked at. The source never disagrees. Default refuse.
 	AccountConflict identify.Conflict `yaml:"account_conflict"`
-	// How JSON Web Tokens are checked, for accounts and plans that they name. A token that is not good is none. Default: they are not looked at.
+	// How JSON Web Tokens are checked, for accounts and plans that they name. A token that is not good is none.
+	// Default: they are not looked at.
 	JWT *token.Options `yaml:"jwt"`
 	// Headers that are set or left out.
 	Headers Headers `yaml:"headers"`
-	// The throttles that judge each connection before anything is read from it, in order. What they do not admit is closed. Trusted
-	// proxies are not counted, nor are those on a socket of this machine. Behind a PROXY header, it is the client that is judged.
+	// The throttles that judge each connection before anything is read from it, in order. What they do not admit is
+	// closed. Trusted proxies are not counted, nor are those on a socket of this machine. Behind a PROXY header, it is
+	// the client that is judged.
 	Accept []string `yaml:"accept"`
-	// How much the upstream can do at once. Who paid with a stamp goes first; the others wait in the general pool. Default: no limit, and
-	// no load is known, so that stamps are asked for only with from_load: 0%.
+	// How much the upstream can do at once. Who paid with a stamp goes first; the others wait in the general pool.
+	// Default: no limit, and no load is known, so that stamps are asked for only with from_load: 0%.
 	Capacity *admission.Options `yaml:"capacity"`
 	// The throttles that judge each request, in order.
 	Throttles []string `yaml:"throttles"`
@@ -80,8 +83,8 @@ type Timeouts struct {
 	Handshake weir.Duration `yaml:"handshake"`
 	// For request line and headers. Default 10s.
 	Header weir.Duration `yaml:"header"`
-	// Between two reads of a request's body, or two writes of a response: a client that makes no progress for so long is cut off.
-	// Default 30s.
+	// Between two reads of a request's body, or two writes of a response: a client that makes no progress for so long
+	// is cut off. Default 30s.
 	Progress weir.Duration `yaml:"progress"`
 	// Between two requests on a connection. Default 2m.
 	Idle weir.Duration `yaml:"idle"`
@@ -128,7 +131,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others to say.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others
+// to say.
 func (o Options) Validate() error {
 	var v weir.Mistakes
 	o.validateListen(&v)
@@ -137,7 +141,8 @@ func (o Options) Validate() error {
 	switch o.ForwardedHeader {
 	case "", identify.EitherHeader, identify.XForwardedFor, identify.ForwardedHeader:
 	default:
-		v.Add("forwarded_header", fmt.Sprintf("unknown header %q", o.ForwardedHeader), "one of x-forwarded-for, forwarded, either")
+		v.Add("forwarded_header", fmt.Sprintf("unknown header %q", o.ForwardedHeader),
+			"one of x-forwarded-for, forwarded, either")
 	}
 	if o.Capacity != nil {
 		v.Under("capacity", o.Capacity.Validate())

@@ -32,11 +32,13 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%v has no hint", fe)
 		}
 	}
-	want := "listen upstream.servers[0] trusted_proxies[0] trusted_proxies[1] forwarded_header account[1] bounds.connections bounds.header bounds.body timeouts.idle"
+	want := "listen upstream.servers[0] trusted_proxies[0] trusted_proxies[1] forwarded_header account[1] " +
+		"bounds.connections bounds.header bounds.body timeouts.idle"
 	if got := strings.Join(paths, " "); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
-	for upstream, ok := range map[string]bool{"": false, "http://": false, "ftp://a": false, "http://u@a": false, "http://a?b": false, "://": false,
+	for upstream, ok := range map[string]bool{"": false, "http://": false, "ftp://a": false, "http://u@a": false,
+		"http://a?b": false, "://": false,
 		"https://a/base": true, "h2c://a:80": true, "http://[::1]:80": true} {
 		if mistake := (Options{Listen: good.Listen, Upstream: to(upstream)}).Validate(); (mistake == nil) != ok {
 			t.Errorf("%q: %v", upstream, mistake)
@@ -52,7 +54,8 @@ func TestIDs(t *testing.T) {
 	if len(a) != 16 || a >= b || a == newID(epoch) {
 		t.Errorf("%s %s", a, b)
 	}
-	for in, ok := range map[string]bool{"abc-1": true, "": false, "a b": false, "a\nb": false, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false} {
+	for in, ok := range map[string]bool{"abc-1": true, "": false, "a b": false, "a\nb": false,
+		strings.Repeat("x", 128): true, strings.Repeat("x", 129): false} {
 		if (saneID([]string{in}) != "") != ok {
 			t.Errorf("%q", in)
 		}
@@ -64,7 +67,8 @@ func TestIDs(t *testing.T) {
 
 func TestRateLimitNames(t *testing.T) {
 	h := http.Header{}
-	rateLimitHeaders(h, []weir.Figure{{By: "a", Rule: "x", Limit: 5, Remaining: 3}, {By: "b", Rule: "x", Limit: 7, Remaining: 7},
+	rateLimitHeaders(h, []weir.Figure{{By: "a", Rule: "x", Limit: 5, Remaining: 3},
+		{By: "b", Rule: "x", Limit: 7, Remaining: 7},
 		{By: "a", Rule: "x", Limit: 5, Remaining: 2}, {By: "a", Rule: "\x80\\", Limit: 1}}, epoch)
 	written := "RateLimit" // not Ratelimit, as Header.Get would have it
 	if got, want := strings.Join(h[written], " and "), `"x";r=7, "a/x";r=2, "?\\";r=0`; got != want {
@@ -74,7 +78,8 @@ func TestRateLimitNames(t *testing.T) {
 
 func TestMaskSegments(t *testing.T) {
 	secret := identify.Mask("f")
-	for path, want := range map[string]string{"/fail/f/x": "/fail/" + secret + "/x", "/f": "/" + secret, "/": "/", "/ff": "/ff"} {
+	for path, want := range map[string]string{"/fail/f/x": "/fail/" + secret + "/x", "/f": "/" + secret, "/": "/",
+		"/ff": "/ff"} {
 		if got := maskSegments(path, "f"); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}

@@ -24,31 +24,50 @@ var readings = []struct {
 	fwd    string
 }{
 	{"the default", "", []string{"X-Forwarded-For: 203.0.113.9"}, "203.0.113.9", "203.0.113.9, ", ""},
-	{"a Forwarded line", "", []string{"Forwarded: for=198.51.100.1", "X-Forwarded-For: 203.0.113.9"}, "203.0.113.9", "203.0.113.9, ", ""},
-	{"in other letters", "", []string{"fOrWaRdEd: FOR=198.51.100.1;proto=https", "x-forwarded-for: 203.0.113.9"}, "203.0.113.9", "203.0.113.9, ", ""},
+	{"a Forwarded line", "", []string{"Forwarded: for=198.51.100.1", "X-Forwarded-For: 203.0.113.9"}, "203.0.113.9",
+		"203.0.113.9, ", ""},
+	{"in other letters", "", []string{"fOrWaRdEd: FOR=198.51.100.1;proto=https", "x-forwarded-for: 203.0.113.9"},
+		"203.0.113.9", "203.0.113.9, ", ""},
 	{"an empty one", "", []string{"Forwarded:", "X-Forwarded-For: 203.0.113.9"}, "203.0.113.9", "203.0.113.9, ", ""},
-	{"garbage", "", []string{`Forwarded: "`, "X-Forwarded-For: garbage, , 203.0.113.9, 10.0.0.2"}, "203.0.113.9", "garbage, , 203.0.113.9, 10.0.0.2, ", ""},
-	{"an empty line", "", []string{"X-Forwarded-For:", "X-Forwarded-For: 203.0.113.9"}, "203.0.113.9", ", 203.0.113.9, ", ""},
-	{"a name with underscores", "", []string{"X_Forwarded_For: 198.51.100.1", "X-Forwarded-For: 203.0.113.9"}, "203.0.113.9", "203.0.113.9, ", ""},
-	{"named by Connection", "", []string{"Connection: X-Forwarded-For, Forwarded", "X-Forwarded-For: 203.0.113.9"}, "203.0.113.9", "203.0.113.9, ", ""},
-	{"33 hops", "", []string{"X-Forwarded-For: " + strings.Repeat("10.0.0.3, ", 32) + "203.0.113.9, 10.0.0.2"}, "203.0.113.9",
+	{"garbage", "", []string{`Forwarded: "`, "X-Forwarded-For: garbage, , 203.0.113.9, 10.0.0.2"}, "203.0.113.9",
+		"garbage, , 203.0.113.9, 10.0.0.2, ", ""},
+	{"an empty line", "", []string{"X-Forwarded-For:", "X-Forwarded-For: 203.0.113.9"}, "203.0.113.9",
+		", 203.0.113.9, ", ""},
+	{"a name with underscores", "", []string{"X_Forwarded_For: 198.51.100.1", "X-Forwarded-For: 203.0.113.9"},
+		"203.0.113.9", "203.0.113.9, ", ""},
+	{"named by Connection", "", []string{"Connection: X-Forwarded-For, Forwarded", "X-Forwarded-For: 203.0.113.9"},
+		"203.0.113.9", "203.0.113.9, ", ""},
+	{"33 hops", "", []string{"X-Forwarded-For: " + strings.Repeat("10.0.0.3, ", 32) + "203.0.113.9, 10.0.0.2"},
+		"203.0.113.9",
 		strings.Repeat("10.0.0.3, ", 32) + "203.0.113.9, 10.0.0.2, ", ""},
-	{"a proxy does not say", "", []string{"X-Forwarded-For: 203.0.113.9, unknown, 10.0.0.2"}, "10.0.0.2?", "203.0.113.9, unknown, 10.0.0.2, ", ""},
+	{"a proxy does not say", "", []string{"X-Forwarded-For: 203.0.113.9, unknown, 10.0.0.2"}, "10.0.0.2?",
+		"203.0.113.9, unknown, 10.0.0.2, ", ""},
 	{"the proxy itself", "", nil, "127.0.0.1", "", ""},
 	{"only the other one", "", []string{"Forwarded: for=203.0.113.9"}, "127.0.0.1?", "", ""},
 
-	{"forwarded", identify.ForwardedHeader, []string{"Forwarded: for=203.0.113.9"}, "203.0.113.9", "", "for=203.0.113.9, "},
-	{"an X-Forwarded-For line", identify.ForwardedHeader, []string{"X-Forwarded-For: 198.51.100.1", "Forwarded: for=203.0.113.9"}, "203.0.113.9", "", "for=203.0.113.9, "},
-	{"an open quote", identify.ForwardedHeader, []string{`Forwarded: for="198.51.100.1, for=203.0.113.9`}, "203.0.113.9", "", "for=203.0.113.9, "},
-	{"an open quote behind IPv6", identify.ForwardedHeader, []string{`Forwarded: for=_a;b="\, for="[2001:db8::9]:80"`}, "2001:db8::9", "", `for="[2001:db8::9]", `},
-	{"an open quote in a line of its own", identify.ForwardedHeader, []string{`Forwarded: for="`, "Forwarded: for=203.0.113.9"}, "203.0.113.9", "", "for=203.0.113.9, "},
+	{"forwarded", identify.ForwardedHeader, []string{"Forwarded: for=203.0.113.9"}, "203.0.113.9", "",
+		"for=203.0.113.9, "},
+	{"an X-Forwarded-For line", identify.ForwardedHeader,
+		[]string{"X-Forwarded-For: 198.51.100.1", "Forwarded: for=203.0.113.9"}, "203.0.113.9", "",
+		"for=203.0.113.9, "},
+	{"an open quote", identify.ForwardedHeader, []string{`Forwarded: for="198.51.100.1, for=203.0.113.9`},
+		"203.0.113.9", "", "for=203.0.113.9, "},
+	{"an open quote behind IPv6", identify.ForwardedHeader, []string{`Forwarded: for=_a;b="\, for="[2001:db8::9]:80"`},
+		"2001:db8::9", "", `for="[2001:db8::9]", `},
+	{"an open quote in a line of its own", identify.ForwardedHeader,
+		[]string{`Forwarded: for="`, "Forwarded: for=203.0.113.9"}, "203.0.113.9", "", "for=203.0.113.9, "},
 	{"only X-Forwarded-For", identify.ForwardedHeader, []string{"X-Forwarded-For: 203.0.113.9"}, "127.0.0.1?", "", ""},
 
-	{"either, one", identify.EitherHeader, []string{"Forwarded: for=203.0.113.9"}, "203.0.113.9", "", "for=203.0.113.9, "},
-	{"either, the same", identify.EitherHeader, []string{"Forwarded: for=203.0.113.9", "X-Forwarded-For: 203.0.113.9"}, "203.0.113.9", "203.0.113.9, ", "for=203.0.113.9, "},
-	{"either, two", identify.EitherHeader, []string{"Forwarded: for=198.51.100.1", "X-Forwarded-For: 203.0.113.9"}, "203.0.113.9|198.51.100.1", "203.0.113.9, ", ""},
-	{"either, one broken", identify.EitherHeader, []string{"Forwarded: for=unknown", "X-Forwarded-For: 203.0.113.9"}, "203.0.113.9|127.0.0.1?", "203.0.113.9, ", ""},
-	{"either, an open quote", identify.EitherHeader, []string{`Forwarded: "`, "X-Forwarded-For: 203.0.113.9"}, "203.0.113.9|127.0.0.1?", "203.0.113.9, ", ""},
+	{"either, one", identify.EitherHeader, []string{"Forwarded: for=203.0.113.9"}, "203.0.113.9", "",
+		"for=203.0.113.9, "},
+	{"either, the same", identify.EitherHeader, []string{"Forwarded: for=203.0.113.9", "X-Forwarded-For: 203.0.113.9"},
+		"203.0.113.9", "203.0.113.9, ", "for=203.0.113.9, "},
+	{"either, two", identify.EitherHeader, []string{"Forwarded: for=198.51.100.1", "X-Forwarded-For: 203.0.113.9"},
+		"203.0.113.9|198.51.100.1", "203.0.113.9, ", ""},
+	{"either, one broken", identify.EitherHeader, []string{"Forwarded: for=unknown", "X-Forwarded-For: 203.0.113.9"},
+		"203.0.113.9|127.0.0.1?", "203.0.113.9, ", ""},
+	{"either, an open quote", identify.EitherHeader, []string{`Forwarded: "`, "X-Forwarded-For: 203.0.113.9"},
+		"203.0.113.9|127.0.0.1?", "203.0.113.9, ", ""},
 }
 
 // originOf writes where an event came from as readings do.
@@ -75,7 +94,8 @@ func TestForwardingHeadersOnTheWire(t *testing.T) {
 				rec := record(t)
 				got := make(chan string, 1)
 				g := start(t, Options{Upstream: to("http://" + rec.Addr().String()), ForwardedHeader: c.header,
-					TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")}},
+					TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"),
+						netip.MustParsePrefix("10.0.0.0/8")}},
 					newThrottle(func(ev *weir.Event, _ *weir.Answer) error {
 						got <- originOf(ev)
 						return nil
@@ -107,7 +127,8 @@ func TestForwardingHeadersOnTheWire(t *testing.T) {
 				if source := receive(t, got); source != c.source {
 					t.Errorf("the source is %s, want %s", source, c.source)
 				}
-				want := []string{fmt.Sprintf("Forwarded: %sfor=127.0.0.1;host=a;proto=http", c.fwd), fmt.Sprintf("X-Forwarded-For: %s127.0.0.1", c.xff)}
+				want := []string{fmt.Sprintf("Forwarded: %sfor=127.0.0.1;host=a;proto=http", c.fwd),
+					fmt.Sprintf("X-Forwarded-For: %s127.0.0.1", c.xff)}
 				if lines := forwardingLines(rec.got()); strings.Join(lines, "\n") != strings.Join(want, "\n") {
 					t.Errorf("went on as\n%q\nwant\n%q", lines, want)
 				}

@@ -6,8 +6,8 @@ import (
 	"html/template"
 )
 
-// pagePolicy lets the page use nothing but the style and the empty icon that stand in it. Any site may show it in a frame: there is nothing
-// to press, and who is refused should read why.
+// pagePolicy lets the page use nothing but the style and the empty icon that stand in it. Any site may show it in a
+// frame: there is nothing to press, and who is refused should read why.
 const pagePolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 // The icon is there so that no browser asks for one: whoever is refused should not be made to ask for more.

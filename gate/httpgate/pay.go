@@ -30,8 +30,8 @@ const (
 	crossSuffix     = "-cross" // of a cookie that also goes where those of the site itself do not: see crosses
 )
 
-// maxKept is how much of a request's body the gate reads itself: to know it again where a stamp pays for that very request, and to have
-// a form sent again.
+// maxKept is how much of a request's body the gate reads itself: to know it again where a stamp pays for that very
+// request, and to have a form sent again.
 const maxKept = 64 << 10
 
 // A payment is what an exchange knows where stamps are taken.
@@ -46,7 +46,8 @@ type payment struct {
 	spentCookie bool   // the stamp came in a cookie that is good for this request only
 }
 
-// known fills in what the event has to say where stamps are taken: the id that the client was given, the load, what it pays with.
+// known fills in what the event has to say where stamps are taken: the id that the client was given, the load, what it
+// pays with.
 func (x *exchange) known() {
 	s := x.setup
 	if s.lanes != nil {
@@ -71,7 +72,8 @@ func (x *exchange) known() {
 	}
 }
 
-// accepted tells the lanes what the upstream thinks of an account. A redirect may be one to a login, and an error says nothing.
+// accepted tells the lanes what the upstream thinks of an account. A redirect may be one to a login, and an error says
+// nothing.
 func (x *exchange) accepted(status int) {
 	good := status >= 200 && status < 300 || status == http.StatusNotModified
 	if x.setup.lanes != nil && (good || status == http.StatusUnauthorized || status == http.StatusForbidden) {
@@ -94,12 +96,13 @@ func (x *exchange) pay(ctx context.Context, ev *weir.Event) (weir.Paid, func()) 
 	return x.setup.till.Receive(ctx, ev, stamp, message)
 }
 
-// messageCookie is the cookie for a stamp that pays for one message only, so that two tabs do not overwrite each other's.
+// messageCookie is the cookie for a stamp that pays for one message only, so that two tabs do not overwrite each
+// other's.
 func messageCookie(message string) string { return stampCookie + "-" + message[:12] }
 
-// message is the id of what is asked: method, URL and body. A single space more makes another one. Of a form it is the fields that count
-// and not how they are escaped, as a browser that sends a form again may escape it in its own way. A body of which only the beginning is
-// read is known by that, and by its length.
+// message is the id of what is asked: method, URL and body. A single space more makes another one. Of a form it is the
+// fields that count and not how they are escaped, as a browser that sends a form again may escape it in its own way. A
+// body of which only the beginning is read is known by that, and by its length.
 func (x *exchange) message() string {
 	if x.messageID != "" {
 		return x.messageID
@@ -160,8 +163,8 @@ type keptBody struct {
 	io.Closer
 }
 
-// formFields returns the fields of a form, in order, if the body is one that a browser would send again as it was. Browsers leave out
-// fields without a name.
+// formFields returns the fields of a form, in order, if the body is one that a browser would send again as it was.
+// Browsers leave out fields without a name.
 func formFields(r *http.Request, body []byte) ([]formField, bool) {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if r.Method != http.MethodPost || !strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded") {
@@ -185,8 +188,8 @@ func formFields(r *http.Request, body []byte) ([]formField, bool) {
 	return fields, true
 }
 
-// sendable reports whether a browser sends a text again just as it is: it must be without zeros, and break lines as forms do. Which
-// charset it is in does not matter: see formField.
+// sendable reports whether a browser sends a text again just as it is: it must be without zeros, and break lines as
+// forms do. Which charset it is in does not matter: see formField.
 func sendable(s string) bool {
 	if strings.IndexByte(s, 0) >= 0 {
 		return false
@@ -194,7 +197,8 @@ func sendable(s string) bool {
 	return strings.Count(s, "\r") == strings.Count(s, "\r\n") && strings.Count(s, "\n") == strings.Count(s, "\r\n")
 }
 
-// paymentHeaders go with every answer: a cookie whose stamp is used is taken back, and a ticket that was renewed is given.
+// paymentHeaders go with every answer: a cookie whose stamp is used is taken back, and a ticket that was renewed is
+// given.
 func (x *exchange) paymentHeaders() {
 	if x.spentCookie {
 		x.give(messageCookie(x.messageID), "", -time.Second)
@@ -211,7 +215,8 @@ func (x *exchange) secure() bool {
 
 // give sets a cookie of the gate's own.
 func (x *exchange) give(name, value string, age time.Duration) {
-	c := http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(age / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: x.secure()}
+	c := http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(age / time.Second), HttpOnly: true,
+		SameSite: http.SameSiteLaxMode, Secure: x.secure()}
 	http.SetCookie(x.w, &c)
 	if x.crosses() {
 		c.Name, c.SameSite, c.Secure, c.Partitioned = name+crossSuffix, http.SameSiteNoneMode, true, true
@@ -229,9 +234,10 @@ func (x *exchange) brought(name string) string {
 	return ""
 }
 
-// crosses reports whether cookies that are SameSite=Lax may be of no use to the request: in a frame, which another site may show, and with
-// a form that another site sends. Then each has a twin that is partitioned (CHIPS). The twin has a name of its own, as a browser that has
-// use for both would send two of the same name. Without TLS there are no such cookies, and browsers say nothing of frames and sites.
+// crosses reports whether cookies that are SameSite=Lax may be of no use to the request: in a frame, which another site
+// may show, and with a form that another site sends. Then each has a twin that is partitioned (CHIPS). The twin has a
+// name of its own, as a browser that has use for both would send two of the same name. Without TLS there are no such
+// cookies, and browsers say nothing of frames and sites.
 func (x *exchange) crosses() bool {
 	switch x.r.Header.Get("Sec-Fetch-Dest") {
 	case "iframe", "frame", "embed", "object":
@@ -267,5 +273,6 @@ func withoutOurs(h http.Header) {
 func ours(c string) bool {
 	name, _, _ := strings.Cut(c, "=")
 	name = strings.TrimSuffix(name, crossSuffix)
-	return name == clientCookie || name == ticketCookie || name == stampCookie || strings.HasPrefix(name, stampCookie+"-")
+	return name == clientCookie || name == ticketCookie || name == stampCookie ||
+		strings.HasPrefix(name, stampCookie+"-")
 }

@@ -40,7 +40,8 @@ func TestWithoutOurs(t *testing.T) {
 	}
 }
 
-// TestCookiesThatCross: in frames and for forms of other sites, a cookie has a twin that browsers keep and send there. Either is taken.
+// TestCookiesThatCross: in frames and for forms of other sites, a cookie has a twin that browsers keep and send there.
+// Either is taken.
 func TestCookiesThatCross(t *testing.T) {
 	for _, c := range []struct {
 		method, mode, dest, site string
@@ -59,7 +60,8 @@ func TestCookiesThatCross(t *testing.T) {
 		{"GET", "", "", "", false},
 	} {
 		r, w := httptest.NewRequest(c.method, "/", nil), httptest.NewRecorder()
-		for name, value := range map[string]string{"Sec-Fetch-Mode": c.mode, "Sec-Fetch-Dest": c.dest, "Sec-Fetch-Site": c.site} {
+		for name, value := range map[string]string{"Sec-Fetch-Mode": c.mode, "Sec-Fetch-Dest": c.dest,
+			"Sec-Fetch-Site": c.site} {
 			if value != "" {
 				r.Header.Set(name, value)
 			}
@@ -68,13 +70,15 @@ func TestCookiesThatCross(t *testing.T) {
 		x.give("weir-ticket", "abc", time.Minute)
 		want := []string{"weir-ticket=abc; Path=/; Max-Age=60; HttpOnly; SameSite=Lax"}
 		if c.want {
-			want = append(want, "weir-ticket-cross=abc; Path=/; Max-Age=60; HttpOnly; Secure; SameSite=None; Partitioned")
+			want = append(want,
+				"weir-ticket-cross=abc; Path=/; Max-Age=60; HttpOnly; Secure; SameSite=None; Partitioned")
 		}
 		if got := w.Header()["Set-Cookie"]; !slices.Equal(got, want) {
 			t.Errorf("%+v: %q, want %q", c, got, want)
 		}
 	}
-	for cookies, want := range map[string]string{"": "", "weir-ticket=a": "a", "weir-ticket-cross=b": "b", "weir-ticket-cross=b; weir-ticket=a": "a"} {
+	for cookies, want := range map[string]string{"": "", "weir-ticket=a": "a", "weir-ticket-cross=b": "b",
+		"weir-ticket-cross=b; weir-ticket=a": "a"} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Cookie", cookies)
 		if got := (&exchange{r: r}).brought("weir-ticket"); got != want {
@@ -103,7 +107,8 @@ func TestFormFields(t *testing.T) {
 		"n%E4me=%83A%80":      {{"n\xe4me", "\x83A\x80"}},
 		"_charset_=shift_jis": {{"_charset_", "shift_jis"}},
 	} {
-		if got, ok := formFields(post(formKind+"; charset=UTF-8", body), []byte(body)); !ok || !slices.Equal(got, want) {
+		if got, ok := formFields(post(formKind+"; charset=UTF-8", body), []byte(body)); !ok ||
+			!slices.Equal(got, want) {
 			t.Errorf("%q: %q %t, want %q", body, got, ok, want)
 		}
 	}
@@ -128,7 +133,8 @@ func TestFormFields(t *testing.T) {
 
 // FuzzFormFields: what is taken for a form is the same form when a browser has sent it again.
 func FuzzFormFields(f *testing.F) {
-	for _, seed := range []string{"", "a=1&b=2", "a=%0D%0A&a=+", "=&&=", "%F0%9F%8E%88=%22", "a=%zz", "a=\xff", "%F6=%83A", "_charset_=x"} {
+	for _, seed := range []string{"", "a=1&b=2", "a=%0D%0A&a=+", "=&&=", "%F0%9F%8E%88=%22", "a=%zz", "a=\xff",
+		"%F6=%83A", "_charset_=x"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {

@@ -301,7 +301,8 @@ func tell(came []recorder.Request) (arrived string, whole bool) {
 }
 
 // oneLiner shows what a probe says in a line.
-var oneLiner = strings.NewReplacer(evil, "EVIL|", "\r\n", "|", "\r", "<CR>", "\n", "<LF>", "\x00", "<NUL>", "\t", "<TAB>")
+var oneLiner = strings.NewReplacer(evil, "EVIL|", "\r\n", "|", "\r", "<CR>", "\n", "<LF>", "\x00", "<NUL>", "\t",
+	"<TAB>")
 
 // TestProbes: raw requests over real sockets, with servers behind that keep what arrives, one strict and two that are
 // easily smuggled to. With -v it prints a table. With WEIR_PROBE=nginx an nginx stands in weir's place, and with
@@ -315,8 +316,9 @@ func TestProbes(t *testing.T) {
 	for i, p := range peers {
 		switch addrs[i] = instead; instead {
 		case "":
-			addrs[i] = start(t, Options{Upstream: to("http://" + p.Addr()), Account: []string{"header:X-Api-Key", "source"},
-				Bounds: Bounds{Header: probeHead, Body: probeBody}}).addr
+			addrs[i] = start(t, Options{Upstream: to("http://" + p.Addr()),
+				Account: []string{"header:X-Api-Key", "source"},
+				Bounds:  Bounds{Header: probeHead, Body: probeBody}}).addr
 		case "nginx":
 			addrs[i] = startNginx(t, p.Addr())
 		}
@@ -352,7 +354,8 @@ func TestProbes(t *testing.T) {
 			}
 		}
 		first = strings.ReplaceAll(first, "\n", " & ")
-		fmt.Fprintf(&table, "%-45s %-60.60s %-16s %-21s %.80s\n", p.name, oneLiner.Replace(p.say), firstCodes, note, first)
+		fmt.Fprintf(&table, "%-45s %-60.60s %-16s %-21s %.80s\n", p.name, oneLiner.Replace(p.say), firstCodes, note,
+			first)
 	}
 	for _, err := range strict.Faults() { // a body that breaks off is one that was refused
 		if !errors.Is(err, io.ErrUnexpectedEOF) && instead == "" {

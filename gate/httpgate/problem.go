@@ -11,7 +11,8 @@ func appendProblem(b []byte, doc *refusal) []byte {
 	b = appendText(append(b, `,"title":`...), doc.Title)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(doc.Status), 10)
 	b = appendText(append(b, `,"detail":`...), doc.Detail)
-	for _, f := range [...]struct{ key, text string }{{`,"policy":`, doc.Policy}, {`,"throttle":`, doc.Throttle}, {`,"reason":`, doc.Reason}} {
+	for _, f := range [...]struct{ key, text string }{{`,"policy":`, doc.Policy}, {`,"throttle":`, doc.Throttle},
+		{`,"reason":`, doc.Reason}} {
 		if f.text != "" {
 			b = appendText(append(b, f.key...), f.text)
 		}

@@ -10,7 +10,8 @@ func TestProblemIsWhatJSONSays(t *testing.T) {
 	for _, doc := range []refusal{
 		{},
 		{Type: "about:blank", Title: "Bad Request", Status: 400, Detail: "The request is malformed.", RequestID: "abc"},
-		{Type: "urn:weir:x", Title: "T", Status: 429, Detail: `odd "<&>" ` + "\x00\xff ü", Policy: "per-second", Throttle: "plans", Reason: "over-limit",
+		{Type: "urn:weir:x", Title: "T", Status: 429, Detail: `odd "<&>" ` + "\x00\xff ü", Policy: "per-second",
+			Throttle: "plans", Reason: "over-limit",
 			Limit: &n, Unit: "requests", Remaining: &zero, RetryAfter: 7, RequestID: "\\"},
 	} {
 		want, err := json.Marshal(&doc)

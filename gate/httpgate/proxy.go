@@ -12,8 +12,8 @@ import (
 	"weir/identify"
 )
 
-// An onward is the request that goes to the upstream. It is used again and again: its memory is a good part of what passing a request on
-// costs. One with a body is not, as its sender may look at it for a moment longer.
+// An onward is the request that goes to the upstream. It is used again and again: its memory is a good part of what
+// passing a request on costs. One with a body is not, as its sender may look at it for a moment longer.
 type onward struct {
 	request http.Request
 	header  http.Header
@@ -73,7 +73,8 @@ func (x *exchange) forward() {
 	x.respond(res, in.Method)
 }
 
-// makeOnward writes the request that goes to the upstream: without what concerns one connection only, with what the gate has to say.
+// makeOnward writes the request that goes to the upstream: without what concerns one connection only, with what the
+// gate has to say.
 func (x *exchange) makeOnward(o *onward) {
 	in, s := x.r, x.setup
 	o.request = *in
@@ -82,7 +83,8 @@ func (x *exchange) makeOnward(o *onward) {
 	upgrade := upgradeOf(in.Header)
 	copyEndToEnd(o.header, in.Header)
 	for name := range o.header {
-		if aboutOrigin(name) && !x.believed(name) || framesByAnotherName(name) || rewritesTarget(name) || s.accounts.Alias(name) {
+		if aboutOrigin(name) && !x.believed(name) || framesByAnotherName(name) || rewritesTarget(name) ||
+			s.accounts.Alias(name) {
 			delete(o.header, name)
 		}
 	}
@@ -166,7 +168,8 @@ func aboutOrigin(name string) bool {
 
 // framesByAnotherName reports whether a field is one to many servers on which hangs where a message ends.
 func framesByAnotherName(name string) bool {
-	return name != "Content-Length" && identify.Alike(name, "Content-Length") || name != "Transfer-Encoding" && identify.Alike(name, "Transfer-Encoding")
+	return name != "Content-Length" && identify.Alike(name, "Content-Length") || name != "Transfer-Encoding" &&
+		identify.Alike(name, "Transfer-Encoding")
 }
 
 // rewritesTarget reports whether a field tells some servers that the request is for another path than its target
@@ -188,7 +191,8 @@ func (x *exchange) trails(name string) bool {
 		return r
 	}, name))
 	switch name {
-	case "Authorization", "Cookie", "Content-Length", "Content-Encoding", "Content-Type", "Content-Range", "Expect", "Host":
+	case "Authorization", "Cookie", "Content-Length", "Content-Encoding", "Content-Type", "Content-Range", "Expect",
+		"Host":
 		return false
 	}
 	return !hopByHop(name) && !aboutOrigin(name)
@@ -226,18 +230,20 @@ func (x *exchange) Waits() context.Context {
 	return x.ctx
 }
 
-// Sent tells that the request has been written. Those who wait go one after the other: the next one when this one has been written. A body
-// may take its time, so that the headers must do where there is one.
+// Sent tells that the request has been written. Those who wait go one after the other: the next one when this one has
+// been written. A body may take its time, so that the headers must do where there is one.
 func (x *exchange) Sent() {
 	if x.waited {
 		x.pass.Away(x.gate.env.Clock.Now())
 	}
 }
 
-// hopByHop reports whether a header is about one connection and not about the message (RFC 9110, section 7.6.1, and what came before it).
+// hopByHop reports whether a header is about one connection and not about the message (RFC 9110, section 7.6.1, and
+// what came before it).
 func hopByHop(name string) bool {
 	switch name {
-	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
+		"Transfer-Encoding", "Upgrade":
 		return true
 	}
 	return false
@@ -282,20 +288,21 @@ func hasWord(lists []string, word string) bool {
 	return false
 }
 
-// dangerousUpgrade reports whether an upgrade would turn the connection into one for more HTTP, whose requests would reach the
-// upstream without passing a throttle.
+// dangerousUpgrade reports whether an upgrade would turn the connection into one for more HTTP, whose requests would
+// reach the upstream without passing a throttle.
 func dangerousUpgrade(protocols string) bool {
 	for protocol := range strings.SplitSeq(strings.ToLower(protocols), ",") {
 		protocol = strings.TrimSpace(protocol)
-		if strings.HasPrefix(protocol, "h2") || strings.HasPrefix(protocol, "http") || strings.HasPrefix(protocol, "tls") {
+		if strings.HasPrefix(protocol, "h2") || strings.HasPrefix(protocol, "http") ||
+			strings.HasPrefix(protocol, "tls") {
 			return true
 		}
 	}
 	return false
 }
 
-// forwardHeaders tells the upstream where the request came from. What the peer says is passed on only where it is believed;
-// anything else is replaced, so that nobody can tell the upstream another story than the gate goes by.
+// forwardHeaders tells the upstream where the request came from. What the peer says is passed on only where it is
+// believed; anything else is replaced, so that nobody can tell the upstream another story than the gate goes by.
 func (x *exchange) forwardHeaders(in *http.Request, o *onward) {
 	peer := x.origin.Addr
 	if x.conn != nil {
@@ -369,8 +376,8 @@ func appendFor(b []byte, addr netip.Addr) (_ []byte, from, to int) {
 	return b, from, to
 }
 
-// appendHost writes a host as a token where it is one, and else as a quoted string. Hosts that net/http lets through have
-// neither quotes nor backslashes that would need an escape, but a proxy should not count on that.
+// appendHost writes a host as a token where it is one, and else as a quoted string. Hosts that net/http lets through
+// have neither quotes nor backslashes that would need an escape, but a proxy should not count on that.
 func appendHost(b []byte, host string) []byte {
 	token := host != ""
 	for i := range len(host) {

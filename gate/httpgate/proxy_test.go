@@ -193,9 +193,11 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-// What the upstream sends is passed on as it comes, whether its length is known or not: first the head, then piece by piece.
+// What the upstream sends is passed on as it comes, whether its length is known or not: first the head, then piece by
+// piece.
 func TestStreaming(t *testing.T) {
-	for name, header := range map[string]string{"events": "Content-Type: text/event-stream", "unknown length": "X-Other: x", "known length": "Content-Length: 22"} {
+	for name, header := range map[string]string{"events": "Content-Type: text/event-stream",
+		"unknown length": "X-Other: x", "known length": "Content-Length: 22"} {
 		t.Run(name, func(t *testing.T) {
 			next := make(chan bool)
 			up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -279,7 +281,9 @@ func TestUpgrade(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		c, rw, _ := http.NewResponseController(w).Hijack()
 		defer c.Close()
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_,
+			_ = io.WriteString(c,
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		_, _ = io.Copy(c, rw)
 	})
 	admit := newThrottle(nil)
@@ -312,11 +316,13 @@ func TestUpgrade(t *testing.T) {
 
 func TestForwardHeaders(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
-		for _, k := range []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "Forwarded", "X-Request-Id"} {
+		for _, k := range []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "Forwarded",
+			"X-Request-Id"} {
 			fmt.Fprintf(w, "%s=%s\n", k, strings.Join(r.Header[k], "|"))
 		}
 	})
-	spoof := []string{"X-Forwarded-For", "1.1.1.1", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "shop", "X-Request-Id", "mine"}
+	spoof := []string{"X-Forwarded-For", "1.1.1.1", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "shop",
+		"X-Request-Id", "mine"}
 	for _, c := range []struct {
 		name    string
 		listen  string
@@ -326,11 +332,14 @@ func TestForwardHeaders(t *testing.T) {
 		want    []string
 	}{
 		{"stranger", "127.0.0.1:0", nil, append(spoof, "Forwarded", "for=1.1.1.1"), "127.0.0.1",
-			[]string{"X-Forwarded-For=127.0.0.1\n", "X-Forwarded-Proto=http\n", "X-Forwarded-Host=HOST\n", "Forwarded=for=127.0.0.1;host=\"HOST\";proto=http\n"}},
-		{"proxy", "127.0.0.1:0", []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, append(spoof, "Forwarded", `for=9.9.9.9`), "1.1.1.1",
+			[]string{"X-Forwarded-For=127.0.0.1\n", "X-Forwarded-Proto=http\n", "X-Forwarded-Host=HOST\n",
+				"Forwarded=for=127.0.0.1;host=\"HOST\";proto=http\n"}},
+		{"proxy", "127.0.0.1:0", []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			append(spoof, "Forwarded", `for=9.9.9.9`), "1.1.1.1",
 			[]string{"X-Forwarded-For=1.1.1.1, 127.0.0.1\n", "X-Forwarded-Proto=https\n", "X-Forwarded-Host=shop\n",
 				"Forwarded=for=127.0.0.1;host=\"HOST\";proto=http\n", "X-Request-Id=mine\n"}},
-		{"proxy v6", "[::1]:0", []netip.Prefix{netip.MustParsePrefix("::1/128")}, []string{"X-Forwarded-For", `[2001:db8::7]:80`}, "2001:db8::7",
+		{"proxy v6", "[::1]:0", []netip.Prefix{netip.MustParsePrefix("::1/128")},
+			[]string{"X-Forwarded-For", `[2001:db8::7]:80`}, "2001:db8::7",
 			[]string{"X-Forwarded-For=[2001:db8::7]:80, ::1\n", "Forwarded=for=\"[::1]\";host=\"HOST\";proto=http\n"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -340,10 +349,11 @@ func TestForwardHeaders(t *testing.T) {
 				needs.Skip(t, err)
 			}
 			var source string
-			g := start(t, Options{Listen: c.listen, Upstream: to(up.URL), TrustedProxies: c.trusted}, newThrottle(func(ev *weir.Event, _ *weir.Answer) error {
-				source = ev.Source.String()
-				return nil
-			}))
+			g := start(t, Options{Listen: c.listen, Upstream: to(up.URL), TrustedProxies: c.trusted},
+				newThrottle(func(ev *weir.Event, _ *weir.Answer) error {
+					source = ev.Source.String()
+					return nil
+				}))
 			_, body := g.do(g.request("GET", "/", nil, c.header...))
 			if source != c.source {
 				t.Errorf("source %s", source)
@@ -386,8 +396,9 @@ func TestPathGoesAsSent(t *testing.T) {
 	for _, scheme := range []string{"http", "h2c"} {
 		g := start(t, Options{Upstream: to(strings.Replace(up.URL, "http", scheme, 1) + "/base")})
 		for sent, want := range map[string]string{
-			"/a%2Fb|c": "", "/%2e%2e%2fx/\xc3\xbc": "", `/a%2Fb"{}^<>\c`: "", "/%7Euser/a+b;v=1": "", "//a/../b": "", "/a%2Fb?x=|": "",
-			"/a%2Fb#c": "/a%2Fb%23c",
+			"/a%2Fb|c": "", "/%2e%2e%2fx/\xc3\xbc": "", `/a%2Fb"{}^<>\c`: "", "/%7Euser/a+b;v=1": "", "//a/../b": "",
+			"/a%2Fb?x=|": "",
+			"/a%2Fb#c":   "/a%2Fb%23c",
 		} {
 			if want == "" {
 				want = sent
@@ -433,8 +444,9 @@ func TestWhatNetHTTPReads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &http.Request{Method: "GET", URL: u, RequestURI: c.target, Host: c.host, ProtoMajor: c.major, ProtoMinor: c.minor,
-			Header: http.Header{}, RemoteAddr: "192.0.2.1:1", Body: http.NoBody}
+		r := &http.Request{Method: "GET", URL: u, RequestURI: c.target, Host: c.host, ProtoMajor: c.major,
+			ProtoMinor: c.minor,
+			Header:     http.Header{}, RemoteAddr: "192.0.2.1:1", Body: http.NoBody}
 		w := httptest.NewRecorder()
 		if g.ServeHTTP(w, r); w.Code != c.status {
 			t.Errorf("%s: %d", name, w.Code)

@@ -13,8 +13,8 @@ import (
 
 // A ProxyProtocol says which proxies name the source of a connection by a PROXY header in front of everything else.
 type ProxyProtocol struct {
-	// The networks of proxies that do. Each of their connections begins with a PROXY header of version 1 or 2, or is closed. What others
-	// send is never taken for one. Default: none.
+	// The networks of proxies that do. Each of their connections begins with a PROXY header of version 1 or 2, or is
+	// closed. What others send is never taken for one. Default: none.
 	From []netip.Prefix `yaml:"from"`
 	// Whether those who use the socket do, where listen is one. Default false.
 	Socket bool `yaml:"socket"`
@@ -33,12 +33,12 @@ func (f *front) wantsHeader(peer netip.Addr) bool {
 	return false
 }
 
-// headerRoom is what a header is read into: a line of version 1, which must come in one piece, has at most 107 bytes. What is read
-// beyond the header is kept, so that more room would be no use.
+// headerRoom is what a header is read into: a line of version 1, which must come in one piece, has at most 107 bytes.
+// What is read beyond the header is kept, so that more room would be no use.
 const headerRoom = 256
 
-// readHeader reads the PROXY header that a connection begins with, and takes the client that it names for the peer. It reports whether the
-// proxy speaks for itself: without addresses, as in a health check, it stays the peer.
+// readHeader reads the PROXY header that a connection begins with, and takes the client that it names for the peer. It
+// reports whether the proxy speaks for itself: without addresses, as in a health check, it stays the peer.
 func (c *conn) readHeader(ctx context.Context) (local bool, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.wire.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()

@@ -63,7 +63,8 @@ func TestProxyProtocol(t *testing.T) {
 		{1, "198.51.100.7:4711", "198.51.100.7"}, {2, "198.51.100.8:4711", "198.51.100.8"},
 		{1, "[2001:db8::7]:4711", "2001:db8::7"}, {2, "[2001:db8::8]:4711", "2001:db8::8"},
 	} {
-		got := talk(g, header(t, c.version, c.from)+strings.Replace(plainGet, "Host", "X-Forwarded-For: 203.0.113.1\r\nHost", 1))
+		got := talk(g, header(t, c.version, c.from)+
+			strings.Replace(plainGet, "Host", "X-Forwarded-For: 203.0.113.1\r\nHost", 1))
 		mu.Lock()
 		if source.String() != c.want || !strings.Contains(got, "X-Forwarded-For: "+c.want+"\r\n") {
 			t.Errorf("v%d from %s: %s, %s", c.version, c.from, source, got)
@@ -84,10 +85,12 @@ func TestProxyProtocol(t *testing.T) {
 
 // Where a header is due, nothing else will do; where none is due, nothing is taken for one.
 func TestProxyProtocolForged(t *testing.T) {
-	g := start(t, Options{Upstream: to(teller(t)), ProxyProtocol: ProxyProtocol{From: loopback}, Timeouts: Timeouts{Handshake: weir.Duration(50 * time.Millisecond)}})
+	g := start(t, Options{Upstream: to(teller(t)), ProxyProtocol: ProxyProtocol{From: loopback},
+		Timeouts: Timeouts{Handshake: weir.Duration(50 * time.Millisecond)}})
 	tooLong := "\r\n\r\n\x00\r\nQUIT\n\x21\x11\xff\xff" + strings.Repeat("\x00", 0xffff)
 	forged := map[string]string{
-		"none": plainGet, "half": "PROXY TCP4 198.51", "wrong": "PROXY TCP4 1.2.3 4.5.6.7 1 2\r\n" + plainGet, "silent": "",
+		"none": plainGet, "half": "PROXY TCP4 198.51", "wrong": "PROXY TCP4 1.2.3 4.5.6.7 1 2\r\n" + plainGet,
+		"silent":          "",
 		"too long a line": "PROXY TCP4 " + strings.Repeat("1", 200) + "\r\n", "too long": tooLong,
 	}
 	for name, text := range forged {
@@ -102,7 +105,8 @@ func TestProxyProtocolForged(t *testing.T) {
 	eventually(t, "all counted", func() bool { return g.seen.bounds(BoundProxyHeader) == len(forged) })
 	eventually(t, "all closed", func() bool { return g.open.Load() == 0 && g.arriving.Load() == 0 })
 
-	stranger := start(t, Options{Upstream: to(teller(t)), ProxyProtocol: ProxyProtocol{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}})
+	stranger := start(t, Options{Upstream: to(teller(t)),
+		ProxyProtocol: ProxyProtocol{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}})
 	if got := talk(stranger, header(t, 1, "198.51.100.7:1")+plainGet); !strings.HasPrefix(got, "HTTP/1.1 400 ") {
 		t.Errorf("%s", got)
 	}
@@ -115,7 +119,8 @@ func TestProxyProtocolForged(t *testing.T) {
 func TestProxyProtocolBeforeTLS(t *testing.T) {
 	a := newAuthority(t, "ca")
 	g := startTLS(t, a, Options{Upstream: to(teller(t)), ProxyProtocol: ProxyProtocol{From: loopback}})
-	c := tls.Client(&prefixed{Conn: g.dial(), first: header(t, 2, "198.51.100.9:1")}, &tls.Config{RootCAs: a.pool, ServerName: "www.example.com"})
+	c := tls.Client(&prefixed{Conn: g.dial(), first: header(t, 2, "198.51.100.9:1")},
+		&tls.Config{RootCAs: a.pool, ServerName: "www.example.com"})
 	_, err := io.WriteString(c, plainGet)
 	got, _ := io.ReadAll(c)
 	if err != nil || !strings.Contains(string(got), "X-Forwarded-For: 198.51.100.9\r\n") {
@@ -148,7 +153,9 @@ func TestDoorBehindProxyProtocol(t *testing.T) {
 		return nil
 	})
 	var log bytes.Buffer
-	gate, err := New(Options{Listen: "127.0.0.1:0", Upstream: to(echo(t).URL), ProxyProtocol: ProxyProtocol{From: loopback}}, chainOf(t, door), nil,
+	gate,
+		err := New(Options{Listen: "127.0.0.1:0", Upstream: to(echo(t).URL),
+		ProxyProtocol: ProxyProtocol{From: loopback}}, chainOf(t, door), nil,
 		Env{Clock: clock.NewFake(epoch), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)

@@ -8,11 +8,12 @@ import (
 	"weir"
 )
 
-// rateLimitHeaders adds RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for the rules that a request met.
+// rateLimitHeaders adds RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for the rules that a
+// request met.
 //
-// A policy goes by the name of its rule; where two throttles have rules of the same name, the later one by throttle/rule.
-// Windows are told in whole seconds, rounded up: a client that takes 5 per 200 ms for 5 per second is on the safe side. A level,
-// such as requests at once, has no window. A reset that nobody can tell is left out.
+// A policy goes by the name of its rule; where two throttles have rules of the same name, the later one by
+// throttle/rule. Windows are told in whole seconds, rounded up: a client that takes 5 per 200 ms for 5 per second is on
+// the safe side. A level, such as requests at once, has no window. A reset that nobody can tell is left out.
 func rateLimitHeaders(h http.Header, figures []weir.Figure, now time.Time) {
 	if len(figures) == 0 {
 		return

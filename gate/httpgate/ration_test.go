@@ -21,7 +21,9 @@ import (
 func byteLimits(t testing.TB, rate int64) map[string]weir.Throttle {
 	limits := map[string]weir.Throttle{}
 	for _, w := range []quota.Window{quota.Fixed, quota.Sliding, quota.GCRA} {
-		q, err := quota.New(quota.Options{Policies: []quota.Policy{{Name: "traffic", Kind: quota.Volume, Limit: quota.Bytes(weir.Size(rate)),
+		q,
+			err := quota.New(quota.Options{Policies: []quota.Policy{{Name: "traffic", Kind: quota.Volume,
+			Limit:  quota.Bytes(weir.Size(rate)),
 			Period: weir.Period{Length: time.Second}, Window: w, Over: quota.OverDelay,
 			Delay: quota.Delay{MaxWait: weir.Duration(100 * time.Millisecond)}}}})
 		if err != nil {
@@ -29,7 +31,8 @@ func byteLimits(t testing.TB, rate int64) map[string]weir.Throttle {
 		}
 		limits["volume "+string(w)] = q
 	}
-	l, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: rate, Per: time.Second}, Count: bloom.Bytes, Attackers: 100}, epoch)
+	l, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: rate, Per: time.Second}, Count: bloom.Bytes,
+		Attackers: 100}, epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +58,9 @@ func newFlood(t *testing.T, ctx context.Context, throttle weir.Throttle) *flood 
 				return
 			}
 			defer c.Close()
-			_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+			_,
+				_ = io.WriteString(c,
+				"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 			go func() { _, _ = io.Copy(c, zeros{}) }()
 			_, _ = io.Copy(io.Discard, f.count(rw))
 		case r.Method == "POST":
@@ -146,7 +151,8 @@ func (f *flood) pipeline(size int64) {
 	}
 }
 
-// TestUpgradedInPieces: what flows over an upgraded connection comes in small pieces as it is granted, and not when a whole buffer is.
+// TestUpgradedInPieces: what flows over an upgraded connection comes in small pieces as it is granted, and not when a
+// whole buffer is.
 func TestUpgradedInPieces(t *testing.T) {
 	for name, throttle := range byteLimits(t, 10_000) {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +167,8 @@ func TestUpgradedInPieces(t *testing.T) {
 					eventually(t, "somebody waits", func() bool { return f.clock.Pending() > 0 })
 					f.clock.Advance(10 * time.Millisecond)
 				}
-				eventually(t, "a second's worth, but for two pieces in hand", func() bool { return f.seen.Load()-before >= 1_000 })
+				eventually(t, "a second's worth, but for two pieces in hand",
+					func() bool { return f.seen.Load()-before >= 1_000 })
 			}
 			stop()
 			eventually(t, "over", func() bool {
@@ -177,8 +184,8 @@ func TestUpgradedInPieces(t *testing.T) {
 	}
 }
 
-// TestUploadAfterTheAnswer: an upstream that answers at once does not make the rest of an upload free. What is still read when the request has
-// been settled is charged to nobody, and does not go on.
+// TestUploadAfterTheAnswer: an upstream that answers at once does not make the rest of an upload free. What is still
+// read when the request has been settled is charged to nobody, and does not go on.
 func TestUploadAfterTheAnswer(t *testing.T) {
 	const rate = 10_000
 	for name, throttle := range byteLimits(t, rate) {
@@ -235,8 +242,8 @@ func TestUploadAfterTheAnswer(t *testing.T) {
 	}
 }
 
-// TestParallelRequests: a source gets its limit, however many requests it has under way, over HTTP/1, HTTP/2 and upgraded connections, in
-// both directions together, and while it gives some of them up.
+// TestParallelRequests: a source gets its limit, however many requests it has under way, over HTTP/1, HTTP/2 and
+// upgraded connections, in both directions together, and while it gives some of them up.
 func TestParallelRequests(t *testing.T) {
 	const rate, length = 10_000, 4 * time.Second
 	for name, throttle := range byteLimits(t, rate) {

@@ -12,7 +12,8 @@ import (
 	"weir/internal/doorway"
 )
 
-// A refusal is what a client is told when its request did not go through: a problem (RFC 9457), or the page with the same facts.
+// A refusal is what a client is told when its request did not go through: a problem (RFC 9457), or the page with the
+// same facts.
 type refusal struct {
 	Type       string `json:"type"`
 	Title      string `json:"title"`
@@ -148,8 +149,8 @@ func (x *exchange) answerBytes(doc *refusal, kind string, body []byte) {
 // smallBody is how much of a refused request's body is read for the sake of its connection.
 const smallBody = 16 << 10
 
-// leaveBody sees to it that a request which is answered before its body has been read does not make the gate read it all. A
-// small body is read, so that a client with more to ask may keep its connection.
+// leaveBody sees to it that a request which is answered before its body has been read does not make the gate read it
+// all. A small body is read, so that a client with more to ask may keep its connection.
 func (x *exchange) leaveBody() {
 	r := x.r
 	if r.ProtoMajor != 1 || r.Body == nil || r.Body == http.NoBody || x.bodyRead.Load() {
@@ -166,8 +167,8 @@ func (x *exchange) leaveBody() {
 	}
 }
 
-// wantsPage reports whether a person looks at the answer: a browser's navigation, by its own word where it gives one, else by
-// preferring HTML to JSON.
+// wantsPage reports whether a person looks at the answer: a browser's navigation, by its own word where it gives one,
+// else by preferring HTML to JSON.
 func wantsPage(r *http.Request) bool {
 	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
 		// What a link saves (<a download>) nobody looks at.

@@ -101,7 +101,8 @@ func TestReloadServer(t *testing.T) {
 		}
 	}()
 	for i := range 5 {
-		g.reload(Options{Upstream: to(up), Bounds: Bounds{Header: weir.Size(2048 + i)}, Timeouts: Timeouts{Idle: weir.Duration(time.Minute)}}, l)
+		g.reload(Options{Upstream: to(up), Bounds: Bounds{Header: weir.Size(2048 + i)},
+			Timeouts: Timeouts{Idle: weir.Duration(time.Minute)}}, l)
 	}
 	close(stop)
 	load.Wait()

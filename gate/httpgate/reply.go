@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// A reply writes the answer to a request on a session. It is the session's for all its requests. What it writes is gathered and sent off
-// when there is enough of it, when somebody says so, and at the end.
+// A reply writes the answer to a request on a session. It is the session's for all its requests. What it writes is
+// gathered and sent off when there is enough of it, when somebody says so, and at the end.
 type reply struct {
 	session *session
 	header  http.Header
@@ -47,7 +47,8 @@ func (w *reply) begin(r *http.Request) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.request, w.status, w.left, w.chunked, w.bodiless, w.close, w.over, w.err = r, 0, -1, false, false, r.Close, false, nil
+	w.request, w.status, w.left, w.chunked, w.bodiless, w.close, w.over, w.err = r, 0, -1, false, false, r.Close, false,
+		nil
 	w.trailers = w.trailers[:0]
 }
 
@@ -118,9 +119,11 @@ func (w *reply) head(status int) {
 // frame decides how the body is framed, and whether the connection goes on.
 func (w *reply) frame() {
 	h := w.header
-	w.bodiless = w.request.Method == http.MethodHead || w.status == http.StatusNoContent || w.status == http.StatusNotModified
+	w.bodiless = w.request.Method == http.MethodHead || w.status == http.StatusNoContent ||
+		w.status == http.StatusNotModified
 	if lengths := h["Content-Length"]; len(lengths) > 0 {
-		if n, err := strconv.ParseInt(lengths[0], 10, 64); err == nil && n >= 0 && len(lengths) == 1 && w.status != http.StatusNoContent {
+		if n, err := strconv.ParseInt(lengths[0], 10, 64); err == nil && n >= 0 && len(lengths) == 1 &&
+			w.status != http.StatusNoContent {
 			w.left = n
 		} else {
 			delete(h, "Content-Length")
@@ -162,7 +165,8 @@ func (w *reply) fields(early bool) {
 	var room [32]string
 	names := room[:0]
 	for name := range w.header {
-		if !strings.HasPrefix(name, http.TrailerPrefix) && !slices.Contains(w.trailers, name) && !(early && (name == "Content-Length" || name == "Transfer-Encoding")) {
+		if !strings.HasPrefix(name, http.TrailerPrefix) && !slices.Contains(w.trailers, name) &&
+			!(early && (name == "Content-Length" || name == "Transfer-Encoding")) {
 			names = append(names, name)
 		}
 	}

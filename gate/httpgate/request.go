@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// parse makes a request of a head whose lines the framing has found good. What net/http's server would refuse is refused here too, with
-// the status that is returned.
+// parse makes a request of a head whose lines the framing has found good. What net/http's server would refuse is
+// refused here too, with the status that is returned.
 func (s *session) parse(head []byte) (*http.Request, int) {
 	text := string(head) // one piece of memory for all of it
 	line, rest, _ := strings.Cut(text, "\r\n")
@@ -167,7 +167,8 @@ var hostBytes = byteSet("!$%&'()*+,-.:;=[]_~")
 
 func byteSet(others string) (set [256]bool) {
 	for c := range set {
-		set[c] = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c < 0x80 && strings.IndexByte(others, byte(c)) >= 0
+		set[c] = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c < 0x80 &&
+			strings.IndexByte(others, byte(c)) >= 0
 	}
 	return set
 }
@@ -196,11 +197,16 @@ func validHost(host string) bool {
 // headerNames need not be made anew for each request.
 var headerNames = func() map[string]string {
 	m := map[string]string{}
-	for name := range strings.FieldsSeq("Accept Accept-Charset Accept-Encoding Accept-Language Authorization Cache-Control Connection Content-Encoding " +
-		"Content-Length Content-Type Cookie Dnt Expect Forwarded Host If-Match If-Modified-Since If-None-Match If-Range Keep-Alive Origin Pragma Priority " +
-		"Range Referer Sec-Ch-Ua Sec-Ch-Ua-Mobile Sec-Ch-Ua-Platform Sec-Fetch-Dest Sec-Fetch-Mode Sec-Fetch-Site Sec-Fetch-User Te Trailer " +
-		"Transfer-Encoding Upgrade Upgrade-Insecure-Requests User-Agent Via X-Api-Key X-Forwarded-For X-Forwarded-Host X-Forwarded-Proto " +
-		"X-Real-Ip X-Request-Id X-Requested-With Sec-Websocket-Key Sec-Websocket-Version Sec-Websocket-Extensions Sec-Websocket-Protocol") {
+	for name := range strings.FieldsSeq("Accept Accept-Charset Accept-Encoding Accept-Language Authorization " +
+		"Cache-Control Connection Content-Encoding " +
+		"Content-Length Content-Type Cookie Dnt Expect Forwarded Host If-Match If-Modified-Since If-None-Match " +
+		"If-Range Keep-Alive Origin Pragma Priority " +
+		"Range Referer Sec-Ch-Ua Sec-Ch-Ua-Mobile Sec-Ch-Ua-Platform Sec-Fetch-Dest Sec-Fetch-Mode Sec-Fetch-Site " +
+		"Sec-Fetch-User Te Trailer " +
+		"Transfer-Encoding Upgrade Upgrade-Insecure-Requests User-Agent Via X-Api-Key X-Forwarded-For " +
+		"X-Forwarded-Host X-Forwarded-Proto " +
+		"X-Real-Ip X-Request-Id X-Requested-With Sec-Websocket-Key Sec-Websocket-Version Sec-Websocket-Extensions " +
+		"Sec-Websocket-Protocol") {
 		m[name], m[strings.ToLower(name)] = name, name
 	}
 	return m

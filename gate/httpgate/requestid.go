@@ -8,8 +8,8 @@ import (
 // idLetters are those of Crockford's base 32, in lower case: ids sort by time, and none reads like another.
 const idLetters = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// newID returns an id for a request: 16 letters, the first eight of which tell the time in units of a millisecond and the rest
-// are random. It is no secret, but cannot be guessed either.
+// newID returns an id for a request: 16 letters, the first eight of which tell the time in units of a millisecond and
+// the rest are random. It is no secret, but cannot be guessed either.
 func newID(now time.Time) string {
 	var id [16]byte
 	time, luck := uint64(now.UnixMilli()), rand.Uint64() // 40 bits of a time wrap after 34 years

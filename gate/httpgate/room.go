@@ -26,10 +26,12 @@ var roomScript []byte
 
 var roomPage = template.Must(template.New("room").Parse(roomHTML))
 
-// roomPolicy lets the page use nothing but its own style, the scripts of the gate, and workers that run them. Where a form goes is left
-// open: browsers hold that against redirects as well, and a shop may send its customers on to a bank. Any site may show the page in a frame,
-// as it may show what is behind it: whoever is led to press something there repeats a request that they made, and nothing else.
-var roomPolicy = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src '" + styleHash(renderRoom(&room{})) +
+// roomPolicy lets the page use nothing but its own style, the scripts of the gate, and workers that run them. Where a
+// form goes is left open: browsers hold that against redirects as well, and a shop may send its customers on to a bank.
+// Any site may show the page in a frame, as it may show what is behind it: whoever is led to press something there
+// repeats a request that they made, and nothing else.
+var roomPolicy = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src '" +
+	styleHash(renderRoom(&room{})) +
 	"'; img-src data:; base-uri 'none'"
 
 // styleHash is how a policy names the style that stands in a page.
@@ -66,8 +68,8 @@ type room struct {
 	Assets     *assets // the scripts; without it they are named without their versions
 }
 
-// A formField is one field of a form, in the bytes that were sent. Nobody knows which charset they are in. The form in the page is sent in
-// windows-1252, as in that one every byte stands for a character, and becomes the same byte again.
+// A formField is one field of a form, in the bytes that were sent. Nobody knows which charset they are in. The form in
+// the page is sent in windows-1252, as in that one every byte stands for a character, and becomes the same byte again.
 type formField struct{ Name, Value string }
 
 // NameText and ValueText are what stands in the page.
@@ -77,7 +79,8 @@ func (f formField) ValueText() string { return fromWindows1252(f.Value) }
 // NamesCharset reports whether browsers would write the charset of the form into the field, were it a hidden one.
 func (f formField) NamesCharset() bool { return strings.EqualFold(f.Name, "_charset_") }
 
-// windows1252 are the characters of the bytes from 0x80 to 0x9f (https://encoding.spec.whatwg.org/#windows-1252). The others are as in Unicode.
+// windows1252 are the characters of the bytes from 0x80 to 0x9f (https://encoding.spec.whatwg.org/#windows-1252). The
+// others are as in Unicode.
 var windows1252 = []rune("€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ")
 
 func fromWindows1252(s string) string {
@@ -174,7 +177,8 @@ func (r *room) Next() string {
 	case r.Post && (r.Full || r.TooMany):
 		return "What you sent is kept in this page. Please try again in " + again + ": there may be room by then."
 	case r.Post:
-		return "What you sent is kept in this page. Please try again in " + again + ": your place is kept until then, and a while longer."
+		return "What you sent is kept in this page. Please try again in " + again +
+			": your place is kept until then, and a while longer."
 	case r.Full, r.TooMany:
 		return "This page tries again every " + every + ", by itself. Please leave it open."
 	}
@@ -233,7 +237,8 @@ func (a *assets) address(name string) string {
 	return assetPath + name
 }
 
-// How long a file may be kept: for good where its address names the version, else only for a while, as an update may change it.
+// How long a file may be kept: for good where its address names the version, else only for a while, as an update may
+// change it.
 const (
 	keepForGood = "public, max-age=31536000, immutable"
 	keepAWhile  = "public, max-age=300"

@@ -60,9 +60,12 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == "/form" {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>form</title><link rel="icon" href="data:,"><h1>form</h1><form method="post" action="/send?a=1&amp;b=%22">`+
-			`<input name="typed"><textarea name="text"></textarea><input name="submit" value="&quot;<&amp;>'+%20"><input name="twice" value="1"><input name="empty">`+
-			`<input name="twice" value="2"><input name="ключ €" value="`+"\U0001F511"+`"><button>send</button></form>`)
+		_,
+			_ = io.WriteString(w,
+			`<!doctype html><html lang="en"><title>form</title><link rel="icon" href="data:,"><h1>form</h1><form method="post" action="/send?a=1&amp;b=%22">`+
+				`<input name="typed"><textarea name="text"></textarea><input name="submit" value="&quot;<&amp;>'+%20"><input name="twice" value="1"><input name="empty">`+
+				`<input name="twice" value="2"><input name="ключ €" value="`+"\U0001F511"+
+				`"><button>send</button></form>`)
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
@@ -71,7 +74,8 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.visits = append(d.visits, r.Method+" "+r.URL.RequestURI()+" "+string(body))
 	n := len(d.visits)
 	paid := false
-	page := &room{Cookie: stampCookie, CookiePath: "/", CookieAge: 60, Reload: time.Second, Takes: 4 * time.Second, Action: r.URL.RequestURI(), RequestID: "0000-id", Assets: d.assets}
+	page := &room{Cookie: stampCookie, CookiePath: "/", CookieAge: 60, Reload: time.Second, Takes: 4 * time.Second,
+		Action: r.URL.RequestURI(), RequestID: "0000-id", Assets: d.assets}
 	if r.Method == http.MethodPost {
 		page.Post = true
 		for pair := range strings.SplitSeq(string(body), "&") {
@@ -83,7 +87,8 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	d.dress(n, page)
 	if c, err := r.Cookie(page.Cookie); err == nil {
-		_, err := d.office.Verify(context.Background(), epoch, c.Value, stamp.Demand{Client: d.ask.Client, Covers: 1000})
+		_, err := d.office.Verify(context.Background(), epoch, c.Value,
+			stamp.Demand{Client: d.ask.Client, Covers: 1000})
 		paid = err == nil
 		if err != nil {
 			d.t.Logf("visit %d: %v", n, err)
@@ -100,7 +105,10 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, d.sends, http.StatusSeeOther)
 			return
 		}
-		_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><title>in</title><link rel="icon" href="data:,"><h1>in</h1><p>%s</p>`, html.EscapeString(d.visits[n-1]))
+		_,
+			_ = fmt.Fprintf(w,
+			`<!doctype html><html lang="en"><title>in</title><link rel="icon" href="data:,"><h1>in</h1><p>%s</p>`,
+			html.EscapeString(d.visits[n-1]))
 		return
 	}
 	if d.ask.Work > 0 {
@@ -130,12 +138,14 @@ func (d *door) change(f func()) {
 
 const isIn = "document.querySelector('h1')?.textContent === 'in'"
 
-// TestRoomPays: a browser pays whatever the puzzle is, and the page opens by itself at the very address that was asked for.
+// TestRoomPays: a browser pays whatever the puzzle is, and the page opens by itself at the very address that was asked
+// for.
 func TestRoomPays(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	p := browser.Open(t)
-	for _, a := range []stamp.Ask{{Algorithm: stamp.SHA256K, Work: 1 << 16}, {Algorithm: stamp.DLog, Work: 1 << 12}, {Algorithm: stamp.DLogClassic, Work: 1 << 24}, {Algorithm: stamp.Argon2id, Work: 1 << 15}} {
+	for _, a := range []stamp.Ask{{Algorithm: stamp.SHA256K, Work: 1 << 16}, {Algorithm: stamp.DLog, Work: 1 << 12},
+		{Algorithm: stamp.DLogClassic, Work: 1 << 24}, {Algorithm: stamp.Argon2id, Work: 1 << 15}} {
 		// What was paid before is of another client then.
 		d.change(func() {
 			d.ask.Algorithm, d.ask.Work, d.ask.Client, d.visits = a.Algorithm, a.Work, a.Algorithm.String(), nil
@@ -189,11 +199,14 @@ func TestRoomForm(t *testing.T) {
 	bank.opens = func(int, bool) bool { return true }
 	p := browser.Open(t)
 	p.Visit(d.url + "/form")
-	browser.Eval[bool](p, `(document.querySelector('[name=typed]').value = ' &amp; \u00e4 ', document.querySelector('textarea').value = '\n\none\n "two"\n', true)`)
+	browser.Eval[bool](p,
+		`(document.querySelector('[name=typed]').value = ' &amp; \u00e4 ', document.querySelector('textarea').value = '\n\none\n "two"\n', true)`)
 	p.Click("button")
 	p.Wait(isIn)
 	visits := d.seen()
-	if len(visits) != 2 || visits[0] != visits[1] || !strings.HasPrefix(visits[0], "POST /send?a=1&b=%22 typed=+%26amp%3B+%C3%A4+&text=%0D%0A%0D%0Aone%0D%0A+%22two%22%0D%0A&submit=") ||
+	if len(visits) != 2 || visits[0] != visits[1] ||
+		!strings.HasPrefix(visits[0],
+			"POST /send?a=1&b=%22 typed=+%26amp%3B+%C3%A4+&text=%0D%0A%0D%0Aone%0D%0A+%22two%22%0D%0A&submit=") ||
 		!strings.Contains(visits[0], "&twice=1&empty=&twice=2&") {
 		t.Errorf("visits %q", visits)
 	}
@@ -217,7 +230,8 @@ func TestRoomLost(t *testing.T) {
 	p.Visit(d.url + "/form")
 	p.Click("button")
 	p.Wait("document.querySelector('#go')?.checkVisibility()")
-	if text := p.Text("main"); !strings.Contains(text, "too large to be kept here. You will have to send it again.") || !strings.Contains(text, "You can go on now") {
+	if text := p.Text("main"); !strings.Contains(text, "too large to be kept here. You will have to send it again.") ||
+		!strings.Contains(text, "You can go on now") {
 		t.Errorf("reads %q", text)
 	}
 	p.Click("#go")
@@ -236,7 +250,8 @@ func TestRoomGivesUp(t *testing.T) {
 	d.ask.Work = 16
 	d.opens = func(int, bool) bool { return false }
 	p := browser.Open(t)
-	const stopped = "document.querySelector('#go')?.checkVisibility() && document.querySelector('#news').textContent.includes('five times within a minute')"
+	const stopped = "document.querySelector('#go')?.checkVisibility() && " +
+		"document.querySelector('#news').textContent.includes('five times within a minute')"
 	p.Visit(d.url + "/never")
 	p.Wait(stopped)
 	if visits := d.seen(); len(visits) != 6 {
@@ -268,7 +283,8 @@ func TestRoomWithoutCookies(t *testing.T) {
 	p.Cookies(false)
 	p.Visit(d.url + "/")
 	p.Wait("document.querySelector('#go')?.checkVisibility()")
-	if text := p.Text("main"); !strings.Contains(text, "Cookies are off") || !strings.Contains(text, "allow cookies") || strings.Contains(text, "Work done") {
+	if text := p.Text("main"); !strings.Contains(text, "Cookies are off") || !strings.Contains(text, "allow cookies") ||
+		strings.Contains(text, "Work done") {
 		t.Errorf("reads %q", text)
 	}
 	for _, fault := range p.Faults() {
@@ -303,7 +319,8 @@ func TestRoomWaits(t *testing.T) {
 	p.Scripts(false)
 	p.Visit(d.url + "/wait")
 	p.Wait("document.body.innerText.includes('12 people are before you, about 2 minutes.')")
-	if text := p.Text("main"); strings.Contains(text, "Work done") || !strings.Contains(text, "With JavaScript") || strings.Contains(text, "Try again now") {
+	if text := p.Text("main"); strings.Contains(text, "Work done") || !strings.Contains(text, "With JavaScript") ||
+		strings.Contains(text, "Try again now") {
 		t.Errorf("reads %q", text)
 	}
 	calls <- true
@@ -317,7 +334,8 @@ func TestRoomWaits(t *testing.T) {
 	p.Visit(d.url + "/form")
 	p.Click("button")
 	p.Wait("document.body.innerText.includes('Try again now')")
-	if text := p.Text("main"); !strings.Contains(text, "You are being put in line.") || !strings.Contains(text, "What you sent is kept in this page.") {
+	if text := p.Text("main"); !strings.Contains(text, "You are being put in line.") ||
+		!strings.Contains(text, "What you sent is kept in this page.") {
 		t.Errorf("reads %q", text)
 	}
 	for _, fault := range p.Faults() {
@@ -388,11 +406,16 @@ func TestRoomCannotWork(t *testing.T) {
 		spoil    func(d *door)
 		tolerate string
 	}{
-		"no solver":   {func(d *door) { d.assets = newAssets(nil) }, "solver.js"},
-		"old browser": {func(d *door) { d.assets = newAssets(map[string][]byte{"solver.js": []byte("let let = 1n")}) }, "SyntaxError"},
-		"no workers":  {func(d *door) { d.policy = strings.Replace(roomPolicy, "worker-src 'self'", "worker-src 'none'", 1) }, "worker"},
+		"no solver": {func(d *door) { d.assets = newAssets(nil) }, "solver.js"},
+		"old browser": {func(d *door) { d.assets = newAssets(map[string][]byte{"solver.js": []byte("let let = 1n")}) },
+			"SyntaxError"},
+		"no workers": {func(d *door) {
+			d.policy = strings.Replace(roomPolicy, "worker-src 'self'", "worker-src 'none'",
+				1)
+		}, "worker"},
 		"broken worker": {func(d *door) {
-			d.assets = newAssets(map[string][]byte{"solver.js": bytes.Replace(stamp.Script(), []byte("const job = e.data;"), []byte("throw 0;"), 1)})
+			d.assets = newAssets(map[string][]byte{"solver.js": bytes.Replace(stamp.Script(),
+				[]byte("const job = e.data;"), []byte("throw 0;"), 1)})
 		}, "Uncaught"},
 		"nothing to do": {func(d *door) { d.ask.Work = 0 }, "none"},
 	} {
@@ -424,16 +447,24 @@ var states = map[string]struct {
 	dress   func(r *room)
 	words   []string
 }{
-	"solving": {1 << 40, true, false, func(*room) {}, []string{"very busy", "doing a little work", "Work done", "quote the request 0000-id"}},
-	"form":    {1 << 40, true, true, func(*room) {}, []string{"the page opens by itself"}},
+	"solving": {1 << 40, true, false, func(*room) {},
+		[]string{"very busy", "doing a little work", "Work done", "quote the request 0000-id"}},
+	"form": {1 << 40, true, true, func(*room) {}, []string{"the page opens by itself"}},
 	"lost": {1 << 40, true, true, func(r *room) { r.Lost = "What you sent is not a simple form, and was not kept." },
 		[]string{"was not kept. You will have to send it again."}},
-	"line":      {0, true, false, func(r *room) { r.InLine, r.Ahead, r.Estimate = true, 1234, 11*time.Minute }, []string{"1234 people are before you, about 11 minutes."}},
-	"full":      {0, true, false, func(r *room) { r.Full = true }, []string{"The line is full right now.", "tries again every 10 minutes"}},
-	"no-line":   {0, true, false, func(r *room) { r.Reload = 0 }, []string{"There is no line to wait in.", "Try again"}},
-	"off-first": {1 << 40, false, false, func(*room) {}, []string{"You are being put in line.", "With JavaScript", "open it in its own tab", "A download starts by itself."}},
-	"off-line":  {1 << 40, false, false, func(r *room) { r.InLine, r.Ahead, r.Estimate = true, 0, 0 }, []string{"You are next. Nobody can tell"}},
-	"off-form":  {1 << 40, false, true, func(r *room) { r.InLine, r.Ahead = true, 3 }, []string{"kept in this page", "Try again now"}},
+	"line": {0, true, false, func(r *room) { r.InLine, r.Ahead, r.Estimate = true, 1234, 11*time.Minute },
+		[]string{"1234 people are before you, about 11 minutes."}},
+	"full": {0, true, false, func(r *room) { r.Full = true },
+		[]string{"The line is full right now.", "tries again every 10 minutes"}},
+	"no-line": {0, true, false, func(r *room) { r.Reload = 0 },
+		[]string{"There is no line to wait in.", "Try again"}},
+	"off-first": {1 << 40, false, false, func(*room) {},
+		[]string{"You are being put in line.", "With JavaScript", "open it in its own tab",
+			"A download starts by itself."}},
+	"off-line": {1 << 40, false, false, func(r *room) { r.InLine, r.Ahead, r.Estimate = true, 0, 0 },
+		[]string{"You are next. Nobody can tell"}},
+	"off-form": {1 << 40, false, true, func(r *room) { r.InLine, r.Ahead = true, 3 },
+		[]string{"kept in this page", "Try again now"}},
 	"off-lost": {1 << 40, false, true, func(r *room) { r.Lost, r.TooMany = "What you sent was not kept.", true },
 		[]string{"Too many in your network", "Please go back in 10 minutes"}},
 }
@@ -455,13 +486,14 @@ func (d *door) inState(p *browser.Page, name string) {
 	}
 }
 
-// TestRoomLooks holds every state of the page against what every page must fulfil, on all screens, by day and by night, and takes
-// pictures of it.
+// TestRoomLooks holds every state of the page against what every page must fulfil, on all screens, by day and by night,
+// and takes pictures of it.
 func TestRoomLooks(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	p := browser.Open(t)
-	screens := []browser.Screen{{Name: "320", Width: 320, Height: 568, Phone: true}, {Name: "1280", Width: 1280, Height: 800}}
+	screens := []browser.Screen{{Name: "320", Width: 320, Height: 568, Phone: true},
+		{Name: "1280", Width: 1280, Height: 800}}
 	if needs.Long() {
 		screens = append(screens, browser.Screen{Name: "768", Width: 768, Height: 1024, Phone: true})
 	}
@@ -489,8 +521,8 @@ func TestRoomLooks(t *testing.T) {
 	}
 }
 
-// TestRoomForEverybody: axe-core finds nothing wrong with the page in any state, but that it comes again by itself. Whoever cannot run
-// scripts has no other way to wait.
+// TestRoomForEverybody: axe-core finds nothing wrong with the page in any state, but that it comes again by itself.
+// Whoever cannot run scripts has no other way to wait.
 func TestRoomForEverybody(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
@@ -532,11 +564,13 @@ func TestRoomIsSmall(t *testing.T) {
 // TestRoomEscapes: what the client sent cannot break out of the page.
 func TestRoomEscapes(t *testing.T) {
 	const evil = `"><script>alert(1)</script>'`
-	page := string(renderRoom(&room{Puzzle: evil, Cookie: evil, CookiePath: evil, Post: true, Action: evil, RequestID: evil, Fields: []formField{{evil, evil}}}))
+	page := string(renderRoom(&room{Puzzle: evil, Cookie: evil, CookiePath: evil, Post: true, Action: evil,
+		RequestID: evil, Fields: []formField{{evil, evil}}}))
 	if strings.Contains(page, "<script>") || strings.Count(page, "alert(1)") < 6 {
 		t.Errorf("%s", page)
 	}
-	if page := string(renderRoom(&room{Post: true, Action: "javascript:alert(1)"})); strings.Contains(page, "javascript:") {
+	if page := string(renderRoom(&room{Post: true, Action: "javascript:alert(1)"})); strings.Contains(page,
+		"javascript:") {
 		t.Errorf("%s", page)
 	}
 }
@@ -565,9 +599,12 @@ func TestAssets(t *testing.T) {
 		return w.Result()
 	}
 	plain := get("GET", "/.weir/solver.js")
-	if body, _ := io.ReadAll(plain.Body); plain.StatusCode != 200 || !bytes.Equal(body, content) || plain.Header.Get("Content-Encoding") != "" ||
-		plain.Header.Get("Content-Type") != "text/javascript; charset=utf-8" || plain.Header.Get("X-Content-Type-Options") != "nosniff" ||
-		plain.Header.Get("Vary") != "Accept-Encoding" || strings.Contains(plain.Header.Get("Cache-Control"), "immutable") {
+	if body, _ := io.ReadAll(plain.Body); plain.StatusCode != 200 || !bytes.Equal(body, content) ||
+		plain.Header.Get("Content-Encoding") != "" ||
+		plain.Header.Get("Content-Type") != "text/javascript; charset=utf-8" ||
+		plain.Header.Get("X-Content-Type-Options") != "nosniff" ||
+		plain.Header.Get("Vary") != "Accept-Encoding" ||
+		strings.Contains(plain.Header.Get("Cache-Control"), "immutable") {
 		t.Errorf("plain: %d %v", plain.StatusCode, plain.Header)
 	}
 	if res := get("GET", address.String()); !strings.Contains(res.Header.Get("Cache-Control"), "immutable") {
@@ -577,11 +614,13 @@ func TestAssets(t *testing.T) {
 		t.Errorf("with another version: %v", res.Header)
 	}
 	for accept, packed := range map[string]bool{
-		"gzip, deflate, br": true, "br;q=1, GZIP;Q=0.5": true, "*": true, "": false, "br": false, "gzip;q=0": false, "*, gzip;q=0": false, "identity, *;q=0": false, "gzip ; q=x": false,
+		"gzip, deflate, br": true, "br;q=1, GZIP;Q=0.5": true, "*": true, "": false, "br": false, "gzip;q=0": false,
+		"*, gzip;q=0": false, "identity, *;q=0": false, "gzip ; q=x": false,
 	} {
 		res := get("GET", "/.weir/solver.js", "Accept-Encoding", accept)
 		body, _ := io.ReadAll(res.Body)
-		if got := res.Header.Get("Content-Encoding") == "gzip"; got != packed || fmt.Sprint(len(body)) != res.Header.Get("Content-Length") || res.Header.Get("Vary") != "Accept-Encoding" {
+		if got := res.Header.Get("Content-Encoding") == "gzip"; got != packed ||
+			fmt.Sprint(len(body)) != res.Header.Get("Content-Length") || res.Header.Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%q: %v", accept, res.Header)
 		}
 		if packed {
@@ -595,12 +634,15 @@ func TestAssets(t *testing.T) {
 		}
 	}
 	tag := plain.Header.Get("ETag")
-	for match, want := range map[string]int{tag: 304, `"x", ` + tag: 304, strings.TrimPrefix(tag, "W/"): 304, "*": 304, `"x"`: 200, "": 200, "nonsense": 200} {
-		if res := get("GET", "/.weir/solver.js", "If-None-Match", match); res.StatusCode != want || res.Header.Get("ETag") != tag {
+	for match, want := range map[string]int{tag: 304, `"x", ` + tag: 304, strings.TrimPrefix(tag, "W/"): 304, "*": 304,
+		`"x"`: 200, "": 200, "nonsense": 200} {
+		if res := get("GET", "/.weir/solver.js", "If-None-Match", match); res.StatusCode != want ||
+			res.Header.Get("ETag") != tag {
 			t.Errorf("If-None-Match %s: %d %v", match, res.StatusCode, res.Header)
 		}
 	}
-	if res := get("HEAD", "/.weir/solver.js"); res.StatusCode != 200 || res.Header.Get("Content-Length") != fmt.Sprint(len(content)) {
+	if res := get("HEAD", "/.weir/solver.js"); res.StatusCode != 200 ||
+		res.Header.Get("Content-Length") != fmt.Sprint(len(content)) {
 		t.Errorf("HEAD: %d %v", res.StatusCode, res.Header)
 	} else if body, _ := io.ReadAll(res.Body); len(body) > 0 {
 		t.Errorf("HEAD: body %q", body)
@@ -613,19 +655,26 @@ func TestAssets(t *testing.T) {
 // TestRoomWords: everybody reads where they are and what to do.
 func TestRoomWords(t *testing.T) {
 	for want, r := range map[string]room{
-		"You are being put in line. This page looks every second whether it is your turn, by itself. Please leave it open.":        {Reload: time.Second},
-		"You are next. Nobody can tell how long it will take. This page looks every 5 seconds whether it is your turn, by itself.": {Reload: 5 * time.Second, InLine: true},
-		"You are next, about 3 seconds. ":                     {Reload: time.Second, InLine: true, Estimate: 2500 * time.Millisecond},
-		"1 person is before you, about 2 minutes. ":           {Reload: time.Second, InLine: true, Ahead: 1, Estimate: 2 * time.Minute},
+		"You are being put in line. This page looks every second whether it is your turn, by itself. Please leave it " +
+			"open.": {Reload: time.Second},
+		"You are next. Nobody can tell how long it will take. This page looks every 5 seconds whether it is your " +
+			"turn, by itself.": {Reload: 5 * time.Second, InLine: true},
+		"You are next, about 3 seconds. ": {Reload: time.Second, InLine: true,
+			Estimate: 2500 * time.Millisecond},
+		"1 person is before you, about 2 minutes. ": {Reload: time.Second, InLine: true, Ahead: 1,
+			Estimate: 2 * time.Minute},
 		"2000000 people are before you. Nobody can tell":      {Reload: time.Second, InLine: true, Ahead: 2000000},
 		"The line is full right now. This page tries again":   {Reload: time.Second, InLine: true, Full: true},
 		"Too many in your network are in line already. This":  {Reload: time.Second, TooMany: true},
 		"There is no line to wait in. Please try again after": {InLine: true},
-		"You are being put in line. What you sent is kept in this page. Please try again in 1 second: your place is kept until then, and a while": {Reload: time.Second, Post: true},
-		"The line is full right now. What you sent is kept in this page. Please try again in 1 second: there may be room by then.":                {Reload: time.Second, Post: true, Full: true},
-		"You are being put in line. Please go back in 1 second, and send it again: your place is kept":                                            {Reload: time.Second, Post: true, Lost: "x"},
-		"The line is full right now. Please go back in 1 second, and send it again: there may be room":                                            {Reload: time.Second, Post: true, Lost: "x", Full: true},
-		"There is no line to wait in. Please go back after a while, and send it again.":                                                           {Post: true, Lost: "x"},
+		"You are being put in line. What you sent is kept in this page. Please try again in 1 second: your place is " +
+			"kept until then, and a while": {Reload: time.Second, Post: true},
+		"The line is full right now. What you sent is kept in this page. Please try again in 1 second: there may be " +
+			"room by then.": {Reload: time.Second, Post: true, Full: true},
+		"You are being put in line. Please go back in 1 second, and send it again: your place is kept": {Reload: time.Second, Post: true, Lost: "x"},
+		"The line is full right now. Please go back in 1 second, and send it again: there may be room": {Reload: time.Second, Post: true, Lost: "x", Full: true},
+		"There is no line to wait in. Please go back after a while, and send it again.": {Post: true,
+			Lost: "x"},
 	} {
 		if got := r.Place() + " " + r.Next(); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)

@@ -9,7 +9,8 @@ import (
 	"weir/internal/browser"
 )
 
-// TestRoomStays: where the answer leaves the page where it is, as a download does, the page says that it can be left, and leads back.
+// TestRoomStays: where the answer leaves the page where it is, as a download does, the page says that it can be left,
+// and leads back.
 func TestRoomStays(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
@@ -29,7 +30,8 @@ func TestRoomStays(t *testing.T) {
 	for _, fault := range p.Faults() {
 		t.Error(fault)
 	}
-	if text, title := p.Text("main"), browser.Eval[string](p, "document.title"); !strings.Contains(text, "you can go back then") || title != p.Text("h1") {
+	if text, title := p.Text("main"), browser.Eval[string](p, "document.title"); !strings.Contains(text,
+		"you can go back then") || title != p.Text("h1") {
 		t.Errorf("reads %q under %q", text, title)
 	}
 	p.Click("#go")
@@ -50,14 +52,16 @@ func TestRoomEveryByte(t *testing.T) {
 	}
 	d := newDoor(t)
 	d.dress = func(_ int, r *room) {
-		r.Post, r.Fields = true, []formField{{string(every), "\r\n" + string(every)}, {"_charset_", "koi8-r"}, {"_CharSet_", ""}}
+		r.Post, r.Fields = true, []formField{{string(every), "\r\n" + string(every)}, {"_charset_", "koi8-r"},
+			{"_CharSet_", ""}}
 	}
 	p := browser.Open(t)
 	p.Visit(d.url + "/")
 	p.Wait(isIn)
 	sent, _ := strings.CutPrefix(d.seen()[1], "POST / ")
 	fields, ok := formFields(post(formKind, sent), []byte(sent))
-	if want := []formField{{string(every), "\r\n" + string(every)}, {"_charset_", "koi8-r"}, {"_CharSet_", ""}}; !ok || !slices.Equal(fields, want) {
+	if want := []formField{{string(every), "\r\n" + string(every)}, {"_charset_", "koi8-r"}, {"_CharSet_", ""}}; !ok ||
+		!slices.Equal(fields, want) {
 		t.Errorf("%q, want %q", fields, want)
 	}
 }

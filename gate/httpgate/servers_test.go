@@ -66,10 +66,12 @@ func TestReloadKeepsServers(t *testing.T) {
 // What the upstream is told of the client before HTTP.
 func TestTellsTheClient(t *testing.T) {
 	rec := record(t)
-	g := start(t, Options{Upstream: behind.Options{Servers: []string{"http://" + rec.Addr().String()}, ProxyProtocol: behind.ProxyV1},
+	g := start(t, Options{Upstream: behind.Options{Servers: []string{"http://" + rec.Addr().String()},
+		ProxyProtocol: behind.ProxyV1},
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	// The recorder takes no PROXY header and hangs up; what came is what counts.
-	for header, want := range map[string]string{"": "PROXY TCP4 127.0.0.1 127.0.0.1 ", "192.0.2.7": "PROXY TCP4 192.0.2.7 127.0.0.1 0 "} {
+	for header, want := range map[string]string{"": "PROXY TCP4 127.0.0.1 127.0.0.1 ",
+		"192.0.2.7": "PROXY TCP4 192.0.2.7 127.0.0.1 0 "} {
 		req := g.request("POST", "/", nil)
 		if header != "" {
 			req.Header.Set("X-Forwarded-For", header)
@@ -91,7 +93,8 @@ func TestLeavingWhileTheUpstreamThinks(t *testing.T) {
 	})
 	admit := newThrottle(nil)
 	g := start(t, Options{Upstream: to(up.URL)}, admit)
-	for _, say := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"} {
+	for _, say := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"} {
 		c := g.dial()
 		g.send(c, say)
 		eventually(t, "under way", func() bool { return admit.held.Load() == 1 })
@@ -120,7 +123,8 @@ func TestEarlyHints(t *testing.T) {
 	if err != nil || res.StatusCode != 103 || res.Header.Get("Link") == "" || res.Header.Get("X-Request-Id") != "" {
 		t.Fatalf("%v %v", res, err)
 	}
-	if res, body := g.answer(br); res.StatusCode != 200 || body != "ok" || res.Header.Get("Link") != "" || res.Header.Get("X-Request-Id") == "" {
+	if res, body := g.answer(br); res.StatusCode != 200 || body != "ok" || res.Header.Get("Link") != "" ||
+		res.Header.Get("X-Request-Id") == "" {
 		t.Errorf("%v %q", res, body)
 	}
 }

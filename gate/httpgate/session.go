@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// A session is one client's connection on which HTTP/1 is spoken. One goroutine reads the requests, takes each through the gate and writes
-// the answer; nobody reads ahead while a request is under way, and whether the client has left is asked for only where an answer takes its
-// time (exchange.Waits). HTTP/2 is left to net/http.
+// A session is one client's connection on which HTTP/1 is spoken. One goroutine reads the requests, takes each through
+// the gate and writes the answer; nobody reads ahead while a request is under way, and whether the client has left is
+// asked for only where an answer takes its time (exchange.Waits). HTTP/2 is left to net/http.
 type session struct {
 	gate   *Gate
 	conn   *conn
@@ -55,8 +55,8 @@ type sessions struct {
 	under sync.WaitGroup
 }
 
-// take gives a connection to those who speak what is spoken on it: HTTP/1 the gate itself, HTTP/2 net/http. Where there is no watch for
-// clients that leave, net/http does both.
+// take gives a connection to those who speak what is spoken on it: HTTP/1 the gate itself, HTTP/2 net/http. Where there
+// is no watch for clients that leave, net/http does both.
 func (g *Gate) take(c *conn) {
 	if !watchesHangups || c.framing.speaks == onlyHTTP2 {
 		g.hand(c)
@@ -94,7 +94,8 @@ func (a *sessions) remove(s *session) {
 	a.under.Done()
 }
 
-// drain closes those that wait for a request, and waits until the others have answered theirs. When ctx ends first, all are closed.
+// drain closes those that wait for a request, and waits until the others have answered theirs. When ctx ends first, all
+// are closed.
 func (a *sessions) drain(ctx context.Context) error {
 	a.mu.Lock()
 	for s := range a.all {
@@ -136,11 +137,13 @@ func (a *sessions) cut() {
 // past ends a read that is under way.
 var past = time.Unix(1, 0)
 
-// run serves one request after the other. It reports whether the connection is to be closed; if not, somebody else has it now.
+// run serves one request after the other. It reports whether the connection is to be closed; if not, somebody else has
+// it now.
 func (s *session) run() (ours bool) {
 	defer func() {
 		if what := recover(); what != nil { // no panic of a handler comes so far
-			s.gate.env.Log.Error("a connection ended in a panic", "peer", s.remote, "panic", what, "stack", string(debug.Stack()))
+			s.gate.env.Log.Error("a connection ended in a panic", "peer", s.remote, "panic", what, "stack",
+				string(debug.Stack()))
 			ours = true
 		}
 	}()
@@ -192,7 +195,8 @@ func (s *session) enterRoom() []byte {
 	return s.in[len(s.in):cap(s.in)]
 }
 
-// leaveRoom gives the room back when there is nothing in it: a request that waits, or a body that has been read, needs none.
+// leaveRoom gives the room back when there is nothing in it: a request that waits, or a body that has been read, needs
+// none.
 func (s *session) leaveRoom() {
 	if s.room != nil && len(s.in) == 0 {
 		sessionRooms.Put(s.room)
@@ -213,7 +217,8 @@ func (s *session) read() error {
 	return err
 }
 
-// readHead reads until there is a head, with the empty line at its end. Without one, the connection has ended, or what came is HTTP/2.
+// readHead reads until there is a head, with the empty line at its end. Without one, the connection has ended, or what
+// came is HTTP/2.
 func (s *session) readHead() (head []byte, again bool) {
 	o := &s.gate.setup.Load().opts
 	began, timed, seen := len(s.in) > 0, false, 0
@@ -237,7 +242,8 @@ func (s *session) readHead() (head []byte, again bool) {
 				timed = true
 				s.deadline(now.Add(o.Timeouts.Header.Std()))
 			}
-		} else if idle := o.Timeouts.Idle.Std(); s.due.Sub(now) < idle { // an eighth more, so that it is set now and then
+		} else if idle := o.Timeouts.Idle.Std(); s.due.Sub(now) < idle {
+			// an eighth more, so that it is set now and then
 			s.deadline(now.Add(idle + idle/8))
 		}
 		if s.state.Load() == sessionClosing { // it may have been told so before the deadline was set
@@ -264,7 +270,8 @@ func (s *session) deadline(t time.Time) {
 	_ = s.conn.SetReadDeadline(t)
 }
 
-// headEnd returns the length of a head in b, with the empty line that ends it, or 0. The first seen bytes have been looked at before.
+// headEnd returns the length of a head in b, with the empty line that ends it, or 0. The first seen bytes have been
+// looked at before.
 func headEnd(b []byte, seen int) int {
 	for i := max(seen-3, 0); i+3 < len(b); i++ {
 		if b[i+3] == '\n' {
@@ -280,7 +287,8 @@ func headEnd(b []byte, seen int) int {
 func (s *session) misread(status int) {
 	text := http.StatusText(status)
 	line := itoa3(status) + " " + text
-	_, _ = io.WriteString(s.conn, "HTTP/1.1 "+line+"\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"+line)
+	_, _ = io.WriteString(s.conn, "HTTP/1.1 "+line+
+		"\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"+line)
 	s.conn.linger.Store(true)
 }
 
@@ -309,7 +317,8 @@ func (s *session) answer(r *http.Request) (again bool) {
 func (s *session) handle(w *reply, r *http.Request) (whole bool) {
 	defer func() {
 		if what := recover(); what != nil && what != http.ErrAbortHandler {
-			s.gate.env.Log.Error("a request ended in a panic", "peer", s.remote, "panic", what, "stack", string(debug.Stack()))
+			s.gate.env.Log.Error("a request ended in a panic", "peer", s.remote, "panic", what, "stack",
+				string(debug.Stack()))
 		}
 	}()
 	if expects := r.Header["Expect"]; len(expects) > 0 && !hasWord(expects, "100-continue") {

@@ -47,17 +47,24 @@ func TestSessionFraming(t *testing.T) {
 		want []string // a status and a body for each answer
 		last bool     // the last answer says so
 	}{
-		"pipelined": {"GET /sized HTTP/1.1\r\nHost: a\r\n\r\nGET /chunks HTTP/1.1\r\nHost: a\r\n\r\nHEAD /sized HTTP/1.1\r\nHost: a\r\n\r\nGET /none HTTP/1.1\r\nHost: a\r\n\r\n",
+		"pipelined": {"GET /sized HTTP/1.1\r\nHost: a\r\n\r\nGET /chunks HTTP/1.1\r\nHost: a\r\n\r\nHEAD /sized " +
+			"HTTP/1.1\r\nHost: a\r\n\r\nGET /none HTTP/1.1\r\nHost: a\r\n\r\n",
 			[]string{"200 hello", "200 hellohello", "200 ", "204 "}, false},
-		"bodies": {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcPOST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ndef\r\n0\r\n\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n",
+		"bodies": {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcPOST /echo HTTP/1.1\r\nHost: " +
+			"a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ndef\r\n0\r\n\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n",
 			[]string{"200 abc", "200 def", "200 hello"}, false},
-		"HTTP/1.0":            {"GET /sized HTTP/1.0\r\n\r\nGET /sized HTTP/1.0\r\n\r\n", []string{"200 hello"}, true},
-		"HTTP/1.0, kept":      {"GET /sized HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\nGET /sized HTTP/1.0\r\n\r\n", []string{"200 hello", "200 hello"}, true},
-		"HTTP/1.0, no length": {"GET /chunks HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", []string{"200 hellohello"}, true},
-		"close":               {"GET /sized HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n", []string{"200 hello"}, true},
-		"large":               {"GET /large HTTP/1.1\r\nHost: a\r\n\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n", []string{"200 " + strings.Repeat("x", 100_000), "200 hello"}, false},
-		"no host":             {"GET / HTTP/1.1\r\n\r\n", []string{"400 400 Bad Request"}, true},
-		"lines before": {"\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n\r\n\r\nPOST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n",
+		"HTTP/1.0": {"GET /sized HTTP/1.0\r\n\r\nGET /sized HTTP/1.0\r\n\r\n", []string{"200 hello"}, true},
+		"HTTP/1.0, kept": {"GET /sized HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\nGET /sized HTTP/1.0\r\n\r\n",
+			[]string{"200 hello", "200 hello"}, true},
+		"HTTP/1.0, no length": {"GET /chunks HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", []string{"200 hellohello"},
+			true},
+		"close": {"GET /sized HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n",
+			[]string{"200 hello"}, true},
+		"large": {"GET /large HTTP/1.1\r\nHost: a\r\n\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n",
+			[]string{"200 " + strings.Repeat("x", 100_000), "200 hello"}, false},
+		"no host": {"GET / HTTP/1.1\r\n\r\n", []string{"400 400 Bad Request"}, true},
+		"lines before": {"\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n\r\n\r\nPOST /echo HTTP/1.1\r\nHost: " +
+			"a\r\nContent-Length: 3\r\n\r\nabc\r\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n",
 			[]string{"200 hello", "200 abc", "200 hello"}, false},
 		"a bare LF before": {"\nGET /sized HTTP/1.1\r\nHost: a\r\n\r\n", []string{"400 400 Bad Request"}, true},
 		"odd port":         {"GET / HTTP/1.1\r\nHost: a:99999x\r\n\r\n", []string{"400 400 Bad Request"}, true},
@@ -65,7 +72,8 @@ func TestSessionFraming(t *testing.T) {
 		"odd host":         {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", []string{"400 400 Bad Request"}, true},
 		"odd target":       {"GET a HTTP/1.1\r\nHost: a\r\n\r\n", []string{"400 400 Bad Request"}, true},
 		"half a head":      {"GET / HTTP/1.1\r\nHost: a\r\n", nil, false},
-		"odd expectation":  {"POST /echo HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\nContent-Length: 3\r\n\r\nabc", []string{"417 "}, true},
+		"odd expectation": {"POST /echo HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\nContent-Length: 3\r\n\r\nabc",
+			[]string{"417 "}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := g.dial()
@@ -160,7 +168,8 @@ func TestSessionStop(t *testing.T) {
 // Who sends no head in time, or nothing at all, is sent away.
 func TestSessionTimeouts(t *testing.T) {
 	short := weir.Duration(30 * time.Millisecond)
-	for name, say := range map[string]string{"nothing": "", "half a head": "GET / HT", "half a second head": "GET /sized HTTP/1.1\r\nHost: a\r\n\r\nGET / HT"} {
+	for name, say := range map[string]string{"nothing": "", "half a head": "GET / HT",
+		"half a second head": "GET /sized HTTP/1.1\r\nHost: a\r\n\r\nGET / HT"} {
 		g := start(t, Options{Upstream: to(answers(t)), Timeouts: Timeouts{Header: short, Idle: short}})
 		c := g.dial()
 		g.send(c, say)
@@ -171,12 +180,14 @@ func TestSessionTimeouts(t *testing.T) {
 	}
 }
 
-// FuzzSession compares what a session makes of a head with what net/http makes of it: what is taken is taken by both, in the same way.
+// FuzzSession compares what a session makes of a head with what net/http makes of it: what is taken is taken by both,
+// in the same way.
 func FuzzSession(f *testing.F) {
 	for _, head := range []string{
 		"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
 		"POST /a%2Fb//c?x=%zz;y HTTP/1.1\r\nHost: a:80\r\nContent-Length: 5\r\nX-A: b\r\nx-a: c\r\n\r\n",
-		"PUT http://b/x? HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n",
+		"PUT http://b/x? HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\nTrailer: " +
+			"X-Sum\r\n\r\n",
 		"CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n",
 		"OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close, x\r\n\r\n",
 		"GET /?a?b HTTP/1.1\r\nHost: [::1]\r\nExpect: 100-continue\r\n\r\n",
@@ -204,14 +215,17 @@ func FuzzSession(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q: taken, and net/http says %v", in, err)
 		}
-		if ours.Method != theirs.Method || ours.RequestURI != theirs.RequestURI || ours.Host != theirs.Host || ours.ContentLength != theirs.ContentLength ||
-			ours.Proto != theirs.Proto || ours.ProtoMinor != theirs.ProtoMinor || !reflect.DeepEqual(ours.URL, theirs.URL) {
+		if ours.Method != theirs.Method || ours.RequestURI != theirs.RequestURI || ours.Host != theirs.Host ||
+			ours.ContentLength != theirs.ContentLength ||
+			ours.Proto != theirs.Proto || ours.ProtoMinor != theirs.ProtoMinor ||
+			!reflect.DeepEqual(ours.URL, theirs.URL) {
 			t.Fatalf("%q:\n%+v\n%+v", in, ours, theirs)
 		}
 		if ours.Close != theirs.Close {
 			t.Fatalf("%q: close %v", in, ours.Close)
 		}
-		if (ours.Body == http.NoBody) != (theirs.Body == http.NoBody) || !reflect.DeepEqual(ours.TransferEncoding, theirs.TransferEncoding) {
+		if (ours.Body == http.NoBody) != (theirs.Body == http.NoBody) ||
+			!reflect.DeepEqual(ours.TransferEncoding, theirs.TransferEncoding) {
 			t.Fatalf("%q: a body for one of them", in)
 		}
 		if theirs.Header.Get("Pragma") == "no-cache" && ours.Header["Cache-Control"] == nil { // net/http makes one up
@@ -233,8 +247,10 @@ func FuzzSession(f *testing.F) {
 
 func TestValidHost(t *testing.T) {
 	for host, want := range map[string]bool{
-		"": true, "a": true, "a.example:80": true, "a:": true, "a:65535": true, "[::1]": true, "[::1]:8080": true, "127.0.0.1:1": true, "x_y.example": true,
-		"a:65536": false, "a:99999x": false, "a:080808": false, "a:-1": false, "a:b": false, "a:1:2": false, "::1": false, "[::1": false, "[]": false,
+		"": true, "a": true, "a.example:80": true, "a:": true, "a:65535": true, "[::1]": true, "[::1]:8080": true,
+		"127.0.0.1:1": true, "x_y.example": true,
+		"a:65536": false, "a:99999x": false, "a:080808": false, "a:-1": false, "a:b": false, "a:1:2": false,
+		"::1": false, "[::1": false, "[]": false,
 		"[::1]x": false, "[::1]:": true, "a[b]": false, "[[::1]]": false, "a b": false, "a/b": false, "a@b": false,
 	} {
 		if got := validHost(host); got != want {

@@ -14,8 +14,8 @@ import (
 	behind "weir/upstream"
 )
 
-// A setup is everything that a request needs to know of the gate's options. It does not change; a reload puts another one in its
-// place, and a request keeps the one that it began with.
+// A setup is everything that a request needs to know of the gate's options. It does not change; a reload puts another
+// one in its place, and a request keeps the one that it began with.
 type setup struct {
 	opts      Options // with defaults
 	door      *policy.Door
@@ -34,7 +34,8 @@ type setup struct {
 	transport *services
 }
 
-// newSetup checks the options. Connections to the servers that the setup before, if any, has in common with this one are used on.
+// newSetup checks the options. Connections to the servers that the setup before, if any, has in common with this one
+// are used on.
 func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*setup, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err

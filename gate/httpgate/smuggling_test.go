@@ -68,8 +68,8 @@ func (rec *tape) got() string {
 
 const second = "GET /smuggled HTTP/1.1\r\nHost: b\r\n\r\n"
 
-// TestSmuggling sends each violation with a second request behind it, over real sockets: the answer is 400 and nothing else, and
-// the upstream sees no complete request.
+// TestSmuggling sends each violation with a second request behind it, over real sockets: the answer is 400 and nothing
+// else, and the upstream sees no complete request.
 func TestSmuggling(t *testing.T) {
 	rec := record(t)
 	g := start(t, Options{Upstream: to("http://" + rec.Addr().String())})
@@ -106,27 +106,32 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// TestUnambiguous sends odd but sound requests; the upstream gets exactly one plain request for each, compared byte by byte.
+// TestUnambiguous sends odd but sound requests; the upstream gets exactly one plain request for each, compared byte by
+// byte.
 func TestUnambiguous(t *testing.T) {
-	const common = "Forwarded: for=127.0.0.1;host=a;proto=http\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: a\r\nX-Forwarded-Proto: http\r\nX-Request-Id: ID\r\n"
+	const common = "Forwarded: for=127.0.0.1;host=a;proto=http\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: " +
+		"a\r\nX-Forwarded-Proto: http\r\nX-Request-Id: ID\r\n"
 	for name, c := range map[string]struct{ in, want string }{
 		"absolute form with another Host": {
 			"GET http://a/x HTTP/1.1\r\nHost: b\r\n\r\n",
 			"GET /x HTTP/1.1\r\nHost: a\r\n" + common + "\r\n"},
 		"chunk extensions": {
-			"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;ext=\"GET / HTTP/1.1\"\r\nhello\r\n0\r\n\r\n",
+			"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;ext=\"GET / " +
+				"HTTP/1.1\"\r\nhello\r\n0\r\n\r\n",
 			"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n" + common + "\r\n5\r\nhello\r\n0\r\n\r\n"},
 		"a body that looks like a request": {
 			"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 35\r\n\r\n" + second,
 			"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 35\r\n" + common + "\r\n" + second},
 		"hop-by-hop": {
-			"GET /x HTTP/1.1\r\nHost: a\r\nConnection: X-Secret, keep-alive\r\nX-Secret: 1\r\nKeep-Alive: 5\r\nProxy-Connection: x\r\n\r\n",
+			"GET /x HTTP/1.1\r\nHost: a\r\nConnection: X-Secret, keep-alive\r\nX-Secret: 1\r\nKeep-Alive: " +
+				"5\r\nProxy-Connection: x\r\n\r\n",
 			"GET /x HTTP/1.1\r\nHost: a\r\n" + common + "\r\n"},
 		"connection names a framing header": {
 			"POST /x HTTP/1.1\r\nHost: a\r\nConnection: Content-Length\r\nContent-Length: 5\r\n\r\nhello",
 			"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n" + common + "\r\nhello"},
 		"upgrade to more HTTP": {
-			"GET /x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n",
+			"GET /x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: " +
+				"AA\r\n\r\n",
 			"GET /x HTTP/1.1\r\nHost: a\r\n" + common + "\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +171,8 @@ func TestHeaderBound(t *testing.T) {
 	c = g.dial()
 	go func() {
 		for {
-			if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n"+strings.Repeat("X: y\r\n", 1000)); err != nil {
+			if _, err := io.WriteString(c,
+				"GET / HTTP/1.1\r\nHost: a\r\n"+strings.Repeat("X: y\r\n", 1000)); err != nil {
 				return
 			}
 		}

@@ -14,10 +14,11 @@ import (
 )
 
 func onSocket(path string) *http.Transport {
-	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", path)
-	}}
+	return &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", path)
+		}}
 }
 
 func TestSocket(t *testing.T) {
@@ -32,13 +33,15 @@ func TestSocket(t *testing.T) {
 	})
 	for _, trusted := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "http")
-		g := start(t, Options{Listen: "unix:" + path, Socket: Socket{Mode: "0600", Trusted: trusted}, Upstream: to(teller(t))}, tell)
+		g := start(t, Options{Listen: "unix:" + path, Socket: Socket{Mode: "0600", Trusted: trusted},
+			Upstream: to(teller(t))}, tell)
 		g.url = "http://weir"
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%v, %v", info, err)
 		}
 		res, body := do(t, onSocket(path), g.request("GET", "/", nil))
-		if got := receive(t, sources); res.StatusCode != 200 || got != "none" || strings.Contains(body, "X-Forwarded-For") || !strings.Contains(body, "Forwarded: for=unknown;") {
+		if got := receive(t, sources); res.StatusCode != 200 || got != "none" ||
+			strings.Contains(body, "X-Forwarded-For") || !strings.Contains(body, "Forwarded: for=unknown;") {
 			t.Errorf("%s, from %s: %s", res.Status, got, body)
 		}
 		_, body = do(t, onSocket(path), g.request("GET", "/", nil, "X-Forwarded-For", "198.51.100.7"))
@@ -46,7 +49,8 @@ func TestSocket(t *testing.T) {
 		if trusted {
 			want, told = "198.51.100.7", true
 		}
-		if got := receive(t, sources); got != want || strings.Contains(body, "X-Forwarded-For: 198.51.100.7\r\n") != told {
+		if got := receive(t, sources); got != want ||
+			strings.Contains(body, "X-Forwarded-For: 198.51.100.7\r\n") != told {
 			t.Errorf("trusted %v: from %s: %s", trusted, got, body)
 		}
 		if err := g.Stop(t.Context()); err != nil {
@@ -62,7 +66,8 @@ func TestSocket(t *testing.T) {
 func TestSocketLeavesAndProxyProtocol(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "http")
 	l := newLine()
-	g := start(t, Options{Listen: "unix:" + path, ProxyProtocol: ProxyProtocol{Socket: true}, Upstream: to(teller(t))}, l)
+	g := start(t, Options{Listen: "unix:" + path, ProxyProtocol: ProxyProtocol{Socket: true}, Upstream: to(teller(t))},
+		l)
 	c, err := net.Dial("unix", path)
 	if err != nil {
 		t.Fatal(err)

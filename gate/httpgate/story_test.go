@@ -10,16 +10,19 @@ import (
 	"time"
 )
 
-// Nobody tells the upstream another story than the gate goes by: not by fields it does not write itself, not by names that are the same to
-// many servers, not behind the body, and not by the target.
+// Nobody tells the upstream another story than the gate goes by: not by fields it does not write itself, not by names
+// that are the same to many servers, not behind the body, and not by the target.
 func TestUpstreamHearsOneStory(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		want int
 	}{
-		{"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: X-Forwarded-For, Forwarded, X-Request-Id, Authorization\r\n\r\n" +
-			"0\r\nX-Forwarded-For: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Request-Id: evil\r\nAuthorization: evil\r\n\r\n", 200},
-		{"GET /x HTTP/1.1\r\nHost: a\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-Port: 666\r\nX-Forwarded-Prefix: /evil\r\nX_Forwarded_For: 6.6.6.6\r\n" +
+		{"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: X-Forwarded-For, Forwarded, " +
+			"X-Request-Id, Authorization\r\n\r\n" +
+			"0\r\nX-Forwarded-For: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Request-Id: evil\r\nAuthorization: " +
+			"evil\r\n\r\n", 200},
+		{"GET /x HTTP/1.1\r\nHost: a\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-Port: 666\r\nX-Forwarded-Prefix: " +
+			"/evil\r\nX_Forwarded_For: 6.6.6.6\r\n" +
 			"X_Request_Id: evil\r\n\r\n", 200},
 		{"GET /x HTTP/1.1\r\nHost: a\r\nContent_Length: 666\r\nTransfer_Encoding: evil\r\n\r\n", 200},
 		{"GET http://a\"<evil>/x HTTP/1.1\r\nHost: a\r\n\r\n", 400},
@@ -36,7 +39,8 @@ func TestUpstreamHearsOneStory(t *testing.T) {
 		if c.want != http.StatusOK {
 			continue
 		}
-		if got := rec.got(); strings.Contains(got, "666") || strings.Contains(got, "6.6.6.6") || strings.Contains(got, "evil") {
+		if got := rec.got(); strings.Contains(got, "666") || strings.Contains(got, "6.6.6.6") ||
+			strings.Contains(got, "evil") {
 			t.Errorf("%.60q goes on as\n%s", c.in, got)
 		}
 	}

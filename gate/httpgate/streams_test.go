@@ -44,7 +44,9 @@ func webSocketEcho(t testing.TB) string {
 			return
 		}
 		defer c.Close()
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_,
+			_ = io.WriteString(c,
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		for {
 			op, payload, err := readFrame(rw.Reader)
 			if err != nil {
@@ -90,7 +92,10 @@ func TestWebSocketOverTLS(t *testing.T) {
 	a, admit := newAuthority(t, "ca"), newThrottle(nil)
 	g := startTLS(t, a, Options{Upstream: to(webSocketEcho(t))}, admit)
 	c := g.dialTLS(a, "http/1.1")
-	_, _ = io.WriteString(c, "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+	_,
+		_ = io.WriteString(c,
+		"GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: "+
+			"13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 	br := bufio.NewReader(c)
 	res, err := http.ReadResponse(br, nil)
 	if err != nil || res.StatusCode != 101 {
@@ -124,31 +129,33 @@ func TestWebSocketOverTLS(t *testing.T) {
 // echoService is gRPC without generated code: one call, one stream in both directions, and a failure.
 var echoService = grpc.ServiceDesc{
 	ServiceName: "test.Echo", HandlerType: (*any)(nil),
-	Methods: []grpc.MethodDesc{{MethodName: "Once", Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		in := new(wrapperspb.StringValue)
-		if err := decode(in); err != nil {
-			return nil, err
-		}
-		_ = grpc.SetTrailer(ctx, metadata.Pairs("x-trailer", "at the end"))
-		if in.Value == "fail" {
-			return nil, status.Error(codes.ResourceExhausted, "no more of it")
-		}
-		return in, nil
-	}}},
-	Streams: []grpc.StreamDesc{{StreamName: "Many", ServerStreams: true, ClientStreams: true, Handler: func(_ any, s grpc.ServerStream) error {
-		s.SetTrailer(metadata.Pairs("x-trailer", "of the stream"))
-		for {
+	Methods: []grpc.MethodDesc{{MethodName: "Once",
+		Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 			in := new(wrapperspb.StringValue)
-			if err := s.RecvMsg(in); err == io.EOF {
-				return nil
-			} else if err != nil {
-				return err
+			if err := decode(in); err != nil {
+				return nil, err
 			}
-			if err := s.SendMsg(in); err != nil {
-				return err
+			_ = grpc.SetTrailer(ctx, metadata.Pairs("x-trailer", "at the end"))
+			if in.Value == "fail" {
+				return nil, status.Error(codes.ResourceExhausted, "no more of it")
 			}
-		}
-	}}},
+			return in, nil
+		}}},
+	Streams: []grpc.StreamDesc{{StreamName: "Many", ServerStreams: true, ClientStreams: true,
+		Handler: func(_ any, s grpc.ServerStream) error {
+			s.SetTrailer(metadata.Pairs("x-trailer", "of the stream"))
+			for {
+				in := new(wrapperspb.StringValue)
+				if err := s.RecvMsg(in); err == io.EOF {
+					return nil
+				} else if err != nil {
+					return err
+				}
+				if err := s.SendMsg(in); err != nil {
+					return err
+				}
+			}
+		}}},
 }
 
 func TestGRPC(t *testing.T) {
@@ -162,7 +169,8 @@ func TestGRPC(t *testing.T) {
 	t.Cleanup(server.Stop)
 	a := newAuthority(t, "ca")
 	for name, creds := range map[string]credentials.TransportCredentials{
-		"h2c": insecure.NewCredentials(), "tls": credentials.NewTLS(&tls.Config{RootCAs: a.pool, ServerName: "www.example.com"}),
+		"h2c": insecure.NewCredentials(),
+		"tls": credentials.NewTLS(&tls.Config{RootCAs: a.pool, ServerName: "www.example.com"}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			admit := newThrottle(nil)
@@ -190,7 +198,8 @@ func TestGRPC(t *testing.T) {
 			if status.Code(err) != codes.ResourceExhausted || status.Convert(err).Message() != "no more of it" {
 				t.Error(err)
 			}
-			stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/test.Echo/Many")
+			stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+				"/test.Echo/Many")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -206,7 +215,8 @@ func TestGRPC(t *testing.T) {
 			if err := stream.CloseSend(); err != nil {
 				t.Error(err)
 			}
-			if err := stream.RecvMsg(out); err != io.EOF || strings.Join(stream.Trailer()["x-trailer"], "") != "of the stream" {
+			if err := stream.RecvMsg(out); err != io.EOF ||
+				strings.Join(stream.Trailer()["x-trailer"], "") != "of the stream" {
 				t.Errorf("%v, %v", err, stream.Trailer())
 			}
 			eventually(t, "all settled", func() bool { return admit.done.Load() == 3 && admit.held.Load() == 0 })
@@ -214,7 +224,8 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// A refused call says so in gRPC's own words: clients take a status of HTTP's for a server that is away, and try again at once.
+// A refused call says so in gRPC's own words: clients take a status of HTTP's for a server that is away, and try again
+// at once.
 func TestGRPCRefusals(t *testing.T) {
 	judge := func(reason weir.Reason) func(*weir.Event, *weir.Answer) error {
 		return func(ev *weir.Event, a *weir.Answer) error {
@@ -224,7 +235,8 @@ func TestGRPCRefusals(t *testing.T) {
 		}
 	}
 	for reason, want := range map[weir.Reason]codes.Code{
-		weir.OverLimit: codes.ResourceExhausted, weir.Banned: codes.PermissionDenied, weir.NoAccount: codes.Unauthenticated, weir.Overload: codes.Unavailable,
+		weir.OverLimit: codes.ResourceExhausted, weir.Banned: codes.PermissionDenied,
+		weir.NoAccount: codes.Unauthenticated, weir.Overload: codes.Unavailable,
 	} {
 		t.Run(reason.String(), func(t *testing.T) {
 			g := start(t, Options{Upstream: to(echo(t).URL)}, newThrottle(judge(reason)))
@@ -236,7 +248,8 @@ func TestGRPCRefusals(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			header := metadata.MD{}
-			err = conn.Invoke(ctx, "/test.Echo/Once", wrapperspb.String("hello"), new(wrapperspb.StringValue), grpc.Header(&header), grpc.Trailer(&header))
+			err = conn.Invoke(ctx, "/test.Echo/Once", wrapperspb.String("hello"), new(wrapperspb.StringValue),
+				grpc.Header(&header), grpc.Trailer(&header))
 			state := status.Convert(err)
 			if state.Code() != want || state.Message() == "" {
 				t.Fatalf("%v", err)
@@ -248,12 +261,14 @@ func TestGRPCRefusals(t *testing.T) {
 			if len(details) != 1 {
 				t.Fatalf("%v", details)
 			}
-			if wait, ok := details[0].(*errdetails.RetryInfo); !ok || wait.RetryDelay.AsDuration() != 90*time.Second || header["grpc-retry-pushback-ms"][0] != "90000" {
+			if wait, ok := details[0].(*errdetails.RetryInfo); !ok || wait.RetryDelay.AsDuration() != 90*time.Second ||
+				header["grpc-retry-pushback-ms"][0] != "90000" {
 				t.Errorf("%v, %v", details, header)
 			}
 		})
 	}
-	for kind, want := range map[string]bool{"application/grpc": true, "application/grpc+proto": true, "application/grpc-web+proto": true, "application/grpc;x": true,
+	for kind, want := range map[string]bool{"application/grpc": true, "application/grpc+proto": true,
+		"application/grpc-web+proto": true, "application/grpc;x": true,
 		"application/grpcx": false, "application/json": false, "": false} {
 		if got := isGRPC(&http.Request{Header: http.Header{"Content-Type": {kind}}}); got != want {
 			t.Errorf("%q: %v", kind, got)
@@ -264,8 +279,8 @@ func TestGRPCRefusals(t *testing.T) {
 	}
 }
 
-// A request of HTTP/2 that has no body has none at the upstream either: it is no empty one in chunks, which some servers take for
-// another request, and it may be tried again.
+// A request of HTTP/2 that has no body has none at the upstream either: it is no empty one in chunks, which some
+// servers take for another request, and it may be tried again.
 func TestHTTP2WithoutBody(t *testing.T) {
 	a := newAuthority(t, "ca")
 	up := recording.Start(t)
@@ -277,7 +292,8 @@ func TestHTTP2WithoutBody(t *testing.T) {
 			t.Errorf("%s: %s %s", method, res.Proto, res.Status)
 		}
 		head := string(up.Take()[0].Head)
-		if length := strings.Contains(head, "Content-Length: 0\r\n"); strings.Contains(head, "Transfer-Encoding") || length != (method[0] == 'P') {
+		if length := strings.Contains(head, "Content-Length: 0\r\n"); strings.Contains(head, "Transfer-Encoding") ||
+			length != (method[0] == 'P') {
 			t.Errorf("%s", head)
 		}
 	}
@@ -298,7 +314,8 @@ func TestHTTP2WithoutBody(t *testing.T) {
 		}
 	}()
 	all := weir.Share(1)
-	g = startTLS(t, a, Options{Upstream: behind.Options{Servers: []string{"http://" + broken.Addr().String(), up.URL()}, Balance: behind.First,
+	g = startTLS(t, a, Options{Upstream: behind.Options{Servers: []string{"http://" + broken.Addr().String(), up.URL()},
+		Balance: behind.First,
 		Retries: behind.Retries{Budget: &all}, Health: behind.Health{Unhealthy: behind.MaxChecks}}})
 	for range 16 {
 		if res, _ := do(t, h2, g.request("GET", "/", nil)); res.StatusCode != 200 {
@@ -323,11 +340,13 @@ func TestH2load(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			out, err := exec.CommandContext(ctx, h2load, append([]string{"-n", "500", "-c", "10", "-m", "20"}, args...)...).CombinedOutput()
+			out, err := exec.CommandContext(ctx, h2load,
+				append([]string{"-n", "500", "-c", "10", "-m", "20"}, args...)...).CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			if !regexp.MustCompile(`(?m)^status codes: 500 2xx, 0 3xx, 0 4xx, 0 5xx`).Match(out) || !bytes.Contains(out, []byte("500 succeeded, 0 failed, 0 errored")) {
+			if !regexp.MustCompile(`(?m)^status codes: 500 2xx, 0 3xx, 0 4xx, 0 5xx`).Match(out) ||
+				!bytes.Contains(out, []byte("500 succeeded, 0 failed, 0 errored")) {
 				t.Errorf("%s", out)
 			}
 		})
@@ -342,7 +361,8 @@ func TestHTTP2BodiesArePassed(t *testing.T) {
 	for i := range body {
 		binary.BigEndian.PutUint16(body[i&^1:][:2], 0x0d0a)
 	}
-	if res, got := do(t, a.transport(true, nil), g.request("POST", "/", bytes.NewReader(body))); res.StatusCode != 200 || got != string(body) {
+	if res, got := do(t, a.transport(true, nil),
+		g.request("POST", "/", bytes.NewReader(body))); res.StatusCode != 200 || got != string(body) {
 		t.Errorf("%s, %d bytes", res.Status, len(got))
 	}
 }

@@ -14,21 +14,23 @@ import (
 
 // TLS is how the gate speaks HTTPS. HTTP/2 and HTTP/1.1 are offered.
 type TLS struct {
-	// A file with the certificate and those that vouch for it, in PEM. It and the key are read again when they change, at most 5s later; one
-	// that is of no use leaves the old one in place.
+	// A file with the certificate and those that vouch for it, in PEM. It and the key are read again when they change,
+	// at most 5s later; one that is of no use leaves the old one in place.
 	Cert string `yaml:"cert"`
 	// The file with its key, in PEM.
 	Key string `yaml:"key"`
-	// More certificates: the name that the client asks for decides. The first of all is for those who ask for another name, or for none.
+	// More certificates: the name that the client asks for decides. The first of all is for those who ask for another
+	// name, or for none.
 	Certificates []Certificate `yaml:"certificates"`
 	// Certificates that the gate gets by itself, and renews.
 	ACME *ACME `yaml:"acme"`
 	// The oldest version that is spoken, 1.2 or 1.3. Default 1.2.
 	MinVersion string `yaml:"min_version"`
-	// A file with the certificates, in PEM, by which clients' certificates must be signed. It is read again when it changes. Default: clients
-	// are not asked for any.
+	// A file with the certificates, in PEM, by which clients' certificates must be signed. It is read again when it
+	// changes. Default: clients are not asked for any.
 	ClientCA string `yaml:"client_ca"`
-	// Whether a client must have a certificate: request (the default where client_ca is given; one that comes must be good) or require.
+	// Whether a client must have a certificate: request (the default where client_ca is given; one that comes must be
+	// good) or require.
 	ClientCerts ClientCerts `yaml:"client_certs"`
 }
 
@@ -88,7 +90,8 @@ func (t *TLS) validate() error {
 		v.Add("cert", "TLS needs a certificate", hint+", or acme: {domains: […]}")
 	}
 	if n := len(t.all()); n > maxCertificates {
-		v.Add("certificates", fmt.Sprintf("%d certificates are too many", n), fmt.Sprintf("at most %d", maxCertificates))
+		v.Add("certificates", fmt.Sprintf("%d certificates are too many", n),
+			fmt.Sprintf("at most %d", maxCertificates))
 	}
 	if t.ACME != nil {
 		v.Under("acme", t.ACME.validate())
@@ -96,7 +99,8 @@ func (t *TLS) validate() error {
 	v.OneOf("min_version", t.MinVersion, "1.2", "1.3")
 	v.OneOf("client_certs", string(t.ClientCerts), string(RequestCerts), string(RequireCerts))
 	if t.ClientCerts != "" && t.ClientCA == "" {
-		v.Add("client_ca", "nobody says whose certificates of clients are good", "write client_ca: /etc/weir/clients.pem")
+		v.Add("client_ca", "nobody says whose certificates of clients are good",
+			"write client_ca: /etc/weir/clients.pem")
 	}
 	return v.Err()
 }
@@ -119,7 +123,8 @@ type tlsFront struct {
 	config atomic.Pointer[tls.Config]
 }
 
-// newTLS reads all files. What came before is kept where nothing changed for it, with the sessions that clients can resume.
+// newTLS reads all files. What came before is kept where nothing changed for it, with the sessions that clients can
+// resume.
 func newTLS(o *TLS, env Env, before *tlsFront) (*tlsFront, error) {
 	if o == nil {
 		return nil, nil
@@ -172,14 +177,16 @@ func (f *tlsFront) current(now time.Time) *tls.Config {
 	return f.config.Load()
 }
 
-// newConfig makes a configuration with keys of its own for resumed sessions: who has been let in by another client_ca begins anew.
+// newConfig makes a configuration with keys of its own for resumed sessions: who has been let in by another client_ca
+// begins anew.
 func (f *tlsFront) newConfig() *tls.Config {
 	c := &tls.Config{
 		Time:           f.env.Clock.Now,
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},
 		GetCertificate: f.certificate,
-		// Of version 1.2 only what HTTP/2 allows (RFC 9113, 9.2.2): forward secrecy, and encryption that nobody can tamper with.
+		// Of version 1.2 only what HTTP/2 allows (RFC 9113, 9.2.2): forward secrecy, and encryption that nobody can
+		// tamper with.
 		CipherSuites: []uint16{
 			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
 			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,

@@ -38,10 +38,14 @@ func TestTLSVersions(t *testing.T) {
 		client uint16
 		ok     bool
 	}{
-		{"", tls.VersionTLS11, false}, {"", tls.VersionTLS12, true}, {"1.2", tls.VersionTLS12, true}, {"1.3", tls.VersionTLS12, false}, {"1.3", tls.VersionTLS13, true},
+		{"", tls.VersionTLS11, false}, {"", tls.VersionTLS12, true}, {"1.2", tls.VersionTLS12, true},
+		{"1.3", tls.VersionTLS12, false}, {"1.3", tls.VersionTLS13, true},
 	} {
 		g := startTLS(t, a, Options{Upstream: to(echo(t).URL), TLS: &TLS{MinVersion: c.least}})
-		tr := a.transport(true, func(config *tls.Config) { config.MinVersion, config.MaxVersion = tls.VersionTLS10, c.client })
+		tr := a.transport(true, func(config *tls.Config) {
+			config.MinVersion, config.MaxVersion = tls.VersionTLS10,
+				c.client
+		})
 		res, _, err := try(tr, g.request("GET", "/", nil))
 		if (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c, err)
@@ -60,13 +64,17 @@ func TestTLSFraming(t *testing.T) {
 		protocols  []string
 		text, want string
 	}{
-		"good":               {[]string{"http/1.1"}, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "HTTP/1.1 200 "},
-		"bare LF":            {[]string{"http/1.1"}, "GET / HTTP/1.1\nHost: a\n\n", "HTTP/1.1 400 "},
-		"two lengths":        {nil, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 400 "},
+		"good": {[]string{"http/1.1"}, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+			"HTTP/1.1 200 "},
+		"bare LF": {[]string{"http/1.1"}, "GET / HTTP/1.1\nHost: a\n\n", "HTTP/1.1 400 "},
+		"two lengths": {nil, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
+			"HTTP/1.1 400 "},
 		"HTTP/2 as HTTP/1":   {[]string{"http/1.1"}, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1 400 "},
 		"HTTP/2 without ask": {nil, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1 400 "},
-		"HTTP/1 as HTTP/2":   {[]string{"h2"}, "GET / HTTP/1.1\r\nHost: a\r\nX-Long: enough to be no preface\r\n\r\n", ""},
-		"too much as HTTP/2": {[]string{"h2"}, strings.Repeat("x", 64<<10), ""}, // what is no HTTP/2 is not answered in HTTP/1
+		"HTTP/1 as HTTP/2": {[]string{"h2"}, "GET / HTTP/1.1\r\nHost: a\r\nX-Long: enough to be no preface\r\n\r\n",
+			""},
+		// what is no HTTP/2 is not answered in HTTP/1
+		"too much as HTTP/2": {[]string{"h2"}, strings.Repeat("x", 64<<10), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := g.dialTLS(a, c.protocols...)
@@ -84,11 +92,15 @@ func TestTLSFraming(t *testing.T) {
 
 func TestSNI(t *testing.T) {
 	a := newAuthority(t, "ca")
-	first, second, wild := a.server("one.example.com"), a.server("two.example.com", "zwei.example.com"), a.server("*.example.org")
-	g := startTLS(t, a, Options{Upstream: to(echo(t).URL), TLS: &TLS{Cert: first.Cert, Key: first.Key, Certificates: []Certificate{second, wild}}})
+	first, second, wild := a.server("one.example.com"), a.server("two.example.com", "zwei.example.com"),
+		a.server("*.example.org")
+	g := startTLS(t, a, Options{Upstream: to(echo(t).URL),
+		TLS: &TLS{Cert: first.Cert, Key: first.Key, Certificates: []Certificate{second, wild}}})
 	for asked, want := range map[string]string{
-		"one.example.com": "one.example.com", "TWO.example.com": "two.example.com", "zwei.example.com": "two.example.com",
-		"any.example.org": "*.example.org", "a.b.example.org": "one.example.com", "example.net": "one.example.com", "": "one.example.com",
+		"one.example.com": "one.example.com", "TWO.example.com": "two.example.com",
+		"zwei.example.com": "two.example.com",
+		"any.example.org":  "*.example.org", "a.b.example.org": "one.example.com", "example.net": "one.example.com",
+		"": "one.example.com",
 	} {
 		c := tls.Client(g.dial(), &tls.Config{ServerName: asked, InsecureSkipVerify: true})
 		if err := c.Handshake(); err != nil {
@@ -100,7 +112,8 @@ func TestSNI(t *testing.T) {
 	}
 }
 
-// A changed file is noticed by a handshake five seconds later; one that is of no use leaves the old certificate in place.
+// A changed file is noticed by a handshake five seconds later; one that is of no use leaves the old certificate in
+// place.
 func TestCertificateChanges(t *testing.T) {
 	a := newAuthority(t, "ca")
 	g := startTLS(t, a, Options{Upstream: to(echo(t).URL)})
@@ -125,12 +138,14 @@ func TestCertificateChanges(t *testing.T) {
 			t.Error("the old certificate was dropped")
 		}
 	}
-	if n := g.seen.bounds(BoundCertificate); n != 1 || strings.Count(g.log.String(), "the new certificate cannot be used; the old one stays") != 1 {
+	if n := g.seen.bounds(BoundCertificate); n != 1 ||
+		strings.Count(g.log.String(), "the new certificate cannot be used; the old one stays") != 1 {
 		t.Errorf("told %d times: %s", n, g.log)
 	}
 	// A reload says so.
 	o := g.setup.Load().opts
-	if _, _, err := g.Prepare(o, nil, nil); err == nil || !strings.Contains(err.Error(), "tls: cannot use the certificate") {
+	if _, _, err := g.Prepare(o, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "tls: cannot use the certificate") {
 		t.Error(err)
 	}
 	a.server("www.example.com")
@@ -196,17 +211,22 @@ func TestBadHandshakes(t *testing.T) {
 	g := startTLS(t, a, Options{Upstream: to(echo(t).URL)})
 	c := g.dial()
 	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	if got, _ := io.ReadAll(c); !strings.HasPrefix(string(got), "HTTP/1.0 400 ") || !strings.Contains(string(got), "HTTPS") {
+	if got, _ := io.ReadAll(c); !strings.HasPrefix(string(got), "HTTP/1.0 400 ") ||
+		!strings.Contains(string(got), "HTTPS") {
 		t.Errorf("%q", got)
 	}
 	c = g.dial()
 	g.send(c, "\x16\x03\x01\x00\x05hello")
 	_, _ = io.ReadAll(c)
 	eventually(t, "both counted", func() bool { return g.seen.bounds(BoundHandshake) == 2 })
-	hasty := startTLS(t, a, Options{Upstream: to(echo(t).URL), Timeouts: Timeouts{Handshake: weir.Duration(50 * time.Millisecond)}})
+	hasty := startTLS(t, a, Options{Upstream: to(echo(t).URL),
+		Timeouts: Timeouts{Handshake: weir.Duration(50 * time.Millisecond)}})
 	_, _ = io.ReadAll(hasty.dial()) // says nothing
 	eventually(t, "counted", func() bool { return hasty.seen.bounds(BoundHandshake) == 1 })
-	eventually(t, "all closed", func() bool { return g.open.Load() == 0 && g.arriving.Load() == 0 && hasty.open.Load() == 0 })
+	eventually(t, "all closed", func() bool {
+		return g.open.Load() == 0 && g.arriving.Load() == 0 &&
+			hasty.open.Load() == 0
+	})
 	if strings.Contains(g.log.String(), `"level":"ERROR"`) || strings.Contains(g.log.String(), `"level":"WARN"`) {
 		t.Error(g.log)
 	}

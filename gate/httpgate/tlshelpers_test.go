@@ -80,7 +80,8 @@ func (a *authority) sign(template *x509.Certificate) (cert, key []byte) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
 func (a *authority) write(path string, text []byte) {
@@ -139,7 +140,8 @@ func startTLS(t testing.TB, a *authority, o Options, throttles ...weir.Throttle)
 
 // transport speaks to a gate by HTTPS. What it keeps open is closed with the test.
 func (a *authority) transport(h2 bool, change func(*tls.Config)) *http.Transport {
-	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool, ServerName: "www.example.com"}, Protocols: new(http.Protocols)}
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool, ServerName: "www.example.com"},
+		Protocols: new(http.Protocols)}
 	tr.Protocols.SetHTTP1(!h2)
 	tr.Protocols.SetHTTP2(h2)
 	if change != nil {

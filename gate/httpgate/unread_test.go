@@ -37,8 +37,8 @@ func hasty(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-// TestAnsweredBeforeTheBody: of a body that is large, or never comes, nothing is waited for after the answer. The client
-// reads the answer and then the end, and no reset, which would overtake the answer on its way.
+// TestAnsweredBeforeTheBody: of a body that is large, or never comes, nothing is waited for after the answer. The
+// client reads the answer and then the end, and no reset, which would overtake the answer on its way.
 func TestAnsweredBeforeTheBody(t *testing.T) {
 	g := start(t, Options{Upstream: to(hasty(t))})
 	for range 3 {
@@ -56,8 +56,8 @@ func TestAnsweredBeforeTheBody(t *testing.T) {
 	eventually(t, "all closed", func() bool { return g.open.Load() == 0 })
 }
 
-// TestRefusedWithASmallBody: a small body is read to its end after the refusal, in however many pieces it comes, and the
-// connection goes on to the next request. If it never comes to its end, the connection does.
+// TestRefusedWithASmallBody: a small body is read to its end after the refusal, in however many pieces it comes, and
+// the connection goes on to the next request. If it never comes to its end, the connection does.
 func TestRefusedWithASmallBody(t *testing.T) {
 	up := echo(t)
 	g := start(t, Options{Upstream: to(up.URL)}, newThrottle(func(ev *weir.Event, a *weir.Answer) error {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// tunnel copies in both directions until one of them ends, or the gate stops. A side that has no more to say is not yet one that has left.
+// tunnel copies in both directions until one of them ends, or the gate stops. A side that has no more to say is not yet
+// one that has left.
 func (x *exchange) tunnel(client *upgraded, server io.ReadWriteCloser) {
 	defer context.AfterFunc(x.ctx, func() {
 		_ = server.Close()

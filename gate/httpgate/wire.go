@@ -27,7 +27,8 @@ func peerOf(s socket) netip.Addr {
 	return netip.Addr{}
 }
 
-// reset closes a connection and leaves nothing behind on this side: no state that waits for packets of somebody who floods.
+// reset closes a connection and leaves nothing behind on this side: no state that waits for packets of somebody who
+// floods.
 func reset(s socket) {
 	if tcp, ok := s.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -35,8 +36,9 @@ func reset(s socket) {
 	_ = s.Close()
 }
 
-// A wire is what lies below HTTP, and below TLS where there is any. It cuts off a client that takes nothing of what is written for too
-// long; TLS could not go on after a deadline in the middle of a record, so that this is none of its business.
+// A wire is what lies below HTTP, and below TLS where there is any. It cuts off a client that takes nothing of what is
+// written for too long; TLS could not go on after a deadline in the middle of a record, so that this is none of its
+// business.
 type wire struct {
 	socket
 	gate  *Gate
@@ -58,8 +60,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	return w.socket.Read(p)
 }
 
-// Write writes all of p. A client that takes none of it within the progress timeout is cut off; one that is merely slow is not.
-// What the system takes at first tells nothing about when, so that it is asked again in parts of the timeout.
+// Write writes all of p. A client that takes none of it within the progress timeout is cut off; one that is merely slow
+// is not. What the system takes at first tells nothing about when, so that it is asked again in parts of the timeout.
 func (w *wire) Write(p []byte) (written int, err error) {
 	var took time.Time // when a part of the timeout ended in which the client took something
 	for {
@@ -71,7 +73,8 @@ func (w *wire) Write(p []byte) (written int, err error) {
 		}
 		if now := time.Now(); n > 0 || took.IsZero() {
 			took = now
-		} else if progress := w.gate.progress(); now.Sub(took) >= progress-progress/progressParts { // timers are not exact
+		} else if progress := w.gate.progress(); now.Sub(took) >= progress-progress/progressParts {
+			// timers are not exact
 			return written, err
 		}
 	}
@@ -80,8 +83,8 @@ func (w *wire) Write(p []byte) (written int, err error) {
 // progressParts are the parts of the progress timeout after each of which a client that takes nothing is looked at.
 const progressParts = 8
 
-// renew moves the deadline on, not with every write but often enough: a client is looked at after between one and two parts of the
-// timeout.
+// renew moves the deadline on, not with every write but often enough: a client is looked at after between one and two
+// parts of the timeout.
 func (w *wire) renew() {
 	now, progress := time.Now(), w.gate.progress()
 	until := w.until.Load()

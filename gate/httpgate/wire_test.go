@@ -18,7 +18,8 @@ type pipeSocket struct{ net.Conn }
 func (pipeSocket) CloseWrite() error                     { return nil }
 func (pipeSocket) SyscallConn() (syscall.RawConn, error) { return nil, errors.ErrUnsupported }
 
-// A client is cut off after the progress timeout, however much it took at first, and not while it takes a little now and then.
+// A client is cut off after the progress timeout, however much it took at first, and not while it takes a little now
+// and then.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const progress = 8 * time.Second
@@ -28,10 +29,11 @@ func TestProgress(t *testing.T) {
 			takes []time.Duration // a byte each time
 			cut   time.Duration
 		}{
-			"nothing":      {nil, 0},
-			"one byte":     {[]time.Duration{0}, 0},
-			"a few":        {[]time.Duration{0, time.Second, time.Second}, 2 * time.Second},
-			"now and then": {[]time.Duration{7 * time.Second, 7 * time.Second, 7 * time.Second, 7 * time.Second}, 28 * time.Second},
+			"nothing":  {nil, 0},
+			"one byte": {[]time.Duration{0}, 0},
+			"a few":    {[]time.Duration{0, time.Second, time.Second}, 2 * time.Second},
+			"now and then": {[]time.Duration{7 * time.Second, 7 * time.Second, 7 * time.Second, 7 * time.Second},
+				28 * time.Second},
 		} {
 			ours, theirs := net.Pipe()
 			w := &wire{socket: pipeSocket{ours}, gate: gate}
@@ -44,7 +46,8 @@ func TestProgress(t *testing.T) {
 			began := time.Now()
 			n, err := w.Write(make([]byte, 100))
 			took := time.Since(began) - c.cut
-			if n != len(c.takes) || !errors.Is(err, os.ErrDeadlineExceeded) || took < progress-progress/8 || took > progress+progress/4 {
+			if n != len(c.takes) || !errors.Is(err, os.ErrDeadlineExceeded) || took < progress-progress/8 ||
+				took > progress+progress/4 {
 				t.Errorf("%s: %d bytes, cut off %s after the last, %v", name, n, took, err)
 			}
 			_ = ours.Close()

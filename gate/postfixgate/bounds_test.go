@@ -74,7 +74,8 @@ func TestUnseen(t *testing.T) {
 	r.check("ann <ann@example.org> to bob@example.net, commit true, count true")
 }
 
-// TestForgotten: mails that nobody speaks of any more go by themselves: when their smtpd speaks of another one, or with time.
+// TestForgotten: mails that nobody speaks of any more go by themselves: when their smtpd speaks of another one, or with
+// time.
 func TestForgotten(t *testing.T) {
 	r := start(t, Options{Timeouts: Timeouts{Mail: weir.Duration(time.Hour)}}, Parts{})
 	c := r.dial()
@@ -216,7 +217,8 @@ func TestReload(t *testing.T) {
 	want(t, r.dial().ask(data+mail), "REJECT")
 }
 
-// TestStop: who is idle is closed at once, who is being answered gets his answer, and whoever takes too long is cut off.
+// TestStop: who is idle is closed at once, who is being answered gets his answer, and whoever takes too long is cut
+// off.
 func TestStop(t *testing.T) {
 	r := start(t, Options{}, Parts{})
 	begun, goOn := make(chan struct{}), make(chan struct{})

@@ -22,7 +22,8 @@ func (g *Gate) receive(raw net.Conn) {
 	s := g.setup.Load()
 	if peer, ok := raw.RemoteAddr().(*net.TCPAddr); ok && !s.clients.Trusts(peer.AddrPort().Addr()) {
 		g.env.Observer.Bounded(BoundClients)
-		g.warn(&g.misled, "somebody asks who may not: name his network under clients, if he may", slog.String("from", peer.String()))
+		g.warn(&g.misled, "somebody asks who may not: name his network under clients, if he may",
+			slog.String("from", peer.String()))
 		_ = raw.Close()
 		return
 	}
@@ -95,7 +96,8 @@ func (c *conn) await() bool {
 	case errors.Is(err, errRequest), errors.Is(err, errLine), errors.Is(err, errAttributes):
 		g.env.Observer.Bounded(BoundRequest)
 		c.garbled(err)
-	case errors.Is(err, errNoPair), errors.Is(err, errTwice), errors.Is(err, errKind), errors.Is(err, errNumber), errors.Is(err, errCut):
+	case errors.Is(err, errNoPair), errors.Is(err, errTwice), errors.Is(err, errKind), errors.Is(err, errNumber),
+		errors.Is(err, errCut):
 		g.env.Observer.Bounded(BoundMalformed)
 		c.garbled(err)
 	}
@@ -118,7 +120,8 @@ func (c *conn) answer() answer {
 	}
 	a := t.judge()
 	if a.action != ActionDunno && g.env.Log.Enabled(g.base, slog.LevelDebug) {
-		g.env.Log.LogAttrs(g.base, slog.LevelDebug, "policy", slog.String("queue_id", string(q.queue)), slog.String("instance", string(q.instance)),
+		g.env.Log.LogAttrs(g.base, slog.LevelDebug, "policy", slog.String("queue_id", string(q.queue)),
+			slog.String("instance", string(q.instance)),
 			slog.String("state", string(q.state)), slog.String("user", t.user), slog.String("action", string(a.action)))
 	}
 	return a
@@ -132,8 +135,10 @@ func (c *conn) turn() {
 	if len(c.latest) > 0 {
 		if later, found := c.gate.mails.forget(c.latest); found && later.action == ActionFilter {
 			c.gate.env.Observer.Bounded(BoundUnmarked)
-			c.gate.warn(&c.gate.misled, "a mail was marked at DATA and not asked about at its end: either its sender left, "+
-				"or smtpd_end_of_data_restrictions lacks the check_policy_service", slog.String("instance", string(c.latest)))
+			c.gate.warn(&c.gate.misled,
+				"a mail was marked at DATA and not asked about at its end: either its sender left, "+
+					"or smtpd_end_of_data_restrictions lacks the check_policy_service",
+				slog.String("instance", string(c.latest)))
 		}
 	}
 	c.latest = append(c.latest[:0], c.req.instance...)

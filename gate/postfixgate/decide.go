@@ -17,7 +17,8 @@ import (
 	"weir/store"
 )
 
-// markFor is how long a mail that is diverted may take to arrive: Postfix gives up after five days (maximal_queue_lifetime).
+// markFor is how long a mail that is diverted may take to arrive: Postfix gives up after five days
+// (maximal_queue_lifetime).
 const markFor = 6 * 24 * time.Hour
 
 // A turn is one request on its way to its answer.
@@ -57,7 +58,8 @@ func (t *turn) judge() answer {
 
 var errUser = errors.New("the name of the user is too long, or not text")
 
-// identify finds out whose mail it is. It reports whether it is that of a user at all, and whether he can be known by his name.
+// identify finds out whose mail it is. It reports whether it is that of a user at all, and whether he can be known by
+// his name.
 func (t *turn) identify() (ours, ok bool) {
 	t.source = sourceOf(t.req.client)
 	if len(t.req.user) > 0 {
@@ -143,9 +145,12 @@ func (t *turn) perRecipient() (settle func(done bool), refusal answer) {
 // settled is how nothing is settled.
 func settled(bool) {}
 
-// throttle puts the mail, or one recipient of it, before a chain. It returns the answer where that refuses, and else how to settle.
-func (t *turn) throttle(ctx context.Context, chain *policy.Chain, recipients []string) (settle func(done bool), refusal answer) {
-	ev := weir.Event{Time: t.now, Source: t.source, Account: t.user, Kind: KindMail, ID: string(t.req.instance), Cost: 1, Bytes: int64(t.req.size),
+// throttle puts the mail, or one recipient of it, before a chain. It returns the answer where that refuses, and else
+// how to settle.
+func (t *turn) throttle(ctx context.Context, chain *policy.Chain, recipients []string) (settle func(done bool),
+	refusal answer) {
+	ev := weir.Event{Time: t.now, Source: t.source, Account: t.user, Kind: KindMail, ID: string(t.req.instance),
+		Cost: 1, Bytes: int64(t.req.size),
 		Message: &weir.Message{User: t.user, Recipients: recipients}}
 	pass := new(policy.Pass)
 	chain.Judge(ctx, &ev, pass)
@@ -204,8 +209,8 @@ func (t *turn) mail(end bool) answer {
 
 var errUnseen = errors.New("a recipient that the gate was not asked about")
 
-// recipients returns those of the mail, or nil where not all of them are known. Where one was refused by somebody else after the gate
-// was asked, it is among them: Postfix does not tell.
+// recipients returns those of the mail, or nil where not all of them are known. Where one was refused by somebody else
+// after the gate was asked, it is among them: Postfix does not tell.
 func (t *turn) recipients(l *letter) []string {
 	if len(t.req.recipient) > 0 && t.req.count <= 1 {
 		return []string{string(t.req.recipient)}
@@ -216,8 +221,8 @@ func (t *turn) recipients(l *letter) []string {
 	return l.recipients
 }
 
-// whole judges a mail. It returns what is answered now, and what at the end of the mail. A mail that cannot be found again cannot be
-// answered later.
+// whole judges a mail. It returns what is answered now, and what at the end of the mail. A mail that cannot be found
+// again cannot be answered later.
 func (t *turn) whole(recipients []string, end, found bool) (now, later answer) {
 	filter := t.setup.over.action == ActionFilter
 	settle := settled
@@ -248,11 +253,14 @@ func (t *turn) whole(recipients []string, end, found bool) (now, later answer) {
 	case !filter:
 		return t.setup.over, dunno
 	}
-	if mark := identify.Mark(t.gate.env.Secret(), t.user, markable(t.req.instance), t.now.Add(markFor)); found && !end && mark != "" {
+	if mark := identify.Mark(t.gate.env.Secret(), t.user, markable(t.req.instance), t.now.Add(markFor)); found &&
+		!end && mark != "" {
 		return answer{ActionPrepend, identify.MarkHeader + ": " + mark}, t.setup.over
 	}
 	t.gate.env.Observer.Bounded(BoundUnmarked)
-	t.gate.warn(&t.gate.misled, "a mail cannot be diverted because it was not asked about at DATA: smtpd_data_restrictions lacks the check_policy_service",
+	t.gate.warn(&t.gate.misled,
+		"a mail cannot be diverted because it was not asked about at DATA: smtpd_data_restrictions lacks the "+
+			"check_policy_service",
 		slog.String("instance", string(t.req.instance)), slog.String("user", t.user))
 	return overDefer, dunno
 }
@@ -274,8 +282,11 @@ func (t *turn) bound(err error) answer {
 	bound := boundOf(err)
 	t.gate.env.Observer.Bounded(bound)
 	if bound == BoundUnseen {
-		t.gate.warn(&t.gate.misled, "a mail has recipients that were not asked about: smtpd_recipient_restrictions lacks the check_policy_service, "+
-			"or permits before it", slog.String("instance", string(t.req.instance)), slog.Int("recipients", t.req.count), slog.String("user", t.user))
+		t.gate.warn(&t.gate.misled,
+			"a mail has recipients that were not asked about: smtpd_recipient_restrictions lacks the "+
+				"check_policy_service, "+
+				"or permits before it", slog.String("instance", string(t.req.instance)),
+			slog.Int("recipients", t.req.count), slog.String("user", t.user))
 	}
 	return t.setup.bounded
 }

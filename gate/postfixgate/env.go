@@ -15,8 +15,10 @@ import (
 
 // A Spool judges mails that Postfix keeps. *spool.Spool is one.
 type Spool interface {
-	// Decide judges a mail. With commit, what passes is charged; what does not pass is charged, as waiting, only with count too.
-	Decide(ctx context.Context, now time.Time, gate, user, sender string, recipients []string, commit, count bool) (spool.Verdict, error)
+	// Decide judges a mail. With commit, what passes is charged; what does not pass is charged, as waiting, only with
+	// count too.
+	Decide(ctx context.Context, now time.Time, gate, user, sender string, recipients []string, commit,
+		count bool) (spool.Verdict, error)
 	// Stopped reports whether a user is stopped, from memory.
 	Stopped(gate, user string) bool
 	// Flagged reports whether a user may be flagged, from memory, and Reaches whether he may write to a recipient then.
@@ -29,16 +31,16 @@ type Spool interface {
 
 var _ Spool = (*spool.Spool)(nil)
 
-// An Env is what a gate needs of its surroundings, for as long as it lives. Name and Spool are needed. The zero value of the others keeps
-// the machine's time, and neither logs nor observes.
+// An Env is what a gate needs of its surroundings, for as long as it lives. Name and Spool are needed. The zero value
+// of the others keeps the machine's time, and neither logs nor observes.
 type Env struct {
 	Name     string // by which the spool knows the gate
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Observer Observer
 	Spool    Spool
-	// Secret signs the marks of mails that are diverted. It is asked for with each of them. Default: a random one, which only tests
-	// can do with.
+	// Secret signs the marks of mails that are diverted. It is asked for with each of them. Default: a random one,
+	// which only tests can do with.
 	Secret func() []byte
 }
 
@@ -71,11 +73,13 @@ const (
 	BoundRecipients  = "recipients" // one more recipient than a mail may have
 	BoundMemory      = "memory"     // more than the recipients of all mails may take
 	BoundUnseen      = "unseen"     // a mail with recipients that the gate was not asked about
-	BoundUnmarked    = "unmarked"   // a mail that should be diverted and could not be marked, or was marked and then not diverted
+	// a mail that should be diverted and could not be marked, or was marked and then not diverted
+	BoundUnmarked = "unmarked"
 )
 
 // BoundNames lists what Observer.Bounded may be told.
-var BoundNames = [...]string{BoundConnections, BoundClients, BoundMalformed, BoundRequest, BoundIdle, BoundMails, BoundRecipients, BoundMemory,
+var BoundNames = [...]string{BoundConnections, BoundClients, BoundMalformed, BoundRequest, BoundIdle, BoundMails,
+	BoundRecipients, BoundMemory,
 	BoundUnseen, BoundUnmarked}
 
 func (e Env) withDefaults() (Env, error) {

@@ -29,6 +29,8 @@ func TestFlaggedUsers(t *testing.T) {
 			continue
 		}
 		r.desk.decide = func(question) (spool.Verdict, error) { return spool.Verdict{Refused: true, Why: c.err}, nil }
-		want(t, conn.ask("protocol_state=DATA sasl_username=ann instance=2 recipient=new@example.net recipient_count=1"), c.want)
+		want(t,
+			conn.ask("protocol_state=DATA sasl_username=ann instance=2 recipient=new@example.net recipient_count=1"),
+			c.want)
 	}
 }

@@ -52,7 +52,8 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{env: env, began: env.Clock.Now(), conns: map[*conn]struct{}{}, stop: make(chan struct{}), over: make(chan struct{})}
+	g := &Gate{env: env, began: env.Clock.Now(), conns: map[*conn]struct{}{}, stop: make(chan struct{}),
+		over: make(chan struct{})}
 	g.base, g.cancel = context.WithCancel(context.Background())
 	g.setup.Store(s)
 	return g, nil
@@ -97,9 +98,9 @@ func (g *Gate) Start() {
 	g.started = true
 }
 
-// Prepare makes ready to go on with other options and parts. Everything that can fail happens here; then either commit, which
-// cannot fail, or abort must be called. Requests under way keep what they began with. The listener is kept: a changed listen address is
-// ignored, it takes another gate, and so do other rights on a socket.
+// Prepare makes ready to go on with other options and parts. Everything that can fail happens here; then either commit,
+// which cannot fail, or abort must be called. Requests under way keep what they began with. The listener is kept: a
+// changed listen address is ignored, it takes another gate, and so do other rights on a socket.
 func (g *Gate) Prepare(o Options, p Parts) (commit, abort func(), err error) {
 	now := g.setup.Load()
 	o.Listen, o.Socket = now.opts.Listen, now.opts.Socket
@@ -113,8 +114,8 @@ func (g *Gate) Prepare(o Options, p Parts) (commit, abort func(), err error) {
 // lastWait is how long a stop waits for those whose connections are closed already.
 const lastWait = 5 * time.Second
 
-// Stop takes no more requests and waits until those under way are answered. When ctx ends first, they are cut and the error of ctx
-// returned. A second call waits for the first.
+// Stop takes no more requests and waits until those under way are answered. When ctx ends first, they are cut and the
+// error of ctx returned. A second call waits for the first.
 func (g *Gate) Stop(ctx context.Context) error {
 	g.mu.Lock()
 	first := !g.stopped

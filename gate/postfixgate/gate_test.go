@@ -44,7 +44,8 @@ func TestOneAndSeveral(t *testing.T) {
 	want(t, c.ask(eom+"instance=1 recipient=bob@example.net recipient_count=1"), "DUNNO")
 	r.check()
 
-	for _, to := range []string{"bob@example.net", "eve@example.net", "eve@example.net", "joe@example.net"} { // asked twice about eve
+	// asked twice about eve
+	for _, to := range []string{"bob@example.net", "eve@example.net", "eve@example.net", "joe@example.net"} {
 		want(t, c.ask(rcpt+"instance=2 recipient="+to), "DUNNO")
 	}
 	want(t, c.ask(data+"instance=2 recipient= recipient_count=3"), "DUNNO")
@@ -65,7 +66,8 @@ func TestOneAndSeveral(t *testing.T) {
 
 // TestWhoIsJudged: users who logged in, and networks. What comes in does not matter to the gate, nor do other stages.
 func TestWhoIsJudged(t *testing.T) {
-	r := start(t, Options{Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}}, Parts{})
+	r := start(t, Options{Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"),
+		netip.MustParsePrefix("2001:db8::/32")}}, Parts{})
 	r.desk.decide = over
 	c := r.dial()
 	const mail = "protocol_state=DATA recipient=bob@example.net recipient_count=1 "
@@ -75,11 +77,12 @@ func TestWhoIsJudged(t *testing.T) {
 		"client_address=10.1.2.3 sasl_username=":                   "10.1.2.3",
 		"client_address=::ffff:10.1.2.3":                           "10.1.2.3",
 		"client_address=2001:db8::17":                              "2001:db8::/64",
-		"client_address=2001:db8::bad:cafe":                        "2001:db8::/64", // the same machine, on its way through its addresses
-		"client_address=203.0.113.5 sender=ann@example.org":        "",
-		"client_address=unknown":                                   "",
-		"client_address=10.1.2.3.4":                                "",
-		"":                                                         "",
+		// the same machine, on its way through its addresses
+		"client_address=2001:db8::bad:cafe":                 "2001:db8::/64",
+		"client_address=203.0.113.5 sender=ann@example.org": "",
+		"client_address=unknown":                            "",
+		"client_address=10.1.2.3.4":                         "",
+		"":                                                  "",
 	} {
 		n++
 		answer, asked := c.ask(fmt.Sprintf("%sinstance=%d %s", mail, n, pairs)), r.desk.questions()
@@ -109,7 +112,9 @@ func TestRealm(t *testing.T) {
 	r := start(t, Options{Realm: "example.org"}, Parts{})
 	c := r.dial()
 	for i, name := range []string{"ann", "Ann@Example.org", "ann+x", "ann+y@example.org"} {
-		want(t, c.ask(fmt.Sprintf("protocol_state=DATA recipient=bob@example.net recipient_count=1 instance=%d sasl_username=%s", i, name)), "DUNNO")
+		want(t,
+			c.ask(fmt.Sprintf("protocol_state=DATA recipient=bob@example.net recipient_count=1 instance=%d "+
+				"sasl_username=%s", i, name)), "DUNNO")
 		if asked := r.desk.questions(); len(asked) != 1 || !strings.HasPrefix(asked[0], "ann@example.org ") {
 			t.Errorf("%s: asked %q", name, asked)
 		}
@@ -158,7 +163,8 @@ func TestFilter(t *testing.T) {
 	if user != "ann" || mail != "7" || err != nil {
 		t.Errorf("the mark says %q, %q, %v", user, mail, err)
 	}
-	if _, _, err := identify.ReadMark(mark, epoch.Add(7*24*time.Hour), theSecret); !errors.Is(err, identify.ErrMarkOld) {
+	if _, _, err := identify.ReadMark(mark, epoch.Add(7*24*time.Hour), theSecret); !errors.Is(err,
+		identify.ErrMarkOld) {
 		t.Errorf("a week later: %v", err)
 	}
 	want(t, c.ask(eom+"instance=7 recipient= recipient_count=2"), "FILTER smtp:[127.0.0.1]:2526")
@@ -209,7 +215,8 @@ func TestStopped(t *testing.T) {
 
 // TestFailing: a store that fails defers, or passes where the operator says so.
 func TestFailing(t *testing.T) {
-	for doubt, begin := range map[Doubt]string{"": "DEFER_IF_PERMIT 4.3.0", DoubtDefer: "DEFER_IF_PERMIT 4.3.0", DoubtPass: "DUNNO"} {
+	for doubt, begin := range map[Doubt]string{"": "DEFER_IF_PERMIT 4.3.0", DoubtDefer: "DEFER_IF_PERMIT 4.3.0",
+		DoubtPass: "DUNNO"} {
 		r := start(t, Options{OnError: doubt}, Parts{})
 		r.desk.decide = func(q question) (spool.Verdict, error) {
 			switch q.recipients[0] {
@@ -261,7 +268,8 @@ func TestThrottles(t *testing.T) {
 	r := start(t, Options{}, Parts{Throttles: chainOf(t, whole), PerRecipient: chainOf(t, each)})
 	r.desk.free = "support@example.org"
 	c := r.dial()
-	answers := map[string]string{"limited": "DEFER 4.7.1", "waits": "DEFER 4.7.1", "banned": "REJECT 5.7.1", "fails": "DEFER_IF_PERMIT 4.3.0"}
+	answers := map[string]string{"limited": "DEFER 4.7.1", "waits": "DEFER 4.7.1", "banned": "REJECT 5.7.1",
+		"fails": "DEFER_IF_PERMIT 4.3.0"}
 	for who, begin := range answers {
 		want(t, c.ask(rcpt+"instance=1 recipient="+who+"@example.net"), begin)
 		want(t, c.ask(data+"instance=2 recipient="+who+"@example.net recipient_count=1"), begin)
@@ -280,7 +288,8 @@ func TestThrottles(t *testing.T) {
 		t.Errorf("%d mails of %d bytes charged", whole.done, whole.bytes)
 	}
 	ev := whole.events[len(whole.events)-1]
-	if ev.Account != "ann" || ev.Source != netip.MustParseAddr("192.0.2.7") || ev.Kind != "mail" || ev.Bytes != 1000 || len(ev.Message.Recipients) != 2 {
+	if ev.Account != "ann" || ev.Source != netip.MustParseAddr("192.0.2.7") || ev.Kind != "mail" || ev.Bytes != 1000 ||
+		len(ev.Message.Recipients) != 2 {
 		t.Errorf("the event was %+v", ev)
 	}
 	r.desk.decide = over
@@ -288,7 +297,8 @@ func TestThrottles(t *testing.T) {
 	if whole.done != 1 || whole.held != 0 {
 		t.Errorf("a mail that does not go on is charged: %d", whole.done)
 	}
-	want(t, c.ask("protocol_state=RCPT sasl_username=lost instance=5 recipient=bob@example.net"), "DEFER_IF_PERMIT 4.3.0")
+	want(t, c.ask("protocol_state=RCPT sasl_username=lost instance=5 recipient=bob@example.net"),
+		"DEFER_IF_PERMIT 4.3.0")
 }
 
 // TestSocket: the same over a socket of this machine, with its rights; and one that was left behind is no obstacle.
@@ -335,7 +345,8 @@ func TestSocket(t *testing.T) {
 		t.Error("the file is gone")
 	}
 	for _, s := range []Socket{{Owner: "nobody-of-that-name"}, {Group: "nobody-of-that-name"}} {
-		if _, err := listen(&Options{Listen: "unix:" + path + "2", Socket: s}); err == nil || !strings.Contains(err.Error(), "nobody-of-that-name") {
+		if _, err := listen(&Options{Listen: "unix:" + path + "2", Socket: s}); err == nil ||
+			!strings.Contains(err.Error(), "nobody-of-that-name") {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}

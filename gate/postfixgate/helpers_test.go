@@ -33,10 +33,12 @@ type question struct {
 }
 
 func (q question) String() string {
-	return fmt.Sprintf("%s <%s> to %s, commit %v, count %v", q.user, q.sender, strings.Join(q.recipients, " "), q.commit, q.count)
+	return fmt.Sprintf("%s <%s> to %s, commit %v, count %v", q.user, q.sender, strings.Join(q.recipients, " "),
+		q.commit, q.count)
 }
 
-// desk judges as a test says, for what the real spool cannot be made to do at the right moment. Its zero value passes everything.
+// desk judges as a test says, for what the real spool cannot be made to do at the right moment. Its zero value passes
+// everything.
 type desk struct {
 	decide  func(q question) (spool.Verdict, error)
 	stopped atomic.Pointer[string] // a user
@@ -47,7 +49,8 @@ type desk struct {
 	asked []question
 }
 
-func (d *desk) Decide(ctx context.Context, _ time.Time, _, user, sender string, recipients []string, commit, count bool) (spool.Verdict, error) {
+func (d *desk) Decide(ctx context.Context, _ time.Time, _, user, sender string, recipients []string, commit,
+	count bool) (spool.Verdict, error) {
 	q := question{ctx, user, sender, slices.Clone(recipients), commit, count}
 	d.mu.Lock()
 	d.asked = append(d.asked, q)
@@ -162,8 +165,9 @@ func start(t testing.TB, o Options, p Parts) *rig {
 		o.Listen = "127.0.0.1:0"
 	}
 	before := runtime.NumGoroutine()
-	g, err := New(o, p, Env{Name: "postfix", Spool: r.desk, Clock: r.clock, Observer: r.seen, Secret: func() []byte { return theSecret },
-		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	g, err := New(o, p, Env{Name: "postfix", Spool: r.desk, Clock: r.clock, Observer: r.seen,
+		Secret: func() []byte { return theSecret },
+		Log:    slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}

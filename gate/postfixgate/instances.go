@@ -153,8 +153,8 @@ func (m *mails) add(instance, recipient []byte, now time.Time, l *limits) error 
 	return err
 }
 
-// decide returns the mail of an instance to be decided about; settle must be called for it. Where that was done before, it returns nil
-// and what is answered now; at its end the mail is forgotten.
+// decide returns the mail of an instance to be decided about; settle must be called for it. Where that was done before,
+// it returns nil and what is answered now; at its end the mail is forgotten.
 func (m *mails) decide(instance []byte, end bool, now time.Time, l *limits) (*letter, answer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,7 +174,8 @@ func (m *mails) decide(instance []byte, end bool, now time.Time, l *limits) (*le
 	return p, answer{}, nil
 }
 
-// settle ends what decide began. Where no more is asked about the mail, it is forgotten; else later is what will be answered at its end.
+// settle ends what decide began. Where no more is asked about the mail, it is forgotten; else later is what will be
+// answered at its end.
 func (m *mails) settle(p *letter, over bool, later answer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

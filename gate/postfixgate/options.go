@@ -46,35 +46,41 @@ const (
 
 // Options configure one policy service for Postfix.
 type Options struct {
-	// Where Postfix asks: "127.0.0.1:10040", or a socket of this machine, unix:/var/spool/postfix/weir/policy. It must be reachable from
-	// inside Postfix' chroot where smtpd runs in one.
+	// Where Postfix asks: "127.0.0.1:10040", or a socket of this machine, unix:/var/spool/postfix/weir/policy. It must
+	// be reachable from inside Postfix' chroot where smtpd runs in one.
 	Listen string `yaml:"listen"`
 	// Who may use the socket, where listen is one.
 	Socket Socket `yaml:"socket"`
 	// The networks from which Postfix may ask. Anybody else could spend what users are allowed. Default: this machine.
 	Clients []netip.Prefix `yaml:"clients"`
-	// What makes one user of several ways to write the name by which he logged in to Postfix: keep (the default: nothing but the case) or your
-	// domain, as in example.org. Then ann, ann+x and ann@example.org are the user ann@example.org.
+	// What makes one user of several ways to write the name by which he logged in to Postfix: keep (the default:
+	// nothing but the case) or your domain, as in example.org. Then ann, ann+x and ann@example.org are the user
+	// ann@example.org.
 	Realm string `yaml:"realm"`
-	// Networks whose clients send without logging in: what they send is charged to their addresses, and of IPv6 to their /64. Mail of others who
-	// did not log in is not judged: it comes in. Default: none.
+	// Networks whose clients send without logging in: what they send is charged to their addresses, and of IPv6 to
+	// their /64. Mail of others who did not log in is not judged: it comes in. Default: none.
 	Networks []netip.Prefix `yaml:"networks"`
-	// The throttles that judge each mail, in order. One of them may be a mail throttle, which judges it last. How large a mail is they are
-	// told if the client has said so, or if Postfix asks at its end alone.
+	// The throttles that judge each mail, in order. One of them may be a mail throttle, which judges it last. How large
+	// a mail is they are told if the client has said so, or if Postfix asks at its end alone.
 	Throttles []string `yaml:"throttles"`
-	// The throttles that judge each recipient, in order. Recipients whom nobody counts (internal, support, the user himself) are not judged.
+	// The throttles that judge each recipient, in order. Recipients whom nobody counts (internal, support, the user
+	// himself) are not judged.
 	PerRecipient []string `yaml:"per_recipient"`
-	// What becomes of a mail that may not go on at once: filter (the default where filter is given), defer (the default elsewhere), hold or
-	// reject. All but filter act on the whole mail, and count it as waiting, so that who goes on and on is stopped.
+	// What becomes of a mail that may not go on at once: filter (the default where filter is given), defer (the default
+	// elsewhere), hold or reject. All but filter act on the whole mail, and count it as waiting, so that who goes on
+	// and on is stopped.
 	Over Over `yaml:"over"`
-	// Where mails go that must wait, as Postfix writes transport and next hop: smtp:[127.0.0.1]:2526, a gate for mail with the same mail
-	// throttle and marks on. It delays them and hands them back to Postfix, on a port where it does not ask again.
+	// Where mails go that must wait, as Postfix writes transport and next hop: smtp:[127.0.0.1]:2526, a gate for mail
+	// with the same mail throttle and marks on. It delays them and hands them back to Postfix, on a port where it does
+	// not ask again.
 	Filter string `yaml:"filter"`
 	// What users are told who are stopped: reject (the default) or defer.
 	Stopped Refusal `yaml:"stopped"`
-	// What is answered where a mail cannot be judged, for instance because the store fails: defer (the default) or pass.
+	// What is answered where a mail cannot be judged, for instance because the store fails: defer (the default) or
+	// pass.
 	OnError Doubt `yaml:"on_error"`
-	// What is answered where a bound is reached, or the gate was not asked about all recipients of a mail: defer (the default) or pass.
+	// What is answered where a bound is reached, or the gate was not asked about all recipients of a mail: defer (the
+	// default) or pass.
 	OnBound Doubt `yaml:"on_bound"`
 	// The server that notices to stopped users are handed to. Default 127.0.0.1:25, which is Postfix itself.
 	NextHop nexthop.Options `yaml:"next_hop"`
@@ -112,7 +118,8 @@ type Bounds struct {
 
 // Timeouts against silent clients and a slow store.
 type Timeouts struct {
-	// Without a request; the connection is closed. Postfix closes it first, after 5 minutes, and keeps none for more than 17. Default 20m.
+	// Without a request; the connection is closed. Postfix closes it first, after 5 minutes, and keeps none for more
+	// than 17. Default 20m.
 	Idle weir.Duration `yaml:"idle"`
 	// For an answer. Postfix waits for 100 seconds. Default 30s.
 	Answer weir.Duration `yaml:"answer"`
@@ -162,7 +169,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others to say.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others
+// to say.
 func (o Options) Validate() error {
 	var v weir.Mistakes
 	o.validateListen(&v)
@@ -170,11 +178,13 @@ func (o Options) Validate() error {
 	switch o.Over {
 	case "", OverHold, OverDefer, OverReject:
 		if o.Filter != "" && o.Over != "" {
-			v.Add("filter", fmt.Sprintf("nothing is diverted with over: %s", o.Over), "write over: filter, or leave filter out")
+			v.Add("filter", fmt.Sprintf("nothing is diverted with over: %s", o.Over),
+				"write over: filter, or leave filter out")
 		}
 	case OverFilter:
 		if o.Filter == "" {
-			v.Add("filter", "mail is to be diverted, and nobody says where to", "write smtp:[127.0.0.1]:2526, where a gate for mail listens")
+			v.Add("filter", "mail is to be diverted, and nobody says where to",
+				"write smtp:[127.0.0.1]:2526, where a gate for mail listens")
 		}
 	default:
 		v.OneOf("over", string(o.Over), string(OverFilter), string(OverHold), string(OverDefer), string(OverReject))
@@ -186,7 +196,9 @@ func (o Options) Validate() error {
 		v.Add("realm", fmt.Sprintf("%q is not a domain", o.Realm), "write example.org, or keep")
 	}
 	if o.Command != "" && strings.EqualFold(o.Command, o.Admin) {
-		v.Add("command", fmt.Sprintf("%q is the address of a person: what is written to it would be taken for a command", o.Command), "write weir@example.org")
+		v.Add("command",
+			fmt.Sprintf("%q is the address of a person: what is written to it would be taken for a command", o.Command),
+			"write weir@example.org")
 	}
 	v.OneOf("stopped", string(o.Stopped), string(Reject), string(Defer))
 	v.OneOf("on_error", string(o.OnError), string(DoubtDefer), string(DoubtPass))
@@ -201,7 +213,8 @@ func (o Options) Validate() error {
 	}{{"idle", o.Timeouts.Idle}, {"answer", o.Timeouts.Answer}, {"mail", o.Timeouts.Mail}} {
 		v.Timeout("timeouts."+t.path, t.got)
 		if t.got > 0 && t.got < leastTimeout {
-			v.Add("timeouts."+t.path, fmt.Sprintf("nobody does anything within %s", t.got), "write 1s or more, or leave it out for the default")
+			v.Add("timeouts."+t.path, fmt.Sprintf("nobody does anything within %s", t.got),
+				"write 1s or more, or leave it out for the default")
 		}
 	}
 	return v.Err()
@@ -211,9 +224,11 @@ func (o *Options) validateListen(v *weir.Mistakes) {
 	network, address := splitListen(o.Listen)
 	switch {
 	case o.Listen == "":
-		v.Add("listen", "the gate has no address to listen on", "write listen: 127.0.0.1:10040, or unix:/var/spool/postfix/weir/policy")
+		v.Add("listen", "the gate has no address to listen on",
+			"write listen: 127.0.0.1:10040, or unix:/var/spool/postfix/weir/policy")
 	case network == "unix" && !filepath.IsAbs(address):
-		v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen), "write unix:/var/spool/postfix/weir/policy")
+		v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen),
+			"write unix:/var/spool/postfix/weir/policy")
 	case network == "tcp":
 		_, port, err := net.SplitHostPort(address)
 		if err == nil {
@@ -224,7 +239,8 @@ func (o *Options) validateListen(v *weir.Mistakes) {
 		}
 	}
 	if o.Socket != (Socket{}) && network != "unix" && o.Listen != "" {
-		v.Add("socket", "the gate does not listen on a socket of this machine", "leave it out, or write listen: unix:/var/spool/postfix/weir/policy")
+		v.Add("socket", "the gate does not listen on a socket of this machine",
+			"leave it out, or write listen: unix:/var/spool/postfix/weir/policy")
 	}
 	if m := o.Socket.Mode; m != "" {
 		if mode, err := strconv.ParseUint(m, 8, 32); err != nil || mode > 0o777 {
@@ -232,7 +248,8 @@ func (o *Options) validateListen(v *weir.Mistakes) {
 		}
 	}
 	if len(o.Clients) > 0 && network == "unix" {
-		v.Add("clients", "nobody has an address on a socket of this machine", "leave it out; socket.mode and socket.group say who may ask")
+		v.Add("clients", "nobody has an address on a socket of this machine",
+			"leave it out; socket.mode and socket.group say who may ask")
 	}
 }
 
@@ -242,7 +259,8 @@ func (o *Options) validateNetworks(v *weir.Mistakes) {
 		all                   []netip.Prefix
 	}{
 		{"clients", "lets everybody spend what users are allowed", "name the machines that Postfix runs on", o.Clients},
-		{"networks", "takes all mail that comes in for mail of users", "name the networks of clients that do not log in", o.Networks},
+		{"networks", "takes all mail that comes in for mail of users",
+			"name the networks of clients that do not log in", o.Networks},
 	} {
 		for i, prefix := range list.all {
 			at := fmt.Sprintf("%s[%d]", list.path, i)
@@ -263,7 +281,8 @@ func splitListen(listen string) (network, address string) {
 	return "tcp", listen
 }
 
-// isFilter reports whether a text is a transport of Postfix with a next hop, and nothing that would end the line of an answer.
+// isFilter reports whether a text is a transport of Postfix with a next hop, and nothing that would end the line of an
+// answer.
 func isFilter(text string) bool {
 	transport, hop, found := strings.Cut(text, ":")
 	if !found || transport == "" || hop == "" || len(text) > 512 {

@@ -21,8 +21,9 @@ func TestValidate(t *testing.T) {
 		o    Options
 		want []string // paths of the mistakes
 	}{
-		"least":               {Options{Listen: here}, nil},
-		"socket":              {Options{Listen: "unix:/var/spool/postfix/weir/policy", Socket: Socket{Mode: "0666", Owner: "weir", Group: "postfix"}}, nil},
+		"least": {Options{Listen: here}, nil},
+		"socket": {Options{Listen: "unix:/var/spool/postfix/weir/policy",
+			Socket: Socket{Mode: "0666", Owner: "weir", Group: "postfix"}}, nil},
 		"filter":              {Options{Listen: here, Filter: "smtp:[127.0.0.1]:2526"}, nil},
 		"filter, by name":     {Options{Listen: here, Over: OverFilter, Filter: "weir:mail.example.org:2526"}, nil},
 		"nothing":             {Options{}, []string{"listen"}},
@@ -35,23 +36,29 @@ func TestValidate(t *testing.T) {
 		"a mode too many":     {Options{Listen: "unix:/p", Socket: Socket{Mode: "4777"}}, []string{"socket.mode"}},
 		"clients of a socket": {Options{Listen: "unix:/p", Clients: prefixes("10.0.0.0/8")}, []string{"clients"}},
 		"everybody asks":      {Options{Listen: here, Clients: prefixes("0.0.0.0/0")}, []string{"clients[0]"}},
-		"everybody is ours":   {Options{Listen: here, Networks: prefixes("10.0.0.0/8", "::/0")}, []string{"networks[1]"}},
-		"no network":          {Options{Listen: here, Networks: []netip.Prefix{{}}}, []string{"networks[0]"}},
-		"filter to nowhere":   {Options{Listen: here, Over: OverFilter}, []string{"filter"}},
-		"no filter":           {Options{Listen: here, Filter: "127.0.0.1"}, []string{"filter"}},
-		"a filter and more":   {Options{Listen: here, Filter: "smtp:[127.0.0.1]:2526\n\naction=OK"}, []string{"filter"}},
-		"not diverted":        {Options{Listen: here, Over: OverHold, Filter: "smtp:[127.0.0.1]:2526"}, []string{"filter"}},
+		"everybody is ours": {Options{Listen: here, Networks: prefixes("10.0.0.0/8", "::/0")},
+			[]string{"networks[1]"}},
+		"no network":        {Options{Listen: here, Networks: []netip.Prefix{{}}}, []string{"networks[0]"}},
+		"filter to nowhere": {Options{Listen: here, Over: OverFilter}, []string{"filter"}},
+		"no filter":         {Options{Listen: here, Filter: "127.0.0.1"}, []string{"filter"}},
+		"a filter and more": {Options{Listen: here, Filter: "smtp:[127.0.0.1]:2526\n\naction=OK"}, []string{"filter"}},
+		"not diverted": {Options{Listen: here, Over: OverHold, Filter: "smtp:[127.0.0.1]:2526"},
+			[]string{"filter"}},
 		"words": {Options{Listen: here, Over: "hodl", Stopped: "hold", OnError: "open", OnBound: "reject"},
 			[]string{"over", "stopped", "on_error", "on_bound"}},
 		"most": {Options{Listen: here, Bounds: Bounds{maxConnections, maxMails, maxRecipients, maxMemory}}, nil},
-		"more": {Options{Listen: here, Bounds: Bounds{maxConnections + 1, maxMails + 1, maxRecipients + 1, maxMemory + 1}},
+		"more": {Options{Listen: here, Bounds: Bounds{maxConnections + 1, maxMails + 1, maxRecipients + 1,
+			maxMemory + 1}},
 			[]string{"bounds.connections", "bounds.mails", "bounds.recipients", "bounds.memory"}},
-		"a realm":        {Options{Listen: here, Realm: "example.org"}, nil},
-		"no realm":       {Options{Listen: here, Realm: "example"}, []string{"realm"}},
-		"in a hurry":     {Options{Listen: here, Timeouts: Timeouts{Idle: leastTimeout - 1, Answer: leastTimeout}}, []string{"timeouts.idle"}},
-		"a busy address": {Options{Listen: here, Command: "root@example.org", Admin: "Root@example.org"}, []string{"command"}},
+		"a realm":  {Options{Listen: here, Realm: "example.org"}, nil},
+		"no realm": {Options{Listen: here, Realm: "example"}, []string{"realm"}},
+		"in a hurry": {Options{Listen: here, Timeouts: Timeouts{Idle: leastTimeout - 1, Answer: leastTimeout}},
+			[]string{"timeouts.idle"}},
+		"a busy address": {Options{Listen: here, Command: "root@example.org", Admin: "Root@example.org"},
+			[]string{"command"}},
 		"negative": {Options{Listen: here, Bounds: Bounds{-1, -1, -1, -1}, Timeouts: Timeouts{-1, -1, -1}},
-			[]string{"bounds.connections", "bounds.mails", "bounds.recipients", "bounds.memory", "timeouts.idle", "timeouts.answer", "timeouts.mail"}},
+			[]string{"bounds.connections", "bounds.mails", "bounds.recipients", "bounds.memory", "timeouts.idle",
+				"timeouts.answer", "timeouts.mail"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -73,7 +80,8 @@ func TestValidate(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	o := Options{Listen: "127.0.0.1:10040"}.WithDefaults()
-	if o.Over != OverDefer || o.Stopped != Reject || o.OnError != DoubtDefer || o.Bounds.Mails != 10_000 || o.Bounds.Recipients != 1000 ||
+	if o.Over != OverDefer || o.Stopped != Reject || o.OnError != DoubtDefer || o.Bounds.Mails != 10_000 ||
+		o.Bounds.Recipients != 1000 ||
 		o.Timeouts.Idle.Std() != 20*time.Minute || len(o.Clients) != 2 {
 		t.Errorf("%+v", o)
 	}

@@ -31,7 +31,8 @@ import (
 	"weir/throttle/outbreak"
 )
 
-// office is a Postfix with users, a weir beside it (the gate, the spool, the store), and the world outside. Only the time is not real.
+// office is a Postfix with users, a weir beside it (the gate, the spool, the store), and the world outside. Only the
+// time is not real.
 type office struct {
 	t      *testing.T
 	gate   *Gate
@@ -49,7 +50,8 @@ func open(t *testing.T, o Options) *office {
 	if lacking := postfix.Missing(); lacking != "" {
 		postfix.Start(t, postfix.Options{}) // skips, or fails
 	}
-	of := &office{t: t, clock: clock.NewFake(epoch), world: postfix.NewSink(t), seen: &observer{answered: map[Action]int{}, bounded: map[string]int{}}}
+	of := &office{t: t, clock: clock.NewFake(epoch), world: postfix.NewSink(t),
+		seen: &observer{answered: map[Action]int{}, bounded: map[string]int{}}}
 	back, divert := needs.FreeAddress(), needs.FreeAddress()
 	of.keep(back)
 	of.relays = newRelay(t, of, divert)
@@ -59,8 +61,9 @@ func open(t *testing.T, o Options) *office {
 	}
 	var err error
 	o.Throttles = []string{"outbreak"}
-	of.gate, err = New(o, Parts{}, Env{Name: "postfix", Spool: of.spool, Clock: of.clock, Observer: of.seen, Secret: func() []byte { return theSecret },
-		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	of.gate, err = New(o, Parts{}, Env{Name: "postfix", Spool: of.spool, Clock: of.clock, Observer: of.seen,
+		Secret: func() []byte { return theSecret },
+		Log:    slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +114,9 @@ func (of *office) keep(back string) {
 	}
 	t.Cleanup(func() { _ = hop.Close(ended()) })
 	secret := bytes.Repeat([]byte{7}, 32)
-	if of.spool, err = spool.New(spool.Options{Store: kept.Mail(), Clock: of.clock, Secret: secret, Signer: notice.NewSigner(secret),
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil))}); err != nil {
+	if of.spool, err = spool.New(spool.Options{Store: kept.Mail(), Clock: of.clock, Secret: secret,
+		Signer: notice.NewSigner(secret),
+		Log:    slog.New(slog.NewTextHandler(t.Output(), nil))}); err != nil {
 		t.Fatal(err)
 	}
 	rules := &outbreak.Options{}
@@ -136,8 +140,10 @@ func (of *office) keep(back string) {
 
 // send sends a mail as a user does.
 func (of *office) send(user string, to ...string) error {
-	text := fmt.Sprintf("From: %s@example.org\r\nSubject: to %s\r\nX-Weir-User: forged\r\n\r\nHello.\r\n", user, strings.Join(to, " "))
-	return gosmtp.SendMail(of.mta.Addr, gosmtp.PlainAuth("", user, "secret", "127.0.0.1"), user+"@example.org", to, []byte(text))
+	text := fmt.Sprintf("From: %s@example.org\r\nSubject: to %s\r\nX-Weir-User: forged\r\n\r\nHello.\r\n", user,
+		strings.Join(to, " "))
+	return gosmtp.SendMail(of.mta.Addr, gosmtp.PlainAuth("", user, "secret", "127.0.0.1"), user+"@example.org", to,
+		[]byte(text))
 }
 
 // must sends a mail that is taken.
@@ -178,8 +184,8 @@ func (of *office) minute() {
 	}
 }
 
-// TestPostfixFilter: a bulk sender's mail is diverted, delayed, handed back and arrives once, while another user's mail passes; and when he
-// goes on he is stopped, and what he had sent arrives when it is released.
+// TestPostfixFilter: a bulk sender's mail is diverted, delayed, handed back and arrives once, while another user's mail
+// passes; and when he goes on he is stopped, and what he had sent arrives when it is released.
 func TestPostfixFilter(t *testing.T) {
 	of := open(t, Options{Listen: "127.0.0.1:0", Over: OverFilter})
 	of.must("ann", "one@example.net") // her credit
@@ -187,7 +193,8 @@ func TestPostfixFilter(t *testing.T) {
 	of.must("ann", "three@example.net")
 	of.relays.await(2)
 	of.must("bob", "friend@example.net")
-	if got := of.arrived(2); !slices.Equal(got, []string{"friend@example.net", "one@example.net"}) || of.waiting() != 2 {
+	if got := of.arrived(2); !slices.Equal(got, []string{"friend@example.net", "one@example.net"}) ||
+		of.waiting() != 2 {
 		t.Errorf("arrived at %s; %d wait", got, of.waiting())
 	}
 	for n := 3; n <= 4; n++ {
@@ -238,12 +245,14 @@ func TestPostfixFilter(t *testing.T) {
 			t.Fatalf("%d mails arrived, the last to %s", n, m.To)
 		}
 	}
-	if of.seen.answers(ActionFilter) != of.seen.answers(ActionPrepend) || of.seen.bounds(BoundUnmarked) != 0 || of.seen.failed.Load() != 0 {
+	if of.seen.answers(ActionFilter) != of.seen.answers(ActionPrepend) || of.seen.bounds(BoundUnmarked) != 0 ||
+		of.seen.failed.Load() != 0 {
 		t.Errorf("marked %d, diverted %d", of.seen.answers(ActionPrepend), of.seen.answers(ActionFilter))
 	}
 }
 
-// TestPostfixHold: without a relay of weir's, over a socket: what is over the limit stays in Postfix' hold queue, and who goes on is stopped.
+// TestPostfixHold: without a relay of weir's, over a socket: what is over the limit stays in Postfix' hold queue, and
+// who goes on is stopped.
 func TestPostfixHold(t *testing.T) {
 	folder, err := os.MkdirTemp("", "weir-policy") // a test's own folder is for its owner alone
 	if err != nil {
@@ -253,7 +262,8 @@ func TestPostfixHold(t *testing.T) {
 	if err := os.Chmod(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	of := open(t, Options{Listen: "unix:" + filepath.Join(folder, "policy"), Socket: Socket{Group: "postfix"}, Over: OverHold})
+	of := open(t, Options{Listen: "unix:" + filepath.Join(folder, "policy"), Socket: Socket{Group: "postfix"},
+		Over: OverHold})
 	var refused error
 	sent := 0
 	for ; sent < 40 && refused == nil; sent++ {
@@ -263,11 +273,13 @@ func TestPostfixHold(t *testing.T) {
 		t.Errorf("after %d mails: %v", sent, refused)
 	}
 	of.must("bob", "friend@example.net")
-	if got := of.arrived(2); !slices.Equal(got, []string{"friend@example.net", "new0@example.net"}) || of.mta.Queued("hold") != 21 {
+	if got := of.arrived(2); !slices.Equal(got, []string{"friend@example.net", "new0@example.net"}) ||
+		of.mta.Queued("hold") != 21 {
 		t.Errorf("arrived at %s, %d held", got, of.mta.Queued("hold"))
 	}
 	// A user who logged in nowhere is not judged: he is refused by Postfix itself.
-	if err := gosmtp.SendMail(of.mta.Addr, nil, "eve@example.org", []string{"x@example.net"}, []byte("Subject: x\r\n\r\n")); err == nil || !strings.HasPrefix(err.Error(), "554") {
+	if err := gosmtp.SendMail(of.mta.Addr, nil, "eve@example.org", []string{"x@example.net"},
+		[]byte("Subject: x\r\n\r\n")); err == nil || !strings.HasPrefix(err.Error(), "554") {
 		t.Errorf("a stranger: %v", err)
 	}
 }
@@ -282,7 +294,10 @@ type relay struct {
 
 func newRelay(t *testing.T, of *office, addr string) *relay {
 	r := &relay{of: of}
-	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &diverted{relay: r}, nil }))
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
+		return &diverted{relay: r},
+			nil
+	}))
 	server.Domain = "weir.test"
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

@@ -30,8 +30,8 @@ var (
 // kind is what a request must say it is.
 const kind = "smtpd_access_policy"
 
-// A request is what Postfix says about a mail, as far as the gate wants to know. Its values are good until the next one is read; those
-// that are missing are empty.
+// A request is what Postfix says about a mail, as far as the gate wants to know. Its values are good until the next one
+// is read; those that are missing are empty.
 type request struct {
 	kind, state, instance, queue, sender, recipient, user, client []byte
 

@@ -50,8 +50,10 @@ func TestRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range []struct{ got, want string }{
-			{string(q.state), "DATA"}, {string(q.instance), "40fa.6af99224.bb102.1"}, {string(q.queue), "BB3429EEA1C"}, {string(q.user), "Ann"},
-			{string(q.sender), "ann=home@example.org"}, {string(q.recipient), "bob@example.net"}, {string(q.client), "127.0.0.1"},
+			{string(q.state), "DATA"}, {string(q.instance), "40fa.6af99224.bb102.1"}, {string(q.queue), "BB3429EEA1C"},
+			{string(q.user), "Ann"},
+			{string(q.sender), "ann=home@example.org"}, {string(q.recipient), "bob@example.net"},
+			{string(q.client), "127.0.0.1"},
 		} {
 			if c.got != c.want {
 				t.Errorf("read %q, want %q", c.got, c.want)
@@ -127,7 +129,8 @@ func TestMalformed(t *testing.T) {
 		"nobody":             {"", io.EOF},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, from := range []io.Reader{strings.NewReader(c.text), iotest.OneByteReader(strings.NewReader(c.text)), iotest.DataErrReader(strings.NewReader(c.text))} {
+			for _, from := range []io.Reader{strings.NewReader(c.text), iotest.OneByteReader(strings.NewReader(c.text)),
+				iotest.DataErrReader(strings.NewReader(c.text))} {
 				var q request
 				if err := newReader(from).next(&q); !errors.Is(err, c.want) || c.want == nil && err != nil {
 					t.Errorf("%v, want %v", err, c.want)
@@ -137,7 +140,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// FuzzRequests: whatever comes, nothing breaks; the pieces that it comes in do not matter; and what is understood says what was sent.
+// FuzzRequests: whatever comes, nothing breaks; the pieces that it comes in do not matter; and what is understood says
+// what was sent.
 func FuzzRequests(f *testing.F) {
 	f.Add([]byte(asPostfix), 7)
 	f.Add([]byte(asPostfix+asPostfix[:100]), 1)
@@ -159,7 +163,8 @@ func FuzzRequests(f *testing.F) {
 			if errA != nil {
 				return
 			}
-			for _, c := range [][2][]byte{{a.state, b.state}, {a.instance, b.instance}, {a.sender, b.sender}, {a.recipient, b.recipient}, {a.user, b.user}} {
+			for _, c := range [][2][]byte{{a.state, b.state}, {a.instance, b.instance}, {a.sender, b.sender},
+				{a.recipient, b.recipient}, {a.user, b.user}} {
 				if !bytes.Equal(c[0], c[1]) {
 					t.Fatalf("at once %q, in pieces %q", c[0], c[1])
 				}

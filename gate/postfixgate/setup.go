@@ -8,8 +8,8 @@ import (
 	"weir/policy"
 )
 
-// A setup is everything that a request needs to know of the gate's options. It does not change; a reload puts another one in its place,
-// and a request keeps the one that it began with.
+// A setup is everything that a request needs to know of the gate's options. It does not change; a reload puts another
+// one in its place, and a request keeps the one that it began with.
 type setup struct {
 	opts     Options // with defaults
 	parts    Parts   // none of the chains is empty
@@ -36,7 +36,8 @@ func newSetup(o Options, p Parts) (*setup, error) {
 	for _, prefix := range o.Networks {
 		s.networks = append(s.networks, identify.PlainPrefix(prefix))
 	}
-	s.limits = limits{mails: o.Bounds.Mails, recipients: o.Bounds.Recipients, memory: int64(o.Bounds.Memory), age: o.Timeouts.Mail.Std()}
+	s.limits = limits{mails: o.Bounds.Mails, recipients: o.Bounds.Recipients, memory: int64(o.Bounds.Memory),
+		age: o.Timeouts.Mail.Std()}
 	switch o.Over {
 	case OverFilter:
 		s.over = answer{ActionFilter, o.Filter}

@@ -102,8 +102,8 @@ func valueOf(key string, entries []*common.RateLimitDescriptor_Entry) string {
 	return ""
 }
 
-// account makes an account id of what a caller names. A long name is cut, and told apart by a hash; and nobody is charged for an address by
-// naming it as a value.
+// account makes an account id of what a caller names. A long name is cut, and told apart by a hash; and nobody is
+// charged for an address by naming it as a value.
 func account(name string) string {
 	if strings.HasPrefix(name, identify.SourcePrefix) {
 		name = `\` + name

@@ -73,7 +73,8 @@ func TestNobodyReadsAnotherAccount(t *testing.T) {
 		paid := &cashier{}
 		o := guarded(place)
 		o.Listen = "127.0.0.1:0"
-		g, err := New(o, Parts{Authz: newChain(t, policy.NewLink("plans", paid, policy.Closed))}, Env{Clock: clock.NewFake(noon)})
+		g, err := New(o, Parts{Authz: newChain(t, policy.NewLink("plans", paid, policy.Closed))},
+			Env{Clock: clock.NewFake(noon)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,9 +109,12 @@ func TestNamedTwice(t *testing.T) {
 		lines              []readers.Line
 		detail             string // empty where it is allowed
 	}{
-		{"two lines", "header:X-Api-Key", "", []readers.Line{{Name: "x-api-key", Value: "a"}, {Name: "x-api-key", Value: "b"}}, "twice"},
-		{"underscores", "header:X-Api-Key", "", []readers.Line{{Name: "x-api-key", Value: "a"}, {Name: "x_api_key", Value: "b"}}, "spelled"},
-		{"two tokens", "bearer", "", []readers.Line{{Name: "authorization", Value: "Bearer a"}, {Name: "authorization", Value: "Bearer b"}}, "twice"},
+		{"two lines", "header:X-Api-Key", "",
+			[]readers.Line{{Name: "x-api-key", Value: "a"}, {Name: "x-api-key", Value: "b"}}, "twice"},
+		{"underscores", "header:X-Api-Key", "",
+			[]readers.Line{{Name: "x-api-key", Value: "a"}, {Name: "x_api_key", Value: "b"}}, "spelled"},
+		{"two tokens", "bearer", "", []readers.Line{{Name: "authorization", Value: "Bearer a"},
+			{Name: "authorization", Value: "Bearer b"}}, "twice"},
 		{"query", "query:key", "key=a&key=b", nil, "twice"},
 		{"escaped name", "query:key", "key=a&%6bey=b", nil, "twice"},
 		{"brackets", "query:key", "key=a&key[]=b", nil, "twice"},
@@ -125,7 +129,8 @@ func TestNamedTwice(t *testing.T) {
 			if denied != nil {
 				t.Errorf("%s: %v", c.name, denied)
 			}
-		case int(denied.GetStatus().GetCode()) != 400 || !strings.Contains(denied.GetBody(), c.detail) || r.seen.count("bound "+BoundAccount) != 1:
+		case int(denied.GetStatus().GetCode()) != 400 || !strings.Contains(denied.GetBody(), c.detail) ||
+			r.seen.count("bound "+BoundAccount) != 1:
 			t.Errorf("%s: %v", c.name, resp)
 		}
 	}
@@ -150,13 +155,16 @@ func TestPlacesThatDisagree(t *testing.T) {
 // TestDescriptorsThatNameTwo: Envoy joins a header that comes twice with a comma, and a descriptor may have one key
 // twice. Neither makes a new account.
 func TestDescriptorsThatNameTwo(t *testing.T) {
-	r := newRig(t, Options{Domains: map[string]Domain{"edge": {Account: []string{"user"}, Throttles: []string{"plans"}}}}, map[string]quota.Options{"plans": perMinute(3)})
+	r := newRig(t,
+		Options{Domains: map[string]Domain{"edge": {Account: []string{"user"}, Throttles: []string{"plans"}}}},
+		map[string]quota.Options{"plans": perMinute(3)})
 	ask := func(values ...string) string {
 		d := &common.RateLimitDescriptor{}
 		for _, v := range values {
 			d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{Key: "user", Value: v})
 		}
-		return r.send(&rls.RateLimitRequest{Domain: "edge", Descriptors: []*common.RateLimitDescriptor{d}}).OverallCode.String()
+		return r.send(&rls.RateLimitRequest{Domain: "edge",
+			Descriptors: []*common.RateLimitDescriptor{d}}).OverallCode.String()
 	}
 	for range 3 {
 		if got := ask("a"); got != "OK" {

@@ -21,8 +21,8 @@ type authzServer struct {
 	gate *Gate
 }
 
-// Check answers Envoy. Whatever is not admitted is denied: nothing that a client sends makes an error of the call, which Envoy may have been
-// told to let pass.
+// Check answers Envoy. Whatever is not admitted is denied: nothing that a client sends makes an error of the call,
+// which Envoy may have been told to let pass.
 func (s authzServer) Check(ctx context.Context, req *auth.CheckRequest) (resp *auth.CheckResponse, err error) {
 	v, err := s.gate.enter(ctx)
 	code := CodeFailed
@@ -130,7 +130,8 @@ func requestID(id string, header http.Header) string {
 	if given := header.Get("X-Request-Id"); given != "" {
 		id = given
 	}
-	if len(id) > maxID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }) {
+	if len(id) > maxID || strings.ContainsFunc(id,
+		func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }) {
 		return ""
 	}
 	return id

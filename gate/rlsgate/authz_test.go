@@ -22,12 +22,14 @@ import (
 
 // check is a request as Envoy tells it: method, host, path, source, headers as "name: value".
 func check(method, host, path, source string, headers ...string) *auth.CheckRequest {
-	h := &auth.AttributeContext_HttpRequest{Method: method, Host: host, Path: path, Headers: map[string]string{":method": method, ":path": path}}
+	h := &auth.AttributeContext_HttpRequest{Method: method, Host: host, Path: path,
+		Headers: map[string]string{":method": method, ":path": path}}
 	for _, line := range headers {
 		name, value, _ := strings.Cut(line, ": ")
 		h.Headers[name] = value
 	}
-	return &auth.CheckRequest{Attributes: &auth.AttributeContext{Request: &auth.AttributeContext_Request{Http: h}, Source: peerOf(source)}}
+	return &auth.CheckRequest{Attributes: &auth.AttributeContext{Request: &auth.AttributeContext_Request{Http: h},
+		Source: peerOf(source)}}
 }
 
 func peerOf(source string) *auth.AttributeContext_Peer {
@@ -72,21 +74,24 @@ func TestAuthz(t *testing.T) {
 		t.Fatalf("the answer is %v", resp)
 	}
 	h = headersOf(denied.Headers)
-	if h["retry-after"] != "45" || h["content-type"] != "application/problem+json" || h["ratelimit"] != `"per-minute";r=0;t=45` {
+	if h["retry-after"] != "45" || h["content-type"] != "application/problem+json" ||
+		h["ratelimit"] != `"per-minute";r=0;t=45` {
 		t.Errorf("headers %v", h)
 	}
 	var doc map[string]any
 	if err := json.Unmarshal([]byte(denied.Body), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if doc["type"] != "urn:weir:over-limit" || doc["throttle"] != "plans" || doc["policy"] != "per-minute" || doc["request_id"] != "id-1" ||
+	if doc["type"] != "urn:weir:over-limit" || doc["throttle"] != "plans" || doc["policy"] != "per-minute" ||
+		doc["request_id"] != "id-1" ||
 		doc["detail"] != "The limit of 1 requests per minute is used up." {
 		t.Errorf("the document is %v", doc)
 	}
 	// Without a key the source counts.
 	want := []uint32{0, 429}
 	for _, status := range want {
-		if got := r.check(check("GET", "example.com", "/a", "192.0.2.9")).GetDeniedResponse().GetStatus().GetCode(); uint32(got) != status {
+		if got := r.check(check("GET", "example.com", "/a",
+			"192.0.2.9")).GetDeniedResponse().GetStatus().GetCode(); uint32(got) != status {
 			t.Errorf("status %v, want %d", got, status)
 		}
 	}
@@ -100,10 +105,14 @@ func TestAuthzEvent(t *testing.T) {
 	o.Authz.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	r := newRig(t, o, map[string]quota.Options{"plans": perMinute(1)})
 	var got weir.Event
-	r.swap(o, Parts{Authz: newChain(t, policy.NewLink("spy", spy{judge: func(ev *weir.Event, _ *weir.Answer) { got = *ev }}, policy.Closed))})
-	r.check(check("POST", "Example.com:8443", "/v1//x/../y?key=ann", "10.0.0.1", "x-forwarded-for: 203.0.113.9, 198.51.100.7", "user-agent: curl/8",
+	r.swap(o,
+		Parts{Authz: newChain(t, policy.NewLink("spy", spy{judge: func(ev *weir.Event, _ *weir.Answer) { got = *ev }},
+			policy.Closed))})
+	r.check(check("POST", "Example.com:8443", "/v1//x/../y?key=ann", "10.0.0.1",
+		"x-forwarded-for: 203.0.113.9, 198.51.100.7", "user-agent: curl/8",
 		"x-request-id: 42"))
-	if got.Account != "ann" || got.Kind != "http" || got.Source.String() != "198.51.100.7" || got.Agent != "curl/8" || got.ID != "42" {
+	if got.Account != "ann" || got.Kind != "http" || got.Source.String() != "198.51.100.7" || got.Agent != "curl/8" ||
+		got.ID != "42" {
 		t.Errorf("the event is %+v", got)
 	}
 	if want := (weir.Route{Method: "POST", Host: "example.com", Path: "/v1/y", Odd: true,
@@ -116,7 +125,8 @@ func TestAuthzEvent(t *testing.T) {
 	}
 	raw := check("GET", "example.com", "/", "192.0.2.1")
 	raw.Attributes.Request.Http.Headers = nil
-	raw.Attributes.Request.Http.HeaderMap = &core.HeaderMap{Headers: []*core.HeaderValue{{Key: ":path", RawValue: []byte("/")}, {Key: "x-api-key", RawValue: []byte("bob")}}}
+	raw.Attributes.Request.Http.HeaderMap = &core.HeaderMap{Headers: []*core.HeaderValue{{Key: ":path",
+		RawValue: []byte("/")}, {Key: "x-api-key", RawValue: []byte("bob")}}}
 	if r.check(raw); got.Account != "bob" {
 		t.Errorf("headers as they came were not read: %+v", got)
 	}
@@ -141,21 +151,28 @@ func TestAuthzReadings(t *testing.T) {
 		other   string
 		unknown bool
 	}{
-		{"", []string{"x-forwarded-for: garbage,203.0.113.9", "forwarded: for=198.51.100.1"}, "203.0.113.9", "invalid IP", false},
+		{"", []string{"x-forwarded-for: garbage,203.0.113.9", "forwarded: for=198.51.100.1"}, "203.0.113.9",
+			"invalid IP", false},
 		{"", []string{"x-forwarded-for: 203.0.113.9", `forwarded: "`}, "203.0.113.9", "invalid IP", false},
 		{"", []string{"x-forwarded-for: 203.0.113.9,unknown"}, "10.0.0.1", "invalid IP", true},
 		{"", []string{"forwarded: for=203.0.113.9"}, "10.0.0.1", "invalid IP", true},
 		{"", nil, "10.0.0.1", "invalid IP", false},
-		{identify.ForwardedHeader, []string{"x-forwarded-for: 198.51.100.1", `forwarded: for=",for=203.0.113.9`}, "203.0.113.9", "invalid IP", false},
-		{identify.EitherHeader, []string{"x-forwarded-for: 203.0.113.9", "forwarded: for=198.51.100.1"}, "203.0.113.9", "198.51.100.1", false},
-		{identify.EitherHeader, []string{"x-forwarded-for: 203.0.113.9", `forwarded: for="`}, "203.0.113.9", "10.0.0.1", true},
+		{identify.ForwardedHeader, []string{"x-forwarded-for: 198.51.100.1", `forwarded: for=",for=203.0.113.9`},
+			"203.0.113.9", "invalid IP", false},
+		{identify.EitherHeader, []string{"x-forwarded-for: 203.0.113.9", "forwarded: for=198.51.100.1"}, "203.0.113.9",
+			"198.51.100.1", false},
+		{identify.EitherHeader, []string{"x-forwarded-for: 203.0.113.9", `forwarded: for="`}, "203.0.113.9", "10.0.0.1",
+			true},
 	} {
 		o := guarded("source")
 		o.Authz.TrustedProxies, o.Authz.ForwardedHeader = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, c.header
 		r := newRig(t, o, map[string]quota.Options{"plans": perMinute(1)})
 		var got weir.Event
-		r.swap(o, Parts{Authz: newChain(t, policy.NewLink("spy", spy{judge: func(ev *weir.Event, _ *weir.Answer) { got = *ev }}, policy.Closed))})
-		mapped, raw := check("GET", "example.com", "/", "10.0.0.1", c.lines...), check("GET", "example.com", "/", "10.0.0.1")
+		r.swap(o,
+			Parts{Authz: newChain(t, policy.NewLink("spy",
+				spy{judge: func(ev *weir.Event, _ *weir.Answer) { got = *ev }}, policy.Closed))})
+		mapped, raw := check("GET", "example.com", "/", "10.0.0.1", c.lines...),
+			check("GET", "example.com", "/", "10.0.0.1")
 		raw.Attributes.Request.Http.HeaderMap = &core.HeaderMap{}
 		for _, line := range c.lines {
 			name, value, _ := strings.Cut(line, ": ")
@@ -163,8 +180,10 @@ func TestAuthzReadings(t *testing.T) {
 			*list = append(*list, &core.HeaderValue{Key: name, RawValue: []byte(value)})
 		}
 		for what, req := range map[string]*auth.CheckRequest{"mapped": mapped, "raw": raw} {
-			if r.check(req); got.Source.String() != c.want || got.OtherSource.String() != c.other || got.SourceUnknown != c.unknown {
-				t.Errorf("%s %v, %s: %s or %s, unknown is %v", c.header, c.lines, what, got.Source, got.OtherSource, got.SourceUnknown)
+			if r.check(req); got.Source.String() != c.want || got.OtherSource.String() != c.other ||
+				got.SourceUnknown != c.unknown {
+				t.Errorf("%s %v, %s: %s or %s, unknown is %v", c.header, c.lines, what, got.Source, got.OtherSource,
+					got.SourceUnknown)
 			}
 			if got.Account != "source:"+c.want {
 				t.Errorf("%s %v, %s: charged to %s", c.header, c.lines, what, got.Account)
@@ -173,13 +192,15 @@ func TestAuthzReadings(t *testing.T) {
 	}
 }
 
-// TestAuthzDenies: whatever is not admitted is denied, with a status that says why; nothing that a client sends makes an error of the call.
+// TestAuthzDenies: whatever is not admitted is denied, with a status that says why; nothing that a client sends makes
+// an error of the call.
 func TestAuthzDenies(t *testing.T) {
 	o := guarded("header:X-Api-Key", "bearer")
 	r := newRig(t, o, map[string]quota.Options{"plans": perMinute(1)})
 	offended := 0
 	answer := weir.Answer{}
-	p := Parts{Authz: newChain(t, policy.NewLink("spy", spy{judge: func(_ *weir.Event, a *weir.Answer) { *a = answer }}, policy.Closed))}
+	p := Parts{Authz: newChain(t, policy.NewLink("spy", spy{judge: func(_ *weir.Event, a *weir.Answer) { *a = answer }},
+		policy.Closed))}
 	r.env.Offend = func(*weir.Event, *weir.Answer) { offended++ }
 	r.swap(o, p)
 	for name, c := range map[string]struct {
@@ -187,8 +208,10 @@ func TestAuthzDenies(t *testing.T) {
 		status int
 		retry  string
 	}{
-		"over":        {weir.Answer{Verdict: weir.Refuse, Reason: weir.OverLimit, Until: noon.Add(1500 * time.Millisecond)}, 429, "2"},
-		"shared":      {weir.Answer{Verdict: weir.Refuse, Reason: weir.SharedLimit, Until: noon.Add(time.Minute)}, 429, "60"},
+		"over": {weir.Answer{Verdict: weir.Refuse, Reason: weir.OverLimit,
+			Until: noon.Add(1500 * time.Millisecond)}, 429, "2"},
+		"shared": {weir.Answer{Verdict: weir.Refuse, Reason: weir.SharedLimit, Until: noon.Add(time.Minute)}, 429,
+			"60"},
 		"banned":      {weir.Answer{Verdict: weir.Refuse, Reason: weir.Banned, Ban: true}, 403, ""},
 		"no account":  {weir.Answer{Verdict: weir.Refuse, Reason: weir.NoAccount}, 401, ""},
 		"failure":     {weir.Answer{Verdict: weir.Refuse, Reason: weir.Failure}, 503, "1"},
@@ -235,7 +258,8 @@ func TestAuthzDenies(t *testing.T) {
 
 func TestAuthzNotConfigured(t *testing.T) {
 	r := newRig(t, edge("user"), map[string]quota.Options{"plans": perMinute(1)})
-	if _, err := r.auth.Check(within(t), check("GET", "example.com", "/", "192.0.2.1")); status.Code(err) != codes.Unimplemented {
+	if _, err := r.auth.Check(within(t),
+		check("GET", "example.com", "/", "192.0.2.1")); status.Code(err) != codes.Unimplemented {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -243,8 +267,10 @@ func TestAuthzNotConfigured(t *testing.T) {
 // A period of the calendar has its name, however long it is; 30 days are no month.
 func TestPeriodsOfTheCalendar(t *testing.T) {
 	for want, w := range map[string]weir.Window{
-		"month MONTH": weir.NewWindow(30*day, weir.Month), "month MONTH ": weir.NewWindow(28*day, weir.Month), "day DAY": weir.NewWindow(23*time.Hour, weir.Day),
-		"week WEEK": weir.NewWindow(7*day, weir.Week), "year YEAR": weir.NewWindow(366*day, weir.Year), "minute MINUTE": weir.Window(time.Minute),
+		"month MONTH": weir.NewWindow(30*day, weir.Month), "month MONTH ": weir.NewWindow(28*day, weir.Month),
+		"day DAY":   weir.NewWindow(23*time.Hour, weir.Day),
+		"week WEEK": weir.NewWindow(7*day, weir.Week), "year YEAR": weir.NewWindow(366*day, weir.Year),
+		"minute MINUTE": weir.Window(time.Minute),
 		"1m30s UNKNOWN": weir.Window(90 * time.Second), "31d UNKNOWN": weir.Window(31 * day),
 	} {
 		if got := period(w) + " " + unitOf(w).String(); got != strings.TrimSpace(want) {
@@ -255,7 +281,8 @@ func TestPeriodsOfTheCalendar(t *testing.T) {
 
 func TestRateLimitHeaders(t *testing.T) {
 	figures := []weir.Figure{
-		{By: "a", Rule: "x", Unit: "requests", Limit: 5, Remaining: 4, Window: weir.Window(200 * time.Millisecond), Reset: noon.Add(time.Second)},
+		{By: "a", Rule: "x", Unit: "requests", Limit: 5, Remaining: 4, Window: weir.Window(200 * time.Millisecond),
+			Reset: noon.Add(time.Second)},
 		{By: "b", Rule: "x", Unit: "bytes", Limit: 9, Remaining: 1, Window: weir.Window(time.Minute)},
 		{By: "b", Rule: `q"`, Unit: "at once", Limit: 3, Remaining: 3},
 		{By: "b", Rule: `q"`, Unit: "at once", Limit: 3, Remaining: 2},

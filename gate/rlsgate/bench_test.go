@@ -14,7 +14,8 @@ import (
 
 // BenchmarkDecide is a decision without gRPC: what the gate itself costs.
 func BenchmarkDecide(b *testing.B) {
-	for name, o := range map[string]Options{"imported": {Config: write(b, oneRule(1_000_000_000))}, "own": edge("user")} {
+	for name, o := range map[string]Options{"imported": {Config: write(b, oneRule(1_000_000_000))},
+		"own": edge("user")} {
 		b.Run(name, func(b *testing.B) {
 			r := startRig(b, o, map[string]quota.Options{"plans": perMinute(1 << 40)}, clock.System, nil)
 			s := rateLimitServer{gate: r.Gate}
@@ -59,7 +60,8 @@ func BenchmarkRead(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("domain: edge\ndescriptors:\n")
 	for i := range 5000 {
-		fmt.Fprintf(&text, "- key: user\n  value: user-%d\n  rate_limit:\n    unit: minute\n    requests_per_unit: %d\n", i, i)
+		fmt.Fprintf(&text,
+			"- key: user\n  value: user-%d\n  rate_limit:\n    unit: minute\n    requests_per_unit: %d\n", i, i)
 	}
 	path := write(b, text.String())
 	for b.Loop() {

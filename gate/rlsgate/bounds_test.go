@@ -40,7 +40,8 @@ func TestBoundsOfRequests(t *testing.T) {
 	o.Bounds = Bounds{Descriptors: 2, Entries: 2, Value: 5, Message: 1024, Overrides: 2}
 	r := newRig(t, o, map[string]quota.Options{"plans": perMinute(100)})
 	want(t, r.ask("edge", "user=a", "user=b"), "ok 100/minute 99 per-minute, ok 100/minute 99 per-minute")
-	r.refused(&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a", "user=b", "user=c")}, codes.InvalidArgument)
+	r.refused(&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a", "user=b", "user=c")},
+		codes.InvalidArgument)
 	r.bounded(BoundDescriptors, 1)
 	want(t, r.ask("edge", "user=a,x=y"), "ok 100/minute 98 per-minute")
 	r.refused(&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a,x=y,z=z")}, codes.InvalidArgument)
@@ -49,15 +50,19 @@ func TestBoundsOfRequests(t *testing.T) {
 	want(t, r.ask("edge", "user=123456", "user=a"), "over, ok 100/minute 97 per-minute")
 	want(t, r.ask("edge", "user=a"), "ok 100/minute 97 per-minute") // the other took nothing
 	r.bounded(BoundValue, 1)
-	r.refused(&rls.RateLimitRequest{Domain: strings.Repeat("x", 1100), Descriptors: descriptors("user=a")}, codes.ResourceExhausted)
+	r.refused(&rls.RateLimitRequest{Domain: strings.Repeat("x", 1100), Descriptors: descriptors("user=a")},
+		codes.ResourceExhausted)
 	want(t, r.ask("edge", "user=o limit=1/hour", "user=o limit=2/hour"), "ok 1/hour 0, ok 2/hour 0")
-	r.refused(&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=o limit=3/hour")}, codes.ResourceExhausted)
+	r.refused(&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=o limit=3/hour")},
+		codes.ResourceExhausted)
 	r.bounded(BoundOverrides, 1)
 	want(t, r.ask("edge", "user=p limit=2/hour"), "ok 2/hour 1")
 	r.refused(&rls.RateLimitRequest{Descriptors: descriptors("user=a")}, codes.InvalidArgument)
 	r.refused(&rls.RateLimitRequest{Domain: "edge"}, codes.InvalidArgument)
-	odd := &common.RateLimitDescriptor{Limit: &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1, Unit: types.RateLimitUnit(99)}}
-	r.refused(&rls.RateLimitRequest{Domain: "edge", Descriptors: []*common.RateLimitDescriptor{odd}}, codes.InvalidArgument)
+	odd := &common.RateLimitDescriptor{Limit: &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1,
+		Unit: types.RateLimitUnit(99)}}
+	r.refused(&rls.RateLimitRequest{Domain: "edge", Descriptors: []*common.RateLimitDescriptor{odd}},
+		codes.InvalidArgument)
 	want(t, r.ask("edge", "user=a"), "ok 100/minute 96 per-minute") // on the same connection as all that
 }
 
@@ -78,7 +83,9 @@ func TestBoundConnections(t *testing.T) {
 	r.bounded(BoundConnections, 1)
 	_ = r.conn.Close()
 	next := rls.NewRateLimitServiceClient(r.dial())
-	if _, err := next.ShouldRateLimit(within(t), &rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a")}, grpc.WaitForReady(true)); err != nil {
+	if _, err := next.ShouldRateLimit(within(t),
+		&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a")},
+		grpc.WaitForReady(true)); err != nil {
 		t.Errorf("there is no room after a connection was closed: %v", err)
 	}
 }
@@ -86,7 +93,8 @@ func TestBoundConnections(t *testing.T) {
 // blocked is a chain whose throttle does not answer before it is let go.
 func blocked(t *testing.T) (chain *policy.Chain, judging chan struct{}, free chan struct{}) {
 	judging, free = make(chan struct{}, 10), make(chan struct{})
-	chain = newChain(t, policy.NewLink("slow", spy{judge: func(*weir.Event, *weir.Answer) { judging <- struct{}{}; <-free }}, policy.Closed))
+	chain = newChain(t, policy.NewLink("slow",
+		spy{judge: func(*weir.Event, *weir.Answer) { judging <- struct{}{}; <-free }}, policy.Closed))
 	return chain, judging, free
 }
 
@@ -98,7 +106,8 @@ func TestBoundRequests(t *testing.T) {
 	r.swap(o, Parts{Domains: map[string]*policy.Chain{"edge": chain}})
 	done := make(chan error)
 	go func() {
-		_, err := r.rls.ShouldRateLimit(within(t), &rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a")})
+		_, err := r.rls.ShouldRateLimit(within(t),
+			&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a")})
 		done <- err
 	}()
 	<-judging
@@ -114,7 +123,8 @@ func TestBoundRequests(t *testing.T) {
 // TestMalformed: bytes that are no request cost nobody else anything.
 func TestMalformed(t *testing.T) {
 	r := newRig(t, edge("user"), map[string]quota.Options{"plans": perMinute(100)})
-	for _, garbage := range []string{"GET / HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\x16\x03\x01\x00\x05hello"} {
+	for _, garbage := range []string{"GET / HTTP/1.1\r\n\r\n",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\x16\x03\x01\x00\x05hello"} {
 		c, err := net.Dial("tcp", r.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -129,7 +139,8 @@ func TestMalformed(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	err := r.conn.Invoke(within(t), rls.RateLimitService_ShouldRateLimit_FullMethodName, raw("\xff\xff\xff"), &raw2{}, grpc.ForceCodec(rawCodec{}))
+	err := r.conn.Invoke(within(t), rls.RateLimitService_ShouldRateLimit_FullMethodName, raw("\xff\xff\xff"), &raw2{},
+		grpc.ForceCodec(rawCodec{}))
 	if status.Code(err) == codes.OK {
 		t.Error("bytes that are no message were answered")
 	}
@@ -152,7 +163,8 @@ func TestDeadline(t *testing.T) {
 	r := newRig(t, edge("user"), map[string]quota.Options{"plans": perMinute(1)})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := rateLimitServer{gate: r.Gate}.ShouldRateLimit(ctx, &rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a")})
+	_, err := rateLimitServer{gate: r.Gate}.ShouldRateLimit(ctx,
+		&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a")})
 	if status.Code(err) != codes.Canceled {
 		t.Errorf("the error is %v", err)
 	}

@@ -35,7 +35,8 @@ func (g *Gate) enter(ctx context.Context) (*visit, error) {
 	v.gate, v.setup, v.now = g, g.setup.Load(), g.env.Clock.Now()
 	if g.requests.Add(1) > int64(v.setup.opts.Bounds.Requests) {
 		g.env.Observer.Bounded(BoundRequests)
-		return v, status.Errorf(codes.ResourceExhausted, "there are as many requests under way as the gate takes: %d", v.setup.opts.Bounds.Requests)
+		return v, status.Errorf(codes.ResourceExhausted, "there are as many requests under way as the gate takes: %d",
+			v.setup.opts.Bounds.Requests)
 	}
 	if err := ctx.Err(); err != nil {
 		return v, status.FromContextError(err).Err()
@@ -43,7 +44,8 @@ func (g *Gate) enter(ctx context.Context) (*visit, error) {
 	return v, nil
 }
 
-// leave, deferred, ends a call: it settles what nobody has settled, keeps a panic from taking others down, and tells what became of it.
+// leave, deferred, ends a call: it settles what nobody has settled, keeps a panic from taking others down, and tells
+// what became of it.
 func (v *visit) leave(service string, code *string, err *error) {
 	g := v.gate
 	if failure := recover(); failure != nil {
@@ -94,7 +96,8 @@ func (v *visit) settle(done bool) {
 // errTooLong means that a turn did not come within max_wait.
 var errTooLong = errors.New("the turn did not come in time")
 
-// await holds the call until the turn of a pass comes, or is called off, or it has been held for as long as the options allow.
+// await holds the call until the turn of a pass comes, or is called off, or it has been held for as long as the options
+// allow.
 func (v *visit) await(ctx context.Context, p *policy.Pass) error {
 	g := v.gate
 	if !v.worthWaiting(p) {

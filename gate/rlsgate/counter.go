@@ -41,7 +41,8 @@ func (c *counters) get(r Rule) (*counter, error) {
 	return made.(*counter), nil
 }
 
-// override returns the counter of an override. There are at most so many besides those of the files; full means that this is one more.
+// override returns the counter of an override. There are at most so many besides those of the files; full means that
+// this is one more.
 func (c *counters) override(r Rule, most int) (made *counter, full bool, err error) {
 	if known, ok := c.made.Load(r); ok {
 		return known.(*counter), false, nil
@@ -63,9 +64,10 @@ func (c *counters) override(r Rule, most int) (made *counter, full bool, err err
 // fills is how often a hit that does not fit tries to use up what is left, while others do the same.
 const fills = 8
 
-// hit charges hits to an account, as the original does: also those that go beyond the limit count, until the window ends. Without hits it
-// only looks. It returns how much of the limit is left, and whether it has been passed.
-func (c *counter) hit(ctx context.Context, ev *weir.Event, a *weir.Answer, hits uint64) (left uint32, over bool, err error) {
+// hit charges hits to an account, as the original does: also those that go beyond the limit count, until the window
+// ends. Without hits it only looks. It returns how much of the limit is left, and whether it has been passed.
+func (c *counter) hit(ctx context.Context, ev *weir.Event, a *weir.Answer, hits uint64) (left uint32, over bool,
+	err error) {
 	ev.Plan = c.plan
 	room := c.rule.Room()
 	if hits == 0 {

@@ -17,7 +17,8 @@ import (
 	"weir"
 )
 
-// A refusal is what a client is told when its request is denied: a problem (RFC 9457), in the words of weir's own gate for HTTP.
+// A refusal is what a client is told when its request is denied: a problem (RFC 9457), in the words of weir's own gate
+// for HTTP.
 type refusal struct {
 	Type       string `json:"type"`
 	Title      string `json:"title"`
@@ -106,7 +107,8 @@ func period(w weir.Window) string {
 	return w.String()
 }
 
-// retryAfter returns after how many seconds a denied client may come back, at least 1; 0 means that there is no use, or no saying.
+// retryAfter returns after how many seconds a denied client may come back, at least 1; 0 means that there is no use, or
+// no saying.
 func retryAfter(a *weir.Answer, now time.Time) int64 {
 	switch a.Reason {
 	case weir.NoAccount, weir.TooCostly, weir.Forged, weir.Replayed:
@@ -145,7 +147,8 @@ func (v *visit) deny(doc refusal) *auth.CheckResponse {
 	}
 	doc.Title, doc.RequestID = http.StatusText(doc.Status), v.event.ID
 	body, _ := json.Marshal(&doc)
-	headers := []*core.HeaderValueOption{set("content-type", "application/problem+json"), set("cache-control", "no-store"),
+	headers := []*core.HeaderValueOption{set("content-type", "application/problem+json"),
+		set("cache-control", "no-store"),
 		set("x-content-type-options", "nosniff")}
 	if doc.RetryAfter > 0 {
 		headers = append(headers, set("retry-after", strconv.FormatInt(doc.RetryAfter, 10)))
@@ -159,7 +162,8 @@ func (v *visit) deny(doc refusal) *auth.CheckResponse {
 	return &auth.CheckResponse{
 		Status: &rpc.Status{Code: int32(rpcCodes[doc.Status]), Message: doc.Detail},
 		HttpResponse: &auth.CheckResponse_DeniedResponse{DeniedResponse: &auth.DeniedHttpResponse{
-			Status: &types.HttpStatus{Code: types.StatusCode(doc.Status)}, Headers: headers, Body: string(body) + "\n"}},
+			Status: &types.HttpStatus{Code: types.StatusCode(doc.Status)}, Headers: headers,
+			Body: string(body) + "\n"}},
 	}
 }
 
@@ -173,16 +177,20 @@ func (v *visit) allow(a *weir.Answer) *auth.CheckResponse {
 }
 
 func set(key, value string) *core.HeaderValueOption {
-	return &core.HeaderValueOption{Header: &core.HeaderValue{Key: key, Value: value}, AppendAction: core.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD}
+	return &core.HeaderValueOption{Header: &core.HeaderValue{Key: key, Value: value},
+		AppendAction: core.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD}
 }
 
 func also(key, value string) *core.HeaderValueOption {
-	return &core.HeaderValueOption{Header: &core.HeaderValue{Key: key, Value: value}, AppendAction: core.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD}
+	return &core.HeaderValueOption{Header: &core.HeaderValue{Key: key, Value: value},
+		AppendAction: core.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD}
 }
 
-// appendRateLimit adds RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for the rules that a request met, as weir's own
-// gate for HTTP does. A rule that is met twice, when the event is judged and when it enters, is told once.
-func appendRateLimit(headers []*core.HeaderValueOption, figures []weir.Figure, now time.Time) []*core.HeaderValueOption {
+// appendRateLimit adds RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for the rules that a
+// request met, as weir's own gate for HTTP does. A rule that is met twice, when the event is judged and when it enters,
+// is told once.
+func appendRateLimit(headers []*core.HeaderValueOption, figures []weir.Figure,
+	now time.Time) []*core.HeaderValueOption {
 	var policy, limit []byte
 	for i := range figures {
 		f, name, later := &figures[i], figures[i].Rule, false

@@ -1,12 +1,13 @@
-// Package rlsgate answers Envoy: its rate limit service (envoy.service.ratelimit.v3) and its external authorization (ext_authz v3), over gRPC,
-// with the same throttles as every other gate.
+// Package rlsgate answers Envoy: its rate limit service (envoy.service.ratelimit.v3) and its external authorization
+// (ext_authz v3), over gRPC, with the same throttles as every other gate.
 //
 // Most callers want New, Listen, Start and Stop; Prepare takes new options while requests are under way.
 //
-// What the rate limit service says about a domain is configured in one of two ways. In weir's own way, a domain has a list of throttles, and
-// each descriptor that names an account is an event which they judge. What one descriptor of a request would take is given back when another
-// one is refused. Or a domain comes from a file of envoyproxy/ratelimit: then every descriptor that matches a rule is charged by itself,
-// refused or not, and the answers are those of the original, request by request. What nobody has configured is let through, as there.
+// What the rate limit service says about a domain is configured in one of two ways. In weir's own way, a domain has a
+// list of throttles, and each descriptor that names an account is an event which they judge. What one descriptor of a
+// request would take is given back when another one is refused. Or a domain comes from a file of envoyproxy/ratelimit:
+// then every descriptor that matches a rule is charged by itself, refused or not, and the answers are those of the
+// original, request by request. What nobody has configured is let through, as there.
 //
 // The answers differ from the original's in this:
 //   - Beyond a limit nothing more is remembered than that it was passed. Where two limits count the same thing, the figures of the higher one
@@ -20,9 +21,10 @@
 //     expiry has no meaning here. A key that stands where it has no meaning is a mistake, where the original passes over it.
 //   - Errors have gRPC codes that fit, where the original knows Unknown alone; whoever asks sees an error in both cases.
 //
-// An answer that is an error makes an Envoy go on, unless it was told otherwise (failure_mode_deny). So what a client can bring about by what
-// it sends is never answered by an error: it is counted, or over the limit.
+// An answer that is an error makes an Envoy go on, unless it was told otherwise (failure_mode_deny). So what a client
+// can bring about by what it sends is never answered by an error: it is counted, or over the limit.
 //
-// What a caller may take of the gate is bounded: connections, requests at once, the size of a message, descriptors, entries and their
-// length. Time comes from Env.Clock, with one exception: deadlines of sockets and of calls are kept in real time.
+// What a caller may take of the gate is bounded: connections, requests at once, the size of a message, descriptors,
+// entries and their length. Time comes from Env.Clock, with one exception: deadlines of sockets and of calls are kept
+// in real time.
 package rlsgate

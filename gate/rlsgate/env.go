@@ -8,7 +8,8 @@ import (
 	"weir/policy"
 )
 
-// An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor observes.
+// An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor
+// observes.
 type Env struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
@@ -23,9 +24,9 @@ type Parts struct {
 	Domains map[string]*policy.Chain
 	// Authz is the chain of external authorization; nil where the options have none.
 	Authz *policy.Chain
-	// Limit makes, or finds, the throttle that counts a rule of an imported file, or an override in a request. It is called once for each
-	// rule when options are prepared, and for overrides when they are first met. It may be nil where nothing is imported; overrides are
-	// then left out of account.
+	// Limit makes, or finds, the throttle that counts a rule of an imported file, or an override in a request. It is
+	// called once for each rule when options are prepared, and for overrides when they are first met. It may be nil
+	// where nothing is imported; overrides are then left out of account.
 	Limit func(Rule) (*policy.Link, error)
 }
 
@@ -68,11 +69,14 @@ const (
 	BoundEntries     = "entries"
 	BoundValue       = "value"
 	BoundOverrides   = "overrides"
-	BoundAccount     = "account" // a request or a descriptor that names its account twice, or in a way that servers read differently
+	// a request or a descriptor that names its account twice, or in a way that servers read differently
+	BoundAccount = "account"
 )
 
-// BoundNames lists what Observer.Bounded may be told. A message that is too large is turned away before the gate sees it.
-var BoundNames = [...]string{BoundConnections, BoundRequests, BoundDescriptors, BoundEntries, BoundValue, BoundOverrides, BoundAccount}
+// BoundNames lists what Observer.Bounded may be told. A message that is too large is turned away before the gate sees
+// it.
+var BoundNames = [...]string{BoundConnections, BoundRequests, BoundDescriptors, BoundEntries, BoundValue,
+	BoundOverrides, BoundAccount}
 
 func (e Env) withDefaults() Env {
 	if e.Clock == nil {

@@ -71,7 +71,8 @@ type level struct {
 	below     map[string]*level // by key, or key_value
 	wildcards []wildcard        // in the order of the file: the first that matches counts
 	rule      *rule             // nil where nothing is limited
-	shared    string            // the pattern that stands for all values that match it, as key_value*; empty where each value counts by itself
+	// the pattern that stands for all values that match it, as key_value*; empty where each value counts by itself
+	shared string
 }
 
 // A wildcard is a descriptor that ends in a star.
@@ -101,8 +102,8 @@ func (l *level) each(f func(*rule)) {
 	}
 }
 
-// Read reads a file, or the files of a folder that end in .yaml or .yml, in the order of their names. merge lets several files add to the
-// same domain. Its error joins FileErrors, one for each mistake.
+// Read reads a file, or the files of a folder that end in .yaml or .yml, in the order of their names. merge lets
+// several files add to the same domain. Its error joins FileErrors, one for each mistake.
 func Read(path string, merge bool) (*Imported, error) {
 	files, err := filesOf(path)
 	if err != nil {
@@ -141,7 +142,8 @@ func filesOf(path string) ([]string, error) {
 	}
 	var files []string
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && (ext == ".yaml" || ext == ".yml") {
+		if ext := filepath.Ext(e.Name()); !e.IsDir() && !strings.HasPrefix(e.Name(), ".") &&
+			(ext == ".yaml" || ext == ".yml") {
 			files = append(files, filepath.Join(path, e.Name()))
 		}
 	}
@@ -150,7 +152,8 @@ func filesOf(path string) ([]string, error) {
 		return nil, &FileError{File: path, Msg: "the folder has no files that end in .yaml or .yml",
 			Hint: "name the folder that RUNTIME_ROOT, RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY make up"}
 	case n > maxFiles:
-		return nil, &FileError{File: path, Msg: fmt.Sprintf("%d files are too many", n), Hint: fmt.Sprintf("at most %d", maxFiles)}
+		return nil, &FileError{File: path, Msg: fmt.Sprintf("%d files are too many", n),
+			Hint: fmt.Sprintf("at most %d", maxFiles)}
 	}
 	return files, nil
 }
@@ -186,7 +189,8 @@ type compiler struct {
 // The keys that the format knows, by where they stand.
 var (
 	rootKeys       = []string{"domain", "descriptors"}
-	descriptorKeys = []string{"key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode", "detailed_metric", "value_to_metric",
+	descriptorKeys = []string{"key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
+		"detailed_metric", "value_to_metric",
 		"share_threshold"}
 	limitKeys   = []string{"unit", "requests_per_unit", "unlimited", "name", "replaces"}
 	replaceKeys = []string{"name"}
@@ -206,7 +210,8 @@ func (c *compiler) compile(text string) {
 	top, known := c.into.domains[domain]
 	switch {
 	case known && !c.merge:
-		c.fail(fields["domain"], fmt.Sprintf("the domain %q is configured twice", domain), "merge_domains: true lets several files add to it")
+		c.fail(fields["domain"], fmt.Sprintf("the domain %q is configured twice", domain),
+			"merge_domains: true lets several files add to it")
 		return
 	case !known:
 		top = newLevel()
@@ -251,7 +256,8 @@ func (c *compiler) descriptor(into *level, n *node, depth int) {
 	star := strings.HasSuffix(name, "*")
 	if c.bool(fields["share_threshold"]) {
 		if !star {
-			c.fail(fields["share_threshold"], "only a value that ends in * can share its threshold", "write value: "+value+"*, or leave share_threshold out")
+			c.fail(fields["share_threshold"], "only a value that ends in * can share its threshold",
+				"write value: "+value+"*, or leave share_threshold out")
 		}
 		next.shared = name
 	}
@@ -264,7 +270,8 @@ func (c *compiler) descriptor(into *level, n *node, depth int) {
 		}
 	}
 	if _, twice := into.below[name]; twice && key != "" {
-		c.fail(n, fmt.Sprintf("there is another descriptor %q on this level", name), "key and value together must differ")
+		c.fail(n, fmt.Sprintf("there is another descriptor %q on this level", name),
+			"key and value together must differ")
 	}
 	c.descriptors(next, fields["descriptors"], depth+1)
 	into.below[name] = next
@@ -308,7 +315,8 @@ func (c *compiler) limit(n *node) *rule {
 	if len(c.errs) > before {
 		return nil
 	}
-	r.told = &rls.RateLimitResponse_RateLimit{Name: r.name, RequestsPerUnit: r.Limit, Unit: rls.RateLimitResponse_RateLimit_Unit(r.Unit)}
+	r.told = &rls.RateLimitResponse_RateLimit{Name: r.name, RequestsPerUnit: r.Limit,
+		Unit: rls.RateLimitResponse_RateLimit_Unit(r.Unit)}
 	return r
 }
 

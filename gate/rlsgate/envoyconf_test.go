@@ -15,39 +15,63 @@ import (
 // TestFileErrors: every mistake is told at once, where it stands, with what to do about it.
 func TestFileErrors(t *testing.T) {
 	for name, c := range map[string]struct{ file, want string }{
-		"nothing":          {"", "f: the file is empty (write domain: and descriptors:)"},
-		"comments only":    {"# nothing\n", "f: the file is empty (write domain: and descriptors:)"},
-		"no domain":        {"descriptors: []\n", "f:1:1: the file names no domain (write domain: edge)"},
-		"empty domain":     {"domain: ''\n", "f:1:1: the file names no domain (write domain: edge)"},
-		"no mapping":       {"- a\n", "f:1:1: the file is a mapping (write key: value)"},
-		"no key":           {"domain: d\ndescriptors:\n- value: x\n", "f:3:3: the descriptor has no key (write key: remote_address)"},
-		"unknown key":      {"domain: d\ndescriptor: []\n", `f:2:1: unknown key "descriptor" in the file (did you mean "descriptors"?)`},
-		"misplaced":        {"domain: d\ndescriptors:\n- key: a\n  unit: day\n", `f:4:3: unknown key "unit" in a descriptor (it belongs in rate_limit)`},
-		"twice":            {"domain: d\ndomain: e\n", `f:2:1: the key "domain" comes twice (leave one out)`},
-		"same descriptor":  {"domain: d\ndescriptors:\n- key: a\n  value: b\n- key: a_b\n", `f:5:3: there is another descriptor "a_b" on this level (key and value together must differ)`},
-		"unit":             {rateLimit("unit: secnd, requests_per_unit: 1"), `f:4:22: "secnd" is not a unit (did you mean "second"?)`},
-		"unit unknown":     {rateLimit("unit: UNKNOWN, requests_per_unit: 1"), `f:4:22: "UNKNOWN" is not a unit (one of second, minute, hour, day, week, month, year)`},
-		"no unit":          {rateLimit("requests_per_unit: 1"), "f:4:15: the rate_limit has no unit (write unit: second)"},
-		"negative":         {rateLimit("unit: day, requests_per_unit: -1"), `f:4:46: "-1" is not a number of requests (a whole number up to 4294967295)`},
-		"too many":         {rateLimit("unit: day, requests_per_unit: 4294967296"), `f:4:46: "4294967296" is not a number of requests (a whole number up to 4294967295)`},
-		"fraction":         {rateLimit("unit: day, requests_per_unit: 1.5"), `f:4:46: "1.5" is not a number of requests (a whole number up to 4294967295)`},
-		"unlimited unit":   {rateLimit("unit: day, unlimited: true"), "f:4:22: what is unlimited has no unit (leave it out)"},
-		"not a bool":       {rateLimit("unit: day, unlimited: maybe"), `f:4:38: "maybe" is neither true nor false (write true or false, without quotes)`},
-		"quoted bool":      {rateLimit("unlimited: 'true'"), "f:4:27: \"true\" is neither true nor false (write true or false, without quotes)\nf:4:15: the rate_limit has no unit (write unit: second)"},
-		"replaces itself":  {rateLimit("unit: day, name: x, replaces: [{name: x}]"), `f:4:47: the rate_limit "x" cannot replace itself`},
-		"replaces nothing": {rateLimit("unit: day, replaces: [{name: ''}]"), "f:4:38: nobody says what is replaced (write - name: the name of a rate_limit)"},
-		"shared":           {"domain: d\ndescriptors:\n- key: a\n  value: b\n  share_threshold: true\n", "f:5:20: only a value that ends in * can share its threshold (write value: b*, or leave share_threshold out)"},
-		"list of words":    {"domain: d\ndescriptors: [a]\n", "f:2:15: a descriptor is a mapping (write key: value)"},
-		"tab":              {"domain: d\ndescriptors:\n\t- key: a\n", "f:3:1: a tab stands where YAML wants spaces (indent with spaces)"},
-		"two documents":    {"domain: d\n---\ndomain: e\n", "f:3:1: a second document starts here (the original would not read it; leave the --- out)"},
-		"alias":            {"domain: *d\n", `f:1:9: there is no anchor "d" before this (quote a value that starts with *)`},
-		"tag":              {"domain: !!str d\n", "f:1:9: tags are not read here (leave it out, or quote a value that starts with !)"},
-		"not text":         {"domain: \xff\n", "f: this is not UTF-8 text (is it the right file?)"},
+		"nothing":       {"", "f: the file is empty (write domain: and descriptors:)"},
+		"comments only": {"# nothing\n", "f: the file is empty (write domain: and descriptors:)"},
+		"no domain":     {"descriptors: []\n", "f:1:1: the file names no domain (write domain: edge)"},
+		"empty domain":  {"domain: ''\n", "f:1:1: the file names no domain (write domain: edge)"},
+		"no mapping":    {"- a\n", "f:1:1: the file is a mapping (write key: value)"},
+		"no key": {"domain: d\ndescriptors:\n- value: x\n",
+			"f:3:3: the descriptor has no key (write key: remote_address)"},
+		"unknown key": {"domain: d\ndescriptor: []\n",
+			`f:2:1: unknown key "descriptor" in the file (did you mean "descriptors"?)`},
+		"misplaced": {"domain: d\ndescriptors:\n- key: a\n  unit: day\n",
+			`f:4:3: unknown key "unit" in a descriptor (it belongs in rate_limit)`},
+		"twice": {"domain: d\ndomain: e\n", `f:2:1: the key "domain" comes twice (leave one out)`},
+		"same descriptor": {"domain: d\ndescriptors:\n- key: a\n  value: b\n- key: a_b\n",
+			`f:5:3: there is another descriptor "a_b" on this level (key and value together must differ)`},
+		"unit": {rateLimit("unit: secnd, requests_per_unit: 1"),
+			`f:4:22: "secnd" is not a unit (did you mean "second"?)`},
+		"unit unknown": {rateLimit("unit: UNKNOWN, requests_per_unit: 1"),
+			`f:4:22: "UNKNOWN" is not a unit (one of second, minute, hour, day, week, month, year)`},
+		"no unit": {rateLimit("requests_per_unit: 1"),
+			"f:4:15: the rate_limit has no unit (write unit: second)"},
+		"negative": {rateLimit("unit: day, requests_per_unit: -1"),
+			`f:4:46: "-1" is not a number of requests (a whole number up to 4294967295)`},
+		"too many": {rateLimit("unit: day, requests_per_unit: 4294967296"),
+			`f:4:46: "4294967296" is not a number of requests (a whole number up to 4294967295)`},
+		"fraction": {rateLimit("unit: day, requests_per_unit: 1.5"),
+			`f:4:46: "1.5" is not a number of requests (a whole number up to 4294967295)`},
+		"unlimited unit": {rateLimit("unit: day, unlimited: true"),
+			"f:4:22: what is unlimited has no unit (leave it out)"},
+		"not a bool": {rateLimit("unit: day, unlimited: maybe"),
+			`f:4:38: "maybe" is neither true nor false (write true or false, without quotes)`},
+		"quoted bool": {rateLimit("unlimited: 'true'"),
+			"f:4:27: \"true\" is neither true nor false (write true or false, without quotes)\nf:4:15: the " +
+				"rate_limit has no unit (write unit: second)"},
+		"replaces itself": {rateLimit("unit: day, name: x, replaces: [{name: x}]"),
+			`f:4:47: the rate_limit "x" cannot replace itself`},
+		"replaces nothing": {rateLimit("unit: day, replaces: [{name: ''}]"),
+			"f:4:38: nobody says what is replaced (write - name: the name of a rate_limit)"},
+		"shared": {"domain: d\ndescriptors:\n- key: a\n  value: b\n  share_threshold: true\n",
+			"f:5:20: only a value that ends in * can share its threshold (write value: b*, or leave share_threshold " +
+				"out)"},
+		"list of words": {"domain: d\ndescriptors: [a]\n", "f:2:15: a descriptor is a mapping (write key: value)"},
+		"tab": {"domain: d\ndescriptors:\n\t- key: a\n",
+			"f:3:1: a tab stands where YAML wants spaces (indent with spaces)"},
+		"two documents": {"domain: d\n---\ndomain: e\n",
+			"f:3:1: a second document starts here (the original would not read it; leave the --- out)"},
+		"alias": {"domain: *d\n", `f:1:9: there is no anchor "d" before this (quote a value that starts with *)`},
+		"tag": {"domain: !!str d\n",
+			"f:1:9: tags are not read here (leave it out, or quote a value that starts with !)"},
+		"not text": {"domain: \xff\n", "f: this is not UTF-8 text (is it the right file?)"},
 		"several": {"domain: d\nx: 1\ndescriptors:\n- kee: a\n- key: b\n  rate_limit: {unit: dai}\n",
 			"f:2:1: unknown key \"x\" in the file (there are domain, descriptors)\n" +
-				"f:4:3: unknown key \"kee\" in a descriptor (did you mean \"key\"?)\nf:6:22: \"dai\" is not a unit (did you mean \"day\"?)"},
-		"deep":    {"domain: d\n" + deep(maxLevels+1), fmt.Sprintf("f:%d:%d: descriptors are nested deeper than 20 levels", 2*maxLevels+3, 2*maxLevels+1)},
-		"deeper":  {"domain: " + strings.Repeat("[", 1000), "f:1:58: lists and mappings are nested deeper than 50 levels"},
+				"f:4:3: unknown key \"kee\" in a descriptor (did you mean \"key\"?)\nf:6:22: \"dai\" is not a unit " +
+				"(did you mean \"day\"?)"},
+		"deep": {"domain: d\n" + deep(maxLevels+1),
+			fmt.Sprintf("f:%d:%d: descriptors are nested deeper than 20 levels", 2*maxLevels+3, 2*maxLevels+1)},
+		"deeper": {"domain: " + strings.Repeat("[", 1000),
+			"f:1:58: lists and mappings are nested deeper than 50 levels"},
 		"wide":    {"domain: d\n" + strings.Repeat("x: 1\n", maxKeys), "f:1001:2: a mapping has more than 1000 keys"},
 		"a value": {"domain: d\ndescriptors:\n- key: [a]\n", "f:3:8: a single value is wanted here"},
 	} {
@@ -72,7 +96,8 @@ func TestFileBounds(t *testing.T) {
 	if got := compile("domain: d\ndescriptors: [{key: a}, {key: b, descriptors: [{key: c}]}]\n", 3); got != "<nil>" {
 		t.Error(got)
 	}
-	if got := compile("domain: d\ndescriptors: [{key: a}, {key: b, descriptors: [{key: c}]}]\n", 2); !strings.Contains(got, "f:2:48: there are more than 100000 descriptors") {
+	if got := compile("domain: d\ndescriptors: [{key: a}, {key: b, descriptors: [{key: c}]}]\n",
+		2); !strings.Contains(got, "f:2:48: there are more than 100000 descriptors") {
 		t.Error(got)
 	}
 	// Each item takes the keys of all before it.
@@ -119,21 +144,25 @@ func TestFolder(t *testing.T) {
 		t.Errorf("read %v, %v", got, err)
 	}
 	put("c.yaml", strings.Replace(oneRule(2), "user", "other", 1))
-	if _, err := Read(folder, false); err == nil || !strings.Contains(err.Error(), `c.yaml:1:9: the domain "edge" is configured twice (merge_domains: true`) {
+	if _, err := Read(folder, false); err == nil ||
+		!strings.Contains(err.Error(), `c.yaml:1:9: the domain "edge" is configured twice (merge_domains: true`) {
 		t.Errorf("a domain in two files: %v", err)
 	}
 	if got, err := Read(folder, true); err != nil || fmt.Sprint(got.Rules()) != "[1/minute 2/minute]" {
 		t.Errorf("merged: %v, %v", got, err)
 	}
 	put("d.yaml", oneRule(3))
-	if _, err := Read(folder, true); err == nil || !strings.Contains(err.Error(), `there is another descriptor "user"`) {
+	if _, err := Read(folder, true); err == nil ||
+		!strings.Contains(err.Error(), `there is another descriptor "user"`) {
 		t.Errorf("the same descriptor in two files: %v", err)
 	}
-	if _, err := Read(filepath.Join(folder, "none"), false); err == nil || !strings.Contains(err.Error(), "cannot be read: no such file") {
+	if _, err := Read(filepath.Join(folder, "none"), false); err == nil ||
+		!strings.Contains(err.Error(), "cannot be read: no such file") {
 		t.Errorf("no file: %v", err)
 	}
 	put("big.yaml", strings.Repeat("#", maxFile+1))
-	if _, err := Read(filepath.Join(folder, "big.yaml"), false); err == nil || !strings.Contains(err.Error(), "too large (at most 1MiB") {
+	if _, err := Read(filepath.Join(folder, "big.yaml"), false); err == nil ||
+		!strings.Contains(err.Error(), "too large (at most 1MiB") {
 		t.Errorf("too large a file: %v", err)
 	}
 	put("big.yaml", strings.Repeat("#", maxFile))
@@ -176,7 +205,8 @@ descriptors:
 - key: none
   rate_limit:
 `)}, nil)
-	want(t, r.ask("42", "true=007", "true=7", "true=no", "alias=x", "~x=y", "none=x"), "ok 16/hour 15, ok, ok 16/hour 15, ok 16/hour 15, ok 1000/day 999, ok")
+	want(t, r.ask("42", "true=007", "true=7", "true=no", "alias=x", "~x=y", "none=x"),
+		"ok 16/hour 15, ok, ok 16/hour 15, ok 16/hour 15, ok 1000/day 999, ok")
 }
 
 func TestUnits(t *testing.T) {
@@ -184,10 +214,12 @@ func TestUnits(t *testing.T) {
 		name   string
 		period time.Duration
 	}{
-		Second: {"second", time.Second}, Minute: {"minute", time.Minute}, Hour: {"hour", time.Hour}, Day: {"day", 24 * time.Hour},
+		Second: {"second", time.Second}, Minute: {"minute", time.Minute}, Hour: {"hour", time.Hour},
+		Day:  {"day", 24 * time.Hour},
 		Week: {"week", 168 * time.Hour}, Month: {"month", 720 * time.Hour}, Year: {"year", 8760 * time.Hour},
 	} {
-		if got, ok := parseUnit(strings.ToUpper(c.name)); !ok || got != u || u.String() != c.name || u.Period() != c.period {
+		if got, ok := parseUnit(strings.ToUpper(c.name)); !ok || got != u || u.String() != c.name ||
+			u.Period() != c.period {
 			t.Errorf("%s is %v, %v", c.name, got, got.Period())
 		}
 	}
@@ -207,27 +239,40 @@ func TestOptions(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"good":           {func(*Options) {}, ""},
-		"no address":     {func(o *Options) { o.Listen = "" }, "listen: the gate has no address"},
-		"no port":        {func(o *Options) { o.Listen = "localhost" }, "listen: \"localhost\" is not an address with a port"},
-		"a bad port":     {func(o *Options) { o.Listen = ":70000" }, "listen: \":70000\" is not an address with a port"},
-		"relative":       {func(o *Options) { o.Listen = "unix:x" }, "not the path of a socket from the root on"},
-		"socket on tcp":  {func(o *Options) { o.Socket.Mode = "0600" }, "socket: the gate does not listen on a socket"},
-		"mode":           {func(o *Options) { o.Listen, o.Socket.Mode = "unix:/x", "9" }, "socket.mode: \"9\" is not a mode"},
+		"good":       {func(*Options) {}, ""},
+		"no address": {func(o *Options) { o.Listen = "" }, "listen: the gate has no address"},
+		"no port": {func(o *Options) { o.Listen = "localhost" },
+			"listen: \"localhost\" is not an address with a port"},
+		"a bad port": {func(o *Options) { o.Listen = ":70000" },
+			"listen: \":70000\" is not an address with a port"},
+		"relative":      {func(o *Options) { o.Listen = "unix:x" }, "not the path of a socket from the root on"},
+		"socket on tcp": {func(o *Options) { o.Socket.Mode = "0600" }, "socket: the gate does not listen on a socket"},
+		"mode": {func(o *Options) { o.Listen, o.Socket.Mode = "unix:/x", "9" },
+			"socket.mode: \"9\" is not a mode"},
 		"nothing to ask": {func(o *Options) { o.Domains = nil }, "there is nothing to ask the gate for"},
-		"no throttles":   {func(o *Options) { o.Domains = map[string]Domain{"d": {}} }, "domains.d.throttles: a domain without throttles"},
-		"no name":        {func(o *Options) { o.Domains = map[string]Domain{"": {Throttles: []string{"x"}}} }, "a domain's name has between 1 and 256"},
+		"no throttles": {func(o *Options) { o.Domains = map[string]Domain{"d": {}} },
+			"domains.d.throttles: a domain without throttles"},
+		"no name": {func(o *Options) { o.Domains = map[string]Domain{"": {Throttles: []string{"x"}}} },
+			"a domain's name has between 1 and 256"},
 		"keys": {func(o *Options) {
 			o.Domains = map[string]Domain{"d": {Throttles: []string{"x"}, Account: []string{"a", "", "a"}}}
 		},
-			"domains.d.account[1]: a key of descriptors is not empty (write the key as Envoy's rate_limits actions do)\ndomains.d.account[2]: the key \"a\" is listed twice"},
-		"merge":         {func(o *Options) { o.MergeDomains = true }, "merge_domains: there are no files to merge"},
-		"wait":          {func(o *Options) { o.MaxWait = weir.Duration(time.Hour) }, "max_wait: 1h is out of bounds"},
-		"header":        {func(o *Options) { o.Headers.Reset = "a b" }, "headers.reset: \"a b\" is not the name of a header"},
-		"authz":         {func(o *Options) { o.Authz = &Authz{Account: []string{"hedaer:x"}} }, "authz.throttles: without throttles everything is allowed"},
-		"account":       {func(o *Options) { o.Authz = &Authz{Throttles: []string{"x"}, Account: []string{"hedaer:x"}} }, "authz.account[0]: an account cannot be found"},
-		"forwarded":     {func(o *Options) { o.Authz = &Authz{Throttles: []string{"x"}, ForwardedHeader: "via"} }, "authz.forwarded_header: unknown"},
-		"descriptors":   {func(o *Options) { o.Bounds.Descriptors = 1001 }, "bounds.descriptors: 1001 is out of bounds"},
+			"domains.d.account[1]: a key of descriptors is not empty (write the key as Envoy's rate_limits actions " +
+				"do)\ndomains.d.account[2]: the key \"a\" is listed twice"},
+		"merge": {func(o *Options) { o.MergeDomains = true }, "merge_domains: there are no files to merge"},
+		"wait":  {func(o *Options) { o.MaxWait = weir.Duration(time.Hour) }, "max_wait: 1h is out of bounds"},
+		"header": {func(o *Options) { o.Headers.Reset = "a b" },
+			"headers.reset: \"a b\" is not the name of a header"},
+		"authz": {func(o *Options) { o.Authz = &Authz{Account: []string{"hedaer:x"}} },
+			"authz.throttles: without throttles everything is allowed"},
+		"account": {func(o *Options) {
+			o.Authz = &Authz{Throttles: []string{"x"},
+				Account: []string{"hedaer:x"}}
+		}, "authz.account[0]: an account cannot be found"},
+		"forwarded": {func(o *Options) { o.Authz = &Authz{Throttles: []string{"x"}, ForwardedHeader: "via"} },
+			"authz.forwarded_header: unknown"},
+		"descriptors": {func(o *Options) { o.Bounds.Descriptors = 1001 },
+			"bounds.descriptors: 1001 is out of bounds"},
 		"message":       {func(o *Options) { o.Bounds.Message = 1 }, "bounds.message: 1B is out of bounds"},
 		"silent":        {func(o *Options) { o.Timeouts.Silent = 1 }, "timeouts.silent: "},
 		"config absent": {func(o *Options) { o.Config = "/nowhere" }, ""},
@@ -253,14 +298,17 @@ func TestParts(t *testing.T) {
 	o.Config = write(t, oneRule(1))
 	for _, p := range []Parts{{}, {Limit: newLimits(nil).limit}} {
 		_, err := New(o, p, Env{})
-		for _, want := range []string{`domains.edge: the domain "edge" `, "authz: external authorization has no chain"} {
+		for _, want := range []string{`domains.edge: the domain "edge" `,
+			"authz: external authorization has no chain"} {
 			if !strings.Contains(fmt.Sprint(err), want) {
 				t.Errorf("the mistakes are %v, want %q", err, want)
 			}
 		}
 	}
 	o = withListen(Options{Config: "/nowhere/config.yaml"})
-	if _, err := New(o, Parts{}, Env{}); fmt.Sprint(err) != "config: /nowhere/config.yaml: cannot be read: no such file or directory" {
+	if _,
+		err := New(o, Parts{},
+		Env{}); fmt.Sprint(err) != "config: /nowhere/config.yaml: cannot be read: no such file or directory" {
 		t.Errorf("the mistake is %v", err)
 	}
 }

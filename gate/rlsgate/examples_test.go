@@ -1,7 +1,8 @@
 package rlsgate
 
-// The documented examples of envoyproxy/ratelimit, and what their documentation does not show: the files, a request after the other, and the
-// answers. TestExamples asks weir alone; TestPeer asks the original the same, with longer units.
+// The documented examples of envoyproxy/ratelimit, and what their documentation does not show: the files, a request
+// after the other, and the answers. TestExamples asks weir alone; TestPeer asks the original the same, with longer
+// units.
 var examples = []struct {
 	name  string
 	file  string

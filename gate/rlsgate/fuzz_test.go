@@ -14,7 +14,8 @@ func FuzzFile(f *testing.F) {
 		f.Add(e.file)
 	}
 	f.Add(randomFile)
-	f.Add("domain: d\ndescriptors:\n- &a {key: a, rate_limit: &l {unit: day}}\n- <<: [*a, *a]\n  key: b\n  rate_limit: *l\n")
+	f.Add("domain: d\ndescriptors:\n- &a {key: a, rate_limit: &l {unit: day}}\n- <<: [*a, *a]\n  key: b\n  " +
+		"rate_limit: *l\n")
 	f.Add("domain: d\n---\n? [x]\n: !!y {\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		left := 1000
@@ -108,8 +109,8 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-// plainMatch finds the limit and what is counted: level by level, of all descriptors that begin with what has been matched so far, the
-// one that is the entry itself, else the first wildcard, else the one with the key alone.
+// plainMatch finds the limit and what is counted: level by level, of all descriptors that begin with what has been
+// matched so far, the one that is the entry itself, else the first wildcard, else the one with the key alone.
 func plainMatch(rules []plainRule, entries []*common.RateLimitDescriptor_Entry) (limit, counted string) {
 	var path []string
 	counted = "dom_"
@@ -122,7 +123,8 @@ func plainMatch(rules []plainRule, entries []*common.RateLimitDescriptor_Entry) 
 			switch name := r.path[len(path)]; {
 			case name == e.Key+"_"+e.Value:
 				exact = name
-			case strings.HasSuffix(name, "*") && strings.HasPrefix(e.Key+"_"+e.Value, strings.TrimSuffix(name, "*")) && star == "":
+			case strings.HasSuffix(name, "*") && strings.HasPrefix(e.Key+"_"+e.Value, strings.TrimSuffix(name, "*")) &&
+				star == "":
 				star, shared = name, r.share[len(path)]
 			}
 			if r.path[len(path)] == e.Key {

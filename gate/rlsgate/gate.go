@@ -12,8 +12,8 @@ import (
 	"weir/internal/doorway"
 )
 
-// A Gate is one listener for Envoy with its services. Its methods may be called from several goroutines; the order is New, Listen, Start,
-// any number of Prepare, Stop.
+// A Gate is one listener for Envoy with its services. Its methods may be called from several goroutines; the order is
+// New, Listen, Start, any number of Prepare, Stop.
 type Gate struct {
 	env    Env
 	setup  atomic.Pointer[setup]
@@ -40,7 +40,8 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{env: env.withDefaults(), stop: make(chan struct{}), accepting: make(chan struct{}), ended: make(chan struct{})}
+	g := &Gate{env: env.withDefaults(), stop: make(chan struct{}), accepting: make(chan struct{}),
+		ended: make(chan struct{})}
 	g.setup.Store(s)
 	g.visits.New = func() any { return new(visit) }
 	return g, nil
@@ -89,9 +90,10 @@ func (g *Gate) Start() {
 	}()
 }
 
-// Prepare makes ready to go on with other options and parts; files that the options name are read anew. Everything that can fail happens
-// here; then either commit, which cannot fail, or abort must be called. Requests under way keep what they began with. The listener is kept: a
-// changed listen address is ignored, it takes another gate, and so do other rights on a socket.
+// Prepare makes ready to go on with other options and parts; files that the options name are read anew. Everything that
+// can fail happens here; then either commit, which cannot fail, or abort must be called. Requests under way keep what
+// they began with. The listener is kept: a changed listen address is ignored, it takes another gate, and so do other
+// rights on a socket.
 func (g *Gate) Prepare(o Options, p Parts) (commit, abort func(), err error) {
 	now := g.setup.Load()
 	o.Listen, o.Socket = now.opts.Listen, now.opts.Socket
@@ -114,8 +116,9 @@ func (g *Gate) Prepare(o Options, p Parts) (commit, abort func(), err error) {
 	return commit, abort, nil
 }
 
-// Stop stops accepting and waits until the requests under way have been answered; those that are held for a throttle are answered at once.
-// When ctx ends first, their connections are closed and the error of ctx returned. A second call waits for the first.
+// Stop stops accepting and waits until the requests under way have been answered; those that are held for a throttle
+// are answered at once. When ctx ends first, their connections are closed and the error of ctx returned. A second call
+// waits for the first.
 func (g *Gate) Stop(ctx context.Context) error {
 	g.mu.Lock()
 	first := !g.stopped
@@ -145,7 +148,8 @@ func (g *Gate) Stop(ctx context.Context) error {
 	for _, s := range servers {
 		err = errors.Join(err, s.end(ctx))
 	}
-	// Connections are gone, so that the last requests end by themselves; they must have settled before the throttles are taken down.
+	// Connections are gone, so that the last requests end by themselves; they must have settled before the throttles
+	// are taken down.
 	if !g.idle(lastWait) {
 		g.env.Log.Error("requests are still under way after the stop", "requests", g.requests.Load())
 	}

@@ -92,7 +92,8 @@ func (l *limits) limit(r Rule) (*policy.Link, error) {
 	if l.plans[r.Unit] == nil {
 		l.plans[r.Unit] = map[string]map[string]quota.Override{}
 	}
-	l.plans[r.Unit][r.Plan()] = map[string]quota.Override{r.Unit.String(): {Limit: quota.Amount{N: r.Room(), Set: true}}}
+	l.plans[r.Unit][r.Plan()] = map[string]quota.Override{r.Unit.String(): {Limit: quota.Amount{N: r.Room(),
+		Set: true}}}
 	o := quota.Options{Plans: l.plans[r.Unit], MaxAccounts: 1_000_000, Policies: []quota.Policy{{Name: r.Unit.String(),
 		Limit: quota.Amount{N: 1, Set: true}, Period: weir.Period{Length: r.Unit.Period()}}}}
 	if link := l.links[r.Unit]; link != nil {
@@ -128,12 +129,14 @@ func newRig(t testing.TB, o Options, quotas map[string]quota.Options) *rig {
 
 func startRig(t testing.TB, o Options, quotas map[string]quota.Options, clk clock.Clock, fake *clock.Fake) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: fake, seen: &observer{seen: map[string]int{}}, log: &syncBuffer{}, limits: newLimits(clk.Now)}
+	r := &rig{t: t, clock: fake, seen: &observer{seen: map[string]int{}}, log: &syncBuffer{},
+		limits: newLimits(clk.Now)}
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
 	var err error
-	r.Gate, err = New(o, r.parts(o, quotas), Env{Clock: clk, Log: slog.New(slog.NewTextHandler(r.log, nil)), Observer: r.seen})
+	r.Gate, err = New(o, r.parts(o, quotas),
+		Env{Clock: clk, Log: slog.New(slog.NewTextHandler(r.log, nil)), Observer: r.seen})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,5 +313,6 @@ func write(t testing.TB, text string) string {
 
 // perMinute is a quota of one policy.
 func perMinute(limit int64) quota.Options {
-	return quota.Options{Policies: []quota.Policy{{Name: "per-minute", Limit: quota.Amount{N: limit, Set: true}, Period: weir.Period{Length: time.Minute}}}}
+	return quota.Options{Policies: []quota.Policy{{Name: "per-minute", Limit: quota.Amount{N: limit, Set: true},
+		Period: weir.Period{Length: time.Minute}}}}
 }

@@ -12,8 +12,9 @@ import (
 	"weir"
 )
 
-// judge puts the descriptors that name an account before the chain of their domain. It takes for all of them or for none: when one is
-// refused, what the others took is given back. One that must wait is held where max_wait allows it, and is over the limit elsewhere.
+// judge puts the descriptors that name an account before the chain of their domain. It takes for all of them or for
+// none: when one is refused, what the others took is given back. One that must wait is held where max_wait allows it,
+// and is over the limit elsewhere.
 func (v *visit) judge(ctx context.Context, dom *domain, req *rls.RateLimitRequest, r *reply) error {
 	refused, waits := r.OverallCode == rls.RateLimitResponse_OVER_LIMIT, false
 	for i, d := range req.Descriptors {
@@ -100,7 +101,8 @@ func (v *visit) tell(a *weir.Answer, i int, over bool, r *reply) {
 		f = nearest(a.Figures)
 	}
 	if f != nil {
-		st.CurrentLimit = &rls.RateLimitResponse_RateLimit{Name: f.Rule, RequestsPerUnit: clamp(f.Limit), Unit: unitOf(f.Window)}
+		st.CurrentLimit = &rls.RateLimitResponse_RateLimit{Name: f.Rule, RequestsPerUnit: clamp(f.Limit),
+			Unit: unitOf(f.Window)}
 		st.LimitRemaining = clamp(f.Remaining)
 		if seconds := wholeSeconds(until(a, f).Sub(v.now)); seconds > 0 {
 			r.resets[i].Seconds = seconds

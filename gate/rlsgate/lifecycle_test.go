@@ -24,7 +24,8 @@ func TestReload(t *testing.T) {
 	if err := os.WriteFile(o.Config, []byte("domain: edge\ndescriptors: nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.Prepare(o, r.parts(o, nil)); err == nil || !strings.Contains(err.Error(), "config.yaml:2:14: a list is wanted here") {
+	if _, _, err := r.Prepare(o, r.parts(o, nil)); err == nil ||
+		!strings.Contains(err.Error(), "config.yaml:2:14: a list is wanted here") {
 		t.Errorf("a broken file: %v", err)
 	}
 	if err := os.WriteFile(o.Config, []byte(oneRule(10)), 0o600); err != nil {
@@ -55,7 +56,8 @@ func TestReloadUnderLoad(t *testing.T) {
 				return
 			default:
 			}
-			if _, err := r.rls.ShouldRateLimit(within(t), &rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=ann")}); err != nil {
+			if _, err := r.rls.ShouldRateLimit(within(t),
+				&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=ann")}); err != nil {
 				done <- err
 				return
 			}
@@ -87,8 +89,10 @@ func TestStop(t *testing.T) {
 	chain, judging, free := blocked(t)
 	r.swap(o, Parts{Domains: map[string]*policy.Chain{"edge": chain}})
 	health := grpc_health_v1.NewHealthClient(r.conn)
-	for _, name := range []string{"", "envoy.service.ratelimit.v3.RateLimitService", "envoy.service.auth.v3.Authorization"} {
-		if resp, err := health.Check(within(t), &grpc_health_v1.HealthCheckRequest{Service: name}); err != nil || resp.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+	for _, name := range []string{"", "envoy.service.ratelimit.v3.RateLimitService",
+		"envoy.service.auth.v3.Authorization"} {
+		if resp, err := health.Check(within(t), &grpc_health_v1.HealthCheckRequest{Service: name}); err != nil ||
+			resp.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 			t.Errorf("the health of %q is %v, %v", name, resp, err)
 		}
 	}
@@ -101,7 +105,8 @@ func TestStop(t *testing.T) {
 	}
 	answered := make(chan error)
 	go func() {
-		_, err := r.rls.ShouldRateLimit(within(t), &rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a")})
+		_, err := r.rls.ShouldRateLimit(within(t),
+			&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a")})
 		answered <- err
 	}()
 	<-judging
@@ -140,7 +145,8 @@ func TestStopWithoutPatience(t *testing.T) {
 	r.swap(o, Parts{Domains: map[string]*policy.Chain{"edge": chain}})
 	answered := make(chan error)
 	go func() {
-		_, err := r.rls.ShouldRateLimit(within(t), &rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a")})
+		_, err := r.rls.ShouldRateLimit(within(t),
+			&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a")})
 		answered <- err
 	}()
 	<-judging
@@ -159,7 +165,8 @@ func TestStopWithoutPatience(t *testing.T) {
 
 // TestNever: a gate that was never started ends, too.
 func TestNever(t *testing.T) {
-	g, err := New(Options{Listen: "127.0.0.1:0", Config: write(t, oneRule(1))}, Parts{Limit: newLimits(nil).limit}, Env{})
+	g, err := New(Options{Listen: "127.0.0.1:0", Config: write(t, oneRule(1))}, Parts{Limit: newLimits(nil).limit},
+		Env{})
 	if err != nil {
 		t.Fatal(err)
 	}

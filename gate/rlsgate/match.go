@@ -7,11 +7,11 @@ import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 )
 
-// match returns the rule of an imported domain that a descriptor falls under, or nil. It appends to key what the rule counts apart: domain,
-// keys and values, with a pattern in the place of a value that shares its threshold.
+// match returns the rule of an imported domain that a descriptor falls under, or nil. It appends to key what the rule
+// counts apart: domain, keys and values, with a pattern in the place of a value that shares its threshold.
 //
-// Each entry is looked for one level further down: first key and value as they stand, then the wildcards in the order of the file, then the key
-// alone. A rule counts only where it stands as deep as the descriptor has entries.
+// Each entry is looked for one level further down: first key and value as they stand, then the wildcards in the order
+// of the file, then the key alone. A rule counts only where it stands as deep as the descriptor has entries.
 func (l *level) match(key []byte, domain string, entries []*common.RateLimitDescriptor_Entry) ([]byte, *rule) {
 	key = append(append(key, domain...), '_')
 	at := l

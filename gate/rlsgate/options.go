@@ -19,21 +19,24 @@ import (
 
 // Options configure one gate for Envoy: its rate limit service and its external authorization, over gRPC.
 type Options struct {
-	// Where Envoy asks: "127.0.0.1:8081", or a socket of this machine, unix:/run/weir/envoy. The gate speaks no TLS, and answers everybody who
-	// reaches it: whoever does can spend what others are allowed.
+	// Where Envoy asks: "127.0.0.1:8081", or a socket of this machine, unix:/run/weir/envoy. The gate speaks no TLS,
+	// and answers everybody who reaches it: whoever does can spend what others are allowed.
 	Listen string `yaml:"listen"`
 	// Who may use the socket, where listen is one.
 	Socket Socket `yaml:"socket"`
-	// The domains of the rate limit service that weir's throttles judge, by name. A domain that nobody configured is not limited.
+	// The domains of the rate limit service that weir's throttles judge, by name. A domain that nobody configured is
+	// not limited.
 	Domains map[string]Domain `yaml:"domains"`
-	// A configuration of envoyproxy/ratelimit: a file, or a folder whose files that end in .yaml or .yml are read. Default: none.
+	// A configuration of envoyproxy/ratelimit: a file, or a folder whose files that end in .yaml or .yml are read.
+	// Default: none.
 	Config string `yaml:"config"`
-	// Whether several files may add to the same domain, as with MERGE_DOMAIN_CONFIG of envoyproxy/ratelimit. Default false.
+	// Whether several files may add to the same domain, as with MERGE_DOMAIN_CONFIG of envoyproxy/ratelimit. Default
+	// false.
 	MergeDomains bool `yaml:"merge_domains"`
 	// External authorization (ext_authz). Default: none, so that calls to it are answered as not implemented.
 	Authz *Authz `yaml:"authz"`
-	// How long a request may be held for a throttle that makes it wait. What would wait longer is over the limit. It must be shorter than
-	// Envoy's own timeout. Default 0s: nothing is held.
+	// How long a request may be held for a throttle that makes it wait. What would wait longer is over the limit. It
+	// must be shorter than Envoy's own timeout. Default 0s: nothing is held.
 	MaxWait weir.Duration `yaml:"max_wait"`
 	// What the rate limit service tells clients in headers.
 	Headers Headers `yaml:"headers"`
@@ -43,13 +46,14 @@ type Options struct {
 	Timeouts Timeouts `yaml:"timeouts"`
 }
 
-// A Domain is one of the rate limit service's, in weir's own way: each descriptor that names an account is judged by itself. What the
-// others of a request have taken is given back when one of them is refused.
+// A Domain is one of the rate limit service's, in weir's own way: each descriptor that names an account is judged by
+// itself. What the others of a request have taken is given back when one of them is refused.
 type Domain struct {
-	// The throttles that judge, in order. Limits on requests at once see each request for a moment only: nobody says when it ends.
+	// The throttles that judge, in order. Limits on requests at once see each request for a moment only: nobody says
+	// when it ends.
 	Throttles []string `yaml:"throttles"`
-	// The keys whose values name the account, joined where there are several. A descriptor that lacks one of them is not limited. Default:
-	// none, so that descriptors with a remote_address are judged, and counted by it.
+	// The keys whose values name the account, joined where there are several. A descriptor that lacks one of them is
+	// not limited. Default: none, so that descriptors with a remote_address are judged, and counted by it.
 	Account []string `yaml:"account"`
 	// The key whose value names the plan of the account. Default: none.
 	Plan string `yaml:"plan"`
@@ -59,8 +63,8 @@ type Domain struct {
 type Authz struct {
 	// The throttles that judge each request, in order.
 	Throttles []string `yaml:"throttles"`
-	// Where the account of a request is found: header:X-Api-Key, bearer, query:key, cookie:session, path:1 (the
-	// first segment of the path), source (the source address; of IPv6 the /64). Default: none, so that nobody has an account.
+	// Where the account of a request is found: header:X-Api-Key, bearer, query:key, cookie:session, path:1 (the first
+	// segment of the path), source (the source address; of IPv6 the /64). Default: none, so that nobody has an account.
 	Account []string `yaml:"account"`
 	// What happens to a request that names different accounts in different places: refuse, or first, so that the
 	// first place of the list counts and the others are not looked at. The source never disagrees. Default refuse.
@@ -84,8 +88,9 @@ type Socket struct {
 	Group string `yaml:"group"`
 }
 
-// Headers are those that Envoy adds to the response of a request that the rate limit service was asked about, about the limit that is
-// nearest to its end: the limit, what remains, and in how many seconds it begins anew; and Retry-After where the request is over the limit.
+// Headers are those that Envoy adds to the response of a request that the rate limit service was asked about, about the
+// limit that is nearest to its end: the limit, what remains, and in how many seconds it begins anew; and Retry-After
+// where the request is over the limit.
 type Headers struct {
 	// Whether they are sent. Default false.
 	Send bool `yaml:"send"`
@@ -121,7 +126,8 @@ type Bounds struct {
 type Timeouts struct {
 	// For the beginning of a connection. Default 10s.
 	Connect weir.Duration `yaml:"connect"`
-	// Without a word on a connection: then the caller is asked whether it is there, and cut off when it does not answer for as long. Default 1m.
+	// Without a word on a connection: then the caller is asked whether it is there, and cut off when it does not answer
+	// for as long. Default 1m.
 	Silent weir.Duration `yaml:"silent"`
 }
 
@@ -166,8 +172,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others to say, and what the
-// imported files say, for Read.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others
+// to say, and what the imported files say, for Read.
 func (o Options) Validate() error {
 	var v mistakes
 	v.listen(&o)
@@ -176,17 +182,21 @@ func (o Options) Validate() error {
 		v.Under("authz", o.Authz.validate())
 	}
 	if len(o.Domains) == 0 && o.Config == "" && o.Authz == nil {
-		v.Add("", "there is nothing to ask the gate for", "add domains: {edge: {throttles: [plans], account: [user]}}, config: or authz:")
+		v.Add("", "there is nothing to ask the gate for",
+			"add domains: {edge: {throttles: [plans], account: [user]}}, config: or authz:")
 	}
 	if o.MergeDomains && o.Config == "" {
 		v.Add("merge_domains", "there are no files to merge", "leave it out, or add config:")
 	}
 	if o.MaxWait < 0 || o.MaxWait > maxWait {
-		v.Add("max_wait", fmt.Sprintf("%s is out of bounds", o.MaxWait), fmt.Sprintf("at most %s, and less than Envoy's own timeout", maxWait))
+		v.Add("max_wait", fmt.Sprintf("%s is out of bounds", o.MaxWait),
+			fmt.Sprintf("at most %s, and less than Envoy's own timeout", maxWait))
 	}
-	for _, h := range [][2]string{{"limit", o.Headers.Limit}, {"remaining", o.Headers.Remaining}, {"reset", o.Headers.Reset}} {
+	for _, h := range [][2]string{{"limit", o.Headers.Limit}, {"remaining", o.Headers.Remaining},
+		{"reset", o.Headers.Reset}} {
 		if h[1] != "" && !isToken(h[1]) {
-			v.Add("headers."+h[0], fmt.Sprintf("%q is not the name of a header", h[1]), "write X-RateLimit-Limit, or leave it out")
+			v.Add("headers."+h[0], fmt.Sprintf("%q is not the name of a header", h[1]),
+				"write X-RateLimit-Limit, or leave it out")
 		}
 	}
 	o = o.WithDefaults()
@@ -208,7 +218,8 @@ type mistakes struct{ weir.Mistakes }
 
 func (v *mistakes) duration(path string, d weir.Duration) {
 	if d < minTimeout || d > maxTimeout {
-		v.Add(path, fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("at least %s, at most %s", minTimeout, maxTimeout))
+		v.Add(path, fmt.Sprintf("%s is out of bounds", d),
+			fmt.Sprintf("at least %s, at most %s", minTimeout, maxTimeout))
 	}
 }
 
@@ -216,9 +227,11 @@ func (v *mistakes) listen(o *Options) {
 	network, address := doorway.Split(o.Listen)
 	switch {
 	case o.Listen == "":
-		v.Add("listen", "the gate has no address to listen on", `write listen: "127.0.0.1:8081", or unix:/run/weir/envoy`)
+		v.Add("listen", "the gate has no address to listen on",
+			`write listen: "127.0.0.1:8081", or unix:/run/weir/envoy`)
 	case network == "unix" && !filepath.IsAbs(address):
-		v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen), "write unix:/run/weir/envoy")
+		v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen),
+			"write unix:/run/weir/envoy")
 	case network == "tcp":
 		_, port, err := net.SplitHostPort(address)
 		if err == nil {
@@ -229,7 +242,8 @@ func (v *mistakes) listen(o *Options) {
 		}
 	}
 	if o.Socket != (Socket{}) && network != "unix" && o.Listen != "" {
-		v.Add("socket", "the gate does not listen on a socket of this machine", "leave it out, or write listen: unix:/run/weir/envoy")
+		v.Add("socket", "the gate does not listen on a socket of this machine",
+			"leave it out, or write listen: unix:/run/weir/envoy")
 	}
 	if m := o.Socket.Mode; m != "" {
 		if mode, err := strconv.ParseUint(m, 8, 32); err != nil || mode > 0o777 {
@@ -273,17 +287,20 @@ func (a *Authz) validate() error {
 	v.Under("account", err)
 	a.AccountConflict.Validate(&v, &accounts)
 	if accounts.Certs() || len(accounts.Claims()) > 0 {
-		v.Add("account", "neither tokens nor certificates are checked at this gate", "name accounts by header:X-Api-Key, bearer, query:key, cookie:session, path:1 or source")
+		v.Add("account", "neither tokens nor certificates are checked at this gate",
+			"name accounts by header:X-Api-Key, bearer, query:key, cookie:session, path:1 or source")
 	}
 	for i, prefix := range a.TrustedProxies {
 		at := fmt.Sprintf("trusted_proxies[%d]", i)
 		if !prefix.IsValid() {
 			v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
 		} else if prefix.Bits() == 0 {
-			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix), "name the networks of your proxies")
+			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix),
+				"name the networks of your proxies")
 		}
 	}
-	v.OneOf("forwarded_header", string(a.ForwardedHeader), string(identify.XForwardedFor), string(identify.ForwardedHeader),
+	v.OneOf("forwarded_header", string(a.ForwardedHeader), string(identify.XForwardedFor),
+		string(identify.ForwardedHeader),
 		string(identify.EitherHeader))
 	return v.Err()
 }
@@ -291,6 +308,7 @@ func (a *Authz) validate() error {
 // isToken reports whether s is a token (RFC 9110, 5.6.2).
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 	})
 }

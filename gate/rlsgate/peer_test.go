@@ -37,9 +37,12 @@ func startPeer(t *testing.T, files map[string]string) rls.RateLimitServiceClient
 	port := func() string { return strings.TrimPrefix(needs.FreeAddress(), "127.0.0.1:") }
 	redisPort, grpcPort := port(), port()
 	run(t, nil, redis, "--port", redisPort, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", root)
-	run(t, []string{"USE_STATSD=false", "DISABLE_STATS=true", "LOG_LEVEL=error", "BACKEND_TYPE=redis", "REDIS_SOCKET_TYPE=tcp",
-		"REDIS_URL=127.0.0.1:" + redisPort, "RUNTIME_ROOT=" + root, "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_WATCH_ROOT=false",
-		"HOST=127.0.0.1", "PORT=" + port(), "GRPC_HOST=127.0.0.1", "GRPC_PORT=" + grpcPort, "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=" + port(),
+	run(t, []string{"USE_STATSD=false", "DISABLE_STATS=true", "LOG_LEVEL=error", "BACKEND_TYPE=redis",
+		"REDIS_SOCKET_TYPE=tcp",
+		"REDIS_URL=127.0.0.1:" + redisPort, "RUNTIME_ROOT=" + root, "RUNTIME_SUBDIRECTORY=ratelimit",
+		"RUNTIME_WATCH_ROOT=false",
+		"HOST=127.0.0.1", "PORT=" + port(), "GRPC_HOST=127.0.0.1", "GRPC_PORT=" + grpcPort, "DEBUG_HOST=127.0.0.1",
+		"DEBUG_PORT=" + port(),
 		"LIMIT_RESPONSE_HEADERS_ENABLED=true"}, ratelimit)
 	conn := dial(t, "127.0.0.1:"+grpcPort)
 	ready := grpc_health_v1.NewHealthClient(conn)
@@ -89,8 +92,8 @@ var longer = strings.NewReplacer("unit: second", "unit: day", "unit: minute", "u
 
 var longerLimits = strings.NewReplacer("/second", "/day", "/minute", "/week", "/hour", "/month")
 
-// TestPeer asks weir and the original the same, request by request: the documented examples, and a random stream on descriptors that
-// match in every way there is.
+// TestPeer asks weir and the original the same, request by request: the documented examples, and a random stream on
+// descriptors that match in every way there is.
 func TestPeer(t *testing.T) {
 	files := map[string]string{"random.yaml": randomFile}
 	for i, e := range examples {
@@ -138,7 +141,8 @@ func comparePeer(t *testing.T, ours, theirs rls.RateLimitServiceClient) (differ 
 		for _, s := range e.steps {
 			s := step{longerLimits.Replace(s.ask), longerLimits.Replace(s.want)}
 			if got := both(s.request(domainOf(e.file)), e.name+": "+s.ask); got != s.want {
-				differ = append(differ, fmt.Sprintf("%s: %s: the original says %q, and the table %q", e.name, s.ask, got, s.want))
+				differ = append(differ, fmt.Sprintf("%s: %s: the original says %q, and the table %q", e.name, s.ask,
+					got, s.want))
 			}
 		}
 	}
@@ -154,7 +158,8 @@ func comparePeer(t *testing.T, ours, theirs rls.RateLimitServiceClient) (differ 
 	return differ
 }
 
-// whole is an answer with everything that both say, but for Retry-After, which the original does not know, and the seconds that pass.
+// whole is an answer with everything that both say, but for Retry-After, which the original does not know, and the
+// seconds that pass.
 func whole(r *rls.RateLimitResponse) string {
 	s := brief(r)
 	for _, st := range r.Statuses {
@@ -235,7 +240,8 @@ func randomRequest(rnd *rand.Rand) *rls.RateLimitRequest {
 			if i > 0 {
 				key = pick("b", "c")
 			}
-			entries = append(entries, key+"="+pick("x", "y", "y1", "y2", "z", "z1", "", "w_y", strconv.Itoa(rnd.IntN(5))))
+			entries = append(entries, key+"="+
+				pick("x", "y", "y1", "y2", "z", "z1", "", "w_y", strconv.Itoa(rnd.IntN(5))))
 		}
 		text := strings.Join(entries, ",")
 		if rnd.IntN(10) == 0 {

@@ -50,7 +50,8 @@ func newReply(n int) *reply {
 }
 
 // ShouldRateLimit answers Envoy.
-func (s rateLimitServer) ShouldRateLimit(ctx context.Context, req *rls.RateLimitRequest) (resp *rls.RateLimitResponse, err error) {
+func (s rateLimitServer) ShouldRateLimit(ctx context.Context, req *rls.RateLimitRequest) (resp *rls.RateLimitResponse,
+	err error) {
 	v, err := s.gate.enter(ctx)
 	code := CodeFailed
 	defer v.leave(ServiceRateLimit, &code, &err)
@@ -109,7 +110,8 @@ func (v *visit) check(req *rls.RateLimitRequest) error {
 	return nil
 }
 
-// hits is how much a descriptor charges. One that says so itself may charge nothing; else it is as much as the request says, and at least one.
+// hits is how much a descriptor charges. One that says so itself may charge nothing; else it is as much as the request
+// says, and at least one.
 func hits(req *rls.RateLimitRequest, d *common.RateLimitDescriptor) uint64 {
 	switch {
 	case d.IsNegativeHits: // nobody knows what they were charged to
@@ -165,18 +167,22 @@ func (v *visit) overridden(it *item, domain string, d *common.RateLimitDescripto
 	switch {
 	case full:
 		v.gate.env.Observer.Bounded(BoundOverrides)
-		return status.Errorf(codes.ResourceExhausted, "descriptors have brought %d different limits, and there may be no more", most)
+		return status.Errorf(codes.ResourceExhausted,
+			"descriptors have brought %d different limits, and there may be no more", most)
 	case err != nil:
 		v.gate.env.Log.Error("a limit cannot be counted", "limit", r.String(), "err", err)
 		return status.Error(codes.Unavailable, "the limit cannot be counted")
 	}
 	v.key = keyOf(v.key[:0], domain, d.Entries)
 	it.account = account(string(v.key))
-	it.rule = &rule{Rule: r, counter: c, told: &rls.RateLimitResponse_RateLimit{RequestsPerUnit: r.Limit, Unit: rls.RateLimitResponse_RateLimit_Unit(r.Unit)}}
+	it.rule = &rule{Rule: r, counter: c,
+		told: &rls.RateLimitResponse_RateLimit{RequestsPerUnit: r.Limit,
+			Unit: rls.RateLimitResponse_RateLimit_Unit(r.Unit)}}
 	return nil
 }
 
-// count charges every descriptor that falls under a rule by itself, as the original does, but for those whose rule another one replaces.
+// count charges every descriptor that falls under a rule by itself, as the original does, but for those whose rule
+// another one replaces.
 func (v *visit) count(ctx context.Context, r *reply) error {
 	for i := range v.items {
 		it := &v.items[i]

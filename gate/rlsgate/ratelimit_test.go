@@ -49,7 +49,8 @@ func TestDomain(t *testing.T) {
 	}
 }
 
-// TestAllOrNothing: what one descriptor takes is given back when another one of the request is refused (ratelimit #1060).
+// TestAllOrNothing: what one descriptor takes is given back when another one of the request is refused (ratelimit
+// #1060).
 func TestAllOrNothing(t *testing.T) {
 	r := newRig(t, edge("user"), map[string]quota.Options{"plans": perMinute(2)})
 	want(t, r.ask("edge", "user=ann", "user=ann"), "ok 2/minute 1 per-minute, ok 2/minute 0 per-minute")
@@ -64,9 +65,12 @@ func TestAllOrNothing(t *testing.T) {
 func TestEvent(t *testing.T) {
 	o := edge("tenant", "user")
 	var got weir.Event
-	g, err := New(withListen(o), Parts{Domains: map[string]*policy.Chain{"edge": newChain(t, policy.NewLink("spy", spy{judge: func(ev *weir.Event, _ *weir.Answer) {
-		got = *ev
-	}}, policy.Closed))}}, Env{})
+	g,
+		err := New(withListen(o),
+		Parts{Domains: map[string]*policy.Chain{"edge": newChain(t,
+			policy.NewLink("spy", spy{judge: func(ev *weir.Event, _ *weir.Answer) {
+				got = *ev
+			}}, policy.Closed))}}, Env{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,15 +78,18 @@ func TestEvent(t *testing.T) {
 	ask := func(text string) {
 		t.Helper()
 		got = weir.Event{}
-		if _, err := s.ShouldRateLimit(t.Context(), &rls.RateLimitRequest{Domain: "edge", HitsAddend: 3, Descriptors: descriptors(text)}); err != nil {
+		if _, err := s.ShouldRateLimit(t.Context(),
+			&rls.RateLimitRequest{Domain: "edge", HitsAddend: 3, Descriptors: descriptors(text)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ask(`tenant=acme,user=a/b\c,plan=gold,method=GET,host=Example.com:443,path=/v1//x?key=1,remote_address=::ffff:192.0.2.1`)
-	if got.Account != `acme/a\/b\\c` || got.Plan != "gold" || got.Kind != "rls" || got.Cost != 3 || got.Source.String() != "192.0.2.1" {
+	if got.Account != `acme/a\/b\\c` || got.Plan != "gold" || got.Kind != "rls" || got.Cost != 3 ||
+		got.Source.String() != "192.0.2.1" {
 		t.Errorf("the event is %+v", got)
 	}
-	if want := (weir.Route{Method: "GET", Host: "example.com", Path: "/v1/x", Odd: true, Also: []string{"/v1//x"}}); !reflect.DeepEqual(got.Route, want) {
+	if want := (weir.Route{Method: "GET", Host: "example.com", Path: "/v1/x", Odd: true,
+		Also: []string{"/v1//x"}}); !reflect.DeepEqual(got.Route, want) {
 		t.Errorf("the route is %+v, want %+v", got.Route, want)
 	}
 	ask("tenant=acme,plan=gold")
@@ -106,12 +113,14 @@ func TestBySource(t *testing.T) {
 	r := newRig(t, edge(), map[string]quota.Options{"plans": perMinute(1)})
 	want(t, r.ask("edge", "remote_address=192.0.2.1"), "ok 1/minute 0 per-minute")
 	want(t, r.ask("edge", "remote_address=192.0.2.1"), "over 1/minute 0 per-minute")
-	want(t, r.ask("edge", "remote_address=192.0.2.2", "user=x", "remote_address=nonsense"), "ok 1/minute 0 per-minute, ok, ok")
+	want(t, r.ask("edge", "remote_address=192.0.2.2", "user=x", "remote_address=nonsense"),
+		"ok 1/minute 0 per-minute, ok, ok")
 }
 
 func TestHeaders(t *testing.T) {
 	o := edge("user")
-	o.Headers = Headers{Send: true, Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining", Reset: "X-RateLimit-Reset"}
+	o.Headers = Headers{Send: true, Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining",
+		Reset: "X-RateLimit-Reset"}
 	r := newRig(t, o, map[string]quota.Options{"plans": perMinute(2)})
 	told := func(resp *rls.RateLimitResponse) string {
 		var all []string
@@ -121,10 +130,12 @@ func TestHeaders(t *testing.T) {
 		return strings.Join(all, ", ")
 	}
 	r.clock.Advance(10 * time.Second)
-	if got, want := told(r.ask("edge", "user=ann", "user=ann", "user=bob")), "X-RateLimit-Limit: 2, X-RateLimit-Remaining: 0, X-RateLimit-Reset: 50"; got != want {
+	if got, want := told(r.ask("edge", "user=ann", "user=ann", "user=bob")),
+		"X-RateLimit-Limit: 2, X-RateLimit-Remaining: 0, X-RateLimit-Reset: 50"; got != want {
 		t.Errorf("headers %q, want %q", got, want)
 	}
-	if got, want := told(r.ask("edge", "user=ann")), "X-RateLimit-Limit: 2, X-RateLimit-Remaining: 0, X-RateLimit-Reset: 50, Retry-After: 50"; got != want {
+	if got, want := told(r.ask("edge", "user=ann")),
+		"X-RateLimit-Limit: 2, X-RateLimit-Remaining: 0, X-RateLimit-Reset: 50, Retry-After: 50"; got != want {
 		t.Errorf("headers %q, want %q", got, want)
 	}
 	if got := told(r.ask("edge", "other=x")); got != "" {
@@ -204,7 +215,8 @@ func TestWaits(t *testing.T) {
 		r, _, judged, settled := held(t)
 		ctx, cancel := context.WithCancel(within(t))
 		go func() { <-judged; cancel() }()
-		_, err := r.rls.ShouldRateLimit(ctx, &rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=ann")})
+		_, err := r.rls.ShouldRateLimit(ctx,
+			&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=ann")})
 		if status.Code(err) != codes.Canceled {
 			t.Errorf("the error is %v", err)
 		}
@@ -233,10 +245,12 @@ func TestImportedShadow(t *testing.T) {
 
 // oneRule is a file with a limit per minute for each user.
 func oneRule(limit int) string {
-	return fmt.Sprintf("domain: edge\ndescriptors:\n- key: user\n  rate_limit: {unit: minute, requests_per_unit: %d}\n", limit)
+	return fmt.Sprintf("domain: edge\ndescriptors:\n- key: user\n  rate_limit: {unit: minute, requests_per_unit: %d}\n",
+		limit)
 }
 
-// TestFailure: a throttle that fails lets requests pass, or makes an error of them, as its link says; a panic costs its own call.
+// TestFailure: a throttle that fails lets requests pass, or makes an error of them, as its link says; a panic costs its
+// own call.
 func TestFailure(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
@@ -251,8 +265,10 @@ func TestFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := Options{Config: write(t, oneRule(1))}
 			r := newRig(t, o, nil)
-			r.swap(o, Parts{Limit: func(Rule) (*policy.Link, error) { return policy.NewLink("broken", c.spy, c.on), nil }})
-			_, err := r.rls.ShouldRateLimit(within(t), &rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=ann")})
+			r.swap(o,
+				Parts{Limit: func(Rule) (*policy.Link, error) { return policy.NewLink("broken", c.spy, c.on), nil }})
+			_, err := r.rls.ShouldRateLimit(within(t),
+				&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=ann")})
 			if status.Code(err) != c.code {
 				t.Errorf("the error is %v, want %v", err, c.code)
 			}
@@ -268,9 +284,11 @@ func TestFailure(t *testing.T) {
 		settled := make(chan bool, 1)
 		first := policy.NewLink("first", spy{judge: func(_ *weir.Event, a *weir.Answer) { a.Hold.Ref = settled },
 			settle: func(o weir.Outcome) { settled <- o.Done }}, policy.Closed)
-		second := policy.NewLink("second", spy{judge: func(*weir.Event, *weir.Answer) { panic("a slip") }}, policy.Closed)
+		second := policy.NewLink("second", spy{judge: func(*weir.Event, *weir.Answer) { panic("a slip") }},
+			policy.Closed)
 		r.swap(o, Parts{Domains: map[string]*policy.Chain{"edge": newChain(t, first, second)}})
-		_, err := r.rls.ShouldRateLimit(within(t), &rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=ann")})
+		_, err := r.rls.ShouldRateLimit(within(t),
+			&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=ann")})
 		if status.Code(err) != codes.Internal || <-settled {
 			t.Errorf("the error is %v, or what was taken was not given back", err)
 		}
@@ -285,7 +303,8 @@ func TestTogether(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 50 {
-				resp, err := r.rls.ShouldRateLimit(within(t), &rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=ann"), HitsAddend: 3})
+				resp, err := r.rls.ShouldRateLimit(within(t),
+					&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=ann"), HitsAddend: 3})
 				if err != nil {
 					t.Error(err)
 					return
@@ -310,7 +329,8 @@ func TestUnixSocket(t *testing.T) {
 	r := newRig(t, Options{Listen: "unix:" + path, Config: write(t, oneRule(1))}, nil)
 	want(t, r.ask("edge", "user=ann"), "ok 1/minute 0")
 	want(t, r.ask("edge", "user=ann"), "over 1/minute 0")
-	second, err := New(Options{Listen: "unix:" + path, Config: write(t, oneRule(1))}, Parts{Limit: r.limits.limit}, Env{})
+	second, err := New(Options{Listen: "unix:" + path, Config: write(t, oneRule(1))}, Parts{Limit: r.limits.limit},
+		Env{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 )
 
-// A Unit is per how long a rule counts: second, minute, hour, day, week, month (30 days) or year (365 days). Windows begin at whole multiples
-// of it since the epoch, as those of the original do.
+// A Unit is per how long a rule counts: second, minute, hour, day, week, month (30 days) or year (365 days). Windows
+// begin at whole multiples of it since the epoch, as those of the original do.
 type Unit uint8
 
 // The units, with the numbers that they have on the wire.
@@ -74,13 +74,14 @@ func (u Unit) untilReset(now time.Time) int64 {
 	return seconds - now.Unix()%seconds
 }
 
-// A Rule is a limit of an imported file, or an override in a request, as far as counting goes: so many requests per unit, in fixed windows
-// that begin at multiples of the unit since the epoch. Many rules have the same: the events that are put to the throttle carry in Account the
-// domain, keys and values that are counted apart, and in Plan what Plan returns. So one throttle may count all rules of a unit, and a
-// limit that changes keeps its counters, as the original does; or each limit has a throttle of its own.
+// A Rule is a limit of an imported file, or an override in a request, as far as counting goes: so many requests per
+// unit, in fixed windows that begin at multiples of the unit since the epoch. Many rules have the same: the events that
+// are put to the throttle carry in Account the domain, keys and values that are counted apart, and in Plan what Plan
+// returns. So one throttle may count all rules of a unit, and a limit that changes keeps its counters, as the original
+// does; or each limit has a throttle of its own.
 //
-// The throttle has room for one more than the limit (Room): the counter of the original goes on beyond the limit, and whether it has gone
-// beyond, or has just reached it, makes a difference for who asks without charging anything.
+// The throttle has room for one more than the limit (Room): the counter of the original goes on beyond the limit, and
+// whether it has gone beyond, or has just reached it, makes a difference for who asks without charging anything.
 type Rule struct {
 	Unit  Unit
 	Limit uint32

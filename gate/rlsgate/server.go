@@ -21,8 +21,9 @@ import (
 // maxHeaderList is the most that is read of a call's headers. Envoy's tracing adds some to its own.
 const maxHeaderList = 16 << 10
 
-// How much a caller may send before it is read: on a stream, where a message that is larger gets more, and on a connection. Were it left to gRPC to
-// find out, nearly every request would come with a ping that asks how fast the line is.
+// How much a caller may send before it is read: on a stream, where a message that is larger gets more, and on a
+// connection. Were it left to gRPC to find out, nearly every request would come with a ping that asks how fast the line
+// is.
 const (
 	streamWindow = 64 << 10
 	connWindow   = 1 << 20
@@ -40,10 +41,11 @@ type server struct {
 	done    chan struct{} // closed when Serve has returned
 }
 
-// serve puts a new server in place. The old one, if any, takes no more connections: callers are told to make others, and requests under way
-// go on. g.mu is held.
+// serve puts a new server in place. The old one, if any, takes no more connections: callers are told to make others,
+// and requests under way go on. g.mu is held.
 func (g *Gate) serve(o serverOptions) {
-	next := &server{doorway: doorway.New(g.listener.Addr()), opts: o, done: make(chan struct{}), health: health.NewServer()}
+	next := &server{doorway: doorway.New(g.listener.Addr()), opts: o, done: make(chan struct{}),
+		health: health.NewServer()}
 	next.grpc = grpc.NewServer(
 		grpc.MaxRecvMsgSize(o.message),
 		grpc.MaxSendMsgSize(math.MaxInt32), // what the gate says is bounded by what it was asked
@@ -60,7 +62,8 @@ func (g *Gate) serve(o serverOptions) {
 	rls.RegisterRateLimitServiceServer(next.grpc, rateLimitServer{gate: g})
 	auth.RegisterAuthorizationServer(next.grpc, authzServer{gate: g})
 	healthpb.RegisterHealthServer(next.grpc, next.health)
-	for _, name := range [...]string{"", rls.RateLimitService_ServiceDesc.ServiceName, auth.Authorization_ServiceDesc.ServiceName} {
+	for _, name := range [...]string{"", rls.RateLimitService_ServiceDesc.ServiceName,
+		auth.Authorization_ServiceDesc.ServiceName} {
 		next.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
 	old := g.server.Swap(next)
@@ -142,7 +145,8 @@ func (g *Gate) receive(c net.Conn) {
 	g.hand(&conn{Conn: c, gate: g})
 }
 
-// hand gives a connection to the server of the hour. A closed doorway means that its successor is in place, or that the gate stops.
+// hand gives a connection to the server of the hour. A closed doorway means that its successor is in place, or that the
+// gate stops.
 func (g *Gate) hand(c *conn) {
 	for !g.server.Load().doorway.Hand(c) {
 		if g.stopping() {

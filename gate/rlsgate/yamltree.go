@@ -15,8 +15,8 @@ import (
 	"weir"
 )
 
-// The parser calls itself for each list and mapping within another, and for each key of a mapping, and its work grows with the square of the
-// latter: both are bounded before it runs.
+// The parser calls itself for each list and mapping within another, and for each key of a mapping, and its work grows
+// with the square of the latter: both are bounded before it runs.
 const (
 	maxDepth = 2*maxLevels + 10
 	maxKeys  = 1000 // of one mapping; the format has nine
@@ -139,12 +139,14 @@ func (r *reader) shallow(tokens token.Tokens) bool {
 			}
 			top := &open[len(open)-1]
 			if top.keys += key; top.keys > maxKeys {
-				r.failAt(tk.Position.Line, tk.Position.Column, fmt.Sprintf("a mapping has more than %d keys", maxKeys), "")
+				r.failAt(tk.Position.Line, tk.Position.Column, fmt.Sprintf("a mapping has more than %d keys", maxKeys),
+					"")
 				return false
 			}
 		}
 		if flow+len(open) > maxDepth {
-			r.failAt(tk.Position.Line, tk.Position.Column, fmt.Sprintf("lists and mappings are nested deeper than %d levels", maxDepth), "")
+			r.failAt(tk.Position.Line, tk.Position.Column,
+				fmt.Sprintf("lists and mappings are nested deeper than %d levels", maxDepth), "")
 			return false
 		}
 	}

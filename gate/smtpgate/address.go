@@ -18,8 +18,8 @@ var (
 	errUTF8    = errors.New("an address with letters beyond ASCII needs SMTPUTF8")
 )
 
-// parseAddress takes apart an address that parsePath has read from a command. The quotes are off by now, and what is written into another
-// command later must still be the same address. wide allows letters beyond ASCII.
+// parseAddress takes apart an address that parsePath has read from a command. The quotes are off by now, and what is
+// written into another command later must still be the same address. wide allows letters beyond ASCII.
 func parseAddress(text string, wide bool) (address, error) {
 	at := strings.LastIndexByte(text, '@')
 	if at < 1 || at == len(text)-1 || len(text) > identify.MaxRecipient || !utf8.ValidString(text) {
@@ -47,12 +47,14 @@ func isDomain(domain string) bool {
 	if literal, ok := strings.CutPrefix(domain, "["); ok {
 		literal, ok = strings.CutSuffix(literal, "]")
 		return ok && literal != "" && !strings.ContainsFunc(literal, func(r rune) bool {
-			return r != '.' && r != ':' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+			return r != '.' && r != ':' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') &&
+				(r < 'A' || r > 'Z')
 		})
 	}
 	for label := range strings.SplitSeq(domain, ".") {
 		if label == "" || strings.ContainsFunc(label, func(r rune) bool {
-			return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r < 0x80
+			return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') &&
+				r < 0x80
 		}) {
 			return false
 		}
@@ -65,14 +67,15 @@ func (a address) String() string {
 	if a.local == "" {
 		return ""
 	}
-	if strings.ContainsAny(a.local, "()<>[]:;@\\,\" ") || a.local[0] == '.' || strings.HasSuffix(a.local, ".") || strings.Contains(a.local, "..") {
+	if strings.ContainsAny(a.local, "()<>[]:;@\\,\" ") || a.local[0] == '.' || strings.HasSuffix(a.local, ".") ||
+		strings.Contains(a.local, "..") {
 		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(a.local) + `"@` + a.domain
 	}
 	return a.local + "@" + a.domain
 }
 
-// sameAddress reports whether two addresses, as String writes them, are one in any case: what stands before the @ is for its server to
-// read, which may tell Ann from ann.
+// sameAddress reports whether two addresses, as String writes them, are one in any case: what stands before the @ is
+// for its server to read, which may tell Ann from ann.
 func sameAddress(a, b string) bool {
 	at := strings.LastIndexByte(a, '@')
 	return at >= 0 && len(a) == len(b) && a[:at] == b[:at] && strings.EqualFold(a[at:], b[at:])

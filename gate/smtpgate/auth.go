@@ -113,7 +113,8 @@ func (s *session) logIn(name, password string) {
 	user, how, cause := s.verify(name, given, password)
 	s.gate.env.Observer.LogIn(how)
 	if log := s.gate.env.Log; log.Enabled(s.gate.base, slog.LevelInfo) {
-		attrs := []slog.Attr{slog.String("session", s.conn.id), slog.String("source", s.conn.source.String()), slog.String("user", oneLine(name, 64)),
+		attrs := []slog.Attr{slog.String("session", s.conn.id), slog.String("source", s.conn.source.String()),
+			slog.String("user", oneLine(name, 64)),
 			slog.String("how", how)}
 		if cause != nil {
 			attrs = append(attrs, slog.Any("error", cause))
@@ -147,7 +148,8 @@ var errUnknown = errors.New("the password is right, but weir does not know the u
 // verify finds out whether a password is right, for a user by his name here, and as it was given.
 func (s *session) verify(name, given, password string) (user store.User, how string, cause error) {
 	ctx := s.gate.base
-	if name == "" || len(name) > maxName || strings.ContainsFunc(given, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
+	if name == "" || len(name) > maxName ||
+		strings.ContainsFunc(given, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
 		guess, err := s.guess("", func() bool { return false })
 		if err != nil {
 			return user, notLooked(err), nil
@@ -215,7 +217,8 @@ func (s *session) verify(name, given, password string) (user store.User, how str
 func (s *session) guess(name string, known func() bool) (*login.Guess, error) {
 	var limits []login.Limit
 	if t := s.setup.parts.Guesses; t != nil {
-		limits = append(limits, login.Limit{Throttle: t, Key: "at " + s.gate.env.Name + " from " + neighbourhood(s.conn.source)})
+		limits = append(limits, login.Limit{Throttle: t,
+			Key: "at " + s.gate.env.Name + " from " + neighbourhood(s.conn.source)})
 	}
 	if t := s.setup.parts.UserGuesses; t != nil && name != "" {
 		limits = append(limits, login.Limit{Throttle: t, Key: "user " + name})

@@ -28,7 +28,8 @@ func TestMessageBound(t *testing.T) {
 		c.cmd("MAIL FROM:<ann@example.org>", "250 ")
 		c.cmd("RCPT TO:<bob@example.com>", "250 ")
 	}
-	for n, want := range map[int]string{bound: "250 2.0.0 OK", bound + 1: "552 5.3.4 ", bound + 2: "552 5.3.4 ", 100 * bound: "552 5.3.4 "} {
+	for n, want := range map[int]string{bound: "250 2.0.0 OK", bound + 1: "552 5.3.4 ", bound + 2: "552 5.3.4 ",
+		100 * bound: "552 5.3.4 "} {
 		c.mail("ann@example.org", "bob@example.com", text(n), want)
 		begin()
 		c.send(fmt.Sprintf("BDAT %d LAST\r\n%s", n, text(n)))
@@ -53,8 +54,10 @@ func TestHeaderBound(t *testing.T) {
 	line := "X: " + strings.Repeat("a", 123) + "\r\n"
 	c := r.as("ann")
 	c.mail("ann@example.org", "bob@example.com", strings.Repeat(line, bound/len(line))+"\r\nhello\r\n", "250 ")
-	c.mail("ann@example.org", "bob@example.com", strings.Repeat(line, bound/len(line))+"Y: z\r\n\r\nhello\r\n", "552 5.3.4 the header is larger")
-	c.mail("ann@example.org", "bob@example.com", strings.Repeat("a", 1900)+"\r\n"+strings.Repeat(line, 100), "250 ") // no header at all
+	c.mail("ann@example.org", "bob@example.com", strings.Repeat(line, bound/len(line))+"Y: z\r\n\r\nhello\r\n",
+		"552 5.3.4 the header is larger")
+	// no header at all
+	c.mail("ann@example.org", "bob@example.com", strings.Repeat("a", 1900)+"\r\n"+strings.Repeat(line, 100), "250 ")
 	if r.seen.count("bound header") != 1 {
 		t.Error(r.seen.counts)
 	}
@@ -70,7 +73,8 @@ func TestLineBound(t *testing.T) {
 	c.send("BDAT 1009 LAST\r\nS: x\r\n\r\n" + strings.Repeat("a", 999) + "\r\n")
 	c.expect("554 5.6.0 a line is longer than 1000 bytes")
 	c.cmd("NOOP "+strings.Repeat("a", 993), "250 ")
-	c.mail("ann@example.org", "bob@example.com", "S: x\r\n\r\n"+strings.Repeat("a", 999)+"\r\n", "554 5.6.0 a line is longer than 1000 bytes")
+	c.mail("ann@example.org", "bob@example.com", "S: x\r\n\r\n"+strings.Repeat("a", 999)+"\r\n",
+		"554 5.6.0 a line is longer than 1000 bytes")
 	c.cmd("NOOP", "250 ")
 	c = r.greeted()
 	c.send("NOOP " + strings.Repeat("a", 1000) + "\r\n")
@@ -129,7 +133,8 @@ func TestLoop(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.opts.Bounds.ReceivedHops = 5 })
 	c := r.as("ann")
 	c.mail("ann@example.org", "bob@example.com", strings.Repeat("RECEIVED : from a\r\n\tby b\r\n", 5)+hello, "250 ")
-	c.mail("ann@example.org", "bob@example.com", strings.Repeat("Received: from a\r\n\tby b\r\n", 6)+hello, "554 5.4.6 ")
+	c.mail("ann@example.org", "bob@example.com", strings.Repeat("Received: from a\r\n\tby b\r\n", 6)+hello,
+		"554 5.4.6 ")
 	if r.seen.count("mail loop") != 1 {
 		t.Error(r.seen.counts)
 	}
@@ -170,7 +175,8 @@ func TestRegulars(t *testing.T) {
 		t.Error(r.seen.counts)
 	}
 	guests[0].cmd("EHLO x", "250 ")
-	guests[0].cmd("AUTH PLAIN "+plain("ann", "correct horse"), "235 ") // makes room for one more, and is from where all the others are
+	// makes room for one more, and is from where all the others are
+	guests[0].cmd("AUTH PLAIN "+plain("ann", "correct horse"), "235 ")
 	r.dial()
 	eleventh := r.connect()
 	eleventh.expect("421 4.7.0 mail.example.org too many sessions")
@@ -180,7 +186,8 @@ func TestRegulars(t *testing.T) {
 	eventually(t, "they leave", func() bool { return r.seen.sessions.Load() == 1 })
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.guests != 0 || !r.regulars.knows(netip.MustParseAddr("127.0.0.1"), r.clock.Now()) || r.regulars.knows(netip.MustParseAddr("127.0.0.1"), r.clock.Now().Add(regularFor)) {
+	if r.guests != 0 || !r.regulars.knows(netip.MustParseAddr("127.0.0.1"), r.clock.Now()) ||
+		r.regulars.knows(netip.MustParseAddr("127.0.0.1"), r.clock.Now().Add(regularFor)) {
 		t.Errorf("%d guests, %v", r.guests, r.regulars)
 	}
 	for i := range maxRegulars {
@@ -276,7 +283,8 @@ func TestTime(t *testing.T) {
 		}
 	})
 	t.Run("nobody logs in", func(t *testing.T) {
-		for name, networks := range map[string][]netip.Prefix{"a stranger": nil, "who sends nothing": prefixes("127.0.0.0/8")} {
+		for name, networks := range map[string][]netip.Prefix{"a stranger": nil,
+			"who sends nothing": prefixes("127.0.0.0/8")} {
 			r := newRig(t, func(r *rig) {
 				r.opts.Networks = networks
 				r.hasty = func(t *Timeouts) { t.Login = soon }

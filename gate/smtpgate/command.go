@@ -35,8 +35,8 @@ var errSyntax = errors.New("not written as it should be")
 const postmaster = "postmaster"
 
 // parsePath reads what follows MAIL or RCPT: the keyword, an address, and its parameters, which are returned as they
-// are. The address comes back without quotes, and is empty for <>. Software of old leaves the brackets out, or puts a space
-// before them; a route in front of the address is left out (RFC 5321 appendix C).
+// are. The address comes back without quotes, and is empty for <>. Software of old leaves the brackets out, or puts a
+// space before them; a route in front of the address is left out (RFC 5321 appendix C).
 func parsePath(arg, keyword string) (path, params string, err error) {
 	if len(arg) < len(keyword) || !strings.EqualFold(arg[:len(keyword)], keyword) {
 		return "", "", errSyntax

@@ -68,8 +68,10 @@ func TestParsePath(t *testing.T) {
 
 func TestParseChunk(t *testing.T) {
 	for arg, want := range map[string]string{
-		"0": "0 false", "5": "5 false", "5 LAST": "5 true", "5  last": "5 true", "007": "7 false", "9223372036854775807": "9223372036854775807 false",
-		"5 LAST x": "5 wrong", "5 x": "5 wrong", "": "-1 wrong", "x": "-1 wrong", "-5": "-1 wrong", "+5": "-1 wrong", "5x": "-1 wrong", "0x5": "-1 wrong", "5_0": "-1 wrong",
+		"0": "0 false", "5": "5 false", "5 LAST": "5 true", "5  last": "5 true", "007": "7 false",
+		"9223372036854775807": "9223372036854775807 false",
+		"5 LAST x":            "5 wrong", "5 x": "5 wrong", "": "-1 wrong", "x": "-1 wrong", "-5": "-1 wrong",
+		"+5": "-1 wrong", "5x": "-1 wrong", "0x5": "-1 wrong", "5_0": "-1 wrong",
 		"9223372036854775808": "-1 wrong", "LAST": "-1 wrong",
 	} {
 		size, last, err := parseChunk(arg)
@@ -87,7 +89,8 @@ func TestParams(t *testing.T) {
 	for text, want := range map[string]mailParams{
 		"":           {},
 		"  SIZE=5  ": {size: 5},
-		" size=5 Body=8bitmime SMTPUTF8 RET=hdrs ENVID=a+2Bb AUTH=<>": {size: 5, eightBit: true, utf8: true, ret: "HDRS", envelope: "a+b"},
+		" size=5 Body=8bitmime SMTPUTF8 RET=hdrs ENVID=a+2Bb AUTH=<>": {size: 5, eightBit: true, utf8: true,
+			ret: "HDRS", envelope: "a+b"},
 		" BODY=7BIT AUTH=a+40b":      {},
 		" SIZE=99999999999999999999": {size: math.MaxInt64},
 	} {
@@ -96,9 +99,12 @@ func TestParams(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]int{
-		" SIZE": 501, " SIZE=": 501, " SIZE=x": 501, " SIZE=-1": 501, " SIZE=1=2": 501, " SIZE=999999999999999999999": 501, " SIZE=1 SIZE=1": 501, " BODY=x": 501,
-		" BODY=BINARYMIME": 504, " SMTPUTF8=1": 501, " RET=x": 501, " RET=FULL ret=FULL": 501, " ENVID=": 501, " ENVID=a+2bb": 501, " ENVID=a+2": 501, " ENVID=a+0Ab": 501, " ENVID=ü": 501,
-		" ENVID=" + strings.Repeat("a", 101): 501, " AUTH=+": 501, " X": 555, " =": 501, " =1": 555, " NOTIFY=NEVER": 555, " REQUIRETLS": 555,
+		" SIZE": 501, " SIZE=": 501, " SIZE=x": 501, " SIZE=-1": 501, " SIZE=1=2": 501,
+		" SIZE=999999999999999999999": 501, " SIZE=1 SIZE=1": 501, " BODY=x": 501,
+		" BODY=BINARYMIME": 504, " SMTPUTF8=1": 501, " RET=x": 501, " RET=FULL ret=FULL": 501, " ENVID=": 501,
+		" ENVID=a+2bb": 501, " ENVID=a+2": 501, " ENVID=a+0Ab": 501, " ENVID=ü": 501,
+		" ENVID=" + strings.Repeat("a", 101): 501, " AUTH=+": 501, " X": 555, " =": 501, " =1": 555,
+		" NOTIFY=NEVER": 555, " REQUIRETLS": 555,
 	} {
 		if _, n := readMailParams(text); n == nil || n.reply.code != want || n.how != MailMalformed {
 			t.Errorf("%q: %+v, want %d", text, n, want)
@@ -117,8 +123,10 @@ func TestParams(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]int{
-		" NOTIFY=": 501, " NOTIFY=NEVER,DELAY": 501, " NOTIFY=DELAY,DELAY": 501, " NOTIFY=DELAY,": 501, " NOTIFY=x": 501, " ORCPT=a@b": 501, " ORCPT=rfc822;": 501, " ORCPT=x400;a": 501,
-		" ORCPT=rfc822;ü@c": 501, ` ORCPT=utf-8;\x{D800}@c`: 501, ` ORCPT=utf-8;\x{A}@c`: 501, ` ORCPT=utf-8;\x{fc}@c`: 501, ` ORCPT=utf-8;\xFC`: 501, " ORCPT=utf-8;\xff@c": 501,
+		" NOTIFY=": 501, " NOTIFY=NEVER,DELAY": 501, " NOTIFY=DELAY,DELAY": 501, " NOTIFY=DELAY,": 501,
+		" NOTIFY=x": 501, " ORCPT=a@b": 501, " ORCPT=rfc822;": 501, " ORCPT=x400;a": 501,
+		" ORCPT=rfc822;ü@c": 501, ` ORCPT=utf-8;\x{D800}@c`: 501, ` ORCPT=utf-8;\x{A}@c`: 501,
+		` ORCPT=utf-8;\x{fc}@c`: 501, ` ORCPT=utf-8;\xFC`: 501, " ORCPT=utf-8;\xff@c": 501,
 		" ORCPT=utf-8;a+b@c": 501, " ORCPT=rfc822;" + strings.Repeat("x", 501): 501, " SIZE=1": 555,
 	} {
 		if _, n := readRcptParams(text); n == nil || n.reply.code != want {
@@ -156,7 +164,8 @@ func TestPipelinedRefusals(t *testing.T) {
 
 // FuzzCommand: whatever a command is, what is read of it can be written into another one.
 func FuzzCommand(f *testing.F) {
-	for _, seed := range []string{"MAIL FROM:<a@b> SIZE=1", `RCPT TO:<"a b"@c> ORCPT=utf-8;\x{FC}@c`, "RCPT TO:<@x,@y:a@b> NOTIFY=DELAY,FAILURE", "BDAT 5 LAST", "MAIL FROM:<> ENVID=a+2Bb AUTH=<>"} {
+	for _, seed := range []string{"MAIL FROM:<a@b> SIZE=1", `RCPT TO:<"a b"@c> ORCPT=utf-8;\x{FC}@c`,
+		"RCPT TO:<@x,@y:a@b> NOTIFY=DELAY,FAILURE", "BDAT 5 LAST", "MAIL FROM:<> ENVID=a+2Bb AUTH=<>"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
@@ -173,11 +182,13 @@ func FuzzCommand(f *testing.F) {
 				t.Errorf("%q is a path", path)
 			}
 			m, n := readMailParams(params)
-			if n == nil && (m.size < 0 || len(m.envelope) > maxEnvelope || strings.ContainsFunc(m.envelope, func(r rune) bool { return r < ' ' || r > '~' })) {
+			if n == nil && (m.size < 0 || len(m.envelope) > maxEnvelope ||
+				strings.ContainsFunc(m.envelope, func(r rune) bool { return r < ' ' || r > '~' })) {
 				t.Errorf("%+v", m)
 			}
 			p, n := readRcptParams(params)
-			if n == nil && strings.ContainsFunc(p.original+p.notify, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			if n == nil && strings.ContainsFunc(p.original+p.notify,
+				func(r rune) bool { return r < ' ' || r == 0x7f }) {
 				t.Errorf("%+v", p)
 			}
 		}

@@ -118,8 +118,8 @@ func (c *conn) arm(start time.Time) *end {
 	return nil
 }
 
-// receive begins to wait for a text, until received is called. Those whom nobody knows have no more time for it than for
-// logging in.
+// receive begins to wait for a text, until received is called. Those whom nobody knows have no more time for it than
+// for logging in.
 func (c *conn) receive() {
 	c.dataEnd = time.Now().Add(c.setup.opts.Timeouts.Data.Std())
 	if last := c.patience(); last.Before(c.dataEnd) {
@@ -168,7 +168,8 @@ func (c *conn) flush() error {
 	return err
 }
 
-// Bounds on how much is read from a client that sends on after its last answer, and for how long. A reset must not overtake the answer.
+// Bounds on how much is read from a client that sends on after its last answer, and for how long. A reset must not
+// overtake the answer.
 const (
 	drainBytes = 256 << 10
 	drainTime  = time.Second

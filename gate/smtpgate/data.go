@@ -73,8 +73,9 @@ func (s *session) missing() string {
 	return "there is no recipient"
 }
 
-// bdat takes a chunk of a text. One that is not taken is read all the same, so that nothing in it is taken for a command,
-// and the mail with it is given up (RFC 3030 section 4.2). Where nobody can say how long it is, the session ends.
+// bdat takes a chunk of a text. One that is not taken is read all the same, so that nothing in it is taken for a
+// command, and the mail with it is given up (RFC 3030 section 4.2). Where nobody can say how long it is, the session
+// ends.
 func (s *session) bdat(arg string) {
 	size, last, err := parseChunk(arg)
 	if size < 0 {
@@ -191,13 +192,16 @@ func (d *delivery) begin(text []byte) ([]byte, *no) {
 	stamps, text = d.gate.env.TakeStamps(text)
 	d.head = readHeader(text)
 	if d.head.received > d.setup.opts.Bounds.ReceivedHops {
-		return nil, refuse(MailLoop, 554, 546, fmt.Sprintf("the mail has passed more than %d servers: it goes round in a circle", d.setup.opts.Bounds.ReceivedHops))
+		return nil, refuse(MailLoop, 554, 546,
+			fmt.Sprintf("the mail has passed more than %d servers: it goes round in a circle",
+				d.setup.opts.Bounds.ReceivedHops))
 	}
 	if d.setup.parts.Stamps != nil && len(stamps) > 0 {
 		d.stamps, d.digest = stamps, d.setup.parts.Stamps.Digest()
 		d.text.body = d.digest
 	}
-	t := trace{helo: d.tx.helo, source: d.conn.source, host: d.setup.host, id: d.id, tls: d.tls, auth: d.tx.who.authenticated, utf8: d.tx.utf8, at: d.at}
+	t := trace{helo: d.tx.helo, source: d.conn.source, host: d.setup.host, id: d.id, tls: d.tls,
+		auth: d.tx.who.authenticated, utf8: d.tx.utf8, at: d.at}
 	if len(d.tx.to) == 1 {
 		t.recipient = d.tx.to[0].Address
 	}
@@ -230,12 +234,16 @@ func (d *delivery) log(r spool.Receipt, n *no) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 12)
-	attrs = append(attrs, slog.String("session", d.conn.id), slog.String("mail", d.id.String()), slog.String("source", d.conn.source.String()),
-		slog.String("user", d.tx.who.name), slog.String("sender", d.tx.sender.String()), slog.Int("recipients", len(d.tx.to)), slog.Int64("bytes", d.text.size))
+	attrs = append(attrs, slog.String("session", d.conn.id), slog.String("mail", d.id.String()),
+		slog.String("source", d.conn.source.String()),
+		slog.String("user", d.tx.who.name), slog.String("sender", d.tx.sender.String()),
+		slog.Int("recipients", len(d.tx.to)), slog.Int64("bytes", d.text.size))
 	if n != nil {
-		attrs = append(attrs, slog.String("refused", n.how), slog.Int("code", n.reply.code), slog.String("why", n.reply.text))
+		attrs = append(attrs, slog.String("refused", n.how), slog.Int("code", n.reply.code),
+			slog.String("why", n.reply.text))
 	} else {
-		attrs = append(attrs, slog.Int("passed", r.Passed), slog.Int("delayed", r.Delayed), slog.Int("held", r.Held), slog.Int("withheld", r.Withheld), slog.Int("pooled", r.Pooled),
+		attrs = append(attrs, slog.Int("passed", r.Passed), slog.Int("delayed", r.Delayed), slog.Int("held", r.Held),
+			slog.Int("withheld", r.Withheld), slog.Int("pooled", r.Pooled),
 			slog.Int("paid", r.Paid),
 			slog.Bool("stopped", r.Stopped))
 	}

@@ -30,7 +30,8 @@ func (d *delivery) decide(err error) (receipt spool.Receipt, n *no) {
 	}
 	now := d.now()
 	if d.tx.pass != nil {
-		d.tx.pass.Flow(d.text.size, now) // after the fact, as with any bytes: whoever is over the limit waits with the next mail
+		// after the fact, as with any bytes: whoever is over the limit waits with the next mail
+		d.tx.pass.Flow(d.text.size, now)
 	}
 	d.tx.settle(now, true)
 	return receipt, nil
@@ -152,13 +153,16 @@ func (d *delivery) pay() *no {
 }
 
 func unpaid() *no {
-	return refuse(MailStamp, 550, 571, "a stamp is required for each recipient: the answer to EHLO says how to make one")
+	return refuse(MailStamp, 550, 571,
+		"a stamp is required for each recipient: the answer to EHLO says how to make one")
 }
 
 // envelope is what the spool is given.
 func (d *delivery) envelope() *spool.Envelope {
-	e := &spool.Envelope{ID: d.id, Gate: d.gate.env.Name, User: d.tx.who.name, Sender: d.tx.sender.String(), Subject: d.head.subject, Source: d.conn.source,
-		UTF8: d.tx.utf8, EightBit: d.tx.eightBit || d.text.eightBit, Return: d.tx.ret, Envelope: d.tx.envelope, To: make([]spool.To, len(d.tx.to)),
+	e := &spool.Envelope{ID: d.id, Gate: d.gate.env.Name, User: d.tx.who.name, Sender: d.tx.sender.String(),
+		Subject: d.head.subject, Source: d.conn.source,
+		UTF8: d.tx.utf8, EightBit: d.tx.eightBit || d.text.eightBit, Return: d.tx.ret, Envelope: d.tx.envelope,
+		To:       make([]spool.To, len(d.tx.to)),
 		Diverted: d.marked(d.tx)}
 	for i := range d.tx.to {
 		e.To[i] = d.tx.to[i].To

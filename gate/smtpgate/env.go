@@ -15,8 +15,8 @@ import (
 	"weir/store"
 )
 
-// An Env is what a gate needs of its surroundings, for as long as it lives. Name and Spool are needed, and Logins where weir knows the
-// passwords. The zero value of the others keeps the machine's time, and neither logs nor observes.
+// An Env is what a gate needs of its surroundings, for as long as it lives. Name and Spool are needed, and Logins where
+// weir knows the passwords. The zero value of the others keeps the machine's time, and neither logs nor observes.
 type Env struct {
 	Name     string // by which the spool knows the gate
 	Clock    clock.Clock
@@ -27,10 +27,11 @@ type Env struct {
 	// Guard makes those wait for each other who guess passwords. Gates that share Parts.UserGuesses share it; one of
 	// its own where it is nil.
 	Guard *login.Guard
-	// Commands is given the mails that come to the command address: the detail of the address, and the beginning of the text. A nil error
-	// means that it has been seen to. nil: there are no commands by mail.
+	// Commands is given the mails that come to the command address: the detail of the address, and the beginning of the
+	// text. A nil error means that it has been seen to. nil: there are no commands by mail.
 	Commands func(ctx context.Context, now time.Time, ticket string, text io.Reader) error
-	// TakeStamps takes the stamps out of a header: they would tell who was in Bcc, so they go where stamps are off, too.
+	// TakeStamps takes the stamps out of a header: they would tell who was in Bcc, so they go where stamps are off,
+	// too.
 	TakeStamps func(header []byte) (stamps []string, rest []byte)
 	// Marks returns the secrets with which marks are made, for a gate that takes them.
 	Marks func() [][]byte
@@ -43,10 +44,11 @@ type Parts struct {
 	Accept       *policy.Chain // judges each connection before anything is read from it
 	Throttles    *policy.Chain // judges each mail
 	PerRecipient *policy.Chain // judges each recipient
-	Guesses      weir.Throttle // limits wrong passwords by source: charged before one is verified, and given back where it was right
-	UserGuesses  weir.Throttle // the same by user, from wherever they come
-	Relay        Relay         // knows the passwords, with auth: next_hop
-	Stamps       Stamps
+	// limits wrong passwords by source: charged before one is verified, and given back where it was right
+	Guesses     weir.Throttle
+	UserGuesses weir.Throttle // the same by user, from wherever they come
+	Relay       Relay         // knows the passwords, with auth: next_hop
+	Stamps      Stamps
 }
 
 // A Spool keeps mail. *spool.Spool is one.
@@ -68,7 +70,8 @@ var _ Spool = (*spool.Spool)(nil)
 // Logins verify passwords. *login.Desk does.
 type Logins interface {
 	Verify(ctx context.Context, name, stored, password string) error
-	// Remembered reports, at next to no cost, whether a password was right of late, and Remember notes one that somebody else verified.
+	// Remembered reports, at next to no cost, whether a password was right of late, and Remember notes one that
+	// somebody else verified.
 	Remembered(name, stored, password string) bool
 	Remember(name, stored, password string)
 }
@@ -89,7 +92,8 @@ type Stamps interface {
 	// Verify looks for a good stamp for each recipient, given as identify.Recipient writes them: the zero value where
 	// there is none. It spends nothing; the spool does, with the mail. forged tells that one was not genuine, or
 	// wrongly solved, and busy that nobody had the time to look at one.
-	Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string, recipients []string) (good []spool.Stamp, forged, busy bool)
+	Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
+		recipients []string) (good []spool.Stamp, forged, busy bool)
 }
 
 // A Digest is given a body in pieces.
@@ -98,8 +102,8 @@ type Digest interface {
 	ID() string
 }
 
-// An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block. What a door turns away is in
-// the counts of its throttles.
+// An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block. What a
+// door turns away is in the counts of its throttles.
 type Observer interface {
 	// Sessions tells that so many more, or fewer, sessions are open.
 	Sessions(delta int)
@@ -107,7 +111,8 @@ type Observer interface {
 	Waiting(delta int)
 	// LogIn tells how a log-in ended, by one of the LogIn names.
 	LogIn(how string)
-	// Mail tells what became of a mail whose text came in, by one of the Mail names, how large it was, and how many recipients it had.
+	// Mail tells what became of a mail whose text came in, by one of the Mail names, how large it was, and how many
+	// recipients it had.
 	Mail(how string, bytes int64, recipients int)
 	// Refused tells that a sender or a recipient was refused, by one of the Mail names.
 	Refused(how string)
@@ -162,9 +167,11 @@ const (
 // The names that an Observer may be told.
 var (
 	LogInNames = [...]string{LogInRight, LogInWrong, LogInBusy, LogInGuessing, LogInStopped, LogInDisabled, LogInFailed}
-	MailNames  = [...]string{MailAccepted, MailCommand, MailThrottled, MailStopped, MailFlagged, MailStranger, MailSender, MailMalformed, MailTooLarge, MailLoop,
+	MailNames  = [...]string{MailAccepted, MailCommand, MailThrottled, MailStopped, MailFlagged, MailStranger,
+		MailSender, MailMalformed, MailTooLarge, MailLoop,
 		MailStamp, MailFull, MailFailed, MailAborted}
-	BoundNames = [...]string{BoundSessions, BoundPerSource, BoundRecipients, BoundMessage, BoundHeader, BoundLine, BoundErrors, BoundLogins, BoundCommands,
+	BoundNames = [...]string{BoundSessions, BoundPerSource, BoundRecipients, BoundMessage, BoundHeader, BoundLine,
+		BoundErrors, BoundLogins, BoundCommands,
 		BoundTime, BoundWait}
 )
 

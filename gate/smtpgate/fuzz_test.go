@@ -23,18 +23,24 @@ var starts = []struct {
 	{"EHLO x\r\n", false},
 	{"EHLO x\r\nMAIL FROM:<a@example.org>\r\nRCPT TO:<weir+x@mail.example.org>\r\nDATA\r\n", false},
 	{"EHLO x\r\nAUTH PLAIN " + plain("ann", "correct horse") + "\r\n", true},
-	{"EHLO x\r\nAUTH PLAIN " + plain("ann", "correct horse") + "\r\nMAIL FROM:<a@example.org>\r\nRCPT TO:<b@example.com>\r\nDATA\r\n", true},
-	{"EHLO x\r\nAUTH PLAIN " + plain("ann", "correct horse") + "\r\nMAIL FROM:<a@example.org>\r\nRCPT TO:<b@example.com>\r\nBDAT 5\r\nS: x\n", true},
+	{"EHLO x\r\nAUTH PLAIN " + plain("ann", "correct horse") +
+		"\r\nMAIL FROM:<a@example.org>\r\nRCPT TO:<b@example.com>\r\nDATA\r\n", true},
+	{"EHLO x\r\nAUTH PLAIN " + plain("ann", "correct horse") +
+		"\r\nMAIL FROM:<a@example.org>\r\nRCPT TO:<b@example.com>\r\nBDAT 5\r\nS: x\n", true},
 }
 
-// FuzzSession: whatever a client says, in whatever state: the gate lives, each mail that was said to be queued was accepted, and nobody
-// sends who may not.
+// FuzzSession: whatever a client says, in whatever state: the gate lives, each mail that was said to be queued was
+// accepted, and nobody sends who may not.
 func FuzzSession(f *testing.F) {
 	for i := range starts {
 		for _, seed := range []string{
-			"", "QUIT\r\n", "EHLO\r\nEHLO x y\r\nHELO z\r\n", "MAIL FROM:<a@b.example>\r\nRCPT TO:<c@d.example>\r\nDATA\r\nS: x\r\n\r\n.\r\n", "S: x\r\n\r\nhello\r\n.\r\nQUIT\r\n",
-			"\n.\nMAIL FROM:<a@b.example>\r\n", "\r\n.\r\nMAIL FROM:<a@b.example>\r\n", "BDAT 3 LAST\r\nabc", "BDAT 1\r\nxBDAT 0 LAST\r\nRSET\r\n", "AUTH LOGIN\r\nYW5u\r\nYW5u\r\n", "AUTH PLAIN AGFubgBhbm4=\r\n",
-			"RCPT TO:<weir+x@mail.example.org>\r\nDATA\r\n\r\n.\r\n", "STARTTLS\r\n", "NOOP\r\n\x00\xff\r\n", strings.Repeat("a", 3000),
+			"", "QUIT\r\n", "EHLO\r\nEHLO x y\r\nHELO z\r\n",
+			"MAIL FROM:<a@b.example>\r\nRCPT TO:<c@d.example>\r\nDATA\r\nS: x\r\n\r\n.\r\n",
+			"S: x\r\n\r\nhello\r\n.\r\nQUIT\r\n",
+			"\n.\nMAIL FROM:<a@b.example>\r\n", "\r\n.\r\nMAIL FROM:<a@b.example>\r\n", "BDAT 3 LAST\r\nabc",
+			"BDAT 1\r\nxBDAT 0 LAST\r\nRSET\r\n", "AUTH LOGIN\r\nYW5u\r\nYW5u\r\n", "AUTH PLAIN AGFubgBhbm4=\r\n",
+			"RCPT TO:<weir+x@mail.example.org>\r\nDATA\r\n\r\n.\r\n", "STARTTLS\r\n", "NOOP\r\n\x00\xff\r\n",
+			strings.Repeat("a", 3000),
 		} {
 			f.Add(uint8(i), []byte(seed))
 		}
@@ -86,7 +92,8 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// frames are ways to send octets as the text of a mail, and what is answered to them. What follows is a NOOP and a QUIT.
+// frames are ways to send octets as the text of a mail, and what is answered to them. What follows is a NOOP and a
+// QUIT.
 var frames = []struct {
 	name   string
 	before string
@@ -102,11 +109,12 @@ var frames = []struct {
 	{"given up", from + to + "BDAT 0\r\nRSET\r\n", false, "", "250 250 250 250 503 250 221"},
 }
 
-// FuzzTextIsNoCommand: whatever the octets of a mail are, by DATA or BDAT, taken or refused: they cause no answer of their own,
-// and no other mail. There are as many answers as there are commands.
+// FuzzTextIsNoCommand: whatever the octets of a mail are, by DATA or BDAT, taken or refused: they cause no answer of
+// their own, and no other mail. There are as many answers as there are commands.
 func FuzzTextIsNoCommand(f *testing.F) {
 	for i := range frames {
-		for _, seed := range []string{"", evil, text, ".\r\n" + evil, "\r\n.\r\n" + evil, "\n.\n" + evil, ".", "\r\n.\r", ".\r\r\n", "a\x00b", strings.Repeat(evil, 100), "BDAT 0 LAST\r\n",
+		for _, seed := range []string{"", evil, text, ".\r\n" + evil, "\r\n.\r\n" + evil, "\n.\n" + evil, ".",
+			"\r\n.\r", ".\r\r\n", "a\x00b", strings.Repeat(evil, 100), "BDAT 0 LAST\r\n",
 			strings.Repeat("a", 3000), "QUIT\r\n", "\r"} {
 			f.Add(uint8(i), []byte(seed), uint16(7))
 		}

@@ -15,14 +15,15 @@ import (
 	"weir/internal/rarely"
 )
 
-// KindMail is the kind of the events that a gate puts before its chains, and KindLogIn of those that limit wrong passwords.
+// KindMail is the kind of the events that a gate puts before its chains, and KindLogIn of those that limit wrong
+// passwords.
 const (
 	KindMail  = "mail"
 	KindLogIn = "login"
 )
 
-// A Gate is one listener for mail. Its methods may be called from several goroutines; the order is New, Listen, Start, any number of
-// Prepare, Stop.
+// A Gate is one listener for mail. Its methods may be called from several goroutines; the order is New, Listen, Start,
+// any number of Prepare, Stop.
 type Gate struct {
 	env     Env
 	began   time.Time
@@ -58,7 +59,8 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{env: env, began: env.Clock.Now(), stop: make(chan struct{}), over: make(chan struct{}), emptied: make(chan struct{}),
+	g := &Gate{env: env, began: env.Clock.Now(), stop: make(chan struct{}), over: make(chan struct{}),
+		emptied:  make(chan struct{}),
 		sessions: map[*conn]struct{}{}, bySource: map[netip.Addr]int{}, regulars: regulars{}}
 	g.base, g.cancel = context.WithCancel(context.Background())
 	s, err := newSetup(g, o, p)
@@ -110,9 +112,9 @@ func (g *Gate) Start() {
 	g.running.Go(func() { doorway.Accept(g.listener.AcceptTCP, g.stop, g.env.Log, g.receive) })
 }
 
-// Prepare makes ready to go on with other options and parts, and reads the certificate again. Everything that can fail happens here; then
-// either commit, which cannot fail, or abort must be called. Sessions under way keep the options that they began with. The listener is
-// kept: a changed listen address is ignored, it takes another gate.
+// Prepare makes ready to go on with other options and parts, and reads the certificate again. Everything that can fail
+// happens here; then either commit, which cannot fail, or abort must be called. Sessions under way keep the options
+// that they began with. The listener is kept: a changed listen address is ignored, it takes another gate.
 func (g *Gate) Prepare(o Options, p Parts) (commit, abort func(), err error) {
 	o.Listen = g.setup.Load().opts.Listen
 	next, err := newSetup(g, o, p)
@@ -125,8 +127,8 @@ func (g *Gate) Prepare(o Options, p Parts) (commit, abort func(), err error) {
 // lastWait is how long a stop waits for those whose sessions are closed already.
 const lastWait = 5 * time.Second
 
-// Stop takes no more sessions, says good-bye to those who are not sending a mail, and waits until the others have sent theirs. When ctx ends
-// first, they are cut off and the error of ctx returned. A second call waits for the first.
+// Stop takes no more sessions, says good-bye to those who are not sending a mail, and waits until the others have sent
+// theirs. When ctx ends first, they are cut off and the error of ctx returned. A second call waits for the first.
 func (g *Gate) Stop(ctx context.Context) error {
 	g.mu.Lock()
 	first := !g.stopped

@@ -23,15 +23,19 @@ import (
 func TestMail(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.as("ann")
-	got := c.mail("ann@example.org", "bob@example.com", "Return-Path: <evil@example.org>\r\nX-Weir-Stamp: abc\r\n\tdef\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n an alle\r\n\r\n..dot\r\n", "250 2.0.0 OK: queued as ")
+	got := c.mail("ann@example.org", "bob@example.com",
+		"Return-Path: <evil@example.org>\r\nX-Weir-Stamp: abc\r\n\tdef\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n "+
+			"an alle\r\n\r\n..dot\r\n", "250 2.0.0 OK: queued as ")
 	id := got[len("250 2.0.0 OK: queued as "):]
 	c.cmd("QUIT", "221 ")
 	c.ended()
-	if e := r.spool.envelope(t); e.ID.String() != id || e.Gate != gateName || e.User != "ann" || e.Sender != "ann@example.org" || e.Subject != "Grüße an alle" ||
+	if e := r.spool.envelope(t); e.ID.String() != id || e.Gate != gateName || e.User != "ann" ||
+		e.Sender != "ann@example.org" || e.Subject != "Grüße an alle" ||
 		e.Source.String() != "127.0.0.1" || e.UTF8 || e.EightBit {
 		t.Errorf("%+v", e)
 	}
-	want := "Received: from client.example ([127.0.0.1])\r\n\tby mail.example.org with ESMTPA id " + id + "\r\n\tfor <bob@example.com>;\r\n\tMon, 02 Mar 2026 12:00:00 +0000\r\n" +
+	want := "Received: from client.example ([127.0.0.1])\r\n\tby mail.example.org with ESMTPA id " + id +
+		"\r\n\tfor <bob@example.com>;\r\n\tMon, 02 Mar 2026 12:00:00 +0000\r\n" +
 		"Date: Mon, 02 Mar 2026 12:00:00 +0000\r\nMessage-ID: <" + id + "@mail.example.org>\r\n" +
 		"Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n an alle\r\n\r\n.dot\r\n"
 	if m := r.the(); m.text != want || len(m.to) != 1 || m.to[0] != "bob@example.com" {
@@ -47,7 +51,8 @@ func TestMail(t *testing.T) {
 func TestOffers(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.opts.Bounds.Recipients = 7 })
 	offers := "\n" + r.dial().cmd("EHLO x", "250 ") + "\n"
-	for _, want := range []string{"PIPELINING", "8BITMIME", "SMTPUTF8", "SIZE 52428800", "CHUNKING", "DSN", "ENHANCEDSTATUSCODES", "LIMITS RCPTMAX=7", "AUTH PLAIN LOGIN"} {
+	for _, want := range []string{"PIPELINING", "8BITMIME", "SMTPUTF8", "SIZE 52428800", "CHUNKING", "DSN",
+		"ENHANCEDSTATUSCODES", "LIMITS RCPTMAX=7", "AUTH PLAIN LOGIN"} {
 		if !strings.Contains(offers, "\n250-"+want+"\n") && !strings.Contains(offers, "\n250 "+want+"\n") {
 			t.Errorf("no %s in %s", want, offers)
 		}
@@ -66,27 +71,72 @@ func TestDialogue(t *testing.T) {
 		user  string
 		steps []step
 	}{
-		"the usual":             {"ann", []step{{"NOOP", "250 "}, {"MAIL FROM:<ann@example.org>", "250 "}, {"RCPT TO:<bob@example.com>", "250 "}, {"RSET", "250 "}, {"DATA", "503 5.5.1"}, {"QUIT", "221 "}}},
-		"nothing first":         {"", []step{{"DATA", "503 "}, {"RCPT TO:<bob@example.com>", "503 "}, {"BDAT 0 LAST", "503 "}, {"HELP", "214 "}, {"VRFY x", "252 "}, {"EXPN x", "502 5.5.1"}}},
-		"a stranger":            {"", []step{{"MAIL FROM:<ann@example.org>", "530 5.7.0 "}, {"RCPT TO:<bob@example.com>", "503 5.5.1"}}},
-		"nested":                {"ann", []step{{"MAIL FROM:<ann@example.org>", "250 "}, {"RCPT TO:<bob@example.com>", "250 "}, {"MAIL FROM:<x@example.org>", "503 5.5.1"}, {"RCPT TO:<carl@example.com>", "250 "}}},
-		"again after EHLO":      {"ann", []step{{"MAIL FROM:<ann@example.org>", "250 "}, {"EHLO y", "250 "}, {"RCPT TO:<bob@example.com>", "503 5.5.1"}, {"MAIL FROM:<ann@example.org>", "250 "}}},
-		"nobody":                {"ann", []step{{"MAIL FROM:<>", "250 "}, {"RCPT TO:<bob@example.com>", "250 "}}},
-		"bound to others":       {"bound", []step{{"MAIL FROM:<ann@example.org>", "553 5.7.1"}, {"MAIL FROM:<>", "553 5.7.1"}, {"MAIL FROM:<bound@EXAMPLE.org>", "250 "}}},
-		"bound to a domain":     {"bound", []step{{"MAIL FROM:<x@team.example>", "250 "}}},
-		"not below a domain":    {"bound", []step{{"MAIL FROM:<x@a.team.example>", "553 5.7.1"}}},
-		"no addresses":          {"ann", []step{{"MAIL FROM:<ann>", "501 "}, {"MAIL FROM:ann@", "501 "}, {"MAIL FROM:<ann@exa mple.org>", "501 "}, {"MAIL FROM:<ann@example..org>", "553 5.1.7"}}},
-		"no recipients":         {"ann", []step{{"MAIL FROM:<>", "250 "}, {"RCPT TO:<>", "501 "}, {"RCPT TO:<a@b@c>", "553 5.1.3"}, {"RCPT TO:<a@>", "501 "}, {"RCPT TO:<\"a\x01\"@example.com>", "553 5.1.3"}, {"RCPT TO:<a@[192.0.2.1>", "553 5.1.3"}, {"RCPT TO:<" + strings.Repeat("a", long) + "@example.com>", "553 5.1.3"}, {"RCPT TO:<a@[192.0.2.1]>", "250 "}}},
-		"letters":               {"ann", []step{{"MAIL FROM:<ann@example.org>", "250 "}, {"RCPT TO:<jürgen@example.com>", "553 5.6.7"}, {"RSET", "250 "}, {"MAIL FROM:<änn@example.org>", "553 5.6.7"}, {"MAIL FROM:<änn@example.org> SMTPUTF8", "250 "}, {"RCPT TO:<jürgen@example.com>", "250 "}, {"RCPT TO:<\xff@example.com>", "553 5.1.3"}}},
-		"parameters":            {"ann", []step{{"MAIL FROM:<a@b.example> SIZE=x", "501 "}, {"MAIL FROM:<a@b.example> SIZE=52428801", "552 5.3.4"}, {"MAIL FROM:<a@b.example> SIZE=99999999", "552 5.3.4"}, {"MAIL FROM:<a@b.example> BODY=BINARYMIME", "504 "}, {"MAIL FROM:<a@b.example> FOO=1", "555 5.5.4"}, {"MAIL FROM:<a@b.example> SIZE=1 SIZE=2", "501 "}, {"MAIL FROM:<a@b.example>SIZE=1", "501 "}, {"MAIL FROM:<a@b.example> SIZE=999999999999", "552 5.3.4"}, {"MAIL FROM:<a@b.example> SIZE=99999999999999999999", "552 5.3.4"}, {"MAIL FROM:<a@b.example> SIZE=-1", "501 "}, {"MAIL FROM:<a@b.example> ENVID=" + strings.Repeat("x", 101), "501 "}, {"MAIL FROM:<a@b.example> RET=HDRS ENVID=x+20y SIZE=52428800 BODY=8BITMIME", "250 "}, {"RCPT TO:<b@example.com> NOTIFY=NEVER,DELAY", "501 "}, {"RCPT TO:<b@example.com> ORCPT=rfc822;" + strings.Repeat("x", 501), "501 "}, {"RCPT TO:<b@example.com> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;c+2Bd@example.com", "250 "}}},
-		"log-ins":               {"", []step{{"AUTH PLAIN " + plain("ann", "wrong"), "535 5.7.8"}, {"AUTH PLAIN " + plain("nobody", "wrong"), "535 5.7.8"}, {"AUTH PLAIN " + plain("gone", "correct horse"), "535 5.7.8"}, {"AUTH PLAIN " + plain("empty", ""), "535 5.7.8"}}},
-		"odd log-ins":           {"", []step{{"AUTH", "501 5.5.4"}, {"AUTH FOO", "504 5.7.4"}, {"AUTH PLAIN !", "501 5.5.2"}, {"AUTH PLAIN " + b64("x"), "501 5.5.2"}, {"AUTH PLAIN " + b64("bob\x00ann\x00correct horse"), "535 5.7.8"}, {"AUTH PLAIN " + b64("ANN\x00Ann\x00correct horse"), "235 "}, {"AUTH PLAIN " + plain("ann", "correct horse"), "503 "}}},
-		"step by step":          {"", []step{{"AUTH PLAIN", "334 "}, {plain("ann", "correct horse"), "235 "}}},
-		"LOGIN":                 {"", []step{{"AUTH LOGIN", "334 " + b64("Username:")}, {b64("ann"), "334 " + b64("Password:")}, {b64("correct horse"), "235 "}}},
-		"LOGIN with a name":     {"", []step{{"AUTH LOGIN " + b64("ann"), "334 " + b64("Password:")}, {b64("wrong"), "535 5.7.8"}, {"AUTH LOGIN", "334 "}, {"*", "501 "}}},
-		"in the middle":         {"ann", []step{{"MAIL FROM:<ann@example.org>", "250 "}, {"AUTH PLAIN " + plain("ann", "correct horse"), "503 "}}},
-		"no TLS":                {"ann", []step{{"STARTTLS", "502 "}}},
-		"nobody knows commands": {"ann", []step{{"FOOO", "500 "}, {"FOO", "500 "}, {"", "500 "}, {"NOOP\x00", "500 "}, {"LHLO x", "500 "}, {"NOOP", "250 "}}},
+		"the usual": {"ann",
+			[]step{{"NOOP", "250 "}, {"MAIL FROM:<ann@example.org>", "250 "}, {"RCPT TO:<bob@example.com>", "250 "},
+				{"RSET", "250 "}, {"DATA", "503 5.5.1"}, {"QUIT", "221 "}}},
+		"nothing first": {"", []step{{"DATA", "503 "}, {"RCPT TO:<bob@example.com>", "503 "},
+			{"BDAT 0 LAST", "503 "}, {"HELP", "214 "}, {"VRFY x", "252 "}, {"EXPN x", "502 5.5.1"}}},
+		"a stranger": {"", []step{{"MAIL FROM:<ann@example.org>", "530 5.7.0 "},
+			{"RCPT TO:<bob@example.com>", "503 5.5.1"}}},
+		"nested": {"ann",
+			[]step{{"MAIL FROM:<ann@example.org>", "250 "}, {"RCPT TO:<bob@example.com>", "250 "},
+				{"MAIL FROM:<x@example.org>", "503 5.5.1"}, {"RCPT TO:<carl@example.com>", "250 "}}},
+		"again after EHLO": {"ann",
+			[]step{{"MAIL FROM:<ann@example.org>", "250 "}, {"EHLO y", "250 "},
+				{"RCPT TO:<bob@example.com>", "503 5.5.1"}, {"MAIL FROM:<ann@example.org>", "250 "}}},
+		"nobody": {"ann", []step{{"MAIL FROM:<>", "250 "}, {"RCPT TO:<bob@example.com>", "250 "}}},
+		"bound to others": {"bound",
+			[]step{{"MAIL FROM:<ann@example.org>", "553 5.7.1"}, {"MAIL FROM:<>", "553 5.7.1"},
+				{"MAIL FROM:<bound@EXAMPLE.org>", "250 "}}},
+		"bound to a domain":  {"bound", []step{{"MAIL FROM:<x@team.example>", "250 "}}},
+		"not below a domain": {"bound", []step{{"MAIL FROM:<x@a.team.example>", "553 5.7.1"}}},
+		"no addresses": {"ann",
+			[]step{{"MAIL FROM:<ann>", "501 "}, {"MAIL FROM:ann@", "501 "}, {"MAIL FROM:<ann@exa mple.org>", "501 "},
+				{"MAIL FROM:<ann@example..org>", "553 5.1.7"}}},
+		"no recipients": {"ann",
+			[]step{{"MAIL FROM:<>", "250 "}, {"RCPT TO:<>", "501 "}, {"RCPT TO:<a@b@c>", "553 5.1.3"},
+				{"RCPT TO:<a@>", "501 "}, {"RCPT TO:<\"a\x01\"@example.com>", "553 5.1.3"},
+				{"RCPT TO:<a@[192.0.2.1>", "553 5.1.3"},
+				{"RCPT TO:<" + strings.Repeat("a", long) + "@example.com>", "553 5.1.3"},
+				{"RCPT TO:<a@[192.0.2.1]>", "250 "}}},
+		"letters": {"ann",
+			[]step{{"MAIL FROM:<ann@example.org>", "250 "}, {"RCPT TO:<jürgen@example.com>", "553 5.6.7"},
+				{"RSET", "250 "}, {"MAIL FROM:<änn@example.org>", "553 5.6.7"},
+				{"MAIL FROM:<änn@example.org> SMTPUTF8", "250 "}, {"RCPT TO:<jürgen@example.com>", "250 "},
+				{"RCPT TO:<\xff@example.com>", "553 5.1.3"}}},
+		"parameters": {"ann",
+			[]step{{"MAIL FROM:<a@b.example> SIZE=x", "501 "}, {"MAIL FROM:<a@b.example> SIZE=52428801", "552 5.3.4"},
+				{"MAIL FROM:<a@b.example> SIZE=99999999", "552 5.3.4"},
+				{"MAIL FROM:<a@b.example> BODY=BINARYMIME", "504 "}, {"MAIL FROM:<a@b.example> FOO=1", "555 5.5.4"},
+				{"MAIL FROM:<a@b.example> SIZE=1 SIZE=2", "501 "}, {"MAIL FROM:<a@b.example>SIZE=1", "501 "},
+				{"MAIL FROM:<a@b.example> SIZE=999999999999", "552 5.3.4"},
+				{"MAIL FROM:<a@b.example> SIZE=99999999999999999999", "552 5.3.4"},
+				{"MAIL FROM:<a@b.example> SIZE=-1", "501 "},
+				{"MAIL FROM:<a@b.example> ENVID=" + strings.Repeat("x", 101), "501 "},
+				{"MAIL FROM:<a@b.example> RET=HDRS ENVID=x+20y SIZE=52428800 BODY=8BITMIME", "250 "},
+				{"RCPT TO:<b@example.com> NOTIFY=NEVER,DELAY", "501 "},
+				{"RCPT TO:<b@example.com> ORCPT=rfc822;" + strings.Repeat("x", 501), "501 "},
+				{"RCPT TO:<b@example.com> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;c+2Bd@example.com", "250 "}}},
+		"log-ins": {"", []step{{"AUTH PLAIN " + plain("ann", "wrong"), "535 5.7.8"},
+			{"AUTH PLAIN " + plain("nobody", "wrong"), "535 5.7.8"},
+			{"AUTH PLAIN " + plain("gone", "correct horse"), "535 5.7.8"},
+			{"AUTH PLAIN " + plain("empty", ""), "535 5.7.8"}}},
+		"odd log-ins": {"", []step{{"AUTH", "501 5.5.4"}, {"AUTH FOO", "504 5.7.4"},
+			{"AUTH PLAIN !", "501 5.5.2"}, {"AUTH PLAIN " + b64("x"), "501 5.5.2"},
+			{"AUTH PLAIN " + b64("bob\x00ann\x00correct horse"), "535 5.7.8"},
+			{"AUTH PLAIN " + b64("ANN\x00Ann\x00correct horse"), "235 "},
+			{"AUTH PLAIN " + plain("ann", "correct horse"), "503 "}}},
+		"step by step": {"", []step{{"AUTH PLAIN", "334 "}, {plain("ann", "correct horse"), "235 "}}},
+		"LOGIN": {"", []step{{"AUTH LOGIN", "334 " + b64("Username:")},
+			{b64("ann"), "334 " + b64("Password:")}, {b64("correct horse"), "235 "}}},
+		"LOGIN with a name": {"", []step{{"AUTH LOGIN " + b64("ann"), "334 " + b64("Password:")},
+			{b64("wrong"), "535 5.7.8"}, {"AUTH LOGIN", "334 "}, {"*", "501 "}}},
+		"in the middle": {"ann",
+			[]step{{"MAIL FROM:<ann@example.org>", "250 "}, {"AUTH PLAIN " + plain("ann", "correct horse"), "503 "}}},
+		"no TLS": {"ann", []step{{"STARTTLS", "502 "}}},
+		"nobody knows commands": {"ann",
+			[]step{{"FOOO", "500 "}, {"FOO", "500 "}, {"", "500 "}, {"NOOP\x00", "500 "}, {"LHLO x", "500 "},
+				{"NOOP", "250 "}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := r.greeted()
@@ -112,10 +162,12 @@ func TestEnvelope(t *testing.T) {
 	c.cmd("DATA", "354 ")
 	c.cmd("Subject: grüße\r\n\r\n.", "250 ")
 	e := r.spool.envelope(t)
-	if e.Sender != "änn@example.org" || !e.UTF8 || !e.EightBit || e.Return != "FULL" || e.Envelope != "a+b" || e.Subject != "grüße" || len(e.To) != 3 {
+	if e.Sender != "änn@example.org" || !e.UTF8 || !e.EightBit || e.Return != "FULL" || e.Envelope != "a+b" ||
+		e.Subject != "grüße" || len(e.To) != 3 {
 		t.Fatalf("%+v", e)
 	}
-	if to := e.To[0]; to.Address != `"a b"@example.com` || to.Notify != "SUCCESS,DELAY" || to.Original != "rfc822;c+d@example.com" {
+	if to := e.To[0]; to.Address != `"a b"@example.com` || to.Notify != "SUCCESS,DELAY" ||
+		to.Original != "rfc822;c+d@example.com" {
 		t.Errorf("%+v", to)
 	}
 	if to := e.To[2]; to.Address != "JÜRGEN@example.com" || to.Original != "" {
@@ -133,11 +185,13 @@ func TestEnvelope(t *testing.T) {
 func TestPipelining(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.as("ann")
-	c.send("MAIL FROM:<ann@example.org>\r\nRCPT TO:<bob@example.com>\r\nRCPT TO:<bad>\r\nRCPT TO:<carl@example.com>\r\nDATA\r\n")
+	c.send("MAIL FROM:<ann@example.org>\r\nRCPT TO:<bob@example.com>\r\nRCPT TO:<bad>\r\nRCPT " +
+		"TO:<carl@example.com>\r\nDATA\r\n")
 	for _, want := range []string{"250 ", "250 ", "501 ", "250 ", "354 "} {
 		c.expect(want)
 	}
-	c.send(hello + ".\r\nMAIL FROM:<ann@example.org>\r\nRCPT TO:<bob@example.com>\r\nBDAT 7\r\nS: x\r\n\r" + "BDAT 6 LAST\r\n\nhello" + "QUIT\r\n")
+	c.send(hello + ".\r\nMAIL FROM:<ann@example.org>\r\nRCPT TO:<bob@example.com>\r\nBDAT 7\r\nS: x\r\n\r" +
+		"BDAT 6 LAST\r\n\nhello" + "QUIT\r\n")
 	for _, want := range []string{"250 2.0.0 OK", "250 ", "250 ", "250 ", "250 2.0.0 OK", "221 "} {
 		c.expect(want)
 	}
@@ -187,7 +241,9 @@ func TestBDAT(t *testing.T) {
 	c.send("BDAT 1 LAST\r\na")
 	c.expect("250 2.0.0 OK")
 	const text = "\r\n\r\na\r\n"
-	if all := r.sent(); len(all) != 2 || !strings.HasSuffix(all[0].text, text) && !strings.HasSuffix(all[1].text, text) { // in any order
+	// in any order
+	if all := r.sent(); len(all) != 2 || !strings.HasSuffix(all[0].text, text) &&
+		!strings.HasSuffix(all[1].text, text) {
 		t.Errorf("%+v", all)
 	}
 	if r.spool.accepted.Load() != 2 {
@@ -200,24 +256,31 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	r := newRig(t, nil)
 	large := "S: x\r\n\r\n" + strings.Repeat(strings.Repeat("a", 98)+"\r\n", 1000)
 	for name, end := range map[string]func(c *client){
-		"taken":          func(c *client) { c.cmd("DATA", "354 "); c.cmd(large+".", "250 ") },
-		"refused":        func(c *client) { c.cmd("DATA", "354 "); c.cmd(large+"\x00\r\n.", "554 ") },
-		"given up":       func(c *client) { c.send(bdat(large, "") + "RSET\r\n"); c.expect("250 "); c.expect("250 ") },
-		"a broken chunk": func(c *client) { c.send(bdat(large, "") + "BDAT x\r\n"); c.expect("250 "); c.expect("501 ") },
-		"left":           func(c *client) { c.cmd("DATA", "354 "); c.send(large) },
+		"taken":    func(c *client) { c.cmd("DATA", "354 "); c.cmd(large+".", "250 ") },
+		"refused":  func(c *client) { c.cmd("DATA", "354 "); c.cmd(large+"\x00\r\n.", "554 ") },
+		"given up": func(c *client) { c.send(bdat(large, "") + "RSET\r\n"); c.expect("250 "); c.expect("250 ") },
+		"a broken chunk": func(c *client) {
+			c.send(bdat(large, "") +
+				"BDAT x\r\n")
+			c.expect("250 ")
+			c.expect("501 ")
+		},
+		"left": func(c *client) { c.cmd("DATA", "354 "); c.send(large) },
 	} {
 		c := r.as("ann")
 		c.cmd("MAIL FROM:<ann@example.org>", "250 ")
 		c.cmd("RCPT TO:<ann@inside.example.org>", "250 ")
 		end(c)
 		c.conn.Close()
-		eventually(t, name+": nothing is left", func() bool { return r.seen.sessions.Load() == 0 && r.spool.staged.Load() == 0 })
+		eventually(t, name+": nothing is left",
+			func() bool { return r.seen.sessions.Load() == 0 && r.spool.staged.Load() == 0 })
 	}
 }
 
 // TestSmuggling: whatever ends a mail elsewhere and not here is refused, and the session with it.
 func TestSmuggling(t *testing.T) {
-	const second = "MAIL FROM:<evil@example.org>\r\nRCPT TO:<victim@example.com>\r\nDATA\r\nSubject: evil\r\n\r\nevil\r\n"
+	const second = "MAIL FROM:<evil@example.org>\r\nRCPT TO:<victim@example.com>\r\nDATA\r\nSubject: " +
+		"evil\r\n\r\nevil\r\n"
 	r := newRig(t, nil)
 	begin := func(end string) *client {
 		c := r.as("ann")
@@ -227,7 +290,8 @@ func TestSmuggling(t *testing.T) {
 		c.send("Subject: x\r\n\r\nhello" + end + second + "\r\n.\r\n")
 		return c
 	}
-	for _, end := range []string{"\n.\n", "\n.\r\n", "\r\n.\n", "\r.\r", "\r.\r\n", "\n.\r", "\r\r\n.\r\n", "\n\n.\r\n", "\n\r\n.\n", "\r\n.\r", "\r\n.\r\r\n"} {
+	for _, end := range []string{"\n.\n", "\n.\r\n", "\r\n.\n", "\r.\r", "\r.\r\n", "\n.\r", "\r\r\n.\r\n", "\n\n.\r\n",
+		"\n\r\n.\n", "\r\n.\r", "\r\n.\r\r\n"} {
 		c := begin(end)
 		if got := c.expect("554 5.6.0 "); !strings.Contains(got, "bare CR or LF") {
 			t.Errorf("%q: %s", end, got)
@@ -254,7 +318,9 @@ func TestSmuggling(t *testing.T) {
 		c := begin(end)
 		c.expect("250 2.0.0 OK")
 		c.cmd("NOOP", "250 ")
-		if all := r.sent(); len(all) != i+1 || all[i].job.Sender != "ann@example.org" || strings.Count(strings.ReplaceAll(all[i].text, "\r\n", ""), "\r") != 0 || !strings.Contains(all[i].text, "MAIL FROM:<evil") {
+		if all := r.sent(); len(all) != i+1 || all[i].job.Sender != "ann@example.org" ||
+			strings.Count(strings.ReplaceAll(all[i].text, "\r\n", ""), "\r") != 0 ||
+			!strings.Contains(all[i].text, "MAIL FROM:<evil") {
 			t.Errorf("%q: %+v", end, all[len(all)-1])
 		}
 	}
@@ -274,7 +340,9 @@ func TestStoppedInSession(t *testing.T) {
 		c.cmd("RCPT TO:<"+a+">", "250 ")
 	}
 	c.cmd("DATA", "354 ")
-	c.send(hello + ".\r\nMAIL FROM:<ann@example.org>\r\nRCPT TO:<bob@example.com>\r\nRCPT TO:<support@example.org>\r\nRCPT TO:<x@inside.example.org>\r\nRCPT TO:<ann@home.example>\r\n")
+	c.send(hello +
+		".\r\nMAIL FROM:<ann@example.org>\r\nRCPT TO:<bob@example.com>\r\nRCPT TO:<support@example.org>\r\nRCPT " +
+		"TO:<x@inside.example.org>\r\nRCPT TO:<ann@home.example>\r\n")
 	for _, want := range []string{"250 2.0.0 OK", "250 ", "550 5.7.1 sending is stopped", "250 ", "250 ", "250 "} {
 		c.expect(want)
 	}
@@ -330,7 +398,8 @@ func TestRefuseAuth(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.greeted().cmd("AUTH PLAIN "+plain("ann", "correct horse"), "535 5.7.8 sending is stopped")
-	r.greeted().cmd("AUTH PLAIN "+plain("ann", "wrong"), "535 5.7.8 wrong") // nobody learns of it who does not know the password
+	// nobody learns of it who does not know the password
+	r.greeted().cmd("AUTH PLAIN "+plain("ann", "wrong"), "535 5.7.8 wrong")
 	before.cmd("MAIL FROM:<ann@example.org>", "250 ")
 	before.cmd("RCPT TO:<bob@example.com>", "550 5.7.1 ")
 	if r.seen.count("login stopped") != 1 {
@@ -389,12 +458,14 @@ func TestNetworks(t *testing.T) {
 		t.Error(m.text)
 	}
 	v6 := setup{opts: Options{Networks: prefixes("2001:db8::/32")}}
-	for source, want := range map[string]string{"2001:db8::1": "2001:db8::/64", "2001:db8::2:3": "2001:db8::/64", "2001:db8:0:1::1": "2001:db8:0:1::/64", "2001:db9::1": ""} {
+	for source, want := range map[string]string{"2001:db8::1": "2001:db8::/64", "2001:db8::2:3": "2001:db8::/64",
+		"2001:db8:0:1::1": "2001:db8:0:1::/64", "2001:db9::1": ""} {
 		if got := v6.freeUser(netip.MustParseAddr(source)); got != want {
 			t.Errorf("%s sends as %q, want %q", source, got, want)
 		}
 	}
-	if o := (outbreak.Options{}).WithDefaults(); o.CountsNull("2001:db8::/64") || o.CountsNull("192.0.2.1") || !o.CountsNull("ann") {
+	if o := (outbreak.Options{}).WithDefaults(); o.CountsNull("2001:db8::/64") || o.CountsNull("192.0.2.1") ||
+		!o.CountsNull("ann") {
 		t.Error("whoever is known by his address writes notifications")
 	}
 	other := newRig(t, func(r *rig) { r.opts.Networks, r.opts.Auth = prefixes("10.0.0.0/8"), AuthNone })
@@ -412,7 +483,8 @@ func TestClients(t *testing.T) {
 	who := identity{name: "a", user: store.User{Contact: "x"}, asked: epoch}
 	c.add(&who)
 	got := identity{name: "a"}
-	if !c.find(&got, epoch) || got.user.Contact != "x" || c.find(&identity{name: "b"}, epoch) || c.find(&got, epoch.Add(fresh)) {
+	if !c.find(&got, epoch) || got.user.Contact != "x" || c.find(&identity{name: "b"}, epoch) ||
+		c.find(&got, epoch.Add(fresh)) {
 		t.Errorf("%+v", got)
 	}
 	for i := range maxClients {
@@ -448,7 +520,9 @@ func TestCommands(t *testing.T) {
 	if len(got) != 1 || got[0] != "ticket \r\n\r\nrelease all\r\n" {
 		t.Errorf("%q", got)
 	}
-	for want, err := range map[string]error{"550 5.7.1 ": notice.ErrForged, "550 5.7.1 the command is out of date": spool.ErrSpent, "451 4.3.0 ": io.ErrClosedPipe, "452 4.3.1 ": store.ErrFull, "550 5.6.0 ": notice.ErrNothing} {
+	for want, err := range map[string]error{"550 5.7.1 ": notice.ErrForged,
+		"550 5.7.1 the command is out of date": spool.ErrSpent, "451 4.3.0 ": io.ErrClosedPipe,
+		"452 4.3.1 ": store.ErrFull, "550 5.6.0 ": notice.ErrNothing} {
 		answer = err
 		c.mail("ann@home.example", "weir@mail.example.org", hello, want)
 	}
@@ -463,7 +537,9 @@ func TestCommands(t *testing.T) {
 	user.cmd("RCPT TO:<weir@mail.example.org>", "452 4.5.3 ")
 	got = nil
 	user.cmd("RSET", "250 ")
-	user.mail("ann@example.org", "weir+x@mail.example.org", "Subject: re\r\n\r\n"+strings.Repeat(strings.Repeat("a", 998)+"\r\n", 300), "250 ") // the beginning is enough
+	// the beginning is enough
+	user.mail("ann@example.org", "weir+x@mail.example.org",
+		"Subject: re\r\n\r\n"+strings.Repeat(strings.Repeat("a", 998)+"\r\n", 300), "250 ")
 	if len(got) != 1 || len(got[0]) > maxCommand {
 		t.Errorf("%d commands", len(got))
 	}
@@ -473,7 +549,8 @@ func TestCommands(t *testing.T) {
 	// A bounce quotes what was written, and nobody means it.
 	got = nil
 	for _, from := range []*client{user, r.greeted()} {
-		from.mail("", "weir+x@mail.example.org", "Subject: re\r\n\r\nrelease all\r\n", "550 5.7.1 commands are written by people")
+		from.mail("", "weir+x@mail.example.org", "Subject: re\r\n\r\nrelease all\r\n",
+			"550 5.7.1 commands are written by people")
 	}
 	if len(got) != 0 {
 		t.Errorf("%q", got)
@@ -488,7 +565,9 @@ func TestCommands(t *testing.T) {
 func TestNotStored(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.as("ann")
-	for want, err := range map[string]error{"452 4.3.1 there": store.ErrFull, "452 4.3.1 too much": spool.ErrQueue, "451 4.3.0 ": io.ErrShortWrite, "550 5.5.3 ": spool.ErrRecipients, "550 5.7.1 ": spool.ErrStopped, "552 5.3.4 ": store.ErrTooLarge} {
+	for want, err := range map[string]error{"452 4.3.1 there": store.ErrFull, "452 4.3.1 too much": spool.ErrQueue,
+		"451 4.3.0 ": io.ErrShortWrite, "550 5.5.3 ": spool.ErrRecipients, "550 5.7.1 ": spool.ErrStopped,
+		"552 5.3.4 ": store.ErrTooLarge} {
 		r.spool.fail.Store(&err)
 		c.mail("ann@example.org", "bob@example.com", hello, want)
 	}
@@ -563,5 +642,6 @@ func TestNullSendersOfServersHaveACap(t *testing.T) {
 	if n := len(r.sent()); n != most+1+len(queue) {
 		t.Errorf("%d messages left after the retries", n)
 	}
-	c.mail("server@example.org", "person@elsewhere.example", hello, "250 ") // with a sender it is counted, and nobody is stopped
+	// with a sender it is counted, and nobody is stopped
+	c.mail("server@example.org", "person@elsewhere.example", hello, "250 ")
 }

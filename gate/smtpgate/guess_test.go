@@ -46,7 +46,8 @@ func (r *rig) atOnce(n int, as func(i int) (name, password string)) map[string]i
 
 func newGuesses(t *testing.T, burst int64) weir.Throttle {
 	t.Helper()
-	limit, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: burst, Per: 24 * time.Hour}, Burst: weir.Number(burst)}, epoch)
+	limit, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: burst, Per: 24 * time.Hour},
+		Burst: weir.Number(burst)}, epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +59,12 @@ func newGuesses(t *testing.T, burst int64) weir.Throttle {
 func TestParallelGuesses(t *testing.T) {
 	const most, guesses = 5, 40
 	for name, change := range map[string]func(*rig){
-		"for a user":            func(r *rig) { r.parts.UserGuesses = userGuesses(t, most) },
-		"from a network":        func(r *rig) { r.parts.Guesses = newGuesses(t, most) },
-		"both":                  func(r *rig) { r.parts.UserGuesses, r.parts.Guesses = userGuesses(t, most), newGuesses(t, most) },
+		"for a user":     func(r *rig) { r.parts.UserGuesses = userGuesses(t, most) },
+		"from a network": func(r *rig) { r.parts.Guesses = newGuesses(t, most) },
+		"both": func(r *rig) {
+			r.parts.UserGuesses, r.parts.Guesses = userGuesses(t, most),
+				newGuesses(t, most)
+		},
 		"for one, at next hop":  func(r *rig) { r.opts.Auth, r.parts.UserGuesses = AuthNextHop, userGuesses(t, most) },
 		"from one, at next hop": func(r *rig) { r.opts.Auth, r.parts.Guesses = AuthNextHop, newGuesses(t, most) },
 	} {
@@ -83,7 +87,8 @@ func TestParallelGuesses(t *testing.T) {
 				t.Errorf("%d were verified, answers %v", verified, codes)
 			}
 			// Nothing came back.
-			if codes := r.atOnce(10, func(int) (string, string) { return "ann", "sesame" }); codes["454"] != 10 || r.parts.UserGuesses == nil && verified != most {
+			if codes := r.atOnce(10, func(int) (string, string) { return "ann", "sesame" }); codes["454"] != 10 ||
+				r.parts.UserGuesses == nil && verified != most {
 				t.Errorf("%d were verified, and then %v", verified, codes)
 			}
 		})
@@ -91,7 +96,8 @@ func TestParallelGuesses(t *testing.T) {
 }
 
 func userGuesses(t *testing.T, most int64) weir.Throttle {
-	return newQuota(t, quota.Policy{Name: "wrong", Limit: quota.Count(most), Period: weir.Period{Length: 10 * time.Minute}})
+	return newQuota(t, quota.Policy{Name: "wrong", Limit: quota.Count(most),
+		Period: weir.Period{Length: 10 * time.Minute}})
 }
 
 // A mail program that logs in for the first time over ten connections, and forty users of one network who do so at
@@ -119,13 +125,19 @@ func TestParallelFirstLogIns(t *testing.T) {
 			if codes := r.atOnce(10, func(int) (string, string) { return "ann", "correct horse" }); codes["235"] != 10 {
 				t.Errorf("ten connections: %v", codes)
 			}
-			if codes := r.atOnce(40, func(i int) (string, string) { return fmt.Sprint("user", i%20), "correct horse" }); codes["235"] != 40 {
+			if codes := r.atOnce(40, func(i int) (string, string) {
+				return fmt.Sprint("user", i%20),
+					"correct horse"
+			}); codes["235"] != 40 {
 				t.Errorf("forty of a network: %v", codes)
 			}
 			r.greeted().cmd("AUTH PLAIN "+plain("ann", "sesame"), "535 ")
 			r.greeted().cmd("AUTH PLAIN "+plain("ann", "sesame"), "454 4.7.0 too many wrong passwords")
 			r.as("ann") // who is remembered, and so are the others
-			if codes := r.atOnce(20, func(i int) (string, string) { return fmt.Sprint("user", i), "correct horse" }); codes["235"] != 20 {
+			if codes := r.atOnce(20, func(i int) (string, string) {
+				return fmt.Sprint("user", i),
+					"correct horse"
+			}); codes["235"] != 20 {
 				t.Errorf("those who were here before: %v", codes)
 			}
 		})

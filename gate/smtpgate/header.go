@@ -66,7 +66,8 @@ func fold(name []byte, want string) bool {
 // subjects reads subjects that are written in the ways of old.
 var subjects mime.WordDecoder
 
-// subjectOf is the subject that a field gives, as one line of bounded length. What cannot be read is shown as it was written.
+// subjectOf is the subject that a field gives, as one line of bounded length. What cannot be read is shown as it was
+// written.
 func subjectOf(field []byte) string {
 	_, value, _ := bytes.Cut(field[:min(len(field), 8*store.MaxSubject)], []byte(":"))
 	raw := strings.NewReplacer("\r\n", "").Replace(string(bytes.TrimSpace(value)))

@@ -102,7 +102,8 @@ func (s *staged) Discard() {
 	s.discarded()
 }
 
-func (w *watched) Accept(ctx context.Context, now time.Time, e *spool.Envelope, text store.Staged) (spool.Receipt, error) {
+func (w *watched) Accept(ctx context.Context, now time.Time, e *spool.Envelope, text store.Staged) (spool.Receipt,
+	error) {
 	if w.before != nil {
 		w.before()
 	}
@@ -179,13 +180,16 @@ func newRig(t testing.TB, change func(*rig)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	s, err := spool.New(spool.Options{Store: db.Mail(), Clock: r.clock, Secret: make([]byte, 32), Signer: notice.NewSigner(make([]byte, 32))})
+	s, err := spool.New(spool.Options{Store: db.Mail(), Clock: r.clock, Secret: make([]byte, 32),
+		Signer: notice.NewSigner(make([]byte, 32))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.spool = &watched{Spool: s}
-	r.opts = Options{Listen: "127.0.0.1:0", Hostname: "mail.example.org", NextHop: nexthop.Options{Servers: []string{"127.0.0.1:1"}}}
-	r.env = Env{Name: gateName, Clock: r.clock, Spool: r.spool, Logins: r.logins, Observer: r.seen, TakeStamps: stamp.TakeMail}
+	r.opts = Options{Listen: "127.0.0.1:0", Hostname: "mail.example.org",
+		NextHop: nexthop.Options{Servers: []string{"127.0.0.1:1"}}}
+	r.env = Env{Name: gateName, Clock: r.clock, Spool: r.spool, Logins: r.logins, Observer: r.seen,
+		TakeStamps: stamp.TakeMail}
 	r.rules = outbreak.Options{Internal: []string{"inside.example.org"}, Free: []string{"support@example.org"}}
 	if change != nil {
 		change(r)
@@ -194,7 +198,8 @@ func newRig(t testing.TB, change func(*rig)) *rig {
 	if r.behind == nil {
 		r.behind = r.exit
 	}
-	if err := s.Configure([]spool.Gate{{Name: gateName, Throttle: "outgoing", Mail: &rules, Carrier: r.behind, Host: "mail.example.org", Command: r.opts.Command}}); err != nil {
+	if err := s.Configure([]spool.Gate{{Name: gateName, Throttle: "outgoing", Mail: &rules, Carrier: r.behind,
+		Host: "mail.example.org", Command: r.opts.Command}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Start(t.Context()); err != nil {
@@ -360,7 +365,8 @@ func (c *client) ended() {
 	}
 }
 
-const hello = "Subject: hello\r\nDate: Mon, 02 Mar 2026 12:00:00 +0000\r\nMessage-ID: <1@client.example>\r\n\r\nhello\r\n"
+const hello = "Subject: hello\r\nDate: Mon, 02 Mar 2026 12:00:00 +0000\r\nMessage-ID: " +
+	"<1@client.example>\r\n\r\nhello\r\n"
 
 // mail sends a mail, and expects an answer at its end.
 func (c *client) mail(from, to, text, want string) string {
@@ -431,8 +437,10 @@ func certificate(t testing.TB) (certFile, keyFile string, trust *tls.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mail.example.org"}, DNSNames: []string{"mail.example.org"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mail.example.org"},
+		DNSNames:  []string{"mail.example.org"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true,
+		BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)

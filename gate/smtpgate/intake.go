@@ -7,8 +7,9 @@ import (
 	"io"
 )
 
-// An intake reads the text of a mail: it checks that it is written as SMTP wants it, takes the header apart, and passes the text on with
-// what has to stand before it. It keeps the header in memory, and nothing else. After the first mistake it drops what comes.
+// An intake reads the text of a mail: it checks that it is written as SMTP wants it, takes the header apart, and passes
+// the text on with what has to stand before it. It keeps the header in memory, and nothing else. After the first
+// mistake it drops what comes.
 type intake struct {
 	bounds *Bounds
 	// begin is given the header, once it is complete, and returns what is written in its place, or what is wrong.
@@ -65,7 +66,8 @@ func (t *intake) close() {
 	}
 }
 
-// bare is what is said of a CR or LF alone. Servers do not agree on what it means, so that one would see two mails where another sees one.
+// bare is what is said of a CR or LF alone. Servers do not agree on what it means, so that one would see two mails
+// where another sees one.
 func (t *intake) bare() *no {
 	t.endless = true
 	return refuse(MailMalformed, 554, 560, "a bare CR or LF is not allowed: lines end with CR LF")
@@ -151,10 +153,12 @@ func (t *intake) pass(p []byte) {
 			return
 		case t.scanned > 0 && (line[0] == ' ' || line[0] == '\t'), fieldName(line) != nil:
 			if t.scanned += len(line); t.scanned > int(t.bounds.Header) {
-				t.no = refuse(MailTooLarge, 552, 534, "the header is larger than "+t.bounds.Header.String()).at(BoundHeader)
+				t.no = refuse(MailTooLarge, 552, 534,
+					"the header is larger than "+t.bounds.Header.String()).at(BoundHeader)
 				return
 			}
-		case t.scanned == 0 && bytes.HasPrefix(line, mboxLine): // the line that begins a mail in a mailbox is none of a mail on its way
+		case t.scanned == 0 && bytes.HasPrefix(line, mboxLine):
+			// the line that begins a mail in a mailbox is none of a mail on its way
 			t.header = t.header[len(line):]
 		default: // no header goes on like this: it is the body, and the line between is missing
 			t.endHeader(t.scanned, t.scanned)
@@ -189,7 +193,8 @@ func (t *intake) write1(w io.Writer, p []byte) {
 	}
 }
 
-// fieldName returns the name of the header field that a line begins, or nil. Old software puts a space before the colon.
+// fieldName returns the name of the header field that a line begins, or nil. Old software puts a space before the
+// colon.
 func fieldName(line []byte) []byte {
 	name, _, found := bytes.Cut(line, []byte(":"))
 	name = bytes.TrimRight(name, " \t")

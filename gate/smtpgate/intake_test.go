@@ -15,7 +15,8 @@ import (
 // read puts a text through an intake, in pieces of a size.
 func read(text string, size int, b Bounds) (out string, body string, n *no) {
 	var all, rest bytes.Buffer
-	in := intake{bounds: &b, out: &all, body: &rest, begin: func(header []byte) ([]byte, *no) { return append([]byte("<"), readHeader(header).text...), nil }}
+	in := intake{bounds: &b, out: &all, body: &rest,
+		begin: func(header []byte) ([]byte, *no) { return append([]byte("<"), readHeader(header).text...), nil }}
 	for len(text) > 0 {
 		in.write([]byte(text[:min(size, len(text))]))
 		text = text[min(size, len(text)):]
@@ -29,18 +30,20 @@ var roomy = good().WithDefaults().Bounds
 // TestIntake: where the header ends, in one piece and byte by byte.
 func TestIntake(t *testing.T) {
 	for name, c := range map[string]struct{ text, out, body string }{
-		"nothing":            {"", "<\r\n", ""},
-		"only a header":      {"A: b\r\n", "<A: b\r\n\r\n", ""},
-		"without an end":     {"A: b", "<A: b\r\n\r\n", ""},
-		"header and body":    {"A: b\r\n c\r\nD: e\r\n\r\nbody\r\n", "<A: b\r\n c\r\nD: e\r\n\r\nbody\r\n", "body\r\n"},
-		"body without end":   {"A: b\r\n\r\nbody", "<A: b\r\n\r\nbody\r\n", "body\r\n"},
-		"only a body":        {"\r\nbody\r\n", "<\r\nbody\r\n", "body\r\n"},
-		"no line between":    {"A: b\r\nbody\r\nC: d\r\n", "<A: b\r\n\r\nbody\r\nC: d\r\n", "body\r\nC: d\r\n"},
-		"no header":          {"hello, world\r\nC: d\r\n", "<\r\nhello, world\r\nC: d\r\n", "hello, world\r\nC: d\r\n"},
-		"goes on with none":  {" a\r\nC: d\r\n", "<\r\n a\r\nC: d\r\n", " a\r\nC: d\r\n"},
-		"of a mailbox":       {"From ann Mon\r\nA: b\r\n\r\nx\r\n", "<A: b\r\n\r\nx\r\n", "x\r\n"},
-		"of a mailbox later": {"A: b\r\nFrom ann Mon\r\n\r\nx\r\n", "<A: b\r\n\r\nFrom ann Mon\r\n\r\nx\r\n", "From ann Mon\r\n\r\nx\r\n"},
-		"a return path":      {"Return-Path: <x>\r\n y\r\nA: b\r\nRETURN-PATH : z\r\n\r\nReturn-Path: x\r\n", "<A: b\r\n\r\nReturn-Path: x\r\n", "Return-Path: x\r\n"},
+		"nothing":           {"", "<\r\n", ""},
+		"only a header":     {"A: b\r\n", "<A: b\r\n\r\n", ""},
+		"without an end":    {"A: b", "<A: b\r\n\r\n", ""},
+		"header and body":   {"A: b\r\n c\r\nD: e\r\n\r\nbody\r\n", "<A: b\r\n c\r\nD: e\r\n\r\nbody\r\n", "body\r\n"},
+		"body without end":  {"A: b\r\n\r\nbody", "<A: b\r\n\r\nbody\r\n", "body\r\n"},
+		"only a body":       {"\r\nbody\r\n", "<\r\nbody\r\n", "body\r\n"},
+		"no line between":   {"A: b\r\nbody\r\nC: d\r\n", "<A: b\r\n\r\nbody\r\nC: d\r\n", "body\r\nC: d\r\n"},
+		"no header":         {"hello, world\r\nC: d\r\n", "<\r\nhello, world\r\nC: d\r\n", "hello, world\r\nC: d\r\n"},
+		"goes on with none": {" a\r\nC: d\r\n", "<\r\n a\r\nC: d\r\n", " a\r\nC: d\r\n"},
+		"of a mailbox":      {"From ann Mon\r\nA: b\r\n\r\nx\r\n", "<A: b\r\n\r\nx\r\n", "x\r\n"},
+		"of a mailbox later": {"A: b\r\nFrom ann Mon\r\n\r\nx\r\n", "<A: b\r\n\r\nFrom ann Mon\r\n\r\nx\r\n",
+			"From ann Mon\r\n\r\nx\r\n"},
+		"a return path": {"Return-Path: <x>\r\n y\r\nA: b\r\nRETURN-PATH : z\r\n\r\nReturn-Path: x\r\n",
+			"<A: b\r\n\r\nReturn-Path: x\r\n", "Return-Path: x\r\n"},
 	} {
 		for _, size := range []int{1, 2, 3, 1000} {
 			out, body, n := read(c.text, size, roomy)
@@ -49,7 +52,8 @@ func TestIntake(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"A: b\n", "A: b\r", "A: b\rc\r\n", "A: b\r\n\r\nx\n", "A: b\r\n\r\nx\r", "\n", "\r", "\r\r\n", "A: b\r\n\n", "a\x00b\r\n", "A: b\r\n\r\n\x00"} {
+	for _, text := range []string{"A: b\n", "A: b\r", "A: b\rc\r\n", "A: b\r\n\r\nx\n", "A: b\r\n\r\nx\r", "\n", "\r",
+		"\r\r\n", "A: b\r\n\n", "a\x00b\r\n", "A: b\r\n\r\n\x00"} {
 		for _, size := range []int{1, 2, 3, 1000} {
 			if _, _, n := read(text, size, roomy); n == nil || n.how != MailMalformed || n.reply.code != 554 {
 				t.Errorf("%q by %d: %+v", text, size, n)
@@ -95,12 +99,15 @@ func TestSubject(t *testing.T) {
 }
 
 func TestReceived(t *testing.T) {
-	tr := trace{helo: "a\r\nEvil: x (y)", source: netip.MustParseAddr("2001:db8::1"), host: "mail.example.org", id: 1, tls: true, utf8: true, at: epoch}
-	want := "Received: from aEvil:xy ([IPv6:2001:db8::1])\r\n\tby mail.example.org with UTF8SMTPS id 0000000000001;\r\n\tMon, 02 Mar 2026 12:00:00 +0000\r\n"
+	tr := trace{helo: "a\r\nEvil: x (y)", source: netip.MustParseAddr("2001:db8::1"), host: "mail.example.org", id: 1,
+		tls: true, utf8: true, at: epoch}
+	want := "Received: from aEvil:xy ([IPv6:2001:db8::1])\r\n\tby mail.example.org with UTF8SMTPS id " +
+		"0000000000001;\r\n\tMon, 02 Mar 2026 12:00:00 +0000\r\n"
 	if got := string(tr.appendTo(nil)); got != want {
 		t.Errorf("%q", got)
 	}
-	if plainHelo("") != "unknown" || plainHelo("\r\n") != "unknown" || len(plainHelo(strings.Repeat("a", 1000))) != maxHostname || plainHelo("[127.0.0.1]") != "[127.0.0.1]" {
+	if plainHelo("") != "unknown" || plainHelo("\r\n") != "unknown" ||
+		len(plainHelo(strings.Repeat("a", 1000))) != maxHostname || plainHelo("[127.0.0.1]") != "[127.0.0.1]" {
 		t.Error("what a client calls itself")
 	}
 }
@@ -147,9 +154,12 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// FuzzIntake: however a text is cut, the same comes of it; what is passed on has no bare CR or LF, and every line has a bound.
+// FuzzIntake: however a text is cut, the same comes of it; what is passed on has no bare CR or LF, and every line has a
+// bound.
 func FuzzIntake(f *testing.F) {
-	for _, seed := range []string{"A: b\r\n\r\nbody\r\n", "A: b\r\nbody", "From x\r\n\r\n", "Return-Path: x\r\n\tSubject: y\r\n", "\r\n.\r\n", "a\rb\nc\x00", strings.Repeat("a", 1200), strings.Repeat("A: b\r\n", 300)} {
+	for _, seed := range []string{"A: b\r\n\r\nbody\r\n", "A: b\r\nbody", "From x\r\n\r\n",
+		"Return-Path: x\r\n\tSubject: y\r\n", "\r\n.\r\n", "a\rb\nc\x00", strings.Repeat("a", 1200),
+		strings.Repeat("A: b\r\n", 300)} {
 		f.Add([]byte(seed), 3)
 	}
 	small := roomy
@@ -169,7 +179,8 @@ func FuzzIntake(f *testing.F) {
 		if out != out2 || body != body2 {
 			t.Fatalf("%q, %q\n%q, %q", out, body, out2, body2)
 		}
-		if clean := strings.ReplaceAll(out, "\r\n", ""); strings.ContainsAny(clean, "\r\n\x00") || !strings.HasSuffix(out, "\r\n") || !strings.HasSuffix(out, body) {
+		if clean := strings.ReplaceAll(out, "\r\n", ""); strings.ContainsAny(clean, "\r\n\x00") ||
+			!strings.HasSuffix(out, "\r\n") || !strings.HasSuffix(out, body) {
 			t.Errorf("%q", out)
 		}
 		for line := range strings.SplitSeq(out, "\r\n") {
@@ -194,10 +205,12 @@ func FuzzAddress(f *testing.F) {
 			return
 		}
 		out := a.String()
-		if strings.ContainsAny(out, "\r\n\x00") || !strings.HasSuffix(out, "@"+a.domain) || strings.ContainsAny(a.domain, "@<> \"") {
+		if strings.ContainsAny(out, "\r\n\x00") || !strings.HasSuffix(out, "@"+a.domain) ||
+			strings.ContainsAny(a.domain, "@<> \"") {
 			t.Errorf("%q is %q", text, out)
 		}
-		if quoted := out[:len(out)-len(a.domain)-1]; quoted[0] != '"' && strings.ContainsAny(quoted, "<>@ \"\\,;:()[]") {
+		if quoted := out[:len(out)-len(a.domain)-1]; quoted[0] != '"' &&
+			strings.ContainsAny(quoted, "<>@ \"\\,;:()[]") {
 			t.Errorf("%q is %q", text, out)
 		}
 		if a.normal() == "" {

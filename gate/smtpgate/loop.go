@@ -149,7 +149,8 @@ func (s *session) offers() []string {
 		}
 	}
 	b := &s.setup.opts.Bounds
-	return append(all, "SMTPUTF8", "DSN", fmt.Sprintf("SIZE %d", int64(b.Message)), fmt.Sprintf("LIMITS RCPTMAX=%d", b.Recipients))
+	return append(all, "SMTPUTF8", "DSN", fmt.Sprintf("SIZE %d", int64(b.Message)),
+		fmt.Sprintf("LIMITS RCPTMAX=%d", b.Recipients))
 }
 
 // startTLS encrypts. What came in clear text, before or behind the command, is forgotten (RFC 3207 sections 4.2 and 6).
@@ -168,7 +169,8 @@ func (s *session) startTLS() {
 	}
 }
 
-// encrypt makes TLS of the connection, and reports whether both sides agree on it. In the middle of it nothing can be said.
+// encrypt makes TLS of the connection, and reports whether both sides agree on it. In the middle of it nothing can be
+// said.
 func (s *session) encrypt() bool {
 	s.top = nil
 	encrypted := tls.Server(s.conn, s.setup.tls)

@@ -10,12 +10,14 @@ import (
 	"weir/store"
 )
 
-// marked reports whether who sends a mail is known by a mark alone: it was diverted by another server, which has seen him log in.
+// marked reports whether who sends a mail is known by a mark alone: it was diverted by another server, which has seen
+// him log in.
 func (s *session) marked(tx *transaction) bool {
 	return s.setup.opts.Marks && tx.who.name != "" && !tx.who.authenticated
 }
 
-// readMark takes the marks out of a header, and who is meant by the first field. What stands further down the sender may have written.
+// readMark takes the marks out of a header, and who is meant by the first field. What stands further down the sender
+// may have written.
 func readMark(text []byte) (mark string, rest []byte) {
 	rest = make([]byte, 0, len(text))
 	for at := 0; at < len(text); {
@@ -32,7 +34,8 @@ func readMark(text []byte) (mark string, rest []byte) {
 	return mark, rest
 }
 
-// recognize finds out from its mark who sends the mail. The server that hands it over keeps it when there is no telling.
+// recognize finds out from its mark who sends the mail. The server that hands it over keeps it when there is no
+// telling.
 func (d *delivery) recognize(text []byte) ([]byte, *no) {
 	mark, rest := readMark(text)
 	if mark == "" {
@@ -40,7 +43,8 @@ func (d *delivery) recognize(text []byte) ([]byte, *no) {
 	}
 	name, _, err := identify.ReadMark(mark, d.now(), d.gate.env.Marks()...)
 	if err != nil {
-		return nil, &no{how: MailStranger, reply: reply(451, 471, "the mark does not tell whose mail this is"), cause: err}
+		return nil, &no{how: MailStranger, reply: reply(451, 471, "the mark does not tell whose mail this is"),
+			cause: err}
 	}
 	env := &d.gate.env
 	user, err := env.Spool.User(context.WithoutCancel(d.gate.base), name)
@@ -48,7 +52,8 @@ func (d *delivery) recognize(text []byte) ([]byte, *no) {
 	case errors.Is(err, store.ErrNotFound):
 		user = store.User{Name: name}
 	case err != nil:
-		return nil, &no{how: MailFailed, reply: reply(451, 430, "the user cannot be looked up, try again later"), cause: err}
+		return nil, &no{how: MailFailed, reply: reply(451, 430, "the user cannot be looked up, try again later"),
+			cause: err}
 	}
 	d.tx.who = identity{name: name, user: user, asked: d.now()}
 	for i := range d.tx.to {

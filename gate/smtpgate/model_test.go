@@ -12,8 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAnySession: whatever order commands come in, however they are cut, each is answered once, with the code that a model of a few lines expects;
-// and as many mails arrive as were said to be queued. Texts and chunks are made of commands.
+// TestAnySession: whatever order commands come in, however they are cut, each is answered once, with the code that a
+// model of a few lines expects; and as many mails arrive as were said to be queued. Texts and chunks are made of
+// commands.
 func TestAnySession(t *testing.T) {
 	r := newRig(t, func(r *rig) {
 		r.opts.Networks = prefixes("127.0.0.0/8")
@@ -21,7 +22,8 @@ func TestAnySession(t *testing.T) {
 		r.rules.Exempt = []string{"127.0.0.1"}
 	})
 	octets := rapid.Custom(func(t *rapid.T) string {
-		return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{evil, text, "QUIT\r\n", "BDAT 0 LAST\r\n", ".\r\n", "x", "\r\n", ".", ".."}), 0, 12).Draw(t, "octets"), "")
+		return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{evil, text, "QUIT\r\n", "BDAT 0 LAST\r\n",
+			".\r\n", "x", "\r\n", ".", ".."}), 0, 12).Draw(t, "octets"), "")
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		var said strings.Builder
@@ -30,7 +32,8 @@ func TestAnySession(t *testing.T) {
 		over := func() { begun, named, chunked, size = false, 0, false, 0 }
 		for range rapid.IntRange(1, 15).Draw(t, "commands") {
 			code := "250"
-			switch step := rapid.SampledFrom([]string{"EHLO", "MAIL", "RCPT", "typo", "DATA", "BDAT", "BDAT LAST", "BDAT FOO", "RSET", "NOOP", "FOO"}).Draw(t, "command"); step {
+			switch step := rapid.SampledFrom([]string{"EHLO", "MAIL", "RCPT", "typo", "DATA", "BDAT", "BDAT LAST",
+				"BDAT FOO", "RSET", "NOOP", "FOO"}).Draw(t, "command"); step {
 			case "EHLO", "RSET":
 				said.WriteString(step + map[string]string{"EHLO": " x"}[step] + "\r\n")
 				over()
@@ -115,7 +118,8 @@ func TestAnySession(t *testing.T) {
 			if err == io.EOF && i == len(want) {
 				break
 			}
-			if last := got[strings.LastIndexByte(got, '\n')+1:]; err != nil || i >= len(want) || !strings.HasPrefix(last, want[i]+" ") {
+			if last := got[strings.LastIndexByte(got, '\n')+1:]; err != nil || i >= len(want) ||
+				!strings.HasPrefix(last, want[i]+" ") {
 				t.Fatalf("answer %d is %q, %v; want %q in\n%q", i, got, err, want[min(i, len(want)-1)], said.String())
 			}
 		}

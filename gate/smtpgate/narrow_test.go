@@ -10,8 +10,8 @@ import (
 	"weir/store"
 )
 
-// TestSenderIsAlwaysTold: mail that needs SMTPUTF8, for a next hop that does not know it. Who can be told in ASCII is told in ASCII; where nobody
-// can, the mail is held, in the audit log, and goes on when the next hop has learnt it.
+// TestSenderIsAlwaysTold: mail that needs SMTPUTF8, for a next hop that does not know it. Who can be told in ASCII is
+// told in ASCII; where nobody can, the mail is held, in the audit log, and goes on when the next hop has learnt it.
 func TestSenderIsAlwaysTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		user, from, to, header string
@@ -75,7 +75,9 @@ func TestSenderIsAlwaysTold(t *testing.T) {
 			}
 			m := mails[0]
 			coded := strings.NewReplacer("ü", `\x{FC}`).Replace(c.to)
-			if m.From != "" || m.To[0] != c.told || !strings.Contains(string(m.Text), "; "+coded+"\r\nAction: failed\r\nStatus: 5.6.7") || beyondASCII(m.Text) {
+			if m.From != "" || m.To[0] != c.told ||
+				!strings.Contains(string(m.Text), "; "+coded+"\r\nAction: failed\r\nStatus: 5.6.7") ||
+				beyondASCII(m.Text) {
 				t.Errorf("%v is told\n%s", m.To, m.Text)
 			}
 		})

@@ -77,9 +77,11 @@ const (
 
 // Options configure one gate for mail.
 type Options struct {
-	// The address to listen on: ":587", ":465", "127.0.0.1:2525". Clients must connect to it themselves: no proxy in front is believed.
+	// The address to listen on: ":587", ":465", "127.0.0.1:2525". Clients must connect to it themselves: no proxy in
+	// front is believed.
 	Listen string `yaml:"listen"`
-	// The name by which the gate introduces itself, and which Received fields and message ids show. Default: the machine's.
+	// The name by which the gate introduces itself, and which Received fields and message ids show. Default: the
+	// machine's.
 	Hostname string `yaml:"hostname"`
 	// Encryption. Passwords are only taken inside it, or from the machine itself.
 	TLS TLS `yaml:"tls"`
@@ -87,39 +89,45 @@ type Options struct {
 	NextHop nexthop.Options `yaml:"next_hop"`
 	// Who knows the users' passwords: users (weir's own, the default), next_hop (the next hop's AUTH is asked) or none.
 	Auth Auth `yaml:"auth"`
-	// What makes one user of several ways to write his name, with auth: next_hop: keep (the default: nothing but the case) or your domain, as
-	// in example.org. Then ann, ann+x and ann@example.org are the user ann@example.org. The next hop is asked with the name as it was given.
+	// What makes one user of several ways to write his name, with auth: next_hop: keep (the default: nothing but the
+	// case) or your domain, as in example.org. Then ann, ann+x and ann@example.org are the user ann@example.org. The
+	// next hop is asked with the name as it was given.
 	Realm string `yaml:"realm"`
-	// Whether only users whom weir knows (see weir user) may log in, with auth: next_hop. Without it whatever name the next hop takes is a user,
-	// with credit of his own: where it takes one account under many names, list your users here.
+	// Whether only users whom weir knows (see weir user) may log in, with auth: next_hop. Without it whatever name the
+	// next hop takes is a user, with credit of his own: where it takes one account under many names, list your users
+	// here.
 	KnownOnly bool `yaml:"known_only"`
-	// Networks whose clients may send without AUTH: [10.0.0.0/8]. Each address is a user of its own, and of IPv6 each /64. Only your own networks:
-	// public ones up to a /16 (IPv6: /32). Default: none.
+	// Networks whose clients may send without AUTH: [10.0.0.0/8]. Each address is a user of its own, and of IPv6 each
+	// /64. Only your own networks: public ones up to a /16 (IPv6: /32). Default: none.
 	Networks []netip.Prefix `yaml:"networks"`
-	// Whether clients of these networks are servers that hand on the mail of others: Postfix, with a policy service of this weir and filter. Each
-	// mail is then charged to the user whom the mark names that the policy service put on it; mail without a genuine mark is put off (451).
+	// Whether clients of these networks are servers that hand on the mail of others: Postfix, with a policy service of
+	// this weir and filter. Each mail is then charged to the user whom the mark names that the policy service put on
+	// it; mail without a genuine mark is put off (451).
 	Marks bool `yaml:"marks"`
 	// The throttles that judge each connection before anything is read from it, in order.
 	Accept []string `yaml:"accept"`
-	// The throttles that judge each mail when it is complete, in order. One of them may be a mail throttle, which judges it last.
+	// The throttles that judge each mail when it is complete, in order. One of them may be a mail throttle, which
+	// judges it last.
 	Throttles []string `yaml:"throttles"`
-	// The throttles that judge each recipient, in order. Recipients whom nobody counts (internal, support, the user himself) are not judged.
+	// The throttles that judge each recipient, in order. Recipients whom nobody counts (internal, support, the user
+	// himself) are not judged.
 	PerRecipient []string `yaml:"per_recipient"`
-	// The address to which users reply with commands about held mail: weir@mail.example.org. Mail to it is taken from everybody, and goes
-	// no further. Default: no commands by mail.
+	// The address to which users reply with commands about held mail: weir@mail.example.org. Mail to it is taken from
+	// everybody, and goes no further. Default: no commands by mail.
 	Command string `yaml:"command"`
 	// Who is told by mail when a user is stopped. Default: nobody.
 	Admin string `yaml:"admin"`
-	// The sender of bounces and notices, and the recipient of mail to postmaster without a domain. Default: postmaster at the hostname.
+	// The sender of bounces and notices, and the recipient of mail to postmaster without a domain. Default: postmaster
+	// at the hostname.
 	Postmaster string `yaml:"postmaster"`
-	// What stopped users are told: refuse-mail (the default: they may log in, and still reach support, themselves and the command address)
-	// or refuse-auth (their AUTH fails).
+	// What stopped users are told: refuse-mail (the default: they may log in, and still reach support, themselves and
+	// the command address) or refuse-auth (their AUTH fails).
 	Stopped Stopped `yaml:"stopped"`
-	// Which sender addresses users may write: any (the default), or bound: only those that the user's entry lists. Where an entry lists
-	// some, they bind the user in any case.
+	// Which sender addresses users may write: any (the default), or bound: only those that the user's entry lists.
+	// Where an entry lists some, they bind the user in any case.
 	Senders Senders `yaml:"senders"`
-	// What becomes of a mail when the connection broke just as the next hop was taking it: retry (the default; it may arrive twice) or
-	// hold (for an operator). It is in the audit log either way.
+	// What becomes of a mail when the connection broke just as the next hop was taking it: retry (the default; it may
+	// arrive twice) or hold (for an operator). It is in the audit log either way.
 	Ambiguous Ambiguous `yaml:"ambiguous"`
 	// Stamps by which mail pays its way around the delay queue. Default: off.
 	Stamps *Stamping `yaml:"stamps"`
@@ -131,8 +139,9 @@ type Options struct {
 
 // TLS is encryption.
 type TLS struct {
-	// When a session is encrypted: starttls (the client asks for it, port 587; the default where there is a certificate), implicit (from
-	// the first byte on, port 465) or none (the default otherwise; only on loopback, or without AUTH).
+	// When a session is encrypted: starttls (the client asks for it, port 587; the default where there is a
+	// certificate), implicit (from the first byte on, port 465) or none (the default otherwise; only on loopback, or
+	// without AUTH).
 	Mode TLSMode `yaml:"mode"`
 	// The file with the certificate and those that lead to its authority, in PEM. It is read again at each reload.
 	Cert string `yaml:"cert"`
@@ -160,7 +169,8 @@ type Stamping struct {
 	First string `yaml:"first"`
 	// What is doubled: bits (the default, as in the document: 16 bits, then 32) or work (16 bits, then 17).
 	Doubles Doubles `yaml:"doubles"`
-	// What becomes of a mail with forged or wrongly solved stamps: refuse (and the client goes on the invalid list; the default) or pool.
+	// What becomes of a mail with forged or wrongly solved stamps: refuse (and the client goes on the invalid list; the
+	// default) or pool.
 	OnInvalid Fate `yaml:"on_invalid"`
 	// Whether mail without a stamp for each recipient is refused.
 	Required bool `yaml:"required"`
@@ -176,12 +186,14 @@ type Step struct {
 
 // Bounds keep clients from filling the server up.
 type Bounds struct {
-	// Open sessions. One more is told so (421) and closed. A tenth of them is kept for your networks, for sessions in which somebody has logged in
-	// and for sources from which somebody has within a day, so that strangers cannot take them all. Default 1000.
+	// Open sessions. One more is told so (421) and closed. A tenth of them is kept for your networks, for sessions in
+	// which somebody has logged in and for sources from which somebody has within a day, so that strangers cannot take
+	// them all. Default 1000.
 	Sessions int `yaml:"sessions"`
 	// Open sessions of one source: an address, or an IPv6 /64. Default 100.
 	PerSource int `yaml:"per_source"`
-	// Recipients of one mail; further ones are told to come with another (452). A mail throttle may allow fewer. Default 100.
+	// Recipients of one mail; further ones are told to come with another (452). A mail throttle may allow fewer.
+	// Default 100.
 	Recipients int `yaml:"recipients"`
 	// The size of a mail. Default 50MiB.
 	Message weir.Size `yaml:"message"`
@@ -191,7 +203,8 @@ type Bounds struct {
 	Line weir.Size `yaml:"line"`
 	// Received fields that a mail may bring: with more it is going round in a circle. Default 50.
 	ReceivedHops int `yaml:"received_hops"`
-	// Answers of a session that say no; then it is closed. What was pipelined behind a refused command does not count. Default 100.
+	// Answers of a session that say no; then it is closed. What was pipelined behind a refused command does not count.
+	// Default 100.
 	Errors int `yaml:"errors"`
 	// Failed log-ins of a session; then it is closed. Default 5.
 	Logins int `yaml:"logins"`
@@ -209,11 +222,13 @@ type Timeouts struct {
 	Login weir.Duration `yaml:"login"`
 	// For a session as a whole; a mail that is coming in is taken to its end. Default 1h.
 	Session weir.Duration `yaml:"session"`
-	// How long a client may be kept waiting for an answer when a throttle makes a mail stand in line; then it is told to come back. Default 30s.
+	// How long a client may be kept waiting for an answer when a throttle makes a mail stand in line; then it is told
+	// to come back. Default 30s.
 	Wait weir.Duration `yaml:"wait"`
 }
 
-// WithDefaults returns the options with everything filled in that was left out, except for the hostname, which the machine knows.
+// WithDefaults returns the options with everything filled in that was left out, except for the hostname, which the
+// machine knows.
 func (o Options) WithDefaults() Options {
 	mode := TLSNone
 	if o.TLS.Cert != "" || o.TLS.Key != "" {

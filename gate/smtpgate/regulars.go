@@ -8,8 +8,8 @@ import (
 // kept is which part of the sessions there may be is kept for those who are known: one in so many.
 const kept = 10
 
-// welcome notes that somebody in a session is known: he has logged in, or sent a mail as one who may send freely. He has as much time as others
-// then, and where he comes from is remembered.
+// welcome notes that somebody in a session is known: he has logged in, or sent a mail as one who may send freely. He
+// has as much time as others then, and where he comes from is remembered.
 func (g *Gate) welcome(c *conn) {
 	if c.known {
 		return
@@ -25,7 +25,8 @@ func (g *Gate) welcome(c *conn) {
 	}
 }
 
-// regulars are the sources of sessions in which somebody was known. When strangers take what sessions there are, those can still come in.
+// regulars are the sources of sessions in which somebody was known. When strangers take what sessions there are, those
+// can still come in.
 type regulars map[netip.Addr]time.Time
 
 const (

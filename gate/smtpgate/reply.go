@@ -123,15 +123,20 @@ func notTaken(err error, who *identity) *no {
 	case errors.Is(err, spool.ErrStopped):
 		return isStopped(who)
 	case errors.Is(err, spool.ErrNewRecipient):
-		return refuse(MailFlagged, 550, 571, "this account writes to too many new people: for now it may write only to those it has written to before")
+		return refuse(MailFlagged, 550, 571,
+			"this account writes to too many new people: for now it may write only to those it has written to before")
 	case errors.Is(err, spool.ErrFlagged):
-		return refuse(MailFlagged, 550, 571, "this account has written to too many new people: for now it may not send, ask support")
+		return refuse(MailFlagged, 550, 571,
+			"this account has written to too many new people: for now it may not send, ask support")
 	case errors.Is(err, spool.ErrFlaggedLimit):
-		return refuse(MailFlagged, 450, 471, "this account writes to too many new people: for now it may send only a few mails, try again later")
+		return refuse(MailFlagged, 450, 471,
+			"this account writes to too many new people: for now it may send only a few mails, try again later")
 	case errors.Is(err, spool.ErrWithheld):
-		return refuse(MailFlagged, 450, 471, "too much of your mail to new people waits for somebody to look at it already, try again later")
+		return refuse(MailFlagged, 450, 471,
+			"too much of your mail to new people waits for somebody to look at it already, try again later")
 	case errors.Is(err, spool.ErrNulls):
-		return refuse(MailThrottled, 450, 471, "you send more messages without a sender than you may for now, try again later")
+		return refuse(MailThrottled, 450, 471,
+			"you send more messages without a sender than you may for now, try again later")
 	case errors.Is(err, spool.ErrUnpaid):
 		return unpaid()
 	case errors.Is(err, store.ErrCrowded):
@@ -151,7 +156,8 @@ func notTaken(err error, who *identity) *no {
 	return n
 }
 
-// isStopped is what stopped users are told. A client that is known by its address may be a server that would return the mail for good.
+// isStopped is what stopped users are told. A client that is known by its address may be a server that would return the
+// mail for good.
 func isStopped(who *identity) *no {
 	const text = "sending is stopped for this account: see the mail about it, or ask support"
 	if !who.authenticated {

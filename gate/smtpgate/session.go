@@ -32,7 +32,8 @@ type session struct {
 	commands, errors, logins int // how many there were
 }
 
-// An identity is who sends: an authenticated user, or a client that may send without, by its address. The zero value is a stranger.
+// An identity is who sends: an authenticated user, or a client that may send without, by its address. The zero value is
+// a stranger.
 type identity struct {
 	name          string
 	authenticated bool
@@ -51,8 +52,10 @@ func (s *session) refuse(n *no) {
 		level = slog.LevelDebug // strangers must not fill the log
 	}
 	if log := s.gate.env.Log; log.Enabled(s.gate.base, level) {
-		log.LogAttrs(s.gate.base, level, "refused", slog.String("session", s.conn.id), slog.String("source", s.conn.source.String()),
-			slog.String("user", s.who.name), slog.String("refused", n.how), slog.Int("code", n.reply.code), slog.String("why", n.reply.text))
+		log.LogAttrs(s.gate.base, level, "refused", slog.String("session", s.conn.id),
+			slog.String("source", s.conn.source.String()),
+			slog.String("user", s.who.name), slog.String("refused", n.how), slog.Int("code", n.reply.code),
+			slog.String("why", n.reply.text))
 	}
 	s.deny(n)
 }
@@ -86,11 +89,12 @@ func (s *session) last(bound, text string) *answer {
 	return reply(421, 470, text)
 }
 
-// early answers a command that comes before another one was taken. It does not count as an error: clients that pipeline have sent it
-// before they could know (RFC 2920 section 3.1).
+// early answers a command that comes before another one was taken. It does not count as an error: clients that pipeline
+// have sent it before they could know (RFC 2920 section 3.1).
 func (s *session) early(text string) { s.answer(reply(503, 551, text)) }
 
-// fresh is how old what is known of a user may be: a user who is disabled, or bound to other senders, feels it in open sessions, too.
+// fresh is how old what is known of a user may be: a user who is disabled, or bound to other senders, feels it in open
+// sessions, too.
 const fresh = 10 * time.Second
 
 // refresh asks the store about who sends. The identity must be somebody's.
@@ -187,7 +191,8 @@ const ClientMark = "mail:"
 // event is what the throttles are asked about.
 func (s *session) event(tx *transaction, recipients []string) weir.Event {
 	// On the invalid list a user is a client, so that he can be put there without those who share his address.
-	return weir.Event{Time: s.now(), Source: s.conn.source, Account: tx.who.name, Client: ClientMark + tx.who.name, Kind: KindMail, ID: s.conn.id, Cost: 1, Load: s.gate.load(),
+	return weir.Event{Time: s.now(), Source: s.conn.source, Account: tx.who.name, Client: ClientMark + tx.who.name,
+		Kind: KindMail, ID: s.conn.id, Cost: 1, Load: s.gate.load(),
 		Message: &weir.Message{User: tx.who.name, Recipients: recipients}}
 }
 

@@ -14,8 +14,8 @@ import (
 	"weir/policy"
 )
 
-// A setup is everything that a session needs to know of the gate's options. It does not change; a reload puts another one in its place, and
-// a session keeps the one that it began with.
+// A setup is everything that a session needs to know of the gate's options. It does not change; a reload puts another
+// one in its place, and a session keeps the one that it began with.
 type setup struct {
 	opts  Options // with defaults
 	parts Parts
@@ -66,7 +66,8 @@ func (s *setup) loadTLS() error {
 	}
 	cert, err := tls.LoadX509KeyPair(s.opts.TLS.Cert, s.opts.TLS.Key)
 	if err != nil {
-		return &weir.FieldError{Path: "tls", Msg: fmt.Sprintf("cannot use the certificate: %v", err), Hint: "cert and key are files in PEM that belong together"}
+		return &weir.FieldError{Path: "tls", Msg: fmt.Sprintf("cannot use the certificate: %v", err),
+			Hint: "cert and key are files in PEM that belong together"}
 	}
 	s.tls = &tls.Config{
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil },

@@ -32,7 +32,8 @@ func stampedGate(t *testing.T, o stamp.MailOptions, s Stamping, throttles ...wei
 func paid(t *testing.T, p stamp.MailParams, to string) string {
 	t.Helper()
 	const body = "hello\r\n"
-	s, err := stamp.MailStamp(t.Context(), p, stamp.Letter{Message: stamp.BodyID([]byte(body)), Recipient: to}, stamp.SolveOptions{})
+	s, err := stamp.MailStamp(t.Context(), p, stamp.Letter{Message: stamp.BodyID([]byte(body)), Recipient: to},
+		stamp.SolveOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,12 +43,13 @@ func paid(t *testing.T, p stamp.MailParams, to string) string {
 // TestAStampOfMailThatIsNotTaken stays good: whether the store fails, a throttle refuses, or the connection breaks.
 func TestAStampOfMailThatIsNotTaken(t *testing.T) {
 	var refuses atomic.Bool
-	r, d := stampedGate(t, stamp.MailOptions{Work: 64}, Stamping{Required: true}, &throttle{judge: func(_ *weir.Event, a *weir.Answer) error {
-		if refuses.Load() {
-			a.Verdict, a.Reason = weir.Refuse, weir.OverLimit
-		}
-		return nil
-	}})
+	r, d := stampedGate(t, stamp.MailOptions{Work: 64}, Stamping{Required: true},
+		&throttle{judge: func(_ *weir.Event, a *weir.Answer) error {
+			if refuses.Load() {
+				a.Verdict, a.Reason = weir.Refuse, weir.OverLimit
+			}
+			return nil
+		}})
 	text := paid(t, d.Params(r.clock.Now()), "bob@example.com")
 	c := r.as("ann")
 	refuses.Store(true)
@@ -92,7 +94,8 @@ type lateDesk struct {
 	late *atomic.Bool
 }
 
-func (d lateDesk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string, recipients []string) ([]spool.Stamp, bool, bool) {
+func (d lateDesk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
+	recipients []string) ([]spool.Stamp, bool, bool) {
 	if d.late.Load() {
 		return make([]spool.Stamp, len(recipients)), false, true
 	}
@@ -176,13 +179,16 @@ func (d desk) Announce(now time.Time, load weir.Share) string {
 
 func (d desk) Digest() Digest { return stamp.NewBodyDigest() }
 
-func (d desk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string, recipients []string) (good []spool.Stamp, forged, busy bool) {
+func (d desk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
+	recipients []string) (good []spool.Stamp, forged, busy bool) {
 	d.Observe(now, load)
-	receipts, errs := d.LookEach(ctx, now, stamps, stamp.Letter{Message: bodyID}, recipients, func(ctx context.Context, n stamp.Nonce) (bool, error) {
-		return d.spool.Spent(ctx, store.StampNonce(n))
-	})
+	receipts, errs := d.LookEach(ctx, now, stamps, stamp.Letter{Message: bodyID}, recipients,
+		func(ctx context.Context, n stamp.Nonce) (bool, error) {
+			return d.spool.Spent(ctx, store.StampNonce(n))
+		})
 	for i, err := range errs {
-		good, forged = append(good, spool.Stamp{Nonce: store.StampNonce(receipts[i].Nonce), Until: receipts[i].Expires}), forged || errors.Is(err, stamp.ErrWrong)
+		good, forged = append(good, spool.Stamp{Nonce: store.StampNonce(receipts[i].Nonce),
+			Until: receipts[i].Expires}), forged || errors.Is(err, stamp.ErrWrong)
 		if err != nil {
 			good[i] = spool.Stamp{}
 		}

@@ -23,7 +23,8 @@ import (
 	"weir/throttle/stamp"
 )
 
-// throttle is one that does what a test says, for what no real one can be made to do at the right moment. It counts what it holds.
+// throttle is one that does what a test says, for what no real one can be made to do at the right moment. It counts
+// what it holds.
 type throttle struct {
 	mu     sync.Mutex
 	judge  func(ev *weir.Event, a *weir.Answer) error
@@ -79,7 +80,8 @@ func newQuota(t testing.TB, policies ...quota.Policy) *quota.Quota {
 
 // TestQuota: messages and bytes per user, with the rule in the answer and when to come back.
 func TestQuota(t *testing.T) {
-	q := newQuota(t, quota.Policy{Name: "per-hour", Kind: quota.Requests, Limit: quota.Count(2), Period: weir.Period{Length: time.Hour}})
+	q := newQuota(t, quota.Policy{Name: "per-hour", Kind: quota.Requests, Limit: quota.Count(2),
+		Period: weir.Period{Length: time.Hour}})
 	r := newRig(t, func(r *rig) {
 		r.parts.Throttles = chainOf(t, q)
 		r.rules.Exempt = []string{"ann", "bound"}
@@ -87,7 +89,8 @@ func TestQuota(t *testing.T) {
 	c := r.as("ann")
 	c.mail("ann@example.org", "bob@example.com", hello, "250 ")
 	c.mail("ann@example.org", "carl@example.com", hello, "250 ")
-	c.mail("ann@example.org", "dora@example.com", hello, "450 4.7.1 over the limit of 2 mails per 1h (t0/per-hour), come back in 1h")
+	c.mail("ann@example.org", "dora@example.com", hello,
+		"450 4.7.1 over the limit of 2 mails per 1h (t0/per-hour), come back in 1h")
 	c.mail("ann@example.org", "support@example.org", hello, "250 ") // nobody counts these
 	r.as("bound").mail("bound@example.org", "bob@example.com", hello, "250 ")
 	r.clock.Advance(time.Hour)
@@ -99,7 +102,8 @@ func TestQuota(t *testing.T) {
 
 // TestVolume: bytes are charged when the mail is safe.
 func TestVolume(t *testing.T) {
-	q := newQuota(t, quota.Policy{Name: "bytes", Kind: quota.Volume, Limit: quota.Bytes(1000), Period: weir.Period{Length: time.Hour}})
+	q := newQuota(t, quota.Policy{Name: "bytes", Kind: quota.Volume, Limit: quota.Bytes(1000),
+		Period: weir.Period{Length: time.Hour}})
 	r := newRig(t, func(r *rig) { r.parts.Throttles, r.rules.Exempt = chainOf(t, q), []string{"ann"} })
 	c := r.as("ann")
 	c.mail("ann@example.org", "bob@example.com", hello+strings.Repeat("0123456789\r\n", 100), "250 ")
@@ -110,10 +114,14 @@ func TestVolume(t *testing.T) {
 func TestSharedLimit(t *testing.T) {
 	for want, a := range map[string]weir.Answer{
 		"over the limit shared by new accounts, of 5 mails per 1h (plans/hourly), come back in 1m": {
-			Reason: weir.SharedLimit, Until: epoch.Add(time.Minute), Figure: weir.Figure{By: "plans", Rule: "hourly", Unit: "requests", Limit: 5, Window: weir.Window(time.Hour)}},
+			Reason: weir.SharedLimit, Until: epoch.Add(time.Minute),
+			Figure: weir.Figure{By: "plans", Rule: "hourly", Unit: "requests", Limit: 5,
+				Window: weir.Window(time.Hour)}},
 		"over the limit of 5 mails per month (plans/monthly)": {Reason: weir.OverLimit,
-			Figure: weir.Figure{By: "plans", Rule: "monthly", Unit: "requests", Limit: 5, Window: weir.NewWindow(30*24*time.Hour, weir.Month)}},
-		"over the limit shared by new accounts, of 1KB": {Reason: weir.SharedLimit, Figure: weir.Figure{Unit: "bytes", Limit: 1000}},
+			Figure: weir.Figure{By: "plans", Rule: "monthly", Unit: "requests", Limit: 5,
+				Window: weir.NewWindow(30*24*time.Hour, weir.Month)}},
+		"over the limit shared by new accounts, of 1KB": {Reason: weir.SharedLimit,
+			Figure: weir.Figure{Unit: "bytes", Limit: 1000}},
 	} {
 		if got := explain(&a, "mails", epoch, false); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -162,13 +170,15 @@ func TestRecipients(t *testing.T) {
 	c.cmd("DATA", "354 ")
 	c.cmd(hello+".", "250 ")
 	expect(0, 2, 0)
-	if ev := th.events[0]; ev.Kind != KindMail || ev.Account != "ann" || ev.Source.String() != "127.0.0.1" || ev.Cost != 1 || ev.Message.User != "ann" || len(th.events) != 5 {
+	if ev := th.events[0]; ev.Kind != KindMail || ev.Account != "ann" || ev.Source.String() != "127.0.0.1" ||
+		ev.Cost != 1 || ev.Message.User != "ann" || len(th.events) != 5 {
 		t.Errorf("%+v", ev)
 	}
 	if ev := mails.events[0]; len(ev.Message.Recipients) != 2 || ev.Bytes != int64(len(hello)) || ev.ID == "" {
 		t.Errorf("%+v", ev)
 	}
-	if to := r.spool.envelope(t).To; len(to) != 5 || !to[0].After.IsZero() || !to[3].After.Equal(epoch.Add(time.Hour)) || !to[4].After.Equal(epoch.Add(time.Hour)) {
+	if to := r.spool.envelope(t).To; len(to) != 5 || !to[0].After.IsZero() ||
+		!to[3].After.Equal(epoch.Add(time.Hour)) || !to[4].After.Equal(epoch.Add(time.Hour)) {
 		t.Errorf("%+v", to)
 	}
 	// Given back: RSET, a refused mail, a client that leaves, a new EHLO.
@@ -221,7 +231,8 @@ func TestTurn(t *testing.T) {
 	eventually(t, "it waits", func() bool { return r.seen.waiting.Load() == 1 && r.clock.Pending() > 0 })
 	r.clock.Advance(30 * time.Second)
 	c.expect("451 4.7.1 over a limit (t0), come back in 30s")
-	if held, done, undone := th.settled(); held != 0 || done != 1 || undone != 2 || r.seen.count("bound wait") != 1 || r.seen.waiting.Load() != 0 {
+	if held, done, undone := th.settled(); held != 0 || done != 1 || undone != 2 || r.seen.count("bound wait") != 1 ||
+		r.seen.waiting.Load() != 0 {
 		t.Error(held, done, undone, r.seen.counts)
 	}
 }
@@ -229,7 +240,9 @@ func TestTurn(t *testing.T) {
 // TestAccept: who is turned away at the door hears nothing.
 func TestAccept(t *testing.T) {
 	r := newRig(t, func(r *rig) {
-		r.parts.Accept = chainOf(t, newQuota(t, quota.Policy{Name: "p", Kind: quota.Requests, Limit: quota.Count(1), Period: weir.Period{Length: time.Hour}}))
+		r.parts.Accept = chainOf(t, newQuota(t,
+			quota.Policy{Name: "p", Kind: quota.Requests, Limit: quota.Count(1),
+				Period: weir.Period{Length: time.Hour}}))
 	})
 	r.dial()
 	if conn, err := net.Dial("tcp", r.Addr().String()); err == nil {
@@ -240,8 +253,8 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// TestGuessing: too many wrong passwords from one place are not even looked at, and a right one has to wait as well, unless it was right
-// there before.
+// TestGuessing: too many wrong passwords from one place are not even looked at, and a right one has to wait as well,
+// unless it was right there before.
 func TestGuessing(t *testing.T) {
 	limit, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: 5, Per: time.Minute}, Burst: 5}, epoch)
 	if err != nil {
@@ -295,20 +308,22 @@ func TestGuessing(t *testing.T) {
 	if err := r.Stop(t.Context()); err != nil && !errors.Is(err, context.Canceled) {
 		t.Log(err)
 	}
-	if text := log.String(); strings.Contains(text, "sesame") || strings.Contains(text, "horse") || !strings.Contains(text, "user=ann") {
+	if text := log.String(); strings.Contains(text, "sesame") || strings.Contains(text, "horse") ||
+		!strings.Contains(text, "user=ann") {
 		t.Error(text)
 	}
 }
 
-// TestUserGuesses: too many wrong passwords for one user, from wherever they come, are not looked at, and neither is a right one that was not
-// right before. Others do not notice.
+// TestUserGuesses: too many wrong passwords for one user, from wherever they come, are not looked at, and neither is a
+// right one that was not right before. Others do not notice.
 func TestUserGuesses(t *testing.T) {
 	for name, auth := range map[string]Auth{"our own": AuthUsers, "of the next hop": AuthNextHop} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
 			r := newRig(t, func(r *rig) {
 				r.opts.Auth = auth
-				r.parts.UserGuesses = newQuota(t, quota.Policy{Name: "wrong", Limit: quota.Count(3), Period: weir.Period{Length: 10 * time.Minute}})
+				r.parts.UserGuesses = newQuota(t,
+					quota.Policy{Name: "wrong", Limit: quota.Count(3), Period: weir.Period{Length: 10 * time.Minute}})
 				r.env.Logins = login.New(login.Options{Clock: r.clock})
 				r.parts.Relay = relay(func(_, password string) error {
 					if asked++; password != "correct horse" {
@@ -434,16 +449,20 @@ func TestStamps(t *testing.T) {
 	c.cmd("AUTH PLAIN "+plain("ann", "correct horse"), "235 ")
 	const body = "hello\r\n\r\n..\r\n"
 	pay := func(to string) string {
-		s, err := stamp.MailStamp(t.Context(), params, stamp.Letter{Message: stamp.BodyID([]byte(strings.ReplaceAll(body, "..", "."))), Recipient: to}, stamp.SolveOptions{})
+		s, err := stamp.MailStamp(t.Context(), params,
+			stamp.Letter{Message: stamp.BodyID([]byte(strings.ReplaceAll(body, "..", "."))), Recipient: to},
+			stamp.SolveOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return stamp.FoldMailHeader(s)
 	}
 	r.spool.load.Store(95)
-	c.mail("ann@example.org", "Bob@example.com,carl@example.com,support@example.org", pay("bob@example.com")+"Subject: x\r\n\r\n"+body, "250 ")
+	c.mail("ann@example.org", "Bob@example.com,carl@example.com,support@example.org",
+		pay("bob@example.com")+"Subject: x\r\n\r\n"+body, "250 ")
 	none := spool.Stamp{}
-	if to := r.spool.envelope(t).To; to[0].Stamp == none || to[1].Stamp != none || !to[1].Pooled || to[2].Pooled || to[2].Stamp != none {
+	if to := r.spool.envelope(t).To; to[0].Stamp == none || to[1].Stamp != none || !to[1].Pooled || to[2].Pooled ||
+		to[2].Stamp != none {
 		t.Errorf("%+v", to)
 	}
 	if got := r.spool.receipt(t); got.Paid != 1 || got.Pooled != 1 || got.Passed != 2 {
@@ -455,8 +474,10 @@ func TestStamps(t *testing.T) {
 		}
 	}
 	// Two who are one for stamps are paid for by one.
-	c.mail("ann@example.org", "Eve@example.com,eve@example.com", pay("eve@example.com")+"Subject: x\r\n\r\n"+body, "250 ")
-	if to := r.spool.envelope(t).To; len(to) != 2 || to[0].Stamp == none || to[1].Stamp != to[0].Stamp || r.spool.receipt(t).Paid != 2 {
+	c.mail("ann@example.org", "Eve@example.com,eve@example.com", pay("eve@example.com")+"Subject: x\r\n\r\n"+body,
+		"250 ")
+	if to := r.spool.envelope(t).To; len(to) != 2 || to[0].Stamp == none || to[1].Stamp != to[0].Stamp ||
+		r.spool.receipt(t).Paid != 2 {
 		t.Errorf("%+v", to)
 	}
 	r.spool.load.Store(50)
@@ -464,8 +485,10 @@ func TestStamps(t *testing.T) {
 	if to := r.spool.envelope(t).To; to[0].Stamp != none || to[0].Pooled {
 		t.Errorf("%+v", to)
 	}
-	head, solution, _ := strings.Cut(stamp.UnfoldMailHeader(strings.TrimPrefix(pay("bob@example.com"), stamp.MailHeader+":")), ".")
-	wrong := stamp.FoldMailHeader(head + "." + strings.Repeat("A", len(solution))) // which solves all parts of the puzzle once in a universe
+	head, solution,
+		_ := strings.Cut(stamp.UnfoldMailHeader(strings.TrimPrefix(pay("bob@example.com"), stamp.MailHeader+":")), ".")
+	// which solves all parts of the puzzle once in a universe
+	wrong := stamp.FoldMailHeader(head + "." + strings.Repeat("A", len(solution)))
 	c.mail("ann@example.org", "bob@example.com", wrong+"Subject: x\r\n\r\n"+body, "550 5.7.1 a stamp is not genuine")
 	if offended != 1 || r.seen.count("mail stamp") != 1 {
 		t.Error(offended, r.seen.counts)
@@ -483,7 +506,8 @@ func TestStamps(t *testing.T) {
 // where a quota would put it off: that server would send it again when he may send. Of others a quota puts it off, as
 // ever.
 func TestDivertedMailOfTheStopped(t *testing.T) {
-	q := newQuota(t, quota.Policy{Name: "per-hour", Kind: quota.Requests, Limit: quota.Count(1), Period: weir.Period{Length: time.Hour}})
+	q := newQuota(t, quota.Policy{Name: "per-hour", Kind: quota.Requests, Limit: quota.Count(1),
+		Period: weir.Period{Length: time.Hour}})
 	secret := []byte("0123456789abcdef0123456789abcdef")
 	r := newRig(t, func(r *rig) {
 		r.parts.Throttles = chainOf(t, q)
@@ -514,7 +538,8 @@ func TestDivertedMailOfTheStopped(t *testing.T) {
 		left = append(left, m.to...)
 	}
 	slices.Sort(left) // to her contact goes the notice
-	if want := []string{"a@elsewhere.example", "ann@home.example", "somebody@inside.example.org"}; !slices.Equal(left, want) {
+	if want := []string{"a@elsewhere.example", "ann@home.example", "somebody@inside.example.org"}; !slices.Equal(left,
+		want) {
 		t.Errorf("mail left to %v", left)
 	}
 }

@@ -36,7 +36,8 @@ func TestSTARTTLS(t *testing.T) {
 	c.cmd("STARTTLS", "220 ")
 	s := c.encrypt(trust)
 	s.cmd("MAIL FROM:<ann@example.org>", "503 ")
-	if offers := s.cmd("EHLO inside.example", "250 "); strings.Contains(offers, "STARTTLS") || !strings.Contains(offers, "AUTH PLAIN LOGIN") {
+	if offers := s.cmd("EHLO inside.example", "250 "); strings.Contains(offers, "STARTTLS") ||
+		!strings.Contains(offers, "AUTH PLAIN LOGIN") {
 		t.Error(offers)
 	}
 	s.cmd("STARTTLS", "503 ")
@@ -44,7 +45,8 @@ func TestSTARTTLS(t *testing.T) {
 	s.mail("ann@example.org", "bob@example.com", hello, "250 ")
 	s.cmd("QUIT", "221 ")
 	s.ended()
-	if m := r.the(); !strings.HasPrefix(m.text, "Received: from inside.example (") || !strings.Contains(m.text, " with ESMTPSA id ") {
+	if m := r.the(); !strings.HasPrefix(m.text, "Received: from inside.example (") ||
+		!strings.Contains(m.text, " with ESMTPSA id ") {
 		t.Error(m.text)
 	}
 }
@@ -67,7 +69,8 @@ func TestInjection(t *testing.T) {
 	}
 }
 
-// TestNoHandshake: who says STARTTLS and goes on in clear text is not answered in clear text, nor is STARTTLS with a parameter.
+// TestNoHandshake: who says STARTTLS and goes on in clear text is not answered in clear text, nor is STARTTLS with a
+// parameter.
 func TestNoHandshake(t *testing.T) {
 	r, _ := overTLS(t, TLSStart, func(r *rig) { r.opts.Networks = prefixes("127.0.0.0/8") })
 	c := r.greeted()
@@ -86,7 +89,8 @@ func TestImplicit(t *testing.T) {
 	r, trust := overTLS(t, TLSImplicit, nil)
 	s := r.connect().encrypt(trust)
 	s.expect("220 ")
-	if offers := s.cmd("EHLO x", "250 "); strings.Contains(offers, "STARTTLS") || !strings.Contains(offers, "AUTH PLAIN LOGIN") {
+	if offers := s.cmd("EHLO x", "250 "); strings.Contains(offers, "STARTTLS") ||
+		!strings.Contains(offers, "AUTH PLAIN LOGIN") {
 		t.Error(offers)
 	}
 	s.cmd("AUTH PLAIN "+plain("ann", "correct horse"), "235 ")
@@ -124,18 +128,21 @@ func TestReload(t *testing.T) {
 	}
 	commit()
 	c := r.dial()
-	if offers := c.cmd("EHLO x", "250 "); !strings.Contains(offers, "LIMITS RCPTMAX=1\n") && !strings.HasSuffix(offers, "LIMITS RCPTMAX=1") {
+	if offers := c.cmd("EHLO x", "250 "); !strings.Contains(offers, "LIMITS RCPTMAX=1\n") &&
+		!strings.HasSuffix(offers, "LIMITS RCPTMAX=1") {
 		t.Error(offers)
 	}
 	c.cmd("STARTTLS", "220 ")
 	c.encrypt(trustNext).cmd("EHLO x", "250 ")
-	before.mail("ann@example.org", "bob@example.com,carl@example.com", "S: x\r\n\r\n"+strings.Repeat("a\r\n", 1000), "250 ")
+	before.mail("ann@example.org", "bob@example.com,carl@example.com", "S: x\r\n\r\n"+strings.Repeat("a\r\n", 1000),
+		"250 ")
 	before.cmd("STARTTLS", "220 ")
 	before.encrypt(trust).cmd("EHLO x", "250 ")
 	// What cannot be had changes nothing.
 	bad := next
 	bad.TLS.Cert = "/nowhere"
-	if _, _, err := r.Prepare(bad, r.parts); err == nil || !strings.Contains(err.Error(), "tls: cannot use the certificate") {
+	if _, _, err := r.Prepare(bad, r.parts); err == nil ||
+		!strings.Contains(err.Error(), "tls: cannot use the certificate") {
 		t.Error(err)
 	}
 	bad = next

@@ -45,17 +45,21 @@ func TestSwaks(t *testing.T) {
 			} else {
 				r, _ = overTLS(t, c.mode, nil)
 			}
-			out := run(t, swaks, append(strings.Fields(c.args), "--server", "127.0.0.1", "--port", r.port(), "--from", "ann@example.org", "--to", "bob@example.com,carl@example.com",
-				"--auth-user", "ann", "--auth-password", "correct horse", "--header", "Subject: from swaks", "--body", "hello\\n.\\nworld")...)
+			out := run(t, swaks, append(strings.Fields(c.args), "--server", "127.0.0.1", "--port", r.port(), "--from",
+				"ann@example.org", "--to", "bob@example.com,carl@example.com",
+				"--auth-user", "ann", "--auth-password", "correct horse", "--header", "Subject: from swaks", "--body",
+				"hello\\n.\\nworld")...)
 			m := r.the()
-			if len(m.to) != 2 || !strings.Contains(m.text, " with "+c.with+" id ") || !strings.Contains(m.text, "\r\n.\r\nworld\r\n") || m.job.Sender != "ann@example.org" {
+			if len(m.to) != 2 || !strings.Contains(m.text, " with "+c.with+" id ") ||
+				!strings.Contains(m.text, "\r\n.\r\nworld\r\n") || m.job.Sender != "ann@example.org" {
 				t.Errorf("%+v\n%s", m, out)
 			}
 		})
 	}
 	t.Run("wrong password", func(t *testing.T) {
 		r, _ := overTLS(t, TLSStart, nil)
-		out, err := exec.Command(swaks, "--server", "127.0.0.1", "--port", r.port(), "--tls", "--auth", "PLAIN", "--auth-user", "ann", "--auth-password", "wrong", "--to", "bob@example.com").CombinedOutput()
+		out, err := exec.Command(swaks, "--server", "127.0.0.1", "--port", r.port(), "--tls", "--auth", "PLAIN",
+			"--auth-user", "ann", "--auth-password", "wrong", "--to", "bob@example.com").CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "535 5.7.8") || len(r.sent()) != 0 {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -72,10 +76,12 @@ func TestSMTPSource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(r *rig) {
-				r.opts.Networks, r.opts.NextHop = prefixes("127.0.0.0/8"), nexthop.Options{Servers: []string{"127.0.0.1:1"}}
+				r.opts.Networks, r.opts.NextHop = prefixes("127.0.0.0/8"),
+					nexthop.Options{Servers: []string{"127.0.0.1:1"}}
 				r.rules.Exempt = []string{"127.0.0.1"}
 			})
-			run(t, source, append(args, "-l", "4096", "-f", "ann@example.org", "-t", "bob@example.com", "inet:127.0.0.1:"+r.port())...)
+			run(t, source, append(args, "-l", "4096", "-f", "ann@example.org", "-t", "bob@example.com",
+				"inet:127.0.0.1:"+r.port())...)
 			want := 200
 			if strings.Contains(name, "several") {
 				want = 60

@@ -129,9 +129,11 @@ func (s *session) rcpt(arg string) {
 		s.early(s.missing())
 		return
 	}
-	if s.tx.named >= s.setup.opts.Bounds.Recipients { // not an error: it is how a client finds out (RFC 5321 section 4.5.3.1.10)
+	// not an error: it is how a client finds out (RFC 5321 section 4.5.3.1.10)
+	if s.tx.named >= s.setup.opts.Bounds.Recipients {
 		s.gate.env.Observer.Bounded(BoundRecipients)
-		s.answer(reply(452, 453, fmt.Sprintf("a mail has %d recipients at most: send the others separately", s.tx.named)))
+		s.answer(reply(452, 453, fmt.Sprintf("a mail has %d recipients at most: send the others separately",
+			s.tx.named)))
 		return
 	}
 	if n := s.add(s.tx, arg); n != nil {
@@ -163,7 +165,8 @@ func (s *session) add(tx *transaction, arg string) *no {
 	switch {
 	case isCommand && s.gate.env.Commands == nil:
 		return refuse(MailStranger, 550, 511, "no commands are taken by mail")
-	case isCommand && (len(tx.to) > 0 || tx.command && tx.ticket != ticket), !isCommand && tx.command && tx.who.name != "":
+	case isCommand && (len(tx.to) > 0 || tx.command && tx.ticket != ticket), !isCommand && tx.command &&
+		tx.who.name != "":
 		return refuse(MailMalformed, 452, 453, another)
 	case isCommand:
 		tx.command, tx.ticket = true, ticket
@@ -192,7 +195,8 @@ func (s *session) add(tx *transaction, arg string) *no {
 			return isStopped(&tx.who)
 		}
 		if env.Spool.Flagged(env.Name, tx.who.name) {
-			if err := env.Spool.Reaches(s.gate.base, s.now(), env.Name, tx.who.name, tx.sender.String(), r.Address); err != nil {
+			if err := env.Spool.Reaches(s.gate.base, s.now(), env.Name, tx.who.name, tx.sender.String(),
+				r.Address); err != nil {
 				return notTaken(err, &tx.who)
 			}
 		}
@@ -222,8 +226,8 @@ func (s *session) judgeRecipient(tx *transaction, r *recipient) *no {
 	return nil
 }
 
-// judge puts an event before a chain and waits where it must. Where it may go on at once, or from a time on, the pass is to be settled;
-// otherwise it has been. what is what a chain counts as requests, in words of mail.
+// judge puts an event before a chain and waits where it must. Where it may go on at once, or from a time on, the pass
+// is to be settled; otherwise it has been. what is what a chain counts as requests, in words of mail.
 func (s *session) judge(chain *policy.Chain, ev *weir.Event, pass *policy.Pass, what string) (after time.Time, n *no) {
 	chain.Judge(s.gate.base, ev, pass)
 	if pass.Answer.Verdict == weir.Wait {
@@ -244,7 +248,8 @@ func (s *session) judge(chain *policy.Chain, ev *weir.Event, pass *policy.Pass, 
 	return after, nil
 }
 
-// wait holds the answer back until the turn comes. Where there is no line to stand in, only a time, the mail is taken, and goes on then.
+// wait holds the answer back until the turn comes. Where there is no line to stand in, only a time, the mail is taken,
+// and goes on then.
 func (s *session) wait(pass *policy.Pass, what string) (after time.Time, n *no) {
 	env := &s.gate.env
 	_ = s.conn.flush() // what was pipelined before is not to wait

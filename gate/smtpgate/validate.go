@@ -28,8 +28,8 @@ const (
 	maxCommandName = 64 - 1 - notice.MaxTicket
 )
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors: above all, whatever would make the gate an open relay or send
-// passwords over the network in clear text. Whether the throttles exist is for others to say.
+// Validate returns every mistake in the options, as joined weir.FieldErrors: above all, whatever would make the gate an
+// open relay or send passwords over the network in clear text. Whether the throttles exist is for others to say.
 func (o Options) Validate() error {
 	var v weir.Mistakes
 	host, ok := o.validateListen(&v)
@@ -42,13 +42,16 @@ func (o Options) Validate() error {
 	v.Under("next_hop", o.NextHop.Validate())
 	v.OneOf("auth", string(o.Auth), string(AuthUsers), string(AuthNextHop), string(AuthNone))
 	if o.Auth == AuthNone && len(o.Networks) == 0 {
-		v.Add("auth", "nobody could send: there is no AUTH, and no network that may send without", "name your networks under networks, or write auth: users")
+		v.Add("auth", "nobody could send: there is no AUTH, and no network that may send without",
+			"name your networks under networks, or write auth: users")
 	}
 	if ok && !o.encrypted() && o.Auth != AuthNone && !loopback(host) {
-		v.Add("tls", "passwords would cross the network in clear text", "give tls a cert and a key, or listen on 127.0.0.1, or write auth: none")
+		v.Add("tls", "passwords would cross the network in clear text",
+			"give tls a cert and a key, or listen on 127.0.0.1, or write auth: none")
 	}
 	validateNetworks(&v, o.Networks)
-	for _, address := range []struct{ path, text string }{{"command", o.Command}, {"admin", o.Admin}, {"postmaster", postmaster}} {
+	for _, address := range []struct{ path, text string }{{"command", o.Command}, {"admin", o.Admin},
+		{"postmaster", postmaster}} {
 		if address.text == "" {
 			continue
 		}
@@ -57,15 +60,20 @@ func (o Options) Validate() error {
 		}
 	}
 	if o.Marks && len(o.Networks) == 0 {
-		v.Add("marks", "no server may hand on mail: there are no networks", "write networks: [127.0.0.0/8], where Postfix is")
+		v.Add("marks", "no server may hand on mail: there are no networks",
+			"write networks: [127.0.0.0/8], where Postfix is")
 	}
 	o.validateRealm(&v)
 	if local, _, _ := strings.Cut(o.Command, "@"); len(local) > maxCommandName {
-		v.Add("command", fmt.Sprintf("the part before the @ is %d characters long", len(local)), fmt.Sprintf("at most %d: weir adds what a command is about", maxCommandName))
+		v.Add("command", fmt.Sprintf("the part before the @ is %d characters long", len(local)),
+			fmt.Sprintf("at most %d: weir adds what a command is about", maxCommandName))
 	} else if strings.Contains(local, "+") {
-		v.Add("command", fmt.Sprintf("%q has a +, behind which weir puts what a command is about", o.Command), "write weir@example.org")
+		v.Add("command", fmt.Sprintf("%q has a +, behind which weir puts what a command is about", o.Command),
+			"write weir@example.org")
 	} else if strings.EqualFold(local, "postmaster") || o.takesFrom(o.Postmaster) || o.takesFrom(o.Admin) {
-		v.Add("command", fmt.Sprintf("%q is the address of a person: what is written to it would be taken for a command", o.Command), "write weir@example.org")
+		v.Add("command",
+			fmt.Sprintf("%q is the address of a person: what is written to it would be taken for a command", o.Command),
+			"write weir@example.org")
 	}
 	v.OneOf("stopped", string(o.Stopped), string(RefuseMail), string(RefuseAuth))
 	v.OneOf("senders", string(o.Senders), string(SendersAny), string(SendersBound))
@@ -124,7 +132,8 @@ func (o *Options) validateTLS(v *weir.Mistakes) {
 	const hint = "name the files of a certificate and of its key"
 	switch {
 	case o.TLS.Mode == TLSNone && (o.TLS.Cert != "" || o.TLS.Key != ""):
-		v.Add("tls.mode", "there is a certificate, and it would not be used", "write mode: starttls, or leave cert and key out")
+		v.Add("tls.mode", "there is a certificate, and it would not be used",
+			"write mode: starttls, or leave cert and key out")
 	case o.encrypted() && o.TLS.Cert == "":
 		v.Add("tls.cert", "the certificate is missing", hint)
 	case o.encrypted() && o.TLS.Key == "":
@@ -148,18 +157,21 @@ func (o *Options) validateBounds(v *weir.Mistakes) {
 		path string
 		got  weir.Duration
 	}{
-		{"idle", o.Timeouts.Idle}, {"data", o.Timeouts.Data}, {"login", o.Timeouts.Login}, {"session", o.Timeouts.Session}, {"wait", o.Timeouts.Wait},
+		{"idle", o.Timeouts.Idle}, {"data", o.Timeouts.Data}, {"login", o.Timeouts.Login},
+		{"session", o.Timeouts.Session}, {"wait", o.Timeouts.Wait},
 	} {
 		v.Timeout("timeouts."+t.path, t.got)
 		if t.got > 0 && t.got < leastTimeout {
-			v.Add("timeouts."+t.path, fmt.Sprintf("nobody does anything within %s", t.got), "write 1s or more, or leave it out for the default")
+			v.Add("timeouts."+t.path, fmt.Sprintf("nobody does anything within %s", t.got),
+				"write 1s or more, or leave it out for the default")
 		}
 	}
 }
 
 // plainHost reports whether a name can stand in answers and header fields.
 func plainHost(name string) bool {
-	return len(name) <= maxHostname && isDomain(name) && name[0] != '[' && strings.IndexFunc(name, func(r rune) bool { return r >= 0x80 }) < 0
+	return len(name) <= maxHostname && isDomain(name) && name[0] != '[' &&
+		strings.IndexFunc(name, func(r rune) bool { return r >= 0x80 }) < 0
 }
 
 // loopback reports whether only the machine itself can connect to a host to listen on.
@@ -178,12 +190,13 @@ const (
 
 // disguised networks are addresses of IPv4 as IPv6: NAT64, mapped ones, 6to4 and Teredo.
 var disguised = []netip.Prefix{
-	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("::ffff:0:0/96"),
+	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"),
+	netip.MustParsePrefix("::ffff:0:0/96"),
 	netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("2001::/32"),
 }
 
-// private networks are nobody else's: there is no way from outside to send from one. The addresses that providers share among their customers
-// (100.64.0.0/10) are not among them.
+// private networks are nobody else's: there is no way from outside to send from one. The addresses that providers share
+// among their customers (100.64.0.0/10) are not among them.
 var private = []netip.Prefix{
 	netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
 	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("169.254.0.0/16"),
@@ -201,7 +214,8 @@ func validateNetworks(v *weir.Mistakes, networks []netip.Prefix) {
 			continue
 		}
 		if i := slices.IndexFunc(disguised, p.Overlaps); i >= 0 && p.Bits() >= widestV6 {
-			v.Add(at, fmt.Sprintf("%s stands for addresses of IPv4, which may be anybody's", p), "write your networks as IPv4")
+			v.Add(at, fmt.Sprintf("%s stands for addresses of IPv4, which may be anybody's", p),
+				"write your networks as IPv4")
 			continue
 		}
 		if isPrivate(p) {
@@ -217,7 +231,8 @@ func validateNetworks(v *weir.Mistakes, networks []netip.Prefix) {
 		}
 	}
 	if v4 > mostV4 || v6 > mostV6 {
-		v.Add("networks", "together the public networks are so many addresses that strangers could send: an open relay", hint)
+		v.Add("networks", "together the public networks are so many addresses that strangers could send: an open relay",
+			hint)
 	}
 }
 

@@ -160,8 +160,8 @@ type dots struct {
 
 var textEnd = []byte(".\r\n")
 
-// take returns the text that p brings, in p itself, how much of p is done with, and whether the text ends there. What is
-// left of p, where it does not, is to come again with more behind it.
+// take returns the text that p brings, in p itself, how much of p is done with, and whether the text ends there. What
+// is left of p, where it does not, is to come again with more behind it.
 func (d *dots) take(p []byte) (text []byte, used int, ended bool) {
 	kept, at := 0, 0
 	for at < len(p) {

@@ -135,7 +135,8 @@ func undotted(text string) (got, rest string, ended bool) {
 
 // FuzzWire: however it is cut, a client's text is read the same way, and what stands behind it is still there.
 func FuzzWire(f *testing.F) {
-	for _, seed := range []string{"a\r\n.\r\nQUIT\r\n", "..\r\n.\r\r\n.\r\n", ".\r\n", "\n.\n\r\n.\r\nx", "a\rb\r\n", "EHLO x\r\nMAIL FROM:<>\r\n", strings.Repeat("a", 1500)} {
+	for _, seed := range []string{"a\r\n.\r\nQUIT\r\n", "..\r\n.\r\r\n.\r\n", ".\r\n", "\n.\n\r\n.\r\nx", "a\rb\r\n",
+		"EHLO x\r\nMAIL FROM:<>\r\n", strings.Repeat("a", 1500)} {
 		f.Add(seed, 3)
 	}
 	f.Fuzz(func(t *testing.T, text string, size int) {

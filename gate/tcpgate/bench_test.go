@@ -10,8 +10,8 @@ import (
 	"weir/throttle/quota"
 )
 
-// BenchmarkThroughput pushes bytes through a connection: straight to the upstream, through the gate, and through a gate that
-// counts them.
+// BenchmarkThroughput pushes bytes through a connection: straight to the upstream, through the gate, and through a gate
+// that counts them.
 func BenchmarkThroughput(b *testing.B) {
 	upstream := serve(b, func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c); _, _ = c.Write([]byte{1}) })
 	push := func(b *testing.B, addr string) {
@@ -36,7 +36,8 @@ func BenchmarkThroughput(b *testing.B) {
 }
 
 func unlimited(b *testing.B) weir.Throttle {
-	return newQuota(b, quota.Policy{Name: "traffic", Kind: quota.Volume, Limit: quota.Bytes(1 << 50), Period: weir.Period{Length: time.Hour}})
+	return newQuota(b, quota.Policy{Name: "traffic", Kind: quota.Volume, Limit: quota.Bytes(1 << 50),
+		Period: weir.Period{Length: time.Hour}})
 }
 
 // BenchmarkRoundTrip sends a word there and back.

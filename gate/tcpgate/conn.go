@@ -54,7 +54,8 @@ func (s *side) close() {
 	}
 }
 
-// A conn is one client's connection on its way through the gate. It belongs to its goroutine, except for what says otherwise.
+// A conn is one client's connection on its way through the gate. It belongs to its goroutine, except for what says
+// otherwise.
 type conn struct {
 	gate  *Gate
 	setup *setup
@@ -144,8 +145,8 @@ func (c *conn) judge() bool {
 	return c.pass.Answer.Verdict == weir.Admit
 }
 
-// wait holds the connection unread until its turn comes or is called off. It reports false when there is no room to wait in, or
-// nobody is there any more.
+// wait holds the connection unread until its turn comes or is called off. It reports false when there is no room to
+// wait in, or nobody is there any more.
 func (c *conn) wait() bool {
 	g := c.gate
 	defer g.waiting.Add(-1)
@@ -237,7 +238,8 @@ func (c *conn) end() {
 	a := &c.pass.Answer
 	attrs := []slog.Attr{slog.String("id", c.event.ID), slog.String("source", c.event.Source.String()),
 		slog.String("verdict", c.verdict.String()), slog.String("by", a.By), slog.String("rule", a.Rule),
-		slog.Int64("in", c.in.Load()), slog.Int64("out", c.out.Load()), slog.Duration("total", g.env.Clock.Now().Sub(c.event.Time))}
+		slog.Int64("in", c.in.Load()), slog.Int64("out", c.out.Load()),
+		slog.Duration("total", g.env.Clock.Now().Sub(c.event.Time))}
 	if why != nil {
 		attrs = append(attrs, slog.String("cut", why.Error()))
 	}

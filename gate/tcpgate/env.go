@@ -7,22 +7,23 @@ import (
 	"weir/internal/clock"
 )
 
-// An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor observes.
+// An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor
+// observes.
 type Env struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Observer Observer
 }
 
-// An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block. What a door turns
-// away is in the counts of its throttles.
+// An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block. What a
+// door turns away is in the counts of its throttles.
 type Observer interface {
 	// Connections tells that so many more, or fewer, connections are open; for udp, sessions.
 	Connections(delta int)
 	// Waiting tells that so many more, or fewer, connections are held back.
 	Waiting(delta int)
-	// Judged tells on what verdict a connection, or a packet, went on or was turned away. Wait means that a connection went on
-	// after a wait, and that a packet was dropped.
+	// Judged tells on what verdict a connection, or a packet, went on or was turned away. Wait means that a connection
+	// went on after a wait, and that a packet was dropped.
 	Judged(verdict weir.Verdict)
 	// Passed tells that so many bytes went on: in from the client to the upstream, and out to the client.
 	Passed(in, out int64)

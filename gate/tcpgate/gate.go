@@ -23,8 +23,8 @@ const (
 	KindUDP = "udp" // a packet
 )
 
-// A Gate is one listener for TCP or UDP with its upstream, its door and its chain of throttles. Its methods may be called from
-// several goroutines; the order is New, Listen, Start, any number of Prepare, Stop.
+// A Gate is one listener for TCP or UDP with its upstream, its door and its chain of throttles. Its methods may be
+// called from several goroutines; the order is New, Listen, Start, any number of Prepare, Stop.
 type Gate struct {
 	env   Env
 	began time.Time // idleness is counted from here on, so that a clock that is set does not matter
@@ -48,8 +48,8 @@ type Gate struct {
 	over    chan struct{} // closed when the stop is over
 }
 
-// New returns a gate that listens nowhere yet. The chain accept judges connections before anything is read from them, the other
-// one every connection or packet; nil admits everything.
+// New returns a gate that listens nowhere yet. The chain accept judges connections before anything is read from them,
+// the other one every connection or packet; nil admits everything.
 func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 	s, err := newSetup(o, accept, chain)
 	if err != nil {
@@ -62,7 +62,8 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 	return g, nil
 }
 
-// Listen binds the address. Port 0 takes a free one; see Addr. For udp it also looks up the upstream, if that is a name.
+// Listen binds the address. Port 0 takes a free one; see Addr. For udp it also looks up the upstream, if that is a
+// name.
 func (g *Gate) Listen() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -124,10 +125,10 @@ func (g *Gate) Start() {
 	g.started = true
 }
 
-// Prepare makes ready to go on with other options and other chains. Everything that can fail happens here; then either commit,
-// which cannot fail, or abort must be called. Connections under way keep the options and the chain that they began with, and
-// sessions of udp their upstream; each packet meets the chain of the hour. The listener is kept: a changed listen address is
-// ignored, it takes another gate, and so does another protocol.
+// Prepare makes ready to go on with other options and other chains. Everything that can fail happens here; then either
+// commit, which cannot fail, or abort must be called. Connections under way keep the options and the chain that they
+// began with, and sessions of udp their upstream; each packet meets the chain of the hour. The listener is kept: a
+// changed listen address is ignored, it takes another gate, and so does another protocol.
 func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort func(), err error) {
 	now := g.setup.Load()
 	o.Listen = now.opts.Listen
@@ -136,7 +137,8 @@ func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort fu
 		return nil, nil, err
 	}
 	if next.opts.Protocol != now.opts.Protocol {
-		return nil, nil, &weir.FieldError{Path: "protocol", Msg: fmt.Sprintf("a gate for %s cannot become one for %s", now.opts.Protocol, next.opts.Protocol),
+		return nil, nil, &weir.FieldError{Path: "protocol",
+			Msg:  fmt.Sprintf("a gate for %s cannot become one for %s", now.opts.Protocol, next.opts.Protocol),
 			Hint: "remove the gate by one reload and add the other one by another"}
 	}
 	if next.opts.Protocol == UDP {
@@ -150,9 +152,9 @@ func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort fu
 // lastWait is how long a stop waits for those whose connections are closed already.
 const lastWait = 5 * time.Second
 
-// Stop takes no more and waits until the connections under way, and those that wait for their turn, have come to their end. When
-// ctx ends first, they are cut and the error of ctx returned. A packet of udp is under way until its reply has come, for a second
-// at most. A second call waits for the first.
+// Stop takes no more and waits until the connections under way, and those that wait for their turn, have come to their
+// end. When ctx ends first, they are cut and the error of ctx returned. A packet of udp is under way until its reply
+// has come, for a second at most. A second call waits for the first.
 func (g *Gate) Stop(ctx context.Context) error {
 	g.mu.Lock()
 	first := !g.stopped

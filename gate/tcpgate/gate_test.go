@@ -22,7 +22,8 @@ func TestAdmit(t *testing.T) {
 	for name, metered := range map[string]bool{"spliced": false, "metered": true} {
 		t.Run(name, func(t *testing.T) {
 			admit := newThrottle(func(ev *weir.Event, _ *weir.Answer) error {
-				if ev.Kind != KindTCP || ev.Source != netip.MustParseAddr("127.0.0.1") || !ev.Time.Equal(epoch) || ev.ID == "" || ev.Charge() != 1 {
+				if ev.Kind != KindTCP || ev.Source != netip.MustParseAddr("127.0.0.1") || !ev.Time.Equal(epoch) ||
+					ev.ID == "" || ev.Charge() != 1 {
 					t.Errorf("event %+v", ev)
 				}
 				return nil
@@ -54,7 +55,8 @@ func TestAdmit(t *testing.T) {
 			}
 			var line map[string]any
 			eventually(t, "a line", func() bool { return json.Unmarshal([]byte(g.log.String()), &line) == nil })
-			if line["msg"] != "connection" || line["source"] != "127.0.0.1" || line["verdict"] != "admit" || line["in"] != 4.0 || line["out"] != 4.0 || line["cut"] != nil {
+			if line["msg"] != "connection" || line["source"] != "127.0.0.1" || line["verdict"] != "admit" ||
+				line["in"] != 4.0 || line["out"] != 4.0 || line["cut"] != nil {
 				t.Errorf("%v", line)
 			}
 		})
@@ -158,7 +160,9 @@ func TestDoorPanics(t *testing.T) {
 
 // Either side may end its half first, and the other goes on.
 func TestHalfClose(t *testing.T) {
-	for name, throttles := range map[string][]weir.Throttle{"spliced": nil, "metered": {newQuota(t, quota.Policy{Name: "q", Limit: quota.Count(9), Period: weir.Period{Length: time.Second}})}} {
+	for name, throttles := range map[string][]weir.Throttle{"spliced": nil,
+		"metered": {newQuota(t, quota.Policy{Name: "q", Limit: quota.Count(9),
+			Period: weir.Period{Length: time.Second}})}} {
 		t.Run(name, func(t *testing.T) {
 			upstream, conns := caught(t)
 			g := start(t, Options{Upstream: upstream}, throttles...)
@@ -230,7 +234,8 @@ func TestSlowReader(t *testing.T) {
 			g := start(t, Options{Upstream: upstream}, throttles...)
 			client := g.dial()
 			_ = client.CloseWrite()
-			eventually(t, "the gate is done", func() bool { return g.seen.verdicts(weir.Admit) == 1 && g.open.Load() == 0 })
+			eventually(t, "the gate is done",
+				func() bool { return g.seen.verdicts(weir.Admit) == 1 && g.open.Load() == 0 })
 			if n, err := io.Copy(io.Discard, client); n != size || err != nil {
 				t.Errorf("%d bytes, %v", n, err)
 			}

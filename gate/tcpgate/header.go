@@ -8,8 +8,8 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// headerRoom is what a header is read into: a line of version 1, which must come in one piece, has at most 107 bytes. What is read
-// beyond the header is kept, so that more room would be no use.
+// headerRoom is what a header is read into: a line of version 1, which must come in one piece, has at most 107 bytes.
+// What is read beyond the header is kept, so that more room would be no use.
 const headerRoom = 256
 
 // readHeader reads the PROXY header that a connection begins with. What came right behind it is returned too.
@@ -30,8 +30,8 @@ func writeHeader(w io.Writer, version ProxyOut, from, to net.Addr) error {
 	}
 	text, err := proxyproto.HeaderProxyFromAddrs(v, from, to).Format()
 	if err != nil {
-		// Only a proxy that mixes IPv4 with IPv6 leads here. The header must come, or the upstream would take the client's bytes
-		// for it.
+		// Only a proxy that mixes IPv4 with IPv6 leads here. The header must come, or the upstream would take the
+		// client's bytes for it.
 		text, err = proxyproto.HeaderProxyFromAddrs(v, nil, nil).Format()
 	}
 	if err == nil {

@@ -48,7 +48,8 @@ func TestHeaderOut(t *testing.T) {
 				deadline(c)
 				send(t, c, "hello")
 				h := told(t, receive(t, conns), "hello")
-				if h.Version != version[1]-'0' || h.SourceAddr.String() != c.LocalAddr().String() || h.DestinationAddr.String() != c.RemoteAddr().String() {
+				if h.Version != version[1]-'0' || h.SourceAddr.String() != c.LocalAddr().String() ||
+					h.DestinationAddr.String() != c.RemoteAddr().String() {
 					t.Errorf("%+v, want %s to %s", h, c.LocalAddr(), c.RemoteAddr())
 				}
 			})
@@ -68,7 +69,9 @@ func header(t testing.TB, version byte, from, to string) string {
 }
 
 func TestHeaderIn(t *testing.T) {
-	local, err := (&proxyproto.Header{Version: 2, Command: proxyproto.LOCAL, TransportProtocol: proxyproto.UNSPEC}).Format()
+	local,
+		err := (&proxyproto.Header{Version: 2, Command: proxyproto.LOCAL,
+		TransportProtocol: proxyproto.UNSPEC}).Format()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,17 +80,25 @@ func TestHeaderIn(t *testing.T) {
 		source     string // as the throttles see it
 		arrives    string // what the upstream gets, besides its header
 	}{
-		"v1":            {"127.0.0.9", header(t, 1, "192.0.2.1:99", "198.51.100.1:5432") + "hello", "192.0.2.1", "hello"},
-		"v2":            {"127.0.0.9", header(t, 2, "192.0.2.1:99", "198.51.100.1:5432") + "hello", "192.0.2.1", "hello"},
-		"v1 ipv6":       {"127.0.0.9", header(t, 1, "[2001:db8::1]:99", "[2001:db8::2]:5432") + "hello", "2001:db8::1", "hello"},
-		"v2 ipv6":       {"127.0.0.9", header(t, 2, "[2001:db8::1]:99", "[2001:db8::2]:5432") + "hello", "2001:db8::1", "hello"},
-		"v2 mapped":     {"127.0.0.9", "\r\n\r\n\x00\r\nQUIT\n\x21\x21\x00\x24" + strings.Repeat("\x00", 10) + "\xff\xff\xc0\x00\x02\x01" + strings.Repeat("\x20", 16) + "\x00\x63\x15\x38hello", "192.0.2.1", "hello"},
-		"much behind":   {"127.0.0.9", header(t, 2, "192.0.2.1:99", "198.51.100.1:5432") + strings.Repeat("hello", 1000), "192.0.2.1", strings.Repeat("hello", 1000)},
-		"health check":  {"127.0.0.9", string(local) + "hello", "127.0.0.9", "hello"},
-		"unknown":       {"127.0.0.9", "PROXY UNKNOWN\r\nhello", "127.0.0.9", "hello"},
-		"not a proxy":   {"127.0.0.8", "hello", "127.0.0.8", "hello"},
-		"not believed":  {"127.0.0.8", header(t, 1, "192.0.2.1:99", "198.51.100.1:5432"), "127.0.0.8", header(t, 1, "192.0.2.1:99", "198.51.100.1:5432")},
-		"second header": {"127.0.0.9", header(t, 1, "192.0.2.1:99", "198.51.100.1:5432") + "PROXY x", "192.0.2.1", "PROXY x"},
+		"v1": {"127.0.0.9", header(t, 1, "192.0.2.1:99", "198.51.100.1:5432") + "hello", "192.0.2.1",
+			"hello"},
+		"v2": {"127.0.0.9", header(t, 2, "192.0.2.1:99", "198.51.100.1:5432") + "hello", "192.0.2.1",
+			"hello"},
+		"v1 ipv6": {"127.0.0.9", header(t, 1, "[2001:db8::1]:99", "[2001:db8::2]:5432") + "hello", "2001:db8::1",
+			"hello"},
+		"v2 ipv6": {"127.0.0.9", header(t, 2, "[2001:db8::1]:99", "[2001:db8::2]:5432") + "hello", "2001:db8::1",
+			"hello"},
+		"v2 mapped": {"127.0.0.9", "\r\n\r\n\x00\r\nQUIT\n\x21\x21\x00\x24" + strings.Repeat("\x00", 10) +
+			"\xff\xff\xc0\x00\x02\x01" + strings.Repeat("\x20", 16) + "\x00\x63\x15\x38hello", "192.0.2.1", "hello"},
+		"much behind": {"127.0.0.9", header(t, 2, "192.0.2.1:99", "198.51.100.1:5432") +
+			strings.Repeat("hello", 1000), "192.0.2.1", strings.Repeat("hello", 1000)},
+		"health check": {"127.0.0.9", string(local) + "hello", "127.0.0.9", "hello"},
+		"unknown":      {"127.0.0.9", "PROXY UNKNOWN\r\nhello", "127.0.0.9", "hello"},
+		"not a proxy":  {"127.0.0.8", "hello", "127.0.0.8", "hello"},
+		"not believed": {"127.0.0.8", header(t, 1, "192.0.2.1:99", "198.51.100.1:5432"), "127.0.0.8",
+			header(t, 1, "192.0.2.1:99", "198.51.100.1:5432")},
+		"second header": {"127.0.0.9", header(t, 1, "192.0.2.1:99", "198.51.100.1:5432") + "PROXY x", "192.0.2.1",
+			"PROXY x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sources := make(chan netip.Addr, 1)
@@ -124,8 +135,10 @@ func TestHeaderIn(t *testing.T) {
 // A trusted proxy that does not say where a connection comes from is not waited for, nor guessed at.
 func TestHeaderMissing(t *testing.T) {
 	judge := newThrottle(nil)
-	g := start(t, Options{Upstream: echo(t), TrustedProxies: prefixes("127.0.0.9/32"), ProxyProtocol: ProxyProtocol{In: ProxyInRequired}}, judge)
-	for i, said := range []string{"hello, world", "PROXY TCP4 nonsense\r\n", "PROXY " + strings.Repeat("x", 200), "\r\n\r\n\x00\r\nQUIT\n\xff\xff\xff\xff"} {
+	g := start(t, Options{Upstream: echo(t), TrustedProxies: prefixes("127.0.0.9/32"),
+		ProxyProtocol: ProxyProtocol{In: ProxyInRequired}}, judge)
+	for i, said := range []string{"hello, world", "PROXY TCP4 nonsense\r\n", "PROXY " + strings.Repeat("x", 200),
+		"\r\n\r\n\x00\r\nQUIT\n\xff\xff\xff\xff"} {
 		c := g.dialFrom("127.0.0.9")
 		send(t, c, said)
 		expectCut(t, c)
@@ -142,8 +155,9 @@ func TestHeaderMissing(t *testing.T) {
 
 // The deadline of a socket is the operating system's: real time, long enough for whoever is in time.
 func TestHeaderLate(t *testing.T) {
-	g := start(t, Options{Upstream: echo(t), TrustedProxies: prefixes("127.0.0.9/32"), ProxyProtocol: ProxyProtocol{In: ProxyInRequired},
-		Timeouts: Timeouts{Header: weir.Duration(time.Second)}})
+	g := start(t, Options{Upstream: echo(t), TrustedProxies: prefixes("127.0.0.9/32"),
+		ProxyProtocol: ProxyProtocol{In: ProxyInRequired},
+		Timeouts:      Timeouts{Header: weir.Duration(time.Second)}})
 	inTime := g.dialFrom("127.0.0.9")
 	send(t, inTime, "PROXY UNKNOWN\r\nhello")
 	expect(t, inTime, "hello")
@@ -156,7 +170,8 @@ func TestHeaderLate(t *testing.T) {
 
 // A stop does not wait for a header.
 func TestHeaderStop(t *testing.T) {
-	g := start(t, Options{Upstream: echo(t), TrustedProxies: prefixes("127.0.0.9/32"), ProxyProtocol: ProxyProtocol{In: ProxyInRequired}})
+	g := start(t, Options{Upstream: echo(t), TrustedProxies: prefixes("127.0.0.9/32"),
+		ProxyProtocol: ProxyProtocol{In: ProxyInRequired}})
 	c := g.dialFrom("127.0.0.9")
 	send(t, c, "PRO")
 	eventually(t, "let in", func() bool { return g.open.Load() == 1 })

@@ -22,7 +22,8 @@ import (
 
 var epoch = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// throttle is one that does what a test says, for what no real one can be made to do at the right moment. It counts what it holds.
+// throttle is one that does what a test says, for what no real one can be made to do at the right moment. It counts
+// what it holds.
 type throttle struct {
 	judge   func(ev *weir.Event, a *weir.Answer) error
 	held    atomic.Int64
@@ -270,7 +271,8 @@ func hosts() []string {
 	return []string{"127.0.0.1:0", "[::1]:0"}
 }
 
-// nowhere is an address where nobody listens, nor anybody will: it is taken by the near end of a connection to somewhere else.
+// nowhere is an address where nobody listens, nor anybody will: it is taken by the near end of a connection to
+// somewhere else.
 func nowhere(t testing.TB, network string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -46,13 +46,15 @@ type Options struct {
 	Listen string `yaml:"listen"`
 	// What is forwarded: tcp (the default) or udp.
 	Protocol Protocol `yaml:"protocol"`
-	// The service behind the gate: 10.0.0.5:5432, db.example.com:5432, or for tcp a socket of this machine, unix:/run/db.sock. With udp,
-	// a name is looked up when the gate starts and at each reload; with tcp, for each connection.
+	// The service behind the gate: 10.0.0.5:5432, db.example.com:5432, or for tcp a socket of this machine,
+	// unix:/run/db.sock. With udp, a name is looked up when the gate starts and at each reload; with tcp, for each
+	// connection.
 	Upstream string `yaml:"upstream"`
-	// The throttles that judge each connection before anything is read from it, in order. Connections from trusted proxies are not
-	// counted. For tcp only.
+	// The throttles that judge each connection before anything is read from it, in order. Connections from trusted
+	// proxies are not counted. For tcp only.
 	Accept []string `yaml:"accept"`
-	// The throttles that judge each new connection, in order; their byte limits pace it. For udp they judge each packet.
+	// The throttles that judge each new connection, in order; their byte limits pace it. For udp they judge each
+	// packet.
 	Throttles []string `yaml:"throttles"`
 	// Proxies in front of the gate, whose PROXY headers are believed. For tcp only. Default: none.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
@@ -66,10 +68,11 @@ type Options struct {
 
 // ProxyProtocol says where PROXY headers, which name the source of a connection, are read and written.
 type ProxyProtocol struct {
-	// Whether trusted proxies name the source: off (the default), or required: each connection from a trusted proxy begins with a
-	// PROXY header of version 1 or 2, or is closed. What others send is never taken for one.
+	// Whether trusted proxies name the source: off (the default), or required: each connection from a trusted proxy
+	// begins with a PROXY header of version 1 or 2, or is closed. What others send is never taken for one.
 	In ProxyIn `yaml:"in"`
-	// Whether the upstream is told the source: off (the default), or by a header of version v1 (a line of text) or v2 (binary).
+	// Whether the upstream is told the source: off (the default), or by a header of version v1 (a line of text) or v2
+	// (binary).
 	Out ProxyOut `yaml:"out"`
 }
 
@@ -79,8 +82,8 @@ type Bounds struct {
 	Connections int `yaml:"connections"`
 	// Connections that a throttle may hold back at a time, for tcp. One more is closed. Default 10000.
 	Waiting int `yaml:"waiting"`
-	// Clients with a session, for udp. The packets of one more are dropped until one of the others has been idle for long enough.
-	// Default 10000.
+	// Clients with a session, for udp. The packets of one more are dropped until one of the others has been idle for
+	// long enough. Default 10000.
 	Clients int `yaml:"clients"`
 	// The size of a packet or a reply, for udp. A larger one is dropped. Default 65507B.
 	Packet weir.Size `yaml:"packet"`
@@ -90,7 +93,8 @@ type Bounds struct {
 type Timeouts struct {
 	// For a connection to the upstream. Default 5s.
 	Connect weir.Duration `yaml:"connect"`
-	// Without a byte in either direction: a connection is closed, a session forgotten. Default: 10m for tcp, 1m for udp.
+	// Without a byte in either direction: a connection is closed, a session forgotten. Default: 10m for tcp, 1m for
+	// udp.
 	Idle weir.Duration `yaml:"idle"`
 	// For the PROXY header of a trusted proxy. Default 5s.
 	Header weir.Duration `yaml:"header"`
@@ -121,7 +125,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others to say.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others
+// to say.
 func (o Options) Validate() error {
 	var v weir.Mistakes
 	o.validateAddresses(&v)
@@ -134,14 +139,17 @@ func (o Options) Validate() error {
 		if !prefix.IsValid() {
 			v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
 		} else if prefix.Bits() == 0 {
-			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix), "name the networks of your proxies")
+			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix),
+				"name the networks of your proxies")
 		}
 	}
 	v.OneOf("proxy_protocol.in", string(o.ProxyProtocol.In), string(ProxyInOff), string(ProxyInRequired))
 	if o.ProxyProtocol.In == ProxyInRequired && len(o.TrustedProxies) == 0 {
-		v.Add("proxy_protocol.in", "no proxy is trusted to name a source", "name the networks of your proxies under trusted_proxies")
+		v.Add("proxy_protocol.in", "no proxy is trusted to name a source",
+			"name the networks of your proxies under trusted_proxies")
 	}
-	v.OneOf("proxy_protocol.out", string(o.ProxyProtocol.Out), string(ProxyOutOff), string(ProxyOutV1), string(ProxyOutV2))
+	v.OneOf("proxy_protocol.out", string(o.ProxyProtocol.Out), string(ProxyOutOff), string(ProxyOutV1),
+		string(ProxyOutV2))
 	v.Count("bounds.connections", o.Bounds.Connections, maxCount)
 	v.Count("bounds.waiting", o.Bounds.Waiting, maxCount)
 	v.Count("bounds.clients", o.Bounds.Clients, maxCount)
@@ -171,7 +179,8 @@ func (o *Options) validateAddresses(v *weir.Mistakes) {
 	case !upOK || upHost == "" || upPort == "0":
 		v.Add("upstream", fmt.Sprintf("%q is not a host with a port", o.Upstream), hint)
 	case ok && port == upPort && port != "0" && sameHost(host, upHost):
-		v.Add("upstream", fmt.Sprintf("%s is where the gate itself listens", o.Upstream), "give the gate another port than the service behind it")
+		v.Add("upstream", fmt.Sprintf("%s is where the gate itself listens", o.Upstream),
+			"give the gate another port than the service behind it")
 	}
 }
 
@@ -213,7 +222,8 @@ func splitUpstream(upstream string) (network, address string) {
 	return "tcp", upstream
 }
 
-// sameHost reports whether who listens on one host is met at another. It looks up no names: this is for slips of the pen.
+// sameHost reports whether who listens on one host is met at another. It looks up no names: this is for slips of the
+// pen.
 func sameHost(listen, upstream string) bool {
 	if listen == upstream {
 		return true

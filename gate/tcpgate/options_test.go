@@ -12,10 +12,13 @@ import (
 func TestDefaults(t *testing.T) {
 	tcp := Options{Listen: ":5432", Upstream: "10.0.0.5:5432"}
 	o := tcp.WithDefaults()
-	want := Options{Listen: ":5432", Protocol: TCP, Upstream: "10.0.0.5:5432", ProxyProtocol: ProxyProtocol{In: ProxyInOff, Out: ProxyOutOff},
-		Bounds:   Bounds{Connections: 20000, Waiting: 10000, Clients: 10000, Packet: 65507},
-		Timeouts: Timeouts{Connect: weir.Duration(5 * time.Second), Idle: weir.Duration(10 * time.Minute), Header: weir.Duration(5 * time.Second)}}
-	if o.Protocol != want.Protocol || o.ProxyProtocol != want.ProxyProtocol || o.Bounds != want.Bounds || o.Timeouts != want.Timeouts {
+	want := Options{Listen: ":5432", Protocol: TCP, Upstream: "10.0.0.5:5432",
+		ProxyProtocol: ProxyProtocol{In: ProxyInOff, Out: ProxyOutOff},
+		Bounds:        Bounds{Connections: 20000, Waiting: 10000, Clients: 10000, Packet: 65507},
+		Timeouts: Timeouts{Connect: weir.Duration(5 * time.Second), Idle: weir.Duration(10 * time.Minute),
+			Header: weir.Duration(5 * time.Second)}}
+	if o.Protocol != want.Protocol || o.ProxyProtocol != want.ProxyProtocol || o.Bounds != want.Bounds ||
+		o.Timeouts != want.Timeouts {
 		t.Errorf("%+v", o)
 	}
 	udp := Options{Listen: ":53", Protocol: UDP, Upstream: "10.0.0.5:53"}
@@ -36,10 +39,14 @@ func TestValidate(t *testing.T) {
 		"protocol":           {Listen: ":1", Upstream: "a:2", Protocol: "tpc"},
 		"proxy_protocol.in":  {Listen: ":1", Upstream: "a:2", ProxyProtocol: ProxyProtocol{In: ProxyInRequired}},
 		"proxy_protocol.out": {Listen: ":1", Upstream: "a:2", ProxyProtocol: ProxyProtocol{Out: "v3"}},
-		"trusted_proxies[0] trusted_proxies[1] proxy_protocol.in bounds.connections bounds.waiting bounds.clients bounds.packet timeouts.connect timeouts.idle timeouts.header": {
-			Listen: ":1", Upstream: "a:2", TrustedProxies: []netip.Prefix{{}, netip.MustParsePrefix("::/0")}, ProxyProtocol: ProxyProtocol{In: "on"},
-			Bounds: Bounds{Connections: -1, Waiting: -1, Clients: maxCount + 1, Packet: maxPacket + 1}, Timeouts: Timeouts{Connect: -1, Idle: -1, Header: -1}},
-		"upstream accept trusted_proxies proxy_protocol.in proxy_protocol.out": {Listen: ":1", Upstream: "unix:/x", Protocol: UDP, Accept: []string{"edge"},
+		"trusted_proxies[0] trusted_proxies[1] proxy_protocol.in bounds.connections bounds.waiting bounds.clients " +
+			"bounds.packet timeouts.connect timeouts.idle timeouts.header": {
+			Listen: ":1", Upstream: "a:2", TrustedProxies: []netip.Prefix{{}, netip.MustParsePrefix("::/0")},
+			ProxyProtocol: ProxyProtocol{In: "on"},
+			Bounds:        Bounds{Connections: -1, Waiting: -1, Clients: maxCount + 1, Packet: maxPacket + 1},
+			Timeouts:      Timeouts{Connect: -1, Idle: -1, Header: -1}},
+		"upstream accept trusted_proxies proxy_protocol.in proxy_protocol.out": {Listen: ":1", Upstream: "unix:/x",
+			Protocol: UDP, Accept: []string{"edge"},
 			TrustedProxies: prefixes("10.0.0.0/8"), ProxyProtocol: ProxyProtocol{In: ProxyInRequired, Out: ProxyOutV1}},
 	} {
 		var paths []string
@@ -56,7 +63,8 @@ func TestValidate(t *testing.T) {
 			t.Error("a gate with mistakes")
 		}
 	}
-	if err := (Options{Listen: ":1", Upstream: "a:2", Protocol: "tpc"}).Validate(); !strings.Contains(err.Error(), `did you mean "tcp"?`) {
+	if err := (Options{Listen: ":1", Upstream: "a:2", Protocol: "tpc"}).Validate(); !strings.Contains(err.Error(),
+		`did you mean "tcp"?`) {
 		t.Error(err)
 	}
 }

@@ -41,7 +41,8 @@ func TestPace(t *testing.T) {
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(text)
 	for name, up := range map[string]bool{"up": true, "down": false} {
 		t.Run(name, func(t *testing.T) {
-			q := newQuota(t, quota.Policy{Name: "traffic", Kind: quota.Volume, Limit: quota.Bytes(rate), Period: weir.Period{Length: time.Second},
+			q := newQuota(t, quota.Policy{Name: "traffic", Kind: quota.Volume, Limit: quota.Bytes(rate),
+				Period: weir.Period{Length: time.Second},
 				Window: quota.GCRA, Over: quota.OverDelay, Delay: quota.Delay{MaxWait: weir.Duration(time.Minute)}})
 			upstream, conns := caught(t)
 			g := start(t, Options{Upstream: upstream}, q)

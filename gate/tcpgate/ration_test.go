@@ -28,7 +28,8 @@ func byteLimits(t testing.TB, rate int64) map[string]func() (throttle weir.Throt
 	}
 	return map[string]func() (weir.Throttle, int64){
 		"bloom": func() (weir.Throttle, int64) {
-			l, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: rate, Per: time.Second}, Count: bloom.Bytes, Attackers: 100}, epoch)
+			l, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: rate, Per: time.Second}, Count: bloom.Bytes,
+				Attackers: 100}, epoch)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +41,8 @@ func byteLimits(t testing.TB, rate int64) map[string]func() (throttle weir.Throt
 	}
 }
 
-// A source gets its limit, however many connections it has, in both directions together, and while it opens and closes them.
+// A source gets its limit, however many connections it has, in both directions together, and while it opens and closes
+// them.
 func TestParallelConnections(t *testing.T) {
 	const rate, conns, length = 10_000, 36, 4 * time.Second
 	for name, limit := range byteLimits(t, rate) {
@@ -118,7 +120,9 @@ func TestOneConnectionHasTheLimit(t *testing.T) {
 	for name, limit := range byteLimits(t, rate) {
 		t.Run(name, func(t *testing.T) {
 			throttle, burst := limit()
-			g := start(t, Options{Upstream: serve(t, func(c *net.TCPConn) { _, _ = io.Copy(c, io.LimitReader(zeros{}, size)) })}, throttle)
+			g := start(t,
+				Options{Upstream: serve(t, func(c *net.TCPConn) { _, _ = io.Copy(c, io.LimitReader(zeros{}, size)) })},
+				throttle)
 			c, done := g.dial(), make(chan struct{})
 			go func() {
 				defer close(done)
@@ -163,8 +167,8 @@ func TestLeavingWhileRationed(t *testing.T) {
 	}
 }
 
-// Replies that a limit on bytes does not grant are dropped: a small question does not buy a large answer. After a packet that
-// was turned away nobody can be charged for replies, so that none goes through until one is admitted.
+// Replies that a limit on bytes does not grant are dropped: a small question does not buy a large answer. After a
+// packet that was turned away nobody can be charged for replies, so that none goes through until one is admitted.
 func TestUDPRepliesAreRationed(t *testing.T) {
 	for name, limit := range byteLimits(t, 10_000) {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +187,10 @@ func TestUDPRepliesAreRationed(t *testing.T) {
 			})}, throttle)
 			c := g.client()
 			send(t, c, "many")
-			eventually(t, "replies", func() bool { return int(g.seen.out.Load())/1000+g.seen.verdicts(weir.Refuse) == 50 })
+			eventually(t, "replies", func() bool {
+				return int(g.seen.out.Load())/1000+
+					g.seen.verdicts(weir.Refuse) == 50
+			})
 			if n := g.seen.out.Load(); n > 11_000 || n < 8_000 {
 				t.Errorf("%d bytes of replies at 10000/s", n)
 			}
@@ -195,7 +202,8 @@ func TestUDPRepliesAreRationed(t *testing.T) {
 			for i := range 15 { // over the limit by packets that get no reply yet
 				send(t, c, fmt.Sprintf("%01000d", i))
 				eventually(t, "judged", func() bool {
-					return int(g.seen.in.Load()-8)/1000+g.seen.verdicts(weir.Refuse)+g.seen.verdicts(weir.Wait)-dropped == i+1
+					return int(g.seen.in.Load()-8)/1000+g.seen.verdicts(weir.Refuse)+
+						g.seen.verdicts(weir.Wait)-dropped == i+1
 				})
 			}
 			if g.seen.verdicts(weir.Refuse)+g.seen.verdicts(weir.Wait) == dropped {
@@ -218,7 +226,8 @@ func TestUDPManyClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			throttle, _ := limit()
 			answers := slices.Repeat([]string{strings.Repeat("x", 1000)}, replies)
-			g := start(t, Options{Protocol: UDP, Upstream: serveUDP(t, func(string) []string { return answers })}, throttle)
+			g := start(t, Options{Protocol: UDP, Upstream: serveUDP(t, func(string) []string { return answers })},
+				throttle)
 			var sent, admitted int
 			for range 5 { // seconds
 				for range clients / 5 {
@@ -231,7 +240,8 @@ func TestUDPManyClients(t *testing.T) {
 					})
 				}
 				// A quota grants a packet while a byte is left, and keeps the rest as a debt.
-				flowed, most := g.seen.in.Load()+g.seen.out.Load(), int64(g.clock.Now().Sub(epoch).Seconds()*rate)+rate*9/8+1000
+				flowed, most := g.seen.in.Load()+g.seen.out.Load(),
+					int64(g.clock.Now().Sub(epoch).Seconds()*rate)+rate*9/8+1000
 				if flowed > most {
 					t.Errorf("%d bytes after %s, want at most %d", flowed, g.clock.Now().Sub(epoch), most)
 				}

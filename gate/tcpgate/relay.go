@@ -16,8 +16,8 @@ const (
 	chunkSize = 32 << 10
 	// spliceSize is how much the system is asked to move at a time when they are not.
 	spliceSize = 1 << 20
-	// maxSpliceTime is how long the system may take for it before the gate looks at how much was moved, and waits for more without
-	// a pipe.
+	// maxSpliceTime is how long the system may take for it before the gate looks at how much was moved, and waits for
+	// more without a pipe.
 	maxSpliceTime = 100 * time.Millisecond
 )
 
@@ -74,8 +74,8 @@ func (d *direction) forward(ahead []byte) {
 	case err == nil:
 		d.dst.finish()
 	case dead(d.dst) && !dead(d.src):
-		// Nobody listens any more, but what was said over there before may still be on its way back: the other direction goes on
-		// and comes to its end by itself.
+		// Nobody listens any more, but what was said over there before may still be on its way back: the other
+		// direction goes on and comes to its end by itself.
 	default:
 		d.cut(err)
 	}
@@ -105,8 +105,8 @@ func (d *direction) copy() error {
 	}
 }
 
-// chunk passes on as much as the throttles grant, and then pauses where one says so. Nothing is read before or meanwhile:
-// the source finds the window of its connection full.
+// chunk passes on as much as the throttles grant, and then pauses where one says so. Nothing is read before or
+// meanwhile: the source finds the window of its connection full.
 func (d *direction) chunk() error {
 	most, asked, err := d.ask(chunkSize)
 	if err != nil {
@@ -164,8 +164,8 @@ func (d *direction) put(p []byte) error {
 	return nil
 }
 
-// splice lets the system move the bytes from socket to socket. Between two rounds it waits outside, as each splice under way
-// occupies a pipe: connections that are silent should not need six descriptors instead of two.
+// splice lets the system move the bytes from socket to socket. Between two rounds it waits outside, as each splice
+// under way occupies a pipe: connections that are silent should not need six descriptors instead of two.
 func (d *direction) splice(dst *net.TCPConn) error {
 	wait, round := awaitReadable(d.src), d.spliceTime()
 	src := &io.LimitedReader{R: d.src.stream}

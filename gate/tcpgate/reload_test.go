@@ -45,7 +45,8 @@ func TestReloadFails(t *testing.T) {
 	if _, _, err := g.Prepare(Options{Upstream: "nowhere"}, nil, nil); err == nil {
 		t.Error("taken")
 	}
-	if _, _, err := g.Prepare(Options{Protocol: UDP, Upstream: "127.0.0.1:1"}, nil, nil); err == nil || !strings.Contains(err.Error(), "protocol") {
+	if _, _, err := g.Prepare(Options{Protocol: UDP, Upstream: "127.0.0.1:1"}, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "protocol") {
 		t.Errorf("%v", err)
 	}
 	_, abort, err := g.Prepare(Options{Upstream: named(t, "new")}, nil, nil)

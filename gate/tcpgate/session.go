@@ -14,11 +14,12 @@ import (
 	"weir/policy"
 )
 
-// packets are the buffers into which replies are read. One byte more than any packet has, so that none is cut short unnoticed.
+// packets are the buffers into which replies are read. One byte more than any packet has, so that none is cut short
+// unnoticed.
 var packets = sync.Pool{New: func() any { return new([maxPacket + 1]byte) }}
 
-// A session is a client of UDP and its socket to the upstream. Packets come from the forwarder's goroutine, replies on one of the
-// session's own.
+// A session is a client of UDP and its socket to the upstream. Packets come from the forwarder's goroutine, replies on
+// one of the session's own.
 type session struct {
 	id       string
 	client   netip.AddrPort
@@ -33,8 +34,8 @@ type session struct {
 	muted bool        // the latest packet was turned away, and bytes are limited: nobody can be charged for replies
 }
 
-// judge puts a packet before the chain. The packet before it is done: its place, where there is a limit to those, is the one that
-// this packet wants.
+// judge puts a packet before the chain. The packet before it is done: its place, where there is a limit to those, is
+// the one that this packet wants.
 func (ss *session) judge(ctx context.Context, chain *policy.Chain, ev *weir.Event) weir.Verdict {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -108,5 +109,6 @@ func (ss *session) reply(n int64) bool {
 
 // refused reports whether an error says what became of an earlier packet.
 func refused(err error) bool {
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) ||
+		errors.Is(err, syscall.ENETUNREACH)
 }

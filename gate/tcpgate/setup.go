@@ -12,8 +12,8 @@ import (
 	"weir/policy"
 )
 
-// A setup is everything that a connection needs to know of the gate's options. It does not change; a reload puts another one in
-// its place, and a connection keeps the one that it began with.
+// A setup is everything that a connection needs to know of the gate's options. It does not change; a reload puts
+// another one in its place, and a connection keeps the one that it began with.
 type setup struct {
 	opts    Options // with defaults
 	door    *policy.Door

@@ -19,7 +19,8 @@ const (
 	lastReply = time.Second
 )
 
-// A forwarder takes packets from clients, one after the other, and sends those that the chain admits on to the upstream.
+// A forwarder takes packets from clients, one after the other, and sends those that the chain admits on to the
+// upstream.
 type forwarder struct {
 	gate   *Gate
 	socket *net.UDPConn
@@ -78,7 +79,8 @@ func (u *forwarder) take(p []byte, client netip.AddrPort) {
 		}
 		ss = u.newcomer
 	}
-	u.event = weir.Event{Time: g.env.Clock.Now(), Source: identify.Plain(client.Addr()), Kind: KindUDP, ID: ss.id, Cost: 1, Bytes: int64(len(p))}
+	u.event = weir.Event{Time: g.env.Clock.Now(), Source: identify.Plain(client.Addr()), Kind: KindUDP, ID: ss.id,
+		Cost: 1, Bytes: int64(len(p))}
 	verdict := ss.judge(g.base, s.chain, &u.event)
 	g.env.Observer.Judged(verdict)
 	if verdict != weir.Admit {

@@ -97,7 +97,8 @@ func TestUDP(t *testing.T) {
 		t.Run(listen, func(t *testing.T) {
 			var events atomic.Int64
 			admit := newThrottle(func(ev *weir.Event, _ *weir.Answer) error {
-				if ev.Kind != KindUDP || !ev.Source.IsLoopback() || ev.Bytes == 0 || !ev.Time.Equal(epoch) || (events.Add(1) == 1) != (ev.ID == "") {
+				if ev.Kind != KindUDP || !ev.Source.IsLoopback() || ev.Bytes == 0 || !ev.Time.Equal(epoch) ||
+					(events.Add(1) == 1) != (ev.ID == "") {
 					t.Errorf("event %+v", ev)
 				}
 				return nil
@@ -162,7 +163,8 @@ func TestUDPLimit(t *testing.T) {
 
 // A packet that would have to wait is dropped, and leaves the line.
 func TestUDPWait(t *testing.T) {
-	q := newQuota(t, quota.Policy{Name: "per-second", Limit: quota.Count(1), Period: weir.Period{Length: time.Second}, Over: quota.OverDelay, Delay: quota.Delay{Max: 1}})
+	q := newQuota(t, quota.Policy{Name: "per-second", Limit: quota.Count(1), Period: weir.Period{Length: time.Second},
+		Over: quota.OverDelay, Delay: quota.Delay{Max: 1}})
 	g := start(t, Options{Protocol: UDP, Upstream: echoUDP(t)}, q)
 	c := g.client()
 	says(t, c, "first")
@@ -176,11 +178,14 @@ func TestUDPWait(t *testing.T) {
 	says(t, c, "third")
 }
 
-// Replies are charged like packets: what they cost is missing for the next packet, and one that finds nothing left is dropped.
+// Replies are charged like packets: what they cost is missing for the next packet, and one that finds nothing left is
+// dropped.
 func TestUDPRepliesAreCharged(t *testing.T) {
-	q := newQuota(t, quota.Policy{Name: "traffic", Kind: quota.Volume, Limit: quota.Bytes(1000), Period: weir.Period{Length: time.Second}, Over: quota.OverDelay})
+	q := newQuota(t, quota.Policy{Name: "traffic", Kind: quota.Volume, Limit: quota.Bytes(1000),
+		Period: weir.Period{Length: time.Second}, Over: quota.OverDelay})
 	long := strings.Repeat("x", 600)
-	g := start(t, Options{Protocol: UDP, Upstream: serveUDP(t, func(string) []string { return []string{long, long, long} })}, q)
+	g := start(t, Options{Protocol: UDP,
+		Upstream: serveUDP(t, func(string) []string { return []string{long, long, long} })}, q)
 	c := g.client()
 	send(t, c, "short")
 	hears(t, c, long)
@@ -228,12 +233,13 @@ func TestUDPClientsBound(t *testing.T) {
 }
 
 func TestUDPPacketBound(t *testing.T) {
-	g := start(t, Options{Protocol: UDP, Bounds: Bounds{Packet: 100}, Upstream: serveUDP(t, func(packet string) []string {
-		if packet == "more" {
-			return []string{strings.Repeat("x", 101), strings.Repeat("y", 100)}
-		}
-		return []string{packet}
-	})})
+	g := start(t, Options{Protocol: UDP, Bounds: Bounds{Packet: 100},
+		Upstream: serveUDP(t, func(packet string) []string {
+			if packet == "more" {
+				return []string{strings.Repeat("x", 101), strings.Repeat("y", 100)}
+			}
+			return []string{packet}
+		})})
 	c := g.client()
 	says(t, c, strings.Repeat("x", 100))
 	send(t, c, strings.Repeat("x", 101))
@@ -307,7 +313,8 @@ func TestUDPUnsendable(t *testing.T) {
 	if len(listen) < 2 {
 		needs.Skip(t, "no IPv6 here")
 	}
-	g := start(t, Options{Listen: listen[1], Protocol: UDP, Upstream: echoUDP(t), Bounds: Bounds{Packet: maxPacket}}, admit)
+	g := start(t, Options{Listen: listen[1], Protocol: UDP, Upstream: echoUDP(t), Bounds: Bounds{Packet: maxPacket}},
+		admit)
 	c := g.client()
 	send(t, c, strings.Repeat("x", 65_520))
 	if o := receive(t, admit.settled); o.Done {
@@ -330,7 +337,8 @@ func TestUDPSuccessor(t *testing.T) {
 		return time.Time{}
 	}
 	answer := make(chan bool)
-	g := start(t, Options{Protocol: UDP, Upstream: serveUDP(t, func(string) []string { <-answer; return []string{"7 bytes"} })}, m)
+	g := start(t, Options{Protocol: UDP,
+		Upstream: serveUDP(t, func(string) []string { <-answer; return []string{"7 bytes"} })}, m)
 	c := g.client()
 	send(t, c, "one")
 	eventually(t, "it went on", func() bool { return g.seen.in.Load() == 3 })
@@ -459,7 +467,8 @@ func TestUDPName(t *testing.T) {
 	if !g.setup.Load().remote.AddrPort().Addr().IsLoopback() {
 		t.Error(g.setup.Load().remote)
 	}
-	o := Options{Protocol: UDP, Upstream: "no.such.host.invalid:1", Timeouts: Timeouts{Connect: weir.Duration(time.Second)}}
+	o := Options{Protocol: UDP, Upstream: "no.such.host.invalid:1",
+		Timeouts: Timeouts{Connect: weir.Duration(time.Second)}}
 	if _, _, err := g.Prepare(o, nil, nil); err == nil || !strings.Contains(err.Error(), "upstream") {
 		t.Errorf("%v", err)
 	}

@@ -60,7 +60,8 @@ func TestLeavingWhileWaiting(t *testing.T) {
 
 // The place of a connection goes to the next in line, past those who have left.
 func TestConcurrent(t *testing.T) {
-	q := newQuota(t, quota.Policy{Name: "at-once", Kind: quota.Concurrent, Limit: quota.Count(1), Over: quota.OverDelay})
+	q := newQuota(t, quota.Policy{Name: "at-once", Kind: quota.Concurrent, Limit: quota.Count(1),
+		Over: quota.OverDelay})
 	g := start(t, Options{Upstream: echo(t)}, q)
 	first := g.dial()
 	passes(t, first)
@@ -188,7 +189,10 @@ func TestIdle(t *testing.T) {
 			for range 5 {
 				before := g.seen.out.Load()
 				passes(t, c)
-				eventually(t, "noted", func() bool { return g.seen.out.Load() == before+4 && g.seen.in.Load() == before+4 })
+				eventually(t, "noted", func() bool {
+					return g.seen.out.Load() == before+4 &&
+						g.seen.in.Load() == before+4
+				})
 				g.clock.Advance(idle - time.Millisecond)
 			}
 			g.clock.Advance(2 * idle)
@@ -202,7 +206,8 @@ func TestIdleWhileStuck(t *testing.T) {
 	for name, throttles := range map[string][]weir.Throttle{"spliced": nil, "metered": {first(counter())}} {
 		t.Run(name, func(t *testing.T) {
 			upstream, conns := caught(t)
-			g := start(t, Options{Upstream: upstream, Timeouts: Timeouts{Idle: weir.Duration(time.Minute)}}, throttles...)
+			g := start(t, Options{Upstream: upstream, Timeouts: Timeouts{Idle: weir.Duration(time.Minute)}},
+				throttles...)
 			client := g.dial()
 			up := receive(t, conns)
 			ended := make(chan error, 2)
@@ -216,7 +221,8 @@ func TestIdleWhileStuck(t *testing.T) {
 					}
 				}()
 			}
-			// Nobody can tell when the buffers of the system are full; until they are, each look finds that something has moved.
+			// Nobody can tell when the buffers of the system are full; until they are, each look finds that something
+			// has moved.
 			eventually(t, "cut", func() bool { g.clock.Advance(2 * time.Minute); return g.open.Load() == 0 })
 			receive(t, ended)
 			receive(t, ended)

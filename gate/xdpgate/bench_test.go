@@ -11,8 +11,8 @@ import (
 	"weir/throttle/bloom"
 )
 
-// Figures of B5: a million sources, in tables for so many attackers. The first is the default, the second one has 2 MB, the third one
-// too: its limiters have two bytes.
+// Figures of B5: a million sources, in tables for so many attackers. The first is the default, the second one has 2 MB,
+// the third one too: its limiters have two bytes.
 const benchSources = 1 << 20
 
 var benchTables = []struct {

@@ -14,8 +14,8 @@ const (
 	capBPF      = 39
 )
 
-// missingCapabilities reads the status of a process, as in /proc, and returns which of the capabilities needed are not in effect. Older tools grant
-// CAP_SYS_ADMIN, which includes two of them.
+// missingCapabilities reads the status of a process, as in /proc, and returns which of the capabilities needed are not
+// in effect. Older tools grant CAP_SYS_ADMIN, which includes two of them.
 func missingCapabilities(status string) ([]string, error) {
 	for line := range strings.Lines(status) {
 		rest, found := strings.CutPrefix(line, "CapEff:")
@@ -28,7 +28,8 @@ func missingCapabilities(status string) ([]string, error) {
 		}
 		var missing []string
 		has := func(bit int) bool { return effective>>bit&1 != 0 }
-		// Programs that compare and swap, and keep pointers in registers while they do, are for those who may look into the kernel.
+		// Programs that compare and swap, and keep pointers in registers while they do, are for those who may look into
+		// the kernel.
 		if !has(capBPF) && !has(capSysAdmin) {
 			missing = append(missing, "CAP_BPF")
 		}

@@ -66,7 +66,9 @@ func TestCapabilities(t *testing.T) {
 	}, capBPF, capNetAdmin, capPerfmon); err != nil {
 		t.Error(err)
 	}
-	for want, has := range map[string][]int{"[CAP_BPF]": {capNetAdmin, capPerfmon}, "[CAP_NET_ADMIN]": {capBPF, capPerfmon}, "[CAP_PERFMON]": {capBPF, capNetAdmin}, "[CAP_BPF CAP_NET_ADMIN CAP_PERFMON]": {}} {
+	for want, has := range map[string][]int{"[CAP_BPF]": {capNetAdmin, capPerfmon},
+		"[CAP_NET_ADMIN]": {capBPF, capPerfmon}, "[CAP_PERFMON]": {capBPF, capNetAdmin},
+		"[CAP_BPF CAP_NET_ADMIN CAP_PERFMON]": {}} {
 		g, err := New(o, Env{})
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +112,8 @@ func TestMissingCapabilities(t *testing.T) {
 }
 
 func TestNewEnough(t *testing.T) {
-	for release, want := range map[string]bool{"5.15.0-1-amd64": true, "5.14.99": false, "6.1": true, "6.18.44-fc": true, "4.19.0": false, "5.4": false, "10.0": true, "": false} {
+	for release, want := range map[string]bool{"5.15.0-1-amd64": true, "5.14.99": false, "6.1": true,
+		"6.18.44-fc": true, "4.19.0": false, "5.4": false, "10.0": true, "": false} {
 		if got := newEnough(release, 5, 15); got != want {
 			t.Errorf("%q: %v", release, got)
 		}

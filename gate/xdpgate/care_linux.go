@@ -48,19 +48,21 @@ func (k *kernel) fresh(now time.Duration) {
 func (k *kernel) takeOver(now time.Duration) {
 	s := k.memory.state
 	control := k.memory.control()
-	k.care = care{levels: make([]level, len(k.plan.shapes)), now: int(control & controlHalf), charged: control&controlCharge != 0, rotated: time.Duration(s.Rotated)}
+	k.care = care{levels: make([]level, len(k.plan.shapes)), now: int(control & controlHalf),
+		charged: control&controlCharge != 0, rotated: time.Duration(s.Rotated)}
 	for i := range k.care.levels {
 		v := &k.care.levels[i]
 		for half := range v.tables {
 			if half == k.care.now || k.care.charged {
-				v.tables[half], v.born[half] = k.memory.resume(k.plan, i, half, now), time.Duration(s.Half[i][half].Origin)
+				v.tables[half], v.born[half] = k.memory.resume(k.plan, i, half, now),
+					time.Duration(s.Half[i][half].Origin)
 			}
 		}
 	}
 }
 
-// behind is how far a sweep keeps behind the clock of the program, which may read it at any time: no counter that the program
-// finds is ever ahead of it.
+// behind is how far a sweep keeps behind the clock of the program, which may read it at any time: no counter that the
+// program finds is ever ahead of it.
 const behind = 10 * time.Millisecond
 
 // tend tends every table and estimates the damage. The program does not say that it has used them; its counters do.
@@ -96,7 +98,8 @@ func (k *kernel) tend(now time.Duration) {
 // watch tells when too many innocent networks are refused, and when no longer.
 func (k *kernel) watch(tell func(bloom.Notice)) {
 	c, allowed := &k.care, float64(k.plan.opts.Bloom.Collateral)
-	n := bloom.Notice{Collateral: weir.Share(c.estimate.collateral), Allowed: weir.Share(allowed), Attackers: int64(c.estimate.attackers), Bytes: k.bytes()}
+	n := bloom.Notice{Collateral: weir.Share(c.estimate.collateral), Allowed: weir.Share(allowed),
+		Attackers: int64(c.estimate.attackers), Bytes: k.bytes()}
 	if c.estimate.collateral <= allowed {
 		c.over = 0
 		if c.told && c.estimate.collateral < allowed/2 {
@@ -113,8 +116,8 @@ func (k *kernel) watch(tell func(bloom.Notice)) {
 	}
 }
 
-// rotate makes the next tables in the half that is not in use, and lets them take over when they have been charged for long enough.
-// A packet that is being judged while the control word changes goes by the word that it has read.
+// rotate makes the next tables in the half that is not in use, and lets them take over when they have been charged for
+// long enough. A packet that is being judged while the control word changes goes by the word that it has read.
 func (k *kernel) rotate(now time.Duration) {
 	c := &k.care
 	next := 1 - c.now

@@ -15,7 +15,8 @@ func readCounters(m *ebpf.Map) (c Counters, err error) {
 		return c, fmt.Errorf("cannot read the counters: %w", err)
 	}
 	// In the order of the program's outcomes.
-	figures := [...]*uint64{&c.Passed, &c.Limited, &c.Banned, &c.Allowed, &c.Exempt, &c.Unwatched, &c.Malformed, &c.TooCostly, &c.Shadowed}
+	figures := [...]*uint64{&c.Passed, &c.Limited, &c.Banned, &c.Allowed, &c.Exempt, &c.Unwatched, &c.Malformed,
+		&c.TooCostly, &c.Shadowed}
 	for _, cpu := range all {
 		for i, n := range cpu.Count {
 			*figures[i] += n

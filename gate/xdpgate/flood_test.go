@@ -41,7 +41,8 @@ func flood(far netlab.Namespace, port uint16, networks, syns int) error {
 // polite are the addresses of clients, each in a network of its own.
 func polite() (all []netip.Addr) {
 	for i := range 6 {
-		all = append(all, netip.AddrFrom4([4]byte{198, 19, byte(i), 10}), netip.AddrFrom16([16]byte{0: 0xfd, 1: 0xaa, 5: byte(i), 15: 10}))
+		all = append(all, netip.AddrFrom4([4]byte{198, 19, byte(i), 10}),
+			netip.AddrFrom16([16]byte{0: 0xfd, 1: 0xaa, 5: byte(i), 15: 10}))
 	}
 	return all
 }
@@ -65,8 +66,8 @@ func visit(far netlab.Namespace, port uint16) error {
 	})
 }
 
-// TestFlood: while thousands of networks flood the host with SYNs, each is held to its limit and polite clients connect every time;
-// also when weir is gone, until the limiter is removed.
+// TestFlood: while thousands of networks flood the host with SYNs, each is held to its limit and polite clients connect
+// every time; also when weir is gone, until the limiter is removed.
 func TestFlood(t *testing.T) {
 	needsKernel(t)
 	far := newCable(t)
@@ -145,7 +146,8 @@ func TestFlood(t *testing.T) {
 		t.Errorf("a polite client after Close: %v", err)
 	}
 	after := pinnedCounters(t, o.Pin)
-	if passed, limited := after.Passed-before.Passed, after.Limited-before.Limited; passed > floodNetworks/100+uint64(len(polite())) || limited < floodNetworks/2 {
+	if passed, limited := after.Passed-before.Passed,
+		after.Limited-before.Limited; passed > floodNetworks/100+uint64(len(polite())) || limited < floodNetworks/2 {
 		t.Errorf("after Close %d passed and %d were dropped", passed, limited)
 	}
 	if err := Detach(o.Pin, netlab.Host); err != nil {

@@ -113,7 +113,8 @@ func FuzzPacket(f *testing.F) {
 	for _, seed := range [][]byte{
 		syn4(""), syn6(""), make([]byte, 14), ether(0x0806, make([]byte, 28)),
 		ether(typeQinQ, tag(typeVLAN), tag(typeV4), v4{proto: protoTCP, options: make([]byte, 12)}.packet(synPayload)),
-		ether(typeV6, v6{next: extHop}.packet(extension(extDst, 2), extension(extRoute, 1), extension(extFrag, 3), fragmentHeader(extAH, 0, true), authHeader(protoTCP), synPayload)),
+		ether(typeV6, v6{next: extHop}.packet(extension(extDst, 2), extension(extRoute, 1), extension(extFrag, 3),
+			fragmentHeader(extAH, 0, true), authHeader(protoTCP), synPayload)),
 		ether(typeV4, v4{proto: protoTCP, fragment: 0x2000}.packet(synPayload[:8])),
 		ether(typeV4, v4{proto: protoUDP, fragment: 7}.packet(udp(443))),
 	} {

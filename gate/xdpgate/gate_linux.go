@@ -20,8 +20,8 @@ import (
 	"weir/throttle/bloom"
 )
 
-// A Gate is the limiter of one network interface. Its methods may be called from several goroutines; the order is New, Attach, any
-// number of Configure, Close.
+// A Gate is the limiter of one network interface. Its methods may be called from several goroutines; the order is New,
+// Attach, any number of Configure, Close.
 type Gate struct {
 	env   Env
 	clock func() time.Duration // of the program
@@ -72,10 +72,10 @@ func New(o Options, env Env) (*Gate, error) {
 	return &Gate{env: env.withDefaults(), clock: kernelTime, plan: p}, nil
 }
 
-// Attach loads the program and puts it on its interface. What an earlier gate left there is taken over: its lists always, its
-// tables if they were made for the same limit. It returns a MissingCapabilities or an UnsupportedKernel where this process or this
-// system cannot limit packets, an Occupied when another program is on the interface, an Elsewhere when the pins belong to another
-// network namespace, and a NoFileSystem when there is nowhere to pin.
+// Attach loads the program and puts it on its interface. What an earlier gate left there is taken over: its lists
+// always, its tables if they were made for the same limit. It returns a MissingCapabilities or an UnsupportedKernel
+// where this process or this system cannot limit packets, an Occupied when another program is on the interface, an
+// Elsewhere when the pins belong to another network namespace, and a NoFileSystem when there is nowhere to pin.
 func (g *Gate) Attach() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,13 +95,14 @@ func (g *Gate) Attach() error {
 	g.kernel = k
 	g.schedule()
 	o := k.plan.opts
-	g.env.Log.Info("packets are limited", "interface", o.Interface, "attach", k.attach, "mode", o.Mode, "rate", o.Bloom.Rate, "shadow", o.Shadow)
+	g.env.Log.Info("packets are limited", "interface", o.Interface, "attach", k.attach, "mode", o.Mode, "rate",
+		o.Bloom.Rate, "shadow", o.Shadow)
 	return nil
 }
 
-// Configure gives the gate new options: a new program takes the old one's place between two packets, with its lists, and with its
-// tables if they were made for the same limit. On an error nothing has
-// changed. Another interface or another place for the pins needs another gate.
+// Configure gives the gate new options: a new program takes the old one's place between two packets, with its lists,
+// and with its tables if they were made for the same limit. On an error nothing has changed. Another interface or
+// another place for the pins needs another gate.
 func (g *Gate) Configure(o Options) error {
 	p, err := newPlan(o)
 	if err != nil {
@@ -113,7 +114,8 @@ func (g *Gate) Configure(o Options) error {
 	case g.closed:
 		return ErrClosed
 	case p.opts.Interface != old.Interface:
-		return &weir.FieldError{Path: "interface", Msg: "the interface of a gate cannot change", Hint: "close it and make another"}
+		return &weir.FieldError{Path: "interface", Msg: "the interface of a gate cannot change",
+			Hint: "close it and make another"}
 	case p.opts.Pin != old.Pin:
 		return &weir.FieldError{Path: "pin", Msg: "the pins of a gate cannot move", Hint: "close it and make another"}
 	}
@@ -135,7 +137,8 @@ func (g *Gate) Configure(o Options) error {
 func (g *Gate) install(p *plan) (*kernel, error) {
 	iface, err := net.InterfaceByName(p.opts.Interface)
 	if err != nil {
-		return nil, &weir.FieldError{Path: "interface", Msg: fmt.Sprintf("there is no network interface %q", p.opts.Interface), Hint: "ip link lists them"}
+		return nil, &weir.FieldError{Path: "interface",
+			Msg: fmt.Sprintf("there is no network interface %q", p.opts.Interface), Hint: "ip link lists them"}
 	}
 	folder := pinsOf(p.opts.Pin, p.opts.Interface)
 	held, err := folder.hold()
@@ -158,8 +161,8 @@ func (g *Gate) install(p *plan) (*kernel, error) {
 	return k, nil
 }
 
-// replace loads a program on new maps and those given, and puts it in the place of the old one, if there is one. What the old one
-// goes by is changed after that only, where it can no longer fail.
+// replace loads a program on new maps and those given, and puts it in the place of the old one, if there is one. What
+// the old one goes by is changed after that only, where it can no longer fail.
 func (g *Gate) replace(k *kernel, reused map[string]*ebpf.Map, folder pins, iface *net.Interface) (err error) {
 	if k.objects, err = k.plan.load(reused); err != nil {
 		return err
@@ -198,13 +201,14 @@ func (g *Gate) replace(k *kernel, reused map[string]*ebpf.Map, folder pins, ifac
 	}
 	if err := errors.Join(err, folder.commit(reused)); err != nil {
 		// It runs; what is missing is missing from the lists, or from the next start.
-		g.env.Log.Error("the network traffic limiter runs, but not all of it is in place", "interface", iface.Name, "err", err)
+		g.env.Log.Error("the network traffic limiter runs, but not all of it is in place", "interface", iface.Name,
+			"err", err)
 	}
 	return nil
 }
 
-// keepUsable leaves only those maps that a new program can go on with, and closes the others. The tables need both the lines and
-// the state that goes with them.
+// keepUsable leaves only those maps that a new program can go on with, and closes the others. The tables need both the
+// lines and the state that goes with them.
 func (p *plan) keepUsable(maps map[string]*ebpf.Map) {
 	drop := func(name string) {
 		if m := maps[name]; m != nil {
@@ -294,7 +298,8 @@ func (g *Gate) hook(k *kernel, folder pins, iface *net.Interface) error {
 	l, how, err := attach(k.prog, iface, k.plan.opts.Attach, g.env.Log)
 	if err != nil && before != "" {
 		// Better limits in the wrong place than none.
-		g.env.Log.Error("packets are limited where they were before", "interface", iface.Name, "attach", before, "why", err)
+		g.env.Log.Error("packets are limited where they were before", "interface", iface.Name, "attach", before, "why",
+			err)
 		l, how, err = attach(k.prog, iface, before, g.env.Log)
 	}
 	if err != nil {
@@ -308,8 +313,8 @@ func (g *Gate) hook(k *kernel, folder pins, iface *net.Interface) error {
 	return nil
 }
 
-// inherit puts the program in the place of the one that an old link runs. Where the link is not where the program should be, it is
-// removed instead, and inherit tells where on this interface it was.
+// inherit puts the program in the place of the one that an old link runs. Where the link is not where the program
+// should be, it is removed instead, and inherit tells where on this interface it was.
 func (k *kernel) inherit(old link.Link, iface *net.Interface) (taken bool, before Attachment, err error) {
 	defer func() {
 		if !taken {
@@ -360,7 +365,8 @@ func (g *Gate) tend() {
 	k.watch(g.tell)
 	k.rotate(now)
 	if err := errors.Join(k.allow.expire(now), k.ban.expire(now)); err != nil {
-		g.env.Log.Error("expired networks stay on the lists; the kernel takes them for absent", "interface", k.plan.opts.Interface, "err", err)
+		g.env.Log.Error("expired networks stay on the lists; the kernel takes them for absent", "interface",
+			k.plan.opts.Interface, "err", err)
 	}
 	k.flagLists()
 	g.schedule()
@@ -369,15 +375,17 @@ func (g *Gate) tend() {
 func (g *Gate) tell(n bloom.Notice) {
 	g.env.Observer.Notice(n)
 	if n.What == bloom.NoticeOver {
-		g.env.Log.Warn("more innocent networks are refused than allowed: plan for more attackers", "interface", g.plan.opts.Interface,
+		g.env.Log.Warn("more innocent networks are refused than allowed: plan for more attackers", "interface",
+			g.plan.opts.Interface,
 			"collateral", n.Collateral, "allowed", n.Allowed, "attackers", n.Attackers)
 	} else {
-		g.env.Log.Info("no more innocent networks are refused than allowed", "interface", g.plan.opts.Interface, "collateral", n.Collateral)
+		g.env.Log.Info("no more innocent networks are refused than allowed", "interface", g.plan.opts.Interface,
+			"collateral", n.Collateral)
 	}
 }
 
-// Close ends the care for the interface. Program, tables and lists stay in place, and the limits with them; Detach removes them.
-// Closing twice does nothing.
+// Close ends the care for the interface. Program, tables and lists stay in place, and the limits with them; Detach
+// removes them. Closing twice does nothing.
 func (g *Gate) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -430,8 +438,10 @@ func (g *Gate) Counters() (c Counters, err error) {
 func (g *Gate) Stats() (s Stats, err error) {
 	err = g.with(func(k *kernel) error {
 		e := k.care.estimate
-		s = Stats{Bytes: k.bytes(), Drained: weir.Share(e.drained), Collateral: weir.Share(e.collateral), Attackers: int64(e.attackers),
-			Rotations: k.memory.state.Rotations, Bans: len(k.ban.entries), Allows: len(k.allow.entries), Attach: k.attach}
+		s = Stats{Bytes: k.bytes(), Drained: weir.Share(e.drained), Collateral: weir.Share(e.collateral),
+			Attackers: int64(e.attackers),
+			Rotations: k.memory.state.Rotations, Bans: len(k.ban.entries), Allows: len(k.allow.entries),
+			Attach: k.attach}
 		if g.look(k) != nil {
 			s.Attach = ""
 		}
@@ -440,20 +450,21 @@ func (g *Gate) Stats() (s Stats, err error) {
 	return s, err
 }
 
-// Limits returns nil while the program is on its interface, and otherwise why it is not: ErrNotAttached, ErrInterfaceGone,
-// ErrRemoved or ErrReplaced.
+// Limits returns nil while the program is on its interface, and otherwise why it is not: ErrNotAttached,
+// ErrInterfaceGone, ErrRemoved or ErrReplaced.
 func (g *Gate) Limits() error {
 	return g.with(g.look)
 }
 
-// look finds out whether the program is where it should be, and logs when that changes. Somebody may have removed it behind the
-// gate's back, as weir xdp detach does. g.mu is held.
+// look finds out whether the program is where it should be, and logs when that changes. Somebody may have removed it
+// behind the gate's back, as weir xdp detach does. g.mu is held.
 func (g *Gate) look(k *kernel) error {
 	err := k.inPlace()
 	name := k.plan.opts.Interface
 	switch {
 	case err != nil && !g.told:
-		g.env.Log.Error("NO PACKETS ARE LIMITED on "+name+"; a reload puts the limit back where it can", "interface", name, "err", err)
+		g.env.Log.Error("NO PACKETS ARE LIMITED on "+name+"; a reload puts the limit back where it can", "interface",
+			name, "err", err)
 	case err == nil && g.told:
 		g.env.Log.Info("packets are limited again", "interface", name, "attach", k.attach)
 	}
@@ -479,8 +490,8 @@ func (k *kernel) inPlace() error {
 	return nil
 }
 
-// Ban drops the packets of a network until a time; for good when that is zero. Banned again, only the later end counts. It returns
-// ErrListFull when there is no room.
+// Ban drops the packets of a network until a time; for good when that is zero. Banned again, only the later end counts.
+// It returns ErrListFull when there is no room.
 func (g *Gate) Ban(p netip.Prefix, until time.Time) error {
 	return g.with(func(k *kernel) error { return g.put(k, k.ban, p, until) })
 }
@@ -490,8 +501,8 @@ func (g *Gate) Unban(p netip.Prefix) error {
 	return g.with(func(k *kernel) error { return g.take(k, k.ban, p) })
 }
 
-// Allow lets the packets of a network pass until a time, whatever its limit and its bans; for good when that is zero. It returns
-// ErrListFull when there is no room.
+// Allow lets the packets of a network pass until a time, whatever its limit and its bans; for good when that is zero.
+// It returns ErrListFull when there is no room.
 func (g *Gate) Allow(p netip.Prefix, until time.Time) error {
 	return g.with(func(k *kernel) error { return g.put(k, k.allow, p, until) })
 }

@@ -102,7 +102,8 @@ func TestRestart(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 	list, err := List(o.Pin)
-	if err != nil || len(list) != 1 || !list[0].Attached || list[0].Attach != Native || list[0].Interface != netlab.Host || list[0].Bans != 2 || list[0].Counters.Passed != 10 {
+	if err != nil || len(list) != 1 || !list[0].Attached || list[0].Attach != Native ||
+		list[0].Interface != netlab.Host || list[0].Bans != 2 || list[0].Counters.Passed != 10 {
 		t.Errorf("pinned: %+v, %v", list, err)
 	}
 
@@ -120,7 +121,8 @@ func TestRestart(t *testing.T) {
 	}
 	// Bans of the configuration go with it; others stay.
 	bans, err := g.Bans()
-	if err != nil || len(bans) != 1 || bans[0].Prefix.String() != "198.18.67.0/24" || bans[0].Static || time.Until(bans[0].Until) > time.Hour || time.Until(bans[0].Until) < 50*time.Minute {
+	if err != nil || len(bans) != 1 || bans[0].Prefix.String() != "198.18.67.0/24" || bans[0].Static ||
+		time.Until(bans[0].Until) > time.Hour || time.Until(bans[0].Until) < 50*time.Minute {
 		t.Errorf("bans after a restart: %v, %v", bans, err)
 	}
 
@@ -181,7 +183,8 @@ func TestConfigure(t *testing.T) {
 			t.Errorf("answer %d to %s, want %d", got, packet, want)
 		}
 	}
-	if got := g.judge(t, ether(typeV4, v4{src: "198.18.7.1", proto: protoTCP}.packet(tcp(80, flagSYN)))); got != xdpPass {
+	if got := g.judge(t,
+		ether(typeV4, v4{src: "198.18.7.1", proto: protoTCP}.packet(tcp(80, flagSYN)))); got != xdpPass {
 		t.Errorf("answer %d to a port that is not watched", got)
 	}
 	if after, err := attachedTo(g.kernelIndex(t)); err != nil || after.id == before.id || after.mode != before.mode {
@@ -236,7 +239,8 @@ func TestNotElsewhere(t *testing.T) {
 	if err := g.Configure(o); err != nil {
 		t.Error(err)
 	}
-	if there, err := attachedTo(g.kernelIndex(t)); err != nil || there.mode != Generic || mode(t, g) != Generic || !strings.Contains(said.String(), "level=ERROR") {
+	if there, err := attachedTo(g.kernelIndex(t)); err != nil || there.mode != Generic || mode(t, g) != Generic ||
+		!strings.Contains(said.String(), "level=ERROR") {
 		t.Errorf("attached %+v, %v; said %s", there, err, said.String())
 	}
 	if got := g.judge(t, syn4("")); got != xdpDrop {
@@ -252,7 +256,8 @@ func TestGeneric(t *testing.T) {
 	o.Pin = bpffs(t)
 	var said bytes.Buffer
 	g := attached(t, o, Env{Log: slog.New(slog.NewTextHandler(&said, nil))})
-	if mode(t, g) != Generic || !strings.Contains(said.String(), "level=WARN") || !strings.Contains(said.String(), "SLOWER") {
+	if mode(t, g) != Generic || !strings.Contains(said.String(), "level=WARN") ||
+		!strings.Contains(said.String(), "SLOWER") {
 		t.Errorf("attached %s, said %s", mode(t, g), said.String())
 	}
 	g.Close()
@@ -350,7 +355,8 @@ func TestInterfaceGone(t *testing.T) {
 	needsKernel(t)
 	netlab.New(t).Enter(t)
 	make := func() {
-		if err := errors.Join(netlab.Command("ip", "link", "add", "dummy.7", "type", "veth", "peer", "name", "other"), netlab.Command("ip", "link", "set", "dummy.7", "up")); err != nil {
+		if err := errors.Join(netlab.Command("ip", "link", "add", "dummy.7", "type", "veth", "peer", "name", "other"),
+			netlab.Command("ip", "link", "set", "dummy.7", "up")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -504,7 +510,8 @@ func TestCare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.care.now != kernel.care.now || !again.care.charged || again.care.rotated != kernel.care.rotated || again.care.levels[1].born != kernel.care.levels[1].born {
+	if again.care.now != kernel.care.now || !again.care.charged || again.care.rotated != kernel.care.rotated ||
+		again.care.levels[1].born != kernel.care.levels[1].born {
 		t.Errorf("taken over as %+v, was %+v", again.care, kernel.care)
 	}
 	g.kernel = again

@@ -37,7 +37,8 @@ const (
 
 // plain are options with a limit that no test comes near.
 func plain() Options {
-	return Options{Interface: "lo", Bloom: bloom.Options{Rate: weir.Rate{Count: 100_000, Per: time.Second}, Attackers: 1000}}
+	return Options{Interface: "lo", Bloom: bloom.Options{Rate: weir.Rate{Count: 100_000, Per: time.Second},
+		Attackers: 1000}}
 }
 
 // trialOf loads the program for test runs, with the clock in the test's hand.

@@ -75,7 +75,8 @@ func TestPinsOfAGoneNamespace(t *testing.T) {
 	}
 
 	near.End(t, far)
-	if list, err := List(pin); err != nil || len(list) != 2 || list[0].Interface != netlab.Host || list[0].Attached || !list[1].Attached {
+	if list, err := List(pin); err != nil || len(list) != 2 || list[0].Interface != netlab.Host || list[0].Attached ||
+		!list[1].Attached {
 		t.Errorf("pinned after the end: %+v, %v", list, err)
 	}
 	if got := dead(t, pin); !reflect.DeepEqual(got, []string{netlab.Host}) {
@@ -113,7 +114,8 @@ func TestDeadPinsOfARunningWeir(t *testing.T) {
 		t.Errorf("pinned: %+v, %v", list, err)
 	}
 	if err := near.Do(func() error {
-		if err := netlab.Command("ip", "link", "add", netlab.Host, "type", "veth", "peer", "name", "other"); err != nil {
+		if err := netlab.Command("ip", "link", "add", netlab.Host, "type", "veth", "peer", "name",
+			"other"); err != nil {
 			return err
 		}
 		return g.Configure(o) // a reload
@@ -190,7 +192,8 @@ func TestPinsOfAnotherNamespace(t *testing.T) {
 	}
 	defer other.Close()
 	err = second.Do(other.Attach)
-	if there, ok := errors.AsType[*Elsewhere](err); !ok || there.Interface != "lo" || !strings.HasPrefix(there.Path, o.Pin) {
+	if there, ok := errors.AsType[*Elsewhere](err); !ok || there.Interface != "lo" ||
+		!strings.HasPrefix(there.Path, o.Pin) {
 		t.Fatalf("a second namespace: %v", err)
 	}
 	if err := first.Do(g.Limits); err != nil {
@@ -229,7 +232,8 @@ func TestNoPacketsAreLimited(t *testing.T) {
 	}{
 		{"detach", func(_ *testing.T, g *Gate) error { return Detach(g.plan.opts.Pin, netlab.Host) }, nil, ErrRemoved},
 		{"replace", func(t *testing.T, g *Gate) error {
-			other, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "somebody", Type: ebpf.XDP, AttachType: ebpf.AttachXDP, License: "MIT",
+			other, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "somebody", Type: ebpf.XDP,
+				AttachType: ebpf.AttachXDP, License: "MIT",
 				Instructions: asm.Instructions{asm.LoadImm(asm.R0, xdpPass, asm.DWord), asm.Return()}})
 			if err != nil {
 				return err
@@ -237,7 +241,8 @@ func TestNoPacketsAreLimited(t *testing.T) {
 			defer other.Close()
 			return g.kernel.link.Update(other)
 		}, nil, ErrReplaced},
-		{"rename", func(*testing.T, *Gate) error { return netlab.Command("ip", "link", "set", netlab.Host, "name", "lan0") },
+		{"rename",
+			func(*testing.T, *Gate) error { return netlab.Command("ip", "link", "set", netlab.Host, "name", "lan0") },
 			func() error { return netlab.Command("ip", "link", "set", "lan0", "name", netlab.Host) }, ErrInterfaceGone},
 		{"anew", func(*testing.T, *Gate) error {
 			return errors.Join(netlab.Command("ip", "link", "del", netlab.Host),
@@ -289,7 +294,8 @@ func TestNoPacketsAreLimited(t *testing.T) {
 		if err := g.Limits(); err != nil || mode(t, g) == "" {
 			t.Errorf("%s: after a reload: %v", c.name, err)
 		}
-		if strings.Count(said.String(), line) != 1 || !strings.Contains(said.String(), `level=INFO msg="packets are limited again"`) {
+		if strings.Count(said.String(), line) != 1 ||
+			!strings.Contains(said.String(), `level=INFO msg="packets are limited again"`) {
 			t.Errorf("%s: said %s", c.name, &said)
 		}
 		if err := Detach(o.Pin, netlab.Host); err != nil {

@@ -41,7 +41,8 @@ func attachedTo(index int) (attachment, error) {
 	}
 	for i := range messages {
 		m := &messages[i]
-		if m.Header.Type != unix.RTM_NEWLINK || len(m.Data) < unix.SizeofIfInfomsg || int(binary.NativeEndian.Uint32(m.Data[4:])) != index {
+		if m.Header.Type != unix.RTM_NEWLINK || len(m.Data) < unix.SizeofIfInfomsg ||
+			int(binary.NativeEndian.Uint32(m.Data[4:])) != index {
 			continue
 		}
 		attrs, err := syscall.ParseNetlinkRouteAttr(m)
@@ -73,7 +74,8 @@ func readAttachment(b []byte) (a attachment) {
 		case kind == unix.IFLA_XDP_PROG_ID && len(value) >= 4:
 			a.id = binary.NativeEndian.Uint32(value)
 			a.all = append(a.all, a.id)
-		case (kind == unix.IFLA_XDP_DRV_PROG_ID || kind == unix.IFLA_XDP_SKB_PROG_ID || kind == unix.IFLA_XDP_HW_PROG_ID) && len(value) >= 4:
+		case (kind == unix.IFLA_XDP_DRV_PROG_ID || kind == unix.IFLA_XDP_SKB_PROG_ID ||
+			kind == unix.IFLA_XDP_HW_PROG_ID) && len(value) >= 4:
 			a.all = append(a.all, binary.NativeEndian.Uint32(value))
 		}
 		b = b[min((length+3)&^3, len(b)):]
@@ -99,9 +101,12 @@ func attach(prog *ebpf.Program, iface *net.Interface, how Attachment, log *slog.
 			return l, Native, nil
 		}
 		if how == Native {
-			return nil, "", fmt.Errorf("the driver of %s does not run the program: %w (attach: auto or generic works with every driver, slower)", iface.Name, err)
+			return nil, "",
+				fmt.Errorf("the driver of %s does not run the program: %w (attach: auto or generic works with every "+
+					"driver, slower)", iface.Name, err)
 		}
-		log.Warn("packets are limited in the network stack and not in the driver: SLOWER, a flood costs the host several times as much",
+		log.Warn("packets are limited in the network stack and not in the driver: SLOWER, a flood costs the host "+
+			"several times as much",
 			"interface", iface.Name, "why", err)
 	}
 	l, err := try(link.XDPGenericMode)
@@ -131,8 +136,8 @@ type place struct {
 	mode  Attachment // native or generic, if it is
 }
 
-// whereIs tells where a link runs its program. Namespaces number their interfaces alike, so the number alone says little: the
-// interface here with that number must run the link's program, whose id is unique.
+// whereIs tells where a link runs its program. Namespaces number their interfaces alike, so the number alone says
+// little: the interface here with that number must run the link's program, whose id is unique.
 func whereIs(l link.Link) (p place, err error) {
 	info, err := l.Info()
 	if err != nil {

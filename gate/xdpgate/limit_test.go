@@ -15,8 +15,8 @@ import (
 	"weir/throttle/bloom"
 )
 
-// small are options with a limit that is easy to count: bursts of ten, one more each second. The table is large enough for the
-// few sources of a test not to meet in it.
+// small are options with a limit that is easy to count: bursts of ten, one more each second. The table is large enough
+// for the few sources of a test not to meet in it.
 func small() Options {
 	return Options{Interface: "lo", Bloom: bloom.Options{Rate: weir.Rate{Count: 10, Per: 10 * time.Second}, Burst: 10}}
 }
@@ -62,7 +62,8 @@ func TestBurstAndRefill(t *testing.T) {
 	} {
 		if step.at >= 1000*time.Hour {
 			h := trial.memory.state.Half[0][0]
-			bloom.Overlay(trial.plan.shapes[0], bloom.Key(h.Key), trial.memory.half(trial.plan, 0, 0)).Sweep(step.at - time.Minute)
+			bloom.Overlay(trial.plan.shapes[0], bloom.Key(h.Key),
+				trial.memory.half(trial.plan, 0, 0)).Sweep(step.at - time.Minute)
 		}
 		trial.at(step.at)
 		if got := trial.granted(t, packet); got != step.want {
@@ -74,7 +75,8 @@ func TestBurstAndRefill(t *testing.T) {
 	}
 }
 
-// TestRollover: a line that was drained and then idle for nearly a whole window of its time counter is not "in the future".
+// TestRollover: a line that was drained and then idle for nearly a whole window of its time counter is not "in the
+// future".
 func TestRollover(t *testing.T) {
 	o := small()
 	o.Bloom.Rate, o.Bloom.Burst = weir.Rate{Count: 5000, Per: time.Second}, 5000
@@ -99,7 +101,8 @@ func TestRollover(t *testing.T) {
 }
 
 func TestBytes(t *testing.T) {
-	o := Options{Interface: "lo", Mode: Bytes, Bloom: bloom.Options{Rate: weir.Rate{Count: 1000, Per: time.Hour}, Burst: 4_000_000, K: 4, Attackers: 1000}}
+	o := Options{Interface: "lo", Mode: Bytes,
+		Bloom: bloom.Options{Rate: weir.Rate{Count: 1000, Per: time.Hour}, Burst: 4_000_000, K: 4, Attackers: 1000}}
 	trial := trialOf(t, o)
 	s := trial.plan.shapes[0]
 	if s.Grain < 2 {
@@ -116,11 +119,13 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestTooCostly: a packet that the limiters of a source could never pay for is dropped and counted apart. Options rule it out for most packets.
+// TestTooCostly: a packet that the limiters of a source could never pay for is dropped and counted apart. Options rule
+// it out for most packets.
 func TestTooCostly(t *testing.T) {
 	o := plain().WithDefaults()
 	o.Mode = Bytes
-	shapes := []bloom.Shape{{Bits: 16, K: 2, Lines: 10_000, Capacity: 100, Share: 100, PerUnit: 1, Unit: time.Second, Grain: 10, Parts: 1},
+	shapes := []bloom.Shape{{Bits: 16, K: 2, Lines: 10_000, Capacity: 100, Share: 100, PerUnit: 1, Unit: time.Second,
+		Grain: 10, Parts: 1},
 		{Bits: 16, K: 2, Lines: 10_000, Capacity: 97, Share: 99, PerUnit: 1, Unit: time.Second, Grain: 10, Parts: 1}}
 	trial := trialFor(t, planFor(o, shapes))
 	of := func(packet []byte, length int) []byte { return append(packet, make([]byte, length-len(packet))...) }
@@ -137,7 +142,8 @@ func TestTooCostly(t *testing.T) {
 	} {
 		before := trial.counters(t)
 		answer := trial.judge(t, c.packet)
-		if counted := trial.counters(t).minus(before); counted != c.want || (answer == xdpPass) != (c.want == "passed") {
+		if counted := trial.counters(t).minus(before); counted != c.want ||
+			(answer == xdpPass) != (c.want == "passed") {
 			t.Errorf("%d bytes: answer %d, counted as %s, want %s", len(c.packet), answer, counted, c.want)
 		}
 	}
@@ -182,9 +188,11 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// TestNeverMoreThanThereIs: CPUs that ask for the same tokens at the same time, and refill the same lines, never get more.
+// TestNeverMoreThanThereIs: CPUs that ask for the same tokens at the same time, and refill the same lines, never get
+// more.
 func TestNeverMoreThanThereIs(t *testing.T) {
-	o := Options{Interface: "lo", Bloom: bloom.Options{Rate: weir.Rate{Count: 500_000, Per: time.Second}, Burst: 50_000, Attackers: 1, Collateral: 0.9}}
+	o := Options{Interface: "lo", Bloom: bloom.Options{Rate: weir.Rate{Count: 500_000, Per: time.Second}, Burst: 50_000,
+		Attackers: 1, Collateral: 0.9}}
 	trial := trialOf(t, o)
 	s := trial.plan.shapes[0]
 	const units = 300

@@ -97,7 +97,8 @@ func (l *list) remove(p netip.Prefix) error {
 	return nil
 }
 
-// fits says whether there is room for the networks of the configuration beside those that were added while the gate ran.
+// fits says whether there is room for the networks of the configuration beside those that were added while the gate
+// ran.
 func (l *list) fits(static []netip.Prefix) error {
 	n := len(static)
 	for _, e := range l.entries {
@@ -111,8 +112,8 @@ func (l *list) fits(static []netip.Prefix) error {
 	return nil
 }
 
-// configure makes the networks of the configuration stand on the list for good, and those that are no longer in it stand there no
-// more. What was added while the gate ran stays.
+// configure makes the networks of the configuration stand on the list for good, and those that are no longer in it
+// stand there no more. What was added while the gate ran stays.
 func (l *list) configure(static []netip.Prefix) error {
 	wanted := make(map[netip.Prefix]bool, len(static))
 	for _, p := range static {

@@ -55,20 +55,25 @@ func TestLists(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	expect("banned", map[string]string{"198.18.1.1": "banned", "198.18.1.2": "banned", "198.18.1.200": "banned", "198.18.2.1": "banned", "fd00:1::7": "banned",
-		"198.18.3.1": "passed", "fd00::9": "banned", "198.18.9.1": "banned", "198.18.9.7": "allowed", "198.18.5.1": "passed"})
+	expect("banned", map[string]string{"198.18.1.1": "banned", "198.18.1.2": "banned", "198.18.1.200": "banned",
+		"198.18.2.1": "banned", "fd00:1::7": "banned",
+		"198.18.3.1": "passed", "fd00::9": "banned", "198.18.9.1": "banned", "198.18.9.7": "allowed",
+		"198.18.5.1": "passed"})
 	if bans, err := g.Bans(); err != nil || len(bans) != 7 {
 		t.Errorf("bans %v, %v", bans, err)
 	}
 
 	// The kernel sees by itself what has expired, even when nobody takes it out; what is around it still holds.
 	g.kernel.memory.state.Clock += uint64(2 * time.Minute)
-	expect("expired", map[string]string{"198.18.1.1": "banned", "198.18.1.2": "banned", "fd00:1::7": "passed", "fd00::9": "passed", "198.18.9.7": "banned"})
+	expect("expired", map[string]string{"198.18.1.1": "banned", "198.18.1.2": "banned", "fd00:1::7": "passed",
+		"fd00::9": "passed", "198.18.9.7": "banned"})
 	g.kernel.memory.state.Clock += uint64(time.Hour)
-	expect("later", map[string]string{"198.18.1.1": "passed", "198.18.1.2": "passed", "198.18.1.200": "banned", "198.18.2.1": "banned"})
+	expect("later", map[string]string{"198.18.1.1": "passed", "198.18.1.2": "passed", "198.18.1.200": "banned",
+		"198.18.2.1": "banned"})
 
 	move(2 * time.Minute)
-	if bans, err := g.Bans(); err != nil || fmt.Sprint(bans[0].Prefix, bans[1].Prefix, len(bans)) != "198.18.1.0/24 198.18.1.128/25 4" {
+	if bans, err := g.Bans(); err != nil ||
+		fmt.Sprint(bans[0].Prefix, bans[1].Prefix, len(bans)) != "198.18.1.0/24 198.18.1.128/25 4" {
 		t.Errorf("bans %v, %v", bans, err)
 	}
 	if n := len(g.kernel.ban.entries); n != 4 {
@@ -78,7 +83,8 @@ func TestLists(t *testing.T) {
 		t.Errorf("allowed %v, %v", allowed, err)
 	}
 	// The later end counts.
-	if err := errors.Join(g.Ban(net("198.18.1.0/24"), in(time.Second)), g.Ban(net("198.18.9.0/24"), in(time.Second))); err != nil {
+	if err := errors.Join(g.Ban(net("198.18.1.0/24"), in(time.Second)),
+		g.Ban(net("198.18.9.0/24"), in(time.Second))); err != nil {
 		t.Fatal(err)
 	}
 	move(time.Minute)

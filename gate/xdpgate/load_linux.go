@@ -19,7 +19,8 @@ import (
 	"weir/throttle/bloom"
 )
 
-// The oldest kernels. Compare-and-swap came with 5.12 on amd64 and with 5.18 on arm64; 5.15 is the oldest that is still cared for.
+// The oldest kernels. Compare-and-swap came with 5.12 on amd64 and with 5.18 on arm64; 5.15 is the oldest that is still
+// cared for.
 var oldest = map[string][2]int{"amd64": {5, 15}, "arm64": {5, 18}}
 
 // checkSystem says what the program would lack here, before the kernel says "invalid argument".
@@ -160,7 +161,8 @@ func (p *plan) spec() (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Packets of several buffers are known since 5.18. Without them, drivers refuse native mode on interfaces with a large MTU.
+	// Packets of several buffers are known since 5.18. Without them, drivers refuse native mode on interfaces with a
+	// large MTU.
 	c := p.settings
 	if features.HaveProgramHelper(ebpf.XDP, asm.FnXdpGetBuffLen) == nil {
 		c.Frags = 1
@@ -208,7 +210,8 @@ func (p *plan) load(reused map[string]*ebpf.Map) (*objects, error) {
 	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: reused})
 	if err != nil {
 		if verifier, ok := errors.AsType[*ebpf.VerifierError](err); ok && len(verifier.Log) > 0 {
-			return nil, fmt.Errorf("the kernel did not take the program: %w: %s", err, strings.Join(verifier.Log[max(0, len(verifier.Log)-5):], "; "))
+			return nil, fmt.Errorf("the kernel did not take the program: %w: %s", err,
+				strings.Join(verifier.Log[max(0, len(verifier.Log)-5):], "; "))
 		}
 		return nil, fmt.Errorf("the kernel did not take the program: %w", err)
 	}

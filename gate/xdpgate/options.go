@@ -34,16 +34,18 @@ const (
 	Generic Attachment = "generic" // in the network stack: works with every card, and is several times slower
 )
 
-// Options configure the network traffic limiter of one interface. It needs Linux, and the capabilities CAP_BPF, CAP_NET_ADMIN and
-// CAP_PERFMON.
+// Options configure the network traffic limiter of one interface. It needs Linux, and the capabilities CAP_BPF,
+// CAP_NET_ADMIN and CAP_PERFMON.
 type Options struct {
 	// The network interface whose incoming packets are limited: eth0.
 	Interface string `yaml:"interface"`
 	// What counts against the limit: syn (each packet that asks for a TCP connection), packets, or bytes. Default syn.
 	Mode Mode `yaml:"mode"`
-	// The limit of each source network. Tables that grow (max_memory) are not to be had in the kernel; count follows from the mode.
+	// The limit of each source network. Tables that grow (max_memory) are not to be had in the kernel; count follows
+	// from the mode.
 	Bloom bloom.Options `yaml:"bloom"`
-	// Destination ports to watch; packets to others pass. A fragment without a port counts as being for a watched one. Default: all.
+	// Destination ports to watch; packets to others pass. A fragment without a port counts as being for a watched one.
+	// Default: all.
 	Ports []int `yaml:"ports"`
 	// Destination networks to watch; packets to others pass. Default: all.
 	Prefixes []netip.Prefix `yaml:"prefixes"`
@@ -53,10 +55,11 @@ type Options struct {
 	Ban []netip.Prefix `yaml:"ban"`
 	// Judge and count, but let everything pass. Default false.
 	Shadow bool `yaml:"shadow"`
-	// Where the program runs: native (in the driver), generic (in the network stack, slower), or auto: native if the driver can, else
-	// generic. Default auto.
+	// Where the program runs: native (in the driver), generic (in the network stack, slower), or auto: native if the
+	// driver can, else generic. Default auto.
 	Attach Attachment `yaml:"attach"`
-	// Where the program and its maps are pinned, in a BPF file system, so that the limits survive a restart. Default /sys/fs/bpf/weir.
+	// Where the program and its maps are pinned, in a BPF file system, so that the limits survive a restart. Default
+	// /sys/fs/bpf/weir.
 	Pin string `yaml:"pin"`
 }
 
@@ -95,7 +98,8 @@ func (m Mode) count() bloom.Count {
 	return bloom.Events
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the interface exists is for Attach to say.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the interface exists is for Attach
+// to say.
 func (o Options) Validate() error {
 	var all []error
 	wrong := func(path, msg, hint string) {
@@ -140,7 +144,8 @@ func (o Options) Validate() error {
 	switch count := o.Bloom.Count; count {
 	case "", bloom.Events, bloom.Bytes:
 		if mode := cmp.Or(o.Mode, SYN); count != "" && count != mode.count() {
-			wrong("bloom.count", fmt.Sprintf("%s are counted, but the mode is %s", count, mode), "leave it out: it follows from the mode")
+			wrong("bloom.count", fmt.Sprintf("%s are counted, but the mode is %s", count, mode),
+				"leave it out: it follows from the mode")
 		}
 	}
 	limit := o.Bloom
@@ -165,7 +170,8 @@ func (o Options) validateShapes(wrong func(path, msg, hint string)) {
 	}
 	rate := o.Bloom.Rate
 	if least := math.Ceil(float64(rate.Count) * tick.Seconds() / rate.Per.Seconds()); float64(o.Bloom.Burst) < least {
-		wrong("bloom.burst", fmt.Sprintf("a burst of %d is used up in less than a tick of the kernel's clock (%s)", o.Bloom.Burst, tick),
+		wrong("bloom.burst", fmt.Sprintf("a burst of %d is used up in less than a tick of the kernel's clock (%s)",
+			o.Bloom.Burst, tick),
 			fmt.Sprintf("at least %.0f: what %s gives in that time", least, rate))
 	}
 	if s := shapes[0]; o.Mode == Bytes && s.Burst() < largestPacket {

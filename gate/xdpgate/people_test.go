@@ -17,9 +17,9 @@ import (
 	"weir/internal/netlab"
 )
 
-// What BenchmarkPeople plays. The flood is far more than a host without SYN cookies can remember. What the limit leaves of it fits for
-// however long it goes on: Linux remembers a half-open connection for about a minute, and in that minute 40 networks get a burst of
-// 5 and 10 more each. It keeps a quarter of the backlog for peers that it knows.
+// What BenchmarkPeople plays. The flood is far more than a host without SYN cookies can remember. What the limit leaves
+// of it fits for however long it goes on: Linux remembers a half-open connection for about a minute, and in that minute
+// 40 networks get a burst of 5 and 10 more each. It keeps a quarter of the backlog for peers that it knows.
 const (
 	peopleFlooders = 40     // networks
 	peopleRate     = 20_000 // SYNs a second of all of them
@@ -106,8 +106,10 @@ func openHost(b *testing.B, cookies, shadow bool) (net.Listener, *Gate, error) {
 			c.Close()
 		}
 	}()
-	o := Options{Interface: netlab.Host, Pin: netlab.BPF(b) + "/weir", Shadow: shadow, Ports: []int{listener.Addr().(*net.TCPAddr).Port}}
-	o.Bloom.Rate, o.Bloom.Burst, o.Bloom.Attackers = weir.Rate{Count: peopleLimit, Per: time.Minute}, peopleBurst, 10_000
+	o := Options{Interface: netlab.Host, Pin: netlab.BPF(b) + "/weir", Shadow: shadow,
+		Ports: []int{listener.Addr().(*net.TCPAddr).Port}}
+	o.Bloom.Rate, o.Bloom.Burst, o.Bloom.Attackers = weir.Rate{Count: peopleLimit, Per: time.Minute}, peopleBurst,
+		10_000
 	g, err := New(o, Env{})
 	if err == nil {
 		err = g.Attach()
@@ -124,7 +126,8 @@ func measurePeople(b *testing.B, far netlab.Namespace, g *Gate, port uint16) err
 	if err := far.Do(func() error {
 		var all []error
 		for i := range people {
-			all = append(all, netlab.Command("ip", "addr", "add", fmt.Sprintf("198.19.%d.10/32", i), "dev", netlab.Wire))
+			all = append(all, netlab.Command("ip", "addr", "add", fmt.Sprintf("198.19.%d.10/32", i), "dev",
+				netlab.Wire))
 		}
 		return errors.Join(all...)
 	}); err != nil {
@@ -132,7 +135,9 @@ func measurePeople(b *testing.B, far netlab.Namespace, g *Gate, port uint16) err
 	}
 	var frames [][]byte
 	for i := range peopleFlooders * 250 { // 250 addresses of each network
-		frames = append(frames, netlab.SYN(netip.AddrFrom4([4]byte{198, 18, byte(16 + i%peopleFlooders), byte(1 + i/peopleFlooders)}), port))
+		frames = append(frames,
+			netlab.SYN(netip.AddrFrom4([4]byte{198, 18, byte(16 + i%peopleFlooders), byte(1 + i/peopleFlooders)}),
+				port))
 	}
 	stop, flooded := make(chan struct{}), make(chan error, 1)
 	sent, began := 0, time.Now()

@@ -160,8 +160,8 @@ func detach(l link.Link) error {
 	return nil
 }
 
-// Detach removes the program, its tables and its lists from an interface: its packets are not limited any more. pin is where they
-// are pinned, DefaultPin for most. It returns ErrNotPinned when there is nothing to remove.
+// Detach removes the program, its tables and its lists from an interface: its packets are not limited any more. pin is
+// where they are pinned, DefaultPin for most. It returns ErrNotPinned when there is nothing to remove.
 func Detach(pin, iface string) error {
 	if err := pinsOf(pin, iface).remove(); err != nil {
 		return fmt.Errorf("%s: %w", iface, err)

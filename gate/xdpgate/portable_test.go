@@ -15,8 +15,8 @@ import (
 	"weir/throttle/bloom"
 )
 
-// TestEveryObject: the objects for all machines are accepted by the verifier here and give the same answers. What differs between
-// them is the order of reads, which every machine keeps that keeps the stronger one.
+// TestEveryObject: the objects for all machines are accepted by the verifier here and give the same answers. What
+// differs between them is the order of reads, which every machine keeps that keeps the stronger one.
 func TestEveryObject(t *testing.T) {
 	needsKernel(t)
 	committed := _ObjectBytes
@@ -27,7 +27,8 @@ func TestEveryObject(t *testing.T) {
 			if _ObjectBytes, err = os.ReadFile(name); err != nil {
 				t.Fatal(err)
 			}
-			o := Options{Interface: "lo", Bloom: bloom.Options{Rate: weir.Rate{Count: 20, Per: time.Second}, Burst: 40, Attackers: 100}}
+			o := Options{Interface: "lo",
+				Bloom: bloom.Options{Rate: weir.Rate{Count: 20, Per: time.Second}, Burst: 40, Attackers: 100}}
 			same(t, o, 30_000, 7)
 		})
 	}
@@ -60,7 +61,8 @@ func TestOlderKernel(t *testing.T) {
 	}
 	defer coll.Close()
 	for _, packet := range [][]byte{syn4(""), syn6("")} {
-		if got, err := coll.Programs[objectProgWeirLimit].Run(&ebpf.RunOptions{Data: packet}); err != nil || got != xdpPass {
+		if got, err := coll.Programs[objectProgWeirLimit].Run(&ebpf.RunOptions{Data: packet}); err != nil ||
+			got != xdpPass {
 			t.Errorf("answer %d, %v", got, err)
 		}
 	}

@@ -110,11 +110,13 @@ func (c crowd) source() netip.Addr {
 	case 7: // mapped
 		return netip.AddrFrom16([16]byte{10: 0xff, 11: 0xff, 12: 198, 13: 18, 14: near(4), 15: byte(c.Uint32())})
 	default:
-		return netip.AddrFrom16([16]byte{0: 0xfd, 1: byte(c.Uint32()), 2: byte(c.Uint32()), 3: byte(c.Uint32()), 7: near(200), 15: 1})
+		return netip.AddrFrom16([16]byte{0: 0xfd, 1: byte(c.Uint32()), 2: byte(c.Uint32()), 3: byte(c.Uint32()),
+			7: near(200), 15: 1})
 	}
 }
 
-// same asks program and model the same packets and compares their answers one by one, and the memory of both at the end.
+// same asks program and model the same packets and compares their answers one by one, and the memory of both at the
+// end.
 func same(t *testing.T, o Options, packets int, seed uint64) {
 	p, err := newPlan(o)
 	if err != nil {
@@ -125,7 +127,8 @@ func same(t *testing.T, o Options, packets int, seed uint64) {
 	m := newModel(trial)
 	overlays := func(half int) (all []*bloom.Table) {
 		for i, s := range p.shapes {
-			all = append(all, bloom.Overlay(s, bloom.Key(trial.memory.state.Half[i][half].Key), trial.memory.half(p, i, half)))
+			all = append(all, bloom.Overlay(s, bloom.Key(trial.memory.state.Half[i][half].Key),
+				trial.memory.half(p, i, half)))
 		}
 		return all
 	}
@@ -235,18 +238,25 @@ func TestSameAnswers(t *testing.T) {
 	if testing.Short() {
 		packets = 200_000
 	}
-	groups := map[string][]netip.Prefix{"office": {netip.MustParsePrefix("198.18.2.0/25"), netip.MustParsePrefix("fd00:0:1::/48")}, "far": {netip.MustParsePrefix("10.0.0.0/8")}}
+	groups := map[string][]netip.Prefix{"office": {netip.MustParsePrefix("198.18.2.0/25"),
+		netip.MustParsePrefix("fd00:0:1::/48")}, "far": {netip.MustParsePrefix("10.0.0.0/8")}}
 	exempt := []netip.Prefix{netip.MustParsePrefix("198.18.2.64/26")}
 	for _, c := range []struct {
 		name string
 		o    Options
 		part int // of all packets
 	}{
-		{"syn", Options{Bloom: bloom.Options{Rate: weir.Rate{Count: 20, Per: time.Second}, Burst: 40, Attackers: 300}}, 2},
-		{"groups", Options{Mode: Packets, Bloom: bloom.Options{Rate: weir.Rate{Count: 7, Per: time.Second}, Burst: 100, K: 3, V4: 25, V6: []int{64, 56, 48, 32}, Wider: 3, Attackers: 300, Groups: groups, Exempt: exempt}}, 4},
-		{"bytes", Options{Mode: Bytes, Bloom: bloom.Options{Rate: weir.Rate{Count: 50_000, Per: time.Second}, Burst: 600_000, K: 8, Attackers: 500}}, 8},
-		{"one limiter", Options{Bloom: bloom.Options{Rate: weir.Rate{Count: 100, Per: time.Second}, Burst: 50, K: 1, V6: []int{128}, Attackers: 100}}, 16},
-		{"crowded", Options{Bloom: bloom.Options{Rate: weir.Rate{Count: 1000, Per: time.Second}, Burst: 100, K: 8, Attackers: 2, Collateral: 0.5}}, 16},
+		{"syn", Options{Bloom: bloom.Options{Rate: weir.Rate{Count: 20, Per: time.Second}, Burst: 40, Attackers: 300}},
+			2},
+		{"groups", Options{Mode: Packets,
+			Bloom: bloom.Options{Rate: weir.Rate{Count: 7, Per: time.Second}, Burst: 100, K: 3, V4: 25,
+				V6: []int{64, 56, 48, 32}, Wider: 3, Attackers: 300, Groups: groups, Exempt: exempt}}, 4},
+		{"bytes", Options{Mode: Bytes, Bloom: bloom.Options{Rate: weir.Rate{Count: 50_000, Per: time.Second},
+			Burst: 600_000, K: 8, Attackers: 500}}, 8},
+		{"one limiter", Options{Bloom: bloom.Options{Rate: weir.Rate{Count: 100, Per: time.Second}, Burst: 50, K: 1,
+			V6: []int{128}, Attackers: 100}}, 16},
+		{"crowded", Options{Bloom: bloom.Options{Rate: weir.Rate{Count: 1000, Per: time.Second}, Burst: 100, K: 8,
+			Attackers: 2, Collateral: 0.5}}, 16},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.o.Interface = "lo"

@@ -8,15 +8,16 @@ import (
 	"weir/throttle/bloom"
 )
 
-// A Trial is the program, ready to be run on one packet again and again: for measurements. It is attached to nothing and pins
-// nothing.
+// A Trial is the program, ready to be run on one packet again and again: for measurements. It is attached to nothing
+// and pins nothing.
 type Trial struct {
 	plan    *plan
 	objects *objects
 	memory  *memory
 }
 
-// NewTrial returns a trial. With sources above 0, the source of each packet is replaced by one of so many made-up /24 networks.
+// NewTrial returns a trial. With sources above 0, the source of each packet is replaced by one of so many made-up /24
+// networks.
 func NewTrial(o Options, sources uint32) (*Trial, error) {
 	p, err := newPlan(o)
 	if err != nil {

@@ -52,7 +52,8 @@ type Stats struct {
 	Rotations  uint64     `json:"rotations"`  // of the key, since the tables were made
 	Bans       int        `json:"bans"`
 	Allows     int        `json:"allows"`
-	Attach     Attachment `json:"attach"` // where the program runs: native or generic; empty when somebody has removed it
+	// where the program runs: native or generic; empty when somebody has removed it
+	Attach Attachment `json:"attach"`
 }
 
 // An Entry is a network on a list.
@@ -88,7 +89,8 @@ var (
 	ErrNotPinned   = errors.New("nothing is pinned for the interface")
 )
 
-// Why the packets of a gate that was attached are not limited any more: see Gate.Limits. Configure puts the program back.
+// Why the packets of a gate that was attached are not limited any more: see Gate.Limits. Configure puts the program
+// back.
 var (
 	ErrInterfaceGone = errors.New("the interface is gone")
 	ErrRemoved       = errors.New("somebody removed the program from the interface, or the interface was made anew")
@@ -99,7 +101,8 @@ var (
 type MissingCapabilities struct{ Missing []string }
 
 func (e *MissingCapabilities) Error() string {
-	return fmt.Sprintf("limiting packets needs %s, which this process does not have (run as root, or AmbientCapabilities=%s in the unit of systemd)",
+	return fmt.Sprintf("limiting packets needs %s, which this process does not have (run as root, or "+
+		"AmbientCapabilities=%s in the unit of systemd)",
 		strings.Join(e.Missing, ", "), strings.Join(e.Missing, " "))
 }
 
@@ -128,14 +131,17 @@ func (e *Occupied) Error() string {
 	if e.Program != "" {
 		name = fmt.Sprintf(" %q", e.Program)
 	}
-	return fmt.Sprintf("another XDP program%s (id %d) is on %s already (ip link set dev %[3]s xdp off removes it; if it hangs on a link, bpftool link finds its owner)", name, e.ID, e.Interface)
+	return fmt.Sprintf("another XDP program%s (id %d) is on %s already (ip link set dev %[3]s xdp off removes it; if "+
+		"it hangs on a link, bpftool link finds its owner)", name, e.ID, e.Interface)
 }
 
-// Elsewhere is why the program could not be attached: what is pinned there limits an interface of another network namespace.
+// Elsewhere is why the program could not be attached: what is pinned there limits an interface of another network
+// namespace.
 type Elsewhere struct{ Interface, Path string }
 
 func (e *Elsewhere) Error() string {
-	return fmt.Sprintf("%s belongs to an interface %s of another network namespace (give each namespace its own pin, or weir xdp detach)", e.Path, e.Interface)
+	return fmt.Sprintf("%s belongs to an interface %s of another network namespace (give each namespace its own pin, "+
+		"or weir xdp detach)", e.Path, e.Interface)
 }
 
 // NoFileSystem is why nothing could be pinned: the path is in no BPF file system.

@@ -39,7 +39,8 @@ func FuzzVerify(f *testing.F) {
 // options say that it is one.
 func FuzzKeys(f *testing.F) {
 	f.Add(set(f), publicPEM(f, keys().rsa))
-	f.Add([]byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"AQAB","y":"AQAB"}]}`), []byte("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"))
+	f.Add([]byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"AQAB","y":"AQAB"}]}`),
+		[]byte("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"))
 	f.Fuzz(func(t *testing.T, setText, keyText []byte) {
 		if v, err := New(Options{Key: "k"}, keyText, nil, nil); err == nil && slices.ContainsFunc(v.keys, key.secret) {
 			t.Fatalf("%q is a secret, and nobody said so", keyText)

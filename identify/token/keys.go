@@ -32,10 +32,11 @@ var (
 	ErrShortSecret = fmt.Errorf("a shared secret must have %d bytes at least", minSecret)
 	ErrLongSecret  = fmt.Errorf("a shared secret must have %d bytes at most", maxSecret)
 	ErrNoSecret    = errors.New("others may know this key, so that it is no shared secret")
-	ErrUndeclared  = errors.New("it is no public key that can be read here; if it is a shared secret, write algorithms: [HS256]")
-	ErrWeakKey     = fmt.Errorf("an RSA key must have %d bits at least, and %d at most", minRSA, maxRSA)
-	ErrManyKeys    = fmt.Errorf("a set has %d keys at most", MaxKeys)
-	ErrBadKeys     = errors.New("it is not a set of keys (JWKS)")
+	ErrUndeclared  = errors.New("it is no public key that can be read here; if it is a shared secret, write " +
+		"algorithms: [HS256]")
+	ErrWeakKey  = fmt.Errorf("an RSA key must have %d bits at least, and %d at most", minRSA, maxRSA)
+	ErrManyKeys = fmt.Errorf("a set has %d keys at most", MaxKeys)
+	ErrBadKeys  = errors.New("it is not a set of keys (JWKS)")
 )
 
 // A key is one that tokens may be signed with.
@@ -233,7 +234,8 @@ func (j *jwk) public() (any, error) {
 		}
 		return checkKey(&rsa.PublicKey{N: new(big.Int).SetBytes(n), E: int(new(big.Int).SetBytes(e).Int64())})
 	case "EC":
-		curve := map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521()}[j.Crv]
+		curve := map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(),
+			"P-521": elliptic.P521()}[j.Crv]
 		if curve == nil {
 			return nil, nil
 		}

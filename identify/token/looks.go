@@ -138,7 +138,8 @@ var marks = []struct{ word, what string }{
 func isSequence(b []byte) bool {
 	var whole asn1.RawValue
 	rest, err := asn1.Unmarshal(b, &whole)
-	if err != nil || len(bytes.TrimLeft(rest, "\r\n")) > 0 || whole.Class != asn1.ClassUniversal || whole.Tag != asn1.TagSequence {
+	if err != nil || len(bytes.TrimLeft(rest, "\r\n")) > 0 || whole.Class != asn1.ClassUniversal ||
+		whole.Tag != asn1.TagSequence {
 		return false
 	}
 	rest = whole.Bytes

@@ -60,19 +60,22 @@ var forms = sync.OnceValue(func() (all []form) {
 			all = append(all, form{name + " " + form_, text, taken, private})
 		}
 		pkix_ := must(x509.MarshalPKIXPublicKey(private.Public()))
-		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "login"}, NotBefore: noon, NotAfter: noon.Add(time.Hour)}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "login"},
+			NotBefore: noon, NotAfter: noon.Add(time.Hour)}
 		cert := must(x509.CreateCertificate(rand.Reader, template, template, private.Public(), private))
 		add("PKIX", pkix_, true)
 		add("certificate", cert, true)
 		add("PEM", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: pkix_}), true)
 		add("PEM of the certificate", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), true)
-		add("PEM without an end", []byte("-----BEGIN PUBLIC KEY-----\n"+base64.StdEncoding.EncodeToString(pkix_)), false)
+		add("PEM without an end", []byte("-----BEGIN PUBLIC KEY-----\n"+base64.StdEncoding.EncodeToString(pkix_)),
+			false)
 		switch p := private.Public().(type) {
 		case *rsa.PublicKey:
 			pkcs1 := x509.MarshalPKCS1PublicKey(p)
 			add("PKCS #1", pkcs1, true)
 			add("PEM of PKCS #1", pem.EncodeToMemory(&pem.Block{Type: "RSA PUBLIC KEY", Bytes: pkcs1}), true)
-			add("XML", []byte("<RSAKeyValue><Modulus>"+base64.StdEncoding.EncodeToString(p.N.Bytes())+"</Modulus><Exponent>AQAB</Exponent></RSAKeyValue>"), false)
+			add("XML", []byte("<RSAKeyValue><Modulus>"+base64.StdEncoding.EncodeToString(p.N.Bytes())+
+				"</Modulus><Exponent>AQAB</Exponent></RSAKeyValue>"), false)
 			wire := sshWire([]byte("ssh-rsa"), []byte{1, 0, 1}, append([]byte{0}, p.N.Bytes()...))
 			add("SSH", []byte("ssh-rsa "+base64.StdEncoding.EncodeToString(wire)+" ann@example.org\n"), false)
 			add("SSH without its name", wire, false)
@@ -82,7 +85,8 @@ var forms = sync.OnceValue(func() (all []form) {
 			wire := sshWire([]byte("ecdsa-sha2-nistp256"), []byte("nistp256"), point)
 			add("SSH", []byte("ecdsa-sha2-nistp256 "+base64.StdEncoding.EncodeToString(wire)), false)
 			half := len(point) / 2
-			set := map[string]any{"keys": []any{map[string]string{"kty": "EC", "crv": p.Params().Name, "x": b64(point[1 : 1+half]), "y": b64(point[1+half:])}}}
+			set := map[string]any{"keys": []any{map[string]string{"kty": "EC", "crv": p.Params().Name,
+				"x": b64(point[1 : 1+half]), "y": b64(point[1+half:])}}}
 			add("JWKS", must(json.MarshalIndent(set, "", "  ")), false)
 		default:
 			wire := sshWire([]byte("ssh-ed25519"), []byte(k.ed.Public().(ed25519.PublicKey)))
@@ -126,9 +130,12 @@ var encodings = []encoding{
 	{"base64", func(b []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(b)) }, true},
 	{"base64, not padded", func(b []byte) []byte { return []byte(base64.RawStdEncoding.EncodeToString(b)) }, true},
 	{"base64 for addresses", func(b []byte) []byte { return []byte(base64.URLEncoding.EncodeToString(b)) }, true},
-	{"base64 for addresses, not padded", func(b []byte) []byte { return []byte(base64.RawURLEncoding.EncodeToString(b)) }, true},
-	{"base64 in lines", func(b []byte) []byte { return []byte(broken(base64.StdEncoding.EncodeToString(b), 64, "\n")) }, true},
-	{"base64 in lines of Windows", func(b []byte) []byte { return []byte(broken(base64.StdEncoding.EncodeToString(b), 76, "\r\n")) }, true},
+	{"base64 for addresses, not padded",
+		func(b []byte) []byte { return []byte(base64.RawURLEncoding.EncodeToString(b)) }, true},
+	{"base64 in lines", func(b []byte) []byte { return []byte(broken(base64.StdEncoding.EncodeToString(b), 64, "\n")) },
+		true},
+	{"base64 in lines of Windows",
+		func(b []byte) []byte { return []byte(broken(base64.StdEncoding.EncodeToString(b), 76, "\r\n")) }, true},
 	{"hex", func(b []byte) []byte { return []byte(hex.EncodeToString(b)) }, false},
 	{"a line end", func(b []byte) []byte { return append(bytes.Clone(b), '\n') }, false},
 }
@@ -165,7 +172,8 @@ func checkForm(t *testing.T, name string, text []byte, by crypto.Signer) (taken 
 		return false
 	}
 	method := map[string]jwt.SigningMethod{
-		"*rsa.PrivateKey": jwt.SigningMethodRS256, "*ecdsa.PrivateKey": jwt.SigningMethodES256, "ed25519.PrivateKey": jwt.SigningMethodEdDSA,
+		"*rsa.PrivateKey": jwt.SigningMethodRS256, "*ecdsa.PrivateKey": jwt.SigningMethodES256,
+		"ed25519.PrivateKey": jwt.SigningMethodEdDSA,
 	}[fmt.Sprintf("%T", by)]
 	if k, ok := by.(*ecdsa.PrivateKey); ok && k.Curve == elliptic.P384() {
 		method = jwt.SigningMethodES384
@@ -194,7 +202,8 @@ func TestPublicKeyIsNeverASecret(t *testing.T) {
 
 // A key whose last byte is that of a line end is whole with it, and with a line end behind it.
 func TestKeysThatEndLikeALine(t *testing.T) {
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "login"}, NotBefore: noon, NotAfter: noon.Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "login"}, NotBefore: noon,
+		NotAfter: noon.Add(time.Hour)}
 	found := map[byte]bool{}
 	for i := 0; !found['\n'] || !found['\r']; i++ {
 		private := ed25519.NewKeyFromSeed(binary.BigEndian.AppendUint64(make([]byte, ed25519.SeedSize-8), uint64(i)))
@@ -232,22 +241,25 @@ func FuzzEncodedKeys(f *testing.F) {
 func TestPrivateKeysAreRefused(t *testing.T) {
 	k := keys()
 	for name, text := range map[string][]byte{
-		"PKCS #8":       must(x509.MarshalPKCS8PrivateKey(k.rsa)),
-		"PKCS #8, EC":   must(x509.MarshalPKCS8PrivateKey(k.ec)),
-		"PKCS #1":       x509.MarshalPKCS1PrivateKey(k.rsa),
-		"SEC 1":         must(x509.MarshalECPrivateKey(k.ec)),
-		"PEM of PKCS#1": pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k.rsa)}),
+		"PKCS #8":     must(x509.MarshalPKCS8PrivateKey(k.rsa)),
+		"PKCS #8, EC": must(x509.MarshalPKCS8PrivateKey(k.ec)),
+		"PKCS #1":     x509.MarshalPKCS1PrivateKey(k.rsa),
+		"SEC 1":       must(x509.MarshalECPrivateKey(k.ec)),
+		"PEM of PKCS#1": pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
+			Bytes: x509.MarshalPKCS1PrivateKey(k.rsa)}),
 	} {
 		for _, e := range encodingsOf(text) {
 			for _, algorithms := range [][]string{nil, {"HS256"}} {
 				_, err := New(Options{Key: "k", Algorithms: algorithms}, e.encode(text), nil, nil)
-				if !errors.Is(err, ErrPrivateKey) && !errors.Is(err, ErrNoSecret) || e.taken && !errors.Is(err, ErrPrivateKey) {
+				if !errors.Is(err, ErrPrivateKey) && !errors.Is(err, ErrNoSecret) || e.taken &&
+					!errors.Is(err, ErrPrivateKey) {
 					t.Errorf("%s, %s: %v", name, e.name, err)
 				}
 			}
 		}
 	}
-	for _, set := range []string{`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB","d":"AQAB"}]}`, `{"kty":"OKP","crv":"Ed25519","x":"AQAB","d":"AQAB"}`} {
+	for _, set := range []string{`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB","d":"AQAB"}]}`,
+		`{"kty":"OKP","crv":"Ed25519","x":"AQAB","d":"AQAB"}`} {
 		if _, err := New(Options{JWKS: "s"}, nil, []byte(set), nil); !errors.Is(err, ErrPrivateKey) {
 			t.Errorf("%s: %v", set, err)
 		}
@@ -260,26 +272,31 @@ func TestSecrets(t *testing.T) {
 	rand.Read(random)
 	random[0] = 'x'
 	for name, text := range map[string][]byte{
-		"random": random, "base64": []byte(base64.StdEncoding.EncodeToString(random) + "\n"), "hex": []byte(hex.EncodeToString(random)),
+		"random": random, "base64": []byte(base64.StdEncoding.EncodeToString(random) + "\n"),
+		"hex":                  []byte(hex.EncodeToString(random)),
 		"base64 for addresses": []byte(b64(random)), "words": []byte("correct horse battery staple, and another horse"),
-		"zeroes": bytes.Repeat([]byte("0"), 64), "shortest": bytes.Repeat([]byte("x"), minSecret), "longest": bytes.Repeat([]byte("x"), maxSecret),
+		"zeroes": bytes.Repeat([]byte("0"), 64), "shortest": bytes.Repeat([]byte("x"), minSecret),
+		"longest": bytes.Repeat([]byte("x"), maxSecret),
 	} {
 		v, err := New(Options{Key: "k", Algorithms: []string{"HS256"}}, text, nil, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if _, err := v.Verify(signed(t, jwt.SigningMethodHS256, bytes.TrimRight(text, "\n"), "", good()), noon); err != nil {
+		if _, err := v.Verify(signed(t, jwt.SigningMethodHS256, bytes.TrimRight(text, "\n"), "", good()),
+			noon); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := New(Options{Key: "k"}, text, nil, nil); !errors.Is(err, ErrUndeclared) {
 			t.Errorf("%s, with nobody to call it a secret: %v", name, err)
 		}
-		if _, err := New(Options{Key: "k", Algorithms: []string{"RS256"}}, text, nil, nil); !errors.Is(err, ErrUndeclared) {
+		if _, err := New(Options{Key: "k", Algorithms: []string{"RS256"}}, text, nil, nil); !errors.Is(err,
+			ErrUndeclared) {
 			t.Errorf("%s, for RS256: %v", name, err)
 		}
 	}
-	if _, err := New(Options{Key: "k", Algorithms: []string{"HS256"}}, bytes.Repeat([]byte("x"), maxSecret+1), nil, nil); !errors.Is(err, ErrLongSecret) {
+	if _, err := New(Options{Key: "k", Algorithms: []string{"HS256"}}, bytes.Repeat([]byte("x"), maxSecret+1), nil,
+		nil); !errors.Is(err, ErrLongSecret) {
 		t.Errorf("too long: %v", err)
 	}
 }
@@ -291,7 +308,8 @@ func TestSecretsOfSets(t *testing.T) {
 		"PEM": publicPEM(t, k.rsa), "DER": must(x509.MarshalPKIXPublicKey(k.ec.Public())),
 		"base64": []byte(base64.StdEncoding.EncodeToString(must(x509.MarshalPKIXPublicKey(k.ed.Public())))),
 	} {
-		if _, err := New(Options{JWKS: "s"}, nil, []byte(`{"keys":[{"kty":"oct","k":"`+b64(public)+`"}]}`), nil); !errors.Is(err, ErrNoSecret) {
+		if _, err := New(Options{JWKS: "s"}, nil, []byte(`{"keys":[{"kty":"oct","k":"`+b64(public)+`"}]}`),
+			nil); !errors.Is(err, ErrNoSecret) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -321,7 +339,8 @@ func TestSecretsOfSets(t *testing.T) {
 	if _, err := v.Verify(signed(t, jwt.SigningMethodRS256, k.rsa, "r", good()), noon); err != nil {
 		t.Errorf("a good key beside a weak one: %v", err)
 	}
-	if _, err := v.Verify(signed(t, jwt.SigningMethodHS256, k.secret, "h", good()), noon); !errors.Is(err, ErrUnknownKey) {
+	if _, err := v.Verify(signed(t, jwt.SigningMethodHS256, k.secret, "h", good()), noon); !errors.Is(err,
+		ErrUnknownKey) {
 		t.Errorf("a secret that is fetched beside a key: %v", err)
 	}
 }
@@ -343,11 +362,16 @@ func TestUnknownKey(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	for address, good := range map[string]bool{
-		"https://login.example.org/keys": true, "https://login.example.org:8443/a/b?p=c": true, "HTTPS://login.example.org/": true, "https://[2001:db8::1]/": true,
-		"http://127.0.0.1:8080/keys": true, "http://127.9.9.9/": true, "http://[::1]:80/": true, "http://localhost/keys": true,
-		"http://login.example.org/keys": false, "http://localhost.example.org/": false, "http://127.0.0.1.example.org/": false, "http://192.0.2.1/": false, "http://0.0.0.0/": false,
-		"ftp://login.example.org/keys": false, "file:///etc/keys.json": false, "https://": false, "https:///keys": false, "https://ann:secret@login.example.org/": false,
-		"https://login.example.org/#keys": false, "https://login.example.org/%zz": false, "https://login.example.org/" + strings.Repeat("x", maxAddress): false,
+		"https://login.example.org/keys": true, "https://login.example.org:8443/a/b?p=c": true,
+		"HTTPS://login.example.org/": true, "https://[2001:db8::1]/": true,
+		"http://127.0.0.1:8080/keys": true, "http://127.9.9.9/": true, "http://[::1]:80/": true,
+		"http://localhost/keys":         true,
+		"http://login.example.org/keys": false, "http://localhost.example.org/": false,
+		"http://127.0.0.1.example.org/": false, "http://192.0.2.1/": false, "http://0.0.0.0/": false,
+		"ftp://login.example.org/keys": false, "file:///etc/keys.json": false, "https://": false,
+		"https:///keys": false, "https://ann:secret@login.example.org/": false,
+		"https://login.example.org/#keys": false, "https://login.example.org/%zz": false,
+		"https://login.example.org/" + strings.Repeat("x", maxAddress): false,
 		"/etc/weir/keys.json": true, "keys.json": true,
 	} {
 		o := Options{JWKS: address}

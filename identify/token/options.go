@@ -47,7 +47,8 @@ const (
 )
 
 // algorithms are those that are known, with those that fit the same kind of key beside each other.
-var algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "HS256", "HS384", "HS512"}
+var algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
+	"HS256", "HS384", "HS512"}
 
 // shared reports whether tokens may be signed with a shared secret that the options name.
 func (o *Options) shared() bool {
@@ -75,7 +76,8 @@ func (o *Options) validateAddress(v *weir.Mistakes) {
 	case u.Fragment != "":
 		v.Add("jwks", "the address of a set has no # in it", hint)
 	case u.Scheme == "http" && !Loopback(u.Hostname()):
-		v.Add("jwks", "by http anybody on the way can put in keys of their own", "write https; http is good for 127.0.0.1, [::1] and localhost")
+		v.Add("jwks", "by http anybody on the way can put in keys of their own",
+			"write https; http is good for 127.0.0.1, [::1] and localhost")
 	case u.Scheme != "https" && u.Scheme != "http":
 		v.Add("jwks", fmt.Sprintf("a set of keys cannot be fetched by %s", u.Scheme), hint)
 	}
@@ -95,11 +97,13 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the files are of use is for New to say.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the files are of use is for New to
+// say.
 func (o Options) Validate() error {
 	var v weir.Mistakes
 	if o.Key == "" && o.JWKS == "" {
-		v.Add("key", "there is no key to check tokens with", "write key: /etc/weir/token.pem, or jwks: /etc/weir/keys.json")
+		v.Add("key", "there is no key to check tokens with",
+			"write key: /etc/weir/token.pem, or jwks: /etc/weir/keys.json")
 	}
 	o.validateAddress(&v)
 	shared, public := false, false
@@ -109,13 +113,15 @@ func (o Options) Validate() error {
 		public = public || slices.Contains(algorithms, a) && !strings.HasPrefix(a, "HS")
 	}
 	if o.Key != "" && shared && public {
-		v.Add("algorithms", "the key is either a shared secret or a public one", "keep HS256 and its like apart from the others")
+		v.Add("algorithms", "the key is either a shared secret or a public one",
+			"keep HS256 and its like apart from the others")
 	}
 	if len(o.Audience) > maxAudience {
 		v.Add("audience", fmt.Sprintf("%d are too many", len(o.Audience)), fmt.Sprintf("at most %d", maxAudience))
 	}
 	if o.Leeway < 0 || o.Leeway.Std() > maxLeeway {
-		v.Add("leeway", fmt.Sprintf("%s is out of bounds", o.Leeway), fmt.Sprintf("between 0s and %s", weir.Duration(maxLeeway)))
+		v.Add("leeway", fmt.Sprintf("%s is out of bounds", o.Leeway),
+			fmt.Sprintf("between 0s and %s", weir.Duration(maxLeeway)))
 	}
 	if strings.ContainsAny(o.Header, " \t\r\n:,;\"\\") {
 		v.Add("header", fmt.Sprintf("%q names no header", o.Header), "write Authorization")

@@ -135,13 +135,15 @@ func TestKinds(t *testing.T) {
 					text := signed(t, c.method, c.with, kid, good())
 					for range 2 { // the second time from memory
 						got, err := v.Verify(text, noon)
-						if err != nil || got.Claim("sub") != "acme" || got.Claim("plan") != "gold" || got.Claim("number") != "12345678901234567" || got.Claim("none") != "" {
+						if err != nil || got.Claim("sub") != "acme" || got.Claim("plan") != "gold" ||
+							got.Claim("number") != "12345678901234567" || got.Claim("none") != "" {
 							t.Errorf("%s, kid %q: %v, %v", what, kid, got, err)
 						}
 					}
 				}
 			}
-			if _, err := all.Verify(signed(t, c.method, c.with, "unknown", good()), noon); !errors.Is(err, ErrSignature) {
+			if _, err := all.Verify(signed(t, c.method, c.with, "unknown", good()), noon); !errors.Is(err,
+				ErrSignature) {
 				t.Errorf("wrong kid: %v", err)
 			}
 			// One changed letter, in each part.
@@ -159,7 +161,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A public key is known to everybody: it must not do as a shared secret. And a token that says that it needs no signature gets nowhere.
+// A public key is known to everybody: it must not do as a shared secret. And a token that says that it needs no
+// signature gets nowhere.
 func TestConfusion(t *testing.T) {
 	k := keys()
 	public := publicPEM(t, k.rsa)
@@ -186,10 +189,12 @@ func TestConfusion(t *testing.T) {
 	}
 	// Somebody who keeps the header and drops the signature.
 	text := signed(t, jwt.SigningMethodRS256, k.rsa, "", good())
-	if _, err := verifier(t, Options{}, public, nil).Verify(text[:strings.LastIndexByte(text, '.')+1], noon); err == nil {
+	if _, err := verifier(t, Options{}, public, nil).Verify(text[:strings.LastIndexByte(text, '.')+1],
+		noon); err == nil {
 		t.Error("without a signature")
 	}
-	if _, err := verifier(t, Options{Algorithms: []string{"PS256"}}, public, nil).Verify(text, noon); !errors.Is(err, ErrSignature) {
+	if _, err := verifier(t, Options{Algorithms: []string{"PS256"}}, public, nil).Verify(text, noon); !errors.Is(err,
+		ErrSignature) {
 		t.Errorf("an algorithm that is not allowed: %v", err)
 	}
 	tok := jwt.NewWithClaims(jwt.SigningMethodRS256, good())
@@ -208,21 +213,23 @@ func TestClaims(t *testing.T) {
 		change func(jwt.MapClaims)
 		want   error
 	}{
-		"good":             {Options{}, func(jwt.MapClaims) {}, nil},
-		"expired":          {Options{}, func(m jwt.MapClaims) { m["exp"] = at(-30 * time.Second) }, ErrExpired},
-		"within leeway":    {Options{}, func(m jwt.MapClaims) { m["exp"] = at(-29 * time.Second) }, nil},
-		"no end":           {Options{}, func(m jwt.MapClaims) { delete(m, "exp") }, ErrExpired},
-		"end as text":      {Options{}, func(m jwt.MapClaims) { m["exp"] = "2099" }, ErrExpired},
-		"end beyond":       {Options{}, func(m jwt.MapClaims) { m["exp"] = 1e300 }, ErrExpired},
-		"early":            {Options{}, func(m jwt.MapClaims) { m["nbf"] = at(31 * time.Second) }, ErrEarly},
-		"early, leeway":    {Options{}, func(m jwt.MapClaims) { m["nbf"] = at(30 * time.Second) }, nil},
-		"begins oddly":     {Options{}, func(m jwt.MapClaims) { m["nbf"] = "soon" }, ErrMalformed},
-		"issuer":           {Options{Issuer: "me"}, func(m jwt.MapClaims) { m["iss"] = "me" }, nil},
-		"wrong issuer":     {Options{Issuer: "me"}, func(m jwt.MapClaims) { m["iss"] = "you" }, ErrIssuer},
-		"no issuer":        {Options{Issuer: "me"}, func(jwt.MapClaims) {}, ErrIssuer},
-		"audience":         {Options{Audience: []string{"a", "b"}}, func(m jwt.MapClaims) { m["aud"] = []string{"x", "b"} }, nil},
-		"one audience":     {Options{Audience: []string{"a"}}, func(m jwt.MapClaims) { m["aud"] = "a" }, nil},
-		"wrong audience":   {Options{Audience: []string{"a"}}, func(m jwt.MapClaims) { m["aud"] = []string{"b"} }, ErrAudience},
+		"good":          {Options{}, func(jwt.MapClaims) {}, nil},
+		"expired":       {Options{}, func(m jwt.MapClaims) { m["exp"] = at(-30 * time.Second) }, ErrExpired},
+		"within leeway": {Options{}, func(m jwt.MapClaims) { m["exp"] = at(-29 * time.Second) }, nil},
+		"no end":        {Options{}, func(m jwt.MapClaims) { delete(m, "exp") }, ErrExpired},
+		"end as text":   {Options{}, func(m jwt.MapClaims) { m["exp"] = "2099" }, ErrExpired},
+		"end beyond":    {Options{}, func(m jwt.MapClaims) { m["exp"] = 1e300 }, ErrExpired},
+		"early":         {Options{}, func(m jwt.MapClaims) { m["nbf"] = at(31 * time.Second) }, ErrEarly},
+		"early, leeway": {Options{}, func(m jwt.MapClaims) { m["nbf"] = at(30 * time.Second) }, nil},
+		"begins oddly":  {Options{}, func(m jwt.MapClaims) { m["nbf"] = "soon" }, ErrMalformed},
+		"issuer":        {Options{Issuer: "me"}, func(m jwt.MapClaims) { m["iss"] = "me" }, nil},
+		"wrong issuer":  {Options{Issuer: "me"}, func(m jwt.MapClaims) { m["iss"] = "you" }, ErrIssuer},
+		"no issuer":     {Options{Issuer: "me"}, func(jwt.MapClaims) {}, ErrIssuer},
+		"audience": {Options{Audience: []string{"a", "b"}},
+			func(m jwt.MapClaims) { m["aud"] = []string{"x", "b"} }, nil},
+		"one audience": {Options{Audience: []string{"a"}}, func(m jwt.MapClaims) { m["aud"] = "a" }, nil},
+		"wrong audience": {Options{Audience: []string{"a"}}, func(m jwt.MapClaims) { m["aud"] = []string{"b"} },
+			ErrAudience},
 		"no audience":      {Options{Audience: []string{"a"}}, func(jwt.MapClaims) {}, ErrAudience},
 		"odd audience":     {Options{Audience: []string{"a"}}, func(m jwt.MapClaims) { m["aud"] = 7 }, ErrAudience},
 		"too long a token": {Options{}, func(m jwt.MapClaims) { m["x"] = strings.Repeat("x", MaxToken) }, ErrTooLong},
@@ -231,14 +238,17 @@ func TestClaims(t *testing.T) {
 			claims := good()
 			c.change(claims)
 			v := verifier(t, c.opts, k.secret, nil)
-			if _, err := v.Verify(signed(t, jwt.SigningMethodHS256, k.secret, "", claims), noon); !errors.Is(err, c.want) {
+			if _, err := v.Verify(signed(t, jwt.SigningMethodHS256, k.secret, "", claims), noon); !errors.Is(err,
+				c.want) {
 				t.Errorf("%v", err)
 			}
 		})
 	}
 	claims := good()
-	claims["sub"], claims["list"], claims["plan"] = strings.Repeat("x", MaxClaim+1), []string{"a"}, strings.Repeat("p", MaxClaim)
-	got, err := verifier(t, Options{}, k.secret, nil).Verify(signed(t, jwt.SigningMethodHS256, k.secret, "", claims), noon)
+	claims["sub"], claims["list"], claims["plan"] = strings.Repeat("x", MaxClaim+1), []string{"a"},
+		strings.Repeat("p", MaxClaim)
+	got, err := verifier(t, Options{}, k.secret, nil).Verify(signed(t, jwt.SigningMethodHS256, k.secret, "", claims),
+		noon)
 	if err != nil || got.Claim("sub") != "" || got.Claim("list") != "" || len(got.Claim("plan")) != MaxClaim {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -281,7 +291,8 @@ func TestMemory(t *testing.T) {
 	for i := range 5 {
 		claims := good()
 		claims["sub"] = fmt.Sprint(i)
-		if _, err := two.Verify(signed(t, jwt.SigningMethodHS256, k.secret, "", claims), noon); err != nil || two.known.len() > 2 {
+		if _, err := two.Verify(signed(t, jwt.SigningMethodHS256, k.secret, "", claims), noon); err != nil ||
+			two.known.len() > 2 {
 			t.Errorf("%d of 2 remembered, %v", two.known.len(), err)
 		}
 	}
@@ -299,20 +310,22 @@ func TestKeyFiles(t *testing.T) {
 		key, set []byte
 		want     error
 	}{
-		"private":        {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), nil, ErrPrivateKey},
-		"short secret":   {bytes.Repeat([]byte("x"), minSecret-1), nil, ErrShortSecret},
-		"weak":           {publicPEM(t, weak), nil, ErrWeakKey},
-		"empty PEM":      {[]byte("-----BEGIN nothing"), nil, ErrNoKey},
-		"no set":         {nil, []byte("no"), ErrBadKeys},
-		"empty set":      {nil, []byte(`{"keys":[]}`), ErrNoKey},
-		"unknown keys":   {nil, []byte(`{"keys":[{"kty":"new"}]}`), ErrNoKey},
-		"too many":       {nil, []byte(many), ErrManyKeys},
-		"weak in set":    {nil, []byte(`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"}]}`), ErrWeakKey},
-		"huge exponent":  {nil, []byte(`{"keys":[{"kty":"RSA","n":"` + b64(k.rsa.N.Bytes()) + `","e":"` + b64([]byte{1, 0, 0, 0, 1}) + `"}]}`), ErrWeakKey},
-		"short in set":   {nil, []byte(`{"keys":[{"kty":"oct","k":"AQAB"}]}`), ErrShortSecret},
-		"short point":    {nil, []byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"AQAB","y":"AQAB"}]}`), ErrNoKey},
-		"short Ed25519":  {nil, []byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AQAB"}]}`), ErrNoKey},
-		"no point of it": {nil, []byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"` + b64(make([]byte, 32)) + `","y":"` + b64(bytes.Repeat([]byte{7}, 32)) + `"}]}`), nil},
+		"private":      {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), nil, ErrPrivateKey},
+		"short secret": {bytes.Repeat([]byte("x"), minSecret-1), nil, ErrShortSecret},
+		"weak":         {publicPEM(t, weak), nil, ErrWeakKey},
+		"empty PEM":    {[]byte("-----BEGIN nothing"), nil, ErrNoKey},
+		"no set":       {nil, []byte("no"), ErrBadKeys},
+		"empty set":    {nil, []byte(`{"keys":[]}`), ErrNoKey},
+		"unknown keys": {nil, []byte(`{"keys":[{"kty":"new"}]}`), ErrNoKey},
+		"too many":     {nil, []byte(many), ErrManyKeys},
+		"weak in set":  {nil, []byte(`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"}]}`), ErrWeakKey},
+		"huge exponent": {nil, []byte(`{"keys":[{"kty":"RSA","n":"` + b64(k.rsa.N.Bytes()) + `","e":"` +
+			b64([]byte{1, 0, 0, 0, 1}) + `"}]}`), ErrWeakKey},
+		"short in set":  {nil, []byte(`{"keys":[{"kty":"oct","k":"AQAB"}]}`), ErrShortSecret},
+		"short point":   {nil, []byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"AQAB","y":"AQAB"}]}`), ErrNoKey},
+		"short Ed25519": {nil, []byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AQAB"}]}`), ErrNoKey},
+		"no point of it": {nil, []byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"` + b64(make([]byte, 32)) + `","y":"` +
+			b64(bytes.Repeat([]byte{7}, 32)) + `"}]}`), nil},
 	} {
 		_, err := New(Options{Key: "k", JWKS: "s"}, c.key, c.set, nil)
 		if err == nil || c.want != nil && !errors.Is(err, c.want) {
@@ -326,13 +339,15 @@ func TestKeyFiles(t *testing.T) {
 			t.Errorf("%d bits: %v, want %v", bits, err, want)
 		}
 	}
-	if _, err := New(Options{Key: "k", Algorithms: []string{"ES256"}}, publicPEM(t, k.rsa), nil, nil); !errors.Is(err, ErrNoKey) {
+	if _, err := New(Options{Key: "k", Algorithms: []string{"ES256"}}, publicPEM(t, k.rsa), nil, nil); !errors.Is(err,
+		ErrNoKey) {
 		t.Errorf("a key for no algorithm: %v", err)
 	}
 }
 
 func TestValidate(t *testing.T) {
-	bad := Options{Algorithms: []string{"RS256", "none", "HS256"}, Key: "k", Leeway: -1, Header: "a b", Remember: -1, Audience: make([]string, maxAudience+1)}
+	bad := Options{Algorithms: []string{"RS256", "none", "HS256"}, Key: "k", Leeway: -1, Header: "a b", Remember: -1,
+		Audience: make([]string, maxAudience+1)}
 	var paths []string
 	for _, fe := range weir.FieldErrors(bad.Validate()) {
 		paths = append(paths, fe.Path)

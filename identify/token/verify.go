@@ -41,8 +41,8 @@ type Verifier struct {
 	known  memory
 }
 
-// New returns a verifier with keys out of the files that the options name, whose contents are handed in; nil for a file that they do not name.
-// Of a token, the claims with the given names are kept.
+// New returns a verifier with keys out of the files that the options name, whose contents are handed in; nil for a file
+// that they do not name. Of a token, the claims with the given names are kept.
 func New(o Options, keyText, setText []byte, names []string) (*Verifier, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -72,7 +72,8 @@ func New(o Options, keyText, setText []byte, names []string) (*Verifier, error) 
 		return nil, ErrNoKey
 	}
 	v.known.most = v.opts.Remember
-	v.parser = jwt.NewParser(jwt.WithValidMethods(v.good), jwt.WithJSONNumber(), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation())
+	v.parser = jwt.NewParser(jwt.WithValidMethods(v.good), jwt.WithJSONNumber(), jwt.WithStrictDecoding(),
+		jwt.WithoutClaimsValidation())
 	return v, nil
 }
 
@@ -106,7 +107,8 @@ func (c *Claims) at(now time.Time) error {
 	return nil
 }
 
-// Verify returns what a token says, or one of the errors above. A token that was good a moment ago costs a hash and a look.
+// Verify returns what a token says, or one of the errors above. A token that was good a moment ago costs a hash and a
+// look.
 func (v *Verifier) Verify(text string, now time.Time) (*Claims, error) {
 	if len(text) > MaxToken {
 		return nil, ErrTooLong
@@ -158,7 +160,8 @@ func (v *Verifier) verify(text string, now time.Time) (*Claims, error) {
 		}
 	}
 	if len(v.opts.Audience) > 0 {
-		if aud, err := said.GetAudience(); err != nil || !slices.ContainsFunc(aud, func(one string) bool { return slices.Contains(v.opts.Audience, one) }) {
+		if aud, err := said.GetAudience(); err != nil ||
+			!slices.ContainsFunc(aud, func(one string) bool { return slices.Contains(v.opts.Audience, one) }) {
 			return nil, ErrAudience
 		}
 	}
@@ -174,7 +177,8 @@ func (v *Verifier) has(t *jwt.Token) bool {
 	return kid != "" && slices.ContainsFunc(v.keys, func(k key) bool { return k.id == kid })
 }
 
-// keysFor returns the keys that a token may be signed with: the one that it names, or all without a name of those that fit.
+// keysFor returns the keys that a token may be signed with: the one that it names, or all without a name of those that
+// fit.
 func (v *Verifier) keysFor(t *jwt.Token) (any, error) {
 	if _, critical := t.Header["crit"]; critical {
 		return nil, ErrSignature // nothing is known that could be critical (RFC 7515, 4.1.11)

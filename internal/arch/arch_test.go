@@ -39,7 +39,9 @@ type pkg struct {
 
 // list asks the go command once for all packages.
 var list = sync.OnceValues(func() ([]pkg, error) {
-	cmd := exec.Command("go", "list", "-buildvcs=false", "-json=ImportPath,Name,Dir,GoFiles,CgoFiles,IgnoredGoFiles,TestGoFiles,XTestGoFiles,Imports,Module", module+"/...")
+	cmd := exec.Command("go", "list", "-buildvcs=false",
+		"-json=ImportPath,Name,Dir,GoFiles,CgoFiles,IgnoredGoFiles,TestGoFiles,XTestGoFiles,Imports,Module",
+		module+"/...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -115,7 +117,8 @@ func TestHouse(t *testing.T) {
 	for _, p := range packages(t) {
 		floor, known := floorOf(p.path)
 		if !known {
-			t.Errorf("package %s stands on no floor: give it one in internal/arch/house_test.go (and in docs/architecture.md)", p.path)
+			t.Errorf("package %s stands on no floor: give it one in internal/arch/house_test.go (and in "+
+				"docs/architecture.md)", p.path)
 			continue
 		}
 		for _, rule := range rules {
@@ -140,7 +143,9 @@ func importsGoDown(p pkg, floor int) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("imports %s, which is for building and testing only", below))
 		case floor == exempt:
 		case at == floor:
-			wrong = append(wrong, fmt.Sprintf("imports its sibling %s (both on floor %d): let a floor above hand in what is needed", below, floor))
+			wrong = append(wrong,
+				fmt.Sprintf("imports its sibling %s (both on floor %d): let a floor above hand in what is needed",
+					below, floor))
 		case at > floor:
 			wrong = append(wrong, fmt.Sprintf("on floor %d imports %s on floor %d, above it", floor, below, at))
 		}
@@ -149,7 +154,8 @@ func importsGoDown(p pkg, floor int) (wrong []string) {
 }
 
 func noClock(p pkg, floor int) (wrong []string) {
-	if floor >= 0 && floor <= 2 && !slices.Contains(acting, p.path) && slices.Contains(p.Imports, module+"/internal/clock") {
+	if floor >= 0 && floor <= 2 && !slices.Contains(acting, p.path) &&
+		slices.Contains(p.Imports, module+"/internal/clock") {
 		wrong = append(wrong, "imports internal/clock: time comes in with the event")
 	}
 	return wrong
@@ -165,7 +171,8 @@ func gatesKnowNoMechanism(p pkg, _ int) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("is a gate and imports the mechanism %s: ask a policy", below))
 		}
 		if dir := path.Dir(below); dir == "store" || dir == "farm" {
-			wrong = append(wrong, fmt.Sprintf("is a gate and imports %s: take the contract, not what fulfils it", below))
+			wrong = append(wrong, fmt.Sprintf("is a gate and imports %s: take the contract, not what fulfils it",
+				below))
 		}
 	}
 	return wrong
@@ -194,13 +201,15 @@ func oneModule(p pkg, floor int) (wrong []string) {
 		}
 	}
 	if len(modules) > 1 {
-		wrong = append(wrong, fmt.Sprintf("needs %s: one module from outside is the most on floors 0 to 2", strings.Join(modules, " and ")))
+		wrong = append(wrong, fmt.Sprintf("needs %s: one module from outside is the most on floors 0 to 2",
+			strings.Join(modules, " and ")))
 	}
 	return wrong
 }
 
 func namesSay(p pkg, _ int) (wrong []string) {
-	if vague := []string{"lib", "util", "utils", "common", "types", "pkg", "helpers", "misc"}; slices.Contains(vague, path.Base(p.path)) {
+	if vague := []string{"lib", "util", "utils", "common", "types", "pkg", "helpers", "misc"}; slices.Contains(vague,
+		path.Base(p.path)) {
 		wrong = append(wrong, fmt.Sprintf("%q says nothing about what is inside", path.Base(p.path)))
 	}
 	return wrong
@@ -280,7 +289,8 @@ func wellDocumented(p pkg, doc string) bool {
 func inFile(fset *token.FileSet, file *ast.File, timeless bool) (wrong []string) {
 	for _, decl := range file.Decls {
 		if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
-			wrong = append(wrong, fmt.Sprintf("%s: func init: say it in app, where everybody can read it", fset.Position(f.Pos())))
+			wrong = append(wrong, fmt.Sprintf("%s: func init: say it in app, where everybody can read it",
+				fset.Position(f.Pos())))
 		}
 	}
 	timeName := importName(file, "time")
@@ -292,8 +302,10 @@ func inFile(fset *token.FileSet, file *ast.File, timeless bool) (wrong []string)
 		if !ok {
 			return true
 		}
-		if x, ok := sel.X.(*ast.Ident); ok && x.Name == timeName && x.Obj == nil && slices.Contains(clockCalls, sel.Sel.Name) {
-			wrong = append(wrong, fmt.Sprintf("%s: time.%s: who decides is given the time and never waits", fset.Position(sel.Pos()), sel.Sel.Name))
+		if x, ok := sel.X.(*ast.Ident); ok && x.Name == timeName && x.Obj == nil &&
+			slices.Contains(clockCalls, sel.Sel.Name) {
+			wrong = append(wrong, fmt.Sprintf("%s: time.%s: who decides is given the time and never waits",
+				fset.Position(sel.Pos()), sel.Sel.Name))
 		}
 		return true
 	})

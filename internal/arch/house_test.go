@@ -8,8 +8,8 @@ import (
 // exempt is the floor of tools for building and testing: they may import whatever they like, and nobody imports them.
 const exempt = -1
 
-// floors says on which floor each package stands. Imports go strictly down. A pattern ending in /* stands for the packages
-// directly below; an exact name goes before a pattern.
+// floors says on which floor each package stands. Imports go strictly down. A pattern ending in /* stands for the
+// packages directly below; an exact name goes before a pattern.
 var floors = map[string]int{
 	"weir": 0, // the vocabulary
 
@@ -78,8 +78,8 @@ var halves = map[string]string{"gate/xdpgate": "throttle/bloom"}
 // prometheusIn are the only packages that know of Prometheus.
 var prometheusIn = []string{"console", "app"}
 
-// floorOf returns the floor of a package, by its path inside the module. The folder of a conformance suite (storetest) stands
-// on no floor: like a tool, it is for tests alone.
+// floorOf returns the floor of a package, by its path inside the module. The folder of a conformance suite (storetest)
+// stands on no floor: like a tool, it is for tests alone.
 func floorOf(pkg string) (floor int, known bool) {
 	if floor, known = floors[pkg]; known {
 		return floor, true

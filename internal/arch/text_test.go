@@ -11,7 +11,8 @@ import (
 )
 
 // machinePath finds absolute paths of one person's machine. Paths that belong to a system, like /var/lib, are fine.
-var machinePath = regexp.MustCompile(`(?m)(?:^|[^\w./-])(/(?:work|root|home/\w+|Users/\w+|tmp/bash[^/\s]*)/[^\s"'` + "`" + `)]*)`)
+var machinePath = regexp.MustCompile(`(?m)(?:^|[^\w./-])(/(?:work|root|home/\w+|Users/\w+|tmp/bash[^/\s]*)/[^\s"'` +
+	"`" + `)]*)`)
 
 // TestNoMachinePaths: what stands in the files holds on every machine.
 func TestNoMachinePaths(t *testing.T) {

@@ -23,8 +23,8 @@ import (
 	"weir/internal/needs"
 )
 
-// axe-core is the usual judge of what a page is like for people who cannot see it well, or not at all. It is fetched once and kept
-// among the caches of whoever runs the tests.
+// axe-core is the usual judge of what a page is like for people who cannot see it well, or not at all. It is fetched
+// once and kept among the caches of whoever runs the tests.
 const (
 	axeVersion = "4.14.0"
 	axePackage = "axe-core@" + axeVersion
@@ -34,8 +34,8 @@ const (
 	fetchBound = 2 * time.Minute
 )
 
-// Axe returns what axe-core finds wrong with the page as it is now, by all rules except those that are named. Where axe-core is neither
-// cached nor to be had, the test is skipped, or fails where everything must be tested.
+// Axe returns what axe-core finds wrong with the page as it is now, by all rules except those that are named. Where
+// axe-core is neither cached nor to be had, the test is skipped, or fails where everything must be tested.
 func (p *Page) Axe(except ...string) []string {
 	p.t.Helper()
 	script := axe(p.t)

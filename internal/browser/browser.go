@@ -49,8 +49,8 @@ type Page struct {
 	collectors sync.WaitGroup
 }
 
-// Open starts a Chromium that ends with the test. Open it after the server that it visits, so that it is gone before the server
-// is stopped. What the browser complained about by then, and no test took, fails the test.
+// Open starts a Chromium that ends with the test. Open it after the server that it visits, so that it is gone before
+// the server is stopped. What the browser complained about by then, and no test took, fails the test.
 func Open(t testing.TB) *Page {
 	t.Helper()
 	path := find(t)
@@ -78,7 +78,8 @@ func Open(t testing.TB) *Page {
 		kill()
 		p.collectors.Wait()
 		// A child of the browser may outlive it by a moment, and still write.
-		for end := time.Now().Add(bound); os.RemoveAll(profile) != nil && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(bound); os.RemoveAll(profile) != nil &&
+			time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		}
 		p.judge()
 	})
@@ -164,12 +165,14 @@ func (p *Page) watch() {
 		if _, err := cdp.Call(ctx, tab, fetch.Enable, fetch.EnableParams{}); err != nil {
 			return err
 		}
-		_, err := cdp.Call(ctx, tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		_, err := cdp.Call(ctx, tab, emulation.SetFocusEmulationEnabled,
+			emulation.SetFocusEmulationEnabledParams{Enabled: true})
 		return err
 	}))
 }
 
-// find returns the path of a Chromium. Where there is none the test is skipped, or fails where everything must be tested.
+// find returns the path of a Chromium. Where there is none the test is skipped, or fails where everything must be
+// tested.
 func find(t testing.TB) string {
 	t.Helper()
 	for _, name := range names {
@@ -177,7 +180,9 @@ func find(t testing.TB) string {
 			return path
 		}
 	}
-	needs.Skip(t, fmt.Sprintf("no browser: none of %q is on the PATH; 'make setup' or 'apt-get install chromium' gets one", names))
+	needs.Skip(t,
+		fmt.Sprintf("no browser: none of %q is on the PATH; 'make setup' or 'apt-get install chromium' gets one",
+			names))
 	return ""
 }
 
@@ -249,7 +254,8 @@ func (p *Page) listen() {
 			return
 		}
 		p.complain("reaches outside: " + ev.Request.URL)
-		_, _ = cdp.Call(p.ctx, tab, fetch.FailRequest, fetch.FailRequestParams{RequestID: ev.RequestID, ErrorReason: network.ErrorReasonBlockedByClient})
+		_, _ = cdp.Call(p.ctx, tab, fetch.FailRequest,
+			fetch.FailRequestParams{RequestID: ev.RequestID, ErrorReason: network.ErrorReasonBlockedByClient})
 	})
 }
 
@@ -285,8 +291,8 @@ func (p *Page) complain(c string) {
 	p.complaints = append(p.complaints, c)
 }
 
-// Complaints takes what the browser has complained about: errors on its console, exceptions, violations of the page's policy,
-// resources that did not load, requests to elsewhere. They come a moment after their cause.
+// Complaints takes what the browser has complained about: errors on its console, exceptions, violations of the page's
+// policy, resources that did not load, requests to elsewhere. They come a moment after their cause.
 func (p *Page) Complaints() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -295,7 +301,8 @@ func (p *Page) Complaints() []string {
 	return taken
 }
 
-// Tolerate lets complaints pass that contain a text: a fetch that is refused is written on the console even where the page expected it.
+// Tolerate lets complaints pass that contain a text: a fetch that is refused is written on the console even where the
+// page expected it.
 func (p *Page) Tolerate(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -315,7 +322,8 @@ var Screens = []Screen{{"phone", 360, 640, true}, {"desktop", 1280, 800, false}}
 // Show sets the screen.
 func (p *Page) Show(s Screen) {
 	p.t.Helper()
-	options := []chromedp.EmulateViewportOption{func(m *emulation.SetDeviceMetricsOverrideParams, _ *emulation.SetTouchEmulationEnabledParams) {
+	options := []chromedp.EmulateViewportOption{func(m *emulation.SetDeviceMetricsOverrideParams,
+		_ *emulation.SetTouchEmulationEnabledParams) {
 		m.ScreenWidth, m.ScreenHeight = s.Width, s.Height
 	}}
 	if s.Phone {
@@ -355,17 +363,20 @@ func (p *Page) Visit(url string) (status int, header http.Header) {
 // Text returns the text that a visitor reads in the first element that a CSS selector finds.
 func (p *Page) Text(selector string) string {
 	p.t.Helper()
-	return run(p, "read "+selector, chromedp.Evaluate[string](fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector)))
+	return run(p, "read "+selector,
+		chromedp.Evaluate[string](fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector)))
 }
 
 // Style returns a property of the first element that a CSS selector finds, as computed.
 func (p *Page) Style(selector, property string) string {
 	p.t.Helper()
 	return run(p, "style of "+selector, chromedp.Evaluate[string](
-		fmt.Sprintf("(e => e ? getComputedStyle(e).getPropertyValue(%q) : '')(document.querySelector(%q))", property, selector)))
+		fmt.Sprintf("(e => e ? getComputedStyle(e).getPropertyValue(%q) : '')(document.querySelector(%q))", property,
+			selector)))
 }
 
-// Screenshot takes a picture of the whole page, as PNG, and leaves it in the folder of WEIR_SCREENSHOTS where that is set.
+// Screenshot takes a picture of the whole page, as PNG, and leaves it in the folder of WEIR_SCREENSHOTS where that is
+// set.
 func (p *Page) Screenshot(name string) []byte {
 	p.t.Helper()
 	png := run(p, "screenshot", chromedp.FullScreenshot(100))
@@ -380,8 +391,8 @@ func (p *Page) Screenshot(name string) []byte {
 	return png
 }
 
-// Inspect visits a URL on every screen and in every scheme, holds the page against what every page must fulfil, takes its picture
-// under the name, and calls look for the rest.
+// Inspect visits a URL on every screen and in every scheme, holds the page against what every page must fulfil, takes
+// its picture under the name, and calls look for the rest.
 func (p *Page) Inspect(name, url string, look func(at string, status int, header http.Header)) {
 	p.t.Helper()
 	for _, screen := range Screens {

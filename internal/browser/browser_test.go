@@ -30,7 +30,8 @@ func serve(t *testing.T, csp, page string) string {
 
 func TestGoodPage(t *testing.T) {
 	t.Parallel()
-	url := serve(t, "default-src 'none'; style-src 'unsafe-inline'; img-src data:", good+`<h1>one</h1><p><a href="#x">link</a> <button>do</button>`)
+	url := serve(t, "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+		good+`<h1>one</h1><p><a href="#x">link</a> <button>do</button>`)
 	p := Open(t)
 	p.Inspect("good", url, func(at string, status int, header http.Header) {
 		if status != http.StatusTeapot || header.Get("Content-Security-Policy") == "" {
@@ -57,12 +58,14 @@ func TestFaults(t *testing.T) {
 			{`<html lang="en"><link rel="icon" href="data:,"><title>x</title><h1>x</h1>`, "quirks"},
 			{good + `<p>x`, "0 h1"},
 			{good + `<h1>x</h1><h1>y</h1>`, "2 h1"},
-			{`<!doctype html><html lang="en"><link rel="icon" href="data:,"><title>x</title><h1>x</h1>`, "no viewport?"},
+			{`<!doctype html><html lang="en"><link rel="icon" href="data:,"><title>x</title><h1>x</h1>`,
+				"no viewport?"},
 			{good + `<h1>x</h1><p style="width: 500px">x`, "wide on a screen of 360"},
 			{good + `<h1>x</h1><main style="overflow: auto"><p style="width: 500px">x`, "<main> cuts off"},
 			{good + `<h1>x</h1><p style="color: #777">faint`, `"faint" has a contrast of 4.48`},
 			{good + `<h1>x</h1><p style="opacity: .5">faint`, `"faint" has a contrast of`},
-			{good + `<h1>x</h1><div style="background: #000c"><p style="color: black">faint`, `"faint" has a contrast of`},
+			{good + `<h1>x</h1><div style="background: #000c"><p style="color: black">faint`,
+				`"faint" has a contrast of`},
 			{good + `<h1>x</h1><p style="background: linear-gradient(red, white)">pretty`, "stands on an image"},
 			{good + `<h1>x</h1><a href="#x" style="outline: none">link</a>`, "focus cannot be seen on <a> link"},
 			{good + `<h1>x</h1><a href="#x" tabindex="-1">link</a>`, "cannot be reached"},
@@ -94,7 +97,8 @@ func TestComplaints(t *testing.T) {
 		{"", good + `<script>console.error("went", "wrong")</script>`, "wrong"},
 		{"", good + `<script>nothing()</script>`, "nothing is not defined"},
 		{"", good + `<img src="http://example.com/x.png">`, "reaches outside: http://example.com/x.png"},
-		{"", good + `<link rel="stylesheet" href="https://192.0.2.1/x.css">`, "reaches outside: https://192.0.2.1/x.css"},
+		{"", good + `<link rel="stylesheet" href="https://192.0.2.1/x.css">`,
+			"reaches outside: https://192.0.2.1/x.css"},
 		{"", good + `<script src="http://127.0.0.2:1/x.js"></script>`, "reaches outside"},
 		{"", good + `<img src="missing.png">`, "status of 418"},
 		{"default-src 'none'; img-src data:", good, "style"},
@@ -107,7 +111,8 @@ func TestComplaints(t *testing.T) {
 	for i, c := range cases {
 		p.Visit(urls[i])
 		var got string
-		for end := time.Now().Add(bound); !strings.Contains(got, c.want) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(bound); !strings.Contains(got, c.want) &&
+			time.Now().Before(end); time.Sleep(time.Millisecond) {
 			got += strings.Join(p.Complaints(), "; ")
 		}
 		if !strings.Contains(got, c.want) {
@@ -119,7 +124,8 @@ func TestComplaints(t *testing.T) {
 // TestComplaintsFail: nobody has to ask for complaints to hear of them.
 func TestComplaintsFail(t *testing.T) {
 	t.Parallel()
-	url := serve(t, "", good+`<h1>x</h1><img src="http://example.com/x.png"><script>console.error("went wrong")</script>`)
+	url := serve(t, "",
+		good+`<h1>x</h1><img src="http://example.com/x.png"><script>console.error("went wrong")</script>`)
 	s := &spy{}
 	t.Run("visit", func(t *testing.T) {
 		s.TB = t

@@ -22,9 +22,10 @@ var focusJS string
 const targetsJS = `[...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')]
 	.filter(e => e.checkVisibility({visibilityProperty: true})).map(e => { e.dataset.target ??= '' + Math.random(); return e.dataset.target })`
 
-// Faults holds the page against what every page must fulfil, and returns where it falls short: a language, a title, one h1;
-// nothing wider than the screen; text that stands out from its background (WCAG 2.2, 1.4.3, as for small text); everything that
-// can be worked is reached with the Tab key and then shows that it has the focus. Call it once after a visit.
+// Faults holds the page against what every page must fulfil, and returns where it falls short: a language, a title, one
+// h1; nothing wider than the screen; text that stands out from its background (WCAG 2.2, 1.4.3, as for small text);
+// everything that can be worked is reached with the Tab key and then shows that it has the focus. Call it once after a
+// visit.
 func (p *Page) Faults() []string {
 	p.t.Helper()
 	return slices.Concat(run(p, "find faults", chromedp.Evaluate[[]string](faultsJS)), p.keyboard())

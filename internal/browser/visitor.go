@@ -37,7 +37,8 @@ func (p *Page) Click(selector string) {
 	run(p, "click on "+selector, chromedp.Click(chromedp.CSS(selector)))
 }
 
-// Back sets off to where the visitor was before. The browser may have kept that page, so nothing tells when it is there: see Wait.
+// Back sets off to where the visitor was before. The browser may have kept that page, so nothing tells when it is
+// there: see Wait.
 func (p *Page) Back() {
 	p.t.Helper()
 	Eval[bool](p, "setTimeout(() => history.back()), true")
@@ -47,7 +48,8 @@ func (p *Page) Back() {
 func (p *Page) Downloads() string {
 	p.t.Helper()
 	folder := p.t.TempDir()
-	set(p, "downloads", downloads.SetDownloadBehavior, downloads.SetDownloadBehaviorParams{Behavior: downloads.SetDownloadBehaviorBehaviorAllow, DownloadPath: folder})
+	set(p, "downloads", downloads.SetDownloadBehavior,
+		downloads.SetDownloadBehaviorParams{Behavior: downloads.SetDownloadBehaviorBehaviorAllow, DownloadPath: folder})
 	return folder
 }
 

@@ -20,13 +20,16 @@ func TestVisitor(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		fmt.Fprint(w, good+`<h1>one</h1><noscript><p id="off">off</p></noscript><p id="cookies"></p><form action="/two" method="post"><button>go</button></form>
+		fmt.Fprint(w,
+			good+
+				`<h1>one</h1><noscript><p id="off">off</p></noscript><p id="cookies"></p><form action="/two" method="post"><button>go</button></form>
 <script>document.cookie = 'a=1'; document.querySelector('#cookies').textContent = document.cookie || 'none'; addEventListener('storage', () => document.title = 'heard')</script>`)
 	})
 	mux.HandleFunc("POST /two", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(http.StatusServiceUnavailable) // the status of a document is for the test to judge
-		fmt.Fprint(w, good+`<h1>two</h1><script>setTimeout(() => document.querySelector('h1').textContent = 'three')</script>`)
+		fmt.Fprint(w,
+			good+`<h1>two</h1><script>setTimeout(() => document.querySelector('h1').textContent = 'three')</script>`)
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -87,10 +90,12 @@ func TestAxe(t *testing.T) {
 			t.Errorf("no %s in %s", want, found)
 		}
 	}
-	if found := strings.Join(p.Axe("image-alt", "label"), "\n"); !strings.Contains(found, "color-contrast: ") || strings.Contains(found, "image-alt: ") || strings.Contains(found, "label: ") {
+	if found := strings.Join(p.Axe("image-alt", "label"), "\n"); !strings.Contains(found, "color-contrast: ") ||
+		strings.Contains(found, "image-alt: ") || strings.Contains(found, "label: ") {
 		t.Errorf("finds what it should not look for: %s", found)
 	}
-	url = serve(t, "default-src 'none'; style-src 'unsafe-inline'; img-src data:", good+`<main><h1>x</h1><p>plain</p></main>`)
+	url = serve(t, "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+		good+`<main><h1>x</h1><p>plain</p></main>`)
 	p.Visit(url)
 	if found := p.Axe(); len(found) > 0 {
 		t.Errorf("finds %q", found)
@@ -108,14 +113,16 @@ func TestNoAxe(t *testing.T) {
 	other := func(files ...string) string {
 		folder := t.TempDir()
 		for _, name := range append(files, "package.json") {
-			if err := os.WriteFile(filepath.Join(folder, name), []byte(`{"name": "axe-core", "version": "0.0.1"}`), 0o666); err != nil {
+			if err := os.WriteFile(filepath.Join(folder, name), []byte(`{"name": "axe-core", "version": "0.0.1"}`),
+				0o666); err != nil {
 				t.Fatal(err)
 			}
 		}
 		return folder
 	}
 	broken := other("axe.min.js")
-	for source, want := range map[string]string{broken: "another", other(): "has no", filepath.Join(t.TempDir(), "none"): "npm pack"} {
+	for source, want := range map[string]string{broken: "another", other(): "has no",
+		filepath.Join(t.TempDir(), "none"): "npm pack"} {
 		if _, err := axeFrom(cached, source); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", source, err, want)
 		}

@@ -1,5 +1,5 @@
-// Package clock is the one place where time is read and waited for. Everything below app takes the time as a value; app and the
-// gates take a Clock, so that a test can hold it in its hand.
+// Package clock is the one place where time is read and waited for. Everything below app takes the time as a value; app
+// and the gates take a Clock, so that a test can hold it in its hand.
 package clock
 
 import "time"

@@ -63,8 +63,8 @@ func (c *Fake) Advance(d time.Duration) {
 	c.mu.Unlock()
 }
 
-// Leap moves the clock by d at once, as that of a machine that was asleep: timers that are due by then run afterwards, and those that they
-// set wait for the next move.
+// Leap moves the clock by d at once, as that of a machine that was asleep: timers that are due by then run afterwards,
+// and those that they set wait for the next move.
 func (c *Fake) Leap(d time.Duration) {
 	c.mu.Lock()
 	c.now = c.now.Add(d)

@@ -1,5 +1,5 @@
-// Package docstest executes the documentation: configurations in it are valid, commands in it exist, Go code compiles, links lead
-// somewhere, and metrics are the ones there are. There is nothing to import here.
+// Package docstest executes the documentation: configurations in it are valid, commands in it exist, Go code compiles,
+// links lead somewhere, and metrics are the ones there are. There is nothing to import here.
 //
 // In a fenced block, the word after the backticks says what is done with it:
 //

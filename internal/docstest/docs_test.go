@@ -27,7 +27,8 @@ func TestConfigurations(t *testing.T) {
 				whole++
 				c, err := config.Parse(b.at(), []byte(b.text))
 				if err != nil {
-					t.Errorf("%s: not a whole, valid configuration (a piece of one is marked `yaml fragment`):\n%v", b.at(), err)
+					t.Errorf("%s: not a whole, valid configuration (a piece of one is marked `yaml fragment`):\n%v",
+						b.at(), err)
 				} else if len(c.Warnings) > 0 {
 					t.Errorf("%s: %v", b.at(), c.Warnings)
 				}
@@ -46,11 +47,12 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// TestCommands asks weir for help with every command that the docs show: a command, a flag or a word too many that does not exist
-// is an error even then.
+// TestCommands asks weir for help with every command that the docs show: a command, a flag or a word too many that does
+// not exist is an error even then.
 func TestCommands(t *testing.T) {
 	weir := filepath.Join(t.TempDir(), "weir")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", weir, "weir/cmd/weir").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", weir,
+		"weir/cmd/weir").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	help := func(args []string) error {

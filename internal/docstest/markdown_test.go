@@ -102,7 +102,8 @@ func parse(path, text string) (page, error) {
 		default:
 			p.prose = append(p.prose, line{i + 1, s})
 			if command, indented := strings.CutPrefix(s, "    weir "); indented {
-				p.blocks = append(p.blocks, block{page: path, line: i + 1, info: []string{"sh"}, text: "weir " + command})
+				p.blocks = append(p.blocks,
+					block{page: path, line: i + 1, info: []string{"sh"}, text: "weir " + command})
 			}
 		}
 	}

@@ -57,7 +57,8 @@ func TestMessages(t *testing.T) {
 				}
 				whole := regexp.MustCompile(strings.Join(parts, `.{0,80}?`))
 				// Few lines have the longest part; to search all of them for the whole takes long.
-				if !slices.ContainsFunc(code, func(line string) bool { return strings.Contains(line, longest) && whole.MatchString(line) }) {
+				if !slices.ContainsFunc(code,
+					func(line string) bool { return strings.Contains(line, longest) && whole.MatchString(line) }) {
 					t.Errorf("%s:%d: weir has no message like %s", p.path, l.number, quoted)
 				}
 			}

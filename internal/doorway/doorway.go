@@ -1,5 +1,5 @@
-// Package doorway is how connections come in to a gate: accepted one after the other, also through times when the system has no room for
-// more, and handed to the server of the hour; and what whoever asks over HTTP is told of limits.
+// Package doorway is how connections come in to a gate: accepted one after the other, also through times when the
+// system has no room for more, and handed to the server of the hour; and what whoever asks over HTTP is told of limits.
 package doorway
 
 import (
@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// A Doorway is what one server takes for its listener. The gate accepts by itself and hands each connection through the doorway that is
-// open now, so that a reload can put another server in the place of the old one without closing the socket. Its methods may be called
-// from several goroutines.
+// A Doorway is what one server takes for its listener. The gate accepts by itself and hands each connection through the
+// doorway that is open now, so that a reload can put another server in the place of the old one without closing the
+// socket. Its methods may be called from several goroutines.
 type Doorway struct {
 	conns chan net.Conn
 	done  chan struct{}

@@ -56,7 +56,8 @@ func TestAcceptPauses(t *testing.T) {
 		if slept := time.Since(began); taken != 1 || slept != 1275*time.Millisecond+2*time.Second+5*time.Millisecond {
 			t.Errorf("%d taken after %s", taken, slept)
 		}
-		if n := strings.Count(log.String(), "cannot accept connections for the moment"); n != 11 || !strings.Contains(log.String(), "again_in=640ms") {
+		if n := strings.Count(log.String(), "cannot accept connections for the moment"); n != 11 ||
+			!strings.Contains(log.String(), "again_in=640ms") {
 			t.Errorf("%d lines: %s", n, &log)
 		}
 	})
@@ -67,7 +68,8 @@ func TestAcceptStops(t *testing.T) {
 		stop, over := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(over)
-			Accept(func() (net.Conn, error) { return nil, errors.New("no descriptors") }, stop, slog.New(slog.DiscardHandler), nil)
+			Accept(func() (net.Conn, error) { return nil, errors.New("no descriptors") }, stop,
+				slog.New(slog.DiscardHandler), nil)
 		}()
 		time.Sleep(time.Minute)
 		at := time.Now()

@@ -8,11 +8,12 @@ import (
 	"weir"
 )
 
-// RateLimit adds RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for the rules that a request met.
+// RateLimit adds RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for the rules that a request
+// met.
 //
-// A policy goes by the name of its rule; where two throttles have rules of the same name, the later one by throttle/rule. Windows are told
-// in whole seconds, rounded up: a client that takes 5 per 200 ms for 5 per second is on the safe side. A level, such as requests at once,
-// has no window. A reset that nobody can tell is left out.
+// A policy goes by the name of its rule; where two throttles have rules of the same name, the later one by
+// throttle/rule. Windows are told in whole seconds, rounded up: a client that takes 5 per 200 ms for 5 per second is on
+// the safe side. A level, such as requests at once, has no window. A reset that nobody can tell is left out.
 func RateLimit(h http.Header, figures []weir.Figure, now time.Time) {
 	if len(figures) == 0 {
 		return
@@ -82,8 +83,8 @@ func appendString(b []byte, s string) []byte {
 // wholeSeconds rounds up, so that what it tells is never too early.
 func wholeSeconds(d time.Duration) int64 { return int64((max(d, 0) + time.Second - 1) / time.Second) }
 
-// RetryAfter returns after how many seconds a refused client may come back: not before the time the answer names and not before the reset
-// of the rule that decided, at least 1. 0 means that there is no use, or no saying.
+// RetryAfter returns after how many seconds a refused client may come back: not before the time the answer names and
+// not before the reset of the rule that decided, at least 1. 0 means that there is no use, or no saying.
 func RetryAfter(a *weir.Answer, now time.Time) int64 {
 	switch a.Reason {
 	case weir.NoAccount, weir.TooCostly, weir.Forged, weir.Replayed:
@@ -107,7 +108,8 @@ func RetryAfter(a *weir.Answer, now time.Time) int64 {
 // Detail says in a sentence what a client ran into.
 func Detail(a *weir.Answer) string {
 	limit := limitOf(a)
-	if a.Unit == "waiting" && (a.Reason == weir.LineFull || a.Reason == weir.WaitTooLong) { // it is not a limit of the client's
+	// it is not a limit of the client's
+	if a.Unit == "waiting" && (a.Reason == weir.LineFull || a.Reason == weir.WaitTooLong) {
 		return "The server is busy, and as many requests as may wait are waiting, or have waited too long."
 	}
 	switch a.Reason {

@@ -18,17 +18,21 @@ func TestRateLimit(t *testing.T) {
 	}
 	RateLimit(h, []weir.Figure{
 		{By: "plans", Rule: "at-once", Unit: "at once", Limit: 3, Remaining: 3}, // told again below
-		{By: "plans", Rule: "per-second", Unit: "requests", Limit: 5, Remaining: 4, Window: weir.Window(200 * time.Millisecond), Reset: noon.Add(100 * time.Millisecond)},
-		{By: "plans", Rule: "traffic", Unit: "bytes", Limit: 100, Remaining: 0, Window: weir.Window(time.Minute), Reset: noon.Add(-time.Second)},
+		{By: "plans", Rule: "per-second", Unit: "requests", Limit: 5, Remaining: 4,
+			Window: weir.Window(200 * time.Millisecond), Reset: noon.Add(100 * time.Millisecond)},
+		{By: "plans", Rule: "traffic", Unit: "bytes", Limit: 100, Remaining: 0, Window: weir.Window(time.Minute),
+			Reset: noon.Add(-time.Second)},
 		{By: "edge", Rule: "per-second", Limit: 7, Remaining: 6, Window: weir.Window(time.Second)},
 		{By: "edge", Rule: "quo\"te\\ é"},
 		{By: "plans", Rule: "at-once", Unit: "at once", Limit: 3, Remaining: 2},
 	}, noon)
-	if got, want := map[string][]string(h)["RateLimit-Policy"][0], `"per-second";q=5;w=1, "traffic";q=100;w=60;qu="content-bytes", "edge/per-second";q=7;w=1, "quo\"te\\ ??";q=0, `+
-		`"at-once";q=3;qu="concurrent-requests"`; got != want {
+	if got, want := map[string][]string(h)["RateLimit-Policy"][0],
+		`"per-second";q=5;w=1, "traffic";q=100;w=60;qu="content-bytes", "edge/per-second";q=7;w=1, "quo\"te\\ ??";q=0, `+
+			`"at-once";q=3;qu="concurrent-requests"`; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	if got, want := map[string][]string(h)["RateLimit"][0], `"per-second";r=4;t=1, "traffic";r=0;t=0, "edge/per-second";r=6, "quo\"te\\ ??";r=0, "at-once";r=2`; got != want {
+	if got, want := map[string][]string(h)["RateLimit"][0],
+		`"per-second";r=4;t=1, "traffic";r=0;t=0, "edge/per-second";r=6, "quo\"te\\ ??";r=0, "at-once";r=2`; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
@@ -36,10 +40,12 @@ func TestRateLimit(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	later := noon.Add(1500 * time.Millisecond)
 	for want, all := range map[int64][]weir.Answer{
-		0: {{Reason: weir.NoAccount, Until: later}, {Reason: weir.TooCostly}, {Reason: weir.Forged}, {Reason: weir.Replayed}, {Reason: weir.Banned},
+		0: {{Reason: weir.NoAccount, Until: later}, {Reason: weir.TooCostly}, {Reason: weir.Forged},
+			{Reason: weir.Replayed}, {Reason: weir.Banned},
 			{Reason: weir.OverLimit, Figure: weir.Figure{Rule: "closed"}}},
 		1: {{}, {Reason: weir.Overload}, {Reason: weir.OverLimit, Until: noon.Add(-time.Hour)}},
-		2: {{Reason: weir.OverLimit, Until: later}, {Reason: weir.Banned, Until: later}, {Reason: weir.OverLimit, Until: noon, Figure: weir.Figure{Limit: 1, Reset: later}}},
+		2: {{Reason: weir.OverLimit, Until: later}, {Reason: weir.Banned, Until: later},
+			{Reason: weir.OverLimit, Until: noon, Figure: weir.Figure{Limit: 1, Reset: later}}},
 	} {
 		for _, a := range all {
 			if got := RetryAfter(&a, noon); got != want {
@@ -65,7 +71,8 @@ func TestDetail(t *testing.T) {
 	for want, a := range map[string]weir.Answer{
 		"The limit is used up.":                        {},
 		"The limit of 5 requests per hour is used up.": {Reason: weir.OverLimit, Figure: figure},
-		"The limit of 1KiB per 2m is used up.":         {Reason: weir.OverLimit, Figure: weir.Figure{Unit: "bytes", Limit: 1024, Window: weir.Window(2 * time.Minute)}},
+		"The limit of 1KiB per 2m is used up.": {Reason: weir.OverLimit,
+			Figure: weir.Figure{Unit: "bytes", Limit: 1024, Window: weir.Window(2 * time.Minute)}},
 		"The limit of 5 requests per hour is used up. Accounts that are new to the server share it. Try again soon.": {Reason: weir.SharedLimit, Figure: figure},
 		"The limit of 3 per month is used up.":                                                         {Reason: weir.OverLimit, Figure: weir.Figure{Limit: 3, Window: weir.NewWindow(30*24*time.Hour, weir.Month)}},
 		"The limit of 3 per 30d is used up.":                                                           {Reason: weir.OverLimit, Figure: weir.Figure{Limit: 3, Window: weir.Window(30 * 24 * time.Hour)}},

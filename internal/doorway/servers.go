@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Servers are the one http.Server that takes connections now, and those before it whose last requests are under way: what a server takes
-// once and for all, such as its timeouts, changes by putting another one in its place, while the socket stays open. Its methods may be
-// called from several goroutines; Put comes before the first Hand.
+// Servers are the one http.Server that takes connections now, and those before it whose last requests are under way:
+// what a server takes once and for all, such as its timeouts, changes by putting another one in its place, while the
+// socket stays open. Its methods may be called from several goroutines; Put comes before the first Hand.
 type Servers struct {
 	addr    net.Addr
 	current atomic.Pointer[server]
@@ -40,8 +40,8 @@ func NewServers(addr net.Addr) *Servers {
 	return s
 }
 
-// Put puts a server in place. The one before it, if any, takes no more connections: idle ones are closed, those that have just been made
-// get their first answer, and requests under way go on. After Shut it does nothing.
+// Put puts a server in place. The one before it, if any, takes no more connections: idle ones are closed, those that
+// have just been made get their first answer, and requests under way go on. After Shut it does nothing.
 func (s *Servers) Put(h *http.Server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,7 +41,8 @@ func serving(t *testing.T, first *http.Server) (*Servers, net.Listener) {
 
 // says is a server that answers with a word.
 func says(word string) *http.Server {
-	return &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, word) })}
+	return &http.Server{ReadHeaderTimeout: time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, word) })}
 }
 
 // A client is one connection.
@@ -83,13 +84,14 @@ func (c *client) read(t *testing.T) string {
 
 func TestServers(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
-	slow := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/slow" {
-			close(arrived)
-			<-release
-		}
-		_, _ = io.WriteString(w, "one")
-	})}
+	slow := &http.Server{ReadHeaderTimeout: time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/slow" {
+				close(arrived)
+				<-release
+			}
+			_, _ = io.WriteString(w, "one")
+		})}
 	s, l := serving(t, slow)
 	idle, fresh, under := dial(t, l), dial(t, l), dial(t, l)
 	if word := idle.get(t); word != "one" {

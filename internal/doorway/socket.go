@@ -20,7 +20,8 @@ type Socket struct {
 	Group string
 }
 
-// Split returns the network and the address of where a gate listens, as net.Listen wants them: "127.0.0.1:80", or "unix:/run/socket".
+// Split returns the network and the address of where a gate listens, as net.Listen wants them: "127.0.0.1:80", or
+// "unix:/run/socket".
 func Split(listen string) (network, address string) {
 	if path, found := strings.CutPrefix(listen, "unix:"); found {
 		return "unix", path
@@ -69,14 +70,15 @@ func clearSocket(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case !errors.Is(err, syscall.ECONNREFUSED):
-		// Only a refused connection proves that nobody listens: a busy server has no room, and others have no right to be asked.
+		// Only a refused connection proves that nobody listens: a busy server has no room, and others have no right to
+		// be asked.
 		return fmt.Errorf("cannot listen on %s: somebody may already: %w", path, err)
 	}
 	return os.Remove(path)
 }
 
-// open lets those use a socket who may. Until then, it is for its owner alone as long as the umask takes the right to write from everybody
-// else, as it usually does.
+// open lets those use a socket who may. Until then, it is for its owner alone as long as the umask takes the right to
+// write from everybody else, as it usually does.
 func (s *Socket) open(path string) error {
 	uid, gid := -1, -1
 	if s.Owner != "" {

@@ -40,7 +40,8 @@ var targets = []target{
 	{"gate/smtpgate", []string{"wire", "command", "params", "loop", "data", "transaction", "address", "reply"},
 		[][]string{{"./gate/smtpgate"}}},
 	{"gate/httpgate", []string{"frame", "framing", "body", "clientbody", "fields", "wire", "request", "headers"},
-		[][]string{{"-run", "Fram|Smuggl|Unambig|Header|Progress|Proxy", "./gate/httpgate"}, {"-skip", "Browser|ACME", "./gate/httpgate"}}},
+		[][]string{{"-run", "Fram|Smuggl|Unambig|Header|Progress|Proxy", "./gate/httpgate"},
+			{"-skip", "Browser|ACME", "./gate/httpgate"}}},
 	{"upstream", []string{"head", "body", "answer", "request"},
 		[][]string{{"./upstream"}, {"-run", "Smuggl|Proxy|Stream", "./gate/httpgate"}}},
 	{"mail/spool", nil, [][]string{{"./mail/spool"}, {"./gate/smtpgate"}, {"-run", "Mail", "./app"}}},
@@ -60,7 +61,8 @@ func main() {
 	only := flag.String("only", "", "only these packages: spool,mail")
 	match := flag.String("match", "", "only mutants that are printed with this text")
 	workers := flag.Int("p", max(1, runtime.NumCPU()/2), "how many at once")
-	timeout := flag.Duration("timeout", 2*time.Minute, "how long the tests of a package may take; a mutant that hangs is noticed")
+	timeout := flag.Duration("timeout", 2*time.Minute,
+		"how long the tests of a package may take; a mutant that hangs is noticed")
 	flag.Parse()
 	if err := run(*n, *seed, *only, *match, *workers, *timeout); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -75,7 +77,8 @@ func run(n int, seed uint64, only, match string, workers int, timeout time.Durat
 	}
 	explained := explanations(string(text))
 	wanted := strings.Split(only, ",")
-	chosen := slices.DeleteFunc(slices.Clone(targets), func(t target) bool { return only != "" && !slices.Contains(wanted, t.folder) })
+	chosen := slices.DeleteFunc(slices.Clone(targets),
+		func(t target) bool { return only != "" && !slices.Contains(wanted, t.folder) })
 	if len(chosen) == 0 {
 		return fmt.Errorf("no such package: %s", only)
 	}
@@ -118,7 +121,8 @@ func (t target) mutants(seed uint64) (all []*mutant, _ error) {
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".go")
-		if strings.HasSuffix(name, "_test") || strings.HasSuffix(name, "_other") || t.files != nil && !slices.Contains(t.files, name) {
+		if strings.HasSuffix(name, "_test") || strings.HasSuffix(name, "_other") || t.files != nil &&
+			!slices.Contains(t.files, name) {
 			continue
 		}
 		source, err := os.ReadFile(file)
@@ -206,7 +210,8 @@ func (r *round) fault(err error) int {
 }
 
 func (r *round) test(tests []string, more ...string) (string, error) {
-	args := slices.Concat([]string{"test", "-vet=off", "-short", "-failfast", "-count=1", "-timeout", r.timeout.String()}, more, tests)
+	args := slices.Concat([]string{"test", "-vet=off", "-short", "-failfast", "-count=1", "-timeout",
+		r.timeout.String()}, more, tests)
 	cmd := exec.Command("go", args...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "WEIR_LONG=") })
 	out, err := cmd.CombinedOutput()
@@ -226,13 +231,15 @@ func (r *round) note(t target, m *mutant, became int) {
 	}
 	if r.tried%10 == 0 {
 		took := time.Since(r.began).Round(time.Second)
-		fmt.Fprintf(os.Stderr, "%s: %d of %d tried, %d survived, %s\n", t.folder, r.tried, r.planned, len(r.survivors), took)
+		fmt.Fprintf(os.Stderr, "%s: %d of %d tried, %d survived, %s\n", t.folder, r.tried, r.planned, len(r.survivors),
+			took)
 	}
 }
 
 // report prints the table and the survivors. One that is not explained is an error.
 func (r *round) report(chosen []target, explained map[string]string) error {
-	table := tabular.Table{Columns: []tabular.Column{{Head: "package"}, {Head: "compiled", Right: true}, {Head: "killed", Right: true},
+	table := tabular.Table{Columns: []tabular.Column{{Head: "package"}, {Head: "compiled", Right: true},
+		{Head: "killed", Right: true},
 		{Head: "survived", Right: true}, {Head: "not compiled", Right: true}}}
 	row := func(name string, c [3]int) {
 		cells := []tabular.Cell{tabular.Text(name)}

@@ -59,8 +59,8 @@ func reserve(address string) bool {
 	return true
 }
 
-// Program returns where a program is, looking where programs of administrators are, too. Without it the test is left out; from says how
-// to get it.
+// Program returns where a program is, looking where programs of administrators are, too. Without it the test is left
+// out; from says how to get it.
 func Program(t testing.TB, name, from string) string {
 	t.Helper()
 	for _, at := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {

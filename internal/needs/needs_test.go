@@ -22,7 +22,8 @@ func (l *listener) Fatal(args ...any) { l.failed = fmt.Sprint(args...); runtime.
 // TestPython: a Python is one that has the module. Without one the test is left out, and fails in CI.
 func TestPython(t *testing.T) {
 	python := Python(t, "json", "apt-get install python3")
-	if out, err := exec.Command(python, "-c", "import json; print(json.dumps([1]))").Output(); err != nil || strings.TrimSpace(string(out)) != "[1]" {
+	if out, err := exec.Command(python, "-c", "import json; print(json.dumps([1]))").Output(); err != nil ||
+		strings.TrimSpace(string(out)) != "[1]" {
 		t.Errorf("%s says %q, %v", python, out, err)
 	}
 	for _, ci := range []string{"", "true"} {
@@ -35,7 +36,8 @@ func TestPython(t *testing.T) {
 		}()
 		<-ended
 		const lacking = "no Python has no_such_module (nowhere to be had)"
-		if ci == "" && (l.skipped != lacking || l.failed != "") || ci == "true" && (l.failed != lacking || l.skipped != "") {
+		if ci == "" && (l.skipped != lacking || l.failed != "") || ci == "true" &&
+			(l.failed != lacking || l.skipped != "") {
 			t.Errorf("CI=%s: skipped %q, failed %q", ci, l.skipped, l.failed)
 		}
 	}

@@ -117,7 +117,8 @@ func Cable(t testing.TB) (near, far Namespace) {
 	there := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), far.file.Fd())
 	err := near.Do(func() error {
 		return errors.Join(
-			Command("ip", "link", "add", Host, "address", hostMAC.String(), "type", "veth", "peer", "name", Wire, "netns", there),
+			Command("ip", "link", "add", Host, "address", hostMAC.String(), "type", "veth", "peer", "name", Wire,
+				"netns", there),
 			Command("ip", "addr", "add", HostV4+bitsV4, "dev", Host),
 			Command("ip", "addr", "add", HostV6+bitsV6, "dev", Host, "nodad"),
 			Command("ip", "link", "set", Host, "up"))
@@ -193,7 +194,8 @@ func (ns Namespace) end() error {
 			return err
 		}
 		for _, m := range messages {
-			if m.Header.Type == unix.RTM_DELLINK && len(m.Data) >= unix.SizeofIfInfomsg && int(binary.NativeEndian.Uint32(m.Data[4:])) == wire.Index {
+			if m.Header.Type == unix.RTM_DELLINK && len(m.Data) >= unix.SizeofIfInfomsg &&
+				int(binary.NativeEndian.Uint32(m.Data[4:])) == wire.Index {
 				return nil
 			}
 		}

@@ -1,5 +1,5 @@
-// Package outlet keeps a log from holding up those who write it. Where its reader stops reading, or its disk is slow, lines
-// wait in a bounded buffer; what does not fit is left out and counted.
+// Package outlet keeps a log from holding up those who write it. Where its reader stops reading, or its disk is slow,
+// lines wait in a bounded buffer; what does not fit is left out and counted.
 //
 // Most callers want New, Outlet.Write and Outlet.Close. An Outlet is safe for concurrent use.
 package outlet
@@ -33,8 +33,8 @@ func New(to io.Writer, bound int) *Outlet {
 	return o
 }
 
-// Tell sets who is told: dropped of each line that is left out, at once, and missed of how many they were, when lines are taken
-// again. Either may be nil. dropped must not write to the outlet.
+// Tell sets who is told: dropped of each line that is left out, at once, and missed of how many they were, when lines
+// are taken again. Either may be nil. dropped must not write to the outlet.
 func (o *Outlet) Tell(dropped func(), missed func(lines int64)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

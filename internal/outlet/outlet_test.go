@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A reader that stops holds nobody up: lines up to the bound wait for it, the rest is counted, and it is told of them when it
-// reads on.
+// A reader that stops holds nobody up: lines up to the bound wait for it, the rest is counted, and it is told of them
+// when it reads on.
 func TestReaderThatStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()

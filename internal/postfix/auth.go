@@ -70,7 +70,8 @@ func (s *authServer) serve(c net.Conn) {
 		delete(s.conns, c)
 		s.mu.Unlock()
 	}()
-	fmt.Fprintf(c, "VERSION\t1\t1\nMECH\tPLAIN\tplaintext\nMECH\tLOGIN\tplaintext\nSPID\t1\nCUID\t%d\nCOOKIE\t0123456789abcdef0123456789abcdef\nDONE\n", s.greeted.Add(1))
+	fmt.Fprintf(c,
+		"VERSION\t1\t1\nMECH\tPLAIN\tplaintext\nMECH\tLOGIN\tplaintext\nSPID\t1\nCUID\t%d\nCOOKIE\t0123456789abcdef0123456789abcdef\nDONE\n", s.greeted.Add(1))
 	asked := map[string]string{} // by request: the name that LOGIN gave first
 	for lines := bufio.NewScanner(c); lines.Scan(); {
 		fields := strings.Split(lines.Text(), "\t")

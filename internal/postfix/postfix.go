@@ -23,8 +23,8 @@ import (
 // bound is the longest that Postfix may take to start, to stop, or to do what is awaited.
 const bound = 30 * time.Second
 
-// Options say how a Postfix differs from the plainest one: it takes mail on one port of the loopback, from there and from users who log
-// in, for everybody else, and delivers nothing locally.
+// Options say how a Postfix differs from the plainest one: it takes mail on one port of the loopback, from there and
+// from users who log in, for everybody else, and delivers nothing locally.
 type Options struct {
 	// Lines of main.cf, beside those that are there or in place of them.
 	Main map[string]string
@@ -64,8 +64,8 @@ func Missing() string {
 	return ""
 }
 
-// Start starts a Postfix that ends with the test. Where that cannot be, the test is skipped, or fails in CI, where it can. When the test
-// fails, it shows the log.
+// Start starts a Postfix that ends with the test. Where that cannot be, the test is skipped, or fails in CI, where it
+// can. When the test fails, it shows the log.
 func Start(t testing.TB, o Options) *Instance {
 	t.Helper()
 	if lacking := Missing(); lacking != "" {
@@ -106,7 +106,8 @@ func Run(o Options) (*Instance, error) {
 	return p, nil
 }
 
-// keep starts Postfix and stops it when its input ends, which is when nobody needs it any more, whatever became of who did.
+// keep starts Postfix and stops it when its input ends, which is when nobody needs it any more, whatever became of who
+// did.
 const keep = `
 trap '' INT HUP TERM
 (trap - INT HUP TERM; exec postfix -c "$1/etc" start) </dev/null || exit 1

@@ -10,7 +10,8 @@ import (
 	"weir/internal/needs"
 )
 
-// TestMailGoesThrough: who is logged in, or on the loopback, may send; what is sent arrives; and nothing is left afterwards.
+// TestMailGoesThrough: who is logged in, or on the loopback, may send; what is sent arrives; and nothing is left
+// afterwards.
 func TestMailGoesThrough(t *testing.T) {
 	sink := NewSink(t)
 	p := Start(t, Options{
@@ -20,10 +21,12 @@ func TestMailGoesThrough(t *testing.T) {
 	})
 	text := []byte("Subject: hello\r\n\r\nIt is me.\r\n")
 	to := []string{"bob@example.org", "eve@example.org"}
-	if err := smtp.SendMail(p.Addr, nil, "ann@example.com", to, text); err == nil || !strings.HasPrefix(err.Error(), "554") {
+	if err := smtp.SendMail(p.Addr, nil, "ann@example.com", to, text); err == nil ||
+		!strings.HasPrefix(err.Error(), "554") {
 		t.Errorf("without logging in: %v", err)
 	}
-	if err := smtp.SendMail(p.Addr, smtp.PlainAuth("", "ann", "wrong", "127.0.0.1"), "ann@example.com", to, text); err == nil || !strings.HasPrefix(err.Error(), "535") {
+	if err := smtp.SendMail(p.Addr, smtp.PlainAuth("", "ann", "wrong", "127.0.0.1"), "ann@example.com", to,
+		text); err == nil || !strings.HasPrefix(err.Error(), "535") {
 		t.Errorf("with a wrong password: %v", err)
 	}
 	for i, auth := range []smtp.Auth{smtp.PlainAuth("", "ann", "secret", "127.0.0.1"), &login{"ann", "secret"}} {
@@ -32,7 +35,8 @@ func TestMailGoesThrough(t *testing.T) {
 		}
 		got := sink.Await(i + 1)[i]
 		slices.Sort(got.To)
-		if got.From != "ann@example.com" || !slices.Equal(got.To, to) || !slices.Equal(got.Header("Subject"), []string{"hello"}) {
+		if got.From != "ann@example.com" || !slices.Equal(got.To, to) ||
+			!slices.Equal(got.Header("Subject"), []string{"hello"}) {
 			t.Errorf("arrived: %q to %q\n%s", got.From, got.To, got.Text)
 		}
 	}
@@ -63,7 +67,8 @@ func TestWrongConfiguration(t *testing.T) {
 	if _, err := Run(Options{Main: map[string]string{"mail_owner": "nobody-of-that-name"}}); err == nil {
 		t.Error("a Postfix without an owner is said to run")
 	}
-	if _, err := Run(Options{Master: []string{"127.0.0.1:1 inet n - n - - no-such-program"}, Relay: "nowhere"}); err == nil {
+	if _, err := Run(Options{Master: []string{"127.0.0.1:1 inet n - n - - no-such-program"},
+		Relay: "nowhere"}); err == nil {
 		t.Error("a Postfix with a wrong next hop is said to run")
 	}
 }

@@ -8,8 +8,8 @@ const maxNames = 256
 // Others is the name of what comes when there are too many names.
 const Others = "others"
 
-// Rates lets the first few lines of each name pass in every second, and counts the rest. The zero value is ready, and several
-// goroutines may share it.
+// Rates lets the first few lines of each name pass in every second, and counts the rest. The zero value is ready, and
+// several goroutines may share it.
 type Rates struct {
 	mu     sync.Mutex
 	second int64

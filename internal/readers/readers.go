@@ -139,11 +139,13 @@ func parameter(to map[string]string, name, query string) {
 		separators string
 		same       func(key string) bool
 	}{
-		"form": {"&", exact}, "semicolons": {"&;", exact}, "any case": {"&", anyCase}, "PHP": {"&", php}, "PHP, semicolons": {"&;", php},
-		"twice": {"&", func(key string) bool { return lenient(key) == name }},
+		"form": {"&", exact}, "semicolons": {"&;", exact}, "any case": {"&", anyCase}, "PHP": {"&", php},
+		"PHP, semicolons": {"&;", php},
+		"twice":           {"&", func(key string) bool { return lenient(key) == name }},
 	} {
 		var found []string
-		for _, pair := range strings.FieldsFunc(query, func(c rune) bool { return strings.ContainsRune(r.separators, c) }) {
+		for _, pair := range strings.FieldsFunc(query,
+			func(c rune) bool { return strings.ContainsRune(r.separators, c) }) {
 			key, value, _ := strings.Cut(pair, "=")
 			if r.same(lenient(strings.ReplaceAll(key, "+", " "))) {
 				found = append(found, strings.TrimSpace(lenient(strings.ReplaceAll(value, "+", " "))))

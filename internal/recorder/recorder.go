@@ -154,7 +154,8 @@ func (u *Upstream) serve(c net.Conn) {
 		u.mu.Lock()
 		answer := u.answer
 		u.mu.Unlock()
-		if _, err := c.Write(answer(r).wire(r)); err != nil || r.has("Connection", "close") || strings.HasSuffix(r.Line(), " HTTP/1.0") {
+		if _, err := c.Write(answer(r).wire(r)); err != nil || r.has("Connection", "close") ||
+			strings.HasSuffix(r.Line(), " HTTP/1.0") {
 			return
 		}
 	}

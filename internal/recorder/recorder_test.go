@@ -37,7 +37,8 @@ func talk(t *testing.T, u *Upstream, text string) string {
 // TestEveryByte: what came is kept as it came, on one connection after the other request.
 func TestEveryByte(t *testing.T) {
 	u := Start(t)
-	first := "GET /a%2Fb/%C3%A4?q=a;b&x=%zz&empty= HTTP/1.1\r\nhost: a\r\nX-ODD:\t two  spaces \r\nx-odd: \xc3\xa4\r\nCookie: a=\"1\"; b={\"c\":2}; a=3\r\n\r\n"
+	first := "GET /a%2Fb/%C3%A4?q=a;b&x=%zz&empty= HTTP/1.1\r\nhost: a\r\nX-ODD:\t two  spaces \r\nx-odd: " +
+		"\xc3\xa4\r\nCookie: a=\"1\"; b={\"c\":2}; a=3\r\n\r\n"
 	second := "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n12\r\n3"
 	third := "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 	chunks := "3;x=y\r\n123\r\n1\r\n4\r\n0\r\nX-Sum: 7\r\n\r\n"
@@ -52,7 +53,8 @@ func TestEveryByte(t *testing.T) {
 		t.Fatalf("%q", heads)
 	}
 	r := got[0]
-	if string(r.Head) != first || r.Body != nil || r.Method() != "GET" || r.Target() != "/a%2Fb/%C3%A4?q=a;b&x=%zz&empty=" || r.Path() != "/a%2Fb/%C3%A4" {
+	if string(r.Head) != first || r.Body != nil || r.Method() != "GET" ||
+		r.Target() != "/a%2Fb/%C3%A4?q=a;b&x=%zz&empty=" || r.Path() != "/a%2Fb/%C3%A4" {
 		t.Errorf("%q %q %q", r.Head, r.Target(), r.Path())
 	}
 	want := []string{"host: a", "X-ODD:\t two  spaces ", "x-odd: \xc3\xa4", `Cookie: a="1"; b={"c":2}; a=3`}
@@ -83,7 +85,8 @@ func TestAnswers(t *testing.T) {
 		if r.Path() == "/none" {
 			return Answer{Status: 204, Body: "never sent"}
 		}
-		return Answer{Status: 401, Header: []string{"Set-Cookie: a=1; Path=/", "Set-Cookie: a=2; Path=/app"}, Body: r.Target()}
+		return Answer{Status: 401, Header: []string{"Set-Cookie: a=1; Path=/", "Set-Cookie: a=2; Path=/app"},
+			Body: r.Target()}
 	})
 	res, err := http.Get(u.URL() + "/login?x=1")
 	if err != nil {
@@ -91,19 +94,23 @@ func TestAnswers(t *testing.T) {
 	}
 	body, err := io.ReadAll(res.Body)
 	_ = res.Body.Close()
-	if err != nil || res.StatusCode != 401 || string(body) != "/login?x=1" || !slices.Equal(res.Header["Set-Cookie"], []string{"a=1; Path=/", "a=2; Path=/app"}) {
+	if err != nil || res.StatusCode != 401 || string(body) != "/login?x=1" ||
+		!slices.Equal(res.Header["Set-Cookie"], []string{"a=1; Path=/", "a=2; Path=/app"}) {
 		t.Errorf("%v %q %v", res, body, err)
 	}
 	http.DefaultClient.CloseIdleConnections()
-	if said := talk(t, u, "HEAD /h HTTP/1.0\r\n\r\nGET / HTTP/1.1\r\n\r\n"); !strings.HasSuffix(said, "Content-Length: 2\r\n\r\n") {
+	if said := talk(t, u, "HEAD /h HTTP/1.0\r\n\r\nGET / HTTP/1.1\r\n\r\n"); !strings.HasSuffix(said,
+		"Content-Length: 2\r\n\r\n") {
 		t.Errorf("to HEAD: %q", said)
 	}
-	if said := talk(t, u, "GET /none HTTP/1.1\r\nConnection: close\r\n\r\n"); said != "HTTP/1.1 204 No Content\r\n\r\n" {
+	if said := talk(t, u,
+		"GET /none HTTP/1.1\r\nConnection: close\r\n\r\n"); said != "HTTP/1.1 204 No Content\r\n\r\n" {
 		t.Errorf("without content: %q", said)
 	}
 	u.Answers(nil)
 	said := talk(t, u, "POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 1\r\nConnection: close\r\n\r\n1")
-	if rest, found := strings.CutPrefix(said, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"); !found || !strings.HasSuffix(rest, "hello\n") {
+	if rest, found := strings.CutPrefix(said, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"); !found ||
+		!strings.HasSuffix(rest, "hello\n") {
 		t.Errorf("who asks first: %q", said)
 	}
 	if got := u.Take(); len(got) != 4 {
@@ -133,16 +140,18 @@ func TestFaults(t *testing.T) {
 		"no colon":              {"GET / HTTP/1.1\r\nX\r\n\r\n", ErrMalformed},
 		"folded line":           {"GET / HTTP/1.1\r\nX: 1\r\n 2: 3\r\n\r\n", ErrMalformed},
 		"two lengths":           {head + "Content-Length: 1\r\nContent-Length: 1\r\n\r\n1", ErrMalformed},
-		"length and chunks":     {head + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", ErrMalformed},
-		"no length":             {head + "Content-Length: +1\r\n\r\n1", ErrMalformed},
-		"another coding":        {head + "Transfer-Encoding: gzip\r\n\r\n", ErrMalformed},
-		"no size":               {head + "Transfer-Encoding: chunked\r\n\r\nx\r\n", ErrMalformed},
-		"chunk too long":        {head + "Transfer-Encoding: chunked\r\n\r\n1\r\n123\r\n", ErrMalformed},
-		"head, at the bound":    {long(maxHead), nil},
-		"head, one more":        {long(maxHead + 1), ErrHeadTooLarge},
-		"body, at the bound":    {head + fmt.Sprintf("Content-Length: %d\r\n\r\n", maxBody) + strings.Repeat("x", maxBody), nil},
-		"body, one more":        {head + fmt.Sprintf("Content-Length: %d\r\n\r\n", maxBody+1), ErrBodyTooLarge},
-		"chunk, too large":      {head + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", maxBody), ErrBodyTooLarge},
+		"length and chunks": {head + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+			ErrMalformed},
+		"no length":          {head + "Content-Length: +1\r\n\r\n1", ErrMalformed},
+		"another coding":     {head + "Transfer-Encoding: gzip\r\n\r\n", ErrMalformed},
+		"no size":            {head + "Transfer-Encoding: chunked\r\n\r\nx\r\n", ErrMalformed},
+		"chunk too long":     {head + "Transfer-Encoding: chunked\r\n\r\n1\r\n123\r\n", ErrMalformed},
+		"head, at the bound": {long(maxHead), nil},
+		"head, one more":     {long(maxHead + 1), ErrHeadTooLarge},
+		"body, at the bound": {head + fmt.Sprintf("Content-Length: %d\r\n\r\n", maxBody) + strings.Repeat("x", maxBody),
+			nil},
+		"body, one more":   {head + fmt.Sprintf("Content-Length: %d\r\n\r\n", maxBody+1), ErrBodyTooLarge},
+		"chunk, too large": {head + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", maxBody), ErrBodyTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := talk(t, u, c.text)

@@ -1,4 +1,5 @@
-// Package shown makes text of strangers fit to be looked at: subjects, names and addresses that pages and notices quote.
+// Package shown makes text of strangers fit to be looked at: subjects, names and addresses that pages and notices
+// quote.
 //
 // Most callers want Text.
 package shown
@@ -9,9 +10,9 @@ import (
 	"unicode"
 )
 
-// Text returns s with what does not show written as what it is, ⟨U+202E⟩. Such characters turn text around or hide in it:
-// without this, a name can end in gnp.exe and look as if it ended in exe.png. Joiners, which emoji and some scripts are
-// written with, stay.
+// Text returns s with what does not show written as what it is, ⟨U+202E⟩. Such characters turn text around or hide in
+// it: without this, a name can end in gnp.exe and look as if it ended in exe.png. Joiners, which emoji and some scripts
+// are written with, stay.
 func Text(s string) string {
 	if strings.IndexFunc(s, hidden) < 0 {
 		return s

@@ -1,4 +1,5 @@
-// Package tabular writes tables for people: aligned, coloured where there are colours, and narrower where there is little room.
+// Package tabular writes tables for people: aligned, coloured where there are colours, and narrower where there is
+// little room.
 package tabular
 
 import (
@@ -36,7 +37,8 @@ type Table struct {
 	Rows    [][]Cell
 }
 
-// A Column of a table. Where there is not enough room, the one with the highest rank is left out first; rank 0 always stays.
+// A Column of a table. Where there is not enough room, the one with the highest rank is left out first; rank 0 always
+// stays.
 type Column struct {
 	Head  string
 	Right bool // numbers stand to the right

@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// arrivals is an upstream that writes down in which order requests reached this machine. One thread does everything, in the order
-// in which the kernel says that something has come: a server with a goroutine for each connection would add an order of its own.
+// arrivals is an upstream that writes down in which order requests reached this machine. One thread does everything, in
+// the order in which the kernel says that something has come: a server with a goroutine for each connection would add
+// an order of its own.
 type arrivals struct {
 	address netip.AddrPort
 	epoll   int

@@ -31,8 +31,8 @@ const million = 1_000_000
 // begin is a time as clocks give it, with a monotonic reading.
 var begin = time.Now()
 
-// oneGrant is B1: one event of a source among a million that keep to their limit, against a golang.org/x/time/rate limiter for each
-// source in a map of 256 shards. Both are given the time, and the same sources in the same order.
+// oneGrant is B1: one event of a source among a million that keep to their limit, against a golang.org/x/time/rate
+// limiter for each source in a map of 256 shards. Both are given the time, and the same sources in the same order.
 func oneGrant(o options) ([]figure, error) {
 	const n = million
 	l, err := grantLimiter(grantAttackers)
@@ -63,16 +63,19 @@ func oneGrant(o options) ([]figure, error) {
 	}
 	ratio := float64(times[1]) / float64(times[0])
 	return []figure{{
-		what:   fmt.Sprintf("Bloom limiter, one grant, %d sources, table for %d attackers, against x/time/rate in 256 shards", million, grantAttackers),
+		what: fmt.Sprintf("Bloom limiter, one grant, %d sources, table for %d attackers, against x/time/rate in "+
+			"256 shards", million, grantAttackers),
 		target: "≥ 13 × faster, 0 allocations",
-		got:    fmt.Sprintf("%.1f × (%.0f ns against %.0f ns), %d allocations%s", ratio, each(times[0], n), each(times[1], n), allocs, busy),
-		met:    ratio >= 13 && allocs == 0,
+		got: fmt.Sprintf("%.1f × (%.0f ns against %.0f ns), %d allocations%s", ratio, each(times[0], n),
+			each(times[1], n), allocs, busy),
+		met: ratio >= 13 && allocs == 0,
 	}}, nil
 }
 
-// twoGrants is B2: the events of B1 by two goroutines against one. What two goroutines could do at best is measured too: with a
-// limiter for each, they share nothing. And what sharing costs by itself: a keyed hash and one addition in as much memory. A table that fits
-// into the nearest caches of one core is quickest for one goroutine alone; so there is a larger one too.
+// twoGrants is B2: the events of B1 by two goroutines against one. What two goroutines could do at best is measured
+// too: with a limiter for each, they share nothing. And what sharing costs by itself: a keyed hash and one addition in
+// as much memory. A table that fits into the nearest caches of one core is quickest for one goroutine alone; so there
+// is a larger one too.
 func twoGrants(o options) ([]figure, error) {
 	var figures []figure
 	for _, attackers := range []int64{grantAttackers, 412_000} {
@@ -100,8 +103,9 @@ func twoGrants(o options) ([]figure, error) {
 		figures = append(figures, figure{
 			what:   fmt.Sprintf("… two goroutines against one, %d sources, table for %d attackers", million, attackers),
 			target: "≥ 1.7 ×",
-			got:    fmt.Sprintf("%.2f × (%.2f × with a limiter for each; %.2f × for bare counters)%s", ratio, over(0, 2), over(3, 4), busy),
-			met:    ratio >= 1.7,
+			got: fmt.Sprintf("%.2f × (%.2f × with a limiter for each; %.2f × for bare counters)%s", ratio,
+				over(0, 2), over(3, 4), busy),
+			met: ratio >= 1.7,
 		})
 	}
 	return figures, nil
@@ -128,7 +132,8 @@ func (c *careful) care(now time.Time) {
 }
 
 func grantLimiter(attackers int64) (*careful, error) {
-	l, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: grantRate, Per: time.Second}, Burst: grantBurst, Attackers: attackers}, begin)
+	l, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: grantRate, Per: time.Second}, Burst: grantBurst,
+		Attackers: attackers}, begin)
 	return &careful{Limiter: l}, err
 }
 
@@ -155,12 +160,13 @@ type feed struct {
 }
 
 const (
-	tick  = 50 * time.Nanosecond // between two events: about what one takes, so that the sweeps weigh what they do in life
-	chunk = 4096                 // events that a goroutine takes at a time
+	// between two events: about what one takes, so that the sweeps weigh what they do in life
+	tick  = 50 * time.Nanosecond
+	chunk = 4096 // events that a goroutine takes at a time
 )
 
-// judge shares all events between as many goroutines as there are limiters, each of which asks its own or, where that is the same, a
-// common one. It returns how many events were refused.
+// judge shares all events between as many goroutines as there are limiters, each of which asks its own or, where that
+// is the same, a common one. It returns how many events were refused.
 func (f *feed) judge(limiters ...*careful) int64 {
 	var taken, refused atomic.Int64
 	var group sync.WaitGroup
@@ -214,8 +220,8 @@ func (f *feed) add(words []uint64, goroutines int) {
 	group.Wait()
 }
 
-// networkLimiters are what people write themselves: a limiter for each network, made on first use, behind a lock for each part of
-// the map. A network is a number here, which is quicker than a netip.Prefix or a text.
+// networkLimiters are what people write themselves: a limiter for each network, made on first use, behind a lock for
+// each part of the map. A network is a number here, which is quicker than a netip.Prefix or a text.
 type networkLimiters struct {
 	limit, burst int
 	shards       [256]struct {

@@ -14,8 +14,8 @@ import (
 	"weir"
 )
 
-// heapOfSources is B3: the memory that sources take which have all asked once. Ours is measured while the key rotates, when there
-// are two tables on every level.
+// heapOfSources is B3: the memory that sources take which have all asked once. Ours is measured while the key rotates,
+// when there are two tables on every level.
 func heapOfSources(o options) ([]figure, error) {
 	cases := []struct {
 		sources int
@@ -62,7 +62,8 @@ func heapOfSources(o options) ([]figure, error) {
 
 		ratio := float64(theirs) / float64(ours)
 		figures = append(figures, figure{
-			what:   fmt.Sprintf("… heap with %d sources, table for %d attackers, against the same", c.sources, grantAttackers),
+			what: fmt.Sprintf("… heap with %d sources, table for %d attackers, against the same", c.sources,
+				grantAttackers),
 			target: fmt.Sprintf("≤ 1/%.0f", 1/c.most),
 			got:    fmt.Sprintf("1/%.0f (%.1f MB against %.0f MB)", ratio, float64(ours)/1e6, float64(theirs)/1e6),
 			met:    1/ratio <= c.most,

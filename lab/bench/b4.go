@@ -31,8 +31,8 @@ const (
 	far        = 50    // times the limit is far over it
 )
 
-// innocents is B4: the share of innocent networks refused, against the formula. Everything is simulated and nothing is timed: the
-// keys, the order and the clock are fixed, so that the figures are the same on every machine.
+// innocents is B4: the share of innocent networks refused, against the formula. Everything is simulated and nothing is
+// timed: the keys, the order and the clock are fixed, so that the figures are the same on every machine.
 func innocents(o options) ([]figure, error) {
 	var points []*flood
 	for _, k := range []int{3, 5, 7} {
@@ -45,8 +45,9 @@ func innocents(o options) ([]figure, error) {
 			points = append(points, f)
 		}
 	}
-	// One point again, with attackers that are not so far over their limit: the tokens that come in every unit of time are theirs a
-	// tenth of it later, and until then somebody else may have them. The formula is for attackers that are quicker than that.
+	// One point again, with attackers that are not so far over their limit: the tokens that come in every unit of time
+	// are theirs a tenth of it later, and until then somebody else may have them. The formula is for attackers that are
+	// quicker than that.
 	mild := *points[4]
 	mild.times = 10
 	points = append(points, &mild)
@@ -72,13 +73,15 @@ func innocents(o options) ([]figure, error) {
 			target, least = "0.95 to 1.05", 0.95
 		}
 		figures = append(figures, figure{
-			what: fmt.Sprintf("innocent networks refused, measured / formula, k = %d, %d attackers at %d × their limit, %d limiters, %d probes",
+			what: fmt.Sprintf("innocent networks refused, measured / formula, k = %d, %d attackers at %d × their "+
+				"limit, %d limiters, %d probes",
 				f.k, f.attackers, f.times, f.limiters(), f.probes),
 			target: target,
 			got:    fmt.Sprintf("%.3f (%.3f %% / %.3f %%)", ratio, 100*f.measured, 100*f.formula),
 			met:    ratio <= 1.05 && ratio >= least,
 		})
-		csv += fmt.Sprintf("%d,%d,%d,%d,%d,%.6g,%.6g\n", f.attackers, f.k, f.lines, f.times, f.probes, f.formula, f.measured)
+		csv += fmt.Sprintf("%d,%d,%d,%d,%d,%.6g,%.6g\n", f.attackers, f.k, f.lines, f.times, f.probes, f.formula,
+			f.measured)
 	}
 	if o.write && !o.quick {
 		return figures, os.WriteFile("lab/bench/b4.csv", []byte(csv), 0o644)
@@ -88,9 +91,9 @@ func innocents(o options) ([]figure, error) {
 
 func (f *flood) limiters() int64 { return int64(f.lines) * bloom.Lanes }
 
-// run plays the flood. Attackers ask in turns, so often that each is at so many times its limit. Evenly spread between their events
-// somebody asks who never did before and never will again. The innocent take up to 70 % of what the attackers leave, which is why the
-// limiters hold a burst: they must not refuse each other.
+// run plays the flood. Attackers ask in turns, so often that each is at so many times its limit. Evenly spread between
+// their events somebody asks who never did before and never will again. The innocent take up to 70 % of what the
+// attackers leave, which is why the limiters hold a burst: they must not refuse each other.
 func (f *flood) run() error {
 	const burst = 20 // of each limiter, which gets 1 in every second
 	s, err := bloom.Fit(weir.Rate{Count: int64(f.k), Per: time.Second}, int64(burst*f.k), f.k, 1)

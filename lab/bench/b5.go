@@ -16,11 +16,13 @@ import (
 	"weir/throttle/bloom"
 )
 
-// inKernel is B5: the program in the kernel on a SYN, by test run, with a million made-up sources: within their limit, and over it.
-// The peer is a token bucket for each source in an LRU hash of a million entries. Tables of two sizes: the default, and one of 2 MB.
+// inKernel is B5: the program in the kernel on a SYN, by test run, with a million made-up sources: within their limit,
+// and over it. The peer is a token bucket for each source in an LRU hash of a million entries. Tables of two sizes: the
+// default, and one of 2 MB.
 func inKernel(o options) ([]figure, error) {
 	const sources = 1 << 20
-	slice, rounds := uint32(1_000_000), 11 // long enough that a slice is not mostly about what the others left in the caches
+	// long enough that a slice is not mostly about what the others left in the caches
+	slice, rounds := uint32(1_000_000), 11
 	if o.quick {
 		slice, rounds = 10_000, 1
 	}

@@ -11,13 +11,14 @@ import (
 	"weir/throttle/bloom"
 )
 
-// rotation is B6: more sources than there is memory for, which ask one after the other and begin again, each at ten times its
-// limit. What is granted is held against an exact token bucket for each source.
+// rotation is B6: more sources than there is memory for, which ask one after the other and begin again, each at ten
+// times its limit. What is granted is held against an exact token bucket for each source.
 //
-// It is a simulation in Go of all three sides, with a clock and a key that are fixed: a table of 8 MiB; a map of token buckets bounded to
-// the same memory that forgets who has not asked for longest, as BPF_MAP_TYPE_LRU_HASH does; and the exact buckets. By the time that a
-// source comes back the map has forgotten it, and gives it a new burst. The table does not forget; it has too few limiters for so many
-// attackers, who therefore get less than their limit, together with everybody else.
+// It is a simulation in Go of all three sides, with a clock and a key that are fixed: a table of 8 MiB; a map of token
+// buckets bounded to the same memory that forgets who has not asked for longest, as BPF_MAP_TYPE_LRU_HASH does; and the
+// exact buckets. By the time that a source comes back the map has forgotten it, and gives it a new burst. The table
+// does not forget; it has too few limiters for so many attackers, who therefore get less than their limit, together
+// with everybody else.
 func rotation(o options) ([]figure, error) {
 	const (
 		memory = 8 << 20
@@ -74,9 +75,11 @@ func rotation(o options) ([]figure, error) {
 	worst := float64(slices.Max(each)) / (ideal / float64(n))
 	return []figure{
 		{
-			what:   fmt.Sprintf("granted to %d rotating sources at %d × their limit in %d KiB, against an exact bucket for each", n, times, lines*bloom.LineBytes>>10),
+			what: fmt.Sprintf("granted to %d rotating sources at %d × their limit in %d KiB, against an exact "+
+				"bucket for each", n, times, lines*bloom.LineBytes>>10),
 			target: "≤ 1.5 ×",
-			got: fmt.Sprintf("%.2f × with their first bursts, %.2f × after them (LRU map of the same memory, %d bytes an entry: %.1f ×)",
+			got: fmt.Sprintf("%.2f × with their first bursts, %.2f × after them (LRU map of the same memory, %d "+
+				"bytes an entry: %.1f ×)",
 				total, later, forgetfulBytes, times*float64(forgotten)/float64(few*n)),
 			met: max(total, later) <= 1.5,
 		},
@@ -112,8 +115,8 @@ func (b *bucket) take(now time.Duration, rate, burst float64) bool {
 	return true
 }
 
-// forgetfulBytes is what an entry of a forgetful map takes. No real one has so little: the source, the tokens and the time (16), the
-// neighbours in the order (8), a slot of the hash table (8).
+// forgetfulBytes is what an entry of a forgetful map takes. No real one has so little: the source, the tokens and the
+// time (16), the neighbours in the order (8), a slot of the hash table (8).
 const forgetfulBytes = 32
 
 // forgetful is a map of buckets of bounded size. When it is full, the one that was not used for longest goes.

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nftablesSet is B6 against nftables in the kernel: a set with a limit for each /24, as its manual has it, of 65,536 elements, and a
-// flood of SYNs from twice as many networks, each of which sends twice its burst. Whoever finds the set full is not limited at all.
-// It needs root, ip and nft; the networks that it makes lead nowhere.
+// nftablesSet is B6 against nftables in the kernel: a set with a limit for each /24, as its manual has it, of 65,536
+// elements, and a flood of SYNs from twice as many networks, each of which sends twice its burst. Whoever finds the set
+// full is not limited at all. It needs root, ip and nft; the networks that it makes lead nowhere.
 func nftablesSet(o options) ([]figure, error) {
 	const burst, elements = 10, 65536
 	networks := 2 * elements
@@ -29,7 +29,8 @@ func nftablesSet(o options) ([]figure, error) {
 		return nil, errors.Join(errors.ErrUnsupported, err) // a peer that is not there is left out
 	}
 	return []figure{{
-		what:   fmt.Sprintf("for comparison, nftables: a set of %d limits under a flood of %d networks, SYNs passed / allowed", elements, networks),
+		what: fmt.Sprintf("for comparison, nftables: a set of %d limits under a flood of %d networks, SYNs passed "+
+			"/ allowed", elements, networks),
 		target: "–",
 		got:    fmt.Sprintf("%.2f ×", float64(granted)/float64(networks*burst)),
 		met:    true,
@@ -78,7 +79,8 @@ func floodNftables(elements, burst, networks, each int) (passed int, err error) 
 	if err := sendSYNs("/var/run/netns/"+name, networks, each); err != nil {
 		return 0, err
 	}
-	out, err := exec.Command("ip", "netns", "exec", name, "nft", "list", "chain", "netdev", "weir", "in").CombinedOutput()
+	out, err := exec.Command("ip", "netns", "exec", name, "nft", "list", "chain", "netdev", "weir",
+		"in").CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("nft: %w: %s", err, out)
 	}
@@ -96,7 +98,8 @@ func floodNftables(elements, burst, networks, each int) (passed int, err error) 
 func sendSYNs(namespace string, networks, each int) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine, and nobody else finds himself in the namespace
+		// for good: the thread ends with the goroutine, and nobody else finds himself in the namespace
+		runtime.LockOSThread()
 		done <- func() error {
 			ns, err := os.Open(namespace)
 			if err != nil {
@@ -136,7 +139,8 @@ func sendSYNs(namespace string, networks, each int) error {
 	return <-done
 }
 
-// synPacket is an Ethernet frame with a TCP SYN to port 443. Its source is made up anew for each run, its sums nobody looks at.
+// synPacket is an Ethernet frame with a TCP SYN to port 443. Its source is made up anew for each run, its sums nobody
+// looks at.
 func synPacket() []byte {
 	frame := make([]byte, 14+20+20)
 	binary.BigEndian.PutUint16(frame[12:], 0x0800)

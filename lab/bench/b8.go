@@ -13,16 +13,18 @@ import (
 	"weir/throttle/bloom"
 )
 
-// idleTables is B8: the processor time that a limiter takes by itself, as a share of a core. A thousand networks have asked, and then
-// nobody does for an hour. For comparison, a thousand networks that ask once a second each for ten minutes: what the limiter takes
-// beside judging them. Time is passed in; what is measured is what the calls that are due in it take.
+// idleTables is B8: the processor time that a limiter takes by itself, as a share of a core. A thousand networks have
+// asked, and then nobody does for an hour. For comparison, a thousand networks that ask once a second each for ten
+// minutes: what the limiter takes beside judging them. Time is passed in; what is measured is what the calls that are
+// due in it take.
 func idleTables(o options) ([]figure, error) {
 	var figures []figure
 	for _, attackers := range []int64{million, 10 * million} {
 		if o.quick {
 			attackers /= 100
 		}
-		l, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: 100, Per: time.Second}, Burst: 200, Attackers: attackers}, begin)
+		l, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: 100, Per: time.Second}, Burst: 200,
+			Attackers: attackers}, begin)
 		if err != nil {
 			return nil, err
 		}
@@ -65,8 +67,9 @@ func idleTables(o options) ([]figure, error) {
 		figures = append(figures, figure{
 			what:   fmt.Sprintf("processor time of a limiter for %d attackers that nobody asks for an hour", attackers),
 			target: "≤ 0.1 % of a core",
-			got:    fmt.Sprintf("%.4f %% (with 1,000 networks that ask once a second: %.2f %%)", 100*share, 100*busy.Seconds()/600),
-			met:    share <= 0.001,
+			got: fmt.Sprintf("%.4f %% (with 1,000 networks that ask once a second: %.2f %%)", 100*share,
+				100*busy.Seconds()/600),
+			met: share <= 0.001,
 		})
 	}
 	return figures, nil

@@ -26,7 +26,8 @@ func peopleUnderSYNs(o options) ([]figure, error) {
 	if len(rounds) == 0 {
 		return nil, fmt.Errorf("%w: %s", fs.ErrPermission, out) // it was skipped
 	}
-	const flood = "people who connect under 20,000 SYNs/s of 40 networks, each limited to 10/min, SYN cookies %s: in shadow / enforced"
+	const flood = "people who connect under 20,000 SYNs/s of 40 networks, each limited to 10/min, SYN cookies %s: in " +
+		"shadow / enforced"
 	share := func(r peopleRound) string {
 		if _, some := r["p95-ms"]; !some {
 			return fmt.Sprintf("%.0f %%", r["connected-%"])
@@ -39,9 +40,12 @@ func peopleUnderSYNs(o options) ([]figure, error) {
 		if shadow == nil || enforced == nil {
 			return nil, fmt.Errorf("the benchmark is not complete: %s", out)
 		}
-		f := figure{what: fmt.Sprintf(flood, cookies), target: "100 % enforced", got: share(shadow) + " / " + share(enforced), met: enforced["connected-%"] == 100}
-		work := figure{what: fmt.Sprintf("… for comparison, a SYN sent and taken, cookies %s: in shadow / enforced", cookies), target: "–", met: true,
-			got: fmt.Sprintf("%.1f × (%.1f / %.1f µs)", shadow["ns/SYN"]/enforced["ns/SYN"], shadow["ns/SYN"]/1000, enforced["ns/SYN"]/1000)}
+		f := figure{what: fmt.Sprintf(flood, cookies), target: "100 % enforced",
+			got: share(shadow) + " / " + share(enforced), met: enforced["connected-%"] == 100}
+		work := figure{what: fmt.Sprintf("… for comparison, a SYN sent and taken, cookies %s: in shadow / enforced",
+			cookies), target: "–", met: true,
+			got: fmt.Sprintf("%.1f × (%.1f / %.1f µs)", shadow["ns/SYN"]/enforced["ns/SYN"], shadow["ns/SYN"]/1000,
+				enforced["ns/SYN"]/1000)}
 		figures = append(figures, f, work)
 	}
 	return figures, nil

@@ -49,8 +49,8 @@ func (r *relays) stop() {
 	}
 }
 
-// startRelays starts a sink, a weir that relays to it, and, where it is wanted, a Postfix that does. Both keep their mail on the same disk.
-// prepare is given the folder of weir before it is started.
+// startRelays starts a sink, a weir that relays to it, and, where it is wanted, a Postfix that does. Both keep their
+// mail on the same disk. prepare is given the folder of weir before it is started.
 func startRelays(peer bool, prepare func(folder string) error) (_ *relays, err error) {
 	r := &relays{}
 	defer func() {
@@ -102,7 +102,8 @@ func startRelays(peer bool, prepare func(folder string) error) (_ *relays, err e
 // send returns a round of smtp-source, which ends when the sink has all of it.
 func (r *relays) send(address string, mails int, flags ...string) func() {
 	return r.round(mails, func() error {
-		args := append([]string{"-s", strconv.Itoa(mailSessions), "-l", strconv.Itoa(mailBytes), "-m", strconv.Itoa(mails), "-f", "ann@example.com",
+		args := append([]string{"-s", strconv.Itoa(mailSessions), "-l", strconv.Itoa(mailBytes), "-m",
+			strconv.Itoa(mails), "-f", "ann@example.com",
 			"-t", "bob@example.org"}, append(flags, address)...)
 		if out, err := exec.Command(r.source, args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("smtp-source: %w: %s", err, out)
@@ -124,9 +125,10 @@ func (r *relays) round(mails int, send func() error) func() {
 	}
 }
 
-// relaying is M1: mails that get from smtp-source through weir, and through Postfix, to smtp-sink, from 20 sessions at once. Both have a mail
-// on the disk before they acknowledge it, and up to 20 connections to the sink. All mails are to one recipient, who is in the working set: the
-// throttle looks at each, and lets it pass. A round ends when the sink has the last of them.
+// relaying is M1: mails that get from smtp-source through weir, and through Postfix, to smtp-sink, from 20 sessions at
+// once. Both have a mail on the disk before they acknowledge it, and up to 20 connections to the sink. All mails are to
+// one recipient, who is in the working set: the throttle looks at each, and lets it pass. A round ends when the sink
+// has the last of them.
 func relaying(o options) ([]figure, error) {
 	rounds, mails := 7, 5000
 	if o.quick {
@@ -138,7 +140,8 @@ func relaying(o options) ([]figure, error) {
 	}
 	defer r.stop()
 	sides := []func(){
-		r.send(r.weir.address, mails, "-d"), r.send(r.postfix.address, mails, "-d"), r.send(r.weir.address, mails), r.send(r.postfix.address, mails),
+		r.send(r.weir.address, mails, "-d"), r.send(r.postfix.address, mails, "-d"), r.send(r.weir.address, mails),
+		r.send(r.postfix.address, mails),
 	}
 	interleaved(1, sides...)
 	t := interleaved(rounds, sides...)
@@ -146,11 +149,13 @@ func relaying(o options) ([]figure, error) {
 		return nil, r.failed
 	}
 	rate := func(i int) float64 { return float64(mails) / t[i].Seconds() }
-	what := fmt.Sprintf("mails of %d bytes/s from smtp-source to smtp-sink, %d sessions, fsync before 250, throttle on, against Postfix", mailBytes, mailSessions)
+	what := fmt.Sprintf("mails of %d bytes/s from smtp-source to smtp-sink, %d sessions, fsync before 250, throttle "+
+		"on, against Postfix", mailBytes, mailSessions)
 	kept, single := rate(0)/rate(1), rate(2)/rate(3)
 	return []figure{
 		{what, "≥ 3 ×", fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)", kept, rate(0), rate(1)), kept >= 3},
-		{"for comparison, the same with a connection for each mail", "–", fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)", single, rate(2), rate(3)), true},
+		{"for comparison, the same with a connection for each mail", "–",
+			fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)", single, rate(2), rate(3)), true},
 	}, nil
 }
 
@@ -183,8 +188,11 @@ func loggedIn(o options) ([]figure, error) {
 	}
 	ratio := t[0].Seconds() / t[1].Seconds()
 	return []figure{
-		{fmt.Sprintf("the same work from %d users, each with AUTH PLAIN and %d mails in a session, against M1 in the same run", users, d.mails), "≥ 0.7 ×",
-			fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)", ratio, float64(mails)/t[1].Seconds(), float64(mails)/t[0].Seconds()), ratio >= 0.7},
-		{"for comparison, the first log-in of each, which takes an argon2id", "–", fmt.Sprintf("%.0f/s", float64(users)/first.Seconds()), true},
+		{fmt.Sprintf("the same work from %d users, each with AUTH PLAIN and %d mails in a session, against M1 in the "+
+			"same run", users, d.mails), "≥ 0.7 ×",
+			fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)", ratio, float64(mails)/t[1].Seconds(),
+				float64(mails)/t[0].Seconds()), ratio >= 0.7},
+		{"for comparison, the first log-in of each, which takes an argon2id", "–",
+			fmt.Sprintf("%.0f/s", float64(users)/first.Seconds()), true},
 	}, nil
 }

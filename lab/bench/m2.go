@@ -32,9 +32,9 @@ console: {listen: "off"}
 log: {level: error}
 `
 
-// killing is M2: weir is killed again and again while it takes and delivers mail. What it has acknowledged arrives, and what arrives twice
-// is in the audit log. Since a kill does not empty the page cache, a trace shows that nothing is acknowledged before it is on the disk, and
-// logs that end in the middle of something are opened.
+// killing is M2: weir is killed again and again while it takes and delivers mail. What it has acknowledged arrives, and
+// what arrives twice is in the audit log. Since a kill does not empty the page cache, a trace shows that nothing is
+// acknowledged before it is on the disk, and logs that end in the middle of something are opened.
 func killing(o options) ([]figure, error) {
 	kills, traced := 50, 40
 	if o.quick {
@@ -54,11 +54,14 @@ func killing(o options) ([]figure, error) {
 		return nil, err
 	}
 	figures := []figure{
-		{fmt.Sprintf("killed %d times under load: mails acknowledged and lost, of %d", kills, k.acknowledged), "0", fmt.Sprint(len(k.lost)), len(k.lost) == 0},
-		{fmt.Sprintf("… delivered twice without an entry in the audit log (%d with one, of %d entries)", k.explained, k.entries), "0",
+		{fmt.Sprintf("killed %d times under load: mails acknowledged and lost, of %d", kills, k.acknowledged), "0",
+			fmt.Sprint(len(k.lost)), len(k.lost) == 0},
+		{fmt.Sprintf("… delivered twice without an entry in the audit log (%d with one, of %d entries)", k.explained,
+			k.entries), "0",
 			fmt.Sprint(len(k.unexplained)), len(k.unexplained) == 0},
 		{"… that arrived damaged", "0", fmt.Sprint(len(k.damaged)), len(k.damaged) == 0},
-		{fmt.Sprintf("… logs torn, opened again, and found wanting, of %d", k.torn), "0", fmt.Sprint(len(k.wanting)), len(k.wanting) == 0},
+		{fmt.Sprintf("… logs torn, opened again, and found wanting, of %d", k.torn), "0", fmt.Sprint(len(k.wanting)),
+			len(k.wanting) == 0},
 	}
 	for _, what := range [][]string{k.lost, k.unexplained, k.damaged, k.wanting} {
 		for _, one := range what[:min(len(what), 10)] {
@@ -76,8 +79,10 @@ func killing(o options) ([]figure, error) {
 	for _, one := range early {
 		fmt.Fprintln(os.Stderr, "M2:", one)
 	}
-	return append(figures, figure{fmt.Sprintf("mails acknowledged before an fsync of what has them was complete, of %d (a trace of system calls; one in five in a file)", traced),
-		"0", fmt.Sprint(len(early)), len(early) == 0}), nil
+	return append(figures,
+		figure{fmt.Sprintf("mails acknowledged before an fsync of what has them was complete, of %d (a trace of "+
+			"system calls; one in five in a file)", traced),
+			"0", fmt.Sprint(len(early)), len(early) == 0}), nil
 }
 
 // killed is what came of kills.
@@ -91,7 +96,8 @@ type killed struct {
 	wanting            []string
 }
 
-// kill runs weir, lets a crowd send mail, and kills it in the middle, so many times. Then it waits until all mail is delivered.
+// kill runs weir, lets a crowd send mail, and kills it in the middle, so many times. Then it waits until all mail is
+// delivered.
 func kill(binary, folder string, times int) (*killed, error) {
 	k := &killed{}
 	data := filepath.Join(folder, "killed")
@@ -204,13 +210,16 @@ func (k *killed) judge(data string, people *crowd, end *end) error {
 		case again <= doubted[ids[0]]:
 			k.explained++
 		default:
-			k.unexplained = append(k.unexplained, fmt.Sprintf("%s arrived %d times, as %v; the audit log doubts it %d times", subject, len(ids), ids, doubted[ids[0]]))
+			k.unexplained = append(k.unexplained,
+				fmt.Sprintf("%s arrived %d times, as %v; the audit log doubts it %d times", subject, len(ids), ids,
+					doubted[ids[0]]))
 		}
 	}
 	return nil
 }
 
-// A crowd sends mail from several addresses of this machine, each of which is a user, and goes on whatever becomes of the server.
+// A crowd sends mail from several addresses of this machine, each of which is a user, and goes on whatever becomes of
+// the server.
 type crowd struct {
 	address string
 	sending sync.WaitGroup

@@ -17,8 +17,8 @@ import (
 	"weir/store/sqlite"
 )
 
-// tear copies a store that was left by a kill, spoils the end of its log, and opens it: as it would be after a power failure, when only a part
-// of what was last written has come to the disk. What was written before is there, whole.
+// tear copies a store that was left by a kill, spoils the end of its log, and opens it: as it would be after a power
+// failure, when only a part of what was last written has come to the disk. What was written before is there, whole.
 func (k *killed) tear(data, folder string, chance *rand.Rand) error {
 	log, err := os.ReadFile(filepath.Join(data, sqlite.File+"-wal"))
 	if err != nil {
@@ -36,8 +36,10 @@ func (k *killed) tear(data, folder string, chance *rand.Rand) error {
 	// Something follows that was begun and never finished: nothing is missing.
 	valid := validLog(log)
 	k.torn++
-	if there, problem := k.look(data, folder, append(slices.Clone(log[:valid]), noise[:chance.IntN(len(noise))]...), true); problem != nil || !maps.Equal(there, all) {
-		k.wanting = append(k.wanting, fmt.Sprintf("a log that goes on: %d mails instead of %d, %v", len(there), len(all), problem))
+	if there, problem := k.look(data, folder, append(slices.Clone(log[:valid]), noise[:chance.IntN(len(noise))]...),
+		true); problem != nil || !maps.Equal(there, all) {
+		k.wanting = append(k.wanting, fmt.Sprintf("a log that goes on: %d mails instead of %d, %v", len(there),
+			len(all), problem))
 	}
 	if valid/(24+4096) >= 4000 {
 		return nil // some of it may have been carried over, and would not have been had it not been safe
@@ -57,7 +59,8 @@ func (k *killed) tear(data, folder string, chance *rand.Rand) error {
 	return nil
 }
 
-// validLog is how much of a write-ahead log belongs to what it was last begun for; https://www.sqlite.org/fileformat2.html section 4.
+// validLog is how much of a write-ahead log belongs to what it was last begun for;
+// https://www.sqlite.org/fileformat2.html section 4.
 func validLog(log []byte) int {
 	const header, frame = 32, 24 + 4096
 	at := header
@@ -67,8 +70,8 @@ func validLog(log []byte) int {
 	return min(at, len(log))
 }
 
-// look opens a copy of a store with another log, and returns the mails in it. With files, those that are too long for the store must be there
-// too: an older log may name files that are gone since.
+// look opens a copy of a store with another log, and returns the mails in it. With files, those that are too long for
+// the store must be there too: an older log may name files that are gone since.
 func (k *killed) look(data, folder string, log []byte, files bool) (map[store.MailID]string, error) {
 	copied, err := os.MkdirTemp(folder, "torn")
 	if err != nil {
@@ -86,7 +89,8 @@ func (k *killed) look(data, folder string, log []byte, files bool) (map[store.Ma
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(data, sqlite.MailFolder)); err == nil {
-		if err := os.CopyFS(filepath.Join(copied, sqlite.MailFolder), os.DirFS(filepath.Join(data, sqlite.MailFolder))); err != nil {
+		if err := os.CopyFS(filepath.Join(copied, sqlite.MailFolder),
+			os.DirFS(filepath.Join(data, sqlite.MailFolder))); err != nil {
 			return nil, err
 		}
 	}

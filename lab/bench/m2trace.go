@@ -17,8 +17,9 @@ import (
 	"weir/store/sqlite"
 )
 
-// traceAcknowledged sends mails to a weir whose system calls are traced, and returns what was wrong with those that were acknowledged too
-// early: before the log that has the mail was synced, and where the text is in a file, before the file and its folder were.
+// traceAcknowledged sends mails to a weir whose system calls are traced, and returns what was wrong with those that
+// were acknowledged too early: before the log that has the mail was synced, and where the text is in a file, before the
+// file and its folder were.
 func traceAcknowledged(binary, folder string, mails int) (early []string, err error) {
 	strace, err := program("strace")
 	if err != nil {
@@ -35,7 +36,8 @@ func traceAcknowledged(binary, folder string, mails int) (early []string, err er
 	defer end.stop()
 	// -D lets weir be the child; -yy writes what descriptors stand for.
 	w, err := runWeir(data, fmt.Sprintf(killConfig, data, "127.0.0.1:0", end.address), os.Stderr,
-		strace, "-D", "-f", "-yy", "-s", "8192", "-e", "trace=write,pwrite64,fsync,fdatasync", "-e", "signal=none", "-o", file, binary)
+		strace, "-D", "-f", "-yy", "-s", "8192", "-e", "trace=write,pwrite64,fsync,fdatasync", "-e", "signal=none",
+		"-o", file, binary)
 	if err != nil {
 		if out, _ := os.ReadFile(file); len(out) == 0 {
 			return nil, errors.Join(errors.ErrUnsupported, err) // nobody may trace here
@@ -76,7 +78,8 @@ func traceAcknowledged(binary, folder string, mails int) (early []string, err er
 	}
 	from := 0 // after the mail before
 	for _, m := range all {
-		at := find(calls, from, len(calls), func(c *call) bool { return c.name == "write" && strings.Contains(c.args, "queued as "+m.id) })
+		at := find(calls, from, len(calls),
+			func(c *call) bool { return c.name == "write" && strings.Contains(c.args, "queued as "+m.id) })
 		if at < 0 || m.id == "" {
 			return nil, fmt.Errorf("%s was acknowledged, but the trace does not show it", m.subject)
 		}
@@ -94,7 +97,8 @@ func tooEarly(calls []call, acknowledged int, subject string, filed bool) string
 	// synced finds a sync that began after something and was complete before something else.
 	synced := func(after, before int, path *regexp.Regexp) *call {
 		i := find(calls, 0, len(calls), func(c *call) bool {
-			return strings.HasSuffix(c.name, "sync") && path.MatchString(c.args) && c.begun > after && c.done < before && c.result == "0"
+			return strings.HasSuffix(c.name, "sync") && path.MatchString(c.args) && c.begun > after &&
+				c.done < before && c.result == "0"
 		})
 		if i < 0 {
 			return nil

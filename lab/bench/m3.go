@@ -17,9 +17,9 @@ import (
 	"weir/store/sqlite"
 )
 
-// manyUsers is M3: the memory of a weir that knows a million mail users, with what the throttle remembers of each, while 10,000 of them log in
-// and send mail. The passwords of most are hashed with less work than weir would, or it would take all day; a few are not, since that is what
-// takes memory.
+// manyUsers is M3: the memory of a weir that knows a million mail users, with what the throttle remembers of each,
+// while 10,000 of them log in and send mail. The passwords of most are hashed with less work than weir would, or it
+// would take all day; a few are not, since that is what takes memory.
 func manyUsers(o options) ([]figure, error) {
 	known, active, dear := 1_000_000, 10_000, 20
 	if o.quick {
@@ -55,7 +55,8 @@ func manyUsers(o options) ([]figure, error) {
 	}
 	start := func() (*running, error) {
 		// Credit is back in no time: everybody is given the memory of somebody who has just sent a mail.
-		return runWeir(data, fmt.Sprintf(relayConfig, data, end.address, "rate: 100/s")+"log: {level: warn}\n", os.Stderr, binary)
+		return runWeir(data, fmt.Sprintf(relayConfig, data, end.address, "rate: 100/s")+"log: {level: warn}\n",
+			os.Stderr, binary)
 	}
 
 	// What is remembered of one who has sent a mail is what is remembered of everybody.
@@ -102,7 +103,8 @@ func manyUsers(o options) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []figure{{fmt.Sprintf("memory of a weir that knows %d mail users, while %d of them log in and send (the most that was resident)", known, active), "≤ 500 MB",
+	return []figure{{fmt.Sprintf("memory of a weir that knows %d mail users, while %d of them log in and send (the "+
+		"most that was resident)", known, active), "≤ 500 MB",
 		fmt.Sprintf("%d MB (%d MB at the start)", most>>10, before>>10), most <= 500<<10}}, nil
 }
 

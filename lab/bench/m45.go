@@ -15,23 +15,26 @@ import (
 	"weir/lab/simulate"
 )
 
-// virusTable is M4: how many mails of a virus pass, which writes to somebody new each time, and when it is stopped, in the worst of all phases of
-// the user's clock, whether a mail of his own has just spent the slack or not.
+// virusTable is M4: how many mails of a virus pass, which writes to somebody new each time, and when it is stopped, in
+// the worst of all phases of the user's clock, whether a mail of his own has just spent the slack or not.
 func virusTable(options) ([]figure, error) {
 	var figures []figure
 	for _, row := range simulate.VirusTable(simulate.DocumentParams()) {
 		worst := row.Ours.Worst
-		figures = append(figures, figure{fmt.Sprintf("virus of %.0f mails a minute, each to somebody new: passed / stopped after, in the worst phase", row.Rate),
-			fmt.Sprintf("≤ %d / ≤ %.1f s", row.ReferencePassed[1], row.ReferenceStopped[1]+60/row.Rate),
-			fmt.Sprintf("%d / %.1f s", worst.Passed, worst.StoppedAfter), row.Kept})
+		figures = append(figures,
+			figure{fmt.Sprintf("virus of %.0f mails a minute, each to somebody new: passed / stopped after, in the "+
+				"worst phase", row.Rate),
+				fmt.Sprintf("≤ %d / ≤ %.1f s", row.ReferencePassed[1], row.ReferenceStopped[1]+60/row.Rate),
+				fmt.Sprintf("%d / %.1f s", worst.Passed, worst.StoppedAfter), row.Kept})
 	}
 	return figures, nil
 }
 
-// mailLog is M5: what the throttle would have done to a real mail log, in the folder that WEIR_DATA names, and whether it does to one that is made
-// up what it always did.
+// mailLog is M5: what the throttle would have done to a real mail log, in the folder that WEIR_DATA names, and whether
+// it does to one that is made up what it always did.
 func mailLog(options) ([]figure, error) {
-	figures, err := realLog(filepath.Join(cmp.Or(os.Getenv("WEIR_DATA"), filepath.Join("..", "shared", "data")), "mail-eu.csv"))
+	figures, err := realLog(filepath.Join(cmp.Or(os.Getenv("WEIR_DATA"), filepath.Join("..", "shared", "data")),
+		"mail-eu.csv"))
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintln(os.Stderr, "M5: the real log is left out: it is not in the folder that WEIR_DATA names")
 	} else if err != nil {
@@ -43,7 +46,9 @@ func mailLog(options) ([]figure, error) {
 		same = "others"
 		fmt.Fprintf(os.Stderr, "M5: %s", out)
 	}
-	return append(figures, figure{"a mail log that is made up: mails delayed, stops and delays against those written down", "the same", same, err == nil}), nil
+	return append(figures,
+		figure{"a mail log that is made up: mails delayed, stops and delays against those written down", "the same",
+			same, err == nil}), nil
 }
 
 // realLog holds a log against the throttle, as weir simulate mail does.
@@ -57,7 +62,8 @@ func realLog(path string) (figures []figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := simulate.NewReplay(simulate.ReplayOptions{Params: simulate.DocumentParams(), Sweeps: []simulate.SweepSpec{sweep}})
+	r, err := simulate.NewReplay(simulate.ReplayOptions{Params: simulate.DocumentParams(),
+		Sweeps: []simulate.SweepSpec{sweep}})
 	if err != nil {
 		return nil, err
 	}
@@ -75,9 +81,12 @@ func realLog(path string) (figures []figure, err error) {
 		stops   int
 	}{{4.80, 39}, {2.96, 38}, {1.69, 36}} {
 		got := r.Study().Sweeps[0].Points[i]
-		figures = append(figures, figure{fmt.Sprintf("real mail log, %d mails, working set %s: mails delayed, stops", got.Mails, got.Value),
-			fmt.Sprintf("%.2f %% ± 0.1, %d ± 1", want.delayed, want.stops), fmt.Sprintf("%.2f %%, %d", 100*got.DelayedShare, got.Stops),
-			math.Abs(100*got.DelayedShare-want.delayed) <= 0.1 && got.Stops >= want.stops-1 && got.Stops <= want.stops+1})
+		figures = append(figures,
+			figure{fmt.Sprintf("real mail log, %d mails, working set %s: mails delayed, stops", got.Mails, got.Value),
+				fmt.Sprintf("%.2f %% ± 0.1, %d ± 1", want.delayed, want.stops),
+				fmt.Sprintf("%.2f %%, %d", 100*got.DelayedShare, got.Stops),
+				math.Abs(100*got.DelayedShare-want.delayed) <= 0.1 && got.Stops >= want.stops-1 &&
+					got.Stops <= want.stops+1})
 	}
 	return figures, nil
 }

@@ -34,12 +34,13 @@ const (
 	policyUsers       = 1000
 )
 
-// policyService is M6: requests of Postfix' policy protocol that are answered, against postfwd with a rule that counts recipients per user.
-// Both are asked the same by the same client over TCP, about mails to one recipient each: RCPT, DATA, END-OF-MESSAGE. Both decide once per
-// mail: postfwd counts in memory at END-OF-MESSAGE, weir at DATA in its store, which is safe on disk before the answer. weir runs in this
-// process, with the real spool and store.
+// policyService is M6: requests of Postfix' policy protocol that are answered, against postfwd with a rule that counts
+// recipients per user. Both are asked the same by the same client over TCP, about mails to one recipient each: RCPT,
+// DATA, END-OF-MESSAGE. Both decide once per mail: postfwd counts in memory at END-OF-MESSAGE, weir at DATA in its
+// store, which is safe on disk before the answer. weir runs in this process, with the real spool and store.
 func policyService(o options) ([]figure, error) {
-	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // what was started is stopped first
+	// what was started is stopped first
+	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer release()
 	folder, err := os.MkdirTemp("", "weir-bench")
 	if err != nil {
@@ -67,7 +68,8 @@ func policyService(o options) ([]figure, error) {
 		stages       []string
 		least        float64
 	}{
-		{"a whole mail: RCPT, DATA, END-OF-MESSAGE, one of which decides", "≥ 10 ×", []string{"RCPT", "DATA", "END-OF-MESSAGE"}, 10},
+		{"a whole mail: RCPT, DATA, END-OF-MESSAGE, one of which decides", "≥ 10 ×",
+			[]string{"RCPT", "DATA", "END-OF-MESSAGE"}, 10},
 		{"for comparison, RCPT alone: nobody decides", "–", []string{"RCPT"}, 0},
 		{"for comparison, END-OF-MESSAGE alone: each one decides", "–", []string{"END-OF-MESSAGE"}, 0},
 	} {
@@ -84,7 +86,8 @@ func policyService(o options) ([]figure, error) {
 		rate := func(mails int, d time.Duration) float64 { return float64(mails*len(c.stages)) / d.Seconds() }
 		theirs, we := rate(few, times[0]), rate(mails, times[1])
 		figures = append(figures, figure{
-			what: fmt.Sprintf("policy service, %d connections, %d users, %s: requests/s against postfwd", policyConnections, policyUsers, c.what), target: c.target,
+			what: fmt.Sprintf("policy service, %d connections, %d users, %s: requests/s against postfwd",
+				policyConnections, policyUsers, c.what), target: c.target,
 			got: fmt.Sprintf("%.1f × (%.0f/s against %.0f/s)", we/theirs, we, theirs), met: we/theirs >= c.least,
 		})
 	}
@@ -173,14 +176,16 @@ func startPolicy(ctx context.Context, folder string) (addr string, stop func(), 
 	if err != nil {
 		return "", nil, err
 	}
-	hop, err := nexthop.New(nexthop.Options{Servers: []string{"127.0.0.1:25"}}, nexthop.Env{}) // nothing is ever delivered
+	// nothing is ever delivered
+	hop, err := nexthop.New(nexthop.Options{Servers: []string{"127.0.0.1:25"}}, nexthop.Env{})
 	if err != nil {
 		return "", nil, err
 	}
 	secret := bytes.Repeat([]byte{7}, 32)
 	s, err := spool.New(spool.Options{Store: kept.Mail(), Secret: secret, Signer: notice.NewSigner(secret)})
 	if err == nil {
-		err = s.Configure([]spool.Gate{{Name: "postfix", Throttle: "outbreak", Mail: &outbreak.Options{}, Carrier: hop}})
+		err = s.Configure([]spool.Gate{{Name: "postfix", Throttle: "outbreak", Mail: &outbreak.Options{},
+			Carrier: hop}})
 	}
 	if err == nil {
 		err = s.Start(ctx)
@@ -188,7 +193,8 @@ func startPolicy(ctx context.Context, folder string) (addr string, stop func(), 
 	if err != nil {
 		return "", nil, errors.Join(err, kept.Close())
 	}
-	g, err := postfixgate.New(postfixgate.Options{Listen: "127.0.0.1:0", Throttles: []string{"outbreak"}}, postfixgate.Parts{}, postfixgate.Env{Name: "postfix", Spool: s})
+	g, err := postfixgate.New(postfixgate.Options{Listen: "127.0.0.1:0", Throttles: []string{"outbreak"}},
+		postfixgate.Parts{}, postfixgate.Env{Name: "postfix", Spool: s})
 	if err == nil {
 		err = g.Listen()
 	}
@@ -224,8 +230,10 @@ func startPostfwd(ctx context.Context, folder string) (addr string, stop func(),
 	_ = free.Close()
 	_, port, _ := net.SplitHostPort(addr)
 	servers := strconv.Itoa(policyConnections + 5)
-	out, err := exec.CommandContext(ctx, program, "--daemon", "--file", rules, "--interface", "127.0.0.1", "--port", port, "--user", "nobody", "--group", "nogroup",
-		"--pidfile", pidFile, "--cache_socket", "unix::"+filepath.Join(folder, "cache"), "--nodns", "--no-rulelog", "--min_servers", servers,
+	out, err := exec.CommandContext(ctx, program, "--daemon", "--file", rules, "--interface", "127.0.0.1", "--port",
+		port, "--user", "nobody", "--group", "nogroup",
+		"--pidfile", pidFile, "--cache_socket", "unix::"+filepath.Join(folder, "cache"), "--nodns", "--no-rulelog",
+		"--min_servers", servers,
 		"--max_spare_servers", servers).CombinedOutput()
 	if err != nil {
 		return "", nil, fmt.Errorf("postfwd: %w: %s", err, out)

@@ -26,7 +26,8 @@ func signedText(subject string, n int, chance *rand.Rand) []byte {
 		fmt.Fprintf(&body, "%064x\r\n", chance.Uint64())
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "From: <ann@example.com>\r\nSubject: %s\r\nX-Sum: %08x\r\n\r\n%s.\r\n", subject, crc32.ChecksumIEEE(body.Bytes()), body.Bytes())
+	fmt.Fprintf(&b, "From: <ann@example.com>\r\nSubject: %s\r\nX-Sum: %08x\r\n\r\n%s.\r\n", subject,
+		crc32.ChecksumIEEE(body.Bytes()), body.Bytes())
 	return b.Bytes()
 }
 
@@ -45,7 +46,8 @@ func whole(text []byte) (subject string, is bool) {
 	return subject, sum == fmt.Sprintf("%08x", crc32.ChecksumIEEE(body))
 }
 
-// An end is where mails arrive. It notes what it takes before it says so, and lets whoever waits for the answer wait a little.
+// An end is where mails arrive. It notes what it takes before it says so, and lets whoever waits for the answer wait a
+// little.
 type end struct {
 	address string
 	server  *smtp.Server

@@ -23,8 +23,8 @@ const benchPassword = "correct horse"
 
 func userName(n int) string { return fmt.Sprintf("user%06d", n) }
 
-// addUsers makes users in a store that nobody has open, with the passwords as they are stored. state, where it is not nil, is what the throttle
-// remembers of each.
+// addUsers makes users in a store that nobody has open, with the passwords as they are stored. state, where it is not
+// nil, is what the throttle remembers of each.
 func addUsers(folder string, n int, passwords func(int) string, state []byte) (err error) {
 	ctx := context.Background()
 	s, err := sqlite.Open(ctx, sqlite.Options{Folder: folder})
@@ -37,8 +37,9 @@ func addUsers(folder string, n int, passwords func(int) string, state []byte) (e
 		err := s.Mail().Update(ctx, func(tx store.MailTx) error {
 			for i := at; i < min(at+batch, n); i++ {
 				name := userName(i)
-				err := tx.PutUser(store.User{Name: name, Password: passwords(i), Contact: name + "@example.com", Senders: []string{name + "@example.com"},
-					Made: when, Changed: when})
+				err := tx.PutUser(store.User{Name: name, Password: passwords(i), Contact: name + "@example.com",
+					Senders: []string{name + "@example.com"},
+					Made:    when, Changed: when})
 				if err == nil && state != nil {
 					err = tx.Remember(store.Memory{Throttle: "outgoing", User: name, State: state})
 				}
@@ -111,10 +112,12 @@ func (d *driver) session(n int, text []byte) error {
 	return c.say("221", "QUIT\r\n")
 }
 
-// mailText is the text of a mail, up to and with its final dot, of so many bytes as smtp-source counts them: without the header.
+// mailText is the text of a mail, up to and with its final dot, of so many bytes as smtp-source counts them: without
+// the header.
 func mailText(n int) []byte {
 	var b bytes.Buffer
-	b.WriteString("From: <ann@example.com>\r\nTo: <bob@example.org>\r\nSubject: test\r\nDate: Mon, 02 Mar 2026 12:00:00 +0000\r\nMessage-Id: <1@example.com>\r\n\r\n")
+	b.WriteString("From: <ann@example.com>\r\nTo: <bob@example.org>\r\nSubject: test\r\nDate: Mon, 02 Mar 2026 " +
+		"12:00:00 +0000\r\nMessage-Id: <1@example.com>\r\n\r\n")
 	line := strings.Repeat("X", 78) + "\r\n"
 	for ; n > 0; n -= len(line) {
 		b.WriteString(line[max(0, len(line)-n):])

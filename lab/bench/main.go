@@ -1,6 +1,7 @@
 //go:build linux
 
-// Command bench measures weir beside its peers, in the same run and interleaved, and holds the ratios against their targets.
+// Command bench measures weir beside its peers, in the same run and interleaved, and holds the ratios against their
+// targets.
 //
 //	go run ./lab/bench            the whole table
 //	go run ./lab/bench -quick     everything once, to see that it works; the figures mean little
@@ -79,7 +80,8 @@ var rows = []row{
 func main() {
 	quick := flag.Bool("quick", false, "run everything once and briefly; the figures mean little")
 	only := flag.String("only", "", "rows to run, as in Q1,Q3")
-	write := flag.Bool("write", false, "write the table to lab/bench/RESULTS.md, and points for plots to lab/bench/*.csv; with -only, the points alone")
+	write := flag.Bool("write", false,
+		"write the table to lab/bench/RESULTS.md, and points for plots to lab/bench/*.csv; with -only, the points alone")
 	flag.Parse()
 	if err := run(options{quick: *quick, write: *write}, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -135,7 +137,8 @@ func yes(met bool) string {
 
 const resultsHead = `# Results
 
-Made by ` + "`go run ./lab/bench -write`" + ` on %s. Each comparison runs both sides in the same process or on the same machine,
+Made by ` + "`go run ./lab/bench -write`" +
+	` on %s. Each comparison runs both sides in the same process or on the same machine,
 interleaved, and gives the ratio of the medians over the rounds; only ratios are worth comparing between machines.
 
 | # | measure | target | figure | met |

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// interleaved runs several sides in turns, so that what else the machine does hits all of them, and returns the median time of
-// each.
+// interleaved runs several sides in turns, so that what else the machine does hits all of them, and returns the median
+// time of each.
 func interleaved(rounds int, sides ...func()) []time.Duration {
 	times := make([][]time.Duration, len(sides))
 	for range rounds {
@@ -33,9 +33,9 @@ func interleaved(rounds int, sides ...func()) []time.Duration {
 	return medians
 }
 
-// undisturbed is interleaved for what a neighbour on the other core would slow down: a round counts only when everybody else together
-// had less than a twentieth of the machine. When there are not enough of these within two minutes, all rounds count, and busy says
-// so.
+// undisturbed is interleaved for what a neighbour on the other core would slow down: a round counts only when everybody
+// else together had less than a twentieth of the machine. When there are not enough of these within two minutes, all
+// rounds count, and busy says so.
 func undisturbed(rounds int, sides ...func()) (medians []time.Duration, busy string) {
 	good, all := make([][]time.Duration, len(sides)), make([][]time.Duration, len(sides))
 	for end := time.Now().Add(2 * time.Minute); len(good[0]) < rounds; {
@@ -102,7 +102,8 @@ func machine() string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s, %d cores, %s, %s/%s", model, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s, %d cores, %s, %s/%s", model, runtime.NumCPU(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 }
 
 // residentKB is the memory that a process has in use.

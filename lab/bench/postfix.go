@@ -31,7 +31,8 @@ type postfix struct {
 	ended   chan struct{}
 }
 
-// keepPostfix starts Postfix and stops it when its input ends, which is when nobody needs it any more, whatever became of who did.
+// keepPostfix starts Postfix and stops it when its input ends, which is when nobody needs it any more, whatever became
+// of who did.
 const keepPostfix = `
 trap '' INT HUP TERM
 postfix -c "$1/etc" start </dev/null || exit 1
@@ -75,7 +76,8 @@ func startPostfix(folder, sink string, sessions int) (*postfix, error) {
 			return nil, err
 		}
 		var b bytes.Buffer
-		if err := errors.Join(t.Execute(&b, knows), os.WriteFile(filepath.Join(folder, "etc", name), b.Bytes(), 0o644)); err != nil {
+		if err := errors.Join(t.Execute(&b, knows),
+			os.WriteFile(filepath.Join(folder, "etc", name), b.Bytes(), 0o644)); err != nil {
 			return nil, err
 		}
 	}

@@ -56,7 +56,8 @@ func runWeir(folder, config string, log io.Writer, command ...string) (*running,
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	r := &running{process: cmd.Process, exited: make(chan struct{}), control: console.NewClient(filepath.Join(folder, "weir.sock"))}
+	r := &running{process: cmd.Process, exited: make(chan struct{}),
+		control: console.NewClient(filepath.Join(folder, "weir.sock"))}
 	go func() {
 		cmd.Wait()
 		close(r.exited)

@@ -17,9 +17,9 @@ import (
 	"weir/throttle/quota"
 )
 
-// decisions is Q1: one decision of an account among 100,000 under one requests policy, against a golang.org/x/time/rate limiter
-// for each key in a map of 256 shards. Both are given the time, and the same keys in the same order. The upstream accepts every
-// account, as it does those of customers.
+// decisions is Q1: one decision of an account among 100,000 under one requests policy, against a golang.org/x/time/rate
+// limiter for each key in a map of 256 shards. Both are given the time, and the same keys in the same order. The
+// upstream accepts every account, as it does those of customers.
 func decisions(o options) ([]figure, error) {
 	const keys = 100_000
 	rounds, n := 41, 400_000
@@ -72,10 +72,12 @@ func decisions(o options) ([]figure, error) {
 		ratio := float64(times[i+1]) / float64(times[0])
 		allocs := allocations(sides[i+1]) / uint64(n)
 		figures = append(figures, figure{
-			what:   fmt.Sprintf("quota, one decision and its settlement, %d accounts, window %s, against x/time/rate in 256 shards", keys, w),
+			what: fmt.Sprintf("quota, one decision and its settlement, %d accounts, window %s, against x/time/rate "+
+				"in 256 shards", keys, w),
 			target: "≤ 0.9 × its time, 0 allocations",
-			got:    fmt.Sprintf("%.2f × (%d ns against %d ns), %d allocations", ratio, times[i+1].Nanoseconds()/int64(n), times[0].Nanoseconds()/int64(n), allocs),
-			met:    ratio <= 0.9 && allocs == 0,
+			got: fmt.Sprintf("%.2f × (%d ns against %d ns), %d allocations", ratio,
+				times[i+1].Nanoseconds()/int64(n), times[0].Nanoseconds()/int64(n), allocs),
+			met: ratio <= 0.9 && allocs == 0,
 		})
 	}
 	return figures, failed

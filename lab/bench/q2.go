@@ -27,11 +27,12 @@ import (
 	"weir/lab/peers"
 )
 
-// proxied is Q2: how many requests a second go through a proxy with one limit, and how many it refuses, with small bodies over 64
-// connections. weir serve, nginx with limit_req and proxy_pass, and net/http/httputil's ReverseProxy, which knows no limits, stand in front
-// of the same service and are asked in turns by the same client, wrk.
+// proxied is Q2: how many requests a second go through a proxy with one limit, and how many it refuses, with small
+// bodies over 64 connections. weir serve, nginx with limit_req and proxy_pass, and net/http/httputil's ReverseProxy,
+// which knows no limits, stand in front of the same service and are asked in turns by the same client, wrk.
 func proxied(o options) (_ []figure, err error) {
-	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // what was started is stopped first
+	// what was started is stopped first
+	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer release()
 	wrk, err := program("wrk")
 	if err != nil {
@@ -105,7 +106,8 @@ func proxied(o options) (_ []figure, err error) {
 			got: fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)", ratio, median[ours], median[theirs])}
 	}
 	return []figure{
-		compare("proxied requests/s with one policy, 64 connections, small bodies, against nginx limit_req + proxy_pass (2 workers)", 2, 0, 0.5),
+		compare("proxied requests/s with one policy, 64 connections, small bodies, against nginx limit_req + "+
+			"proxy_pass (2 workers)", 2, 0, 0.5),
 		compare("… against httputil.ReverseProxy without limits", 2, 1, 1.5),
 		compare("refused requests/s against nginx limit_req", 4, 3, 0.5),
 	}, nil
@@ -124,10 +126,11 @@ console: {listen: "off"}
 log: {access: "off"}
 `
 
-// askMany asks for something over and over, over 64 connections, and returns how many answers came a second. All of them, or but a
-// few of them, must be refusals.
+// askMany asks for something over and over, over 64 connections, and returns how many answers came a second. All of
+// them, or but a few of them, must be refusals.
 func askMany(ctx context.Context, wrk, url string, d time.Duration, refused bool) (float64, error) {
-	out, err := exec.CommandContext(ctx, wrk, "-t1", "-c64", "-d"+strconv.Itoa(int(d.Seconds()))+"s", "-H", "X-Api-Key: acme", url).CombinedOutput()
+	out, err := exec.CommandContext(ctx, wrk, "-t1", "-c64", "-d"+strconv.Itoa(int(d.Seconds()))+"s", "-H",
+		"X-Api-Key: acme", url).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("wrk: %w: %s", err, out)
 	}
@@ -165,7 +168,8 @@ func startNginx(folder, name, text, service string) (address string, stop func()
 		return "", nil, err
 	}
 	var config bytes.Buffer
-	if err := template.Must(template.New(name).Parse(text)).Execute(&config, map[string]string{"Folder": folder, "Listen": address, "Service": service}); err != nil {
+	if err := template.Must(template.New(name).Parse(text)).Execute(&config,
+		map[string]string{"Folder": folder, "Listen": address, "Service": service}); err != nil {
 		return "", nil, err
 	}
 	file := filepath.Join(folder, name+".conf")
@@ -206,7 +210,8 @@ func startNginx(folder, name, text, service string) (address string, stop func()
 	return "", nil, errors.New("nginx does not listen")
 }
 
-// startReverseProxy runs httputil's proxy in this process, which has nothing else to do, with as many idle connections as it can use.
+// startReverseProxy runs httputil's proxy in this process, which has nothing else to do, with as many idle connections
+// as it can use.
 func startReverseProxy(service string) (address string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// heldRequests is Q3: what a request costs in memory while it waits, and whether those who waited reach the upstream in order.
-// It runs the real binary: the quota of one period is used up, then as many requests again wait, leave, and wait again, and go in
-// the next period.
+// heldRequests is Q3: what a request costs in memory while it waits, and whether those who waited reach the upstream in
+// order. It runs the real binary: the quota of one period is used up, then as many requests again wait, leave, and wait
+// again, and go in the next period.
 func heldRequests(o options) (_ []figure, err error) {
 	n, period := 10_000, 40*time.Second
 	if o.quick {
@@ -67,8 +67,8 @@ log: {access: "off"}
 		return nil, err
 	}
 
-	// The memory first, without asking for the length of the line all the time: answering would cost memory too. The second time
-	// counts: in a process that has just begun, much of what is allocated has never been touched.
+	// The memory first, without asking for the length of the line all the time: answering would cost memory too. The
+	// second time counts: in a process that has just begun, much of what is allocated has never been touched.
 	var held int64
 	calls := make([]net.Conn, n)
 	for range 2 {
@@ -121,8 +121,10 @@ log: {access: "off"}
 		return nil, err
 	}
 	return []figure{
-		{fmt.Sprintf("memory of a held HTTP/1.1 request, %d held (resident size of weir serve)", n), "≤ 24 KB", fmt.Sprintf("%.1f KB", each), each <= 24},
-		{fmt.Sprintf("… that reached the upstream ahead of one that was in line before it, of %d", n), "0", strconv.Itoa(inversions), inversions == 0},
+		{fmt.Sprintf("memory of a held HTTP/1.1 request, %d held (resident size of weir serve)", n), "≤ 24 KB",
+			fmt.Sprintf("%.1f KB", each), each <= 24},
+		{fmt.Sprintf("… that reached the upstream ahead of one that was in line before it, of %d", n), "0",
+			strconv.Itoa(inversions), inversions == 0},
 	}, nil
 }
 
@@ -132,7 +134,9 @@ func (r *running) get(path string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: bench\r\nUser-Agent: weir-bench\r\nAccept: */*\r\nX-Api-Key: acme\r\n\r\n", path)
+	_,
+		err = fmt.Fprintf(c,
+		"GET %s HTTP/1.1\r\nHost: bench\r\nUser-Agent: weir-bench\r\nAccept: */*\r\nX-Api-Key: acme\r\n\r\n", path)
 	return c, err
 }
 

@@ -33,8 +33,9 @@ rls:
 console: {listen: "off"}
 `
 
-// envoyService is Q8: questions of Envoy's rate limit service that are answered, against envoyproxy/ratelimit with a Redis of its own on the same
-// machine. Both read the same configuration, and are asked the same by the same client in turns: one descriptor that matches a rule, and goes on.
+// envoyService is Q8: questions of Envoy's rate limit service that are answered, against envoyproxy/ratelimit with a
+// Redis of its own on the same machine. Both read the same configuration, and are asked the same by the same client in
+// turns: one descriptor that matches a rule, and goes on.
 func envoyService(o options) (_ []figure, err error) {
 	rounds, each := 9, 1500*time.Millisecond
 	if o.quick {
@@ -46,7 +47,8 @@ func envoyService(o options) (_ []figure, err error) {
 	}
 	defer os.RemoveAll(folder)
 	rules := filepath.Join(folder, "ratelimit", "config", "edge.yaml")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(rules), 0o700), os.WriteFile(rules, []byte(peers.Ratelimit), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(rules), 0o700),
+		os.WriteFile(rules, []byte(peers.Ratelimit), 0o600)); err != nil {
 		return nil, err
 	}
 	peer, err := startRatelimit(folder)
@@ -84,10 +86,15 @@ func envoyService(o options) (_ []figure, err error) {
 			return nil, err
 		}
 		rate, late := we.rate/they.rate, we.p99/they.p99
-		what := fmt.Sprintf("Envoy's rate limit service, %d connections, %d keys, %s, against envoyproxy/ratelimit with Redis: ", envoyConnections, envoyKeys, c.how)
+		what := fmt.Sprintf("Envoy's rate limit service, %d connections, %d keys, %s, against envoyproxy/ratelimit "+
+			"with Redis: ", envoyConnections, envoyKeys, c.how)
 		figures = append(figures,
-			figure{what + "requests/s", c.targets[0], fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)%s", rate, we.rate, they.rate, busy), rate >= 3 || c.streams > 1},
-			figure{what + "p99", c.targets[1], fmt.Sprintf("%.2f × (%.2f ms against %.2f ms)%s", late, we.p99, they.p99, busy), late <= 1.0/3 || c.streams > 1})
+			figure{what + "requests/s", c.targets[0],
+				fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)%s", rate, we.rate, they.rate, busy), rate >= 3 ||
+					c.streams > 1},
+			figure{what + "p99", c.targets[1],
+				fmt.Sprintf("%.2f × (%.2f ms against %.2f ms)%s", late, we.p99, they.p99, busy), late <= 1.0/3 ||
+					c.streams > 1})
 	}
 	return figures, nil
 }
@@ -95,9 +102,11 @@ func envoyService(o options) (_ []figure, err error) {
 // An asking is what came of a round: requests/s, and how long the slowest of a hundred took, in milliseconds.
 type asking struct{ rate, p99 float64 }
 
-// askInTurns returns the medians of both sides. A round counts only when all but the processes that take part had less than a twentieth of the
-// machine: who is slowest is else decided by others. When there are not enough of these within a minute, all rounds count, and busy says so.
-func askInTurns(sides [2]*askers, rounds int, each time.Duration, pids []int) (we, they asking, busy string, err error) {
+// askInTurns returns the medians of both sides. A round counts only when all but the processes that take part had less
+// than a twentieth of the machine: who is slowest is else decided by others. When there are not enough of these within
+// a minute, all rounds count, and busy says so.
+func askInTurns(sides [2]*askers, rounds int, each time.Duration, pids []int) (we, they asking, busy string,
+	err error) {
 	var good, all [2][]asking
 	for end := time.Now().Add(time.Minute); len(good[0]) < rounds; {
 		start, others := time.Now(), busyTime()-timeOf(pids)
@@ -129,7 +138,8 @@ func askInTurns(sides [2]*askers, rounds int, each time.Duration, pids []int) (w
 		return x[len(x)/2]
 	}
 	medians := func(of []asking) asking {
-		return asking{median(of, func(a asking) float64 { return a.rate }), median(of, func(a asking) float64 { return a.p99 })}
+		return asking{median(of, func(a asking) float64 { return a.rate }),
+			median(of, func(a asking) float64 { return a.p99 })}
 	}
 	return medians(good[0]), medians(good[1]), busy, nil
 }
@@ -229,7 +239,8 @@ func startRatelimit(folder string) (_ *ratelimit, err error) {
 	defer log.Close()
 	cmd := exec.Command(service)
 	cmd.Stderr = log
-	cmd.Env = append(append(os.Environ(), strings.Fields(peers.RatelimitEnv)...), "REDIS_URL="+socket, "RUNTIME_ROOT="+folder, "GRPC_PORT="+ports[0],
+	cmd.Env = append(append(os.Environ(), strings.Fields(peers.RatelimitEnv)...), "REDIS_URL="+socket,
+		"RUNTIME_ROOT="+folder, "GRPC_PORT="+ports[0],
 		"PORT="+ports[1], "DEBUG_PORT="+ports[2])
 	if err := r.start(cmd); err != nil {
 		return nil, err

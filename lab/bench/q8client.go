@@ -21,8 +21,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// askers ask a rate limit service as Envoys do, over several connections of HTTP/2 at once. They share the machine with whom they measure, so they
-// cost as little as can be: one thread, messages and headers that were encoded before, and frames that are read where they stand.
+// askers ask a rate limit service as Envoys do, over several connections of HTTP/2 at once. They share the machine with
+// whom they measure, so they cost as little as can be: one thread, messages and headers that were encoded before, and
+// frames that are read where they stand.
 type askers struct {
 	poll     int
 	conns    []*asker
@@ -65,7 +66,8 @@ func dialEnvoy(address string, connections, streams, keys int) (_ *askers, err e
 	first, later := envoyHeaders(address)
 	for i := range keys {
 		message, err := proto.Marshal(&rls.RateLimitRequest{Domain: "edge", Descriptors: []*common.RateLimitDescriptor{{
-			Entries: []*common.RateLimitDescriptor_Entry{{Key: "remote_address", Value: fmt.Sprintf("10.0.%d.%d", i>>8, i&255)}}}}})
+			Entries: []*common.RateLimitDescriptor_Entry{{Key: "remote_address",
+				Value: fmt.Sprintf("10.0.%d.%d", i>>8, i&255)}}}}})
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +79,8 @@ func dialEnvoy(address string, connections, streams, keys int) (_ *askers, err e
 			return nil, err
 		}
 		a.conns = append(a.conns, c)
-		if err := unix.EpollCtl(a.poll, unix.EPOLL_CTL_ADD, c.fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(len(a.conns) - 1)}); err != nil {
+		if err := unix.EpollCtl(a.poll, unix.EPOLL_CTL_ADD, c.fd,
+			&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(len(a.conns) - 1)}); err != nil {
 			return nil, err
 		}
 		// The first headers of a connection fill the table that all others refer to.
@@ -95,7 +98,8 @@ func envoyHeaders(address string) (first, later []byte) {
 	e := hpack.NewEncoder(&block)
 	encode := func() []byte {
 		block.Reset()
-		for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", rls.RateLimitService_ShouldRateLimit_FullMethodName},
+		for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"},
+			{":path", rls.RateLimitService_ShouldRateLimit_FullMethodName},
 			{":authority", address}, {"te", "trailers"}, {"content-type", "application/grpc"}} {
 			_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
 		}
@@ -150,7 +154,8 @@ func dialAsker(address string) (*asker, error) {
 	var hello bytes.Buffer
 	hello.WriteString(http2.ClientPreface)
 	f := http2.NewFramer(&hello, nil)
-	_ = f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20}, http2.Setting{ID: http2.SettingEnablePush, Val: 0})
+	_ = f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20},
+		http2.Setting{ID: http2.SettingEnablePush, Val: 0})
 	_ = f.WriteWindowUpdate(0, math.MaxInt32-65535)
 	c.out = append(c.out, hello.Bytes()...)
 	return c, nil
@@ -163,7 +168,8 @@ func (a *askers) close() {
 	_ = unix.Close(a.poll)
 }
 
-// run asks for a time, and returns how many requests were answered in a second, and how long the slowest of a hundred took.
+// run asks for a time, and returns how many requests were answered in a second, and how long the slowest of a hundred
+// took.
 func (a *askers) run(d time.Duration) (rate float64, p99 time.Duration, err error) {
 	a.late = a.late[:0]
 	start := time.Now()
@@ -282,7 +288,8 @@ func (a *askers) read(c *asker, now time.Time, again bool) error {
 	for len(b) >= frameHead && len(b) >= frameHead+frameSize(b) {
 		frame := b[:frameHead+frameSize(b)]
 		b = b[len(frame):]
-		kind, flags, stream, payload := http2.FrameType(frame[3]), http2.Flags(frame[4]), binary.BigEndian.Uint32(frame[5:]), frame[frameHead:]
+		kind, flags, stream, payload := http2.FrameType(frame[3]), http2.Flags(frame[4]),
+			binary.BigEndian.Uint32(frame[5:]), frame[frameHead:]
 		switch {
 		case kind == http2.FrameData:
 			i, err := c.find(stream)
@@ -319,9 +326,11 @@ func (a *askers) read(c *asker, now time.Time, again bool) error {
 	return nil
 }
 
-// check wants an answer to be OK. The first ones are read in full, of the others what they begin with: overall_code, which is 1.
+// check wants an answer to be OK. The first ones are read in full, of the others what they begin with: overall_code,
+// which is 1.
 func (a *askers) check(payload []byte) error {
-	if len(payload) < messageHead+2 || payload[0] != 0 || !bytes.HasPrefix(payload[messageHead:], []byte{0x08, byte(rls.RateLimitResponse_OK)}) {
+	if len(payload) < messageHead+2 || payload[0] != 0 ||
+		!bytes.HasPrefix(payload[messageHead:], []byte{0x08, byte(rls.RateLimitResponse_OK)}) {
 		return fmt.Errorf("the service answers %x", payload)
 	}
 	if a.checked == len(a.requests) {
@@ -332,7 +341,8 @@ func (a *askers) check(payload []byte) error {
 	if err := proto.Unmarshal(payload[messageHead:], &answer); err != nil {
 		return err
 	}
-	if s := answer.Statuses; len(s) != 1 || s[0].CurrentLimit.GetRequestsPerUnit() != 1_000_000 || s[0].LimitRemaining == 0 || s[0].LimitRemaining >= 1_000_000 {
+	if s := answer.Statuses; len(s) != 1 || s[0].CurrentLimit.GetRequestsPerUnit() != 1_000_000 ||
+		s[0].LimitRemaining == 0 || s[0].LimitRemaining >= 1_000_000 {
 		return fmt.Errorf("the service answers %v", &answer)
 	}
 	return nil

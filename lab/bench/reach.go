@@ -51,8 +51,10 @@ func sketchSize(options) (figures []figure, err error) {
 			return nil, err
 		}
 		limit := []int{128, 4096, 4096}[i]
-		figures = append(figures, figure{fmt.Sprintf("a user with %d recipients: bytes of the sketch in memory, of all that is stored", n),
-			fmt.Sprintf("≤ %d", limit), fmt.Sprintf("%d, %d", sketch.Bytes(), len(stored)), sketch.Bytes() <= limit && len(stored) <= limit})
+		figures = append(figures,
+			figure{fmt.Sprintf("a user with %d recipients: bytes of the sketch in memory, of all that is stored", n),
+				fmt.Sprintf("≤ %d", limit), fmt.Sprintf("%d, %d", sketch.Bytes(), len(stored)),
+				sketch.Bytes() <= limit && len(stored) <= limit})
 		if n < 1000 { // the target is a share of what is many
 			continue
 		}
@@ -74,8 +76,10 @@ func sketchSize(options) (figures []figure, err error) {
 			lost += with.Judge(contacts(true), nil, when, []uint64{key}, nil).New
 		}
 		share := float64(wrong) / float64(tries)
-		figures = append(figures, figure{"… and the set of them on top: bytes each, strangers taken for known, known taken for strangers",
-			"≤ 1.5, ≤ 1 %, 0", fmt.Sprintf("%.2f, %.2f %%, %d", each, 100*share, lost), each <= 1.5 && share <= 0.01 && lost == 0})
+		figures = append(figures,
+			figure{"… and the set of them on top: bytes each, strangers taken for known, known taken for strangers",
+				"≤ 1.5, ≤ 1 %, 0", fmt.Sprintf("%.2f, %.2f %%, %d", each, 100*share, lost), each <= 1.5 &&
+					share <= 0.01 && lost == 0})
 	}
 	return figures, nil
 }
@@ -112,8 +116,10 @@ func sketchError(o options) (figures []figure, err error) {
 			target = fmt.Sprintf("≤ %.1f %%", 100*limit)
 		}
 		one, two := math.Sqrt(squares/float64(users)), math.Sqrt(merged/float64(users))
-		figures = append(figures, figure{fmt.Sprintf("error of the count of %d recipients, RMS over %d users / of two halves merged", n, users), target,
-			fmt.Sprintf("%.2f %% / %.2f %%", 100*one, 100*two), one <= limit && two <= limit})
+		figures = append(figures,
+			figure{fmt.Sprintf("error of the count of %d recipients, RMS over %d users / of two halves merged", n,
+				users), target,
+				fmt.Sprintf("%.2f %% / %.2f %%", 100*one, 100*two), one <= limit && two <= limit})
 	}
 	return figures, nil
 }
@@ -151,7 +157,8 @@ func sketchDecision(o options) (figures []figure, err error) {
 			}
 		})
 		each := times[0] / time.Duration(runs)
-		figures = append(figures, figure{fmt.Sprintf("decision per recipient, user with %s: time, allocations%s", c.what, busy), "≤ 300 ns, 0",
+		figures = append(figures, figure{fmt.Sprintf("decision per recipient, user with %s: time, allocations%s",
+			c.what, busy), "≤ 300 ns, 0",
 			fmt.Sprintf("%d ns, %.0f", each.Nanoseconds(), allocs), each <= 300 && allocs == 0})
 	}
 	return figures, nil

@@ -9,8 +9,9 @@ import (
 	floods "weir/lab/flood"
 )
 
-// afterFlood is S10: what those get whom a throttle may shut out by mistake. Programs that neither pay nor keep tickets, when a flood is
-// over; a client of an API beside invented keys; people beside an attacker who pays. The peers are for comparison. See docs/flood.md.
+// afterFlood is S10: what those get whom a throttle may shut out by mistake. Programs that neither pay nor keep
+// tickets, when a flood is over; a client of an API beside invented keys; people beside an attacker who pays. The peers
+// are for comparison. See docs/flood.md.
 func afterFlood(o options) ([]figure, error) {
 	run := floods.Options{Scenes: []floods.Scene{floods.AfterFlood, floods.Keys, floods.Payer}}
 	if o.quick {
@@ -39,14 +40,18 @@ func sceneFigure(s floods.Scene, one *floods.SceneRound) figure {
 	c := &one.Parts[0].Clients
 	switch s {
 	case floods.AfterFlood:
-		return figure{fmt.Sprintf("from 10 s after a flood of 8 × the capacity, %s in front: clients at 44 %% load that neither pay nor keep tickets served", one.Title),
+		return figure{fmt.Sprintf("from 10 s after a flood of 8 × the capacity, %s in front: clients at 44 %% load "+
+			"that neither pay nor keep tickets served", one.Title),
 			"≥ 95 %", fmt.Sprintf("%.1f %% (p95 %s)", 100*c.Share, c.Most()), one.Met}
 	case floods.Keys:
-		return figure{fmt.Sprintf("200/s of invented keys from one address, %s in front: a client at 1/s with a key of its own served", one.Title),
+		return figure{fmt.Sprintf("200/s of invented keys from one address, %s in front: a client at 1/s with a key "+
+			"of its own served", one.Title),
 			"≥ 95 %", fmt.Sprintf("%.1f %% (p95 %s)", 100*c.Share, c.Most()), one.Met}
 	default:
 		payer, spread := &one.Parts[1], &one.Parts[2]
-		return figure{fmt.Sprintf("beside one paying core, %s in front: the median of a page of 5 requests, against without it (the core on 50 addresses)", one.Title),
-			"≤ 2 ×", fmt.Sprintf("%s (%s against %s; %s)", payer.Ratio(), payer.Median(), one.Parts[0].Median(), spread.Ratio()), one.Met}
+		return figure{fmt.Sprintf("beside one paying core, %s in front: the median of a page of 5 requests, against "+
+			"without it (the core on 50 addresses)", one.Title),
+			"≤ 2 ×", fmt.Sprintf("%s (%s against %s; %s)", payer.Ratio(), payer.Median(), one.Parts[0].Median(),
+				spread.Ratio()), one.Met}
 	}
 }

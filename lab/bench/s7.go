@@ -13,18 +13,20 @@ import (
 	"weir/throttle/stamp"
 )
 
-// steering is S7: the load becomes ten-fold at once, from clients that pay whatever is asked as long as their processors can. Simulated in
-// steps of a millisecond, with the real throttle and the real lanes: how long until the stamped lane is back at its target, and how
-// long after the end nothing is asked any more.
+// steering is S7: the load becomes ten-fold at once, from clients that pay whatever is asked as long as their
+// processors can. Simulated in steps of a millisecond, with the real throttle and the real lanes: how long until the
+// stamped lane is back at its target, and how long after the end nothing is asked any more.
 func steering(o options) ([]figure, error) {
 	back, dormant, peak, err := tenfold()
 	if err != nil {
 		return nil, err
 	}
 	return []figure{
-		{fmt.Sprintf("ten-fold step of paying load: stamped lane back at its target of 200ms (work rose to 2^%.1f)", peak.Bits()), "≤ 5 s",
+		{fmt.Sprintf("ten-fold step of paying load: stamped lane back at its target of 200ms (work rose to 2^%.1f)",
+			peak.Bits()), "≤ 5 s",
 			fmt.Sprintf("%.1f s", back.Seconds()), back <= 5*time.Second},
-		{"… nothing is asked any more, after its end", "≤ 60 s", fmt.Sprintf("%.1f s", dormant.Seconds()), dormant <= 60*time.Second},
+		{"… nothing is asked any more, after its end", "≤ 60 s", fmt.Sprintf("%.1f s", dormant.Seconds()),
+			dormant <= 60*time.Second},
 	}, nil
 }
 
@@ -121,11 +123,16 @@ func backwards(all []stamp.Work) func(func(int, stamp.Work) bool) {
 	}
 }
 
-// arrive lets a request in that has paid what was asked. Where nothing is asked, it has paid nothing, and goes to the general pool.
+// arrive lets a request in that has paid what was asked. Where nothing is asked, it has paid nothing, and goes to the
+// general pool.
 func (s *lane) arrive(work stamp.Work) error {
 	s.came++ // each from a network of its own: of one client, nobody else would notice anything
-	ev := weir.Event{Time: s.now, Source: netip.AddrFrom4([4]byte{10, byte(s.came >> 16), byte(s.came >> 8), byte(s.came)})}
-	ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) { return weir.Paid{Work: uint64(work)}, nil })
+	ev := weir.Event{Time: s.now,
+		Source: netip.AddrFrom4([4]byte{10, byte(s.came >> 16), byte(s.came >> 8), byte(s.came)})}
+	ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid,
+		func()) {
+		return weir.Paid{Work: uint64(work)}, nil
+	})
 	ev.Purse.Open(context.Background(), &ev)
 	var a weir.Answer
 	if err := s.lanes.Judge(context.Background(), &ev, &a); err != nil {

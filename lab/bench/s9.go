@@ -15,9 +15,9 @@ import (
 	floods "weir/lab/flood" // flood is what B4 does
 )
 
-// underFlood is S9: what people get while a service of fixed capacity is flooded with ten times as much as it can do, with nothing in
-// front of it, with nginx, with HAProxy and with weir. The peers are for comparison; one that is not installed is left out. With -write,
-// the page with the plots is left in bench/s9.html. See docs/flood.md.
+// underFlood is S9: what people get while a service of fixed capacity is flooded with ten times as much as it can do,
+// with nothing in front of it, with nginx, with HAProxy and with weir. The peers are for comparison; one that is not
+// installed is left out. With -write, the page with the plots is left in bench/s9.html. See docs/flood.md.
 func underFlood(o options) ([]figure, error) {
 	run := floods.Options{Scenes: []floods.Scene{floods.UnderFlood}}
 	if o.quick {
@@ -32,8 +32,10 @@ func underFlood(o options) ([]figure, error) {
 		f := &r.Floods[i]
 		for j := range f.Rounds {
 			one := &f.Rounds[j]
-			what := fmt.Sprintf("10 × unstamped flood from %d sources, %s in front: people served / without JavaScript / flood", f.Sources, one.Title)
-			got := fmt.Sprintf("%.1f %% (p95 %s) / %.1f %% (p95 %s) / %.0f/s", 100*one.People.Share, one.People.Most(), 100*one.Without.Share, one.Without.Most(),
+			what := fmt.Sprintf("10 × unstamped flood from %d sources, %s in front: people served / without "+
+				"JavaScript / flood", f.Sources, one.Title)
+			got := fmt.Sprintf("%.1f %% (p95 %s) / %.1f %% (p95 %s) / %.0f/s", 100*one.People.Share, one.People.Most(),
+				100*one.Without.Share, one.Without.Most(),
 				float64(one.Flood.Served)/r.Settings.Seconds)
 			if one.Front == "weir" {
 				figures = append(figures, figure{what, "≥ 95 % / ≥ 10 % of capacity, or all", got, one.Target.Met()})
@@ -55,7 +57,8 @@ func underFlood(o options) ([]figure, error) {
 
 // runFlood runs scenes with a weir that was built for it, and names the peers that are left out.
 func runFlood(row string, run floods.Options) (r floods.Report, err error) {
-	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // what was started is stopped first
+	// what was started is stopped first
+	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer release()
 	folder, err := os.MkdirTemp("", "weir-bench")
 	if err != nil {

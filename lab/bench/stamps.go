@@ -26,7 +26,8 @@ var when = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
 // question is what the benchmarks of stamps ask for.
 func question(w stamp.Work) stamp.Ask {
-	return stamp.Ask{Work: w, Lifetime: 5 * time.Minute, Client: "c-1234567890abcdef", Message: stamp.ID("GET", "https://example.com/", "")}
+	return stamp.Ask{Work: w, Lifetime: 5 * time.Minute, Client: "c-1234567890abcdef",
+		Message: stamp.ID("GET", "https://example.com/", "")}
 }
 
 func wanted(a stamp.Ask) stamp.Demand { return stamp.Demand{Client: a.Client, Message: a.Message} }
@@ -55,7 +56,8 @@ func issuing(o options) ([]figure, error) {
 	office := stamp.NewOffice(stamp.Parts{})
 	a := question(1 << 20)
 	var failed error
-	secret, raw := make([]byte, 32), make([]byte, 44+3+len(a.Client)+len(a.Message)) // fixed fields, three lengths, two ids
+	// fixed fields, three lengths, two ids
+	secret, raw := make([]byte, 32), make([]byte, 44+3+len(a.Client)+len(a.Message))
 	rand.Read(secret)
 	ours := func() {
 		for range n {
@@ -167,11 +169,12 @@ func duplicates(o options) ([]figure, error) {
 		})
 	}
 	done.Wait()
-	return []figure{{fmt.Sprintf("%d duplicates racing: accepted more than once", sides*each), "0", fmt.Sprint(accepted.Load() - 1), accepted.Load() == 1}}, nil
+	return []figure{{fmt.Sprintf("%d duplicates racing: accepted more than once", sides*each), "0",
+		fmt.Sprint(accepted.Load() - 1), accepted.Load() == 1}}, nil
 }
 
-// tested runs a test of package stamp and returns what it logs: some figures are properties of what is not exported, and are measured where
-// they are tested.
+// tested runs a test of package stamp and returns what it logs: some figures are properties of what is not exported,
+// and are measured where they are tested.
 func tested(flags []string, pattern string) ([]float64, error) {
 	cmd := exec.Command("go", append([]string{"test", "-count=1", "-v"}, append(flags, "./throttle/stamp")...)...)
 	cmd.Env = append(os.Environ(), "CI=")
@@ -200,7 +203,8 @@ func luck(options) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []figure{{"work to solve (sha256-k), p99 / mean of 10⁶ draws", "≤ 1.7", fmt.Sprintf("%.3f", f[0]), f[0] <= 1.7}}, nil
+	return []figure{{"work to solve (sha256-k), p99 / mean of 10⁶ draws", "≤ 1.7", fmt.Sprintf("%.3f", f[0]),
+		f[0] <= 1.7}}, nil
 }
 
 // solving is S4: one worker of the browser's solver, against awaiting WebCrypto for each hash, in a real Chromium.
@@ -209,7 +213,8 @@ func solving(o options) ([]figure, error) {
 	if o.quick {
 		time = "1x"
 	}
-	f, err := tested([]string{"-run", "^$", "-bench", "^BenchmarkBrowser$", "-benchtime", time}, `([0-9.e+]+) hashes/s\s+([0-9.]+) times-WebCrypto`)
+	f, err := tested([]string{"-run", "^$", "-bench", "^BenchmarkBrowser$", "-benchtime", time},
+		`([0-9.e+]+) hashes/s\s+([0-9.]+) times-WebCrypto`)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +233,8 @@ func logarithms(options) ([]figure, error) {
 		return nil, err
 	}
 	return []figure{
-		{"`dlog` by baby steps and giant steps, group operations / declared work, 200 seeds", "0.85 to 1.0", fmt.Sprintf("%.3f", steps[0]), steps[0] >= 0.85 && steps[0] <= 1},
+		{"`dlog` by baby steps and giant steps, group operations / declared work, 200 seeds", "0.85 to 1.0",
+			fmt.Sprintf("%.3f", steps[0]), steps[0] >= 0.85 && steps[0] <= 1},
 		{"… by kangaroos", "≥ 0.8", fmt.Sprintf("%.3f", kangaroos[0]), kangaroos[0] >= 0.8},
 	}, nil
 }

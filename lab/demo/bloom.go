@@ -15,10 +15,10 @@ import (
 
 // The figures of the scene.
 //
-// The flood comes to two doors behind which one limiter stands: as connections to the gate, and as attempts at a service next door,
-// which asks weir over the decision API. Questions are cheap, so that all of the networks come there, within seconds. Whoever limits
-// networks grants each of them a burst; of a flood so wide, the bursts alone would be more than the service behind the gate has
-// room for, so that only some of the networks come to it at a time.
+// The flood comes to two doors behind which one limiter stands: as connections to the gate, and as attempts at a
+// service next door, which asks weir over the decision API. Questions are cheap, so that all of the networks come
+// there, within seconds. Whoever limits networks grants each of them a burst; of a flood so wide, the bursts alone
+// would be more than the service behind the gate has room for, so that only some of the networks come to it at a time.
 const (
 	bloomNetworks = 50_000 // of the flood
 	bloomAskers   = 3      // for the service next door
@@ -57,8 +57,8 @@ type bloomCast struct {
 	login                   *login
 }
 
-// bloomScene: a limit for each source network keeps a flood from very many of them out, before anything is read from it, in
-// memory that does not grow with their number.
+// bloomScene: a limit for each source network keeps a flood from very many of them out, before anything is read from
+// it, in memory that does not grow with their number.
 func bloomScene() Scene {
 	people := func(s *Stage) *crowd { return s.Props.(*bloomCast).people }
 	flood := func(s *Stage) *crowd { return s.Props.(*bloomCast).flood }
@@ -74,22 +74,28 @@ func bloomScene() Scene {
 		Possible:       wideLoopback,
 		Setup:          setUpBloom,
 		Cast: []Actor{
-			{Name: "people", Role: People, Workers: 4, Enter: knock(people), Networks: networksOf(people), Pause: func(Result) time.Duration {
-				return 200*time.Millisecond + rand.N(400*time.Millisecond)
-			}},
-			// The flood shares this machine with those it floods. It is bounded so that the processor does not run out before the service
-			// does, nor the system's table of connections, which remembers each for some ten seconds.
-			{Name: "flood", Role: Flood, Workers: bloomFlooders, Enter: knock(flood), Networks: amongOthers(flood), Pause: func(Result) time.Duration {
-				return bloomRest/2 + rand.N(bloomRest)
-			}},
-			{Name: "next door", Role: Flood, Workers: bloomAskers, Networks: networksOf(next), Pause: func(Result) time.Duration { return bloomAskRest },
-				Enter: attempts(bloomTogether, bloomWants, func(s *Stage) (*crowd, *login) { return next(s), s.Props.(*bloomCast).login })},
+			{Name: "people", Role: People, Workers: 4, Enter: knock(people), Networks: networksOf(people),
+				Pause: func(Result) time.Duration {
+					return 200*time.Millisecond + rand.N(400*time.Millisecond)
+				}},
+			// The flood shares this machine with those it floods. It is bounded so that the processor does not run out
+			// before the service does, nor the system's table of connections, which remembers each for some ten
+			// seconds.
+			{Name: "flood", Role: Flood, Workers: bloomFlooders, Enter: knock(flood), Networks: amongOthers(flood),
+				Pause: func(Result) time.Duration {
+					return bloomRest/2 + rand.N(bloomRest)
+				}},
+			{Name: "next door", Role: Flood, Workers: bloomAskers, Networks: networksOf(next),
+				Pause: func(Result) time.Duration { return bloomAskRest },
+				Enter: attempts(bloomTogether, bloomWants,
+					func(s *Stage) (*crowd, *login) { return next(s), s.Props.(*bloomCast).login })},
 		},
 		Try: func(s *Stage) []string {
 			return []string{
 				fmt.Sprintf("for i in 1 2 3 4 5; do curl %s; done", s.GateURL(0)),
 				fmt.Sprintf("weir status --control %s", quoted(s.ControlPath())),
-				fmt.Sprintf("weir plan bloom --attackers %d --collateral %s --k %d", bloomNetworks, weir.Share(bloomCollateral), bloomK),
+				fmt.Sprintf("weir plan bloom --attackers %d --collateral %s --k %d", bloomNetworks,
+					weir.Share(bloomCollateral), bloomK),
 			}
 		},
 		Tell: tellBloom,
@@ -102,8 +108,9 @@ func setUpBloom(s *Stage) (config.Config, error) {
 		return config.Config{}, err
 	}
 	cast := &bloomCast{
-		people:   newCrowd(crowdPlan{first: bloomPeopleFrom, size: bloomPeople, lanes: 1, wants: 1, tries: 1}),
-		flood:    newCrowd(crowdPlan{first: bloomFloodFrom, size: bloomNetworks, lanes: bloomLanes, wants: bloomWants, tries: bloomTries}),
+		people: newCrowd(crowdPlan{first: bloomPeopleFrom, size: bloomPeople, lanes: 1, wants: 1, tries: 1}),
+		flood: newCrowd(crowdPlan{first: bloomFloodFrom, size: bloomNetworks, lanes: bloomLanes, wants: bloomWants,
+			tries: bloomTries}),
 		attempts: newCrowd(crowdPlan{first: bloomFloodFrom, size: bloomNetworks, lanes: 1, wants: 1, tries: 1}),
 		login:    newLogin(),
 	}
@@ -111,7 +118,8 @@ func setUpBloom(s *Stage) (config.Config, error) {
 	s.Props = cast
 	return config.Config{
 		HTTP: []httpgate.Options{{Listen: loopback, Upstream: behind.To(upstream), Accept: []string{"edge"}}},
-		API:  &apigate.Options{Listen: loopback, Tokens: []string{cast.login.token}, Policies: map[string][]string{"login": {"edge"}}},
+		API: &apigate.Options{Listen: loopback, Tokens: []string{cast.login.token},
+			Policies: map[string][]string{"login": {"edge"}}},
 		Throttles: map[string]config.Throttle{"edge": {Bloom: &bloom.Options{
 			Rate: weir.Rate{Count: bloomLimit, Per: time.Minute}, Burst: bloomBurst, K: bloomK,
 			V4: 24, V6: []int{64}, Attackers: bloomNetworks, Collateral: bloomCollateral,
@@ -132,18 +140,23 @@ func tellBloom(r SceneReport) []string {
 	}
 	var told []string
 	if without := r.Without; without.Flood.Sent > 0 {
-		told = append(told, fmt.Sprintf("Without the throttle, the flood's %s connections left the people %s; %s failed.",
-			grouped(actor(without, "flood").Sent), got(without.People, "after %s or more"), grouped(without.People.Failed)))
+		told = append(told,
+			fmt.Sprintf("Without the throttle, the flood's %s connections left the people %s; %s failed.",
+				grouped(actor(without, "flood").Sent), got(without.People, "after %s or more"),
+				grouped(without.People.Failed)))
 	}
 	gate, next := actor(r.Half, "flood"), actor(r.Half, "next door")
-	told = append(told, fmt.Sprintf("With it, the people got %s. The flood opened %s connections from %s networks, of which %s got in "+
-		"(the limit: %d at once, %d a minute) and %s were reset before anything was read from them.",
-		got(r.People, "within %s"), grouped(gate.Sent), grouped(gate.Networks), grouped(gate.Served),
-		bloomBurst, bloomLimit, grouped(gate.Refused)))
+	told = append(told,
+		fmt.Sprintf("With it, the people got %s. The flood opened %s connections from %s networks, of which %s got in "+
+			"(the limit: %d at once, %d a minute) and %s were reset before anything was read from them.",
+			got(r.People, "within %s"), grouped(gate.Sent), grouped(gate.Networks), grouped(gate.Served),
+			bloomBurst, bloomLimit, grouped(gate.Refused)))
 	if next.Sent > 0 {
-		told = append(told, fmt.Sprintf("Next door it came %d times from each of %s networks. The service there asked weir over the decision API, about "+
-			"%d networks at a time, and was told in %s of %s answers whom to refuse.",
-			bloomWants, grouped(next.Networks), bloomTogether, grouped(next.Refused), grouped(next.Sent)))
+		told = append(told,
+			fmt.Sprintf("Next door it came %d times from each of %s networks. The service there asked weir over the "+
+				"decision API, about "+
+				"%d networks at a time, and was told in %s of %s answers whom to refuse.",
+				bloomWants, grouped(next.Networks), bloomTogether, grouped(next.Refused), grouped(next.Sent)))
 	}
 	return append(told, tellTables(r)...)
 }
@@ -179,7 +192,8 @@ func tellTables(r SceneReport) []string {
 			grouped(r.FloodNetworks), grouped(bloomNetworks))
 	}
 	return []string{fmt.Sprintf("%s. weir counts them in %s, which do not grow. "+
-		"By its own estimate, at most %s networks were over their limit at a time, and %s of innocent ones were refused for it.",
+		"By its own estimate, at most %s networks were over their limit at a time, and %s of innocent ones were "+
+		"refused for it.",
 		came, mebibytes(b.Bytes), grouped(b.Attackers), fraction(b.Collateral))}
 }
 

@@ -93,7 +93,8 @@ func atGate(t *testing.T) *Stage {
 	return stage
 }
 
-// TestRequest: a network gets its burst, whichever of its addresses asks, and the rest is refused; another one is served.
+// TestRequest: a network gets its burst, whichever of its addresses asks, and the rest is refused; another one is
+// served.
 func TestRequest(t *testing.T) {
 	s := atGate(t)
 	ask := func(from string) Result {
@@ -159,7 +160,8 @@ func TestRequestLost(t *testing.T) {
 					c.Close()
 				}
 			}()
-			if got := request(t.Context(), netip.MustParseAddr("127.0.0.1"), l.Addr().String(), Refused); got != test.want {
+			if got := request(t.Context(), netip.MustParseAddr("127.0.0.1"), l.Addr().String(),
+				Refused); got != test.want {
 				t.Errorf("%d, want %d", got, test.want)
 			}
 		})
@@ -182,13 +184,15 @@ func aBloomReport() SceneReport {
 		Name: "bloom", LimitPerSecond: 0.1, FloodLimit: 309360, FloodNetworks: 43_210,
 		Half: Half{
 			People: Figures{51, 51, 0, 0, 22, 82, 0}, Flood: Figures{37156, 4722, 32434, 0, 22, 84, 0}, Seconds: 7.52,
-			Actors: []ActorReport{{"people", People, 40, Figures{51, 51, 0, 0, 22, 82, 0}, 0}, {"flood", Flood, 1560, Figures{37156, 722, 36434, 0, 22, 84, 0}, 0},
+			Actors: []ActorReport{{"people", People, 40, Figures{51, 51, 0, 0, 22, 82, 0}, 0},
+				{"flood", Flood, 1560, Figures{37156, 722, 36434, 0, 22, 84, 0}, 0},
 				{"next door", Flood, 43_210, Figures{4321, 0, 4321, 0, 0.2, 1.4, 0}, 0}},
 			Bloom: &console.Bloom{Bytes: 12_946_304, Attackers: 41_973, Collateral: 7e-5},
 		},
 		Without: Half{
 			People: Figures{14, 7, 0, 7, 115, 168, 0}, Flood: Figures{5122, 1942, 0, 3180, 96, 270, 0}, Seconds: 2.6,
-			Actors: []ActorReport{{"people", People, 14, Figures{14, 7, 0, 7, 115, 168, 0}, 0}, {"flood", Flood, 1290, Figures{5122, 1942, 0, 3180, 96, 270, 0}, 0}},
+			Actors: []ActorReport{{"people", People, 14, Figures{14, 7, 0, 7, 115, 168, 0}, 0},
+				{"flood", Flood, 1290, Figures{5122, 1942, 0, 3180, 96, 270, 0}, 0}},
 		},
 	}
 }
@@ -196,7 +200,8 @@ func aBloomReport() SceneReport {
 func TestBloomSummary(t *testing.T) {
 	scene, r := bloomScene(), aBloomReport()
 	for _, width := range []int{0, 50} {
-		golden(t, fmt.Sprintf("summary-bloom-%d.txt", width), strings.Join(summary(&scene, &r, width, false), "\n")+"\n")
+		golden(t, fmt.Sprintf("summary-bloom-%d.txt", width),
+			strings.Join(summary(&scene, &r, width, false), "\n")+"\n")
 	}
 }
 
@@ -223,12 +228,14 @@ func TestBloomFigures(t *testing.T) {
 	// Of four workers each rests 200 ms at least.
 	const peopleEvery = bloomPeople / 4 * 200 * time.Millisecond
 	for what, ok := range map[string]bool{
-		"the flood fills the service and its line":                       bloomFlooders > bloomPlaces+bloomLine,
-		"a burst from every lane, and another, fit into the service":     2*bloomLanes*bloomBurst <= bloomPlaces+bloomLine,
-		"a single limiter is enough for people":                          peopleEvery > bloomK*time.Minute/bloomLimit,
-		"every network of the flood goes over its limit":                 bloomWants > bloomBurst,
-		"what gets in is less than the service can do":                   bloomFlooders/bloomRest.Seconds()*bloomBurst/bloomTries < bloomPlaces/bloomWork.Seconds(),
-		"networks of people and flood are apart, and not the gate's":     bloomFloodFrom > 0 && bloomFloodFrom+bloomNetworks <= bloomPeopleFrom && bloomPeopleFrom+bloomPeople <= 1<<16,
+		"the flood fills the service and its line": bloomFlooders > bloomPlaces+bloomLine,
+		"a burst from every lane, and another, fit into the service": 2*bloomLanes*bloomBurst <= bloomPlaces+
+			bloomLine,
+		"a single limiter is enough for people":          peopleEvery > bloomK*time.Minute/bloomLimit,
+		"every network of the flood goes over its limit": bloomWants > bloomBurst,
+		"what gets in is less than the service can do":   bloomFlooders/bloomRest.Seconds()*bloomBurst/bloomTries < bloomPlaces/bloomWork.Seconds(),
+		"networks of people and flood are apart, and not the gate's": bloomFloodFrom > 0 &&
+			bloomFloodFrom+bloomNetworks <= bloomPeopleFrom && bloomPeopleFrom+bloomPeople <= 1<<16,
 		"every address of a volley is one that a machine could have":     bloomTries < 255,
 		"the system's table of connections is not filled in ten seconds": 10*bloomFlooders/bloomRest.Seconds() <= 1<<16,
 	} {

@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// A crowd comes from many networks: one /24 of 127.0.0.0/8 after the other, each of which opens some connections before the next
-// one takes its place. It belongs to one play of a scene. Connections may come at the same time, but not while a half begins.
+// A crowd comes from many networks: one /24 of 127.0.0.0/8 after the other, each of which opens some connections before
+// the next one takes its place. It belongs to one play of a scene. Connections may come at the same time, but not while
+// a half begins.
 type crowd struct {
 	crowdPlan
 	seen []atomic.Uint32 // the half in which each network came last
@@ -69,13 +70,15 @@ func (c *crowd) next() netip.Addr {
 	return netip.AddrFrom4([4]byte{127, byte(at >> 8), byte(at), byte(1 + turn/c.lanes%c.volley)})
 }
 
-// network returns whose turn it is. The lanes are apart by a part of the volley, so that new networks do not come all at once.
+// network returns whose turn it is. The lanes are apart by a part of the volley, so that new networks do not come all
+// at once.
 func (c *crowd) network(turn int) int {
 	lane, round := turn%c.lanes, turn/c.lanes
 	return c.base + (round+lane*c.volley/c.lanes)/c.volley*c.lanes + lane
 }
 
-// knock returns how a crowd enters: a new connection to the first gate for every request, each from where the crowd is then.
+// knock returns how a crowd enters: a new connection to the first gate for every request, each from where the crowd is
+// then.
 func knock(of func(*Stage) *crowd) func(*Stage) (func(context.Context) Result, func()) {
 	return func(s *Stage) (func(context.Context) Result, func()) {
 		c, gate, reset := of(s), s.GateAddr(0), Failed
@@ -100,8 +103,8 @@ func amongOthers(of func(*Stage) *crowd) func(*Stage) Networks {
 	return func(s *Stage) Networks { return Networks{Half: of(s).inHalf.Load()} }
 }
 
-// request connects from an address of this machine, asks for one page and hangs up. A gate that turns a connection away resets
-// it, which is seen when it is made, when it is written to or when it is read.
+// request connects from an address of this machine, asks for one page and hangs up. A gate that turns a connection away
+// resets it, which is seen when it is made, when it is written to or when it is read.
 func request(ctx context.Context, from netip.Addr, gate string, reset Result) Result {
 	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), Timeout: patience}
 	conn, err := d.DialContext(ctx, "tcp4", gate)
@@ -133,7 +136,8 @@ func lost(err error, reset Result) Result {
 	return Failed
 }
 
-// wideLoopback says why connections cannot come from all of 127.0.0.0/8, or nil. On some systems, loopback is one address.
+// wideLoopback says why connections cannot come from all of 127.0.0.0/8, or nil. On some systems, loopback is one
+// address.
 func wideLoopback() error {
 	l, err := net.Listen("tcp4", "127.200.1.1:0")
 	if err != nil {

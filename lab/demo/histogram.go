@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A histogram of durations in buckets that grow by a fiftieth, so that a quantile is right to a hundredth however long the demo
-// runs. The zero value is empty.
+// A histogram of durations in buckets that grow by a fiftieth, so that a quantile is right to a hundredth however long
+// the demo runs. The zero value is empty.
 type histogram struct {
 	n       int64
 	buckets [histogramBuckets]int64

@@ -15,8 +15,8 @@ import (
 
 // The figures of the scene.
 //
-// The throttle has its default figures, but a minute takes ten seconds: that is long enough to see the stolen account being stopped, and
-// short enough to see all of the story. The thief is as fast as a real virus was, by the same clock.
+// The throttle has its default figures, but a minute takes ten seconds: that is long enough to see the stolen account
+// being stopped, and short enough to see all of the story. The thief is as fast as a real virus was, by the same clock.
 const (
 	mailPeriod = 10 * time.Second // stands for a minute
 	mailSpam   = 455              // mails of the thief in it
@@ -30,8 +30,9 @@ const (
 	mailLate = time.Second // what somebody notices
 )
 
-// mailScene: mail of each user reaches different recipients only so fast. A stolen account is slowed at once and stopped within seconds,
-// nothing is lost, and its owner decides what becomes of it. People who write as people do notice nothing.
+// mailScene: mail of each user reaches different recipients only so fast. A stolen account is slowed at once and
+// stopped within seconds, nothing is lost, and its owner decides what becomes of it. People who write as people do
+// notice nothing.
 func mailScene() Scene {
 	at := func(s *Stage) *post { return s.Props.(*post) }
 	rest := func(least, more time.Duration) func(Result) time.Duration {
@@ -39,23 +40,27 @@ func mailScene() Scene {
 	}
 	const thief = mailThieves * mailPeriod / mailSpam // of which a mail takes a tenth
 	return Scene{
-		Name:           "mail",
-		Story:          "people write mail, one account is stolen and stopped, and its owner releases what is his; ten seconds stand for a minute",
-		Weight:         6,
-		Rule:           fmt.Sprintf("A minute takes %.0f s here: 1 new address each, %d may wait.", mailPeriod.Seconds(), outbreak.DefaultStop),
+		Name: "mail",
+		Story: "people write mail, one account is stolen and stopped, and its owner releases what is his; " +
+			"ten seconds stand for a minute",
+		Weight: 6,
+		Rule: fmt.Sprintf("A minute takes %.0f s here: 1 new address each, %d may wait.",
+			mailPeriod.Seconds(), outbreak.DefaultStop),
 		LimitPerSecond: 1 / mailPeriod.Seconds(),
 		Allows:         mailAllows,
 		Setup:          setUpMail,
 		Ready:          func(s *Stage) error { return at(s).ready() },
 		Expects:        []string{"a user is stopped"},
 		Cast: []Actor{
-			{Name: "people", Role: People, Workers: mailWriters, Enter: enter(at, (*post).chat), Later: later(at, forPeople),
+			{Name: "people", Role: People, Workers: mailWriters, Enter: enter(at, (*post).chat),
+				Later: later(at, forPeople),
 				Pause: rest(100*time.Millisecond, 300*time.Millisecond)},
 			{Name: "newsletter", Role: People, Workers: 1, Enter: enter(at, (*post).publish), Later: later(at, forNews),
 				Pause: rest(60*time.Millisecond, 60*time.Millisecond)},
 			{Name: "owner", Role: People, Workers: 1, Enter: enter(at, (*post).own), Later: later(at, forOwner),
 				Pause: rest(20*time.Millisecond, 10*time.Millisecond)},
-			{Name: "thief", Role: Flood, Workers: mailThieves, Enter: enterLast(at, (*post).spam), Later: later(at, forThief), Turn: thiefTurn,
+			{Name: "thief", Role: Flood, Workers: mailThieves, Enter: enterLast(at, (*post).spam),
+				Later: later(at, forThief), Turn: thiefTurn,
 				Pause: rest(thief*8/10, thief*2/10)},
 		},
 		Try: func(s *Stage) []string {
@@ -73,7 +78,8 @@ func mailScene() Scene {
 // thiefTurn: people are there first.
 func thiefTurn(_ bool, half time.Duration) Span { return Span{half * 15 / 100, half} }
 
-// mailAllows: for each account that was stolen a credit of one, and one in each period that was touched. Visitors may let out more.
+// mailAllows: for each account that was stolen a credit of one, and one in each period that was touched. Visitors may
+// let out more.
 func mailAllows(h Half) int64 {
 	if h.Mail == nil {
 		return 0
@@ -94,8 +100,9 @@ func setUpMail(s *Stage) (config.Config, error) {
 	}
 	return config.Config{
 		SMTP: []smtpgate.Options{{
-			Listen: loopback, Hostname: mailHost, NextHop: nexthop.Options{Servers: []string{next}}, Throttles: []string{"outgoing"},
-			Command: mailCommand, Admin: mailAdmin,
+			Listen: loopback, Hostname: mailHost, NextHop: nexthop.Options{Servers: []string{next}},
+			Throttles: []string{"outgoing"},
+			Command:   mailCommand, Admin: mailAdmin,
 		}},
 		SelfService: console.SelfServiceOptions{Listen: loopback, URL: pages},
 		Throttles: map[string]config.Throttle{"outgoing": {Mail: &outbreak.Options{
@@ -104,13 +111,15 @@ func setUpMail(s *Stage) (config.Config, error) {
 	}, nil
 }
 
-// A Mail is what became of mail in one half. What is said about a stolen account is about the last one, where there were several.
+// A Mail is what became of mail in one half. What is said about a stolen account is about the last one, where there
+// were several.
 type Mail struct {
-	Late     int64    `json:"late"`             // mails of people that took longer than a second
-	Thefts   int64    `json:"thefts"`           // accounts that were stolen
-	SpamOut  int64    `json:"spam_out"`         // mails of the thief that got out; the most of an account
-	SpamHeld int64    `json:"spam_held"`        // that were taken and held
-	Stopped  *float64 `json:"stopped_after_s"`  // how long after the first of them the account was stopped; null: it was not
+	Late     int64 `json:"late"`      // mails of people that took longer than a second
+	Thefts   int64 `json:"thefts"`    // accounts that were stolen
+	SpamOut  int64 `json:"spam_out"`  // mails of the thief that got out; the most of an account
+	SpamHeld int64 `json:"spam_held"` // that were taken and held
+	// how long after the first of them the account was stopped; null: it was not
+	Stopped  *float64 `json:"stopped_after_s"`
 	Own      int      `json:"own_caught"`       // mails of the owner that were held with them
 	Deleted  int      `json:"deleted"`          // mails that the owner deleted
 	Released int      `json:"released"`         // and released
@@ -136,7 +145,8 @@ func checkMail(r SceneReport) []Check {
 		return all // so short a time that the story has not come to that
 	}
 	return append(all,
-		Check{fmt.Sprintf("what the owner released has arrived once: %d of %d", m.Arrived, m.Released), m.Arrived >= m.Released && m.Again == 0},
+		Check{fmt.Sprintf("what the owner released has arrived once: %d of %d", m.Arrived, m.Released),
+			m.Arrived >= m.Released && m.Again == 0},
 		Check{"the owner can send again, and the thief cannot", m.Resumed && m.Shut},
 	)
 }
@@ -148,30 +158,40 @@ func tellMail(r SceneReport) []string {
 	}
 	var told []string
 	if without := r.Without; without.Flood.Sent > 0 {
-		told = append(told, fmt.Sprintf("Without the throttle, the thief sent %s mails with a stolen password, and %s got out.",
-			grouped(without.Flood.Sent), grouped(without.Flood.Served)))
+		told = append(told,
+			fmt.Sprintf("Without the throttle, the thief sent %s mails with a stolen password, and %s got out.",
+				grouped(without.Flood.Sent), grouped(without.Flood.Served)))
 	}
 	people, news := actor(r.Half, "people"), actor(r.Half, "newsletter")
 	told = append(told, tellStolen(r, m))
 	if m.Stopped != nil {
-		told = append(told, fmt.Sprintf("The owner was told at another address of his. He changed his password on the page, answered the notice, and so deleted "+
-			"%d mails, released the %d that were his own, which have arrived, and can send again.", m.Deleted, m.Released))
+		told = append(told,
+			fmt.Sprintf("The owner was told at another address of his. He changed his password on the page, answered "+
+				"the notice, and so deleted "+
+				"%d mails, released the %d that were his own, which have arrived, and can send again.", m.Deleted,
+				m.Released))
 	}
 	late := "none"
 	if m.Late > 0 {
 		late = grouped(m.Late)
 	}
-	return append(told, fmt.Sprintf("People, who write to those they know, had %s of their %s mails delivered, half of those within %s; the newsletter, which is "+
-		"exempt and writes to somebody new each time, %s of %s. Of all these, %s took longer than %s.", grouped(people.Served), grouped(people.Sent),
-		milliseconds(people.P50), grouped(news.Served), grouped(news.Sent), late, seconds(mailLate.Seconds())))
+	return append(told,
+		fmt.Sprintf("People, who write to those they know, had %s of their %s mails delivered, half of those within "+
+			"%s; the newsletter, which is "+
+			"exempt and writes to somebody new each time, %s of %s. Of all these, %s took longer than %s.",
+			grouped(people.Served), grouped(people.Sent),
+			milliseconds(people.P50), grouped(news.Served), grouped(news.Sent), late, seconds(mailLate.Seconds())))
 }
 
 // tellStolen says what became of the stolen account.
 func tellStolen(r SceneReport, m *Mail) string {
 	if m.Stopped == nil {
-		return fmt.Sprintf("With it, %s of the thief's %s mails got out, and %s waited. In so short a time the account was not stopped; a longer run shows more.",
+		return fmt.Sprintf("With it, %s of the thief's %s mails got out, and %s waited. In so short a time the "+
+			"account was not stopped; a longer run shows more.",
 			grouped(r.Flood.Served), grouped(r.Flood.Sent), grouped(r.Flood.Held))
 	}
-	return fmt.Sprintf("With it, the stolen account was stopped after %s, which stand for %s: %d of the thief's mails got out, %d were held, and all "+
-		"others were refused.", seconds(*m.Stopped), seconds(*m.Stopped*float64(time.Minute/mailPeriod)), m.SpamOut, m.SpamHeld)
+	return fmt.Sprintf("With it, the stolen account was stopped after %s, which stand for %s: %d of the thief's "+
+		"mails got out, %d were held, and all "+
+		"others were refused.", seconds(*m.Stopped), seconds(*m.Stopped*float64(time.Minute/mailPeriod)), m.SpamOut,
+		m.SpamHeld)
 }

@@ -25,7 +25,8 @@ func atPost(t *testing.T, atWork bool) (*Stage, *post, *results) {
 		return cfg, err
 	}
 	var warnings strings.Builder
-	s, err := setStage(&scene, slog.New(slog.NewTextHandler(&warnings, &slog.HandlerOptions{Level: slog.LevelWarn})), "")
+	s, err := setStage(&scene, slog.New(slog.NewTextHandler(&warnings, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		"")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,15 +122,18 @@ func TestMailStory(t *testing.T) {
 	}
 	got := *m
 	got.Stopped, got.Late = nil, 0
-	want := Mail{Thefts: 1, SpamOut: 1, SpamHeld: int64(taken) - 1, Own: mailOwn, Deleted: taken - 1, Released: mailOwn, Arrived: mailOwn, Resumed: true, Shut: true}
+	want := Mail{Thefts: 1, SpamOut: 1, SpamHeld: int64(taken) - 1, Own: mailOwn, Deleted: taken - 1, Released: mailOwn,
+		Arrived: mailOwn, Resumed: true, Shut: true}
 	if got != want {
 		t.Errorf("report: %+v\nwant    %+v", got, want)
 	}
-	if got := [...]int{seen.served(forPeople), seen.served(forNews), seen.served(forOwner), seen.served(forThief)}; got != [...]int{20, 20, mailOwn, 1} {
+	if got := [...]int{seen.served(forPeople), seen.served(forNews), seen.served(forOwner),
+		seen.served(forThief)}; got != [...]int{20, 20, mailOwn, 1} {
 		t.Errorf("arrived: %v", got)
 	}
 	told := strings.Join(s.notes.take(), "\n")
-	for _, want := range []string{"is stolen", "is stopped: 1 of", "gets a notice at frank@home.example", "/t/", "release 5-6, delete 1-4 7-21, resume", "can send again", "gives up"} {
+	for _, want := range []string{"is stolen", "is stopped: 1 of", "gets a notice at frank@home.example", "/t/",
+		"release 5-6, delete 1-4 7-21, resume", "can send again", "gives up"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("nothing was told of %q:\n%s", want, told)
 		}
@@ -157,7 +161,8 @@ func TestMailTooShort(t *testing.T) {
 	_, p, _ := atPost(t, true)
 	taken, own := rob(t, p, mailOwnAt+3)
 	p.finish()
-	if got := *p.report(); got != (Mail{Thefts: 1, SpamOut: 1, SpamHeld: int64(taken) - 1, Late: got.Late}) || own != mailOwn {
+	if got := *p.report(); got != (Mail{Thefts: 1, SpamOut: 1, SpamHeld: int64(taken) - 1, Late: got.Late}) ||
+		own != mailOwn {
 		t.Errorf("report: %+v", got)
 	}
 }
@@ -218,7 +223,8 @@ func TestPeoplesPace(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	w, state, numbers := newWriter("alice"), outbreak.State{}, map[string]uint64{}
 	several := 0
-	for now := time.Unix(1_000_000_000, 0); now.Before(time.Unix(1_000_003_600, 0)); now = now.Add(time.Duration(random.Int64N(int64(2 * time.Second)))) {
+	for now := time.Unix(1_000_000_000, 0); now.Before(time.Unix(1_000_003_600,
+		0)); now = now.Add(time.Duration(random.Int64N(int64(2 * time.Second)))) {
 		to := w.next(now)
 		keys, at, place := make([]uint64, len(to)), make([]int, len(to)), make([]outbreak.Placement, len(to))
 		for i, address := range to {
@@ -248,15 +254,21 @@ func aMailReport() SceneReport {
 	return SceneReport{
 		Name: "mail", LimitPerSecond: 0.1, FloodLimit: 2,
 		Half: Half{
-			People: Figures{84, 84, 0, 0, 5.2, 2013, 0}, Flood: Figures{77, 1, 57, 0, 30, 30, 19}, Seconds: 4.52, Delayed: 21,
-			Actors: []ActorReport{{"people", People, 0, Figures{43, 43, 0, 0, 6.4, 51, 0}, 0}, {"newsletter", People, 0, Figures{39, 39, 0, 0, 5.8, 40, 0}, 0},
-				{"owner", People, 0, Figures{2, 2, 0, 0, 1994, 2013, 0}, 0}, {"thief", Flood, 0, Figures{77, 1, 57, 0, 30, 30, 19}, 0}},
-			Mail: &Mail{Thefts: 1, SpamOut: 1, SpamHeld: 19, Stopped: &after, Own: 2, Deleted: 19, Released: 2, Arrived: 2, Resumed: true, Shut: true},
+			People: Figures{84, 84, 0, 0, 5.2, 2013, 0}, Flood: Figures{77, 1, 57, 0, 30, 30, 19}, Seconds: 4.52,
+			Delayed: 21,
+			Actors: []ActorReport{{"people", People, 0, Figures{43, 43, 0, 0, 6.4, 51, 0}, 0},
+				{"newsletter", People, 0, Figures{39, 39, 0, 0, 5.8, 40, 0}, 0},
+				{"owner", People, 0, Figures{2, 2, 0, 0, 1994, 2013, 0}, 0},
+				{"thief", Flood, 0, Figures{77, 1, 57, 0, 30, 30, 19}, 0}},
+			Mail: &Mail{Thefts: 1, SpamOut: 1, SpamHeld: 19, Stopped: &after, Own: 2, Deleted: 19, Released: 2,
+				Arrived: 2, Resumed: true, Shut: true},
 		},
 		Without: Half{
 			People: Figures{23, 23, 0, 0, 6.1, 62, 0}, Flood: Figures{32, 32, 0, 0, 8, 40, 0}, Seconds: 1.52,
-			Actors: []ActorReport{{"people", People, 0, Figures{10, 10, 0, 0, 6.1, 62, 0}, 0}, {"newsletter", People, 0, Figures{11, 11, 0, 0, 7, 48, 0}, 0},
-				{"owner", People, 0, Figures{2, 2, 0, 0, 9, 12, 0}, 0}, {"thief", Flood, 0, Figures{32, 32, 0, 0, 8, 40, 0}, 0}},
+			Actors: []ActorReport{{"people", People, 0, Figures{10, 10, 0, 0, 6.1, 62, 0}, 0},
+				{"newsletter", People, 0, Figures{11, 11, 0, 0, 7, 48, 0}, 0},
+				{"owner", People, 0, Figures{2, 2, 0, 0, 9, 12, 0}, 0},
+				{"thief", Flood, 0, Figures{32, 32, 0, 0, 8, 40, 0}, 0}},
 			Mail: &Mail{Thefts: 1, SpamOut: 32},
 		},
 	}
@@ -313,7 +325,8 @@ func TestCheckMail(t *testing.T) {
 				wrong += c.What
 			}
 		}
-		if len(r.Checks) != test.checks || !strings.HasPrefix(wrong, test.wrong) || (wrong == "") != (test.wrong == "") {
+		if len(r.Checks) != test.checks || !strings.HasPrefix(wrong, test.wrong) ||
+			(wrong == "") != (test.wrong == "") {
 			t.Errorf("%s: %d checks, wrong: %q", name, len(r.Checks), wrong)
 		}
 		if err := (&Report{Scenes: []SceneReport{r}}).notSo(); (err == nil) != (test.wrong == "") {
@@ -325,13 +338,15 @@ func TestCheckMail(t *testing.T) {
 // TestMailFigures: what the figures of the scene rest upon.
 func TestMailFigures(t *testing.T) {
 	for what, ok := range map[string]bool{
-		"the owner writes after the credit is spent, and before the stop": mailOwnAt > outbreak.DefaultMaxSlack+mailThieves-1 && mailOwnAt+mailThieves+mailOwn < outbreak.DefaultStop,
-		"credit for somebody new is back":                                 meetEvery > mailPeriod,
-		"credit for several is back":                                      inviteSize <= outbreak.DefaultMaxMSlack && inviteSize < int(inviteEvery/mailPeriod),
-		"friends stay in the working set":                                 knownMost <= outbreak.DefaultWorkingSet,
-		"the thief fills the queue within one period":                     mailSpam > 4*outbreak.DefaultStop,
-		"there is time to look at the page":                               readOpen < round/2,
-		"one account is stolen while another rests":                       mailPeople >= mailWriters && len(newPost(nil).owners) > 1,
+		"the owner writes after the credit is spent, and before the stop": mailOwnAt > outbreak.DefaultMaxSlack+
+			mailThieves-1 && mailOwnAt+mailThieves+mailOwn < outbreak.DefaultStop,
+		"credit for somebody new is back": meetEvery > mailPeriod,
+		"credit for several is back": inviteSize <= outbreak.DefaultMaxMSlack &&
+			inviteSize < int(inviteEvery/mailPeriod),
+		"friends stay in the working set":             knownMost <= outbreak.DefaultWorkingSet,
+		"the thief fills the queue within one period": mailSpam > 4*outbreak.DefaultStop,
+		"there is time to look at the page":           readOpen < round/2,
+		"one account is stolen while another rests":   mailPeople >= mailWriters && len(newPost(nil).owners) > 1,
 	} {
 		if !ok {
 			t.Errorf("not so: %s", what)

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// How long the owner takes to read a notice: some of the half, or long enough for a visitor to look at the page where the end is open.
+// How long the owner takes to read a notice: some of the half, or long enough for a visitor to look at the page where
+// the end is open.
 const (
 	readLeast = 100 * time.Millisecond
 	readMost  = 2 * time.Second
@@ -26,7 +27,8 @@ func (p *post) reading() time.Duration {
 	return min(max(p.stage.length/4, readLeast), readMost)
 }
 
-// own is what the owner does: he writes some mails while his account is being abused, and acts when he has read the notice.
+// own is what the owner does: he writes some mails while his account is being abused, and acts when he has read the
+// notice.
 func (p *post) own(ctx context.Context) Result {
 	t := p.current()
 	if t == nil {
@@ -74,7 +76,8 @@ func (p *post) writeOwn(ctx context.Context, t *theft) Result {
 	}
 	t.wrote = r != Held || len(t.own) == mailOwn
 	if t.wrote && p.stage.AtWork() {
-		p.stage.Note(fmt.Sprintf("%s, who knows of nothing, writes %d mails. They wait behind those of the thief.", t.owner.name, len(t.own)))
+		p.stage.Note(fmt.Sprintf("%s, who knows of nothing, writes %d mails. They wait behind those of the thief.",
+			t.owner.name, len(t.own)))
 	}
 	return r
 }
@@ -97,12 +100,14 @@ func (p *post) act(ctx context.Context, t *theft) {
 	t.owner.password = fresh
 	t.trying.Unlock()
 	commands := n.commands(mine)
-	l := &letter{id: "answer." + rand.Text() + "@home.example", from: t.owner.contact, to: []string{n.replyTo}, subject: "Re: " + n.subject, text: strings.Join(commands, "\n")}
+	l := &letter{id: "answer." + rand.Text() + "@home.example", from: t.owner.contact, to: []string{n.replyTo},
+		subject: "Re: " + n.subject, text: strings.Join(commands, "\n")}
 	if err := submit(ctx, p.stage.MailAddr(), t.owner.name, fresh, l, func() {}); err != nil {
 		p.stage.Note("The answer is not taken: " + err.Error())
 		return
 	}
-	p.stage.Note(fmt.Sprintf("%s changes the password on that page, and answers the notice: %s", t.owner.name, strings.Join(commands, ", ")))
+	p.stage.Note(fmt.Sprintf("%s changes the password on that page, and answers the notice: %s", t.owner.name,
+		strings.Join(commands, ", ")))
 }
 
 // conclude tells how it ended, when what was released has arrived.
@@ -115,7 +120,8 @@ func (p *post) conclude(t *theft) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over = true
-	p.stage.Note(fmt.Sprintf("What %[1]s released has arrived, what the thief wrote is gone, and %[1]s can send again.", t.owner.name))
+	p.stage.Note(fmt.Sprintf("What %[1]s released has arrived, what the thief wrote is gone, and %[1]s can send again.",
+		t.owner.name))
 }
 
 // hidden are the fields that make a form of the page genuine.
@@ -123,7 +129,8 @@ var hidden = regexp.MustCompile(`name="(form|token)" value="([^"]*)"`)
 
 // changePassword fills in the form of the page, as a browser does.
 func changePassword(ctx context.Context, page, old, fresh string) error {
-	client := &http.Client{Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Timeout: patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
 	_, text, err := fetch(ctx, client, page, nil)
 	if err != nil {
@@ -141,7 +148,8 @@ func changePassword(ctx context.Context, page, old, fresh string) error {
 }
 
 // fetch asks for a page, with a form or without.
-func fetch(ctx context.Context, client *http.Client, page string, form url.Values) (status int, text string, err error) {
+func fetch(ctx context.Context, client *http.Client, page string, form url.Values) (status int, text string,
+	err error) {
 	method := http.MethodGet
 	if form != nil {
 		method = http.MethodPost

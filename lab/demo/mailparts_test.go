@@ -23,10 +23,12 @@ func orderAll(user string) console.MailOrder { return console.MailOrder{User: us
 // aNotice is one as weir writes it.
 func aNotice(t *testing.T, kind notice.Kind, subjects ...string) *mail.Message {
 	t.Helper()
-	n := notice.Notice{Kind: kind, From: mailCommand, To: "gina@home.example", ReplyTo: "weir+ticket@" + mailHost, Host: mailHost, Now: time.Unix(1_000_000_000, 0), User: "gina",
+	n := notice.Notice{Kind: kind, From: mailCommand, To: "gina@home.example", ReplyTo: "weir+ticket@" + mailHost,
+		Host: mailHost, Now: time.Unix(1_000_000_000, 0), User: "gina",
 		Link: "http://127.0.0.1:9001/t/ticket", Waiting: len(subjects), Limit: 20, Text: "Done."}
 	for _, subject := range subjects {
-		n.Letters = append(n.Letters, notice.Line{At: n.Now, To: []string{"a@there.example"}, Subject: subject, Size: 300})
+		n.Letters = append(n.Letters, notice.Line{At: n.Now, To: []string{"a@there.example"}, Subject: subject,
+			Size: 300})
 	}
 	var b bytes.Buffer
 	if err := notice.Write(&b, &n); err != nil {
@@ -49,11 +51,13 @@ func TestReadNotification(t *testing.T) {
 		if want := []string{odd, subjects[0], odd, odd, subjects[1]}; !slices.Equal(n.held, want) {
 			t.Errorf("held: %q", n.held)
 		}
-		if got := strings.Join(n.commands(map[string]bool{subjects[0]: true, subjects[1]: true}), "; "); got != "release 2 5; delete 1 3-4; resume" {
+		if got := strings.Join(n.commands(map[string]bool{subjects[0]: true, subjects[1]: true}),
+			"; "); got != "release 2 5; delete 1 3-4; resume" {
 			t.Errorf("commands: %s", got)
 		}
 	}
-	if n := readNotification(aNotice(t, notice.Stopped, subjects[0])); strings.Join(n.commands(nil), "; ") != "delete 1; resume" {
+	if n := readNotification(aNotice(t, notice.Stopped, subjects[0])); strings.Join(n.commands(nil),
+		"; ") != "delete 1; resume" {
 		t.Errorf("commands: %s", n.commands(nil))
 	}
 	if n := readNotification(aNotice(t, notice.Answer)); n == nil || !n.answer {
@@ -64,7 +68,8 @@ func TestReadNotification(t *testing.T) {
 	}
 }
 
-// TestSink: a mail has arrived when it has come to all of its recipients, in however many deliveries; once more is noticed.
+// TestSink: a mail has arrived when it has come to all of its recipients, in however many deliveries; once more is
+// noticed.
 func TestSink(t *testing.T) {
 	k := &sink{awaited: map[string]*awaited{}}
 	var others []string
@@ -81,7 +86,8 @@ func TestSink(t *testing.T) {
 			t.Errorf("after %d: %d arrived, %d again, %d times done", i+1, arrived, again, done)
 		}
 	}
-	if err := deliver("Subject: hello\r\n\r\n", "c@home.example"); err != nil || !slices.Equal(others, []string{"c@home.example"}) {
+	if err := deliver("Subject: hello\r\n\r\n", "c@home.example"); err != nil ||
+		!slices.Equal(others, []string{"c@home.example"}) {
 		t.Errorf("what nobody awaits: %v, %v", others, err)
 	}
 	if err := deliver("no mail", "c@home.example"); err == nil {
@@ -158,7 +164,8 @@ func TestBacklog(t *testing.T) {
 	if b.dials(at, at) != nil {
 		t.Error("a scene without mail has figures of it")
 	}
-	b.look(&console.Status{Mail: &console.MailStatus{Recipients: map[store.State]int{store.Delayed: 3, store.Held: 2, store.Ready: 7}}}, at)
+	b.look(&console.Status{Mail: &console.MailStatus{Recipients: map[store.State]int{store.Delayed: 3, store.Held: 2,
+		store.Ready: 7}}}, at)
 	if d := b.dials(at, at); len(d) != 1 || d[0].value != "5" || !slices.Equal(d[0].history, []float64{5}) {
 		t.Errorf("%+v", d)
 	}

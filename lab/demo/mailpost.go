@@ -50,7 +50,8 @@ type post struct {
 }
 
 func newPost(s *Stage) *post {
-	p := &post{stage: s, sink: &sink{awaited: map[string]*awaited{}}, people: make(chan *writer, mailPeople), news: newWriter("newsletter")}
+	p := &post{stage: s, sink: &sink{awaited: map[string]*awaited{}}, people: make(chan *writer, mailPeople),
+		news: newWriter("newsletter")}
 	p.sink.read = p.read
 	for _, name := range [mailPeople]string{"alice", "ben", "carla", "dan", "eve"} {
 		p.people <- newWriter(name)
@@ -75,7 +76,8 @@ func (p *post) ready() error {
 		all = append(all, w)
 	}
 	for _, w := range all {
-		if _, err := p.stage.control.AddUser(context.Background(), console.NewUser{Name: w.name, Password: w.password, Contact: w.contact}); err != nil {
+		if _, err := p.stage.control.AddUser(context.Background(),
+			console.NewUser{Name: w.name, Password: w.password, Contact: w.contact}); err != nil {
 			return err
 		}
 	}
@@ -88,7 +90,8 @@ func later(at func(*Stage) *post, who int) func(*Stage, func(Result, time.Durati
 }
 
 // enter returns how an actor of the scene enters.
-func enter(at func(*Stage) *post, act func(*post, context.Context) Result) func(*Stage) (func(context.Context) Result, func()) {
+func enter(at func(*Stage) *post, act func(*post, context.Context) Result) func(*Stage) (func(context.Context) Result,
+	func()) {
 	return func(s *Stage) (func(context.Context) Result, func()) {
 		p := at(s)
 		return func(ctx context.Context) Result { return act(p, ctx) }, func() {}
@@ -96,7 +99,8 @@ func enter(at func(*Stage) *post, act func(*post, context.Context) Result) func(
 }
 
 // enterLast is enter for the one in whose wake everything comes to its end.
-func enterLast(at func(*Stage) *post, act func(*post, context.Context) Result) func(*Stage) (func(context.Context) Result, func()) {
+func enterLast(at func(*Stage) *post, act func(*post,
+	context.Context) Result) func(*Stage) (func(context.Context) Result, func()) {
 	return func(s *Stage) (func(context.Context) Result, func()) {
 		p := at(s)
 		p.late.Store(0)
@@ -111,7 +115,8 @@ func enterLast(at func(*Stage) *post, act func(*post, context.Context) Result) f
 
 // newLetter returns a mail that nobody has written before.
 func (p *post) newLetter(w *writer, subject, text string, to ...string) *letter {
-	return &letter{id: fmt.Sprintf("%s.%d@here.example", w.name, p.number.Add(1)), subject: subject, text: text, from: w.address(), to: to}
+	return &letter{id: fmt.Sprintf("%s.%d@here.example", w.name, p.number.Add(1)), subject: subject, text: text,
+		from: w.address(), to: to}
 }
 
 // stranger returns an address that nobody has written to before.
@@ -186,7 +191,8 @@ func (p *post) steal(now time.Time) *theft {
 	p.theft = newTheft(p.owners[p.ever%len(p.owners)], now)
 	p.thefts++
 	p.ever++
-	p.stage.Note(fmt.Sprintf("The password of %s is stolen. Somebody sends to a new address with it, again and again.", p.theft.owner.name))
+	p.stage.Note(fmt.Sprintf("The password of %s is stolen. Somebody sends to a new address with it, again and again.",
+		p.theft.owner.name))
 	return p.theft
 }
 

@@ -42,7 +42,10 @@ func (k *sink) serve(s *Stage) (addr string, err error) {
 	if err != nil {
 		return "", err
 	}
-	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &delivery{sink: k}, nil }))
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
+		return &delivery{sink: k},
+			nil
+	}))
 	server.Domain, server.MaxMessageBytes, server.MaxRecipients = "sink.example", maxLetter, 100
 	server.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	go server.Serve(l)
@@ -65,7 +68,8 @@ func (k *sink) forget(id string) {
 	delete(k.awaited, id)
 }
 
-// drop forgets all mail of a theft, and returns how to tell of it. Without one it is that of others, which should have arrived.
+// drop forgets all mail of a theft, and returns how to tell of it. Without one it is that of others, which should have
+// arrived.
 func (k *sink) drop(t *theft) (lost []telling) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -53,7 +53,8 @@ func (t *theft) receive(m *mail.Message, now time.Time) (notes []string) {
 	case t.notice == nil:
 		t.notice, t.told = n, now
 		return append(t.stop(now),
-			fmt.Sprintf("%s gets a notice at %s, with a list of what is held, and the address of a page: %s", t.owner.name, t.owner.contact, n.link))
+			fmt.Sprintf("%s gets a notice at %s, with a list of what is held, and the address of a page: %s",
+				t.owner.name, t.owner.contact, n.link))
 	}
 	return nil
 }
@@ -64,7 +65,8 @@ func (t *theft) stop(now time.Time) (notes []string) {
 		return nil
 	}
 	t.stopped = max(now.Sub(t.began), 1)
-	return []string{fmt.Sprintf("After %s the account is stopped: %s of the thief's mails got out, the others are held, and new ones are refused.",
+	return []string{fmt.Sprintf("After %s the account is stopped: %s of the thief's mails got out, the others are "+
+		"held, and new ones are refused.",
 		seconds(t.stopped.Seconds()), grouped(t.out))}
 }
 
@@ -88,8 +90,8 @@ func (p *post) try(ctx context.Context, t *theft) Result {
 	return r
 }
 
-// mayTry reports whether the thief goes on. He gives up when the password is wrong. The owner, who knows of nothing, writes some mails
-// in between, before it is too late for that.
+// mayTry reports whether the thief goes on. He gives up when the password is wrong. The owner, who knows of nothing,
+// writes some mails in between, before it is too late for that.
 func (t *theft) mayTry() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

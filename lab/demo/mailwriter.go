@@ -42,10 +42,12 @@ type letter struct {
 // String returns the mail.
 func (l *letter) String() string {
 	return fmt.Sprintf("From: <%s>\r\nTo: %s\r\nSubject: %s\r\nDate: %s\r\nMessage-ID: <%s>\r\n\r\n%s\r\n",
-		l.from, strings.Join(l.to, ", "), l.subject, time.Now().Format(time.RFC1123Z), l.id, strings.ReplaceAll(l.text, "\n", "\r\n"))
+		l.from, strings.Join(l.to, ", "), l.subject, time.Now().Format(time.RFC1123Z), l.id,
+		strings.ReplaceAll(l.text, "\n", "\r\n"))
 }
 
-// submit logs in and sends a mail, in a session of its own. loggedIn is called in between: how long it takes counts from there.
+// submit logs in and sends a mail, in a session of its own. loggedIn is called in between: how long it takes counts
+// from there.
 func submit(ctx context.Context, gate, name, password string, l *letter, loggedIn func()) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

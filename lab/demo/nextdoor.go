@@ -16,12 +16,14 @@ type login struct {
 }
 
 func newLogin() *login {
-	return &login{token: rand.Text(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: bloomAskers}, Timeout: patience}}
+	return &login{token: rand.Text(), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: bloomAskers},
+		Timeout: patience}}
 }
 
-// attempts returns how a crowd comes to the service next door: from each network so many times at once. The service asks about some
-// networks together.
-func attempts(networks, times int, of func(*Stage) (*crowd, *login)) func(*Stage) (func(context.Context) Result, func()) {
+// attempts returns how a crowd comes to the service next door: from each network so many times at once. The service
+// asks about some networks together.
+func attempts(networks, times int, of func(*Stage) (*crowd, *login)) func(*Stage) (func(context.Context) Result,
+	func()) {
 	return func(s *Stage) (func(context.Context) Result, func()) {
 		c, l := of(s)
 		c.begin(s.AtWork())

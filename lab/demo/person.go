@@ -28,8 +28,8 @@ type person struct {
 // doing is what somebody does when he gets a page that says the site is busy, before he tries again.
 type doing func(ctx context.Context, p *person, h http.Header) error
 
-// people returns how people enter: to each visit somebody new comes, from 198.18.0.0/16 or 198.19.0.0/16, and does what he does when the
-// page says that the site is busy.
+// people returns how people enter: to each visit somebody new comes, from 198.18.0.0/16 or 198.19.0.0/16, and does what
+// he does when the page says that the site is busy.
 func people(second byte, busy doing) func(*Stage) (func(context.Context) Result, func()) {
 	return func(s *Stage) (func(context.Context) Result, func()) {
 		transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
@@ -40,7 +40,8 @@ func people(second byte, busy doing) func(*Stage) (func(context.Context) Result,
 		return func(ctx context.Context) Result {
 			n := number.Add(1)
 			jar, _ := cookiejar.New(nil) // no options, no error
-			p := &person{&http.Client{Transport: transport, Jar: jar}, page, netip.AddrFrom4([4]byte{198, second, byte(n >> 8), byte(n)}), paid}
+			p := &person{&http.Client{Transport: transport, Jar: jar}, page,
+				netip.AddrFrom4([4]byte{198, second, byte(n >> 8), byte(n)}), paid}
 			return p.visit(ctx, busy)
 		}, transport.CloseIdleConnections
 	}
@@ -81,7 +82,8 @@ func asPhone(p payer.Payment, sum *atomic.Int64) time.Duration {
 	return takes - p.Took
 }
 
-// waits does what a browser without scripts does: it loads the page again when that is due. The cookies have the ticket.
+// waits does what a browser without scripts does: it loads the page again when that is due. The cookies have the
+// ticket.
 func waits(ctx context.Context, _ *person, h http.Header) error {
 	seconds, err := strconv.ParseUint(h.Get("Retry-After"), 10, 8)
 	if err != nil {
@@ -103,7 +105,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // ask sends one request, as from an address.
-func ask(ctx context.Context, client *http.Client, page string, from netip.Addr, accept string) (status int, h http.Header, err error) {
+func ask(ctx context.Context, client *http.Client, page string, from netip.Addr, accept string) (status int,
+	h http.Header, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
 		return 0, nil, err

@@ -66,8 +66,8 @@ func (a *player) networks(s *Stage) Networks {
 	return a.Networks(s)
 }
 
-// work rests and acts until ctx ends: people do not all come at the stroke of the clock, and not before the flood. What is under
-// way at the end is finished all the same.
+// work rests and acts until ctx ends: people do not all come at the stroke of the clock, and not before the flood. What
+// is under way at the end is finished all the same.
 func (a *player) work(ctx context.Context, act func(context.Context) Result) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

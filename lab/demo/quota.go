@@ -12,8 +12,8 @@ import (
 	behind "weir/upstream"
 )
 
-// The figures of the scene. The service has room for everybody who keeps to the limit, and the flood fills it and its line when
-// nobody holds it back: more workers than places and waiting room together.
+// The figures of the scene. The service has room for everybody who keeps to the limit, and the flood fills it and its
+// line when nobody holds it back: more workers than places and waiting room together.
 const (
 	quotaPlaces   = 8
 	quotaLine     = 16
@@ -28,8 +28,8 @@ const (
 // accountHeader names the account of a request.
 const accountHeader = "X-Api-Key"
 
-// quotaScene: limits per account keep one customer from taking the service away from the others. A little over the limit waits
-// for its turn; the rest of a flood is refused at once.
+// quotaScene: limits per account keep one customer from taking the service away from the others. A little over the
+// limit waits for its turn; the rest of a flood is refused at once.
 func quotaScene() Scene {
 	polite := func(name string) Actor {
 		return Actor{Name: name, Role: People, Workers: 1, Enter: visit(name, 1), Pause: func(Result) time.Duration {
@@ -38,7 +38,8 @@ func quotaScene() Scene {
 	}
 	return Scene{
 		Name: "quota",
-		Story: fmt.Sprintf("two polite accounts and one that floods, before a service with room for %.0f requests a second",
+		Story: fmt.Sprintf("two polite accounts and one that floods, before a service with room for %.0f requests a "+
+			"second",
 			quotaPlaces/quotaWork.Seconds()),
 		Weight:         3,
 		Rule:           fmt.Sprintf("Each account may send %d a second.", quotaLimit),
@@ -49,13 +50,15 @@ func quotaScene() Scene {
 		Cast: []Actor{
 			polite("alice"),
 			polite("bob"),
-			{Name: "mallory", Role: Flood, Workers: quotaFlooders, Enter: visit("mallory", quotaFlooders), Pause: func(r Result) time.Duration {
-				if r == Served {
-					return 0
-				}
-				// The flood shares this machine with those it floods: without a bound one would see the processor run out, not the service.
-				return 10 * time.Millisecond
-			}},
+			{Name: "mallory", Role: Flood, Workers: quotaFlooders, Enter: visit("mallory", quotaFlooders),
+				Pause: func(r Result) time.Duration {
+					if r == Served {
+						return 0
+					}
+					// The flood shares this machine with those it floods: without a bound one would see the processor
+					// run out, not the service.
+					return 10 * time.Millisecond
+				}},
 		},
 		Try: func(s *Stage) []string {
 			return []string{
@@ -81,7 +84,8 @@ func setUpQuota(s *Stage) (config.Config, error) {
 		}},
 		Throttles: map[string]config.Throttle{"plans": {Quota: &quota.Options{Policies: []quota.Policy{
 			{
-				Name: "per-second", Kind: quota.Requests, Limit: quota.Count(quotaLimit), Period: weir.Period{Length: time.Second},
+				Name: "per-second", Kind: quota.Requests, Limit: quota.Count(quotaLimit),
+				Period: weir.Period{Length: time.Second},
 				Window: quota.GCRA, Burst: quota.Count(quotaBurst),
 				Over: quota.OverDelay, Delay: quota.Delay{Max: quotaWaiting, MaxWait: weir.Duration(time.Second)},
 			},
@@ -99,8 +103,10 @@ func tellQuota(r SceneReport) []string {
 	told := []string{
 		fmt.Sprintf("Without the throttle, the %s requests of %s left %s %s; %s failed.",
 			grouped(r.Without.Flood.Sent), flood, people, got(without, "after %s or more"), grouped(without.Failed)),
-		fmt.Sprintf("With it, %s got %s, while %s, at a limit of %d a second, got %s of %s in %s: %s waited for their turn, %s were refused.",
-			people, got(with, "within %s"), flood, quotaLimit, grouped(r.Flood.Served), grouped(r.Flood.Sent), seconds(r.Seconds),
+		fmt.Sprintf("With it, %s got %s, while %s, at a limit of %d a second, got %s of %s in %s: %s waited for "+
+			"their turn, %s were refused.",
+			people, got(with, "within %s"), flood, quotaLimit, grouped(r.Flood.Served), grouped(r.Flood.Sent),
+			seconds(r.Seconds),
 			grouped(r.Delayed), grouped(r.Flood.Refused)),
 	}
 	if r.Without.Flood.Sent == 0 {

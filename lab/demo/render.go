@@ -66,7 +66,8 @@ func phaseLine(v view, width int, ink tabular.Ink) string {
 		return line + times
 	}
 	full := int(float64(room) * float64(elapsed) / float64(v.total))
-	return line + ink.Paint(hue, strings.Repeat("█", full)) + ink.Paint(tabular.Faint, strings.Repeat("░", room-full)) + " " + times
+	return line + ink.Paint(hue, strings.Repeat("█", full)) + ink.Paint(tabular.Faint, strings.Repeat("░", room-full)) +
+		" " + times
 }
 
 func liveTable(v view, spark int) *tabular.Table {
@@ -98,9 +99,11 @@ func liveTable(v view, spark int) *tabular.Table {
 			curve = tabular.Warn
 		}
 		t.Rows = append(t.Rows, []tabular.Cell{
-			tabular.Tinted(tabular.Head, r.name), tabular.Text(grouped(r.networks)), tabular.Text(perSecond(r.sent)), tabular.Text(perSecond(r.served)), tabular.Tinted(held, grouped(r.held)),
+			tabular.Tinted(tabular.Head, r.name), tabular.Text(grouped(r.networks)), tabular.Text(perSecond(r.sent)),
+			tabular.Text(perSecond(r.served)), tabular.Tinted(held, grouped(r.held)),
 			tabular.Tinted(refused, perSecond(r.refused)), tabular.Tinted(failed, perSecond(r.failed)),
-			tabular.Text(milliseconds(r.p50)), tabular.Text(milliseconds(r.p99)), tabular.Tinted(curve, sparkline(r.history, spark)),
+			tabular.Text(milliseconds(r.p50)), tabular.Text(milliseconds(r.p99)),
+			tabular.Tinted(curve, sparkline(r.history, spark)),
 		})
 	}
 	if !slices.ContainsFunc(v.rows, func(r row) bool { return r.networks > 0 }) {
@@ -143,10 +146,12 @@ func without(t *tabular.Table, head string) *tabular.Table {
 func footnotes(v view) []string {
 	notes := []string{v.rule}
 	if !v.on {
-		notes = []string{fmt.Sprintf("In shadow: it counts, everything passes. At work in %s.", clock(v.left+time.Second-1))}
+		notes = []string{fmt.Sprintf("In shadow: it counts, everything passes. At work in %s.",
+			clock(v.left+time.Second-1))}
 	}
 	if b := v.bloom; b != nil {
-		notes = append(notes, fmt.Sprintf("Tables: %s. Over their limit: up to %s networks at a time.", mebibytes(b.Bytes), grouped(b.Attackers)))
+		notes = append(notes, fmt.Sprintf("Tables: %s. Over their limit: up to %s networks at a time.",
+			mebibytes(b.Bytes), grouped(b.Attackers)))
 	}
 	if v.on && v.total <= 0 {
 		notes[0] += " Ctrl-C ends the demo."

@@ -34,11 +34,13 @@ func golden(t *testing.T, name, got string) {
 
 func aView(on bool) view {
 	v := view{
-		scene: "quota", story: "a story", on: on, elapsed: 3500 * time.Millisecond, total: 20 * time.Second, left: 1500 * time.Millisecond, rule: "Each account may send 50 a second.",
+		scene: "quota", story: "a story", on: on, elapsed: 3500 * time.Millisecond, total: 20 * time.Second,
+		left: 1500 * time.Millisecond, rule: "Each account may send 50 a second.",
 		rows: []row{
 			{name: "alice", role: People, rates: rates{5, 1, 0, 4}, p50: 62.4, p99: 63.1, history: []float64{0, 1, 2}},
 			{name: "bob", role: People, rates: rates{4.5, 0, 0, 4.5}, history: []float64{0, 0, 0}},
-			{name: "mallory", role: Flood, rates: rates{1085.4, 383, 0, 702.4}, p50: 62, p99: 1266, history: []float64{10, 400, 383}},
+			{name: "mallory", role: Flood, rates: rates{1085.4, 383, 0, 702.4}, p50: 62, p99: 1266,
+				history: []float64{10, 400, 383}},
 		},
 	}
 	if on {
@@ -58,7 +60,8 @@ func aView(on bool) view {
 // aWideView is one of a scene where networks matter.
 func aWideView(on bool) view {
 	v := aView(on)
-	v.rule, v.bloom = "Each network may open 30 connections a minute, 3 at once.", &console.Bloom{Bytes: 5878528, Attackers: 1973}
+	v.rule, v.bloom = "Each network may open 30 connections a minute, 3 at once.",
+		&console.Bloom{Bytes: 5878528, Attackers: 1973}
 	v.rows = v.rows[1:]
 	v.rows[0].name, v.rows[0].networks = "people", 40
 	v.rows[1].name, v.rows[1].networks = "flood", 12345
@@ -97,8 +100,10 @@ func TestRender(t *testing.T) {
 	open.total, open.elapsed = 0, 75*time.Second
 	wide := aWideView(true)
 	wide.total, wide.elapsed = 0, 75*time.Second
-	for name, v := range map[string]view{"without": aView(false), "with": aView(true), "open": open, "wide-without": aWideView(false), "wide-with": aWideView(true), "wide-open": wide,
-		"strained-without": aStrainedView(false), "strained-with": aStrainedView(true), "mail-without": aMailView(false), "mail-with": aMailView(true)} {
+	for name, v := range map[string]view{"without": aView(false), "with": aView(true), "open": open,
+		"wide-without": aWideView(false), "wide-with": aWideView(true), "wide-open": wide,
+		"strained-without": aStrainedView(false), "strained-with": aStrainedView(true),
+		"mail-without": aMailView(false), "mail-with": aMailView(true)} {
 		for _, width := range []int{110, 80, 60} {
 			golden(t, fmt.Sprintf("live-%s-%d.txt", name, width), strings.Join(render(v, width, false), "\n")+"\n")
 		}
@@ -126,7 +131,8 @@ func TestRenderColour(t *testing.T) {
 // TestRenderFits: a line that is too wide would break, and the next frame would be drawn in the wrong place.
 func TestRenderFits(t *testing.T) {
 	for width := range 140 {
-		for _, v := range []view{aView(false), aView(true), aWideView(false), aWideView(true), aStrainedView(false), aStrainedView(true), aMailView(true)} {
+		for _, v := range []view{aView(false), aView(true), aWideView(false), aWideView(true), aStrainedView(false),
+			aStrainedView(true), aMailView(true)} {
 			lines := render(v, width, true)
 			if len(lines) != len(render(v, 140, true)) {
 				t.Fatalf("width %d: %d lines", width, len(lines))
@@ -144,13 +150,16 @@ func TestSummary(t *testing.T) {
 	r := &SceneReport{
 		Name: "quota", LimitPerSecond: 50,
 		Half: Half{
-			People: Figures{72, 72, 0, 0, 21.2, 24, 0}, Flood: Figures{22072, 457, 21615, 0, 100, 104, 0}, Seconds: 9.06, Delayed: 452,
-			Actors: []ActorReport{{"alice", People, 0, Figures{36, 36, 0, 0, 21, 26, 0}, 0}, {"bob", People, 0, Figures{36, 36, 0, 0, 21, 24, 0}, 0},
+			People: Figures{72, 72, 0, 0, 21.2, 24, 0}, Flood: Figures{22072, 457, 21615, 0, 100, 104, 0},
+			Seconds: 9.06, Delayed: 452,
+			Actors: []ActorReport{{"alice", People, 0, Figures{36, 36, 0, 0, 21, 26, 0}, 0},
+				{"bob", People, 0, Figures{36, 36, 0, 0, 21, 24, 0}, 0},
 				{"mallory", Flood, 0, Figures{22072, 457, 21615, 0, 100, 104, 0}, 0}},
 		},
 		Without: Half{
 			People: Figures{24, 3, 0, 21, 62, 66, 0}, Flood: Figures{3259, 1175, 0, 2084, 62, 66, 0}, Seconds: 3.06,
-			Actors: []ActorReport{{"alice", People, 0, Figures{12, 0, 0, 12, 0, 0, 0}, 0}, {"bob", People, 0, Figures{12, 3, 0, 9, 62, 62, 0}, 0},
+			Actors: []ActorReport{{"alice", People, 0, Figures{12, 0, 0, 12, 0, 0, 0}, 0},
+				{"bob", People, 0, Figures{12, 3, 0, 9, 62, 62, 0}, 0},
 				{"mallory", Flood, 0, Figures{3259, 1175, 0, 2084, 62, 66, 0}, 0}},
 		},
 	}
@@ -186,7 +195,8 @@ func TestNumbers(t *testing.T) {
 		perSecond(99.94): "99.9", perSecond(1234.5): "1,235", milliseconds(0.25): "0.2 ms",
 		share(Figures{Sent: 1000, Served: 999}): "99%", share(Figures{Sent: 1000, Served: 21}): "2.1%",
 		quoted("/tmp/weir-demo-1/weir.sock"): "/tmp/weir-demo-1/weir.sock", quoted("/tmp/a b'c"): `'/tmp/a b'\''c'`,
-		names([]ActorReport{{Name: "a", Role: People}, {Name: "x", Role: Flood}, {Name: "b", Role: People}, {Name: "c", Role: People}}, People): "a, b and c",
+		names([]ActorReport{{Name: "a", Role: People}, {Name: "x", Role: Flood}, {Name: "b", Role: People},
+			{Name: "c", Role: People}}, People): "a, b and c",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -13,7 +13,8 @@ type Report struct {
 	Scenes []SceneReport `json:"scenes"`
 }
 
-// A SceneReport is what was seen in one scene. The figures beside the name are those of the half with the throttle at work.
+// A SceneReport is what was seen in one scene. The figures beside the name are those of the half with the throttle at
+// work.
 type SceneReport struct {
 	Name string `json:"name"`
 	Half
@@ -70,19 +71,21 @@ type Half struct {
 
 // Stamps are how load and work went, as weir said itself, some times a second.
 type Stamps struct {
-	PeakLoad  float64  `json:"peak_load"`       // what was asked of the service, in proportion to what it can do
-	PeakDelay float64  `json:"peak_delay_ms"`   // how long those waited who paid
-	LeastWork uint64   `json:"least_work"`      // that was asked for, in operations; 0: nothing was
-	PeakWork  uint64   `json:"peak_work"`       // the most that was
-	EndWork   uint64   `json:"end_work"`        // and at the end; 0: nothing any more
-	LeastMS   float64  `json:"least_work_ms"`   // how long a phone works on that
-	PeakMS    float64  `json:"peak_work_ms"`    // and on that
-	EndMS     float64  `json:"end_work_ms"`     // and on that
-	Asked     int64    `json:"asked"`           // requests that were asked to pay
-	Paid      int64    `json:"let_in_stamped"`  // requests let in because they paid
-	Pool      int64    `json:"let_in_pool"`     // and from the general pool, of those who waited and while nothing was asked
-	Calm      float64  `json:"calm_s"`          // how long the flood had been gone at the end
-	Dormant   *float64 `json:"dormant_after_s"` // how long after the flood nothing was asked any more; null: not by the end
+	PeakLoad  float64 `json:"peak_load"`      // what was asked of the service, in proportion to what it can do
+	PeakDelay float64 `json:"peak_delay_ms"`  // how long those waited who paid
+	LeastWork uint64  `json:"least_work"`     // that was asked for, in operations; 0: nothing was
+	PeakWork  uint64  `json:"peak_work"`      // the most that was
+	EndWork   uint64  `json:"end_work"`       // and at the end; 0: nothing any more
+	LeastMS   float64 `json:"least_work_ms"`  // how long a phone works on that
+	PeakMS    float64 `json:"peak_work_ms"`   // and on that
+	EndMS     float64 `json:"end_work_ms"`    // and on that
+	Asked     int64   `json:"asked"`          // requests that were asked to pay
+	Paid      int64   `json:"let_in_stamped"` // requests let in because they paid
+	// and from the general pool, of those who waited and while nothing was asked
+	Pool int64   `json:"let_in_pool"`
+	Calm float64 `json:"calm_s"` // how long the flood had been gone at the end
+	// how long after the flood nothing was asked any more; null: not by the end
+	Dormant *float64 `json:"dormant_after_s"`
 }
 
 // An ActorReport is what one actor saw.

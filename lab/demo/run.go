@@ -21,7 +21,8 @@ const (
 
 // Options say how the demo is run and shown. The zero value plays for DefaultFor and shows nothing.
 type Options struct {
-	// For is how long all scenes take together. 0 means until the context ends where Out is a terminal, else DefaultFor.
+	// For is how long all scenes take together. 0 means until the context ends where Out is a terminal, else
+	// DefaultFor.
 	For time.Duration
 	// JSON writes the report as JSON, and nothing else, to Out.
 	JSON bool
@@ -29,7 +30,8 @@ type Options struct {
 	Out io.Writer
 	// Err is where weir's warnings go. Default: nowhere.
 	Err io.Writer
-	// Terminal says that Out is one that understands escape sequences: there is a live table. Elsewhere there are a few lines.
+	// Terminal says that Out is one that understands escape sequences: there is a live table. Elsewhere there are a few
+	// lines.
 	Terminal bool
 	// Colour says that Out has colours.
 	Colour bool
@@ -55,8 +57,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Run plays every scene and returns what was seen. When ctx ends, it comes to an early but clean end: that is no error. Something that must
-// be so and was not is one, ErrNotSo.
+// Run plays every scene and returns what was seen. When ctx ends, it comes to an early but clean end: that is no error.
+// Something that must be so and was not is one, ErrNotSo.
 func Run(ctx context.Context, o Options) (Report, error) { return run(ctx, scenes(), o) }
 
 func run(ctx context.Context, list []Scene, o Options) (Report, error) {
@@ -94,7 +96,8 @@ func run(ctx context.Context, list []Scene, o Options) (Report, error) {
 	return report, errors.Join(e.Encode(report), report.notSo())
 }
 
-func perform(ctx context.Context, scene *Scene, s show, log *slog.Logger, o Options, length parts) (SceneReport, error) {
+func perform(ctx context.Context, scene *Scene, s show, log *slog.Logger, o Options, length parts) (SceneReport,
+	error) {
 	stage, err := setStage(scene, log, o.Version)
 	if err != nil {
 		return SceneReport{}, err

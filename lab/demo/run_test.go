@@ -40,7 +40,8 @@ func tidy(t *testing.T) {
 func TestJSON(t *testing.T) {
 	tidy(t)
 	var out, warnings bytes.Buffer
-	returned, err := Run(t.Context(), Options{For: 13 * time.Second, JSON: true, Out: &out, Err: &warnings, Terminal: true})
+	returned,
+		err := Run(t.Context(), Options{For: 13 * time.Second, JSON: true, Out: &out, Err: &warnings, Terminal: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,8 @@ func TestJSON(t *testing.T) {
 			holds(c.What, c.OK)
 		}
 		if s.Stamps == nil {
-			holds("people lost nothing", s.People.Served+s.People.Held == s.People.Sent && (s.People.Held == 0 || short))
+			holds("people lost nothing", s.People.Served+s.People.Held == s.People.Sent &&
+				(s.People.Held == 0 || short))
 			holds("the flood is held to its limit", s.FloodLimit > 0 && s.Flood.Served <= s.FloodLimit)
 			holds("the flood gets its share", s.Flood.Served > 0)
 			holds("the flood did not fail", s.Flood.Failed == 0)
@@ -89,7 +91,8 @@ func TestJSON(t *testing.T) {
 			holds("there was too much to do", s.Stamps.PeakLoad > stampFrom)
 			holds("work was asked for", s.Stamps.LeastWork > 0 && s.Stamps.Asked > 0)
 			holds("the flood went", s.Stamps.Calm > 0)
-			holds("nobody who does not pay goes first", s.Stamps.Paid <= s.People.Sent+actor(s.Half, "paying flood").Sent)
+			holds("nobody who does not pay goes first",
+				s.Stamps.Paid <= s.People.Sent+actor(s.Half, "paying flood").Sent)
 		}
 		for _, f := range []Figures{s.People, s.Flood, s.Without.People, s.Without.Flood} {
 			holds("the sum is right", f.Sent == f.Served+f.Refused+f.Failed+f.Held)
@@ -104,10 +107,13 @@ func TestKeys(t *testing.T) {
 	actor := "failed,held,name,networks,p50_ms,p99_ms,refused,role,sent,served,work_s"
 	stamps := "asked,calm_s,dormant_after_s,end_work,end_work_ms,least_work,least_work_ms,let_in_pool,let_in_stamped,peak_delay_ms,peak_load,peak_work,peak_work_ms"
 	mail := "arrived_again,deleted,late,own_caught,released,released_arrived,resumed,spam_held,spam_out,stopped_after_s,thefts,thief_shut_out"
-	half := []string{"actors[]: " + actor, "bloom: attackers,bytes,collateral,drained,rotations", "flood: " + figures, "mail: " + mail, "people: " + figures, "stamps: " + stamps}
+	half := []string{"actors[]: " + actor, "bloom: attackers,bytes,collateral,drained,rotations", "flood: " + figures,
+		"mail: " + mail, "people: " + figures, "stamps: " + stamps}
 	some := Figures{Held: 1}
-	h := Half{People: some, Flood: some, Actors: []ActorReport{{Networks: 1, Work: 1, Figures: some}}, Bloom: new(console.Bloom), Stamps: new(Stamps), Mail: new(Mail)}
-	report := Report{Scenes: []SceneReport{{Half: h, Without: h, LimitPerSecond: 1, FloodLimit: 1, FloodNetworks: 1, Skipped: "why", Checks: []Check{{}}}}}
+	h := Half{People: some, Flood: some, Actors: []ActorReport{{Networks: 1, Work: 1, Figures: some}},
+		Bloom: new(console.Bloom), Stamps: new(Stamps), Mail: new(Mail)}
+	report := Report{Scenes: []SceneReport{{Half: h, Without: h, LimitPerSecond: 1, FloodLimit: 1, FloodNetworks: 1,
+		Skipped: "why", Checks: []Check{{}}}}}
 	text, err := json.Marshal(report)
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +122,8 @@ func TestKeys(t *testing.T) {
 	if err := json.Unmarshal(text, &tree); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{": scenes", "scenes[]: actors,bloom,checks,delayed,flood,flood_limit,flood_networks,limit_per_second,mail,name,people,seconds,skipped,stamps,without",
+	want := []string{": scenes",
+		"scenes[]: actors,bloom,checks,delayed,flood,flood_limit,flood_networks,limit_per_second,mail,name,people,seconds,skipped,stamps,without",
 		"scenes[].checks[]: ok,what"}
 	for _, line := range half {
 		want = append(want, "scenes[]."+line)
@@ -159,7 +166,8 @@ func TestPlain(t *testing.T) {
 	if strings.ContainsRune(text, '\x1b') {
 		t.Errorf("escape sequences in a pipe: %q", text)
 	}
-	for _, want := range []string{"  gate      http://127.0.0.1:", "/metrics\n", "curl -i -H 'X-Api-Key: you' http://127.0.0.1:",
+	for _, want := range []string{"  gate      http://127.0.0.1:", "/metrics\n",
+		"curl -i -H 'X-Api-Key: you' http://127.0.0.1:",
 		"without the throttle (", "with the throttle, for ", "mallory"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -195,7 +203,8 @@ func TestTerminal(t *testing.T) {
 			t.Errorf("no %q in the live table:\n%q", want, text)
 		}
 	}
-	if strings.Contains(text[shown:], escBelow) || !strings.Contains(text[shown:], "  "+r.Scenes[len(r.Scenes)-1].Actors[0].Name) {
+	if strings.Contains(text[shown:], escBelow) ||
+		!strings.Contains(text[shown:], "  "+r.Scenes[len(r.Scenes)-1].Actors[0].Name) {
 		t.Errorf("the summary does not stay:\n%q", text[shown:])
 	}
 }
@@ -212,7 +221,8 @@ func TestNotSo(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		var out bytes.Buffer
 		r, err := run(ctx, []Scene{scene}, Options{For: time.Second, Out: &out, JSON: asJSON})
-		if !errors.Is(err, ErrNotSo) || !strings.Contains(err.Error(), "moon") || strings.Contains(err.Error(), "sun") || len(r.Scenes) != 1 {
+		if !errors.Is(err, ErrNotSo) || !strings.Contains(err.Error(), "moon") ||
+			strings.Contains(err.Error(), "sun") || len(r.Scenes) != 1 {
 			t.Errorf("%v, %+v", err, r)
 		}
 		want := "\n✓ the sun shines\n✗ the moon shines\n"
@@ -252,7 +262,8 @@ func TestInterrupted(t *testing.T) {
 		return Served
 	}
 	var out bytes.Buffer
-	r, err := run(ctx, []Scene{shortScene(act), shortScene(act)}, Options{Out: &out, Terminal: true}) // until interrupted
+	// until interrupted
+	r, err := run(ctx, []Scene{shortScene(act), shortScene(act)}, Options{Out: &out, Terminal: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +289,8 @@ func TestFailedSetup(t *testing.T) {
 		},
 		"by weir": func(s *Stage) (config.Config, error) { return config.Config{}, nil },
 		"without a throttle": func(s *Stage) (config.Config, error) {
-			return config.Config{HTTP: []httpgate.Options{{Listen: loopback, Upstream: behind.To("http://127.0.0.1:1")}}}, nil
+			return config.Config{HTTP: []httpgate.Options{{Listen: loopback,
+				Upstream: behind.To("http://127.0.0.1:1")}}}, nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -307,7 +319,8 @@ func TestSkipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Scenes) != 2 || r.Scenes[0].Skipped != "there is no moon" || r.Scenes[0].Actors == nil || r.Scenes[1].Skipped != "" {
+	if len(r.Scenes) != 2 || r.Scenes[0].Skipped != "there is no moon" || r.Scenes[0].Actors == nil ||
+		r.Scenes[1].Skipped != "" {
 		t.Errorf("report: %+v", r)
 	}
 	for _, want := range []string{"scene other is skipped: there is no moon\n\n", "Ctrl-C"} {
@@ -346,7 +359,8 @@ func TestParts(t *testing.T) {
 func TestScenesAreWhole(t *testing.T) {
 	known := map[string]bool{}
 	for _, s := range scenes() {
-		if s.Name == "" || known[s.Name] || s.Story == "" || strings.HasSuffix(s.Story, ".") || s.Rule == "" || s.Weight <= 0 || s.Setup == nil || s.Tell == nil ||
+		if s.Name == "" || known[s.Name] || s.Story == "" || strings.HasSuffix(s.Story, ".") || s.Rule == "" ||
+			s.Weight <= 0 || s.Setup == nil || s.Tell == nil ||
 			s.LimitPerSecond > 0 != (s.Allows != nil) {
 			t.Errorf("scene %q lacks something", s.Name)
 		}
@@ -354,7 +368,8 @@ func TestScenesAreWhole(t *testing.T) {
 		roles := map[Role]bool{}
 		for _, a := range s.Cast {
 			roles[a.Role] = true
-			if a.Name == "" || a.Workers <= 0 || a.Workers > 256 || a.Enter == nil || a.Pause == nil || a.Pause(Failed) <= 0 {
+			if a.Name == "" || a.Workers <= 0 || a.Workers > 256 || a.Enter == nil || a.Pause == nil ||
+				a.Pause(Failed) <= 0 {
 				t.Errorf("scene %q: actor %q lacks something, or a bound", s.Name, a.Name)
 			}
 		}

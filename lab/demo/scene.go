@@ -37,8 +37,8 @@ type Scene struct {
 
 	// Possible says why the scene cannot be played here, or nil. May be nil.
 	Possible func() error
-	// Setup starts what stands behind the gate, with Stage.Serve, and returns the configuration of the weir in front of it. Data
-	// folder, console and log are the stage's business.
+	// Setup starts what stands behind the gate, with Stage.Serve, and returns the configuration of the weir in front of
+	// it. Data folder, console and log are the stage's business.
 	Setup func(*Stage) (config.Config, error)
 	// Ready does what needs a running weir, before anybody comes. May be nil.
 	Ready func(*Stage) error
@@ -71,15 +71,16 @@ type Actor struct {
 	Role    Role
 	Workers int // side by side
 
-	// Enter is called once for each half. It returns what a worker does again and again, and what is done when all of them have
-	// finished. Workers call act at the same time.
+	// Enter is called once for each half. It returns what a worker does again and again, and what is done when all of
+	// them have finished. Workers call act at the same time.
 	Enter func(*Stage) (act func(context.Context) Result, leave func())
-	// Later is given, once for each half and before Enter, how to tell what became of something that was Held, and how long it took. May
-	// be nil, where all is known at once.
+	// Later is given, once for each half and before Enter, how to tell what became of something that was Held, and how
+	// long it took. May be nil, where all is known at once.
 	Later func(*Stage, func(Result, time.Duration, time.Time))
 	// Networks returns how many networks the actor came from. May be nil, where that does not matter.
 	Networks func(*Stage) Networks
-	// Work returns how long a phone would have worked on what the actor has paid in this half. May be nil, where nobody pays.
+	// Work returns how long a phone would have worked on what the actor has paid in this half. May be nil, where nobody
+	// pays.
 	Work func(*Stage) time.Duration
 	// Turn returns from when to when the actor comes, in a half that takes so long. May be nil: it comes all the time.
 	Turn func(atWork bool, half time.Duration) Span
@@ -87,8 +88,8 @@ type Actor struct {
 	Pause func(Result) time.Duration
 }
 
-// A Span is a part of a half, counted from its beginning. A half with an open end is played in rounds, and each has that part. An empty
-// one is no time at all.
+// A Span is a part of a half, counted from its beginning. A half with an open end is played in rounds, and each has
+// that part. An empty one is no time at all.
 type Span struct{ From, To time.Duration }
 
 // Networks are how many networks an actor came from.

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// A screen draws lines in place: each frame over the one before, in one write, so that nothing flickers. Safe for concurrent use.
+// A screen draws lines in place: each frame over the one before, in one write, so that nothing flickers. Safe for
+// concurrent use.
 type screen struct {
 	out   io.Writer
 	width func() int
@@ -68,7 +69,8 @@ func (s *screen) frame(lines []string) string {
 	return b.String()
 }
 
-// home returns what brings the cursor to the first of the lines. A terminal that has become narrower has broken them since.
+// home returns what brings the cursor to the first of the lines. A terminal that has become narrower has broken them
+// since.
 func (s *screen) home() string {
 	up, width := 0, max(s.width(), 1)
 	for _, line := range s.lines {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A service is a web service of fixed capacity. A request that finds every place taken stands in line; one that finds the line
-// full gets 503, as from any service that is overrun. Safe for concurrent use.
+// A service is a web service of fixed capacity. A request that finds every place taken stands in line; one that finds
+// the line full gets 503, as from any service that is overrun. Safe for concurrent use.
 type service struct {
 	work   time.Duration
 	inside chan struct{} // one for each request, working or in line
@@ -28,8 +28,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, "Hello from the service behind the gate.\n")
 }
 
-// do works on a request and reports whether it could. The place is free again before anybody is answered, so that a gate that
-// counts requests under way never counts fewer than there are.
+// do works on a request and reports whether it could. The place is free again before anybody is answered, so that a
+// gate that counts requests under way never counts fewer than there are.
 func (s *service) do(r *http.Request) bool {
 	select {
 	case s.inside <- struct{}{}:

@@ -61,7 +61,8 @@ func (p *plain) apart() {
 
 func (p *plain) skip(scene *Scene, why error) {
 	p.apart()
-	p.heading(tabular.Ink(p.colour).Paint(tabular.Warn, "weir demo, scene "+scene.Name+" is skipped:") + " " + why.Error())
+	p.heading(tabular.Ink(p.colour).Paint(tabular.Warn, "weir demo, scene "+scene.Name+" is skipped:") + " " +
+		why.Error())
 }
 
 // heading writes a line, or several where it does not fit into one.

@@ -61,7 +61,8 @@ func (s *Stage) build(scene *Scene, log *slog.Logger, version string) error {
 	cfg.Data = dir
 	cfg.Console.Listen = loopback
 	cfg.Log = config.Log{Level: config.LevelWarn, Access: config.AccessOff}
-	s.weir, err = app.New(&cfg, app.Options{Log: slog.New(hush{log.Handler(), s.quiet, scene.Expects}), Version: version})
+	s.weir,
+		err = app.New(&cfg, app.Options{Log: slog.New(hush{log.Handler(), s.quiet, scene.Expects}), Version: version})
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,8 @@ func (s *Stage) Serve(h http.Handler) (url string, err error) {
 	if err != nil {
 		return "", err
 	}
-	server := &http.Server{Handler: h, ReadHeaderTimeout: patience, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: patience,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	go server.Serve(l)
 	s.strike = append(s.strike, func() { server.Close() })
 	return "http://" + l.Addr().String(), nil
@@ -131,7 +133,8 @@ func (s *Stage) throttle(on bool) error {
 	s.quiet.Store(true)
 	defer s.quiet.Store(false)
 	states, err := s.control.SetShadow(context.Background(), console.Shadow{All: true, On: !on})
-	if err == nil && !slices.ContainsFunc(states, func(t console.ShadowState) bool { return t.Throttle != config.Bans }) {
+	if err == nil && !slices.ContainsFunc(states,
+		func(t console.ShadowState) bool { return t.Throttle != config.Bans }) {
 		err = errors.New("there is no throttle to switch")
 	}
 	s.atWork = on
@@ -150,11 +153,12 @@ func quoted(path string) string {
 }
 
 func special(r rune) bool {
-	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%", r))
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+		strings.ContainsRune("/._-+:@%", r))
 }
 
-// hush is a log handler that can be told to keep still: switching shadow is worth a warning to an operator, but not to somebody
-// who watches a demo do it.
+// hush is a log handler that can be told to keep still: switching shadow is worth a warning to an operator, but not to
+// somebody who watches a demo do it.
 type hush struct {
 	slog.Handler
 	quiet   *atomic.Bool

@@ -17,12 +17,13 @@ import (
 
 // The figures of the scene.
 //
-// Everybody is as slow as a phone: whoever has solved a puzzle sooner waits until a phone would have. So the prices are those of real
-// life, and this machine does a fraction of the work. The flood asks for several times as much as the service can do. The part of it that
-// pays has phones enough to fill the service, and no longer when the work has doubled some times.
+// Everybody is as slow as a phone: whoever has solved a puzzle sooner waits until a phone would have. So the prices are
+// those of real life, and this machine does a fraction of the work. The flood asks for several times as much as the
+// service can do. The part of it that pays has phones enough to fill the service, and no longer when the work has
+// doubled some times.
 //
-// The work doubles while the load is there, and ends with it: that can be seen in seconds. Steered by the wait of those who paid, as by
-// default, it is kept up for half a minute in case the flood comes again.
+// The work doubles while the load is there, and ends with it: that can be seen in seconds. Steered by the wait of those
+// who paid, as by default, it is kept up for half a minute in case the flood comes again.
 const (
 	stampPlaces = 8
 	stampWork   = 80 * time.Millisecond
@@ -47,12 +48,14 @@ const (
 // spending is how long everybody has worked in this half, on phones.
 type spending struct{ people, bots atomic.Int64 }
 
-// stampScene: while there is more to do than can be done, whoever pays with a little work goes first and the others wait in line. The
-// work rises with the load, until a flood that pays cannot keep up. When it has gone, nothing is asked any more.
+// stampScene: while there is more to do than can be done, whoever pays with a little work goes first and the others
+// wait in line. The work rises with the load, until a flood that pays cannot keep up. When it has gone, nothing is
+// asked any more.
 func stampScene() Scene {
 	return Scene{
 		Name: "stamps",
-		Story: fmt.Sprintf("people, some without scripts, and a flood that comes, learns to pay and goes, before a service with room for %.0f requests a second",
+		Story: fmt.Sprintf("people, some without scripts, and a flood that comes, learns to pay and goes, before a "+
+			"service with room for %.0f requests a second",
 			stampPlaces/stampWork.Seconds()),
 		Weight:  11,
 		Preview: 0.2,
@@ -61,19 +64,22 @@ func stampScene() Scene {
 		Cast: []Actor{
 			{Name: "people", Role: People, Workers: stampPeople, Enter: people(19, pays), Pause: between,
 				Work: func(s *Stage) time.Duration { return time.Duration(s.Props.(*spending).people.Load()) }},
-			{Name: "no scripts", Role: People, Workers: stampUnscript, Enter: people(18, waits), Turn: untilAlmost, Pause: between},
-			{Name: "flood", Role: Flood, Workers: stampFlooders, Enter: swarm, Turn: floodTurn, Pause: func(r Result) time.Duration {
-				if r == Failed { // it tries again at once, or almost: it shares this machine with those it floods
-					return stampRest/5 + rand.N(stampRest/5)
-				}
-				return stampRest/2 + rand.N(stampRest)
-			}},
-			{Name: "paying flood", Role: Flood, Workers: stampBots * stampTogether, Enter: bots, Turn: botsTurn, Pause: func(r Result) time.Duration {
-				if r == Served {
-					return rand.N(20 * time.Millisecond)
-				}
-				return stampRest
-			}, Work: func(s *Stage) time.Duration { return time.Duration(s.Props.(*spending).bots.Load()) }},
+			{Name: "no scripts", Role: People, Workers: stampUnscript, Enter: people(18, waits), Turn: untilAlmost,
+				Pause: between},
+			{Name: "flood", Role: Flood, Workers: stampFlooders, Enter: swarm, Turn: floodTurn,
+				Pause: func(r Result) time.Duration {
+					if r == Failed { // it tries again at once, or almost: it shares this machine with those it floods
+						return stampRest/5 + rand.N(stampRest/5)
+					}
+					return stampRest/2 + rand.N(stampRest)
+				}},
+			{Name: "paying flood", Role: Flood, Workers: stampBots * stampTogether, Enter: bots, Turn: botsTurn,
+				Pause: func(r Result) time.Duration {
+					if r == Served {
+						return rand.N(20 * time.Millisecond)
+					}
+					return stampRest
+				}, Work: func(s *Stage) time.Duration { return time.Duration(s.Props.(*spending).bots.Load()) }},
 		},
 		Try: func(s *Stage) []string {
 			return []string{
@@ -128,7 +134,8 @@ func setUpStamps(s *Stage) (config.Config, error) {
 			Throttles:      []string{"stamps"},
 		}},
 		Throttles: map[string]config.Throttle{"stamps": {Stamp: &stamp.Options{
-			FromLoad: new(weir.Share(stampFrom)), First: stampFirst, DoubleEvery: new(weir.Duration(stampDouble)), Doubles: stamp.DoubleWork,
+			FromLoad: new(weir.Share(stampFrom)), First: stampFirst, DoubleEvery: new(weir.Duration(stampDouble)),
+			Doubles: stamp.DoubleWork,
 			MaxTime: weir.Duration(stampMost), Covers: stampCovers,
 		}}},
 	}, nil
@@ -153,13 +160,19 @@ func tellStamps(r SceneReport) []string {
 	if h.PeakWork > h.LeastWork {
 		rose = fmt.Sprintf(", rising to %s", milliseconds(h.PeakMS))
 	}
-	told = append(told, fmt.Sprintf("With it, weir asked for work: %s of a phone for a stamp%s, at a load of up to %s. People paid, as the page does by itself, "+
-		"and got %s. Those without scripts waited in line instead, and got %s. The flood that did not pay got %s of %s.",
-		milliseconds(h.LeastMS), rose, percent(h.PeakLoad), got(people.Figures, "within %s"), got(unscripted.Figures, "within %s"),
-		grouped(flood.Served), grouped(flood.Sent)))
+	told = append(told,
+		fmt.Sprintf("With it, weir asked for work: %s of a phone for a stamp%s, at a load of up to %s. People paid, "+
+			"as the page does by itself, "+
+			"and got %s. Those without scripts waited in line instead, and got %s. The flood that did not pay got %s "+
+			"of %s.",
+			milliseconds(h.LeastMS), rose, percent(h.PeakLoad), got(people.Figures, "within %s"),
+			got(unscripted.Figures, "within %s"),
+			grouped(flood.Served), grouped(flood.Sent)))
 	if paying.Sent > 0 {
-		told = append(told, fmt.Sprintf("A part of it learnt to pay: its %d phones worked %s for %s requests. Whoever paid waited %s for a place at most.",
-			stampBots, seconds(paying.Work), grouped(paying.Served), milliseconds(h.PeakDelay)))
+		told = append(told,
+			fmt.Sprintf("A part of it learnt to pay: its %d phones worked %s for %s requests. Whoever paid waited %s "+
+				"for a place at most.",
+				stampBots, seconds(paying.Work), grouped(paying.Served), milliseconds(h.PeakDelay)))
 	}
 	return append(told, tellCalm(h))
 }
@@ -168,11 +181,13 @@ func tellStamps(r SceneReport) []string {
 func tellCalm(h *Stamps) string {
 	switch {
 	case h.Dormant != nil:
-		return fmt.Sprintf("The flood went, and %s later weir was dormant again: nothing is asked of anybody.", seconds(*h.Dormant))
+		return fmt.Sprintf("The flood went, and %s later weir was dormant again: nothing is asked of anybody.",
+			seconds(*h.Dormant))
 	case h.Calm == 0:
 		return fmt.Sprintf("The flood was still there at the end, and weir asked for %s.", milliseconds(h.EndMS))
 	}
-	return fmt.Sprintf("The flood went. At the end, %s later, weir was not dormant yet: it asked for %s.", seconds(h.Calm), milliseconds(h.EndMS))
+	return fmt.Sprintf("The flood went. At the end, %s later, weir was not dormant yet: it asked for %s.",
+		seconds(h.Calm), milliseconds(h.EndMS))
 }
 
 // percent writes a load, which may be many times what there is.

@@ -89,7 +89,8 @@ func (s *strain) report() *Stamps {
 	}
 	h := s.half
 	h.LeastMS, h.PeakMS, h.EndMS = s.phone(h.LeastWork), s.phone(h.PeakWork), s.phone(h.EndWork)
-	h.Asked, h.Paid, h.Pool = int64(s.last.asked-s.first.asked), int64(s.last.stamped-s.first.stamped), int64(s.last.pool-s.first.pool)
+	h.Asked, h.Paid, h.Pool = int64(s.last.asked-s.first.asked), int64(s.last.stamped-s.first.stamped),
+		int64(s.last.pool-s.first.pool)
 	if !s.left.IsZero() {
 		h.Calm = tenths(s.at.Sub(s.left))
 	}

@@ -8,7 +8,8 @@ import (
 	"weir/internal/tabular"
 )
 
-// summary is what is left on the screen after a scene: a table of both halves, and what the scene tells. A width of 0 is no bound.
+// summary is what is left on the screen after a scene: a table of both halves, and what the scene tells. A width of 0
+// is no bound.
 func summary(scene *Scene, r *SceneReport, width int, colour bool) []string {
 	t := &tabular.Table{Columns: []tabular.Column{
 		{Head: "WHO"},
@@ -27,15 +28,19 @@ func summary(scene *Scene, r *SceneReport, width int, colour bool) []string {
 		hue  tabular.Tint
 		Half
 	}{{"without the throttle", tabular.Bad, r.Without}, {"with the throttle", tabular.Good, r.Half}} {
-		t.Rows = append(t.Rows, []tabular.Cell{tabular.Tinted(half.hue, fmt.Sprintf("%s, %s", half.name, seconds(half.Seconds)))})
+		t.Rows = append(t.Rows,
+			[]tabular.Cell{tabular.Tinted(half.hue, fmt.Sprintf("%s, %s", half.name, seconds(half.Seconds)))})
 		for _, a := range half.Actors {
 			failed := tabular.Plain
 			if a.Failed > 0 {
 				failed = tabular.Bad
 			}
 			t.Rows = append(t.Rows, []tabular.Cell{
-				tabular.Text("  " + a.Name), tabular.Text(grouped(a.Networks)), tabular.Text(grouped(a.Sent)), tabular.Text(grouped(a.Served)),
-				tabular.Text(share(a.Figures)), tabular.Text(grouped(a.Held)), tabular.Text(grouped(a.Refused)), tabular.Tinted(failed, grouped(a.Failed)), tabular.Text(milliseconds(a.P50)), tabular.Text(milliseconds(a.P99)),
+				tabular.Text("  " + a.Name), tabular.Text(grouped(a.Networks)), tabular.Text(grouped(a.Sent)),
+				tabular.Text(grouped(a.Served)),
+				tabular.Text(share(a.Figures)), tabular.Text(grouped(a.Held)), tabular.Text(grouped(a.Refused)),
+				tabular.Tinted(failed, grouped(a.Failed)), tabular.Text(milliseconds(a.P50)),
+				tabular.Text(milliseconds(a.P99)),
 			})
 		}
 	}

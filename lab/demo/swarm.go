@@ -10,8 +10,8 @@ import (
 	"weir/throttle/stamp/payer"
 )
 
-// swarm is how a flood enters that does not pay: each of its workers keeps a connection, and they come from as many addresses, of
-// 10.0.0.0/16. It does nothing with what it is asked.
+// swarm is how a flood enters that does not pay: each of its workers keeps a connection, and they come from as many
+// addresses, of 10.0.0.0/16. It does nothing with what it is asked.
 func swarm(s *Stage) (func(context.Context) Result, func()) {
 	transport := &http.Transport{MaxIdleConnsPerHost: stampFlooders, DisableCompression: true}
 	client := &http.Client{Transport: transport, Timeout: stampGiveUp}
@@ -22,8 +22,8 @@ func swarm(s *Stage) (func(context.Context) Result, func()) {
 	}, transport.CloseIdleConnections
 }
 
-// bots is how a flood enters that pays, by programs each of which has an address and the processor of a phone. A bot has so many
-// requests under way at a time, and makes one stamp at a time for all of them.
+// bots is how a flood enters that pays, by programs each of which has an address and the processor of a phone. A bot
+// has so many requests under way at a time, and makes one stamp at a time for all of them.
 func bots(s *Stage) (func(context.Context) Result, func()) {
 	transport := &http.Transport{MaxIdleConnsPerHost: stampBots * stampTogether, DisableCompression: true}
 	type bot struct {
@@ -34,9 +34,10 @@ func bots(s *Stage) (func(context.Context) Result, func()) {
 	paid.Store(0)
 	idle := make(chan bot, stampBots*stampTogether)
 	for i := range stampBots {
-		b := bot{from: netip.AddrFrom4([4]byte{10, 1, 0, byte(1 + i)}), client: &http.Client{Timeout: patience, Transport: &payer.Transport{
-			Base: transport, Workers: 1, Paid: func(_ string, p payer.Payment) { time.Sleep(asPhone(p, paid)) },
-		}}}
+		b := bot{from: netip.AddrFrom4([4]byte{10, 1, 0, byte(1 + i)}),
+			client: &http.Client{Timeout: patience, Transport: &payer.Transport{
+				Base: transport, Workers: 1, Paid: func(_ string, p payer.Payment) { time.Sleep(asPhone(p, paid)) },
+			}}}
 		for range stampTogether {
 			idle <- b
 		}

@@ -65,7 +65,8 @@ func (t *tally) second(at time.Time) *counts {
 	return &s.counts
 }
 
-// later returns how to count what became of something that was held. What belongs to another half is not counted any more.
+// later returns how to count what became of something that was held. What belongs to another half is not counted any
+// more.
 func (t *tally) later() func(Result, time.Duration, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,7 +111,8 @@ func (t *tally) at(unix int64) counts {
 	return counts{}
 }
 
-// rates returns results per second: over the last whole seconds of the half, two at most, or while there is none over all of it.
+// rates returns results per second: over the last whole seconds of the half, two at most, or while there is none over
+// all of it.
 func (t *tally) rates(began, now time.Time) rates {
 	const last = 2
 	first := began.Unix()
@@ -142,5 +144,6 @@ func (c counts) per(seconds float64) rates {
 	if seconds <= 0 {
 		return rates{}
 	}
-	return rates{float64(c.sent) / seconds, float64(c.served) / seconds, float64(c.refused) / seconds, float64(c.failed) / seconds}
+	return rates{float64(c.sent) / seconds, float64(c.served) / seconds, float64(c.refused) / seconds,
+		float64(c.failed) / seconds}
 }

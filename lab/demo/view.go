@@ -39,13 +39,15 @@ type row struct {
 // view looks at the scene.
 func (p *play) view(now time.Time) view {
 	v := view{scene: p.scene.Name, story: p.scene.Story, on: p.on, elapsed: now.Sub(p.began), total: p.parts.total(),
-		rule: p.scene.Rule, bloom: p.seen.bloom, dials: append(p.strain.dials(p.on, p.began, now), p.mail.dials(p.began, now)...), holds: p.scene.holds()}
+		rule: p.scene.Rule, bloom: p.seen.bloom,
+		dials: append(p.strain.dials(p.on, p.began, now), p.mail.dials(p.began, now)...), holds: p.scene.holds()}
 	if !p.on {
 		v.left = max(p.parts.without-now.Sub(p.halved), 0)
 	}
 	for _, a := range p.cast {
 		f, _ := a.tally.figures()
-		v.rows = append(v.rows, row{name: a.Name, role: a.Role, rates: a.tally.rates(p.halved, now), held: max(f.Held, 0), networks: a.networks(p.stage).Half,
+		v.rows = append(v.rows, row{name: a.Name, role: a.Role, rates: a.tally.rates(p.halved, now),
+			held: max(f.Held, 0), networks: a.networks(p.stage).Half,
 			p50: f.P50, p99: f.P99, history: a.tally.history(p.began, now)})
 	}
 	return v

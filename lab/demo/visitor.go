@@ -13,13 +13,16 @@ const patience = 10 * time.Second
 // maxAnswer bounds what an actor reads of an answer.
 const maxAnswer = 64 << 10
 
-// visit returns how an account enters: as an HTTP client of the first gate that keeps its connections, one for each worker.
+// visit returns how an account enters: as an HTTP client of the first gate that keeps its connections, one for each
+// worker.
 func visit(account string, workers int) func(*Stage) (func(context.Context) Result, func()) {
 	return func(s *Stage) (func(context.Context) Result, func()) {
-		transport := &http.Transport{MaxIdleConnsPerHost: workers, DisableCompression: true} // and no proxy: it is loopback
+		// and no proxy: it is loopback
+		transport := &http.Transport{MaxIdleConnsPerHost: workers, DisableCompression: true}
 		client := &http.Client{Transport: transport, Timeout: patience}
 		url := s.GateURL(0)
-		return func(ctx context.Context) Result { return get(ctx, client, url, account) }, transport.CloseIdleConnections
+		return func(ctx context.Context) Result { return get(ctx, client, url, account) },
+			transport.CloseIdleConnections
 	}
 }
 

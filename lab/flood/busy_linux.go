@@ -27,7 +27,8 @@ func busy() (b busyness) {
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	var name string
 	var user, nice, system, idle, wait, irq, soft int64
-	if _, err := fmt.Sscan(string(line), &name, &user, &nice, &system, &idle, &wait, &irq, &soft); err != nil || name != "cpu" {
+	if _, err := fmt.Sscan(string(line), &name, &user, &nice, &system, &idle, &wait, &irq, &soft); err != nil ||
+		name != "cpu" {
 		return b
 	}
 	var ours time.Duration

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A caller is a program, as curl or the library of an API: it neither pays nor keeps cookies and tickets, nor takes pages.
+// A caller is a program, as curl or the library of an API: it neither pays nor keeps cookies and tickets, nor takes
+// pages.
 type caller struct {
 	front  string
 	proxy  http.RoundTripper

@@ -98,7 +98,8 @@ func (s *stage) build(ctx context.Context, f front, o Options, keyed bool) error
 		return err
 	}
 	s.undo = append(s.undo, s.service.stop)
-	if s.front, err = f.start(ctx, place{Options: o, service: s.service.address(), keyed: keyed, folder: folder}); err != nil {
+	if s.front,
+		err = f.start(ctx, place{Options: o, service: s.service.address(), keyed: keyed, folder: folder}); err != nil {
 		return err
 	}
 	s.undo = append(s.undo, s.front.stop)

@@ -50,7 +50,8 @@ type Options struct {
 	Kinds []Kind
 	// Fronts to compare, by name; see Fronts. Default: all.
 	Fronts []string
-	// Concurrent is how many requests the service works on at a time. Default 8. The other scenes have a service of their own.
+	// Concurrent is how many requests the service works on at a time. Default 8. The other scenes have a service of
+	// their own.
 	Concurrent int
 	// Work is how long it works on one. Default 20ms.
 	Work time.Duration
@@ -68,11 +69,11 @@ type Options struct {
 	Patient time.Duration
 	// Reload is after what time people try again when an answer does not say. Default 2s.
 	Reload time.Duration
-	// Haste divides the times that belong to the scenes other than UnderFlood: how long a flood lasts, how long clients wait. Default 1.
-	// With more, the figures mean little.
+	// Haste divides the times that belong to the scenes other than UnderFlood: how long a flood lasts, how long clients
+	// wait. Default 1. With more, the figures mean little.
 	Haste float64
-	// Solver is a program, weir itself, that makes the stamps of people in a process of its own. Default: they are made in this one,
-	// where they are in the way of everything else.
+	// Solver is a program, weir itself, that makes the stamps of people in a process of its own. Default: they are made
+	// in this one, where they are in the way of everything else.
 	Solver string
 	// Watch is told now and then how far it is. May be nil.
 	Watch func(Progress)
@@ -128,7 +129,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in options that are filled in, as joined weir.FieldErrors with the names of the command's flags.
+// Validate returns every mistake in options that are filled in, as joined weir.FieldErrors with the names of the
+// command's flags.
 func (o Options) Validate() error {
 	var all []error
 	wrong := func(path, msg, hint string) {
@@ -137,13 +139,16 @@ func (o Options) Validate() error {
 	for _, d := range []struct {
 		path string
 		d    time.Duration
-	}{{"for", o.For}, {"warm-up", o.WarmUp}, {"work", o.Work}, {"patience", o.Patience}, {"patience-without", o.Patient}, {"reload", o.Reload}} {
+	}{{"for", o.For}, {"warm-up", o.WarmUp}, {"work", o.Work}, {"patience", o.Patience},
+		{"patience-without", o.Patient}, {"reload", o.Reload}} {
 		if d.d <= 0 || d.d > maxFor {
-			wrong(d.path, fmt.Sprintf("%s is out of bounds", d.d), fmt.Sprintf("more than nothing, at most %s", weir.Duration(maxFor)))
+			wrong(d.path, fmt.Sprintf("%s is out of bounds", d.d),
+				fmt.Sprintf("more than nothing, at most %s", weir.Duration(maxFor)))
 		}
 	}
 	if o.Concurrent < 1 || o.Concurrent > maxConcurrent {
-		wrong("concurrent", fmt.Sprintf("%d at a time cannot be played", o.Concurrent), fmt.Sprintf("1 to %d", maxConcurrent))
+		wrong("concurrent", fmt.Sprintf("%d at a time cannot be played", o.Concurrent),
+			fmt.Sprintf("1 to %d", maxConcurrent))
 	}
 	if o.Queue < 1 || o.Queue > maxConcurrent {
 		wrong("queue", fmt.Sprintf("%d in line cannot be played", o.Queue), fmt.Sprintf("1 to %d", maxConcurrent))

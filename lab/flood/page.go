@@ -16,7 +16,8 @@ import (
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"percent": percent, "duration": duration, "number": number, "swatch": swatch, "hue": hue, "title": title, "perSecond": func(n int64, seconds float64) string { return number(float64(n)/seconds) + "/s" },
+	"percent": percent, "duration": duration, "number": number, "swatch": swatch, "hue": hue, "title": title,
+	"perSecond": func(n int64, seconds float64) string { return number(float64(n)/seconds) + "/s" },
 }).Parse(pageText))
 
 // hue is the class of a cell that says whether something is as it should be.
@@ -74,8 +75,11 @@ func (r *Report) Page(w io.Writer) error {
 			one := &f.Rounds[j]
 			shown := roundView{Round: one, Name: one.name(), Served: servedPlot(one, r.Settings.Capacity)}
 			if len(one.Gauges) > 0 {
-				shown.Load = gaugePlot(one, "Load", func(g Gauge) float64 { return g.Load }, func(v float64) string { return number(v) + " ×" })
-				shown.Work = gaugePlot(one, "Work asked for a stamp", func(g Gauge) float64 { return float64(g.Work) / 1000 }, func(v float64) string { return number(v) + " k" })
+				shown.Load = gaugePlot(one, "Load", func(g Gauge) float64 { return g.Load },
+					func(v float64) string { return number(v) + " ×" })
+				shown.Work = gaugePlot(one, "Work asked for a stamp",
+					func(g Gauge) float64 { return float64(g.Work) / 1000 },
+					func(v float64) string { return number(v) + " k" })
 			}
 			view.Rounds = append(view.Rounds, shown)
 		}
@@ -83,7 +87,8 @@ func (r *Report) Page(w io.Writer) error {
 	}
 	for i := range r.Scenes {
 		p := &r.Scenes[i]
-		v.Scenes = append(v.Scenes, sceneView{Table: p.table(r.Settings.Seconds), Heading: p.heading(), About: p.about()})
+		v.Scenes = append(v.Scenes, sceneView{Table: p.table(r.Settings.Seconds), Heading: p.heading(),
+			About: p.about()})
 	}
 	return pageTemplate.Execute(w, v)
 }
@@ -97,5 +102,6 @@ func (r *Report) said() string {
 	for _, one := range r.Floods[0].Rounds {
 		all = append(all, fmt.Sprintf("%s with %s", percent(one.People.Share), one.Title))
 	}
-	return fmt.Sprintf("Under a flood from %s sources, so many people were served: %s.", number(float64(r.Floods[0].Sources)), strings.Join(all, ", "))
+	return fmt.Sprintf("Under a flood from %s sources, so many people were served: %s.",
+		number(float64(r.Floods[0].Sources)), strings.Join(all, ", "))
 }

@@ -14,16 +14,18 @@ import (
 // What an attacker who pays has.
 const (
 	payerConnections = 128
-	payerAskers      = 4                      // connections that ask for puzzles, so that the core always has one to work on
-	payerCovers      = 50                     // how often a stamp is used, unless another one is asked for before
-	payerStamps      = 64                     // stamps that are kept; the newest are worth most
-	payerPause       = 250 * time.Millisecond // after a refusal
-	payerPatience    = 30 * time.Second       // for an answer
-	payerSolves      = time.Minute            // how long a stamp may take
+	// connections that ask for puzzles, so that the core always has one to work on
+	payerAskers   = 4
+	payerCovers   = 50                     // how often a stamp is used, unless another one is asked for before
+	payerStamps   = 64                     // stamps that are kept; the newest are worth most
+	payerPause    = 250 * time.Millisecond // after a refusal
+	payerPatience = 30 * time.Second       // for an answer
+	payerSolves   = time.Minute            // how long a stamp may take
 )
 
-// A payer is an attacker who pays: one core makes one stamp after the other, as fast as it can, and all connections use them. While
-// nothing is asked they send without. Each stamp is for a new id, so that nothing but the addresses tells that it is one attacker.
+// A payer is an attacker who pays: one core makes one stamp after the other, as fast as it can, and all connections use
+// them. While nothing is asked they send without. Each stamp is for a new id, so that nothing but the addresses tells
+// that it is one attacker.
 type payer struct {
 	front   string
 	proxy   http.RoundTripper
@@ -205,8 +207,8 @@ func (p *payer) put(b *bought) {
 	p.change.Broadcast()
 }
 
-// take returns what to send with next: the newest stamp, or none while nothing is asked. It waits for a stamp where one is needed, and
-// returns nil when ctx ends.
+// take returns what to send with next: the newest stamp, or none while nothing is asked. It waits for a stamp where one
+// is needed, and returns nil when ctx ends.
 func (p *payer) take(ctx context.Context) *bought {
 	p.mu.Lock()
 	defer p.mu.Unlock()

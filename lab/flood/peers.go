@@ -46,14 +46,16 @@ type peer struct {
 
 func nginx() front {
 	return peer{
-		name: "nginx", title: "nginx", version: []string{"-v"}, number: regexp.MustCompile(`nginx/(\S+)`), template: peers.Nginx,
-		run: func(config, folder string) []string { return []string{"-p", folder, "-e", "stderr", "-c", config} },
+		name: "nginx", title: "nginx", version: []string{"-v"}, number: regexp.MustCompile(`nginx/(\S+)`),
+		template: peers.Nginx,
+		run:      func(config, folder string) []string { return []string{"-p", folder, "-e", "stderr", "-c", config} },
 	}.front()
 }
 
 func haproxy() front {
 	return peer{
-		name: "haproxy", title: "HAProxy", version: []string{"-v"}, number: regexp.MustCompile(`(?i)haproxy version ([^\s-]+)`), template: peers.HAProxy,
+		name: "haproxy", title: "HAProxy", version: []string{"-v"},
+		number: regexp.MustCompile(`(?i)haproxy version ([^\s-]+)`), template: peers.HAProxy,
 		run: func(config, _ string) []string { return []string{"-db", "-q", "-f", config} },
 	}.front()
 }
@@ -122,8 +124,10 @@ func (p peer) write(listen string, at place) (string, error) {
 	}
 	var text bytes.Buffer
 	perSecond := max(int(math.Round(at.Capacity())), 1)
-	err = t.Execute(&text, peerConfig{Listen: listen, Service: at.service, Folder: at.folder, Concurrent: at.Concurrent, PerSecond: perSecond,
-		Twice: 2 * at.Concurrent, Line: max(perSecond/2, 1), Rate: addressRate, Burst: addressBurst, TenSeconds: 10 * addressRate})
+	err = t.Execute(&text, peerConfig{Listen: listen, Service: at.service, Folder: at.folder, Concurrent: at.Concurrent,
+		PerSecond: perSecond,
+		Twice:     2 * at.Concurrent, Line: max(perSecond/2, 1), Rate: addressRate, Burst: addressBurst,
+		TenSeconds: 10 * addressRate})
 	file := filepath.Join(at.folder, p.name+".conf")
 	return file, errors.Join(err, os.WriteFile(file, text.Bytes(), 0o600))
 }

@@ -25,7 +25,8 @@ type plot struct {
 // newPlot begins a picture. label says what is in it to those who cannot see it.
 func newPlot(label string, height int, from, to int, most float64) *plot {
 	p := &plot{height: float64(height), from: float64(from), to: float64(max(to, from+1)), most: most}
-	fmt.Fprintf(p, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", plotWidth, height, html.EscapeString(label))
+	fmt.Fprintf(p, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", plotWidth, height,
+		html.EscapeString(label))
 	return p
 }
 
@@ -45,12 +46,15 @@ func (p *plot) y(value float64) float64 {
 // axes draws both, with values at some heights.
 func (p *plot) axes(values []float64, text func(float64) string) {
 	if p.from < 0 {
-		fmt.Fprintf(p, `<rect class="warm" x="%.1f" y="%d" width="%.1f" height="%.1f"/>`, p.x(p.from), plotTop, p.x(min(p.to, 0))-p.x(p.from), p.height-plotTop-plotFoot)
-		fmt.Fprintf(p, `<text class="mid" x="%.1f" y="%.1f">warm-up</text>`+"\n", (p.x(p.from)+p.x(min(p.to, 0)))/2, p.height-plotFoot+34)
+		fmt.Fprintf(p, `<rect class="warm" x="%.1f" y="%d" width="%.1f" height="%.1f"/>`, p.x(p.from), plotTop,
+			p.x(min(p.to, 0))-p.x(p.from), p.height-plotTop-plotFoot)
+		fmt.Fprintf(p, `<text class="mid" x="%.1f" y="%.1f">warm-up</text>`+"\n", (p.x(p.from)+p.x(min(p.to, 0)))/2,
+			p.height-plotFoot+34)
 	}
 	for _, v := range values {
 		fmt.Fprintf(p, `<path class="grid" d="M%d %.1f H%d"/>`, plotLeft, p.y(v), plotWidth-plotRight)
-		fmt.Fprintf(p, `<text class="end" x="%d" y="%.1f">%s</text>`+"\n", plotLeft-8, p.y(v)+4, html.EscapeString(text(v)))
+		fmt.Fprintf(p, `<text class="end" x="%d" y="%.1f">%s</text>`+"\n", plotLeft-8, p.y(v)+4,
+			html.EscapeString(text(v)))
 	}
 	step := max(math.Ceil(p.to/6), 1)
 	for s := 0.0; s <= p.to; s += step {
@@ -66,7 +70,8 @@ func (p *plot) axes(values []float64, text func(float64) string) {
 // A point of a line.
 type point struct{ x, y float64 }
 
-// line draws a line with a mark at each point. Each series has a colour, a pattern and a mark, for those who do not tell colours apart.
+// line draws a line with a mark at each point. Each series has a colour, a pattern and a mark, for those who do not
+// tell colours apart.
 func (p *plot) line(series string, points []point) {
 	var path strings.Builder
 	letter := "M"
@@ -104,7 +109,8 @@ func (p *plot) bars(series []string, seconds []Second, of func(Second) []float64
 		for i, v := range of(s) {
 			if v > 0 {
 				top, foot := p.y(below+v), p.y(below)
-				fmt.Fprintf(p, `<rect class="bar %s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, series[i], p.x(float64(s.At))+1, top, wide-2, foot-top)
+				fmt.Fprintf(p, `<rect class="bar %s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, series[i],
+					p.x(float64(s.At))+1, top, wide-2, foot-top)
 			}
 			below += v
 		}
@@ -153,7 +159,8 @@ func servedPlot(r *Round, capacity float64) template.HTML {
 	for _, s := range r.Seconds {
 		most = max(most, float64(s.People.Served+s.Without.Served+s.Flood.Served))
 	}
-	p := newPlot(fmt.Sprintf("Served by group, over time, with %s in front: %d people, %d people without JavaScript, %d requests of the flood",
+	p := newPlot(fmt.Sprintf("Served by group, over time, with %s in front: %d people, %d people without JavaScript, "+
+		"%d requests of the flood",
 		r.Title, r.People.Served, r.Without.Served, r.Flood.Served), 190, from, to, most)
 	p.axes([]float64{0, capacity / 2, capacity}, number)
 	p.bars(groupSeries, r.Seconds, func(s Second) []float64 {

@@ -51,7 +51,8 @@ func startProcess(t task) (*process, error) {
 	cmd.SysProcAttr = endWithUs()
 	started := make(chan error)
 	go func() {
-		// The system watches the thread that started it, not the process. This one stays to the end, and ends with this goroutine.
+		// The system watches the thread that started it, not the process. This one stays to the end, and ends with this
+		// goroutine.
 		runtime.LockOSThread()
 		if t.last {
 			comeLast()

@@ -78,17 +78,18 @@ type SceneRound struct {
 
 // A Part is one run of a scene. Most scenes have one.
 type Part struct {
-	Beside     string  `json:"beside"`           // who else was there
-	Clients    Figures `json:"clients"`          // whom the scene is about
-	MedianMS   float64 `json:"median_ms"`        // of all of them; whoever was not served counts with the patience of people
+	Beside  string  `json:"beside"`  // who else was there
+	Clients Figures `json:"clients"` // whom the scene is about
+	// of all of them; whoever was not served counts with the patience of people
+	MedianMS   float64 `json:"median_ms"`
 	Times      float64 `json:"times,omitempty"`  // the median, in proportion to that of the first part
 	Attack     Figures `json:"attack"`           // the flood, the invented keys or the payer
 	Stamps     *Stamps `json:"stamps,omitempty"` // what the clients paid
 	AttackPaid *Stamps `json:"attack_stamps,omitempty"`
 }
 
-// Figures are what became of a group. Offered is the sum of the next four. The times are of those who were served, from when they
-// should have come.
+// Figures are what became of a group. Offered is the sum of the next four. The times are of those who were served, from
+// when they should have come.
 type Figures struct {
 	Offered int64   `json:"offered"`
 	Served  int64   `json:"served"`
@@ -141,7 +142,8 @@ type Arrived struct {
 
 func settingsOf(o Options) Settings {
 	return Settings{
-		Seconds: o.For.Seconds(), WarmUp: o.WarmUp.Seconds(), Concurrent: o.Concurrent, WorkMS: milliseconds(o.Work), Queue: o.Queue,
+		Seconds: o.For.Seconds(), WarmUp: o.WarmUp.Seconds(), Concurrent: o.Concurrent, WorkMS: milliseconds(o.Work),
+		Queue:    o.Queue,
 		Capacity: o.Capacity(), People: o.rate(people), Without: o.rate(without), Flood: o.rate(flood),
 		PatienceMS: milliseconds(o.Patience), PatientMS: milliseconds(o.Patient), ReloadMS: milliseconds(o.Reload),
 	}
@@ -151,10 +153,13 @@ func settingsOf(o Options) Settings {
 func (t *tally) report(o Options) Round {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := Round{People: t.figures(people), Without: t.figures(without), Flood: t.figures(flood), Stamps: stampsOf(t.paid)}
+	r := Round{People: t.figures(people), Without: t.figures(without), Flood: t.figures(flood),
+		Stamps: stampsOf(t.paid)}
 	r.Target = Target{
-		People:  r.People.Offered > 0 && r.People.Share >= peopleTarget,
-		Without: r.Without.Offered > 0 && (r.Without.Served == r.Without.Offered || float64(r.Without.Served) >= withoutTarget*o.Capacity()*o.For.Seconds()),
+		People: r.People.Offered > 0 && r.People.Share >= peopleTarget,
+		Without: r.Without.Offered > 0 &&
+			(r.Without.Served == r.Without.Offered ||
+				float64(r.Without.Served) >= withoutTarget*o.Capacity()*o.For.Seconds()),
 	}
 	// A second that the window ends in, or begins in, would be only a part of one.
 	warm := int(math.Round(o.WarmUp.Seconds()))
@@ -186,7 +191,8 @@ func stampsOf(all []payment) *Stamps {
 	for _, p := range all {
 		work, here, phone = append(work, p.work), append(here, p.took), append(phone, p.phone)
 	}
-	return &Stamps{Paid: len(all), Work: quantile(work, 0.5), Most: quantile(work, 1), HereMS: milliseconds(quantile(here, 0.5)),
+	return &Stamps{Paid: len(all), Work: quantile(work, 0.5), Most: quantile(work, 1),
+		HereMS:  milliseconds(quantile(here, 0.5)),
 		PhoneMS: milliseconds(quantile(phone, 0.5))}
 }
 

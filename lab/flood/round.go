@@ -24,16 +24,19 @@ type round struct {
 // lookEvery is how often somebody looks how it goes.
 const lookEvery = 100 * time.Millisecond
 
-// play lets everybody come until the fate of the last is known who came in time, or ctx ends. watch is called now and then.
+// play lets everybody come until the fate of the last is known who came in time, or ctx ends. watch is called now and
+// then.
 func (r *round) play(ctx context.Context, watch func(elapsed time.Duration)) error {
-	s := &swarm{front: r.front, rate: r.o.rate(flood), sources: r.o.sources(r.kind), accept: acceptPage, wait: swarmPatience, workers: swarmConnections, tally: r.tally}
+	s := &swarm{front: r.front, rate: r.o.rate(flood), sources: r.o.sources(r.kind), accept: acceptPage,
+		wait: swarmPatience, workers: swarmConnections, tally: r.tally}
 	return r.perform(ctx, watch,
 		func(ctx context.Context, _ *crowd) { s.run(ctx, r.begin, r.waits.Done) },
 		func(ctx context.Context, c *crowd) { r.arrive(ctx, c, people, sessionPages, r.o.Patience) },
 		func(ctx context.Context, c *crowd) { r.arrive(ctx, c, without, 1, r.o.Patient) })
 }
 
-// An actor lets somebody come until ctx ends. It calls waits.Done once, when nobody of his is to come any more whose fate is counted.
+// An actor lets somebody come until ctx ends. It calls waits.Done once, when nobody of his is to come any more whose
+// fate is counted.
 type actor func(ctx context.Context, c *crowd)
 
 // perform runs the actors until the fate of the last is known who came in time, or ctx ends.
@@ -41,7 +44,8 @@ func (r *round) perform(ctx context.Context, watch func(elapsed time.Duration), 
 	whole, stop := context.WithCancel(ctx)
 	defer stop()
 	r.begin = time.Now()
-	transport := &http.Transport{MaxIdleConnsPerHost: 1024, MaxIdleConns: 1024, DisableCompression: true} // and no proxy: it is loopback
+	// and no proxy: it is loopback
+	transport := &http.Transport{MaxIdleConnsPerHost: 1024, MaxIdleConns: 1024, DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	c := &crowd{front: r.front, proxy: transport, reload: r.o.Reload, tally: r.tally, solver: r.solver}
 	r.waits.Add(len(actors))
@@ -76,8 +80,8 @@ const (
 	sessionPause = time.Second
 )
 
-// arrive lets the visitors of a group come at random times, which are the same in every round. Those with several pages to look at are
-// at various of them at the beginning: they have come before it.
+// arrive lets the visitors of a group come at random times, which are the same in every round. Those with several pages
+// to look at are at various of them at the beginning: they have come before it.
 func (r *round) arrive(ctx context.Context, c *crowd, g group, pages int, patience time.Duration) {
 	over := sync.OnceFunc(r.waits.Done) // nobody is to come any more whose fate is counted
 	defer over()
@@ -98,9 +102,10 @@ func (r *round) arrive(ctx context.Context, c *crowd, g group, pages int, patien
 	}
 }
 
-// stay lets a visitor look at his pages. He does not wait for one to look at the next: how much is asked for does not depend on who is
-// served.
-func (r *round) stay(ctx context.Context, v *visitor, at time.Duration, pages int, patience time.Duration, random *rand.Rand) {
+// stay lets a visitor look at his pages. He does not wait for one to look at the next: how much is asked for does not
+// depend on who is served.
+func (r *round) stay(ctx context.Context, v *visitor, at time.Duration, pages int, patience time.Duration,
+	random *rand.Rand) {
 	over := func() {}
 	if r.tally.takes(at) {
 		over = sync.OnceFunc(r.waits.Done)
@@ -139,7 +144,8 @@ func (r *round) look(ctx context.Context, v *visitor, at, patience time.Duration
 }
 
 // come lets somebody come at first, and the next after each gap. visit returns what became of that one.
-func (r *round) come(ctx context.Context, first time.Duration, gap func() time.Duration, visit func(ctx context.Context, n int, at time.Duration) result) {
+func (r *round) come(ctx context.Context, first time.Duration, gap func() time.Duration,
+	visit func(ctx context.Context, n int, at time.Duration) result) {
 	over := sync.OnceFunc(r.waits.Done)
 	defer over()
 	for n, at := 0, first; ; n, at = n+1, at+gap() {

@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// Run plays every flood with every front that is here, one round after the other. When ctx ends, it returns the rounds that were
-// finished, and why there are not more. Whatever was started is stopped.
+// Run plays every flood with every front that is here, one round after the other. When ctx ends, it returns the rounds
+// that were finished, and why there are not more. Whatever was started is stopped.
 func Run(ctx context.Context, o Options) (Report, error) {
 	o = o.WithDefaults()
 	if err := o.Validate(); err != nil {
 		return Report{}, err
 	}
-	r := Report{Machine: machine(), Began: time.Now().Truncate(time.Second), Settings: settingsOf(o), Floods: []Flood{}, Scenes: []Played{}, LeftOut: []LeftOut{}}
+	r := Report{Machine: machine(), Began: time.Now().Truncate(time.Second), Settings: settingsOf(o), Floods: []Flood{},
+		Scenes: []Played{}, LeftOut: []LeftOut{}}
 	var list []found
 	for _, f := range fronts() {
 		if !slices.Contains(o.Fronts, f.name) {
@@ -130,17 +131,18 @@ func against(ctx context.Context, f front, kind Kind, o Options, watch func(time
 	meter := meter{service: stage.service, from: o.WarmUp, to: t.end}
 	var gauges []Gauge
 	next := time.Duration(0)
-	err = (&round{o: o, kind: kind, front: standing.address, solver: stage.solver, tally: t}).play(ctx, func(elapsed time.Duration) {
-		meter.look(elapsed)
-		if standing.gauge != nil && elapsed >= next && elapsed < t.end {
-			next = elapsed.Truncate(time.Second) + time.Second
-			if g, err := standing.gauge(ctx); err == nil {
-				g.Second = (elapsed - o.WarmUp).Seconds()
-				gauges = append(gauges, g)
+	err = (&round{o: o, kind: kind, front: standing.address, solver: stage.solver, tally: t}).play(ctx,
+		func(elapsed time.Duration) {
+			meter.look(elapsed)
+			if standing.gauge != nil && elapsed >= next && elapsed < t.end {
+				next = elapsed.Truncate(time.Second) + time.Second
+				if g, err := standing.gauge(ctx); err == nil {
+					g.Second = (elapsed - o.WarmUp).Seconds()
+					gauges = append(gauges, g)
+				}
 			}
-		}
-		watch(elapsed)
-	})
+			watch(elapsed)
+		})
 	stage.strike()
 	if err != nil {
 		return Round{}, err
@@ -190,5 +192,6 @@ func machine() string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s, %d cores, %s, %s/%s", model, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s, %d cores, %s, %s/%s", model, runtime.NumCPU(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 }

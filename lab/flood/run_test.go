@@ -17,8 +17,10 @@ import (
 // brief is a run that takes no time worth noticing. Its figures mean nothing, but they add up.
 func brief(fronts ...string) Options {
 	return Options{
-		For: 300 * time.Millisecond, WarmUp: 100 * time.Millisecond, Fronts: fronts, Scenes: []Scene{UnderFlood}, Kinds: []Kind{Many},
-		Concurrent: 2, Work: 5 * time.Millisecond, Queue: 4, Times: 2, Patience: 400 * time.Millisecond, Patient: 500 * time.Millisecond, Reload: 100 * time.Millisecond,
+		For: 300 * time.Millisecond, WarmUp: 100 * time.Millisecond, Fronts: fronts, Scenes: []Scene{UnderFlood},
+		Kinds:      []Kind{Many},
+		Concurrent: 2, Work: 5 * time.Millisecond, Queue: 4, Times: 2, Patience: 400 * time.Millisecond,
+		Patient: 500 * time.Millisecond, Reload: 100 * time.Millisecond,
 	}
 }
 
@@ -44,7 +46,8 @@ func sound(t *testing.T, o Options, r *Round) {
 	}
 	// The second has the warm-up in it.
 	s := r.Seconds[0]
-	if s.People.Came < r.People.Offered || s.People.Got < r.People.Served || s.Flood.Came < r.Flood.Offered || s.Flood.Got < r.Flood.Served {
+	if s.People.Came < r.People.Offered || s.People.Got < r.People.Served || s.Flood.Came < r.Flood.Offered ||
+		s.Flood.Got < r.Flood.Served {
 		t.Errorf("%s: the second has less than the whole: %+v", r.Title, s)
 	}
 }
@@ -214,12 +217,15 @@ func TestOptions(t *testing.T) {
 		{Options{Queue: maxConcurrent + 1}, "queue: 10001 in line"},
 		{Options{Work: time.Nanosecond}, "times: 10 times the capacity is 80000000000 requests a second"},
 		{Options{People: -0.5}, "people: -0.5 times the capacity"},
-		{Options{Times: 251}, "times: 251 times the capacity is 100400 requests a second (more than nothing, at most 100000"},
+		{Options{Times: 251},
+			"times: 251 times the capacity is 100400 requests a second (more than nothing, at most 100000"},
 		{Options{Haste: 0.5}, "haste: 0.5 times as fast cannot be played (1 to 1000)"},
 		{Options{Haste: maxHaste + 1}, "haste: 1001 times as fast"},
-		{Options{Scenes: []Scene{Keys, "during"}}, `scene: there is no scene "during" (some of flood, after, keys, payer)`},
+		{Options{Scenes: []Scene{Keys, "during"}},
+			`scene: there is no scene "during" (some of flood, after, keys, payer)`},
 		{Options{Kinds: []Kind{"some"}}, `flood: there is no flood "some" (many, few or both)`},
-		{Options{Fronts: []string{"varnish"}}, `fronts: there is no "varnish" to compare (some of none, nginx, haproxy, weir)`},
+		{Options{Fronts: []string{"varnish"}},
+			`fronts: there is no "varnish" to compare (some of none, nginx, haproxy, weir)`},
 	} {
 		err := c.o.WithDefaults().Validate()
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -115,12 +115,14 @@ func (s Scene) part(ctx context.Context, f front, o Options, p part, watch func(
 		ended := o.hurried(burst)
 		attack = newTally(Options{For: ended})
 		cast = []actor{
-			r.swarm(&swarm{rate: burstRate, sources: burstRate / slow, accept: acceptAny, until: ended, workers: burstSwarm, tally: attack}),
+			r.swarm(&swarm{rate: burstRate, sources: burstRate / slow, accept: acceptAny, until: ended,
+				workers: burstSwarm, tally: attack}),
 			r.programs(),
 		}
 	case Keys:
 		cast = []actor{
-			r.swarm(&swarm{rate: inventedRate, sources: 1, accept: acceptAny, keys: true, workers: swarmConnections, tally: attack}),
+			r.swarm(&swarm{rate: inventedRate, sources: 1, accept: acceptAny, keys: true, workers: swarmConnections,
+				tally: attack}),
 			r.keyHolder(),
 		}
 	case Payer:
@@ -170,21 +172,24 @@ func (r *round) programs() actor {
 // keyHolder lets the client of an API come, with one key and from one address. It asks once each time.
 func (r *round) keyHolder() actor {
 	return func(ctx context.Context, c *crowd) {
-		one := caller{front: c.front, proxy: c.proxy, source: visitorSource(people, 0), key: "acme", tries: 1, wait: r.o.hurried(callWait)}
-		r.come(ctx, r.o.WarmUp%callEvery, func() time.Duration { return callEvery }, func(ctx context.Context, _ int, _ time.Duration) result {
-			return one.call(ctx)
-		})
+		one := caller{front: c.front, proxy: c.proxy, source: visitorSource(people, 0), key: "acme", tries: 1,
+			wait: r.o.hurried(callWait)}
+		r.come(ctx, r.o.WarmUp%callEvery, func() time.Duration { return callEvery },
+			func(ctx context.Context, _ int, _ time.Duration) result {
+				return one.call(ctx)
+			})
 	}
 }
 
 // readers lets people come who look at one page each.
 func (r *round) readers(patience time.Duration) actor {
 	return func(ctx context.Context, c *crowd) {
-		r.come(ctx, r.o.WarmUp%pageEvery, func() time.Duration { return pageEvery }, func(ctx context.Context, n int, at time.Duration) result {
-			patient, cancel := context.WithDeadline(ctx, r.begin.Add(at+patience))
-			defer cancel()
-			return c.visitor(people, n).load(patient, at)
-		})
+		r.come(ctx, r.o.WarmUp%pageEvery, func() time.Duration { return pageEvery },
+			func(ctx context.Context, n int, at time.Duration) result {
+				patient, cancel := context.WithDeadline(ctx, r.begin.Add(at+patience))
+				defer cancel()
+				return c.visitor(people, n).load(patient, at)
+			})
 	}
 }
 

@@ -41,7 +41,8 @@ func soundScenes(t *testing.T, r *Report, fronts ...string) {
 			for k := range one.Parts {
 				part := &one.Parts[k]
 				for name, f := range map[string]Figures{"clients": part.Clients, "attack": part.Attack} {
-					if f.Offered != f.Served+f.Refused+f.Failed+f.Unsent || f.Share < 0 || f.Share > 1 || f.P50 > f.P95 {
+					if f.Offered != f.Served+f.Refused+f.Failed+f.Unsent || f.Share < 0 || f.Share > 1 ||
+						f.P50 > f.P95 {
 						t.Errorf("%s, %s, %s: the %s do not add up: %+v", p.Scene, one.Title, part.Beside, name, f)
 					}
 				}
@@ -78,7 +79,8 @@ func TestScenes(t *testing.T) {
 	}
 	soundScenes(t, &r, "none", "weir")
 	// The flood is counted from its beginning, which is before the clients are.
-	if got, want := r.Scenes[0].Rounds[0].Parts[0].Attack.Offered, int64(burstRate*burst.Seconds()/o.Haste); got != want {
+	if got, want := r.Scenes[0].Rounds[0].Parts[0].Attack.Offered,
+		int64(burstRate*burst.Seconds()/o.Haste); got != want {
 		t.Errorf("the flood was %d, want %d", got, want)
 	}
 }
@@ -137,7 +139,8 @@ func TestCaller(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				asked := 0
 				h := wire(func(w http.ResponseWriter, r *http.Request) error {
-					if r.Header.Get("Accept") != acceptAny || r.Header.Get(keyHeader) != c.key || r.Header.Get("X-Forwarded-For") != "198.19.0.1" || len(r.Cookies()) != 0 {
+					if r.Header.Get("Accept") != acceptAny || r.Header.Get(keyHeader) != c.key ||
+						r.Header.Get("X-Forwarded-For") != "198.19.0.1" || len(r.Cookies()) != 0 {
 						t.Errorf("headers %v", r.Header)
 					}
 					status := c.status[asked]
@@ -150,9 +153,12 @@ func TestCaller(t *testing.T) {
 					return nil
 				})
 				began := time.Now()
-				one := caller{front: "front", proxy: h, source: visitorSource(people, 0), key: c.key, tries: c.tries, pause: callPause, wait: callWait}
-				if res, took := one.call(t.Context()), time.Since(began); res != c.want || asked != c.asked || took != c.took {
-					t.Errorf("result %d after %s and %d tries, want %d after %s and %d", res, took, asked, c.want, c.took, c.asked)
+				one := caller{front: "front", proxy: h, source: visitorSource(people, 0), key: c.key, tries: c.tries,
+					pause: callPause, wait: callWait}
+				if res, took := one.call(t.Context()), time.Since(began); res != c.want || asked != c.asked ||
+					took != c.took {
+					t.Errorf("result %d after %s and %d tries, want %d after %s and %d", res, took, asked, c.want,
+						c.took, c.asked)
 				}
 			})
 		})
@@ -172,7 +178,8 @@ func anOffice(t *testing.T, covers int, paid func(r *http.Request)) http.Handler
 		if c, err := r.Cookie(clientCookie); err == nil {
 			id = c.Value
 		}
-		if _, err := office.Verify(r.Context(), time.Now(), r.Header.Get(stampHeader), stamp.Demand{Client: id, Covers: covers}); err == nil {
+		if _, err := office.Verify(r.Context(), time.Now(), r.Header.Get(stampHeader),
+			stamp.Demand{Client: id, Covers: covers}); err == nil {
 			paid(r)
 			return
 		}
@@ -180,7 +187,8 @@ func anOffice(t *testing.T, covers int, paid func(r *http.Request)) http.Handler
 			id = "client-" + time.Unix(ids.Add(1), 0).UTC().Format("150405")
 			http.SetCookie(w, &http.Cookie{Name: clientCookie, Value: id, Path: "/"})
 		}
-		challenge, err := office.Issue(time.Now(), stamp.Ask{Algorithm: stamp.SHA256K, Work: 1000, Lifetime: time.Minute, Client: id})
+		challenge, err := office.Issue(time.Now(),
+			stamp.Ask{Algorithm: stamp.SHA256K, Work: 1000, Lifetime: time.Minute, Client: id})
 		if err != nil {
 			t.Error(err)
 		}
@@ -203,14 +211,16 @@ func TestLoad(t *testing.T) {
 	defer server.Close()
 	o := Options{}.WithDefaults()
 	tally := newTally(o)
-	c := &crowd{front: strings.TrimPrefix(server.URL, "http://"), proxy: server.Client().Transport, reload: o.Reload, tally: tally, solver: newHere()}
+	c := &crowd{front: strings.TrimPrefix(server.URL, "http://"), proxy: server.Client().Transport, reload: o.Reload,
+		tally: tally, solver: newHere()}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if res := c.visitor(people, 0).load(ctx, o.WarmUp); res != served {
 		t.Errorf("result %d", res)
 	}
 	server.Close()
-	if want := append([]string{acceptPage}, slices.Repeat([]string{acceptAny}, pageParts)...); !slices.Equal(accepts, want) || len(stamps) != 1 || len(tally.paid) != 1 {
+	if want := append([]string{acceptPage}, slices.Repeat([]string{acceptAny}, pageParts)...); !slices.Equal(accepts,
+		want) || len(stamps) != 1 || len(tally.paid) != 1 {
 		t.Errorf("asked for %q with %d stamps, paid %d", accepts, len(stamps), len(tally.paid))
 	}
 }
@@ -235,7 +245,8 @@ func TestLoadWithAPartMissing(t *testing.T) {
 	})
 }
 
-// TestPayer: each stamp is used as often as it covers, from all addresses, with the id that it is for, and made one at a time.
+// TestPayer: each stamp is used as often as it covers, from all addresses, with the id that it is for, and made one at
+// a time.
 func TestPayer(t *testing.T) {
 	const sources, enough = 3, 5 * payerCovers
 	var mu sync.Mutex
@@ -255,7 +266,8 @@ func TestPayer(t *testing.T) {
 	defer server.Close()
 	tally := newTally(Options{For: time.Hour})
 	solver := &oneAtATime{t: t}
-	p := &payer{front: strings.TrimPrefix(server.URL, "http://"), proxy: server.Client().Transport, solver: solver, sources: sources, tally: tally, begin: time.Now()}
+	p := &payer{front: strings.TrimPrefix(server.URL, "http://"), proxy: server.Client().Transport, solver: solver,
+		sources: sources, tally: tally, begin: time.Now()}
 	p.run(ctx)
 	server.Close() // The end calls requests off, and what they reached may still be counting.
 	for paid, n := range uses {
@@ -297,7 +309,8 @@ func TestPayerWhoIsNotAsked(t *testing.T) {
 	}))
 	defer server.Close()
 	tally := newTally(Options{For: time.Hour})
-	p := &payer{front: strings.TrimPrefix(server.URL, "http://"), proxy: server.Client().Transport, solver: newHere(), sources: 1, tally: tally, begin: time.Now()}
+	p := &payer{front: strings.TrimPrefix(server.URL, "http://"), proxy: server.Client().Transport, solver: newHere(),
+		sources: 1, tally: tally, begin: time.Now()}
 	p.run(ctx)
 	if f := tally.of(flood); f.Served == 0 || len(tally.paid) != 0 {
 		t.Errorf("%+v, %d stamps", f, len(tally.paid))
@@ -344,7 +357,8 @@ func TestPurse(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	part := func(offered, served int64, median float64) Part {
-		return Part{Clients: Figures{Offered: offered, Served: served, Share: float64(served) / float64(max(offered, 1))}, MedianMS: median}
+		return Part{Clients: Figures{Offered: offered, Served: served,
+			Share: float64(served) / float64(max(offered, 1))}, MedianMS: median}
 	}
 	for name, c := range map[string]struct {
 		scene Scene

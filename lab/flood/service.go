@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A service is a web service of fixed capacity: it works on so many requests at a time, for the same time on each. A request that finds
-// every place taken waits in line, first in, first out; one that finds the line full gets 503. Like most services, it does not notice
-// that whoever asked has left. Safe for concurrent use.
+// A service is a web service of fixed capacity: it works on so many requests at a time, for the same time on each. A
+// request that finds every place taken waits in line, first in, first out; one that finds the line full gets 503. Like
+// most services, it does not notice that whoever asked has left. Safe for concurrent use.
 type service struct {
 	work   time.Duration
 	inside chan struct{} // one for each request, at work or in line
@@ -22,7 +22,8 @@ type service struct {
 }
 
 func newService(o Options) *service {
-	return &service{work: o.Work, inside: make(chan struct{}, o.Concurrent+o.Queue), places: make(chan struct{}, o.Concurrent)}
+	return &service{work: o.Work, inside: make(chan struct{}, o.Concurrent+o.Queue),
+		places: make(chan struct{}, o.Concurrent)}
 }
 
 // startService opens a service on a port of loopback.
@@ -54,7 +55,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	s.places <- struct{}{} // who waits to send is served in order
 	time.Sleep(s.work)
 	s.done.Add(1)
-	// The place is free before anybody is answered, so that a front that counts requests under way never counts fewer than there are.
+	// The place is free before anybody is answered, so that a front that counts requests under way never counts fewer
+	// than there are.
 	<-s.places
 	<-s.inside
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -31,7 +31,8 @@ func TestService(t *testing.T) {
 			synctest.Wait() // the next comes after it
 		}
 		all.Wait()
-		want := []string{"5: 503 after 0s", "0: 200 after 20ms", "1: 200 after 20ms", "2: 200 after 40ms", "3: 200 after 40ms", "4: 200 after 60ms"}
+		want := []string{"5: 503 after 0s", "0: 200 after 20ms", "1: 200 after 20ms", "2: 200 after 40ms",
+			"3: 200 after 40ms", "4: 200 after 60ms"}
 		slices.Sort(got[1:3]) // the two leave at the same time
 		slices.Sort(got[3:5])
 		if !slices.Equal(got, want) {

@@ -14,8 +14,8 @@ import (
 	"weir/throttle/stamp"
 )
 
-// People's browsers have processors of their own. Here there are none, so that stamps are made in a process of its own which gets what
-// the others leave over: what is compared is not slowed down by it. See Options.Solver.
+// People's browsers have processors of their own. Here there are none, so that stamps are made in a process of its own
+// which gets what the others leave over: what is compared is not slowed down by it. See Options.Solver.
 
 // A solver makes stamps. It is safe for concurrent use.
 type solver interface {
@@ -134,8 +134,9 @@ func (e *elsewhere) stop() {
 // maxOrders bounds how many stamps may be waited for. People who come after that wait until there is room.
 const maxOrders = 4096
 
-// ServeSolver makes stamps until in ends. A line of it is a number, a time in nanoseconds of the clock until when it may take, and a
-// challenge; the answer is a line with the number, how many nanoseconds it took, and the stamp, or the number and what is wrong.
+// ServeSolver makes stamps until in ends. A line of it is a number, a time in nanoseconds of the clock until when it
+// may take, and a challenge; the answer is a line with the number, how many nanoseconds it took, and the stamp, or the
+// number and what is wrong.
 func ServeSolver(in io.Reader, out io.Writer) error {
 	type order struct {
 		id, until int64

@@ -93,10 +93,12 @@ func TestServeSolver(t *testing.T) {
 		id, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		answers[id] = rest
 	}
-	if !strings.Contains(answers["1"], " "+challenge+".") || !strings.Contains(answers["2"], "malformed") || !strings.Contains(answers["3"], "deadline") || len(answers) != 3 {
+	if !strings.Contains(answers["1"], " "+challenge+".") || !strings.Contains(answers["2"], "malformed") ||
+		!strings.Contains(answers["3"], "deadline") || len(answers) != 3 {
 		t.Errorf("%q", answers)
 	}
-	if err := ServeSolver(strings.NewReader("what?\n"), &out); err == nil || !strings.Contains(err.Error(), `"what?" is not a number`) {
+	if err := ServeSolver(strings.NewReader("what?\n"), &out); err == nil ||
+		!strings.Contains(err.Error(), `"what?" is not a number`) {
 		t.Error(err)
 	}
 }

@@ -19,8 +19,8 @@ const swarmConnections = 1024
 // swarmPatience is how long a request of a flood may stay unanswered.
 const swarmPatience = 5 * time.Second
 
-// A swarm is a flood. It keeps its connections, sends one request after the other on each, and does nothing with the answers. When all
-// connections wait for an answer it cannot send, and that is counted.
+// A swarm is a flood. It keeps its connections, sends one request after the other on each, and does nothing with the
+// answers. When all connections wait for an answer it cannot send, and that is counted.
 type swarm struct {
 	front   string // the address that is flooded
 	rate    float64
@@ -40,8 +40,8 @@ type shot struct {
 	key    int // 0 for none
 }
 
-// run floods from begin on, until ctx ends. What is unanswered then is waited for. over is called when nothing is to come any more that
-// is counted.
+// run floods from begin on, until ctx ends. What is unanswered then is waited for. over is called when nothing is to
+// come any more that is counted.
 func (s *swarm) run(ctx context.Context, begin time.Time, over func()) {
 	shots := make(chan shot)
 	var workers sync.WaitGroup
@@ -123,7 +123,8 @@ func (c *connection) get(source netip.Addr, key int) result {
 		c.conn, c.answers = conn, bufio.NewReader(conn)
 	}
 	_ = c.conn.SetDeadline(time.Now().Add(c.wait))
-	c.request = append(c.request[:0], "GET / HTTP/1.1\r\nHost: "+host+"\r\nUser-Agent: "+agent+"\r\nAccept: "+c.accept+"\r\nX-Forwarded-For: "...)
+	c.request = append(c.request[:0], "GET / HTTP/1.1\r\nHost: "+host+"\r\nUser-Agent: "+agent+"\r\nAccept: "+c.accept+
+		"\r\nX-Forwarded-For: "...)
 	c.request = source.AppendTo(c.request)
 	if key != 0 {
 		c.request = strconv.AppendInt(append(c.request, "\r\n"+keyHeader+": invented-"...), int64(key), 10)

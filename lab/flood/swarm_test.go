@@ -66,7 +66,8 @@ func TestSwarm(t *testing.T) {
 		status[code]++
 		w.WriteHeader(code)
 	})
-	f := floodFor(t, h, swarm{rate: 2000, sources: sources, workers: 8}, func() bool { return total() >= 20*sources }, func() {})
+	f := floodFor(t, h, swarm{rate: 2000, sources: sources, workers: 8}, func() bool { return total() >= 20*sources },
+		func() {})
 	if len(seen) != sources {
 		t.Errorf("%d sources: %v", len(seen), seen)
 	}

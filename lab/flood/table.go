@@ -14,9 +14,11 @@ func (r *Report) Lines(width int, ink tabular.Ink) []string {
 	s := &r.Settings
 	var lines []string
 	if len(r.Floods) > 0 {
-		lines = append(lines, fmt.Sprintf("A service of %s requests/s (%d at a time, %s each). Asked for: %s/s by people,",
-			number(s.Capacity), s.Concurrent, duration(s.WorkMS), number(s.People)),
-			fmt.Sprintf("%s/s by people without JavaScript, %s/s by a flood (%s × the capacity).", number(s.Without), number(s.Flood),
+		lines = append(lines,
+			fmt.Sprintf("A service of %s requests/s (%d at a time, %s each). Asked for: %s/s by people,",
+				number(s.Capacity), s.Concurrent, duration(s.WorkMS), number(s.People)),
+			fmt.Sprintf("%s/s by people without JavaScript, %s/s by a flood (%s × the capacity).", number(s.Without),
+				number(s.Flood),
 				number(s.Flood/s.Capacity)), "")
 	}
 	room := noteWidth
@@ -44,7 +46,8 @@ func (r *Report) Lines(width int, ink tabular.Ink) []string {
 
 // heading says what a flood was.
 func (r *Report) heading(f *Flood) string {
-	return fmt.Sprintf("Flood from %s sources, %s requests/s each", number(float64(f.Sources)), number(r.Settings.Flood/float64(f.Sources)))
+	return fmt.Sprintf("Flood from %s sources, %s requests/s each", number(float64(f.Sources)),
+		number(r.Settings.Flood/float64(f.Sources)))
 }
 
 func (r *Report) table(f *Flood) *tabular.Table {
@@ -70,8 +73,10 @@ func (r *Report) table(f *Flood) *tabular.Table {
 		}
 		t.Rows = append(t.Rows, []tabular.Cell{
 			tabular.Tinted(tabular.Head, one.name()),
-			tabular.Tinted(hue(one.Target.People), percent(one.People.Share)), tabular.Text(one.People.Half()), tabular.Text(one.People.Most()),
-			tabular.Tinted(hue(one.Target.Without), percent(one.Without.Share)), tabular.Text(one.Without.Half()), tabular.Text(one.Without.Most()),
+			tabular.Tinted(hue(one.Target.People), percent(one.People.Share)), tabular.Text(one.People.Half()),
+			tabular.Text(one.People.Most()),
+			tabular.Tinted(hue(one.Target.Without), percent(one.Without.Share)), tabular.Text(one.Without.Half()),
+			tabular.Text(one.Without.Most()),
 			tabular.Text(number(float64(one.Flood.Served)/r.Settings.Seconds) + "/s"), tabular.Text(percent(one.Use)),
 			tabular.Tinted(hue(one.Target.Met()), one.Target.String()),
 		})
@@ -116,21 +121,29 @@ func (r *Report) notes() []string {
 	s := &r.Settings
 	var all []string
 	if len(r.Floods) > 0 {
-		all = append(all, fmt.Sprintf("Target: %s of the people served within %s; of those without JavaScript all within %s, or as many as %s of the capacity.",
-			percent(peopleTarget), duration(s.PatienceMS), duration(s.PatientMS), percent(withoutTarget)))
+		all = append(all,
+			fmt.Sprintf("Target: %s of the people served within %s; of those without JavaScript all within %s, or as "+
+				"many as %s of the capacity.",
+				percent(peopleTarget), duration(s.PatienceMS), duration(s.PatientMS), percent(withoutTarget)))
 	}
 	others := 0.0
 	for i := range r.Floods {
 		for j := range r.Floods[i].Rounds {
 			one := &r.Floods[i].Rounds[j]
 			if st := one.Stamps; st != nil {
-				all = append(all, fmt.Sprintf("Flood from %s sources: people paid %s stamps, of %s operations as a rule and %s at most; as a rule that took %s here, and would take about %s on a phone.",
-					number(float64(r.Floods[i].Sources)), number(float64(st.Paid)), number(float64(st.Work)), number(float64(st.Most)), duration(st.HereMS), duration(st.PhoneMS)))
+				all = append(all,
+					fmt.Sprintf("Flood from %s sources: people paid %s stamps, of %s operations as a rule and %s at "+
+						"most; as a rule that took %s here, and would take about %s on a phone.",
+						number(float64(r.Floods[i].Sources)), number(float64(st.Paid)), number(float64(st.Work)),
+						number(float64(st.Most)), duration(st.HereMS), duration(st.PhoneMS)))
 			}
 			others = max(others, one.Others)
 			if one.Flood.Unsent > 0 {
-				all = append(all, fmt.Sprintf("%s, flood from %s sources: this machine sent only %s of what the flood asks for.", one.Title,
-					number(float64(r.Floods[i].Sources)), percent(1-float64(one.Flood.Unsent)/float64(one.Flood.Offered))))
+				all = append(all,
+					fmt.Sprintf("%s, flood from %s sources: this machine sent only %s of what the flood asks for.",
+						one.Title,
+						number(float64(r.Floods[i].Sources)),
+						percent(1-float64(one.Flood.Unsent)/float64(one.Flood.Offered))))
 			}
 		}
 	}
@@ -141,7 +154,9 @@ func (r *Report) notes() []string {
 		}
 	}
 	if others > disturbed {
-		all = append(all, fmt.Sprintf("Other programs had up to %s of this machine meanwhile: the figures are not to be relied on.", percent(others)))
+		all = append(all,
+			fmt.Sprintf("Other programs had up to %s of this machine meanwhile: the figures are not to be relied on.",
+				percent(others)))
 	}
 	for _, l := range r.LeftOut {
 		all = append(all, fmt.Sprintf("%s is left out: %s.", l.Front, l.Why))

@@ -60,7 +60,8 @@ func newTally(o Options) *tally {
 // takes reports whether those who come at a time are counted at all: in the figures, or in the seconds before.
 func (t *tally) takes(at time.Duration) bool { return at < t.end }
 
-// add counts somebody who should have asked for a page at a time since the beginning, and what became of it so much later.
+// add counts somebody who should have asked for a page at a time since the beginning, and what became of it so much
+// later.
 func (t *tally) add(g group, at, took time.Duration, r result) {
 	if !t.takes(at) {
 		return

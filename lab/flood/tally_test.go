@@ -6,7 +6,9 @@ import (
 )
 
 func TestTally(t *testing.T) {
-	o := Options{WarmUp: 2 * time.Second, For: 3 * time.Second, Concurrent: 1, Work: 100 * time.Millisecond}.WithDefaults() // 10/s
+	// 10/s
+	o := Options{WarmUp: 2 * time.Second, For: 3 * time.Second, Concurrent: 1,
+		Work: 100 * time.Millisecond}.WithDefaults()
 	c := newTally(o)
 	add := func(g group, at, took time.Duration, r result) { c.add(g, at, took, r) }
 	add(people, 500*time.Millisecond, 100*time.Millisecond, served) // in the warm-up
@@ -19,17 +21,20 @@ func TestTally(t *testing.T) {
 	for i := range 100 {
 		add(flood, 2*time.Second+time.Duration(i)*time.Millisecond, time.Duration(i)*time.Millisecond, result(i%4))
 	}
-	for i, at := range []time.Duration{0, 2 * time.Second, 3 * time.Second, 5 * time.Second} { // two of them in the window
+	// two of them in the window
+	for i, at := range []time.Duration{0, 2 * time.Second, 3 * time.Second, 5 * time.Second} {
 		c.pay(at, payment{work: uint64(100 * i), took: time.Duration(i) * time.Millisecond, phone: time.Second})
 	}
 	r := c.report(o)
-	if want := (Figures{Offered: 4, Served: 2, Refused: 1, Failed: 1, Share: 0.5, P50: 3000, P95: 3000}); r.People != want {
+	if want := (Figures{Offered: 4, Served: 2, Refused: 1, Failed: 1, Share: 0.5, P50: 3000,
+		P95: 3000}); r.People != want {
 		t.Errorf("people %+v, want %+v", r.People, want)
 	}
 	if want := (Figures{Offered: 1, Served: 1, Share: 1, P50: 1000, P95: 1000}); r.Without != want {
 		t.Errorf("without %+v, want %+v", r.Without, want)
 	}
-	if want := (Figures{Offered: 100, Served: 25, Refused: 25, Failed: 25, Unsent: 25, Share: 0.25, P50: 48, P95: 92}); r.Flood != want {
+	if want := (Figures{Offered: 100, Served: 25, Refused: 25, Failed: 25, Unsent: 25, Share: 0.25, P50: 48,
+		P95: 92}); r.Flood != want {
 		t.Errorf("flood %+v, want %+v", r.Flood, want)
 	}
 	if want := (Stamps{Paid: 2, Work: 200, Most: 200, HereMS: 2, PhoneMS: 1000}); r.Stamps == nil || *r.Stamps != want {
@@ -57,7 +62,8 @@ func TestTally(t *testing.T) {
 
 // TestTarget: those without JavaScript are served all of them, or as many as a tenth of the capacity; people to 95 %.
 func TestTarget(t *testing.T) {
-	o := Options{WarmUp: time.Second, For: 10 * time.Second, Concurrent: 1, Work: 100 * time.Millisecond}.WithDefaults() // 100 in all
+	// 100 in all
+	o := Options{WarmUp: time.Second, For: 10 * time.Second, Concurrent: 1, Work: 100 * time.Millisecond}.WithDefaults()
 	for _, c := range []struct {
 		people, lost, without, waiting int
 		want                           Target

@@ -39,7 +39,8 @@ const clientCookie = "weir-client"
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 256 << 10
 
-// A crowd is people: each with an address, cookies and stamps of his own, all of them over the connections of one proxy.
+// A crowd is people: each with an address, cookies and stamps of his own, all of them over the connections of one
+// proxy.
 type crowd struct {
 	front  string
 	proxy  http.RoundTripper
@@ -61,7 +62,8 @@ type visitor struct {
 func (c *crowd) visitor(g group, n int) *visitor {
 	jar, _ := cookiejar.New(nil) // no options, no error
 	v := &visitor{crowd: c, group: g, accept: acceptPage, source: visitorSource(g, n), stamp: make(chan string, 1),
-		client: &http.Client{Transport: c.proxy, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+		client: &http.Client{Transport: c.proxy, Jar: jar,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	v.stamp <- ""
 	// A script that fetches is told in a header what to pay; a page would carry it inside.
 	if g == people {
@@ -70,7 +72,8 @@ func (c *crowd) visitor(g group, n int) *visitor {
 	return v
 }
 
-// visitorSource returns the address of a visitor. Those without scripts are from 198.18.0.0/16, the others from 198.19.0.0/16.
+// visitorSource returns the address of a visitor. Those without scripts are from 198.18.0.0/16, the others from
+// 198.19.0.0/16.
 func visitorSource(g group, n int) netip.Addr {
 	second := byte(18)
 	if g == people {
@@ -80,7 +83,8 @@ func visitorSource(g group, n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{198, second, byte(n >> 8), byte(n)})
 }
 
-// view looks at a page: he tries until he is served or ctx, his patience, ends. at is when he should have begun, since the beginning.
+// view looks at a page: he tries until he is served or ctx, his patience, ends. at is when he should have begun, since
+// the beginning.
 func (v *visitor) view(ctx context.Context, at time.Duration) result {
 	for last := failed; ; {
 		res, again := v.try(ctx, at)

@@ -60,7 +60,8 @@ func TestPeoplePay(t *testing.T) {
 			}
 			paid := r.Header.Get(stampHeader)
 			if paid == "" {
-				challenge, err := office.Issue(time.Now(), stamp.Ask{Algorithm: stamp.SHA256K, Work: 1000, Lifetime: time.Minute, Client: from})
+				challenge, err := office.Issue(time.Now(),
+					stamp.Ask{Algorithm: stamp.SHA256K, Work: 1000, Lifetime: time.Minute, Client: from})
 				if err != nil {
 					return err
 				}
@@ -70,7 +71,8 @@ func TestPeoplePay(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return nil
 			}
-			if _, err := office.Verify(r.Context(), time.Now(), paid, stamp.Demand{Client: from, Covers: 1}); err != nil {
+			if _, err := office.Verify(r.Context(), time.Now(), paid,
+				stamp.Demand{Client: from, Covers: 1}); err != nil {
 				t.Errorf("the stamp is not good: %v", err)
 			}
 			if c, err := r.Cookie("ticket"); err != nil || c.Value != "7" {
@@ -87,7 +89,8 @@ func TestPeoplePay(t *testing.T) {
 	})
 }
 
-// TestPeoplePayOnce: somebody who looks at several pages at once pays for all of them together, and again when that is used up.
+// TestPeoplePayOnce: somebody who looks at several pages at once pays for all of them together, and again when that is
+// used up.
 func TestPeoplePayOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages, covers = 7, 4
@@ -96,7 +99,8 @@ func TestPeoplePayOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := func(w http.ResponseWriter, r *http.Request) error {
-			_, err := office.Verify(r.Context(), time.Now(), r.Header.Get(stampHeader), stamp.Demand{Client: "c", Covers: covers})
+			_, err := office.Verify(r.Context(), time.Now(), r.Header.Get(stampHeader),
+				stamp.Demand{Client: "c", Covers: covers})
 			if err == nil {
 				return nil
 			}
@@ -143,14 +147,17 @@ func TestPeopleReload(t *testing.T) {
 		want  result
 		took  time.Duration
 	}{
-		"nothing is said":       {people, answer(503, "Server", "x", "sorry"), 3, refused, 5 * time.Second},
-		"too long":              {people, answer(429, "Retry-After", "10", ""), 1, refused, 5 * time.Second},
-		"soon":                  {people, answer(503, "Retry-After", "3", ""), 2, refused, 5 * time.Second},
-		"an unreadable puzzle":  {people, answer(503, challengeHeader, "x", ""), 3, refused, 5 * time.Second},
-		"nobody there":          {people, func(http.ResponseWriter, *http.Request) error { return errors.New("no") }, 3, failed, 5 * time.Second},
-		"the page comes late":   {people, late, 1, failed, 5 * time.Second},
-		"by Refresh":            {without, answer(503, "Refresh", "25; url=/", ""), 3, refused, time.Minute},
-		"by a page":             {without, answer(503, "Retry-After", "7", `<!doctype html><meta http-equiv="refresh" content="40">`), 2, refused, time.Minute},
+		"nothing is said":      {people, answer(503, "Server", "x", "sorry"), 3, refused, 5 * time.Second},
+		"too long":             {people, answer(429, "Retry-After", "10", ""), 1, refused, 5 * time.Second},
+		"soon":                 {people, answer(503, "Retry-After", "3", ""), 2, refused, 5 * time.Second},
+		"an unreadable puzzle": {people, answer(503, challengeHeader, "x", ""), 3, refused, 5 * time.Second},
+		"nobody there": {people, func(http.ResponseWriter, *http.Request) error { return errors.New("no") }, 3,
+			failed, 5 * time.Second},
+		"the page comes late": {people, late, 1, failed, 5 * time.Second},
+		"by Refresh":          {without, answer(503, "Refresh", "25; url=/", ""), 3, refused, time.Minute},
+		"by a page": {without,
+			answer(503, "Retry-After", "7", `<!doctype html><meta http-equiv="refresh" content="40">`), 2, refused,
+			time.Minute},
 		"no puzzles without JS": {without, answer(503, challengeHeader, "x", ""), 32, refused, time.Minute},
 		"moved":                 {people, answer(302, "Location", "/elsewhere", ""), 3, refused, 5 * time.Second},
 	} {
@@ -162,7 +169,8 @@ func TestPeopleReload(t *testing.T) {
 					return c.wire(w, r)
 				})
 				if res != c.want || took != c.took || tries != c.tries {
-					t.Errorf("result %d after %s and %d tries, want %d after %s and %d", res, took, tries, c.want, c.took, c.tries)
+					t.Errorf("result %d after %s and %d tries, want %d after %s and %d", res, took, tries, c.want,
+						c.took, c.tries)
 				}
 			})
 		})

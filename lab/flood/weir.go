@@ -12,7 +12,8 @@ import (
 
 // ours is weir as one would run it: stamps with their defaults, and the capacity of the service.
 func ours() front {
-	return front{name: "weir", title: "weir", find: func(o Options) (string, error) { return o.Version, nil }, start: startWeir}
+	return front{name: "weir", title: "weir", find: func(o Options) (string, error) { return o.Version, nil },
+		start: startWeir}
 }
 
 // ourConfig is what somebody would write who knows the capacity of the service and nothing else.

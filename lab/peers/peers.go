@@ -1,5 +1,5 @@
-// Package peers has the configurations of the programs that weir is measured beside, as templates: what somebody would write who knows
-// them well. docs/flood.md explains them.
+// Package peers has the configurations of the programs that weir is measured beside, as templates: what somebody would
+// write who knows them well. docs/flood.md explains them.
 package peers
 
 import _ "embed"

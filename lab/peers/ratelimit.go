@@ -2,8 +2,8 @@ package peers
 
 import _ "embed"
 
-// Ratelimit is a configuration of envoyproxy/ratelimit, which weir reads as it is. RatelimitEnv is how the service is set up besides: its Redis
-// is on the same machine, nobody collects statistics, and only errors are logged.
+// Ratelimit is a configuration of envoyproxy/ratelimit, which weir reads as it is. RatelimitEnv is how the service is
+// set up besides: its Redis is on the same machine, nobody collects statistics, and only errors are logged.
 var (
 	//go:embed ratelimit/edge.yaml
 	Ratelimit string

@@ -46,7 +46,8 @@ func (a *addressed) add(key uint64) bool {
 	return true
 }
 
-// normal is the form of an address by which a gate counts it: in lower case, and without a name or quotes, which few logs have.
+// normal is the form of an address by which a gate counts it: in lower case, and without a name or quotes, which few
+// logs have.
 func normal(address string) string {
 	if strings.ContainsAny(address, "\"<(:\\ \t") {
 		if r, err := identify.Recipient(address); err == nil {

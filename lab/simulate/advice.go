@@ -21,7 +21,8 @@ const mostStops = 1.0 / 6
 // adviceViruses are what advice is measured by: a fast virus, a slow one, and one that writes to many at a time.
 var adviceViruses = []VirusOptions{{Rate: 60}, {Rate: 10}, {Rate: 60, Recipients: 10}}
 
-// adviceGrid is what the advice chooses from. Where the threshold is higher, fewer working sets are tried: it changes little about delays.
+// adviceGrid is what the advice chooses from. Where the threshold is higher, fewer working sets are tried: it changes
+// little about delays.
 func adviceGrid(general outbreak.Params) (all []outbreak.Params) {
 	for _, stop := range []int{20, 30} {
 		sets := []int{4, 5, 8, 10}
@@ -49,8 +50,8 @@ type candidate struct {
 	passed  int // of the viruses
 }
 
-// advise chooses the strictest of those that keep the share and do not stop users for nothing; where none does, the one that comes
-// closest.
+// advise chooses the strictest of those that keep the share and do not stop users for nothing; where none does, the one
+// that comes closest.
 func advise(share float64, tried []candidate) *Advice {
 	kept := slices.DeleteFunc(slices.Clone(tried), func(c candidate) bool {
 		return c.params.Exempt || c.figures.DelayedShare > share || c.figures.StopsMonthly > mostStops
@@ -97,15 +98,20 @@ func passedOf(p outbreak.Params, known map[outbreak.Params]int) (passed int) {
 // sentences say it to an operator.
 func (a *Advice) sentences() []string {
 	p, f := a.Params.Mail, a.Figures
-	with := fmt.Sprintf("rate %s, working_set %d, max_mslack %d and stop %d", rateText(p.Every), p.WorkingSet, p.MaxMSlack, p.Stop)
+	with := fmt.Sprintf("rate %s, working_set %d, max_mslack %d and stop %d", rateText(p.Every), p.WorkingSet,
+		p.MaxMSlack, p.Stop)
 	var all []string
 	if a.Met {
-		all = append(all, fmt.Sprintf("With %s, %s of the mails of this log would have been delayed; at most %s was asked for.",
-			with, shareText(f.DelayedShare), shareText(a.Share)))
+		all = append(all,
+			fmt.Sprintf("With %s, %s of the mails of this log would have been delayed; at most %s was asked for.",
+				with, shareText(f.DelayedShare), shareText(a.Share)))
 	} else {
-		all = append(all, fmt.Sprintf("Nothing that was tried keeps delayed mails under %s of this log without stopping users more than once in "+
-			"6 months. Closest is %s: %s. Look at the users who are delayed most: whoever writes to many people by profession may have limits "+
-			"of his own, or be exempt.", shareText(a.Share), with, shareText(f.DelayedShare)))
+		all = append(all,
+			fmt.Sprintf("Nothing that was tried keeps delayed mails under %s of this log without stopping users more "+
+				"than once in "+
+				"6 months. Closest is %s: %s. Look at the users who are delayed most: whoever writes to many people "+
+				"by profession may have limits "+
+				"of his own, or be exempt.", shareText(a.Share), with, shareText(f.DelayedShare)))
 	}
 	switch {
 	case f.Stops == 0:
@@ -124,7 +130,8 @@ func (a *Advice) sentences() []string {
 	return all
 }
 
-// loudest says who it is if one user has most of the delayed mails: then the parameters of everybody are not what to change.
+// loudest says who it is if one user has most of the delayed mails: then the parameters of everybody are not what to
+// change.
 func (s *Study) loudest() string {
 	for _, u := range s.Worst {
 		if 2*u.Delayed > s.Delayed && s.Users > 1 && u.Delayed >= 10 {

@@ -32,7 +32,8 @@ func TestAdvice(t *testing.T) {
 		return p
 	}
 	figures := func(share, stops float64) Figures {
-		return Figures{Mails: 1000, Users: 10, Delayed: int(share * 1000), DelayedShare: share, StopsMonthly: stops, Stops: int(stops * 10), StoppedUsers: 1}
+		return Figures{Mails: 1000, Users: 10, Delayed: int(share * 1000), DelayedShare: share, StopsMonthly: stops,
+			Stops: int(stops * 10), StoppedUsers: 1}
 	}
 	usual, loose := with(5, 15, 20, time.Minute), with(5, 50, 20, time.Minute)
 	fast, patient := with(5, 15, 20, 30*time.Second), with(5, 15, 60, time.Minute)
@@ -42,11 +43,15 @@ func TestAdvice(t *testing.T) {
 		want  outbreak.Params
 		met   bool
 	}{
-		{"the strictest", []candidate{{loose, figures(0.001, 0), 0}, {fast, figures(0.004, 0), 0}, {usual, figures(0.009, 0), 0}}, usual, true},
+		{"the strictest", []candidate{{loose, figures(0.001, 0), 0}, {fast, figures(0.004, 0), 0},
+			{usual, figures(0.009, 0), 0}}, usual, true},
 		{"that keeps the share", []candidate{{usual, figures(0.011, 0), 0}, {loose, figures(0.01, 0), 0}}, loose, true},
-		{"and stops few", []candidate{{usual, figures(0.009, 0.2), 0}, {patient, figures(0.009, 0.1), 0}}, patient, true},
-		{"the smaller working set", []candidate{{with(8, 15, 20, time.Minute), figures(0.001, 0), 0}, {usual, figures(0.002, 0), 0}}, usual, true},
-		{"nothing keeps it", []candidate{{usual, figures(0.3, 0), 0}, {loose, figures(0.2, 0), 0}, {patient, figures(0.1, 0.5), 0}}, loose, false},
+		{"and stops few", []candidate{{usual, figures(0.009, 0.2), 0}, {patient, figures(0.009, 0.1), 0}}, patient,
+			true},
+		{"the smaller working set", []candidate{{with(8, 15, 20, time.Minute), figures(0.001, 0), 0},
+			{usual, figures(0.002, 0), 0}}, usual, true},
+		{"nothing keeps it", []candidate{{usual, figures(0.3, 0), 0}, {loose, figures(0.2, 0), 0},
+			{patient, figures(0.1, 0.5), 0}}, loose, false},
 	} {
 		a := advise(DefaultShare, c.tried)
 		if a.Params.Mail != c.want || a.Met != c.met || len(a.Virus) != 3 || len(a.Text) < 5 {
@@ -76,12 +81,16 @@ func TestAdviceGrid(t *testing.T) {
 
 func TestAdviceConfig(t *testing.T) {
 	p := defaultParams(t)
-	if got := configOf(p); got != "throttles:\n  outgoing:\n    mail:\n      rate: 1/m\n      working_set: 5\n      max_slack: 1\n      max_mslack: 15\n      stop: 20\n" {
+	if got := configOf(p); got != "throttles:\n  outgoing:\n    mail:\n      rate: 1/m\n      working_set: 5\n      "+
+		"max_slack: 1\n      max_mslack: 15\n      stop: 20\n" {
 		t.Error(got)
 	}
-	p.Every, p.MultiEvery, p.FIFO, p.HoldLarge, p.Recipients, p.Resume, p.Slow = 30*time.Second, 7*time.Minute, true, true, 50, time.Hour, 8
-	want := "throttles:\n  outgoing:\n    mail:\n      rate: 2/m\n      multi_rate: 1/7m\n      working_set: 5\n      replace: fifo\n      max_slack: 1\n" +
-		"      max_mslack: 15\n      stop: 20\n      large: hold\n      recipients: 50\n      resume: 1h\n      slow: 8\n"
+	p.Every, p.MultiEvery, p.FIFO, p.HoldLarge, p.Recipients, p.Resume, p.Slow = 30*time.Second, 7*time.Minute, true,
+		true, 50, time.Hour, 8
+	want := "throttles:\n  outgoing:\n    mail:\n      rate: 2/m\n      multi_rate: 1/7m\n      working_set: 5\n     " +
+		" replace: fifo\n      max_slack: 1\n" +
+		"      max_mslack: 15\n      stop: 20\n      large: hold\n      recipients: 50\n      resume: 1h\n      " +
+		"slow: 8\n"
 	if got := configOf(p); got != want {
 		t.Error(got)
 	}
@@ -106,7 +115,8 @@ func TestAdviceText(t *testing.T) {
 		{counted(1, "user"), "1 user"},
 		{counted(0, "user"), "0 users"},
 		{virusSentence(VirusOptions{Rate: 0.5, Recipients: 1}, VirusPoint{0.5, 720, 0, 720, -1}),
-			"A virus that sends 0.5 mails a minute, each to somebody new, would never be stopped, and reach 720 recipients in a day."},
+			"A virus that sends 0.5 mails a minute, each to somebody new, would never be stopped, and reach 720 " +
+				"recipients in a day."},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s, want %s", c.got, c.want)
@@ -115,8 +125,10 @@ func TestAdviceText(t *testing.T) {
 }
 
 func TestAdviceLoudest(t *testing.T) {
-	s := &Study{Figures: Figures{Users: 3, Delayed: 30}, Worst: []UserStudy{{User: "ann", Stops: 3, Delayed: 3}, {User: "ben", Delayed: 16}}}
-	if got := s.loudest(); !strings.HasPrefix(got, "16 of the 30 mails that the present parameters delay are of one user, ben:") {
+	s := &Study{Figures: Figures{Users: 3, Delayed: 30},
+		Worst: []UserStudy{{User: "ann", Stops: 3, Delayed: 3}, {User: "ben", Delayed: 16}}}
+	if got := s.loudest(); !strings.HasPrefix(got,
+		"16 of the 30 mails that the present parameters delay are of one user, ben:") {
 		t.Error(got)
 	}
 	s.Delayed = 32

@@ -13,7 +13,8 @@ import (
 // month is what stops are counted in.
 const month = 30 * 24 * time.Hour
 
-// A tally is what is counted under one column. Whole numbers only: then it is all the same in which order they are added up.
+// A tally is what is counted under one column. Whole numbers only: then it is all the same in which order they are
+// added up.
 type tally struct {
 	delayed, stops, waited     int
 	delayedUsers, stoppedUsers int
@@ -81,7 +82,8 @@ func (t *tally) add(o *tally) {
 	t.line.join(&o.line)
 }
 
-// median is the delay that half of those who waited did not exceed, to the second up to two minutes and to 2 % from there on.
+// median is the delay that half of those who waited did not exceed, to the second up to two minutes and to 2 % from
+// there on.
 func (t *tally) median() float64 {
 	seen := int64(0)
 	for slot, n := range t.fine {
@@ -133,7 +135,8 @@ func (r *Replay) found() *Study {
 // figures returns what a column comes to.
 func (r *Replay) figures(t *tally) Figures {
 	f := Figures{
-		Mails: r.mails, Delayed: t.delayed, Stops: t.stops, Users: len(r.order), Recipients: r.recipients, Waited: t.waited,
+		Mails: r.mails, Delayed: t.delayed, Stops: t.stops, Users: len(r.order), Recipients: r.recipients,
+		Waited:      t.waited,
 		MedianDelay: t.median(), MaxDelay: seconds(t.longest), MostWaiting: t.line.most(),
 		StoppedUsers: t.stoppedUsers, DelayedUsers: t.delayedUsers, Large: t.large, Left: int(t.leftCount),
 	}
@@ -197,14 +200,16 @@ func (r *Replay) worst() []UserStudy {
 		}
 	}
 	slices.SortFunc(noticed, func(a, b *replayUser) int {
-		return cmp.Or(cmp.Compare(b.stops, a.stops), cmp.Compare(b.delayed, a.delayed), cmp.Compare(b.longest, a.longest),
+		return cmp.Or(cmp.Compare(b.stops, a.stops), cmp.Compare(b.delayed, a.delayed),
+			cmp.Compare(b.longest, a.longest),
 			cmp.Compare(a.name, b.name))
 	})
 	all := []UserStudy{}
 	for _, u := range noticed[:min(len(noticed), MaxWorst)] {
 		all = append(all, UserStudy{
-			User: u.name, Mails: u.mails, Delayed: u.delayed, Stops: u.stops, MeanDelay: meanSeconds(u.leftSum, u.leftCount),
-			MaxDelay: seconds(u.longest), Most: u.most,
+			User: u.name, Mails: u.mails, Delayed: u.delayed, Stops: u.stops,
+			MeanDelay: meanSeconds(u.leftSum, u.leftCount),
+			MaxDelay:  seconds(u.longest), Most: u.most,
 		})
 	}
 	return all
@@ -213,7 +218,8 @@ func (r *Replay) worst() []UserStudy {
 // paramsInfo says what a throttle was run with.
 func paramsInfo(p outbreak.Params) ParamsInfo {
 	info := ParamsInfo{
-		Period: weir.Duration(p.Every).String(), WorkingSet: p.WorkingSet, MaxSlack: p.MaxSlack, MaxMSlack: p.MaxMSlack, Stop: p.Stop, Mail: p,
+		Period: weir.Duration(p.Every).String(), WorkingSet: p.WorkingSet, MaxSlack: p.MaxSlack, MaxMSlack: p.MaxMSlack,
+		Stop: p.Stop, Mail: p,
 	}
 	if p.MultiEvery != p.Every {
 		info.MultiPeriod = weir.Duration(p.MultiEvery).String()

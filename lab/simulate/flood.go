@@ -36,28 +36,30 @@ type FloodOptions struct {
 	// How stamps are asked for, as in a configuration.
 	Stamps stamp.Options
 
-	// How many people come in a second. Each wants one page, and comes again when he is refused until his patience ends.
+	// How many people come in a second. Each wants one page, and comes again when he is refused until his patience
+	// ends.
 	People float64
 	// The share of them whose browser runs no scripts: they cannot pay, and wait in the waiting room.
 	Without weir.Share
 	// The share of the others who are on a phone.
 	Phones weir.Share
-	// Hashes (or whatever the algorithm counts) a second of a phone and of another computer, in a browser. Default: what package stamp takes
-	// a phone to do, and three times as much.
+	// Hashes (or whatever the algorithm counts) a second of a phone and of another computer, in a browser. Default:
+	// what package stamp takes a phone to do, and three times as much.
 	Phone, Desktop float64
 	// How long people wait in all, and those without scripts, who are told that there is a line. Default 10s and 1m.
 	Patience, Patient time.Duration
 
 	// How many requests a second the flood sends that pays nothing.
 	Flood float64
-	// How many requests a second the flood sends that pays as far as it can, and how many hashes a second it has for it. Default, where it has
-	// any: as many as the flood that does not pay, or ten times what the service can do.
+	// How many requests a second the flood sends that pays as far as it can, and how many hashes a second it has for
+	// it. Default, where it has any: as many as the flood that does not pay, or ten times what the service can do.
 	Paying float64
 	Hashes float64
 	// How many addresses a flood comes from. Default 10000.
 	Sources int
 
-	// How long it goes on in all, and from and until when the flood comes. Default 2m, 10s and half of the time that is left.
+	// How long it goes on in all, and from and until when the flood comes. Default 2m, 10s and half of the time that is
+	// left.
 	For, From, Until time.Duration
 
 	// Without weir: how many requests wait for the service, and for how long. Default 1000 and 30s.
@@ -110,7 +112,8 @@ func (o FloodOptions) Validate() error {
 	o = o.WithDefaults()
 	lasts := func(path string, d, most time.Duration) {
 		if d <= 0 || d > most {
-			all.Add(path, fmt.Sprintf("%s is out of bounds", weir.Duration(d)), fmt.Sprintf("more than nothing, at most %s", weir.Duration(most)))
+			all.Add(path, fmt.Sprintf("%s is out of bounds", weir.Duration(d)),
+				fmt.Sprintf("more than nothing, at most %s", weir.Duration(most)))
 		}
 	}
 	rate := func(path string, n, most float64) {
@@ -130,7 +133,8 @@ func (o FloodOptions) Validate() error {
 	rate("phone", o.Phone, MaxFloodHashes)
 	rate("desktop", o.Desktop, MaxFloodHashes)
 	if o.Paying > 0 && o.Hashes == 0 {
-		all.Add("hashes", "the flood that pays cannot pay anything", "say how many hashes a second it has: 8M is a core, 15.6G a large graphics card")
+		all.Add("hashes", "the flood that pays cannot pay anything",
+			"say how many hashes a second it has: 8M is a core, 15.6G a large graphics card")
 	}
 	for _, share := range []struct {
 		path string
@@ -141,7 +145,8 @@ func (o FloodOptions) Validate() error {
 		}
 	}
 	if o.Until <= o.From || o.From < 0 || o.Until > o.For {
-		all.Add("until", fmt.Sprintf("a flood from %s until %s is not within %s", weir.Duration(o.From), weir.Duration(o.Until), weir.Duration(o.For)),
+		all.Add("until", fmt.Sprintf("a flood from %s until %s is not within %s", weir.Duration(o.From),
+			weir.Duration(o.Until), weir.Duration(o.For)),
 			"from is before until, and until not after the end")
 	}
 	all.Count("sources", o.Sources, MaxFloodSources)
@@ -177,18 +182,22 @@ type FloodStudy struct {
 	PeakWork   uint64       `json:"peak_work"`
 	PeakPhone  float64      `json:"peak_phone_s"` // … in seconds of a phone
 	Asked      float64      `json:"asked_s"`      // for how long something was asked
-	Dormant    float64      `json:"dormant_s"`    // how long after the flood nothing was asked any more; -1: it still was at the end, or nothing ever was
-	Points     []FloodPoint `json:"points"`       // second by second
+	// how long after the flood nothing was asked any more; -1: it still was at the end, or nothing ever was
+	Dormant float64      `json:"dormant_s"`
+	Points  []FloodPoint `json:"points"` // second by second
 }
 
-// A FloodCrowd is what became of those of one kind who came while the flood lasted; of everybody where there is no flood.
+// A FloodCrowd is what became of those of one kind who came while the flood lasted; of everybody where there is no
+// flood.
 type FloodCrowd struct {
-	Crowd    string  `json:"crowd"`
-	Offered  int     `json:"offered"`
-	Served   int     `json:"served"`
-	Share    float64 `json:"share"`          // of those who came
-	Capacity float64 `json:"capacity_share"` // of what the service did in that time, for these and those who came before
-	MeanWait float64 `json:"mean_wait_s"`    // of those who were served, until the service began to work for them: with the time for stamps
+	Crowd   string  `json:"crowd"`
+	Offered int     `json:"offered"`
+	Served  int     `json:"served"`
+	Share   float64 `json:"share"` // of those who came
+	// of what the service did in that time, for these and those who came before
+	Capacity float64 `json:"capacity_share"`
+	// of those who were served, until the service began to work for them: with the time for stamps
+	MeanWait float64 `json:"mean_wait_s"`
 	P95Wait  float64 `json:"p95_wait_s"`
 	Refused  int     `json:"refused"` // in the end
 	Left     int     `json:"left"`    // lost patience
@@ -219,15 +228,16 @@ const (
 	CrowdPaying  = "paying-flood"
 )
 
-// Flood plays people and a flood before a service, with weir in front of it and with nothing but a queue, in a time that passes as fast as
-// it can be computed. The lanes, the waiting room and the price of stamps are weir's own; nobody solves real puzzles: making a stamp takes
-// as long as its work says, with the luck that the algorithm leaves.
+// Flood plays people and a flood before a service, with weir in front of it and with nothing but a queue, in a time
+// that passes as fast as it can be computed. The lanes, the waiting room and the price of stamps are weir's own; nobody
+// solves real puzzles: making a stamp takes as long as its work says, with the luck that the algorithm leaves.
 func Flood(o FloodOptions) (*FloodStudy, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	study := &FloodStudy{Capacity: o.Capacity(), Concurrent: o.Concurrent, Service: o.Service.Seconds(), For: o.For.Seconds(),
+	study := &FloodStudy{Capacity: o.Capacity(), Concurrent: o.Concurrent, Service: o.Service.Seconds(),
+		For:  o.For.Seconds(),
 		From: o.From.Seconds(), Until: o.Until.Seconds(), Dormant: -1}
 	with, err := newFloodGate(o)
 	if err != nil {

@@ -54,8 +54,8 @@ func TestNoFlood(t *testing.T) {
 	}
 }
 
-// A flood that pays nothing, of ten times what the service can do: people are served all the same, and nothing is asked any more
-// soon after it. Without weir hardly anybody is.
+// A flood that pays nothing, of ten times what the service can do: people are served all the same, and nothing is asked
+// any more soon after it. Without weir hardly anybody is.
 func TestUnpaidFlood(t *testing.T) {
 	o := scene()
 	o.Flood = 500
@@ -96,7 +96,8 @@ func TestUnpaidFlood(t *testing.T) {
 	}
 }
 
-// A flood that pays drives the price up. Whatever a stamp covers, people are served, and it gets no more than they leave over.
+// A flood that pays drives the price up. Whatever a stamp covers, people are served, and it gets no more than they
+// leave over.
 func TestPayingFlood(t *testing.T) {
 	o := scene()
 	o.Hashes = 8e6 // a core
@@ -165,7 +166,8 @@ func TestFloodPoints(t *testing.T) {
 	}
 }
 
-// A classic gate, an algorithm that counts something else, a capacity that is learnt, and one that is written wrongly can be played, too.
+// A classic gate, an algorithm that counts something else, a capacity that is learnt, and one that is written wrongly
+// can be played, too.
 func TestFloodOtherOptions(t *testing.T) {
 	for name, change := range map[string]func(*FloodOptions){
 		"classic":   func(o *FloodOptions) { o.Stamps.Classic = true },
@@ -211,13 +213,15 @@ func TestFloodMistakes(t *testing.T) {
 		{func(o *FloodOptions) { o.For = MaxFloodTime + 1 }, "for: "},
 		{func(o *FloodOptions) { o.Service = MaxFloodService + 1 }, "service: "},
 		{func(o *FloodOptions) { o.Service = -1 }, "service: "},
-		{func(o *FloodOptions) { o.From, o.Until = 10*time.Second, 5*time.Second }, "until: a flood from 10s until 5s is not within 1m20s"},
+		{func(o *FloodOptions) { o.From, o.Until = 10*time.Second, 5*time.Second },
+			"until: a flood from 10s until 5s is not within 1m20s"},
 		{func(o *FloodOptions) { o.Until = 3 * time.Minute }, "until: "},
 		{func(o *FloodOptions) { o.Sources = MaxFloodSources + 1 }, "sources: 1000001 is out of bounds"},
 		{func(o *FloodOptions) { o.Queue = MaxFloodLine + 1 }, "queue: "},
 		{func(o *FloodOptions) { o.Lanes.Pool = 2 }, "capacity.pool: "},
 		{func(o *FloodOptions) { o.Stamps.Covers = -1 }, "stamp.covers: "},
-		{func(o *FloodOptions) { o.Flood, o.For = MaxFloodRate, MaxFloodTime }, "visits are more than are played (at most 10000000"},
+		{func(o *FloodOptions) { o.Flood, o.For = MaxFloodRate, MaxFloodTime },
+			"visits are more than are played (at most 10000000"},
 	} {
 		o := scene()
 		c.change(&o)

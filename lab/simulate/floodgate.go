@@ -10,7 +10,8 @@ import (
 	"weir/throttle/stamp"
 )
 
-// A floodGate is weir before the service: its lanes, its waiting room and its stamps, asked in the order in which its HTTP gate asks them.
+// A floodGate is weir before the service: its lanes, its waiting room and its stamps, asked in the order in which its
+// HTTP gate asks them.
 type floodGate struct {
 	*play
 	lanes *admission.Lanes
@@ -64,7 +65,8 @@ func (g *floodGate) early(next time.Duration) bool {
 
 // arrive judges a request: first whether it is to pay, then which place it gets.
 func (g *floodGate) arrive(v *visit) {
-	ev := weir.Event{Time: g.time(), Source: v.source, Load: g.load(), Place: weir.Place{Number: v.ticket}, Purse: g.purse(v)}
+	ev := weir.Event{Time: g.time(), Source: v.source, Load: g.load(), Place: weir.Place{Number: v.ticket},
+		Purse: g.purse(v)}
 	v.purse, v.called = ev.Purse, false
 	ev.Pool = &floodPool{g, v, &ev}
 	var a weir.Answer
@@ -114,8 +116,8 @@ func (g *floodGate) purse(v *visit) *weir.Purse {
 	})
 }
 
-// asked is what they do who are asked for a stamp: browsers make one, those without scripts come again with their ticket, a flood that can
-// pay makes one for later, and any other goes on with the next request.
+// asked is what they do who are asked for a stamp: browsers make one, those without scripts come again with their
+// ticket, a flood that can pay makes one for later, and any other goes on with the next request.
 func (g *floodGate) asked(v *visit, work stamp.Work, reload time.Duration) {
 	c := v.crowd
 	g.peak = max(g.peak, work)

@@ -95,8 +95,10 @@ func newPlay(o FloodOptions) *play {
 	p := &play{o: o, takes: rand.New(rand.NewPCG(o.Seed, 1)), luck: rand.New(rand.NewPCG(o.Seed, 2))}
 	without, phones := float64(o.Without), float64(o.Phones)
 	for i, c := range []crowd{
-		{name: CrowdDesktop, rate: o.People * (1 - without) * (1 - phones), to: o.For, speed: o.Desktop, patience: o.Patience, people: true},
-		{name: CrowdPhone, rate: o.People * (1 - without) * phones, to: o.For, speed: o.Phone, patience: o.Patience, people: true},
+		{name: CrowdDesktop, rate: o.People * (1 - without) * (1 - phones), to: o.For, speed: o.Desktop,
+			patience: o.Patience, people: true},
+		{name: CrowdPhone, rate: o.People * (1 - without) * phones, to: o.For, speed: o.Phone, patience: o.Patience,
+			people: true},
 		{name: CrowdWithout, rate: o.People * without, to: o.For, patience: o.Patient, people: true},
 		{name: CrowdFlood, rate: o.Flood, from: o.From, to: o.Until},
 		{name: CrowdPaying, rate: o.Paying, from: o.From, to: o.Until, speed: o.Hashes, paying: true},

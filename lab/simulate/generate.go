@@ -14,9 +14,9 @@ import (
 // GeneratedStart is when a generated log begins.
 var GeneratedStart = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 
-// GenerateLog makes up a log of people who write in bursts, mostly to people they know; one of them sends a newsletter every week, and the
-// account of another is stolen after two thirds of the days. It takes whole numbers only, so that every machine gets the same. It makes
-// a day at a time, in order.
+// GenerateLog makes up a log of people who write in bursts, mostly to people they know; one of them sends a newsletter
+// every week, and the account of another is stolen after two thirds of the days. It takes whole numbers only, so that
+// every machine gets the same. It makes a day at a time, in order.
 func GenerateLog(users, days int) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		people := make([]*person, users)
@@ -75,7 +75,8 @@ func (p *person) day(log []Entry, day, days int) []Entry {
 	}
 	if p.number == 9 && day == days*2/3 {
 		for n := range 200 {
-			log = append(log, Entry{At: noon.Add(time.Duration(n) * 7 * time.Second), User: user, To: []string{fmt.Sprint("victim", n)}})
+			log = append(log, Entry{At: noon.Add(time.Duration(n) * 7 * time.Second), User: user,
+				To: []string{fmt.Sprint("victim", n)}})
 		}
 	}
 	return log
@@ -104,7 +105,8 @@ func (p *person) to() (to []string) {
 	return to
 }
 
-// WriteCSV writes a log in the form that is read best: the time in seconds from the first mail, the user, and the recipients.
+// WriteCSV writes a log in the form that is read best: the time in seconds from the first mail, the user, and the
+// recipients.
 func WriteCSV(w io.Writer, log iter.Seq[Entry]) error {
 	if _, err := io.WriteString(w, "time,user,recipients\n"); err != nil {
 		return err
@@ -112,7 +114,8 @@ func WriteCSV(w io.Writer, log iter.Seq[Entry]) error {
 	var start time.Time
 	for e := range log {
 		start = cmp.Or(start, e.At)
-		if _, err := fmt.Fprintf(w, "%d,%s,%s\n", int64(e.At.Sub(start)/time.Second), e.User, strings.Join(e.To, ";")); err != nil {
+		if _, err := fmt.Fprintf(w, "%d,%s,%s\n", int64(e.At.Sub(start)/time.Second), e.User,
+			strings.Join(e.To, ";")); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,8 @@ func TestGeneratedLog(t *testing.T) {
 		t.Errorf("%d bytes", b.Len())
 	}
 	golden(t, "generated.csv", b.Bytes())
-	study := run(t, ReplayOptions{Params: defaultParams(t), Sweeps: DefaultSweeps(), Share: DefaultShare}, GenerateLog(generatedUsers, generatedDays))
+	study := run(t, ReplayOptions{Params: defaultParams(t), Sweeps: DefaultSweeps(), Share: DefaultShare},
+		GenerateLog(generatedUsers, generatedDays))
 	half := study.Queue[:0:0]
 	for _, q := range study.Queue {
 		if q.Minute%30 == 0 {

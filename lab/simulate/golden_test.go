@@ -32,7 +32,8 @@ func golden(t *testing.T, name string, got []byte) {
 		at++
 	}
 	part := func(b []byte) []byte { return b[min(len(b), max(0, at-200)):min(len(b), at+200)] }
-	t.Errorf("%s is another from byte %d on (-update writes it anew):\ngot\n…%s…\nwant\n…%s…", name, at, part(got), part(want))
+	t.Errorf("%s is another from byte %d on (-update writes it anew):\ngot\n…%s…\nwant\n…%s…", name, at, part(got),
+		part(want))
 }
 
 // goldenJSON does so with the JSON of a value.

@@ -2,8 +2,9 @@ package simulate
 
 import "math"
 
-// An Interval is where a rate lies that was seen in a sample: a 95% confidence interval. It tells how much of a figure is chance where it
-// comes from a few users. Events are taken for independent: where one user has many of them, the truth is less certain still.
+// An Interval is where a rate lies that was seen in a sample: a 95% confidence interval. It tells how much of a figure
+// is chance where it comes from a few users. Events are taken for independent: where one user has many of them, the
+// truth is less certain still.
 type Interval [2]float64
 
 // z is the quantile of the normal distribution that leaves 2.5% above it.
@@ -33,7 +34,8 @@ func poisson(n int) Interval {
 		return Interval{byar(float64(n), -z), byar(float64(n)+1, z)}
 	}
 	// With the lower bound expected, n or more are as rare as 2.5%; with the upper one, n or fewer.
-	return Interval{mean(func(m float64) bool { return 1-atMost(n-1, m) < 0.025 }, n), mean(func(m float64) bool { return atMost(n, m) > 0.025 }, n)}
+	return Interval{mean(func(m float64) bool { return 1-atMost(n-1, m) < 0.025 }, n),
+		mean(func(m float64) bool { return atMost(n, m) > 0.025 }, n)}
 }
 
 // times is the interval of the events for each of so many units, such as users and months.
@@ -55,7 +57,8 @@ func mean(holds func(mean float64) bool, n int) float64 {
 	return lo
 }
 
-// atMost is how probable it is to count n or fewer where a mean is expected. It sums from the greatest term down, so that little is lost.
+// atMost is how probable it is to count n or fewer where a mean is expected. It sums from the greatest term down, so
+// that little is lost.
 func atMost(n int, mean float64) float64 {
 	if mean <= 0 {
 		return 1

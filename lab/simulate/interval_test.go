@@ -19,7 +19,8 @@ func TestIntervals(t *testing.T) {
 		}
 	}
 	for n, want := range map[int]Interval{
-		0: {0, 3.6889}, 1: {0.0253, 5.5716}, 2: {0.2422, 7.2247}, 5: {1.6235, 11.6683}, 10: {4.7954, 18.3904}, 20: {12.2165, 30.8884}, 100: {81.3640, 121.6272},
+		0: {0, 3.6889}, 1: {0.0253, 5.5716}, 2: {0.2422, 7.2247}, 5: {1.6235, 11.6683}, 10: {4.7954, 18.3904},
+		20: {12.2165, 30.8884}, 100: {81.3640, 121.6272},
 		1000: {938.97, 1063.96},
 	} {
 		near("poisson", poisson(n), want)
@@ -27,7 +28,8 @@ func TestIntervals(t *testing.T) {
 	for _, c := range []struct {
 		n, all int
 		want   Interval
-	}{{0, 10, Interval{0, 0.2775}}, {5, 10, Interval{0.2366, 0.7634}}, {10, 10, Interval{0.7225, 1}}, {1, 100, Interval{0.00177, 0.05449}}, {0, 0, Interval{0, 1}}} {
+	}{{0, 10, Interval{0, 0.2775}}, {5, 10, Interval{0.2366, 0.7634}}, {10, 10, Interval{0.7225, 1}},
+		{1, 100, Interval{0.00177, 0.05449}}, {0, 0, Interval{0, 1}}} {
 		near("wilson", wilson(c.n, c.all), c.want)
 	}
 	near("the approximation", poisson(mostExact+1), poisson(mostExact))

@@ -52,12 +52,14 @@ const understood = "understood are CSV with the header time,user,recipients, Pos
 type LogOptions struct {
 	// The format: csv, postfix or json. Default: what the files look like.
 	Format LogFormat
-	// The year in which the log begins, where its times have none. Default: by the time at which the file was changed last.
+	// The year in which the log begins, where its times have none. Default: by the time at which the file was changed
+	// last.
 	Year int
-	// Networks whose clients are users of a Postfix log by their address, where they do not log in. Other mail without a log-in comes from
-	// outside, and is skipped.
+	// Networks whose clients are users of a Postfix log by their address, where they do not log in. Other mail without
+	// a log-in comes from outside, and is skipped.
 	Clients []netip.Prefix
-	// Count mail that was handed in on the machine itself (sendmail), by the uid. Mail that a filter hands in again is then counted twice.
+	// Count mail that was handed in on the machine itself (sendmail), by the uid. Mail that a filter hands in again is
+	// then counted twice.
 	Local bool
 }
 
@@ -76,7 +78,8 @@ func (o LogOptions) Validate() error {
 	return v.Err()
 }
 
-// A Log is a mail log of one or several files. It is read once, by Entries. Only Progress may be called from other goroutines.
+// A Log is a mail log of one or several files. It is read once, by Entries. Only Progress may be called from other
+// goroutines.
 type Log struct {
 	files  []*logFile // in order of time
 	format LogFormat
@@ -108,8 +111,8 @@ type logReader interface {
 	end()
 }
 
-// Entries returns the mails of the log in order of time. An error ends them. Without a single mail the last thing they give is an
-// error, ErrNoMail, which says what was there instead.
+// Entries returns the mails of the log in order of time. An error ends them. Without a single mail the last thing they
+// give is an error, ErrNoMail, which says what was there instead.
 func (l *Log) Entries() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		switch {

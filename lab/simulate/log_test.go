@@ -41,7 +41,8 @@ func fuzzLog(t *testing.T, format LogFormat, text []byte) {
 			t.Fatal(err)
 		}
 		n++
-		if e.At.Before(last) || !within(e.At) || e.User == "" || len(e.To) == 0 || len(e.To) > 10 || slices.Contains(e.To, "") {
+		if e.At.Before(last) || !within(e.At) || e.User == "" || len(e.To) == 0 || len(e.To) > 10 ||
+			slices.Contains(e.To, "") {
 			t.Errorf("%+v", e)
 		}
 		last = e.At
@@ -57,7 +58,8 @@ func fuzzLog(t *testing.T, format LogFormat, text []byte) {
 
 func TestLogOptions(t *testing.T) {
 	for path, o := range map[string]LogOptions{
-		"format": {Format: "cvs"}, "year": {Year: 99}, "clients[1]": {Clients: append(networks("::/0"), netip.Prefix{})},
+		"format": {Format: "cvs"}, "year": {Year: 99},
+		"clients[1]": {Clients: append(networks("::/0"), netip.Prefix{})},
 	} {
 		all := weir.FieldErrors(o.Validate())
 		if len(all) != 1 || all[0].Path != path {
@@ -78,11 +80,13 @@ func TestLogIsNone(t *testing.T) {
 		"binary":    "\x7fELF\x02\x01\x01\x00",
 	} {
 		_, err := OpenLog([]string{file(t, "log", text)}, LogOptions{})
-		if !errors.Is(err, ErrLog) || !strings.Contains(err.Error(), "time,user,recipients") || len(err.Error()) > 1000 {
+		if !errors.Is(err, ErrLog) || !strings.Contains(err.Error(), "time,user,recipients") ||
+			len(err.Error()) > 1000 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := OpenLog([]string{file(t, "log", "Dear all,\n")}, LogOptions{}); !strings.Contains(err.Error(), `"Dear all,"`) {
+	if _, err := OpenLog([]string{file(t, "log", "Dear all,\n")}, LogOptions{}); !strings.Contains(err.Error(),
+		`"Dear all,"`) {
 		t.Error(err)
 	}
 	if _, err := OpenLog([]string{file(t, "log", `{"time":1}`)}, LogOptions{Format: LogCSV}); !errors.Is(err, ErrLog) {
@@ -120,7 +124,8 @@ func TestLogWithoutMail(t *testing.T) {
 		"time,user,recipients\n":               "1 lines",
 		"time,user,recipients\nx,a,b\ny,a,b\n": "2 are without a time that can be read (the first is line 2)",
 	} {
-		if err := readError(t, LogOptions{}, file(t, "log", text)); !errors.Is(err, ErrNoMail) || !strings.Contains(err.Error(), want) {
+		if err := readError(t, LogOptions{}, file(t, "log", text)); !errors.Is(err, ErrNoMail) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -130,7 +135,8 @@ func TestLogWithoutMail(t *testing.T) {
 func TestLogFiles(t *testing.T) {
 	line := func(at time.Time, user string) string {
 		id := fmt.Sprintf("%X", at.Unix())
-		return at.Format(time.Stamp) + " mx postfix/smtpd[1]: " + id + ": client=x[192.0.2.1], sasl_username=" + user + "\n" +
+		return at.Format(time.Stamp) + " mx postfix/smtpd[1]: " + id + ": client=x[192.0.2.1], sasl_username=" + user +
+			"\n" +
 			at.Format(time.Stamp) + " mx postfix/smtp[1]: " + id + ": to=<r@example.org>, relay=x, status=sent (ok)\n"
 	}
 	day := func(year int, month time.Month, d int) time.Time {
@@ -153,7 +159,8 @@ func TestLogFiles(t *testing.T) {
 		rand.New(rand.NewPCG(6, 6)).Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
 		for _, year := range []int{0, 2025, 2019} {
 			got, info := readLog(t, LogOptions{Year: year}, files...)
-			same(t, got, "a: r@example.org", "b: r@example.org", "c: r@example.org", "d: r@example.org", "e: r@example.org")
+			same(t, got, "a: r@example.org", "b: r@example.org", "c: r@example.org", "d: r@example.org",
+				"e: r@example.org")
 			if year == 0 {
 				year = 2025
 			}
@@ -338,7 +345,8 @@ func TestLogEnds(t *testing.T) {
 		fmt.Fprintf(&b, "%d,u%d,r%d\n", i, r.IntN(1000), r.IntN(1000))
 	}
 	whole := packed(t, []byte("time,user,recipients\n"+b.String()))
-	if err := readError(t, LogOptions{}, file(t, "log", string(whole[:len(whole)/2]))); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "after line") {
+	if err := readError(t, LogOptions{}, file(t, "log", string(whole[:len(whole)/2]))); !errors.Is(err,
+		io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "after line") {
 		t.Errorf("half a file: %v", err)
 	}
 	if err := readError(t, LogOptions{}, file(t, "log", "\x1f\x8bnonsense")); err == nil {

@@ -16,20 +16,26 @@ func TestCSVLog(t *testing.T) {
 		from, to time.Time
 		relative bool
 	}{
-		"seconds": {"time,user,recipients\n0,ann,bob\n2.5,Ann,bob;Eve ; ;carl@Example.org\n", []string{"ann: bob", "ann: bob carl@example.org eve"},
+		"seconds": {"time,user,recipients\n0,ann,bob\n2.5,Ann,bob;Eve ; ;carl@Example.org\n",
+			[]string{"ann: bob", "ann: bob carl@example.org eve"},
 			time.Unix(0, 0), time.UnixMilli(2500), true},
-		"a mark, other columns, quotes, CRLF": {"\ufeffsubject,\"Recipients\", TIME ,x,User,recipients\r\n\"hello, you\",\"bob;\"\"eve\"\"\",7,,ann,none\r\n,carl,8,,\"ann\"\r\n",
+		"a mark, other columns, quotes, CRLF": {"\ufeffsubject,\"Recipients\", TIME ,x,User,recipients\r\n\"hello, " +
+			"you\",\"bob;\"\"eve\"\"\",7,,ann,none\r\n,carl,8,,\"ann\"\r\n",
 			[]string{`ann: "eve" bob`, "ann: carl"}, time.Unix(7, 0), time.Unix(8, 0), true},
-		"spaces and commas": {"time,user,recipients\n0,ann,a@x b@x  c@x\n1,ann,\"a@x,b@x, d@x\"\n", []string{"ann: a@x b@x c@x", "ann: a@x b@x d@x"},
+		"spaces and commas": {"time,user,recipients\n0,ann,a@x b@x  c@x\n1,ann,\"a@x,b@x, d@x\"\n",
+			[]string{"ann: a@x b@x c@x", "ann: a@x b@x d@x"},
 			time.Unix(0, 0), time.Unix(1, 0), true},
-		"Unix": {"time,user,recipients\n1700000000,ann,bob\n1700000001.000000001,ann,bob\n1700000002500,ann,bob", []string{"ann: bob", "ann: bob", "ann: bob"},
+		"Unix": {"time,user,recipients\n1700000000,ann,bob\n1700000001.000000001,ann,bob\n1700000002500,ann,bob",
+			[]string{"ann: bob", "ann: bob", "ann: bob"},
 			time.Unix(1_700_000_000, 0), time.UnixMilli(1_700_000_002_500), false},
 		"RFC 3339": {"time,user,recipients\n2026-05-18T08:00:00+02:00,jürgen@münchen.example,ÄNN\n2026-05-18T06:00:00.5Z,a,b\n",
-			[]string{"jürgen@münchen.example: änn", "a: b"}, may(6, 0, 0), may(6, 0, 0).Add(500 * time.Millisecond), false},
+			[]string{"jürgen@münchen.example: änn", "a: b"}, may(6, 0, 0), may(6, 0, 0).Add(500 * time.Millisecond),
+			false},
 	} {
 		got, info := readLog(t, LogOptions{}, file(t, "log.csv", test.text))
 		same(t, got, test.want...)
-		if !info.From.Equal(test.from) || !info.To.Equal(test.to) || info.Relative != test.relative || info.From.Location() != time.UTC || info.Skipped != 0 {
+		if !info.From.Equal(test.from) || !info.To.Equal(test.to) || info.Relative != test.relative ||
+			info.From.Location() != time.UTC || info.Skipped != 0 {
 			t.Errorf("%s: %+v", name, info)
 		}
 	}

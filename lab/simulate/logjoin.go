@@ -10,15 +10,16 @@ import (
 	"weir/identify"
 )
 
-// joinWithin is how long after the acceptance of a mail the log is searched for its recipients. Those who are tried again later were
-// tried before.
+// joinWithin is how long after the acceptance of a mail the log is searched for its recipients. Those who are tried
+// again later were tried before.
 const joinWithin = time.Hour
 
-// A joiner makes mails of the lines of a maillog: one for each time that Postfix accepted one, with the time of that and all recipients of
-// whom later lines tell. Mails are given in order of acceptance, each when its last line was read (removed), or joinWithin later.
+// A joiner makes mails of the lines of a maillog: one for each time that Postfix accepted one, with the time of that
+// and all recipients of whom later lines tell. Mails are given in order of acceptance, each when its last line was read
+// (removed), or joinWithin later.
 //
-// A content filter hands a mail in a second time, under another id. The line that says so ("queued as") comes before the first mail is
-// removed, and therefore before the second is given: it is then left out.
+// A content filter hands a mail in a second time, under another id. The line that says so ("queued as") comes before
+// the first mail is removed, and therefore before the second is given: it is then left out.
 type joiner struct {
 	log     *Log
 	clock   clock
@@ -160,13 +161,17 @@ func (j *joiner) told(m *joined, p postfixLine) {
 		if m.server && begins(p.text, "from=<>") {
 			m.why = nullSender
 		}
-	case string(p.daemon) == "cleanup" && !m.queued && begins(p.text, "reject: ", "milter-reject: ", "discard: ", "milter-discard: "):
+	case string(p.daemon) == "cleanup" && !m.queued &&
+		begins(p.text, "reject: ", "milter-reject: ", "discard: ", "milter-discard: "):
 		m.why, m.done = refused, true
 	}
 }
 
 func begins(text []byte, with ...string) bool {
-	return slices.ContainsFunc(with, func(one string) bool { return len(text) >= len(one) && string(text[:len(one)]) == one })
+	return slices.ContainsFunc(with, func(one string) bool {
+		return len(text) >= len(one) &&
+			string(text[:len(one)]) == one
+	})
 }
 
 // again leaves a mail out that is another one on its way.
@@ -221,7 +226,8 @@ func (j *joiner) recipient(m *joined, text []byte) {
 	}
 }
 
-// give gives the mails at the front that have no more lines, or whose time is over, and as many as must go when there are too many.
+// give gives the mails at the front that have no more lines, or whose time is over, and as many as must go when there
+// are too many.
 func (j *joiner) give(all bool) {
 	for len(j.queue) > 0 {
 		m := j.queue[0]

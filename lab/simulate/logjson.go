@@ -13,7 +13,8 @@ type jsonReader struct {
 	mail   jsonMail
 }
 
-// jsonMail is one line. The time is RFC 3339 or a number; the recipients are a list, or one text in which semicolons, commas or spaces separate them.
+// jsonMail is one line. The time is RFC 3339 or a number; the recipients are a list, or one text in which semicolons,
+// commas or spaces separate them.
 type jsonMail struct {
 	Time       json.RawMessage `json:"time"`
 	User       string          `json:"user"`

@@ -37,7 +37,9 @@ null
 }
 
 func FuzzJSONLog(f *testing.F) {
-	f.Add([]byte(`{"time":"2026-05-18T08:00:00+02:00","user":"Ann","recipients":["bob@example.org"," Eve ",""]}` + "\n" + `{"recipients":"b;c","user":"a","time":1779084001}`))
-	f.Add([]byte(`{"time":5,"user":"ann","recipients":"b"}` + "\n\n" + `{"time":4.5e0,"user":"ann","recipients":null}` + "\n{"))
+	f.Add([]byte(`{"time":"2026-05-18T08:00:00+02:00","user":"Ann","recipients":["bob@example.org"," Eve ",""]}` +
+		"\n" + `{"recipients":"b;c","user":"a","time":1779084001}`))
+	f.Add([]byte(`{"time":5,"user":"ann","recipients":"b"}` + "\n\n" + `{"time":4.5e0,"user":"ann","recipients":null}` +
+		"\n{"))
 	f.Fuzz(func(t *testing.T, text []byte) { fuzzLog(t, LogJSON, text) })
 }

@@ -8,13 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// nameSlots is how many names are remembered, so that the same ones are not allocated again and again. It begins with few.
+// nameSlots is how many names are remembered, so that the same ones are not allocated again and again. It begins with
+// few.
 const (
 	nameSlots    = 1 << 16
 	fewNameSlots = 1 << 10
 )
 
-// names makes names of users and recipients, in lower case as gates count them. The zero value is not ready: use newNames.
+// names makes names of users and recipients, in lower case as gates count them. The zero value is not ready: use
+// newNames.
 type names struct {
 	seed  maphash.Seed
 	slots []string
@@ -25,7 +27,8 @@ type names struct {
 
 func newNames() names { return names{seed: maphash.MakeSeed(), slots: make([]string, fewNameSlots)} }
 
-// name returns the name that a text is, without spaces around it. ok is false for one that is too long or cannot be printed.
+// name returns the name that a text is, without spaces around it. ok is false for one that is too long or cannot be
+// printed.
 func (n *names) name(text []byte) (name string, ok bool) {
 	text = bytes.TrimSpace(text)
 	if len(text) > MaxLogName {
@@ -62,8 +65,8 @@ func foreign(text []byte) (string, bool) {
 // separates reports whether a character stands between recipients. People write them with any of these.
 func separates(r rune) bool { return r == ';' || r == ',' || r == ' ' || r == '\t' }
 
-// listed reads recipients that are separated by semicolons, commas or spaces. ok is false for one that is no name; of more than the most,
-// one more is read.
+// listed reads recipients that are separated by semicolons, commas or spaces. ok is false for one that is no name; of
+// more than the most, one more is read.
 func (n *names) listed(text []byte, most int) (to []string, ok bool) {
 	between := 0
 	for _, c := range text {

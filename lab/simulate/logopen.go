@@ -45,7 +45,8 @@ func OpenLog(paths []string, o LogOptions) (*Log, error) {
 	}
 	l := &Log{
 		names: newNames(), users: map[string]struct{}{}, sorted: sorter{most: maxLogHeld}, format: o.Format,
-		limits: logLimits{line: MaxLogLine, recipients: MaxMailRecipients, users: MaxLogUsers, open: MaxLogOpen, held: maxLogHeld},
+		limits: logLimits{line: MaxLogLine, recipients: MaxMailRecipients, users: MaxLogUsers, open: MaxLogOpen,
+			held: maxLogHeld},
 	}
 	for _, path := range paths {
 		f := &logFile{path: path}
@@ -59,7 +60,8 @@ func OpenLog(paths []string, o LogOptions) (*Log, error) {
 		case l.format == "":
 			l.format = f.format
 		case l.format != f.format:
-			return nil, errors.Join(fmt.Errorf("%w: %s is %s, and others are %s: read them apart", ErrLog, path, f.format, l.format), l.Close())
+			return nil, errors.Join(fmt.Errorf("%w: %s is %s, and others are %s: read them apart", ErrLog, path,
+				f.format, l.format), l.Close())
 		}
 	}
 	order(l.files, o.Year)
@@ -241,8 +243,8 @@ func (f *logFile) begins(line []byte, read *csvReader) (at time.Time, ok bool) {
 
 const leapYear = 2000
 
-// latestYear returns the last year in which a time of the leap year may have been written to a file that was changed last at a time; a
-// day more is for zones.
+// latestYear returns the last year in which a time of the leap year may have been written to a file that was changed
+// last at a time; a day more is for zones.
 func latestYear(at, changed time.Time) int {
 	for year := changed.Year() + 1; year > changed.Year()-8; year-- {
 		if in := at.AddDate(year-leapYear, 0, 0); in.Day() == at.Day() && !in.After(changed.Add(24*time.Hour)) {
@@ -252,8 +254,8 @@ func latestYear(at, changed time.Time) int {
 	return changed.Year()
 }
 
-// order puts the files in order of their first times. With a year in which the log begins it is found out which file begins it: the one
-// after the longest part of the year of which there is none.
+// order puts the files in order of their first times. With a year in which the log begins it is found out which file
+// begins it: the one after the longest part of the year of which there is none.
 func order(files []*logFile, year int) {
 	byTime := func(a, b *logFile) int { return a.first.Compare(b.first) }
 	if year == 0 {

@@ -25,7 +25,8 @@ func TestPostfixLog(t *testing.T) {
 		b.WriteString("2026-05-18T" + line[7:15] + ".25+02:00" + line[15:])
 	}
 	for name, path := range map[string]string{
-		"traditional": file(t, "maillog", traditional), "packed": file(t, "maillog.1.gz", traditional), "RFC 3339": file(t, "maillog.iso", b.String()),
+		"traditional": file(t, "maillog", traditional), "packed": file(t, "maillog.1.gz", traditional),
+		"RFC 3339": file(t, "maillog.iso", b.String()),
 	} {
 		got, info := readLog(t, LogOptions{}, path)
 		same(t, got,
@@ -37,14 +38,16 @@ func TestPostfixLog(t *testing.T) {
 		if name == "RFC 3339" {
 			first = first.Add(-2*time.Hour + 250*time.Millisecond)
 		}
-		if !got[0].At.Equal(first) || info.From != got[0].At || info.To != got[3].At || info.Mails != 4 || info.Users != 3 || info.Relative {
+		if !got[0].At.Equal(first) || info.From != got[0].At || info.To != got[3].At || info.Mails != 4 ||
+			info.Users != 3 || info.Relative {
 			t.Errorf("%s: %v, %+v", name, got[0].At, info)
 		}
 		if info.Lines != strings.Count(traditional, "\n") {
 			t.Errorf("%s: %d lines", name, info.Lines)
 		}
 		for r, want := range map[reason][2]int{
-			otherLine: {11, 1}, unknownMail: {3, 2}, refused: {2, 15}, outside: {21, 16}, ownMail: {8, 20}, local: {9, 25},
+			otherLine: {11, 1}, unknownMail: {3, 2}, refused: {2, 15}, outside: {21, 16}, ownMail: {8, 20},
+			local: {9, 25},
 			again: {7, 63}, neverHanded: {1, 39},
 		} {
 			if lines, first := skippedFor(info, r); lines != want[0] || first != want[1] {
@@ -67,7 +70,8 @@ func TestPostfixLog(t *testing.T) {
 	}
 }
 
-// TestPostfixAgain: mail from outside that a filter hands in again is nobody's, though the filter is a client that is a user.
+// TestPostfixAgain: mail from outside that a filter hands in again is nobody's, though the filter is a client that is a
+// user.
 func TestPostfixAgain(t *testing.T) {
 	var b strings.Builder
 	say := func(daemon, text string) { fmt.Fprintf(&b, "May 18 08:00:00 mx postfix/%s[1]: %s\n", daemon, text) }
@@ -77,7 +81,8 @@ func TestPostfixAgain(t *testing.T) {
 	say("qmgr", "AAAAAA2: from=<carl@example.com>, size=1, nrcpt=1 (queue active)")
 	say("lmtp", "AAAAAA2: to=<ann@example.org>, relay=x, status=sent (ok)")
 	say("qmgr", "AAAAAA2: removed")
-	say("smtp", "AAAAAA1: to=<ann@example.org>, relay=127.0.0.1[127.0.0.1]:10024, status=sent (250 Ok: queued as AAAAAA2)")
+	say("smtp",
+		"AAAAAA1: to=<ann@example.org>, relay=127.0.0.1[127.0.0.1]:10024, status=sent (250 Ok: queued as AAAAAA2)")
 	say("qmgr", "AAAAAA1: removed")
 	say("smtpd", "AAAAAA2: client=localhost[127.0.0.1]") // the id is used again, for another mail
 	say("lmtp", "AAAAAA2: to=<bob@example.org>, relay=x, status=sent (ok)")
@@ -123,14 +128,16 @@ func postfixMails(n int) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, "May 18 08:00:00 mx postfix/smtpd[1]: AAAA%04X: client=x[192.0.2.1], sasl_username=ann\n", i)
-		fmt.Fprintf(&b, "May 18 08:00:00 mx postfix/smtp[1]: AAAA%04X: to=<r%d@example.org>, relay=x, status=sent (ok)\n", i, i)
+		fmt.Fprintf(&b,
+			"May 18 08:00:00 mx postfix/smtp[1]: AAAA%04X: to=<r%d@example.org>, relay=x, status=sent (ok)\n", i, i)
 	}
 	return b.String()
 }
 
 func TestPostfixBounds(t *testing.T) {
 	late := func(id int) string {
-		return fmt.Sprintf("May 18 08:00:01 mx postfix/smtp[1]: AAAA%04X: to=<late@example.org>, relay=x, status=sent (ok)\n", id)
+		return fmt.Sprintf("May 18 08:00:01 mx postfix/smtp[1]: AAAA%04X: to=<late@example.org>, relay=x, "+
+			"status=sent (ok)\n", id)
 	}
 	for _, test := range []struct{ mails, want int }{{100, 2}, {101, 1}} {
 		l, err := OpenLog([]string{file(t, "maillog", postfixMails(test.mails)+late(0))}, LogOptions{})
@@ -139,7 +146,8 @@ func TestPostfixBounds(t *testing.T) {
 		}
 		l.limits.open = 100
 		got, _ := drain(t, l)
-		if len(got) != test.mails || len(got[0].To) != test.want { // with one more the first is given before its last recipient comes
+		// with one more the first is given before its last recipient comes
+		if len(got) != test.mails || len(got[0].To) != test.want {
 			t.Errorf("%d mails, the first to %q", len(got), got[0].To)
 		}
 	}
@@ -147,7 +155,8 @@ func TestPostfixBounds(t *testing.T) {
 	begun := func(n int) string {
 		var b strings.Builder
 		for i := range n {
-			fmt.Fprintf(&b, "May 18 08:00:00 mx postfix/smtpd[1]: AAAA%04X: client=x[192.0.2.1], sasl_username=ann\n", i)
+			fmt.Fprintf(&b, "May 18 08:00:00 mx postfix/smtpd[1]: AAAA%04X: client=x[192.0.2.1], sasl_username=ann\n",
+				i)
 		}
 		return b.String()
 	}
@@ -167,7 +176,9 @@ func TestPostfixBounds(t *testing.T) {
 		var b strings.Builder
 		b.WriteString("May 18 08:00:00 mx postfix/smtpd[1]: AAAAAA1: client=x[192.0.2.1], sasl_username=ann\n")
 		for i := range 2 * n { // each twice
-			fmt.Fprintf(&b, "May 18 08:00:00 mx postfix/smtp[1]: AAAAAA1: to=<r%d@example.org>, relay=x, status=deferred (no)\n", i%n)
+			fmt.Fprintf(&b,
+				"May 18 08:00:00 mx postfix/smtp[1]: AAAAAA1: to=<r%d@example.org>, relay=x, status=deferred (no)\n",
+				i%n)
 		}
 		return b.String()
 	}
@@ -192,7 +203,8 @@ func TestPostfixBounds(t *testing.T) {
 }
 
 func TestPostfixNobody(t *testing.T) {
-	err := readError(t, LogOptions{}, file(t, "maillog", "May 18 08:00:00 mx postfix/smtpd[1]: AAAAAA1: client=x[192.0.2.1]\n"))
+	err := readError(t, LogOptions{}, file(t, "maillog",
+		"May 18 08:00:00 mx postfix/smtpd[1]: AAAAAA1: client=x[192.0.2.1]\n"))
 	if !errors.Is(err, ErrNoMail) || !strings.Contains(err.Error(), "from outside") {
 		t.Error(err)
 	}
@@ -200,8 +212,10 @@ func TestPostfixNobody(t *testing.T) {
 
 func TestQueueID(t *testing.T) {
 	for text, want := range map[string]bool{
-		"4c9tRL0kXvz9sBD": true, "DEC36A847AD": true, "5F2A14011C": true, "warning": false, "NOQUEUE": false, "statistics": false, "fatal": false,
-		"DEC3": false, "connect": false, "bcdfghjk": false, "0123456789abcdef": false, strings.Repeat("B", 33): false, "": false,
+		"4c9tRL0kXvz9sBD": true, "DEC36A847AD": true, "5F2A14011C": true, "warning": false, "NOQUEUE": false,
+		"statistics": false, "fatal": false,
+		"DEC3": false, "connect": false, "bcdfghjk": false, "0123456789abcdef": false, strings.Repeat("B", 33): false,
+		"": false,
 	} {
 		if isQueueID([]byte(text)) != want {
 			t.Error(text)
@@ -218,7 +232,8 @@ func FuzzPostfixLog(f *testing.F) {
 	for line := range strings.Lines(string(text)) {
 		f.Add([]byte(line))
 	}
-	f.Add([]byte("2026-05-18T08:00:00.5Z mx postfix/smtpd[1]: AAAAAA1: client=, sasl_username=x\n2026-05-18T09:00:01Z mx a/b: AAAAAA1: to=<a>, status=\n"))
+	f.Add([]byte("2026-05-18T08:00:00.5Z mx postfix/smtpd[1]: AAAAAA1: client=, " +
+		"sasl_username=x\n2026-05-18T09:00:01Z mx a/b: AAAAAA1: to=<a>, status=\n"))
 	f.Fuzz(func(t *testing.T, text []byte) { fuzzLog(t, LogPostfix, text) })
 }
 

@@ -20,7 +20,9 @@ func TestPostfixItself(t *testing.T) {
 		Users: map[string]string{"Ann": "secret"},
 		Main:  map[string]string{"content_filter": "smtp:[127.0.0.1]:" + behind[strings.LastIndexByte(behind, ':')+1:]},
 		Master: []string{
-			behind + " inet n - n - - smtpd -o content_filter= -o myhostname=filter.test -o smtpd_authorized_xforward_hosts=127.0.0.0/8",
+			behind +
+				" inet n - n - - smtpd -o content_filter= -o myhostname=filter.test -o " +
+				"smtpd_authorized_xforward_hosts=127.0.0.0/8",
 		},
 	})
 	text := []byte("Subject: hello\r\n\r\nIt is me.\r\n")
@@ -49,5 +51,6 @@ func TestPostfixItself(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	got, _ = readLog(t, LogOptions{Clients: networks("127.0.0.0/8")}, path)
-	same(t, got, "ann: bob@example.org", "ann: \"d, e\"@example.net bob@example.org eve@example.net", "127.0.0.1: guest@example.org")
+	same(t, got, "ann: bob@example.org", "ann: \"d, e\"@example.net bob@example.org eve@example.net",
+		"127.0.0.1: guest@example.org")
 }

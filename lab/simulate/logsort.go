@@ -8,8 +8,8 @@ const (
 	sortMails  = 10_000
 )
 
-// A sorter puts mails in order that are nearly so: it holds them until one comes that is sortWithin later, or it has too many. It is a heap
-// by time; mails of one time stay as they came.
+// A sorter puts mails in order that are nearly so: it holds them until one comes that is sortWithin later, or it has
+// too many. It is a heap by time; mails of one time stay as they came.
 type sorter struct {
 	heap   []sorting
 	count  int       // mails so far

@@ -7,14 +7,16 @@ import (
 	"time"
 )
 
-// What numbers mean as a time: small ones are seconds from a start, larger ones Unix seconds, and the largest Unix milliseconds.
+// What numbers mean as a time: small ones are seconds from a start, larger ones Unix seconds, and the largest Unix
+// milliseconds.
 const (
 	leastUnix  = 500_000_000       // 1985; as seconds from a start it would be 15 years
 	leastMilli = 100_000_000_000   // 1973; as Unix seconds it would be the year 5138
 	mostMilli  = 7_258_118_400_000 // 2200, as for times with a year
 )
 
-// A stamps reads times as CSV and JSON have them: RFC 3339, or a number. All times of a log are from a start, or none is.
+// A stamps reads times as CSV and JSON have them: RFC 3339, or a number. All times of a log are from a start, or none
+// is.
 type stamps struct {
 	known    bool
 	relative bool
@@ -86,7 +88,8 @@ func exponent(text []byte) (secs, nanos int64, ok bool) {
 	return int64(whole), int64(fraction * 1e9), true
 }
 
-// A clock reads the times that syslog writes, of which the traditional ones have no year and no zone: they are taken as they stand.
+// A clock reads the times that syslog writes, of which the traditional ones have no year and no zone: they are taken as
+// they stand.
 type clock struct {
 	year int
 	day  [6]byte   // of the last traditional time
@@ -149,7 +152,8 @@ func monthDay(text []byte) (month time.Month, day int, ok bool) {
 		day = 10 * int(text[4]-'0')
 	}
 	day += int(text[5] - '0')
-	if text[4] != ' ' && !isDigit(text[4]) || !isDigit(text[5]) || day < 1 || day > time.Date(2024, month+1, 0, 0, 0, 0, 0, time.UTC).Day() {
+	if text[4] != ' ' && !isDigit(text[4]) || !isDigit(text[5]) || day < 1 ||
+		day > time.Date(2024, month+1, 0, 0, 0, 0, 0, time.UTC).Day() {
 		return 0, 0, false
 	}
 	return month, day, true

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// How many different moments a timeline tells apart. Where more happens, moments become longer: 2 seconds, 4 … The line of the parameters
-// that were asked about is shown over the day, and has room for half a million recipients who wait, whenever that is. What is tried beside
-// them, dozens of values, only needs the most.
+// How many different moments a timeline tells apart. Where more happens, moments become longer: 2 seconds, 4 … The line
+// of the parameters that were asked about is shown over the day, and has room for half a million recipients who wait,
+// whenever that is. What is tried beside them, dozens of values, only needs the most.
 const (
 	mainChanges = 1 << 20
 	maxChanges  = 1 << 14
 )
 
-// A timeline is how many recipients wait, of many users together, from moment to moment. It takes changes in any order, so that users
-// may be run one after the other, and in parallel.
+// A timeline is how many recipients wait, of many users together, from moment to moment. It takes changes in any order,
+// so that users may be run one after the other, and in parallel.
 type timeline struct {
 	changes []change
 	shift   uint // a moment is 1 << shift seconds long
@@ -46,8 +46,9 @@ func (l *timeline) limit() int { return cmp.Or(l.room, maxChanges) }
 // every is how many seconds a moment has.
 func (l *timeline) every() int { return 1 << l.shift }
 
-// tidy puts changes of the same moment together, and makes moments longer until there are no more than there is room for. However often it is
-// called, and whatever was joined before, in the end moments are as long as all changes together need.
+// tidy puts changes of the same moment together, and makes moments longer until there are no more than there is room
+// for. However often it is called, and whatever was joined before, in the end moments are as long as all changes
+// together need.
 func (l *timeline) tidy() {
 	slices.SortFunc(l.changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	for l.merge(); len(l.changes) > l.limit(); l.merge() {
@@ -104,8 +105,8 @@ const (
 	daySeconds = 24 * 60 * 60
 )
 
-// overDay is how many wait in each minute of the day: on average over all days of the log, and at most. The day is that of the log's own
-// times. What still waits a day after the end of the log is left out.
+// overDay is how many wait in each minute of the day: on average over all days of the log, and at most. The day is that
+// of the log's own times. What still waits a day after the end of the log is left out.
 func (l *timeline) overDay(from, to time.Time) []QueuePoint {
 	points := make([]QueuePoint, dayMinutes)
 	sums := make([]float64, dayMinutes) // recipients times seconds

@@ -50,7 +50,8 @@ func TestTimelineParts(t *testing.T) {
 		for _, parts := range []int{2, 5} {
 			r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 			if got := tell(parts); got.shift != want.shift || !slices.Equal(got.changes, want.changes) {
-				t.Errorf("%d in %d parts: %d changes of %d s, want %d of %d s", spread, parts, len(got.changes), 1<<got.shift, len(want.changes), 1<<want.shift)
+				t.Errorf("%d in %d parts: %d changes of %d s, want %d of %d s", spread, parts, len(got.changes),
+					1<<got.shift, len(want.changes), 1<<want.shift)
 			}
 		}
 	}
@@ -69,10 +70,12 @@ func TestTimelineRoom(t *testing.T) {
 			whole.join(&parts[i])
 		}
 		if whole.every() != every || whole.most() != changes || len(whole.changes) > room {
-			t.Errorf("%d changes: every %d s, want %d; %d at once, %d are kept", changes, whole.every(), every, whole.most(), len(whole.changes))
+			t.Errorf("%d changes: every %d s, want %d; %d at once, %d are kept", changes, whole.every(), every,
+				whole.most(), len(whole.changes))
 		}
 	}
-	if w := newReplayWorker(outbreak.Params{}, make([]outbreak.Params, 2)); w.tallies[0].line.limit() != mainChanges || w.tallies[1].line.limit() != maxChanges {
+	if w := newReplayWorker(outbreak.Params{}, make([]outbreak.Params, 2)); w.tallies[0].line.limit() != mainChanges ||
+		w.tallies[1].line.limit() != maxChanges {
 		t.Error(w.tallies[0].line.limit(), w.tallies[1].line.limit())
 	}
 }
@@ -115,13 +118,15 @@ func TestOverDay(t *testing.T) {
 	whole := timeline{}
 	whole.join(&line)
 	got := whole.overDay(from, from.Add(2*time.Minute))
-	if got[dayMinutes-1] != (QueuePoint{dayMinutes - 1, 0.75, 3}) || got[0] != (QueuePoint{0, 0.75, 5}) || got[1] != (QueuePoint{Minute: 1}) {
+	if got[dayMinutes-1] != (QueuePoint{dayMinutes - 1, 0.75, 3}) || got[0] != (QueuePoint{0, 0.75, 5}) ||
+		got[1] != (QueuePoint{Minute: 1}) {
 		t.Error(got[dayMinutes-1], got[0], got[1])
 	}
 	if whole.most() != 7 {
 		t.Error(whole.most())
 	}
-	if got := (&timeline{}).overDay(time.Time{}, time.Time{}); len(got) != dayMinutes || !reflect.DeepEqual(got[7], QueuePoint{Minute: 7}) {
+	if got := (&timeline{}).overDay(time.Time{}, time.Time{}); len(got) != dayMinutes ||
+		!reflect.DeepEqual(got[7], QueuePoint{Minute: 7}) {
 		t.Error(got[7])
 	}
 }

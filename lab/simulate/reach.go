@@ -41,20 +41,24 @@ func (o ReachOptions) Validate() error {
 		m.Under(fmt.Sprintf("thresholds[%d]", i), o.with(t).Validate())
 	}
 	if len(o.Steal) > MaxThefts {
-		m.Add("steal", fmt.Sprintf("%d stolen accounts are too many", len(o.Steal)), fmt.Sprintf("at most %d", MaxThefts))
+		m.Add("steal", fmt.Sprintf("%d stolen accounts are too many", len(o.Steal)),
+			fmt.Sprintf("at most %d", MaxThefts))
 	}
 	for i, t := range o.Steal {
 		if !(t.PerHour > 0 && t.PerHour <= MaxTheftRate) {
-			m.Add(fmt.Sprintf("steal[%d].per_hour", i), fmt.Sprintf("%v is out of bounds", t.PerHour), fmt.Sprintf("more than 0, and up to %d", MaxTheftRate))
+			m.Add(fmt.Sprintf("steal[%d].per_hour", i), fmt.Sprintf("%v is out of bounds", t.PerHour),
+				fmt.Sprintf("more than 0, and up to %d", MaxTheftRate))
 		}
 		if t.After < 0 {
-			m.Add(fmt.Sprintf("steal[%d].after", i), "a time before the log", "a time from its start, or nothing for its end")
+			m.Add(fmt.Sprintf("steal[%d].after", i), "a time before the log",
+				"a time from its start, or nothing for its end")
 		}
 	}
 	return m.Err()
 }
 
-// with returns the throttle with another threshold. One that is no share is a share of nothing, whatever the configured one is against.
+// with returns the throttle with another threshold. One that is no share is a share of nothing, whatever the configured
+// one is against.
 func (o ReachOptions) with(t reach.Threshold) reach.Options {
 	r := o.Reach
 	r.Threshold = t
@@ -64,9 +68,10 @@ func (o ReachOptions) with(t reach.Threshold) reach.Options {
 	return r
 }
 
-// A ReachReplay holds a mail log against a reach throttle, under several thresholds at once: Add takes it entry by entry, in order, Study
-// tells what would have happened. What is held is never let go, and so does not become known; flags end by themselves. A state of
-// each user is kept, and another one for each threshold that ever flagged him. It is not safe for concurrent use.
+// A ReachReplay holds a mail log against a reach throttle, under several thresholds at once: Add takes it entry by
+// entry, in order, Study tells what would have happened. What is held is never let go, and so does not become known;
+// flags end by themselves. A state of each user is kept, and another one for each threshold that ever flagged him. It
+// is not safe for concurrent use.
 type ReachReplay struct {
 	o       ReachOptions
 	columns []*reachColumn // the threshold of the options first
@@ -219,8 +224,8 @@ func (r *ReachReplay) recipients(to []string) []uint64 {
 	return r.people.keys
 }
 
-// recipientKey is FNV-1a, and then mixed so that every bit depends on all. It is the same everywhere, so that two runs say the same: in a
-// simulation nobody chooses addresses to deceive it, and it needs no secret.
+// recipientKey is FNV-1a, and then mixed so that every bit depends on all. It is the same everywhere, so that two runs
+// say the same: in a simulation nobody chooses addresses to deceive it, and it needs no secret.
 func recipientKey(normal string) uint64 {
 	h := uint64(0xcbf29ce484222325)
 	for i := range len(normal) {
@@ -238,8 +243,8 @@ func mixed(x uint64) uint64 {
 	return x
 }
 
-// commit gives a mail to all columns. While a user was never flagged under some of them, these know the same of him, and have one
-// state together.
+// commit gives a mail to all columns. While a user was never flagged under some of them, these know the same of him,
+// and have one state together.
 func (r *ReachReplay) commit(u *reachUser, at time.Time, keys []uint64) error {
 	var together []int // columns
 	calm := false      // nobody is new, so nobody is flagged

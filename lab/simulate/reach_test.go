@@ -33,8 +33,8 @@ func reached(t testing.TB, o ReachOptions, log iter.Seq[Entry]) *ReachStudy {
 	return s
 }
 
-// Accounts of a real log that are stolen on day 100 are found within 60 new recipients by what is usual in it, whoever is stolen from; and
-// hardly anybody else is flagged.
+// Accounts of a real log that are stolen on day 100 are found within 60 new recipients by what is usual in it, whoever
+// is stolen from; and hardly anybody else is flagged.
 func TestReachRealLog(t *testing.T) {
 	t.Parallel()
 	log := realLog(t)
@@ -52,7 +52,8 @@ func TestReachRealLog(t *testing.T) {
 	}
 	s := reached(t, o, slices.Values(log))
 	for _, c := range s.Thresholds {
-		text := fmt.Sprintf("%-8s %3d flags, %.2f per 100 users and month; found after", c.Threshold, c.Flags, c.FlagsMonthly)
+		text := fmt.Sprintf("%-8s %3d flags, %.2f per 100 users and month; found after", c.Threshold, c.Flags,
+			c.FlagsMonthly)
 		for i, n := range c.FoundAfter {
 			text += fmt.Sprintf(" %s at %.0f/h: %d;", victims[s.Stolen[i].User], s.Stolen[i].PerHour, n)
 		}
@@ -63,7 +64,8 @@ func TestReachRealLog(t *testing.T) {
 	}
 	for _, v := range s.Stolen {
 		if v.FoundAfter < 1 || v.FoundAfter > 60 || v.After <= 0 || v.Problem != "" {
-			t.Errorf("%s at %.0f an hour: found after %d new recipients, %.0f s %s", victims[v.User], v.PerHour, v.FoundAfter, v.After, v.Problem)
+			t.Errorf("%s at %.0f an hour: found after %d new recipients, %.0f s %s", victims[v.User], v.PerHour,
+				v.FoundAfter, v.After, v.Problem)
 		}
 	}
 	if len(s.Users) != MaxWorst || len(s.Growth) != maxCurves || s.Flags != s.Thresholds[0].Flags {
@@ -71,7 +73,8 @@ func TestReachRealLog(t *testing.T) {
 	}
 }
 
-// ranked returns a user by how many different people he wrote to until then, of those who wrote for the first time two weeks before.
+// ranked returns a user by how many different people he wrote to until then, of those who wrote for the first time two
+// weeks before.
 func ranked(log []Entry, until time.Duration, rank float64) string {
 	people, first := map[string]map[string]bool{}, map[string]time.Time{}
 	for _, e := range log {
@@ -101,7 +104,8 @@ func ranked(log []Entry, until time.Duration, rank float64) string {
 }
 
 // plainReach has a state for every user and threshold, and nothing clever. The recipients are those of the log.
-func plainReach(t testing.TB, o reach.Options, log iter.Seq[Entry]) (c Threshold, held int, recipients map[string]map[uint64]bool) {
+func plainReach(t testing.TB, o reach.Options, log iter.Seq[Entry]) (c Threshold, held int,
+	recipients map[string]map[uint64]bool) {
 	rules, err := o.Rules()
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +159,8 @@ func TestReachSharesStates(t *testing.T) {
 			t.Errorf("%d held, by itself %d", s.Held, held)
 		}
 		for _, u := range s.Users {
-			if n := len(recipients[u.User]); u.Recipients != float64(n) || u.MostHour > u.MostDay || u.MostDay > u.Recipients {
+			if n := len(recipients[u.User]); u.Recipients != float64(n) || u.MostHour > u.MostDay ||
+				u.MostDay > u.Recipients {
 				t.Errorf("%+v, of %d different recipients", u, n)
 			}
 		}
@@ -221,8 +226,8 @@ func many(from, n int) (to []string) {
 	return to
 }
 
-// What a user wrote to whom is as the log has it: all who are new within an hour are among those of the day, and these among all. What would
-// have been held does not change it.
+// What a user wrote to whom is as the log has it: all who are new within an hour are among those of the day, and these
+// among all. What would have been held does not change it.
 func TestReachCounts(t *testing.T) {
 	// Whom nobody let through is new whenever they are written to, and yet the same person.
 	retried := func(yield func(Entry) bool) {
@@ -240,17 +245,23 @@ func TestReachCounts(t *testing.T) {
 		flags      int
 		held       int
 	}{
-		"a newsletter":     {ReachOptions{}, few(60, func(int) []string { return many(0, 500) }), 500, 0, 0},
-		"a count":          {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 50}}}, few(1, func(int) []string { return many(0, 500) }), 500, 1, 450},
-		"each once":        {ReachOptions{}, few(10, twice), 13, 0, 0},
-		"internal":         {ReachOptions{Reach: reach.Options{Internal: []string{"example.net"}}}, few(10, twice), 12, 0, 0},
-		"exempt":           {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 50}, Exempt: []string{"ann"}}}, few(1, func(int) []string { return many(0, 500) }), 500, 0, 0},
-		"again and again":  {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 10}, Floor: 10, For: weir.Duration(time.Minute)}}, retried, 64, 1, 648},
-		"nobody":           {ReachOptions{}, few(3, func(int) []string { return nil }), 0, 0, 0},
-		"a flag that ends": {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 50}}}, few(5, func(n int) []string { return many(1000*n, 60*(1-n%2)) }), 180, 3, 30},
+		"a newsletter": {ReachOptions{}, few(60, func(int) []string { return many(0, 500) }), 500, 0, 0},
+		"a count": {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 50}}},
+			few(1, func(int) []string { return many(0, 500) }), 500, 1, 450},
+		"each once": {ReachOptions{}, few(10, twice), 13, 0, 0},
+		"internal": {ReachOptions{Reach: reach.Options{Internal: []string{"example.net"}}}, few(10, twice), 12,
+			0, 0},
+		"exempt": {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 50},
+			Exempt: []string{"ann"}}}, few(1, func(int) []string { return many(0, 500) }), 500, 0, 0},
+		"again and again": {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 10}, Floor: 10,
+			For: weir.Duration(time.Minute)}}, retried, 64, 1, 648},
+		"nobody": {ReachOptions{}, few(3, func(int) []string { return nil }), 0, 0, 0},
+		"a flag that ends": {ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Count: 50}}},
+			few(5, func(n int) []string { return many(1000*n, 60*(1-n%2)) }), 180, 3, 30},
 	} {
 		s := reached(t, c.o, c.log)
-		if u := s.Users[0]; u.User != "ann" || u.Recipients != c.recipients || u.Flags != c.flags || s.Flags != c.flags || u.Held != c.held || s.Held != c.held {
+		if u := s.Users[0]; u.User != "ann" || u.Recipients != c.recipients || u.Flags != c.flags ||
+			s.Flags != c.flags || u.Held != c.held || s.Held != c.held {
 			t.Errorf("%s: %+v", name, u)
 		} else if u.MostHour > u.MostDay || u.MostDay > u.Recipients || c.recipients > 0 && u.MostDay == 0 {
 			t.Errorf("%s does not add up: %+v", name, u)
@@ -262,9 +273,11 @@ func TestReachCounts(t *testing.T) {
 }
 
 func TestReachTheftsFail(t *testing.T) {
-	o := ReachOptions{Steal: []Theft{{User: "bob", PerHour: 30, After: day}, {PerHour: 30, After: day}, {User: "ann", PerHour: 0.01, After: 400 * day}}}
+	o := ReachOptions{Steal: []Theft{{User: "bob", PerHour: 30, After: day}, {PerHour: 30, After: day},
+		{User: "ann", PerHour: 0.01, After: 400 * day}}}
 	s := reached(t, o, few(30, func(n int) []string { return many(n, 2) }))
-	for i, want := range []string{"had not written to anybody by then", "nobody had written for long enough by then", ""} {
+	for i, want := range []string{"had not written to anybody by then", "nobody had written for long enough by then",
+		""} {
 		if v := s.Stolen[i]; v.Problem != want || v.FoundAfter != -1 || v.After != -1 {
 			t.Errorf("%+v", v)
 		}
@@ -276,7 +289,8 @@ func TestReachTheftsFail(t *testing.T) {
 	}
 }
 
-// Who is flagged at the time is not chosen; who is named all the same is said to be, and where nobody else is left, that is said.
+// Who is flagged at the time is not chosen; who is named all the same is said to be, and where nobody else is left,
+// that is said.
 func TestReachTheftOfFlagged(t *testing.T) {
 	log := func(users ...string) iter.Seq[Entry] {
 		return func(yield func(Entry) bool) {
@@ -294,8 +308,9 @@ func TestReachTheftOfFlagged(t *testing.T) {
 		}
 	}
 	o := ReachOptions{
-		Reach: reach.Options{Threshold: reach.Threshold{Count: 50}}, Thresholds: []reach.Threshold{{Count: 55}, {Count: 100}},
-		Steal: []Theft{{PerHour: 30}, {PerHour: 60}, {PerHour: 120}, {User: "bob", PerHour: 300}},
+		Reach:      reach.Options{Threshold: reach.Threshold{Count: 50}},
+		Thresholds: []reach.Threshold{{Count: 55}, {Count: 100}},
+		Steal:      []Theft{{PerHour: 30}, {PerHour: 60}, {PerHour: 120}, {User: "bob", PerHour: 300}},
 	}
 	s := reached(t, o, log("ann", "bob", "carl"))
 	for _, v := range s.Stolen[:3] {
@@ -307,11 +322,13 @@ func TestReachTheftOfFlagged(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	// Under a threshold that has not flagged him he is watched all the same: 60 of his own, and these.
-	if got := []int{s.Thresholds[0].FoundAfter[3], s.Thresholds[1].FoundAfter[3], s.Thresholds[2].FoundAfter[3]}; !slices.Equal(got, []int{0, 0, 41}) {
+	if got := []int{s.Thresholds[0].FoundAfter[3], s.Thresholds[1].FoundAfter[3],
+		s.Thresholds[2].FoundAfter[3]}; !slices.Equal(got, []int{0, 0, 41}) {
 		t.Error(got)
 	}
 	for _, v := range reached(t, o, log("bob", "carl")).Stolen[:3] {
-		if v.User != "" || v.FoundAfter != -1 || v.Problem != "all who had written for long enough were flagged already" {
+		if v.User != "" || v.FoundAfter != -1 ||
+			v.Problem != "all who had written for long enough were flagged already" {
 			t.Errorf("%+v", v)
 		}
 	}
@@ -362,7 +379,8 @@ func TestReachRefuses(t *testing.T) {
 
 // A threshold in percent may be against the window before; those that are tried beside it are not all in percent.
 func TestReachAgainstPrevious(t *testing.T) {
-	o := ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Share: 2}, Against: reach.AgainstPrevious, Floor: 10, Newcomers: 40}}
+	o := ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Share: 2}, Against: reach.AgainstPrevious,
+		Floor: 10, Newcomers: 40}}
 	log := func() iter.Seq[Entry] { return GenerateLog(60, 21) }
 	s := reached(t, o, log())
 	if want, _, _ := plainReach(t, o.Reach, log()); s.Flags != want.Flags || s.Flags == 0 {
@@ -390,7 +408,8 @@ func TestReachOptions(t *testing.T) {
 		Thresholds: make([]reach.Threshold, MaxThresholds+1),
 		Steal:      append(make([]Theft, MaxThefts), Theft{PerHour: 1, After: -1}),
 	})
-	for _, want := range []string{"reach.floor", "17 are too many", "17 stolen accounts", "steal[0].per_hour", "steal[16].after"} {
+	for _, want := range []string{"reach.floor", "17 are too many", "17 stolen accounts", "steal[0].per_hour",
+		"steal[16].after"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in %v", want, err)
 		}

@@ -8,10 +8,11 @@ import (
 	"weir/throttle/reach"
 )
 
-// A Theft is an account that is made to write to new people, to see when it is found. What happens to it then is in no other figure: the
-// user himself goes on beside it as the log says, and the thief has his mails in between.
+// A Theft is an account that is made to write to new people, to see when it is found. What happens to it then is in no
+// other figure: the user himself goes on beside it as the log says, and the thief has his mails in between.
 type Theft struct {
-	User    string        // empty: one of those who have written for long enough and are not flagged, neither the busiest nor the most quiet
+	// empty: one of those who have written for long enough and are not flagged, neither the busiest nor the most quiet
+	User    string
 	PerHour float64       // new recipients, one in each mail, at even intervals
 	After   time.Duration // from the start of the log; 0: at its end
 }
@@ -106,7 +107,8 @@ func (r *ReachReplay) standing(u *reachUser, column int, at time.Time) (*reach.S
 	return s, flagged, nil
 }
 
-// isFlagged reports whether a user is flagged at a time under any threshold. Only those who ever were have states of their own.
+// isFlagged reports whether a user is flagged at a time under any threshold. Only those who ever were have states of
+// their own.
 func (r *ReachReplay) isFlagged(u *reachUser, at time.Time) (bool, error) {
 	for i, own := range u.own {
 		if own == nil {
@@ -119,8 +121,9 @@ func (r *ReachReplay) isFlagged(u *reachUser, at time.Time) (bool, error) {
 	return false, nil
 }
 
-// victim chooses whose account is stolen: of those who are no newcomers any more and not flagged under any threshold, by the number of their
-// recipients, so that several thefts are spread over them. Where there is nobody, the theft says why.
+// victim chooses whose account is stolen: of those who are no newcomers any more and not flagged under any threshold,
+// by the number of their recipients, so that several thefts are spread over them. Where there is nobody, the theft says
+// why.
 func (r *ReachReplay) victim(t *theft, begin time.Time) (*reachUser, error) {
 	learn := r.all.Options().Dynamic.Learn.Std() + r.theftTime()
 	var old []*reachUser
@@ -154,7 +157,8 @@ func (t *theft) run(r *ReachReplay, until time.Time) {
 	for t.user != nil && !t.ended {
 		at := t.begin.Add(time.Duration(t.sent) * every)
 		switch {
-		case at.Sub(t.begin) >= watched || !slices.ContainsFunc(t.states, func(s *reach.State) bool { return s != nil }):
+		case at.Sub(t.begin) >= watched ||
+			!slices.ContainsFunc(t.states, func(s *reach.State) bool { return s != nil }):
 			t.ended, t.states = true, nil
 		case at.After(until):
 			return

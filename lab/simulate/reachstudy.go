@@ -24,9 +24,11 @@ func (r *ReachReplay) Study() (*ReachStudy, error) {
 		t.run(r, r.to.Add(r.theftTime()))
 	}
 	first := r.columns[0]
-	s := &ReachStudy{Flags: first.flags, FlaggedUsers: first.flagged, FlagsMonthly: r.monthly(first.flags), FlagsRange: r.flagsRange(first.flags), Held: first.held}
+	s := &ReachStudy{Flags: first.flags, FlaggedUsers: first.flagged, FlagsMonthly: r.monthly(first.flags),
+		FlagsRange: r.flagsRange(first.flags), Held: first.held}
 	for i, c := range r.columns {
-		t := Threshold{Threshold: c.String(), Flags: c.flags, FlagsMonthly: r.monthly(c.flags), FlagsRange: r.flagsRange(c.flags)}
+		t := Threshold{Threshold: c.String(), Flags: c.flags, FlagsMonthly: r.monthly(c.flags),
+			FlagsRange: r.flagsRange(c.flags)}
 		for _, theft := range r.thefts {
 			t.FoundAfter = append(t.FoundAfter, theft.found[i])
 		}
@@ -77,8 +79,9 @@ func (r *ReachReplay) listed() (users []ReachUser, curves []ReachCurve) {
 	slices.SortStableFunc(all, func(a, b *reachUser) int { return cmp.Compare(b.flags, a.flags) })
 	for _, u := range all[:min(len(all), MaxWorst)] {
 		users = append(users, ReachUser{
-			User: u.name, Mails: u.mails, Recipients: rounded(count(u), 10), MostHour: rounded(u.hour, 10), MostDay: rounded(u.day, 10),
-			Flags: u.flags, Held: u.held,
+			User: u.name, Mails: u.mails, Recipients: rounded(count(u), 10), MostHour: rounded(u.hour, 10),
+			MostDay: rounded(u.day, 10),
+			Flags:   u.flags, Held: u.held,
 		})
 	}
 	return users, curves
@@ -87,8 +90,8 @@ func (r *ReachReplay) listed() (users []ReachUser, curves []ReachCurve) {
 // maxPoints is how many points of a curve are kept.
 const maxPoints = 64
 
-// A reachCurve is how the recipients of a user grew. When it has too many points, every other one goes, and the next ones have to be twice
-// as far apart.
+// A reachCurve is how the recipients of a user grew. When it has too many points, every other one goes, and the next
+// ones have to be twice as far apart.
 type reachCurve struct {
 	points []struct{ day, count float32 }
 	apart  float32 // days

@@ -20,8 +20,8 @@ const (
 	MaxStates    = 1 << 24       // users who send a lot, times the values that are tried
 	MaxBackwards = 2 * time.Hour // mails of several servers come in any order, and clocks are put back in autumn
 	maxWorkers   = 64
-	// What is remembered of a user's mails until they are run, in words: a mail takes two, and one for each recipient. Most users of a log
-	// never send so many, and then nothing else is kept of them.
+	// What is remembered of a user's mails until they are run, in words: a mail takes two, and one for each recipient.
+	// Most users of a log never send so many, and then nothing else is kept of them.
 	maxPending = 256
 )
 
@@ -69,10 +69,10 @@ func (o ReplayOptions) Validate() error {
 	return m.Err()
 }
 
-// A Replay holds a mail log against the mail throttle: Add takes it entry by entry, in order, Study tells what would have happened. Each
-// user's clock starts with his first mail, and a stopped user releases all that is held and goes on. Every swept value has a state of
-// its own for each user. It is not safe for concurrent use; inside, users are spread over several processors, and the result is the
-// same for any number of them.
+// A Replay holds a mail log against the mail throttle: Add takes it entry by entry, in order, Study tells what would
+// have happened. Each user's clock starts with his first mail, and a stopped user releases all that is held and goes
+// on. Every swept value has a state of its own for each user. It is not safe for concurrent use; inside, users are
+// spread over several processors, and the result is the same for any number of them.
 type Replay struct {
 	o       ReplayOptions
 	general outbreak.Params
@@ -194,8 +194,8 @@ func (r *Replay) Add(e Entry) error {
 	return nil
 }
 
-// addressees returns how many people a mail is to, and the keys of those who are counted. As at a gate somebody who is named twice, in any
-// case, is one.
+// addressees returns how many people a mail is to, and the keys of those who are counted. As at a gate somebody who is
+// named twice, in any case, is one.
 func (r *Replay) addressees(to []string) (people int, counted []uint64) {
 	r.people.begin(len(to))
 	r.counted = r.counted[:0]

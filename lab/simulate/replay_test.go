@@ -134,20 +134,23 @@ func plainReplay(p outbreak.Params, log []Entry) (all plain) {
 	return all
 }
 
-// Whatever the parameters are, a replay is what the throttle would do tick by tick; and a value of a sweep is what it would be by itself.
+// Whatever the parameters are, a replay is what the throttle would do tick by tick; and a value of a sweep is what it
+// would be by itself.
 func TestReplayProperty(t *testing.T) {
 	log := slices.Collect(GenerateLog(12, 12))
 	r := rand.New(rand.NewPCG(6, 1))
 	for range 3 {
 		p := outbreak.Params{
-			Every: time.Duration(5+r.IntN(200)) * time.Second, WorkingSet: r.IntN(7), FIFO: r.IntN(2) == 0, MaxSlack: r.IntN(3),
+			Every: time.Duration(5+r.IntN(200)) * time.Second, WorkingSet: r.IntN(7), FIFO: r.IntN(2) == 0,
+			MaxSlack:  r.IntN(3),
 			MaxMSlack: r.IntN(20), Stop: r.IntN(40),
 		}
 		if p.MultiEvery = p.Every; r.IntN(2) == 0 {
 			p.MultiEvery = time.Duration(5+r.IntN(200)) * time.Second
 		}
 		var sweeps []SweepSpec
-		for _, text := range []string{"working_set=0,3", "max_slack=0..2", "max_mslack=1,7", "rate=1/m,7/m", "multi_rate=30/h", "stop=0,3,50"} {
+		for _, text := range []string{"working_set=0,3", "max_slack=0..2", "max_mslack=1,7", "rate=1/m,7/m",
+			"multi_rate=30/h", "stop=0,3,50"} {
 			spec, err := ParseSweep(text)
 			if err != nil {
 				t.Fatal(err)
@@ -177,7 +180,8 @@ func holds(t *testing.T, p outbreak.Params, got Figures, log []Entry) {
 		median, longest = want.delays[(len(want.delays)-1)/2].Seconds(), want.delays[len(want.delays)-1].Seconds()
 	}
 	if got.Mails != want.mails || got.Delayed != want.delayed || got.Stops != want.stops || got.Waited != want.waited ||
-		math.Abs(got.MeanDelay-want.sum.Seconds()/float64(max(1, want.left))) > 0.001 || math.Abs(got.MaxDelay-longest) > 0.001 ||
+		math.Abs(got.MeanDelay-want.sum.Seconds()/float64(max(1, want.left))) > 0.001 ||
+		math.Abs(got.MaxDelay-longest) > 0.001 ||
 		math.Abs(got.MedianDelay-median) > 1+median/50 {
 		t.Errorf("%s: %+v, want %+v, median %v, longest %v", p.String(), got, want, median, longest)
 	}
@@ -226,7 +230,8 @@ func TestReplaySmall(t *testing.T) {
 	}
 	s := run(t, ReplayOptions{Params: defaultParams(t)}, slices.Values(log))
 	want := Figures{
-		Mails: 7, Delayed: 4, DelayedShare: 0.571429, Stops: 1, MeanDelay: (50 + 100 + 60 + 120 + 180) / 5.0, Users: 4, Recipients: 64, Waited: 30,
+		Mails: 7, Delayed: 4, DelayedShare: 0.571429, Stops: 1, MeanDelay: (50 + 100 + 60 + 120 + 180) / 5.0, Users: 4,
+		Recipients: 64, Waited: 30,
 		MedianDelay: 100, MaxDelay: 180, MostWaiting: 30, StoppedUsers: 1, DelayedUsers: 3, StopsMonthly: 30 / 4.0,
 		Left: 5, StopsRange: Interval{0.189884, 41.787325}, // 0.0253 and 5.57 stops, of 4 users in a day
 	}
@@ -243,13 +248,16 @@ func TestReplaySmall(t *testing.T) {
 	if s.Log.From != log[0].At || s.Log.To != log[6].At || s.Log.Mails != 7 || s.Log.Users != 4 {
 		t.Errorf("%+v", s.Log)
 	}
-	// In the first minute one waits for 50 seconds, one for 40, three for 30; in the second one for 60, three for 30 and two for 30.
-	if got := s.Queue[9*60 : 9*60+4]; !slices.Equal(got, []QueuePoint{{540, 3, 30}, {541, 3.5, 4}, {542, 1.5, 2}, {543, 0.5, 1}}) {
+	// In the first minute one waits for 50 seconds, one for 40, three for 30; in the second one for 60, three for 30
+	// and two for 30.
+	if got := s.Queue[9*60 : 9*60+4]; !slices.Equal(got,
+		[]QueuePoint{{540, 3, 30}, {541, 3.5, 4}, {542, 1.5, 2}, {543, 0.5, 1}}) {
 		t.Errorf("%+v", got)
 	}
 }
 
-// Somebody who is named twice in a mail is one, as at a gate: in any case, and however his address is written. Others are not.
+// Somebody who is named twice in a mail is one, as at a gate: in any case, and however his address is written. Others
+// are not.
 func TestReplayNamedTwice(t *testing.T) {
 	twice := func(to []string) (all []string) {
 		for _, one := range to {
@@ -272,7 +280,8 @@ func TestReplayNamedTwice(t *testing.T) {
 	} {
 		log := []Entry{at(0, "ann", c.to...)}
 		if s := run(t, o, slices.Values(log)); s.Recipients != c.recipients || s.Waited != c.waited {
-			t.Errorf("%d named: %d recipients, %d waited, want %d and %d", len(c.to), s.Recipients, s.Waited, c.recipients, c.waited)
+			t.Errorf("%d named: %d recipients, %d waited, want %d and %d", len(c.to), s.Recipients, s.Waited,
+				c.recipients, c.waited)
 		}
 	}
 }
@@ -350,7 +359,8 @@ func TestReplayOwn(t *testing.T) {
 func TestReplayLarge(t *testing.T) {
 	p := defaultParams(t)
 	p.HoldLarge = true
-	s := run(t, ReplayOptions{Params: p}, slices.Values([]Entry{at(0, "ann", people(40)...), at(1, "ann", people(15)...)}))
+	s := run(t, ReplayOptions{Params: p},
+		slices.Values([]Entry{at(0, "ann", people(40)...), at(1, "ann", people(15)...)}))
 	if s.Delayed != 1 || s.Large != 1 || s.Stops != 0 || s.Waited != 0 {
 		t.Errorf("%+v", s.Figures)
 	}
@@ -450,7 +460,8 @@ func TestReplayOptions(t *testing.T) {
 func BenchmarkReplay(b *testing.B) {
 	log := slices.Collect(GenerateLog(400, 10))
 	for b.Loop() {
-		s := run(b, ReplayOptions{Params: DocumentParams(), Sweeps: DefaultSweeps(), Share: DefaultShare}, slices.Values(log))
+		s := run(b, ReplayOptions{Params: DocumentParams(), Sweeps: DefaultSweeps(), Share: DefaultShare},
+			slices.Values(log))
 		if s.Mails != len(log) {
 			b.Fatal(s.Mails)
 		}

@@ -26,7 +26,8 @@ type replayWorker struct {
 }
 
 func newReplayWorker(general outbreak.Params, columns []outbreak.Params) *replayWorker {
-	w := &replayWorker{jobs: make(chan replayJob, 16), general: general, columns: columns, tallies: make([]tally, len(columns))}
+	w := &replayWorker{jobs: make(chan replayJob, 16), general: general, columns: columns,
+		tallies: make([]tally, len(columns))}
 	w.tallies[0].line.room = mainChanges
 	return w
 }
@@ -50,8 +51,9 @@ const (
 	wasStopped
 )
 
-// job runs mails of a user, one column after the other: then a state is unpacked once for many mails. States are kept as bytes, because
-// there are as many for each user as values are tried; those of a user who has sent little so far do not exist yet.
+// job runs mails of a user, one column after the other: then a state is unpacked once for many mails. States are kept
+// as bytes, because there are as many for each user as values are tried; those of a user who has sent little so far do
+// not exist yet.
 func (w *replayWorker) job(j replayJob) {
 	u, kept := j.u, j.u.packed
 	if len(j.words) == 0 && len(kept) == 0 {
@@ -81,7 +83,8 @@ func (w *replayWorker) job(j replayJob) {
 	}
 }
 
-// ownColumn returns what holds for a user with parameters of his own where others are tried for everybody: what he has of his own stays.
+// ownColumn returns what holds for a user with parameters of his own where others are tried for everybody: what he has
+// of his own stays.
 func ownColumn(general, tried, own outbreak.Params) outbreak.Params {
 	choose := func(general, tried int, own *int) {
 		if *own == general {

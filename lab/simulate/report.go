@@ -20,7 +20,8 @@ var reportHTML string
 var reportCSS string
 
 var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
-	"count": count, "share": share, "span": span, "decimal": decimal, "whole": whole, "plural": plural, "interval": func(i Interval) string { return i.text(decimal) },
+	"count": count, "share": share, "span": span, "decimal": decimal, "whole": whole, "plural": plural,
+	"interval": func(i Interval) string { return i.text(decimal) },
 }).Parse(reportHTML))
 
 // A tile is a key figure.
@@ -29,8 +30,8 @@ type tile struct{ Value, Name, Note string }
 // shownUsers is how many of the users who would notice most stand in the open; the others are a click away.
 const shownUsers = 10
 
-// WriteReport writes the study as one page of HTML that needs nothing else: no network, no scripts, no fonts. It is for people; what
-// programs want is in the JSON of the study.
+// WriteReport writes the study as one page of HTML that needs nothing else: no network, no scripts, no fonts. It is for
+// people; what programs want is in the JSON of the study.
 func (s *Study) WriteReport(w io.Writer) error {
 	page := struct {
 		*Study
@@ -49,8 +50,9 @@ func (s *Study) WriteReport(w io.Writer) error {
 	}{
 		Study: s, Style: template.CSS(reportCSS), Span: s.Log.span(), When: s.Log.when(),
 		Verdict: s.verdict(), Tiles: s.tiles(), Changes: s.changes(), Plots: s.figures(),
-		InSample: InSample, OtherLines: max(0, s.Log.Lines-s.Log.Mails-s.Log.Skipped), Readings: []string{IntervalReading, ReachReading},
-		First: s.Worst[:min(len(s.Worst), shownUsers)], Rest: s.Worst[min(len(s.Worst), shownUsers):],
+		InSample: InSample, OtherLines: max(0, s.Log.Lines-s.Log.Mails-s.Log.Skipped),
+		Readings: []string{IntervalReading, ReachReading},
+		First:    s.Worst[:min(len(s.Worst), shownUsers)], Rest: s.Worst[min(len(s.Worst), shownUsers):],
 	}
 	if s.Reach != nil {
 		page.ReachPlots = s.Reach.figures()
@@ -94,9 +96,11 @@ func (s *Study) verdict() (said []string) {
 	case s.Delayed == 0:
 		said = append(said, fmt.Sprintf("None of the %s would have been delayed.", plural(s.Mails, "mail")))
 	case within > 0:
-		said = append(said, fmt.Sprintf("%s of the mails would have been delayed, most of those for less than %s.", share(s.DelayedShare), spell(bound)))
+		said = append(said, fmt.Sprintf("%s of the mails would have been delayed, most of those for less than %s.",
+			share(s.DelayedShare), spell(bound)))
 	default:
-		said = append(said, fmt.Sprintf("%s of the mails would have been delayed, for %s in the mean.", share(s.DelayedShare), spell(s.MeanDelay)))
+		said = append(said, fmt.Sprintf("%s of the mails would have been delayed, for %s in the mean.",
+			share(s.DelayedShare), spell(s.MeanDelay)))
 	}
 	if s.Stops == 0 {
 		return append(said, fmt.Sprintf("Nobody would have been stopped in %s.", s.Log.span()))
@@ -118,12 +122,14 @@ func (s *Study) tiles() []tile {
 		{span(s.MeanDelay), "mean delay", "of those who wait; half wait less than " + span(s.MedianDelay)},
 		{span(s.MaxDelay), "longest delay", count(s.Waited) + " of " + plural(s.Recipients, "recipient") + " waited"},
 		{count(s.DelayedUsers), "users ever delayed", ofUsers(s.DelayedUsers, s.Users)},
-		{count(s.Stops), "stops", "of " + plural(s.StoppedUsers, "user") + "; " + perMonth(100*s.StopsMonthly, s.StopsRange.times(100))},
+		{count(s.Stops), "stops", "of " + plural(s.StoppedUsers, "user") + "; " +
+			perMonth(100*s.StopsMonthly, s.StopsRange.times(100))},
 		{count(s.MostWaiting), "most waiting at once", "recipients of all users"},
 	}
 	if r := s.Reach; r != nil {
 		all = append(all,
-			tile{count(r.Flags), "reach flags", "of " + plural(r.FlaggedUsers, "user") + "; " + perMonth(r.FlagsMonthly, r.FlagsRange)},
+			tile{count(r.Flags), "reach flags",
+				"of " + plural(r.FlaggedUsers, "user") + "; " + perMonth(r.FlagsMonthly, r.FlagsRange)},
 			tile{count(r.Held), "recipients held by reach", "if new ones of flagged users are held"})
 	}
 	return all

@@ -18,9 +18,12 @@ func sample() *Study {
 	from := time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 	figures := func(share float64, mean float64, stops int) Figures {
 		return Figures{
-			Mails: 53_633, Delayed: int(share * 53_633), DelayedShare: share, Stops: stops, MeanDelay: mean, Users: 672, Recipients: 128_431,
-			Waited: int(share * 90_000), MedianDelay: mean / 2, MaxDelay: 1200, MostWaiting: 31, StoppedUsers: stops * 3 / 4, DelayedUsers: 153,
-			StopsMonthly: float64(stops) / 672 / 5, StopsRange: poisson(stops).times(1. / 672 / 5), Left: int(share*90_000) - 13*stops,
+			Mails: 53_633, Delayed: int(share * 53_633), DelayedShare: share, Stops: stops, MeanDelay: mean, Users: 672,
+			Recipients: 128_431,
+			Waited:     int(share * 90_000), MedianDelay: mean / 2, MaxDelay: 1200, MostWaiting: 31,
+			StoppedUsers: stops * 3 / 4, DelayedUsers: 153,
+			StopsMonthly: float64(stops) / 672 / 5, StopsRange: poisson(stops).times(1. / 672 / 5),
+			Left: int(share*90_000) - 13*stops,
 		}
 	}
 	params := ParamsInfo{Period: "1m", WorkingSet: 5, MaxSlack: 1, MaxMSlack: 15, Stop: 20}
@@ -48,25 +51,33 @@ func sample() *Study {
 	sweep("max_mslack", 11, number(5), func(x float64) Figures { return figures(0.009+0.06*math.Exp(-x/9), 240, 36) })
 	rates := []string{"12/h", "30/h", "1/m", "2/m", "5/m", "10/m"}
 	values := []float64{0.2, 0.5, 1, 2, 5, 10}
-	sweep("rate", len(rates), func(i int) (string, float64) { return rates[i], values[i] }, func(x float64) Figures { return figures(0.017/x, 277/x, int(36/x)) })
-	sweep("stop", 10, func(i int) (string, float64) { return fmt.Sprint(5 + 5*i), float64(5 + 5*i) }, func(x float64) Figures { return figures(0.0169, 277, int(720/x)) })
+	sweep("rate", len(rates), func(i int) (string, float64) { return rates[i], values[i] },
+		func(x float64) Figures { return figures(0.017/x, 277/x, int(36/x)) })
+	sweep("stop", 10, func(i int) (string, float64) { return fmt.Sprint(5 + 5*i), float64(5 + 5*i) },
+		func(x float64) Figures { return figures(0.0169, 277, int(720/x)) })
 	for m := 0; m < 24*60; m += 5 {
 		busy := math.Exp(-math.Pow(float64(m-11*60)/180, 2)) + 0.7*math.Exp(-math.Pow(float64(m-15*60)/120, 2))
 		s.Queue = append(s.Queue, QueuePoint{m, 6 * busy, int(30*busy) + m/5%3})
 	}
 	for i := range 14 {
 		s.Worst = append(s.Worst, UserStudy{
-			User: fmt.Sprintf("u%d@example.org", 10+i), Mails: 1500 - 40*i, Delayed: 90 - 5*i, Stops: 4 - i/4, MeanDelay: 400 - float64(20*i), MaxDelay: 1200 - float64(50*i), Most: 40 - i,
+			User: fmt.Sprintf("u%d@example.org", 10+i), Mails: 1500 - 40*i, Delayed: 90 - 5*i, Stops: 4 - i/4,
+			MeanDelay: 400 - float64(20*i), MaxDelay: 1200 - float64(50*i), Most: 40 - i,
 		})
 	}
 	r := &ReachStudy{Flags: 21, FlaggedUsers: 17, FlagsMonthly: 0.62, FlagsRange: Interval{0.384, 0.948}, Held: 214,
-		Stolen: []Stolen{{User: "u7@example.org", PerHour: 30, FoundAfter: 32, After: 3900}, {User: "u8@example.org", PerHour: 300, FoundAfter: 31, After: 380}},
+		Stolen: []Stolen{{User: "u7@example.org", PerHour: 30, FoundAfter: 32, After: 3900},
+			{User: "u8@example.org", PerHour: 300, FoundAfter: 31, After: 380}},
 		Thresholds: []Threshold{
-			{Threshold: "dynamic (default)", Flags: 21, FlagsMonthly: 0.62, FlagsRange: Interval{0.384, 0.948}, FoundAfter: []int{32, 31}},
-			{Threshold: "200%, at least 50", Flags: 64, FlagsMonthly: 1.9, FlagsRange: Interval{1.46, 2.43}, FoundAfter: []int{51, 51}}, {Threshold: "1000 a day", FlagsRange: Interval{0, 0.11}, FoundAfter: []int{-1, 1001}},
+			{Threshold: "dynamic (default)", Flags: 21, FlagsMonthly: 0.62, FlagsRange: Interval{0.384, 0.948},
+				FoundAfter: []int{32, 31}},
+			{Threshold: "200%, at least 50", Flags: 64, FlagsMonthly: 1.9, FlagsRange: Interval{1.46, 2.43},
+				FoundAfter: []int{51, 51}},
+			{Threshold: "1000 a day", FlagsRange: Interval{0, 0.11}, FoundAfter: []int{-1, 1001}},
 		}}
 	for i := range 40 {
-		u := ReachUser{User: fmt.Sprintf("u%d@example.org", 10+i), Mails: 900 - 20*i, Recipients: 420 * math.Exp(-float64(i)/12), MostHour: 20, MostDay: 40}
+		u := ReachUser{User: fmt.Sprintf("u%d@example.org", 10+i), Mails: 900 - 20*i,
+			Recipients: 420 * math.Exp(-float64(i)/12), MostHour: 20, MostDay: 40}
 		if i == 2 || i == 9 || i == 30 {
 			u.Flags = 1
 		}
@@ -86,12 +97,15 @@ func sample() *Study {
 	s.Advice = &Advice{
 		Share: 0.015, Params: better, Figures: figures(0.0136, 262, 24), Met: true,
 		Virus: []VirusPoint{
-			{Rate: 455, Passed: 2, Held: 31, StoppedAfter: 4.1}, {Rate: 60, Passed: 2, Held: 31, StoppedAfter: 31}, {Rate: 10, Passed: 4, Held: 31, StoppedAfter: 204},
+			{Rate: 455, Passed: 2, Held: 31, StoppedAfter: 4.1}, {Rate: 60, Passed: 2, Held: 31, StoppedAfter: 31},
+			{Rate: 10, Passed: 4, Held: 31, StoppedAfter: 204},
 			{Rate: 2, Passed: 31, Held: 31, StoppedAfter: 1860}, {Rate: 0.5, Passed: 720, StoppedAfter: -1},
 		},
-		Text: []string{"A working set of 8 and a stop at 30 keep delayed mails at 1.36 %, under the 1.5 % that you asked for.",
+		Text: []string{"A working set of 8 and a stop at 30 keep delayed mails at 1.36 %, under the 1.5 % that you " +
+			"asked for.",
 			"A virus that sends 60 mails a minute would reach 2 people before it is stopped after 31 seconds."},
-		Config: "throttles:\n  outgoing:\n    shadow: true\n    mail:\n      rate: 1/m\n      working_set: 8\n      max_mslack: 15\n      stop: 30\n",
+		Config: "throttles:\n  outgoing:\n    shadow: true\n    mail:\n      rate: 1/m\n      working_set: 8\n      " +
+			"max_mslack: 15\n      stop: 30\n",
 	}
 	return s
 }
@@ -107,19 +121,26 @@ func written(t *testing.T, s *Study) string {
 }
 
 // plotIDs are the pictures that every report has.
-var plotIDs = []string{"delayed-working_set", "delayed-max_mslack", "delayed-rate", "delay-rate", "stops-stop", "delays", "queue-most", "queue-mean", "reach", "growth"}
+var plotIDs = []string{"delayed-working_set", "delayed-max_mslack", "delayed-rate", "delay-rate", "stops-stop",
+	"delays", "queue-most", "queue-mean", "reach", "growth"}
 
 func TestReport(t *testing.T) {
 	t.Parallel()
 	page := written(t, sample())
 	for _, want := range []string{
-		"<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">", "default-src &#39;none&#39;", "150 days", "2026-01-05 to 2026-06-04", "672 users", "53,633 mails",
+		"<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">", "default-src &#39;none&#39;", "150 days",
+		"2026-01-05 to 2026-06-04", "672 users", "53,633 mails",
 		"1.69% of the mails would have been delayed, most of those for less than 5 minutes.",
-		"27 of 672 users would have been stopped: on average one false alarm per user in 8 years (95%: 6 years to 11 years).",
-		"1.07 per 100 users and month (95%: 0.75 to 1.48)", "22.8% of 672 (95%: 19.8% to 26.1%)", "0.62 per 100 users and month (95%: 0.384 to 0.948)",
-		"exact Poisson", "other lines", "the other 468 were released when their user was stopped", "Recipients are those of the log",
-		"used: 5", "advised: 8", "used and advised: 15", "used and advised: 1/m", "under the 1.5 %", "working_set: 8", "What a virus would still get through",
-		"dynamic (default)", "1,001 new recipients", "u10@example.org", "4 more users", "no recipient", "first in line 40,123",
+		"27 of 672 users would have been stopped: on average one false alarm per user in 8 years (95%: 6 years to 11 " +
+			"years).",
+		"1.07 per 100 users and month (95%: 0.75 to 1.48)", "22.8% of 672 (95%: 19.8% to 26.1%)",
+		"0.62 per 100 users and month (95%: 0.384 to 0.948)",
+		"exact Poisson", "other lines", "the other 468 were released when their user was stopped",
+		"Recipients are those of the log",
+		"used: 5", "advised: 8", "used and advised: 15", "used and advised: 1/m", "under the 1.5 %", "working_set: 8",
+		"What a virus would still get through",
+		"dynamic (default)", "1,001 new recipients", "u10@example.org", "4 more users", "no recipient",
+		"first in line 40,123",
 	} {
 		if !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, "&#39;", "'")) {
 			t.Errorf("no %q", want)
@@ -168,14 +189,21 @@ func TestReportVerdict(t *testing.T) {
 		"The log has no mail that could be replayed.":                                                   {},
 		"None of the 1 mail would have been delayed. Nobody would have been stopped in 30 days.":        {Figures: Figures{Mails: 1, Users: 1}, Log: long},
 		"None of the 1,234 mails would have been delayed. Nobody would have been stopped in 3 minutes.": {Figures: Figures{Mails: 1234, Users: 1}, Log: LogInfo{From: at, To: at.Add(130 * time.Second)}},
-		"10% of the mails would have been delayed, for 2 minutes in the mean. Nobody would have been stopped in 6 hours.": {
-			Figures: Figures{Mails: 10, Delayed: 1, DelayedShare: 0.1, MeanDelay: 120}, Log: LogInfo{From: at, To: at.Add(6 * time.Hour)}},
-		"100% of the mails would have been delayed, most of those for less than 2 hours. 1 of 1 user would have been stopped: on average one false alarm per user in 1 month.": {
-			Figures: Figures{Mails: 10, Delayed: 10, DelayedShare: 1, Stops: 1, StoppedUsers: 1, Users: 1, StopsMonthly: 1}, Log: long, Delays: []DelayPoint{{60, 0.1}, {5400, 0.9}, {9000, 1}}},
-		"0.001% of the mails would have been delayed, for 0s in the mean. 2 of 9 users would have been stopped: on average one false alarm per user in 4.5 months.": {
-			Figures: Figures{Mails: 100_000, Delayed: 1, DelayedShare: 0.00001, Stops: 2, StoppedUsers: 2, Users: 9, StopsMonthly: 2. / 9}, Log: long, Delays: []DelayPoint{{60, 0.1}, {900_000, 1}}},
+		"10% of the mails would have been delayed, for 2 minutes in the mean. Nobody would have been stopped in 6 " +
+			"hours.": {
+			Figures: Figures{Mails: 10, Delayed: 1, DelayedShare: 0.1, MeanDelay: 120},
+			Log:     LogInfo{From: at, To: at.Add(6 * time.Hour)}},
+		"100% of the mails would have been delayed, most of those for less than 2 hours. 1 of 1 user would have been " +
+			"stopped: on average one false alarm per user in 1 month.": {
+			Figures: Figures{Mails: 10, Delayed: 10, DelayedShare: 1, Stops: 1, StoppedUsers: 1, Users: 1,
+				StopsMonthly: 1}, Log: long, Delays: []DelayPoint{{60, 0.1}, {5400, 0.9}, {9000, 1}}},
+		"0.001% of the mails would have been delayed, for 0s in the mean. 2 of 9 users would have been stopped: on " +
+			"average one false alarm per user in 4.5 months.": {
+			Figures: Figures{Mails: 100_000, Delayed: 1, DelayedShare: 0.00001, Stops: 2, StoppedUsers: 2, Users: 9,
+				StopsMonthly: 2. / 9}, Log: long, Delays: []DelayPoint{{60, 0.1}, {900_000, 1}}},
 		"10% of the mails would have been delayed, for – in the mean. 1 of 9 users would have been stopped.": {
-			Figures: Figures{Mails: 10, Delayed: 1, DelayedShare: 0.1, MeanDelay: math.NaN(), Stops: 1, StoppedUsers: 1, Users: 9, StopsMonthly: math.NaN()}, Log: long},
+			Figures: Figures{Mails: 10, Delayed: 1, DelayedShare: 0.1, MeanDelay: math.NaN(), Stops: 1, StoppedUsers: 1,
+				Users: 9, StopsMonthly: math.NaN()}, Log: long},
 	} {
 		if got := strings.Join(s.verdict(), " "); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -191,7 +219,8 @@ func odd() map[string]*Study {
 	one := sample()
 	one.Sweeps = nil
 	for _, parameter := range []string{"working_set", "max_mslack", "rate", "stop", "max_slack", "a_new_one"} {
-		one.Sweeps = append(one.Sweeps, Sweep{parameter, []SweepPoint{{"1", 1, Figures{DelayedShare: 0.3, MeanDelay: 12, StopsMonthly: 0.2}}}})
+		one.Sweeps = append(one.Sweeps, Sweep{parameter,
+			[]SweepPoint{{"1", 1, Figures{DelayedShare: 0.3, MeanDelay: 12, StopsMonthly: 0.2}}}})
 	}
 	one.Worst, one.Queue, one.Delays = one.Worst[:1], one.Queue[:1], []DelayPoint{{0, 1}}
 	one.Reach.Users, one.Reach.Growth = one.Reach.Users[:1], []ReachCurve{{"u1", []float64{0}, []float64{1}}}
@@ -215,7 +244,8 @@ func odd() map[string]*Study {
 	zero.Advice.Met, zero.Advice.Text, zero.Advice.Virus = false, nil, nil
 
 	huge := sample()
-	huge.Figures = Figures{Mails: math.MaxInt, Delayed: math.MaxInt, Users: math.MaxInt, DelayedShare: 1e300, StopsMonthly: 1e17, Stops: math.MaxInt, MeanDelay: 1e18, Waited: math.MaxInt, Recipients: math.MaxInt}
+	huge.Figures = Figures{Mails: math.MaxInt, Delayed: math.MaxInt, Users: math.MaxInt, DelayedShare: 1e300,
+		StopsMonthly: 1e17, Stops: math.MaxInt, MeanDelay: 1e18, Waited: math.MaxInt, Recipients: math.MaxInt}
 	for i := range huge.Sweeps {
 		for j := range huge.Sweeps[i].Points {
 			p := &huge.Sweeps[i].Points[j]
@@ -239,7 +269,8 @@ func odd() map[string]*Study {
 	wrong.Worst[0].User = hostile
 	wrong.Reach.Users[0].User, wrong.Reach.Growth[0].User = hostile, hostile
 	nan := math.NaN()
-	wrong.Figures = Figures{Mails: 1, Delayed: 1, DelayedShare: nan, MeanDelay: math.Inf(1), MedianDelay: nan, MaxDelay: nan, StopsMonthly: nan, Stops: 1}
+	wrong.Figures = Figures{Mails: 1, Delayed: 1, DelayedShare: nan, MeanDelay: math.Inf(1), MedianDelay: nan,
+		MaxDelay: nan, StopsMonthly: nan, Stops: 1}
 	for i := range wrong.Sweeps {
 		for j := range wrong.Sweeps[i].Points {
 			p := &wrong.Sweeps[i].Points[j]
@@ -260,7 +291,8 @@ func odd() map[string]*Study {
 	wrong.Reach.Growth[0].Day = []float64{nan, 1, 2}
 	wrong.Reach.Growth[1].Sum = nil
 	wrong.Log.To = wrong.Log.From.Add(-time.Hour)
-	wrong.Advice.Figures.DelayedShare, wrong.Advice.Virus[0].Rate, wrong.Advice.Virus[0].StoppedAfter = nan, math.Inf(1), nan
+	wrong.Advice.Figures.DelayedShare, wrong.Advice.Virus[0].Rate, wrong.Advice.Virus[0].StoppedAfter = nan,
+		math.Inf(1), nan
 	wrong.Params.Period = "0"
 
 	bare := sample()
@@ -309,12 +341,15 @@ func figureOf(page, id string) string {
 func TestReportEscapes(t *testing.T) {
 	t.Parallel()
 	s := sample()
-	s.Worst[0].User, s.Reach.Users[0].User, s.Reach.Growth[0].User, s.Reach.Stolen[0].User = hostile, hostile, hostile, hostile
-	s.Reach.Thresholds[0].Threshold, s.Log.Reasons[0].Why, s.Advice.Text[0], s.Advice.Config = hostile, hostile, hostile, hostile
+	s.Worst[0].User, s.Reach.Users[0].User, s.Reach.Growth[0].User, s.Reach.Stolen[0].User = hostile, hostile, hostile,
+		hostile
+	s.Reach.Thresholds[0].Threshold, s.Log.Reasons[0].Why, s.Advice.Text[0], s.Advice.Config = hostile, hostile,
+		hostile, hostile
 	s.Sweeps[0].Points[0].Value, s.Params.Period = hostile, hostile
 	s.Sweeps = append(s.Sweeps, Sweep{hostile, s.Sweeps[0].Points})
 	page := written(t, s)
-	if strings.Contains(page, "<script") || strings.Contains(page, "<img") || strings.Contains(page, `"' onload`) || strings.Count(page, "<style>") != 1 {
+	if strings.Contains(page, "<script") || strings.Contains(page, "<img") || strings.Contains(page, `"' onload`) ||
+		strings.Count(page, "<style>") != 1 {
 		t.Error("a name is taken for more than a name")
 	}
 	if got := strings.Count(page, "&lt;script&gt;console"); got < 10 {
@@ -335,11 +370,14 @@ func TestReportWriter(t *testing.T) {
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for want, got := range map[string]string{
-		"0": count(0), "999": count(999), "1,000": count(1000), "-1,234,567": count(-1_234_567), "-123": count(-123), "-123,456": count(-123_456),
-		"1 user": plural(1, "user"), "0 users": plural(0, "user"),
-		"0.0107": decimal(0.01071), "1.5": decimal(1.5), "100": decimal(99.99), "12.3": decimal(12.345), "1,235": decimal(1234.5), "–": decimal(math.NaN()), "0.00001": decimal(0.00001),
+		"0": count(0), "999": count(999), "1,000": count(1000), "-1,234,567": count(-1_234_567), "-123": count(-123),
+		"-123,456": count(-123_456),
+		"1 user":   plural(1, "user"), "0 users": plural(0, "user"),
+		"0.0107": decimal(0.01071), "1.5": decimal(1.5), "100": decimal(99.99), "12.3": decimal(12.345),
+		"1,235": decimal(1234.5), "–": decimal(math.NaN()), "0.00001": decimal(0.00001),
 		"1.69%": share(0.01692), "0.001%": share(0.00001), "100%": share(1), "0%": share(0),
-		"4m37s": span(277), "30s": span(30), "1m40s": span(100), "200ms": span(0.2), "2h30m": span(9001), "3.5d": span(3.5 * 86400),
+		"4m37s": span(277), "30s": span(30), "1m40s": span(100), "200ms": span(0.2), "2h30m": span(9001),
+		"3.5d":   span(3.5 * 86400),
 		"1 hour": spell(3600), "5 minutes": spell(300), "90 minutes": spell(5400), "4m37s ": spell(277.3) + " ",
 		"8 years": inMonths(93), "3.2 months": inMonths(3.24), "1 month": inMonths(1),
 		"u1": short("u1"), "abcdefghijklmno…": short("abcdefghijklmnopqrstuvwxyz"),

@@ -91,7 +91,8 @@ func TestReportInBrowser(t *testing.T) {
 				if several := slices.Contains([]string{"reach", "growth"}, d.ID); several != (len(d.Legend) > 1) {
 					t.Errorf("%s, %s: legend %q", at, d.ID, d.Legend)
 				}
-				if chosen := slices.Contains(plotIDs[:5], d.ID); chosen != (len(d.Values) > 0 && strings.HasPrefix(d.Values[0], "used")) {
+				if chosen := slices.Contains(plotIDs[:5], d.ID); chosen != (len(d.Values) > 0 &&
+					strings.HasPrefix(d.Values[0], "used")) {
 					t.Errorf("%s, %s: marks %q", at, d.ID, d.Values)
 				}
 			}
@@ -128,7 +129,8 @@ func lookAtOdd(t *testing.T, p *browser.Page, urls map[string]string) {
 			checkDrawn(t, name, d)
 		}
 		picture(p, "report-"+name)
-		if wide := browser.Eval[int](p, "document.querySelectorAll('details').forEach(d => d.open = true), document.documentElement.scrollWidth"); wide > 360 {
+		if wide := browser.Eval[int](p,
+			"document.querySelectorAll('details').forEach(d => d.open = true), document.documentElement.scrollWidth"); wide > 360 {
 			t.Errorf("%s: %d wide", name, wide)
 		}
 	}

@@ -54,13 +54,16 @@ func delayRow(f Figures) []string {
 var (
 	delayedMails = measure{
 		"delayed", "Mails delayed", "mails delayed (%)",
-		func(f Figures) float64 { return 100 * f.DelayedShare }, func(v float64) string { return share(v / 100) }, delayHead, delayRow,
+		func(f Figures) float64 { return 100 * f.DelayedShare }, func(v float64) string { return share(v / 100) },
+		delayHead, delayRow,
 	}
 	falseStops = measure{
 		"stops", "False alarms", "stops per 100 users and month",
-		func(f Figures) float64 { return 100 * f.StopsMonthly }, decimal, []string{"stops", "users stopped", "per 100 users and month", "95%"},
+		func(f Figures) float64 { return 100 * f.StopsMonthly }, decimal,
+		[]string{"stops", "users stopped", "per 100 users and month", "95%"},
 		func(f Figures) []string {
-			return []string{count(f.Stops), count(f.StoppedUsers), decimal(100 * f.StopsMonthly), f.StopsRange.times(100).text(decimal)}
+			return []string{count(f.Stops), count(f.StoppedUsers), decimal(100 * f.StopsMonthly),
+				f.StopsRange.times(100).text(decimal)}
 		},
 	}
 )
@@ -109,7 +112,8 @@ func meanDelay(w Sweep) measure {
 		name, size = "minutes", 60
 	}
 	return measure{"delay", "Mean delay of those who wait", "mean delay (" + name + ")",
-		func(f Figures) float64 { return f.MeanDelay / size }, func(v float64) string { return span(v * size) }, delayHead, delayRow}
+		func(f Figures) float64 { return f.MeanDelay / size }, func(v float64) string { return span(v * size) },
+		delayHead, delayRow}
 }
 
 // sweep draws what a parameter does.
@@ -124,9 +128,11 @@ func (s *Study) sweep(w Sweep, m measure, by string) *plot {
 		Data: table{Head: append([]string{w.Parameter}, m.head...)},
 	}
 	var line series
-	for _, at := range slices.SortedFunc(slices.Values(w.Points), func(a, b SweepPoint) int { return cmp.Compare(a.X, b.X) }) {
+	for _, at := range slices.SortedFunc(slices.Values(w.Points),
+		func(a, b SweepPoint) int { return cmp.Compare(a.X, b.X) }) {
 		v := m.of(at.Figures)
-		line.Points = append(line.Points, point{x: at.X, y: v, name: at.Value, Text: w.Parameter + " " + at.Value + ": " + m.text(v)})
+		line.Points = append(line.Points,
+			point{x: at.X, y: v, name: at.Value, Text: w.Parameter + " " + at.Value + ": " + m.text(v)})
 		p.Data.Rows = append(p.Data.Rows, append([]string{at.Value}, m.row(at.Figures)...))
 	}
 	line.Area = true
@@ -187,7 +193,8 @@ func saysSweep(p *plot, m measure) string {
 func (s *Study) delays() *plot {
 	p := &plot{
 		ID: "delays", Title: "How long they wait",
-		X: axis{Title: "delay, on a logarithmic scale (s, m, h or d)", log: true}, Y: axis{Title: "recipients who waited no longer (%)"},
+		X:    axis{Title: "delay, on a logarithmic scale (s, m, h or d)", log: true},
+		Y:    axis{Title: "recipients who waited no longer (%)"},
 		Data: table{Head: []string{"share of those who waited", "waited up to"}},
 	}
 	line := series{Steps: true, Area: true}
@@ -195,7 +202,8 @@ func (s *Study) delays() *plot {
 	for _, d := range s.Delays {
 		at := max(d.Seconds, 1)
 		if finite(at) && d.Share > 0 && d.Share <= 1 {
-			line.Points = append(line.Points, point{x: at, y: 100 * d.Share, Text: share(d.Share) + " within " + span(at)})
+			line.Points = append(line.Points,
+				point{x: at, y: 100 * d.Share, Text: share(d.Share) + " within " + span(at)})
 			last = max(last, at)
 		}
 	}
@@ -217,14 +225,16 @@ func (s *Study) delays() *plot {
 	}
 	released := ""
 	if n := s.Waited - s.Left; n > 0 {
-		released = fmt.Sprintf(" Of the %s who waited, the other %s were released when their user was stopped, and are not in the picture.",
+		released = fmt.Sprintf(" Of the %s who waited, the other %s were released when their user was stopped, and "+
+			"are not in the picture.",
 			plural(s.Waited, "recipient"), count(n))
 	}
 	if bound, within := s.mostWithin(); within > 0 {
 		p.Says = fmt.Sprintf("Of %s who left by the clock, %s waited %s or less; the longest wait was %s.%s",
 			plural(s.Left, "recipient"), share(within), span(bound), span(s.MaxDelay), released)
 	} else {
-		p.Says = fmt.Sprintf("%s left by the clock, after %s at most.%s", plural(s.Left, "recipient"), span(s.MaxDelay), released)
+		p.Says = fmt.Sprintf("%s left by the clock, after %s at most.%s", plural(s.Left, "recipient"), span(s.MaxDelay),
+			released)
 	}
 	return p.draw()
 }
@@ -246,7 +256,8 @@ func timeTicks(a axis) []tick {
 	return all
 }
 
-// mostWithin returns a delay that most of those delayed stayed below, and how many of them did; 0 where nobody can tell.
+// mostWithin returns a delay that most of those delayed stayed below, and how many of them did; 0 where nobody can
+// tell.
 func (s *Study) mostWithin() (bound, within float64) {
 	for _, bound := range []float64{60, 120, 300, 600, 1200, 1800, 3600, 2 * 3600, 6 * 3600, 12 * 3600, 24 * 3600} {
 		for _, d := range s.Delays {
@@ -267,7 +278,8 @@ const (
 	partLong = 24 * 60 / dayParts
 )
 
-// queue draws how many wait over the day: the most on any day, and the mean, which is so much less that it has a picture of its own.
+// queue draws how many wait over the day: the most on any day, and the mean, which is so much less that it has a
+// picture of its own.
 func (s *Study) queue() []*plot {
 	var sum, n, most [dayParts]float64
 	for _, q := range s.Queue {
@@ -281,7 +293,8 @@ func (s *Study) queue() []*plot {
 	}
 	day := func(id, title, unit string, of [dayParts]float64, says string) *plot {
 		p := &plot{
-			ID: id, Title: title, X: axis{Title: "time of day (hours)", hi: dayParts}, Y: axis{Title: unit}, Data: table{Head: []string{"from", unit}},
+			ID: id, Title: title, X: axis{Title: "time of day (hours)", hi: dayParts}, Y: axis{Title: unit},
+			Data: table{Head: []string{"from", unit}},
 		}
 		if s.Log.Relative {
 			p.X.Title = "time of day (hours, from the log's start)"
@@ -305,7 +318,8 @@ func (s *Study) queue() []*plot {
 		if of[top] > 0 {
 			p.Says = fmt.Sprintf(says, decimal(of[top]), halfHour(top))
 			if s.QueueEvery > 1 {
-				p.Says += fmt.Sprintf(" So much happens in this log that it was looked at every %s only.", span(float64(s.QueueEvery)))
+				p.Says += fmt.Sprintf(" So much happens in this log that it was looked at every %s only.",
+					span(float64(s.QueueEvery)))
 			}
 		}
 		return p.draw()

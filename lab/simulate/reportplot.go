@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A plot is one picture of the report. Where things stand in it is written in percent of its width and height, so that the browser
-// stretches it to the room that there is, while what is written keeps its size.
+// A plot is one picture of the report. Where things stand in it is written in percent of its width and height, so that
+// the browser stretches it to the room that there is, while what is written keeps its size.
 type plot struct {
 	ID     string
 	Title  string
@@ -19,7 +19,8 @@ type plot struct {
 	Data   table
 }
 
-// An axis of a plot. With ticks of its own it is given, otherwise it becomes as long as the data and is divided at round numbers.
+// An axis of a plot. With ticks of its own it is given, otherwise it becomes as long as the data and is divided at
+// round numbers.
 type axis struct {
 	Title  string // with the unit
 	Ticks  []tick
@@ -96,7 +97,8 @@ func (p *plot) draw() *plot {
 	for i := range p.Series {
 		s := &p.Series[i]
 		s.N = i + 1
-		s.Points = slices.DeleteFunc(s.Points, func(q point) bool { return !finite(q.x) || !finite(q.y) || p.X.log && q.x <= 0 })
+		s.Points = slices.DeleteFunc(s.Points,
+			func(q point) bool { return !finite(q.x) || !finite(q.y) || p.X.log && q.x <= 0 })
 	}
 	if p.Empty() {
 		return p

@@ -17,12 +17,14 @@ func (r *ReachStudy) figures() []*plot {
 
 func (r *ReachStudy) perUser() *plot {
 	p := &plot{
-		ID: "reach", Title: "Different recipients per user", X: axis{Title: "users, the one with the most first (rank)", whole: true},
+		ID: "reach", Title: "Different recipients per user",
+		X:    axis{Title: "users, the one with the most first (rank)", whole: true},
 		Y:    axis{Title: "different recipients", whole: true},
 		Data: table{Head: []string{"user", "mails", "different people", "new in an hour", "in a day", "flags", "held"}},
 	}
 	calm, flagged := series{Name: "never flagged", Bars: true}, series{Name: "flagged", Bars: true}
-	users := slices.SortedStableFunc(slices.Values(r.Users), func(a, b ReachUser) int { return cmp.Compare(b.Recipients, a.Recipients) })
+	users := slices.SortedStableFunc(slices.Values(r.Users),
+		func(a, b ReachUser) int { return cmp.Compare(b.Recipients, a.Recipients) })
 	for i, u := range users {
 		q := point{x: float64(i + 1), y: u.Recipients, Text: short(u.User) + ": " + whole(u.Recipients)}
 		if u.Flags > 0 {
@@ -31,14 +33,17 @@ func (r *ReachStudy) perUser() *plot {
 			calm.Points = append(calm.Points, q)
 		}
 		p.Data.Rows = append(p.Data.Rows,
-			[]string{u.User, count(u.Mails), whole(u.Recipients), whole(u.MostHour), whole(u.MostDay), count(u.Flags), count(u.Held)})
+			[]string{u.User, count(u.Mails), whole(u.Recipients), whole(u.MostHour), whole(u.MostDay), count(u.Flags),
+				count(u.Held)})
 	}
 	p.Series = []series{calm, flagged}
 	if len(users) > 0 {
 		p.X.lo, p.X.hi = 0.5, float64(len(users))+0.5
 		p.X.Ticks = rankTicks(len(users))
-		p.Says = fmt.Sprintf("Of the %s shown, %s wrote to the most different people, %s; half of them wrote to %s or fewer.",
-			plural(len(users), "user"), short(users[0].User), whole(users[0].Recipients), whole(users[len(users)/2].Recipients))
+		p.Says = fmt.Sprintf("Of the %s shown, %s wrote to the most different people, %s; half of them wrote to %s "+
+			"or fewer.",
+			plural(len(users), "user"), short(users[0].User), whole(users[0].Recipients),
+			whole(users[len(users)/2].Recipients))
 	}
 	return p.draw()
 }

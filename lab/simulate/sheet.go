@@ -15,8 +15,8 @@ var sheetHTML string
 
 var sheetPage = template.Must(template.Must(reportPage.Clone()).New("sheet").Parse(sheetHTML))
 
-// A sheet is a report with the parts that every study has: what was found in a sentence, key figures, pictures with their data, and how to
-// read them. Like that of a mail log it is one page of HTML that needs nothing else.
+// A sheet is a report with the parts that every study has: what was found in a sentence, key figures, pictures with
+// their data, and how to read them. Like that of a mail log it is one page of HTML that needs nothing else.
 type sheet struct {
 	Command  string // that wrote it
 	Title    string
@@ -64,7 +64,8 @@ func (r ReachReport) WriteReport(w io.Writer) error {
 	}
 	s := sheet{
 		Command: "simulate reach", Title: "Who would have been flagged in this mail",
-		About:   []string{fmt.Sprintf("%s of a log, %s, %s", r.Log.span(), plural(r.Log.Users, "user"), plural(r.Log.Mails, "mail")), r.Rule},
+		About: []string{fmt.Sprintf("%s of a log, %s, %s", r.Log.span(), plural(r.Log.Users, "user"),
+			plural(r.Log.Mails, "mail")), r.Rule},
 		Verdict: []string{verdict},
 		Tiles: []tile{
 			{count(r.Flags), "flags", perMonth(r.FlagsMonthly, r.FlagsRange)},
@@ -73,11 +74,14 @@ func (r ReachReport) WriteReport(w io.Writer) error {
 		},
 		Sections: []section{
 			{ID: "people", Title: "Whom they write to", Note: "different people of each user", Plots: r.figures()},
-			{ID: "thresholds", Title: "Other thresholds", Note: "the same log", Text: []string{InSample}, Table: r.thresholds()},
+			{ID: "thresholds", Title: "Other thresholds", Note: "the same log", Text: []string{InSample},
+				Table: r.thresholds()},
 		},
 		Readings: []string{
-			"Nothing is modelled. Every mail of the log went through the throttle that would run, at the time it was sent.",
-			"A user is flagged who writes to too many people within an hour, a day or a week to whom they never wrote before. Every flag is counted as " +
+			"Nothing is modelled. Every mail of the log went through the throttle that would run, at the time it was " +
+				"sent.",
+			"A user is flagged who writes to too many people within an hour, a day or a week to whom they never " +
+				"wrote before. Every flag is counted as " +
 				"a false alarm: if an account of the log was misused, it is among those with flags.",
 			ReachReading, IntervalReading, "A month has 30 days.",
 		},
@@ -154,17 +158,21 @@ type VirusTried struct {
 // WriteReport writes it as one page of HTML that needs nothing else.
 func (r VirusReport) WriteReport(w io.Writer) error {
 	s := sheet{
-		Command: "simulate virus", Title: "What becomes of a virus under this throttle", About: []string{r.Rule, r.Whom},
+		Command: "simulate virus", Title: "What becomes of a virus under this throttle",
+		About: []string{r.Rule, r.Whom},
 		Readings: []string{
 			"Recipients are counted until the user is stopped, or a day is over.",
-			"It matters in which phase of the user’s clock a virus begins, and whether a mail of the user has just spent their credit: all are tried, and " +
+			"It matters in which phase of the user’s clock a virus begins, and whether a mail of the user has just " +
+				"spent their credit: all are tried, and " +
 				"the best and the worst are shown.",
-			"The account has been quiet before. Passed and held together are those whom the virus wrote to until it was stopped; those held when it " +
+			"The account has been quiet before. Passed and held together are those whom the virus wrote to until it " +
+				"was stopped; those held when it " +
 				"is stopped are never sent.",
 		},
 	}
 	worst := VirusTried{}
-	grid := table{Head: []string{"mails a minute", "passed, at best", "at worst", "held", "stopped after, at best", "at worst"}}
+	grid := table{Head: []string{"mails a minute", "passed, at best", "at worst", "held", "stopped after, at best",
+		"at worst"}}
 	for i, v := range r.Viruses {
 		if i == 0 || v.Worst.Passed > worst.Worst.Passed {
 			worst = v
@@ -175,22 +183,27 @@ func (r VirusReport) WriteReport(w io.Writer) error {
 		})
 	}
 	if len(r.Viruses) > 0 {
-		s.Verdict = []string{fmt.Sprintf("With %s mails a minute, a virus would reach %s at worst, and be stopped after %s.",
+		s.Verdict = []string{fmt.Sprintf("With %s mails a minute, a virus would reach %s at worst, and be stopped "+
+			"after %s.",
 			decimal(worst.Rate), plural(worst.Worst.Passed, "recipient"), stoppedText(worst.Worst.StoppedAfter))}
 		if worst.Worst.StoppedAfter < 0 {
-			s.Verdict = []string{fmt.Sprintf("A virus that sends %s mails a minute would never be stopped, and reach %s in the time that was looked at.",
+			s.Verdict = []string{fmt.Sprintf("A virus that sends %s mails a minute would never be stopped, and reach "+
+				"%s in the time that was looked at.",
 				decimal(worst.Rate), plural(worst.Worst.Passed, "recipient"))}
 		}
 		s.Tiles = []tile{
 			{count(worst.Worst.Passed), "recipients reached at worst", "at " + decimal(worst.Rate) + " mails a minute"},
 			{stoppedText(worst.Worst.StoppedAfter), "stopped after", "at the same rate"},
 		}
-		s.Sections = append(s.Sections, section{ID: "viruses", Title: "By how fast it sends", Plots: r.figures(), Table: grid})
+		s.Sections = append(s.Sections, section{ID: "viruses", Title: "By how fast it sends", Plots: r.figures(),
+			Table: grid})
 	}
 	if len(r.Table) > 0 {
 		s.Sections = append(s.Sections, section{
-			ID: "document", Title: "The document’s table", Note: "with the document’s parameters", Table: documentTable(r.Table),
-			Text: []string{"The document tried two real viruses and one of its own; in front of the first, a mail of the user had spent their slack."},
+			ID: "document", Title: "The document’s table", Note: "with the document’s parameters",
+			Table: documentTable(r.Table),
+			Text: []string{"The document tried two real viruses and one of its own; in front of the first, a mail " +
+				"of the user had spent their slack."},
 		})
 	}
 	return s.write(w)
@@ -207,15 +220,18 @@ func stoppedText(seconds float64) string {
 func (r VirusReport) figures() []*plot {
 	draw := func(id, title, unit string, whole bool, of func(VirusPoint) (float64, string)) *plot {
 		p := &plot{
-			ID: id, Title: title, X: axis{Title: "mails a minute, on a logarithmic scale", log: true}, Y: axis{Title: unit, whole: whole},
+			ID: id, Title: title, X: axis{Title: "mails a minute, on a logarithmic scale", log: true},
+			Y:    axis{Title: unit, whole: whole},
 			Data: table{Head: []string{"mails a minute", "at best", "at worst"}},
 		}
 		best, worst := series{Name: "begun at the best moment"}, series{Name: "begun at the worst moment"}
 		for _, v := range r.Viruses {
 			b, bestText := of(v.Best)
 			x, worstText := of(v.Worst)
-			best.Points = append(best.Points, point{x: v.Rate, y: b, Text: decimal(v.Rate) + " a minute, at best: " + bestText})
-			worst.Points = append(worst.Points, point{x: v.Rate, y: x, Text: decimal(v.Rate) + " a minute, at worst: " + worstText})
+			best.Points = append(best.Points,
+				point{x: v.Rate, y: b, Text: decimal(v.Rate) + " a minute, at best: " + bestText})
+			worst.Points = append(worst.Points,
+				point{x: v.Rate, y: x, Text: decimal(v.Rate) + " a minute, at worst: " + worstText})
 			p.Data.Rows = append(p.Data.Rows, []string{decimal(v.Rate), bestText, worstText})
 		}
 		for _, points := range [][]point{best.Points, worst.Points} {
@@ -224,23 +240,27 @@ func (r VirusReport) figures() []*plot {
 		p.Series = []series{best, worst}
 		return p.draw()
 	}
-	passed := draw("passed", "How many it reaches", "recipients passed", true, func(v VirusPoint) (float64, string) { return float64(v.Passed), count(v.Passed) })
-	stopped := draw("stopped", "When it is stopped", "minutes until it is stopped", false, func(v VirusPoint) (float64, string) {
-		if v.StoppedAfter < 0 {
-			return math.NaN(), "never"
-		}
-		return v.StoppedAfter / 60, span(v.StoppedAfter)
-	})
+	passed := draw("passed", "How many it reaches", "recipients passed", true,
+		func(v VirusPoint) (float64, string) { return float64(v.Passed), count(v.Passed) })
+	stopped := draw("stopped", "When it is stopped", "minutes until it is stopped", false,
+		func(v VirusPoint) (float64, string) {
+			if v.StoppedAfter < 0 {
+				return math.NaN(), "never"
+			}
+			return v.StoppedAfter / 60, span(v.StoppedAfter)
+		})
 	passed.Says = "How many recipients a virus reaches until it is stopped, by how many mails it sends in a minute."
 	stopped.Says = "How long it takes until it is stopped. Where it never is, there is no point."
 	return []*plot{passed, stopped}
 }
 
 func documentTable(rows []VirusRow) table {
-	t := table{Head: []string{"mails a minute", "virus", "passed: document", "reference", "weir", "stopped: document", "reference", "weir"}}
+	t := table{Head: []string{"mails a minute", "virus", "passed: document", "reference", "weir", "stopped: document",
+		"reference", "weir"}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []string{
-			decimal(r.Rate), r.What, count(r.DocumentPassed), between(count(r.ReferencePassed[0]), count(r.ReferencePassed[1])),
+			decimal(r.Rate), r.What, count(r.DocumentPassed),
+			between(count(r.ReferencePassed[0]), count(r.ReferencePassed[1])),
 			between(count(r.Ours.Best.Passed), count(r.Ours.Worst.Passed)), span(r.DocumentStopped),
 			between(span(r.ReferenceStopped[0]), span(r.ReferenceStopped[1])),
 			between(stoppedText(r.Ours.Best.StoppedAfter), stoppedText(r.Ours.Worst.StoppedAfter)),

@@ -17,27 +17,31 @@ import (
 func sheets(t *testing.T) map[string]string {
 	t.Helper()
 	of := sample()
-	study, err := Flood(FloodOptions{People: 20, Flood: 300, Concurrent: 5, Service: 100 * time.Millisecond, For: 30 * time.Second, Seed: 1, Sources: 1000, Phones: 0.5, Without: 0.05, Hashes: 8e6})
+	study, err := Flood(FloodOptions{People: 20, Flood: 300, Concurrent: 5, Service: 100 * time.Millisecond,
+		For: 30 * time.Second, Seed: 1, Sources: 1000, Phones: 0.5, Without: 0.05, Hashes: 8e6})
 	if err != nil {
 		t.Fatal(err)
 	}
-	virus := VirusReport{Rule: "Rate 1/m.", Whom: "Each mail goes to somebody new.", Table: VirusTable(DocumentParams())}
+	virus := VirusReport{Rule: "Rate 1/m.", Whom: "Each mail goes to somebody new.",
+		Table: VirusTable(DocumentParams())}
 	for _, r := range virus.Table {
 		virus.Viruses = append(virus.Viruses, VirusTried{r.Rate, r.Given})
 	}
 	stolen := *of.Reach
-	stolen.Stolen = append([]Stolen{{User: hostile, PerHour: math.NaN(), FoundAfter: -1, Problem: hostile}}, stolen.Stolen...)
+	stolen.Stolen = append([]Stolen{{User: hostile, PerHour: math.NaN(), FoundAfter: -1, Problem: hostile}},
+		stolen.Stolen...)
 	stolen.FlagsMonthly, stolen.FlagsRange = math.Inf(1), Interval{math.NaN(), math.Inf(1)}
 	pages := map[string]string{}
 	for name, write := range map[string]func(io.Writer) error{
-		"reach":       ReachReport{of.Reach, of.Log, "Threshold dynamic."}.WriteReport,
-		"virus":       virus.WriteReport,
-		"flood":       func(w io.Writer) error { return study.WriteReport(w, FloodOptions{Flood: 300}) },
-		"odd-reach":   ReachReport{&stolen, of.Log, hostile}.WriteReport,
-		"no-reach":    ReachReport{&ReachStudy{}, LogInfo{}, ""}.WriteReport,
-		"no-virus":    VirusReport{}.WriteReport,
-		"lives-virus": VirusReport{Viruses: []VirusTried{{1, VirusRange{VirusPoint{Passed: 1 << 40, StoppedAfter: -1}, VirusPoint{StoppedAfter: -1}}}}}.WriteReport,
-		"no-flood":    func(w io.Writer) error { return (&FloodStudy{}).WriteReport(w, FloodOptions{}) },
+		"reach":     ReachReport{of.Reach, of.Log, "Threshold dynamic."}.WriteReport,
+		"virus":     virus.WriteReport,
+		"flood":     func(w io.Writer) error { return study.WriteReport(w, FloodOptions{Flood: 300}) },
+		"odd-reach": ReachReport{&stolen, of.Log, hostile}.WriteReport,
+		"no-reach":  ReachReport{&ReachStudy{}, LogInfo{}, ""}.WriteReport,
+		"no-virus":  VirusReport{}.WriteReport,
+		"lives-virus": VirusReport{Viruses: []VirusTried{{1,
+			VirusRange{VirusPoint{Passed: 1 << 40, StoppedAfter: -1}, VirusPoint{StoppedAfter: -1}}}}}.WriteReport,
+		"no-flood": func(w io.Writer) error { return (&FloodStudy{}).WriteReport(w, FloodOptions{}) },
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {
@@ -52,10 +56,13 @@ func TestSheets(t *testing.T) {
 	t.Parallel()
 	pages := sheets(t)
 	for name, wants := range map[string][]string{
-		"reach": {"17 of 672 users would have been flagged for writing to too many new people, 21 times in all.", "95%: 0.384 to 0.948", "2.53% of 672 (95%: 1.59% to 4.01%)",
+		"reach": {"17 of 672 users would have been flagged for writing to too many new people, 21 times in all.",
+			"95%: 0.384 to 0.948", "2.53% of 672 (95%: 1.59% to 4.01%)",
 			"32 new recipients", InSample, "exact Poisson", "Recipients are those of the log", "150 days of a log"},
-		"virus": {"Lovgate.A", "never sent", `<figure id="stopped"`, "a virus would reach", "Each mail goes to somebody new."},
-		"flood": {`<figure id="price"`, "open at the end", "people on phones", "flood that pays", "served without weir", "(95%: "},
+		"virus": {"Lovgate.A", "never sent", `<figure id="stopped"`, "a virus would reach",
+			"Each mail goes to somebody new."},
+		"flood": {`<figure id="price"`, "open at the end", "people on phones", "flood that pays", "served without weir",
+			"(95%: "},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(pages[name], want) {
@@ -79,7 +86,8 @@ func TestSheets(t *testing.T) {
 func TestFloodCrowdsAddUp(t *testing.T) {
 	t.Parallel()
 	s, err := Flood(FloodOptions{
-		People: 20, Flood: 300, Hashes: 8e6, Concurrent: 5, Service: 100 * time.Millisecond, For: 30 * time.Second, Until: 30 * time.Second, From: 10 * time.Second, Seed: 3, Sources: 1000,
+		People: 20, Flood: 300, Hashes: 8e6, Concurrent: 5, Service: 100 * time.Millisecond, For: 30 * time.Second,
+		Until: 30 * time.Second, From: 10 * time.Second, Seed: 3, Sources: 1000,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +136,8 @@ func TestSheetsInBrowser(t *testing.T) {
 				for _, fault := range p.Faults() {
 					t.Errorf("%s: %s", at, fault)
 				}
-				if name == "flood" && i == 0 && scheme == "light" { // it takes a while, and all are made of the same parts
+				// it takes a while, and all are made of the same parts
+				if name == "flood" && i == 0 && scheme == "light" {
 					for _, found := range p.Axe() {
 						t.Errorf("%s: %s", at, found)
 					}

@@ -21,7 +21,8 @@ type Study struct {
 	Worst  []UserStudy  `json:"worst"` // the users who would notice most, at most MaxWorst
 	Sweeps []Sweep      `json:"sweeps,omitempty"`
 	Queue  []QueuePoint `json:"queue"` // the length of the queue over the day, of all users together
-	// How many seconds of the log are one moment of the queue: 1, or more where too much happens to tell all of them apart.
+	// How many seconds of the log are one moment of the queue: 1, or more where too much happens to tell all of them
+	// apart.
 	QueueEvery int         `json:"queue_every_s"`
 	Reach      *ReachStudy `json:"reach,omitempty"`
 	Advice     *Advice     `json:"advice,omitempty"`
@@ -31,18 +32,20 @@ type Study struct {
 
 // Figures are what a throttle would have done to a whole log.
 type Figures struct {
-	Mails        int      `json:"mails"`
-	Delayed      int      `json:"delayed"` // mails with at least one recipient who had to wait
-	DelayedShare float64  `json:"delayed_share"`
-	Stops        int      `json:"stops"`
-	MeanDelay    float64  `json:"mean_delay_s"` // of a delayed recipient who left the queue by the clock
-	Users        int      `json:"users"`
-	Recipients   int      `json:"recipients"` // of all mails
-	Waited       int      `json:"waited"`     // recipients who had to wait
-	Left         int      `json:"left"`       // those of them who left by the clock; the others were released when their user was stopped
-	MedianDelay  float64  `json:"median_delay_s"`
-	MaxDelay     float64  `json:"max_delay_s"`
-	MostWaiting  int      `json:"most_waiting"`        // at once, of all users; roughly where very much happens, of what is swept above all
+	Mails        int     `json:"mails"`
+	Delayed      int     `json:"delayed"` // mails with at least one recipient who had to wait
+	DelayedShare float64 `json:"delayed_share"`
+	Stops        int     `json:"stops"`
+	MeanDelay    float64 `json:"mean_delay_s"` // of a delayed recipient who left the queue by the clock
+	Users        int     `json:"users"`
+	Recipients   int     `json:"recipients"` // of all mails
+	Waited       int     `json:"waited"`     // recipients who had to wait
+	// those of them who left by the clock; the others were released when their user was stopped
+	Left        int     `json:"left"`
+	MedianDelay float64 `json:"median_delay_s"`
+	MaxDelay    float64 `json:"max_delay_s"`
+	// at once, of all users; roughly where very much happens, of what is swept above all
+	MostWaiting  int      `json:"most_waiting"`
 	StoppedUsers int      `json:"stopped_users"`       // at least once
 	DelayedUsers int      `json:"delayed_users"`       // at least once
 	StopsMonthly float64  `json:"stops_user_month"`    // for each user, in 30 days
@@ -119,30 +122,35 @@ type DelayPoint struct {
 }
 
 // InSample says what figures are worth that were found on the log that they are chosen by.
-const InSample = "In-sample: the values were tried on the same log, which they fit better than the next one. Run what you choose in shadow first."
+const InSample = "In-sample: the values were tried on the same log, which they fit better than the next one. Run " +
+	"what you choose in shadow first."
 
 // IntervalReading says what the intervals beside rates are.
-const IntervalReading = "95% intervals are Wilson's for shares of users, and exact Poisson intervals for stops and flags. They take events for " +
+const IntervalReading = "95% intervals are Wilson's for shares of users, and exact Poisson intervals for stops and " +
+	"flags. They take events for " +
 	"independent: where one user has many of them, less is certain."
 
 // ReachStudy is what a reach throttle would have done to the log.
 type ReachStudy struct {
-	Flags        int          `json:"flags"`
-	FlaggedUsers int          `json:"flagged_users"`
-	FlagsMonthly float64      `json:"flags_100_users_month"`    // for 100 users, in 30 days
-	FlagsRange   Interval     `json:"flags_100_users_month_95"` // exact Poisson
-	Held         int          `json:"held"`                     // recipients, if over: hold-new or known-only
-	Users        []ReachUser  `json:"users"`                    // those with the most recipients or flags, at most MaxWorst
-	Thresholds   []Threshold  `json:"thresholds"`               // the same log under other thresholds
-	Stolen       []Stolen     `json:"stolen,omitempty"`
-	Growth       []ReachCurve `json:"growth"` // of the users with the most recipients, for plots
+	Flags        int      `json:"flags"`
+	FlaggedUsers int      `json:"flagged_users"`
+	FlagsMonthly float64  `json:"flags_100_users_month"`    // for 100 users, in 30 days
+	FlagsRange   Interval `json:"flags_100_users_month_95"` // exact Poisson
+	Held         int      `json:"held"`                     // recipients, if over: hold-new or known-only
+	// those with the most recipients or flags, at most MaxWorst
+	Users      []ReachUser  `json:"users"`
+	Thresholds []Threshold  `json:"thresholds"` // the same log under other thresholds
+	Stolen     []Stolen     `json:"stolen,omitempty"`
+	Growth     []ReachCurve `json:"growth"` // of the users with the most recipients, for plots
 }
 
 // ReachReading says how the figures of users belong together.
-const ReachReading = "Recipients are those of the log, whether they would have been held or not: who is new within an hour is also new within " +
+const ReachReading = "Recipients are those of the log, whether they would have been held or not: who is new within " +
+	"an hour is also new within " +
 	"the day. Whoever is held counts as held in every mail. Large counts are estimates, by default to 1.3%."
 
-// ReachUser is how many different people a user wrote to, as the log has it: those whom reach would have held are among them.
+// ReachUser is how many different people a user wrote to, as the log has it: those whom reach would have held are among
+// them.
 type ReachUser struct {
 	User       string  `json:"user"`
 	Mails      int     `json:"mails"`
@@ -166,7 +174,8 @@ type Threshold struct {
 	Flags        int      `json:"flags"`
 	FlagsMonthly float64  `json:"flags_100_users_month"`
 	FlagsRange   Interval `json:"flags_100_users_month_95"` // exact Poisson
-	FoundAfter   []int    `json:"found_after,omitempty"`    // new recipients, for each stolen account; -1: never; 0: flagged already
+	// new recipients, for each stolen account; -1: never; 0: flagged already
+	FoundAfter []int `json:"found_after,omitempty"`
 }
 
 // Stolen is an account that was made to write to new people from a time on, to see when it is found.
@@ -178,7 +187,8 @@ type Stolen struct {
 	Problem    string  `json:"problem,omitempty"` // why it says nothing: nothing to steal, or flagged already
 }
 
-// Advice is which parameters keep the share of delayed mails under what was asked for, and what a virus would still get through with them.
+// Advice is which parameters keep the share of delayed mails under what was asked for, and what a virus would still get
+// through with them.
 type Advice struct {
 	Share   float64      `json:"share"` // at most so many mails delayed
 	Params  ParamsInfo   `json:"params"`

@@ -87,8 +87,8 @@ func (v SweepValue) x() float64 {
 	return float64(v.Count)
 }
 
-// ParseSweep reads a sweep as it is written in a command: working_set=0..10, max_mslack=0..30/5 (each fifth), stop=5,10,20,
-// rate=1/5m,30/h,1/m..5/m. Mistakes are weir.FieldErrors.
+// ParseSweep reads a sweep as it is written in a command: working_set=0..10, max_mslack=0..30/5 (each fifth),
+// stop=5,10,20, rate=1/5m,30/h,1/m..5/m. Mistakes are weir.FieldErrors.
 func ParseSweep(text string) (SweepSpec, error) {
 	name, list, found := strings.Cut(text, "=")
 	name = strings.TrimSpace(name)
@@ -122,7 +122,8 @@ func unknownParameter(name string) error {
 }
 
 func tooManyValues(name string) error {
-	return &weir.FieldError{Path: name, Msg: "too many values", Hint: fmt.Sprintf("at most %d; 0..100/10 takes each tenth", MaxSweepValues)}
+	return &weir.FieldError{Path: name, Msg: "too many values",
+		Hint: fmt.Sprintf("at most %d; 0..100/10 takes each tenth", MaxSweepValues)}
 }
 
 // Validate returns every mistake in a sweep, as joined weir.FieldErrors.
@@ -159,9 +160,11 @@ func (s sweepable) check(v SweepValue) error {
 	case s.rate && v.Every < outbreak.MinPeriod:
 		return &weir.FieldError{Msg: fmt.Sprintf("%s is too fast", v.Text), Hint: "1000/s is the most"}
 	case s.rate && v.Every > outbreak.MaxPeriod:
-		return &weir.FieldError{Msg: fmt.Sprintf("%s is too slow", v.Text), Hint: fmt.Sprintf("1/%s is the least", weir.Duration(outbreak.MaxPeriod))}
+		return &weir.FieldError{Msg: fmt.Sprintf("%s is too slow", v.Text),
+			Hint: fmt.Sprintf("1/%s is the least", weir.Duration(outbreak.MaxPeriod))}
 	case !s.rate && (v.Count < s.least || v.Count > s.most):
-		return &weir.FieldError{Msg: fmt.Sprintf("%d is out of bounds", v.Count), Hint: fmt.Sprintf("between %d and %d", s.least, s.most)}
+		return &weir.FieldError{Msg: fmt.Sprintf("%d is out of bounds", v.Count),
+			Hint: fmt.Sprintf("between %d and %d", s.least, s.most)}
 	}
 	return nil
 }
@@ -218,7 +221,8 @@ func (s sweepable) countRange(from, to string) (values []SweepValue, err error) 
 		}
 	}
 	if last < first {
-		return nil, &weir.FieldError{Msg: fmt.Sprintf("%d..%d goes down", first, last), Hint: fmt.Sprintf("write %d..%d", last, first)}
+		return nil, &weir.FieldError{Msg: fmt.Sprintf("%d..%d goes down", first, last),
+			Hint: fmt.Sprintf("write %d..%d", last, first)}
 	}
 	// One more than may be is enough to see that they are too many.
 	for n := first; n <= last && len(values) <= MaxSweepValues; n += step {
@@ -239,7 +243,8 @@ func rateRange(from, to string) (values []SweepValue, err error) {
 	}
 	if first.Per != last.Per || last.Count < first.Count {
 		return nil, &weir.FieldError{
-			Msg: fmt.Sprintf("%s..%s is not a range", first, last), Hint: "write 1/m..5/m, or list the rates: 1/5m,1/m,5/m",
+			Msg:  fmt.Sprintf("%s..%s is not a range", first, last),
+			Hint: "write 1/m..5/m, or list the rates: 1/5m,1/m,5/m",
 		}
 	}
 	for n := first.Count; n <= last.Count && len(values) <= MaxSweepValues; n++ {

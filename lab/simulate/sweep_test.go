@@ -16,14 +16,17 @@ func TestParseSweep(t *testing.T) {
 		{" max_mslack = 0..30/5 ", "0 5 10 15 20 25 30"},
 		{"max_mslack=0..29/5,40", "0 5 10 15 20 25 40"},
 		{"stop=5, 10,20", "5 10 20"},
-		{"stop=1..64", "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 " +
-			"44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64"},
+		{"stop=1..64",
+			"1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 " +
+				"38 39 40 41 42 43 " +
+				"44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64"},
 		{"max_slack=7", "7"},
 		{"max_slack=10000", "10000"},
 		{"rate=1/m,2/m,30/h", "1/m 2/m 30/h"},
 		{"rate=1/5m,1/m..3/m", "1/5m 1/m 2/m 3/m"},
 		{"multi_rate=1000/s,1/365d", "1000/s 1/365d"},
-		{"speed=1", `sweep: unknown parameter "speed" (one of working_set, max_slack, max_mslack, rate, multi_rate, stop)`},
+		{"speed=1",
+			`sweep: unknown parameter "speed" (one of working_set, max_slack, max_mslack, rate, multi_rate, stop)`},
 		{"workingset=1", `sweep: unknown parameter "workingset" (did you mean "working_set"?)`},
 		{"", `sweep: unknown parameter "" (one of working_set, max_slack, max_mslack, rate, multi_rate, stop)`},
 		{"stop", "stop: values are missing (write stop=0..10, or =5,10,20)"},
@@ -79,7 +82,8 @@ func TestSweepValue(t *testing.T) {
 		"max_mslack=9":  "one recipient per 1m, working_set 4, max_slack 1, max_mslack 9, stop 20, recipients 100",
 		"stop=9":        "one recipient per 1m, working_set 4, max_slack 1, max_mslack 15, stop 9, recipients 100",
 		"rate=2/m":      "one recipient per 30s, working_set 4, max_slack 1, max_mslack 15, stop 20, recipients 100",
-		"multi_rate=2/m": "one recipient per 1m, one recipient of several per 30s, working_set 4, max_slack 1, max_mslack 15, stop 20, " +
+		"multi_rate=2/m": "one recipient per 1m, one recipient of several per 30s, working_set 4, max_slack 1, " +
+			"max_mslack 15, stop 20, " +
 			"recipients 100",
 	} {
 		spec, err := ParseSweep(text)
@@ -112,7 +116,8 @@ func TestSweepSpec(t *testing.T) {
 		{SweepSpec{"stop", []SweepValue{{Text: "1", Count: 1}}}, "<nil>"},
 		{SweepSpec{"stop", nil}, "stop: values are missing (write stop=0..10, or =5,10,20)"},
 		{SweepSpec{"stopp", nil}, `sweep: unknown parameter "stopp" (did you mean "stop"?)`},
-		{SweepSpec{"stop", make([]SweepValue, MaxSweepValues+1)}, "stop: too many values (at most 64; 0..100/10 takes each tenth)"},
+		{SweepSpec{"stop", make([]SweepValue, MaxSweepValues+1)},
+			"stop: too many values (at most 64; 0..100/10 takes each tenth)"},
 		{SweepSpec{"rate", []SweepValue{{Text: "no"}}}, "rate: no is too fast (1000/s is the most)"},
 	} {
 		if err := c.s.Validate(); fmt.Sprint(err) != c.want {
@@ -123,7 +128,8 @@ func TestSweepSpec(t *testing.T) {
 
 func FuzzParseSweep(f *testing.F) {
 	for _, text := range []string{
-		"working_set=0..10", "max_mslack=0..30/5", "rate=1/m,2/m,30/h", "multi_rate=1/m..5/m", "stop=5,10,20", "stop=0..9999999999", "rate=0/m", "=,..",
+		"working_set=0..10", "max_mslack=0..30/5", "rate=1/m,2/m,30/h", "multi_rate=1/m..5/m", "stop=5,10,20",
+		"stop=0..9999999999", "rate=0/m", "=,..",
 	} {
 		f.Add(text)
 	}
@@ -140,7 +146,8 @@ func FuzzParseSweep(f *testing.F) {
 		}
 		for _, v := range spec.Values {
 			p := v.with(spec.Parameter, DocumentParams())
-			if p.Every < outbreak.MinPeriod || p.Every > outbreak.MaxPeriod || p.MultiEvery < outbreak.MinPeriod || p.MultiEvery > outbreak.MaxPeriod ||
+			if p.Every < outbreak.MinPeriod || p.Every > outbreak.MaxPeriod || p.MultiEvery < outbreak.MinPeriod ||
+				p.MultiEvery > outbreak.MaxPeriod ||
 				p.Stop < 0 || p.WorkingSet < 0 || p.MaxSlack < 0 || p.MaxMSlack < 0 {
 				t.Errorf("%q: %s", text, p.String())
 			}

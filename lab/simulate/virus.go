@@ -27,7 +27,8 @@ const DefaultVirusRate = 60
 type VirusOptions struct {
 	Rate       float64 // mails a minute. Default 60.
 	Recipients int     // of each mail. Default 1.
-	Known      float64 // the share of recipients to whom the user wrote lately: they are in his working set. Default 0: all are new.
+	// the share of recipients to whom the user wrote lately: they are in his working set. Default 0: all are new.
+	Known float64
 }
 
 // WithDefaults returns the options with everything filled in that was left out.
@@ -45,7 +46,8 @@ func (o VirusOptions) WithDefaults() VirusOptions {
 func (o VirusOptions) Validate() error {
 	var m weir.Mistakes
 	if !(o.Rate == 0 || o.Rate >= 0.01 && o.Rate <= MaxVirusRate) {
-		m.Add("rate", fmt.Sprintf("%v mails a minute are out of bounds", o.Rate), fmt.Sprintf("between 0.01 and %d", MaxVirusRate))
+		m.Add("rate", fmt.Sprintf("%v mails a minute are out of bounds", o.Rate),
+			fmt.Sprintf("between 0.01 and %d", MaxVirusRate))
 	}
 	m.Count("recipients", o.Recipients, MaxVirusRecipients)
 	if !(o.Known >= 0 && o.Known <= 1) {
@@ -60,8 +62,9 @@ type VirusRange struct {
 	Best  VirusPoint `json:"best"`
 }
 
-// Virus lets a virus send the mail of a user who has been quiet, beginning in every phase of his clock, and both with all his credit and
-// with the credit just spent by a mail of his own. It stops looking after a day, 100,000 mails or a million recipients.
+// Virus lets a virus send the mail of a user who has been quiet, beginning in every phase of his clock, and both with
+// all his credit and with the credit just spent by a mail of his own. It stops looking after a day, 100,000 mails or a
+// million recipients.
 func Virus(p outbreak.Params, o VirusOptions) (VirusRange, error) {
 	if err := o.Validate(); err != nil {
 		return VirusRange{}, err
@@ -134,7 +137,8 @@ func newOutbreaker(p outbreak.Params, o VirusOptions) *outbreaker {
 		o.Recipients = min(o.Recipients, p.Recipients) // others are refused, and the gate sees to it
 	}
 	v := &outbreaker{p: p, o: o, gap: time.Duration(float64(time.Minute) / o.Rate)}
-	// All whom he knows, at once: what that takes is more than he has, and forgotten as soon as his own parameters hold.
+	// All whom he knows, at once: what that takes is more than he has, and forgotten as soon as his own parameters
+	// hold.
 	generous := p
 	generous.MaxSlack = outbreak.MaxCredit
 	start := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
@@ -143,7 +147,8 @@ func newOutbreaker(p outbreak.Params, o VirusOptions) *outbreaker {
 		v.known = append(v.known, uint64(n)+1)
 		s.Submit(&generous, start, 1, v.known[n:], nil, nil)
 	}
-	// Long enough for all credit to come back, and a whole number of periods, so that the phase is what it is said to be.
+	// Long enough for all credit to come back, and a whole number of periods, so that the phase is what it is said to
+	// be.
 	const most = 50 * 365 * 24 * time.Hour
 	credit := time.Duration(min(max(p.MaxSlack, p.MaxMSlack, 0), outbreak.MaxCredit) + 2)
 	quiet := most
@@ -195,7 +200,8 @@ func (v *outbreaker) outbreak(phase time.Duration, spent bool) VirusPoint {
 			one.StoppedAfter = math.Round(now.Sub(begin).Seconds()*1000) / 1000
 		}
 		now = now.Add(v.gap)
-		if d.Stopped || now.Sub(begin) > virusDay || v.mails >= virusMails || v.mails*v.o.Recipients >= virusRecipients {
+		if d.Stopped || now.Sub(begin) > virusDay || v.mails >= virusMails ||
+			v.mails*v.o.Recipients >= virusRecipients {
 			break
 		}
 	}
@@ -264,7 +270,8 @@ type VirusRow struct {
 	ReferenceStopped [2]float64 `json:"reference_stopped_s"`
 	Ours             VirusRange `json:"ours"`  // with the document's parameters
 	Given            VirusRange `json:"given"` // with those of the operator
-	Kept             bool       `json:"kept"`  // ours is stopped no later than the reference, and one mail, and no more of it passes
+	// ours is stopped no later than the reference, and one mail, and no more of it passes
+	Kept bool `json:"kept"`
 }
 
 // VirusTable is the document's table, with the document's parameters and with p.

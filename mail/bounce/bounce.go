@@ -1,5 +1,5 @@
-// Package bounce writes delivery status notifications (RFC 3464): what the sender of a mail is told that could not be delivered, is not
-// delivered yet, or went to a server that does not tell.
+// Package bounce writes delivery status notifications (RFC 3464): what the sender of a mail is told that could not be
+// delivered, is not delivered yet, or went to a server that does not tell.
 package bounce
 
 import (
@@ -21,7 +21,8 @@ const (
 // A Kind is what a notification tells.
 type Kind uint8
 
-// A Report is what a notification is about. Nothing in it is trusted: control characters are left out, and what is too long is cut.
+// A Report is what a notification is about. Nothing in it is trusted: control characters are left out, and what is too
+// long is cut.
 type Report struct {
 	Kind       Kind
 	From       string // header From: the mail system
@@ -68,8 +69,9 @@ var (
 	ErrNothing = errors.New("bounce: nothing to tell")
 )
 
-// Write writes the notification as a mail, with CRLF line ends. It needs SMTPUTF8 only where the address in To does (RFC 6533). Else it is in ASCII,
-// and what is not is encoded, so that every server takes it. Bytes over 127 are in it where a mail is returned in full that had them without SMTPUTF8.
+// Write writes the notification as a mail, with CRLF line ends. It needs SMTPUTF8 only where the address in To does
+// (RFC 6533). Else it is in ASCII, and what is not is encoded, so that every server takes it. Bytes over 127 are in it
+// where a mail is returned in full that had them without SMTPUTF8.
 func Write(w io.Writer, r *Report) error { return write(w, r, chance()) }
 
 // write takes the boundary, which nobody can foresee and so put into the original.

@@ -33,10 +33,13 @@ const letter = "Received: from laptop by mail.example.org; Mon, 02 Mar 2026 08:5
 
 func report() *Report {
 	return &Report{
-		Kind: Failure, From: "MAILER-DAEMON@mail.example.org", Host: "mail.example.org", To: "ann@example.org", ID: "0D9S7QK3M0G01",
-		MessageID: "1@mail.example.org", Now: start, Arrived: start.Add(-2 * time.Second), Envelope: "QQ314159", Return: "FULL",
+		Kind: Failure, From: "MAILER-DAEMON@mail.example.org", Host: "mail.example.org", To: "ann@example.org",
+		ID:        "0D9S7QK3M0G01",
+		MessageID: "1@mail.example.org", Now: start, Arrived: start.Add(-2 * time.Second), Envelope: "QQ314159",
+		Return: "FULL",
 		Recipients: []Recipient{
-			{Address: "bob@example.net", Original: "rfc822;bob@example.com", Status: "5.1.1", Code: 550, Text: "User unknown\r\nin virtual mailbox table",
+			{Address: "bob@example.net", Original: "rfc822;bob@example.com", Status: "5.1.1", Code: 550,
+				Text:   "User unknown\r\nin virtual mailbox table",
 				Server: "mx.example.net", Last: start},
 			{Address: "carol@example.net", Status: "4.4.7", Text: "it could not be delivered for 5 days", Last: start},
 		},
@@ -58,8 +61,10 @@ func TestGolden(t *testing.T) {
 		"failed": func(*Report) {},
 		"delayed": func(r *Report) {
 			r.Kind, r.Until, r.Return = Delay, start.Add(4*24*time.Hour), "HDRS"
-			r.Recipients = []Recipient{{Address: "bob@example.net", Status: "4.2.0", Code: 450, Text: "4.2.0 Greylisted, try again " +
-				"later, and read the page at https://mx.example.net/greylisting to see why this is so", Server: "mx.example.net", Last: start}}
+			r.Recipients = []Recipient{{Address: "bob@example.net", Status: "4.2.0", Code: 450,
+				Text: "4.2.0 Greylisted, try again " +
+					"later, and read the page at https://mx.example.net/greylisting to see why this is so",
+				Server: "mx.example.net", Last: start}}
 		},
 		"relayed": func(r *Report) {
 			r.Kind, r.Envelope, r.Return = Relayed, "", ""
@@ -67,7 +72,8 @@ func TestGolden(t *testing.T) {
 		},
 		"utf8": func(r *Report) {
 			r.UTF8, r.To = true, "änn@example.org"
-			r.Recipients = []Recipient{{Address: "bøb@example.net", Original: "utf-8;bøb@example.net", Status: "5.6.7", Code: 553,
+			r.Recipients = []Recipient{{Address: "bøb@example.net", Original: "utf-8;bøb@example.net", Status: "5.6.7",
+				Code: 553,
 				Text: "Adresse nicht erlaubt: bøb", Server: "mx.example.net"}}
 			r.Original = strings.NewReader(strings.Replace(letter, "Ann", "Änn", 1))
 		},
@@ -113,7 +119,8 @@ func parts(t testing.TB, text string) []part {
 		t.Fatalf("%v in\n%s", err, text)
 	}
 	for _, name := range []string{"From", "To"} {
-		if list, err := m.Header.AddressList(name); (err != nil || len(list) != 1) && !strings.Contains(m.Header.Get(name), "[IPv6:") {
+		if list, err := m.Header.AddressList(name); (err != nil || len(list) != 1) &&
+			!strings.Contains(m.Header.Get(name), "[IPv6:") {
 			t.Fatalf("%s: %q: %v", name, m.Header.Get(name), err)
 		}
 	}
@@ -127,7 +134,8 @@ func parts(t testing.TB, text string) []part {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kind, params, err := e.Header.ContentType(); err != nil || kind != "multipart/report" || params["report-type"] != "delivery-status" {
+	if kind, params, err := e.Header.ContentType(); err != nil || kind != "multipart/report" ||
+		params["report-type"] != "delivery-status" {
 		t.Fatalf("%s %v: %v", kind, params, err)
 	}
 	var all []part
@@ -176,11 +184,15 @@ func TestStatusIsForMachines(t *testing.T) {
 		t.Fatalf("%d groups of fields", len(g))
 	}
 	for i, fields := range []map[string]string{
-		{"Reporting-MTA": "dns; mail.example.org", "Original-Envelope-Id": "QQ314159", "Arrival-Date": "Mon, 02 Mar 2026 08:59:58 +0000"},
-		{"Original-Recipient": "rfc822; bob@example.com", "Final-Recipient": "rfc822; bob@example.net", "Action": "failed", "Status": "5.1.1",
-			"Remote-MTA": "dns; mx.example.net", "Diagnostic-Code": "smtp; 550 5.1.1 User unknown in virtual mailbox table",
+		{"Reporting-MTA": "dns; mail.example.org", "Original-Envelope-Id": "QQ314159",
+			"Arrival-Date": "Mon, 02 Mar 2026 08:59:58 +0000"},
+		{"Original-Recipient": "rfc822; bob@example.com", "Final-Recipient": "rfc822; bob@example.net",
+			"Action": "failed", "Status": "5.1.1",
+			"Remote-MTA":        "dns; mx.example.net",
+			"Diagnostic-Code":   "smtp; 550 5.1.1 User unknown in virtual mailbox table",
 			"Last-Attempt-Date": "Mon, 02 Mar 2026 09:00:00 +0000", "Will-Retry-Until": ""},
-		{"Original-Recipient": "", "Status": "4.4.7", "Remote-MTA": "", "Diagnostic-Code": "x-weir; it could not be delivered for 5 days"},
+		{"Original-Recipient": "", "Status": "4.4.7", "Remote-MTA": "",
+			"Diagnostic-Code": "x-weir; it could not be delivered for 5 days"},
 	} {
 		for name, want := range fields {
 			if got := g[i].Get(name); got != want {
@@ -190,8 +202,8 @@ func TestStatusIsForMachines(t *testing.T) {
 	}
 }
 
-// A notification to an address in ASCII is in ASCII, whatever the mail was, so that every server takes it; and nothing is lost by that. A mail that
-// came without SMTPUTF8 is returned in full as it was.
+// A notification to an address in ASCII is in ASCII, whatever the mail was, so that every server takes it; and nothing
+// is lost by that. A mail that came without SMTPUTF8 is returned in full as it was.
 func TestNotificationsInASCII(t *testing.T) {
 	const wide = "Subject: Grüße\r\nFrom: Änn\r\n\r\nschöne Grüße\r\n"
 	header, _, _ := strings.Cut(wide, "\r\n\r\n")
@@ -210,7 +222,8 @@ func TestNotificationsInASCII(t *testing.T) {
 	} {
 		r := report()
 		r.UTF8, r.Return, r.Size, r.Original = c.utf8, c.ret, c.size, strings.NewReader(wide)
-		r.Recipients = []Recipient{{Address: "bøb@example.net", Original: "utf-8;bøb@example.net", Status: "5.6.7", Text: "schöne Grüße"}}
+		r.Recipients = []Recipient{{Address: "bøb@example.net", Original: "utf-8;bøb@example.net", Status: "5.6.7",
+			Text: "schöne Grüße"}}
 		text := written(t, r)
 		all := parts(t, text)
 		if over127([]byte(text)) != c.eight {
@@ -222,7 +235,8 @@ func TestNotificationsInASCII(t *testing.T) {
 		if !strings.Contains(all[0].body, "<bøb@example.net>") || !strings.Contains(all[0].body, "schöne Grüße") {
 			t.Errorf("people read\n%s", all[0].body)
 		}
-		if g := groups(t, all[1]); all[1].kind != "message/delivery-status" || g[1].Get("Final-Recipient") != `utf-8; b\x{F8}b@example.net` {
+		if g := groups(t, all[1]); all[1].kind != "message/delivery-status" ||
+			g[1].Get("Final-Recipient") != `utf-8; b\x{F8}b@example.net` {
 			t.Errorf("%s: %v", all[1].kind, g)
 		}
 	}
@@ -230,7 +244,8 @@ func TestNotificationsInASCII(t *testing.T) {
 
 func TestWhatIsReturned(t *testing.T) {
 	header, body, _ := strings.Cut(letter, "\r\n\r\n")
-	whole := "Received: from laptop by mail.example.org; Mon, 02 Mar 2026 08:59:58 +0000\r\nFrom: Ann <ann@example.org>\r\n" +
+	whole := "Received: from laptop by mail.example.org; Mon, 02 Mar 2026 08:59:58 +0000\r\nFrom: Ann " +
+		"<ann@example.org>\r\n" +
 		"Subject: Lunch\r\n on Friday\r\nX-Weir-Stamp-Not: stays\r\n"
 	long := letter + strings.Repeat("x", MaxOriginal-len(letter))
 	for name, c := range map[string]struct {
@@ -238,17 +253,20 @@ func TestWhatIsReturned(t *testing.T) {
 		size          int64
 		kind, want    string
 	}{
-		"full":             {letter, "FULL", 0, "message/rfc822", whole + "\r\n" + body},
-		"full, by size":    {letter, "full", int64(len(letter)), "message/rfc822", whole + "\r\n" + body},
-		"header":           {letter, "HDRS", 0, "text/rfc822-headers", whole},
-		"nothing said":     {letter, "", 0, "text/rfc822-headers", whole},
-		"header only":      {header + "\r\n", "FULL", 0, "message/rfc822", whole},
-		"at the bound":     {long, "FULL", 0, "message/rfc822", whole + "\r\n" + body + strings.Repeat("x", MaxOriginal-len(letter))},
+		"full":          {letter, "FULL", 0, "message/rfc822", whole + "\r\n" + body},
+		"full, by size": {letter, "full", int64(len(letter)), "message/rfc822", whole + "\r\n" + body},
+		"header":        {letter, "HDRS", 0, "text/rfc822-headers", whole},
+		"nothing said":  {letter, "", 0, "text/rfc822-headers", whole},
+		"header only":   {header + "\r\n", "FULL", 0, "message/rfc822", whole},
+		"at the bound": {long, "FULL", 0, "message/rfc822",
+			whole + "\r\n" + body + strings.Repeat("x", MaxOriginal-len(letter))},
 		"bound+1":          {long + "x", "FULL", 0, "text/rfc822-headers", whole},
 		"bound+1, by size": {long + "x", "FULL", MaxOriginal + 1, "text/rfc822-headers", whole},
 		"nothing":          {"", "FULL", 0, "message/rfc822", ""},
-		"bare line ends":   {"A: 1\nB: 2\rX-Weir-Stamp: 3\r\r\r\nx\n\ny", "FULL", 0, "message/rfc822", "A: 1\r\nB: 2\r\n\r\n\r\nx\r\n\r\ny"},
-		"long stamp":       {"X-Weir-Stamp: " + strings.Repeat("x", 10000) + "\r\n y\r\nA: 1\r\n\r\nx", "FULL", 0, "message/rfc822", "A: 1\r\n\r\nx"},
+		"bare line ends": {"A: 1\nB: 2\rX-Weir-Stamp: 3\r\r\r\nx\n\ny", "FULL", 0, "message/rfc822",
+			"A: 1\r\nB: 2\r\n\r\n\r\nx\r\n\r\ny"},
+		"long stamp": {"X-Weir-Stamp: " + strings.Repeat("x", 10000) + "\r\n y\r\nA: 1\r\n\r\nx", "FULL", 0,
+			"message/rfc822", "A: 1\r\n\r\nx"},
 	} {
 		for _, slow := range []bool{false, true} {
 			r := report()
@@ -277,7 +295,8 @@ func TestHeadersAreBounded(t *testing.T) {
 	r := report()
 	r.Return, r.Original = "HDRS", strings.NewReader(b.String())
 	got := parts(t, written(t, r))[2]
-	if len(got.body) > MaxHeader || len(got.body) < MaxHeader-100 || !strings.HasSuffix(strings.TrimSpace(got.body), "and more") {
+	if len(got.body) > MaxHeader || len(got.body) < MaxHeader-100 ||
+		!strings.HasSuffix(strings.TrimSpace(got.body), "and more") {
 		t.Errorf("%d bytes, ends in %q", len(got.body), got.body[len(got.body)-50:])
 	}
 }
@@ -311,7 +330,8 @@ func TestNobodyIsTold(t *testing.T) {
 			t.Errorf("to %q: %v", to, err)
 		}
 	}
-	for _, change := range []func(*Report){func(r *Report) { r.Recipients = nil }, func(r *Report) { r.Kind = Relayed + 1 }} {
+	for _, change := range []func(*Report){func(r *Report) { r.Recipients = nil },
+		func(r *Report) { r.Kind = Relayed + 1 }} {
 		r := report()
 		change(r)
 		if err := Write(io.Discard, r); !errors.Is(err, ErrNothing) {

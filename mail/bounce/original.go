@@ -55,7 +55,8 @@ func readOriginal(r *Report) (*original, error) {
 	if len(text) >= MaxHeader {
 		text = text[:lastField(text)]
 	}
-	return &original{in: bufio.NewReader(bytes.NewReader(text)), left: len(text), header: true, start: true, eight: over127(text)}, nil
+	return &original{in: bufio.NewReader(bytes.NewReader(text)), left: len(text), header: true, start: true,
+		eight: over127(text)}, nil
 }
 
 func over127(text []byte) bool {

@@ -54,7 +54,8 @@ func (p *printer) field(name, value string) { p.fill(name+": ", " ", value) }
 // paragraph writes text for people, in lines.
 func (p *printer) paragraph(indent, text string) { p.fill(indent, indent, text) }
 
-// fill breaks text between words. Words longer than any line may be are broken too: they are no harm then, but no use either.
+// fill breaks text between words. Words longer than any line may be are broken too: they are no harm then, but no use
+// either.
 func (p *printer) fill(first, others, text string) {
 	line, empty := first, true
 	for word := range strings.FieldsSeq(text) {
@@ -84,8 +85,8 @@ func (p *printer) fill(first, others, text string) {
 	}
 }
 
-// clean makes text from outside harmless: one line, no control characters and nothing that turns the direction of writing, not longer
-// than most characters, and in ASCII where the notification is.
+// clean makes text from outside harmless: one line, no control characters and nothing that turns the direction of
+// writing, not longer than most characters, and in ASCII where the notification is.
 func (p *printer) clean(text string, most int) string {
 	text = clean(text, most)
 	if p.utf8 {
@@ -187,7 +188,8 @@ func (p *printer) domain(text string) string {
 	}
 	text = strings.Map(func(c rune) rune {
 		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '.', c == '_', c > 127 && p.utf8:
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '.', c == '_', c > 127 &&
+			p.utf8:
 			return c
 		}
 		return -1
@@ -205,7 +207,8 @@ func isDotAtom(text string) bool {
 			return false
 		}
 		for _, c := range part {
-			if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c > 127 || strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", c)) {
+			if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c > 127 ||
+				strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", c)) {
 				return false
 			}
 		}

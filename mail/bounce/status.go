@@ -32,7 +32,8 @@ func (p *printer) status(r *Report) {
 }
 
 func (p *printer) recipient(r *Report, to *Recipient) {
-	if kind, address, typed := strings.Cut(to.Original, ";"); typed && p.name(kind, "") != "" && p.clean(address, maxAddress) != "" {
+	if kind, address, typed := strings.Cut(to.Original, ";"); typed && p.name(kind, "") != "" &&
+		p.clean(address, maxAddress) != "" {
 		p.field("Original-Recipient", p.typed(p.name(kind, ""), address))
 	}
 	p.field("Final-Recipient", p.typed("rfc822", to.Address))
@@ -83,8 +84,8 @@ func enhanced(status string, k Kind) string {
 	return status
 }
 
-// typed writes an address with its type. One with characters over 127 is of type utf-8, and written in ASCII where the notification is
-// (RFC 6533 section 3).
+// typed writes an address with its type. One with characters over 127 is of type utf-8, and written in ASCII where the
+// notification is (RFC 6533 section 3).
 func (p *printer) typed(kind, address string) string {
 	plain := clean(address, maxAddress)
 	if ascii(plain) {

@@ -34,8 +34,9 @@ func New(o Options) *Desk {
 	}
 }
 
-// Verify returns nil where a password is right for what is stored. stored may be empty (no such user): it then takes as long as
-// otherwise, and fails. What was right a short while ago is remembered, keyed, so that it costs next to nothing the next time.
+// Verify returns nil where a password is right for what is stored. stored may be empty (no such user): it then takes as
+// long as otherwise, and fails. What was right a short while ago is remembered, keyed, so that it costs next to nothing
+// the next time.
 //
 // Other errors are ErrWrong, ErrBusy, ErrStored, and the context's where it ends while others are at work.
 func (d *Desk) Verify(ctx context.Context, name, stored, password string) error {
@@ -81,13 +82,14 @@ func (d *Desk) Verify(ctx context.Context, name, stored, password string) error 
 	return nil
 }
 
-// Remembered reports whether a password was right for what is stored a short while ago. It costs next to nothing, so that it can be asked of
-// whoever comes.
+// Remembered reports whether a password was right for what is stored a short while ago. It costs next to nothing, so
+// that it can be asked of whoever comes.
 func (d *Desk) Remembered(name, stored, password string) bool {
 	return keepable(name, stored, password) && d.memory.knows(d.keys.key(name, stored, password), d.o.Clock.Now())
 }
 
-// Remember notes a password that somebody else has found to be right. stored is whatever the caller has in the place of what is stored here.
+// Remember notes a password that somebody else has found to be right. stored is whatever the caller has in the place of
+// what is stored here.
 func (d *Desk) Remember(name, stored, password string) {
 	if keepable(name, stored, password) && !d.Remembered(name, stored, password) { // one place for each
 		d.memory.add(d.keys.key(name, stored, password), d.o.Clock.Now())
@@ -139,6 +141,7 @@ type Stats struct {
 
 // Stats returns them.
 func (d *Desk) Stats() Stats {
-	return Stats{Verified: d.verified.Load(), Remembered: d.remembered.Load(), Wrong: d.wrong.Load(), Busy: d.busy.Load(),
+	return Stats{Verified: d.verified.Load(), Remembered: d.remembered.Load(), Wrong: d.wrong.Load(),
+		Busy:   d.busy.Load(),
 		Inside: int(d.inside.Load()), Kept: d.memory.len()}
 }

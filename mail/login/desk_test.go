@@ -32,7 +32,8 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%.20q: %v", wrong, err)
 		}
 	}
-	if err := d.Verify(t.Context(), string(make([]byte, MaxName+1)), stored, "correct horse"); !errors.Is(err, ErrWrong) {
+	if err := d.Verify(t.Context(), string(make([]byte, MaxName+1)), stored, "correct horse"); !errors.Is(err,
+		ErrWrong) {
 		t.Errorf("long name: %v", err)
 	}
 	if s := d.Stats(); s != (Stats{Verified: 1, Wrong: 5, Kept: 1}) {
@@ -108,7 +109,8 @@ func TestRightIsRememberedForAWhile(t *testing.T) {
 	// Asked about, and told by others, at no work.
 	n.Store(0)
 	for what, want := range map[[3]string]bool{
-		{"ann", stored, "correct horse"}: true, {"ann", stored, "correct hors"}: false, {"ann", "", "correct horse"}: false, {"eve", "elsewhere", "sesame"}: false,
+		{"ann", stored, "correct horse"}: true, {"ann", stored, "correct hors"}: false,
+		{"ann", "", "correct horse"}: false, {"eve", "elsewhere", "sesame"}: false,
 	} {
 		if got := d.Remembered(what[0], what[1], what[2]); got != want {
 			t.Errorf("%q is remembered: %v", what, got)
@@ -118,10 +120,12 @@ func TestRightIsRememberedForAWhile(t *testing.T) {
 	d.Remember("eve", "elsewhere", "sesame")
 	d.Remember("eve", "elsewhere", long)
 	d.Remember("eve", "", "sesame")
-	if !d.Remembered("eve", "elsewhere", "sesame") || d.Remembered("eve", "elsewhere", long) || d.Remembered("eve", "", "sesame") || n.Load() != 0 {
+	if !d.Remembered("eve", "elsewhere", "sesame") || d.Remembered("eve", "elsewhere", long) ||
+		d.Remembered("eve", "", "sesame") || n.Load() != 0 {
 		t.Error("what others found is not remembered as it should be")
 	}
-	if c.Advance(time.Minute); d.Remembered("eve", "elsewhere", "sesame") || d.Remembered("ann", stored, "correct horse") {
+	if c.Advance(time.Minute); d.Remembered("eve", "elsewhere", "sesame") ||
+		d.Remembered("ann", stored, "correct horse") {
 		t.Error("remembered for too long")
 	}
 

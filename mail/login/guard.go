@@ -78,7 +78,8 @@ func (g *Guard) Take(ctx context.Context, limits []Limit, event func() weir.Even
 }
 
 // try takes the units, or a place in line: then turn is closed when it is worth while to try again.
-func (g *Guard) try(ctx context.Context, limits []Limit, ev weir.Event, called string) (guess *Guess, turn chan struct{}, key string, err error) {
+func (g *Guard) try(ctx context.Context, limits []Limit, ev weir.Event, called string) (guess *Guess,
+	turn chan struct{}, key string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	guess = &Guess{g, limits, make([]weir.Hold, len(limits))}

@@ -18,7 +18,9 @@ import (
 // wrongs is a limit on wrong passwords in a day.
 func wrongs(t *testing.T, most int64) *quota.Quota {
 	t.Helper()
-	q, err := quota.New(quota.Options{Policies: []quota.Policy{{Name: "wrong", Limit: quota.Count(most), Period: weir.Period{Length: 24 * time.Hour}}}})
+	q,
+		err := quota.New(quota.Options{Policies: []quota.Policy{{Name: "wrong", Limit: quota.Count(most),
+		Period: weir.Period{Length: 24 * time.Hour}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +277,8 @@ func TestCalledKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &guarded{t: t, network: wrongs(t, 2)}
 		take := func(known func()) *Guess {
-			guess, err := g.guard.Take(t.Context(), []Limit{{g.network, "network"}}, func() weir.Event { return weir.Event{Time: start, Account: "all"} },
+			guess, err := g.guard.Take(t.Context(), []Limit{{g.network, "network"}},
+				func() weir.Event { return weir.Event{Time: start, Account: "all"} },
 				func() bool { known(); return false })
 			if err != nil {
 				t.Error(err)

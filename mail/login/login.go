@@ -14,9 +14,10 @@ import (
 
 // Errors of Verify.
 var (
-	ErrWrong  = errors.New("login: wrong name or password")
-	ErrBusy   = errors.New("login: too many log-ins at once")
-	ErrStored = errors.New("login: what is stored is no password that this program reads") // the operator's trouble, not the user's
+	ErrWrong = errors.New("login: wrong name or password")
+	ErrBusy  = errors.New("login: too many log-ins at once")
+	// the operator's trouble, not the user's
+	ErrStored = errors.New("login: what is stored is no password that this program reads")
 )
 
 // Errors of Check and Hash.

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A key stands for a name, what is stored for it and a password. It says nothing about them to whoever has not the process's own secret,
-// and a changed password has another one, so nothing has to be told to forget.
+// A key stands for a name, what is stored for it and a password. It says nothing about them to whoever has not the
+// process's own secret, and a changed password has another one, so nothing has to be told to forget.
 type key [sha256.Size]byte
 
 // A keyer makes keys.
@@ -35,7 +35,8 @@ func (k *keyer) key(name, stored, password string) key {
 	s := k.pool.Get().(*scratch)
 	s.text = s.text[:0]
 	for _, part := range [...]string{name, stored, password} {
-		s.text = append(binary.BigEndian.AppendUint32(s.text, uint32(len(part))), part...) // no two triples are written alike
+		// no two triples are written alike
+		s.text = append(binary.BigEndian.AppendUint32(s.text, uint32(len(part))), part...)
 	}
 	s.mac.Reset()
 	s.mac.Write(s.text)

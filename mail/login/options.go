@@ -20,12 +20,13 @@ const (
 
 // Options configure a Desk.
 type Options struct {
-	// How many passwords are verified at once; each takes 19 MiB meanwhile. Default: half of the processors, and at least one.
+	// How many passwords are verified at once; each takes 19 MiB meanwhile. Default: half of the processors, and at
+	// least one.
 	Workers int `yaml:"workers"`
 	// How many log-ins may wait for that. One more is turned away. Default 64.
 	Waiting int `yaml:"waiting"`
-	// How long a log-in is remembered that was right, so that the next one costs next to nothing. It is forgotten at once when the
-	// password changes. Less than nothing: not at all. Default 10m.
+	// How long a log-in is remembered that was right, so that the next one costs next to nothing. It is forgotten at
+	// once when the password changes. Less than nothing: not at all. Default 10m.
 	Remember time.Duration `yaml:"remember"`
 	// How many log-ins are remembered, at most; one more pushes out the oldest. Default 10000.
 	Remembered int `yaml:"remembered"`
@@ -58,7 +59,8 @@ func (o Options) Validate() error {
 	o = o.WithDefaults()
 	within := func(path string, n, most int) {
 		if n < 1 || n > most {
-			all = append(all, &weir.FieldError{Path: path, Msg: fmt.Sprintf("%d is out of bounds", n), Hint: fmt.Sprintf("1 to %d", most)})
+			all = append(all, &weir.FieldError{Path: path, Msg: fmt.Sprintf("%d is out of bounds", n),
+				Hint: fmt.Sprintf("1 to %d", most)})
 		}
 	}
 	within("workers", o.Workers, MaxWorkers)

@@ -20,8 +20,8 @@ const (
 	hashBytes  = 32
 )
 
-// Bounds of what is stored, as it may come from another program: whoever can write there must not be able to take all memory, nor a
-// worker for minutes.
+// Bounds of what is stored, as it may come from another program: whoever can write there must not be able to take all
+// memory, nor a worker for minutes.
 const (
 	maxStored = 512     // characters
 	maxMemory = 1 << 17 // KiB: 128 MiB
@@ -42,8 +42,8 @@ type secret struct {
 	salt, hash     []byte
 }
 
-// Hash makes of a password what is stored: argon2id with its parameters and a salt, in the usual text form. It takes any password that is
-// neither empty nor longer than MaxPassword; what people choose goes through Check before.
+// Hash makes of a password what is stored: argon2id with its parameters and a salt, in the usual text form. It takes
+// any password that is neither empty nor longer than MaxPassword; what people choose goes through Check before.
 func Hash(password string) (string, error) {
 	switch {
 	case password == "":
@@ -67,8 +67,8 @@ func derive(password []byte, s *secret, length int) []byte {
 	return argon2.IDKey(password, s.salt, s.passes, s.memory, s.lanes, uint32(length))
 }
 
-// readStored reads what Hash writes, and what other programs write in the same form, within bounds. Its errors are ErrStored and do not
-// show what is stored.
+// readStored reads what Hash writes, and what other programs write in the same form, within bounds. Its errors are
+// ErrStored and do not show what is stored.
 func readStored(text string) (*secret, error) {
 	wrong := func(why string) (*secret, error) { return nil, fmt.Errorf("%w: %s", ErrStored, why) }
 	if len(text) > maxStored {

@@ -34,7 +34,8 @@ func TestHashIsTextInTheUsualForm(t *testing.T) {
 	}
 }
 
-// What another program wrote, with other parameters: the reference implementation's `echo -n password | argon2 somesalt -id …`.
+// What another program wrote, with other parameters: the reference implementation's `echo -n password | argon2 somesalt
+// -id …`.
 func TestStoredByAnotherProgram(t *testing.T) {
 	const stored = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4"
 	if err := New(Options{}).Verify(t.Context(), "ann", stored, "password"); err != nil {
@@ -132,7 +133,8 @@ func FuzzReadStored(f *testing.F) {
 			}
 			return
 		}
-		if s.memory > maxMemory || s.passes > maxPasses || uint64(s.memory)*uint64(s.passes) > maxWork || s.lanes > maxLanes {
+		if s.memory > maxMemory || s.passes > maxPasses || uint64(s.memory)*uint64(s.passes) > maxWork ||
+			s.lanes > maxLanes {
 			t.Fatalf("%q is out of bounds", text)
 		}
 		if again := s.String(); again != text {

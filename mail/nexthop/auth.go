@@ -19,8 +19,9 @@ const maxLogIn = 1024
 // logInsPerPlace is how many log-ins may wait for each that is under way.
 const logInsPerPlace = 10
 
-// Auth asks the next hop whether a password is right, by logging in on a connection of its own, encrypted as for our own password. As
-// many are asked at once as there may be connections for mail; ten times as many wait, and one more gets ErrBusy.
+// Auth asks the next hop whether a password is right, by logging in on a connection of its own, encrypted as for our
+// own password. As many are asked at once as there may be connections for mail; ten times as many wait, and one more
+// gets ErrBusy.
 func (c *Client) Auth(ctx context.Context, name, password string) error {
 	if name == "" || len(name) > maxLogIn || len(password) > maxLogIn || strings.ContainsRune(name+password, 0) {
 		return ErrWrong // AUTH PLAIN separates with NUL

@@ -46,7 +46,8 @@ func New(o Options, env Env) (*Client, error) {
 	}
 	o = o.WithDefaults()
 	c := &Client{opts: o, env: env.withDefaults(), name: o.Hello,
-		slots: make(chan struct{}, o.Connections), logIns: make(chan struct{}, o.Connections), quits: make(chan struct{}, o.Connections)}
+		slots: make(chan struct{}, o.Connections), logIns: make(chan struct{}, o.Connections),
+		quits: make(chan struct{}, o.Connections)}
 	if c.name == "" {
 		c.name = machineName()
 	}
@@ -97,13 +98,14 @@ func readCA(path string) (*x509.CertPool, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(pem) {
-		return nil, &weir.FieldError{Path: "ca", Msg: fmt.Sprintf("there is no certificate in %s", path), Hint: "it begins with -----BEGIN CERTIFICATE-----"}
+		return nil, &weir.FieldError{Path: "ca", Msg: fmt.Sprintf("there is no certificate in %s", path),
+			Hint: "it begins with -----BEGIN CERTIFICATE-----"}
 	}
 	return roots, nil
 }
 
-// Close takes no more mail, waits for what is under way, and closes the connections. When ctx ends before that, deliveries are given
-// up: before the final dot at once, after it when the server has not answered within 5 seconds.
+// Close takes no more mail, waits for what is under way, and closes the connections. When ctx ends before that,
+// deliveries are given up: before the final dot at once, after it when the server has not answered within 5 seconds.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
@@ -161,8 +163,9 @@ type ServerStats struct {
 // Stats returns how the client is.
 func (c *Client) Stats() Stats {
 	s := Stats{
-		Waiting: int(c.waiting.Load()), LogIns: int(c.asking.Load()), Dials: c.dials.Load(), Reused: c.reused.Load(), Mails: c.mails.Load(),
-		Lost: c.lost.Load(), Ambiguous: c.ambiguous.Load(), Restarts: c.restarts.Load(),
+		Waiting: int(c.waiting.Load()), LogIns: int(c.asking.Load()), Dials: c.dials.Load(), Reused: c.reused.Load(),
+		Mails: c.mails.Load(),
+		Lost:  c.lost.Load(), Ambiguous: c.ambiguous.Load(), Restarts: c.restarts.Load(),
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

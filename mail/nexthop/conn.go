@@ -11,12 +11,14 @@ import (
 const (
 	// outBuffer is how much is written at once. Most mails fit in.
 	outBuffer = 32 << 10
-	// window is how much of an envelope is sent before its answers are read: what both sides' sockets surely hold, so that
-	// neither waits for the other to read (RFC 2920 section 3.1).
+	// window is how much of an envelope is sent before its answers are read: what both sides' sockets surely hold, so
+	// that neither waits for the other to read (RFC 2920 section 3.1).
 	window = 16 << 10
-	// grace is how long an answer after the final dot is waited for when the delivery is told to stop: it is nearly always on its way.
+	// grace is how long an answer after the final dot is waited for when the delivery is told to stop: it is nearly
+	// always on its way.
 	grace = 5 * time.Second
-	// lastWords is how long a server that takes no more text has to say why, and one that was told QUIT to say good-bye.
+	// lastWords is how long a server that takes no more text has to say why, and one that was told QUIT to say
+	// good-bye.
 	lastWords = 2 * time.Second
 )
 

@@ -10,9 +10,9 @@ var (
 	errStopped = errors.New("the delivery was stopped")
 )
 
-// Deliver tries to hand a mail to the first server that takes connections, and returns a result for each recipient, in order. It never
-// fails otherwise. It may wait for a connection to become free. When ctx ends, what has not come to the final dot is to be tried Later;
-// after it, the answer is waited for a little longer.
+// Deliver tries to hand a mail to the first server that takes connections, and returns a result for each recipient, in
+// order. It never fails otherwise. It may wait for a connection to become free. When ctx ends, what has not come to the
+// final dot is to be tried Later; after it, the answer is waited for a little longer.
 func (c *Client) Deliver(ctx context.Context, j *Job) []Result {
 	results := make([]Result, len(j.Recipients))
 	todo := addressed(j, results)
@@ -95,8 +95,8 @@ func (c *Client) enter(ctx context.Context, places chan struct{}) (context.Conte
 	return ctx, out, nil
 }
 
-// hand gives a mail to the first server that takes it, for as many recipients as one transaction may have. It returns those that want
-// another one.
+// hand gives a mail to the first server that takes it, for as many recipients as one transaction may have. It returns
+// those that want another one.
 func (c *Client) hand(ctx context.Context, j *Job, part []int, results []Result) []int {
 	reason := Result{Outcome: Later, Status: statusNoAnswer, Text: "no server can be used"}
 	var probed *server // by somebody else
@@ -128,7 +128,8 @@ func (c *Client) hand(ctx context.Context, j *Job, part []int, results []Result)
 }
 
 // try gives a mail to a server. probed tells that somebody else is just finding out whether it can be used again.
-func (c *Client) try(ctx context.Context, s *server, j *Job, part []int, results []Result) (rest []int, lost *trouble, probed bool) {
+func (c *Client) try(ctx context.Context, s *server, j *Job, part []int, results []Result) (rest []int, lost *trouble,
+	probed bool) {
 	if k := c.take(s); k != nil {
 		c.reused.Add(1)
 		if rest, lost = c.over(ctx, k, j, part, results); lost == nil {

@@ -57,7 +57,8 @@ func (t *transaction) rcpt(w *bufio.Writer, to *Recipient) {
 	}
 	kind, original, _ := strings.Cut(to.Original, ";")
 	switch {
-	case original == "" || len(original) > maxOriginal || strings.Trim(strings.ToLower(kind), "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
+	case original == "" || len(original) > maxOriginal ||
+		strings.Trim(strings.ToLower(kind), "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
 	case strings.EqualFold(kind, "utf-8"):
 		w.WriteString(" ORCPT=utf-8;")
 		unitext(w, original, t.ext.utf8 && t.utf8)
@@ -96,7 +97,8 @@ func xtext(w *bufio.Writer, text string) {
 	}
 }
 
-// unitext encodes an address with letters beyond ASCII (RFC 6533 section 3), which stay as they are where the server knows them.
+// unitext encodes an address with letters beyond ASCII (RFC 6533 section 3), which stay as they are where the server
+// knows them.
 func unitext(w *bufio.Writer, text string, asIs bool) {
 	for _, r := range text {
 		if r > ' ' && r < 0x7f && r != '+' && r != '=' && r != '\\' || r > 0x7f && asIs {
@@ -109,7 +111,8 @@ func unitext(w *bufio.Writer, text string, asIs bool) {
 	}
 }
 
-// path writes an address as it stands between < and >. Who took it off a command may have taken off the quotes of its local part, too.
+// path writes an address as it stands between < and >. Who took it off a command may have taken off the quotes of its
+// local part, too.
 func path(address string) string {
 	at := strings.LastIndexByte(address, '@')
 	local, domain := address, ""

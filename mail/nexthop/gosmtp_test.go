@@ -48,7 +48,10 @@ type received struct {
 func newReal(t *testing.T, change func(*real)) *real {
 	t.Helper()
 	r := &real{mechs: []string{sasl.Plain}}
-	r.Server = smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &realSession{real: r, conn: c}, nil }))
+	r.Server = smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session,
+		error) {
+		return &realSession{real: r, conn: c}, nil
+	}))
 	r.Domain, r.ErrorLog = "real.example.org", log.New(io.Discard, "", 0)
 	r.EnableDSN, r.EnableSMTPUTF8 = true, true
 	change(r)
@@ -166,9 +169,11 @@ func certificate(t *testing.T, name string) (*tls.Config, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		DNSNames:  []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -185,8 +190,10 @@ func TestOtherServer(t *testing.T) {
 	r := newReal(t, func(*real) {})
 	client := newClient(t, Env{}, nil, r.address)
 	const text = "Subject: dots\r\n\r\n.\r\n..\r\n.x\r\nläuft"
-	j := &Job{Sender: "änn@example.org", Size: int64(len(text)), UTF8: true, EightBit: true, Return: "FULL", Envelope: "x+=y z", Open: slowly(text),
-		Recipients: []Recipient{{"böb@example.net", "SUCCESS,FAILURE", "utf-8;böb=1@example.net"}, {Address: "unknown@example.net"},
+	j := &Job{Sender: "änn@example.org", Size: int64(len(text)), UTF8: true, EightBit: true, Return: "FULL",
+		Envelope: "x+=y z", Open: slowly(text),
+		Recipients: []Recipient{{"böb@example.net", "SUCCESS,FAILURE", "utf-8;böb=1@example.net"},
+			{Address: "unknown@example.net"},
 			{"a b@example.net", "NEVER", "rfc822;a+b@example.net"}}}
 	want(t, client.Deliver(soon(t), j), "done 2.0.0", "failed 5.1.1 no such user", "done 2.0.0")
 	got := r.seen()
@@ -197,13 +204,16 @@ func TestOtherServer(t *testing.T) {
 	if m.text != text+"\r\n" || m.sender != j.Sender || strings.Join(m.to, " ") != "böb@example.net a b@example.net" {
 		t.Errorf("%+v", m)
 	}
-	if o := m.opts; o.Size != j.Size || !o.UTF8 || o.Body != smtp.Body8BitMIME || o.Return != smtp.DSNReturnFull || o.EnvelopeID != "x+=y z" {
+	if o := m.opts; o.Size != j.Size || !o.UTF8 || o.Body != smtp.Body8BitMIME || o.Return != smtp.DSNReturnFull ||
+		o.EnvelopeID != "x+=y z" {
 		t.Errorf("%+v", o)
 	}
-	if o := m.rcpts[0]; len(o.Notify) != 2 || o.OriginalRecipientType != smtp.DSNAddressTypeUTF8 || o.OriginalRecipient != "böb=1@example.net" {
+	if o := m.rcpts[0]; len(o.Notify) != 2 || o.OriginalRecipientType != smtp.DSNAddressTypeUTF8 ||
+		o.OriginalRecipient != "böb=1@example.net" {
 		t.Errorf("%+v", o)
 	}
-	if o := m.rcpts[1]; len(o.Notify) != 1 || o.Notify[0] != smtp.DSNNotifyNever || o.OriginalRecipient != "a+b@example.net" {
+	if o := m.rcpts[1]; len(o.Notify) != 1 || o.Notify[0] != smtp.DSNNotifyNever ||
+		o.OriginalRecipient != "a+b@example.net" {
 		t.Errorf("%+v", o)
 	}
 }

@@ -16,9 +16,10 @@ import (
 	"weir"
 )
 
-// A scripted is a server that does as it is told, one script for each connection. A line of a script that begins with "> " is said
-// (">" alone says it without a line end), with "< " expected to begin the next line of the client. "text" reads up to the final dot,
-// "hang" waits for the client to hang up, "wait" for three seconds, "reset" ends the connection. At the end of a script the server hangs up.
+// A scripted is a server that does as it is told, one script for each connection. A line of a script that begins with
+// "> " is said (">" alone says it without a line end), with "< " expected to begin the next line of the client. "text"
+// reads up to the final dot, "hang" waits for the client to hang up, "wait" for three seconds, "reset" ends the
+// connection. At the end of a script the server hangs up.
 type scripted struct {
 	t       testing.TB
 	address string
@@ -31,11 +32,13 @@ type scripted struct {
 
 // hello is the beginning of most scripts.
 var (
-	hello     = []string{"> 220 here", "< EHLO me.example.org", "> 250-here", "> 250-PIPELINING", "> 250-8BITMIME", "> 250-DSN", "> 250 SIZE 10000000"}
+	hello = []string{"> 220 here", "< EHLO me.example.org", "> 250-here", "> 250-PIPELINING", "> 250-8BITMIME",
+		"> 250-DSN", "> 250 SIZE 10000000"}
 	helloSlow = []string{"> 220 here", "< EHLO me.example.org", "> 250-here", "> 250 8BITMIME"} // without pipelining
 	helloLMTP = []string{"> 220 here", "< LHLO me.example.org", "> 250-here", "> 250 PIPELINING"}
-	oneMail   = []string{"< MAIL", "< RCPT", "< DATA", "> 250 2.1.0 sender ok", "> 250 2.1.5 recipient ok", "> 354 go ahead"}
-	goodDot   = []string{"text", "> 250 2.0.0 queued as 7"}
+	oneMail   = []string{"< MAIL", "< RCPT", "< DATA", "> 250 2.1.0 sender ok", "> 250 2.1.5 recipient ok",
+		"> 354 go ahead"}
+	goodDot = []string{"text", "> 250 2.0.0 queued as 7"}
 )
 
 func script(parts ...any) []string {

@@ -12,12 +12,14 @@ type Job struct {
 	EightBit   bool
 	Return     string // RET: FULL or HDRS
 	Envelope   string // ENVID, decoded
-	// Open returns the text of the mail, with CRLF line ends and without dots stuffed. It is called once for each attempt at a server,
-	// and once more where a text has to be looked at because the server knows no 8BITMIME or SMTPUTF8.
+	// Open returns the text of the mail, with CRLF line ends and without dots stuffed. It is called once for each
+	// attempt at a server, and once more where a text has to be looked at because the server knows no 8BITMIME or
+	// SMTPUTF8.
 	Open func() (io.ReadCloser, error)
-	// Committed is called after the last byte of the text (of which up to 32 KiB go out together with the dot) and before the final dot,
-	// from which moment on it cannot be known what the server has done unless it answers. An error of it ends the attempt before the dot.
-	// It is called again for each further transaction: where there are more recipients than one may have, and at another server. May be nil.
+	// Committed is called after the last byte of the text (of which up to 32 KiB go out together with the dot) and
+	// before the final dot, from which moment on it cannot be known what the server has done unless it answers. An
+	// error of it ends the attempt before the dot. It is called again for each further transaction: where there are
+	// more recipients than one may have, and at another server. May be nil.
 	Committed func() error
 }
 

@@ -32,16 +32,18 @@ const (
 // Options configure where mail goes.
 type Options struct {
 	// The servers that take the mail; the first that can be reached gets it: 127.0.0.1:25, smtp://mx.example.org:25,
-	// smtps://mx.example.org:465 (TLS from the start), lmtp://127.0.0.1:24, or a socket of this machine, unix:/run/smtp.sock or
-	// lmtp:unix:/run/lmtp.sock.
+	// smtps://mx.example.org:465 (TLS from the start), lmtp://127.0.0.1:24, or a socket of this machine,
+	// unix:/run/smtp.sock or lmtp:unix:/run/lmtp.sock.
 	Servers []string `yaml:"servers"`
-	// Whether a connection is encrypted by STARTTLS: opportunistic (where the server offers it; the default), require (the default where a
-	// password is given), or off (the default for this machine). smtps is always encrypted, a socket of this machine never.
+	// Whether a connection is encrypted by STARTTLS: opportunistic (where the server offers it; the default), require
+	// (the default where a password is given), or off (the default for this machine). smtps is always encrypted, a
+	// socket of this machine never.
 	TLS TLS `yaml:"tls"`
-	// Whether the server's certificate must be valid for its name. Default true; with opportunistic false, as somebody in between
-	// could hide that TLS is offered at all, unless there is a password.
+	// Whether the server's certificate must be valid for its name. Default true; with opportunistic false, as somebody
+	// in between could hide that TLS is offered at all, unless there is a password.
 	Verify *bool `yaml:"verify"`
-	// A file with the certificates (PEM) of those whose word is taken for a server's certificate. Default: those of the system.
+	// A file with the certificates (PEM) of those whose word is taken for a server's certificate. Default: those of the
+	// system.
 	CA string `yaml:"ca"`
 	// The name to log in with, by AUTH PLAIN or LOGIN. Default: no log-in.
 	User string `yaml:"user"`
@@ -70,12 +72,13 @@ type Timeouts struct {
 	Connect weir.Duration `yaml:"connect"`
 	// For the answer to a command, and for the server to take each part of the text. Default 5m.
 	Command weir.Duration `yaml:"command"`
-	// For the answer after the end of the text. Shorter is not safer: what is not answered may be delivered twice. Default 10m.
+	// For the answer after the end of the text. Shorter is not safer: what is not answered may be delivered twice.
+	// Default 10m.
 	Data weir.Duration `yaml:"data"`
 }
 
-// WithDefaults returns the options with everything filled in that was left out. What depends on the server (tls, verify) or on the
-// machine (hello) stays as it is.
+// WithDefaults returns the options with everything filled in that was left out. What depends on the server (tls,
+// verify) or on the machine (hello) stays as it is.
 func (o Options) WithDefaults() Options {
 	o.Connections = cmp.Or(o.Connections, 20)
 	o.Reuse = cmp.Or(o.Reuse, 100)
@@ -87,7 +90,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the servers can be reached is not looked at.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the servers can be reached is not
+// looked at.
 func (o Options) Validate() error {
 	var v weir.Mistakes
 	lasts := func(path string, d weir.Duration) {
@@ -147,7 +151,8 @@ func (o *Options) validateLogin(targets []target, v *weir.Mistakes) {
 	}
 	for _, given := range [...][2]string{{"user", o.User}, {"password", o.Password}} {
 		if strings.ContainsFunc(given[1], func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			v.Add(given[0], "there is a character in it that cannot be typed", "is there more than one line in the file?")
+			v.Add(given[0], "there is a character in it that cannot be typed",
+				"is there more than one line in the file?")
 		}
 	}
 	if o.User == "" || o.TLS != TLSOff {
@@ -155,7 +160,8 @@ func (o *Options) validateLogin(targets []target, v *weir.Mistakes) {
 	}
 	for i, to := range targets {
 		if !to.local && !to.implicit {
-			v.Add("tls", fmt.Sprintf("the password would be sent to servers[%d] for everybody to read", i), "write tls: require")
+			v.Add("tls", fmt.Sprintf("the password would be sent to servers[%d] for everybody to read", i),
+				"write tls: require")
 		}
 	}
 }
@@ -185,5 +191,6 @@ func (o *Options) verifies(mode TLS) bool {
 
 // isHostName reports whether a name can stand in a greeting: a domain or an address in brackets.
 func isHostName(name string) bool {
-	return len(name) <= 255 && name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-._[]:") == ""
+	return len(name) <= 255 && name != "" &&
+		strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-._[]:") == ""
 }

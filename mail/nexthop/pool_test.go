@@ -137,7 +137,8 @@ func TestReuse(t *testing.T) {
 // TestResetRefused: a server that cannot start anew gets another connection.
 func TestResetRefused(t *testing.T) {
 	s := newScripted(t,
-		script(hello, "< MAIL", "< RCPT", "< DATA", "> 250 ok", "> 550 5.1.1 unknown", "> 554 nobody", "< RSET", "> 500 what?", "hang"),
+		script(hello, "< MAIL", "< RCPT", "< DATA", "> 250 ok", "> 550 5.1.1 unknown", "> 554 nobody", "< RSET",
+			"> 500 what?", "hang"),
 		script(hello, oneMail, goodDot, "hang"))
 	client := newClient(t, Env{}, nil, s.address)
 	want(t, client.Deliver(soon(t), job(bob)), "failed 5.1.1")
@@ -147,7 +148,8 @@ func TestResetRefused(t *testing.T) {
 // TestDeadIdle: a connection that has died meanwhile costs nothing but another connection, once.
 func TestDeadIdle(t *testing.T) {
 	for name, end := range map[string][]string{
-		"hangs up": {}, "resets": {"< MAIL", "reset"}, "says so": {"> 421 4.4.2 timeout"}, "says so when asked": {"< MAIL", "> 421 4.4.2 timeout"},
+		"hangs up": {}, "resets": {"< MAIL", "reset"}, "says so": {"> 421 4.4.2 timeout"},
+		"says so when asked": {"< MAIL", "> 421 4.4.2 timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScripted(t, script(hello, oneMail, goodDot, end), script(hello, oneMail, goodDot, "hang"))
@@ -271,7 +273,8 @@ func TestFailOver(t *testing.T) {
 			}
 			// The first is left alone for a while.
 			want(t, client.Deliver(soon(t), job(bob)), "done 2.0.0 taken")
-			if s := client.Stats(); s.Dials != 2 || s.Reused != 1 || s.Servers[0].Up || !s.Servers[1].Up || s.Lost != 1 {
+			if s := client.Stats(); s.Dials != 2 || s.Reused != 1 || s.Servers[0].Up || !s.Servers[1].Up ||
+				s.Lost != 1 {
 				t.Errorf("%+v", s)
 			}
 		})
@@ -281,8 +284,10 @@ func TestFailOver(t *testing.T) {
 // TestNoFailOver: what a server has said is its word, and what it may have taken is not given to another.
 func TestNoFailOver(t *testing.T) {
 	for wanted, s := range map[string][]string{
-		"later 4.2.0":     script(hello, "< MAIL", "< RCPT", "< DATA", "> 450 4.2.0 no", "> 503 no", "> 503 no", "hang"),
-		"failed 5.1.1":    script(hello, "< MAIL", "< RCPT", "< DATA", "> 250 ok", "> 550 5.1.1 no", "> 503 no", "hang"),
+		"later 4.2.0": script(hello, "< MAIL", "< RCPT", "< DATA", "> 450 4.2.0 no", "> 503 no", "> 503 no",
+			"hang"),
+		"failed 5.1.1": script(hello, "< MAIL", "< RCPT", "< DATA", "> 250 ok", "> 550 5.1.1 no", "> 503 no",
+			"hang"),
 		"failed 5.7.1":    script(hello, oneMail, "text", "> 550 5.7.1 no", "hang"),
 		"ambiguous 4.4.2": script(hello, oneMail, "text"),
 	} {
@@ -306,14 +311,16 @@ func TestPause(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
 	client := newClient(t, Env{Clock: c, Dial: dial}, nil, s.address)
-	for n, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute, time.Minute} {
+	for n, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second,
+		time.Minute, time.Minute} {
 		for range 3 {
 			want(t, client.Deliver(soon(t), job(bob)), "later 4.4.1 no connection: the disk is full")
 		}
 		if dials != n+1 {
 			t.Fatalf("%d dials in round %d", dials, n)
 		}
-		if got := client.Stats().Servers[0]; got.Up || !got.Retry.Equal(c.Now().Add(pause)) || !strings.Contains(got.Reason, "full") {
+		if got := client.Stats().Servers[0]; got.Up || !got.Retry.Equal(c.Now().Add(pause)) ||
+			!strings.Contains(got.Reason, "full") {
 			t.Errorf("%+v", got)
 		}
 		c.Advance(pause - time.Nanosecond)
@@ -327,7 +334,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestPausedIsNotAmbiguous: a server that hangs up after the dot is left alone for a while; what is not sent to it meanwhile is in no doubt.
+// TestPausedIsNotAmbiguous: a server that hangs up after the dot is left alone for a while; what is not sent to it
+// meanwhile is in no doubt.
 func TestPausedIsNotAmbiguous(t *testing.T) {
 	c := clock.NewFake(start)
 	s := newScripted(t, script(hello, oneMail, "text"), script(hello, oneMail, goodDot, "hang"))
@@ -343,7 +351,8 @@ func TestPausedIsNotAmbiguous(t *testing.T) {
 	want(t, client.Deliver(soon(t), job(bob)), "done 2.0.0")
 }
 
-// TestProbe: when the pause is over, one delivery finds out, and where there is no other server the others wait for what it finds.
+// TestProbe: when the pause is over, one delivery finds out, and where there is no other server the others wait for
+// what it finds.
 func TestProbe(t *testing.T) {
 	for _, good := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -389,7 +398,8 @@ func TestProbe(t *testing.T) {
 // TestBusy: a server that takes no more connections is not down while it has others.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &scripted{t: t, scripts: [][]string{script(hello, oneMail, "text", "wait", "> 250 ok", "hang"), script("> 421 4.7.0 too many connections")}}
+		s := &scripted{t: t, scripts: [][]string{script(hello, oneMail, "text", "wait", "> 250 ok", "hang"),
+			script("> 421 4.7.0 too many connections")}}
 		client := newClient(t, Env{Dial: s.dial}, nil, "127.0.0.1:25")
 		first := make(chan []Result)
 		go func() { first <- client.Deliver(t.Context(), job(bob)) }()

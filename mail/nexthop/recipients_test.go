@@ -16,33 +16,48 @@ func TestRecipients(t *testing.T) {
 		script []string
 		want   []string
 	}{
-		"some refused": {"", script(hello, envelope, "> 250 ok", "> 550 5.1.1 unknown", "> 450 4.2.1 later", "> 354 go", goodDot, "hang"),
+		"some refused": {"", script(hello, envelope, "> 250 ok", "> 550 5.1.1 unknown", "> 450 4.2.1 later", "> 354 go",
+			goodDot, "hang"),
 			[]string{"done 2.0.0 queued", "failed 5.1.1 unknown", "later 4.2.1 later"}},
-		"all refused": {"", script(hello, envelope, "> 550 5.1.1 a", "> 550 5.1.2 b", "> 450 4.2.1 c", "> 354 go", "< .", "> 554 nobody", "hang"),
+		"all refused": {"", script(hello, envelope, "> 550 5.1.1 a", "> 550 5.1.2 b", "> 450 4.2.1 c", "> 354 go",
+			"< .", "> 554 nobody", "hang"),
 			[]string{"failed 5.1.1 a", "failed 5.1.2 b", "later 4.2.1 c"}},
-		"some refused, then silence": {"", script(hello, envelope, "> 250 ok", "> 550 5.1.1 unknown", "> 250 ok", "> 354 go", "text"),
+		"some refused, then silence": {"",
+			script(hello, envelope, "> 250 ok", "> 550 5.1.1 unknown", "> 250 ok", "> 354 go", "text"),
 			[]string{"ambiguous 4.4.2", "failed 5.1.1 unknown", "ambiguous 4.4.2"}},
-		"some refused, then DATA": {"", script(hello, envelope, "> 250 ok", "> 550 5.1.1 unknown", "> 250 ok", "> 451 4.3.0 no", "hang"),
+		"some refused, then DATA": {"", script(hello, envelope, "> 250 ok", "> 550 5.1.1 unknown", "> 250 ok",
+			"> 451 4.3.0 no", "hang"),
 			[]string{"later 4.3.0 no", "failed 5.1.1 unknown", "later 4.3.0 no"}},
 		"some refused, then died": {"", script(hello, envelope, "> 250 ok", "> 550 5.1.1 unknown"),
 			[]string{"later 4.4.2", "later 4.4.2", "later 4.4.2"}},
-		"too many": {"", script(hello, envelope, "> 250 ok", "> 452 4.5.3 too many", "> 452 4.5.3 too many", "> 354 go", goodDot,
-			"< MAIL", "< RCPT TO:<b@", "< RCPT TO:<c@", "< DATA", "> 250 ok", "> 250 ok", "> 452 too many", "> 354 go", goodDot,
+		"too many": {"", script(hello, envelope, "> 250 ok", "> 452 4.5.3 too many", "> 452 4.5.3 too many", "> 354 go",
+			goodDot,
+			"< MAIL", "< RCPT TO:<b@", "< RCPT TO:<c@", "< DATA", "> 250 ok", "> 250 ok", "> 452 too many", "> 354 go",
+			goodDot,
 			"< MAIL", "< RCPT TO:<c@", "< DATA", "> 250 ok", "> 452 too many", "> 503 nobody", "hang"),
 			[]string{"done 2.0.0", "done 2.0.0", "later 4.0.0 too many"}},
-		"a full mailbox": {"", script(hello, envelope, "> 250 ok", "> 452 4.2.2 full", "> 250 ok", "> 354 go", goodDot, "hang"),
+		"a full mailbox": {"", script(hello, envelope, "> 250 ok", "> 452 4.2.2 full", "> 250 ok", "> 354 go", goodDot,
+			"hang"),
 			[]string{"done 2.0.0", "later 4.2.2 full", "done 2.0.0"}},
-		"the server says how many": {"", script("> 220 here", "< EHLO", "> 250-here", "> 250-PIPELINING", "> 250 LIMITS MAILMAX=7 RCPTMAX=2",
-			"< MAIL", "< RCPT TO:<a@", "< RCPT TO:<b@", "< DATA", "> 250 ok", "> 250 ok", "> 250 ok", "> 354 go", goodDot,
-			"< MAIL", "< RCPT TO:<c@", "< DATA", "> 250 ok", "> 250 ok", "> 354 go", "text", "> 451 4.3.0 no", "hang"),
+		"the server says how many": {"",
+			script("> 220 here", "< EHLO", "> 250-here", "> 250-PIPELINING", "> 250 LIMITS MAILMAX=7 RCPTMAX=2",
+				"< MAIL", "< RCPT TO:<a@", "< RCPT TO:<b@", "< DATA", "> 250 ok", "> 250 ok", "> 250 ok", "> 354 go",
+				goodDot,
+				"< MAIL", "< RCPT TO:<c@", "< DATA", "> 250 ok", "> 250 ok", "> 354 go", "text", "> 451 4.3.0 no",
+				"hang"),
 			[]string{"done 2.0.0", "done 2.0.0", "later 4.3.0"}},
-		"LMTP": {"lmtp://", script(helloLMTP, envelope, "> 250 ok", "> 550 5.1.1 unknown", "> 250 ok", "> 354 go", "text", "> 250 ok", "> 452 4.2.2 full", "hang"),
+		"LMTP": {"lmtp://", script(helloLMTP, envelope, "> 250 ok", "> 550 5.1.1 unknown", "> 250 ok", "> 354 go",
+			"text", "> 250 ok", "> 452 4.2.2 full", "hang"),
 			[]string{"done 2.0.0 ok", "failed 5.1.1 unknown", "later 4.2.2 full"}},
-		"LMTP, half": {"lmtp://", script(helloLMTP, envelope, "> 250 ok", "> 250 ok", "> 250 ok", "> 354 go", "text", "> 250 ok", "> 550 5.2.2 full"),
+		"LMTP, half": {"lmtp://", script(helloLMTP, envelope, "> 250 ok", "> 250 ok", "> 250 ok", "> 354 go", "text",
+			"> 250 ok", "> 550 5.2.2 full"),
 			[]string{"done 2.0.0 ok", "failed 5.2.2 full", "ambiguous 4.4.2"}},
-		"LMTP, closing": {"lmtp://", script(helloLMTP, envelope, "> 250 ok", "> 250 ok", "> 250 ok", "> 354 go", "text", "> 250 ok", "> 421 4.3.2 closing"),
+		"LMTP, closing": {"lmtp://", script(helloLMTP, envelope, "> 250 ok", "> 250 ok", "> 250 ok", "> 354 go", "text",
+			"> 250 ok", "> 421 4.3.2 closing"),
 			[]string{"done 2.0.0 ok", "later 4.3.2 closing", "ambiguous 4.4.2"}},
-		"LMTP, all refused": {"lmtp://", script(helloLMTP, envelope, "> 550 5.1.1 a", "> 550 5.1.1 b", "> 550 5.1.1 c", "> 354 go", "< .", "> 503 nobody", "hang"),
+		"LMTP, all refused": {"lmtp://",
+			script(helloLMTP, envelope, "> 550 5.1.1 a", "> 550 5.1.1 b", "> 550 5.1.1 c", "> 354 go", "< .",
+				"> 503 nobody", "hang"),
 			[]string{"failed 5.1.1 a", "failed 5.1.1 b", "failed 5.1.1 c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +95,8 @@ func TestLongEnvelope(t *testing.T) {
 	client := newClient(t, Env{}, func(o *Options) { o.Recipients = 1000 }, s.address)
 	var to, wanted []string
 	for i := range 1000 {
-		to, wanted = append(to, fmt.Sprintf("b%d.%s@example.net", i, strings.Repeat("x", 200))), append(wanted, "done 2.0.0")
+		to, wanted = append(to, fmt.Sprintf("b%d.%s@example.net", i, strings.Repeat("x", 200))),
+			append(wanted, "done 2.0.0")
 	}
 	want(t, client.Deliver(soon(t), job(to...)), wanted...)
 	n := 0
@@ -94,7 +110,8 @@ func TestLongEnvelope(t *testing.T) {
 func TestFits(t *testing.T) {
 	const body8, header8 = "Subject: x\r\n\r\nl\xc3\xa4uft\r\n", "Subject: l\xc3\xa4uft\r\n\r\nx\r\n"
 	bare := []string{"> 220 here", "< EHLO", "> 250-here", "> 250-PIPELINING", "> 250 SIZE 100"}
-	full := []string{"> 220 here", "< EHLO", "> 250-here", "> 250-PIPELINING", "> 250-SMTPUTF8", "> 250-8bitmime", "> 250 SIZE"}
+	full := []string{"> 220 here", "< EHLO", "> 250-here", "> 250-PIPELINING", "> 250-SMTPUTF8", "> 250-8bitmime",
+		"> 250 SIZE"}
 	mail := func(line string) []string { return append([]string{"< " + line + "\r\n"}, oneMail[1:]...) }
 	for name, c := range map[string]struct {
 		to     string
@@ -102,21 +119,31 @@ func TestFits(t *testing.T) {
 		script []string
 		want   string
 	}{
-		"too large":     {bob, func(j *Job) { j.Size = 101 }, script(bare, "hang"), "failed 5.3.4 101 bytes"},
-		"just fits":     {bob, func(j *Job) { j.Size = 100 }, script(bare, mail("MAIL FROM:<ann@example.org> SIZE=100"), goodDot, "hang"), "done 2.0.0"},
-		"size unknown":  {bob, func(j *Job) { j.Size = 0 }, script(bare, mail("MAIL FROM:<ann@example.org>"), goodDot, "hang"), "done 2.0.0"},
-		"8 bit":         {bob, func(j *Job) { j.EightBit, j.Open = true, open(body8) }, script(bare, "hang"), "failed 5.6.3"},
-		"only declared": {bob, func(j *Job) { j.EightBit = true }, script(bare, mail("MAIL FROM:<ann@example.org> SIZE=32"), goodDot, "hang"), "done 2.0.0"},
+		"too large": {bob, func(j *Job) { j.Size = 101 }, script(bare, "hang"), "failed 5.3.4 101 bytes"},
+		"just fits": {bob, func(j *Job) { j.Size = 100 },
+			script(bare, mail("MAIL FROM:<ann@example.org> SIZE=100"), goodDot, "hang"), "done 2.0.0"},
+		"size unknown": {bob, func(j *Job) { j.Size = 0 },
+			script(bare, mail("MAIL FROM:<ann@example.org>"), goodDot, "hang"), "done 2.0.0"},
+		"8 bit": {bob, func(j *Job) { j.EightBit, j.Open = true, open(body8) }, script(bare, "hang"),
+			"failed 5.6.3"},
+		"only declared": {bob, func(j *Job) { j.EightBit = true },
+			script(bare, mail("MAIL FROM:<ann@example.org> SIZE=32"), goodDot, "hang"), "done 2.0.0"},
 		"8 bit, known": {bob, func(j *Job) { j.EightBit, j.Open = true, open(body8) },
 			script(full, mail("MAIL FROM:<ann@example.org> SIZE=32 BODY=8BITMIME"), goodDot, "hang"), "done 2.0.0"},
-		"UTF-8":             {bob, func(j *Job) { j.UTF8, j.Open = true, open(header8) }, script(bare, "hang"), "failed 5.6.7"},
-		"UTF-8, not needed": {bob, func(j *Job) { j.UTF8 = true }, script(bare, mail("MAIL FROM:<ann@example.org> SIZE=32"), goodDot, "hang"), "done 2.0.0"},
-		"UTF-8 sender":      {bob, func(j *Job) { j.Sender = "änn@example.org" }, script(bare, "hang"), "failed 5.6.7"},
-		"UTF-8 recipient":   {"böb@example.net", func(j *Job) {}, script(bare, "hang"), "failed 5.6.7"},
+		"UTF-8": {bob, func(j *Job) { j.UTF8, j.Open = true, open(header8) }, script(bare, "hang"),
+			"failed 5.6.7"},
+		"UTF-8, not needed": {bob, func(j *Job) { j.UTF8 = true },
+			script(bare, mail("MAIL FROM:<ann@example.org> SIZE=32"), goodDot, "hang"), "done 2.0.0"},
+		"UTF-8 sender":    {bob, func(j *Job) { j.Sender = "änn@example.org" }, script(bare, "hang"), "failed 5.6.7"},
+		"UTF-8 recipient": {"böb@example.net", func(j *Job) {}, script(bare, "hang"), "failed 5.6.7"},
 		"UTF-8, known": {"böb@example.net", func(j *Job) { j.UTF8, j.Open = true, open(header8) },
 			script(full, mail("MAIL FROM:<ann@example.org> SIZE=32 SMTPUTF8"), goodDot, "hang"), "done 2.0.0"},
-		"null sender": {bob, func(j *Job) { j.Sender = "" }, script(full, mail("MAIL FROM:<> SIZE=32"), goodDot, "hang"), "done 2.0.0"},
-		"unreadable": {bob, func(j *Job) { j.EightBit, j.Open = true, func() (io.ReadCloser, error) { return nil, errTest } },
+		"null sender": {bob, func(j *Job) { j.Sender = "" },
+			script(full, mail("MAIL FROM:<> SIZE=32"), goodDot, "hang"), "done 2.0.0"},
+		"unreadable": {bob, func(j *Job) {
+			j.EightBit, j.Open = true,
+				func() (io.ReadCloser, error) { return nil, errTest }
+		},
 			script(bare, "hang"), "later 4.3.0 full"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +156,8 @@ func TestFits(t *testing.T) {
 		})
 	}
 	t.Run("only who needs it", func(t *testing.T) {
-		s := newScripted(t, script(bare, "< MAIL", "< RCPT TO:<a@", "< RCPT TO:<c@", "< DATA", "> 250 ok", "> 250 ok", "> 250 ok", "> 354 go", goodDot, "hang"))
+		s := newScripted(t, script(bare, "< MAIL", "< RCPT TO:<a@", "< RCPT TO:<c@", "< DATA", "> 250 ok", "> 250 ok",
+			"> 250 ok", "> 354 go", goodDot, "hang"))
 		client := newClient(t, Env{}, nil, s.address)
 		got := client.Deliver(soon(t), job("a@example.net", "böb@example.net", "c@example.net", "dörte@example.net"))
 		want(t, got, "done 2.0.0", "failed 5.6.7", "done 2.0.0", "failed 5.6.7")

@@ -30,8 +30,8 @@ const maxStatus = 9
 // errReply tells that a server does not speak SMTP.
 var errReply = errors.New("the server talks nonsense")
 
-// readReply reads one reply of one or several lines, using buf for its text. Each line but the first is shown to each, if that is not
-// nil. It reads no more than a reply may have.
+// readReply reads one reply of one or several lines, using buf for its text. Each line but the first is shown to each,
+// if that is not nil. It reads no more than a reply may have.
 func readReply(r *bufio.Reader, buf []byte, each func(line []byte)) (reply, error) {
 	var all reply
 	all.text = buf[:0]
@@ -91,7 +91,8 @@ func parseReplyLine(line []byte) (code int, more bool, text []byte, ok bool) {
 	return code, line[3] == '-', line[4:], true
 }
 
-// cutStatus takes the enhanced code (RFC 2034) off a text. One that contradicts the code of the reply is text like any other.
+// cutStatus takes the enhanced code (RFC 2034) off a text. One that contradicts the code of the reply is text like any
+// other.
 func cutStatus(code int, text []byte) (status, rest []byte) {
 	word, rest, _ := bytes.Cut(text, []byte(" "))
 	if len(word) < 5 || len(word) > maxStatus || int(word[0]-'0') != code/100 || word[1] != '.' {
@@ -135,7 +136,8 @@ func (r *reply) class() int { return r.code / 100 }
 
 // result is what the reply means for a recipient.
 func (r *reply) result(server string) Result {
-	res := Result{Code: r.code, Status: string(r.status[:r.length]), Text: strings.ToValidUTF8(string(r.text), "?"), Server: server}
+	res := Result{Code: r.code, Status: string(r.status[:r.length]), Text: strings.ToValidUTF8(string(r.text), "?"),
+		Server: server}
 	switch r.class() {
 	case 2:
 		res.Outcome = Done

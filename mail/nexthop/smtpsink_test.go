@@ -99,7 +99,8 @@ func TestSMTPSink(t *testing.T) {
 				for _, r := range got {
 					told := fmt.Sprintf("%s %s %s", r.Outcome, r.Status, r.Text)
 					words := strings.SplitN(wanted, " ", 3)
-					if !strings.HasPrefix(told, words[0]+" "+words[1]) || len(words) > 2 && !strings.Contains(told, words[2]) {
+					if !strings.HasPrefix(told, words[0]+" "+words[1]) || len(words) > 2 &&
+						!strings.Contains(told, words[2]) {
 						t.Errorf("%s, want %s", told, wanted)
 					}
 					if options == "-N" && !r.Relayed || options == "" && r.Relayed {
@@ -129,7 +130,8 @@ func TestSMTPSinkDump(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"X-Helo-Args: me.example.org\n", "X-Mail-Args: <ann@example.org>\n", "X-Rcpt-Args: <bob@example.net>\n",
+	for _, part := range []string{"X-Helo-Args: me.example.org\n", "X-Mail-Args: <ann@example.org>\n",
+		"X-Rcpt-Args: <bob@example.net>\n",
 		"X-Rcpt-Args: <carol@example.net>\n", "Subject: x\n\n.\n..a\nend\n"} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("%q is missing in %q", part, text)
@@ -171,6 +173,7 @@ func benchmarkDeliver(b *testing.B, server string, committed func() error) {
 // BenchmarkDeliver: mails of 4 KiB from 20 goroutines over 20 connections.
 func BenchmarkDeliver(b *testing.B) {
 	b.Run("sink", func(b *testing.B) { benchmarkDeliver(b, newSink(b).address, nil) })
-	b.Run("sink, committed", func(b *testing.B) { benchmarkDeliver(b, newSink(b).address, func() error { return nil }) })
+	b.Run("sink, committed",
+		func(b *testing.B) { benchmarkDeliver(b, newSink(b).address, func() error { return nil }) })
 	b.Run("smtp-sink", func(b *testing.B) { benchmarkDeliver(b, "unix:"+startSink(b), func() error { return nil }) })
 }

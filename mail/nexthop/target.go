@@ -26,7 +26,8 @@ func parseTarget(text string) (target, error) {
 	rest, port := text, ""
 	if path, found := strings.CutPrefix(strings.TrimPrefix(text, "lmtp:"), "unix:"); found {
 		if !strings.HasPrefix(path, "/") {
-			return to, &weir.FieldError{Msg: fmt.Sprintf("%.100q does not name a socket", text), Hint: "write lmtp:unix:/run/lmtp.sock"}
+			return to, &weir.FieldError{Msg: fmt.Sprintf("%.100q does not name a socket", text),
+				Hint: "write lmtp:unix:/run/lmtp.sock"}
 		}
 		return target{network: "unix", address: path, lmtp: strings.HasPrefix(text, "lmtp:"), local: true}, nil
 	}

@@ -23,10 +23,12 @@ func TestTLS(t *testing.T) {
 	if err := os.WriteFile(empty, []byte("nothing"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(Options{Servers: []string{"mx.example.org:25"}, CA: empty}, Env{}); err == nil || !strings.Contains(err.Error(), "ca: there is no certificate") {
+	if _, err := New(Options{Servers: []string{"mx.example.org:25"}, CA: empty}, Env{}); err == nil ||
+		!strings.Contains(err.Error(), "ca: there is no certificate") {
 		t.Error(err)
 	}
-	if _, err := New(Options{Servers: []string{"mx.example.org:25"}, CA: empty + "x"}, Env{}); err == nil || !strings.Contains(err.Error(), "ca: the file") {
+	if _, err := New(Options{Servers: []string{"mx.example.org:25"}, CA: empty + "x"}, Env{}); err == nil ||
+		!strings.Contains(err.Error(), "ca: the file") {
 		t.Error(err)
 	}
 	yes, no := true, false
@@ -37,21 +39,33 @@ func TestTLS(t *testing.T) {
 		want   string
 		secure bool
 	}{
-		"opportunistic":             {"mx.example.org:25", true, Options{}, "done 2.0.0", true},
-		"opportunistic, not there":  {"mx.example.org:25", false, Options{}, "done 2.0.0", false},
-		"opportunistic, verified":   {"mx.example.org:25", true, Options{Verify: &yes}, "later 4.7.0 certificate", false},
-		"off":                       {"mx.example.org:25", true, Options{TLS: TLSOff}, "done 2.0.0", false},
-		"required":                  {"mx.example.org:25", true, Options{TLS: TLSRequire, CA: ca}, "done 2.0.0", true},
-		"required, not there":       {"mx.example.org:25", false, Options{TLS: TLSRequire, CA: ca}, "later 4.7.0 no TLS", false},
-		"required, unknown CA":      {"mx.example.org:25", true, Options{TLS: TLSRequire}, "later 4.7.0 certificate", false},
-		"required, another name":    {"mail.example.org:25", true, Options{TLS: TLSRequire, CA: ca}, "later 4.7.0 certificate", false},
-		"required, not verified":    {"mail.example.org:25", true, Options{TLS: TLSRequire, Verify: &no}, "done 2.0.0", true},
-		"log-in":                    {"mx.example.org:25", true, Options{User: "weir", Password: "pass word", CA: ca}, "done 2.0.0", true},
-		"log-in, not there":         {"mx.example.org:25", false, Options{User: "weir", Password: "pass word"}, "later 4.7.0 no TLS", false},
-		"log-in, perhaps":           {"mx.example.org:25", false, Options{User: "weir", Password: "pass word", TLS: TLSOpportunistic}, "later 4.7.0 the password is not", false},
-		"log-in, wrong":             {"mx.example.org:25", true, Options{User: "weir", Password: "guess", CA: ca}, "later 4.7.8 refuses the log-in", true},
-		"log-in, unknown":           {"mx.example.org:25", true, Options{User: "weir", Password: "pass word"}, "later 4.7.0 certificate", false},
-		"log-in, on this machine":   {"127.0.0.1:25", false, Options{User: "weir", Password: "pass word"}, "done 2.0.0", false},
+		"opportunistic":            {"mx.example.org:25", true, Options{}, "done 2.0.0", true},
+		"opportunistic, not there": {"mx.example.org:25", false, Options{}, "done 2.0.0", false},
+		"opportunistic, verified": {"mx.example.org:25", true, Options{Verify: &yes}, "later 4.7.0 certificate",
+			false},
+		"off":      {"mx.example.org:25", true, Options{TLS: TLSOff}, "done 2.0.0", false},
+		"required": {"mx.example.org:25", true, Options{TLS: TLSRequire, CA: ca}, "done 2.0.0", true},
+		"required, not there": {"mx.example.org:25", false, Options{TLS: TLSRequire, CA: ca},
+			"later 4.7.0 no TLS", false},
+		"required, unknown CA": {"mx.example.org:25", true, Options{TLS: TLSRequire}, "later 4.7.0 certificate",
+			false},
+		"required, another name": {"mail.example.org:25", true, Options{TLS: TLSRequire, CA: ca},
+			"later 4.7.0 certificate", false},
+		"required, not verified": {"mail.example.org:25", true, Options{TLS: TLSRequire, Verify: &no}, "done 2.0.0",
+			true},
+		"log-in": {"mx.example.org:25", true, Options{User: "weir", Password: "pass word", CA: ca},
+			"done 2.0.0", true},
+		"log-in, not there": {"mx.example.org:25", false, Options{User: "weir", Password: "pass word"},
+			"later 4.7.0 no TLS", false},
+		"log-in, perhaps": {"mx.example.org:25", false,
+			Options{User: "weir", Password: "pass word", TLS: TLSOpportunistic}, "later 4.7.0 the password is not",
+			false},
+		"log-in, wrong": {"mx.example.org:25", true, Options{User: "weir", Password: "guess", CA: ca},
+			"later 4.7.8 refuses the log-in", true},
+		"log-in, unknown": {"mx.example.org:25", true, Options{User: "weir", Password: "pass word"},
+			"later 4.7.0 certificate", false},
+		"log-in, on this machine": {"127.0.0.1:25", false, Options{User: "weir", Password: "pass word"}, "done 2.0.0",
+			false},
 		"this machine, by its wish": {"localhost:25", true, Options{TLS: TLSRequire, Verify: &no}, "done 2.0.0", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,10 +82,12 @@ func TestTLS(t *testing.T) {
 				})
 				want(t, client.Deliver(soon(t), job(bob)), c.want)
 				got := r.seen()
-				if done := strings.HasPrefix(c.want, "done"); done != (len(got) == 1) || done && got[0].secure != c.secure {
+				if done := strings.HasPrefix(c.want, "done"); done != (len(got) == 1) || done &&
+					got[0].secure != c.secure {
 					t.Errorf("%+v", got)
 				}
-				if tried := c.o.User != "" && !strings.HasPrefix(c.want, "later 4.7.0"); tried != (len(r.logIn) == 1 && r.logIn[0] == mech) {
+				if tried := c.o.User != "" &&
+					!strings.HasPrefix(c.want, "later 4.7.0"); tried != (len(r.logIn) == 1 && r.logIn[0] == mech) {
 					t.Errorf("logged in by %v", r.logIn)
 				}
 			}
@@ -113,7 +129,8 @@ func TestNoLogIn(t *testing.T) {
 		client := newClient(t, Env{}, func(o *Options) { o.User, o.Password = "weir", "secret" }, s.address)
 		want(t, client.Deliver(soon(t), job(bob)), "later 4.7.0 neither AUTH PLAIN nor AUTH LOGIN")
 	}
-	s := newScripted(t, script("> 220 here", "< EHLO", "> 250-here\r\n250 AUTH=LOGIN", "< AUTH LOGIN", "> 334 VXNlcm5hbWU6", "< d2Vpcg==", "> 535 no", "hang"))
+	s := newScripted(t, script("> 220 here", "< EHLO", "> 250-here\r\n250 AUTH=LOGIN", "< AUTH LOGIN",
+		"> 334 VXNlcm5hbWU6", "< d2Vpcg==", "> 535 no", "hang"))
 	client := newClient(t, Env{}, func(o *Options) { o.User, o.Password = "weir", "secret" }, s.address)
 	want(t, client.Deliver(soon(t), job(bob)), "later 4.0.0 refuses the log-in: no")
 	if said, _, _ := s.seen(); strings.Contains(strings.Join(said, " "), "c2VjcmV0") {
@@ -123,14 +140,17 @@ func TestNoLogIn(t *testing.T) {
 
 // TestInjectedTLS: what was said in clear is not taken for what is said under TLS.
 func TestInjectedTLS(t *testing.T) {
-	s := newScripted(t, script("> 220 here", "< EHLO", "> 250-here\r\n250 STARTTLS", "< STARTTLS", "> 220 go\r\n250 AUTH PLAIN", "hang"),
+	s := newScripted(t, script("> 220 here", "< EHLO", "> 250-here\r\n250 STARTTLS", "< STARTTLS",
+		"> 220 go\r\n250 AUTH PLAIN", "hang"),
 		script("> 220 here", "< EHLO", "> 250-here\r\n250 STARTTLS", "< STARTTLS", "> 454 4.7.0 not now", "hang"),
-		script("> 220 here", "< EHLO", "> 250-here\r\n250 STARTTLS", "< STARTTLS", "> 454 4.7.0 not now", "< MAIL", "> 250 ok", "< RCPT", "> 250 ok", "< DATA", "> 354 go", goodDot, "hang"),
+		script("> 220 here", "< EHLO", "> 250-here\r\n250 STARTTLS", "< STARTTLS", "> 454 4.7.0 not now", "< MAIL",
+			"> 250 ok", "< RCPT", "> 250 ok", "< DATA", "> 354 go", goodDot, "hang"),
 		script("> 220 here", "< EHLO", "> 250-here\r\n250 STARTTLS", "< STARTTLS", "> 220 go"))
 	for _, c := range []struct {
 		tls  TLS
 		want string
-	}{{TLSOpportunistic, "later 4.7.0 more before TLS begins"}, {TLSRequire, "later 4.7.0 begins no TLS: not now"}, {TLSOpportunistic, "done 2.0.0"},
+	}{{TLSOpportunistic, "later 4.7.0 more before TLS begins"}, {TLSRequire, "later 4.7.0 begins no TLS: not now"},
+		{TLSOpportunistic, "done 2.0.0"},
 		{TLSOpportunistic, "later 4.7.0 TLS: "}} {
 		client := newClient(t, Env{}, func(o *Options) { o.TLS = c.tls }, s.address)
 		want(t, client.Deliver(soon(t), job(bob)), c.want)
@@ -149,16 +169,22 @@ func TestAuth(t *testing.T) {
 		want   string // nothing for right
 		asked  bool
 	}{
-		"right":               {"mx.example.org:25", true, Options{CA: ca}, "weir", "pass word", "", true},
-		"wrong":               {"mx.example.org:25", true, Options{CA: ca}, "weir", "password", "wrong name or password", true},
-		"right, here":         {"127.0.0.1:25", false, Options{}, "weir", "pass word", "", true},
-		"with a NUL":          {"127.0.0.1:25", false, Options{}, "x\x00weir", "pass word", "wrong name or password", false},
-		"too long":            {"127.0.0.1:25", false, Options{}, "weir", strings.Repeat("x", maxLogIn+1), "wrong name or password", false},
-		"nobody":              {"127.0.0.1:25", false, Options{}, "", "", "wrong name or password", false},
-		"no TLS":              {"mx.example.org:25", false, Options{}, "weir", "pass word", "mx.example.org:25: the server offers no TLS", false},
-		"no TLS, by our wish": {"mx.example.org:25", true, Options{TLS: TLSOff}, "weir", "pass word", "not for everybody to read", false},
-		"opportunistic":       {"mx.example.org:25", true, Options{TLS: TLSOpportunistic}, "weir", "pass word", "certificate", false},
-		"unknown":             {"mx.example.org:25", true, Options{}, "weir", "pass word", "certificate", false},
+		"right": {"mx.example.org:25", true, Options{CA: ca}, "weir", "pass word", "", true},
+		"wrong": {"mx.example.org:25", true, Options{CA: ca}, "weir", "password",
+			"wrong name or password", true},
+		"right, here": {"127.0.0.1:25", false, Options{}, "weir", "pass word", "", true},
+		"with a NUL": {"127.0.0.1:25", false, Options{}, "x\x00weir", "pass word", "wrong name or password",
+			false},
+		"too long": {"127.0.0.1:25", false, Options{}, "weir", strings.Repeat("x", maxLogIn+1),
+			"wrong name or password", false},
+		"nobody": {"127.0.0.1:25", false, Options{}, "", "", "wrong name or password", false},
+		"no TLS": {"mx.example.org:25", false, Options{}, "weir", "pass word",
+			"mx.example.org:25: the server offers no TLS", false},
+		"no TLS, by our wish": {"mx.example.org:25", true, Options{TLS: TLSOff}, "weir", "pass word",
+			"not for everybody to read", false},
+		"opportunistic": {"mx.example.org:25", true, Options{TLS: TLSOpportunistic}, "weir", "pass word", "certificate",
+			false},
+		"unknown": {"mx.example.org:25", true, Options{}, "weir", "pass word", "certificate", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newReal(t, func(r *real) {
@@ -207,7 +233,8 @@ func TestAuthFailOver(t *testing.T) {
 	}
 	alone := newClient(t, Env{Dial: dial}, nil, "127.0.0.1:1")
 	for range 2 {
-		if err := alone.Auth(soon(t), "weir", "x"); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1: no connection: the disk is full") {
+		if err := alone.Auth(soon(t), "weir", "x"); err == nil ||
+			!strings.Contains(err.Error(), "127.0.0.1:1: no connection: the disk is full") {
 			t.Error(err)
 		}
 	}
@@ -246,12 +273,15 @@ func TestAuthBusy(t *testing.T) {
 
 // TestNoSecretsInResults: the password is nowhere in what is told.
 func TestNoSecretsInResults(t *testing.T) {
-	s := newScripted(t, script("> 220 here", "< EHLO", "> 250-here\r\n250 AUTH PLAIN", "< AUTH PLAIN", "> 535 5.7.8 no", "hang"))
+	s := newScripted(t, script("> 220 here", "< EHLO", "> 250-here\r\n250 AUTH PLAIN", "< AUTH PLAIN", "> 535 5.7.8 no",
+		"hang"))
 	var logged bytes.Buffer
-	client := newClient(t, Env{Log: textLog(&logged)}, func(o *Options) { o.User, o.Password = "weir", "hunter22" }, s.address)
+	client := newClient(t, Env{Log: textLog(&logged)}, func(o *Options) { o.User, o.Password = "weir", "hunter22" },
+		s.address)
 	got := client.Deliver(soon(t), job(bob))
 	want(t, got, "later 4.7.8 refuses the log-in")
-	if all := got[0].Text + logged.String() + client.Stats().Servers[0].Reason; strings.Contains(all, "hunter22") || logged.Len() == 0 {
+	if all := got[0].Text + logged.String() + client.Stats().Servers[0].Reason; strings.Contains(all, "hunter22") ||
+		logged.Len() == 0 {
 		t.Error(all)
 	}
 }

@@ -19,8 +19,8 @@ type transaction struct {
 	goAhead bool   // the server waits for the text
 }
 
-// transact hands a mail over. It returns the recipients that want another transaction, or why the connection could not be used: then
-// nothing has happened, and what stands in the results for these recipients means nothing.
+// transact hands a mail over. It returns the recipients that want another transaction, or why the connection could not
+// be used: then nothing has happened, and what stands in the results for these recipients means nothing.
 func (c *conn) transact(ctx context.Context, j *Job, part []int, results []Result) (rest []int, lost *trouble) {
 	t := &transaction{conn: c, job: j, part: part, results: results}
 	c.accepted = c.accepted[:0]
@@ -124,7 +124,8 @@ func (t *transaction) withoutUTF8(part []int) []int {
 	return fit
 }
 
-// The commands of an envelope, by number: RSET where the last transaction was left open, MAIL, a RCPT for each recipient, DATA.
+// The commands of an envelope, by number: RSET where the last transaction was left open, MAIL, a RCPT for each
+// recipient, DATA.
 const (
 	cmdRset = iota
 	cmdMail

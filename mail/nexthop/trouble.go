@@ -23,7 +23,8 @@ func (c *conn) lost(doing string, err error) *trouble {
 	if errors.Is(err, errReply) {
 		status = statusProtocol
 	}
-	return &trouble{Result: Result{Outcome: Later, Status: status, Text: clip(doing + ": " + plainly(err)), Server: c.server.address}}
+	return &trouble{Result: Result{Outcome: Later, Status: status, Text: clip(doing + ": " + plainly(err)),
+		Server: c.server.address}}
 }
 
 // declined tells that a server does not want the connection. That is never the mail's fault: a 5xx is no failure.
@@ -44,7 +45,8 @@ func (c *conn) insecure(what string) *trouble {
 
 // unreached tells that there is no connection.
 func (s *server) unreached(err error) *trouble {
-	return &trouble{Result: Result{Outcome: Later, Status: statusNoAnswer, Text: clip("no connection: " + plainly(err)), Server: s.address}}
+	return &trouble{Result: Result{Outcome: Later, Status: statusNoAnswer, Text: clip("no connection: " + plainly(err)),
+		Server: s.address}}
 }
 
 // plainly says in short what went wrong with a connection.

@@ -42,7 +42,8 @@ func TestReadReply(t *testing.T) {
 			got = err.Error()
 		} else {
 			res := r.result("")
-			got = string([]byte{byte('0' + r.code/100), byte('0' + r.code/10%10), byte('0' + r.code%10)}) + " " + res.Status + " " + res.Text
+			got = string([]byte{byte('0' + r.code/100), byte('0' + r.code/10%10), byte('0' + r.code%10)}) + " " +
+				res.Status + " " + res.Text
 		}
 		if err == nil && got != wanted || err != nil && !strings.Contains(got, wanted) {
 			t.Errorf("%.60q: %.60q, want %.60q", said, got, wanted)
@@ -67,7 +68,8 @@ func FuzzReply(f *testing.F) {
 			return
 		}
 		res := r.result("x")
-		if res.Code < 200 || res.Code > 599 || len(res.Text) > maxReplyText || strings.ContainsAny(res.Text, "\r\n\x00") ||
+		if res.Code < 200 || res.Code > 599 || len(res.Text) > maxReplyText ||
+			strings.ContainsAny(res.Text, "\r\n\x00") ||
 			len(res.Status) < 5 || len(res.Status) > maxStatus || e.size < 0 || e.recipients < 0 {
 			t.Fatalf("%+v, %+v", res, e)
 		}
@@ -141,7 +143,8 @@ func FuzzStuffer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if strings.HasPrefix(got, ".\r\n") || strings.Contains(got, "\r\n.\r\n") || got != "" && !strings.HasSuffix(got, "\r\n") {
+		if strings.HasPrefix(got, ".\r\n") || strings.Contains(got, "\r\n.\r\n") || got != "" &&
+			!strings.HasSuffix(got, "\r\n") {
 			t.Fatalf("%q becomes %q", text, got)
 		}
 		var back strings.Builder
@@ -251,7 +254,8 @@ func TestEightBit(t *testing.T) {
 			t.Errorf("%.40q: %v %v %v", text, header, body, err)
 		}
 	}
-	if _, _, err := eightBit(func() (io.ReadCloser, error) { return io.NopCloser(errReader{}), nil }); !errors.Is(err, errTest) {
+	if _, _, err := eightBit(func() (io.ReadCloser, error) { return io.NopCloser(errReader{}), nil }); !errors.Is(err,
+		errTest) {
 		t.Error(err)
 	}
 }

@@ -30,7 +30,8 @@ func (e *CommandError) Error() string {
 	return fmt.Sprintf("notice: %q: %s", e.Line, e.Msg)
 }
 
-// readCommands reads what stands above the quoted part, each line by itself. Lines that are no commands are skipped: people greet.
+// readCommands reads what stands above the quoted part, each line by itself. Lines that are no commands are skipped:
+// people greet.
 func readCommands(text string) (Command, error) {
 	var c Command
 	lines, found := splitLines(text), false
@@ -82,9 +83,11 @@ func readCommands(text string) (Command, error) {
 	return c, nil
 }
 
-// isAbout reports whether what follows a command's word is meant to say which mails: it must be understood then, as in "release all but 2".
+// isAbout reports whether what follows a command's word is meant to say which mails: it must be understood then, as in
+// "release all but 2".
 func isAbout(rest string) bool {
-	return strings.HasPrefix(rest, "all ") || strings.HasPrefix(rest, "all,") || strings.IndexByte("0123456789-#", rest[0]) >= 0
+	return strings.HasPrefix(rest, "all ") || strings.HasPrefix(rest, "all,") ||
+		strings.IndexByte("0123456789-#", rest[0]) >= 0
 }
 
 // contradiction reports what is to be released and deleted both.
@@ -170,7 +173,8 @@ func readNumber(text string) (int, error) {
 
 // splitLines returns a text line by line, each tidy.
 func splitLines(text string) []string {
-	text = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n", "\v", "\n", "\f", "\n").Replace(text)
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n", "\v", "\n", "\f",
+		"\n").Replace(text)
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		lines[i] = clean(line, maxLine)

@@ -6,7 +6,8 @@ import (
 )
 
 // breaks are tags at which a line ends.
-var breaks = map[string]bool{"br": true, "p": true, "div": true, "li": true, "tr": true, "table": true, "ul": true, "ol": true, "hr": true,
+var breaks = map[string]bool{"br": true, "p": true, "div": true, "li": true, "tr": true, "table": true, "ul": true,
+	"ol": true, "hr": true,
 	"h1": true, "h2": true, "h3": true, "h4": true, "pre": true, "body": true}
 
 // hidden are elements whose text nobody sees.
@@ -18,8 +19,8 @@ var quotes = []string{"gmail_quote", "yahoo_quoted", "moz-cite-prefix", "divrply
 // lineEnds are nothing but space in HTML.
 var lineEnds = strings.NewReplacer("\r", " ", "\n", " ")
 
-// stripTags makes text of HTML, simply, up to where a mail is quoted. It is not for showing: whoever wrote the HTML can make it say
-// anything, and might as well have said it plainly.
+// stripTags makes text of HTML, simply, up to where a mail is quoted. It is not for showing: whoever wrote the HTML can
+// make it say anything, and might as well have said it plainly.
 func stripTags(page string) string {
 	var b strings.Builder
 	for page != "" {

@@ -1,7 +1,7 @@
 // Package notice writes what mail users are told, and reads what they answer.
 //
-// Write makes the mails: a user is stopped or delayed, an admin is told, a command is answered. A Signer makes and reads the tickets that
-// let whoever got a notice act on what it lists, and ReadReply reads what he wrote.
+// Write makes the mails: a user is stopped or delayed, an admin is told, a command is answered. A Signer makes and
+// reads the tickets that let whoever got a notice act on what it lists, and ReadReply reads what he wrote.
 package notice
 
 import (
@@ -27,11 +27,13 @@ const (
 	AdminFlagged // the admin is told so
 )
 
-// A Notice is what a user is told. Write makes a mail of it. What comes from mails (subjects, recipients, Text) is made harmless there.
+// A Notice is what a user is told. Write makes a mail of it. What comes from mails (subjects, recipients, Text) is made
+// harmless there.
 type Notice struct {
-	Kind      Kind
-	From      string // header From, an address: the command address where there is one, else the postmaster's
-	ReplyTo   string // where a command is sent: the command address with the ticket in it; empty: commands by mail are off
+	Kind Kind
+	From string // header From, an address: the command address where there is one, else the postmaster's
+	// where a command is sent: the command address with the ticket in it; empty: commands by mail are off
+	ReplyTo   string
 	To        string
 	Host      string
 	MessageID string // without angle brackets; empty: one by chance
@@ -45,7 +47,8 @@ type Notice struct {
 	Limit     int       // how many may wait; 0: not told
 	Letters   []Line    // what is held, numbered from 1 in this order; at most MaxLines are shown
 	More      int       // how many there are besides
-	Text      string    // Answer: what was done; Barred and Admin: why, in the words of the operator who did it; Flagged: what happened
+	// Answer: what was done; Barred and Admin: why, in the words of the operator who did it; Flagged: what happened
+	Text string
 }
 
 // A Line is one held mail.

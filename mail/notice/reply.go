@@ -26,9 +26,10 @@ type Reply struct {
 	Subject   string
 }
 
-// ReadReply reads a mail that came to the command address: what is written above the quoted notice, line by line. ErrAuto for a mail
-// that no person wrote, ErrNothing where no line is a command, a *CommandError where one cannot be followed, ErrLarge and ErrMail where
-// the mail is too long or cannot be read. With an error of the last four kinds MessageID and Subject are there as far as they are known.
+// ReadReply reads a mail that came to the command address: what is written above the quoted notice, line by line.
+// ErrAuto for a mail that no person wrote, ErrNothing where no line is a command, a *CommandError where one cannot be
+// followed, ErrLarge and ErrMail where the mail is too long or cannot be read. With an error of the last four kinds
+// MessageID and Subject are there as far as they are known.
 func ReadReply(r io.Reader) (Reply, error) {
 	in := &bounded{r: r, left: MaxReply}
 	e, err := message.ReadWithOptions(in, &message.ReadOptions{MaxHeaderBytes: -1}) // in is bounded
@@ -131,7 +132,8 @@ func (t *texts) read(e *message.Entity, depth int) error {
 	return nil
 }
 
-// decoded reads bytes as UTF-8 where they are, and as Latin 1 otherwise: commands read the same in every charset that people write mail in.
+// decoded reads bytes as UTF-8 where they are, and as Latin 1 otherwise: commands read the same in every charset that
+// people write mail in.
 func decoded(text []byte) string {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	if utf8.Valid(text) {

@@ -10,7 +10,8 @@ import (
 	"testing/iotest"
 )
 
-const head = "From: ann@example.com\r\nTo: weir+x@mail.example.org\r\nMessage-ID: <42@laptop>\r\nSubject: =?utf-8?q?Re:_Gr=C3=BC=C3=9Fe?=\r\n"
+const head = "From: ann@example.com\r\nTo: weir+x@mail.example.org\r\nMessage-ID: <42@laptop>\r\nSubject: " +
+	"=?utf-8?q?Re:_Gr=C3=BC=C3=9Fe?=\r\n"
 
 func TestCommands(t *testing.T) {
 	all := Command{ReleaseAll: true}
@@ -75,15 +76,17 @@ func TestOnlyWhatIsAboveTheQuoteCounts(t *testing.T) {
 		"quoted, no line": ">delete all\n",
 		"indented":        "  > hello\ndelete all",
 		"on wrote":        "On Mon, 2 Mar 2026 at 09:00, Mail service <weir@mail.example.org> wrote:\ndelete all",
-		"on wrote broken": "On Mon, 2 Mar 2026 at 09:00, Mail service\n<weir+" + ticket + "@mail.example.org>\nwrote:\n\ndelete all",
-		"schrieb":         "Am 02.03.26 um 09:00 Mail service schrieb:\ndelete all",
-		"original":        "-----Original Message-----\ndelete all",
-		"ursprünglich":    "-----Ursprüngliche Nachricht-----\ndelete all",
-		"underscores":     "________________________________\nFrom: Mail service\ndelete all",
-		"from":            "From: Mail service <weir@mail.example.org>\nSent: Monday\n\ndelete all",
-		"von":             "*Von:* Mail service\n*Gesendet:* Montag\n\ndelete all",
-		"signature":       "-- \nAnn\ndelete all",
-		"mark":            "Il giorno 2 marzo Mail service ha scritto:\n\n---- To act by mail, write above this line ----\n\ndelete all",
+		"on wrote broken": "On Mon, 2 Mar 2026 at 09:00, Mail service\n<weir+" + ticket +
+			"@mail.example.org>\nwrote:\n\ndelete all",
+		"schrieb":      "Am 02.03.26 um 09:00 Mail service schrieb:\ndelete all",
+		"original":     "-----Original Message-----\ndelete all",
+		"ursprünglich": "-----Ursprüngliche Nachricht-----\ndelete all",
+		"underscores":  "________________________________\nFrom: Mail service\ndelete all",
+		"from":         "From: Mail service <weir@mail.example.org>\nSent: Monday\n\ndelete all",
+		"von":          "*Von:* Mail service\n*Gesendet:* Montag\n\ndelete all",
+		"signature":    "-- \nAnn\ndelete all",
+		"mark": "Il giorno 2 marzo Mail service ha scritto:\n\n---- To act by mail, write above this line " +
+			"----\n\ndelete all",
 	} {
 		got, err := readCommands("release 1\n\n" + quote)
 		if err != nil || !reflect.DeepEqual(got, Command{Release: []int{1}}) {
@@ -122,7 +125,8 @@ func multi(kind string, parts ...string) string {
 func TestReadReply(t *testing.T) {
 	one := Command{Release: []int{1}}
 	const plainPart = "Content-Type: text/plain\r\n\r\nrelease 1"
-	const htmlPart = "Content-Type: text/html; charset=utf-8\r\n\r\n<html><head><style>p {release 9}</style><title>release 8</title></head><!-- \r\nrelease 7\r\n-->" +
+	const htmlPart = "Content-Type: text/html; charset=utf-8\r\n\r\n<html><head><style>p {release " +
+		"9}</style><title>release 8</title></head><!-- \r\nrelease 7\r\n-->" +
 		"<body><p>Hello,<br>release&nbsp;1</p><div class=\"gmail_quote\">On Monday<br>delete all</div></body></html>"
 	file := "Content-Type: text/plain; name=x\r\nContent-Disposition: attachment\r\n\r\ndelete all"
 	for name, c := range map[string]struct {
@@ -130,38 +134,51 @@ func TestReadReply(t *testing.T) {
 		want Command
 		err  error
 	}{
-		"no type":            {"\r\nrelease 1\r\n", one, nil},
-		"plain":              {plainPart, one, nil},
-		"bare line ends":     {"Content-Type: text/plain\n\nrelease 1\n", one, nil},
-		"quoted-printable":   {"Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nGr=C3=BC=C3=9Fe\r\nrele=\r\nase 1=20\r\n", one, nil},
-		"base64":             {"Content-Transfer-Encoding: base64\r\n\r\n" + base64.StdEncoding.EncodeToString([]byte("Grüße\nrelease 1\n")) + "\r\n", one, nil},
-		"latin 1":            {"Content-Type: text/plain; charset=iso-8859-1\r\n\r\nGr\xfc\xdfe\r\nrelease\xa01\r\n", one, nil},
-		"windows-1252":       {"Content-Type: text/plain; charset=\"Windows-1252\"\r\n\r\n\x93x\x94\r\nrelease 1\r\n", one, nil},
-		"byte order mark":    {"\r\n\xef\xbb\xbfrelease 1\r\n", one, nil},
-		"alternative":        {multi("alternative", plainPart, htmlPart), one, nil},
-		"HTML first":         {multi("alternative", htmlPart, plainPart), one, nil},
-		"HTML alone":         {htmlPart, one, nil},
-		"only HTML":          {multi("alternative", htmlPart), one, nil},
-		"empty plain":        {multi("alternative", "Content-Type: text/plain\r\n\r\n\r\n", htmlPart), one, nil},
-		"nested":             {multi("mixed", multi("related", multi("alternative", plainPart, htmlPart)), file), one, nil},
-		"file first":         {multi("mixed", file, plainPart), one, nil},
-		"only a file":        {multi("mixed", file), Command{}, ErrNothing},
-		"attached mail":      {multi("mixed", "Content-Type: message/rfc822\r\n\r\nSubject: x\r\n\r\ndelete all", plainPart), one, nil},
-		"picture":            {"Content-Type: image/png\r\n\r\ndelete all", Command{}, ErrNothing},
-		"HTML, quoted":       {"Content-Type: text/html\r\n\r\nrelease 1<BLOCKQUOTE type=cite>delete all</BLOCKQUOTE>", one, nil},
-		"HTML, not closed":   {"Content-Type: text/html\r\n\r\nrelease 1<style>delete all", one, nil},
-		"HTML, broken tag":   {"Content-Type: text/html\r\n\r\nrelease 1<div", one, nil},
-		"long, commands up":  {multi("mixed", plainPart, "Content-Type: image/png\r\n\r\n"+strings.Repeat("x\r\n", MaxReply)), one, nil},
-		"long, HTML up":      {multi("mixed", htmlPart, "Content-Type: image/png\r\n\r\n"+strings.Repeat("x\r\n", MaxReply)), one, nil},
-		"long, commands low": {multi("mixed", "Content-Type: image/png\r\n\r\n"+strings.Repeat("x\r\n", MaxReply), plainPart), Command{}, ErrLarge},
-		"long text":          {"\r\nrelease 1\r\n" + strings.Repeat("x\r\n", MaxReply), Command{}, ErrLarge},
-		"long header":        {"X: " + strings.Repeat("x", MaxReply) + "\r\n\r\nrelease 1", Command{}, ErrLarge},
-		"broken base64":      {"Content-Transfer-Encoding: base64\r\n\r\ncmVsZWFzZSAx*\r\n", Command{}, ErrMail},
-		"broken off":         {strings.TrimSuffix(multi("alternative", plainPart), "--balternative--\r\n"), Command{}, ErrMail},
-		"no boundary":        {"Content-Type: multipart/mixed\r\n\r\nrelease 1", Command{}, ErrMail},
-		"nothing at all":     {"\r\n", Command{}, ErrNothing},
-		"no header":          {"release 1", Command{}, ErrMail},
-		"many parts":         {multi("mixed", append(strings.Split(strings.Repeat("Content-Type: image/png\r\n\r\nx|", maxParts), "|")[:maxParts], plainPart)...), Command{}, ErrMail},
+		"no type":        {"\r\nrelease 1\r\n", one, nil},
+		"plain":          {plainPart, one, nil},
+		"bare line ends": {"Content-Type: text/plain\n\nrelease 1\n", one, nil},
+		"quoted-printable": {"Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: " +
+			"quoted-printable\r\n\r\nGr=C3=BC=C3=9Fe\r\nrele=\r\nase 1=20\r\n", one, nil},
+		"base64": {"Content-Transfer-Encoding: base64\r\n\r\n" +
+			base64.StdEncoding.EncodeToString([]byte("Grüße\nrelease 1\n")) + "\r\n", one, nil},
+		"latin 1": {"Content-Type: text/plain; charset=iso-8859-1\r\n\r\nGr\xfc\xdfe\r\nrelease\xa01\r\n",
+			one, nil},
+		"windows-1252": {"Content-Type: text/plain; charset=\"Windows-1252\"\r\n\r\n\x93x\x94\r\nrelease 1\r\n",
+			one, nil},
+		"byte order mark": {"\r\n\xef\xbb\xbfrelease 1\r\n", one, nil},
+		"alternative":     {multi("alternative", plainPart, htmlPart), one, nil},
+		"HTML first":      {multi("alternative", htmlPart, plainPart), one, nil},
+		"HTML alone":      {htmlPart, one, nil},
+		"only HTML":       {multi("alternative", htmlPart), one, nil},
+		"empty plain":     {multi("alternative", "Content-Type: text/plain\r\n\r\n\r\n", htmlPart), one, nil},
+		"nested": {multi("mixed", multi("related", multi("alternative", plainPart, htmlPart)), file), one,
+			nil},
+		"file first":  {multi("mixed", file, plainPart), one, nil},
+		"only a file": {multi("mixed", file), Command{}, ErrNothing},
+		"attached mail": {multi("mixed", "Content-Type: message/rfc822\r\n\r\nSubject: x\r\n\r\ndelete all",
+			plainPart), one, nil},
+		"picture": {"Content-Type: image/png\r\n\r\ndelete all", Command{}, ErrNothing},
+		"HTML, quoted": {"Content-Type: text/html\r\n\r\nrelease 1<BLOCKQUOTE type=cite>delete all</BLOCKQUOTE>",
+			one, nil},
+		"HTML, not closed": {"Content-Type: text/html\r\n\r\nrelease 1<style>delete all", one, nil},
+		"HTML, broken tag": {"Content-Type: text/html\r\n\r\nrelease 1<div", one, nil},
+		"long, commands up": {multi("mixed", plainPart,
+			"Content-Type: image/png\r\n\r\n"+strings.Repeat("x\r\n", MaxReply)), one, nil},
+		"long, HTML up": {multi("mixed", htmlPart,
+			"Content-Type: image/png\r\n\r\n"+strings.Repeat("x\r\n", MaxReply)), one, nil},
+		"long, commands low": {multi("mixed", "Content-Type: image/png\r\n\r\n"+strings.Repeat("x\r\n", MaxReply),
+			plainPart), Command{}, ErrLarge},
+		"long text":     {"\r\nrelease 1\r\n" + strings.Repeat("x\r\n", MaxReply), Command{}, ErrLarge},
+		"long header":   {"X: " + strings.Repeat("x", MaxReply) + "\r\n\r\nrelease 1", Command{}, ErrLarge},
+		"broken base64": {"Content-Transfer-Encoding: base64\r\n\r\ncmVsZWFzZSAx*\r\n", Command{}, ErrMail},
+		"broken off": {strings.TrimSuffix(multi("alternative", plainPart), "--balternative--\r\n"), Command{},
+			ErrMail},
+		"no boundary":    {"Content-Type: multipart/mixed\r\n\r\nrelease 1", Command{}, ErrMail},
+		"nothing at all": {"\r\n", Command{}, ErrNothing},
+		"no header":      {"release 1", Command{}, ErrMail},
+		"many parts": {multi("mixed",
+			append(strings.Split(strings.Repeat("Content-Type: image/png\r\n\r\nx|", maxParts), "|")[:maxParts],
+				plainPart)...), Command{}, ErrMail},
 	} {
 		for _, slow := range []bool{false, true} {
 			var in io.Reader = strings.NewReader(head + c.text)
@@ -172,7 +189,8 @@ func TestReadReply(t *testing.T) {
 			if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) || !reflect.DeepEqual(got.Command, c.want) {
 				t.Errorf("%s: %+v, %v", name, got.Command, err)
 			}
-			if (err == nil || errors.Is(err, ErrNothing)) && (got.MessageID != "42@laptop" || got.Subject != "Re: Grüße") {
+			if (err == nil || errors.Is(err, ErrNothing)) &&
+				(got.MessageID != "42@laptop" || got.Subject != "Re: Grüße") {
 				t.Errorf("%s: %+v", name, got)
 			}
 		}
@@ -250,7 +268,8 @@ func TestReplyThatCannotBeRead(t *testing.T) {
 // FuzzReadReply: a command is within its bounds and does not contradict itself, whatever comes.
 func FuzzReadReply(f *testing.F) {
 	f.Add([]byte(head + "\r\nrelease 1-3, 5\r\ndelete 4\r\nresume\r\n"))
-	f.Add([]byte(head + multi("alternative", "Content-Type: text/plain\r\n\r\nrelease all", "Content-Type: text/html\r\n\r\n<p>release all")))
+	f.Add([]byte(head + multi("alternative", "Content-Type: text/plain\r\n\r\nrelease all",
+		"Content-Type: text/html\r\n\r\n<p>release all")))
 	f.Add([]byte(head + "Content-Type: text/html\r\n\r\n<style></STYLE><!----><br>delete&#32;all<blockquote"))
 	f.Add([]byte(head + "Content-Transfer-Encoding: base64\r\n\r\nZGVsZXRlIGFsbA=="))
 	f.Add([]byte(deeper(deeper(deeper("Content-Type: text/plain; charset=x\r\n\r\n\xff\xfe\r\ndelete 100")))))
@@ -263,7 +282,8 @@ func FuzzReadReply(f *testing.F) {
 		c := r.Command
 		if err != nil {
 			var wrong *CommandError
-			if !errors.Is(err, ErrAuto) && !errors.Is(err, ErrNothing) && !errors.Is(err, ErrMail) && !errors.Is(err, ErrLarge) && !errors.As(err, &wrong) {
+			if !errors.Is(err, ErrAuto) && !errors.Is(err, ErrNothing) && !errors.Is(err, ErrMail) &&
+				!errors.Is(err, ErrLarge) && !errors.As(err, &wrong) {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(c, Command{}) {

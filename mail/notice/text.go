@@ -71,52 +71,72 @@ func (n *Notice) body() string {
 }
 
 func (n *Notice) stopped(l *lines) {
-	l.fill("", "", fmt.Sprintf("Your account %s at %s has sent mail to many new addresses in a short time. That is how it looks when somebody "+
-		"has stolen a password, so the server has stopped sending your mail.", quoted(n.User), clean(n.Host, maxName)))
+	l.fill("", "",
+		fmt.Sprintf("Your account %s at %s has sent mail to many new addresses in a short time. That is how it looks "+
+			"when somebody "+
+			"has stolen a password, so the server has stopped sending your mail.", quoted(n.User),
+			clean(n.Host, maxName)))
 	l.line("")
-	l.fill("", "", fmt.Sprintf("Nothing is lost. %s with %s %s kept, and you decide what happens next. Until you do, the server takes no "+
-		"new mail from this account.", count(n.letters(), "mail"), count(n.Waiting, "recipient"), isAre(n.letters())))
+	l.fill("", "",
+		fmt.Sprintf("Nothing is lost. %s with %s %s kept, and you decide what happens next. Until you do, the server "+
+			"takes no "+
+			"new mail from this account.", count(n.letters(), "mail"), count(n.Waiting, "recipient"),
+			isAre(n.letters())))
 	l.line("")
-	l.fill("", "", "IF YOU DID NOT WRITE THESE MAILS, somebody has your password. Change it at once, on a computer that you trust, then delete "+
-		"the mails, and only then let your account send again. Tell those who run your mail.")
+	l.fill("", "",
+		"IF YOU DID NOT WRITE THESE MAILS, somebody has your password. Change it at once, on a computer that you "+
+			"trust, then delete "+
+			"the mails, and only then let your account send again. Tell those who run your mail.")
 	l.line("")
 	l.fill("", "", "If you did write them, release them. They leave at once.")
 	l.line("")
 }
 
 func (n *Notice) delayed(l *lines) {
-	l.fill("", "", fmt.Sprintf("Your account %s at %s has sent mail to many new addresses in a short time. The server now sends it slowly, to one "+
-		"recipient after the other: %s waiting.", quoted(n.User), clean(n.Host, maxName), countIs(n.Waiting, "recipient")))
+	l.fill("", "",
+		fmt.Sprintf("Your account %s at %s has sent mail to many new addresses in a short time. The server now sends "+
+			"it slowly, to one "+
+			"recipient after the other: %s waiting.", quoted(n.User), clean(n.Host, maxName),
+			countIs(n.Waiting, "recipient")))
 	l.line("")
 	text := "Nothing is lost, and you need not do anything: your mail arrives, a little later."
 	if n.Limit > 0 {
-		text += fmt.Sprintf(" If more than %s wait, the server stops sending for this account and asks you.", count(n.Limit, "recipient"))
+		text += fmt.Sprintf(" If more than %s wait, the server stops sending for this account and asks you.",
+			count(n.Limit, "recipient"))
 	}
 	l.fill("", "", text)
 	l.line("")
-	l.fill("", "", "IF YOU DID NOT WRITE THESE MAILS, somebody has your password. Change it at once, on a computer that you trust, and delete the "+
-		"mails. Tell those who run your mail.")
+	l.fill("", "",
+		"IF YOU DID NOT WRITE THESE MAILS, somebody has your password. Change it at once, on a computer that you "+
+			"trust, and delete the "+
+			"mails. Tell those who run your mail.")
 	l.line("")
 }
 
 func (n *Notice) review(l *lines) {
-	text := fmt.Sprintf("Your account %s at %s has sent a mail to so many people at once that it is held until somebody has looked at it.",
+	text := fmt.Sprintf("Your account %s at %s has sent a mail to so many people at once that it is held until "+
+		"somebody has looked at it.",
 		quoted(n.User), clean(n.Host, maxName))
 	if n.Limit > 0 {
 		text += fmt.Sprintf(" More than %s may not wait.", count(n.Limit, "recipient"))
 	}
 	l.fill("", "", text)
 	l.line("")
-	l.fill("", "", "Nothing is lost, and your other mail goes on. The mail leaves when you release it, or those who run the mail server do.")
+	l.fill("", "",
+		"Nothing is lost, and your other mail goes on. The mail leaves when you release it, or those who run the "+
+			"mail server do.")
 	l.line("")
-	l.fill("", "", "IF YOU DID NOT WRITE IT, somebody has your password. Change it at once, on a computer that you trust, and delete the mail. Tell "+
-		"those who run your mail.")
+	l.fill("", "",
+		"IF YOU DID NOT WRITE IT, somebody has your password. Change it at once, on a computer that you trust, and "+
+			"delete the mail. Tell "+
+			"those who run your mail.")
 	l.line("")
 }
 
 func (n *Notice) barred(l *lines) {
-	l.fill("", "", fmt.Sprintf("Those who run the mail server have stopped your account %s at %s: it takes no new mail from you.",
-		quoted(n.User), clean(n.Host, maxName)))
+	l.fill("", "",
+		fmt.Sprintf("Those who run the mail server have stopped your account %s at %s: it takes no new mail from you.",
+			quoted(n.User), clean(n.Host, maxName)))
 	l.line("")
 	if n.Text != "" {
 		l.fill("", "", "They write: "+clean(n.Text, 1000))
@@ -127,24 +147,33 @@ func (n *Notice) barred(l *lines) {
 }
 
 func (n *Notice) flagged(l *lines) {
-	l.fill("", "", fmt.Sprintf("Your account %s at %s has written to many people it never wrote to before, in a short time. That is how it looks "+
-		"when somebody has stolen a password, so the server is careful with it until there are fewer of them again.", quoted(n.User), clean(n.Host, maxName)))
+	l.fill("", "",
+		fmt.Sprintf("Your account %s at %s has written to many people it never wrote to before, in a short time. "+
+			"That is how it looks "+
+			"when somebody has stolen a password, so the server is careful with it until there are fewer of them again.", quoted(n.User), clean(n.Host, maxName)))
 	l.line("")
 	if n.letters() > 0 {
-		l.fill("", "", fmt.Sprintf("Nothing is lost. %s with %s %s kept until you release them, or those who run the mail server do. Mail to people you "+
-			"have written to before goes on.", count(n.letters(), "mail"), count(n.Waiting, "recipient"), isAre(n.letters())))
+		l.fill("", "",
+			fmt.Sprintf("Nothing is lost. %s with %s %s kept until you release them, or those who run the mail "+
+				"server do. Mail to people you "+
+				"have written to before goes on.", count(n.letters(), "mail"), count(n.Waiting, "recipient"),
+				isAre(n.letters())))
 	} else {
 		l.fill("", "", "Mail that the server does not take, your mail program tells you.")
 	}
 	l.line("")
-	l.fill("", "", "IF YOU DID NOT WRITE TO THEM, somebody has your password. Change it at once, on a computer that you trust, and delete the mails. "+
-		"Tell those who run your mail.")
+	l.fill("", "",
+		"IF YOU DID NOT WRITE TO THEM, somebody has your password. Change it at once, on a computer that you trust, "+
+			"and delete the mails. "+
+			"Tell those who run your mail.")
 	l.line("")
 }
 
 func (n *Notice) adminFlagged(l *lines) {
-	l.fill("", "", fmt.Sprintf("The account %s at %s is flagged: it writes to many people it never wrote to. Perhaps somebody has stolen the password; "+
-		"ask the user before you release anything.", quoted(n.User), clean(n.Host, maxName)))
+	l.fill("", "",
+		fmt.Sprintf("The account %s at %s is flagged: it writes to many people it never wrote to. Perhaps somebody "+
+			"has stolen the password; "+
+			"ask the user before you release anything.", quoted(n.User), clean(n.Host, maxName)))
 	l.line("")
 	if n.Text != "" {
 		l.fill("", "", "Why: "+clean(n.Text, 1000)+".")
@@ -153,7 +182,8 @@ func (n *Notice) adminFlagged(l *lines) {
 	if name := n.User; isWord(name) {
 		l.line("On the server:")
 		l.line("")
-		for _, c := range []string{"weir reach show " + name, "weir queue list", "weir user passwd " + name, "weir reach clear " + name} {
+		for _, c := range []string{"weir reach show " + name, "weir queue list", "weir user passwd " + name,
+			"weir reach clear " + name} {
 			l.line("    " + c)
 		}
 		l.line("")
@@ -161,11 +191,13 @@ func (n *Notice) adminFlagged(l *lines) {
 }
 
 func (n *Notice) admin(l *lines) {
-	text := fmt.Sprintf("The account %s at %s is stopped: %s waiting", quoted(n.User), clean(n.Host, maxName), countIs(n.Waiting, "recipient"))
+	text := fmt.Sprintf("The account %s at %s is stopped: %s waiting", quoted(n.User), clean(n.Host, maxName),
+		countIs(n.Waiting, "recipient"))
 	if n.Limit > 0 {
 		text += fmt.Sprintf(", and %d may", n.Limit)
 	}
-	l.fill("", "", text+". Its mail is kept, new mail from it is refused, and the user was told where a contact is known. Perhaps "+
+	l.fill("", "", text+
+		". Its mail is kept, new mail from it is refused, and the user was told where a contact is known. Perhaps "+
 		"somebody has stolen the password; ask the user before you release anything.")
 	l.line("")
 	if n.Text != "" {
@@ -235,12 +267,14 @@ func (n *Notice) ways(l *lines) {
 		l.line("")
 	}
 	if n.ReplyTo == "" {
-		if n.Link == "" && (n.Kind == Stopped || n.Kind == Delayed || n.Kind == Review || n.Kind == Flagged && n.letters() > 0) {
+		if n.Link == "" && (n.Kind == Stopped || n.Kind == Delayed || n.Kind == Review || n.Kind == Flagged &&
+			n.letters() > 0) {
 			l.fill("", "", "Those who run the mail server can release the mails, or delete them.")
 		}
 		return
 	}
-	l.fill("", "", "By mail, once"+until+": answer this mail, and write one or more of these at the very top, each on a line of its own.")
+	l.fill("", "", "By mail, once"+until+
+		": answer this mail, and write one or more of these at the very top, each on a line of its own.")
 	l.line("")
 	for _, w := range n.commands() {
 		l.line(fmt.Sprintf("    %-14s %s", w[0], w[1]))
@@ -294,7 +328,8 @@ func quoted(name string) string { return `"` + cite(name, maxName) + `"` }
 // isWord reports whether a name can be typed into a shell as it is.
 func isWord(name string) bool {
 	return name != "" && len(name) <= maxName && name[0] != '-' && strings.IndexFunc(name, func(c rune) bool {
-		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("@._+-", c))
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			strings.ContainsRune("@._+-", c))
 	}) < 0
 }
 

@@ -11,13 +11,15 @@ import (
 	"time"
 )
 
-// What a ticket's text is made of. 30 bytes are 48 letters and digits, without any left over: there is exactly one text of a ticket.
+// What a ticket's text is made of. 30 bytes are 48 letters and digits, without any left over: there is exactly one text
+// of a ticket.
 const (
 	nonceBytes = 10
 	untilBytes = 5 // of seconds
 	tagBytes   = 15
 
-	// MaxTicket is how long the text of a ticket is. The local part of an address ends at 64, so that of the command address at 15.
+	// MaxTicket is how long the text of a ticket is. The local part of an address ends at 64, so that of the command
+	// address at 15.
 	MaxTicket = (nonceBytes + untilBytes + tagBytes) * 8 / 5
 )
 
@@ -26,7 +28,8 @@ var letters = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding
 // A Signer signs tickets. It is safe for concurrent use.
 type Signer struct{ secret []byte }
 
-// NewSigner returns one for a secret. Without a secret it takes one by chance: its tickets are good until the process ends.
+// NewSigner returns one for a secret. Without a secret it takes one by chance: its tickets are good until the process
+// ends.
 func NewSigner(secret []byte) *Signer {
 	if len(secret) == 0 {
 		secret = make([]byte, 32)
@@ -41,8 +44,8 @@ const (
 	ForPage = "page"
 )
 
-// Sign makes the text of a ticket, of letters and digits in lower case, short enough for the detail of an address: command+TEXT@host.
-// The nonce is NewNonce's; for anything else the text is empty, and no ticket.
+// Sign makes the text of a ticket, of letters and digits in lower case, short enough for the detail of an address:
+// command+TEXT@host. The nonce is NewNonce's; for anything else the text is empty, and no ticket.
 func (s *Signer) Sign(purpose, nonce string, until time.Time) string {
 	b := make([]byte, 0, nonceBytes+untilBytes+tagBytes)
 	b, err := letters.AppendDecode(b, []byte(nonce))
@@ -90,7 +93,8 @@ func NewNonce() string {
 	return letters.EncodeToString(b[:])
 }
 
-// Detail puts a ticket into the command address: weir@host becomes weir+TICKET@host. It is empty where command is no address.
+// Detail puts a ticket into the command address: weir@host becomes weir+TICKET@host. It is empty where command is no
+// address.
 func Detail(command, ticket string) string {
 	at := strings.LastIndexByte(command, '@')
 	if at <= 0 {
@@ -99,8 +103,8 @@ func Detail(command, ticket string) string {
 	return command[:at] + "+" + ticket + command[at:]
 }
 
-// SplitDetail reports whether an address is the command address, in either case of letters, and returns the ticket in it: of
-// weir+TICKET@host. The ticket is empty where there is none, which Read says is forged.
+// SplitDetail reports whether an address is the command address, in either case of letters, and returns the ticket in
+// it: of weir+TICKET@host. The ticket is empty where there is none, which Read says is forged.
 func SplitDetail(address, command string) (ticket string, ok bool) {
 	at, cat := strings.LastIndexByte(address, '@'), strings.LastIndexByte(command, '@')
 	if at <= 0 || cat <= 0 || !strings.EqualFold(address[at:], command[cat:]) {

@@ -54,12 +54,14 @@ func TestTickets(t *testing.T) {
 
 func TestOddTickets(t *testing.T) {
 	s := NewSigner([]byte("secret"))
-	for _, nonce := range []string{"", "a", "aaaaaaaaaaaaaaaaa", "AAAAAAAAAAAAAAAA", "aaaaaaaaaaaaaaa1", "aaaaaaaa\naaaaaaaa", "ä"} {
+	for _, nonce := range []string{"", "a", "aaaaaaaaaaaaaaaaa", "AAAAAAAAAAAAAAAA", "aaaaaaaaaaaaaaa1",
+		"aaaaaaaa\naaaaaaaa", "ä"} {
 		if text := s.Sign(ForMail, nonce, start); text != "" {
 			t.Errorf("%q: %q", nonce, text)
 		}
 	}
-	for _, until := range []time.Time{{}, time.Unix(-1, 0), time.Unix(1<<60, 0), time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC)} {
+	for _, until := range []time.Time{{}, time.Unix(-1, 0), time.Unix(1<<60, 0),
+		time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		text := s.Sign(ForMail, NewNonce(), until)
 		_, err := s.Read(ForMail, text, start)
 		if want := map[bool]error{true: ErrOld}[until.Before(start)]; !errors.Is(err, want) {
@@ -69,7 +71,8 @@ func TestOddTickets(t *testing.T) {
 	if one, two := NewNonce(), NewNonce(); one == two || len(one)*5 < 80 {
 		t.Error("nonces are no chance")
 	}
-	if one, two := NewSigner(nil), NewSigner(nil); one.Sign(ForMail, "aaaaaaaaaaaaaaaa", start) == two.Sign(ForMail, "aaaaaaaaaaaaaaaa", start) {
+	if one, two := NewSigner(nil), NewSigner(nil); one.Sign(ForMail, "aaaaaaaaaaaaaaaa", start) == two.Sign(ForMail,
+		"aaaaaaaaaaaaaaaa", start) {
 		t.Error("without a secret everybody has the same")
 	}
 }

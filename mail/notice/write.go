@@ -49,7 +49,8 @@ func (n *Notice) header() (*lines, error) {
 		return nil, fmt.Errorf("%w: %.64q is no link", ErrInvalid, n.Link)
 	}
 	from, to, reply := mailbox(n.From), mailbox(n.To), mailbox(n.ReplyTo)
-	for _, a := range []struct{ name, given, read string }{{"From", n.From, from}, {"To", n.To, to}, {"ReplyTo", n.ReplyTo, reply}} {
+	for _, a := range []struct{ name, given, read string }{{"From", n.From, from}, {"To", n.To, to},
+		{"ReplyTo", n.ReplyTo, reply}} {
 		if a.read == "" && (a.given != "" || a.name != "ReplyTo") {
 			return nil, fmt.Errorf("%w: %s: %.64q is no address", ErrInvalid, a.name, a.given)
 		}
@@ -115,7 +116,8 @@ func messageID(id string) string {
 
 func isLink(link string) bool {
 	u, err := url.Parse(link)
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && len(link) <= maxLink && clean(link, maxLink) == link &&
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && len(link) <= maxLink &&
+		clean(link, maxLink) == link &&
 		!strings.ContainsAny(link, " <>\"") && ascii(link)
 }
 

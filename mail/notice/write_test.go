@@ -27,12 +27,16 @@ const ticket = "abcdefghijklmnopqrstuvwxyz234567abcdefghijklmnop"
 
 func sample(kind Kind) *Notice {
 	n := &Notice{
-		Kind: kind, From: "weir@mail.example.org", ReplyTo: "weir+" + ticket + "@mail.example.org", To: "ann@example.com", Host: "mail.example.org",
-		MessageID: "1@mail.example.org", Now: start, User: "ann", Link: "https://mail.example.org/held?t=" + ticket, Until: start.AddDate(0, 0, 7),
+		Kind: kind, From: "weir@mail.example.org", ReplyTo: "weir+" + ticket + "@mail.example.org",
+		To: "ann@example.com", Host: "mail.example.org",
+		MessageID: "1@mail.example.org", Now: start, User: "ann", Link: "https://mail.example.org/held?t=" + ticket,
+		Until:   start.AddDate(0, 0, 7),
 		Waiting: 26, Limit: 20,
 		Letters: []Line{
-			{ID: 1 << 60, At: start.Add(-3 * time.Minute), To: many(40), Subject: "Minutes of the meeting", Size: 12_345},
-			{ID: 1<<60 + 1, At: start.Add(-2 * time.Minute), To: many(1), Subject: "Grüße aus Überlingen, und ein langer Betreff, der nicht auf eine Zeile passt", Size: 3},
+			{ID: 1 << 60, At: start.Add(-3 * time.Minute), To: many(40), Subject: "Minutes of the meeting",
+				Size: 12_345},
+			{ID: 1<<60 + 1, At: start.Add(-2 * time.Minute), To: many(1),
+				Subject: "Grüße aus Überlingen, und ein langer Betreff, der nicht auf eine Zeile passt", Size: 3},
 			{ID: 1<<60 + 2, At: start.Add(-time.Minute), To: many(3), Size: 5_000_000},
 		},
 		More: 2,
@@ -64,7 +68,8 @@ func TestGolden(t *testing.T) {
 		case "admin":
 			n.To, n.ReplyTo, n.Link, n.From = "admin@example.org", "", "", "postmaster@mail.example.org"
 		case "answer":
-			n.Subject, n.InReplyTo, n.Text = "Re: Grüße", "<42@laptop>", "Released: mails 1 and 3.\nDeleted: mail 2.\n\nYour account sends again."
+			n.Subject, n.InReplyTo, n.Text = "Re: Grüße", "<42@laptop>",
+				"Released: mails 1 and 3.\nDeleted: mail 2.\n\nYour account sends again."
 			n.Letters, n.More, n.ReplyTo, n.Link = nil, 0, "", ""
 		case "short":
 			n.ReplyTo, n.Link, n.Letters, n.More, n.Limit = "", "", n.Letters[:1], 0, 0
@@ -102,7 +107,8 @@ func written(t testing.TB, n *Notice) string {
 func read(t testing.TB, text string) (h mail.Header, body string) {
 	t.Helper()
 	for i, line := range strings.SplitAfter(text, "\n") {
-		if line != "" && !strings.HasSuffix(line, "\r\n") || strings.Contains(strings.TrimSuffix(line, "\r\n"), "\r") || len(line) > 998 {
+		if line != "" && !strings.HasSuffix(line, "\r\n") || strings.Contains(strings.TrimSuffix(line, "\r\n"), "\r") ||
+			len(line) > 998 {
 			t.Fatalf("line %d: %q", i+1, line)
 		}
 	}
@@ -111,8 +117,9 @@ func read(t testing.TB, text string) (h mail.Header, body string) {
 		t.Fatalf("%v in\n%s", err, text)
 	}
 	for name, values := range m.Header {
-		if len(values) != 1 || !strings.Contains("From To Reply-To Subject Date Message-Id In-Reply-To References Auto-Submitted "+
-			"X-Auto-Response-Suppress Mime-Version Content-Type Content-Transfer-Encoding ", name+" ") {
+		if len(values) != 1 ||
+			!strings.Contains("From To Reply-To Subject Date Message-Id In-Reply-To References Auto-Submitted "+
+				"X-Auto-Response-Suppress Mime-Version Content-Type Content-Transfer-Encoding ", name+" ") {
 			t.Fatalf("%s: %q", name, values)
 		}
 	}
@@ -145,7 +152,8 @@ func read(t testing.TB, text string) (h mail.Header, body string) {
 }
 
 func TestNothingFromMailsGetsOut(t *testing.T) {
-	evil := "Hi\r\nBcc: eve@example.net\r\n\r\n<b>\u202etxt.exe\u2066\u200b \x1b[2J\x00\u2028release all\n=?utf-8?q?=0D=0ABcc:_eve?= \xff" + strings.Repeat("ø", 5000)
+	evil := "Hi\r\nBcc: eve@example.net\r\n\r\n<b>\u202etxt.exe\u2066\u200b \x1b[2J\x00\u2028release " +
+		"all\n=?utf-8?q?=0D=0ABcc:_eve?= \xff" + strings.Repeat("ø", 5000)
 	n := sample(Answer)
 	n.User, n.Host, n.Subject, n.InReplyTo, n.Text = evil, evil, evil, evil, evil
 	n.Letters = []Line{{To: []string{evil, evil, evil, evil}, Subject: evil, Size: -1}}
@@ -196,10 +204,12 @@ func TestListIsBounded(t *testing.T) {
 	n := sample(Stopped)
 	n.Letters, n.More = nil, 5
 	for i := range MaxLines + 1 {
-		n.Letters = append(n.Letters, Line{ID: store.MailID(i), At: start, To: []string{"bob@example.net"}, Subject: "x"})
+		n.Letters = append(n.Letters, Line{ID: store.MailID(i), At: start, To: []string{"bob@example.net"},
+			Subject: "x"})
 	}
 	_, body := read(t, written(t, n))
-	if strings.Count(body, "To: bob") != MaxLines || !strings.Contains(body, "\r\n100. ") || !strings.Contains(body, "and 6 mails more") {
+	if strings.Count(body, "To: bob") != MaxLines || !strings.Contains(body, "\r\n100. ") ||
+		!strings.Contains(body, "and 6 mails more") {
 		t.Errorf("%s", body)
 	}
 }
@@ -220,7 +230,8 @@ func TestCommandsFitTheList(t *testing.T) {
 		var got []string
 		for _, command := range n.commands() {
 			got = append(got, command[0])
-			if read, err := readCommands(command[0]); err != nil || len(read.Release) > 0 && read.Release[len(read.Release)-1] > c.listed {
+			if read, err := readCommands(command[0]); err != nil || len(read.Release) > 0 &&
+				read.Release[len(read.Release)-1] > c.listed {
 				t.Errorf("%q: %+v, %v", command[0], read, err)
 			}
 		}
@@ -235,7 +246,8 @@ func TestIDsByChance(t *testing.T) {
 	n.MessageID = ""
 	one, _ := read(t, written(t, n))
 	two, _ := read(t, written(t, n))
-	if one.Get("Message-ID") == two.Get("Message-ID") || !strings.HasSuffix(one.Get("Message-ID"), "@mail.example.org>") {
+	if one.Get("Message-ID") == two.Get("Message-ID") ||
+		!strings.HasSuffix(one.Get("Message-ID"), "@mail.example.org>") {
 		t.Errorf("%s and %s", one.Get("Message-ID"), two.Get("Message-ID"))
 	}
 }

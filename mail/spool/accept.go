@@ -14,8 +14,8 @@ import (
 // ErrQueue is returned by Accept where the delay queue of the user has no room for the mail: later it may.
 var ErrQueue = errors.New("spool: as many recipients of the user wait as may")
 
-// handOver is how long addressees are left to the workers of the process that has handed them over. Should it be longer, they are
-// found in flight and left to them again.
+// handOver is how long addressees are left to the workers of the process that has handed them over. Should it be
+// longer, they are found in flight and left to them again.
 const handOver = 10 * time.Minute
 
 // Accept takes a mail over: when it returns nil the mail is safe, and its sender may be told so. Nothing of it is kept
@@ -117,13 +117,15 @@ type incoming struct {
 
 // letter is the mail as it is stored, without its text.
 func (e *Envelope) letter(now time.Time) store.Letter {
-	return store.Letter{ID: e.ID, Gate: e.Gate, User: e.User, Sender: e.Sender, Subject: cut(e.Subject, store.MaxSubject), Source: e.Source,
+	return store.Letter{ID: e.ID, Gate: e.Gate, User: e.User, Sender: e.Sender,
+		Subject: cut(e.Subject, store.MaxSubject), Source: e.Source,
 		Received: now, UTF8: e.UTF8, EightBit: e.EightBit, Return: e.Return, Envelope: e.Envelope}
 }
 
 // addressee is a recipient as stored, without a place.
 func (e *Envelope) addressee(i int) store.Addressee {
-	return store.Addressee{Mail: e.ID, Number: i, Address: e.To[i].Address, Notify: e.To[i].Notify, Original: e.To[i].Original}
+	return store.Addressee{Mail: e.ID, Number: i, Address: e.To[i].Address, Notify: e.To[i].Notify,
+		Original: e.To[i].Original}
 }
 
 // note puts the envelope behind a text that is in a file.
@@ -140,7 +142,8 @@ func (in *incoming) store(tx store.MailTx) error {
 	e, now := in.e, in.now
 	in.letter = e.letter(now)
 	in.letter.Size, in.letter.Filed = in.text.Size, in.text.File
-	in.receipt, in.delayed, in.review, in.late, in.soonest, in.result = Receipt{}, false, false, false, time.Time{}, result{}
+	in.receipt, in.delayed, in.review, in.late, in.soonest, in.result = Receipt{}, false, false, false, time.Time{},
+		result{}
 	in.to, in.told, in.reached = nil, false, reached{}
 	in.tx = tx
 	if err := in.reach(tx); err != nil || in.refusal != nil {
@@ -230,7 +233,8 @@ func (in *incoming) forWorkers() []store.Addressee {
 	return ready
 }
 
-// places asks the throttle for a place for each recipient. Where nobody is counted it is not asked, and there is no turn.
+// places asks the throttle for a place for each recipient. Where nobody is counted it is not asked, and there is no
+// turn.
 func (in *incoming) places(tx store.MailTx) ([]outbreak.Placement, *turn, error) {
 	places := make([]outbreak.Placement, len(in.e.To)) // Pass
 	g := in.gate

@@ -37,7 +37,8 @@ func TestOneMailToForty(t *testing.T) {
 	r.wantDelivered(15)
 	// He is told, and so is the admin.
 	notices := r.carrier.to(contact)
-	if len(notices) != 1 || notices[0].sender != "" || !strings.Contains(notices[0].text, "Auto-Submitted: auto-generated") {
+	if len(notices) != 1 || notices[0].sender != "" ||
+		!strings.Contains(notices[0].text, "Auto-Submitted: auto-generated") {
 		t.Errorf("notices %q", notices)
 	}
 	if len(r.carrier.to(admin)) != 1 {
@@ -104,15 +105,16 @@ func TestNotCounted(t *testing.T) {
 	r := newRig(t)
 	for range 2 { // once as usual, once while stopped
 		for name, e := range map[string]*Envelope{
-			"null sender":  {User: "192.0.2.1", To: []To{{Address: "x@example.net"}}},
-			"internal":     {User: ann, Sender: "a", To: []To{{Address: "x@internal.example"}}},
-			"listed":       {User: ann, Sender: "a", To: []To{{Address: "Support@Example.org"}}},
-			"contact":      {User: ann, Sender: "a", To: []To{{Address: contact}}},
-			"himself":      {User: ann, Sender: "a", To: []To{{Address: "ANN@example.org"}}},
-			"postmaster":   {User: ann, Sender: "a", To: []To{{Address: "postmaster@mail.example.org"}}},
-			"admin":        {User: ann, Sender: "a", To: []To{{Address: admin}}},
-			"command":      {User: ann, Sender: "a", To: []To{{Address: "weir+abc@mail.example.org"}}},
-			"several free": {User: ann, Sender: "a", To: []To{{Address: "x@internal.example"}, {Address: "support@example.org"}}},
+			"null sender": {User: "192.0.2.1", To: []To{{Address: "x@example.net"}}},
+			"internal":    {User: ann, Sender: "a", To: []To{{Address: "x@internal.example"}}},
+			"listed":      {User: ann, Sender: "a", To: []To{{Address: "Support@Example.org"}}},
+			"contact":     {User: ann, Sender: "a", To: []To{{Address: contact}}},
+			"himself":     {User: ann, Sender: "a", To: []To{{Address: "ANN@example.org"}}},
+			"postmaster":  {User: ann, Sender: "a", To: []To{{Address: "postmaster@mail.example.org"}}},
+			"admin":       {User: ann, Sender: "a", To: []To{{Address: admin}}},
+			"command":     {User: ann, Sender: "a", To: []To{{Address: "weir+abc@mail.example.org"}}},
+			"several free": {User: ann, Sender: "a",
+				To: []To{{Address: "x@internal.example"}, {Address: "support@example.org"}}},
 		} {
 			for range 3 {
 				_, receipt, err := r.mail(&Envelope{User: e.User, Sender: e.Sender, To: e.To})
@@ -129,7 +131,9 @@ func TestNotCounted(t *testing.T) {
 	if _, err := r.send(ann, "x@internal.example", "x@example.net"); !errors.Is(err, ErrStopped) {
 		t.Errorf("a mail to others too: %v", err)
 	}
-	if _, _, err := r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: "x@example.net", Stamp: freshStamp()}}}); !errors.Is(err, ErrStopped) {
+	if _, _,
+		err := r.mail(&Envelope{User: ann, Sender: "a",
+		To: []To{{Address: "x@example.net", Stamp: freshStamp()}}}); !errors.Is(err, ErrStopped) {
 		t.Errorf("a stamp of a stopped user: %v", err)
 	}
 }
@@ -165,12 +169,16 @@ func TestPaidPooledAfter(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.sent(ann, "a@example.net") // the slack
-	_, receipt, err := r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: "p@example.net", Stamp: freshStamp()}, {Address: "q@example.net", Stamp: freshStamp()}}})
+	_, receipt,
+		err := r.mail(&Envelope{User: ann, Sender: "a",
+		To: []To{{Address: "p@example.net", Stamp: freshStamp()}, {Address: "q@example.net", Stamp: freshStamp()}}})
 	if err != nil || receipt.Passed != 2 {
 		t.Errorf("paid: %+v, %v", receipt, err)
 	}
 	r.pass(2 * time.Minute)
-	_, receipt, err = r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: "late@example.net", After: r.now().Add(time.Hour)}}})
+	_, receipt,
+		err = r.mail(&Envelope{User: ann, Sender: "a",
+		To: []To{{Address: "late@example.net", After: r.now().Add(time.Hour)}}})
 	if err != nil || receipt != (Receipt{Delayed: 1}) {
 		t.Errorf("after: %+v, %v", receipt, err)
 	}
@@ -190,14 +198,17 @@ func TestPool(t *testing.T) {
 	held := make(chan struct{})
 	r.carrier.set(func(c *carrier) { c.before = func(context.Context, *nexthop.Job) { <-held } })
 	for _, to := range recipients("busy", 4) { // all connections
-		if _, receipt, err := r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: to, Stamp: freshStamp()}}}); err != nil || receipt.Passed != 1 {
+		if _, receipt,
+			err := r.mail(&Envelope{User: ann, Sender: "a",
+			To: []To{{Address: to, Stamp: freshStamp()}}}); err != nil || receipt.Passed != 1 {
 			t.Fatalf("%+v, %v", receipt, err)
 		}
 	}
 	if load := r.Load(gateName); load != 1 {
 		t.Errorf("load %v", load)
 	}
-	_, receipt, err := r.mail(&Envelope{User: "bob", Sender: "b", To: []To{{Address: "pool@example.net", Pooled: true}}})
+	_, receipt,
+		err := r.mail(&Envelope{User: "bob", Sender: "b", To: []To{{Address: "pool@example.net", Pooled: true}}})
 	if err != nil || receipt != (Receipt{Pooled: 1}) {
 		t.Errorf("%+v, %v", receipt, err)
 	}
@@ -292,7 +303,8 @@ func TestShadow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(r *rig) { r.shadow = true })
 	for range 3 {
-		if receipt := r.sent(ann, recipients("r", 40)...); receipt.Passed != 40 || !receipt.Shadow || receipt.WouldWait+receipt.WouldRefuse < 25 {
+		if receipt := r.sent(ann, recipients("r", 40)...); receipt.Passed != 40 || !receipt.Shadow ||
+			receipt.WouldWait+receipt.WouldRefuse < 25 {
 			t.Fatalf("receipt %+v", receipt)
 		}
 	}
@@ -417,7 +429,8 @@ func TestAcceptLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// TestNullSender: mail without a sender is how servers write notifications, and how a thief may try to get around the throttle.
+// TestNullSender: mail without a sender is how servers write notifications, and how a thief may try to get around the
+// throttle.
 func TestNullSender(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -425,14 +438,16 @@ func TestNullSender(t *testing.T) {
 		counted outbreak.NullSender
 		passed  int
 	}{
-		{ann, outbreak.NullFree, 30}, {ann, outbreak.NullCounted, 1}, {ann, "", 1}, {"192.0.2.1", "", 30}, {"2001:db8::1", outbreak.NullServers, 30},
+		{ann, outbreak.NullFree, 30}, {ann, outbreak.NullCounted, 1}, {ann, "", 1}, {"192.0.2.1", "", 30},
+		{"2001:db8::1", outbreak.NullServers, 30},
 		{"192.0.2.1", outbreak.NullCounted, 1},
 	} {
 		r := newRig(t)
 		r.gate.Mail = &outbreak.Options{NullSender: c.counted}
 		r.must(r.Configure([]Gate{r.gate}))
 		for _, to := range recipients("r", 30) {
-			if _, _, err := r.mail(&Envelope{User: c.user, To: []To{{Address: to}}}); err != nil && !errors.Is(err, ErrStopped) {
+			if _, _, err := r.mail(&Envelope{User: c.user, To: []To{{Address: to}}}); err != nil &&
+				!errors.Is(err, ErrStopped) {
 				t.Fatal(err)
 			}
 		}
@@ -491,7 +506,8 @@ func TestNullSendersHaveACap(t *testing.T) {
 	}
 	// In shadow it would be put off, which has no consequences later.
 	r.shadow = true
-	if _, got, err := r.mail(&Envelope{User: server}, "f@example.net"); err != nil || got.WouldRefuse != 1 || !got.Shadow {
+	if _, got, err := r.mail(&Envelope{User: server}, "f@example.net"); err != nil || got.WouldRefuse != 1 ||
+		!got.Shadow {
 		t.Errorf("in shadow: %+v, %v", got, err)
 	}
 	r.shadow = false
@@ -554,11 +570,13 @@ func TestNullSenderOfTheStopped(t *testing.T) {
 func TestTenThousandWait(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(r *rig) {
-		r.gate.Mail.Stop, r.gate.Mail.MaxMSlack, r.gate.Mail.Recipients = new(outbreak.MaxStop), new(0), outbreak.MaxRecipients
+		r.gate.Mail.Stop, r.gate.Mail.MaxMSlack, r.gate.Mail.Recipients = new(outbreak.MaxStop), new(0),
+			outbreak.MaxRecipients
 	})
 	r.must(r.gate.Mail.Validate())
 	for i := range 10 {
-		if receipt := r.sent(ann, recipients(string(rune('a'+i)), outbreak.MaxStop/10)...); receipt.Delayed != outbreak.MaxStop/10 || receipt.Stopped {
+		if receipt := r.sent(ann, recipients(string(rune('a'+i)),
+			outbreak.MaxStop/10)...); receipt.Delayed != outbreak.MaxStop/10 || receipt.Stopped {
 			t.Fatalf("receipt %+v", receipt)
 		}
 	}
@@ -568,7 +586,8 @@ func TestTenThousandWait(t *testing.T) {
 	}
 	r.idle()
 	r.wantStates(map[store.State]int{store.Held: outbreak.MaxStop + 1})
-	if n, err := r.Delete(t.Context(), r.now(), "op", ann, Selection{All: true}); n != outbreak.MaxStop+1 || err != nil {
+	if n, err := r.Delete(t.Context(), r.now(), "op", ann, Selection{All: true}); n != outbreak.MaxStop+1 ||
+		err != nil {
 		t.Errorf("deleted %d, %v", n, err)
 	}
 }
@@ -580,8 +599,10 @@ func TestFullQueue(t *testing.T) {
 	p := outbreak.Params{Every: time.Minute, Stop: outbreak.MaxItems, WorkingSet: outbreak.MaxWorkingSet}
 	m := memory{told: start, shadow: true, wouldStop: true, suspended: true}
 	for i := range outbreak.MaxItems {
-		// As long as items get: each of another mail, and with the greatest number. The multiple recipients of a mail stand together.
-		m.state.Submit(&p, start, 1<<62+uint64(i), []uint64{uint64(i) << 20}, []int{outbreak.MaxRecipients - 1}, make([]outbreak.Placement, 1))
+		// As long as items get: each of another mail, and with the greatest number. The multiple recipients of a mail
+		// stand together.
+		m.state.Submit(&p, start, 1<<62+uint64(i), []uint64{uint64(i) << 20}, []int{outbreak.MaxRecipients - 1},
+			make([]outbreak.Placement, 1))
 	}
 	if len(m.state.Waiting()) != outbreak.MaxItems {
 		t.Fatalf("%d wait", len(m.state.Waiting()))

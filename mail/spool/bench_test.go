@@ -36,7 +36,8 @@ func (c *taker) Deliver(_ context.Context, j *nexthop.Job) []nexthop.Result {
 	return results
 }
 
-// BenchmarkCycle is a mail of 4 KB from when it is accepted until it is gone, by twenty senders at once, on a real store.
+// BenchmarkCycle is a mail of 4 KB from when it is accepted until it is gone, by twenty senders at once, on a real
+// store.
 func BenchmarkCycle(b *testing.B) {
 	for _, senders := range []int{1, 20} {
 		b.Run(fmt.Sprintf("senders=%d", senders), func(b *testing.B) {
@@ -61,7 +62,8 @@ func BenchmarkCycle(b *testing.B) {
 						now := time.Now()
 						staged := r.Stage()
 						staged.Write(text)
-						e := &Envelope{ID: r.NewID(now), Gate: gateName, User: user, Sender: user + "@example.org", Subject: "hello", To: []To{{Address: "ann@example.net"}}}
+						e := &Envelope{ID: r.NewID(now), Gate: gateName, User: user, Sender: user + "@example.org",
+							Subject: "hello", To: []To{{Address: "ann@example.net"}}}
 						if _, err := r.Accept(ctx, now, e, staged); err != nil {
 							b.Error(err)
 							return

@@ -25,8 +25,9 @@ type ownLetter struct {
 func (s *Spool) own(now time.Time, gate, user, subject, to string) *ownLetter {
 	id := s.NewID(now)
 	return &ownLetter{
-		letter: store.Letter{ID: id, Gate: gate, User: user, Subject: cut(subject, store.MaxSubject), Received: now, Own: true},
-		to:     store.Addressee{Mail: id, Address: to, Notify: "NEVER", State: store.Ready, Due: now, Since: now},
+		letter: store.Letter{ID: id, Gate: gate, User: user, Subject: cut(subject, store.MaxSubject), Received: now,
+			Own: true},
+		to: store.Addressee{Mail: id, Address: to, Notify: "NEVER", State: store.Ready, Due: now, Since: now},
 	}
 }
 
@@ -38,7 +39,8 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 		kind bounce.Kind
 		to   []bounce.Recipient
 	}
-	reports := slices.DeleteFunc([]report{{bounce.Failure, end.failed}, {bounce.Delay, end.delayed}, {bounce.Relayed, end.relayed}},
+	reports := slices.DeleteFunc([]report{{bounce.Failure, end.failed}, {bounce.Delay, end.delayed},
+		{bounce.Relayed, end.relayed}},
 		func(r report) bool { return len(r.to) == 0 })
 	if len(reports) == 0 {
 		return nil, nil
@@ -64,7 +66,8 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 		}
 	}
 	if j.tells.reason != "" {
-		end.entries = append(end.entries, entry(now, weirItself, "not told", j.letter.User, j.letter.ID, j.tells.reason))
+		end.entries = append(end.entries,
+			entry(now, weirItself, "not told", j.letter.User, j.letter.ID, j.tells.reason))
 	}
 	if j.tells.to == "" {
 		return nil, nil
@@ -89,17 +92,24 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 	return all, nil
 }
 
-// bounce writes one of them. The text is returned, where it was asked for, only with what has failed: everything else has arrived, or may.
-func (s *Spool) bounce(conf *Gate, j *job, o *ownLetter, kind bounce.Kind, to []bounce.Recipient, text io.Reader, now time.Time) error {
+// bounce writes one of them. The text is returned, where it was asked for, only with what has failed: everything else
+// has arrived, or may.
+func (s *Spool) bounce(conf *Gate, j *job, o *ownLetter, kind bounce.Kind, to []bounce.Recipient, text io.Reader,
+	now time.Time) error {
 	l := &j.letter
 	returned := l.Return
 	// Who knows no 8BITMIME would not take the mail in the notification either.
-	seven := slices.ContainsFunc(to, func(r bounce.Recipient) bool { return r.Code == 0 && r.Status == nexthop.StatusEightBit })
+	seven := slices.ContainsFunc(to, func(r bounce.Recipient) bool {
+		return r.Code == 0 &&
+			r.Status == nexthop.StatusEightBit
+	})
 	if kind != bounce.Failure || !j.tells.full || seven {
 		returned = "HDRS"
 	}
-	err := bounce.Write(o.staged, &bounce.Report{Kind: kind, From: conf.Postmaster, Host: conf.Host, To: j.tells.to, ID: l.ID.String(),
-		MessageID: o.letter.ID.String() + "@" + conf.Host, Now: now, Arrived: l.Received, Until: j.to[0].Since.Add(conf.GiveUp),
+	err := bounce.Write(o.staged, &bounce.Report{Kind: kind, From: conf.Postmaster, Host: conf.Host, To: j.tells.to,
+		ID:        l.ID.String(),
+		MessageID: o.letter.ID.String() + "@" + conf.Host, Now: now, Arrived: l.Received,
+		Until:    j.to[0].Since.Add(conf.GiveUp),
 		Envelope: l.Envelope, Return: returned, UTF8: l.UTF8, Recipients: to, Original: text, Size: l.Size})
 	if err != nil {
 		return err

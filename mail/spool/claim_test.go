@@ -19,7 +19,8 @@ func TestClaimedByAnother(t *testing.T) {
 	for name, c := range map[string]struct {
 		state store.State
 		owner string
-	}{"handed over": {store.Ready, "another"}, "free again": {store.Ready, ""}, "sending": {store.Sending, "another"}, "held": {store.Held, ""},
+	}{"handed over": {store.Ready, "another"}, "free again": {store.Ready, ""}, "sending": {store.Sending, "another"},
+		"held":                        {store.Held, ""},
 		"sending by another delivery": {store.Sending, "this run"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -32,7 +33,8 @@ func TestClaimedByAnother(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					all[0].State, all[0].Owner, all[0].Due, all[0].Status = c.state, c.owner, r.now().Add(time.Hour), "taken"
+					all[0].State, all[0].Owner, all[0].Due, all[0].Status = c.state, c.owner, r.now().Add(time.Hour),
+						"taken"
 					return tx.PutAddressees(all[0])
 				}))
 			}
@@ -40,7 +42,8 @@ func TestClaimedByAnother(t *testing.T) {
 				t.Helper()
 				q, err := r.Show(t.Context(), id)
 				r.must(err)
-				if a := q.To[0]; a.State != c.state || a.Owner != c.owner || a.Attempt != attempts || a.Status != "taken" || !a.Due.Equal(r.now().Add(time.Hour)) {
+				if a := q.To[0]; a.State != c.state || a.Owner != c.owner || a.Attempt != attempts ||
+					a.Status != "taken" || !a.Due.Equal(r.now().Add(time.Hour)) {
 					t.Errorf("%+v", a)
 				}
 			}
@@ -88,8 +91,10 @@ func TestEnvelopeIsInTheFile(t *testing.T) {
 	text := r.Stage()
 	_, err := text.Write(slices.Repeat([]byte("0123456789abcd\r\n"), 8<<10))
 	r.must(err)
-	sent := &Envelope{ID: r.NewID(r.now()), Gate: gateName, User: ann, Sender: "ann@example.org", Subject: "news", Return: "FULL", EightBit: true, Envelope: "id",
-		To: []To{{Address: "a@internal.example", Notify: "FAILURE"}, {Address: "b@internal.example", Original: "rfc822;bob@example.org"}, {Address: "no@internal.example"}}}
+	sent := &Envelope{ID: r.NewID(r.now()), Gate: gateName, User: ann, Sender: "ann@example.org", Subject: "news",
+		Return: "FULL", EightBit: true, Envelope: "id",
+		To: []To{{Address: "a@internal.example", Notify: "FAILURE"},
+			{Address: "b@internal.example", Original: "rfc822;bob@example.org"}, {Address: "no@internal.example"}}}
 	_, err = r.Accept(t.Context(), r.now(), sent, text)
 	r.must(err)
 	r.idle()
@@ -106,7 +111,8 @@ func TestEnvelopeIsInTheFile(t *testing.T) {
 	r.must(err)
 	want := sent.letter(start)
 	want.Size, want.Filed = text.Size(), q.Filed
-	if q.Letter != want || len(q.To) != 3 || q.To[0].Notify != "FAILURE" || q.To[1].Original != "rfc822;bob@example.org" || q.To[2].Address != "no@internal.example" {
+	if q.Letter != want || len(q.To) != 3 || q.To[0].Notify != "FAILURE" ||
+		q.To[1].Original != "rfc822;bob@example.org" || q.To[2].Address != "no@internal.example" {
 		t.Errorf("%+v,\nwant %+v", q, want)
 	}
 	r.wantStates(map[store.State]int{store.Held: 4})

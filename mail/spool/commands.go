@@ -13,7 +13,8 @@ import (
 	"weir/store"
 )
 
-// Errors of commands. Those of package notice say that a ticket is not genuine or too old, or that nobody wrote the mail.
+// Errors of commands. Those of package notice say that a ticket is not genuine or too old, or that nobody wrote the
+// mail.
 var (
 	ErrSpent = errors.New("spool: this was done before")
 )
@@ -32,7 +33,8 @@ type Action struct {
 
 // contradicts reports whether an action wants two things at once.
 func (a *Action) contradicts() bool {
-	return a.ReleaseAll && a.DeleteAll || slices.ContainsFunc(a.Release, func(id store.MailID) bool { return slices.Contains(a.Delete, id) })
+	return a.ReleaseAll && a.DeleteAll ||
+		slices.ContainsFunc(a.Release, func(id store.MailID) bool { return slices.Contains(a.Delete, id) })
 }
 
 // A Done is what an action came to.
@@ -42,9 +44,10 @@ type Done struct {
 	Refused           bool // he was not resumed, because an operator stopped him
 }
 
-// Command does what a user wrote to the command address of a gate: once for each notice, and with his own mail only. He gets an
-// answer at his registered address: what was done, or, where nothing was, why; of the latter only a few. A ticket that is not genuine and a
-// mail that no person wrote get nothing at all. The error says what became of it; nil means done and answered.
+// Command does what a user wrote to the command address of a gate: once for each notice, and with his own mail only. He
+// gets an answer at his registered address: what was done, or, where nothing was, why; of the latter only a few. A
+// ticket that is not genuine and a mail that no person wrote get nothing at all. The error says what became of it; nil
+// means done and answered.
 func (s *Spool) Command(ctx context.Context, now time.Time, gate, ticket string, reply io.Reader) error {
 	g := s.gates.Load().of(gate)
 	if g == nil {
@@ -115,7 +118,8 @@ func (c *command) run(tx store.MailTx) error {
 	return c.answer(tx, &ticket, c.done.text(missing))
 }
 
-// numbered translates the numbers of a notice. All means all that were held when the notice was written: nobody has seen the others.
+// numbered translates the numbers of a notice. All means all that were held when the notice was written: nobody has
+// seen the others.
 func numbered(c *notice.Command, letters []store.MailID) (a *Action, missing []int) {
 	a = &Action{Resume: c.Resume}
 	pick := func(numbers []int) (ids []store.MailID) {
@@ -142,7 +146,8 @@ func numbered(c *notice.Command, letters []store.MailID) (a *Action, missing []i
 func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 	// Beside each ticket there may be another that counts the answers: as ids of mails, which are never 0.
 	const help, late = 0, 1
-	count := store.Ticket{Nonce: c.nonce + ".answers", User: ticket.User, Until: ticket.Until, Used: true, Letters: []store.MailID{1, 1}}
+	count := store.Ticket{Nonce: c.nonce + ".answers", User: ticket.User, Until: ticket.Until, Used: true,
+		Letters: []store.MailID{1, 1}}
 	known, err := tx.Ticket(count.Nonce)
 	switch {
 	case err == nil && len(known.Letters) == len(count.Letters):
@@ -158,7 +163,8 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 	case errors.Is(c.outcome, notice.ErrOld):
 		which, most, text = late, 1, "This notice is too old to be answered. Nothing was done."
 	case errors.As(c.outcome, &wrong):
-		text = "Your mail could not be followed: " + strings.TrimPrefix(wrong.Error(), "notice: ") + ". Nothing was done."
+		text = "Your mail could not be followed: " + strings.TrimPrefix(wrong.Error(), "notice: ") +
+			". Nothing was done."
 	}
 	if count.Letters[which] > most {
 		c.s.tell.Bounded(BoundHelp)
@@ -214,7 +220,8 @@ func (d *Done) text(missing []int) string {
 		b.WriteString("You were stopped by the administrator, who alone can let you send mail again.\n")
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(&b, "The notice has no number %s.\n", strings.Trim(fmt.Sprint(missing[:min(len(missing), 20)]), "[]"))
+		fmt.Fprintf(&b, "The notice has no number %s.\n",
+			strings.Trim(fmt.Sprint(missing[:min(len(missing), 20)]), "[]"))
 	}
 	if b.Len() == 0 {
 		return "There was nothing left to do: what the notice lists has left already, or was deleted."
@@ -229,8 +236,10 @@ func plural(n int) string {
 	return "s"
 }
 
-// actFor does what the holder of a ticket wants with what came since he is a user: what he named first, then all the rest.
-func (s *Spool) actFor(tx store.MailTx, now time.Time, by string, ticket *store.Ticket, since time.Time, a *Action) (done Done, results []result, err error) {
+// actFor does what the holder of a ticket wants with what came since he is a user: what he named first, then all the
+// rest.
+func (s *Spool) actFor(tx store.MailTx, now time.Time, by string, ticket *store.Ticket, since time.Time,
+	a *Action) (done Done, results []result, err error) {
 	do := func(which Selection, v verb) int {
 		if err != nil || !which.All && len(which.Mails) == 0 {
 			return 0

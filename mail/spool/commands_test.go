@@ -40,14 +40,16 @@ func TestCommandReleasesOnce(t *testing.T) {
 	r.must(r.Command(t.Context(), r.now(), gateName, ticket, reply("release 1, 3", "delete 2", "", "> release all")))
 	r.idle()
 	r.wantDelivered(3)
-	if len(r.carrier.to("r2@example.net")) != 1 || len(r.carrier.to("r3@example.net")) != 0 || len(r.carrier.to("r4@example.net")) != 1 {
+	if len(r.carrier.to("r2@example.net")) != 1 || len(r.carrier.to("r3@example.net")) != 0 ||
+		len(r.carrier.to("r4@example.net")) != 1 {
 		t.Error("not those that were meant")
 	}
 	r.wantStates(map[store.State]int{store.Held: 18})
 	if n := len(r.carrier.to(contact)); n != told+1 {
 		t.Fatalf("%d answers", n-told)
 	}
-	for _, want := range []string{"auto-replied", "In-Reply-To: <1@home.example>", "released for 2 recipients", "deleted for 1 recipient"} {
+	for _, want := range []string{"auto-replied", "In-Reply-To: <1@home.example>", "released for 2 recipients",
+		"deleted for 1 recipient"} {
 		if !strings.Contains(r.answer(), want) {
 			t.Errorf("%q is not in the answer:\n%s", want, r.answer())
 		}
@@ -104,12 +106,15 @@ func TestCommandForgedOldAuto(t *testing.T) {
 		reply  io.Reader
 		want   error
 	}{
-		"none":          {"", reply("release all"), notice.ErrForged},
-		"forged":        {strings.Repeat("a", len(ticket)), reply("release all"), notice.ErrForged},
-		"of the page":   {page, reply("release all"), notice.ErrForged},
-		"unknown":       {r.signer.Sign(notice.ForMail, notice.NewNonce(), r.now().Add(time.Hour)), reply("release all"), notice.ErrOld},
-		"by a machine":  {ticket, strings.NewReader("Auto-Submitted: auto-replied\r\n\r\nrelease all\r\n"), notice.ErrAuto},
-		"another's key": {notice.NewSigner([]byte("other")).Sign(notice.ForMail, notice.NewNonce(), r.now().Add(time.Hour)), reply("release all"), notice.ErrForged},
+		"none":        {"", reply("release all"), notice.ErrForged},
+		"forged":      {strings.Repeat("a", len(ticket)), reply("release all"), notice.ErrForged},
+		"of the page": {page, reply("release all"), notice.ErrForged},
+		"unknown": {r.signer.Sign(notice.ForMail, notice.NewNonce(), r.now().Add(time.Hour)),
+			reply("release all"), notice.ErrOld},
+		"by a machine": {ticket, strings.NewReader("Auto-Submitted: auto-replied\r\n\r\nrelease all\r\n"),
+			notice.ErrAuto},
+		"another's key": {notice.NewSigner([]byte("other")).Sign(notice.ForMail, notice.NewNonce(),
+			r.now().Add(time.Hour)), reply("release all"), notice.ErrForged},
 	} {
 		if err := r.Command(t.Context(), r.now(), gateName, c.ticket, c.reply); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
@@ -124,7 +129,8 @@ func TestCommandForgedOldAuto(t *testing.T) {
 	}
 	r.pass(7*24*time.Hour + time.Second)
 	for range 2 {
-		if err := r.Command(t.Context(), r.now(), gateName, ticket, reply("release all")); !errors.Is(err, notice.ErrOld) {
+		if err := r.Command(t.Context(), r.now(), gateName, ticket, reply("release all")); !errors.Is(err,
+			notice.ErrOld) {
 			t.Errorf("an old one: %v", err)
 		}
 	}
@@ -152,7 +158,8 @@ func TestCommandHelp(t *testing.T) {
 		t.Errorf("%d answers", n)
 	}
 	var wrong *notice.CommandError
-	if err := r.Command(t.Context(), r.now(), gateName, ticket, reply("release 1", "delete 1")); !errors.As(err, &wrong) {
+	if err := r.Command(t.Context(), r.now(), gateName, ticket, reply("release 1", "delete 1")); !errors.As(err,
+		&wrong) {
 		t.Errorf("a contradiction: %v", err)
 	}
 	// And the ticket is still good.
@@ -178,7 +185,8 @@ func TestCommandIsAboutTheNotice(t *testing.T) {
 	r.must(r.Command(t.Context(), r.now(), gateName, ticket, reply("release all")))
 	r.idle()
 	// The notice was written at the first delay: of r2.
-	if len(r.carrier.to("r2@example.net")) != 1 || len(r.carrier.to("r3@example.net")) != 0 || len(r.carrier.to("later@example.net")) != 0 {
+	if len(r.carrier.to("r2@example.net")) != 1 || len(r.carrier.to("r3@example.net")) != 0 ||
+		len(r.carrier.to("later@example.net")) != 0 {
 		t.Errorf("delivered %+v", r.carrier.taken)
 	}
 	if len(r.carrier.to("b17@example.net")) != 0 {
@@ -210,15 +218,19 @@ func TestPage(t *testing.T) {
 	r, mailTicket, ticket := stoppedRig(t)
 	v, err := r.Page(t.Context(), r.now(), ticket)
 	r.must(err)
-	if v.User != ann || !v.Stopped || !v.Since.Equal(start) || v.Waiting != 21 || v.Limit != 20 || len(v.Held) != 21 || v.More ||
-		v.Held[0].Subject != "hello" || v.Held[0].To[0].Address != "r2@example.net" || v.Last != v.Held[20].ID || !v.Until.Equal(start.Add(7*24*time.Hour)) {
+	if v.User != ann || !v.Stopped || !v.Since.Equal(start) || v.Waiting != 21 || v.Limit != 20 || len(v.Held) != 21 ||
+		v.More ||
+		v.Held[0].Subject != "hello" || v.Held[0].To[0].Address != "r2@example.net" || v.Last != v.Held[20].ID ||
+		!v.Until.Equal(start.Add(7*24*time.Hour)) {
 		t.Errorf("page %+v", v)
 	}
-	_, err = r.Act(t.Context(), r.now(), ticket, "first", Action{Release: []store.MailID{v.Held[0].ID}, Delete: []store.MailID{v.Held[0].ID}})
+	_, err = r.Act(t.Context(), r.now(), ticket, "first",
+		Action{Release: []store.MailID{v.Held[0].ID}, Delete: []store.MailID{v.Held[0].ID}})
 	if !errors.Is(err, notice.ErrNothing) {
 		t.Errorf("a contradiction: %v", err)
 	}
-	done, err := r.Act(t.Context(), r.now(), ticket, "first", Action{Release: []store.MailID{v.Held[0].ID}, Delete: []store.MailID{v.Held[1].ID}})
+	done, err := r.Act(t.Context(), r.now(), ticket, "first",
+		Action{Release: []store.MailID{v.Held[0].ID}, Delete: []store.MailID{v.Held[1].ID}})
 	if r.must(err); done != (Done{Released: 1, Deleted: 1}) {
 		t.Errorf("done %+v", done)
 	}
@@ -237,17 +249,20 @@ func TestPage(t *testing.T) {
 		"a long one":        {ticket, strings.Repeat("x", maxForm+1)},
 		"the mail's ticket": {mailTicket, "second"},
 	} {
-		if _, err := r.Act(t.Context(), r.now(), c[0], c[1], Action{ReleaseAll: true}); !errors.Is(err, notice.ErrForged) {
+		if _, err := r.Act(t.Context(), r.now(), c[0], c[1], Action{ReleaseAll: true}); !errors.Is(err,
+			notice.ErrForged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := r.Act(t.Context(), r.now(), otherTicket, "second", Action{ReleaseAll: true}); !errors.Is(err, notice.ErrOld) {
+	if _, err := r.Act(t.Context(), r.now(), otherTicket, "second", Action{ReleaseAll: true}); !errors.Is(err,
+		notice.ErrOld) {
 		t.Errorf("another's: %v", err)
 	}
 	if _, err := r.Page(t.Context(), r.now(), otherTicket); !errors.Is(err, notice.ErrOld) {
 		t.Errorf("a page that this store does not know: %v", err)
 	}
-	done, err = r.Act(t.Context(), r.now(), ticket, "second", Action{Delete: []store.MailID{next.Held[0].ID}, ReleaseAll: true, UpTo: next.Held[17].ID, Resume: true})
+	done, err = r.Act(t.Context(), r.now(), ticket, "second",
+		Action{Delete: []store.MailID{next.Held[0].ID}, ReleaseAll: true, UpTo: next.Held[17].ID, Resume: true})
 	if r.must(err); done != (Done{Released: 17, Deleted: 1, Resumed: true}) {
 		t.Errorf("done %+v", done)
 	}
@@ -298,7 +313,8 @@ func TestLongNotice(t *testing.T) {
 	long := strings.Repeat("a", 60) + "@" + strings.Repeat(strings.Repeat("b", 60)+".", 3) + "example.net"
 	r := newRig(t, func(r *rig) { r.gate.Mail.Stop, r.gate.Mail.Recipients = new(120), 1000 })
 	for i := range 120 {
-		_, _, err := r.mail(&Envelope{User: ann, Sender: "a", Subject: strings.Repeat("ü", 128)}, strings.Replace(long, "aa", string(rune('a'+i%26)), 1))
+		_, _, err := r.mail(&Envelope{User: ann, Sender: "a", Subject: strings.Repeat("ü", 128)},
+			strings.Replace(long, "aa", string(rune('a'+i%26)), 1))
 		r.must(err)
 	}
 	r.sent(ann, recipients("r", 60)...)
@@ -319,7 +335,8 @@ func TestLongNotice(t *testing.T) {
 	}
 }
 
-// TestTicketsEndWithTheUser: what was sent to somebody is not for another who gets his name, nor for the address that he had before.
+// TestTicketsEndWithTheUser: what was sent to somebody is not for another who gets his name, nor for the address that
+// he had before.
 func TestTicketsEndWithTheUser(t *testing.T) {
 	t.Parallel()
 	void := func(r *rig, forMail, forPage string) {
@@ -327,10 +344,12 @@ func TestTicketsEndWithTheUser(t *testing.T) {
 		if v, err := r.Page(t.Context(), r.now(), forPage); !errors.Is(err, notice.ErrOld) {
 			t.Errorf("the page shows %d mails, %v", len(v.Held), err)
 		}
-		if done, err := r.Act(t.Context(), r.now(), forPage, "form", Action{ReleaseAll: true, Resume: true}); !errors.Is(err, notice.ErrOld) {
+		if done, err := r.Act(t.Context(), r.now(), forPage, "form",
+			Action{ReleaseAll: true, Resume: true}); !errors.Is(err, notice.ErrOld) {
 			t.Errorf("the page does %+v, %v", done, err)
 		}
-		if err := r.Command(t.Context(), r.now(), gateName, forMail, reply("release all")); !errors.Is(err, notice.ErrOld) {
+		if err := r.Command(t.Context(), r.now(), gateName, forMail, reply("release all")); !errors.Is(err,
+			notice.ErrOld) {
 			t.Errorf("a reply: %v", err)
 		}
 		r.idle()
@@ -357,7 +376,8 @@ func TestTicketsEndWithTheUser(t *testing.T) {
 	}
 	all, err := r.Queue(t.Context(), store.LetterQuery{User: ann, State: store.Held}, 10)
 	r.must(err)
-	done, err := r.Act(t.Context(), r.now(), forPage, "form", Action{Delete: []store.MailID{all[0].ID}, ReleaseAll: true})
+	done, err := r.Act(t.Context(), r.now(), forPage, "form",
+		Action{Delete: []store.MailID{all[0].ID}, ReleaseAll: true})
 	if r.must(err); done.Deleted != 0 || done.Released != 22 {
 		t.Errorf("done %+v", done)
 	}
@@ -365,7 +385,8 @@ func TestTicketsEndWithTheUser(t *testing.T) {
 	r.wantStates(map[store.State]int{store.Held: 21})
 
 	r, forMail, forPage = stoppedRig(t)
-	r.user(store.User{Name: ann, Contact: contact, Senders: []string{"ann@example.org"}, Password: "x"}) // which changes nothing about them
+	// which changes nothing about them
+	r.user(store.User{Name: ann, Contact: contact, Senders: []string{"ann@example.org"}, Password: "x"})
 	if _, err := r.Page(t.Context(), r.now(), forPage); err != nil {
 		t.Error(err)
 	}

@@ -11,16 +11,19 @@ import (
 
 // A Verdict is what Decide says about a mail that somebody else keeps.
 type Verdict struct {
-	Pass     bool  // all recipients may go on
-	Delayed  int   // how many would wait
-	Withheld int   // how many are new to the user, who is flagged, and are not to go on before somebody has looked at them
+	Pass    bool // all recipients may go on
+	Delayed int  // how many would wait
+	// how many are new to the user, who is flagged, and are not to go on before somebody has looked at them
+	Withheld int
 	Refused  bool  // the user is stopped, or flagged, or has sent too many messages without a sender
 	Why      error // flagged: ErrNewRecipient, ErrFlagged or ErrFlaggedLimit; without a sender: ErrNulls
 }
 
-// Decide judges a mail that another server keeps. With commit, what passes is charged; a mail that does not pass as a whole is charged
-// only where count says so: then its recipients count as waiting, though nobody keeps them. That may stop the user.
-func (s *Spool) Decide(ctx context.Context, now time.Time, gate, user, sender string, recipients []string, commit, count bool) (Verdict, error) {
+// Decide judges a mail that another server keeps. With commit, what passes is charged; a mail that does not pass as a
+// whole is charged only where count says so: then its recipients count as waiting, though nobody keeps them. That may
+// stop the user.
+func (s *Spool) Decide(ctx context.Context, now time.Time, gate, user, sender string, recipients []string, commit,
+	count bool) (Verdict, error) {
 	g := s.gates.Load().of(gate)
 	if g == nil {
 		return Verdict{}, fmt.Errorf("%w: %q", ErrUnknown, gate)
@@ -152,7 +155,8 @@ func (q *question) ask(t *turn) (*counted, error) {
 		return nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(q.to), most)
 	}
 	d := t.mem.state.Peek(&t.params, q.now, c.keys, c.place)
-	q.verdict = Verdict{Pass: d.Delayed == 0 && !d.Refused && !d.Large, Delayed: d.Delayed, Refused: d.Refused && !d.Full}
+	q.verdict = Verdict{Pass: d.Delayed == 0 && !d.Refused && !d.Large, Delayed: d.Delayed, Refused: d.Refused &&
+		!d.Full}
 	if d.Large || d.Full {
 		q.verdict.Delayed = len(c.keys)
 	}

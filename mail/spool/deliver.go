@@ -27,7 +27,8 @@ var (
 	errHalting = errors.New("spool: stopping")
 )
 
-// A job is a mail for those of its recipients who go together, from when it is handed over until how it ended is stored.
+// A job is a mail for those of its recipients who go together, from when it is handed over until how it ended is
+// stored.
 type job struct {
 	gate   *gateway
 	letter store.Letter
@@ -88,7 +89,8 @@ func (s *Spool) deliver(j *job) {
 func (s *Spool) carry(ctx context.Context, c Carrier, j *job) (results []nexthop.Result) {
 	defer func() {
 		if what := recover(); what != nil {
-			s.log.Error("a delivery failed by a mistake in weir", "mail", j.letter.ID, "panic", what, "stack", string(debug.Stack()))
+			s.log.Error("a delivery failed by a mistake in weir", "mail", j.letter.ID, "panic", what, "stack",
+				string(debug.Stack()))
 			results = nil
 		}
 		claimed := j.end()
@@ -102,13 +104,15 @@ func (s *Spool) carry(ctx context.Context, c Carrier, j *job) (results []nexthop
 		results = slices.Repeat([]nexthop.Result{lost}, len(j.to))
 	}()
 	l := &j.letter
-	order := &nexthop.Job{ID: l.ID.String(), Sender: l.Sender, Size: l.Size, UTF8: l.UTF8, EightBit: l.EightBit, Return: l.Return, Envelope: l.Envelope,
+	order := &nexthop.Job{ID: l.ID.String(), Sender: l.Sender, Size: l.Size, UTF8: l.UTF8, EightBit: l.EightBit,
+		Return: l.Return, Envelope: l.Envelope,
 		Recipients: make([]nexthop.Recipient, len(j.to)),
 		Open:       func() (io.ReadCloser, error) { return s.open(ctx, j) },
 		Committed:  func() error { return s.claim(j) },
 	}
 	for i := range j.to {
-		order.Recipients[i] = nexthop.Recipient{Address: j.to[i].Address, Notify: j.to[i].Notify, Original: j.to[i].Original}
+		order.Recipients[i] = nexthop.Recipient{Address: j.to[i].Address, Notify: j.to[i].Notify,
+			Original: j.to[i].Original}
 	}
 	return c.Deliver(ctx, order)
 }
@@ -120,8 +124,8 @@ func (s *Spool) open(ctx context.Context, j *job) (io.ReadCloser, error) {
 	return s.store.Open(ctx, j.letter.ID)
 }
 
-// claim stores that a mail is being sent: from now on nobody knows what the next server has, until it answers. Should weir end now,
-// the next run sees it. A second call, for a further transaction with the same mail, finds it claimed.
+// claim stores that a mail is being sent: from now on nobody knows what the next server has, until it answers. Should
+// weir end now, the next run sees it. A second call, for a further transaction with the same mail, finds it claimed.
 func (s *Spool) claim(j *job) error {
 	j.mu.Lock()
 	claimed, broken := j.claimed, j.broken
@@ -173,7 +177,8 @@ func find(rows []store.Addressee, number int) (int, bool) {
 	return slices.BinarySearchFunc(rows, number, func(a store.Addressee, n int) int { return a.Number - n })
 }
 
-// parked are deliveries whose end could not be stored. They are as bounded as the queues: what is in flight keeps its place.
+// parked are deliveries whose end could not be stored. They are as bounded as the queues: what is in flight keeps its
+// place.
 type parked struct {
 	mu   sync.Mutex
 	list []ended
@@ -186,8 +191,8 @@ type ended struct {
 	results []nexthop.Result
 }
 
-// finish stores how a delivery ended, and hands over what follows from it. What cannot be stored now is tried again by RunDue; until
-// then the mail is in flight, and nobody sends it again.
+// finish stores how a delivery ended, and hands over what follows from it. What cannot be stored now is tried again by
+// RunDue; until then the mail is in flight, and nobody sends it again.
 func (s *Spool) finish(conf *Gate, j *job, results []nexthop.Result) error {
 	now := s.clock.Now()
 	end := conclude(conf, j, results, now)
@@ -221,8 +226,8 @@ func (s *Spool) finish(conf *Gate, j *job, results []nexthop.Result) error {
 	return nil
 }
 
-// unpark tries again to store how deliveries ended. The first that fails again goes behind the others, which are left for the next time:
-// most likely they would fail too.
+// unpark tries again to store how deliveries ended. The first that fails again goes behind the others, which are left
+// for the next time: most likely they would fail too.
 func (s *Spool) unpark() error {
 	s.parked.mu.Lock()
 	list := s.parked.list
@@ -240,7 +245,8 @@ func (s *Spool) unpark() error {
 	return nil
 }
 
-// storeEnd stores how a delivery ended, with what the sender is told. What somebody took away before the final dot is left alone.
+// storeEnd stores how a delivery ended, with what the sender is told. What somebody took away before the final dot is
+// left alone.
 func (s *Spool) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownLetter) error {
 	end.void = false
 	if len(end.put) > 0 || !j.claimed {
@@ -295,7 +301,8 @@ func (s *Spool) report(j *job, end *ending, now time.Time) {
 		case j.letter.Own:
 			s.log.Warn("a notice or a bounce could not be delivered", "mail", j.letter.ID, "to", j.to[0].Address)
 		case j.letter.Sender == "":
-			s.log.Warn("a mail without a sender could not be delivered, and nobody is told", "mail", j.letter.ID, "user", j.letter.User,
+			s.log.Warn("a mail without a sender could not be delivered, and nobody is told", "mail", j.letter.ID,
+				"user", j.letter.User,
 				"recipients", end.refused)
 		}
 	}
@@ -303,7 +310,8 @@ func (s *Spool) report(j *job, end *ending, now time.Time) {
 		s.tell.Bounced(gate)
 	}
 	if end.kept > 0 {
-		s.log.Warn("a mail is held: the next hop knows no SMTPUTF8, and nobody can be told", "mail", j.letter.ID, "user", j.letter.User, "recipients", end.kept)
+		s.log.Warn("a mail is held: the next hop knows no SMTPUTF8, and nobody can be told", "mail", j.letter.ID,
+			"user", j.letter.User, "recipients", end.kept)
 	}
 	if end.ambiguous > 0 {
 		s.tell.Ambiguous(gate, end.ambiguous)

@@ -26,7 +26,8 @@ func TestRetries(t *testing.T) {
 		q, err := r.Show(t.Context(), id)
 		r.must(err)
 		a := q.To[0]
-		if want := at.Add(wait * time.Minute); !a.Due.Equal(want) || a.Attempt != i+1 || a.State != store.Ready || a.Owner != "" ||
+		if want := at.Add(wait * time.Minute); !a.Due.Equal(want) || a.Attempt != i+1 || a.State != store.Ready ||
+			a.Owner != "" ||
 			a.Status != "451 4.7.1 greylisted" || !a.Since.Equal(start) {
 			t.Fatalf("after attempt %d: %+v, want due at %s", i+1, a, want)
 		}
@@ -76,12 +77,14 @@ func TestGiveUp(t *testing.T) {
 	}
 	days(r, 4)
 	told := r.carrier.to("ann@example.org")
-	if len(told) != 1 || !strings.Contains(told[0].text, "Action: delayed") || strings.Count(told[0].text, "Final-Recipient") != 2 || told[0].sender != "" {
+	if len(told) != 1 || !strings.Contains(told[0].text, "Action: delayed") ||
+		strings.Count(told[0].text, "Final-Recipient") != 2 || told[0].sender != "" {
 		t.Fatalf("told %q", told)
 	}
 	days(r, 2)
 	told = r.carrier.to("ann@example.org")
-	if len(told) != 2 || !strings.Contains(told[1].text, "Action: failed") || !strings.Contains(told[1].text, "4.4.7") ||
+	if len(told) != 2 || !strings.Contains(told[1].text, "Action: failed") ||
+		!strings.Contains(told[1].text, "4.4.7") ||
 		strings.Count(told[1].text, "Final-Recipient") != 2 {
 		t.Fatalf("told %q", told)
 	}
@@ -116,12 +119,13 @@ func TestBounces(t *testing.T) {
 		outcome nexthop.Outcome
 		want    want
 	}{
-		"failed":             {"ann@example.org", []string{"", ""}, nexthop.Failed, want{failed: 2}},
-		"null sender":        {"", []string{"", ""}, nexthop.Failed, want{}},
-		"never":              {"ann@example.org", []string{"NEVER", ""}, nexthop.Failed, want{failed: 1}},
-		"delay only":         {"ann@example.org", []string{"DELAY", "FAILURE,DELAY"}, nexthop.Failed, want{failed: 1}},
-		"success only":       {"ann@example.org", []string{"SUCCESS", "NEVER"}, nexthop.Failed, want{}},
-		"relayed":            {"ann@example.org", []string{"SUCCESS", "SUCCESS,FAILURE"}, nexthop.Done, want{relayed: 2}},
+		"failed":       {"ann@example.org", []string{"", ""}, nexthop.Failed, want{failed: 2}},
+		"null sender":  {"", []string{"", ""}, nexthop.Failed, want{}},
+		"never":        {"ann@example.org", []string{"NEVER", ""}, nexthop.Failed, want{failed: 1}},
+		"delay only":   {"ann@example.org", []string{"DELAY", "FAILURE,DELAY"}, nexthop.Failed, want{failed: 1}},
+		"success only": {"ann@example.org", []string{"SUCCESS", "NEVER"}, nexthop.Failed, want{}},
+		"relayed": {"ann@example.org", []string{"SUCCESS", "SUCCESS,FAILURE"}, nexthop.Done,
+			want{relayed: 2}},
 		"relayed, not asked": {"ann@example.org", []string{"", "FAILURE"}, nexthop.Done, want{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,11 +138,13 @@ func TestBounces(t *testing.T) {
 						}
 						return nexthop.Result{}
 					}
-					return nexthop.Result{Outcome: c.outcome, Code: 550, Status: "5.1.1", Text: "no such user", Relayed: true, Server: "mx.example.net:25"}
+					return nexthop.Result{Outcome: c.outcome, Code: 550, Status: "5.1.1", Text: "no such user",
+						Relayed: true, Server: "mx.example.net:25"}
 				}
 			})
 			_, _, err := r.mail(&Envelope{User: ann, Sender: c.sender,
-				To: []To{{Address: "a@example.net", Notify: c.notify[0], Original: "rfc822;x@example.net"}, {Address: "b@example.net", Notify: c.notify[1]}}})
+				To: []To{{Address: "a@example.net", Notify: c.notify[0], Original: "rfc822;x@example.net"},
+					{Address: "b@example.net", Notify: c.notify[1]}}})
 			r.must(err)
 			r.idle()
 			var got want
@@ -190,12 +196,16 @@ func TestAmbiguous(t *testing.T) {
 	for policy, want := range map[Ambiguous]map[store.State]int{Retry: {store.Ready: 1}, Hold: {store.Held: 1}} {
 		t.Run(string(policy), func(t *testing.T) {
 			r := newRig(t, func(r *rig) { r.gate.Ambiguous = policy })
-			r.carrier.set(func(c *carrier) { c.answer = answers(nexthop.Ambiguous, 0, "4.4.2", "the connection broke") })
+			r.carrier.set(func(c *carrier) {
+				c.answer = answers(nexthop.Ambiguous, 0, "4.4.2",
+					"the connection broke")
+			})
 			id, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org"}, "a@example.net")
 			r.must(err)
 			r.idle()
 			r.wantStates(want)
-			if log := r.audit("ambiguous"); len(log) != 1 || log[0].Mail != id || log[0].User != ann || !strings.Contains(log[0].Text, "a@example.net") {
+			if log := r.audit("ambiguous"); len(log) != 1 || log[0].Mail != id || log[0].User != ann ||
+				!strings.Contains(log[0].Text, "a@example.net") {
 				t.Errorf("audit log %+v", log)
 			}
 			r.carrier.set(func(c *carrier) { c.answer = nil })
@@ -234,7 +244,8 @@ func TestClaimBeforeTheDot(t *testing.T) {
 	if len(before) != 2 || before[0].State != store.Ready || before[0].Owner != "first" || before[0].Attempt != 0 {
 		t.Errorf("before the dot: %+v", before)
 	}
-	if len(after) != 2 || after[1].State != store.Sending || after[1].Owner != "first" || after[1].Attempt != 1 || !after[1].Due.Equal(start.Add(lease)) {
+	if len(after) != 2 || after[1].State != store.Sending || after[1].Owner != "first" || after[1].Attempt != 1 ||
+		!after[1].Due.Equal(start.Add(lease)) {
 		t.Errorf("after the dot: %+v", after)
 	}
 }
@@ -251,7 +262,8 @@ func TestDeletedOnTheWay(t *testing.T) {
 			}
 			deleted = true
 			id, _ := store.ParseMailID(j.ID)
-			r.must(r.store.Mail().Update(context.Background(), func(tx store.MailTx) error { return tx.RemoveAddressees(id, 0) }))
+			r.must(r.store.Mail().Update(context.Background(),
+				func(tx store.MailTx) error { return tx.RemoveAddressees(id, 0) }))
 		}
 	})
 	r.sent(ann, "a@example.net", "b@example.net")
@@ -276,7 +288,9 @@ func TestCrashWhileSending(t *testing.T) {
 				}
 			})
 			for _, to := range recipients("r", 3) {
-				_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}})
+				_, _,
+					err := r.mail(&Envelope{User: ann, Sender: "ann@example.org",
+					To: []To{{Address: to, Stamp: freshStamp()}}})
 				r.must(err)
 			}
 			<-reached
@@ -352,7 +366,8 @@ func TestSlowDeliveryIsLeftAlone(t *testing.T) {
 		c.after = func(context.Context, *nexthop.Job) { reached <- struct{}{}; <-free }
 	})
 	for _, to := range recipients("r", 2) {
-		_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}})
+		_, _,
+			err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}})
 		r.must(err)
 	}
 	<-reached
@@ -377,7 +392,8 @@ func TestQueueBound(t *testing.T) {
 	free := make(chan struct{})
 	r.carrier.set(func(c *carrier) { c.before = func(context.Context, *nexthop.Job) { <-free } })
 	for _, to := range recipients("r", 3) {
-		_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}})
+		_, _,
+			err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}})
 		r.must(err)
 	}
 	if r.seen.bound(BoundQueue) != 1 || r.seen.bound(BoundBytes) != 2 {
@@ -413,14 +429,17 @@ func TestFullGateLeavesRoomForOthers(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, to := range recipients("r", handBatch+10) {
 		wg.Go(func() {
-			if _, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}}); err != nil {
+			if _, _,
+				err := r.mail(&Envelope{User: ann, Sender: "ann@example.org",
+				To: []To{{Address: to, Stamp: freshStamp()}}}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
 	r.must(r.Configure([]Gate{r.gate, other}))
-	_, _, err := r.mail(&Envelope{Gate: "other", User: ann, Sender: "ann@example.org", To: []To{{Address: "o@example.net", Stamp: freshStamp(), After: r.now().Add(time.Second)}}})
+	_, _, err := r.mail(&Envelope{Gate: "other", User: ann, Sender: "ann@example.org",
+		To: []To{{Address: "o@example.net", Stamp: freshStamp(), After: r.now().Add(time.Second)}}})
 	r.must(err)
 	r.clock.Advance(time.Second)
 	_, err = r.RunDue(t.Context(), r.now())
@@ -456,7 +475,8 @@ func TestStopLeavesWhatHasNotBegun(t *testing.T) {
 		}
 	})
 	for _, to := range []string{"before@example.net", "after@example.net", "queued@example.net"} {
-		_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}})
+		_, _,
+			err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}})
 		r.must(err)
 	}
 	<-reached
@@ -525,7 +545,8 @@ func TestGateGone(t *testing.T) {
 	free := make(chan struct{})
 	r.carrier.set(func(c *carrier) { c.before = func(context.Context, *nexthop.Job) { <-free } })
 	for _, to := range recipients("r", 10) {
-		_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}})
+		_, _,
+			err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: to, Stamp: freshStamp()}}})
 		r.must(err)
 	}
 	other := r.gate
@@ -586,16 +607,20 @@ func TestConfigure(t *testing.T) {
 		r.gate.Connections = n
 		r.must(r.Configure([]Gate{r.gate}))
 		for i := range 20 {
-			_, _, err := r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: fmt.Sprintf("r%d-%d@example.net", n, i), Stamp: freshStamp()}}})
+			_, _,
+				err := r.mail(&Envelope{User: ann, Sender: "a",
+				To: []To{{Address: fmt.Sprintf("r%d-%d@example.net", n, i), Stamp: freshStamp()}}})
 			r.must(err)
 		}
 		r.idle()
 	}
 	r.wantDelivered(61)
 	for name, o := range map[string]Options{
-		"store": {Secret: secret, Signer: r.signer}, "secret": {Store: r.opts.Store, Signer: r.signer, Secret: secret[:15]},
-		"signer": {Store: r.opts.Store, Secret: secret}, "queue": {Store: r.opts.Store, Secret: secret, Signer: r.signer, Queue: -1},
-		"bytes": {Store: r.opts.Store, Secret: secret, Signer: r.signer, Bytes: -1},
+		"store":  {Secret: secret, Signer: r.signer},
+		"secret": {Store: r.opts.Store, Signer: r.signer, Secret: secret[:15]},
+		"signer": {Store: r.opts.Store, Secret: secret},
+		"queue":  {Store: r.opts.Store, Secret: secret, Signer: r.signer, Queue: -1},
+		"bytes":  {Store: r.opts.Store, Secret: secret, Signer: r.signer, Bytes: -1},
 	} {
 		if _, err := New(o); err == nil {
 			t.Errorf("no mistake in %s", name)
@@ -610,7 +635,9 @@ func TestLongText(t *testing.T) {
 	text := r.Stage()
 	body := slices.Repeat([]byte("0123456789abcde\n"), 64<<10)
 	text.Write(body)
-	_, err := r.Accept(t.Context(), r.now(), &Envelope{ID: r.NewID(r.now()), Gate: gateName, User: ann, Sender: "a", To: []To{{Address: "a@example.net"}}}, text)
+	_, err := r.Accept(t.Context(), r.now(),
+		&Envelope{ID: r.NewID(r.now()), Gate: gateName, User: ann, Sender: "a", To: []To{{Address: "a@example.net"}}},
+		text)
 	r.must(err)
 	r.idle()
 	if got := r.carrier.to("a@example.net"); len(got) != 1 || got[0].text != string(body) {

@@ -27,7 +27,8 @@ func TestDivertedMailOfTheStopped(t *testing.T) {
 	if got, err := late("x@example.net"); err != nil || got != (Receipt{Held: 1}) {
 		t.Errorf("to one: %+v, %v", got, err)
 	}
-	if got, err := late("y@example.net", "Y@example.net", "z@example.net", "x@internal.example"); err != nil || got != (Receipt{Held: 3, Passed: 1}) {
+	if got, err := late("y@example.net", "Y@example.net", "z@example.net", "x@internal.example"); err != nil ||
+		got != (Receipt{Held: 3, Passed: 1}) {
 		t.Errorf("to several, one of whom he reaches: %+v, %v", got, err)
 	}
 	if _, got, err := r.mail(&Envelope{User: ann, Diverted: true}, "null@example.net"); err != nil || got.Held != 1 {
@@ -69,7 +70,8 @@ func TestDivertedMailGoesOnWithTheRest(t *testing.T) {
 	r.wantDelivered(41)
 	r.must(r.StopUser(t.Context(), r.now(), "root", ann, ""))
 	r.shadow = true
-	if _, got, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", Diverted: true}, "shadow@example.net"); err != nil || got.Held != 0 {
+	if _, got, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", Diverted: true},
+		"shadow@example.net"); err != nil || got.Held != 0 {
 		t.Errorf("in shadow: %+v, %v", got, err)
 	}
 }

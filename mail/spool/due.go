@@ -23,12 +23,13 @@ const (
 	pruneBatch = 1000
 )
 
-// RunDue does everything that is due at now, and returns when something is due next (zero: nothing known). It does not wait for
-// deliveries, which it hands to the workers. An error does not keep it from doing the rest.
+// RunDue does everything that is due at now, and returns when something is due next (zero: nothing known). It does not
+// wait for deliveries, which it hands to the workers. An error does not keep it from doing the rest.
 func (s *Spool) RunDue(ctx context.Context, now time.Time) (next time.Time, err error) {
 	s.next.Store(0)
 	left := s.unpark()
-	errs := []error{left, s.takeOver(ctx, now), s.straighten(ctx, now), s.reconsiderStopped(ctx, now), s.unflagDue(ctx, now), s.tickDue(ctx, now),
+	errs := []error{left, s.takeOver(ctx, now), s.straighten(ctx, now), s.reconsiderStopped(ctx, now),
+		s.unflagDue(ctx, now), s.tickDue(ctx, now),
 		s.handDue(ctx, now), s.drainPool(ctx, now), s.keep(ctx, now)}
 	errs = append(errs, s.store.View(ctx, func(tx store.MailTx) error {
 		next, err = tx.NextDue()
@@ -84,8 +85,8 @@ func (s *Spool) await(ctx context.Context, wait time.Duration, woken <-chan stru
 	}
 }
 
-// Wake is told when there is something to do for RunDue earlier than it said. Run listens to it; listen to it where RunDue is called
-// by somebody else.
+// Wake is told when there is something to do for RunDue earlier than it said. Run listens to it; listen to it where
+// RunDue is called by somebody else.
 func (s *Spool) Wake() <-chan struct{} { return s.wake }
 
 func (s *Spool) rouse() {
@@ -122,8 +123,8 @@ func (s *Spool) starve(g *gateway) {
 	s.vacant(g) // which may have been so just now
 }
 
-// reconsiderStopped looks at all who are stopped when the configuration has changed: nothing is due for them otherwise, so that nobody
-// would see that they are to be tried again now.
+// reconsiderStopped looks at all who are stopped when the configuration has changed: nothing is due for them otherwise,
+// so that nobody would see that they are to be tried again now.
 func (s *Spool) reconsiderStopped(ctx context.Context, now time.Time) error {
 	if !s.changed.Swap(false) {
 		return nil
@@ -199,7 +200,8 @@ func (s *Spool) tickOne(tx store.MailTx, now time.Time, m store.Memory) (result,
 	}
 	t, err := s.begin(tx, now, gate, m.User)
 	if errors.Is(err, store.ErrNewer) { // others are not to wait for it
-		s.log.Error("what the throttle remembers of a user was written by a newer weir", "throttle", m.Throttle, "user", m.User)
+		s.log.Error("what the throttle remembers of a user was written by a newer weir", "throttle", m.Throttle, "user",
+			m.User)
 		m.Due = now.Add(lostPause)
 		return result{}, tx.Remember(m)
 	}
@@ -210,8 +212,8 @@ func (s *Spool) tickOne(tx store.MailTx, now time.Time, m store.Memory) (result,
 	return t.result, err
 }
 
-// tickLost is for users of a throttle that is gone. Nobody holds their mail back any more, unless they are stopped: then it is held
-// until the throttle is there again, or somebody releases it.
+// tickLost is for users of a throttle that is gone. Nobody holds their mail back any more, unless they are stopped:
+// then it is held until the throttle is there again, or somebody releases it.
 func (s *Spool) tickLost(tx store.MailTx, now time.Time, m store.Memory) (result, error) {
 	if m.Stopped {
 		m.Due = now.Add(lostPause)
@@ -302,7 +304,8 @@ func (s *Spool) keep(ctx context.Context, now time.Time) error {
 	})
 	swept, failed := s.store.Sweep(ctx, now.Add(-keepEvery))
 	if swept.SetAside > 0 {
-		s.opts.Log.Warn("texts of mail that the store does not know were set aside in the data folder", "texts", swept.SetAside,
+		s.opts.Log.Warn("texts of mail that the store does not know were set aside in the data folder", "texts",
+			swept.SetAside,
 			"folder", store.AsideFolder, "kept", weir.Duration(store.KeepAside))
 	}
 	return errors.Join(err, failed, s.pruneStamps(ctx, now), s.sweepDelayed(ctx, now), s.savePopulations(ctx))

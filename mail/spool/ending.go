@@ -18,9 +18,10 @@ type ending struct {
 	entries []store.Entry
 
 	failed, delayed, relayed []bounce.Recipient // of whom the sender is told
-	narrow                   []store.Addressee  // those of failed whom the next server could not be given, as it knows no SMTPUTF8
-	kept                     int                // of narrow, because nobody could be told
-	told                     bool               // somebody is
+	// those of failed whom the next server could not be given, as it knows no SMTPUTF8
+	narrow []store.Addressee
+	kept   int  // of narrow, because nobody could be told
+	told   bool // somebody is
 
 	done, later, refused, ambiguous int
 	void                            bool      // somebody had taken the mail away
@@ -90,8 +91,8 @@ func (e *ending) fail(a *store.Addressee, r *nexthop.Result, now time.Time) {
 	}
 }
 
-// keep holds what the next server could not be given where it cannot be given a word about it either: nothing is lost that nobody is told of.
-// why says what keeps the sender from being told.
+// keep holds what the next server could not be given where it cannot be given a word about it either: nothing is lost
+// that nobody is told of. why says what keeps the sender from being told.
 func (e *ending) keep(l *store.Letter, why string, now time.Time) {
 	for _, a := range e.narrow {
 		e.remove = slices.DeleteFunc(e.remove, func(number int) bool { return number == a.Number })
@@ -129,11 +130,12 @@ func (e *ending) doubt(conf *Gate, l *store.Letter, a *store.Addressee, now time
 		e.later--
 	}
 	e.put = append(e.put, *a)
-	e.entries = append(e.entries, entry(now, weirItself, "ambiguous", l.User, l.ID, fmt.Sprintf("%s, attempt %d: %s; %s", a.Address, a.Attempt, why, what)))
+	e.entries = append(e.entries, entry(now, weirItself, "ambiguous", l.User, l.ID,
+		fmt.Sprintf("%s, attempt %d: %s; %s", a.Address, a.Attempt, why, what)))
 }
 
-// wants reports whether a sender wants to be told of something (RFC 3461 section 4.1). Who has said nothing wants to know of failures,
-// and of delays.
+// wants reports whether a sender wants to be told of something (RFC 3461 section 4.1). Who has said nothing wants to
+// know of failures, and of delays.
 func wants(notify, what string) bool {
 	if notify == "" {
 		return what != "SUCCESS"
@@ -147,7 +149,8 @@ func wants(notify, what string) bool {
 }
 
 func told(a *store.Addressee, r *nexthop.Result, now time.Time) bounce.Recipient {
-	return bounce.Recipient{Address: a.Address, Original: a.Original, Status: r.Status, Code: r.Code, Text: r.Text, Server: r.Server, Last: now}
+	return bounce.Recipient{Address: a.Address, Original: a.Original, Status: r.Status, Code: r.Code, Text: r.Text,
+		Server: r.Server, Last: now}
 }
 
 // span writes how long somebody waited.

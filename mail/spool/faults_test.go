@@ -111,10 +111,12 @@ func (t flakyTx) PutTicket(k store.Ticket) error {
 	return none(t.s, func() error { return t.MailTx.PutTicket(k) })
 }
 
-// TestNoErrorIsLost: whichever call of the store fails, whoever asked is told, and nothing has changed: asked once more, all is done.
+// TestNoErrorIsLost: whichever call of the store fails, whoever asked is told, and nothing has changed: asked once
+// more, all is done.
 func TestNoErrorIsLost(t *testing.T) {
 	t.Parallel()
-	r := reachRig(t, reach.Options{Over: reach.KnownOnly, Threshold: reach.Threshold{Count: 1000}}, func(r *rig) { r.gate.Mail = &outbreak.Options{} })
+	r := reachRig(t, reach.Options{Over: reach.KnownOnly, Threshold: reach.Threshold{Count: 1000}},
+		func(r *rig) { r.gate.Mail = &outbreak.Options{} })
 	id, receipt, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org"}, recipients("a", 18)...)
 	if r.must(err); receipt.Delayed == 0 {
 		t.Fatalf("%+v", receipt)
@@ -124,7 +126,8 @@ func TestNoErrorIsLost(t *testing.T) {
 	r.Spool.store = failing
 	ctx, ids := t.Context(), []store.MailID{id}
 	decide := func(commit bool) error {
-		_, err := r.Decide(ctx, r.now(), gateName, ann, "ann@example.org", []string{"b@example.net", "a1@example.net"}, commit, true)
+		_, err := r.Decide(ctx, r.now(), gateName, ann, "ann@example.org", []string{"b@example.net", "a1@example.net"},
+			commit, true)
 		return err
 	}
 	for _, c := range []struct {

@@ -21,9 +21,10 @@ type Forecast struct {
 	Figures  []weir.Figure // how the user stands with it
 }
 
-// Foresee says what the reach throttle and the mail throttle of a gate, where it has them, would make of a mail. Nothing is charged, and what is
-// due by the clock is reckoned with. Stamps are not known, and so nobody is paid for.
-func (s *Spool) Foresee(ctx context.Context, now time.Time, gate, user, sender string, recipients []string) (all []Forecast, err error) {
+// Foresee says what the reach throttle and the mail throttle of a gate, where it has them, would make of a mail.
+// Nothing is charged, and what is due by the clock is reckoned with. Stamps are not known, and so nobody is paid for.
+func (s *Spool) Foresee(ctx context.Context, now time.Time, gate, user, sender string,
+	recipients []string) (all []Forecast, err error) {
 	g := s.gates.Load().of(gate)
 	if g == nil {
 		return nil, fmt.Errorf("%w: %q", ErrUnknown, gate)
@@ -31,7 +32,8 @@ func (s *Spool) Foresee(ctx context.Context, now time.Time, gate, user, sender s
 	if len(recipients) > MaxRecipients {
 		return nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(recipients), MaxRecipients)
 	}
-	q := question{s: s, now: now, gate: g, user: user, to: make([]To, len(recipients)), null: g.passesNull(user, sender, len(recipients)),
+	q := question{s: s, now: now, gate: g, user: user, to: make([]To, len(recipients)),
+		null:    g.passesNull(user, sender, len(recipients)),
 		reaches: g.countsReach(user, sender, len(recipients))}
 	for i := range q.to {
 		q.to[i].Address = recipients[i]
@@ -59,7 +61,8 @@ func (s *Spool) Foresee(ctx context.Context, now time.Time, gate, user, sender s
 
 // foreseeReach asks the reach throttle.
 func (q *question) foreseeReach(tx store.MailTx) (Forecast, error) {
-	f := Forecast{Throttle: q.gate.Reach.Name, Shadow: q.gate.Reach.inShadow(), Text: "none of the recipients is counted"}
+	f := Forecast{Throttle: q.gate.Reach.Name, Shadow: q.gate.Reach.inShadow(),
+		Text: "none of the recipients is counted"}
 	if _, err := q.reach(tx); err != nil || q.meeting == nil {
 		return f, err
 	}
@@ -138,10 +141,13 @@ func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
 	case d.Refused:
 		f.refuse(weir.OverLimit, "the user is stopped")
 	case d.Large:
-		f.Verdict, f.Text = weir.Wait, "the mail would be held until somebody has looked at it: it has more new recipients than the queue has room for"
+		f.Verdict, f.Text = weir.Wait,
+			"the mail would be held until somebody has looked at it: it has more new recipients than the queue has "+
+				"room for"
 	case d.Delayed > 0:
 		f.Verdict, f.Reason = weir.Wait, weir.OverLimit
-		f.Text = fmt.Sprintf("%d of %s would wait, behind %d; one leaves per %s", d.Delayed, recipientsText(len(c.keys)), waiting, weir.Duration(every(p, len(c.keys))))
+		f.Text = fmt.Sprintf("%d of %s would wait, behind %d; one leaves per %s", d.Delayed,
+			recipientsText(len(c.keys)), waiting, weir.Duration(every(p, len(c.keys))))
 		if d.Stopped {
 			f.Text += fmt.Sprintf("; more than %d would wait, and the user would be stopped", p.Stop)
 		}

@@ -20,7 +20,8 @@ type logged struct{ n atomic.Int64 }
 
 func (l *logged) Write(b []byte) (int, error) { l.n.Add(1); return len(b), nil }
 
-// A store that fails for long neither keeps the processor busy nor fills the log, and what waited for it goes on afterwards.
+// A store that fails for long neither keeps the processor busy nor fills the log, and what waited for it goes on
+// afterwards.
 func TestFailingStoreIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	var written logged
@@ -29,7 +30,9 @@ func TestFailingStoreIsLeftAlone(t *testing.T) {
 	var tried atomic.Int64
 	r.Spool.store = hooked{broken, func() { tried.Add(1) }}
 	r.carrier.set(func(c *carrier) { c.after = func(context.Context, *nexthop.Job) { broken.fails.Store(true) } })
-	_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: "later@example.net", Stamp: freshStamp(), After: start.Add(time.Second)}}})
+	_, _,
+		err := r.mail(&Envelope{User: ann, Sender: "ann@example.org",
+		To: []To{{Address: "later@example.net", Stamp: freshStamp(), After: start.Add(time.Second)}}})
 	r.must(err)
 	r.sent(ann, "a@example.net")
 	r.idle()
@@ -99,7 +102,8 @@ func TestRoomInside(t *testing.T) {
 			bytes -= 1000
 		}
 		if (err != nil) != full || err != nil && !errors.Is(err, store.ErrFull) {
-			t.Errorf("%d bytes with %d on the disk and %d inside: %v", text.Size(), kept.room.Load(), kept.inside.Load(), err)
+			t.Errorf("%d bytes with %d on the disk and %d inside: %v", text.Size(), kept.room.Load(),
+				kept.inside.Load(), err)
 		}
 	}
 	kept.room.Store(-1)
@@ -177,7 +181,9 @@ func TestNoRoomForNewMail(t *testing.T) {
 func TestStartWithoutRoom(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	id, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", To: []To{{Address: "a@example.net", After: start.Add(time.Hour)}}})
+	id, _,
+		err := r.mail(&Envelope{User: ann, Sender: "ann@example.org",
+		To: []To{{Address: "a@example.net", After: start.Add(time.Hour)}}})
 	r.must(err)
 	q, err := r.Show(t.Context(), id)
 	r.must(err)

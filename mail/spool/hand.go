@@ -187,8 +187,9 @@ func (b *batch) hand() {
 	}
 }
 
-// takeOver takes over what another run of the process has left, once: what it was sending is ambiguous, and what it had handed to its
-// workers is free again. Where that fails it is done by RunDue; until then leases and hand-overs end by themselves.
+// takeOver takes over what another run of the process has left, once: what it was sending is ambiguous, and what it had
+// handed to its workers is free again. Where that fails it is done by RunDue; until then leases and hand-overs end by
+// themselves.
 func (s *Spool) takeOver(ctx context.Context, now time.Time) error {
 	if s.heir.Load() {
 		return nil
@@ -202,7 +203,8 @@ func (s *Spool) takeOver(ctx context.Context, now time.Time) error {
 		ready, err = s.takeAll(ctx, now, store.Ready)
 	}
 	if len(sending)+len(ready) > 0 {
-		s.log.Warn("the last run was not stopped in order", "recipients_ambiguous", total(sending), "recipients_again", total(ready))
+		s.log.Warn("the last run was not stopped in order", "recipients_ambiguous", total(sending), "recipients_again",
+			total(ready))
 	}
 	if err != nil {
 		s.complain(&s.failing.takes, "what the last run has left cannot be taken over yet", "error", err)
@@ -233,9 +235,10 @@ func (s *Spool) takeAll(ctx context.Context, now time.Time, state store.State) (
 	left := func(q *store.Queued) bool {
 		return slices.ContainsFunc(q.To, func(a store.Addressee) bool { return s.left(state, &a) })
 	}
-	return s.each(ctx, store.LetterQuery{State: state}, left, func(tx store.MailTx, l *store.Letter, to []store.Addressee) (int, error) {
-		return s.takeOne(tx, now, state, l, to)
-	})
+	return s.each(ctx, store.LetterQuery{State: state}, left,
+		func(tx store.MailTx, l *store.Letter, to []store.Addressee) (int, error) {
+			return s.takeOne(tx, now, state, l, to)
+		})
 }
 
 // left reports whether an addressee in a state is one that another run has left.
@@ -243,8 +246,8 @@ func (s *Spool) left(state store.State, a *store.Addressee) bool {
 	return a.State == state && a.Owner != s.opts.Owner && (a.Owner != "" || state != store.Ready)
 }
 
-// each does something to all mails that match, some at a time, with those whom they still have to reach. It returns the sums by gate of
-// what is returned for each, also with an error.
+// each does something to all mails that match, some at a time, with those whom they still have to reach. It returns the
+// sums by gate of what is returned for each, also with an error.
 func (s *Spool) each(ctx context.Context, q store.LetterQuery, match func(*store.Queued) bool,
 	do func(store.MailTx, *store.Letter, []store.Addressee) (int, error)) (map[string]int, error) {
 	const page = 500
@@ -290,7 +293,8 @@ func (s *Spool) each(ctx context.Context, q store.LetterQuery, match func(*store
 	}
 }
 
-func (s *Spool) takeOne(tx store.MailTx, now time.Time, state store.State, l *store.Letter, to []store.Addressee) (taken int, err error) {
+func (s *Spool) takeOne(tx store.MailTx, now time.Time, state store.State, l *store.Letter,
+	to []store.Addressee) (taken int, err error) {
 	b, way := batch{s: s}, s.gates.Load().way(l.Gate)
 	var end ending
 	for _, a := range to {

@@ -50,7 +50,8 @@ func (c *carrier) Deliver(ctx context.Context, j *nexthop.Job) []nexthop.Result 
 	answer, before, after := c.answer, c.before, c.after
 	c.mu.Unlock()
 	later := func(err error) []nexthop.Result {
-		return slices.Repeat([]nexthop.Result{{Outcome: nexthop.Later, Status: "4.3.0", Text: err.Error()}}, len(j.Recipients))
+		return slices.Repeat([]nexthop.Result{{Outcome: nexthop.Later, Status: "4.3.0", Text: err.Error()}},
+			len(j.Recipients))
 	}
 	r, err := j.Open()
 	if err != nil {
@@ -127,7 +128,8 @@ func (c *carrier) theirs() (n int) {
 	return n
 }
 
-func answers(outcome nexthop.Outcome, code int, status, text string) func(*nexthop.Job, nexthop.Recipient) nexthop.Result {
+func answers(outcome nexthop.Outcome, code int, status, text string) func(*nexthop.Job,
+	nexthop.Recipient) nexthop.Result {
 	return func(*nexthop.Job, nexthop.Recipient) nexthop.Result {
 		return nexthop.Result{Outcome: outcome, Code: code, Status: status, Text: text, Server: "mx.example.net:25"}
 	}
@@ -199,9 +201,12 @@ var secret = []byte("0123456789abcdef0123456789abcdef")
 
 func newRig(t testing.TB, change ...func(*rig)) *rig {
 	t.Helper()
-	r := &rig{TB: t, folder: t.TempDir(), clock: clock.NewFake(start), carrier: &carrier{}, seen: &counts{}, signer: notice.NewSigner(secret)}
-	r.gate = Gate{Name: gateName, TellAfter: -1, Throttle: "outgoing", Mail: &outbreak.Options{Internal: []string{"internal.example"}, Free: []string{"support@example.org"}},
-		Shadow: func() bool { return r.shadow }, Carrier: r.carrier, Connections: 4, Host: "mail.example.org", Admin: admin, Command: commandTo,
+	r := &rig{TB: t, folder: t.TempDir(), clock: clock.NewFake(start), carrier: &carrier{}, seen: &counts{},
+		signer: notice.NewSigner(secret)}
+	r.gate = Gate{Name: gateName, TellAfter: -1, Throttle: "outgoing",
+		Mail:   &outbreak.Options{Internal: []string{"internal.example"}, Free: []string{"support@example.org"}},
+		Shadow: func() bool { return r.shadow }, Carrier: r.carrier, Connections: 4, Host: "mail.example.org",
+		Admin: admin, Command: commandTo,
 		PageURL: func(ticket string) string { return "https://mail.example.org/held/" + ticket }}
 	r.opts = Options{Clock: r.clock, Observer: r.seen, Secret: secret, Signer: r.signer, Owner: "first"}
 	if testing.Verbose() {

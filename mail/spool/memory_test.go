@@ -102,7 +102,8 @@ func TestDamagedMemoryOfASender(t *testing.T) {
 	}
 	r.idle()
 	r.must(r.store.Mail().Update(t.Context(), func(tx store.MailTx) error {
-		return tx.Remember(store.Memory{Throttle: "outgoing", User: ann, State: []byte("n"), Due: r.now().Add(time.Hour)})
+		return tx.Remember(store.Memory{Throttle: "outgoing", User: ann, State: []byte("n"),
+			Due: r.now().Add(time.Hour)})
 	}))
 	if receipt := r.sent(ann, "x@example.net"); receipt.Passed != 1 {
 		t.Errorf("receipt %+v", receipt)
@@ -114,7 +115,8 @@ func TestDamagedMemoryOfASender(t *testing.T) {
 func TestHasher(t *testing.T) {
 	t.Parallel()
 	a, b := newHasher(secret), newHasher([]byte("another secret, as long"))
-	if x := a.key("x@example.net"); x != newHasher(secret).key("x@example.net") || x == a.key("y@example.net") || x == b.key("x@example.net") {
+	if x := a.key("x@example.net"); x != newHasher(secret).key("x@example.net") || x == a.key("y@example.net") ||
+		x == b.key("x@example.net") {
 		t.Error("no keyed hash")
 	}
 }
@@ -122,8 +124,10 @@ func TestHasher(t *testing.T) {
 func TestNormal(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"Ann@Example.org": "ann@example.org", `"ann"@example.org`: "ann@example.org", "ann+x@example.org": "ann+x@example.org",
-		"no address": "no address", "Ünïcode@exämple.org": "ünïcode@exämple.org", "a@b@c": "a@b@c", `"a b"@example.org`: "a b@example.org",
+		"Ann@Example.org": "ann@example.org", `"ann"@example.org`: "ann@example.org",
+		"ann+x@example.org": "ann+x@example.org",
+		"no address":        "no address", "Ünïcode@exämple.org": "ünïcode@exämple.org", "a@b@c": "a@b@c",
+		`"a b"@example.org`: "a b@example.org",
 	} {
 		if got := normal(address); got != want {
 			t.Errorf("%s is %s, want %s", address, got, want)
@@ -137,7 +141,8 @@ func TestWants(t *testing.T) {
 		notify, what string
 		want         bool
 	}{
-		{"", "FAILURE", true}, {"", "DELAY", true}, {"", "SUCCESS", false}, {"NEVER", "FAILURE", false}, {"success, failure", "FAILURE", true}, {"SUCCESS", "DELAY", false},
+		{"", "FAILURE", true}, {"", "DELAY", true}, {"", "SUCCESS", false}, {"NEVER", "FAILURE", false},
+		{"success, failure", "FAILURE", true}, {"SUCCESS", "DELAY", false},
 	} {
 		if got := wants(c.notify, c.what); got != c.want {
 			t.Errorf("%q wants %s: %v", c.notify, c.what, got)

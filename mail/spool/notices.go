@@ -21,8 +21,8 @@ type news struct {
 	by, why string // who stopped the user; nobody: his mail did
 }
 
-// inform tells the user, and on a stop the admin, if there is something to tell. It is part of the transaction: they are told if it
-// happened, and only then.
+// inform tells the user, and on a stop the admin, if there is something to tell. It is part of the transaction: they
+// are told if it happened, and only then.
 func (t *turn) inform(n news) error {
 	quiet := t.now.Sub(t.mem.told)
 	switch {
@@ -81,7 +81,8 @@ func (t *turn) tellOf(kind, adminKind notice.Kind, admin string, user bool, why 
 	if err != nil {
 		return err
 	}
-	n := notice.Notice{Kind: kind, Host: t.gate.Host, Now: t.now, User: t.user.Name, Waiting: waiting(held), Limit: t.params.Stop, Letters: lines(held), Text: why}
+	n := notice.Notice{Kind: kind, Host: t.gate.Host, Now: t.now, User: t.user.Name, Waiting: waiting(held),
+		Limit: t.params.Stop, Letters: lines(held), Text: why}
 	if user {
 		told := n
 		if err := t.ticket(&told, held); err != nil {
@@ -100,7 +101,8 @@ func (t *turn) tellOf(kind, adminKind notice.Kind, admin string, user bool, why 
 
 // ticket adds to a notice what the user can act with.
 func (t *turn) ticket(n *notice.Notice, held []store.Queued) error {
-	ticket := store.Ticket{Nonce: notice.NewNonce(), User: t.user.Name, Throttle: t.throttle, Gate: t.gate.Name, Until: t.now.Add(t.gate.TicketsFor)}
+	ticket := store.Ticket{Nonce: notice.NewNonce(), User: t.user.Name, Throttle: t.throttle, Gate: t.gate.Name,
+		Until: t.now.Add(t.gate.TicketsFor)}
 	for i := range held {
 		ticket.Letters = append(ticket.Letters, held[i].ID)
 	}
@@ -116,8 +118,10 @@ func (t *turn) ticket(n *notice.Notice, held []store.Queued) error {
 
 // subjects are what notices are called in lists of mail.
 var subjects = map[notice.Kind]string{
-	notice.Stopped: "Notice: stopped", notice.Barred: "Notice: stopped", notice.Review: "Notice: held for review", notice.Delayed: "Notice: delayed", notice.Admin: "Notice: a user is stopped",
-	notice.Flagged: "Notice: new recipients", notice.AdminFlagged: "Notice: a user is flagged", notice.Answer: "Notice: answer",
+	notice.Stopped: "Notice: stopped", notice.Barred: "Notice: stopped", notice.Review: "Notice: held for review",
+	notice.Delayed: "Notice: delayed", notice.Admin: "Notice: a user is stopped",
+	notice.Flagged: "Notice: new recipients", notice.AdminFlagged: "Notice: a user is flagged",
+	notice.Answer: "Notice: answer",
 }
 
 // write puts a notice into the store, to be delivered like any mail. It is kept short enough to need no file.
@@ -144,8 +148,8 @@ func (s *Spool) write(tx store.MailTx, g *Gate, n *notice.Notice, to string) err
 	return tx.PutLetter(o.letter, o.text, []store.Addressee{o.to})
 }
 
-// heldMail returns what is held, withheld or delayed of a user, the oldest first. What weir wrote itself does not belong to him, nor does what somebody
-// sent who had his name before him: what came earlier than since is left out.
+// heldMail returns what is held, withheld or delayed of a user, the oldest first. What weir wrote itself does not
+// belong to him, nor does what somebody sent who had his name before him: what came earlier than since is left out.
 func heldMail(tx store.MailTx, user string, since time.Time, limit int) (all []store.Queued, err error) {
 	for _, state := range []store.State{store.Held, store.Delayed, store.Withheld} {
 		found, err := tx.Letters(store.LetterQuery{User: user, State: state}, limit)

@@ -6,7 +6,8 @@ import (
 	"weir/throttle/reach"
 )
 
-// An Observer is told what becomes of mail. Its methods are called from many goroutines and must not block. Numbers are of recipients.
+// An Observer is told what becomes of mail. Its methods are called from many goroutines and must not block. Numbers are
+// of recipients.
 type Observer interface {
 	Accepted(gate string, r Receipt)
 	// Decided tells what was said about a mail that another server keeps, and to how many recipients it was.
@@ -33,8 +34,8 @@ type Observer interface {
 	Bounded(bound string)
 }
 
-// What Observer.Bounded is told. No mail is lost at any of them: one that does not fit waits in the store, and a stopped user who is not
-// known in memory is refused by the store. Who is not told of a failure is in the audit log.
+// What Observer.Bounded is told. No mail is lost at any of them: one that does not fit waits in the store, and a
+// stopped user who is not known in memory is refused by the store. Who is not told of a failure is in the audit log.
 const (
 	BoundQueue      = "queue"      // of mails that wait for a worker
 	BoundBytes      = "bytes"      // of texts in memory
@@ -50,7 +51,8 @@ const (
 )
 
 // BoundNames lists what Observer.Bounded may be told.
-var BoundNames = [...]string{BoundQueue, BoundBytes, BoundStopped, BoundFlagged, BoundWithheld, BoundRecipients, BoundWaiting, BoundNulls, BoundHelp, BoundBounces,
+var BoundNames = [...]string{BoundQueue, BoundBytes, BoundStopped, BoundFlagged, BoundWithheld, BoundRecipients,
+	BoundWaiting, BoundNulls, BoundHelp, BoundBounces,
 	BoundStamps}
 
 // Nobody observes nothing. Embed it to observe a part.

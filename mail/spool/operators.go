@@ -48,14 +48,17 @@ func (s *Spool) Audit(ctx context.Context, before int64, limit int) (list []stor
 	return list, err
 }
 
-// ReleaseMails lets mails go, whoever sent them, and returns how many recipients that was. What is not there is left out.
-func (s *Spool) ReleaseMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (recipients int, err error) {
+// ReleaseMails lets mails go, whoever sent them, and returns how many recipients that was. What is not there is left
+// out.
+func (s *Spool) ReleaseMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (recipients int,
+	err error) {
 	return s.actOnAll(ctx, now, by, ids, releaseAny)
 }
 
-// DeleteMails removes mails, whoever sent them, and returns how many recipients that was. What has come to its final dot is left
-// alone. Nobody is told.
-func (s *Spool) DeleteMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (recipients int, err error) {
+// DeleteMails removes mails, whoever sent them, and returns how many recipients that was. What has come to its final
+// dot is left alone. Nobody is told.
+func (s *Spool) DeleteMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (recipients int,
+	err error) {
 	return s.actOnAll(ctx, now, by, ids, removeAny)
 }
 
@@ -106,8 +109,8 @@ func whose(tx store.MailTx, ids []store.MailID) (byUser map[string][]store.MailI
 	return byUser, users, nil
 }
 
-// RetryMails tries mails again now that would be tried later, and returns how many recipients that was. None of them: all that the
-// spool has, up to a bound.
+// RetryMails tries mails again now that would be tried later, and returns how many recipients that was. None of them:
+// all that the spool has, up to a bound.
 func (s *Spool) RetryMails(ctx context.Context, now time.Time, ids []store.MailID) (recipients int, err error) {
 	n := 0
 	err = s.update(ctx, func(tx store.MailTx) error {

@@ -32,11 +32,13 @@ type Options struct {
 	Clock    clock.Clock  // nil: the machine's
 	Log      *slog.Logger // nil: none
 	Observer Observer     // nil: none
-	// What the hashes of recipients are made with. It has to stay the same, or throttles forget whom their users write to.
+	// What the hashes of recipients are made with. It has to stay the same, or throttles forget whom their users write
+	// to.
 	Secret []byte
 	// Signs what users answer with.
 	Signer *notice.Signer
-	// Names this run of the process, unlike any before: what another one was sending when it ended is ambiguous. Default: by chance.
+	// Names this run of the process, unlike any before: what another one was sending when it ended is ambiguous.
+	// Default: by chance.
 	Owner string
 	// How many mails of one gate may wait for a worker; others are found in the store when there is room. Default 4096.
 	Queue int
@@ -110,7 +112,8 @@ const (
 type Gate struct {
 	// The name that its letters are kept under. Mail of a gate that is gone goes out by the first.
 	Name string
-	// The name of the mail throttle, under which its memory is kept: gates that name the same one share it. Default: the gate's.
+	// The name of the mail throttle, under which its memory is kept: gates that name the same one share it. Default:
+	// the gate's.
 	Throttle string
 	// What the throttle lets each user do; nil: nothing waits.
 	Mail *outbreak.Options
@@ -128,13 +131,15 @@ type Gate struct {
 	Postmaster string
 	// Who is told when a user is stopped; empty: nobody.
 	Admin string
-	// Where users answer notices to; the ticket is added to it: weir@example.com becomes weir+TICKET@example.com. Empty: they cannot.
+	// Where users answer notices to; the ticket is added to it: weir@example.com becomes weir+TICKET@example.com.
+	// Empty: they cannot.
 	Command string
 	// The address of the page on which a user sees what is held, for a ticket; nil: there is none.
 	PageURL func(ticket string) string
 	// What is done with mail that may have been delivered. Default retry.
 	Ambiguous Ambiguous
-	// After how long a mail that was not taken is tried again, by attempt; the last one repeats. Default 1, 5, 15, 30 minutes.
+	// After how long a mail that was not taken is tried again, by attempt; the last one repeats. Default 1, 5, 15, 30
+	// minutes.
 	Retries []time.Duration
 	// After how long it is given up. Default 5 days.
 	GiveUp time.Duration
@@ -142,7 +147,8 @@ type Gate struct {
 	WarnAfter time.Duration
 	// A user whose mail is merely delayed is told no more often than that. Default 24 hours.
 	NoticeEvery time.Duration
-	// … and only when his mail takes that long: of what arrives within minutes nobody needs to be told. Negative: always. Default 5 minutes.
+	// … and only when his mail takes that long: of what arrives within minutes nobody needs to be told. Negative:
+	// always. Default 5 minutes.
 	TellAfter time.Duration
 	// How long a user can answer. Default 7 days.
 	TicketsFor time.Duration

@@ -12,7 +12,8 @@ import (
 // orphanBatch is how many delayed mails are looked at in one go.
 const orphanBatch = 500
 
-// holdAll holds everything of a user that waits in a delay queue, whichever throttle knows of it, and returns how many recipients that is.
+// holdAll holds everything of a user that waits in a delay queue, whichever throttle knows of it, and returns how many
+// recipients that is.
 func holdAll(tx store.MailTx, user string) (n int, err error) {
 	for after := store.MailID(0); ; {
 		page, err := tx.Letters(store.LetterQuery{User: user, State: store.Delayed, After: after}, orphanBatch)
@@ -48,8 +49,8 @@ func hold(tx store.MailTx, rows []store.Addressee, match func(i int) bool) (n in
 	return n, nil
 }
 
-// sweepDelayed holds what is delayed and in no delay queue, as nothing would ever let it go. That should not happen; operators find it in
-// the audit log. What it finds in a look is looked at again before it is changed.
+// sweepDelayed holds what is delayed and in no delay queue, as nothing would ever let it go. That should not happen;
+// operators find it in the audit log. What it finds in a look is looked at again before it is changed.
 func (s *Spool) sweepDelayed(ctx context.Context, now time.Time) error {
 	for after, more := store.MailID(0), true; more; {
 		var suspects []store.MailID
@@ -111,7 +112,8 @@ func holdOrphans(tx store.MailTx, now time.Time, ids []store.MailID) error {
 		if n == 0 {
 			continue
 		}
-		if err := tx.Log(entry(now, weirItself, "held", l.User, id, fmt.Sprintf("%d recipient%s: in no delay queue", n, plural(n)))); err != nil {
+		if err := tx.Log(entry(now, weirItself, "held", l.User, id,
+			fmt.Sprintf("%d recipient%s: in no delay queue", n, plural(n)))); err != nil {
 			return err
 		}
 	}

@@ -71,7 +71,8 @@ func (s *Spool) Page(ctx context.Context, now time.Time, ticket string) (v PageV
 	return v, nil
 }
 
-// goodTicket returns a ticket that is still good, and its user. One that was used by mail is: the page shows what there is now.
+// goodTicket returns a ticket that is still good, and its user. One that was used by mail is: the page shows what there
+// is now.
 func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, user store.User, err error) {
 	if t, err = tx.Ticket(nonce); err == nil {
 		user, err = tx.User(t.User)
@@ -85,8 +86,9 @@ func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, u
 // maxForm is how long the name of a form may be.
 const maxForm = 64
 
-// Act does what a user wants on the page behind a ticket, with his own mail only. form names the form that he sent, and is good once: what
-// was sent with it before gets ErrSpent, and nothing is done. That nobody else made it is for the page to know.
+// Act does what a user wants on the page behind a ticket, with his own mail only. form names the form that he sent, and
+// is good once: what was sent with it before gets ErrSpent, and nothing is done. That nobody else made it is for the
+// page to know.
 func (s *Spool) Act(ctx context.Context, now time.Time, ticket, form string, a Action) (done Done, err error) {
 	nonce, err := s.opts.Signer.Read(notice.ForPage, ticket, now)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"weir/store"
 )
 
-// Twenty users send, others release, delete, stop and resume at random, the next server is moody, and the clock runs. In the end every
-// recipient that was accepted has the mail exactly once, or it was deleted, or its sender was told.
+// Twenty users send, others release, delete, stop and resume at random, the next server is moody, and the clock runs.
+// In the end every recipient that was accepted has the mail exactly once, or it was deleted, or its sender was told.
 func TestNothingIsLostOrDoubled(t *testing.T) {
 	t.Parallel()
 	const users, mails = 20, 12
@@ -122,7 +122,8 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	if len(r.audit("ambiguous")) != 0 {
 		t.Errorf("ambiguous: %v", r.audit("ambiguous"))
 	}
-	if n := r.flight.size(); n != 0 || r.bytes.Load() != 0 || r.Load(gateName) != 0 || r.gates.Load().byName[gateName].places.Load() != 0 {
+	if n := r.flight.size(); n != 0 || r.bytes.Load() != 0 || r.Load(gateName) != 0 ||
+		r.gates.Load().byName[gateName].places.Load() != 0 {
 		t.Errorf("%d are in flight, %d bytes, load %v", n, r.bytes.Load(), r.Load(gateName))
 	}
 }

@@ -16,9 +16,11 @@ var (
 	ErrNewRecipient = errors.New("spool: the recipient is new to the user, who is flagged")
 	// ErrFlagged is returned where nothing of the user's goes on.
 	ErrFlagged = errors.New("spool: the user is flagged, and blocked")
-	// ErrWithheld is returned where as much of the user's mail is withheld as may be: when somebody has looked at it he may send more.
+	// ErrWithheld is returned where as much of the user's mail is withheld as may be: when somebody has looked at it he
+	// may send more.
 	ErrWithheld = errors.New("spool: as much of the user's mail is withheld as may be")
-	// ErrFlaggedLimit is returned where the user has sent as many mails as he may while he is flagged: later he may send more.
+	// ErrFlaggedLimit is returned where the user has sent as many mails as he may while he is flagged: later he may
+	// send more.
 	ErrFlaggedLimit = errors.New("spool: the user is flagged, and has sent as many mails as he may")
 )
 
@@ -47,7 +49,8 @@ type sketch struct {
 	bytes    int64
 }
 
-// The layout: the version, flags, when the user was told (seconds), what is withheld (recipients, bytes), all as varints, and the state.
+// The layout: the version, flags, when the user was told (seconds), what is withheld (recipients, bytes), all as
+// varints, and the state.
 const (
 	sketchVersion = 1
 	sketchShadow  = 1
@@ -133,7 +136,8 @@ func (s *Spool) meet(tx store.MailTx, now time.Time, of *Reach, user string) (*m
 	if err := c.read(kept.State); errors.Is(err, store.ErrNewer) {
 		return nil, err
 	} else if err != nil { // the user may send, and begins anew
-		s.log.Error("what a reach throttle knows of a user is damaged; it begins anew", "throttle", of.Name, "user", user, "error", err)
+		s.log.Error("what a reach throttle knows of a user is damaged; it begins anew", "throttle", of.Name, "user",
+			user, "error", err)
 		c.sketch = sketch{}
 	}
 	if c.sketch.shadow && !c.shadow { // what was counted in shadow has no consequences later
@@ -157,12 +161,13 @@ func (c *meeting) read(b []byte) error {
 	return c.sketch.state.SetKnown(known)
 }
 
-// judge says what becomes of recipients. Nobody who is exempt is judged; he is counted all the same, so that it is known whom he writes to
-// when he is not exempt any more.
+// judge says what becomes of recipients. Nobody who is exempt is judged; he is counted all the same, so that it is
+// known whom he writes to when he is not exempt any more.
 func (c *meeting) judge(keys []uint64, fates []reach.Fate) {
 	c.verdict = c.sketch.state.Judge(c.of.Rules, c.of.Population, c.now, keys, fates)
 	if c.of.Rules.Exempt(c.user) {
-		c.verdict.Flagged, c.verdict.Now, c.verdict.Held, c.verdict.Refused, c.verdict.Cause = false, false, 0, 0, reach.NoCause
+		c.verdict.Flagged, c.verdict.Now, c.verdict.Held, c.verdict.Refused, c.verdict.Cause = false, false, 0, 0,
+			reach.NoCause
 		clear(fates)
 	}
 }
@@ -220,7 +225,8 @@ func figureText(f reach.Figure) string {
 	if f.Limit == 0 {
 		return "an operator flagged him"
 	}
-	return fmt.Sprintf("%.0f new recipients within %s %s, the limit is %.0f", f.New, article(f.Window), f.Window, f.Limit)
+	return fmt.Sprintf("%.0f new recipients within %s %s, the limit is %.0f", f.New, article(f.Window), f.Window,
+		f.Limit)
 }
 
 func article(w reach.Window) string {
@@ -245,7 +251,8 @@ type reached struct {
 // end is what is left to do.
 func (c *meeting) end() reached {
 	_, _, flagged := c.sketch.state.Flagged()
-	return reached{of: c.of, user: c.user, now: c.now, changed: c.stored != flagged, verdict: c.verdict, shadow: c.shadow, judged: true,
+	return reached{of: c.of, user: c.user, now: c.now, changed: c.stored != flagged, verdict: c.verdict,
+		shadow: c.shadow, judged: true,
 		samples: c.samples}
 }
 

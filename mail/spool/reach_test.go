@@ -24,8 +24,10 @@ func reachRig(t testing.TB, o reach.Options, change ...func(*rig)) *rig {
 		t.Fatal(err)
 	}
 	return newRig(t, append([]func(*rig){func(r *rig) {
-		r.gate.Mail = &outbreak.Options{MaxSlack: new(1000), MaxMSlack: new(1000), Internal: []string{"internal.example"}}
-		r.gate.Reach = &Reach{Name: "contacts", Rules: rules, Population: new(reach.Population), Shadow: func() bool { return r.shadow }}
+		r.gate.Mail = &outbreak.Options{MaxSlack: new(1000), MaxMSlack: new(1000),
+			Internal: []string{"internal.example"}}
+		r.gate.Reach = &Reach{Name: "contacts", Rules: rules, Population: new(reach.Population),
+			Shadow: func() bool { return r.shadow }}
 		r.configured = func() { r.must(r.ConfigureReach(t.Context(), []*Reach{r.gate.Reach})) }
 	}}, change...)...)
 }
@@ -66,7 +68,8 @@ func TestReachDecidesAboutWithheld(t *testing.T) {
 	r := reachRig(t, reach.Options{Over: reach.HoldNew})
 	r.sent(ann, recipients("a", 5)...)
 	for i, c := range []struct{ commit, count bool }{{true, false}, {false, false}, {true, true}} {
-		v, err := r.Decide(t.Context(), r.now(), gateName, ann, "ann@example.org", []string{"new@example.net", "a1@example.net"}, c.commit, c.count)
+		v, err := r.Decide(t.Context(), r.now(), gateName, ann, "ann@example.org",
+			[]string{"new@example.net", "a1@example.net"}, c.commit, c.count)
 		r.must(err)
 		if v.Pass || v.Refused || v.Withheld != 1 {
 			t.Errorf("%+v: %+v", c, v)
@@ -90,7 +93,8 @@ func TestReachRefusesAMailAsAWhole(t *testing.T) {
 		t.Errorf("%d entries in the audit log", n)
 	}
 	// Nobody of it is known.
-	if err := r.Reaches(t.Context(), r.now(), gateName, ann, "ann@example.org", "a1@example.net"); !errors.Is(err, ErrNewRecipient) {
+	if err := r.Reaches(t.Context(), r.now(), gateName, ann, "ann@example.org", "a1@example.net"); !errors.Is(err,
+		ErrNewRecipient) {
 		t.Errorf("one of a mail that was refused: %v", err)
 	}
 	if got := r.carrier.to(admin); len(got) != 1 {
@@ -112,7 +116,8 @@ func TestReachExemptAndShadow(t *testing.T) {
 		t.Error("somebody is flagged")
 	}
 	for _, user := range []string{"bulk", ann} {
-		if list, err := r.ReachStandings(t.Context(), r.now(), user); err != nil || len(list) != 1 || list[0].Count != 20 {
+		if list, err := r.ReachStandings(t.Context(), r.now(), user); err != nil || len(list) != 1 ||
+			list[0].Count != 20 {
 			t.Errorf("%s: %+v, %v", user, list, err)
 		}
 	}
@@ -152,7 +157,8 @@ func TestOperatorsFlagAndClear(t *testing.T) {
 	if err := r.ClearReach(t.Context(), r.now(), "root", "others", ann); !errors.Is(err, ErrUnknown) {
 		t.Error(err)
 	}
-	if a, b := r.audit("flagged"), r.audit("unflagged"); len(a) != 1 || len(b) != 1 || a[0].By != "root" || b[0].By != "root" {
+	if a, b := r.audit("flagged"), r.audit("unflagged"); len(a) != 1 || len(b) != 1 || a[0].By != "root" ||
+		b[0].By != "root" {
 		t.Errorf("%+v %+v", a, b)
 	}
 }
@@ -267,7 +273,8 @@ func TestReachKnowsPeopleByTheirAddress(t *testing.T) {
 	r.sent(ann, "JDoe@gmail.com")
 }
 
-// What is withheld of a user is bounded, in recipients and in bytes; there is room again when somebody has looked at it.
+// What is withheld of a user is bounded, in recipients and in bytes; there is room again when somebody has looked at
+// it.
 func TestWithheldIsBounded(t *testing.T) {
 	r := reachRig(t, reach.Options{Over: reach.HoldNew, Withheld: 3})
 	r.sent(ann, recipients("a", 5)...)
@@ -300,7 +307,8 @@ func TestWithheldIsBounded(t *testing.T) {
 	}
 }
 
-// Who is flagged again and again is told of once in a while, and so is the admin; also where another server keeps the mail.
+// Who is flagged again and again is told of once in a while, and so is the admin; also where another server keeps the
+// mail.
 func TestFlagsAreToldOnceInAWhile(t *testing.T) {
 	r := reachRig(t, reach.Options{Over: reach.Block})
 	for hour := range 40 {
@@ -313,7 +321,8 @@ func TestFlagsAreToldOnceInAWhile(t *testing.T) {
 		t.Errorf("flagged %d times within five days, the admin was told %d times", flags, told)
 	}
 	r = reachRig(t, reach.Options{Over: reach.Flag})
-	if _, err := r.Decide(t.Context(), r.now(), gateName, ann, "ann@example.org", recipients("a", 8), true, true); err != nil {
+	if _, err := r.Decide(t.Context(), r.now(), gateName, ann, "ann@example.org", recipients("a", 8), true,
+		true); err != nil {
 		t.Fatal(err)
 	}
 	r.run()

@@ -32,7 +32,8 @@ func (s *Spool) people(recipients []string) *reachCount {
 }
 
 // LookReach says what would become of a message, as if the user's messages to those under way had been sent.
-func (s *Spool) LookReach(ctx context.Context, now time.Time, of *Reach, m Message, underWay []string) (v reach.Verdict, err error) {
+func (s *Spool) LookReach(ctx context.Context, now time.Time, of *Reach, m Message, underWay []string) (v reach.Verdict,
+	err error) {
 	counts, before := s.people(m.Recipients), s.people(underWay)
 	err = s.store.View(ctx, func(tx store.MailTx) error {
 		c, err := s.meet(tx, now, of, m.User)
@@ -51,7 +52,8 @@ func (s *Spool) LookReach(ctx context.Context, now time.Time, of *Reach, m Messa
 	return v, err
 }
 
-// NoteReach takes a message into the history: one that was sent, or one that was turned away, whose new recipients count as tried.
+// NoteReach takes a message into the history: one that was sent, or one that was turned away, whose new recipients
+// count as tried.
 func (s *Spool) NoteReach(ctx context.Context, now time.Time, of *Reach, m Message, sent bool) error {
 	counts := s.people(m.Recipients)
 	var r reached

@@ -58,8 +58,8 @@ func (c *reachCount) refuse() {
 	}
 }
 
-// countsReach reports whether a mail is put before the reach throttle: not a notification, which has no sender and one recipient, unless it
-// is from somebody who may have stolen a password.
+// countsReach reports whether a mail is put before the reach throttle: not a notification, which has no sender and one
+// recipient, unless it is from somebody who may have stolen a password.
 func (g *Gate) countsReach(user, sender string, recipients int) bool {
 	if g.Reach == nil {
 		return false
@@ -73,8 +73,8 @@ func (g *Gate) countsReach(user, sender string, recipients int) bool {
 	return !byAddress(user)
 }
 
-// reach puts the mail before the reach throttle. Where recipients are refused, the mail is not taken as a whole: who was tried is noted, and
-// in.refusal says why.
+// reach puts the mail before the reach throttle. Where recipients are refused, the mail is not taken as a whole: who
+// was tried is noted, and in.refusal says why.
 func (in *incoming) reach(tx store.MailTx) error {
 	in.meeting, in.counts, in.refusal, in.putOff = nil, nil, nil, nil
 	if !in.gate.countsReach(in.e.User, in.e.Sender, len(in.e.To)) {
@@ -143,11 +143,12 @@ func (in *incoming) tellFlagged(user *store.User) error {
 	return nil
 }
 
-// tell tells the admin, and the user, who was flagged or has mail withheld: once in a while, whoever is flagged again and again. user may be
-// nil. It reports whether there is something to deliver.
+// tell tells the admin, and the user, who was flagged or has mail withheld: once in a while, whoever is flagged again
+// and again. user may be nil. It reports whether there is something to deliver.
 func (c *meeting) tell(g *Gate, user *store.User) (bool, error) {
 	flagged := c.verdict.Now && !c.shadow
-	if c.shadow || !flagged && c.verdict.Held == 0 || !c.sketch.told.IsZero() && c.now.Sub(c.sketch.told).Abs() < g.NoticeEvery {
+	if c.shadow || !flagged && c.verdict.Held == 0 || !c.sketch.told.IsZero() &&
+		c.now.Sub(c.sketch.told).Abs() < g.NoticeEvery {
 		return false, nil
 	}
 	if user == nil {
@@ -205,8 +206,8 @@ type freed struct {
 	mail       store.MailID // whose bytes were noted last
 }
 
-// settleWithheld takes over what somebody has decided about withheld mail of a user: who was let go is known from now on, by the gates that
-// withheld them.
+// settleWithheld takes over what somebody has decided about withheld mail of a user: who was let go is known from now
+// on, by the gates that withheld them.
 func (s *Spool) settleWithheld(tx store.MailTx, now time.Time, user string, freed map[string]*freed) error {
 	for gate, f := range freed {
 		g := s.gates.Load().of(gate)
@@ -240,8 +241,9 @@ func (s *Spool) Flagged(gate, user string) bool {
 	return g != nil && g.Reach != nil && !g.Reach.inShadow() && s.flagged.has(g.Reach.Name, user)
 }
 
-// Reaches reports whether a user may write to a recipient, for gates that can refuse one by one: ErrNewRecipient, ErrFlagged or
-// ErrFlaggedLimit. It counts what it refuses. Whoever is not flagged may write to anybody, as far as this goes.
+// Reaches reports whether a user may write to a recipient, for gates that can refuse one by one: ErrNewRecipient,
+// ErrFlagged or ErrFlaggedLimit. It counts what it refuses. Whoever is not flagged may write to anybody, as far as this
+// goes.
 func (s *Spool) Reaches(ctx context.Context, now time.Time, gate, user, sender, recipient string) error {
 	if !s.Flagged(gate, user) {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"weir/throttle/reach"
 )
 
-// ConfigureReach says which reach throttles there are from now on, those at gates and those that are only asked. Those that are new remember
-// what they have learnt.
+// ConfigureReach says which reach throttles there are from now on, those at gates and those that are only asked. Those
+// that are new remember what they have learnt.
 func (s *Spool) ConfigureReach(ctx context.Context, list []*Reach) error {
 	for _, of := range list {
 		if !slices.ContainsFunc(s.reachThrottles(), func(old *Reach) bool { return old.Population == of.Population }) {
@@ -98,7 +98,8 @@ func eachFlagged(tx store.MailTx, do func(store.Sketch) (bool, error)) error {
 	}
 }
 
-// CountFlagged is how many users are flagged by throttles that there are, and not in shadow, as far as they are known without asking the store.
+// CountFlagged is how many users are flagged by throttles that there are, and not in shadow, as far as they are known
+// without asking the store.
 func (s *Spool) CountFlagged() (n int) {
 	s.flagged.mu.RLock()
 	defer s.flagged.mu.RUnlock()
@@ -110,7 +111,8 @@ func (s *Spool) CountFlagged() (n int) {
 	return n
 }
 
-// unflagEvery is how often it is looked whose flag is over. Nobody is refused for one that is, whether somebody has looked or not.
+// unflagEvery is how often it is looked whose flag is over. Nobody is refused for one that is, whether somebody has
+// looked or not.
 const unflagEvery = time.Minute
 
 // unflagDue ends flags that are over.
@@ -183,8 +185,8 @@ func (s *Spool) actReach(ctx context.Context, now time.Time, throttle, user stri
 	return err
 }
 
-// ClearReach ends the flag of a user because an operator says so, and begins to count anew. Who is known stays known, and what is withheld
-// stays so.
+// ClearReach ends the flag of a user because an operator says so, and begins to count anew. Who is known stays known,
+// and what is withheld stays so.
 func (s *Spool) ClearReach(ctx context.Context, now time.Time, by, throttle, user string) error {
 	return s.actReach(ctx, now, throttle, user, func(c *meeting) error {
 		c.sketch.state.Clear(now)
@@ -241,7 +243,8 @@ func (s *Spool) reachStanding(tx store.MailTx, now time.Time, of *Reach, user st
 	if one.Flagged {
 		one.Why, one.Holds = figureText(by), holds(of.Rules, of.Rules.Options().Over)
 	}
-	one.Count, one.First, one.Figures, one.Bytes = st.Count(), st.Since(), st.Figures(of.Rules, of.Population, now), st.Bytes()
+	one.Count, one.First, one.Figures, one.Bytes = st.Count(), st.Since(), st.Figures(of.Rules, of.Population, now),
+		st.Bytes()
 	return one
 }
 
@@ -289,7 +292,8 @@ func (s *Spool) loadPopulation(ctx context.Context, of *Reach) error {
 			err = of.Population.UnmarshalBinary(k.State)
 		}
 		if err != nil {
-			s.log.Error("what a reach throttle has learnt cannot be read; it begins anew", "throttle", of.Name, "error", err)
+			s.log.Error("what a reach throttle has learnt cannot be read; it begins anew", "throttle", of.Name, "error",
+				err)
 		}
 		return nil
 	})

@@ -32,7 +32,8 @@ func plain(address string) bool {
 		switch c := address[i]; {
 		case c == '@':
 			at++
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '-', c == '_', c == '+', c == '=':
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' &&
+			c <= '9', c == '.', c == '-', c == '_', c == '+', c == '=':
 		default:
 			return false
 		}
@@ -40,7 +41,8 @@ func plain(address string) bool {
 	return at == 1
 }
 
-// A hasher makes keys of recipients, so that a store that is stolen does not tell whom people write to. It is safe for concurrent use.
+// A hasher makes keys of recipients, so that a store that is stolen does not tell whom people write to. It is safe for
+// concurrent use.
 type hasher struct{ pool *sync.Pool }
 
 func newHasher(secret []byte) hasher {
@@ -57,18 +59,21 @@ func (h hasher) key(recipient string) uint64 {
 	return binary.BigEndian.Uint64(mac.Sum(sum[:0]))
 }
 
-// Free reports whether a recipient is never counted, and reached by stopped users too: internal, listed, the user's own addresses.
+// Free reports whether a recipient is never counted, and reached by stopped users too: internal, listed, the user's own
+// addresses.
 func (s *Spool) Free(gate string, user *store.User, recipient string) bool {
 	g := s.gates.Load().of(gate)
 	return g != nil && g.free(user, recipient, normal(recipient))
 }
 
-// free is Free for a recipient, as he was written and in his normal form. Whose address may be the way to somebody else is nobody's own.
+// free is Free for a recipient, as he was written and in his normal form. Whose address may be the way to somebody else
+// is nobody's own.
 func (g *Gate) free(user *store.User, written, recipient string) bool {
 	if outbreak.Routed(written) || outbreak.Routed(recipient) {
 		return g.Mail != nil && !g.Mail.Counted(written) && !g.Mail.Counted(recipient) // it is listed just so
 	}
-	if g.Mail != nil && !g.Mail.Counted(recipient) || recipient == "postmaster" || recipient == normal(g.Postmaster) || g.commands(recipient) {
+	if g.Mail != nil && !g.Mail.Counted(recipient) || recipient == "postmaster" || recipient == normal(g.Postmaster) ||
+		g.commands(recipient) {
 		return true
 	}
 	if g.Admin != "" && recipient == normal(g.Admin) {
@@ -88,8 +93,8 @@ func (g *Gate) free(user *store.User, written, recipient string) bool {
 	return false
 }
 
-// passesNull reports whether a mail is never counted because of its sender: a notification, which has one recipient and no sender (RFC 5321
-// section 4.5.5), unless the throttle counts those too.
+// passesNull reports whether a mail is never counted because of its sender: a notification, which has one recipient and
+// no sender (RFC 5321 section 4.5.5), unless the throttle counts those too.
 func (g *Gate) passesNull(user, sender string, recipients int) bool {
 	return sender == "" && recipients == 1 && (g.Mail == nil || !g.Mail.CountsNull(user))
 }

@@ -21,14 +21,16 @@ type Selection struct {
 	since time.Time // of those that came no earlier
 }
 
-// Release lets held and delayed mail of a user go at once, and returns how many recipients that was. A stopped user stays stopped:
-// resume him as well if he is to send again.
-func (s *Spool) Release(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int, err error) {
+// Release lets held and delayed mail of a user go at once, and returns how many recipients that was. A stopped user
+// stays stopped: resume him as well if he is to send again.
+func (s *Spool) Release(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
+	err error) {
 	return s.act(ctx, now, by, user, which, release)
 }
 
 // Delete removes held and delayed mail of a user, and returns how many recipients that was. Nobody is told.
-func (s *Spool) Delete(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int, err error) {
+func (s *Spool) Delete(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
+	err error) {
 	return s.act(ctx, now, by, user, which, remove)
 }
 
@@ -83,7 +85,8 @@ func (s *Spool) acted(ctx context.Context, now time.Time, v verb, n int, results
 }
 
 // actIn does something to mails of a user within a transaction.
-func (s *Spool) actIn(tx store.MailTx, now time.Time, by, user string, which Selection, v verb) (n int, results []result, err error) {
+func (s *Spool) actIn(tx store.MailTx, now time.Time, by, user string, which Selection, v verb) (n int,
+	results []result, err error) {
 	chosen, err := choice(tx, user, which)
 	if err != nil {
 		return 0, nil, err
@@ -171,7 +174,8 @@ func (s *Spool) turns(tx store.MailTx, now time.Time, user string) (list []*turn
 }
 
 // actOn does something to one mail. It notes what is not withheld any more.
-func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb, withheld map[string]*freed) (n int, err error) {
+func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb,
+	withheld map[string]*freed) (n int, err error) {
 	rows, err := tx.Addressees(l.ID)
 	if err != nil {
 		return 0, err
@@ -210,8 +214,8 @@ func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter
 	return len(numbers), tx.Log(entry(now, by, v.name, l.User, l.ID, what))
 }
 
-// noteFreed notes that a recipient is not withheld any more. All of a mail that are withheld are acted on together, so that its bytes are free,
-// too.
+// noteFreed notes that a recipient is not withheld any more. All of a mail that are withheld are acted on together, so
+// that its bytes are free, too.
 func noteFreed(withheld map[string]*freed, l *store.Letter, a *store.Addressee, v verb) {
 	f := withheld[l.Gate]
 	if f == nil {

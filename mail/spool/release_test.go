@@ -24,10 +24,12 @@ func TestReleaseAndDeleteSome(t *testing.T) {
 	r.must(err)
 	r.idle()
 	r.wantStates(map[store.State]int{store.Delayed: 10})
-	if n, err := r.Release(t.Context(), r.now(), ann, ann, Selection{Mails: []store.MailID{ids[3], bobs, 12345}}); n != 1 || err != nil {
+	if n, err := r.Release(t.Context(), r.now(), ann, ann,
+		Selection{Mails: []store.MailID{ids[3], bobs, 12345}}); n != 1 || err != nil {
 		t.Errorf("released %d, %v; want his own", n, err)
 	}
-	if n, err := r.Delete(t.Context(), r.now(), ann, ann, Selection{Mails: []store.MailID{ids[4], bobs}}); n != 1 || err != nil {
+	if n, err := r.Delete(t.Context(), r.now(), ann, ann, Selection{Mails: []store.MailID{ids[4], bobs}}); n != 1 ||
+		err != nil {
 		t.Errorf("deleted %d, %v; want his own", n, err)
 	}
 	if n, err := r.Release(t.Context(), r.now(), ann, ann, Selection{Mails: ids[3:5]}); n != 0 || err != nil {
@@ -45,7 +47,8 @@ func TestReleaseAndDeleteSome(t *testing.T) {
 	}
 	r.pass(time.Hour)
 	r.wantDelivered(1 + 15 + 1 + 3 + 5)
-	if len(r.audit("released")) != 1 || len(r.audit("deleted")) != 1 || r.seen.get(&r.seen.released) != 1 || r.seen.get(&r.seen.deleted) != 1 {
+	if len(r.audit("released")) != 1 || len(r.audit("deleted")) != 1 || r.seen.get(&r.seen.released) != 1 ||
+		r.seen.get(&r.seen.deleted) != 1 {
 		t.Errorf("audit log %v", r.audit(""))
 	}
 	if len(r.carrier.to("ann@example.org")) != 0 {
@@ -54,7 +57,8 @@ func TestReleaseAndDeleteSome(t *testing.T) {
 	if _, err := r.Release(t.Context(), r.now(), "op", "", Selection{All: true}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("all of nobody: %v", err)
 	}
-	if _, err := r.Release(t.Context(), r.now(), ann, ann, Selection{Mails: make([]store.MailID, maxAct+1)}); !errors.Is(err, store.ErrTooLarge) {
+	if _, err := r.Release(t.Context(), r.now(), ann, ann,
+		Selection{Mails: make([]store.MailID, maxAct+1)}); !errors.Is(err, store.ErrTooLarge) {
 		t.Errorf("too many: %v", err)
 	}
 }
@@ -83,7 +87,8 @@ func TestReleaseVeryMuch(t *testing.T) {
 	r.must(r.update(t.Context(), func(tx store.MailTx) error {
 		for range all {
 			l := store.Letter{ID: r.NewID(r.now()), Gate: gateName, User: ann, Received: r.now()}
-			if err := tx.PutLetter(l, store.Text{}, []store.Addressee{{Address: "a@example.net", State: store.Held}}); err != nil {
+			if err := tx.PutLetter(l, store.Text{},
+				[]store.Addressee{{Address: "a@example.net", State: store.Held}}); err != nil {
 				return err
 			}
 		}
@@ -196,7 +201,8 @@ func TestStoppedBound(t *testing.T) {
 	if u.set("x", "one more", true) || u.has("x", "one more") {
 		t.Error("no bound")
 	}
-	if !u.set("x", "0", true) || !u.set("x", "one more", false) || !u.set("x", "0", false) || !u.set("x", "one more", true) {
+	if !u.set("x", "0", true) || !u.set("x", "one more", false) || !u.set("x", "0", false) ||
+		!u.set("x", "one more", true) {
 		t.Error("who is known has a place, and who leaves makes one")
 	}
 }
@@ -230,14 +236,16 @@ func TestOperators(t *testing.T) {
 		t.Errorf("audit log %+v", log)
 	}
 	standing, err := r.Standing(t.Context(), r.now(), ann)
-	if r.must(err); len(standing) != 1 || standing[0].Waiting != 0 || standing[0].Limit != 20 || standing[0].MSlack != 15 || standing[0].Slack != 0 {
+	if r.must(err); len(standing) != 1 || standing[0].Waiting != 0 || standing[0].Limit != 20 ||
+		standing[0].MSlack != 15 || standing[0].Slack != 0 {
 		t.Errorf("standing %+v", standing)
 	}
 	users, err := r.Users(t.Context(), "", 10)
 	if r.must(err); len(users) != 1 || users[0].Name != ann {
 		t.Errorf("users %+v", users)
 	}
-	if _, err := r.DeleteMails(t.Context(), r.now(), "op", make([]store.MailID, maxAct+1)); !errors.Is(err, store.ErrTooLarge) {
+	if _, err := r.DeleteMails(t.Context(), r.now(), "op", make([]store.MailID, maxAct+1)); !errors.Is(err,
+		store.ErrTooLarge) {
 		t.Errorf("too many: %v", err)
 	}
 }
@@ -291,7 +299,8 @@ func TestKeep(t *testing.T) {
 	nonce, err := r.signer.Read("mail", forMail, r.now())
 	r.must(err)
 	r.pass(15 * 24 * time.Hour)
-	if err := r.store.Mail().View(t.Context(), func(tx store.MailTx) error { _, err := tx.Ticket(nonce); return err }); !errors.Is(err, store.ErrNotFound) {
+	if err := r.store.Mail().View(t.Context(),
+		func(tx store.MailTx) error { _, err := tx.Ticket(nonce); return err }); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an old ticket: %v", err)
 	}
 	r.pass(90 * 24 * time.Hour)
@@ -314,7 +323,8 @@ func TestLimitsChange(t *testing.T) {
 	r.sent("bob", recipients("b", 40)...)
 	r.idle()
 	r.pass(25 * time.Hour)
-	if !r.Stopped(gateName, "bob") || r.CountStopped() != 1 || !slices.Equal(r.StoppedUsers("", 10), []string{"bob"}) || len(r.StoppedUsers("bob", 10)) != 0 {
+	if !r.Stopped(gateName, "bob") || r.CountStopped() != 1 || !slices.Equal(r.StoppedUsers("", 10), []string{"bob"}) ||
+		len(r.StoppedUsers("bob", 10)) != 0 {
 		t.Errorf("stopped: %v", r.StoppedUsers("", 10))
 	}
 	r.gate.Mail = &outbreak.Options{Resume: 24 * 3600e9}
@@ -332,13 +342,18 @@ func TestFree(t *testing.T) {
 	user, err := r.User(t.Context(), ann)
 	r.must(err)
 	for recipient, want := range map[string]bool{
-		"support@example.org": true, "x@Internal.example": true, contact: true, "Ann@example.org": true, "weir+x@mail.example.org": true,
+		"support@example.org": true, "x@Internal.example": true, contact: true, "Ann@example.org": true,
+		"weir+x@mail.example.org": true,
 		"weirdo@mail.example.org": false, "x@example.net": false, "postmaster": true,
 		// Ways to somebody else.
-		"v%far.example@internal.example": false, "far.example!v@internal.example": false, `"v@far.example"@internal.example`: false,
-		`"v%far.example"@internal.example`: false, `"far.example!v"@internal.example`: false, "@far.example:v@internal.example": false,
-		"@internal.example:v@far.example": false, "ann%far.example@example.org": false, "weir+v%far.example@mail.example.org": false,
-		"far.example!support@example.org": false, "A!b@example.org": true, `"a!b"@example.org`: false, "postmaster%far.example": false,
+		"v%far.example@internal.example": false, "far.example!v@internal.example": false,
+		`"v@far.example"@internal.example`: false,
+		`"v%far.example"@internal.example`: false, `"far.example!v"@internal.example`: false,
+		"@far.example:v@internal.example": false,
+		"@internal.example:v@far.example": false, "ann%far.example@example.org": false,
+		"weir+v%far.example@mail.example.org": false,
+		"far.example!support@example.org":     false, "A!b@example.org": true, `"a!b"@example.org`: false,
+		"postmaster%far.example": false,
 	} {
 		if got := r.Free(gateName, &user, recipient); got != want {
 			t.Errorf("%s is free: %v", recipient, got)

@@ -10,12 +10,13 @@ import (
 )
 
 const (
-	setBack  = time.Minute // a clock that goes back by less is not worth looking at everybody
-	longTick = time.Hour   // a user whose clock has nothing to do for so long is looked at: it may be that of a clock that was ahead
+	setBack = time.Minute // a clock that goes back by less is not worth looking at everybody
+	// a user whose clock has nothing to do for so long is looked at: it may be that of a clock that was ahead
+	longTick = time.Hour
 )
 
-// straighten sees to what was stored while the clock was ahead, once after each start and each time the clock goes back by a while: it would
-// stand still until the clock gets there again. Where it fails it is done again the next time.
+// straighten sees to what was stored while the clock was ahead, once after each start and each time the clock goes back
+// by a while: it would stand still until the clock gets there again. Where it fails it is done again the next time.
 func (s *Spool) straighten(ctx context.Context, now time.Time) error {
 	wall := now.Round(0) // only that can be set
 	s.ahead.Lock()

@@ -8,7 +8,8 @@ import (
 	"weir/store"
 )
 
-// What was stored while the clock was a day ahead does not wait for a day when it is put right: neither in this run nor in the next.
+// What was stored while the clock was a day ahead does not wait for a day when it is put right: neither in this run nor
+// in the next.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	const ahead = 24 * time.Hour
@@ -79,19 +80,24 @@ func TestCorrected(t *testing.T) {
 		due      time.Duration
 		want     time.Duration
 	}{
-		"due":                        {state: store.Ready, due: 0, want: 0},
-		"a retry":                    {state: store.Ready, attempt: 3, received: -day, due: 30 * time.Minute, want: 30 * time.Minute},
+		"due": {state: store.Ready, due: 0, want: 0},
+		"a retry": {state: store.Ready, attempt: 3, received: -day, due: 30 * time.Minute,
+			want: 30 * time.Minute},
 		"a retry, ahead":             {state: store.Ready, attempt: 3, received: -day, due: day, want: 0},
 		"a mail that waits for long": {state: store.Ready, received: -day, due: 20 * day, want: 20 * day},
 		"one of then":                {state: store.Ready, received: day, due: 20 * day, want: 19 * day},
-		"handed over":                {state: store.Ready, owner: "first", received: day, due: day + handOver, want: handOver},
-		"handed over by another":     {state: store.Ready, owner: others, received: day, due: day + handOver, want: 0},
-		"being sent":                 {state: store.Sending, owner: "first", attempt: 1, received: day, due: day + lease, want: lease},
-		"being sent, in time":        {state: store.Sending, owner: "first", attempt: 1, received: -day, due: time.Minute, want: time.Minute},
-		"delayed":                    {state: store.Delayed, received: day, due: day, want: 0},
-		"in the pool":                {state: store.Pooled, received: day, due: day, want: 0},
+		"handed over": {state: store.Ready, owner: "first", received: day, due: day + handOver,
+			want: handOver},
+		"handed over by another": {state: store.Ready, owner: others, received: day, due: day + handOver, want: 0},
+		"being sent": {state: store.Sending, owner: "first", attempt: 1, received: day, due: day + lease,
+			want: lease},
+		"being sent, in time": {state: store.Sending, owner: "first", attempt: 1, received: -day, due: time.Minute,
+			want: time.Minute},
+		"delayed":     {state: store.Delayed, received: day, due: day, want: 0},
+		"in the pool": {state: store.Pooled, received: day, due: day, want: 0},
 	} {
-		a := store.Addressee{State: c.state, Owner: c.owner, Attempt: c.attempt, Due: now.Add(c.due), Since: now.Add(c.received)}
+		a := store.Addressee{State: c.state, Owner: c.owner, Attempt: c.attempt, Due: now.Add(c.due),
+			Since: now.Add(c.received)}
 		changed := r.corrected(&store.Letter{Gate: gateName, Received: now.Add(c.received)}, &a, now)
 		if got := a.Due.Sub(now); got != c.want || changed != (c.want != c.due) || changed && a.Since.After(a.Due) {
 			t.Errorf("%s: due after %s (changed: %v), since %s, want %s", name, got, changed, a.Since, c.want)

@@ -81,7 +81,8 @@ type Receipt struct {
 	WouldStop   bool // … and the user would be stopped
 }
 
-// A Spool is the spool. It is safe for concurrent use; make it with New. The order is New, Configure, Start, everything else, Stop.
+// A Spool is the spool. It is safe for concurrent use; make it with New. The order is New, Configure, Start, everything
+// else, Stop.
 type Spool struct {
 	opts  Options
 	store store.Mail
@@ -98,8 +99,8 @@ type Spool struct {
 	flight  flight
 	bytes   atomic.Int64 // of texts in memory
 
-	// What is handed to workers ends in three steps: nothing new is begun once halt is over, what has not come to its final dot is
-	// broken off then too, and everything when base is over.
+	// What is handed to workers ends in three steps: nothing new is begun once halt is over, what has not come to its
+	// final dot is broken off then too, and everything when base is over.
 	halt     context.Context
 	halted   context.CancelFunc
 	base     context.Context
@@ -161,8 +162,8 @@ func newOwner() string {
 	return hex.EncodeToString(chance[:])
 }
 
-// Configure says which gates there are from now on: before Start, and again at a reload. It takes all of them or changes nothing. Mail
-// under way is delivered as it began. Mail of a gate that is gone goes out by the first one.
+// Configure says which gates there are from now on: before Start, and again at a reload. It takes all of them or
+// changes nothing. Mail under way is delivered as it began. Mail of a gate that is gone goes out by the first one.
 func (s *Spool) Configure(list []Gate) error {
 	next := &gates{byName: map[string]*gateway{}}
 	confs := make([]Gate, len(list))
@@ -172,7 +173,8 @@ func (s *Spool) Configure(list []Gate) error {
 			return weir.Under(fmt.Sprintf("gates[%d]", i), err)
 		}
 		if slices.ContainsFunc(confs[:i], func(other Gate) bool { return other.Name == g.Name }) {
-			return &weir.FieldError{Path: fmt.Sprintf("gates[%d].name", i), Msg: fmt.Sprintf("there is another gate %q", g.Name)}
+			return &weir.FieldError{Path: fmt.Sprintf("gates[%d].name", i),
+				Msg: fmt.Sprintf("there is another gate %q", g.Name)}
 		}
 	}
 	s.mu.Lock()
@@ -206,8 +208,8 @@ func (s *Spool) Configure(list []Gate) error {
 	return nil
 }
 
-// Start takes over what another run has left, learns who is stopped, and starts the workers. A disk that is full keeps nobody from
-// starting: what is left is taken over when there is room.
+// Start takes over what another run has left, learns who is stopped, and starts the workers. A disk that is full keeps
+// nobody from starting: what is left is taken over when there is room.
 func (s *Spool) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,8 +237,8 @@ func (s *Spool) Start(ctx context.Context) error {
 // lastWait is how long a stop waits for those whose contexts are over.
 const lastWait = 5 * time.Second
 
-// Stop ends the workers: mails that have come to their final dot are brought to their end, all others stay for the next run. When ctx
-// ends first everything is broken off, and the error of ctx returned.
+// Stop ends the workers: mails that have come to their final dot are brought to their end, all others stay for the next
+// run. When ctx ends first everything is broken off, and the error of ctx returned.
 func (s *Spool) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -279,7 +281,8 @@ func (s *Spool) NewID(now time.Time) store.MailID { return s.ids.Next(now) }
 // Stage returns a place for its text. Writing to it fails with store.ErrFull where there is no room for new mail.
 func (s *Spool) Stage() store.Staged { return incomingText{s.store.Stage(), s} }
 
-// update runs a transaction to its end. It is not broken off half-way when a caller leaves, as nobody could say then what was stored.
+// update runs a transaction to its end. It is not broken off half-way when a caller leaves, as nobody could say then
+// what was stored.
 func (s *Spool) update(ctx context.Context, f func(store.MailTx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -53,7 +53,8 @@ func TestAStampIsSpentWithItsMail(t *testing.T) {
 	r.again("second") // killed before it was taken
 	r.wantSpent(k, false)
 	r.must(r.StopUser(t.Context(), r.now(), "op", ann, "why not"))
-	if _, err := r.stamped("a@example.net", k); !errors.Is(err, ErrStopped) { // in the transaction, after the stamp was spent
+	// in the transaction, after the stamp was spent
+	if _, err := r.stamped("a@example.net", k); !errors.Is(err, ErrStopped) {
 		t.Fatal(err)
 	}
 	r.wantSpent(k, false)
@@ -79,8 +80,9 @@ func TestOneStampManyMails(t *testing.T) {
 		wg.Go(func() {
 			text := r.Stage()
 			fmt.Fprint(text, "Subject: x\r\n\r\nHello.\r\n")
-			receipt, err := r.Accept(t.Context(), r.now(), &Envelope{ID: r.NewID(r.now()), Gate: gateName, User: fmt.Sprint("user", i), Sender: "a",
-				To: []To{{Address: "a@example.net", Stamp: k}}}, text)
+			receipt, err := r.Accept(t.Context(), r.now(),
+				&Envelope{ID: r.NewID(r.now()), Gate: gateName, User: fmt.Sprint("user", i), Sender: "a",
+					To: []To{{Address: "a@example.net", Stamp: k}}}, text)
 			if err != nil {
 				t.Error(err)
 			}
@@ -103,17 +105,21 @@ func TestUnpaid(t *testing.T) {
 		t.Fatal(receipt, err)
 	}
 	mixed := func(required bool) []To {
-		return []To{{Address: "a@example.net", Stamp: good, Pooled: true, Required: required}, {Address: "A@example.net", Stamp: good, Pooled: true, Required: required},
+		return []To{{Address: "a@example.net", Stamp: good, Pooled: true, Required: required},
+			{Address: "A@example.net", Stamp: good, Pooled: true, Required: required},
 			{Address: "b@example.net", Stamp: spent, Pooled: true, Required: required}, {Address: "free@example.net"}}
 	}
 	if _, _, err := r.mail(&Envelope{User: ann, Sender: "a", To: mixed(true)}); !errors.Is(err, ErrUnpaid) {
 		t.Errorf("required: %v", err)
 	}
 	r.wantSpent(good, false) // the mail was not taken
-	if _, receipt, err := r.mail(&Envelope{User: ann, Sender: "a", To: mixed(false)}); err != nil || receipt.Paid != 2 || receipt.Passed != 3 || receipt.Pooled != 1 {
+	if _, receipt, err := r.mail(&Envelope{User: ann, Sender: "a", To: mixed(false)}); err != nil ||
+		receipt.Paid != 2 || receipt.Passed != 3 || receipt.Pooled != 1 {
 		t.Errorf("%+v, %v", receipt, err)
 	}
-	if _, _, err := r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: "c@example.net", Required: true}}}); !errors.Is(err, ErrUnpaid) {
+	if _, _,
+		err := r.mail(&Envelope{User: ann, Sender: "a",
+		To: []To{{Address: "c@example.net", Required: true}}}); !errors.Is(err, ErrUnpaid) {
 		t.Errorf("none at all: %v", err)
 	}
 }
@@ -127,7 +133,8 @@ func TestStampsBound(t *testing.T) {
 		r.Helper()
 		n := 0
 		for {
-			err := r.store.Mail().Update(t.Context(), func(tx store.MailTx) error { _, err := tx.Spend(freshStamp(), n); return errors.Join(err, errBroken) })
+			err := r.store.Mail().Update(t.Context(),
+				func(tx store.MailTx) error { _, err := tx.Spend(freshStamp(), n); return errors.Join(err, errBroken) })
 			if !errors.Is(err, store.ErrCrowded) {
 				return n - 1
 			}
@@ -140,13 +147,17 @@ func TestStampsBound(t *testing.T) {
 		}
 	}
 	third := freshStamp()
-	if receipt, err := r.stamped("a@example.net", third); err != nil || receipt.Paid != 0 || r.seen.bound(BoundStamps) != 1 {
+	if receipt, err := r.stamped("a@example.net", third); err != nil || receipt.Paid != 0 ||
+		r.seen.bound(BoundStamps) != 1 {
 		t.Errorf("%+v, %v, %v", receipt, err, r.seen.bounds)
 	}
-	if _, _, err := r.mail(&Envelope{User: ann, Sender: "a", To: []To{{Address: "a@example.net", Stamp: third, Required: true}}}); !errors.Is(err, store.ErrCrowded) {
+	if _, _,
+		err := r.mail(&Envelope{User: ann, Sender: "a",
+		To: []To{{Address: "a@example.net", Stamp: third, Required: true}}}); !errors.Is(err, store.ErrCrowded) {
 		t.Errorf("required: %v", err)
 	}
-	r.clock.Leap(3*time.Hour - time.Second) // over, but not for so long that a clock set back could not make them good again
+	// over, but not for so long that a clock set back could not make them good again
+	r.clock.Leap(3*time.Hour - time.Second)
 	later := third
 	later.Until = r.now().Add(time.Hour)
 	if receipt, err := r.stamped("a@example.net", later); err != nil || receipt.Paid != 0 {
@@ -162,7 +173,8 @@ func TestStampsBound(t *testing.T) {
 	if n := kept(); n != 0 {
 		t.Errorf("%d are kept", n)
 	}
-	if _, err := New(Options{Store: r.store.Mail(), Secret: secret, Signer: r.signer, Stamps: MaxStamps + 1}); err == nil {
+	if _, err := New(Options{Store: r.store.Mail(), Secret: secret, Signer: r.signer,
+		Stamps: MaxStamps + 1}); err == nil {
 		t.Error("more than can be kept")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"weir/store"
 )
 
-// stoppedUsers are those whom gates refuse without asking the store. It is as the store had it when it was last asked: whoever changes
-// it asks again, so that the last one to ask sees what everybody has changed.
+// stoppedUsers are those whom gates refuse without asking the store. It is as the store had it when it was last asked:
+// whoever changes it asks again, so that the last one to ask sees what everybody has changed.
 type stoppedUsers struct {
 	asking sync.Mutex
 	mu     sync.RWMutex
@@ -80,7 +80,8 @@ func (s *Spool) StoppedUsers(after string, limit int) []string {
 	return names[:min(len(names), limit)]
 }
 
-// tellLost warns of users who are stopped by throttles that are gone: nobody refuses their mail any more, and what is held stays so.
+// tellLost warns of users who are stopped by throttles that are gone: nobody refuses their mail any more, and what is
+// held stays so.
 func (s *Spool) tellLost() {
 	known, lost := s.gates.Load(), map[string]int{}
 	s.stopped.mu.RLock()
@@ -90,8 +91,10 @@ func (s *Spool) tellLost() {
 	s.stopped.mu.RUnlock()
 	for _, throttle := range slices.Sorted(maps.Keys(lost)) {
 		if known.throttle(throttle) == nil {
-			s.log.Warn("users were stopped by a throttle that is gone: they may send again, what is held of theirs stays held "+
-				"(weir user list --stopped shows them, weir user resume lets it go)", "throttle", throttle, "users", lost[throttle])
+			s.log.Warn("users were stopped by a throttle that is gone: they may send again, what is held of theirs "+
+				"stays held "+
+				"(weir user list --stopped shows them, weir user resume lets it go)", "throttle", throttle, "users",
+				lost[throttle])
 		}
 	}
 }

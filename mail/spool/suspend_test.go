@@ -40,7 +40,8 @@ func TestDisabled(t *testing.T) {
 	if _, err := r.send(ann, "x@example.net"); !errors.Is(err, ErrStopped) {
 		t.Errorf("his mail: %v", err)
 	}
-	if v, err := r.Decide(t.Context(), r.now(), gateName, ann, "a", []string{"x@example.net"}, false, false); err != nil || !v.Refused {
+	if v, err := r.Decide(t.Context(), r.now(), gateName, ann, "a", []string{"x@example.net"}, false,
+		false); err != nil || !v.Refused {
 		t.Errorf("a decision: %+v, %v", v, err)
 	}
 	if err := r.ResumeUser(t.Context(), r.now(), "op", ann, false); !errors.Is(err, ErrDisabled) {
@@ -113,7 +114,8 @@ func TestExemptIsLogged(t *testing.T) {
 	r.idle()
 	r.wantDelivered(40)
 	released, resumed := r.audit("released"), r.audit("resumed")
-	if len(released) != 1 || released[0].User != ann || released[0].Text != "exempt: 25 recipients" || len(resumed) != 1 || resumed[0].Text != "exempt" {
+	if len(released) != 1 || released[0].User != ann || released[0].Text != "exempt: 25 recipients" ||
+		len(resumed) != 1 || resumed[0].Text != "exempt" {
 		t.Errorf("audit log %+v, %+v", released, resumed)
 	}
 }
@@ -133,7 +135,8 @@ func TestLostThrottle(t *testing.T) {
 		r.gate.Throttle = "renamed"
 		r.must(r.Configure([]Gate{r.gate}))
 		r.run()
-		if text := log.String(); strings.Count(text, "throttle that is gone") != 1 || !strings.Contains(text, "throttle=outgoing") || !strings.Contains(text, "users=2") {
+		if text := log.String(); strings.Count(text, "throttle that is gone") != 1 ||
+			!strings.Contains(text, "throttle=outgoing") || !strings.Contains(text, "users=2") {
 			t.Errorf("the log says %s", text)
 		}
 		r.wantStates(map[store.State]int{store.Held: 50})
@@ -141,7 +144,8 @@ func TestLostThrottle(t *testing.T) {
 		r.idle()
 		r.wantDelivered(31)
 		standing, err := r.Standing(t.Context(), r.now(), ann)
-		if r.must(err); len(standing) != 2 || standing[0].Stopped || standing[1].Throttle != "outgoing" || !standing[1].Stopped || standing[1].Waiting != 25 {
+		if r.must(err); len(standing) != 2 || standing[0].Stopped || standing[1].Throttle != "outgoing" ||
+			!standing[1].Stopped || standing[1].Waiting != 25 {
 			t.Errorf("standing %+v", standing)
 		}
 		return r
@@ -151,7 +155,8 @@ func TestLostThrottle(t *testing.T) {
 		r.must(r.ResumeUser(t.Context(), r.now(), "op", ann, false))
 		r.idle()
 		r.wantDelivered(56)
-		if log := r.audit("resumed"); len(log) != 1 || log[0].By != "op" || log[0].Text != "the throttle outgoing is gone" {
+		if log := r.audit("resumed"); len(log) != 1 || log[0].By != "op" ||
+			log[0].Text != "the throttle outgoing is gone" {
 			t.Errorf("audit log %+v", log)
 		}
 		if r.CountStopped() != 1 {
@@ -249,7 +254,8 @@ func TestOrphans(t *testing.T) {
 	}))
 	r.must(r.sweepDelayed(t.Context(), r.now()))
 	r.wantStates(map[store.State]int{store.Delayed: 4, store.Held: 5})
-	if log := r.audit("held"); len(log) != 3 || log[0].By != weirItself || log[0].User != "bob" || log[2].Mail != orphan {
+	if log := r.audit("held"); len(log) != 3 || log[0].By != weirItself || log[0].User != "bob" ||
+		log[2].Mail != orphan {
 		t.Errorf("audit log %+v", log)
 	}
 	r.must(r.sweepDelayed(t.Context(), r.now()))
@@ -260,7 +266,8 @@ func TestOrphans(t *testing.T) {
 		t.Errorf("released %d, %v", n, err)
 	}
 	// It happens by itself.
-	r.must(r.update(t.Context(), func(tx store.MailTx) error { return tx.Remember(store.Memory{Throttle: "outgoing", User: ann}) }))
+	r.must(r.update(t.Context(),
+		func(tx store.MailTx) error { return tx.Remember(store.Memory{Throttle: "outgoing", User: ann}) }))
 	r.pass(2 * keepEvery)
 	r.wantStates(map[store.State]int{store.Held: 5})
 }

@@ -12,8 +12,8 @@ import (
 // weirItself is who did what nobody else did.
 const weirItself = "weir"
 
-// A turn is what happens to one user of a throttle within one transaction: the clock is run, something is done, and the outcome is
-// written, with everything that follows from it.
+// A turn is what happens to one user of a throttle within one transaction: the clock is run, something is done, and the
+// outcome is written, with everything that follows from it.
 type turn struct {
 	s      *Spool
 	tx     store.MailTx
@@ -41,7 +41,8 @@ type result struct {
 
 // begin begins a turn, and lets the clock run until now.
 func (s *Spool) begin(tx store.MailTx, now time.Time, gate *Gate, name string) (*turn, error) {
-	t := &turn{s: s, tx: tx, now: now, gate: gate, shadow: gate.inShadow(), result: result{throttle: gate.Throttle, user: name}}
+	t := &turn{s: s, tx: tx, now: now, gate: gate, shadow: gate.inShadow(),
+		result: result{throttle: gate.Throttle, user: name}}
 	if err := t.load(name); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,8 @@ func (s *Spool) begin(tx store.MailTx, now time.Time, gate *Gate, name string) (
 
 // lost begins a turn at a throttle that is gone, whose clock does not run any more.
 func (s *Spool) lost(tx store.MailTx, now time.Time, m *store.Memory) (*turn, error) {
-	t := &turn{s: s, tx: tx, now: now, gate: &Gate{Throttle: m.Throttle}, result: result{throttle: m.Throttle, user: m.User}}
+	t := &turn{s: s, tx: tx, now: now, gate: &Gate{Throttle: m.Throttle},
+		result: result{throttle: m.Throttle, user: m.User}}
 	if err := t.load(m.User); err != nil {
 		return nil, err
 	}
@@ -69,7 +71,8 @@ func (s *Spool) lost(tx store.MailTx, now time.Time, m *store.Memory) (*turn, er
 
 // look is begin for those who write nothing, and are content with how it was when the clock was last run.
 func (s *Spool) look(tx store.MailTx, now time.Time, gate *Gate, name string) (*turn, error) {
-	t := &turn{s: s, tx: tx, now: now, gate: gate, shadow: gate.inShadow(), result: result{throttle: gate.Throttle, user: name}}
+	t := &turn{s: s, tx: tx, now: now, gate: gate, shadow: gate.inShadow(),
+		result: result{throttle: gate.Throttle, user: name}}
 	if err := t.load(name); err != nil {
 		return nil, err
 	}
@@ -141,25 +144,29 @@ func (t *turn) unsuspend() error {
 	return t.goOn(weirItself, "enabled")
 }
 
-// recall reads what was stored. What cannot be read is begun anew: the user may send, and what waited is held for somebody to look at.
+// recall reads what was stored. What cannot be read is begun anew: the user may send, and what waited is held for
+// somebody to look at.
 func (t *turn) recall(b []byte) error {
 	err := t.mem.read(b)
 	if err == nil || errors.Is(err, store.ErrNewer) {
 		t.was = t.mem.stopped()
 		return err
 	}
-	t.s.log.Error("what the throttle remembers of a user is damaged; it begins anew", "throttle", t.throttle, "user", t.user.Name, "error", err)
+	t.s.log.Error("what the throttle remembers of a user is damaged; it begins anew", "throttle", t.throttle, "user",
+		t.user.Name, "error", err)
 	t.mem = memory{}
 	lost, err := t.tx.Letters(store.LetterQuery{User: t.user.Name, State: store.Delayed}, maxAct)
 	if err != nil {
 		return err
 	}
 	for _, l := range lost {
-		if err := t.move(l.ID, func(a *store.Addressee) bool { return a.State == store.Delayed }, store.Held); err != nil {
+		if err := t.move(l.ID, func(a *store.Addressee) bool { return a.State == store.Delayed },
+			store.Held); err != nil {
 			return err
 		}
 	}
-	return t.note("damaged", 0, fmt.Sprintf("what throttle %s remembered cannot be read; %d mails are held", t.throttle, len(lost)))
+	return t.note("damaged", 0, fmt.Sprintf("what throttle %s remembered cannot be read; %d mails are held", t.throttle,
+		len(lost)))
 }
 
 // tick runs the clock, and sees to what leaves the queue by it.
@@ -210,8 +217,8 @@ func (t *turn) noteExempt(left []outbreak.Item) error {
 	return t.note("released", 0, fmt.Sprintf("%s: %d recipient%s", t.why(), n, plural(n)))
 }
 
-// enter sees to it that what was counted in shadow has no consequences later, and that nothing waits that no throttle holds back.
-// Those who are stopped in earnest stay so: what is held is held until somebody looks at it.
+// enter sees to it that what was counted in shadow has no consequences later, and that nothing waits that no throttle
+// holds back. Those who are stopped in earnest stay so: what is held is held until somebody looks at it.
 func (t *turn) enter() error {
 	m := &t.mem
 	switch {
@@ -344,7 +351,8 @@ func (t *turn) remember() error {
 	if t.due = t.mem.state.Due(&t.params); !t.due.IsZero() && !t.due.After(t.now) {
 		t.due = t.now.Add(soon) // or nothing else would ever be done
 	}
-	return t.tx.Remember(store.Memory{Throttle: t.throttle, User: t.user.Name, State: state, Due: t.due, Stopped: t.mem.stopped()})
+	return t.tx.Remember(store.Memory{Throttle: t.throttle, User: t.user.Name, State: state, Due: t.due,
+		Stopped: t.mem.stopped()})
 }
 
 // note writes what happened to the user into the audit log.
@@ -358,7 +366,8 @@ func (t *turn) noteBy(by, what string, mail store.MailID, text string) error {
 
 // entry is one of the audit log.
 func entry(now time.Time, by, what, user string, mail store.MailID, text string) store.Entry {
-	return store.Entry{At: now, By: cut(by, store.MaxUser), What: what, User: user, Mail: mail, Text: cut(text, store.MaxEntryText)}
+	return store.Entry{At: now, By: cut(by, store.MaxUser), What: what, User: user, Mail: mail,
+		Text: cut(text, store.MaxEntryText)}
 }
 
 // settle does what is left to do after a transaction.
@@ -401,7 +410,8 @@ func byMail(items []outbreak.Item) (list []those) {
 	return list
 }
 
-// among says which addressees of the mail are meant: those of the numbers, and those with the same address, who were counted with them.
+// among says which addressees of the mail are meant: those of the numbers, and those with the same address, who were
+// counted with them.
 func (o *those) among(rows []store.Addressee) []bool {
 	meant := make([]bool, len(rows))
 	addresses := map[string]bool{}

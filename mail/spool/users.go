@@ -29,8 +29,8 @@ func (s *Spool) StopUser(ctx context.Context, now time.Time, by, user, why strin
 // ErrDisabled is returned by ResumeUser for who is disabled: nobody can resume him.
 var ErrDisabled = errors.New("spool: the user is disabled")
 
-// ResumeUser lets a stopped user send again. What waits goes on waiting, at the normal pace or in slow motion. What a throttle held back
-// that is gone goes at once.
+// ResumeUser lets a stopped user send again. What waits goes on waiting, at the normal pace or in slow motion. What a
+// throttle held back that is gone goes at once.
 func (s *Spool) ResumeUser(ctx context.Context, now time.Time, by, user string, slow bool) error {
 	return s.everywhere(ctx, now, user, func(t *turn) error {
 		if t.user.Disabled {
@@ -77,8 +77,10 @@ func (t *turn) resume(by string, slow bool) error {
 // maxMemories is how many throttles remember a user, at most: those that are gone included.
 const maxMemories = 1000
 
-// everywhere does something to a user at every throttle; lost, which may be nil, at those that are gone and remember him.
-func (s *Spool) everywhere(ctx context.Context, now time.Time, user string, do func(*turn) error, lost func(store.MailTx, *store.Memory) (result, error)) error {
+// everywhere does something to a user at every throttle; lost, which may be nil, at those that are gone and remember
+// him.
+func (s *Spool) everywhere(ctx context.Context, now time.Time, user string, do func(*turn) error,
+	lost func(store.MailTx, *store.Memory) (result, error)) error {
 	if _, err := s.firstGate(); err != nil {
 		return err
 	}
@@ -141,10 +143,12 @@ func (s *Spool) Users(ctx context.Context, after string, limit int) (list []stor
 	return list, err
 }
 
-// ChangeUser changes a user, or makes one: change is given him as he is, or only with his name, and whether he is new. It may be
-// called more than once. Limits that cannot be read are refused; others hold at once, also for what waits. What waits of a user who gets
-// disabled is held until he is enabled. With another contact, his tickets are void, as they were sent to the old one: whoever is stopped is told anew.
-func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string, change func(u *store.User, isNew bool) error) error {
+// ChangeUser changes a user, or makes one: change is given him as he is, or only with his name, and whether he is new.
+// It may be called more than once. Limits that cannot be read are refused; others hold at once, also for what waits.
+// What waits of a user who gets disabled is held until he is enabled. With another contact, his tickets are void, as
+// they were sent to the old one: whoever is stopped is told anew.
+func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string,
+	change func(u *store.User, isNew bool) error) error {
 	var results []result
 	err := s.update(ctx, func(tx store.MailTx) error {
 		results = nil
@@ -197,9 +201,10 @@ func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string, 
 	return nil
 }
 
-// reconsider runs the clocks of a user whose limits may have changed, or who was disabled or enabled. Who is disabled is stopped everywhere,
-// whether a throttle knows him or not.
-func (s *Spool) reconsider(tx store.MailTx, now time.Time, name string, n news, disabled bool) (results []result, err error) {
+// reconsider runs the clocks of a user whose limits may have changed, or who was disabled or enabled. Who is disabled
+// is stopped everywhere, whether a throttle knows him or not.
+func (s *Spool) reconsider(tx store.MailTx, now time.Time, name string, n news, disabled bool) (results []result,
+	err error) {
 	for _, g := range s.gates.Load().throttles() {
 		if _, err := tx.Remembered(g.Throttle, name); errors.Is(err, store.ErrNotFound) && !disabled {
 			continue
@@ -241,8 +246,10 @@ func differences(a, b *store.User) string {
 		name string
 		is   bool
 	}{
-		{"password", a.Password != b.Password}, {"contact", a.Contact != b.Contact}, {"senders", !slices.Equal(a.Senders, b.Senders)},
-		{"limits", a.Limits != b.Limits}, {"disabled", b.Disabled && !a.Disabled}, {"enabled", a.Disabled && !b.Disabled},
+		{"password", a.Password != b.Password}, {"contact", a.Contact != b.Contact},
+		{"senders", !slices.Equal(a.Senders, b.Senders)},
+		{"limits", a.Limits != b.Limits}, {"disabled", b.Disabled && !a.Disabled},
+		{"enabled", a.Disabled && !b.Disabled},
 	} {
 		if d.is {
 			all = append(all, d.name)
@@ -272,8 +279,8 @@ func (s *Spool) PutUser(ctx context.Context, now time.Time, by string, user stor
 	})
 }
 
-// SetLimits gives a user limits of his own, as package mail writes them; empty: those of everybody. Who is not there gets
-// store.ErrNotFound.
+// SetLimits gives a user limits of his own, as package mail writes them; empty: those of everybody. Who is not there
+// gets store.ErrNotFound.
 func (s *Spool) SetLimits(ctx context.Context, now time.Time, by, name, limits string) error {
 	return s.ChangeUser(ctx, now, by, name, func(u *store.User, isNew bool) error {
 		if isNew {
@@ -284,8 +291,8 @@ func (s *Spool) SetLimits(ctx context.Context, now time.Time, by, name, limits s
 	})
 }
 
-// RemoveUser takes a user away, and voids his tickets. His mail stays: what waited in his delay queues, of throttles that are gone too, is
-// held for operators to release or delete.
+// RemoveUser takes a user away, and voids his tickets. His mail stays: what waited in his delay queues, of throttles
+// that are gone too, is held for operators to release or delete.
 func (s *Spool) RemoveUser(ctx context.Context, now time.Time, by, name string) error {
 	var results []result
 	err := s.update(ctx, func(tx store.MailTx) error {
@@ -365,8 +372,10 @@ func (s *Spool) Standing(ctx context.Context, now time.Time, user string) (list 
 			}
 			st := &t.mem.state
 			since, stopped := st.Stopped()
-			one := Standing{Throttle: g.Throttle, Stopped: stopped, Since: since, ByOperator: st.ByOperator(), Shadow: t.mem.wouldStop,
-				Slow: st.Slow(), Waiting: len(st.Waiting()), Limit: t.params.Stop, Exempt: t.params.Exempt, Next: st.Due(&t.params), Told: t.mem.told}
+			one := Standing{Throttle: g.Throttle, Stopped: stopped, Since: since, ByOperator: st.ByOperator(),
+				Shadow: t.mem.wouldStop,
+				Slow:   st.Slow(), Waiting: len(st.Waiting()), Limit: t.params.Stop, Exempt: t.params.Exempt,
+				Next: st.Due(&t.params), Told: t.mem.told}
 			one.Slack, one.MSlack = st.Credit(&t.params, now)
 			one.WorkingSet, one.Limits = st.Known(), t.params.String()
 			if stopped {

@@ -12,7 +12,8 @@ import (
 	"weir/store"
 )
 
-// Bounds of what is sent to strangers: addresses that a user has written into his envelopes, and that are not known to be his.
+// Bounds of what is sent to strangers: addresses that a user has written into his envelopes, and that are not known to
+// be his.
 const (
 	maxStrangers  = 10     // notifications an hour for each user
 	maxEstranged  = 10_000 // users with such notifications in an hour
@@ -27,8 +28,9 @@ type telling struct {
 	mute   bool   // nobody is told, because the next server takes no address that could be
 }
 
-// whom decides who is told what became of a mail. Anybody can write any sender into an envelope, and what weir writes itself is not
-// counted: nobody is to send what he likes to whom he likes in that way, the less so when he is stopped. So
+// whom decides who is told what became of a mail. Anybody can write any sender into an envelope, and what weir writes
+// itself is not counted: nobody is to send what he likes to whom he likes in that way, the less so when he is stopped.
+// So
 //
 //   - a client that is known by its address is trusted with its senders, and so is everybody where nobody is counted;
 //   - an address that the user reaches without being counted is told: his own, and internal ones;
@@ -63,7 +65,8 @@ func (s *Spool) whom(conf *Gate, l *store.Letter, reports int, plain bool, now t
 	s.tell.Bounded(BoundBounces)
 	t := &telling{}
 	if first { // or they would fill the log
-		t.reason = fmt.Sprintf("%s is not known to be the user's, and was told %d times within an hour; nor is anybody of further ones in it",
+		t.reason = fmt.Sprintf("%s is not known to be the user's, and was told %d times within an hour; nor is "+
+			"anybody of further ones in it",
 			l.Sender, maxStrangers)
 	}
 	return t, nil
@@ -90,7 +93,8 @@ type strangers struct {
 	told  map[string]int // by user; more than maxStrangers: it is noted that he is over it
 }
 
-// take reports whether a user may have so many more notifications sent, and else whether he is over it for the first time in this hour.
+// take reports whether a user may have so many more notifications sent, and else whether he is over it for the first
+// time in this hour.
 func (c *strangers) take(user string, n int, now time.Time) (ok, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

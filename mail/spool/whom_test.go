@@ -23,18 +23,22 @@ func TestWhomBouncesReach(t *testing.T) {
 		told         string // nobody else is
 		full         bool
 	}{
-		"his own address":              {user: ann, sender: "ann@example.org", told: "ann@example.org", full: true},
-		"his own address, stopped":     {user: ann, sender: "Ann@Example.org", stopped: true, told: "Ann@Example.org", full: true},
-		"his contact":                  {user: ann, sender: contact, told: contact, full: true},
-		"internal":                     {user: "bob", sender: "x@internal.example", told: "x@internal.example", full: true},
-		"not really internal":          {user: "bob", sender: "victim%elsewhere.example@internal.example", told: "victim%elsewhere.example@internal.example"},
+		"his own address": {user: ann, sender: "ann@example.org", told: "ann@example.org", full: true},
+		"his own address, stopped": {user: ann, sender: "Ann@Example.org", stopped: true, told: "Ann@Example.org",
+			full: true},
+		"his contact": {user: ann, sender: contact, told: contact, full: true},
+		"internal": {user: "bob", sender: "x@internal.example", told: "x@internal.example",
+			full: true},
+		"not really internal": {user: "bob", sender: "victim%elsewhere.example@internal.example",
+			told: "victim%elsewhere.example@internal.example"},
 		"a server":                     {user: "192.0.2.1", sender: victim, told: victim, full: true},
 		"a network":                    {user: "2001:db8::/64", sender: victim, told: victim, full: true},
 		"a stranger, contact":          {user: ann, sender: victim, told: contact, full: true},
 		"a stranger, contact, stopped": {user: ann, sender: victim, stopped: true, told: contact, full: true},
 		"a stranger":                   {user: "bob", sender: victim, told: victim},
 		"a stranger, stopped":          {user: "bob", sender: victim, stopped: true, told: victim},
-		"nobody is counted":            {user: "bob", sender: victim, change: func(r *rig) { r.gate.Mail = nil }, told: victim, full: true},
+		"nobody is counted": {user: "bob", sender: victim, change: func(r *rig) { r.gate.Mail = nil },
+			told: victim, full: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -191,8 +195,8 @@ func TestStoppedWithoutThrottle(t *testing.T) {
 	}
 }
 
-// Mail that fails for want of SMTPUTF8 is never lost unnoticed: a notification to an address in ASCII needs none, and where nobody has one the mail is
-// held until the next hop has learnt it.
+// Mail that fails for want of SMTPUTF8 is never lost unnoticed: a notification to an address in ASCII needs none, and
+// where nobody has one the mail is held until the next hop has learnt it.
 func TestWithoutSMTPUTF8(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -225,7 +229,8 @@ func TestWithoutSMTPUTF8(t *testing.T) {
 			r.must(err)
 			r.idle()
 			if c.told != "" {
-				if told := r.carrier.to(c.told); len(told) != 1 || !strings.Contains(told[0].text, `Final-Recipient: utf-8; \x{FC}@internal.example`) {
+				if told := r.carrier.to(c.told); len(told) != 1 ||
+					!strings.Contains(told[0].text, `Final-Recipient: utf-8; \x{FC}@internal.example`) {
 					t.Errorf("%s is told %+v", c.told, told)
 				}
 				r.wantStates(nil)
@@ -281,11 +286,13 @@ func TestWithout8BITMIME(t *testing.T) {
 			return nexthop.Result{Outcome: nexthop.Failed, Status: nexthop.StatusEightBit, Text: "no 8BITMIME"}
 		}
 	})
-	_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", Return: "FULL", EightBit: true}, "a@internal.example")
+	_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", Return: "FULL", EightBit: true},
+		"a@internal.example")
 	r.must(err)
 	r.idle()
 	told := r.carrier.to("ann@example.org")
-	if len(told) != 1 || strings.Contains(told[0].text, "Hello.") || !strings.Contains(told[0].text, "Content-Type: text/rfc822-headers") {
+	if len(told) != 1 || strings.Contains(told[0].text, "Hello.") ||
+		!strings.Contains(told[0].text, "Content-Type: text/rfc822-headers") {
 		t.Errorf("told %+v", told)
 	}
 }

@@ -19,8 +19,10 @@ func (t *tx) Addressees(id store.MailID) (all []store.Addressee, err error) {
 // collect appends addressees as they are read.
 func collect(all *[]store.Addressee) func(row) error {
 	return func(r row) error {
-		a := store.Addressee{Mail: store.MailID(r.int(0)), Number: int(r.int(1)), Address: r.text(2), Notify: r.text(3), Original: r.text(4),
-			State: store.State(r.int(5)), Due: whenever(r.int(6)), Since: whenever(r.int(7)), Attempt: int(r.int(8)), Owner: r.text(9),
+		a := store.Addressee{Mail: store.MailID(r.int(0)), Number: int(r.int(1)), Address: r.text(2), Notify: r.text(3),
+			Original: r.text(4),
+			State:    store.State(r.int(5)), Due: whenever(r.int(6)), Since: whenever(r.int(7)), Attempt: int(r.int(8)),
+			Owner:  r.text(9),
 			Status: r.text(10), Warned: r.bool(11)}
 		*all = append(*all, a)
 		return corrupt(a.Validate())
@@ -28,9 +30,11 @@ func collect(all *[]store.Addressee) func(row) error {
 }
 
 func (t *tx) Ready(now time.Time, pooled bool, limit int) (all []store.Addressee, err error) {
-	queries := []string{`SELECT ` + addresseeColumns + ` FROM addressees WHERE state <= 2 AND due <= ? ORDER BY due, state, mail, number LIMIT ?`}
+	queries := []string{`SELECT ` + addresseeColumns +
+		` FROM addressees WHERE state <= 2 AND due <= ? ORDER BY due, state, mail, number LIMIT ?`}
 	if pooled {
-		queries = append(queries, `SELECT `+addresseeColumns+` FROM addressees WHERE state = 5 AND due <= ? ORDER BY due, mail, number LIMIT ?`)
+		queries = append(queries, `SELECT `+addresseeColumns+
+			` FROM addressees WHERE state = 5 AND due <= ? ORDER BY due, mail, number LIMIT ?`)
 	}
 	for _, query := range queries {
 		if err := t.page(limit, collect(&all), query, bound(now)); err != nil {
@@ -39,14 +43,16 @@ func (t *tx) Ready(now time.Time, pooled bool, limit int) (all []store.Addressee
 	}
 	if pooled {
 		slices.SortStableFunc(all, func(a, b store.Addressee) int {
-			return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.State, b.State), cmp.Compare(a.Mail, b.Mail), cmp.Compare(a.Number, b.Number))
+			return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.State, b.State), cmp.Compare(a.Mail, b.Mail),
+				cmp.Compare(a.Number, b.Number))
 		})
 	}
 	return all[:min(limit, len(all))], nil
 }
 
 func (t *tx) NextDue() (next time.Time, err error) {
-	for _, query := range [...]string{`SELECT min(due) FROM memories WHERE due IS NOT NULL`, `SELECT min(due) FROM addressees WHERE state <= 2`} {
+	for _, query := range [...]string{`SELECT min(due) FROM memories WHERE due IS NOT NULL`,
+		`SELECT min(due) FROM addressees WHERE state <= 2`} {
 		if err := t.query(func(r row) error {
 			if r[0] == nil {
 				return nil
@@ -68,9 +74,11 @@ func (t *tx) PutAddressees(all ...store.Addressee) error {
 	}
 	for i := range all {
 		a := &all[i]
-		n, err := t.run(`UPDATE addressees SET address = ?, notify = ?, original = ?, state = ?, due = ?, since = ?, attempt = ?, owner = ?, status = ?,
+		n,
+			err := t.run(`UPDATE addressees SET address = ?, notify = ?, original = ?, state = ?, due = ?, since = ?, attempt = ?, owner = ?, status = ?,
 			warned = ? WHERE mail = ? AND number = ?`,
-			a.Address, a.Notify, a.Original, int64(a.State), when(a.Due), when(a.Since), int64(a.Attempt), a.Owner, a.Status, a.Warned,
+			a.Address, a.Notify, a.Original, int64(a.State), when(a.Due), when(a.Since), int64(a.Attempt), a.Owner,
+			a.Status, a.Warned,
 			int64(a.Mail), int64(a.Number))
 		if err == nil && n == 0 {
 			err = fmt.Errorf("addressee %d of %s: %w", a.Number, a.Mail, store.ErrNotFound)
@@ -101,7 +109,8 @@ func checkAll(all []store.Addressee) error {
 func (t *tx) RemoveAddressees(id store.MailID, numbers ...int) error {
 	var mistake error
 	if len(numbers) > store.MaxAddressees {
-		mistake = fmt.Errorf("%d addressees in one call, at most %d: %w", len(numbers), store.MaxAddressees, store.ErrTooLarge)
+		mistake = fmt.Errorf("%d addressees in one call, at most %d: %w", len(numbers), store.MaxAddressees,
+			store.ErrTooLarge)
 	}
 	if err := t.writes(mistake); err != nil {
 		return err
@@ -122,7 +131,8 @@ func (t *tx) RemoveAddressees(id store.MailID, numbers ...int) error {
 
 // removeDone removes a mail that has reached everybody. Most have no file, and then one statement does.
 func (t *tx) removeDone(id store.MailID) error {
-	n, err := t.run(`DELETE FROM letters WHERE id = ?1 AND file IS NULL AND NOT EXISTS (SELECT 1 FROM addressees WHERE mail = ?1)`, key(id))
+	n,
+		err := t.run(`DELETE FROM letters WHERE id = ?1 AND file IS NULL AND NOT EXISTS (SELECT 1 FROM addressees WHERE mail = ?1)`, key(id))
 	if err != nil {
 		return t.spoil(err)
 	}

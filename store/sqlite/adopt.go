@@ -13,7 +13,8 @@ import (
 	"weir/store"
 )
 
-// adopt brings texts back that no row has: as held mail, or as files for somebody to look at. One that a row has goes back where it was.
+// adopt brings texts back that no row has: as held mail, or as files for somebody to look at. One that a row has goes
+// back where it was.
 func (v *salvage) adopt() error {
 	err := v.unknown(func(path, name string) error {
 		v.done++
@@ -34,7 +35,8 @@ func (v *salvage) adopt() error {
 	return cmp.Or(err, v.syncFolders())
 }
 
-// unknown calls each with the texts in files that no row has, whether they were set aside or not. Those set aside that a row has go back.
+// unknown calls each with the texts in files that no row has, whether they were set aside or not. Those set aside that
+// a row has go back.
 func (v *salvage) unknown(each func(path, name string) error) error {
 	for _, at := range []string{v.texts.folder, v.texts.aside()} {
 		var paths []string
@@ -55,7 +57,8 @@ func (v *salvage) unknown(each func(path, name string) error) error {
 				return err
 			}
 			name, used := filepath.Base(path), false
-			if err := v.to.query(func(row) error { used = true; return nil }, `SELECT 1 FROM letters WHERE file = ?`, name); err != nil {
+			if err := v.to.query(func(row) error { used = true; return nil }, `SELECT 1 FROM letters WHERE file = ?`,
+				name); err != nil {
 				return err
 			}
 			if used {
@@ -85,17 +88,20 @@ func (v *salvage) moveBack(path, name string) error {
 			return unwritten(err)
 		}
 	}
-	return unwritten(cmp.Or(os.Rename(path, to), syncFolder(filepath.Dir(to)), ownAll(v.files.folder, v.texts.folder, filepath.Dir(to), to)))
+	return unwritten(cmp.Or(os.Rename(path, to), syncFolder(filepath.Dir(to)),
+		ownAll(v.files.folder, v.texts.folder, filepath.Dir(to), to)))
 }
 
-// hold stores a mail for everybody whom it was for, as held. An id that another mail has is told apart by the next free one.
+// hold stores a mail for everybody whom it was for, as held. An id that another mail has is told apart by the next free
+// one.
 func (v *salvage) hold(l *store.Letter, to []store.Addressee, path, name string) error {
 	if err := v.moveBack(path, name); err != nil {
 		return err
 	}
 	for taken := true; taken; {
 		taken = false
-		if err := v.to.query(func(row) error { taken = true; return nil }, `SELECT 1 FROM letters WHERE id = ?`, int64(l.ID)); err != nil {
+		if err := v.to.query(func(row) error { taken = true; return nil }, `SELECT 1 FROM letters WHERE id = ?`,
+			int64(l.ID)); err != nil {
 			return err
 		}
 		if taken {
@@ -108,10 +114,12 @@ func (v *salvage) hold(l *store.Letter, to []store.Addressee, path, name string)
 	err := v.putLetter(l, name)
 	for i := range to {
 		a := &to[i]
-		err = cmp.Or(err, v.to.exec(`INSERT INTO addressees (`+addresseeColumns+`) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, '', '', 0)`,
+		err = cmp.Or(err, v.to.exec(`INSERT INTO addressees (`+addresseeColumns+
+			`) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, '', '', 0)`,
 			int64(l.ID), int64(a.Number), a.Address, a.Notify, a.Original, int64(a.State)))
 	}
-	err = cmp.Or(err, v.log("salvaged", l.User, l.ID, fmt.Sprintf("its text was in a file; held for %d recipients, some of whom may have it", len(to))))
+	err = cmp.Or(err, v.log("salvaged", l.User, l.ID,
+		fmt.Sprintf("its text was in a file; held for %d recipients, some of whom may have it", len(to))))
 	if err != nil {
 		return errors.Join(err, v.to.exec("ROLLBACK"))
 	}
@@ -122,7 +130,8 @@ func (v *salvage) hold(l *store.Letter, to []store.Addressee, path, name string)
 // putLetter stores a mail whose text is in a file.
 func (v *salvage) putLetter(l *store.Letter, file string) error {
 	return v.to.exec(`INSERT INTO letters (`+letterColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		int64(l.ID), l.Gate, l.User, l.Sender, l.Subject, source(l.Source), nanos(l.Received), l.Size, flagsOf(l), l.Envelope, file)
+		int64(l.ID), l.Gate, l.User, l.Sender, l.Subject, source(l.Source), nanos(l.Received), l.Size, flagsOf(l),
+		l.Envelope, file)
 }
 
 // exportFile puts a text where somebody finds it.
@@ -149,7 +158,8 @@ func (v *salvage) export(name string, write func(io.Writer) error) error {
 	if err != nil {
 		return unwritten(err)
 	}
-	if err := errors.Join(write(out), out.Sync(), out.Close(), ownAll(v.files.folder, path), syncFolder(folder)); err != nil {
+	if err := errors.Join(write(out), out.Sync(), out.Close(), ownAll(v.files.folder, path),
+		syncFolder(folder)); err != nil {
 		return unwritten(err)
 	}
 	v.result.Unknown++

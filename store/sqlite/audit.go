@@ -17,7 +17,8 @@ func (t *tx) PutTicket(k store.Ticket) error {
 	for i, id := range k.Letters {
 		ids[i] = id.String()
 	}
-	_, err := t.run(`INSERT OR REPLACE INTO tickets (nonce, user, throttle, gate, letters, until, used) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+	_,
+		err := t.run(`INSERT OR REPLACE INTO tickets (nonce, user, throttle, gate, letters, until, used) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		k.Nonce, k.User, k.Throttle, k.Gate, strings.Join(ids, " "), nanos(k.Until), k.Used)
 	return err
 }
@@ -26,7 +27,8 @@ func (t *tx) Ticket(nonce string) (k store.Ticket, err error) {
 	found := false
 	err = t.query(func(r row) error {
 		found = true
-		k = store.Ticket{Nonce: nonce, User: r.text(0), Throttle: r.text(1), Gate: r.text(2), Until: moment(r.int(4)), Used: r.bool(5)}
+		k = store.Ticket{Nonce: nonce, User: r.text(0), Throttle: r.text(1), Gate: r.text(2), Until: moment(r.int(4)),
+			Used: r.bool(5)}
 		for text := range strings.FieldsSeq(r.text(3)) {
 			id, err := store.ParseMailID(text)
 			if err != nil {
@@ -66,7 +68,8 @@ func (t *tx) Log(e store.Entry) error {
 	if err := t.writes(e.Validate()); err != nil {
 		return err
 	}
-	_, err := t.run(`INSERT INTO entries (at, by, what, user, mail, text) VALUES (?, ?, ?, ?, ?, ?)`, nanos(e.At), e.By, e.What, e.User, int64(e.Mail), e.Text)
+	_, err := t.run(`INSERT INTO entries (at, by, what, user, mail, text) VALUES (?, ?, ?, ?, ?, ?)`, nanos(e.At), e.By,
+		e.What, e.User, int64(e.Mail), e.Text)
 	return err
 }
 
@@ -75,7 +78,8 @@ func (t *tx) Entries(before int64, limit int) (all []store.Entry, err error) {
 		before = math.MaxInt64
 	}
 	err = t.page(limit, func(r row) error {
-		e := store.Entry{ID: r.int(0), At: moment(r.int(1)), By: r.text(2), What: r.text(3), User: r.text(4), Mail: store.MailID(r.int(5)), Text: r.text(6)}
+		e := store.Entry{ID: r.int(0), At: moment(r.int(1)), By: r.text(2), What: r.text(3), User: r.text(4),
+			Mail: store.MailID(r.int(5)), Text: r.text(6)}
 		all = append(all, e)
 		return corrupt(e.Validate())
 	}, `SELECT id, at, by, what, user, mail, text FROM entries WHERE id < ? ORDER BY id DESC LIMIT ?`, before)
@@ -83,5 +87,6 @@ func (t *tx) Entries(before int64, limit int) (all []store.Entry, err error) {
 }
 
 func (t *tx) PruneEntries(before time.Time, limit int) error {
-	return t.prune(`DELETE FROM entries WHERE id IN (SELECT id FROM entries WHERE at < ? ORDER BY at LIMIT ?)`, before, limit)
+	return t.prune(`DELETE FROM entries WHERE id IN (SELECT id FROM entries WHERE at < ? ORDER BY at LIMIT ?)`, before,
+		limit)
 }

@@ -19,8 +19,9 @@ import (
 // copyPages is how many pages of the file are copied between two looks at the context.
 const copyPages = 256
 
-// Backup copies the file page by page as it is at one moment, and the texts that its mails have in files, which are kept until then. The
-// log grows meanwhile, as it cannot be carried over below somebody who reads. In the end the copy is opened, and closed again.
+// Backup copies the file page by page as it is at one moment, and the texts that its mails have in files, which are
+// kept until then. The log grows meanwhile, as it cannot be carried over below somebody who reads. In the end the copy
+// is opened, and closed again.
 func (m mail) Backup(ctx context.Context, folder string, progress func(done, total int64)) (err error) {
 	done, err := m.read()
 	if err != nil {
@@ -45,7 +46,8 @@ func (m mail) Backup(ctx context.Context, folder string, progress func(done, tot
 	}()
 	release := m.texts.hold()
 	defer release()
-	b := &backup{ctx: ctx, from: m.Store, to: files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)}, progress: progress}
+	b := &backup{ctx: ctx, from: m.Store,
+		to: files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)}, progress: progress}
 	if err := b.copy(); err != nil {
 		return err
 	}

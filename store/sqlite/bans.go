@@ -25,7 +25,8 @@ func (b bans) List(ctx context.Context, now time.Time) (all []store.Ban, err err
 		return nil, err
 	}
 	defer done()
-	rows, err := b.reading.QueryContext(ctx, `SELECT `+banColumns+` FROM bans WHERE until IS NULL OR until > ?`, nanos(now))
+	rows, err := b.reading.QueryContext(ctx, `SELECT `+banColumns+` FROM bans WHERE until IS NULL OR until > ?`,
+		nanos(now))
 	if err != nil {
 		return nil, b.files.explain(err)
 	}
@@ -53,7 +54,8 @@ func (b bans) Get(ctx context.Context, key store.BanKey, now time.Time) (store.B
 		return store.Ban{}, err
 	}
 	defer done()
-	row := b.reading.QueryRowContext(ctx, `SELECT `+banColumns+` FROM bans WHERE client = ? AND network = ? AND (until IS NULL OR until > ?)`,
+	row := b.reading.QueryRowContext(ctx,
+		`SELECT `+banColumns+` FROM bans WHERE client = ? AND network = ? AND (until IS NULL OR until > ?)`,
 		key.Client, network(key), nanos(now))
 	ban, err := scanBan(row.Scan)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -74,7 +76,8 @@ func (b bans) Put(ctx context.Context, all ...store.Ban) error {
 		for i := range all {
 			v := &all[i]
 			if err := s.exec(`INSERT OR REPLACE INTO bans (`+banColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-				v.Client, network(v.BanKey), v.Reason, v.By, v.Operator, optional(v.Since), optional(v.Until)); err != nil {
+				v.Client, network(v.BanKey), v.Reason, v.By, v.Operator, optional(v.Since),
+				optional(v.Until)); err != nil {
 				return err
 			}
 		}
@@ -92,7 +95,8 @@ func (b bans) Remove(ctx context.Context, keys ...store.BanKey) error {
 	keys = slices.Clone(keys)
 	return b.write(ctx, len(keys), func(s *session) error {
 		for _, key := range keys {
-			if err := s.exec(`DELETE FROM bans WHERE client = ? AND network = ?`, key.Client, network(key)); err != nil {
+			if err := s.exec(`DELETE FROM bans WHERE client = ? AND network = ?`, key.Client,
+				network(key)); err != nil {
 				return err
 			}
 		}

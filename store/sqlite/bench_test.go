@@ -21,7 +21,8 @@ func BenchmarkCommit(b *testing.B) {
 			for range writers {
 				wg.Go(func() {
 					for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
-						if err := s.Bans().Put(context.Background(), banOf(fmt.Sprintf("client-%d", i%100_000))); err != nil {
+						if err := s.Bans().Put(context.Background(),
+							banOf(fmt.Sprintf("client-%d", i%100_000))); err != nil {
 							b.Error(err)
 							return
 						}
@@ -42,7 +43,8 @@ func BenchmarkSave(b *testing.B) {
 	s := mustOpen(b, Options{Folder: b.TempDir()})
 	batch := make([]store.Counter, 1000)
 	for i := range batch {
-		batch[i] = store.Counter{Throttle: "plans", Rule: "monthly", Account: fmt.Sprintf("account-%d", i), Period: epoch, Used: 1, Until: epoch.AddDate(0, 1, 0)}
+		batch[i] = store.Counter{Throttle: "plans", Rule: "monthly", Account: fmt.Sprintf("account-%d", i),
+			Period: epoch, Used: 1, Until: epoch.AddDate(0, 1, 0)}
 	}
 	for i := 0; b.Loop(); i++ {
 		for j := range batch {

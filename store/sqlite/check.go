@@ -67,7 +67,8 @@ func Check(ctx context.Context, folder string, progress func(done, total int64))
 	return c, f.lookAround(ctx, &c, known)
 }
 
-// whole reports whether the database is there and can be used as it is. One that a newer weir has written is an error: it may be whole.
+// whole reports whether the database is there and can be used as it is. One that a newer weir has written is an error:
+// it may be whole.
 func (f *files) whole(ctx context.Context) (bool, error) {
 	if _, err := os.Stat(f.db); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -167,11 +168,13 @@ func (f *files) inspect(s *session, c *Condition) error {
 			return err
 		}
 	}
-	return s.query(func(r row) error { c.Mails, c.Filed = int(r.int(0)), int(r.int(1)); return nil }, `SELECT count(*), count(file) FROM letters`)
+	return s.query(func(r row) error { c.Mails, c.Filed = int(r.int(0)), int(r.int(1)); return nil },
+		`SELECT count(*), count(file) FROM letters`)
 }
 
 // lookForTexts looks for the files of mails.
-func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, known map[string]bool, progress func(done, total int64)) error {
+func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, known map[string]bool,
+	progress func(done, total int64)) error {
 	if c.Version < 2 {
 		return nil
 	}

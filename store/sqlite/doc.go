@@ -1,25 +1,26 @@
 // Package sqlite keeps weir's durable state on one machine: a store.Store in one SQLite file in the data folder, by
 // modernc.org/sqlite, which needs no C compiler.
 //
-// Open makes the file when it is not there, readable for its owner only, brings an older one up to date, and refuses one that is
-// damaged, that a newer weir has written, or that another weir is using. Most callers want Open and the parts of the Store.
+// Open makes the file when it is not there, readable for its owner only, brings an older one up to date, and refuses
+// one that is damaged, that a newer weir has written, or that another weir is using. Most callers want Open and the
+// parts of the Store.
 //
 //	callers -> queue (bounded) -> one writer -> BEGIN … all that is waiting … COMMIT -> each caller gets its answer
 //	readers -> connections of their own, which see what is committed
 //
 //	text of a mail -> memory, or a file in the folder mail, with its envelope (fsync of the file, and of its folder) -> the row, by the writer
 //
-// There is one writer. While it waits for the disk, others queue up, and the next commit takes all of them: with many callers a
-// commit costs each of them a small part of the time that the disk needs to make it safe. Nothing waits to be grouped, but
-// for its turn on the processor.
+// There is one writer. While it waits for the disk, others queue up, and the next commit takes all of them: with many
+// callers a commit costs each of them a small part of the time that the disk needs to make it safe. Nothing waits to be
+// grouped, but for its turn on the processor.
 //
-// An Update of mail is a function that the writer runs between BEGIN and COMMIT, with those of others. When one fails after it has written,
-// the transaction is rolled back and the group is run again, each behind a savepoint: the many that succeed do not pay for the few that
-// do not. A function that panics, or ends its goroutine, hurts nobody else.
+// An Update of mail is a function that the writer runs between BEGIN and COMMIT, with those of others. When one fails
+// after it has written, the transaction is rolled back and the group is run again, each behind a savepoint: the many
+// that succeed do not pay for the few that do not. A function that panics, or ends its goroutine, hurts nobody else.
 //
-// The journal is a write-ahead log (WAL) with synchronous=FULL: a call returns when its data is on the disk. Operators may look into
-// the file with any SQLite tool while weir runs (times are nanoseconds since the epoch); a tool that locks it for longer than
-// Options.Patience makes writes fail with store.ErrBusy.
+// The journal is a write-ahead log (WAL) with synchronous=FULL: a call returns when its data is on the disk. Operators
+// may look into the file with any SQLite tool while weir runs (times are nanoseconds since the epoch); a tool that
+// locks it for longer than Options.Patience makes writes fail with store.ErrBusy.
 //
 // Check and Salvage are for a store that nobody has open: what is wrong with it, and what is left of it.
 package sqlite

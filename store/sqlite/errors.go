@@ -14,8 +14,9 @@ import (
 
 // hints say what to do about an error that an operator has to do something about.
 var hints = map[error]string{
-	store.ErrCorrupt: "; stop weir, and put a copy in its place, or run weir store salvage, which brings back what can be read",
-	store.ErrFull:    "; make room on the disk",
+	store.ErrCorrupt: "; stop weir, and put a copy in its place, or run weir store salvage, which brings back what " +
+		"can be read",
+	store.ErrFull: "; make room on the disk",
 }
 
 // explain turns an error of SQLite into one of the contract that names the file. Others pass, with the file.

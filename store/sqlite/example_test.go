@@ -100,14 +100,16 @@ func ExampleStore_Mail() {
 		fmt.Println(err)
 		return
 	}
-	letter := store.Letter{ID: 1, Gate: "submission", User: "ann", Sender: "ann@example.org", Subject: "Hello", Received: now}
+	letter := store.Letter{ID: 1, Gate: "submission", User: "ann", Sender: "ann@example.org", Subject: "Hello",
+		Received: now}
 	to := []store.Addressee{{Address: "bob@example.org", State: store.Ready, Due: now}}
 	err = s.Mail().Update(ctx, func(tx store.MailTx) error {
 		memory, err := tx.Remembered("outgoing", "ann")
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		memory = store.Memory{Throttle: "outgoing", User: "ann", State: append(memory.State, "bob"...)} // as the throttle says
+		// as the throttle says
+		memory = store.Memory{Throttle: "outgoing", User: "ann", State: append(memory.State, "bob"...)}
 		return errors.Join(tx.Remember(memory), tx.PutLetter(letter, text, to))
 	})
 	fmt.Println(err)

@@ -13,7 +13,8 @@ import (
 	"weir/store"
 )
 
-// childFolder, in the environment, makes the test binary a child that writes bans or mail into that folder until it is killed.
+// childFolder, in the environment, makes the test binary a child that writes bans or mail into that folder until it is
+// killed.
 const childFolder = "WEIR_STORE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -30,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeForEver writes bans from several goroutines, so that commits are grouped, and tells each on its standard output after it was
-// committed.
+// writeForEver writes bans from several goroutines, so that commits are grouped, and tells each on its standard output
+// after it was committed.
 func writeForEver(folder, round string) error {
 	s, err := Open(context.Background(), Options{Folder: folder})
 	if err != nil {

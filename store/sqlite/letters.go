@@ -24,7 +24,8 @@ func flagsOf(l *store.Letter) (flags int64) {
 	for _, f := range [...]struct {
 		set  bool
 		flag int64
-	}{{l.UTF8, flagUTF8}, {l.EightBit, flagEightBit}, {l.Own, flagOwn}, {l.Return == "FULL", flagReturnFull}, {l.Return == "HDRS", flagReturnHeaders}} {
+	}{{l.UTF8, flagUTF8}, {l.EightBit, flagEightBit}, {l.Own, flagOwn}, {l.Return == "FULL", flagReturnFull},
+		{l.Return == "HDRS", flagReturnHeaders}} {
 		if f.set {
 			flags |= f.flag
 		}
@@ -48,7 +49,8 @@ func (t *tx) PutLetter(l store.Letter, text store.Text, to []store.Addressee) er
 	}
 	t.session.weigh(len(inline))
 	if _, err := t.run(`INSERT INTO letters (`+letterColumns+`, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		int64(l.ID), l.Gate, l.User, l.Sender, l.Subject, source(l.Source), nanos(l.Received), text.Size, flagsOf(&l), l.Envelope, file, inline); err != nil {
+		int64(l.ID), l.Gate, l.User, l.Sender, l.Subject, source(l.Source), nanos(l.Received), text.Size, flagsOf(&l),
+		l.Envelope, file, inline); err != nil {
 		switch breaks(err) {
 		case 0:
 			return err
@@ -60,7 +62,8 @@ func (t *tx) PutLetter(l store.Letter, text store.Text, to []store.Addressee) er
 	for i := range to {
 		a := &to[i]
 		if _, err := t.run(`INSERT INTO addressees (`+addresseeColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			int64(l.ID), int64(a.Number), a.Address, a.Notify, a.Original, int64(a.State), when(a.Due), when(a.Since), int64(a.Attempt),
+			int64(l.ID), int64(a.Number), a.Address, a.Notify, a.Original, int64(a.State), when(a.Due), when(a.Since),
+			int64(a.Attempt),
 			a.Owner, a.Status, a.Warned); err != nil {
 			if breaks(err) != 0 {
 				err = fmt.Errorf("addressee %d of %s is there twice: %w", a.Number, l.ID, store.ErrInvalid)
@@ -110,7 +113,8 @@ func key(id store.MailID) int64 {
 
 func readLetter(r row) (l store.Letter, err error) {
 	flags := r.int(8)
-	l = store.Letter{ID: store.MailID(r.int(0)), Gate: r.text(1), User: r.text(2), Sender: r.text(3), Subject: r.text(4),
+	l = store.Letter{ID: store.MailID(r.int(0)), Gate: r.text(1), User: r.text(2), Sender: r.text(3),
+		Subject:  r.text(4),
 		Received: moment(r.int(6)), Size: r.int(7), Envelope: r.text(9), Filed: r.text(10),
 		UTF8: flags&flagUTF8 != 0, EightBit: flags&flagEightBit != 0, Own: flags&flagOwn != 0}
 	switch {
@@ -173,14 +177,16 @@ func (t *tx) Letters(q store.LetterQuery, limit int) (all []store.Queued, err er
 
 func (t *tx) Count() (letters int, addressees map[store.State]int, err error) {
 	addressees = map[store.State]int{}
-	if err = t.query(func(r row) error { letters = int(r.int(0)); return nil }, `SELECT count(*) FROM letters`); err != nil {
+	if err = t.query(func(r row) error { letters = int(r.int(0)); return nil },
+		`SELECT count(*) FROM letters`); err != nil {
 		return 0, nil, err
 	}
 	for _, query := range [...]string{
 		`SELECT state, count(*) FROM addressees INDEXED BY addressees_due WHERE state <= 2 GROUP BY state`,
 		`SELECT state, count(*) FROM addressees INDEXED BY addressees_waiting WHERE state > 2 GROUP BY state`,
 	} {
-		if err = t.query(func(r row) error { addressees[store.State(r.int(0))] = int(r.int(1)); return nil }, query); err != nil {
+		if err = t.query(func(r row) error { addressees[store.State(r.int(0))] = int(r.int(1)); return nil },
+			query); err != nil {
 			return 0, nil, err
 		}
 	}

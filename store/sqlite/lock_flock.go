@@ -14,8 +14,8 @@ import (
 	"weir/store"
 )
 
-// A lock keeps a second weir out of a data folder. SQLite alone would let it in, and both would take turns in overwriting what the
-// other knows. The kernel frees it when the process ends, however it ends; the file stays.
+// A lock keeps a second weir out of a data folder. SQLite alone would let it in, and both would take turns in
+// overwriting what the other knows. The kernel frees it when the process ends, however it ends; the file stays.
 type lock struct{ file *os.File }
 
 // takeLock takes the lock that a file stands for, and writes into it who has it.

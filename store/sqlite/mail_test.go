@@ -48,7 +48,8 @@ func TestMailComesToAnOldFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := mustOpen(t, Options{Folder: folder})
-	if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error { return letter(tx, 1, inline("text")) }); err != nil {
+	if err := s.Mail().Update(t.Context(),
+		func(tx store.MailTx) error { return letter(tx, 1, inline("text")) }); err != nil {
 		t.Error(err)
 	}
 	if got := clients(t, s); !slices.Equal(got, []string{"a"}) {
@@ -91,7 +92,8 @@ func TestSketchesComeToAnOldFile(t *testing.T) {
 		known, err2 := tx.Known("reach", "ann")
 		m, err3 := tx.Remembered("outgoing", "ann")
 		withheld, err4 := tx.Letters(store.LetterQuery{State: store.Withheld}, 9)
-		if !reflect.DeepEqual(k, sketch) || string(known) != "k" || !reflect.DeepEqual(m, memory) || len(withheld) != 1 {
+		if !reflect.DeepEqual(k, sketch) || string(known) != "k" || !reflect.DeepEqual(m, memory) ||
+			len(withheld) != 1 {
 			t.Errorf("%+v %q %+v %+v", k, known, m, withheld)
 		}
 		return errors.Join(err, err2, err3, err4)
@@ -106,26 +108,77 @@ func TestSketchesComeToAnOldFile(t *testing.T) {
 // What somebody else wrote and makes no sense is told as what it is.
 func TestDamagedMail(t *testing.T) {
 	for change, read := range map[string]func(store.MailTx) error{
-		`UPDATE addressees SET state = 77`:              func(tx store.MailTx) error { _, err := tx.Addressees(1); return err },
-		`UPDATE addressees SET due = -5`:                func(tx store.MailTx) error { _, err := tx.Ready(epoch, false, 9); return err },
-		`UPDATE letters SET source = 'x'`:               func(tx store.MailTx) error { _, err := tx.Letter(1); return err },
-		`UPDATE letters SET gate = ''`:                  func(tx store.MailTx) error { _, err := tx.Letters(store.LetterQuery{}, 9); return err },
-		`UPDATE users SET senders = char(10)`:           func(tx store.MailTx) error { _, err := tx.User("ann"); return err },
-		`UPDATE users SET made = -1`:                    func(tx store.MailTx) error { _, err := tx.Users("", 9); return err },
-		`UPDATE memories SET state = zeroblob(5000000)`: func(tx store.MailTx) error { _, err := tx.Remembered("outgoing", "ann"); return err },
-		`UPDATE memories SET due = -1`:                  func(tx store.MailTx) error { _, err := tx.Due(epoch, 9); return err },
-		`UPDATE sketches SET state = zeroblob(600000)`:  func(tx store.MailTx) error { _, err := tx.Sketch("reach", "ann"); return err },
-		`UPDATE sketches SET user = char(0)`:            func(tx store.MailTx) error { _, err := tx.Flagged("", "", 9); return err },
-		`UPDATE sketches SET throttle = ''`:             func(tx store.MailTx) error { _, err := tx.Sketches("ann", 9); return err },
-		`UPDATE known SET data = zeroblob(5000000)`:     func(tx store.MailTx) error { _, err := tx.Known("reach", "ann"); return err },
-		`UPDATE tickets SET letters = 'ÄÖÜ'`:            func(tx store.MailTx) error { _, err := tx.Ticket("n"); return err },
-		`UPDATE entries SET at = -1`:                    func(tx store.MailTx) error { _, err := tx.Entries(0, 9); return err },
+		`UPDATE addressees SET state = 77`: func(tx store.MailTx) error {
+			_,
+				err := tx.Addressees(1)
+			return err
+		},
+		`UPDATE addressees SET due = -5`: func(tx store.MailTx) error {
+			_,
+				err := tx.Ready(epoch, false, 9)
+			return err
+		},
+		`UPDATE letters SET source = 'x'`: func(tx store.MailTx) error {
+			_,
+				err := tx.Letter(1)
+			return err
+		},
+		`UPDATE letters SET gate = ''`: func(tx store.MailTx) error {
+			_,
+				err := tx.Letters(store.LetterQuery{}, 9)
+			return err
+		},
+		`UPDATE users SET senders = char(10)`: func(tx store.MailTx) error {
+			_,
+				err := tx.User("ann")
+			return err
+		},
+		`UPDATE users SET made = -1`: func(tx store.MailTx) error {
+			_,
+				err := tx.Users("", 9)
+			return err
+		},
+		`UPDATE memories SET state = zeroblob(5000000)`: func(tx store.MailTx) error {
+			_,
+				err := tx.Remembered("outgoing", "ann")
+			return err
+		},
+		`UPDATE memories SET due = -1`: func(tx store.MailTx) error {
+			_,
+				err := tx.Due(epoch, 9)
+			return err
+		},
+		`UPDATE sketches SET state = zeroblob(600000)`: func(tx store.MailTx) error {
+			_,
+				err := tx.Sketch("reach", "ann")
+			return err
+		},
+		`UPDATE sketches SET user = char(0)`: func(tx store.MailTx) error {
+			_,
+				err := tx.Flagged("", "", 9)
+			return err
+		},
+		`UPDATE sketches SET throttle = ''`: func(tx store.MailTx) error {
+			_,
+				err := tx.Sketches("ann", 9)
+			return err
+		},
+		`UPDATE known SET data = zeroblob(5000000)`: func(tx store.MailTx) error {
+			_,
+				err := tx.Known("reach", "ann")
+			return err
+		},
+		`UPDATE tickets SET letters = 'ÄÖÜ'`: func(tx store.MailTx) error { _, err := tx.Ticket("n"); return err },
+		`UPDATE entries SET at = -1`:         func(tx store.MailTx) error { _, err := tx.Entries(0, 9); return err },
 	} {
 		s := mustOpen(t, Options{Folder: t.TempDir()})
 		if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error {
-			return errors.Join(letter(tx, 1, inline("text")), tx.PutUser(store.User{Name: "ann"}), tx.PutTicket(store.Ticket{Nonce: "n", User: "ann", Until: epoch}),
-				tx.Remember(store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s"), Due: epoch}), tx.Log(store.Entry{At: epoch, By: "a", What: "b"}),
-				tx.PutSketch(store.Sketch{Throttle: "reach", User: "ann", State: []byte("s"), Flagged: true}), tx.PutKnown("reach", "ann", []byte("k")))
+			return errors.Join(letter(tx, 1, inline("text")), tx.PutUser(store.User{Name: "ann"}),
+				tx.PutTicket(store.Ticket{Nonce: "n", User: "ann", Until: epoch}),
+				tx.Remember(store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s"), Due: epoch}),
+				tx.Log(store.Entry{At: epoch, By: "a", What: "b"}),
+				tx.PutSketch(store.Sketch{Throttle: "reach", User: "ann", State: []byte("s"), Flagged: true}),
+				tx.PutKnown("reach", "ann", []byte("k")))
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +189,8 @@ func TestDamagedMail(t *testing.T) {
 		if err := s.Mail().Update(t.Context(), read); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%s: %v", change, err)
 		}
-		if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error { return letter(tx, 2, inline("text")) }); err != nil {
+		if err := s.Mail().Update(t.Context(),
+			func(tx store.MailTx) error { return letter(tx, 2, inline("text")) }); err != nil {
 			t.Error("what is whole does not work:", err)
 		}
 	}
@@ -151,7 +205,8 @@ func TestCallsUseIndexes(t *testing.T) {
 	conn := raw(t, s.files.folder)
 	n := 0
 	for query := range s.writer.statements {
-		if verb, _, _ := strings.Cut(query, " "); !slices.Contains([]string{"SELECT", "DELETE", "UPDATE"}, verb) || strings.Contains(query, "count(*)") {
+		if verb, _, _ := strings.Cut(query, " "); !slices.Contains([]string{"SELECT", "DELETE", "UPDATE"}, verb) ||
+			strings.Contains(query, "count(*)") {
 			continue
 		}
 		n++
@@ -170,7 +225,8 @@ func TestCallsUseIndexes(t *testing.T) {
 				t.Fatal(err)
 			}
 			sorts := strings.Contains(detail, "TEMP B-TREE")
-			if strings.HasPrefix(detail, "SCAN") && !strings.Contains(detail, "USING COVERING INDEX addressees_due") || sorts {
+			if strings.HasPrefix(detail, "SCAN") && !strings.Contains(detail, "USING COVERING INDEX addressees_due") ||
+				sorts {
 				t.Errorf("%s\n%s", query, detail)
 			}
 		}
@@ -229,7 +285,8 @@ func everyCall(tx store.MailTx) error {
 	note(nil, tx.RemoveAddressees(1, 0, 1))
 	note(nil, tx.RemoveAddressees(1, 0))
 	note(nil, letter(tx, 1, inline("text")))
-	note(nil, tx.PutLetter(store.Letter{ID: 2, Gate: "g", Received: epoch}, inline(""), []store.Addressee{{Address: "a", State: store.Ready}, {Number: 1, Address: "b", State: store.Ready}}))
+	note(nil, tx.PutLetter(store.Letter{ID: 2, Gate: "g", Received: epoch}, inline(""),
+		[]store.Addressee{{Address: "a", State: store.Ready}, {Number: 1, Address: "b", State: store.Ready}}))
 	note(nil, tx.RemoveAddressees(2, 1))
 	note(nil, tx.RemoveUser("ann"))
 	return errors.Join(all...)
@@ -247,7 +304,8 @@ func TestTextsAreForTheOwnerOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(s.files.folder, MailFolder, text.File[:2], text.File)
-	for at, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700, filepath.Dir(filepath.Dir(path)): 0o700} {
+	for at, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700,
+		filepath.Dir(filepath.Dir(path)): 0o700} {
 		if info, err := os.Stat(at); err != nil || info.Mode().Perm() != want {
 			t.Error(at, info.Mode(), err)
 		}
@@ -256,7 +314,8 @@ func TestTextsAreForTheOwnerOnly(t *testing.T) {
 
 // A time at which weir is asked what is due may be any.
 func TestBound(t *testing.T) {
-	for _, at := range []time.Time{{}, time.Unix(-1, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-9999, 1, 1, 0, 0, 0, 0, time.UTC)} {
+	for _, at := range []time.Time{{}, time.Unix(-1, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Date(-9999, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		if n := bound(at); n != -1 && n != 1<<63-1 {
 			t.Error(at, n)
 		}

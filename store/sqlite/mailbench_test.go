@@ -13,7 +13,8 @@ import (
 	"weir/store"
 )
 
-// BenchmarkMail measures mails that are accepted, claimed and done with, each step a commit of its own for which somebody waits.
+// BenchmarkMail measures mails that are accepted, claimed and done with, each step a commit of its own for which
+// somebody waits.
 func BenchmarkMail(b *testing.B) {
 	for _, sessions := range []int{1, 20, 64} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {

@@ -19,7 +19,8 @@ import (
 	"weir/store"
 )
 
-// Senders who write mail until they are killed. Mail n of a sender is accepted together with the number n in what is remembered of him.
+// Senders who write mail until they are killed. Mail n of a sender is accepted together with the number n in what is
+// remembered of him.
 const senders = 6
 
 // mailOf is the id of a sender's mail.
@@ -53,7 +54,11 @@ func remembered(tx store.MailTx, sender int) (int, error) {
 
 // accept takes the next mail of a sender, as the gate does.
 func accept(ctx context.Context, m store.Mail, sender int) (n int, err error) {
-	if err = m.View(ctx, func(tx store.MailTx) (err error) { n, err = remembered(tx, sender); return err }); err != nil {
+	if err = m.View(ctx, func(tx store.MailTx) (err error) {
+		n,
+			err = remembered(tx, sender)
+		return err
+	}); err != nil {
 		return 0, err
 	}
 	n++
@@ -77,12 +82,13 @@ func accept(ctx context.Context, m store.Mail, sender int) (n int, err error) {
 		if err := letter(tx, id, text); err != nil {
 			return err
 		}
-		return tx.Remember(store.Memory{Throttle: "outgoing", User: fmt.Sprint("sender-", sender), State: []byte(strconv.Itoa(n)), Due: epoch})
+		return tx.Remember(store.Memory{Throttle: "outgoing", User: fmt.Sprint("sender-", sender),
+			State: []byte(strconv.Itoa(n)), Due: epoch})
 	})
 }
 
-// mailForEver accepts and delivers mail, and tells each step on its standard output after it was committed. Two mails of each sender
-// stay on the way.
+// mailForEver accepts and delivers mail, and tells each step on its standard output after it was committed. Two mails
+// of each sender stay on the way.
 func mailForEver(folder, _ string) error {
 	s, err := Open(context.Background(), Options{Folder: folder})
 	if err != nil {
@@ -132,7 +138,8 @@ func whole(t *testing.T, s *Store) (there map[store.MailID]bool) {
 				return err
 			}
 			for n := 1; n <= last[sender]+2; n++ {
-				if spent, err := tx.Spent(stampOf(mailOf(sender, n)).Nonce); err != nil || spent != (n <= last[sender]) {
+				if spent, err := tx.Spent(stampOf(mailOf(sender, n)).Nonce); err != nil ||
+					spent != (n <= last[sender]) {
 					return fmt.Errorf("the stamp of number %d of %d is spent: %t (%w)", n, last[sender], spent, err)
 				}
 			}
@@ -173,7 +180,8 @@ func whole(t *testing.T, s *Store) (there map[store.MailID]bool) {
 	return there
 }
 
-// A process that is killed while mail comes and goes leaves every mail that it has acknowledged, and none that it is done with.
+// A process that is killed while mail comes and goes leaves every mail that it has acknowledged, and none that it is
+// done with.
 func TestKilledWithMail(t *testing.T) {
 	folder := t.TempDir()
 	accepted, done := map[store.MailID]bool{}, map[store.MailID]bool{}
@@ -225,7 +233,8 @@ func TestKilledWithMail(t *testing.T) {
 			t.Errorf("round %d: %d mails were acknowledged and are missing", round, missing)
 		}
 		for id := range accepted { // nobody was about to remove the last two of each sender
-			if n, sender := int(id-1)/senders, int(id-1)%senders; !accepted[mailOf(sender, n+2)] && !there[mailOf(sender, n+2)] && !there[id] {
+			if n, sender := int(id-1)/senders, int(id-1)%senders; !accepted[mailOf(sender, n+2)] &&
+				!there[mailOf(sender, n+2)] && !there[id] {
 				t.Errorf("round %d: %s was acknowledged and is missing", round, id)
 			}
 		}
@@ -298,15 +307,17 @@ func TestATornLog(t *testing.T) {
 	for i := range 12 {
 		cut := len(log) * (i + 1) / 12
 		for name, torn := range map[string][]byte{
-			"cut":     log[:cut-i*37%4000],
-			"garbled": append(append(bytes.Clone(log[:max(cut-5000, 0)]), bytes.Repeat([]byte("?"), 300)...), log[max(cut-4700, 0):]...),
-			"zeroes":  append(bytes.Clone(log[:cut-cut%4120]), make([]byte, len(log)-cut+cut%4120)...),
+			"cut": log[:cut-i*37%4000],
+			"garbled": append(append(bytes.Clone(log[:max(cut-5000, 0)]), bytes.Repeat([]byte("?"), 300)...),
+				log[max(cut-4700, 0):]...),
+			"zeroes": append(bytes.Clone(log[:cut-cut%4120]), make([]byte, len(log)-cut+cut%4120)...),
 		} {
 			if name != "cut" && i%3 != 0 {
 				continue
 			}
 			folder2 := t.TempDir()
-			if err := errors.Join(os.WriteFile(filepath.Join(folder2, File), db, 0o600), os.WriteFile(filepath.Join(folder2, File+"-wal"), torn, 0o600),
+			if err := errors.Join(os.WriteFile(filepath.Join(folder2, File), db, 0o600),
+				os.WriteFile(filepath.Join(folder2, File+"-wal"), torn, 0o600),
 				os.Symlink(filepath.Join(folder, MailFolder), filepath.Join(folder2, MailFolder))); err != nil {
 				t.Fatal(err)
 			}

@@ -13,8 +13,9 @@ import (
 	"weir/store"
 )
 
-// A note is the envelope of a mail, behind its text in the file: who is to get it can be told even where the row is lost. It is written
-// before the file is made safe, so that it takes no fsync of its own. Behind it come its length, its checksum and noteMark.
+// A note is the envelope of a mail, behind its text in the file: who is to get it can be told even where the row is
+// lost. It is written before the file is made safe, so that it takes no fsync of its own. Behind it come its length,
+// its checksum and noteMark.
 type note struct {
 	store.Letter
 	To []noted `json:"to"`
@@ -86,13 +87,14 @@ func readNote(path string) (n note, text int64, err error) {
 	return n, text - noteTail - size, nil
 }
 
-// held is the mail of a note, with everybody whom it was to reach: held, until somebody has looked at it. What has reached them already is
-// not known.
+// held is the mail of a note, with everybody whom it was to reach: held, until somebody has looked at it. What has
+// reached them already is not known.
 func (n *note) held(size int64) (l store.Letter, to []store.Addressee, err error) {
 	l = n.Letter
 	l.Size = size
 	for _, a := range n.To {
-		to = append(to, store.Addressee{Mail: l.ID, Number: a.Number, Address: a.Address, Notify: a.Notify, Original: a.Original, State: store.Held})
+		to = append(to, store.Addressee{Mail: l.ID, Number: a.Number, Address: a.Address, Notify: a.Notify,
+			Original: a.Original, State: store.Held})
 	}
 	if err := errors.Join(l.Validate(), store.CheckAddressees(l.ID, to)); err != nil {
 		return l, nil, fmt.Errorf("%w: %w", errNoNote, err)

@@ -24,7 +24,8 @@ const (
 	checkUpTo = 64 << 20 // a larger file is not read through when it is opened
 	maxLog    = 64 << 20 // what is left of the write-ahead log after it was carried over
 	pageSize  = 4096
-	carryOver = 4000     // pages of the log after which it is carried over; what has come and gone by then never gets there
+	// pages of the log after which it is carried over; what has come and gone by then never gets there
+	carryOver = 4000
 	cacheSize = 16 << 20 // of the writer; those who read have what SQLite gives them
 )
 
@@ -146,7 +147,8 @@ func (f *files) prepare() error {
 	return nil
 }
 
-// beheaded returns ErrCorrupt for a log whose database is not there or empty: SQLite would remove it, with all that was committed.
+// beheaded returns ErrCorrupt for a log whose database is not there or empty: SQLite would remove it, with all that was
+// committed.
 func (f *files) beheaded() error {
 	if log, err := os.Stat(f.db + "-wal"); err != nil || log.Size() == 0 {
 		return nil
@@ -154,7 +156,8 @@ func (f *files) beheaded() error {
 	if db, err := os.Stat(f.db); err == nil && db.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return fmt.Errorf("%s: %w: it is empty, or was moved away, and its log was not%s", f.db, store.ErrCorrupt, hints[store.ErrCorrupt])
+	return fmt.Errorf("%s: %w: it is empty, or was moved away, and its log was not%s", f.db, store.ErrCorrupt,
+		hints[store.ErrCorrupt])
 }
 
 // unwritable names an error of the file system.
@@ -186,7 +189,8 @@ func (f *files) create() error {
 		return err
 	}
 	defer folder.Close()
-	_ = folder.Sync() // so that the file is still there after a power failure; not every file system can, and then it need not
+	// so that the file is still there after a power failure; not every file system can, and then it need not
+	_ = folder.Sync()
 	return nil
 }
 
@@ -218,15 +222,16 @@ func (f *files) connector(o Options, reads bool) (driver.Connector, error) {
 	return sqlite.NewConnector(name.String())
 }
 
-// check reads a file through that is not too large for that: damage is to be told at the start, and not when somebody needs what is
-// gone.
+// check reads a file through that is not too large for that: damage is to be told at the start, and not when somebody
+// needs what is gone.
 func (f *files) check(ctx context.Context, conn *sql.Conn) error {
 	var mode string
 	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
 		return err
 	}
 	if mode != "wal" {
-		return fmt.Errorf("%w with a write-ahead log, as the file system cannot share memory (the journal is %q)", store.ErrUnwritable, mode)
+		return fmt.Errorf("%w with a write-ahead log, as the file system cannot share memory (the journal is %q)",
+			store.ErrUnwritable, mode)
 	}
 	if info, err := os.Stat(f.db); err != nil || info.Size() > checkUpTo {
 		return err
@@ -241,8 +246,8 @@ func (f *files) check(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// Close makes everything safe that was asked for before, waits for those who read, and lets go of the files. A second Close does
-// nothing but tell the same.
+// Close makes everything safe that was asked for before, waits for those who read, and lets go of the files. A second
+// Close does nothing but tell the same.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.gate.Lock()

@@ -19,7 +19,8 @@ import (
 var epoch = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
 func banOf(client string) store.Ban {
-	return store.Ban{BanKey: store.BanKey{Client: client}, Reason: "forged stamp", By: "stamp", Since: epoch, Until: epoch.Add(time.Hour)}
+	return store.Ban{BanKey: store.BanKey{Client: client}, Reason: "forged stamp", By: "stamp", Since: epoch,
+		Until: epoch.Add(time.Hour)}
 }
 
 // mustOpen opens the store in a folder, and closes it at the end.
@@ -122,10 +123,12 @@ func TestFoldersWithStrangeNames(t *testing.T) {
 func TestPragmas(t *testing.T) {
 	s := mustOpen(t, Options{Folder: t.TempDir(), MaxBytes: 1 << 20})
 	for pragma, want := range map[string]string{
-		"journal_mode": "wal", "synchronous": "2", "max_page_count": "256", "application_id": fmt.Sprint(applicationID), "user_version": fmt.Sprint(len(migrations)),
+		"journal_mode": "wal", "synchronous": "2", "max_page_count": "256", "application_id": fmt.Sprint(applicationID),
+		"user_version": fmt.Sprint(len(migrations)),
 	} {
 		var got string
-		if err := s.writer.query(func(r row) error { got = fmt.Sprint(r[0]); return nil }, "PRAGMA "+pragma); err != nil || got != want {
+		if err := s.writer.query(func(r row) error { got = fmt.Sprint(r[0]); return nil },
+			"PRAGMA "+pragma); err != nil || got != want {
 			t.Errorf("%s is %q, want %q (%v)", pragma, got, want, err)
 		}
 	}
@@ -135,7 +138,8 @@ func TestPragmas(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	_, err := Open(t.Context(), Options{MaxBytes: MinBytes - 1, MaxWaiting: MaxWaitingCap + 1, Patience: maxPatience + 1})
+	_, err := Open(t.Context(), Options{MaxBytes: MinBytes - 1, MaxWaiting: MaxWaitingCap + 1,
+		Patience: maxPatience + 1})
 	var at []string
 	for _, fe := range weir.FieldErrors(err) {
 		at = append(at, fe.Path)
@@ -210,8 +214,9 @@ func TestDamagedFiles(t *testing.T) {
 		"one page":        whole[:pageSize],
 		"part of a page":  whole[:pageSize/2],
 		"part of the top": whole[:50],
-		"a hole":          append(append(bytes.Clone(whole[:len(whole)/2]), make([]byte, 3*pageSize)...), whole[len(whole)/2+3*pageSize:]...),
-		"no top":          append(make([]byte, 100), whole[100:]...),
+		"a hole": append(append(bytes.Clone(whole[:len(whole)/2]), make([]byte, 3*pageSize)...),
+			whole[len(whole)/2+3*pageSize:]...),
+		"no top": append(make([]byte, 100), whole[100:]...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
@@ -241,8 +246,10 @@ func TestDamageWhileOpen(t *testing.T) {
 	if _, err := s.Bans().List(t.Context(), epoch); !errors.Is(err, store.ErrCorrupt) {
 		t.Error(err)
 	}
-	execute(t, tool, `DELETE FROM bans WHERE network <> ''`, `INSERT INTO counters VALUES ('t', 'r', 'a', '', 1, -5, NULL, 9000000000000000000)`)
-	if err := s.Counters().Load(t.Context(), epoch, func(store.Counter) error { return nil }); !errors.Is(err, store.ErrCorrupt) {
+	execute(t, tool, `DELETE FROM bans WHERE network <> ''`,
+		`INSERT INTO counters VALUES ('t', 'r', 'a', '', 1, -5, NULL, 9000000000000000000)`)
+	if err := s.Counters().Load(t.Context(), epoch, func(store.Counter) error { return nil }); !errors.Is(err,
+		store.ErrCorrupt) {
 		t.Error(err)
 	}
 	execute(t, tool, `DROP TABLE bans`)
@@ -278,8 +285,10 @@ func TestMigrations(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := append(migrations[:len(migrations):len(migrations)], "CREATE TABLE farms (name TEXT) STRICT")
-	broken := append(more[:len(more):len(more)], "CREATE TABLE ponds (user TEXT) STRICT; CREATE TABLE farms (name TEXT)")
-	if _, err := open(t.Context(), o, broken); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("to version %d", len(broken))) {
+	broken := append(more[:len(more):len(more)],
+		"CREATE TABLE ponds (user TEXT) STRICT; CREATE TABLE farms (name TEXT)")
+	if _, err := open(t.Context(), o, broken); err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprintf("to version %d", len(broken))) {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -31,7 +31,9 @@ type Options struct {
 	MaxBytes   int64         // how large the file may get; 0: as large as the disk allows
 	MaxWaiting int           // how many writes may wait; one more gets store.ErrTooMany. Default 16384
 	Patience   time.Duration // how long a write waits while another program has the file locked. Default 5s
-	Reserve    int64         // bytes of the disk that new mail leaves free; negative: none. Default 64 MiB, or 2 % of the disk where that is less
+	// bytes of the disk that new mail leaves free; negative: none. Default 64 MiB, or 2 % of the disk where that is
+	// less
+	Reserve int64
 }
 
 func (o Options) withDefaults() Options {
@@ -49,13 +51,15 @@ func (o Options) validate() error {
 		wrong("folder", "there is no data folder", "write data: /var/lib/weir")
 	}
 	if o.MaxBytes != 0 && o.MaxBytes < MinBytes {
-		wrong("max_bytes", fmt.Sprintf("%d bytes are too few", o.MaxBytes), fmt.Sprintf("at least %s", weir.Size(MinBytes)))
+		wrong("max_bytes", fmt.Sprintf("%d bytes are too few", o.MaxBytes),
+			fmt.Sprintf("at least %s", weir.Size(MinBytes)))
 	}
 	if o.MaxWaiting < 0 || o.MaxWaiting > MaxWaitingCap {
 		wrong("max_waiting", fmt.Sprintf("%d is out of bounds", o.MaxWaiting), fmt.Sprintf("1 to %d", MaxWaitingCap))
 	}
 	if o.Patience < 0 || o.Patience > maxPatience {
-		wrong("patience", fmt.Sprintf("%s is out of bounds", o.Patience), fmt.Sprintf("up to %s", weir.Duration(maxPatience)))
+		wrong("patience", fmt.Sprintf("%s is out of bounds", o.Patience),
+			fmt.Sprintf("up to %s", weir.Duration(maxPatience)))
 	}
 	return errors.Join(all...)
 }

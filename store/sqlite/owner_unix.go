@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// ownAll gives files to the owner of the data folder, where it was root who made them: weir itself runs as another user. What is not there is
-// passed over.
+// ownAll gives files to the owner of the data folder, where it was root who made them: weir itself runs as another
+// user. What is not there is passed over.
 func ownAll(folder string, paths ...string) error {
 	if os.Geteuid() != 0 {
 		return nil

@@ -53,18 +53,22 @@ type LostMail struct {
 
 // SalvagedTable is what became of a kind of rows.
 type SalvagedTable struct {
-	Name    string `json:"name"`
-	Rows    int    `json:"rows"`
-	Doubted int    `json:"doubted,omitempty"` // of them, on pages that were found by chance: they may have been deleted long ago
-	Spoilt  int    `json:"spoilt,omitempty"`  // left out, as they make no sense
+	Name string `json:"name"`
+	Rows int    `json:"rows"`
+	// of them, on pages that were found by chance: they may have been deleted long ago
+	Doubted int `json:"doubted,omitempty"`
+	Spoilt  int `json:"spoilt,omitempty"` // left out, as they make no sense
 }
 
-// Salvage brings back what is left of a store whose database is damaged or lost, and of which nobody has anything open. The rows that can be
-// read go into a new database; the old one is kept beside it. Texts in files that no row has are held as mail, for everybody whom they
-// were for, or put into SalvagedFolder where that is not known. A database that is whole stays, and gets what texts there are besides.
+// Salvage brings back what is left of a store whose database is damaged or lost, and of which nobody has anything open.
+// The rows that can be read go into a new database; the old one is kept beside it. Texts in files that no row has are
+// held as mail, for everybody whom they were for, or put into SalvagedFolder where that is not known. A database that
+// is whole stays, and gets what texts there are besides.
 //
-// What comes from pages that belong to nothing any more may be out of date: such recipients are held, and such users disabled.
-func Salvage(ctx context.Context, folder string, now time.Time, progress func(done, total int64)) (r Salvaged, err error) {
+// What comes from pages that belong to nothing any more may be out of date: such recipients are held, and such users
+// disabled.
+func Salvage(ctx context.Context, folder string, now time.Time, progress func(done, total int64)) (r Salvaged,
+	err error) {
 	f, release, err := lockFolder(folder)
 	if err != nil {
 		return r, err
@@ -239,8 +243,8 @@ func (f *files) sound(ctx context.Context, to driver.Connector) error {
 	return nil
 }
 
-// replace puts the new database in the place of the old one, which gets another name. The log goes first: a new database below an old log
-// would be damaged by it.
+// replace puts the new database in the place of the old one, which gets another name. The log goes first: a new
+// database below an old log would be damaged by it.
 func (v *salvage) replace(fresh string) error {
 	old := v.files.db + ".damaged-" + v.now.UTC().Format("20060102T150405")
 	for i := 2; ; i++ {
@@ -458,7 +462,8 @@ func (v *salvage) take(t *table, r record, doubted bool) {
 			v.doubtful = append(v.doubtful, r.id)
 		}
 	}
-	n, err := v.to.run("INSERT OR IGNORE INTO "+t.name+" ("+t.names()+") VALUES (?"+strings.Repeat(", ?", len(values)-1)+")", anys(values)...)
+	n, err := v.to.run("INSERT OR IGNORE INTO "+t.name+" ("+t.names()+") VALUES (?"+
+		strings.Repeat(", ?", len(values)-1)+")", anys(values)...)
 	switch {
 	case err != nil && endsTransaction(err):
 		v.failed = err
@@ -509,7 +514,8 @@ var checks = map[string]func(row) error{
 	},
 	"known": func(r row) error { return store.CheckKnown(r.text(1), r.text(0), r.bytes(2)) },
 	"entries": func(r row) error {
-		e := store.Entry{At: moment(r.int(1)), By: r.text(2), What: r.text(3), User: r.text(4), Mail: store.MailID(r.int(5)), Text: r.text(6)}
+		e := store.Entry{At: moment(r.int(1)), By: r.text(2), What: r.text(3), User: r.text(4),
+			Mail: store.MailID(r.int(5)), Text: r.text(6)}
 		return e.Validate()
 	},
 }
@@ -551,7 +557,8 @@ func (v *salvage) mend() error {
 		id := store.MailID(r.int(0))
 		lost[id] = append(lost[id], r.text(1))
 		return nil
-	}, `SELECT mail, address FROM addressees WHERE mail NOT IN (SELECT id FROM letters) ORDER BY mail, number`); err != nil {
+	},
+		`SELECT mail, address FROM addressees WHERE mail NOT IN (SELECT id FROM letters) ORDER BY mail, number`); err != nil {
 		return err
 	}
 	if err := v.notes(lost); err != nil { // a file may tell what the row did
@@ -574,7 +581,8 @@ func (v *salvage) mend() error {
 		v.to.exec("COMMIT"))
 }
 
-// notes puts letters back for the recipients in lost, where the file of a text knows the rest, and takes them off the list.
+// notes puts letters back for the recipients in lost, where the file of a text knows the rest, and takes them off the
+// list.
 func (v *salvage) notes(lost map[store.MailID][]string) error {
 	if len(lost) == 0 {
 		return nil
@@ -592,15 +600,18 @@ func (v *salvage) notes(lost map[store.MailID][]string) error {
 		if err := v.moveBack(path, name); err != nil {
 			return err
 		}
-		if err := v.to.exec(`UPDATE addressees SET state = ? WHERE mail = ?`, int64(store.Held), int64(l.ID)); err != nil {
+		if err := v.to.exec(`UPDATE addressees SET state = ? WHERE mail = ?`, int64(store.Held),
+			int64(l.ID)); err != nil {
 			return err
 		}
 		v.result.Held++
-		return cmp.Or(v.putLetter(&l, name), v.log("salvaged", l.User, l.ID, "its text was in a file; its recipients are held"))
+		return cmp.Or(v.putLetter(&l, name),
+			v.log("salvaged", l.User, l.ID, "its text was in a file; its recipients are held"))
 	})
 }
 
-// mendLetters sees to mails to nobody: a file may know whom they are for, and else they are put where somebody finds them.
+// mendLetters sees to mails to nobody: a file may know whom they are for, and else they are put where somebody finds
+// them.
 func (v *salvage) mendLetters() error {
 	var alone []int64
 	if err := v.to.query(func(r row) error { alone = append(alone, r.int(0)); return nil },
@@ -610,11 +621,13 @@ func (v *salvage) mendLetters() error {
 	for _, id := range alone {
 		var file string
 		var text []byte
-		if err := v.to.query(func(r row) error { file, text = r.text(0), r.bytes(1); return nil }, `SELECT file, text FROM letters WHERE id = ?`, id); err != nil {
+		if err := v.to.query(func(r row) error { file, text = r.text(0), r.bytes(1); return nil },
+			`SELECT file, text FROM letters WHERE id = ?`, id); err != nil {
 			return err
 		}
 		if file == "" { // one in a file is found by adopt
-			if err := v.export(store.MailID(id).String(), func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+			if err := v.export(store.MailID(id).String(),
+				func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
 				return err
 			}
 		}
@@ -630,5 +643,6 @@ func (v *salvage) log(what, user string, id store.MailID, text string) error {
 	if len(text) > store.MaxEntryText {
 		text = strings.ToValidUTF8(text[:store.MaxEntryText], "")
 	}
-	return v.to.exec(`INSERT INTO entries (at, by, what, user, mail, text) VALUES (?, 'weir', ?, ?, ?, ?)`, nanos(v.now), what, user, int64(id), text)
+	return v.to.exec(`INSERT INTO entries (at, by, what, user, mail, text) VALUES (?, 'weir', ?, ?, ?, ?)`,
+		nanos(v.now), what, user, int64(id), text)
 }

@@ -41,15 +41,18 @@ func fill(t testing.TB, s *Store, n int) {
 	var counters []store.Counter
 	for i := range n {
 		bans = append(bans, banOf(fmt.Sprint("client-", i)))
-		counters = append(counters, store.Counter{Throttle: "api", Rule: "month", Account: fmt.Sprint("account-", i), Period: epoch, Used: int64(i + 1), Until: epoch.AddDate(1, 0, 0)})
+		counters = append(counters, store.Counter{Throttle: "api", Rule: "month", Account: fmt.Sprint("account-", i),
+			Period: epoch, Used: int64(i + 1), Until: epoch.AddDate(1, 0, 0)})
 	}
 	must(t, s.Bans().Put(ctx, bans...))
 	must(t, s.Counters().Save(ctx, counters))
 	var all []func(tx store.MailTx) error
 	for i := range n {
 		id := store.MailID(i + 1)
-		l := store.Letter{ID: id, Gate: ":587", User: fmt.Sprint("user-", i), Sender: "ann@example.org", Subject: "news", Received: epoch, EightBit: true}
-		to := []store.Addressee{{Number: 0, Address: "a@example.net", State: store.Ready}, {Number: 1, Address: fmt.Sprintf("b%d@example.net", i), State: store.Delayed}}
+		l := store.Letter{ID: id, Gate: ":587", User: fmt.Sprint("user-", i), Sender: "ann@example.org",
+			Subject: "news", Received: epoch, EightBit: true}
+		to := []store.Addressee{{Number: 0, Address: "a@example.net", State: store.Ready},
+			{Number: 1, Address: fmt.Sprintf("b%d@example.net", i), State: store.Delayed}}
 		staged := s.Mail().Stage()
 		_, err := staged.Write(salvageText(id))
 		must(t, err)
@@ -189,7 +192,8 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 		must(t, err)
 		text, err := io.ReadAll(r)
 		must(t, errors.Join(err, r.Close()))
-		if !bytes.Equal(text, salvageText(q.ID)) || q.Sender != "ann@example.org" || !q.EightBit || q.User != fmt.Sprint("user-", int(q.ID)-1) {
+		if !bytes.Equal(text, salvageText(q.ID)) || q.Sender != "ann@example.org" || !q.EightBit ||
+			q.User != fmt.Sprint("user-", int(q.ID)-1) {
 			t.Fatalf("%s is another mail than before: %d bytes, %+v", q.ID, len(text), q.Letter)
 		}
 	}
@@ -197,7 +201,8 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 }
 
 // everything is what fill puts into a store.
-var everything = inventory{bans: keptEach, counters: keptEach, users: keptEach, mails: keptEach, memories: keptEach, sketches: keptEach, known: keptEach,
+var everything = inventory{bans: keptEach, counters: keptEach, users: keptEach, mails: keptEach, memories: keptEach,
+	sketches: keptEach, known: keptEach,
 	tickets: keptEach, entries: keptEach, stamps: keptEach, others: 2 * keptEach}
 
 // What a damaged database still holds is brought back, whatever of it is damaged, and texts in files always are.
@@ -214,7 +219,8 @@ func TestSalvage(t *testing.T) {
 		}
 	}
 	most := func(t *testing.T, n inventory) {
-		got := n.bans + n.counters + n.users + n.mails + n.memories + n.sketches + n.known + n.tickets + n.entries + n.stamps
+		got := n.bans + n.counters + n.users + n.mails + n.memories + n.sketches + n.known + n.tickets + n.entries +
+			n.stamps
 		if got < 9*keptEach || n.mails < keptEach*8/10 {
 			t.Errorf("there is only %+v", n)
 		}
@@ -244,11 +250,12 @@ func TestSalvage(t *testing.T) {
 				t.Errorf("there is %+v", n)
 			}
 		}},
-		"garbage": {func(b []byte) []byte { return bytes.Repeat([]byte("weir? "), len(b)/6) }, func(t *testing.T, n inventory) {
-			if n.mails != filedMails || n.held != 2*filedMails {
-				t.Errorf("there is %+v", n)
-			}
-		}},
+		"garbage": {func(b []byte) []byte { return bytes.Repeat([]byte("weir? "), len(b)/6) },
+			func(t *testing.T, n inventory) {
+				if n.mails != filedMails || n.held != 2*filedMails {
+					t.Errorf("there is %+v", n)
+				}
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -301,7 +308,8 @@ func TestSalvageReadsTheLog(t *testing.T) {
 	s, err := Open(t.Context(), Options{Folder: from})
 	must(t, err)
 	fill(t, s, keptEach)
-	copyFolder(t, from, folder, func([]byte) []byte { return []byte{} }) // as it is after a kill, and what is left of the database is empty
+	// as it is after a kill, and what is left of the database is empty
+	copyFolder(t, from, folder, func([]byte) []byte { return []byte{} })
 	must(t, s.Close())
 	log, err := os.ReadFile(filepath.Join(folder, File+"-wal"))
 	if err != nil || len(log) < 100*pageSize {
@@ -403,7 +411,8 @@ func TestSalvageTexts(t *testing.T) {
 	if len(known) != keptEach/filedEvery+1 {
 		t.Fatal(known)
 	}
-	if c, err := Check(t.Context(), folder, nil); err != nil || c.Damaged() || c.Unknown != 1 || c.Filed != keptEach/filedEvery || c.Mails != keptEach {
+	if c, err := Check(t.Context(), folder, nil); err != nil || c.Damaged() || c.Unknown != 1 ||
+		c.Filed != keptEach/filedEvery || c.Mails != keptEach {
 		t.Errorf("check: %+v, %v", c, err)
 	}
 	must(t, os.Remove(filepath.Join(folder, File))) // and a new weir sets all of them aside
@@ -417,7 +426,8 @@ func TestSalvageTexts(t *testing.T) {
 	}
 	r, err := Salvage(t.Context(), folder, epoch, nil)
 	must(t, err)
-	if r.Rebuilt || r.Damaged != "" || r.Held != len(known)-1 || r.Unknown != 1 || r.Folder != filepath.Join(folder, SalvagedFolder) {
+	if r.Rebuilt || r.Damaged != "" || r.Held != len(known)-1 || r.Unknown != 1 ||
+		r.Folder != filepath.Join(folder, SalvagedFolder) {
 		t.Errorf("%+v", r)
 	}
 	if n := takeStock(t, folder); n.mails != len(known)-1 || n.held != 2*n.mails {
@@ -449,14 +459,18 @@ func TestSalvageHalves(t *testing.T) {
 	}
 	r, err := Salvage(t.Context(), folder, epoch, nil)
 	must(t, err)
-	if !r.Rebuilt || r.Held != 2 || r.Unknown != 1 || len(r.Lost) != 1 || r.Lost[0].Mail != 2 || !slices.Equal(r.Lost[0].To, []string{"a@example.net", "b1@example.net"}) {
+	if !r.Rebuilt || r.Held != 2 || r.Unknown != 1 || len(r.Lost) != 1 || r.Lost[0].Mail != 2 ||
+		!slices.Equal(r.Lost[0].To, []string{"a@example.net", "b1@example.net"}) {
 		t.Errorf("%+v", r)
 	}
-	if text, err := os.ReadFile(filepath.Join(folder, SalvagedFolder, strings.ToLower(store.MailID(1).String())+".eml")); err != nil || !bytes.Equal(text, salvageText(1)) {
+	if text,
+		err := os.ReadFile(filepath.Join(folder, SalvagedFolder,
+		strings.ToLower(store.MailID(1).String())+".eml")); err != nil || !bytes.Equal(text, salvageText(1)) {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
 	n := takeStock(t, folder)
-	if want := keptEach - 2; n.mails != want || n.held != 3 || n.others != 2*(want-2) || n.known != keptEach-1 || n.entries != keptEach+3 {
+	if want := keptEach - 2; n.mails != want || n.held != 3 || n.others != 2*(want-2) || n.known != keptEach-1 ||
+		n.entries != keptEach+3 {
 		t.Errorf("there is %+v", n)
 	}
 }
@@ -492,7 +506,8 @@ func TestSalvageDoubts(t *testing.T) {
 	}))
 }
 
-// Nobody salvages what a weir is using, or what a newer one has written. What is broken off leaves everything as it was.
+// Nobody salvages what a weir is using, or what a newer one has written. What is broken off leaves everything as it
+// was.
 func TestSalvageIsRefused(t *testing.T) {
 	t.Parallel()
 	folder := filled(t, keptEach)
@@ -526,7 +541,8 @@ func TestSalvageIsRefused(t *testing.T) {
 	if after, _ := os.ReadFile(filepath.Join(damaged, File)); !bytes.Equal(after, before) {
 		t.Error("a salvage that was broken off has changed the database")
 	}
-	if _, err := Salvage(t.Context(), filepath.Join(folder, "nowhere"), epoch, nil); !errors.Is(err, store.ErrUnwritable) {
+	if _, err := Salvage(t.Context(), filepath.Join(folder, "nowhere"), epoch, nil); !errors.Is(err,
+		store.ErrUnwritable) {
 		t.Error(err)
 	}
 	nothing := t.TempDir()
@@ -553,7 +569,8 @@ func TestCheckTexts(t *testing.T) {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	said := strings.Join(c.Lost, "\n")
-	for _, want := range []string{"its text is missing (" + filepath.Base(files[0]), "its text has 1000 bytes instead of"} {
+	for _, want := range []string{"its text is missing (" + filepath.Base(files[0]),
+		"its text has 1000 bytes instead of"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%s does not say %q", said, want)
 		}
@@ -598,7 +615,8 @@ func TestTablesAreToldApart(t *testing.T) {
 	}
 }
 
-// Whatever is on the pages of a file, reading it ends, and gives rows or nothing. (No fuzz test: SQLite in the same program makes those slow.)
+// Whatever is on the pages of a file, reading it ends, and gives rows or nothing. (No fuzz test: SQLite in the same
+// program makes those slow.)
 func TestWreckOfAnything(t *testing.T) {
 	t.Parallel()
 	whole, err := os.ReadFile(filepath.Join(filled(t, 20), File))

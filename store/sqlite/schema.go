@@ -11,8 +11,8 @@ import (
 // applicationID marks the file as one of weir: "weir" in ASCII.
 const applicationID = 0x77656972
 
-// migrations bring a file up to date, one version each: the first makes version 1 of an empty file. What has been released is never
-// changed; what comes later is appended. There is no way back.
+// migrations bring a file up to date, one version each: the first makes version 1 of an empty file. What has been
+// released is never changed; what comes later is appended. There is no way back.
 var migrations = []string{
 	`CREATE TABLE bans (
 		client   TEXT    NOT NULL, -- the id of a client, or empty
@@ -39,7 +39,8 @@ var migrations = []string{
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX counters_until ON counters (until);`,
 
-	// Mail. What most mails go through (ready, sending, gone) touches as few indexes as possible: the partial ones are for those that wait.
+	// Mail. What most mails go through (ready, sending, gone) touches as few indexes as possible: the partial ones are
+	// for those that wait.
 	`CREATE TABLE users (
 		name     TEXT    NOT NULL PRIMARY KEY,
 		password TEXT    NOT NULL, -- hashed; empty: he cannot log in
@@ -123,8 +124,9 @@ var migrations = []string{
 	// Tickets end with their user, and with the address that they were sent to.
 	`CREATE INDEX tickets_user ON tickets (user);`,
 
-	// Reach. Most sketches are short, and are written with each mail. A known part is long and seldom written, so it is in a table of its own,
-	// with numbered rows, which hold long values better. Addressees have one more state, 6 withheld: it waits like the others beyond 2.
+	// Reach. Most sketches are short, and are written with each mail. A known part is long and seldom written, so it is
+	// in a table of its own, with numbered rows, which hold long values better. Addressees have one more state, 6
+	// withheld: it waits like the others beyond 2.
 	`CREATE TABLE sketches (
 		user     TEXT    NOT NULL, -- empty: all users of the throttle together
 		throttle TEXT    NOT NULL,
@@ -151,10 +153,12 @@ var migrations = []string{
 	INSERT INTO stamps_kept (n) VALUES (0);`,
 }
 
-// migrate brings the file up to date, each version in a transaction of its own, so that a failure leaves the last good one.
+// migrate brings the file up to date, each version in a transaction of its own, so that a failure leaves the last good
+// one.
 func migrate(ctx context.Context, conn *sql.Conn, steps []string) error {
 	var id, version, tables int
-	for pragma, into := range map[string]*int{"PRAGMA application_id": &id, "PRAGMA user_version": &version, "SELECT count(*) FROM sqlite_schema": &tables} {
+	for pragma, into := range map[string]*int{"PRAGMA application_id": &id, "PRAGMA user_version": &version,
+		"SELECT count(*) FROM sqlite_schema": &tables} {
 		if err := conn.QueryRowContext(ctx, pragma).Scan(into); err != nil {
 			return err
 		}
@@ -181,7 +185,8 @@ func step(ctx context.Context, conn *sql.Conn, ddl string, version int) error {
 		return err
 	}
 	defer tx.Rollback()
-	for _, text := range []string{ddl, fmt.Sprintf("PRAGMA application_id = %d", applicationID), fmt.Sprintf("PRAGMA user_version = %d", version)} {
+	for _, text := range []string{ddl, fmt.Sprintf("PRAGMA application_id = %d", applicationID),
+		fmt.Sprintf("PRAGMA user_version = %d", version)} {
 		if _, err := tx.ExecContext(ctx, text); err != nil {
 			return err
 		}

@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// A session is a connection of one goroutine: the writer's, or that of somebody who looks. It speaks to the driver itself, as
-// database/sql costs as much as the statements that a mail takes.
+// A session is a connection of one goroutine: the writer's, or that of somebody who looks. It speaks to the driver
+// itself, as database/sql costs as much as the statements that a mail takes.
 type session struct {
 	conn       driver.Conn
 	statements map[string]statement
@@ -59,8 +59,8 @@ func (s *session) prepare(query string, args []any) (statement, []driver.NamedVa
 	return stmt, s.args, nil
 }
 
-// run executes a statement and returns how many rows it has changed. Arguments are of the types that the driver knows: int64, string,
-// []byte, bool and nil.
+// run executes a statement and returns how many rows it has changed. Arguments are of the types that the driver knows:
+// int64, string, []byte, bool and nil.
 func (s *session) run(query string, args ...any) (int64, error) {
 	stmt, named, err := s.prepare(query, args)
 	if err != nil {

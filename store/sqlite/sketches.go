@@ -48,14 +48,16 @@ func (t *tx) PutSketch(k store.Sketch) error {
 		return t.removeSketch(k.Throttle, k.User)
 	}
 	t.session.weigh(len(k.State))
-	_, err := t.run(`INSERT INTO sketches (`+sketchColumns+`) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET state = excluded.state, flagged = excluded.flagged`,
+	_, err := t.run(`INSERT INTO sketches (`+sketchColumns+
+		`) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET state = excluded.state, flagged = excluded.flagged`,
 		k.Throttle, k.User, k.State, k.Flagged)
 	return err
 }
 
 // removeSketch takes a sketch away, with its known part.
 func (t *tx) removeSketch(throttle, user string) error {
-	for _, query := range [...]string{`DELETE FROM known WHERE user = ? AND throttle = ?`, `DELETE FROM sketches WHERE user = ? AND throttle = ?`} {
+	for _, query := range [...]string{`DELETE FROM known WHERE user = ? AND throttle = ?`,
+		`DELETE FROM sketches WHERE user = ? AND throttle = ?`} {
 		if _, err := t.run(query, user, throttle); err != nil {
 			return t.spoil(err)
 		}
@@ -72,7 +74,8 @@ func (t *tx) PutKnown(throttle, user string, known []byte) error {
 		return err
 	}
 	t.session.weigh(len(known))
-	n, err := t.run(`INSERT INTO known (throttle, user, data) SELECT throttle, user, ? FROM sketches WHERE user = ? AND throttle = ?
+	n,
+		err := t.run(`INSERT INTO known (throttle, user, data) SELECT throttle, user, ? FROM sketches WHERE user = ? AND throttle = ?
 		ON CONFLICT DO UPDATE SET data = excluded.data`, known, user, throttle)
 	if err == nil && n == 0 {
 		err = errNoSketch
@@ -81,7 +84,8 @@ func (t *tx) PutKnown(throttle, user string, known []byte) error {
 }
 
 func (t *tx) Flagged(afterThrottle, afterUser string, limit int) ([]store.Sketch, error) {
-	return t.sketches(limit, `SELECT `+sketchColumns+` FROM sketches WHERE flagged = 1 AND (throttle, user) > (?, ?) ORDER BY throttle, user LIMIT ?`,
+	return t.sketches(limit, `SELECT `+sketchColumns+
+		` FROM sketches WHERE flagged = 1 AND (throttle, user) > (?, ?) ORDER BY throttle, user LIMIT ?`,
 		afterThrottle, afterUser)
 }
 

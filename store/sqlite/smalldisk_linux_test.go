@@ -9,8 +9,8 @@ import (
 	"weir/store"
 )
 
-// TestSmallDisk: on a disk of 24 MB that is full of mail, the log of the store is small, and all of the mail can be delivered. Then there is
-// room again for as much: what was deleted leaves it inside of the database.
+// TestSmallDisk: on a disk of 24 MB that is full of mail, the log of the store is small, and all of the mail can be
+// delivered. Then there is room again for as much: what was deleted leaves it inside of the database.
 func TestSmallDisk(t *testing.T) {
 	if os.Getuid() != 0 {
 		needs.Skip(t, "a disk of its own takes root")
@@ -50,7 +50,8 @@ func TestSmallDisk(t *testing.T) {
 			t.Errorf("there was room for %d mails, and the log has %d bytes", last-first, log.Size())
 		}
 		for id := first; id < last; id++ {
-			if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error { return tx.RemoveAddressees(id, 0) }); err != nil {
+			if err := s.Mail().Update(t.Context(),
+				func(tx store.MailTx) error { return tx.RemoveAddressees(id, 0) }); err != nil {
 				t.Fatalf("mail %d of %d cannot leave: %v", id, last, err)
 			}
 		}

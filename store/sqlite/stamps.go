@@ -13,7 +13,8 @@ func (t *tx) Spend(s store.Stamp, most int) (bool, error) {
 	}
 	var spent, kept int64
 	if err := t.query(func(r row) error { spent, kept = r.int(0), r.int(1); return nil },
-		`SELECT (SELECT count(*) FROM stamps WHERE nonce = ?), n FROM stamps_kept`, s.Nonce[:]); err != nil || spent > 0 {
+		`SELECT (SELECT count(*) FROM stamps WHERE nonce = ?), n FROM stamps_kept`, s.Nonce[:]); err != nil ||
+		spent > 0 {
 		return false, err
 	}
 	if kept >= int64(most) {
@@ -37,7 +38,8 @@ func (t *tx) PruneStamps(now time.Time, limit int) (int, error) {
 	if err := t.writes(store.CheckLimit(limit)); err != nil || limit == 0 {
 		return 0, err
 	}
-	n, err := t.run(`DELETE FROM stamps WHERE nonce IN (SELECT nonce FROM stamps WHERE until <= ? ORDER BY until LIMIT ?)`, bound(now), int64(limit))
+	n,
+		err := t.run(`DELETE FROM stamps WHERE nonce IN (SELECT nonce FROM stamps WHERE until <= ? ORDER BY until LIMIT ?)`, bound(now), int64(limit))
 	if err != nil || n == 0 {
 		return 0, err
 	}

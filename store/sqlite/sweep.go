@@ -41,7 +41,8 @@ func (m mail) Open(ctx context.Context, id store.MailID) (io.ReadCloser, error) 
 		file, err := os.Open(m.texts.path(name))
 		if err == nil {
 			if info, err := file.Stat(); err != nil || info.Size() < size { // rather nothing than a part of it
-				return nil, errors.Join(fmt.Errorf("%w: the text of the mail %s in %s is cut off", store.ErrCorrupt, id, m.texts.folder), file.Close())
+				return nil, errors.Join(fmt.Errorf("%w: the text of the mail %s in %s is cut off", store.ErrCorrupt, id,
+					m.texts.folder), file.Close())
 			}
 			return textFile{io.LimitReader(file, size), file}, nil
 		}
@@ -85,7 +86,8 @@ func (m mail) sweep(ctx context.Context, folder string, before time.Time, swept 
 	var old []string // and not coming in; so if a mail has it, the store knows by now
 	for _, entry := range entries {
 		name := strings.TrimSuffix(entry.Name(), unsealed)
-		if info, err := entry.Info(); err != nil || !validName(name) || name[:2] != folder || !info.ModTime().Before(before) {
+		if info, err := entry.Info(); err != nil || !validName(name) || name[:2] != folder ||
+			!info.ModTime().Before(before) {
 			continue
 		}
 		if m.texts.idle(name) {
@@ -95,7 +97,8 @@ func (m mail) sweep(ctx context.Context, folder string, before time.Time, swept 
 	return m.view(ctx, func(s *session) error {
 		for _, name := range old {
 			used := false
-			if err := s.query(func(row) error { used = true; return nil }, `SELECT 1 FROM letters WHERE file = ?`, name); err != nil {
+			if err := s.query(func(row) error { used = true; return nil }, `SELECT 1 FROM letters WHERE file = ?`,
+				name); err != nil {
 				return m.files.explain(err)
 			}
 			switch {

@@ -21,8 +21,8 @@ const (
 	unsealed   = ".new"  // behind the name of a file that is being written
 )
 
-// texts are the files of mails that are too long for the store. A file is written before the row that names it, and removed after that
-// row: whatever happens in between leaves a file too many, which Sweep finds, and never one too few.
+// texts are the files of mails that are too long for the store. A file is written before the row that names it, and
+// removed after that row: whatever happens in between leaves a file too many, which Sweep finds, and never one too few.
 type texts struct {
 	folder string
 
@@ -114,7 +114,8 @@ func syncFolder(path string) error {
 		return err
 	}
 	defer f.Close()
-	if err := f.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) { // not every file system can, and then it need not
+	// not every file system can, and then it need not
+	if err := f.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
 		return err
 	}
 	return nil
@@ -221,8 +222,8 @@ func (t *texts) idle(name string) bool {
 // aside is where texts are put that no mail has.
 func (t *texts) aside() string { return filepath.Join(filepath.Dir(t.folder), store.AsideFolder) }
 
-// setAside puts a file away that may be a mail which this store does not know, unless a copy is being made. The file's time is from now on
-// that of its arrival there.
+// setAside puts a file away that may be a mail which this store does not know, unless a copy is being made. The file's
+// time is from now on that of its arrival there.
 func (t *texts) setAside(name string, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

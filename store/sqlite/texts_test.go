@@ -64,12 +64,14 @@ func TestWhatIsWrongWithATextHasAName(t *testing.T) {
 		syscall.ENOSPC: store.ErrFull, syscall.EDQUOT: store.ErrFull, syscall.EFBIG: store.ErrFull,
 		syscall.EIO: store.ErrUnwritable, syscall.EROFS: store.ErrUnwritable, syscall.EACCES: store.ErrUnwritable,
 	} {
-		if got := unwritten(&fs.PathError{Op: "write", Path: "x", Err: err}); !errors.Is(got, want) || !errors.Is(got, err) {
+		if got := unwritten(&fs.PathError{Op: "write", Path: "x", Err: err}); !errors.Is(got, want) ||
+			!errors.Is(got, err) {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
 	s := mustOpen(t, Options{Folder: t.TempDir()})
-	if err := os.WriteFile(filepath.Join(s.files.folder, MailFolder), nil, 0o600); err != nil { // a file where the folder should be
+	// a file where the folder should be
+	if err := os.WriteFile(filepath.Join(s.files.folder, MailFolder), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	text := s.Mail().Stage()
@@ -116,7 +118,8 @@ func TestAMissingText(t *testing.T) {
 	if err := os.Remove(s.texts.path(filedMail(t, s, 1))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Mail().Open(t.Context(), 1); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), store.MailID(1).String()) {
+	if _, err := s.Mail().Open(t.Context(), 1); !errors.Is(err, store.ErrCorrupt) ||
+		!strings.Contains(err.Error(), store.MailID(1).String()) {
 		t.Error(err)
 	}
 	folder := filepath.Join(t.TempDir(), "copy")
@@ -133,7 +136,8 @@ func TestAMissingText(t *testing.T) {
 	if err := s.Mail().Backup(t.Context(), folder, nil); !errors.Is(err, store.ErrCorrupt) {
 		t.Error(err)
 	}
-	if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error { return tx.RemoveAddressees(1, 0) }); err != nil {
+	if err := s.Mail().Update(t.Context(),
+		func(tx store.MailTx) error { return tx.RemoveAddressees(1, 0) }); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(s.Path()); err != nil {
@@ -168,7 +172,8 @@ func TestSweepIsCareful(t *testing.T) {
 	if n, err := s.Mail().Sweep(t.Context(), future); n != (store.Swept{}) || err != nil {
 		t.Error(n, err)
 	}
-	if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error { return tx.RemoveAddressees(1, 0) }); err != nil {
+	if err := s.Mail().Update(t.Context(),
+		func(tx store.MailTx) error { return tx.RemoveAddressees(1, 0) }); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(s.texts.path(name)); err != nil {
@@ -188,7 +193,8 @@ func TestSweepIsCareful(t *testing.T) {
 	}
 }
 
-// Whoever starts with an empty store, or puts an old copy in its place, does not lose the texts of mail that it does not know.
+// Whoever starts with an empty store, or puts an old copy in its place, does not lose the texts of mail that it does
+// not know.
 func TestTextsOfAnotherStoreAreSetAside(t *testing.T) {
 	for name, replace := range map[string]func(data, copied string) error{
 		"empty": func(data, _ string) error { return os.Remove(filepath.Join(data, File)) },
@@ -222,7 +228,8 @@ func TestTextsOfAnotherStoreAreSetAside(t *testing.T) {
 			if n, err := s.Mail().Sweep(t.Context(), now.Add(store.KeepAside)); n != (store.Swept{}) || err != nil {
 				t.Error(n, err)
 			}
-			if n, err := s.Mail().Sweep(t.Context(), now.Add(store.KeepAside+time.Minute)); n != (store.Swept{Removed: unknown}) || err != nil {
+			if n, err := s.Mail().Sweep(t.Context(),
+				now.Add(store.KeepAside+time.Minute)); n != (store.Swept{Removed: unknown}) || err != nil {
 				t.Error(n, err)
 			}
 		})
@@ -236,7 +243,8 @@ func TestHeldRemovalsAreBounded(t *testing.T) {
 	release := s.texts.hold()
 	s.texts.committed(nil, make([]string, maxHeld-1))
 	for id := range store.MailID(2) {
-		if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error { return tx.RemoveAddressees(id+1, 0) }); err != nil {
+		if err := s.Mail().Update(t.Context(),
+			func(tx store.MailTx) error { return tx.RemoveAddressees(id+1, 0) }); err != nil {
 			t.Fatal(err)
 		}
 	}

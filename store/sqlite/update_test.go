@@ -15,7 +15,8 @@ import (
 // enqueue puts an update into the queue as Update does.
 func enqueue(t *testing.T, s *Store, ctx context.Context, f func(store.MailTx) error) *write {
 	t.Helper()
-	w := &write{ctx: ctx, rows: 1, done: make(chan struct{}), update: &update{f: f, tx: tx{files: &s.files, texts: &s.texts}}}
+	w := &write{ctx: ctx, rows: 1, done: make(chan struct{}),
+		update: &update{f: f, tx: tx{files: &s.files, texts: &s.texts}}}
 	if err := s.enqueue(w); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,8 @@ func TestUpdatesInAGroup(t *testing.T) {
 	bad = append(bad, user("d", func() error { panic("oh, no") }), put(t, s, t.Context(), "banned"))
 	bad = append(bad, user("e", func() error { runtime.Goexit(); return nil }))
 	good = append(good, user("f", fine))
-	bad = append(bad, user("g", func() error { runtime.Goexit(); return nil }), enqueue(t, s, t.Context(), func(store.MailTx) error { return no }))
+	bad = append(bad, user("g", func() error { runtime.Goexit(); return nil }),
+		enqueue(t, s, t.Context(), func(store.MailTx) error { return no }))
 	good = append(good, user("h", fine), put(t, s, t.Context(), "other"))
 	go s.run()
 	for _, w := range append(good, bad...) {
@@ -55,7 +57,8 @@ func TestUpdatesInAGroup(t *testing.T) {
 			t.Error(w.err)
 		}
 	}
-	if bad[0].err != no || !strings.Contains(bad[1].err.Error(), "oh, no") || breaks(bad[2].err) == 0 || bad[3].err != errGone || bad[4].err != errGone || bad[5].err != no {
+	if bad[0].err != no || !strings.Contains(bad[1].err.Error(), "oh, no") || breaks(bad[2].err) == 0 ||
+		bad[3].err != errGone || bad[4].err != errGone || bad[5].err != no {
 		for _, w := range bad {
 			t.Error(w.err)
 		}
@@ -76,7 +79,8 @@ func TestUpdatesInAGroup(t *testing.T) {
 	}
 }
 
-// Nobody pays for savepoints as long as nobody needs them, and a function that fails before it writes does not need them.
+// Nobody pays for savepoints as long as nobody needs them, and a function that fails before it writes does not need
+// them.
 func TestAFunctionRunsOnce(t *testing.T) {
 	s := stopped(t, Options{})
 	no, ran := errors.New("no"), 0
@@ -164,7 +168,8 @@ func TestUpdatesAreNotTooMuchAtOnce(t *testing.T) {
 	}
 }
 
-// Where there is no room, an update fails whole, what is there stays, and mail can still be delivered, which makes room.
+// Where there is no room, an update fails whole, what is there stays, and mail can still be delivered, which makes
+// room.
 func TestAFullDiskForMail(t *testing.T) {
 	s := mustOpen(t, Options{Folder: t.TempDir(), MaxBytes: 512 << 10})
 	m := s.Mail()
@@ -208,7 +213,11 @@ func TestAFullDiskForMail(t *testing.T) {
 			t.Fatal("cannot be removed:", err)
 		}
 	}
-	if err := m.Update(t.Context(), func(tx store.MailTx) error { return letter(tx, 5000, inline(strings.Repeat("x", store.MaxInline))) }); err != nil {
+	if err := m.Update(t.Context(),
+		func(tx store.MailTx) error {
+			return letter(tx, 5000,
+				inline(strings.Repeat("x", store.MaxInline)))
+		}); err != nil {
 		t.Error("there is room again:", err)
 	}
 }

@@ -53,18 +53,21 @@ func (t *tx) PutUser(u store.User) error {
 		return err
 	}
 	_, err := t.run(`INSERT OR REPLACE INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		u.Name, u.Password, u.Contact, strings.Join(u.Senders, "\n"), u.Limits, u.Disabled, when(u.Made), when(u.Changed))
+		u.Name, u.Password, u.Contact, strings.Join(u.Senders, "\n"), u.Limits, u.Disabled, when(u.Made),
+		when(u.Changed))
 	return err
 }
 
 func (t *tx) RemoveUser(name string) error {
-	if err := t.writes(nil); err != nil || name == "" { // nobody: what throttles know of all users together is kept in that name
+	// nobody: what throttles know of all users together is kept in that name
+	if err := t.writes(nil); err != nil || name == "" {
 		return err
 	}
 	if err := t.RemoveTickets(name); err != nil {
 		return err
 	}
-	for _, query := range [...]string{`DELETE FROM memories WHERE user = ?`, `DELETE FROM known WHERE user = ?`, `DELETE FROM sketches WHERE user = ?`,
+	for _, query := range [...]string{`DELETE FROM memories WHERE user = ?`, `DELETE FROM known WHERE user = ?`,
+		`DELETE FROM sketches WHERE user = ?`,
 		`DELETE FROM users WHERE name = ?`} {
 		if _, err := t.run(query, name); err != nil {
 			return t.spoil(err)
@@ -100,7 +103,9 @@ func (t *tx) Remember(m store.Memory) error {
 		return err
 	}
 	t.session.weigh(len(m.State))
-	_, err := t.run(`INSERT INTO memories (`+memoryColumns+`) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET state = excluded.state, due = excluded.due, stopped = excluded.stopped`,
+	_,
+		err := t.run(`INSERT INTO memories (`+memoryColumns+
+		`) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET state = excluded.state, due = excluded.due, stopped = excluded.stopped`,
 		m.Throttle, m.User, m.State, optional(m.Due), m.Stopped)
 	return err
 }
@@ -110,11 +115,13 @@ func (t *tx) Memories(user string, limit int) ([]store.Memory, error) {
 }
 
 func (t *tx) Due(now time.Time, limit int) ([]store.Memory, error) {
-	return t.memories(limit, `SELECT `+memoryColumns+` FROM memories WHERE due <= ? ORDER BY due, user, throttle LIMIT ?`, bound(now))
+	return t.memories(limit, `SELECT `+memoryColumns+
+		` FROM memories WHERE due <= ? ORDER BY due, user, throttle LIMIT ?`, bound(now))
 }
 
 func (t *tx) Stopped(afterThrottle, afterUser string, limit int) ([]store.Memory, error) {
-	return t.memories(limit, `SELECT `+memoryColumns+` FROM memories WHERE stopped = 1 AND (throttle, user) > (?, ?) ORDER BY throttle, user LIMIT ?`,
+	return t.memories(limit, `SELECT `+memoryColumns+
+		` FROM memories WHERE stopped = 1 AND (throttle, user) > (?, ?) ORDER BY throttle, user LIMIT ?`,
 		afterThrottle, afterUser)
 }
 

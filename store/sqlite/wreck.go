@@ -10,8 +10,9 @@ import (
 	"os"
 )
 
-// A wreck is a database file that SQLite may refuse to read, as its own pages: https://www.sqlite.org/fileformat2.html. What the
-// write-ahead log has committed lies over it. Nothing is written, and whatever the file holds, nothing but rows comes out.
+// A wreck is a database file that SQLite may refuse to read, as its own pages: https://www.sqlite.org/fileformat2.html.
+// What the write-ahead log has committed lies over it. Nothing is written, and whatever the file holds, nothing but
+// rows comes out.
 type wreck struct {
 	file, log *os.File // nil where there is none
 	pages     uint32
@@ -76,7 +77,8 @@ func (w *wreck) close() {
 	}
 }
 
-// readLog finds what the log has committed: frames with the right salt and checksum, up to the last one that ends a transaction.
+// readLog finds what the log has committed: frames with the right salt and checksum, up to the last one that ends a
+// transaction.
 func (w *wreck) readLog(size int64) {
 	var head [logHeader]byte
 	if w.log == nil || size < logHeader {
@@ -213,7 +215,8 @@ func (w *wreck) skipFree() {
 	if head == nil || string(head[:16]) != "SQLite format 3\x00" {
 		return
 	}
-	for n, left := binary.BigEndian.Uint32(head[32:]), w.pages; n > 0 && n <= w.pages && left > 0 && !w.seen[n]; left-- {
+	for n, left := binary.BigEndian.Uint32(head[32:]), w.pages; n > 0 && n <= w.pages && left > 0 &&
+		!w.seen[n]; left-- {
 		b := w.page(n)
 		if b == nil {
 			return

@@ -60,8 +60,8 @@ func (s *Store) Stats() Stats {
 		Failures: s.counts.failures.Load(), Refused: s.counts.refused.Load()}
 }
 
-// write hands a write to the writer and waits until it is committed. When ctx ends first, it is not written if it was still waiting;
-// if it was already under way, nobody can tell.
+// write hands a write to the writer and waits until it is committed. When ctx ends first, it is not written if it was
+// still waiting; if it was already under way, nobody can tell.
 func (s *Store) write(ctx context.Context, rows int, do func(*session) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -105,7 +105,8 @@ func (s *Store) run() {
 		}
 	}()
 	for w := range s.queue {
-		runtime.Gosched() // those who were just answered ask for more at once: so they come into this commit, and not the next
+		// those who were just answered ask for more at once: so they come into this commit, and not the next
+		runtime.Gosched()
 		group = s.gather(w)
 		s.commit(group)
 	}
@@ -165,9 +166,9 @@ func (s *Store) commit(group []*write) {
 	}
 }
 
-// commitFirst writes the first of a group in one transaction, and answers them; it returns how many they are. Where the disk has no room
-// for the log to grow, it is carried over to begin anew. Where there is none for all even so, each is tried alone: there may be room for
-// the small ones, and a removal makes some.
+// commitFirst writes the first of a group in one transaction, and answers them; it returns how many they are. Where the
+// disk has no room for the log to grow, it is carried over to begin anew. Where there is none for all even so, each is
+// tried alone: there may be room for the small ones, and a removal makes some.
 func (s *Store) commitFirst(group []*write) int {
 	n, err := s.writer.transactAll(group)
 	if err != nil && meaning(err) == store.ErrFull && s.writer.exec("PRAGMA wal_checkpoint(PASSIVE)") == nil {
@@ -224,8 +225,9 @@ func (s *session) transactAll(group []*write) (n int, err error) {
 	return n, err
 }
 
-// transact does the writes of a group in one transaction, as many as make sense, and returns how many. An error is about all of them;
-// what concerns one alone is in its err. With savepoints one can fail alone; without them errAgain says that they are needed.
+// transact does the writes of a group in one transaction, as many as make sense, and returns how many. An error is
+// about all of them; what concerns one alone is in its err. With savepoints one can fail alone; without them errAgain
+// says that they are needed.
 func (s *session) transact(group []*write, savepoints bool) (n int, err error) {
 	whole := false
 	defer func() {
@@ -279,8 +281,8 @@ func (s *session) apply(w *write) error {
 	return errors.Join(err, s.exec("RELEASE one"))
 }
 
-// applyUpdate runs the function of an update, all or nothing. What it says goes into err of the write; what is returned concerns
-// everybody.
+// applyUpdate runs the function of an update, all or nothing. What it says goes into err of the write; what is returned
+// concerns everybody.
 func (s *session) applyUpdate(w *write, savepoint bool) error {
 	if savepoint {
 		if err := s.exec("SAVEPOINT one"); err != nil {

@@ -166,7 +166,8 @@ func TestCloseFlushes(t *testing.T) {
 // While somebody still reads, the files stay weir's.
 func TestCloseWaitsForReaders(t *testing.T) {
 	s := mustOpen(t, Options{Folder: t.TempDir()})
-	c := store.Counter{Throttle: "plans", Rule: "monthly", Account: "a", Period: epoch, Used: 1, Until: epoch.Add(time.Hour)}
+	c := store.Counter{Throttle: "plans", Rule: "monthly", Account: "a", Period: epoch, Used: 1,
+		Until: epoch.Add(time.Hour)}
 	if err := s.Counters().Save(t.Context(), []store.Counter{c}); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +231,8 @@ func TestAnotherProgramHoldsTheFile(t *testing.T) {
 	s := mustOpen(t, Options{Folder: t.TempDir(), Patience: time.Millisecond})
 	tool := raw(t, s.files.folder)
 	execute(t, tool, "BEGIN IMMEDIATE")
-	if err := s.Bans().Put(t.Context(), banOf("a")); !errors.Is(err, store.ErrBusy) || !strings.Contains(err.Error(), s.Path()) {
+	if err := s.Bans().Put(t.Context(), banOf("a")); !errors.Is(err, store.ErrBusy) ||
+		!strings.Contains(err.Error(), s.Path()) {
 		t.Error(err)
 	}
 	if got := clients(t, s); got != nil { // reading goes on
@@ -242,7 +244,8 @@ func TestAnotherProgramHoldsTheFile(t *testing.T) {
 	}
 }
 
-// Where there is no room, a call fails whole, what is stored stays, and after something was removed there is room again.
+// Where there is no room, a call fails whole, what is stored stays, and after something was removed there is room
+// again.
 func TestAFullDisk(t *testing.T) {
 	s := mustOpen(t, Options{Folder: t.TempDir(), MaxBytes: 384 << 10})
 	var kept []string

@@ -12,7 +12,8 @@ import (
 )
 
 func mailTickets(t *testing.T, s *subject) {
-	ticket := store.Ticket{Nonce: "nonce", User: "ann", Throttle: "outgoing", Gate: "submission", Letters: []store.MailID{7, 1<<63 - 1, 3}, Until: epoch.Add(time.Hour)}
+	ticket := store.Ticket{Nonce: "nonce", User: "ann", Throttle: "outgoing", Gate: "submission",
+		Letters: []store.MailID{7, 1<<63 - 1, 3}, Until: epoch.Add(time.Hour)}
 	other := store.Ticket{Nonce: "other", User: "bob", Until: epoch}
 	s.update(func(tx store.MailTx) error { return errors.Join(tx.PutTicket(ticket), tx.PutTicket(other)) })
 	s.reopen()
@@ -74,7 +75,8 @@ func mailTickets(t *testing.T, s *subject) {
 func mailEntries(_ *testing.T, s *subject) {
 	var want []store.Entry
 	for i := range 5 {
-		e := store.Entry{At: epoch.Add(time.Duration(i) * time.Second), By: "alice", What: "released", User: "ann", Mail: store.MailID(i), Text: "number " + strconv.Itoa(i)}
+		e := store.Entry{At: epoch.Add(time.Duration(i) * time.Second), By: "alice", What: "released", User: "ann",
+			Mail: store.MailID(i), Text: "number " + strconv.Itoa(i)}
 		s.update(func(tx store.MailTx) error { return tx.Log(e) })
 		want = append([]store.Entry{e}, want...)
 	}

@@ -15,7 +15,8 @@ func mailBackup(t *testing.T, s *subject) {
 	s.must(s.bans.Put(s.Context(), banOf(client("a"))))
 	s.update(func(tx store.MailTx) error {
 		return errors.Join(tx.PutUser(store.User{Name: "ann"}), tx.PutSketch(sketchOf("reach", "ann", true)),
-			tx.PutKnown("reach", "ann", bytesOf(1<<20, 5)), tx.Log(store.Entry{At: epoch, By: "alice", What: "released"}))
+			tx.PutKnown("reach", "ann", bytesOf(1<<20, 5)),
+			tx.Log(store.Entry{At: epoch, By: "alice", What: "released"}))
 	})
 	for i, size := range sizes {
 		text, err := s.stage(bytesOf(size, 3), 1<<20).Seal()

@@ -17,7 +17,8 @@ func bansAreKept(_ *testing.T, s *subject) {
 	s.lists(epoch)
 	s.must(s.bans.Put(ctx))
 	all := []store.Ban{
-		banOf(net("192.0.2.0/24")), banOf(net("192.0.2.7/32")), banOf(net("2001:db8::/32")), // by address, the wider one first
+		// by address, the wider one first
+		banOf(net("192.0.2.0/24")), banOf(net("192.0.2.7/32")), banOf(net("2001:db8::/32")),
 		banOf(client("192.0.2.0/24")), banOf(client("Zoë")), banOf(client("a")), banOf(client("ab")),
 	}
 	shuffled := slices.Clone(all)
@@ -35,7 +36,8 @@ func bansAreKept(_ *testing.T, s *subject) {
 	s.must(s.bans.Put(ctx, all...)) // twice is as good as once
 	s.lists(epoch, all...)
 
-	other := store.Ban{BanKey: all[0].BanKey, Reason: "scraper", By: "bob", Operator: true, Since: epoch.Add(time.Minute)}
+	other := store.Ban{BanKey: all[0].BanKey, Reason: "scraper", By: "bob", Operator: true,
+		Since: epoch.Add(time.Minute)}
 	s.must(s.bans.Put(ctx, banOf(other.BanKey), other)) // of two with one key the last counts
 	all[0] = other
 	s.lists(epoch, all...)
@@ -177,9 +179,11 @@ func bansAnySequence(t *testing.T, s *subject) {
 			s.must(s.bans.Remove(ctx, b.BanKey))
 		}
 		now := epoch
-		keys := rapid.SampledFrom([]store.BanKey{client("a"), client("b"), client("c"), net("10.0.0.0/8"), net("::/0"), net("10.1.2.3/32")})
+		keys := rapid.SampledFrom([]store.BanKey{client("a"), client("b"), client("c"), net("10.0.0.0/8"), net("::/0"),
+			net("10.1.2.3/32")})
 		bans := rapid.Custom(func(t *rapid.T) store.Ban {
-			b := store.Ban{BanKey: keys.Draw(t, "key"), Reason: rapid.StringMatching(`[a-zä]{0,8}`).Draw(t, "reason"), Operator: rapid.Bool().Draw(t, "operator")}
+			b := store.Ban{BanKey: keys.Draw(t, "key"), Reason: rapid.StringMatching(`[a-zä]{0,8}`).Draw(t, "reason"),
+				Operator: rapid.Bool().Draw(t, "operator")}
 			if minutes := rapid.IntRange(0, 60).Draw(t, "minutes"); minutes > 0 {
 				b.Until = now.Add(time.Duration(minutes) * time.Minute)
 			}

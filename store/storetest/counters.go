@@ -97,14 +97,20 @@ func countersMistakes(_ *testing.T, s *subject) {
 		"no rule":                 func(c *store.Counter) { c.Rule = "" },
 		"nobody":                  func(c *store.Counter) { c.Account = "" },
 		"an account and a source": func(c *store.Counter) { c.Source = netip.MustParseAddr("192.0.2.1") },
-		"IPv4 in IPv6":            func(c *store.Counter) { c.Account, c.Source = "", netip.MustParseAddr("::ffff:192.0.2.1") },
-		"a zone":                  func(c *store.Counter) { c.Account, c.Source = "", netip.MustParseAddr("fe80::1%eth0") },
-		"below zero":              func(c *store.Counter) { c.Used = -1 },
-		"no period":               func(c *store.Counter) { c.Period = time.Time{} },
-		"no end":                  func(c *store.Counter) { c.Until = time.Time{} },
-		"as of before the epoch":  func(c *store.Counter) { c.At = time.Unix(-1, 0) },
-		"no UTF-8":                func(c *store.Counter) { c.Account = "\xff" },
-		"a zero byte":             func(c *store.Counter) { c.Rule = "\x00" },
+		"IPv4 in IPv6": func(c *store.Counter) {
+			c.Account, c.Source = "",
+				netip.MustParseAddr("::ffff:192.0.2.1")
+		},
+		"a zone": func(c *store.Counter) {
+			c.Account, c.Source = "",
+				netip.MustParseAddr("fe80::1%eth0")
+		},
+		"below zero":             func(c *store.Counter) { c.Used = -1 },
+		"no period":              func(c *store.Counter) { c.Period = time.Time{} },
+		"no end":                 func(c *store.Counter) { c.Until = time.Time{} },
+		"as of before the epoch": func(c *store.Counter) { c.At = time.Unix(-1, 0) },
+		"no UTF-8":               func(c *store.Counter) { c.Account = "\xff" },
+		"a zero byte":            func(c *store.Counter) { c.Rule = "\x00" },
 	} {
 		c := counterOf("a", 1)
 		change(&c)
@@ -152,7 +158,8 @@ func countersAnySequence(t *testing.T, s *subject) {
 		s.must(err)
 		now := epoch
 		some := rapid.Custom(func(t *rapid.T) store.Counter {
-			c := counterOf(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "account"), rapid.Int64Range(0, 3).Draw(t, "used"))
+			c := counterOf(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "account"),
+				rapid.Int64Range(0, 3).Draw(t, "used"))
 			c.Rule = rapid.SampledFrom([]string{"monthly", "weekly"}).Draw(t, "rule")
 			c.Until = now.Add(time.Duration(rapid.IntRange(1, 60).Draw(t, "minutes")) * time.Minute)
 			if rapid.Bool().Draw(t, "as of") {

@@ -9,7 +9,8 @@ import (
 
 func mailLetters(_ *testing.T, s *subject) {
 	full, bare := letterOf(1), store.Letter{ID: 1<<63 - 1, Gate: "g", Received: epoch}
-	waiting := store.Addressee{Number: 7, Address: "Ännchen@example.org", Notify: "FAILURE,DELAY", Original: "rfc822;a+2Bb@example.org", State: store.Sending,
+	waiting := store.Addressee{Number: 7, Address: "Ännchen@example.org", Notify: "FAILURE,DELAY",
+		Original: "rfc822;a+2Bb@example.org", State: store.Sending,
 		Due: epoch.Add(1), Since: epoch.Add(2), Attempt: 3, Owner: "host/1", Status: "451 4.3.0 later", Warned: true}
 	mine := []store.Addressee{to(3), waiting, {Number: 0, Address: "a", State: store.Held}}
 	s.put(full, mine...)
@@ -22,11 +23,13 @@ func mailLetters(_ *testing.T, s *subject) {
 		of(1, store.Addressee{Number: 0, Address: "a", State: store.Held}, to(3), waiting))
 	for _, id := range []store.MailID{0, 2, 1 << 63, 1<<64 - 1} {
 		misses(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(id) })
-		s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(id) }), []store.Addressee(nil))
+		s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(id) }),
+			[]store.Addressee(nil))
 		_, err := s.mail.Open(s.Context(), id)
 		s.fails(err, store.ErrNotFound)
 	}
-	s.refuses(store.ErrExists, func(tx store.MailTx) error { return tx.PutLetter(bare, inline("again"), []store.Addressee{to(0)}) })
+	s.refuses(store.ErrExists,
+		func(tx store.MailTx) error { return tx.PutLetter(bare, inline("again"), []store.Addressee{to(0)}) })
 
 	// The last addressee takes the mail with it.
 	remove := func(id store.MailID, numbers ...int) {
@@ -57,9 +60,11 @@ func mailQueries(_ *testing.T, s *subject) {
 		return l
 	}
 	s.put(letter(5, "ann"), to(0))
-	s.put(letter(3, "bob"), in(store.Held, 0, time.Time{}), in(store.Held, 1, time.Time{}), in(store.Delayed, 2, time.Time{}))
+	s.put(letter(3, "bob"), in(store.Held, 0, time.Time{}), in(store.Held, 1, time.Time{}),
+		in(store.Delayed, 2, time.Time{}))
 	s.put(letter(4, "ann"), in(store.Held, 0, time.Time{}), in(store.Sending, 1, epoch), to(2))
-	s.put(letter(1, "ann"), in(store.Pooled, 0, epoch), in(store.Delayed, 1, time.Time{}), in(store.Withheld, 2, time.Time{}))
+	s.put(letter(1, "ann"), in(store.Pooled, 0, epoch), in(store.Delayed, 1, time.Time{}),
+		in(store.Withheld, 2, time.Time{}))
 	for _, test := range []struct {
 		q     store.LetterQuery
 		limit int
@@ -103,7 +108,8 @@ func mailQueries(_ *testing.T, s *subject) {
 	s.view(func(tx store.MailTx) error {
 		letters, addressees, err := tx.Count()
 		s.same(letters, 4)
-		s.same(addressees, map[store.State]int{store.Ready: 2, store.Sending: 1, store.Delayed: 2, store.Held: 3, store.Pooled: 1, store.Withheld: 1})
+		s.same(addressees, map[store.State]int{store.Ready: 2, store.Sending: 1, store.Delayed: 2, store.Held: 3,
+			store.Pooled: 1, store.Withheld: 1})
 		return err
 	})
 }
@@ -111,13 +117,16 @@ func mailQueries(_ *testing.T, s *subject) {
 func mailAddressees(_ *testing.T, s *subject) {
 	s.put(letterOf(1), to(0), to(1))
 	s.put(letterOf(2), to(0))
-	changed := of(1, store.Addressee{Number: 1, Address: "other@example.org", Notify: "NEVER", Original: "rfc822;x", State: store.Delayed, Due: epoch.Add(9),
+	changed := of(1, store.Addressee{Number: 1, Address: "other@example.org", Notify: "NEVER", Original: "rfc822;x",
+		State: store.Delayed, Due: epoch.Add(9),
 		Since: epoch.Add(8), Attempt: 7, Owner: "host/2", Status: "451", Warned: true})[0]
 	for _, state := range store.States {
 		changed.State = state
 		s.update(func(tx store.MailTx) error { return tx.PutAddressees(changed, of(2, in(state, 0, time.Time{}))[0]) })
-		s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(1) }), append(of(1, to(0)), changed))
-		s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(2) }), of(2, in(state, 0, time.Time{})))
+		s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(1) }),
+			append(of(1, to(0)), changed))
+		s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(2) }),
+			of(2, in(state, 0, time.Time{})))
 	}
 	s.update(func(tx store.MailTx) error { return tx.PutAddressees() })
 	s.refuses(store.ErrNotFound, func(tx store.MailTx) error { return tx.PutAddressees(of(1, to(2))...) })
@@ -140,9 +149,11 @@ func mailReady(_ *testing.T, s *subject) {
 	}
 	ready(at(0), true, 9)
 	s.same(next(), time.Time{})
-	s.put(letterOf(1), in(store.Delayed, 0, at(0)), in(store.Held, 1, at(0)), in(store.Pooled, 2, at(1)), in(store.Withheld, 3, at(0)))
+	s.put(letterOf(1), in(store.Delayed, 0, at(0)), in(store.Held, 1, at(0)), in(store.Pooled, 2, at(1)),
+		in(store.Withheld, 3, at(0)))
 	s.same(next(), time.Time{})
-	s.put(letterOf(3), in(store.Ready, 0, at(5)), in(store.Sending, 1, at(3)), in(store.Pooled, 2, at(4)), in(store.Pooled, 3, at(8)))
+	s.put(letterOf(3), in(store.Ready, 0, at(5)), in(store.Sending, 1, at(3)), in(store.Pooled, 2, at(4)),
+		in(store.Pooled, 3, at(8)))
 	s.put(letterOf(2), in(store.Ready, 0, at(5)), in(store.Ready, 4, at(2)), in(store.Ready, 1, at(2)))
 	s.same(next(), at(2))
 	ready(at(1), false, 9)
@@ -162,13 +173,15 @@ func mailReady(_ *testing.T, s *subject) {
 	s.same(next(), at(1))
 	memory.Due = at(30)
 	s.update(func(tx store.MailTx) error {
-		return tx.PutAddressees(append(of(2, in(store.Ready, 1, at(40)), in(store.Held, 4, at(2)), in(store.Ready, 0, at(50))), of(3, in(store.Ready, 0, at(60)), in(store.Sending, 1, at(70)))...)...)
+		return tx.PutAddressees(append(of(2, in(store.Ready, 1, at(40)), in(store.Held, 4, at(2)),
+			in(store.Ready, 0, at(50))), of(3, in(store.Ready, 0, at(60)), in(store.Sending, 1, at(70)))...)...)
 	})
 	s.update(func(tx store.MailTx) error { return tx.Remember(memory) })
 	s.same(next(), at(30))
 	s.update(func(tx store.MailTx) error { return tx.RemoveUser("ann") })
 	s.same(next(), at(40))
-	s.update(func(tx store.MailTx) error { return tx.PutAddressees(of(2, in(store.Ready, 1, time.Time{}))...) }) // at once
+	// at once
+	s.update(func(tx store.MailTx) error { return tx.PutAddressees(of(2, in(store.Ready, 1, time.Time{}))...) })
 	ready(at(0), false, 9, of(2, in(store.Ready, 1, time.Time{}))...)
 	if now := next(); now.IsZero() || now.After(at(0)) {
 		s.Error(now)

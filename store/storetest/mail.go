@@ -57,7 +57,8 @@ func (s *subject) same(got, want any) {
 // letterOf is a mail with everything that a mail can have.
 func letterOf(id store.MailID) store.Letter {
 	return store.Letter{
-		ID: id, Gate: "submission", User: "ann", Sender: "ann@example.org", Subject: "Grüße", Source: netip.MustParseAddr("192.0.2.1"),
+		ID: id, Gate: "submission", User: "ann", Sender: "ann@example.org", Subject: "Grüße",
+		Source:   netip.MustParseAddr("192.0.2.1"),
 		Received: epoch, UTF8: true, EightBit: true, Return: "HDRS", Envelope: "QQ314159", Own: true,
 	}
 }
@@ -69,7 +70,8 @@ func inline(text string) store.Text {
 
 // to is an addressee that is ready at once.
 func to(number int) store.Addressee {
-	return store.Addressee{Number: number, Address: fmt.Sprintf("to%d@example.org", number), State: store.Ready, Due: epoch, Since: epoch}
+	return store.Addressee{Number: number, Address: fmt.Sprintf("to%d@example.org", number), State: store.Ready,
+		Due: epoch, Since: epoch}
 }
 
 // in is an addressee in a state, due at a time.

@@ -78,31 +78,73 @@ func mailMistakes(_ *testing.T, s *subject) {
 		"no id":           letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.ID = 0 }),
 		"too large an id": letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.ID = 1 << 63 }),
 		"no gate":         letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Gate = "" }),
-		"no UTF-8":        letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Subject = "\xff" }),
-		"a zero byte":     letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.User = "a\x00" }),
-		"a line break":    letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Sender = "a\r\nb" }),
+		"no UTF-8": letterChange(func(l *store.Letter, _ *store.Text,
+			_ *store.Addressee) {
+			l.Subject = "\xff"
+		}),
+		"a zero byte":  letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.User = "a\x00" }),
+		"a line break": letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Sender = "a\r\nb" }),
 		"a zone": letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) {
 			l.Source = netip.MustParseAddr("fe80::1%eth0")
 		}),
 		"IPv4 in IPv6": letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) {
 			l.Source = netip.MustParseAddr("::ffff:192.0.2.1")
 		}),
-		"never received":       letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Received = time.Time{} }),
-		"RET":                  letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Return = "full" }),
-		"a size below zero":    letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Size = -1 }),
-		"a wrong size":         letterChange(func(_ *store.Letter, text *store.Text, _ *store.Addressee) { text.Size++ }),
-		"two texts":            letterChange(func(_ *store.Letter, text *store.Text, _ *store.Addressee) { text.File = "x" }),
-		"no such file":         letterChange(func(_ *store.Letter, text *store.Text, _ *store.Addressee) { *text = store.Text{File: "x", Size: 1} }),
-		"no address":           letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Address = "" }),
-		"a broken address":     letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Address = "a\nb" }),
-		"no state":             letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.State = 0 }),
-		"an unknown state":     letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.State = store.Withheld + 1 }),
-		"a number below zero":  letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Number = -1 }),
-		"too large a number":   letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Number = store.MaxAddressees }),
-		"attempts below zero":  letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Attempt = -1 }),
+		"never received": letterChange(func(l *store.Letter, _ *store.Text,
+			_ *store.Addressee) {
+			l.Received = time.Time{}
+		}),
+		"RET": letterChange(func(l *store.Letter, _ *store.Text,
+			_ *store.Addressee) {
+			l.Return = "full"
+		}),
+		"a size below zero": letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Size = -1 }),
+		"a wrong size": letterChange(func(_ *store.Letter, text *store.Text,
+			_ *store.Addressee) {
+			text.Size++
+		}),
+		"two texts": letterChange(func(_ *store.Letter, text *store.Text,
+			_ *store.Addressee) {
+			text.File = "x"
+		}),
+		"no such file": letterChange(func(_ *store.Letter, text *store.Text,
+			_ *store.Addressee) {
+			*text = store.Text{File: "x", Size: 1}
+		}),
+		"no address": letterChange(func(_ *store.Letter, _ *store.Text,
+			a *store.Addressee) {
+			a.Address = ""
+		}),
+		"a broken address": letterChange(func(_ *store.Letter, _ *store.Text,
+			a *store.Addressee) {
+			a.Address = "a\nb"
+		}),
+		"no state": letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.State = 0 }),
+		"an unknown state": letterChange(func(_ *store.Letter, _ *store.Text,
+			a *store.Addressee) {
+			a.State = store.Withheld + 1
+		}),
+		"a number below zero": letterChange(func(_ *store.Letter, _ *store.Text,
+			a *store.Addressee) {
+			a.Number = -1
+		}),
+		"too large a number": letterChange(func(_ *store.Letter, _ *store.Text,
+			a *store.Addressee) {
+			a.Number = store.MaxAddressees
+		}),
+		"attempts below zero": letterChange(func(_ *store.Letter, _ *store.Text,
+			a *store.Addressee) {
+			a.Attempt = -1
+		}),
 		"due before the epoch": letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Due = old }),
-		"due at the epoch":     letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Due = time.Unix(0, 0) }),
-		"since never":          letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Since = never }),
+		"due at the epoch": letterChange(func(_ *store.Letter, _ *store.Text,
+			a *store.Addressee) {
+			a.Due = time.Unix(0, 0)
+		}),
+		"since never": letterChange(func(_ *store.Letter, _ *store.Text,
+			a *store.Addressee) {
+			a.Since = never
+		}),
 		"no name":              userChange(func(u *store.User) { u.Name = "" }),
 		"no sender":            userChange(func(u *store.User) { u.Senders = []string{""} }),
 		"two senders in one":   userChange(func(u *store.User) { u.Senders = []string{"a\nb"} }),
@@ -161,23 +203,59 @@ func (s *subject) limited(limit int) []func(store.MailTx) error {
 
 func mailBounds(_ *testing.T, s *subject) {
 	s.puts(store.ErrTooLarge, changes{
-		"gate":            letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Gate = long(store.MaxGate + 1) }),
-		"user":            letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.User = long(store.MaxUser + 1) }),
-		"sender":          letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Sender = long(store.MaxAddress + 1) }),
-		"subject":         letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Subject = long(store.MaxSubject + 1) }),
-		"envelope":        letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Envelope = long(store.MaxEnvelope + 1) }),
-		"inline":          letterChange(func(_ *store.Letter, text *store.Text, _ *store.Addressee) { *text = inline(long(store.MaxInline + 1)) }),
-		"address":         letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Address = long(store.MaxAddress + 1) }),
-		"notify":          letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Notify = long(store.MaxNotify + 1) }),
-		"original":        letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Original = long(store.MaxOriginal + 1) }),
-		"owner":           letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Owner = long(store.MaxOwner + 1) }),
-		"status":          letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Status = long(store.MaxStatus + 1) }),
-		"name":            userChange(func(u *store.User) { u.Name = long(store.MaxUser + 1) }),
-		"password":        userChange(func(u *store.User) { u.Password = long(store.MaxPassword + 1) }),
-		"contact":         userChange(func(u *store.User) { u.Contact = long(store.MaxAddress + 1) }),
-		"limits":          userChange(func(u *store.User) { u.Limits = long(store.MaxLimits + 1) }),
-		"a sender":        userChange(func(u *store.User) { u.Senders = []string{long(store.MaxAddress + 1)} }),
-		"senders":         userChange(func(u *store.User) { u.Senders = slices.Repeat([]string{"a"}, store.MaxSenders+1) }),
+		"gate": letterChange(func(l *store.Letter, _ *store.Text,
+			_ *store.Addressee) {
+			l.Gate = long(store.MaxGate + 1)
+		}),
+		"user": letterChange(func(l *store.Letter, _ *store.Text,
+			_ *store.Addressee) {
+			l.User = long(store.MaxUser + 1)
+		}),
+		"sender": letterChange(func(l *store.Letter, _ *store.Text,
+			_ *store.Addressee) {
+			l.Sender = long(store.MaxAddress + 1)
+		}),
+		"subject": letterChange(func(l *store.Letter, _ *store.Text,
+			_ *store.Addressee) {
+			l.Subject = long(store.MaxSubject + 1)
+		}),
+		"envelope": letterChange(func(l *store.Letter, _ *store.Text,
+			_ *store.Addressee) {
+			l.Envelope = long(store.MaxEnvelope + 1)
+		}),
+		"inline": letterChange(func(_ *store.Letter, text *store.Text,
+			_ *store.Addressee) {
+			*text = inline(long(store.MaxInline + 1))
+		}),
+		"address": letterChange(func(_ *store.Letter, _ *store.Text,
+			a *store.Addressee) {
+			a.Address = long(store.MaxAddress + 1)
+		}),
+		"notify": letterChange(func(_ *store.Letter, _ *store.Text,
+			a *store.Addressee) {
+			a.Notify = long(store.MaxNotify + 1)
+		}),
+		"original": letterChange(func(_ *store.Letter, _ *store.Text,
+			a *store.Addressee) {
+			a.Original = long(store.MaxOriginal + 1)
+		}),
+		"owner": letterChange(func(_ *store.Letter, _ *store.Text,
+			a *store.Addressee) {
+			a.Owner = long(store.MaxOwner + 1)
+		}),
+		"status": letterChange(func(_ *store.Letter, _ *store.Text,
+			a *store.Addressee) {
+			a.Status = long(store.MaxStatus + 1)
+		}),
+		"name":     userChange(func(u *store.User) { u.Name = long(store.MaxUser + 1) }),
+		"password": userChange(func(u *store.User) { u.Password = long(store.MaxPassword + 1) }),
+		"contact":  userChange(func(u *store.User) { u.Contact = long(store.MaxAddress + 1) }),
+		"limits":   userChange(func(u *store.User) { u.Limits = long(store.MaxLimits + 1) }),
+		"a sender": userChange(func(u *store.User) { u.Senders = []string{long(store.MaxAddress + 1)} }),
+		"senders": userChange(func(u *store.User) {
+			u.Senders = slices.Repeat([]string{"a"},
+				store.MaxSenders+1)
+		}),
 		"throttle":        memoryChange(func(m *store.Memory) { m.Throttle = long(store.MaxThrottle + 1) }),
 		"user of one":     memoryChange(func(m *store.Memory) { m.User = long(store.MaxUser + 1) }),
 		"memory":          memoryChange(func(m *store.Memory) { m.State = make([]byte, store.MaxMemory+1) }),
@@ -188,11 +266,14 @@ func mailBounds(_ *testing.T, s *subject) {
 		"ticket user":     ticketChange(func(k *store.Ticket) { k.User = long(store.MaxUser + 1) }),
 		"ticket throttle": ticketChange(func(k *store.Ticket) { k.Throttle = long(store.MaxThrottle + 1) }),
 		"ticket gate":     ticketChange(func(k *store.Ticket) { k.Gate = long(store.MaxGate + 1) }),
-		"ticket letters":  ticketChange(func(k *store.Ticket) { k.Letters = slices.Repeat([]store.MailID{1}, store.MaxTicketLetters+1) }),
-		"by":              entryChange(func(e *store.Entry) { e.By = long(store.MaxUser + 1) }),
-		"what":            entryChange(func(e *store.Entry) { e.What = long(store.MaxWhat + 1) }),
-		"entry user":      entryChange(func(e *store.Entry) { e.User = long(store.MaxUser + 1) }),
-		"entry text":      entryChange(func(e *store.Entry) { e.Text = long(store.MaxEntryText + 1) }),
+		"ticket letters": ticketChange(func(k *store.Ticket) {
+			k.Letters = slices.Repeat([]store.MailID{1},
+				store.MaxTicketLetters+1)
+		}),
+		"by":         entryChange(func(e *store.Entry) { e.By = long(store.MaxUser + 1) }),
+		"what":       entryChange(func(e *store.Entry) { e.What = long(store.MaxWhat + 1) }),
+		"entry user": entryChange(func(e *store.Entry) { e.User = long(store.MaxUser + 1) }),
+		"entry text": entryChange(func(e *store.Entry) { e.Text = long(store.MaxEntryText + 1) }),
 	})
 	for _, f := range s.limited(store.MaxBatch + 1) {
 		s.fails(s.mail.Update(s.Context(), f), store.ErrTooLarge)
@@ -203,21 +284,28 @@ func mailBounds(_ *testing.T, s *subject) {
 
 	// All of it at its bound.
 	l := letterOf(2)
-	l.Gate, l.User, l.Sender, l.Subject = long(store.MaxGate), long(store.MaxUser), long(store.MaxAddress), long(store.MaxSubject)
+	l.Gate, l.User, l.Sender, l.Subject = long(store.MaxGate), long(store.MaxUser), long(store.MaxAddress),
+		long(store.MaxSubject)
 	l.Envelope, l.Size = long(store.MaxEnvelope), store.MaxInline
 	all := make([]store.Addressee, store.MaxAddressees+1)
 	for i := range all {
 		all[i] = to(i)
 	}
-	all[0].Address, all[0].Notify, all[0].Original = long(store.MaxAddress), long(store.MaxNotify), long(store.MaxOriginal)
+	all[0].Address, all[0].Notify, all[0].Original = long(store.MaxAddress), long(store.MaxNotify),
+		long(store.MaxOriginal)
 	all[0].Owner, all[0].Status = long(store.MaxOwner), long(store.MaxStatus)
-	u := store.User{Name: long(store.MaxUser), Password: long(store.MaxPassword), Contact: long(store.MaxAddress), Limits: long(store.MaxLimits),
+	u := store.User{Name: long(store.MaxUser), Password: long(store.MaxPassword), Contact: long(store.MaxAddress),
+		Limits:  long(store.MaxLimits),
 		Senders: slices.Repeat([]string{long(store.MaxAddress)}, store.MaxSenders)}
-	m := store.Memory{Throttle: long(store.MaxThrottle), User: long(store.MaxUser), State: make([]byte, store.MaxMemory)}
-	k := store.Ticket{Nonce: long(store.MaxNonce), User: long(store.MaxUser), Throttle: long(store.MaxThrottle), Gate: long(store.MaxGate), Until: epoch,
+	m := store.Memory{Throttle: long(store.MaxThrottle), User: long(store.MaxUser),
+		State: make([]byte, store.MaxMemory)}
+	k := store.Ticket{Nonce: long(store.MaxNonce), User: long(store.MaxUser), Throttle: long(store.MaxThrottle),
+		Gate: long(store.MaxGate), Until: epoch,
 		Letters: slices.Repeat([]store.MailID{1<<63 - 1}, store.MaxTicketLetters)}
-	e := store.Entry{At: epoch, By: long(store.MaxUser), What: long(store.MaxWhat), User: long(store.MaxUser), Text: long(store.MaxEntryText)}
-	s.refuses(store.ErrTooLarge, func(tx store.MailTx) error { return tx.PutLetter(l, inline(long(store.MaxInline)), all) })
+	e := store.Entry{At: epoch, By: long(store.MaxUser), What: long(store.MaxWhat), User: long(store.MaxUser),
+		Text: long(store.MaxEntryText)}
+	s.refuses(store.ErrTooLarge,
+		func(tx store.MailTx) error { return tx.PutLetter(l, inline(long(store.MaxInline)), all) })
 	all = all[:store.MaxAddressees]
 	s.update(func(tx store.MailTx) error {
 		s.must(tx.PutLetter(l, inline(long(store.MaxInline)), all))
@@ -244,7 +332,8 @@ func mailBounds(_ *testing.T, s *subject) {
 		return nil
 	})
 	all = of(l.ID, all...)
-	s.refuses(store.ErrTooLarge, func(tx store.MailTx) error { return tx.PutAddressees(append(slices.Clone(all), all[0])...) })
+	s.refuses(store.ErrTooLarge,
+		func(tx store.MailTx) error { return tx.PutAddressees(append(slices.Clone(all), all[0])...) })
 	numbers := make([]int, store.MaxAddressees+1)
 	for i := range numbers {
 		numbers[i] = i

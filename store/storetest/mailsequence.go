@@ -24,8 +24,10 @@ func mailAnySequence(t *testing.T, s *subject) {
 	numbers := rapid.IntRange(0, 3)
 	users := rapid.SampledFrom([]string{"ann", "bob"})
 	addressees := rapid.Custom(func(t *rapid.T) store.Addressee {
-		return store.Addressee{Number: numbers.Draw(t, "number"), Address: rapid.StringMatching(`[a-zä]{1,8}`).Draw(t, "address"),
-			State: rapid.SampledFrom(store.States[:]).Draw(t, "state"), Due: epoch.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "due")) * time.Minute)}
+		return store.Addressee{Number: numbers.Draw(t, "number"),
+			Address: rapid.StringMatching(`[a-zä]{1,8}`).Draw(t, "address"),
+			State:   rapid.SampledFrom(store.States[:]).Draw(t, "state"),
+			Due:     epoch.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "due")) * time.Minute)}
 	})
 	s.anySequence(t, func(rt *rapid.T) {
 		letters, people, now := map[store.MailID]store.Letter{}, map[place]store.Addressee{}, epoch
@@ -49,8 +51,10 @@ func mailAnySequence(t *testing.T, s *subject) {
 			case 0, 1, 2, 3:
 				l := letterOf(id)
 				l.User = users.Draw(rt, "user")
-				all := rapid.SliceOfNDistinct(addressees, 1, 4, func(a store.Addressee) int { return a.Number }).Draw(rt, "to")
-				err := s.mail.Update(s.Context(), func(tx store.MailTx) error { return tx.PutLetter(l, inline("text"), all) })
+				all := rapid.SliceOfNDistinct(addressees, 1, 4,
+					func(a store.Addressee) int { return a.Number }).Draw(rt, "to")
+				err := s.mail.Update(s.Context(),
+					func(tx store.MailTx) error { return tx.PutLetter(l, inline("text"), all) })
 				if _, there := letters[id]; there {
 					s.fails(err, store.ErrExists)
 					continue
@@ -82,14 +86,17 @@ func mailAnySequence(t *testing.T, s *subject) {
 					s.reopen()
 				}
 			}
-			s.holds(letters, people, now, store.LetterQuery{User: rapid.SampledFrom([]string{"", "ann", "bob"}).Draw(rt, "of"),
-				State: rapid.SampledFrom(append([]store.State{0}, store.States[:]...)).Draw(rt, "in"), After: store.MailID(rapid.IntRange(0, 2).Draw(rt, "after"))})
+			s.holds(letters, people, now,
+				store.LetterQuery{User: rapid.SampledFrom([]string{"", "ann", "bob"}).Draw(rt, "of"),
+					State: rapid.SampledFrom(append([]store.State{0}, store.States[:]...)).Draw(rt, "in"),
+					After: store.MailID(rapid.IntRange(0, 2).Draw(rt, "after"))})
 		}
 	})
 }
 
 // holds wants the spool to be as the maps say.
-func (s *subject) holds(letters map[store.MailID]store.Letter, people map[place]store.Addressee, now time.Time, q store.LetterQuery) {
+func (s *subject) holds(letters map[store.MailID]store.Letter, people map[place]store.Addressee, now time.Time,
+	q store.LetterQuery) {
 	s.Helper()
 	all := slices.SortedFunc(maps.Values(people), func(a, b store.Addressee) int {
 		return cmp.Or(cmp.Compare(a.Mail, b.Mail), cmp.Compare(a.Number, b.Number))
@@ -119,7 +126,10 @@ func (s *subject) holds(letters map[store.MailID]store.Letter, people map[place]
 		for with, want := range map[bool][]store.Addressee{false: ready, true: pooled} {
 			got, err := tx.Ready(now, with, 99)
 			s.must(err)
-			slices.SortStableFunc(want, func(a, b store.Addressee) int { return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.State, b.State)) })
+			slices.SortStableFunc(want, func(a,
+				b store.Addressee) int {
+				return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.State, b.State))
+			})
 			s.same(got, want)
 		}
 		var want []store.Queued

@@ -88,7 +88,8 @@ func mailKnown(_ *testing.T, s *subject) {
 		s.update(func(tx store.MailTx) error { return tx.PutKnown(throttle, user, data) })
 	}
 	s.update(func(tx store.MailTx) error {
-		for _, k := range []store.Sketch{sketchOf("reach", "ann", false), sketchOf("reach", "bob", false), sketchOf("bulk", "ann", true), sketchOf("reach", "", false)} {
+		for _, k := range []store.Sketch{sketchOf("reach", "ann", false), sketchOf("reach", "bob", false),
+			sketchOf("bulk", "ann", true), sketchOf("reach", "", false)} {
 			s.must(tx.PutSketch(k))
 		}
 		s.must(tx.PutKnown("reach", "ann", []byte{0, 255}))
@@ -107,7 +108,8 @@ func mailKnown(_ *testing.T, s *subject) {
 
 	put("reach", "ann", []byte("other"))
 	s.same(look(s, known("reach", "ann")), []byte("other"))
-	s.update(func(tx store.MailTx) error { return tx.PutSketch(sketchOf("reach", "ann", true)) }) // replaced, the known part stays
+	// replaced, the known part stays
+	s.update(func(tx store.MailTx) error { return tx.PutSketch(sketchOf("reach", "ann", true)) })
 	s.same(look(s, known("reach", "ann")), []byte("other"))
 	put("reach", "ann", nil)
 	misses(s, known("reach", "ann"))
@@ -137,11 +139,15 @@ func mailKnown(_ *testing.T, s *subject) {
 
 	s.refuses(store.ErrInvalid, func(tx store.MailTx) error { return tx.PutKnown("", "bob", []byte("k")) })
 	s.refuses(store.ErrInvalid, func(tx store.MailTx) error { return tx.PutKnown("reach", "b\x00b", []byte("k")) })
-	s.refuses(store.ErrTooLarge, func(tx store.MailTx) error { return tx.PutKnown(long(store.MaxThrottle+1), "bob", nil) })
-	s.refuses(store.ErrTooLarge, func(tx store.MailTx) error { return tx.PutKnown("reach", long(store.MaxUser+1), nil) })
-	s.refuses(store.ErrTooLarge, func(tx store.MailTx) error { return tx.PutKnown("reach", "bob", make([]byte, store.MaxKnownBytes+1)) })
+	s.refuses(store.ErrTooLarge,
+		func(tx store.MailTx) error { return tx.PutKnown(long(store.MaxThrottle+1), "bob", nil) })
+	s.refuses(store.ErrTooLarge,
+		func(tx store.MailTx) error { return tx.PutKnown("reach", long(store.MaxUser+1), nil) })
+	s.refuses(store.ErrTooLarge,
+		func(tx store.MailTx) error { return tx.PutKnown("reach", "bob", make([]byte, store.MaxKnownBytes+1)) })
 	misses(s, known("reach", "bob"))
-	most := store.Sketch{Throttle: long(store.MaxThrottle), User: long(store.MaxUser), State: bytesOf(store.MaxSketch, 1), Flagged: true}
+	most := store.Sketch{Throttle: long(store.MaxThrottle), User: long(store.MaxUser),
+		State: bytesOf(store.MaxSketch, 1), Flagged: true}
 	s.update(func(tx store.MailTx) error {
 		return errors.Join(tx.PutSketch(most), tx.PutKnown(most.Throttle, most.User, bytesOf(store.MaxKnownBytes, 2)))
 	})

@@ -59,7 +59,8 @@ func mailStamps(t *testing.T, s *subject) {
 	for range 20 {
 		wg.Go(func() {
 			fresh := false
-			if err := s.mail.Update(t.Context(), func(tx store.MailTx) (err error) { fresh, err = tx.Spend(stampOf(2), 9); return err }); err != nil {
+			if err := s.mail.Update(t.Context(),
+				func(tx store.MailTx) (err error) { fresh, err = tx.Spend(stampOf(2), 9); return err }); err != nil {
 				t.Error(err)
 			}
 			if fresh {
@@ -99,7 +100,8 @@ func mailStamps(t *testing.T, s *subject) {
 	for n := range byte(3) { // there is room again for as many
 		s.same(s.spend(stampOf(n), 3), true)
 	}
-	s.fails(s.mail.Update(s.Context(), func(tx store.MailTx) error { return errorOf(tx.Spend(stampOf(9), 3)) }), store.ErrCrowded)
+	s.fails(s.mail.Update(s.Context(), func(tx store.MailTx) error { return errorOf(tx.Spend(stampOf(9), 3)) }),
+		store.ErrCrowded)
 }
 
 func mailStampsCommit(_ *testing.T, s *subject) {
@@ -125,7 +127,9 @@ func mailStampsCommit(_ *testing.T, s *subject) {
 	s.same(s.spent(stampOf(1)), true)
 	look(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(2) })
 	// What is forgotten by a transaction that fails is not forgotten.
-	s.fails(s.mail.Update(s.Context(), func(tx store.MailTx) error { return errors.Join(errorOf(tx.PruneStamps(epoch.Add(time.Hour), 9)), no) }), no)
+	s.fails(s.mail.Update(s.Context(),
+		func(tx store.MailTx) error { return errors.Join(errorOf(tx.PruneStamps(epoch.Add(time.Hour), 9)), no) }), no)
 	s.same(s.spent(stampOf(1)), true)
-	s.fails(s.mail.Update(s.Context(), func(tx store.MailTx) error { return errorOf(tx.Spend(stampOf(2), 1)) }), store.ErrCrowded)
+	s.fails(s.mail.Update(s.Context(), func(tx store.MailTx) error { return errorOf(tx.Spend(stampOf(2), 1)) }),
+		store.ErrCrowded)
 }

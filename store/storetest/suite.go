@@ -222,7 +222,8 @@ func survives(_ *testing.T, s *subject) {
 		s.counts(epoch, month, week, nobody)
 	}
 	s.must(s.bans.Remove(ctx, ban.BanKey))
-	s.must(s.counters.Save(ctx, []store.Counter{{Throttle: week.Throttle, Rule: week.Rule, Account: week.Account, Period: week.Period, Until: week.Until}}))
+	s.must(s.counters.Save(ctx, []store.Counter{{Throttle: week.Throttle, Rule: week.Rule, Account: week.Account,
+		Period: week.Period, Until: week.Until}}))
 	s.reopen()
 	s.lists(epoch, good)
 	s.counts(epoch, month, nobody)

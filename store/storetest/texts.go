@@ -60,14 +60,18 @@ func mailTexts(_ *testing.T, s *subject) {
 		s.fails(err, store.ErrInvalid)
 		_, err = staged.Seal()
 		s.fails(err, store.ErrInvalid)
-		s.update(func(tx store.MailTx) error { return tx.PutLetter(letterOf(id), text, []store.Addressee{to(0), to(1)}) })
+		s.update(func(tx store.MailTx) error {
+			return tx.PutLetter(letterOf(id), text,
+				[]store.Addressee{to(0), to(1)})
+		})
 		staged.Discard() // a mail has it
 		staged.Discard()
 		s.reads(s.mail, id, bytesOf(size, 1))
 		l := look(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(id) })
 		s.same([]any{l.Size, l.Filed}, []any{int64(size), text.File})
 		if text.File != "" { // nobody else may have it
-			s.refuses(store.ErrInvalid, func(tx store.MailTx) error { return tx.PutLetter(letterOf(id+100), text, []store.Addressee{to(0)}) })
+			s.refuses(store.ErrInvalid,
+				func(tx store.MailTx) error { return tx.PutLetter(letterOf(id+100), text, []store.Addressee{to(0)}) })
 		}
 	}
 	s.reopen()
@@ -119,7 +123,8 @@ func mailDiscarded(_ *testing.T, s *subject) {
 		return no
 	})
 	sealed.Discard()
-	s.refuses(store.ErrInvalid, func(tx store.MailTx) error { return tx.PutLetter(letterOf(1), text, []store.Addressee{to(0)}) })
+	s.refuses(store.ErrInvalid,
+		func(tx store.MailTx) error { return tx.PutLetter(letterOf(1), text, []store.Addressee{to(0)}) })
 	s.refuses(store.ErrInvalid, func(tx store.MailTx) error {
 		return tx.PutLetter(letterOf(1), store.Text{File: "../../etc/passwd", Size: 1}, []store.Addressee{to(0)})
 	})

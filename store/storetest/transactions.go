@@ -29,12 +29,15 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 		s.same(look(s, func(tx store.MailTx) ([]store.Entry, error) { return tx.Entries(0, 9) }), []store.Entry(nil))
 	}
 	everything := func(tx store.MailTx) error {
-		return errors.Join(tx.PutUser(store.User{Name: "ann"}), tx.PutLetter(letterOf(1), inline("text"), []store.Addressee{to(0)}),
+		return errors.Join(tx.PutUser(store.User{Name: "ann"}),
+			tx.PutLetter(letterOf(1), inline("text"), []store.Addressee{to(0)}),
 			tx.Remember(store.Memory{Throttle: "outgoing", User: "ann", State: []byte("state")}),
-			tx.PutSketch(store.Sketch{Throttle: "reach", User: "ann", State: []byte("sketch")}), tx.PutKnown("reach", "ann", []byte("known")),
+			tx.PutSketch(store.Sketch{Throttle: "reach", User: "ann", State: []byte("sketch")}),
+			tx.PutKnown("reach", "ann", []byte("known")),
 			tx.Log(store.Entry{At: epoch, By: "weir", What: "stopped"}))
 	}
-	if err := s.mail.Update(s.Context(), func(tx store.MailTx) error { s.must(everything(tx)); return enough }); err != enough {
+	if err := s.mail.Update(s.Context(),
+		func(tx store.MailTx) error { s.must(everything(tx)); return enough }); err != enough {
 		s.Errorf("the error of the function is %v", err)
 	}
 	nothing()
@@ -54,7 +57,8 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 		s.same(string(k.State), "sketch")
 		known, err4 := tx.Known("reach", "ann")
 		s.same(string(known), "known")
-		return errors.Join(err, err2, err3, err4, tx.RemoveAddressees(1, 0), tx.RemoveUser("ann"), tx.PruneEntries(epoch.Add(1), 9))
+		return errors.Join(err, err2, err3, err4, tx.RemoveAddressees(1, 0), tx.RemoveUser("ann"),
+			tx.PruneEntries(epoch.Add(1), 9))
 	})
 	nothing()
 	_, err := leaked.User("ann")
@@ -144,7 +148,8 @@ func mailNoLostUpdate(t *testing.T, s *subject) {
 		wg.Go(func() {
 			for i := range each {
 				if (w+i)%5 == 0 { // in between, some that change their minds
-					if err := s.mail.Update(t.Context(), func(tx store.MailTx) error { return errors.Join(add(tx), no) }); !errors.Is(err, no) {
+					if err := s.mail.Update(t.Context(),
+						func(tx store.MailTx) error { return errors.Join(add(tx), no) }); !errors.Is(err, no) {
 						t.Error(err)
 					}
 				}
@@ -171,15 +176,21 @@ func mailView(t *testing.T, s *subject) {
 		s.same(ids(all), []store.MailID{1})
 		return err
 	})
-	s.same(ids(look(s, func(tx store.MailTx) ([]store.Queued, error) { return tx.Letters(store.LetterQuery{}, 9) })), []store.MailID{2})
+	s.same(ids(look(s, func(tx store.MailTx) ([]store.Queued, error) { return tx.Letters(store.LetterQuery{}, 9) })),
+		[]store.MailID{2})
 	s.view(func(tx store.MailTx) error {
 		for _, err := range []error{
-			tx.PutUser(store.User{Name: "a"}), tx.RemoveUser("a"), tx.Remember(store.Memory{Throttle: "t", User: "a", State: []byte("s")}),
-			tx.PutSketch(store.Sketch{Throttle: "t", User: "a", State: []byte("s")}), tx.PutSketch(store.Sketch{Throttle: "t", User: "a"}),
+			tx.PutUser(store.User{Name: "a"}), tx.RemoveUser("a"),
+			tx.Remember(store.Memory{Throttle: "t", User: "a", State: []byte("s")}),
+			tx.PutSketch(store.Sketch{Throttle: "t", User: "a", State: []byte("s")}),
+			tx.PutSketch(store.Sketch{Throttle: "t", User: "a"}),
 			tx.PutKnown("t", "a", []byte("k")), tx.PutKnown("t", "a", nil),
-			tx.PutLetter(letterOf(3), inline("text"), []store.Addressee{to(0)}), tx.PutAddressees(of(2, to(0))...), tx.RemoveAddressees(2, 0),
-			tx.PutTicket(store.Ticket{Nonce: "n", User: "a", Until: epoch}), tx.PruneTickets(epoch, 1), tx.RemoveTickets("a"),
-			tx.Log(store.Entry{At: epoch, By: "a", What: "b"}), tx.PruneEntries(epoch, 1), errorOf(tx.Spend(stampOf(1), 9)), errorOf(tx.PruneStamps(epoch, 1)),
+			tx.PutLetter(letterOf(3), inline("text"), []store.Addressee{to(0)}), tx.PutAddressees(of(2, to(0))...),
+			tx.RemoveAddressees(2, 0),
+			tx.PutTicket(store.Ticket{Nonce: "n", User: "a", Until: epoch}), tx.PruneTickets(epoch, 1),
+			tx.RemoveTickets("a"),
+			tx.Log(store.Entry{At: epoch, By: "a", What: "b"}), tx.PruneEntries(epoch, 1),
+			errorOf(tx.Spend(stampOf(1), 9)), errorOf(tx.PruneStamps(epoch, 1)),
 		} {
 			s.fails(err, store.ErrInvalid)
 		}

@@ -9,8 +9,9 @@ import (
 )
 
 func mailUsers(_ *testing.T, s *subject) {
-	ann := store.User{Name: "ann", Password: "$argon2id$…", Contact: "ann@home.example", Senders: []string{"ann@example.org", "Ännchen@example.org"},
-		Limits: "stop: 40", Disabled: true, Made: epoch, Changed: epoch.Add(time.Nanosecond)}
+	ann := store.User{Name: "ann", Password: "$argon2id$…", Contact: "ann@home.example",
+		Senders: []string{"ann@example.org", "Ännchen@example.org"},
+		Limits:  "stop: 40", Disabled: true, Made: epoch, Changed: epoch.Add(time.Nanosecond)}
 	bob, zoe := store.User{Name: "bob"}, store.User{Name: "Zoë '\"; --", Made: epoch}
 	s.update(func(tx store.MailTx) error {
 		for _, u := range []store.User{ann, bob, zoe} {
@@ -56,7 +57,8 @@ func mailMemories(_ *testing.T, s *subject) {
 	memory := func(throttle, user string, due time.Time, stopped bool) store.Memory {
 		return store.Memory{Throttle: throttle, User: user, State: []byte{0, 1, 255}, Due: due, Stopped: stopped}
 	}
-	a, b, c := memory("outgoing", "a", at(3), false), memory("outgoing", "b", at(1), true), memory("outgoing", "c", time.Time{}, true)
+	a, b, c := memory("outgoing", "a", at(3), false), memory("outgoing", "b", at(1), true),
+		memory("outgoing", "c", time.Time{}, true)
 	d, e := memory("bulk", "b", at(2), true), memory("bulk", "a", at(1), false)
 	s.update(func(tx store.MailTx) error {
 		for _, m := range []store.Memory{a, b, c, d, e} {

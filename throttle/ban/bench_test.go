@@ -31,8 +31,8 @@ func address(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 }
 
-// BenchmarkFind looks people up in a list of 100,000. networks=10 has networks of 10 different lengths, which all have to be tried for
-// somebody who is not banned.
+// BenchmarkFind looks people up in a list of 100,000. networks=10 has networks of 10 different lengths, which all have
+// to be tried for somebody who is not banned.
 func BenchmarkFind(b *testing.B) {
 	l := full(b)
 	few := newList(b, Options{})
@@ -50,9 +50,12 @@ func BenchmarkFind(b *testing.B) {
 		want   bool
 	}{
 		{"client", l, func(i int) string { return ids[i%1024] }, address, true},
-		{"address", l, func(int) string { return "nobody" }, func(i int) netip.Addr { return address(i % 9_900) }, true},
-		{"nobody/networks=10", l, func(int) string { return "nobody" }, func(i int) netip.Addr { return address(1<<20 + i%1000) }, false},
-		{"nobody/networks=1", few, func(int) string { return "nobody" }, func(i int) netip.Addr { return address(1<<20 + i%1000) }, false},
+		{"address", l, func(int) string { return "nobody" }, func(i int) netip.Addr { return address(i % 9_900) },
+			true},
+		{"nobody/networks=10", l, func(int) string { return "nobody" },
+			func(i int) netip.Addr { return address(1<<20 + i%1000) }, false},
+		{"nobody/networks=1", few, func(int) string { return "nobody" },
+			func(i int) netip.Addr { return address(1<<20 + i%1000) }, false},
 		{"nobody/empty", newList(b, Options{}), func(int) string { return "nobody" }, address, false},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -74,7 +77,8 @@ func BenchmarkFind(b *testing.B) {
 	})
 }
 
-// BenchmarkJudge judges somebody who is not banned, as for every request: with a full list, and with the empty one that most have.
+// BenchmarkJudge judges somebody who is not banned, as for every request: with a full list, and with the empty one that
+// most have.
 func BenchmarkJudge(b *testing.B) {
 	for name, l := range map[string]*List{"full": full(b), "empty": newList(b, Options{})} {
 		b.Run(name, func(b *testing.B) {
@@ -88,13 +92,15 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// BenchmarkOffend bans clients that were never seen, one address each, with a list that is full: each pushes another one out.
+// BenchmarkOffend bans clients that were never seen, one address each, with a list that is full: each pushes another
+// one out.
 func BenchmarkOffend(b *testing.B) {
 	l := full(b)
 	now := epoch
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		now = now.Add(time.Microsecond)
-		must(b, l.Offend(Offence{Client: fmt.Sprint("new-", i), Source: address(i), Reason: "forged stamp", By: "stamp"}, now))
+		must(b, l.Offend(Offence{Client: fmt.Sprint("new-", i), Source: address(i), Reason: "forged stamp",
+			By: "stamp"}, now))
 	}
 }

@@ -27,7 +27,8 @@ func Example() {
 		fmt.Println(client+":", a.Explain())
 	}
 	for i, client := range []string{"c1", "c2", "c3"} {
-		if err := list.Offend(ban.Offence{Client: client, Source: office, Reason: "forged stamp", By: "stamp"}, now); err != nil {
+		if err := list.Offend(ban.Offence{Client: client, Source: office, Reason: "forged stamp", By: "stamp"},
+			now); err != nil {
 			fmt.Println(err)
 		}
 		if i == 1 {

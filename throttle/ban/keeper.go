@@ -21,11 +21,11 @@ const (
 // ErrKept is returned by Keep for a list that has a keeper already.
 var ErrKept = errors.New("the list has a keeper already")
 
-// A Keeper writes what happens to a list into a store, in order, behind the list's back: nobody who bans waits for a disk. Make one
-// with List.Keep. It is safe for concurrent use.
+// A Keeper writes what happens to a list into a store, in order, behind the list's back: nobody who bans waits for a
+// disk. Make one with List.Keep. It is safe for concurrent use.
 //
-// What cannot be written waits, up to a bound. Beyond it the keeper forgets the single changes and, when the store works again,
-// compares the whole list with what is stored. Nothing of that touches the list itself.
+// What cannot be written waits, up to a bound. Beyond it the keeper forgets the single changes and, when the store
+// works again, compares the whole list with what is stored. Nothing of that touches the list itself.
 type Keeper struct {
 	list   *List
 	store  store.Bans
@@ -60,9 +60,9 @@ type asked struct {
 	done chan error
 }
 
-// Keep puts what a store holds on the list, and from then on writes every change of the list into the store. Bans that are on the list
-// already stay; the store gets them too. failed, which may be nil, is told when the store fails, at most about once a second, and
-// with nil when it works again. It is called from the keeper's goroutine, under no lock.
+// Keep puts what a store holds on the list, and from then on writes every change of the list into the store. Bans that
+// are on the list already stay; the store gets them too. failed, which may be nil, is told when the store fails, at
+// most about once a second, and with nil when it works again. It is called from the keeper's goroutine, under no lock.
 //
 // While the store fails, it is tried again by Advance. Close the keeper before the store.
 //
@@ -71,7 +71,8 @@ func (l *List) Keep(ctx context.Context, s store.Bans, now time.Time, failed fun
 	if failed == nil {
 		failed = func(error) {}
 	}
-	k := &Keeper{list: l, store: s, failed: failed, wake: make(chan struct{}, 1), asked: make(chan *asked), done: make(chan struct{}), pruned: now.UnixNano()}
+	k := &Keeper{list: l, store: s, failed: failed, wake: make(chan struct{}, 1), asked: make(chan *asked),
+		done: make(chan struct{}), pruned: now.UnixNano()}
 	if err := l.attach(k); err != nil {
 		return nil, err
 	}
@@ -111,14 +112,16 @@ func (l *List) detach(k *Keeper) {
 	}
 }
 
-// load puts stored bans on the list. What has been said since they were stored counts more, except a mechanism's word against an
-// operator's. Where there is no room for all, the list does what it always does, and operators' bans come first.
+// load puts stored bans on the list. What has been said since they were stored counts more, except a mechanism's word
+// against an operator's. Where there is no room for all, the list does what it always does, and operators' bans come
+// first.
 func (l *List) load(stored []store.Ban, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = now.UnixNano()
 	slices.SortStableFunc(stored, func(a, b store.Ban) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(end(a), end(b))) // so that those that end soonest make room
+		// so that those that end soonest make room
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(end(a), end(b)))
 	})
 	for _, b := range stored {
 		if b.Validate() != nil {
@@ -275,7 +278,8 @@ func (k *Keeper) next() task {
 	return t
 }
 
-// putBack puts back what was to be written. When the store failed, and not whoever asked has left, it is tried again after a while.
+// putBack puts back what was to be written. When the store failed, and not whoever asked has left, it is tried again
+// after a while.
 func (k *Keeper) putBack(t task, failed bool) {
 	l := k.list
 	l.mu.Lock()
@@ -322,8 +326,8 @@ func (t *task) do(ctx context.Context, s store.Bans) error {
 	return nil
 }
 
-// write writes what becomes of the bans of at most store.MaxBatch records. First what holds, so that a ban that takes the place of
-// another is never missing on both sides.
+// write writes what becomes of the bans of at most store.MaxBatch records. First what holds, so that a ban that takes
+// the place of another is never missing on both sides.
 func write(ctx context.Context, s store.Bans, records []record) error {
 	last := make(map[store.BanKey]int, len(records))
 	for i, r := range records {
@@ -399,8 +403,8 @@ func (k *Keeper) Flush(ctx context.Context) error {
 	}
 }
 
-// Close writes what is left and ends the keeper. When ctx ends before that, what is left is not written. A second Close returns what
-// the first did.
+// Close writes what is left and ends the keeper. When ctx ends before that, what is left is not written. A second Close
+// returns what the first did.
 func (k *Keeper) Close(ctx context.Context) error {
 	k.close.Do(func() {
 		k.err = k.Flush(ctx)

@@ -97,7 +97,8 @@ func stored(t interface {
 }, s store.Bans, l *List, now time.Time) {
 	t.Helper()
 	got, err := s.List(context.Background(), now)
-	if want := l.All(now); err != nil || !slices.EqualFunc(got, want, func(a, b store.Ban) bool { return a.Equal(&b) }) {
+	if want := l.All(now); err != nil ||
+		!slices.EqualFunc(got, want, func(a, b store.Ban) bool { return a.Equal(&b) }) {
 		t.Fatalf("%v: stored is\n%v, want\n%v", err, got, want)
 	}
 }
@@ -130,7 +131,8 @@ func TestBansSurvive(t *testing.T) {
 	writes := d.writes.Load()
 	k = keep(t, again, d, epoch.Add(time.Second), nil)
 	must(t, k.Flush(t.Context()))
-	if got, want := names(again, epoch.Add(time.Second)), names(l, epoch.Add(time.Second)); got != want || changes != 6 {
+	if got, want := names(again, epoch.Add(time.Second)), names(l, epoch.Add(time.Second)); got != want ||
+		changes != 6 {
 		t.Errorf("%s, want %s; %d changes", got, want, changes)
 	}
 	if d.writes.Load() != writes {
@@ -150,7 +152,8 @@ func TestLoadingMeetsWhatIsThere(t *testing.T) {
 	mechanism := func(id string, d time.Duration) store.Ban {
 		return store.Ban{BanKey: store.BanKey{Client: id}, By: "stamp", Since: epoch, Until: epoch.Add(d)}
 	}
-	must(t, d.Put(t.Context(), mechanism("a", time.Hour), mechanism("b", time.Minute), mechanism("c", time.Hour), byOperator(t, "client:d", time.Hour),
+	must(t, d.Put(t.Context(), mechanism("a", time.Hour), mechanism("b", time.Minute), mechanism("c", time.Hour),
+		byOperator(t, "client:d", time.Hour),
 		byOperator(t, "client:e", time.Hour), mechanism("over", time.Second)))
 	l := newList(t, Options{})
 	now := epoch.Add(time.Second)
@@ -165,7 +168,8 @@ func TestLoadingMeetsWhatIsThere(t *testing.T) {
 	for _, b := range l.All(now) {
 		got = append(got, fmt.Sprint(b.Client, " ", b.Until.Sub(epoch), " ", b.Operator))
 	}
-	if want := "a 1h0m0s false, b 1h0m0s false, c 1m0s true, d 1h0m0s true, e 1m0s true"; strings.Join(got, ", ") != want {
+	if want := "a 1h0m0s false, b 1h0m0s false, c 1m0s true, d 1h0m0s true, e 1m0s true"; strings.Join(got,
+		", ") != want {
 		t.Errorf("%q", got)
 	}
 	stored(t, d, l, now)
@@ -178,7 +182,8 @@ func TestLoadingMeetsWhatIsThere(t *testing.T) {
 func TestLoadingMoreThanThereIsRoomFor(t *testing.T) {
 	d := newDisk(t)
 	for i := range 10 {
-		must(t, d.Put(t.Context(), store.Ban{BanKey: store.BanKey{Client: fmt.Sprint(9 - i)}, Until: epoch.Add(time.Duration(i+1) * time.Minute)}))
+		must(t, d.Put(t.Context(), store.Ban{BanKey: store.BanKey{Client: fmt.Sprint(9 - i)},
+			Until: epoch.Add(time.Duration(i+1) * time.Minute)}))
 	}
 	must(t, d.Put(t.Context(), byOperator(t, "10.0.0.0/8", time.Second)))
 	l := newList(t, Options{Max: 4})
@@ -230,7 +235,8 @@ func TestTheStoreFails(t *testing.T) {
 		offend(t, l, fmt.Sprint(i), "", epoch)
 	}
 	must(t, l.Remove(key(t, "client:a"), epoch))
-	if banned(l, "b", "", epoch) == "" || banned(l, "49", "", epoch) == "" || banned(l, "a", "", epoch) != "" || d.writes.Load() != writes {
+	if banned(l, "b", "", epoch) == "" || banned(l, "49", "", epoch) == "" || banned(l, "a", "", epoch) != "" ||
+		d.writes.Load() != writes {
 		t.Error("the list suffers from the store")
 	}
 	if s := l.Stats(); s.Unsaved != 52 {
@@ -456,7 +462,8 @@ func TestAnySequenceIsStored(t *testing.T) {
 			case 0, 1, 2:
 				_ = l.Offend(Offence{Client: client, Source: netip.MustParseAddr("192.0.2.1")}, now)
 			case 3:
-				_ = l.Add(store.Ban{BanKey: store.BanKey{Client: client}, Operator: true, Until: now.Add(time.Hour)}, now)
+				_ = l.Add(store.Ban{BanKey: store.BanKey{Client: client}, Operator: true, Until: now.Add(time.Hour)},
+					now)
 			case 4:
 				_ = l.Remove(store.BanKey{Client: client}, now)
 			case 5:

@@ -94,8 +94,8 @@ func newSetup(o Options) (*setup, error) {
 	return s, nil
 }
 
-// Configure changes the options. Bans stay as they are; when the list is to be smaller, those that end soonest go, and operators'
-// bans stay even then. On an error nothing has changed.
+// Configure changes the options. Bans stay as they are; when the list is to be smaller, those that end soonest go, and
+// operators' bans stay even then. On an error nothing has changed.
 func (l *List) Configure(o Options, now time.Time) error {
 	s, err := newSetup(o)
 	if err != nil {
@@ -111,8 +111,8 @@ func (l *List) Configure(o Options, now time.Time) error {
 	return nil
 }
 
-// Find returns the ban of a client, or else of the narrowest network that is banned and has its address. Both may be missing. It
-// takes no lock and allocates nothing.
+// Find returns the ban of a client, or else of the narrowest network that is banned and has its address. Both may be
+// missing. It takes no lock and allocates nothing.
 func (l *List) Find(client string, source netip.Addr, now time.Time) (store.Ban, bool) {
 	if i := l.find(&weir.Event{Client: client, Source: source, Time: now}); i != nil {
 		return i.ban, true
@@ -145,7 +145,8 @@ func (l *List) findNetwork(ev *weir.Event, source netip.Addr, at int64) *item {
 	source = identify.Plain(source)
 	whole := networkOf(source)
 	for _, length := range l.lengths.Load()[family(source)] {
-		if i := l.networks.find(whole.cut(length.bits)); i != nil && i.holds(at) && (i.ban.Operator || !ev.Freed(l.exempts)) {
+		if i := l.networks.find(whole.cut(length.bits)); i != nil && i.holds(at) &&
+			(i.ban.Operator || !ev.Freed(l.exempts)) {
 			return i
 		}
 	}
@@ -185,8 +186,8 @@ func (l *List) item(key store.BanKey) *item {
 	return l.networks.find(networkOfPrefix(key.Prefix))
 }
 
-// Each calls f with every ban that holds at now, networks first, in no order that can be told. What is added or removed meanwhile may
-// be among them or not. It takes no lock.
+// Each calls f with every ban that holds at now, networks first, in no order that can be told. What is added or removed
+// meanwhile may be among them or not. It takes no lock.
 func (l *List) Each(now time.Time, f func(store.Ban)) {
 	at := now.UnixNano()
 	each := func(i *item) {
@@ -223,9 +224,9 @@ func (l *List) Stats() Stats {
 
 func (l *List) size() int { return int(l.counts.clients.Load() + l.counts.networks.Load()) }
 
-// Add bans a client or a network. A ban without a start begins now. One of a mechanism (Operator is false) without an end gets the
-// TTL; it prolongs one that is there, and leaves an operator's alone. One of an operator without an end is for good, and replaces
-// what is there.
+// Add bans a client or a network. A ban without a start begins now. One of a mechanism (Operator is false) without an
+// end gets the TTL; it prolongs one that is there, and leaves an operator's alone. One of an operator without an end is
+// for good, and replaces what is there.
 //
 // It returns ErrFull when there is no room, and store.ErrInvalid or store.ErrTooLarge for a ban that makes no sense.
 func (l *List) Add(b store.Ban, now time.Time) error {
@@ -236,7 +237,8 @@ func (l *List) Add(b store.Ban, now time.Time) error {
 	if b.Until.IsZero() && !b.Operator {
 		b.Until = now.Add(l.setup.Load().TTL.Std())
 	}
-	b.Since, b.Until = b.Since.Round(0), b.Until.Round(0) // without the machine's own clock, which no other one understands
+	// without the machine's own clock, which no other one understands
+	b.Since, b.Until = b.Since.Round(0), b.Until.Round(0)
 	if err := b.Validate(); err != nil {
 		return err
 	}
@@ -385,8 +387,9 @@ func (l *List) length(p netip.Prefix, n int) {
 	l.lengths.Store(&next)
 }
 
-// Remove takes a client or a network off the list, whoever added it. It returns store.ErrNotFound when it is not there; a network is
-// removed as it was banned, not as a part of a wider one. An address that is taken off starts with a clean slate.
+// Remove takes a client or a network off the list, whoever added it. It returns store.ErrNotFound when it is not there;
+// a network is removed as it was banned, not as a part of a wider one. An address that is taken off starts with a clean
+// slate.
 func (l *List) Remove(key store.BanKey, now time.Time) error {
 	key.Prefix = identify.PlainPrefix(key.Prefix)
 	if err := key.Validate(); err != nil {

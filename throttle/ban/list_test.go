@@ -98,11 +98,13 @@ func TestAClientIsBannedAndItsNeighboursAreNot(t *testing.T) {
 		}
 	}
 	b, found := l.Get(key(t, "client:a"), epoch)
-	if !found || b.Reason != "forged stamp" || b.By != "stamp" || b.Operator || !b.Since.Equal(epoch) || !b.Until.Equal(epoch.Add(time.Hour)) {
+	if !found || b.Reason != "forged stamp" || b.By != "stamp" || b.Operator || !b.Since.Equal(epoch) ||
+		!b.Until.Equal(epoch.Add(time.Hour)) {
 		t.Errorf("%+v", b)
 	}
 	// It ends at its time, before anybody has cleaned up.
-	if end := epoch.Add(time.Hour); banned(l, "a", "", end.Add(-1)) == "" || banned(l, "a", "", end) != "" || names(l, end) != "" {
+	if end := epoch.Add(time.Hour); banned(l, "a", "", end.Add(-1)) == "" || banned(l, "a", "", end) != "" ||
+		names(l, end) != "" {
 		t.Error("it does not end at its time")
 	}
 }
@@ -110,7 +112,8 @@ func TestAClientIsBannedAndItsNeighboursAreNot(t *testing.T) {
 // TestAClientThatIsItsAddress: where a client is known by nothing but its address, as with classic stamps, it is banned
 // as an address: from the threshold on, and not where addresses are exempt.
 func TestAClientThatIsItsAddress(t *testing.T) {
-	for source, want := range map[string]string{"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8:1:2::3": "2001:db8:1:2::/64"} {
+	for source, want := range map[string]string{"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1",
+		"2001:db8:1:2::3": "2001:db8:1:2::/64"} {
 		l := newList(t, Options{})
 		id := identify.AddressID(netip.MustParseAddr(source))
 		for n := range 3 {
@@ -157,10 +160,12 @@ func TestAnAddressIsBannedFromAThreshold(t *testing.T) {
 		if got := banned(l, "innocent", "192.0.2.1", at(3)); got != "192.0.2.1" {
 			t.Error(got)
 		}
-		if b, _ := l.Get(key(t, "192.0.2.1"), at(3)); b.Reason != "3 clients: forged stamp" || b.By != "stamp" || !b.Until.Equal(at(63)) {
+		if b, _ := l.Get(key(t, "192.0.2.1"), at(3)); b.Reason != "3 clients: forged stamp" || b.By != "stamp" ||
+			!b.Until.Equal(at(63)) {
 			t.Errorf("%+v", b)
 		}
-		if s := l.Stats(); s.Clients != 4 || s.Networks != 1 || s.Operators != 0 || s.Offences != 5 || s.Addresses != 1 || s.Suspects != 1 {
+		if s := l.Stats(); s.Clients != 4 || s.Networks != 1 || s.Operators != 0 || s.Offences != 5 ||
+			s.Addresses != 1 || s.Suspects != 1 {
 			t.Errorf("%+v", s)
 		}
 		// When an operator lets it go, it starts with a clean slate.
@@ -242,12 +247,14 @@ func TestAnAddressIsBannedFromAThreshold(t *testing.T) {
 
 func TestOperatorsBanNetworks(t *testing.T) {
 	l := newList(t, Options{})
-	for _, who := range []string{"10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "2001:db8::/32", "2001:db8:1::/48", "client:a"} {
+	for _, who := range []string{"10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "2001:db8::/32", "2001:db8:1::/48",
+		"client:a"} {
 		must(t, l.Add(byOperator(t, who, 0), epoch))
 	}
 	later := epoch.AddDate(50, 0, 0)
 	for source, want := range map[string]string{
-		"10.1.2.3": "10.1.2.3", "10.1.2.4": "10.1.0.0/16", "10.9.9.9": "10.0.0.0/8", "::ffff:10.9.9.9": "10.0.0.0/8", "11.0.0.1": "",
+		"10.1.2.3": "10.1.2.3", "10.1.2.4": "10.1.0.0/16", "10.9.9.9": "10.0.0.0/8", "::ffff:10.9.9.9": "10.0.0.0/8",
+		"11.0.0.1":      "",
 		"2001:db8:1::1": "2001:db8:1::/48", "2001:db8:2::1": "2001:db8::/32", "2001:db9::1": "",
 	} {
 		if got := banned(l, "", source, later); got != want {
@@ -267,7 +274,8 @@ func TestOperatorsBanNetworks(t *testing.T) {
 		t.Error(got)
 	}
 	for _, who := range []string{"10.0.0.0/8", "10.1.2.0/24", "client:b"} {
-		if err := l.Remove(key(t, who), epoch); !errors.Is(err, store.ErrNotFound) || !strings.Contains(err.Error(), who) {
+		if err := l.Remove(key(t, who), epoch); !errors.Is(err, store.ErrNotFound) ||
+			!strings.Contains(err.Error(), who) {
 			t.Error(who, err)
 		}
 	}
@@ -335,12 +343,14 @@ func TestBansThatMakeNoSense(t *testing.T) {
 		ban  store.Ban
 		want error
 	}{
-		"nobody":     {store.Ban{}, store.ErrInvalid},
-		"both":       {store.Ban{BanKey: store.BanKey{Client: "a", Prefix: netip.MustParsePrefix("10.0.0.0/8")}}, store.ErrInvalid},
+		"nobody": {store.Ban{}, store.ErrInvalid},
+		"both": {store.Ban{BanKey: store.BanKey{Client: "a", Prefix: netip.MustParsePrefix("10.0.0.0/8")}},
+			store.ErrInvalid},
 		"everybody":  {byOperator(t, "10.0.0.0/0", 0), store.ErrInvalid},
 		"everybody6": {byOperator(t, "::/0", 0), store.ErrInvalid},
 		"over":       {byOperator(t, "client:a", -1), store.ErrInvalid},
-		"too long":   {store.Ban{BanKey: store.BanKey{Client: strings.Repeat("x", store.MaxClient+1)}}, store.ErrTooLarge},
+		"too long": {store.Ban{BanKey: store.BanKey{Client: strings.Repeat("x", store.MaxClient+1)}},
+			store.ErrTooLarge},
 	} {
 		if what == "over" {
 			c.ban.Until = epoch
@@ -352,7 +362,8 @@ func TestBansThatMakeNoSense(t *testing.T) {
 	if _, found := l.Get(store.BanKey{}, epoch); found {
 		t.Error("nobody is banned")
 	}
-	must(t, l.Add(store.Ban{BanKey: store.BanKey{Prefix: netip.MustParsePrefix("::ffff:10.1.2.3/104")}, Operator: true}, epoch))
+	must(t, l.Add(store.Ban{BanKey: store.BanKey{Prefix: netip.MustParsePrefix("::ffff:10.1.2.3/104")}, Operator: true},
+		epoch))
 	if got := names(l, epoch); got != "10.0.0.0/8" {
 		t.Error(got)
 	}
@@ -366,7 +377,8 @@ func TestTheListIsBounded(t *testing.T) {
 		offend(t, l, fmt.Sprint(i), "", at(i))
 	}
 	offend(t, l, "ten", "", at(10)) // one more: the one that ends soonest goes
-	if s := l.Stats(); s.Clients != most || s.Evicted != 1 || banned(l, "0", "", at(10)) != "" || banned(l, "1", "", at(10)) == "" {
+	if s := l.Stats(); s.Clients != most || s.Evicted != 1 || banned(l, "0", "", at(10)) != "" ||
+		banned(l, "1", "", at(10)) == "" {
 		t.Errorf("%+v", s)
 	}
 	for i := range most {
@@ -433,7 +445,8 @@ func TestLongReasons(t *testing.T) {
 	l := newList(t, Options{AddressFrom: 2})
 	reason := strings.Repeat("ä", store.MaxReason/2)
 	for i := range 2 {
-		must(t, l.Offend(Offence{Client: fmt.Sprint(i), Source: netip.MustParseAddr("192.0.2.1"), Reason: reason}, epoch))
+		must(t, l.Offend(Offence{Client: fmt.Sprint(i), Source: netip.MustParseAddr("192.0.2.1"), Reason: reason},
+			epoch))
 	}
 	b, found := l.Get(key(t, "192.0.2.1"), epoch)
 	if !found || len(b.Reason) > store.MaxReason || !strings.HasPrefix(b.Reason, "2 clients: ää") {
@@ -446,10 +459,12 @@ func TestOptions(t *testing.T) {
 		t.Error(err)
 	}
 	o := Options{}.WithDefaults()
-	if o.TTL.Std() != time.Hour || o.Max != 100_000 || o.AddressFrom != 3 || o.Window.Std() != 10*time.Minute || o.V4 != 32 || o.V6 != 64 {
+	if o.TTL.Std() != time.Hour || o.Max != 100_000 || o.AddressFrom != 3 || o.Window.Std() != 10*time.Minute ||
+		o.V4 != 32 || o.V6 != 64 {
 		t.Errorf("%+v", o)
 	}
-	most := Options{TTL: weir.Duration(maxTTL), Max: MaxEntries, AddressFrom: MaxAddressFrom, Window: weir.Duration(maxWindow), V4: 32, V6: 128,
+	most := Options{TTL: weir.Duration(maxTTL), Max: MaxEntries, AddressFrom: MaxAddressFrom,
+		Window: weir.Duration(maxWindow), V4: 32, V6: 128,
 		Exempt: make([]netip.Prefix, MaxExempt)}
 	for i := range most.Exempt {
 		most.Exempt[i] = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24)
@@ -457,7 +472,8 @@ func TestOptions(t *testing.T) {
 	if err := most.Validate(); err != nil {
 		t.Error(err)
 	}
-	over := Options{TTL: most.TTL + 1, Max: most.Max + 1, AddressFrom: most.AddressFrom + 1, Window: most.Window + 1, V4: 33, V6: 129,
+	over := Options{TTL: most.TTL + 1, Max: most.Max + 1, AddressFrom: most.AddressFrom + 1, Window: most.Window + 1,
+		V4: 33, V6: 129,
 		Exempt: append(most.Exempt, netip.Prefix{})}
 	below := Options{TTL: 1, Max: -1, AddressFrom: -1, Window: 1, V4: -1, V6: -1}
 	for o, want := range map[*Options]string{

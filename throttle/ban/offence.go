@@ -23,8 +23,8 @@ type Offence struct {
 	By     string     // the mechanism
 }
 
-// Offend bans a client for the TTL, and its address when enough different clients from there were banned within the window. It
-// returns ErrFull when there is no room.
+// Offend bans a client for the TTL, and its address when enough different clients from there were banned within the
+// window. It returns ErrFull when there is no room.
 func (l *List) Offend(o Offence, now time.Time) error {
 	l.counts.offences.Add(1)
 	if o.Client == "" && !o.Source.IsValid() {
@@ -84,8 +84,8 @@ func clip(text string, n int) string {
 	return text[:n]
 }
 
-// suspects are addresses from which clients were banned of late. There are never more than the list may have entries: the one that
-// nothing was heard of for longest goes.
+// suspects are addresses from which clients were banned of late. There are never more than the list may have entries:
+// the one that nothing was heard of for longest goes.
 type suspects struct {
 	seed  maphash.Seed
 	by    map[netip.Prefix]*list.Element

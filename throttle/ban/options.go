@@ -25,11 +25,11 @@ const (
 type Options struct {
 	// How long a client stays banned that a mechanism bans, such as one that forges stamps. Default 1h.
 	TTL weir.Duration `yaml:"ttl"`
-	// How many clients and networks the list holds, at most. One more pushes out the ban that ends soonest, but never an operator's.
-	// Default 100000.
+	// How many clients and networks the list holds, at most. One more pushes out the ban that ends soonest, but never
+	// an operator's. Default 100000.
 	Max int `yaml:"max"`
-	// From how many different clients of one address banned within the window the address is banned too. 1 bans it with the first
-	// one. Default 3.
+	// From how many different clients of one address banned within the window the address is banned too. 1 bans it with
+	// the first one. Default 3.
 	AddressFrom int `yaml:"address_from"`
 	// How long a banned client counts towards banning its address. Default 10m.
 	Window weir.Duration `yaml:"window"`
@@ -67,7 +67,8 @@ func (o Options) Validate() error {
 	}
 	lasts := func(path string, d weir.Duration, most time.Duration) {
 		if d.Std() < minTime || d.Std() > most {
-			wrong(path, fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("%s to %s", weir.Duration(minTime), weir.Duration(most)))
+			wrong(path, fmt.Sprintf("%s is out of bounds", d),
+				fmt.Sprintf("%s to %s", weir.Duration(minTime), weir.Duration(most)))
 		}
 	}
 	lasts("ttl", o.TTL, maxTTL)

@@ -38,7 +38,8 @@ type offence struct {
 func (m *model) soonest(match func(modelBan) bool) (best store.BanKey, found bool) {
 	for key, b := range m.bans {
 		old := m.bans[best]
-		if !b.Until.IsZero() && match(b) && (!found || b.Until.Before(old.Until) || b.Until.Equal(old.Until) && b.turn < old.turn) {
+		if !b.Until.IsZero() && match(b) &&
+			(!found || b.Until.Before(old.Until) || b.Until.Equal(old.Until) && b.turn < old.turn) {
 			best, found = key, true
 		}
 	}
@@ -153,10 +154,12 @@ func (m *model) advance(now time.Time) {
 func TestAnySequence(t *testing.T) {
 	clients := []string{"", "a", "b", "c", "d", "e"}
 	var sources []netip.Addr
-	for _, s := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.130", "198.51.100.1", "2001:db8::1", "2001:db8:0:1::1"} {
+	for _, s := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.130", "198.51.100.1", "2001:db8::1",
+		"2001:db8:0:1::1"} {
 		sources = append(sources, netip.MustParseAddr(s))
 	}
-	keys := []store.BanKey{key(t, "192.0.2.1"), key(t, "192.0.2.0/24"), key(t, "192.0.0.0/8"), key(t, "2001:db8::/64"), key(t, "2001:db8::/32"),
+	keys := []store.BanKey{key(t, "192.0.2.1"), key(t, "192.0.2.0/24"), key(t, "192.0.0.0/8"), key(t, "2001:db8::/64"),
+		key(t, "2001:db8::/32"),
 		key(t, "client:a"), key(t, "client:b"), key(t, "client:c")}
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{bans: map[store.BanKey]modelBan{}, offences: map[netip.Prefix][]offence{}}
@@ -184,13 +187,15 @@ func TestAnySequence(t *testing.T) {
 			var got, want error
 			switch rapid.IntRange(0, 5).Draw(rt, "step") {
 			case 0:
-				b := store.Ban{BanKey: rapid.SampledFrom(keys).Draw(rt, "who"), By: "x", Operator: rapid.Bool().Draw(rt, "operator"), Since: now}
+				b := store.Ban{BanKey: rapid.SampledFrom(keys).Draw(rt, "who"), By: "x",
+					Operator: rapid.Bool().Draw(rt, "operator"), Since: now}
 				if minutes := rapid.IntRange(0, 90).Draw(rt, "until"); minutes > 0 || !b.Operator {
 					b.Until = now.Add(time.Duration(minutes+1) * time.Minute)
 				}
 				got, want = l.Add(b, now), m.add(b, now)
 			case 1, 2, 3:
-				o := Offence{Client: rapid.SampledFrom(clients).Draw(rt, "client"), Source: rapid.SampledFrom(sources).Draw(rt, "source"), Reason: "forged"}
+				o := Offence{Client: rapid.SampledFrom(clients).Draw(rt, "client"),
+					Source: rapid.SampledFrom(sources).Draw(rt, "source"), Reason: "forged"}
 				got, want = l.Offend(o, now), m.offend(o.Client, o.Source, now)
 			case 4:
 				who := rapid.SampledFrom(keys).Draw(rt, "remove")
@@ -275,7 +280,8 @@ func TestNetworks(t *testing.T) {
 		if (networkOfPrefix(p) == networkOfPrefix(q)) != (p == q) {
 			rt.Fatalf("%s and %s", p, q)
 		}
-		if q.Addr().Is4() == p.Addr().Is4() && (networkOf(q.Addr()).cut(p.Bits()) == networkOfPrefix(p)) != p.Contains(q.Addr()) {
+		if q.Addr().Is4() == p.Addr().Is4() &&
+			(networkOf(q.Addr()).cut(p.Bits()) == networkOfPrefix(p)) != p.Contains(q.Addr()) {
 			rt.Fatalf("%s in %s", q.Addr(), p)
 		}
 	})

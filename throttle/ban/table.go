@@ -34,8 +34,8 @@ func end(b store.Ban) int64 {
 // holds reports whether the ban is not over.
 func (i *item) holds(now int64) bool { return now < i.until }
 
-// A table finds items by key. Any number may read while one writes: what they walk over never changes, a writer puts new chains in
-// the place of old ones. There are as many chains as items, about, so that each is short.
+// A table finds items by key. Any number may read while one writes: what they walk over never changes, a writer puts
+// new chains in the place of old ones. There are as many chains as items, about, so that each is short.
 type table[K comparable] struct {
 	seed   maphash.Seed
 	chains atomic.Pointer[[]atomic.Pointer[node[K]]] // a power of two

@@ -37,13 +37,15 @@ func TestAsAThrottle(t *testing.T) {
 		t.Error(a.Explain())
 	}
 	a := ask("a", "198.51.100.1")
-	if a.Verdict != weir.Refuse || a.Reason != weir.Banned || a.By != "bans" || a.Rule != RuleClient || !a.Until.Equal(epoch.Add(time.Hour)) || !a.Reset.Equal(a.Until) {
+	if a.Verdict != weir.Refuse || a.Reason != weir.Banned || a.By != "bans" || a.Rule != RuleClient ||
+		!a.Until.Equal(epoch.Add(time.Hour)) || !a.Reset.Equal(a.Until) {
 		t.Error(a.Explain())
 	}
 	if got := a.Explain(); got != "refuse by bans/client (banned), until 2026-03-02T13:00:00.000Z" {
 		t.Error(got)
 	}
-	if a := ask("b", "192.0.2.7"); a.Verdict != weir.Refuse || a.Reason != weir.Banned || a.Rule != RuleNetwork || !a.Until.IsZero() || !a.Reset.IsZero() {
+	if a := ask("b", "192.0.2.7"); a.Verdict != weir.Refuse || a.Reason != weir.Banned || a.Rule != RuleNetwork ||
+		!a.Until.IsZero() || !a.Reset.IsZero() {
 		t.Error(a.Explain())
 	}
 
@@ -80,8 +82,10 @@ func TestBanByEitherReading(t *testing.T) {
 	exempt := []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("10.0.0.0/8")}
 	l := newList(t, Options{Exempt: exempt, AddressFrom: 1})
 	must(t, l.Add(byOperator(t, "192.0.2.0/24", 0), epoch))
-	for _, prefix := range []string{"203.0.113.0/24", "198.51.100.0/24", "10.0.0.0/8"} { // by mechanisms, before a reload
-		must(t, l.Add(store.Ban{BanKey: store.BanKey{Prefix: netip.MustParsePrefix(prefix)}, Reason: "forged", By: "stamps"}, epoch))
+	// by mechanisms, before a reload
+	for _, prefix := range []string{"203.0.113.0/24", "198.51.100.0/24", "10.0.0.0/8"} {
+		must(t, l.Add(store.Ban{BanKey: store.BanKey{Prefix: netip.MustParsePrefix(prefix)}, Reason: "forged",
+			By: "stamps"}, epoch))
 	}
 	for _, c := range []struct {
 		source, other string

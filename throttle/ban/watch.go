@@ -33,8 +33,8 @@ func (c Change) Holds() bool { return c.What == Added || c.What == Changed }
 
 type watcher struct{ told func(Change) }
 
-// Watch registers a function that is told of every change, in order, and at first of every ban on the list. It is called under a
-// lock: it must not block for long, nor call back. Calling stop ends it.
+// Watch registers a function that is told of every change, in order, and at first of every ban on the list. It is
+// called under a lock: it must not block for long, nor call back. Calling stop ends it.
 func (l *List) Watch(told func(Change)) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,11 +60,12 @@ func (l *List) tell(c Change, store bool) {
 	}
 }
 
-// rest is the least time between two rounds of Advance: a ban that is over is not found anyway, so that nobody is in a hurry.
+// rest is the least time between two rounds of Advance: a ban that is over is not found anyway, so that nobody is in a
+// hurry.
 const rest = time.Second
 
-// Advance takes bans off the list that are over, and has the store tried again where it failed. It returns when there is something to
-// do next; zero when there is not.
+// Advance takes bans off the list that are over, and has the store tried again where it failed. It returns when there
+// is something to do next; zero when there is not.
 func (l *List) Advance(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -26,12 +26,14 @@ func TestWatch(t *testing.T) {
 	stop()
 	l.Advance(epoch.Add(time.Minute))
 	l.Advance(epoch.Add(2 * time.Hour))
-	if want := []string{"added client:early", "added client:a", "changed client:a", "added 192.0.2.0/24", "evicted client:early", "added client:b",
+	if want := []string{"added client:early", "added client:a", "changed client:a", "added 192.0.2.0/24",
+		"evicted client:early", "added client:b",
 		"removed client:b"}; !slices.Equal(first, want) {
 		t.Errorf("%q", first)
 	}
 	slices.Sort(second[:3]) // what was there
-	if want := []string{"added 192.0.2.0/24", "added client:a", "added client:early", "evicted client:early", "added client:b", "removed client:b",
+	if want := []string{"added 192.0.2.0/24", "added client:a", "added client:early", "evicted client:early",
+		"added client:b", "removed client:b",
 		"expired 192.0.2.0/24", "expired client:a"}; !slices.Equal(second, want) {
 		t.Errorf("%q", second)
 	}

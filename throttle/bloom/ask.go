@@ -60,9 +60,10 @@ func (v *level) worth() int64 {
 	return max(1, min(max(some, packet), int64(v.Capacity)*v.Grain/2))
 }
 
-// look returns how many bytes the limiters of all networks have for a flow, or how long it takes until they have what it
-// wants beside what those before it want.
-func (p *pacer) look(s *setup, nets []Network, want, most int64, before int, now time.Time) (n int64, wait time.Duration) {
+// look returns how many bytes the limiters of all networks have for a flow, or how long it takes until they have what
+// it wants beside what those before it want.
+func (p *pacer) look(s *setup, nets []Network, want, most int64, before int, now time.Time) (n int64,
+	wait time.Duration) {
 	n = most
 	since := now.Sub(p.born)
 	for i := range nets {
@@ -78,8 +79,8 @@ func (p *pacer) look(s *setup, nets []Network, want, most int64, before int, now
 	return n, wait
 }
 
-// take takes tokens for n bytes on every level, or none at all. The table that will take over is charged with as many, and
-// owes what it does not have: so it has no more for a source than the limit leaves. f.mu is held.
+// take takes tokens for n bytes on every level, or none at all. The table that will take over is charged with as many,
+// and owes what it does not have: so it has no more for a source than the limit leaves. f.mu is held.
 func (p *pacer) take(s *setup, nets []Network, f *flow, n int64, now time.Time) bool {
 	since := now.Sub(p.born)
 	var taken [MaxLevels]Taken
@@ -111,8 +112,8 @@ func (p *pacer) take(s *setup, nets []Network, f *flow, n int64, now time.Time) 
 	return true
 }
 
-// Return gives back what was granted and did not flow, to the limiters that it came from. What is less than a token stays
-// with the flow.
+// Return gives back what was granted and did not flow, to the limiters that it came from. What is less than a token
+// stays with the flow.
 func (p *pacer) Return(h weir.Hold, n int64, asked, now time.Time) {
 	f, ok := h.Ref.(*flow)
 	if !ok {

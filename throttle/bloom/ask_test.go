@@ -40,7 +40,8 @@ func (d *downloads) Pop() any {
 func (r *rig) open(source string, want int64) *download {
 	r.t.Helper()
 	var a weir.Answer
-	if err := r.judge.Judge(context.Background(), &weir.Event{Time: r.now, Source: netip.MustParseAddr(source)}, &a); err != nil {
+	if err := r.judge.Judge(context.Background(), &weir.Event{Time: r.now, Source: netip.MustParseAddr(source)},
+		&a); err != nil {
 		r.t.Fatal(err)
 	}
 	if a.Verdict != weir.Admit {
@@ -100,7 +101,8 @@ func (r *rig) run(all downloads, length, think time.Duration) (total int64) {
 	}
 }
 
-// A watch is a bucket that leaks at a rate: it tells whether more than its size plus the rate went through in any stretch of time.
+// A watch is a bucket that leaks at a rate: it tells whether more than its size plus the rate went through in any
+// stretch of time.
 type watch struct {
 	rate float64 // bytes a second
 	full float64
@@ -113,18 +115,21 @@ func (w *watch) add(n int64, now time.Time) {
 	w.at, w.most = now, max(w.most, w.full)
 }
 
-// TestAskAdversary: whatever one source does with any number of flows, any sizes of reads, what it gives back, and opening and
-// closing, and whenever the key changes, over any stretch it gets at most rate x stretch + burst + one token for each flow.
+// TestAskAdversary: whatever one source does with any number of flows, any sizes of reads, what it gives back, and
+// opening and closing, and whenever the key changes, over any stretch it gets at most rate x stretch + burst + one
+// token for each flow.
 func TestAskAdversary(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rate := rapid.SampledFrom([]int64{1_000, 10_000, 1_000_000, 50_000_000}).Draw(rt, "rate")
-		r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100, Rotate: weir.Duration(15 * time.Second),
-			Grain: weir.Number(rapid.Int64Range(0, rate/1000).Draw(rt, "grain"))})
+		r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100,
+			Rotate: weir.Duration(15 * time.Second),
+			Grain:  weir.Number(rapid.Int64Range(0, rate/1000).Draw(rt, "grain"))})
 		source := rapid.SampledFrom([]string{"192.0.2.1", "2001:db8::1"}).Draw(rt, "source")
 		var flows []*download
 		seen, opened := watch{rate: float64(rate), at: r.now}, 0
 		for range rapid.IntRange(20, 100).Draw(rt, "steps") {
-			switch rapid.SampledFrom([]string{"open", "close", "read", "read", "read", "flood", "pass", "key"}).Draw(rt, "step") {
+			switch rapid.SampledFrom([]string{"open", "close", "read", "read", "read", "flood", "pass", "key"}).Draw(rt,
+				"step") {
 			case "open":
 				for range rapid.IntRange(1, 40).Draw(rt, "flows") {
 					if d := r.open(source, rapid.Int64Range(1, 64<<10).Draw(rt, "size")); d != nil {
@@ -150,7 +155,8 @@ func TestAskAdversary(t *testing.T) {
 				r.pass(time.Duration(rapid.Int64Range(1, int64(3*time.Second)).Draw(rt, "time")))
 			case "key": // a few go on until it changes
 				use := rapid.SampledFrom([]int64{0, 100, math.MaxInt64}).Draw(rt, "used")
-				for before, end := r.Stats().Rotations, r.now.Add(20*time.Second); r.Stats().Rotations == before && r.now.Before(end); {
+				for before, end := r.Stats().Rotations, r.now.Add(20*time.Second); r.Stats().Rotations == before &&
+					r.now.Before(end); {
 					for _, d := range flows[:min(len(flows), 3)] {
 						seen.add(r.turn(d, use), r.now)
 					}
@@ -202,11 +208,12 @@ func TestOneFlowGetsTheRate(t *testing.T) {
 	}
 }
 
-// TestDownloadBesideAFlood: another source's flows, opened and closed all the time, take nothing from a lone download, nor from one that
-// sends small packets, also when the key changes.
+// TestDownloadBesideAFlood: another source's flows, opened and closed all the time, take nothing from a lone download,
+// nor from one that sends small packets, also when the key changes.
 func TestDownloadBesideAFlood(t *testing.T) {
 	const rate = 10_000
-	r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100_000, Rotate: weir.Duration(15 * time.Second)})
+	r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100_000,
+		Rotate: weir.Duration(15 * time.Second)})
 	lone, small := r.open("198.51.100.1", 32<<10), r.open("203.0.113.1", 32<<10)
 	all := downloads{lone, small}
 	for range 200 {
@@ -284,7 +291,8 @@ func TestFlowsTakeTurns(t *testing.T) {
 		}
 		round := time.Duration(11*r.setup.Load().levels[0].worth()) * time.Second / time.Duration(rate)
 		if most := round + maxTurn; small.took > most || small.got < 100*60*1000/int64(200+most.Milliseconds()) {
-			t.Errorf("a small packet waited %s beside ten downloads at %d/s, %d bytes went; want at most %s", small.took, rate, small.got, most)
+			t.Errorf("a small packet waited %s beside ten downloads at %d/s, %d bytes went; want at most %s",
+				small.took, rate, small.got, most)
 		}
 	}
 }
@@ -311,7 +319,8 @@ func TestLineBound(t *testing.T) {
 	}
 	var a weir.Answer
 	ev := weir.Event{Time: r.now, Source: netip.MustParseAddr("192.0.2.9")}
-	if _ = r.judge.Judge(context.Background(), &ev, &a); a.Verdict != weir.Refuse || a.Reason != weir.OverLimit || !a.Until.After(r.now) {
+	if _ = r.judge.Judge(context.Background(), &ev, &a); a.Verdict != weir.Refuse || a.Reason != weir.OverLimit ||
+		!a.Until.After(r.now) {
 		t.Errorf("one more: %s", a.Explain())
 	}
 	a.Clear()
@@ -352,7 +361,8 @@ func TestAskWhole(t *testing.T) {
 		after         time.Duration
 	}{
 		{10_001, 0, 0}, {6_000, 6_000, 0}, {all - 5_999, 0, 0}, {all - 6_000, all - 6_000, 0}, {1, 0, 0},
-		{5_000, 0, 400 * time.Millisecond}, {3_900, 3_900, 0}, {10_000, 0, 900 * time.Millisecond}, {10_000, 10_000, time.Second},
+		{5_000, 0, 400 * time.Millisecond}, {3_900, 3_900, 0}, {10_000, 0, 900 * time.Millisecond},
+		{10_000, 10_000, time.Second},
 	} {
 		r.pass(step.after)
 		if n, again := p.Ask(d.hold, step.size, true, r.now); n != step.granted || !again.IsZero() {
@@ -370,7 +380,8 @@ func (v *level) inPieces() int64 { return int64(v.Capacity) * int64(v.K) * v.Gra
 // TestAskAfterRotation: a change of the key is no second burst for who is at the limit.
 func TestAskAfterRotation(t *testing.T) {
 	const rate = 10_000
-	r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100, Rotate: weir.Duration(15 * time.Second)})
+	r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100,
+		Rotate: weir.Duration(15 * time.Second)})
 	d := r.open("192.0.2.1", 32<<10)
 	r.run(downloads{d}, 5*time.Second, 0)
 	before, table := d.got, r.setup.Load().levels[0].now
@@ -383,12 +394,13 @@ func TestAskAfterRotation(t *testing.T) {
 	}
 }
 
-// TestChangeIsNoSecondBurst: flows that take everything just before the key changes, and do not ask again, leave nothing for
-// others after it. Neither do flows that had it and gave a part of it back.
+// TestChangeIsNoSecondBurst: flows that take everything just before the key changes, and do not ask again, leave
+// nothing for others after it. Neither do flows that had it and gave a part of it back.
 func TestChangeIsNoSecondBurst(t *testing.T) {
 	const rate, flows, each = 10_000, 18, 500
 	for _, used := range []int64{each, 100} {
-		r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100, Rotate: weir.Duration(15 * time.Second)})
+		r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100,
+			Rotate: weir.Duration(15 * time.Second)})
 		seen, last := watch{rate: rate, at: r.now}, r.open("192.0.2.1", 32<<10)
 		for r.setup.Load().levels[0].next == nil || r.now.Add(r.tendEvery()).Sub(start) < 15*time.Second {
 			seen.add(r.turn(last, 100), r.now)
@@ -426,7 +438,8 @@ func TestReturnIsFree(t *testing.T) {
 		var peek weir.Answer
 		r.judge.Peek(&weir.Event{Time: r.now, Source: netip.MustParseAddr("192.0.2.1")}, &peek)
 		v := &r.setup.Load().levels[0]
-		if left := peek.Figures[0].Remaining; sent != 5_000 || left < v.inPieces()-sent-v.Grain || left > v.inPieces()-sent+v.Grain {
+		if left := peek.Figures[0].Remaining; sent != 5_000 || left < v.inPieces()-sent-v.Grain ||
+			left > v.inPieces()-sent+v.Grain {
 			t.Errorf("%d left of %d after %d", left, v.inPieces(), sent)
 		}
 	}

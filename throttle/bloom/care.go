@@ -53,8 +53,8 @@ type Stats struct {
 // Stats returns the state as it was last found.
 func (l *Limiter) Stats() Stats { return *l.stats.Load() }
 
-// Collateral is an estimate of the share of innocent networks that are refused now: the share of drained limiters, to the power
-// of k. Of several levels, the worst.
+// Collateral is an estimate of the share of innocent networks that are refused now: the share of drained limiters, to
+// the power of k. Of several levels, the worst.
 func (l *Limiter) Collateral() weir.Share { return l.Stats().Collateral }
 
 // Notify registers the one function that is told what the operator should know. It must not call back.
@@ -76,7 +76,8 @@ func (l *Limiter) Alarm(f func(time.Time)) {
 func (l *Limiter) begin(o Options, shapes []Shape, now time.Duration) {
 	s := &setup{opts: o, nets: newNetworks(o)}
 	for i, shape := range shapes {
-		s.levels = append(s.levels, level{Shape: shape, limit: limitOf(o, i), now: NewTable(shape, NewKey()), bornNow: now})
+		s.levels = append(s.levels, level{Shape: shape, limit: limitOf(o, i), now: NewTable(shape, NewKey()),
+			bornNow: now})
 	}
 	l.care = care{rotated: now, learn: learn(shapes), limiters: shapes[0].Limiters()}
 	l.setup.Store(s)
@@ -143,8 +144,8 @@ func learn(shapes []Shape) (d time.Duration) {
 	return d
 }
 
-// Advance tends the tables, changes the keys when it is time to, and makes larger tables when too many innocent networks are
-// refused and that is allowed.
+// Advance tends the tables, changes the keys when it is time to, and makes larger tables when too many innocent
+// networks are refused and that is allowed.
 func (l *Limiter) Advance(at time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,7 +268,8 @@ func (l *Limiter) rotate(now time.Duration) {
 
 func (l *Limiter) tell(what string) {
 	s, e := l.setup.Load(), l.care.estimate
-	l.notify(Notice{What: what, Collateral: weir.Share(e.collateral), Allowed: s.opts.Collateral, Attackers: int64(e.attackers), Bytes: s.bytes()})
+	l.notify(Notice{What: what, Collateral: weir.Share(e.collateral), Allowed: s.opts.Collateral,
+		Attackers: int64(e.attackers), Bytes: s.bytes()})
 }
 
 // note makes the state known.

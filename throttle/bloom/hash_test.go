@@ -11,7 +11,8 @@ import (
 
 // sipHash is SipHash-c-d as its paper has it, byte by byte.
 func sipHash(c, d int, k Key, message []byte) uint64 {
-	v := [4]uint64{k[0] ^ 0x736f6d6570736575, k[1] ^ 0x646f72616e646f6d, k[0] ^ 0x6c7967656e657261, k[1] ^ 0x7465646279746573}
+	v := [4]uint64{k[0] ^ 0x736f6d6570736575, k[1] ^ 0x646f72616e646f6d, k[0] ^ 0x6c7967656e657261,
+		k[1] ^ 0x7465646279746573}
 	rounds := func(n int) {
 		for range n {
 			v[0] += v[1]
@@ -63,7 +64,8 @@ func TestHash(t *testing.T) {
 
 		n := rapid.IntRange(0, 32).Draw(rt, "v4")
 		masked := netip.PrefixFrom(netip.AddrFrom4([4]byte(raw[:4])), n).Masked().Addr().As4()
-		if got, want := key.Hash(NetworkV4([4]byte(raw[:4]), n)), sipHash(1, 3, key, append(masked[:], byte(n))); got != want {
+		if got, want := key.Hash(NetworkV4([4]byte(raw[:4]), n)),
+			sipHash(1, 3, key, append(masked[:], byte(n))); got != want {
 			rt.Errorf("v4: %x, want %x", got, want)
 		}
 		n = rapid.IntRange(0, 128).Draw(rt, "v6")

@@ -9,10 +9,11 @@ import (
 	"weir"
 )
 
-// A Limiter limits each source network. It is a weir.Throttle for events; Throttle returns the one that its options ask for. It is
-// safe for concurrent use; judging takes no locks and allocates nothing.
+// A Limiter limits each source network. It is a weir.Throttle for events; Throttle returns the one that its options ask
+// for. It is safe for concurrent use; judging takes no locks and allocates nothing.
 //
-// Advance should be called when it is due, as of any weir.Clocked: it tends the tables, changes the keys and watches the damage.
+// Advance should be called when it is due, as of any weir.Clocked: it tends the tables, changes the keys and watches
+// the damage.
 type Limiter struct {
 	born  time.Time // time is counted from here, so that a clock that is set does not matter
 	setup atomic.Pointer[setup]
@@ -37,7 +38,8 @@ func New(o Options, now time.Time) (*Limiter, error) {
 	return l, nil
 }
 
-// Throttle returns the limiter as a throttle for what its options count: events, or bytes, which are also metered as they flow.
+// Throttle returns the limiter as a throttle for what its options count: events, or bytes, which are also metered as
+// they flow.
 func (l *Limiter) Throttle() weir.Throttle {
 	if l.setup.Load().opts.Count == Bytes {
 		return &pacer{Limiter: l}
@@ -61,7 +63,8 @@ type level struct {
 	bornNext  time.Duration
 }
 
-// take asks for tokens. The table that will take over is charged too, whatever the answer: so it never has more than this one.
+// take asks for tokens. The table that will take over is charged too, whatever the answer: so it never has more than
+// this one.
 func (v *level) take(n Network, tokens int64, now time.Duration) (Taken, balance) {
 	if v.next != nil {
 		v.next.Drain(n, tokens, now-v.bornNext)
@@ -86,8 +89,8 @@ func (l *Limiter) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error
 	return nil
 }
 
-// grant is judge for what comes most, and nothing else: an IPv4 source about which the operator has said nothing, and whose first
-// limiter has the tokens. It takes a third off the time of such an event.
+// grant is judge for what comes most, and nothing else: an IPv4 source about which the operator has said nothing, and
+// whose first limiter has the tokens. It takes a third off the time of such an event.
 func (l *Limiter) grant(s *setup, ev *weir.Event, a *weir.Answer) bool {
 	v := &s.levels[0]
 	cost := ev.Charge()
@@ -181,7 +184,8 @@ func (l *Limiter) peek(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 
 // figure is the rule of a level, with nothing left.
 func (s *setup) figure(level int, ev *weir.Event, group string) weir.Figure {
-	f := weir.Figure{Rule: group, Unit: "requests", Limit: s.levels[level].limit, Window: weir.NewWindow(s.opts.Rate.Per, weir.NoCalendar)}
+	f := weir.Figure{Rule: group, Unit: "requests", Limit: s.levels[level].limit,
+		Window: weir.NewWindow(s.opts.Rate.Per, weir.NoCalendar)}
 	if group == "" {
 		f.Rule = s.nets.rule(ev.Source, level)
 	}

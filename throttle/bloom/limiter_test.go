@@ -49,7 +49,8 @@ func (r *rig) ask(source string, cost int64) weir.Answer {
 }
 
 func (r *rig) askAddr(source netip.Addr, cost int64) (a weir.Answer) {
-	if err := r.judge.Judge(context.Background(), &weir.Event{Time: r.now, Source: source, Cost: cost}, &a); err != nil {
+	if err := r.judge.Judge(context.Background(), &weir.Event{Time: r.now, Source: source, Cost: cost},
+		&a); err != nil {
 		r.t.Fatal(err)
 	}
 	return a
@@ -69,7 +70,8 @@ func TestLevels(t *testing.T) {
 	if n := r.burst("2001:db8:1:1::1"); n != 10 {
 		t.Errorf("the first /64 got %d", n)
 	}
-	if a := r.ask("2001:db8:1:1::1", 1); a.Rule != "v6/64" || a.Reason != weir.OverLimit || a.Limit != 10 || a.Until.IsZero() {
+	if a := r.ask("2001:db8:1:1::1", 1); a.Rule != "v6/64" || a.Reason != weir.OverLimit || a.Limit != 10 ||
+		a.Until.IsZero() {
 		t.Errorf("%s", a.Explain())
 	}
 	if n := r.burst("2001:db8:1:2::1"); n != 10 {
@@ -81,7 +83,8 @@ func TestLevels(t *testing.T) {
 	}
 	var peek weir.Answer
 	r.Peek(&weir.Event{Time: r.now, Source: netip.MustParseAddr("2001:db8:1:3::1")}, &peek)
-	if len(peek.Figures) != 2 || peek.Figures[0].Remaining != 10 || peek.Figures[1].Remaining != 0 || peek.Verdict != weir.Refuse {
+	if len(peek.Figures) != 2 || peek.Figures[0].Remaining != 10 || peek.Figures[1].Remaining != 0 ||
+		peek.Verdict != weir.Refuse {
 		t.Errorf("the refusals have taken something of the third /64: %+v", peek.Figures)
 	}
 	if n := r.burst("2001:db8:2::1"); n != 10 {
@@ -101,7 +104,8 @@ func TestLevels(t *testing.T) {
 // TestRanges: groups count as one, exemptions are not limited, the narrower range decides.
 func TestRanges(t *testing.T) {
 	r := newRig(t, Options{Rate: perSecond(10), Burst: 10,
-		Groups: map[string][]netip.Prefix{"office": {netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("2001:db8:9::/48")}},
+		Groups: map[string][]netip.Prefix{"office": {netip.MustParsePrefix("198.51.100.0/24"),
+			netip.MustParsePrefix("2001:db8:9::/48")}},
 		Exempt: []netip.Prefix{netip.MustParsePrefix("198.51.100.7/32"), netip.MustParsePrefix("203.0.113.0/24")}})
 	if n := r.burst("198.51.100.1"); n != 10 {
 		t.Errorf("the group got %d", n)
@@ -248,7 +252,8 @@ func TestGrowth(t *testing.T) {
 // TestCollateral: the share of innocent networks refused is what the formula says, and what the limiter estimates.
 func TestCollateral(t *testing.T) {
 	const attackers = 2000
-	o := Options{Rate: weir.Rate{Count: 60, Per: time.Minute}, Burst: 50, Attackers: attackers, Collateral: 0.05, V6: []int{64}}
+	o := Options{Rate: weir.Rate{Count: 60, Per: time.Minute}, Burst: 50, Attackers: attackers, Collateral: 0.05,
+		V6: []int{64}}
 	r := newRig(t, o)
 	for range 3 {
 		for i := range attackers {
@@ -429,35 +434,42 @@ func TestOptions(t *testing.T) {
 		o    Options
 		want string // part of the mistake; empty when there is none
 	}{
-		"good":              {good, ""},
-		"least":             {Options{Rate: weir.Rate{Count: 1, Per: maxPer}}, ""},
-		"most":              {with(func(o *Options) { o.Rate.Count, o.Burst, o.Wider, o.Count = MaxRate, 1<<40, 1, Bytes }), ""},
-		"no rate":           {Options{}, "no limit"},
-		"rate":              {with(func(o *Options) { o.Rate.Count = MaxRate + 1 }), "out of bounds"},
-		"burst below k":     {with(func(o *Options) { o.Burst = 4 }), "less than one token"},
-		"burst within us":   {with(func(o *Options) { o.Rate.Count = 1e9 }), "microseconds"},
-		"grain":             {with(func(o *Options) { o.Burst, o.Grain = 65536*5, 1 }), "at most 65535 tokens"},
-		"burst of events":   {with(func(o *Options) { o.Burst = 65535*5 + 5 }), "at most 65535 tokens"},
-		"largest burst":     {with(func(o *Options) { o.Burst = 65535 * 5 }), ""},
-		"grain fits":        {with(func(o *Options) { o.Burst, o.Grain = 65536*5, 2 }), ""},
-		"count":             {with(func(o *Options) { o.Count = "byte" }), `did you mean "bytes"?`},
-		"v4":                {with(func(o *Options) { o.V4 = 33 }), "v4"},
-		"v6":                {with(func(o *Options) { o.V6 = []int{129} }), "v6[0]"},
-		"v6 order":          {with(func(o *Options) { o.V6 = []int{48, 64} }), "not wider"},
-		"v6 levels":         {with(func(o *Options) { o.V6 = []int{64, 56, 48, 40, 32} }), "too many"},
-		"wider":             {with(func(o *Options) { o.Wider = -1 }), "wider"},
-		"much wider":        {with(func(o *Options) { o.V6, o.Wider = []int{64, 48, 32}, 1_000_000 }), "hardly a limit"},
-		"k":                 {with(func(o *Options) { o.K = MaxK + 1 }), "k: 9"},
-		"attackers":         {with(func(o *Options) { o.Attackers = MaxAttackers + 1 }), "attackers"},
-		"too many":          {with(func(o *Options) { o.Attackers, o.Collateral = MaxAttackers, 1e-9 }), "GiB"},
-		"collateral":        {with(func(o *Options) { o.Collateral = 1 }), "collateral"},
-		"rotate":            {with(func(o *Options) { o.Rotate = 1 }), "rotate"},
-		"memory":            {with(func(o *Options) { o.MaxMemory = 1 << 20 }), "from the start"},
-		"ranges":            {with(func(o *Options) { o.Exempt = prefixes(MaxRanges) }), ""},
-		"too many ranges":   {with(func(o *Options) { o.Exempt = prefixes(MaxRanges + 1) }), "too many"},
-		"no range":          {with(func(o *Options) { o.Exempt = []netip.Prefix{{}} }), "exempt[0]"},
-		"empty group":       {with(func(o *Options) { o.Groups = map[string][]netip.Prefix{"a": nil} }), "groups.a"},
-		"in two groups":     {with(func(o *Options) { o.Groups = map[string][]netip.Prefix{"a": prefixes(1), "b": prefixes(1)} }), "already"},
+		"good":  {good, ""},
+		"least": {Options{Rate: weir.Rate{Count: 1, Per: maxPer}}, ""},
+		"most": {with(func(o *Options) {
+			o.Rate.Count, o.Burst, o.Wider, o.Count = MaxRate, 1<<40, 1,
+				Bytes
+		}), ""},
+		"no rate":         {Options{}, "no limit"},
+		"rate":            {with(func(o *Options) { o.Rate.Count = MaxRate + 1 }), "out of bounds"},
+		"burst below k":   {with(func(o *Options) { o.Burst = 4 }), "less than one token"},
+		"burst within us": {with(func(o *Options) { o.Rate.Count = 1e9 }), "microseconds"},
+		"grain":           {with(func(o *Options) { o.Burst, o.Grain = 65536*5, 1 }), "at most 65535 tokens"},
+		"burst of events": {with(func(o *Options) { o.Burst = 65535*5 + 5 }), "at most 65535 tokens"},
+		"largest burst":   {with(func(o *Options) { o.Burst = 65535 * 5 }), ""},
+		"grain fits":      {with(func(o *Options) { o.Burst, o.Grain = 65536*5, 2 }), ""},
+		"count":           {with(func(o *Options) { o.Count = "byte" }), `did you mean "bytes"?`},
+		"v4":              {with(func(o *Options) { o.V4 = 33 }), "v4"},
+		"v6":              {with(func(o *Options) { o.V6 = []int{129} }), "v6[0]"},
+		"v6 order":        {with(func(o *Options) { o.V6 = []int{48, 64} }), "not wider"},
+		"v6 levels":       {with(func(o *Options) { o.V6 = []int{64, 56, 48, 40, 32} }), "too many"},
+		"wider":           {with(func(o *Options) { o.Wider = -1 }), "wider"},
+		"much wider": {with(func(o *Options) { o.V6, o.Wider = []int{64, 48, 32}, 1_000_000 }),
+			"hardly a limit"},
+		"k":               {with(func(o *Options) { o.K = MaxK + 1 }), "k: 9"},
+		"attackers":       {with(func(o *Options) { o.Attackers = MaxAttackers + 1 }), "attackers"},
+		"too many":        {with(func(o *Options) { o.Attackers, o.Collateral = MaxAttackers, 1e-9 }), "GiB"},
+		"collateral":      {with(func(o *Options) { o.Collateral = 1 }), "collateral"},
+		"rotate":          {with(func(o *Options) { o.Rotate = 1 }), "rotate"},
+		"memory":          {with(func(o *Options) { o.MaxMemory = 1 << 20 }), "from the start"},
+		"ranges":          {with(func(o *Options) { o.Exempt = prefixes(MaxRanges) }), ""},
+		"too many ranges": {with(func(o *Options) { o.Exempt = prefixes(MaxRanges + 1) }), "too many"},
+		"no range":        {with(func(o *Options) { o.Exempt = []netip.Prefix{{}} }), "exempt[0]"},
+		"empty group":     {with(func(o *Options) { o.Groups = map[string][]netip.Prefix{"a": nil} }), "groups.a"},
+		"in two groups": {with(func(o *Options) {
+			o.Groups = map[string][]netip.Prefix{"a": prefixes(1),
+				"b": prefixes(1)}
+		}), "already"},
 		"too many groups":   {with(func(o *Options) { o.Groups = manyGroups(MaxGroups + 1) }), "groups are too many"},
 		"as many as can be": {with(func(o *Options) { o.Groups = manyGroups(MaxGroups) }), ""},
 	} {
@@ -499,7 +511,8 @@ func manyGroups(n int) map[string][]netip.Prefix {
 func TestPlan(t *testing.T) {
 	const eightMiB = 8 << 20 / LineBytes
 	p, err := Size(5, 412_000, 0.01, 0)
-	if err != nil || p.Lines > eightMiB || p.Lines < eightMiB-500 || p.Bytes != 2*int64(p.Lines)*LineBytes || p.Collateral > 0.01 {
+	if err != nil || p.Lines > eightMiB || p.Lines < eightMiB-500 || p.Bytes != 2*int64(p.Lines)*LineBytes ||
+		p.Collateral > 0.01 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if n := Attackers(5, eightMiB*Lanes, Drained(5, eightMiB*Lanes, 300_000)); math.Abs(n-300_000) > 1 {
@@ -515,7 +528,8 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 	}
-	if n := Neighbours(5, eightMiB*Lanes, 412_000, 1); math.Abs(n.Served-(1-Drained(5, eightMiB*Lanes, 412_000))) > 1e-9 {
+	if n := Neighbours(5, eightMiB*Lanes, 412_000,
+		1); math.Abs(n.Served-(1-Drained(5, eightMiB*Lanes, 412_000))) > 1e-9 {
 		t.Errorf("who uses all of its limit gets %f of it", n.Served)
 	}
 }
@@ -540,7 +554,8 @@ func TestEventsCostOne(t *testing.T) {
 // exception.
 func TestExemptByBothReadings(t *testing.T) {
 	for _, count := range []Count{Events, Bytes} {
-		o := Options{Rate: weir.Rate{Count: 10, Per: time.Second}, Count: count, Exempt: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.0/24")}}
+		o := Options{Rate: weir.Rate{Count: 10, Per: time.Second}, Count: count,
+			Exempt: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.0/24")}}
 		for _, c := range []struct {
 			source, other string
 			unknown       bool

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// MaxLine is how many flows of a network stand in line for bytes. A network whose line is full is not let in with another
-// flow. Of the flows that it has beyond that, whichever asks first takes the next free place.
+// MaxLine is how many flows of a network stand in line for bytes. A network whose line is full is not let in with
+// another flow. Of the flows that it has beyond that, whichever asks first takes the next free place.
 const MaxLine = 64
 
 // goneAfter is how long a flow that does not come back to ask keeps its place.
 const goneAfter = 2 * time.Second
 
-// lines are those in which flows wait for bytes: one for each network, in the order in which they came. The zero value is
-// ready. The number of lines has the bound of whoever admits events: each has a flow that an event was admitted for, and
-// is gone with it.
+// lines are those in which flows wait for bytes: one for each network, in the order in which they came. The zero value
+// is ready. The number of lines has the bound of whoever admits events: each has a flow that an event was admitted for,
+// and is gone with it.
 type lines struct {
 	mu sync.Mutex
 	of map[Network][]standing

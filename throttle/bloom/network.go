@@ -27,7 +27,8 @@ type said struct {
 	rule   string // of the group
 }
 
-// groupNumber is what a group is hashed by. It comes from its name, so that a group keeps its limiters when others come and go.
+// groupNumber is what a group is hashed by. It comes from its name, so that a group keeps its limiters when others come
+// and go.
 func groupNumber(name string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(name))
@@ -41,7 +42,8 @@ type Range struct {
 	Group  uint32 // its number, unless it is exempt
 }
 
-// Ranges returns the exemptions and groups, for those who look addresses up by themselves. What is exempt stays so inside a group.
+// Ranges returns the exemptions and groups, for those who look addresses up by themselves. What is exempt stays so
+// inside a group.
 func (o Options) Ranges() []Range {
 	var all []Range
 	for _, name := range slices.Sorted(maps.Keys(o.Groups)) {

@@ -38,16 +38,18 @@ const (
 	Bytes  Count = "bytes"
 )
 
-// Options configure a Bloom limiter: a limit for each source network, in memory that does not grow with the number of sources.
+// Options configure a Bloom limiter: a limit for each source network, in memory that does not grow with the number of
+// sources.
 type Options struct {
 	// The limit of each source network: 100/s, 20/m; where bytes are counted 10MB/s.
 	Rate weir.Rate `yaml:"rate"`
 	// How much a source may take at once after it was idle. At least k. Default: a second's worth, and at least k.
 	Burst weir.Number `yaml:"burst"`
-	// What is counted: events (requests, connections or packets; the default) or bytes. A limit on bytes paces what flows.
+	// What is counted: events (requests, connections or packets; the default) or bytes. A limit on bytes paces what
+	// flows.
 	Count Count `yaml:"count"`
-	// What one token stands for: so many events or bytes; what is smaller costs a whole one. A limiter holds 65535 tokens. Default: 1;
-	// where bytes are counted, as much as the burst takes, and never less.
+	// What one token stands for: so many events or bytes; what is smaller costs a whole one. A limiter holds 65535
+	// tokens. Default: 1; where bytes are counted, as much as the burst takes, and never less.
 	Grain weir.Number `yaml:"grain"`
 	// How many bits of an IPv4 address make a source network. Default 24.
 	V4 int `yaml:"v4"`
@@ -65,10 +67,11 @@ type Options struct {
 	Collateral weir.Share `yaml:"collateral"`
 	// How many limiters each source has, 1 to 8. Default 5.
 	K int `yaml:"k"`
-	// How much memory the tables may grow to while more innocent networks are refused than allowed. Default: they do not grow.
+	// How much memory the tables may grow to while more innocent networks are refused than allowed. Default: they do
+	// not grow.
 	MaxMemory weir.Size `yaml:"max_memory"`
-	// How often the key changes. The key decides which networks share limiters. At least ten times as long as the burst takes to fill.
-	// Default 10m, or as long as that.
+	// How often the key changes. The key decides which networks share limiters. At least ten times as long as the burst
+	// takes to fill. Default 10m, or as long as that.
 	Rotate weir.Duration `yaml:"rotate"`
 }
 
@@ -135,7 +138,8 @@ func (o Options) Validate() error {
 		at := fmt.Sprintf("v6[%d]", i)
 		within(at, int64(n), 1, 128)
 		if i > 0 && n >= o.V6[i-1] {
-			wrong(at, fmt.Sprintf("/%d is not wider than /%d", n, o.V6[i-1]), "from the narrowest to the widest: [64, 48]")
+			wrong(at, fmt.Sprintf("/%d is not wider than /%d", n, o.V6[i-1]),
+				"from the narrowest to the widest: [64, 48]")
 		}
 	}
 	if o.Wider != 0 {
@@ -146,10 +150,12 @@ func (o Options) Validate() error {
 		within("k", int64(o.K), 1, MaxK)
 	}
 	if o.MaxMemory < 0 || o.MaxMemory > MaxMemory {
-		wrong("max_memory", fmt.Sprintf("%s is out of bounds", o.MaxMemory), fmt.Sprintf("up to %s", weir.Size(MaxMemory)))
+		wrong("max_memory", fmt.Sprintf("%s is out of bounds", o.MaxMemory),
+			fmt.Sprintf("up to %s", weir.Size(MaxMemory)))
 	}
 	if r := o.Rotate.Std(); r != 0 && (r < minRotate || r > max(maxRotate, o.WithDefaults().learn())) {
-		wrong("rotate", fmt.Sprintf("%s is out of bounds", o.Rotate), fmt.Sprintf("%s to %s", weir.Duration(minRotate), weir.Duration(maxRotate)))
+		wrong("rotate", fmt.Sprintf("%s is out of bounds", o.Rotate),
+			fmt.Sprintf("%s to %s", weir.Duration(minRotate), weir.Duration(maxRotate)))
 	}
 	if len(all) > 0 {
 		return errors.Join(all...)
@@ -170,11 +176,13 @@ func (o Options) Validate() error {
 		start += 2 * s.sized(plan.Limiters()).Bytes()
 	}
 	if least := full.learn(); full.Rotate.Std() < least {
-		wrong("rotate", fmt.Sprintf("a source's burst takes %s to fill, and the tables of a new key take ten times as long to learn", weir.Duration(least/learnFills)),
+		wrong("rotate",
+			fmt.Sprintf("a source's burst takes %s to fill, and the tables of a new key take ten times as long to learn", weir.Duration(least/learnFills)),
 			fmt.Sprintf("at least %s, or leave it out", weir.Duration(least)))
 	}
 	if err == nil && o.MaxMemory > 0 && int64(o.MaxMemory) < start {
-		wrong("max_memory", fmt.Sprintf("the tables have %s from the start", weir.Size(start)), "more than that, or leave it out")
+		wrong("max_memory", fmt.Sprintf("the tables have %s from the start", weir.Size(start)),
+			"more than that, or leave it out")
 	}
 	return errors.Join(all...)
 }
@@ -212,14 +220,16 @@ func (o Options) validateRanges(wrong func(path, msg, hint string)) {
 		}
 	}
 	if n > MaxRanges {
-		wrong("groups", fmt.Sprintf("%d ranges in groups and exempt are too many", n), fmt.Sprintf("at most %d", MaxRanges))
+		wrong("groups", fmt.Sprintf("%d ranges in groups and exempt are too many", n),
+			fmt.Sprintf("at most %d", MaxRanges))
 	}
 }
 
-// learn is how long the tables of a new key are charged before they take over: the shortest rotation. It is whole seconds, so that it
-// can be written down. Options that fit no table have none.
+// learn is how long the tables of a new key are charged before they take over: the shortest rotation. It is whole
+// seconds, so that it can be written down. Options that fit no table have none.
 func (o Options) learn() (d time.Duration) {
-	if o.K < 1 || o.K > MaxK || o.Rate.Count < 1 || o.Rate.Per <= 0 || o.Burst < 1 || o.Grain < 0 || o.Wider < 1 || len(o.V6) > MaxLevels {
+	if o.K < 1 || o.K > MaxK || o.Rate.Count < 1 || o.Rate.Per <= 0 || o.Burst < 1 || o.Grain < 0 || o.Wider < 1 ||
+		len(o.V6) > MaxLevels {
 		return 0
 	}
 	for i := range o.V6 {
@@ -235,12 +245,14 @@ func (o Options) fit(level int) (Shape, error) {
 	times := int64(1)
 	for range level {
 		if times *= int64(o.Wider); times > maxTimes {
-			return Shape{}, &weir.FieldError{Path: "wider", Msg: "the widest networks have hardly a limit", Hint: "a smaller figure"}
+			return Shape{}, &weir.FieldError{Path: "wider", Msg: "the widest networks have hardly a limit",
+				Hint: "a smaller figure"}
 		}
 	}
 	burst := int64(o.Burst)
 	if burst > MaxBurst/times {
-		return Shape{}, &weir.FieldError{Path: "wider", Msg: "the widest networks have hardly a limit", Hint: "a smaller figure"}
+		return Shape{}, &weir.FieldError{Path: "wider", Msg: "the widest networks have hardly a limit",
+			Hint: "a smaller figure"}
 	}
 	rate, grain := o.Rate, int64(o.Grain)
 	rate.Count *= times
@@ -250,7 +262,8 @@ func (o Options) fit(level int) (Shape, error) {
 		// Limiters of bytes can owe, too: they get room for two bursts more, whatever grain was written down.
 		grain = max(1, grain, (burst/int64(o.K)+maxBytes-1)/maxBytes)
 	case grain == 0:
-		// An event that costs 1 would cost a whole grain. Rather than that, wider networks get a burst that is not as much wider.
+		// An event that costs 1 would cost a whole grain. Rather than that, wider networks get a burst that is not as
+		// much wider.
 		grain = 1
 		if level > 0 {
 			burst = min(burst, MaxTokens*int64(o.K))

@@ -11,9 +11,9 @@ import (
 )
 
 // A pacer is a limiter that counts bytes: those that an event is known to have, at once; those that flow later, before
-// they flow where the gate asks, else afterwards. Whoever asks takes the tokens first, so that no number of flows gets more
-// than the limit. What was not asked for is charged when it has flowed: the source owes it, and is granted nothing until it
-// is paid. Who owes a whole burst, or has a full line of flows that wait, is not let in.
+// they flow where the gate asks, else afterwards. Whoever asks takes the tokens first, so that no number of flows gets
+// more than the limit. What was not asked for is charged when it has flowed: the source owes it, and is granted nothing
+// until it is paid. Who owes a whole burst, or has a full line of flows that wait, is not let in.
 type pacer struct {
 	*Limiter
 	lines lines
@@ -47,7 +47,8 @@ func (p *pacer) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 		p.indebted(s, ev, a)
 	}
 	if a.Verdict == weir.Admit {
-		a.Hold = weir.Hold{Ref: &flow{source: ev.Source, other: ev.OtherSource, unknown: ev.SourceUnknown, hold: a.Hold, paid: max(ev.Bytes, 0)}, At: ev.Time.UnixNano()}
+		a.Hold = weir.Hold{Ref: &flow{source: ev.Source, other: ev.OtherSource, unknown: ev.SourceUnknown, hold: a.Hold,
+			paid: max(ev.Bytes, 0)}, At: ev.Time.UnixNano()}
 	}
 	return nil
 }

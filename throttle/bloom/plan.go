@@ -13,8 +13,8 @@ const (
 	MinCollateral = 1e-9
 )
 
-// Collateral is the share of innocent networks refused by a table of so many limiters while so many networks are far over their
-// limit: (1 - e^(-kn/m))^k. An innocent network is refused when an attacker drains each of its k limiters.
+// Collateral is the share of innocent networks refused by a table of so many limiters while so many networks are far
+// over their limit: (1 - e^(-kn/m))^k. An innocent network is refused when an attacker drains each of its k limiters.
 func Collateral(k int, limiters int64, attackers float64) float64 {
 	return math.Pow(Drained(k, limiters, attackers), float64(k))
 }
@@ -34,18 +34,20 @@ func Attackers(k int, limiters int64, drained float64) float64 {
 
 // A Plan is a table sized for a flood.
 type Plan struct {
-	K          int     `json:"k"`
-	Lanes      int     `json:"lanes"`      // limiters of a line
-	Lines      int     `json:"lines"`      // of one table
-	Bytes      int64   `json:"bytes"`      // of both tables of a rotation
-	Collateral float64 `json:"collateral"` // the share of innocent networks refused, under as many attackers as planned for
+	K     int   `json:"k"`
+	Lanes int   `json:"lanes"` // limiters of a line
+	Lines int   `json:"lines"` // of one table
+	Bytes int64 `json:"bytes"` // of both tables of a rotation
+	// the share of innocent networks refused, under as many attackers as planned for
+	Collateral float64 `json:"collateral"`
 }
 
 // Limiters is how many limiters one table has.
 func (p Plan) Limiters() int64 { return int64(p.Lines) * int64(p.Lanes) }
 
-// LanesFor is how many limiters a line has for sources with so large a burst of events: 62 of one byte or 31 of two. A burst of 0 is one
-// that nobody has named: limiters of two bytes take the most memory. (A burst that fills within less than a millisecond has them too.)
+// LanesFor is how many limiters a line has for sources with so large a burst of events: 62 of one byte or 31 of two. A
+// burst of 0 is one that nobody has named: limiters of two bytes take the most memory. (A burst that fills within less
+// than a millisecond has them too.)
 func LanesFor(k int, burst int64) int {
 	if burst > 0 && burst/int64(k) <= MaxNarrow {
 		return timeAt / narrow
@@ -53,22 +55,29 @@ func LanesFor(k int, burst int64) int {
 	return Lanes
 }
 
-// Size returns the smallest table that refuses at most the given share of innocent networks while so many networks attack. The burst
-// decides how large a limiter is, see LanesFor.
+// Size returns the smallest table that refuses at most the given share of innocent networks while so many networks
+// attack. The burst decides how large a limiter is, see LanesFor.
 func Size(k int, attackers int64, collateral weir.Share, burst int64) (Plan, error) {
 	switch {
 	case k < 1 || k > MaxK:
-		return Plan{}, &weir.FieldError{Path: "k", Msg: fmt.Sprintf("%d limiters for each source cannot be had", k), Hint: fmt.Sprintf("1 to %d", MaxK)}
+		return Plan{}, &weir.FieldError{Path: "k", Msg: fmt.Sprintf("%d limiters for each source cannot be had", k),
+			Hint: fmt.Sprintf("1 to %d", MaxK)}
 	case attackers < 1 || attackers > MaxAttackers:
-		return Plan{}, &weir.FieldError{Path: "attackers", Msg: fmt.Sprintf("%d attackers cannot be planned for", attackers), Hint: fmt.Sprintf("1 to %d", int64(MaxAttackers))}
+		return Plan{}, &weir.FieldError{Path: "attackers",
+			Msg:  fmt.Sprintf("%d attackers cannot be planned for", attackers),
+			Hint: fmt.Sprintf("1 to %d", int64(MaxAttackers))}
 	case collateral < MinCollateral || collateral >= 1:
-		return Plan{}, &weir.FieldError{Path: "collateral", Msg: fmt.Sprintf("%s of the innocent cannot be planned for", collateral), Hint: "more than 0% and less than 100%, such as 1%"}
+		return Plan{}, &weir.FieldError{Path: "collateral",
+			Msg:  fmt.Sprintf("%s of the innocent cannot be planned for", collateral),
+			Hint: "more than 0% and less than 100%, such as 1%"}
 	}
 	limiters := float64(k) * float64(attackers) / -math.Log1p(-math.Pow(float64(collateral), 1/float64(k)))
 	lines := math.Ceil(limiters / Lanes)
 	if lines > MaxLines {
-		return Plan{}, &weir.FieldError{Path: "attackers", Msg: fmt.Sprintf("a table for %d attackers would take %.0f GiB", attackers, lines*LineBytes/(1<<30)),
-			Hint: fmt.Sprintf("a table has at most %d lines (%s); allow more collateral, or take another k", MaxLines, weir.Size(MaxLines*LineBytes))}
+		return Plan{}, &weir.FieldError{Path: "attackers",
+			Msg: fmt.Sprintf("a table for %d attackers would take %.0f GiB", attackers, lines*LineBytes/(1<<30)),
+			Hint: fmt.Sprintf("a table has at most %d lines (%s); allow more collateral, or take another k", MaxLines,
+				weir.Size(MaxLines*LineBytes))}
 	}
 	p := Plan{K: k, Lanes: LanesFor(k, burst)}
 	p.Lines = int(math.Ceil(limiters / float64(p.Lanes)))
@@ -88,8 +97,8 @@ func Smallest(attackers int64, collateral weir.Share, burst int64) (Plan, error)
 	return best, err
 }
 
-// A Neighbour is what a network can expect that is no attacker but uses a share of its own limit: the attackers share some of its
-// limiters, and what those would have given is gone.
+// A Neighbour is what a network can expect that is no attacker but uses a share of its own limit: the attackers share
+// some of its limiters, and what those would have given is gone.
 type Neighbour struct {
 	Use       weir.Share `json:"use"`       // of its own limit
 	Untouched float64    `json:"untouched"` // gets all it asks for: the share of such networks
@@ -98,8 +107,8 @@ type Neighbour struct {
 	Served    float64    `json:"served"`    // what they get of what they ask for, on average
 }
 
-// Neighbours returns what such a network can expect in a table of so many limiters. With j of its k limiters drained it has
-// (k-j)/k of its limit left; j is binomially distributed.
+// Neighbours returns what such a network can expect in a table of so many limiters. With j of its k limiters drained it
+// has (k-j)/k of its limit left; j is binomially distributed.
 func Neighbours(k int, limiters int64, attackers float64, use weir.Share) Neighbour {
 	n := Neighbour{Use: use}
 	d := Drained(k, limiters, attackers)

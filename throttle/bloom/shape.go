@@ -46,8 +46,8 @@ type Shape struct {
 	Parts    int           // of a token: small bursts come in parts of tokens, so that time can be counted finely
 }
 
-// Fit returns the shape of a table whose sources get rate, with bursts of burst: each of a source's k limiters gets a k-th of
-// both. A grain of 0 takes the smallest that lets the balances fit into 16 bits. The shape has no lines yet.
+// Fit returns the shape of a table whose sources get rate, with bursts of burst: each of a source's k limiters gets a
+// k-th of both. A grain of 0 takes the smallest that lets the balances fit into 16 bits. The shape has no lines yet.
 //
 // What does not divide is rounded to the source's disadvantage: never more is granted than was asked for.
 func Fit(rate weir.Rate, burst int64, k int, grain int64) (Shape, error) {
@@ -67,11 +67,14 @@ func fit(rate weir.Rate, burst int64, k int, grain int64, bits int, fine int64) 
 	share := burst / int64(k) / grain
 	switch {
 	case share < 1:
-		return s, &weir.FieldError{Path: "burst", Msg: fmt.Sprintf("a burst of %d leaves less than one token for each of a source's %d limiters", burst, k),
+		return s, &weir.FieldError{Path: "burst",
+			Msg:  fmt.Sprintf("a burst of %d leaves less than one token for each of a source's %d limiters", burst, k),
 			Hint: fmt.Sprintf("at least %d, or a smaller k", int64(k)*grain)}
 	case share > MaxTokens:
-		return s, &weir.FieldError{Path: "grain", Msg: fmt.Sprintf("a limiter holds at most %d tokens, a burst of %d needs %d", MaxTokens, burst, share),
-			Hint: fmt.Sprintf("a burst of at most %d, or a grain of %d if everything costs as much", MaxTokens*int64(k)*grain, (burst/int64(k)+MaxTokens-1)/MaxTokens)}
+		return s, &weir.FieldError{Path: "grain",
+			Msg: fmt.Sprintf("a limiter holds at most %d tokens, a burst of %d needs %d", MaxTokens, burst, share),
+			Hint: fmt.Sprintf("a burst of at most %d, or a grain of %d if everything costs as much",
+				MaxTokens*int64(k)*grain, (burst/int64(k)+MaxTokens-1)/MaxTokens)}
 	}
 	s.Parts = int(max(1, fine/share))
 	s.Share = int(share) * s.Parts
@@ -92,11 +95,13 @@ func fit(rate weir.Rate, burst int64, k int, grain int64, bits int, fine int64) 
 		return s, &weir.FieldError{Path: "rate", Msg: fmt.Sprintf("%s is too slow", rate), Hint: "at least 1/365d"}
 	}
 	if s.Unit = time.Duration(unit.Int64()); s.Unit < minUnit {
-		return s, &weir.FieldError{Path: "burst", Msg: fmt.Sprintf("a burst of %d is used up within microseconds at %s", burst, rate),
-			Hint: fmt.Sprintf("at least %d: a millisecond's worth", max(rate.Count/max(1, int64(rate.Per/time.Millisecond)), burst+1))}
+		return s, &weir.FieldError{Path: "burst",
+			Msg: fmt.Sprintf("a burst of %d is used up within microseconds at %s", burst, rate),
+			Hint: fmt.Sprintf("at least %d: a millisecond's worth",
+				max(rate.Count/max(1, int64(rate.Per/time.Millisecond)), burst+1))}
 	}
-	// What comes due with a unit may come on top of a whole burst. It is less than one token for all limiters together, or the limiters
-	// hold so much less. Who asks for the whole burst at once gets it, and owes the rest.
+	// What comes due with a unit may come on top of a whole burst. It is less than one token for all limiters together,
+	// or the limiters hold so much less. Who asks for the whole burst at once gets it, and owes the rest.
 	if s.Parts <= k*s.PerUnit && s.PerUnit < s.Capacity/4 && s.Capacity-s.PerUnit >= s.Parts {
 		s.Capacity -= s.PerUnit
 	}
@@ -129,12 +134,13 @@ func (s Shape) Tokens(cost int64) int64 {
 	return cost * int64(s.Parts)
 }
 
-// Most is what a limiter counts to. What is spent is counted from the time at which the line was filled, with what has come due since: the
-// line is filled again when there would be no room for that, and long before its time counter begins anew.
+// Most is what a limiter counts to. What is spent is counted from the time at which the line was filled, with what has
+// come due since: the line is filled again when there would be no room for that, and long before its time counter
+// begins anew.
 func (s Shape) Most() int { return min(s.Share+window/8*s.PerUnit, 1<<s.Bits-1) }
 
-// owing is what is spent of each limiter when a table starts empty. What one table may be ahead of another is owed: a unit, and
-// another one as theirs do not begin together.
+// owing is what is spent of each limiter when a table starts empty. What one table may be ahead of another is owed: a
+// unit, and another one as theirs do not begin together.
 func (s Shape) owing() int { return s.Capacity + 2*s.PerUnit }
 
 // empty is owing, as far as a limiter can hold it.
@@ -152,13 +158,14 @@ func (s Shape) times(units int64) time.Duration {
 	return time.Duration(units) * s.Unit
 }
 
-// TendEvery is how often a table should be tended: before its time counters begin anew, and often enough to watch the damage.
+// TendEvery is how often a table should be tended: before its time counters begin anew, and often enough to watch the
+// damage.
 func (s Shape) TendEvery() time.Duration {
 	return min(max(s.fill()/8, minTend), maxTend, s.times(window/4))
 }
 
-// Learn is how long a table is charged before it takes over from another. It starts empty, so that it never has more than the
-// other. After this time it grants whatever is within the burst and nine tenths of the rate.
+// Learn is how long a table is charged before it takes over from another. It starts empty, so that it never has more
+// than the other. After this time it grants whatever is within the burst and nine tenths of the rate.
 func (s Shape) Learn() time.Duration {
 	if f := s.fill(); f < 1<<62/learnFills {
 		return f * learnFills
@@ -166,8 +173,8 @@ func (s Shape) Learn() time.Duration {
 	return 1 << 62
 }
 
-// Damage says what it means that so many limiters are empty: their share, the share of innocent networks refused by that, and how
-// many networks it takes to keep them so.
+// Damage says what it means that so many limiters are empty: their share, the share of innocent networks refused by
+// that, and how many networks it takes to keep them so.
 func (s Shape) Damage(empty int64) (drained, collateral, attackers float64) {
 	drained = float64(empty) / float64(s.Limiters())
 	return drained, math.Pow(drained, float64(s.K)), Attackers(s.K, s.Limiters(), min(drained, 1-1e-9))

@@ -16,8 +16,8 @@ import (
 
 const day = 24 * time.Hour
 
-// TestRotationKeepsLimit: one source that asks far more often than it may gets its limit and one burst, and nearly all of it, however
-// often the key changes meanwhile.
+// TestRotationKeepsLimit: one source that asks far more often than it may gets its limit and one burst, and nearly all
+// of it, however often the key changes meanwhile.
 func TestRotationKeepsLimit(t *testing.T) {
 	for _, c := range []struct {
 		o         Options
@@ -28,8 +28,10 @@ func TestRotationKeepsLimit(t *testing.T) {
 		{Options{Rate: weir.Rate{Count: 1000, Per: day}, Burst: 1000}, 30 * time.Second, 25 * day, 2},
 		{Options{Rate: weir.Rate{Count: 20, Per: time.Hour}}, 30 * time.Second, day, 8},
 		{Options{Rate: weir.Rate{Count: 1, Per: time.Minute}, Burst: 100}, 20 * time.Second, 40 * time.Hour, 2},
-		{Options{Rate: perSecond(10), Burst: 20, Rotate: weir.Duration(30 * time.Second)}, 30 * time.Millisecond, 5 * time.Minute, 7},
-		{Options{Rate: perSecond(1000), Burst: 100, Rotate: weir.Duration(10 * time.Second)}, 300 * time.Microsecond, 30 * time.Second, 2},
+		{Options{Rate: perSecond(10), Burst: 20, Rotate: weir.Duration(30 * time.Second)}, 30 * time.Millisecond,
+			5 * time.Minute, 7},
+		{Options{Rate: perSecond(1000), Burst: 100, Rotate: weir.Duration(10 * time.Second)}, 300 * time.Microsecond,
+			30 * time.Second, 2},
 	} {
 		c.o.Attackers, c.o.V6 = 100, []int{64}
 		t.Run(fmt.Sprintf("%s, burst %d", c.o.Rate, c.o.Burst), func(t *testing.T) {
@@ -52,7 +54,8 @@ func TestRotationKeepsLimit(t *testing.T) {
 	}
 }
 
-// TestDay: low limits over a day, asked once a second: no more than the limit and a burst, and no less than nine tenths of the limit.
+// TestDay: low limits over a day, asked once a second: no more than the limit and a burst, and no less than nine tenths
+// of the limit.
 func TestDay(t *testing.T) {
 	for _, c := range []struct {
 		o           Options
@@ -89,7 +92,8 @@ func TestShortRotation(t *testing.T) {
 		}
 		least := o.WithDefaults().Rotate
 		o.Rotate = weir.Duration(10 * time.Second)
-		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "rotate: ") || !strings.Contains(err.Error(), least.String()) {
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "rotate: ") ||
+			!strings.Contains(err.Error(), least.String()) {
 			t.Errorf("%v, want at least %s", err, least)
 		}
 		o.Rotate = least - weir.Duration(time.Second)
@@ -108,7 +112,8 @@ func TestCosts(t *testing.T) {
 	for _, burst := range []int64{10, 200, 1000, 100_000} {
 		for _, cost := range []int64{1, 3, burst / 3, burst/2 + 1, burst - 1, burst} {
 			alone := func() *rig {
-				return newRig(t, Options{Rate: weir.Rate{Count: burst, Per: time.Minute}, Burst: weir.Number(burst), Attackers: 100})
+				return newRig(t, Options{Rate: weir.Rate{Count: burst, Per: time.Minute}, Burst: weir.Number(burst),
+					Attackers: 100})
 			}
 			r := alone()
 			got := int64(0)
@@ -124,7 +129,8 @@ func TestCosts(t *testing.T) {
 			}
 			r = alone()
 			var peek weir.Answer
-			if r.Peek(&weir.Event{Time: r.now, Source: netip.MustParseAddr("203.0.113.1"), Cost: cost}, &peek); peek.Verdict != weir.Admit || peek.Figures[0].Remaining != burst {
+			if r.Peek(&weir.Event{Time: r.now, Source: netip.MustParseAddr("203.0.113.1"), Cost: cost},
+				&peek); peek.Verdict != weir.Admit || peek.Figures[0].Remaining != burst {
 				t.Errorf("a quiet source: %+v", peek)
 			}
 			r = alone()
@@ -146,10 +152,11 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestIdle: a table that nobody asks is looked at no more once its limiters are full, and is as it was when somebody comes back, at
-// whatever time.
+// TestIdle: a table that nobody asks is looked at no more once its limiters are full, and is as it was when somebody
+// comes back, at whatever time.
 func TestIdle(t *testing.T) {
-	for _, rest := range []time.Duration{0, time.Second, 70 * time.Second, 66 * time.Minute, 5*time.Hour + 17*time.Millisecond} {
+	for _, rest := range []time.Duration{0, time.Second, 70 * time.Second, 66 * time.Minute,
+		5*time.Hour + 17*time.Millisecond} {
 		r := newRig(t, Options{Rate: perSecond(10), Burst: 10, Attackers: 100})
 		table := r.setup.Load().levels[0].now
 		table.words[0] = 1 // whoever looked at the lines would fill this limiter
@@ -192,8 +199,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// stretches looks at every stretch of time at once: the most that was granted over its limit in a stretch that ends now is what was
-// granted beyond the limit in the worst one that began before. It is a bucket that may not overflow.
+// stretches looks at every stretch of time at once: the most that was granted over its limit in a stretch that ends now
+// is what was granted beyond the limit in the worst one that began before. It is a bucket that may not overflow.
 type stretches struct {
 	rate, burst float64
 	level       float64
@@ -219,14 +226,15 @@ func (g *stretches) granted(t rapid.TB, now time.Duration, cost int64) {
 func drawn(rt *rapid.T) Options {
 	o := Options{K: rapid.IntRange(1, MaxK).Draw(rt, "k"), V6: []int{64}, Attackers: 100}
 	o.Burst = weir.Number(o.K * rapid.SampledFrom([]int{1, 2, 9, 40, 100, 250, 300, 1100}).Draw(rt, "share"))
-	o.Rate = weir.Rate{Count: int64(o.Burst), Per: rapid.SampledFrom([]time.Duration{10 * time.Millisecond, 200 * time.Millisecond, time.Second,
-		33 * time.Second, time.Hour}).Draw(rt, "fill")}
+	o.Rate = weir.Rate{Count: int64(o.Burst),
+		Per: rapid.SampledFrom([]time.Duration{10 * time.Millisecond, 200 * time.Millisecond, time.Second,
+			33 * time.Second, time.Hour}).Draw(rt, "fill")}
 	o.Rotate = weir.Duration(max(minRotate, o.WithDefaults().learn()))
 	return o
 }
 
-// TestAdversary: whoever chooses times, costs and parallelism as they like, while keys change and options are reloaded, never gets more
-// than the limit and one burst, over any stretch.
+// TestAdversary: whoever chooses times, costs and parallelism as they like, while keys change and options are reloaded,
+// never gets more than the limit and one burst, over any stretch.
 func TestAdversary(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		o := drawn(rt)
@@ -250,7 +258,8 @@ func TestAdversary(t *testing.T) {
 				r.pass(time.Duration(rapid.Int64Range(0, int64(2*fill)).Draw(rt, "wait")))
 			case 1: // to the edge of a unit of time
 				v := r.setup.Load().levels[0]
-				r.pass(v.soon(0, 0, 1, r.now.Sub(start)) - r.now.Sub(start) - time.Duration(rapid.IntRange(0, 1).Draw(rt, "before")))
+				r.pass(v.soon(0, 0, 1, r.now.Sub(start)) - r.now.Sub(start) - time.Duration(rapid.IntRange(0,
+					1).Draw(rt, "before")))
 			case 2: // all the time, for a while
 				wait := fill / time.Duration(o.Burst) * time.Duration(rapid.IntRange(1, 30).Draw(rt, "pace")) / 20
 				for range rapid.IntRange(1, 300).Draw(rt, "times") {
@@ -309,8 +318,8 @@ func reload(rt *rapid.T, r *rig, o *Options) {
 	}
 }
 
-// TestLoneClient: a client that is alone and asks within nine tenths of its limit is never refused, in portions of any size, while keys
-// change and options are reloaded.
+// TestLoneClient: a client that is alone and asks within nine tenths of its limit is never refused, in portions of any
+// size, while keys change and options are reloaded.
 func TestLoneClient(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		o := drawn(rt)
@@ -327,7 +336,8 @@ func TestLoneClient(t *testing.T) {
 		for i := range times {
 			r.pass(wait)
 			if a := r.ask("198.51.100.1", portion); a.Verdict != weir.Admit {
-				rt.Fatalf("%s: %d at a time every %s, event %d: %s (%d rotations)", r.now.Sub(start), portion, wait, i, a.Explain(), r.Stats().Rotations)
+				rt.Fatalf("%s: %d at a time every %s, event %d: %s (%d rotations)", r.now.Sub(start), portion, wait, i,
+					a.Explain(), r.Stats().Rotations)
 			}
 			if i == times/2 && rapid.Bool().Draw(rt, "reload") {
 				reload(rt, r, &o)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Table is one structure of limiters. It is safe for concurrent use and takes no locks. Time is given as the time since the
-// table was made; it need not be in order.
+// A Table is one structure of limiters. It is safe for concurrent use and takes no locks. Time is given as the time
+// since the table was made; it need not be in order.
 type Table struct {
 	shape    Shape
 	key      Key
@@ -24,8 +24,8 @@ type Table struct {
 	// used says that somebody has asked since the table was last tended.
 	used atomic.Bool
 
-	// latest is the highest time unit that anybody has brought. Whoever refills goes by it, after reading the line: so no line
-	// is ever seen with a counter in the future, however late a goroutine comes with its time.
+	// latest is the highest time unit that anybody has brought. Whoever refills goes by it, after reading the line: so
+	// no line is ever seen with a counter in the future, however late a goroutine comes with its time.
 	latest atomic.Uint64
 
 	sweeping sync.Mutex
@@ -51,8 +51,8 @@ func lanesOf(bits int) lanes {
 	return lanes{uint64(bits), mask, ^uint64(0) / mask, timeAt / uint64(bits)}
 }
 
-// A Taken says where tokens came from: the hash of the network, and the limiter that gave the last of them, from 1 to k. The zero
-// Taken is none.
+// A Taken says where tokens came from: the hash of the network, and the limiter that gave the last of them, from 1 to
+// k. The zero Taken is none.
 type Taken struct {
 	Hash uint64
 	Last uint8
@@ -77,8 +77,8 @@ func (t *Table) Empty() {
 	t.used.Store(true)
 }
 
-// Overlay returns a table in the memory given: eight words to a line, in the order of the lines, aligned to 64 bytes. Zeroes are
-// full limiters.
+// Overlay returns a table in the memory given: eight words to a line, in the order of the lines, aligned to 64 bytes.
+// Zeroes are full limiters.
 func Overlay(s Shape, k Key, words []uint64) *Table {
 	return &Table{shape: s, key: k, words: words[:s.Lines*lineWords], lanes: lanesOf(s.Bits),
 		capacity: uint64(s.Capacity), perUnit: uint64(s.PerUnit), most: uint64(s.Most()), lines: uint64(s.Lines),
@@ -88,8 +88,8 @@ func Overlay(s Shape, k Key, words []uint64) *Table {
 // Shape returns the figures of the table.
 func (t *Table) Shape() Shape { return t.shape }
 
-// Take asks for tokens for a network and reports whether they were granted, and where from. It takes nothing otherwise. The
-// limiters of a network are used in order; a cost may come from several of them.
+// Take asks for tokens for a network and reports whether they were granted, and where from. It takes nothing otherwise.
+// The limiters of a network are used in order; a cost may come from several of them.
 func (t *Table) Take(n Network, tokens int64, now time.Duration) (Taken, bool) {
 	from, _ := t.take(n, tokens, now)
 	return from, from.Last > 0
@@ -135,8 +135,8 @@ func (t *Table) takeFirst(h, tokens, unit uint64) bool {
 	}
 }
 
-// takeOther goes on when the first limiter has too little, or its line has to be filled. It returns the number of the limiter that gave
-// the last of the tokens, or 0 and what there was.
+// takeOther goes on when the first limiter has too little, or its line has to be filled. It returns the number of the
+// limiter that gave the last of the tokens, or 0 and what there was.
 func (t *Table) takeOther(h uint64, tokens int64, now time.Duration, drain bool) (last uint8, was balance) {
 	var room [MaxK]Place
 	places := t.places(h, &room)
@@ -144,7 +144,8 @@ func (t *Table) takeOther(h uint64, tokens int64, now time.Duration, drain bool)
 	return t.spendFrom(places, tokens, drain)
 }
 
-// needed is what limiters must have to grant tokens. More than all of them hold is granted when they are full, and they owe the rest.
+// needed is what limiters must have to grant tokens. More than all of them hold is granted when they are full, and they
+// owe the rest.
 func (t *Table) needed(tokens int64) int64 { return min(tokens, int64(t.capacity)*int64(t.shape.K)) }
 
 // spent is what was taken from a limiter and has not come back.
@@ -153,9 +154,9 @@ func (t *Table) spent(p Place) uint64 {
 	return spent - min(spent, due)
 }
 
-// look returns what is written of a limiter in its word, and what has come due since its line was filled. The counter of the line is
-// read after the word: if somebody fills the line in between, the word is another one by then. And it is read before the time, which
-// so is not behind it.
+// look returns what is written of a limiter in its word, and what has come due since its line was filled. The counter
+// of the line is read after the word: if somebody fills the line in between, the word is another one by then. And it is
+// read before the time, which so is not behind it.
 func (t *Table) look(p Place, word uint64) (spent, due uint64) {
 	stamp := t.stamp(p / LineBytes)
 	return word >> (p % 8 * 8) & t.mask, t.due(uint64(uint16(t.latest.Load()) - stamp))
@@ -170,8 +171,8 @@ func (t *Table) add(b *balance, spent uint64) {
 	b.left, b.owed = b.left+max(0, left), max(b.owed, -left)
 }
 
-// spendFrom takes tokens from the limiters in order and returns the number of the last one, from 1. If they have too little it
-// takes nothing and returns 0, and what they have; to drain it takes what they have.
+// spendFrom takes tokens from the limiters in order and returns the number of the last one, from 1. If they have too
+// little it takes nothing and returns 0, and what they have; to drain it takes what they have.
 func (t *Table) spendFrom(places []Place, tokens int64, drain bool) (last uint8, was balance) {
 	most, needed := int64(t.capacity), t.needed(tokens)
 	if needed < tokens {
@@ -198,8 +199,9 @@ func (t *Table) spendFrom(places []Place, tokens int64, drain bool) (last uint8,
 	return 0, was
 }
 
-// Charge takes tokens from all limiters of a network, whether they have them or not, and returns how many they owe after it. What
-// they owe is paid by what comes in; until then they grant nothing. A limiter owes at most what its bits can hold.
+// Charge takes tokens from all limiters of a network, whether they have them or not, and returns how many they owe
+// after it. What they owe is paid by what comes in; until then they grant nothing. A limiter owes at most what its bits
+// can hold.
 func (t *Table) Charge(n Network, tokens int64, now time.Duration) (owed int64) {
 	var room [MaxK]Place
 	places := t.places(t.key.Hash(n), &room)
@@ -227,7 +229,8 @@ func (t *Table) owed(places []Place) (n int64) {
 	return n
 }
 
-// Room returns how many tokens a network could take now, in parts, and takes none. owed is what the limiter owes that owes most.
+// Room returns how many tokens a network could take now, in parts, and takes none. owed is what the limiter owes that
+// owes most.
 func (t *Table) Room(n Network, now time.Duration) (all, owed int64) {
 	var room [MaxK]Place
 	var b balance
@@ -238,7 +241,8 @@ func (t *Table) Room(n Network, now time.Duration) (all, owed int64) {
 	return b.left, b.owed
 }
 
-// Give returns tokens to the limiters that they came from: to the last one first. What has come back by itself is not given.
+// Give returns tokens to the limiters that they came from: to the last one first. What has come back by itself is not
+// given.
 func (t *Table) Give(from Taken, tokens int64, now time.Duration) {
 	var room [MaxK]Place
 	places := t.places(from.Hash, &room)
@@ -268,8 +272,8 @@ func (t *Table) place(x uint64) Place {
 	return Place(line*LineBytes + lane*t.bits/8)
 }
 
-// another is where limiter i > 0 is. One keyed hash is enough: what is made of it here is as unpredictable as it is. Two limiters
-// of one source are never the same.
+// another is where limiter i > 0 is. One keyed hash is enough: what is made of it here is as unpredictable as it is.
+// Two limiters of one source are never the same.
 func (t *Table) another(h uint64, i int, places *[MaxK]Place) Place {
 	x := h + uint64(i)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -295,8 +299,8 @@ func (t *Table) places(h uint64, room *[MaxK]Place) []Place {
 	return room[:k]
 }
 
-// spendUpTo takes at most so many tokens from one limiter, as long as no more than most are spent, and returns how many. What is due
-// was there, too: a limiter that is full counts from there.
+// spendUpTo takes at most so many tokens from one limiter, as long as no more than most are spent, and returns how
+// many. What is due was there, too: a limiter that is full counts from there.
 func (t *Table) spendUpTo(p Place, tokens, most int64) int64 {
 	word, shift := &t.words[p/8], p%8*8
 	for {
@@ -364,8 +368,8 @@ func (t *Table) stamp(line Place) uint16 {
 // due is how many tokens each limiter is owed after so many units.
 func (t *Table) due(units uint64) uint64 { return min(units*t.perUnit, t.mask) }
 
-// refillLine gives every limiter of a line what it is owed, if any time unit has passed. The time counter is claimed first, in one
-// step with the limiters that share its word: of several who try, one refills.
+// refillLine gives every limiter of a line what it is owed, if any time unit has passed. The time counter is claimed
+// first, in one step with the limiters that share its word: of several who try, one refills.
 func (t *Table) refillLine(line Place) {
 	words := t.line(line)
 	for {
@@ -389,7 +393,8 @@ func (t *Table) line(line Place) *[lineWords]uint64 {
 
 // claim sets the time counter of a line, and refills the limiters in the same word.
 func (t *Table) claim(words *[lineWords]uint64, last, unit, due uint64) bool {
-	return atomic.CompareAndSwapUint64(&words[lineWords-1], last, t.fill(last&^(timeMask<<timeShift), due)|unit<<timeShift)
+	return atomic.CompareAndSwapUint64(&words[lineWords-1], last,
+		t.fill(last&^(timeMask<<timeShift), due)|unit<<timeShift)
 }
 
 // fillRest refills the limiters in the other words of a line.
@@ -411,8 +416,8 @@ func (t *Table) fillRest(words *[lineWords]uint64, due uint64) {
 // Touch says that the table was used by somebody who does not say so: the program in the kernel.
 func (t *Table) Touch() { t.used.Store(true) }
 
-// Tend sweeps the table if that is due: before the time counters begin anew, and once when nobody has asked for as long as the
-// limiters take to be full. From then on it costs nothing until somebody asks. See Shape.TendEvery.
+// Tend sweeps the table if that is due: before the time counters begin anew, and once when nobody has asked for as long
+// as the limiters take to be full. From then on it costs nothing until somebody asks. See Shape.TendEvery.
 func (t *Table) Tend(now time.Duration) {
 	t.sweeping.Lock()
 	defer t.sweeping.Unlock()
@@ -482,8 +487,9 @@ func (t *Table) sweep(now time.Duration) {
 		return
 	}
 	t.reach(unit)
-	// A line was refilled after the last sweep or is as old as that one, unless it was full then and something was taken from it since,
-	// which is done in lines that seem not much older. What seems older still is newer than this sweep.
+	// A line was refilled after the last sweep or is as old as that one, unless it was full then and something was
+	// taken from it since, which is done in lines that seem not much older. What seems older still is newer than this
+	// sweep.
 	oldest := unit - swept
 	for line := range Place(t.lines) {
 		words := t.line(line)
@@ -529,8 +535,9 @@ func (t *Table) emptyIn(words *[lineWords]uint64, due uint64) (n int64) {
 	return n
 }
 
-// fill takes due from each lane of a word, down to zero: several saturating subtractions in one. The top bit of each lane is set
-// beforehand, so that no lane borrows from the next; it tells afterwards whether the lower bits had to borrow.
+// fill takes due from each lane of a word, down to zero: several saturating subtractions in one. The top bit of each
+// lane is set beforehand, so that no lane borrows from the next; it tells afterwards whether the lower bits had to
+// borrow.
 func (l *lanes) fill(word, due uint64) uint64 {
 	shift := (l.bits - 1) & 63
 	top := l.every << shift

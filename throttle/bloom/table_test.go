@@ -45,7 +45,8 @@ func TestFill(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := lanesOf(drawBits(rt))
 		half := l.mask / 2
-		lane := rapid.OneOf(rapid.Uint64Range(0, l.mask), rapid.SampledFrom([]uint64{0, 1, half, half + 1, half + 2, l.mask}))
+		lane := rapid.OneOf(rapid.Uint64Range(0, l.mask),
+			rapid.SampledFrom([]uint64{0, 1, half, half + 1, half + 2, l.mask}))
 		due := lane.Draw(rt, "due")
 		var word, want uint64
 		for at := uint64(0); at < 64; at += l.bits {
@@ -67,10 +68,12 @@ func TestEmptyIn(t *testing.T) {
 		capacity := rapid.IntRange(1, most).Draw(rt, "capacity")
 		parts := rapid.IntRange(1, capacity).Draw(rt, "parts")
 		due := rapid.SampledFrom([]int{0, 0, 1, parts, most}).Draw(rt, "due")
-		tb := NewTable(Shape{Bits: bits, K: 1, Lines: 1, Capacity: capacity, PerUnit: 1, Unit: 1, Grain: 1, Parts: parts}, Key{})
+		tb := NewTable(Shape{Bits: bits, K: 1, Lines: 1, Capacity: capacity, PerUnit: 1, Unit: 1, Grain: 1,
+			Parts: parts}, Key{})
 		var want int64
 		for at := 0; at < lineBits; at += bits {
-			spent := rapid.SampledFrom([]int{0, 1, capacity - parts, capacity - parts + 1, capacity - 1, capacity, most}).Draw(rt, "spent")
+			spent := rapid.SampledFrom([]int{0, 1, capacity - parts, capacity - parts + 1, capacity - 1, capacity,
+				most}).Draw(rt, "spent")
 			if capacity-max(0, spent-due) < parts && at < timeAt {
 				want++
 			}
@@ -85,7 +88,8 @@ func TestEmptyIn(t *testing.T) {
 // TestPlaces: the limiters of a source are k different ones, never a time counter, in a table however small.
 func TestPlaces(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := Shape{Bits: drawBits(rt), K: rapid.IntRange(1, MaxK).Draw(rt, "k"), Lines: rapid.SampledFrom([]int{1, 2, 3, 1000, MaxLines / 64}).Draw(rt, "lines"),
+		s := Shape{Bits: drawBits(rt), K: rapid.IntRange(1, MaxK).Draw(rt, "k"),
+			Lines:    rapid.SampledFrom([]int{1, 2, 3, 1000, MaxLines / 64}).Draw(rt, "lines"),
 			Capacity: 1, PerUnit: 1, Unit: 1, Grain: 1}
 		tb := &Table{shape: s, lines: uint64(s.Lines), lanes: lanesOf(s.Bits)}
 		var room [MaxK]Place
@@ -154,7 +158,8 @@ func (m *model) take(places []Place, tokens int64, now time.Duration) bool {
 func TestAsDescribed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := Shape{
-			Bits: drawBits(rt), K: rapid.IntRange(1, 5).Draw(rt, "k"), Lines: rapid.IntRange(1, 4).Draw(rt, "lines"), Unit: time.Millisecond, Grain: 1, Parts: 1,
+			Bits: drawBits(rt), K: rapid.IntRange(1, 5).Draw(rt, "k"), Lines: rapid.IntRange(1, 4).Draw(rt, "lines"),
+			Unit: time.Millisecond, Grain: 1, Parts: 1,
 		}
 		most := 1<<s.Bits - 1
 		s.Capacity = rapid.SampledFrom([]int{1, 2, 7, most * 2 / 3, most}).Draw(rt, "capacity")
@@ -195,8 +200,8 @@ func TestAsDescribed(t *testing.T) {
 	})
 }
 
-// TestContention: of many who ask at the same time, exactly as many are granted as there are tokens; and as time goes on, never
-// more than have come in.
+// TestContention: of many who ask at the same time, exactly as many are granted as there are tokens; and as time goes
+// on, never more than have come in.
 func TestContention(t *testing.T) {
 	s := shape(t, perSecond(1000), 1000, 5, 4)
 	tb := NewTable(s, NewKey())
@@ -234,9 +239,11 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// TestRollover: drained and then idle for whatever time, a source is granted, though the time counters begin anew every 65.536 s.
+// TestRollover: drained and then idle for whatever time, a source is granted, though the time counters begin anew every
+// 65.536 s.
 func TestRollover(t *testing.T) {
-	s := Shape{Bits: wide, K: 5, Lines: 1, Capacity: 1, Share: 1, PerUnit: 1, Unit: time.Millisecond, Grain: 1, Parts: 1}
+	s := Shape{Bits: wide, K: 5, Lines: 1, Capacity: 1, Share: 1, PerUnit: 1, Unit: time.Millisecond, Grain: 1,
+		Parts: 1}
 	every := window / 4 * s.Unit
 	for _, swept := range []bool{false, true} {
 		for idle := time.Second; idle <= 200*time.Second; idle += step(idle, window*s.Unit) {
@@ -274,7 +281,8 @@ func TestBelowK(t *testing.T) {
 		t.Fatalf("a burst of %d", got)
 	}
 	granted := 0
-	for at := time.Duration(0); at < 100*time.Second+500*time.Millisecond; at += 100 * time.Millisecond { // what came in by the end is asked for, too
+	// what came in by the end is asked for, too
+	for at := time.Duration(0); at < 100*time.Second+500*time.Millisecond; at += 100 * time.Millisecond {
 		if _, ok := tb.Take(network, s.Tokens(1), at); ok {
 			granted++
 		}
@@ -322,7 +330,8 @@ func TestSaturation(t *testing.T) {
 }
 
 // whole is a shape whose tokens have one part: 10 a second, bursts of 10.
-var whole = Shape{Bits: wide, K: 2, Lines: 3, Capacity: 5, Share: 5, PerUnit: 1, Unit: 200 * time.Millisecond, Grain: 1, Parts: 1}
+var whole = Shape{Bits: wide, K: 2, Lines: 3, Capacity: 5, Share: 5, PerUnit: 1, Unit: 200 * time.Millisecond, Grain: 1,
+	Parts: 1}
 
 // TestGiveBack: what is given back is there again, and never more than was taken.
 func TestGiveBack(t *testing.T) {
@@ -405,7 +414,8 @@ func TestTooMuch(t *testing.T) {
 func TestFit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rate := weir.Rate{Count: rapid.Int64Range(1, 1e9).Draw(rt, "count"),
-			Per: rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 10 * time.Second, time.Hour, 24 * time.Hour}).Draw(rt, "per")}
+			Per: rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 10 * time.Second, time.Hour,
+				24 * time.Hour}).Draw(rt, "per")}
 		k := rapid.IntRange(1, MaxK).Draw(rt, "k")
 		burst := rapid.Int64Range(1, 1e10).Draw(rt, "burst")
 		s, err := Fit(rate, burst, k, 0)
@@ -415,7 +425,8 @@ func TestFit(t *testing.T) {
 			}
 			return
 		}
-		if s.Capacity < 1 || s.Share > 1<<s.Bits-1 || s.Bits == narrow && s.empty() != s.owing() || s.PerUnit < 1 || s.PerUnit > s.Capacity || s.Unit < minUnit {
+		if s.Capacity < 1 || s.Share > 1<<s.Bits-1 || s.Bits == narrow && s.empty() != s.owing() || s.PerUnit < 1 ||
+			s.PerUnit > s.Capacity || s.Unit < minUnit {
 			rt.Errorf("%+v", s)
 		}
 		if got := s.Burst(); got > burst || float64(got) < float64(burst)/2 {
@@ -429,8 +440,8 @@ func TestFit(t *testing.T) {
 	})
 }
 
-// TestGrantWritesOneWord: while the first limiter has tokens, a grant changes nothing but its word, though time has passed for the line;
-// what has come due is counted all the same.
+// TestGrantWritesOneWord: while the first limiter has tokens, a grant changes nothing but its word, though time has
+// passed for the line; what has come due is counted all the same.
 func TestGrantWritesOneWord(t *testing.T) {
 	s := shape(t, perSecond(1000), 1000, 5, 100)
 	tb := NewTable(s, Key{1, 2})
@@ -456,8 +467,8 @@ func TestGrantWritesOneWord(t *testing.T) {
 	}
 }
 
-// TestAfterRest: of a table at rest no line is up to date. What is taken from it then is there again when its time has come, and stays, though
-// the time counters begin anew.
+// TestAfterRest: of a table at rest no line is up to date. What is taken from it then is there again when its time has
+// come, and stays, though the time counters begin anew.
 func TestAfterRest(t *testing.T) {
 	for _, burst := range []int64{1000, 50_000} {
 		s := shape(t, perSecond(burst), burst, 5, 1)

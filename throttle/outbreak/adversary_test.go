@@ -188,7 +188,8 @@ func (w *play) tick(u *user) {
 	for _, it := range out {
 		at := slices.Index(u.waiting, it)
 		if at < 0 || u.stopped {
-			w.rt.Fatalf("%s: %+v of %s leaves, stopped: %v, waiting: %v", w.now.Sub(epoch), it, u.name, u.stopped, u.waiting)
+			w.rt.Fatalf("%s: %+v of %s leaves, stopped: %v, waiting: %v", w.now.Sub(epoch), it, u.name, u.stopped,
+				u.waiting)
 		}
 		u.waiting = slices.Delete(u.waiting, at, at+1)
 		w.goesOn(u, sent{at: w.now, key: it.Key, single: it.Single, left: true})
@@ -240,7 +241,8 @@ func (w *play) send(u *user, now time.Time, keys ...uint64) {
 		passes = 1
 	}
 	if !d.Large && (d.Refused || d.Passed < passes) {
-		w.rt.Fatalf("%s: a mail of %s to %d with a credit of %v: %+v\n%s", w.now.Sub(epoch), u.name, len(keys), u.credit, d, u.told())
+		w.rt.Fatalf("%s: a mail of %s to %d with a credit of %v: %+v\n%s", w.now.Sub(epoch), u.name, len(keys),
+			u.credit, d, u.told())
 	}
 	if d.Large && (!w.p.HoldLarge || len(keys)-passes <= w.p.Stop) {
 		w.rt.Fatalf("%s: a mail to %d is held: %+v", u.name, len(keys), d)
@@ -306,14 +308,16 @@ func (w *play) null(u *user) {
 	inside := level <= float64(most)-1e-6
 	if took := u.s.TakeNull(&w.p, w.now); !took {
 		if inside {
-			w.rt.Fatalf("%s: a message without a sender of %s is refused: %.3f of %d", w.now.Sub(epoch), u.name, level, most)
+			w.rt.Fatalf("%s: a message without a sender of %s is refused: %.3f of %d", w.now.Sub(epoch), u.name, level,
+				most)
 		}
 		return
 	}
 	u.nulls = append(u.nulls, w.now)
 	for i, from := range u.nulls {
 		if n, of := len(u.nulls)-i, most+int(w.now.Sub(from)/w.p.Nulls.Every); n > of {
-			w.rt.Fatalf("%s: %d messages without a sender of %s since %s, the most is %d", w.now.Sub(epoch), n, u.name, from.Sub(epoch), of)
+			w.rt.Fatalf("%s: %d messages without a sender of %s since %s, the most is %d", w.now.Sub(epoch), n, u.name,
+				from.Sub(epoch), of)
 		}
 	}
 }
@@ -354,7 +358,8 @@ func (w *play) goesOn(u *user, last sent) {
 				continue // free, or of the other kind
 			}
 			got[kind]++
-			most := []int{s.p.MaxSlack, s.p.MaxMSlack}[kind] + w.raised[kind] - s.raised[kind] + int(last.at.Sub(s.at)/w.fastest(kind, s.at)) + 1
+			most := []int{s.p.MaxSlack, s.p.MaxMSlack}[kind] + w.raised[kind] - s.raised[kind] +
+				int(last.at.Sub(s.at)/w.fastest(kind, s.at)) + 1
 			if got[kind] > most {
 				w.rt.Fatalf("%s: %d of kind %d of %s went on since %s, the most is %d\n%s",
 					w.now.Sub(epoch), got[kind], kind, u.name, s.at.Sub(epoch), most, u.told())
@@ -381,7 +386,8 @@ func (u *user) knows(p *Params, key uint64) bool {
 
 func (u *user) told() (text string) {
 	for _, s := range u.sent {
-		text += fmt.Sprintf("%s: to %d, single %v, known %v, left %v\n", s.at.Sub(epoch), s.key, s.single, s.known, s.left)
+		text += fmt.Sprintf("%s: to %d, single %v, known %v, left %v\n", s.at.Sub(epoch), s.key, s.single, s.known,
+			s.left)
 	}
 	return text
 }

@@ -104,7 +104,8 @@ func BenchmarkParams(b *testing.B) {
 	}
 }
 
-// BenchmarkUsers measures the memory of a user who has written to five people, in a map as a server would keep those who are active.
+// BenchmarkUsers measures the memory of a user who has written to five people, in a map as a server would keep those
+// who are active.
 func BenchmarkUsers(b *testing.B) {
 	const users = 100_000
 	p := standard()

@@ -13,8 +13,8 @@ var (
 	ErrVersion = errors.New("mail: a state of another version")
 )
 
-// version is the first byte of a state. Then come the flags, the times that there are, the credit spent, the working set, and the
-// queue: in runs of one mail, because the recipients of a mail stand together.
+// version is the first byte of a state. Then come the flags, the times that there are, the credit spent, the working
+// set, and the queue: in runs of one mail, because the recipients of a mail stand together.
 const version = 1
 
 // The flags. A state has one form only, so that equal states are equal bytes.

@@ -77,7 +77,8 @@ func TestUnmarshalRefuses(t *testing.T) {
 			t.Errorf("%s and a byte more: %v", name, err)
 		}
 		b[0] = version + 1
-		if err := read.UnmarshalBinary(b); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "2 instead of 1") {
+		if err := read.UnmarshalBinary(b); !errors.Is(err, ErrVersion) ||
+			!strings.Contains(err.Error(), "2 instead of 1") {
 			t.Errorf("%s of another version: %v", name, err)
 		}
 		if fmt.Sprint(read) != fmt.Sprint(State{}) {
@@ -88,25 +89,27 @@ func TestUnmarshalRefuses(t *testing.T) {
 	late := "\x7f\xff\xff\xff\xff\xff\xff\xff"
 	item := "\x02" + time8 + "\x00" + time8 // one of mail 9
 	for name, text := range map[string]string{
-		"no flags":                "\x01",
-		"unknown flag":            "\x01\x20\x00\x00\x00\x00",
-		"operator, not stopped":   "\x01\x04\x00\x00\x00\x00",
-		"slow, nobody waits":      "\x01\x09" + time8 + "\x00\x00\x00\x00",
-		"spent, not started":      "\x01\x00\x01\x00\x00\x00",
-		"the same two clocks":     "\x01\x11" + time8 + time8 + "\x00\x00\x00\x00",
-		"one of two clocks":       "\x01\x10" + time8 + "\x00\x00\x00\x00",
-		"late":                    "\x01\x01" + late + "\x00\x00\x00\x00",
-		"long number":             "\x01\x01" + time8 + "\x80\x00\x00\x00\x00",
-		"much spent":              "\x01\x01" + time8 + "\x91\x4e\x00\x00\x00", // MaxCredit + 1
-		"large set":               "\x01\x01" + time8 + "\x00\x00\xe9\x07" + strings.Repeat(time8, 1001) + "\x00",
-		"larger set than bytes":   "\x01\x01" + time8 + "\x00\x00\xe8\x07" + time8,
-		"twice in the set":        "\x01\x01" + time8 + "\x00\x00\x02" + time8 + time8 + "\x00",
-		"long queue":              "\x01\x01" + time8 + "\x00\x00\x00\x81\x80\x04\x00" + strings.Repeat("\x00", 1<<20), // MaxItems + 1
+		"no flags":              "\x01",
+		"unknown flag":          "\x01\x20\x00\x00\x00\x00",
+		"operator, not stopped": "\x01\x04\x00\x00\x00\x00",
+		"slow, nobody waits":    "\x01\x09" + time8 + "\x00\x00\x00\x00",
+		"spent, not started":    "\x01\x00\x01\x00\x00\x00",
+		"the same two clocks":   "\x01\x11" + time8 + time8 + "\x00\x00\x00\x00",
+		"one of two clocks":     "\x01\x10" + time8 + "\x00\x00\x00\x00",
+		"late":                  "\x01\x01" + late + "\x00\x00\x00\x00",
+		"long number":           "\x01\x01" + time8 + "\x80\x00\x00\x00\x00",
+		"much spent":            "\x01\x01" + time8 + "\x91\x4e\x00\x00\x00", // MaxCredit + 1
+		"large set":             "\x01\x01" + time8 + "\x00\x00\xe9\x07" + strings.Repeat(time8, 1001) + "\x00",
+		"larger set than bytes": "\x01\x01" + time8 + "\x00\x00\xe8\x07" + time8,
+		"twice in the set":      "\x01\x01" + time8 + "\x00\x00\x02" + time8 + time8 + "\x00",
+		// MaxItems + 1
+		"long queue":              "\x01\x01" + time8 + "\x00\x00\x00\x81\x80\x04\x00" + strings.Repeat("\x00", 1<<20),
 		"longer queue than bytes": "\x01\x01" + time8 + "\x00\x00\x00\x80\x80\x04\x00" + item,
 		"more old ones than all":  "\x01\x01" + time8 + "\x00\x00\x00\x01\x02" + item,
 		"empty run":               "\x01\x01" + time8 + "\x00\x00\x00\x01\x00\x00" + item,
-		"longer run than queue":   "\x01\x01" + time8 + "\x00\x00\x00\x01\x00\x04" + time8 + "\x00" + time8 + "\x00" + time8,
-		"two runs of a mail":      "\x01\x01" + time8 + "\x00\x00\x00\x02\x00" + item + item,
+		"longer run than queue": "\x01\x01" + time8 + "\x00\x00\x00\x01\x00\x04" + time8 + "\x00" + time8 + "\x00" +
+			time8,
+		"two runs of a mail": "\x01\x01" + time8 + "\x00\x00\x00\x02\x00" + item + item,
 	} {
 		if err := new(State).UnmarshalBinary([]byte(text)); !errors.Is(err, ErrFormat) {
 			t.Errorf("%s: %v", name, err)
@@ -135,7 +138,8 @@ func FuzzState(f *testing.F) {
 		p := standard()
 		p.Every, p.MultiEvery, p.Resume = time.Duration(every), time.Duration(multi), time.Duration(later)
 		waiting, out := len(s.Waiting()), 0
-		for i, at := range []time.Time{time.Unix(now, 0), time.Unix(now, 0).Add(time.Duration(later) * time.Second), epoch} {
+		for i, at := range []time.Time{time.Unix(now, 0), time.Unix(now, 0).Add(time.Duration(later) * time.Second),
+			epoch} {
 			s.Due(&p)
 			s.Peek(&p, at, []uint64{9}, nil)
 			out += len(s.Tick(&p, at, nil))

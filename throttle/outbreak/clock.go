@@ -66,9 +66,9 @@ func (p *Params) two() bool {
 	return single != multi
 }
 
-// Tick lets the clock run until now, and appends what leaves the delay queue by it, in order, to out. Every tick until now counts, at
-// the pace that p says; how long ago the last call was costs nothing. A stopped user is tried again if it is time. Of a user who has
-// become exempt everything leaves.
+// Tick lets the clock run until now, and appends what leaves the delay queue by it, in order, to out. Every tick until
+// now counts, at the pace that p says; how long ago the last call was costs nothing. A stopped user is tried again if
+// it is time. Of a user who has become exempt everything leaves.
 func (s *State) Tick(p *Params, now time.Time, out []Item) []Item {
 	if !s.started {
 		return out
@@ -84,7 +84,8 @@ func (s *State) Tick(p *Params, now time.Time, out []Item) []Item {
 		s.idle(p, t)
 		return out
 	case s.stopped:
-		// From now on, not from when it was due: what has been held must not leave in one go because nobody looked in time.
+		// From now on, not from when it was due: what has been held must not leave in one go because nobody looked in
+		// time.
 		s.resume(p, t, true)
 	}
 	if p.two() {
@@ -96,7 +97,8 @@ func (s *State) Tick(p *Params, now time.Time, out []Item) []Item {
 	return out
 }
 
-// Due is when Tick has something to do next: something leaves the queue, or a stopped user is tried again. Zero for never.
+// Due is when Tick has something to do next: something leaves the queue, or a stopped user is tried again. Zero for
+// never.
 func (s *State) Due(p *Params) time.Time {
 	at := int64(never)
 	switch single, multi := p.periods(s.slow); {
@@ -131,9 +133,9 @@ func (s *State) again(p *Params) int64 {
 	return after(s.since, int64(p.Resume))
 }
 
-// wind makes the state fit the parameters, and the time. A clock that shows what is still far away was set back: nobody waits for
-// that time to come again. What lies a little in the future is left alone, because mails that come together may bring their times in
-// any order.
+// wind makes the state fit the parameters, and the time. A clock that shows what is still far away was set back: nobody
+// waits for that time to come again. What lies a little in the future is left alone, because mails that come together
+// may bring their times in any order.
 func (s *State) wind(p *Params, now int64) {
 	s.repace(p, now)
 	single, multi := p.periods(s.slow)
@@ -177,8 +179,8 @@ func (s *State) idle(p *Params, now int64) {
 	s.last, s.multi = align(s.last, now, single), align(s.multi, now, multi)
 }
 
-// settle lets the clocks run until now as far as nothing leaves the queue by it: credit is earned where nobody waits, and what has
-// nothing to do keeps up with the time.
+// settle lets the clocks run until now as far as nothing leaves the queue by it: credit is earned where nobody waits,
+// and what has nothing to do keeps up with the time.
 func (s *State) settle(p *Params, now int64) {
 	if !s.started {
 		return
@@ -223,8 +225,8 @@ func (s *State) runOne(p *Params, now int64, out []Item) []Item {
 	return out
 }
 
-// runTwo runs a clock for mails to one and another for mails to several, until now, or until nobody waits any more. Only the ticks
-// are run that change something: there are no more of them than recipients waiting and credit missing.
+// runTwo runs a clock for mails to one and another for mails to several, until now, or until nobody waits any more.
+// Only the ticks are run that change something: there are no more of them than recipients waiting and credit missing.
 func (s *State) runTwo(p *Params, now int64, out []Item) []Item {
 	single, multi := p.periods(s.slow)
 	i, j, left := 0, 0, len(s.queue) // the first that still wait, of either kind
@@ -266,7 +268,8 @@ func (s *State) runTwo(p *Params, now int64, out []Item) []Item {
 	return out
 }
 
-// leftTwo takes out of the queue what has left: what is of a mail to one and stands before i, and what is not and stands before j.
+// leftTwo takes out of the queue what has left: what is of a mail to one and stands before i, and what is not and
+// stands before j.
 func (s *State) leftTwo(i, j, left int) {
 	if left == len(s.queue) {
 		return

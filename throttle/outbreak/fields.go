@@ -65,7 +65,8 @@ var fields = []field{
 			case "false", "no":
 				l.Exempt = new(false)
 			default:
-				return &weir.FieldError{Msg: fmt.Sprintf("%.64q is neither true nor false", text), Hint: "write true or false"}
+				return &weir.FieldError{Msg: fmt.Sprintf("%.64q is neither true nor false", text),
+					Hint: "write true or false"}
 			}
 			return nil
 		},

@@ -6,8 +6,9 @@ import (
 	"unicode"
 )
 
-// Counted reports whether a recipient, as a normalised address, is counted: his domain is not internal, and he is not listed as free.
-// Upper and lower case are the same. One whose address is Routed is counted, unless it is listed just so.
+// Counted reports whether a recipient, as a normalised address, is counted: his domain is not internal, and he is not
+// listed as free. Upper and lower case are the same. One whose address is Routed is counted, unless it is listed just
+// so.
 func (o *Options) Counted(recipient string) bool {
 	for _, free := range o.Free {
 		if strings.EqualFold(free, recipient) {
@@ -28,8 +29,8 @@ func (o *Options) Counted(recipient string) bool {
 }
 
 // Routed reports whether what stands before the last @ may be the way to somebody else, as servers still understand it:
-// ann%example.net@example.org, example.net!ann@example.org, "ann@example.net"@example.org and @example.org:ann@example.net. The domain
-// says nothing then about who gets the mail.
+// ann%example.net@example.org, example.net!ann@example.org, "ann@example.net"@example.org and
+// @example.org:ann@example.net. The domain says nothing then about who gets the mail.
 func Routed(address string) bool {
 	return strings.ContainsAny(address[:max(0, strings.LastIndexByte(address, '@'))], "%!@")
 }
@@ -40,8 +41,8 @@ func within(host, internal string) bool {
 	if strings.EqualFold(host, base) {
 		return true
 	}
-	// Ends with the dot, too, so that an internal .example.org says nothing about badexample.org. Where letters have another length in
-	// the other case, addresses are equal only as they are written.
+	// Ends with the dot, too, so that an internal .example.org says nothing about badexample.org. Where letters have
+	// another length in the other case, addresses are equal only as they are written.
 	return deep && len(host) > len(internal) && strings.EqualFold(host[len(host)-len(internal):], internal)
 }
 
@@ -68,7 +69,8 @@ func domain(s string) (msg, hint string) {
 		return fmt.Sprintf("%.64q is an address", s), "single addresses stand under free"
 	case strings.HasPrefix(s, "*"):
 		return fmt.Sprintf("%.64q is not a domain", s), "write " + strings.TrimPrefix(s, "*")
-	case len(s) > MaxName, strings.ContainsFunc(s, unprintable), strings.ContainsAny(s, "*/:,;<>()"), strings.Contains(bare, ".."),
+	case len(s) > MaxName, strings.ContainsFunc(s, unprintable), strings.ContainsAny(s, "*/:,;<>()"),
+		strings.Contains(bare, ".."),
 		strings.HasPrefix(bare, "."), strings.HasSuffix(s, "."):
 		return fmt.Sprintf("%.64q is not a domain", s), example
 	}
@@ -84,7 +86,8 @@ func address(s string) (msg, hint string) {
 		return "an address is missing", example
 	case at < 0:
 		return fmt.Sprintf("%.64q is not an address", s), example + "; whole domains stand under internal"
-	case at == 0 || at == len(s)-1 || len(s) > MaxName || strings.ContainsFunc(s, unprintable) || strings.ContainsAny(s[at:], ",;<>*"):
+	case at == 0 || at == len(s)-1 || len(s) > MaxName || strings.ContainsFunc(s, unprintable) ||
+		strings.ContainsAny(s[at:], ",;<>*"):
 		return fmt.Sprintf("%.64q is not an address", s), example
 	}
 	return "", ""

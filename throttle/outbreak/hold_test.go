@@ -23,7 +23,8 @@ func TestHold(t *testing.T) {
 		t.Fatal("not held")
 	}
 	want := []Item{{Mail: 100, Number: 3, Key: late[0]}, {Mail: 100, Number: 7, Key: late[1]}}
-	if got := r.s.Waiting(); len(got) != before+3 || !slices.Equal(got[before:before+2], want) || !got[before+2].Single {
+	if got := r.s.Waiting(); len(got) != before+3 || !slices.Equal(got[before:before+2], want) ||
+		!got[before+2].Single {
 		t.Errorf("%+v", got[before:])
 	}
 	r.s = *reread(t, &r.s)

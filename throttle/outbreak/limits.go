@@ -44,8 +44,8 @@ type Limits struct {
 // MaxLimitsText is the longest text of limits that ParseLimits reads.
 const MaxLimitsText = 1024
 
-// ParseLimits reads what String writes: a JSON object with the keys of the configuration, as in {"rate":"5/m","stop":50}. No text at
-// all changes nothing. Mistakes are weir.FieldErrors.
+// ParseLimits reads what String writes: a JSON object with the keys of the configuration, as in
+// {"rate":"5/m","stop":50}. No text at all changes nothing. Mistakes are weir.FieldErrors.
 func ParseLimits(text string) (Limits, error) {
 	var l Limits
 	if strings.TrimSpace(text) == "" {
@@ -112,13 +112,14 @@ func (l *Limits) decode(name string, value json.Token) error {
 		if f.kind == textual {
 			example = strconv.Quote(example)
 		}
-		return &weir.FieldError{Path: name, Msg: "not a value of its kind", Hint: fmt.Sprintf("write {%q: %s}", name, example)}
+		return &weir.FieldError{Path: name, Msg: "not a value of its kind",
+			Hint: fmt.Sprintf("write {%q: %s}", name, example)}
 	}
 	return l.set(f, text)
 }
 
-// Set changes one limit as people write it on a command line: "stop=50". Without a value, "stop=", or as "stop=default", the limit is
-// taken back. A mistake, which is a weir.FieldError, changes nothing.
+// Set changes one limit as people write it on a command line: "stop=50". Without a value, "stop=", or as
+// "stop=default", the limit is taken back. A mistake, which is a weir.FieldError, changes nothing.
 func (l *Limits) Set(pair string) error {
 	name, value, found := strings.Cut(pair, "=")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
@@ -127,7 +128,8 @@ func (l *Limits) Set(pair string) error {
 		return err
 	}
 	if !found {
-		return &weir.FieldError{Path: name, Msg: "no value", Hint: fmt.Sprintf("write %s=%s; %s= takes it back", name, f.example, name)}
+		return &weir.FieldError{Path: name, Msg: "no value",
+			Hint: fmt.Sprintf("write %s=%s; %s= takes it back", name, f.example, name)}
 	}
 	if value == "" || value == "default" {
 		f.clear(l)

@@ -17,7 +17,8 @@ func TestLimits(t *testing.T) {
 		{"{" + strings.Repeat(" ", MaxLimitsText-2) + "}", ""},
 		{`{"stop":50}`, `{"stop":50}`},
 		{` { "exempt" : true, "rate" : "5/m" } `, `{"rate":"5/m","exempt":true}`},
-		{`{"working_set":0,"max_slack":0,"max_mslack":0,"stop":0}`, `{"working_set":0,"max_slack":0,"max_mslack":0,"stop":0}`},
+		{`{"working_set":0,"max_slack":0,"max_mslack":0,"stop":0}`,
+			`{"working_set":0,"max_slack":0,"max_mslack":0,"stop":0}`},
 		{`{"resume":"0","exempt":false}`, `{"resume":"0s","exempt":false}`},
 		{`{"resume":"never"}`, `{"resume":"0s"}`},
 		{
@@ -140,7 +141,8 @@ func TestEveryLimitIsAField(t *testing.T) {
 			t.Errorf("%s is not set", fields[i].name)
 		}
 		// What is general for all can be said for one, and the other way round; who is exempt is a list there.
-		if f, ok := reflect.TypeFor[Options]().FieldByName(typ.Field(i).Name); !ok || f.Tag.Get("yaml") != fields[i].name {
+		if f, ok := reflect.TypeFor[Options]().FieldByName(typ.Field(i).Name); !ok ||
+			f.Tag.Get("yaml") != fields[i].name {
 			t.Errorf("%s is not there for all", fields[i].name)
 		}
 	}
@@ -154,8 +156,10 @@ func TestEveryLimitIsAField(t *testing.T) {
 
 func FuzzParseLimits(f *testing.F) {
 	for _, text := range []string{
-		"", "{}", `{"rate":"5/m","stop":50,"exempt":true}`, `{"resume":"1w2d3h","slow":4,"replace":"fifo","large":"hold"}`,
-		`{"multi_rate":"3/10s","working_set":0,"max_slack":2,"max_mslack":30,"recipients":10}`, `{"stop":"50"}`, `{"stop":[{}]}`, `[`,
+		"", "{}", `{"rate":"5/m","stop":50,"exempt":true}`,
+		`{"resume":"1w2d3h","slow":4,"replace":"fifo","large":"hold"}`,
+		`{"multi_rate":"3/10s","working_set":0,"max_slack":2,"max_mslack":30,"recipients":10}`, `{"stop":"50"}`,
+		`{"stop":[{}]}`, `[`,
 	} {
 		f.Add(text)
 	}

@@ -81,8 +81,8 @@ type Item struct {
 	Single bool   // of a mail to one
 }
 
-// A State is what the throttle remembers of one user. The zero value is a user who has never sent anything: his credit is full. It
-// is not safe for concurrent use.
+// A State is what the throttle remembers of one user. The zero value is a user who has never sent anything: his credit
+// is full. It is not safe for concurrent use.
 type State struct {
 	last  int64    // when the clock ticked last, in nanoseconds since 1970
 	multi int64    // … the one of mails to several; the same where there is one clock for both
@@ -136,9 +136,9 @@ func (s *State) stop(now int64) {
 	s.stopped, s.slow = true, false
 }
 
-// Resume lets a stopped user go on. What waits goes on waiting, at the normal pace or in slow motion: until the queue is empty, the
-// clock takes longer and no credit is earned. What waits now is forgiven: only more than Stop others stop the user again. For one who
-// is not stopped, it changes the pace.
+// Resume lets a stopped user go on. What waits goes on waiting, at the normal pace or in slow motion: until the queue
+// is empty, the clock takes longer and no credit is earned. What waits now is forgiven: only more than Stop others stop
+// the user again. For one who is not stopped, it changes the pace.
 func (s *State) Resume(p *Params, now time.Time, slow bool) {
 	t := nanos(now)
 	s.wind(p, t)
@@ -159,7 +159,8 @@ func (s *State) resume(p *Params, now int64, slow bool) {
 // Waiting is what waits, in order. It is not to be changed, and good until the state is changed.
 func (s *State) Waiting() []Item { return s.queue }
 
-// Take takes items out of the delay queue, as they were released or deleted, and returns them in order. Nobody's credit changes.
+// Take takes items out of the delay queue, as they were released or deleted, and returns them in order. Nobody's credit
+// changes.
 func (s *State) Take(match func(Item) bool) (taken []Item) {
 	base, i := s.base, int32(-1)
 	kept := slices.DeleteFunc(s.queue, func(it Item) bool {
@@ -198,8 +199,8 @@ func (s *State) knows(p *Params, key uint64) bool {
 	return slices.Contains(s.set[:min(len(s.set), workingSet(p))], key)
 }
 
-// remember puts a recipient into the working set, at the expense of the oldest. One that is there already comes to the front by LRU,
-// and stays where it is by FIFO.
+// remember puts a recipient into the working set, at the expense of the oldest. One that is there already comes to the
+// front by LRU, and stays where it is by FIFO.
 func (s *State) remember(p *Params, key uint64) {
 	size := workingSet(p)
 	if size == 0 {

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A model is the throttle as one would write it down without a thought of its cost: it counts the seconds one by one, and keeps credit,
-// not what is missing of it. Rates are whole seconds.
+// A model is the throttle as one would write it down without a thought of its cost: it counts the seconds one by one,
+// and keeps credit, not what is missing of it. Rates are whole seconds.
 type model struct {
 	p             Params
 	now           int // seconds since the epoch of the tests

@@ -70,55 +70,58 @@ const (
 
 // Options configure a mail throttle: how fast the mail of each user reaches different recipients.
 type Options struct {
-	// One recipient per time: when mail comes too fast, one of those that wait leaves in each period, and so does credit grow when
-	// nobody waits. 60/h is the same as 1/m. Default 1/m.
+	// One recipient per time: when mail comes too fast, one of those that wait leaves in each period, and so does
+	// credit grow when nobody waits. 60/h is the same as 1/m. Default 1/m.
 	Rate weir.Rate `yaml:"rate"`
-	// The same for mails to several recipients, which then have a clock of their own. Default: the rate, and one clock for both.
+	// The same for mails to several recipients, which then have a clock of their own. Default: the rate, and one clock
+	// for both.
 	MultiRate weir.Rate `yaml:"multi_rate"`
 	// How many recent recipients a mail to one may always go to at once; 0 for none. Default 5.
 	WorkingSet *int `yaml:"working_set"`
-	// How the working set makes room for a new recipient: lru (the default), which drops whom the user has not written to for the
-	// longest time, or fifo, which drops who has been in it for the longest time.
+	// How the working set makes room for a new recipient: lru (the default), which drops whom the user has not written
+	// to for the longest time, or fifo, which drops who has been in it for the longest time.
 	Replace Replace `yaml:"replace"`
 	// The most mails to new recipients that may pass at once, as credit for quiet times. Default 1.
 	MaxSlack *int `yaml:"max_slack"`
-	// The most recipients of mails to several that may pass at once. A mail to more is split: the others wait. Default 15.
+	// The most recipients of mails to several that may pass at once. A mail to more is split: the others wait. Default
+	// 15.
 	MaxMSlack *int `yaml:"max_mslack"`
-	// How many recipients may wait. One more stops the user: his mail is refused, and what waits is held until somebody has looked at it.
-	// Default 20.
+	// How many recipients may wait. One more stops the user: his mail is refused, and what waits is held until somebody
+	// has looked at it. Default 20.
 	Stop *int `yaml:"stop"`
 	// How many recipients one mail may have. A mail to more is refused. Default 100.
 	Recipients int `yaml:"recipients"`
-	// What becomes of a single mail that is large enough to stop its user by itself: stop (the user; the default), or hold, which holds
-	// the mail for review and lets the user go on.
+	// What becomes of a single mail that is large enough to stop its user by itself: stop (the user; the default), or
+	// hold, which holds the mail for review and lets the user go on.
 	Large Large `yaml:"large"`
 	// After how long a stopped user is tried again, in slow motion, unless an operator stopped him. Default: never.
 	Resume weir.Duration `yaml:"resume"`
-	// In slow motion a period takes so many times as long, and no credit is earned, until nobody waits any more. Default 4.
+	// In slow motion a period takes so many times as long, and no credit is earned, until nobody waits any more.
+	// Default 4.
 	Slow int `yaml:"slow"`
 	// Users of whom everything passes, such as bulk mailers.
 	Exempt []string `yaml:"exempt"`
-	// Whose mail without a sender to one recipient, which is how servers write notifications, is never counted and passes: servers (the
-	// default; clients that are known by their address), free (users who log in, too) or counted (nobody's). Whoever steals a password may
-	// leave the sender out.
+	// Whose mail without a sender to one recipient, which is how servers write notifications, is never counted and
+	// passes: servers (the default; clients that are known by their address), free (users who log in, too) or counted
+	// (nobody's). Whoever steals a password may leave the sender out.
 	NullSender NullSender `yaml:"null_sender"`
 	// How many of those one server or user may send: all of them at once, and as many again in each period. More are
 	// put off with 450, so that a server tries again. Default 60/h.
 	NullRate weir.Rate `yaml:"null_rate"`
-	// Domains whose recipients are never counted, and are reached by stopped users too: example.org, or .example.org with everything
-	// below it.
+	// Domains whose recipients are never counted, and are reached by stopped users too: example.org, or .example.org
+	// with everything below it.
 	Internal []string `yaml:"internal"`
 	// Recipients that are never counted, and are reached by stopped users too: support@example.org.
 	Free []string `yaml:"free"`
 	// What holds for single users instead, by their name.
 	Users map[string]Limits `yaml:"users"`
-	// What holds instead for users whom a reach throttle of the same gate has flagged, exempt or not, as long as they are. Default: what
-	// holds for them anyway.
+	// What holds instead for users whom a reach throttle of the same gate has flagged, exempt or not, as long as they
+	// are. Default: what holds for them anyway.
 	Flagged *Limits `yaml:"flagged"`
 }
 
-// WithDefaults returns the options with everything filled in that was left out. The rate of mails to several stays out where it is the
-// same.
+// WithDefaults returns the options with everything filled in that was left out. The rate of mails to several stays out
+// where it is the same.
 func (o Options) WithDefaults() Options {
 	o.Rate = cmp.Or(o.Rate, defaultRate)
 	o.WorkingSet = cmp.Or(o.WorkingSet, new(DefaultWorkingSet))
@@ -134,7 +137,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// CountsNull reports whether mail without a sender is counted like any other: of a user, who may be the address of a server.
+// CountsNull reports whether mail without a sender is counted like any other: of a user, who may be the address of a
+// server.
 func (o *Options) CountsNull(user string) bool {
 	switch o.NullSender {
 	case NullFree:
@@ -164,12 +168,14 @@ func (o *Options) general() Limits {
 	return l
 }
 
-// Params returns what holds for a user. own are limits of his own, as Limits writes them; they go before those under users, which go
-// before the general ones. Where own cannot be read, the error says so, and the others hold.
+// Params returns what holds for a user. own are limits of his own, as Limits writes them; they go before those under
+// users, which go before the general ones. Where own cannot be read, the error says so, and the others hold.
 func (o *Options) Params(user, own string) (Params, error) {
 	p := Params{
-		Every: every(defaultRate), WorkingSet: DefaultWorkingSet, MaxSlack: DefaultMaxSlack, MaxMSlack: DefaultMaxMSlack,
-		Stop: DefaultStop, Recipients: DefaultRecipients, Slow: DefaultSlow, Exempt: slices.Contains(o.Exempt, user),
+		Every: every(defaultRate), WorkingSet: DefaultWorkingSet, MaxSlack: DefaultMaxSlack,
+		MaxMSlack: DefaultMaxMSlack,
+		Stop:      DefaultStop, Recipients: DefaultRecipients, Slow: DefaultSlow,
+		Exempt: slices.Contains(o.Exempt, user),
 	}
 	nulls := cmp.Or(o.NullRate, defaultNullRate)
 	p.Nulls = Nulls{Per: nulls.Per, Every: every(nulls)}
@@ -221,9 +227,10 @@ func (o Options) Validate() error {
 	v.list("internal", o.Internal, true, domain)
 	v.list("free", o.Free, true, address)
 	for i, domain := range o.Internal {
-		if base, below := strings.CutPrefix(domain, "."); !below && slices.ContainsFunc(o.Internal, func(other string) bool {
-			return strings.EqualFold(other, "."+base)
-		}) {
+		if base, below := strings.CutPrefix(domain, "."); !below &&
+			slices.ContainsFunc(o.Internal, func(other string) bool {
+				return strings.EqualFold(other, "."+base)
+			}) {
 			v.Add(fmt.Sprintf("internal[%d]", i), fmt.Sprintf("%q is in %q already", domain, "."+base), "leave it out")
 		}
 	}
@@ -284,9 +291,11 @@ func (v *mistakes) nullRate(r weir.Rate) {
 	case r.Count <= 0 || r.Per <= 0:
 		v.Add("null_rate", "at this rate no message without a sender goes on", "write 60/h, or null_sender: counted")
 	case every(r) < MinPeriod:
-		v.Add("null_rate", fmt.Sprintf("%s is too fast", r), "1000/s is the most; a server that nothing should limit is exempt")
+		v.Add("null_rate", fmt.Sprintf("%s is too fast", r),
+			"1000/s is the most; a server that nothing should limit is exempt")
 	case r.Per > MaxPeriod:
-		v.Add("null_rate", fmt.Sprintf("%s is too slow", r), fmt.Sprintf("the longest period is %s", weir.Duration(MaxPeriod)))
+		v.Add("null_rate", fmt.Sprintf("%s is too slow", r),
+			fmt.Sprintf("the longest period is %s", weir.Duration(MaxPeriod)))
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 
 func TestDefaults(t *testing.T) {
 	want := Params{
-		Every: time.Minute, MultiEvery: time.Minute, WorkingSet: 5, MaxSlack: 1, MaxMSlack: 15, Stop: 20, Recipients: 100, Slow: 4,
+		Every: time.Minute, MultiEvery: time.Minute, WorkingSet: 5, MaxSlack: 1, MaxMSlack: 15, Stop: 20,
+		Recipients: 100, Slow: 4,
 		Nulls: Nulls{Per: time.Hour, Every: time.Minute},
 	}
 	for _, o := range []Options{{}, Options{}.WithDefaults()} {
@@ -36,7 +37,8 @@ func TestDefaults(t *testing.T) {
 func TestWhatGoesBefore(t *testing.T) {
 	minute := func(n int64) weir.Rate { return weir.Rate{Count: n, Per: time.Minute} }
 	o := Options{
-		Rate: minute(2), Stop: new(30), Resume: weir.Duration(24 * time.Hour), Replace: FIFO, Large: LargeHold, Recipients: 50, Slow: 6,
+		Rate: minute(2), Stop: new(30), Resume: weir.Duration(24 * time.Hour), Replace: FIFO, Large: LargeHold,
+		Recipients: 50, Slow: 6,
 		NullRate: weir.Rate{Count: 2, Per: time.Hour}, Exempt: []string{"bulk"},
 		Users: map[string]Limits{
 			"ann":  {Rate: minute(4), Stop: new(40), Resume: new(weir.Duration(0)), Replace: LRU},
@@ -55,7 +57,8 @@ func TestWhatGoesBefore(t *testing.T) {
 		return p
 	}
 	general := Params{
-		Every: 30 * time.Second, MultiEvery: 30 * time.Second, WorkingSet: 5, FIFO: true, MaxSlack: 1, MaxMSlack: 15, Stop: 30, HoldLarge: true,
+		Every: 30 * time.Second, MultiEvery: 30 * time.Second, WorkingSet: 5, FIFO: true, MaxSlack: 1, MaxMSlack: 15,
+		Stop: 30, HoldLarge: true,
 		Recipients: 50, Resume: 24 * time.Hour, Slow: 6, Nulls: Nulls{Per: time.Hour, Every: 30 * time.Minute},
 	}
 	if p := params("eve", ""); p != general {
@@ -74,7 +77,8 @@ func TestWhatGoesBefore(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	for user, exempt := range map[string]bool{"bulk": true, "news": true, "ann": false, "Bulk": false} {
-		if params(user, "").Exempt != exempt || params(user, `{"exempt":true}`).Exempt != true || params(user, `{"exempt":false}`).Exempt {
+		if params(user, "").Exempt != exempt || params(user, `{"exempt":true}`).Exempt != true ||
+			params(user, `{"exempt":false}`).Exempt {
 			t.Errorf("%s: exempt %v", user, !exempt)
 		}
 	}
@@ -109,7 +113,8 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		{Options{Large: "review"}, `large: unknown large "review" (one of stop, hold)`},
 		{Options{Resume: weir.Duration(time.Second)}, "resume: 1s is out of bounds"},
 		{Options{Slow: 1001}, "slow: 1001 is out of bounds"},
-		{Options{NullRate: weir.Rate{Per: time.Hour}}, "null_rate: at this rate no message without a sender goes on (write 60/h, or null_sender: counted)"},
+		{Options{NullRate: weir.Rate{Per: time.Hour}},
+			"null_rate: at this rate no message without a sender goes on (write 60/h, or null_sender: counted)"},
 		{Options{NullRate: weir.Rate{Count: 1001, Per: time.Second}}, "null_rate: 1001/s is too fast"},
 		{Options{NullRate: weir.Rate{Count: 9, Per: MaxPeriod + time.Hour}}, "is too slow (the longest period is "},
 		{Options{Exempt: many}, "exempt: 1001 are too many (at most 1000)"},
@@ -117,35 +122,43 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		{Options{Free: many}, "free: 1001 are too many"},
 		{Options{Users: users}, "users: 10001 users are too many"},
 		{Options{Exempt: []string{"ann", ""}}, "exempt[1]: a name is missing"},
-		{Options{Exempt: []string{"ann", "bob", "ann"}}, `exempt[2]: "ann" stands there twice (it is exempt[0] already)`},
+		{Options{Exempt: []string{"ann", "bob", "ann"}},
+			`exempt[2]: "ann" stands there twice (it is exempt[0] already)`},
 		{Options{Exempt: []string{"ann smith"}}, `exempt[0]: "ann smith" is not a name`},
 		{Options{Exempt: []string{strings.Repeat("a", 321)}}, "is too long (at most 320 bytes)"},
 		{Options{Internal: []string{"."}}, "internal[0]: a domain is missing"},
-		{Options{Internal: []string{"ann@example.org"}}, `internal[0]: "ann@example.org" is an address (single addresses stand under free)`},
-		{Options{Internal: []string{"*.example.org"}}, `internal[0]: "*.example.org" is not a domain (write .example.org)`},
+		{Options{Internal: []string{"ann@example.org"}},
+			`internal[0]: "ann@example.org" is an address (single addresses stand under free)`},
+		{Options{Internal: []string{"*.example.org"}},
+			`internal[0]: "*.example.org" is not a domain (write .example.org)`},
 		{Options{Internal: []string{"example.org."}}, `internal[0]: "example.org." is not a domain`},
 		{Options{Internal: []string{"example.org", "EXAMPLE.org"}}, `internal[1]: "example.org" stands there twice`},
-		{Options{Internal: []string{"example.org", ".Example.org"}}, `internal[0]: "example.org" is in ".example.org" already`},
-		{Options{Free: []string{"support"}}, `free[0]: "support" is not an address (write support@example.org; whole domains stand under internal)`},
+		{Options{Internal: []string{"example.org", ".Example.org"}},
+			`internal[0]: "example.org" is in ".example.org" already`},
+		{Options{Free: []string{"support"}},
+			`free[0]: "support" is not an address (write support@example.org; whole domains stand under internal)`},
 		{Options{Free: []string{"@example.org"}}, `free[0]: "@example.org" is not an address`},
 		{Options{Free: []string{""}}, "free[0]: an address is missing"},
 		{Options{Free: []string{"a@b.example", "A@B.example"}}, `free[1]: "a@b.example" stands there twice`},
 		{user(Limits{Stop: new(-1)}), "users.ann.stop: -1 is out of bounds"},
 		{user(Limits{Stop: new(1), Exempt: new(true)}), "users.ann: is exempt: no other limit of his is ever used"},
 		{Options{Exempt: []string{"ann"}, Users: user(Limits{Slow: new(2)}).Users}, "users.ann: is exempt"},
-		{Options{Exempt: []string{"ann"}, Users: user(Limits{Exempt: new(false)}).Users}, "users.ann.exempt: he stands under exempt too"},
+		{Options{Exempt: []string{"ann"}, Users: user(Limits{Exempt: new(false)}).Users},
+			"users.ann.exempt: he stands under exempt too"},
 		{Options{Users: map[string]Limits{"": {}}}, "users.: a name is missing"},
 	} {
 		if err := c.o.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
 	}
-	bad := Options{Rate: weir.Rate{Per: 1}, Slow: -1, Free: []string{"x"}, Users: map[string]Limits{"ann": {Stop: new(-1), Slow: new(0)}}}
+	bad := Options{Rate: weir.Rate{Per: 1}, Slow: -1, Free: []string{"x"},
+		Users: map[string]Limits{"ann": {Stop: new(-1), Slow: new(0)}}}
 	if errs := weir.FieldErrors(bad.Validate()); len(errs) != 5 {
 		t.Errorf("%d mistakes, want 5: %v", len(errs), errs)
 	}
 	good := Options{
-		Exempt: many[:MaxListed], Internal: many[:MaxListed], Free: []string{"support@example.org", "grüße@bücher.example"},
+		Exempt: many[:MaxListed], Internal: many[:MaxListed],
+		Free:  []string{"support@example.org", "grüße@bücher.example"},
 		Users: map[string]Limits{"ann": {}, "192.0.2.1": {Stop: new(5)}, "ann@example.org": {Exempt: new(true)}},
 	}
 	if err := good.Validate(); err != nil {
@@ -154,7 +167,8 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 }
 
 func TestCounted(t *testing.T) {
-	o := Options{Internal: []string{"example.org", ".Corp.example"}, Free: []string{"Support@help.example", "listed%elsewhere@example.org"}}
+	o := Options{Internal: []string{"example.org", ".Corp.example"},
+		Free: []string{"Support@help.example", "listed%elsewhere@example.org"}}
 	for recipient, want := range map[string]bool{
 		"ann@example.org":          false,
 		"ann@EXAMPLE.ORG":          false,

@@ -12,7 +12,8 @@ var epoch = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 // standard are the document's parameters.
 func standard() Params {
 	return Params{
-		Every: time.Minute, MultiEvery: time.Minute, WorkingSet: 4, MaxSlack: 1, MaxMSlack: 15, Stop: 20, Recipients: 100, Slow: 4,
+		Every: time.Minute, MultiEvery: time.Minute, WorkingSet: 4, MaxSlack: 1, MaxMSlack: 15, Stop: 20,
+		Recipients: 100, Slow: 4,
 	}
 }
 

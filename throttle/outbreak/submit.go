@@ -15,14 +15,15 @@ type Decision struct {
 	Delayed int
 }
 
-// Submit places each recipient of a mail: place[i] for keys[i], which is the recipient's keyed hash. It is one of numbers[i] in the mail,
-// or of i without numbers. mail names the mail in the Items of later; 0 keeps count of it and nothing else. Recipients that are never
-// counted are not given to it: a mail to one whom it counts is a mail to one. Without any, it does nothing. Where the mail is refused,
-// place is left alone.
+// Submit places each recipient of a mail: place[i] for keys[i], which is the recipient's keyed hash. It is one of
+// numbers[i] in the mail, or of i without numbers. mail names the mail in the Items of later; 0 keeps count of it and
+// nothing else. Recipients that are never counted are not given to it: a mail to one whom it counts is a mail to one.
+// Without any, it does nothing. Where the mail is refused, place is left alone.
 //
-// Call Tick with the same now first, and see to what leaves the queue. Submit does not do so by itself, because what leaves would be
-// lost: without Tick, what is due stays in the queue until the next one, and counts as waiting.
-func (s *State) Submit(p *Params, now time.Time, mail uint64, keys []uint64, numbers []int, place []Placement) Decision {
+// Call Tick with the same now first, and see to what leaves the queue. Submit does not do so by itself, because what
+// leaves would be lost: without Tick, what is due stays in the queue until the next one, and counts as waiting.
+func (s *State) Submit(p *Params, now time.Time, mail uint64, keys []uint64, numbers []int,
+	place []Placement) Decision {
 	t := nanos(now)
 	s.settle(p, t)
 	d := s.judge(p, keys, place)

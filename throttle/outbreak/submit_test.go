@@ -58,7 +58,8 @@ func TestToSeveral(t *testing.T) {
 	r.want("to one, behind them", r.send(dans), delayed)
 	r.want("to two, behind them", r.send(eves, bobs), Decision{Delayed: 2})
 	place := make([]Placement, 2)
-	if d := r.s.Submit(&r.p, r.now, 9, []uint64{7, 8}, []int{4, 6}, place); d.Delayed != 2 || place[0] != Delay || place[1] != Delay {
+	if d := r.s.Submit(&r.p, r.now, 9, []uint64{7, 8}, []int{4, 6}, place); d.Delayed != 2 || place[0] != Delay ||
+		place[1] != Delay {
 		t.Error(d, place)
 	}
 	r.wait(7 * time.Minute)

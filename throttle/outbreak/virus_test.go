@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestVirusTable lets a virus send mail to a new address each time, at the document's rates, in every phase of the user's clock. It is
-// stopped no later than by the reference model in its worst phase and one mail more, and no more of its mails pass.
+// TestVirusTable lets a virus send mail to a new address each time, at the document's rates, in every phase of the
+// user's clock. It is stopped no later than by the reference model in its worst phase and one mail more, and no more of
+// its mails pass.
 func TestVirusTable(t *testing.T) {
 	for _, c := range []struct {
 		perMinute int
@@ -25,12 +26,15 @@ func TestVirusTable(t *testing.T) {
 			gap := time.Minute / time.Duration(c.perMinute)
 			mostPassed, longest, shortest := 0, time.Duration(0), time.Hour
 			for phase := time.Duration(0); phase < time.Minute; phase += 50 * time.Millisecond {
-				for _, spent := range []bool{false, true} { // a mail of the user's own has just spent the slack, as with Yaha.E
+				// a mail of the user's own has just spent the slack, as with Yaha.E
+				for _, spent := range []bool{false, true} {
 					passed, stopped := outbreak(t, gap, phase, spent)
-					mostPassed, longest, shortest = max(mostPassed, passed), max(longest, stopped), min(shortest, stopped)
+					mostPassed, longest, shortest = max(mostPassed, passed), max(longest, stopped),
+						min(shortest, stopped)
 				}
 			}
-			t.Logf("up to %d passed, stopped after %s to %s", mostPassed, shortest.Round(time.Millisecond), longest.Round(time.Millisecond))
+			t.Logf("up to %d passed, stopped after %s to %s", mostPassed, shortest.Round(time.Millisecond),
+				longest.Round(time.Millisecond))
 			if mostPassed > c.passed {
 				t.Errorf("%d passed, want %d", mostPassed, c.passed)
 			}

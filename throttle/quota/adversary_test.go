@@ -24,10 +24,12 @@ import (
 // while an account that is inside its limit always gets in: another one beside the adversary's, and the adversary's
 // own.
 func TestAdversary(t *testing.T) {
-	second, day := weir.Period{Length: time.Second}, weir.Period{Length: 24 * time.Hour} // what is longer than KeptAbove is kept over restarts
+	// what is longer than KeptAbove is kept over restarts
+	second, day := weir.Period{Length: time.Second}, weir.Period{Length: 24 * time.Hour}
 	byDay, byMonth := weir.Period{Calendar: weir.Day}, weir.Period{Calendar: weir.Month}
 	for name, all := range map[string][]Policy{
-		"fixed":   {{Period: second}, {Period: day}, {Period: byDay, TimeZone: berlin.String()}, {Period: byMonth, TimeZone: berlin.String()}},
+		"fixed": {{Period: second}, {Period: day}, {Period: byDay, TimeZone: berlin.String()},
+			{Period: byMonth, TimeZone: berlin.String()}},
 		"sliding": {{Period: second, Window: Sliding}, {Period: day, Window: Sliding}},
 		"gcra":    {{Period: second, Window: GCRA}, {Period: day, Window: GCRA}},
 		"idle":    {{Kind: Idle, Gap: weir.Duration(time.Second)}},
@@ -58,8 +60,9 @@ type play struct {
 	shelf shelf
 	kept  time.Time // of the last save: what is late is not that late
 
-	rates  []paceFrom // of a steady limit
-	raised int64      // by how much reloads and restarts have raised the burst, all in all: so much more may come at once
+	rates []paceFrom // of a steady limit
+	// by how much reloads and restarts have raised the burst, all in all: so much more may come at once
+	raised int64
 }
 
 // A paceFrom is the rate of a steady limit from a time on, in events per nanosecond.
@@ -156,8 +159,8 @@ func tokens(l *Policy) (rate float64, burst int64) {
 	return float64(l.Limit.N) / float64(l.Period.Length), l.Burst.N
 }
 
-// pace is the lowest and the highest rate since a time. What an account owes is worked out anew when it asks for the first time after the
-// rate has changed: until then either rate may have held.
+// pace is the lowest and the highest rate since a time. What an account owes is worked out anew when it asks for the
+// first time after the rate has changed: until then either rate may have held.
 func (p *play) pace(since time.Time) (low, high float64) {
 	for i, from := range p.rates {
 		if i+1 == len(p.rates) || !p.rates[i+1].at.Before(since) {
@@ -183,7 +186,8 @@ func (p *play) step() {
 		}
 		p.pass(wait)
 	case 1: // to the edge of a part of a period, and of a burst's
-		part := rapid.SampledFrom([]time.Duration{period, (period + 15) / 16, period / time.Duration(max(1, limit.Limit.N))}).Draw(p.rt, "part")
+		part := rapid.SampledFrom([]time.Duration{period, (period + 15) / 16,
+			period / time.Duration(max(1, limit.Limit.N))}).Draw(p.rt, "part")
 		p.pass(p.now.Truncate(part).Add(part).Sub(p.now) - time.Duration(rapid.IntRange(0, 1).Draw(p.rt, "before")))
 	case 2, 3:
 		p.take(account, rapid.Int64Range(1, 3).Draw(p.rt, "cost"), 0)
@@ -243,7 +247,8 @@ func (p *play) take(account string, cost int64, late time.Duration) weir.Verdict
 	e := p.judge(weir.Event{Account: account, Cost: cost})
 	g.event, p.now = e, now
 	if inside && e.answer.Verdict != weir.Admit {
-		p.rt.Fatalf("%s: %s is inside its limit with %d more: %s\n%s", p.now.Sub(epoch), account, cost, e.answer.Explain(), p.told(account))
+		p.rt.Fatalf("%s: %s is inside its limit with %d more: %s\n%s", p.now.Sub(epoch), account, cost,
+			e.answer.Explain(), p.told(account))
 	}
 	switch e.answer.Verdict {
 	case weir.Admit:
@@ -391,7 +396,8 @@ func (p *play) goesOn(g *grant) {
 				over = float64(catchUp) // so much late may somebody in line be called
 			}
 			most = int64(float64(burst+g.raised-o.raised) + rate*(float64(age)+over) + 1e-6)
-		case g.limit.Window == Sliding && age >= g.limit.Period.Length, g.limit.Window != Sliding && !samePeriod(&g.limit, o.at, g.at):
+		case g.limit.Window == Sliding && age >= g.limit.Period.Length, g.limit.Window != Sliding &&
+			!samePeriod(&g.limit, o.at, g.at):
 			continue
 		}
 		if got += o.cost; got > most {

@@ -42,7 +42,8 @@ func (a *Amount) UnmarshalText(text []byte) error {
 	}
 	size, err := weir.ParseSize(s)
 	if err != nil {
-		return &weir.FieldError{Msg: fmt.Sprintf("%q is neither a number nor a size", s), Hint: "write 5, or 10MB for a volume"}
+		return &weir.FieldError{Msg: fmt.Sprintf("%q is neither a number nor a size", s),
+			Hint: "write 5, or 10MB for a volume"}
 	}
 	*a = Bytes(size)
 	return nil

@@ -1,16 +1,19 @@
-// Package quota limits what each account may use: requests per period, requests at once, the time between two requests, and
-// bytes per period.
+// Package quota limits what each account may use: requests per period, requests at once, the time between two requests,
+// and bytes per period.
 //
-// A Quota holds every event against all policies that match it, and charges all of them or none. An event over a limit is
-// refused, or may go on for a stamp, or joins its account's line: a place that is called when every policy has room for it, first
-// come first served, ahead of newcomers. Whoever leaves the line moves the others up.
+// A Quota holds every event against all policies that match it, and charges all of them or none. An event over a limit
+// is refused, or may go on for a stamp, or joins its account's line: a place that is called when every policy has room
+// for it, first come first served, ahead of newcomers. Whoever leaves the line moves the others up.
 //
-// Most callers want New, Judge and Settle; somebody with a clock calls Advance when Alarm said so. All methods are safe for
-// concurrent use, and time is always passed in. The path of an admitted event allocates nothing once its account is known.
+// Most callers want New, Judge and Settle; somebody with a clock calls Advance when Alarm said so. All methods are safe
+// for concurrent use, and time is always passed in. The path of an admitted event allocates nothing once its account is
+// known.
 //
-// Counters are in memory. Dirty hands out what has changed of those with long periods, and Restore takes it in after a restart.
+// Counters are in memory. Dirty hands out what has changed of those with long periods, and Restore takes it in after a
+// restart.
 //
-// The table of accounts is bounded. An account that the upstream has accepted (Outcome.Status), or that the options name, is never
-// pushed out while it is limited. Others are on probation: when there is no room, newcomers push them out, and what they have used goes to
-// a fixed number of limits that they share. So inventing accounts keeps nobody out, and being pushed out gains nothing.
+// The table of accounts is bounded. An account that the upstream has accepted (Outcome.Status), or that the options
+// name, is never pushed out while it is limited. Others are on probation: when there is no room, newcomers push them
+// out, and what they have used goes to a fixed number of limits that they share. So inventing accounts keeps nobody
+// out, and being pushed out gains nothing.
 package quota

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A Tally is what has been charged to an account in one period of a fixed window of requests. Totals run, so that a tally may
-// arrive late, twice or out of order, and nothing is lost or doubled: the greatest one counts. Periods are aligned to the epoch,
-// so that all nodes of a farm speak of the same ones.
+// A Tally is what has been charged to an account in one period of a fixed window of requests. Totals run, so that a
+// tally may arrive late, twice or out of order, and nothing is lost or doubled: the greatest one counts. Periods are
+// aligned to the epoch, so that all nodes of a farm speak of the same ones.
 type Tally struct {
 	Account string
 	Source  netip.Addr // where there is no account
@@ -16,14 +16,15 @@ type Tally struct {
 	Total   int64
 }
 
-// Report registers the one function that is told of every charge, as this node's own running total. It is called under locks: it
-// must not block, nor call back. What is given back is not reported, which errs on the side of the limit.
+// Report registers the one function that is told of every charge, as this node's own running total. It is called under
+// locks: it must not block, nor call back. What is given back is not reported, which errs on the side of the limit.
 //
 // Report and Others are where a farm joins in. On a single node nobody calls them.
 func (q *Quota) Report(f func(Tally)) { q.table.report.Store(&f) }
 
-// Others takes in what all other nodes together have charged to an account. A tally of another period than the current one, or of
-// a rule that is not a fixed window of requests, is of no use and passed over; so is one for an account that there is no room for.
+// Others takes in what all other nodes together have charged to an account. A tally of another period than the current
+// one, or of a rule that is not a fixed window of requests, is of no use and passed over; so is one for an account that
+// there is no room for.
 func (q *Quota) Others(t Tally, now time.Time) {
 	rs := q.rules.Load()
 	a, _ := q.table.get(rs, t.Account, t.Source, netip.Addr{}, nanos(now), restore)

@@ -7,8 +7,8 @@ import (
 	"weir"
 )
 
-// The source's case: a limit of 4 a second, five servers, five requests, one to each: the fifth is refused, or waits for the
-// next second.
+// The source's case: a limit of 4 a second, five servers, five requests, one to each: the fifth is refused, or waits
+// for the next second.
 func TestFiveServersKeepOneLimit(t *testing.T) {
 	for _, over := range []weir.Verdict{weir.Refuse, weir.Wait} {
 		p := perSecond(4)

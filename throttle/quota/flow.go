@@ -17,9 +17,9 @@ func (q *Quota) Rations() bool {
 	return false
 }
 
-// Ask grants bytes before they flow, as far as the volume policies that delay have room, and charges them to every policy
-// that counts bytes. Policies that refuse do not hold up what is under way. The whole is granted by any policy that has
-// one byte left, as a request is let in; what is over the limit is a debt.
+// Ask grants bytes before they flow, as far as the volume policies that delay have room, and charges them to every
+// policy that counts bytes. Policies that refuse do not hold up what is under way. The whole is granted by any policy
+// that has one byte left, as a request is let in; what is over the limit is a debt.
 func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted int64, again time.Time) {
 	if h.B == 0 {
 		return most, again // under no policy that counts bytes

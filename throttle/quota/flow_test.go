@@ -9,8 +9,8 @@ import (
 	"weir"
 )
 
-// TestVolumeIsAskedFor: whatever parallel requests of one account ask for and give back, those that delay get at most the limit
-// in each period; with gcra, the rate and one burst over any stretch.
+// TestVolumeIsAskedFor: whatever parallel requests of one account ask for and give back, those that delay get at most
+// the limit in each period; with gcra, the rate and one burst over any stretch.
 func TestVolumeIsAskedFor(t *testing.T) {
 	for _, w := range []Window{Fixed, Sliding, GCRA} {
 		t.Run(string(w), func(t *testing.T) {
@@ -50,11 +50,13 @@ func TestVolumeIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestVolumeLetsInForAPacket: while others take every packet's worth as it comes, nobody else is let in for single bytes to wait beside
-// them: connections of one account do not pile up.
+// TestVolumeLetsInForAPacket: while others take every packet's worth as it comes, nobody else is let in for single
+// bytes to wait beside them: connections of one account do not pile up.
 func TestVolumeLetsInForAPacket(t *testing.T) {
-	r := newRig(t, one(delayed(Policy{Name: "traffic", Kind: Volume, Window: GCRA, Limit: Bytes(80_000), Period: weir.Period{Length: time.Second}},
-		1, time.Second)))
+	r := newRig(t,
+		one(delayed(Policy{Name: "traffic", Kind: Volume, Window: GCRA, Limit: Bytes(80_000),
+			Period: weir.Period{Length: time.Second}},
+			1, time.Second)))
 	h := r.admit("a").answer.Hold
 	for n := int64(1); n > 0; {
 		n, _ = r.q.Ask(h, 1<<20, false, r.now)
@@ -69,7 +71,8 @@ func TestVolumeLetsInForAPacket(t *testing.T) {
 
 // TestVolumeByTheWhole: a packet goes on while one byte is left, and what it takes beyond the limit is owed.
 func TestVolumeByTheWhole(t *testing.T) {
-	r := newRig(t, one(Policy{Name: "traffic", Kind: Volume, Limit: Bytes(1000), Period: weir.Period{Length: time.Second}}))
+	r := newRig(t,
+		one(Policy{Name: "traffic", Kind: Volume, Limit: Bytes(1000), Period: weir.Period{Length: time.Second}}))
 	h := r.admit("a").answer.Hold
 	for _, step := range []struct{ size, granted int64 }{{999, 999}, {1500, 1500}, {1, 0}} {
 		if n, again := r.q.Ask(h, step.size, true, r.now); n != step.granted || !again.IsZero() {

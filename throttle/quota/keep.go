@@ -13,7 +13,8 @@ import (
 	"weir/store"
 )
 
-// KeptAbove is how long a policy's period must be for its counters to be kept over a restart. What is shorter is soon over anyway.
+// KeptAbove is how long a policy's period must be for its counters to be kept over a restart. What is shorter is soon
+// over anyway.
 const KeptAbove = time.Hour
 
 // Why Restore passes a counter over. What makes no sense gets store.ErrInvalid or store.ErrTooLarge.
@@ -23,15 +24,17 @@ var (
 	ErrNoRoom   = errors.New("there is no room for the account")
 )
 
-// Dirty appends to a batch what has changed since it was last called: of every account with a change, the counters of all policies whose
-// period is longer than KeptAbove. It stops where the batch would become larger than a store takes (store.MaxBatch) and then says that
-// there is more, with which the next call goes on. Accounts that share limits for want of room are not kept.
+// Dirty appends to a batch what has changed since it was last called: of every account with a change, the counters of
+// all policies whose period is longer than KeptAbove. It stops where the batch would become larger than a store takes
+// (store.MaxBatch) and then says that there is more, with which the next call goes on. Accounts that share limits for
+// want of room are not kept.
 //
-// The counters are totals, and of the same one the last counts: so they are saved in the order in which they were handed out, and whoever
-// fails to save a batch saves the same one again before asking for more. What has not been saved when the process is killed is lost: the
-// requests of the seconds since the last save are then not counted.
+// The counters are totals, and of the same one the last counts: so they are saved in the order in which they were
+// handed out, and whoever fails to save a batch saves the same one again before asking for more. What has not been
+// saved when the process is killed is lost: the requests of the seconds since the last save are then not counted.
 //
-// It holds up nobody for long: each lock is held for a handful of accounts. throttle is the name by which the counters are kept.
+// It holds up nobody for long: each lock is held for a handful of accounts. throttle is the name by which the counters
+// are kept.
 func (q *Quota) Dirty(batch []store.Counter, throttle string, now time.Time) (_ []store.Counter, more bool) {
 	k := &q.table.keeping
 	k.mu.Lock()
@@ -100,7 +103,8 @@ func (a *account) counters(rs *rules, batch []store.Counter, throttle string, no
 		if r.kept && a.counts(r) {
 			t, st := a.terms(rs, r), a.state(r)
 			r.roll(st, t, now)
-			c := store.Counter{Throttle: throttle, Rule: r.texts.of(a.name, a.source()), Account: a.name, Source: a.source()}
+			c := store.Counter{Throttle: throttle, Rule: r.texts.of(a.name, a.source()), Account: a.name,
+				Source: a.source()}
 			batch = r.save(batch, c, st, t, now)
 		}
 	}
@@ -176,9 +180,10 @@ const farthest = 9_214_646_400_000_000_000
 // moment is a time as a store has it.
 func moment(ns int64) time.Time { return time.Unix(0, min(ns, farthest)).UTC() }
 
-// Restore takes in what Dirty handed out before a restart. It is meant for the start, before anything is judged, once for each counter:
-// it adds to what has been counted meanwhile. A counter that is of no use any more is passed over, with an error that says why: a policy
-// whose name, kind, window, period or time zone has changed is another one; its limit may have changed.
+// Restore takes in what Dirty handed out before a restart. It is meant for the start, before anything is judged, once
+// for each counter: it adds to what has been counted meanwhile. A counter that is of no use any more is passed over,
+// with an error that says why: a policy whose name, kind, window, period or time zone has changed is another one; its
+// limit may have changed.
 func (q *Quota) Restore(c store.Counter, now time.Time) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -308,8 +313,8 @@ func (r *rule) long() bool {
 	return r.Period.Calendar != weir.NoCalendar || r.base.period > int64(KeptAbove)
 }
 
-// texts are how a store tells rules apart: those that count another thing have another text. Where sources are counted, how much of an
-// address counts as one is part of that.
+// texts are how a store tells rules apart: those that count another thing have another text. Where sources are counted,
+// how much of an address counts as one is part of that.
 type texts struct{ account, v4, v6 string }
 
 func (r *rule) written(v4, v6 int) texts {

@@ -76,7 +76,8 @@ type tb interface {
 }
 
 func monthly(limit int64) Policy {
-	return Policy{Name: "monthly", Limit: Count(limit), Period: weir.Period{Calendar: weir.Month}, TimeZone: "Europe/Berlin"}
+	return Policy{Name: "monthly", Limit: Count(limit), Period: weir.Period{Calendar: weir.Month},
+		TimeZone: "Europe/Berlin"}
 }
 
 func daily(limit int64, w Window) Policy {
@@ -96,7 +97,8 @@ func TestARestartKeepsTheMonth(t *testing.T) {
 		}
 		r := newRig(t, o)
 		r.now = now
-		if err := s.Counters().Load(t.Context(), now, func(c store.Counter) error { return r.q.Restore(c, now) }); err != nil {
+		if err := s.Counters().Load(t.Context(), now,
+			func(c store.Counter) error { return r.q.Restore(c, now) }); err != nil {
 			t.Fatal(err)
 		}
 		for range 5 {
@@ -135,7 +137,8 @@ func TestARestartKeepsTheMonth(t *testing.T) {
 	}
 	defer s.Close()
 	now = time.Date(2026, 3, 31, 22, 0, 0, 0, time.UTC) // April in Berlin
-	if err := s.Counters().Load(t.Context(), now, func(c store.Counter) error { return fmt.Errorf("%+v", c) }); err != nil {
+	if err := s.Counters().Load(t.Context(), now,
+		func(c store.Counter) error { return fmt.Errorf("%+v", c) }); err != nil {
 		t.Error("still counts:", err)
 	}
 }
@@ -188,7 +191,8 @@ func TestAnySequenceSurvives(t *testing.T) {
 		for range rapid.IntRange(1, 80).Draw(rt, "steps") {
 			switch rapid.IntRange(0, 9).Draw(rt, "step") {
 			case 0, 1, 2, 3:
-				ev := weir.Event{Account: rapid.SampledFrom(accounts).Draw(rt, "account"), Cost: rapid.Int64Range(1, 3).Draw(rt, "cost")}
+				ev := weir.Event{Account: rapid.SampledFrom(accounts).Draw(rt, "account"),
+					Cost: rapid.Int64Range(1, 3).Draw(rt, "cost")}
 				if ev.Account == "" {
 					ev.Source = netip.MustParseAddr("192.0.2.1")
 				}
@@ -197,7 +201,8 @@ func TestAnySequenceSurvives(t *testing.T) {
 				}
 			case 4:
 				if len(under) > 0 {
-					r.q.Flow(rapid.SampledFrom(under).Draw(rt, "flow").answer.Hold, rapid.Int64Range(1, 40).Draw(rt, "bytes"), r.now)
+					r.q.Flow(rapid.SampledFrom(under).Draw(rt, "flow").answer.Hold,
+						rapid.Int64Range(1, 40).Draw(rt, "bytes"), r.now)
 				}
 			case 5:
 				if len(under) > 0 {
@@ -228,7 +233,8 @@ func TestAnySequenceSurvives(t *testing.T) {
 
 // longOptions draws policies that are kept, with plans and overrides.
 func longOptions(rt *rapid.T) Options {
-	periods := []weir.Period{{Length: 90 * time.Minute}, {Length: 24 * time.Hour}, {Calendar: weir.Day}, {Calendar: weir.Week}}
+	periods := []weir.Period{{Length: 90 * time.Minute}, {Length: 24 * time.Hour}, {Calendar: weir.Day},
+		{Calendar: weir.Week}}
 	var o Options
 	for i := range rapid.IntRange(1, 4).Draw(rt, "policies") {
 		p := Policy{Name: fmt.Sprint("p", i), Limit: Count(rapid.Int64Range(1, 20).Draw(rt, "limit"))}
@@ -258,7 +264,8 @@ func longOptions(rt *rapid.T) Options {
 
 func TestDirtyIsWhatHasChanged(t *testing.T) {
 	hour := Policy{Name: "hourly", Limit: Count(10), Period: weir.Period{Length: time.Hour}}
-	r := newRig(t, one(perSecond(10), hour, daily(10, Sliding), monthly(10), Policy{Name: "at-once", Kind: Concurrent, Limit: Count(5)}))
+	r := newRig(t, one(perSecond(10), hour, daily(10, Sliding), monthly(10),
+		Policy{Name: "at-once", Kind: Concurrent, Limit: Count(5)}))
 	dirty := func(want ...string) {
 		t.Helper()
 		batch, more := r.q.Dirty(nil, "plans", r.now)
@@ -361,7 +368,8 @@ func TestDirtyHasBounds(t *testing.T) {
 		var batch []store.Counter
 		more := true
 		for i := range c.full {
-			if batch, more = r.q.Dirty(batch[:0], "plans", r.now); len(batch) != store.MaxBatch || more != (i < c.full-1 || c.rest > 0) {
+			if batch, more = r.q.Dirty(batch[:0], "plans", r.now); len(batch) != store.MaxBatch ||
+				more != (i < c.full-1 || c.rest > 0) {
 				t.Fatalf("batch %d: %d counters, more: %v", i, len(batch), more)
 			}
 			note(batch)
@@ -411,7 +419,8 @@ func TestUnsavable(t *testing.T) {
 
 // What strangers share is nobody's.
 func TestStrangersAreNotSaved(t *testing.T) {
-	o := one(daily(5, Sliding), Policy{Name: "traffic", Kind: Volume, Limit: Bytes(10), Period: weir.Period{Calendar: weir.Month}})
+	o := one(daily(5, Sliding), Policy{Name: "traffic", Kind: Volume, Limit: Bytes(10),
+		Period: weir.Period{Calendar: weir.Month}})
 	o.MaxAccounts = 1
 	r := newRig(t, o)
 	first, stranger := r.admit("a"), r.admit("b")
@@ -526,7 +535,8 @@ func TestMarksMove(t *testing.T) {
 		}
 		for at, a := range s.ring {
 			if int(a.index) != at || s.changed.has(at) != marked[a] {
-				rt.Fatalf("%s stands at %d and thinks at %d; marked: %v, want %v", a.name, at, a.index, s.changed.has(at), marked[a])
+				rt.Fatalf("%s stands at %d and thinks at %d; marked: %v, want %v", a.name, at, a.index,
+					s.changed.has(at), marked[a])
 			}
 		}
 		if found != len(marked) {

@@ -10,8 +10,9 @@ import (
 	"weir"
 )
 
-// TestLateDecisions: somebody who read the clock, was held up, and is judged after others with a later time gets nothing of a period that
-// is over, and opens none again. Whatever is asked for at whatever times of the last minute, no period and no stretch has more than its limit.
+// TestLateDecisions: somebody who read the clock, was held up, and is judged after others with a later time gets
+// nothing of a period that is over, and opens none again. Whatever is asked for at whatever times of the last minute,
+// no period and no stretch has more than its limit.
 func TestLateDecisions(t *testing.T) {
 	const limit = 20
 	ways := map[string]Policy{
@@ -63,7 +64,8 @@ func TestLateDecisions(t *testing.T) {
 							}
 						default:
 							var a weir.Answer
-							if err := r.q.Judge(context.Background(), &weir.Event{Account: "a", Time: at}, &a); err != nil {
+							if err := r.q.Judge(context.Background(), &weir.Event{Account: "a", Time: at},
+								&a); err != nil {
 								rt.Fatal(err)
 							}
 							if a.Verdict == weir.Admit {
@@ -88,7 +90,8 @@ func TestLateDecisions(t *testing.T) {
 								most += int64(g.at.Sub(first.at).Seconds()*limit) + 1
 							}
 							if total > most {
-								rt.Fatalf("%d in %s from %s on, want at most %d", total, g.at.Sub(first.at), first.at, most)
+								rt.Fatalf("%d in %s from %s on, want at most %d", total, g.at.Sub(first.at), first.at,
+									most)
 							}
 						}
 					}

@@ -124,8 +124,8 @@ func (w *waiter) leave(rs *rules) {
 	}
 }
 
-// call lets everybody go whose turn it is at now, in order, and says when the next turn may come. A waiter never overtakes
-// another that waits because of a rule that both are under.
+// call lets everybody go whose turn it is at now, in order, and says when the next turn may come. A waiter never
+// overtakes another that waits because of a rule that both are under.
 func (l *line) call(rs *rules, now int64) {
 	if l.first == nil {
 		l.schedule(never)
@@ -191,13 +191,13 @@ func (l *line) rebase(now int64) {
 }
 
 const (
-	// catchUp is how late a call may come without putting off the next one. Clocks tick in milliseconds, and high limits are to be
-	// used up all the same. The least gap of kind idle is never cut short.
+	// catchUp is how late a call may come without putting off the next one. Clocks tick in milliseconds, and high
+	// limits are to be used up all the same. The least gap of kind idle is never cut short.
 	catchUp = time.Millisecond
 	// holdUp is how long somebody whose turn was called may keep the next one from being called.
 	holdUp = 100 * time.Millisecond
-	// leastApart is how far apart events are that are worth keeping in order. Above 5,000 a second, waiting for each to be on its
-	// way would cost more than it brings.
+	// leastApart is how far apart events are that are worth keeping in order. Above 5,000 a second, waiting for each to
+	// be on its way would cost more than it brings.
 	leastApart = int64(100 * time.Microsecond)
 )
 
@@ -285,8 +285,8 @@ func (w *waiter) charge(rs *rules, now int64) {
 	w.at = now
 }
 
-// need is what must fit before an event of this cost goes on, price what it is charged then. Bytes are charged as they flow: nobody is
-// let in who would then wait for the first of them behind others. A place is a place.
+// need is what must fit before an event of this cost goes on, price what it is charged then. Bytes are charged as they
+// flow: nobody is let in who would then wait for the first of them behind others. A place is a place.
 func (r *rule) need(cost int64, t *terms) int64 {
 	switch {
 	case r.bytes:

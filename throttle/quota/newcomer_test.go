@@ -136,7 +136,8 @@ func TestPushedOutGetNoMore(t *testing.T) {
 				}
 			}
 			e := r.want(r.send("greedy", v4(1), status), weir.Refuse, weir.SharedLimit)
-			if wait := e.answer.Until.Sub(r.now); wait <= 0 || wait > time.Minute || e.answer.Reset.Sub(r.now) > time.Minute {
+			if wait := e.answer.Until.Sub(r.now); wait <= 0 || wait > time.Minute ||
+				e.answer.Reset.Sub(r.now) > time.Minute {
 				t.Errorf("%s %d: refused for %s, %s", p.Window, status, wait, e.answer.Reset.Sub(r.now))
 			}
 			var why weir.Answer
@@ -271,7 +272,8 @@ func TestAGuestEarnsAPlace(t *testing.T) {
 			for set(guest) == set("first") || set(guest) == set("second") { // one of them is pushed out, and goes there
 				guest += "x"
 			}
-			e, f := r.judge(weir.Event{Account: guest, Source: v4(1)}), r.judge(weir.Event{Account: guest, Source: v4(1)})
+			e, f := r.judge(weir.Event{Account: guest, Source: v4(1)}),
+				r.judge(weir.Event{Account: guest, Source: v4(1)})
 			if s := r.q.Stats(); s.Strangers != 2 {
 				t.Fatalf("%+v", s)
 			}
@@ -373,7 +375,8 @@ func TestARestartKeepsWhoWasAccepted(t *testing.T) {
 }
 
 func TestPushedCellsAreBounded(t *testing.T) {
-	for accounts, want := range map[int]int{1: pushedLeast, 1 << 14: pushedLeast, 1<<14 + 1: 2 * pushedLeast, 100_000: 1 << 13,
+	for accounts, want := range map[int]int{1: pushedLeast, 1 << 14: pushedLeast, 1<<14 + 1: 2 * pushedLeast,
+		100_000: 1 << 13,
 		1 << 20: pushedMost, 1<<20 + 1: pushedMost, MaxAccountsCap: pushedMost} {
 		if n := pushedCells(accounts); n != want {
 			t.Errorf("%d accounts: %d, want %d", accounts, n, want)
@@ -407,7 +410,8 @@ func TestWhateverInventedKeysDo(t *testing.T) {
 				case admitted:
 					got[name]++
 					accepted[name] = accepted[name] || status == 200 || status == 404
-				case accepted[name] && e.answer.Reason != weir.OverLimit, got[name] < limit && (accepted[name] || got[name] == 0):
+				case accepted[name] && e.answer.Reason != weir.OverLimit, got[name] < limit &&
+					(accepted[name] || got[name] == 0):
 					rt.Fatalf("%s is refused with %d of %d used: %s", name, got[name], limit, e.answer.Explain())
 				}
 				if got[name] > limit {
@@ -415,7 +419,8 @@ func TestWhateverInventedKeysDo(t *testing.T) {
 				}
 			case 1: // one key, again and again
 				name := fmt.Sprint("greedy-", rapid.IntRange(0, 3).Draw(rt, "greedy"))
-				if r.send(name, v4(100), rapid.SampledFrom([]int{0, 500, 302}).Draw(rt, "status")).answer.Verdict == weir.Admit {
+				if r.send(name, v4(100),
+					rapid.SampledFrom([]int{0, 500, 302}).Draw(rt, "status")).answer.Verdict == weir.Admit {
 					if got[name]++; got[name] > limit {
 						rt.Fatalf("%s got %d of %d", name, got[name], limit)
 					}
@@ -455,7 +460,8 @@ func (r *rig) consistent(t tb) {
 		}
 		for at, a := range s.ring {
 			if int(a.index) != at || a.onProbation() != (at < int(s.newcomer.Load())) {
-				t.Fatalf("%s stands at %d and thinks at %d; on probation: %v, and so are %d", a.name, at, a.index, a.onProbation(), s.newcomer.Load())
+				t.Fatalf("%s stands at %d and thinks at %d; on probation: %v, and so are %d", a.name, at, a.index,
+					a.onProbation(), s.newcomer.Load())
 			}
 		}
 		s.mu.Unlock()
@@ -475,7 +481,8 @@ func TestNewcomersAtOnce(t *testing.T) {
 	for g := range 4 {
 		wg.Go(func() {
 			for i := range 2000 {
-				ev := weir.Event{Account: fmt.Sprint("invented-", g, "-", i), Source: v4(1<<20 + g*2000 + i), Time: r.now}
+				ev := weir.Event{Account: fmt.Sprint("invented-", g, "-", i), Source: v4(1<<20 + g*2000 + i),
+					Time: r.now}
 				var a weir.Answer
 				_ = r.q.Judge(context.Background(), &ev, &a)
 				if a.Verdict == weir.Admit {

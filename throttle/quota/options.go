@@ -17,7 +17,8 @@ const (
 	MaxPolicies    = 64
 	MaxAccountsCap = 100_000_000
 	MaxNewPer      = 24 * time.Hour // of new_accounts
-	MaxLimit       = 1 << 53        // above that, a computer that reads our JSON as floating point would see another number
+	// above that, a computer that reads our JSON as floating point would see another number
+	MaxLimit = 1 << 53
 )
 
 // A Kind says what a policy counts.
@@ -105,8 +106,8 @@ type Policy struct {
 	Burst Amount `yaml:"burst"`
 	// The least time between the starts of two requests, for kind idle.
 	Gap weir.Duration `yaml:"gap"`
-	// What happens over the limit: refuse (the default), delay, or stamp, for kinds requests and idle: whoever pays with a stamp goes
-	// on, beside the limit; everybody else is asked for one.
+	// What happens over the limit: refuse (the default), delay, or stamp, for kinds requests and idle: whoever pays
+	// with a stamp goes on, beside the limit; everybody else is asked for one.
 	Over Over `yaml:"over"`
 	// The bounds of a delay.
 	Delay Delay `yaml:"delay"`
@@ -195,10 +196,12 @@ func (o Options) WithDefaults() Options {
 func (o Options) Validate() error {
 	var v mistakes
 	if len(o.Policies) == 0 {
-		v.add("policies", "a quota without a policy limits nothing", "add one: {name: per-second, limit: 5, period: 1s}")
+		v.add("policies", "a quota without a policy limits nothing",
+			"add one: {name: per-second, limit: 5, period: 1s}")
 	}
 	if len(o.Policies) > MaxPolicies {
-		v.add("policies", fmt.Sprintf("%d policies are too many", len(o.Policies)), fmt.Sprintf("at most %d", MaxPolicies))
+		v.add("policies", fmt.Sprintf("%d policies are too many", len(o.Policies)),
+			fmt.Sprintf("at most %d", MaxPolicies))
 	}
 	switch o.OnMissing {
 	case "", MissingSource, MissingRefuse:
@@ -219,7 +222,8 @@ func (o Options) Validate() error {
 	case r.Count <= 0 || r.Count > MaxAccountsCap:
 		v.add("new_accounts", fmt.Sprintf("%s is out of bounds", r), fmt.Sprintf("1 to %d accounts", MaxAccountsCap))
 	case r.Per < time.Second || r.Per > MaxNewPer:
-		v.add("new_accounts", fmt.Sprintf("%s is out of bounds", r), fmt.Sprintf("accounts per 1s to %s", weir.Duration(MaxNewPer)))
+		v.add("new_accounts", fmt.Sprintf("%s is out of bounds", r),
+			fmt.Sprintf("accounts per 1s to %s", weir.Duration(MaxNewPer)))
 	}
 	byName := map[string]Policy{}
 	for i, p := range o.WithDefaults().Policies {
@@ -295,7 +299,8 @@ func (p Policy) validate() error {
 	switch p.Window {
 	case Fixed, Sliding, GCRA:
 		if p.Window != Fixed && p.Period.Calendar != weir.NoCalendar {
-			v.add("window", fmt.Sprintf("a period of the calendar needs window fixed, not %s", p.Window), "or write a length, as in 30d")
+			v.add("window", fmt.Sprintf("a period of the calendar needs window fixed, not %s", p.Window),
+				"or write a length, as in 30d")
 		}
 		if p.Window != Fixed && (p.Kind == Concurrent || p.Kind == Idle) {
 			v.add("window", fmt.Sprintf("kind %s has no window", p.Kind), "")
@@ -327,7 +332,8 @@ func (p Policy) validate() error {
 		case Concurrent:
 			v.add("over", "a stamp buys no place: kind concurrent takes none", "write over: delay, or refuse")
 		case Volume:
-			v.add("over", "a stamp pays for a request before its bytes are known: kind volume takes none", "write over: delay, or refuse")
+			v.add("over", "a stamp pays for a request before its bytes are known: kind volume takes none",
+				"write over: delay, or refuse")
 		}
 	default:
 		v.oneOf("over", string(p.Over), string(OverRefuse), string(OverDelay), string(OverStamp))
@@ -352,12 +358,14 @@ func (m Match) validate() error {
 	var v mistakes
 	for i, method := range m.Methods {
 		if method == "" || strings.ToUpper(method) != method {
-			v.add(fmt.Sprintf("methods[%d]", i), fmt.Sprintf("%q is not a method", method), "methods are written in capitals")
+			v.add(fmt.Sprintf("methods[%d]", i), fmt.Sprintf("%q is not a method", method),
+				"methods are written in capitals")
 		}
 	}
 	for i, host := range m.Hosts {
 		if host == "" || strings.Contains(strings.TrimPrefix(host, "*."), "*") || strings.ContainsAny(host, "/:") {
-			v.add(fmt.Sprintf("hosts[%d]", i), fmt.Sprintf("%q is not a host", host), "write example.com or *.example.com")
+			v.add(fmt.Sprintf("hosts[%d]", i), fmt.Sprintf("%q is not a host", host),
+				"write example.com or *.example.com")
 		}
 	}
 	for i, p := range m.Paths {
@@ -368,7 +376,8 @@ func (m Match) validate() error {
 		case strings.Contains(below, "**") && deep, strings.Contains(p, "**") && !deep:
 			v.add(at, fmt.Sprintf("%q has ** in the middle", p), "** stands at the end only")
 		case path.Clean(p) != p && p != "/":
-			v.add(at, fmt.Sprintf("%q never matches", p), "paths are matched without double slashes, dots and a slash at the end")
+			v.add(at, fmt.Sprintf("%q never matches", p),
+				"paths are matched without double slashes, dots and a slash at the end")
 		}
 	}
 	return errors.Join(v...)
@@ -410,7 +419,8 @@ func (v *mistakes) limit(path string, a Amount, kind Kind) {
 	case kind == Volume && !a.Bytes && a.N != 0:
 		v.add(path, fmt.Sprintf("%d has no unit", a.N), fmt.Sprintf("did you mean %dKB or %dMB?", a.N, a.N))
 	case kind != Volume && a.Bytes:
-		v.add(path, fmt.Sprintf("%s is a size; kind %s counts requests", a, kind), "leave the unit out, or write kind: volume")
+		v.add(path, fmt.Sprintf("%s is a size; kind %s counts requests", a, kind),
+			"leave the unit out, or write kind: volume")
 	case a.N > MaxLimit:
 		v.add(path, fmt.Sprintf("%d is too large", a.N), fmt.Sprintf("at most %d", int64(MaxLimit)))
 	}

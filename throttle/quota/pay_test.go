@@ -53,7 +53,8 @@ func forStamps(p Policy) Policy { p.Over = OverStamp; return p }
 
 // eachWindow is a limit of 4 a second, or one in 250 ms, under every window and kind that takes stamps.
 func eachWindow() map[string]Policy {
-	all := map[string]Policy{"idle": forStamps(Policy{Name: "per-second", Kind: Idle, Gap: weir.Duration(250 * time.Millisecond)})}
+	all := map[string]Policy{"idle": forStamps(Policy{Name: "per-second", Kind: Idle,
+		Gap: weir.Duration(250 * time.Millisecond)})}
 	for _, w := range []Window{Fixed, Sliding, GCRA} {
 		p := forStamps(perSecond(4))
 		p.Window = w
@@ -138,7 +139,8 @@ func TestOnlyAGoodStampPays(t *testing.T) {
 		if a.Verdict != c.want || a.Reason != c.why || a.Ban || p.opened != 1 {
 			t.Errorf("%+v: %s, opened %d times", c.paid, a.Explain(), p.opened)
 		}
-		if a.Verdict != weir.Admit && (a.Rule != "per-second" || !a.Until.Equal(epoch.Add(time.Second)) || !a.Hold.IsZero()) {
+		if a.Verdict != weir.Admit && (a.Rule != "per-second" || !a.Until.Equal(epoch.Add(time.Second)) ||
+			!a.Hold.IsZero()) {
 			t.Errorf("%+v: %+v", c.paid, a)
 		}
 		if acc := r.q.table.known(r.q.rules.Load(), "a"); acc.pins != 0 {
@@ -147,7 +149,8 @@ func TestOnlyAGoodStampPays(t *testing.T) {
 	}
 }
 
-// A stamp is not spent where it does not help: other policies hold for payers too, and what never fits cannot be bought.
+// A stamp is not spent where it does not help: other policies hold for payers too, and what never fits cannot be
+// bought.
 func TestOtherPoliciesHoldForPayers(t *testing.T) {
 	hour := weir.Period{Length: time.Hour}
 	for name, c := range map[string]struct {
@@ -157,10 +160,12 @@ func TestOtherPoliciesHoldForPayers(t *testing.T) {
 		why      weir.Reason
 		rule     string
 	}{
-		"requests":   {[]Policy{{Name: "x", Limit: Count(1), Period: hour}}, 1, weir.Refuse, weir.OverLimit, "x"},
-		"idle":       {[]Policy{{Name: "x", Kind: Idle, Gap: weir.Duration(time.Minute)}}, 1, weir.Refuse, weir.OverLimit, "x"},
+		"requests": {[]Policy{{Name: "x", Limit: Count(1), Period: hour}}, 1, weir.Refuse, weir.OverLimit, "x"},
+		"idle": {[]Policy{{Name: "x", Kind: Idle, Gap: weir.Duration(time.Minute)}}, 1, weir.Refuse,
+			weir.OverLimit, "x"},
 		"concurrent": {[]Policy{{Name: "x", Kind: Concurrent, Limit: Count(1)}}, 1, weir.Refuse, weir.OverLimit, "x"},
-		"volume":     {[]Policy{{Name: "x", Kind: Volume, Limit: Bytes(10), Period: hour}}, 1, weir.Refuse, weir.OverLimit, "x"},
+		"volume": {[]Policy{{Name: "x", Kind: Volume, Limit: Bytes(10), Period: hour}}, 1, weir.Refuse,
+			weir.OverLimit, "x"},
 		"too costly": {nil, 3, weir.Refuse, weir.TooCostly, "per-second"},
 		"closed":     {nil, 1, weir.Refuse, weir.OverLimit, "per-second"},
 	} {
@@ -277,7 +282,8 @@ func TestPaidBefore(t *testing.T) {
 	}
 }
 
-// While somebody looks at a stamp, everybody else goes on, the same account included; and what happens meanwhile counts.
+// While somebody looks at a stamp, everybody else goes on, the same account included; and what happens meanwhile
+// counts.
 func TestPursesAreOpenedUnderNoLock(t *testing.T) {
 	o := one(forStamps(perSecond(1)))
 	harder := one(perSecond(1))
@@ -294,10 +300,11 @@ func TestPursesAreOpenedUnderNoLock(t *testing.T) {
 				r.admit(fmt.Sprint("x", i))
 			}
 		}, weir.Admit, 0},
-		"reset":   {func(r *rig) { r.q.Reset("a", r.now) }, weir.Admit, 0}, // there is room, and it is charged
-		"wider":   {func(r *rig) { _ = r.q.Configure(wider, r.now) }, weir.Admit, 0},
-		"harder":  {func(r *rig) { _ = r.q.Configure(harder, r.now) }, weir.Refuse, 0},
-		"a later": {func(r *rig) { r.now = r.now.Add(time.Second); r.admit("a"); r.now = r.now.Add(-time.Second) }, weir.Admit, 0},
+		"reset":  {func(r *rig) { r.q.Reset("a", r.now) }, weir.Admit, 0}, // there is room, and it is charged
+		"wider":  {func(r *rig) { _ = r.q.Configure(wider, r.now) }, weir.Admit, 0},
+		"harder": {func(r *rig) { _ = r.q.Configure(harder, r.now) }, weir.Refuse, 0},
+		"a later": {func(r *rig) { r.now = r.now.Add(time.Second); r.admit("a"); r.now = r.now.Add(-time.Second) },
+			weir.Admit, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, o)
@@ -381,7 +388,8 @@ func TestPayersLeaveNoTrace(t *testing.T) {
 					want = weir.Admit
 				}
 				if a.answer.Verdict != want || (purse.opened > 0) != (look.Verdict == weir.Challenge) {
-					rt.Fatalf("%s, without payers %s; opened %d times", a.answer.Explain(), look.Explain(), purse.opened)
+					rt.Fatalf("%s, without payers %s; opened %d times", a.answer.Explain(), look.Explain(),
+						purse.opened)
 				}
 				if a.answer.Figures[0] != look.Figures[0] {
 					rt.Fatalf("%+v, without payers %+v", a.answer.Figures[0], look.Figures[0])

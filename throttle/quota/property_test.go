@@ -15,8 +15,8 @@ import (
 	"weir"
 )
 
-// Whatever happens, no window ever admits more than its limit, nobody is forgotten in line, those of one account and policy go
-// in order, and when everything is over nothing is held.
+// Whatever happens, no window ever admits more than its limit, nobody is forgotten in line, those of one account and
+// policy go in order, and when everything is over nothing is held.
 func TestAnySequence(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.Int64Range(1, 6).Draw(rt, "limit")
@@ -114,7 +114,8 @@ func TestAnySequence(t *testing.T) {
 					most += p.Burst.N
 				}
 				if len(o.Policies) == 1 && n > most {
-					rt.Fatalf("%s: %d went on in the period from %s, the limit is %d", account, n, first.Sub(epoch), limit)
+					rt.Fatalf("%s: %d went on in the period from %s, the limit is %d", account, n, first.Sub(epoch),
+						limit)
 				}
 			}
 			if len(o.Policies) == 1 && !slices.IsSorted(called[account]) {
@@ -254,7 +255,8 @@ func TestConcurrentUse(t *testing.T) {
 
 // A reload that changes a steady rate keeps how many were used: it neither gives a burst anew nor takes one away.
 func TestAnotherRateKeepsWhatWasUsed(t *testing.T) {
-	for _, c := range []struct{ before, after, used, left int64 }{{100, 1, 100, 0}, {100, 1, 40, 60}, {1, 100, 40, 60}} {
+	for _, c := range []struct{ before, after, used, left int64 }{{100, 1, 100, 0}, {100, 1, 40, 60},
+		{1, 100, 40, 60}} {
 		p := perSecond(c.before)
 		p.Window, p.Burst = GCRA, Count(100)
 		r := newRig(t, one(p))
@@ -266,7 +268,8 @@ func TestAnotherRateKeepsWhatWasUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s, _ := r.q.Account("a", r.now); s.Rules[0].Remaining != c.left {
-			t.Errorf("%d/s to %d/s with %d used: %d left, want %d", c.before, c.after, c.used, s.Rules[0].Remaining, c.left)
+			t.Errorf("%d/s to %d/s with %d used: %d left, want %d", c.before, c.after, c.used, s.Rules[0].Remaining,
+				c.left)
 		}
 	}
 }
@@ -317,14 +320,17 @@ func TestGrant(t *testing.T) {
 			now = now.Add(time.Duration(rapid.Int64Range(-1, 500).Draw(rt, "ms")) * time.Millisecond)
 			if n := len(open); n > 0 && rapid.IntRange(0, 2).Draw(rt, "step") == 0 {
 				i := rapid.IntRange(0, n-1).Draw(rt, "which")
-				out := weir.Outcome{Time: now, Done: rapid.Bool().Draw(rt, "done"), Status: rapid.SampledFrom([]int{0, 200, 401}).Draw(rt, "status")}
+				out := weir.Outcome{Time: now, Done: rapid.Bool().Draw(rt, "done"),
+					Status: rapid.SampledFrom([]int{0, 200, 401}).Draw(rt, "status")}
 				quick.Settle(open[i][0], out)
 				whole.Settle(open[i][1], out)
 				open = slices.Delete(open, i, i+1)
 				continue
 			}
-			ev := weir.Event{Time: now, Account: rapid.SampledFrom([]string{"a", "b", "c", "d", "member", "free"}).Draw(rt, "account"),
-				Plan: rapid.SampledFrom([]string{"", "", "gold"}).Draw(rt, "plan"), Cost: rapid.Int64Range(0, 4).Draw(rt, "cost")}
+			ev := weir.Event{Time: now,
+				Account: rapid.SampledFrom([]string{"a", "b", "c", "d", "member", "free"}).Draw(rt, "account"),
+				Plan:    rapid.SampledFrom([]string{"", "", "gold"}).Draw(rt, "plan"),
+				Cost:    rapid.Int64Range(0, 4).Draw(rt, "cost")}
 			var got, want weir.Answer
 			_ = quick.Judge(context.Background(), &ev, &got)
 			_ = whole.Judge(context.Background(), &ev, &want)

@@ -38,8 +38,8 @@ func New(o Options) (*Quota, error) {
 	return q, nil
 }
 
-// Configure changes the options and keeps the counters of every policy that still counts the same thing (name, kind, window,
-// period). Those who wait are called by the new limits. On an error nothing has changed.
+// Configure changes the options and keeps the counters of every policy that still counts the same thing (name, kind,
+// window, period). Those who wait are called by the new limits. On an error nothing has changed.
 func (q *Quota) Configure(o Options, now time.Time) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,8 +63,8 @@ func (q *Quota) Configure(o Options, now time.Time) error {
 	return nil
 }
 
-// Judge decides about an event. What it grants is taken at once, except places at once, which Enter takes. Where a stamp would let the
-// event go on, its purse is opened, under no lock.
+// Judge decides about an event. What it grants is taken at once, except places at once, which Enter takes. Where a
+// stamp would let the event go on, its purse is opened, under no lock.
 func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
 	rs, now := q.rules.Load(), nanos(ev.Time)
 	acc, g := q.table.find(rs, ev, now, enter)
@@ -78,8 +78,8 @@ func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error
 	return nil
 }
 
-// judge decides about an event with the account's shard locked, and unlocks it. It reports whether it is worth while to open the event's
-// purse; the account is then pinned, so that nobody forgets it meanwhile.
+// judge decides about an event with the account's shard locked, and unlocks it. It reports whether it is worth while to
+// open the event's purse; the account is then pinned, so that nobody forgets it meanwhile.
 func (q *Quota) judge(rs *rules, a *account, g *guest, ev *weir.Event, now int64, paid bool, answer *weir.Answer) (
 	open bool,
 ) {
@@ -108,9 +108,9 @@ func (q *Quota) judge(rs *rules, a *account, g *guest, ev *weir.Event, now int64
 	return false
 }
 
-// grant is check and take for what comes most, and nothing else: an account like all others, of which nobody waits, under
-// one rule for requests that has room for the event. It takes a tenth off the time of such a decision. If there is no
-// room, it takes nothing.
+// grant is check and take for what comes most, and nothing else: an account like all others, of which nobody waits,
+// under one rule for requests that has room for the event. It takes a tenth off the time of such a decision. If there
+// is no room, it takes nothing.
 func (r *rule) grant(rs *rules, a *account, cost, now int64, answer *weir.Answer) bool {
 	st, t := a.state(r), &r.base
 	r.roll(st, t, now)
@@ -199,8 +199,8 @@ func (q *Quota) Away(h weir.Hold, now time.Time) {
 	w.away(q.rules.Load(), w.account.shard.clock(nanos(now)))
 }
 
-// Settle ends a hold. What was charged stays charged when the event is done, and is given back when it is not; a place is given
-// back in either case, to the next in line. An event that still waits leaves the line.
+// Settle ends a hold. What was charged stays charged when the event is done, and is given back when it is not; a place
+// is given back in either case, to the next in line. An event that still waits leaves the line.
 func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 	says := opinionOf(&o)
 	if acc, admitted := h.Ref.(*account); admitted && o.Done && h.B == 0 && (h.C == 0 || says != accepts) {
@@ -314,9 +314,10 @@ type bill struct {
 	deadline int64
 	until    int64 // of the verdict so far
 
-	paid   bool   // rules that take stamps do not hold it
-	before int    // the figures that were there
-	free   uint64 // those behind, by their place, of which it takes nothing: they count bytes, or it passes for its stamp
+	paid   bool // rules that take stamps do not hold it
+	before int  // the figures that were there
+	// those behind, by their place, of which it takes nothing: they count bytes, or it passes for its stamp
+	free   uint64
 	places uint64 // and those that count places
 
 	charged uint64 // Enter: what it was charged to before
@@ -421,7 +422,8 @@ func (b *bill) deny(a *weir.Answer, v weir.Verdict, why weir.Reason, until int64
 	}
 }
 
-// short makes the figure of the rule last looked at say that there is not enough: what is there is kept for those in line.
+// short makes the figure of the rule last looked at say that there is not enough: what is there is kept for those in
+// line.
 func (b *bill) short(a *weir.Answer) {
 	if last := &a.Figures[len(a.Figures)-1]; last.Unit != unitBytes {
 		last.Remaining = min(last.Remaining, b.cost-1)
@@ -504,8 +506,8 @@ func guestOf(h *weir.Hold) *guest {
 	return nil
 }
 
-// takenBy returns what a hold has been charged to, of the rules that still count the same thing, and when. The account's shard
-// is locked.
+// takenBy returns what a hold has been charged to, of the rules that still count the same thing, and when. The
+// account's shard is locked.
 func takenBy(h *weir.Hold, rs *rules) (mask uint64, at int64) {
 	taken, version := h.A, h.V
 	at = h.At

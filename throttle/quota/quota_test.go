@@ -36,7 +36,8 @@ func TestFixedStartsAtZeroEachPeriod(t *testing.T) {
 func TestFiguresShowWhatIsLeft(t *testing.T) {
 	r := newRig(t, one(perSecond(5)))
 	for left := int64(4); left >= 0; left-- {
-		if f := r.admit("a").answer.Figures; len(f) != 1 || f[0].Remaining != left || f[0].Window.Length() != time.Second {
+		if f := r.admit("a").answer.Figures; len(f) != 1 || f[0].Remaining != left ||
+			f[0].Window.Length() != time.Second {
 			t.Fatalf("want %d left: %+v", left, f)
 		}
 	}
@@ -210,7 +211,8 @@ func TestSeveralRefusalsTellTheLongest(t *testing.T) {
 	r := newRig(t, one(places, minute, perSecond(2)))
 	r.admit("a")
 	r.admit("a")
-	if e := r.refuse("a", weir.OverLimit); e.answer.Rule != "per-minute" || !e.answer.Until.Equal(epoch.Add(time.Minute)) {
+	if e := r.refuse("a", weir.OverLimit); e.answer.Rule != "per-minute" ||
+		!e.answer.Until.Equal(epoch.Add(time.Minute)) {
 		t.Errorf("got %s", e.answer.Explain())
 	}
 }
@@ -241,7 +243,8 @@ func TestSliding(t *testing.T) {
 	}
 	r.now = epoch.Add(time.Second) // a fixed window would start again here
 	e := r.refuse("a", weir.OverLimit)
-	if again := e.answer.Until; again.Before(r.now.Add(900*time.Millisecond)) || again.After(r.now.Add(963*time.Millisecond)) {
+	if again := e.answer.Until; again.Before(r.now.Add(900*time.Millisecond)) ||
+		again.After(r.now.Add(963*time.Millisecond)) {
 		t.Errorf("again at %s", again.Sub(epoch))
 	}
 	r.now = e.answer.Until.Add(-1)
@@ -250,9 +253,11 @@ func TestSliding(t *testing.T) {
 	r.admit("a")
 }
 
-// TestGivenBackAfterReload: nine of ten were paid off at the old rate before the new one came, and are not given back at it.
+// TestGivenBackAfterReload: nine of ten were paid off at the old rate before the new one came, and are not given back
+// at it.
 func TestGivenBackAfterReload(t *testing.T) {
-	p := Policy{Name: "steady", Limit: Count(10), Burst: Count(10), Period: weir.Period{Length: time.Second}, Window: GCRA}
+	p := Policy{Name: "steady", Limit: Count(10), Burst: Count(10), Period: weir.Period{Length: time.Second},
+		Window: GCRA}
 	r := newRig(t, one(p))
 	ten := r.want(r.judge(weir.Event{Account: "a", Cost: 10}), weir.Admit, 0)
 	r.advance(900 * time.Millisecond)
@@ -298,9 +303,10 @@ func TestDelayToTheEarliestConformingTime(t *testing.T) {
 		p    Policy
 		want []time.Duration
 	}{
-		"gcra":    {gcra, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 300 * time.Millisecond}},
-		"idle":    {idle, []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 150 * time.Millisecond}},
-		"sliding": {sliding, []time.Duration{1062500 * time.Microsecond, 1072500 * time.Microsecond, 2125 * time.Millisecond}},
+		"gcra": {gcra, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 300 * time.Millisecond}},
+		"idle": {idle, []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 150 * time.Millisecond}},
+		"sliding": {sliding, []time.Duration{1062500 * time.Microsecond, 1072500 * time.Microsecond,
+			2125 * time.Millisecond}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, one(delayed(c.p, 10, 10*time.Second)))
@@ -389,7 +395,8 @@ func TestPlaceGoesToTheNextInLine(t *testing.T) {
 		t.Fatalf("called %v", got)
 	}
 	late := r.wait("a")
-	if got := r.advance(6 * time.Second); len(got) != 0 || late.answer.Reason != weir.WaitTooLong || late.answer.Verdict != weir.Refuse {
+	if got := r.advance(6 * time.Second); len(got) != 0 || late.answer.Reason != weir.WaitTooLong ||
+		late.answer.Verdict != weir.Refuse {
 		t.Errorf("after the longest wait: %v, %s", got, late.answer.Explain())
 	}
 	r.settle(newcomer, true)
@@ -441,7 +448,8 @@ func TestVolumeCarriesDebtOver(t *testing.T) {
 func TestVolumeDelays(t *testing.T) {
 	for _, w := range []Window{Fixed, Sliding, GCRA} {
 		t.Run(string(w), func(t *testing.T) {
-			p := delayed(Policy{Name: "traffic", Kind: Volume, Window: w, Limit: Bytes(1000), Period: weir.Period{Length: time.Second}}, 5, 10*time.Second)
+			p := delayed(Policy{Name: "traffic", Kind: Volume, Window: w, Limit: Bytes(1000),
+				Period: weir.Period{Length: time.Second}}, 5, 10*time.Second)
 			r := newRig(t, one(p))
 			e := r.admit("a")
 			if pause := r.q.Flow(e.answer.Hold, 999, r.now); !pause.IsZero() {
@@ -466,7 +474,8 @@ func TestVolumeDelays(t *testing.T) {
 }
 
 func TestCalendarMonth(t *testing.T) {
-	p := Policy{Name: "monthly", Limit: Count(2), Period: weir.Period{Calendar: weir.Month}, TimeZone: "America/New_York"}
+	p := Policy{Name: "monthly", Limit: Count(2), Period: weir.Period{Calendar: weir.Month},
+		TimeZone: "America/New_York"}
 	r := newRig(t, one(p))
 	r.now = time.Date(2026, 3, 1, 3, 0, 0, 0, time.UTC) // still February there
 	r.admit("a")
@@ -483,7 +492,8 @@ func TestCalendarMonth(t *testing.T) {
 	}
 	r.now = e.answer.Until
 	r.admit("a")
-	if f := r.admit("a").answer.Figures[0]; f.Window.Length() != 31*24*time.Hour-time.Hour { // summer time begins in March
+	// summer time begins in March
+	if f := r.admit("a").answer.Figures[0]; f.Window.Length() != 31*24*time.Hour-time.Hour {
 		t.Errorf("March has %s", f.Window.Length())
 	}
 	r.refuse("a", weir.OverLimit)
@@ -492,17 +502,20 @@ func TestCalendarMonth(t *testing.T) {
 func TestMatchPlansAndOverrides(t *testing.T) {
 	search := Policy{Name: "search", Limit: Count(1), Period: weir.Period{Length: time.Minute},
 		Match: Match{Methods: []string{"GET"}, Hosts: []string{"*.example.com"}, Paths: []string{"/v1/search/**"}}}
-	free := Policy{Name: "free", Limit: Count(2), Period: weir.Period{Length: time.Minute}, Match: Match{Plans: []string{"free"}}}
+	free := Policy{Name: "free", Limit: Count(2), Period: weir.Period{Length: time.Minute},
+		Match: Match{Plans: []string{"free"}}}
 	r := newRig(t, Options{
 		Policies:    []Policy{search, free, perSecond(5)},
 		Plans:       map[string]map[string]Override{"gold": {"per-second": {Limit: Count(8)}}},
 		Members:     map[string]string{"acme": "gold"},
 		DefaultPlan: "free",
-		Overrides:   map[string]map[string]Override{"acme": {"search": {Exempt: true}}, "blocked": {"per-second": {Limit: Count(0)}}},
+		Overrides: map[string]map[string]Override{"acme": {"search": {Exempt: true}},
+			"blocked": {"per-second": {Limit: Count(0)}}},
 	})
 	route := weir.Route{Method: "GET", Host: "api.example.com", Path: "/v1/search/x"}
 	r.want(r.judge(weir.Event{Account: "x", Route: route}), weir.Admit, 0)
-	if e := r.want(r.judge(weir.Event{Account: "x", Route: route}), weir.Refuse, weir.OverLimit); e.answer.Rule != "search" {
+	if e := r.want(r.judge(weir.Event{Account: "x", Route: route}), weir.Refuse,
+		weir.OverLimit); e.answer.Rule != "search" {
 		t.Errorf("refused by %s", e.answer.Rule)
 	}
 	r.admit("x")
@@ -521,7 +534,8 @@ func TestMatchPlansAndOverrides(t *testing.T) {
 }
 
 func TestPeekTakesNothing(t *testing.T) {
-	r := newRig(t, one(delayed(perSecond(1), 10, 5*time.Second), Policy{Name: "at-once", Kind: Concurrent, Limit: Count(1)}))
+	r := newRig(t, one(delayed(perSecond(1), 10, 5*time.Second),
+		Policy{Name: "at-once", Kind: Concurrent, Limit: Count(1)}))
 	peek := func(account string) weir.Answer {
 		var a weir.Answer
 		r.q.Peek(&weir.Event{Time: r.now, Account: account}, &a)
@@ -633,7 +647,8 @@ func TestAdmittedPathAllocatesNothing(t *testing.T) {
 	volume := Policy{Name: "traffic", Kind: Volume, Limit: Bytes(1 << 40), Period: weir.Period{Length: time.Second}}
 	sliding := Policy{Name: "sliding", Window: Sliding, Limit: Count(1 << 40), Period: weir.Period{Length: time.Minute}}
 	gcra := Policy{Name: "gcra", Window: GCRA, Limit: Count(1 << 40), Period: weir.Period{Length: time.Minute}}
-	r := newRig(t, one(perSecond(1<<40), volume, sliding, gcra, Policy{Name: "at-once", Kind: Concurrent, Limit: Count(10)}))
+	r := newRig(t, one(perSecond(1<<40), volume, sliding, gcra,
+		Policy{Name: "at-once", Kind: Concurrent, Limit: Count(10)}))
 	var a weir.Answer
 	ev := weir.Event{Account: "a", Time: r.now}
 	if n := testing.AllocsPerRun(1000, func() {
@@ -652,10 +667,13 @@ func TestAdmittedPathAllocatesNothing(t *testing.T) {
 func TestExemptAddressByBothReadings(t *testing.T) {
 	for _, o := range []Options{
 		{Overrides: map[string]map[string]Override{"source:192.0.2.1": {"few": {Exempt: true}}}},
-		{Plans: map[string]map[string]Override{"own": {"few": {Exempt: true}}}, Members: map[string]string{"source:192.0.2.1": "own"}},
+		{Plans: map[string]map[string]Override{"own": {"few": {Exempt: true}}},
+			Members: map[string]string{"source:192.0.2.1": "own"}},
 	} {
 		for _, refuse := range []bool{false, true} {
-			if o.Policies, o.OnMissing = []Policy{{Name: "few", Limit: Amount{N: 2, Set: true}, Period: weir.Period{Length: time.Hour}}}, ""; refuse {
+			if o.Policies,
+				o.OnMissing = []Policy{{Name: "few", Limit: Amount{N: 2, Set: true},
+				Period: weir.Period{Length: time.Hour}}}, ""; refuse {
 				o.OnMissing = MissingRefuse
 			}
 			r := newRig(t, o)

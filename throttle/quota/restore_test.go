@@ -13,7 +13,8 @@ import (
 
 // counter is one that counts from the epoch of the tests for a day.
 func counter(rule, account string, used int64) store.Counter {
-	return store.Counter{Throttle: "plans", Rule: rule, Account: account, Period: epoch, Used: used, Until: epoch.Add(24 * time.Hour)}
+	return store.Counter{Throttle: "plans", Rule: rule, Account: account, Period: epoch, Used: used,
+		Until: epoch.Add(24 * time.Hour)}
 }
 
 func TestWhatIsNotRestored(t *testing.T) {
@@ -43,25 +44,26 @@ func TestWhatIsNotRestored(t *testing.T) {
 		counter store.Counter
 		want    error
 	}{
-		"good":                  {counter(day, "a", 3), nil},
-		"a source":              {source(day+" by /24", "192.0.2.0"), nil},
-		"another name":          {counter("weekly requests fixed 1d", "a", 3), ErrNoPolicy},
-		"another kind":          {counter("daily volume fixed 1d", "a", 3), ErrNoPolicy},
-		"another window":        {counter("daily requests sliding 1d", "a", 3), ErrNoPolicy},
-		"another period":        {counter("daily requests fixed 2d", "a", 3), ErrNoPolicy},
-		"another zone":          {counter("monthly requests fixed month UTC", "a", 3), ErrNoPolicy},
-		"a short one":           {counter("hourly requests fixed 1h", "a", 3), ErrNoPolicy},
-		"nothing":               {counter("", "a", 3), store.ErrInvalid},
-		"below zero":            {counter(day, "a", -3), store.ErrInvalid},
-		"another network":       {source(day+" by /32", "192.0.2.0"), ErrNoPolicy},
-		"no network":            {source(day+" by /24", "192.0.2.1"), ErrNoPolicy},
-		"a source as account":   {source(day, "192.0.2.0"), ErrNoPolicy},
-		"an account as source":  {counter(day+" by /24", "a", 3), ErrNoPolicy},
-		"over":                  {at(counter(day, "a", 3), -24*hour, 0), ErrOver},
-		"over, and says not":    {at(counter(day, "a", 3), -24*hour, hour), ErrOver},
-		"to come":               {at(counter(day, "a", 3), 24*hour, 48*hour), ErrOver},
-		"last in a ring":        {at(counter("sliding requests sliding 1d", "a", 3), -24*hour, 90*time.Minute), nil},
-		"over in a ring":        {at(counter("sliding requests sliding 1d", "a", 3), -25*hour-30*time.Minute, hour), ErrOver},
+		"good":                 {counter(day, "a", 3), nil},
+		"a source":             {source(day+" by /24", "192.0.2.0"), nil},
+		"another name":         {counter("weekly requests fixed 1d", "a", 3), ErrNoPolicy},
+		"another kind":         {counter("daily volume fixed 1d", "a", 3), ErrNoPolicy},
+		"another window":       {counter("daily requests sliding 1d", "a", 3), ErrNoPolicy},
+		"another period":       {counter("daily requests fixed 2d", "a", 3), ErrNoPolicy},
+		"another zone":         {counter("monthly requests fixed month UTC", "a", 3), ErrNoPolicy},
+		"a short one":          {counter("hourly requests fixed 1h", "a", 3), ErrNoPolicy},
+		"nothing":              {counter("", "a", 3), store.ErrInvalid},
+		"below zero":           {counter(day, "a", -3), store.ErrInvalid},
+		"another network":      {source(day+" by /32", "192.0.2.0"), ErrNoPolicy},
+		"no network":           {source(day+" by /24", "192.0.2.1"), ErrNoPolicy},
+		"a source as account":  {source(day, "192.0.2.0"), ErrNoPolicy},
+		"an account as source": {counter(day+" by /24", "a", 3), ErrNoPolicy},
+		"over":                 {at(counter(day, "a", 3), -24*hour, 0), ErrOver},
+		"over, and says not":   {at(counter(day, "a", 3), -24*hour, hour), ErrOver},
+		"to come":              {at(counter(day, "a", 3), 24*hour, 48*hour), ErrOver},
+		"last in a ring":       {at(counter("sliding requests sliding 1d", "a", 3), -24*hour, 90*time.Minute), nil},
+		"over in a ring": {at(counter("sliding requests sliding 1d", "a", 3), -25*hour-30*time.Minute, hour),
+			ErrOver},
 		"to come in a ring":     {at(counter("sliding requests sliding 1d", "a", 3), 2*hour, 27*hour), ErrOver},
 		"paid off at two times": {counter("slow requests gcra 1d", "a", 3), store.ErrInvalid},
 		"bytes, as of a day":    {asOf(-24 * hour), nil},
@@ -88,7 +90,8 @@ func TestWhatIsNotRestored(t *testing.T) {
 
 // A limit may have changed, and UTC is UTC whether it is written or not.
 func TestRestoredUnderAnotherLimit(t *testing.T) {
-	for _, p := range []Policy{daily(10, Fixed), daily(10, Sliding), {Name: "day", Limit: Count(10), Period: weir.Period{Calendar: weir.Day}}} {
+	for _, p := range []Policy{daily(10, Fixed), daily(10, Sliding),
+		{Name: "day", Limit: Count(10), Period: weir.Period{Calendar: weir.Day}}} {
 		r := newRig(t, one(p))
 		for range 8 {
 			r.admit("a")

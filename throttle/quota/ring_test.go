@@ -13,7 +13,8 @@ func TestRingIsAnArray(t *testing.T) {
 		r := new(ring)
 		for range rapid.IntRange(0, 50).Draw(t, "steps") {
 			place := rapid.Int64Range(0, buckets).Draw(t, "place")
-			model[place] = rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(1<<32-2, 1<<32+2), rapid.Int64Range(0, never)).Draw(t, "n")
+			model[place] = rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(1<<32-2, 1<<32+2),
+				rapid.Int64Range(0, never)).Draw(t, "n")
 			r.set(place, model[place])
 			c := r.copy()
 			if rapid.Bool().Draw(t, "copy") {

@@ -13,8 +13,8 @@ import (
 	"weir/identify"
 )
 
-// A rule is a policy ready for use. Each rule has a slot, which says where accounts keep its state; the slot stays the same over
-// reloads as long as the rule counts the same thing.
+// A rule is a policy ready for use. Each rule has a slot, which says where accounts keep its state; the slot stays the
+// same over reloads as long as the rule counts the same thing.
 type rule struct {
 	Policy
 	slot   int
@@ -138,8 +138,8 @@ func (rs *rules) slotOf(identity string) int {
 	return slices.IndexFunc(rs.slots[:], func(s slot) bool { return s.rule != nil && s.identity == identity })
 }
 
-// freeSlot returns a slot for a newcomer: one that the rules before did not use, if there is one, because somebody may still be
-// at work with those.
+// freeSlot returns a slot for a newcomer: one that the rules before did not use, if there is one, because somebody may
+// still be at work with those.
 func (rs *rules) freeSlot(before *rules) int {
 	if before != nil {
 		for i := range rs.slots {
@@ -246,7 +246,8 @@ func (rs *rules) doubts(ev *weir.Event) bool {
 	return false
 }
 
-// valid returns the rule in a slot as an older version of the options knew it, or nil when it is gone or something else by now.
+// valid returns the rule in a slot as an older version of the options knew it, or nil when it is gone or something else
+// by now.
 func (rs *rules) valid(at int, version uint32) *rule {
 	if s := &rs.slots[at]; s.rule != nil && s.since <= version {
 		return s.rule

@@ -128,11 +128,12 @@ type shard struct {
 	_ [56]byte // to the end of a cache line
 }
 
-// maxLate is how long after reading the clock somebody may come to be judged. Whoever is later than that has a clock that was set back.
+// maxLate is how long after reading the clock somebody may come to be judged. Whoever is later than that has a clock
+// that was set back.
 const maxLate = int64(time.Minute)
 
-// clock returns when something happens in the shard. Somebody who read the clock before others and comes after them gets the time of
-// those: no period that is over begins again, and nothing is charged to the past. The shard is locked.
+// clock returns when something happens in the shard. Somebody who read the clock before others and comes after them
+// gets the time of those: no period that is over begins again, and nothing is charged to the past. The shard is locked.
 func (s *shard) clock(now int64) int64 {
 	if behind := s.latest - now; behind > 0 && behind <= maxLate {
 		return s.latest

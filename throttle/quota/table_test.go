@@ -126,7 +126,8 @@ func TestConfigureManyTimesRunsOutOfNothing(t *testing.T) {
 }
 
 func TestConfigureCallsThoseWhoWait(t *testing.T) {
-	slow := delayed(Policy{Name: "per-minute", Limit: Count(1), Period: weir.Period{Length: time.Minute}}, 10, 5*time.Minute)
+	slow := delayed(Policy{Name: "per-minute", Limit: Count(1), Period: weir.Period{Length: time.Minute}}, 10,
+		5*time.Minute)
 	r := newRig(t, one(slow))
 	r.admit("a")
 	first, second := r.wait("a"), r.wait("a")

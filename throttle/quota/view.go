@@ -17,16 +17,17 @@ type AccountState struct {
 
 // Stats is the size of a quota's table.
 type Stats struct {
-	Accounts  int    `json:"accounts"`
-	Probation int    `json:"probation"` // of those accounts: the ones that no upstream has accepted yet, and the sources
+	Accounts int `json:"accounts"`
+	// of those accounts: the ones that no upstream has accepted yet, and the sources
+	Probation int    `json:"probation"`
 	Waiting   int    `json:"waiting"`
 	Strangers uint64 `json:"strangers"`  // events of accounts without a place in the table, since the start
 	PushedOut uint64 `json:"pushed_out"` // accounts on probation that made room for others, since the start
 	Unsavable uint64 `json:"unsavable"`  // counters that no store takes: an id that is too long, or no text
 }
 
-// Account returns the state of one account, or of one source address where it is counted without an account. It reports false
-// when nothing is known of it: it then has all of its limits.
+// Account returns the state of one account, or of one source address where it is counted without an account. It reports
+// false when nothing is known of it: it then has all of its limits.
 func (q *Quota) Account(name string, now time.Time) (AccountState, bool) {
 	rs := q.rules.Load()
 	a := q.table.known(rs, name)
@@ -52,8 +53,8 @@ func (q *Quota) Account(name string, now time.Time) (AccountState, bool) {
 	return state, true
 }
 
-// Reset forgets what an account has used and calls those of it who wait. Places at once stay taken until they are given back.
-// Dirty tells of it. It reports false when nothing is known of the account.
+// Reset forgets what an account has used and calls those of it who wait. Places at once stay taken until they are given
+// back. Dirty tells of it. It reports false when nothing is known of the account.
 func (q *Quota) Reset(name string, now time.Time) bool {
 	rs := q.rules.Load()
 	a := q.table.known(rs, name)

@@ -8,9 +8,9 @@ import (
 	"weir"
 )
 
-// buckets is how many parts of a period a sliding window counts apart. One more is kept: the current part is only partly over,
-// so the oldest one still counts whole. No stretch of one period ever sees more than the limit, and a charge is remembered for
-// at most 1/16 of the period too long.
+// buckets is how many parts of a period a sliding window counts apart. One more is kept: the current part is only
+// partly over, so the oldest one still counts whole. No stretch of one period ever sees more than the limit, and a
+// charge is remembered for at most 1/16 of the period too long.
 const buckets = 16
 
 // never is when something that has no room ever would have it.
@@ -21,12 +21,14 @@ type state struct {
 	since   uint32 // the version since which the slot means this rule
 	waiting int32  // how many wait because of this rule
 	used    int64  // fixed, sliding: charged in the window; a level: under way
-	start   int64  // fixed: start of the period; sliding: number of the current bucket; gcra: when all that was charged is paid off
-	end     int64  // fixed: end of the period; sliding: of the current bucket; gcra: the time of one by which start was worked out
-	others  int64  // fixed requests: what the rest of a farm has charged in the period
-	ahead   int64  // what all who wait will be charged by it
-	pace    int64  // when the next one in line may be called
-	ring    *ring
+	// fixed: start of the period; sliding: number of the current bucket; gcra: when all that was charged is paid off
+	start int64
+	// fixed: end of the period; sliding: of the current bucket; gcra: the time of one by which start was worked out
+	end    int64
+	others int64 // fixed requests: what the rest of a farm has charged in the period
+	ahead  int64 // what all who wait will be charged by it
+	pace   int64 // when the next one in line may be called
+	ring   *ring
 }
 
 // reset forgets what was charged, and what of it a store must forget is marked as changed. Those who wait stay.
@@ -39,8 +41,8 @@ func (st *state) reset() {
 	*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead}
 }
 
-// roll brings a state up to now. A clock that runs backwards a little changes nothing; one that is set back by more than a period
-// starts the count again, or an account would be shut out until the clock is where it was.
+// roll brings a state up to now. A clock that runs backwards a little changes nothing; one that is set back by more
+// than a period starts the count again, or an account would be shut out until the clock is where it was.
 func (r *rule) roll(st *state, t *terms, now int64) {
 	switch r.way {
 	case inPeriods:
@@ -74,15 +76,16 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 		}
 	case steady:
 		st.rescale(t, now)
-		// Requests never owe more than a burst; bytes may, so that nobody can tell a debt from a clock. Whoever is late must not be
-		// taken for a clock that was set back.
+		// Requests never owe more than a burst; bytes may, so that nobody can tell a debt from a clock. Whoever is late
+		// must not be taken for a clock that was set back.
 		if !r.bytes && st.start-now > add(t.whole, t.period) {
 			st.start = add(now, t.whole)
 		}
 	}
 }
 
-// rescale keeps what is owed at a steady rate when the rate has changed: so many requests or bytes take another time now.
+// rescale keeps what is owed at a steady rate when the rate has changed: so many requests or bytes take another time
+// now.
 func (st *state) rescale(t *terms, now int64) {
 	if st.end == t.one || t.one == 0 {
 		return
@@ -115,7 +118,8 @@ func (r *rule) paid(st *state, t *terms, start int64) int64 {
 	return paid
 }
 
-// place is where a bucket stands in the ring. Just after the epoch the buckets before the current one have numbers below zero.
+// place is where a bucket stands in the ring. Just after the epoch the buckets before the current one have numbers
+// below zero.
 func place(bucket int64) int64 { return (bucket + buckets + 1) % (buckets + 1) }
 
 // begin makes the bucket that now lies in the current one of a ring that is empty.
@@ -137,8 +141,8 @@ func (r *rule) put(st *state, bucket, n int64) {
 	st.used += n
 }
 
-// when returns the earliest time at which n more fit, provided that nothing else is charged; now if they fit now. The state has
-// been rolled to now.
+// when returns the earliest time at which n more fit, provided that nothing else is charged; now if they fit now. The
+// state has been rolled to now.
 func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 	if r.way == level {
 		if st.used+n <= t.limit {
@@ -245,8 +249,8 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 	case r.way == level:
 		st.used = max(0, st.used-n)
 	case r.way == steady:
-		// What has been paid off since is gone. This is exact right after the charge and never gives too much later. How much of it was
-		// paid off at another rate nobody knows.
+		// What has been paid off since is gone. This is exact right after the charge and never gives too much later.
+		// How much of it was paid off at another rate nobody knows.
 		if at >= r.from {
 			st.start -= max(0, cost(n, t)-max(0, now-at))
 		}
@@ -283,7 +287,8 @@ func (r *rule) left(st *state, t *terms, now int64) int64 {
 	return max(0, t.limit-st.used-st.others)
 }
 
-// reset is when the rule has its whole limit again if nothing more is charged, or, where nothing is left, has room again.
+// reset is when the rule has its whole limit again if nothing more is charged, or, where nothing is left, has room
+// again.
 func (r *rule) reset(st *state, t *terms, now, left int64) int64 {
 	switch {
 	case left == 0:
@@ -307,8 +312,8 @@ func (r *rule) idle(st *state, t *terms, now int64) bool {
 	return st.used == 0 && st.others == 0
 }
 
-// gap is how far apart those who leave the line are called, so that the upstream sees them in order and not all at once. It
-// takes at most half of the time that the limit itself gives them. A steady rate has its own gaps.
+// gap is how far apart those who leave the line are called, so that the upstream sees them in order and not all at
+// once. It takes at most half of the time that the limit itself gives them. A steady rate has its own gaps.
 func (r *rule) gap(t *terms) int64 {
 	if r.way == steady || r.way == level || t.limit == 0 {
 		return 0

@@ -24,7 +24,8 @@ func TestAdversary(t *testing.T) {
 	for _, over := range []Action{Limit, HoldNew, KnownOnly, Block} {
 		t.Run(string(over), func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
-				w := &play{rt: rt, o: Options{Over: over, Known: true}, now: epoch, users: []*user{{name: "adversary"}, {name: "innocent"}}}
+				w := &play{rt: rt, o: Options{Over: over, Known: true}, now: epoch,
+					users: []*user{{name: "adversary"}, {name: "innocent"}}}
 				w.o.Limit.Per = rapid.SampledFrom([]time.Duration{time.Minute, time.Hour}).Draw(rt, "per")
 				w.reload()
 				for range rapid.IntRange(1, 100).Draw(rt, "steps") {
@@ -76,7 +77,8 @@ func (w *play) step() {
 	case 2: // to the edge of a step of a window, or of a period that began with a message
 		if len(u.sent) > 0 && rapid.Bool().Draw(w.rt, "period") {
 			from := u.sent[rapid.IntRange(max(0, len(u.sent)-4), len(u.sent)-1).Draw(w.rt, "from")]
-			if edge := from.Add(w.o.Limit.Per - time.Duration(rapid.IntRange(0, 1).Draw(w.rt, "before"))*time.Second); edge.After(w.now) {
+			if edge := from.Add(w.o.Limit.Per - time.Duration(rapid.IntRange(0, 1).Draw(w.rt,
+				"before"))*time.Second); edge.After(w.now) {
 				w.now = edge
 			}
 			break
@@ -100,7 +102,8 @@ func (w *play) step() {
 			}
 		}
 	case 7: // a message that was held up, and one that somebody else refused
-		w.send(u, w.now.Add(-time.Duration(rapid.IntRange(0, 300).Draw(w.rt, "late"))*time.Second), w.new(1), rapid.Bool().Draw(w.rt, "refused"))
+		w.send(u, w.now.Add(-time.Duration(rapid.IntRange(0, 300).Draw(w.rt, "late"))*time.Second), w.new(1),
+			rapid.Bool().Draw(w.rt, "refused"))
 	case 8:
 		for _, u := range w.users {
 			w.restart(u)
@@ -148,7 +151,8 @@ func (w *play) reload() {
 	w.o.Limit.Count = int64(rapid.IntRange(1, 5).Draw(w.rt, "limit"))
 	w.o.For = weir.Duration(time.Duration(rapid.IntRange(1, 120).Draw(w.rt, "for")) * time.Minute)
 	w.o.Floor = 0
-	if over := rapid.SampledFrom([]Action{HoldNew, KnownOnly}).Draw(w.rt, "over"); w.o.Over != Limit && w.o.Over != Block {
+	if over := rapid.SampledFrom([]Action{HoldNew, KnownOnly}).Draw(w.rt, "over"); w.o.Over != Limit &&
+		w.o.Over != Block {
 		w.o.Over = over
 	}
 	r, err := w.o.Rules()
@@ -244,7 +248,8 @@ func (w *play) ended(u *user) {
 			seen[c.key] = true
 		}
 		if 2*fresh >= w.o.Threshold.Count {
-			w.rt.Fatalf("%s: a flag of %s is over with %d new in the %s\n%s", u.now.Sub(epoch), u.name, fresh, window, u.told())
+			w.rt.Fatalf("%s: a flag of %s is over with %d new in the %s\n%s", u.now.Sub(epoch), u.name, fresh, window,
+				u.told())
 		}
 	}
 }
@@ -336,7 +341,8 @@ func (w *play) inside(u *user, keys []uint64, v Verdict, fates []Fate) {
 	if w.o.Over == Limit && withheld > 0 {
 		n := 1
 		for _, at := range u.sent {
-			if u.now.Sub(at) < 3*w.o.Limit.Per+5*time.Minute { // two periods before a flag, and the one that begins with it
+			// two periods before a flag, and the one that begins with it
+			if u.now.Sub(at) < 3*w.o.Limit.Per+5*time.Minute {
 				n++
 			}
 		}

@@ -34,7 +34,8 @@ func BenchmarkCommit(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		o    Options
-	}{{"sketch", Options{Over: Flag}}, {"known", Options{Over: HoldNew}}, {"bloom", Options{Over: HoldNew, Structure: Bloom}}} {
+	}{{"sketch", Options{Over: Flag}}, {"known", Options{Over: HoldNew}},
+		{"bloom", Options{Over: HoldNew, Structure: Bloom}}} {
 		for _, n := range []int{1, 10, 100} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, n), func(b *testing.B) {
 				g, messages, fates := benched(b, c.o, n)

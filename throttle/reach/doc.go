@@ -1,5 +1,6 @@
-// Package reach finds stolen accounts by whom they write to: by how fast the number of different recipients grows, whatever the
-// reputation of the account and the volume of its mail. A newsletter that goes to the same people again is never too much.
+// Package reach finds stolen accounts by whom they write to: by how fast the number of different recipients grows,
+// whatever the reputation of the account and the volume of its mail. A newsletter that goes to the same people again is
+// never too much.
 //
 //	recipient -> new to this user's history? -no-> goes on
 //	                   | yes
@@ -9,14 +10,14 @@
 //	                   | yes
 //	             the user is flagged: until his rate falls, the action holds for him
 //
-// The history of a user is a sketch: exact while it is small, then a HyperLogLog; addresses are never kept, only keyed hashes, and of
-// those only what a sketch keeps. A sketch cannot tell who is known; where an action asks for it, a compact set of known recipients is
-// kept beside it.
+// The history of a user is a sketch: exact while it is small, then a HyperLogLog; addresses are never kept, only keyed
+// hashes, and of those only what a sketch keeps. A sketch cannot tell who is known; where an action asks for it, a
+// compact set of known recipients is kept beside it.
 //
-// A State is what is remembered of one user: time is passed in, nothing waits, nothing is stored. Most callers want Judge for a
-// message, which changes nothing, and then Commit when it was accepted, since a sketch cannot give back; and keep the state with the
-// message in one transaction (AppendBinary, AppendKnown). A Population is what is usual among all users, which dynamic thresholds
-// follow.
+// A State is what is remembered of one user: time is passed in, nothing waits, nothing is stored. Most callers want
+// Judge for a message, which changes nothing, and then Commit when it was accepted, since a sketch cannot give back;
+// and keep the state with the message in one transaction (AppendBinary, AppendKnown). A Population is what is usual
+// among all users, which dynamic thresholds follow.
 //
 // Options are what operators write, and Rules what is made of them.
 package reach

@@ -26,7 +26,8 @@ func ExampleSketch() {
 	// issue 3: 0 new, 500 in all
 }
 
-// Judge says what may become of each recipient, the caller decides, and Commit takes in what became of them. It is the program of docs/reach.md.
+// Judge says what may become of each recipient, the caller decides, and Commit takes in what became of them. It is the
+// program of docs/reach.md.
 func ExampleState_Commit() {
 	rules, err := reach.Options{Threshold: reach.Threshold{Count: 3}}.Rules()
 	if err != nil {

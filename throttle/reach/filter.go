@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// A filter is made of layers, each twice as large as the one before: the first has four words of 64 bits. A layer takes one recipient for
-// every 16 bits, and then the next is begun. With 10 bits set for each, a full layer is wrong once in 2100 times, and all 16 together
-// less than once in a hundred.
+// A filter is made of layers, each twice as large as the one before: the first has four words of 64 bits. A layer takes
+// one recipient for every 16 bits, and then the next is begun. With 10 bits set for each, a full layer is wrong once in
+// 2100 times, and all 16 together less than once in a hundred.
 const (
 	firstLayer  = 4  // words
 	maxLayers   = 16 // for 1,048,560 recipients
@@ -17,8 +17,8 @@ const (
 	layerFull   = 0.46473857148100998 // of the bits are set: 1 - e^(-10/16)
 )
 
-// A Filter is a Bloom filter that grows: the source's other structure. It counts different recipients, and tells who is known. Those beyond
-// the first million stay new. The zero value is empty. It is not safe for concurrent use.
+// A Filter is a Bloom filter that grows: the source's other structure. It counts different recipients, and tells who is
+// known. Those beyond the first million stay new. The zero value is empty. It is not safe for concurrent use.
 type Filter struct {
 	words []uint64 // all layers, one after the other
 	set   int      // bits of the last layer
@@ -138,8 +138,8 @@ func ones(words []uint64) (n int) {
 	return n
 }
 
-// Merge adds everything that is in another filter. Filters of different people are wrong more often together than each of them: where more
-// than 60% of the bits of a layer would be set, it is ErrFull, and the filter is as before.
+// Merge adds everything that is in another filter. Filters of different people are wrong more often together than each
+// of them: where more than 60% of the bits of a layer would be set, it is ErrFull, and the filter is as before.
 func (f *Filter) Merge(o *Filter) error {
 	larger, smaller := f, o
 	if len(o.words) > len(f.words) {

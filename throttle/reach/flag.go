@@ -39,7 +39,8 @@ func (f *flag) spent(r *Rules, now int64) bool {
 	return int64(f.sent+f.before) >= r.o.Limit.Count
 }
 
-// merge takes over what happened later: a flag, or the end of one. A flag that an operator set on either side stays his.
+// merge takes over what happened later: a flag, or the end of one. A flag that an operator set on either side stays
+// his.
 func (f *flag) merge(o *flag) {
 	ended := max(f.ended, o.ended)
 	operator := f.flagged && f.operator || o.flagged && o.operator

@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// A history is whom a user has written to. It keeps what it was begun with: where rules ask for another structure, or for a set of known
-// recipients, that is begun beside it, and from then on all of them are kept. So nobody who was known gets new by a change of the
-// configuration. A sketch keeps its number of cells.
+// A history is whom a user has written to. It keeps what it was begun with: where rules ask for another structure, or
+// for a set of known recipients, that is begun beside it, and from then on all of them are kept. So nobody who was
+// known gets new by a change of the configuration. A sketch keeps its number of cells.
 type history struct {
 	sketch *Sketch
 	known  *Known
@@ -28,15 +28,16 @@ type history struct {
 	unstored bool   // the filter has changed since it was stored
 }
 
-// begun is how many recipients a user had when a set was begun, and when. While the set does not have as many, who is not in it may be
-// known all the same.
+// begun is how many recipients a user had when a set was begun, and when. While the set does not have as many, who is
+// not in it may be known all the same.
 type begun struct {
 	gap uint32
 	at  int64 // seconds
 }
 
-// A set that was begun late is believed with a twentieth more than there were; with a twentieth less after a week, since a sketch may have
-// counted too many and a set takes some for others; and after 90 days whatever it has: who was not written to in that time is new again.
+// A set that was begun late is believed with a twentieth more than there were; with a twentieth less after a week,
+// since a sketch may have counted too many and a set takes some for others; and after 90 days whatever it has: who was
+// not written to in that time is new again.
 const (
 	soonLate = 7 * secDay
 	maxLate  = 90 * secDay
@@ -152,8 +153,8 @@ func (s *scale) blur() float64 {
 	return hashes/float64(max(s.sketch.chances, 1)) - 1
 }
 
-// weigh says whether a recipient is in the set of known ones, whether he is new, as far as one can tell, and how many he counts for in the
-// windows.
+// weigh says whether a recipient is in the set of known ones, whether he is new, as far as one can tell, and how many
+// he counts for in the windows.
 func (s *scale) weigh(key uint64) (known, fresh bool, weight float64) {
 	if s.known != nil && s.known.Has(key) {
 		return true, false, 0

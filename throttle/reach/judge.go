@@ -3,14 +3,15 @@ package reach
 // A judgement is what becomes of the recipients of a message.
 type judgement struct {
 	Verdict
-	passed, tried float64   // how many new ones pass, and how many are held or refused, by their weights
-	count         Counting  // how the new ones are counted
-	known         [4]uint64 // bits: which of the first recipients are in the set of known ones, so that Commit need not look again
+	passed, tried float64  // how many new ones pass, and how many are held or refused, by their weights
+	count         Counting // how the new ones are counted
+	// bits: which of the first recipients are in the set of known ones, so that Commit need not look again
+	known [4]uint64
 }
 
-// judge looks at the recipients one by one: with the first one who makes too many in a window the user is flagged, and the action holds for
-// that one and all after him. The meter has been brought to now; the flag in it changes. Where fates are given, they are what became of the
-// recipients; else they are filled in.
+// judge looks at the recipients one by one: with the first one who makes too many in a window the user is flagged, and
+// the action holds for that one and all after him. The meter has been brought to now; the flag in it changes. Where
+// fates are given, they are what became of the recipients; else they are filled in.
 func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate, given bool) judgement {
 	scale := h.scale(x.r, m.at)
 	x.blur = scale.blur()

@@ -8,10 +8,11 @@ import (
 // MaxKnown is how many recipients of one user are known. Those beyond it stay new.
 const MaxKnown = 1 << 20
 
-// generations say how the settled part is cut: the first recipients make up the first generation, and so on. What is settled has lost
-// most of its hash and cannot get it back, so later ones, of which there are more, are told apart by more. The number of values over
-// their bound is the share of strangers who seem to be known: 0.95% in all generations together. Each bound is a multiple of the one
-// before, so that a value of a later generation also tells the one of an earlier.
+// generations say how the settled part is cut: the first recipients make up the first generation, and so on. What is
+// settled has lost most of its hash and cannot get it back, so later ones, of which there are more, are told apart by
+// more. The number of values over their bound is the share of strangers who seem to be known: 0.95% in all generations
+// together. Each bound is a multiple of the one before, so that a value of a later generation also tells the one of an
+// earlier.
 var generations = [...]struct {
 	room  int    // for so many
 	bound uint32 // hashes are made values below it
@@ -30,9 +31,9 @@ const (
 	recentShare = 64
 )
 
-// A Known is the set of the recipients that a user has written to: 1.5 bytes each, one in a hundred strangers seems to be in it. It has two
-// parts: the settled one is packed and rarely changes; what is added goes to the recent one, and is settled when that gets large. The zero
-// value is empty. It is not safe for concurrent use.
+// A Known is the set of the recipients that a user has written to: 1.5 bytes each, one in a hundred strangers seems to
+// be in it. It has two parts: the settled one is packed and rarely changes; what is added goes to the recent one, and
+// is settled when that gets large. The zero value is empty. It is not safe for concurrent use.
 type Known struct {
 	recent  []uint32 // the lower halves of the keys, sorted
 	settled []byte   // as it is stored (knownbinary.go), not to be changed

@@ -20,8 +20,8 @@ func knownOf(keys []uint64) *Known {
 	return k
 }
 
-// manyKnown is a set of n random recipients, of whom as many are recent as there may be: it is the largest then. It is packed as it
-// would be after adding one by one, only sooner.
+// manyKnown is a set of n random recipients, of whom as many are recent as there may be: it is the largest then. It is
+// packed as it would be after adding one by one, only sooner.
 func manyKnown(seed uint64, n int) *Known {
 	r, k := rand.New(rand.NewPCG(seed, 8)), &Known{times: 1}
 	recent := max(minRecent, min(n/recentShare, maxRecent)) - 1
@@ -56,8 +56,8 @@ func strangers(has func(uint64) bool, probes int) float64 {
 	return float64(wrong) / float64(probes)
 }
 
-// A known recipient takes 1.5 bytes, and one in a hundred strangers seems to be one, however many there are. BenchmarkKnownSize does the
-// same for more sizes, one by one.
+// A known recipient takes 1.5 bytes, and one in a hundred strangers seems to be one, however many there are.
+// BenchmarkKnownSize does the same for more sizes, one by one.
 func TestKnownIsSmall(t *testing.T) {
 	for _, n := range []int{10_000, 24_000, 40_000, 50_000, 184_000, 360_000, 1_000_000, MaxKnown} {
 		k := manyKnown(uint64(n), n)
@@ -71,7 +71,8 @@ func TestKnownIsSmall(t *testing.T) {
 		wrong := strangers(k.Has, probes)
 		t.Logf("%7d: %.3f bytes of memory, %.3f stored, %.2f %% of strangers seem known", n, memory, store, 100*wrong)
 		if k.Len() != n || memory > 1.5 || store > 1.5 || wrong > 0.01 {
-			t.Errorf("%d (%d): %.3f bytes of memory, %.3f stored, %.3f %% of strangers seem known", n, k.Len(), memory, store, 100*wrong)
+			t.Errorf("%d (%d): %.3f bytes of memory, %.3f stored, %.3f %% of strangers seem known", n, k.Len(), memory,
+				store, 100*wrong)
 		}
 	}
 	if k := knownOf(someKeys(1, 10)); k.Bytes() > 128 {
@@ -294,7 +295,8 @@ func FuzzSettled(f *testing.F) {
 		b, _ := knownOf(someKeys(1, n)).AppendSettled(nil)
 		f.Add(b)
 	}
-	b := appendSettled(7, []packed{*packAll(generations[0].bound, 1, 5, 6), *packAll(generations[1].bound, 3), *packAll(generations[2].bound)})
+	b := appendSettled(7, []packed{*packAll(generations[0].bound, 1, 5, 6), *packAll(generations[1].bound, 3),
+		*packAll(generations[2].bound)})
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var k Known

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Merge adds everything that is in another set. What was settled apart stays as coarse as it was, so that sets of different people are
-// together wrong as often as both of them; where that would be more than twice as often as usual, or there are more than MaxKnown,
-// it is ErrFull, and the set is as before.
+// Merge adds everything that is in another set. What was settled apart stays as coarse as it was, so that sets of
+// different people are together wrong as often as both of them; where that would be more than twice as often as usual,
+// or there are more than MaxKnown, it is ErrFull, and the set is as before.
 func (k *Known) Merge(o *Known) error {
 	merged := *k
 	merged.recent = nil

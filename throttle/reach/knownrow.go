@@ -2,8 +2,8 @@ package reach
 
 import "encoding/binary"
 
-// knownVersion is the first byte of what is stored beside a state. Then comes what there is, the filter with its length, and the settled
-// part of the known recipients.
+// knownVersion is the first byte of what is stored beside a state. Then comes what there is, the filter with its
+// length, and the settled part of the known recipients.
 const knownVersion = 1
 
 // What is stored beside a state.
@@ -12,8 +12,9 @@ const (
 	rowSettled
 )
 
-// AppendKnown appends what changes rarely: the settled part of the known recipients, and a Bloom filter, which changes with every new
-// recipient. It is stored by itself, whenever KnownChanged. Where there is neither it appends nothing. There is no error.
+// AppendKnown appends what changes rarely: the settled part of the known recipients, and a Bloom filter, which changes
+// with every new recipient. It is stored by itself, whenever KnownChanged. Where there is neither it appends nothing.
+// There is no error.
 func (s *State) AppendKnown(b []byte) ([]byte, error) {
 	if !s.settled || s.missing {
 		return b, nil
@@ -33,7 +34,8 @@ func (s *State) AppendKnown(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// KnownChanged reports whether what AppendKnown appends is another than that of SetKnown, or than it was when KnownStored was called.
+// KnownChanged reports whether what AppendKnown appends is another than that of SetKnown, or than it was when
+// KnownStored was called.
 func (s *State) KnownChanged() bool {
 	return !s.missing && (s.unstored || s.known != nil && s.known.Generation() != s.stored)
 }
@@ -49,9 +51,9 @@ func (s *State) KnownStored() {
 // NeedsKnown reports whether the state has a settled part that SetKnown has not given it yet.
 func (s *State) NeedsKnown() bool { return s.missing }
 
-// SetKnown gives the state its settled part, as AppendKnown wrote it: ErrNewer or ErrCorrupt, and the state is as before. b is kept and not
-// changed. Where it is lost, an empty b says so: the set is begun anew, as one that the rules did not ask for before, and a user of
-// whom nothing else is known is a newcomer again.
+// SetKnown gives the state its settled part, as AppendKnown wrote it: ErrNewer or ErrCorrupt, and the state is as
+// before. b is kept and not changed. Where it is lost, an empty b says so: the set is begun anew, as one that the rules
+// did not ask for before, and a user of whom nothing else is known is a newcomer again.
 func (s *State) SetKnown(b []byte) error {
 	if len(b) == 0 {
 		if s.missing {

@@ -73,7 +73,8 @@ func replay(log []entry, r *Rules, p *Population, users map[string]*State, each 
 	}
 }
 
-// On a real mail log almost nobody is flagged by what is learnt from it, and stolen accounts are found within 60 strangers.
+// On a real mail log almost nobody is flagged by what is learnt from it, and stolen accounts are found within 60
+// strangers.
 func TestRealLog(t *testing.T) {
 	t.Parallel()
 	log := realLog(t)
@@ -113,7 +114,8 @@ func TestRealLog(t *testing.T) {
 			}
 		})
 		share := 100 * float64(flags) / float64(len(users)) / months
-		t.Logf("%-20s %3d flags of %d users, %.2f per 100 and month; stolen accounts are found with stranger %d at the latest, %.0f on average",
+		t.Logf("%-20s %3d flags of %d users, %.2f per 100 and month; stolen accounts are found with stranger %d at "+
+			"the latest, %.0f on average",
 			c.name+":", flags, len(users), share, worst, float64(sum)/float64(stolen))
 		if share > c.false || c.found && worst > 60 {
 			t.Errorf("%s: %.2f false flags, found with stranger %d", c.name, share, worst)

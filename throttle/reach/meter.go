@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A meter is what a state remembers beside its history: how many were new and when, what is usual for the user, and the flag. It is small
-// and without pointers: a message is judged on a copy.
+// A meter is what a state remembers beside its history: how many were new and when, what is usual for the user, and the
+// flag. It is small and without pointers: a message is judged on a copy.
 type meter struct {
 	ring
 	started bool
@@ -41,8 +41,8 @@ func (m *meter) age(now int64) int64 {
 	return max(now-m.since, 0)
 }
 
-// pass lets the clock run to now. The periods that end with that make samples, which are appended to out; count is how many recipients the
-// user has.
+// pass lets the clock run to now. The periods that end with that make samples, which are appended to out; count is how
+// many recipients the user has.
 func (m *meter) pass(now int64, count float64, out *[]Sample) {
 	if now < lost && m.at >= lost {
 		now = m.at
@@ -79,9 +79,9 @@ func (m *meter) end(w Window, into int64, count float64, out *[]Sample) {
 	}
 }
 
-// learn takes a period into the usual, by the geometric mean, to which one import of a list is little. Once it is known what is usual, a
-// period counts for a quarter more than that at most, or for a third of the least that a floor may be: so nobody is led to take a thief for
-// usual who takes a little more each day.
+// learn takes a period into the usual, by the geometric mean, to which one import of a list is little. Once it is known
+// what is usual, a period counts for a quarter more than that at most, or for a third of the least that a floor may be:
+// so nobody is led to take a thief for usual who takes a little more each day.
 func (m *meter) learn(w Window, fresh float64) {
 	usual := float64(m.usual[w]) / fraction
 	if m.seen[w] >= usualOf {

@@ -36,7 +36,8 @@ type Counting string
 const (
 	InverseProbability Counting = "inverse-probability" // a change of a cell counts as often as such a change is rare
 	Changes            Counting = "changes"             // the source's counter: every change counts as one
-	Cells              Counting = "cells"               // the source's other way: cells are saved at the start of a window and compared
+	// the source's other way: cells are saved at the start of a window and compared
+	Cells Counting = "cells"
 )
 
 // Against is what a threshold in percent is a share of.
@@ -73,24 +74,28 @@ type Options struct {
 	// Which windows are held against the threshold: hour, day, week. With a count as the threshold, the week only where
 	// it is listed. Default hour, day and week.
 	Windows []Window `yaml:"windows"`
-	// From when on a user is flagged, by how many recipients new to him he writes to within a window: dynamic (the default; what is
-	// usual among users), a share such as 200% (they are three times as many as before), or a count such as 100.
+	// From when on a user is flagged, by how many recipients new to him he writes to within a window: dynamic (the
+	// default; what is usual among users), a share such as 200% (they are three times as many as before), or a count
+	// such as 100.
 	Threshold Threshold `yaml:"threshold"`
-	// What a threshold in percent is a share of: history (the default; all recipients before the window) or previous (the new ones of
-	// the window before).
+	// What a threshold in percent is a share of: history (the default; all recipients before the window) or previous
+	// (the new ones of the window before).
 	Against Against `yaml:"against"`
 	// Nobody is flagged for fewer new recipients than that in a window, whatever the threshold says. Default 50.
 	Floor int `yaml:"floor"`
 	// How a dynamic threshold is learnt.
 	Dynamic Dynamic `yaml:"dynamic"`
-	// How many new recipients a user may have in a window while nothing is known of him, which is in his first days (see dynamic.learn)
-	// and those of the throttle: whoever brings a list along is not punished for its length. Default 10000.
+	// How many new recipients a user may have in a window while nothing is known of him, which is in his first days
+	// (see dynamic.learn) and those of the throttle: whoever brings a list along is not punished for its length.
+	// Default 10000.
 	Newcomers int `yaml:"newcomers"`
 
-	// What holds for a flagged user: flag (nothing), limit (so many messages in a time, see limit), known-only (new recipients are
-	// refused), hold-new (the default; new recipients are held until somebody has looked at them) or block (everything is refused).
+	// What holds for a flagged user: flag (nothing), limit (so many messages in a time, see limit), known-only (new
+	// recipients are refused), hold-new (the default; new recipients are held until somebody has looked at them) or
+	// block (everything is refused).
 	Over Action `yaml:"over"`
-	// With over: hold-new, how many new recipients of one user may be withheld at a time. Mail to more of them is put off. Default 500.
+	// With over: hold-new, how many new recipients of one user may be withheld at a time. Mail to more of them is put
+	// off. Default 500.
 	Withheld int `yaml:"withheld"`
 	// … and how much mail that may be. Default 50MB.
 	WithheldSize weir.Size `yaml:"withheld_size"`
@@ -102,37 +107,40 @@ type Options struct {
 	// A flag ends when the rate has fallen to this share of the threshold. Default 50%.
 	Until weir.Share `yaml:"until"`
 
-	// What tells recipients apart: address, name, phone, device, or several of them together. Default: by the kind of message, which is
-	// the address of mail, the phone of sms and mms, the name of social, and the device of device.
+	// What tells recipients apart: address, name, phone, device, or several of them together. Default: by the kind of
+	// message, which is the address of mail, the phone of sms and mms, the name of social, and the device of device.
 	Identifier []Identifier `yaml:"identifier"`
 	// Which addresses are the same person's.
 	Same []identify.Same `yaml:"same"`
 	// The country code of phone numbers that are written without one: "+49".
 	Country string `yaml:"country"`
-	// Only recipients in these domains are counted: example.org, or .example.org with everything below it. Default: all. Who has a domain
-	// of his own can make up as many recipients in it as he likes, so that only large ones tell something.
+	// Only recipients in these domains are counted: example.org, or .example.org with everything below it. Default:
+	// all. Who has a domain of his own can make up as many recipients in it as he likes, so that only large ones tell
+	// something.
 	Domains []string `yaml:"domains"`
 	// Domains whose recipients are never counted.
 	Internal []string `yaml:"internal"`
 	// Users who are never flagged.
 	Exempt []string `yaml:"exempt"`
 
-	// What the history of a user is kept in: hyperloglog (the default; up to 3 KB a user) or bloom (a Bloom filter, 2 to 4 bytes a recipient,
-	// which also tells who is known).
+	// What the history of a user is kept in: hyperloglog (the default; up to 3 KB a user) or bloom (a Bloom filter, 2
+	// to 4 bytes a recipient, which also tells who is known).
 	Structure Structure `yaml:"structure"`
 	// How many cells a HyperLogLog has: a power of two from 256 to 65536. 4096 count to 1.3%. Default 4096.
 	Cells int `yaml:"cells"`
-	// How new recipients are counted in a HyperLogLog: inverse-probability (the default), changes (every change of a cell counts as one, which
-	// is far too few from a few thousand on) or cells (they are saved at the start of a window, and compared).
+	// How new recipients are counted in a HyperLogLog: inverse-probability (the default), changes (every change of a
+	// cell counts as one, which is far too few from a few thousand on) or cells (they are saved at the start of a
+	// window, and compared).
 	Count Counting `yaml:"count"`
-	// Keep the set of known recipients also where the action does not need one: 1.5 bytes a recipient. Whoever changes the action later has
-	// it then. Default: only where it is needed.
+	// Keep the set of known recipients also where the action does not need one: 1.5 bytes a recipient. Whoever changes
+	// the action later has it then. Default: only where it is needed.
 	Known bool `yaml:"known"`
 }
 
 // Dynamic says how a dynamic threshold is learnt.
 type Dynamic struct {
-	// What is usual: cohort (the default; a quantile of the users of about the same age and number of recipients) or average (of all).
+	// What is usual: cohort (the default; a quantile of the users of about the same age and number of recipients) or
+	// average (of all).
 	From Learning `yaml:"from"`
 	// Which share of the windows in which users sent anything is usual. Default 99.9%.
 	Quantile weir.Share `yaml:"quantile"`
@@ -158,8 +166,8 @@ const (
 
 var defaultLimit = weir.Rate{Count: 10, Per: time.Hour}
 
-// WithDefaults returns the options with everything filled in that was left out. The identifier stays out where it is that of the kind of
-// message.
+// WithDefaults returns the options with everything filled in that was left out. The identifier stays out where it is
+// that of the kind of message.
 func (o Options) WithDefaults() Options {
 	if len(o.Windows) == 0 {
 		// A slow thief is found by the week. But who writes a count means what somebody does in a day.

@@ -16,7 +16,8 @@ import (
 func TestDefaults(t *testing.T) {
 	o := Options{}.WithDefaults()
 	want := Options{
-		Windows: []Window{Hour, Day, Week}, Against: AgainstHistory, Floor: 50, Newcomers: 10_000, Over: HoldNew, Withheld: 500, WithheldSize: 50_000_000,
+		Windows: []Window{Hour, Day, Week}, Against: AgainstHistory, Floor: 50, Newcomers: 10_000, Over: HoldNew,
+		Withheld: 500, WithheldSize: 50_000_000,
 		Dynamic: Dynamic{From: FromCohort, Quantile: 0.999, Times: 2, Learn: weir.Duration(7 * day)},
 		Limit:   weir.Rate{Count: 10, Per: time.Hour}, For: weir.Duration(time.Hour), Until: 0.5,
 		Structure: HyperLogLog, Cells: 4096, Count: InverseProbability,
@@ -43,7 +44,8 @@ func TestNeedsKnown(t *testing.T) {
 		o    Options
 		want bool
 	}{
-		{Options{}, true}, {Options{Over: KnownOnly}, true}, {Options{Over: Block}, false}, {Options{Over: Flag, Known: true}, true},
+		{Options{}, true}, {Options{Over: KnownOnly}, true}, {Options{Over: Block}, false},
+		{Options{Over: Flag, Known: true}, true},
 		{Options{Over: KnownOnly, Structure: Bloom}, false},
 	} {
 		if rules(t, c.o).NeedsKnown() != c.want {
@@ -67,10 +69,13 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		{Options{Threshold: Threshold{Share: 1, Count: 1}}, "threshold: a share and a count at once"},
 		{share(1001), "threshold: 100100% is out of bounds (at most 100000%)"},
 		{share(-1), "threshold: -100% is out of bounds"},
-		{Options{Threshold: Threshold{Count: MaxThreshold + 1}}, "threshold: 1000001 is out of bounds (between 1 and 1000000)"},
-		{Options{Threshold: Threshold{Count: 20}, Floor: 30}, "floor: 30 is above the threshold, which is never reached (at most 20)"},
+		{Options{Threshold: Threshold{Count: MaxThreshold + 1}},
+			"threshold: 1000001 is out of bounds (between 1 and 1000000)"},
+		{Options{Threshold: Threshold{Count: 20}, Floor: 30},
+			"floor: 30 is above the threshold, which is never reached (at most 20)"},
 		{Options{Against: "before"}, `against: unknown against "before" (one of history, previous)`},
-		{Options{Against: AgainstPrevious}, "against: a threshold of dynamic is no share of anything (write one in percent: threshold: 200%)"},
+		{Options{Against: AgainstPrevious},
+			"against: a threshold of dynamic is no share of anything (write one in percent: threshold: 200%)"},
 		{Options{Floor: -1}, "floor: -1 is out of bounds"},
 		{Options{Floor: MaxThreshold + 1}, "floor: 1000001 is out of bounds"},
 		{Options{Newcomers: MaxNewcomers + 1}, "newcomers: 10000001 is out of bounds"},
@@ -78,23 +83,28 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		{Options{Dynamic: Dynamic{Quantile: 0.4}}, "dynamic.quantile: 40% is out of bounds (between 50% and 99.99%)"},
 		{Options{Dynamic: Dynamic{Quantile: 1}}, "dynamic.quantile: 100% is out of bounds"},
 		{Options{Dynamic: Dynamic{Times: 0.5}}, "dynamic.times: 0.5 is out of bounds (between 1 and 1000)"},
-		{Options{Dynamic: Dynamic{Learn: weir.Duration(time.Minute)}}, "dynamic.learn: 1m is out of bounds (between 1h and 365d)"},
+		{Options{Dynamic: Dynamic{Learn: weir.Duration(time.Minute)}},
+			"dynamic.learn: 1m is out of bounds (between 1h and 365d)"},
 		{Options{Over: "hold"}, `over: unknown over "hold"`},
 		{Options{Over: "known_only"}, `over: unknown over "known_only" (did you mean "known-only"?)`},
-		{Options{Limit: weir.Rate{Per: time.Hour}}, "limit: at this rate no message goes on (write 10/h, or over: block)"},
+		{Options{Limit: weir.Rate{Per: time.Hour}},
+			"limit: at this rate no message goes on (write 10/h, or over: block)"},
 		{Options{Limit: weir.Rate{Count: 2e6, Per: time.Hour}}, "limit: 2000000/h is too fast"},
 		{Options{Limit: weir.Rate{Count: 1, Per: time.Millisecond}}, "limit: 1/1ms is out of bounds"},
 		{Options{For: weir.Duration(time.Second)}, "for: 1s is out of bounds (between 1m and 365d)"},
 		{Options{For: weir.Duration(366 * day)}, "for: 366d is out of bounds"},
 		{Options{Until: 1.1}, "until: 110% is out of bounds"},
-		{Options{Identifier: []Identifier{"adress"}}, `identifier[0]: unknown identifier "adress" (did you mean "address"?)`},
+		{Options{Identifier: []Identifier{"adress"}},
+			`identifier[0]: unknown identifier "adress" (did you mean "address"?)`},
 		{Options{Identifier: []Identifier{ByName, ByName}}, "identifier[1]: name stands there twice"},
 		{Options{Identifier: []Identifier{ByAddress, ByDevice}}, "identifier: a recipient is an address or a device"},
 		{Options{Same: []identify.Same{{}}}, "same[0].domains: no domains"},
 		{Options{Country: "Germany"}, `country: "Germany" is not the code of a country (write +49)`},
 		{Options{Domains: many}, "domains: 1001 are too many (at most 1000)"},
-		{Options{Domains: []string{"example.org", "Example.ORG"}}, `domains[1]: "Example.ORG" stands there twice (it is domains[0] already)`},
-		{Options{Domains: []string{"*.example.org"}}, `domains[0]: "*.example.org" is not a domain (write .example.org)`},
+		{Options{Domains: []string{"example.org", "Example.ORG"}},
+			`domains[1]: "Example.ORG" stands there twice (it is domains[0] already)`},
+		{Options{Domains: []string{"*.example.org"}},
+			`domains[0]: "*.example.org" is not a domain (write .example.org)`},
 		{Options{Internal: []string{"ann@example.org"}}, `internal[0]: "ann@example.org" is an address`},
 		{Options{Internal: []string{"."}}, "internal[0]: a domain is missing"},
 		{Options{Internal: []string{"example..org"}}, `internal[0]: "example..org" is not a domain`},
@@ -121,14 +131,16 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 	if errs := weir.FieldErrors(bad.Validate()); len(errs) != 6 {
 		t.Errorf("%d mistakes, want 6: %v", len(errs), errs)
 	}
-	good := Options{Exempt: many[:MaxListed], Domains: many[:MaxListed], Internal: many[:MaxListed], Country: "+49", Identifier: []Identifier{ByName, ByPhone}}
+	good := Options{Exempt: many[:MaxListed], Domains: many[:MaxListed], Internal: many[:MaxListed], Country: "+49",
+		Identifier: []Identifier{ByName, ByPhone}}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestThreshold(t *testing.T) {
-	for text, want := range map[string]Threshold{"dynamic": {}, "200%": {Share: 2}, " 0.5% ": {Share: 0.005}, "100": {Count: 100}} {
+	for text, want := range map[string]Threshold{"dynamic": {}, "200%": {Share: 2}, " 0.5% ": {Share: 0.005},
+		"100": {Count: 100}} {
 		var got Threshold
 		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
 			t.Errorf("%q: %+v, %v", text, got, err)
@@ -148,7 +160,8 @@ func TestThreshold(t *testing.T) {
 		"x%":       `"x%" is not a share`,
 	} {
 		got := Threshold{Count: 7}
-		if err := got.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || got.Count != 7 {
+		if err := got.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), want) ||
+			got.Count != 7 {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
@@ -172,13 +185,15 @@ func TestTimes(t *testing.T) {
 }
 
 func TestWindowText(t *testing.T) {
-	for text, want := range map[string]Window{"hour": Hour, "day": Day, "week": Week, "1h": Hour, "60m": Hour, "24h": Day, "1d": Day, "7d": Week, "1w": Week} {
+	for text, want := range map[string]Window{"hour": Hour, "day": Day, "week": Week, "1h": Hour, "60m": Hour,
+		"24h": Day, "1d": Day, "7d": Week, "1w": Week} {
 		var got Window
 		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
 			t.Errorf("%q: %s, %v", text, got, err)
 		}
 	}
-	for text, want := range map[string]string{"": "one of", "hours": `did you mean "hour"?`, "2d": "one of hour, day, week", "month": "one of"} {
+	for text, want := range map[string]string{"": "one of", "hours": `did you mean "hour"?`,
+		"2d": "one of hour, day, week", "month": "one of"} {
 		if err := new(Window).UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -189,7 +204,8 @@ func TestWindowText(t *testing.T) {
 			t.Error(w, string(b), err)
 		}
 	}
-	if Hour.Length() != time.Hour || Day.Length() != day || Week.Length() != 7*day || Window(9).String() != "window(9)" {
+	if Hour.Length() != time.Hour || Day.Length() != day || Week.Length() != 7*day ||
+		Window(9).String() != "window(9)" {
 		t.Error("lengths")
 	}
 }
@@ -200,7 +216,8 @@ func FuzzText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if a, err := ParseThreshold(text); err == nil {
-			if b, err := ParseThreshold(a.String()); err != nil || a.Count != b.Count || a.Share.String() != b.Share.String() {
+			if b, err := ParseThreshold(a.String()); err != nil || a.Count != b.Count ||
+				a.Share.String() != b.Share.String() {
 				t.Errorf("%q is %s, which is %s: %v", text, a, b, err)
 			}
 		}
@@ -217,9 +234,10 @@ func FuzzText(f *testing.F) {
 
 func TestRecipient(t *testing.T) {
 	r := rules(t, Options{
-		Domains: []string{"gmail.com", ".Big.example", "münchen.example", "other.example"}, Internal: []string{".in.big.example"},
-		Same:   []identify.Same{{Domains: []string{"other.example", "alias.example"}, Tags: "-", As: "one.example"}},
-		Exempt: []string{"bulk"},
+		Domains:  []string{"gmail.com", ".Big.example", "münchen.example", "other.example"},
+		Internal: []string{".in.big.example"},
+		Same:     []identify.Same{{Domains: []string{"other.example", "alias.example"}, Tags: "-", As: "one.example"}},
+		Exempt:   []string{"bulk"},
 	})
 	for address, want := range map[string]struct {
 		normal  string
@@ -265,14 +283,19 @@ func TestRecipients(t *testing.T) {
 		m    weir.Message
 		want string // joined by ", "; | is together
 	}{
-		{general, "mail", weir.Message{Recipients: []string{"B@x.example", "a@in.example", "b@X.example", "c@x.example"}}, "b@x.example, c@x.example"},
+		{general, "mail", weir.Message{Recipients: []string{"B@x.example", "a@in.example", "b@X.example",
+			"c@x.example"}}, "b@x.example, c@x.example"},
 		{general, "mail", weir.Message{Recipients: []string{"a@in.example"}}, ""},
 		{general, "mail", weir.Message{Name: "Ann", Phone: "1"}, "! the address of the recipient is missing"},
 		{general, "sms", weir.Message{Phone: "030 123456"}, "+4930123456"},
-		{general, "mms", weir.Message{Recipients: []string{"+49 30 123456", "030-123456", "4930123456"}}, "+4930123456, 4930123456"},
-		{general, "sms", weir.Message{Phone: "030 123456", Recipients: []string{"+49 30 123456", "030 123457"}}, "+4930123456, +4930123457"},
-		{general, "sms", weir.Message{Recipients: []string{"0049 (0)171 5550100", "0049 171 5550100"}}, "+491715550100"},
-		{Options{}, "sms", weir.Message{Recipients: []string{"0171 5550100", "0171-555-0100", "0171 5550101"}}, "01715550100, 01715550101"},
+		{general, "mms", weir.Message{Recipients: []string{"+49 30 123456", "030-123456", "4930123456"}},
+			"+4930123456, 4930123456"},
+		{general, "sms", weir.Message{Phone: "030 123456", Recipients: []string{"+49 30 123456", "030 123457"}},
+			"+4930123456, +4930123457"},
+		{general, "sms", weir.Message{Recipients: []string{"0049 (0)171 5550100", "0049 171 5550100"}},
+			"+491715550100"},
+		{Options{}, "sms", weir.Message{Recipients: []string{"0171 5550100", "0171-555-0100", "0171 5550101"}},
+			"01715550100, 01715550101"},
 		{general, "sms", weir.Message{Recipients: []string{"030 123456", "123"}}, "! not a telephone number: \"123\""},
 		{general, "mms", weir.Message{Recipients: []string{"abc"}}, "! not a telephone number"},
 		{general, "sms", weir.Message{Phone: "+", Recipients: []string{"030 123456"}}, "! not a telephone number"},
@@ -281,14 +304,19 @@ func TestRecipients(t *testing.T) {
 		{general, "sms", weir.Message{}, "! the phone of the recipient is missing"},
 		{general, "social", weir.Message{Name: " Ann  SMITH"}, "ann smith"},
 		{general, "social", weir.Message{Recipients: []string{"Ann", "ann", "Bob"}}, "ann, bob"},
-		{general, "device", weir.Message{Recipients: []string{"02-00-5E-00-53-01", "0200.5e00.5301"}}, "02:00:5e:00:53:01"},
+		{general, "device", weir.Message{Recipients: []string{"02-00-5E-00-53-01", "0200.5e00.5301"}},
+			"02:00:5e:00:53:01"},
 		{general, "device", weir.Message{Name: "x"}, "! the device of the recipient is missing"},
 		{general, "other", weir.Message{Recipients: []string{"Ann@x.example"}}, "ann@x.example"},
 		{by(ByName, ByPhone), "sms", weir.Message{Name: "Ann", Phone: "030 123456"}, "ann|+4930123456"},
-		{by(ByName, ByPhone), "sms", weir.Message{Name: "Ann", Recipients: []string{"030 123456", "030 123457"}}, "ann|+4930123456, ann|+4930123457"},
-		{by(ByName, ByPhone), "sms", weir.Message{Recipients: []string{"030 123456"}}, "! the phone of the recipient is missing"},
-		{by(ByName, ByAddress), "mail", weir.Message{Name: "Ann", Recipients: []string{"A@x.example", "a@in.example"}}, "ann|a@x.example"},
-		{by(ByName, ByAddress), "mail", weir.Message{Recipients: []string{"A@x.example"}}, "! the name of the recipient is missing"},
+		{by(ByName, ByPhone), "sms", weir.Message{Name: "Ann", Recipients: []string{"030 123456", "030 123457"}},
+			"ann|+4930123456, ann|+4930123457"},
+		{by(ByName, ByPhone), "sms", weir.Message{Recipients: []string{"030 123456"}},
+			"! the phone of the recipient is missing"},
+		{by(ByName, ByAddress), "mail", weir.Message{Name: "Ann", Recipients: []string{"A@x.example", "a@in.example"}},
+			"ann|a@x.example"},
+		{by(ByName, ByAddress), "mail", weir.Message{Recipients: []string{"A@x.example"}},
+			"! the name of the recipient is missing"},
 		{by(ByPhone), "mail", weir.Message{Phone: "+4930123456", Recipients: []string{"A@x.example"}}, "+4930123456"},
 	} {
 		got, err := rules(t, c.o).Recipients(c.kind, &c.m)

@@ -5,12 +5,13 @@ import (
 	"math/bits"
 )
 
-// A packed set is a sorted list of different values below a bound, as Elias and Fano wrote them down: the lower bits of all values one
-// after the other, and the upper bits as groups, of which each has a one for every value in it and then a zero. An index tells how many
-// values there are before every 512th group, so that a look-up reads a few words and nothing is unpacked.
+// A packed set is a sorted list of different values below a bound, as Elias and Fano wrote them down: the lower bits of
+// all values one after the other, and the upper bits as groups, of which each has a one for every value in it and then
+// a zero. An index tells how many values there are before every 512th group, so that a look-up reads a few words and
+// nothing is unpacked.
 //
-// Its bytes: the head, the index (four bytes each), the upper bits in words of eight bytes, the lower bits, and padding, so that eight
-// bytes can be read from everywhere.
+// Its bytes: the head, the index (four bytes each), the upper bits in words of eight bytes, the lower bits, and
+// padding, so that eight bytes can be read from everywhere.
 type packed struct {
 	index, highs, lows []byte
 	bound              uint32 // values are below it
@@ -108,7 +109,8 @@ func (p *packed) hasAt(v place) bool {
 	return false
 }
 
-// skipZeroes returns the place after so many zeroes; x is the word that it begins in. It reports false where there are not so many.
+// skipZeroes returns the place after so many zeroes; x is the word that it begins in. It reports false where there are
+// not so many.
 func skipZeroes(b []byte, at, x uint64, zeroes int) (uint64, bool) {
 	if zeroes == 0 {
 		return at, true
@@ -127,8 +129,8 @@ func skipZeroes(b []byte, at, x uint64, zeroes int) (uint64, bool) {
 	}
 }
 
-// nth is the place of the n-th one of x, from 0. Which one is asked for is anybody's guess, so there is nothing to branch on: the
-// ones up to each byte are counted in all bytes at once, and then the ones up to each bit of that byte.
+// nth is the place of the n-th one of x, from 0. Which one is asked for is anybody's guess, so there is nothing to
+// branch on: the ones up to each byte are counted in all bytes at once, and then the ones up to each bit of that byte.
 func nth(x uint64, n uint64) uint64 {
 	const each, tops = 0x0101010101010101, 0x8080808080808080
 	sums := x - x>>1&0x5555555555555555

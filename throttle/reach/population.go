@@ -15,8 +15,8 @@ type Sample struct {
 	New    float64       // new ones in it
 }
 
-// A Population is what is usual among the users of a throttle. Most callers want Observe with what Commit returns, and give the population to
-// Judge. The zero value has seen nobody. It is safe for concurrent use.
+// A Population is what is usual among the users of a throttle. Most callers want Observe with what Commit returns, and
+// give the population to Judge. The zero value has seen nobody. It is safe for concurrent use.
 type Population struct {
 	mu      sync.Mutex
 	since   int64 // seconds: the first sample; 0 where there is none
@@ -159,9 +159,10 @@ func (p *Population) Observe(now time.Time, samples []Sample) {
 	p.seen.Add(uint64(len(samples)))
 }
 
-// Limit is how many new recipients in a window are too many for a user of an age and size. It reports false while nobody can tell. It
-// allocates nothing most of the time.
-func (p *Population) Limit(r *Rules, now time.Time, w Window, age time.Duration, size float64) (limit float64, ok bool) {
+// Limit is how many new recipients in a window are too many for a user of an age and size. It reports false while
+// nobody can tell. It allocates nothing most of the time.
+func (p *Population) Limit(r *Rules, now time.Time, w Window, age time.Duration, size float64) (limit float64,
+	ok bool) {
 	if int(w) >= len(Windows) {
 		return 0, false
 	}
@@ -234,7 +235,8 @@ func (p *Population) Cohorts(r *Rules, now time.Time) []Cohort {
 				continue
 			}
 			one := Cohort{
-				Window: Window(w), Age: ageNames[c/sizeGroups], Size: sizeNames[c%sizeGroups], Samples: int(h.samples / perSample), Usual: u.reckon(h),
+				Window: Window(w), Age: ageNames[c/sizeGroups], Size: sizeNames[c%sizeGroups],
+				Samples: int(h.samples / perSample), Usual: u.reckon(h),
 			}
 			if u.ok[w] && seconds(now)-u.since >= r.learn {
 				one.Limit = max(float64(r.o.Floor), float64(r.o.Dynamic.Times)*u.of[w][c])

@@ -58,7 +58,8 @@ func TestPopulationLearns(t *testing.T) {
 	if len(cohorts) != 3 {
 		t.Fatal(cohorts)
 	}
-	if c := cohorts[2]; c.Window != Day || c.Age != "over a year" || c.Size != "under 256" || c.Samples != 100 || math.Abs(c.Limit-310) > 15 || math.Abs(3*c.Usual-c.Limit) > 1e-9 {
+	if c := cohorts[2]; c.Window != Day || c.Age != "over a year" || c.Size != "under 256" || c.Samples != 100 ||
+		math.Abs(c.Limit-310) > 15 || math.Abs(3*c.Usual-c.Limit) > 1e-9 {
 		t.Errorf("%+v", c)
 	}
 	if c := p.Cohorts(r, epoch)[0]; c.Limit != 0 {
@@ -157,7 +158,8 @@ func TestPopulationTogether(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if c := g.p.Cohorts(g.r, epoch.Add(30*day)); len(c) != 3 || c[0].Samples+c[1].Samples+c[2].Samples != 4000 || c[0].Usual < 7 || c[0].Usual > 8 {
+	if c := g.p.Cohorts(g.r, epoch.Add(30*day)); len(c) != 3 || c[0].Samples+c[1].Samples+c[2].Samples != 4000 ||
+		c[0].Usual < 7 || c[0].Usual > 8 {
 		t.Errorf("%+v", c)
 	}
 }

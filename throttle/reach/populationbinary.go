@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// populationVersion is the first byte of a population. Then come its beginning, and of each cohort the sum, and the buckets that are not
-// empty, each with how many empty ones are before it.
+// populationVersion is the first byte of a population. Then come its beginning, and of each cohort the sum, and the
+// buckets that are not empty, each with how many empty ones are before it.
 const populationVersion = 1
 
 // AppendBinary appends the population; UnmarshalBinary reads it. It is versioned. There is no error.

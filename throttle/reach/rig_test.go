@@ -79,7 +79,8 @@ func (g *rig) send(keys ...uint64) Verdict {
 	return v
 }
 
-// list sends to many in messages of a hundred, and returns how many were held or refused, and whether the user got flagged.
+// list sends to many in messages of a hundred, and returns how many were held or refused, and whether the user got
+// flagged.
 func (g *rig) list(keys []uint64) (stopped int, flagged bool) {
 	g.t.Helper()
 	for len(keys) > 0 {
@@ -98,7 +99,8 @@ func (g *rig) wait(d time.Duration) *rig {
 	return g
 }
 
-// learnt makes the account old, and gives it a population in which users write to up to usual new people in each window.
+// learnt makes the account old, and gives it a population in which users write to up to usual new people in each
+// window.
 func (g *rig) learnt(usual int) *rig {
 	g.t.Helper()
 	g.s.Learn(g.r, g.now, g.many(1))
@@ -111,7 +113,8 @@ func (g *rig) quiet(usual int) {
 	var samples []Sample
 	for i := range 1000 {
 		for _, w := range Windows {
-			samples = append(samples, Sample{Window: w, Age: 60 * day, Size: float64(10 * (i % 50)), New: float64(i % (usual + 1))})
+			samples = append(samples, Sample{Window: w, Age: 60 * day, Size: float64(10 * (i % 50)),
+				New: float64(i % (usual + 1))})
 		}
 	}
 	g.p.Observe(g.now, samples)

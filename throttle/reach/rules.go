@@ -30,8 +30,9 @@ func (o Options) Rules() (*Rules, error) {
 		return nil, err
 	}
 	r := &Rules{
-		o: o, same: same, domains: newDomains(o.Domains, same), internal: newDomains(o.Internal, same), exempt: map[string]struct{}{},
-		learn: int64(o.Dynamic.Learn.Std() / time.Second), hold: int64(o.For.Std() / time.Second),
+		o: o, same: same, domains: newDomains(o.Domains, same), internal: newDomains(o.Internal, same),
+		exempt: map[string]struct{}{},
+		learn:  int64(o.Dynamic.Learn.Std() / time.Second), hold: int64(o.For.Std() / time.Second),
 		per: int64(o.Limit.Per / time.Second), until: float64(o.Until),
 	}
 	for _, user := range o.Exempt {
@@ -57,11 +58,11 @@ func (r *Rules) Exempt(user string) bool {
 	return exempt
 }
 
-// Recipient returns the form of a mail address by which it is counted, and whether it is counted at all. What is no address is counted
-// in lower case.
+// Recipient returns the form of a mail address by which it is counted, and whether it is counted at all. What is no
+// address is counted in lower case.
 func (r *Rules) Recipient(address string) (normal string, counted bool) {
-	// Where what stands before the @ may be the way to somebody else (ann%example.net@example.org, example.net!ann@example.org), neither the
-	// domain nor a tag says anything about who gets the mail.
+	// Where what stands before the @ may be the way to somebody else (ann%example.net@example.org,
+	// example.net!ann@example.org), neither the domain nor a tag says anything about who gets the mail.
 	if routed(address) {
 		if plain, err := identify.Recipient(address); err == nil {
 			return plain, true

@@ -21,8 +21,8 @@ func histories() map[string]Options {
 	}
 }
 
-// A newsletter goes to the same 50,000 people again and again, and its sender is never flagged: when he begins with newcomers raised, when his
-// list grew before weir came, and whatever the threshold is.
+// A newsletter goes to the same 50,000 people again and again, and its sender is never flagged: when he begins with
+// newcomers raised, when his list grew before weir came, and whatever the threshold is.
 func TestNewsletter(t *testing.T) {
 	t.Parallel()
 	for name, o := range histories() {
@@ -79,7 +79,8 @@ func TestNewcomer(t *testing.T) {
 			}
 			// A set takes one in a hundred for known, and a sketch counts roughly.
 			if _, flagged := beyond.list(beyond.many(10_800)); !flagged {
-				t.Errorf("%s, %s: more than 10,000 are not flagged but %v", name, threshold, beyond.s.Figures(beyond.r, beyond.p, beyond.now))
+				t.Errorf("%s, %s: more than 10,000 are not flagged but %v", name, threshold,
+					beyond.s.Figures(beyond.r, beyond.p, beyond.now))
 			}
 		}
 	}
@@ -120,7 +121,8 @@ func TestKnownOnly(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%s %s %s: %d of 50,000 known ones pass, %d of 1,000 strangers are caught", o.Over, o.Structure, o.Count, passed, caught)
+		t.Logf("%s %s %s: %d of 50,000 known ones pass, %d of 1,000 strangers are caught", o.Over, o.Structure, o.Count,
+			passed, caught)
 		if passed < 49_950 || caught < 990 {
 			t.Errorf("%+v: %d of 50,000 known ones pass, %d of 1,000 strangers are caught", o, passed, caught)
 		}
@@ -246,14 +248,16 @@ func TestStaticShares(t *testing.T) {
 	}
 }
 
-// Exactly how many are counted, by every way of counting: a window of a user with 20,000 recipients gets 2,000 new ones.
+// Exactly how many are counted, by every way of counting: a window of a user with 20,000 recipients gets 2,000 new
+// ones.
 func TestCounting(t *testing.T) {
 	for _, c := range []struct {
 		count    Counting
 		known    bool
 		from, to float64
 	}{
-		{InverseProbability, true, 1970, 2000}, {InverseProbability, false, 1600, 2400}, {Cells, false, 1300, 2700}, {Cells, true, 1300, 2700},
+		{InverseProbability, true, 1970, 2000}, {InverseProbability, false, 1600, 2400}, {Cells, false, 1300, 2700},
+		{Cells, true, 1300, 2700},
 		{Changes, false, 200, 700},
 	} {
 		g := newRig(t, Options{Count: c.count, Known: c.known, Over: Flag, Threshold: Threshold{Count: 1000}})
@@ -276,14 +280,17 @@ func TestOtherRules(t *testing.T) {
 		change(&o)
 		return o
 	}
-	sketch, bloom := with(func(o *Options) { o.Over = Flag }), with(func(o *Options) { o.Over, o.Structure = Flag, Bloom })
+	sketch, bloom := with(func(o *Options) { o.Over = Flag }),
+		with(func(o *Options) { o.Over, o.Structure = Flag, Bloom })
 	known := with(func(o *Options) { o.Over = KnownOnly })
 	knownBloom := with(func(o *Options) { o.Over, o.Structure = KnownOnly, Bloom })
 	cells := with(func(o *Options) { o.Over, o.Cells = KnownOnly, 1024 })
 	byCells := with(func(o *Options) { o.Over, o.Count = Flag, Cells })
 	for name, c := range map[string][2]Options{
-		"known turned on": {sketch, known}, "known turned off": {known, sketch}, "to bloom": {sketch, bloom}, "to bloom with an action": {known, knownBloom},
-		"from bloom": {bloom, sketch}, "from bloom with an action": {knownBloom, known}, "other cells": {known, cells}, "other counting": {sketch, byCells},
+		"known turned on": {sketch, known}, "known turned off": {known, sketch}, "to bloom": {sketch, bloom},
+		"to bloom with an action": {known, knownBloom},
+		"from bloom":              {bloom, sketch}, "from bloom with an action": {knownBloom, known},
+		"other cells": {known, cells}, "other counting": {sketch, byCells},
 		"cells and known": {sketch, cells},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,12 +10,14 @@ import (
 // hashes is how many different values there are of the half of a key that a sketch looks at.
 const hashes = 1 << 32
 
-// A Sketch counts different recipients in up to 3 KB: exactly while they are few, then as a HyperLogLog. Most callers want Weigh before a
-// message is accepted, and Add after. The zero value has 4096 cells. It is not safe for concurrent use.
+// A Sketch counts different recipients in up to 3 KB: exactly while they are few, then as a HyperLogLog. Most callers
+// want Weigh before a message is accepted, and Add after. The zero value has 4096 cells. It is not safe for concurrent
+// use.
 type Sketch struct {
-	words   []uint32 // while it is exact: the upper halves of all keys, sorted; then the cells (cells.go), which take as much
-	count   float64  // the sum of all weights; not while it is exact
-	chances uint64   // how many of the hashes would change a cell; not while it is exact
+	// while it is exact: the upper halves of all keys, sorted; then the cells (cells.go), which take as much
+	words   []uint32
+	count   float64 // the sum of all weights; not while it is exact
+	chances uint64  // how many of the hashes would change a cell; not while it is exact
 	changes uint32
 	bits    uint8 // of the index of a cell; 0: those of DefaultCells
 	dense   bool
@@ -39,8 +41,8 @@ func (s *Sketch) indexBits() int {
 	return int(s.bits)
 }
 
-// Add adds a recipient, by his keyed hash. It returns 0 where nothing changed (the source's result code 0), and else how many recipients
-// such a change stands for: 1 while the sketch is exact, then the inverse of its probability.
+// Add adds a recipient, by his keyed hash. It returns 0 where nothing changed (the source's result code 0), and else
+// how many recipients such a change stands for: 1 while the sketch is exact, then the inverse of its probability.
 func (s *Sketch) Add(key uint64) (weight float64) {
 	h := uint32(key >> 32)
 	if s.dense {
@@ -172,7 +174,8 @@ func (s *Sketch) Merge(o *Sketch) error {
 	return nil
 }
 
-// search finds where in a sorted list a hash is or belongs. Hashes leave nothing to guess, so this one does not branch on them.
+// search finds where in a sorted list a hash is or belongs. Hashes leave nothing to guess, so this one does not branch
+// on them.
 func search(list []uint32, h uint32) (at int, found bool) {
 	for n := uint(len(list)); n > 0; {
 		half := (n + 1) / 2

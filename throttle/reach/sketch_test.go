@@ -41,7 +41,8 @@ func rms(errs []float64) float64 {
 	return math.Sqrt(sum / float64(len(errs)))
 }
 
-// A sketch of few is exact, and of many it is as wrong as 4096 cells are. BenchmarkSketchError does the same for a million.
+// A sketch of few is exact, and of many it is as wrong as 4096 cells are. BenchmarkSketchError does the same for a
+// million.
 func TestSketchCounts(t *testing.T) {
 	for seed := range uint64(100) {
 		if s := sketchOf(someKeys(seed, 10)); s.Count() != 10 || s.Estimate() != 10 || s.Changes() != 10 || !s.Exact() {
@@ -60,7 +61,8 @@ func TestSketchCounts(t *testing.T) {
 		}
 		merged = append(merged, errorOf(m.Count(), n))
 	}
-	t.Logf("error at 10,000: count %.2f %%, estimate %.2f %%, after a merge %.2f %%", 100*rms(counts), 100*rms(estimates), 100*rms(merged))
+	t.Logf("error at 10,000: count %.2f %%, estimate %.2f %%, after a merge %.2f %%", 100*rms(counts),
+		100*rms(estimates), 100*rms(merged))
 	for _, c := range []struct {
 		name string
 		errs []float64
@@ -91,7 +93,8 @@ func TestSketchChanges(t *testing.T) {
 }
 
 func TestSketchIsSmall(t *testing.T) {
-	for _, c := range []struct{ n, memory, stored int }{{10, 128, 60}, {100, 600, 410}, {10_000, 4096, 4096}, {100_000, 4096, 4096}} {
+	for _, c := range []struct{ n, memory, stored int }{{10, 128, 60}, {100, 600, 410}, {10_000, 4096, 4096},
+		{100_000, 4096, 4096}} {
 		s := sketchOf(someKeys(1, c.n))
 		b, _ := s.AppendBinary(nil)
 		t.Logf("%d recipients: %d bytes of memory, %d stored", c.n, s.Bytes(), len(b))
@@ -144,7 +147,8 @@ func TestNewSketch(t *testing.T) {
 			s.Add(key)
 		}
 		most := 4 / math.Sqrt(float64(cells))
-		if a, b := errorOf(s.Count(), n), errorOf(s.Estimate(), n); math.Abs(a) > most || math.Abs(b) > most || s.Bytes() > cells+200 {
+		if a, b := errorOf(s.Count(), n), errorOf(s.Estimate(), n); math.Abs(a) > most || math.Abs(b) > most ||
+			s.Bytes() > cells+200 {
 			t.Errorf("%d cells: %f, %f, %d bytes", cells, a, b, s.Bytes())
 		}
 	}
@@ -270,7 +274,8 @@ func TestSketchMerges(t *testing.T) {
 		if !bytes.Equal(first, second) {
 			t.Fatalf("the order matters: %v and %v", ab.Count(), ba.Count())
 		}
-		if !slices.Equal(cellsOf(ab), cellsOf(both)) || a.Exact() && b.Exact() && ab.Count() != both.Count() && both.Exact() {
+		if !slices.Equal(cellsOf(ab), cellsOf(both)) || a.Exact() && b.Exact() && ab.Count() != both.Count() &&
+			both.Exact() {
 			t.Fatalf("no union: %v and %v, together %v", a.Count(), b.Count(), both.Count())
 		}
 		for _, o := range []*Sketch{a, b, ab} {
@@ -310,7 +315,8 @@ func TestSketchIsStored(t *testing.T) {
 		if err := read.UnmarshalBinary(b); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(stored(&read), b) || read.Count() != s.Count() || read.Changes() != s.Changes() || read.chances != s.chances {
+		if !bytes.Equal(stored(&read), b) || read.Count() != s.Count() || read.Changes() != s.Changes() ||
+			read.chances != s.chances {
 			t.Fatalf("%v was stored, %v read", s.Count(), read.Count())
 		}
 		for _, key := range drawKeys(t, "more", 50) {

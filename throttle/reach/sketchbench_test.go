@@ -78,7 +78,8 @@ func BenchmarkSketchError(b *testing.B) {
 				var counts, estimates []float64
 				for seed := range uint64(100) {
 					s := sketchOf(someKeys(seed, n))
-					counts, estimates = append(counts, errorOf(s.Count(), n)), append(estimates, errorOf(s.Estimate(), n))
+					counts, estimates = append(counts, errorOf(s.Count(), n)),
+						append(estimates, errorOf(s.Estimate(), n))
 				}
 				b.ReportMetric(100*rms(counts), "%count")
 				b.ReportMetric(100*rms(estimates), "%merged")
@@ -87,7 +88,8 @@ func BenchmarkSketchError(b *testing.B) {
 	}
 }
 
-// BenchmarkKnownSize adds people one by one, and tells the most bytes and the most wrong answers on the way from ten thousand to a million.
+// BenchmarkKnownSize adds people one by one, and tells the most bytes and the most wrong answers on the way from ten
+// thousand to a million.
 func BenchmarkKnownSize(b *testing.B) {
 	for b.Loop() {
 		var k Known

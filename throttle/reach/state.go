@@ -49,18 +49,19 @@ type Figure struct {
 	Limit  float64 `json:"limit"` // with more than that he is flagged
 }
 
-// A State is what is remembered of one user. The zero value is a user who never wrote to anybody. It is not safe for concurrent use.
+// A State is what is remembered of one user. The zero value is a user who never wrote to anybody. It is not safe for
+// concurrent use.
 //
-// Rules may change while it exists: it keeps what it has (a sketch also its number of cells), and begins what they ask for in addition. A
-// set of known recipients that is begun when a sketch has counted some already does not know them: until it has as many and is a week old,
-// or is 90 days old, who changes nothing in the sketch counts as known.
+// Rules may change while it exists: it keeps what it has (a sketch also its number of cells), and begins what they ask
+// for in addition. A set of known recipients that is begun when a sketch has counted some already does not know them:
+// until it has as many and is a week old, or is 90 days old, who changes nothing in the sketch counts as known.
 type State struct {
 	history
 	meter
 }
 
-// Judge says what becomes of each recipient of a message: fates[i] of keys[i], which are keyed hashes, each recipient once. It changes
-// nothing; what is due by the clock is reckoned with. fates may be nil. It allocates nothing.
+// Judge says what becomes of each recipient of a message: fates[i] of keys[i], which are keyed hashes, each recipient
+// once. It changes nothing; what is due by the clock is reckoned with. fates may be nil. It allocates nothing.
 func (s *State) Judge(r *Rules, p *Population, now time.Time, keys []uint64, fates []Fate) Verdict {
 	m := s.meter
 	x := s.measure(r, p, now, &m, nil)
@@ -68,9 +69,10 @@ func (s *State) Judge(r *Rules, p *Population, now time.Time, keys []uint64, fat
 	return j.Verdict
 }
 
-// Commit takes a message into the history that was judged and is accepted, or turned away. fates are what became of its recipients, whatever
-// Judge said of them: who passed is known from now on; who was held or refused counts as an attempt, and does not become known. nil: what
-// Judge says. It returns the verdict as Judge does, and what the population learns from.
+// Commit takes a message into the history that was judged and is accepted, or turned away. fates are what became of its
+// recipients, whatever Judge said of them: who passed is known from now on; who was held or refused counts as an
+// attempt, and does not become known. nil: what Judge says. It returns the verdict as Judge does, and what the
+// population learns from.
 func (s *State) Commit(r *Rules, p *Population, now time.Time, keys []uint64, fates []Fate) (Verdict, []Sample) {
 	var samples []Sample
 	x := s.measure(r, p, now, &s.meter, &samples)
@@ -156,8 +158,8 @@ func (s *State) SetFlag(now time.Time) {
 	s.operator = true
 }
 
-// Flagged reports whether the user is flagged, since when, and by which figure: one without a limit where an operator did so. A flag that is
-// over is one until Advance, Judge or Commit says otherwise.
+// Flagged reports whether the user is flagged, since when, and by which figure: one without a limit where an operator
+// did so. A flag that is over is one until Advance, Judge or Commit says otherwise.
 func (s *State) Flagged() (since time.Time, by Figure, flagged bool) {
 	if !s.flagged {
 		return time.Time{}, Figure{}, false
@@ -188,9 +190,10 @@ func (s *State) Figures(r *Rules, p *Population, now time.Time) []Figure {
 // Bytes is how much memory the state takes.
 func (s *State) Bytes() int { return int(unsafe.Sizeof(s.meter)) + s.bytes() }
 
-// Merge takes over what another node knows of the same user: registers by their maximum, known recipients together, slots by the greater,
-// the earlier beginning, and the later flag. Sketches with different numbers of cells cannot be merged (ErrCells), nor states without
-// their settled part (ErrNoKnown), nor Bloom filters that would get too full (ErrFull); what can be is, all the same.
+// Merge takes over what another node knows of the same user: registers by their maximum, known recipients together,
+// slots by the greater, the earlier beginning, and the later flag. Sketches with different numbers of cells cannot be
+// merged (ErrCells), nor states without their settled part (ErrNoKnown), nor Bloom filters that would get too full
+// (ErrFull); what can be is, all the same.
 func (s *State) Merge(r *Rules, o *State) error {
 	err := s.history.merge(&o.history, max(s.at, o.at))
 	s.meter.merge(&o.meter)

@@ -16,7 +16,8 @@ func TestOverTheThreshold(t *testing.T) {
 		held, refused int // of a message to 5 new ones and 5 known ones with which the user crosses a threshold of 13
 		cause         Cause
 	}{
-		{Flag, 0, 0, NoCause}, {Limit, 0, 0, NoCause}, {KnownOnly, 0, 2, IsNew}, {HoldNew, 2, 0, IsNew}, {Block, 0, 7, AllBlocked},
+		{Flag, 0, 0, NoCause}, {Limit, 0, 0, NoCause}, {KnownOnly, 0, 2, IsNew}, {HoldNew, 2, 0, IsNew},
+		{Block, 0, 7, AllBlocked},
 	} {
 		t.Run(string(c.over), func(t *testing.T) {
 			g := newRig(t, counted(13, c.over))
@@ -25,7 +26,8 @@ func TestOverTheThreshold(t *testing.T) {
 				t.Fatalf("%+v", v)
 			}
 			v := g.send(append(g.many(5), friends[:5]...)...)
-			if !v.Flagged || !v.Now || v.New != 5 || v.Known != 5 || v.Held != c.held || v.Refused != c.refused || v.Cause != c.cause {
+			if !v.Flagged || !v.Now || v.New != 5 || v.Known != 5 || v.Held != c.held || v.Refused != c.refused ||
+				v.Cause != c.cause {
 				t.Errorf("%+v", v)
 			}
 			if since, by, flagged := g.s.Flagged(); !flagged || !since.Equal(g.now) || by != (Figure{Hour, 14, 13}) {
@@ -76,7 +78,8 @@ func TestLimit(t *testing.T) {
 		t.Fatalf("%+v", v)
 	}
 	for i, refused := range []int{0, 2, 2} {
-		if v := g.wait(time.Minute).send(friends[:2]...); v.Refused != refused || (v.Cause == TooMany) != (refused > 0) {
+		if v := g.wait(time.Minute).send(friends[:2]...); v.Refused != refused ||
+			(v.Cause == TooMany) != (refused > 0) {
 			t.Errorf("message %d: %+v", i, v)
 		}
 	}
@@ -374,11 +377,13 @@ func TestClocks(t *testing.T) {
 
 func TestZeroState(t *testing.T) {
 	var s State
-	if _, _, flagged := s.Flagged(); flagged || s.Count() != 0 || !s.Since().IsZero() || s.NeedsKnown() || s.KnownChanged() {
+	if _, _, flagged := s.Flagged(); flagged || s.Count() != 0 || !s.Since().IsZero() || s.NeedsKnown() ||
+		s.KnownChanged() {
 		t.Error("not zero")
 	}
 	g := newRig(t, Options{})
-	if f := s.Figures(g.r, nil, epoch); len(f) != 3 || f[0] != (Figure{Hour, 0, 10_000}) || f[1] != (Figure{Day, 0, 10_000}) || f[2] != (Figure{Week, 0, 10_000}) {
+	if f := s.Figures(g.r, nil, epoch); len(f) != 3 || f[0] != (Figure{Hour, 0, 10_000}) ||
+		f[1] != (Figure{Day, 0, 10_000}) || f[2] != (Figure{Week, 0, 10_000}) {
 		t.Error(f)
 	}
 	s.Clear(epoch)
@@ -425,12 +430,14 @@ func TestSamples(t *testing.T) {
 	}
 	g.samples = nil
 	g.wait(5*day + time.Hour).send(g.many(7)...) // Saturday
-	if want := []Sample{{Hour, 2 * time.Hour, 5, 4}, {Day, 15 * time.Hour, 0, 9}}; fmt.Sprint(g.samples) != fmt.Sprint(want) {
+	if want := []Sample{{Hour, 2 * time.Hour, 5, 4},
+		{Day, 15 * time.Hour, 0, 9}}; fmt.Sprint(g.samples) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", g.samples, want)
 	}
 	g.samples = nil
 	_, samples := g.s.Advance(g.r, g.p, g.now.Add(2*day)) // Monday
-	if want := []Sample{{Hour, 5*day + 3*time.Hour, 9, 7}, {Day, 5*day + 15*time.Hour, 9, 7}, {Week, 6*day + 15*time.Hour, 0, 16}}; fmt.Sprint(samples) != fmt.Sprint(want) {
+	if want := []Sample{{Hour, 5*day + 3*time.Hour, 9, 7}, {Day, 5*day + 15*time.Hour, 9, 7},
+		{Week, 6*day + 15*time.Hour, 0, 16}}; fmt.Sprint(samples) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", samples, want)
 	}
 	g.wait(3 * day).send() // who sends nothing counted sends something all the same
@@ -451,8 +458,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// What became of recipients counts, whatever was judged: a message that somebody else refused makes nobody known, and one that was sent all
-// the same makes everybody known.
+// What became of recipients counts, whatever was judged: a message that somebody else refused makes nobody known, and
+// one that was sent all the same makes everybody known.
 func TestCommitTakesWhatBecame(t *testing.T) {
 	g := newRig(t, Options{Threshold: Threshold{Count: 5}, Over: KnownOnly})
 	keys := g.many(10)

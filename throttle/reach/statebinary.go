@@ -6,8 +6,9 @@ import (
 	"math/bits"
 )
 
-// stateVersion is the first byte of a state. Then come what it has (two bytes of bits), when it began and where the clock is, what is usual,
-// the flag, who was tried since, the sets that were begun late, the slots that are not empty, the sketch, and the recent part of the known recipients.
+// stateVersion is the first byte of a state. Then come what it has (two bytes of bits), when it began and where the
+// clock is, what is usual, the flag, who was tried since, the sets that were begun late, the slots that are not empty,
+// the sketch, and the recent part of the known recipients.
 const stateVersion = 1
 
 // What a state has.
@@ -38,9 +39,11 @@ func bit(set bool, b uint16) uint16 {
 
 // AppendBinary appends the state, without the settled part of the known recipients. It is versioned. There is no error.
 func (s *State) AppendBinary(b []byte) ([]byte, error) {
-	has := bit(s.started, hasStarted) | bit(s.flagged, hasFlag) | bit(s.operator, hasOperator) | bit(s.sketch != nil, hasSketch) |
+	has := bit(s.started, hasStarted) | bit(s.flagged, hasFlag) | bit(s.operator, hasOperator) | bit(s.sketch != nil,
+		hasSketch) |
 		bit(s.late, hasLate) | bit(s.known != nil, hasKnown) | bit(s.filtered, hasFilter) | bit(s.settled, hasSettled) |
-		bit(s.seen != [len(Windows)]uint8{}, hasUsual) | bit(s.ended != 0, hasEnded) | bit(s.sent+s.before != 0, hasSent) |
+		bit(s.seen != [len(Windows)]uint8{}, hasUsual) | bit(s.ended != 0, hasEnded) | bit(s.sent+s.before != 0,
+		hasSent) |
 		bit(s.knownBy.gap != 0, hasKnownGap) | bit(s.filterBy.gap != 0, hasFilterGap) | uint16(s.pending)*hasPending
 	b = append(b, stateVersion)
 	b = binary.BigEndian.AppendUint16(b, has)
@@ -120,8 +123,8 @@ func (g *ring) appendSlots(b []byte) []byte {
 	return b
 }
 
-// UnmarshalBinary reads what AppendBinary wrote, and nothing else: ErrNewer or ErrCorrupt, and the state is as before. Where NeedsKnown says
-// so, give it the known recipients with SetKnown before Judge.
+// UnmarshalBinary reads what AppendBinary wrote, and nothing else: ErrNewer or ErrCorrupt, and the state is as before.
+// Where NeedsKnown says so, give it the known recipients with SetKnown before Judge.
 func (s *State) UnmarshalBinary(b []byte) error {
 	r, err := newReader("a state", b, stateVersion)
 	if err != nil {
@@ -145,7 +148,8 @@ func (s *State) UnmarshalBinary(b []byte) error {
 // contradictory reports whether no state has just that.
 func contradictory(has uint16) bool {
 	for _, c := range []struct{ some, needs uint16 }{
-		{hasOperator, hasFlag}, {hasLate, hasSketch}, {hasKnownGap, hasKnown}, {hasFilterGap, hasFilter}, {hasFilter, hasSettled},
+		{hasOperator, hasFlag}, {hasLate, hasSketch}, {hasKnownGap, hasKnown}, {hasFilterGap, hasFilter},
+		{hasFilter, hasSettled},
 		{hasSettled, hasKnown | hasFilter}, {hasUsual | hasPending*(1<<len(Windows)-1), hasStarted},
 	} {
 		if has&c.some != 0 && has&c.needs == 0 {

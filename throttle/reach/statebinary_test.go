@@ -54,7 +54,8 @@ func TestStoredStates(t *testing.T) {
 			t.Errorf("%s: %+v, was %+v", name, g.s.meter, before.meter)
 		}
 		message := g.many(50)
-		a, b := before.Judge(g.r, g.p, g.now.Add(time.Hour), message, nil), g.s.Judge(g.r, g.p, g.now.Add(time.Hour), message, nil)
+		a, b := before.Judge(g.r, g.p, g.now.Add(time.Hour), message, nil),
+			g.s.Judge(g.r, g.p, g.now.Add(time.Hour), message, nil)
 		if a != b {
 			t.Errorf("%s: %+v, was %+v", name, b, a)
 		}
@@ -71,7 +72,8 @@ func TestStoredSizes(t *testing.T) {
 		}
 	}
 	// However they are spread over time.
-	for _, every := range []time.Duration{time.Second, 5 * time.Minute, 10 * time.Minute, time.Hour, 4 * time.Hour, day, 7 * day} {
+	for _, every := range []time.Duration{time.Second, 5 * time.Minute, 10 * time.Minute, time.Hour, 4 * time.Hour, day,
+		7 * day} {
 		g := newRig(t, Options{Over: Flag})
 		for range 10 {
 			g.wait(every).send(g.many(1)...)
@@ -185,7 +187,8 @@ func TestMerge(t *testing.T) {
 		a.wait(30 * time.Minute).list(here)
 		a.s.SetFlag(a.now)
 		if err := a.s.Merge(a.r, &b.s); err != nil {
-			if !errors.Is(err, ErrFull) || o.Structure != Bloom { // filters of very different recipients may have no room for both
+			// filters of very different recipients may have no room for both
+			if !errors.Is(err, ErrFull) || o.Structure != Bloom {
 				t.Error(name, err)
 			}
 			continue
@@ -231,7 +234,8 @@ func TestMergeFlags(t *testing.T) {
 		want     bool
 		operator bool
 	}{
-		{"nothing", none, none, false, false}, {"one", none, flagged, true, false}, {"cleared since", flagged, cleared, false, false},
+		{"nothing", none, none, false, false}, {"one", none, flagged, true, false},
+		{"cleared since", flagged, cleared, false, false},
 		{"flagged since", cleared, later, true, false}, {"by hand", byHand, later, true, true},
 	} {
 		for _, pair := range [][2]*State{{c.a, c.b}, {c.b, c.a}} {
@@ -269,7 +273,8 @@ func FuzzState(f *testing.F) {
 	for _, o := range histories() {
 		all = append(all, rules(f, o))
 	}
-	all = append(all, rules(f, counted(3, Limit)), rules(f, Options{Threshold: Threshold{Share: 2}, Against: AgainstPrevious}))
+	all = append(all, rules(f, counted(3, Limit)),
+		rules(f, Options{Threshold: Threshold{Share: 2}, Against: AgainstPrevious}))
 	keys := []uint64{1 << 60, 2 << 60, 3<<60 + 9, 7}
 	f.Fuzz(func(t *testing.T, b, k []byte, now, later int64) {
 		var s State

@@ -7,7 +7,8 @@ import (
 	"weir/throttle/reach"
 )
 
-// An account is stolen: strangers are held from the one on who is too many, and friends are still reached. The clock is the caller's.
+// An account is stolen: strangers are held from the one on who is too many, and friends are still reached. The clock is
+// the caller's.
 func ExampleState() {
 	rules, err := reach.Options{Threshold: reach.Threshold{Count: 50}}.Rules()
 	if err != nil {

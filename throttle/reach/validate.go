@@ -87,11 +87,13 @@ func (v *mistakes) threshold(o *Options) {
 	case t.Count < 0 || t.Count > MaxThreshold:
 		v.Add("threshold", fmt.Sprintf("%d is out of bounds", t.Count), fmt.Sprintf("between 1 and %d", MaxThreshold))
 	case t.Count > 0 && o.Floor > t.Count:
-		v.Add("floor", fmt.Sprintf("%d is above the threshold, which is never reached", o.Floor), fmt.Sprintf("at most %d", t.Count))
+		v.Add("floor", fmt.Sprintf("%d is above the threshold, which is never reached", o.Floor),
+			fmt.Sprintf("at most %d", t.Count))
 	}
 	v.OneOf("against", string(o.Against), string(AgainstHistory), string(AgainstPrevious))
 	if o.Against == AgainstPrevious && o.Threshold.Share == 0 {
-		v.Add("against", fmt.Sprintf("a threshold of %s is no share of anything", o.Threshold), "write one in percent: threshold: 200%")
+		v.Add("against", fmt.Sprintf("a threshold of %s is no share of anything", o.Threshold),
+			"write one in percent: threshold: 200%")
 	}
 	v.Count("floor", o.Floor, MaxThreshold)
 }
@@ -99,7 +101,8 @@ func (v *mistakes) threshold(o *Options) {
 func (v *mistakes) dynamic(d *Dynamic) {
 	v.OneOf("dynamic.from", string(d.From), string(FromCohort), string(FromAverage))
 	if d.Quantile != 0 && (d.Quantile < MinQuantile || d.Quantile > MaxQuantile) {
-		v.Add("dynamic.quantile", fmt.Sprintf("%s is out of bounds", d.Quantile), fmt.Sprintf("between %s and %s", MinQuantile, MaxQuantile))
+		v.Add("dynamic.quantile", fmt.Sprintf("%s is out of bounds", d.Quantile),
+			fmt.Sprintf("between %s and %s", MinQuantile, MaxQuantile))
 	}
 	if d.Times != 0 && !(d.Times >= 1 && d.Times <= MaxTimes) {
 		v.Add("dynamic.times", fmt.Sprintf("%s is out of bounds", d.Times), fmt.Sprintf("between 1 and %s", MaxTimes))
@@ -110,7 +113,8 @@ func (v *mistakes) dynamic(d *Dynamic) {
 // between wants a length of time to be between the least and a year, or left out.
 func (v *mistakes) between(path string, got weir.Duration, least time.Duration) {
 	if got != 0 && (got.Std() < least || got.Std() > MaxPeriod) {
-		v.Add(path, fmt.Sprintf("%s is out of bounds", got), fmt.Sprintf("between %s and %s", weir.Duration(least), weir.Duration(MaxPeriod)))
+		v.Add(path, fmt.Sprintf("%s is out of bounds", got),
+			fmt.Sprintf("between %s and %s", weir.Duration(least), weir.Duration(MaxPeriod)))
 	}
 }
 
@@ -122,7 +126,8 @@ func (v *mistakes) rate(path string, r weir.Rate) {
 	case r.Count > MaxThreshold:
 		v.Add(path, fmt.Sprintf("%s is too fast", r), fmt.Sprintf("at most %d messages", MaxThreshold))
 	case r.Per < time.Second || r.Per > MaxPeriod:
-		v.Add(path, fmt.Sprintf("%s is out of bounds", r), fmt.Sprintf("messages per 1s to %s", weir.Duration(MaxPeriod)))
+		v.Add(path, fmt.Sprintf("%s is out of bounds", r),
+			fmt.Sprintf("messages per 1s to %s", weir.Duration(MaxPeriod)))
 	}
 }
 
@@ -149,11 +154,13 @@ func (v *mistakes) identifier(all []Identifier) {
 func (v *mistakes) structure(o *Options) {
 	v.OneOf("structure", string(o.Structure), string(HyperLogLog), string(Bloom))
 	if c := o.Cells; c != 0 && (c < MinCells || c > MaxCells || c&(c-1) != 0) {
-		v.Add("cells", fmt.Sprintf("%d is not a number of cells", c), fmt.Sprintf("a power of two between %d and %d", MinCells, MaxCells))
+		v.Add("cells", fmt.Sprintf("%d is not a number of cells", c),
+			fmt.Sprintf("a power of two between %d and %d", MinCells, MaxCells))
 	}
 	v.OneOf("count", string(o.Count), string(InverseProbability), string(Changes), string(Cells))
 	if o.Structure == Bloom && (o.Count == Changes || o.Count == Cells) {
-		v.Add("count", fmt.Sprintf("a Bloom filter has no cells to count by %s", o.Count), "leave it out, or write structure: hyperloglog")
+		v.Add("count", fmt.Sprintf("a Bloom filter has no cells to count by %s", o.Count),
+			"leave it out, or write structure: hyperloglog")
 	}
 }
 
@@ -203,7 +210,8 @@ func domain(s string) (form, msg, hint string) {
 		return "", fmt.Sprintf("%.64q is an address", s), example
 	case strings.HasPrefix(s, "*"):
 		return "", fmt.Sprintf("%.64q is not a domain", s), "write " + strings.TrimPrefix(s, "*")
-	case len(s) > MaxName, strings.ContainsFunc(s, unprintable), strings.ContainsAny(s, "*/:,;<>()"), strings.Contains(bare, ".."),
+	case len(s) > MaxName, strings.ContainsFunc(s, unprintable), strings.ContainsAny(s, "*/:,;<>()"),
+		strings.Contains(bare, ".."),
 		strings.HasPrefix(bare, "."), strings.HasSuffix(s, "."):
 		return "", fmt.Sprintf("%.64q is not a domain", s), example
 	}

@@ -18,8 +18,8 @@ const (
 	SHA256K Algorithm = iota + 1
 	// DLog is a discrete logarithm in an interval, modulo a prime of 768 bits.
 	DLog
-	// DLogClassic is the discrete logarithm of the document, in a field as small as the difficulty says. It is weak: whoever
-	// knows more than the document's own method solves it with the root of the work, or less.
+	// DLogClassic is the discrete logarithm of the document, in a field as small as the difficulty says. It is weak:
+	// whoever knows more than the document's own method solves it with the root of the work, or less.
 	DLogClassic
 	// Argon2id is eight hash puzzles of 2 MiB memory each. Costly to verify: in a bounded pool.
 	Argon2id
@@ -84,7 +84,8 @@ type puzzle interface {
 	fit(w Work) (Algorithm, Work)
 	// draw fills in c.Data, which the tag will cover, where the algorithm needs it.
 	draw(c *Challenge, k *key) error
-	// check reports whether a solution, which has the right length, is right. It is only asked about genuine challenges.
+	// check reports whether a solution, which has the right length, is right. It is only asked about genuine
+	// challenges.
 	check(c *Challenge, k *key, solution []byte) bool
 	// solve finds a solution.
 	solve(ctx context.Context, c *Challenge, s *search) ([]byte, error)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// The figures of argon2id: one pass over 2 MiB. A basic operation is a block of 1 KiB filled. That takes a browser about
-// twenty times as long as a hash, and hardware made for hashing far longer.
+// The figures of argon2id: one pass over 2 MiB. A basic operation is a block of 1 KiB filled. That takes a browser
+// about twenty times as long as a hash, and hardware made for hashing far longer.
 //
 // With few parts a guess is often right unless the work is large, with many a stamp costs much to verify. Four parts
 // would need 126 tries before a guess is right only once in a million, more than a phone does in five seconds; eight

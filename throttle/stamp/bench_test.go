@@ -16,7 +16,8 @@ var (
 
 // ask is what the benchmarks ask for.
 func ask(a Algorithm, w Work) Ask {
-	return Ask{Algorithm: a, Work: w, Lifetime: 5 * time.Minute, Client: "c-1234567890abcdef", Message: ID("GET", "https://example.com/", "")}
+	return Ask{Algorithm: a, Work: w, Lifetime: 5 * time.Minute, Client: "c-1234567890abcdef",
+		Message: ID("GET", "https://example.com/", "")}
 }
 
 func demand(a Ask) Demand { return Demand{Client: a.Client, Message: a.Message} }
@@ -136,7 +137,8 @@ func BenchmarkSolve(b *testing.B) {
 			for b.Loop() {
 				c, _ := o.Issue(start, ask(alg, w))
 				var last Work
-				if _, err := Solve(bg, c, SolveOptions{Workers: 1, Progress: func(n, _ Work) { last = n }}); err != nil {
+				if _, err := Solve(bg, c,
+					SolveOptions{Workers: 1, Progress: func(n, _ Work) { last = n }}); err != nil {
 					b.Fatal(err)
 				}
 				done += last

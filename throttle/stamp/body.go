@@ -9,9 +9,9 @@ import (
 
 var lineEnd = []byte("\r\n")
 
-// BodyID is what the stamps of a mail are bound to besides the recipient: a digest of the body. A changed space makes another one; line
-// ends and empty lines at the end do not, as sendmail and SMTP change them (RFC 6376 section 3.4.3). The header is not part of it: each
-// server on the way adds to it.
+// BodyID is what the stamps of a mail are bound to besides the recipient: a digest of the body. A changed space makes
+// another one; line ends and empty lines at the end do not, as sendmail and SMTP change them (RFC 6376 section 3.4.3).
+// The header is not part of it: each server on the way adds to it.
 func BodyID(body []byte) string {
 	d := NewBodyDigest()
 	_, _ = d.Write(body)
@@ -91,9 +91,9 @@ func (d *BodyDigest) ID() string {
 	return "sha256:" + hex.EncodeToString(d.hash.Sum(nil))
 }
 
-// TakeMail takes the stamps out of the header of a mail: each field as it stands there with its line ends, CRLF or LF. It returns their
-// values, of which there are MaxMailStamps at most, and the header without them: the one that was given where it has none. Stamp fields
-// beyond that are taken out, too.
+// TakeMail takes the stamps out of the header of a mail: each field as it stands there with its line ends, CRLF or LF.
+// It returns their values, of which there are MaxMailStamps at most, and the header without them: the one that was
+// given where it has none. Stamp fields beyond that are taken out, too.
 func TakeMail(header []byte) (stamps []string, rest []byte) {
 	var kept []byte
 	from, taking := 0, false

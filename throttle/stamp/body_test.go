@@ -25,7 +25,8 @@ func TestBodyID(t *testing.T) {
 				for i := range len(body) {
 					_, _ = d.Write([]byte{body[i]})
 				}
-				if one, pieces, want := BodyID([]byte(body)), d.ID(), BodyID([]byte(same[0])); one != want || pieces != want {
+				if one, pieces, want := BodyID([]byte(body)), d.ID(), BodyID([]byte(same[0])); one != want ||
+					pieces != want {
 					t.Errorf("%q: %s and %s, want %s", body, one, pieces, want)
 				}
 			}
@@ -39,23 +40,25 @@ func TestBodyID(t *testing.T) {
 		t.Errorf("%d ids", len(ids))
 	}
 	// As it always was: stamps made by an older client are good.
-	if got := BodyID([]byte("hello\r\n")); got != "sha256:"+"cd2eca3535741f27a8ae40c31b0c41d4057a7a7b912b33b9aed86485d1c84676" {
+	if got := BodyID([]byte("hello\r\n")); got != "sha256:"+
+		"cd2eca3535741f27a8ae40c31b0c41d4057a7a7b912b33b9aed86485d1c84676" {
 		t.Error(got)
 	}
 }
 
 func TestTakeMail(t *testing.T) {
 	for name, c := range map[string]struct{ header, stamps, rest string }{
-		"none":           {"From: a\r\nTo: b\r\n", "", "From: a\r\nTo: b\r\n"},
-		"nothing":        {"", "", ""},
-		"alone":          {"X-Weir-Stamp: abc\r\n", "abc", ""},
-		"first":          {"X-Weir-Stamp: abc\r\nFrom: a\r\n", "abc", "From: a\r\n"},
-		"last, no end":   {"From: a\r\nX-Weir-Stamp: abc", "abc", "From: a\r\n"},
-		"folded":         {"From: a\n b\nx-weir-stamp : ab\n\tc\n d\nTo: b\n c\n", "abcd", "From: a\n b\nTo: b\n c\n"},
-		"two":            {"X-WEIR-STAMP:a\r\nX-Weir-Stamp:b\r\nTo: b\r\nX-Weir-Stamp: c\r\n", "a b c", "To: b\r\n"},
-		"another field":  {"X-Weir-Stamps: a\r\nX-Weir-Stam: b\r\n", "", "X-Weir-Stamps: a\r\nX-Weir-Stam: b\r\n"},
-		"only a line":    {" X-Weir-Stamp: a\r\n", "", " X-Weir-Stamp: a\r\n"},
-		"longer than it": {"X-Weir-Stamp: " + strings.Repeat("a", 2*MaxMailStamp) + "\r\nTo: b\r\n", strings.Repeat("a", MaxMailStamp+1), "To: b\r\n"},
+		"none":          {"From: a\r\nTo: b\r\n", "", "From: a\r\nTo: b\r\n"},
+		"nothing":       {"", "", ""},
+		"alone":         {"X-Weir-Stamp: abc\r\n", "abc", ""},
+		"first":         {"X-Weir-Stamp: abc\r\nFrom: a\r\n", "abc", "From: a\r\n"},
+		"last, no end":  {"From: a\r\nX-Weir-Stamp: abc", "abc", "From: a\r\n"},
+		"folded":        {"From: a\n b\nx-weir-stamp : ab\n\tc\n d\nTo: b\n c\n", "abcd", "From: a\n b\nTo: b\n c\n"},
+		"two":           {"X-WEIR-STAMP:a\r\nX-Weir-Stamp:b\r\nTo: b\r\nX-Weir-Stamp: c\r\n", "a b c", "To: b\r\n"},
+		"another field": {"X-Weir-Stamps: a\r\nX-Weir-Stam: b\r\n", "", "X-Weir-Stamps: a\r\nX-Weir-Stam: b\r\n"},
+		"only a line":   {" X-Weir-Stamp: a\r\n", "", " X-Weir-Stamp: a\r\n"},
+		"longer than it": {"X-Weir-Stamp: " + strings.Repeat("a", 2*MaxMailStamp) + "\r\nTo: b\r\n",
+			strings.Repeat("a", MaxMailStamp+1), "To: b\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := strings.Clone(c.header)
@@ -76,14 +79,16 @@ func TestTakeMailBound(t *testing.T) {
 	}
 	b.WriteString("To: b\r\n")
 	stamps, rest := TakeMail(b.Bytes())
-	if len(stamps) != MaxMailStamps || stamps[0] != "0x" || stamps[MaxMailStamps-1] != fmt.Sprintf("%dx", MaxMailStamps-1) || string(rest) != "To: b\r\n" {
+	if len(stamps) != MaxMailStamps || stamps[0] != "0x" ||
+		stamps[MaxMailStamps-1] != fmt.Sprintf("%dx", MaxMailStamps-1) || string(rest) != "To: b\r\n" {
 		t.Errorf("%d stamps to %q, rest %q", len(stamps), stamps[len(stamps)-1], rest)
 	}
 }
 
 // FuzzTakeMail: what is left has no stamp, and what was no stamp is left, in its order.
 func FuzzTakeMail(f *testing.F) {
-	for _, seed := range []string{"X-Weir-Stamp: a\r\nTo: b\r\n", "To: b\n c\nX-weir-stamp : a\n b", " \n", "\r\nX-Weir-Stamp:"} {
+	for _, seed := range []string{"X-Weir-Stamp: a\r\nTo: b\r\n", "To: b\n c\nX-weir-stamp : a\n b", " \n",
+		"\r\nX-Weir-Stamp:"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, header []byte) {

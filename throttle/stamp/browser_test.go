@@ -37,8 +37,8 @@ func TestScriptIsSmall(t *testing.T) {
 	}
 }
 
-// TestRounds: the rounds of SHA-256 that stand in the script one by one are those of the standard. Whoever wants them otherwise changes
-// the text here, and puts into the script what the test then shows.
+// TestRounds: the rounds of SHA-256 that stand in the script one by one are those of the standard. Whoever wants them
+// otherwise changes the text here, and puts into the script what the test then shows.
 func TestRounds(t *testing.T) {
 	var want strings.Builder
 	for i := 12; i < 64; i++ {
@@ -161,8 +161,11 @@ gone.abort();
 	})
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; img-src data:; script-src 'self'; worker-src 'self'; connect-src 'self'")
-		_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>stamps</title><link rel="icon" href="data:,"><main><h1>Stamps</h1><p></p><ul>`)
+		w.Header().Set("Content-Security-Policy",
+			"default-src 'none'; img-src data:; script-src 'self'; worker-src 'self'; connect-src 'self'")
+		_,
+			_ = io.WriteString(w,
+			`<!doctype html><html lang="en"><title>stamps</title><link rel="icon" href="data:,"><main><h1>Stamps</h1><p></p><ul>`)
 		for name, a := range asks {
 			c, err := o.Issue(start, a)
 			if err != nil {
@@ -276,8 +279,12 @@ func TestFetch(t *testing.T) {
 	page := func(script string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			w.Header().Set("Content-Security-Policy", "default-src 'none'; img-src data:; script-src 'self'; worker-src 'self'; connect-src 'self' "+elsewhere)
-			_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>fetch</title><link rel="icon" href="data:,"><h1>Fetch</h1><script src="`+script+`"></script>`)
+			w.Header().Set("Content-Security-Policy",
+				"default-src 'none'; img-src data:; script-src 'self'; worker-src 'self'; connect-src 'self' "+
+					elsewhere)
+			_,
+				_ = io.WriteString(w,
+				`<!doctype html><html lang="en"><title>fetch</title><link rel="icon" href="data:,"><h1>Fetch</h1><script src="`+script+`"></script>`)
 		}
 	}
 	mux.HandleFunc("GET /{$}", page("/.weir/fetch.js"))
@@ -308,7 +315,8 @@ func TestFetch(t *testing.T) {
 		a, s, served := booth.count()
 		slices.Sort(served)
 		if a != asked || s != stamps || len(served) != len(want) {
-			t.Errorf("%s: %d challenges, %d stamps, served %q; want %d, %d, %q", what, a, s, served, asked, stamps, want)
+			t.Errorf("%s: %d challenges, %d stamps, served %q; want %d, %d, %q", what, a, s, served, asked, stamps,
+				want)
 			return
 		}
 		for i, w := range want {
@@ -401,7 +409,9 @@ func TestFetchOnce(t *testing.T) {
 	// Browsers send streams over HTTP/2 only, so here the browser's own fetch is stood in for.
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>fetch</title><link rel="icon" href="data:,"><h1>Fetch</h1>
+		_,
+			_ = io.WriteString(w,
+			`<!doctype html><html lang="en"><title>fetch</title><link rel="icon" href="data:,"><h1>Fetch</h1>
 <script>let sent = 0; const real = fetch; self.fetch = (input, init) => init && init.body ?
 	(sent++, Promise.resolve(new Response('', {status: 503, headers: {'Stamp-Challenge': 'x'}}))) : real(input, init);</script>
 <script src="/.weir/fetch.js"></script>`)
@@ -411,7 +421,8 @@ func TestFetchOnce(t *testing.T) {
 	p := browser.Open(t)
 	p.Tolerate("status of 503")
 	p.Visit(server.URL + "/")
-	if got := browser.Await[string](p, `weirFetch('/x', {method: 'POST', body: new ReadableStream(), duplex: 'half'}).then(r => r.status + ' ' + sent)`); got != "503 1" {
+	if got := browser.Await[string](p,
+		`weirFetch('/x', {method: 'POST', body: new ReadableStream(), duplex: 'half'}).then(r => r.status + ' ' + sent)`); got != "503 1" {
 		t.Errorf("a stream: %s", got)
 	}
 	if got := browser.Await[int](p, `weirFetch('/never').then(r => r.status)`); got != 503 || asked.Load() != 3 {
@@ -419,7 +430,8 @@ func TestFetchOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkBrowser is target S4: hashes a second of one worker, against a worker that awaits WebCrypto for every hash, in turns.
+// BenchmarkBrowser is target S4: hashes a second of one worker, against a worker that awaits WebCrypto for every hash,
+// in turns.
 func BenchmarkBrowser(b *testing.B) {
 	done := make(chan string, 1)
 	mux := http.NewServeMux()
@@ -430,7 +442,8 @@ func BenchmarkBrowser(b *testing.B) {
   for (let n = 0; n < e.data.count; n++) { block[47] = n; await crypto.subtle.digest('SHA-256', block); }
   postMessage(0);
 };`},
-		"/{$}": {"text/html", `<!doctype html><html lang="en"><title>stamps</title><link rel="icon" href="data:,"><script>
+		"/{$}": {"text/html",
+			`<!doctype html><html lang="en"><title>stamps</title><link rel="icon" href="data:,"><script>
 (async () => {
   const job = {id: 1, seed: [1, 2, 3, 4, 5, 6, 7, 8], target: [0, 0], part: 1, from: 0}, median = a => a.sort((x, y) => x - y)[a.length >> 1];
   const rate = (w, count) => new Promise(resolve => {

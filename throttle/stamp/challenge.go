@@ -29,8 +29,8 @@ const (
 // A Nonce is a number that is used once: it names a challenge.
 type Nonce [nonceBytes]byte
 
-// A Challenge says what is to be paid, by whom and for what. Nothing about it is stored: whoever issued it finds all of it under
-// the tag when it comes back.
+// A Challenge says what is to be paid, by whom and for what. Nothing about it is stored: whoever issued it finds all of
+// it under the tag when it comes back.
 //
 //	version 1 | algorithm 1 | key 8 | expires 6 | lifetime 4 | work 8 | nonce 16 | 1+message | 1+client | 1+data | tag 16
 //
@@ -155,8 +155,8 @@ func field(b []byte, most int) (value, rest []byte, ok bool) {
 	return b[1 : 1+n], b[1+n:], true
 }
 
-// ID makes one id of fixed length from several parts, such as method, URL and digest of the body: no two lists of parts have the
-// same. A change of a single space makes another one.
+// ID makes one id of fixed length from several parts, such as method, URL and digest of the body: no two lists of parts
+// have the same. A change of a single space makes another one.
 func ID(parts ...string) string {
 	h := sha256.New()
 	var n [8]byte

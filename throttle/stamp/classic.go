@@ -7,15 +7,17 @@ import (
 	"math/rand/v2"
 )
 
-// Bounds of dlog-classic. Above them dlog of equal work takes its place; below them the subgroup would have a single element.
+// Bounds of dlog-classic. Above them dlog of equal work takes its place; below them the subgroup would have a single
+// element.
 const (
 	minClassicBits = 4
 	maxClassicBits = 40
 )
 
-// classic is the document to the letter: a = f(M,C) and b = g(M,C) in the field of a small prime; the stamp is (a, x) with a^x = b. The
-// prime is a safe one, p = 2q+1, drawn afresh for every challenge, and both values are squared into the subgroup of order q and are
-// never 0 or 1: otherwise there need not be an x. As in the document, n bits of difficulty are n bits of the field.
+// classic is the document to the letter: a = f(M,C) and b = g(M,C) in the field of a small prime; the stamp is (a, x)
+// with a^x = b. The prime is a safe one, p = 2q+1, drawn afresh for every challenge, and both values are squared into
+// the subgroup of order q and are never 0 or 1: otherwise there need not be an x. As in the document, n bits of
+// difficulty are n bits of the field.
 type classic struct{}
 
 func (classic) fit(w Work) (Algorithm, Work) {
@@ -33,8 +35,8 @@ func (classic) draw(c *Challenge, _ *key) error {
 	return nil
 }
 
-// safePrime returns the first safe prime of n bits from a start that any number gives, going round. Below six bits, primes one bit shorter
-// count too, so that there is a choice: at four bits 7 and 11.
+// safePrime returns the first safe prime of n bits from a start that any number gives, going round. Below six bits,
+// primes one bit shorter count too, so that there is a choice: at four bits 7 and 11.
 func safePrime(n int, start uint64) uint64 {
 	lo, hi := uint64(1)<<(n-1), uint64(1)<<n
 	if n < 6 {

@@ -28,13 +28,14 @@ func TestClassicPrimes(t *testing.T) {
 			t.Errorf("%d bits: %d primes in 40 draws", n, len(seen))
 		}
 	}
-	if at4 := (map[uint64]bool{safePrime(4, 0): true, safePrime(4, 1): true, safePrime(4, 2): true, safePrime(4, 3): true, safePrime(4, 4): true, safePrime(4, 5): true}); len(at4) != 2 || !at4[7] || !at4[11] {
+	if at4 := (map[uint64]bool{safePrime(4, 0): true, safePrime(4, 1): true, safePrime(4, 2): true,
+		safePrime(4, 3): true, safePrime(4, 4): true, safePrime(4, 5): true}); len(at4) != 2 || !at4[7] || !at4[11] {
 		t.Errorf("at 4 bits: %v", at4)
 	}
 }
 
-// TestClassicValues: a and b are in the subgroup and never 0 or 1, so that there always is an x; every challenge can be solved, from the
-// smallest on.
+// TestClassicValues: a and b are in the subgroup and never 0 or 1, so that there always is an x; every challenge can be
+// solved, from the smallest on.
 func TestClassicValues(t *testing.T) {
 	o := NewOffice(Parts{})
 	for _, bits := range []float64{0, 4, 5, 6, 7, 8, 9, 12, 16, 20, 24} {
@@ -81,8 +82,8 @@ func TestClassicClip(t *testing.T) {
 	}
 }
 
-// indexCalculus is the textbook method against dlog-classic: logarithms of small primes from smooth powers of a, once for a prime; then
-// every further logarithm costs a handful of tries. It is why the algorithm is labelled weak.
+// indexCalculus is the textbook method against dlog-classic: logarithms of small primes from smooth powers of a, once
+// for a prime; then every further logarithm costs a handful of tries. It is why the algorithm is labelled weak.
 type indexCalculus struct {
 	g    small
 	q    uint64
@@ -106,8 +107,8 @@ func (ic *indexCalculus) smooth(v uint64) ([]uint64, bool) {
 	return e, v == 1
 }
 
-// prepare collects relations and solves them modulo q. Squares lie in the subgroup: log(p²) for each p of the base are the unknowns, and of
-// a^k the square is (∏ p^e)² with the sum of e·log(p²) = 2k.
+// prepare collects relations and solves them modulo q. Squares lie in the subgroup: log(p²) for each p of the base are
+// the unknowns, and of a^k the square is (∏ p^e)² with the sum of e·log(p²) = 2k.
 func (ic *indexCalculus) prepare(r *rand.Rand) {
 	for n := uint64(2); len(ic.base) < 40; n++ {
 		if isPrime(n) {
@@ -191,7 +192,8 @@ func TestIndexCalculus(t *testing.T) {
 				t.Fatalf("%d bits: a^%d is not b", n, x)
 			}
 		}
-		t.Logf("%d bits: %d operations once for the prime, then %d for each logarithm; the document's way takes %d, baby steps and giant steps %.0f",
+		t.Logf("%d bits: %d operations once for the prime, then %d for each logarithm; the document's way takes %d, "+
+			"baby steps and giant steps %.0f",
 			n, once, (ic.ops-once)/many, p/4, Work(1<<n).Time(DLogClassic).Seconds()*phone[DLogClassic])
 	}
 }

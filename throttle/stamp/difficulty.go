@@ -7,8 +7,8 @@ import (
 	"weir"
 )
 
-// A Difficulty decides how much work is asked for. It is pure: what it needs to remember is in the State that goes in and comes out.
-// There are three, and Options.Difficulty makes the one that is configured:
+// A Difficulty decides how much work is asked for. It is pure: what it needs to remember is in the State that goes in
+// and comes out. There are three, and Options.Difficulty makes the one that is configured:
 //
 //   - steered (the default): every second by the delay that stamped requests meet in their lane. Up fast, down by a third, nothing
 //     at all when the load is gone, never more than a phone can bear.
@@ -40,8 +40,8 @@ type State struct {
 // tick is how often the steered difficulty moves.
 const tick = time.Second
 
-// Next returns what follows from a state at a time, under a load (in use / capacity) and with a delay of the stamped lane. Call it at
-// least every second; calling it more often changes nothing.
+// Next returns what follows from a state at a time, under a load (in use / capacity) and with a delay of the stamped
+// lane. Call it at least every second; calling it more often changes nothing.
 func (d *Difficulty) Next(s State, now time.Time, load weir.Share, delay time.Duration) State {
 	switch {
 	case len(d.steps) > 0:
@@ -104,7 +104,8 @@ const (
 	margin    = 2.0              // over a level that was too low: a step down leads to at least that
 	memory    = 30 * time.Second // before a level that was too low is tried again
 	briefly   = 5 * time.Second  // … where there is little load: time for those who work on stamps to come with them
-	doze      = 4                // it falls to this part of the first work before it goes dormant, so that it does not flap
+	// it falls to this part of the first work before it goes dormant, so that it does not flap
+	doze = 4
 )
 
 func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.Duration) State {
@@ -128,7 +129,8 @@ func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.D
 				s.low = min(s.level, s.was)
 			}
 		}
-		// What waits already was let in under the old work; while that drains fast enough, asking for more would overshoot.
+		// What waits already was let in under the old work; while that drains fast enough, asking for more would
+		// overshoot.
 		if float64(delay) > easing*float64(s.delay) {
 			s.level *= min(leastRise*float64(delay)/float64(d.target), mostRise)
 		}

@@ -22,8 +22,8 @@ func TestSourceSchedule(t *testing.T) {
 	}
 }
 
-// TestDoubling: the second schedule of the document. Nothing until 90 %, then 16 bits, doubled after every interval at whose end the load is
-// still there; gone as soon as the load is.
+// TestDoubling: the second schedule of the document. Nothing until 90 %, then 16 bits, doubled after every interval at
+// whose end the load is still there; gone as soon as the load is.
 func TestDoubling(t *testing.T) {
 	d := Options{Classic: true, DoubleEvery: new(weir.Duration(10 * time.Second))}.Difficulty()
 	var s State
@@ -32,11 +32,13 @@ func TestDoubling(t *testing.T) {
 		load  weir.Share
 		want  Work
 	}{
-		{0, 0.89, 0}, {1, 0.9, 1 << 16}, {5, 1, 1 << 16}, {10, 1, 1 << 16}, {11, 0.9, 1 << 32}, {12, 1, 1 << 32}, {20, 2, 1 << 32},
+		{0, 0.89, 0}, {1, 0.9, 1 << 16}, {5, 1, 1 << 16}, {10, 1, 1 << 16}, {11, 0.9, 1 << 32}, {12, 1, 1 << 32},
+		{20, 2, 1 << 32},
 		{21, 2, 1 << 40}, // what a phone can bear; the document would have gone on to 64 bits
 		{31, 2, 1 << 40}, {32, 0.89, 0}, {33, 0.95, 1 << 16}, {42, 0.95, 1 << 16}, {43, 0.95, 1 << 32},
 		{44, 0.1, 0}, {45, 1, 1 << 16}, {145, 1, 1 << 32}, {150, 1, 1 << 32},
-		{200, 0.1, 0}, {201, 1, 1 << 16}, {221, 1, 1 << 32}, {222, 1, 1 << 32}, // two intervals that nobody looked at are one
+		// two intervals that nobody looked at are one
+		{200, 0.1, 0}, {201, 1, 1 << 16}, {221, 1, 1 << 32}, {222, 1, 1 << 32},
 	} {
 		s = d.Next(s, start.Add(c.after*time.Second), c.load, 0)
 		if s.Work != c.want {
@@ -187,16 +189,19 @@ func TestSteeringAfterAJump(t *testing.T) {
 	}
 }
 
-// TestSteeringBounds: whatever happens, the work is between zero and what a phone can bear, and zero when nothing happens for long.
+// TestSteeringBounds: whatever happens, the work is between zero and what a phone can bear, and zero when nothing
+// happens for long.
 func TestSteeringBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := Options{DoubleEvery: new(weir.Duration(rapid.SampledFrom([]time.Duration{0, 0, time.Second}).Draw(t, "double")))}
+		o := Options{DoubleEvery: new(weir.Duration(rapid.SampledFrom([]time.Duration{0, 0, time.Second}).Draw(t,
+			"double")))}
 		d := o.Difficulty()
 		var s State
 		now := start
 		for range rapid.IntRange(1, 100).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.Int64Range(-5e9, 9e9).Draw(t, "passes")))
-			s = d.Next(s, now, weir.Share(rapid.Float64().Draw(t, "load")), time.Duration(rapid.Int64().Draw(t, "delay")))
+			s = d.Next(s, now, weir.Share(rapid.Float64().Draw(t, "load")),
+				time.Duration(rapid.Int64().Draw(t, "delay")))
 			if s.Work > d.Most() {
 				t.Fatalf("%d", s.Work)
 			}
@@ -211,9 +216,9 @@ func TestSteeringBounds(t *testing.T) {
 	})
 }
 
-// TestTenfold is target S7 in a model: clients whose computers together pay ten times what the upstream can serve, at the first work. The lane
-// holds what is served in two seconds, as admission's deadlines make it. The delay is back at its target within five seconds, and
-// nothing is asked any more within a minute after the end.
+// TestTenfold is target S7 in a model: clients whose computers together pay ten times what the upstream can serve, at
+// the first work. The lane holds what is served in two seconds, as admission's deadlines make it. The delay is back at
+// its target within five seconds, and nothing is asked any more within a minute after the end.
 func TestTenfold(t *testing.T) {
 	const capacity = 100.0 // stamps a second
 	d := Options{}.Difficulty()

@@ -10,12 +10,12 @@ import (
 
 const exponentBytes = 16
 
-// dlog is a discrete logarithm in an interval: find x below the width with a^x = b, where a comes from message, client and nonce, and
-// x is drawn by the key, so that whoever holds it verifies by drawing x again.
+// dlog is a discrete logarithm in an interval: find x below the width with a^x = b, where a comes from message, client
+// and nonce, and x is drawn by the key, so that whoever holds it verifies by drawing x again.
 type dlog struct{}
 
-// The best methods known for an interval of width W take between 1.33 and 1.5 times the root of W multiplications. Work is declared
-// as 1.5 times the root.
+// The best methods known for an interval of width W take between 1.33 and 1.5 times the root of W multiplications. Work
+// is declared as 1.5 times the root.
 func width(w Work) *big.Int {
 	n := new(big.Int).SetUint64(2 * uint64(w))
 	n.Mul(n, n)

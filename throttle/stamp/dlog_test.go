@@ -33,7 +33,8 @@ func TestPrime(t *testing.T) {
 // TestField: multiplication agrees with math/big.
 func TestField(t *testing.T) {
 	f := theField()
-	edges := []*big.Int{new(big.Int), big.NewInt(1), new(big.Int).Sub(f.big, big.NewInt(1)), new(big.Int).Sub(f.big, big.NewInt(2))}
+	edges := []*big.Int{new(big.Int), big.NewInt(1), new(big.Int).Sub(f.big, big.NewInt(1)),
+		new(big.Int).Sub(f.big, big.NewInt(2))}
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) *big.Int {
 			if i := rapid.IntRange(0, 20).Draw(t, name+" edge"); i < len(edges) {
@@ -65,8 +66,8 @@ type counted struct {
 
 func (c counted) mul(x, y elem) elem { *c.n++; return c.field768.mul(x, y) }
 
-// interleavedSteps is the baby-step giant-step method of an attacker who cares: both sides grow at once, and it ends as soon as they meet. On
-// average 4/3 of the root of the width.
+// interleavedSteps is the baby-step giant-step method of an attacker who cares: both sides grow at once, and it ends as
+// soon as they meet. On average 4/3 of the root of the width.
 func interleavedSteps[E comparable](g group[E], a, inverse, b E, width uint64) uint64 {
 	m := uint64(math.Ceil(math.Sqrt(float64(width))))
 	back := power64(g, inverse, m, nil)                        // a^-m
@@ -103,7 +104,8 @@ func TestCost(t *testing.T) {
 			return x
 		}},
 		"interleaved": {200, 0.85, 1.0, func(g counted, a, b elem) uint64 {
-			inverse := power(f, a, new(big.Int).Sub(order, big.NewInt(1)).Bytes(), nil) // not counted: it is the same for any width
+			// not counted: it is the same for any width
+			inverse := power(f, a, new(big.Int).Sub(order, big.NewInt(1)).Bytes(), nil)
 			return interleavedSteps(g, a, inverse, b, w)
 		}},
 		"kangaroo": {200, 0.8, 2.5, func(g counted, a, b elem) uint64 {
@@ -162,7 +164,8 @@ func TestLogarithmEdges(t *testing.T) {
 					t.Errorf("%d workers, width %d, kangaroos: %d, %v; want %d", workers, w, got, err, x)
 				}
 			}
-			if got, err := babyGiant(bg, f, a, power64(f, a, w+w/2+9, nil), w, maxBaby, &search{workers: workers}); err != ErrMalformed {
+			if got, err := babyGiant(bg, f, a, power64(f, a, w+w/2+9, nil), w, maxBaby,
+				&search{workers: workers}); err != ErrMalformed {
 				t.Errorf("outside the interval: %d, %v", got, err)
 			}
 		}

@@ -1,5 +1,5 @@
-// Package stamp lets clients pay with CPU time before something expensive is done for them. A few stamps cost a person nothing worth
-// noticing; a flood of them costs everything.
+// Package stamp lets clients pay with CPU time before something expensive is done for them. A few stamps cost a person
+// nothing worth noticing; a flood of them costs everything.
 //
 //	          Difficulty.Next(load, delay) -> work
 //	                        |
@@ -9,13 +9,15 @@
 //	               form, tag, expiry, whose it is, spent? (cheap: at once)
 //	               the solution; then spent (Ledger)
 //
-// Most callers want New, Issue and Verify. A challenge is stateless: everything that verifying needs is in it, under an HMAC, the work
-// included, so nothing is stored for those who never pay and today's policy does not judge yesterday's stamps. Keys follow from a secret
-// and the time (Keyring); the nodes of a farm with the same secret honour each other's. What is spent is known by the challenge's nonce,
-// not by the solution, which can be varied, and noted only after everything else was right: a wrong answer burns nobody's stamp. A
-// stamp may cover several requests; uses are counted in the same place (Filter), exactly, also when they race.
+// Most callers want New, Issue and Verify. A challenge is stateless: everything that verifying needs is in it, under an
+// HMAC, the work included, so nothing is stored for those who never pay and today's policy does not judge yesterday's
+// stamps. Keys follow from a secret and the time (Keyring); the nodes of a farm with the same secret honour each
+// other's. What is spent is known by the challenge's nonce, not by the solution, which can be varied, and noted only
+// after everything else was right: a wrong answer burns nobody's stamp. A stamp may cover several requests; uses are
+// counted in the same place (Filter), exactly, also when they race.
 //
-// All of it is safe for concurrent use. Nothing reads a clock or waits, but for argon2id, which verifies in a bounded pool.
+// All of it is safe for concurrent use. Nothing reads a clock or waits, but for argon2id, which verifies in a bounded
+// pool.
 //
 // # What it costs whom
 //
@@ -33,16 +35,19 @@
 //	                                                          steps, and where a prime comes again, index calculus takes a few
 //	                                                          thousand for each further one. Weak, for the document's own flow
 //
-// So a stamp is a price and a place in line, never a proof of being human. The price has to rise with the load, be paid per request,
-// and be paid again. Luck is small with sha256-k: of a hundred stamps the most costly takes 1.67 times the average.
+// So a stamp is a price and a place in line, never a proof of being human. The price has to rise with the load, be paid
+// per request, and be paid again. Luck is small with sha256-k: of a hundred stamps the most costly takes 1.67 times the
+// average.
 //
 // # Difficulty
 //
-// By default it is steered by the delay that stamped requests meet (Difficulty): nothing below from_load, up fast, down by a third,
-// never more than a phone can bear. The two schedules of the source document are there too: steps of load and work, and doubling.
+// By default it is steered by the delay that stamped requests meet (Difficulty): nothing below from_load, up fast, down
+// by a third, never more than a phone can bear. The two schedules of the source document are there too: steps of load
+// and work, and doubling.
 //
 // # Mail
 //
-// A mail server publishes MailParams: algorithm, work and a seed that changes by the hour. MailStamp makes a stamp for one recipient from
-// them, without asking; MailDesk verifies it. The recipient is inside the puzzle: a stamp copied to n recipients is worth one.
+// A mail server publishes MailParams: algorithm, work and a seed that changes by the hour. MailStamp makes a stamp for
+// one recipient from them, without asking; MailDesk verifies it. The recipient is inside the puzzle: a stamp copied to
+// n recipients is worth one.
 package stamp

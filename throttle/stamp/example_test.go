@@ -21,7 +21,8 @@ func Example() {
 	}
 
 	page := stamp.ID("GET", "https://example.com/search?q=weir", "")
-	challenge, err := office.Issue(now, stamp.Ask{Work: stamp.Bits(12), Lifetime: 5 * time.Minute, Client: "c42", Message: page})
+	challenge, err := office.Issue(now, stamp.Ask{Work: stamp.Bits(12), Lifetime: 5 * time.Minute, Client: "c42",
+		Message: page})
 	if err != nil {
 		fmt.Println(err)
 		return

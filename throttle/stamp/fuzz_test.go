@@ -49,7 +49,8 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		r, err := o.Verify(bg, start, s, d)
 		if err == nil {
-			if c, err := ParseChallenge(strings.Split(s, ".")[0]); err != nil || c.Nonce != r.Nonce || c.Client != a.Client {
+			if c, err := ParseChallenge(strings.Split(s, ".")[0]); err != nil || c.Nonce != r.Nonce ||
+				c.Client != a.Client {
 				t.Fatalf("%q is accepted: %v", s, err)
 			}
 		}

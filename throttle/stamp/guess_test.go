@@ -86,9 +86,10 @@ func TestBlindStamps(t *testing.T) {
 // TestLeastIsToldToo: what is shown and steered is what the puzzle really asks for, not what was meant.
 func TestLeastIsToldToo(t *testing.T) {
 	for name, o := range map[string]Options{
-		"argon2id, steered":   {Algorithm: Argon2id, FromLoad: new(weir.Share(0))},
-		"argon2id, in steps":  {Algorithm: Argon2id, Schedule: []Step{{0, 1}}},
-		"argon2id, doubling":  {Algorithm: Argon2id, FromLoad: new(weir.Share(0)), DoubleEvery: new(weir.Duration(time.Second))},
+		"argon2id, steered":  {Algorithm: Argon2id, FromLoad: new(weir.Share(0))},
+		"argon2id, in steps": {Algorithm: Argon2id, Schedule: []Step{{0, 1}}},
+		"argon2id, doubling": {Algorithm: Argon2id, FromLoad: new(weir.Share(0)),
+			DoubleEvery: new(weir.Duration(time.Second))},
 		"sha256-k, first":     {First: 1, FromLoad: new(weir.Share(0))},
 		"dlog, for a quota":   {Algorithm: DLog, First: 1},
 		"argon2id, for quota": {Algorithm: Argon2id},
@@ -120,7 +121,9 @@ func TestLeastIsToldToo(t *testing.T) {
 		}
 	}
 	err := Options{Algorithm: Argon2id, MaxTime: weir.Duration(time.Second)}.Validate()
-	if err == nil || !strings.Contains(err.Error(), "max_time: a phone works 1.843s on the least that argon2id asks for, 92160 operations (give it more time, or use sha256-k)") {
+	if err == nil || !strings.Contains(err.Error(),
+		"max_time: a phone works 1.843s on the least that argon2id asks for, 92160 operations (give it more time, or "+
+			"use sha256-k)") {
 		t.Error(err)
 	}
 	if Algorithm(9).Least() != 1 || DLogClassic.Least() != 16 || Algorithm(0).Least() != SHA256K.Least() {

@@ -8,7 +8,8 @@ import (
 	"math/bits"
 )
 
-// Parts of the hash puzzles. Sixteen keep luck small: of a hundred stamps the most costly one costs 1.67 times the average.
+// Parts of the hash puzzles. Sixteen keep luck small: of a hundred stamps the most costly one costs 1.67 times the
+// average.
 const (
 	sha256Parts  = 16
 	sha256Least  = 38 // a guess is right with (16/38)^16, less than once in a million
@@ -16,7 +17,8 @@ const (
 	maxCounter   = 1<<(8*counterBytes) - 1
 )
 
-// target returns what the first 64 bits of a hash must stay below, so that each of the parts takes work/parts tries on average.
+// target returns what the first 64 bits of a hash must stay below, so that each of the parts takes work/parts tries on
+// average.
 func target(w, parts uint64) uint64 {
 	if w <= parts {
 		return math.MaxUint64
@@ -25,8 +27,8 @@ func target(w, parts uint64) uint64 {
 	return t
 }
 
-// sha256k is sixteen puzzles of one hash each: for every part i, find a counter n with SHA-256(seed | i | n) below the target. All of it
-// fits into one block of the hash.
+// sha256k is sixteen puzzles of one hash each: for every part i, find a counter n with SHA-256(seed | i | n) below the
+// target. All of it fits into one block of the hash.
 type sha256k struct{}
 
 func (sha256k) fit(w Work) (Algorithm, Work) { return SHA256K, max(w, sha256Least) }

@@ -51,7 +51,8 @@ func power64[E comparable](g group[E], base E, n uint64, ops *uint64) E {
 	return power(g, base, b[:], ops)
 }
 
-// logarithm finds x below the width with a^x = b: by baby steps and giant steps while the table fits into memory, else by kangaroos.
+// logarithm finds x below the width with a^x = b: by baby steps and giant steps while the table fits into memory, else
+// by kangaroos.
 func logarithm[E comparable](ctx context.Context, g group[E], a, b E, width uint64, s *search) (uint64, error) {
 	root := math.Sqrt(float64(width))
 	m := min(root/math.Sqrt2, maxBaby)
@@ -61,10 +62,11 @@ func logarithm[E comparable](ctx context.Context, g group[E], a, b E, width uint
 	return babyGiant(ctx, g, a, b, width, maxBaby, s)
 }
 
-// babyGiant meets in the middle: x = i·m − j, so a^(i·m) = b·a^j. All j from 1 to m go into the table, then the giant steps are tried. With m
-// the root of half the width that takes 1.41 times the root of the width on average; no inverse is needed. The table holds at most so
-// many entries; with fewer than it would like, it takes longer.
-func babyGiant[E comparable](ctx context.Context, g group[E], a, b E, width uint64, entries uint64, s *search) (uint64, error) {
+// babyGiant meets in the middle: x = i·m − j, so a^(i·m) = b·a^j. All j from 1 to m go into the table, then the giant
+// steps are tried. With m the root of half the width that takes 1.41 times the root of the width on average; no inverse
+// is needed. The table holds at most so many entries; with fewer than it would like, it takes longer.
+func babyGiant[E comparable](ctx context.Context, g group[E], a, b E, width uint64, entries uint64, s *search) (uint64,
+	error) {
 	m := min(uint64(math.Ceil(math.Sqrt(float64(width)/2))), entries, 1<<24-2)
 	giants := width/m + 1
 	table := newTable(m)
@@ -131,8 +133,9 @@ func babyGiant[E comparable](ctx context.Context, g group[E], a, b E, width uint
 	return 0, ErrMalformed // there is no such x: nobody honest asked
 }
 
-// A stepTable finds the number of a baby step by 64 bits of the element. It is filled by several workers at once without locks. A slot holds 40
-// bits of the element and 24 of the number; that the rest fits too is for the caller to check.
+// A stepTable finds the number of a baby step by 64 bits of the element. It is filled by several workers at once
+// without locks. A slot holds 40 bits of the element and 24 of the number; that the rest fits too is for the caller to
+// check.
 type stepTable struct {
 	slots []atomic.Uint64
 	shift int
@@ -170,8 +173,9 @@ func (t *stepTable) get(low uint64) func(func(uint32) bool) {
 	}
 }
 
-// kangaroo lets tame and wild kangaroos jump by steps that depend on where they are, until a wild one lands on the trail of a tame one. It
-// takes about twice the root of the width, and hardly any memory: only a few distinguished places are noted.
+// kangaroo lets tame and wild kangaroos jump by steps that depend on where they are, until a wild one lands on the
+// trail of a tame one. It takes about twice the root of the width, and hardly any memory: only a few distinguished
+// places are noted.
 func kangaroo[E comparable](ctx context.Context, g group[E], a, b E, width uint64, s *search) (uint64, error) {
 	root := math.Sqrt(float64(width))
 	// Jumps are powers of two whose mean is nearest to half the root, for each pair.

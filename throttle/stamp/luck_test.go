@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLuck is target S5: of a million stamps of sha256-k, the cost of the 99th percentile against the average, by simulation with a fixed
-// seed. The tries of a part are geometrically distributed.
+// TestLuck is target S5: of a million stamps of sha256-k, the cost of the 99th percentile against the average, by
+// simulation with a fixed seed. The tries of a part are geometrically distributed.
 func TestLuck(t *testing.T) {
 	const draws, w = 1_000_000, 1 << 20
 	t.Parallel()

@@ -36,8 +36,8 @@ const (
 	maxOwn        = 8 // stamps of one recipient that are looked at
 )
 
-// MailParams are what a mail server publishes, so that stamps can be made without asking it: which puzzle, how much work, and a seed that
-// changes by the hour, so that nothing is computed long ahead. As JSON:
+// MailParams are what a mail server publishes, so that stamps can be made without asking it: which puzzle, how much
+// work, and a seed that changes by the hour, so that nothing is computed long ahead. As JSON:
 //
 //	{"version":1,"algorithm":"sha256-k","work":1048576,"hour":492348,"seed":"mHWmV2sHmHrgI1rhhS6Hpg"}
 type MailParams struct {
@@ -57,7 +57,8 @@ type mailParamsJSON struct {
 
 // MarshalJSON writes the parameters.
 func (p MailParams) MarshalJSON() ([]byte, error) {
-	return json.Marshal(mailParamsJSON{version, p.Algorithm, uint64(p.Work), p.Hour, encoding.EncodeToString(p.Seed[:])})
+	return json.Marshal(mailParamsJSON{version, p.Algorithm, uint64(p.Work), p.Hour,
+		encoding.EncodeToString(p.Seed[:])})
 }
 
 // UnmarshalJSON reads the parameters. Fields of later versions are ignored.
@@ -71,7 +72,8 @@ func (p *MailParams) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	seed, err := encoding.DecodeString(j.Seed)
-	if j.Version != version || err != nil || len(seed) != mailSeedBytes || j.Work < 1 || Work(j.Work) > MaxWork || j.Hour < 0 || j.Hour >= 1<<32 {
+	if j.Version != version || err != nil || len(seed) != mailSeedBytes || j.Work < 1 || Work(j.Work) > MaxWork ||
+		j.Hour < 0 || j.Hour >= 1<<32 {
 		return fmt.Errorf("%w: not parameters of version %d", ErrMalformed, version)
 	}
 	if err := mailable(j.Algorithm, Work(j.Work)); err != nil {
@@ -113,8 +115,8 @@ type Letter struct {
 	Date      time.Time // of the message, to the second; zero where it is not bound
 }
 
-// mailChallenge is the puzzle of a letter: everything about it follows from what is published, the letter and the nonce. The recipient
-// is inside the hash, so a stamp copied to another one is worth nothing.
+// mailChallenge is the puzzle of a letter: everything about it follows from what is published, the letter and the
+// nonce. The recipient is inside the hash, so a stamp copied to another one is worth nothing.
 func mailChallenge(p *MailParams, l *Letter, nonce Nonce) (c Challenge, err error) {
 	a, w := puzzles[p.Algorithm].fit(p.Work)
 	var numbers [17]byte
@@ -123,12 +125,15 @@ func mailChallenge(p *MailParams, l *Letter, nonce Nonce) (c Challenge, err erro
 	if !l.Date.IsZero() {
 		binary.BigEndian.PutUint64(numbers[9:], uint64(l.Date.Unix()))
 	}
-	sum := digest("weir mail stamp", uint32(p.Hour), string(p.Seed[:]), string(numbers[:]), ID(l.Message), ID(l.Recipient), string(nonce[:]))
-	c = Challenge{Algorithm: a, Work: w, Expires: time.Unix((p.Hour+2)*3600, 0), Lifetime: 2 * time.Hour, Message: ID(l.Message), Client: ID(l.Recipient)}
+	sum := digest("weir mail stamp", uint32(p.Hour), string(p.Seed[:]), string(numbers[:]), ID(l.Message),
+		ID(l.Recipient), string(nonce[:]))
+	c = Challenge{Algorithm: a, Work: w, Expires: time.Unix((p.Hour+2)*3600, 0), Lifetime: 2 * time.Hour,
+		Message: ID(l.Message), Client: ID(l.Recipient)}
 	copy(c.Nonce[:], sum[:])
 	copy(c.tag[:], sum[nonceBytes:])
 	if a == DLogClassic {
-		c.Data = binary.BigEndian.AppendUint64(nil, safePrime(bits.Len64(uint64(w)-1), binary.BigEndian.Uint64(sum[24:])))
+		c.Data = binary.BigEndian.AppendUint64(nil,
+			safePrime(bits.Len64(uint64(w)-1), binary.BigEndian.Uint64(sum[24:])))
 	}
 	return c, mailable(p.Algorithm, p.Work)
 }
@@ -215,7 +220,8 @@ func FoldMailHeader(stamp string) string {
 
 // UnfoldMailHeader takes the white space out of the value of a header field.
 func UnfoldMailHeader(value string) string {
-	return strings.Join(strings.FieldsFunc(value, func(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' }), "")
+	return strings.Join(strings.FieldsFunc(value,
+		func(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' }), "")
 }
 
 // MailDesk publishes parameters and honours mail stamps. It is safe for concurrent use; make it with NewMailDesk.
@@ -298,8 +304,8 @@ func (d *MailDesk) terms(now time.Time) mailTerms {
 	return t
 }
 
-// Verify accepts the stamp of a letter, which is thereby spent, or says what is wrong with it. The seeds of this hour and of the one
-// before are honoured.
+// Verify accepts the stamp of a letter, which is thereby spent, or says what is wrong with it. The seeds of this hour
+// and of the one before are honoured.
 func (d *MailDesk) Verify(ctx context.Context, now time.Time, stamp string, l Letter) (Receipt, error) {
 	m, err := parseMailStamp(UnfoldMailHeader(stamp))
 	if err != nil {
@@ -310,7 +316,8 @@ func (d *MailDesk) Verify(ctx context.Context, now time.Time, stamp string, l Le
 }
 
 // verify is Verify of a stamp that was taken apart.
-func (d *MailDesk) verify(ctx context.Context, now time.Time, t *mailTerms, honoured []MailParams, m *mailStamp, l *Letter, ledger Ledger) (Receipt, error) {
+func (d *MailDesk) verify(ctx context.Context, now time.Time, t *mailTerms, honoured []MailParams, m *mailStamp,
+	l *Letter, ledger Ledger) (Receipt, error) {
 	if hour := floorDiv(now.Unix(), 3600); m.hour != hour && m.hour != hour-1 {
 		return Receipt{}, ErrExpired
 	}
@@ -339,12 +346,13 @@ func (d *MailDesk) verify(ctx context.Context, now time.Time, t *mailTerms, hono
 	if uses, err = ledger.Spend(ctx, now, use); err != nil {
 		return Receipt{}, err
 	}
-	return Receipt{Nonce: c.Nonce, Algorithm: c.Algorithm, Work: c.Work, Issued: time.Unix(m.hour*3600, 0), Expires: c.Expires,
-		Client: l.Recipient, Message: l.Message, Uses: uses, Covers: 1}, nil
+	return Receipt{Nonce: c.Nonce, Algorithm: c.Algorithm, Work: c.Work, Issued: time.Unix(m.hour*3600, 0),
+		Expires: c.Expires,
+		Client:  l.Recipient, Message: l.Message, Uses: uses, Covers: 1}, nil
 }
 
-// challenge makes the puzzle anew and reports whether the stamp is for it: for this recipient, message and date, and made with a seed
-// of ours.
+// challenge makes the puzzle anew and reports whether the stamp is for it: for this recipient, message and date, and
+// made with a seed of ours.
 func (m *mailStamp) challenge(honoured []MailParams, l *Letter) (Challenge, bool) {
 	for _, p := range honoured {
 		if p.Hour != m.hour || mailHint(&p, l.Recipient) != m.hint {
@@ -359,9 +367,10 @@ func (m *mailStamp) challenge(honoured []MailParams, l *Letter) (Challenge, bool
 	return Challenge{}, false
 }
 
-// VerifyEach looks for a stamp for each recipient of a mail among all the stamps that it carries, of which it looks at MaxMailStamps.
-// errs[i] is nil where recipients[i] is paid for; ErrForeign where no stamp is his.
-func (d *MailDesk) VerifyEach(ctx context.Context, now time.Time, stamps []string, l Letter, recipients []string) (errs []error) {
+// VerifyEach looks for a stamp for each recipient of a mail among all the stamps that it carries, of which it looks at
+// MaxMailStamps. errs[i] is nil where recipients[i] is paid for; ErrForeign where no stamp is his.
+func (d *MailDesk) VerifyEach(ctx context.Context, now time.Time, stamps []string, l Letter,
+	recipients []string) (errs []error) {
 	_, errs = d.verifyEach(ctx, now, stamps, l, recipients, d.ledger)
 	return errs
 }
@@ -389,7 +398,8 @@ func (f looking) Look(ctx context.Context, _ time.Time, u Use) (uses int, mark u
 func (looking) Spend(context.Context, time.Time, Use) (int, error) { return 0, nil }
 func (looking) Refund(context.Context, time.Time, Use) error       { return nil }
 
-func (d *MailDesk) verifyEach(ctx context.Context, now time.Time, stamps []string, l Letter, recipients []string, ledger Ledger) (receipts []Receipt, errs []error) {
+func (d *MailDesk) verifyEach(ctx context.Context, now time.Time, stamps []string, l Letter, recipients []string,
+	ledger Ledger) (receipts []Receipt, errs []error) {
 	terms := d.terms(now)
 	byHint := map[hint][]*mailStamp{}
 	for _, text := range stamps[:min(len(stamps), MaxMailStamps)] {
@@ -405,9 +415,10 @@ func (d *MailDesk) verifyEach(ctx context.Context, now time.Time, stamps []strin
 	return receipts, errs
 }
 
-// verifyOwn looks for a good stamp among those that may be the recipient's. What is wrong with his own says more than that others are
-// not his. One wrong solution is enough: looking at solutions may be costly.
-func (d *MailDesk) verifyOwn(ctx context.Context, now time.Time, t *mailTerms, byHint map[hint][]*mailStamp, l *Letter, ledger Ledger) (Receipt, error) {
+// verifyOwn looks for a good stamp among those that may be the recipient's. What is wrong with his own says more than
+// that others are not his. One wrong solution is enough: looking at solutions may be costly.
+func (d *MailDesk) verifyOwn(ctx context.Context, now time.Time, t *mailTerms, byHint map[hint][]*mailStamp, l *Letter,
+	ledger Ledger) (Receipt, error) {
 	err := ErrForeign
 	for i := range t.honoured {
 		for _, m := range byHint[mailHint(&t.honoured[i], l.Recipient)] {

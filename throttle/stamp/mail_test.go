@@ -29,7 +29,8 @@ func mailStampFor(tb testing.TB, p MailParams, l Letter) string {
 	return s
 }
 
-// TestMail: a stamp made from the published parameters alone is accepted once, for its recipient and message, within its hour and the next.
+// TestMail: a stamp made from the published parameters alone is accepted once, for its recipient and message, within
+// its hour and the next.
 func TestMail(t *testing.T) {
 	for _, alg := range []Algorithm{SHA256K, DLogClassic, Argon2id} {
 		t.Run(alg.String(), func(t *testing.T) {
@@ -103,19 +104,22 @@ func TestMailCopied(t *testing.T) {
 		t.Errorf("one each: %v", errs)
 	}
 	// A recipient named twice needs two.
-	if errs := d.VerifyEach(bg, start, []string{mailStampFor(t, p, l)}, l, []string{l.Recipient, l.Recipient}); errs[0] != nil || errs[1] != ErrReplayed {
+	if errs := d.VerifyEach(bg, start, []string{mailStampFor(t, p, l)}, l,
+		[]string{l.Recipient, l.Recipient}); errs[0] != nil || errs[1] != ErrReplayed {
 		t.Errorf("twice: %v", errs)
 	}
 }
 
-// TestMailMany: how many stamps are looked at is bounded, and a wrong solution beside the right one is not searched around for ever.
+// TestMailMany: how many stamps are looked at is bounded, and a wrong solution beside the right one is not searched
+// around for ever.
 func TestMailMany(t *testing.T) {
 	d := newDesk(t, SHA256K, 4096)
 	l := Letter{Message: "m", Recipient: "a@example.com"}
 	s := mailStampFor(t, d.Params(start), l)
 	others := func(n int) (all []string) {
 		for i := range n {
-			all = append(all, mailStampFor(t, MailParams{SHA256K, 16, 1, [16]byte{byte(i), byte(i >> 8)}}, Letter{Recipient: "x"}))
+			all = append(all, mailStampFor(t, MailParams{SHA256K, 16, 1, [16]byte{byte(i), byte(i >> 8)}},
+				Letter{Recipient: "x"}))
 		}
 		return all
 	}
@@ -137,7 +141,8 @@ func TestMailMany(t *testing.T) {
 	}
 }
 
-// TestMailRules: less work than asked, another algorithm, or another server's seed is refused; a wrong solution burns nothing.
+// TestMailRules: less work than asked, another algorithm, or another server's seed is refused; a wrong solution burns
+// nothing.
 func TestMailRules(t *testing.T) {
 	d := newDesk(t, SHA256K, 4096)
 	l := Letter{Message: "m", Recipient: "a@example.com"}
@@ -148,7 +153,8 @@ func TestMailRules(t *testing.T) {
 	for name, c := range map[string]struct {
 		p    MailParams
 		want error
-	}{"easy": {easy, ErrTooEasy}, "another algorithm": {other, ErrForeign}, "another server": {foreign.Params(start), ErrForeign}} {
+	}{"easy": {easy, ErrTooEasy}, "another algorithm": {other, ErrForeign},
+		"another server": {foreign.Params(start), ErrForeign}} {
 		if _, err := d.Verify(bg, start, mailStampFor(t, c.p, l), l); err != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -177,14 +183,16 @@ func TestMailRules(t *testing.T) {
 		t.Errorf("then right: %v", err)
 	}
 	for _, o := range []MailOptions{{Algorithm: DLog, Work: 64}, {Algorithm: DLogClassic, Work: 1 << 41}} {
-		if _, err := NewMailDesk(o, nil, nil, nil); err == nil || !strings.HasPrefix(err.Error(), "algorithm: "+ErrAlgorithm.Error()) {
+		if _, err := NewMailDesk(o, nil, nil, nil); err == nil ||
+			!strings.HasPrefix(err.Error(), "algorithm: "+ErrAlgorithm.Error()) {
 			t.Error(err)
 		}
 	}
 	if _, err := NewMailDesk(MailOptions{Algorithm: SHA256K, Work: 0}, nil, nil, nil); err == nil {
 		t.Error("no work")
 	}
-	if _, err := MailStamp(bg, MailParams{Algorithm: DLog, Work: 64}, l, SolveOptions{}); !errors.Is(err, ErrAlgorithm) {
+	if _, err := MailStamp(bg, MailParams{Algorithm: DLog, Work: 64}, l, SolveOptions{}); !errors.Is(err,
+		ErrAlgorithm) {
 		t.Error(err)
 	}
 	if _, err := MailStamp(bg, MailParams{}, l, SolveOptions{}); err != ErrMalformed {

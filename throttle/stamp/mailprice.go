@@ -26,10 +26,11 @@ type MailOptions struct {
 	Work      Work      // asked without load; needed
 	Schedule  []Step    // work by load, in steps
 
-	DoubleEvery weir.Duration // double the work after every such interval at whose end the load is still there; 0: do not
-	FromLoad    weir.Share    // … from this load on; default 90%
-	First       Work          // … beginning with this; default Work
-	Doubles     Doubles       // what is doubled; default bits
+	// double the work after every such interval at whose end the load is still there; 0: do not
+	DoubleEvery weir.Duration
+	FromLoad    weir.Share // … from this load on; default 90%
+	First       Work       // … beginning with this; default Work
+	Doubles     Doubles    // what is doubled; default bits
 }
 
 // WithDefaults returns the options with everything filled in that was left out.
@@ -51,7 +52,8 @@ func (o MailOptions) Validate() error {
 	}
 	full := o.WithDefaults()
 	if o.Work < 1 || o.Work > MaxWork {
-		wrong("work", fmt.Sprintf("cannot ask for %d operations", o.Work), `write "20 bits", about a second for a phone`)
+		wrong("work", fmt.Sprintf("cannot ask for %d operations", o.Work),
+			`write "20 bits", about a second for a phone`)
 		return errors.Join(all...)
 	}
 	if err := mailable(full.Algorithm, o.Work); err != nil {
@@ -62,10 +64,13 @@ func (o MailOptions) Validate() error {
 	dear := func(path string, w Work) {
 		switch {
 		case w > most:
-			wrong(path, fmt.Sprintf("a phone would work %s on %s", weir.Duration(w.Time(full.Algorithm).Round(time.Second)), w),
-				fmt.Sprintf("at most %d, which is %s: load raises the price no further", most, weir.Duration(MaxMailTime)))
+			wrong(path, fmt.Sprintf("a phone would work %s on %s",
+				weir.Duration(w.Time(full.Algorithm).Round(time.Second)), w),
+				fmt.Sprintf("at most %d, which is %s: load raises the price no further", most,
+					weir.Duration(MaxMailTime)))
 		case w < o.Work:
-			wrong(path, fmt.Sprintf("%s is less than work, which is asked without load", w), fmt.Sprintf("at least %s, or a lower work", o.Work))
+			wrong(path, fmt.Sprintf("%s is less than work, which is asked without load", w),
+				fmt.Sprintf("at least %s, or a lower work", o.Work))
 		}
 	}
 	validateSteps(o.Schedule, dear, wrong)
@@ -99,8 +104,9 @@ func (o MailOptions) difficulty() *Difficulty {
 	if len(o.Schedule) == 0 && o.DoubleEvery == 0 {
 		return nil
 	}
-	return Options{Algorithm: o.Algorithm, FromLoad: &o.FromLoad, First: o.First, Schedule: slices.Clone(o.Schedule), DoubleEvery: &o.DoubleEvery,
-		Doubles: o.Doubles, MaxTime: weir.Duration(MaxMailTime)}.Difficulty()
+	return Options{Algorithm: o.Algorithm, FromLoad: &o.FromLoad, First: o.First, Schedule: slices.Clone(o.Schedule),
+		DoubleEvery: &o.DoubleEvery,
+		Doubles:     o.Doubles, MaxTime: weir.Duration(MaxMailTime)}.Difficulty()
 }
 
 // A mailPrice is the work asked for a mail stamp, and what was asked in the last minutes. It is for one goroutine.
@@ -155,7 +161,8 @@ func (p *mailPrice) ask(now time.Time) {
 		}
 		p.asked = append(p.asked, askedOnce{work: work})
 	}
-	p.asked = slices.DeleteFunc(p.asked, func(a askedOnce) bool { return a.work != work && now.Sub(a.end) >= MailGrace })
+	p.asked = slices.DeleteFunc(p.asked,
+		func(a askedOnce) bool { return a.work != work && now.Sub(a.end) >= MailGrace })
 	p.asked = slices.Delete(p.asked, 0, max(len(p.asked)-maxAsked, 0))
 	for i := range p.asked {
 		if p.asked[i].end.After(now) { // the clock was set back

@@ -36,12 +36,18 @@ func TestMailSchedules(t *testing.T) {
 		"fixed": {MailOptions{Work: 64}, []step{{0, 0, 64}, {time.Hour, 9, 64}}},
 		"4 bits, and 8 at 80%": {MailOptions{Algorithm: DLogClassic, Work: 1 << 4, Schedule: SourceSchedule()},
 			[]step{{0, 0, 1 << 4}, {1, 0.79, 1 << 4}, {1, 0.8, 1 << 8}, {1, 3, 1 << 8}, {1, 0.5, 1 << 4}}},
-		"16 bits at 90%, doubled": {MailOptions{Algorithm: DLogClassic, Work: 1 << 4, First: 1 << 16, DoubleEvery: weir.Duration(time.Minute)},
-			[]step{{0, 0, 1 << 4}, {1, 0.89, 1 << 4}, {0, 0.9, 1 << 16}, {time.Minute - 1, 0.9, 1 << 16}, {1, 0.9, 1 << 32}, {time.Minute, 0.9, 1 << 40}, {1, 0.5, 1 << 4}}},
-		"work doubled from its own": {MailOptions{Work: 1 << 20, FromLoad: 2, DoubleEvery: weir.Duration(time.Second), Doubles: DoubleWork},
-			[]step{{0, 1.9, 1 << 20}, {0, 2, 1 << 20}, {time.Second, 2, 1 << 21}, {time.Second, 2, 1 << 22}, {time.Second, 1, 1 << 20}}},
-		"no more than a phone can bear": {MailOptions{Work: 1 << 25, DoubleEvery: weir.Duration(time.Second), Doubles: DoubleWork},
-			[]step{{0, 1, 1 << 25}, {time.Second, 1, Bearable(SHA256K, MaxMailTime)}, {time.Second, 1, Bearable(SHA256K, MaxMailTime)}}},
+		"16 bits at 90%, doubled": {MailOptions{Algorithm: DLogClassic, Work: 1 << 4, First: 1 << 16,
+			DoubleEvery: weir.Duration(time.Minute)},
+			[]step{{0, 0, 1 << 4}, {1, 0.89, 1 << 4}, {0, 0.9, 1 << 16}, {time.Minute - 1, 0.9, 1 << 16},
+				{1, 0.9, 1 << 32}, {time.Minute, 0.9, 1 << 40}, {1, 0.5, 1 << 4}}},
+		"work doubled from its own": {MailOptions{Work: 1 << 20, FromLoad: 2, DoubleEvery: weir.Duration(time.Second),
+			Doubles: DoubleWork},
+			[]step{{0, 1.9, 1 << 20}, {0, 2, 1 << 20}, {time.Second, 2, 1 << 21}, {time.Second, 2, 1 << 22},
+				{time.Second, 1, 1 << 20}}},
+		"no more than a phone can bear": {MailOptions{Work: 1 << 25, DoubleEvery: weir.Duration(time.Second),
+			Doubles: DoubleWork},
+			[]step{{0, 1, 1 << 25}, {time.Second, 1, Bearable(SHA256K, MaxMailTime)},
+				{time.Second, 1, Bearable(SHA256K, MaxMailTime)}}},
 	} {
 		d, now := pricedDesk(t, c.o), start
 		for i, s := range c.steps {
@@ -185,12 +191,14 @@ func TestLookEach(t *testing.T) {
 	one, other := mailStampFor(t, d.Params(start), l), mailStampFor(t, d.Params(start), l)
 	spent := map[Nonce]bool{}
 	look := func(stamps ...string) (Receipt, error) {
-		receipts, errs := d.LookEach(bg, start, stamps, l, []string{l.Recipient}, func(_ context.Context, n Nonce) (bool, error) { return spent[n], nil })
+		receipts, errs := d.LookEach(bg, start, stamps, l, []string{l.Recipient},
+			func(_ context.Context, n Nonce) (bool, error) { return spent[n], nil })
 		return receipts[0], errs[0]
 	}
 	first, err := look(one)
 	again, err2 := look(one)
-	if err != nil || err2 != nil || first.Nonce != again.Nonce || first.Nonce == (Nonce{}) || !first.Expires.Equal(time.Unix(d.Params(start).Hour*3600, 0).Add(2*time.Hour)) {
+	if err != nil || err2 != nil || first.Nonce != again.Nonce || first.Nonce == (Nonce{}) ||
+		!first.Expires.Equal(time.Unix(d.Params(start).Hour*3600, 0).Add(2*time.Hour)) {
 		t.Fatalf("%+v, %v; %+v, %v", first, err, again, err2)
 	}
 	spent[first.Nonce] = true
@@ -233,10 +241,12 @@ func TestMailOptionsMistakes(t *testing.T) {
 		{MailOptions{Work: 64, Schedule: []Step{{0.5, 64}, {0.5, 65}}}, "schedule[1].load: "},
 		{MailOptions{Work: 64, Schedule: []Step{{1, 64}}}, ""},
 		{MailOptions{Work: 64, Schedule: []Step{{1.01, 64}}}, "schedule[0].load: "},
-		{MailOptions{Work: 64, Schedule: []Step{{0.5, 64}}, DoubleEvery: ten}, "double_every: there is a schedule already"},
+		{MailOptions{Work: 64, Schedule: []Step{{0.5, 64}}, DoubleEvery: ten},
+			"double_every: there is a schedule already"},
 		{MailOptions{Work: 64, First: 64}, "first: nothing is doubled"},
 		{MailOptions{Work: 64, Doubles: DoubleWork}, "doubles: nothing is doubled"},
-		{MailOptions{Work: 64, DoubleEvery: ten, Doubles: "word"}, `doubles: "word" cannot be doubled (did you mean "work"?)`},
+		{MailOptions{Work: 64, DoubleEvery: ten, Doubles: "word"},
+			`doubles: "word" cannot be doubled (did you mean "work"?)`},
 		{MailOptions{Work: 64, DoubleEvery: ten, First: 63}, "first: 63 is less than work"},
 		{MailOptions{Work: 64, DoubleEvery: ten, First: most + 1}, "first: "},
 		{MailOptions{Work: most, DoubleEvery: ten}, ""},
@@ -248,7 +258,8 @@ func TestMailOptionsMistakes(t *testing.T) {
 		{MailOptions{Work: 64, DoubleEvery: weir.Duration(time.Hour + 1)}, "double_every: "},
 	} {
 		got := fmt.Sprint(c.o.Validate())
-		if c.want == "" && got != "<nil>" || !strings.HasPrefix(got, c.want) || c.want != "" && !strings.HasSuffix(got, ")") || strings.Contains(got, "\n") {
+		if c.want == "" && got != "<nil>" || !strings.HasPrefix(got, c.want) || c.want != "" &&
+			!strings.HasSuffix(got, ")") || strings.Contains(got, "\n") {
 			t.Errorf("%+v: %s, want %q", c.o, got, c.want)
 		}
 	}

@@ -17,17 +17,18 @@ import (
 
 // Parts are what an office is made of.
 type Parts struct {
-	Keys   *Keyring  // nil: a random secret, changed by the hour
-	Ledger Ledger    // nil: a Filter for challenges of up to five minutes, of a million stamps
-	Pool   *Pool     // for costly verifications; nil: one at a time, and 64 waiting
-	Since  time.Time // challenges from before are refused: for a ledger that starts empty under a secret that is not new
+	Keys   *Keyring // nil: a random secret, changed by the hour
+	Ledger Ledger   // nil: a Filter for challenges of up to five minutes, of a million stamps
+	Pool   *Pool    // for costly verifications; nil: one at a time, and 64 waiting
+	// challenges from before are refused: for a ledger that starts empty under a secret that is not new
+	Since time.Time
 }
 
 // skew is how far the clock of a neighbour in a farm may be ahead of ours.
 const skew = time.Minute
 
-// An Office issues challenges and honours stamps. Most callers want New, Issue and Verify. It is safe for concurrent use, reads no
-// clock, and stores nothing for a challenge until it comes back paid.
+// An Office issues challenges and honours stamps. Most callers want New, Issue and Verify. It is safe for concurrent
+// use, reads no clock, and stores nothing for a challenge until it comes back paid.
 type Office struct {
 	parts  Parts
 	since  atomic.Int64 // Parts.Since in milliseconds, or less where the clock was ahead then
@@ -91,8 +92,9 @@ type Ask struct {
 	Client    string        // who pays
 }
 
-// Issue makes a challenge. Nothing about it is stored. The work really asked for may be a little more than was meant (a puzzle has a
-// least work), and less where it is above what the algorithm can ask; above 40 bits dlog-classic becomes dlog.
+// Issue makes a challenge. Nothing about it is stored. The work really asked for may be a little more than was meant (a
+// puzzle has a least work), and less where it is above what the algorithm can ask; above 40 bits dlog-classic becomes
+// dlog.
 func (o *Office) Issue(now time.Time, a Ask) (string, error) {
 	if len(a.Message) > MaxID || len(a.Client) > MaxID {
 		return "", ErrTooLong
@@ -151,10 +153,10 @@ type Receipt struct {
 // Left is how many more requests the stamp pays for.
 func (r *Receipt) Left() int { return max(r.Covers-r.Uses, 0) }
 
-// Verify accepts a stamp, which is thereby used once, or says what is wrong with it. It looks at what is cheap first: form, tag,
-// expiry, whose it is, whether it is spent; then at the solution; and only a stamp with nothing wrong is noted as used. So a wrong
-// answer spends nothing, and refusing costs next to nothing. ctx matters only where the ledger is shared, and for argon2id, which may
-// wait for its turn in the pool.
+// Verify accepts a stamp, which is thereby used once, or says what is wrong with it. It looks at what is cheap first:
+// form, tag, expiry, whose it is, whether it is spent; then at the solution; and only a stamp with nothing wrong is
+// noted as used. So a wrong answer spends nothing, and refusing costs next to nothing. ctx matters only where the
+// ledger is shared, and for argon2id, which may wait for its turn in the pool.
 func (o *Office) Verify(ctx context.Context, now time.Time, stamp string, d Demand) (Receipt, error) {
 	r, err := o.verify(ctx, now, stamp, &d)
 	if c := o.Counts.of(err); c != nil {
@@ -243,8 +245,8 @@ func check(ctx context.Context, pool *Pool, c *Challenge, k *key, solution []byt
 	return nil
 }
 
-// Spend uses the stamp of a receipt once more without looking at it again: for a gate that remembers who paid. The receipt's Uses is
-// brought up to date.
+// Spend uses the stamp of a receipt once more without looking at it again: for a gate that remembers who paid. The
+// receipt's Uses is brought up to date.
 func (o *Office) Spend(ctx context.Context, now time.Time, r *Receipt) error {
 	if !now.Before(r.Expires) {
 		o.Counts.Expired.Add(1)
@@ -269,9 +271,11 @@ func (o *Office) Refund(ctx context.Context, now time.Time, r *Receipt) error {
 // add goes on from what an office before this one has done.
 func (c *Counts) add(old *Counts) {
 	for to, from := range map[*atomic.Uint64]*atomic.Uint64{
-		&c.Issued: &old.Issued, &c.Accepted: &old.Accepted, &c.Malformed: &old.Malformed, &c.Forged: &old.Forged, &c.Unknown: &old.Unknown,
-		&c.Expired: &old.Expired, &c.Foreign: &old.Foreign, &c.TooEasy: &old.TooEasy, &c.Replayed: &old.Replayed, &c.Wrong: &old.Wrong,
-		&c.Full: &old.Full, &c.Busy: &old.Busy,
+		&c.Issued: &old.Issued, &c.Accepted: &old.Accepted, &c.Malformed: &old.Malformed, &c.Forged: &old.Forged,
+		&c.Unknown: &old.Unknown,
+		&c.Expired: &old.Expired, &c.Foreign: &old.Foreign, &c.TooEasy: &old.TooEasy, &c.Replayed: &old.Replayed,
+		&c.Wrong: &old.Wrong,
+		&c.Full:  &old.Full, &c.Busy: &old.Busy,
 	} {
 		to.Add(from.Load())
 	}

@@ -61,14 +61,16 @@ func TestLongest(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, a := range []Ask{{Algorithm: 9, Work: 1, Lifetime: time.Minute}, {Lifetime: time.Minute}, {Work: 1}, {Work: 1, Lifetime: 25 * time.Hour}} {
+	for _, a := range []Ask{{Algorithm: 9, Work: 1, Lifetime: time.Minute}, {Lifetime: time.Minute}, {Work: 1},
+		{Work: 1, Lifetime: 25 * time.Hour}} {
 		if _, err := o.Issue(start, a); err == nil {
 			t.Errorf("%+v is issued", a)
 		}
 	}
 }
 
-// TestRefusals: a stamp for another client, message, time, or with less work than demanded is refused, and refusing spends nothing.
+// TestRefusals: a stamp for another client, message, time, or with less work than demanded is refused, and refusing
+// spends nothing.
 func TestRefusals(t *testing.T) {
 	o := NewOffice(Parts{})
 	a := ask(SHA256K, 256)
@@ -81,9 +83,10 @@ func TestRefusals(t *testing.T) {
 		demand Demand
 		want   error
 	}{
-		"another client":       {o, start, s, Demand{Client: "somebody", Message: a.Message}, ErrForeign},
-		"no client":            {o, start, s, Demand{Message: a.Message}, ErrForeign},
-		"another message":      {o, start, s, Demand{Client: a.Client, Message: ID("GET", "https://example.com/ ", "")}, ErrForeign},
+		"another client": {o, start, s, Demand{Client: "somebody", Message: a.Message}, ErrForeign},
+		"no client":      {o, start, s, Demand{Message: a.Message}, ErrForeign},
+		"another message": {o, start, s, Demand{Client: a.Client, Message: ID("GET", "https://example.com/ ", "")},
+			ErrForeign},
 		"swapped":              {o, start, s, Demand{Client: a.Message, Message: a.Client}, ErrForeign},
 		"too easy":             {o, start, s, Demand{Client: a.Client, Message: a.Message, MinWork: 257}, ErrTooEasy},
 		"expired":              {o, start.Add(a.Lifetime), s, demand(a), ErrExpired},
@@ -341,7 +344,8 @@ func verifyErr(o *Office, s string, d Demand) error {
 	return err
 }
 
-// TestCovers: a stamp that covers n requests is good for exactly n, by showing it again or by its receipt; a use given back can be had again.
+// TestCovers: a stamp that covers n requests is good for exactly n, by showing it again or by its receipt; a use given
+// back can be had again.
 func TestCovers(t *testing.T) {
 	o := NewOffice(Parts{})
 	a := ask(SHA256K, 256)
@@ -377,7 +381,8 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// TestKeysRotate: a challenge outlives one change of the key, whoever's clock is a little off; a secret replaced is still honoured.
+// TestKeysRotate: a challenge outlives one change of the key, whoever's clock is a little off; a secret replaced is
+// still honoured.
 func TestKeysRotate(t *testing.T) {
 	secret, after := []byte("a secret of the farm"), []byte("the next secret of the farm")
 	a := ask(SHA256K, 64)
@@ -407,7 +412,11 @@ func TestKeysRotate(t *testing.T) {
 		"only the next":     {NewKeyring(time.Hour, after), end, end, ErrUnknown},
 	} {
 		s := issue(one, c.issued)
-		if err := func() error { _, err := NewOffice(Parts{Keys: c.keys}).Verify(bg, c.now, s, demand(a)); return err }(); err != c.want {
+		if err := func() error {
+			_, err := NewOffice(Parts{Keys: c.keys}).Verify(bg, c.now, s,
+				demand(a))
+			return err
+		}(); err != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -481,7 +490,8 @@ func TestOfficeOverAJump(t *testing.T) {
 	}
 }
 
-// TestPool: a costly verification runs in a pool; when that and its queue are full, the stamp is told to come again and is not burnt.
+// TestPool: a costly verification runs in a pool; when that and its queue are full, the stamp is told to come again and
+// is not burnt.
 func TestPool(t *testing.T) {
 	pool := NewPool(1, 1)
 	o := NewOffice(Parts{Pool: pool})
@@ -525,7 +535,8 @@ func TestDLogBothWays(t *testing.T) {
 			t.Fatalf("x = %s, width %s", x, width(c.Work))
 		}
 		order := new(big.Int).Rsh(theField().big, 1)
-		for _, y := range []*big.Int{x, new(big.Int).Add(x, big.NewInt(1)), new(big.Int).Add(x, width(c.Work)), new(big.Int), order} {
+		for _, y := range []*big.Int{x, new(big.Int).Add(x, big.NewInt(1)), new(big.Int).Add(x, width(c.Work)),
+			new(big.Int), order} {
 			var b [fieldBytes]byte
 			y.FillBytes(b[:])
 			solution := b[fieldBytes-exponentBytes:]
@@ -578,7 +589,8 @@ func TestSolveEnds(t *testing.T) {
 // TestID: no two lists of parts have the same id.
 func TestID(t *testing.T) {
 	seen := map[string][]string{}
-	for _, parts := range [][]string{{}, {""}, {"", ""}, {"ab"}, {"a", "b"}, {"", "ab"}, {"ab", ""}, {"GET", "/", ""}, {"GET", "/ ", ""}} {
+	for _, parts := range [][]string{{}, {""}, {"", ""}, {"ab"}, {"a", "b"}, {"", "ab"}, {"ab", ""}, {"GET", "/", ""},
+		{"GET", "/ ", ""}} {
 		id := ID(parts...)
 		if other, twice := seen[id]; twice || len(id) > MaxID {
 			t.Errorf("%q and %q: %s", parts, other, id)

@@ -48,16 +48,19 @@ const (
 
 // Options configure stamps: what clients pay with when there is more to do than can be done.
 type Options struct {
-	// The puzzle: sha256-k (the default), dlog, dlog-classic (weak: for the document's own flow) or argon2id (costly to verify).
+	// The puzzle: sha256-k (the default), dlog, dlog-classic (weak: for the document's own flow) or argon2id (costly to
+	// verify).
 	Algorithm Algorithm `yaml:"algorithm"`
 	// The load from which stamps are asked for; below it, nothing is asked of anybody. 0% asks always, without any load
 	// too. Default 90%.
 	FromLoad *weir.Share `yaml:"from_load"`
-	// How long requests with a stamp should wait at most. The work asked for is raised while they wait longer. Default 200ms.
+	// How long requests with a stamp should wait at most. The work asked for is raised while they wait longer. Default
+	// 200ms.
 	TargetWait weir.Duration `yaml:"target_wait"`
 	// The work asked for first: "16 bits", or a number of operations. Default "16 bits".
 	First Work `yaml:"first"`
-	// How many requests a stamp pays for: a page and what it loads. 1 binds it to a single request, by method, URL and body. Default 50.
+	// How many requests a stamp pays for: a page and what it loads. 1 binds it to a single request, by method, URL and
+	// body. Default 50.
 	Covers int `yaml:"covers"`
 	// How long a challenge may be paid, and its stamp used. Default 5m.
 	Expires weir.Duration `yaml:"expires"`
@@ -65,33 +68,35 @@ type Options struct {
 	MaxTime weir.Duration `yaml:"max_time"`
 	// Of whom and for what nothing is asked: health checks, webhooks, feeds, good bots.
 	NeverAsk identify.GuestOptions `yaml:"never_ask"`
-	// How many challenges a client may leave unpaid within a minute, without a ticket for the general pool, before it is turned away.
-	// Clients without a cookie are counted by their address, so that a whole company may be one. Default 1000; with classic 1.
+	// How many challenges a client may leave unpaid within a minute, without a ticket for the general pool, before it
+	// is turned away. Clients without a cookie are counted by their address, so that a whole company may be one.
+	// Default 1000; with classic 1.
 	Patience int `yaml:"patience"`
-	// What becomes of a request with a forged or wrongly solved stamp: drop (and the client goes on the invalid list; the default) or pool.
+	// What becomes of a request with a forged or wrongly solved stamp: drop (and the client goes on the invalid list;
+	// the default) or pool.
 	OnInvalid Fate `yaml:"on_invalid"`
-	// What becomes of a request with a stamp that was used, where a stamp covers one request: drop (the default) or pool. Where it covers
-	// more, a stamp that is used up is simply asked for anew.
+	// What becomes of a request with a stamp that was used, where a stamp covers one request: drop (the default) or
+	// pool. Where it covers more, a stamp that is used up is simply asked for anew.
 	OnReplay Fate `yaml:"on_replay"`
-	// The source document to the letter: dlog-classic, difficulty that doubles, one stamp for each request, the client's address as its id,
-	// old clients without a stamp on the invalid list, and strict priority.
+	// The source document to the letter: dlog-classic, difficulty that doubles, one stamp for each request, the
+	// client's address as its id, old clients without a stamp on the invalid list, and strict priority.
 	Classic bool `yaml:"classic"`
 	// Work by load, in steps, instead of the steered one: [{load: 0%, work: 4 bits}, {load: 80%, work: 8 bits}].
 	Schedule []Step `yaml:"schedule"`
-	// Instead of the steered difficulty: start with the first work at from_load, and double it after every such interval at whose end
-	// the load is still there. 0 for not. Default: not; with classic 10s.
+	// Instead of the steered difficulty: start with the first work at from_load, and double it after every such
+	// interval at whose end the load is still there. 0 for not. Default: not; with classic 10s.
 	DoubleEvery *weir.Duration `yaml:"double_every"`
 	// What is doubled: bits (the default, as in the document: 16 bits, then 32) or work (16 bits, then 17).
 	Doubles Doubles `yaml:"doubles"`
-	// The secret under which challenges are issued: the same on all nodes of a farm. Default: a random one, and challenges end with the
-	// process. Write ${file:/path} or ${env:NAME}.
+	// The secret under which challenges are issued: the same on all nodes of a farm. Default: a random one, and
+	// challenges end with the process. Write ${file:/path} or ${env:NAME}.
 	Secret string `yaml:"secret"`
 	// The secret before this one, still honoured while the nodes of a farm change over.
 	OldSecret string `yaml:"old_secret"`
 	// How often the key changes that follows from the secret. At least expires. Default 1h.
 	Rotate weir.Duration `yaml:"rotate"`
-	// How many spent stamps are remembered, about 50 bytes each. Beyond that no stamp is accepted until some have expired.
-	// Default 1000000.
+	// How many spent stamps are remembered, about 50 bytes each. Beyond that no stamp is accepted until some have
+	// expired. Default 1000000.
 	MaxSpent int `yaml:"max_spent"`
 	// How many argon2id stamps are verified at once, 2 MiB each. Default: half the cores.
 	Verifiers int `yaml:"verifiers"`
@@ -164,12 +169,14 @@ func (o Options) Validate() error {
 	}
 	lasts := func(path string, d weir.Duration, least, most time.Duration) {
 		if d != 0 && (d.Std() < least || d.Std() > most) {
-			wrong(path, fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("%s to %s", weir.Duration(least), weir.Duration(most)))
+			wrong(path, fmt.Sprintf("%s is out of bounds", d),
+				fmt.Sprintf("%s to %s", weir.Duration(least), weir.Duration(most)))
 		}
 	}
 	full := o.WithDefaults()
 	if !full.Algorithm.known() {
-		wrong("algorithm", fmt.Sprintf("unknown algorithm %d", o.Algorithm), "one of "+strings.Join(algorithmNames[:], ", "))
+		wrong("algorithm", fmt.Sprintf("unknown algorithm %d", o.Algorithm),
+			"one of "+strings.Join(algorithmNames[:], ", "))
 		return errors.Join(all...)
 	}
 	if load := *full.FromLoad; !(load >= 0 && load <= 1) {
@@ -181,7 +188,8 @@ func (o Options) Validate() error {
 	validateDoubling(full.doubleEvery(), o.Doubles, wrong)
 	lasts("rotate", o.Rotate, 10*time.Second, 30*24*time.Hour)
 	if o.Rotate != 0 && o.Rotate < full.Expires {
-		wrong("rotate", fmt.Sprintf("challenges live for %s, their key only for %s", full.Expires, o.Rotate), "at least expires")
+		wrong("rotate", fmt.Sprintf("challenges live for %s, their key only for %s", full.Expires, o.Rotate),
+			"at least expires")
 	}
 	within("covers", o.Covers, 1, MaxCovers)
 	within("patience", o.Patience, 1, MaxPatience)
@@ -220,13 +228,15 @@ func (o Options) validateWork(wrong func(path, msg, hint string)) {
 	most := Bearable(full.Algorithm, full.MaxTime.Std())
 	tooMuch := func(path string, w Work) {
 		if w > most {
-			wrong(path, fmt.Sprintf("a phone would work %s on %s", weir.Duration(w.Time(full.Algorithm).Round(time.Millisecond)), w),
+			wrong(path, fmt.Sprintf("a phone would work %s on %s",
+				weir.Duration(w.Time(full.Algorithm).Round(time.Millisecond)), w),
 				fmt.Sprintf("at most %d within max_time %s", most, full.MaxTime))
 		}
 	}
 	if least := full.Algorithm.Least(); least > most && full.MaxTime.Std() >= minMaxTime {
 		wrong("max_time", fmt.Sprintf("a phone works %s on the least that %s asks for, %d operations",
-			weir.Duration(least.Time(full.Algorithm).Round(time.Millisecond)), full.Algorithm, least), "give it more time, or use sha256-k")
+			weir.Duration(least.Time(full.Algorithm).Round(time.Millisecond)), full.Algorithm, least),
+			"give it more time, or use sha256-k")
 	}
 	if o.First != 0 {
 		tooMuch("first", o.First)
@@ -249,7 +259,8 @@ func validateSteps(steps []Step, dear func(path string, w Work), wrong func(path
 			wrong(at+".load", fmt.Sprintf("%s is out of bounds", s.Load), "0% to 100%")
 		}
 		if i > 0 && s.Load <= steps[i-1].Load {
-			wrong(at+".load", fmt.Sprintf("%s is not above %s", s.Load, steps[i-1].Load), "from the lowest load to the highest")
+			wrong(at+".load", fmt.Sprintf("%s is not above %s", s.Load, steps[i-1].Load),
+				"from the lowest load to the highest")
 		}
 		dear(at+".work", s.Work)
 	}
@@ -293,8 +304,8 @@ func (o Options) Difficulty() *Difficulty {
 // SourceSchedule is the first schedule of the source document: 4 bits up to a load of 10 %, 8 bits at 80 %.
 func SourceSchedule() []Step { return []Step{{0, 1 << 4}, {0.8, 1 << 8}} }
 
-// New opens an office. A secret that was given may have issued challenges before: those from before since, when this process began to
-// remember what is spent, are refused. Pass the zero time where another ledger remembers.
+// New opens an office. A secret that was given may have issued challenges before: those from before since, when this
+// process began to remember what is spent, are refused. Pass the zero time where another ledger remembers.
 func New(o Options, since time.Time) (*Office, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -319,9 +330,9 @@ func (o Options) keys() *Keyring {
 	return NewKeyring(o.Rotate.Std(), secrets...)
 }
 
-// Renew opens the office that follows an old one after a reload: what was spent stays spent, and challenges that are out stay good,
-// under a new secret too. Only when challenges shall live longer, or other numbers of them be remembered, are those refused that were
-// issued before. now is the time of the reload.
+// Renew opens the office that follows an old one after a reload: what was spent stays spent, and challenges that are
+// out stay good, under a new secret too. Only when challenges shall live longer, or other numbers of them be
+// remembered, are those refused that were issued before. now is the time of the reload.
 func Renew(old *Office, before, after Options, now time.Time) (*Office, error) {
 	o, err := New(after, now)
 	if err != nil {

@@ -14,11 +14,14 @@ func TestValidate(t *testing.T) {
 		want []string
 	}{
 		"nothing given": {},
-		"as documented": {o: Options{Algorithm: SHA256K, FromLoad: new(weir.Share(0.9)), TargetWait: weir.Duration(200 * time.Millisecond), Covers: 50,
-			Expires: weir.Duration(5 * time.Minute), MaxTime: weir.Duration(5 * time.Second), Secret: strings.Repeat("s", 32)}},
+		"as documented": {o: Options{Algorithm: SHA256K, FromLoad: new(weir.Share(0.9)),
+			TargetWait: weir.Duration(200 * time.Millisecond), Covers: 50,
+			Expires: weir.Duration(5 * time.Minute), MaxTime: weir.Duration(5 * time.Second),
+			Secret: strings.Repeat("s", 32)}},
 		"classic": {o: Options{Classic: true}},
 		"source":  {o: Options{Schedule: SourceSchedule(), Algorithm: DLogClassic}},
-		"everything wrong": {Options{FromLoad: new(weir.Share(1.5)), TargetWait: 1, Covers: -1, Expires: 1, MaxTime: 1, First: 1 << 40, DoubleEvery: new(weir.Duration(1)), Doubles: "bit",
+		"everything wrong": {Options{FromLoad: new(weir.Share(1.5)), TargetWait: 1, Covers: -1, Expires: 1, MaxTime: 1,
+			First: 1 << 40, DoubleEvery: new(weir.Duration(1)), Doubles: "bit",
 			Secret: "short", OldSecret: "short", Rotate: 1, MaxSpent: -1, Verifiers: 5000, VerifyQueue: new(-1),
 			Schedule: []Step{{0.5, 16}, {0.5, 1 << 30}, {-1, 0}}}, []string{
 			"from_load: 150% is out of bounds (0% to 100%)",
@@ -32,8 +35,10 @@ func TestValidate(t *testing.T) {
 			"max_spent: -1 is out of bounds (1 to 100000000)",
 			"verifiers: 5000 is out of bounds (1 to 1024)",
 			"verify_queue: -1 is out of bounds (0 to 1000000)",
-			"secret: a secret of 5 characters is too short or too long (16 to 4096; 'openssl rand -base64 32' makes one)",
-			"old_secret: a secret of 5 characters is too short or too long (16 to 4096; 'openssl rand -base64 32' makes one)",
+			"secret: a secret of 5 characters is too short or too long (16 to 4096; 'openssl rand -base64 32' makes " +
+				"one)",
+			"old_secret: a secret of 5 characters is too short or too long (16 to 4096; 'openssl rand -base64 32' " +
+				"makes one)",
 			"first: a phone would work 305h25m11.628s on 40 bits (at most 0 within max_time 1ns)",
 			"double_every: there is a schedule already (either schedule or double_every)",
 			"schedule[0].work: a phone would work 0s on 4 bits (at most 0 within max_time 1ns)",
@@ -42,10 +47,14 @@ func TestValidate(t *testing.T) {
 			"schedule[2].load: -100% is out of bounds (0% to 100%)",
 			"schedule[2].load: -100% is not above 50% (from the lowest load to the highest)",
 		}},
-		"rotates too fast": {Options{Rotate: weir.Duration(time.Minute)}, []string{"rotate: challenges live for 5m, their key only for 1m (at least expires)"}},
-		"no secret":        {Options{OldSecret: strings.Repeat("s", 16)}, []string{"old_secret: there is no secret after it (give secret, too)"}},
-		"unknown":          {Options{Algorithm: 7}, []string{"algorithm: unknown algorithm 7 (one of sha256-k, dlog, dlog-classic, argon2id)"}},
-		"too many steps":   {Options{Schedule: make([]Step, MaxSteps+1)}, []string{"schedule: 65 steps are too many (at most 64)"}},
+		"rotates too fast": {Options{Rotate: weir.Duration(time.Minute)},
+			[]string{"rotate: challenges live for 5m, their key only for 1m (at least expires)"}},
+		"no secret": {Options{OldSecret: strings.Repeat("s", 16)},
+			[]string{"old_secret: there is no secret after it (give secret, too)"}},
+		"unknown": {Options{Algorithm: 7},
+			[]string{"algorithm: unknown algorithm 7 (one of sha256-k, dlog, dlog-classic, argon2id)"}},
+		"too many steps": {Options{Schedule: make([]Step, MaxSteps+1)},
+			[]string{"schedule: 65 steps are too many (at most 64)"}},
 	} {
 		var got []string
 		for _, e := range weir.FieldErrors(c.o.Validate()) {
@@ -62,7 +71,8 @@ func TestValidate(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	o := Options{}.WithDefaults()
-	if o.Algorithm != SHA256K || *o.FromLoad != 0.9 || o.Covers != 50 || o.First != 1<<16 || o.DoubleEvery != nil || *o.VerifyQueue != 64 || o.Rotate.Std() != time.Hour {
+	if o.Algorithm != SHA256K || *o.FromLoad != 0.9 || o.Covers != 50 || o.First != 1<<16 || o.DoubleEvery != nil ||
+		*o.VerifyQueue != 64 || o.Rotate.Std() != time.Hour {
 		t.Errorf("%+v", o)
 	}
 	o = Options{Classic: true, Expires: weir.Duration(3 * time.Hour)}.WithDefaults()
@@ -79,7 +89,8 @@ func TestDefaults(t *testing.T) {
 
 // TestZeroIsNotTheDefault: a zero that is written means what it says; only what is left out is filled in.
 func TestZeroIsNotTheDefault(t *testing.T) {
-	zero := Options{FromLoad: new(weir.Share(0)), VerifyQueue: new(0), Classic: true, DoubleEvery: new(weir.Duration(0))}
+	zero := Options{FromLoad: new(weir.Share(0)), VerifyQueue: new(0), Classic: true,
+		DoubleEvery: new(weir.Duration(0))}
 	if err := zero.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +105,9 @@ func TestZeroIsNotTheDefault(t *testing.T) {
 		t.Error("a line beyond the bound is taken")
 	}
 	for want, all := range map[bool][]Options{
-		true:  {zero, {Schedule: SourceSchedule()}},
-		false: {{}, {Classic: true}, {FromLoad: new(weir.Share(0.01))}, {FromLoad: new(weir.Share(0)), Schedule: []Step{{0, 0}, {0.5, 9}}}},
+		true: {zero, {Schedule: SourceSchedule()}},
+		false: {{}, {Classic: true}, {FromLoad: new(weir.Share(0.01))},
+			{FromLoad: new(weir.Share(0)), Schedule: []Step{{0, 0}, {0.5, 9}}}},
 	} {
 		for _, o := range all {
 			if o.AlwaysAsks() != want {
@@ -105,7 +117,8 @@ func TestZeroIsNotTheDefault(t *testing.T) {
 	}
 }
 
-// TestRenew: over a reload, what is spent stays spent and what is out stays good; where that cannot be told, it is refused.
+// TestRenew: over a reload, what is spent stays spent and what is out stays good; where that cannot be told, it is
+// refused.
 func TestRenew(t *testing.T) {
 	before := Options{Secret: strings.Repeat("a", 16)}
 	a := ask(SHA256K, 256)

@@ -17,12 +17,13 @@ type Use struct {
 	Mark    uint64    // of the whole stamp as it came
 }
 
-// A Ledger remembers which stamps are spent. The Filter is one; the nodes of a farm share another. All of its methods are atomic.
+// A Ledger remembers which stamps are spent. The Filter is one; the nodes of a farm share another. All of its methods
+// are atomic.
 type Ledger interface {
 	// Look returns how often a stamp was used, and the mark that it was first used under.
 	Look(ctx context.Context, now time.Time, u Use) (uses int, mark uint64, err error)
-	// Spend uses a stamp once more and returns how often it has been used. ErrReplayed when that is as often as it may be,
-	// ErrFull when there is no room to remember it.
+	// Spend uses a stamp once more and returns how often it has been used. ErrReplayed when that is as often as it may
+	// be, ErrFull when there is no room to remember it.
 	Spend(ctx context.Context, now time.Time, u Use) (uses int, err error)
 	// Refund takes one use back, for a request that did not go on.
 	Refund(ctx context.Context, now time.Time, u Use) error
@@ -33,9 +34,10 @@ const (
 	maxRuns = 8
 )
 
-// A Filter remembers the stamps that were spent here, exactly, by their nonces. A nonce is kept for as long as its challenge could
-// be accepted: in one of two generations, by when the challenge expires, that are dropped whole. Their number is bounded; when there
-// is no room, nothing more is accepted. It is safe for concurrent use; make it with NewFilter.
+// A Filter remembers the stamps that were spent here, exactly, by their nonces. A nonce is kept for as long as its
+// challenge could be accepted: in one of two generations, by when the challenge expires, that are dropped whole. Their
+// number is bounded; when there is no room, nothing more is accepted. It is safe for concurrent use; make it with
+// NewFilter.
 //
 // A clock may jump ahead and come back. Nobody can tell a jump from a long silence, so each stretch of time without a
 // gap is a run with a memory of its own, and a look-up goes to the run that its time belongs to. The memory of one run

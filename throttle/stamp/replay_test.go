@@ -18,7 +18,8 @@ func nonce(n int) (v Nonce) {
 	return v
 }
 
-// TestRace is target S6: of a million uses of one stamp at the same time exactly one is accepted; exactly n when it covers n.
+// TestRace is target S6: of a million uses of one stamp at the same time exactly one is accepted; exactly n when it
+// covers n.
 func TestRace(t *testing.T) {
 	t.Parallel()
 	const racers = 8
@@ -73,7 +74,8 @@ func TestVerifyRace(t *testing.T) {
 	}
 }
 
-// TestFilterFull: at the bound no further stamp is accepted, those known are still counted, and there is room again when some have expired.
+// TestFilterFull: at the bound no further stamp is accepted, those known are still counted, and there is room again
+// when some have expired.
 func TestFilterFull(t *testing.T) {
 	const most = 1000
 	f := NewFilter(time.Minute, most)
@@ -132,7 +134,9 @@ func TestFilterNeverForgets(t *testing.T) {
 			}
 			if len(all) == 0 || rapid.Bool().Draw(t, "new") {
 				left := time.Duration(rapid.Int64Range(1, ttl.Milliseconds()).Draw(t, "left")) * time.Millisecond
-				all = append(all, known{use: Use{Nonce: nonce(len(all)), Expires: now.Add(left), Covers: rapid.IntRange(1, 3).Draw(t, "covers")}})
+				all = append(all,
+					known{use: Use{Nonce: nonce(len(all)), Expires: now.Add(left),
+						Covers: rapid.IntRange(1, 3).Draw(t, "covers")}})
 			}
 			k := &all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
 			if !now.Before(k.use.Expires) {
@@ -156,11 +160,17 @@ func TestFilterNeverForgets(t *testing.T) {
 // over.
 func TestClockJumpsAndComesBack(t *testing.T) {
 	const ttl, year = time.Minute, 365 * 24 * time.Hour
-	for name, ahead := range map[string]time.Duration{"at once": 0, "after ten seconds": 10 * time.Second, "after ten minutes": 10 * time.Minute} {
-		for place, jump := range map[string]time.Duration{"a year": year, "an hour": time.Hour, "three minutes": 3 * time.Minute} {
+	for name, ahead := range map[string]time.Duration{"at once": 0, "after ten seconds": 10 * time.Second,
+		"after ten minutes": 10 * time.Minute} {
+		for place, jump := range map[string]time.Duration{"a year": year, "an hour": time.Hour,
+			"three minutes": 3 * time.Minute} {
 			f := NewFilter(ttl, 1000)
 			made := 0
-			issue := func(now time.Time) Use { made++; return Use{Nonce: nonce(made), Expires: now.Add(ttl), Covers: 1} }
+			issue := func(now time.Time) Use {
+				made++
+				return Use{Nonce: nonce(made), Expires: now.Add(ttl),
+					Covers: 1}
+			}
 			spend := func(when string, now time.Time, u Use, want ...error) {
 				t.Helper()
 				if _, err := f.Spend(bg, now, u); !slices.Contains(want, err) {
@@ -236,12 +246,14 @@ func TestRoomAfterAJump(t *testing.T) {
 	for i, now := range []time.Time{start, start.Add(365 * 24 * time.Hour), start.Add(3 * time.Minute)} {
 		if i == 2 {
 			early := start.Add(time.Second)
-			if _, err := f.Spend(bg, early, Use{Nonce: nonce(0), Expires: early.Add(time.Minute), Covers: 1}); err != ErrExpired {
+			if _, err := f.Spend(bg, early,
+				Use{Nonce: nonce(0), Expires: early.Add(time.Minute), Covers: 1}); err != ErrExpired {
 				t.Errorf("what may have been spent before: %v", err)
 			}
 		}
 		for n := range most {
-			if _, err := f.Spend(bg, now, Use{Nonce: nonce(i*most + n), Expires: now.Add(time.Minute), Covers: 1}); err != nil {
+			if _, err := f.Spend(bg, now,
+				Use{Nonce: nonce(i*most + n), Expires: now.Add(time.Minute), Covers: 1}); err != nil {
 				t.Fatal(i, n, err)
 			}
 		}

@@ -15,8 +15,8 @@ const (
 	seenWays = 4
 )
 
-// seen counts the challenges that clients have left unpaid of late. Its memory is fixed: when too many clients meet in one place, the
-// one with the fewest is forgotten, and so forgiven. The zero value is ready to use.
+// seen counts the challenges that clients have left unpaid of late. Its memory is fixed: when too many clients meet in
+// one place, the one with the fewest is forgotten, and so forgiven. The zero value is ready to use.
 //
 // An entry is 32 bits of the client's hash, 16 of the minute and 16 of the count.
 type seen struct {

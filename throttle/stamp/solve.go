@@ -12,8 +12,8 @@ type SolveOptions struct {
 	Workers int // 0: as many as there are cores
 	// MaxWork is the most that is done for anybody; a harder challenge is ErrTooHard. 0: whatever is asked.
 	MaxWork Work
-	// Progress is told now and then how much is done, in operations of all workers together, and how much is to be expected. It may
-	// be more. It is called by one worker at a time.
+	// Progress is told now and then how much is done, in operations of all workers together, and how much is to be
+	// expected. It may be more. It is called by one worker at a time.
 	Progress func(done, expected Work)
 }
 
@@ -68,9 +68,10 @@ func (s *search) each(f func(worker int)) {
 	all.Wait()
 }
 
-// parts solves a puzzle of independent parts. Workers take chunks of counters of the parts, different parts first, and help each other
-// with what is left. Each worker has a try of its own, and one try is so many operations.
-func (s *search) parts(ctx context.Context, n int, chunk, ops uint64, worker func() func(part int, n uint64) bool) ([]byte, error) {
+// parts solves a puzzle of independent parts. Workers take chunks of counters of the parts, different parts first, and
+// help each other with what is left. Each worker has a try of its own, and one try is so many operations.
+func (s *search) parts(ctx context.Context, n int, chunk, ops uint64,
+	worker func() func(part int, n uint64) bool) ([]byte, error) {
 	type part struct {
 		next  atomic.Uint64
 		found atomic.Uint64 // the counter + 1

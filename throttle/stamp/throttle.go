@@ -12,8 +12,8 @@ import (
 	"weir/identify"
 )
 
-// A Throttle asks for stamps while there is more to do than can be done, and takes them for all throttles of its chain. Make one with
-// NewThrottle. It is safe for concurrent use.
+// A Throttle asks for stamps while there is more to do than can be done, and takes them for all throttles of its chain.
+// Make one with NewThrottle. It is safe for concurrent use.
 //
 //	dormant, paid, free, or taken by the general pool ──> admit
 //	forged ──> refuse, and the invalid list; a stamp for one request that comes twice ──> refuse
@@ -55,8 +55,8 @@ func NewThrottle(o Options, now time.Time, read func(path string) ([]byte, error
 	return t, nil
 }
 
-// Configure changes the options. What was spent stays spent, challenges that are out stay good, and the difficulty goes on from where it
-// is. On an error nothing has changed.
+// Configure changes the options. What was spent stays spent, challenges that are out stay good, and the difficulty goes
+// on from where it is. On an error nothing has changed.
 func (t *Throttle) Configure(o Options, now time.Time, read func(path string) ([]byte, error)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,7 +160,8 @@ func (t *Throttle) Settle(weir.Hold, weir.Outcome) {}
 func (t *Throttle) Peek(ev *weir.Event, a *weir.Answer) {
 	s := t.setup.Load()
 	work := t.asked.now(ev.Load.Of)
-	if work == 0 || ev.Purse.Paid().First() || ev.Place.Called || s.guests.Known(ev) || ev.Pool != nil && ev.Pool.Take() {
+	if work == 0 || ev.Purse.Paid().First() || ev.Place.Called || s.guests.Known(ev) || ev.Pool != nil &&
+		ev.Pool.Take() {
 		return
 	}
 	challenge(a, work)
@@ -190,8 +191,8 @@ func (t *Throttle) Receive(ctx context.Context, ev *weir.Event, stamp, message s
 	return weir.Paid{Work: uint64(receipt.Work), Uses: receipt.Uses}, refund
 }
 
-// fault says what is held against whoever brought a stamp that is not accepted. What may happen to anybody is no fault: a stamp that has
-// run out, or one from before a change of network, is asked for anew.
+// fault says what is held against whoever brought a stamp that is not accepted. What may happen to anybody is no fault:
+// a stamp that has run out, or one from before a change of network, is asked for anew.
 func (s *setup) fault(err error) weir.Reason {
 	switch {
 	case errors.Is(err, ErrForged), errors.Is(err, ErrWrong):
@@ -219,16 +220,19 @@ func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, err
 	if work == 0 { // another throttle asks
 		work = s.difficulty.First()
 	}
-	text, err := s.office.Issue(ev.Time, Ask{Algorithm: s.Algorithm, Work: work, Lifetime: s.Expires.Std(), Message: message, Client: client})
+	text, err := s.office.Issue(ev.Time,
+		Ask{Algorithm: s.Algorithm, Work: work, Lifetime: s.Expires.Std(), Message: message, Client: client})
 	if err != nil {
 		return weir.Puzzle{}, err
 	}
 	return weir.Puzzle{
-		Text: text, Algorithm: s.Algorithm.String(), Work: uint64(work), Takes: work.Time(s.Algorithm), Expires: ev.Time.Add(s.Expires.Std()),
+		Text: text, Algorithm: s.Algorithm.String(), Work: uint64(work), Takes: work.Time(s.Algorithm),
+		Expires: ev.Time.Add(s.Expires.Std()),
 	}, nil
 }
 
-// Observe brings the difficulty up to date for a gate that nobody has come to for a while, and returns the work asked for there.
+// Observe brings the difficulty up to date for a gate that nobody has come to for a while, and returns the work asked
+// for there.
 func (t *Throttle) Observe(load weir.Load, now time.Time) Work {
 	return t.asked.step(t.setup.Load().difficulty, load, now)
 }
@@ -254,9 +258,12 @@ type Stats struct {
 // Stats returns what the throttle has done.
 func (t *Throttle) Stats() Stats {
 	s, c := t.setup.Load(), &t.counts
-	out := Stats{Work: map[string]Work{}, Issued: s.office.Counts.Issued.Load(), Accepted: s.office.Counts.Accepted.Load(),
-		Paid: c.Paid.Load(), Free: c.Free.Load(), Called: c.Called.Load(), Held: c.Held.Load(), Challenged: c.Challenged.Load(), Forged: c.Forged.Load(),
-		Replayed: c.Replayed.Load(), NotPaying: c.NotPaying.Load(), Full: s.office.Counts.Full.Load(), Busy: s.office.Counts.Busy.Load()}
+	out := Stats{Work: map[string]Work{}, Issued: s.office.Counts.Issued.Load(),
+		Accepted: s.office.Counts.Accepted.Load(),
+		Paid:     c.Paid.Load(), Free: c.Free.Load(), Called: c.Called.Load(), Held: c.Held.Load(),
+		Challenged: c.Challenged.Load(), Forged: c.Forged.Load(),
+		Replayed: c.Replayed.Load(), NotPaying: c.NotPaying.Load(), Full: s.office.Counts.Full.Load(),
+		Busy: s.office.Counts.Busy.Load()}
 	if f, ok := s.office.parts.Ledger.(*Filter); ok {
 		out.Spent = f.Len()
 	}

@@ -82,7 +82,8 @@ func TestWhatIsAsked(t *testing.T) {
 // TestAskedWithoutLoad: with from_load 0% the first request is asked, at a gate without a capacity too; without the key
 // it is not.
 func TestAskedWithoutLoad(t *testing.T) {
-	for from, want := range map[*weir.Share]weir.Verdict{new(weir.Share(0)): weir.Challenge, new(weir.Share(0.01)): weir.Admit, nil: weir.Admit} {
+	for from, want := range map[*weir.Share]weir.Verdict{new(weir.Share(0)): weir.Challenge,
+		new(weir.Share(0.01)): weir.Admit, nil: weir.Admit} {
 		th := newThrottle(t, Options{FromLoad: from})
 		ev := visit(th, "ann", "192.0.2.1", "")
 		ev.Load = weir.Load{}
@@ -109,12 +110,15 @@ func TestFaults(t *testing.T) {
 		reason  weir.Reason
 		ban     bool
 	}{
-		"forged":                 {Options{}, turned, weir.Refuse, weir.Forged, true},
-		"forged, pooled":         {Options{OnInvalid: FatePool}, turned, weir.Challenge, weir.Unpaid, false},
-		"nonsense":               {Options{}, func(*testing.T, *Throttle) string { return "nonsense" }, weir.Challenge, weir.Unpaid, false},
-		"nonsense, classic":      {Options{Classic: true}, func(*testing.T, *Throttle) string { return "nonsense" }, weir.Refuse, weir.Forged, true},
-		"replay of one":          {Options{Covers: 1}, replayed, weir.Refuse, weir.Replayed, false},
-		"replay of one, pooled":  {Options{Covers: 1, OnReplay: FatePool}, replayed, weir.Challenge, weir.Unpaid, false},
+		"forged":         {Options{}, turned, weir.Refuse, weir.Forged, true},
+		"forged, pooled": {Options{OnInvalid: FatePool}, turned, weir.Challenge, weir.Unpaid, false},
+		"nonsense": {Options{}, func(*testing.T, *Throttle) string { return "nonsense" }, weir.Challenge,
+			weir.Unpaid, false},
+		"nonsense, classic": {Options{Classic: true}, func(*testing.T, *Throttle) string { return "nonsense" },
+			weir.Refuse, weir.Forged, true},
+		"replay of one": {Options{Covers: 1}, replayed, weir.Refuse, weir.Replayed, false},
+		"replay of one, pooled": {Options{Covers: 1, OnReplay: FatePool}, replayed, weir.Challenge, weir.Unpaid,
+			false},
 		"replay of one, classic": {Options{Classic: true}, replayed, weir.Refuse, weir.Replayed, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,8 +196,8 @@ type room bool
 
 func (r room) Take() bool { return bool(r) }
 
-// TestPoolTakesWhomItCan: whoever the pool takes is not counted as one who does not pay, however often it comes; whoever pays does not need
-// it, and whoever forges is not taken.
+// TestPoolTakesWhomItCan: whoever the pool takes is not counted as one who does not pay, however often it comes;
+// whoever pays does not need it, and whoever forges is not taken.
 func TestPoolTakesWhomItCan(t *testing.T) {
 	th := newThrottle(t, Options{Schedule: always, Patience: 3})
 	for i := range 100 {
@@ -316,7 +320,11 @@ func TestPeekTakesNothing(t *testing.T) {
 	for range 5 {
 		opened := false
 		ev := visit(th, "ann", "192.0.2.1", "")
-		ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) { opened = true; return weir.Paid{}, nil })
+		ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid,
+			func()) {
+			opened = true
+			return weir.Paid{}, nil
+		})
 		var a weir.Answer
 		th.Peek(ev, &a)
 		if a.Verdict != weir.Challenge || opened {
@@ -355,12 +363,14 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// TestAFullMemory: at the bound of stamps that are remembered, the next one is not taken, told to come again, and counted.
+// TestAFullMemory: at the bound of stamps that are remembered, the next one is not taken, told to come again, and
+// counted.
 func TestAFullMemory(t *testing.T) {
 	th := newThrottle(t, Options{Schedule: always, Covers: 1, MaxSpent: 1})
 	replayed(t, th)
 	s := pay(t, th, visit(th, "bob", "192.0.2.2", ""))
-	if a := judged(t, th, visit(th, "bob", "192.0.2.2", s)); a.Verdict != weir.Refuse || a.Reason != weir.Overload || a.Ban {
+	if a := judged(t, th, visit(th, "bob", "192.0.2.2", s)); a.Verdict != weir.Refuse || a.Reason != weir.Overload ||
+		a.Ban {
 		t.Errorf("%+v", a)
 	}
 	if got := th.Stats(); got.Full != 1 || got.Spent != 1 {

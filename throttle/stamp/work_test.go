@@ -52,7 +52,8 @@ func TestAlgorithmText(t *testing.T) {
 		}
 	}
 	var a Algorithm
-	if err := a.UnmarshalText([]byte("sha256k")); err == nil || weir.FieldErrors(err)[0].Hint != `did you mean "sha256-k"?` {
+	if err := a.UnmarshalText([]byte("sha256k")); err == nil ||
+		weir.FieldErrors(err)[0].Hint != `did you mean "sha256-k"?` {
 		t.Error(err)
 	}
 }

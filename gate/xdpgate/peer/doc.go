@@ -1,5 +1,6 @@
-// Package peer is what the network traffic limiter is measured against: a token bucket for each source network in an LRU hash map,
-// in XDP, as it is usually written. It exists for measurements only, and nothing but the benchmarks uses it.
+// Package peer is what the network traffic limiter is measured against: a token bucket for each source network in an
+// LRU hash map, in XDP, as it is usually written. It exists for measurements only, and nothing but the benchmarks uses
+// it.
 package peer
 
 //go:generate sh ../bpf/generate.sh object bpf/lru.c

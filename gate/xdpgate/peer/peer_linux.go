@@ -18,7 +18,8 @@ func New(rate, burst uint64, sources uint32) (*Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, value := range map[string]any{objectVarRate: rate, objectVarBurst: burst, objectVarBenchSources: sources} {
+	for name, value := range map[string]any{objectVarRate: rate, objectVarBurst: burst,
+		objectVarBenchSources: sources} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, err
 		}

@@ -41,10 +41,14 @@ func TestSplitDefault(t *testing.T) {
 		{"A folder. Default /var/lib/weir.", "A folder.", preset{"/var/lib/weir", true}},
 		{"An address. Default 127.0.0.1:9000. Or off.", "An address. Or off.", preset{"127.0.0.1:9000", true}},
 		{"A burst. Default: the limit.", "A burst.", preset{"the limit", false}},
-		{"Default: none, so that nobody has one.", "Default: none, so that nobody has one.", preset{"none, so that nobody has one", false}},
-		{"The level: debug, info (the default) or warn.", "The level: debug, info (the default) or warn.", preset{"info", true}},
-		{"What it means: closed (refuse; the default) or open.", "What it means: closed (refuse; the default) or open.", preset{"closed", true}},
-		{"What it means: open or closed (the default; refuse).", "What it means: open or closed (the default; refuse).", preset{"closed", true}},
+		{"Default: none, so that nobody has one.", "Default: none, so that nobody has one.",
+			preset{"none, so that nobody has one", false}},
+		{"The level: debug, info (the default) or warn.", "The level: debug, info (the default) or warn.",
+			preset{"info", true}},
+		{"What it means: closed (refuse; the default) or open.", "What it means: closed (refuse; the default) or open.",
+			preset{"closed", true}},
+		{"What it means: open or closed (the default; refuse).", "What it means: open or closed (the default; refuse).",
+			preset{"closed", true}},
 		{"Nothing is said.", "Nothing is said.", preset{}},
 	} {
 		if rest, p := splitDefault(c.doc); rest != c.rest || p != c.want {
@@ -81,7 +85,8 @@ type undocumented struct {
 func TestAFieldWithoutACommentIsRefused(t *testing.T) {
 	s := &source{packages: map[string]*packageDocs{reflect.TypeFor[undocumented]().PkgPath(): {types: map[string]string{"undocumented": "Some."}}}}
 	w := walker{source: s, seen: map[reflect.Type]bool{}}
-	if err := w.visit("", reflect.TypeFor[undocumented]()); err == nil || !strings.Contains(err.Error(), "has no comment") {
+	if err := w.visit("", reflect.TypeFor[undocumented]()); err == nil ||
+		!strings.Contains(err.Error(), "has no comment") {
 		t.Error(err)
 	}
 }

@@ -34,7 +34,8 @@ type preset struct {
 	literal bool // it can be written as it stands
 }
 
-// describe walks the option types from the whole configuration down. Each type is described once, where it is met first.
+// describe walks the option types from the whole configuration down. Each type is described once, where it is met
+// first.
 func describe(s *source) ([]*section, error) {
 	w := walker{source: s, seen: map[reflect.Type]bool{}}
 	if err := w.visit("", reflect.TypeFor[config.Config]()); err != nil {
@@ -137,7 +138,8 @@ var (
 	markedDefault  = regexp.MustCompile(`([\w-]+) \((?:[^()]*; )?the default(?:; [^()]*)?\)`)
 )
 
-// splitDefault finds what a comment says about the default: "Default 5s.", "Default: the limit.", or "info (the default)".
+// splitDefault finds what a comment says about the default: "Default 5s.", "Default: the limit.", or "info (the
+// default)".
 func splitDefault(doc string) (rest string, p preset) {
 	if m := literalDefault.FindStringSubmatchIndex(doc); m != nil {
 		return cut(doc, m), preset{doc[m[2]:m[3]], true}

@@ -32,21 +32,25 @@ const intro = `<!-- Generated from the comments in the source by go generate ./c
 # Configuration
 
 weir reads one YAML file. It is strict: an unknown key, a forgotten unit or a throttle that does not exist is a mistake, and
-` + "`weir check FILE`" + ` names every mistake at once, with its line, its column and a hint. A reload takes the whole file or changes
+` + "`weir check FILE`" +
+	` names every mistake at once, with its line, its column and a hint. A reload takes the whole file or changes
 nothing. More files to start from are in [examples](../examples/README.md); [config/schema.json](../config/schema.json) lets
 editors complete and check.
 
 `
 
 const values = `
-Text is read as it is written: ` + "`0644`, `yes` and `1/s`" + ` are text unless the key wants something else. A key without a value is as
-good as left out. Only ` + "`true` and `false`" + ` are true and false. Anchors and aliases may be used for whole values; merge keys (` + "`<<`" + `)
+Text is read as it is written: ` + "`0644`, `yes` and `1/s`" +
+	` are text unless the key wants something else. A key without a value is as
+good as left out. Only ` + "`true` and `false`" +
+	` are true and false. Anchors and aliases may be used for whole values; merge keys (` + "`<<`" + `)
 and tags may not.
 
 Any value, or a part of it, may come from elsewhere:
 
 - ` + "`${env:NAME}`" + ` is the environment variable NAME;
-- ` + "`${file:/path}`" + ` is what the file holds, without the line break at its end. A relative path starts from the folder of the
+- ` + "`${file:/path}`" +
+	` is what the file holds, without the line break at its end. A relative path starts from the folder of the
   configuration;
 - ` + "`$${`" + ` is a plain ` + "`${`" + `.
 

@@ -67,7 +67,8 @@ func (s *section) object() (object, error) {
 		properties[e.key] = p
 	}
 	// A key without a value is as good as left out.
-	return object{"type": []string{"object", "null"}, "description": s.intro(), "properties": properties, "additionalProperties": false}, nil
+	return object{"type": []string{"object", "null"}, "description": s.intro(), "properties": properties,
+		"additionalProperties": false}, nil
 }
 
 func (e *entry) schema(t reflect.Type) (object, error) {

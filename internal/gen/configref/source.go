@@ -130,7 +130,8 @@ func (s *source) fieldDoc(t reflect.Type, f reflect.StructField) (string, error)
 	return doc, nil
 }
 
-// closedSet returns the words that a value of a string type may be: the constants of that type. A plain string has none.
+// closedSet returns the words that a value of a string type may be: the constants of that type. A plain string has
+// none.
 func (s *source) closedSet(t reflect.Type) ([]string, error) {
 	if t.Kind() != reflect.String || t.PkgPath() == "" {
 		return nil, nil

@@ -26,7 +26,8 @@ func main() {
 	}
 }
 
-// check type-checks the module in a folder for a target such as windows/arm64, and returns how many packages it has there.
+// check type-checks the module in a folder for a target such as windows/arm64, and returns how many packages it has
+// there.
 func check(root, target string) (n int, err error) {
 	system, arch, _ := strings.Cut(target, "/")
 	all, err := packages.Load(&packages.Config{

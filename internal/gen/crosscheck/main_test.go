@@ -11,8 +11,9 @@ import (
 func TestFindsWhatASystemLacks(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":     "module example\n\ngo 1.24\n",
-		"a.go":       "package example\n\nimport \"syscall\"\n\nfunc A(fd int) error { return syscall.Fchmod(fd, 0o600) }\n",
+		"go.mod": "module example\n\ngo 1.24\n",
+		"a.go": "package example\n\nimport \"syscall\"\n\nfunc A(fd int) error { return syscall.Fchmod(fd, " +
+			"0o600) }\n",
 		"b/b.go":     "package b\n\nfunc B() int { return 1 << 40 }\n",
 		"b/b_386.go": "package b\n\nvar _ int = \"no number\"\n",
 	} {
@@ -23,7 +24,8 @@ func TestFindsWhatASystemLacks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for target, want := range map[string]string{"linux/amd64": "", "windows/arm64": "syscall.Handle value in argument to syscall.Fchmod"} {
+	for target, want := range map[string]string{"linux/amd64": "",
+		"windows/arm64": "syscall.Handle value in argument to syscall.Fchmod"} {
 		n, err := check(root, target)
 		if n != 2 || (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %d packages, %v, want %q", target, n, err, want)

@@ -49,14 +49,17 @@ func axes(b *strings.Builder) {
 		text string
 	}{{0.0001, "0.01 %"}, {0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}} {
 		fmt.Fprintf(b, `  <path class="grid" d="M%d %.1f H%d"/>`+"\n", left, y(share.at), left+plotWidth)
-		fmt.Fprintf(b, `  <text class="small" x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", left-10, y(share.at)+4, share.text)
+		fmt.Fprintf(b, `  <text class="small" x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", left-10, y(share.at)+4,
+			share.text)
 	}
 	for n := 0; n <= mostAttackers; n += everyOther {
 		at := x(float64(n))
 		fmt.Fprintf(b, `  <path class="grid" d="M%.1f %d V%d"/>`+"\n", at, top, top+plotHeight)
-		fmt.Fprintf(b, `  <text class="small" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", at, top+plotHeight+20, thousands(n))
+		fmt.Fprintf(b, `  <text class="small" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", at,
+			top+plotHeight+20, thousands(n))
 	}
-	fmt.Fprintf(b, `  <text class="small" x="%.1f" y="%d" text-anchor="middle">networks far over their limit, for each MiB of a table</text>`+"\n",
+	fmt.Fprintf(b,
+		`  <text class="small" x="%.1f" y="%d" text-anchor="middle">networks far over their limit, for each MiB of a table</text>`+"\n",
 		left+float64(plotWidth)/2, height-20)
 }
 

@@ -49,7 +49,8 @@ func TestDraw(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for what, n := range map[string]int{`class="curve `: 6, `class="mark `: 6, "k = 5<": 1, "prefers-color-scheme: dark": 1} {
+	for what, n := range map[string]int{`class="curve `: 6, `class="mark `: 6, "k = 5<": 1,
+		"prefers-color-scheme: dark": 1} {
 		if got := strings.Count(string(plot), what); got != n {
 			t.Errorf("%d times %q, want %d", got, what, n)
 		}

@@ -9,7 +9,8 @@ import (
 // MaxBody is how large a body without GetBody may be to be kept, so that it can be sent again.
 const MaxBody = 64 << 10
 
-// maxAside is how much of an answer that asks for a stamp is kept while the stamp is made. The page of a gate is smaller.
+// maxAside is how much of an answer that asks for a stamp is kept while the stamp is made. The page of a gate is
+// smaller.
 const maxAside = 64 << 10
 
 // A body is what a request carries, and whether it can be had again.
@@ -19,8 +20,8 @@ type body struct {
 	none bool
 }
 
-// bodyOf looks at the body of a request and reads it where it has to be kept. A body of unknown length is left alone: it may be written
-// only while it is being read.
+// bodyOf looks at the body of a request and reads it where it has to be kept. A body of unknown length is left alone:
+// it may be written only while it is being read.
 func bodyOf(r *http.Request) (*body, error) {
 	switch {
 	case r.Body == nil || r.Body == http.NoBody:
@@ -36,7 +37,8 @@ func bodyOf(r *http.Request) (*body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &body{kept: true, get: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }}, nil
+	return &body{kept: true, get: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }},
+		nil
 }
 
 // again reports whether it can be sent again.
@@ -54,8 +56,8 @@ func (b *body) put(r *http.Request, round int) (err error) {
 	return err
 }
 
-// setAside keeps an answer in memory, so that its connection is free while a stamp is made, and the answer can still be returned. What
-// is larger keeps its connection.
+// setAside keeps an answer in memory, so that its connection is free while a stamp is made, and the answer can still be
+// returned. What is larger keeps its connection.
 func setAside(resp *http.Response) {
 	head, err := io.ReadAll(io.LimitReader(resp.Body, maxAside+1))
 	if err == nil && len(head) <= maxAside {

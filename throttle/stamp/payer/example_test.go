@@ -65,7 +65,9 @@ func ExampleMail() {
 		fmt.Println(err)
 		return
 	}
-	m, err := payer.ReadMail(strings.NewReader("From: alice@example.org\nTo: bob@example.net\nBcc: carol@example.net\n\nHello!\n"))
+	m,
+		err := payer.ReadMail(strings.NewReader("From: alice@example.org\nTo: bob@example.net\nBcc: " +
+		"carol@example.net\n\nHello!\n"))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -54,7 +54,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ask.Message = stamp.ID(r.Method, r.URL.RequestURI(), string(body))
 	}
 	if s := r.Header.Get(StampHeader); s != "" {
-		_, err := g.office.Verify(r.Context(), time.Now(), s, stamp.Demand{Client: client, Message: ask.Message, Covers: g.covers})
+		_, err := g.office.Verify(r.Context(), time.Now(), s,
+			stamp.Demand{Client: client, Message: ask.Message, Covers: g.covers})
 		g.mu.Lock()
 		g.verdicts = append(g.verdicts, err)
 		g.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 func Recipient(address string) (string, error) {
 	r, err := identify.Recipient(address)
 	if err != nil {
-		return "", fmt.Errorf("%w: %q; write name@example.com", ErrAddress, address[:min(len(address), identify.MaxRecipient)])
+		return "", fmt.Errorf("%w: %q; write name@example.com", ErrAddress,
+			address[:min(len(address), identify.MaxRecipient)])
 	}
 	return r, nil
 }
@@ -63,10 +64,11 @@ type MailPayment struct {
 	Took       time.Duration
 }
 
-// Stamp makes a stamp for each recipient, by the parameters that a server on the way publishes. to is whom the mail is really sent to, as
-// the envelope says; where nobody is given, it is whom the header names. The stamps take the place of those that were there.
-// Options.MaxTime is for all of them together. When it fails, the mail is as before.
-func (m *Mail) Stamp(ctx context.Context, now time.Time, params stamp.MailParams, to []string, o Options) (MailPayment, error) {
+// Stamp makes a stamp for each recipient, by the parameters that a server on the way publishes. to is whom the mail is
+// really sent to, as the envelope says; where nobody is given, it is whom the header names. The stamps take the place
+// of those that were there. Options.MaxTime is for all of them together. When it fails, the mail is as before.
+func (m *Mail) Stamp(ctx context.Context, now time.Time, params stamp.MailParams, to []string, o Options) (MailPayment,
+	error) {
 	p := MailPayment{Algorithm: params.Algorithm, Work: params.Work}
 	var err error
 	if len(to) == 0 {
@@ -77,9 +79,11 @@ func (m *Mail) Stamp(ctx context.Context, now time.Time, params stamp.MailParams
 	if err != nil {
 		return p, err
 	}
-	// The seeds of this hour and of the one before are honoured. A clock that is behind the server's is no reason to fail.
+	// The seeds of this hour and of the one before are honoured. A clock that is behind the server's is no reason to
+	// fail.
 	if params.Hour < now.Unix()/3600-1 {
-		return p, fmt.Errorf("%w: they are of %s", ErrStale, time.Unix(params.Hour*3600, 0).UTC().Format("2006-01-02 15:04 MST"))
+		return p, fmt.Errorf("%w: they are of %s", ErrStale,
+			time.Unix(params.Hour*3600, 0).UTC().Format("2006-01-02 15:04 MST"))
 	}
 	letter := stamp.Letter{Message: BodyID(m.body)}
 	var stamps []string

@@ -44,8 +44,9 @@ func (e *MailError) Error() string {
 	return fmt.Sprintf("payer: line %d of the message: %s", e.Line, e.Msg)
 }
 
-// A Mail is a message on its way to sendmail. Most callers want ReadMail, Stamp and WriteTo. Its bytes stay as they are, line ends
-// included; only stamps are put in before its header, and stamps that were there taken out. It is not for several goroutines at once.
+// A Mail is a message on its way to sendmail. Most callers want ReadMail, Stamp and WriteTo. Its bytes stay as they
+// are, line ends included; only stamps are put in before its header, and stamps that were there taken out. It is not
+// for several goroutines at once.
 type Mail struct {
 	envelope []byte // the "From " line of a mailbox, which sendmail takes, too
 	fields   []mailField
@@ -76,8 +77,8 @@ func ReadMail(r io.Reader) (*Mail, error) {
 	return parseMail(text)
 }
 
-// parseMail takes a message apart. It is strict about the header (RFC 5322 section 2.2): a field that is not one may be the beginning
-// of the body, and then everything after it would be stamped wrongly.
+// parseMail takes a message apart. It is strict about the header (RFC 5322 section 2.2): a field that is not one may be
+// the beginning of the body, and then everything after it would be stamped wrongly.
 func parseMail(text []byte) (*Mail, error) {
 	m := &Mail{lineEnd: "\r\n", rest: text}
 	if first, _, _ := bytes.Cut(text, []byte("\n")); !bytes.HasSuffix(first, []byte("\r")) {
@@ -134,7 +135,8 @@ func fieldName(line []byte) (string, bool) {
 	return strings.ToLower(string(name)), found && len(name) > 0
 }
 
-// addresses reads what stands in To and its like. The names beside the addresses may be in any charset: they do not matter.
+// addresses reads what stands in To and its like. The names beside the addresses may be in any charset: they do not
+// matter.
 var addresses = mail.AddressParser{WordDecoder: &mime.WordDecoder{
 	CharsetReader: func(_ string, r io.Reader) (io.Reader, error) { return r, nil },
 }}
@@ -142,8 +144,8 @@ var addresses = mail.AddressParser{WordDecoder: &mime.WordDecoder{
 // unfold makes one line of a header field.
 var unfold = strings.NewReplacer("\r\n", "", "\n", "")
 
-// Recipients returns those whom the header names in To, Cc and Bcc, or in the fields of the same names with Resent- before it where there
-// is one: as sendmail -t reads it. Each is named once.
+// Recipients returns those whom the header names in To, Cc and Bcc, or in the fields of the same names with Resent-
+// before it where there is one: as sendmail -t reads it. Each is named once.
 func (m *Mail) Recipients() ([]string, error) {
 	prefix := ""
 	for _, f := range m.fields {
@@ -162,7 +164,8 @@ func (m *Mail) Recipients() ([]string, error) {
 		}
 		list, err := addresses.ParseList(value)
 		if err != nil {
-			return nil, &MailError{f.line, "cannot be read as a list of addresses: " + strings.TrimPrefix(err.Error(), "mail: ")}
+			return nil, &MailError{f.line,
+				"cannot be read as a list of addresses: " + strings.TrimPrefix(err.Error(), "mail: ")}
 		}
 		for _, a := range list {
 			if len(a.Address) > maxAddress {

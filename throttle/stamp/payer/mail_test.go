@@ -61,17 +61,20 @@ func received(tb testing.TB, text string) (stamps []string, body string) {
 // TestMail: each recipient has a stamp that the server honours, and the rest of the message is untouched.
 func TestMail(t *testing.T) {
 	for name, text := range map[string]string{
-		"LF":   "From: a@example.org\nTo: Bob <bob@example.net>,\n eve@example.net\nCc: \"John Q\"@example.net\nbcc : Dave@EXAMPLE.net, bob@example.net\n\nHello,\n\nyou.\n\n",
-		"CRLF": "From: a@example.org\r\nTo: =?koi8-r?B?98HT0Q==?= <bob@example.net>, friends: eve@example.net;\r\nCc:\r\nBCC:\r\n\t\"john q\"@example.net,\r\n dave@example.net\r\n\r\nHello,\r\n",
+		"LF": "From: a@example.org\nTo: Bob <bob@example.net>,\n eve@example.net\nCc: \"John Q\"@example.net\nbcc " +
+			": Dave@EXAMPLE.net, bob@example.net\n\nHello,\n\nyou.\n\n",
+		"CRLF": "From: a@example.org\r\nTo: =?koi8-r?B?98HT0Q==?= <bob@example.net>, friends: " +
+			"eve@example.net;\r\nCc:\r\nBCC:\r\n\t\"john q\"@example.net,\r\n dave@example.net\r\n\r\nHello,\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, m := newDesk(t), readMail(t, text)
 			var last stamp.Work
-			p, err := m.Stamp(t.Context(), start, d.Params(start), nil, Options{Progress: func(done, expected stamp.Work) {
-				if last = done; expected != 4*64 {
-					t.Error(expected)
-				}
-			}})
+			p, err := m.Stamp(t.Context(), start, d.Params(start), nil,
+				Options{Progress: func(done, expected stamp.Work) {
+					if last = done; expected != 4*64 {
+						t.Error(expected)
+					}
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +99,8 @@ func TestMail(t *testing.T) {
 			stamps, body := received(t, out)
 			body = strings.ReplaceAll(strings.ReplaceAll(body, "\r\n", "\n"), "\n", "\r\n") + "\r\n"
 			letter := stamp.Letter{Message: BodyID([]byte(body))}
-			if errs := d.VerifyEach(t.Context(), start, stamps, letter, want); errors.Join(errs...) != nil || len(stamps) != 4 {
+			if errs := d.VerifyEach(t.Context(), start, stamps, letter, want); errors.Join(errs...) != nil ||
+				len(stamps) != 4 {
 				t.Errorf("%d stamps: %v", len(stamps), errs)
 			}
 			letter.Message = BodyID([]byte(strings.Replace(body, "Hello,", "Hello, ", 1)))
@@ -106,7 +110,8 @@ func TestMail(t *testing.T) {
 
 			// Once more: the old stamps go, the rest stays.
 			m = readMail(t, out)
-			if p, err = m.Stamp(t.Context(), start, d.Params(start), []string{"Bob@Example.NET"}, Options{}); err != nil || p.Replaced != 4 {
+			if p, err = m.Stamp(t.Context(), start, d.Params(start), []string{"Bob@Example.NET"},
+				Options{}); err != nil || p.Replaced != 4 {
 				t.Fatalf("%+v, %v", p, err)
 			}
 			again := written(t, m)
@@ -121,10 +126,11 @@ func TestMail(t *testing.T) {
 func TestMailShapes(t *testing.T) {
 	d := newDesk(t)
 	for name, c := range map[string]struct{ text, before string }{
-		"header only":          {"To: a@example.org\n", ""},
-		"without a line end":   {"To: a@example.org", ""},
-		"an empty body":        {"To: a@example.org\r\n\r\n", ""},
-		"from a mailbox":       {"From x Mon Mar  2 12:00:00 2026\nTo: a@example.org\n\nFrom here\n", "From x Mon Mar  2 12:00:00 2026\n"},
+		"header only":        {"To: a@example.org\n", ""},
+		"without a line end": {"To: a@example.org", ""},
+		"an empty body":      {"To: a@example.org\r\n\r\n", ""},
+		"from a mailbox": {"From x Mon Mar  2 12:00:00 2026\nTo: a@example.org\n\nFrom here\n",
+			"From x Mon Mar  2 12:00:00 2026\n"},
 		"a body of bytes":      {"To: a@example.org\n\n\x00\xff\r\x01\n.\n", ""},
 		"mixed line ends":      {"To: a@example.org\r\nX: y\n\r\nz\n", ""},
 		"nobody is disclosed":  {"To: undisclosed-recipients:;\nBcc: a@example.org\n\n", ""},
@@ -140,14 +146,16 @@ func TestMailShapes(t *testing.T) {
 			continue
 		}
 		out := written(t, m)
-		if !strings.HasPrefix(out, c.before+stamp.MailHeader) || !strings.HasSuffix(out, strings.TrimPrefix(c.text, c.before)) {
+		if !strings.HasPrefix(out, c.before+stamp.MailHeader) ||
+			!strings.HasSuffix(out, strings.TrimPrefix(c.text, c.before)) {
 			t.Errorf("%s: %q", name, out)
 		}
 	}
 }
 
 func TestStripBcc(t *testing.T) {
-	m := readMail(t, "To: a@example.org\nBcc: b@example.org,\n c@example.org\nResent-bcc: d@example.org\nBccs: e\n\nBcc: f\n")
+	m := readMail(t,
+		"To: a@example.org\nBcc: b@example.org,\n c@example.org\nResent-bcc: d@example.org\nBccs: e\n\nBcc: f\n")
 	m.StripBcc()
 	if got := written(t, m); got != "To: a@example.org\nBccs: e\n\nBcc: f\n" {
 		t.Errorf("%q", got)
@@ -189,12 +197,14 @@ func TestMailMistakes(t *testing.T) {
 		"no address":           {"From: a@example.org\nTo: b@example.org, bob\n\n", line(2)},
 		"an address that long": {"To: " + strings.Repeat("a", 400) + "@example.org\n\n", line(1)},
 		"too many":             {many(MaxRecipients + 1), is(ErrRecipients)},
-		"a header that large":  {"To: a@example.org\nX: " + strings.Repeat("x", MaxMailHeader) + "\n\n", is(ErrHeaderSize)},
+		"a header that large": {"To: a@example.org\nX: " + strings.Repeat("x", MaxMailHeader) + "\n\n",
+			is(ErrHeaderSize)},
 	} {
 		m, err := ReadMail(strings.NewReader(c.text))
 		if err == nil {
 			before := written(t, m)
-			if _, err = m.Stamp(t.Context(), start, newDesk(t).Params(start), nil, Options{}); before != c.text || written(t, m) != before {
+			if _, err = m.Stamp(t.Context(), start, newDesk(t).Params(start), nil, Options{}); before != c.text ||
+				written(t, m) != before {
 				t.Errorf("%s: %q", name, written(t, m))
 			}
 		}
@@ -227,15 +237,18 @@ func TestMailParams(t *testing.T) {
 		_, err := m.Stamp(t.Context(), now, p, to, Options{MaxTime: time.Minute})
 		return err
 	}
-	if err := try(start.Add(2*time.Hour), d.Params(start)); !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "2026-03-02 12:00 UTC") {
+	if err := try(start.Add(2*time.Hour), d.Params(start)); !errors.Is(err, ErrStale) ||
+		!strings.Contains(err.Error(), "2026-03-02 12:00 UTC") {
 		t.Error(err)
 	}
 	hard := d.Params(start)
 	hard.Work = 1 << 39 // 55 s for ten thousand phones
-	if dear, ok := errors.AsType[*TooDearError](try(start, hard, "a@example.org", "b@example.org")); !ok || dear.Stamps != 2 || !strings.Contains(dear.Error(), "2 stamps of 39 bits") {
+	if dear, ok := errors.AsType[*TooDearError](try(start, hard, "a@example.org", "b@example.org")); !ok ||
+		dear.Stamps != 2 || !strings.Contains(dear.Error(), "2 stamps of 39 bits") {
 		t.Error(dear)
 	}
-	for _, to := range []string{"", "bob", "a@example.org, b@example.org", "@example.org", strings.Repeat("a", 400) + "@example.org"} {
+	for _, to := range []string{"", "bob", "a@example.org, b@example.org", "@example.org",
+		strings.Repeat("a", 400) + "@example.org"} {
 		if err := try(start, d.Params(start), to); !errors.Is(err, ErrAddress) || len(err.Error()) > 400 {
 			t.Errorf("%.20q: %v", to, err)
 		}
@@ -245,7 +258,8 @@ func TestMailParams(t *testing.T) {
 	}
 	hard.Work = 1 << 36
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := m.Stamp(ctx, start, hard, nil, Options{MaxTime: time.Hour, Progress: func(stamp.Work, stamp.Work) { cancel() }})
+	_, err := m.Stamp(ctx, start, hard, nil,
+		Options{MaxTime: time.Hour, Progress: func(stamp.Work, stamp.Work) { cancel() }})
 	if err != context.Canceled {
 		t.Error(err)
 	}
@@ -303,7 +317,8 @@ func TestBodyID(t *testing.T) {
 
 // FuzzMail: whatever comes, it is either told what is wrong or written back as it was.
 func FuzzMail(f *testing.F) {
-	for _, seed := range []string{"To: a@example.org\n\nhello\n", "From x\r\nTo: a@b,\r\n c@d\r\nBcc: x:;\r\n\r\n\r\n", "X-Weir-Stamp: a\n b\nTo: \"a b\"@c\n", " x\n", "a:\r", "Resent-Cc: =?x?q?y?= <a@b>"} {
+	for _, seed := range []string{"To: a@example.org\n\nhello\n", "From x\r\nTo: a@b,\r\n c@d\r\nBcc: x:;\r\n\r\n\r\n",
+		"X-Weir-Stamp: a\n b\nTo: \"a b\"@c\n", " x\n", "a:\r", "Resent-Cc: =?x?q?y?= <a@b>"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -327,7 +342,8 @@ func FuzzMail(f *testing.F) {
 		if err != nil {
 			t.Fatalf("stamped: %v", err)
 		}
-		if n := again.remove(strings.ToLower(stamp.MailHeader)); n != 2 || written(t, again) != want || !bytes.Equal(again.body, m.body) {
+		if n := again.remove(strings.ToLower(stamp.MailHeader)); n != 2 || written(t, again) != want ||
+			!bytes.Equal(again.body, m.body) {
 			t.Fatalf("%q with %d stamps becomes %q", want, n, written(t, again))
 		}
 	})

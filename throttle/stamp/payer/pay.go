@@ -33,7 +33,8 @@ func (e *TooDearError) Error() string {
 	if e.Stamps > 1 {
 		what = fmt.Sprintf("%d stamps", e.Stamps)
 	}
-	return fmt.Sprintf("payer: too dear: %s of %s (%s) cannot be made within %s", what, e.Work, e.Algorithm, weir.Duration(e.MaxTime))
+	return fmt.Sprintf("payer: too dear: %s of %s (%s) cannot be made within %s", what, e.Work, e.Algorithm,
+		weir.Duration(e.MaxTime))
 }
 
 // Is makes it ErrTooDear.
@@ -43,8 +44,8 @@ func (e *TooDearError) Is(target error) bool { return target == ErrTooDear }
 type Options struct {
 	MaxTime time.Duration // 0: DefaultMaxTime
 	Workers int           // 0: as many as there are cores
-	// Progress is told now and then how many operations are done and how many are to be expected, by one worker at a time. It may be
-	// more.
+	// Progress is told now and then how many operations are done and how many are to be expected, by one worker at a
+	// time. It may be more.
 	Progress func(done, expected stamp.Work)
 }
 
@@ -57,8 +58,8 @@ type Payment struct {
 	Took       time.Duration
 }
 
-// Pay solves a challenge. What asks for more than can be done in time is a TooDearError, at once where that is plain, and else when the
-// time is over. It ends early, with the context's error, when ctx ends.
+// Pay solves a challenge. What asks for more than can be done in time is a TooDearError, at once where that is plain,
+// and else when the time is over. It ends early, with the context's error, when ctx ends.
 func Pay(ctx context.Context, challenge string, o Options) (Payment, error) {
 	c, err := stamp.ParseChallenge(challenge)
 	if err != nil {
@@ -82,7 +83,8 @@ func (o *Options) maxTime() time.Duration {
 }
 
 // within has n stamps made in the time that is allowed, and notes in p what they took.
-func (o *Options) within(ctx context.Context, p *Payment, n int, work func(context.Context, stamp.SolveOptions) error) error {
+func (o *Options) within(ctx context.Context, p *Payment, n int,
+	work func(context.Context, stamp.SolveOptions) error) error {
 	limit := o.maxTime()
 	dear := &TooDearError{p.Algorithm, p.Work, n, limit}
 	if float64(p.Work.Time(p.Algorithm))*float64(n)/swiftest > float64(limit) {

@@ -31,15 +31,18 @@ var ErrBody = errors.New("payer: the body of the request cannot be sent again")
 //
 //	client := &http.Client{Transport: &payer.Transport{}}
 //
-// An answer that asks for a stamp (503 or 429, with Stamp-Challenge) is paid, on all cores and within the request's context, and the
-// request is sent again. The stamp is remembered for its host and sent along until the gate asks again or the stamp has expired; one
-// that pays for a single message is used for that one only. Requests to one host that are asked at the same time share the work.
+// An answer that asks for a stamp (503 or 429, with Stamp-Challenge) is paid, on all cores and within the request's
+// context, and the request is sent again. The stamp is remembered for its host and sent along until the gate asks again
+// or the stamp has expired; one that pays for a single message is used for that one only. Requests to one host that are
+// asked at the same time share the work.
 //
-// A request is sent again if it has no body, if it has GetBody (as http.NewRequest makes it), or if its body is of a known length of up
-// to MaxBody, which is then read before it is sent. Of others the answer is returned as it came, as it is when nothing can be paid.
-// Retry-After is left to the caller: a Transport works, but never sleeps. The timeout of an http.Client includes the work.
+// A request is sent again if it has no body, if it has GetBody (as http.NewRequest makes it), or if its body is of a
+// known length of up to MaxBody, which is then read before it is sent. Of others the answer is returned as it came, as
+// it is when nothing can be paid. Retry-After is left to the caller: a Transport works, but never sleeps. The timeout
+// of an http.Client includes the work.
 //
-// The zero value is ready to use. A Transport is safe for concurrent use; its fields must not be changed after the first request.
+// The zero value is ready to use. A Transport is safe for concurrent use; its fields must not be changed after the
+// first request.
 type Transport struct {
 	Base    http.RoundTripper // nil: http.DefaultTransport
 	MaxTime time.Duration     // longer is worked on no stamp; what takes longer is a TooDearError. 0: DefaultMaxTime
@@ -50,8 +53,8 @@ type Transport struct {
 	Progress func(host string, done, expected stamp.Work)
 	// Paid is told of every stamp that was made.
 	Paid func(host string, p Payment)
-	// Fault is told why an answer that asks for a stamp was returned as it came: the challenge is malformed or of an algorithm that
-	// is not known here (stamp.ErrMalformed), or the body cannot be sent again (ErrBody).
+	// Fault is told why an answer that asks for a stamp was returned as it came: the challenge is malformed or of an
+	// algorithm that is not known here (stamp.ErrMalformed), or the body cannot be sent again (ErrBody).
 	Fault func(r *http.Request, err error)
 
 	wallets wallets
@@ -80,7 +83,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		text := resp.Header.Get(ChallengeHeader)
-		if text == "" || resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != http.StatusTooManyRequests {
+		if text == "" || resp.StatusCode != http.StatusServiceUnavailable &&
+			resp.StatusCode != http.StatusTooManyRequests {
 			with.honour()
 			return resp, nil
 		}
@@ -191,7 +195,8 @@ func setCookie(h http.Header, name, value string) {
 type key struct{ scheme, address, host, client string }
 
 func keyOf(r *http.Request) key {
-	k := key{scheme: r.URL.Scheme, address: strings.ToLower(r.URL.Host), host: strings.ToLower(cmp.Or(r.Host, r.URL.Host))}
+	k := key{scheme: r.URL.Scheme, address: strings.ToLower(r.URL.Host),
+		host: strings.ToLower(cmp.Or(r.Host, r.URL.Host))}
 	if c, err := r.Cookie(ClientCookie); err == nil {
 		k.client = c.Value
 	}

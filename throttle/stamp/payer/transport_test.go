@@ -37,7 +37,8 @@ func TestPays(t *testing.T) {
 			if g.asked.Load() != 1 || len(p.paid) != 1 || p.faults != nil {
 				t.Errorf("asked %d times, paid %v, %v", g.asked.Load(), p.paid, p.faults)
 			}
-			if paid := p.paid[0]; paid.Work != 256 || paid.Algorithm != stamp.SHA256K || paid.Operations == 0 || paid.Stamp == "" {
+			if paid := p.paid[0]; paid.Work != 256 || paid.Algorithm != stamp.SHA256K || paid.Operations == 0 ||
+				paid.Stamp == "" {
 				t.Errorf("%+v", paid)
 			}
 		})
@@ -81,8 +82,10 @@ func TestSingle(t *testing.T) {
 			t.Fatalf("%d %q", code, body)
 		}
 	}
-	if len(p.paid) != 3 || g.asked.Load() != 3 || len(g.verdicts) != 3 || errors.Join(g.verdicts...) != nil || g.clients.Load() != 1 {
-		t.Errorf("paid %d, asked %d, verdicts %v, clients %d", len(p.paid), g.asked.Load(), g.verdicts, g.clients.Load())
+	if len(p.paid) != 3 || g.asked.Load() != 3 || len(g.verdicts) != 3 || errors.Join(g.verdicts...) != nil ||
+		g.clients.Load() != 1 {
+		t.Errorf("paid %d, asked %d, verdicts %v, clients %d", len(p.paid), g.asked.Load(), g.verdicts,
+			g.clients.Load())
 	}
 }
 
@@ -117,7 +120,8 @@ func TestBodies(t *testing.T) {
 			switch {
 			case c.again && (code != 200 || answer != "POST /form "+c.body || len(p.paid) != 1 || p.faults != nil):
 				t.Errorf("%d %.50q, paid %d, %v", code, answer, len(p.paid), p.faults)
-			case !c.again && (code != 503 || answer != g.page || len(p.paid) != 0 || !slices.Equal(p.faults, []error{ErrBody})):
+			case !c.again && (code != 503 || answer != g.page || len(p.paid) != 0 ||
+				!slices.Equal(p.faults, []error{ErrBody})):
 				t.Errorf("%d %.50q, paid %d, %v", code, answer, len(p.paid), p.faults)
 			}
 			if body.closed.Load() == 0 {
@@ -166,7 +170,8 @@ func TestUnchanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		if resp.StatusCode != 200 || resp.Request != r || r.Body != body || !maps.EqualFunc(before, r.Header, slices.Equal[[]string]) {
+		if resp.StatusCode != 200 || resp.Request != r || r.Body != body ||
+			!maps.EqualFunc(before, r.Header, slices.Equal[[]string]) {
 			t.Errorf("%d, %v", resp.StatusCode, r.Header)
 		}
 	}
@@ -273,7 +278,8 @@ func TestRefused(t *testing.T) {
 
 // TestTooDear: what no machine could do in time is not begun.
 func TestTooDear(t *testing.T) {
-	for alg, work := range map[stamp.Algorithm]stamp.Work{stamp.SHA256K: stamp.MaxWork, stamp.Argon2id: stamp.MaxWork, stamp.DLog: 1 << 33} {
+	for alg, work := range map[stamp.Algorithm]stamp.Work{stamp.SHA256K: stamp.MaxWork, stamp.Argon2id: stamp.MaxWork,
+		stamp.DLog: 1 << 33} {
 		g := newGate(t)
 		g.ask.Algorithm, g.ask.Work = alg, work
 		p := &purse{}
