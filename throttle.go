@@ -18,17 +18,17 @@ type Throttle interface {
 	Peek(ev *Event, a *Answer)
 }
 
-// A Leveler also limits how much is under way at once. Such a place is taken last, after all waits, so that nobody
+// A ConcurrencyLimiter also limits how much is under way at once. Such a place is taken last, after all waits, so that nobody
 // occupies it while waiting for something else.
-type Leveler interface {
+type ConcurrencyLimiter interface {
 	// Enter takes the place for a hold that asked for it (Hold.Enter). It may answer Wait, with a turn of its own, or
 	// Refuse; the hold is settled by Settle either way.
 	Enter(h *Hold, now time.Time, a *Answer)
 }
 
-// An Usher calls those who wait one after the other: the next one when the one before it is on its way, so that they
+// An Sequencer calls those who wait one after the other: the next one when the one before it is on its way, so that they
 // arrive in order. It does not wait for ever for somebody who does not move.
-type Usher interface {
+type Sequencer interface {
 	// Away tells that an event whose turn was called is on its way. Settle tells it too.
 	Away(h Hold, now time.Time)
 }

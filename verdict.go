@@ -152,7 +152,7 @@ type Hold struct {
 	A, B  uint64 // the throttle's own
 	C     uint64 // the throttle's own
 	V     uint32 // the version of its options that the throttle took it under
-	Enter bool   // the throttle is a Leveler and wants to be asked before the event goes on
+	Enter bool   // the throttle is a ConcurrencyLimiter and wants to be asked before the event goes on
 }
 
 // IsZero reports whether nothing was taken.

@@ -67,9 +67,9 @@ type Lanes struct {
 }
 
 var (
-	_ weir.Throttle = (*Lanes)(nil)
-	_ weir.Leveler  = (*Lanes)(nil)
-	_ weir.Clocked  = (*Lanes)(nil)
+	_ weir.Throttle           = (*Lanes)(nil)
+	_ weir.ConcurrencyLimiter = (*Lanes)(nil)
+	_ weir.Clocked            = (*Lanes)(nil)
 )
 
 // New returns lanes with nobody in them. Numbers begin with the time, so that those given before a restart are

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"weir/internal/clock"
+	"weir/internal/loglimit"
 	"weir/internal/needs"
-	"weir/internal/rarely"
 )
 
 // TestFullDisk: on a disk that somebody else has filled, mail is put off, weir says that it is not ready, and the log
@@ -59,7 +59,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	const tries = 200
 	for period := range 2 {
-		p.clock.Advance(rarely.Every)
+		p.clock.Advance(loglimit.Every)
 		ready(false)
 		for i := range tries {
 			if i%5 == 0 { // too many errors end a session
@@ -82,7 +82,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Remove(other); err != nil {
 		t.Fatal(err)
 	}
-	p.clock.Advance(rarely.Every)
+	p.clock.Advance(loglimit.Every)
 	ready(true)
 	if err := mailer().send("after", "later@elsewhere.example"); err != nil {
 		t.Fatal(err)

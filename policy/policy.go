@@ -202,7 +202,7 @@ func (p *Pass) enter(now time.Time) {
 			continue
 		}
 		a.Clear()
-		link.Throttle.(weir.Leveler).Enter(&h.hold, now, a)
+		link.Throttle.(weir.ConcurrencyLimiter).Enter(&h.hold, now, a)
 		a.Hold = h.hold
 		if !p.take(i, a, now) {
 			return
@@ -261,7 +261,7 @@ func (p *Pass) Away(now time.Time) {
 	for i, link := range p.chain.links {
 		if h := &p.held[i]; h.waited && !h.hold.IsZero() {
 			h.waited = false
-			if u, ok := link.Throttle.(weir.Usher); ok {
+			if u, ok := link.Throttle.(weir.Sequencer); ok {
 				u.Away(h.hold, now)
 			}
 		}

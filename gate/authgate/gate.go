@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir/internal/doorway"
-	"weir/internal/rarely"
+	"weir/internal/loglimit"
 	"weir/policy"
 )
 
@@ -28,7 +28,7 @@ type Gate struct {
 	waiting  atomic.Int64
 
 	began              time.Time
-	strange, malformed rarely.Line
+	strange, malformed loglimit.Line
 
 	// Every question's context descends from this one, which ends when a stop has no more patience.
 	base   context.Context

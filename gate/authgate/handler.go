@@ -10,7 +10,7 @@ import (
 
 	"weir"
 	"weir/identify"
-	"weir/internal/rarely"
+	"weir/internal/loglimit"
 	"weir/policy"
 )
 
@@ -203,7 +203,7 @@ func (v *visit) refuseAtBound(bound, unit string, limit int64) {
 }
 
 // warn logs what somebody should look at, but not each time.
-func (g *Gate) warn(line *rarely.Line, what string, attrs ...any) {
+func (g *Gate) warn(line *loglimit.Line, what string, attrs ...any) {
 	if hidden, ok := line.Now(g.env.Clock.Now().Sub(g.began)); ok {
 		g.env.Log.Warn(what, append(attrs, "left_out", hidden)...)
 	}

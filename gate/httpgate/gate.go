@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir/internal/doorway"
-	"weir/internal/rarely"
+	"weir/internal/loglimit"
 	"weir/policy"
 )
 
@@ -31,8 +31,8 @@ type Gate struct {
 	requests atomic.Int64 // under way and waiting
 	waiting  atomic.Int64
 
-	lines   rarely.Rates // of the log
-	summing atomic.Bool  // those left out are about to be told of
+	lines   loglimit.Rates // of the log
+	summing atomic.Bool    // those left out are about to be told of
 
 	// Every request's context descends from this one, which ends when a stop has no more patience.
 	base   context.Context

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir/internal/doorway"
-	"weir/internal/rarely"
+	"weir/internal/loglimit"
 )
 
 // KindMail is the kind of the events that a gate puts before its chains.
@@ -26,7 +26,7 @@ type Gate struct {
 	setup atomic.Pointer[setup]
 	mails mails
 
-	garbled, failing, misled rarely.Line
+	garbled, failing, misled loglimit.Line
 
 	// Decisions end when this context does, which is when a stop has no more patience.
 	base    context.Context
@@ -180,7 +180,7 @@ func (g *Gate) stopping() bool {
 }
 
 // warn puts a line into the log, but not every time.
-func (g *Gate) warn(r *rarely.Line, message string, attrs ...slog.Attr) {
+func (g *Gate) warn(r *loglimit.Line, message string, attrs ...slog.Attr) {
 	if more, ok := r.Now(g.env.Clock.Now().Sub(g.began)); ok {
 		g.env.Log.LogAttrs(g.base, slog.LevelWarn, message, append(attrs, slog.Int64("unlogged_before", more))...)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"weir"
 	"weir/internal/doorway"
-	"weir/internal/rarely"
+	"weir/internal/loglimit"
 )
 
 // KindMail is the kind of the events that a gate puts before its chains, and KindLogIn of those that limit wrong
@@ -28,8 +28,8 @@ type Gate struct {
 	env     Env
 	began   time.Time
 	setup   atomic.Pointer[setup]
-	fails   rarely.Line // panics
-	untaken rarely.Line // mails that could not be taken
+	fails   loglimit.Line // panics
+	untaken loglimit.Line // mails that could not be taken
 
 	clients clients
 

@@ -13,7 +13,7 @@ import (
 
 	"weir"
 	"weir/internal/doorway"
-	"weir/internal/rarely"
+	"weir/internal/loglimit"
 	"weir/policy"
 )
 
@@ -32,7 +32,7 @@ type Gate struct {
 
 	open    atomic.Int64 // connections, or sessions
 	waiting atomic.Int64
-	failing rarely.Line // the upstream cannot be reached
+	failing loglimit.Line // the upstream cannot be reached
 
 	// What goes on at the gate ends when this context does, which is when a stop has no more patience.
 	base    context.Context

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/rarely"
+	"weir/internal/loglimit"
 	"weir/throttle/quota"
 )
 
@@ -289,7 +289,7 @@ func TestUnreachable(t *testing.T) {
 	if n := lines(); n != 1 || g.seen.unreached.Load() != many {
 		t.Errorf("%d lines, %d counted", n, g.seen.unreached.Load())
 	}
-	g.clock.Advance(rarely.Every)
+	g.clock.Advance(loglimit.Every)
 	g.turnsAway("")
 	if n := lines(); n != 2 || !strings.Contains(g.log.String(), `"unlogged_before":19`) {
 		t.Errorf("%d lines: %s", n, g.log)

@@ -13,16 +13,16 @@ const exempt = -1
 var floors = map[string]int{
 	"weir": 0, // the vocabulary
 
-	"identify":         1,
-	"store":            1, // contract of the durable state
-	"internal/tabular": 1, // for commands and the demo
-	"internal/clock":   1, // for packages that act; a mechanism is given the time
-	"internal/doorway": 1, // how connections come in to gates
-	"internal/rarely":  1, // for logs
-	"internal/shown":   1, // for pages and notices
-	"internal/outlet":  1, // for the log
-	"internal/needs":   1, // for tests, and for tools of tests
-	"lab/peers":        1, // the peers' configurations
+	"identify":          1,
+	"store":             1, // contract of the durable state
+	"internal/tabular":  1, // for commands and the demo
+	"internal/clock":    1, // for packages that act; a mechanism is given the time
+	"internal/doorway":  1, // how connections come in to gates
+	"internal/loglimit": 1, // for logs
+	"internal/shown":    1, // for pages and notices
+	"internal/outlet":   1, // for the log
+	"internal/needs":    1, // for tests, and for tools of tests
+	"lab/peers":         1, // the peers' configurations
 
 	"throttle/*":     2,
 	"identify/token": 2, // JSON web tokens
@@ -35,19 +35,21 @@ var floors = map[string]int{
 	"mail/spool":           3,
 	"upstream":             3, // the services behind a gate: connections, health, retries
 
-	"gate/*":            4,
-	"gate/xdpgate/peer": 4, // to be measured against
+	"gate": 4, // what all gates share
 
-	"console":      4,
-	"lab/simulate": 4,
+	"gate/*":            5,
+	"gate/xdpgate/peer": 5, // to be measured against
 
-	"config":    5,
-	"app":       6,
-	"lab/demo":  7,
-	"lab/flood": 7,
+	"console":      5,
+	"lab/simulate": 5,
 
-	"cmd/weir":  8,
-	"lab/bench": 8,
+	"config":    6,
+	"app":       7,
+	"lab/demo":  8,
+	"lab/flood": 8,
+
+	"cmd/weir":  9,
+	"lab/bench": 9,
 
 	"internal/arch":     exempt,
 	"internal/browser":  exempt, // for tests

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/rarely"
+	"weir/internal/loglimit"
 	"weir/mail/nexthop"
 	"weir/store"
 )
@@ -55,7 +55,7 @@ func TestFailingStoreIsLeftAlone(t *testing.T) {
 	if n := tried.Load(); n > 10*(rounds+1) {
 		t.Errorf("tried %d times in %d rounds", n, rounds)
 	}
-	if n, most := written.n.Load(), 4*int64(1+r.now().Sub(began)/rarely.Every); n == 0 || n > most {
+	if n, most := written.n.Load(), 4*int64(1+r.now().Sub(began)/loglimit.Every); n == 0 || n > most {
 		t.Errorf("%d lines, want up to %d", n, most)
 	}
 	r.carrier.set(func(c *carrier) { c.after = nil })

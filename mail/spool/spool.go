@@ -15,7 +15,7 @@ import (
 
 	"weir"
 	"weir/internal/clock"
-	"weir/internal/rarely"
+	"weir/internal/loglimit"
 	"weir/store"
 )
 
@@ -137,7 +137,7 @@ type Spool struct {
 	}
 
 	began   time.Time
-	failing struct{ ends, hands, rounds, takes rarely.Line } // what a store that fails would fill the log with
+	failing struct{ ends, hands, rounds, takes loglimit.Line } // what a store that fails would fill the log with
 }
 
 // New returns a spool that does nothing yet.
@@ -291,7 +291,7 @@ func (s *Spool) update(ctx context.Context, f func(store.MailTx) error) error {
 }
 
 // complain puts a line into the log, but not every time: a disk that is full is not to be filled with that.
-func (s *Spool) complain(line *rarely.Line, message string, attrs ...any) {
+func (s *Spool) complain(line *loglimit.Line, message string, attrs ...any) {
 	if more, ok := line.Now(s.clock.Now().Sub(s.began)); ok {
 		s.log.Error(message, append(attrs, "unlogged_before", more)...)
 	}

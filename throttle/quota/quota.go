@@ -20,11 +20,11 @@ type Quota struct {
 }
 
 var (
-	_ weir.Throttle = (*Quota)(nil)
-	_ weir.Leveler  = (*Quota)(nil)
-	_ weir.Usher    = (*Quota)(nil)
-	_ weir.Rationer = (*Quota)(nil)
-	_ weir.Clocked  = (*Quota)(nil)
+	_ weir.Throttle           = (*Quota)(nil)
+	_ weir.ConcurrencyLimiter = (*Quota)(nil)
+	_ weir.Sequencer          = (*Quota)(nil)
+	_ weir.Rationer           = (*Quota)(nil)
+	_ weir.Clocked            = (*Quota)(nil)
 )
 
 // New returns a quota with nothing used.

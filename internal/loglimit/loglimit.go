@@ -1,5 +1,5 @@
-// Package rarely keeps a flood of one and the same line from filling the disk.
-package rarely
+// Package loglimit keeps a flood of one and the same line from filling the disk.
+package loglimit
 
 import (
 	"sync/atomic"

@@ -1,4 +1,4 @@
-package rarely
+package loglimit
 
 import "sync"
 
