@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"weir"
+	"weir/gate/refusal"
 	"weir/identify"
 )
 
@@ -295,24 +296,13 @@ func closest(figures []weir.Figure) (f weir.Figure) {
 // retryAfter returns when it is worth while to come again. For a wait, that is when the turn is expected; zero means
 // that nobody can tell, and the client awaits. For a refusal, zero means that there is no use in it.
 func retryAfter(a *weir.Answer, now time.Time) time.Duration {
-	const unknown = time.Second // a place is free when somebody leaves
-	switch {
-	case a.Verdict == weir.Admit, a.Reason == weir.NoAccount, a.Reason == weir.NoSource, a.Reason == weir.TooCostly:
+	switch a.Verdict {
+	case weir.Admit:
 		return 0
-	case a.Verdict == weir.Wait:
+	case weir.Wait:
 		return max(a.Until.Sub(now), 0)
-	case a.Reason == weir.OverLimit && a.Rule != "" && a.Limit == 0, a.Reason == weir.Banned && a.Until.IsZero():
-		// closed for good
-		return 0
 	}
-	until := a.Until
-	if a.Reset.After(until) {
-		until = a.Reset
-	}
-	if until.IsZero() {
-		return unknown
-	}
-	return max(until.Sub(now), time.Millisecond)
+	return refusal.Again(a, now)
 }
 
 // seconds tells a duration in seconds with three decimals, rounded up, so that nobody comes too early.

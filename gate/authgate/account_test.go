@@ -116,7 +116,7 @@ func TestNamedTwice(t *testing.T) {
 		if c.detail != "" {
 			want = 400
 		}
-		if a.status != want || !strings.Contains(a.refusal.Detail, c.detail) ||
+		if a.status != want || !strings.Contains(a.Refusal.Detail, c.detail) ||
 			r.seen.bounds(BoundAccount) != want/400 {
 			t.Errorf("%s: %d %s, %d counted", c.name, a.status, a.body, r.seen.bounds(BoundAccount))
 		}

@@ -2,34 +2,14 @@ package authgate
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"weir"
-	"weir/internal/doorway"
+	"weir/gate/refusal"
 )
-
-// A refusal is what is told about a request that is not to go on: a problem (RFC 9457), with the same facts as at the
-// HTTP gate. nginx reads the headers alone; the others hand the body to the client.
-type refusal struct {
-	Type       string `json:"type"`
-	Title      string `json:"title"`
-	Status     int    `json:"status"`
-	Detail     string `json:"detail"`
-	Policy     string `json:"policy,omitempty"`
-	Throttle   string `json:"throttle,omitempty"`
-	Reason     string `json:"reason,omitempty"`
-	Limit      *int64 `json:"limit,omitempty"`
-	Unit       string `json:"unit,omitempty"` // of limit and remaining
-	Remaining  *int64 `json:"remaining,omitempty"`
-	RetryAfter int64  `json:"retry_after,omitempty"`
-	RequestID  string `json:"request_id"`
-}
 
 // Headers of answers. They are written as they are here.
 const (
@@ -41,7 +21,7 @@ const (
 // admit lets the request go on. 200 is what every proxy understands.
 func (v *visit) admit(now time.Time) {
 	v.answered = true
-	doorway.RateLimit(v.w.Header(), v.pass.Answer.Figures, now)
+	refusal.RateLimit(v.w.Header(), v.pass.Answer.Figures, now)
 	v.w.WriteHeader(http.StatusOK)
 	v.gate.env.Observer.Decided(weir.Admit, v.held)
 }
@@ -49,68 +29,29 @@ func (v *visit) admit(now time.Time) {
 // refuse answers as the verdict wants it.
 func (v *visit) refuse(a *weir.Answer) {
 	now := v.event.Time.Add(v.held)
-	doc := refusal{Status: v.statusOf(a), Detail: detail(a), Policy: a.Rule, Throttle: a.By, Reason: a.Reason.String(),
-		RetryAfter: doorway.RetryAfter(a, now)}
-	if a.Reason != weir.NoReason {
-		doc.Type = "urn:weir:" + doc.Reason
-	}
-	if a.Unit != "" || a.Limit > 0 { // else the rule is none that counts
-		doc.Limit, doc.Unit, doc.Remaining = &a.Limit, a.Unit, &a.Remaining
-	}
+	doc := refusal.OfUnpayable(a, now)
 	h := v.w.Header()
 	if doc.Status == http.StatusUnauthorized {
 		for _, challenge := range v.setup.accounts.Challenges() {
 			h.Add("WWW-Authenticate", challenge)
 		}
 	}
-	doorway.RateLimit(h, v.pass.Answer.Figures, now)
+	refusal.RateLimit(h, v.pass.Answer.Figures, now)
 	v.write(&doc)
 	v.gate.env.Observer.Decided(a.Verdict, v.held)
 }
 
 // problem answers a question that was put before no throttle.
-func (v *visit) problem(status int, detail string) { v.write(&refusal{Status: status, Detail: detail}) }
-
-// statusOf is what the client should be told.
-func (v *visit) statusOf(a *weir.Answer) int {
-	switch a.Reason {
-	case weir.NoAccount:
-		return http.StatusUnauthorized
-	case weir.Banned, weir.Forged, weir.Replayed:
-		return http.StatusForbidden
-	case weir.Overload, weir.Failure:
-		return http.StatusServiceUnavailable
-	case weir.NotPaying, weir.TooMany:
-		return http.StatusTooManyRequests
-	}
-	// The server's own limits are not the client's fault.
-	if a.By != "" && a.By == v.setup.tillName {
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusTooManyRequests
-}
-
-// detail says in a sentence what the client ran into. There is no page here to pay at.
-func detail(a *weir.Answer) string {
-	if a.Verdict != weir.Challenge {
-		return doorway.Detail(a)
-	}
-	unpaid := *a
-	unpaid.Reason = weir.OverLimit
-	if a.Unit == "operations" {
-		unpaid.Reason = weir.Overload
-	}
-	return doorway.Detail(&unpaid)
+func (v *visit) problem(status int, detail string) {
+	doc := refusal.Problem(status, detail)
+	v.write(&doc)
 }
 
 // write answers with anything but an admission.
-func (v *visit) write(doc *refusal) {
+func (v *visit) write(doc *refusal.Refusal) {
 	v.answered = true
 	v.named()
-	doc.Title, doc.RequestID = http.StatusText(doc.Status), v.event.ID
-	if doc.Type == "" {
-		doc.Type = "about:blank"
-	}
+	doc.RequestID = v.event.ID
 	h := v.w.Header()
 	h.Set(statusHeader, strconv.Itoa(doc.Status))
 	if doc.Reason != "" {
@@ -125,8 +66,7 @@ func (v *visit) write(doc *refusal) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Type", "application/problem+json")
-	body, _ := json.Marshal(doc)
-	body = append(body, '\n')
+	body := append(doc.AppendJSON(nil), '\n')
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	status := doc.Status
 	if v.dialect == Nginx && status != http.StatusUnauthorized {
@@ -168,11 +108,4 @@ func saneID(ids []string) string {
 		return ""
 	}
 	return id
-}
-
-// sentence makes one of an error text.
-func sentence(err error) string {
-	s := err.Error()
-	first, size := utf8.DecodeRuneInString(s)
-	return string(unicode.ToUpper(first)) + s[size:] + "."
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate/refusal"
 	"weir/identify"
 	"weir/internal/loglimit"
 	"weir/policy"
@@ -117,7 +118,7 @@ func (v *visit) understand(peer netip.Addr) bool {
 	if err != nil {
 		v.gate.env.Observer.Bounded(BoundMalformed)
 		v.gate.warn(&v.gate.malformed, "a question cannot be answered", "why", err, "peer", v.r.RemoteAddr)
-		v.problem(http.StatusBadRequest, sentence(err))
+		v.problem(http.StatusBadRequest, refusal.Sentence(err))
 		return false
 	}
 	o := &v.asked
@@ -127,7 +128,7 @@ func (v *visit) understand(peer netip.Addr) bool {
 	v.request.Method, v.request.Host, v.request.URL, v.request.Header = o.method, o.host, &v.url, h
 	if v.event.Account, err = s.accounts.Account(&v.request, o.source); err != nil {
 		v.gate.env.Observer.Bounded(BoundAccount)
-		v.problem(http.StatusBadRequest, sentence(err))
+		v.problem(http.StatusBadRequest, refusal.Sentence(err))
 		return false
 	}
 	return true

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate/refusal"
 	"weir/internal/clock"
 	"weir/policy"
 	"weir/throttle/quota"
@@ -243,7 +244,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   string
-	refusal
+	refusal.Refusal
 }
 
 // headers are written as name, value, name, value.
@@ -284,7 +285,7 @@ func (r *rig) try(req *http.Request) (a answer, err error) {
 	body, err := io.ReadAll(res.Body)
 	a.status, a.header, a.body = res.StatusCode, res.Header, string(body)
 	if strings.HasPrefix(a.body, "{") && err == nil {
-		err = json.Unmarshal(body, &a.refusal)
+		err = json.Unmarshal(body, &a.Refusal)
 	}
 	return a, err
 }

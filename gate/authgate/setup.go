@@ -14,7 +14,6 @@ import (
 type setup struct {
 	opts     Options // with defaults
 	chain    *policy.Chain
-	tillName string // of the throttle that takes stamps; empty for none
 	proxies  identify.Proxies
 	accounts identify.Accounts
 	socket   bool // whoever can ask may ask
@@ -32,11 +31,6 @@ func newSetup(o Options, chain *policy.Chain) (*setup, error) {
 		chain, _ = policy.New(nil, nil)
 	}
 	s := &setup{opts: o, chain: chain}
-	for _, link := range chain.Links() {
-		if _, ok := link.Throttle.(policy.Till); ok && s.tillName == "" {
-			s.tillName = link.Name
-		}
-	}
 	trusted := o.TrustedProxies
 	if network, _ := doorway.Split(o.Listen); network == "unix" {
 		s.socket, trusted = true, append([]netip.Prefix{netip.PrefixFrom(onSocket, 32)}, trusted...)

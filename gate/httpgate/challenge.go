@@ -7,8 +7,8 @@ import (
 
 	"weir"
 	"weir/admission"
+	"weir/gate/refusal"
 	"weir/identify"
-	"weir/internal/doorway"
 )
 
 // clientAge is how long a browser keeps the id that it was given.
@@ -71,7 +71,7 @@ func (x *exchange) dropped() bool {
 
 // A demand is what is asked of a client: a problem with a puzzle.
 type demand struct {
-	refusal
+	refusal.Refusal
 	Challenge string `json:"challenge"`
 	Algorithm string `json:"algorithm"`
 	Work      uint64 `json:"work"`
@@ -126,18 +126,18 @@ func (x *exchange) challenge() {
 	if ticket != "" {
 		h.Set(ticketHeader, ticket)
 	}
-	doc.finish(x)
+	doc.RequestID = x.event.ID
 	if page {
 		x.answerPage(&doc, roomPolicy, x.gate.frames.render(x.room(&puzzle, message, fields, form, lost)))
 		return
 	}
-	out := demand{refusal: doc, Challenge: puzzle.Text, Algorithm: puzzle.Algorithm, Work: puzzle.Work,
+	out := demand{Refusal: doc, Challenge: puzzle.Text, Algorithm: puzzle.Algorithm, Work: puzzle.Work,
 		TakesMS: puzzle.Takes.Milliseconds(), Ticket: ticket}
 	if x.standing.State == admission.InLine && x.event.Place.Number != 0 {
 		out.Ahead, out.WaitS = &x.standing.Ahead, seconds(x.standing.Estimate)
 	}
 	body, _ := json.Marshal(&out)
-	x.answerBytes(&out.refusal, "application/problem+json", append(body, '\n'))
+	x.answerBytes(&out.Refusal, "application/problem+json", append(body, '\n'))
 }
 
 // renewTicket signs the ticket anew, or a new one, and gives it to the client.
@@ -205,7 +205,7 @@ func (x *exchange) room(p *weir.Puzzle, message string, fields []formField, form
 	}
 	s, limit := x.standing, ""
 	if !x.pooled() {
-		limit = doorway.Detail(&x.pass.Answer)
+		limit = refusal.Detail(&x.pass.Answer)
 	}
 	return &room{
 		Limit:  limit,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate/refusal"
 	"weir/identify"
 	"weir/policy"
 )
@@ -219,7 +220,7 @@ func (x *exchange) finalHeaders() {
 		if !x.answered || now.IsZero() { // the upstream may have taken its time
 			now = x.gate.env.Clock.Now()
 		}
-		rateLimitHeaders(h, x.pass.Answer.Figures, now)
+		refusal.RateLimit(h, x.pass.Answer.Figures, now)
 	}
 }
 

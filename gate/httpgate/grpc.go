@@ -9,10 +9,11 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"weir/gate/refusal"
 )
 
 // isGRPC reports whether a request is a call of gRPC, or of gRPC-Web. Such clients read a status of HTTP's own as
@@ -23,9 +24,9 @@ func isGRPC(r *http.Request) bool {
 }
 
 // answerGRPC says in gRPC's words what a refusal says: an answer of headers only, whose HTTP status is 200.
-func (x *exchange) answerGRPC(doc *refusal) {
+func (x *exchange) answerGRPC(doc *refusal.Refusal) {
 	h := x.w.Header()
-	state := &status.Status{Code: int32(codeOf(doc.Status)), Message: doc.Detail}
+	state := &status.Status{Code: int32(refusal.Code(doc.Status)), Message: doc.Detail}
 	if after := doc.RetryAfter; after > 0 {
 		wait := &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Duration(after) * time.Second)}
 		if detail, err := anypb.New(wait); err == nil {
@@ -42,28 +43,6 @@ func (x *exchange) answerGRPC(doc *refusal) {
 	delete(h, "Content-Length")
 	x.leaveBody()
 	x.WriteHeader(http.StatusOK)
-}
-
-// codeOf is the code of gRPC for a status of HTTP. Only what is the server's own trouble may be tried again by itself.
-func codeOf(status int) codes.Code {
-	switch status {
-	case http.StatusBadRequest:
-		return codes.InvalidArgument
-	case http.StatusUnauthorized:
-		return codes.Unauthenticated
-	case http.StatusForbidden:
-		return codes.PermissionDenied
-	case http.StatusMethodNotAllowed:
-		return codes.Unimplemented
-	case http.StatusTooManyRequests, http.StatusRequestEntityTooLarge, http.StatusRequestHeaderFieldsTooLarge:
-		return codes.ResourceExhausted
-	case http.StatusInternalServerError:
-		return codes.Internal
-	case http.StatusGatewayTimeout:
-		return codes.DeadlineExceeded
-	default:
-		return codes.Unavailable
-	}
 }
 
 // grpcMessage escapes what a message may not have as it is.

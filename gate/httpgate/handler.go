@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 
 	"weir"
+	"weir/gate/refusal"
 	"weir/identify"
 	behind "weir/upstream"
 )
@@ -157,7 +158,7 @@ func (x *exchange) misfit() bool {
 			return false
 		}
 		x.gate.env.Observer.Bounded(BoundAccount)
-		x.problem(http.StatusBadRequest, sentence(err))
+		x.problem(http.StatusBadRequest, refusal.Sentence(err))
 	}
 	return true
 }
@@ -247,7 +248,7 @@ func (x *exchange) failed(err error) {
 	}
 	if mistake, ok := errors.AsType[behind.RequestError](err); ok {
 		x.reached = false
-		x.problem(http.StatusBadRequest, sentence(mistake))
+		x.problem(http.StatusBadRequest, refusal.Sentence(mistake))
 		return
 	}
 	status, detail := http.StatusBadGateway, "The service behind the gate did not give a proper answer."

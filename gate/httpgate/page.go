@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
+
+	"weir/gate/refusal"
 )
 
 // pagePolicy lets the page use nothing but the style and the empty icon that stand in it. Any site may show it in a
@@ -75,7 +77,7 @@ func inWords(seconds int64) string {
 }
 
 // renderPage returns the page with the facts of a refusal.
-func renderPage(doc *refusal) []byte {
+func renderPage(doc *refusal.Refusal) []byte {
 	var b bytes.Buffer
 	if err := page.Execute(&b, doc); err != nil {
 		return []byte(doc.Title + "\n")

@@ -2,53 +2,23 @@ package httpgate
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"weir"
-	"weir/internal/doorway"
+	"weir/gate/refusal"
 )
-
-// A refusal is what a client is told when its request did not go through: a problem (RFC 9457), or the page with the
-// same facts.
-type refusal struct {
-	Type       string `json:"type"`
-	Title      string `json:"title"`
-	Status     int    `json:"status"`
-	Detail     string `json:"detail"`
-	Policy     string `json:"policy,omitempty"`
-	Throttle   string `json:"throttle,omitempty"`
-	Reason     string `json:"reason,omitempty"`
-	Limit      *int64 `json:"limit,omitempty"`
-	Unit       string `json:"unit,omitempty"` // of limit and remaining
-	Remaining  *int64 `json:"remaining,omitempty"`
-	RetryAfter int64  `json:"retry_after,omitempty"`
-	RequestID  string `json:"request_id"`
-}
 
 // refuse answers as the verdict wants it.
 func (x *exchange) refuse(a *weir.Answer) { x.answer(x.document(a)) }
 
-// document says what the verdict was.
-func (x *exchange) document(a *weir.Answer) refusal {
-	doc := refusal{
-		Type:       "urn:weir:" + a.Reason.String(),
-		Status:     x.refusalStatus(a),
-		Detail:     doorway.Detail(a),
-		Policy:     a.Rule,
-		Throttle:   a.By,
-		Reason:     a.Reason.String(),
-		RetryAfter: doorway.RetryAfter(a, x.onward),
-	}
-	if a.Reason == weir.NoReason {
-		doc.Type = "about:blank"
-	}
-	if a.Unit != "" || a.Limit > 0 { // else the rule is none that counts
-		doc.Limit, doc.Unit, doc.Remaining = &a.Limit, a.Unit, &a.Remaining
-	}
+// document tells the verdict. A client without an account learns how to name one.
+func (x *exchange) document(a *weir.Answer) refusal.Refusal {
+	own := a.By != "" && (a.By == x.setup.tillName || a.By == x.setup.lanesName) ||
+		a.Verdict == weir.Challenge && x.setup.till == nil // there is no way to pay
+	doc := refusal.Of(a, x.onward, own)
 	if doc.Status == http.StatusUnauthorized {
 		for _, challenge := range x.setup.accounts.Challenges() {
 			x.w.Header().Add("WWW-Authenticate", challenge)
@@ -58,56 +28,21 @@ func (x *exchange) document(a *weir.Answer) refusal {
 }
 
 // problem answers a request that no throttle refused.
-func (x *exchange) problem(status int, detail string) {
-	x.answer(refusal{Type: "about:blank", Status: status, Detail: detail})
-}
-
-func (x *exchange) refusalStatus(a *weir.Answer) int {
-	switch a.Reason {
-	case weir.NoAccount:
-		return http.StatusUnauthorized
-	case weir.Banned, weir.Forged, weir.Replayed:
-		return http.StatusForbidden
-	case weir.Overload, weir.Failure:
-		return http.StatusServiceUnavailable
-	case weir.NotPaying, weir.TooMany:
-		return http.StatusTooManyRequests
-	}
-	if a.Verdict == weir.Challenge && x.setup.till == nil { // there is no way to pay here
-		return http.StatusServiceUnavailable
-	}
-	// The server's own limits are not the client's fault.
-	if a.By != "" && (a.By == x.setup.tillName || a.By == x.setup.lanesName) {
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusTooManyRequests
-}
-
-// sentence makes one of an error text.
-func sentence(err error) string {
-	s := err.Error()
-	first, size := utf8.DecodeRuneInString(s)
-	return string(unicode.ToUpper(first)) + s[size:] + "."
-}
-
-// finish fills in what every answer has.
-func (doc *refusal) finish(x *exchange) {
-	doc.Title, doc.RequestID = http.StatusText(doc.Status), x.event.ID
-}
+func (x *exchange) problem(status int, detail string) { x.answer(refusal.Problem(status, detail)) }
 
 // answer writes the refusal in the form that the client can read best.
-func (x *exchange) answer(doc refusal) {
-	doc.finish(x)
+func (x *exchange) answer(doc refusal.Refusal) {
+	doc.RequestID = x.event.ID
 	if wantsPage(x.r) {
 		x.answerPage(&doc, pagePolicy, renderPage(&doc))
 		return
 	}
-	var room [768]byte
-	x.answerBytes(&doc, "application/problem+json", append(appendProblem(room[:0], &doc), '\n'))
+	var buffer [768]byte
+	x.answerBytes(&doc, "application/problem+json", append(doc.AppendJSON(buffer[:0]), '\n'))
 }
 
 // answerPage writes a page.
-func (x *exchange) answerPage(doc *refusal, policy string, body []byte) {
+func (x *exchange) answerPage(doc *refusal.Refusal, policy string, body []byte) {
 	x.w.Header().Set("Content-Security-Policy", policy)
 	x.answerBytes(doc, "text/html; charset=utf-8", body)
 }
@@ -120,7 +55,7 @@ var (
 )
 
 // answerBytes writes an answer of the gate's own.
-func (x *exchange) answerBytes(doc *refusal, kind string, body []byte) {
+func (x *exchange) answerBytes(doc *refusal.Refusal, kind string, body []byte) {
 	x.answered = true
 	h := x.w.Header()
 	if doc.RetryAfter > 0 {
@@ -132,7 +67,11 @@ func (x *exchange) answerBytes(doc *refusal, kind string, body []byte) {
 		return
 	}
 	// Whoever keeps answers must keep those for browsers and for programs apart.
-	add(h, "Vary", byAccept)
+	if h["Vary"] == nil {
+		h["Vary"] = byAccept
+	} else {
+		h["Vary"] = append(slices.Clip(h["Vary"]), "Accept")
+	}
 	x.set(h, "Content-Type", kind)
 	x.set(h, "Content-Length", strconv.Itoa(len(body)))
 	x.leaveBody()

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"weir"
+	"weir/gate/refusal"
 	"weir/identify"
 )
 
@@ -36,7 +37,7 @@ func (s authzServer) Check(ctx context.Context, req *auth.CheckRequest) (resp *a
 	code = CodeDenied
 	why := v.identify(req.GetAttributes())
 	if why != nil {
-		return v.deny(*why), nil
+		return v.deny(*why, nil), nil
 	}
 	p := v.pass()
 	v.setup.authz.Judge(ctx, &v.event, p)
@@ -50,7 +51,7 @@ func (s authzServer) Check(ctx context.Context, req *auth.CheckRequest) (resp *a
 		s.gate.env.Offend(&v.event, a)
 	}
 	if a.Verdict != weir.Admit {
-		return v.deny(v.document(a)), nil
+		return v.deny(v.document(a), a.Figures), nil
 	}
 	code = CodeOK
 	v.settle(true)
@@ -58,14 +59,14 @@ func (s authzServer) Check(ctx context.Context, req *auth.CheckRequest) (resp *a
 }
 
 // identify fills in the event from what Envoy says about a request, or says what is wrong with it.
-func (v *visit) identify(a *auth.AttributeContext) *refusal {
+func (v *visit) identify(a *auth.AttributeContext) *refusal.Refusal {
 	ev := &v.event
 	*ev = weir.Event{Time: v.now, Kind: "http"}
 	var peer netip.Addr
 	if text := a.GetSource().GetAddress().GetSocketAddress().GetAddress(); text != "" {
 		addr, err := netip.ParseAddr(text)
 		if err != nil {
-			return &refusal{Status: http.StatusBadRequest, Detail: "The source of the request is no address."}
+			return badRequest("The source of the request is no address.")
 		}
 		peer = identify.Plain(addr)
 	}
@@ -81,7 +82,7 @@ func (v *visit) identify(a *auth.AttributeContext) *refusal {
 	ev.ID, ev.Agent = requestID(h.Id, header), header.Get("User-Agent")
 	u, err := url.ParseRequestURI(h.Path)
 	if err != nil && h.Path != "*" && h.Method != http.MethodConnect {
-		return &refusal{Status: http.StatusBadRequest, Detail: "The path of the request is malformed."}
+		return badRequest("The path of the request is malformed.")
 	}
 	if err != nil || u.Path == "*" {
 		u = &url.URL{Path: "/"}
@@ -94,10 +95,15 @@ func (v *visit) identify(a *auth.AttributeContext) *refusal {
 	account, err := v.setup.accounts.Account(&r, ev.Source)
 	if err != nil {
 		v.gate.env.Observer.Bounded(BoundAccount)
-		return &refusal{Status: http.StatusBadRequest, Detail: sentence(err)}
+		return badRequest(refusal.Sentence(err))
 	}
 	ev.Account = account
 	return nil
+}
+
+func badRequest(detail string) *refusal.Refusal {
+	doc := refusal.Problem(http.StatusBadRequest, detail)
+	return &doc
 }
 
 // headerOf are the headers of a request, as Envoy passes them on: as a map, or as they came.

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"weir"
+	"weir/gate/refusal"
 	"weir/identify"
 	"weir/policy"
 	"weir/throttle/quota"
@@ -273,7 +274,9 @@ func TestPeriodsOfTheCalendar(t *testing.T) {
 		"minute MINUTE": weir.Window(time.Minute),
 		"1m30s UNKNOWN": weir.Window(90 * time.Second), "31d UNKNOWN": weir.Window(31 * day),
 	} {
-		if got := period(w) + " " + unitOf(w).String(); got != strings.TrimSpace(want) {
+		told := refusal.Detail(&weir.Answer{Figure: weir.Figure{Limit: 1, Window: w}})
+		_, told, _ = strings.Cut(strings.TrimSuffix(told, " is used up."), " per ")
+		if got := told + " " + unitOf(w).String(); got != strings.TrimSpace(want) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -287,7 +290,7 @@ func TestRateLimitHeaders(t *testing.T) {
 		{By: "b", Rule: `q"`, Unit: "at once", Limit: 3, Remaining: 3},
 		{By: "b", Rule: `q"`, Unit: "at once", Limit: 3, Remaining: 2},
 	}
-	got := fmt.Sprint(headersOf(appendRateLimit(nil, figures, noon)))
+	got := fmt.Sprint(headersOf((&visit{now: noon}).appendRateLimit(nil, figures)))
 	want := `map[ratelimit:"x";r=4;t=1, "b/x";r=1, "q\"";r=2 ratelimit-policy:"x";q=5;w=1, "b/x";q=9;w=60;qu="content-bytes", "q\"";q=3;qu="concurrent-requests"]`
 	if got != want {
 		t.Errorf("headers\n%s, want\n%s", got, want)

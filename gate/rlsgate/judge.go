@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"weir"
+	"weir/gate/refusal"
 )
 
 // judge puts the descriptors that name an account before the chain of their domain. It takes for all of them or for
@@ -104,7 +105,7 @@ func (v *visit) tell(a *weir.Answer, i int, over bool, r *reply) {
 		st.CurrentLimit = &rls.RateLimitResponse_RateLimit{Name: f.Rule, RequestsPerUnit: clamp(f.Limit),
 			Unit: unitOf(f.Window)}
 		st.LimitRemaining = clamp(f.Remaining)
-		if seconds := wholeSeconds(until(a, f).Sub(v.now)); seconds > 0 {
+		if seconds := refusal.WholeSeconds(until(a, f).Sub(v.now)); seconds > 0 {
 			r.resets[i].Seconds = seconds
 			st.DurationUntilReset = &r.resets[i]
 		}
@@ -147,9 +148,6 @@ func unitOf(w weir.Window) rls.RateLimitResponse_RateLimit_Unit {
 	}
 	return rls.RateLimitResponse_RateLimit_UNKNOWN
 }
-
-// wholeSeconds rounds up, so that what it tells is never too early.
-func wholeSeconds(d time.Duration) int64 { return int64((max(d, 0) + time.Second - 1) / time.Second) }
 
 // about are the headers about a limit.
 func (h *Headers) about(st *rls.RateLimitResponse_DescriptorStatus, now time.Time) []*core.HeaderValue {

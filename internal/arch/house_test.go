@@ -35,7 +35,8 @@ var floors = map[string]int{
 	"mail/spool":           3,
 	"upstream":             3, // the services behind a gate: connections, health, retries
 
-	"gate": 4, // what all gates share
+	"gate":         4, // what all gates share
+	"gate/refusal": 4, // what clients are told
 
 	"gate/*":            5,
 	"gate/xdpgate/peer": 5, // to be measured against

@@ -1,4 +1,4 @@
-package httpgate
+package refusal
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 
 func TestProblemIsWhatJSONSays(t *testing.T) {
 	n, zero := int64(-5), int64(0)
-	for _, doc := range []refusal{
+	for _, doc := range []Refusal{
 		{},
 		{Type: "about:blank", Title: "Bad Request", Status: 400, Detail: "The request is malformed.", RequestID: "abc"},
 		{Type: "urn:weir:x", Title: "T", Status: 429, Detail: `odd "<&>" ` + "\x00\xff ü", Policy: "per-second",
@@ -15,7 +15,7 @@ func TestProblemIsWhatJSONSays(t *testing.T) {
 			Limit: &n, Unit: "requests", Remaining: &zero, RetryAfter: 7, RequestID: "\\"},
 	} {
 		want, err := json.Marshal(&doc)
-		if got := appendProblem(nil, &doc); err != nil || string(got) != string(want) {
+		if got := doc.AppendJSON(nil); err != nil || string(got) != string(want) {
 			t.Errorf("\n got %s\nwant %s", got, want)
 		}
 	}

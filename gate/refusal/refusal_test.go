@@ -1,4 +1,4 @@
-package doorway
+package refusal
 
 import (
 	"net/http"
@@ -86,6 +86,45 @@ func TestDetail(t *testing.T) {
 	} {
 		if got := Detail(&a); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestOfUnpayable: where nobody can pay, a challenge is the limit behind it. Type and reason stay.
+func TestOfUnpayable(t *testing.T) {
+	for name, c := range map[string]struct {
+		a      weir.Answer
+		status int
+		detail string
+	}{
+		"the till": {weir.Answer{Verdict: weir.Challenge, Reason: weir.Unpaid,
+			Figure: weir.Figure{Unit: "operations", Limit: 9}},
+			503, "The server has no room for the request right now."},
+		"a quota": {weir.Answer{Verdict: weir.Challenge, Reason: weir.Unpaid,
+			Figure: weir.Figure{Unit: "requests", Limit: 5}},
+			429, "The limit of 5 requests is used up."},
+		"a stamp": {weir.Answer{Verdict: weir.Refuse, Reason: weir.Forged}, 403,
+			"The stamp that came with the request is not genuine."},
+	} {
+		r := OfUnpayable(&c.a, noon)
+		if r.Status != c.status || r.Detail != c.detail || r.Reason != c.a.Reason.String() ||
+			r.Type != "urn:weir:"+r.Reason {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// TestAgain: the API tells fractions of a second, the others whole seconds.
+func TestAgain(t *testing.T) {
+	soon := noon.Add(1500 * time.Millisecond)
+	for want, a := range map[time.Duration]weir.Answer{
+		0:                       {Reason: weir.NoSource},
+		time.Second:             {Reason: weir.Overload},
+		time.Millisecond:        {Reason: weir.OverLimit, Until: noon.Add(-time.Hour)},
+		1500 * time.Millisecond: {Reason: weir.OverLimit, Until: soon},
+	} {
+		if got := Again(&a, noon); got != want || RetryAfter(&a, noon) != WholeSeconds(want) {
+			t.Errorf("%v, want %v", got, want)
 		}
 	}
 }

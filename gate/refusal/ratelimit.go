@@ -1,4 +1,4 @@
-package httpgate
+package refusal
 
 import (
 	"net/http"
@@ -8,18 +8,32 @@ import (
 	"weir"
 )
 
-// rateLimitHeaders adds RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for the rules that a
-// request met.
-//
-// A policy goes by the name of its rule; where two throttles have rules of the same name, the later one by
-// throttle/rule. Windows are told in whole seconds, rounded up: a client that takes 5 per 200 ms for 5 per second is on
-// the safe side. A level, such as requests at once, has no window. A reset that nobody can tell is left out.
-func rateLimitHeaders(h http.Header, figures []weir.Figure, now time.Time) {
-	if len(figures) == 0 {
-		return
+// RateLimit adds the fields of Fields to those that an upstream may have sent. Header.Add would write their names
+// Ratelimit: the same to a program, not to a person.
+func RateLimit(h http.Header, figures []weir.Figure, now time.Time) {
+	if policy, limit := Fields(figures, now); policy != "" {
+		values := []string{policy, limit}
+		add(h, "RateLimit-Policy", values[0:1:1])
+		add(h, "RateLimit", values[1:2:2])
 	}
-	var room [2][192]byte
-	policy, limit := room[0][:0], room[1][:0]
+}
+
+func add(h http.Header, name string, values []string) {
+	if before := h[name]; before != nil {
+		values = append(before[:len(before):len(before)], values...)
+	}
+	h[name] = values
+}
+
+// Fields returns the values of RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for the rules that
+// a request met; empty where there are none.
+//
+// A policy is called by its rule. Where two throttles have rules of the same name, the later one is called
+// throttle/rule. Windows are whole seconds, rounded up: a client that takes 5 per 200 ms for 5 per second is on the
+// safe side. A level, such as requests at once, has no window. An unknown reset is left out.
+func Fields(figures []weir.Figure, now time.Time) (policies, limits string) {
+	var buffer [2][192]byte
+	policy, limit := buffer[0][:0], buffer[1][:0]
 	for i := range figures {
 		f := &figures[i]
 		if toldLater(figures, i) {
@@ -37,7 +51,7 @@ func rateLimitHeaders(h http.Header, figures []weir.Figure, now time.Time) {
 		}
 		policy = strconv.AppendInt(append(appendString(policy, name), ";q="...), f.Limit, 10)
 		if f.Window > 0 {
-			policy = strconv.AppendInt(append(policy, ";w="...), wholeSeconds(f.Window.Length()), 10)
+			policy = strconv.AppendInt(append(policy, ";w="...), WholeSeconds(f.Window.Length()), 10)
 		}
 		switch f.Unit {
 		case "bytes":
@@ -47,22 +61,11 @@ func rateLimitHeaders(h http.Header, figures []weir.Figure, now time.Time) {
 		}
 		limit = strconv.AppendInt(append(appendString(limit, name), ";r="...), f.Remaining, 10)
 		if !f.Reset.IsZero() {
-			limit = strconv.AppendInt(append(limit, ";t="...), wholeSeconds(f.Reset.Sub(now)), 10)
+			limit = strconv.AppendInt(append(limit, ";t="...), WholeSeconds(f.Reset.Sub(now)), 10)
 		}
 	}
-	// Header.Add would write them Ratelimit: the same to a program, not to a person.
 	both := string(append(policy, limit...)) // one piece of memory for both
-	values := []string{both[:len(policy)], both[len(policy):]}
-	add(h, "RateLimit-Policy", values[0:1:1])
-	add(h, "RateLimit", values[1:2:2])
-}
-
-// add adds values to those that an upstream may have sent by the same name.
-func add(h http.Header, name string, values []string) {
-	if before := h[name]; before != nil {
-		values = append(before[:len(before):len(before)], values...)
-	}
-	h[name] = values
+	return both[:len(policy)], both[len(policy):]
 }
 
 // toldLater reports whether figure i comes again: a rule may be met when the event is judged and again when it enters.
@@ -90,6 +93,3 @@ func appendString(b []byte, s string) []byte {
 	}
 	return append(b, '"')
 }
-
-// wholeSeconds rounds up, so that what it tells is never too early.
-func wholeSeconds(d time.Duration) int64 { return int64((max(d, 0) + time.Second - 1) / time.Second) }

@@ -1,12 +1,12 @@
-package httpgate
+package refusal
 
 import (
 	"encoding/json"
 	"strconv"
 )
 
-// appendProblem writes a refusal as JSON, as json.Marshal would: whoever is refused most often should cost least.
-func appendProblem(b []byte, doc *refusal) []byte {
+// AppendJSON writes the document as json.Marshal would, and allocates nothing: refusals should be cheap.
+func (doc *Refusal) AppendJSON(b []byte) []byte {
 	b = appendText(append(b, `{"type":`...), doc.Type)
 	b = appendText(append(b, `,"title":`...), doc.Title)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(doc.Status), 10)
@@ -29,7 +29,10 @@ func appendProblem(b []byte, doc *refusal) []byte {
 	if doc.RetryAfter != 0 {
 		b = strconv.AppendInt(append(b, `,"retry_after":`...), doc.RetryAfter, 10)
 	}
-	return append(appendText(append(b, `,"request_id":`...), doc.RequestID), '}')
+	if doc.RequestID != "" {
+		b = appendText(append(b, `,"request_id":`...), doc.RequestID)
+	}
+	return append(b, '}')
 }
 
 // appendText writes a string of JSON.
