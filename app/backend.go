@@ -98,10 +98,11 @@ func (b backend) Account(name string) (console.Account, error) {
 	}
 	a := console.Account{Account: name, Logged: identify.Mask(name), Throttles: []console.AccountThrottle{}}
 	for _, t := range b.current.Load().throttles {
-		if t.quota == nil {
+		q := t.accounts()
+		if q == nil {
 			continue
 		}
-		if s, known := t.quota.Account(name, b.opts.Clock.Now()); known {
+		if s, known := q.Account(name, b.opts.Clock.Now()); known {
 			a.Throttles = append(a.Throttles, console.AccountThrottle{
 				Throttle: t.name, Plan: s.Plan, Rules: console.Rules(s.Rules), Waiting: s.Waiting,
 			})
@@ -120,8 +121,8 @@ func (b backend) ResetAccount(name string) (console.Account, error) {
 		return a, err
 	}
 	for _, t := range b.current.Load().throttles {
-		if t.quota != nil {
-			t.quota.Reset(name, b.opts.Clock.Now())
+		if q := t.accounts(); q != nil {
+			q.Reset(name, b.opts.Clock.Now())
 		}
 	}
 	if after, err := b.Account(name); err == nil {

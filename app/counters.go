@@ -59,7 +59,7 @@ func (a *App) startCounters(ctx context.Context, s store.Counters, health *store
 func (c *counters) schedule(all []*throttle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wanted = slices.ContainsFunc(all, func(t *throttle) bool { return t.quota != nil && t.quota.Keeps() })
+	c.wanted = slices.ContainsFunc(all, func(t *throttle) bool { return t.accounts() != nil && t.accounts().Keeps() })
 	c.set()
 }
 
@@ -76,8 +76,8 @@ func (c *counters) set() {
 func (c *counters) restore(ctx context.Context, all []*throttle) error {
 	into := map[string]*quota.Quota{}
 	for _, t := range all {
-		if t.quota != nil {
-			into[t.name] = t.quota
+		if q := t.accounts(); q != nil {
+			into[t.name] = q
 		}
 	}
 	if len(into) == 0 {
@@ -148,8 +148,9 @@ func (c *counters) saveChanged(ctx context.Context, all []*throttle, now time.Ti
 		}
 	}
 	for _, t := range all {
-		for more := t.quota != nil; more; {
-			if c.batch, more = t.quota.Dirty(c.batch, t.name, now); more {
+		q := t.accounts()
+		for more := q != nil; more; {
+			if c.batch, more = q.Dirty(c.batch, t.name, now); more {
 				if err := c.write(ctx); err != nil {
 					return err
 				}
@@ -214,10 +215,10 @@ func (c *change) prepareCounters() error {
 	if k == nil {
 		return nil // New: Start does it
 	}
-	gone := slices.DeleteFunc(slices.Clone(c.retired), func(t *throttle) bool { return t.quota == nil })
+	gone := slices.DeleteFunc(slices.Clone(c.retired), func(t *throttle) bool { return t.accounts() == nil })
 	come := slices.DeleteFunc(slices.Clone(c.next.throttles), func(t *throttle) bool {
 		old := c.old.throttle(t.name)
-		return t.quota == nil || old != nil && old.mechanism == t.mechanism
+		return t.accounts() == nil || old != nil && old.mechanism == t.mechanism
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
 	defer cancel()

@@ -179,7 +179,7 @@ func TestUseThatCannotBeSaved(t *testing.T) {
 func TestManyAccountsAreSaved(t *testing.T) {
 	b := start(t, twoPerMonth)
 	const n = store.MaxBatch + 7
-	q := b.current.Load().throttle("plans").quota
+	q := b.current.Load().throttle("plans").accounts()
 	var a weir.Answer
 	for i := range n {
 		a.Clear()

@@ -191,16 +191,16 @@ console: {listen: "127.0.0.1:0"}
 // TestBloomIsSwept: the limiter is advanced while it is in use.
 func TestBloomIsSwept(t *testing.T) {
 	b := startEveryGate(t)
-	limiter := b.current.Load().throttle("each").bloom
-	before := limiter.Stats().Rotations
+	each := b.current.Load().throttle("each")
+	before := each.view().Bloom.Rotations
 	for range 15 * 60 { // 15 hours; a burst takes one to fill, and the key changes after ten times that
 		ev := &weir.Event{Time: b.clock.Now(), Source: netip.MustParseAddr("192.0.2.1")}
-		if err := limiter.Judge(t.Context(), ev, new(weir.Answer)); err != nil {
+		if err := each.judge.Judge(t.Context(), ev, new(weir.Answer)); err != nil {
 			t.Fatal(err)
 		}
 		b.clock.Advance(time.Minute)
 	}
-	if got := limiter.Stats().Rotations; got != before+1 {
+	if got := each.view().Bloom.Rotations; got != before+1 {
 		t.Errorf("%d changes of the key in 15 hours", got-before)
 	}
 }

@@ -108,7 +108,7 @@ func (r *record) sample(g *generation, gt *gate, now time.Time) {
 	}
 	if t := g.stamps(gt); t != nil {
 		share, delay := gt.lanes.Load(now)
-		work := t.stamp.Observe(weir.Load{Of: gt.listen, Share: share, Delay: delay}, now)
+		work := t.stamps().Observe(weir.Load{Of: gt.listen, Share: share, Delay: delay}, now)
 		s.Work, s.Takes = uint64(work), work.Time(t.config.Stamp.Algorithm)
 	}
 	r.samples.put(s, console.HistoryLength)

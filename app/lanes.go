@@ -41,7 +41,7 @@ func (c *change) prepareLanes(o httpgate.Options, old *gate) (*lanes, error) {
 	}
 	opts := *o.Capacity
 	for _, name := range o.Throttles {
-		if t := c.next.throttle(name); t != nil && t.stamp != nil && t.config.Stamp.Classic {
+		if t := c.next.throttle(name); t != nil && t.stamps() != nil && t.config.Stamp.Classic {
 			opts.Strict, opts.Pool = true, 0 // as the document has it
 		}
 	}

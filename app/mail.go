@@ -137,7 +137,7 @@ func (c *change) postName(listen string) string {
 // mailThrottle returns the mail throttle of a list, or nil.
 func (c *change) mailThrottle(names []string) *throttle {
 	for _, name := range names {
-		if t := c.next.throttle(name); t != nil && t.mail != nil {
+		if t := c.next.throttle(name); t != nil && t.config.Mail != nil {
 			return t
 		}
 	}
@@ -156,7 +156,7 @@ func (c *change) keepPost(name string, throttles []string, hop nexthop.Options, 
 	g := rest
 	g.Name, g.Carrier, g.Connections = name, carrier, hop.Connections
 	if t := c.mailThrottle(throttles); t != nil {
-		g.Throttle, g.Mail, g.Shadow = t.name, t.mail, t.link.Shadow.Load
+		g.Throttle, g.Mail, g.Shadow = t.name, mailRules(*t.config.Mail), t.link.Shadow.Load
 	}
 	if g.Reach, err = c.reachThrottle(throttles); err != nil {
 		return nil, err

@@ -189,8 +189,8 @@ func (d *reachDesk) Peek(ev *weir.Event, a *weir.Answer) {
 // reachThrottle returns the reach throttle of a list as the spool runs it from the next generation on, or nil.
 func (c *change) reachThrottle(names []string) (*spool.Reach, error) {
 	for _, name := range names {
-		if t := c.next.throttle(name); t != nil && t.reach != nil {
-			return t.reach.with(*t.config.Reach)
+		if t := c.next.throttle(name); t != nil && t.reach() != nil {
+			return t.reach().with(*t.config.Reach)
 		}
 	}
 	return nil, nil
@@ -199,8 +199,8 @@ func (c *change) reachThrottle(names []string) (*spool.Reach, error) {
 // reaches are the reach throttles there are.
 func (g *generation) reaches() (all []*spool.Reach) {
 	for _, t := range g.throttles {
-		if t.reach != nil {
-			all = append(all, t.reach.of.Load())
+		if d := t.reach(); d != nil {
+			all = append(all, d.of.Load())
 		}
 	}
 	return all

@@ -157,7 +157,9 @@ func (a *App) leaveBehind(c *change) {
 
 func (a *App) retire(all []*throttle) {
 	for _, t := range all {
-		t.retire(a.opts.Clock.Now())
+		if t.retire != nil {
+			t.retire(a.opts.Clock.Now())
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func (a *App) keepSecret(g *generation) error {
 	}
 	a.secret = secret
 	for _, t := range g.throttles {
-		if t.stamp == nil {
+		if t.stamps() == nil {
 			continue
 		}
 		t.config = a.signed(t.name, g.cfg.Throttles[t.name])
