@@ -9,8 +9,9 @@ import (
 	"weir"
 )
 
-// A Limiter limits each source network. It is a weir.Throttle for events; Throttle returns the one that its options ask
-// for. It is safe for concurrent use; judging takes no locks and allocates nothing.
+// A Limiter limits each source network. Most programs want Allow. Gates want Judge; Throttle returns the weir.Throttle
+// that the options ask for. The zero value cannot be used: make one with New. Goroutines may share it; judging takes no
+// locks and allocates nothing.
 //
 // Advance should be called when it is due, as of any weir.Clocked: it tends the tables, changes the keys and watches
 // the damage.
@@ -112,25 +113,16 @@ func (l *Limiter) judge(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoSource
 		return
 	}
-	var room [MaxLevels]Network
-	nets, group := s.nets.of(ev, &room)
+	var array [MaxLevels]Network
+	nets, group := s.nets.of(ev, &array)
 	now := ev.Time.Sub(l.born)
 	taken := weir.Hold{Ref: s, N: cost}
-	for i := range nets {
-		v := &s.levels[i]
-		why, was := weir.TooCostly, balance{}
+	granted, was := s.take(nets, now, &taken)
+	if granted < len(nets) {
+		v := &s.levels[granted]
+		a.Verdict, a.Reason, a.Figure = weir.Refuse, weir.TooCostly, s.figure(granted, ev, group)
 		if cost <= v.Burst() {
-			var from Taken
-			if from, was = v.take(nets[i], v.Tokens(cost), now); from.Last > 0 {
-				put(&taken, i, from)
-				continue
-			}
-			why = weir.OverLimit
-		}
-		s.give(&taken, i, now)
-		a.Verdict, a.Reason, a.Figure = weir.Refuse, why, s.figure(i, ev, group)
-		if why == weir.OverLimit {
-			a.Until = l.born.Add(v.soon(was.left, was.owed, v.Tokens(cost), now))
+			a.Reason, a.Until = weir.OverLimit, l.born.Add(v.soon(was.left, was.owed, v.Tokens(cost), now))
 			a.Figure.Reset = a.Until
 		}
 		a.Figures = append(a.Figures, a.Figure)
@@ -139,6 +131,23 @@ func (l *Limiter) judge(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 	if len(nets) > 0 {
 		a.Hold = taken
 	}
+}
+
+// take takes the cost in a hold from the level of each network, or nothing at all. It returns how many levels grant it,
+// and what the first that does not had left.
+func (s *setup) take(nets []Network, now time.Duration, taken *weir.Hold) (granted int, was balance) {
+	for i := range nets {
+		v, from := &s.levels[i], Taken{}
+		if taken.N <= v.Burst() {
+			from, was = v.take(nets[i], v.Tokens(taken.N), now)
+		}
+		if from.Last == 0 {
+			s.give(taken, i, now)
+			return i, was
+		}
+		put(taken, i, from)
+	}
+	return len(nets), was
 }
 
 // Settle gives back what was taken for an event that did not go on.

@@ -5,9 +5,8 @@
 // is refused, or may go on for a stamp, or joins its account's line: a place that is called when every policy has room
 // for it, first come first served, ahead of newcomers. Whoever leaves the line moves the others up.
 //
-// Most callers want New, Judge and Settle; somebody with a clock calls Advance when Alarm said so. All methods are safe
-// for concurrent use, and time is always passed in. The path of an admitted event allocates nothing once its account is
-// known.
+// Most programs want New and Allow. Gates want Judge and Settle, and call Advance when Alarm said so. All methods are
+// safe for concurrent use, and time is always passed in. An admitted event allocates nothing once its account is known.
 //
 // Counters are in memory. Dirty hands out what has changed of those with long periods, and Restore takes it in after a
 // restart.

@@ -11,12 +11,14 @@ import (
 	"weir"
 )
 
-// A Quota is a throttle that keeps the limits of each account. Make one with New. It is safe for concurrent use.
+// A Quota is a throttle that keeps the limits of each account. Most programs want Allow; gates want Judge. The zero value
+// cannot be used: make one with New. Goroutines may share it.
 type Quota struct {
-	rules atomic.Pointer[rules]
-	table *table
-	seen  atomic.Int64 // when Advance was last called
-	mu    sync.Mutex   // one Configure at a time
+	rules   atomic.Pointer[rules]
+	table   *table
+	seen    atomic.Int64 // when Advance was last called
+	mu      sync.Mutex   // one Configure at a time
+	answers sync.Pool    // of *weir.Answer, for Allow
 }
 
 var (
