@@ -5,7 +5,7 @@
 // is refused only when all k are drained, and how many innocent networks that hits follows from the size of the table
 // alone (Collateral).
 //
-//	source -> network (network.go) -> SipHash-1-3 (hash.go) -> k places (table.go) -> tokens
+//	source -> network (network.go) -> SipHash-1-3 (hash.go) -> k slots (table.go) -> tokens
 //
 // A table is made of lines of 64 bytes: 62 limiters of 8 bits, or 31 of 16, and a time counter of 16 bits. A limiter
 // stores what was spent, so that fresh memory is a table of full limiters. It counts from the time of its line: what

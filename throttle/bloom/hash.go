@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// A Key makes the places of a network unpredictable, so that nobody can aim at the limiters of a victim.
+// A Key makes the slots of a network unpredictable, so that nobody can aim at the limiters of a victim.
 type Key [2]uint64
 
 // NewKey returns a random key.

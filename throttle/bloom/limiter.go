@@ -48,7 +48,7 @@ func (l *Limiter) Throttle() weir.Throttle {
 	return l
 }
 
-// A setup is all that judging needs. It does not change; a rotation or new options put another one in its place.
+// A setup is all that judging needs. It does not change; a rotation or new options replace it.
 type setup struct {
 	opts   Options
 	nets   networks
@@ -74,10 +74,10 @@ func (v *level) take(n Network, tokens int64, now time.Duration) (Taken, balance
 }
 
 // soon is when a network can have tokens, in time since the limiter was made, and not before.
-func (v *level) soon(room, owed, tokens int64, now time.Duration) time.Duration {
+func (v *level) soon(left, owed, tokens int64, now time.Duration) time.Duration {
 	per := int64(v.PerUnit)
 	each := per * int64(v.K)
-	units := max(1, (v.now.needed(tokens)-room+each-1)/each+(owed+per-1)/per)
+	units := max(1, (v.now.needed(tokens)-left+each-1)/each+(owed+per-1)/per)
 	return v.bornNow + v.times(int64(max(now-v.bornNow, 0)/v.Unit)+units)
 }
 
@@ -165,12 +165,12 @@ func (l *Limiter) peek(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoSource
 		return
 	}
-	var room [MaxLevels]Network
-	nets, group := s.nets.of(ev, &room)
+	var array [MaxLevels]Network
+	nets, group := s.nets.of(ev, &array)
 	now := ev.Time.Sub(l.born)
 	for i := range nets {
 		v := &s.levels[i]
-		all, owed := v.now.Room(nets[i], now-v.bornNow)
+		all, owed := v.now.Available(nets[i], now-v.bornNow)
 		f := s.figure(i, ev, group)
 		if f.Remaining = all / int64(v.Parts) * v.Grain; all == int64(v.Capacity*v.K) {
 			f.Remaining = v.Burst()

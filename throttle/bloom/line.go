@@ -7,10 +7,10 @@ import (
 )
 
 // MaxLine is how many flows of a network stand in line for bytes. A network whose line is full is not let in with
-// another flow. Of the flows that it has beyond that, whichever asks first takes the next free place.
+// another flow. Of the flows that it has beyond that, whichever asks first is next.
 const MaxLine = 64
 
-// goneAfter is how long a flow that does not come back to ask keeps its place.
+// goneAfter is how long a flow that does not come back to ask stays in line.
 const goneAfter = 2 * time.Second
 
 // lines are those in which flows wait for bytes: one for each network, in the order in which they came. The zero value
@@ -97,7 +97,7 @@ func (ls *lines) remove(f *flow) {
 	}
 }
 
-// keep puts a line in its place, unless nobody stands in it any more.
+// keep stores a line, unless nobody stands in it any more.
 func (ls *lines) keep(n Network, line []standing) {
 	if len(line) == 0 {
 		delete(ls.of, n)

@@ -259,7 +259,7 @@ func (o Options) fit(level int) (Shape, error) {
 	burst *= times
 	switch {
 	case o.Count == Bytes:
-		// Limiters of bytes can owe, too: they get room for two bursts more, whatever grain was written down.
+		// Limiters of bytes can owe, too: they get two bursts more, whatever grain was written down.
 		grain = max(1, grain, (burst/int64(o.K)+maxBytes-1)/maxBytes)
 	case grain == 0:
 		// An event that costs 1 would cost a whole grain. Rather than that, wider networks get a burst that is not as

@@ -64,8 +64,8 @@ func (p *pacer) Flow(h weir.Hold, n int64, now time.Time) (until time.Time) {
 	n -= f.use(n)
 	s := p.setup.Load()
 	since := now.Sub(p.born)
-	var room [MaxLevels]Network
-	nets := f.nets(s, &room)
+	var array [MaxLevels]Network
+	nets := f.nets(s, &array)
 	for i := range nets {
 		v := &s.levels[i]
 		f.credit[i] -= n
@@ -90,8 +90,8 @@ func (f *flow) use(n int64) int64 {
 }
 
 // nets are the networks of the flow.
-func (f *flow) nets(s *setup, room *[MaxLevels]Network) []Network {
-	nets, _ := s.nets.of(&weir.Event{Source: f.source, OtherSource: f.other, SourceUnknown: f.unknown}, room)
+func (f *flow) nets(s *setup, array *[MaxLevels]Network) []Network {
+	nets, _ := s.nets.of(&weir.Event{Source: f.source, OtherSource: f.other, SourceUnknown: f.unknown}, array)
 	return nets
 }
 
@@ -110,8 +110,8 @@ func (p *pacer) indebted(s *setup, ev *weir.Event, a *weir.Answer) {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoSource
 		return
 	}
-	var room [MaxLevels]Network
-	nets, group := s.nets.of(ev, &room)
+	var array [MaxLevels]Network
+	nets, group := s.nets.of(ev, &array)
 	now := ev.Time.Sub(p.born)
 	for i := range nets {
 		v := &s.levels[i]

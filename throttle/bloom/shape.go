@@ -135,7 +135,7 @@ func (s Shape) Tokens(cost int64) int64 {
 }
 
 // Most is what a limiter counts to. What is spent is counted from the time at which the line was filled, with what has
-// come due since: the line is filled again when there would be no room for that, and long before its time counter
+// come due since: the line is filled again when that would not fit, and long before its time counter
 // begins anew.
 func (s Shape) Most() int { return min(s.Share+window/8*s.PerUnit, 1<<s.Bits-1) }
 
