@@ -24,7 +24,7 @@ func (q *Quota) Report(f func(Tally)) { q.table.report.Store(&f) }
 
 // Others takes in what all other nodes together have charged to an account. A tally of another period than the current
 // one, or of a rule that is not a fixed window of requests, is of no use and passed over; so is one for an account that
-// there is no room for.
+// there is no entry for.
 func (q *Quota) Others(t Tally, now time.Time) {
 	rs := q.rules.Load()
 	a, _ := q.table.get(rs, t.Account, t.Source, netip.Addr{}, nanos(now), restore)

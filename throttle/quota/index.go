@@ -9,17 +9,17 @@ type index struct {
 	n        int
 }
 
-// place is where a hash belongs. The low bits have chosen the shard already.
-func (x *index) place(hash uint64) int { return int(hash>>8) & (len(x.tags) - 1) }
+// home is where a hash belongs. The low bits have chosen the shard already.
+func (x *index) home(hash uint64) int { return int(hash>>8) & (len(x.tags) - 1) }
 
-// tagOf is the part of a hash that chooses no place.
+// tagOf is the part of a hash that does not choose the position.
 func tagOf(hash uint64) uint8 { return uint8(hash>>56) | 1 }
 
 func (x *index) get(hash uint64) *account {
 	if len(x.tags) == 0 {
 		return nil
 	}
-	for i, tag := x.place(hash), tagOf(hash); x.tags[i] != 0; i = (i + 1) & (len(x.tags) - 1) {
+	for i, tag := x.home(hash), tagOf(hash); x.tags[i] != 0; i = (i + 1) & (len(x.tags) - 1) {
 		if x.tags[i] == tag && x.accounts[i].hash == hash {
 			return x.accounts[i]
 		}
@@ -43,7 +43,7 @@ func (x *index) put(a *account) {
 }
 
 func (x *index) insert(a *account) {
-	i := x.place(a.hash)
+	i := x.home(a.hash)
 	for x.tags[i] != 0 {
 		i = (i + 1) & (len(x.tags) - 1)
 	}
@@ -53,13 +53,13 @@ func (x *index) insert(a *account) {
 // remove takes an account out that is there, and closes the gap so that everything behind it is still found.
 func (x *index) remove(a *account) {
 	mask := len(x.tags) - 1
-	gap := x.place(a.hash)
+	gap := x.home(a.hash)
 	for x.accounts[gap] != a {
 		gap = (gap + 1) & mask
 	}
 	for i := (gap + 1) & mask; x.tags[i] != 0; i = (i + 1) & mask {
 		// An account may fill the gap unless it belongs somewhere between the gap and where it stands.
-		if home := x.place(x.accounts[i].hash); (i-home)&mask >= (i-gap)&mask {
+		if home := x.home(x.accounts[i].hash); (i-home)&mask >= (i-gap)&mask {
 			x.tags[gap], x.accounts[gap], gap = x.tags[i], x.accounts[i], i
 		}
 	}

@@ -19,15 +19,15 @@ const KeptAbove = time.Hour
 
 // Why Restore passes a counter over. What makes no sense gets store.ErrInvalid or store.ErrTooLarge.
 var (
-	ErrNoPolicy = errors.New("no policy counts that any more")
-	ErrOver     = errors.New("its period is over, or has not begun")
-	ErrNoRoom   = errors.New("there is no room for the account")
+	ErrNoPolicy  = errors.New("no policy counts that any more")
+	ErrOver      = errors.New("its period is over, or has not begun")
+	ErrTableFull = errors.New("there is no room for the account")
 )
 
 // Dirty appends to a batch what has changed since it was last called: of every account with a change, the counters of
 // all policies whose period is longer than KeptAbove. It stops where the batch would become larger than a store takes
 // (store.MaxBatch) and then says that there is more, with which the next call goes on. Accounts that share limits for
-// want of room are not kept.
+// want of an entry are not kept.
 //
 // The counters are totals, and of the same one the last counts: so they are saved in the order in which they were
 // handed out, and whoever fails to save a batch saves the same one again before asking for more. What has not been
@@ -74,7 +74,7 @@ func (q *Quota) collect(s *shard, batch []store.Counter, throttle string, now in
 	}
 	for ; s.changed[k.word] != 0; s.changed[k.word] &= s.changed[k.word] - 1 {
 		a := s.ring[64*k.word+bits.TrailingZeros64(s.changed[k.word])]
-		if room := store.MaxBatch - len(batch); rs.keeps > room || rs.keeps == room && a.earned(rs) {
+		if left := store.MaxBatch - len(batch); rs.keeps > left || rs.keeps == left && a.earned(rs) {
 			return batch, true
 		}
 		a.unset(owed)
@@ -128,12 +128,12 @@ func (a *account) counters(rs *rules, batch []store.Counter, throttle string, no
 // earned reports whether the account was accepted, and not because the options name it.
 func (a *account) earned(rs *rules) bool { return !a.onProbation() && !rs.known(a.name) }
 
-// acceptedText stands in the place of a rule where a store is told that an account was accepted. No rule has a text of
+// acceptedText stands for a rule where a store is told that an account was accepted. No rule has a text of
 // one word.
 const acceptedText = "accepted"
 
 // Accepted reports whether a counter says that an account was accepted, and nothing else. Those are restored first, so
-// that there is room for their accounts.
+// that there are entries for their accounts.
 func Accepted(c *store.Counter) bool { return c.Rule == acceptedText && c.Account != "" }
 
 // save appends the counters of a state, as store.Counter describes them. The state has been rolled to now.
@@ -144,7 +144,7 @@ func (r *rule) save(batch []store.Counter, c store.Counter, st *state, t *terms,
 			return batch
 		}
 		for i := max(0, st.start-buckets); i <= st.start; i++ {
-			if at := place(i); st.ring.changed&(1<<at) != 0 {
+			if at := ringSlot(i); st.ring.changed&(1<<at) != 0 {
 				c.Used = st.ring.at(at)
 				c.Period, c.Until = moment(i*r.bucket), moment((i+buckets+1)*r.bucket)
 				batch = append(batch, c)
@@ -202,7 +202,7 @@ func (q *Quota) Restore(c store.Counter, now time.Time) error {
 	a, _ := q.table.get(rs, c.Account, c.Source, netip.Addr{}, at, restore)
 	defer a.shard.mu.Unlock()
 	if a.index < 0 {
-		return fmt.Errorf("%q: %w", c.Rule, ErrNoRoom)
+		return fmt.Errorf("%q: %w", c.Rule, ErrTableFull)
 	}
 	r.restore(&c, a.state(r), a.terms(rs, r), a.shard.clock(at))
 	return nil
@@ -219,7 +219,7 @@ func (q *Quota) restoreAccepted(rs *rules, c *store.Counter, now int64) error {
 	a, _ := q.table.get(rs, c.Account, netip.Addr{}, netip.Addr{}, now, restore)
 	defer a.shard.mu.Unlock()
 	if a.index < 0 {
-		return fmt.Errorf("%q: %w", c.Rule, ErrNoRoom)
+		return fmt.Errorf("%q: %w", c.Rule, ErrTableFull)
 	}
 	a.accept()
 	return nil
@@ -282,7 +282,7 @@ func (r *rule) restore(c *store.Counter, st *state, t *terms, now int64) {
 			r.begin(st, now)
 		}
 		if part := c.Period.UnixNano() / r.bucket; part <= st.start && st.start-part <= buckets {
-			st.ring.set(place(part), st.ring.at(place(part))+n) // a store knows of it
+			st.ring.set(ringSlot(part), st.ring.at(ringSlot(part))+n) // a store knows of it
 			st.used += n
 		}
 	case r.bytes:
@@ -339,7 +339,7 @@ func (a *account) mark(r *rule) {
 	}
 }
 
-// marks are places in a shard's ring, one bit each: to find one in a hundred thousand takes a microsecond.
+// marks are positions in a shard's ring, one bit each: to find one in a hundred thousand takes a microsecond.
 type marks []uint64
 
 func (m marks) set(i int)      { m[i/64] |= 1 << (i % 64) }
@@ -347,7 +347,7 @@ func (m marks) clear(i int)    { m[i/64] &^= 1 << (i % 64) }
 func (m marks) flip(i int)     { m[i/64] ^= 1 << (i % 64) }
 func (m marks) has(i int) bool { return m[i/64]&(1<<(i%64)) != 0 }
 
-// grow makes room for place i.
+// grow makes i a valid position.
 func (m *marks) grow(i int) {
 	if i/64 >= len(*m) {
 		*m = append(*m, 0)

@@ -436,7 +436,7 @@ func TestStrangersAreNotSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []error{nil, nil, ErrNoRoom} {
+	for i, want := range []error{nil, nil, ErrTableFull} {
 		c := counter("daily requests sliding 1d", []string{"a", "a", "b"}[i], 1)
 		if err := q.Restore(c, epoch); !errors.Is(err, want) {
 			t.Errorf("%s: %v", c.Account, err)

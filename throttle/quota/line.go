@@ -47,11 +47,11 @@ type waiter struct {
 	prev, next *waiter
 	account    *account
 	turn       *weir.Turn
-	guest      *guest // whose event it is, where that has no account of its own
-	version    uint32 // of the rules that mask, delayed and charged speak of
-	mask       uint64 // what it will be charged to
-	delayed    uint64 // because of which rules it waits, and is counted as waiting
-	charged    uint64 // what it has been charged to
+	stranger   *stranger // whose event it is, where that has no account of its own
+	version    uint32    // of the rules that mask, delayed and charged speak of
+	mask       uint64    // what it will be charged to
+	delayed    uint64    // because of which rules it waits, and is counted as waiting
+	charged    uint64    // what it has been charged to
 	cost       int64
 	at         int64 // when it was charged
 	deadline   int64

@@ -256,7 +256,7 @@ func TestASiteHasABoundToo(t *testing.T) {
 	}
 }
 
-// A guest that the upstream accepts gets a place, and what it was charged as a guest is moved there.
+// A stranger that the upstream accepts gets a place, and what it was charged as a stranger is moved there.
 func TestAGuestEarnsAPlace(t *testing.T) {
 	for _, w := range []Window{Fixed, Sliding, GCRA} {
 		for _, over := range []Over{OverRefuse, OverDelay} {
@@ -268,22 +268,22 @@ func TestAGuestEarnsAPlace(t *testing.T) {
 			r.send("first", v4(1), 401)
 			r.send("second", v4(1), 401)
 			set := func(name string) *account { return r.q.table.stranger(r.q.table.hash(name, netip.Addr{})) }
-			guest := "guest"
-			for set(guest) == set("first") || set(guest) == set("second") { // one of them is pushed out, and goes there
-				guest += "x"
+			stranger := "stranger"
+			for set(stranger) == set("first") || set(stranger) == set("second") { // one of them is pushed out, and goes there
+				stranger += "x"
 			}
-			e, f := r.judge(weir.Event{Account: guest, Source: v4(1)}),
-				r.judge(weir.Event{Account: guest, Source: v4(1)})
+			e, f := r.judge(weir.Event{Account: stranger, Source: v4(1)}),
+				r.judge(weir.Event{Account: stranger, Source: v4(1)})
 			if s := r.q.Stats(); s.Strangers != 2 {
 				t.Fatalf("%+v", s)
 			}
 			r.answered(e, 200)
 			r.answered(f, 500)
-			s, known := r.q.Account(guest, r.now)
+			s, known := r.q.Account(stranger, r.now)
 			if !known || s.Rules[0].Remaining != 3 || s.Rules[1].Remaining != 10 {
 				t.Errorf("%s: %+v", w, s)
 			}
-			if !set(guest).idle(r.q.rules.Load(), nanos(r.now)) {
+			if !set(stranger).idle(r.q.rules.Load(), nanos(r.now)) {
 				t.Errorf("%s: strangers are still charged", w)
 			}
 		}

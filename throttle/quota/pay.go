@@ -19,7 +19,7 @@ func pays(p weir.Paid) bool { return p.Work > 0 && p.Fault == weir.NoReason }
 // pay opens the purse of an event that is over a limit and, when that holds what it takes, judges it again. The account
 // is pinned, and its shard not locked: to look at a stamp may take long. The event is a copy, as what the purse is
 // given goes to the heap.
-func (q *Quota) pay(ctx context.Context, acc *account, g *guest, ev weir.Event, now int64, a *weir.Answer) {
+func (q *Quota) pay(ctx context.Context, acc *account, g *stranger, ev weir.Event, now int64, a *weir.Answer) {
 	defer acc.unpin()
 	switch paid := ev.Purse.Open(ctx, &ev); {
 	case pays(paid):

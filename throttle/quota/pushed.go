@@ -107,7 +107,7 @@ func (r *rule) sum(to, st *state, now int64) {
 			r.begin(to, now)
 		}
 		for i := st.start - buckets; i <= st.start; i++ {
-			if n := st.ring.at(place(i)); n != 0 && i <= to.start && to.start-i <= buckets {
+			if n := st.ring.at(ringSlot(i)); n != 0 && i <= to.start && to.start-i <= buckets {
 				r.put(to, i, n)
 			}
 		}
@@ -137,8 +137,8 @@ type pushed struct{ cells []uint32 } // seconds since the epoch
 
 const (
 	pushedLooks = 4
-	// A shard has 16 cells for each account that it has room for, 64 bytes, between these bounds. With as many accounts
-	// pushed out as the table has room for, one newcomer in 400 is mistaken for one of them.
+	// A shard has 16 cells for each account that it can hold, 64 bytes, between these bounds. With as many accounts
+	// pushed out as the table can hold, one newcomer in 400 is mistaken for one of them.
 	pushedEach  = 16
 	pushedLeast = 1 << 10
 	pushedMost  = 1 << 16
@@ -152,8 +152,8 @@ func pushedCells(accounts int) int {
 	return n
 }
 
-// cell returns the i-th place of a hash. The hash is mixed again, as its low bits have chosen the shard, and each 16
-// bits are a place.
+// cell returns the i-th cell of a hash. The hash is mixed again, as its low bits have chosen the shard, and each 16
+// bits choose a cell.
 func (p *pushed) cell(hash uint64, i uint64) *uint32 {
 	x := hash + (i/4+1)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -82,7 +82,7 @@ func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error
 
 // judge decides about an event with the account's shard locked, and unlocks it. It reports whether it is worth while to
 // open the event's purse; the account is then pinned, so that nobody forgets it meanwhile.
-func (q *Quota) judge(rs *rules, a *account, g *guest, ev *weir.Event, now int64, paid bool, answer *weir.Answer) (
+func (q *Quota) judge(rs *rules, a *account, g *stranger, ev *weir.Event, now int64, paid bool, answer *weir.Answer) (
 	open bool,
 ) {
 	defer a.shard.mu.Unlock()
@@ -94,7 +94,7 @@ func (q *Quota) judge(rs *rules, a *account, g *guest, ev *weir.Event, now int64
 	a.callDue(rs, now)
 	a.says(rs, ev.Plan)
 	b := newBill(rs, a, ev, now)
-	b.paid, b.guest = paid, g
+	b.paid, b.stranger = paid, g
 	if g != nil {
 		g.plan = ev.Plan
 	}
@@ -119,7 +119,7 @@ func (r *rule) grant(rs *rules, a *account, cost, now int64, answer *weir.Answer
 	if cost > MaxLimit || r.when(st, t, now, cost) > now {
 		return false
 	}
-	answer.Figures = room(answer.Figures)
+	answer.Figures = grow(answer.Figures)
 	f := &answer.Figures[len(answer.Figures)-1]
 	r.figure(f, st, t, now)
 	f.Remaining = max(0, f.Remaining-cost)
@@ -159,7 +159,7 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
 	rs := q.rules.Load()
-	b := bill{rules: rs, account: acc, guest: guestOf(h), now: acc.shard.clock(nanos(now)), cost: h.N}
+	b := bill{rules: rs, account: acc, stranger: strangerOf(h), now: acc.shard.clock(nanos(now)), cost: h.N}
 	b.charged, b.at = takenBy(h, rs)
 	acc.callDue(rs, b.now)
 	figures := a.Figures // Judge has shown them already
@@ -242,7 +242,7 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 		}
 	}
 	acc.callDue(rs, now)
-	if g := guestOf(&h); g != nil {
+	if g := strangerOf(&h); g != nil {
 		q.table.leave(rs, g, says, taken, h.N, at, now)
 	}
 }
@@ -304,11 +304,11 @@ func (q *Quota) Retire(now time.Time) {
 
 // A bill is one event held against the rules of its account, with the account's shard locked.
 type bill struct {
-	rules   *rules
-	account *account
-	guest   *guest // whose event it is, where that has no account of its own
-	now     int64
-	cost    int64
+	rules    *rules
+	account  *account
+	stranger *stranger // whose event it is, where that has no account of its own
+	now      int64
+	cost     int64
 
 	mask     uint64 // the rules the event is under, apart from levels
 	levels   uint64 // the rules that limit a level
@@ -318,7 +318,7 @@ type bill struct {
 
 	paid   bool // rules that take stamps do not hold it
 	before int  // the figures that were there
-	// those behind, by their place, of which it takes nothing: they count bytes, or it passes for its stamp
+	// those behind, by their position, of which it takes nothing: they count bytes, or it passes for its stamp
 	free   uint64
 	places uint64 // and those that count places
 
@@ -370,7 +370,7 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 	case r.bytes:
 		b.free |= at
 	}
-	a.Figures = room(a.Figures)
+	a.Figures = grow(a.Figures)
 	f := &a.Figures[len(a.Figures)-1]
 	r.figure(f, st, t, b.now)
 	if b.account.has(shared) && !f.Reset.IsZero() {
@@ -445,8 +445,8 @@ func (b *bill) decide(a *weir.Answer, v weir.Verdict, why weir.Reason, until int
 	a.Verdict, a.Reason, a.Until = v, why, instant(until)
 }
 
-// sharedAdvice is how long strangers are told to stay away, at most. They get a place of their own when the table or
-// their source has room again, and not when the period of what they share is over.
+// sharedAdvice is how long strangers are told to stay away, at most. They get an entry of their own when the table or
+// their source has one again, and not when the period of what they share is over.
 const sharedAdvice = time.Minute
 
 // take charges the event to every rule, or puts it in line. Places at once are left to Enter.
@@ -469,8 +469,8 @@ func (b *bill) take(a *weir.Answer) {
 			acc.charge(r, acc.state(r), acc.terms(b.rules, r), b.now, r.price(b.cost))
 		}
 		a.Hold.A = b.mask
-		if a.Hold.Ref = acc; b.guest != nil {
-			a.Hold.Ref = b.guest
+		if a.Hold.Ref = acc; b.stranger != nil {
+			a.Hold.Ref = b.stranger
 		}
 	}
 	a.Hold.At, a.Hold.N, a.Hold.V = b.now, b.cost, b.rules.version
@@ -479,7 +479,7 @@ func (b *bill) take(a *weir.Answer) {
 
 // wait puts the event in line.
 func (b *bill) wait(a *weir.Answer) {
-	w := &waiter{turn: weir.NewTurn(), guest: b.guest, version: b.rules.version, mask: b.mask, delayed: b.delayed,
+	w := &waiter{turn: weir.NewTurn(), stranger: b.stranger, version: b.rules.version, mask: b.mask, delayed: b.delayed,
 		charged: b.charged, cost: b.cost, at: b.at, deadline: b.deadline, patience: b.deadline - b.now}
 	l := b.account.queue()
 	l.join(b.rules, w)
@@ -491,18 +491,18 @@ func accountOf(h *weir.Hold) *account {
 	switch ref := h.Ref.(type) {
 	case *waiter:
 		return ref.account
-	case *guest:
+	case *stranger:
 		return ref.account
 	}
 	return h.Ref.(*account)
 }
 
-// guestOf returns the guest of a hold, or nil.
-func guestOf(h *weir.Hold) *guest {
+// strangerOf returns the stranger of a hold, or nil.
+func strangerOf(h *weir.Hold) *stranger {
 	switch ref := h.Ref.(type) {
 	case *waiter:
-		return ref.guest
-	case *guest:
+		return ref.stranger
+	case *stranger:
 		return ref
 	}
 	return nil

@@ -76,7 +76,7 @@ type rules struct {
 	byPlan  map[string][]terms // by slot, of plans with overrides and of accounts on none
 }
 
-// slot says which rule uses a place in every account's state.
+// slot says which rule uses a position in every account's state.
 type slot struct {
 	*rule
 	identity string
@@ -93,13 +93,13 @@ func compile(o Options, before *rules) (*rules, error) {
 		rs.version = before.version + 1
 		for i := range rs.Policies { // those that stay first, so that newcomers do not take their slots
 			if at := before.slotOf(rs.Policies[i].identity()); at >= 0 {
-				rs.place(i, at, before.slots[at].since)
+				rs.assign(i, at, before.slots[at].since)
 			}
 		}
 	}
 	for i, r := range rs.list {
 		if r == nil {
-			rs.place(i, rs.freeSlot(before), rs.version)
+			rs.assign(i, rs.freeSlot(before), rs.version)
 		}
 	}
 	if r := rs.list[0]; len(rs.list) == 1 && r.all && r.way != level && !r.bytes {
@@ -115,8 +115,8 @@ func compile(o Options, before *rules) (*rules, error) {
 	return rs, nil
 }
 
-// place puts the i-th policy into a slot.
-func (rs *rules) place(i, at int, since uint32) {
+// assign puts the i-th policy into a slot.
+func (rs *rules) assign(i, at int, since uint32) {
 	r := newRule(rs.Policies[i], at)
 	r.since = since
 	r.texts = r.written(rs.SourceV4, rs.SourceV6)
@@ -223,7 +223,7 @@ func (o *Override) apply(t terms) terms {
 	return t.priced()
 }
 
-// known reports whether the options name an account: it then has a place in the table whatever happens.
+// known reports whether the options name an account: it then has an entry in the table whatever happens.
 func (rs *rules) known(account string) bool {
 	_, override := rs.Overrides[account]
 	_, member := rs.Members[account]

@@ -13,9 +13,9 @@ import (
 
 const (
 	shards    = 256  // so that two events rarely want the same lock
-	strangers = 1024 // limits shared by the accounts that have no place in the table; a multiple of shards
+	strangers = 1024 // limits shared by the accounts that have no entry in the table; a multiple of shards
 	looks     = 8    // how many accounts are looked at to find one to forget
-	pushes    = 4    // how often somebody is pushed out for a place, as another may take it
+	pushes    = 4    // how often somebody is pushed out for an entry, as another may take it
 )
 
 // An account is what is known of one account, or of one source where there is no account, or of a set of strangers.
@@ -116,7 +116,7 @@ type shard struct {
 	ring     []*account   // all of them, to walk over when looking for one to forget; those on probation stand first
 	size     atomic.Int32 // of the ring
 	newcomer atomic.Int32 // how many of the ring are on probation
-	changed  marks        // places in the ring whose counters a store does not know of
+	changed  marks        // positions in the ring whose counters a store does not know of
 	hand     uint32
 	pushHand uint32
 
@@ -174,12 +174,12 @@ type manner uint8
 
 const (
 	peek    manner = iota // it is made up and forgotten again
-	enter                 // it is given a place, if need be that of one on probation
-	restore               // it is given a place if there is a free one
+	enter                 // it is given an entry, if need be that of one on probation
+	restore               // it is given an entry if one is free
 )
 
 // find returns the account of an event with its shard locked, or nil when the event has none.
-func (t *table) find(rs *rules, ev *weir.Event, now int64, m manner) (*account, *guest) {
+func (t *table) find(rs *rules, ev *weir.Event, now int64, m manner) (*account, *stranger) {
 	if ev.Account != "" && !rs.doubts(ev) {
 		if a := t.lookup(rs, ev.Account, netip.Addr{}); a != nil { // as most are
 			return a, nil
@@ -204,14 +204,14 @@ func (t *table) hash(name string, source netip.Addr) uint64 {
 	return maphash.Comparable(t.seed, source)
 }
 
-// get returns an account with its shard locked, or a set of strangers and the guest. from is where the event comes
+// get returns an account with its shard locked, or a set of strangers and the stranger. from is where the event comes
 // from; it may be invalid.
-func (t *table) get(rs *rules, name string, source, from netip.Addr, now int64, m manner) (*account, *guest) {
+func (t *table) get(rs *rules, name string, source, from netip.Addr, now int64, m manner) (*account, *stranger) {
 	hash := t.hash(name, source)
 	s := &t.shards[hash%shards]
 	s.mu.Lock()
 	a := s.accounts.get(hash)
-	var g *guest
+	var g *stranger
 	if a == nil || !a.is(name, source) {
 		a, g = t.enrol(rs, s, hash, name, source, from, s.clock(now), m)
 	}
@@ -225,9 +225,9 @@ func (a *account) is(name string, source netip.Addr) bool {
 	return a.name == name && (name != "" || a.source() == source)
 }
 
-// enrol finds a place for an account that is not in the table, or a set of strangers. s is locked, before and after.
+// enrol finds an entry for an account that is not in the table, or a set of strangers. s is locked, before and after.
 func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, from netip.Addr, now int64, m manner) (
-	*account, *guest,
+	*account, *stranger,
 ) {
 	known := name != "" && rs.known(name)
 	if m == peek {
@@ -241,7 +241,7 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 	case known:
 		t.count.Add(1)
 	case m == restore:
-		if !t.makeRoom(rs, s, now, false) {
+		if !t.freeEntry(rs, s, now, false) {
 			return t.stranger(hash), nil
 		}
 	default:
@@ -249,13 +249,13 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 		marked := s.pushed.has(hash, now)
 		charge = !marked && t.crowded(rs)
 		if marked || charge && !t.bringers.take(rs, newKeys, by, now) {
-			return t.share(guest{hash: hash, name: name, from: by, pushed: marked})
+			return t.share(stranger{hash: hash, name: name, from: by, pushed: marked})
 		}
-		if !t.makeRoom(rs, s, now, true) {
+		if !t.freeEntry(rs, s, now, true) {
 			if charge {
 				t.bringers.give(rs, newKeys, by)
 			}
-			return t.share(guest{hash: hash, name: name, from: by})
+			return t.share(stranger{hash: hash, name: name, from: by})
 		}
 	}
 	if a := s.accounts.get(hash); a != nil { // somebody else was faster, or the hash is the same
@@ -266,7 +266,7 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 		if a.is(name, source) {
 			return a, nil
 		}
-		return t.share(guest{hash: hash, name: name, from: by})
+		return t.share(stranger{hash: hash, name: name, from: by})
 	}
 	a := s.add(hash, newAccount(s, name, source), known)
 	if charge {
@@ -275,7 +275,7 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 	return a, nil
 }
 
-// welcome reports whether enrol would give an account a place of its own.
+// welcome reports whether enrol would give an account an entry of its own.
 func (t *table) welcome(rs *rules, s *shard, hash uint64, from netip.Addr, now int64) bool {
 	if s.pushed.has(hash, now) || t.crowded(rs) && !t.bringers.fits(rs, newKeys, t.bringers.of(rs, from), now) {
 		return false
@@ -295,10 +295,10 @@ func (t *table) newcomers() (n int) {
 	return n
 }
 
-// makeRoom takes a place for an account of a shard, and reports whether there was one. The shard is locked before and
+// freeEntry takes an entry for an account of a shard, and reports whether there was one. The shard is locked before and
 // after, and may be unlocked in between. An account that is as good as new goes first; with push, one on probation
 // follows.
-func (t *table) makeRoom(rs *rules, s *shard, now int64, push bool) bool {
+func (t *table) freeEntry(rs *rules, s *shard, now int64, push bool) bool {
 	if t.take(rs) {
 		return true
 	}
@@ -336,7 +336,7 @@ func (t *table) makeRoom(rs *rules, s *shard, now int64, push bool) bool {
 	return false
 }
 
-// take takes a place in the table if one is free.
+// take takes an entry of the table if one is free.
 func (t *table) take(rs *rules) bool {
 	if t.count.Add(1) <= int64(rs.MaxAccounts) {
 		return true
@@ -346,11 +346,11 @@ func (t *table) take(rs *rules) bool {
 }
 
 // share makes an event one of strangers.
-func (t *table) share(g guest) (*account, *guest) {
+func (t *table) share(g stranger) (*account, *stranger) {
 	t.strange.Add(1)
 	a := t.stranger(g.hash)
 	if g.name == "" {
-		return a, nil // a source cannot earn a place
+		return a, nil // a source cannot earn an entry
 	}
 	g.account = a
 	return a, &g
@@ -375,7 +375,7 @@ func (s *shard) add(hash uint64, a *account, known bool) *account {
 	return a
 }
 
-// swap exchanges two places of the ring.
+// swap exchanges two positions of the ring.
 func (s *shard) swap(i, j int) {
 	if i == j {
 		return
@@ -416,7 +416,7 @@ func (s *shard) drop(t *table, a *account) {
 	t.count.Add(-1)
 }
 
-// leave takes an account out of the ring; the last one takes its place.
+// leave takes an account out of the ring; the last one moves there.
 func (s *shard) leave(a *account) {
 	if a.onProbation() {
 		s.swap(int(a.index), int(s.newcomer.Add(-1)))
