@@ -9,7 +9,7 @@
 // as well. Operators ban clients and networks of any size; what an operator has banned no mechanism prolongs, shortens
 // or pushes out.
 //
-// The list is bounded. When it is full, the ban that ends soonest makes room, unless an operator added it.
+// The list is bounded. When it is full, the ban that ends soonest is dropped, unless an operator added it.
 //
 // Most callers want New, Offend and the List as a throttle, in `accept:` and in `throttles:`. All methods are safe for
 // concurrent use; looking somebody up takes no lock and allocates nothing. Time is passed in; a ban that is over is not

@@ -113,14 +113,14 @@ func (l *List) detach(k *Keeper) {
 }
 
 // load puts stored bans on the list. What has been said since they were stored counts more, except a mechanism's word
-// against an operator's. Where there is no room for all, the list does what it always does, and operators' bans come
+// against an operator's. Where the list cannot hold all, it does what it always does, and operators' bans come
 // first.
 func (l *List) load(stored []store.Ban, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = now.UnixNano()
 	slices.SortStableFunc(stored, func(a, b store.Ban) int {
-		// so that those that end soonest make room
+		// so that those that end soonest are dropped
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(end(a), end(b)))
 	})
 	for _, b := range stored {
@@ -135,7 +135,7 @@ func (l *List) load(stored []store.Ban, now time.Time) {
 		switch {
 		case !b.Holds(now):
 		case old == nil:
-			_ = l.enter(b, false) // counted where there is no room
+			_ = l.enter(b, false) // counted where the list is full
 		case old.ban.Operator:
 		case b.Operator, end(b) > old.until:
 			l.replace(old, b)

@@ -14,7 +14,7 @@ import (
 	"weir/store"
 )
 
-// ErrFull is returned when there is no room for a ban, as every other one is an operator's.
+// ErrFull is returned when the list is full of operators' bans.
 var ErrFull = errors.New("the invalid list is full of operators' bans")
 
 // A List is the invalid list. Make one with New. It is safe for concurrent use.
@@ -28,7 +28,7 @@ type List struct {
 	mu        sync.Mutex // whoever changes something
 	operators ending
 	others    ending // of mechanisms
-	turns     uint64
+	added     uint64 // items so far
 	suspects  suspects
 	watchers  []*watcher
 	keeper    *Keeper
@@ -64,7 +64,7 @@ type Stats struct {
 	Removed   uint64 `json:"removed"` // by operators
 	Expired   uint64 `json:"expired"`
 	Evicted   uint64 `json:"evicted"`   // pushed out by others
-	Refused   uint64 `json:"refused"`   // bans for which there was no room
+	Refused   uint64 `json:"refused"`   // bans that the full list did not take
 	Offences  uint64 `json:"offences"`  // told by mechanisms
 	Addresses uint64 `json:"addresses"` // banned for their clients
 	Unsaved   int    `json:"unsaved"`   // changes that the store does not have yet
@@ -228,7 +228,7 @@ func (l *List) size() int { return int(l.counts.clients.Load() + l.counts.networ
 // end gets the TTL; it prolongs one that is there, and leaves an operator's alone. One of an operator without an end is
 // for good, and replaces what is there.
 //
-// It returns ErrFull when there is no room, and store.ErrInvalid or store.ErrTooLarge for a ban that makes no sense.
+// It returns ErrFull when the list is full, and store.ErrInvalid or store.ErrTooLarge for a ban that makes no sense.
 func (l *List) Add(b store.Ban, now time.Time) error {
 	b.Prefix = identify.PlainPrefix(b.Prefix)
 	if b.Since.IsZero() {
@@ -275,7 +275,7 @@ func (l *List) add(b store.Ban) error {
 	return l.enter(b, true)
 }
 
-// enter puts a ban on the list that is not there, and makes room for it.
+// enter puts a ban on the list that is not there, and drops another one for it.
 func (l *List) enter(b store.Ban, store bool) error {
 	if l.size() >= l.setup.Load().Max && !l.evict() {
 		l.counts.refused.Add(1)
@@ -340,7 +340,7 @@ func (l *List) drop(i *item, why What) {
 	l.tell(Change{why, i.ban}, true)
 }
 
-// evict makes room by dropping the ban of a mechanism that ends soonest, if there is one.
+// evict drops the ban of a mechanism that ends soonest, if there is one.
 func (l *List) evict() bool {
 	if op := l.operators.soonest(); op <= l.seen { // one that is over is not missed
 		l.drop(l.operators[0], Expired)
@@ -359,8 +359,8 @@ func (l *List) evict() bool {
 
 // rank makes an item of a ban, in the order in which they end.
 func (l *List) rank(b store.Ban) *item {
-	l.turns++
-	i := &item{ban: b, until: end(b), place: -1, turn: l.turns}
+	l.added++
+	i := &item{ban: b, until: end(b), heapIndex: -1, order: l.added}
 	l.heap(i).add(i)
 	return i
 }

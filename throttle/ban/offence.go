@@ -24,7 +24,7 @@ type Offence struct {
 }
 
 // Offend bans a client for the TTL, and its address when enough different clients from there were banned within the
-// window. It returns ErrFull when there is no room.
+// window. It returns ErrFull when the list is full.
 func (l *List) Offend(o Offence, now time.Time) error {
 	l.counts.offences.Add(1)
 	if o.Client == "" && !o.Source.IsValid() {

@@ -75,16 +75,16 @@ func openSettled(b []byte) []packed {
 func inSettled(b []byte, h uint32) bool {
 	var (
 		sets   [len(generations)]packed
-		places [len(generations)]place
+		positions [len(generations)]position
 		rest   = b[settledHead:]
 		newest = int(b[1]) - 1
 	)
 	for g := newest; g >= 0; g-- {
 		rest, _ = sets[g].open(rest, generations[g].bound)
-		places[g] = sets[g].near(value(h, generations[g].bound))
+		positions[g] = sets[g].near(value(h, generations[g].bound))
 	}
 	for g := newest; g >= 0; g-- {
-		if sets[g].hasAt(places[g]) {
+		if sets[g].hasAt(positions[g]) {
 			return true
 		}
 	}

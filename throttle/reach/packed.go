@@ -66,25 +66,25 @@ func (p *packed) lower(i uint64) uint32 {
 // has reports whether a value is in the set.
 func (p *packed) has(value uint32) bool { return p.hasAt(p.near(value)) }
 
-// A place is where a value would be.
-type place struct {
+// A position is where a value would be.
+type position struct {
 	value uint32
 	at    uint64 // of the upper bits, where the last indexed group before it begins
 	word  uint64 // the upper bits there
 }
 
-// near finds the place of a value by the index.
-func (p *packed) near(value uint32) place {
+// near finds the position of a value by the index.
+func (p *packed) near(value uint32) position {
 	i := uint64(value>>p.low) / perIndex
 	at := i*perIndex + p.before(i)
 	if at>>6<<3 >= uint64(len(p.highs)) { // no set that was packed has that
-		return place{value: value, at: at, word: ^uint64(0)}
+		return position{value: value, at: at, word: ^uint64(0)}
 	}
-	return place{value: value, at: at, word: binary.LittleEndian.Uint64(p.highs[at>>6<<3:])}
+	return position{value: value, at: at, word: binary.LittleEndian.Uint64(p.highs[at>>6<<3:])}
 }
 
 // hasAt reports whether a value is in the set.
-func (p *packed) hasAt(v place) bool {
+func (p *packed) hasAt(v position) bool {
 	group := uint64(v.value >> p.low)
 	at, ok := skipZeroes(p.highs, v.at, v.word, int(group%perIndex))
 	if !ok {
@@ -109,7 +109,7 @@ func (p *packed) hasAt(v place) bool {
 	return false
 }
 
-// skipZeroes returns the place after so many zeroes; x is the word that it begins in. It reports false where there are
+// skipZeroes returns the position after so many zeroes; x is the word that it begins in. It reports false where there are
 // not so many.
 func skipZeroes(b []byte, at, x uint64, zeroes int) (uint64, bool) {
 	if zeroes == 0 {
@@ -129,7 +129,7 @@ func skipZeroes(b []byte, at, x uint64, zeroes int) (uint64, bool) {
 	}
 }
 
-// nth is the place of the n-th one of x, from 0. Which one is asked for is anybody's guess, so there is nothing to
+// nth is the position of the n-th one of x, from 0. Which one is asked for is anybody's guess, so there is nothing to
 // branch on: the ones up to each byte are counted in all bytes at once, and then the ones up to each bit of that byte.
 func nth(x uint64, n uint64) uint64 {
 	const each, tops = 0x0101010101010101, 0x8080808080808080
