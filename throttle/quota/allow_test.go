@@ -27,7 +27,7 @@ func allowing(t *testing.T, policies ...Policy) (*Quota, func(now time.Time, acc
 }
 
 func TestAllow(t *testing.T) {
-	for _, w := range []Window{Fixed, Sliding, GCRA} {
+	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
 		p := perSecond(5)
 		p.Window = w
 		q, allow := allowing(t, p)

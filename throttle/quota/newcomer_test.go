@@ -75,7 +75,7 @@ func TestOpinions(t *testing.T) {
 // However many keys are invented, a new customer of a monthly plan gets the whole of it, and nobody who was there
 // before loses anything.
 func TestInventedKeysKeepNobodyOut(t *testing.T) {
-	for _, w := range []Window{Fixed, Sliding, GCRA} {
+	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
 		p := daily(5, w)
 		if w == Fixed {
 			p = monthly(5)
@@ -258,7 +258,7 @@ func TestASiteHasABoundToo(t *testing.T) {
 
 // A stranger that the upstream accepts gets a place, and what it was charged as a stranger is moved there.
 func TestAGuestEarnsAPlace(t *testing.T) {
-	for _, w := range []Window{Fixed, Sliding, GCRA} {
+	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
 		for _, over := range []Over{OverRefuse, OverDelay} {
 			p := daily(5, w)
 			p.Over = over
@@ -389,7 +389,7 @@ func TestPushedCellsAreBounded(t *testing.T) {
 func TestWhateverInventedKeysDo(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const limit, customers = 3, 6
-		p := daily(limit, rapid.SampledFrom([]Window{Fixed, Sliding, GCRA}).Draw(rt, "window"))
+		p := daily(limit, rapid.SampledFrom([]WindowKind{Fixed, Sliding, GCRA}).Draw(rt, "window"))
 		o := one(p)
 		o.MaxAccounts = rapid.IntRange(customers+4, 20).Draw(rt, "max")
 		o.NewAccounts = weir.Rate{Count: rapid.Int64Range(1, 50).Draw(rt, "new"), Per: time.Hour}

@@ -32,14 +32,14 @@ const (
 	Volume     Kind = "volume"     // bytes per period, of requests and responses
 )
 
-// A Window says how requests and bytes are counted over time.
-type Window string
+// A WindowKind says how requests and bytes are counted over time.
+type WindowKind string
 
 // The three windows.
 const (
-	Fixed   Window = "fixed"   // counters start again at zero every period
-	Sliding Window = "sliding" // never more than the limit in any stretch of one period
-	GCRA    Window = "gcra"    // a steady rate of limit per period, with a burst
+	Fixed   WindowKind = "fixed"   // counters start again at zero every period
+	Sliding WindowKind = "sliding" // never more than the limit in any stretch of one period
+	GCRA    WindowKind = "gcra"    // a steady rate of limit per period, with a burst
 )
 
 // An Over says what happens to an event over the limit.
@@ -101,7 +101,7 @@ type Policy struct {
 	// The time zone of a calendar period, as in Europe/Berlin. Default UTC.
 	TimeZone string `yaml:"time_zone"`
 	// How requests and bytes are counted: fixed (the default), sliding or gcra.
-	Window Window `yaml:"window"`
+	Window WindowKind `yaml:"window"`
 	// How many may come at once with window gcra. Default: the limit.
 	Burst Amount `yaml:"burst"`
 	// The least time between the starts of two requests, for kind idle.

@@ -44,7 +44,7 @@ const (
 	level                  // concurrent: what is under way
 )
 
-var ways = map[Window]way{Fixed: inPeriods, Sliding: inStretches, GCRA: steady}
+var ways = map[WindowKind]way{Fixed: inPeriods, Sliding: inStretches, GCRA: steady}
 
 // span is the calendar period last asked for: calendars are slow, and all accounts are in the same month.
 type span struct{ start, end int64 }
