@@ -59,7 +59,7 @@ func TestJudgedAndNeverEntered(t *testing.T) {
 	r.wait(0)
 }
 
-// Those who paid go first, by the work that each use of their stamps cost. Guests go with those who pay what is asked.
+// Those who paid go first, by the work that each use of their stamps cost. Exempt clients go with those who pay what is asked.
 func TestStampedGoByWorkPerUse(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 1, Strict: true})
 	r.l.Asked(1 << 12)

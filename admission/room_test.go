@@ -348,8 +348,8 @@ func TestEstimateIsHonest(t *testing.T) {
 	}
 }
 
-// A guests is people without JavaScript in the waiting room.
-type guests struct {
+// A crowd is people without JavaScript in the waiting room.
+type crowd struct {
 	in      map[uint64]time.Time // by number, when each was let in
 	told    []told
 	unknown int
@@ -364,8 +364,8 @@ type told struct {
 
 // waitingRoom plays so many people who come within five seconds and then reload, while those who pay fill the upstream:
 // requests take 100 ms. Each needs so many requests when he is let in.
-func (s *sim) waitingRoom(people, requests, covers int) *guests {
-	w := &guests{in: map[uint64]time.Time{}}
+func (s *sim) waitingRoom(people, requests, covers int) *crowd {
+	w := &crowd{in: map[uint64]time.Time{}}
 	takes := always(100 * time.Millisecond)
 	s.loop(50, 1<<16, takes, 0)
 	for i := range people {

@@ -111,7 +111,7 @@ type Options struct {
 	// message, which is the address of mail, the phone of sms and mms, the name of social, and the device of device.
 	Identifier []Identifier `yaml:"identifier"`
 	// Which addresses are the same person's.
-	Same []identify.Same `yaml:"same"`
+	Same []identify.AliasRule `yaml:"same"`
 	// The country code of phone numbers that are written without one: "+49".
 	Country string `yaml:"country"`
 	// Only recipients in these domains are counted: example.org, or .example.org with everything below it. Default:

@@ -10,7 +10,7 @@ import (
 // Rules are options made ready for use. They do not change, and are safe for concurrent use.
 type Rules struct {
 	o        Options
-	same     *identify.Sameness
+	same     *identify.Aliases
 	domains  domains // empty for all
 	internal domains
 	exempt   map[string]struct{}
@@ -25,7 +25,7 @@ func (o Options) Rules() (*Rules, error) {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	same, err := identify.NewSameness(o.Same)
+	same, err := identify.NewAliases(o.Same)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func routed(address string) bool {
 type domains struct{ exact, below map[string]struct{} }
 
 // newDomains also takes what the domains are the same as: addresses are looked at in their one form.
-func newDomains(list []string, same *identify.Sameness) domains {
+func newDomains(list []string, same *identify.Aliases) domains {
 	d := domains{exact: map[string]struct{}{}, below: map[string]struct{}{}}
 	for _, one := range list {
 		base, below := strings.CutPrefix(one, ".")

@@ -48,7 +48,7 @@ func (o Options) Validate() error {
 		v.Add("until", fmt.Sprintf("%s is out of bounds", o.Until), "between 1% and 100% of the threshold")
 	}
 	v.identifier(o.Identifier)
-	if _, err := identify.NewSameness(o.Same); err != nil {
+	if _, err := identify.NewAliases(o.Same); err != nil {
 		v.Under("same", err)
 	}
 	if o.Country != "" {

@@ -67,7 +67,7 @@ type Options struct {
 	// How long a phone may have to work on a stamp, at most. No more than that is ever asked. Default 5s.
 	MaxTime weir.Duration `yaml:"max_time"`
 	// Of whom and for what nothing is asked: health checks, webhooks, feeds, good bots.
-	NeverAsk identify.GuestOptions `yaml:"never_ask"`
+	NeverAsk identify.ExemptOptions `yaml:"never_ask"`
 	// How many challenges a client may leave unpaid within a minute, without a ticket for the general pool, before it
 	// is turned away. Clients without a cookie are counted by their address, so that a whole company may be one.
 	// Default 1000; with classic 1.

@@ -32,7 +32,7 @@ type setup struct {
 	Options
 	office     *Office
 	difficulty *Difficulty
-	guests     *identify.Guests
+	exempt     *identify.Exempt
 }
 
 // throttleCounts say what has become of requests while something was asked.
@@ -46,12 +46,12 @@ func NewThrottle(o Options, now time.Time, read func(path string) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	guests, err := identify.NewGuests(o.NeverAsk, read)
+	exempt, err := identify.NewExempt(o.NeverAsk, read)
 	if err != nil {
 		return nil, weir.Under("never_ask", err)
 	}
 	t := new(Throttle)
-	t.setup.Store(&setup{o.WithDefaults(), office, o.Difficulty(), guests})
+	t.setup.Store(&setup{o.WithDefaults(), office, o.Difficulty(), exempt})
 	return t, nil
 }
 
@@ -65,17 +65,17 @@ func (t *Throttle) Configure(o Options, now time.Time, read func(path string) ([
 	if err != nil {
 		return err
 	}
-	guests, err := identify.NewGuests(o.NeverAsk, read)
+	exempt, err := identify.NewExempt(o.NeverAsk, read)
 	if err != nil {
 		return weir.Under("never_ask", err)
 	}
-	guests.Inherit(old.guests)
-	t.setup.Store(&setup{o.WithDefaults(), office, o.Difficulty(), guests})
+	exempt.Inherit(old.exempt)
+	t.setup.Store(&setup{o.WithDefaults(), office, o.Difficulty(), exempt})
 	return nil
 }
 
-// Guests are those of whom nothing is asked.
-func (t *Throttle) Guests() *identify.Guests { return t.setup.Load().guests }
+// Exempt returns the clients that are never asked for a stamp.
+func (t *Throttle) Exempt() *identify.Exempt { return t.setup.Load().exempt }
 
 // Terms says how stamps are used.
 func (t *Throttle) Terms() weir.Terms {
@@ -160,7 +160,7 @@ func (t *Throttle) Settle(weir.Hold, weir.Outcome) {}
 func (t *Throttle) Peek(ev *weir.Event, a *weir.Answer) {
 	s := t.setup.Load()
 	work := t.asked.now(ev.Load.Of)
-	if work == 0 || ev.Purse.Paid().First() || ev.Place.Called || s.guests.Known(ev) || ev.Pool != nil &&
+	if work == 0 || ev.Purse.Paid().First() || ev.Place.Called || s.exempt.Known(ev) || ev.Pool != nil &&
 		ev.Pool.Take() {
 		return
 	}
@@ -170,7 +170,7 @@ func (t *Throttle) Peek(ev *weir.Event, a *weir.Answer) {
 // Receive looks at a stamp and takes it.
 func (t *Throttle) Receive(ctx context.Context, ev *weir.Event, stamp, message string) (weir.Paid, func()) {
 	s := t.setup.Load()
-	if s.guests.Known(ev) {
+	if s.exempt.Known(ev) {
 		return weir.Paid{Free: true}, nil
 	}
 	if stamp == "" {

@@ -305,7 +305,7 @@ func TestConfiguring(t *testing.T) {
 		t.Error("the counts began anew")
 	}
 	bad := o
-	bad.NeverAsk = identify.GuestOptions{Files: []string{"missing"}}
+	bad.NeverAsk = identify.ExemptOptions{Files: []string{"missing"}}
 	if err := th.Configure(bad, start, nofiles); err == nil || !strings.Contains(err.Error(), "never_ask.files[0]") {
 		t.Errorf("a missing file: %v", err)
 	}

@@ -13,8 +13,8 @@ import (
 	"weir"
 )
 
-// MaxGuestFile is how many bytes a list of networks may have.
-const MaxGuestFile = 8 << 20
+// MaxExemptFile is how many bytes a list of networks may have.
+const MaxExemptFile = 8 << 20
 
 // The widest networks that may be known. What is wider is nobody's own, and in a list somebody's mistake: with all
 // addresses in the list of a bot, what it calls itself would be enough. 10.0.0.0/8 and fc00::/7 are there to be used.
@@ -46,9 +46,9 @@ func readList(name string, read func(string) ([]byte, error)) ([]netip.Prefix, *
 		}
 		return nil, &weir.FieldError{Msg: fmt.Sprintf("%s cannot be read: %v", name, err)}
 	}
-	if len(data) > MaxGuestFile {
+	if len(data) > MaxExemptFile {
 		return nil, &weir.FieldError{Msg: fmt.Sprintf("%s has %d bytes", name, len(data)),
-			Hint: fmt.Sprintf("at most %s", weir.Size(MaxGuestFile))}
+			Hint: fmt.Sprintf("at most %s", weir.Size(MaxExemptFile))}
 	}
 	networks, line, fault := parseList(data)
 	if fault != nil {
@@ -177,8 +177,8 @@ func appendNetwork(networks []netip.Prefix, text string) ([]netip.Prefix, *weir.
 	case p != p.Masked():
 		return nil, &weir.FieldError{Msg: fmt.Sprintf("%.60q has bits set beyond its length", text),
 			Hint: fmt.Sprintf("did you mean %s?", p.Masked())}
-	case len(networks) == MaxGuestNetworks:
-		return nil, &weir.FieldError{Msg: fmt.Sprintf("more than %d networks", MaxGuestNetworks),
+	case len(networks) == MaxExemptNetworks:
+		return nil, &weir.FieldError{Msg: fmt.Sprintf("more than %d networks", MaxExemptNetworks),
 			Hint: "leave some out, or write wider ones"}
 	}
 	if fault := tooWide(p); fault != nil {

@@ -13,25 +13,25 @@ import (
 	"weir"
 )
 
-// Bounds on what an operator may write about guests.
+// Bounds on what an operator may write about exempt clients.
 const (
-	MaxGuestPaths    = 1000
-	MaxGuestNetworks = 100_000 // in options and files, of bots too
-	MaxGuestFiles    = 100     // of bots too
-	MaxBots          = 100
-	MaxBotDomains    = 20 // of one bot
-	MaxGuestAccounts = 10_000
-	MaxGuestPlans    = 100
+	MaxExemptPaths    = 1000
+	MaxExemptNetworks = 100_000 // in options and files, of bots too
+	MaxExemptFiles    = 100     // of bots too
+	MaxBots           = 100
+	MaxBotDomains     = 20 // of one bot
+	MaxExemptAccounts = 10_000
+	MaxExemptPlans    = 100
 
-	maxGuestPath = 1024 // bytes
-	maxPlan      = 64
-	minAgent     = 3
-	maxAgent     = 100
-	agentRead    = 512 // how much of what a program calls itself is looked at
+	maxExemptPath = 1024 // bytes
+	maxPlan       = 64
+	minAgent      = 3
+	maxAgent      = 100
+	agentRead     = 512 // how much of what a program calls itself is looked at
 )
 
-// GuestOptions say of whom no stamp is asked.
-type GuestOptions struct {
+// ExemptOptions say which clients are never asked for a stamp.
+type ExemptOptions struct {
 	// Paths that are free for everybody: /healthz exactly, /webhooks/* with everything below.
 	Paths []string `yaml:"paths"`
 	// Networks that are never asked: the office, monitoring, partners.
@@ -65,9 +65,9 @@ type Bot struct {
 	Files []string `yaml:"files"`
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Files are not looked into; NewGuests does
+// Validate returns every mistake in the options, as joined weir.FieldErrors. Files are not looked into; NewExempt does
 // that.
-func (o GuestOptions) Validate() error {
+func (o ExemptOptions) Validate() error {
 	var all []error
 	wrong := func(path, msg, hint string) {
 		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
@@ -78,7 +78,7 @@ func (o GuestOptions) Validate() error {
 		}
 		return n <= most
 	}
-	if most("paths", "paths", len(o.Paths), MaxGuestPaths) {
+	if most("paths", "paths", len(o.Paths), MaxExemptPaths) {
 		for i, p := range o.Paths {
 			validatePath(fmt.Sprintf("paths[%d]", i), p, wrong)
 		}
@@ -97,25 +97,25 @@ func (o GuestOptions) Validate() error {
 			files += len(b.Files)
 		}
 	}
-	if most("networks", "networks, with those of bots,", networks, MaxGuestNetworks) {
+	if most("networks", "networks, with those of bots,", networks, MaxExemptNetworks) {
 		validateNetworks("networks", o.Networks, wrong)
 		for i, b := range o.Bots[:min(len(o.Bots), MaxBots)] {
 			validateNetworks(fmt.Sprintf("bots[%d].networks", i), b.Networks, wrong)
 		}
 	}
-	if most("files", "files, with those of bots,", files, MaxGuestFiles) {
+	if most("files", "files, with those of bots,", files, MaxExemptFiles) {
 		o.eachFile(func(at, name string, _ int) {
 			if name == "" || strings.IndexByte(name, 0) >= 0 {
 				wrong(at, "not a file", "write the path of a list of networks")
 			}
 		})
 	}
-	if most("accounts", "accounts", len(o.Accounts), MaxGuestAccounts) {
+	if most("accounts", "accounts", len(o.Accounts), MaxExemptAccounts) {
 		for i, id := range o.Accounts {
 			validateAccount(fmt.Sprintf("accounts[%d]", i), id, wrong)
 		}
 	}
-	if most("plans", "plans", len(o.Plans), MaxGuestPlans) {
+	if most("plans", "plans", len(o.Plans), MaxExemptPlans) {
 		for i, name := range o.Plans {
 			if name == "" || len(name) > maxPlan || strings.Contains(name, "*") {
 				wrong(fmt.Sprintf("plans[%d]", i), fmt.Sprintf("%.64q is not a plan", name),
@@ -182,8 +182,8 @@ func (b *Bot) validate(at string, wrong func(path, msg, hint string)) {
 func validatePath(at, p string, wrong func(path, msg, hint string)) {
 	exact := strings.TrimSuffix(p, "/*")
 	switch {
-	case len(p) > maxGuestPath:
-		wrong(at, fmt.Sprintf("a path of %d bytes is too long", len(p)), fmt.Sprintf("at most %d", maxGuestPath))
+	case len(p) > maxExemptPath:
+		wrong(at, fmt.Sprintf("a path of %d bytes is too long", len(p)), fmt.Sprintf("at most %d", maxExemptPath))
 	case !strings.HasPrefix(p, "/"):
 		wrong(at, fmt.Sprintf("%q does not start with a slash", p), "write /healthz or /webhooks/*")
 	case p == "/*" || p == "/**":
@@ -215,7 +215,7 @@ func validateNetworks(at string, networks []netip.Prefix, wrong func(path, msg, 
 }
 
 // eachFile calls f with every file, the field it stands in, and the bot it belongs to; -1 for none.
-func (o *GuestOptions) eachFile(f func(at, name string, bot int)) {
+func (o *ExemptOptions) eachFile(f func(at, name string, bot int)) {
 	for i, name := range o.Files {
 		f(fmt.Sprintf("files[%d]", i), name, -1)
 	}
@@ -227,7 +227,7 @@ func (o *GuestOptions) eachFile(f func(at, name string, bot int)) {
 }
 
 // EachListed calls f with every network in the files that can be read, and the field that names the file.
-func (o *GuestOptions) EachListed(read func(path string) ([]byte, error), f func(field string, p netip.Prefix)) {
+func (o *ExemptOptions) EachListed(read func(path string) ([]byte, error), f func(field string, p netip.Prefix)) {
 	o.eachFile(func(at, name string, _ int) {
 		networks, fault := readList(name, read)
 		if fault != nil {
@@ -239,9 +239,9 @@ func (o *GuestOptions) EachListed(read func(path string) ([]byte, error), f func
 	})
 }
 
-// Guests are those of whom no stamp is asked. Most callers want Known. What DNS says about bots they are told by
-// Confirm; they ask for it through Unsure. Nil, and the zero value, know nobody. They are safe for concurrent use.
-type Guests struct {
+// Exempt knows the clients that are never asked for a stamp. Most callers want Known. It asks for DNS lookups through
+// Unsure and is told the result by Confirm. Nil, and the zero value, know nobody. Goroutines may share it.
+type Exempt struct {
 	exact  map[string]struct{}
 	below  map[string]struct{} // paths without their "/*"
 	widths []int               // lengths of paths that occur in below
@@ -252,8 +252,8 @@ type Guests struct {
 	starts [256][]uint8 // bots by the start of what they call themselves
 	files  []string
 
-	answers *answers // of DNS
-	unsure  atomic.Pointer[func(netip.Addr)]
+	dns    *dnsCache
+	unsure atomic.Pointer[func(netip.Addr)]
 }
 
 // A bot is a Bot with its lists read.
@@ -263,14 +263,14 @@ type bot struct {
 	networks Ranges[struct{}]
 }
 
-// NewGuests makes guests. Files are read by a function, os.ReadFile as a rule. Its error joins weir.FieldErrors, which
-// name the file and the line where a list is wrong.
-func NewGuests(o GuestOptions, read func(path string) ([]byte, error)) (*Guests, error) {
+// NewExempt reads the files of the options by a function, usually os.ReadFile. Its error joins weir.FieldErrors, which name
+// the file and the line where a list is wrong.
+func NewExempt(o ExemptOptions, read func(path string) ([]byte, error)) (*Exempt, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Guests{exact: map[string]struct{}{}, below: map[string]struct{}{}, bots: make([]bot, len(o.Bots)),
-		answers: newAnswers()}
+	g := &Exempt{exact: map[string]struct{}{}, below: map[string]struct{}{}, bots: make([]bot, len(o.Bots)),
+		dns: newDNSCache()}
 	for _, p := range o.Paths {
 		p, deep := strings.CutSuffix(p, "/*")
 		if !deep {
@@ -301,9 +301,9 @@ func NewGuests(o GuestOptions, read func(path string) ([]byte, error)) (*Guests,
 	o.eachFile(func(at, name string, bot int) {
 		g.files = append(g.files, name)
 		networks, fault := readList(name, read)
-		if count += len(networks); fault == nil && count > MaxGuestNetworks {
+		if count += len(networks); fault == nil && count > MaxExemptNetworks {
 			fault = &weir.FieldError{Msg: fmt.Sprintf("with %s there are more than %d networks", name,
-				MaxGuestNetworks),
+				MaxExemptNetworks),
 				Hint: "leave some out, or write wider ones"}
 		}
 		switch {
@@ -339,7 +339,7 @@ func addAll(r *Ranges[struct{}], networks []netip.Prefix) {
 }
 
 // Files returns the files that were read, for those who want to know when to read them again.
-func (g *Guests) Files() []string {
+func (g *Exempt) Files() []string {
 	if g == nil {
 		return nil
 	}
@@ -350,13 +350,13 @@ func (g *Guests) Files() []string {
 // It allocates nothing and waits for nothing.
 //
 // The path of an event is a cleaned one, and not what the upstream gets: a path is free only where it came Straight.
-func (g *Guests) Known(ev *weir.Event) bool {
+func (g *Exempt) Known(ev *weir.Event) bool {
 	return !ev.Route.Odd && g.KnownPath(ev.Route.Path) || g.KnownAccount(ev) || g.KnownClient(ev)
 }
 
 // KnownAccount reports whether an event is charged to an account that is never asked, or to one of a plan that is not.
 // It believes what the gate wrote into the event.
-func (g *Guests) KnownAccount(ev *weir.Event) bool {
+func (g *Exempt) KnownAccount(ev *weir.Event) bool {
 	if g == nil {
 		return false
 	}
@@ -367,7 +367,7 @@ func (g *Guests) KnownAccount(ev *weir.Event) bool {
 
 // KnownPath reports whether a path is free for everybody. The path is one that Path returned. Below "/webhooks/*" is
 // "/webhooks" too, as Path leaves out the slash at the end.
-func (g *Guests) KnownPath(p string) bool {
+func (g *Exempt) KnownPath(p string) bool {
 	if g == nil || p == "" {
 		return false
 	}
@@ -392,12 +392,12 @@ func (g *Guests) KnownPath(p string) bool {
 // KnownClient reports whether who sent an event is known: by its network, or as a bot by what it calls itself and where
 // it comes from. Where only DNS could tell, the answer is no until Confirm has been told. Where the source has two
 // readings, both must be known.
-func (g *Guests) KnownClient(ev *weir.Event) bool {
+func (g *Exempt) KnownClient(ev *weir.Event) bool {
 	return g != nil && ev.Freed(func(addr netip.Addr) bool { return g.knownAt(Plain(addr), ev) })
 }
 
 // knownAt reports whether who sent an event is known if it came from an address.
-func (g *Guests) knownAt(addr netip.Addr, ev *weir.Event) bool {
+func (g *Exempt) knownAt(addr netip.Addr, ev *weir.Event) bool {
 	if _, own := g.own.Find(addr); own {
 		return true
 	}
@@ -423,7 +423,7 @@ func (g *Guests) knownAt(addr netip.Addr, ev *weir.Event) bool {
 
 // claims returns the bots that a program says it is. It looks for all of them in one go: a flood must not gain anything
 // by sending the longest of names.
-func (g *Guests) claims(agent string) (claims botSet) {
+func (g *Exempt) claims(agent string) (claims botSet) {
 	agent = agent[:min(len(agent), agentRead)]
 	var first, second byte
 	for i := range len(agent) {
