@@ -49,7 +49,7 @@ type Lanes struct {
 	commons commons
 	inUse   [lanes]int
 	tenants tenants
-	ledger  ledger
+	share   poolShare
 	seq     uint64
 	asked   int64 // when a stamp was last asked for; 0 for never
 
@@ -111,7 +111,7 @@ func (l *Lanes) configure(o Options) {
 	} else {
 		l.learner = learner{}
 	}
-	l.ledger.size(float64(o.Pool), l.capacity())
+	l.share.size(float64(o.Pool), l.capacity())
 	l.room.most = max(leastRemembered, o.Line)
 	l.reload.Store(int64(o.Reload))
 }
@@ -150,7 +150,7 @@ func (l *Lanes) tick(now time.Time) int64 {
 	}
 	waiting, paying := l.commons.len(), l.payers.len()
 	l.window.pass(l.at, at, [lanes]int{pool: waiting + l.inUse[pool], stamped: paying + l.inUse[stamped]})
-	l.ledger.pass(time.Duration(at-l.at), paying > 0, l.inUse[pool], waiting)
+	l.share.pass(time.Duration(at-l.at), paying > 0, l.inUse[pool], waiting)
 	l.at = at
 	return at
 }
@@ -355,18 +355,18 @@ func (l *Lanes) expect(r request, at int64) float64 {
 func (l *Lanes) poolPlaces(at int64) float64 {
 	all := float64(l.means())
 	if l.payers.len() > 0 {
-		return all * l.ledger.share
+		return all * l.share.part
 	}
 	if at-l.looked >= bucket {
 		l.measure(at)
 	}
-	return max(all*l.ledger.share, all-float64(l.reserve(at))-l.paying, 0.01)
+	return max(all*l.share.part, all-float64(l.reserve(at))-l.paying, 0.01)
 }
 
 func (l *Lanes) paidPlaces() float64 {
 	all := float64(l.means())
 	if l.commons.len() > 0 {
-		all *= 1 - l.ledger.share
+		all *= 1 - l.share.part
 	}
 	return all
 }
@@ -436,7 +436,7 @@ func (l *Lanes) let(at int64) {
 func (l *Lanes) next(at int64) *waiter {
 	fromPool := l.commons.len() > 0 && l.poolMay(at)
 	switch {
-	case l.payers.len() > 0 && !(fromPool && l.ledger.poolNext(l.inUse[pool])):
+	case l.payers.len() > 0 && !(fromPool && l.share.poolNext(l.inUse[pool])):
 		return l.payers.take()
 	case fromPool:
 		return l.commons.take()
@@ -486,7 +486,7 @@ func (l *Lanes) giveBack(p *tenancy, at int64, done bool) {
 // learnt takes in that the capacity may be another than before.
 func (l *Lanes) learnt(before int) {
 	if now := l.learner.capacity(); now != before {
-		l.ledger.size(float64(l.o.Pool), now)
+		l.share.size(float64(l.o.Pool), now)
 	}
 	if l.learner.probe > 0 {
 		l.alert(l.learner.until)

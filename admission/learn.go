@@ -97,7 +97,7 @@ func (r *learner) learn(began, at int64, inUse int) {
 		return
 	}
 	peak := float64(r.peak)
-	r.mean = r.turn(at, inUse)
+	r.mean = r.nextWindow(at, inUse)
 	switch {
 	case r.base == 0:
 		r.base, r.fresh = r.mean, at+hasten
@@ -150,7 +150,7 @@ func (r *learner) look(took, began, at int64, inUse int) {
 // end ends a probe, and believes what was seen if that is not too little.
 func (r *learner) end(at int64, inUse int) {
 	n, half := r.n, r.probe
-	found := r.turn(at, inUse)
+	found := r.nextWindow(at, inUse)
 	r.probe, r.fresh = 0, at+forget
 	if n < windowFew {
 		return
@@ -163,8 +163,8 @@ func (r *learner) end(at int64, inUse int) {
 	}
 }
 
-// turn begins the next window, and returns the mean of this one.
-func (r *learner) turn(at int64, inUse int) (mean float64) {
+// nextWindow begins the next window, and returns the mean of this one.
+func (r *learner) nextWindow(at int64, inUse int) (mean float64) {
 	mean = math.Exp(r.sum / float64(max(1, r.n)))
 	r.from, r.sum, r.n, r.peak = at, 0, 0, inUse
 	return mean

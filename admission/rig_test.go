@@ -213,7 +213,7 @@ func (r *rig) empty() {
 	l := r.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if left := fmt.Sprint(l.inUse, l.waiting(), len(l.clients), len(l.room.places), l.room.order.len(), l.room.called,
+	if left := fmt.Sprint(l.inUse, l.waiting(), len(l.clients), len(l.room.entries), l.room.order.len(), l.room.called,
 		l.tenants.n, len(l.payers.behind), len(l.commons.rounds[heldRound].lines),
 		len(l.commons.rounds[calledRound].lines),
 		l.room.seen.head); left != "[0 0] 0 0 0 0 0 0 0 0 0 <nil>" {

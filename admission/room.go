@@ -56,15 +56,15 @@ type Standing struct {
 	Until    time.Time     // Called: the ticket is worth something until then
 }
 
-// A place is one in the line. Whoever has it shows up every now and then.
-type place struct {
+// An entry is a number in the line. Whoever has it shows up every now and then.
+type entry struct {
 	number uint64
 	client client
 	called bool        // and so not in the order any more
 	seen   int64       // when he last showed up
-	age    node[place] // in the order in which they were last seen
+	age    node[entry] // in the order in which they were last seen
 
-	left, right *place // in the order of numbers
+	left, right *entry // in the order of numbers
 	size        int
 	weight      uint64 // by chance
 }
@@ -83,10 +83,10 @@ type arrival struct {
 
 // A room is the waiting room.
 type room struct {
-	places map[uint64]*place // in line or called
-	order  order             // in line
-	seen   queue[place]      // all of them; who was not seen for longest comes first
-	called int
+	entries map[uint64]*entry // in line or called
+	order   order             // in line
+	seen    queue[entry]      // all of them; who was not seen for longest comes first
+	called  int
 
 	// Those who were let in are remembered until nobody can have a ticket of theirs that is still good: in two
 	// generations, of which the older one is dropped whole.
@@ -106,7 +106,7 @@ type room struct {
 }
 
 func newRoom(at int64) room {
-	return room{places: map[uint64]*place{}, visits: [2]map[uint64]visit{{}, {}}, since: at, most: leastRemembered,
+	return room{entries: map[uint64]*entry{}, visits: [2]map[uint64]visit{{}, {}}, since: at, most: leastRemembered,
 		arrived: rate{since: at}, used: rate{since: at}}
 }
 
@@ -166,7 +166,7 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 		}
 		return s
 	}
-	p := r.places[number]
+	p := r.entries[number]
 	if p == nil {
 		who := clientOf(source)
 		switch {
@@ -179,12 +179,12 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 			l.counts.tooMany++
 			return s
 		}
-		p = &place{number: number, client: who, weight: rand.Uint64()}
-		if len(r.places) == 0 && at-r.arrived.at > int64(rateMemory) {
+		p = &entry{number: number, client: who, weight: rand.Uint64()}
+		if len(r.entries) == 0 && at-r.arrived.at > int64(rateMemory) {
 			// How fast the line moved when there was none says nothing.
 			r.arrived, r.used = rate{since: at, at: at}, rate{since: at, at: at}
 		}
-		r.places[number] = p
+		r.entries[number] = p
 		r.order.add(p)
 		l.clients.add(who)
 	} else {
@@ -288,7 +288,7 @@ func (r *room) needs(at int64) float64 {
 }
 
 // takeOut takes somebody out of line who is there or was called.
-func (l *Lanes) takeOut(p *place) {
+func (l *Lanes) takeOut(p *entry) {
 	r := &l.room
 	if p.called {
 		r.called--
@@ -296,7 +296,7 @@ func (l *Lanes) takeOut(p *place) {
 		r.order.remove(p)
 	}
 	r.seen.remove(&p.age)
-	delete(r.places, p.number)
+	delete(r.entries, p.number)
 	l.clients.remove(p.client)
 }
 

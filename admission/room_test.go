@@ -262,7 +262,7 @@ func TestNumbersNeverUsed(t *testing.T) {
 	if got := testing.AllocsPerRun(100, func() { r.l.Issue("somebody", r.now) }); got != 0 {
 		t.Errorf("%v allocations", got)
 	}
-	if s := r.stats(); s.InLine+s.Called != 0 || len(r.l.room.places) != 0 {
+	if s := r.stats(); s.InLine+s.Called != 0 || len(r.l.room.entries) != 0 {
 		t.Fatalf("%+v", s)
 	}
 	n := r.l.Number()
