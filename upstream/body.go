@@ -56,7 +56,7 @@ func (b *Body) Read(p []byte) (int, error) {
 		c.in = c.in[n:]
 		return n, b.took(n)
 	}
-	// The room is left out: what is read here is not looked at.
+	// The buffer is left out: what is read here is not looked at.
 	c.relax()
 	n, err := c.nc.Read(p[:min(int64(len(p)), have)])
 	if n > 0 {

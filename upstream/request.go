@@ -116,8 +116,8 @@ func appendRequest(b []byte, to *target, r *http.Request) []byte {
 	if r.Close {
 		b = append(b, "Connection: close\r\n"...)
 	}
-	var room [32]string
-	names := room[:0]
+	var array [32]string
+	names := array[:0]
 	for name := range r.Header {
 		if !ours(name) {
 			names = append(names, name)

@@ -141,13 +141,13 @@ func (s *sender) send(w io.Writer, patience time.Duration) error {
 	chunked := left < 0
 	renewed := time.Now()
 	for {
-		room := piece[chunkHead : pieceSize-2]
+		buf := piece[chunkHead : pieceSize-2]
 		if !chunked {
-			room = piece[:min(int64(pieceSize), left)]
+			buf = piece[:min(int64(pieceSize), left)]
 		}
-		n, err := s.r.Body.Read(room)
+		n, err := s.r.Body.Read(buf)
 		if n > 0 {
-			out := room[:n]
+			out := buf[:n]
 			if chunked {
 				out = chunk(piece, n)
 			} else {
