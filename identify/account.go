@@ -30,7 +30,7 @@ var (
 	ErrAccountTwice    = errors.New("the request names its account twice, with different values: send it once")
 	ErrAccountList     = errors.New("the account id has a comma or a space in it, so that servers may read several: " +
 		"send one")
-	ErrAccountPlaces  = errors.New("the request names different accounts in different places: send one of them")
+	ErrAccountsDiffer = errors.New("the request names different accounts in different places: send one of them")
 	ErrAccountWritten = errors.New("the account id is written in a way that servers read differently: escape it as " +
 		"%XX, and only once")
 	ErrAccountPath = errors.New("the path can be read in several ways, with different accounts in it: write it " +

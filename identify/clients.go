@@ -163,9 +163,9 @@ func hmacKey(secret []byte) (k clientKey) {
 }
 
 func (k *clientKey) sum(text []byte) [sha256.Size]byte {
-	var room [2 * sha256.BlockSize]byte
-	inner := sha256.Sum256(append(append(room[:0], k.inner[:]...), text...))
-	return sha256.Sum256(append(append(room[:0], k.outer[:]...), inner[:]...))
+	var array [2 * sha256.BlockSize]byte
+	inner := sha256.Sum256(append(append(array[:0], k.inner[:]...), text...))
+	return sha256.Sum256(append(append(array[:0], k.outer[:]...), inner[:]...))
 }
 
 // AddressID returns the id of a client without a cookie: its address, as in "@192.0.2.1". Who has one IPv6 address has
@@ -174,6 +174,6 @@ func AddressID(addr netip.Addr) string {
 	if !addr.IsValid() {
 		return ""
 	}
-	var room [64]byte
-	return string(Network(addr, 32, 64).Addr().AppendTo(append(room[:0], AddressPrefix...)))
+	var array [64]byte
+	return string(Network(addr, 32, 64).Addr().AppendTo(append(array[:0], AddressPrefix...)))
 }

@@ -19,7 +19,7 @@ func Mask(id string) string {
 	if id == "" {
 		return ""
 	}
-	var room [len(maskKey) + MaxAccount]byte
-	sum := sha256.Sum256(append(append(room[:0], maskKey[:]...), id...))
+	var array [len(maskKey) + MaxAccount]byte
+	sum := sha256.Sum256(append(append(array[:0], maskKey[:]...), id...))
 	return hex.EncodeToString(sum[:4])
 }

@@ -72,11 +72,11 @@ func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (i
 				return id, rewrite, nil
 			}
 		case found != id && a.carrier(e) != a.carrier(from):
-			return "", false, ErrAccountPlaces
+			return "", false, ErrAccountsDiffer
 		}
 	}
 	if token && from != nil && a.carrier(from) != a.tokens {
-		return "", false, ErrAccountPlaces // the upstream may take the token that weir does not
+		return "", false, ErrAccountsDiffer // the upstream may take the token that weir does not
 	}
 	return id, rewrite, nil
 }

@@ -84,16 +84,16 @@ func dialled(number, code string) (digits string, plus bool, err error) {
 	if len(number) > maxPhone {
 		return "", false, fmt.Errorf("%w: %.64q… is longer than %d bytes", ErrPhone, number, maxPhone)
 	}
-	var room [maxPhone]byte
+	var array [maxPhone]byte
 	n := 0
 	for i, c := range number {
 		switch {
 		case c >= '0' && c <= '9':
 			if c == '0' && i > 0 && number[i-1] == '(' && strings.HasPrefix(number[i+1:], ")") &&
-				skipped(string(room[:n]), code, plus) {
+				skipped(string(array[:n]), code, plus) {
 				continue
 			}
-			room[n] = byte(c)
+			array[n] = byte(c)
 			n++
 		case c == '+' && n == 0 && !plus:
 			plus = true
@@ -102,7 +102,7 @@ func dialled(number, code string) (digits string, plus bool, err error) {
 			return "", false, fmt.Errorf("%w: %.64q; write digits, as in +49 30 123456", ErrPhone, number)
 		}
 	}
-	return string(room[:n]), plus, nil
+	return string(array[:n]), plus, nil
 }
 
 // skipped reports whether a 0 in brackets is not dialled after these digits. In +49 (0)30 and 0049 (0)30 it is for

@@ -10,8 +10,8 @@ type sum [sha256.Size]byte
 
 // hashOf allocates nothing for tokens of the usual length.
 func hashOf(text string) sum {
-	var room [2 << 10]byte
-	return sha256.Sum256(append(room[:0], text...))
+	var array [2 << 10]byte
+	return sha256.Sum256(append(array[:0], text...))
 }
 
 // memory remembers verified tokens, the ones seen last. It is in two generations: when the younger one is full, the

@@ -15,8 +15,8 @@ type judgement struct {
 func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate, given bool) judgement {
 	scale := h.scale(x.r, m.at)
 	x.blur = scale.blur()
-	var room [len(Windows)]Figure
-	figures := m.figures(x, room[:0])
+	var array [len(Windows)]Figure
+	figures := m.figures(x, array[:0])
 	if m.over(x.r, figures) {
 		m.lower(m.at)
 		m.forget()

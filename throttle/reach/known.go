@@ -14,7 +14,7 @@ const MaxKnown = 1 << 20
 // together. Each bound is a multiple of the one before, so that a value of a later generation also tells the one of an
 // earlier.
 var generations = [...]struct {
-	room  int    // for so many
+	size  int    // how many it is for
 	bound uint32 // hashes are made values below it
 }{
 	{24_576, firstBound},
@@ -75,7 +75,7 @@ func (k *Known) mostRecent() int { return max(minRecent, min(k.n/recentShare, ma
 func (k *Known) settle() {
 	sets := openSettled(k.settled)
 	g := max(len(sets)-1, 0)
-	if len(sets) > 0 && int(sets[g].n) >= generations[g].room && g+1 < len(generations) {
+	if len(sets) > 0 && int(sets[g].n) >= generations[g].size && g+1 < len(generations) {
 		g++
 	}
 	if g == len(sets) {

@@ -27,7 +27,7 @@ func manyKnown(seed uint64, n int) *Known {
 	recent := max(minRecent, min(n/recentShare, maxRecent)) - 1
 	var sets []packed
 	for g := 0; g < len(generations) && k.n < n-recent; g++ {
-		some, bound := min(generations[g].room, n-recent-k.n), generations[g].bound
+		some, bound := min(generations[g].size, n-recent-k.n), generations[g].bound
 		w, last := newPacker(bound, some), int64(-1)
 		for left := int64(some); left > 0; left-- { // each is somewhere in what is left, and not too far
 			last += 1 + r.Int64N(2*(int64(bound)-last-1)/(left+1))

@@ -74,10 +74,10 @@ func openSettled(b []byte) []packed {
 // waiting for memory, and so that is done at once.
 func inSettled(b []byte, h uint32) bool {
 	var (
-		sets   [len(generations)]packed
+		sets      [len(generations)]packed
 		positions [len(generations)]position
-		rest   = b[settledHead:]
-		newest = int(b[1]) - 1
+		rest      = b[settledHead:]
+		newest    = int(b[1]) - 1
 	)
 	for g := newest; g >= 0; g-- {
 		rest, _ = sets[g].open(rest, generations[g].bound)

@@ -77,10 +77,10 @@ func (s *State) Commit(r *Rules, p *Population, now time.Time, keys []uint64, fa
 	var samples []Sample
 	x := s.measure(r, p, now, &s.meter, &samples)
 	s.prepare(r, s.at)
-	var room [128]Fate
+	var array [128]Fate
 	given := fates != nil
 	if !given {
-		if fates = room[:]; len(keys) > len(room) {
+		if fates = array[:]; len(keys) > len(array) {
 			fates = make([]Fate, len(keys))
 		}
 	}

@@ -209,8 +209,8 @@ func parseMailStamp(text string) (m mailStamp, err error) {
 func FoldMailHeader(stamp string) string {
 	var b strings.Builder
 	b.WriteString(MailHeader + ":")
-	for room := 77 - len(MailHeader) - 1; stamp != ""; room = 76 {
-		n := min(room, len(stamp))
+	for width := 77 - len(MailHeader) - 1; stamp != ""; width = 76 {
+		n := min(width, len(stamp))
 		b.WriteString(" " + stamp[:n])
 		b.WriteString("\r\n")
 		stamp = stamp[n:]

@@ -37,12 +37,12 @@ type Office struct {
 	Counts Counts
 }
 
-// A desk is room to work on one challenge, used again so that nothing is allocated.
+// A desk is the memory for work on one challenge, used again so that nothing is allocated.
 type desk struct {
 	c    Challenge
 	raw  [maxBytes]byte
 	text [MaxChallenge]byte
-	room [maxSolution]byte
+	buf  [maxSolution]byte
 }
 
 // Counts say what an office has done since it was opened.
@@ -216,7 +216,7 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	}
 	// The very stamp that was accepted before need not be solved again in the head.
 	if uses == 0 || mark != use.Mark {
-		solution, err := decodeText(desk.room[:size], stamp[dot+1:], encoding.EncodedLen(size))
+		solution, err := decodeText(desk.buf[:size], stamp[dot+1:], encoding.EncodedLen(size))
 		if err != nil {
 			return Receipt{}, err
 		}
