@@ -50,12 +50,12 @@ const (
 	OverLimit           // a limit is used up
 	LineFull            // as many as may wait are waiting
 	WaitTooLong         // the turn would come later than the longest wait allowed
-	NoAccount           // nobody said whom to charge, and that is not allowed
+	NoAccount           // the event names no account, and that is not allowed
 	TooCostly           // it costs more than the limit will ever allow
-	Overload            // the server has no room, whoever asks
+	Overload            // the server cannot take more, whoever asks
 	Failure             // a throttle failed and fails closed
-	NoSource            // nobody said where it came from, and that is what is limited
-	Banned              // it is on the invalid list
+	NoSource            // the event names no source, and sources are limited
+	Banned              // it is on the block list
 	Unpaid              // a stamp is asked for, and there is none
 	NotPaying           // it keeps coming without a stamp
 	Forged              // its stamp is not genuine, or wrongly solved
@@ -63,7 +63,7 @@ const (
 	TooMany             // the client has as much under way or waiting as one may have
 	NewRecipient        // the account is flagged, and the recipient is new to it
 	Flagged             // the account is flagged, and nothing of it goes on
-	NoRecipient         // nobody said to whom it goes, and that is what is counted
+	NoRecipient         // the event names no recipient, and recipients are counted
 	SharedLimit         // what unknown accounts share is used up
 )
 
@@ -101,11 +101,11 @@ type Figure struct {
 	Limit     int64     `json:"limit"`     // how much is allowed
 	Remaining int64     `json:"remaining"` // how much is left, never negative
 	Window    Window    `json:"window"`    // per how long; 0 for a level
-	Reset     time.Time `json:"reset"`     // when there is room again; zero when nobody can tell
+	Reset     time.Time `json:"reset"`     // when something is left again; zero when nobody can tell
 }
 
 // An Answer is what a throttle, or a whole policy, says about an event. It carries numbers; text is rendered only when
-// somebody reads it. The zero value admits. An Answer may be used again after Clear, which keeps the room for figures.
+// somebody reads it. The zero value admits. An Answer may be used again after Clear, which keeps the memory of Figures.
 type Answer struct {
 	Verdict Verdict
 	Reason  Reason
@@ -113,7 +113,7 @@ type Answer struct {
 	// Wait: when the turn is expected. Refuse: not worth coming back before. Zero when nobody can tell.
 	Until   time.Time
 	Turn    *Turn    // Wait: the place in line
-	Ban     bool     // Refuse: whoever did this belongs on the invalid list
+	Ban     bool     // Refuse: the client belongs on the block list
 	Hold    Hold     // what was taken; to be settled unless it is zero
 	Figures []Figure // every rule that the event met, for those who want to see how close it is
 }
@@ -121,7 +121,7 @@ type Answer struct {
 // Clear makes the answer an admission again.
 func (a *Answer) Clear() { *a = Answer{Figures: a.Figures[:0]} }
 
-// Explain says in a sentence what was decided, by whom, and on what figures.
+// Explain says in a sentence what was decided, by which rule, and on what figures.
 func (a *Answer) Explain() string {
 	var b strings.Builder
 	b.WriteString(a.Verdict.String())

@@ -37,7 +37,7 @@ type Options struct {
 	Strict bool `yaml:"strict"`
 	// How many requests may be held in each of the two lanes. One more is refused. Default 1000.
 	Waiting int `yaml:"waiting"`
-	// How many people may stand in line in the waiting room. One more keeps his number and is asked to come again.
+	// How many people may stand in line in the waiting room. One more keeps their number and is asked to come again.
 	// Default 10000.
 	Line int `yaml:"line"`
 	// How long a request may be held. Default 30s.
@@ -49,7 +49,7 @@ type Options struct {
 	// How many requests and places in line one client may have waiting together, by source address; of IPv6 the /64.
 	// Default 64: a page and what it loads.
 	PerClient int `yaml:"per_client"`
-	// How often the page of the waiting room reloads, from 1s to 1m. Whoever misses two reloads loses his place.
+	// How often the page of the waiting room reloads, from 1s to 1m. Whoever misses two reloads loses their place.
 	// Default 5s.
 	Reload weir.Duration `yaml:"reload"`
 }

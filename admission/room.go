@@ -11,7 +11,7 @@ import (
 const (
 	// grace is how much later than two reloads somebody may come.
 	grace = 2 * time.Second
-	// Stay is for how long somebody who was let in may go on using his ticket.
+	// Stay is for how long a ticket may be used after it was let in.
 	Stay = 2 * time.Minute
 	// leastRemembered is how many who were let in are remembered at least, in each of two generations.
 	leastRemembered = 100_000
@@ -23,15 +23,15 @@ const (
 	enoughRecent = 1000
 )
 
-// A State says what becomes of somebody who shows up with a ticket.
+// A State says what becomes of a ticket that is shown.
 type State uint8
 
 const (
-	InLine  State = iota // he has his place, and is to come again
-	Called               // it is his turn
-	Full                 // the line is full; he keeps his number and is to come again
-	TooMany              // there are too many of that client; he keeps his number and is to come again
-	Spent                // he was let in, and has used his ticket up; it must not be renewed
+	InLine  State = iota // it has its place, and is to come again
+	Called               // its turn has come
+	Full                 // the line is full; it keeps its number and is to come again
+	TooMany              // there are too many of that client; it keeps its number and is to come again
+	Spent                // it was let in and is used up; it must not be renewed
 )
 
 var stateNames = [...]string{"in-line", "called", "full", "too-many", "spent"}
@@ -46,12 +46,12 @@ func (s State) String() string {
 // MarshalText writes the state as a word.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// A Standing is how it stands with somebody in the waiting room.
+// A Standing is how it stands with a ticket in the waiting room.
 type Standing struct {
 	State    State
-	Ahead    int           // in line before him
+	Ahead    int           // in line before it
 	Known    bool          // whether anybody can tell how long it takes
-	Estimate time.Duration // until he is called, by how many were let in of late
+	Estimate time.Duration // until it is called, by how many were let in of late
 	Reload   time.Duration // when to come again
 	Until    time.Time     // Called: the ticket is worth something until then
 }
@@ -61,7 +61,7 @@ type entry struct {
 	number uint64
 	client client
 	called bool        // and so not in the order any more
-	seen   int64       // when he last showed up
+	seen   int64       // when it was last shown
 	age    node[entry] // in the order in which they were last seen
 
 	left, right *entry // in the order of numbers
@@ -210,7 +210,7 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 		s.State, s.Ahead, s.Until = Called, 0, l.instant(at+int64(Stay))
 		l.call(at)
 		return s
-	case next: // nobody could remember him, and he would come in again and again
+	case next: // it could not be remembered, and would come in again and again
 		s.State = Full
 		l.counts.lineFull++
 	}
@@ -253,7 +253,7 @@ func (l *Lanes) call(at int64) {
 // already is one of them.
 func (l *Lanes) ahead(at int64) int {
 	if l.payers.len() > 0 && l.o.Strict {
-		return 0 // he would be held, and refused in the end
+		return 0 // they would be held, and refused in the end
 	}
 	places := l.poolPlaces(at)
 	if l.commons.rounds[heldRound].total > 0 {

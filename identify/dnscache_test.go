@@ -333,7 +333,7 @@ func TestInherit(t *testing.T) {
 	same.Inherit(nil)
 }
 
-// TestExemptTogether: many ask and few answer, and in the end everybody is who he is.
+// TestExemptTogether: many ask and few answer, and in the end each address is known as what it is.
 func TestExemptTogether(t *testing.T) {
 	g := newExempt(t, engines, nil)
 	asked := make(chan netip.Addr, MaxUnsure)

@@ -9,7 +9,7 @@ import (
 	"weir/identify"
 )
 
-// Somebody who asks DNS stands behind Unsure. Until he has told the answer, a bot is a stranger like any other.
+// Unsure has DNS asked. Until Confirm tells the answer, a bot is like any other client.
 func ExampleExempt() {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	g, err := identify.NewExempt(identify.ExemptOptions{

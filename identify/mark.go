@@ -35,9 +35,10 @@ const (
 	markTag     = sha256.Size
 )
 
-// Mark says who sends a mail that another server hands over, who alone has seen him log in. It is of letters, digits,
-// '-', '_' and dots, and good until a time. The mail is whatever its server calls it, for logs. A user of more than
-// MaxAccount bytes, a mail of more than MaxMarkedMail, or an empty secret, with which anybody could sign, gives "".
+// Mark says which user sends a mail that another server hands over; only that server has seen the login. It is made of
+// letters, digits, '-', '_' and dots, and good until a time. The mail is whatever its server calls it, for logs. A user
+// of more than MaxAccount bytes, a mail of more than MaxMarkedMail, or an empty secret, with which anybody could sign,
+// gives "".
 func Mark(secret []byte, user, mail string, until time.Time) string {
 	if len(secret) == 0 || user == "" || len(user) > MaxAccount || len(mail) > MaxMarkedMail || until.Unix() < 0 {
 		return ""

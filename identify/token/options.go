@@ -28,7 +28,7 @@ type Options struct {
 	Algorithms []string `yaml:"algorithms"`
 	// Who must have issued the token (iss). Default: anybody who has the key.
 	Issuer string `yaml:"issuer"`
-	// For whom the token must be (aud): one of these. Default: anybody.
+	// The audience of the token (aud) must be one of these. Default: any.
 	Audience []string `yaml:"audience"`
 	// How far clocks may be apart when a token begins or ends. Default 30s. A token without an end (exp) is not taken.
 	Leeway weir.Duration `yaml:"leeway"`

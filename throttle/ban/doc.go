@@ -1,4 +1,4 @@
-// Package ban is the invalid list: who is not served, why, by whom and until when.
+// Package ban is the block list: which clients and networks are not served, why, who said so, and until when.
 //
 //	operator: Add, Remove ──┐
 //	mechanism: Offend ──────┼─> List ──> Judge, Find (no locks)

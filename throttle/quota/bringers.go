@@ -66,7 +66,7 @@ type bringer struct {
 	cost  int64 // nanoseconds; all together they must not cost more than the period of new_accounts
 }
 
-// who returns as whom an origin is counted; n says how many they are.
+// who returns the bringers that an origin counts as; n says how many they are.
 func (p pool) who(rs *rules, o origin) (who [2]bringer, n int) {
 	for i, hash := range [2]uint32{o.source(), o.site()} {
 		if hash == 0 {

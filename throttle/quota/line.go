@@ -209,7 +209,7 @@ func (w *waiter) away(rs *rules, now int64) {
 	}
 	l.called = nil
 	each(w.delayed, func(at int) {
-		// Whoever was slow to get on his way must not have the next one at his heels.
+		// If this one was slow to start, the next one must not follow at once.
 		if r := rs.valid(at, w.version); r != nil {
 			st := w.account.state(r)
 			st.pace = max(st.pace, now+r.gap(w.account.terms(rs, r))/2)

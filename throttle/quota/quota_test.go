@@ -224,7 +224,7 @@ func TestWaitReservesWhatOtherPoliciesWillCharge(t *testing.T) {
 	r.wait("a")
 	last := r.wait("a")
 	if e := r.refuse("a", weir.OverLimit); e.answer.Rule != "per-hour" {
-		t.Fatalf("refused by %s: nobody may wait for what he will not get", e.answer.Rule)
+		t.Fatalf("refused by %s: nobody may wait for what never comes", e.answer.Rule)
 	}
 	r.settle(last, false)
 	r.wait("a")

@@ -1,6 +1,6 @@
-// Package reach finds stolen accounts by whom they write to: by how fast the number of different recipients grows,
-// whatever the reputation of the account and the volume of its mail. A newsletter that goes to the same people again is
-// never too much.
+// Package reach finds stolen accounts by how fast the number of their different recipients grows, whatever the
+// reputation of the account and the volume of its mail. A newsletter that goes to the same people again is never too
+// much.
 //
 //	recipient -> new to this user's history? -no-> goes on
 //	                   | yes
@@ -8,7 +8,7 @@
 //	                   |
 //	             over the threshold of one of them? -no-> goes on, and is known from now on
 //	                   | yes
-//	             the user is flagged: until his rate falls, the action holds for him
+//	             the user is flagged: until the rate falls, the action holds
 //
 // The history of a user is a sketch: exact while it is small, then a HyperLogLog; addresses are never kept, only keyed
 // hashes, and of those only what a sketch keeps. A sketch cannot tell who is known; where an action asks for it, a

@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// A history is whom a user has written to. It keeps what it was begun with: where rules ask for another structure, or
-// for a set of known recipients, that is begun beside it, and from then on all of them are kept. So nobody who was
-// known gets new by a change of the configuration. A sketch keeps its number of cells.
+// A history is what is known of a user's recipients. It keeps what it was begun with: where rules ask for another
+// structure, or for a set of known recipients, that is begun beside it, and from then on all of them are kept. So
+// nobody who was known gets new by a change of the configuration. A sketch keeps its number of cells.
 type history struct {
 	sketch *Sketch
 	known  *Known
@@ -153,8 +153,8 @@ func (s *scale) blur() float64 {
 	return hashes/float64(max(s.sketch.chances, 1)) - 1
 }
 
-// weigh says whether a recipient is in the set of known ones, whether he is new, as far as one can tell, and how many
-// he counts for in the windows.
+// weigh says whether a recipient is in the set of known ones, whether it is new, as far as one can tell, and for
+// how many it counts in the windows.
 func (s *scale) weigh(key uint64) (known, fresh bool, weight float64) {
 	if s.known != nil && s.known.Has(key) {
 		return true, false, 0

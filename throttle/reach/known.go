@@ -52,7 +52,7 @@ func (k *Known) Has(key uint64) bool {
 // value is what a hash is in a generation.
 func value(h, bound uint32) uint32 { return uint32(uint64(h) * uint64(bound) >> 32) }
 
-// Add makes a recipient known. It reports false where he was, or where there is no room.
+// Add makes a recipient known. It reports false for one that is known, or when MaxKnown is reached.
 func (k *Known) Add(key uint64) bool {
 	h := uint32(key)
 	at, found := search(k.recent, h)
@@ -71,7 +71,7 @@ func (k *Known) Add(key uint64) bool {
 
 func (k *Known) mostRecent() int { return max(minRecent, min(k.n/recentShare, maxRecent)) }
 
-// settle packs the recent ones into the newest generation that has room. One may get a few more than it has room for.
+// settle packs the recent ones into the newest generation that is not full. One may get a few more than its size.
 func (k *Known) settle() {
 	sets := openSettled(k.settled)
 	g := max(len(sets)-1, 0)

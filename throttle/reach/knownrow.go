@@ -53,7 +53,7 @@ func (s *State) NeedsKnown() bool { return s.missing }
 
 // SetKnown gives the state its settled part, as AppendKnown wrote it: ErrNewer or ErrCorrupt, and the state is as
 // before. b is kept and not changed. Where it is lost, an empty b says so: the set is begun anew, as one that the rules
-// did not ask for before, and a user of whom nothing else is known is a newcomer again.
+// did not ask for before, and a user without anything else known is a newcomer again.
 func (s *State) SetKnown(b []byte) error {
 	if len(b) == 0 {
 		if s.missing {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ownTimes is how many times his own usual a user may have under a dynamic threshold, whatever is usual among others.
+// ownTimes is how many times their own usual a user may have under a dynamic threshold, whatever is usual among others.
 const ownTimes = 3
 
 // A measure is what limits are made from, beside the meter: the history of the user as it is before a message.

@@ -41,7 +41,7 @@ func (s *Sketch) indexBits() int {
 	return int(s.bits)
 }
 
-// Add adds a recipient, by his keyed hash. It returns 0 where nothing changed (the source's result code 0), and else
+// Add adds a recipient, by its keyed hash. It returns 0 where nothing changed (the source's result code 0), and else
 // how many recipients such a change stands for: 1 while the sketch is exact, then the inverse of its probability.
 func (s *Sketch) Add(key uint64) (weight float64) {
 	h := uint32(key >> 32)
@@ -75,7 +75,7 @@ func (s *Sketch) addDense(h uint32) (weight float64) {
 	return weight
 }
 
-// grow makes room for one more. A small sketch grows in small steps: most users write to few.
+// grow allocates one more cell. A small sketch grows in small steps: most users write to few.
 func (s *Sketch) grow() {
 	if n := len(s.words); n == cap(s.words) {
 		larger := make([]uint32, n, n+max(4, n/4))

@@ -25,8 +25,8 @@ type Cause uint8
 // The causes.
 const (
 	NoCause    Cause = iota
-	IsNew            // the user is flagged, and the recipient is new to him
-	TooMany          // the user is flagged, and has sent as many messages as he may
+	IsNew            // the user is flagged, and the recipient is new to them
+	TooMany          // the user is flagged, and has sent as many messages as the limit
 	AllBlocked       // the user is flagged
 )
 
@@ -34,7 +34,7 @@ const (
 type Verdict struct {
 	Flagged bool  // the user is flagged, before this message or by it
 	Now     bool  // … by it
-	New     int   // how many of the recipients are new to him, as far as one can tell
+	New     int   // how many of the recipients are new to the user, as far as one can tell
 	Known   int   // … and how many are not
 	Held    int   // how many are held
 	Refused int   // how many are refused
@@ -45,8 +45,8 @@ type Verdict struct {
 // A Figure is how a user stands in a window.
 type Figure struct {
 	Window Window  `json:"window"`
-	New    float64 `json:"new"`   // recipients new to him, in the window
-	Limit  float64 `json:"limit"` // with more than that he is flagged
+	New    float64 `json:"new"`   // recipients new to the user, in the window
+	Limit  float64 `json:"limit"` // with more than that the user is flagged
 }
 
 // A State is what is remembered of one user. The zero value is a user who never wrote to anybody. It is not safe for

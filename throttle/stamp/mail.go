@@ -97,7 +97,7 @@ func ReadMailParams(r io.Reader) (MailParams, error) {
 	return p, err
 }
 
-// mailable reports whether an algorithm works where the stamper makes the puzzle himself.
+// mailable reports whether an algorithm works where the stamper makes the puzzle.
 func mailable(a Algorithm, w Work) error {
 	if !a.known() {
 		return ErrMalformed
@@ -368,7 +368,7 @@ func (m *mailStamp) challenge(honoured []MailParams, l *Letter) (Challenge, bool
 }
 
 // VerifyEach looks for a stamp for each recipient of a mail among all the stamps that it carries, of which it looks at
-// MaxMailStamps. errs[i] is nil where recipients[i] is paid for; ErrForeign where no stamp is his.
+// MaxMailStamps. errs[i] is nil where recipients[i] is paid for; ErrForeign where no stamp is theirs.
 func (d *MailDesk) VerifyEach(ctx context.Context, now time.Time, stamps []string, l Letter,
 	recipients []string) (errs []error) {
 	_, errs = d.verifyEach(ctx, now, stamps, l, recipients, d.ledger)
@@ -415,8 +415,8 @@ func (d *MailDesk) verifyEach(ctx context.Context, now time.Time, stamps []strin
 	return receipts, errs
 }
 
-// verifyOwn looks for a good stamp among those that may be the recipient's. What is wrong with his own says more than
-// that others are not his. One wrong solution is enough: looking at solutions may be costly.
+// verifyOwn looks for a good stamp among those that may be the recipient's. What is wrong with one of theirs says more
+// than that others are not theirs. One wrong solution is enough: looking at solutions may be costly.
 func (d *MailDesk) verifyOwn(ctx context.Context, now time.Time, t *mailTerms, byHint map[hint][]*mailStamp, l *Letter,
 	ledger Ledger) (Receipt, error) {
 	err := ErrForeign

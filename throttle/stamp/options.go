@@ -66,7 +66,7 @@ type Options struct {
 	Expires weir.Duration `yaml:"expires"`
 	// How long a phone may have to work on a stamp, at most. No more than that is ever asked. Default 5s.
 	MaxTime weir.Duration `yaml:"max_time"`
-	// Of whom and for what nothing is asked: health checks, webhooks, feeds, good bots.
+	// Which clients and paths are never asked: health checks, webhooks, feeds, good bots.
 	NeverAsk identify.ExemptOptions `yaml:"never_ask"`
 	// How many challenges a client may leave unpaid within a minute, without a ticket for the general pool, before it
 	// is turned away. Clients without a cookie are counted by their address, so that a whole company may be one.

@@ -16,7 +16,7 @@ const (
 )
 
 // seen counts the challenges that clients have left unpaid of late. Its memory is fixed: when too many clients meet in
-// one slot, the one with the fewest is forgotten, and so forgiven. The zero value is ready to use.
+// one set, the one with the fewest is forgotten, and so forgiven. The zero value is ready to use.
 //
 // An entry is 32 bits of the client's hash, 16 of the minute and 16 of the count.
 type seen struct {
@@ -45,7 +45,7 @@ func (t *seenTable) set(client string) (*[seenWays]atomic.Uint64, uint64) {
 	return &t.sets[h%seenSets], h >> 32
 }
 
-// count is how many an entry has counted in a minute, for whomever it is.
+// count is how many challenges an entry has counted in a minute.
 func count(entry, minute uint64) uint64 {
 	if entry>>16&0xffff != minute {
 		return 0

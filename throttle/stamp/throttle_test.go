@@ -217,7 +217,7 @@ func TestPoolTakesWhomItCan(t *testing.T) {
 	}
 }
 
-// TestSeenIsBounded: however many come, the table stays as it is, and nobody is held to more than he did.
+// TestSeenIsBounded: however many come, the table stays as it is, and nobody is held to more than they did.
 func TestSeenIsBounded(t *testing.T) {
 	var s seen
 	more := 0

@@ -144,7 +144,7 @@ var addresses = mail.AddressParser{WordDecoder: &mime.WordDecoder{
 // unfold makes one line of a header field.
 var unfold = strings.NewReplacer("\r\n", "", "\n", "")
 
-// Recipients returns those whom the header names in To, Cc and Bcc, or in the fields of the same names with Resent-
+// Recipients returns the addresses in To, Cc and Bcc, or in the fields of the same names with Resent-
 // before it where there is one: as sendmail -t reads it. Each is named once.
 func (m *Mail) Recipients() ([]string, error) {
 	prefix := ""

@@ -64,7 +64,7 @@ var _ http.RoundTripper = (*Transport)(nil)
 
 // RoundTrip sends a request, and pays for it if it has to.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	// Who sends a stamp pays himself; what is no request is told so below.
+	// A request with a stamp has paid; an invalid request is refused by the base.
 	if r.URL == nil || r.Header == nil || r.Header.Get(StampHeader) != "" {
 		return t.base().RoundTrip(r)
 	}
@@ -191,7 +191,7 @@ func setCookie(h http.Header, name, value string) {
 	h.Set("Cookie", strings.Join(append(kept, name+"="+value), "; "))
 }
 
-// A key says where a request goes, and by which id the caller himself is known there, if he sends one.
+// A key says where a request goes, and by which id the caller is known there, if it sends one.
 type key struct{ scheme, address, host, client string }
 
 func keyOf(r *http.Request) key {
