@@ -34,7 +34,6 @@ func (d Duration) String() string {
 // MarshalText writes the duration as people write it.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads a duration.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := ParseDuration(string(text))
 	if err != nil {
@@ -126,7 +125,6 @@ func (p Period) String() string {
 // MarshalText writes the period as people write it.
 func (p Period) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads a period.
 func (p *Period) UnmarshalText(text []byte) error {
 	v, err := ParsePeriod(string(text))
 	if err != nil {
@@ -255,7 +253,6 @@ func (r Rate) String() string {
 // MarshalText writes the rate as people write it.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads a rate.
 func (r *Rate) UnmarshalText(text []byte) error {
 	v, err := ParseRate(string(text))
 	if err != nil {
@@ -327,7 +324,6 @@ func (s Size) String() string {
 // MarshalText writes the size as people write it.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads a size.
 func (s *Size) UnmarshalText(text []byte) error {
 	v, err := ParseSize(string(text))
 	if err != nil {
@@ -382,10 +378,8 @@ type Number int64
 
 func (n Number) String() string { return strconv.FormatInt(int64(n), 10) }
 
-// MarshalText writes the number.
 func (n Number) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// UnmarshalText reads a number or a size.
 func (n *Number) UnmarshalText(text []byte) error {
 	v, err := ParseNumber(string(text))
 	if err != nil {
@@ -464,7 +458,6 @@ func (s Share) Rounded() Share {
 // MarshalText writes the share as people write it.
 func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads a share.
 func (s *Share) UnmarshalText(text []byte) error {
 	v, err := ParseShare(string(text))
 	if err != nil {

@@ -34,7 +34,6 @@ type acceptance struct {
 	last int64
 }
 
-// find returns the entries of a network, and the tag of an account from there.
 func (a *accepted) find(who client, account string) (set *[acceptedWays]acceptance, tag uint64) {
 	var key [9]byte
 	binary.BigEndian.PutUint64(key[:], who.id)
@@ -62,7 +61,6 @@ func (a *accepted) has(who client, account string, at int64) bool {
 // fresh reports whether an entry still counts. One from far ahead is of a clock that was set back.
 func fresh(last, at int64) bool { return at-last < acceptedFor && last-at < acceptedFor }
 
-// note takes in what the upstream said of an account.
 func (a *accepted) note(who client, account string, good bool, at int64) {
 	if who.family == 0 || !good && !a.any.Load() {
 		return

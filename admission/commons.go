@@ -50,7 +50,6 @@ func (c *commons) take() *waiter {
 	return w
 }
 
-// oldest is who has waited longest.
 func (c *commons) oldest() *waiter {
 	a, b := c.rounds[heldRound].age.first(), c.rounds[calledRound].age.first()
 	if a == nil || b != nil && b.since < a.since {

@@ -298,7 +298,6 @@ func (l *Lanes) asking(at int64) bool { return l.asked != 0 && at-l.asked < int6
 // askedFor is how long stamps count as asked for after the last time somebody was asked.
 const askedFor = time.Second
 
-// poolMay reports whether one more of the pool may have a place.
 func (l *Lanes) poolMay(at int64) bool {
 	return l.free() > 0 && l.inUse[pool] < l.capacity()-l.reserve(at)
 }
@@ -374,7 +373,6 @@ func (l *Lanes) paidPlaces() float64 {
 // Asked tells what a stamp costs now: how long those wait who pay is measured for somebody who pays that.
 func (l *Lanes) Asked(work uint64) { l.price.Store(work) }
 
-// join puts a request into its lane.
 func (l *Lanes) join(r request, holder weir.Holder, at int64) *waiter {
 	l.seq++
 	w := &waiter{lane: r.lane, round: r.round, seq: l.seq, since: at, client: r.client, turn: weir.NewTurn()}
@@ -467,7 +465,6 @@ func (l *Lanes) Settle(h weir.Hold, o weir.Outcome) {
 	l.call(at)
 }
 
-// giveBack returns a place.
 func (l *Lanes) giveBack(p *tenancy, at int64, done bool) {
 	since, lost := p.since, p.lost
 	l.inUse[p.lane]--
@@ -483,7 +480,6 @@ func (l *Lanes) giveBack(p *tenancy, at int64, done bool) {
 	}
 }
 
-// learnt takes in that the capacity may be another than before.
 func (l *Lanes) learnt(before int) {
 	if now := l.learner.capacity(); now != before {
 		l.share.size(float64(l.o.Pool), now)

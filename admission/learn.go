@@ -74,7 +74,6 @@ func (r *learner) capacity() int {
 // means is how many the upstream can work on at once, as far as is known.
 func (r *learner) means() int { return int(math.Round(r.limit)) }
 
-// used notes how many are in use.
 func (r *learner) used(n int) { r.peak = max(r.peak, n) }
 
 // learn takes in a request that is done, with so many others still in use.
@@ -163,7 +162,6 @@ func (r *learner) end(at int64, inUse int) {
 	}
 }
 
-// nextWindow begins the next window, and returns the mean of this one.
 func (r *learner) nextWindow(at int64, inUse int) (mean float64) {
 	mean = math.Exp(r.sum / float64(max(1, r.n)))
 	r.from, r.sum, r.n, r.peak = at, 0, 0, inUse

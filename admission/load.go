@@ -93,7 +93,6 @@ func (p *pulse) add(took, at int64) {
 	p.at = at
 }
 
-// orGuess is the mean, or a guess while there is none.
 func (p *pulse) orGuess() float64 {
 	if p.n == 0 {
 		return float64(guess)

@@ -43,7 +43,6 @@ func (o *order) add(p *entry) {
 	o.root = o.root.insert(p)
 }
 
-// remove takes somebody out of line who is there.
 func (o *order) remove(p *entry) {
 	o.root = o.root.without(p)
 	p.left, p.right, p.size = nil, nil, 0

@@ -83,7 +83,6 @@ func (p *payers) leave(w *waiter) {
 	}
 }
 
-// take takes the next one out.
 func (p *payers) take() *waiter {
 	w := p.next.first()
 	p.now = max(p.now, w.begins)

@@ -24,7 +24,6 @@ type poolShare struct {
 	owed   float64
 }
 
-// size says what the capacity is.
 func (g *poolShare) size(part float64, capacity int) {
 	g.part = part
 	g.earns = part * float64(capacity)

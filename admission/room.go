@@ -43,7 +43,6 @@ func (s State) String() string {
 	return fmt.Sprintf("state(%d)", uint8(s))
 }
 
-// MarshalText writes the state as a word.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // A Standing is how it stands with a ticket in the waiting room.

@@ -49,7 +49,6 @@ func (l *Lanes) HasRoom(ev *weir.Event, how Taking) bool {
 	return !how.Always && l.roomFor(who, how.AtOnce, l.tick(ev.Time))
 }
 
-// roomFor reports whether the pool has room for a client.
 func (l *Lanes) roomFor(who client, atOnce bool, at int64) bool {
 	if l.poolOpen(at) {
 		return true

@@ -122,7 +122,6 @@ func (t *Tickets) Parse(text, client string, now time.Time) (Ticket, error) {
 	}
 }
 
-// tag signs bytes.
 func (t *Tickets) tag(b []byte) (tag [ticketTag]byte) {
 	h := t.tags.Get().(*tagger)
 	h.Reset()

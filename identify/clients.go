@@ -132,12 +132,10 @@ func decodeAll(dst, src []byte) bool {
 	return err == nil && n == len(dst)
 }
 
-// dayOf returns the day since the epoch.
 func dayOf(now time.Time) uint32 {
 	return uint32(min(max(now.Unix()/(24*60*60), 0), 1<<(8*dayBytes)-1))
 }
 
-// tag signs a version, an id and a day.
 func (k *clientKey) tag(id [idBytes]byte, day uint32) [sha256.Size]byte {
 	var b [1 + idBytes + dayBytes]byte
 	b[0] = clientVersion

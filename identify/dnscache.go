@@ -246,7 +246,6 @@ func public(addr netip.Addr) bool {
 
 var shared = netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10)
 
-// has reports whether a name in DNS is one of the bot's.
 func (b *bot) has(name string) bool {
 	for _, d := range b.domains {
 		if within(name, d) {

@@ -441,7 +441,6 @@ func (g *Exempt) claims(agent string) (claims botSet) {
 // start sorts names by their first letters, so that few have to be compared.
 func start(first, second, third byte) uint8 { return first + 3*second + 5*third }
 
-// hasStart reports whether a name starts with one in lower case.
 func hasStart(name, with string) bool {
 	if len(name) < len(with) {
 		return false

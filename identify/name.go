@@ -113,7 +113,6 @@ func (a *Accounts) find(e *extractor, r *http.Request, said Claims) (id string, 
 	return id, false, err
 }
 
-// single returns what all lines of a header say.
 func single(lines []string) (string, error) {
 	if len(lines) == 0 {
 		return "", nil
@@ -158,7 +157,6 @@ func Token(h http.Header, header string) (string, error) {
 	}
 }
 
-// bearer returns what follows the word, or "".
 func bearer(line string) string {
 	line = strings.Trim(line, " \t")
 	const word = "bearer"
@@ -205,7 +203,6 @@ func (a *Accounts) Alias(header string) bool {
 	return false
 }
 
-// header is the one that a place is in, or "" where it is in none.
 func (a *Accounts) header(e *extractor) string {
 	switch e.kind {
 	case fromHeader:

@@ -79,7 +79,6 @@ func cutAbroad(digits, code string) (abroad string, found bool) {
 	return abroad, found
 }
 
-// dialled returns the digits of a number, and whether a + is before them.
 func dialled(number, code string) (digits string, plus bool, err error) {
 	if len(number) > maxPhone {
 		return "", false, fmt.Errorf("%w: %.64q… is longer than %d bytes", ErrPhone, number, maxPhone)

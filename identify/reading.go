@@ -242,7 +242,6 @@ func decode(p, keep string) string {
 	return string(b)
 }
 
-// fromEscape reads the escape at the start of s.
 func fromEscape(s string) (byte, bool) {
 	if len(s) < 3 {
 		return 0, false

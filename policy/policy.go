@@ -184,7 +184,6 @@ func (h *held) count(link *Link, v weir.Verdict) {
 	}
 }
 
-// decide makes one throttle's answer the answer of the pass.
 func (p *Pass) decide(a *weir.Answer) {
 	figures := p.Answer.Figures
 	p.Answer = *a

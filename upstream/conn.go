@@ -199,7 +199,6 @@ func (c *conn) relax() {
 	}
 }
 
-// write writes the head of a request.
 func (c *conn) write(b []byte) error {
 	for {
 		n, err := c.nc.Write(b)
@@ -243,7 +242,6 @@ func (c *conn) fill() error {
 	}
 }
 
-// readHead reads the head of an answer.
 func (c *conn) readHead() (head, error) {
 	seen := 0
 	for {

@@ -122,7 +122,6 @@ func parseHead(b []byte) (head, error) {
 	return h, nil
 }
 
-// statusLine reads the first line.
 func (h *head) statusLine(line string) error {
 	version, rest, _ := strings.Cut(line, " ")
 	switch version {

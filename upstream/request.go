@@ -23,7 +23,6 @@ const (
 	errBadField  RequestError = "the request has a header that cannot be sent"
 )
 
-// hasBody reports whether there is a body to be sent.
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
 // bodyLength is the length of a body, or -1 where it is sent in chunks: it is not known, or trailers follow.
@@ -207,7 +206,6 @@ func isToken[T string | []byte](s T) bool {
 	return len(s) > 0
 }
 
-// isValue reports whether s can be the value of a field.
 func isValue[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -217,5 +215,4 @@ func isValue[T string | []byte](s T) bool {
 	return true
 }
 
-// cut splits the query off a path.
 func cut(target string) (path, query string, found bool) { return strings.Cut(target, "?") }

@@ -66,7 +66,6 @@ func unreached(err error) bool {
 	return ok
 }
 
-// viaTransport gives a request to net/http's client.
 func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
 	ctx := r.Context()
 	var told *teller

@@ -46,7 +46,6 @@ type key struct {
 	public any    // *rsa.PublicKey, *ecdsa.PublicKey, ed25519.PublicKey, or []byte for a shared secret
 }
 
-// secret reports whether it is a shared secret.
 func (k key) secret() bool { _, is := k.public.([]byte); return is }
 
 // fits reports whether a key is for an algorithm. It goes by what the key is, never by what a token says.

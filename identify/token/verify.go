@@ -171,7 +171,6 @@ func (v *Verifier) verify(text string, now time.Time) (*Claims, error) {
 	return c, nil
 }
 
-// has reports whether there is a key by the name that a token says.
 func (v *Verifier) has(t *jwt.Token) bool {
 	kid, _ := t.Header["kid"].(string)
 	return kid != "" && slices.ContainsFunc(v.keys, func(k key) bool { return k.id == kid })

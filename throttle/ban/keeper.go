@@ -172,7 +172,6 @@ func (k *Keeper) note(c Change) {
 	}
 }
 
-// call wakes the keeper up.
 func (k *Keeper) call() {
 	select {
 	case k.wake <- struct{}{}:
@@ -308,7 +307,6 @@ func (k *Keeper) wrote() {
 	}
 }
 
-// do writes the task.
 func (t *task) do(ctx context.Context, s store.Bans) error {
 	if t.all {
 		if err := t.compare(ctx, s); err != nil {

@@ -299,7 +299,6 @@ func (l *List) enter(b store.Ban, store bool) error {
 	return nil
 }
 
-// replace changes a ban that is there.
 func (l *List) replace(old *item, b store.Ban) {
 	l.heap(old).remove(old)
 	i := l.rank(b)
@@ -315,7 +314,6 @@ func (l *List) replace(old *item, b store.Ban) {
 	l.tell(Change{Changed, b}, true)
 }
 
-// drop takes a ban off the list.
 func (l *List) drop(i *item, why What) {
 	l.heap(i).remove(i)
 	if i.ban.Client != "" {
@@ -357,7 +355,6 @@ func (l *List) evict() bool {
 	return true
 }
 
-// rank makes an item of a ban, in the order in which they end.
 func (l *List) rank(b store.Ban) *item {
 	l.added++
 	i := &item{ban: b, until: end(b), heapIndex: -1, order: l.added}

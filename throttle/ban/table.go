@@ -23,7 +23,6 @@ type item struct {
 	order     uint64 // in which order items came; likewise
 }
 
-// end is when a ban ends.
 func end(b store.Ban) int64 {
 	if b.Until.IsZero() {
 		return forGood
@@ -57,7 +56,6 @@ type network struct {
 // v6 marks networks of IPv6.
 const v6 = 1 << 8
 
-// networkOf returns the network of all bits of an address.
 func networkOf(addr netip.Addr) network {
 	if addr.Is4() {
 		b := addr.As4()
@@ -113,7 +111,6 @@ func (t *table[K]) put(key K, i *item) {
 	c.Store(&node[K]{key, i, c.Load().without(key)})
 }
 
-// remove takes the item of a key away.
 func (t *table[K]) remove(key K) {
 	if t.find(key) == nil {
 		return

@@ -214,7 +214,6 @@ func (l *Limiter) needed() int64 {
 	return plan.Limiters()
 }
 
-// most is how many limiters a table may grow to.
 func (l *Limiter) most() int64 {
 	s := l.setup.Load()
 	bits := int64(0) // of one limiter on each level, with what it has of the time counters
@@ -272,7 +271,6 @@ func (l *Limiter) tell(what string) {
 		Attackers: int64(e.attackers), Bytes: s.bytes()})
 }
 
-// note makes the state known.
 func (l *Limiter) note() {
 	e := l.care.estimate
 	l.stats.Store(&Stats{

@@ -204,7 +204,6 @@ func (s *setup) figure(level int, ev *weir.Event, group string) weir.Figure {
 	return f
 }
 
-// give returns what was taken from the first n levels.
 func (s *setup) give(taken *weir.Hold, n int, now time.Duration) {
 	for i := range n {
 		if from := get(taken, i); from.Last != 0 {

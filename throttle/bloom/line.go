@@ -75,7 +75,6 @@ func (ls *lines) join(n Network, f *flow, again, now time.Time) time.Time {
 	return again
 }
 
-// leave takes a flow out of line.
 func (ls *lines) leave(f *flow) {
 	if f.line.Load() == nil {
 		return

@@ -89,7 +89,6 @@ func (f *flow) use(n int64) int64 {
 	return n
 }
 
-// nets are the networks of the flow.
 func (f *flow) nets(s *setup, array *[MaxLevels]Network) []Network {
 	nets, _ := s.nets.of(&weir.Event{Source: f.source, OtherSource: f.other, SourceUnknown: f.unknown}, array)
 	return nets

@@ -117,7 +117,6 @@ func (s Shape) Limiters() int64 { return int64(s.Lines) * s.Lanes() }
 // Lanes is how many limiters a line has.
 func (s Shape) Lanes() int64 { return timeAt / int64(s.Bits) }
 
-// sized is the shape with lines for so many limiters.
 func (s Shape) sized(limiters int64) Shape {
 	s.Lines = int((limiters + s.Lanes() - 1) / s.Lanes())
 	return s

@@ -165,7 +165,6 @@ func (t *Table) look(p Slot, word uint64) (spent, due uint64) {
 // A balance is what the limiters of a network have together, and what the one owes that owes most.
 type balance struct{ left, owed int64 }
 
-// add counts a limiter in of which so much is spent.
 func (t *Table) add(b *balance, spent uint64) {
 	left := int64(t.capacity) - int64(spent)
 	b.left, b.owed = b.left+max(0, left), max(b.owed, -left)
@@ -252,7 +251,6 @@ func (t *Table) Give(from Taken, tokens int64, now time.Duration) {
 	}
 }
 
-// giveUpTo returns tokens to one limiter, and how many it took.
 func (t *Table) giveUpTo(p Slot, tokens int64) int64 {
 	word, shift := &t.words[p/8], p%8*8
 	for {
@@ -317,7 +315,6 @@ func (t *Table) spendUpTo(p Slot, tokens, most int64) int64 {
 	}
 }
 
-// unit is the time unit of a time.
 func (t *Table) unit(now time.Duration) uint64 { return t.perTime.of(uint64(max(now, 0))) }
 
 // A divisor divides by multiplying, which is quicker.

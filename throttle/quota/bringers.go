@@ -46,7 +46,6 @@ const counted origin = 1 // the only bit of an origin without a source
 func (o origin) source() uint32 { return uint32(o) >> 1 }
 func (o origin) site() uint32   { return uint32(o >> 32) }
 
-// of returns the origin of an address.
 func (b *bringers) of(rs *rules, from netip.Addr) origin {
 	if !from.IsValid() {
 		return counted
@@ -88,7 +87,6 @@ func (b *bringers) take(rs *rules, p pool, o origin, now int64) bool {
 	return b.fit(rs, p, o, now, true)
 }
 
-// fits reports whether take would take an account.
 func (b *bringers) fits(rs *rules, p pool, o origin, now int64) bool {
 	return b.fit(rs, p, o, now, false)
 }

@@ -44,7 +44,6 @@ func (q *Quota) Others(t Tally, now time.Time) {
 	}
 }
 
-// charge takes n for a rule, and tells the farm and the store.
 func (a *account) charge(r *rule, st *state, t *terms, now, n int64) {
 	r.charge(st, t, now, n)
 	if n != 0 {

@@ -27,7 +27,6 @@ func (x *index) get(hash uint64) *account {
 	return nil
 }
 
-// put adds an account whose hash is not there.
 func (x *index) put(a *account) {
 	if 8*(x.n+1) > 7*len(x.tags) {
 		old := x.accounts

@@ -208,7 +208,6 @@ func (q *Quota) Restore(c store.Counter, now time.Time) error {
 	return nil
 }
 
-// restoreAccepted takes in that an account was accepted.
 func (q *Quota) restoreAccepted(rs *rules, c *store.Counter, now int64) error {
 	if rs.keeps == 0 {
 		return fmt.Errorf("%q: %w", c.Rule, ErrNoPolicy)
@@ -269,7 +268,6 @@ func (r *rule) useful(c *store.Counter, now int64) error {
 	return nil
 }
 
-// restore adds a useful counter to a state.
 func (r *rule) restore(c *store.Counter, st *state, t *terms, now int64) {
 	n := min(c.Used, max(0, MaxLimit-st.used)) // more than that is as good as that
 	switch {
@@ -347,7 +345,6 @@ func (m marks) clear(i int)    { m[i/64] &^= 1 << (i % 64) }
 func (m marks) flip(i int)     { m[i/64] ^= 1 << (i % 64) }
 func (m marks) has(i int) bool { return m[i/64]&(1<<(i%64)) != 0 }
 
-// grow makes i a valid position.
 func (m *marks) grow(i int) {
 	if i/64 >= len(*m) {
 		*m = append(*m, 0)

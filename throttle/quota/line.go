@@ -20,7 +20,6 @@ type line struct {
 	heapIndex   int     // in shard.due; -1 when nothing is due
 }
 
-// queue returns the account's line.
 func (a *account) queue() *line {
 	own := a.own()
 	if own.line == nil {
@@ -59,7 +58,6 @@ type waiter struct {
 	inLine     bool
 }
 
-// join puts a waiter at the end of the line.
 func (l *line) join(rs *rules, w *waiter) {
 	w.account, w.inLine = l.account, true
 	if w.prev = l.last; w.prev == nil {
@@ -94,7 +92,6 @@ func (w *waiter) delay(rs *rules, more uint64) {
 	})
 }
 
-// leave takes a waiter out of the line.
 func (w *waiter) leave(rs *rules) {
 	l := w.account.line()
 	if w.prev != nil {
@@ -201,7 +198,6 @@ const (
 	leastApart = int64(100 * time.Microsecond)
 )
 
-// away notes that a waiter is on its way.
 func (w *waiter) away(rs *rules, now int64) {
 	l := w.account.line()
 	if l.called != w {
@@ -260,7 +256,6 @@ func (w *waiter) over(rs *rules, now int64) (over uint64, ready int64) {
 	return over, ready
 }
 
-// charge takes what the waiter waited for.
 func (w *waiter) charge(rs *rules, now int64) {
 	each(w.mask, func(at int) {
 		r := rs.valid(at, w.version)

@@ -7,7 +7,6 @@ import (
 	"weir"
 )
 
-// always reports whether everything matches.
 func (m *Match) always() bool {
 	return len(m.Methods) == 0 && len(m.Hosts) == 0 && len(m.Paths) == 0 && len(m.Plans) == 0
 }

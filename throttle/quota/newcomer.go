@@ -49,7 +49,6 @@ func (t *traits) begin() {
 	t.word += oneBegun
 }
 
-// end takes in how an event ended.
 func (t *traits) end(o opinion) {
 	flag := uint32(0)
 	switch o {

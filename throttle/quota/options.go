@@ -404,7 +404,6 @@ func (v *mistakes) oneOf(path, got string, known ...string) {
 	v.add(path, fmt.Sprintf("unknown %s %q", path[strings.LastIndex(path, ".")+1:], got), suggest(got, known))
 }
 
-// suggest hints at what was meant.
 func suggest(got string, known []string) string {
 	if near := weir.Nearest(got, known...); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)

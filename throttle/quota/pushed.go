@@ -55,7 +55,6 @@ func (s *shard) least() (least *account, looked int) {
 	return least, looked
 }
 
-// push drops an account on probation.
 func (s *shard) push(t *table, rs *rules, a *account, now int64) {
 	now = s.clock(now)
 	hash := a.hash

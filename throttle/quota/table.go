@@ -336,7 +336,6 @@ func (t *table) freeEntry(rs *rules, s *shard, now int64, push bool) bool {
 	return false
 }
 
-// take takes an entry of the table if one is free.
 func (t *table) take(rs *rules) bool {
 	if t.count.Add(1) <= int64(rs.MaxAccounts) {
 		return true
@@ -345,7 +344,6 @@ func (t *table) take(rs *rules) bool {
 	return false
 }
 
-// share makes an event one of strangers.
 func (t *table) share(g stranger) (*account, *stranger) {
 	t.strange.Add(1)
 	a := t.stranger(g.hash)
@@ -408,7 +406,6 @@ func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) 
 	return found, looked
 }
 
-// drop takes an account out of the table.
 func (s *shard) drop(t *table, a *account) {
 	s.leave(a)
 	s.size.Add(-1)
@@ -478,7 +475,6 @@ func (a *account) plan(rs *rules) string {
 	return rs.DefaultPlan
 }
 
-// terms returns the figures of a rule for the account.
 func (a *account) terms(rs *rules, r *rule) *terms {
 	if a.rest == nil {
 		return &r.base

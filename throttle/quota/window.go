@@ -131,7 +131,6 @@ func (r *rule) begin(st *state, now int64) {
 	st.end = (st.start + 1) * r.bucket
 }
 
-// put adds n to a bucket.
 func (r *rule) put(st *state, bucket, n int64) {
 	at := ringSlot(bucket)
 	st.ring.set(at, st.ring.at(at)+n)
@@ -228,7 +227,6 @@ func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
 	}
 }
 
-// charge takes n at now. The state has been rolled to now.
 func (r *rule) charge(st *state, t *terms, now, n int64) {
 	switch {
 	case r.way == steady:

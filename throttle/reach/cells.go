@@ -13,10 +13,8 @@ const (
 	cellMask  = 1<<cellBits - 1
 )
 
-// wordsOf is how many words the cells take.
 func wordsOf(p int) int { return (1<<p + cellsWord - 1) / cellsWord }
 
-// cellOf is the cell of a hash, and the value for it.
 func cellOf(h uint32, p int) (index uint32, value uint32) {
 	return h >> (32 - p), uint32(min(bits.LeadingZeros32(h<<p), 32-p)) + 1
 }
@@ -40,7 +38,6 @@ func allChances(words []uint32, p int) (sum uint64) {
 	return sum
 }
 
-// raise adds hashes to the cells.
 func raise(words, hashes []uint32, p int) {
 	for _, h := range hashes {
 		i, v := cellOf(h, p)
@@ -50,7 +47,6 @@ func raise(words, hashes []uint32, p int) {
 	}
 }
 
-// compareCells reports whether a has a greater cell than b, and whether it has a smaller one.
 func compareCells(a, b []uint32) (greater, smaller bool) {
 	for i := range a {
 		if a[i] == b[i] {

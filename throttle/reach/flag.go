@@ -15,7 +15,6 @@ type flag struct {
 // maxSent is how far messages are counted. A limit is lower.
 const maxSent = 1 << 30
 
-// raise flags a user.
 func (f *flag) raise(now int64, by Figure) {
 	f.flagged, f.operator, f.flagSince, f.by = true, false, now, by
 }

@@ -59,7 +59,6 @@ func (h *history) gap(now int64) begun {
 	return begun{}
 }
 
-// prepare begins what the rules ask for.
 func (h *history) prepare(r *Rules, now int64) {
 	from := h.gap(now)
 	switch {
@@ -74,7 +73,6 @@ func (h *history) prepare(r *Rules, now int64) {
 	}
 }
 
-// add makes a recipient part of the history, who may be known.
 func (h *history) add(key uint64, known bool) {
 	if h.sketch != nil {
 		h.sketch.Add(key)
@@ -88,7 +86,6 @@ func (h *history) add(key uint64, known bool) {
 	}
 }
 
-// count is how many recipients there are.
 func (h *history) count() float64 {
 	switch {
 	case h.sketch != nil && !h.late:
@@ -116,7 +113,6 @@ func (h *history) try(key uint64) {
 	h.tried = append(slices.Clip(h.tried[from:]), uint32(key>>32))
 }
 
-// isFull reports whether the filter takes nobody any more.
 func (f *Filter) isFull() bool {
 	last := f.layers() - 1
 	return last+1 == maxLayers && float64(f.set) >= layerFull*float64(64*len(f.layer(last)))

@@ -90,7 +90,6 @@ func (k *Known) settle() {
 	k.recent = nil // they are many only for as long as they are
 }
 
-// merge packs what is in a set, and recent recipients.
 func merge(w *packer, c *cursor, recent []uint32) {
 	v, more := c.read()
 	last := int64(-1)

@@ -91,7 +91,6 @@ func inSettled(b []byte, h uint32) bool {
 	return false
 }
 
-// appendSettled makes a settled part of its generations.
 func appendSettled(times uint64, sets []packed) []byte {
 	size := settledHead
 	for i := range sets {

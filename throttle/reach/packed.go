@@ -57,13 +57,11 @@ func (p *packed) before(i uint64) uint64 {
 	return uint64(min(binary.LittleEndian.Uint32(p.index[4*i:]), p.n))
 }
 
-// lower returns the lower bits of a value.
 func (p *packed) lower(i uint64) uint32 {
 	at := i * uint64(p.low)
 	return uint32(binary.LittleEndian.Uint64(p.lows[at>>3:])>>(at&7)) & (1<<p.low - 1)
 }
 
-// has reports whether a value is in the set.
 func (p *packed) has(value uint32) bool { return p.hasAt(p.near(value)) }
 
 // A position is where a value would be.
@@ -73,7 +71,6 @@ type position struct {
 	word  uint64 // the upper bits there
 }
 
-// near finds the position of a value by the index.
 func (p *packed) near(value uint32) position {
 	i := uint64(value>>p.low) / perIndex
 	at := i*perIndex + p.before(i)
@@ -189,7 +186,6 @@ type packer struct {
 	held uint8
 }
 
-// newPacker returns a packer for up to n values.
 func newPacker(bound uint32, n int) *packer {
 	w := &packer{packed: packed{bound: bound, n: uint32(n)}}
 	w.low = uint8(bits.Len32(bound/uint32(max(n, 1))) - 1)
@@ -213,14 +209,12 @@ func (w *packer) add(value uint32) {
 	w.n++
 }
 
-// indexTo indexes so many in all.
 func (w *packer) indexTo(n uint64) {
 	for uint64(len(w.index)) < 4*n {
 		w.index = binary.LittleEndian.AppendUint32(w.index, w.n)
 	}
 }
 
-// pack returns the packed set.
 func (w *packer) pack() *packed {
 	w.indexTo(w.indexes())
 	_, highs, lows := w.sizes()

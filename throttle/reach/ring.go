@@ -17,7 +17,6 @@ type ring struct {
 // maxTime is far away enough for everybody.
 const maxTime = math.MaxInt32 << 8
 
-// seconds is a time as rings know it.
 func seconds(t time.Time) int64 { return min(max(t.Unix(), 0), maxTime) }
 
 // lost is a time before which a clock has lost its own: machines begin there that have none. Where it once was later,
@@ -85,7 +84,6 @@ func (g *ring) previous(w Window) float64 {
 	return total(g.slots[s.from+s.slots : s.from+2*s.slots])
 }
 
-// latest is how many were counted in the latest slots of a window.
 func (g *ring) latest(w Window, slots int64) float64 {
 	from := w.shape().from
 	return total(g.slots[from : from+int(slots)])

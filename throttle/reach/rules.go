@@ -109,7 +109,6 @@ func newDomains(list []string, same *identify.Aliases) domains {
 
 func (d *domains) empty() bool { return len(d.exact) == 0 }
 
-// has reports whether a domain is one of them, or below one.
 func (d *domains) has(host string) bool {
 	if _, found := d.exact[host]; found {
 		return true

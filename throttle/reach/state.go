@@ -112,7 +112,6 @@ func (s *State) measure(r *Rules, p *Population, now time.Time, m *meter, sample
 	return measure{r: r, p: p, now: now, count: count}
 }
 
-// forgetTried forgets who was tried when no flag holds.
 func (s *State) forgetTried() {
 	if !s.flagged {
 		s.tried = nil

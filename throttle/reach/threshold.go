@@ -74,7 +74,6 @@ type Times float64
 
 func (t Times) String() string { return strconv.FormatFloat(float64(t), 'f', -1, 64) }
 
-// MarshalText writes the number.
 func (t Times) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText reads a number with at most one point.

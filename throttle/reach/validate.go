@@ -186,7 +186,6 @@ func (v *mistakes) list(path string, all []string, check func(string) (form, msg
 	}
 }
 
-// name returns what is wrong with the name of a user.
 func name(s string) (form, msg, hint string) {
 	switch {
 	case s == "":
@@ -199,7 +198,6 @@ func name(s string) (form, msg, hint string) {
 	return s, "", ""
 }
 
-// domain returns what is wrong with a domain.
 func domain(s string) (form, msg, hint string) {
 	const example = "write example.org, or .example.org for everything below it too"
 	bare, below := strings.CutPrefix(s, ".")

@@ -56,7 +56,6 @@ func (w Window) String() string {
 	return fmt.Sprintf("window(%d)", uint8(w))
 }
 
-// MarshalText writes the window as a word.
 func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
 // UnmarshalText reads hour, day, week (also 1h, 24h, 1d, 7d, 1w).

@@ -56,10 +56,8 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("algorithm(%d)", uint8(a))
 }
 
-// MarshalText writes the name.
 func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText reads the name.
 func (a *Algorithm) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*a = 0

@@ -55,7 +55,6 @@ func (d *Difficulty) Next(s State, now time.Time, load weir.Share, delay time.Du
 	}
 }
 
-// step is the work of the last step whose load is reached.
 func (d *Difficulty) step(load weir.Share) Work {
 	var w Work
 	for _, s := range d.steps {

@@ -118,5 +118,4 @@ func (f *field768) mul(x, y elem) elem {
 
 func (f *field768) one() elem { return f.unit }
 
-// low is the part of an element that tables go by.
 func (f *field768) low(e elem) uint64 { return e[0] }

@@ -71,7 +71,6 @@ func (sha256k) solve(ctx context.Context, c *Challenge, s *search) ([]byte, erro
 	})
 }
 
-// counter reads the counter of a part.
 func counter(solution []byte, part int) uint64 {
 	b := solution[part*counterBytes:][:counterBytes]
 	return uint64(b[0])<<40 | uint64(b[1])<<32 | uint64(binary.BigEndian.Uint32(b[2:]))

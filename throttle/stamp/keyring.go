@@ -88,7 +88,6 @@ func derive(from []byte, purpose string, n int64) (to [sha256.Size]byte) {
 	return to
 }
 
-// at returns the keys at a time.
 func (r *Keyring) at(now time.Time) *keys {
 	period := floorDiv(now.UnixMilli(), r.rotate.Milliseconds())
 	if ks := r.current.Load(); ks != nil && ks.period == period {
@@ -122,7 +121,6 @@ func (ks *keys) find(id uint64) *key {
 	return nil
 }
 
-// sum returns the tag of the bytes.
 func (k *key) sum(b []byte) (tag [tagBytes]byte) {
 	t := k.tags.Get().(*tagger)
 	t.Reset()

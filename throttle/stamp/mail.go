@@ -55,7 +55,6 @@ type mailParamsJSON struct {
 	Seed      string    `json:"seed"`
 }
 
-// MarshalJSON writes the parameters.
 func (p MailParams) MarshalJSON() ([]byte, error) {
 	return json.Marshal(mailParamsJSON{version, p.Algorithm, uint64(p.Work), p.Hour,
 		encoding.EncodeToString(p.Seed[:])})

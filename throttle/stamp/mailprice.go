@@ -141,7 +141,6 @@ func (p *mailPrice) set(o MailOptions, now time.Time) {
 	p.ask(now)
 }
 
-// step follows the load.
 func (p *mailPrice) step(now time.Time, load weir.Share) {
 	if p.difficulty != nil {
 		p.state = p.difficulty.Next(p.state, now, load, 0)
@@ -171,6 +170,5 @@ func (p *mailPrice) ask(now time.Time) {
 	}
 }
 
-// work is what is asked, and good what is enough.
 func (p *mailPrice) work() Work { return p.asked[len(p.asked)-1].work }
 func (p *mailPrice) good() Work { return p.asked[0].work }

@@ -231,7 +231,6 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 		Client: c.Client, Message: c.Message, Uses: uses, Covers: use.Covers}, nil
 }
 
-// check looks at a solution, in the pool where that is costly.
 func check(ctx context.Context, pool *Pool, c *Challenge, k *key, solution []byte) error {
 	if c.Algorithm == Argon2id {
 		if err := pool.enter(ctx); err != nil {

@@ -266,7 +266,6 @@ func validateSteps(steps []Step, dear func(path string, w Work), wrong func(path
 	}
 }
 
-// validateDoubling looks at how work is doubled.
 func validateDoubling(every weir.Duration, doubles Doubles, wrong func(path, msg, hint string)) {
 	if every != 0 && (every.Std() < time.Second || every.Std() > time.Hour) {
 		wrong("double_every", fmt.Sprintf("%s is out of bounds", every), "1s to 1h")

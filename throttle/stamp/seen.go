@@ -45,7 +45,6 @@ func (t *seenTable) set(client string) (*[seenWays]atomic.Uint64, uint64) {
 	return &t.sets[h%seenSets], h >> 32
 }
 
-// count is how many challenges an entry has counted in a minute.
 func count(entry, minute uint64) uint64 {
 	if entry>>16&0xffff != minute {
 		return 0

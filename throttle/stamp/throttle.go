@@ -297,7 +297,6 @@ func (a *asked) all() *map[string]*asking {
 	return &map[string]*asking{}
 }
 
-// now returns the work asked for at a gate.
 func (a *asked) now(of string) Work {
 	if at := (*a.all())[of]; at != nil {
 		return Work(at.work.Load())

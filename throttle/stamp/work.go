@@ -47,7 +47,6 @@ func (w Work) String() string {
 // MarshalText writes the work as people write it.
 func (w Work) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
-// UnmarshalText reads work.
 func (w *Work) UnmarshalText(text []byte) error {
 	v, err := ParseWork(string(text))
 	if err != nil {

@@ -41,13 +41,11 @@ func bodyOf(r *http.Request) (*body, error) {
 		nil
 }
 
-// again reports whether it can be sent again.
 func (b *body) again() bool { return b.none || b.get != nil }
 
 // untouched reports whether the caller's request can be sent as it is.
 func (b *body) untouched() bool { return !b.kept }
 
-// put gives a copy of the request its body.
 func (b *body) put(r *http.Request, round int) (err error) {
 	if b.none || round == 0 && !b.kept {
 		return nil

@@ -187,7 +187,6 @@ func (m *Mail) StripBcc() {
 	m.remove("resent-bcc")
 }
 
-// remove takes the fields of a name out of the header and returns how many there were.
 func (m *Mail) remove(name string) int {
 	before := len(m.fields)
 	m.fields = slices.DeleteFunc(m.fields, func(f mailField) bool { return f.name == name })

@@ -219,7 +219,6 @@ func (s *wallets) find(k key) *wallet {
 	return s.all[k]
 }
 
-// open returns the wallet for a host that asks for stamps.
 func (s *wallets) open(k key) *wallet {
 	s.mu.Lock()
 	defer s.mu.Unlock()

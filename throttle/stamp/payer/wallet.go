@@ -77,7 +77,6 @@ func (w *wallet) take(now time.Time) *coin {
 	return nil
 }
 
-// drop forgets a stamp that was not taken.
 func (w *wallet) drop(c *coin) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
