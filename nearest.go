@@ -1,6 +1,9 @@
 package weir
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Nearest returns the word among known that was most likely meant by got, or "" when none is close. It is for hints.
 func Nearest(got string, known ...string) string {
@@ -13,6 +16,14 @@ func Nearest(got string, known ...string) string {
 		}
 	}
 	return best
+}
+
+// Suggest returns a hint for a word that is not known: the nearest of those that are, or all of them.
+func Suggest(got string, known ...string) string {
+	if near := Nearest(got, known...); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "one of " + strings.Join(known, ", ")
 }
 
 // fold makes maxWait, max-wait and max_wait the same.

@@ -145,7 +145,7 @@ func (e *extractor) String() string {
 // certificates of clients, or no tokens, asks Certs and Claims whether they are wanted.
 func ParseAccounts(specs []string) (Accounts, error) {
 	all := Accounts{tokens: authorization}
-	var mistakes []error
+	var mistakes weir.Mistakes
 	for i, spec := range specs {
 		e, mistake := parseExtractor(spec)
 		if mistake != nil {
@@ -155,7 +155,7 @@ func ParseAccounts(specs []string) (Accounts, error) {
 		}
 		all.list = append(all.list, e)
 	}
-	return all, errors.Join(mistakes...)
+	return all, mistakes.Err()
 }
 
 func parseExtractor(spec string) (extractor, *weir.FieldError) {

@@ -69,8 +69,7 @@ func NewAliases(rules []AliasRule) (*Aliases, error) {
 // add adds an operator's rules, which must not contradict each other.
 func (s *Aliases) add(rules []AliasRule) error {
 	var v weir.Mistakes
-	if len(rules) > MaxAliasRules {
-		v.Add("", fmt.Sprintf("%d rules are too many", len(rules)), fmt.Sprintf("at most %d", MaxAliasRules))
+	if !v.AtMost("", "rules", len(rules), MaxAliasRules) {
 		return v.Err()
 	}
 	listed, as := map[string]string{}, map[string]int{}

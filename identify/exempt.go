@@ -1,7 +1,6 @@
 package identify
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"path"
@@ -68,148 +67,135 @@ type Bot struct {
 // Validate returns every mistake in the options, as joined weir.FieldErrors. Files are not looked into; NewExempt does
 // that.
 func (o ExemptOptions) Validate() error {
-	var all []error
-	wrong := func(path, msg, hint string) {
-		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-	}
-	most := func(path, what string, n, most int) bool {
-		if n > most {
-			wrong(path, fmt.Sprintf("%d %s are too many", n, what), fmt.Sprintf("at most %d", most))
-		}
-		return n <= most
-	}
-	if most("paths", "paths", len(o.Paths), MaxExemptPaths) {
+	var v weir.Mistakes
+	if v.AtMost("paths", "paths", len(o.Paths), MaxExemptPaths) {
 		for i, p := range o.Paths {
-			validatePath(fmt.Sprintf("paths[%d]", i), p, wrong)
+			validatePath(fmt.Sprintf("paths[%d]", i), p, &v)
 		}
 	}
 	networks, files := len(o.Networks), len(o.Files)
-	if most("bots", "bots", len(o.Bots), MaxBots) {
+	if v.AtMost("bots", "bots", len(o.Bots), MaxBots) {
 		names := map[string]bool{}
 		for i, b := range o.Bots {
 			at := fmt.Sprintf("bots[%d].", i)
-			b.validate(at, wrong)
+			b.validate(at, &v)
 			if names[b.Name] && b.Name != "" {
-				wrong(at+"name", fmt.Sprintf("there is another bot %q", b.Name), "names must differ")
+				v.Add(at+"name", fmt.Sprintf("there is another bot %q", b.Name), "names must differ")
 			}
 			names[b.Name] = true
 			networks += len(b.Networks)
 			files += len(b.Files)
 		}
 	}
-	if most("networks", "networks, with those of bots,", networks, MaxExemptNetworks) {
-		validateNetworks("networks", o.Networks, wrong)
+	if v.AtMost("networks", "networks, with those of bots,", networks, MaxExemptNetworks) {
+		validateNetworks("networks", o.Networks, &v)
 		for i, b := range o.Bots[:min(len(o.Bots), MaxBots)] {
-			validateNetworks(fmt.Sprintf("bots[%d].networks", i), b.Networks, wrong)
+			validateNetworks(fmt.Sprintf("bots[%d].networks", i), b.Networks, &v)
 		}
 	}
-	if most("files", "files, with those of bots,", files, MaxExemptFiles) {
+	if v.AtMost("files", "files, with those of bots,", files, MaxExemptFiles) {
 		o.eachFile(func(at, name string, _ int) {
 			if name == "" || strings.IndexByte(name, 0) >= 0 {
-				wrong(at, "not a file", "write the path of a list of networks")
+				v.Add(at, "not a file", "write the path of a list of networks")
 			}
 		})
 	}
-	if most("accounts", "accounts", len(o.Accounts), MaxExemptAccounts) {
+	if v.AtMost("accounts", "accounts", len(o.Accounts), MaxExemptAccounts) {
 		for i, id := range o.Accounts {
-			validateAccount(fmt.Sprintf("accounts[%d]", i), id, wrong)
+			validateAccount(fmt.Sprintf("accounts[%d]", i), id, &v)
 		}
 	}
-	if most("plans", "plans", len(o.Plans), MaxExemptPlans) {
+	if v.AtMost("plans", "plans", len(o.Plans), MaxExemptPlans) {
 		for i, name := range o.Plans {
 			if name == "" || len(name) > maxPlan || strings.Contains(name, "*") {
-				wrong(fmt.Sprintf("plans[%d]", i), fmt.Sprintf("%.64q is not a plan", name),
+				v.Add(fmt.Sprintf("plans[%d]", i), fmt.Sprintf("%.64q is not a plan", name),
 					fmt.Sprintf("write its name, 1 to %d bytes, without stars", maxPlan))
 			}
 		}
 	}
-	return errors.Join(all...)
+	return v.Err()
 }
 
 // validateAccount names no part of the id, which may be a secret.
-func validateAccount(at, id string, wrong func(path, msg, hint string)) {
+func validateAccount(at, id string, v *weir.Mistakes) {
 	switch err := check(id); {
 	case id == "":
-		wrong(at, "an account without a name is nobody's", "write its id, or leave it out")
+		v.Add(at, "an account without a name is nobody's", "write its id, or leave it out")
 	case err == ErrAccountReserved:
-		wrong(at, err.Error(), "list the address under networks")
+		v.Add(at, err.Error(), "list the address under networks")
 	case err != nil:
-		wrong(at, err.Error(), "write the id as clients send it")
+		v.Add(at, err.Error(), "write the id as clients send it")
 	case strings.Contains(id, "*"):
-		wrong(at, "an account with a star: patterns would let off accounts that are made up to fit",
+		v.Add(at, "an account with a star: patterns would let off accounts that are made up to fit",
 			"write each account, or their plan under plans")
 	}
 }
 
-func (b *Bot) validate(at string, wrong func(path, msg, hint string)) {
+func (b *Bot) validate(at string, v *weir.Mistakes) {
 	if b.Name == "" {
-		wrong(strings.TrimSuffix(at, "."), "the bot has no name", "add name: googlebot")
+		v.Add(strings.TrimSuffix(at, "."), "the bot has no name", "add name: googlebot")
 	} else if len(b.Name) > 64 || !isPrintable(b.Name) {
-		wrong(at+"name", fmt.Sprintf("%.64q is not a name", b.Name), "printable characters, at most 64")
+		v.Add(at+"name", fmt.Sprintf("%.64q is not a name", b.Name), "printable characters, at most 64")
 	}
 	switch {
 	case b.Agent == "":
-		wrong(at+"agent", "it is not said what the bot calls itself",
+		v.Add(at+"agent", "it is not said what the bot calls itself",
 			"add agent: Googlebot; networks that are always welcome stand outside bots")
 	case len(b.Agent) < minAgent || len(b.Agent) > maxAgent || !isPrintable(b.Agent):
-		wrong(at+"agent", fmt.Sprintf("%.100q says too little, or too much", b.Agent),
+		v.Add(at+"agent", fmt.Sprintf("%.100q says too little, or too much", b.Agent),
 			fmt.Sprintf("%d to %d printable characters of its User-Agent", minAgent, maxAgent))
 	}
 	if len(b.Domains)+len(b.Networks)+len(b.Files) == 0 {
-		wrong(strings.TrimSuffix(at, "."), "what a program calls itself is not enough: anybody can say that",
+		v.Add(strings.TrimSuffix(at, "."), "what a program calls itself is not enough: anybody can say that",
 			"add domains, networks or files")
 	}
-	if len(b.Domains) > MaxBotDomains {
-		wrong(at+"domains", fmt.Sprintf("%d domains are too many", len(b.Domains)),
-			fmt.Sprintf("at most %d", MaxBotDomains))
+	if !v.AtMost(at+"domains", "domains", len(b.Domains), MaxBotDomains) {
 		return
 	}
 	for i, d := range b.Domains {
 		here := fmt.Sprintf("%sdomains[%d]", at, i)
 		switch plain := strings.TrimPrefix(strings.TrimPrefix(d, "*"), "."); {
 		case plain != d && isDomain(plain):
-			wrong(here, fmt.Sprintf("%q is not a domain", d),
+			v.Add(here, fmt.Sprintf("%q is not a domain", d),
 				fmt.Sprintf("write %s: everything below it is meant anyway", plain))
 		case !isDomain(d):
-			wrong(here, fmt.Sprintf("%.100q is not a domain", d), "write googlebot.com")
+			v.Add(here, fmt.Sprintf("%.100q is not a domain", d), "write googlebot.com")
 		case !strings.Contains(strings.TrimSuffix(d, "."), "."):
-			wrong(here, fmt.Sprintf("%q is a whole top-level domain: anybody can have a name there", d),
+			v.Add(here, fmt.Sprintf("%q is a whole top-level domain: anybody can have a name there", d),
 				"write googlebot.com")
 		}
 	}
 }
 
-func validatePath(at, p string, wrong func(path, msg, hint string)) {
+func validatePath(at, p string, v *weir.Mistakes) {
 	exact := strings.TrimSuffix(p, "/*")
 	switch {
 	case len(p) > maxExemptPath:
-		wrong(at, fmt.Sprintf("a path of %d bytes is too long", len(p)), fmt.Sprintf("at most %d", maxExemptPath))
+		v.Add(at, fmt.Sprintf("a path of %d bytes is too long", len(p)), fmt.Sprintf("at most %d", maxExemptPath))
 	case !strings.HasPrefix(p, "/"):
-		wrong(at, fmt.Sprintf("%q does not start with a slash", p), "write /healthz or /webhooks/*")
+		v.Add(at, fmt.Sprintf("%q does not start with a slash", p), "write /healthz or /webhooks/*")
 	case p == "/*" || p == "/**":
-		wrong(at, fmt.Sprintf("with %s nobody is ever asked", p), "leave the throttle out of the gate's list instead")
+		v.Add(at, fmt.Sprintf("with %s nobody is ever asked", p), "leave the throttle out of the gate's list instead")
 	case strings.HasSuffix(p, "/**"):
-		wrong(at, fmt.Sprintf("%q has a star too many", p),
+		v.Add(at, fmt.Sprintf("%q has a star too many", p),
 			fmt.Sprintf("write %s: all below is meant anyway", strings.TrimSuffix(p, "*")))
 	case strings.Contains(exact, "*"):
-		wrong(at, fmt.Sprintf("%q has a star in the middle", p),
+		v.Add(at, fmt.Sprintf("%q has a star in the middle", p),
 			"a star stands behind the last slash only, as in /webhooks/*")
 	case strings.ContainsAny(exact, "%?#"):
-		wrong(at, fmt.Sprintf("%q never matches", p),
+		v.Add(at, fmt.Sprintf("%q never matches", p),
 			"paths are matched with percent signs decoded, and without the query")
 	case path.Clean(exact) != exact:
-		wrong(at, fmt.Sprintf("%q never matches", p),
+		v.Add(at, fmt.Sprintf("%q never matches", p),
 			"paths are matched without double slashes, dots and a slash at the end")
 	}
 }
 
-func validateNetworks(at string, networks []netip.Prefix, wrong func(path, msg, hint string)) {
+func validateNetworks(at string, networks []netip.Prefix, v *weir.Mistakes) {
+	v.Networks(at, networks)
 	for i, p := range networks {
-		here := fmt.Sprintf("%s[%d]", at, i)
-		if !p.IsValid() {
-			wrong(here, "not a network", "write 192.0.2.0/24 or 2001:db8::/32")
-		} else if fault := tooWide(p); fault != nil {
-			wrong(here, fault.Msg, fault.Hint)
+		if fault := tooWide(p); p.IsValid() && fault != nil {
+			v.Add(fmt.Sprintf("%s[%d]", at, i), fault.Msg, fault.Hint)
 		}
 	}
 }
@@ -297,7 +283,7 @@ func NewExempt(o ExemptOptions, read func(path string) ([]byte, error)) (*Exempt
 		count += len(b.Networks)
 		addAll(&g.bots[i].networks, b.Networks)
 	}
-	var faults []error
+	var faults weir.Mistakes
 	o.eachFile(func(at, name string, bot int) {
 		g.files = append(g.files, name)
 		networks, fault := readList(name, read)
@@ -317,7 +303,7 @@ func NewExempt(o ExemptOptions, read func(path string) ([]byte, error)) (*Exempt
 		}
 	})
 	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
+		return nil, faults.Err()
 	}
 	slices.Sort(g.files)
 	g.files = slices.Compact(g.files)

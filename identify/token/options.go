@@ -116,9 +116,7 @@ func (o Options) Validate() error {
 		v.Add("algorithms", "the key is either a shared secret or a public one",
 			"keep HS256 and its like apart from the others")
 	}
-	if len(o.Audience) > maxAudience {
-		v.Add("audience", fmt.Sprintf("%d are too many", len(o.Audience)), fmt.Sprintf("at most %d", maxAudience))
-	}
+	v.AtMost("audience", "", len(o.Audience), maxAudience)
 	if o.Leeway < 0 || o.Leeway.Std() > maxLeeway {
 		v.Add("leeway", fmt.Sprintf("%s is out of bounds", o.Leeway),
 			fmt.Sprintf("between 0s and %s", weir.Duration(maxLeeway)))

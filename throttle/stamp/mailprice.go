@@ -2,7 +2,6 @@ package stamp
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -46,57 +45,54 @@ func (o MailOptions) WithDefaults() MailOptions {
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors.
 func (o MailOptions) Validate() error {
-	var all []error
-	wrong := func(path, msg, hint string) {
-		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-	}
+	var v weir.Mistakes
 	full := o.WithDefaults()
 	if o.Work < 1 || o.Work > MaxWork {
-		wrong("work", fmt.Sprintf("cannot ask for %d operations", o.Work),
+		v.Add("work", fmt.Sprintf("cannot ask for %d operations", o.Work),
 			`write "20 bits", about a second for a phone`)
-		return errors.Join(all...)
+		return v.Err()
 	}
 	if err := mailable(full.Algorithm, o.Work); err != nil {
-		wrong("algorithm", err.Error(), fmt.Sprintf("write sha256-k; dlog-classic goes up to %d bits", maxClassicBits))
-		return errors.Join(all...)
+		v.Add("algorithm", err.Error(), fmt.Sprintf("write sha256-k; dlog-classic goes up to %d bits", maxClassicBits))
+		return v.Err()
 	}
 	most := Bearable(full.Algorithm, MaxMailTime)
 	dear := func(path string, w Work) {
 		switch {
 		case w > most:
-			wrong(path, fmt.Sprintf("a phone would work %s on %s",
+			v.Add(path, fmt.Sprintf("a phone would work %s on %s",
 				weir.Duration(w.Time(full.Algorithm).Round(time.Second)), w),
 				fmt.Sprintf("at most %d, which is %s: load raises the price no further", most,
 					weir.Duration(MaxMailTime)))
 		case w < o.Work:
-			wrong(path, fmt.Sprintf("%s is less than work, which is asked without load", w),
+			v.Add(path, fmt.Sprintf("%s is less than work, which is asked without load", w),
 				fmt.Sprintf("at least %s, or a lower work", o.Work))
 		}
 	}
-	validateSteps(o.Schedule, dear, wrong)
+	validateSteps(o.Schedule, dear, &v)
 	switch {
 	case o.DoubleEvery == 0:
 		const hint = "write double_every: 10s, too, or leave it out"
 		if o.First != 0 {
-			wrong("first", "nothing is doubled", hint)
+			v.Add("first", "nothing is doubled", hint)
 		}
 		if o.Doubles != "" {
-			wrong("doubles", "nothing is doubled", hint)
+			v.Add("doubles", "nothing is doubled", hint)
 		}
 	case len(o.Schedule) > 0:
-		wrong("double_every", "there is a schedule already", "either schedule or double_every")
+		v.Add("double_every", "there is a schedule already", "either schedule or double_every")
 	default:
-		validateDoubling(o.DoubleEvery, o.Doubles, wrong)
+		validateDoubling(o.DoubleEvery, o.Doubles, &v)
 		path := "first"
 		if o.First == 0 {
 			path = "work"
 		}
 		dear(path, full.First)
 		if !(full.FromLoad > 0) {
-			wrong("from_load", fmt.Sprintf("%s is always reached", o.FromLoad), "above 0%")
+			v.Add("from_load", fmt.Sprintf("%s is always reached", o.FromLoad), "above 0%")
 		}
 	}
-	return errors.Join(all...)
+	return v.Err()
 }
 
 // difficulty is what raises the price; nil for a fixed one.
