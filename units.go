@@ -8,6 +8,15 @@ import (
 	"time"
 )
 
+// ReadText sets a value to what a parser makes of a text. UnmarshalText methods are made of it.
+func ReadText[T any](into *T, text []byte, parse func(string) (T, error)) error {
+	v, err := parse(string(text))
+	if err == nil {
+		*into = v
+	}
+	return err
+}
+
 // A Duration is a length of time as people write it: 200ms, 1m30s, 12h, 7d, 2w.
 type Duration time.Duration
 
@@ -31,17 +40,8 @@ func (d Duration) String() string {
 	return text
 }
 
-// MarshalText writes the duration as people write it.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := ParseDuration(string(text))
-	if err != nil {
-		return err
-	}
-	*d = v
-	return nil
-}
+func (d Duration) MarshalText() ([]byte, error)     { return []byte(d.String()), nil }
+func (d *Duration) UnmarshalText(text []byte) error { return ReadText(d, text, ParseDuration) }
 
 // ParseDuration reads a duration: what time.ParseDuration reads, and d (24 hours) and w (7 days). It is never below
 // zero.
@@ -122,17 +122,8 @@ func (p Period) String() string {
 	return Duration(p.Length).String()
 }
 
-// MarshalText writes the period as people write it.
-func (p Period) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
-func (p *Period) UnmarshalText(text []byte) error {
-	v, err := ParsePeriod(string(text))
-	if err != nil {
-		return err
-	}
-	*p = v
-	return nil
-}
+func (p Period) MarshalText() ([]byte, error)     { return []byte(p.String()), nil }
+func (p *Period) UnmarshalText(text []byte) error { return ReadText(p, text, ParsePeriod) }
 
 // ParsePeriod reads a duration above zero, or day, week, month, year.
 func ParsePeriod(text string) (Period, error) {
@@ -250,17 +241,8 @@ func (r Rate) String() string {
 	return fmt.Sprintf("%d/%s", r.Count, Duration(r.Per))
 }
 
-// MarshalText writes the rate as people write it.
-func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-func (r *Rate) UnmarshalText(text []byte) error {
-	v, err := ParseRate(string(text))
-	if err != nil {
-		return err
-	}
-	*r = v
-	return nil
-}
+func (r Rate) MarshalText() ([]byte, error)     { return []byte(r.String()), nil }
+func (r *Rate) UnmarshalText(text []byte) error { return ReadText(r, text, ParseRate) }
 
 // ParseRate reads a rate.
 func ParseRate(text string) (Rate, error) {
@@ -321,17 +303,8 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10) + "B"
 }
 
-// MarshalText writes the size as people write it.
-func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-func (s *Size) UnmarshalText(text []byte) error {
-	v, err := ParseSize(string(text))
-	if err != nil {
-		return err
-	}
-	*s = v
-	return nil
-}
+func (s Size) MarshalText() ([]byte, error)     { return []byte(s.String()), nil }
+func (s *Size) UnmarshalText(text []byte) error { return ReadText(s, text, ParseSize) }
 
 // ParseSize reads a size.
 func ParseSize(text string) (Size, error) {
@@ -378,16 +351,8 @@ type Number int64
 
 func (n Number) String() string { return strconv.FormatInt(int64(n), 10) }
 
-func (n Number) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
-
-func (n *Number) UnmarshalText(text []byte) error {
-	v, err := ParseNumber(string(text))
-	if err != nil {
-		return err
-	}
-	*n = v
-	return nil
-}
+func (n Number) MarshalText() ([]byte, error)     { return []byte(n.String()), nil }
+func (n *Number) UnmarshalText(text []byte) error { return ReadText(n, text, ParseNumber) }
 
 // ParseNumber reads a count or a size.
 func ParseNumber(text string) (Number, error) {
@@ -455,17 +420,8 @@ func (s Share) Rounded() Share {
 	return Share(short)
 }
 
-// MarshalText writes the share as people write it.
-func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-func (s *Share) UnmarshalText(text []byte) error {
-	v, err := ParseShare(string(text))
-	if err != nil {
-		return err
-	}
-	*s = v
-	return nil
-}
+func (s Share) MarshalText() ([]byte, error)     { return []byte(s.String()), nil }
+func (s *Share) UnmarshalText(text []byte) error { return ReadText(s, text, ParseShare) }
 
 // ParseShare reads a share.
 func ParseShare(text string) (Share, error) {

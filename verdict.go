@@ -2,6 +2,7 @@ package weir
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,25 +22,12 @@ var Verdicts = [...]Verdict{Admit, Wait, Challenge, Refuse}
 
 var verdictNames = [...]string{"admit", "wait", "challenge", "refuse"}
 
-func (v Verdict) String() string {
-	if int(v) < len(verdictNames) {
-		return verdictNames[v]
-	}
-	return fmt.Sprintf("verdict(%d)", uint8(v))
-}
+func (v Verdict) String() string { return Name(verdictNames[:], v, "verdict") }
 
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote.
-func (v *Verdict) UnmarshalText(text []byte) error {
-	for i, name := range verdictNames {
-		if name == string(text) {
-			*v = Verdict(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown verdict %q", text)
-}
+func (v *Verdict) UnmarshalText(text []byte) error { return named(v, verdictNames[:], text, "verdict") }
 
 // A Reason says why an event does not go on at once.
 type Reason uint8
@@ -71,24 +59,29 @@ var reasonNames = [...]string{"", "over-limit", "line-full", "wait-too-long", "n
 	"banned", "unpaid", "not-paying", "forged", "replayed", "too-many", "new-recipient", "flagged", "no-recipient",
 	"shared-limit"}
 
-func (r Reason) String() string {
-	if int(r) < len(reasonNames) {
-		return reasonNames[r]
-	}
-	return fmt.Sprintf("reason(%d)", uint8(r))
-}
+func (r Reason) String() string { return Name(reasonNames[:], r, "reason") }
 
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote.
-func (r *Reason) UnmarshalText(text []byte) error {
-	for i, name := range reasonNames {
-		if name == string(text) {
-			*r = Reason(i)
-			return nil
-		}
+func (r *Reason) UnmarshalText(text []byte) error { return named(r, reasonNames[:], text, "reason") }
+
+// Name returns the i-th of some names, or what(i) where there is none.
+func Name[T ~uint8](names []string, i T, what string) string {
+	if int(i) < len(names) {
+		return names[i]
 	}
-	return fmt.Errorf("unknown reason %q", text)
+	return fmt.Sprintf("%s(%d)", what, uint8(i))
+}
+
+// named sets a value to the index of a name.
+func named[T ~uint8](into *T, names []string, text []byte, what string) error {
+	i := slices.Index(names, string(text))
+	if i < 0 {
+		return fmt.Errorf("unknown %s %q", what, text)
+	}
+	*into = T(i)
+	return nil
 }
 
 // A Figure is the state of one rule as an event met it: the numbers behind a verdict.

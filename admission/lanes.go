@@ -135,8 +135,7 @@ func (l *Lanes) means() int {
 	return l.o.Concurrent
 }
 
-func (l *Lanes) free() int    { return l.capacity() - l.inUse[pool] - l.inUse[stamped] }
-func (l *Lanes) waiting() int { return l.commons.len() + l.payers.len() }
+func (l *Lanes) free() int { return l.capacity() - l.inUse[pool] - l.inUse[stamped] }
 
 // tick brings everything up to a time, and returns it as a number that never runs backwards: a clock that is set back
 // makes nobody wait longer.

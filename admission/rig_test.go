@@ -220,3 +220,12 @@ func (r *rig) empty() {
 		r.t.Errorf("something is left: %s", left)
 	}
 }
+
+// Present is present with the lock held.
+func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.Time) Standing {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.present(number, source, covers, l.tick(now))
+}
+
+func (l *Lanes) waiting() int { return l.commons.len() + l.payers.len() }

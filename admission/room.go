@@ -1,11 +1,12 @@
 package admission
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/netip"
 	"time"
+
+	"weir"
 )
 
 const (
@@ -36,13 +37,7 @@ const (
 
 var stateNames = [...]string{"in-line", "called", "full", "too-many", "spent"}
 
-func (s State) String() string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
-	}
-	return fmt.Sprintf("state(%d)", uint8(s))
-}
-
+func (s State) String() string               { return weir.Name(stateNames[:], s, "state") }
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // A Standing is how it stands with a ticket in the waiting room.
@@ -140,16 +135,10 @@ func (l *Lanes) Renew(t Ticket, now time.Time) Ticket {
 	return t
 }
 
-// Present takes a genuine ticket. The first time, it puts the number in line. When the number's turn comes, the client
+// present takes a genuine ticket. The first time, it puts the number in line. When the number's turn comes, the client
 // is let in: for two minutes the ticket is worth as many requests as it covers, this one included. Each call counts as
 // one of them, however many come at once; Refund gives one back. Unless it is Spent, the ticket must be renewed each
 // time (Renew).
-func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.Time) Standing {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.present(number, source, covers, l.tick(now))
-}
-
 func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) Standing {
 	l.expire(at, 8)
 	r := &l.room

@@ -40,9 +40,6 @@ const (
 	FailCheck     = "check"     // it did not give a good answer when asked how it is
 )
 
-// FailNames lists what Observer.Failed may be told.
-var FailNames = [...]string{FailConnect, FailTimeout, FailBroken, FailMalformed, FailHeader, FailCheck}
-
 // An Error says that a server did not answer a request.
 type Error struct {
 	Server  string

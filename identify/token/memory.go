@@ -43,9 +43,3 @@ func (m *memory) keep(s sum, c *Claims) {
 	}
 	m.a[s] = c
 }
-
-func (m *memory) len() int {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return len(m.a) + len(m.b)
-}

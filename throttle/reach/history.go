@@ -196,45 +196,42 @@ func (h *history) mergeKnown(o *history, lackHere, lackThere begun) error {
 	if h.known == nil && o.known == nil {
 		return nil
 	}
-	var lack begun
-	if h.known == nil {
-		h.known, lack = new(Known), lackHere
-	}
-	if o.known == nil {
-		lack = lackThere
-	} else {
-		h.knownBy.merge(o.knownBy)
-		if err := h.known.Merge(o.known); err != nil {
-			return err
-		}
-	}
-	if lack.gap > 0 {
-		h.knownBy.merge(begun{gap: lack.gap + uint32(h.known.Len()), at: lack.at})
-	}
-	h.settled = h.settled || h.known.Generation() > 0
-	return nil
+	size := func(k *Known) float64 { return float64(k.Len()) }
+	err := mergeSet(&h.known, o.known, &h.knownBy, o.knownBy, lackHere, lackThere, (*Known).Merge, size)
+	h.settled = h.settled || err == nil && h.known.Generation() > 0
+	return err
 }
 
 func (h *history) mergeFilter(o *history, lackHere, lackThere begun) error {
 	if h.filter == nil && o.filter == nil {
 		return nil
 	}
-	var lack begun
-	if h.filter == nil {
-		h.filter, lack = new(Filter), lackHere
+	err := mergeSet(&h.filter, o.filter, &h.filterBy, o.filterBy, lackHere, lackThere, (*Filter).Merge, (*Filter).Count)
+	if err == nil {
+		h.filtered, h.settled, h.unstored = true, true, true
 	}
-	if o.filter == nil {
+	return err
+}
+
+// mergeSet merges a set with that of another node. Where one side has none, the set lacks what that side has counted
+// without it.
+func mergeSet[T any](set **T, other *T, by *begun, otherBy, lackHere, lackThere begun, merge func(*T, *T) error,
+	size func(*T) float64) error {
+	var lack begun
+	if *set == nil {
+		*set, lack = new(T), lackHere
+	}
+	if other == nil {
 		lack = lackThere
 	} else {
-		h.filterBy.merge(o.filterBy)
-		if err := h.filter.Merge(o.filter); err != nil {
+		by.merge(otherBy)
+		if err := merge(*set, other); err != nil {
 			return err
 		}
 	}
 	if lack.gap > 0 {
-		h.filterBy.merge(begun{gap: lack.gap + uint32(h.filter.Count()), at: lack.at})
+		by.merge(begun{gap: lack.gap + uint32(size(*set)), at: lack.at})
 	}
-	h.filtered, h.settled, h.unstored = true, true, true
 	return nil
 }
 

@@ -61,25 +61,14 @@ func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 // UnmarshalText reads hour, day, week (also 1h, 24h, 1d, 7d, 1w).
 func (w *Window) UnmarshalText(text []byte) error {
 	s := string(text)
+	d, err := weir.ParseDuration(s)
 	for _, known := range Windows {
-		if s == known.String() {
+		if s == known.String() || err == nil && d.Std() == known.Length() {
 			*w = known
 			return nil
 		}
 	}
-	if d, err := weir.ParseDuration(s); err == nil {
-		for _, known := range Windows {
-			if d.Std() == known.Length() {
-				*w = known
-				return nil
-			}
-		}
-	}
-	hint := "one of hour, day, week"
-	if near := weir.Nearest(s, "hour", "day", "week"); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	}
-	return &weir.FieldError{Msg: fmt.Sprintf("unknown window %.64q", s), Hint: hint}
+	return &weir.FieldError{Msg: fmt.Sprintf("unknown window %.64q", s), Hint: weir.Suggest(s, "hour", "day", "week")}
 }
 
 // A grid is which slot of each window a time lies in.

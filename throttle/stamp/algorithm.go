@@ -32,9 +32,6 @@ var algorithmNames = [...]string{"sha256-k", "dlog", "dlog-classic", "argon2id"}
 
 func (a Algorithm) known() bool { return a >= SHA256K && int(a) <= len(algorithmNames) }
 
-// Weak reports whether an attacker pays far less than the work says.
-func (a Algorithm) Weak() bool { return a == DLogClassic }
-
 // Least is the least work that a puzzle can ask for. With less, a guess would be right too often: at the least,
 // sha256-k, dlog and argon2id are guessed once in a million. dlog-classic of n bits is guessed once in 2^(n-1), as in
 // the document.

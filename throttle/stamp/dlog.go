@@ -68,14 +68,6 @@ func (d dlog) check(c *Challenge, k *key, solution []byte) bool {
 	return hmac.Equal(want[:], solution)
 }
 
-// proves is the other way to verify, for those without the key: x is below the width, and a^x = b.
-func (d dlog) proves(c *Challenge, solution []byte) bool {
-	f := theField()
-	x := new(big.Int).SetBytes(solution)
-	b, ok := f.elem(c.Data)
-	return ok && x.Cmp(width(c.Work)) < 0 && power(f, d.base(c), x.Bytes(), nil) == b
-}
-
 func (d dlog) solve(ctx context.Context, c *Challenge, s *search) ([]byte, error) {
 	f := theField()
 	b, ok := f.elem(c.Data)

@@ -277,9 +277,6 @@ func (o Options) Difficulty() *Difficulty {
 	}
 }
 
-// SourceSchedule is the first schedule of the source document: 4 bits up to a load of 10 %, 8 bits at 80 %.
-func SourceSchedule() []Step { return []Step{{0, 1 << 4}, {0.8, 1 << 8}} }
-
 // New opens an office. A secret that was given may have issued challenges before: those from before since, when this
 // process began to remember what is spent, are refused. Pass the zero time where another ledger remembers.
 func New(o Options, since time.Time) (*Office, error) {
