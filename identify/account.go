@@ -158,6 +158,16 @@ func ParseAccounts(specs []string) (Accounts, error) {
 	return all, mistakes.Err()
 }
 
+// extractorNoun says what a wrong name names none of, and what to write instead.
+var extractorNoun = map[extractorKind]struct{ none, write string }{
+	fromHeader: {"no header", "header:X-Api-Key"},
+	fromCookie: {"no cookie", "cookie:session"},
+	fromQuery:  {"no parameter", "query:key"},
+	fromPath:   {"no segment of the path", "path:1 for the first"},
+	fromCert:   {"nothing of a certificate", "cert for its common name, cert:san for its first alternative one"},
+	fromClaim:  {"no claim", "jwt:sub"},
+}
+
 func parseExtractor(spec string) (extractor, *weir.FieldError) {
 	word, name, named := strings.Cut(spec, ":")
 	for k, known := range extractorNames {
@@ -165,40 +175,28 @@ func parseExtractor(spec string) (extractor, *weir.FieldError) {
 			continue
 		}
 		e := extractor{kind: extractorKind(k), name: name}
+		valid := name != ""
 		switch e.kind {
 		case fromBearer, fromSource:
 			if named {
 				return e, &weir.FieldError{Msg: fmt.Sprintf("%s takes no name", word), Hint: "write " + word}
 			}
+			valid = true
 		case fromHeader:
-			if name == "" || token(name) != name {
-				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names no header", spec), Hint: "write header:X-Api-Key"}
-			}
 			e.name = http.CanonicalHeaderKey(name)
+			valid = valid && token(name) == name
 		case fromCookie:
-			if name == "" || token(name) != name {
-				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names no cookie", spec), Hint: "write cookie:session"}
-			}
-		case fromQuery:
-			if name == "" {
-				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names no parameter", spec), Hint: "write query:key"}
-			}
+			valid = valid && token(name) == name
 		case fromPath:
-			n, err := strconv.Atoi(name)
-			if err != nil || n < 1 || n > 64 {
-				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names no segment of the path", spec),
-					Hint: "write path:1 for the first"}
-			}
-			e.n = n
+			var err error
+			e.n, err = strconv.Atoi(name)
+			valid = err == nil && e.n >= 1 && e.n <= 64
 		case fromCert:
-			if named && name != "san" {
-				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names nothing of a certificate", spec),
-					Hint: "write cert for its common name, cert:san for its first alternative one"}
-			}
-		case fromClaim:
-			if name == "" {
-				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names no claim", spec), Hint: "write jwt:sub"}
-			}
+			valid = !named || name == "san"
+		}
+		if !valid {
+			about := extractorNoun[e.kind]
+			return e, &weir.FieldError{Msg: fmt.Sprintf("%q names %s", spec, about.none), Hint: "write " + about.write}
 		}
 		return e, nil
 	}

@@ -74,14 +74,7 @@ func cookieText(text string) (string, error) {
 	if strings.ContainsAny(text, " \t,\"\\") {
 		return "", ErrAccountWritten
 	}
-	for range 3 {
-		plain := unescape(text)
-		if plain == text {
-			break
-		}
-		text = plain
-	}
-	return strings.ReplaceAll(strings.Trim(text, " \t"), " ", "+"), nil
+	return strings.ReplaceAll(strings.Trim(unescape(text), " \t"), " ", "+"), nil
 }
 
 // hides reports whether a server that parts cookies at spaces, commas or quotes reads one of that name in a pair of

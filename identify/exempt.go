@@ -428,27 +428,12 @@ func (g *Exempt) claims(agent string) (claims botSet) {
 func start(first, second, third byte) uint8 { return first + 3*second + 5*third }
 
 func hasStart(name, with string) bool {
-	if len(name) < len(with) {
-		return false
-	}
-	for i := range len(with) {
-		if lower(name[i]) != with[i] {
-			return false
-		}
-	}
-	return true
+	return len(name) >= len(with) && strings.EqualFold(name[:len(with)], with)
 }
 
 func fromHex(c byte) (byte, bool) {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0', true
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10, true
-	case c >= 'A' && c <= 'F':
-		return c - 'A' + 10, true
-	}
-	return 0, false
+	i := strings.IndexByte("0123456789abcdef", lower(c))
+	return byte(i), i >= 0
 }
 
 func lower(c byte) byte {

@@ -280,16 +280,11 @@ func fromWideEscape(s string) (r rune, ok bool) {
 }
 
 func eachSegment(p string, f func(string) string) string {
-	var b strings.Builder
-	b.Grow(len(p))
-	for i, segment := 0, ""; i <= len(p); i += len(segment) + 1 {
-		segment, _, _ = strings.Cut(p[i:], "/")
-		if i > 0 {
-			b.WriteByte('/')
-		}
-		b.WriteString(f(segment))
+	segments := strings.Split(p, "/")
+	for i, s := range segments {
+		segments[i] = f(s)
 	}
-	return b.String()
+	return strings.Join(segments, "/")
 }
 
 // trimEnd cuts off what Windows does not see at the end of a name, and what some patterns do not see at the end of a
@@ -303,14 +298,10 @@ func trimEnd(segment string) string {
 }
 
 func mergeSlashes(p string) string {
-	var b strings.Builder
-	b.Grow(len(p))
-	for i := range len(p) {
-		if p[i] != '/' || i == 0 || p[i-1] != '/' {
-			b.WriteByte(p[i])
-		}
+	for strings.Contains(p, "//") {
+		p = strings.ReplaceAll(p, "//", "/")
 	}
-	return b.String()
+	return p
 }
 
 // resolveDots resolves dot segments as RFC 3986 section 5.2.4 does, which does not merge slashes. It reports whether

@@ -86,16 +86,16 @@ func (p *Proxies) Told(peer netip.Addr, h http.Header) Origin {
 	case o.XForwardedFor && o.Forwarded:
 		var other netip.Addr
 		var otherWhole bool
-		o.Addr, whole = p.walkXForwardedFor(peer, xff)
-		other, otherWhole = p.walkForwarded(peer, fwd)
+		o.Addr, whole = p.walk(peer, xff, lastXForwardedFor)
+		other, otherWhole = p.walk(peer, fwd, lastForwarded)
 		if other != o.Addr {
 			o.Other, o.Forwarded = other, false
 		}
 		whole = whole && otherWhole
 	case o.XForwardedFor:
-		o.Addr, whole = p.walkXForwardedFor(peer, xff)
+		o.Addr, whole = p.walk(peer, xff, lastXForwardedFor)
 	case o.Forwarded:
-		o.Addr, whole = p.walkForwarded(peer, fwd)
+		o.Addr, whole = p.walk(peer, fwd, lastForwarded)
 	default:
 		whole = len(xff) == 0 && len(fwd) == 0
 	}
@@ -103,19 +103,16 @@ func (p *Proxies) Told(peer netip.Addr, h http.Header) Origin {
 	return o
 }
 
-// walkXForwardedFor walks the addresses from the right. Several lines are one list (RFC 9110, 5.3). It reports whether
-// the walk was complete: it reached an address that is no trusted proxy, or the start of the list.
-func (p *Proxies) walkXForwardedFor(from netip.Addr, lines []string) (source netip.Addr, whole bool) {
+// walk walks the elements of a header from the right, as last takes them off a line. Several lines are one list (RFC
+// 9110, 5.3). It reports whether the walk was complete: it reached an address that is no trusted proxy, or the start of
+// the list.
+func (p *Proxies) walk(from netip.Addr, lines []string, last elementReader) (source netip.Addr, whole bool) {
 	hops := 0
 	for i := len(lines) - 1; i >= 0; i-- {
 		for rest, more := lines[i], true; more; {
-			var element string
-			if comma := strings.LastIndexByte(rest, ','); comma >= 0 {
-				rest, element = rest[:comma], rest[comma+1:]
-			} else {
-				element, more = rest, false
-			}
-			addr, ok := parseNode(strings.Trim(element, " \t"))
+			var node string
+			rest, node, more = last(rest)
+			addr, ok := parseNode(node)
 			if hops++; !ok || hops > maxHops {
 				return from, false
 			}
@@ -127,24 +124,22 @@ func (p *Proxies) walkXForwardedFor(from netip.Addr, lines []string) (source net
 	return from, true
 }
 
-// walkForwarded does the same for RFC 7239.
-func (p *Proxies) walkForwarded(from netip.Addr, lines []string) (source netip.Addr, whole bool) {
-	hops := 0
-	for i := len(lines) - 1; i >= 0; i-- {
-		for rest, more := lines[i], true; more; {
-			var element string
-			rest, element, more = lastElement(rest)
-			node, after, ok := element7239(element)
-			addr, known := parseNode(node)
-			if hops++; !ok || after != "" || !known || hops > maxHops {
-				return from, false
-			}
-			if from = addr; !p.Trusts(addr) {
-				return from, true
-			}
-		}
+// An elementReader takes the right-most element off a line and returns the node that it names, "" for none.
+type elementReader func(line string) (rest, node string, more bool)
+
+func lastXForwardedFor(line string) (rest, node string, more bool) {
+	comma := strings.LastIndexByte(line, ',')
+	return line[:max(comma, 0)], strings.Trim(line[comma+1:], " \t"), comma >= 0
+}
+
+// lastForwarded does the same for RFC 7239.
+func lastForwarded(line string) (rest, node string, more bool) {
+	rest, element, more := lastElement(line)
+	node, after, ok := element7239(element)
+	if !ok || after != "" {
+		node = ""
 	}
-	return from, true
+	return rest, node, more
 }
 
 // parseNode reads an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1],

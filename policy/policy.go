@@ -160,7 +160,7 @@ func (p *Pass) take(i int, a *weir.Answer, now time.Time) bool {
 	switch {
 	case a.Verdict >= weir.Challenge:
 		p.decide(a)
-		p.settle(weir.Outcome{Time: now})
+		p.Settle(weir.Outcome{Time: now})
 		return false
 	case a.Verdict == weir.Wait:
 		h.rule, h.until = a.Rule, a.Until
@@ -225,13 +225,13 @@ func (p *Pass) Await(ctx context.Context, now func() time.Time) error {
 		select {
 		case <-h.turn.Called():
 		case <-ctx.Done():
-			p.settle(weir.Outcome{Time: now()})
+			p.Settle(weir.Outcome{Time: now()})
 			return ctx.Err()
 		}
 		if why := h.turn.Refused(); why != weir.NoReason {
 			link.Counts.Expired.Add(1)
 			p.callOff(i, why)
-			p.settle(weir.Outcome{Time: now()})
+			p.Settle(weir.Outcome{Time: now()})
 			return nil
 		}
 		h.turn, h.waited = nil, true
@@ -268,9 +268,7 @@ func (p *Pass) Away(now time.Time) {
 }
 
 // Settle ends the pass: the event is done, or what was taken for it is given back. A second call does nothing.
-func (p *Pass) Settle(o weir.Outcome) { p.settle(o) }
-
-func (p *Pass) settle(o weir.Outcome) {
+func (p *Pass) Settle(o weir.Outcome) {
 	for i := range p.held {
 		p.give(i, o)
 	}

@@ -2,6 +2,7 @@ package token
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -208,13 +209,13 @@ func parseSet(text []byte, remote bool) ([]key, error) {
 			if !remote {
 				return nil, err
 			}
-			first = cmpErr(first, err)
+			first = cmp.Or(first, err)
 		} else if public != nil {
 			keys = append(keys, key{j.Kid, j.Alg, public})
 		}
 	}
 	if len(keys) == 0 {
-		return nil, cmpErr(first, ErrNoKey)
+		return nil, cmp.Or(first, ErrNoKey)
 	}
 	return keys, nil
 }
@@ -229,7 +230,7 @@ func (j *jwk) public() (any, error) {
 		n, err1 := decode(j.N)
 		e, err2 := decode(j.E)
 		if err := errors.Join(err1, err2); err != nil || len(n) > maxRSA/8 || len(e) > 4 {
-			return nil, cmpErr(err, ErrWeakKey)
+			return nil, cmp.Or(err, ErrWeakKey)
 		}
 		return checkKey(&rsa.PublicKey{N: new(big.Int).SetBytes(n), E: int(new(big.Int).SetBytes(e).Int64())})
 	case "EC":
@@ -242,7 +243,7 @@ func (j *jwk) public() (any, error) {
 		x, err1 := decode(j.X)
 		y, err2 := decode(j.Y)
 		if err := errors.Join(err1, err2); err != nil || len(x) != size || len(y) != size {
-			return nil, cmpErr(err, ErrNoKey)
+			return nil, cmp.Or(err, ErrNoKey)
 		}
 		return ecdsa.ParseUncompressedPublicKey(curve, append(append([]byte{4}, x...), y...))
 	case "OKP":
@@ -251,7 +252,7 @@ func (j *jwk) public() (any, error) {
 		}
 		x, err := decode(j.X)
 		if err != nil || len(x) != ed25519.PublicKeySize {
-			return nil, cmpErr(err, ErrNoKey)
+			return nil, cmp.Or(err, ErrNoKey)
 		}
 		return ed25519.PublicKey(x), nil
 	case "oct":
@@ -265,10 +266,3 @@ func (j *jwk) public() (any, error) {
 }
 
 func decode(s string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(s) }
-
-func cmpErr(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
-}

@@ -21,22 +21,19 @@ const maxLayers = 3
 // parsePublic reads a public key that stands alone, in PEM, DER, or the base64 of either. It returns nothing where
 // there is none.
 func parsePublic(text []byte) ([]key, error) {
-	plain := plainText(text)
-	if bytes.Contains(plain, []byte("-----BEGIN ")) {
-		return parsePEM(plain)
-	}
-	if public, err := parseDER(text); public != nil || err != nil {
-		return []key{{public: public}}, err
-	}
-	inside, ok := plainBase64(plain)
-	if !ok {
-		return nil, nil
-	}
-	if bytes.Contains(inside, []byte("-----BEGIN ")) {
-		return parsePEM(inside)
-	}
-	if public, err := parseDER(inside); public != nil || err != nil {
-		return []key{{public: public}}, err
+	plain, der := plainText(text), text
+	for range 2 {
+		if bytes.Contains(plain, []byte("-----BEGIN ")) {
+			return parsePEM(plain)
+		}
+		if public, err := parseDER(der); public != nil || err != nil {
+			return []key{{public: public}}, err
+		}
+		inside, ok := plainBase64(plain)
+		if !ok {
+			break
+		}
+		plain, der = inside, inside
 	}
 	return nil, nil
 }

@@ -119,18 +119,26 @@ func (l *Limiter) judge(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 	taken := weir.Hold{Ref: s, N: cost}
 	granted, was := s.take(nets, now, &taken)
 	if granted < len(nets) {
-		v := &s.levels[granted]
-		a.Verdict, a.Reason, a.Figure = weir.Refuse, weir.TooCostly, s.figure(granted, ev, group)
-		if cost <= v.Burst() {
-			a.Reason, a.Until = weir.OverLimit, l.born.Add(v.soon(was.left, was.owed, v.Tokens(cost), now))
-			a.Figure.Reset = a.Until
+		until := time.Time{}
+		if v := &s.levels[granted]; cost <= v.Burst() {
+			until = l.born.Add(v.soon(was.left, was.owed, v.Tokens(cost), now))
 		}
-		a.Figures = append(a.Figures, a.Figure)
+		s.refuse(granted, ev, group, until, a)
 		return
 	}
 	if len(nets) > 0 {
 		a.Hold = taken
 	}
+}
+
+// refuse makes the answer a refusal by a level until a time; the zero time is for a cost that is never granted.
+func (s *setup) refuse(level int, ev *weir.Event, group string, until time.Time, a *weir.Answer) {
+	a.Verdict, a.Reason, a.Figure, a.Until = weir.Refuse, weir.OverLimit, s.figure(level, ev, group), until
+	if until.IsZero() {
+		a.Reason = weir.TooCostly
+	}
+	a.Figure.Reset = until
+	a.Figures = append(a.Figures, a.Figure)
 }
 
 // take takes the cost in a hold from the level of each network, or nothing at all. It returns how many levels grant it,

@@ -118,17 +118,11 @@ func (p *pacer) indebted(s *setup, ev *weir.Event, a *weir.Answer) {
 		if owed < int64(v.Capacity*v.K) {
 			continue
 		}
-		a.Verdict, a.Reason, a.Figure = weir.Refuse, weir.OverLimit, s.figure(i, ev, group)
-		a.Until = ev.Time.Add(v.pause(owed - int64(v.Capacity*v.K) + 1))
-		a.Figure.Reset = a.Until
-		a.Figures = append(a.Figures, a.Figure)
+		s.refuse(i, ev, group, ev.Time.Add(v.pause(owed-int64(v.Capacity*v.K)+1)), a)
 		return
 	}
 	if len(nets) > 0 && p.lines.full(nets[0]) {
-		a.Verdict, a.Reason, a.Figure = weir.Refuse, weir.OverLimit, s.figure(0, ev, group)
-		a.Until = ev.Time.Add(maxTurn)
-		a.Figure.Reset = a.Until
-		a.Figures = append(a.Figures, a.Figure)
+		s.refuse(0, ev, group, ev.Time.Add(maxTurn), a)
 	}
 }
 

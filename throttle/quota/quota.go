@@ -155,11 +155,11 @@ func (q *Quota) Peek(ev *weir.Event, a *weir.Answer) {
 
 // Enter takes a place under every policy of kind concurrent that the event met.
 func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
-	acc := accountOf(h)
+	acc, g := ownerOf(h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
 	rs := q.rules.Load()
-	b := bill{rules: rs, account: acc, stranger: strangerOf(h), now: acc.shard.clock(nanos(now)), cost: h.N}
+	b := bill{rules: rs, account: acc, stranger: g, now: acc.shard.clock(nanos(now)), cost: h.N}
 	b.charged, b.at = takenBy(h, rs)
 	acc.callDue(rs, b.now)
 	figures := a.Figures // Judge has shown them already
@@ -211,7 +211,8 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 		}
 		return // nothing but requests were charged, and they stay charged
 	}
-	rs, now, acc := q.rules.Load(), nanos(o.Time), accountOf(&h)
+	rs, now := q.rules.Load(), nanos(o.Time)
+	acc, g := ownerOf(&h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
 	now = acc.shard.clock(now)
@@ -242,7 +243,7 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 		}
 	}
 	acc.callDue(rs, now)
-	if g := strangerOf(&h); g != nil {
+	if g != nil {
 		q.table.leave(rs, g, says, taken, h.N, at, now)
 	}
 }
@@ -487,25 +488,15 @@ func (b *bill) wait(a *weir.Answer) {
 	l.call(b.rules, b.now)
 }
 
-func accountOf(h *weir.Hold) *account {
+// ownerOf returns the account that a hold is charged to and, where that is shared, the stranger whose event it is.
+func ownerOf(h *weir.Hold) (*account, *stranger) {
 	switch ref := h.Ref.(type) {
 	case *waiter:
-		return ref.account
+		return ref.account, ref.stranger
 	case *stranger:
-		return ref.account
+		return ref.account, ref
 	}
-	return h.Ref.(*account)
-}
-
-// strangerOf returns the stranger of a hold, or nil.
-func strangerOf(h *weir.Hold) *stranger {
-	switch ref := h.Ref.(type) {
-	case *waiter:
-		return ref.stranger
-	case *stranger:
-		return ref
-	}
-	return nil
+	return h.Ref.(*account), nil
 }
 
 // takenBy returns what a hold has been charged to, of the rules that still count the same thing, and when. The

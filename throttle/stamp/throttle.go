@@ -90,47 +90,41 @@ func (t *Throttle) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) er
 	if work == 0 {
 		return nil
 	}
-	return t.judge(s, work, ev, ev.Purse.Open(ctx, ev), a)
+	t.judge(s, work, ev, ev.Purse.Open(ctx, ev), a)
+	return nil
 }
 
 // judge decides about an event of which something is asked.
-func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a *weir.Answer) error {
+func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a *weir.Answer) {
 	switch {
 	case paid.Work > 0:
 		t.counts.Paid.Add(1)
 		t.seen.forget(visitor(s, ev))
-		return nil
 	case paid.Free:
 		t.counts.Free.Add(1)
-		return nil
 	case paid.Fault == weir.Forged && s.OnInvalid == FateDrop:
 		t.counts.Forged.Add(1)
 		refuse(a, weir.Forged, true)
-		return nil
 	case paid.Fault == weir.Replayed && s.OnReplay == FateDrop:
 		t.counts.Replayed.Add(1)
 		refuse(a, weir.Replayed, false)
-		return nil
 	case paid.Fault == weir.Overload: // the stamp may be good; nobody had the time to look
 		refuse(a, weir.Overload, false)
 		a.Until = ev.Time.Add(time.Second)
-		return nil
 	case ev.Pool != nil && ev.Pool.Take():
 		if ev.Place.Called {
 			t.counts.Called.Add(1)
 		} else {
 			t.counts.Held.Add(1)
 		}
-		return nil
 	case ev.Place.Number == 0 && t.seen.note(visitor(s, ev), ev.Time) > s.Patience:
 		t.counts.NotPaying.Add(1)
 		refuse(a, weir.NotPaying, s.Classic)
 		a.Until = ev.Time.Truncate(patienceWindow).Add(patienceWindow)
-		return nil
+	default:
+		t.counts.Challenged.Add(1)
+		challenge(a, work)
 	}
-	t.counts.Challenged.Add(1)
-	challenge(a, work)
-	return nil
 }
 
 // rule is what answers of the throttle name.
