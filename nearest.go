@@ -31,8 +31,7 @@ func fold(s string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s))
 }
 
-// distance counts the letters to insert, delete, replace or swap with their neighbour to get from a to b (the optimal
-// string alignment distance).
+// distance is the optimal string alignment distance: letters to insert, delete, replace or swap to get from a to b.
 func distance(a, b string) int {
 	const long = 64
 	if len(a) > long || len(b) > long {

@@ -43,8 +43,7 @@ func (d Duration) String() string {
 func (d Duration) MarshalText() ([]byte, error)     { return []byte(d.String()), nil }
 func (d *Duration) UnmarshalText(text []byte) error { return ReadText(d, text, ParseDuration) }
 
-// ParseDuration reads a duration: what time.ParseDuration reads, and d (24 hours) and w (7 days). It is never below
-// zero.
+// ParseDuration reads what time.ParseDuration reads, and d (24 hours) and w (7 days). It is never below zero.
 func ParseDuration(text string) (Duration, error) {
 	s := strings.TrimSpace(text)
 	if s == "" {
@@ -202,9 +201,8 @@ func (p Period) Bounds(t time.Time, loc *time.Location) (start, end time.Time) {
 	}
 }
 
-// midnight returns when a day begins: the instant from which the clocks show that day or a later one for good. Where
-// they are changed at midnight, 0:00 does not exist or exists twice, and time.Date may answer with an instant of the
-// day before.
+// midnight returns when a day begins: the instant from which clocks show that day or a later one. Where clocks change
+// at midnight, 0:00 does not exist or exists twice, and time.Date may return an instant of the day before.
 func midnight(year int, month time.Month, day int, loc *time.Location) time.Time {
 	t := time.Date(year, month, day, 0, 0, 0, 0, loc)
 	// The date as a number that can be compared, with days such as the 32nd carried over.
@@ -280,8 +278,7 @@ func ParseRate(text string) (Rate, error) {
 	return Rate{int64(n), d.Std()}, nil
 }
 
-// A Size is a number of bytes as people write it: 512B, 64KiB, 10MB, 1GiB. KB, MB, GB are powers of 1000; KiB, MiB, GiB
-// of 1024.
+// A Size is a number of bytes: 512B, 64KiB, 10MB, 1GiB. KB, MB, GB are powers of 1000; KiB, MiB, GiB of 1024.
 type Size int64
 
 // sizeUnits are in falling order, so that a size is written with the largest that divides it.
@@ -457,8 +454,7 @@ func isNumber(s string) bool {
 	return ok
 }
 
-// decimal reads digits with at most one point. What else strconv reads (inf, 1e9, 0x1p4) is more often a slip than
-// meant.
+// decimal reads digits with at most one point. What else strconv reads (inf, 1e9, 0x1p4) is more often a slip.
 func decimal(s string) (float64, bool) {
 	if strings.Trim(s, "0123456789.") != "" {
 		return 0, false

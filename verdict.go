@@ -176,6 +176,5 @@ func (t *Turn) Grant() { close(t.called) }
 // Refuse calls the turn off, for the reason given.
 func (t *Turn) Refuse(why Reason) { t.refused = why; close(t.called) }
 
-// Refused is the reason why the turn was called off, or NoReason when it was granted. It may be read once Called is
-// closed.
+// Refused is why the turn was called off, or NoReason when it was granted. It may be read once Called is closed.
 func (t *Turn) Refused() Reason { return t.refused }

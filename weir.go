@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// An Event is something that wants to go on: a request, a message, a connection. The gate fills it in; throttles read
-// it and never change or keep it.
+// An Event is a request, a message or a connection. The gate fills it in; throttles never change or keep it.
 type Event struct {
 	Time    time.Time  // when it happened; throttles know no other clock
 	Source  netip.Addr // where it came from, behind trusted proxies; it is charged; invalid where there is none
@@ -65,8 +64,7 @@ type Route struct {
 	AlsoMethods []string // other methods that servers may take it for; nil where there is one
 }
 
-// Any stands in Route.Also and Route.AlsoMethods for every path and every method: there are more readings than can be
-// listed.
+// Any stands in Route.Also and Route.AlsoMethods for every path and every method: too many readings to be listed.
 const Any = "*"
 
 // A Load says how busy what is behind a gate is.

@@ -3,8 +3,7 @@ package admission
 import "container/heap"
 
 // commons is where those wait who did not pay, in two rounds that take turns: requests that are held, and people who
-// were called from the waiting room. In each round clients take turns, so that whoever sends more than others only
-// waits longer.
+// were called from the waiting room. In each round clients take turns: whoever sends more only waits longer.
 type commons struct {
 	rounds [rounds]round
 	last   int // which round had the last turn
@@ -118,8 +117,7 @@ func (r *round) leave(w *waiter) {
 	delete(r.lines, l.client)
 }
 
-// greediest is the newest request of the client that has most waiting, if that is more than another client would have
-// with one more; nil otherwise.
+// greediest is the newest request of the client that has most waiting, if that is more than another would have.
 func (r *round) greediest(other client) *waiter {
 	if r.most.Len() == 0 {
 		return nil

@@ -20,13 +20,11 @@ const (
 // never is when nothing falls due.
 const never = math.MaxInt64
 
-// setBack is how far the clock must fall behind to have been set back. Less than that are calls that overtook each
-// other.
+// setBack is how far the clock must fall behind to have been set back. Less is calls that overtook each other.
 const setBack = int64(5 * time.Second)
 
-// Lanes let events through to an upstream, as many at once as it can work on, those who paid first. Make them with
-// New; they are safe for concurrent use. A place is taken by Enter, after all waits, so Lanes belong at the end of a
-// chain.
+// Lanes let events through to an upstream, as many at once as it can work on, those who paid first. Make them with New;
+// goroutines may share them. Enter takes a place, after all waits, so Lanes belong at the end of a chain.
 type Lanes struct {
 	numbers  atomic.Uint64 // the last number given
 	reload   atomic.Int64  // as in the options, for those who only issue tickets
@@ -72,8 +70,7 @@ var (
 	_ weir.Clocked            = (*Lanes)(nil)
 )
 
-// New returns lanes with nobody in them. Numbers begin with the time, so that those given before a restart are
-// smaller than those given after it.
+// New returns empty lanes. Numbers begin with the time, so that those from before a restart are smaller.
 func New(o Options, now time.Time) (*Lanes, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -116,8 +113,7 @@ func (l *Lanes) configure(o Options) {
 	l.reload.Store(int64(o.Reload))
 }
 
-// capacity is how many are let through at once; means, how many the upstream can work on, which is more while the
-// learner looks.
+// capacity is how many are let through at once; means, how many the upstream can work on, more during a probe.
 func (l *Lanes) capacity() int {
 	switch {
 	case l.retired:
@@ -137,8 +133,7 @@ func (l *Lanes) means() int {
 
 func (l *Lanes) free() int { return l.capacity() - l.inUse[pool] - l.inUse[stamped] }
 
-// tick brings everything up to a time, and returns it as a number that never runs backwards: a clock that is set back
-// makes nobody wait longer.
+// tick brings everything up to a time, and returns it as a number that never runs backwards, as clocks may.
 func (l *Lanes) tick(now time.Time) int64 {
 	at := nanos(now) + l.skew
 	if at < l.at-setBack {
@@ -304,8 +299,7 @@ func (l *Lanes) poolMay(at int64) bool {
 // poolOpen reports whether somebody of the pool who comes now finds a place.
 func (l *Lanes) poolOpen(at int64) bool { return l.commons.len() == 0 && l.poolMay(at) }
 
-// decide says what happens to a request. Nobody waits while there is a place for them, so a request that finds one is
-// next.
+// decide says what happens to a request. Nobody waits while there is a place, so a request that finds one is next.
 func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 	if r.lane == stamped && l.free() > 0 || r.lane == pool && l.poolOpen(at) {
 		return
@@ -348,8 +342,7 @@ func (l *Lanes) expect(r request, at int64) float64 {
 	return float64(before+1) * l.service.orGuess() / places
 }
 
-// poolPlaces is how many places the pool has, about: its share while somebody who paid waits, and else what they
-// leave to it.
+// poolPlaces is about how many places the pool has: its share while somebody who paid waits, else what they leave.
 func (l *Lanes) poolPlaces(at int64) float64 {
 	all := float64(l.means())
 	if l.payers.len() > 0 {

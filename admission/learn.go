@@ -26,16 +26,14 @@ const (
 )
 
 // A learner finds out how many requests an upstream can work on at once, from how long they take. It looks at windows
-// of about a hundred requests. As long as they take about as long as a request takes by itself, more are let through,
-// by the square root of what is let through already; when they take longer, fewer, in proportion. Nothing is learnt
-// from an upstream with less than half to do.
+// of about a hundred requests. As long as a request takes about as long as by itself, more are let through, by the
+// square root of the limit; when it takes longer, fewer, in proportion. Nothing is learnt from an upstream that is less
+// than half busy.
 //
 // How long a request takes by itself is the least mean seen of late. When it has not been seen for a while, since the
-// upstream was busy all along, half as many are let through for a moment, just to look (a probe). If as much is done
-// then as with all of them, it was far too many.
+// upstream was busy, half as many are let through for a moment (a probe). If as much is done then, it was far too many.
 //
-// Means are geometric: overload makes all requests slower by a factor, while a download that takes an hour is one among
-// many.
+// Means are geometric: overload makes all requests slower by a factor; a download of an hour is one among many.
 type learner struct {
 	least, most float64
 	limit       float64
@@ -130,8 +128,7 @@ func (r *learner) begin(at int64) bool {
 	return true
 }
 
-// look takes in a request that is done while a probe is under way. Those that began before there were few in use took
-// longer for that: they do not count.
+// look takes in a request that is done during a probe. Those that began before there were few in use do not count.
 func (r *learner) look(took, began, at int64, inUse int) {
 	if r.drained == 0 && inUse <= r.probe {
 		r.drained = at

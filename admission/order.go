@@ -1,8 +1,7 @@
 package admission
 
-// An order is the line of those present, sorted by number. Joining, leaving and counting those ahead take a time that
-// grows with the logarithm of the line's length, wherever in the line it happens: it is a treap, a search tree kept in
-// balance by chance. The zero value is empty.
+// An order is the line of those present, sorted by number. Joining, leaving and counting those ahead take logarithmic
+// time, wherever in the line: it is a treap, a search tree kept in balance by chance. The zero value is empty.
 type order struct{ root *entry }
 
 func (o *order) len() int { return o.root.count() }

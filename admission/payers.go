@@ -22,8 +22,7 @@ type tab struct {
 	n   int
 }
 
-// pageful is how many requests share a turn, and how many uses of a stamp at the price of the day are worth one: a
-// page and what it loads.
+// pageful is how many requests share a turn, and how many uses of a stamp are worth one: a page and what it loads.
 const pageful = 5
 
 // rank is how many turns later a use of a stamp is due, at a price.
@@ -101,8 +100,7 @@ func (p *payers) least(due float64) *waiter {
 // before is how many are due before a time.
 func (p *payers) before(due float64) int { return p.until(0, due) }
 
-// until counts those below a position in the heap who are due by a time. It looks at no more than those and their
-// children.
+// until counts those below a position in the heap who are due by a time. It looks at those and their children.
 func (p *payers) until(i int, due float64) int {
 	if i >= p.len() || p.next.items[i].due > due {
 		return 0

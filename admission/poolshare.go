@@ -13,10 +13,9 @@ const (
 	forgive = 5 * time.Second
 )
 
-// A poolShare is what the general pool is owed, in nanoseconds of a place at the upstream. While those with a stamp wait,
-// the pool earns its share of the capacity and pays for the places that it has. So it gets its share in time, whether
-// its requests are slow or quick and however small the capacity is: of a single place it has every tenth second, not
-// every tenth request.
+// A poolShare is what the general pool is owed, in nanoseconds of a place at the upstream. While those with a stamp
+// wait, the pool earns its share of the capacity and pays for the places that it has. So it gets its share in time,
+// whether its requests are slow or quick: of a single place it has every tenth second, not every tenth request.
 type poolShare struct {
 	part   float64 // of the capacity
 	earns  float64 // places: the share of the capacity

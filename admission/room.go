@@ -18,8 +18,7 @@ const (
 	leastRemembered = 100_000
 	// A rate of people is measured over about so long.
 	rateMemory = 30 * time.Second
-	// loaded is when a client that was let in has most of its page. enoughRecent is how many such clients are looked
-	// at.
+	// loaded is when a client has most of its page. enoughRecent is how many such clients are looked at.
 	loaded       = 4 * time.Second
 	enoughRecent = 1000
 )
@@ -137,8 +136,7 @@ func (l *Lanes) Renew(t Ticket, now time.Time) Ticket {
 
 // present takes a genuine ticket. The first time, it puts the number in line. When the number's turn comes, the client
 // is let in: for two minutes the ticket is worth as many requests as it covers, this one included. Each call counts as
-// one of them, however many come at once; Refund gives one back. Unless it is Spent, the ticket must be renewed each
-// time (Renew).
+// one of them; Refund gives one back. Unless it is Spent, the ticket must be renewed each time (Renew).
 func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) Standing {
 	l.expire(at, 8)
 	r := &l.room
@@ -237,8 +235,7 @@ func (l *Lanes) call(at int64) {
 	}
 }
 
-// ahead is how many people of the general pool can be let in until they next show up. Whoever waits in the lane
-// already is one of them.
+// ahead is how many of the general pool can be let in until they next show up, those in the lane included.
 func (l *Lanes) ahead(at int64) int {
 	if l.payers.len() > 0 && l.o.Strict {
 		return 0 // they would be held, and refused in the end
@@ -255,8 +252,7 @@ func (l *Lanes) ahead(at int64) int {
 	return max(1, int(math.Ceil(min(places*reload/(l.service.orGuess()*l.room.needs(at)), MaxLine))))
 }
 
-// needs is how many requests somebody needs who is let in, for a page and what it loads: the mean of those who had
-// time to load it, which begins with a guess.
+// needs is how many requests a page and what it loads need: the mean of those who had time to load it, or a guess.
 func (r *room) needs(at int64) float64 {
 	const guessed, guesses, memory = 10, 2, 50
 	if r.people == 0 {
@@ -288,8 +284,7 @@ func (l *Lanes) takeOut(p *entry) {
 	l.clients.remove(p.client)
 }
 
-// expire takes those out of line who did not show up for two reloads, at most so many, and reports whether there are
-// more.
+// expire takes some out of line who did not show up for two reloads, and reports whether there are more.
 func (l *Lanes) expire(at int64, most int) (more bool) {
 	patience := l.patience(at)
 	for range most {

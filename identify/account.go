@@ -18,8 +18,7 @@ import (
 // MaxAccount is how many bytes an account id may have.
 const MaxAccount = 256
 
-// SourcePrefix stands in front of account ids that are source addresses, as in "source:192.0.2.1", so that nobody can
-// be charged for an address by naming it as a key.
+// SourcePrefix stands before account ids that are addresses, "source:192.0.2.1": no key can name an address.
 const SourcePrefix = "source:"
 
 // Errors of Accounts.Account. They name no part of the id, which may be a secret.
@@ -68,22 +67,20 @@ var extractorNames = [...]string{"header", "bearer", "query", "cookie", "path", 
 // an extractor is one place where an account id may stand.
 type extractor struct {
 	kind extractorKind
-	// of the header, in its canonical form, of the query parameter, the cookie or the claim; "san" for that of a
-	// certificate
+	// of the header (canonical), the query parameter, the cookie or the claim; "san" for that of a certificate
 	name string
 	n    int // of the path segment, from 1
 }
 
-// Accounts are the places where the account of a request may be found, in order. The zero value finds none. It is
-// safe for concurrent use.
+// Accounts are where the account of a request may be found, in order. The zero value finds none. Goroutines may share
+// it.
 type Accounts struct {
 	list   []extractor
 	first  bool   // the first place counts
 	tokens string // the header that brings tokens
 }
 
-// By returns the accounts with what to do where places disagree, and with the header that brings tokens; empty means
-// Authorization.
+// By returns the accounts with what to do where places disagree, and the header of tokens; "" for Authorization.
 func (a Accounts) By(c Conflict, tokens string) Accounts {
 	a.first, a.tokens = c == ConflictFirst, cmp.Or(http.CanonicalHeaderKey(tokens), authorization)
 	return a
@@ -212,8 +209,7 @@ func hint(word, spec string) string {
 	return "one of header:NAME, bearer, query:NAME, cookie:NAME, path:N, source, cert, cert:san, jwt:CLAIM"
 }
 
-// certName returns what the certificate of a client calls it: its common name, or the first of its alternative names.
-// A certificate that nobody verified says nothing.
+// certName returns the common name, or first alternative name, of a client's certificate, if that was verified.
 func certName(r *http.Request, alternative bool) string {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || len(r.TLS.PeerCertificates) == 0 {
 		return ""

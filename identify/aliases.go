@@ -38,17 +38,16 @@ var builtIn = []AliasRule{
 	{Domains: []string{"fastmail.com"}, Tags: "+"},
 }
 
-// Aliases tells which addresses belong to the same person, so that nobody is counted twice. Most callers want Address.
-// Goroutines may share it. Make it with NewAliases.
+// Aliases tells which addresses belong to the same person. Most callers want Address. Goroutines may share it.
 type Aliases struct {
 	exact  map[string]*AliasRule
 	below  map[string]*AliasRule // by the domain, without the dot before it
 	others *AliasRule
 }
 
-// NewAliases returns an operator's rules, with those of large providers where the operator has none: the dots and tags of
-// gmail.com, the tags of outlook.com, icloud.com and others. The error joins every mistake as weir.FieldErrors, below [i]
-// of rule i.
+// NewAliases returns an operator's rules, with those of large providers where the operator has none: the dots and tags
+// of gmail.com, the tags of outlook.com and others. The error joins every mistake as weir.FieldErrors, below [i] of
+// rule i.
 func NewAliases(rules []AliasRule) (*Aliases, error) {
 	s := &Aliases{exact: map[string]*AliasRule{}, below: map[string]*AliasRule{}}
 	if err := s.add(rules); err != nil {
@@ -179,9 +178,8 @@ func (s *Aliases) find(domain string) *AliasRule {
 	return s.others
 }
 
-// Address returns the one form of all addresses of a person, by which that person is counted: as Recipient gives it, with
-// the domain in ASCII, without a dot at its end, and without what the rules say makes no difference. Mail cannot be sent
-// to it.
+// Address returns the one form of all addresses of a person, by which that person is counted: as Recipient gives it,
+// with the domain in ASCII, and without what the rules say makes no difference. Mail cannot be sent to it.
 func (s *Aliases) Address(address string) (string, error) {
 	if end := strings.TrimSuffix(address, "."); end != address {
 		address = end
@@ -221,8 +219,7 @@ func (s *Aliases) Address(address string) (string, error) {
 	return local + "@" + domain, nil
 }
 
-// plainAddress returns where the @ is in an address of the most usual kind, of which only the case may matter, or 0 for
-// others, which are read with more care.
+// plainAddress returns where the @ is in an address of the usual kind, of which only the case may matter, else 0.
 func plainAddress(address string) int {
 	if len(address) > MaxRecipient {
 		return 0

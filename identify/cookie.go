@@ -64,9 +64,8 @@ func closes(text string) bool {
 	return false
 }
 
-// cookieText reads the value of a cookie. Some servers unescape it and others do not; nobody's sessions differ in
-// that alone, so that all ways to write a value are one account. What RFC 6265 does not allow in a value is cut off
-// by some.
+// cookieText reads the value of a cookie. Some servers unescape it; no two sessions differ in that alone, so all ways
+// to write a value are one account. Some cut off what RFC 6265 does not allow in a value.
 func cookieText(text string) (string, error) {
 	if len(text) > 1 && text[0] == '"' && text[len(text)-1] == '"' {
 		text = text[1 : len(text)-1]
@@ -77,8 +76,7 @@ func cookieText(text string) (string, error) {
 	return strings.ReplaceAll(strings.Trim(unescape(text), " \t"), " ", "+"), nil
 }
 
-// hides reports whether a server that parts cookies at spaces, commas or quotes reads one of that name in a pair of
-// another.
+// hides reports whether a server that parts cookies at spaces, commas or quotes reads that name in another pair.
 func hides(pair, name string) bool {
 	for {
 		at := strings.IndexAny(pair, " \t,\"")
@@ -93,8 +91,7 @@ func hides(pair, name string) bool {
 }
 
 // Cookies returns the Cookie header to send on where a cookie names the account: its first pair goes first, so that
-// nothing in front of it can swallow it, and every other pair that a server may take for it is left out. It returns
-// nil where nothing is left.
+// nothing can swallow it, and every other pair that a server may take for it is left out. nil where nothing is left.
 func (a *Accounts) Cookies(lines []string) []string {
 	var kept []string
 	for i := range a.list {

@@ -76,8 +76,7 @@ func newDNSCache() *dnsCache {
 // holds until it expires, and after a minute the address may be asked about again.
 func (g *Exempt) Unsure(tell func(addr netip.Addr)) { g.unsure.Store(&tell) }
 
-// Unanswered says that an address could not be asked about. What is known about it holds, and its next request may ask
-// again.
+// Unanswered says that an address could not be asked about. What is known holds, and its next request may ask.
 func (g *Exempt) Unanswered(addr netip.Addr) {
 	if g == nil || g.dns == nil {
 		return
@@ -136,9 +135,8 @@ func (g *Exempt) Stats() ExemptStats {
 	return ExemptStats{a.asked.Load(), a.crowded.Load(), len(a.pending), len(a.yes), len(a.no)}
 }
 
-// confirmed reports whether DNS has confirmed that an address belongs to one of the bots it claims to be. It has DNS asked
-// where that is not known, and where half of the answer's time is over: a bot that comes every day is not asked to pay
-// once a day.
+// confirmed reports whether DNS has confirmed that an address belongs to a bot it claims to be. It has DNS asked where
+// that is not known, and after half of the answer's time: a bot that comes every day is not asked to pay once a day.
 func (g *Exempt) confirmed(addr netip.Addr, claims botSet, now time.Time) bool {
 	if !public(addr) {
 		return false
@@ -189,8 +187,7 @@ func (a *dnsCache) ask(addr netip.Addr, t int64) bool {
 	return true
 }
 
-// sweep forgets what was asked and never answered. It is done once a minute at most: in a crowd it would be for
-// nothing.
+// sweep forgets what was asked and never answered, once a minute at most: in a crowd it would be for nothing.
 func (a *dnsCache) sweep(t int64) {
 	a.swept = t
 	for key, when := range a.pending {

@@ -64,8 +64,7 @@ type Bot struct {
 	Files []string `yaml:"files"`
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Files are not looked into; NewExempt does
-// that.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. NewExempt looks into the files.
 func (o ExemptOptions) Validate() error {
 	var v weir.Mistakes
 	if v.AtMost("paths", "paths", len(o.Paths), MaxExemptPaths) {
@@ -249,8 +248,7 @@ type bot struct {
 	networks Ranges[struct{}]
 }
 
-// NewExempt reads the files of the options by a function, usually os.ReadFile. Its error joins weir.FieldErrors, which name
-// the file and the line where a list is wrong.
+// NewExempt reads the files by a function, such as os.ReadFile. Its error names the file and line of a wrong list.
 func NewExempt(o ExemptOptions, read func(path string) ([]byte, error)) (*Exempt, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -332,16 +330,14 @@ func (g *Exempt) Files() []string {
 	return slices.Clone(g.files)
 }
 
-// Known reports whether nothing is asked of an event: its path is free, or KnownClient or KnownAccount knows who it is.
-// It allocates nothing and waits for nothing.
+// Known reports whether nothing is asked of an event, by its path, client or account. It allocates nothing.
 //
 // The path of an event is a cleaned one, and not what the upstream gets: a path is free only where it came Straight.
 func (g *Exempt) Known(ev *weir.Event) bool {
 	return !ev.Route.Odd && g.KnownPath(ev.Route.Path) || g.KnownAccount(ev) || g.KnownClient(ev)
 }
 
-// KnownAccount reports whether an event is charged to an account that is never asked, or to one of a plan that is not.
-// It believes what the gate wrote into the event.
+// KnownAccount reports whether an event's account or plan is never asked. It believes what the gate wrote.
 func (g *Exempt) KnownAccount(ev *weir.Event) bool {
 	if g == nil {
 		return false
@@ -375,9 +371,9 @@ func (g *Exempt) KnownPath(p string) bool {
 	return false
 }
 
-// KnownClient reports whether who sent an event is known: by its network, or as a bot by what it calls itself and where
-// it comes from. Where only DNS could tell, the answer is no until Confirm has been told. Where the source has two
-// readings, both must be known.
+// KnownClient reports whether the client of an event is known: by its network, or as a bot by what it calls itself and
+// where it comes from. Where only DNS could tell, the answer is no until Confirm. Both readings of a source must be
+// known.
 func (g *Exempt) KnownClient(ev *weir.Event) bool {
 	return g != nil && ev.Freed(func(addr netip.Addr) bool { return g.knownAt(Plain(addr), ev) })
 }
@@ -407,8 +403,7 @@ func (g *Exempt) knownAt(addr netip.Addr, ev *weir.Event) bool {
 	return named && g.confirmed(addr, claims, ev.Time)
 }
 
-// claims returns the bots that a program says it is. It looks for all of them in one go: a flood must not gain anything
-// by sending the longest of names.
+// claims returns the bots that a program says it is, found in one go: a flood gains nothing by long names.
 func (g *Exempt) claims(agent string) (claims botSet) {
 	agent = agent[:min(len(agent), agentRead)]
 	var first, second byte

@@ -67,8 +67,7 @@ func parseList(data []byte) (networks []netip.Prefix, line int, fault *weir.Fiel
 		networks, line, fault = parseLines(data)
 	}
 	if fault == nil && len(networks) == 0 {
-		// An engine that moves its list may leave a note in its place, and a download that fails an empty file. To
-		// forget all networks at once is not what anybody wants.
+		// An engine that moves its list may leave a note instead, and a failed download an empty file.
 		return nil, line, &weir.FieldError{Msg: "the list names no network",
 			Hint: "was it fetched whole, and from the right address?"}
 	}
@@ -89,8 +88,7 @@ func parseLines(data []byte) (networks []netip.Prefix, line int, fault *weir.Fie
 	return networks, max(line, 1), nil
 }
 
-// parseJSON reads {"prefixes": [{"ipv4Prefix": "192.0.2.0/24"}, {"ipv6Prefix": "2001:db8::/32"}]}, whatever else stands
-// beside it.
+// parseJSON reads {"prefixes": [{"ipv4Prefix": "192.0.2.0/24"}, {"ipv6Prefix": "2001:db8::/32"}]}, and more beside it.
 func parseJSON(data []byte) (networks []netip.Prefix, line int, fault *weir.FieldError) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	lineAt := func(offset int64) int { return 1 + bytes.Count(data[:min(int(offset), len(data))], []byte("\n")) }

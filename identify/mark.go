@@ -26,8 +26,7 @@ const (
 	MaxMarkedMail = 128
 )
 
-// A mark is a version, the user, the mail, the end in seconds since the epoch, and a tag over them, with dots between
-// them. All but the version are in base64url.
+// A mark is a version, the user, the mail, the end in seconds since the epoch, and a tag, in base64url, with dots.
 const (
 	markVersion = "1"
 	markLabel   = "weir mail mark 1" // keeps its key apart from others of the same secret
@@ -37,8 +36,7 @@ const (
 
 // Mark says which user sends a mail that another server hands over; only that server has seen the login. It is made of
 // letters, digits, '-', '_' and dots, and good until a time. The mail is whatever its server calls it, for logs. A user
-// of more than MaxAccount bytes, a mail of more than MaxMarkedMail, or an empty secret, with which anybody could sign,
-// gives "".
+// of more than MaxAccount bytes, a mail of more than MaxMarkedMail, or an empty secret gives "".
 func Mark(secret []byte, user, mail string, until time.Time) string {
 	if len(secret) == 0 || user == "" || len(user) > MaxAccount || len(mail) > MaxMarkedMail || until.Unix() < 0 {
 		return ""

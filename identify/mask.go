@@ -6,8 +6,7 @@ import (
 	"encoding/hex"
 )
 
-// maskKey makes fingerprints useless to somebody who has the log and a list of likely ids. It lives as long as the
-// process.
+// maskKey makes fingerprints useless to somebody with the log and a list of likely ids. It lives with the process.
 var maskKey = func() (key [32]byte) {
 	_, _ = rand.Read(key[:]) // never fails: crypto/rand
 	return key

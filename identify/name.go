@@ -12,9 +12,8 @@ type Claims interface {
 	Claim(name string) string
 }
 
-// Account returns the id of the account that a request is charged to, or "" when no place holds one. It is for those
-// who cannot change the request that the upstream gets: whatever the upstream may read as another account is an
-// error.
+// Account returns the id of the account that a request is charged to, or "" when it names none. It is for those who
+// cannot change the request that the upstream gets: whatever the upstream may read as another account is an error.
 func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 	for name := range r.Header {
 		if a.Alias(name) {
@@ -29,12 +28,11 @@ func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 }
 
 // AccountBy is Account for those who pass the request on, and know what its token says; nil stands for a request
-// without one, or with one that is not good. They leave out every header that is an Alias and, where rewrite is true,
-// send what Cookies returns.
+// without a good one. They leave out every header that is an Alias and, where rewrite is true, send what Cookies
+// returns.
 //
-// A place that holds the same id twice is as good as one that holds it once. A place that holds two is an error, but
-// for cookies: browsers send one name twice for good reasons, so the first counts. Where places disagree, By has said
-// what happens. The source never disagrees.
+// A place may hold the same id twice. One that holds two ids is an error, but for cookies: browsers send one name twice
+// for good reasons, so the first counts. Where places disagree, By has said what happens. The source never disagrees.
 func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (id string, rewrite bool, err error) {
 	if len(a.list) == 0 {
 		return "", false, nil
@@ -167,8 +165,7 @@ func bearer(line string) string {
 	return strings.TrimLeft(line[len(word):], " \t")
 }
 
-// hops reports whether a Connection header names a header that the account is in. Proxies remove such headers, and
-// the upstream would see none.
+// hops reports whether a Connection header names a header with the account: the upstream would not see it.
 func (a *Accounts) hops(lists []string) bool {
 	for _, list := range lists {
 		for list != "" {
@@ -217,8 +214,7 @@ func (a *Accounts) header(e *extractor) string {
 	return ""
 }
 
-// Alike reports whether servers may take two names of headers for one: they have the same letters and digits, and
-// signs in the same places.
+// Alike reports whether servers may take two names of headers for one: they differ in case and signs only.
 func Alike(a, b string) bool {
 	if len(a) != len(b) {
 		return false

@@ -27,8 +27,8 @@ var trunks = map[string]string{
 }
 
 // Phone returns the one form of a telephone number (E.164), such as +493012345678. A number without + or 00 is one of
-// the country, as in "+49"; where none is given it is refused. So is one with letters or an extension. With
-// ErrNoCountry its digits are returned.
+// the country, as in "+49", or refused. So is one with letters or an extension. With ErrNoCountry its digits are
+// returned.
 func Phone(number, country string) (string, error) {
 	code := strings.TrimPrefix(country, "+")
 	if country != "" && (code == "" || len(code) > longestCode || code[0] == '0' ||

@@ -45,8 +45,7 @@ func plainKey(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || !isTokenByte(byte(r)) })
 }
 
-// parameter reads a value. A plus sign is a space for some and a plus for others, and an escape in what has been
-// unescaped is read again by some.
+// parameter reads a value. Some servers read a plus sign as a space, and some unescape what was unescaped.
 func parameter(text string) (string, error) {
 	if strings.IndexByte(text, '+') >= 0 {
 		return "", ErrAccountWritten
@@ -66,8 +65,7 @@ func sameParameter(raw, name string) bool {
 	return sameKey(unescape(raw), name)
 }
 
-// sameKey reports whether some server knows a key as name: without regard to case, to signs that it turns into '_',
-// and to what stands in brackets.
+// sameKey reports whether some server knows a key as name: case, signs read as '_', and brackets do not matter.
 func sameKey(key, name string) bool {
 	if strings.IndexByte(name, '[') < 0 {
 		key, _, _ = strings.Cut(key, "[")

@@ -75,8 +75,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return 0, b.fail(err)
 }
 
-// Buffered returns how much of the body has come and waits to be read, and whether that is all of it. Nothing is waited
-// for.
+// Buffered returns how much of the body waits to be read, and whether that is all of it. Nothing is waited for.
 func (b *Body) Buffered() (n int, all bool) {
 	if b.c == nil {
 		return 0, true

@@ -48,8 +48,7 @@ const (
 
 var bufferPool = sync.Pool{New: func() any { return &buffers{in: make([]byte, bufferIn), out: make([]byte, 0, bufferOut)} }}
 
-// grace is how long an answer is waited for without minding whether the client is still there. Most answers come
-// sooner, and cost no watch.
+// grace is how long an answer is waited for without watching the client. Most answers come sooner.
 const grace = 20 * time.Millisecond
 
 func newConn(s *server, nc net.Conn) *conn {
@@ -59,14 +58,12 @@ func newConn(s *server, nc net.Conn) *conn {
 	return &conn{server: s, nc: nc, peeks: peeker(nc)}
 }
 
-// quiet reports whether a connection that was idle is as it was left: neither closed by the server nor with something
-// unasked for in it.
+// quiet reports whether an idle connection is as it was left: neither closed nor with something unasked for in it.
 func (c *conn) quiet() bool { return c.peeks == nil || c.peeks() }
 
 func (c *conn) close() { _ = c.nc.Close() }
 
-// exchange sends a request and reads the head of its answer. With an error the connection is of no more use, and
-// closed.
+// exchange sends a request and reads the head of its answer. With an error the connection is closed.
 func (c *conn) exchange(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
 	c.pool, c.by, c.ctx = p, by, r.Context()
 	c.bufs = bufferPool.Get().(*buffers)
@@ -174,8 +171,7 @@ func (c *conn) hook() {
 	}
 }
 
-// wait is called when the grace is over: from now on somebody watches the client, and the deadline is that of the
-// options.
+// wait is called when the grace is over: the client is watched now, and the deadline is that of the options.
 func (c *conn) wait() {
 	c.patient = true
 	c.hook()

@@ -175,8 +175,7 @@ func appendTrailer(b []byte, trailer http.Header) []byte {
 	return append(b, "\r\n"...)
 }
 
-// forbiddenTrailer reports whether a field may not come after a body, as it says how to read it (RFC 9110, section
-// 6.5.1).
+// forbiddenTrailer reports whether a field may not come after a body, as it says how to read it (RFC 9110, 6.5.1).
 func forbiddenTrailer(name string) bool {
 	switch name {
 	case "Transfer-Encoding", "Content-Length", "Trailer", "Host", "Connection", "Content-Encoding", "Content-Type",

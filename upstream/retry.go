@@ -19,8 +19,7 @@ func (p *Pool) earn() {
 	}
 }
 
-// mayRetry reports whether a request that failed may go to another server. What cannot have arrived costs nothing of
-// the budget: nobody has worked on it.
+// mayRetry reports whether a failed request may go to another server. What cannot have arrived costs no budget.
 func (p *Pool) mayRetry(r *http.Request, e *Error) bool {
 	if *p.opts.Retries.Budget == 0 || e.consumed || e.seen {
 		return false

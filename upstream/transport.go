@@ -176,8 +176,7 @@ func (t *teller) trace(body bool) *httptrace.ClientTrace {
 	return trace
 }
 
-// What became of a request's body. Whoever takes it first has it: a sender, which reads it, or the end of the exchange,
-// which leaves it to the next try.
+// What became of a request's body. It belongs to whoever takes it first: a sender, or the end, for the next try.
 const (
 	bodyWaits = int32(iota)
 	bodyBegun

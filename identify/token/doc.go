@@ -1,5 +1,4 @@
-// Package token verifies JSON Web Tokens (RFC 7519), by which clients say whose account a request is charged to and
-// which plan it is on.
+// Package token verifies JSON Web Tokens (RFC 7519), by which clients say their account and plan.
 //
 // Most callers want New and Verifier.Verify. A key fits the algorithms of its kind and no others, whatever a token
 // says of itself: a public key is never taken for a shared secret, in whatever form it was copied, and a token without

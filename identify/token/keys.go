@@ -179,9 +179,8 @@ type jwk struct {
 	N, E, X, Y, K, D        string
 }
 
-// parseSet reads a set of keys, or a single one. Those of kinds that are not known, or not for signatures, are passed
-// over. So are keys of a remote set that are of no use (RFC 7517, 5), and shared secrets in it: what is published is
-// none.
+// parseSet reads a set of keys, or a single one. Those of unknown kinds, or not for signatures, are passed over. So are
+// useless keys of a remote set (RFC 7517, 5), and shared secrets in it: what is published is none.
 func parseSet(text []byte, remote bool) ([]key, error) {
 	var set struct {
 		Keys []jwk

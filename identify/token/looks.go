@@ -14,12 +14,10 @@ import (
 // what resembles a key, in any encoding in which programs write keys, is never a secret: by its marks, so that a key
 // that is cut off or has other text around it is no secret either.
 
-// maxLayers is how many encodings may be wrapped around each other, as in the base64 of a PEM file that is quoted in
-// JSON.
+// maxLayers is how many encodings may be wrapped around each other, as in base64 of PEM that is quoted in JSON.
 const maxLayers = 3
 
-// parsePublic reads a public key that stands alone, in PEM, DER, or the base64 of either. It returns nothing where
-// there is none.
+// parsePublic reads a public key that stands alone, in PEM, DER, or the base64 of either; nothing if there is none.
 func parsePublic(text []byte) ([]key, error) {
 	plain, der := plainText(text), text
 	for range 2 {

@@ -94,8 +94,8 @@ func newSetup(o Options) (*setup, error) {
 	return s, nil
 }
 
-// Configure changes the options. Bans stay as they are; when the list is to be smaller, those that end soonest go, and
-// operators' bans stay even then. On an error nothing has changed.
+// Configure changes the options. A smaller list drops the bans that end soonest, but no operator's. It is all or
+// nothing.
 func (l *List) Configure(o Options, now time.Time) error {
 	s, err := newSetup(o)
 	if err != nil {
@@ -111,8 +111,7 @@ func (l *List) Configure(o Options, now time.Time) error {
 	return nil
 }
 
-// Find returns the ban of a client, or else of the narrowest network that is banned and has its address. Both may be
-// missing. It takes no lock and allocates nothing.
+// Find returns the ban of a client, or else of the narrowest banned network of its address. Both may be missing.
 func (l *List) Find(client string, source netip.Addr, now time.Time) (store.Ban, bool) {
 	if i := l.find(&weir.Event{Client: client, Source: source, Time: now}); i != nil {
 		return i.ban, true
@@ -186,8 +185,7 @@ func (l *List) item(key store.BanKey) *item {
 	return l.networks.find(networkOfPrefix(key.Prefix))
 }
 
-// Each calls f with every ban that holds at now, networks first, in no order that can be told. What is added or removed
-// meanwhile may be among them or not. It takes no lock.
+// Each calls f with every ban that holds at now, networks first, in no order. It takes no lock: changes may be missed.
 func (l *List) Each(now time.Time, f func(store.Ban)) {
 	at := now.UnixNano()
 	each := func(i *item) {
@@ -225,8 +223,8 @@ func (l *List) Stats() Stats {
 func (l *List) size() int { return int(l.counts.clients.Load() + l.counts.networks.Load()) }
 
 // Add bans a client or a network. A ban without a start begins now. One of a mechanism (Operator is false) without an
-// end gets the TTL; it prolongs one that is there, and leaves an operator's alone. One of an operator without an end is
-// for good, and replaces what is there.
+// end gets the TTL; it prolongs a ban, but no operator's. One of an operator without an end is permanent, and replaces
+// any.
 //
 // It returns ErrFull when the list is full, and store.ErrInvalid or store.ErrTooLarge for a ban that makes no sense.
 func (l *List) Add(b store.Ban, now time.Time) error {
@@ -384,9 +382,8 @@ func (l *List) length(p netip.Prefix, n int) {
 	l.lengths.Store(&next)
 }
 
-// Remove takes a client or a network off the list, whoever added it. It returns store.ErrNotFound when it is not there;
-// a network is removed as it was banned, not as a part of a wider one. An address that is taken off starts with a clean
-// slate.
+// Remove takes a client or a network off the list, whoever added it, and forgets what was held against the address. It
+// returns store.ErrNotFound when it is not there; a network is removed as it was banned, not as a part of a wider one.
 func (l *List) Remove(key store.BanKey, now time.Time) error {
 	key.Prefix = identify.PlainPrefix(key.Prefix)
 	if err := key.Validate(); err != nil {

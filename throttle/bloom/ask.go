@@ -60,8 +60,7 @@ func (v *level) worth() int64 {
 	return max(1, min(max(some, packet), int64(v.Capacity)*v.Grain/2))
 }
 
-// look returns how many bytes the limiters of all networks have for a flow, or how long it takes until they have what
-// it wants beside what those before it want.
+// look returns how many bytes all limiters have for a flow, or how long until they have enough for it and those before.
 func (p *pacer) look(s *setup, nets []Network, want, most int64, before int, now time.Time) (n int64,
 	wait time.Duration) {
 	n = most
@@ -112,8 +111,7 @@ func (p *pacer) take(s *setup, nets []Network, f *flow, n int64, now time.Time) 
 	return true
 }
 
-// Return gives back what was granted and did not flow, to the limiters that it came from. What is less than a token
-// stays with the flow.
+// Return gives back what was granted and did not flow, where it came from. Less than a token stays with the flow.
 func (p *pacer) Return(h weir.Hold, n int64, asked, now time.Time) {
 	f, ok := h.Ref.(*flow)
 	if !ok {

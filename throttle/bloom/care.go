@@ -53,8 +53,7 @@ type Stats struct {
 // Stats returns the state as it was last found.
 func (l *Limiter) Stats() Stats { return *l.stats.Load() }
 
-// Collateral is an estimate of the share of innocent networks that are refused now: the share of drained limiters, to
-// the power of k. Of several levels, the worst.
+// Collateral estimates the share of innocent networks refused now, on the worst level: drained limiters, power k.
 func (l *Limiter) Collateral() weir.Share { return l.Stats().Collateral }
 
 // Notify registers the one function that is told what the operator should know. It must not call back.
@@ -144,8 +143,7 @@ func learn(shapes []Shape) (d time.Duration) {
 	return d
 }
 
-// Advance tends the tables, changes the keys when it is time to, and makes larger tables when too many innocent
-// networks are refused and that is allowed.
+// Advance tends the tables, changes the keys, and grows the tables when too many innocent networks are refused.
 func (l *Limiter) Advance(at time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,11 +10,9 @@ import (
 )
 
 // A Limiter limits each source network. Most programs want Allow. Gates want Judge; Throttle returns the weir.Throttle
-// that the options ask for. The zero value cannot be used: make one with New. Goroutines may share it; judging takes no
-// locks and allocates nothing.
+// that the options ask for. Make one with New; the zero value cannot be used. Goroutines may share it, without locks.
 //
-// Advance should be called when it is due, as of any weir.Clocked: it tends the tables, changes the keys and watches
-// the damage.
+// Advance should be called when it is due: it tends the tables, changes the keys and watches the damage.
 type Limiter struct {
 	born  time.Time // time is counted from here, so that a clock that is set does not matter
 	setup atomic.Pointer[setup]
@@ -39,8 +37,7 @@ func New(o Options, now time.Time) (*Limiter, error) {
 	return l, nil
 }
 
-// Throttle returns the limiter as a throttle for what its options count: events, or bytes, which are also metered as
-// they flow.
+// Throttle returns the limiter as a throttle for what its options count: events, or bytes, also metered as they flow.
 func (l *Limiter) Throttle() weir.Throttle {
 	if l.setup.Load().opts.Count == Bytes {
 		return &pacer{Limiter: l}
@@ -64,8 +61,7 @@ type level struct {
 	bornNext  time.Duration
 }
 
-// take asks for tokens. The table that will take over is charged too, whatever the answer: so it never has more than
-// this one.
+// take asks for tokens. The next table is charged too, whatever the answer: so it never has more than this one.
 func (v *level) take(n Network, tokens int64, now time.Duration) (Taken, balance) {
 	if v.next != nil {
 		v.next.Drain(n, tokens, now-v.bornNext)
@@ -141,8 +137,7 @@ func (s *setup) refuse(level int, ev *weir.Event, group string, until time.Time,
 	a.Figures = append(a.Figures, a.Figure)
 }
 
-// take takes the cost in a hold from the level of each network, or nothing at all. It returns how many levels grant it,
-// and what the first that does not had left.
+// take takes the cost in a hold from all levels or none. It returns how many grant it, and what the next one had left.
 func (s *setup) take(nets []Network, now time.Duration, taken *weir.Hold) (granted int, was balance) {
 	for i := range nets {
 		v, from := &s.levels[i], Taken{}

@@ -27,8 +27,7 @@ type said struct {
 	rule   string // of the group
 }
 
-// groupNumber is what a group is hashed by. It comes from its name, so that a group keeps its limiters when others come
-// and go.
+// groupNumber is what a group is hashed by. It comes from its name, so that a group keeps its limiters on a reload.
 func groupNumber(name string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(name))
@@ -42,8 +41,7 @@ type Range struct {
 	Group  uint32 // its number, unless it is exempt
 }
 
-// Ranges returns the exemptions and groups, for those who look addresses up by themselves. What is exempt stays so
-// inside a group.
+// Ranges returns the exemptions and groups, for those who look addresses up themselves. Exempt wins inside a group.
 func (o Options) Ranges() []Range {
 	var all []Range
 	for _, name := range slices.Sorted(maps.Keys(o.Groups)) {

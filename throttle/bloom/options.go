@@ -37,8 +37,7 @@ const (
 	Bytes  Count = "bytes"
 )
 
-// Options configure a Bloom limiter: a limit for each source network, in memory that does not grow with the number of
-// sources.
+// Options configure a Bloom limiter: a limit for each source network, in memory that does not grow with their number.
 type Options struct {
 	// The limit of each source network: 100/s, 20/m; where bytes are counted 10MB/s.
 	Rate weir.Rate `yaml:"rate"`
@@ -223,8 +222,7 @@ func (o Options) fit(level int) (Shape, error) {
 		// Limiters of bytes can owe, too: they get two bursts more, whatever grain was written down.
 		grain = max(1, grain, (burst/int64(o.K)+maxBytes-1)/maxBytes)
 	case grain == 0:
-		// An event that costs 1 would cost a whole grain. Rather than that, wider networks get a burst that is not as
-		// much wider.
+		// An event that costs 1 would cost a whole grain. Rather than that, wider networks get a smaller burst.
 		grain = 1
 		if level > 0 {
 			burst = min(burst, MaxTokens*int64(o.K))

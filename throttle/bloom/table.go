@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A Table is one structure of limiters. It is safe for concurrent use and takes no locks. Time is given as the time
-// since the table was made; it need not be in order.
+// A Table is one structure of limiters. It is safe for concurrent use, without locks. Times are since it was made.
 type Table struct {
 	shape    Shape
 	key      Key
@@ -51,8 +50,7 @@ func lanesOf(bits int) lanes {
 	return lanes{uint64(bits), mask, ^uint64(0) / mask, timeAt / uint64(bits)}
 }
 
-// A Taken says where tokens came from: the hash of the network, and the limiter that gave the last of them, from 1 to
-// k. The zero Taken is none.
+// A Taken says where tokens came from: the hash of the network, and the limiter of the last one, 1 to k; 0 for none.
 type Taken struct {
 	Hash uint64
 	Last uint8
@@ -77,8 +75,7 @@ func (t *Table) Empty() {
 	t.used.Store(true)
 }
 
-// Overlay returns a table in the memory given: eight words to a line, in the order of the lines, aligned to 64 bytes.
-// Zeroes are full limiters.
+// Overlay returns a table in the memory given: eight words to a line, aligned to 64 bytes. Zeroes are full limiters.
 func Overlay(s Shape, k Key, words []uint64) *Table {
 	return &Table{shape: s, key: k, words: words[:s.Lines*lineWords], lanes: lanesOf(s.Bits),
 		capacity: uint64(s.Capacity), perUnit: uint64(s.PerUnit), most: uint64(s.Most()), lines: uint64(s.Lines),
@@ -144,8 +141,7 @@ func (t *Table) takeOther(h uint64, tokens int64, now time.Duration, drain bool)
 	return t.spendFrom(slots, tokens, drain)
 }
 
-// needed is what limiters must have to grant tokens. More than all of them hold is granted when they are full, and they
-// owe the rest.
+// needed is what limiters must have to grant tokens. More than they hold is granted when they are full, and owed.
 func (t *Table) needed(tokens int64) int64 { return min(tokens, int64(t.capacity)*int64(t.shape.K)) }
 
 // spent is what was taken from a limiter and has not come back.
@@ -154,9 +150,8 @@ func (t *Table) spent(p Slot) uint64 {
 	return spent - min(spent, due)
 }
 
-// look returns what is written of a limiter in its word, and what has come due since its line was filled. The counter
-// of the line is read after the word: if somebody fills the line in between, the word is another one by then. And it is
-// read before the time, which so is not behind it.
+// look returns what is written of a limiter in its word, and what has come due since its line was filled. The line's
+// counter is read after the word: if the line is filled in between, the word has changed. It is read before the time.
 func (t *Table) look(p Slot, word uint64) (spent, due uint64) {
 	stamp := t.stamp(p / LineBytes)
 	return word >> (p % 8 * 8) & t.mask, t.due(uint64(uint16(t.latest.Load()) - stamp))
@@ -198,9 +193,8 @@ func (t *Table) spendFrom(slots []Slot, tokens int64, drain bool) (last uint8, w
 	return 0, was
 }
 
-// Charge takes tokens from all limiters of a network, whether they have them or not, and returns how many they owe
-// after it. What they owe is paid by what comes in; until then they grant nothing. A limiter owes at most what its bits
-// can hold.
+// Charge takes tokens from all limiters of a network, whether they have them or not, and returns how many they owe.
+// Until that is paid by what comes in, they grant nothing. A limiter owes at most what its bits can hold.
 func (t *Table) Charge(n Network, tokens int64, now time.Duration) (owed int64) {
 	var array [MaxK]Slot
 	slots := t.slots(t.key.Hash(n), &array)
@@ -228,8 +222,7 @@ func (t *Table) owed(slots []Slot) (n int64) {
 	return n
 }
 
-// Available returns how many tokens a network could take now, in parts, and takes none. owed is what the limiter owes that
-// owes most.
+// Available returns how many tokens a network could take now, in parts, and what its most indebted limiter owes.
 func (t *Table) Available(n Network, now time.Duration) (all, owed int64) {
 	var array [MaxK]Slot
 	var b balance
@@ -240,8 +233,7 @@ func (t *Table) Available(n Network, now time.Duration) (all, owed int64) {
 	return b.left, b.owed
 }
 
-// Give returns tokens to the limiters that they came from: to the last one first. What has come back by itself is not
-// given.
+// Give returns tokens to the limiters that they came from, the last one first. What came back by itself is not given.
 func (t *Table) Give(from Taken, tokens int64, now time.Duration) {
 	var array [MaxK]Slot
 	slots := t.slots(from.Hash, &array)
@@ -270,8 +262,7 @@ func (t *Table) slot(x uint64) Slot {
 	return Slot(line*LineBytes + lane*t.bits/8)
 }
 
-// another is where limiter i > 0 is. One keyed hash is enough: what is made of it here is as unpredictable as it is.
-// Two limiters of one source are never the same.
+// another is where limiter i > 0 is. One keyed hash is enough to be unpredictable. Limiters of one source differ.
 func (t *Table) another(h uint64, i int, slots *[MaxK]Slot) Slot {
 	x := h + uint64(i)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -485,8 +476,7 @@ func (t *Table) sweep(now time.Duration) {
 	}
 	t.reach(unit)
 	// A line was refilled after the last sweep or is as old as that one, unless it was full then and something was
-	// taken from it since, which is done in lines that seem not much older. What seems older still is newer than this
-	// sweep.
+	// taken since, which is done in lines that seem not much older. What seems older still is newer than this sweep.
 	oldest := unit - swept
 	for line := range Slot(t.lines) {
 		words := t.line(line)
@@ -533,8 +523,7 @@ func (t *Table) emptyIn(words *[lineWords]uint64, due uint64) (n int64) {
 }
 
 // fill takes due from each lane of a word, down to zero: several saturating subtractions in one. The top bit of each
-// lane is set beforehand, so that no lane borrows from the next; it tells afterwards whether the lower bits had to
-// borrow.
+// lane is set first, so that no lane borrows from the next; afterwards it tells whether the lower bits had to borrow.
 func (l *lanes) fill(word, due uint64) uint64 {
 	shift := (l.bits - 1) & 63
 	top := l.every << shift

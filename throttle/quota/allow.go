@@ -17,8 +17,7 @@ func (q *Quota) Allow(now time.Time, account string) bool { return q.AllowN(now,
 // none. What is allowed counts as done: it cannot be given back. An n below 1 counts as 1.
 //
 // Nobody waits and nobody pays: an event that Judge would delay or challenge is refused. A policy of kind concurrent
-// refuses when all its places are held by events of Judge; AllowN holds none after it returns. Policies that match
-// methods, hosts or paths see a request without any.
+// refuses when events of Judge hold all its places; AllowN holds none. Events have no method, host or path to match.
 //
 // AllowN is safe for concurrent use. It allocates nothing for an account that is known, under policies that do not delay.
 func (q *Quota) AllowN(now time.Time, account string, n int64) bool {

@@ -37,8 +37,7 @@ var (
 	acceptedKeys = pool{10, 0xd6e8feb86659fd93}
 )
 
-// An origin is where an event comes from, as bringers count it: a bit, 31 bits for the source, and 32 for its site. A
-// zero stands for none. It fits into a hold.
+// An origin is where an event comes from, as bringers count it: a bit, 31 bits of source, 32 of its site; 0 is none.
 type origin uint64
 
 const counted origin = 1 // the only bit of an origin without a source

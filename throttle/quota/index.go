@@ -1,8 +1,7 @@
 package quota
 
-// An index finds accounts by hash. It is a plain table with linear probing, as the hash is keyed and spreads well. A
-// look at it costs one cache line, that of the pointer: the tags of a hundred thousand accounts fit into the cache of a
-// core. Of two accounts with the same hash it holds one.
+// An index finds accounts by hash: a table with linear probing, as the hash is keyed and spreads well. A look costs one
+// cache line, that of the pointer: the tags of 100,000 accounts fit into the cache of a core. A hash is in it once.
 type index struct {
 	tags     []uint8    // a part of the hash; 0 where there is no account
 	accounts []*account // a power of two, at most 7/8 full

@@ -13,8 +13,7 @@ import (
 	"weir/store"
 )
 
-// KeptAbove is how long a policy's period must be for its counters to be kept over a restart. What is shorter is soon
-// over anyway.
+// KeptAbove is how long a policy's period must be for its counters to survive a restart. Shorter ones are soon over.
 const KeptAbove = time.Hour
 
 // Why Restore passes a counter over. What makes no sense gets store.ErrInvalid or store.ErrTooLarge.
@@ -25,16 +24,14 @@ var (
 )
 
 // Dirty appends to a batch what has changed since it was last called: of every account with a change, the counters of
-// all policies whose period is longer than KeptAbove. It stops where the batch would become larger than a store takes
-// (store.MaxBatch) and then says that there is more, with which the next call goes on. Accounts that share limits for
-// want of an entry are not kept.
+// all policies whose period is longer than KeptAbove. It stops where the batch would exceed store.MaxBatch, and says
+// that there is more for the next call. Accounts that share limits for want of an entry are not kept.
 //
 // The counters are totals, and of the same one the last counts: so they are saved in the order in which they were
 // handed out, and whoever fails to save a batch saves the same one again before asking for more. What has not been
 // saved when the process is killed is lost: the requests of the seconds since the last save are then not counted.
 //
-// It holds up nobody for long: each lock is held for a handful of accounts. throttle is the name by which the counters
-// are kept.
+// It holds each lock for a handful of accounts only. throttle is the name by which the counters are kept.
 func (q *Quota) Dirty(batch []store.Counter, throttle string, now time.Time) (_ []store.Counter, more bool) {
 	k := &q.table.keeping
 	k.mu.Lock()
@@ -128,12 +125,11 @@ func (a *account) counters(rs *rules, batch []store.Counter, throttle string, no
 // earned reports whether the account was accepted, and not because the options name it.
 func (a *account) earned(rs *rules) bool { return !a.onProbation() && !rs.known(a.name) }
 
-// acceptedText stands for a rule where a store is told that an account was accepted. No rule has a text of
-// one word.
+// acceptedText stands for a rule where a store is told that an account was accepted. No rule's text is one word.
 const acceptedText = "accepted"
 
-// Accepted reports whether a counter says that an account was accepted, and nothing else. Those are restored first, so
-// that there are entries for their accounts.
+// Accepted reports whether a counter only says that an account was accepted. Those are restored first: they need
+// entries.
 func Accepted(c *store.Counter) bool { return c.Rule == acceptedText && c.Account != "" }
 
 // save appends the counters of a state, as store.Counter describes them. The state has been rolled to now.
@@ -181,9 +177,8 @@ const farthest = 9_214_646_400_000_000_000
 func moment(ns int64) time.Time { return time.Unix(0, min(ns, farthest)).UTC() }
 
 // Restore takes in what Dirty handed out before a restart. It is meant for the start, before anything is judged, once
-// for each counter: it adds to what has been counted meanwhile. A counter that is of no use any more is passed over,
-// with an error that says why: a policy whose name, kind, window, period or time zone has changed is another one; its
-// limit may have changed.
+// for each counter: it adds to what has been counted meanwhile. A counter that is of no use is ignored, with an error:
+// a policy whose name, kind, window, period or time zone has changed is another one; its limit may have changed.
 func (q *Quota) Restore(c store.Counter, now time.Time) error {
 	if err := c.Validate(); err != nil {
 		return err

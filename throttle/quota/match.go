@@ -51,8 +51,7 @@ func matchHost(pattern, host string) bool {
 	return pattern == host
 }
 
-// matchPath walks pattern and path segment by segment, so that nothing is allocated. Upper and lower case are the
-// same, as they are to IIS and to Express.
+// matchPath walks pattern and path by segment and allocates nothing. It ignores case, as IIS and Express do.
 func matchPath(pattern, path string) bool {
 	if path != "/" {
 		path = strings.TrimSuffix(path, "/")

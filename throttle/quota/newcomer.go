@@ -9,9 +9,8 @@ import (
 	"weir"
 )
 
-// traits are what else is known of an account: flags, how many events it was charged, up to maxEvents, and how many of
-// them are under way. Events are counted while it is on probation; the figure is then until when a store knows that it
-// was accepted.
+// traits are what else is known of an account: flags, how many events it was charged, up to maxEvents, and how many are
+// under way. After probation, the figure of events is until when a store knows that it was accepted.
 type traits struct {
 	word  uint32        // changes under the shard's lock: flags, the figure of events, and how many have begun
 	ended atomic.Uint32 // changes when an event ends, which needs no lock: flags, and how many have ended
@@ -105,8 +104,7 @@ const (
 	rejects                // it turned the account away
 )
 
-// opinionOf says what an outcome tells about an account. Servers give some answers before they look at who asks, and a
-// redirect may lead to a login: those say nothing.
+// opinionOf says what an outcome tells about an account. Answers that may come before a login say nothing.
 func opinionOf(o *weir.Outcome) opinion {
 	switch s := o.Status; {
 	case !o.Done:

@@ -8,17 +8,16 @@ import (
 )
 
 // Over a limit with over: stamp, an event that pays goes on beside the limit: nothing is charged to the limit, and
-// nothing is given back when the event does not go on after all. So payers change nothing for those who do not pay. If
-// payers were charged, each payment would put off the time when no payment is needed, with a steady rate for ever. If
-// they were given back what they were not charged, a request that fails would be a free one. All other rules hold and
-// are charged.
+// nothing is given back when the event does not go on. So payers change nothing for those who do not pay. If payers
+// were charged, each payment would put off the time when none is needed. If they were given back what they were not
+// charged, a request that fails would be a free one. All other rules hold and are charged.
 
 // pays reports whether a payment lets an event go on. Nobody is let off for being free of stamps: a limit is no stamp.
 func pays(p weir.Paid) bool { return p.Work > 0 && p.Fault == weir.NoReason }
 
-// pay opens the purse of an event that is over a limit and, when that holds what it takes, judges it again. The account
-// is pinned, and its shard not locked: to look at a stamp may take long. The event is a copy, as what the purse is
-// given goes to the heap.
+// pay opens the purse of an event that is over a limit and, when that holds enough, judges it again. The account is
+// pinned, and its shard not locked: to look at a stamp may take long. The event is a copy, as the purse moves it to the
+// heap.
 func (q *Quota) pay(ctx context.Context, acc *account, g *stranger, ev weir.Event, now int64, a *weir.Answer) {
 	defer acc.unpin()
 	switch paid := ev.Purse.Open(ctx, &ev); {

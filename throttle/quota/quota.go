@@ -110,9 +110,8 @@ func (q *Quota) judge(rs *rules, a *account, g *stranger, ev *weir.Event, now in
 	return false
 }
 
-// grant is check and take for what comes most, and nothing else: an account like all others, of which nobody waits,
-// under one rule for requests that has room for the event. It takes a tenth off the time of such a decision. If there
-// is no room, it takes nothing.
+// grant is check and take for the most common case: an account like all others, of which nobody waits, under one rule
+// for requests that allows the event. It takes a tenth off the time of such a decision. Otherwise it takes nothing.
 func (r *rule) grant(rs *rules, a *account, cost, now int64, answer *weir.Answer) bool {
 	st, t := a.state(r), &r.base
 	r.roll(st, t, now)
@@ -332,8 +331,7 @@ func newBill(rs *rules, acc *account, ev *weir.Event, now int64) *bill {
 	return &bill{rules: rs, account: acc, now: now, cost: min(ev.Charge(), MaxLimit+1)}
 }
 
-// check holds the event against every rule and puts the verdict into the answer: of several refusals the one that lasts
-// longest, else the longest wait. Nothing is changed.
+// check puts the verdict of all rules into the answer: the longest refusal, else the longest wait. It changes nothing.
 func (b *bill) check(route *weir.Route, a *weir.Answer) {
 	rs, acc := b.rules, b.account
 	b.before = len(a.Figures)
@@ -425,8 +423,7 @@ func (b *bill) deny(a *weir.Answer, v weir.Verdict, why weir.Reason, until int64
 	}
 }
 
-// short makes the figure of the rule last looked at say that there is not enough: what is there is kept for those in
-// line.
+// short makes the figure of the last rule say that there is not enough: what is left is kept for those in line.
 func (b *bill) short(a *weir.Answer) {
 	if last := &a.Figures[len(a.Figures)-1]; last.Unit != unitBytes {
 		last.Remaining = min(last.Remaining, b.cost-1)
@@ -499,8 +496,7 @@ func ownerOf(h *weir.Hold) (*account, *stranger) {
 	return h.Ref.(*account), nil
 }
 
-// takenBy returns what a hold has been charged to, of the rules that still count the same thing, and when. The
-// account's shard is locked.
+// takenBy returns what a hold was charged to, of the rules that still count the same, and when. The shard is locked.
 func takenBy(h *weir.Hold, rs *rules) (mask uint64, at int64) {
 	taken, version := h.A, h.V
 	at = h.At

@@ -1,7 +1,6 @@
 package quota
 
-// A ring is the parts of a sliding window. Every account has one, so it is small: what does not fit into 32 bits stands
-// elsewhere.
+// A ring is the parts of a sliding window. Every account has one, so it is small: more than 32 bits stand elsewhere.
 type ring struct {
 	low     [buckets + 1]uint32  // of each part
 	changed uint32               // which parts a store does not know of, by their slot

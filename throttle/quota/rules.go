@@ -138,8 +138,7 @@ func (rs *rules) slotOf(identity string) int {
 	return slices.IndexFunc(rs.slots[:], func(s slot) bool { return s.rule != nil && s.identity == identity })
 }
 
-// freeSlot returns a slot for a newcomer: one that the rules before did not use, if there is one, because somebody may
-// still be at work with those.
+// freeSlot returns a slot for a new rule, one that the rules before did not use if possible: it may be in use yet.
 func (rs *rules) freeSlot(before *rules) int {
 	if before != nil {
 		for i := range rs.slots {
@@ -246,8 +245,7 @@ func (rs *rules) doubts(ev *weir.Event) bool {
 	return false
 }
 
-// valid returns the rule in a slot as an older version of the options knew it, or nil when it is gone or something else
-// by now.
+// valid returns the rule in a slot as an older version of the options knew it, or nil when it is another by now.
 func (rs *rules) valid(at int, version uint32) *rule {
 	if s := &rs.slots[at]; s.rule != nil && s.since <= version {
 		return s.rule

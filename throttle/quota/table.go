@@ -18,9 +18,9 @@ const (
 	pushes    = 4    // how often somebody is pushed out for an entry, as another may take it
 )
 
-// An account is what is known of one account, or of one source where there is no account, or of a set of strangers.
-// With many accounts, most of the cost of a decision is to fetch the account from memory: so it is two cache lines
-// long, and what few accounts have stands elsewhere.
+// An account is what is known of one account, of one source without an account, or of a set of strangers. With many
+// accounts, fetching one from memory is most of a decision's cost: so it is two cache lines long, and the rare stands
+// elsewhere.
 type account struct {
 	hash    uint64 // by which the index finds it; 0 for strangers
 	name    string
@@ -128,8 +128,7 @@ type shard struct {
 	_ [56]byte // to the end of a cache line
 }
 
-// maxLate is how long after reading the clock somebody may come to be judged. Whoever is later than that has a clock
-// that was set back.
+// maxLate is how late after reading the clock an event may be judged. A later one has a clock that was set back.
 const maxLate = int64(time.Minute)
 
 // clock returns when something happens in the shard. Somebody who read the clock before others and comes after them
@@ -204,8 +203,7 @@ func (t *table) hash(name string, source netip.Addr) uint64 {
 	return maphash.Comparable(t.seed, source)
 }
 
-// get returns an account with its shard locked, or a set of strangers and the stranger. from is where the event comes
-// from; it may be invalid.
+// get returns an account with its shard locked, or a set of strangers and the stranger. from may be invalid.
 func (t *table) get(rs *rules, name string, source, from netip.Addr, now int64, m manner) (*account, *stranger) {
 	hash := t.hash(name, source)
 	s := &t.shards[hash%shards]
@@ -283,8 +281,7 @@ func (t *table) welcome(rs *rules, s *shard, hash uint64, from netip.Addr, now i
 	return t.count.Load() < int64(rs.MaxAccounts) || t.newcomers() > 0
 }
 
-// crowded reports whether the table is so full that what one source may bring is bounded. Half of it is for everybody
-// else.
+// crowded reports whether the table is so full that what one source may bring is bounded: half of it.
 func (t *table) crowded(rs *rules) bool { return 2*t.count.Load() >= int64(rs.MaxAccounts) }
 
 // newcomers is how many accounts are on probation.
@@ -296,8 +293,7 @@ func (t *table) newcomers() (n int) {
 }
 
 // freeEntry takes an entry for an account of a shard, and reports whether there was one. The shard is locked before and
-// after, and may be unlocked in between. An account that is as good as new goes first; with push, one on probation
-// follows.
+// after, not always in between. An account that is as good as new goes first; with push, one on probation follows.
 func (t *table) freeEntry(rs *rules, s *shard, now int64, push bool) bool {
 	if t.take(rs) {
 		return true
@@ -386,8 +382,7 @@ func (s *shard) swap(i, j int) {
 	}
 }
 
-// forget looks at a few accounts and drops those that are as good as new. It never drops one that is still being
-// limited.
+// forget looks at a few accounts and drops those that are as good as new, never one that is still limited.
 func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) {
 	now = s.clock(now)
 	for range min(looks, len(s.ring)) {

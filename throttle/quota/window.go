@@ -84,8 +84,7 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 	}
 }
 
-// rescale keeps what is owed at a steady rate when the rate has changed: so many requests or bytes take another time
-// now.
+// rescale keeps what is owed when a steady rate has changed: so many requests or bytes take another time now.
 func (st *state) rescale(t *terms, now int64) {
 	if st.end == t.one || t.one == 0 {
 		return
@@ -118,8 +117,7 @@ func (r *rule) paid(st *state, t *terms, start int64) int64 {
 	return paid
 }
 
-// ringSlot is where a bucket stands in the ring. Just after the epoch the buckets before the current one have numbers
-// below zero.
+// ringSlot is where a bucket stands in the ring. Just after the epoch, buckets have numbers below zero.
 func ringSlot(bucket int64) int64 { return (bucket + buckets + 1) % (buckets + 1) }
 
 // begin makes the bucket that now lies in the current one of a ring that is empty.
@@ -140,8 +138,7 @@ func (r *rule) put(st *state, bucket, n int64) {
 	st.used += n
 }
 
-// when returns the earliest time at which n more fit, provided that nothing else is charged; now if they fit now. The
-// state has been rolled to now.
+// when returns the earliest time at which n more fit if nothing else is charged; now if they fit. It has been rolled.
 func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 	if r.way == level {
 		if st.used+n <= t.limit {
@@ -285,8 +282,7 @@ func (r *rule) left(st *state, t *terms, now int64) int64 {
 	return max(0, t.limit-st.used-st.others)
 }
 
-// reset is when the rule has its whole limit again if nothing more is charged, or, where nothing is left, has room
-// again.
+// reset is when the rule has its whole limit again if nothing more is charged, or something again if nothing is left.
 func (r *rule) reset(st *state, t *terms, now, left int64) int64 {
 	switch {
 	case left == 0:

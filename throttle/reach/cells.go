@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// A cell is five bits, six of them in a word. With an index of p bits, the other 32-p bits of a hash give a value of 1
-// to 33-p: its leading zeroes and one. An empty cell is 0.
+// A cell is five bits, six to a word. With an index of p bits, the others of a hash give 1 to 33-p: leading zeroes and
+// one.
 const (
 	cellBits  = 5
 	cellsWord = 6
@@ -71,9 +71,8 @@ func maxCells(words, other []uint32) {
 	}
 }
 
-// estimateCells is how many different hashes the cells have seen, by the improved raw estimator of Ertl ("New
-// cardinality estimation algorithms for HyperLogLog sketches", 2017), which needs no tables and no change of method in
-// any range.
+// estimateCells is how many different hashes the cells have seen, by Ertl's improved raw estimator ("New cardinality
+// estimation algorithms for HyperLogLog sketches", 2017), which needs no tables and no change of method.
 func estimateCells(words []uint32, p int) float64 {
 	var have [34]int
 	for i := range uint32(1) << p {

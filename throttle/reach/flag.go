@@ -25,8 +25,7 @@ func (f *flag) lower(now int64) {
 }
 
 // spent reports whether a user has sent as many messages as a flagged user may, and lets the period of the limit pass.
-// Until the flag, the period before counts, too: else a user who sends the message that flags them at the end of a
-// period would begin anew.
+// Until the flag, the period before counts, too: else a flag at the end of a period would begin anew.
 func (f *flag) spent(r *Rules, now int64) bool {
 	switch past := now - f.sentSince; {
 	case past < r.per:
@@ -38,8 +37,7 @@ func (f *flag) spent(r *Rules, now int64) bool {
 	return int64(f.sent+f.before) >= r.o.Limit.Count
 }
 
-// merge takes over what happened later: a flag, or the end of one. A flag that an operator set on either side stays an
-// operator's.
+// merge takes over the later flag, or end of a flag. An operator's flag on either side stays an operator's.
 func (f *flag) merge(o *flag) {
 	ended := max(f.ended, o.ended)
 	operator := f.flagged && f.operator || o.flagged && o.operator

@@ -28,16 +28,16 @@ type history struct {
 	unstored bool   // the filter has changed since it was stored
 }
 
-// begun is how many recipients a user had when a set was begun, and when. While the set does not have as many, who is
-// not in it may be known all the same.
+// begun is how many recipients a user had when a set was begun, and when. Until it has as many, others may be known
+// too.
 type begun struct {
 	gap uint32
 	at  int64 // seconds
 }
 
 // A set that was begun late is believed with a twentieth more than there were; with a twentieth less after a week,
-// since a sketch may have counted too many and a set takes some for others; and after 90 days whatever it has: who was
-// not written to in that time is new again.
+// since a sketch may have counted too many; and after 90 days whatever it has: who was not written to by then is new
+// again.
 const (
 	soonLate = 7 * secDay
 	maxLate  = 90 * secDay
@@ -149,8 +149,7 @@ func (s *scale) blur() float64 {
 	return hashes/float64(max(s.sketch.chances, 1)) - 1
 }
 
-// weigh says whether a recipient is in the set of known ones, whether it is new, as far as one can tell, and for
-// how many it counts in the windows.
+// weigh says whether a recipient is in the set of known ones, whether it seems new, and how much it counts.
 func (s *scale) weigh(key uint64) (known, fresh bool, weight float64) {
 	if s.known != nil && s.known.Has(key) {
 		return true, false, 0
@@ -213,8 +212,7 @@ func (h *history) mergeFilter(o *history, lackHere, lackThere begun) error {
 	return err
 }
 
-// mergeSet merges a set with that of another node. Where one side has none, the set lacks what that side has counted
-// without it.
+// mergeSet merges a set with another node's. Where one side has none, it lacks what that side counted without it.
 func mergeSet[T any](set **T, other *T, by *begun, otherBy, lackHere, lackThere begun, merge func(*T, *T) error,
 	size func(*T) float64) error {
 	var lack begun

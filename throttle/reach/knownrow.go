@@ -13,8 +13,7 @@ const (
 )
 
 // AppendKnown appends what changes rarely: the settled part of the known recipients, and a Bloom filter, which changes
-// with every new recipient. It is stored by itself, whenever KnownChanged. Where there is neither it appends nothing.
-// There is no error.
+// with every new recipient. It is stored by itself, whenever KnownChanged. It may be nothing. There is no error.
 func (s *State) AppendKnown(b []byte) ([]byte, error) {
 	if !s.settled || s.missing {
 		return b, nil
@@ -34,8 +33,7 @@ func (s *State) AppendKnown(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// KnownChanged reports whether what AppendKnown appends is another than that of SetKnown, or than it was when
-// KnownStored was called.
+// KnownChanged reports whether AppendKnown appends another thing than at SetKnown or KnownStored.
 func (s *State) KnownChanged() bool {
 	return !s.missing && (s.unstored || s.known != nil && s.known.Generation() != s.stored)
 }

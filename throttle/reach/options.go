@@ -166,8 +166,7 @@ const (
 
 var defaultLimit = weir.Rate{Count: 10, Per: time.Hour}
 
-// WithDefaults returns the options with everything filled in that was left out. The identifier stays out where it is
-// that of the kind of message.
+// WithDefaults returns the options with everything filled in, except an identifier that follows the kind of message.
 func (o Options) WithDefaults() Options {
 	if len(o.Windows) == 0 {
 		// A slow thief is found by the week. But who writes a count means what somebody does in a day.

@@ -6,9 +6,8 @@ import (
 )
 
 // A packed set is a sorted list of different values below a bound, as Elias and Fano wrote them down: the lower bits of
-// all values one after the other, and the upper bits as groups, of which each has a one for every value in it and then
-// a zero. An index tells how many values there are before every 512th group, so that a look-up reads a few words and
-// nothing is unpacked.
+// all values, and the upper bits as groups, of which each has a one for every value in it and then a zero. An index
+// tells how many values there are before every 512th group, so that a look-up reads a few words.
 //
 // Its bytes: the head, the index (four bytes each), the upper bits in words of eight bytes, the lower bits, and
 // padding, so that eight bytes can be read from everywhere.
@@ -106,8 +105,7 @@ func (p *packed) hasAt(v position) bool {
 	return false
 }
 
-// skipZeroes returns the position after so many zeroes; x is the word that it begins in. It reports false where there are
-// not so many.
+// skipZeroes returns the position after so many zeroes, if there are so many; x is the word that it begins in.
 func skipZeroes(b []byte, at, x uint64, zeroes int) (uint64, bool) {
 	if zeroes == 0 {
 		return at, true

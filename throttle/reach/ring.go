@@ -19,8 +19,7 @@ const maxTime = math.MaxInt32 << 8
 
 func seconds(t time.Time) int64 { return min(max(t.Unix(), 0), maxTime) }
 
-// lost is a time before which a clock has lost its own: machines begin there that have none. Where it once was later,
-// it stands still.
+// lost is a time before which a clock has lost its own: machines without one begin there. It then stands still.
 const lost = 50 * 365 * secDay
 
 func instant(at int64) time.Time { return time.Unix(at, 0).UTC() }
@@ -28,8 +27,7 @@ func instant(at int64) time.Time { return time.Unix(at, 0).UTC() }
 // maxBack is how far a clock may run backwards before it is believed. Until then the slots stay where they are.
 const maxBack = secHour
 
-// move lets the clock run to now. A clock that ran far ahead and came back leaves everything as though it had just been
-// counted.
+// move lets the clock run to now. A clock that ran far ahead and came back leaves everything as just counted.
 func (g *ring) move(now int64) {
 	if now <= g.at {
 		if g.at-now > maxBack {

@@ -58,8 +58,7 @@ func (r *Rules) Exempt(user string) bool {
 	return exempt
 }
 
-// Recipient returns the form of a mail address by which it is counted, and whether it is counted at all. What is no
-// address is counted in lower case.
+// Recipient returns the form of a mail address by which it is counted, and whether it is. Others are in lower case.
 func (r *Rules) Recipient(address string) (normal string, counted bool) {
 	// Where what stands before the @ may be the way to somebody else (ann%example.net@example.org,
 	// example.net!ann@example.org), neither the domain nor a tag says anything about who gets the mail.

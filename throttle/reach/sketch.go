@@ -11,8 +11,7 @@ import (
 const hashes = 1 << 32
 
 // A Sketch counts different recipients in up to 3 KB: exactly while they are few, then as a HyperLogLog. Most callers
-// want Weigh before a message is accepted, and Add after. The zero value has 4096 cells. It is not safe for concurrent
-// use.
+// want Weigh before a message is accepted, and Add after. The zero value has 4096 cells. Goroutines must not share it.
 type Sketch struct {
 	// while it is exact: the upper halves of all keys, sorted; then the cells (cells.go), which take as much
 	words   []uint32
@@ -174,8 +173,7 @@ func (s *Sketch) Merge(o *Sketch) error {
 	return nil
 }
 
-// search finds where in a sorted list a hash is or belongs. Hashes leave nothing to guess, so this one does not branch
-// on them.
+// search finds where in a sorted list a hash is or belongs. It does not branch on hashes, which cannot be guessed.
 func search(list []uint32, h uint32) (at int, found bool) {
 	for n := uint(len(list)); n > 0; {
 		half := (n + 1) / 2

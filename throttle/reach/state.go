@@ -49,8 +49,7 @@ type Figure struct {
 	Limit  float64 `json:"limit"` // with more than that the user is flagged
 }
 
-// A State is what is remembered of one user. The zero value is a user who never wrote to anybody. It is not safe for
-// concurrent use.
+// A State is what is remembered of one user. The zero value never wrote to anybody. Goroutines must not share it.
 //
 // Rules may change while it exists: it keeps what it has (a sketch also its number of cells), and begins what they ask
 // for in addition. A set of known recipients that is begun when a sketch has counted some already does not know them:
@@ -69,10 +68,9 @@ func (s *State) Judge(r *Rules, p *Population, now time.Time, keys []uint64, fat
 	return j.Verdict
 }
 
-// Commit takes a message into the history that was judged and is accepted, or turned away. fates are what became of its
-// recipients, whatever Judge said of them: who passed is known from now on; who was held or refused counts as an
-// attempt, and does not become known. nil: what Judge says. It returns the verdict as Judge does, and what the
-// population learns from.
+// Commit takes a judged message into the history that is accepted, or turned away. fates are what became of its
+// recipients: who passed is known from now on; who was held or refused counts as an attempt, and does not become known.
+// nil: what Judge says. It returns the verdict as Judge does, and what the population learns from.
 func (s *State) Commit(r *Rules, p *Population, now time.Time, keys []uint64, fates []Fate) (Verdict, []Sample) {
 	var samples []Sample
 	x := s.measure(r, p, now, &s.meter, &samples)
@@ -191,8 +189,7 @@ func (s *State) Bytes() int { return int(unsafe.Sizeof(s.meter)) + s.bytes() }
 
 // Merge takes over what another node knows of the same user: registers by their maximum, known recipients together,
 // slots by the greater, the earlier beginning, and the later flag. Sketches with different numbers of cells cannot be
-// merged (ErrCells), nor states without their settled part (ErrNoKnown), nor Bloom filters that would get too full
-// (ErrFull); what can be is, all the same.
+// merged (ErrCells), nor states without their settled part (ErrNoKnown), nor Bloom filters that get too full (ErrFull).
 func (s *State) Merge(r *Rules, o *State) error {
 	err := s.history.merge(&o.history, max(s.at, o.at))
 	s.meter.merge(&o.meter)

@@ -26,8 +26,7 @@ const (
 	secWeek = 7 * secDay
 )
 
-// A shape is how a window is counted: in slots, of which the latest so many are the window and as many before them the
-// one before.
+// A shape is how a window is counted: in slots, of which the latest are the window and as many before the one before.
 type shape struct {
 	name   string
 	length int64 // seconds
@@ -77,8 +76,7 @@ type grid [len(Windows)]int64
 // gridOf divides by constants, which is several times as fast as by the shapes.
 func gridOf(at int64) grid { return grid{at / (5 * 60), at / secHour, at / secDay} }
 
-// period numbers the hours, the days and the weeks of UTC, and into says how many of its slots are over. The epoch was
-// a Thursday, and a week begins on Monday.
+// period numbers the hours, days and weeks of UTC; into is how many slots are over. The epoch was a Thursday.
 func (g grid) period(w Window) (number, into int64) {
 	switch w {
 	case Hour:

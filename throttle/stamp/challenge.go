@@ -29,8 +29,7 @@ const (
 // A Nonce is a number that is used once: it names a challenge.
 type Nonce [nonceBytes]byte
 
-// A Challenge says what is to be paid, by which client and for what. Nothing about it is stored: the issuer finds all
-// of it under the tag when it comes back.
+// A Challenge says what is to be paid, by which client and for what. It is not stored: it comes back under its tag.
 //
 //	version 1 | algorithm 1 | key 8 | expires 6 | lifetime 4 | work 8 | nonce 16 |
 //	1+message | 1+client | 1+data | tag 16

@@ -128,8 +128,7 @@ func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.D
 				s.low = min(s.level, s.was)
 			}
 		}
-		// What waits already was let in under the old work; while that drains fast enough, asking for more would
-		// overshoot.
+		// What waits already was let in under the old work; while that drains fast enough, more would overshoot.
 		if float64(delay) > easing*float64(s.delay) {
 			s.level *= min(leastRise*float64(delay)/float64(d.target), mostRise)
 		}

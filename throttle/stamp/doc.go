@@ -1,5 +1,4 @@
-// Package stamp lets clients pay with CPU time before something expensive is done for them. A few stamps cost a person
-// nothing worth noticing; a flood of them costs everything.
+// Package stamp lets clients pay with CPU time for something expensive. A person does not notice it; a flood does.
 //
 //	          Difficulty.Next(load, delay) -> work
 //	                        |
@@ -16,8 +15,7 @@
 // after everything else was right: a wrong answer burns nobody's stamp. A stamp may cover several requests; uses are
 // counted in the same table (Filter), exactly, also when they race.
 //
-// All of it is safe for concurrent use. Nothing reads a clock or waits, but for argon2id, which verifies in a bounded
-// pool.
+// All of it is safe for concurrent use. Nothing reads a clock or waits, but for argon2id, which has a bounded pool.
 //
 // # What it costs
 //
@@ -36,18 +34,16 @@
 //     few thousand for each further one. It is weak, for the document's own flow.
 //
 // So a stamp is a price for a place in line, never a proof of being human. The price has to rise with the load, be paid
-// per request, and be paid again. Luck is small with sha256-k: of a hundred stamps the most costly takes 1.67 times the
+// per request, and be paid again. Luck is small: of a hundred sha256-k stamps the costliest takes 1.67 times the
 // average.
 //
 // # Difficulty
 //
-// By default it is steered by the delay that stamped requests meet (Difficulty): nothing below from_load, up fast, down
-// by a third, never more than a phone can bear. The two schedules of the source document are there too: steps of load
-// and work, and doubling.
+// By default it follows the delay of stamped requests (Difficulty): nothing below from_load, up fast, down by a third,
+// never more than a phone can bear. The source document's two schedules are there too: steps of load, and doubling.
 //
 // # Mail
 //
 // A mail server publishes MailParams: algorithm, work and a seed that changes by the hour. MailStamp makes a stamp for
-// one recipient from them, without asking; MailDesk verifies it. The recipient is inside the puzzle: a stamp copied to
-// n recipients is worth one.
+// one recipient from them; MailDesk verifies it. The recipient is inside the puzzle: a copied stamp is worth nothing.
 package stamp

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// A Keyring knows the keys under which challenges are issued. Keys follow from a secret and from the time, in periods
-// aligned to the epoch, so the nodes of a farm with the same secret agree on them without a word. The key of the period
-// before is still honoured; so is that of the next one, for a neighbour whose clock is ahead. It is safe for concurrent
-// use; make it with NewKeyring.
+// A Keyring knows the keys under which challenges are issued. Keys follow from a secret and the time, in periods
+// aligned to the epoch, so the nodes of a farm with the same secret agree on them. The key of the period before is
+// still honoured, and that of the next one, for a clock that is ahead. It is safe for concurrent use; make it with
+// NewKeyring.
 type Keyring struct {
 	rotate  time.Duration
 	secrets []secret // the first one issues
@@ -48,8 +48,7 @@ type tagger struct {
 }
 
 // NewKeyring makes a keyring whose keys change every so often. Challenges must not live longer than that. The first
-// secret issues; the others, such as the one before a reload, are only honoured. Without any the secret is random, and
-// challenges end with the process.
+// secret issues; the others are only honoured. Without any, the secret is random and challenges end with the process.
 func NewKeyring(rotate time.Duration, secrets ...[]byte) *Keyring {
 	r := &Keyring{rotate: max(rotate, time.Second)}
 	if len(secrets) == 0 {

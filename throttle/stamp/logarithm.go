@@ -51,8 +51,7 @@ func power64[E comparable](g group[E], base E, n uint64, ops *uint64) E {
 	return power(g, base, b[:], ops)
 }
 
-// logarithm finds x below the width with a^x = b: by baby steps and giant steps while the table fits into memory, else
-// by kangaroos.
+// logarithm finds x below the width with a^x = b: by baby and giant steps while the table fits, else by kangaroos.
 func logarithm[E comparable](ctx context.Context, g group[E], a, b E, width uint64, s *search) (uint64, error) {
 	root := math.Sqrt(float64(width))
 	m := min(root/math.Sqrt2, maxBaby)
@@ -133,9 +132,8 @@ func babyGiant[E comparable](ctx context.Context, g group[E], a, b E, width uint
 	return 0, ErrMalformed // there is no such x: nobody honest asked
 }
 
-// A stepTable finds the number of a baby step by 64 bits of the element. It is filled by several workers at once
-// without locks. A slot holds 40 bits of the element and 24 of the number; that the rest fits too is for the caller to
-// check.
+// A stepTable finds the number of a baby step by 64 bits of the element. Several workers fill it at once without locks.
+// A slot holds 40 bits of the element and 24 of the number; the caller checks the rest.
 type stepTable struct {
 	slots []atomic.Uint64
 	shift int
@@ -174,8 +172,8 @@ func (t *stepTable) get(low uint64) func(func(uint32) bool) {
 }
 
 // kangaroo lets tame and wild kangaroos jump by steps that depend on where they are, until a wild one lands on the
-// trail of a tame one. It takes about twice the root of the width, and hardly any memory: only a few distinguished
-// points are noted.
+// trail of a tame one. It takes about twice the root of the width, and little memory: only distinguished points are
+// noted.
 func kangaroo[E comparable](ctx context.Context, g group[E], a, b E, width uint64, s *search) (uint64, error) {
 	root := math.Sqrt(float64(width))
 	// Jumps are powers of two whose mean is nearest to half the root, for each pair.

@@ -303,8 +303,7 @@ func (d *MailDesk) terms(now time.Time) mailTerms {
 	return t
 }
 
-// Verify accepts the stamp of a letter, which is thereby spent, or says what is wrong with it. The seeds of this hour
-// and of the one before are honoured.
+// Verify accepts and spends the stamp of a letter, or says what is wrong. It honours the seeds of two hours.
 func (d *MailDesk) Verify(ctx context.Context, now time.Time, stamp string, l Letter) (Receipt, error) {
 	m, err := parseMailStamp(UnfoldMailHeader(stamp))
 	if err != nil {
@@ -350,8 +349,7 @@ func (d *MailDesk) verify(ctx context.Context, now time.Time, t *mailTerms, hono
 		Client:  l.Recipient, Message: l.Message, Uses: uses, Covers: 1}, nil
 }
 
-// challenge makes the puzzle anew and reports whether the stamp is for it: for this recipient, message and date, and
-// made with a seed of ours.
+// challenge makes the puzzle anew and reports whether the stamp is for it, and made with a seed of ours.
 func (m *mailStamp) challenge(honoured []MailParams, l *Letter) (Challenge, bool) {
 	for _, p := range honoured {
 		if p.Hour != m.hour || mailHint(&p, l.Recipient) != m.hint {

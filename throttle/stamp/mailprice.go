@@ -10,11 +10,9 @@ import (
 )
 
 const (
-	// MailGrace is how long after a rise the price before it is still good: time for whoever read it to make a stamp
-	// and to send it.
+	// MailGrace is how long after a rise the price before it is still good: time to make a stamp and to send it.
 	MailGrace = 10 * time.Minute
-	// MaxMailTime is how long a phone may have to work on one mail stamp when load has raised the price. Mail can wait
-	// longer than a page.
+	// MaxMailTime is how long a phone may have to work on one mail stamp under load. Mail can wait longer than a page.
 	MaxMailTime = time.Minute
 )
 

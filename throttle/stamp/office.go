@@ -93,8 +93,7 @@ type Ask struct {
 }
 
 // Issue makes a challenge. Nothing about it is stored. The work really asked for may be a little more than was meant (a
-// puzzle has a least work), and less where it is above what the algorithm can ask; above 40 bits dlog-classic becomes
-// dlog.
+// puzzle has a least work), and less above what the algorithm can ask; above 40 bits dlog-classic becomes dlog.
 func (o *Office) Issue(now time.Time, a Ask) (string, error) {
 	if len(a.Message) > MaxID || len(a.Client) > MaxID {
 		return "", ErrTooLong
@@ -242,8 +241,7 @@ func check(ctx context.Context, pool *Pool, c *Challenge, k *key, solution []byt
 	return nil
 }
 
-// Spend uses the stamp of a receipt once more without looking at it again: for a gate that remembers who paid. The
-// receipt's Uses is brought up to date.
+// Spend uses the stamp of a receipt once more, unseen, and updates Uses: for a gate that remembers who paid.
 func (o *Office) Spend(ctx context.Context, now time.Time, r *Receipt) error {
 	if !now.Before(r.Expires) {
 		o.Counts.Expired.Add(1)

@@ -225,8 +225,7 @@ func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, err
 	}, nil
 }
 
-// Observe brings the difficulty up to date for a gate that nobody has come to for a while, and returns the work asked
-// for there.
+// Observe updates the difficulty for a gate without events for a while, and returns the work asked for there.
 func (t *Throttle) Observe(load weir.Load, now time.Time) Work {
 	return t.asked.step(t.setup.Load().difficulty, load, now)
 }

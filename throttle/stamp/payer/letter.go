@@ -79,8 +79,7 @@ func (m *Mail) Stamp(ctx context.Context, now time.Time, params stamp.MailParams
 	if err != nil {
 		return p, err
 	}
-	// The seeds of this hour and of the one before are honoured. A clock that is behind the server's is no reason to
-	// fail.
+	// The seeds of this hour and of the one before are honoured. A clock that is behind is no reason to fail.
 	if params.Hour < now.Unix()/3600-1 {
 		return p, fmt.Errorf("%w: they are of %s", ErrStale,
 			time.Unix(params.Hour*3600, 0).UTC().Format("2006-01-02 15:04 MST"))

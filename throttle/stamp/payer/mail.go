@@ -45,8 +45,8 @@ func (e *MailError) Error() string {
 }
 
 // A Mail is a message on its way to sendmail. Most callers want ReadMail, Stamp and WriteTo. Its bytes stay as they
-// are, line ends included; only stamps are put in before its header, and stamps that were there taken out. It is not
-// for several goroutines at once.
+// are, line ends included; only stamps are put in before its header, and old ones taken out. Goroutines must not share
+// it.
 type Mail struct {
 	envelope []byte // the "From " line of a mailbox, which sendmail takes, too
 	fields   []mailField
@@ -135,8 +135,7 @@ func fieldName(line []byte) (string, bool) {
 	return strings.ToLower(string(name)), found && len(name) > 0
 }
 
-// addresses reads what stands in To and its like. The names beside the addresses may be in any charset: they do not
-// matter.
+// addresses reads what stands in To and its like. The names may be in any charset: they do not matter.
 var addresses = mail.AddressParser{WordDecoder: &mime.WordDecoder{
 	CharsetReader: func(_ string, r io.Reader) (io.Reader, error) { return r, nil },
 }}
