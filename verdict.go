@@ -157,8 +157,7 @@ type Outcome struct {
 	Status int
 }
 
-// A Turn is a place in a line. The throttle that made it calls it once; until then whoever holds it waits on Called, or
-// leaves by settling the hold that came with it.
+// A Turn is a place in a line. The throttle that made it calls it once; settling its hold leaves the line.
 type Turn struct {
 	called  chan struct{}
 	refused Reason

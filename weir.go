@@ -53,8 +53,7 @@ func (e *Event) Charge() int64 { return max(e.Cost, 1) }
 
 // A Route says what an event is about, in the words of HTTP. Other channels fill in what they have.
 //
-// Servers do not agree on how a request is read. A limit holds if it holds for any reading; what lets somebody go free
-// holds for all readings, or not at all.
+// Servers read a request in different ways. A limit holds if it holds for any reading, an exemption if for all.
 type Route struct {
 	Method      string
 	Host        string // lower case, without the port

@@ -19,9 +19,8 @@ const (
 	acceptedFor = int64(10 * time.Minute)
 )
 
-// accepted remembers which accounts the upstream has accepted, and from which networks. Its memory is fixed, and an
-// entry that is still good is never pushed out: whoever finds no room is known by the address. It is safe for
-// concurrent use.
+// accepted remembers which accounts the upstream has accepted, and from which networks. Its memory is fixed, and a good
+// entry is never pushed out: an account without one is known by the address. Goroutines may share it.
 type accepted struct {
 	seed  maphash.Seed
 	any   atomic.Bool // there are entries
@@ -90,9 +89,8 @@ func (a *accepted) note(who client, account string, good bool, at int64) {
 	}
 }
 
-// Accepted tells whether the upstream accepted a request of an account (2xx) or turned the account away (401, 403).
-// An account that was accepted from a network is a client of its own there, until it has not been for ten minutes or
-// is turned away.
+// Accepted tells whether the upstream accepted a request of an account (2xx) or turned it away (401, 403). An account
+// that was accepted from a network is a client of its own there, for ten minutes or until it is turned away.
 func (l *Lanes) Accepted(source netip.Addr, account string, good bool, now time.Time) {
 	if account != "" {
 		l.accepted.note(clientOf(source), account, good, nanos(now))

@@ -40,8 +40,7 @@ func (a *away) find(who client) (set *[awayWays]uint64, tag uint64) {
 // age is how many seconds ago an entry was last seen; a clock never runs backwards here.
 func age(e uint64, second int64) int64 { return (second - int64(e&awayMask)) & awayMask }
 
-// note notes that a client was turned away, and reports whether it is new demand: its first try since it was last let
-// in.
+// note notes that a client was turned away, and reports whether it is new demand: its first try since it was let in.
 func (a *away) note(who client, at int64) bool {
 	if who.family == 0 {
 		return true

@@ -9,7 +9,7 @@
 //
 // People without JavaScript do not wait in a lane but in a waiting room: a page that reloads. Their signed ticket
 // (Tickets) says their number, and nothing is stored for it. Only a ticket that is shown (Lanes.Take) gets a place in
-// the line, in the order of numbers, and keeps it by being shown again. Whoever is called is let in through the general
+// the line, in the order of numbers, and keeps it by being shown again. Those called are let in through the general
 // pool.
 //
 // Lanes also measure how much is asked of the upstream in proportion to what it can do (Lanes.Load), and how long

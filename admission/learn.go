@@ -25,10 +25,9 @@ const (
 	forget, hasten = int64(30 * time.Second), int64(3 * time.Second)
 )
 
-// A learner finds out how many requests an upstream can work on at once, from how long they take. It looks at windows
-// of about a hundred requests. As long as a request takes about as long as by itself, more are let through, by the
-// square root of the limit; when it takes longer, fewer, in proportion. Nothing is learnt from an upstream that is less
-// than half busy.
+// A learner finds out how many requests an upstream can work on at once, from how long they take, in windows of about a
+// hundred requests. As long as a request takes about as long as by itself, more are let through, by the square root of
+// the limit; when it takes longer, fewer, in proportion. Nothing is learnt while less than half is in use.
 //
 // How long a request takes by itself is the least mean seen of late. When it has not been seen for a while, since the
 // upstream was busy, half as many are let through for a moment (a probe). If as much is done then, it was far too many.

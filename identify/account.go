@@ -72,8 +72,7 @@ type extractor struct {
 	n    int // of the path segment, from 1
 }
 
-// Accounts are where the account of a request may be found, in order. The zero value finds none. Goroutines may share
-// it.
+// Accounts are where the account of a request may be found, in order; the zero value nowhere. Goroutines may share it.
 type Accounts struct {
 	list   []extractor
 	first  bool   // the first place counts

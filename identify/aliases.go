@@ -46,8 +46,7 @@ type Aliases struct {
 }
 
 // NewAliases returns an operator's rules, with those of large providers where the operator has none: the dots and tags
-// of gmail.com, the tags of outlook.com and others. The error joins every mistake as weir.FieldErrors, below [i] of
-// rule i.
+// of gmail.com, the tags of outlook.com and others. The error joins weir.FieldErrors, below [i] of rule i.
 func NewAliases(rules []AliasRule) (*Aliases, error) {
 	s := &Aliases{exact: map[string]*AliasRule{}, below: map[string]*AliasRule{}}
 	if err := s.add(rules); err != nil {

@@ -33,8 +33,7 @@ func cookieValue(lines []string, name string) (value string, again bool, err err
 	return value, again, nil
 }
 
-// opens reports whether a quote in a pair may swallow the pairs behind it: for a server that counts all quotes, or for
-// one that knows quotes only where a value begins.
+// opens reports whether a quote in a pair may swallow the pairs behind it, counted anywhere or where values begin.
 func opens(pair string) bool {
 	if strings.Count(pair, `"`)%2 == 1 {
 		return true

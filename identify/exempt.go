@@ -372,8 +372,7 @@ func (g *Exempt) KnownPath(p string) bool {
 }
 
 // KnownClient reports whether the client of an event is known: by its network, or as a bot by what it calls itself and
-// where it comes from. Where only DNS could tell, the answer is no until Confirm. Both readings of a source must be
-// known.
+// where it comes from. Where only DNS could tell, the answer is no until Confirm. Both readings must be known.
 func (g *Exempt) KnownClient(ev *weir.Event) bool {
 	return g != nil && ev.Freed(func(addr netip.Addr) bool { return g.knownAt(Plain(addr), ev) })
 }

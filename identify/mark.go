@@ -52,8 +52,7 @@ func Mark(secret []byte, user, mail string, until time.Time) string {
 	return string(base64url.AppendEncode(append(text, '.'), tag[:]))
 }
 
-// ReadMark returns the user and the mail that a mark names. One that was made with any of the secrets counts. Its error
-// is ErrMarkMalformed, ErrMarkForged or ErrMarkOld.
+// ReadMark returns the user and the mail of a mark under any secret, or ErrMarkMalformed, ErrMarkForged, ErrMarkOld.
 func ReadMark(mark string, now time.Time, secrets ...[]byte) (user, mail string, err error) {
 	if len(mark) > MaxMark {
 		return "", "", ErrMarkMalformed

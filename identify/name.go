@@ -27,9 +27,8 @@ func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 	return id, err
 }
 
-// AccountBy is Account for those who pass the request on, and know what its token says; nil stands for a request
-// without a good one. They leave out every header that is an Alias and, where rewrite is true, send what Cookies
-// returns.
+// AccountBy is Account for those who pass the request on, and know what its token says; nil stands for no good token.
+// They leave out every header that is an Alias and, where rewrite is true, send what Cookies returns.
 //
 // A place may hold the same id twice. One that holds two ids is an error, but for cookies: browsers send one name twice
 // for good reasons, so the first counts. Where places disagree, By has said what happens. The source never disagrees.

@@ -27,8 +27,7 @@ var trunks = map[string]string{
 }
 
 // Phone returns the one form of a telephone number (E.164), such as +493012345678. A number without + or 00 is one of
-// the country, as in "+49", or refused. So is one with letters or an extension. With ErrNoCountry its digits are
-// returned.
+// the country, as in "+49", or refused. So are letters and extensions. With ErrNoCountry its digits are returned.
 func Phone(number, country string) (string, error) {
 	code := strings.TrimPrefix(country, "+")
 	if country != "" && (code == "" || len(code) > longestCode || code[0] == '0' ||
@@ -104,8 +103,7 @@ func dialled(number, code string) (digits string, plus bool, err error) {
 	return string(array[:n]), plus, nil
 }
 
-// skipped reports whether a 0 in brackets is not dialled after these digits. In +49 (0)30 and 0049 (0)30 it is for
-// those who dial neither. In Italy it is dialled always.
+// skipped reports whether a 0 in brackets is not dialled, as in +49 (0)30 and 0049 (0)30. In Italy it always is.
 func skipped(before, code string, plus bool) bool {
 	country := before
 	if !plus {

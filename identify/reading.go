@@ -8,8 +8,7 @@ import (
 	"weir"
 )
 
-// MaxReadings is how many other paths, and how many other methods, are enumerated for a request that servers may read
-// in several ways. Beyond it every rule matches.
+// MaxReadings is how many other paths and methods of one request are enumerated. Beyond it every rule matches.
 const MaxReadings = 8
 
 // maxOddPath is how many bytes of such a path are taken apart. Beyond it every rule matches, too.
@@ -24,8 +23,7 @@ var (
 // anything stands for readings that are not enumerated. Nobody writes to it.
 var anything = []string{weir.Any}
 
-// Route returns what a request is about, as rules know it. The path is the one that came: escaped, and without the
-// query. Headers are nil where there are none.
+// Route returns what a request is about. The path is the one that came: escaped, without the query. h may be nil.
 //
 // A path that is Straight has one reading. Of any other, Also has the paths that servers may see in it: with path
 // parameters cut off, with dot segments resolved or not, decoded once more, and so on, in any order. Headers that

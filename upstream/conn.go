@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// A conn is a connection to a server for HTTP/1.1. It carries one exchange at a time, in the goroutine of the request;
-// the body of a request is sent by another one (sender).
+// A conn is a connection for HTTP/1.1 with one exchange at a time, in the request's goroutine; a sender sends the body.
 type conn struct {
 	server *server
 	nc     net.Conn

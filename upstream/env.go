@@ -69,8 +69,7 @@ type Caller interface {
 	Ends() (client, local netip.AddrPort)
 	// Early is given an informational answer, other than 100 and 101, before the final one. An error ends the request.
 	Early(status int, h http.Header) error
-	// Waits tells that the answer takes its time. It returns a context that ends when the client leaves, to be used
-	// instead.
+	// Waits tells that the answer takes its time, and returns a context that ends when the client leaves.
 	Waits() context.Context
 	// Sent tells that the request has been written; when it has a body, its head. It may be told more than once.
 	Sent()

@@ -31,8 +31,7 @@ var _ http.RoundTripper = (*Pool)(nil)
 // New returns a pool. It connects nowhere until it is asked to, except for checks.
 func New(o Options, env Env) (*Pool, error) { return newPool(o, env, nil) }
 
-// Configure returns a pool with other options. The two share connections to, and knowledge of, the servers that stay;
-// each must be closed when it is not used any more.
+// Configure returns a pool with other options that shares the servers that stay. Both must be closed.
 func (p *Pool) Configure(o Options) (*Pool, error) { return newPool(o, p.env, p) }
 
 func newPool(o Options, env Env, before *Pool) (*Pool, error) {
@@ -155,8 +154,7 @@ func (p *Pool) bit(s *server) uint64 {
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) { return p.Do(r, nil) }
 
 // Do gives a request to a server and returns its answer, whose body must be closed. The request's headers are not
-// touched after it has returned. An Error means that no server answered; other errors are of the request's context or
-// body.
+// touched after it has returned. An Error means that no server answered; others are of the request's context or body.
 func (p *Pool) Do(r *http.Request, by Caller) (*http.Response, error) {
 	if err := sendable(r); err != nil {
 		return nil, err

@@ -39,8 +39,7 @@ func spend(budget *atomic.Int64) bool {
 	}
 }
 
-// idempotent reports whether a request does no harm when it comes twice (RFC 9110, section 9.2.2), by its method or
-// because its sender says that the server will notice.
+// idempotent reports whether a request may come twice (RFC 9110, 9.2.2), by its method or its sender's word.
 func idempotent(r *http.Request) bool {
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:

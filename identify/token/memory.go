@@ -14,8 +14,7 @@ func hashOf(text string) sum {
 	return sha256.Sum256(append(array[:0], text...))
 }
 
-// memory remembers verified tokens, the ones seen last. It is in two generations: when the younger one is full, the
-// older one is forgotten. It is safe for concurrent use.
+// memory remembers the verified tokens seen last, in two generations. Goroutines may share it.
 type memory struct {
 	most int // in both
 	mu   sync.RWMutex

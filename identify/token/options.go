@@ -97,8 +97,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the files are of use is for New to
-// say.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. New looks into the files.
 func (o Options) Validate() error {
 	var v weir.Mistakes
 	if o.Key == "" && o.JWKS == "" {

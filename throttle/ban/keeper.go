@@ -111,8 +111,7 @@ func (l *List) detach(k *Keeper) {
 	}
 }
 
-// load puts stored bans on the list. What was said since counts more, except a mechanism's word against an operator's.
-// Where the list cannot hold all, operators' bans come first.
+// load puts stored bans on the list, operators' first. What was said since counts more, but not against an operator.
 func (l *List) load(stored []store.Ban, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

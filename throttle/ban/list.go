@@ -94,8 +94,7 @@ func newSetup(o Options) (*setup, error) {
 	return s, nil
 }
 
-// Configure changes the options. A smaller list drops the bans that end soonest, but no operator's. It is all or
-// nothing.
+// Configure changes the options, or nothing on an error. A smaller list drops the bans that end soonest, no operator's.
 func (l *List) Configure(o Options, now time.Time) error {
 	s, err := newSetup(o)
 	if err != nil {
@@ -223,8 +222,7 @@ func (l *List) Stats() Stats {
 func (l *List) size() int { return int(l.counts.clients.Load() + l.counts.networks.Load()) }
 
 // Add bans a client or a network. A ban without a start begins now. One of a mechanism (Operator is false) without an
-// end gets the TTL; it prolongs a ban, but no operator's. One of an operator without an end is permanent, and replaces
-// any.
+// end gets the TTL; it prolongs a ban, but no operator's. One of an operator may be permanent, and replaces any.
 //
 // It returns ErrFull when the list is full, and store.ErrInvalid or store.ErrTooLarge for a ban that makes no sense.
 func (l *List) Add(b store.Ban, now time.Time) error {

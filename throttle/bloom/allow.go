@@ -8,8 +8,7 @@ import (
 )
 
 // Allow reports whether the network of an address may have n now, and takes them if so: n events, or n bytes where the
-// options count bytes. A refusal takes nothing; what is allowed is done. An n below 1 counts as 1; the zero Addr is
-// refused.
+// options count bytes. A refusal takes nothing. An n below 1 counts as 1, and the zero Addr is refused.
 //
 // Most programs want Allow and nothing else of a Limiter but Advance. Judge also tells until when a source is refused,
 // and Settle gives back what was taken. Allow is safe for concurrent use, takes no locks and allocates nothing.

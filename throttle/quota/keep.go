@@ -128,7 +128,7 @@ func (a *account) earned(rs *rules) bool { return !a.onProbation() && !rs.known(
 // acceptedText stands for a rule where a store is told that an account was accepted. No rule's text is one word.
 const acceptedText = "accepted"
 
-// Accepted reports whether a counter only says that an account was accepted. Those are restored first: they need
+// Accepted reports whether a counter only says that an account was accepted. Those are restored first, for their
 // entries.
 func Accepted(c *store.Counter) bool { return c.Rule == acceptedText && c.Account != "" }
 

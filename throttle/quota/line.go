@@ -193,8 +193,7 @@ const (
 	catchUp = time.Millisecond
 	// holdUp is how long somebody whose turn was called may keep the next one from being called.
 	holdUp = 100 * time.Millisecond
-	// leastApart is how far apart events are that are worth keeping in order. Above 5,000 a second, waiting for each to
-	// be on its way would cost more than it brings.
+	// leastApart is how far apart events must be to be kept in order. Above 5,000 a second that costs too much.
 	leastApart = int64(100 * time.Microsecond)
 )
 

@@ -16,8 +16,7 @@ import (
 func pays(p weir.Paid) bool { return p.Work > 0 && p.Fault == weir.NoReason }
 
 // pay opens the purse of an event that is over a limit and, when that holds enough, judges it again. The account is
-// pinned, and its shard not locked: to look at a stamp may take long. The event is a copy, as the purse moves it to the
-// heap.
+// pinned, and its shard not locked: to look at a stamp may take long. The event is a copy, for the heap.
 func (q *Quota) pay(ctx context.Context, acc *account, g *stranger, ev weir.Event, now int64, a *weir.Answer) {
 	defer acc.unpin()
 	switch paid := ev.Purse.Open(ctx, &ev); {

@@ -127,9 +127,8 @@ func (r *rule) lasts(st *state, t *terms) int64 {
 	return st.end
 }
 
-// pushed remembers which accounts of a shard were pushed out, and until when that matters. It is a Bloom filter whose
-// cells are times: a pushed account is always found, another one by mistake if its cells are taken. Its memory is
-// fixed.
+// pushed remembers which accounts of a shard were pushed out, and until when that matters. It is a Bloom filter of
+// times: a pushed account is always found, another one by mistake if its cells are taken. Its memory is fixed.
 type pushed struct{ cells []uint32 } // seconds since the epoch
 
 const (

@@ -19,8 +19,7 @@ const (
 )
 
 // An account is what is known of one account, of one source without an account, or of a set of strangers. With many
-// accounts, fetching one from memory is most of a decision's cost: so it is two cache lines long, and the rare stands
-// elsewhere.
+// accounts, fetching one from memory is most of a decision's cost: so it is two cache lines long.
 type account struct {
 	hash    uint64 // by which the index finds it; 0 for strangers
 	name    string

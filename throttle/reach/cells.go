@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// A cell is five bits, six to a word. With an index of p bits, the others of a hash give 1 to 33-p: leading zeroes and
+// A cell is five bits, six to a word. With an index of p bits, the rest of a hash gives 1 to 33-p: leading zeroes and
 // one.
 const (
 	cellBits  = 5

@@ -10,13 +10,11 @@
 //	             the user is flagged: until the rate falls, the action holds
 //
 // The history of a user is a sketch: exact while it is small, then a HyperLogLog. Addresses are never kept, only keyed
-// hashes. A sketch cannot tell who is known; where an action asks for it, a compact set of known recipients is kept
-// too.
+// hashes. A sketch cannot tell who is known; where an action asks for it, a set of known recipients is kept too.
 //
 // A State is what is remembered of one user: time is passed in, nothing waits, nothing is stored. Most callers want
-// Judge for a message, which changes nothing, and Commit when it was accepted, since a sketch cannot give back; and
-// keep the state with the message in one transaction (AppendBinary, AppendKnown). A Population is what is usual among
-// all users.
+// Judge for a message, which changes nothing, and Commit when it was accepted; and keep the state with the message in
+// one transaction (AppendBinary, AppendKnown). A Population is what is usual among all users.
 //
 // Options are what operators write, and Rules what is made of them.
 package reach

@@ -28,16 +28,14 @@ type history struct {
 	unstored bool   // the filter has changed since it was stored
 }
 
-// begun is how many recipients a user had when a set was begun, and when. Until it has as many, others may be known
-// too.
+// begun is how many recipients a user had when a set was begun, and when. Until then others may be known, too.
 type begun struct {
 	gap uint32
 	at  int64 // seconds
 }
 
 // A set that was begun late is believed with a twentieth more than there were; with a twentieth less after a week,
-// since a sketch may have counted too many; and after 90 days whatever it has: who was not written to by then is new
-// again.
+// since a sketch may have counted too many; and after 90 days whatever it has: whoever is not in it is new again.
 const (
 	soonLate = 7 * secDay
 	maxLate  = 90 * secDay

@@ -7,8 +7,7 @@ import (
 )
 
 // sketchVersion is the first byte of a stored sketch. The second one tells the bits of an index, and whether it is
-// exact. An exact sketch has the number of keys and their sorted upper halves; another one its count, changes and
-// cells.
+// exact. An exact sketch has the number of keys and their upper halves, sorted; others have count, changes and cells.
 const sketchVersion = 1
 
 const sketchDense = 0x80

@@ -14,7 +14,7 @@ const exponentBytes = 16
 // and nonce, and x is drawn by the key, so that whoever holds it verifies by drawing x again.
 type dlog struct{}
 
-// The best methods known for an interval of width W take 1.33 to 1.5 times the root of W multiplications. Work is 1.5.
+// The best methods known for an interval of width W take 1.33 to 1.5 times the root of W products; work is the latter.
 func width(w Work) *big.Int {
 	n := new(big.Int).SetUint64(2 * uint64(w))
 	n.Mul(n, n)

@@ -34,8 +34,7 @@
 //     few thousand for each further one. It is weak, for the document's own flow.
 //
 // So a stamp is a price for a place in line, never a proof of being human. The price has to rise with the load, be paid
-// per request, and be paid again. Luck is small: of a hundred sha256-k stamps the costliest takes 1.67 times the
-// average.
+// per request, and be paid again. Of a hundred sha256-k stamps the costliest takes 1.67 times the average.
 //
 // # Difficulty
 //

@@ -13,9 +13,8 @@ import (
 )
 
 // A Keyring knows the keys under which challenges are issued. Keys follow from a secret and the time, in periods
-// aligned to the epoch, so the nodes of a farm with the same secret agree on them. The key of the period before is
-// still honoured, and that of the next one, for a clock that is ahead. It is safe for concurrent use; make it with
-// NewKeyring.
+// aligned to the epoch, so the nodes of a farm with the same secret agree on them. The keys of the period before and,
+// for a clock that is ahead, of the next one are honoured. Goroutines may share it; make it with NewKeyring.
 type Keyring struct {
 	rotate  time.Duration
 	secrets []secret // the first one issues

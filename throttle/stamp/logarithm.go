@@ -172,8 +172,7 @@ func (t *stepTable) get(low uint64) func(func(uint32) bool) {
 }
 
 // kangaroo lets tame and wild kangaroos jump by steps that depend on where they are, until a wild one lands on the
-// trail of a tame one. It takes about twice the root of the width, and little memory: only distinguished points are
-// noted.
+// trail of a tame one. It takes about twice the root of the width, and little memory: few points are noted.
 func kangaroo[E comparable](ctx context.Context, g group[E], a, b E, width uint64, s *search) (uint64, error) {
 	root := math.Sqrt(float64(width))
 	// Jumps are powers of two whose mean is nearest to half the root, for each pair.

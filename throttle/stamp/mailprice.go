@@ -109,8 +109,7 @@ type mailPrice struct {
 	least      Work
 	difficulty *Difficulty // nil: the price is fixed
 	state      State
-	// The lower prices that are still good, and at the end the one that is asked. They rise from one to the next, so
-	// one schedule makes no more than it has steps.
+	// The prices that are still good, in rising order, and at the end the one that is asked: at most one per step.
 	asked []askedOnce
 }
 

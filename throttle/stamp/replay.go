@@ -92,8 +92,7 @@ func (f *Filter) open(now time.Time, u *Use) (*stripe, *map[Nonce]spent, error) 
 // runAt returns the run that a generation belongs to, and brings it up to date. The stripe is locked.
 //
 // A stamp that is good in a generation expires in it or in the next. So a run may know of stamps that are good one
-// generation before it begins and one after it ends. Where two runs meet, the later one forgot what the earlier one
-// knows.
+// generation before it begins and after it ends. Where two runs meet, the later one forgot what the earlier knows.
 func (f *Filter) runAt(s *stripe, now int64) *run {
 	for i := len(s.runs) - 1; i >= 0; i-- {
 		r := &s.runs[i]

@@ -12,8 +12,7 @@ import (
 	"weir/identify"
 )
 
-// A Throttle asks for stamps while there is more to do than can be done, and takes them for all throttles of its chain.
-// Make one with NewThrottle. It is safe for concurrent use.
+// A Throttle asks for stamps under load, and takes them for all throttles of its chain. Goroutines may share it.
 //
 //	dormant, paid, free, or taken by the general pool ──> admit
 //	forged ──> refuse, and the invalid list; a stamp for one request that comes twice ──> refuse

@@ -45,8 +45,7 @@ func (e *MailError) Error() string {
 }
 
 // A Mail is a message on its way to sendmail. Most callers want ReadMail, Stamp and WriteTo. Its bytes stay as they
-// are, line ends included; only stamps are put in before its header, and old ones taken out. Goroutines must not share
-// it.
+// are, line ends included; only stamps are put in before its header, and old ones taken out. It is for one goroutine.
 type Mail struct {
 	envelope []byte // the "From " line of a mailbox, which sendmail takes, too
 	fields   []mailField

@@ -36,9 +36,8 @@ var ErrBody = errors.New("payer: the body of the request cannot be sent again")
 // expired; one that pays for a single message is used for that one only. Requests to one host share the work.
 //
 // A request is sent again if it has no body, if it has GetBody (as http.NewRequest makes it), or if its body is of a
-// known length of up to MaxBody, which is then read first. Of others, and when nothing can be paid, the answer is
-// returned as it came. Retry-After is left to the caller: a Transport never sleeps. The timeout of an http.Client
-// includes the work.
+// known length of up to MaxBody, which is then read first. Otherwise the answer is returned as it came. Retry-After is
+// left to the caller: a Transport never sleeps. The timeout of an http.Client includes the work.
 //
 // The zero value is ready. A Transport is safe for concurrent use; do not change its fields after the first request.
 type Transport struct {
