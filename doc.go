@@ -22,6 +22,5 @@
 //	   └──── Wait ─ Turn called ┘
 //	   └──── Refuse: nothing was taken
 //
-// Units that people write in a configuration (Duration, Period, Rate, Size, Share) live here too, so that they mean the
-// same everywhere.
+// Units that people write in a configuration (Duration, Period, Rate, Size, Share) live here too.
 package weir

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// A FieldError is a mistake in options, at the field where it stands. Validate methods join several of them
-// (errors.Join), so that the operator sees every mistake at once.
+// A FieldError is a mistake in options and the field that it is in. Validate methods join them: all are seen at once.
 type FieldError struct {
 	Path string // as in "policies[2].limit"; empty for the whole
 	Msg  string // what is wrong
@@ -25,8 +24,7 @@ func (e *FieldError) Error() string {
 	return b.String()
 }
 
-// FieldErrors returns the mistakes inside err, however they were joined. An error that is no FieldError becomes one
-// without a path.
+// FieldErrors returns the mistakes inside err, however they were joined. Any other error becomes one without a path.
 func FieldErrors(err error) []*FieldError {
 	if err == nil {
 		return nil

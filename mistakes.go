@@ -3,12 +3,14 @@ package weir
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Mistakes collects those in options, as FieldErrors. The zero value has none. What was left out ("", 0) is never a
-// mistake by OneOf, Count, Size and Timeout: it has a default.
+// mistake by OneOf, Count, Size, Timeout, Within and Lasts: it has a default.
 type Mistakes []error
 
 // Add notes a mistake.
@@ -28,11 +30,7 @@ func (m *Mistakes) OneOf(path, got string, known ...string) {
 	if got == "" || slices.Contains(known, got) {
 		return
 	}
-	hint := "one of " + strings.Join(known, ", ")
-	if near := Nearest(got, known...); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	}
-	m.Add(path, fmt.Sprintf("unknown %s %q", path[strings.LastIndex(path, ".")+1:], got), hint)
+	m.Add(path, fmt.Sprintf("unknown %s %q", path[strings.LastIndex(path, ".")+1:], got), Suggest(got, known...))
 }
 
 // Count wants a number to be positive and not over the most.
@@ -53,6 +51,37 @@ func (m *Mistakes) Size(path string, got, least, most Size) {
 func (m *Mistakes) Timeout(path string, got Duration) {
 	if got < 0 {
 		m.Add(path, "a timeout cannot be negative", "leave it out for the default")
+	}
+}
+
+// Within wants a number to lie between two others.
+func (m *Mistakes) Within(path string, got, least, most int64) {
+	if got != 0 && (got < least || got > most) {
+		m.Add(path, fmt.Sprintf("%d is out of bounds", got), fmt.Sprintf("%d to %d", least, most))
+	}
+}
+
+// Lasts wants a duration to lie between two others.
+func (m *Mistakes) Lasts(path string, got Duration, least, most time.Duration) {
+	if got != 0 && (got.Std() < least || got.Std() > most) {
+		m.Add(path, fmt.Sprintf("%s is out of bounds", got), fmt.Sprintf("%s to %s", Duration(least), Duration(most)))
+	}
+}
+
+// AtMost wants a list of what not to be longer than most, and reports whether it is not.
+func (m *Mistakes) AtMost(path, what string, n, most int) bool {
+	if n > most {
+		m.Add(path, strings.TrimSpace(fmt.Sprintf("%d %s", n, what))+" are too many", fmt.Sprintf("at most %d", most))
+	}
+	return n <= most
+}
+
+// Networks wants networks to be valid.
+func (m *Mistakes) Networks(path string, networks []netip.Prefix) {
+	for i, p := range networks {
+		if !p.IsValid() {
+			m.Add(fmt.Sprintf("%s[%d]", path, i), "not a network", "write 192.0.2.0/24 or 2001:db8::/32")
+		}
 	}
 }
 

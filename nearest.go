@@ -1,6 +1,9 @@
 package weir
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Nearest returns the word among known that was most likely meant by got, or "" when none is close. It is for hints.
 func Nearest(got string, known ...string) string {
@@ -15,13 +18,20 @@ func Nearest(got string, known ...string) string {
 	return best
 }
 
+// Suggest returns a hint for a word that is not known: the nearest of those that are, or all of them.
+func Suggest(got string, known ...string) string {
+	if near := Nearest(got, known...); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "one of " + strings.Join(known, ", ")
+}
+
 // fold makes maxWait, max-wait and max_wait the same.
 func fold(s string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s))
 }
 
-// distance counts the letters to insert, delete, replace or swap with their neighbour to get from a to b (the optimal
-// string alignment distance).
+// distance is the optimal string alignment distance: letters to insert, delete, replace or swap to get from a to b.
 func distance(a, b string) int {
 	const long = 64
 	if len(a) > long || len(b) > long {

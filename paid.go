@@ -25,8 +25,7 @@ type Purse struct {
 	opened bool
 }
 
-// NewPurse returns a purse that pays by a function, which is called once at most. It also returns how to take the
-// payment back; nil where there is nothing to take back.
+// NewPurse returns a purse that pays by a function, called once at most. The func() it returns is a refund, or nil.
 func NewPurse(pay func(context.Context, *Event) (Paid, func())) *Purse { return &Purse{pay: pay} }
 
 // Open pays, if that has not been done, and says what.

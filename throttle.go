@@ -11,18 +11,15 @@ type Throttle interface {
 	// zero. A refusal takes nothing. The answer comes in cleared; figures are appended. An error is not a verdict: the
 	// policy decides what a failing throttle means.
 	Judge(ctx context.Context, ev *Event, a *Answer) error
-	// Settle ends a hold: the event is done, or what was taken for it is given back. It also takes a waiting event out
-	// of line.
+	// Settle ends a hold: the event is done, or what was taken is given back. A waiting event leaves the line.
 	Settle(h Hold, o Outcome)
 	// Peek answers as Judge would and takes nothing: to explain, and for dry runs.
 	Peek(ev *Event, a *Answer)
 }
 
-// A ConcurrencyLimiter also limits how much is under way at once. Such a place is taken last, after all waits, so that nobody
-// occupies it while waiting for something else.
+// A ConcurrencyLimiter also limits how much is under way at once. Such a place is taken last, after all waits.
 type ConcurrencyLimiter interface {
-	// Enter takes the place for a hold that asked for it (Hold.Enter). It may answer Wait, with a turn of its own, or
-	// Refuse; the hold is settled by Settle either way.
+	// Enter takes the place for a hold with Hold.Enter. It may answer Wait or Refuse; Settle ends the hold either way.
 	Enter(h *Hold, now time.Time, a *Answer)
 }
 
@@ -39,15 +36,13 @@ type Meter interface {
 	Flow(h Hold, n int64, now time.Time) time.Time
 }
 
-// A Rationer is a Meter that is asked before bytes flow. Whoever asks first cannot be ahead of the limit, however many
-// flows share it.
+// A Rationer is a Meter that is asked before bytes flow, so that any number of flows together keep to the limit.
 type Rationer interface {
 	Meter
 	// Rations reports whether any limit of the throttle is one on bytes.
 	Rations() bool
 	// Ask charges up to most bytes to a hold before they flow, and returns how many. Where it is none, again is when to
-	// ask again: a flow may wait until there is a packet's worth, so that bytes do not come one by one. The whole is
-	// granted or not; it does not wait, and again is zero.
+	// ask again: a flow may wait for a packet's worth. The whole is granted or not, without a wait; again is zero.
 	Ask(h Hold, most int64, whole bool, now time.Time) (granted int64, again time.Time)
 	// Return gives back bytes that were asked for at a time and did not flow.
 	Return(h Hold, n int64, asked, now time.Time)
@@ -57,7 +52,6 @@ type Rationer interface {
 type Clocked interface {
 	// Advance does what is due at now and returns when something is due next; zero means nothing is.
 	Advance(now time.Time) time.Time
-	// Alarm registers the one function that is told when something falls due earlier than the last Advance said. It is
-	// called under locks: it must not block, nor call back.
+	// Alarm registers the function that is told when something falls due earlier than Advance said. It must not block.
 	Alarm(func(due time.Time))
 }

@@ -8,6 +8,15 @@ import (
 	"time"
 )
 
+// ReadText sets a value to what a parser makes of a text. UnmarshalText methods are made of it.
+func ReadText[T any](into *T, text []byte, parse func(string) (T, error)) error {
+	v, err := parse(string(text))
+	if err == nil {
+		*into = v
+	}
+	return err
+}
+
 // A Duration is a length of time as people write it: 200ms, 1m30s, 12h, 7d, 2w.
 type Duration time.Duration
 
@@ -31,21 +40,10 @@ func (d Duration) String() string {
 	return text
 }
 
-// MarshalText writes the duration as people write it.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+func (d Duration) MarshalText() ([]byte, error)     { return []byte(d.String()), nil }
+func (d *Duration) UnmarshalText(text []byte) error { return ReadText(d, text, ParseDuration) }
 
-// UnmarshalText reads a duration.
-func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := ParseDuration(string(text))
-	if err != nil {
-		return err
-	}
-	*d = v
-	return nil
-}
-
-// ParseDuration reads a duration: what time.ParseDuration reads, and d (24 hours) and w (7 days). It is never below
-// zero.
+// ParseDuration reads what time.ParseDuration reads, and d (24 hours) and w (7 days). It is never below zero.
 func ParseDuration(text string) (Duration, error) {
 	s := strings.TrimSpace(text)
 	if s == "" {
@@ -123,18 +121,8 @@ func (p Period) String() string {
 	return Duration(p.Length).String()
 }
 
-// MarshalText writes the period as people write it.
-func (p Period) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
-// UnmarshalText reads a period.
-func (p *Period) UnmarshalText(text []byte) error {
-	v, err := ParsePeriod(string(text))
-	if err != nil {
-		return err
-	}
-	*p = v
-	return nil
-}
+func (p Period) MarshalText() ([]byte, error)     { return []byte(p.String()), nil }
+func (p *Period) UnmarshalText(text []byte) error { return ReadText(p, text, ParsePeriod) }
 
 // ParsePeriod reads a duration above zero, or day, week, month, year.
 func ParsePeriod(text string) (Period, error) {
@@ -213,9 +201,8 @@ func (p Period) Bounds(t time.Time, loc *time.Location) (start, end time.Time) {
 	}
 }
 
-// midnight returns when a day begins: the instant from which the clocks show that day or a later one for good. Where
-// they are changed at midnight, 0:00 does not exist or exists twice, and time.Date may answer with an instant of the
-// day before.
+// midnight returns when a day begins: the instant from which clocks show that day or a later one. Where clocks change
+// at midnight, 0:00 does not exist or exists twice, and time.Date may return an instant of the day before.
 func midnight(year int, month time.Month, day int, loc *time.Location) time.Time {
 	t := time.Date(year, month, day, 0, 0, 0, 0, loc)
 	// The date as a number that can be compared, with days such as the 32nd carried over.
@@ -252,18 +239,8 @@ func (r Rate) String() string {
 	return fmt.Sprintf("%d/%s", r.Count, Duration(r.Per))
 }
 
-// MarshalText writes the rate as people write it.
-func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// UnmarshalText reads a rate.
-func (r *Rate) UnmarshalText(text []byte) error {
-	v, err := ParseRate(string(text))
-	if err != nil {
-		return err
-	}
-	*r = v
-	return nil
-}
+func (r Rate) MarshalText() ([]byte, error)     { return []byte(r.String()), nil }
+func (r *Rate) UnmarshalText(text []byte) error { return ReadText(r, text, ParseRate) }
 
 // ParseRate reads a rate.
 func ParseRate(text string) (Rate, error) {
@@ -301,8 +278,7 @@ func ParseRate(text string) (Rate, error) {
 	return Rate{int64(n), d.Std()}, nil
 }
 
-// A Size is a number of bytes as people write it: 512B, 64KiB, 10MB, 1GiB. KB, MB, GB are powers of 1000; KiB, MiB, GiB
-// of 1024.
+// A Size is a number of bytes: 512B, 64KiB, 10MB, 1GiB. KB, MB, GB are powers of 1000; KiB, MiB, GiB of 1024.
 type Size int64
 
 // sizeUnits are in falling order, so that a size is written with the largest that divides it.
@@ -324,18 +300,8 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10) + "B"
 }
 
-// MarshalText writes the size as people write it.
-func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads a size.
-func (s *Size) UnmarshalText(text []byte) error {
-	v, err := ParseSize(string(text))
-	if err != nil {
-		return err
-	}
-	*s = v
-	return nil
-}
+func (s Size) MarshalText() ([]byte, error)     { return []byte(s.String()), nil }
+func (s *Size) UnmarshalText(text []byte) error { return ReadText(s, text, ParseSize) }
 
 // ParseSize reads a size.
 func ParseSize(text string) (Size, error) {
@@ -382,18 +348,8 @@ type Number int64
 
 func (n Number) String() string { return strconv.FormatInt(int64(n), 10) }
 
-// MarshalText writes the number.
-func (n Number) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
-
-// UnmarshalText reads a number or a size.
-func (n *Number) UnmarshalText(text []byte) error {
-	v, err := ParseNumber(string(text))
-	if err != nil {
-		return err
-	}
-	*n = v
-	return nil
-}
+func (n Number) MarshalText() ([]byte, error)     { return []byte(n.String()), nil }
+func (n *Number) UnmarshalText(text []byte) error { return ReadText(n, text, ParseNumber) }
 
 // ParseNumber reads a count or a size.
 func ParseNumber(text string) (Number, error) {
@@ -461,18 +417,8 @@ func (s Share) Rounded() Share {
 	return Share(short)
 }
 
-// MarshalText writes the share as people write it.
-func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads a share.
-func (s *Share) UnmarshalText(text []byte) error {
-	v, err := ParseShare(string(text))
-	if err != nil {
-		return err
-	}
-	*s = v
-	return nil
-}
+func (s Share) MarshalText() ([]byte, error)     { return []byte(s.String()), nil }
+func (s *Share) UnmarshalText(text []byte) error { return ReadText(s, text, ParseShare) }
 
 // ParseShare reads a share.
 func ParseShare(text string) (Share, error) {
@@ -508,8 +454,7 @@ func isNumber(s string) bool {
 	return ok
 }
 
-// decimal reads digits with at most one point. What else strconv reads (inf, 1e9, 0x1p4) is more often a slip than
-// meant.
+// decimal reads digits with at most one point. What else strconv reads (inf, 1e9, 0x1p4) is more often a slip.
 func decimal(s string) (float64, bool) {
 	if strings.Trim(s, "0123456789.") != "" {
 		return 0, false

@@ -2,6 +2,7 @@ package weir
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,26 +22,12 @@ var Verdicts = [...]Verdict{Admit, Wait, Challenge, Refuse}
 
 var verdictNames = [...]string{"admit", "wait", "challenge", "refuse"}
 
-func (v Verdict) String() string {
-	if int(v) < len(verdictNames) {
-		return verdictNames[v]
-	}
-	return fmt.Sprintf("verdict(%d)", uint8(v))
-}
+func (v Verdict) String() string { return Name(verdictNames[:], v, "verdict") }
 
-// MarshalText writes the verdict as a word.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote.
-func (v *Verdict) UnmarshalText(text []byte) error {
-	for i, name := range verdictNames {
-		if name == string(text) {
-			*v = Verdict(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown verdict %q", text)
-}
+func (v *Verdict) UnmarshalText(text []byte) error { return named(v, verdictNames[:], text, "verdict") }
 
 // A Reason says why an event does not go on at once.
 type Reason uint8
@@ -50,12 +37,12 @@ const (
 	OverLimit           // a limit is used up
 	LineFull            // as many as may wait are waiting
 	WaitTooLong         // the turn would come later than the longest wait allowed
-	NoAccount           // nobody said whom to charge, and that is not allowed
+	NoAccount           // the event names no account, and that is not allowed
 	TooCostly           // it costs more than the limit will ever allow
-	Overload            // the server has no room, whoever asks
+	Overload            // the server cannot take more, whoever asks
 	Failure             // a throttle failed and fails closed
-	NoSource            // nobody said where it came from, and that is what is limited
-	Banned              // it is on the invalid list
+	NoSource            // the event names no source, and sources are limited
+	Banned              // it is on the block list
 	Unpaid              // a stamp is asked for, and there is none
 	NotPaying           // it keeps coming without a stamp
 	Forged              // its stamp is not genuine, or wrongly solved
@@ -63,7 +50,7 @@ const (
 	TooMany             // the client has as much under way or waiting as one may have
 	NewRecipient        // the account is flagged, and the recipient is new to it
 	Flagged             // the account is flagged, and nothing of it goes on
-	NoRecipient         // nobody said to whom it goes, and that is what is counted
+	NoRecipient         // the event names no recipient, and recipients are counted
 	SharedLimit         // what unknown accounts share is used up
 )
 
@@ -72,25 +59,29 @@ var reasonNames = [...]string{"", "over-limit", "line-full", "wait-too-long", "n
 	"banned", "unpaid", "not-paying", "forged", "replayed", "too-many", "new-recipient", "flagged", "no-recipient",
 	"shared-limit"}
 
-func (r Reason) String() string {
-	if int(r) < len(reasonNames) {
-		return reasonNames[r]
-	}
-	return fmt.Sprintf("reason(%d)", uint8(r))
-}
+func (r Reason) String() string { return Name(reasonNames[:], r, "reason") }
 
-// MarshalText writes the reason as a word.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote.
-func (r *Reason) UnmarshalText(text []byte) error {
-	for i, name := range reasonNames {
-		if name == string(text) {
-			*r = Reason(i)
-			return nil
-		}
+func (r *Reason) UnmarshalText(text []byte) error { return named(r, reasonNames[:], text, "reason") }
+
+// Name returns the i-th of some names, or what(i) where there is none.
+func Name[T ~uint8](names []string, i T, what string) string {
+	if int(i) < len(names) {
+		return names[i]
 	}
-	return fmt.Errorf("unknown reason %q", text)
+	return fmt.Sprintf("%s(%d)", what, uint8(i))
+}
+
+// named sets a value to the index of a name.
+func named[T ~uint8](into *T, names []string, text []byte, what string) error {
+	i := slices.Index(names, string(text))
+	if i < 0 {
+		return fmt.Errorf("unknown %s %q", what, text)
+	}
+	*into = T(i)
+	return nil
 }
 
 // A Figure is the state of one rule as an event met it: the numbers behind a verdict.
@@ -101,11 +92,11 @@ type Figure struct {
 	Limit     int64     `json:"limit"`     // how much is allowed
 	Remaining int64     `json:"remaining"` // how much is left, never negative
 	Window    Window    `json:"window"`    // per how long; 0 for a level
-	Reset     time.Time `json:"reset"`     // when there is room again; zero when nobody can tell
+	Reset     time.Time `json:"reset"`     // when something is left again; zero when nobody can tell
 }
 
 // An Answer is what a throttle, or a whole policy, says about an event. It carries numbers; text is rendered only when
-// somebody reads it. The zero value admits. An Answer may be used again after Clear, which keeps the room for figures.
+// somebody reads it. The zero value admits. An Answer may be used again after Clear, which keeps the memory of Figures.
 type Answer struct {
 	Verdict Verdict
 	Reason  Reason
@@ -113,7 +104,7 @@ type Answer struct {
 	// Wait: when the turn is expected. Refuse: not worth coming back before. Zero when nobody can tell.
 	Until   time.Time
 	Turn    *Turn    // Wait: the place in line
-	Ban     bool     // Refuse: whoever did this belongs on the invalid list
+	Ban     bool     // Refuse: the client belongs on the block list
 	Hold    Hold     // what was taken; to be settled unless it is zero
 	Figures []Figure // every rule that the event met, for those who want to see how close it is
 }
@@ -121,7 +112,7 @@ type Answer struct {
 // Clear makes the answer an admission again.
 func (a *Answer) Clear() { *a = Answer{Figures: a.Figures[:0]} }
 
-// Explain says in a sentence what was decided, by whom, and on what figures.
+// Explain says in a sentence what was decided, by which rule, and on what figures.
 func (a *Answer) Explain() string {
 	var b strings.Builder
 	b.WriteString(a.Verdict.String())
@@ -166,8 +157,7 @@ type Outcome struct {
 	Status int
 }
 
-// A Turn is a place in a line. The throttle that made it calls it once; until then whoever holds it waits on Called, or
-// leaves by settling the hold that came with it.
+// A Turn is a place in a line. The throttle that made it calls it once; settling its hold leaves the line.
 type Turn struct {
 	called  chan struct{}
 	refused Reason
@@ -185,6 +175,5 @@ func (t *Turn) Grant() { close(t.called) }
 // Refuse calls the turn off, for the reason given.
 func (t *Turn) Refuse(why Reason) { t.refused = why; close(t.called) }
 
-// Refused is the reason why the turn was called off, or NoReason when it was granted. It may be read once Called is
-// closed.
+// Refused is why the turn was called off, or NoReason when it was granted. It may be read once Called is closed.
 func (t *Turn) Refused() Reason { return t.refused }

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// An Event is something that wants to go on: a request, a mail, a connection. The gate that met it fills it in;
-// throttles read it and never change or keep it.
+// An Event is a request, a message or a connection. The gate fills it in; throttles never change or keep it.
 type Event struct {
 	Time    time.Time  // when it happened; throttles know no other clock
 	Source  netip.Addr // where it came from, behind trusted proxies; it is charged; invalid where there is none
-	Account string     // whom it is charged to; empty when nobody said
+	Account string     // the account it is charged to; empty when the event names none
 	Plan    string     // the plan of the account as the gate knows it; a throttle's own list of members goes first
 	Kind    string     // the channel: "http", "mail", "sms", "tcp", "udp", "connection"
 	ID      string     // the id that logs and answers show for it
@@ -40,9 +39,9 @@ func (e *Event) Freed(listed func(netip.Addr) bool) bool {
 		(!e.OtherSource.IsValid() || listed(e.OtherSource))
 }
 
-// A Message is what a mail, a text message or the like tells of itself.
+// A Message is what only messages have: mail, text messages and the like.
 type Message struct {
-	User       string   // who sends it, as the channel knows him
+	User       string   // the sender, as the channel knows them
 	Recipients []string // as written
 	Name       string   // of the recipient, where the channel has no address
 	Phone      string
@@ -54,8 +53,7 @@ func (e *Event) Charge() int64 { return max(e.Cost, 1) }
 
 // A Route says what an event is about, in the words of HTTP. Other channels fill in what they have.
 //
-// Servers do not agree on how a request is read. A limit holds if it holds for any reading; what lets somebody go free
-// holds for all readings, or not at all.
+// Servers read a request in different ways. A limit holds if it holds for any reading, an exemption if for all.
 type Route struct {
 	Method      string
 	Host        string // lower case, without the port
@@ -65,8 +63,7 @@ type Route struct {
 	AlsoMethods []string // other methods that servers may take it for; nil where there is one
 }
 
-// Any stands in Route.Also and Route.AlsoMethods for every path and every method: there are more readings than can be
-// listed.
+// Any stands in Route.Also and Route.AlsoMethods for every path and every method: too many readings to be listed.
 const Any = "*"
 
 // A Load says how busy what is behind a gate is.
@@ -85,7 +82,7 @@ type Place struct {
 
 // A Pool takes events that did not pay. A throttle that is about to ask for payment asks the pool first, once at most.
 type Pool interface {
-	// Take reports whether the pool has room for the event, and notes the place in the event.
+	// Take reports whether the pool takes the event, and notes the place in the event.
 	Take() bool
 }
 

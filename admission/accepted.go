@@ -19,9 +19,8 @@ const (
 	acceptedFor = int64(10 * time.Minute)
 )
 
-// accepted remembers which accounts the upstream has accepted, and from which networks. Its memory is fixed, and an
-// entry that is still good is never pushed out: whoever finds no room is known by the address. It is safe for
-// concurrent use.
+// accepted remembers which accounts the upstream has accepted, and from which networks. Its memory is fixed, and a good
+// entry is never pushed out: an account without one is known by the address. Goroutines may share it.
 type accepted struct {
 	seed  maphash.Seed
 	any   atomic.Bool // there are entries
@@ -34,7 +33,6 @@ type acceptance struct {
 	last int64
 }
 
-// find returns the entries of a network, and the tag of an account from there.
 func (a *accepted) find(who client, account string) (set *[acceptedWays]acceptance, tag uint64) {
 	var key [9]byte
 	binary.BigEndian.PutUint64(key[:], who.id)
@@ -62,7 +60,6 @@ func (a *accepted) has(who client, account string, at int64) bool {
 // fresh reports whether an entry still counts. One from far ahead is of a clock that was set back.
 func fresh(last, at int64) bool { return at-last < acceptedFor && last-at < acceptedFor }
 
-// note takes in what the upstream said of an account.
 func (a *accepted) note(who client, account string, good bool, at int64) {
 	if who.family == 0 || !good && !a.any.Load() {
 		return
@@ -92,9 +89,8 @@ func (a *accepted) note(who client, account string, good bool, at int64) {
 	}
 }
 
-// Accepted tells whether the upstream accepted a request of an account (2xx) or turned the account away (401, 403).
-// An account that was accepted from a network is a client of its own there, until it has not been for ten minutes or
-// is turned away.
+// Accepted tells whether the upstream accepted a request of an account (2xx) or turned it away (401, 403). An account
+// that was accepted from a network is a client of its own there, for ten minutes or until it is turned away.
 func (l *Lanes) Accepted(source netip.Addr, account string, good bool, now time.Time) {
 	if account != "" {
 		l.accepted.note(clientOf(source), account, good, nanos(now))

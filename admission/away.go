@@ -40,9 +40,8 @@ func (a *away) find(who client) (set *[awayWays]uint64, tag uint64) {
 // age is how many seconds ago an entry was last seen; a clock never runs backwards here.
 func age(e uint64, second int64) int64 { return (second - int64(e&awayMask)) & awayMask }
 
-// turn notes that a client was turned away, and reports whether it is new demand: its first try since it was last let
-// in.
-func (a *away) turn(who client, at int64) bool {
+// note notes that a client was turned away, and reports whether it is new demand: its first try since it was let in.
+func (a *away) note(who client, at int64) bool {
 	if who.family == 0 {
 		return true
 	}
@@ -52,7 +51,7 @@ func (a *away) turn(who client, at int64) bool {
 	a.last = at
 	set, tag := a.find(who)
 	second := at / int64(time.Second)
-	place, oldest := 0, int64(-1)
+	slot, oldest := 0, int64(-1)
 	for i, e := range set {
 		old := age(e, second)
 		if e != 0 && e&^(1<<24-1) == tag && old <= awayFor/int64(time.Second) {
@@ -63,10 +62,10 @@ func (a *away) turn(who client, at int64) bool {
 			old = awayMask
 		}
 		if old > oldest {
-			place, oldest = i, old
+			slot, oldest = i, old
 		}
 	}
-	set[place] = tag | uint64(second)&awayMask
+	set[slot] = tag | uint64(second)&awayMask
 	return true
 }
 
@@ -95,7 +94,7 @@ func (l *Lanes) TurnedAway(ev *weir.Event) {
 	defer l.mu.Unlock()
 	at := l.tick(ev.Time)
 	l.counts.turnedAway++
-	if l.away.turn(who, at) {
+	if l.away.note(who, at) {
 		l.window.current().away++
 	}
 }

@@ -32,8 +32,7 @@ func clientOf(source netip.Addr) client {
 	}
 }
 
-// client is who an event is from. An account counts only where the upstream has accepted it from that network:
-// anybody can write down a name.
+// client is who an event is from. An account counts only where the upstream has accepted it: anybody can write a name.
 func (l *Lanes) client(ev *weir.Event) client {
 	who := clientOf(ev.Source)
 	if ev.Account != "" && l.accepted.has(who, ev.Account, nanos(ev.Time)) {
@@ -42,8 +41,7 @@ func (l *Lanes) client(ev *weir.Event) client {
 	return who
 }
 
-// clients counts what each client has waiting. It holds no more entries than there are requests held and places in
-// line.
+// clients counts what each client has waiting. It has at most as many entries as requests held and places in line.
 type clients map[client]int
 
 func (c clients) of(who client) int {

@@ -8,9 +8,9 @@
 // While stamps are asked for, Take decides which unpaid events the pool accepts.
 //
 // People without JavaScript do not wait in a lane but in a waiting room: a page that reloads. Their signed ticket
-// (Tickets) says their number, and nothing is stored for it. Only who shows up with the ticket (Lanes.Take) gets a
-// place in the line, in the order of the numbers, and keeps it by showing up again and again. Whoever is called is
-// let in through the general pool.
+// (Tickets) says their number, and nothing is stored for it. Only a ticket that is shown (Lanes.Take) gets a place in
+// the line, in the order of numbers, and keeps it by being shown again. Those called are let in through the general
+// pool.
 //
 // Lanes also measure how much is asked of the upstream in proportion to what it can do (Lanes.Load), and how long
 // those wait who paid: that is what the price of a stamp follows. What the upstream can do is written by the
@@ -18,7 +18,6 @@
 // Netflix' concurrency-limits: more at once as long as requests take no longer for it. Now and then less is let
 // through for a moment, as TCP BBR does, to see how long a request takes by itself.
 //
-// Most callers want New and put the Lanes last into a chain; somebody with a clock calls Advance when Alarm said so.
-// All methods are safe for concurrent use, and time is always passed in. The path of an event that is let in at once
-// allocates nothing.
+// Most callers want New and put the Lanes last into a chain, and call Advance when Alarm said so. All methods are safe
+// for concurrent use, and time is always passed in. An event that is let in at once allocates nothing.
 package admission

@@ -20,13 +20,11 @@ const (
 // never is when nothing falls due.
 const never = math.MaxInt64
 
-// setBack is how far the clock must fall behind to have been set back. Less than that are calls that overtook each
-// other.
+// setBack is how far the clock must fall behind to have been set back. Less is calls that overtook each other.
 const setBack = int64(5 * time.Second)
 
-// Lanes let events through to an upstream, as many at once as it can work on, those who paid first. Make them with
-// New; they are safe for concurrent use. A place is taken by Enter, after all waits, so Lanes belong at the end of a
-// chain.
+// Lanes let events through to an upstream, as many at once as it can work on, those who paid first. Make them with New;
+// goroutines may share them. Enter takes a place, after all waits, so Lanes belong at the end of a chain.
 type Lanes struct {
 	numbers  atomic.Uint64 // the last number given
 	reload   atomic.Int64  // as in the options, for those who only issue tickets
@@ -49,7 +47,7 @@ type Lanes struct {
 	commons commons
 	inUse   [lanes]int
 	tenants tenants
-	ledger  ledger
+	share   poolShare
 	seq     uint64
 	asked   int64 // when a stamp was last asked for; 0 for never
 
@@ -72,8 +70,7 @@ var (
 	_ weir.Clocked            = (*Lanes)(nil)
 )
 
-// New returns lanes with nobody in them. Numbers begin with the time, so that those given before a restart are
-// smaller than those given after it.
+// New returns empty lanes. Numbers begin with the time, so that those from before a restart are smaller.
 func New(o Options, now time.Time) (*Lanes, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -111,13 +108,12 @@ func (l *Lanes) configure(o Options) {
 	} else {
 		l.learner = learner{}
 	}
-	l.ledger.size(float64(o.Pool), l.capacity())
+	l.share.size(float64(o.Pool), l.capacity())
 	l.room.most = max(leastRemembered, o.Line)
 	l.reload.Store(int64(o.Reload))
 }
 
-// capacity is how many are let through at once; means, how many the upstream can work on, which is more while the
-// learner looks.
+// capacity is how many are let through at once; means, how many the upstream can work on, more during a probe.
 func (l *Lanes) capacity() int {
 	switch {
 	case l.retired:
@@ -135,11 +131,9 @@ func (l *Lanes) means() int {
 	return l.o.Concurrent
 }
 
-func (l *Lanes) free() int    { return l.capacity() - l.inUse[pool] - l.inUse[stamped] }
-func (l *Lanes) waiting() int { return l.commons.len() + l.payers.len() }
+func (l *Lanes) free() int { return l.capacity() - l.inUse[pool] - l.inUse[stamped] }
 
-// tick brings everything up to a time, and returns it as a number that never runs backwards: a clock that is set back
-// makes nobody wait longer.
+// tick brings everything up to a time, and returns it as a number that never runs backwards, as clocks may.
 func (l *Lanes) tick(now time.Time) int64 {
 	at := nanos(now) + l.skew
 	if at < l.at-setBack {
@@ -150,7 +144,7 @@ func (l *Lanes) tick(now time.Time) int64 {
 	}
 	waiting, paying := l.commons.len(), l.payers.len()
 	l.window.pass(l.at, at, [lanes]int{pool: waiting + l.inUse[pool], stamped: paying + l.inUse[stamped]})
-	l.ledger.pass(time.Duration(at-l.at), paying > 0, l.inUse[pool], waiting)
+	l.share.pass(time.Duration(at-l.at), paying > 0, l.inUse[pool], waiting)
 	l.at = at
 	return at
 }
@@ -298,7 +292,6 @@ func (l *Lanes) asking(at int64) bool { return l.asked != 0 && at-l.asked < int6
 // askedFor is how long stamps count as asked for after the last time somebody was asked.
 const askedFor = time.Second
 
-// poolMay reports whether one more of the pool may have a place.
 func (l *Lanes) poolMay(at int64) bool {
 	return l.free() > 0 && l.inUse[pool] < l.capacity()-l.reserve(at)
 }
@@ -306,8 +299,7 @@ func (l *Lanes) poolMay(at int64) bool {
 // poolOpen reports whether somebody of the pool who comes now finds a place.
 func (l *Lanes) poolOpen(at int64) bool { return l.commons.len() == 0 && l.poolMay(at) }
 
-// decide says what happens to a request. Nobody waits while there is a place for them, so a request that finds one is
-// next.
+// decide says what happens to a request. Nobody waits while there is a place, so a request that finds one is next.
 func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 	if r.lane == stamped && l.free() > 0 || r.lane == pool && l.poolOpen(at) {
 		return
@@ -350,23 +342,22 @@ func (l *Lanes) expect(r request, at int64) float64 {
 	return float64(before+1) * l.service.orGuess() / places
 }
 
-// poolPlaces is how many places the pool has, about: its share while somebody who paid waits, and else what they
-// leave to it.
+// poolPlaces is about how many places the pool has: its share while somebody who paid waits, else what they leave.
 func (l *Lanes) poolPlaces(at int64) float64 {
 	all := float64(l.means())
 	if l.payers.len() > 0 {
-		return all * l.ledger.share
+		return all * l.share.part
 	}
 	if at-l.looked >= bucket {
 		l.measure(at)
 	}
-	return max(all*l.ledger.share, all-float64(l.reserve(at))-l.paying, 0.01)
+	return max(all*l.share.part, all-float64(l.reserve(at))-l.paying, 0.01)
 }
 
 func (l *Lanes) paidPlaces() float64 {
 	all := float64(l.means())
 	if l.commons.len() > 0 {
-		all *= 1 - l.ledger.share
+		all *= 1 - l.share.part
 	}
 	return all
 }
@@ -374,7 +365,6 @@ func (l *Lanes) paidPlaces() float64 {
 // Asked tells what a stamp costs now: how long those wait who pay is measured for somebody who pays that.
 func (l *Lanes) Asked(work uint64) { l.price.Store(work) }
 
-// join puts a request into its lane.
 func (l *Lanes) join(r request, holder weir.Holder, at int64) *waiter {
 	l.seq++
 	w := &waiter{lane: r.lane, round: r.round, seq: l.seq, since: at, client: r.client, turn: weir.NewTurn()}
@@ -436,7 +426,7 @@ func (l *Lanes) let(at int64) {
 func (l *Lanes) next(at int64) *waiter {
 	fromPool := l.commons.len() > 0 && l.poolMay(at)
 	switch {
-	case l.payers.len() > 0 && !(fromPool && l.ledger.poolNext(l.inUse[pool])):
+	case l.payers.len() > 0 && !(fromPool && l.share.poolNext(l.inUse[pool])):
 		return l.payers.take()
 	case fromPool:
 		return l.commons.take()
@@ -467,7 +457,6 @@ func (l *Lanes) Settle(h weir.Hold, o weir.Outcome) {
 	l.call(at)
 }
 
-// giveBack returns a place.
 func (l *Lanes) giveBack(p *tenancy, at int64, done bool) {
 	since, lost := p.since, p.lost
 	l.inUse[p.lane]--
@@ -483,10 +472,9 @@ func (l *Lanes) giveBack(p *tenancy, at int64, done bool) {
 	}
 }
 
-// learnt takes in that the capacity may be another than before.
 func (l *Lanes) learnt(before int) {
 	if now := l.learner.capacity(); now != before {
-		l.ledger.size(float64(l.o.Pool), now)
+		l.share.size(float64(l.o.Pool), now)
 	}
 	if l.learner.probe > 0 {
 		l.alert(l.learner.until)

@@ -39,7 +39,7 @@ func TestLeavingTheLane(t *testing.T) {
 	if got := r.called(); !slices.Equal(got, []int{stays.n}) {
 		t.Fatalf("called %v", got)
 	}
-	// Whoever is called and goes away at the same moment gives his place back.
+	// Whoever is called and goes away at the same moment gives the place back.
 	last := r.wait(0)
 	r.settle(stays, true)
 	r.settle(last, false)
@@ -59,7 +59,8 @@ func TestJudgedAndNeverEntered(t *testing.T) {
 	r.wait(0)
 }
 
-// Those who paid go first, by the work that each use of their stamps cost. Guests go with those who pay what is asked.
+// Those who paid go first, by the work that each use of their stamps cost. Exempt clients go with those who pay what is
+// asked.
 func TestStampedGoByWorkPerUse(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 1, Strict: true})
 	r.l.Asked(1 << 12)
@@ -232,7 +233,7 @@ func TestPerClient(t *testing.T) {
 			}
 			r.want(r.ask(from(paying(2), c.other)), weir.Wait, 0)
 			r.settle(under, true)
-			r.want(r.ask(from(paying(2), again)), weir.Wait, 0) // one of his was let in
+			r.want(r.ask(from(paying(2), again)), weir.Wait, 0) // one of that client was let in
 		})
 	}
 	r := newRig(t, Options{Concurrent: 1, PerClient: 1})

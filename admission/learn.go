@@ -25,17 +25,14 @@ const (
 	forget, hasten = int64(30 * time.Second), int64(3 * time.Second)
 )
 
-// A learner finds out how many requests an upstream can work on at once, from how long they take. It looks at windows
-// of about a hundred requests. As long as they take about as long as a request takes by itself, more are let through,
-// by the square root of what is let through already; when they take longer, fewer, in proportion. Nothing is learnt
-// from an upstream with less than half to do.
+// A learner finds out how many requests an upstream can work on at once, from how long they take, in windows of about a
+// hundred requests. As long as a request takes about as long as by itself, more are let through, by the square root of
+// the limit; when it takes longer, fewer, in proportion. Nothing is learnt while less than half is in use.
 //
 // How long a request takes by itself is the least mean seen of late. When it has not been seen for a while, since the
-// upstream was busy all along, half as many are let through for a moment, just to look (a probe). If as much is done
-// then as with all of them, it was far too many.
+// upstream was busy, half as many are let through for a moment (a probe). If as much is done then, it was far too many.
 //
-// Means are geometric: overload makes all requests slower by a factor, while a download that takes an hour is one among
-// many.
+// Means are geometric: overload makes all requests slower by a factor; a download of an hour is one among many.
 type learner struct {
 	least, most float64
 	limit       float64
@@ -74,7 +71,6 @@ func (r *learner) capacity() int {
 // means is how many the upstream can work on at once, as far as is known.
 func (r *learner) means() int { return int(math.Round(r.limit)) }
 
-// used notes how many are in use.
 func (r *learner) used(n int) { r.peak = max(r.peak, n) }
 
 // learn takes in a request that is done, with so many others still in use.
@@ -97,7 +93,7 @@ func (r *learner) learn(began, at int64, inUse int) {
 		return
 	}
 	peak := float64(r.peak)
-	r.mean = r.turn(at, inUse)
+	r.mean = r.nextWindow(at, inUse)
 	switch {
 	case r.base == 0:
 		r.base, r.fresh = r.mean, at+hasten
@@ -131,8 +127,7 @@ func (r *learner) begin(at int64) bool {
 	return true
 }
 
-// look takes in a request that is done while a probe is under way. Those that began before there were few in use took
-// longer for that: they do not count.
+// look takes in a request that is done during a probe. Those that began before there were few in use do not count.
 func (r *learner) look(took, began, at int64, inUse int) {
 	if r.drained == 0 && inUse <= r.probe {
 		r.drained = at
@@ -150,7 +145,7 @@ func (r *learner) look(took, began, at int64, inUse int) {
 // end ends a probe, and believes what was seen if that is not too little.
 func (r *learner) end(at int64, inUse int) {
 	n, half := r.n, r.probe
-	found := r.turn(at, inUse)
+	found := r.nextWindow(at, inUse)
 	r.probe, r.fresh = 0, at+forget
 	if n < windowFew {
 		return
@@ -163,8 +158,7 @@ func (r *learner) end(at int64, inUse int) {
 	}
 }
 
-// turn begins the next window, and returns the mean of this one.
-func (r *learner) turn(at int64, inUse int) (mean float64) {
+func (r *learner) nextWindow(at int64, inUse int) (mean float64) {
 	mean = math.Exp(r.sum / float64(max(1, r.n)))
 	r.from, r.sum, r.n, r.peak = at, 0, 0, inUse
 	return mean

@@ -93,7 +93,6 @@ func (p *pulse) add(took, at int64) {
 	p.at = at
 }
 
-// orGuess is the mean, or a guess while there is none.
 func (p *pulse) orGuess() float64 {
 	if p.n == 0 {
 		return float64(guess)
@@ -126,8 +125,7 @@ func (l *Lanes) measure(at int64) {
 	l.measured.delay.Store(l.delay(at, let))
 }
 
-// delay is how long somebody waits who comes to the stamped lane now and pays what is asked, if so many were let in
-// during the last second.
+// delay is how long somebody waits who comes now and pays what is asked, if so many were let in in the last second.
 func (l *Lanes) delay(at int64, let int) int64 {
 	before := l.payers.newcomer()
 	switch {

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"time"
 
@@ -37,7 +36,7 @@ type Options struct {
 	Strict bool `yaml:"strict"`
 	// How many requests may be held in each of the two lanes. One more is refused. Default 1000.
 	Waiting int `yaml:"waiting"`
-	// How many people may stand in line in the waiting room. One more keeps his number and is asked to come again.
+	// How many people may stand in line in the waiting room. One more keeps their number and is asked to come again.
 	// Default 10000.
 	Line int `yaml:"line"`
 	// How long a request may be held. Default 30s.
@@ -49,7 +48,7 @@ type Options struct {
 	// How many requests and places in line one client may have waiting together, by source address; of IPv6 the /64.
 	// Default 64: a page and what it loads.
 	PerClient int `yaml:"per_client"`
-	// How often the page of the waiting room reloads, from 1s to 1m. Whoever misses two reloads loses his place.
+	// How often the page of the waiting room reloads, from 1s to 1m. Whoever misses two reloads loses their place.
 	// Default 5s.
 	Reload weir.Duration `yaml:"reload"`
 }
@@ -75,53 +74,42 @@ func (o Options) WithDefaults() Options {
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors.
 func (o Options) Validate() error {
-	var all []error
-	wrong := func(path, msg, hint string) {
-		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-	}
-	within := func(path string, n, most int) {
-		if n < 0 || n > most {
-			wrong(path, fmt.Sprintf("%d is out of bounds", n), fmt.Sprintf("1 to %d", most))
-		}
-	}
-	within("concurrent", o.Concurrent, MaxConcurrent)
-	within("least", o.Least, MaxConcurrent)
-	within("most", o.Most, MaxConcurrent)
+	var v weir.Mistakes
+	v.Within("concurrent", int64(o.Concurrent), 1, MaxConcurrent)
+	v.Within("least", int64(o.Least), 1, MaxConcurrent)
+	v.Within("most", int64(o.Most), 1, MaxConcurrent)
 	full := o.WithDefaults()
 	switch {
 	case o.Learn && full.Least > full.Most:
-		wrong("least", fmt.Sprintf("%d is more than the most, %d", full.Least, full.Most), "least is the smaller one")
+		v.Add("least", fmt.Sprintf("%d is more than the most, %d", full.Least, full.Most), "least is the smaller one")
 	case o.Learn && (full.Concurrent < full.Least || full.Concurrent > full.Most):
-		wrong("concurrent", fmt.Sprintf("learning begins at %d, which is not between %d and %d", full.Concurrent,
+		v.Add("concurrent", fmt.Sprintf("learning begins at %d, which is not between %d and %d", full.Concurrent,
 			full.Least, full.Most),
 			"between least and most")
 	case !o.Learn && o.Concurrent == 0:
-		wrong("concurrent", "nobody said what the upstream can do", "write concurrent: 64, or learn: true")
+		v.Add("concurrent", "nobody said what the upstream can do", "write concurrent: 64, or learn: true")
 	case !o.Learn && o.Least != 0:
-		wrong("least", "there is a least only for what is learnt", "leave it out, or write learn: true")
+		v.Add("least", "there is a least only for what is learnt", "leave it out, or write learn: true")
 	case !o.Learn && o.Most != 0:
-		wrong("most", "there is a most only for what is learnt", "leave it out, or write learn: true")
+		v.Add("most", "there is a most only for what is learnt", "leave it out, or write learn: true")
 	}
 	switch {
 	case o.Strict && o.Pool != 0:
-		wrong("pool", "strict guarantees nothing to the general pool", "leave one of the two out")
+		v.Add("pool", "strict guarantees nothing to the general pool", "leave one of the two out")
 	case !(o.Pool >= 0 && o.Pool <= MaxPool): // not a number is wrong, too
-		wrong("pool", fmt.Sprintf("%s is out of bounds", o.Pool),
+		v.Add("pool", fmt.Sprintf("%s is out of bounds", o.Pool),
 			fmt.Sprintf("up to %s; for none write strict: true", MaxPool))
 	}
-	within("waiting", o.Waiting, MaxWaiting)
-	within("line", o.Line, MaxLine)
-	within("per_client", o.PerClient, MaxWaiting)
+	v.Within("waiting", int64(o.Waiting), 1, MaxWaiting)
+	v.Within("line", int64(o.Line), 1, MaxLine)
+	v.Within("per_client", int64(o.PerClient), 1, MaxWaiting)
 	if d := o.MaxWait.Std(); d < 0 || d > MaxMaxWait {
-		wrong("max_wait", fmt.Sprintf("%s is out of bounds", o.MaxWait),
+		v.Add("max_wait", fmt.Sprintf("%s is out of bounds", o.MaxWait),
 			fmt.Sprintf("up to %s", weir.Duration(MaxMaxWait)))
 	}
 	if d := *full.PoolWait; d < 0 && o.PoolWait != nil || d > full.MaxWait {
-		wrong("pool_wait", fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("up to max_wait, %s", full.MaxWait))
+		v.Add("pool_wait", fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("up to max_wait, %s", full.MaxWait))
 	}
-	if d := o.Reload.Std(); d != 0 && (d < MinReload || d > MaxReload) {
-		wrong("reload", fmt.Sprintf("%s is out of bounds", o.Reload),
-			fmt.Sprintf("%s to %s", weir.Duration(MinReload), weir.Duration(MaxReload)))
-	}
-	return errors.Join(all...)
+	v.Lasts("reload", o.Reload, MinReload, MaxReload)
+	return v.Err()
 }

@@ -1,14 +1,13 @@
 package admission
 
-// An order is the line of those present, sorted by number. Joining, leaving and counting those ahead take a time that
-// grows with the logarithm of the line's length, wherever in the line it happens: it is a treap, a search tree kept in
-// balance by chance. The zero value is empty.
-type order struct{ root *place }
+// An order is the line of those present, sorted by number. Joining, leaving and counting those ahead take logarithmic
+// time, wherever in the line: it is a treap, a search tree kept in balance by chance. The zero value is empty.
+type order struct{ root *entry }
 
 func (o *order) len() int { return o.root.count() }
 
 // count is how many stand in the part of the line below a place.
-func (p *place) count() int {
+func (p *entry) count() int {
 	if p == nil {
 		return 0
 	}
@@ -16,7 +15,7 @@ func (p *place) count() int {
 }
 
 // first is who has the smallest number; nil when nobody is in line.
-func (o *order) first() *place {
+func (o *order) first() *entry {
 	p := o.root
 	for p != nil && p.left != nil {
 		p = p.left
@@ -38,18 +37,17 @@ func (o *order) ahead(number uint64) (n int) {
 }
 
 // add puts somebody in line whose number is not there.
-func (o *order) add(p *place) {
+func (o *order) add(p *entry) {
 	p.left, p.right, p.size = nil, nil, 1
 	o.root = o.root.insert(p)
 }
 
-// remove takes somebody out of line who is there.
-func (o *order) remove(p *place) {
+func (o *order) remove(p *entry) {
 	o.root = o.root.without(p)
 	p.left, p.right, p.size = nil, nil, 0
 }
 
-func (t *place) insert(p *place) *place {
+func (t *entry) insert(p *entry) *entry {
 	switch {
 	case t == nil:
 		return p
@@ -64,7 +62,7 @@ func (t *place) insert(p *place) *place {
 	return t.resize()
 }
 
-func (t *place) without(p *place) *place {
+func (t *entry) without(p *entry) *entry {
 	switch {
 	case t == p:
 		return merge(t.left, t.right)
@@ -77,7 +75,7 @@ func (t *place) without(p *place) *place {
 }
 
 // split parts those with smaller numbers from the others.
-func (t *place) split(number uint64) (before, after *place) {
+func (t *entry) split(number uint64) (before, after *entry) {
 	if t == nil {
 		return nil, nil
 	}
@@ -90,7 +88,7 @@ func (t *place) split(number uint64) (before, after *place) {
 }
 
 // merge joins two lines of which one stands before the other.
-func merge(before, after *place) *place {
+func merge(before, after *entry) *entry {
 	switch {
 	case before == nil:
 		return after
@@ -105,7 +103,7 @@ func merge(before, after *place) *place {
 	}
 }
 
-func (t *place) resize() *place {
+func (t *entry) resize() *entry {
 	t.size = t.left.count() + t.right.count() + 1
 	return t
 }

@@ -13,7 +13,7 @@ func TestOrderIsASortedList(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var o order
 		var want []uint64
-		in := map[uint64]*place{}
+		in := map[uint64]*entry{}
 		for range rapid.IntRange(1, 200).Draw(rt, "steps") {
 			n := rapid.Uint64Range(0, 60).Draw(rt, "number")
 			at, found := slices.BinarySearch(want, n)
@@ -21,7 +21,7 @@ func TestOrderIsASortedList(t *testing.T) {
 				o.remove(in[n])
 				want = slices.Delete(want, at, at+1)
 			} else {
-				in[n] = &place{number: n, weight: rapid.Uint64().Draw(rt, "weight")}
+				in[n] = &entry{number: n, weight: rapid.Uint64().Draw(rt, "weight")}
 				o.add(in[n])
 				want = slices.Insert(want, at, n)
 			}
@@ -45,10 +45,10 @@ func TestOrderIsShallow(t *testing.T) {
 	var o order
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range uint64(100_000) {
-		o.add(&place{number: i, weight: rng.Uint64()})
+		o.add(&entry{number: i, weight: rng.Uint64()})
 	}
-	var deep func(*place) int
-	deep = func(p *place) int {
+	var deep func(*entry) int
+	deep = func(p *entry) int {
 		if p == nil {
 			return 0
 		}

@@ -99,7 +99,7 @@ func TestAnySequence(t *testing.T) {
 			if !(s.Load >= 0 && s.Load < 1e4) || s.Delay < 0 {
 				rt.Fatalf("%+v", s)
 			}
-			waiting := len(r.l.room.places)
+			waiting := len(r.l.room.entries)
 			for c, n := range r.l.clients {
 				if n < 1 || n > o.PerClient {
 					rt.Fatalf("%d of %v", n, c)

@@ -27,7 +27,7 @@ type waiter struct {
 	place  tenancy      // once it has been let in
 	age    node[waiter] // in the order in which the waiters came
 	line   *line        // pool: of its client
-	spot   node[waiter] // and its place there
+	spot   node[waiter] // and its position there
 }
 
 type waiterState uint8
@@ -38,11 +38,11 @@ const (
 	gone
 )
 
-// A ranking is a heap for container/heap whose items know their places in it, so that any of them may leave.
+// A ranking is a heap for container/heap whose items know their positions in it, so that any of them may leave.
 type ranking[T any] struct {
-	items  []*T
-	before func(a, b *T) bool
-	place  func(*T) *int
+	items    []*T
+	before   func(a, b *T) bool
+	position func(*T) *int
 }
 
 // first is the item that goes before all others. There must be one.
@@ -52,11 +52,11 @@ func (r *ranking[T]) Len() int           { return len(r.items) }
 func (r *ranking[T]) Less(i, j int) bool { return r.before(r.items[i], r.items[j]) }
 func (r *ranking[T]) Swap(i, j int) {
 	r.items[i], r.items[j] = r.items[j], r.items[i]
-	*r.place(r.items[i]), *r.place(r.items[j]) = i, j
+	*r.position(r.items[i]), *r.position(r.items[j]) = i, j
 }
 
 func (r *ranking[T]) Push(x any) {
-	*r.place(x.(*T)) = len(r.items)
+	*r.position(x.(*T)) = len(r.items)
 	r.items = append(r.items, x.(*T))
 }
 
@@ -74,7 +74,7 @@ func sooner(a, b *waiter) bool { return a.due < b.due || a.due == b.due && a.seq
 // A queue keeps things in the order in which they joined; any of them may leave. The zero value is empty.
 type queue[T any] struct{ head, tail *node[T] }
 
-// A node is a place in a queue, and part of what stands there.
+// A node is a position in a queue, and part of what stands there.
 type node[T any] struct {
 	prev, next *node[T]
 	of         *T

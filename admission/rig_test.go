@@ -213,10 +213,19 @@ func (r *rig) empty() {
 	l := r.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if left := fmt.Sprint(l.inUse, l.waiting(), len(l.clients), len(l.room.places), l.room.order.len(), l.room.called,
+	if left := fmt.Sprint(l.inUse, l.waiting(), len(l.clients), len(l.room.entries), l.room.order.len(), l.room.called,
 		l.tenants.n, len(l.payers.behind), len(l.commons.rounds[heldRound].lines),
 		len(l.commons.rounds[calledRound].lines),
 		l.room.seen.head); left != "[0 0] 0 0 0 0 0 0 0 0 0 <nil>" {
 		r.t.Errorf("something is left: %s", left)
 	}
 }
+
+// Present is present with the lock held.
+func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.Time) Standing {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.present(number, source, covers, l.tick(now))
+}
+
+func (l *Lanes) waiting() int { return l.commons.len() + l.payers.len() }

@@ -1,70 +1,63 @@
 package admission
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/netip"
 	"time"
+
+	"weir"
 )
 
 const (
 	// grace is how much later than two reloads somebody may come.
 	grace = 2 * time.Second
-	// Stay is for how long somebody who was let in may go on using his ticket.
+	// Stay is for how long a ticket may be used after it was let in.
 	Stay = 2 * time.Minute
 	// leastRemembered is how many who were let in are remembered at least, in each of two generations.
 	leastRemembered = 100_000
 	// A rate of people is measured over about so long.
 	rateMemory = 30 * time.Second
-	// loaded is when a client that was let in has most of its page. enoughRecent is how many such clients are looked
-	// at.
+	// loaded is when a client has most of its page. enoughRecent is how many such clients are looked at.
 	loaded       = 4 * time.Second
 	enoughRecent = 1000
 )
 
-// A State says what becomes of somebody who shows up with a ticket.
+// A State says what becomes of a ticket that is shown.
 type State uint8
 
 const (
-	InLine  State = iota // he has his place, and is to come again
-	Called               // it is his turn
-	Full                 // the line is full; he keeps his number and is to come again
-	TooMany              // there are too many of that client; he keeps his number and is to come again
-	Spent                // he was let in, and has used his ticket up; it must not be renewed
+	InLine  State = iota // it has its place, and is to come again
+	Called               // its turn has come
+	Full                 // the line is full; it keeps its number and is to come again
+	TooMany              // there are too many of that client; it keeps its number and is to come again
+	Spent                // it was let in and is used up; it must not be renewed
 )
 
 var stateNames = [...]string{"in-line", "called", "full", "too-many", "spent"}
 
-func (s State) String() string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
-	}
-	return fmt.Sprintf("state(%d)", uint8(s))
-}
-
-// MarshalText writes the state as a word.
+func (s State) String() string               { return weir.Name(stateNames[:], s, "state") }
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// A Standing is how it stands with somebody in the waiting room.
+// A Standing is how it stands with a ticket in the waiting room.
 type Standing struct {
 	State    State
-	Ahead    int           // in line before him
+	Ahead    int           // in line before it
 	Known    bool          // whether anybody can tell how long it takes
-	Estimate time.Duration // until he is called, by how many were let in of late
+	Estimate time.Duration // until it is called, by how many were let in of late
 	Reload   time.Duration // when to come again
 	Until    time.Time     // Called: the ticket is worth something until then
 }
 
-// A place is one in the line. Whoever has it shows up every now and then.
-type place struct {
+// An entry is a number in the line. Whoever has it shows up every now and then.
+type entry struct {
 	number uint64
 	client client
 	called bool        // and so not in the order any more
-	seen   int64       // when he last showed up
-	age    node[place] // in the order in which they were last seen
+	seen   int64       // when it was last shown
+	age    node[entry] // in the order in which they were last seen
 
-	left, right *place // in the order of numbers
+	left, right *entry // in the order of numbers
 	size        int
 	weight      uint64 // by chance
 }
@@ -83,10 +76,10 @@ type arrival struct {
 
 // A room is the waiting room.
 type room struct {
-	places map[uint64]*place // in line or called
-	order  order             // in line
-	seen   queue[place]      // all of them; who was not seen for longest comes first
-	called int
+	entries map[uint64]*entry // in line or called
+	order   order             // in line
+	seen    queue[entry]      // all of them; who was not seen for longest comes first
+	called  int
 
 	// Those who were let in are remembered until nobody can have a ticket of theirs that is still good: in two
 	// generations, of which the older one is dropped whole.
@@ -106,7 +99,7 @@ type room struct {
 }
 
 func newRoom(at int64) room {
-	return room{places: map[uint64]*place{}, visits: [2]map[uint64]visit{{}, {}}, since: at, most: leastRemembered,
+	return room{entries: map[uint64]*entry{}, visits: [2]map[uint64]visit{{}, {}}, since: at, most: leastRemembered,
 		arrived: rate{since: at}, used: rate{since: at}}
 }
 
@@ -141,16 +134,9 @@ func (l *Lanes) Renew(t Ticket, now time.Time) Ticket {
 	return t
 }
 
-// Present takes a genuine ticket. The first time, it puts the number in line. When the number's turn comes, the client
+// present takes a genuine ticket. The first time, it puts the number in line. When the number's turn comes, the client
 // is let in: for two minutes the ticket is worth as many requests as it covers, this one included. Each call counts as
-// one of them, however many come at once; Refund gives one back. Unless it is Spent, the ticket must be renewed each
-// time (Renew).
-func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.Time) Standing {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.present(number, source, covers, l.tick(now))
-}
-
+// one of them; Refund gives one back. Unless it is Spent, the ticket must be renewed each time (Renew).
 func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) Standing {
 	l.expire(at, 8)
 	r := &l.room
@@ -166,7 +152,7 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 		}
 		return s
 	}
-	p := r.places[number]
+	p := r.entries[number]
 	if p == nil {
 		who := clientOf(source)
 		switch {
@@ -179,12 +165,12 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 			l.counts.tooMany++
 			return s
 		}
-		p = &place{number: number, client: who, weight: rand.Uint64()}
-		if len(r.places) == 0 && at-r.arrived.at > int64(rateMemory) {
+		p = &entry{number: number, client: who, weight: rand.Uint64()}
+		if len(r.entries) == 0 && at-r.arrived.at > int64(rateMemory) {
 			// How fast the line moved when there was none says nothing.
 			r.arrived, r.used = rate{since: at, at: at}, rate{since: at, at: at}
 		}
-		r.places[number] = p
+		r.entries[number] = p
 		r.order.add(p)
 		l.clients.add(who)
 	} else {
@@ -210,7 +196,7 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 		s.State, s.Ahead, s.Until = Called, 0, l.instant(at+int64(Stay))
 		l.call(at)
 		return s
-	case next: // nobody could remember him, and he would come in again and again
+	case next: // it could not be remembered, and would come in again and again
 		s.State = Full
 		l.counts.lineFull++
 	}
@@ -249,11 +235,10 @@ func (l *Lanes) call(at int64) {
 	}
 }
 
-// ahead is how many people of the general pool can be let in until they next show up. Whoever waits in the lane
-// already is one of them.
+// ahead is how many of the general pool can be let in until they next show up, those in the lane included.
 func (l *Lanes) ahead(at int64) int {
 	if l.payers.len() > 0 && l.o.Strict {
-		return 0 // he would be held, and refused in the end
+		return 0 // they would be held, and refused in the end
 	}
 	places := l.poolPlaces(at)
 	if l.commons.rounds[heldRound].total > 0 {
@@ -267,8 +252,7 @@ func (l *Lanes) ahead(at int64) int {
 	return max(1, int(math.Ceil(min(places*reload/(l.service.orGuess()*l.room.needs(at)), MaxLine))))
 }
 
-// needs is how many requests somebody needs who is let in, for a page and what it loads: the mean of those who had
-// time to load it, which begins with a guess.
+// needs is how many requests a page and what it loads need: the mean of those who had time to load it, or a guess.
 func (r *room) needs(at int64) float64 {
 	const guessed, guesses, memory = 10, 2, 50
 	if r.people == 0 {
@@ -288,7 +272,7 @@ func (r *room) needs(at int64) float64 {
 }
 
 // takeOut takes somebody out of line who is there or was called.
-func (l *Lanes) takeOut(p *place) {
+func (l *Lanes) takeOut(p *entry) {
 	r := &l.room
 	if p.called {
 		r.called--
@@ -296,12 +280,11 @@ func (l *Lanes) takeOut(p *place) {
 		r.order.remove(p)
 	}
 	r.seen.remove(&p.age)
-	delete(r.places, p.number)
+	delete(r.entries, p.number)
 	l.clients.remove(p.client)
 }
 
-// expire takes those out of line who did not show up for two reloads, at most so many, and reports whether there are
-// more.
+// expire takes some out of line who did not show up for two reloads, and reports whether there are more.
 func (l *Lanes) expire(at int64, most int) (more bool) {
 	patience := l.patience(at)
 	for range most {

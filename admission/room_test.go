@@ -40,7 +40,7 @@ func TestLineIsInOrderOfNumbers(t *testing.T) {
 	}
 	r.state(n[2], InLine, 0)
 	r.state(n[3], InLine, 1)
-	r.state(n[1], InLine, 0) // he came later, but has a smaller number
+	r.state(n[1], InLine, 0) // it came later, but has a smaller number
 	r.state(n[2], InLine, 1)
 	r.state(n[0], InLine, 0)
 	r.state(n[3], InLine, 3)
@@ -63,12 +63,12 @@ func TestLineIsInOrderOfNumbers(t *testing.T) {
 	}
 }
 
-// Whoever is called and does not come for two reloads loses his place to the next.
+// Whoever is called and does not come for two reloads loses their place to the next.
 func TestCalledAndDoesNotCome(t *testing.T) {
 	r, inLane := crowded(t, Options{})
 	gone, next, third := r.l.Number(), r.l.Number(), r.l.Number()
 	r.state(gone, InLine, 0)
-	r.settle(inLane, false) // now he is called, and does not know
+	r.settle(inLane, false) // now it is called, and does not know
 	for range 2 {
 		r.state(next, InLine, 0)
 		r.state(third, InLine, 1)
@@ -88,7 +88,7 @@ func TestCalledAndDoesNotCome(t *testing.T) {
 	r.state(third, Called, 0) // nobody is held, and nobody else is called
 }
 
-// Whoever does not show up loses his place, and finds it again at his number as long as his ticket is good.
+// Whoever does not show up loses their place, and finds it again at their number as long as the ticket is good.
 func TestStaysAway(t *testing.T) {
 	r, _ := crowded(t, Options{})
 	away, stays := r.l.Number(), r.l.Number()
@@ -115,7 +115,7 @@ func TestFreeCapacityCallsAtOnce(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 2})
 	r.admit(0)
 	r.state(r.l.Number(), Called, 0)
-	// With nobody to wait for, everybody who can be let in until he comes again is called.
+	// With nobody to wait for, everybody who can be let in until they come again is called.
 	for range 20 {
 		r.state(r.l.Number(), Called, 0)
 	}
@@ -157,7 +157,7 @@ func TestCovers(t *testing.T) {
 	}
 	r.l.Refund(n + 1) // nobody's
 
-	// It is remembered until no ticket of his can be good any more, whenever he was let in.
+	// It is remembered until no ticket with the number can be good any more, whenever it was let in.
 	others := func(d time.Duration) { // come all the time, too
 		for ; d > 0; d -= time.Second {
 			r.now = r.now.Add(min(d, time.Second))
@@ -170,7 +170,7 @@ func TestCovers(t *testing.T) {
 		if s := r.present(n, 3); s.State != Called {
 			t.Fatalf("%+v", s)
 		}
-		ticket := r.l.Renew(Ticket{}, r.now.Add(Stay-1)) // the last time that he may renew it
+		ticket := r.l.Renew(Ticket{}, r.now.Add(Stay-1)) // the last time that it may be renewed
 		others(Stay - 1)
 		if s := r.present(n, 3); s.State != Called {
 			t.Fatalf("%+v", s)
@@ -224,7 +224,7 @@ func TestLineIsBounded(t *testing.T) {
 	r.settle(inLane, false)
 	r.state(late, Full, 0) // who is called and has not come counts, too
 	r.advance(12 * time.Second)
-	r.state(late, Called, 0) // he has kept his number
+	r.state(late, Called, 0) // the number was kept
 }
 
 func TestMemoryOfThoseLetInIsBounded(t *testing.T) {
@@ -238,7 +238,7 @@ func TestMemoryOfThoseLetInIsBounded(t *testing.T) {
 	if s := r.stats(); s.LineFull != 1 || s.Admitted != 3 || s.Called+s.InLine != 1 {
 		t.Fatalf("%+v", s)
 	}
-	for range 30 { // he keeps coming, until there is room again
+	for range 30 { // it keeps coming, until there is room again
 		r.now = r.now.Add(5 * time.Second)
 		if s := r.present(late, 1); s.State == Called {
 			return
@@ -262,7 +262,7 @@ func TestNumbersNeverUsed(t *testing.T) {
 	if got := testing.AllocsPerRun(100, func() { r.l.Issue("somebody", r.now) }); got != 0 {
 		t.Errorf("%v allocations", got)
 	}
-	if s := r.stats(); s.InLine+s.Called != 0 || len(r.l.room.places) != 0 {
+	if s := r.stats(); s.InLine+s.Called != 0 || len(r.l.room.entries) != 0 {
 		t.Fatalf("%+v", s)
 	}
 	n := r.l.Number()
@@ -293,7 +293,7 @@ func TestHoarding(t *testing.T) {
 	r.advance(11 * time.Second)
 	r.state(person.Number, InLine, 4)
 	r.advance(2 * time.Second)
-	for _, text := range hoard { // he did not come with them
+	for _, text := range hoard { // nobody came with them
 		if _, err := tickets.Parse(text, "hoarder", r.now); err != ErrTicketLapsed {
 			t.Fatal(err)
 		}
@@ -348,8 +348,8 @@ func TestEstimateIsHonest(t *testing.T) {
 	}
 }
 
-// A guests is people without JavaScript in the waiting room.
-type guests struct {
+// A crowd is people without JavaScript in the waiting room.
+type crowd struct {
 	in      map[uint64]time.Time // by number, when each was let in
 	told    []told
 	unknown int
@@ -363,9 +363,9 @@ type told struct {
 }
 
 // waitingRoom plays so many people who come within five seconds and then reload, while those who pay fill the upstream:
-// requests take 100 ms. Each needs so many requests when he is let in.
-func (s *sim) waitingRoom(people, requests, covers int) *guests {
-	w := &guests{in: map[uint64]time.Time{}}
+// requests take 100 ms. Each needs so many requests once let in.
+func (s *sim) waitingRoom(people, requests, covers int) *crowd {
+	w := &crowd{in: map[uint64]time.Time{}}
 	takes := always(100 * time.Millisecond)
 	s.loop(50, 1<<16, takes, 0)
 	for i := range people {
@@ -420,7 +420,7 @@ func TestWaitingRoom(t *testing.T) {
 		want             float64 // requests a second, of 100
 	}{
 		{1, 1, 8}, {5, 5, 8}, {10, 50, 8}, {40, 50, 8},
-		{1, 50, 5}, // at first more is kept for each than he needs
+		{1, 50, 5}, // at first more is kept for each than they need
 	} {
 		requests := c.requests
 		t.Run(fmt.Sprint(requests, " of ", c.covers), func(t *testing.T) {
@@ -446,7 +446,7 @@ func TestWaitingRoom(t *testing.T) {
 			if paid := float64(s.served[stamped]) / float64(s.now.Sub(epoch)*10); paid < 0.85 {
 				t.Errorf("those who paid got %.3f", paid)
 			}
-			// People are away between reloads, so one may be called and come after another who was called with him.
+			// People are away between reloads, so one may come after another who was called at the same time.
 			const apart = 5*time.Second + 500*time.Millisecond + time.Second
 			for a, at := range w.in {
 				for b, bt := range w.in {

@@ -35,7 +35,7 @@ func (l *Lanes) Take(ev *weir.Event, how Taking) (Standing, bool) {
 		return s, false
 	}
 	ev.Place.Held = true
-	if p := l.room.places[ev.Place.Number]; p != nil { // it is here, and need not stand in line as well
+	if p := l.room.entries[ev.Place.Number]; p != nil { // it is here, and need not stand in line as well
 		l.takeOut(p)
 	}
 	return s, true
@@ -49,7 +49,6 @@ func (l *Lanes) HasRoom(ev *weir.Event, how Taking) bool {
 	return !how.Always && l.roomFor(who, how.AtOnce, l.tick(ev.Time))
 }
 
-// roomFor reports whether the pool has room for a client.
 func (l *Lanes) roomFor(who client, atOnce bool, at int64) bool {
 	if l.poolOpen(at) {
 		return true

@@ -95,7 +95,6 @@ func (l *Lanes) evict(at int64) {
 	}
 }
 
-// evictDue is when that is to be looked at again.
 func (l *Lanes) evictDue() int64 {
 	if l.payers.len() == 0 || l.tenants.n == 0 {
 		return never

@@ -45,8 +45,7 @@ type Ticket struct {
 //
 //	version 1 | number 8 | issued 6 | by 6 | 1+client | tag 16
 //
-// Times are in milliseconds, numbers big-endian. As text it is base64url without padding. Make them with NewTickets;
-// they are safe for concurrent use.
+// Times are in milliseconds, numbers big-endian. As text it is base64url without padding. Goroutines may share them.
 type Tickets struct {
 	tags sync.Pool // of *tagger
 }
@@ -57,8 +56,7 @@ type tagger struct {
 	sum [sha256.Size]byte
 }
 
-// NewTickets returns a signer with a secret key, which may be one that other things are signed with, too. Without a key
-// it is random, and tickets end with the process.
+// NewTickets returns a signer with a key derived from a secret. Without one it is random and ends with the process.
 func NewTickets(key []byte) *Tickets {
 	if len(key) == 0 {
 		key = make([]byte, sha256.Size)
@@ -90,8 +88,7 @@ func (t *Tickets) Sign(k Ticket) string {
 	return ticketText.EncodeToString(append(b, tag[:]...))
 }
 
-// Parse reads a ticket that a client shows at a time. Only a genuine one of that client's which has not lapsed comes
-// without an error.
+// Parse reads a ticket that a client shows at a time. Only a genuine one of that client, not lapsed, has no error.
 func (t *Tickets) Parse(text, client string, now time.Time) (Ticket, error) {
 	var in [MaxTicket]byte
 	var buf [ticketBytes]byte
@@ -122,7 +119,6 @@ func (t *Tickets) Parse(text, client string, now time.Time) (Ticket, error) {
 	}
 }
 
-// tag signs bytes.
 func (t *Tickets) tag(b []byte) (tag [ticketTag]byte) {
 	h := t.tags.Get().(*tagger)
 	h.Reset()

@@ -96,7 +96,7 @@ func (c *counters) restore(ctx context.Context, all []*throttle) error {
 			case err == nil && accepted:
 			case err == nil:
 				restored++
-			case errors.Is(err, quota.ErrNoRoom):
+			case errors.Is(err, quota.ErrTableFull):
 				noRoom++
 			default: // the policy has changed since, or the period is over
 				passedOver++

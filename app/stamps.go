@@ -53,9 +53,9 @@ const (
 )
 
 // meet has the names of those looked up who say that they are good bots: the address must have a name, and the name
-// that address. There are never more questions open than the guests allow.
+// that address. There are never more questions open than MaxUnsure allows.
 func (a *App) meet(t *stamp.Throttle) {
-	t.Guests().Unsure(func(addr netip.Addr) {
+	t.Exempt().Unsure(func(addr netip.Addr) {
 		a.background.Go(func() {
 			select {
 			case a.lookups <- struct{}{}:
@@ -67,10 +67,10 @@ func (a *App) meet(t *stamp.Throttle) {
 			defer cancel()
 			names, err := confirmed(ctx, net.DefaultResolver, addr)
 			if err != nil { // nobody knows: it is asked again before long
-				t.Guests().Unanswered(addr)
+				t.Exempt().Unanswered(addr)
 				return
 			}
-			t.Guests().Confirm(addr, names, a.opts.Clock.Now())
+			t.Exempt().Confirm(addr, names, a.opts.Clock.Now())
 		})
 	})
 }
@@ -119,5 +119,5 @@ func readList(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, identify.MaxGuestFile+1))
+	return io.ReadAll(io.LimitReader(f, identify.MaxExemptFile+1))
 }

@@ -135,7 +135,7 @@ func readAbsolute(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, identify.MaxGuestFile+1))
+	return io.ReadAll(io.LimitReader(f, identify.MaxExemptFile+1))
 }
 
 // usersOf returns the gates whose requests a throttle judges.

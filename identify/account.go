@@ -18,8 +18,7 @@ import (
 // MaxAccount is how many bytes an account id may have.
 const MaxAccount = 256
 
-// SourcePrefix stands in front of account ids that are source addresses, as in "source:192.0.2.1", so that nobody can
-// be charged for an address by naming it as a key.
+// SourcePrefix stands before account ids that are addresses, "source:192.0.2.1": no key can name an address.
 const SourcePrefix = "source:"
 
 // Errors of Accounts.Account. They name no part of the id, which may be a secret.
@@ -30,7 +29,7 @@ var (
 	ErrAccountTwice    = errors.New("the request names its account twice, with different values: send it once")
 	ErrAccountList     = errors.New("the account id has a comma or a space in it, so that servers may read several: " +
 		"send one")
-	ErrAccountPlaces  = errors.New("the request names different accounts in different places: send one of them")
+	ErrAccountsDiffer = errors.New("the request names different accounts in different places: send one of them")
 	ErrAccountWritten = errors.New("the account id is written in a way that servers read differently: escape it as " +
 		"%XX, and only once")
 	ErrAccountPath = errors.New("the path can be read in several ways, with different accounts in it: write it " +
@@ -68,22 +67,19 @@ var extractorNames = [...]string{"header", "bearer", "query", "cookie", "path", 
 // an extractor is one place where an account id may stand.
 type extractor struct {
 	kind extractorKind
-	// of the header, in its canonical form, of the query parameter, the cookie or the claim; "san" for that of a
-	// certificate
+	// of the header (canonical), the query parameter, the cookie or the claim; "san" for that of a certificate
 	name string
 	n    int // of the path segment, from 1
 }
 
-// Accounts are the places where the account of a request may be found, in order. The zero value finds none. It is
-// safe for concurrent use.
+// Accounts are where the account of a request may be found, in order; the zero value nowhere. Goroutines may share it.
 type Accounts struct {
 	list   []extractor
 	first  bool   // the first place counts
 	tokens string // the header that brings tokens
 }
 
-// By returns the accounts with what to do where places disagree, and with the header that brings tokens; empty means
-// Authorization.
+// By returns the accounts with what to do where places disagree, and the header of tokens; "" for Authorization.
 func (a Accounts) By(c Conflict, tokens string) Accounts {
 	a.first, a.tokens = c == ConflictFirst, cmp.Or(http.CanonicalHeaderKey(tokens), authorization)
 	return a
@@ -145,7 +141,7 @@ func (e *extractor) String() string {
 // certificates of clients, or no tokens, asks Certs and Claims whether they are wanted.
 func ParseAccounts(specs []string) (Accounts, error) {
 	all := Accounts{tokens: authorization}
-	var mistakes []error
+	var mistakes weir.Mistakes
 	for i, spec := range specs {
 		e, mistake := parseExtractor(spec)
 		if mistake != nil {
@@ -155,7 +151,17 @@ func ParseAccounts(specs []string) (Accounts, error) {
 		}
 		all.list = append(all.list, e)
 	}
-	return all, errors.Join(mistakes...)
+	return all, mistakes.Err()
+}
+
+// extractorNoun says what a wrong name names none of, and what to write instead.
+var extractorNoun = map[extractorKind]struct{ none, write string }{
+	fromHeader: {"no header", "header:X-Api-Key"},
+	fromCookie: {"no cookie", "cookie:session"},
+	fromQuery:  {"no parameter", "query:key"},
+	fromPath:   {"no segment of the path", "path:1 for the first"},
+	fromCert:   {"nothing of a certificate", "cert for its common name, cert:san for its first alternative one"},
+	fromClaim:  {"no claim", "jwt:sub"},
 }
 
 func parseExtractor(spec string) (extractor, *weir.FieldError) {
@@ -165,40 +171,28 @@ func parseExtractor(spec string) (extractor, *weir.FieldError) {
 			continue
 		}
 		e := extractor{kind: extractorKind(k), name: name}
+		valid := name != ""
 		switch e.kind {
 		case fromBearer, fromSource:
 			if named {
 				return e, &weir.FieldError{Msg: fmt.Sprintf("%s takes no name", word), Hint: "write " + word}
 			}
+			valid = true
 		case fromHeader:
-			if name == "" || token(name) != name {
-				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names no header", spec), Hint: "write header:X-Api-Key"}
-			}
 			e.name = http.CanonicalHeaderKey(name)
+			valid = valid && token(name) == name
 		case fromCookie:
-			if name == "" || token(name) != name {
-				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names no cookie", spec), Hint: "write cookie:session"}
-			}
-		case fromQuery:
-			if name == "" {
-				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names no parameter", spec), Hint: "write query:key"}
-			}
+			valid = valid && token(name) == name
 		case fromPath:
-			n, err := strconv.Atoi(name)
-			if err != nil || n < 1 || n > 64 {
-				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names no segment of the path", spec),
-					Hint: "write path:1 for the first"}
-			}
-			e.n = n
+			var err error
+			e.n, err = strconv.Atoi(name)
+			valid = err == nil && e.n >= 1 && e.n <= 64
 		case fromCert:
-			if named && name != "san" {
-				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names nothing of a certificate", spec),
-					Hint: "write cert for its common name, cert:san for its first alternative one"}
-			}
-		case fromClaim:
-			if name == "" {
-				return e, &weir.FieldError{Msg: fmt.Sprintf("%q names no claim", spec), Hint: "write jwt:sub"}
-			}
+			valid = !named || name == "san"
+		}
+		if !valid {
+			about := extractorNoun[e.kind]
+			return e, &weir.FieldError{Msg: fmt.Sprintf("%q names %s", spec, about.none), Hint: "write " + about.write}
 		}
 		return e, nil
 	}
@@ -214,8 +208,7 @@ func hint(word, spec string) string {
 	return "one of header:NAME, bearer, query:NAME, cookie:NAME, path:N, source, cert, cert:san, jwt:CLAIM"
 }
 
-// certName returns what the certificate of a client calls it: its common name, or the first of its alternative names.
-// A certificate that nobody verified says nothing.
+// certName returns the common name, or first alternative name, of a client's certificate, if that was verified.
 func certName(r *http.Request, alternative bool) string {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || len(r.TLS.PeerCertificates) == 0 {
 		return ""

@@ -59,7 +59,7 @@ func TestAccount(t *testing.T) {
 			"", ErrAccountTwice},
 		{"first present counts", []string{"header:X-Api-Key", "query:key"}, "/?key=q", nil, "q", nil},
 		{"places disagree", []string{"query:key", "header:X-Api-Key"}, "/?key=q", []string{"X-Api-Key", "h"}, "",
-			ErrAccountPlaces},
+			ErrAccountsDiffer},
 		{"places agree", []string{"query:key", "header:X-Api-Key"}, "/?key=q", []string{"X-Api-Key", "q"}, "q", nil},
 		{"empty is none", []string{"query:key", "header:X-Api-Key"}, "/?key=", []string{"X-Api-Key", "h"}, "h", nil},
 		{"bearer", []string{"bearer"}, "/", []string{"Authorization", "bEARER  tok "}, "tok", nil},

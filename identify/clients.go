@@ -42,8 +42,7 @@ const (
 // base64url is without padding, and of several spellings of the same bytes knows one.
 var base64url = base64.RawURLEncoding.Strict()
 
-// Clients gives clients an id that says nothing about them, in a cookie that nobody else can make. It is safe for
-// concurrent use; make it with NewClients.
+// Clients gives clients an id in a cookie that nobody else can make. Goroutines may share it; make it with NewClients.
 type Clients struct {
 	keys []clientKey // the first one signs
 }
@@ -94,8 +93,7 @@ func (c *Clients) seal(text *[cookieChars]byte, id [idBytes]byte, day uint32) {
 	base64url.Encode(text[tagAt:], tag[:tagBytes])
 }
 
-// Read returns the id in a cookie. Its error is ErrClientMalformed, ErrClientForged or ErrClientOld; the client then
-// gets a new id.
+// Read returns the id in a cookie, or ErrClientMalformed, ErrClientForged or ErrClientOld; a new id follows then.
 func (c *Clients) Read(cookie string, now time.Time) (id string, err error) {
 	if len(cookie) != cookieChars || cookie[0] != clientVersion {
 		return "", ErrClientMalformed
@@ -132,12 +130,10 @@ func decodeAll(dst, src []byte) bool {
 	return err == nil && n == len(dst)
 }
 
-// dayOf returns the day since the epoch.
 func dayOf(now time.Time) uint32 {
 	return uint32(min(max(now.Unix()/(24*60*60), 0), 1<<(8*dayBytes)-1))
 }
 
-// tag signs a version, an id and a day.
 func (k *clientKey) tag(id [idBytes]byte, day uint32) [sha256.Size]byte {
 	var b [1 + idBytes + dayBytes]byte
 	b[0] = clientVersion
@@ -146,8 +142,7 @@ func (k *clientKey) tag(id [idBytes]byte, day uint32) [sha256.Size]byte {
 	return k.sum(b[:])
 }
 
-// hmacKey and sum are HMAC-SHA256 (RFC 2104) for short texts. Package crypto/hmac would allocate for each of them, and
-// a flood makes up cookies at random.
+// hmacKey and sum are HMAC-SHA256 (RFC 2104) for short texts; crypto/hmac would allocate, also in a flood of cookies.
 func hmacKey(secret []byte) (k clientKey) {
 	if len(secret) > sha256.BlockSize {
 		short := sha256.Sum256(secret)
@@ -163,9 +158,9 @@ func hmacKey(secret []byte) (k clientKey) {
 }
 
 func (k *clientKey) sum(text []byte) [sha256.Size]byte {
-	var room [2 * sha256.BlockSize]byte
-	inner := sha256.Sum256(append(append(room[:0], k.inner[:]...), text...))
-	return sha256.Sum256(append(append(room[:0], k.outer[:]...), inner[:]...))
+	var array [2 * sha256.BlockSize]byte
+	inner := sha256.Sum256(append(append(array[:0], k.inner[:]...), text...))
+	return sha256.Sum256(append(append(array[:0], k.outer[:]...), inner[:]...))
 }
 
 // AddressID returns the id of a client without a cookie: its address, as in "@192.0.2.1". Who has one IPv6 address has
@@ -174,6 +169,6 @@ func AddressID(addr netip.Addr) string {
 	if !addr.IsValid() {
 		return ""
 	}
-	var room [64]byte
-	return string(Network(addr, 32, 64).Addr().AppendTo(append(room[:0], AddressPrefix...)))
+	var array [64]byte
+	return string(Network(addr, 32, 64).Addr().AppendTo(append(array[:0], AddressPrefix...)))
 }

@@ -33,8 +33,7 @@ func cookieValue(lines []string, name string) (value string, again bool, err err
 	return value, again, nil
 }
 
-// opens reports whether a quote in a pair may swallow the pairs behind it: for a server that counts all quotes, or for
-// one that knows quotes only where a value begins.
+// opens reports whether a quote in a pair may swallow the pairs behind it, counted anywhere or where values begin.
 func opens(pair string) bool {
 	if strings.Count(pair, `"`)%2 == 1 {
 		return true
@@ -64,9 +63,8 @@ func closes(text string) bool {
 	return false
 }
 
-// cookieText reads the value of a cookie. Some servers unescape it and others do not; nobody's sessions differ in
-// that alone, so that all ways to write a value are one account. What RFC 6265 does not allow in a value is cut off
-// by some.
+// cookieText reads the value of a cookie. Some servers unescape it; no two sessions differ in that alone, so all ways
+// to write a value are one account. Some cut off what RFC 6265 does not allow in a value.
 func cookieText(text string) (string, error) {
 	if len(text) > 1 && text[0] == '"' && text[len(text)-1] == '"' {
 		text = text[1 : len(text)-1]
@@ -74,18 +72,10 @@ func cookieText(text string) (string, error) {
 	if strings.ContainsAny(text, " \t,\"\\") {
 		return "", ErrAccountWritten
 	}
-	for range 3 {
-		plain := unescape(text)
-		if plain == text {
-			break
-		}
-		text = plain
-	}
-	return strings.ReplaceAll(strings.Trim(text, " \t"), " ", "+"), nil
+	return strings.ReplaceAll(strings.Trim(unescape(text), " \t"), " ", "+"), nil
 }
 
-// hides reports whether a server that parts cookies at spaces, commas or quotes reads one of that name in a pair of
-// another.
+// hides reports whether a server that parts cookies at spaces, commas or quotes reads that name in another pair.
 func hides(pair, name string) bool {
 	for {
 		at := strings.IndexAny(pair, " \t,\"")
@@ -100,8 +90,7 @@ func hides(pair, name string) bool {
 }
 
 // Cookies returns the Cookie header to send on where a cookie names the account: its first pair goes first, so that
-// nothing in front of it can swallow it, and every other pair that a server may take for it is left out. It returns
-// nil where nothing is left.
+// nothing can swallow it, and every other pair that a server may take for it is left out. nil where nothing is left.
 func (a *Accounts) Cookies(lines []string) []string {
 	var kept []string
 	for i := range a.list {

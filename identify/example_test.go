@@ -9,10 +9,10 @@ import (
 	"weir/identify"
 )
 
-// Somebody who asks DNS stands behind Unsure. Until he has told the answer, a bot is a stranger like any other.
-func ExampleGuests() {
+// Unsure has DNS asked. Until Confirm tells the answer, a bot is like any other client.
+func ExampleExempt() {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
-	g, err := identify.NewGuests(identify.GuestOptions{
+	g, err := identify.NewExempt(identify.ExemptOptions{
 		Paths: []string{"/healthz", "/webhooks/*"},
 		Bots:  []identify.Bot{{Name: "google", Agent: "Googlebot", Domains: []string{"googlebot.com"}}},
 	}, nil) // os.ReadFile, where there are files

@@ -27,8 +27,7 @@ func escaped(s string) bool {
 	return n%2 == 1
 }
 
-// element7239 reads the element that s starts with. It returns its "for", which may be missing, and what follows:
-// nothing, or a comma and more.
+// element7239 reads the element that s starts with: its "for", "" for none, and what follows, a comma and more.
 func element7239(s string) (node, rest string, ok bool) {
 	rest = strings.TrimLeft(s, " \t")
 	seen := false
@@ -59,8 +58,7 @@ func element7239(s string) (node, rest string, ok bool) {
 	return node, rest, true
 }
 
-// WellForwarded reports whether lines of a Forwarded header keep to the grammar from their start. Different servers
-// read a line that does not in different ways.
+// WellForwarded reports whether lines of a Forwarded header keep to the grammar: servers read others differently.
 func WellForwarded(lines []string) bool {
 	for _, rest := range lines {
 		for more := true; more; {

@@ -26,8 +26,7 @@ const (
 	MaxMarkedMail = 128
 )
 
-// A mark is a version, the user, the mail, the end in seconds since the epoch, and a tag over them, with dots between
-// them. All but the version are in base64url.
+// A mark is a version, the user, the mail, the end in seconds since the epoch, and a tag, in base64url, with dots.
 const (
 	markVersion = "1"
 	markLabel   = "weir mail mark 1" // keeps its key apart from others of the same secret
@@ -35,9 +34,9 @@ const (
 	markTag     = sha256.Size
 )
 
-// Mark says who sends a mail that another server hands over, who alone has seen him log in. It is of letters, digits,
-// '-', '_' and dots, and good until a time. The mail is whatever its server calls it, for logs. A user of more than
-// MaxAccount bytes, a mail of more than MaxMarkedMail, or an empty secret, with which anybody could sign, gives "".
+// Mark says which user sends a mail that another server hands over; only that server has seen the login. It is made of
+// letters, digits, '-', '_' and dots, and good until a time. The mail is whatever its server calls it, for logs. A user
+// of more than MaxAccount bytes, a mail of more than MaxMarkedMail, or an empty secret gives "".
 func Mark(secret []byte, user, mail string, until time.Time) string {
 	if len(secret) == 0 || user == "" || len(user) > MaxAccount || len(mail) > MaxMarkedMail || until.Unix() < 0 {
 		return ""
@@ -53,8 +52,7 @@ func Mark(secret []byte, user, mail string, until time.Time) string {
 	return string(base64url.AppendEncode(append(text, '.'), tag[:]))
 }
 
-// ReadMark returns the user and the mail that a mark names. One that was made with any of the secrets counts. Its error
-// is ErrMarkMalformed, ErrMarkForged or ErrMarkOld.
+// ReadMark returns the user and the mail of a mark under any secret, or ErrMarkMalformed, ErrMarkForged, ErrMarkOld.
 func ReadMark(mark string, now time.Time, secrets ...[]byte) (user, mail string, err error) {
 	if len(mark) > MaxMark {
 		return "", "", ErrMarkMalformed

@@ -6,8 +6,7 @@ import (
 	"encoding/hex"
 )
 
-// maskKey makes fingerprints useless to somebody who has the log and a list of likely ids. It lives as long as the
-// process.
+// maskKey makes fingerprints useless to somebody with the log and a list of likely ids. It lives with the process.
 var maskKey = func() (key [32]byte) {
 	_, _ = rand.Read(key[:]) // never fails: crypto/rand
 	return key
@@ -19,7 +18,7 @@ func Mask(id string) string {
 	if id == "" {
 		return ""
 	}
-	var room [len(maskKey) + MaxAccount]byte
-	sum := sha256.Sum256(append(append(room[:0], maskKey[:]...), id...))
+	var array [len(maskKey) + MaxAccount]byte
+	sum := sha256.Sum256(append(append(array[:0], maskKey[:]...), id...))
 	return hex.EncodeToString(sum[:4])
 }

@@ -12,9 +12,8 @@ type Claims interface {
 	Claim(name string) string
 }
 
-// Account returns the id of the account that a request is charged to, or "" when no place holds one. It is for those
-// who cannot change the request that the upstream gets: whatever the upstream may read as another account is an
-// error.
+// Account returns the id of the account that a request is charged to, or "" when it names none. It is for those who
+// cannot change the request that the upstream gets: whatever the upstream may read as another account is an error.
 func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 	for name := range r.Header {
 		if a.Alias(name) {
@@ -28,13 +27,11 @@ func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 	return id, err
 }
 
-// AccountBy is Account for those who pass the request on, and know what its token says; nil stands for a request
-// without one, or with one that is not good. They leave out every header that is an Alias and, where rewrite is true,
-// send what Cookies returns.
+// AccountBy is Account for those who pass the request on, and know what its token says; nil stands for no good token.
+// They leave out every header that is an Alias and, where rewrite is true, send what Cookies returns.
 //
-// A place that holds the same id twice is as good as one that holds it once. A place that holds two is an error, but
-// for cookies: browsers send one name twice for good reasons, so the first counts. Where places disagree, By has said
-// what happens. The source never disagrees.
+// A place may hold the same id twice. One that holds two ids is an error, but for cookies: browsers send one name twice
+// for good reasons, so the first counts. Where places disagree, By has said what happens. The source never disagrees.
 func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (id string, rewrite bool, err error) {
 	if len(a.list) == 0 {
 		return "", false, nil
@@ -72,11 +69,11 @@ func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (i
 				return id, rewrite, nil
 			}
 		case found != id && a.carrier(e) != a.carrier(from):
-			return "", false, ErrAccountPlaces
+			return "", false, ErrAccountsDiffer
 		}
 	}
 	if token && from != nil && a.carrier(from) != a.tokens {
-		return "", false, ErrAccountPlaces // the upstream may take the token that weir does not
+		return "", false, ErrAccountsDiffer // the upstream may take the token that weir does not
 	}
 	return id, rewrite, nil
 }
@@ -113,7 +110,6 @@ func (a *Accounts) find(e *extractor, r *http.Request, said Claims) (id string, 
 	return id, false, err
 }
 
-// single returns what all lines of a header say.
 func single(lines []string) (string, error) {
 	if len(lines) == 0 {
 		return "", nil
@@ -158,7 +154,6 @@ func Token(h http.Header, header string) (string, error) {
 	}
 }
 
-// bearer returns what follows the word, or "".
 func bearer(line string) string {
 	line = strings.Trim(line, " \t")
 	const word = "bearer"
@@ -169,8 +164,7 @@ func bearer(line string) string {
 	return strings.TrimLeft(line[len(word):], " \t")
 }
 
-// hops reports whether a Connection header names a header that the account is in. Proxies remove such headers, and
-// the upstream would see none.
+// hops reports whether a Connection header names a header with the account: the upstream would not see it.
 func (a *Accounts) hops(lists []string) bool {
 	for _, list := range lists {
 		for list != "" {
@@ -205,7 +199,6 @@ func (a *Accounts) Alias(header string) bool {
 	return false
 }
 
-// header is the one that a place is in, or "" where it is in none.
 func (a *Accounts) header(e *extractor) string {
 	switch e.kind {
 	case fromHeader:
@@ -220,8 +213,7 @@ func (a *Accounts) header(e *extractor) string {
 	return ""
 }
 
-// Alike reports whether servers may take two names of headers for one: they have the same letters and digits, and
-// signs in the same places.
+// Alike reports whether servers may take two names of headers for one: they differ in case and signs only.
 func Alike(a, b string) bool {
 	if len(a) != len(b) {
 		return false

@@ -217,7 +217,7 @@ func TestPlacesDisagree(t *testing.T) {
 		want     string
 		err      error
 	}{
-		{"refuse", both, "", lines("X-Api-Key", "a", "Authorization", "Bearer b"), nil, "", ErrAccountPlaces},
+		{"refuse", both, "", lines("X-Api-Key", "a", "Authorization", "Bearer b"), nil, "", ErrAccountsDiffer},
 		{"first", both, ConflictFirst, lines("X-Api-Key", "a", "Authorization", "Bearer b"), nil, "a", nil},
 		{"agree", both, "", lines("X-Api-Key", "a", "Authorization", "Bearer a"), nil, "a", nil},
 		{"one of them", both, "", lines("Authorization", "Bearer b"), nil, "b", nil},
@@ -232,13 +232,13 @@ func TestPlacesDisagree(t *testing.T) {
 		{"bad token, taken as it is", []string{"jwt:sub", "bearer"}, "", lines("Authorization", "Bearer x.y.z"), nil,
 			"x.y.z", nil},
 		{"bad token beside a key", []string{"jwt:sub", "header:X-Api-Key"}, "",
-			lines("Authorization", "Bearer x.y.z", "X-Api-Key", "a"), nil, "", ErrAccountPlaces},
+			lines("Authorization", "Bearer x.y.z", "X-Api-Key", "a"), nil, "", ErrAccountsDiffer},
 		{"no token beside a key", []string{"jwt:sub", "header:X-Api-Key"}, "",
 			lines("Authorization", "Bearer opaque", "X-Api-Key", "a"), nil, "a", nil},
 		{"two tokens", []string{"jwt:sub"}, "", lines("Authorization", "Bearer x.y.z", "Authorization", "Bearer u.v.w"),
 			said{"sub": "b"}, "", ErrAccountTwice},
 		{"claim and key", []string{"jwt:sub", "header:X-Api-Key"}, "",
-			lines("Authorization", "Bearer x.y.z", "X-Api-Key", "a"), said{"sub": "b"}, "", ErrAccountPlaces},
+			lines("Authorization", "Bearer x.y.z", "X-Api-Key", "a"), said{"sub": "b"}, "", ErrAccountsDiffer},
 	} {
 		a, err := ParseAccounts(c.places)
 		if err != nil {

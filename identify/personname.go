@@ -29,7 +29,6 @@ func Name(name string) string {
 	return b.String()
 }
 
-// plainName reports whether nothing is to be done.
 func plainName(name string) bool {
 	last := byte(' ')
 	for i := range len(name) {

@@ -27,8 +27,7 @@ var trunks = map[string]string{
 }
 
 // Phone returns the one form of a telephone number (E.164), such as +493012345678. A number without + or 00 is one of
-// the country, as in "+49"; where none is given it is refused. So is one with letters or an extension. With
-// ErrNoCountry its digits are returned.
+// the country, as in "+49", or refused. So are letters and extensions. With ErrNoCountry its digits are returned.
 func Phone(number, country string) (string, error) {
 	code := strings.TrimPrefix(country, "+")
 	if country != "" && (code == "" || len(code) > longestCode || code[0] == '0' ||
@@ -79,21 +78,20 @@ func cutAbroad(digits, code string) (abroad string, found bool) {
 	return abroad, found
 }
 
-// dialled returns the digits of a number, and whether a + is before them.
 func dialled(number, code string) (digits string, plus bool, err error) {
 	if len(number) > maxPhone {
 		return "", false, fmt.Errorf("%w: %.64q… is longer than %d bytes", ErrPhone, number, maxPhone)
 	}
-	var room [maxPhone]byte
+	var array [maxPhone]byte
 	n := 0
 	for i, c := range number {
 		switch {
 		case c >= '0' && c <= '9':
 			if c == '0' && i > 0 && number[i-1] == '(' && strings.HasPrefix(number[i+1:], ")") &&
-				skipped(string(room[:n]), code, plus) {
+				skipped(string(array[:n]), code, plus) {
 				continue
 			}
-			room[n] = byte(c)
+			array[n] = byte(c)
 			n++
 		case c == '+' && n == 0 && !plus:
 			plus = true
@@ -102,11 +100,10 @@ func dialled(number, code string) (digits string, plus bool, err error) {
 			return "", false, fmt.Errorf("%w: %.64q; write digits, as in +49 30 123456", ErrPhone, number)
 		}
 	}
-	return string(room[:n]), plus, nil
+	return string(array[:n]), plus, nil
 }
 
-// skipped reports whether a 0 in brackets is not dialled after these digits. In +49 (0)30 and 0049 (0)30 it is for
-// those who dial neither. In Italy it is dialled always.
+// skipped reports whether a 0 in brackets is not dialled, as in +49 (0)30 and 0049 (0)30. In Italy it always is.
 func skipped(before, code string, plus bool) bool {
 	country := before
 	if !plus {

@@ -31,7 +31,7 @@ func queryValue(query, name string) (value string, err error) {
 				return "", ErrAccountTwice
 			}
 			value, found = text, true
-			exact = exact || key == name || !plainKey(name) && unescape(strings.ReplaceAll(key, "+", " ")) == name
+			exact = exact || key == name || !plainKey(name) && decode(strings.ReplaceAll(key, "+", " "), "") == name
 		}
 	}
 	if found && !exact {
@@ -45,15 +45,14 @@ func plainKey(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || !isTokenByte(byte(r)) })
 }
 
-// parameter reads a value. A plus sign is a space for some and a plus for others, and an escape in what has been
-// unescaped is read again by some.
+// parameter reads a value. Some servers read a plus sign as a space, and some unescape what was unescaped.
 func parameter(text string) (string, error) {
 	if strings.IndexByte(text, '+') >= 0 {
 		return "", ErrAccountWritten
 	}
 	if strings.IndexByte(text, '%') >= 0 {
 		plain, err := url.PathUnescape(text)
-		if err != nil || strings.IndexByte(plain, '%') >= 0 && unescape(plain) != plain {
+		if err != nil || strings.IndexByte(plain, '%') >= 0 && decode(plain, "") != plain {
 			return "", ErrAccountWritten
 		}
 		text = plain
@@ -63,20 +62,10 @@ func parameter(text string) (string, error) {
 
 // sameParameter reports whether some server knows a raw key of a query as name.
 func sameParameter(raw, name string) bool {
-	if strings.IndexByte(raw, '%') >= 0 {
-		for range 3 {
-			plain := unescape(raw)
-			if plain == raw {
-				break
-			}
-			raw = plain
-		}
-	}
-	return sameKey(raw, name)
+	return sameKey(unescape(raw), name)
 }
 
-// sameKey reports whether some server knows a key as name: without regard to case, to signs that it turns into '_',
-// and to what stands in brackets.
+// sameKey reports whether some server knows a key as name: case, signs read as '_', and brackets do not matter.
 func sameKey(key, name string) bool {
 	if strings.IndexByte(name, '[') < 0 {
 		key, _, _ = strings.Cut(key, "[")
@@ -102,24 +91,14 @@ func keyByte(c byte) byte {
 	return lower(c)
 }
 
-// unescape reads the escapes that are good, and leaves the others as they are.
+// unescape decodes escapes until there are none, three times at most: some servers decode what they have decoded.
 func unescape(s string) string {
-	at := strings.IndexByte(s, '%')
-	if at < 0 {
-		return s
-	}
-	b := []byte(s[:at])
-	for ; at < len(s); at++ {
-		if s[at] == '%' && at+2 < len(s) {
-			high, ok1 := fromHex(s[at+1])
-			low, ok2 := fromHex(s[at+2])
-			if ok1 && ok2 {
-				b = append(b, high<<4|low)
-				at += 2
-				continue
-			}
+	for range 3 {
+		plain := decode(s, "")
+		if plain == s {
+			break
 		}
-		b = append(b, s[at])
+		s = plain
 	}
-	return string(b)
+	return s
 }

@@ -50,8 +50,7 @@ func family(addr netip.Addr) int {
 	return 1
 }
 
-// PlainPrefix returns a network as throttles know it: of IPv4 networks mapped into IPv6 the IPv4 network, and without
-// host bits.
+// PlainPrefix returns a network as throttles know it: IPv4 where it is mapped into IPv6, and without host bits.
 func PlainPrefix(p netip.Prefix) netip.Prefix {
 	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)

@@ -8,8 +8,7 @@ import (
 	"weir"
 )
 
-// MaxReadings is how many other paths, and how many other methods, are enumerated for a request that servers may read
-// in several ways. Beyond it every rule matches.
+// MaxReadings is how many other paths and methods of one request are enumerated. Beyond it every rule matches.
 const MaxReadings = 8
 
 // maxOddPath is how many bytes of such a path are taken apart. Beyond it every rule matches, too.
@@ -24,13 +23,11 @@ var (
 // anything stands for readings that are not enumerated. Nobody writes to it.
 var anything = []string{weir.Any}
 
-// Route returns what a request is about, as rules know it. The path is the one that came: escaped, and without the
-// query. Headers are nil where there are none.
+// Route returns what a request is about. The path is the one that came: escaped, without the query. h may be nil.
 //
 // A path that is Straight has one reading. Of any other, Also has the paths that servers may see in it: with path
 // parameters cut off, with dot segments resolved or not, decoded once more, and so on, in any order. Headers that
-// override the path or the method count as further readings. An ordinary request costs no allocation unless its path
-// has escapes.
+// override the path or the method count too. An ordinary request allocates nothing unless its path has escapes.
 func Route(method, host, escaped string, h http.Header) weir.Route {
 	r := weir.Route{Method: method, Host: Host(host)}
 	var others []string
@@ -128,12 +125,10 @@ func withoutAuthority(rest string) string {
 	return "/"
 }
 
-// readings returns what servers may read in any of some escaped paths, other than the path itself: nil where that is
-// nothing.
+// readings returns what servers may read in some escaped paths, other than the path itself; nil for nothing.
 //
-// It applies every rewriting that some server is known to do, to what came and to what others made of it, until
-// nothing new turns up. So the order in which a server works does not matter. Each rewriting makes a path shorter or
-// leaves fewer backslashes, so that it comes to an end.
+// It applies every rewriting that some server is known to do until nothing new turns up, so the order in which a server
+// works does not matter. It ends, as each makes a path shorter or leaves fewer backslashes.
 func readings(path string, escaped []string) []string {
 	all := found{paths: []string{path}}
 	for _, e := range escaped {
@@ -217,8 +212,7 @@ func (f *found) rewrite(p string) {
 	f.add(shorten(p))
 }
 
-// special are the bytes that mean something in a path to one server or another. Other escapes are decoded by
-// everybody.
+// special are the bytes that mean something in a path to some server. Everybody decodes other escapes.
 const special = "/\\.;%?# \x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f" +
 	"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
@@ -242,7 +236,6 @@ func decode(p, keep string) string {
 	return string(b)
 }
 
-// fromEscape reads the escape at the start of s.
 func fromEscape(s string) (byte, bool) {
 	if len(s) < 3 {
 		return 0, false
@@ -281,20 +274,14 @@ func fromWideEscape(s string) (r rune, ok bool) {
 }
 
 func eachSegment(p string, f func(string) string) string {
-	var b strings.Builder
-	b.Grow(len(p))
-	for i, segment := 0, ""; i <= len(p); i += len(segment) + 1 {
-		segment, _, _ = strings.Cut(p[i:], "/")
-		if i > 0 {
-			b.WriteByte('/')
-		}
-		b.WriteString(f(segment))
+	segments := strings.Split(p, "/")
+	for i, s := range segments {
+		segments[i] = f(s)
 	}
-	return b.String()
+	return strings.Join(segments, "/")
 }
 
-// trimEnd cuts off what Windows does not see at the end of a name, and what some patterns do not see at the end of a
-// line.
+// trimEnd cuts off what Windows does not see at the end of a name, and some patterns at the end of a line.
 func trimEnd(segment string) string {
 	segment = strings.TrimRightFunc(segment, func(r rune) bool { return r <= ' ' })
 	if segment == "." || segment == ".." {
@@ -304,18 +291,13 @@ func trimEnd(segment string) string {
 }
 
 func mergeSlashes(p string) string {
-	var b strings.Builder
-	b.Grow(len(p))
-	for i := range len(p) {
-		if p[i] != '/' || i == 0 || p[i-1] != '/' {
-			b.WriteByte(p[i])
-		}
+	for strings.Contains(p, "//") {
+		p = strings.ReplaceAll(p, "//", "/")
 	}
-	return b.String()
+	return p
 }
 
-// resolveDots resolves dot segments as RFC 3986 section 5.2.4 does, which does not merge slashes. It reports whether
-// they lead above the root.
+// resolveDots resolves dot segments (RFC 3986, 5.2.4) without merging slashes. It reports a path above the root.
 func resolveDots(p string) (resolved string, above bool) {
 	var kept []string
 	for segment := range strings.SplitSeq(p[1:], "/") {
@@ -355,8 +337,7 @@ func shorten(p string) string {
 	return string(b)
 }
 
-// overlong reads an ASCII character at the start of s that is written in two to four bytes. Its size is 0 where there
-// is none.
+// overlong reads an ASCII character at the start of s that is written in two to four bytes; size 0 for none.
 func overlong(s string) (short byte, size int) {
 	follows := func(i int, least, most byte) bool { return i < len(s) && s[i] >= least && s[i] <= most }
 	switch {

@@ -48,8 +48,8 @@ func TestNobodyForgesTheirSource(t *testing.T) {
 	everyone := func(addr netip.Addr) bool { return addr != client } // the widest list without the client
 	all := prefixes("0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/5", "200.0.0.0/7", "202.0.0.0/8", "203.0.112.0/24",
 		"203.0.113.0/29", "2000::/8", "10.0.0.0/8")
-	guests := &Guests{answers: newAnswers()}
-	addAll(&guests.own, all)
+	exempt := &Exempt{dns: newDNSCache()}
+	addAll(&exempt.own, all)
 	rapid.Check(t, func(t *rapid.T) {
 		maintained := rapid.SampledFrom([]Header{XForwardedFor, ForwardedHeader}).Draw(t, "maintained")
 		header := rapid.SampledFrom([]Header{maintained, EitherHeader}).Draw(t, "option")
@@ -85,7 +85,7 @@ func TestNobodyForgesTheirSource(t *testing.T) {
 		if o.Addr != client && o.Other != client {
 			t.Errorf("a ban of the client does not hold: %+v", o)
 		}
-		if ev.Freed(everyone) || guests.KnownClient(&ev) {
+		if ev.Freed(everyone) || exempt.KnownClient(&ev) {
 			t.Errorf("let off by a list that does not have the client: %+v", o)
 		}
 		if header == maintained && (o.Unknown || o.Other.IsValid() ||
@@ -95,9 +95,9 @@ func TestNobodyForgesTheirSource(t *testing.T) {
 	})
 }
 
-// TestBothReadingsMustBeKnown: networks of guests, of bots, and what DNS has said, each by either reading.
+// TestBothReadingsMustBeKnown: networks of exempt, of bots, and what DNS has said, each by either reading.
 func TestBothReadingsMustBeKnown(t *testing.T) {
-	g, err := NewGuests(GuestOptions{Networks: prefixes("192.0.2.0/24"), Bots: []Bot{
+	g, err := NewExempt(ExemptOptions{Networks: prefixes("192.0.2.0/24"), Bots: []Bot{
 		{Name: "crawler", Agent: "crawler", Networks: prefixes("198.51.100.0/24")},
 		{Name: "named", Agent: "crawler", Domains: []string{"bot.example"}},
 	}}, nil)

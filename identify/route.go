@@ -15,8 +15,7 @@ func Host(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// Path returns a path as rules know it, so that // and /./ cannot dodge one. What goes to the upstream is the path as
-// it came.
+// Path returns a path as rules know it, so that // and /./ cannot dodge one. The upstream gets the path as it came.
 func Path(p string) string {
 	if p == "" {
 		return "/"

@@ -6,8 +6,7 @@ import (
 	"unicode"
 )
 
-// networkBits is how much of an IPv6 address says whose it is: within a /64, one customer, or one machine, takes what
-// addresses it likes.
+// networkBits is how much of an IPv6 address says whose it is: within a /64, one customer takes any address.
 const networkBits = 64
 
 // AddressUser returns the name of the user that a client is who sends mail without logging in: its address, and of IPv6
@@ -23,8 +22,7 @@ func AddressUser(addr netip.Addr) string {
 	return Network(addr, 32, networkBits).String()
 }
 
-// ParseAddressUser returns the name of the user that is meant by an address, or by the network that AddressUser gives.
-// ok tells whether the text is one of the two.
+// ParseAddressUser returns the user that is meant by an address, or by a network that AddressUser gives, if it is one.
 func ParseAddressUser(text string) (name string, ok bool) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return AddressUser(addr), true

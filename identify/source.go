@@ -23,8 +23,7 @@ const (
 	maxElementLength = 256 // an element longer than this is no address
 )
 
-// Proxies are the proxies in front of a gate whose word is taken for where a request came from. The zero value trusts
-// nobody. It is safe for concurrent use.
+// Proxies are those in front of a gate whose word is taken for the source. The zero value trusts nobody.
 type Proxies struct {
 	trusted []netip.Prefix
 	header  Header
@@ -58,9 +57,8 @@ type Origin struct {
 	Forwarded     bool       // the peer's Forwarded is believed
 }
 
-// Source returns where a request came from: the peer, or when the peer is a trusted proxy, the right-most address in
-// the forwarding header that is not one of a trusted proxy. What stands left of it was written by strangers and is
-// never looked at.
+// Source returns where a request came from: the peer or, when that is a trusted proxy, the right-most address in the
+// forwarding header that is no trusted proxy. What stands left of it was written by strangers.
 //
 // An element that is no address ("unknown", "_hidden", garbage) ends the walk, and so does the 33rd element. The source
 // is then the proxy that reported it, and Unknown is set. It is also set where only the header is there that the
@@ -73,8 +71,7 @@ func (p *Proxies) Source(peer netip.Addr, h http.Header) Origin {
 	return p.Told(peer, h)
 }
 
-// Told is Source for a peer that is a trusted proxy whatever its address, which may be none: as on a socket of this
-// machine.
+// Told is Source for a peer that is a trusted proxy whatever its address, if any: as on a socket of this machine.
 func (p *Proxies) Told(peer netip.Addr, h http.Header) Origin {
 	peer = Plain(peer)
 	o := Origin{Addr: peer, Proxied: true}
@@ -86,16 +83,16 @@ func (p *Proxies) Told(peer netip.Addr, h http.Header) Origin {
 	case o.XForwardedFor && o.Forwarded:
 		var other netip.Addr
 		var otherWhole bool
-		o.Addr, whole = p.walkXForwardedFor(peer, xff)
-		other, otherWhole = p.walkForwarded(peer, fwd)
+		o.Addr, whole = p.walk(peer, xff, lastXForwardedFor)
+		other, otherWhole = p.walk(peer, fwd, lastForwarded)
 		if other != o.Addr {
 			o.Other, o.Forwarded = other, false
 		}
 		whole = whole && otherWhole
 	case o.XForwardedFor:
-		o.Addr, whole = p.walkXForwardedFor(peer, xff)
+		o.Addr, whole = p.walk(peer, xff, lastXForwardedFor)
 	case o.Forwarded:
-		o.Addr, whole = p.walkForwarded(peer, fwd)
+		o.Addr, whole = p.walk(peer, fwd, lastForwarded)
 	default:
 		whole = len(xff) == 0 && len(fwd) == 0
 	}
@@ -103,19 +100,15 @@ func (p *Proxies) Told(peer netip.Addr, h http.Header) Origin {
 	return o
 }
 
-// walkXForwardedFor walks the addresses from the right. Several lines are one list (RFC 9110, 5.3). It reports whether
-// the walk was complete: it reached an address that is no trusted proxy, or the start of the list.
-func (p *Proxies) walkXForwardedFor(from netip.Addr, lines []string) (source netip.Addr, whole bool) {
+// walk walks the elements of a header from the right, as last takes them off a line. Several lines are one list (RFC
+// 9110, 5.3). The walk is complete when it reaches an address that is no trusted proxy, or the start of the list.
+func (p *Proxies) walk(from netip.Addr, lines []string, last elementReader) (source netip.Addr, whole bool) {
 	hops := 0
 	for i := len(lines) - 1; i >= 0; i-- {
 		for rest, more := lines[i], true; more; {
-			var element string
-			if comma := strings.LastIndexByte(rest, ','); comma >= 0 {
-				rest, element = rest[:comma], rest[comma+1:]
-			} else {
-				element, more = rest, false
-			}
-			addr, ok := parseNode(strings.Trim(element, " \t"))
+			var node string
+			rest, node, more = last(rest)
+			addr, ok := parseNode(node)
 			if hops++; !ok || hops > maxHops {
 				return from, false
 			}
@@ -127,28 +120,25 @@ func (p *Proxies) walkXForwardedFor(from netip.Addr, lines []string) (source net
 	return from, true
 }
 
-// walkForwarded does the same for RFC 7239.
-func (p *Proxies) walkForwarded(from netip.Addr, lines []string) (source netip.Addr, whole bool) {
-	hops := 0
-	for i := len(lines) - 1; i >= 0; i-- {
-		for rest, more := lines[i], true; more; {
-			var element string
-			rest, element, more = lastElement(rest)
-			node, after, ok := element7239(element)
-			addr, known := parseNode(node)
-			if hops++; !ok || after != "" || !known || hops > maxHops {
-				return from, false
-			}
-			if from = addr; !p.Trusts(addr) {
-				return from, true
-			}
-		}
-	}
-	return from, true
+// An elementReader takes the right-most element off a line and returns the node that it names, "" for none.
+type elementReader func(line string) (rest, node string, more bool)
+
+func lastXForwardedFor(line string) (rest, node string, more bool) {
+	comma := strings.LastIndexByte(line, ',')
+	return line[:max(comma, 0)], strings.Trim(line[comma+1:], " \t"), comma >= 0
 }
 
-// parseNode reads an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1],
-// [2001:db8::1]:80.
+// lastForwarded does the same for RFC 7239.
+func lastForwarded(line string) (rest, node string, more bool) {
+	rest, element, more := lastElement(line)
+	node, after, ok := element7239(element)
+	if !ok || after != "" {
+		node = ""
+	}
+	return rest, node, more
+}
+
+// parseNode reads an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1]:80.
 func parseNode(s string) (netip.Addr, bool) {
 	if s == "" || len(s) > maxElementLength {
 		return netip.Addr{}, false
@@ -187,12 +177,10 @@ func isPort(s string) bool {
 	return len(s) <= 6
 }
 
-// Plain returns an address as throttles know it: an IPv4 address mapped into IPv6 is the IPv4 address, and a zone,
-// which only this machine understands, is left out.
+// Plain returns an address as throttles know it: IPv4 where it is mapped into IPv6, and without a zone.
 func Plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
-// Network returns the network that an address belongs to, by prefix lengths for IPv4 and IPv6. An invalid address, or a
-// length that does not fit, gives the zero prefix.
+// Network returns the network of an address, by prefix lengths for IPv4 and IPv6; the zero prefix for wrong ones.
 func Network(addr netip.Addr, v4bits, v6bits int) netip.Prefix {
 	addr = Plain(addr)
 	bits := v6bits

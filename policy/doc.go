@@ -4,8 +4,7 @@
 // drains nothing. Otherwise the longest wait counts, and once every wait is over the places that limit a level
 // (concurrency) are taken. Each hold is settled exactly once, by Pass.Settle or by the chain itself.
 //
-// A throttle in shadow judges and counts, and the answer is admit. A throttle that fails is passed over (open) or
-// refuses (closed), as its Link says.
+// A throttle in shadow judges and counts, and admits. One that fails is passed over (open) or refuses (closed).
 //
 // Most callers want Chain.Judge, Pass.Await while the verdict is Wait, and Pass.Settle.
 package policy

@@ -36,9 +36,8 @@ func NewDoor(c *Chain, trusts func(netip.Addr) bool) *Door {
 // Chain is the chain that the door asks.
 func (d *Door) Chain() *Chain { return d.chain }
 
-// Admit reports whether a connection from source may come in. Nobody waits at a door: what a throttle would make wait,
-// and what it would let in for a payment, is turned away, as nothing can be said to a client before it has said
-// something.
+// Admit reports whether a connection from source may come in. Nobody waits or pays at a door: such verdicts turn a
+// connection away, as nothing can be said to a client before it has said something.
 func (d *Door) Admit(source netip.Addr, now time.Time) bool {
 	if d == nil || len(d.chain.links) == 0 || d.trusts != nil && d.trusts(source) {
 		return true

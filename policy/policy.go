@@ -11,8 +11,7 @@ import (
 	"weir"
 )
 
-// MaxListed is how many throttles an operator may list, and MaxLinks how many a chain may have: the invalid list goes
-// before them, and the lanes to the upstream come after them.
+// MaxListed is how many throttles may be listed; MaxLinks includes the block list before and the lanes behind them.
 const (
 	MaxListed = 16
 	MaxLinks  = MaxListed + 2
@@ -29,8 +28,7 @@ const (
 	Closed OnError = "closed" // refuse
 )
 
-// A Link is one throttle of a chain, and what is known of it outside the chain. The same Link may stand in several
-// chains.
+// A Link is one throttle of a chain, and what is known of it elsewhere. It may stand in several chains.
 type Link struct {
 	Name     string
 	Throttle weir.Throttle
@@ -76,8 +74,7 @@ func New(links []*Link, failed func(link string, err error)) (*Chain, error) {
 func (c *Chain) Links() []*Link { return c.links }
 
 // Judge asks the throttles about an event and puts the verdict into p. On Admit the event goes on; on Wait somebody
-// calls Await; on Challenge and Refuse nothing is held any more. Settle must be called in every case, and p may be used
-// again after it.
+// calls Await; on Challenge and Refuse nothing is held. Settle must always be called; p may be used again after it.
 func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
 	p.reset(c)
 	a := c.answer()
@@ -101,8 +98,7 @@ func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
 	}
 }
 
-// answer returns a clear answer for a throttle to fill in; done takes it back, and keeps nothing alive that it points
-// to.
+// answer returns a clear answer for a throttle to fill in; done takes it back without what it points to.
 func (c *Chain) answer() *weir.Answer { return c.answers.Get().(*weir.Answer) }
 
 func (c *Chain) done(a *weir.Answer) {
@@ -160,7 +156,7 @@ func (p *Pass) take(i int, a *weir.Answer, now time.Time) bool {
 	switch {
 	case a.Verdict >= weir.Challenge:
 		p.decide(a)
-		p.settle(weir.Outcome{Time: now})
+		p.Settle(weir.Outcome{Time: now})
 		return false
 	case a.Verdict == weir.Wait:
 		h.rule, h.until = a.Rule, a.Until
@@ -184,7 +180,6 @@ func (h *held) count(link *Link, v weir.Verdict) {
 	}
 }
 
-// decide makes one throttle's answer the answer of the pass.
 func (p *Pass) decide(a *weir.Answer) {
 	figures := p.Answer.Figures
 	p.Answer = *a
@@ -215,8 +210,8 @@ func (p *Pass) enter(now time.Time) {
 }
 
 // Await waits until every turn has been called and then lets the event in, at the time that now returns. The verdict
-// may then be Admit, Refuse (a turn was called off), or Wait again, for a place. When ctx ends first, what was held is
-// given back and the error of the context returned.
+// may then be Admit, Refuse (a turn was called off), or Wait again, for a place. When ctx ends first, all is given
+// back.
 func (p *Pass) Await(ctx context.Context, now func() time.Time) error {
 	for i, link := range p.chain.links {
 		h := &p.held[i]
@@ -226,13 +221,13 @@ func (p *Pass) Await(ctx context.Context, now func() time.Time) error {
 		select {
 		case <-h.turn.Called():
 		case <-ctx.Done():
-			p.settle(weir.Outcome{Time: now()})
+			p.Settle(weir.Outcome{Time: now()})
 			return ctx.Err()
 		}
 		if why := h.turn.Refused(); why != weir.NoReason {
 			link.Counts.Expired.Add(1)
 			p.callOff(i, why)
-			p.settle(weir.Outcome{Time: now()})
+			p.Settle(weir.Outcome{Time: now()})
 			return nil
 		}
 		h.turn, h.waited = nil, true
@@ -269,9 +264,7 @@ func (p *Pass) Away(now time.Time) {
 }
 
 // Settle ends the pass: the event is done, or what was taken for it is given back. A second call does nothing.
-func (p *Pass) Settle(o weir.Outcome) { p.settle(o) }
-
-func (p *Pass) settle(o weir.Outcome) {
+func (p *Pass) Settle(o weir.Outcome) {
 	for i := range p.held {
 		p.give(i, o)
 	}
@@ -297,8 +290,7 @@ type Step struct {
 	Answer   weir.Answer
 }
 
-// Explain asks every throttle what it would say, and takes nothing. It also returns the verdict that would be acted
-// upon.
+// Explain asks every throttle what it would say, and takes nothing. It also returns the verdict of all of them.
 func (c *Chain) Explain(ev *weir.Event) (steps []Step, verdict weir.Answer) {
 	for _, link := range c.links {
 		s := Step{Throttle: link.Name, Shadow: link.Shadow.Load()}

@@ -10,11 +10,9 @@ import (
 // paid answers Challenge, the gate asks the till for a puzzle, and what the client comes back with goes to the till.
 type Till interface {
 	// Receive looks at a stamp and takes it. The stamp may be empty: the till may know that nothing is asked of the
-	// event. message is what the stamp must pay for, where weir.Terms.Binds says so. What was taken is given back by
-	// refund, which may be nil.
+	// event. message is what the stamp must pay for (weir.Terms.Binds). refund gives it back, and may be nil.
 	Receive(ctx context.Context, ev *weir.Event, stamp, message string) (paid weir.Paid, refund func())
-	// Ask makes a puzzle for a client. Its price follows the load in the event, and is not nothing even where the till
-	// itself asks for nothing.
+	// Ask makes a puzzle for a client. Its price follows the load in the event, and is never nothing.
 	Ask(ev *weir.Event, client, message string) (weir.Puzzle, error)
 	// Terms says how stamps are used.
 	Terms() weir.Terms

@@ -15,7 +15,6 @@ type answer struct {
 	body     Body
 }
 
-// answer makes the response of an answer whose head has been read.
 func (c *conn) answer(r *http.Request, h *head) (*http.Response, error) {
 	if c.sender != nil {
 		c.sender.answerCame()

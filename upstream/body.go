@@ -56,7 +56,7 @@ func (b *Body) Read(p []byte) (int, error) {
 		c.in = c.in[n:]
 		return n, b.took(n)
 	}
-	// The room is left out: what is read here is not looked at.
+	// The buffer is left out: what is read here is not looked at.
 	c.relax()
 	n, err := c.nc.Read(p[:min(int64(len(p)), have)])
 	if n > 0 {
@@ -75,8 +75,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return 0, b.fail(err)
 }
 
-// Buffered returns how much of the body has come and waits to be read, and whether that is all of it. Nothing is waited
-// for.
+// Buffered returns how much of the body waits to be read, and whether that is all of it. Nothing is waited for.
 func (b *Body) Buffered() (n int, all bool) {
 	if b.c == nil {
 		return 0, true

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// A conn is a connection to a server for HTTP/1.1. It carries one exchange at a time, in the goroutine of the request;
-// the body of a request is sent by another one (sender).
+// A conn is a connection for HTTP/1.1 with one exchange at a time, in the request's goroutine; a sender sends the body.
 type conn struct {
 	server *server
 	nc     net.Conn
@@ -27,29 +26,28 @@ type conn struct {
 	ctx     context.Context
 	unhook  func() bool // keeps the end of ctx from closing the connection; nil where nobody waits for it
 	sender  *sender     // nil without a body
-	room    *room
-	in      []byte // what has been read and not been used, in room
+	bufs    *buffers
+	in      []byte // what has been read and not been used, in bufs
 	seen    bool   // something of an answer came
 	patient bool   // the deadline is the one of the options, or none
 	relaxed bool   // there is no deadline any more
 }
 
-// room is what reading and writing heads takes. An idle connection needs none.
-type room struct {
+// buffers are what reading and writing heads needs. An idle connection needs none.
+type buffers struct {
 	in  []byte
 	out []byte
 }
 
 const (
-	roomIn  = 16 << 10
-	roomOut = 2 << 10
-	maxOut  = 64 << 10 // of what is kept
+	bufferIn  = 16 << 10
+	bufferOut = 2 << 10
+	maxOut    = 64 << 10 // of what is kept
 )
 
-var rooms = sync.Pool{New: func() any { return &room{in: make([]byte, roomIn), out: make([]byte, 0, roomOut)} }}
+var bufferPool = sync.Pool{New: func() any { return &buffers{in: make([]byte, bufferIn), out: make([]byte, 0, bufferOut)} }}
 
-// grace is how long an answer is waited for without minding whether the client is still there. Most answers come
-// sooner, and cost no watch.
+// grace is how long an answer is waited for without watching the client. Most answers come sooner.
 const grace = 20 * time.Millisecond
 
 func newConn(s *server, nc net.Conn) *conn {
@@ -59,18 +57,16 @@ func newConn(s *server, nc net.Conn) *conn {
 	return &conn{server: s, nc: nc, peeks: peeker(nc)}
 }
 
-// quiet reports whether a connection that was idle is as it was left: neither closed by the server nor with something
-// unasked for in it.
+// quiet reports whether an idle connection is as it was left: neither closed nor with something unasked for in it.
 func (c *conn) quiet() bool { return c.peeks == nil || c.peeks() }
 
 func (c *conn) close() { _ = c.nc.Close() }
 
-// exchange sends a request and reads the head of its answer. With an error the connection is of no more use, and
-// closed.
+// exchange sends a request and reads the head of its answer. With an error the connection is closed.
 func (c *conn) exchange(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
 	c.pool, c.by, c.ctx = p, by, r.Context()
-	c.room = rooms.Get().(*room)
-	c.in, c.seen, c.patient, c.relaxed, c.sender, c.unhook = c.room.in[:0], false, false, false, nil, nil
+	c.bufs = bufferPool.Get().(*buffers)
+	c.in, c.seen, c.patient, c.relaxed, c.sender, c.unhook = c.bufs.in[:0], false, false, false, nil, nil
 	res, err := c.ask(r, by)
 	if err != nil {
 		return nil, c.fail(err)
@@ -86,9 +82,9 @@ func (c *conn) ask(r *http.Request, by Caller) (*http.Response, error) {
 	if hasBody(r) || c.over {
 		_ = c.nc.SetWriteDeadline(now.Add(response))
 	}
-	out := appendRequest(c.room.out[:0], &c.server.to, r)
+	out := appendRequest(c.bufs.out[:0], &c.server.to, r)
 	if cap(out) <= maxOut {
-		c.room.out = out
+		c.bufs.out = out
 	}
 	if err := c.write(out); err != nil {
 		return nil, err
@@ -154,12 +150,12 @@ func (c *conn) fail(err error) error {
 func (c *conn) end() bool {
 	whole := c.unhook == nil || c.unhook()
 	c.unhook = nil
-	if c.room != nil {
-		c.room.out = c.room.out[:0]
-		if len(c.room.in) == roomIn {
-			rooms.Put(c.room)
+	if c.bufs != nil {
+		c.bufs.out = c.bufs.out[:0]
+		if len(c.bufs.in) == bufferIn {
+			bufferPool.Put(c.bufs)
 		}
-		c.room, c.in = nil, nil
+		c.bufs, c.in = nil, nil
 	}
 	return whole
 }
@@ -174,8 +170,7 @@ func (c *conn) hook() {
 	}
 }
 
-// wait is called when the grace is over: from now on somebody watches the client, and the deadline is that of the
-// options.
+// wait is called when the grace is over: the client is watched now, and the deadline is that of the options.
 func (c *conn) wait() {
 	c.patient = true
 	c.hook()
@@ -199,7 +194,6 @@ func (c *conn) relax() {
 	}
 }
 
-// write writes the head of a request.
 func (c *conn) write(b []byte) error {
 	for {
 		n, err := c.nc.Write(b)
@@ -211,19 +205,19 @@ func (c *conn) write(b []byte) error {
 	}
 }
 
-// fill reads more into the room. It is an io.ErrUnexpectedEOF when there is no more.
+// fill reads more into the buffer. It is an io.ErrUnexpectedEOF when there is no more.
 func (c *conn) fill() error {
-	buf := c.room.in
+	buf := c.bufs.in
 	if len(c.in) == 0 {
 		c.in = buf[:0]
 	}
-	if cap(c.in) == len(c.in) { // at the end of the room
+	if cap(c.in) == len(c.in) { // at the end of the buffer
 		if n := copy(buf, c.in); n < len(buf) {
 			c.in = buf[:n]
 		} else {
 			larger := make([]byte, 2*len(buf))
 			copy(larger, c.in)
-			c.room.in, c.in = larger, larger[:n]
+			c.bufs.in, c.in = larger, larger[:n]
 		}
 	}
 	for {
@@ -243,7 +237,6 @@ func (c *conn) fill() error {
 	}
 }
 
-// readHead reads the head of an answer.
 func (c *conn) readHead() (head, error) {
 	seen := 0
 	for {

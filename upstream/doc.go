@@ -1,9 +1,7 @@
-// Package upstream is about the services behind a gate: connections to them, whether they are well, and who gets the
-// next request.
+// Package upstream is about the services behind a gate: connections, health, and who gets the next request.
 //
-// Most callers want New, Pool.Do and Pool.Close. A Pool is an http.RoundTripper for requests to one service that runs
-// on one or several servers; host and scheme of a request's URL do not matter, the pool says where it goes. A Pool is
-// safe for concurrent use.
+// Most callers want New, Pool.Do and Pool.Close. A Pool is an http.RoundTripper for requests to one service on one or
+// several servers; host and scheme of a request's URL do not matter. A Pool is safe for concurrent use.
 //
 // HTTP/1.1 is spoken by a client of its own, in the goroutine of the request: it writes the request, reads the answer,
 // and lays the connection aside for the next one. Only a body gets a goroutine, as an answer may come before it has

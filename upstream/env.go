@@ -19,8 +19,7 @@ type Env struct {
 	Roots    *x509.CertPool // those who sign for servers of https; nil for those that the machine trusts
 }
 
-// An Observer is told what happens to the servers of a pool. Its methods are called from many goroutines and must not
-// block.
+// An Observer is told what happens to the servers of a pool, from many goroutines. It must not block.
 type Observer interface {
 	// Failed tells that a server did not answer a request, or not as it should, and why: one of the Fail names.
 	Failed(server, why string)
@@ -39,9 +38,6 @@ const (
 	FailHeader    = "header"    // its headers are too large or too many
 	FailCheck     = "check"     // it did not give a good answer when asked how it is
 )
-
-// FailNames lists what Observer.Failed may be told.
-var FailNames = [...]string{FailConnect, FailTimeout, FailBroken, FailMalformed, FailHeader, FailCheck}
 
 // An Error says that a server did not answer a request.
 type Error struct {
@@ -73,8 +69,7 @@ type Caller interface {
 	Ends() (client, local netip.AddrPort)
 	// Early is given an informational answer, other than 100 and 101, before the final one. An error ends the request.
 	Early(status int, h http.Header) error
-	// Waits tells that the answer takes its time, and returns a context that ends when the client leaves: it takes the
-	// place of the request's own.
+	// Waits tells that the answer takes its time, and returns a context that ends when the client leaves.
 	Waits() context.Context
 	// Sent tells that the request has been written; when it has a body, its head. It may be told more than once.
 	Sent()

@@ -306,11 +306,11 @@ func TestConnectionIsFree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		room := make([]byte, 100)
+		buf := make([]byte, 100)
 		for n := 0; n < 5; {
-			k, err := res.Body.Read(room[n:])
+			k, err := res.Body.Read(buf[n:])
 			if n += k; (err == io.EOF) != (n == 5) {
-				t.Fatalf("%q, %v", room[:n], err)
+				t.Fatalf("%q, %v", buf[:n], err)
 			}
 		}
 		if p.idle() != 1 {

@@ -37,8 +37,7 @@ type head struct {
 	upgrade bool // Connection says so
 }
 
-// headEnd returns the length of the head in b, with the empty line that ends it, or 0 where it is not complete. The
-// first seen bytes have been looked at before.
+// headEnd returns the length of a complete head in b, or 0. The first seen bytes have been looked at before.
 func headEnd(b []byte, seen int) int {
 	from := max(seen-3, 0)
 	if i := bytes.Index(b[from:], []byte("\r\n\r\n")); i >= 0 {
@@ -57,8 +56,7 @@ func bareLF(b []byte, seen int) bool {
 	return false
 }
 
-// parseHead reads the head of an answer, which ends with an empty line. Lines end with CRLF; nothing else is a line's
-// end.
+// parseHead reads the head of an answer, which ends with an empty line. Lines end with CRLF and nothing else.
 func parseHead(b []byte) (head, error) {
 	text := string(b) // one piece of memory for all values
 	line, rest, _ := strings.Cut(text, "\r\n")
@@ -122,7 +120,6 @@ func parseHead(b []byte) (head, error) {
 	return h, nil
 }
 
-// statusLine reads the first line.
 func (h *head) statusLine(line string) error {
 	version, rest, _ := strings.Cut(line, " ")
 	switch version {

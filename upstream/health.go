@@ -47,8 +47,7 @@ func (s *server) failed(p *Pool, why string) {
 	}
 }
 
-// answered notes that a request was answered. Where there are checks, they alone bring a server back: one that says
-// that it is not well may well answer requests.
+// answered notes that a request was answered. Where there are checks, they alone bring a server back.
 func (s *server) answered(p *Pool) {
 	if p.opts.Health.Path == "" {
 		s.passed(1)

@@ -102,7 +102,6 @@ func To(servers ...string) Options { return Options{Servers: servers} }
 // Short names the key that may be written instead of the whole.
 func (o Options) Short() string { return "servers" }
 
-// String names the servers.
 func (o Options) String() string { return strings.Join(o.Servers, ", ") }
 
 // WithDefaults returns the options with everything filled in that was left out.
@@ -182,7 +181,6 @@ type target struct {
 	plain   bool   // HTTP/1.1 without TLS: our own client
 }
 
-// parseTarget reads where a server is.
 func parseTarget(s string) (target, *weir.FieldError) {
 	fail := func(msg string) (target, *weir.FieldError) {
 		return target{}, &weir.FieldError{Msg: msg, Hint: serverHint}

@@ -31,8 +31,7 @@ var _ http.RoundTripper = (*Pool)(nil)
 // New returns a pool. It connects nowhere until it is asked to, except for checks.
 func New(o Options, env Env) (*Pool, error) { return newPool(o, env, nil) }
 
-// Configure returns a pool with other options. The two share connections to, and knowledge of, the servers that stay;
-// each must be closed when it is not used any more.
+// Configure returns a pool with other options that shares the servers that stay. Both must be closed.
 func (p *Pool) Configure(o Options) (*Pool, error) { return newPool(o, p.env, p) }
 
 func newPool(o Options, env Env, before *Pool) (*Pool, error) {
@@ -67,8 +66,7 @@ func (p *Pool) shared(name string, o *Options) *server {
 	return nil
 }
 
-// Close stops the checks and closes what is idle. Requests under way go on, and even new ones do; their connections are
-// then closed.
+// Close stops the checks and closes what is idle. Requests go on, even new ones; their connections are then closed.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,8 +104,7 @@ func (p *Pool) Stats() []Stats {
 	return all
 }
 
-// pick returns the server that gets the next request, other than those tried, or nil. Where none is well, all are as
-// good.
+// pick returns the server that gets the next request, other than those tried, or nil. If none is well, all may be.
 func (p *Pool) pick(tried uint64) *server {
 	if len(p.servers) == 1 {
 		if tried != 0 {
@@ -156,9 +153,8 @@ func (p *Pool) bit(s *server) uint64 {
 // RoundTrip gives a request to a server and returns its answer.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) { return p.Do(r, nil) }
 
-// Do gives a request to a server and returns its answer, whose body must be closed. The headers of the request are not
-// touched any more once it has returned. An Error means that no server answered; other errors are those of the
-// request's context, or of its body.
+// Do gives a request to a server and returns its answer, whose body must be closed. The request's headers are not
+// touched after it has returned. An Error means that no server answered; others are of the request's context or body.
 func (p *Pool) Do(r *http.Request, by Caller) (*http.Response, error) {
 	if err := sendable(r); err != nil {
 		return nil, err

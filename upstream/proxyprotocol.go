@@ -23,8 +23,7 @@ func greet(c net.Conn, version ProxyProtocol, by Caller, patience time.Duration)
 // greetingV2 begins a header of version 2.
 const greetingV2 = "\r\n\r\n\x00\r\nQUIT\n"
 
-// appendGreeting writes a header of the PROXY protocol. Without two addresses of one family it says that weir itself is
-// asking, or that nobody knows.
+// appendGreeting writes a header of the PROXY protocol. Without two addresses of one family it is LOCAL or UNKNOWN.
 func appendGreeting(b []byte, version ProxyProtocol, client, local netip.AddrPort) []byte {
 	from, to := client.Addr().Unmap().WithZone(""), local.Addr().Unmap().WithZone("")
 	if from.Is6() && to.Is4() {

@@ -23,7 +23,6 @@ const (
 	errBadField  RequestError = "the request has a header that cannot be sent"
 )
 
-// hasBody reports whether there is a body to be sent.
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
 // bodyLength is the length of a body, or -1 where it is sent in chunks: it is not known, or trailers follow.
@@ -116,8 +115,8 @@ func appendRequest(b []byte, to *target, r *http.Request) []byte {
 	if r.Close {
 		b = append(b, "Connection: close\r\n"...)
 	}
-	var room [32]string
-	names := room[:0]
+	var array [32]string
+	names := array[:0]
 	for name := range r.Header {
 		if !ours(name) {
 			names = append(names, name)
@@ -176,8 +175,7 @@ func appendTrailer(b []byte, trailer http.Header) []byte {
 	return append(b, "\r\n"...)
 }
 
-// forbiddenTrailer reports whether a field may not come after a body, as it says how to read it (RFC 9110, section
-// 6.5.1).
+// forbiddenTrailer reports whether a field may not come after a body, as it says how to read it (RFC 9110, 6.5.1).
 func forbiddenTrailer(name string) bool {
 	switch name {
 	case "Transfer-Encoding", "Content-Length", "Trailer", "Host", "Connection", "Content-Encoding", "Content-Type",
@@ -207,7 +205,6 @@ func isToken[T string | []byte](s T) bool {
 	return len(s) > 0
 }
 
-// isValue reports whether s can be the value of a field.
 func isValue[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -217,5 +214,4 @@ func isValue[T string | []byte](s T) bool {
 	return true
 }
 
-// cut splits the query off a path.
 func cut(target string) (path, query string, found bool) { return strings.Cut(target, "?") }

@@ -19,8 +19,7 @@ func (p *Pool) earn() {
 	}
 }
 
-// mayRetry reports whether a request that failed may go to another server. What cannot have arrived costs nothing of
-// the budget: nobody has worked on it.
+// mayRetry reports whether a failed request may go to another server. What cannot have arrived costs no budget.
 func (p *Pool) mayRetry(r *http.Request, e *Error) bool {
 	if *p.opts.Retries.Budget == 0 || e.consumed || e.seen {
 		return false
@@ -40,8 +39,7 @@ func spend(budget *atomic.Int64) bool {
 	}
 }
 
-// idempotent reports whether a request does no harm when it comes twice (RFC 9110, section 9.2.2), by its method or
-// because its sender says that the server will notice.
+// idempotent reports whether a request may come twice (RFC 9110, 9.2.2), by its method or its sender's word.
 func idempotent(r *http.Request) bool {
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:

@@ -98,8 +98,7 @@ func (s *sender) due(patience time.Duration) {
 	s.deadline(patience)
 }
 
-// deadline sets the one for the answer: from the end of the request on, or from when the server does not take any more
-// of it. s.mu is held.
+// deadline sets the one for the answer, from the end of the request or of what the server takes. s.mu is held.
 func (s *sender) deadline(patience time.Duration) {
 	switch {
 	case s.answered:
@@ -110,8 +109,7 @@ func (s *sender) deadline(patience time.Duration) {
 	}
 }
 
-// wanted waits until the server says that it wants the body, or has had the time to. It reports false when the final
-// answer came first.
+// wanted waits until the server wants the body, or has had the time to say so; false when the answer came first.
 func (s *sender) wanted() bool {
 	timer := time.NewTimer(expectTime)
 	defer timer.Stop()
@@ -141,13 +139,13 @@ func (s *sender) send(w io.Writer, patience time.Duration) error {
 	chunked := left < 0
 	renewed := time.Now()
 	for {
-		room := piece[chunkHead : pieceSize-2]
+		buf := piece[chunkHead : pieceSize-2]
 		if !chunked {
-			room = piece[:min(int64(pieceSize), left)]
+			buf = piece[:min(int64(pieceSize), left)]
 		}
-		n, err := s.r.Body.Read(room)
+		n, err := s.r.Body.Read(buf)
 		if n > 0 {
-			out := room[:n]
+			out := buf[:n]
 			if chunked {
 				out = chunk(piece, n)
 			} else {
@@ -218,6 +216,5 @@ func (s *sender) settle() bool {
 	}
 }
 
-// settleTime is how long a connection waits for the rest of a request whose answer has come: most often it is only that
-// this goroutine was quicker.
+// settleTime is how long a connection waits for the rest of a request whose answer has come: often it is just late.
 const settleTime = 50 * time.Millisecond

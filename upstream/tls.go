@@ -20,8 +20,7 @@ const (
 // errHTTP2 says that a server speaks HTTP/2.
 var errHTTP2 = errors.New("the server speaks HTTP/2")
 
-// encrypt makes TLS of a connection on which our own client can speak. only1 is for requests that HTTP/2 cannot carry.
-// With an error the connection is closed.
+// encrypt makes TLS of a connection, or closes it. only1 is for requests that HTTP/2 cannot carry.
 func (s *server) encrypt(ctx context.Context, nc net.Conn, o *Options, only1 bool) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeouts.Connect.Std())
 	defer cancel()

@@ -66,7 +66,6 @@ func unreached(err error) bool {
 	return ok
 }
 
-// viaTransport gives a request to net/http's client.
 func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
 	ctx := r.Context()
 	var told *teller
@@ -177,8 +176,7 @@ func (t *teller) trace(body bool) *httptrace.ClientTrace {
 	return trace
 }
 
-// What became of a request's body. Whoever takes it first has it: a sender, which reads it, or the end of the exchange,
-// which leaves it to the next try.
+// What became of a request's body. It belongs to whoever takes it first: a sender, or the end, for the next try.
 const (
 	bodyWaits = int32(iota)
 	bodyBegun

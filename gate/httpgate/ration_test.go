@@ -20,7 +20,7 @@ import (
 // byteLimits are throttles with a limit of so many bytes a second for each source.
 func byteLimits(t testing.TB, rate int64) map[string]weir.Throttle {
 	limits := map[string]weir.Throttle{}
-	for _, w := range []quota.Window{quota.Fixed, quota.Sliding, quota.GCRA} {
+	for _, w := range []quota.WindowKind{quota.Fixed, quota.Sliding, quota.GCRA} {
 		q,
 			err := quota.New(quota.Options{Policies: []quota.Policy{{Name: "traffic", Kind: quota.Volume,
 			Limit:  quota.Bytes(weir.Size(rate)),

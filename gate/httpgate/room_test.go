@@ -414,7 +414,7 @@ func TestRoomCannotWork(t *testing.T) {
 				1)
 		}, "worker"},
 		"broken worker": {func(d *door) {
-			d.assets = newAssets(map[string][]byte{"solver.js": bytes.Replace(stamp.Script(),
+			d.assets = newAssets(map[string][]byte{"solver.js": bytes.Replace(stamp.Scripts()["solver.js"],
 				[]byte("const job = e.data;"), []byte("throw 0;"), 1)})
 		}, "Uncaught"},
 		"nothing to do": {func(d *door) { d.ask.Work = 0 }, "none"},

@@ -18,7 +18,7 @@ import (
 
 // byteLimits are throttles with a limit of so many bytes a second for each source, and what of it may come at once.
 func byteLimits(t testing.TB, rate int64) map[string]func() (throttle weir.Throttle, burst int64) {
-	volume := func(w quota.Window) func() (weir.Throttle, int64) {
+	volume := func(w quota.WindowKind) func() (weir.Throttle, int64) {
 		return func() (weir.Throttle, int64) {
 			// A short max_wait: whoever has waited for it asks again, and does not go on.
 			return newQuota(t, quota.Policy{Name: "traffic", Kind: quota.Volume, Limit: quota.Bytes(weir.Size(rate)),

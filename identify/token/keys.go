@@ -2,6 +2,7 @@ package token
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -46,7 +47,6 @@ type key struct {
 	public any    // *rsa.PublicKey, *ecdsa.PublicKey, ed25519.PublicKey, or []byte for a shared secret
 }
 
-// secret reports whether it is a shared secret.
 func (k key) secret() bool { _, is := k.public.([]byte); return is }
 
 // fits reports whether a key is for an algorithm. It goes by what the key is, never by what a token says.
@@ -179,9 +179,8 @@ type jwk struct {
 	N, E, X, Y, K, D        string
 }
 
-// parseSet reads a set of keys, or a single one. Those of kinds that are not known, or not for signatures, are passed
-// over. So are keys of a remote set that are of no use (RFC 7517, 5), and shared secrets in it: what is published is
-// none.
+// parseSet reads a set of keys, or a single one. Those of unknown kinds, or not for signatures, are passed over. So are
+// useless keys of a remote set (RFC 7517, 5), and shared secrets in it: what is published is none.
 func parseSet(text []byte, remote bool) ([]key, error) {
 	var set struct {
 		Keys []jwk
@@ -209,13 +208,13 @@ func parseSet(text []byte, remote bool) ([]key, error) {
 			if !remote {
 				return nil, err
 			}
-			first = cmpErr(first, err)
+			first = cmp.Or(first, err)
 		} else if public != nil {
 			keys = append(keys, key{j.Kid, j.Alg, public})
 		}
 	}
 	if len(keys) == 0 {
-		return nil, cmpErr(first, ErrNoKey)
+		return nil, cmp.Or(first, ErrNoKey)
 	}
 	return keys, nil
 }
@@ -230,7 +229,7 @@ func (j *jwk) public() (any, error) {
 		n, err1 := decode(j.N)
 		e, err2 := decode(j.E)
 		if err := errors.Join(err1, err2); err != nil || len(n) > maxRSA/8 || len(e) > 4 {
-			return nil, cmpErr(err, ErrWeakKey)
+			return nil, cmp.Or(err, ErrWeakKey)
 		}
 		return checkKey(&rsa.PublicKey{N: new(big.Int).SetBytes(n), E: int(new(big.Int).SetBytes(e).Int64())})
 	case "EC":
@@ -243,7 +242,7 @@ func (j *jwk) public() (any, error) {
 		x, err1 := decode(j.X)
 		y, err2 := decode(j.Y)
 		if err := errors.Join(err1, err2); err != nil || len(x) != size || len(y) != size {
-			return nil, cmpErr(err, ErrNoKey)
+			return nil, cmp.Or(err, ErrNoKey)
 		}
 		return ecdsa.ParseUncompressedPublicKey(curve, append(append([]byte{4}, x...), y...))
 	case "OKP":
@@ -252,7 +251,7 @@ func (j *jwk) public() (any, error) {
 		}
 		x, err := decode(j.X)
 		if err != nil || len(x) != ed25519.PublicKeySize {
-			return nil, cmpErr(err, ErrNoKey)
+			return nil, cmp.Or(err, ErrNoKey)
 		}
 		return ed25519.PublicKey(x), nil
 	case "oct":
@@ -266,10 +265,3 @@ func (j *jwk) public() (any, error) {
 }
 
 func decode(s string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(s) }
-
-func cmpErr(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
-}

@@ -14,29 +14,24 @@ import (
 // what resembles a key, in any encoding in which programs write keys, is never a secret: by its marks, so that a key
 // that is cut off or has other text around it is no secret either.
 
-// maxLayers is how many encodings may be wrapped around each other, as in the base64 of a PEM file that is quoted in
-// JSON.
+// maxLayers is how many encodings may be wrapped around each other, as in base64 of PEM that is quoted in JSON.
 const maxLayers = 3
 
-// parsePublic reads a public key that stands alone, in PEM, DER, or the base64 of either. It returns nothing where
-// there is none.
+// parsePublic reads a public key that stands alone, in PEM, DER, or the base64 of either; nothing if there is none.
 func parsePublic(text []byte) ([]key, error) {
-	plain := plainText(text)
-	if bytes.Contains(plain, []byte("-----BEGIN ")) {
-		return parsePEM(plain)
-	}
-	if public, err := parseDER(text); public != nil || err != nil {
-		return []key{{public: public}}, err
-	}
-	inside, ok := plainBase64(plain)
-	if !ok {
-		return nil, nil
-	}
-	if bytes.Contains(inside, []byte("-----BEGIN ")) {
-		return parsePEM(inside)
-	}
-	if public, err := parseDER(inside); public != nil || err != nil {
-		return []key{{public: public}}, err
+	plain, der := plainText(text), text
+	for range 2 {
+		if bytes.Contains(plain, []byte("-----BEGIN ")) {
+			return parsePEM(plain)
+		}
+		if public, err := parseDER(der); public != nil || err != nil {
+			return []key{{public: public}}, err
+		}
+		inside, ok := plainBase64(plain)
+		if !ok {
+			break
+		}
+		plain, der = inside, inside
 	}
 	return nil, nil
 }

@@ -10,12 +10,11 @@ type sum [sha256.Size]byte
 
 // hashOf allocates nothing for tokens of the usual length.
 func hashOf(text string) sum {
-	var room [2 << 10]byte
-	return sha256.Sum256(append(room[:0], text...))
+	var array [2 << 10]byte
+	return sha256.Sum256(append(array[:0], text...))
 }
 
-// memory remembers verified tokens, the ones seen last. It is in two generations: when the younger one is full, the
-// older one is forgotten. It is safe for concurrent use.
+// memory remembers the verified tokens seen last, in two generations. Goroutines may share it.
 type memory struct {
 	most int // in both
 	mu   sync.RWMutex
@@ -42,10 +41,4 @@ func (m *memory) keep(s sum, c *Claims) {
 		m.a, m.b = make(map[sum]*Claims), m.a
 	}
 	m.a[s] = c
-}
-
-func (m *memory) len() int {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return len(m.a) + len(m.b)
 }

@@ -28,7 +28,7 @@ type Options struct {
 	Algorithms []string `yaml:"algorithms"`
 	// Who must have issued the token (iss). Default: anybody who has the key.
 	Issuer string `yaml:"issuer"`
-	// For whom the token must be (aud): one of these. Default: anybody.
+	// The audience of the token (aud) must be one of these. Default: any.
 	Audience []string `yaml:"audience"`
 	// How far clocks may be apart when a token begins or ends. Default 30s. A token without an end (exp) is not taken.
 	Leeway weir.Duration `yaml:"leeway"`
@@ -97,8 +97,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the files are of use is for New to
-// say.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. New looks into the files.
 func (o Options) Validate() error {
 	var v weir.Mistakes
 	if o.Key == "" && o.JWKS == "" {
@@ -116,9 +115,7 @@ func (o Options) Validate() error {
 		v.Add("algorithms", "the key is either a shared secret or a public one",
 			"keep HS256 and its like apart from the others")
 	}
-	if len(o.Audience) > maxAudience {
-		v.Add("audience", fmt.Sprintf("%d are too many", len(o.Audience)), fmt.Sprintf("at most %d", maxAudience))
-	}
+	v.AtMost("audience", "", len(o.Audience), maxAudience)
 	if o.Leeway < 0 || o.Leeway.Std() > maxLeeway {
 		v.Add("leeway", fmt.Sprintf("%s is out of bounds", o.Leeway),
 			fmt.Sprintf("between 0s and %s", weir.Duration(maxLeeway)))

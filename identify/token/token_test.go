@@ -365,3 +365,9 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func (m *memory) len() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.a) + len(m.b)
+}

@@ -22,8 +22,7 @@ var (
 	ErrTooLong   = fmt.Errorf("the token is longer than %d bytes", MaxToken)
 	ErrMalformed = errors.New("the token is malformed")
 	ErrSignature = errors.New("the token is not signed by a key that is known here, or in a way that is not good")
-	// ErrUnknownKey is an ErrSignature that another set of keys may be the cure of: the token names a key that is not
-	// here, or names none.
+	// ErrUnknownKey is an ErrSignature of a token whose key is not here, or that names none: a newer set may help.
 	ErrUnknownKey = fmt.Errorf("%w: perhaps by a newer one", ErrSignature)
 	ErrExpired    = errors.New("the token has expired, or never does")
 	ErrEarly      = errors.New("the token is not valid yet")
@@ -107,8 +106,7 @@ func (c *Claims) at(now time.Time) error {
 	return nil
 }
 
-// Verify returns what a token says, or one of the errors above. A token that was good a moment ago costs a hash and a
-// look.
+// Verify returns what a token says, or one of the errors above. A token that was good a moment ago costs a hash.
 func (v *Verifier) Verify(text string, now time.Time) (*Claims, error) {
 	if len(text) > MaxToken {
 		return nil, ErrTooLong
@@ -171,14 +169,12 @@ func (v *Verifier) verify(text string, now time.Time) (*Claims, error) {
 	return c, nil
 }
 
-// has reports whether there is a key by the name that a token says.
 func (v *Verifier) has(t *jwt.Token) bool {
 	kid, _ := t.Header["kid"].(string)
 	return kid != "" && slices.ContainsFunc(v.keys, func(k key) bool { return k.id == kid })
 }
 
-// keysFor returns the keys that a token may be signed with: the one that it names, or all without a name of those that
-// fit.
+// keysFor returns the keys that may have signed a token: the one that it names, or all nameless ones that fit.
 func (v *Verifier) keysFor(t *jwt.Token) (any, error) {
 	if _, critical := t.Header["crit"]; critical {
 		return nil, ErrSignature // nothing is known that could be critical (RFC 7515, 4.1.11)

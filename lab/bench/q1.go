@@ -42,7 +42,7 @@ func decisions(o options) ([]figure, error) {
 		}
 	}}
 	var failed error
-	windows := []quota.Window{quota.Fixed, quota.Sliding, quota.GCRA}
+	windows := []quota.WindowKind{quota.Fixed, quota.Sliding, quota.GCRA}
 	for _, w := range windows {
 		q, err := quota.New(quota.Options{Policies: []quota.Policy{
 			{Name: "per-second", Limit: quota.Count(1000), Period: weir.Period{Length: time.Second}, Window: w}}})

@@ -26,7 +26,7 @@ func newFloodGate(o FloodOptions) (*floodGate, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Stamps.NeverAsk = identify.GuestOptions{} // nobody here is a guest, and addresses are made up
+	o.Stamps.NeverAsk = identify.ExemptOptions{} // nobody here is a guest, and addresses are made up
 	till, err := stamp.NewThrottle(o.Stamps, floodStart, nil)
 	if err != nil {
 		return nil, err

@@ -21,8 +21,7 @@ const (
 // ErrKept is returned by Keep for a list that has a keeper already.
 var ErrKept = errors.New("the list has a keeper already")
 
-// A Keeper writes what happens to a list into a store, in order, behind the list's back: nobody who bans waits for a
-// disk. Make one with List.Keep. It is safe for concurrent use.
+// A Keeper writes the changes of a list into a store, in order, so that no ban waits for a disk. List.Keep makes one.
 //
 // What cannot be written waits, up to a bound. Beyond it the keeper forgets the single changes and, when the store
 // works again, compares the whole list with what is stored. Nothing of that touches the list itself.
@@ -112,15 +111,13 @@ func (l *List) detach(k *Keeper) {
 	}
 }
 
-// load puts stored bans on the list. What has been said since they were stored counts more, except a mechanism's word
-// against an operator's. Where there is no room for all, the list does what it always does, and operators' bans come
-// first.
+// load puts stored bans on the list, operators' first. What was said since counts more, but not against an operator.
 func (l *List) load(stored []store.Ban, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = now.UnixNano()
 	slices.SortStableFunc(stored, func(a, b store.Ban) int {
-		// so that those that end soonest make room
+		// so that those that end soonest are dropped
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(end(a), end(b)))
 	})
 	for _, b := range stored {
@@ -135,7 +132,7 @@ func (l *List) load(stored []store.Ban, now time.Time) {
 		switch {
 		case !b.Holds(now):
 		case old == nil:
-			_ = l.enter(b, false) // counted where there is no room
+			_ = l.enter(b, false) // counted where the list is full
 		case old.ban.Operator:
 		case b.Operator, end(b) > old.until:
 			l.replace(old, b)
@@ -172,7 +169,6 @@ func (k *Keeper) note(c Change) {
 	}
 }
 
-// call wakes the keeper up.
 func (k *Keeper) call() {
 	select {
 	case k.wake <- struct{}{}:
@@ -278,8 +274,7 @@ func (k *Keeper) next() task {
 	return t
 }
 
-// putBack puts back what was to be written. When the store failed, and not whoever asked has left, it is tried again
-// after a while.
+// putBack puts back what was to be written. When the store failed, and not the caller left, it is tried again later.
 func (k *Keeper) putBack(t task, failed bool) {
 	l := k.list
 	l.mu.Lock()
@@ -308,7 +303,6 @@ func (k *Keeper) wrote() {
 	}
 }
 
-// do writes the task.
 func (t *task) do(ctx context.Context, s store.Bans) error {
 	if t.all {
 		if err := t.compare(ctx, s); err != nil {
@@ -326,8 +320,7 @@ func (t *task) do(ctx context.Context, s store.Bans) error {
 	return nil
 }
 
-// write writes what becomes of the bans of at most store.MaxBatch records. First what holds, so that a ban that takes
-// the place of another is never missing on both sides.
+// write writes what becomes of the bans of at most store.MaxBatch records. Bans that hold come first: none is missing.
 func write(ctx context.Context, s store.Bans, records []record) error {
 	last := make(map[store.BanKey]int, len(records))
 	for i, r := range records {
@@ -403,8 +396,7 @@ func (k *Keeper) Flush(ctx context.Context) error {
 	}
 }
 
-// Close writes what is left and ends the keeper. When ctx ends before that, what is left is not written. A second Close
-// returns what the first did.
+// Close writes what is left and ends the keeper. When ctx ends first, that is not written. It may be called twice.
 func (k *Keeper) Close(ctx context.Context) error {
 	k.close.Do(func() {
 		k.err = k.Flush(ctx)

@@ -14,7 +14,7 @@ import (
 	"weir/store"
 )
 
-// ErrFull is returned when there is no room for a ban, as every other one is an operator's.
+// ErrFull is returned when the list is full of operators' bans.
 var ErrFull = errors.New("the invalid list is full of operators' bans")
 
 // A List is the invalid list. Make one with New. It is safe for concurrent use.
@@ -28,7 +28,7 @@ type List struct {
 	mu        sync.Mutex // whoever changes something
 	operators ending
 	others    ending // of mechanisms
-	turns     uint64
+	added     uint64 // items so far
 	suspects  suspects
 	watchers  []*watcher
 	keeper    *Keeper
@@ -64,7 +64,7 @@ type Stats struct {
 	Removed   uint64 `json:"removed"` // by operators
 	Expired   uint64 `json:"expired"`
 	Evicted   uint64 `json:"evicted"`   // pushed out by others
-	Refused   uint64 `json:"refused"`   // bans for which there was no room
+	Refused   uint64 `json:"refused"`   // bans that the full list did not take
 	Offences  uint64 `json:"offences"`  // told by mechanisms
 	Addresses uint64 `json:"addresses"` // banned for their clients
 	Unsaved   int    `json:"unsaved"`   // changes that the store does not have yet
@@ -94,8 +94,7 @@ func newSetup(o Options) (*setup, error) {
 	return s, nil
 }
 
-// Configure changes the options. Bans stay as they are; when the list is to be smaller, those that end soonest go, and
-// operators' bans stay even then. On an error nothing has changed.
+// Configure changes the options, or nothing on an error. A smaller list drops the bans that end soonest, no operator's.
 func (l *List) Configure(o Options, now time.Time) error {
 	s, err := newSetup(o)
 	if err != nil {
@@ -111,8 +110,7 @@ func (l *List) Configure(o Options, now time.Time) error {
 	return nil
 }
 
-// Find returns the ban of a client, or else of the narrowest network that is banned and has its address. Both may be
-// missing. It takes no lock and allocates nothing.
+// Find returns the ban of a client, or else of the narrowest banned network of its address. Both may be missing.
 func (l *List) Find(client string, source netip.Addr, now time.Time) (store.Ban, bool) {
 	if i := l.find(&weir.Event{Client: client, Source: source, Time: now}); i != nil {
 		return i.ban, true
@@ -186,8 +184,7 @@ func (l *List) item(key store.BanKey) *item {
 	return l.networks.find(networkOfPrefix(key.Prefix))
 }
 
-// Each calls f with every ban that holds at now, networks first, in no order that can be told. What is added or removed
-// meanwhile may be among them or not. It takes no lock.
+// Each calls f with every ban that holds at now, networks first, in no order. It takes no lock: changes may be missed.
 func (l *List) Each(now time.Time, f func(store.Ban)) {
 	at := now.UnixNano()
 	each := func(i *item) {
@@ -225,10 +222,9 @@ func (l *List) Stats() Stats {
 func (l *List) size() int { return int(l.counts.clients.Load() + l.counts.networks.Load()) }
 
 // Add bans a client or a network. A ban without a start begins now. One of a mechanism (Operator is false) without an
-// end gets the TTL; it prolongs one that is there, and leaves an operator's alone. One of an operator without an end is
-// for good, and replaces what is there.
+// end gets the TTL; it prolongs a ban, but no operator's. One of an operator may be permanent, and replaces any.
 //
-// It returns ErrFull when there is no room, and store.ErrInvalid or store.ErrTooLarge for a ban that makes no sense.
+// It returns ErrFull when the list is full, and store.ErrInvalid or store.ErrTooLarge for a ban that makes no sense.
 func (l *List) Add(b store.Ban, now time.Time) error {
 	b.Prefix = identify.PlainPrefix(b.Prefix)
 	if b.Since.IsZero() {
@@ -275,7 +271,7 @@ func (l *List) add(b store.Ban) error {
 	return l.enter(b, true)
 }
 
-// enter puts a ban on the list that is not there, and makes room for it.
+// enter puts a ban on the list that is not there, and drops another one for it.
 func (l *List) enter(b store.Ban, store bool) error {
 	if l.size() >= l.setup.Load().Max && !l.evict() {
 		l.counts.refused.Add(1)
@@ -299,7 +295,6 @@ func (l *List) enter(b store.Ban, store bool) error {
 	return nil
 }
 
-// replace changes a ban that is there.
 func (l *List) replace(old *item, b store.Ban) {
 	l.heap(old).remove(old)
 	i := l.rank(b)
@@ -315,7 +310,6 @@ func (l *List) replace(old *item, b store.Ban) {
 	l.tell(Change{Changed, b}, true)
 }
 
-// drop takes a ban off the list.
 func (l *List) drop(i *item, why What) {
 	l.heap(i).remove(i)
 	if i.ban.Client != "" {
@@ -340,7 +334,7 @@ func (l *List) drop(i *item, why What) {
 	l.tell(Change{why, i.ban}, true)
 }
 
-// evict makes room by dropping the ban of a mechanism that ends soonest, if there is one.
+// evict drops the ban of a mechanism that ends soonest, if there is one.
 func (l *List) evict() bool {
 	if op := l.operators.soonest(); op <= l.seen { // one that is over is not missed
 		l.drop(l.operators[0], Expired)
@@ -357,10 +351,9 @@ func (l *List) evict() bool {
 	return true
 }
 
-// rank makes an item of a ban, in the order in which they end.
 func (l *List) rank(b store.Ban) *item {
-	l.turns++
-	i := &item{ban: b, until: end(b), place: -1, turn: l.turns}
+	l.added++
+	i := &item{ban: b, until: end(b), heapIndex: -1, order: l.added}
 	l.heap(i).add(i)
 	return i
 }
@@ -387,9 +380,8 @@ func (l *List) length(p netip.Prefix, n int) {
 	l.lengths.Store(&next)
 }
 
-// Remove takes a client or a network off the list, whoever added it. It returns store.ErrNotFound when it is not there;
-// a network is removed as it was banned, not as a part of a wider one. An address that is taken off starts with a clean
-// slate.
+// Remove takes a client or a network off the list, whoever added it, and forgets what was held against the address. It
+// returns store.ErrNotFound when it is not there; a network is removed as it was banned, not as a part of a wider one.
 func (l *List) Remove(key store.BanKey, now time.Time) error {
 	key.Prefix = identify.PlainPrefix(key.Prefix)
 	if err := key.Validate(); err != nil {

@@ -14,17 +14,15 @@ import (
 
 // An Offence is what a mechanism bans a client for.
 type Offence struct {
-	// The id that weir gave to the client, and not one that the client claims: else anybody could have others banned.
-	// Empty where there is none, or where it is nothing but the address: the offence then counts as one of a client not
-	// seen before.
+	// The id that weir gave to the client; with one that the client claims, anybody could have others banned. Empty
+	// where there is none, or nothing but the address: the offence then counts as one of a new client.
 	Client string
 	Source netip.Addr // where it came from; may be invalid
 	Reason string     // for people, as in "forged stamp"
 	By     string     // the mechanism
 }
 
-// Offend bans a client for the TTL, and its address when enough different clients from there were banned within the
-// window. It returns ErrFull when there is no room.
+// Offend bans a client for the TTL, and its address when enough clients from there were banned within the window.
 func (l *List) Offend(o Offence, now time.Time) error {
 	l.counts.offences.Add(1)
 	if o.Client == "" && !o.Source.IsValid() {
@@ -84,8 +82,7 @@ func clip(text string, n int) string {
 	return text[:n]
 }
 
-// suspects are addresses from which clients were banned of late. There are never more than the list may have entries:
-// the one that nothing was heard of for longest goes.
+// suspects are addresses from which clients were banned of late, at most as many as the list has entries.
 type suspects struct {
 	seed  maphash.Seed
 	by    map[netip.Prefix]*list.Element

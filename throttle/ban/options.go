@@ -2,8 +2,6 @@ package ban
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -55,35 +53,14 @@ func (o Options) WithDefaults() Options {
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors.
 func (o Options) Validate() error {
-	var all []error
-	wrong := func(path, msg, hint string) {
-		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-	}
-	o = o.WithDefaults()
-	within := func(path string, n, least, most int) {
-		if n < least || n > most {
-			wrong(path, fmt.Sprintf("%d is out of bounds", n), fmt.Sprintf("%d to %d", least, most))
-		}
-	}
-	lasts := func(path string, d weir.Duration, most time.Duration) {
-		if d.Std() < minTime || d.Std() > most {
-			wrong(path, fmt.Sprintf("%s is out of bounds", d),
-				fmt.Sprintf("%s to %s", weir.Duration(minTime), weir.Duration(most)))
-		}
-	}
-	lasts("ttl", o.TTL, maxTTL)
-	within("max", o.Max, 1, MaxEntries)
-	within("address_from", o.AddressFrom, 1, MaxAddressFrom)
-	lasts("window", o.Window, maxWindow)
-	within("v4", o.V4, 1, 32)
-	within("v6", o.V6, 1, 128)
-	if len(o.Exempt) > MaxExempt {
-		wrong("exempt", fmt.Sprintf("%d ranges are too many", len(o.Exempt)), fmt.Sprintf("at most %d", MaxExempt))
-	}
-	for i, p := range o.Exempt {
-		if !p.IsValid() {
-			wrong(fmt.Sprintf("exempt[%d]", i), "not a network", "write 192.0.2.0/24 or 2001:db8::/32")
-		}
-	}
-	return errors.Join(all...)
+	var v weir.Mistakes
+	v.Lasts("ttl", o.TTL, minTime, maxTTL)
+	v.Within("max", int64(o.Max), 1, MaxEntries)
+	v.Within("address_from", int64(o.AddressFrom), 1, MaxAddressFrom)
+	v.Lasts("window", o.Window, minTime, maxWindow)
+	v.Within("v4", int64(o.V4), 1, 32)
+	v.Within("v6", int64(o.V6), 1, 128)
+	v.AtMost("exempt", "ranges", len(o.Exempt), MaxExempt)
+	v.Networks("exempt", o.Exempt)
+	return v.Err()
 }

@@ -17,13 +17,12 @@ const forGood = math.MaxInt64
 
 // An item is a ban on the list. What a reader looks at never changes.
 type item struct {
-	ban   store.Ban
-	until int64  // in nanoseconds since the epoch
-	place int    // in its heap; of no concern to readers
-	turn  uint64 // in which order items came; likewise
+	ban       store.Ban
+	until     int64  // in nanoseconds since the epoch
+	heapIndex int    // in its heap; of no concern to readers
+	order     uint64 // in which order items came; likewise
 }
 
-// end is when a ban ends.
 func end(b store.Ban) int64 {
 	if b.Until.IsZero() {
 		return forGood
@@ -34,8 +33,8 @@ func end(b store.Ban) int64 {
 // holds reports whether the ban is not over.
 func (i *item) holds(now int64) bool { return now < i.until }
 
-// A table finds items by key. Any number may read while one writes: what they walk over never changes, a writer puts
-// new chains in the place of old ones. There are as many chains as items, about, so that each is short.
+// A table finds items by key. Any number may read while one writes: what they walk over never changes, a writer
+// replaces old chains by new ones. There are as many chains as items, about, so that each is short.
 type table[K comparable] struct {
 	seed   maphash.Seed
 	chains atomic.Pointer[[]atomic.Pointer[node[K]]] // a power of two
@@ -57,7 +56,6 @@ type network struct {
 // v6 marks networks of IPv6.
 const v6 = 1 << 8
 
-// networkOf returns the network of all bits of an address.
 func networkOf(addr netip.Addr) network {
 	if addr.Is4() {
 		b := addr.As4()
@@ -113,7 +111,6 @@ func (t *table[K]) put(key K, i *item) {
 	c.Store(&node[K]{key, i, c.Load().without(key)})
 }
 
-// remove takes the item of a key away.
 func (t *table[K]) remove(key K) {
 	if t.find(key) == nil {
 		return
@@ -170,17 +167,17 @@ func (e ending) Less(i, j int) bool {
 	if e[i].until != e[j].until {
 		return e[i].until < e[j].until
 	}
-	return e[i].turn < e[j].turn
+	return e[i].order < e[j].order
 }
 
 func (e ending) Swap(i, j int) {
 	e[i], e[j] = e[j], e[i]
-	e[i].place, e[j].place = i, j
+	e[i].heapIndex, e[j].heapIndex = i, j
 }
 
 func (e *ending) Push(x any) {
 	i := x.(*item)
-	i.place = len(*e)
+	i.heapIndex = len(*e)
 	*e = append(*e, i)
 }
 
@@ -188,7 +185,7 @@ func (e *ending) Pop() any {
 	last := len(*e) - 1
 	i := (*e)[last]
 	(*e)[last], *e = nil, (*e)[:last]
-	i.place = -1
+	i.heapIndex = -1
 	return i
 }
 
@@ -199,8 +196,8 @@ func (e *ending) add(i *item) {
 }
 
 func (e *ending) remove(i *item) {
-	if i.place >= 0 {
-		heap.Remove(e, i.place)
+	if i.heapIndex >= 0 {
+		heap.Remove(e, i.heapIndex)
 	}
 }
 

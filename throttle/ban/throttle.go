@@ -14,9 +14,8 @@ const (
 	RuleNetwork = "network"
 )
 
-// Judge refuses the events of clients and networks that are on the list, until their ban is over; nobody can tell when
-// one for good is. Where there is no client, as at a door, the source alone decides. Where the source has two readings,
-// a ban of either one refuses. It takes nothing.
+// Judge refuses the events of clients and networks that are on the list, until their ban is over. Where there is no
+// client, as at a door, the source alone decides. Where the source has two readings, a ban of either one refuses.
 func (l *List) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 	l.Peek(ev, a)
 	return nil

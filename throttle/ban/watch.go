@@ -60,12 +60,10 @@ func (l *List) tell(c Change, store bool) {
 	}
 }
 
-// rest is the least time between two rounds of Advance: a ban that is over is not found anyway, so that nobody is in a
-// hurry.
+// rest is the least time between two rounds of Advance: a ban that is over is not found anyway.
 const rest = time.Second
 
-// Advance takes bans off the list that are over, and has the store tried again where it failed. It returns when there
-// is something to do next; zero when there is not.
+// Advance takes bans off the list that are over, and has the store tried again. It returns when there is more to do.
 func (l *List) Advance(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

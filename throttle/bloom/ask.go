@@ -29,8 +29,8 @@ func (p *pacer) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 		return f.use(most), again
 	}
 	s := p.setup.Load()
-	var room [MaxLevels]Network
-	nets := f.nets(s, &room)
+	var array [MaxLevels]Network
+	nets := f.nets(s, &array)
 	if len(nets) == 0 {
 		return most, again
 	}
@@ -60,15 +60,14 @@ func (v *level) worth() int64 {
 	return max(1, min(max(some, packet), int64(v.Capacity)*v.Grain/2))
 }
 
-// look returns how many bytes the limiters of all networks have for a flow, or how long it takes until they have what
-// it wants beside what those before it want.
+// look returns how many bytes all limiters have for a flow, or how long until they have enough for it and those before.
 func (p *pacer) look(s *setup, nets []Network, want, most int64, before int, now time.Time) (n int64,
 	wait time.Duration) {
 	n = most
 	since := now.Sub(p.born)
 	for i := range nets {
 		v := &s.levels[i]
-		all, _ := v.now.Room(nets[i], since-v.bornNow)
+		all, _ := v.now.Available(nets[i], since-v.bornNow)
 		one := v.Tokens(want)
 		ahead := one * int64(before)
 		n = min(n, max(want, (all-ahead)*v.Grain))
@@ -112,8 +111,7 @@ func (p *pacer) take(s *setup, nets []Network, f *flow, n int64, now time.Time) 
 	return true
 }
 
-// Return gives back what was granted and did not flow, to the limiters that it came from. What is less than a token
-// stays with the flow.
+// Return gives back what was granted and did not flow, where it came from. Less than a token stays with the flow.
 func (p *pacer) Return(h weir.Hold, n int64, asked, now time.Time) {
 	f, ok := h.Ref.(*flow)
 	if !ok {
@@ -124,8 +122,8 @@ func (p *pacer) Return(h weir.Hold, n int64, asked, now time.Time) {
 	if f.from == nil {
 		return
 	}
-	var room [MaxLevels]Network
-	nets := f.nets(f.from, &room)
+	var array [MaxLevels]Network
+	nets := f.nets(f.from, &array)
 	taken, since := asked.Sub(p.born), now.Sub(p.born)
 	for i := range nets {
 		v := &f.from.levels[i]
@@ -143,17 +141,17 @@ func (p *pacer) Return(h weir.Hold, n int64, asked, now time.Time) {
 
 // uncharge gives back tokens that Charge took: first to limiters that owe, evenly as they were charged.
 func (t *Table) uncharge(n Network, tokens int64, now time.Duration) {
-	var room [MaxK]Place
-	places := t.places(t.key.Hash(n), &room)
+	var array [MaxK]Slot
+	slots := t.slots(t.key.Hash(n), &array)
 	t.reach(t.unit(now))
 	for _, evenly := range [...]bool{true, false} {
-		for i := range places {
-			back := min(tokens, t.owed(places[i:i+1]))
+		for i := range slots {
+			back := min(tokens, t.owed(slots[i:i+1]))
 			if evenly {
-				back = min(back, tokens/int64(len(places)-i))
+				back = min(back, tokens/int64(len(slots)-i))
 			}
-			tokens -= t.giveUpTo(places[i], back)
+			tokens -= t.giveUpTo(slots[i], back)
 		}
 	}
-	t.Give(Taken{t.key.Hash(n), uint8(len(places))}, tokens, now)
+	t.Give(Taken{t.key.Hash(n), uint8(len(slots))}, tokens, now)
 }

@@ -53,8 +53,7 @@ type Stats struct {
 // Stats returns the state as it was last found.
 func (l *Limiter) Stats() Stats { return *l.stats.Load() }
 
-// Collateral is an estimate of the share of innocent networks that are refused now: the share of drained limiters, to
-// the power of k. Of several levels, the worst.
+// Collateral estimates the share of innocent networks refused now, on the worst level: drained limiters, power k.
 func (l *Limiter) Collateral() weir.Share { return l.Stats().Collateral }
 
 // Notify registers the one function that is told what the operator should know. It must not call back.
@@ -144,8 +143,7 @@ func learn(shapes []Shape) (d time.Duration) {
 	return d
 }
 
-// Advance tends the tables, changes the keys when it is time to, and makes larger tables when too many innocent
-// networks are refused and that is allowed.
+// Advance tends the tables, changes the keys, and grows the tables when too many innocent networks are refused.
 func (l *Limiter) Advance(at time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -214,7 +212,6 @@ func (l *Limiter) needed() int64 {
 	return plan.Limiters()
 }
 
-// most is how many limiters a table may grow to.
 func (l *Limiter) most() int64 {
 	s := l.setup.Load()
 	bits := int64(0) // of one limiter on each level, with what it has of the time counters
@@ -272,7 +269,6 @@ func (l *Limiter) tell(what string) {
 		Attackers: int64(e.attackers), Bytes: s.bytes()})
 }
 
-// note makes the state known.
 func (l *Limiter) note() {
 	e := l.care.estimate
 	l.stats.Store(&Stats{

@@ -3,12 +3,28 @@ package bloom_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"net/netip"
 	"time"
 
 	"weir"
 	"weir/throttle/bloom"
 )
+
+// Two events a second for each /24, and five at once. A program passes time.Now().
+func ExampleLimiter_Allow() {
+	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	limiter, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: 2, Per: time.Second}, Burst: 5}, now)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("198.51.100.1")
+	fmt.Println(limiter.Allow(now, client, 5), limiter.Allow(now, client, 1), limiter.Allow(now, other, 1))
+	fmt.Println(limiter.Allow(now.Add(time.Second), client, 2))
+	// Output:
+	// true false true
+	// true
+}
 
 func ExampleNew() {
 	now := time.Now()

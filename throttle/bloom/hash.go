@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// A Key makes the places of a network unpredictable, so that nobody can aim at the limiters of a victim.
+// A Key makes the slots of a network unpredictable, so that nobody can aim at the limiters of a victim.
 type Key [2]uint64
 
 // NewKey returns a random key.
@@ -16,8 +16,7 @@ func NewKey() Key {
 	return Key{binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])}
 }
 
-// A Network is who shares one limit: an IPv4 or IPv6 network, or a group of ranges. It is a value; two are equal when
-// they are the same network.
+// A Network is who shares one limit: an IPv4 or IPv6 network, or a group of ranges. Two may be compared by ==.
 type Network struct {
 	a, b uint64 // the words before the last one, as SipHash reads them
 	last uint64 // the last word: what is left, and the length of the whole in the top byte

@@ -9,11 +9,10 @@ import (
 	"weir"
 )
 
-// A Limiter limits each source network. It is a weir.Throttle for events; Throttle returns the one that its options ask
-// for. It is safe for concurrent use; judging takes no locks and allocates nothing.
+// A Limiter limits each source network. Most programs want Allow. Gates want Judge; Throttle returns the weir.Throttle
+// that the options ask for. Make one with New; the zero value cannot be used. Goroutines may share it, without locks.
 //
-// Advance should be called when it is due, as of any weir.Clocked: it tends the tables, changes the keys and watches
-// the damage.
+// Advance should be called when it is due: it tends the tables, changes the keys and watches the damage.
 type Limiter struct {
 	born  time.Time // time is counted from here, so that a clock that is set does not matter
 	setup atomic.Pointer[setup]
@@ -38,8 +37,7 @@ func New(o Options, now time.Time) (*Limiter, error) {
 	return l, nil
 }
 
-// Throttle returns the limiter as a throttle for what its options count: events, or bytes, which are also metered as
-// they flow.
+// Throttle returns the limiter as a throttle for what its options count: events, or bytes, also metered as they flow.
 func (l *Limiter) Throttle() weir.Throttle {
 	if l.setup.Load().opts.Count == Bytes {
 		return &pacer{Limiter: l}
@@ -47,7 +45,7 @@ func (l *Limiter) Throttle() weir.Throttle {
 	return l
 }
 
-// A setup is all that judging needs. It does not change; a rotation or new options put another one in its place.
+// A setup is all that judging needs. It does not change; a rotation or new options replace it.
 type setup struct {
 	opts   Options
 	nets   networks
@@ -63,8 +61,7 @@ type level struct {
 	bornNext  time.Duration
 }
 
-// take asks for tokens. The table that will take over is charged too, whatever the answer: so it never has more than
-// this one.
+// take asks for tokens. The next table is charged too, whatever the answer: so it never has more than this one.
 func (v *level) take(n Network, tokens int64, now time.Duration) (Taken, balance) {
 	if v.next != nil {
 		v.next.Drain(n, tokens, now-v.bornNext)
@@ -73,10 +70,10 @@ func (v *level) take(n Network, tokens int64, now time.Duration) (Taken, balance
 }
 
 // soon is when a network can have tokens, in time since the limiter was made, and not before.
-func (v *level) soon(room, owed, tokens int64, now time.Duration) time.Duration {
+func (v *level) soon(left, owed, tokens int64, now time.Duration) time.Duration {
 	per := int64(v.PerUnit)
 	each := per * int64(v.K)
-	units := max(1, (v.now.needed(tokens)-room+each-1)/each+(owed+per-1)/per)
+	units := max(1, (v.now.needed(tokens)-left+each-1)/each+(owed+per-1)/per)
 	return v.bornNow + v.times(int64(max(now-v.bornNow, 0)/v.Unit)+units)
 }
 
@@ -112,33 +109,48 @@ func (l *Limiter) judge(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoSource
 		return
 	}
-	var room [MaxLevels]Network
-	nets, group := s.nets.of(ev, &room)
+	var array [MaxLevels]Network
+	nets, group := s.nets.of(ev, &array)
 	now := ev.Time.Sub(l.born)
 	taken := weir.Hold{Ref: s, N: cost}
-	for i := range nets {
-		v := &s.levels[i]
-		why, was := weir.TooCostly, balance{}
-		if cost <= v.Burst() {
-			var from Taken
-			if from, was = v.take(nets[i], v.Tokens(cost), now); from.Last > 0 {
-				put(&taken, i, from)
-				continue
-			}
-			why = weir.OverLimit
+	granted, was := s.take(nets, now, &taken)
+	if granted < len(nets) {
+		until := time.Time{}
+		if v := &s.levels[granted]; cost <= v.Burst() {
+			until = l.born.Add(v.soon(was.left, was.owed, v.Tokens(cost), now))
 		}
-		s.give(&taken, i, now)
-		a.Verdict, a.Reason, a.Figure = weir.Refuse, why, s.figure(i, ev, group)
-		if why == weir.OverLimit {
-			a.Until = l.born.Add(v.soon(was.left, was.owed, v.Tokens(cost), now))
-			a.Figure.Reset = a.Until
-		}
-		a.Figures = append(a.Figures, a.Figure)
+		s.refuse(granted, ev, group, until, a)
 		return
 	}
 	if len(nets) > 0 {
 		a.Hold = taken
 	}
+}
+
+// refuse makes the answer a refusal by a level until a time; the zero time is for a cost that is never granted.
+func (s *setup) refuse(level int, ev *weir.Event, group string, until time.Time, a *weir.Answer) {
+	a.Verdict, a.Reason, a.Figure, a.Until = weir.Refuse, weir.OverLimit, s.figure(level, ev, group), until
+	if until.IsZero() {
+		a.Reason = weir.TooCostly
+	}
+	a.Figure.Reset = until
+	a.Figures = append(a.Figures, a.Figure)
+}
+
+// take takes the cost in a hold from all levels or none. It returns how many grant it, and what the next one had left.
+func (s *setup) take(nets []Network, now time.Duration, taken *weir.Hold) (granted int, was balance) {
+	for i := range nets {
+		v, from := &s.levels[i], Taken{}
+		if taken.N <= v.Burst() {
+			from, was = v.take(nets[i], v.Tokens(taken.N), now)
+		}
+		if from.Last == 0 {
+			s.give(taken, i, now)
+			return i, was
+		}
+		put(taken, i, from)
+	}
+	return len(nets), was
 }
 
 // Settle gives back what was taken for an event that did not go on.
@@ -156,12 +168,12 @@ func (l *Limiter) peek(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoSource
 		return
 	}
-	var room [MaxLevels]Network
-	nets, group := s.nets.of(ev, &room)
+	var array [MaxLevels]Network
+	nets, group := s.nets.of(ev, &array)
 	now := ev.Time.Sub(l.born)
 	for i := range nets {
 		v := &s.levels[i]
-		all, owed := v.now.Room(nets[i], now-v.bornNow)
+		all, owed := v.now.Available(nets[i], now-v.bornNow)
 		f := s.figure(i, ev, group)
 		if f.Remaining = all / int64(v.Parts) * v.Grain; all == int64(v.Capacity*v.K) {
 			f.Remaining = v.Burst()
@@ -195,7 +207,6 @@ func (s *setup) figure(level int, ev *weir.Event, group string) weir.Figure {
 	return f
 }
 
-// give returns what was taken from the first n levels.
 func (s *setup) give(taken *weir.Hold, n int, now time.Duration) {
 	for i := range n {
 		if from := get(taken, i); from.Last != 0 {

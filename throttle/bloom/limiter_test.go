@@ -181,7 +181,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestRotation: the keys change, the flood does not profit, and who shares with whom changes.
+// TestRotation: the keys change, the flood does not profit, and other networks share limiters.
 func TestRotation(t *testing.T) {
 	r := newRig(t, Options{Rate: perSecond(10), Burst: 20, Rotate: weir.Duration(time.Minute), Attackers: 1000})
 	first := r.setup.Load().levels[0].now.key

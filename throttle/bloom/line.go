@@ -7,15 +7,14 @@ import (
 )
 
 // MaxLine is how many flows of a network stand in line for bytes. A network whose line is full is not let in with
-// another flow. Of the flows that it has beyond that, whichever asks first takes the next free place.
+// another flow. Of the flows that it has beyond that, whichever asks first is next.
 const MaxLine = 64
 
-// goneAfter is how long a flow that does not come back to ask keeps its place.
+// goneAfter is how long a flow that does not come back to ask stays in line.
 const goneAfter = 2 * time.Second
 
-// lines are those in which flows wait for bytes: one for each network, in the order in which they came. The zero value
-// is ready. The number of lines has the bound of whoever admits events: each has a flow that an event was admitted for,
-// and is gone with it.
+// lines are those in which flows wait for bytes: one for each network, in order. The zero value is ready. The number of
+// lines is bounded by whoever admits events: each has a flow of an admitted event, and is gone with it.
 type lines struct {
 	mu sync.Mutex
 	of map[Network][]standing
@@ -49,8 +48,7 @@ func (ls *lines) before(n Network, f *flow, now time.Time) int {
 	return len(line)
 }
 
-// join notes that a flow waits, and returns when it should ask again: at the time given if it is the first, else within
-// a second, as those before it may leave.
+// join notes that a flow waits, and returns when it should ask again: as given for the first, else within a second.
 func (ls *lines) join(n Network, f *flow, again, now time.Time) time.Time {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -75,7 +73,6 @@ func (ls *lines) join(n Network, f *flow, again, now time.Time) time.Time {
 	return again
 }
 
-// leave takes a flow out of line.
 func (ls *lines) leave(f *flow) {
 	if f.line.Load() == nil {
 		return
@@ -97,7 +94,7 @@ func (ls *lines) remove(f *flow) {
 	}
 }
 
-// keep puts a line in its place, unless nobody stands in it any more.
+// keep stores a line, unless nobody stands in it any more.
 func (ls *lines) keep(n Network, line []standing) {
 	if len(line) == 0 {
 		delete(ls.of, n)

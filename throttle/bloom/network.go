@@ -27,8 +27,7 @@ type said struct {
 	rule   string // of the group
 }
 
-// groupNumber is what a group is hashed by. It comes from its name, so that a group keeps its limiters when others come
-// and go.
+// groupNumber is what a group is hashed by. It comes from its name, so that a group keeps its limiters on a reload.
 func groupNumber(name string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(name))
@@ -42,8 +41,7 @@ type Range struct {
 	Group  uint32 // its number, unless it is exempt
 }
 
-// Ranges returns the exemptions and groups, for those who look addresses up by themselves. What is exempt stays so
-// inside a group.
+// Ranges returns the exemptions and groups, for those who look addresses up themselves. Exempt wins inside a group.
 func (o Options) Ranges() []Range {
 	var all []Range
 	for _, name := range slices.Sorted(maps.Keys(o.Groups)) {
@@ -74,25 +72,25 @@ func newNetworks(o Options) networks {
 
 // of returns the networks of an event's source, from the narrowest to the widest: none when it is exempt. group is the
 // rule of the group that it is in, if it is in one. A source that is exempt by one of two readings is limited.
-func (n *networks) of(ev *weir.Event, room *[MaxLevels]Network) (nets []Network, group string) {
+func (n *networks) of(ev *weir.Event, array *[MaxLevels]Network) (nets []Network, group string) {
 	source := ev.Source
 	if s, found := n.ranges.Find(source); found {
 		switch {
 		case !s.exempt:
-			room[0] = NetworkGroup(s.group)
-			return room[:1], s.rule
+			array[0] = NetworkGroup(s.group)
+			return array[:1], s.rule
 		case ev.Freed(n.exempts):
 			return nil, ""
 		}
 	}
 	if source.Is4() || source.Is4In6() {
-		room[0] = NetworkV4(source.As4(), n.v4)
-		return room[:1], ""
+		array[0] = NetworkV4(source.As4(), n.v4)
+		return array[:1], ""
 	}
 	for i, bits := range n.v6 {
-		room[i] = NetworkV6(source.As16(), bits)
+		array[i] = NetworkV6(source.As16(), bits)
 	}
-	return room[:len(n.v6)], ""
+	return array[:len(n.v6)], ""
 }
 
 func (n *networks) exempts(addr netip.Addr) bool {

@@ -2,7 +2,6 @@ package bloom
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -38,8 +37,7 @@ const (
 	Bytes  Count = "bytes"
 )
 
-// Options configure a Bloom limiter: a limit for each source network, in memory that does not grow with the number of
-// sources.
+// Options configure a Bloom limiter: a limit for each source network, in memory that does not grow with their number.
 type Options struct {
 	// The limit of each source network: 100/s, 20/m; where bytes are counted 10MB/s.
 	Rate weir.Rate `yaml:"rate"`
@@ -98,131 +96,93 @@ func (o Options) WithDefaults() Options {
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors.
 func (o Options) Validate() error {
-	var all []error
-	wrong := func(path, msg, hint string) {
-		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-	}
-	within := func(path string, n, least, most int64) {
-		if n < least || n > most {
-			wrong(path, fmt.Sprintf("%d is out of bounds", n), fmt.Sprintf("%d to %d", least, most))
-		}
-	}
+	var v weir.Mistakes
 	switch {
 	case o.Rate == weir.Rate{}:
-		wrong("rate", "a source has no limit", "write rate: 100/s")
+		v.Add("rate", "a source has no limit", "write rate: 100/s")
 	case o.Rate.Count < 1 || o.Rate.Count > MaxRate || o.Rate.Per > maxPer:
-		wrong("rate", fmt.Sprintf("%s is out of bounds", o.Rate), fmt.Sprintf("1/365d to %d/s", int64(MaxRate)))
+		v.Add("rate", fmt.Sprintf("%s is out of bounds", o.Rate), fmt.Sprintf("1/365d to %d/s", int64(MaxRate)))
 	}
-	if o.Burst != 0 {
-		within("burst", int64(o.Burst), 1, MaxBurst)
-	}
-	if o.Grain != 0 {
-		within("grain", int64(o.Grain), 1, MaxBurst)
-	}
-	switch o.Count {
-	case "", Events, Bytes:
-	default:
-		hint := "one of events, bytes"
-		if close := weir.Nearest(string(o.Count), string(Events), string(Bytes)); close != "" {
-			hint = fmt.Sprintf("did you mean %q?", close)
-		}
-		wrong("count", fmt.Sprintf("unknown count %q", o.Count), hint)
-	}
-	if o.V4 != 0 {
-		within("v4", int64(o.V4), 1, 32)
-	}
-	if len(o.V6) > MaxLevels {
-		wrong("v6", fmt.Sprintf("%d levels are too many", len(o.V6)), fmt.Sprintf("at most %d", MaxLevels))
-	}
+	v.Within("burst", int64(o.Burst), 1, MaxBurst)
+	v.Within("grain", int64(o.Grain), 1, MaxBurst)
+	v.OneOf("count", string(o.Count), string(Events), string(Bytes))
+	v.Within("v4", int64(o.V4), 1, 32)
+	v.AtMost("v6", "levels", len(o.V6), MaxLevels)
 	for i, n := range o.V6 {
 		at := fmt.Sprintf("v6[%d]", i)
-		within(at, int64(n), 1, 128)
+		if n < 1 || n > 128 {
+			v.Add(at, fmt.Sprintf("%d is out of bounds", n), "1 to 128")
+		}
 		if i > 0 && n >= o.V6[i-1] {
-			wrong(at, fmt.Sprintf("/%d is not wider than /%d", n, o.V6[i-1]),
+			v.Add(at, fmt.Sprintf("/%d is not wider than /%d", n, o.V6[i-1]),
 				"from the narrowest to the widest: [64, 48]")
 		}
 	}
-	if o.Wider != 0 {
-		within("wider", int64(o.Wider), 1, 1_000_000)
-	}
-	o.validateRanges(wrong)
-	if o.K != 0 {
-		within("k", int64(o.K), 1, MaxK)
-	}
+	v.Within("wider", int64(o.Wider), 1, 1_000_000)
+	o.validateRanges(&v)
+	v.Within("k", int64(o.K), 1, MaxK)
 	if o.MaxMemory < 0 || o.MaxMemory > MaxMemory {
-		wrong("max_memory", fmt.Sprintf("%s is out of bounds", o.MaxMemory),
+		v.Add("max_memory", fmt.Sprintf("%s is out of bounds", o.MaxMemory),
 			fmt.Sprintf("up to %s", weir.Size(MaxMemory)))
 	}
 	if r := o.Rotate.Std(); r != 0 && (r < minRotate || r > max(maxRotate, o.WithDefaults().learn())) {
-		wrong("rotate", fmt.Sprintf("%s is out of bounds", o.Rotate),
+		v.Add("rotate", fmt.Sprintf("%s is out of bounds", o.Rotate),
 			fmt.Sprintf("%s to %s", weir.Duration(minRotate), weir.Duration(maxRotate)))
 	}
-	if len(all) > 0 {
-		return errors.Join(all...)
+	if len(v) > 0 {
+		return v.Err()
 	}
 	// What follows makes sense only of figures that do.
 	full := o.WithDefaults()
 	plan, err := Size(full.K, full.Attackers, full.Collateral, 0)
 	if err != nil {
-		all = append(all, err)
+		v.Under("", err)
 	}
 	start := int64(0) // of memory
 	for i := range full.V6 {
 		s, err := full.fit(i)
 		if err != nil {
-			all = append(all, err)
+			v.Under("", err)
 			break
 		}
 		start += 2 * s.sized(plan.Limiters()).Bytes()
 	}
 	if least := full.learn(); full.Rotate.Std() < least {
-		wrong("rotate",
+		v.Add("rotate",
 			fmt.Sprintf("a source's burst takes %s to fill, and the tables of a new key take ten times as long to learn", weir.Duration(least/learnFills)),
 			fmt.Sprintf("at least %s, or leave it out", weir.Duration(least)))
 	}
 	if err == nil && o.MaxMemory > 0 && int64(o.MaxMemory) < start {
-		wrong("max_memory", fmt.Sprintf("the tables have %s from the start", weir.Size(start)),
+		v.Add("max_memory", fmt.Sprintf("the tables have %s from the start", weir.Size(start)),
 			"more than that, or leave it out")
 	}
-	return errors.Join(all...)
+	return v.Err()
 }
 
-func (o Options) validateRanges(wrong func(path, msg, hint string)) {
-	const hint = "write 192.0.2.0/24 or 2001:db8::/32"
+func (o Options) validateRanges(v *weir.Mistakes) {
 	n := len(o.Exempt)
-	for i, p := range o.Exempt {
-		if !p.IsValid() {
-			wrong(fmt.Sprintf("exempt[%d]", i), "not a network", hint)
-		}
-	}
-	if len(o.Groups) > MaxGroups {
-		wrong("groups", fmt.Sprintf("%d groups are too many", len(o.Groups)), fmt.Sprintf("at most %d", MaxGroups))
-	}
+	v.Networks("exempt", o.Exempt)
+	v.AtMost("groups", "groups", len(o.Groups), MaxGroups)
 	taken, numbers := map[netip.Prefix]string{}, map[uint32]string{}
 	for _, name := range slices.Sorted(maps.Keys(o.Groups)) {
 		ranges := o.Groups[name]
 		if len(ranges) == 0 {
-			wrong("groups."+name, "the group has no ranges", "write "+name+": [192.0.2.0/24]")
+			v.Add("groups."+name, "the group has no ranges", "write "+name+": [192.0.2.0/24]")
 		}
 		if other, same := numbers[groupNumber(name)]; same {
-			wrong("groups."+name, fmt.Sprintf("the name hashes to the same number as %q", other), "another name")
+			v.Add("groups."+name, fmt.Sprintf("the name hashes to the same number as %q", other), "another name")
 		}
 		numbers[groupNumber(name)] = name
 		n += len(ranges)
+		v.Networks("groups."+name, ranges)
 		for i, p := range ranges {
-			at := fmt.Sprintf("groups.%s[%d]", name, i)
-			if !p.IsValid() {
-				wrong(at, "not a network", hint)
-			} else if other, twice := taken[p.Masked()]; twice {
-				wrong(at, fmt.Sprintf("%s is in the group %q already", p, other), "an address is in one group")
+			if other, twice := taken[p.Masked()]; twice && p.IsValid() {
+				v.Add(fmt.Sprintf("groups.%s[%d]", name, i), fmt.Sprintf("%s is in the group %q already", p, other), "an address is in one group")
 			}
 			taken[p.Masked()] = name
 		}
 	}
-	if n > MaxRanges {
-		wrong("groups", fmt.Sprintf("%d ranges in groups and exempt are too many", n),
-			fmt.Sprintf("at most %d", MaxRanges))
-	}
+	v.AtMost("groups", "ranges in groups and exempt", n, MaxRanges)
 }
 
 // learn is how long the tables of a new key are charged before they take over: the shortest rotation. It is whole
@@ -259,11 +219,10 @@ func (o Options) fit(level int) (Shape, error) {
 	burst *= times
 	switch {
 	case o.Count == Bytes:
-		// Limiters of bytes can owe, too: they get room for two bursts more, whatever grain was written down.
+		// Limiters of bytes can owe, too: they get two bursts more, whatever grain was written down.
 		grain = max(1, grain, (burst/int64(o.K)+maxBytes-1)/maxBytes)
 	case grain == 0:
-		// An event that costs 1 would cost a whole grain. Rather than that, wider networks get a burst that is not as
-		// much wider.
+		// An event that costs 1 would cost a whole grain. Rather than that, wider networks get a smaller burst.
 		grain = 1
 		if level > 0 {
 			burst = min(burst, MaxTokens*int64(o.K))

@@ -64,8 +64,8 @@ func (p *pacer) Flow(h weir.Hold, n int64, now time.Time) (until time.Time) {
 	n -= f.use(n)
 	s := p.setup.Load()
 	since := now.Sub(p.born)
-	var room [MaxLevels]Network
-	nets := f.nets(s, &room)
+	var array [MaxLevels]Network
+	nets := f.nets(s, &array)
 	for i := range nets {
 		v := &s.levels[i]
 		f.credit[i] -= n
@@ -89,9 +89,8 @@ func (f *flow) use(n int64) int64 {
 	return n
 }
 
-// nets are the networks of the flow.
-func (f *flow) nets(s *setup, room *[MaxLevels]Network) []Network {
-	nets, _ := s.nets.of(&weir.Event{Source: f.source, OtherSource: f.other, SourceUnknown: f.unknown}, room)
+func (f *flow) nets(s *setup, array *[MaxLevels]Network) []Network {
+	nets, _ := s.nets.of(&weir.Event{Source: f.source, OtherSource: f.other, SourceUnknown: f.unknown}, array)
 	return nets
 }
 
@@ -110,8 +109,8 @@ func (p *pacer) indebted(s *setup, ev *weir.Event, a *weir.Answer) {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoSource
 		return
 	}
-	var room [MaxLevels]Network
-	nets, group := s.nets.of(ev, &room)
+	var array [MaxLevels]Network
+	nets, group := s.nets.of(ev, &array)
 	now := ev.Time.Sub(p.born)
 	for i := range nets {
 		v := &s.levels[i]
@@ -119,17 +118,11 @@ func (p *pacer) indebted(s *setup, ev *weir.Event, a *weir.Answer) {
 		if owed < int64(v.Capacity*v.K) {
 			continue
 		}
-		a.Verdict, a.Reason, a.Figure = weir.Refuse, weir.OverLimit, s.figure(i, ev, group)
-		a.Until = ev.Time.Add(v.pause(owed - int64(v.Capacity*v.K) + 1))
-		a.Figure.Reset = a.Until
-		a.Figures = append(a.Figures, a.Figure)
+		s.refuse(i, ev, group, ev.Time.Add(v.pause(owed-int64(v.Capacity*v.K)+1)), a)
 		return
 	}
 	if len(nets) > 0 && p.lines.full(nets[0]) {
-		a.Verdict, a.Reason, a.Figure = weir.Refuse, weir.OverLimit, s.figure(0, ev, group)
-		a.Until = ev.Time.Add(maxTurn)
-		a.Figure.Reset = a.Until
-		a.Figures = append(a.Figures, a.Figure)
+		s.refuse(0, ev, group, ev.Time.Add(maxTurn), a)
 	}
 }
 

@@ -46,8 +46,7 @@ type Plan struct {
 func (p Plan) Limiters() int64 { return int64(p.Lines) * int64(p.Lanes) }
 
 // LanesFor is how many limiters a line has for sources with so large a burst of events: 62 of one byte or 31 of two. A
-// burst of 0 is one that nobody has named: limiters of two bytes take the most memory. (A burst that fills within less
-// than a millisecond has them too.)
+// burst of 0 is unknown and takes two bytes. (A burst that fills within less than a millisecond takes two as well.)
 func LanesFor(k int, burst int64) int {
 	if burst > 0 && burst/int64(k) <= MaxNarrow {
 		return timeAt / narrow

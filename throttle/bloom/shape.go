@@ -117,7 +117,6 @@ func (s Shape) Limiters() int64 { return int64(s.Lines) * s.Lanes() }
 // Lanes is how many limiters a line has.
 func (s Shape) Lanes() int64 { return timeAt / int64(s.Bits) }
 
-// sized is the shape with lines for so many limiters.
 func (s Shape) sized(limiters int64) Shape {
 	s.Lines = int((limiters + s.Lanes() - 1) / s.Lanes())
 	return s
@@ -134,9 +133,8 @@ func (s Shape) Tokens(cost int64) int64 {
 	return cost * int64(s.Parts)
 }
 
-// Most is what a limiter counts to. What is spent is counted from the time at which the line was filled, with what has
-// come due since: the line is filled again when there would be no room for that, and long before its time counter
-// begins anew.
+// Most is what a limiter counts to, from the time at which its line was filled, with what has come due since. The line
+// is filled again when that would not fit, and long before its time counter begins anew.
 func (s Shape) Most() int { return min(s.Share+window/8*s.PerUnit, 1<<s.Bits-1) }
 
 // owing is what is spent of each limiter when a table starts empty. What one table may be ahead of another is owed: a
@@ -158,8 +156,7 @@ func (s Shape) times(units int64) time.Duration {
 	return time.Duration(units) * s.Unit
 }
 
-// TendEvery is how often a table should be tended: before its time counters begin anew, and often enough to watch the
-// damage.
+// TendEvery is how often a table should be tended: before its time counters begin anew, and to watch the damage.
 func (s Shape) TendEvery() time.Duration {
 	return min(max(s.fill()/8, minTend), maxTend, s.times(window/4))
 }

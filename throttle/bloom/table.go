@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A Table is one structure of limiters. It is safe for concurrent use and takes no locks. Time is given as the time
-// since the table was made; it need not be in order.
+// A Table is one structure of limiters. It is safe for concurrent use, without locks. Times are since it was made.
 type Table struct {
 	shape    Shape
 	key      Key
@@ -35,8 +34,8 @@ type Table struct {
 	sampled  uint64        // which lines were looked at last
 }
 
-// A Place is the byte of the table that a limiter begins with.
-type Place uint64
+// A Slot is the byte of the table that a limiter begins with.
+type Slot uint64
 
 // lanes say how the words of a line are divided into limiters.
 type lanes struct {
@@ -51,8 +50,7 @@ func lanesOf(bits int) lanes {
 	return lanes{uint64(bits), mask, ^uint64(0) / mask, timeAt / uint64(bits)}
 }
 
-// A Taken says where tokens came from: the hash of the network, and the limiter that gave the last of them, from 1 to
-// k. The zero Taken is none.
+// A Taken says where tokens came from: the hash of the network, and the limiter of the last one, 1 to k; 0 for none.
 type Taken struct {
 	Hash uint64
 	Last uint8
@@ -77,8 +75,7 @@ func (t *Table) Empty() {
 	t.used.Store(true)
 }
 
-// Overlay returns a table in the memory given: eight words to a line, in the order of the lines, aligned to 64 bytes.
-// Zeroes are full limiters.
+// Overlay returns a table in the memory given: eight words to a line, aligned to 64 bytes. Zeroes are full limiters.
 func Overlay(s Shape, k Key, words []uint64) *Table {
 	return &Table{shape: s, key: k, words: words[:s.Lines*lineWords], lanes: lanesOf(s.Bits),
 		capacity: uint64(s.Capacity), perUnit: uint64(s.PerUnit), most: uint64(s.Most()), lines: uint64(s.Lines),
@@ -118,7 +115,7 @@ func (t *Table) takeFirst(h, tokens, unit uint64) bool {
 	if !t.used.Load() {
 		t.used.Store(true)
 	}
-	p := t.place(h)
+	p := t.slot(h)
 	word, shift := &t.words[p/8], p%8*8
 	for {
 		old := atomic.LoadUint64(word)
@@ -138,26 +135,24 @@ func (t *Table) takeFirst(h, tokens, unit uint64) bool {
 // takeOther goes on when the first limiter has too little, or its line has to be filled. It returns the number of the
 // limiter that gave the last of the tokens, or 0 and what there was.
 func (t *Table) takeOther(h uint64, tokens int64, now time.Duration, drain bool) (last uint8, was balance) {
-	var room [MaxK]Place
-	places := t.places(h, &room)
-	t.refill(places, now, t.most-uint64(t.shape.Share))
-	return t.spendFrom(places, tokens, drain)
+	var array [MaxK]Slot
+	slots := t.slots(h, &array)
+	t.refill(slots, now, t.most-uint64(t.shape.Share))
+	return t.spendFrom(slots, tokens, drain)
 }
 
-// needed is what limiters must have to grant tokens. More than all of them hold is granted when they are full, and they
-// owe the rest.
+// needed is what limiters must have to grant tokens. More than they hold is granted when they are full, and owed.
 func (t *Table) needed(tokens int64) int64 { return min(tokens, int64(t.capacity)*int64(t.shape.K)) }
 
 // spent is what was taken from a limiter and has not come back.
-func (t *Table) spent(p Place) uint64 {
+func (t *Table) spent(p Slot) uint64 {
 	spent, due := t.look(p, atomic.LoadUint64(&t.words[p/8]))
 	return spent - min(spent, due)
 }
 
-// look returns what is written of a limiter in its word, and what has come due since its line was filled. The counter
-// of the line is read after the word: if somebody fills the line in between, the word is another one by then. And it is
-// read before the time, which so is not behind it.
-func (t *Table) look(p Place, word uint64) (spent, due uint64) {
+// look returns what is written of a limiter in its word, and what has come due since its line was filled. The line's
+// counter is read after the word: if the line is filled in between, the word has changed. It is read before the time.
+func (t *Table) look(p Slot, word uint64) (spent, due uint64) {
 	stamp := t.stamp(p / LineBytes)
 	return word >> (p % 8 * 8) & t.mask, t.due(uint64(uint16(t.latest.Load()) - stamp))
 }
@@ -165,7 +160,6 @@ func (t *Table) look(p Place, word uint64) (spent, due uint64) {
 // A balance is what the limiters of a network have together, and what the one owes that owes most.
 type balance struct{ left, owed int64 }
 
-// add counts a limiter in of which so much is spent.
 func (t *Table) add(b *balance, spent uint64) {
 	left := int64(t.capacity) - int64(spent)
 	b.left, b.owed = b.left+max(0, left), max(b.owed, -left)
@@ -173,87 +167,83 @@ func (t *Table) add(b *balance, spent uint64) {
 
 // spendFrom takes tokens from the limiters in order and returns the number of the last one, from 1. If they have too
 // little it takes nothing and returns 0, and what they have; to drain it takes what they have.
-func (t *Table) spendFrom(places []Place, tokens int64, drain bool) (last uint8, was balance) {
+func (t *Table) spendFrom(slots []Slot, tokens int64, drain bool) (last uint8, was balance) {
 	most, needed := int64(t.capacity), t.needed(tokens)
 	if needed < tokens {
 		most = int64(t.shape.Share)
 	}
-	for _, p := range places {
+	for _, p := range slots {
 		t.add(&was, t.spent(p))
 	}
 	if was.left < needed && !drain {
 		return 0, was
 	}
 	var taken [MaxK]int64
-	for i, p := range places {
+	for i, p := range slots {
 		taken[i] = t.spendUpTo(p, tokens, most)
 		if tokens -= taken[i]; tokens == 0 {
 			return uint8(i + 1), was
 		}
 	}
 	if !drain { // somebody was quicker
-		for i, p := range places {
+		for i, p := range slots {
 			t.giveUpTo(p, taken[i])
 		}
 	}
 	return 0, was
 }
 
-// Charge takes tokens from all limiters of a network, whether they have them or not, and returns how many they owe
-// after it. What they owe is paid by what comes in; until then they grant nothing. A limiter owes at most what its bits
-// can hold.
+// Charge takes tokens from all limiters of a network, whether they have them or not, and returns how many they owe.
+// Until that is paid by what comes in, they grant nothing. A limiter owes at most what its bits can hold.
 func (t *Table) Charge(n Network, tokens int64, now time.Duration) (owed int64) {
-	var room [MaxK]Place
-	places := t.places(t.key.Hash(n), &room)
+	var array [MaxK]Slot
+	slots := t.slots(t.key.Hash(n), &array)
 	t.used.Store(true)
-	t.refill(places, now, 0) // so that they have all their bits to owe with
-	tokens -= t.spendWhatIsThere(places, tokens)
-	for i, p := range places {
-		tokens -= t.spendUpTo(p, tokens/int64(len(places)-i), int64(t.mask))
+	t.refill(slots, now, 0) // so that they have all their bits to owe with
+	tokens -= t.spendWhatIsThere(slots, tokens)
+	for i, p := range slots {
+		tokens -= t.spendUpTo(p, tokens/int64(len(slots)-i), int64(t.mask))
 	}
-	return t.owed(places)
+	return t.owed(slots)
 }
 
-func (t *Table) spendWhatIsThere(places []Place, tokens int64) (spent int64) {
-	for _, p := range places {
+func (t *Table) spendWhatIsThere(slots []Slot, tokens int64) (spent int64) {
+	for _, p := range slots {
 		spent += t.spendUpTo(p, tokens-spent, int64(t.capacity))
 	}
 	return spent
 }
 
 // owed is how much was charged beyond the tokens.
-func (t *Table) owed(places []Place) (n int64) {
-	for _, p := range places {
+func (t *Table) owed(slots []Slot) (n int64) {
+	for _, p := range slots {
 		n += max(0, int64(t.spent(p))-int64(t.capacity))
 	}
 	return n
 }
 
-// Room returns how many tokens a network could take now, in parts, and takes none. owed is what the limiter owes that
-// owes most.
-func (t *Table) Room(n Network, now time.Duration) (all, owed int64) {
-	var room [MaxK]Place
+// Available returns how many tokens a network could take now, in parts, and what its most indebted limiter owes.
+func (t *Table) Available(n Network, now time.Duration) (all, owed int64) {
+	var array [MaxK]Slot
 	var b balance
 	t.reach(t.unit(now))
-	for _, p := range t.places(t.key.Hash(n), &room) {
+	for _, p := range t.slots(t.key.Hash(n), &array) {
 		t.add(&b, t.spent(p))
 	}
 	return b.left, b.owed
 }
 
-// Give returns tokens to the limiters that they came from: to the last one first. What has come back by itself is not
-// given.
+// Give returns tokens to the limiters that they came from, the last one first. What came back by itself is not given.
 func (t *Table) Give(from Taken, tokens int64, now time.Duration) {
-	var room [MaxK]Place
-	places := t.places(from.Hash, &room)
+	var array [MaxK]Slot
+	slots := t.slots(from.Hash, &array)
 	t.reach(t.unit(now))
-	for i := min(int(from.Last), len(places)) - 1; i >= 0 && tokens > 0; i-- {
-		tokens -= t.giveUpTo(places[i], tokens)
+	for i := min(int(from.Last), len(slots)) - 1; i >= 0 && tokens > 0; i-- {
+		tokens -= t.giveUpTo(slots[i], tokens)
 	}
 }
 
-// giveUpTo returns tokens to one limiter, and how many it took.
-func (t *Table) giveUpTo(p Place, tokens int64) int64 {
+func (t *Table) giveUpTo(p Slot, tokens int64) int64 {
 	word, shift := &t.words[p/8], p%8*8
 	for {
 		old := atomic.LoadUint64(word)
@@ -265,23 +255,22 @@ func (t *Table) giveUpTo(p Place, tokens int64) int64 {
 	}
 }
 
-// place is where the first limiter is. The two halves of the hash choose line and lane.
-func (t *Table) place(x uint64) Place {
+// slot is where the first limiter is. The two halves of the hash choose line and lane.
+func (t *Table) slot(x uint64) Slot {
 	line := uint64(uint32(x)) * t.lines >> 32
 	lane := x >> 32 * t.count >> 32
-	return Place(line*LineBytes + lane*t.bits/8)
+	return Slot(line*LineBytes + lane*t.bits/8)
 }
 
-// another is where limiter i > 0 is. One keyed hash is enough: what is made of it here is as unpredictable as it is.
-// Two limiters of one source are never the same.
-func (t *Table) another(h uint64, i int, places *[MaxK]Place) Place {
+// another is where limiter i > 0 is. One keyed hash is enough to be unpredictable. Limiters of one source differ.
+func (t *Table) another(h uint64, i int, slots *[MaxK]Slot) Slot {
 	x := h + uint64(i)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
-	p := t.place(x ^ x>>31)
+	p := t.slot(x ^ x>>31)
 	for j := 0; j < i; j++ {
-		if places[j] == p {
-			if p += Place(t.bits / 8); p%LineBytes == timeAt/8 {
+		if slots[j] == p {
+			if p += Slot(t.bits / 8); p%LineBytes == timeAt/8 {
 				p -= timeAt / 8
 			}
 			j = -1 // it may have come upon one of those before
@@ -290,18 +279,18 @@ func (t *Table) another(h uint64, i int, places *[MaxK]Place) Place {
 	return p
 }
 
-func (t *Table) places(h uint64, room *[MaxK]Place) []Place {
+func (t *Table) slots(h uint64, array *[MaxK]Slot) []Slot {
 	k := min(t.shape.K, MaxK)
-	room[0] = t.place(h)
+	array[0] = t.slot(h)
 	for i := 1; i < k; i++ {
-		room[i] = t.another(h, i, room)
+		array[i] = t.another(h, i, array)
 	}
-	return room[:k]
+	return array[:k]
 }
 
 // spendUpTo takes at most so many tokens from one limiter, as long as no more than most are spent, and returns how
 // many. What is due was there, too: a limiter that is full counts from there.
-func (t *Table) spendUpTo(p Place, tokens, most int64) int64 {
+func (t *Table) spendUpTo(p Slot, tokens, most int64) int64 {
 	word, shift := &t.words[p/8], p%8*8
 	for {
 		old := atomic.LoadUint64(word)
@@ -317,7 +306,6 @@ func (t *Table) spendUpTo(p Place, tokens, most int64) int64 {
 	}
 }
 
-// unit is the time unit of a time.
 func (t *Table) unit(now time.Duration) uint64 { return t.perTime.of(uint64(max(now, 0))) }
 
 // A divisor divides by multiplying, which is quicker.
@@ -344,8 +332,8 @@ func (t *Table) reach(unit uint64) {
 	}
 }
 
-// refill fills every line of the places in which more than so many tokens are due to each limiter.
-func (t *Table) refill(places []Place, now time.Duration, due uint64) {
+// refill fills every line of the slots in which more than so many tokens are due to each limiter.
+func (t *Table) refill(slots []Slot, now time.Duration, due uint64) {
 	unit := t.unit(now)
 	t.reach(unit)
 	if unit > t.swept.Load()+window*3/4 && t.sweeping.TryLock() {
@@ -353,7 +341,7 @@ func (t *Table) refill(places []Place, now time.Duration, due uint64) {
 		t.sweep(now)
 		t.sweeping.Unlock()
 	}
-	for _, p := range places {
+	for _, p := range slots {
 		if _, d := t.look(p, 0); d > due {
 			t.refillLine(p / LineBytes)
 		}
@@ -361,7 +349,7 @@ func (t *Table) refill(places []Place, now time.Duration, due uint64) {
 }
 
 // stamp is the time counter of a line.
-func (t *Table) stamp(line Place) uint16 {
+func (t *Table) stamp(line Slot) uint16 {
 	return uint16(atomic.LoadUint64(&t.words[line*lineWords+lineWords-1]) >> timeShift)
 }
 
@@ -370,7 +358,7 @@ func (t *Table) due(units uint64) uint64 { return min(units*t.perUnit, t.mask) }
 
 // refillLine gives every limiter of a line what it is owed, if any time unit has passed. The time counter is claimed
 // first, in one step with the limiters that share its word: of several who try, one refills.
-func (t *Table) refillLine(line Place) {
+func (t *Table) refillLine(line Slot) {
 	words := t.line(line)
 	for {
 		last := atomic.LoadUint64(&words[lineWords-1])
@@ -387,7 +375,7 @@ func (t *Table) refillLine(line Place) {
 	}
 }
 
-func (t *Table) line(line Place) *[lineWords]uint64 {
+func (t *Table) line(line Slot) *[lineWords]uint64 {
 	return (*[lineWords]uint64)(t.words[line*lineWords:])
 }
 
@@ -458,8 +446,8 @@ func (t *Table) Drained(now time.Duration) int64 {
 	t.sampled = (t.sampled + 1) % step
 	var empty, looked uint64
 	for line := t.sampled; line < t.lines; line += step {
-		words := t.line(Place(line))
-		due := t.due(uint64(uint16(unit) - t.stamp(Place(line))))
+		words := t.line(Slot(line))
+		due := t.due(uint64(uint16(unit) - t.stamp(Slot(line))))
 		empty += uint64(t.emptyIn(words, due))
 		looked++
 	}
@@ -488,10 +476,9 @@ func (t *Table) sweep(now time.Duration) {
 	}
 	t.reach(unit)
 	// A line was refilled after the last sweep or is as old as that one, unless it was full then and something was
-	// taken from it since, which is done in lines that seem not much older. What seems older still is newer than this
-	// sweep.
+	// taken since, which is done in lines that seem not much older. What seems older still is newer than this sweep.
 	oldest := unit - swept
-	for line := range Place(t.lines) {
+	for line := range Slot(t.lines) {
 		words := t.line(line)
 		for {
 			last := atomic.LoadUint64(&words[lineWords-1])
@@ -536,8 +523,7 @@ func (t *Table) emptyIn(words *[lineWords]uint64, due uint64) (n int64) {
 }
 
 // fill takes due from each lane of a word, down to zero: several saturating subtractions in one. The top bit of each
-// lane is set beforehand, so that no lane borrows from the next; it tells afterwards whether the lower bits had to
-// borrow.
+// lane is set first, so that no lane borrows from the next; afterwards it tells whether the lower bits had to borrow.
 func (l *lanes) fill(word, due uint64) uint64 {
 	shift := (l.bits - 1) & 63
 	top := l.every << shift

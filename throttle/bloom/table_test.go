@@ -92,16 +92,16 @@ func TestPlaces(t *testing.T) {
 			Lines:    rapid.SampledFrom([]int{1, 2, 3, 1000, MaxLines / 64}).Draw(rt, "lines"),
 			Capacity: 1, PerUnit: 1, Unit: 1, Grain: 1}
 		tb := &Table{shape: s, lines: uint64(s.Lines), lanes: lanesOf(s.Bits)}
-		var room [MaxK]Place
-		seen := map[Place]bool{}
-		for _, p := range tb.places(rapid.Uint64().Draw(rt, "hash"), &room) {
-			if seen[p] || int(p/LineBytes) >= s.Lines || p%LineBytes >= timeAt/8 || p*8%Place(s.Bits) != 0 {
-				rt.Errorf("%v", room[:s.K])
+		var array [MaxK]Slot
+		seen := map[Slot]bool{}
+		for _, p := range tb.slots(rapid.Uint64().Draw(rt, "hash"), &array) {
+			if seen[p] || int(p/LineBytes) >= s.Lines || p%LineBytes >= timeAt/8 || p*8%Slot(s.Bits) != 0 {
+				rt.Errorf("%v", array[:s.K])
 			}
 			seen[p] = true
 		}
 		if len(seen) != s.K {
-			rt.Errorf("%d places, want %d", len(seen), s.K)
+			rt.Errorf("%d slots, want %d", len(seen), s.K)
 		}
 	})
 }
@@ -134,19 +134,19 @@ func (m *model) fill(line int, unit int64) {
 }
 
 // of is the balance of a limiter.
-func (m *model) of(p Place) *int64 { return &m.balance[p/LineBytes][p%LineBytes*8/Place(m.Bits)] }
+func (m *model) of(p Slot) *int64 { return &m.balance[p/LineBytes][p%LineBytes*8/Slot(m.Bits)] }
 
-func (m *model) take(places []Place, tokens int64, now time.Duration) bool {
+func (m *model) take(slots []Slot, tokens int64, now time.Duration) bool {
 	unit := int64(now / m.Unit)
 	all := int64(0)
-	for _, p := range places {
+	for _, p := range slots {
 		m.fill(int(p/LineBytes), unit)
 		all += *m.of(p)
 	}
 	if all < tokens {
 		return false
 	}
-	for _, p := range places {
+	for _, p := range slots {
 		b := m.of(p)
 		took := min(*b, tokens)
 		*b, tokens = *b-took, tokens-took
@@ -181,8 +181,8 @@ func TestAsDescribed(t *testing.T) {
 			default:
 				n := NetworkGroup(rapid.Uint32Range(0, 8).Draw(rt, "network"))
 				tokens := rapid.Int64Range(1, int64(s.Capacity*s.K)).Draw(rt, "tokens")
-				var room [MaxK]Place
-				want := m.take(tb.places(key.Hash(n), &room), tokens, now)
+				var array [MaxK]Slot
+				want := m.take(tb.slots(key.Hash(n), &array), tokens, now)
 				if _, got := tb.Take(n, tokens, now); got != want {
 					rt.Fatalf("granted %v, want %v", got, want)
 				}
@@ -191,7 +191,7 @@ func TestAsDescribed(t *testing.T) {
 			for i, line := range m.balance {
 				m.fill(i, int64(now/s.Unit))
 				for j, balance := range line {
-					if spent := int64(tb.spent(Place(i*LineBytes + j*s.Bits/8))); spent != int64(s.Capacity)-balance {
+					if spent := int64(tb.spent(Slot(i*LineBytes + j*s.Bits/8))); spent != int64(s.Capacity)-balance {
 						rt.Fatalf("line %d, limiter %d: spent %d of %d, want %d left", i, j, spent, s.Capacity, balance)
 					}
 				}
@@ -304,7 +304,7 @@ func TestSaturation(t *testing.T) {
 	s.Lines, s.Capacity, s.Share = 1, 50_000, 50_000
 	tb := NewTable(s, Key{})
 	left := func(now time.Duration) int64 {
-		all, _ := tb.Room(network, now)
+		all, _ := tb.Available(network, now)
 		return all / int64(s.Parts) * s.Grain
 	}
 	tb.Take(network, s.Tokens(5_000), 0)
@@ -342,7 +342,7 @@ func TestGiveBack(t *testing.T) {
 	}
 	tb.Give(p, 3, 0)
 	tb.Give(p, 3, 0)
-	if all, _ := tb.Room(network, 0); all != 10 {
+	if all, _ := tb.Available(network, 0); all != 10 {
 		t.Errorf("%d left", all)
 	}
 	// What came from both limiters goes back to both.
@@ -350,7 +350,7 @@ func TestGiveBack(t *testing.T) {
 		t.Fatalf("taken from %+v", p)
 	}
 	tb.Give(p, 8, 0)
-	if all, _ := tb.Room(network, 0); all != 10 {
+	if all, _ := tb.Available(network, 0); all != 10 {
 		t.Errorf("%d left", all)
 	}
 }
@@ -363,7 +363,7 @@ func TestCharge(t *testing.T) {
 			t.Errorf("charge %d: %d owed, want %d", i, got, want)
 		}
 	}
-	if all, _ := tb.Room(network, 0); all != 0 {
+	if all, _ := tb.Available(network, 0); all != 0 {
 		t.Errorf("%d left", all)
 	}
 	if tb.Drained(0) != 2 {
@@ -382,7 +382,7 @@ func TestCharge(t *testing.T) {
 		t.Errorf("%d owed, want all that 16 bits hold", got)
 	}
 	// Others in the same lines are not touched.
-	if all, _ := tb.Room(NetworkGroup(1), 2*time.Second); all == 0 {
+	if all, _ := tb.Available(NetworkGroup(1), 2*time.Second); all == 0 {
 		t.Error("another network owes, too")
 	}
 }
@@ -391,13 +391,13 @@ func TestCharge(t *testing.T) {
 // What it kept, a source would have beyond its limit after the change of keys.
 func TestDrainLeavesNothing(t *testing.T) {
 	tb := NewTable(whole, NewKey())
-	full, _ := tb.Room(network, 0)
+	full, _ := tb.Available(network, 0)
 	tb.Drain(network, full-3, 0)
-	if all, _ := tb.Room(network, 0); all != 3 {
+	if all, _ := tb.Available(network, 0); all != 3 {
 		t.Errorf("%d of %d are left, want 3", all, full)
 	}
 	tb.Drain(network, 5, 0)
-	if all, _ := tb.Room(network, 0); all != 0 {
+	if all, _ := tb.Available(network, 0); all != 0 {
 		t.Errorf("%d are left, want none", all)
 	}
 }
@@ -458,10 +458,10 @@ func TestGrantWritesOneWord(t *testing.T) {
 				changed = append(changed, i)
 			}
 		}
-		if len(changed) != 1 || changed[0] != int(tb.place(tb.key.Hash(network))/8) {
+		if len(changed) != 1 || changed[0] != int(tb.slot(tb.key.Hash(network))/8) {
 			t.Fatalf("unit %d: words %v have changed", unit, changed)
 		}
-		if all, _ := tb.Room(network, now); all != full-1 {
+		if all, _ := tb.Available(network, now); all != full-1 {
 			t.Fatalf("unit %d: %d of %d left after one", unit, all, full)
 		}
 	}
@@ -486,7 +486,7 @@ func TestAfterRest(t *testing.T) {
 				now += window / 4 * s.Unit
 				tb.used.Store(true) // by others
 				tb.Tend(now)
-				if all, _ := tb.Room(network, now); all != int64(s.Capacity*s.K) {
+				if all, _ := tb.Available(network, now); all != int64(s.Capacity*s.K) {
 					t.Fatalf("age %d, %s later: %d left of %d", age, now, all, s.Capacity*s.K)
 				}
 			}

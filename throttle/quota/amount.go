@@ -31,7 +31,6 @@ func (a Amount) String() string {
 // MarshalText writes the amount as people write it.
 func (a Amount) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText reads an amount.
 func (a *Amount) UnmarshalText(text []byte) error {
 	s := strings.TrimSpace(string(text))
 	if n, err := weir.ParseCount(s); err == nil {

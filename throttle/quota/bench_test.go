@@ -13,7 +13,7 @@ import (
 
 // BenchmarkJudge is one decision of an account among 100,000, under one requests policy.
 func BenchmarkJudge(b *testing.B) {
-	for _, w := range []Window{Fixed, Sliding, GCRA} {
+	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
 		b.Run(string(w), func(b *testing.B) {
 			p := perSecond(1000)
 			p.Window = w

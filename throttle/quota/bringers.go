@@ -9,7 +9,7 @@ import (
 )
 
 // bringers bounds how many new accounts each source brings, in 512 KiB of memory however many sources there are. A
-// source has two places for what it brings, which it may share with others, and is over its bound when both are used
+// source has two slots for what it brings, which it may share with others, and is over its bound when both are used
 // up. An entry is the time at which all that was brought is paid off, as with window gcra.
 //
 // Addresses of IPv6 come by the /48: what such a site brings is bounded too, at sixteen times as much.
@@ -20,16 +20,16 @@ type bringers struct {
 }
 
 const (
-	bringerPlaces = 1 << 16
-	siteBits      = 48
-	siteFactor    = 16
+	bringerSlots = 1 << 16
+	siteBits     = 48
+	siteFactor   = 16
 )
 
 // A pool is what a source uses up: by accounts that are new, or by new accounts that the upstream has accepted. Were
 // those not bounded at all, one source could fill the table by way of a page that the upstream gives to everybody.
 type pool struct {
 	factor int64  // how many times new_accounts it is
-	salt   uint64 // spreads the places
+	salt   uint64 // spreads the slots
 }
 
 var (
@@ -37,8 +37,7 @@ var (
 	acceptedKeys = pool{10, 0xd6e8feb86659fd93}
 )
 
-// An origin is where an event comes from, as bringers count it: a bit, 31 bits for the source, and 32 for its site. A
-// zero stands for none. A hold has room for it.
+// An origin is where an event comes from, as bringers count it: a bit, 31 bits of source, 32 of its site; 0 is none.
 type origin uint64
 
 const counted origin = 1 // the only bit of an origin without a source
@@ -46,7 +45,6 @@ const counted origin = 1 // the only bit of an origin without a source
 func (o origin) source() uint32 { return uint32(o) >> 1 }
 func (o origin) site() uint32   { return uint32(o >> 32) }
 
-// of returns the origin of an address.
 func (b *bringers) of(rs *rules, from netip.Addr) origin {
 	if !from.IsValid() {
 		return counted
@@ -60,13 +58,13 @@ func (b *bringers) of(rs *rules, from netip.Addr) origin {
 	return o
 }
 
-// A bringer is a source, or a site, as it is counted: its places, and what an account costs.
+// A bringer is a source, or a site, as it is counted: its slots, and what an account costs.
 type bringer struct {
-	places [2]uint64
-	cost   int64 // nanoseconds; all together they must not cost more than the period of new_accounts
+	slots [2]uint64
+	cost  int64 // nanoseconds; all together they must not cost more than the period of new_accounts
 }
 
-// who returns as whom an origin is counted; n says how many they are.
+// who returns the bringers that an origin counts as; n says how many they are.
 func (p pool) who(rs *rules, o origin) (who [2]bringer, n int) {
 	for i, hash := range [2]uint32{o.source(), o.site()} {
 		if hash == 0 {
@@ -77,7 +75,7 @@ func (p pool) who(rs *rules, o origin) (who [2]bringer, n int) {
 			count *= siteFactor
 		}
 		x := (uint64(hash) + 1) * p.salt
-		who[n] = bringer{[2]uint64{x >> 48, x >> 32 % bringerPlaces}, max(1, int64(rs.NewAccounts.Per)/count)}
+		who[n] = bringer{[2]uint64{x >> 48, x >> 32 % bringerSlots}, max(1, int64(rs.NewAccounts.Per)/count)}
 		n++
 	}
 	return who, n
@@ -88,7 +86,6 @@ func (b *bringers) take(rs *rules, p pool, o origin, now int64) bool {
 	return b.fit(rs, p, o, now, true)
 }
 
-// fits reports whether take would take an account.
 func (b *bringers) fits(rs *rules, p pool, o origin, now int64) bool {
 	return b.fit(rs, p, o, now, false)
 }
@@ -101,17 +98,17 @@ func (b *bringers) fit(rs *rules, p pool, o origin, now int64, take bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.table == nil {
-		b.table = make([]int64, bringerPlaces)
+		b.table = make([]int64, bringerSlots)
 	}
 	most := int64(rs.NewAccounts.Per)
 	for _, w := range who[:n] {
-		if min(b.owes(w.places[0], now, most), b.owes(w.places[1], now, most))+w.cost > most {
+		if min(b.owes(w.slots[0], now, most), b.owes(w.slots[1], now, most))+w.cost > most {
 			return false
 		}
 	}
 	for _, w := range who[:n] {
-		for i, at := range w.places {
-			if take && (i == 0 || at != w.places[0]) {
+		for i, at := range w.slots {
+			if take && (i == 0 || at != w.slots[0]) {
 				b.table[at] = now + min(b.owes(at, now, most)+w.cost, most)
 			}
 		}
@@ -119,7 +116,7 @@ func (b *bringers) fit(rs *rules, p pool, o origin, now int64, take bool) bool {
 	return true
 }
 
-// owes is what stands at a place. A clock that was set back adds nothing to it.
+// owes is what a slot owes. A clock that was set back adds nothing to it.
 func (b *bringers) owes(at uint64, now, most int64) int64 { return min(max(0, b.table[at]-now), most) }
 
 // give gives an account back that an origin was charged with.
@@ -134,8 +131,8 @@ func (b *bringers) give(rs *rules, p pool, o origin) {
 		return
 	}
 	for _, w := range who[:n] {
-		for i, at := range w.places {
-			if i == 0 || at != w.places[0] {
+		for i, at := range w.slots {
+			if i == 0 || at != w.slots[0] {
 				b.table[at] -= w.cost
 			}
 		}

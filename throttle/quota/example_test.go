@@ -3,13 +3,30 @@ package quota_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
 	"weir"
 	"weir/throttle/quota"
 )
 
-// Two requests a second for each account; the clock is the caller's.
+// Two requests a second for each account. A program passes time.Now().
+func ExampleQuota_Allow() {
+	q, err := quota.New(quota.Options{Policies: []quota.Policy{
+		{Name: "per-second", Limit: quota.Count(2), Period: weir.Period{Length: time.Second}},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	fmt.Println(q.Allow(now, "acme"), q.Allow(now, "acme"), q.Allow(now, "acme"), q.Allow(now, "other"))
+	fmt.Println(q.Allow(now.Add(time.Second), "acme"))
+	// Output:
+	// true true false true
+	// true
+}
+
+// Judge also says why an event is refused, and until when.
 func Example() {
 	q, err := quota.New(quota.Options{Policies: []quota.Policy{
 		{Name: "per-second", Limit: quota.Count(2), Period: weir.Period{Length: time.Second}},

@@ -22,9 +22,8 @@ type Tally struct {
 // Report and Others are where a farm joins in. On a single node nobody calls them.
 func (q *Quota) Report(f func(Tally)) { q.table.report.Store(&f) }
 
-// Others takes in what all other nodes together have charged to an account. A tally of another period than the current
-// one, or of a rule that is not a fixed window of requests, is of no use and passed over; so is one for an account that
-// there is no room for.
+// Others takes in what all other nodes together have charged to an account. It ignores a tally of another period than
+// the current one, of a rule that is not a fixed window of requests, and of an account without an entry.
 func (q *Quota) Others(t Tally, now time.Time) {
 	rs := q.rules.Load()
 	a, _ := q.table.get(rs, t.Account, t.Source, netip.Addr{}, nanos(now), restore)
@@ -44,7 +43,6 @@ func (q *Quota) Others(t Tally, now time.Time) {
 	}
 }
 
-// charge takes n for a rule, and tells the farm and the store.
 func (a *account) charge(r *rule, st *state, t *terms, now, n int64) {
 	r.charge(st, t, now, n)
 	if n != 0 {

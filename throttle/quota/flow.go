@@ -24,7 +24,7 @@ func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 	if h.B == 0 {
 		return most, again // under no policy that counts bytes
 	}
-	acc := accountOf(&h)
+	acc, _ := ownerOf(&h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
 	rs, at := q.rules.Load(), acc.shard.clock(nanos(now))
@@ -76,7 +76,7 @@ func (q *Quota) Return(h weir.Hold, n int64, asked, now time.Time) {
 	if h.B == 0 {
 		return
 	}
-	acc := accountOf(&h)
+	acc, _ := ownerOf(&h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
 	rs, at := q.rules.Load(), nanos(asked)
@@ -106,7 +106,7 @@ func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time {
 	if h.B == 0 {
 		return time.Time{} // under no policy that counts bytes
 	}
-	acc := accountOf(&h)
+	acc, _ := ownerOf(&h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
 	rs, at := q.rules.Load(), acc.shard.clock(nanos(now))

@@ -12,7 +12,7 @@ import (
 // TestVolumeIsAskedFor: whatever parallel requests of one account ask for and give back, those that delay get at most
 // the limit in each period; with gcra, the rate and one burst over any stretch.
 func TestVolumeIsAskedFor(t *testing.T) {
-	for _, w := range []Window{Fixed, Sliding, GCRA} {
+	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
 		t.Run(string(w), func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
 				const limit = 1000

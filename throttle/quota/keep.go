@@ -13,28 +13,25 @@ import (
 	"weir/store"
 )
 
-// KeptAbove is how long a policy's period must be for its counters to be kept over a restart. What is shorter is soon
-// over anyway.
+// KeptAbove is how long a policy's period must be for its counters to survive a restart. Shorter ones are soon over.
 const KeptAbove = time.Hour
 
 // Why Restore passes a counter over. What makes no sense gets store.ErrInvalid or store.ErrTooLarge.
 var (
-	ErrNoPolicy = errors.New("no policy counts that any more")
-	ErrOver     = errors.New("its period is over, or has not begun")
-	ErrNoRoom   = errors.New("there is no room for the account")
+	ErrNoPolicy  = errors.New("no policy counts that any more")
+	ErrOver      = errors.New("its period is over, or has not begun")
+	ErrTableFull = errors.New("there is no room for the account")
 )
 
 // Dirty appends to a batch what has changed since it was last called: of every account with a change, the counters of
-// all policies whose period is longer than KeptAbove. It stops where the batch would become larger than a store takes
-// (store.MaxBatch) and then says that there is more, with which the next call goes on. Accounts that share limits for
-// want of room are not kept.
+// all policies whose period is longer than KeptAbove. It stops where the batch would exceed store.MaxBatch, and says
+// that there is more for the next call. Accounts that share limits for want of an entry are not kept.
 //
 // The counters are totals, and of the same one the last counts: so they are saved in the order in which they were
 // handed out, and whoever fails to save a batch saves the same one again before asking for more. What has not been
 // saved when the process is killed is lost: the requests of the seconds since the last save are then not counted.
 //
-// It holds up nobody for long: each lock is held for a handful of accounts. throttle is the name by which the counters
-// are kept.
+// It holds each lock for a handful of accounts only. throttle is the name by which the counters are kept.
 func (q *Quota) Dirty(batch []store.Counter, throttle string, now time.Time) (_ []store.Counter, more bool) {
 	k := &q.table.keeping
 	k.mu.Lock()
@@ -74,7 +71,7 @@ func (q *Quota) collect(s *shard, batch []store.Counter, throttle string, now in
 	}
 	for ; s.changed[k.word] != 0; s.changed[k.word] &= s.changed[k.word] - 1 {
 		a := s.ring[64*k.word+bits.TrailingZeros64(s.changed[k.word])]
-		if room := store.MaxBatch - len(batch); rs.keeps > room || rs.keeps == room && a.earned(rs) {
+		if left := store.MaxBatch - len(batch); rs.keeps > left || rs.keeps == left && a.earned(rs) {
 			return batch, true
 		}
 		a.unset(owed)
@@ -128,12 +125,11 @@ func (a *account) counters(rs *rules, batch []store.Counter, throttle string, no
 // earned reports whether the account was accepted, and not because the options name it.
 func (a *account) earned(rs *rules) bool { return !a.onProbation() && !rs.known(a.name) }
 
-// acceptedText stands in the place of a rule where a store is told that an account was accepted. No rule has a text of
-// one word.
+// acceptedText stands for a rule where a store is told that an account was accepted. No rule's text is one word.
 const acceptedText = "accepted"
 
-// Accepted reports whether a counter says that an account was accepted, and nothing else. Those are restored first, so
-// that there is room for their accounts.
+// Accepted reports whether a counter only says that an account was accepted. Those are restored first, for their
+// entries.
 func Accepted(c *store.Counter) bool { return c.Rule == acceptedText && c.Account != "" }
 
 // save appends the counters of a state, as store.Counter describes them. The state has been rolled to now.
@@ -144,7 +140,7 @@ func (r *rule) save(batch []store.Counter, c store.Counter, st *state, t *terms,
 			return batch
 		}
 		for i := max(0, st.start-buckets); i <= st.start; i++ {
-			if at := place(i); st.ring.changed&(1<<at) != 0 {
+			if at := ringSlot(i); st.ring.changed&(1<<at) != 0 {
 				c.Used = st.ring.at(at)
 				c.Period, c.Until = moment(i*r.bucket), moment((i+buckets+1)*r.bucket)
 				batch = append(batch, c)
@@ -181,9 +177,8 @@ const farthest = 9_214_646_400_000_000_000
 func moment(ns int64) time.Time { return time.Unix(0, min(ns, farthest)).UTC() }
 
 // Restore takes in what Dirty handed out before a restart. It is meant for the start, before anything is judged, once
-// for each counter: it adds to what has been counted meanwhile. A counter that is of no use any more is passed over,
-// with an error that says why: a policy whose name, kind, window, period or time zone has changed is another one; its
-// limit may have changed.
+// for each counter: it adds to what has been counted meanwhile. A counter that is of no use is ignored, with an error:
+// a policy whose name, kind, window, period or time zone has changed is another one; its limit may have changed.
 func (q *Quota) Restore(c store.Counter, now time.Time) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -202,13 +197,12 @@ func (q *Quota) Restore(c store.Counter, now time.Time) error {
 	a, _ := q.table.get(rs, c.Account, c.Source, netip.Addr{}, at, restore)
 	defer a.shard.mu.Unlock()
 	if a.index < 0 {
-		return fmt.Errorf("%q: %w", c.Rule, ErrNoRoom)
+		return fmt.Errorf("%q: %w", c.Rule, ErrTableFull)
 	}
 	r.restore(&c, a.state(r), a.terms(rs, r), a.shard.clock(at))
 	return nil
 }
 
-// restoreAccepted takes in that an account was accepted.
 func (q *Quota) restoreAccepted(rs *rules, c *store.Counter, now int64) error {
 	if rs.keeps == 0 {
 		return fmt.Errorf("%q: %w", c.Rule, ErrNoPolicy)
@@ -219,7 +213,7 @@ func (q *Quota) restoreAccepted(rs *rules, c *store.Counter, now int64) error {
 	a, _ := q.table.get(rs, c.Account, netip.Addr{}, netip.Addr{}, now, restore)
 	defer a.shard.mu.Unlock()
 	if a.index < 0 {
-		return fmt.Errorf("%q: %w", c.Rule, ErrNoRoom)
+		return fmt.Errorf("%q: %w", c.Rule, ErrTableFull)
 	}
 	a.accept()
 	return nil
@@ -269,7 +263,6 @@ func (r *rule) useful(c *store.Counter, now int64) error {
 	return nil
 }
 
-// restore adds a useful counter to a state.
 func (r *rule) restore(c *store.Counter, st *state, t *terms, now int64) {
 	n := min(c.Used, max(0, MaxLimit-st.used)) // more than that is as good as that
 	switch {
@@ -282,7 +275,7 @@ func (r *rule) restore(c *store.Counter, st *state, t *terms, now int64) {
 			r.begin(st, now)
 		}
 		if part := c.Period.UnixNano() / r.bucket; part <= st.start && st.start-part <= buckets {
-			st.ring.set(place(part), st.ring.at(place(part))+n) // a store knows of it
+			st.ring.set(ringSlot(part), st.ring.at(ringSlot(part))+n) // a store knows of it
 			st.used += n
 		}
 	case r.bytes:
@@ -339,7 +332,7 @@ func (a *account) mark(r *rule) {
 	}
 }
 
-// marks are places in a shard's ring, one bit each: to find one in a hundred thousand takes a microsecond.
+// marks are positions in a shard's ring, one bit each: to find one in a hundred thousand takes a microsecond.
 type marks []uint64
 
 func (m marks) set(i int)      { m[i/64] |= 1 << (i % 64) }
@@ -347,7 +340,6 @@ func (m marks) clear(i int)    { m[i/64] &^= 1 << (i % 64) }
 func (m marks) flip(i int)     { m[i/64] ^= 1 << (i % 64) }
 func (m marks) has(i int) bool { return m[i/64]&(1<<(i%64)) != 0 }
 
-// grow makes room for place i.
 func (m *marks) grow(i int) {
 	if i/64 >= len(*m) {
 		*m = append(*m, 0)

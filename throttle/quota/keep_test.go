@@ -80,7 +80,7 @@ func monthly(limit int64) Policy {
 		TimeZone: "Europe/Berlin"}
 }
 
-func daily(limit int64, w Window) Policy {
+func daily(limit int64, w WindowKind) Policy {
 	return Policy{Name: "daily", Limit: Count(limit), Period: weir.Period{Length: 24 * time.Hour}, Window: w}
 }
 
@@ -145,7 +145,7 @@ func TestARestartKeepsTheMonth(t *testing.T) {
 
 // A sliding window has the same curve after a restart: what was used when leaves the window when it would have.
 func TestARestartKeepsTheCurve(t *testing.T) {
-	for _, w := range []Window{Sliding, GCRA} {
+	for _, w := range []WindowKind{Sliding, GCRA} {
 		o, saved := one(daily(100, w)), shelf{}
 		r := newRig(t, o)
 		for i := range 20 {
@@ -240,7 +240,7 @@ func longOptions(rt *rapid.T) Options {
 		p := Policy{Name: fmt.Sprint("p", i), Limit: Count(rapid.Int64Range(1, 20).Draw(rt, "limit"))}
 		p.Period = rapid.SampledFrom(periods).Draw(rt, "period")
 		if p.Period.Calendar == weir.NoCalendar {
-			p.Window = rapid.SampledFrom([]Window{Fixed, Sliding, GCRA}).Draw(rt, "window")
+			p.Window = rapid.SampledFrom([]WindowKind{Fixed, Sliding, GCRA}).Draw(rt, "window")
 		} else {
 			p.TimeZone = rapid.SampledFrom([]string{"", "America/New_York"}).Draw(rt, "zone")
 		}
@@ -436,7 +436,7 @@ func TestStrangersAreNotSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []error{nil, nil, ErrNoRoom} {
+	for i, want := range []error{nil, nil, ErrTableFull} {
 		c := counter("daily requests sliding 1d", []string{"a", "a", "b"}[i], 1)
 		if err := q.Restore(c, epoch); !errors.Is(err, want) {
 			t.Errorf("%s: %v", c.Account, err)
@@ -446,7 +446,7 @@ func TestStrangersAreNotSaved(t *testing.T) {
 
 // An account that was reset stays reset, even if it is forgotten before anything is saved.
 func TestAResetSurvives(t *testing.T) {
-	for _, w := range []Window{Fixed, Sliding, GCRA} {
+	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
 		o, saved := one(daily(2, w)), shelf{}
 		o.MaxAccounts = 1
 		r := newRig(t, o)

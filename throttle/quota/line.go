@@ -20,7 +20,6 @@ type line struct {
 	heapIndex   int     // in shard.due; -1 when nothing is due
 }
 
-// queue returns the account's line.
 func (a *account) queue() *line {
 	own := a.own()
 	if own.line == nil {
@@ -47,11 +46,11 @@ type waiter struct {
 	prev, next *waiter
 	account    *account
 	turn       *weir.Turn
-	guest      *guest // whose event it is, where that has no account of its own
-	version    uint32 // of the rules that mask, delayed and charged speak of
-	mask       uint64 // what it will be charged to
-	delayed    uint64 // because of which rules it waits, and is counted as waiting
-	charged    uint64 // what it has been charged to
+	stranger   *stranger // whose event it is, where that has no account of its own
+	version    uint32    // of the rules that mask, delayed and charged speak of
+	mask       uint64    // what it will be charged to
+	delayed    uint64    // because of which rules it waits, and is counted as waiting
+	charged    uint64    // what it has been charged to
 	cost       int64
 	at         int64 // when it was charged
 	deadline   int64
@@ -59,7 +58,6 @@ type waiter struct {
 	inLine     bool
 }
 
-// join puts a waiter at the end of the line.
 func (l *line) join(rs *rules, w *waiter) {
 	w.account, w.inLine = l.account, true
 	if w.prev = l.last; w.prev == nil {
@@ -94,7 +92,6 @@ func (w *waiter) delay(rs *rules, more uint64) {
 	})
 }
 
-// leave takes a waiter out of the line.
 func (w *waiter) leave(rs *rules) {
 	l := w.account.line()
 	if w.prev != nil {
@@ -196,12 +193,10 @@ const (
 	catchUp = time.Millisecond
 	// holdUp is how long somebody whose turn was called may keep the next one from being called.
 	holdUp = 100 * time.Millisecond
-	// leastApart is how far apart events are that are worth keeping in order. Above 5,000 a second, waiting for each to
-	// be on its way would cost more than it brings.
+	// leastApart is how far apart events must be to be kept in order. Above 5,000 a second that costs too much.
 	leastApart = int64(100 * time.Microsecond)
 )
 
-// away notes that a waiter is on its way.
 func (w *waiter) away(rs *rules, now int64) {
 	l := w.account.line()
 	if l.called != w {
@@ -209,7 +204,7 @@ func (w *waiter) away(rs *rules, now int64) {
 	}
 	l.called = nil
 	each(w.delayed, func(at int) {
-		// Whoever was slow to get on his way must not have the next one at his heels.
+		// If this one was slow to start, the next one must not follow at once.
 		if r := rs.valid(at, w.version); r != nil {
 			st := w.account.state(r)
 			st.pace = max(st.pace, now+r.gap(w.account.terms(rs, r))/2)
@@ -260,7 +255,6 @@ func (w *waiter) over(rs *rules, now int64) (over uint64, ready int64) {
 	return over, ready
 }
 
-// charge takes what the waiter waited for.
 func (w *waiter) charge(rs *rules, now int64) {
 	each(w.mask, func(at int) {
 		r := rs.valid(at, w.version)

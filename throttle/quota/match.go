@@ -7,7 +7,6 @@ import (
 	"weir"
 )
 
-// always reports whether everything matches.
 func (m *Match) always() bool {
 	return len(m.Methods) == 0 && len(m.Hosts) == 0 && len(m.Paths) == 0 && len(m.Plans) == 0
 }
@@ -52,8 +51,7 @@ func matchHost(pattern, host string) bool {
 	return pattern == host
 }
 
-// matchPath walks pattern and path segment by segment, so that nothing is allocated. Upper and lower case are the
-// same, as they are to IIS and to Express.
+// matchPath walks pattern and path by segment and allocates nothing. It ignores case, as IIS and Express do.
 func matchPath(pattern, path string) bool {
 	if path != "/" {
 		path = strings.TrimSuffix(path, "/")

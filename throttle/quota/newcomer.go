@@ -9,9 +9,8 @@ import (
 	"weir"
 )
 
-// traits are what else is known of an account: flags, how many events it was charged, up to maxEvents, and how many of
-// them are under way. Events are counted while it is on probation; the figure is then until when a store knows that it
-// was accepted.
+// traits are what else is known of an account: flags, how many events it was charged, up to maxEvents, and how many are
+// under way. After probation, the figure of events is until when a store knows that it was accepted.
 type traits struct {
 	word  uint32        // changes under the shard's lock: flags, the figure of events, and how many have begun
 	ended atomic.Uint32 // changes when an event ends, which needs no lock: flags, and how many have ended
@@ -49,7 +48,6 @@ func (t *traits) begin() {
 	t.word += oneBegun
 }
 
-// end takes in how an event ended.
 func (t *traits) end(o opinion) {
 	flag := uint32(0)
 	switch o {
@@ -106,8 +104,7 @@ const (
 	rejects                // it turned the account away
 )
 
-// opinionOf says what an outcome tells about an account. Servers give some answers before they look at who asks, and a
-// redirect may lead to a login: those say nothing.
+// opinionOf says what an outcome tells about an account. Answers that may come before a login say nothing.
 func opinionOf(o *weir.Outcome) opinion {
 	switch s := o.Status; {
 	case !o.Done:
@@ -125,8 +122,8 @@ func opinionOf(o *weir.Outcome) opinion {
 	return none
 }
 
-// A guest is an event of an account that has no place in the table: who it is, so that it may earn one.
-type guest struct {
+// A stranger is an event of an account that has no entry in the table: who it is, so that it may earn one.
+type stranger struct {
 	*account        // the set of strangers that it is charged to
 	pushed   bool   // it may have been pushed out
 	name     string // of its own account
@@ -155,7 +152,7 @@ func (t *table) approve(rs *rules, a *account, from origin, now int64) {
 	a.remember(rs)
 }
 
-// accept gives an account in the table its place for as long as it is limited. Its shard is locked. A source stays on
+// accept lets an account keep its entry for as long as it is limited. Its shard is locked. A source stays on
 // probation: an address is nobody's account, and who has many of them must not fill the table.
 func (a *account) accept() {
 	if a.index < 0 || a.name == "" || !a.onProbation() {
@@ -167,9 +164,9 @@ func (a *account) accept() {
 	a.unset(maxEvents * oneEvent)
 }
 
-// leave takes in how an event of a guest ended, with its shard locked. The lock may be given up in between. taken is
-// what the event was charged to, and at when. Once the guest's account has a place of its own, that is moved there.
-func (t *table) leave(rs *rules, g *guest, o opinion, taken uint64, cost, at, now int64) {
+// leave takes in how an event of a stranger ended, with its shard locked. The lock may be given up in between. taken is
+// what the event was charged to, and at when. Once the stranger's account has an entry of its own, that is moved there.
+func (t *table) leave(rs *rules, g *stranger, o opinion, taken uint64, cost, at, now int64) {
 	s := g.shard
 	a := s.accounts.get(g.hash)
 	if a == nil && o == accepts {
@@ -201,11 +198,11 @@ func (t *table) leave(rs *rules, g *guest, o opinion, taken uint64, cost, at, no
 	})
 }
 
-// admit gives a guest that the upstream accepted a place of its own, on probation, or returns nil when there is none.
+// admit gives a stranger that the upstream accepted an entry of its own, on probation, or returns nil when there is none.
 // What may have been pushed out begins with what its set of strangers has used: it has used no more than that.
-func (t *table) admit(rs *rules, g *guest, now int64) *account {
+func (t *table) admit(rs *rules, g *stranger, now int64) *account {
 	s := g.shard
-	if !t.bringers.fits(rs, acceptedKeys, g.from, now) || !t.makeRoom(rs, s, now, true) {
+	if !t.bringers.fits(rs, acceptedKeys, g.from, now) || !t.freeEntry(rs, s, now, true) {
 		return nil
 	}
 	if a := s.accounts.get(g.hash); a != nil { // somebody else was faster

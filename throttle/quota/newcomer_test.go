@@ -75,7 +75,7 @@ func TestOpinions(t *testing.T) {
 // However many keys are invented, a new customer of a monthly plan gets the whole of it, and nobody who was there
 // before loses anything.
 func TestInventedKeysKeepNobodyOut(t *testing.T) {
-	for _, w := range []Window{Fixed, Sliding, GCRA} {
+	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
 		p := daily(5, w)
 		if w == Fixed {
 			p = monthly(5)
@@ -256,9 +256,9 @@ func TestASiteHasABoundToo(t *testing.T) {
 	}
 }
 
-// A guest that the upstream accepts gets a place, and what it was charged as a guest is moved there.
+// A stranger that the upstream accepts gets a place, and what it was charged as a stranger is moved there.
 func TestAGuestEarnsAPlace(t *testing.T) {
-	for _, w := range []Window{Fixed, Sliding, GCRA} {
+	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
 		for _, over := range []Over{OverRefuse, OverDelay} {
 			p := daily(5, w)
 			p.Over = over
@@ -268,22 +268,22 @@ func TestAGuestEarnsAPlace(t *testing.T) {
 			r.send("first", v4(1), 401)
 			r.send("second", v4(1), 401)
 			set := func(name string) *account { return r.q.table.stranger(r.q.table.hash(name, netip.Addr{})) }
-			guest := "guest"
-			for set(guest) == set("first") || set(guest) == set("second") { // one of them is pushed out, and goes there
-				guest += "x"
+			stranger := "stranger"
+			for set(stranger) == set("first") || set(stranger) == set("second") { // one of them is pushed out, and goes there
+				stranger += "x"
 			}
-			e, f := r.judge(weir.Event{Account: guest, Source: v4(1)}),
-				r.judge(weir.Event{Account: guest, Source: v4(1)})
+			e, f := r.judge(weir.Event{Account: stranger, Source: v4(1)}),
+				r.judge(weir.Event{Account: stranger, Source: v4(1)})
 			if s := r.q.Stats(); s.Strangers != 2 {
 				t.Fatalf("%+v", s)
 			}
 			r.answered(e, 200)
 			r.answered(f, 500)
-			s, known := r.q.Account(guest, r.now)
+			s, known := r.q.Account(stranger, r.now)
 			if !known || s.Rules[0].Remaining != 3 || s.Rules[1].Remaining != 10 {
 				t.Errorf("%s: %+v", w, s)
 			}
-			if !set(guest).idle(r.q.rules.Load(), nanos(r.now)) {
+			if !set(stranger).idle(r.q.rules.Load(), nanos(r.now)) {
 				t.Errorf("%s: strangers are still charged", w)
 			}
 		}
@@ -389,7 +389,7 @@ func TestPushedCellsAreBounded(t *testing.T) {
 func TestWhateverInventedKeysDo(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const limit, customers = 3, 6
-		p := daily(limit, rapid.SampledFrom([]Window{Fixed, Sliding, GCRA}).Draw(rt, "window"))
+		p := daily(limit, rapid.SampledFrom([]WindowKind{Fixed, Sliding, GCRA}).Draw(rt, "window"))
 		o := one(p)
 		o.MaxAccounts = rapid.IntRange(customers+4, 20).Draw(rt, "max")
 		o.NewAccounts = weir.Rate{Count: rapid.Int64Range(1, 50).Draw(rt, "new"), Per: time.Hour}

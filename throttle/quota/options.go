@@ -1,7 +1,7 @@
 package quota
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -32,14 +32,14 @@ const (
 	Volume     Kind = "volume"     // bytes per period, of requests and responses
 )
 
-// A Window says how requests and bytes are counted over time.
-type Window string
+// A WindowKind says how requests and bytes are counted over time.
+type WindowKind string
 
 // The three windows.
 const (
-	Fixed   Window = "fixed"   // counters start again at zero every period
-	Sliding Window = "sliding" // never more than the limit in any stretch of one period
-	GCRA    Window = "gcra"    // a steady rate of limit per period, with a burst
+	Fixed   WindowKind = "fixed"   // counters start again at zero every period
+	Sliding WindowKind = "sliding" // never more than the limit in any stretch of one period
+	GCRA    WindowKind = "gcra"    // a steady rate of limit per period, with a burst
 )
 
 // An Over says what happens to an event over the limit.
@@ -101,7 +101,7 @@ type Policy struct {
 	// The time zone of a calendar period, as in Europe/Berlin. Default UTC.
 	TimeZone string `yaml:"time_zone"`
 	// How requests and bytes are counted: fixed (the default), sliding or gcra.
-	Window Window `yaml:"window"`
+	Window WindowKind `yaml:"window"`
 	// How many may come at once with window gcra. Default: the limit.
 	Burst Amount `yaml:"burst"`
 	// The least time between the starts of two requests, for kind idle.
@@ -170,21 +170,11 @@ func (o Options) WithDefaults() Options {
 	o.Policies = slices.Clone(o.Policies)
 	for i := range o.Policies {
 		p := &o.Policies[i]
-		if p.Kind == "" {
-			p.Kind = Requests
-		}
-		if p.Window == "" {
-			p.Window = Fixed
-		}
-		if p.Over == "" {
-			p.Over = OverRefuse
-		}
-		if p.Delay.Max == 0 {
-			p.Delay.Max = 100
-		}
-		if p.Delay.MaxWait == 0 {
-			p.Delay.MaxWait = weir.Duration(10 * time.Second)
-		}
+		p.Kind = cmp.Or(p.Kind, Requests)
+		p.Window = cmp.Or(p.Window, Fixed)
+		p.Over = cmp.Or(p.Over, OverRefuse)
+		p.Delay.Max = cmp.Or(p.Delay.Max, 100)
+		p.Delay.MaxWait = cmp.Or(p.Delay.MaxWait, weir.Duration(10*time.Second))
 		if !p.Burst.Set {
 			p.Burst = p.Limit
 		}
@@ -196,48 +186,41 @@ func (o Options) WithDefaults() Options {
 func (o Options) Validate() error {
 	var v mistakes
 	if len(o.Policies) == 0 {
-		v.add("policies", "a quota without a policy limits nothing",
+		v.Add("policies", "a quota without a policy limits nothing",
 			"add one: {name: per-second, limit: 5, period: 1s}")
 	}
-	if len(o.Policies) > MaxPolicies {
-		v.add("policies", fmt.Sprintf("%d policies are too many", len(o.Policies)),
-			fmt.Sprintf("at most %d", MaxPolicies))
-	}
-	switch o.OnMissing {
-	case "", MissingSource, MissingRefuse:
-	default:
-		v.oneOf("on_missing", string(o.OnMissing), "source", "refuse")
-	}
+	v.AtMost("policies", "policies", len(o.Policies), MaxPolicies)
+	v.OneOf("on_missing", string(o.OnMissing), string(MissingSource), string(MissingRefuse))
 	if o.SourceV4 < 0 || o.SourceV4 > 32 {
-		v.add("source_v4", "an IPv4 prefix is 1 to 32 bits long", "")
+		v.Add("source_v4", "an IPv4 prefix is 1 to 32 bits long", "")
 	}
 	if o.SourceV6 < 0 || o.SourceV6 > 128 {
-		v.add("source_v6", "an IPv6 prefix is 1 to 128 bits long", "")
+		v.Add("source_v6", "an IPv6 prefix is 1 to 128 bits long", "")
 	}
 	if o.MaxAccounts < 0 || o.MaxAccounts > MaxAccountsCap {
-		v.add("max_accounts", fmt.Sprintf("must lie between 1 and %d", MaxAccountsCap), "")
+		v.Add("max_accounts", fmt.Sprintf("must lie between 1 and %d", MaxAccountsCap), "")
 	}
 	switch r := o.NewAccounts; {
 	case r == weir.Rate{}:
 	case r.Count <= 0 || r.Count > MaxAccountsCap:
-		v.add("new_accounts", fmt.Sprintf("%s is out of bounds", r), fmt.Sprintf("1 to %d accounts", MaxAccountsCap))
+		v.Add("new_accounts", fmt.Sprintf("%s is out of bounds", r), fmt.Sprintf("1 to %d accounts", MaxAccountsCap))
 	case r.Per < time.Second || r.Per > MaxNewPer:
-		v.add("new_accounts", fmt.Sprintf("%s is out of bounds", r),
+		v.Add("new_accounts", fmt.Sprintf("%s is out of bounds", r),
 			fmt.Sprintf("accounts per 1s to %s", weir.Duration(MaxNewPer)))
 	}
 	byName := map[string]Policy{}
 	for i, p := range o.WithDefaults().Policies {
 		at := fmt.Sprintf("policies[%d]", i)
-		v.under(at, p.validate())
+		v.Under(at, p.validate())
 		if p.Name != "" {
 			if _, double := byName[p.Name]; double {
-				v.add(at+".name", fmt.Sprintf("there is another policy %q", p.Name), "names must differ")
+				v.Add(at+".name", fmt.Sprintf("there is another policy %q", p.Name), "names must differ")
 			}
 			byName[p.Name] = p
 		}
 		for j, plan := range p.Match.Plans {
 			if !o.knowsPlan(plan) {
-				v.add(fmt.Sprintf("%s.match.plans[%d]", at, j), fmt.Sprintf("no account is on plan %q", plan),
+				v.Add(fmt.Sprintf("%s.match.plans[%d]", at, j), fmt.Sprintf("no account is on plan %q", plan),
 					"name it under plans, members or default_plan")
 			}
 		}
@@ -248,7 +231,7 @@ func (o Options) Validate() error {
 	for _, account := range slices.Sorted(maps.Keys(o.Overrides)) {
 		v.overrides("overrides."+account, o.Overrides[account], byName)
 	}
-	return errors.Join(v...)
+	return v.Err()
 }
 
 // knowsPlan reports whether anybody can be on a plan. Gates may bring plans of their own, which Plans must then name.
@@ -267,85 +250,78 @@ func (o *Options) knowsPlan(plan string) bool {
 func (p Policy) validate() error {
 	var v mistakes
 	if p.Name == "" {
-		v.add("", "the policy has no name", "add name: per-second")
+		v.Add("", "the policy has no name", "add name: per-second")
 	} else if i := strings.IndexFunc(p.Name, notInName); i >= 0 || len(p.Name) > 64 {
-		v.add("name", fmt.Sprintf("%q is not a name", p.Name), "letters, digits, '-', '_' and '.', at most 64")
+		v.Add("name", fmt.Sprintf("%q is not a name", p.Name), "letters, digits, '-', '_' and '.', at most 64")
 	}
 	counted := p.Kind == Requests || p.Kind == Volume
 	switch p.Kind {
 	case Requests, Concurrent, Volume:
 		v.limit("limit", p.Limit, p.Kind)
 		if p.Gap != 0 {
-			v.add("gap", "only kind idle has a gap", "")
+			v.Add("gap", "only kind idle has a gap", "")
 		}
 	case Idle:
 		if p.Gap <= 0 {
-			v.add("gap", "kind idle needs a gap", "write gap: 50ms")
+			v.Add("gap", "kind idle needs a gap", "write gap: 50ms")
 		}
 		if p.Limit.Set {
-			v.add("limit", "kind idle has no limit", "the gap says it all")
+			v.Add("limit", "kind idle has no limit", "the gap says it all")
 		}
-	default:
-		v.oneOf("kind", string(p.Kind), string(Requests), string(Concurrent), string(Idle), string(Volume))
 	}
+	v.OneOf("kind", string(p.Kind), string(Requests), string(Concurrent), string(Idle), string(Volume))
 	switch {
 	case counted && p.Period.IsZero():
-		v.add("period", fmt.Sprintf("kind %s needs a period", p.Kind), "write period: 1s")
+		v.Add("period", fmt.Sprintf("kind %s needs a period", p.Kind), "write period: 1s")
 	case !counted && !p.Period.IsZero() && (p.Kind == Concurrent || p.Kind == Idle):
-		v.add("period", fmt.Sprintf("kind %s has no period", p.Kind), "")
+		v.Add("period", fmt.Sprintf("kind %s has no period", p.Kind), "")
 	case p.Period.Calendar == weir.NoCalendar && !p.Period.IsZero() && p.Period.Length < time.Millisecond:
-		v.add("period", fmt.Sprintf("%s is too short a period", p.Period), "1ms is the shortest")
+		v.Add("period", fmt.Sprintf("%s is too short a period", p.Period), "1ms is the shortest")
 	}
 	switch p.Window {
 	case Fixed, Sliding, GCRA:
 		if p.Window != Fixed && p.Period.Calendar != weir.NoCalendar {
-			v.add("window", fmt.Sprintf("a period of the calendar needs window fixed, not %s", p.Window),
+			v.Add("window", fmt.Sprintf("a period of the calendar needs window fixed, not %s", p.Window),
 				"or write a length, as in 30d")
 		}
 		if p.Window != Fixed && (p.Kind == Concurrent || p.Kind == Idle) {
-			v.add("window", fmt.Sprintf("kind %s has no window", p.Kind), "")
+			v.Add("window", fmt.Sprintf("kind %s has no window", p.Kind), "")
 		}
-	default:
-		v.oneOf("window", string(p.Window), string(Fixed), string(Sliding), string(GCRA))
 	}
+	v.OneOf("window", string(p.Window), string(Fixed), string(Sliding), string(GCRA))
 	if p.Burst != p.Limit {
 		if p.Window != GCRA {
-			v.add("burst", "only window gcra has a burst", "")
+			v.Add("burst", "only window gcra has a burst", "")
 		} else {
 			v.limit("burst", p.Burst, p.Kind)
 			if p.Burst.N < 1 {
-				v.add("burst", "a burst of nothing lets nothing through", "1 is the least")
+				v.Add("burst", "a burst of nothing lets nothing through", "1 is the least")
 			}
 		}
 	}
 	if p.TimeZone != "" {
 		if p.Period.Calendar == weir.NoCalendar {
-			v.add("time_zone", "only periods of the calendar have a time zone", "write period: day")
+			v.Add("time_zone", "only periods of the calendar have a time zone", "write period: day")
 		} else if _, err := time.LoadLocation(p.TimeZone); err != nil {
-			v.add("time_zone", fmt.Sprintf("%q is not a time zone", p.TimeZone), "write Europe/Berlin or UTC")
+			v.Add("time_zone", fmt.Sprintf("%q is not a time zone", p.TimeZone), "write Europe/Berlin or UTC")
 		}
 	}
-	switch p.Over {
-	case OverRefuse, OverDelay:
-	case OverStamp:
-		switch p.Kind {
-		case Concurrent:
-			v.add("over", "a stamp buys no place: kind concurrent takes none", "write over: delay, or refuse")
-		case Volume:
-			v.add("over", "a stamp pays for a request before its bytes are known: kind volume takes none",
-				"write over: delay, or refuse")
-		}
-	default:
-		v.oneOf("over", string(p.Over), string(OverRefuse), string(OverDelay), string(OverStamp))
+	v.OneOf("over", string(p.Over), string(OverRefuse), string(OverDelay), string(OverStamp))
+	switch {
+	case p.Over == OverStamp && p.Kind == Concurrent:
+		v.Add("over", "a stamp buys no place: kind concurrent takes none", "write over: delay, or refuse")
+	case p.Over == OverStamp && p.Kind == Volume:
+		v.Add("over", "a stamp pays for a request before its bytes are known: kind volume takes none",
+			"write over: delay, or refuse")
 	}
 	if p.Delay.Max < 0 || p.Delay.Max > MaxWaiting {
-		v.add("delay.max", fmt.Sprintf("must lie between 1 and %d", MaxWaiting), "")
+		v.Add("delay.max", fmt.Sprintf("must lie between 1 and %d", MaxWaiting), "")
 	}
 	if p.Delay.MaxWait < 0 || p.Delay.MaxWait.Std() > MaxWait {
-		v.add("delay.max_wait", fmt.Sprintf("must lie between 1ms and %s", weir.Duration(MaxWait)), "")
+		v.Add("delay.max_wait", fmt.Sprintf("must lie between 1ms and %s", weir.Duration(MaxWait)), "")
 	}
-	v.under("match", p.Match.validate())
-	return errors.Join(v...)
+	v.Under("match", p.Match.validate())
+	return v.Err()
 }
 
 // Bounds of a delay, so that a slip of the pen cannot make a server hold requests for ever.
@@ -358,13 +334,13 @@ func (m Match) validate() error {
 	var v mistakes
 	for i, method := range m.Methods {
 		if method == "" || strings.ToUpper(method) != method {
-			v.add(fmt.Sprintf("methods[%d]", i), fmt.Sprintf("%q is not a method", method),
+			v.Add(fmt.Sprintf("methods[%d]", i), fmt.Sprintf("%q is not a method", method),
 				"methods are written in capitals")
 		}
 	}
 	for i, host := range m.Hosts {
 		if host == "" || strings.Contains(strings.TrimPrefix(host, "*."), "*") || strings.ContainsAny(host, "/:") {
-			v.add(fmt.Sprintf("hosts[%d]", i), fmt.Sprintf("%q is not a host", host),
+			v.Add(fmt.Sprintf("hosts[%d]", i), fmt.Sprintf("%q is not a host", host),
 				"write example.com or *.example.com")
 		}
 	}
@@ -372,57 +348,35 @@ func (m Match) validate() error {
 		at := fmt.Sprintf("paths[%d]", i)
 		switch below, deep := strings.CutSuffix(p, "/**"); {
 		case !strings.HasPrefix(p, "/"):
-			v.add(at, fmt.Sprintf("%q does not start with a slash", p), "write /v1/* or /v1/**")
+			v.Add(at, fmt.Sprintf("%q does not start with a slash", p), "write /v1/* or /v1/**")
 		case strings.Contains(below, "**") && deep, strings.Contains(p, "**") && !deep:
-			v.add(at, fmt.Sprintf("%q has ** in the middle", p), "** stands at the end only")
+			v.Add(at, fmt.Sprintf("%q has ** in the middle", p), "** stands at the end only")
 		case path.Clean(p) != p && p != "/":
-			v.add(at, fmt.Sprintf("%q never matches", p),
+			v.Add(at, fmt.Sprintf("%q never matches", p),
 				"paths are matched without double slashes, dots and a slash at the end")
 		}
 	}
-	return errors.Join(v...)
+	return v.Err()
 }
 
 func notInName(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
 }
 
-// mistakes collects field errors.
-type mistakes []error
-
-func (v *mistakes) add(path, msg, hint string) {
-	*v = append(*v, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-}
-
-func (v *mistakes) under(path string, err error) {
-	if err != nil {
-		*v = append(*v, weir.Under(path, err))
-	}
-}
-
-func (v *mistakes) oneOf(path, got string, known ...string) {
-	v.add(path, fmt.Sprintf("unknown %s %q", path[strings.LastIndex(path, ".")+1:], got), suggest(got, known))
-}
-
-// suggest hints at what was meant.
-func suggest(got string, known []string) string {
-	if near := weir.Nearest(got, known...); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
-	}
-	return "one of " + strings.Join(known, ", ")
-}
+// mistakes collects field errors, also those that only this package knows.
+type mistakes struct{ weir.Mistakes }
 
 func (v *mistakes) limit(path string, a Amount, kind Kind) {
 	switch {
 	case !a.Set:
-		v.add(path, fmt.Sprintf("kind %s needs a %s", kind, path), "")
+		v.Add(path, fmt.Sprintf("kind %s needs a %s", kind, path), "")
 	case kind == Volume && !a.Bytes && a.N != 0:
-		v.add(path, fmt.Sprintf("%d has no unit", a.N), fmt.Sprintf("did you mean %dKB or %dMB?", a.N, a.N))
+		v.Add(path, fmt.Sprintf("%d has no unit", a.N), fmt.Sprintf("did you mean %dKB or %dMB?", a.N, a.N))
 	case kind != Volume && a.Bytes:
-		v.add(path, fmt.Sprintf("%s is a size; kind %s counts requests", a, kind),
+		v.Add(path, fmt.Sprintf("%s is a size; kind %s counts requests", a, kind),
 			"leave the unit out, or write kind: volume")
 	case a.N > MaxLimit:
-		v.add(path, fmt.Sprintf("%d is too large", a.N), fmt.Sprintf("at most %d", int64(MaxLimit)))
+		v.Add(path, fmt.Sprintf("%d is too large", a.N), fmt.Sprintf("at most %d", int64(MaxLimit)))
 	}
 }
 
@@ -432,20 +386,20 @@ func (v *mistakes) overrides(path string, overrides map[string]Override, policie
 		at := path + "." + name
 		o := overrides[name]
 		if !known {
-			v.add(at, fmt.Sprintf("there is no policy %q", name), suggest(name, slices.Sorted(maps.Keys(policies))))
+			v.Add(at, fmt.Sprintf("there is no policy %q", name), weir.Suggest(name, slices.Sorted(maps.Keys(policies))...))
 			continue
 		}
 		if o.Limit.Set {
 			v.limit(at+".limit", o.Limit, p.Kind)
 		}
 		if o.Burst.Set && p.Window != GCRA {
-			v.add(at+".burst", "only window gcra has a burst", "")
+			v.Add(at+".burst", "only window gcra has a burst", "")
 		}
 		if o.Gap != 0 && (p.Kind != Idle || o.Gap < 0) {
-			v.add(at+".gap", "only kind idle has a gap", "")
+			v.Add(at+".gap", "only kind idle has a gap", "")
 		}
 		if o.Exempt && (o.Limit.Set || o.Burst.Set || o.Gap != 0) {
-			v.add(at+".exempt", "exempt goes with no other figure", "")
+			v.Add(at+".exempt", "exempt goes with no other figure", "")
 		}
 	}
 }

@@ -7,19 +7,17 @@ import (
 	"weir"
 )
 
-// Over a limit with over: stamp, whoever pays goes on **beside** the limit: nothing is charged to it, and nothing is
-// given back when the event does not go on after all. So the limit is for those who do not pay what it would be had the
-// payers never come. Were they charged, everybody who pays would put off the time when he needs not pay, with a steady
-// rate for ever; were they given back what they were not charged, a request that fails would be a free place. All other
-// rules hold and are charged as ever.
+// Over a limit with over: stamp, an event that pays goes on beside the limit: nothing is charged to the limit, and
+// nothing is given back when the event does not go on. So payers change nothing for those who do not pay. If payers
+// were charged, each payment would put off the time when none is needed. If they were given back what they were not
+// charged, a request that fails would be a free one. All other rules hold and are charged.
 
 // pays reports whether a payment lets an event go on. Nobody is let off for being free of stamps: a limit is no stamp.
 func pays(p weir.Paid) bool { return p.Work > 0 && p.Fault == weir.NoReason }
 
-// pay opens the purse of an event that is over a limit and, when that holds what it takes, judges it again. The account
-// is pinned, and its shard not locked: to look at a stamp may take long. The event is a copy, as what the purse is
-// given goes to the heap.
-func (q *Quota) pay(ctx context.Context, acc *account, g *guest, ev weir.Event, now int64, a *weir.Answer) {
+// pay opens the purse of an event that is over a limit and, when that holds enough, judges it again. The account is
+// pinned, and its shard not locked: to look at a stamp may take long. The event is a copy, for the heap.
+func (q *Quota) pay(ctx context.Context, acc *account, g *stranger, ev weir.Event, now int64, a *weir.Answer) {
 	defer acc.unpin()
 	switch paid := ev.Purse.Open(ctx, &ev); {
 	case pays(paid):

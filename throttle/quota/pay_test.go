@@ -55,7 +55,7 @@ func forStamps(p Policy) Policy { p.Over = OverStamp; return p }
 func eachWindow() map[string]Policy {
 	all := map[string]Policy{"idle": forStamps(Policy{Name: "per-second", Kind: Idle,
 		Gap: weir.Duration(250 * time.Millisecond)})}
-	for _, w := range []Window{Fixed, Sliding, GCRA} {
+	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
 		p := forStamps(perSecond(4))
 		p.Window = w
 		all[string(w)] = p

@@ -21,7 +21,7 @@ func TestAnySequence(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.Int64Range(1, 6).Draw(rt, "limit")
 		p := perSecond(limit)
-		p.Window = rapid.SampledFrom([]Window{Fixed, Sliding, GCRA}).Draw(rt, "window")
+		p.Window = rapid.SampledFrom([]WindowKind{Fixed, Sliding, GCRA}).Draw(rt, "window")
 		if p.Window == GCRA {
 			p.Burst = Count(rapid.Int64Range(1, limit).Draw(rt, "burst"))
 		}
@@ -292,7 +292,7 @@ func TestLateAtASteadyRate(t *testing.T) {
 func TestGrant(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := perSecond(rapid.Int64Range(0, 5).Draw(rt, "limit"))
-		p.Window = rapid.SampledFrom([]Window{Fixed, Sliding, GCRA}).Draw(rt, "window")
+		p.Window = rapid.SampledFrom([]WindowKind{Fixed, Sliding, GCRA}).Draw(rt, "window")
 		switch rapid.IntRange(0, 2).Draw(rt, "over") {
 		case 0:
 			p = delayed(p, 2, 3*time.Second)

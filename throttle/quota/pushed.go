@@ -2,13 +2,11 @@ package quota
 
 import "math"
 
-// pushOut looks at a few accounts on probation and drops the one that is worth the least. It reports whether there was
-// one. No shard is locked.
+// pushOut drops the one of a few accounts on probation that is worth least, and reports whether there was one.
 //
-// What that one has used is not forgotten: it goes to its set of strangers, with which it shares from then on until
-// nothing of it counts any more. So nobody gets more than a limit by being pushed out. A key that got nothing but to be
-// turned away gets no more than that either when it comes back: it is remembered only while that costs newcomers
-// nothing, see crowded.
+// What that one has used is not forgotten: it goes to its set of strangers, which counts it from then on. So nobody
+// gets more than a limit by being pushed out. A key that was only turned away gets no more than that when it comes back
+// either: it is remembered only while that costs newcomers nothing, see crowded.
 func (t *table) pushOut(rs *rules, now int64) bool {
 	var from *shard
 	least, looked := uint32(math.MaxUint32), 0
@@ -55,7 +53,6 @@ func (s *shard) least() (least *account, looked int) {
 	return least, looked
 }
 
-// push drops an account on probation.
 func (s *shard) push(t *table, rs *rules, a *account, now int64) {
 	now = s.clock(now)
 	hash := a.hash
@@ -107,7 +104,7 @@ func (r *rule) sum(to, st *state, now int64) {
 			r.begin(to, now)
 		}
 		for i := st.start - buckets; i <= st.start; i++ {
-			if n := st.ring.at(place(i)); n != 0 && i <= to.start && to.start-i <= buckets {
+			if n := st.ring.at(ringSlot(i)); n != 0 && i <= to.start && to.start-i <= buckets {
 				r.put(to, i, n)
 			}
 		}
@@ -130,15 +127,14 @@ func (r *rule) lasts(st *state, t *terms) int64 {
 	return st.end
 }
 
-// pushed remembers which accounts of a shard were pushed out, and until when that matters. It is a Bloom filter whose
-// cells are times: an account that was pushed out is always found, and another one is mistaken for it if all of its
-// cells are taken. Its memory is fixed.
+// pushed remembers which accounts of a shard were pushed out, and until when that matters. It is a Bloom filter of
+// times: a pushed account is always found, another one by mistake if its cells are taken. Its memory is fixed.
 type pushed struct{ cells []uint32 } // seconds since the epoch
 
 const (
 	pushedLooks = 4
-	// A shard has 16 cells for each account that it has room for, 64 bytes, between these bounds. With as many accounts
-	// pushed out as the table has room for, one newcomer in 400 is mistaken for one of them.
+	// A shard has 16 cells for each account that it can hold, 64 bytes, between these bounds. With as many accounts
+	// pushed out as the table can hold, one newcomer in 400 is mistaken for one of them.
 	pushedEach  = 16
 	pushedLeast = 1 << 10
 	pushedMost  = 1 << 16
@@ -152,8 +148,7 @@ func pushedCells(accounts int) int {
 	return n
 }
 
-// cell returns the i-th place of a hash. The hash is mixed again, as its low bits have chosen the shard, and each 16
-// bits are a place.
+// cell returns the i-th cell of a hash, by 16 bits each. It is mixed again, as its low bits have chosen the shard.
 func (p *pushed) cell(hash uint64, i uint64) *uint32 {
 	x := hash + (i/4+1)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -183,9 +178,8 @@ func (p *pushed) mark(hash uint64, until int64) {
 	}
 }
 
-// crowded reports whether so much is taken that one more account had better not be remembered: of 16 cells one is
-// taken. So keys that were turned away take one cell in ten or so, however many they are, and one newcomer in 10,000 is
-// mistaken for them.
+// crowded reports whether one more account had better not be remembered: one cell of 16 is taken. So keys that were
+// turned away take one cell in ten or so, and one newcomer in 10,000 is mistaken for them.
 func (p *pushed) crowded(hash uint64, now int64) bool {
 	for i := range uint64(16) {
 		if int64(*p.cell(hash, pushedLooks+i)) > now/1e9 {

@@ -11,12 +11,14 @@ import (
 	"weir"
 )
 
-// A Quota is a throttle that keeps the limits of each account. Make one with New. It is safe for concurrent use.
+// A Quota is a throttle with limits of each account. Most programs want Allow. Make it with New; goroutines may share
+// it.
 type Quota struct {
-	rules atomic.Pointer[rules]
-	table *table
-	seen  atomic.Int64 // when Advance was last called
-	mu    sync.Mutex   // one Configure at a time
+	rules   atomic.Pointer[rules]
+	table   *table
+	seen    atomic.Int64 // when Advance was last called
+	mu      sync.Mutex   // one Configure at a time
+	answers sync.Pool    // of *weir.Answer, for Allow
 }
 
 var (
@@ -80,7 +82,7 @@ func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error
 
 // judge decides about an event with the account's shard locked, and unlocks it. It reports whether it is worth while to
 // open the event's purse; the account is then pinned, so that nobody forgets it meanwhile.
-func (q *Quota) judge(rs *rules, a *account, g *guest, ev *weir.Event, now int64, paid bool, answer *weir.Answer) (
+func (q *Quota) judge(rs *rules, a *account, g *stranger, ev *weir.Event, now int64, paid bool, answer *weir.Answer) (
 	open bool,
 ) {
 	defer a.shard.mu.Unlock()
@@ -92,7 +94,7 @@ func (q *Quota) judge(rs *rules, a *account, g *guest, ev *weir.Event, now int64
 	a.callDue(rs, now)
 	a.says(rs, ev.Plan)
 	b := newBill(rs, a, ev, now)
-	b.paid, b.guest = paid, g
+	b.paid, b.stranger = paid, g
 	if g != nil {
 		g.plan = ev.Plan
 	}
@@ -108,16 +110,15 @@ func (q *Quota) judge(rs *rules, a *account, g *guest, ev *weir.Event, now int64
 	return false
 }
 
-// grant is check and take for what comes most, and nothing else: an account like all others, of which nobody waits,
-// under one rule for requests that has room for the event. It takes a tenth off the time of such a decision. If there
-// is no room, it takes nothing.
+// grant is check and take for the most common case: an account like all others, of which nobody waits, under one rule
+// for requests that allows the event. It takes a tenth off the time of such a decision. Otherwise it takes nothing.
 func (r *rule) grant(rs *rules, a *account, cost, now int64, answer *weir.Answer) bool {
 	st, t := a.state(r), &r.base
 	r.roll(st, t, now)
 	if cost > MaxLimit || r.when(st, t, now, cost) > now {
 		return false
 	}
-	answer.Figures = room(answer.Figures)
+	answer.Figures = grow(answer.Figures)
 	f := &answer.Figures[len(answer.Figures)-1]
 	r.figure(f, st, t, now)
 	f.Remaining = max(0, f.Remaining-cost)
@@ -153,11 +154,11 @@ func (q *Quota) Peek(ev *weir.Event, a *weir.Answer) {
 
 // Enter takes a place under every policy of kind concurrent that the event met.
 func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
-	acc := accountOf(h)
+	acc, g := ownerOf(h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
 	rs := q.rules.Load()
-	b := bill{rules: rs, account: acc, guest: guestOf(h), now: acc.shard.clock(nanos(now)), cost: h.N}
+	b := bill{rules: rs, account: acc, stranger: g, now: acc.shard.clock(nanos(now)), cost: h.N}
 	b.charged, b.at = takenBy(h, rs)
 	acc.callDue(rs, b.now)
 	figures := a.Figures // Judge has shown them already
@@ -209,7 +210,8 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 		}
 		return // nothing but requests were charged, and they stay charged
 	}
-	rs, now, acc := q.rules.Load(), nanos(o.Time), accountOf(&h)
+	rs, now := q.rules.Load(), nanos(o.Time)
+	acc, g := ownerOf(&h)
 	acc.shard.mu.Lock()
 	defer acc.shard.mu.Unlock()
 	now = acc.shard.clock(now)
@@ -240,7 +242,7 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 		}
 	}
 	acc.callDue(rs, now)
-	if g := guestOf(&h); g != nil {
+	if g != nil {
 		q.table.leave(rs, g, says, taken, h.N, at, now)
 	}
 }
@@ -302,11 +304,11 @@ func (q *Quota) Retire(now time.Time) {
 
 // A bill is one event held against the rules of its account, with the account's shard locked.
 type bill struct {
-	rules   *rules
-	account *account
-	guest   *guest // whose event it is, where that has no account of its own
-	now     int64
-	cost    int64
+	rules    *rules
+	account  *account
+	stranger *stranger // whose event it is, where that has no account of its own
+	now      int64
+	cost     int64
 
 	mask     uint64 // the rules the event is under, apart from levels
 	levels   uint64 // the rules that limit a level
@@ -316,7 +318,7 @@ type bill struct {
 
 	paid   bool // rules that take stamps do not hold it
 	before int  // the figures that were there
-	// those behind, by their place, of which it takes nothing: they count bytes, or it passes for its stamp
+	// those behind, by their position, of which it takes nothing: they count bytes, or it passes for its stamp
 	free   uint64
 	places uint64 // and those that count places
 
@@ -329,8 +331,7 @@ func newBill(rs *rules, acc *account, ev *weir.Event, now int64) *bill {
 	return &bill{rules: rs, account: acc, now: now, cost: min(ev.Charge(), MaxLimit+1)}
 }
 
-// check holds the event against every rule and puts the verdict into the answer: of several refusals the one that lasts
-// longest, else the longest wait. Nothing is changed.
+// check puts the verdict of all rules into the answer: the longest refusal, else the longest wait. It changes nothing.
 func (b *bill) check(route *weir.Route, a *weir.Answer) {
 	rs, acc := b.rules, b.account
 	b.before = len(a.Figures)
@@ -368,7 +369,7 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 	case r.bytes:
 		b.free |= at
 	}
-	a.Figures = room(a.Figures)
+	a.Figures = grow(a.Figures)
 	f := &a.Figures[len(a.Figures)-1]
 	r.figure(f, st, t, b.now)
 	if b.account.has(shared) && !f.Reset.IsZero() {
@@ -422,8 +423,7 @@ func (b *bill) deny(a *weir.Answer, v weir.Verdict, why weir.Reason, until int64
 	}
 }
 
-// short makes the figure of the rule last looked at say that there is not enough: what is there is kept for those in
-// line.
+// short makes the figure of the last rule say that there is not enough: what is left is kept for those in line.
 func (b *bill) short(a *weir.Answer) {
 	if last := &a.Figures[len(a.Figures)-1]; last.Unit != unitBytes {
 		last.Remaining = min(last.Remaining, b.cost-1)
@@ -443,8 +443,8 @@ func (b *bill) decide(a *weir.Answer, v weir.Verdict, why weir.Reason, until int
 	a.Verdict, a.Reason, a.Until = v, why, instant(until)
 }
 
-// sharedAdvice is how long strangers are told to stay away, at most. They get a place of their own when the table or
-// their source has room again, and not when the period of what they share is over.
+// sharedAdvice is how long strangers are told to stay away, at most. They get an entry of their own when the table or
+// their source has one again, and not when the period of what they share is over.
 const sharedAdvice = time.Minute
 
 // take charges the event to every rule, or puts it in line. Places at once are left to Enter.
@@ -467,8 +467,8 @@ func (b *bill) take(a *weir.Answer) {
 			acc.charge(r, acc.state(r), acc.terms(b.rules, r), b.now, r.price(b.cost))
 		}
 		a.Hold.A = b.mask
-		if a.Hold.Ref = acc; b.guest != nil {
-			a.Hold.Ref = b.guest
+		if a.Hold.Ref = acc; b.stranger != nil {
+			a.Hold.Ref = b.stranger
 		}
 	}
 	a.Hold.At, a.Hold.N, a.Hold.V = b.now, b.cost, b.rules.version
@@ -477,7 +477,7 @@ func (b *bill) take(a *weir.Answer) {
 
 // wait puts the event in line.
 func (b *bill) wait(a *weir.Answer) {
-	w := &waiter{turn: weir.NewTurn(), guest: b.guest, version: b.rules.version, mask: b.mask, delayed: b.delayed,
+	w := &waiter{turn: weir.NewTurn(), stranger: b.stranger, version: b.rules.version, mask: b.mask, delayed: b.delayed,
 		charged: b.charged, cost: b.cost, at: b.at, deadline: b.deadline, patience: b.deadline - b.now}
 	l := b.account.queue()
 	l.join(b.rules, w)
@@ -485,29 +485,18 @@ func (b *bill) wait(a *weir.Answer) {
 	l.call(b.rules, b.now)
 }
 
-func accountOf(h *weir.Hold) *account {
+// ownerOf returns the account that a hold is charged to and, where that is shared, the stranger whose event it is.
+func ownerOf(h *weir.Hold) (*account, *stranger) {
 	switch ref := h.Ref.(type) {
 	case *waiter:
-		return ref.account
-	case *guest:
-		return ref.account
+		return ref.account, ref.stranger
+	case *stranger:
+		return ref.account, ref
 	}
-	return h.Ref.(*account)
+	return h.Ref.(*account), nil
 }
 
-// guestOf returns the guest of a hold, or nil.
-func guestOf(h *weir.Hold) *guest {
-	switch ref := h.Ref.(type) {
-	case *waiter:
-		return ref.guest
-	case *guest:
-		return ref
-	}
-	return nil
-}
-
-// takenBy returns what a hold has been charged to, of the rules that still count the same thing, and when. The
-// account's shard is locked.
+// takenBy returns what a hold was charged to, of the rules that still count the same, and when. The shard is locked.
 func takenBy(h *weir.Hold, rs *rules) (mask uint64, at int64) {
 	taken, version := h.A, h.V
 	at = h.At

@@ -224,7 +224,7 @@ func TestWaitReservesWhatOtherPoliciesWillCharge(t *testing.T) {
 	r.wait("a")
 	last := r.wait("a")
 	if e := r.refuse("a", weir.OverLimit); e.answer.Rule != "per-hour" {
-		t.Fatalf("refused by %s: nobody may wait for what he will not get", e.answer.Rule)
+		t.Fatalf("refused by %s: nobody may wait for what never comes", e.answer.Rule)
 	}
 	r.settle(last, false)
 	r.wait("a")
@@ -446,7 +446,7 @@ func TestVolumeCarriesDebtOver(t *testing.T) {
 }
 
 func TestVolumeDelays(t *testing.T) {
-	for _, w := range []Window{Fixed, Sliding, GCRA} {
+	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
 		t.Run(string(w), func(t *testing.T) {
 			p := delayed(Policy{Name: "traffic", Kind: Volume, Window: w, Limit: Bytes(1000),
 				Period: weir.Period{Length: time.Second}}, 5, 10*time.Second)
@@ -559,7 +559,7 @@ func TestPeekTakesNothing(t *testing.T) {
 }
 
 func TestClockRunningBackwards(t *testing.T) {
-	for _, w := range []Window{Fixed, Sliding, GCRA} {
+	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
 		p := perSecond(2)
 		p.Window = w
 		r := newRig(t, one(p))
@@ -602,7 +602,7 @@ func TestClockSetBackWhileSomebodyWaits(t *testing.T) {
 
 // TestClockSetBackWhileNobodyWaits: half a minute is no reason to shut anybody out for that long.
 func TestClockSetBackWhileNobodyWaits(t *testing.T) {
-	for _, w := range []Window{Fixed, Sliding, GCRA} {
+	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
 		p := perSecond(1)
 		p.Window = w
 		r := newRig(t, one(p))
@@ -619,7 +619,7 @@ func TestClockSetBackWhileNobodyWaits(t *testing.T) {
 }
 
 func TestTooCostly(t *testing.T) {
-	for _, w := range []Window{Fixed, Sliding, GCRA} {
+	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
 		p := delayed(perSecond(5), 10, 5*time.Second)
 		p.Window = w
 		r := newRig(t, one(p))

@@ -12,15 +12,15 @@ func TestRingIsAnArray(t *testing.T) {
 		var model [buckets + 1]int64
 		r := new(ring)
 		for range rapid.IntRange(0, 50).Draw(t, "steps") {
-			place := rapid.Int64Range(0, buckets).Draw(t, "place")
-			model[place] = rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(1<<32-2, 1<<32+2),
+			slot := rapid.Int64Range(0, buckets).Draw(t, "slot")
+			model[slot] = rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(1<<32-2, 1<<32+2),
 				rapid.Int64Range(0, never)).Draw(t, "n")
-			r.set(place, model[place])
+			r.set(slot, model[slot])
 			c := r.copy()
 			if rapid.Bool().Draw(t, "copy") {
 				r, c = c, r
 			}
-			c.set(place, 7) // the other one does not notice
+			c.set(slot, 7) // the other one does not notice
 			for i, n := range model {
 				if r.at(int64(i)) != n {
 					t.Fatalf("part %d is %d, want %d", i, r.at(int64(i)), n)

@@ -44,7 +44,7 @@ const (
 	level                  // concurrent: what is under way
 )
 
-var ways = map[Window]way{Fixed: inPeriods, Sliding: inStretches, GCRA: steady}
+var ways = map[WindowKind]way{Fixed: inPeriods, Sliding: inStretches, GCRA: steady}
 
 // span is the calendar period last asked for: calendars are slow, and all accounts are in the same month.
 type span struct{ start, end int64 }
@@ -76,7 +76,7 @@ type rules struct {
 	byPlan  map[string][]terms // by slot, of plans with overrides and of accounts on none
 }
 
-// slot says which rule uses a place in every account's state.
+// slot says which rule uses a position in every account's state.
 type slot struct {
 	*rule
 	identity string
@@ -93,13 +93,13 @@ func compile(o Options, before *rules) (*rules, error) {
 		rs.version = before.version + 1
 		for i := range rs.Policies { // those that stay first, so that newcomers do not take their slots
 			if at := before.slotOf(rs.Policies[i].identity()); at >= 0 {
-				rs.place(i, at, before.slots[at].since)
+				rs.assign(i, at, before.slots[at].since)
 			}
 		}
 	}
 	for i, r := range rs.list {
 		if r == nil {
-			rs.place(i, rs.freeSlot(before), rs.version)
+			rs.assign(i, rs.freeSlot(before), rs.version)
 		}
 	}
 	if r := rs.list[0]; len(rs.list) == 1 && r.all && r.way != level && !r.bytes {
@@ -115,8 +115,8 @@ func compile(o Options, before *rules) (*rules, error) {
 	return rs, nil
 }
 
-// place puts the i-th policy into a slot.
-func (rs *rules) place(i, at int, since uint32) {
+// assign puts the i-th policy into a slot.
+func (rs *rules) assign(i, at int, since uint32) {
 	r := newRule(rs.Policies[i], at)
 	r.since = since
 	r.texts = r.written(rs.SourceV4, rs.SourceV6)
@@ -138,8 +138,7 @@ func (rs *rules) slotOf(identity string) int {
 	return slices.IndexFunc(rs.slots[:], func(s slot) bool { return s.rule != nil && s.identity == identity })
 }
 
-// freeSlot returns a slot for a newcomer: one that the rules before did not use, if there is one, because somebody may
-// still be at work with those.
+// freeSlot returns a slot for a new rule, one that the rules before did not use if possible: it may be in use yet.
 func (rs *rules) freeSlot(before *rules) int {
 	if before != nil {
 		for i := range rs.slots {
@@ -223,7 +222,7 @@ func (o *Override) apply(t terms) terms {
 	return t.priced()
 }
 
-// known reports whether the options name an account: it then has a place in the table whatever happens.
+// known reports whether the options name an account: it then has an entry in the table whatever happens.
 func (rs *rules) known(account string) bool {
 	_, override := rs.Overrides[account]
 	_, member := rs.Members[account]
@@ -246,8 +245,7 @@ func (rs *rules) doubts(ev *weir.Event) bool {
 	return false
 }
 
-// valid returns the rule in a slot as an older version of the options knew it, or nil when it is gone or something else
-// by now.
+// valid returns the rule in a slot as an older version of the options knew it, or nil when it is another by now.
 func (rs *rules) valid(at int, version uint32) *rule {
 	if s := &rs.slots[at]; s.rule != nil && s.since <= version {
 		return s.rule

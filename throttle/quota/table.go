@@ -13,14 +13,13 @@ import (
 
 const (
 	shards    = 256  // so that two events rarely want the same lock
-	strangers = 1024 // limits shared by the accounts that have no place in the table; a multiple of shards
+	strangers = 1024 // limits shared by the accounts that have no entry in the table; a multiple of shards
 	looks     = 8    // how many accounts are looked at to find one to forget
-	pushes    = 4    // how often somebody is pushed out for a place, as another may take it
+	pushes    = 4    // how often somebody is pushed out for an entry, as another may take it
 )
 
-// An account is what is known of one account, or of one source where there is no account, or of a set of strangers.
-// With many accounts, most of the cost of a decision is to fetch the account from memory: so it is two cache lines
-// long, and what few accounts have stands elsewhere.
+// An account is what is known of one account, of one source without an account, or of a set of strangers. With many
+// accounts, fetching one from memory is most of a decision's cost: so it is two cache lines long.
 type account struct {
 	hash    uint64 // by which the index finds it; 0 for strangers
 	name    string
@@ -116,7 +115,7 @@ type shard struct {
 	ring     []*account   // all of them, to walk over when looking for one to forget; those on probation stand first
 	size     atomic.Int32 // of the ring
 	newcomer atomic.Int32 // how many of the ring are on probation
-	changed  marks        // places in the ring whose counters a store does not know of
+	changed  marks        // positions in the ring whose counters a store does not know of
 	hand     uint32
 	pushHand uint32
 
@@ -128,8 +127,7 @@ type shard struct {
 	_ [56]byte // to the end of a cache line
 }
 
-// maxLate is how long after reading the clock somebody may come to be judged. Whoever is later than that has a clock
-// that was set back.
+// maxLate is how late after reading the clock an event may be judged. A later one has a clock that was set back.
 const maxLate = int64(time.Minute)
 
 // clock returns when something happens in the shard. Somebody who read the clock before others and comes after them
@@ -174,12 +172,12 @@ type manner uint8
 
 const (
 	peek    manner = iota // it is made up and forgotten again
-	enter                 // it is given a place, if need be that of one on probation
-	restore               // it is given a place if there is a free one
+	enter                 // it is given an entry, if need be that of one on probation
+	restore               // it is given an entry if one is free
 )
 
 // find returns the account of an event with its shard locked, or nil when the event has none.
-func (t *table) find(rs *rules, ev *weir.Event, now int64, m manner) (*account, *guest) {
+func (t *table) find(rs *rules, ev *weir.Event, now int64, m manner) (*account, *stranger) {
 	if ev.Account != "" && !rs.doubts(ev) {
 		if a := t.lookup(rs, ev.Account, netip.Addr{}); a != nil { // as most are
 			return a, nil
@@ -204,14 +202,13 @@ func (t *table) hash(name string, source netip.Addr) uint64 {
 	return maphash.Comparable(t.seed, source)
 }
 
-// get returns an account with its shard locked, or a set of strangers and the guest. from is where the event comes
-// from; it may be invalid.
-func (t *table) get(rs *rules, name string, source, from netip.Addr, now int64, m manner) (*account, *guest) {
+// get returns an account with its shard locked, or a set of strangers and the stranger. from may be invalid.
+func (t *table) get(rs *rules, name string, source, from netip.Addr, now int64, m manner) (*account, *stranger) {
 	hash := t.hash(name, source)
 	s := &t.shards[hash%shards]
 	s.mu.Lock()
 	a := s.accounts.get(hash)
-	var g *guest
+	var g *stranger
 	if a == nil || !a.is(name, source) {
 		a, g = t.enrol(rs, s, hash, name, source, from, s.clock(now), m)
 	}
@@ -225,9 +222,9 @@ func (a *account) is(name string, source netip.Addr) bool {
 	return a.name == name && (name != "" || a.source() == source)
 }
 
-// enrol finds a place for an account that is not in the table, or a set of strangers. s is locked, before and after.
+// enrol finds an entry for an account that is not in the table, or a set of strangers. s is locked, before and after.
 func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, from netip.Addr, now int64, m manner) (
-	*account, *guest,
+	*account, *stranger,
 ) {
 	known := name != "" && rs.known(name)
 	if m == peek {
@@ -241,7 +238,7 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 	case known:
 		t.count.Add(1)
 	case m == restore:
-		if !t.makeRoom(rs, s, now, false) {
+		if !t.freeEntry(rs, s, now, false) {
 			return t.stranger(hash), nil
 		}
 	default:
@@ -249,13 +246,13 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 		marked := s.pushed.has(hash, now)
 		charge = !marked && t.crowded(rs)
 		if marked || charge && !t.bringers.take(rs, newKeys, by, now) {
-			return t.share(guest{hash: hash, name: name, from: by, pushed: marked})
+			return t.share(stranger{hash: hash, name: name, from: by, pushed: marked})
 		}
-		if !t.makeRoom(rs, s, now, true) {
+		if !t.freeEntry(rs, s, now, true) {
 			if charge {
 				t.bringers.give(rs, newKeys, by)
 			}
-			return t.share(guest{hash: hash, name: name, from: by})
+			return t.share(stranger{hash: hash, name: name, from: by})
 		}
 	}
 	if a := s.accounts.get(hash); a != nil { // somebody else was faster, or the hash is the same
@@ -266,7 +263,7 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 		if a.is(name, source) {
 			return a, nil
 		}
-		return t.share(guest{hash: hash, name: name, from: by})
+		return t.share(stranger{hash: hash, name: name, from: by})
 	}
 	a := s.add(hash, newAccount(s, name, source), known)
 	if charge {
@@ -275,7 +272,7 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 	return a, nil
 }
 
-// welcome reports whether enrol would give an account a place of its own.
+// welcome reports whether enrol would give an account an entry of its own.
 func (t *table) welcome(rs *rules, s *shard, hash uint64, from netip.Addr, now int64) bool {
 	if s.pushed.has(hash, now) || t.crowded(rs) && !t.bringers.fits(rs, newKeys, t.bringers.of(rs, from), now) {
 		return false
@@ -283,8 +280,7 @@ func (t *table) welcome(rs *rules, s *shard, hash uint64, from netip.Addr, now i
 	return t.count.Load() < int64(rs.MaxAccounts) || t.newcomers() > 0
 }
 
-// crowded reports whether the table is so full that what one source may bring is bounded. Half of it is for everybody
-// else.
+// crowded reports whether the table is so full that what one source may bring is bounded: half of it.
 func (t *table) crowded(rs *rules) bool { return 2*t.count.Load() >= int64(rs.MaxAccounts) }
 
 // newcomers is how many accounts are on probation.
@@ -295,10 +291,9 @@ func (t *table) newcomers() (n int) {
 	return n
 }
 
-// makeRoom takes a place for an account of a shard, and reports whether there was one. The shard is locked before and
-// after, and may be unlocked in between. An account that is as good as new goes first; with push, one on probation
-// follows.
-func (t *table) makeRoom(rs *rules, s *shard, now int64, push bool) bool {
+// freeEntry takes an entry for an account of a shard, and reports whether there was one. The shard is locked before and
+// after, not always in between. An account that is as good as new goes first; with push, one on probation follows.
+func (t *table) freeEntry(rs *rules, s *shard, now int64, push bool) bool {
 	if t.take(rs) {
 		return true
 	}
@@ -336,7 +331,6 @@ func (t *table) makeRoom(rs *rules, s *shard, now int64, push bool) bool {
 	return false
 }
 
-// take takes a place in the table if one is free.
 func (t *table) take(rs *rules) bool {
 	if t.count.Add(1) <= int64(rs.MaxAccounts) {
 		return true
@@ -345,12 +339,11 @@ func (t *table) take(rs *rules) bool {
 	return false
 }
 
-// share makes an event one of strangers.
-func (t *table) share(g guest) (*account, *guest) {
+func (t *table) share(g stranger) (*account, *stranger) {
 	t.strange.Add(1)
 	a := t.stranger(g.hash)
 	if g.name == "" {
-		return a, nil // a source cannot earn a place
+		return a, nil // a source cannot earn an entry
 	}
 	g.account = a
 	return a, &g
@@ -375,7 +368,7 @@ func (s *shard) add(hash uint64, a *account, known bool) *account {
 	return a
 }
 
-// swap exchanges two places of the ring.
+// swap exchanges two positions of the ring.
 func (s *shard) swap(i, j int) {
 	if i == j {
 		return
@@ -388,8 +381,7 @@ func (s *shard) swap(i, j int) {
 	}
 }
 
-// forget looks at a few accounts and drops those that are as good as new. It never drops one that is still being
-// limited.
+// forget looks at a few accounts and drops those that are as good as new, never one that is still limited.
 func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) {
 	now = s.clock(now)
 	for range min(looks, len(s.ring)) {
@@ -408,7 +400,6 @@ func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) 
 	return found, looked
 }
 
-// drop takes an account out of the table.
 func (s *shard) drop(t *table, a *account) {
 	s.leave(a)
 	s.size.Add(-1)
@@ -416,7 +407,7 @@ func (s *shard) drop(t *table, a *account) {
 	t.count.Add(-1)
 }
 
-// leave takes an account out of the ring; the last one takes its place.
+// leave takes an account out of the ring; the last one moves there.
 func (s *shard) leave(a *account) {
 	if a.onProbation() {
 		s.swap(int(a.index), int(s.newcomer.Add(-1)))
@@ -478,7 +469,6 @@ func (a *account) plan(rs *rules) string {
 	return rs.DefaultPlan
 }
 
-// terms returns the figures of a rule for the account.
 func (a *account) terms(rs *rules, r *rule) *terms {
 	if a.rest == nil {
 		return &r.base

@@ -21,8 +21,8 @@ type Stats struct {
 	// of those accounts: the ones that no upstream has accepted yet, and the sources
 	Probation int    `json:"probation"`
 	Waiting   int    `json:"waiting"`
-	Strangers uint64 `json:"strangers"`  // events of accounts without a place in the table, since the start
-	PushedOut uint64 `json:"pushed_out"` // accounts on probation that made room for others, since the start
+	Strangers uint64 `json:"strangers"`  // events of accounts without an entry in the table, since the start
+	PushedOut uint64 `json:"pushed_out"` // accounts on probation that were pushed out by others, since the start
 	Unsavable uint64 `json:"unsavable"`  // counters that no store takes: an id that is too long, or no text
 }
 
@@ -44,7 +44,7 @@ func (q *Quota) Account(name string, now time.Time) (AccountState, bool) {
 		if t := a.terms(rs, r); !t.exempt {
 			st := a.state(r)
 			r.roll(st, t, at)
-			state.Rules = room(state.Rules)
+			state.Rules = grow(state.Rules)
 			f := &state.Rules[len(state.Rules)-1]
 			r.figure(f, st, t, at)
 			f.Remaining = max(0, f.Remaining-st.ahead) // the rest is kept for those in line

@@ -13,7 +13,7 @@ import (
 // charge is remembered for at most 1/16 of the period too long.
 const buckets = 16
 
-// never is when something that has no room ever would have it.
+// never is when something happens that never does.
 const never = math.MaxInt64
 
 // state is what one account has used of one rule. The zero state is fresh.
@@ -67,7 +67,7 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 		}
 		for ; st.end <= now; st.end += r.bucket {
 			st.start++
-			gone := place(st.start)
+			gone := ringSlot(st.start)
 			st.used -= st.ring.at(gone)
 			st.ring.set(gone, 0)
 			if r.kept {
@@ -84,8 +84,7 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 	}
 }
 
-// rescale keeps what is owed at a steady rate when the rate has changed: so many requests or bytes take another time
-// now.
+// rescale keeps what is owed when a steady rate has changed: so many requests or bytes take another time now.
 func (st *state) rescale(t *terms, now int64) {
 	if st.end == t.one || t.one == 0 {
 		return
@@ -118,9 +117,8 @@ func (r *rule) paid(st *state, t *terms, start int64) int64 {
 	return paid
 }
 
-// place is where a bucket stands in the ring. Just after the epoch the buckets before the current one have numbers
-// below zero.
-func place(bucket int64) int64 { return (bucket + buckets + 1) % (buckets + 1) }
+// ringSlot is where a bucket stands in the ring. Just after the epoch, buckets have numbers below zero.
+func ringSlot(bucket int64) int64 { return (bucket + buckets + 1) % (buckets + 1) }
 
 // begin makes the bucket that now lies in the current one of a ring that is empty.
 func (r *rule) begin(st *state, now int64) {
@@ -131,9 +129,8 @@ func (r *rule) begin(st *state, now int64) {
 	st.end = (st.start + 1) * r.bucket
 }
 
-// put adds n to a bucket.
 func (r *rule) put(st *state, bucket, n int64) {
-	at := place(bucket)
+	at := ringSlot(bucket)
 	st.ring.set(at, st.ring.at(at)+n)
 	if r.kept {
 		st.ring.changed |= 1 << at
@@ -141,8 +138,7 @@ func (r *rule) put(st *state, bucket, n int64) {
 	st.used += n
 }
 
-// when returns the earliest time at which n more fit, provided that nothing else is charged; now if they fit now. The
-// state has been rolled to now.
+// when returns the earliest time at which n more fit if nothing else is charged; now if they fit. It has been rolled.
 func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 	if r.way == level {
 		if st.used+n <= t.limit {
@@ -168,7 +164,7 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 			return now
 		}
 		for i := st.start - buckets; ; i++ {
-			if free += st.ring.at(place(i)); free >= n {
+			if free += st.ring.at(ringSlot(i)); free >= n {
 				return (i + buckets + 1) * r.bucket
 			}
 		}
@@ -219,16 +215,15 @@ func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
 		first := r.when(st, t, now, total-rounds*t.limit)
 		return add(max(at, first), mul(rounds, (buckets+1)*r.bucket)+int64(st.waiting)*gap)
 	default:
-		room := max(0, t.limit-st.used-st.others)
-		if total <= room {
+		left := max(0, t.limit-st.used-st.others)
+		if total <= left {
 			return at + int64(st.waiting)*gap
 		}
-		behind := total - room - 1
+		behind := total - left - 1
 		return add(r.later(st.end, behind/t.limit), behind%t.limit*gap)
 	}
 }
 
-// charge takes n at now. The state has been rolled to now.
 func (r *rule) charge(st *state, t *terms, now, n int64) {
 	switch {
 	case r.way == steady:
@@ -259,7 +254,7 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 		if st.ring == nil || bucket > st.start || st.start-bucket > buckets {
 			return
 		}
-		r.put(st, bucket, -min(n, st.ring.at(place(bucket))))
+		r.put(st, bucket, -min(n, st.ring.at(ringSlot(bucket))))
 	default:
 		if at >= st.start && at < st.end {
 			st.used = max(0, st.used-n)
@@ -273,11 +268,11 @@ func (r *rule) left(st *state, t *terms, now int64) int64 {
 		if t.limit == 0 {
 			return 0
 		}
-		room := t.whole - max(0, st.start-now)
-		if room <= 0 {
+		left := t.whole - max(0, st.start-now)
+		if left <= 0 {
 			return 0
 		}
-		hi, lo := bits.Mul64(uint64(room), uint64(t.limit))
+		hi, lo := bits.Mul64(uint64(left), uint64(t.limit))
 		if hi >= uint64(t.period) {
 			return t.burst
 		}
@@ -287,8 +282,7 @@ func (r *rule) left(st *state, t *terms, now int64) int64 {
 	return max(0, t.limit-st.used-st.others)
 }
 
-// reset is when the rule has its whole limit again if nothing more is charged, or, where nothing is left, has room
-// again.
+// reset is when the rule has its whole limit again if nothing more is charged, or something again if nothing is left.
 func (r *rule) reset(st *state, t *terms, now, left int64) int64 {
 	switch {
 	case left == 0:
@@ -354,8 +348,8 @@ func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
 	f.Reset = instant(r.reset(st, t, now, left))
 }
 
-// room returns the answer's figures with one more, to be filled in.
-func room(figures []weir.Figure) []weir.Figure {
+// grow returns the answer's figures with one more, to be filled in.
+func grow(figures []weir.Figure) []weir.Figure {
 	if n := len(figures); n < cap(figures) {
 		return figures[:n+1]
 	}

@@ -87,7 +87,7 @@ func (w *play) step() {
 		w.now = w.now.Truncate(step).Add(step - time.Duration(rapid.IntRange(0, 1).Draw(w.rt, "before"))*time.Second)
 	case 3, 4:
 		w.send(u, w.now, w.new(rapid.IntRange(1, 6).Draw(w.rt, "new")), false)
-	case 5: // some of whom are known, or were tried
+	case 5: // some of them known, or tried
 		keys := w.new(rapid.IntRange(0, 2).Draw(w.rt, "new"))
 		for range rapid.IntRange(1, 3).Draw(w.rt, "others") {
 			if key := rapid.Uint64Range(1, max(1, w.fresh)).Draw(w.rt, "other"); !slices.Contains(keys, mix(key)) {
@@ -284,7 +284,7 @@ func (w *play) passed(u *user, v Verdict) {
 		return
 	}
 	if v.Now && v.Refused > 0 {
-		u.from++ // it passed for those before the one with whom the threshold was crossed
+		u.from++ // it passed for those before the one that crossed the threshold
 		return
 	}
 	lately, after := 0, len(u.sent)-u.from

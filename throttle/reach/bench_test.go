@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// BenchmarkJudge is one message of a user with 50,000 recipients, of whom one in ten is new.
+// BenchmarkJudge is one message of a user with 50,000 recipients, one in ten of them new.
 func BenchmarkJudge(b *testing.B) {
 	for _, c := range []struct {
 		name string

@@ -5,18 +5,16 @@ import (
 	"math/bits"
 )
 
-// A cell is five bits, six of them in a word. With an index of p bits, the other 32-p bits of a hash give a value of 1
-// to 33-p: its leading zeroes and one. An empty cell is 0.
+// A cell is five bits, six to a word. With an index of p bits, the rest of a hash gives 1 to 33-p: leading zeroes and
+// one.
 const (
 	cellBits  = 5
 	cellsWord = 6
 	cellMask  = 1<<cellBits - 1
 )
 
-// wordsOf is how many words the cells take.
 func wordsOf(p int) int { return (1<<p + cellsWord - 1) / cellsWord }
 
-// cellOf is the cell of a hash, and the value for it.
 func cellOf(h uint32, p int) (index uint32, value uint32) {
 	return h >> (32 - p), uint32(min(bits.LeadingZeros32(h<<p), 32-p)) + 1
 }
@@ -40,7 +38,6 @@ func allChances(words []uint32, p int) (sum uint64) {
 	return sum
 }
 
-// raise adds hashes to the cells.
 func raise(words, hashes []uint32, p int) {
 	for _, h := range hashes {
 		i, v := cellOf(h, p)
@@ -50,7 +47,6 @@ func raise(words, hashes []uint32, p int) {
 	}
 }
 
-// compareCells reports whether a has a greater cell than b, and whether it has a smaller one.
 func compareCells(a, b []uint32) (greater, smaller bool) {
 	for i := range a {
 		if a[i] == b[i] {
@@ -75,9 +71,8 @@ func maxCells(words, other []uint32) {
 	}
 }
 
-// estimateCells is how many different hashes the cells have seen, by the improved raw estimator of Ertl ("New
-// cardinality estimation algorithms for HyperLogLog sketches", 2017), which needs no tables and no change of method in
-// any range.
+// estimateCells is how many different hashes the cells have seen, by Ertl's improved raw estimator ("New cardinality
+// estimation algorithms for HyperLogLog sketches", 2017), which needs no tables and no change of method.
 func estimateCells(words []uint32, p int) float64 {
 	var have [34]int
 	for i := range uint32(1) << p {

@@ -1,6 +1,5 @@
-// Package reach finds stolen accounts by whom they write to: by how fast the number of different recipients grows,
-// whatever the reputation of the account and the volume of its mail. A newsletter that goes to the same people again is
-// never too much.
+// Package reach finds stolen accounts by how fast the number of their different recipients grows, whatever their
+// reputation and volume. A newsletter that goes to the same people again is never too much.
 //
 //	recipient -> new to this user's history? -no-> goes on
 //	                   | yes
@@ -8,16 +7,14 @@
 //	                   |
 //	             over the threshold of one of them? -no-> goes on, and is known from now on
 //	                   | yes
-//	             the user is flagged: until his rate falls, the action holds for him
+//	             the user is flagged: until the rate falls, the action holds
 //
-// The history of a user is a sketch: exact while it is small, then a HyperLogLog; addresses are never kept, only keyed
-// hashes, and of those only what a sketch keeps. A sketch cannot tell who is known; where an action asks for it, a
-// compact set of known recipients is kept beside it.
+// The history of a user is a sketch: exact while it is small, then a HyperLogLog. Addresses are never kept, only keyed
+// hashes. A sketch cannot tell who is known; where an action asks for it, a set of known recipients is kept too.
 //
 // A State is what is remembered of one user: time is passed in, nothing waits, nothing is stored. Most callers want
-// Judge for a message, which changes nothing, and then Commit when it was accepted, since a sketch cannot give back;
-// and keep the state with the message in one transaction (AppendBinary, AppendKnown). A Population is what is usual
-// among all users, which dynamic thresholds follow.
+// Judge for a message, which changes nothing, and Commit when it was accepted; and keep the state with the message in
+// one transaction (AppendBinary, AppendKnown). A Population is what is usual among all users.
 //
 // Options are what operators write, and Rules what is made of them.
 package reach

@@ -13,7 +13,6 @@ var (
 	ErrFull    = errors.New("reach: no room for so many recipients") // merging would make too many
 )
 
-// corrupt is an ErrCorrupt that says of what.
 func corrupt(what string, b []byte) error {
 	return fmt.Errorf("%w: %s of %d bytes", ErrCorrupt, what, len(b))
 }

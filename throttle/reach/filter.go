@@ -25,10 +25,8 @@ type Filter struct {
 	full  float64  // recipients in the layers before
 }
 
-// layers is how many there are.
 func (f *Filter) layers() int { return bits.Len(uint(len(f.words) / firstLayer)) }
 
-// layer returns one of them.
 func (f *Filter) layer(i int) []uint64 {
 	from := firstLayer * (1<<i - 1)
 	return f.words[from : from+firstLayer<<i]
@@ -87,7 +85,6 @@ func (f *Filter) Add(key uint64) bool {
 	return true
 }
 
-// mark sets the bits of a key, and tells how many were not.
 func mark(words []uint64, key uint64, layer int) (set int) {
 	mask := uint32(len(words)*64 - 1)
 	at, step := hash(key, layer)
@@ -103,7 +100,6 @@ func mark(words []uint64, key uint64, layer int) (set int) {
 	return set
 }
 
-// inSet is how many recipients it takes to set so many bits of so many.
 func inSet(set, of int) float64 {
 	set = min(set, of-1)
 	return -float64(of) / layerHashes * math.Log1p(-float64(set)/float64(of))

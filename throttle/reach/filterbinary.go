@@ -18,8 +18,7 @@ func (f *Filter) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary reads what AppendBinary wrote, all of b, and nothing else: ErrNewer or ErrCorrupt, and the filter is
-// as before.
+// UnmarshalBinary reads what AppendBinary wrote, all of b. On ErrNewer or ErrCorrupt, the filter is as before.
 func (f *Filter) UnmarshalBinary(b []byte) error {
 	if err := checkVersion("a filter", b, filterVersion); err != nil {
 		return err

@@ -15,7 +15,6 @@ type flag struct {
 // maxSent is how far messages are counted. A limit is lower.
 const maxSent = 1 << 30
 
-// raise flags a user.
 func (f *flag) raise(now int64, by Figure) {
 	f.flagged, f.operator, f.flagSince, f.by = true, false, now, by
 }
@@ -25,9 +24,8 @@ func (f *flag) lower(now int64) {
 	*f = flag{ended: now, sentSince: f.sentSince, sent: f.sent, before: f.before}
 }
 
-// spent reports whether a user has sent as many messages as he may if he is flagged, and lets the period of the limit
-// pass. Until the flag, the period before counts, too: else whoever waits for the end of a period with the message that
-// flags him would begin anew.
+// spent reports whether a user has sent as many messages as a flagged user may, and lets the period of the limit pass.
+// Until the flag, the period before counts, too: else a flag at the end of a period would begin anew.
 func (f *flag) spent(r *Rules, now int64) bool {
 	switch past := now - f.sentSince; {
 	case past < r.per:
@@ -39,8 +37,7 @@ func (f *flag) spent(r *Rules, now int64) bool {
 	return int64(f.sent+f.before) >= r.o.Limit.Count
 }
 
-// merge takes over what happened later: a flag, or the end of one. A flag that an operator set on either side stays
-// his.
+// merge takes over the later flag, or end of a flag. An operator's flag on either side stays an operator's.
 func (f *flag) merge(o *flag) {
 	ended := max(f.ended, o.ended)
 	operator := f.flagged && f.operator || o.flagged && o.operator

@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// A history is whom a user has written to. It keeps what it was begun with: where rules ask for another structure, or
-// for a set of known recipients, that is begun beside it, and from then on all of them are kept. So nobody who was
-// known gets new by a change of the configuration. A sketch keeps its number of cells.
+// A history is what is known of a user's recipients. It keeps what it was begun with: where rules ask for another
+// structure, or for a set of known recipients, that is begun beside it, and from then on all of them are kept. So
+// nobody who was known gets new by a change of the configuration. A sketch keeps its number of cells.
 type history struct {
 	sketch *Sketch
 	known  *Known
@@ -28,16 +28,14 @@ type history struct {
 	unstored bool   // the filter has changed since it was stored
 }
 
-// begun is how many recipients a user had when a set was begun, and when. While the set does not have as many, who is
-// not in it may be known all the same.
+// begun is how many recipients a user had when a set was begun, and when. Until then others may be known, too.
 type begun struct {
 	gap uint32
 	at  int64 // seconds
 }
 
 // A set that was begun late is believed with a twentieth more than there were; with a twentieth less after a week,
-// since a sketch may have counted too many and a set takes some for others; and after 90 days whatever it has: who was
-// not written to in that time is new again.
+// since a sketch may have counted too many; and after 90 days whatever it has: whoever is not in it is new again.
 const (
 	soonLate = 7 * secDay
 	maxLate  = 90 * secDay
@@ -59,7 +57,6 @@ func (h *history) gap(now int64) begun {
 	return begun{}
 }
 
-// prepare begins what the rules ask for.
 func (h *history) prepare(r *Rules, now int64) {
 	from := h.gap(now)
 	switch {
@@ -74,7 +71,6 @@ func (h *history) prepare(r *Rules, now int64) {
 	}
 }
 
-// add makes a recipient part of the history, who may be known.
 func (h *history) add(key uint64, known bool) {
 	if h.sketch != nil {
 		h.sketch.Add(key)
@@ -88,7 +84,6 @@ func (h *history) add(key uint64, known bool) {
 	}
 }
 
-// count is how many recipients there are.
 func (h *history) count() float64 {
 	switch {
 	case h.sketch != nil && !h.late:
@@ -116,7 +111,6 @@ func (h *history) try(key uint64) {
 	h.tried = append(slices.Clip(h.tried[from:]), uint32(key>>32))
 }
 
-// isFull reports whether the filter takes nobody any more.
 func (f *Filter) isFull() bool {
 	last := f.layers() - 1
 	return last+1 == maxLayers && float64(f.set) >= layerFull*float64(64*len(f.layer(last)))
@@ -153,8 +147,7 @@ func (s *scale) blur() float64 {
 	return hashes/float64(max(s.sketch.chances, 1)) - 1
 }
 
-// weigh says whether a recipient is in the set of known ones, whether he is new, as far as one can tell, and how many
-// he counts for in the windows.
+// weigh says whether a recipient is in the set of known ones, whether it seems new, and how much it counts.
 func (s *scale) weigh(key uint64) (known, fresh bool, weight float64) {
 	if s.known != nil && s.known.Has(key) {
 		return true, false, 0
@@ -200,45 +193,41 @@ func (h *history) mergeKnown(o *history, lackHere, lackThere begun) error {
 	if h.known == nil && o.known == nil {
 		return nil
 	}
-	var lack begun
-	if h.known == nil {
-		h.known, lack = new(Known), lackHere
-	}
-	if o.known == nil {
-		lack = lackThere
-	} else {
-		h.knownBy.merge(o.knownBy)
-		if err := h.known.Merge(o.known); err != nil {
-			return err
-		}
-	}
-	if lack.gap > 0 {
-		h.knownBy.merge(begun{gap: lack.gap + uint32(h.known.Len()), at: lack.at})
-	}
-	h.settled = h.settled || h.known.Generation() > 0
-	return nil
+	size := func(k *Known) float64 { return float64(k.Len()) }
+	err := mergeSet(&h.known, o.known, &h.knownBy, o.knownBy, lackHere, lackThere, (*Known).Merge, size)
+	h.settled = h.settled || err == nil && h.known.Generation() > 0
+	return err
 }
 
 func (h *history) mergeFilter(o *history, lackHere, lackThere begun) error {
 	if h.filter == nil && o.filter == nil {
 		return nil
 	}
-	var lack begun
-	if h.filter == nil {
-		h.filter, lack = new(Filter), lackHere
+	err := mergeSet(&h.filter, o.filter, &h.filterBy, o.filterBy, lackHere, lackThere, (*Filter).Merge, (*Filter).Count)
+	if err == nil {
+		h.filtered, h.settled, h.unstored = true, true, true
 	}
-	if o.filter == nil {
+	return err
+}
+
+// mergeSet merges a set with another node's. Where one side has none, it lacks what that side counted without it.
+func mergeSet[T any](set **T, other *T, by *begun, otherBy, lackHere, lackThere begun, merge func(*T, *T) error,
+	size func(*T) float64) error {
+	var lack begun
+	if *set == nil {
+		*set, lack = new(T), lackHere
+	}
+	if other == nil {
 		lack = lackThere
 	} else {
-		h.filterBy.merge(o.filterBy)
-		if err := h.filter.Merge(o.filter); err != nil {
+		by.merge(otherBy)
+		if err := merge(*set, other); err != nil {
 			return err
 		}
 	}
 	if lack.gap > 0 {
-		h.filterBy.merge(begun{gap: lack.gap + uint32(h.filter.Count()), at: lack.at})
+		by.merge(begun{gap: lack.gap + uint32(size(*set)), at: lack.at})
 	}
-	h.filtered, h.settled, h.unstored = true, true, true
 	return nil
 }
 

@@ -10,13 +10,13 @@ type judgement struct {
 }
 
 // judge looks at the recipients one by one: with the first one who makes too many in a window the user is flagged, and
-// the action holds for that one and all after him. The meter has been brought to now; the flag in it changes. Where
+// the action holds for that one and all after it. The meter has been brought to now; the flag in it changes. Where
 // fates are given, they are what became of the recipients; else they are filled in.
 func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate, given bool) judgement {
 	scale := h.scale(x.r, m.at)
 	x.blur = scale.blur()
-	var room [len(Windows)]Figure
-	figures := m.figures(x, room[:0])
+	var array [len(Windows)]Figure
+	figures := m.figures(x, array[:0])
 	if m.over(x.r, figures) {
 		m.lower(m.at)
 		m.forget()

@@ -9,12 +9,11 @@ import (
 const MaxKnown = 1 << 20
 
 // generations say how the settled part is cut: the first recipients make up the first generation, and so on. What is
-// settled has lost most of its hash and cannot get it back, so later ones, of which there are more, are told apart by
-// more. The number of values over their bound is the share of strangers who seem to be known: 0.95% in all generations
-// together. Each bound is a multiple of the one before, so that a value of a later generation also tells the one of an
-// earlier.
+// settled has lost most of its hash, so later ones, of which there are more, are told apart by more. The number of
+// values over their bound is the share of strangers who seem to be known: 0.95% in all generations together. Each bound
+// is a multiple of the one before, so that a value of a later generation also tells the one of an earlier.
 var generations = [...]struct {
-	room  int    // for so many
+	size  int    // how many it is for
 	bound uint32 // hashes are made values below it
 }{
 	{24_576, firstBound},
@@ -52,7 +51,7 @@ func (k *Known) Has(key uint64) bool {
 // value is what a hash is in a generation.
 func value(h, bound uint32) uint32 { return uint32(uint64(h) * uint64(bound) >> 32) }
 
-// Add makes a recipient known. It reports false where he was, or where there is no room.
+// Add makes a recipient known. It reports false for one that is known, or when MaxKnown is reached.
 func (k *Known) Add(key uint64) bool {
 	h := uint32(key)
 	at, found := search(k.recent, h)
@@ -71,11 +70,11 @@ func (k *Known) Add(key uint64) bool {
 
 func (k *Known) mostRecent() int { return max(minRecent, min(k.n/recentShare, maxRecent)) }
 
-// settle packs the recent ones into the newest generation that has room. One may get a few more than it has room for.
+// settle packs the recent ones into the newest generation that is not full. One may get a few more than its size.
 func (k *Known) settle() {
 	sets := openSettled(k.settled)
 	g := max(len(sets)-1, 0)
-	if len(sets) > 0 && int(sets[g].n) >= generations[g].room && g+1 < len(generations) {
+	if len(sets) > 0 && int(sets[g].n) >= generations[g].size && g+1 < len(generations) {
 		g++
 	}
 	if g == len(sets) {
@@ -90,7 +89,6 @@ func (k *Known) settle() {
 	k.recent = nil // they are many only for as long as they are
 }
 
-// merge packs what is in a set, and recent recipients.
 func merge(w *packer, c *cursor, recent []uint32) {
 	v, more := c.read()
 	last := int64(-1)

@@ -20,14 +20,14 @@ func knownOf(keys []uint64) *Known {
 	return k
 }
 
-// manyKnown is a set of n random recipients, of whom as many are recent as there may be: it is the largest then. It is
+// manyKnown is a set of n random recipients, as many of them recent as there may be: it is the largest then. It is
 // packed as it would be after adding one by one, only sooner.
 func manyKnown(seed uint64, n int) *Known {
 	r, k := rand.New(rand.NewPCG(seed, 8)), &Known{times: 1}
 	recent := max(minRecent, min(n/recentShare, maxRecent)) - 1
 	var sets []packed
 	for g := 0; g < len(generations) && k.n < n-recent; g++ {
-		some, bound := min(generations[g].room, n-recent-k.n), generations[g].bound
+		some, bound := min(generations[g].size, n-recent-k.n), generations[g].bound
 		w, last := newPacker(bound, some), int64(-1)
 		for left := int64(some); left > 0; left-- { // each is somewhere in what is left, and not too far
 			last += 1 + r.Int64N(2*(int64(bound)-last-1)/(left+1))
@@ -220,7 +220,7 @@ func TestKnownMerges(t *testing.T) {
 	})
 }
 
-// Both parts of a farm know the same people for the most part, of whom each met some more.
+// Both parts of a farm know the same people for the most part, and each met some more.
 func TestKnownMergesMany(t *testing.T) {
 	keys := someKeys(5, 36_000)
 	a, b := knownOf(keys[:26_000]), knownOf(keys[10_000:])

@@ -20,8 +20,7 @@ var checksums = crc32.MakeTable(crc32.Castagnoli)
 // AppendSettled appends the settled part, which is nothing while nothing was settled.
 func (k *Known) AppendSettled(b []byte) ([]byte, error) { return append(b, k.settled...), nil }
 
-// SetSettled reads what AppendSettled wrote, all of b, and nothing else: ErrNewer or ErrCorrupt, and the set is as
-// before. It keeps b, and does not change it.
+// SetSettled reads what AppendSettled wrote, all of b, and keeps b. On ErrNewer or ErrCorrupt, the set is as before.
 func (k *Known) SetSettled(b []byte) error {
 	if len(b) == 0 {
 		k.settled, k.n, k.times = nil, 0, 0
@@ -70,28 +69,26 @@ func openSettled(b []byte) []packed {
 	return sets
 }
 
-// inSettled looks in all generations. Where to look is found out for all of them first: most of the time goes by
-// waiting for memory, and so that is done at once.
+// inSettled looks in all generations. It first finds out where to look in each, and then waits for memory once.
 func inSettled(b []byte, h uint32) bool {
 	var (
-		sets   [len(generations)]packed
-		places [len(generations)]place
-		rest   = b[settledHead:]
-		newest = int(b[1]) - 1
+		sets      [len(generations)]packed
+		positions [len(generations)]position
+		rest      = b[settledHead:]
+		newest    = int(b[1]) - 1
 	)
 	for g := newest; g >= 0; g-- {
 		rest, _ = sets[g].open(rest, generations[g].bound)
-		places[g] = sets[g].near(value(h, generations[g].bound))
+		positions[g] = sets[g].near(value(h, generations[g].bound))
 	}
 	for g := newest; g >= 0; g-- {
-		if sets[g].hasAt(places[g]) {
+		if sets[g].hasAt(positions[g]) {
 			return true
 		}
 	}
 	return false
 }
 
-// appendSettled makes a settled part of its generations.
 func appendSettled(times uint64, sets []packed) []byte {
 	size := settledHead
 	for i := range sets {
@@ -118,8 +115,7 @@ func (k *Known) AppendRecent(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// SetRecent reads what AppendRecent wrote, all of b, and nothing else: ErrNewer or ErrCorrupt, and the set is as
-// before.
+// SetRecent reads what AppendRecent wrote, all of b. On ErrNewer or ErrCorrupt, the set is as before.
 func (k *Known) SetRecent(b []byte) error {
 	if err := checkVersion("recent recipients", b, recentVersion); err != nil {
 		return err

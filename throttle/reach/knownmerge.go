@@ -49,7 +49,7 @@ func mergeSettled(a, b []packed) (sets []packed, n int, err error) {
 		}
 		w := newPacker(bound, int(p.n+q.n))
 		w.union(p.all(), q.all(), sets)
-		if int(w.n) > 2*generations[g].room || n+int(w.n) > MaxKnown {
+		if int(w.n) > 2*generations[g].size || n+int(w.n) > MaxKnown {
 			return nil, 0, fmt.Errorf("%w: %d settled ones of a generation cannot be merged with %d", ErrFull, p.n, q.n)
 		}
 		n += int(w.n)

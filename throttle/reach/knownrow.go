@@ -13,8 +13,7 @@ const (
 )
 
 // AppendKnown appends what changes rarely: the settled part of the known recipients, and a Bloom filter, which changes
-// with every new recipient. It is stored by itself, whenever KnownChanged. Where there is neither it appends nothing.
-// There is no error.
+// with every new recipient. It is stored by itself, whenever KnownChanged. It may be nothing. There is no error.
 func (s *State) AppendKnown(b []byte) ([]byte, error) {
 	if !s.settled || s.missing {
 		return b, nil
@@ -34,8 +33,7 @@ func (s *State) AppendKnown(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// KnownChanged reports whether what AppendKnown appends is another than that of SetKnown, or than it was when
-// KnownStored was called.
+// KnownChanged reports whether AppendKnown appends another thing than at SetKnown or KnownStored.
 func (s *State) KnownChanged() bool {
 	return !s.missing && (s.unstored || s.known != nil && s.known.Generation() != s.stored)
 }
@@ -53,7 +51,7 @@ func (s *State) NeedsKnown() bool { return s.missing }
 
 // SetKnown gives the state its settled part, as AppendKnown wrote it: ErrNewer or ErrCorrupt, and the state is as
 // before. b is kept and not changed. Where it is lost, an empty b says so: the set is begun anew, as one that the rules
-// did not ask for before, and a user of whom nothing else is known is a newcomer again.
+// did not ask for before, and a user without anything else known is a newcomer again.
 func (s *State) SetKnown(b []byte) error {
 	if len(b) == 0 {
 		if s.missing {

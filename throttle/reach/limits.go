@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ownTimes is how many times his own usual a user may have under a dynamic threshold, whatever is usual among others.
+// ownTimes is how many times their own usual a user may have under a dynamic threshold, whatever is usual among others.
 const ownTimes = 3
 
 // A measure is what limits are made from, beside the meter: the history of the user as it is before a message.
@@ -43,8 +43,7 @@ func (m *meter) limit(x *measure, w Window, fresh float64) float64 {
 // threshold is the limit without a floor, where it is no count.
 func (m *meter) threshold(x *measure, w Window, fresh float64) float64 {
 	o := &x.r.o
-	// The window must have begun when the learning was over: a list that was brought along before stays allowed for as
-	// long as it counts.
+	// The window must have begun when the learning was over: a list brought before is allowed as long as it counts.
 	age := m.age(m.at)
 	if age < x.r.learn+w.shape().length {
 		return float64(o.Newcomers)

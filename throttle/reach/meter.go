@@ -41,8 +41,7 @@ func (m *meter) age(now int64) int64 {
 	return max(now-m.since, 0)
 }
 
-// pass lets the clock run to now. The periods that end with that make samples, which are appended to out; count is how
-// many recipients the user has.
+// pass lets the clock run to now. Periods that end make samples, appended to out; count is the user's recipients.
 func (m *meter) pass(now int64, count float64, out *[]Sample) {
 	if now < lost && m.at >= lost {
 		now = m.at

@@ -69,12 +69,12 @@ const (
 	ByDevice  Identifier = "device"
 )
 
-// Options configure a reach throttle: how fast a user may write to people he never wrote to.
+// Options configure a reach throttle: how fast a user may write to people they never wrote to.
 type Options struct {
 	// Which windows are held against the threshold: hour, day, week. With a count as the threshold, the week only where
 	// it is listed. Default hour, day and week.
 	Windows []Window `yaml:"windows"`
-	// From when on a user is flagged, by how many recipients new to him he writes to within a window: dynamic (the
+	// How many new recipients a user may write to within a window without being flagged: dynamic (the
 	// default; what is usual among users), a share such as 200% (they are three times as many as before), or a count
 	// such as 100.
 	Threshold Threshold `yaml:"threshold"`
@@ -85,8 +85,8 @@ type Options struct {
 	Floor int `yaml:"floor"`
 	// How a dynamic threshold is learnt.
 	Dynamic Dynamic `yaml:"dynamic"`
-	// How many new recipients a user may have in a window while nothing is known of him, which is in his first days
-	// (see dynamic.learn) and those of the throttle: whoever brings a list along is not punished for its length.
+	// How many new recipients a user may have in a window while nothing is known of them, which is in their first days
+	// (see dynamic.learn) and those of the throttle: a user who brings a list is not punished for its length.
 	// Default 10000.
 	Newcomers int `yaml:"newcomers"`
 
@@ -111,11 +111,11 @@ type Options struct {
 	// message, which is the address of mail, the phone of sms and mms, the name of social, and the device of device.
 	Identifier []Identifier `yaml:"identifier"`
 	// Which addresses are the same person's.
-	Same []identify.Same `yaml:"same"`
+	Same []identify.AliasRule `yaml:"same"`
 	// The country code of phone numbers that are written without one: "+49".
 	Country string `yaml:"country"`
 	// Only recipients in these domains are counted: example.org, or .example.org with everything below it. Default:
-	// all. Who has a domain of his own can make up as many recipients in it as he likes, so that only large ones tell
+	// all. Whoever owns a domain can make up as many recipients in it as they like, so that only large domains tell
 	// something.
 	Domains []string `yaml:"domains"`
 	// Domains whose recipients are never counted.
@@ -166,8 +166,7 @@ const (
 
 var defaultLimit = weir.Rate{Count: 10, Per: time.Hour}
 
-// WithDefaults returns the options with everything filled in that was left out. The identifier stays out where it is
-// that of the kind of message.
+// WithDefaults returns the options with everything filled in, except an identifier that follows the kind of message.
 func (o Options) WithDefaults() Options {
 	if len(o.Windows) == 0 {
 		// A slow thief is found by the week. But who writes a count means what somebody does in a day.

@@ -98,7 +98,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 			`identifier[0]: unknown identifier "adress" (did you mean "address"?)`},
 		{Options{Identifier: []Identifier{ByName, ByName}}, "identifier[1]: name stands there twice"},
 		{Options{Identifier: []Identifier{ByAddress, ByDevice}}, "identifier: a recipient is an address or a device"},
-		{Options{Same: []identify.Same{{}}}, "same[0].domains: no domains"},
+		{Options{Same: []identify.AliasRule{{}}}, "same[0].domains: no domains"},
 		{Options{Country: "Germany"}, `country: "Germany" is not the code of a country (write +49)`},
 		{Options{Domains: many}, "domains: 1001 are too many (at most 1000)"},
 		{Options{Domains: []string{"example.org", "Example.ORG"}},
@@ -236,7 +236,7 @@ func TestRecipient(t *testing.T) {
 	r := rules(t, Options{
 		Domains:  []string{"gmail.com", ".Big.example", "münchen.example", "other.example"},
 		Internal: []string{".in.big.example"},
-		Same:     []identify.Same{{Domains: []string{"other.example", "alias.example"}, Tags: "-", As: "one.example"}},
+		Same:     []identify.AliasRule{{Domains: []string{"other.example", "alias.example"}, Tags: "-", As: "one.example"}},
 		Exempt:   []string{"bulk"},
 	})
 	for address, want := range map[string]struct {

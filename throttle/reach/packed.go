@@ -6,9 +6,8 @@ import (
 )
 
 // A packed set is a sorted list of different values below a bound, as Elias and Fano wrote them down: the lower bits of
-// all values one after the other, and the upper bits as groups, of which each has a one for every value in it and then
-// a zero. An index tells how many values there are before every 512th group, so that a look-up reads a few words and
-// nothing is unpacked.
+// all values, and the upper bits as groups, of which each has a one for every value in it and then a zero. An index
+// tells how many values there are before every 512th group, so that a look-up reads a few words.
 //
 // Its bytes: the head, the index (four bytes each), the upper bits in words of eight bytes, the lower bits, and
 // padding, so that eight bytes can be read from everywhere.
@@ -57,34 +56,31 @@ func (p *packed) before(i uint64) uint64 {
 	return uint64(min(binary.LittleEndian.Uint32(p.index[4*i:]), p.n))
 }
 
-// lower returns the lower bits of a value.
 func (p *packed) lower(i uint64) uint32 {
 	at := i * uint64(p.low)
 	return uint32(binary.LittleEndian.Uint64(p.lows[at>>3:])>>(at&7)) & (1<<p.low - 1)
 }
 
-// has reports whether a value is in the set.
 func (p *packed) has(value uint32) bool { return p.hasAt(p.near(value)) }
 
-// A place is where a value would be.
-type place struct {
+// A position is where a value would be.
+type position struct {
 	value uint32
 	at    uint64 // of the upper bits, where the last indexed group before it begins
 	word  uint64 // the upper bits there
 }
 
-// near finds the place of a value by the index.
-func (p *packed) near(value uint32) place {
+func (p *packed) near(value uint32) position {
 	i := uint64(value>>p.low) / perIndex
 	at := i*perIndex + p.before(i)
 	if at>>6<<3 >= uint64(len(p.highs)) { // no set that was packed has that
-		return place{value: value, at: at, word: ^uint64(0)}
+		return position{value: value, at: at, word: ^uint64(0)}
 	}
-	return place{value: value, at: at, word: binary.LittleEndian.Uint64(p.highs[at>>6<<3:])}
+	return position{value: value, at: at, word: binary.LittleEndian.Uint64(p.highs[at>>6<<3:])}
 }
 
 // hasAt reports whether a value is in the set.
-func (p *packed) hasAt(v place) bool {
+func (p *packed) hasAt(v position) bool {
 	group := uint64(v.value >> p.low)
 	at, ok := skipZeroes(p.highs, v.at, v.word, int(group%perIndex))
 	if !ok {
@@ -109,8 +105,7 @@ func (p *packed) hasAt(v place) bool {
 	return false
 }
 
-// skipZeroes returns the place after so many zeroes; x is the word that it begins in. It reports false where there are
-// not so many.
+// skipZeroes returns the position after so many zeroes, if there are so many; x is the word that it begins in.
 func skipZeroes(b []byte, at, x uint64, zeroes int) (uint64, bool) {
 	if zeroes == 0 {
 		return at, true
@@ -129,7 +124,7 @@ func skipZeroes(b []byte, at, x uint64, zeroes int) (uint64, bool) {
 	}
 }
 
-// nth is the place of the n-th one of x, from 0. Which one is asked for is anybody's guess, so there is nothing to
+// nth is the position of the n-th one of x, from 0. Which one is asked for is anybody's guess, so there is nothing to
 // branch on: the ones up to each byte are counted in all bytes at once, and then the ones up to each bit of that byte.
 func nth(x uint64, n uint64) uint64 {
 	const each, tops = 0x0101010101010101, 0x8080808080808080
@@ -189,7 +184,6 @@ type packer struct {
 	held uint8
 }
 
-// newPacker returns a packer for up to n values.
 func newPacker(bound uint32, n int) *packer {
 	w := &packer{packed: packed{bound: bound, n: uint32(n)}}
 	w.low = uint8(bits.Len32(bound/uint32(max(n, 1))) - 1)
@@ -213,14 +207,12 @@ func (w *packer) add(value uint32) {
 	w.n++
 }
 
-// indexTo indexes so many in all.
 func (w *packer) indexTo(n uint64) {
 	for uint64(len(w.index)) < 4*n {
 		w.index = binary.LittleEndian.AppendUint32(w.index, w.n)
 	}
 }
 
-// pack returns the packed set.
 func (w *packer) pack() *packed {
 	w.indexTo(w.indexes())
 	_, highs, lows := w.sizes()

@@ -73,7 +73,6 @@ func bucket(n float64) int {
 	return int(min(1+math.Ceil(perDoubling*math.Log2(n)-1e-9), buckets-1))
 }
 
-// upper is the most that a bucket stands for.
 func upper(bucket int) float64 {
 	if bucket == 0 {
 		return 0
@@ -173,7 +172,6 @@ func (p *Population) Limit(r *Rules, now time.Time, w Window, age time.Duration,
 	return float64(r.o.Dynamic.Times) * u.of[w][cohort(age, size)], true
 }
 
-// reckoned returns what is usual by the rules. It may be a little out of date.
 func (p *Population) reckoned(r *Rules) *usual {
 	d := &r.o.Dynamic
 	u := p.usual.Load()

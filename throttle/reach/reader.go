@@ -51,32 +51,17 @@ func (r *reader) take(n uint64) []byte {
 	return taken
 }
 
-func (r *reader) byte() byte {
-	if b := r.take(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
+func (r *reader) byte() byte     { return byte(r.number(1)) }
+func (r *reader) uint16() uint16 { return uint16(r.number(2)) }
+func (r *reader) uint32() uint32 { return uint32(r.number(4)) }
+func (r *reader) uint64() uint64 { return r.number(8) }
 
-func (r *reader) uint16() uint16 {
-	if b := r.take(2); b != nil {
-		return binary.BigEndian.Uint16(b)
+// number reads a number of so many bytes, big-endian.
+func (r *reader) number(bytes uint64) (n uint64) {
+	for _, b := range r.take(bytes) {
+		n = n<<8 | uint64(b)
 	}
-	return 0
-}
-
-func (r *reader) uint32() uint32 {
-	if b := r.take(4); b != nil {
-		return binary.BigEndian.Uint32(b)
-	}
-	return 0
-}
-
-func (r *reader) uint64() uint64 {
-	if b := r.take(8); b != nil {
-		return binary.BigEndian.Uint64(b)
-	}
-	return 0
+	return n
 }
 
 // count reads a number up to a bound, in as few bytes as it takes.

@@ -17,11 +17,9 @@ type ring struct {
 // maxTime is far away enough for everybody.
 const maxTime = math.MaxInt32 << 8
 
-// seconds is a time as rings know it.
 func seconds(t time.Time) int64 { return min(max(t.Unix(), 0), maxTime) }
 
-// lost is a time before which a clock has lost its own: machines begin there that have none. Where it once was later,
-// it stands still.
+// lost is a time before which a clock has lost its own: machines without one begin there. It then stands still.
 const lost = 50 * 365 * secDay
 
 func instant(at int64) time.Time { return time.Unix(at, 0).UTC() }
@@ -29,8 +27,7 @@ func instant(at int64) time.Time { return time.Unix(at, 0).UTC() }
 // maxBack is how far a clock may run backwards before it is believed. Until then the slots stay where they are.
 const maxBack = secHour
 
-// move lets the clock run to now. A clock that ran far ahead and came back leaves everything as though it had just been
-// counted.
+// move lets the clock run to now. A clock that ran far ahead and came back leaves everything as just counted.
 func (g *ring) move(now int64) {
 	if now <= g.at {
 		if g.at-now > maxBack {
@@ -85,7 +82,6 @@ func (g *ring) previous(w Window) float64 {
 	return total(g.slots[s.from+s.slots : s.from+2*s.slots])
 }
 
-// latest is how many were counted in the latest slots of a window.
 func (g *ring) latest(w Window, slots int64) float64 {
 	from := w.shape().from
 	return total(g.slots[from : from+int(slots)])

@@ -10,7 +10,7 @@ import (
 // Rules are options made ready for use. They do not change, and are safe for concurrent use.
 type Rules struct {
 	o        Options
-	same     *identify.Sameness
+	same     *identify.Aliases
 	domains  domains // empty for all
 	internal domains
 	exempt   map[string]struct{}
@@ -25,7 +25,7 @@ func (o Options) Rules() (*Rules, error) {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	same, err := identify.NewSameness(o.Same)
+	same, err := identify.NewAliases(o.Same)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,7 @@ func (r *Rules) Exempt(user string) bool {
 	return exempt
 }
 
-// Recipient returns the form of a mail address by which it is counted, and whether it is counted at all. What is no
-// address is counted in lower case.
+// Recipient returns the form of a mail address by which it is counted, and whether it is. Others are in lower case.
 func (r *Rules) Recipient(address string) (normal string, counted bool) {
 	// Where what stands before the @ may be the way to somebody else (ann%example.net@example.org,
 	// example.net!ann@example.org), neither the domain nor a tag says anything about who gets the mail.
@@ -91,7 +90,7 @@ func routed(address string) bool {
 type domains struct{ exact, below map[string]struct{} }
 
 // newDomains also takes what the domains are the same as: addresses are looked at in their one form.
-func newDomains(list []string, same *identify.Sameness) domains {
+func newDomains(list []string, same *identify.Aliases) domains {
 	d := domains{exact: map[string]struct{}{}, below: map[string]struct{}{}}
 	for _, one := range list {
 		base, below := strings.CutPrefix(one, ".")
@@ -109,7 +108,6 @@ func newDomains(list []string, same *identify.Sameness) domains {
 
 func (d *domains) empty() bool { return len(d.exact) == 0 }
 
-// has reports whether a domain is one of them, or below one.
 func (d *domains) has(host string) bool {
 	if _, found := d.exact[host]; found {
 		return true

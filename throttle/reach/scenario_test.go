@@ -21,8 +21,8 @@ func histories() map[string]Options {
 	}
 }
 
-// A newsletter goes to the same 50,000 people again and again, and its sender is never flagged: when he begins with
-// newcomers raised, when his list grew before weir came, and whatever the threshold is.
+// A newsletter goes to the same 50,000 people again and again, and its sender is never flagged: with newcomers
+// raised at the start, with a list that grew before weir came, and whatever the threshold is.
 func TestNewsletter(t *testing.T) {
 	t.Parallel()
 	for name, o := range histories() {
@@ -54,7 +54,7 @@ func TestNewsletter(t *testing.T) {
 	}
 }
 
-// Who brings a list along in his first days is not punished for its length up to newcomers, and is beyond.
+// A user who brings a list in the first days is not punished for its length up to newcomers, and is beyond.
 func TestNewcomer(t *testing.T) {
 	t.Parallel()
 	for name, o := range histories() {
@@ -72,7 +72,7 @@ func TestNewcomer(t *testing.T) {
 			if stopped, flagged := within.list(within.many(10_000)); stopped != 0 || flagged {
 				t.Errorf("%s, %s: 10,000 stop %d", name, threshold, stopped)
 			}
-			// It is not held against him when he is not new any more, and while it still counts: for a day.
+			// It is not held against a user who is not new any more, while it still counts: for a day.
 			within.wait(6*day + 23*time.Hour + 30*time.Minute).list(within.many(9_000))
 			if v := within.wait(time.Hour).send(within.many(2)...); v.Flagged {
 				t.Errorf("%s, %s: %+v", name, threshold, v)
@@ -235,7 +235,7 @@ func TestStaticShares(t *testing.T) {
 	if v := g.send(g.many(1)...); !v.Now || v.Limit != 150 {
 		t.Errorf("%+v", v)
 	}
-	// Who goes on trying as before does not make that the usual, also when he pauses.
+	// Trying on as before does not make that the usual, also with pauses.
 	for range 30 {
 		g.wait(10 * time.Minute)
 		if stopped, _ := g.list(g.many(25)); stopped < 24 {
@@ -422,7 +422,7 @@ func TestMoreThanKnown(t *testing.T) {
 	}
 }
 
-// A thief with two new people an hour stays below 50 in every hour and every day. By default the week finds him.
+// A thief with two new people an hour stays below 50 in every hour and every day. By default the week finds them.
 func TestSlowThief(t *testing.T) {
 	for _, c := range []struct {
 		windows []Window
@@ -439,7 +439,7 @@ func TestSlowThief(t *testing.T) {
 			}
 		}
 		if found != c.found {
-			t.Errorf("by %v he is found with stranger %d, want %d", c.windows, found, c.found)
+			t.Errorf("by %v the thief is found with stranger %d, want %d", c.windows, found, c.found)
 		}
 	}
 }

@@ -11,8 +11,7 @@ import (
 const hashes = 1 << 32
 
 // A Sketch counts different recipients in up to 3 KB: exactly while they are few, then as a HyperLogLog. Most callers
-// want Weigh before a message is accepted, and Add after. The zero value has 4096 cells. It is not safe for concurrent
-// use.
+// want Weigh before a message is accepted, and Add after. The zero value has 4096 cells. Goroutines must not share it.
 type Sketch struct {
 	// while it is exact: the upper halves of all keys, sorted; then the cells (cells.go), which take as much
 	words   []uint32
@@ -41,7 +40,7 @@ func (s *Sketch) indexBits() int {
 	return int(s.bits)
 }
 
-// Add adds a recipient, by his keyed hash. It returns 0 where nothing changed (the source's result code 0), and else
+// Add adds a recipient, by its keyed hash. It returns 0 where nothing changed (the source's result code 0), and else
 // how many recipients such a change stands for: 1 while the sketch is exact, then the inverse of its probability.
 func (s *Sketch) Add(key uint64) (weight float64) {
 	h := uint32(key >> 32)
@@ -75,7 +74,7 @@ func (s *Sketch) addDense(h uint32) (weight float64) {
 	return weight
 }
 
-// grow makes room for one more. A small sketch grows in small steps: most users write to few.
+// grow allocates one more cell. A small sketch grows in small steps: most users write to few.
 func (s *Sketch) grow() {
 	if n := len(s.words); n == cap(s.words) {
 		larger := make([]uint32, n, n+max(4, n/4))
@@ -174,8 +173,7 @@ func (s *Sketch) Merge(o *Sketch) error {
 	return nil
 }
 
-// search finds where in a sorted list a hash is or belongs. Hashes leave nothing to guess, so this one does not branch
-// on them.
+// search finds where in a sorted list a hash is or belongs. It does not branch on hashes, which cannot be guessed.
 func search(list []uint32, h uint32) (at int, found bool) {
 	for n := uint(len(list)); n > 0; {
 		half := (n + 1) / 2

@@ -7,8 +7,7 @@ import (
 )
 
 // sketchVersion is the first byte of a stored sketch. The second one tells the bits of an index, and whether it is
-// exact. An exact sketch has the number of keys and their upper halves, sorted; another one its count, its changes and
-// its cells.
+// exact. An exact sketch has the number of keys and their upper halves, sorted; others have count, changes and cells.
 const sketchVersion = 1
 
 const sketchDense = 0x80
@@ -33,8 +32,7 @@ func (s *Sketch) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary reads what AppendBinary wrote, all of b, and nothing else: ErrNewer or ErrCorrupt, and the sketch is
-// as before.
+// UnmarshalBinary reads what AppendBinary wrote, all of b. On ErrNewer or ErrCorrupt, the sketch is as before.
 func (s *Sketch) UnmarshalBinary(b []byte) error {
 	if err := checkVersion("a sketch", b, sketchVersion); err != nil {
 		return err

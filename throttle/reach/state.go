@@ -25,8 +25,8 @@ type Cause uint8
 // The causes.
 const (
 	NoCause    Cause = iota
-	IsNew            // the user is flagged, and the recipient is new to him
-	TooMany          // the user is flagged, and has sent as many messages as he may
+	IsNew            // the user is flagged, and the recipient is new to them
+	TooMany          // the user is flagged, and has sent as many messages as the limit
 	AllBlocked       // the user is flagged
 )
 
@@ -34,7 +34,7 @@ const (
 type Verdict struct {
 	Flagged bool  // the user is flagged, before this message or by it
 	Now     bool  // … by it
-	New     int   // how many of the recipients are new to him, as far as one can tell
+	New     int   // how many of the recipients are new to the user, as far as one can tell
 	Known   int   // … and how many are not
 	Held    int   // how many are held
 	Refused int   // how many are refused
@@ -45,12 +45,11 @@ type Verdict struct {
 // A Figure is how a user stands in a window.
 type Figure struct {
 	Window Window  `json:"window"`
-	New    float64 `json:"new"`   // recipients new to him, in the window
-	Limit  float64 `json:"limit"` // with more than that he is flagged
+	New    float64 `json:"new"`   // recipients new to the user, in the window
+	Limit  float64 `json:"limit"` // with more than that the user is flagged
 }
 
-// A State is what is remembered of one user. The zero value is a user who never wrote to anybody. It is not safe for
-// concurrent use.
+// A State is what is remembered of one user. The zero value never wrote to anybody. Goroutines must not share it.
 //
 // Rules may change while it exists: it keeps what it has (a sketch also its number of cells), and begins what they ask
 // for in addition. A set of known recipients that is begun when a sketch has counted some already does not know them:
@@ -69,18 +68,17 @@ func (s *State) Judge(r *Rules, p *Population, now time.Time, keys []uint64, fat
 	return j.Verdict
 }
 
-// Commit takes a message into the history that was judged and is accepted, or turned away. fates are what became of its
-// recipients, whatever Judge said of them: who passed is known from now on; who was held or refused counts as an
-// attempt, and does not become known. nil: what Judge says. It returns the verdict as Judge does, and what the
-// population learns from.
+// Commit takes a judged message into the history that is accepted, or turned away. fates are what became of its
+// recipients: who passed is known from now on; who was held or refused counts as an attempt, and does not become known.
+// nil: what Judge says. It returns the verdict as Judge does, and what the population learns from.
 func (s *State) Commit(r *Rules, p *Population, now time.Time, keys []uint64, fates []Fate) (Verdict, []Sample) {
 	var samples []Sample
 	x := s.measure(r, p, now, &s.meter, &samples)
 	s.prepare(r, s.at)
-	var room [128]Fate
+	var array [128]Fate
 	given := fates != nil
 	if !given {
-		if fates = room[:]; len(keys) > len(room) {
+		if fates = array[:]; len(keys) > len(array) {
 			fates = make([]Fate, len(keys))
 		}
 	}
@@ -112,7 +110,6 @@ func (s *State) measure(r *Rules, p *Population, now time.Time, m *meter, sample
 	return measure{r: r, p: p, now: now, count: count}
 }
 
-// forgetTried forgets who was tried when no flag holds.
 func (s *State) forgetTried() {
 	if !s.flagged {
 		s.tried = nil
@@ -192,8 +189,7 @@ func (s *State) Bytes() int { return int(unsafe.Sizeof(s.meter)) + s.bytes() }
 
 // Merge takes over what another node knows of the same user: registers by their maximum, known recipients together,
 // slots by the greater, the earlier beginning, and the later flag. Sketches with different numbers of cells cannot be
-// merged (ErrCells), nor states without their settled part (ErrNoKnown), nor Bloom filters that would get too full
-// (ErrFull); what can be is, all the same.
+// merged (ErrCells), nor states without their settled part (ErrNoKnown), nor Bloom filters that get too full (ErrFull).
 func (s *State) Merge(r *Rules, o *State) error {
 	err := s.history.merge(&o.history, max(s.at, o.at))
 	s.meter.merge(&o.meter)

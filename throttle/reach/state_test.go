@@ -9,7 +9,7 @@ import (
 	"weir"
 )
 
-// From the first recipient with whom there are too many the action holds; those before him pass.
+// The action holds from the first recipient that is too many; those before it pass.
 func TestOverTheThreshold(t *testing.T) {
 	for _, c := range []struct {
 		over          Action
@@ -66,7 +66,7 @@ func TestRefusedAndHeldStayNew(t *testing.T) {
 	}
 }
 
-// A limited user sends so many messages in a time. What he sent in it before the flag counts, and so does the message
+// A limited user sends so many messages in a time. What was sent in it before the flag counts, and so does the message
 // that crosses the threshold.
 func TestLimit(t *testing.T) {
 	o := counted(10, Limit)
@@ -100,8 +100,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// Who has sent more than the limit when he is flagged sends nothing more in the period, which begins with the flag:
-// also not from the recipient on with whom he crosses the threshold. What is older than the period is forgotten.
+// A user who has sent more than the limit before the flag sends nothing more in the period, which begins with the flag:
+// also not to the recipient that crosses the threshold. What is older than the period is forgotten.
 func TestLimitCountsWhatWasSent(t *testing.T) {
 	o := counted(10, Limit)
 	o.Limit = weir.Rate{Count: 3, Per: time.Hour}
@@ -159,7 +159,7 @@ func TestLimitOverTheEndOfAPeriod(t *testing.T) {
 	}
 	g.wait(time.Second) // the period that began with the first message is over
 	if v := g.send(g.many(11)...); !v.Now || v.Refused != 1 || v.Cause != TooMany {
-		t.Errorf("the one with whom there are too many: %+v", v)
+		t.Errorf("the one that is too many: %+v", v)
 	}
 	if v := g.wait(time.Minute).send(friends[0]); v.Refused != 1 {
 		t.Errorf("after the flag: %+v", v)
@@ -517,7 +517,7 @@ func TestTriedIsBounded(t *testing.T) {
 	}
 }
 
-// A thief who always takes as much as he may does not become usual soon, and one import is forgotten.
+// A thief who always takes as much as is allowed does not become usual soon, and one import is forgotten.
 func TestUsualIsNotTrained(t *testing.T) {
 	var m meter
 	for range usualOf {

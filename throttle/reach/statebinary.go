@@ -90,7 +90,6 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// appendTime appends how long ago a time is.
 func (g *ring) appendTime(b []byte, t int64) []byte {
 	return binary.AppendUvarint(b, uint64(max(g.at-t, 0)))
 }

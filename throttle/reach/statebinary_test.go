@@ -245,7 +245,7 @@ func TestMergeFlags(t *testing.T) {
 			}
 		}
 	}
-	// A set on one side only does not know whom the other side knows.
+	// A set on one side only does not know what the other side knows.
 	with, without := newRig(t, Options{Over: KnownOnly}), newRig(t, Options{Over: Flag})
 	list := with.many(2000)
 	with.list(list[:1500])

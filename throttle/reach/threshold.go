@@ -26,18 +26,10 @@ func (t Threshold) String() string {
 	return dynamicWord
 }
 
-// MarshalText writes the threshold as people write it.
 func (t Threshold) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText reads dynamic, a share or a count.
-func (t *Threshold) UnmarshalText(text []byte) error {
-	v, err := ParseThreshold(string(text))
-	if err != nil {
-		return err
-	}
-	*t = v
-	return nil
-}
+func (t *Threshold) UnmarshalText(text []byte) error { return weir.ReadText(t, text, ParseThreshold) }
 
 // ParseThreshold reads dynamic, a share (200%) or a count (100).
 func ParseThreshold(text string) (Threshold, error) {
@@ -74,7 +66,6 @@ type Times float64
 
 func (t Times) String() string { return strconv.FormatFloat(float64(t), 'f', -1, 64) }
 
-// MarshalText writes the number.
 func (t Times) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText reads a number with at most one point.

@@ -48,9 +48,8 @@ func (o Options) Validate() error {
 		v.Add("until", fmt.Sprintf("%s is out of bounds", o.Until), "between 1% and 100% of the threshold")
 	}
 	v.identifier(o.Identifier)
-	if _, err := identify.NewSameness(o.Same); err != nil {
-		v.Under("same", err)
-	}
+	_, err := identify.NewAliases(o.Same)
+	v.Under("same", err)
 	if o.Country != "" {
 		if _, err := identify.Phone("+493012345678", o.Country); err != nil {
 			v.Add("country", fmt.Sprintf("%.16q is not the code of a country", o.Country), "write +49")
@@ -137,11 +136,7 @@ func (v *mistakes) identifier(all []Identifier) {
 		at := fmt.Sprintf("identifier[%d]", i)
 		switch {
 		case !slices.Contains(known, string(id)):
-			hint := "one of " + strings.Join(known, ", ")
-			if near := weir.Nearest(string(id), known...); near != "" {
-				hint = fmt.Sprintf("did you mean %q?", near)
-			}
-			v.Add(at, fmt.Sprintf("unknown identifier %.64q", id), hint)
+			v.Add(at, fmt.Sprintf("unknown identifier %.64q", id), weir.Suggest(string(id), known...))
 		case slices.Contains(all[:i], id):
 			v.Add(at, fmt.Sprintf("%s stands there twice", id), "leave it out")
 		}
@@ -166,8 +161,7 @@ func (v *mistakes) structure(o *Options) {
 
 // list looks at a list of names or domains. check returns what is wrong with one, and the form in which it is compared.
 func (v *mistakes) list(path string, all []string, check func(string) (form, msg, hint string)) {
-	if len(all) > MaxListed {
-		v.Add(path, fmt.Sprintf("%d are too many", len(all)), fmt.Sprintf("at most %d", MaxListed))
+	if !v.AtMost(path, "", len(all), MaxListed) {
 		return
 	}
 	first := map[string]int{}
@@ -186,7 +180,6 @@ func (v *mistakes) list(path string, all []string, check func(string) (form, msg
 	}
 }
 
-// name returns what is wrong with the name of a user.
 func name(s string) (form, msg, hint string) {
 	switch {
 	case s == "":
@@ -199,7 +192,6 @@ func name(s string) (form, msg, hint string) {
 	return s, "", ""
 }
 
-// domain returns what is wrong with a domain.
 func domain(s string) (form, msg, hint string) {
 	const example = "write example.org, or .example.org for everything below it too"
 	bare, below := strings.CutPrefix(s, ".")

@@ -26,8 +26,7 @@ const (
 	secWeek = 7 * secDay
 )
 
-// A shape is how a window is counted: in slots, of which the latest so many are the window and as many before them the
-// one before.
+// A shape is how a window is counted: in slots, of which the latest are the window and as many before the one before.
 type shape struct {
 	name   string
 	length int64 // seconds
@@ -56,31 +55,19 @@ func (w Window) String() string {
 	return fmt.Sprintf("window(%d)", uint8(w))
 }
 
-// MarshalText writes the window as a word.
 func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
 // UnmarshalText reads hour, day, week (also 1h, 24h, 1d, 7d, 1w).
 func (w *Window) UnmarshalText(text []byte) error {
 	s := string(text)
+	d, err := weir.ParseDuration(s)
 	for _, known := range Windows {
-		if s == known.String() {
+		if s == known.String() || err == nil && d.Std() == known.Length() {
 			*w = known
 			return nil
 		}
 	}
-	if d, err := weir.ParseDuration(s); err == nil {
-		for _, known := range Windows {
-			if d.Std() == known.Length() {
-				*w = known
-				return nil
-			}
-		}
-	}
-	hint := "one of hour, day, week"
-	if near := weir.Nearest(s, "hour", "day", "week"); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	}
-	return &weir.FieldError{Msg: fmt.Sprintf("unknown window %.64q", s), Hint: hint}
+	return &weir.FieldError{Msg: fmt.Sprintf("unknown window %.64q", s), Hint: weir.Suggest(s, "hour", "day", "week")}
 }
 
 // A grid is which slot of each window a time lies in.
@@ -89,8 +76,7 @@ type grid [len(Windows)]int64
 // gridOf divides by constants, which is several times as fast as by the shapes.
 func gridOf(at int64) grid { return grid{at / (5 * 60), at / secHour, at / secDay} }
 
-// period numbers the hours, the days and the weeks of UTC, and into says how many of its slots are over. The epoch was
-// a Thursday, and a week begins on Monday.
+// period numbers the hours, days and weeks of UTC; into is how many slots are over. The epoch was a Thursday.
 func (g grid) period(w Window) (number, into int64) {
 	switch w {
 	case Hour:

@@ -32,12 +32,8 @@ var algorithmNames = [...]string{"sha256-k", "dlog", "dlog-classic", "argon2id"}
 
 func (a Algorithm) known() bool { return a >= SHA256K && int(a) <= len(algorithmNames) }
 
-// Weak reports whether an attacker pays far less than the work says.
-func (a Algorithm) Weak() bool { return a == DLogClassic }
-
-// Least is the least work that a puzzle can ask for. With less, a guess would be right too often: at the least,
-// sha256-k, dlog and argon2id are guessed once in a million. dlog-classic of n bits is guessed once in 2^(n-1), as in
-// the document.
+// Least is the least work that a puzzle can ask for. With less, a guess would be right too often: at the least, a guess
+// is right once in a million; for dlog-classic of n bits once in 2^(n-1), as in the document.
 func (a Algorithm) Least() Work {
 	if a = cmp.Or(a, SHA256K); !a.known() {
 		return 1
@@ -56,10 +52,8 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("algorithm(%d)", uint8(a))
 }
 
-// MarshalText writes the name.
 func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText reads the name.
 func (a *Algorithm) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*a = 0
@@ -84,8 +78,7 @@ type puzzle interface {
 	fit(w Work) (Algorithm, Work)
 	// draw fills in c.Data, which the tag will cover, where the algorithm needs it.
 	draw(c *Challenge, k *key) error
-	// check reports whether a solution, which has the right length, is right. It is only asked about genuine
-	// challenges.
+	// check reports whether a solution of the right length is right. It is asked about genuine challenges only.
 	check(c *Challenge, k *key, solution []byte) bool
 	// solve finds a solution.
 	solve(ctx context.Context, c *Challenge, s *search) ([]byte, error)

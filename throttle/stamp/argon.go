@@ -12,9 +12,8 @@ import (
 // The figures of argon2id: one pass over 2 MiB. A basic operation is a block of 1 KiB filled. That takes a browser
 // about twenty times as long as a hash, and hardware made for hashing far longer.
 //
-// With few parts a guess is often right unless the work is large, with many a stamp costs much to verify. Four parts
-// would need 126 tries before a guess is right only once in a million, more than a phone does in five seconds; eight
-// need 45, and each further one gains little.
+// With few parts a guess is often right unless the work is large; with many a stamp costs much to verify. Four parts
+// need 126 tries for one lucky guess in a million, more than a phone does in five seconds; eight need 45.
 const (
 	argonParts  = 8
 	argonMemory = 2048             // blocks of 1 KiB

@@ -142,9 +142,9 @@ func stampField(line []byte) (value []byte, is bool) {
 
 // join adds a line of a folded value to what is there of it. What is longer than any stamp is cut, and still is none.
 func join(value string, line []byte) string {
-	if room := MaxMailStamp + 1 - len(value); room > 0 {
+	if left := MaxMailStamp + 1 - len(value); left > 0 {
 		more := UnfoldMailHeader(string(line[:min(len(line), 4*MaxMailStamp)]))
-		value += more[:min(len(more), room)]
+		value += more[:min(len(more), left)]
 	}
 	return value
 }

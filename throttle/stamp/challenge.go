@@ -29,10 +29,10 @@ const (
 // A Nonce is a number that is used once: it names a challenge.
 type Nonce [nonceBytes]byte
 
-// A Challenge says what is to be paid, by whom and for what. Nothing about it is stored: whoever issued it finds all of
-// it under the tag when it comes back.
+// A Challenge says what is to be paid, by which client and for what. It is not stored: it comes back under its tag.
 //
-//	version 1 | algorithm 1 | key 8 | expires 6 | lifetime 4 | work 8 | nonce 16 | 1+message | 1+client | 1+data | tag 16
+//	version 1 | algorithm 1 | key 8 | expires 6 | lifetime 4 | work 8 | nonce 16 |
+//	1+message | 1+client | 1+data | tag 16
 //
 // Times are in milliseconds, numbers big-endian. As text it is base64url without padding.
 type Challenge struct {

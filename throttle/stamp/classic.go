@@ -7,17 +7,15 @@ import (
 	"math/rand/v2"
 )
 
-// Bounds of dlog-classic. Above them dlog of equal work takes its place; below them the subgroup would have a single
-// element.
+// Bounds of dlog-classic. Above them it becomes dlog of equal work; below them the subgroup has a single element.
 const (
 	minClassicBits = 4
 	maxClassicBits = 40
 )
 
 // classic is the document to the letter: a = f(M,C) and b = g(M,C) in the field of a small prime; the stamp is (a, x)
-// with a^x = b. The prime is a safe one, p = 2q+1, drawn afresh for every challenge, and both values are squared into
-// the subgroup of order q and are never 0 or 1: otherwise there need not be an x. As in the document, n bits of
-// difficulty are n bits of the field.
+// with a^x = b. The prime is a safe one, p = 2q+1, drawn for every challenge, and both values are squared into the
+// subgroup of order q and never 0 or 1: otherwise there need not be an x. n bits of difficulty are n bits of the field.
 type classic struct{}
 
 func (classic) fit(w Work) (Algorithm, Work) {

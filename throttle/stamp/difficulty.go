@@ -55,7 +55,6 @@ func (d *Difficulty) Next(s State, now time.Time, load weir.Share, delay time.Du
 	}
 }
 
-// step is the work of the last step whose load is reached.
 func (d *Difficulty) step(load weir.Share) Work {
 	var w Work
 	for _, s := range d.steps {
@@ -129,8 +128,7 @@ func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.D
 				s.low = min(s.level, s.was)
 			}
 		}
-		// What waits already was let in under the old work; while that drains fast enough, asking for more would
-		// overshoot.
+		// What waits already was let in under the old work; while that drains fast enough, more would overshoot.
 		if float64(delay) > easing*float64(s.delay) {
 			s.level *= min(leastRise*float64(delay)/float64(d.target), mostRise)
 		}

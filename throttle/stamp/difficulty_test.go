@@ -11,7 +11,7 @@ import (
 
 // TestSourceSchedule: the first schedule of the document, 4 bits up to 10 %, 8 bits at 80 %.
 func TestSourceSchedule(t *testing.T) {
-	d := Options{Schedule: SourceSchedule(), Algorithm: DLogClassic}.Difficulty()
+	d := Options{Schedule: sourceSchedule(), Algorithm: DLogClassic}.Difficulty()
 	for load, want := range map[weir.Share]Work{0: 16, 0.05: 16, 0.1: 16, 0.79: 16, 0.8: 256, 1: 256, 3: 256} {
 		if got := d.Next(State{}, start, load, time.Hour).Work; got != want {
 			t.Errorf("at %s: %d, want %d", load, got, want)
@@ -259,3 +259,6 @@ func TestTenfold(t *testing.T) {
 		}
 	}
 }
+
+// sourceSchedule is the first schedule of the source document: 4 bits up to a load of 10 %, 8 bits at 80 %.
+func sourceSchedule() []Step { return []Step{{0, 1 << 4}, {0.8, 1 << 8}} }

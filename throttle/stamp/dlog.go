@@ -14,8 +14,7 @@ const exponentBytes = 16
 // and nonce, and x is drawn by the key, so that whoever holds it verifies by drawing x again.
 type dlog struct{}
 
-// The best methods known for an interval of width W take between 1.33 and 1.5 times the root of W multiplications. Work
-// is declared as 1.5 times the root.
+// The best methods known for an interval of width W take 1.33 to 1.5 times the root of W products; work is the latter.
 func width(w Work) *big.Int {
 	n := new(big.Int).SetUint64(2 * uint64(w))
 	n.Mul(n, n)
@@ -66,14 +65,6 @@ func (d dlog) check(c *Challenge, k *key, solution []byte) bool {
 	var want [exponentBytes]byte
 	d.secret(c, k).FillBytes(want[:])
 	return hmac.Equal(want[:], solution)
-}
-
-// proves is the other way to verify, for those without the key: x is below the width, and a^x = b.
-func (d dlog) proves(c *Challenge, solution []byte) bool {
-	f := theField()
-	x := new(big.Int).SetBytes(solution)
-	b, ok := f.elem(c.Data)
-	return ok && x.Cmp(width(c.Work)) < 0 && power(f, d.base(c), x.Bytes(), nil) == b
 }
 
 func (d dlog) solve(ctx context.Context, c *Challenge, s *search) ([]byte, error) {

@@ -1,5 +1,4 @@
-// Package stamp lets clients pay with CPU time before something expensive is done for them. A few stamps cost a person
-// nothing worth noticing; a flood of them costs everything.
+// Package stamp lets clients pay with CPU time for something expensive. A person does not notice it; a flood does.
 //
 //	          Difficulty.Next(load, delay) -> work
 //	                        |
@@ -14,40 +13,36 @@
 // stamps. Keys follow from a secret and the time (Keyring); the nodes of a farm with the same secret honour each
 // other's. What is spent is known by the challenge's nonce, not by the solution, which can be varied, and noted only
 // after everything else was right: a wrong answer burns nobody's stamp. A stamp may cover several requests; uses are
-// counted in the same place (Filter), exactly, also when they race.
+// counted in the same table (Filter), exactly, also when they race.
 //
-// All of it is safe for concurrent use. Nothing reads a clock or waits, but for argon2id, which verifies in a bounded
-// pool.
+// All of it is safe for concurrent use. Nothing reads a clock or waits, but for argon2id, which has a bounded pool.
 //
-// # What it costs whom
+// # What it costs
 //
 // Work is the expected number of basic operations, and means the same for each algorithm but one:
 //
-//	              an operation is   issue      verify         an attacker gains by
-//	sha256-k      a hash            1 HMAC     1 HMAC, 16     hardware made for hashing: one data-centre GPU does 15.6 G/s, a browser's
-//	                                           hashes         thread 3 M/s. At 20 bits a browser pays 0.35 s; the GPU makes 14,800
-//	                                                          stamps a second
-//	dlog          a product         ~100       2 HMAC         little: 0.89 of the declared work at best (interleaved baby steps and giant
-//	              modulo 768 bits   products                  steps), and it needs memory; kangaroos take 1.33 and more
-//	argon2id      a block of 1 KiB  1 HMAC     1 HMAC, 8 × 2  memory bandwidth: that GPU could try at most 0.7 M/s of the 2 MiB puzzles
-//	              filled                       MiB, pooled
-//	dlog-classic  (a possibility)   a prime    a power        almost everything: n bits of field cost 1.5·√(2^(n-1)) products by baby
-//	                                                          steps, and where a prime comes again, index calculus takes a few
-//	                                                          thousand for each further one. Weak, for the document's own flow
+//   - sha256-k: a hash. It takes one HMAC to issue, and an HMAC and 16 hashes to verify. Attackers gain by hardware made
+//     for hashing: one data-centre GPU does 15.6 G/s, a browser's thread 3 M/s. At 20 bits a browser pays 0.35 s; the GPU
+//     makes 14,800 stamps a second.
+//   - dlog: a product modulo 768 bits. It takes about 100 products to issue and 2 HMACs to verify. Attackers gain little:
+//     0.89 of the declared work at best (interleaved baby steps and giant steps), and that needs memory; kangaroos take
+//     1.33 and more.
+//   - argon2id: a block of 1 KiB filled. It takes one HMAC to issue, and an HMAC and 8 × 2 MiB to verify, in a pool.
+//     Memory bandwidth is the bound: that GPU could try at most 0.7 M/s of the 2 MiB puzzles.
+//   - dlog-classic: a possibility. It takes a prime to issue and a power to verify. Attackers gain almost everything:
+//     n bits of field cost 1.5·√(2^(n-1)) products by baby steps, and where a prime comes again, index calculus takes a
+//     few thousand for each further one. It is weak, for the document's own flow.
 //
-// So a stamp is a price and a place in line, never a proof of being human. The price has to rise with the load, be paid
-// per request, and be paid again. Luck is small with sha256-k: of a hundred stamps the most costly takes 1.67 times the
-// average.
+// So a stamp is a price for a place in line, never a proof of being human. The price has to rise with the load, be paid
+// per request, and be paid again. Of a hundred sha256-k stamps the costliest takes 1.67 times the average.
 //
 // # Difficulty
 //
-// By default it is steered by the delay that stamped requests meet (Difficulty): nothing below from_load, up fast, down
-// by a third, never more than a phone can bear. The two schedules of the source document are there too: steps of load
-// and work, and doubling.
+// By default it follows the delay of stamped requests (Difficulty): nothing below from_load, up fast, down by a third,
+// never more than a phone can bear. The source document's two schedules are there too: steps of load, and doubling.
 //
 // # Mail
 //
 // A mail server publishes MailParams: algorithm, work and a seed that changes by the hour. MailStamp makes a stamp for
-// one recipient from them, without asking; MailDesk verifies it. The recipient is inside the puzzle: a stamp copied to
-// n recipients is worth one.
+// one recipient from them; MailDesk verifies it. The recipient is inside the puzzle: a copied stamp is worth nothing.
 package stamp

@@ -7,9 +7,8 @@ import (
 )
 
 // primeHex is the prime of dlog: the first safe prime from SHA-256("weir stamp dlog 768-bit safe prime 0") | ...1 |
-// ...2 upwards, with the two highest bits set. A random one, so that nobody can have chosen it for a weakness, and of a
-// length at which the logarithms of a whole field cost thousands of core years, once, and each further one still far
-// more than a stamp.
+// ...2 upwards, with the two highest bits set. It is random, so that nobody can have chosen it for a weakness, and so
+// long that the logarithms of the whole field cost thousands of core years once, and each one more than a stamp.
 const primeHex = "fc3280a656b358aace634bbd2aa09f3c89d1b6f1abb05e37b69f159787e46e94554ce1ea19e19e8cb6d3e22190f43efa" +
 	"0664a8c8a933b9c538b239a26ea1afecc22f6f9806aa445fb805c450f08b4adb86c7e2e93b937816093fb9a90c64d967"
 
@@ -118,5 +117,4 @@ func (f *field768) mul(x, y elem) elem {
 
 func (f *field768) one() elem { return f.unit }
 
-// low is the part of an element that tables go by.
 func (f *field768) low(e elem) uint64 { return e[0] }

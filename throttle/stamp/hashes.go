@@ -8,8 +8,7 @@ import (
 	"math/bits"
 )
 
-// Parts of the hash puzzles. Sixteen keep luck small: of a hundred stamps the most costly one costs 1.67 times the
-// average.
+// Parts of the hash puzzles. Sixteen keep luck small: of a hundred stamps the costliest costs 1.67 times the average.
 const (
 	sha256Parts  = 16
 	sha256Least  = 38 // a guess is right with (16/38)^16, less than once in a million
@@ -17,8 +16,7 @@ const (
 	maxCounter   = 1<<(8*counterBytes) - 1
 )
 
-// target returns what the first 64 bits of a hash must stay below, so that each of the parts takes work/parts tries on
-// average.
+// target returns what the first 64 bits of a hash must stay below, so that each part takes work/parts tries on average.
 func target(w, parts uint64) uint64 {
 	if w <= parts {
 		return math.MaxUint64
@@ -71,7 +69,6 @@ func (sha256k) solve(ctx context.Context, c *Challenge, s *search) ([]byte, erro
 	})
 }
 
-// counter reads the counter of a part.
 func counter(solution []byte, part int) uint64 {
 	b := solution[part*counterBytes:][:counterBytes]
 	return uint64(b[0])<<40 | uint64(b[1])<<32 | uint64(binary.BigEndian.Uint32(b[2:]))

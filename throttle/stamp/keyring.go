@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// A Keyring knows the keys under which challenges are issued. Keys follow from a secret and from the time, in periods
-// aligned to the epoch, so the nodes of a farm with the same secret agree on them without a word. The key of the period
-// before is still honoured; so is that of the next one, for a neighbour whose clock is ahead. It is safe for concurrent
-// use; make it with NewKeyring.
+// A Keyring knows the keys under which challenges are issued. Keys follow from a secret and the time, in periods
+// aligned to the epoch, so the nodes of a farm with the same secret agree on them. The keys of the period before and,
+// for a clock that is ahead, of the next one are honoured. Goroutines may share it; make it with NewKeyring.
 type Keyring struct {
 	rotate  time.Duration
 	secrets []secret // the first one issues
@@ -48,8 +47,7 @@ type tagger struct {
 }
 
 // NewKeyring makes a keyring whose keys change every so often. Challenges must not live longer than that. The first
-// secret issues; the others, such as the one before a reload, are only honoured. Without any the secret is random, and
-// challenges end with the process.
+// secret issues; the others are only honoured. Without any, the secret is random and challenges end with the process.
 func NewKeyring(rotate time.Duration, secrets ...[]byte) *Keyring {
 	r := &Keyring{rotate: max(rotate, time.Second)}
 	if len(secrets) == 0 {
@@ -88,7 +86,6 @@ func derive(from []byte, purpose string, n int64) (to [sha256.Size]byte) {
 	return to
 }
 
-// at returns the keys at a time.
 func (r *Keyring) at(now time.Time) *keys {
 	period := floorDiv(now.UnixMilli(), r.rotate.Milliseconds())
 	if ks := r.current.Load(); ks != nil && ks.period == period {
@@ -122,7 +119,6 @@ func (ks *keys) find(id uint64) *key {
 	return nil
 }
 
-// sum returns the tag of the bytes.
 func (k *key) sum(b []byte) (tag [tagBytes]byte) {
 	t := k.tags.Get().(*tagger)
 	t.Reset()

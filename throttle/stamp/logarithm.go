@@ -51,8 +51,7 @@ func power64[E comparable](g group[E], base E, n uint64, ops *uint64) E {
 	return power(g, base, b[:], ops)
 }
 
-// logarithm finds x below the width with a^x = b: by baby steps and giant steps while the table fits into memory, else
-// by kangaroos.
+// logarithm finds x below the width with a^x = b: by baby and giant steps while the table fits, else by kangaroos.
 func logarithm[E comparable](ctx context.Context, g group[E], a, b E, width uint64, s *search) (uint64, error) {
 	root := math.Sqrt(float64(width))
 	m := min(root/math.Sqrt2, maxBaby)
@@ -133,9 +132,8 @@ func babyGiant[E comparable](ctx context.Context, g group[E], a, b E, width uint
 	return 0, ErrMalformed // there is no such x: nobody honest asked
 }
 
-// A stepTable finds the number of a baby step by 64 bits of the element. It is filled by several workers at once
-// without locks. A slot holds 40 bits of the element and 24 of the number; that the rest fits too is for the caller to
-// check.
+// A stepTable finds the number of a baby step by 64 bits of the element. Several workers fill it at once without locks.
+// A slot holds 40 bits of the element and 24 of the number; the caller checks the rest.
 type stepTable struct {
 	slots []atomic.Uint64
 	shift int
@@ -146,13 +144,13 @@ func newTable(n uint64) *stepTable {
 	return &stepTable{make([]atomic.Uint64, 1<<size), 64 - size}
 }
 
-func (t *stepTable) place(low uint64) (at, print uint64) {
+func (t *stepTable) slot(low uint64) (at, print uint64) {
 	h := low * 0x9e3779b97f4a7c15
 	return h >> t.shift, h << 24
 }
 
 func (t *stepTable) put(low uint64, j uint32) {
-	at, print := t.place(low)
+	at, print := t.slot(low)
 	for ; ; at = (at + 1) % uint64(len(t.slots)) {
 		if t.slots[at].CompareAndSwap(0, print|uint64(j+1)) {
 			return
@@ -163,7 +161,7 @@ func (t *stepTable) put(low uint64, j uint32) {
 // get yields the numbers that may be meant.
 func (t *stepTable) get(low uint64) func(func(uint32) bool) {
 	return func(yield func(uint32) bool) {
-		at, print := t.place(low)
+		at, print := t.slot(low)
 		for ; ; at = (at + 1) % uint64(len(t.slots)) {
 			v := t.slots[at].Load()
 			if v == 0 || v&^(1<<24-1) == print && !yield(uint32(v&(1<<24-1))-1) {
@@ -174,8 +172,7 @@ func (t *stepTable) get(low uint64) func(func(uint32) bool) {
 }
 
 // kangaroo lets tame and wild kangaroos jump by steps that depend on where they are, until a wild one lands on the
-// trail of a tame one. It takes about twice the root of the width, and hardly any memory: only a few distinguished
-// places are noted.
+// trail of a tame one. It takes about twice the root of the width, and little memory: few points are noted.
 func kangaroo[E comparable](ctx context.Context, g group[E], a, b E, width uint64, s *search) (uint64, error) {
 	root := math.Sqrt(float64(width))
 	// Jumps are powers of two whose mean is nearest to half the root, for each pair.
@@ -203,10 +200,10 @@ func kangaroo[E comparable](ctx context.Context, g group[E], a, b E, width uint6
 		// Starts are spread, so that no two of a herd walk the same trail.
 		spread := uint64(w) * (uint64(goal)/uint64(s.workers) + 1)
 		at := [2]uint64{width/2 + spread, spread}
-		place := [2]E{power64(g, a, at[0], &ops), g.mul(b, power64(g, a, at[1], &ops))}
+		point := [2]E{power64(g, a, at[0], &ops), g.mul(b, power64(g, a, at[1], &ops))}
 		for steps := 0; ; steps++ {
 			for kind := range 2 {
-				low := g.low(place[kind])
+				low := g.low(point[kind])
 				mixed := low * 0x9e3779b97f4a7c15
 				if mixed>>32&marked == 0 {
 					mu.Lock()
@@ -229,14 +226,14 @@ func kangaroo[E comparable](ctx context.Context, g group[E], a, b E, width uint6
 					case known:
 						// It walks where another has walked: off to somewhere else.
 						aside := mixed%uint64(goal+2) + 1
-						place[kind] = g.mul(place[kind], power64(g, a, aside, &ops))
+						point[kind] = g.mul(point[kind], power64(g, a, aside, &ops))
 						at[kind] += aside
 						ops++
 						continue
 					}
 				}
 				j := mixed >> 8 % uint64(k)
-				place[kind] = g.mul(place[kind], jumps[j])
+				point[kind] = g.mul(point[kind], jumps[j])
 				at[kind] += 1 << j
 				ops++
 			}

@@ -55,7 +55,6 @@ type mailParamsJSON struct {
 	Seed      string    `json:"seed"`
 }
 
-// MarshalJSON writes the parameters.
 func (p MailParams) MarshalJSON() ([]byte, error) {
 	return json.Marshal(mailParamsJSON{version, p.Algorithm, uint64(p.Work), p.Hour,
 		encoding.EncodeToString(p.Seed[:])})
@@ -97,7 +96,7 @@ func ReadMailParams(r io.Reader) (MailParams, error) {
 	return p, err
 }
 
-// mailable reports whether an algorithm works where the stamper makes the puzzle himself.
+// mailable reports whether an algorithm works where the stamper makes the puzzle.
 func mailable(a Algorithm, w Work) error {
 	if !a.known() {
 		return ErrMalformed
@@ -209,8 +208,8 @@ func parseMailStamp(text string) (m mailStamp, err error) {
 func FoldMailHeader(stamp string) string {
 	var b strings.Builder
 	b.WriteString(MailHeader + ":")
-	for room := 77 - len(MailHeader) - 1; stamp != ""; room = 76 {
-		n := min(room, len(stamp))
+	for width := 77 - len(MailHeader) - 1; stamp != ""; width = 76 {
+		n := min(width, len(stamp))
 		b.WriteString(" " + stamp[:n])
 		b.WriteString("\r\n")
 		stamp = stamp[n:]
@@ -304,8 +303,7 @@ func (d *MailDesk) terms(now time.Time) mailTerms {
 	return t
 }
 
-// Verify accepts the stamp of a letter, which is thereby spent, or says what is wrong with it. The seeds of this hour
-// and of the one before are honoured.
+// Verify accepts and spends the stamp of a letter, or says what is wrong. It honours the seeds of two hours.
 func (d *MailDesk) Verify(ctx context.Context, now time.Time, stamp string, l Letter) (Receipt, error) {
 	m, err := parseMailStamp(UnfoldMailHeader(stamp))
 	if err != nil {
@@ -351,8 +349,7 @@ func (d *MailDesk) verify(ctx context.Context, now time.Time, t *mailTerms, hono
 		Client:  l.Recipient, Message: l.Message, Uses: uses, Covers: 1}, nil
 }
 
-// challenge makes the puzzle anew and reports whether the stamp is for it: for this recipient, message and date, and
-// made with a seed of ours.
+// challenge makes the puzzle anew and reports whether the stamp is for it, and made with a seed of ours.
 func (m *mailStamp) challenge(honoured []MailParams, l *Letter) (Challenge, bool) {
 	for _, p := range honoured {
 		if p.Hour != m.hour || mailHint(&p, l.Recipient) != m.hint {
@@ -368,7 +365,7 @@ func (m *mailStamp) challenge(honoured []MailParams, l *Letter) (Challenge, bool
 }
 
 // VerifyEach looks for a stamp for each recipient of a mail among all the stamps that it carries, of which it looks at
-// MaxMailStamps. errs[i] is nil where recipients[i] is paid for; ErrForeign where no stamp is his.
+// MaxMailStamps. errs[i] is nil where recipients[i] is paid for; ErrForeign where no stamp is theirs.
 func (d *MailDesk) VerifyEach(ctx context.Context, now time.Time, stamps []string, l Letter,
 	recipients []string) (errs []error) {
 	_, errs = d.verifyEach(ctx, now, stamps, l, recipients, d.ledger)
@@ -415,8 +412,8 @@ func (d *MailDesk) verifyEach(ctx context.Context, now time.Time, stamps []strin
 	return receipts, errs
 }
 
-// verifyOwn looks for a good stamp among those that may be the recipient's. What is wrong with his own says more than
-// that others are not his. One wrong solution is enough: looking at solutions may be costly.
+// verifyOwn looks for a good stamp among those that may be the recipient's. What is wrong with one of theirs says more
+// than that others are not theirs. One wrong solution is enough: looking at solutions may be costly.
 func (d *MailDesk) verifyOwn(ctx context.Context, now time.Time, t *mailTerms, byHint map[hint][]*mailStamp, l *Letter,
 	ledger Ledger) (Receipt, error) {
 	err := ErrForeign

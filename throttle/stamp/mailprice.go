@@ -2,7 +2,6 @@ package stamp
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,11 +10,9 @@ import (
 )
 
 const (
-	// MailGrace is how long after a rise the price before it is still good: time for whoever read it to make a stamp
-	// and to send it.
+	// MailGrace is how long after a rise the price before it is still good: time to make a stamp and to send it.
 	MailGrace = 10 * time.Minute
-	// MaxMailTime is how long a phone may have to work on one mail stamp when load has raised the price. Mail can wait
-	// longer than a page.
+	// MaxMailTime is how long a phone may have to work on one mail stamp under load. Mail can wait longer than a page.
 	MaxMailTime = time.Minute
 )
 
@@ -46,57 +43,54 @@ func (o MailOptions) WithDefaults() MailOptions {
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors.
 func (o MailOptions) Validate() error {
-	var all []error
-	wrong := func(path, msg, hint string) {
-		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-	}
+	var v weir.Mistakes
 	full := o.WithDefaults()
 	if o.Work < 1 || o.Work > MaxWork {
-		wrong("work", fmt.Sprintf("cannot ask for %d operations", o.Work),
+		v.Add("work", fmt.Sprintf("cannot ask for %d operations", o.Work),
 			`write "20 bits", about a second for a phone`)
-		return errors.Join(all...)
+		return v.Err()
 	}
 	if err := mailable(full.Algorithm, o.Work); err != nil {
-		wrong("algorithm", err.Error(), fmt.Sprintf("write sha256-k; dlog-classic goes up to %d bits", maxClassicBits))
-		return errors.Join(all...)
+		v.Add("algorithm", err.Error(), fmt.Sprintf("write sha256-k; dlog-classic goes up to %d bits", maxClassicBits))
+		return v.Err()
 	}
 	most := Bearable(full.Algorithm, MaxMailTime)
 	dear := func(path string, w Work) {
 		switch {
 		case w > most:
-			wrong(path, fmt.Sprintf("a phone would work %s on %s",
+			v.Add(path, fmt.Sprintf("a phone would work %s on %s",
 				weir.Duration(w.Time(full.Algorithm).Round(time.Second)), w),
 				fmt.Sprintf("at most %d, which is %s: load raises the price no further", most,
 					weir.Duration(MaxMailTime)))
 		case w < o.Work:
-			wrong(path, fmt.Sprintf("%s is less than work, which is asked without load", w),
+			v.Add(path, fmt.Sprintf("%s is less than work, which is asked without load", w),
 				fmt.Sprintf("at least %s, or a lower work", o.Work))
 		}
 	}
-	validateSteps(o.Schedule, dear, wrong)
+	validateSteps(o.Schedule, dear, &v)
 	switch {
 	case o.DoubleEvery == 0:
 		const hint = "write double_every: 10s, too, or leave it out"
 		if o.First != 0 {
-			wrong("first", "nothing is doubled", hint)
+			v.Add("first", "nothing is doubled", hint)
 		}
 		if o.Doubles != "" {
-			wrong("doubles", "nothing is doubled", hint)
+			v.Add("doubles", "nothing is doubled", hint)
 		}
 	case len(o.Schedule) > 0:
-		wrong("double_every", "there is a schedule already", "either schedule or double_every")
+		v.Add("double_every", "there is a schedule already", "either schedule or double_every")
 	default:
-		validateDoubling(o.DoubleEvery, o.Doubles, wrong)
+		validateDoubling(o.DoubleEvery, o.Doubles, &v)
 		path := "first"
 		if o.First == 0 {
 			path = "work"
 		}
 		dear(path, full.First)
 		if !(full.FromLoad > 0) {
-			wrong("from_load", fmt.Sprintf("%s is always reached", o.FromLoad), "above 0%")
+			v.Add("from_load", fmt.Sprintf("%s is always reached", o.FromLoad), "above 0%")
 		}
 	}
-	return errors.Join(all...)
+	return v.Err()
 }
 
 // difficulty is what raises the price; nil for a fixed one.
@@ -115,8 +109,7 @@ type mailPrice struct {
 	least      Work
 	difficulty *Difficulty // nil: the price is fixed
 	state      State
-	// The lower prices that are still good, and at the end the one that is asked. They rise from one to the next, so
-	// one schedule makes no more than it has steps.
+	// The prices that are still good, in rising order, and at the end the one that is asked: at most one per step.
 	asked []askedOnce
 }
 
@@ -141,7 +134,6 @@ func (p *mailPrice) set(o MailOptions, now time.Time) {
 	p.ask(now)
 }
 
-// step follows the load.
 func (p *mailPrice) step(now time.Time, load weir.Share) {
 	if p.difficulty != nil {
 		p.state = p.difficulty.Next(p.state, now, load, 0)
@@ -171,6 +163,5 @@ func (p *mailPrice) ask(now time.Time) {
 	}
 }
 
-// work is what is asked, and good what is enough.
 func (p *mailPrice) work() Work { return p.asked[len(p.asked)-1].work }
 func (p *mailPrice) good() Work { return p.asked[0].work }

@@ -34,7 +34,7 @@ func TestMailSchedules(t *testing.T) {
 		steps []step
 	}{
 		"fixed": {MailOptions{Work: 64}, []step{{0, 0, 64}, {time.Hour, 9, 64}}},
-		"4 bits, and 8 at 80%": {MailOptions{Algorithm: DLogClassic, Work: 1 << 4, Schedule: SourceSchedule()},
+		"4 bits, and 8 at 80%": {MailOptions{Algorithm: DLogClassic, Work: 1 << 4, Schedule: sourceSchedule()},
 			[]step{{0, 0, 1 << 4}, {1, 0.79, 1 << 4}, {1, 0.8, 1 << 8}, {1, 3, 1 << 8}, {1, 0.5, 1 << 4}}},
 		"16 bits at 90%, doubled": {MailOptions{Algorithm: DLogClassic, Work: 1 << 4, First: 1 << 16,
 			DoubleEvery: weir.Duration(time.Minute)},

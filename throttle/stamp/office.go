@@ -37,12 +37,12 @@ type Office struct {
 	Counts Counts
 }
 
-// A desk is room to work on one challenge, used again so that nothing is allocated.
+// A desk is the memory for work on one challenge, used again so that nothing is allocated.
 type desk struct {
 	c    Challenge
 	raw  [maxBytes]byte
 	text [MaxChallenge]byte
-	room [maxSolution]byte
+	buf  [maxSolution]byte
 }
 
 // Counts say what an office has done since it was opened.
@@ -93,8 +93,7 @@ type Ask struct {
 }
 
 // Issue makes a challenge. Nothing about it is stored. The work really asked for may be a little more than was meant (a
-// puzzle has a least work), and less where it is above what the algorithm can ask; above 40 bits dlog-classic becomes
-// dlog.
+// puzzle has a least work), and less above what the algorithm can ask; above 40 bits dlog-classic becomes dlog.
 func (o *Office) Issue(now time.Time, a Ask) (string, error) {
 	if len(a.Message) > MaxID || len(a.Client) > MaxID {
 		return "", ErrTooLong
@@ -159,9 +158,7 @@ func (r *Receipt) Left() int { return max(r.Covers-r.Uses, 0) }
 // ledger is shared, and for argon2id, which may wait for its turn in the pool.
 func (o *Office) Verify(ctx context.Context, now time.Time, stamp string, d Demand) (Receipt, error) {
 	r, err := o.verify(ctx, now, stamp, &d)
-	if c := o.Counts.of(err); c != nil {
-		c.Add(1)
-	}
+	o.Counts.count(err)
 	return r, err
 }
 
@@ -216,7 +213,7 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	}
 	// The very stamp that was accepted before need not be solved again in the head.
 	if uses == 0 || mark != use.Mark {
-		solution, err := decodeText(desk.room[:size], stamp[dot+1:], encoding.EncodedLen(size))
+		solution, err := decodeText(desk.buf[:size], stamp[dot+1:], encoding.EncodedLen(size))
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -231,7 +228,6 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 		Client: c.Client, Message: c.Message, Uses: uses, Covers: use.Covers}, nil
 }
 
-// check looks at a solution, in the pool where that is costly.
 func check(ctx context.Context, pool *Pool, c *Challenge, k *key, solution []byte) error {
 	if c.Algorithm == Argon2id {
 		if err := pool.enter(ctx); err != nil {
@@ -245,17 +241,14 @@ func check(ctx context.Context, pool *Pool, c *Challenge, k *key, solution []byt
 	return nil
 }
 
-// Spend uses the stamp of a receipt once more without looking at it again: for a gate that remembers who paid. The
-// receipt's Uses is brought up to date.
+// Spend uses the stamp of a receipt once more, unseen, and updates Uses: for a gate that remembers who paid.
 func (o *Office) Spend(ctx context.Context, now time.Time, r *Receipt) error {
 	if !now.Before(r.Expires) {
 		o.Counts.Expired.Add(1)
 		return ErrExpired
 	}
 	uses, err := o.parts.Ledger.Spend(ctx, now, Use{Nonce: r.Nonce, Expires: r.Expires, Covers: r.Covers})
-	if c := o.Counts.of(err); c != nil {
-		c.Add(1)
-	}
+	o.Counts.count(err)
 	if err != nil {
 		return err
 	}
@@ -268,46 +261,34 @@ func (o *Office) Refund(ctx context.Context, now time.Time, r *Receipt) error {
 	return o.parts.Ledger.Refund(ctx, now, Use{Nonce: r.Nonce, Expires: r.Expires, Covers: r.Covers})
 }
 
+// An outcome is what became of a stamp, and how often.
+type outcome struct {
+	err   error
+	times *atomic.Uint64
+}
+
+func (c *Counts) outcomes() [11]outcome {
+	return [...]outcome{{nil, &c.Accepted}, {ErrMalformed, &c.Malformed}, {ErrForged, &c.Forged},
+		{ErrUnknown, &c.Unknown}, {ErrExpired, &c.Expired}, {ErrForeign, &c.Foreign}, {ErrTooEasy, &c.TooEasy},
+		{ErrReplayed, &c.Replayed}, {ErrWrong, &c.Wrong}, {ErrFull, &c.Full}, {ErrBusy, &c.Busy}}
+}
+
 // add goes on from what an office before this one has done.
 func (c *Counts) add(old *Counts) {
-	for to, from := range map[*atomic.Uint64]*atomic.Uint64{
-		&c.Issued: &old.Issued, &c.Accepted: &old.Accepted, &c.Malformed: &old.Malformed, &c.Forged: &old.Forged,
-		&c.Unknown: &old.Unknown,
-		&c.Expired: &old.Expired, &c.Foreign: &old.Foreign, &c.TooEasy: &old.TooEasy, &c.Replayed: &old.Replayed,
-		&c.Wrong: &old.Wrong,
-		&c.Full:  &old.Full, &c.Busy: &old.Busy,
-	} {
-		to.Add(from.Load())
+	c.Issued.Add(old.Issued.Load())
+	before := old.outcomes()
+	for i, o := range c.outcomes() {
+		o.times.Add(before[i].times.Load())
 	}
 }
 
-// of returns the counter of an outcome; nil for what is nobody's fault, such as a context that ended.
-func (c *Counts) of(err error) *atomic.Uint64 {
-	switch err {
-	case nil:
-		return &c.Accepted
-	case ErrMalformed:
-		return &c.Malformed
-	case ErrForged:
-		return &c.Forged
-	case ErrUnknown:
-		return &c.Unknown
-	case ErrExpired:
-		return &c.Expired
-	case ErrForeign:
-		return &c.Foreign
-	case ErrTooEasy:
-		return &c.TooEasy
-	case ErrReplayed:
-		return &c.Replayed
-	case ErrWrong:
-		return &c.Wrong
-	case ErrFull:
-		return &c.Full
-	case ErrBusy:
-		return &c.Busy
+// count counts an outcome. What is nobody's fault, such as a context that ended, is not counted.
+func (c *Counts) count(err error) {
+	for _, o := range c.outcomes() {
+		if o.err == err {
+			o.times.Add(1)
+		}
 	}
-	return nil
 }
 
 // A digest hashes length-prefixed parts under a label, for everything in this package that is hashed but not keyed.

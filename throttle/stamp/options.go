@@ -2,7 +2,6 @@ package stamp
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -66,8 +65,8 @@ type Options struct {
 	Expires weir.Duration `yaml:"expires"`
 	// How long a phone may have to work on a stamp, at most. No more than that is ever asked. Default 5s.
 	MaxTime weir.Duration `yaml:"max_time"`
-	// Of whom and for what nothing is asked: health checks, webhooks, feeds, good bots.
-	NeverAsk identify.GuestOptions `yaml:"never_ask"`
+	// Which clients and paths are never asked: health checks, webhooks, feeds, good bots.
+	NeverAsk identify.ExemptOptions `yaml:"never_ask"`
 	// How many challenges a client may leave unpaid within a minute, without a ticket for the general pool, before it
 	// is turned away. Clients without a cookie are counted by their address, so that a whole company may be one.
 	// Default 1000; with classic 1.
@@ -158,44 +157,30 @@ func (o Options) AlwaysAsks() bool {
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors.
 func (o Options) Validate() error {
-	var all []error
-	wrong := func(path, msg, hint string) {
-		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-	}
-	within := func(path string, n, least, most int) {
-		if n != 0 && (n < least || n > most) {
-			wrong(path, fmt.Sprintf("%d is out of bounds", n), fmt.Sprintf("%d to %d", least, most))
-		}
-	}
-	lasts := func(path string, d weir.Duration, least, most time.Duration) {
-		if d != 0 && (d.Std() < least || d.Std() > most) {
-			wrong(path, fmt.Sprintf("%s is out of bounds", d),
-				fmt.Sprintf("%s to %s", weir.Duration(least), weir.Duration(most)))
-		}
-	}
+	var v weir.Mistakes
 	full := o.WithDefaults()
 	if !full.Algorithm.known() {
-		wrong("algorithm", fmt.Sprintf("unknown algorithm %d", o.Algorithm),
+		v.Add("algorithm", fmt.Sprintf("unknown algorithm %d", o.Algorithm),
 			"one of "+strings.Join(algorithmNames[:], ", "))
-		return errors.Join(all...)
+		return v.Err()
 	}
 	if load := *full.FromLoad; !(load >= 0 && load <= 1) {
-		wrong("from_load", fmt.Sprintf("%s is out of bounds", load), "0% to 100%")
+		v.Add("from_load", fmt.Sprintf("%s is out of bounds", load), "0% to 100%")
 	}
-	lasts("target_wait", o.TargetWait, time.Millisecond, time.Minute)
-	lasts("expires", o.Expires, 10*time.Second, maxLifetime)
-	lasts("max_time", o.MaxTime, minMaxTime, 10*time.Minute)
-	validateDoubling(full.doubleEvery(), o.Doubles, wrong)
-	lasts("rotate", o.Rotate, 10*time.Second, 30*24*time.Hour)
+	v.Lasts("target_wait", o.TargetWait, time.Millisecond, time.Minute)
+	v.Lasts("expires", o.Expires, 10*time.Second, maxLifetime)
+	v.Lasts("max_time", o.MaxTime, minMaxTime, 10*time.Minute)
+	validateDoubling(full.doubleEvery(), o.Doubles, &v)
+	v.Lasts("rotate", o.Rotate, 10*time.Second, 30*24*time.Hour)
 	if o.Rotate != 0 && o.Rotate < full.Expires {
-		wrong("rotate", fmt.Sprintf("challenges live for %s, their key only for %s", full.Expires, o.Rotate),
+		v.Add("rotate", fmt.Sprintf("challenges live for %s, their key only for %s", full.Expires, o.Rotate),
 			"at least expires")
 	}
-	within("covers", o.Covers, 1, MaxCovers)
-	within("patience", o.Patience, 1, MaxPatience)
-	within("max_spent", o.MaxSpent, 1, MaxSpentCap)
-	within("verifiers", o.Verifiers, 1, MaxVerifiers)
-	within("verify_queue", *full.VerifyQueue, 0, maxVerifyQueue)
+	v.Within("covers", int64(o.Covers), 1, MaxCovers)
+	v.Within("patience", int64(o.Patience), 1, MaxPatience)
+	v.Within("max_spent", int64(o.MaxSpent), 1, MaxSpentCap)
+	v.Within("verifiers", int64(o.Verifiers), 1, MaxVerifiers)
+	v.Within("verify_queue", int64(*full.VerifyQueue), 0, maxVerifyQueue)
 	for _, given := range [...]struct {
 		path string
 		fate Fate
@@ -203,38 +188,36 @@ func (o Options) Validate() error {
 		switch given.fate {
 		case "", FateDrop, FatePool:
 		default:
-			wrong(given.path, fmt.Sprintf("unknown fate %q", given.fate), "one of drop, pool")
+			v.Add(given.path, fmt.Sprintf("unknown fate %q", given.fate), "one of drop, pool")
 		}
 	}
-	if err := o.NeverAsk.Validate(); err != nil {
-		all = append(all, weir.Under("never_ask", err))
-	}
+	v.Under("never_ask", o.NeverAsk.Validate())
 	for _, given := range [...][2]string{{"secret", o.Secret}, {"old_secret", o.OldSecret}} {
 		if path, s := given[0], given[1]; s != "" && (len(s) < minSecret || len(s) > maxSecret) {
-			wrong(path, fmt.Sprintf("a secret of %d characters is too short or too long", len(s)),
+			v.Add(path, fmt.Sprintf("a secret of %d characters is too short or too long", len(s)),
 				fmt.Sprintf("%d to %d; 'openssl rand -base64 32' makes one", minSecret, maxSecret))
 		}
 	}
 	if o.OldSecret != "" && o.Secret == "" {
-		wrong("old_secret", "there is no secret after it", "give secret, too")
+		v.Add("old_secret", "there is no secret after it", "give secret, too")
 	}
-	o.validateWork(wrong)
-	return errors.Join(all...)
+	o.validateWork(&v)
+	return v.Err()
 }
 
 // validateWork looks at how difficulty is configured.
-func (o Options) validateWork(wrong func(path, msg, hint string)) {
+func (o Options) validateWork(v *weir.Mistakes) {
 	full := o.WithDefaults()
 	most := Bearable(full.Algorithm, full.MaxTime.Std())
 	tooMuch := func(path string, w Work) {
 		if w > most {
-			wrong(path, fmt.Sprintf("a phone would work %s on %s",
+			v.Add(path, fmt.Sprintf("a phone would work %s on %s",
 				weir.Duration(w.Time(full.Algorithm).Round(time.Millisecond)), w),
 				fmt.Sprintf("at most %d within max_time %s", most, full.MaxTime))
 		}
 	}
 	if least := full.Algorithm.Least(); least > most && full.MaxTime.Std() >= minMaxTime {
-		wrong("max_time", fmt.Sprintf("a phone works %s on the least that %s asks for, %d operations",
+		v.Add("max_time", fmt.Sprintf("a phone works %s on the least that %s asks for, %d operations",
 			weir.Duration(least.Time(full.Algorithm).Round(time.Millisecond)), full.Algorithm, least),
 			"give it more time, or use sha256-k")
 	}
@@ -242,43 +225,36 @@ func (o Options) validateWork(wrong func(path, msg, hint string)) {
 		tooMuch("first", o.First)
 	}
 	if len(o.Schedule) > 0 && o.doubleEvery() != 0 {
-		wrong("double_every", "there is a schedule already", "either schedule or double_every")
+		v.Add("double_every", "there is a schedule already", "either schedule or double_every")
 	}
-	validateSteps(o.Schedule, tooMuch, wrong)
+	validateSteps(o.Schedule, tooMuch, v)
 }
 
 // validateSteps looks at a schedule. dear finds what is wrong with a work.
-func validateSteps(steps []Step, dear func(path string, w Work), wrong func(path, msg, hint string)) {
-	if len(steps) > MaxSteps {
-		wrong("schedule", fmt.Sprintf("%d steps are too many", len(steps)), fmt.Sprintf("at most %d", MaxSteps))
+func validateSteps(steps []Step, dear func(path string, w Work), v *weir.Mistakes) {
+	if !v.AtMost("schedule", "steps", len(steps), MaxSteps) {
 		return
 	}
 	for i, s := range steps {
 		at := fmt.Sprintf("schedule[%d]", i)
 		if !(s.Load >= 0 && s.Load <= 1) {
-			wrong(at+".load", fmt.Sprintf("%s is out of bounds", s.Load), "0% to 100%")
+			v.Add(at+".load", fmt.Sprintf("%s is out of bounds", s.Load), "0% to 100%")
 		}
 		if i > 0 && s.Load <= steps[i-1].Load {
-			wrong(at+".load", fmt.Sprintf("%s is not above %s", s.Load, steps[i-1].Load),
+			v.Add(at+".load", fmt.Sprintf("%s is not above %s", s.Load, steps[i-1].Load),
 				"from the lowest load to the highest")
 		}
 		dear(at+".work", s.Work)
 	}
 }
 
-// validateDoubling looks at how work is doubled.
-func validateDoubling(every weir.Duration, doubles Doubles, wrong func(path, msg, hint string)) {
-	if every != 0 && (every.Std() < time.Second || every.Std() > time.Hour) {
-		wrong("double_every", fmt.Sprintf("%s is out of bounds", every), "1s to 1h")
-	}
+func validateDoubling(every weir.Duration, doubles Doubles, v *weir.Mistakes) {
+	v.Lasts("double_every", every, time.Second, time.Hour)
 	switch doubles {
 	case "", DoubleBits, DoubleWork:
 	default:
-		hint := "one of bits, work"
-		if close := weir.Nearest(string(doubles), string(DoubleBits), string(DoubleWork)); close != "" {
-			hint = fmt.Sprintf("did you mean %q?", close)
-		}
-		wrong("doubles", fmt.Sprintf("%q cannot be doubled", doubles), hint)
+		v.Add("doubles", fmt.Sprintf("%q cannot be doubled", doubles),
+			weir.Suggest(string(doubles), string(DoubleBits), string(DoubleWork)))
 	}
 }
 
@@ -300,9 +276,6 @@ func (o Options) Difficulty() *Difficulty {
 		target:   o.TargetWait.Std(),
 	}
 }
-
-// SourceSchedule is the first schedule of the source document: 4 bits up to a load of 10 %, 8 bits at 80 %.
-func SourceSchedule() []Step { return []Step{{0, 1 << 4}, {0.8, 1 << 8}} }
 
 // New opens an office. A secret that was given may have issued challenges before: those from before since, when this
 // process began to remember what is spent, are refused. Pass the zero time where another ledger remembers.

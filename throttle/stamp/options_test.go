@@ -19,7 +19,7 @@ func TestValidate(t *testing.T) {
 			Expires: weir.Duration(5 * time.Minute), MaxTime: weir.Duration(5 * time.Second),
 			Secret: strings.Repeat("s", 32)}},
 		"classic": {o: Options{Classic: true}},
-		"source":  {o: Options{Schedule: SourceSchedule(), Algorithm: DLogClassic}},
+		"source":  {o: Options{Schedule: sourceSchedule(), Algorithm: DLogClassic}},
 		"everything wrong": {Options{FromLoad: new(weir.Share(1.5)), TargetWait: 1, Covers: -1, Expires: 1, MaxTime: 1,
 			First: 1 << 40, DoubleEvery: new(weir.Duration(1)), Doubles: "bit",
 			Secret: "short", OldSecret: "short", Rotate: 1, MaxSpent: -1, Verifiers: 5000, VerifyQueue: new(-1),
@@ -82,9 +82,6 @@ func TestDefaults(t *testing.T) {
 	if o := (Options{Classic: true, Algorithm: SHA256K}).WithDefaults(); o.Algorithm != SHA256K {
 		t.Errorf("what is written is not what is taken: %s", o.Algorithm)
 	}
-	if !DLogClassic.Weak() || SHA256K.Weak() {
-		t.Error("dlog-classic, and only that, is weak")
-	}
 }
 
 // TestZeroIsNotTheDefault: a zero that is written means what it says; only what is left out is filled in.
@@ -105,7 +102,7 @@ func TestZeroIsNotTheDefault(t *testing.T) {
 		t.Error("a line beyond the bound is taken")
 	}
 	for want, all := range map[bool][]Options{
-		true: {zero, {Schedule: SourceSchedule()}},
+		true: {zero, {Schedule: sourceSchedule()}},
 		false: {{}, {Classic: true}, {FromLoad: new(weir.Share(0.01))},
 			{FromLoad: new(weir.Share(0)), Schedule: []Step{{0, 0}, {0.5, 9}}}},
 	} {

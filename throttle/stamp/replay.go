@@ -17,13 +17,11 @@ type Use struct {
 	Mark    uint64    // of the whole stamp as it came
 }
 
-// A Ledger remembers which stamps are spent. The Filter is one; the nodes of a farm share another. All of its methods
-// are atomic.
+// A Ledger remembers which stamps are spent: the Filter, or one that a farm shares. All of its methods are atomic.
 type Ledger interface {
 	// Look returns how often a stamp was used, and the mark that it was first used under.
 	Look(ctx context.Context, now time.Time, u Use) (uses int, mark uint64, err error)
-	// Spend uses a stamp once more and returns how often it has been used. ErrReplayed when that is as often as it may
-	// be, ErrFull when there is no room to remember it.
+	// Spend uses a stamp once more and returns how often it has been used, ErrReplayed, or ErrFull: no memory for it.
 	Spend(ctx context.Context, now time.Time, u Use) (uses int, err error)
 	// Refund takes one use back, for a request that did not go on.
 	Refund(ctx context.Context, now time.Time, u Use) error
@@ -35,14 +33,12 @@ const (
 )
 
 // A Filter remembers the stamps that were spent here, exactly, by their nonces. A nonce is kept for as long as its
-// challenge could be accepted: in one of two generations, by when the challenge expires, that are dropped whole. Their
-// number is bounded; when there is no room, nothing more is accepted. It is safe for concurrent use; make it with
-// NewFilter.
+// challenge could be accepted: in one of two generations that are dropped whole. Their number is bounded; when it is
+// full, nothing more is accepted. It is safe for concurrent use; make it with NewFilter.
 //
 // A clock may jump ahead and come back. Nobody can tell a jump from a long silence, so each stretch of time without a
-// gap is a run with a memory of its own, and a look-up goes to the run that its time belongs to. The memory of one run
-// is dropped when another has gone on for so long that those stamps have really expired. What was dropped is never
-// accepted again, in no run.
+// gap is a run with a memory of its own, and a look-up goes to the run of its time. The memory of one run is dropped
+// when another has gone on for so long that those stamps have expired. What was dropped is never accepted again.
 type Filter struct {
 	ttl    int64 // milliseconds in a generation
 	most   int64
@@ -60,8 +56,7 @@ type stripe struct {
 // A run is a stretch of time, in generations, in which the clock made no jump.
 type run struct {
 	from, to int64
-	// spent are the stamps that expire in the generation to, and in the one after it. Those that expire before are
-	// forgotten.
+	// spent are the stamps that expire in the generation to, and in the one after it. Earlier ones are forgotten.
 	spent [2]map[Nonce]spent
 }
 
@@ -97,8 +92,7 @@ func (f *Filter) open(now time.Time, u *Use) (*stripe, *map[Nonce]spent, error) 
 // runAt returns the run that a generation belongs to, and brings it up to date. The stripe is locked.
 //
 // A stamp that is good in a generation expires in it or in the next. So a run may know of stamps that are good one
-// generation before it begins and one after it ends, and of no others. Where two runs meet, the later one forgot, or
-// never had, what the earlier one knows.
+// generation before it begins and after it ends. Where two runs meet, the later one forgot what the earlier knows.
 func (f *Filter) runAt(s *stripe, now int64) *run {
 	for i := len(s.runs) - 1; i >= 0; i-- {
 		r := &s.runs[i]
@@ -143,8 +137,7 @@ func (f *Filter) forgetOthers(s *stripe, keep int) {
 	}
 }
 
-// merge makes one of the two runs that are nearest to each other. What the earlier one knows is forgotten, and so is
-// what lies between.
+// merge makes one of the two runs that are nearest. What the earlier knows and what lies between is forgotten.
 func (f *Filter) merge(s *stripe) {
 	at := 0
 	for i := range s.runs[1:] {
@@ -222,8 +215,7 @@ func (f *Filter) Refund(_ context.Context, now time.Time, u Use) error {
 	return nil
 }
 
-// sweep drops what has expired everywhere, and reports whether that had not been done in this generation. When room is
-// needed, no jump of the clock is waited for.
+// sweep drops what has expired everywhere, once in a generation, and reports whether it did. It waits for no clock.
 func (f *Filter) sweep(now time.Time) bool {
 	at := floorDiv(now.UnixMilli(), f.ttl)
 	if last := f.swept.Load(); last == at || !f.swept.CompareAndSwap(last, at) {

@@ -8,12 +8,8 @@ var solverScript []byte
 //go:embed fetch.js
 var fetchScript []byte
 
-// Script returns the solver for browsers: plain JavaScript that pays challenges of every algorithm in Web Workers and
-// needs nothing from elsewhere. The bytes must not be changed.
-func Script() []byte { return solverScript }
-
-// Scripts returns what browsers are to be given, by the name of the file: solver.js, and fetch.js, a fetch that pays by
-// itself and looks for the solver beside it. The bytes must not be changed.
+// Scripts returns the files for browsers: solver.js, plain JavaScript that pays challenges of every algorithm in Web
+// Workers, and fetch.js, a fetch that pays by itself with the solver beside it. The bytes must not be changed.
 func Scripts() map[string][]byte {
 	return map[string][]byte{"solver.js": solverScript, "fetch.js": fetchScript}
 }

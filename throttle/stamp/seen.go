@@ -16,7 +16,7 @@ const (
 )
 
 // seen counts the challenges that clients have left unpaid of late. Its memory is fixed: when too many clients meet in
-// one place, the one with the fewest is forgotten, and so forgiven. The zero value is ready to use.
+// one set, the one with the fewest is forgotten, and so forgiven. The zero value is ready to use.
 //
 // An entry is 32 bits of the client's hash, 16 of the minute and 16 of the count.
 type seen struct {
@@ -45,7 +45,6 @@ func (t *seenTable) set(client string) (*[seenWays]atomic.Uint64, uint64) {
 	return &t.sets[h%seenSets], h >> 32
 }
 
-// count is how many an entry has counted in a minute, for whomever it is.
 func count(entry, minute uint64) uint64 {
 	if entry>>16&0xffff != minute {
 		return 0
@@ -59,20 +58,20 @@ func (s *seen) note(client string, now time.Time) int {
 	at := minute(now)
 	for {
 		// The entry of this client, or else the one that counts least: it may be empty, or of another minute.
-		place, old, before, least := 0, uint64(0), uint64(0), uint64(1<<16)
+		slot, old, before, least := 0, uint64(0), uint64(0), uint64(1<<16)
 		for i := range set {
 			e := set[i].Load()
 			n := count(e, at)
 			if n > 0 && e>>32 == tag {
-				place, old, before = i, e, n
+				slot, old, before = i, e, n
 				break
 			}
 			if n < least {
-				place, old, least = i, e, n
+				slot, old, least = i, e, n
 			}
 		}
 		n := min(before+1, 0xffff)
-		if set[place].CompareAndSwap(old, tag<<32|at<<16|n) {
+		if set[slot].CompareAndSwap(old, tag<<32|at<<16|n) {
 			return int(n)
 		}
 	}

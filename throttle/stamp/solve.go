@@ -59,7 +59,6 @@ func (s *search) add(n uint64) {
 	}
 }
 
-// each runs the workers and waits for them.
 func (s *search) each(f func(worker int)) {
 	var all sync.WaitGroup
 	for w := range s.workers {

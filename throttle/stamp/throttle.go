@@ -12,8 +12,7 @@ import (
 	"weir/identify"
 )
 
-// A Throttle asks for stamps while there is more to do than can be done, and takes them for all throttles of its chain.
-// Make one with NewThrottle. It is safe for concurrent use.
+// A Throttle asks for stamps under load, and takes them for all throttles of its chain. Goroutines may share it.
 //
 //	dormant, paid, free, or taken by the general pool ──> admit
 //	forged ──> refuse, and the invalid list; a stamp for one request that comes twice ──> refuse
@@ -32,7 +31,7 @@ type setup struct {
 	Options
 	office     *Office
 	difficulty *Difficulty
-	guests     *identify.Guests
+	exempt     *identify.Exempt
 }
 
 // throttleCounts say what has become of requests while something was asked.
@@ -46,12 +45,12 @@ func NewThrottle(o Options, now time.Time, read func(path string) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	guests, err := identify.NewGuests(o.NeverAsk, read)
+	exempt, err := identify.NewExempt(o.NeverAsk, read)
 	if err != nil {
 		return nil, weir.Under("never_ask", err)
 	}
 	t := new(Throttle)
-	t.setup.Store(&setup{o.WithDefaults(), office, o.Difficulty(), guests})
+	t.setup.Store(&setup{o.WithDefaults(), office, o.Difficulty(), exempt})
 	return t, nil
 }
 
@@ -65,17 +64,17 @@ func (t *Throttle) Configure(o Options, now time.Time, read func(path string) ([
 	if err != nil {
 		return err
 	}
-	guests, err := identify.NewGuests(o.NeverAsk, read)
+	exempt, err := identify.NewExempt(o.NeverAsk, read)
 	if err != nil {
 		return weir.Under("never_ask", err)
 	}
-	guests.Inherit(old.guests)
-	t.setup.Store(&setup{o.WithDefaults(), office, o.Difficulty(), guests})
+	exempt.Inherit(old.exempt)
+	t.setup.Store(&setup{o.WithDefaults(), office, o.Difficulty(), exempt})
 	return nil
 }
 
-// Guests are those of whom nothing is asked.
-func (t *Throttle) Guests() *identify.Guests { return t.setup.Load().guests }
+// Exempt returns the clients that are never asked for a stamp.
+func (t *Throttle) Exempt() *identify.Exempt { return t.setup.Load().exempt }
 
 // Terms says how stamps are used.
 func (t *Throttle) Terms() weir.Terms {
@@ -90,47 +89,41 @@ func (t *Throttle) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) er
 	if work == 0 {
 		return nil
 	}
-	return t.judge(s, work, ev, ev.Purse.Open(ctx, ev), a)
+	t.judge(s, work, ev, ev.Purse.Open(ctx, ev), a)
+	return nil
 }
 
 // judge decides about an event of which something is asked.
-func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a *weir.Answer) error {
+func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a *weir.Answer) {
 	switch {
 	case paid.Work > 0:
 		t.counts.Paid.Add(1)
 		t.seen.forget(visitor(s, ev))
-		return nil
 	case paid.Free:
 		t.counts.Free.Add(1)
-		return nil
 	case paid.Fault == weir.Forged && s.OnInvalid == FateDrop:
 		t.counts.Forged.Add(1)
 		refuse(a, weir.Forged, true)
-		return nil
 	case paid.Fault == weir.Replayed && s.OnReplay == FateDrop:
 		t.counts.Replayed.Add(1)
 		refuse(a, weir.Replayed, false)
-		return nil
 	case paid.Fault == weir.Overload: // the stamp may be good; nobody had the time to look
 		refuse(a, weir.Overload, false)
 		a.Until = ev.Time.Add(time.Second)
-		return nil
 	case ev.Pool != nil && ev.Pool.Take():
 		if ev.Place.Called {
 			t.counts.Called.Add(1)
 		} else {
 			t.counts.Held.Add(1)
 		}
-		return nil
 	case ev.Place.Number == 0 && t.seen.note(visitor(s, ev), ev.Time) > s.Patience:
 		t.counts.NotPaying.Add(1)
 		refuse(a, weir.NotPaying, s.Classic)
 		a.Until = ev.Time.Truncate(patienceWindow).Add(patienceWindow)
-		return nil
+	default:
+		t.counts.Challenged.Add(1)
+		challenge(a, work)
 	}
-	t.counts.Challenged.Add(1)
-	challenge(a, work)
-	return nil
 }
 
 // rule is what answers of the throttle name.
@@ -145,7 +138,7 @@ func challenge(a *weir.Answer, work Work) {
 	a.Figure = weir.Figure{Rule: rule, Unit: "operations", Limit: int64(work)}
 }
 
-// visitor is by whom unpaid challenges are counted: the client's id, or its address where it has none.
+// visitor is the key by which unpaid challenges are counted: the client's id, or its address where it has none.
 func visitor(s *setup, ev *weir.Event) string {
 	if ev.Client != "" && !s.Classic {
 		return ev.Client
@@ -160,7 +153,7 @@ func (t *Throttle) Settle(weir.Hold, weir.Outcome) {}
 func (t *Throttle) Peek(ev *weir.Event, a *weir.Answer) {
 	s := t.setup.Load()
 	work := t.asked.now(ev.Load.Of)
-	if work == 0 || ev.Purse.Paid().First() || ev.Place.Called || s.guests.Known(ev) || ev.Pool != nil &&
+	if work == 0 || ev.Purse.Paid().First() || ev.Place.Called || s.exempt.Known(ev) || ev.Pool != nil &&
 		ev.Pool.Take() {
 		return
 	}
@@ -170,7 +163,7 @@ func (t *Throttle) Peek(ev *weir.Event, a *weir.Answer) {
 // Receive looks at a stamp and takes it.
 func (t *Throttle) Receive(ctx context.Context, ev *weir.Event, stamp, message string) (weir.Paid, func()) {
 	s := t.setup.Load()
-	if s.guests.Known(ev) {
+	if s.exempt.Known(ev) {
 		return weir.Paid{Free: true}, nil
 	}
 	if stamp == "" {
@@ -231,8 +224,7 @@ func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, err
 	}, nil
 }
 
-// Observe brings the difficulty up to date for a gate that nobody has come to for a while, and returns the work asked
-// for there.
+// Observe updates the difficulty for a gate without events for a while, and returns the work asked for there.
 func (t *Throttle) Observe(load weir.Load, now time.Time) Work {
 	return t.asked.step(t.setup.Load().difficulty, load, now)
 }
@@ -297,7 +289,6 @@ func (a *asked) all() *map[string]*asking {
 	return &map[string]*asking{}
 }
 
-// now returns the work asked for at a gate.
 func (a *asked) now(of string) Work {
 	if at := (*a.all())[of]; at != nil {
 		return Work(at.work.Load())

@@ -181,20 +181,20 @@ func TestPatience(t *testing.T) {
 	if a := judged(t, th, ticket); a.Verdict != weir.Challenge {
 		t.Errorf("with a ticket: %s", a.Verdict)
 	}
-	ticket.Pool = room(false)
+	ticket.Pool = poolOf(false)
 	if a := judged(t, th, ticket); a.Verdict != weir.Challenge {
 		t.Errorf("no room in the pool: %s", a.Verdict)
 	}
-	ticket.Pool = room(true)
+	ticket.Pool = poolOf(true)
 	if a := judged(t, th, ticket); a.Verdict != weir.Admit {
 		t.Errorf("taken by the pool: %s", a.Verdict)
 	}
 }
 
-// room is a general pool that has some, or none.
-type room bool
+// poolOf is a general pool that takes everything, or nothing.
+type poolOf bool
 
-func (r room) Take() bool { return bool(r) }
+func (r poolOf) Take() bool { return bool(r) }
 
 // TestPoolTakesWhomItCan: whoever the pool takes is not counted as one who does not pay, however often it comes;
 // whoever pays does not need it, and whoever forges is not taken.
@@ -202,7 +202,7 @@ func TestPoolTakesWhomItCan(t *testing.T) {
 	th := newThrottle(t, Options{Schedule: always, Patience: 3})
 	for i := range 100 {
 		ev := visit(th, "", "192.0.2.1", "")
-		ev.Pool = room(true)
+		ev.Pool = poolOf(true)
 		if a := judged(t, th, ev); a.Verdict != weir.Admit {
 			t.Fatalf("request %d: %s", i, a.Verdict)
 		}
@@ -211,13 +211,13 @@ func TestPoolTakesWhomItCan(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	paid := visit(th, "ann", "192.0.2.1", replayed(t, th))
-	paid.Pool = room(true)
+	paid.Pool = poolOf(true)
 	if a := judged(t, th, paid); a.Verdict != weir.Admit || th.Stats().Held != 100 || paid.Purse.Paid().Uses != 2 {
 		t.Errorf("%+v, %+v", a, paid.Purse.Paid())
 	}
 }
 
-// TestSeenIsBounded: however many come, the table stays as it is, and nobody is held to more than he did.
+// TestSeenIsBounded: however many come, the table stays as it is, and nobody is held to more than they did.
 func TestSeenIsBounded(t *testing.T) {
 	var s seen
 	more := 0
@@ -305,7 +305,7 @@ func TestConfiguring(t *testing.T) {
 		t.Error("the counts began anew")
 	}
 	bad := o
-	bad.NeverAsk = identify.GuestOptions{Files: []string{"missing"}}
+	bad.NeverAsk = identify.ExemptOptions{Files: []string{"missing"}}
 	if err := th.Configure(bad, start, nofiles); err == nil || !strings.Contains(err.Error(), "never_ask.files[0]") {
 		t.Errorf("a missing file: %v", err)
 	}

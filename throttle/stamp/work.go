@@ -44,18 +44,8 @@ func (w Work) String() string {
 	return strconv.FormatUint(uint64(w), 10)
 }
 
-// MarshalText writes the work as people write it.
-func (w Work) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
-
-// UnmarshalText reads work.
-func (w *Work) UnmarshalText(text []byte) error {
-	v, err := ParseWork(string(text))
-	if err != nil {
-		return err
-	}
-	*w = v
-	return nil
-}
+func (w Work) MarshalText() ([]byte, error)     { return []byte(w.String()), nil }
+func (w *Work) UnmarshalText(text []byte) error { return weir.ReadText(w, text, ParseWork) }
 
 // ParseWork reads a number of operations, or bits: 65536, "16 bits", "16.5 bits".
 func ParseWork(text string) (Work, error) {

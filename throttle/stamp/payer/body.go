@@ -9,8 +9,7 @@ import (
 // MaxBody is how large a body without GetBody may be to be kept, so that it can be sent again.
 const MaxBody = 64 << 10
 
-// maxAside is how much of an answer that asks for a stamp is kept while the stamp is made. The page of a gate is
-// smaller.
+// maxAside is how much of an answer that asks for a stamp is kept meanwhile. The page of a gate is smaller.
 const maxAside = 64 << 10
 
 // A body is what a request carries, and whether it can be had again.
@@ -20,8 +19,7 @@ type body struct {
 	none bool
 }
 
-// bodyOf looks at the body of a request and reads it where it has to be kept. A body of unknown length is left alone:
-// it may be written only while it is being read.
+// bodyOf reads the body of a request where it has to be kept. One of unknown length may be written as it is read.
 func bodyOf(r *http.Request) (*body, error) {
 	switch {
 	case r.Body == nil || r.Body == http.NoBody:
@@ -41,13 +39,11 @@ func bodyOf(r *http.Request) (*body, error) {
 		nil
 }
 
-// again reports whether it can be sent again.
 func (b *body) again() bool { return b.none || b.get != nil }
 
 // untouched reports whether the caller's request can be sent as it is.
 func (b *body) untouched() bool { return !b.kept }
 
-// put gives a copy of the request its body.
 func (b *body) put(r *http.Request, round int) (err error) {
 	if b.none || round == 0 && !b.kept {
 		return nil
@@ -56,8 +52,7 @@ func (b *body) put(r *http.Request, round int) (err error) {
 	return err
 }
 
-// setAside keeps an answer in memory, so that its connection is free while a stamp is made, and the answer can still be
-// returned. What is larger keeps its connection.
+// setAside keeps an answer in memory, so that its connection is free while a stamp is made. A larger one keeps it.
 func setAside(resp *http.Response) {
 	head, err := io.ReadAll(io.LimitReader(resp.Body, maxAside+1))
 	if err == nil && len(head) <= maxAside {

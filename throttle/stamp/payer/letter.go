@@ -64,9 +64,9 @@ type MailPayment struct {
 	Took       time.Duration
 }
 
-// Stamp makes a stamp for each recipient, by the parameters that a server on the way publishes. to is whom the mail is
-// really sent to, as the envelope says; where nobody is given, it is whom the header names. The stamps take the place
-// of those that were there. Options.MaxTime is for all of them together. When it fails, the mail is as before.
+// Stamp makes a stamp for each recipient, by the parameters that a server on the way publishes. to are the recipients
+// of the envelope; without any, those of the header. The stamps replace those that were there. Options.MaxTime is for
+// all of them together. When it fails, the mail is as before.
 func (m *Mail) Stamp(ctx context.Context, now time.Time, params stamp.MailParams, to []string, o Options) (MailPayment,
 	error) {
 	p := MailPayment{Algorithm: params.Algorithm, Work: params.Work}
@@ -79,8 +79,7 @@ func (m *Mail) Stamp(ctx context.Context, now time.Time, params stamp.MailParams
 	if err != nil {
 		return p, err
 	}
-	// The seeds of this hour and of the one before are honoured. A clock that is behind the server's is no reason to
-	// fail.
+	// The seeds of this hour and of the one before are honoured. A clock that is behind is no reason to fail.
 	if params.Hour < now.Unix()/3600-1 {
 		return p, fmt.Errorf("%w: they are of %s", ErrStale,
 			time.Unix(params.Hour*3600, 0).UTC().Format("2006-01-02 15:04 MST"))

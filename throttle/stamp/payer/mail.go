@@ -45,8 +45,7 @@ func (e *MailError) Error() string {
 }
 
 // A Mail is a message on its way to sendmail. Most callers want ReadMail, Stamp and WriteTo. Its bytes stay as they
-// are, line ends included; only stamps are put in before its header, and stamps that were there taken out. It is not
-// for several goroutines at once.
+// are, line ends included; only stamps are put in before its header, and old ones taken out. It is for one goroutine.
 type Mail struct {
 	envelope []byte // the "From " line of a mailbox, which sendmail takes, too
 	fields   []mailField
@@ -135,8 +134,7 @@ func fieldName(line []byte) (string, bool) {
 	return strings.ToLower(string(name)), found && len(name) > 0
 }
 
-// addresses reads what stands in To and its like. The names beside the addresses may be in any charset: they do not
-// matter.
+// addresses reads what stands in To and its like. The names may be in any charset: they do not matter.
 var addresses = mail.AddressParser{WordDecoder: &mime.WordDecoder{
 	CharsetReader: func(_ string, r io.Reader) (io.Reader, error) { return r, nil },
 }}
@@ -144,7 +142,7 @@ var addresses = mail.AddressParser{WordDecoder: &mime.WordDecoder{
 // unfold makes one line of a header field.
 var unfold = strings.NewReplacer("\r\n", "", "\n", "")
 
-// Recipients returns those whom the header names in To, Cc and Bcc, or in the fields of the same names with Resent-
+// Recipients returns the addresses in To, Cc and Bcc, or in the fields of the same names with Resent-
 // before it where there is one: as sendmail -t reads it. Each is named once.
 func (m *Mail) Recipients() ([]string, error) {
 	prefix := ""
@@ -187,7 +185,6 @@ func (m *Mail) StripBcc() {
 	m.remove("resent-bcc")
 }
 
-// remove takes the fields of a name out of the header and returns how many there were.
 func (m *Mail) remove(name string) int {
 	before := len(m.fields)
 	m.fields = slices.DeleteFunc(m.fields, func(f mailField) bool { return f.name == name })

@@ -44,8 +44,7 @@ func (e *TooDearError) Is(target error) bool { return target == ErrTooDear }
 type Options struct {
 	MaxTime time.Duration // 0: DefaultMaxTime
 	Workers int           // 0: as many as there are cores
-	// Progress is told now and then how many operations are done and how many are to be expected, by one worker at a
-	// time. It may be more.
+	// Progress is told now and then how many operations are done and how many are expected, by one worker at a time.
 	Progress func(done, expected stamp.Work)
 }
 

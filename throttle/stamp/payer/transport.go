@@ -32,17 +32,14 @@ var ErrBody = errors.New("payer: the body of the request cannot be sent again")
 //	client := &http.Client{Transport: &payer.Transport{}}
 //
 // An answer that asks for a stamp (503 or 429, with Stamp-Challenge) is paid, on all cores and within the request's
-// context, and the request is sent again. The stamp is remembered for its host and sent along until the gate asks again
-// or the stamp has expired; one that pays for a single message is used for that one only. Requests to one host that are
-// asked at the same time share the work.
+// context, and the request is sent again. The stamp is remembered for its host until the gate asks again or it has
+// expired; one that pays for a single message is used for that one only. Requests to one host share the work.
 //
 // A request is sent again if it has no body, if it has GetBody (as http.NewRequest makes it), or if its body is of a
-// known length of up to MaxBody, which is then read before it is sent. Of others the answer is returned as it came, as
-// it is when nothing can be paid. Retry-After is left to the caller: a Transport works, but never sleeps. The timeout
-// of an http.Client includes the work.
+// known length of up to MaxBody, which is then read first. Otherwise the answer is returned as it came. Retry-After is
+// left to the caller: a Transport never sleeps. The timeout of an http.Client includes the work.
 //
-// The zero value is ready to use. A Transport is safe for concurrent use; its fields must not be changed after the
-// first request.
+// The zero value is ready. A Transport is safe for concurrent use; do not change its fields after the first request.
 type Transport struct {
 	Base    http.RoundTripper // nil: http.DefaultTransport
 	MaxTime time.Duration     // longer is worked on no stamp; what takes longer is a TooDearError. 0: DefaultMaxTime
@@ -64,7 +61,7 @@ var _ http.RoundTripper = (*Transport)(nil)
 
 // RoundTrip sends a request, and pays for it if it has to.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	// Who sends a stamp pays himself; what is no request is told so below.
+	// A request with a stamp has paid; an invalid request is refused by the base.
 	if r.URL == nil || r.Header == nil || r.Header.Get(StampHeader) != "" {
 		return t.base().RoundTrip(r)
 	}
@@ -191,7 +188,7 @@ func setCookie(h http.Header, name, value string) {
 	h.Set("Cookie", strings.Join(append(kept, name+"="+value), "; "))
 }
 
-// A key says where a request goes, and by which id the caller himself is known there, if he sends one.
+// A key says where a request goes, and by which id the caller is known there, if it sends one.
 type key struct{ scheme, address, host, client string }
 
 func keyOf(r *http.Request) key {
@@ -219,7 +216,6 @@ func (s *wallets) find(k key) *wallet {
 	return s.all[k]
 }
 
-// open returns the wallet for a host that asks for stamps.
 func (s *wallets) open(k key) *wallet {
 	s.mu.Lock()
 	defer s.mu.Unlock()

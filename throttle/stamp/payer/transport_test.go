@@ -305,7 +305,7 @@ func TestOwnStamp(t *testing.T) {
 	}
 }
 
-// TestOwnID: who brings an id of his own pays for that one, and stamps of different ids are not mixed up.
+// TestOwnID: a caller with an id of its own pays for that one, and stamps of different ids are not mixed up.
 func TestOwnID(t *testing.T) {
 	g := newGate(t)
 	g.ids = true

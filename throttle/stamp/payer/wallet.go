@@ -37,7 +37,7 @@ func (c *coin) id() string {
 type bill struct {
 	host   string
 	text   string // the challenge
-	client string // whom it asks
+	client string // the client that it asks
 	single bool   // the stamp pays for one message only
 	until  time.Time
 }
@@ -77,7 +77,6 @@ func (w *wallet) take(now time.Time) *coin {
 	return nil
 }
 
-// drop forgets a stamp that was not taken.
 func (w *wallet) drop(c *coin) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

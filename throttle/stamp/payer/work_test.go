@@ -95,7 +95,7 @@ func TestOthersGoOn(t *testing.T) {
 	})
 }
 
-// TestTurns: stamps for single messages are made one after the other, and who waits for his turn may go.
+// TestTurns: stamps for single messages are made one after the other, and a waiting one may give up.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(t)

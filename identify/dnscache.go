@@ -21,8 +21,8 @@ const (
 	samples        = 8           // how many answers are looked at to forget one
 )
 
-// GuestStats are what guests have learnt from DNS.
-type GuestStats struct {
+// ExemptStats are what was learnt from DNS.
+type ExemptStats struct {
 	Asked       uint64 // how often DNS was asked
 	Crowded     uint64 // how often it was not, because MaxUnsure answers were awaited
 	Pending     int    // answers awaited
@@ -30,7 +30,7 @@ type GuestStats struct {
 	Unconfirmed int    // addresses of pretenders
 }
 
-// A botSet is a set of bots, by their place in the options.
+// A botSet is a set of bots, by their position in the options.
 type botSet [(MaxBots + 63) / 64]uint64
 
 func (s *botSet) add(i int) { s[i/64] |= 1 << (i % 64) }
@@ -52,44 +52,43 @@ type answer struct {
 	until int64 // in nanoseconds since the epoch
 }
 
-// answers of DNS. Those that confirm a bot are kept apart from those that do not: pretenders come in any number, and
-// must not push out the real ones. When a half is full, the answer that ends soonest of a few at random makes room:
-// nobody can aim at a certain one, and there is no order to be kept.
-type answers struct {
+// A dnsCache holds answers of DNS. Those that confirm a bot are kept apart from those that do not: there may be any number
+// of pretenders, and they must not push out the real ones. When a half is full, the answer that ends soonest of a few at
+// random is dropped: nobody can aim at a certain one, and there is no order to be kept.
+type dnsCache struct {
 	mu      sync.RWMutex
 	yes, no map[netip.Addr]answer
 	// networks asked about, and when; of IPv6 one address of a /64 at a time, for a pretender has all of them
 	pending map[netip.Addr]int64
-	swept   int64 // when pending was looked through for room
+	swept   int64 // when pending was last swept
 
 	asked, crowded atomic.Uint64
 }
 
-func newAnswers() *answers {
-	return &answers{yes: map[netip.Addr]answer{}, no: map[netip.Addr]answer{},
+func newDNSCache() *dnsCache {
+	return &dnsCache{yes: map[netip.Addr]answer{}, no: map[netip.Addr]answer{},
 		pending: make(map[netip.Addr]int64, 2*MaxUnsure)}
 }
 
-// Unsure says whom to tell about addresses whose names are wanted: once, until there is an answer. It is told while a
-// request waits and must not block. It hands the address on to somebody who asks DNS for the names of the address, for
-// the addresses of these names, and then calls Confirm with the names that lead back. When DNS fails, Confirm is not
-// called: what is known stays so until its time is over, and after a minute the address may be asked about again.
-func (g *Guests) Unsure(tell func(addr netip.Addr)) { g.unsure.Store(&tell) }
+// Unsure registers the function that is told an address whose names are wanted: once, until there is an answer. It is
+// called while a request waits and must not block. It has DNS asked for the names of the address and for the addresses of
+// these names, and then Confirm called with the names that lead back. When DNS fails, Confirm is not called: what is known
+// holds until it expires, and after a minute the address may be asked about again.
+func (g *Exempt) Unsure(tell func(addr netip.Addr)) { g.unsure.Store(&tell) }
 
-// Unanswered says that an address could not be asked about, for want of room. What is known about it stays so, and its
-// next request may ask again.
-func (g *Guests) Unanswered(addr netip.Addr) {
-	if g == nil || g.answers == nil {
+// Unanswered says that an address could not be asked about. What is known holds, and its next request may ask.
+func (g *Exempt) Unanswered(addr netip.Addr) {
+	if g == nil || g.dns == nil {
 		return
 	}
-	g.answers.mu.Lock()
-	defer g.answers.mu.Unlock()
-	delete(g.answers.pending, asked(addr))
+	g.dns.mu.Lock()
+	defer g.dns.mu.Unlock()
+	delete(g.dns.pending, asked(addr))
 }
 
-// Inherit takes over from the guests before a reload whom they tell when they are Unsure and, if the bots have the same
-// domains, what they have learnt from DNS. It is for setting up, before the guests are used.
-func (g *Guests) Inherit(old *Guests) {
+// Inherit takes over what was set up before a reload: the function of Unsure and, if the bots have the same domains, what
+// was learnt from DNS. It must be called before anything else.
+func (g *Exempt) Inherit(old *Exempt) {
 	if old == nil {
 		return
 	}
@@ -102,13 +101,13 @@ func (g *Guests) Inherit(old *Guests) {
 			return
 		}
 	}
-	g.answers = old.answers
+	g.dns = old.dns
 }
 
-// Confirm tells the names of an address that lead back to it, nil when there are none. Who bears the name of a bot is
-// known for a day; of who does not, DNS is not asked again for ten minutes.
-func (g *Guests) Confirm(addr netip.Addr, names []string, now time.Time) {
-	if g == nil || g.answers == nil {
+// Confirm tells the names of an address that lead back to it, nil when there are none. A bot is known for a day; about any
+// other address DNS is not asked again for ten minutes.
+func (g *Exempt) Confirm(addr netip.Addr, names []string, now time.Time) {
+	if g == nil || g.dns == nil {
 		return
 	}
 	var a answer
@@ -121,40 +120,39 @@ func (g *Guests) Confirm(addr netip.Addr, names []string, now time.Time) {
 	}
 	addr = Plain(addr)
 	if public(addr) {
-		g.answers.put(addr, a, now)
+		g.dns.put(addr, a, now)
 	}
 }
 
 // Stats returns what was learnt from DNS so far.
-func (g *Guests) Stats() GuestStats {
-	if g == nil || g.answers == nil {
-		return GuestStats{}
+func (g *Exempt) Stats() ExemptStats {
+	if g == nil || g.dns == nil {
+		return ExemptStats{}
 	}
-	a := g.answers
+	a := g.dns
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	return GuestStats{a.asked.Load(), a.crowded.Load(), len(a.pending), len(a.yes), len(a.no)}
+	return ExemptStats{a.asked.Load(), a.crowded.Load(), len(a.pending), len(a.yes), len(a.no)}
 }
 
-// confirmed reports whether DNS has confirmed that an address belongs to one of the bots it claims to be. It has DNS
-// asked where that is not known, and where the answer is half way to its end: who comes every day shall not be asked to
-// pay once a day.
-func (g *Guests) confirmed(addr netip.Addr, claims botSet, now time.Time) bool {
+// confirmed reports whether DNS has confirmed that an address belongs to a bot it claims to be. It has DNS asked where
+// that is not known, and after half of the answer's time: a bot that comes every day is not asked to pay once a day.
+func (g *Exempt) confirmed(addr netip.Addr, claims botSet, now time.Time) bool {
 	if !public(addr) {
 		return false
 	}
 	t := now.UnixNano()
-	g.answers.mu.RLock()
-	known, ask := g.answers.look(addr, claims, t)
-	g.answers.mu.RUnlock()
-	if tell := g.unsure.Load(); ask && tell != nil && g.answers.ask(addr, t) {
+	g.dns.mu.RLock()
+	known, ask := g.dns.look(addr, claims, t)
+	g.dns.mu.RUnlock()
+	if tell := g.unsure.Load(); ask && tell != nil && g.dns.ask(addr, t) {
 		(*tell)(addr)
 	}
 	return known
 }
 
 // look reports whether an address is confirmed, and whether it should be asked about.
-func (a *answers) look(addr netip.Addr, claims botSet, t int64) (known, ask bool) {
+func (a *dnsCache) look(addr netip.Addr, claims botSet, t int64) (known, ask bool) {
 	if yes, found := a.yes[addr]; found && t < yes.until {
 		known = yes.bots.meets(claims)
 		if yes.until-t > int64(confirmedFor/2) {
@@ -174,8 +172,8 @@ func (a *answers) look(addr netip.Addr, claims botSet, t int64) (known, ask bool
 	return known, true
 }
 
-// ask notes that an address is asked about, if there is room and nobody was quicker.
-func (a *answers) ask(addr netip.Addr, t int64) bool {
+// ask notes that an address is asked about, if MaxUnsure allows and nobody was quicker.
+func (a *dnsCache) ask(addr netip.Addr, t int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.pending) >= MaxUnsure && overdue(a.swept, t) {
@@ -189,9 +187,8 @@ func (a *answers) ask(addr netip.Addr, t int64) bool {
 	return true
 }
 
-// sweep forgets what was asked and never answered. It is done once a minute at most: in a crowd it would be for
-// nothing.
-func (a *answers) sweep(t int64) {
+// sweep forgets what was asked and never answered, once a minute at most: in a crowd it would be for nothing.
+func (a *dnsCache) sweep(t int64) {
 	a.swept = t
 	for key, when := range a.pending {
 		if overdue(when, t) {
@@ -206,7 +203,7 @@ func overdue(when, t int64) bool { return t-when >= int64(askAgain) || when-t >=
 // asked is what an address counts as while it is asked about.
 func asked(addr netip.Addr) netip.Addr { return Network(addr, 32, 64).Addr() }
 
-func (a *answers) put(addr netip.Addr, said answer, now time.Time) {
+func (a *dnsCache) put(addr netip.Addr, said answer, now time.Time) {
 	into, other, lasts := a.yes, a.no, confirmedFor
 	if said.bots == (botSet{}) {
 		into, other, lasts = a.no, a.yes, unconfirmedFor
@@ -246,7 +243,6 @@ func public(addr netip.Addr) bool {
 
 var shared = netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10)
 
-// has reports whether a name in DNS is one of the bot's.
 func (b *bot) has(name string) bool {
 	for _, d := range b.domains {
 		if within(name, d) {

@@ -13,27 +13,25 @@ const (
 	forgive = 5 * time.Second
 )
 
-// A ledger is what the general pool is owed, in nanoseconds of a place at the upstream. While those with a stamp wait,
-// the pool earns its share of the capacity and pays for the places that it has. So it gets its share in time, whether
-// its requests are slow or quick and however small the capacity is: of a single place it has every tenth second, not
-// every tenth request.
-type ledger struct {
-	share  float64 // of the capacity
+// A poolShare is what the general pool is owed, in nanoseconds of a place at the upstream. While those with a stamp
+// wait, the pool earns its share of the capacity and pays for the places that it has. So it gets its share in time,
+// whether its requests are slow or quick: of a single place it has every tenth second, not every tenth request.
+type poolShare struct {
+	part   float64 // of the capacity
 	earns  float64 // places: the share of the capacity
 	places int     // how many it may have at once while others wait, so that a sudden flood cannot take them all
 	owed   float64
 }
 
-// size says what the capacity is.
-func (g *ledger) size(share float64, capacity int) {
-	g.share = share
-	g.earns = share * float64(capacity)
+func (g *poolShare) size(part float64, capacity int) {
+	g.part = part
+	g.earns = part * float64(capacity)
 	// A tenth of thirty is three, whatever floating point makes of it.
 	g.places = max(1, int(math.Ceil(g.earns-1e-9)))
 }
 
 // pass accounts for a stretch of time in which the pool had so many places and so many of it were waiting.
-func (g *ledger) pass(d time.Duration, paying bool, used, waiting int) {
+func (g *poolShare) pass(d time.Duration, paying bool, used, waiting int) {
 	if !paying || used+waiting == 0 {
 		if g.owed != 0 {
 			g.owed *= math.Exp2(-float64(d) / float64(forgive))
@@ -52,4 +50,4 @@ func (g *ledger) pass(d time.Duration, paying bool, used, waiting int) {
 }
 
 // poolNext reports whether the pool gets the next place, if both lanes wait and the pool has so many places.
-func (g *ledger) poolNext(used int) bool { return g.share > 0 && used < g.places && g.owed >= 0 }
+func (g *poolShare) poolNext(used int) bool { return g.part > 0 && used < g.places && g.owed >= 0 }

@@ -10,9 +10,9 @@ import (
 	"weir"
 )
 
-func sameness(t testing.TB, rules ...Same) *Sameness {
+func aliases(t testing.TB, rules ...AliasRule) *Aliases {
 	t.Helper()
-	s, err := NewSameness(rules)
+	s, err := NewAliases(rules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,9 +20,9 @@ func sameness(t testing.TB, rules ...Same) *Sameness {
 }
 
 func TestSameAddress(t *testing.T) {
-	tagged := Same{Domains: []string{"*"}, Tags: "+-"}
+	tagged := AliasRule{Domains: []string{"*"}, Tags: "+-"}
 	for name, test := range map[string]struct {
-		rules []Same
+		rules []AliasRule
 		same  map[string]string
 	}{
 		"nothing said": {nil, map[string]string{
@@ -61,7 +61,7 @@ func TestSameAddress(t *testing.T) {
 			".>":                              "",
 			"ann@example.org, bob@example.or": "",
 		}},
-		"everybody else": {[]Same{tagged}, map[string]string{
+		"everybody else": {[]AliasRule{tagged}, map[string]string{
 			"ann+x@example.org":  "ann@example.org",
 			"ann-x@example.org":  "ann@example.org",
 			"ann-x@gmail.com":    "ann-x@gmail.com", // which keeps its own rule
@@ -69,13 +69,13 @@ func TestSameAddress(t *testing.T) {
 			"a.b@[192.0.2.1]":    "a.b@[192.0.2.1]",
 			"ann+x@a.b.c.d.test": "ann@a.b.c.d.test",
 		}},
-		"an own rule goes before the known one": {[]Same{{Domains: []string{"googlemail.com"}}, tagged},
+		"an own rule goes before the known one": {[]AliasRule{{Domains: []string{"googlemail.com"}}, tagged},
 			map[string]string{
 				"a.b+x@googlemail.com": "a.b+x@googlemail.com",
 				// of the others: the known rule is off for both, which belong together
 				"a.b+x@gmail.com": "a.b@gmail.com",
 			}},
-		"the narrowest": {[]Same{
+		"the narrowest": {[]AliasRule{
 			{Domains: []string{".example.org"}, Tags: "+"}, {Domains: []string{".b.example.org"}, Dots: true},
 			{Domains: []string{"c.b.example.org"}, As: "München.example"},
 		}, map[string]string{
@@ -87,14 +87,14 @@ func TestSameAddress(t *testing.T) {
 			"a.n+x@d.c.b.example.org": "an+x@d.c.b.example.org",
 			"a.n+x@notexample.org":    "a.n+x@notexample.org",
 		}},
-		"what others are the same as": {[]Same{{Domains: []string{"Büro.example"}, Tags: "+", As: "Example.net"}},
+		"what others are the same as": {[]AliasRule{{Domains: []string{"Büro.example"}, Tags: "+", As: "Example.net"}},
 			map[string]string{
 				"ann+x@büro.example":         "ann@example.net",
 				"ann+x@xn--bro-hoa.example.": "ann@example.net",
 				"ann+x@example.net":          "ann@example.net",
 			}},
 	} {
-		s := sameness(t, test.rules...)
+		s := aliases(t, test.rules...)
 		for text, want := range test.same {
 			got, err := s.Address(text)
 			if got != want || (err == nil) != (want != "") {
@@ -108,7 +108,7 @@ func TestSameAddress(t *testing.T) {
 }
 
 func TestSameLong(t *testing.T) {
-	s := sameness(t, Same{Domains: []string{"a.example"}, As: strings.Repeat("b", 60) + ".example"})
+	s := aliases(t, AliasRule{Domains: []string{"a.example"}, As: strings.Repeat("b", 60) + ".example"})
 	for _, domain := range []string{"@example.org", "@gmail.com", "@a.example", "@ü.example"} {
 		for _, n := range []int{MaxRecipient, MaxRecipient + 1} {
 			long := strings.Repeat("a", n-len(domain)) + domain
@@ -126,44 +126,44 @@ func TestNewSamenessMistakes(t *testing.T) {
 		}
 		return all
 	}
-	rules := func(n int) (all []Same) {
+	rules := func(n int) (all []AliasRule) {
 		for i := range n {
-			all = append(all, Same{Domains: []string{fmt.Sprintf("d%d.example", i)}})
+			all = append(all, AliasRule{Domains: []string{fmt.Sprintf("d%d.example", i)}})
 		}
 		return all
 	}
-	ok := Same{Domains: []string{"example.org"}, Tags: "+", As: "example.net"}
+	ok := AliasRule{Domains: []string{"example.org"}, Tags: "+", As: "example.net"}
 	for name, test := range map[string]struct {
-		rules []Same
+		rules []AliasRule
 		want  []string // paths
 	}{
 		"none": {nil, nil},
-		"good": {[]Same{ok, {Domains: []string{".example.org", "*"}, Tags: "+-_=#", Dots: true}},
+		"good": {[]AliasRule{ok, {Domains: []string{".example.org", "*"}, Tags: "+-_=#", Dots: true}},
 			nil},
-		"no domains":       {[]Same{ok, {Tags: "+"}}, []string{"[1].domains"}},
-		"most domains":     {[]Same{{Domains: domains(MaxSameDomains)}}, nil},
-		"too many domains": {[]Same{{Domains: domains(MaxSameDomains + 1)}}, []string{"[0].domains"}},
-		"most rules":       {rules(MaxSame), nil},
-		"too many rules":   {rules(MaxSame + 1), []string{""}},
-		"no domain": {[]Same{{Domains: []string{"", "a b", "ann@example.org", "*.example.org", "..x",
+		"no domains":       {[]AliasRule{ok, {Tags: "+"}}, []string{"[1].domains"}},
+		"most domains":     {[]AliasRule{{Domains: domains(MaxAliasDomains)}}, nil},
+		"too many domains": {[]AliasRule{{Domains: domains(MaxAliasDomains + 1)}}, []string{"[0].domains"}},
+		"most rules":       {rules(MaxAliasRules), nil},
+		"too many rules":   {rules(MaxAliasRules + 1), []string{""}},
+		"no domain": {[]AliasRule{{Domains: []string{"", "a b", "ann@example.org", "*.example.org", "..x",
 			"x."}}}, paths("[0].domains[%d]", 6)},
-		"long domain": {[]Same{{Domains: []string{strings.Repeat("a", maxDomain),
+		"long domain": {[]AliasRule{{Domains: []string{strings.Repeat("a", maxDomain),
 			strings.Repeat("a", maxDomain+1)}}}, []string{"[0].domains[1]"}},
-		"tags": {[]Same{{Domains: []string{"a.example"}, Tags: "+."},
+		"tags": {[]AliasRule{{Domains: []string{"a.example"}, Tags: "+."},
 			{Domains: []string{"b.example"}, Tags: "x"}}, []string{"[0].tags", "[1].tags"}},
-		"many tags": {[]Same{{Domains: []string{"a.example"}, Tags: strings.Repeat("+", maxTags+1)}},
+		"many tags": {[]AliasRule{{Domains: []string{"a.example"}, Tags: strings.Repeat("+", maxTags+1)}},
 			[]string{"[0].tags"}},
-		"tags in another script": {[]Same{{Domains: []string{"a.example"}, Tags: "＋"}}, []string{"[0].tags"}},
-		"as": {[]Same{{Domains: []string{"a.example"}, As: ".b"},
+		"tags in another script": {[]AliasRule{{Domains: []string{"a.example"}, Tags: "＋"}}, []string{"[0].tags"}},
+		"as": {[]AliasRule{{Domains: []string{"a.example"}, As: ".b"},
 			{Domains: []string{"*"}, As: "b.example"}}, []string{"[0].as", "[1].as"}},
-		"twice": {[]Same{ok, {Domains: []string{"b.example", "EXAMPLE.org"}}},
+		"twice": {[]AliasRule{ok, {Domains: []string{"b.example", "EXAMPLE.org"}}},
 			[]string{"[1].domains[1]"}},
-		"twice, in two scripts": {[]Same{{Domains: []string{"ü.example", "xn--tda.example"}}},
+		"twice, in two scripts": {[]AliasRule{{Domains: []string{"ü.example", "xn--tda.example"}}},
 			[]string{"[0].domains[1]"}},
-		"as twice":       {[]Same{ok, {Domains: []string{"b.example"}, As: "Example.net"}}, []string{"[1].as"}},
-		"as with a rule": {[]Same{ok, {Domains: []string{"example.net"}}}, []string{"[0].as"}},
+		"as twice":       {[]AliasRule{ok, {Domains: []string{"b.example"}, As: "Example.net"}}, []string{"[1].as"}},
+		"as with a rule": {[]AliasRule{ok, {Domains: []string{"example.net"}}}, []string{"[0].as"}},
 	} {
-		s, err := NewSameness(test.rules)
+		s, err := NewAliases(test.rules)
 		var got []string
 		for _, mistake := range weir.FieldErrors(err) {
 			got = append(got, mistake.Path)
@@ -186,7 +186,7 @@ func paths(format string, n int) (all []string) {
 
 // TestSameAllocates nothing for an address that is in its one form already.
 func TestSameAllocates(t *testing.T) {
-	s := sameness(t, Same{Domains: []string{".example.org"}, Tags: "+"})
+	s := aliases(t, AliasRule{Domains: []string{".example.org"}, Tags: "+"})
 	for _, address := range []string{"ann@example.org", "ann@example.net", "ann@gmail.com"} {
 		if n := testing.AllocsPerRun(100, func() { s.Address(address) }); n != 0 {
 			t.Errorf("%s: %v allocations", address, n)
@@ -206,9 +206,9 @@ func FuzzSameAddress(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	s := sameness(f, Same{Domains: []string{".example.org"}, Tags: "-"},
-		Same{Domains: []string{"b.example"}, As: "ü.example", Dots: true},
-		Same{Domains: []string{"*"}, Tags: "+"})
+	s := aliases(f, AliasRule{Domains: []string{".example.org"}, Tags: "-"},
+		AliasRule{Domains: []string{"b.example"}, As: "ü.example", Dots: true},
+		AliasRule{Domains: []string{"*"}, Tags: "+"})
 	f.Fuzz(func(t *testing.T, text string) {
 		if at := plainAddress(text); at > 0 {
 			if careful, err := Recipient(text); err != nil || careful != strings.ToLower(text) ||
@@ -237,7 +237,7 @@ func FuzzSameAddress(f *testing.F) {
 }
 
 func BenchmarkSameAddress(b *testing.B) {
-	s := sameness(b)
+	s := aliases(b)
 	for name, address := range map[string]string{"plain": "ann@example.org", "tagged": "ann.b+shop@gmail.com",
 		"careful": "Ann <ann@münchen.example>"} {
 		b.Run(name, func(b *testing.B) {

@@ -13,8 +13,8 @@ import (
 	"weir"
 )
 
-// MaxGuestFile is how many bytes a list of networks may have.
-const MaxGuestFile = 8 << 20
+// MaxExemptFile is how many bytes a list of networks may have.
+const MaxExemptFile = 8 << 20
 
 // The widest networks that may be known. What is wider is nobody's own, and in a list somebody's mistake: with all
 // addresses in the list of a bot, what it calls itself would be enough. 10.0.0.0/8 and fc00::/7 are there to be used.
@@ -46,9 +46,9 @@ func readList(name string, read func(string) ([]byte, error)) ([]netip.Prefix, *
 		}
 		return nil, &weir.FieldError{Msg: fmt.Sprintf("%s cannot be read: %v", name, err)}
 	}
-	if len(data) > MaxGuestFile {
+	if len(data) > MaxExemptFile {
 		return nil, &weir.FieldError{Msg: fmt.Sprintf("%s has %d bytes", name, len(data)),
-			Hint: fmt.Sprintf("at most %s", weir.Size(MaxGuestFile))}
+			Hint: fmt.Sprintf("at most %s", weir.Size(MaxExemptFile))}
 	}
 	networks, line, fault := parseList(data)
 	if fault != nil {
@@ -67,8 +67,7 @@ func parseList(data []byte) (networks []netip.Prefix, line int, fault *weir.Fiel
 		networks, line, fault = parseLines(data)
 	}
 	if fault == nil && len(networks) == 0 {
-		// An engine that moves its list may leave a note in its place, and a download that fails an empty file. To
-		// forget all networks at once is not what anybody wants.
+		// An engine that moves its list may leave a note instead, and a failed download an empty file.
 		return nil, line, &weir.FieldError{Msg: "the list names no network",
 			Hint: "was it fetched whole, and from the right address?"}
 	}
@@ -89,8 +88,7 @@ func parseLines(data []byte) (networks []netip.Prefix, line int, fault *weir.Fie
 	return networks, max(line, 1), nil
 }
 
-// parseJSON reads {"prefixes": [{"ipv4Prefix": "192.0.2.0/24"}, {"ipv6Prefix": "2001:db8::/32"}]}, whatever else stands
-// beside it.
+// parseJSON reads {"prefixes": [{"ipv4Prefix": "192.0.2.0/24"}, {"ipv6Prefix": "2001:db8::/32"}]}, and more beside it.
 func parseJSON(data []byte) (networks []netip.Prefix, line int, fault *weir.FieldError) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	lineAt := func(offset int64) int { return 1 + bytes.Count(data[:min(int(offset), len(data))], []byte("\n")) }
@@ -177,8 +175,8 @@ func appendNetwork(networks []netip.Prefix, text string) ([]netip.Prefix, *weir.
 	case p != p.Masked():
 		return nil, &weir.FieldError{Msg: fmt.Sprintf("%.60q has bits set beyond its length", text),
 			Hint: fmt.Sprintf("did you mean %s?", p.Masked())}
-	case len(networks) == MaxGuestNetworks:
-		return nil, &weir.FieldError{Msg: fmt.Sprintf("more than %d networks", MaxGuestNetworks),
+	case len(networks) == MaxExemptNetworks:
+		return nil, &weir.FieldError{Msg: fmt.Sprintf("more than %d networks", MaxExemptNetworks),
 			Hint: "leave some out, or write wider ones"}
 	}
 	if fault := tooWide(p); fault != nil {

@@ -15,14 +15,14 @@ import (
 )
 
 // engines are bots that only DNS can tell from pretenders.
-var engines = GuestOptions{Bots: []Bot{
+var engines = ExemptOptions{Bots: []Bot{
 	{Name: "google", Agent: "Googlebot", Domains: []string{"GoogleBot.com", "google.com."}},
 	{Name: "bing", Agent: "bingbot", Domains: []string{"search.msn.com"}},
 }}
 
-// asking makes guests and a list of the addresses that they asked about.
-func asking(t testing.TB, o GuestOptions) (*Guests, *[]string) {
-	g := newGuests(t, o, nil)
+// asking makes exempt and a list of the addresses that they asked about.
+func asking(t testing.TB, o ExemptOptions) (*Exempt, *[]string) {
+	g := newExempt(t, o, nil)
 	asked := &[]string{}
 	g.Unsure(func(addr netip.Addr) { *asked = append(*asked, addr.String()) })
 	return g, asked
@@ -61,7 +61,7 @@ func TestConfirm(t *testing.T) {
 	if g.Known(at(ev, confirmedFor)) {
 		t.Error("known for longer than a day")
 	}
-	if want := (GuestStats{Asked: 3, Pending: 2, Confirmed: 1}); g.Stats() != want {
+	if want := (ExemptStats{Asked: 3, Pending: 2, Confirmed: 1}); g.Stats() != want {
 		t.Errorf("%+v", g.Stats())
 	}
 
@@ -117,10 +117,10 @@ func TestNotLookedUp(t *testing.T) {
 		}
 	}
 	g.Known(from("192.0.2.1", firefox)) // no bot, no question
-	if len(*asked) > 0 || g.Stats() != (GuestStats{}) {
+	if len(*asked) > 0 || g.Stats() != (ExemptStats{}) {
 		t.Errorf("asked about %v, %+v", *asked, g.Stats())
 	}
-	deaf := newGuests(t, engines, nil)
+	deaf := newExempt(t, engines, nil)
 	if deaf.Known(from("66.249.66.1", googlebot)) || deaf.Stats().Pending > 0 {
 		t.Error("waits for an answer that nobody was asked for")
 	}
@@ -272,7 +272,7 @@ func TestAnswersBound(t *testing.T) {
 }
 
 func TestManyBots(t *testing.T) {
-	var o GuestOptions
+	var o ExemptOptions
 	for i := range MaxBots {
 		o.Bots = append(o.Bots, Bot{Name: fmt.Sprint(i), Agent: fmt.Sprintf("<bot%d>", i),
 			Domains: []string{fmt.Sprintf("bot%d.example", i)}})
@@ -311,20 +311,20 @@ func TestInherit(t *testing.T) {
 	old, asked := asking(t, engines)
 	ev := from("66.249.66.1", googlebot)
 	old.Known(ev)
-	same := newGuests(t, engines, nil)
+	same := newExempt(t, engines, nil)
 	same.Inherit(old)
 	old.Confirm(ev.Source, []string{"crawl.googlebot.com"}, today) // an answer to what was asked before the reload
 	if !same.Known(ev) {
 		t.Error("forgotten over a reload")
 	}
-	for name, change := range map[string]func(*GuestOptions){
-		"domain": func(o *GuestOptions) { o.Bots[1].Domains = []string{"example.com"} },
-		"order":  func(o *GuestOptions) { slices.Reverse(o.Bots) },
-		"fewer":  func(o *GuestOptions) { o.Bots = o.Bots[:1] },
+	for name, change := range map[string]func(*ExemptOptions){
+		"domain": func(o *ExemptOptions) { o.Bots[1].Domains = []string{"example.com"} },
+		"order":  func(o *ExemptOptions) { slices.Reverse(o.Bots) },
+		"fewer":  func(o *ExemptOptions) { o.Bots = o.Bots[:1] },
 	} {
-		o := GuestOptions{Bots: slices.Clone(engines.Bots)}
+		o := ExemptOptions{Bots: slices.Clone(engines.Bots)}
 		change(&o)
-		other := newGuests(t, o, nil)
+		other := newExempt(t, o, nil)
 		other.Inherit(old)
 		if *asked = nil; other.Known(ev) || len(*asked) != 1 {
 			t.Errorf("%s: answers about other bots are taken over, or nobody is asked", name)
@@ -333,9 +333,9 @@ func TestInherit(t *testing.T) {
 	same.Inherit(nil)
 }
 
-// TestGuestsTogether: many ask and few answer, and in the end everybody is who he is.
-func TestGuestsTogether(t *testing.T) {
-	g := newGuests(t, engines, nil)
+// TestExemptTogether: many ask and few answer, and in the end each address is known as what it is.
+func TestExemptTogether(t *testing.T) {
+	g := newExempt(t, engines, nil)
 	asked := make(chan netip.Addr, MaxUnsure)
 	var twice atomic.Int64
 	g.Unsure(func(addr netip.Addr) {
@@ -391,7 +391,7 @@ func TestKnownAllocates(t *testing.T) {
 	o := engines
 	o.Paths = []string{"/healthz", "/webhooks/*"}
 	o.Networks = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
-	g := newGuests(t, o, nil)
+	g := newExempt(t, o, nil)
 	g.Unsure(func(netip.Addr) {})
 	g.Confirm(netip.MustParseAddr("66.249.66.1"), []string{"crawl.googlebot.com"}, today)
 	for _, ev := range []*weir.Event{from("10.0.0.1", firefox), from("192.0.2.1", firefox),
@@ -416,13 +416,13 @@ func BenchmarkKnown(b *testing.B) {
 	for i := range 1000 {
 		fmt.Fprintf(&list, "203.%d.%d.0/%d\n", i/256, i%256, 24+i%4)
 	}
-	o := GuestOptions{Paths: []string{"/healthz", "/webhooks/*", "/feeds/*"},
+	o := ExemptOptions{Paths: []string{"/healthz", "/webhooks/*", "/feeds/*"},
 		Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	o.Bots = append(o.Bots, engines.Bots...)
 	for i := range 8 {
 		o.Bots = append(o.Bots, Bot{Name: fmt.Sprint(i), Agent: fmt.Sprintf("listbot%d", i), Files: []string{"list"}})
 	}
-	g := newGuests(b, o, folder{"list": list.String()})
+	g := newExempt(b, o, folder{"list": list.String()})
 	g.Unsure(func(netip.Addr) {})
 	g.Confirm(netip.MustParseAddr("66.249.66.1"), []string{"crawl.googlebot.com"}, today)
 	g.Confirm(netip.MustParseAddr("192.0.2.66"), nil, today)
@@ -462,7 +462,7 @@ func BenchmarkKnown(b *testing.B) {
 
 // BenchmarkConfirm stores answers about pretenders with the half for them full.
 func BenchmarkConfirm(b *testing.B) {
-	g := newGuests(b, engines, nil)
+	g := newExempt(b, engines, nil)
 	for i := range MaxAnswers / 2 {
 		g.Confirm(address(i), nil, today)
 	}

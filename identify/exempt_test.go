@@ -34,9 +34,9 @@ func (f folder) read(name string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-func newGuests(t testing.TB, o GuestOptions, files folder) *Guests {
+func newExempt(t testing.TB, o ExemptOptions, files folder) *Exempt {
 	t.Helper()
-	g, err := NewGuests(o, files.read)
+	g, err := NewExempt(o, files.read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func from(addr, agent string) *weir.Event {
 }
 
 func TestKnownPath(t *testing.T) {
-	g := newGuests(t, GuestOptions{Paths: []string{"/healthz", "/webhooks/*", "/a/b/*", "/"}}, nil)
+	g := newExempt(t, ExemptOptions{Paths: []string{"/healthz", "/webhooks/*", "/a/b/*", "/"}}, nil)
 	for path, want := range map[string]bool{
 		"/healthz":                        true,
 		"/healthz/x":                      false,
@@ -77,13 +77,13 @@ func TestKnownPath(t *testing.T) {
 			t.Errorf("%.40q: %v", path, got)
 		}
 	}
-	for _, nobody := range []*Guests{nil, {}} {
+	for _, nobody := range []*Exempt{nil, {}} {
 		nobody.Unanswered(netip.MustParseAddr("192.0.2.1"))
 		if nobody.Known(from("192.0.2.1", googlebot)) || nobody.Known(&weir.Event{}) || nobody.Files() != nil {
 			t.Error("somebody is known to nobody")
 		}
 		nobody.Confirm(netip.MustParseAddr("192.0.2.1"), []string{"a.b"}, today)
-		if nobody.Stats() != (GuestStats{}) {
+		if nobody.Stats() != (ExemptStats{}) {
 			t.Error("figures out of nothing")
 		}
 	}
@@ -92,7 +92,7 @@ func TestKnownPath(t *testing.T) {
 // TestKnownAccount: accounts and plans are known exactly as the gate wrote them, and only there: not by what the
 // request says elsewhere.
 func TestKnownAccount(t *testing.T) {
-	g := newGuests(t, GuestOptions{Accounts: []string{"acme", "käse", "Beta"}, Plans: []string{"gold"}}, nil)
+	g := newExempt(t, ExemptOptions{Accounts: []string{"acme", "käse", "Beta"}, Plans: []string{"gold"}}, nil)
 	for _, c := range []struct {
 		account, plan string
 		want          bool
@@ -108,8 +108,8 @@ func TestKnownAccount(t *testing.T) {
 			t.Errorf("%q of %q: not %t", c.account, c.plan, c.want)
 		}
 	}
-	var nobody *Guests
-	if nobody.KnownAccount(&weir.Event{}) || newGuests(t, GuestOptions{}, nil).Known(&weir.Event{}) {
+	var nobody *Exempt
+	if nobody.KnownAccount(&weir.Event{}) || newExempt(t, ExemptOptions{}, nil).Known(&weir.Event{}) {
 		t.Error("nobody is known")
 	}
 	ev := from("192.0.2.1", firefox)
@@ -119,23 +119,23 @@ func TestKnownAccount(t *testing.T) {
 	}
 }
 
-// TestGuestAccountsAtTheirBounds: as many accounts and plans as may be written, of the greatest length; one more is a
+// TestExemptAccountsAtTheirBounds: as many accounts and plans as may be written, of the greatest length; one more is a
 // mistake.
-func TestGuestAccountsAtTheirBounds(t *testing.T) {
+func TestExemptAccountsAtTheirBounds(t *testing.T) {
 	fill := func(n int) (all []string) {
 		for i := range n {
 			all = append(all, fmt.Sprint("a", i))
 		}
 		return all
 	}
-	fits := GuestOptions{Accounts: fill(MaxGuestAccounts), Plans: fill(MaxGuestPlans)}
+	fits := ExemptOptions{Accounts: fill(MaxExemptAccounts), Plans: fill(MaxExemptPlans)}
 	fits.Accounts[0], fits.Plans[0] = strings.Repeat("x", MaxAccount), strings.Repeat("x", maxPlan)
 	if err := fits.Validate(); err != nil {
 		t.Error(err)
 	}
-	for want, o := range map[string]GuestOptions{
-		"accounts: 10001 accounts are too many (at most 10000)":                                  {Accounts: fill(MaxGuestAccounts + 1)},
-		"plans: 101 plans are too many (at most 100)":                                            {Plans: fill(MaxGuestPlans + 1)},
+	for want, o := range map[string]ExemptOptions{
+		"accounts: 10001 accounts are too many (at most 10000)":                                  {Accounts: fill(MaxExemptAccounts + 1)},
+		"plans: 101 plans are too many (at most 100)":                                            {Plans: fill(MaxExemptPlans + 1)},
 		"accounts[0]: the account id is longer than 256 bytes (write the id as clients send it)": {Accounts: []string{strings.Repeat("x", MaxAccount+1)}},
 		"accounts[0]: the account id has control characters or white space around it, or is not UTF-8 (write the id " +
 			"as clients send it)": {Accounts: []string{"a\nb"}},
@@ -153,7 +153,7 @@ func TestGuestAccountsAtTheirBounds(t *testing.T) {
 			t.Errorf("%v\nwant %s", err, want)
 		}
 	}
-	if err := (GuestOptions{Plans: []string{strings.Repeat("x", maxPlan+1)}}).Validate(); err == nil {
+	if err := (ExemptOptions{Plans: []string{strings.Repeat("x", maxPlan+1)}}).Validate(); err == nil {
 		t.Error("a plan that is too long")
 	}
 }
@@ -205,7 +205,7 @@ func TestKnownClient(t *testing.T) {
 			"prefixes": [{"ipv4Prefix": "66.249.64.0/19", "x": {}}, {"ipv6Prefix": "2001:4860:4801::/48"}]}`,
 		"bing": "\ufeff157.55.39.0/24",
 	}
-	g := newGuests(t, GuestOptions{
+	g := newExempt(t, ExemptOptions{
 		Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::ffff:172.16.0.0/108")},
 		Files:    []string{"office"},
 		Bots: []Bot{
@@ -254,10 +254,10 @@ func TestKnownClient(t *testing.T) {
 	}
 }
 
-func TestGuestOptions(t *testing.T) {
-	bad := GuestOptions{
+func TestExemptOptions(t *testing.T) {
+	bad := ExemptOptions{
 		Paths: []string{"healthz", "/*", "/a/**", "/a/*/b", "/a//b", "/a/", "/a?b", "/%61",
-			"/" + strings.Repeat("x", maxGuestPath),
+			"/" + strings.Repeat("x", maxExemptPath),
 			"/ok", "/ok/*"},
 		Networks: []netip.Prefix{{}, netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0"),
 			netip.MustParsePrefix("::ffff:0:0/96"),
@@ -315,57 +315,57 @@ func TestGuestOptions(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if _, err := NewGuests(bad, folder{}.read); err == nil {
-		t.Error("guests from wrong options")
+	if _, err := NewExempt(bad, folder{}.read); err == nil {
+		t.Error("exempt from wrong options")
 	}
-	if err := (GuestOptions{}).Validate(); err != nil {
+	if err := (ExemptOptions{}).Validate(); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestGuestBounds: each bound holds, and one more is refused.
-func TestGuestBounds(t *testing.T) {
-	var o GuestOptions
-	for i := range MaxGuestPaths {
+// TestExemptBounds: each bound holds, and one more is refused.
+func TestExemptBounds(t *testing.T) {
+	var o ExemptOptions
+	for i := range MaxExemptPaths {
 		o.Paths = append(o.Paths, fmt.Sprint("/", i))
 	}
 	for i := range MaxBots {
 		o.Bots = append(o.Bots, Bot{Name: fmt.Sprint(i), Agent: fmt.Sprint("bot", i), Files: []string{"list"}})
 	}
 	one := netip.MustParsePrefix("192.0.2.1/32")
-	o.Networks = slices.Repeat([]netip.Prefix{one}, MaxGuestNetworks-MaxBots)
+	o.Networks = slices.Repeat([]netip.Prefix{one}, MaxExemptNetworks-MaxBots)
 	files := folder{"list": "192.0.2.0/24"}
-	g := newGuests(t, o, files)
+	g := newExempt(t, o, files)
 	if !g.Known(from("192.0.2.9", "bot99")) || !g.KnownPath("/999") {
 		t.Error("the last is not known")
 	}
 	for name, c := range map[string]struct {
-		grow func(*GuestOptions)
+		grow func(*ExemptOptions)
 		want string
 	}{
-		"paths": {func(o *GuestOptions) { o.Paths = append(o.Paths, "/x") },
+		"paths": {func(o *ExemptOptions) { o.Paths = append(o.Paths, "/x") },
 			"paths: 1001 paths are too many (at most 1000)"},
-		"bots": {func(o *GuestOptions) { o.Bots = append(o.Bots, o.Bots[0]) },
+		"bots": {func(o *ExemptOptions) { o.Bots = append(o.Bots, o.Bots[0]) },
 			"bots: 101 bots are too many (at most 100)"},
-		"files": {func(o *GuestOptions) { o.Files = []string{"list"} },
+		"files": {func(o *ExemptOptions) { o.Files = []string{"list"} },
 			"files: 101 files, with those of bots, are too many (at most 100)"},
-		"networks, in file": {func(o *GuestOptions) { o.Networks = append(o.Networks, one) },
+		"networks, in file": {func(o *ExemptOptions) { o.Networks = append(o.Networks, one) },
 			"bots[99].files[0]: with list there are more than 100000 networks (leave some out, or write wider ones)"},
-		"networks": {func(o *GuestOptions) { o.Networks = slices.Repeat([]netip.Prefix{one}, MaxGuestNetworks+1) },
+		"networks": {func(o *ExemptOptions) { o.Networks = slices.Repeat([]netip.Prefix{one}, MaxExemptNetworks+1) },
 			"networks: 100001 networks, with those of bots, are too many (at most 100000)"},
 	} {
 		more := o
 		more.Networks, more.Bots = slices.Clone(o.Networks), slices.Clone(o.Bots)
 		c.grow(&more)
-		if _, err := NewGuests(more, files.read); err == nil || err.Error() != c.want {
+		if _, err := NewExempt(more, files.read); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestGuestFiles(t *testing.T) {
-	long := bytes.Repeat([]byte("192.0.2.1\n"), MaxGuestNetworks)
-	if networks, _, fault := parseList(long); fault != nil || len(networks) != MaxGuestNetworks {
+func TestExemptFiles(t *testing.T) {
+	long := bytes.Repeat([]byte("192.0.2.1\n"), MaxExemptNetworks)
+	if networks, _, fault := parseList(long); fault != nil || len(networks) != MaxExemptNetworks {
 		t.Errorf("%d networks, %v", len(networks), fault)
 	}
 	for _, c := range []struct{ name, text, want string }{
@@ -384,7 +384,7 @@ func TestGuestFiles(t *testing.T) {
 			`f:1: "<html>" is not a network (write 192.0.2.0/24, 2001:db8::/32 or a single address)`},
 		{"too many", string(long) + "192.0.2.1",
 			`f:100001: more than 100000 networks (leave some out, or write wider ones)`},
-		{"too long", strings.Repeat("#", MaxGuestFile+1), `f has 8388609 bytes (at most 8MiB)`},
+		{"too long", strings.Repeat("#", MaxExemptFile+1), `f has 8388609 bytes (at most 8MiB)`},
 		{"JSON without", `{"Action needed": "fetch it from elsewhere"}`,
 			`f:1: the list names no network (was it fetched whole, and from the right address?)`},
 		{"JSON empty", "{\"prefixes\": []}\n",
@@ -394,7 +394,7 @@ func TestGuestFiles(t *testing.T) {
 		{"JSON nameless", "{\"prefixes\": [\n{\"ipv5Prefix\": \"192.0.2.0/24\"}]}",
 			`f:2: an entry names no network (ipv4Prefix or ipv6Prefix)`},
 	} {
-		_, err := NewGuests(GuestOptions{Files: []string{"f"}}, folder{"f": c.text}.read)
+		_, err := NewExempt(ExemptOptions{Files: []string{"f"}}, folder{"f": c.text}.read)
 		if err == nil || err.Error() != "files[0]: "+c.want {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -408,13 +408,13 @@ func TestGuestFiles(t *testing.T) {
 		"JSON, and on":      "{\"prefixes\": [{\"ipv4Prefix\": \"192.0.2.0/24\"}]}\n\n{}",
 		"JSON, odd element": "{\"prefixes\": [\n\n7]}",
 	} {
-		_, err := NewGuests(GuestOptions{Files: []string{"f"}}, folder{"f": text}.read)
+		_, err := NewExempt(ExemptOptions{Files: []string{"f"}}, folder{"f": text}.read)
 		if err == nil || !strings.HasPrefix(err.Error(), "files[0]: f:3: not a list of networks in JSON: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 
-	_, err := NewGuests(GuestOptions{
+	_, err := NewExempt(ExemptOptions{
 		Files: []string{"none", "ok"},
 		Bots:  []Bot{{Name: "b", Agent: "bot", Files: []string{"ok", "bad"}}},
 	}, folder{"ok": "192.0.2.1", "bad": "x"}.read)
@@ -423,15 +423,15 @@ func TestGuestFiles(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
-	_, err = NewGuests(GuestOptions{Files: []string{"f"}},
+	_, err = NewExempt(ExemptOptions{Files: []string{"f"}},
 		func(string) ([]byte, error) { return nil, errors.New("no luck") })
 	if err == nil || err.Error() != "files[0]: f cannot be read: no luck" {
 		t.Errorf("%v", err)
 	}
 }
 
-// FuzzGuestList: whatever a list says, what comes out of it are networks that can be written down and read again.
-func FuzzGuestList(f *testing.F) {
+// FuzzExemptList: whatever a list says, what comes out of it are networks that can be written down and read again.
+func FuzzExemptList(f *testing.F) {
 	f.Add([]byte("# a\n192.0.2.0/24\n2001:db8::/32 # b\n"))
 	f.Add([]byte(`{"prefixes": [{"ipv4Prefix": "192.0.2.0/24"}, {"ipv6Prefix": "2001:db8::/32"}], "x": [{}]}`))
 	f.Add([]byte("{\"prefixes\": [\n{\"ipv4Prefix\": \"192.0.2.0/24\""))
@@ -466,7 +466,7 @@ func FuzzKnown(f *testing.F) {
 	paths := []string{"/healthz", "/webhooks/*", "/a/*", "/a/b/*"}
 	network := netip.MustParsePrefix("66.249.64.0/19")
 	g,
-		err := NewGuests(GuestOptions{Paths: paths,
+		err := NewExempt(ExemptOptions{Paths: paths,
 		Bots: []Bot{{Name: "g", Agent: "Googlebot", Networks: []netip.Prefix{network}}}}, nil)
 	if err != nil {
 		f.Fatal(err)

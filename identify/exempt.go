@@ -1,7 +1,6 @@
 package identify
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"path"
@@ -13,25 +12,25 @@ import (
 	"weir"
 )
 
-// Bounds on what an operator may write about guests.
+// Bounds on what an operator may write about exempt clients.
 const (
-	MaxGuestPaths    = 1000
-	MaxGuestNetworks = 100_000 // in options and files, of bots too
-	MaxGuestFiles    = 100     // of bots too
-	MaxBots          = 100
-	MaxBotDomains    = 20 // of one bot
-	MaxGuestAccounts = 10_000
-	MaxGuestPlans    = 100
+	MaxExemptPaths    = 1000
+	MaxExemptNetworks = 100_000 // in options and files, of bots too
+	MaxExemptFiles    = 100     // of bots too
+	MaxBots           = 100
+	MaxBotDomains     = 20 // of one bot
+	MaxExemptAccounts = 10_000
+	MaxExemptPlans    = 100
 
-	maxGuestPath = 1024 // bytes
-	maxPlan      = 64
-	minAgent     = 3
-	maxAgent     = 100
-	agentRead    = 512 // how much of what a program calls itself is looked at
+	maxExemptPath = 1024 // bytes
+	maxPlan       = 64
+	minAgent      = 3
+	maxAgent      = 100
+	agentRead     = 512 // how much of what a program calls itself is looked at
 )
 
-// GuestOptions say of whom no stamp is asked.
-type GuestOptions struct {
+// ExemptOptions say which clients are never asked for a stamp.
+type ExemptOptions struct {
 	// Paths that are free for everybody: /healthz exactly, /webhooks/* with everything below.
 	Paths []string `yaml:"paths"`
 	// Networks that are never asked: the office, monitoring, partners.
@@ -65,157 +64,143 @@ type Bot struct {
 	Files []string `yaml:"files"`
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Files are not looked into; NewGuests does
-// that.
-func (o GuestOptions) Validate() error {
-	var all []error
-	wrong := func(path, msg, hint string) {
-		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-	}
-	most := func(path, what string, n, most int) bool {
-		if n > most {
-			wrong(path, fmt.Sprintf("%d %s are too many", n, what), fmt.Sprintf("at most %d", most))
-		}
-		return n <= most
-	}
-	if most("paths", "paths", len(o.Paths), MaxGuestPaths) {
+// Validate returns every mistake in the options, as joined weir.FieldErrors. NewExempt looks into the files.
+func (o ExemptOptions) Validate() error {
+	var v weir.Mistakes
+	if v.AtMost("paths", "paths", len(o.Paths), MaxExemptPaths) {
 		for i, p := range o.Paths {
-			validatePath(fmt.Sprintf("paths[%d]", i), p, wrong)
+			validatePath(fmt.Sprintf("paths[%d]", i), p, &v)
 		}
 	}
 	networks, files := len(o.Networks), len(o.Files)
-	if most("bots", "bots", len(o.Bots), MaxBots) {
+	if v.AtMost("bots", "bots", len(o.Bots), MaxBots) {
 		names := map[string]bool{}
 		for i, b := range o.Bots {
 			at := fmt.Sprintf("bots[%d].", i)
-			b.validate(at, wrong)
+			b.validate(at, &v)
 			if names[b.Name] && b.Name != "" {
-				wrong(at+"name", fmt.Sprintf("there is another bot %q", b.Name), "names must differ")
+				v.Add(at+"name", fmt.Sprintf("there is another bot %q", b.Name), "names must differ")
 			}
 			names[b.Name] = true
 			networks += len(b.Networks)
 			files += len(b.Files)
 		}
 	}
-	if most("networks", "networks, with those of bots,", networks, MaxGuestNetworks) {
-		validateNetworks("networks", o.Networks, wrong)
+	if v.AtMost("networks", "networks, with those of bots,", networks, MaxExemptNetworks) {
+		validateNetworks("networks", o.Networks, &v)
 		for i, b := range o.Bots[:min(len(o.Bots), MaxBots)] {
-			validateNetworks(fmt.Sprintf("bots[%d].networks", i), b.Networks, wrong)
+			validateNetworks(fmt.Sprintf("bots[%d].networks", i), b.Networks, &v)
 		}
 	}
-	if most("files", "files, with those of bots,", files, MaxGuestFiles) {
+	if v.AtMost("files", "files, with those of bots,", files, MaxExemptFiles) {
 		o.eachFile(func(at, name string, _ int) {
 			if name == "" || strings.IndexByte(name, 0) >= 0 {
-				wrong(at, "not a file", "write the path of a list of networks")
+				v.Add(at, "not a file", "write the path of a list of networks")
 			}
 		})
 	}
-	if most("accounts", "accounts", len(o.Accounts), MaxGuestAccounts) {
+	if v.AtMost("accounts", "accounts", len(o.Accounts), MaxExemptAccounts) {
 		for i, id := range o.Accounts {
-			validateAccount(fmt.Sprintf("accounts[%d]", i), id, wrong)
+			validateAccount(fmt.Sprintf("accounts[%d]", i), id, &v)
 		}
 	}
-	if most("plans", "plans", len(o.Plans), MaxGuestPlans) {
+	if v.AtMost("plans", "plans", len(o.Plans), MaxExemptPlans) {
 		for i, name := range o.Plans {
 			if name == "" || len(name) > maxPlan || strings.Contains(name, "*") {
-				wrong(fmt.Sprintf("plans[%d]", i), fmt.Sprintf("%.64q is not a plan", name),
+				v.Add(fmt.Sprintf("plans[%d]", i), fmt.Sprintf("%.64q is not a plan", name),
 					fmt.Sprintf("write its name, 1 to %d bytes, without stars", maxPlan))
 			}
 		}
 	}
-	return errors.Join(all...)
+	return v.Err()
 }
 
 // validateAccount names no part of the id, which may be a secret.
-func validateAccount(at, id string, wrong func(path, msg, hint string)) {
+func validateAccount(at, id string, v *weir.Mistakes) {
 	switch err := check(id); {
 	case id == "":
-		wrong(at, "an account without a name is nobody's", "write its id, or leave it out")
+		v.Add(at, "an account without a name is nobody's", "write its id, or leave it out")
 	case err == ErrAccountReserved:
-		wrong(at, err.Error(), "list the address under networks")
+		v.Add(at, err.Error(), "list the address under networks")
 	case err != nil:
-		wrong(at, err.Error(), "write the id as clients send it")
+		v.Add(at, err.Error(), "write the id as clients send it")
 	case strings.Contains(id, "*"):
-		wrong(at, "an account with a star: patterns would let off accounts that are made up to fit",
+		v.Add(at, "an account with a star: patterns would let off accounts that are made up to fit",
 			"write each account, or their plan under plans")
 	}
 }
 
-func (b *Bot) validate(at string, wrong func(path, msg, hint string)) {
+func (b *Bot) validate(at string, v *weir.Mistakes) {
 	if b.Name == "" {
-		wrong(strings.TrimSuffix(at, "."), "the bot has no name", "add name: googlebot")
+		v.Add(strings.TrimSuffix(at, "."), "the bot has no name", "add name: googlebot")
 	} else if len(b.Name) > 64 || !isPrintable(b.Name) {
-		wrong(at+"name", fmt.Sprintf("%.64q is not a name", b.Name), "printable characters, at most 64")
+		v.Add(at+"name", fmt.Sprintf("%.64q is not a name", b.Name), "printable characters, at most 64")
 	}
 	switch {
 	case b.Agent == "":
-		wrong(at+"agent", "it is not said what the bot calls itself",
+		v.Add(at+"agent", "it is not said what the bot calls itself",
 			"add agent: Googlebot; networks that are always welcome stand outside bots")
 	case len(b.Agent) < minAgent || len(b.Agent) > maxAgent || !isPrintable(b.Agent):
-		wrong(at+"agent", fmt.Sprintf("%.100q says too little, or too much", b.Agent),
+		v.Add(at+"agent", fmt.Sprintf("%.100q says too little, or too much", b.Agent),
 			fmt.Sprintf("%d to %d printable characters of its User-Agent", minAgent, maxAgent))
 	}
 	if len(b.Domains)+len(b.Networks)+len(b.Files) == 0 {
-		wrong(strings.TrimSuffix(at, "."), "what a program calls itself is not enough: anybody can say that",
+		v.Add(strings.TrimSuffix(at, "."), "what a program calls itself is not enough: anybody can say that",
 			"add domains, networks or files")
 	}
-	if len(b.Domains) > MaxBotDomains {
-		wrong(at+"domains", fmt.Sprintf("%d domains are too many", len(b.Domains)),
-			fmt.Sprintf("at most %d", MaxBotDomains))
+	if !v.AtMost(at+"domains", "domains", len(b.Domains), MaxBotDomains) {
 		return
 	}
 	for i, d := range b.Domains {
 		here := fmt.Sprintf("%sdomains[%d]", at, i)
 		switch plain := strings.TrimPrefix(strings.TrimPrefix(d, "*"), "."); {
 		case plain != d && isDomain(plain):
-			wrong(here, fmt.Sprintf("%q is not a domain", d),
+			v.Add(here, fmt.Sprintf("%q is not a domain", d),
 				fmt.Sprintf("write %s: everything below it is meant anyway", plain))
 		case !isDomain(d):
-			wrong(here, fmt.Sprintf("%.100q is not a domain", d), "write googlebot.com")
+			v.Add(here, fmt.Sprintf("%.100q is not a domain", d), "write googlebot.com")
 		case !strings.Contains(strings.TrimSuffix(d, "."), "."):
-			wrong(here, fmt.Sprintf("%q is a whole top-level domain: anybody can have a name there", d),
+			v.Add(here, fmt.Sprintf("%q is a whole top-level domain: anybody can have a name there", d),
 				"write googlebot.com")
 		}
 	}
 }
 
-func validatePath(at, p string, wrong func(path, msg, hint string)) {
+func validatePath(at, p string, v *weir.Mistakes) {
 	exact := strings.TrimSuffix(p, "/*")
 	switch {
-	case len(p) > maxGuestPath:
-		wrong(at, fmt.Sprintf("a path of %d bytes is too long", len(p)), fmt.Sprintf("at most %d", maxGuestPath))
+	case len(p) > maxExemptPath:
+		v.Add(at, fmt.Sprintf("a path of %d bytes is too long", len(p)), fmt.Sprintf("at most %d", maxExemptPath))
 	case !strings.HasPrefix(p, "/"):
-		wrong(at, fmt.Sprintf("%q does not start with a slash", p), "write /healthz or /webhooks/*")
+		v.Add(at, fmt.Sprintf("%q does not start with a slash", p), "write /healthz or /webhooks/*")
 	case p == "/*" || p == "/**":
-		wrong(at, fmt.Sprintf("with %s nobody is ever asked", p), "leave the throttle out of the gate's list instead")
+		v.Add(at, fmt.Sprintf("with %s nobody is ever asked", p), "leave the throttle out of the gate's list instead")
 	case strings.HasSuffix(p, "/**"):
-		wrong(at, fmt.Sprintf("%q has a star too many", p),
+		v.Add(at, fmt.Sprintf("%q has a star too many", p),
 			fmt.Sprintf("write %s: all below is meant anyway", strings.TrimSuffix(p, "*")))
 	case strings.Contains(exact, "*"):
-		wrong(at, fmt.Sprintf("%q has a star in the middle", p),
+		v.Add(at, fmt.Sprintf("%q has a star in the middle", p),
 			"a star stands behind the last slash only, as in /webhooks/*")
 	case strings.ContainsAny(exact, "%?#"):
-		wrong(at, fmt.Sprintf("%q never matches", p),
+		v.Add(at, fmt.Sprintf("%q never matches", p),
 			"paths are matched with percent signs decoded, and without the query")
 	case path.Clean(exact) != exact:
-		wrong(at, fmt.Sprintf("%q never matches", p),
+		v.Add(at, fmt.Sprintf("%q never matches", p),
 			"paths are matched without double slashes, dots and a slash at the end")
 	}
 }
 
-func validateNetworks(at string, networks []netip.Prefix, wrong func(path, msg, hint string)) {
+func validateNetworks(at string, networks []netip.Prefix, v *weir.Mistakes) {
+	v.Networks(at, networks)
 	for i, p := range networks {
-		here := fmt.Sprintf("%s[%d]", at, i)
-		if !p.IsValid() {
-			wrong(here, "not a network", "write 192.0.2.0/24 or 2001:db8::/32")
-		} else if fault := tooWide(p); fault != nil {
-			wrong(here, fault.Msg, fault.Hint)
+		if fault := tooWide(p); p.IsValid() && fault != nil {
+			v.Add(fmt.Sprintf("%s[%d]", at, i), fault.Msg, fault.Hint)
 		}
 	}
 }
 
 // eachFile calls f with every file, the field it stands in, and the bot it belongs to; -1 for none.
-func (o *GuestOptions) eachFile(f func(at, name string, bot int)) {
+func (o *ExemptOptions) eachFile(f func(at, name string, bot int)) {
 	for i, name := range o.Files {
 		f(fmt.Sprintf("files[%d]", i), name, -1)
 	}
@@ -227,7 +212,7 @@ func (o *GuestOptions) eachFile(f func(at, name string, bot int)) {
 }
 
 // EachListed calls f with every network in the files that can be read, and the field that names the file.
-func (o *GuestOptions) EachListed(read func(path string) ([]byte, error), f func(field string, p netip.Prefix)) {
+func (o *ExemptOptions) EachListed(read func(path string) ([]byte, error), f func(field string, p netip.Prefix)) {
 	o.eachFile(func(at, name string, _ int) {
 		networks, fault := readList(name, read)
 		if fault != nil {
@@ -239,9 +224,9 @@ func (o *GuestOptions) EachListed(read func(path string) ([]byte, error), f func
 	})
 }
 
-// Guests are those of whom no stamp is asked. Most callers want Known. What DNS says about bots they are told by
-// Confirm; they ask for it through Unsure. Nil, and the zero value, know nobody. They are safe for concurrent use.
-type Guests struct {
+// Exempt knows the clients that are never asked for a stamp. Most callers want Known. It asks for DNS lookups through
+// Unsure and is told the result by Confirm. Nil, and the zero value, know nobody. Goroutines may share it.
+type Exempt struct {
 	exact  map[string]struct{}
 	below  map[string]struct{} // paths without their "/*"
 	widths []int               // lengths of paths that occur in below
@@ -252,8 +237,8 @@ type Guests struct {
 	starts [256][]uint8 // bots by the start of what they call themselves
 	files  []string
 
-	answers *answers // of DNS
-	unsure  atomic.Pointer[func(netip.Addr)]
+	dns    *dnsCache
+	unsure atomic.Pointer[func(netip.Addr)]
 }
 
 // A bot is a Bot with its lists read.
@@ -263,14 +248,13 @@ type bot struct {
 	networks Ranges[struct{}]
 }
 
-// NewGuests makes guests. Files are read by a function, os.ReadFile as a rule. Its error joins weir.FieldErrors, which
-// name the file and the line where a list is wrong.
-func NewGuests(o GuestOptions, read func(path string) ([]byte, error)) (*Guests, error) {
+// NewExempt reads the files by a function, such as os.ReadFile. Its error names the file and line of a wrong list.
+func NewExempt(o ExemptOptions, read func(path string) ([]byte, error)) (*Exempt, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Guests{exact: map[string]struct{}{}, below: map[string]struct{}{}, bots: make([]bot, len(o.Bots)),
-		answers: newAnswers()}
+	g := &Exempt{exact: map[string]struct{}{}, below: map[string]struct{}{}, bots: make([]bot, len(o.Bots)),
+		dns: newDNSCache()}
 	for _, p := range o.Paths {
 		p, deep := strings.CutSuffix(p, "/*")
 		if !deep {
@@ -297,13 +281,13 @@ func NewGuests(o GuestOptions, read func(path string) ([]byte, error)) (*Guests,
 		count += len(b.Networks)
 		addAll(&g.bots[i].networks, b.Networks)
 	}
-	var faults []error
+	var faults weir.Mistakes
 	o.eachFile(func(at, name string, bot int) {
 		g.files = append(g.files, name)
 		networks, fault := readList(name, read)
-		if count += len(networks); fault == nil && count > MaxGuestNetworks {
+		if count += len(networks); fault == nil && count > MaxExemptNetworks {
 			fault = &weir.FieldError{Msg: fmt.Sprintf("with %s there are more than %d networks", name,
-				MaxGuestNetworks),
+				MaxExemptNetworks),
 				Hint: "leave some out, or write wider ones"}
 		}
 		switch {
@@ -317,7 +301,7 @@ func NewGuests(o GuestOptions, read func(path string) ([]byte, error)) (*Guests,
 		}
 	})
 	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
+		return nil, faults.Err()
 	}
 	slices.Sort(g.files)
 	g.files = slices.Compact(g.files)
@@ -339,24 +323,22 @@ func addAll(r *Ranges[struct{}], networks []netip.Prefix) {
 }
 
 // Files returns the files that were read, for those who want to know when to read them again.
-func (g *Guests) Files() []string {
+func (g *Exempt) Files() []string {
 	if g == nil {
 		return nil
 	}
 	return slices.Clone(g.files)
 }
 
-// Known reports whether nothing is asked of an event: its path is free, or KnownClient or KnownAccount knows who it is.
-// It allocates nothing and waits for nothing.
+// Known reports whether nothing is asked of an event, by its path, client or account. It allocates nothing.
 //
 // The path of an event is a cleaned one, and not what the upstream gets: a path is free only where it came Straight.
-func (g *Guests) Known(ev *weir.Event) bool {
+func (g *Exempt) Known(ev *weir.Event) bool {
 	return !ev.Route.Odd && g.KnownPath(ev.Route.Path) || g.KnownAccount(ev) || g.KnownClient(ev)
 }
 
-// KnownAccount reports whether an event is charged to an account that is never asked, or to one of a plan that is not.
-// It believes what the gate wrote into the event.
-func (g *Guests) KnownAccount(ev *weir.Event) bool {
+// KnownAccount reports whether an event's account or plan is never asked. It believes what the gate wrote.
+func (g *Exempt) KnownAccount(ev *weir.Event) bool {
 	if g == nil {
 		return false
 	}
@@ -367,7 +349,7 @@ func (g *Guests) KnownAccount(ev *weir.Event) bool {
 
 // KnownPath reports whether a path is free for everybody. The path is one that Path returned. Below "/webhooks/*" is
 // "/webhooks" too, as Path leaves out the slash at the end.
-func (g *Guests) KnownPath(p string) bool {
+func (g *Exempt) KnownPath(p string) bool {
 	if g == nil || p == "" {
 		return false
 	}
@@ -389,15 +371,14 @@ func (g *Guests) KnownPath(p string) bool {
 	return false
 }
 
-// KnownClient reports whether who sent an event is known: by its network, or as a bot by what it calls itself and where
-// it comes from. Where only DNS could tell, the answer is no until Confirm has been told. Where the source has two
-// readings, both must be known.
-func (g *Guests) KnownClient(ev *weir.Event) bool {
+// KnownClient reports whether the client of an event is known: by its network, or as a bot by what it calls itself and
+// where it comes from. Where only DNS could tell, the answer is no until Confirm. Both readings must be known.
+func (g *Exempt) KnownClient(ev *weir.Event) bool {
 	return g != nil && ev.Freed(func(addr netip.Addr) bool { return g.knownAt(Plain(addr), ev) })
 }
 
 // knownAt reports whether who sent an event is known if it came from an address.
-func (g *Guests) knownAt(addr netip.Addr, ev *weir.Event) bool {
+func (g *Exempt) knownAt(addr netip.Addr, ev *weir.Event) bool {
 	if _, own := g.own.Find(addr); own {
 		return true
 	}
@@ -421,9 +402,8 @@ func (g *Guests) knownAt(addr netip.Addr, ev *weir.Event) bool {
 	return named && g.confirmed(addr, claims, ev.Time)
 }
 
-// claims returns the bots that a program says it is. It looks for all of them in one go: a flood must not gain anything
-// by sending the longest of names.
-func (g *Guests) claims(agent string) (claims botSet) {
+// claims returns the bots that a program says it is, found in one go: a flood gains nothing by long names.
+func (g *Exempt) claims(agent string) (claims botSet) {
 	agent = agent[:min(len(agent), agentRead)]
 	var first, second byte
 	for i := range len(agent) {
@@ -441,29 +421,13 @@ func (g *Guests) claims(agent string) (claims botSet) {
 // start sorts names by their first letters, so that few have to be compared.
 func start(first, second, third byte) uint8 { return first + 3*second + 5*third }
 
-// hasStart reports whether a name starts with one in lower case.
 func hasStart(name, with string) bool {
-	if len(name) < len(with) {
-		return false
-	}
-	for i := range len(with) {
-		if lower(name[i]) != with[i] {
-			return false
-		}
-	}
-	return true
+	return len(name) >= len(with) && strings.EqualFold(name[:len(with)], with)
 }
 
 func fromHex(c byte) (byte, bool) {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0', true
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10, true
-	case c >= 'A' && c <= 'F':
-		return c - 'A' + 10, true
-	}
-	return 0, false
+	i := strings.IndexByte("0123456789abcdef", lower(c))
+	return byte(i), i >= 0
 }
 
 func lower(c byte) byte {

@@ -11,14 +11,14 @@ import (
 
 // Bounds on rules of same addresses.
 const (
-	MaxSame        = 100   // rules
-	MaxSameDomains = 1_000 // of one rule
-	maxTags        = 8
-	maxDomain      = 255 // bytes
+	MaxAliasRules   = 100   // rules
+	MaxAliasDomains = 1_000 // of one rule
+	maxTags         = 8
+	maxDomain       = 255 // bytes
 )
 
-// A Same says which addresses of some domains are the same person's.
-type Same struct {
+// An AliasRule says which addresses of some domains belong to the same person.
+type AliasRule struct {
 	// The domains: example.org, or .example.org with everything below it; * for all others.
 	Domains []string `yaml:"domains"`
 	// The characters that begin a tag before the @, which is left out: "+" makes ann+shop@example.org ann@example.org.
@@ -29,9 +29,8 @@ type Same struct {
 	As string `yaml:"as"`
 }
 
-// builtIn are large providers of whom it is known. Where an operator has a rule for a domain of one of them, his goes
-// before the whole.
-var builtIn = []Same{
+// builtIn are the rules of large providers. An operator's rule for one domain of a provider replaces all of that provider's.
+var builtIn = []AliasRule{
 	{Domains: []string{"gmail.com", "googlemail.com"}, Tags: "+", Dots: true, As: "gmail.com"},
 	{Domains: []string{"outlook.com", "hotmail.com", "live.com"}, Tags: "+"},
 	{Domains: []string{"icloud.com", "me.com", "mac.com"}, Tags: "+"},
@@ -39,19 +38,17 @@ var builtIn = []Same{
 	{Domains: []string{"fastmail.com"}, Tags: "+"},
 }
 
-// A Sameness tells which addresses are the same person's, so that nobody is counted twice. Most callers want Address.
-// It may be used from several goroutines.
-type Sameness struct {
-	exact  map[string]*Same
-	below  map[string]*Same // by the domain, without the dot before it
-	others *Same
+// Aliases tells which addresses belong to the same person. Most callers want Address. Goroutines may share it.
+type Aliases struct {
+	exact  map[string]*AliasRule
+	below  map[string]*AliasRule // by the domain, without the dot before it
+	others *AliasRule
 }
 
-// NewSameness returns what an operator's rules say, and those for large providers of whom it is known, where he has
-// none: the dots and tags of gmail.com, the tags of outlook.com, icloud.com and others. The error joins every mistake
-// as weir.FieldErrors, below [i] of rule i.
-func NewSameness(rules []Same) (*Sameness, error) {
-	s := &Sameness{exact: map[string]*Same{}, below: map[string]*Same{}}
+// NewAliases returns an operator's rules, with those of large providers where the operator has none: the dots and tags
+// of gmail.com, the tags of outlook.com and others. The error joins weir.FieldErrors, below [i] of rule i.
+func NewAliases(rules []AliasRule) (*Aliases, error) {
+	s := &Aliases{exact: map[string]*AliasRule{}, below: map[string]*AliasRule{}}
 	if err := s.add(rules); err != nil {
 		return nil, err
 	}
@@ -67,11 +64,10 @@ func NewSameness(rules []Same) (*Sameness, error) {
 	return s, nil
 }
 
-// add takes an operator's rules in, which must not contradict each other.
-func (s *Sameness) add(rules []Same) error {
+// add adds an operator's rules, which must not contradict each other.
+func (s *Aliases) add(rules []AliasRule) error {
 	var v weir.Mistakes
-	if len(rules) > MaxSame {
-		v.Add("", fmt.Sprintf("%d rules are too many", len(rules)), fmt.Sprintf("at most %d", MaxSame))
+	if !v.AtMost("", "rules", len(rules), MaxAliasRules) {
 		return v.Err()
 	}
 	listed, as := map[string]string{}, map[string]int{}
@@ -133,13 +129,13 @@ func (s *Sameness) add(rules []Same) error {
 }
 
 // Validate returns every mistake in the rule, as joined weir.FieldErrors.
-func (r Same) Validate() error {
+func (r AliasRule) Validate() error {
 	var v weir.Mistakes
 	switch {
 	case len(r.Domains) == 0:
 		v.Add("domains", "no domains", "write [example.org], or [\"*\"] for all")
-	case len(r.Domains) > MaxSameDomains:
-		v.Add("domains", fmt.Sprintf("%d are too many", len(r.Domains)), fmt.Sprintf("at most %d", MaxSameDomains))
+	case len(r.Domains) > MaxAliasDomains:
+		v.Add("domains", fmt.Sprintf("%d are too many", len(r.Domains)), fmt.Sprintf("at most %d", MaxAliasDomains))
 	default:
 		for i, domain := range r.Domains {
 			if domain != "*" && !domainName(strings.TrimPrefix(domain, ".")) {
@@ -169,7 +165,7 @@ func (r Same) Validate() error {
 }
 
 // find returns the rule of a domain, or nil.
-func (s *Sameness) find(domain string) *Same {
+func (s *Aliases) find(domain string) *AliasRule {
 	if rule := s.exact[domain]; rule != nil {
 		return rule
 	}
@@ -181,10 +177,9 @@ func (s *Sameness) find(domain string) *Same {
 	return s.others
 }
 
-// Address returns the one form of all addresses that are the same person's as this one, by which he is counted: as
-// Recipient gives it, with the domain in ASCII, without a dot at its end, and without what the rules say makes no
-// difference. Mail cannot be sent to it.
-func (s *Sameness) Address(address string) (string, error) {
+// Address returns the one form of all addresses of a person, by which that person is counted: as Recipient gives it,
+// with the domain in ASCII, and without what the rules say makes no difference. Mail cannot be sent to it.
+func (s *Aliases) Address(address string) (string, error) {
 	if end := strings.TrimSuffix(address, "."); end != address {
 		address = end
 	} else if end, found := strings.CutSuffix(address, ".>"); found {
@@ -223,8 +218,7 @@ func (s *Sameness) Address(address string) (string, error) {
 	return local + "@" + domain, nil
 }
 
-// plainAddress returns where the @ is in an address of the most usual kind, of which only the case may matter, or 0 for
-// others, which are read with more care.
+// plainAddress returns where the @ is in an address of the usual kind, of which only the case may matter, else 0.
 func plainAddress(address string) int {
 	if len(address) > MaxRecipient {
 		return 0

@@ -1,0 +1,133 @@
+package admission
+
+import "container/heap"
+
+// commons is where those wait who did not pay, in two rounds that take turns: requests that are held, and people who
+// were called from the waiting room. In each round clients take turns: whoever sends more only waits longer.
+type commons struct {
+	rounds [rounds]round
+	last   int // which round had the last turn
+}
+
+// The rounds.
+const (
+	heldRound   = 0
+	calledRound = 1
+	rounds      = 2
+)
+
+func newCommons() (c commons) {
+	for i := range c.rounds {
+		c.rounds[i].lines = map[client]*line{}
+		c.rounds[i].most = ranking[line]{before: func(a, b *line) bool { return a.n > b.n },
+			position: func(l *line) *int { return &l.index }}
+	}
+	return c
+}
+
+func (c *commons) len() int { return c.rounds[heldRound].total + c.rounds[calledRound].total }
+
+func (c *commons) join(w *waiter) { c.rounds[w.round].join(w) }
+
+func (c *commons) leave(w *waiter) { c.rounds[w.round].leave(w) }
+
+// take takes the next one out.
+func (c *commons) take() *waiter {
+	next := 1 - c.last
+	if c.rounds[next].total == 0 {
+		next = c.last
+	}
+	c.last = next
+	r := &c.rounds[next]
+	l := r.ring.first()
+	w := l.waiting.first()
+	r.leave(w)
+	if l.n > 0 { // its next turn comes after all others had theirs
+		r.ring.remove(&l.turn)
+		r.ring.push(&l.turn, l)
+	}
+	return w
+}
+
+func (c *commons) oldest() *waiter {
+	a, b := c.rounds[heldRound].age.first(), c.rounds[calledRound].age.first()
+	if a == nil || b != nil && b.since < a.since {
+		return b
+	}
+	return a
+}
+
+// before is about how many are let in before somebody who joins the held ones now.
+func (c *commons) before(who client) int {
+	h := &c.rounds[heldRound]
+	own := 0
+	if l := h.lines[who]; l != nil {
+		own = l.n
+	}
+	n := min(h.total, (own+1)*len(h.lines))
+	return n + min(n+1, c.rounds[calledRound].total)
+}
+
+// A round is one in which clients take turns.
+type round struct {
+	lines map[client]*line
+	ring  queue[line]   // whose turn is next
+	age   queue[waiter] // who came first
+	most  ranking[line] // who has most waiting
+	total int
+}
+
+// A line is what one client has waiting.
+type line struct {
+	client  client
+	waiting queue[waiter]
+	n       int
+	index   int // in the heap
+	turn    node[line]
+}
+
+func (r *round) join(w *waiter) {
+	l := r.lines[w.client]
+	if l == nil {
+		l = &line{client: w.client}
+		r.lines[w.client] = l
+		r.ring.push(&l.turn, l)
+		heap.Push(&r.most, l)
+	}
+	l.waiting.push(&w.spot, w)
+	l.n++
+	r.total++
+	heap.Fix(&r.most, l.index)
+	w.line = l
+	r.age.push(&w.age, w)
+}
+
+func (r *round) leave(w *waiter) {
+	l := w.line
+	l.waiting.remove(&w.spot)
+	r.age.remove(&w.age)
+	l.n--
+	r.total--
+	if l.n > 0 {
+		heap.Fix(&r.most, l.index)
+		return
+	}
+	heap.Remove(&r.most, l.index)
+	r.ring.remove(&l.turn)
+	delete(r.lines, l.client)
+}
+
+// greediest is the newest request of the client that has most waiting, if that is more than another would have.
+func (r *round) greediest(other client) *waiter {
+	if r.most.Len() == 0 {
+		return nil
+	}
+	own := 0
+	if l := r.lines[other]; l != nil {
+		own = l.n
+	}
+	if top := r.most.first(); top.n > own+1 {
+		return top.waiting.last()
+	}
+	return nil
+}
