@@ -42,7 +42,7 @@ func generate(name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return draw(points), nil
+	return draw(points)
 }
 
 // moduleRoot looks for go.mod from the working folder upwards.
