@@ -21,6 +21,7 @@ var floors = map[string]int{
 	"internal/loglimit": 1, // for logs
 	"internal/shown":    1, // for pages and notices
 	"internal/plot":     1, // for pages and reports
+	"internal/yamltree": 1, // for files that people write
 	"internal/outlet":   1, // for the log
 	"internal/needs":    1, // for tests, and for tools of tests
 	"lab/peers":         1, // the peers' configurations
