@@ -87,7 +87,7 @@ func thousands(n int) string {
 
 // The colours are those of the other pictures in docs/img.
 const head = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-labelledby="title desc" font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="14">
-  <!-- Made by go generate ./internal/gen/plots from lab/bench/b4.csv. Do not edit. -->
+  <!-- Made by go generate ./internal/gen/plots from lab/bench/bloomcollateral.csv. Do not edit. -->
   <title id="title">Innocent networks refused, by the number of attackers</title>
   <desc id="desc">The share of innocent networks that a Bloom limiter refuses rises with the number of networks that are far over their limit. Curves show the formula for 3, 5 and 7 limiters of each source, points what was measured; the points lie on the curves.</desc>
   <style>%s

@@ -8,7 +8,7 @@ import (
 
 // The points, and the plot that is made of them, by their paths below the root of the module.
 const (
-	pointsFile = "lab/bench/b4.csv"
+	pointsFile = "lab/bench/bloomcollateral.csv"
 	plotFile   = "docs/img/bloom-collateral.svg"
 )
 
