@@ -25,6 +25,7 @@ var floors = map[string]int{
 	"internal/outlet":   1, // for the log
 	"internal/needs":    1, // for tests, and for tools of tests
 	"lab/peers":         1, // the peers' configurations
+	"lab/machine":       1, // processes for measurements
 
 	"throttle/*":     2,
 	"identify/token": 2, // JSON web tokens

@@ -69,7 +69,7 @@ func startRelays(peer bool, prepare func(folder string) error) (_ *relays, err e
 	if r.sink, err = startSink(); err != nil {
 		return nil, err
 	}
-	r.close = append(r.close, r.sink.stop)
+	r.close = append(r.close, r.sink.Kill)
 	if peer {
 		if r.postfix, err = startPostfix(folder, r.sink.address, mailSessions); err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func startRelays(peer bool, prepare func(folder string) error) (_ *relays, err e
 	if r.weir, err = runWeir(data, fmt.Sprintf(relayConfig, data, r.sink.address, ""), log, binary); err != nil {
 		return nil, err
 	}
-	r.close = append(r.close, r.weir.stop)
+	r.close = append(r.close, r.weir.Stop)
 	return r, nil
 }
 

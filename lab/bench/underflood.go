@@ -6,9 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -65,9 +63,8 @@ func runFlood(row string, run floods.Options) (r floods.Report, err error) {
 		return r, err
 	}
 	defer os.RemoveAll(folder)
-	run.Solver = filepath.Join(folder, "weir")
-	if out, err := exec.Command("go", "build", "-o", run.Solver, "weir/cmd/weir").CombinedOutput(); err != nil {
-		return r, fmt.Errorf("%w: %s", err, out)
+	if run.Solver, err = buildWeir(folder); err != nil {
+		return r, err
 	}
 	r, err = floods.Run(ctx, run)
 	for _, l := range r.LeftOut {

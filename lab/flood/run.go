@@ -1,14 +1,10 @@
 package flood
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"os"
-	"runtime"
 	"slices"
-	"strings"
 	"time"
+	"weir/lab/machine"
 )
 
 // Run plays every flood with every front that is here, one round after the other. When ctx ends, it returns the rounds
@@ -18,7 +14,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err := o.Validate(); err != nil {
 		return Report{}, err
 	}
-	r := Report{Machine: machine(), Began: time.Now().Truncate(time.Second), Settings: settingsOf(o), Floods: []Flood{},
+	r := Report{Machine: machine.Describe(), Began: time.Now().Truncate(time.Second), Settings: settingsOf(o), Floods: []Flood{},
 		Scenes: []Played{}, LeftOut: []LeftOut{}}
 	var list []found
 	for _, f := range fronts() {
@@ -121,7 +117,7 @@ func against(ctx context.Context, f front, kind Kind, o Options, watch func(time
 	if err := ctx.Err(); err != nil {
 		return Round{}, err
 	}
-	before := busy()
+	before := machine.Busy()
 	stage, err := build(ctx, f, o, false)
 	if err != nil {
 		return Round{}, err
@@ -148,7 +144,7 @@ func against(ctx context.Context, f front, kind Kind, o Options, watch func(time
 		return Round{}, err
 	}
 	one := t.report(o)
-	one.Use, one.Gauges, one.Others = meter.use(o.Capacity()), gauges, busy().others(before)
+	one.Use, one.Gauges, one.Others = meter.use(o.Capacity()), gauges, machine.Busy().Others(before)
 	return one, nil
 }
 
@@ -178,20 +174,4 @@ func (m *meter) use(capacity float64) float64 {
 		return 0
 	}
 	return float64(m.last-m.first) / ((m.ended - m.began).Seconds() * capacity)
-}
-
-// machine says what this ran on.
-func machine() string {
-	model := runtime.GOARCH
-	if f, err := os.Open("/proc/cpuinfo"); err == nil {
-		defer f.Close()
-		for lines := bufio.NewScanner(f); lines.Scan(); {
-			if name, value, found := strings.Cut(lines.Text(), ":"); found && strings.TrimSpace(name) == "model name" {
-				model = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("%s, %d cores, %s, %s/%s", model, runtime.NumCPU(), runtime.Version(), runtime.GOOS,
-		runtime.GOARCH)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir/internal/needs"
+	"weir/lab/machine"
 	"weir/throttle/stamp"
 )
 
@@ -91,7 +92,7 @@ func TestScenesOfPeers(t *testing.T) {
 	for _, name := range []string{"nginx", "haproxy"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := lookFor(name); err != nil {
+			if _, err := machine.Find(name); err != nil {
 				needs.Skip(t, name+" is not installed")
 			}
 			r, err := Run(t.Context(), briefScene([]Scene{AfterFlood, Keys}, name))
