@@ -91,7 +91,7 @@ type StorePart struct {
 
 // A BanQuery asks for a part of the invalid list.
 type BanQuery struct {
-	// a text in who, why or by whom; an address or a network also finds the networks that have it, and those in it
+	// a text in who, why or by; an address or a network also finds the networks that have it, and those in it
 	Filter string
 	After  string // the last one that is known already: they come in order
 	Limit  int    // at most MaxBanPage, which is the default
@@ -163,7 +163,7 @@ func (c *Client) Unban(ctx context.Context, who string) (r BanResult, err error)
 	return r, err
 }
 
-// anOperator is who asks where the system does not tell his name.
+// anOperator is the name of an operator that the system does not name.
 const anOperator = "operator"
 
 type connKey struct{}

@@ -28,7 +28,7 @@ const (
 // DefaultSelfServiceListen is where the pages of mail users are served when nothing is said.
 const DefaultSelfServiceListen = "127.0.0.1:9001"
 
-// SelfServiceOptions configure the pages on which mail users act on their own held mail. A link to his page is in every
+// SelfServiceOptions configure the pages on which mail users act on their own held mail. A link to the page is in every
 // notice that a user gets.
 type SelfServiceOptions struct {
 	// The address to listen on. It speaks plain HTTP: put a web server with TLS in front of it. Default 127.0.0.1:9001.
@@ -129,7 +129,7 @@ type SelfService struct {
 	served   sync.WaitGroup
 }
 
-// NewSelfService returns a server that has bound nothing yet. Whoever has the secret can make forms of his own.
+// NewSelfService returns a server that has bound nothing yet. Whoever has the secret can forge forms.
 func NewSelfService(o SelfServiceOptions, d Desk, secret []byte, m *Metrics, log *slog.Logger) *SelfService {
 	s := &SelfService{
 		listen: o.WithDefaults().Listen, desk: d, metrics: m, log: log, forms: newForms(secret),

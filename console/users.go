@@ -21,14 +21,14 @@ const (
 	maxLimit    = 256 // bytes of a limit's name or value
 )
 
-// A UserView is a user, and how he stands.
+// A UserView is a user, and how they stand.
 type UserView struct {
 	store.User
-	LogIn     bool       `json:"log_in"`    // he has a password
-	Throttles []Standing `json:"throttles"` // that know him
+	LogIn     bool       `json:"log_in"`    // they have a password
+	Throttles []Standing `json:"throttles"` // that know them
 }
 
-// Stopped reports whether a throttle has stopped him.
+// Stopped reports whether a throttle has stopped them.
 func (u *UserView) Stopped() bool {
 	for _, s := range u.Throttles {
 		if s.Stopped {
@@ -43,14 +43,14 @@ type Standing struct {
 	Throttle   string    `json:"throttle"`
 	Shadow     bool      `json:"shadow,omitempty"` // it counts, and lets everything pass
 	Stopped    bool      `json:"stopped"`
-	Since      time.Time `json:"since,omitzero"`  // he is stopped
-	Resume     time.Time `json:"resume,omitzero"` // when he is tried again
-	Slow       bool      `json:"slow,omitempty"`  // he is being tried, in slow motion
-	Waiting    int       `json:"waiting"`         // recipients in his delay queue
+	Since      time.Time `json:"since,omitzero"`  // when they were stopped
+	Resume     time.Time `json:"resume,omitzero"` // when they are tried again
+	Slow       bool      `json:"slow,omitempty"`  // they are being tried, in slow motion
+	Waiting    int       `json:"waiting"`         // recipients in their delay queue
 	Slack      int       `json:"slack"`
 	MSlack     int       `json:"mslack"`
 	WorkingSet int       `json:"working_set"` // recipients in it now
-	Limits     string    `json:"limits"`      // what holds for him, everything filled in
+	Limits     string    `json:"limits"`      // what holds for them, everything filled in
 }
 
 // A UserQuery asks for a part of the users.
@@ -68,11 +68,12 @@ type UserPage struct {
 
 // A NewUser is a user who is to be added.
 type NewUser struct {
-	Name     string            `json:"name"`
-	Password string            `json:"password,omitempty"` // none: he cannot log in
-	Contact  string            `json:"contact,omitempty"`
-	Senders  []string          `json:"senders,omitempty"`
-	Limits   map[string]string `json:"limits,omitempty"` // his own, by their names in the configuration of the throttle
+	Name     string   `json:"name"`
+	Password string   `json:"password,omitempty"` // none: they cannot log in
+	Contact  string   `json:"contact,omitempty"`
+	Senders  []string `json:"senders,omitempty"`
+	// their own, by their names in the configuration of the throttle
+	Limits map[string]string `json:"limits,omitempty"`
 }
 
 // A UserChange says what is to be different about a user. What is left out stays.
@@ -241,7 +242,7 @@ func (c *Client) Users(ctx context.Context, q UserQuery) (p UserPage, err error)
 	return p, err
 }
 
-// User returns a user, and how he stands.
+// User returns a user, and how they stand.
 func (c *Client) User(ctx context.Context, name string) (u UserView, err error) {
 	err = c.call(ctx, http.MethodGet, "/v1/user?name="+url.QueryEscape(name), nil, &u)
 	return u, err

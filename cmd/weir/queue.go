@@ -100,7 +100,7 @@ func (t *terminal) queue(all *console.MailPage) {
 	}
 }
 
-// recipients names whom a mail still has to reach, in a few words.
+// recipients names those that a mail still has to reach, in a few words.
 func recipients(m console.MailLine) string {
 	switch n := len(m.To) + m.More; {
 	case n == 0:

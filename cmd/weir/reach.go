@@ -13,7 +13,7 @@ import (
 // reachCommand is weir reach.
 type reachCommand struct {
 	List  reachListCommand  `cmd:"" help:"Show who is flagged, or would be if the throttle were not in shadow."`
-	Show  reachShowCommand  `cmd:"" help:"Show how many people a user writes to, how many of them are new, and whether he is flagged."`
+	Show  reachShowCommand  `cmd:"" help:"Show how many people a user writes to, how many of them are new, and whether they are flagged."`
 	Clear reachClearCommand `cmd:"" help:"End the flag of a user, and begin to count anew. What is withheld stays so (weir queue release sends it)."`
 	Flag  reachFlagCommand  `cmd:"" help:"Flag a user, until somebody clears it."`
 	Usual reachUsualCommand `cmd:"" help:"Show what a throttle has learnt: how many new people users usually write to."`

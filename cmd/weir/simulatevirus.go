@@ -96,14 +96,14 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
-	p, err := o.Params("", "") // of a user with no limits of his own
+	p, err := o.Params("", "") // of a user with no limits of their own
 	if err != nil {
 		return err
 	}
 	report := simulate.VirusReport{Rule: capital(paramsLine(p)) + ".",
-		Whom: fmt.Sprintf("Each mail goes %s.", c.whom())}
+		Recipients: fmt.Sprintf("Each mail goes %s.", c.whom())}
 	if c.Table {
-		report.Whom, report.Table = "", simulate.VirusTable(p)
+		report.Recipients, report.Table = "", simulate.VirusTable(p)
 		for _, r := range report.Table {
 			report.Viruses = append(report.Viruses, simulate.VirusTried{Rate: r.Rate, VirusRange: r.Given})
 		}
@@ -139,7 +139,7 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 	return nil
 }
 
-// whom says to whom each mail goes.
+// recipientsOf says who each mail goes to.
 func (c *simulateVirusCommand) whom() string {
 	switch {
 	case c.Known > 0:

@@ -22,7 +22,7 @@ import (
 )
 
 // askers ask a rate limit service as Envoys do, over several connections of HTTP/2 at once. They share the machine with
-// whom they measure, so they cost as little as can be: one thread, messages and headers that were encoded before, and
+// what they measure, so they cost as little as can be: one thread, messages and headers that were encoded before, and
 // frames that are read where they stand.
 type askers struct {
 	poll     int

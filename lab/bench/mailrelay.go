@@ -159,7 +159,7 @@ func relaying(o options) ([]figure, error) {
 	}, nil
 }
 
-// loggedIn is M1b: the same work done by 1,000 users, each of whom logs in and sends a few mails, against M1 itself.
+// loggedIn is M1b: the same work done by 1,000 users, who log in and send a few mails each, against M1 itself.
 func loggedIn(o options) ([]figure, error) {
 	rounds, mails, users := 7, 5000, 1000
 	if o.quick {

@@ -63,7 +63,7 @@ func TestScenes(t *testing.T) {
 	t.Parallel()
 	scenes := []Scene{AfterFlood, Keys, Payer}
 	o := briefScene(scenes, "none", "weir")
-	o.For = time.Second // a payer has to come to it before he offers anything
+	o.For = time.Second // a payer needs time before they offer anything
 	rounds, seen := 0, map[Scene]bool{}
 	o.Watch = func(p Progress) {
 		rounds, seen[p.Scene] = max(rounds, p.Round), true

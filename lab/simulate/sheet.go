@@ -144,10 +144,10 @@ func (r *ReachStudy) stolen() plot.Table {
 
 // A VirusReport is what becomes of viruses under a mail throttle.
 type VirusReport struct {
-	Rule    string // how the throttle is set, in a line
-	Whom    string // to whom each mail goes
-	Viruses []VirusTried
-	Table   []VirusRow // the document's, where that was asked for
+	Rule       string // how the throttle is set, in a line
+	Recipients string // who each mail goes to
+	Viruses    []VirusTried
+	Table      []VirusRow // the document's, where that was asked for
 }
 
 // VirusTried is one that was let out.
@@ -160,7 +160,7 @@ type VirusTried struct {
 func (r VirusReport) WriteReport(w io.Writer) error {
 	s := sheet{
 		Command: "simulate virus", Title: "What becomes of a virus under this throttle",
-		About: []string{r.Rule, r.Whom},
+		About: []string{r.Rule, r.Recipients},
 		Readings: []string{
 			"Recipients are counted until the user is stopped, or a day is over.",
 			"It matters in which phase of the user’s clock a virus begins, and whether a mail of the user has just " +
@@ -256,7 +256,8 @@ func (r VirusReport) figures() []*plot.Plot {
 }
 
 func documentTable(rows []VirusRow) plot.Table {
-	t := plot.Table{Head: []string{"mails a minute", "virus", "passed: document", "reference", "weir", "stopped: document",
+	t := plot.Table{Head: []string{"mails a minute", "virus", "passed: document", "reference", "weir",
+		"stopped: document",
 		"reference", "weir"}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []string{
