@@ -101,7 +101,7 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 		return err
 	}
 	report := simulate.VirusReport{Rule: capital(paramsLine(p)) + ".",
-		Recipients: fmt.Sprintf("Each mail goes %s.", c.whom())}
+		Recipients: fmt.Sprintf("Each mail goes %s.", c.recipients())}
 	if c.Table {
 		report.Recipients, report.Table = "", simulate.VirusTable(p)
 		for _, r := range report.Table {
@@ -132,15 +132,15 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 	if c.JSON {
 		return t.json(figures)
 	}
-	fmt.Fprintf(t.out, "Each mail goes %s. %s.\n\n", c.whom(), t.paint(tabular.Faint, capital(paramsLine(p))))
+	fmt.Fprintf(t.out, "Each mail goes %s. %s.\n\n", c.recipients(), t.paint(tabular.Faint, capital(paramsLine(p))))
 	t.write(b)
 	fmt.Fprint(t.out, "\nRecipients, from the best to the worst moment of the user's clock for it to begin.\n")
 	c.reportFlag.told(t)
 	return nil
 }
 
-// recipientsOf says who each mail goes to.
-func (c *simulateVirusCommand) whom() string {
+// recipients says who each mail goes to.
+func (c *simulateVirusCommand) recipients() string {
 	switch {
 	case c.Known > 0:
 		return fmt.Sprintf("to %s, %s of whom the user knows", count(c.RecipientsPerMail, "recipient"), c.Known)
