@@ -14,7 +14,6 @@ import (
 // maxRates is how many viruses are tried at once.
 const maxRates = 100
 
-// simulateVirusCommand is weir simulate virus.
 type simulateVirusCommand struct {
 	rule
 	Rate              []weir.Rate `placeholder:"RATE" help:"How many mails the virus sends, such as 60/m; may be repeated. Default: 60/m."`
@@ -48,7 +47,6 @@ func (c *simulateVirusCommand) viruses() (all []simulate.VirusOptions) {
 	return all
 }
 
-// Validate is called by the parser.
 func (c *simulateVirusCommand) Validate() error {
 	if err := errors.Join(c.rule.validate(), c.reportFlag.validate(c.Config)); err != nil {
 		return err
@@ -90,7 +88,6 @@ type virusFigures struct {
 	BestStopped  float64 `json:"best_stopped_after_s"`
 }
 
-// Run lets the virus out.
 func (c *simulateVirusCommand) Run(t *terminal) error {
 	o, err := c.rule.mail()
 	if err != nil {
