@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"weir/store"
@@ -152,36 +151,27 @@ func (c *Control) reachHandlers(mux *http.ServeMux) {
 }
 
 // FlaggedUsers returns who is flagged; limit 0 is MaxReachPage.
-func (c *Client) FlaggedUsers(ctx context.Context, limit int) (p ReachPage, err error) {
-	path := "/v1/reach"
-	if limit != 0 {
-		path += "?limit=" + strconv.Itoa(limit)
-	}
-	err = c.call(ctx, http.MethodGet, path, nil, &p)
-	return p, err
+func (c *Client) FlaggedUsers(ctx context.Context, limit int) (ReachPage, error) {
+	return fetch[ReachPage](ctx, c, http.MethodGet, withQuery("/v1/reach", "limit", ifSet(limit)), nil)
 }
 
 // ReachUser returns how a user stands with a throttle, or with all that know them.
-func (c *Client) ReachUser(ctx context.Context, user, throttle string) (u ReachUser, err error) {
-	err = c.call(ctx, http.MethodGet, "/v1/reach/user?"+url.Values{"name": {user}, "throttle": {throttle}}.Encode(),
-		nil, &u)
-	return u, err
+func (c *Client) ReachUser(ctx context.Context, user, throttle string) (ReachUser, error) {
+	return fetch[ReachUser](ctx, c, http.MethodGet, withQuery("/v1/reach/user", "name", user, "throttle", throttle),
+		nil)
 }
 
 // FlagUser flags a user.
-func (c *Client) FlagUser(ctx context.Context, user, throttle string) (v ReachView, err error) {
-	err = c.call(ctx, http.MethodPost, "/v1/reach/flag", ReachOrder{User: user, Throttle: throttle}, &v)
-	return v, err
+func (c *Client) FlagUser(ctx context.Context, user, throttle string) (ReachView, error) {
+	return fetch[ReachView](ctx, c, http.MethodPost, "/v1/reach/flag", ReachOrder{User: user, Throttle: throttle})
 }
 
 // ClearUser ends the flag of a user.
-func (c *Client) ClearUser(ctx context.Context, user, throttle string) (v ReachView, err error) {
-	err = c.call(ctx, http.MethodPost, "/v1/reach/clear", ReachOrder{User: user, Throttle: throttle}, &v)
-	return v, err
+func (c *Client) ClearUser(ctx context.Context, user, throttle string) (ReachView, error) {
+	return fetch[ReachView](ctx, c, http.MethodPost, "/v1/reach/clear", ReachOrder{User: user, Throttle: throttle})
 }
 
 // ReachUsual returns what a throttle has learnt of all its users together.
-func (c *Client) ReachUsual(ctx context.Context, throttle string) (u ReachUsual, err error) {
-	err = c.call(ctx, http.MethodGet, "/v1/reach/usual?throttle="+url.QueryEscape(throttle), nil, &u)
-	return u, err
+func (c *Client) ReachUsual(ctx context.Context, throttle string) (ReachUsual, error) {
+	return fetch[ReachUsual](ctx, c, http.MethodGet, "/v1/reach/usual?throttle="+url.QueryEscape(throttle), nil)
 }

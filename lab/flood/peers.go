@@ -83,7 +83,7 @@ func (p peer) front() front {
 }
 
 // start puts the peer on a free port. When somebody else was faster there, it tries another.
-func (p peer) start(ctx context.Context, at place) (*standing, error) {
+func (p peer) start(ctx context.Context, at site) (*standing, error) {
 	program, err := machine.Find(p.name)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (p peer) start(ctx context.Context, at place) (*standing, error) {
 	return nil, err
 }
 
-func (p peer) once(ctx context.Context, program string, at place) (*standing, error) {
+func (p peer) once(ctx context.Context, program string, at site) (*standing, error) {
 	listen, err := machine.FreeAddress("127.0.0.1")
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (p peer) once(ctx context.Context, program string, at place) (*standing, er
 }
 
 // write writes the configuration.
-func (p peer) write(listen string, at place) (string, error) {
+func (p peer) write(listen string, at site) (string, error) {
 	t, err := template.New(p.name).Option("missingkey=error").Parse(p.template)
 	if err != nil {
 		return "", err

@@ -14,7 +14,8 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err := o.Validate(); err != nil {
 		return Report{}, err
 	}
-	r := Report{Machine: machine.Describe(), Began: time.Now().Truncate(time.Second), Settings: settingsOf(o), Floods: []Flood{},
+	r := Report{Machine: machine.Describe(), Began: time.Now().Truncate(time.Second), Settings: settingsOf(o),
+		Floods: []Flood{},
 		Scenes: []Played{}, LeftOut: []LeftOut{}}
 	var list []found
 	for _, f := range fronts() {
@@ -28,21 +29,21 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		}
 		list = append(list, found{f, version})
 	}
-	turns := &turns{Options: o, list: list}
+	rounds := &rounds{Options: o, list: list}
 	for _, s := range o.Scenes {
 		if s == UnderFlood {
-			turns.progress.Rounds += len(list) * len(o.Kinds)
+			rounds.progress.Rounds += len(list) * len(o.Kinds)
 		} else {
-			turns.progress.Rounds += len(list) * len(s.parts())
+			rounds.progress.Rounds += len(list) * len(s.parts())
 		}
 	}
 	for _, s := range o.Scenes {
 		var err error
 		if s == UnderFlood {
-			r.Floods, err = turns.floods(ctx)
+			r.Floods, err = rounds.floods(ctx)
 		} else {
 			var played Played
-			if played, err = turns.scene(ctx, s); len(played.Rounds) > 0 {
+			if played, err = rounds.scene(ctx, s); len(played.Rounds) > 0 {
 				r.Scenes = append(r.Scenes, played)
 			}
 		}
@@ -59,15 +60,15 @@ type found struct {
 	version string
 }
 
-// turns are the rounds of a run, one after the other.
-type turns struct {
+// rounds plays the rounds of a run, one after the other.
+type rounds struct {
 	Options
 	list     []found
 	progress Progress
 }
 
 // next begins a round, and returns what is told how far it is.
-func (t *turns) next(f found, s Scene, k Kind, expected time.Duration) func(time.Duration) {
+func (t *rounds) next(f found, s Scene, k Kind, expected time.Duration) func(time.Duration) {
 	p := &t.progress
 	p.Round, p.Front, p.Scene, p.Kind, p.Expected = p.Round+1, f.title, s, k, expected
 	return func(elapsed time.Duration) {
@@ -77,7 +78,7 @@ func (t *turns) next(f found, s Scene, k Kind, expected time.Duration) func(time
 }
 
 // floods plays every kind of flood. With an error it returns what was finished.
-func (t *turns) floods(ctx context.Context) ([]Flood, error) {
+func (t *rounds) floods(ctx context.Context) ([]Flood, error) {
 	all := []Flood{}
 	for _, kind := range t.Kinds {
 		one := Flood{Kind: kind, Sources: t.sources(kind), Rounds: []Round{}}
@@ -98,7 +99,7 @@ func (t *turns) floods(ctx context.Context) ([]Flood, error) {
 }
 
 // scene plays another scene. With an error it returns what was finished.
-func (t *turns) scene(ctx context.Context, s Scene) (Played, error) {
+func (t *rounds) scene(ctx context.Context, s Scene) (Played, error) {
 	played := Played{Scene: s}
 	for _, f := range t.list {
 		expected := s.options(t.Options).WarmUp + t.For

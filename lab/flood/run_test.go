@@ -129,7 +129,7 @@ func TestLeftOut(t *testing.T) {
 	if _, err := p.front().find(Options{}); err == nil || err.Error() != "it is not installed" {
 		t.Error(err)
 	}
-	if _, err := p.start(t.Context(), place{}); err == nil {
+	if _, err := p.start(t.Context(), site{}); err == nil {
 		t.Error("started")
 	}
 }

@@ -51,7 +51,7 @@ console: {listen: "off"}
 log: {level: error, access: "off"}
 `
 
-func startWeir(ctx context.Context, at place) (*standing, error) {
+func startWeir(ctx context.Context, at site) (*standing, error) {
 	text := ourConfig
 	if at.keyed {
 		text = keyedConfig

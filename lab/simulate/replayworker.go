@@ -28,7 +28,7 @@ type replayWorker struct {
 func newReplayWorker(general outbreak.Params, columns []outbreak.Params) *replayWorker {
 	w := &replayWorker{jobs: make(chan replayJob, 16), general: general, columns: columns,
 		tallies: make([]tally, len(columns))}
-	w.tallies[0].line.room = mainChanges
+	w.tallies[0].line.bound = mainChanges
 	return w
 }
 

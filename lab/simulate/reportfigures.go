@@ -308,7 +308,8 @@ func (s *Study) queue() []*plot.Plot {
 			if n[i] == 0 {
 				continue
 			}
-			bars.Points = append(bars.Points, plot.Point{X: float64(i) + 0.5, Y: v, Text: halfHour(i) + ": " + decimal(v)})
+			bars.Points = append(bars.Points,
+				plot.Point{X: float64(i) + 0.5, Y: v, Text: halfHour(i) + ": " + decimal(v)})
 			p.Data.Rows = append(p.Data.Rows, []string{halfHour(i), decimal(v)})
 			if v > of[top] {
 				top = i

@@ -19,9 +19,10 @@ func (r *ReachStudy) figures() []*plot.Plot {
 func (r *ReachStudy) perUser() *plot.Plot {
 	p := &plot.Plot{
 		ID: "reach", Title: "Different recipients per user",
-		X:    plot.Axis{Title: "users, the one with the most first (rank)", Whole: true},
-		Y:    plot.Axis{Title: "different recipients", Whole: true},
-		Data: plot.Table{Head: []string{"user", "mails", "different people", "new in an hour", "in a day", "flags", "held"}},
+		X: plot.Axis{Title: "users, the one with the most first (rank)", Whole: true},
+		Y: plot.Axis{Title: "different recipients", Whole: true},
+		Data: plot.Table{Head: []string{"user", "mails", "different people", "new in an hour", "in a day", "flags",
+			"held"}},
 	}
 	calm, flagged := plot.Series{Name: "never flagged", Bars: true}, plot.Series{Name: "flagged", Bars: true}
 	users := slices.SortedStableFunc(slices.Values(r.Users),
