@@ -10,8 +10,8 @@ import (
 // accountOddities returns gates where a client may name its account in several places, which may disagree.
 func (c *Config) accountOddities() []*weir.FieldError {
 	var odd odds
-	look := func(at string, places []string, conflict identify.Conflict) {
-		accounts, err := identify.ParseAccounts(places)
+	look := func(at string, sources []string, conflict identify.Conflict) {
+		accounts, err := identify.ParseAccounts(sources)
 		switch {
 		case err != nil || !accounts.Several():
 		case conflict == identify.ConflictFirst:

@@ -68,7 +68,7 @@ type Throttle struct {
 	Stamp *stamp.Options `yaml:"stamp"`
 	// Outgoing mail of each user reaches different recipients only so fast.
 	Mail *outbreak.Options `yaml:"mail"`
-	// Users write to people they never wrote to only so fast: a stolen account shows in whom it writes to.
+	// Users write to people they never wrote to only so fast: a stolen account shows by the people it writes to.
 	Reach *reach.Options `yaml:"reach"`
 	// Judge and count, but let everything pass. Default false.
 	Shadow bool `yaml:"shadow"`

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"weir"
+	"weir/internal/yamltree"
 )
 
 // decoder walks the tree and a Go value side by side. It never stops at a mistake.
@@ -17,25 +18,25 @@ type decoder struct {
 	secrets secrets
 	left    int // how many values may still be read, so that aliases cannot unfold without end
 	errs    Errors
-	failed  map[*node]bool // whose mistakes are told: what follows from them is not worth telling
-	secret  map[*node]bool // whose text came from elsewhere
+	failed  map[*yamltree.Node]bool // whose mistakes are told: what follows from them is not worth telling
+	secret  map[*yamltree.Node]bool // whose text came from elsewhere
 }
 
 func newDecoder(folder string, size int) *decoder {
-	return &decoder{secrets: secrets{folder: folder}, left: size + maxUnfolded, failed: map[*node]bool{},
-		secret: map[*node]bool{}}
+	return &decoder{secrets: secrets{folder: folder}, left: size + maxUnfolded, failed: map[*yamltree.Node]bool{},
+		secret: map[*yamltree.Node]bool{}}
 }
 
-func (d *decoder) fail(n *node, msg, hint string) {
+func (d *decoder) fail(n *yamltree.Node, msg, hint string) {
 	d.failed[n] = true
-	e := mistake(n.at, msg, hint)
+	e := mistake(n.At, msg, hint)
 	d.secrets.hide(e, d.secret[n])
 	d.errs = append(d.errs, e)
 }
 
 var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 
-func (d *decoder) value(n *node, v reflect.Value) {
+func (d *decoder) value(n *yamltree.Node, v reflect.Value) {
 	if d.left--; d.left < 0 {
 		if d.left == -1 {
 			d.fail(n, fmt.Sprintf("aliases unfold to more than %d values", maxUnfolded), "write the values out")
@@ -68,26 +69,26 @@ func (d *decoder) value(n *node, v reflect.Value) {
 }
 
 // text returns the text of a scalar with its references replaced.
-func (d *decoder) text(n *node, t reflect.Type) (string, bool) {
-	switch n.kind {
-	case list:
+func (d *decoder) text(n *yamltree.Node, t reflect.Type) (string, bool) {
+	switch n.Kind {
+	case yamltree.List:
 		hint := ""
-		if len(n.items) == 1 && n.items[0].kind == scalar {
+		if len(n.Items) == 1 && n.Items[0].Kind == yamltree.Scalar {
 			hint = "leave the brackets or the dash out"
 		}
 		d.fail(n, "a list stands where "+inWords(t)+" is wanted", hint)
 		return "", false
-	case mapping:
+	case yamltree.Mapping:
 		d.fail(n, "a mapping stands where "+inWords(t)+" is wanted", "quote a value that contains a colon and a space")
 		return "", false
-	case null:
+	case yamltree.Null:
 		d.fail(n, inWords(t)+" is missing", "")
 		return "", false
 	}
-	text, found, err := d.secrets.expand(n.text)
+	text, found, err := d.secrets.expand(n.Text)
 	if err != nil {
 		d.failed[n] = true
-		err.Line, err.Column = n.at.line, n.at.column
+		err.Line, err.Column = n.At.Line, n.At.Column
 		d.errs = append(d.errs, err)
 		return "", false
 	}
@@ -122,7 +123,7 @@ func inWords(t reflect.Type) string {
 	return "a single value"
 }
 
-func (d *decoder) unmarshal(n *node, text string, v reflect.Value) {
+func (d *decoder) unmarshal(n *yamltree.Node, text string, v reflect.Value) {
 	err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
 	for _, fe := range weir.FieldErrors(err) {
 		d.fail(n, fe.Msg, fe.Hint)
@@ -130,7 +131,7 @@ func (d *decoder) unmarshal(n *node, text string, v reflect.Value) {
 }
 
 // prefix reads a network. A bare address is a network of one.
-func (d *decoder) prefix(n *node, text string, v reflect.Value) {
+func (d *decoder) prefix(n *yamltree.Node, text string, v reflect.Value) {
 	text = strings.TrimSpace(text)
 	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
 		v.Set(reflect.ValueOf(netip.PrefixFrom(addr, addr.BitLen())))
@@ -147,7 +148,7 @@ func (d *decoder) prefix(n *node, text string, v reflect.Value) {
 	}
 }
 
-func (d *decoder) plain(n *node, text string, v reflect.Value) {
+func (d *decoder) plain(n *yamltree.Node, text string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(text)
@@ -160,7 +161,7 @@ func (d *decoder) plain(n *node, text string, v reflect.Value) {
 	}
 }
 
-func (d *decoder) boolean(n *node, text string, v reflect.Value) {
+func (d *decoder) boolean(n *yamltree.Node, text string, v reflect.Value) {
 	switch text {
 	case "true", "false":
 		v.SetBool(text == "true")
@@ -176,7 +177,7 @@ func (d *decoder) boolean(n *node, text string, v reflect.Value) {
 	d.fail(n, fmt.Sprintf("%q is neither true nor false", text), hint)
 }
 
-func (d *decoder) integer(n *node, text string, v reflect.Value) {
+func (d *decoder) integer(n *yamltree.Node, text string, v reflect.Value) {
 	number, err := strconv.ParseInt(text, 10, v.Type().Bits())
 	digits := strings.TrimLeft(text, "+-")
 	switch {
@@ -199,25 +200,25 @@ func (d *decoder) integer(n *node, text string, v reflect.Value) {
 	}
 }
 
-func (d *decoder) list(n *node, v reflect.Value) {
-	switch n.kind {
-	case mapping:
+func (d *decoder) list(n *yamltree.Node, v reflect.Value) {
+	switch n.Kind {
+	case yamltree.Mapping:
 		d.fail(n, "a mapping stands where a list is wanted", `put "- " before each entry`)
 		return
-	case scalar:
+	case yamltree.Scalar:
 		hint := "write it as a list, in brackets"
-		if len(n.text) <= 40 && !strings.ContainsAny(n.text, ",\n") {
-			hint = "write [" + n.text + "]"
+		if len(n.Text) <= 40 && !strings.ContainsAny(n.Text, ",\n") {
+			hint = "write [" + n.Text + "]"
 		}
 		d.fail(n, "a single value stands where a list is wanted", hint)
 		return
-	case null:
+	case yamltree.Null:
 		d.fail(n, "a list is missing", "write [] for an empty one")
 		return
 	}
-	items := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
-	for i, item := range n.items {
-		if item.kind == null {
+	items := reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items))
+	for i, item := range n.Items {
+		if item.Kind == yamltree.Null {
 			d.fail(item, "this entry is empty", "leave it out")
 			continue
 		}
@@ -226,24 +227,24 @@ func (d *decoder) list(n *node, v reflect.Value) {
 	v.Set(items)
 }
 
-func (d *decoder) entries(n *node, v reflect.Value) {
+func (d *decoder) entries(n *yamltree.Node, v reflect.Value) {
 	if !d.isMapping(n, "") {
 		return
 	}
 	t := v.Type()
-	m := reflect.MakeMapWithSize(t, len(n.pairs))
-	seen := map[string]position{}
-	for _, p := range n.pairs {
+	m := reflect.MakeMapWithSize(t, len(n.Pairs))
+	seen := map[string]yamltree.Position{}
+	for _, p := range n.Pairs {
 		if d.double(p, seen) {
 			continue
 		}
 		value := reflect.New(t.Elem()).Elem()
-		if p.value.kind == null {
-			d.fail(p.value, fmt.Sprintf("%q has no value", p.key), "leave it out, or write {} for nothing special")
+		if p.Value.Kind == yamltree.Null {
+			d.fail(p.Value, fmt.Sprintf("%q has no value", p.Key), "leave it out, or write {} for nothing special")
 		} else {
-			d.value(p.value, value)
+			d.value(p.Value, value)
 		}
-		m.SetMapIndex(reflect.ValueOf(p.key).Convert(t.Key()), value)
+		m.SetMapIndex(reflect.ValueOf(p.Key).Convert(t.Key()), value)
 	}
 	v.Set(m)
 }
@@ -253,19 +254,21 @@ type shortened interface{ Short() string }
 
 // lengthen writes out a mapping that was written short. It changes the tree, so that mistakes are found where they
 // stand.
-func lengthen(n *node, v reflect.Value) {
+func lengthen(n *yamltree.Node, v reflect.Value) {
 	s, ok := v.Interface().(shortened)
-	if !ok || n.kind != scalar && n.kind != list {
+	if !ok || n.Kind != yamltree.Scalar && n.Kind != yamltree.List {
 		return
 	}
 	value := *n
-	if n.kind == scalar {
-		value = node{kind: list, at: n.at, items: []*node{{kind: scalar, at: n.at, text: n.text}}}
+	if n.Kind == yamltree.Scalar {
+		value = yamltree.Node{Kind: yamltree.List, At: n.At,
+			Items: []*yamltree.Node{{Kind: yamltree.Scalar, At: n.At, Text: n.Text}}}
 	}
-	*n = node{kind: mapping, at: n.at, pairs: []pair{{key: s.Short(), at: n.at, value: &value}}}
+	*n = yamltree.Node{Kind: yamltree.Mapping, At: n.At,
+		Pairs: []yamltree.Pair{{Key: s.Short(), At: n.At, Value: &value}}}
 }
 
-func (d *decoder) fields(n *node, v reflect.Value) {
+func (d *decoder) fields(n *yamltree.Node, v reflect.Value) {
 	lengthen(n, v)
 	known := fieldsOf(v.Type())
 	names := make([]string, len(known))
@@ -275,26 +278,26 @@ func (d *decoder) fields(n *node, v reflect.Value) {
 	if !d.isMapping(n, "keys here: "+strings.Join(names, ", ")) {
 		return
 	}
-	seen := map[string]position{}
+	seen := map[string]yamltree.Position{}
 	var strange []int
-	for i, p := range n.pairs {
+	for i, p := range n.Pairs {
 		switch {
 		case d.double(p, seen):
-		case !slices.Contains(names, p.key):
+		case !slices.Contains(names, p.Key):
 			strange = append(strange, i)
 		default:
 			d.field(p, known, v)
 		}
 	}
 	for _, i := range strange {
-		p := &n.pairs[i]
-		close := weir.Nearest(p.key, names...)
-		d.errs = append(d.errs, mistake(p.at, fmt.Sprintf("unknown key %q", p.key), keyHint(p.key, close, known)))
+		p := &n.Pairs[i]
+		close := weir.Nearest(p.Key, names...)
+		d.errs = append(d.errs, mistake(p.At, fmt.Sprintf("unknown key %q", p.Key), keyHint(p.Key, close, known)))
 		if _, taken := seen[close]; close != "" && !taken {
 			// Go on as though it had been written right: what stands below is checked too, and nothing is said to be
 			// missing.
-			seen[close] = p.at
-			p.as = close
+			seen[close] = p.At
+			p.As = close
 			d.field(*p, known, v)
 		}
 	}
@@ -316,44 +319,44 @@ func keyHint(key, close string, known []field) string {
 	return "keys here: " + strings.Join(names, ", ")
 }
 
-func (d *decoder) field(p pair, known []field, v reflect.Value) {
-	name := p.key
-	if p.as != "" {
-		name = p.as
+func (d *decoder) field(p yamltree.Pair, known []field, v reflect.Value) {
+	name := p.Key
+	if p.As != "" {
+		name = p.As
 	}
-	if p.value.kind == null {
+	if p.Value.Kind == yamltree.Null {
 		return // a key without a value is as good as left out
 	}
 	i := slices.IndexFunc(known, func(f field) bool { return f.name == name })
-	d.value(p.value, v.Field(known[i].index))
+	d.value(p.Value, v.Field(known[i].index))
 }
 
-func (d *decoder) isMapping(n *node, hint string) bool {
-	switch n.kind {
-	case mapping:
+func (d *decoder) isMapping(n *yamltree.Node, hint string) bool {
+	switch n.Kind {
+	case yamltree.Mapping:
 		return true
-	case list:
-		if len(n.items) > 0 {
+	case yamltree.List:
+		if len(n.Items) > 0 {
 			hint = `leave the "- " or the brackets out`
 		}
 		d.fail(n, "a list stands where a mapping is wanted", hint)
-	case scalar:
+	case yamltree.Scalar:
 		d.fail(n, "a single value stands where a mapping is wanted", hint)
-	case null:
+	case yamltree.Null:
 		d.fail(n, "a mapping is missing", hint)
 	}
 	return false
 }
 
 // double notes a key and reports whether it was there before.
-func (d *decoder) double(p pair, seen map[string]position) bool {
-	first, double := seen[p.key]
+func (d *decoder) double(p yamltree.Pair, seen map[string]yamltree.Position) bool {
+	first, double := seen[p.Key]
 	if double {
-		d.errs = append(d.errs, mistake(p.at, fmt.Sprintf("duplicate key %q", p.key),
-			fmt.Sprintf("the first one is on line %d", first.line)))
+		d.errs = append(d.errs, mistake(p.At, fmt.Sprintf("duplicate key %q", p.Key),
+			fmt.Sprintf("the first one is on line %d", first.Line)))
 		return true
 	}
-	seen[p.key] = p.at
+	seen[p.Key] = p.At
 	return false
 }
 

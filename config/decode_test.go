@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"weir/internal/yamltree"
 )
 
 func TestLocate(t *testing.T) {
@@ -17,29 +19,30 @@ o:
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		path  string
-		at    position
-		exact bool
+		path         string
+		line, column int
+		exact        bool
 	}{
-		{"", position{1, 1}, true},
-		{"a", position{1, 1}, true},
-		{"a.b", position{1, 5}, true},
-		{"a.b[0]", position{1, 9}, true},
-		{"a.b[1].c", position{1, 16}, true},
-		{"a.b[1].d", position{1, 12}, false},
-		{"a.b[7]", position{1, 5}, false},
-		{"a.b[-1]", position{1, 5}, false},
-		{"a.b[99999999999999999999]", position{1, 5}, false},
-		{"a.b[0", position{1, 5}, false},
-		{"a.z", position{1, 1}, false},
-		{"z", position{1, 1}, false},
-		{"o.acme.n", position{3, 13}, true},
-		{"o.acme.com.n", position{4, 17}, true},
-		{"o.x[0].n", position{5, 15}, true},
-		{"ab", position{1, 1}, false},
+		{"", 1, 1, true},
+		{"a", 1, 1, true},
+		{"a.b", 1, 5, true},
+		{"a.b[0]", 1, 9, true},
+		{"a.b[1].c", 1, 16, true},
+		{"a.b[1].d", 1, 12, false},
+		{"a.b[7]", 1, 5, false},
+		{"a.b[-1]", 1, 5, false},
+		{"a.b[99999999999999999999]", 1, 5, false},
+		{"a.b[0", 1, 5, false},
+		{"a.z", 1, 1, false},
+		{"z", 1, 1, false},
+		{"o.acme.n", 3, 13, true},
+		{"o.acme.com.n", 4, 17, true},
+		{"o.x[0].n", 5, 15, true},
+		{"ab", 1, 1, false},
 	} {
-		if p := locate(root, c.path); p.at != c.at || p.exact != c.exact {
-			t.Errorf("%q: %v, %v; want %v, %v", c.path, p.at, p.exact, c.at, c.exact)
+		at := yamltree.Position{Line: c.line, Column: c.column}
+		if p := locate(root, c.path); p.at != at || p.exact != c.exact {
+			t.Errorf("%q: %v, %v; want %v, %v", c.path, p.at, p.exact, at, c.exact)
 		}
 	}
 }
@@ -58,7 +61,8 @@ func TestIntegersHaveTheirRange(t *testing.T) {
 		var v struct {
 			N int8 `yaml:"n"`
 		}
-		d.value(&node{kind: mapping, pairs: []pair{{key: "n", value: &node{text: c.text}}}}, reflect.ValueOf(&v).Elem())
+		d.value(&yamltree.Node{Kind: yamltree.Mapping,
+			Pairs: []yamltree.Pair{{Key: "n", Value: &yamltree.Node{Text: c.text}}}}, reflect.ValueOf(&v).Elem())
 		if got := d.errs.Error(); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%q: %s", c.text, got)
 		}

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// An Error is one mistake in a configuration, at the place where it stands.
+// An Error is one mistake in a configuration, with its position.
 type Error struct {
 	File   string // as it was named to Load or Parse
 	Line   int    // from 1; 0 when the mistake is about the file as a whole
@@ -49,7 +49,7 @@ func (e *Error) Explain() string {
 		strings.Repeat(" ", column-1))
 }
 
-// excerpt cuts a long line down to what stands around a column and makes every character one place wide.
+// excerpt cuts a long line down to what stands around a column and makes every character one column wide.
 func excerpt(line string, column int) (string, int) {
 	const width, before = 120, 60
 	runes := []rune(line)

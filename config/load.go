@@ -12,6 +12,16 @@ import (
 	"unicode/utf8"
 
 	"weir"
+	"weir/internal/yamltree"
+)
+
+// Bounds on a file.
+const (
+	MaxFile  = 1 << 20 // bytes; the parser takes some hundred times as much
+	MaxDepth = 50      // levels of lists and mappings
+	MaxKeys  = 20_000  // keys in the whole file
+	// maxUnfolded is how many values aliases may add to those that are written out.
+	maxUnfolded = 100_000
 )
 
 // Load reads a configuration from a file. The error, unless nil, is of type Errors and holds every mistake. What was
@@ -70,20 +80,20 @@ func parse(name string, data []byte, why purpose) (*Config, error) {
 	s.lines = strings.Split(text, "\n")
 	c, errs, warnings := read(name, text, why)
 	if len(errs) > 0 {
-		return nil, s.place(errs)
+		return nil, s.annotate(errs)
 	}
-	c.Warnings = s.place(warnings)
+	c.Warnings = s.annotate(warnings)
 	return c, nil
 }
 
 func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
-	if err := readable(text); err != nil {
-		return nil, Errors{err}, nil
+	if err := yamltree.Readable(text); err != nil {
+		return nil, Errors{fromTree(err)}, nil
 	}
 	root, size, broken := sections(text)
-	if root == nil || root.kind == null {
+	if root == nil || root.Kind == yamltree.Null {
 		if broken == nil {
-			broken = Errors{mistake(position{1, 1}, "the file says nothing",
+			broken = Errors{mistake(yamltree.Position{Line: 1, Column: 1}, "the file says nothing",
 				"the folder examples has configurations to start from")}
 		}
 		return nil, broken, nil
@@ -113,7 +123,7 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 var gateThrottle = regexp.MustCompile(`^http\[\d+\]\.throttles\[\d+\]$`)
 
 // found puts what a check found at its line, except where the decoder has said already what is wrong.
-func (d *decoder) found(root *node, all []*weir.FieldError) Errors {
+func (d *decoder) found(root *yamltree.Node, all []*weir.FieldError) Errors {
 	var errs Errors
 next:
 	for _, fe := range all {
@@ -138,8 +148,9 @@ type source struct {
 	lines []string
 }
 
-// place sorts mistakes and gives them the file's name and their line. A position always lies inside the file.
-func (s *source) place(errs Errors) Errors {
+// annotate sorts mistakes and gives them the file's name and their line. A yamltree.Position always lies inside the
+// file.
+func (s *source) annotate(errs Errors) Errors {
 	for _, e := range errs {
 		e.File = s.name
 		e.Line = min(max(e.Line, 1), len(s.lines))

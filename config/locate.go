@@ -3,27 +3,29 @@ package config
 import (
 	"strconv"
 	"strings"
+
+	"weir/internal/yamltree"
 )
 
-// A place is where a path leads to in the tree.
-type place struct {
-	at    position
-	nodes []*node // from the root down
-	exact bool    // the path leads to a value; else at is the nearest thing around it
+// A target is where a path leads to in the tree.
+type target struct {
+	at    yamltree.Position
+	nodes []*yamltree.Node // from the root down
+	exact bool             // the path leads to a value; else at is the nearest thing around it
 }
 
 // locate follows a path such as throttles.plans.quota.policies[2].limit as far as the tree goes. Keys may contain dots
 // and brackets, so at each step the longest key that fits is taken.
-func locate(root *node, path string) place {
-	p := place{at: root.at, nodes: []*node{root}}
+func locate(root *yamltree.Node, path string) target {
+	p := target{at: root.At, nodes: []*yamltree.Node{root}}
 	for n := root; path != ""; {
 		next, at, rest := step(n, path)
 		if next == nil {
 			return p
 		}
 		p.at = at
-		if next.kind == scalar {
-			p.at = next.at
+		if next.Kind == yamltree.Scalar {
+			p.at = next.At
 		}
 		p.nodes = append(p.nodes, next)
 		n, path = next, rest
@@ -32,26 +34,26 @@ func locate(root *node, path string) place {
 	return p
 }
 
-func step(n *node, path string) (next *node, at position, rest string) {
-	switch n.kind {
-	case mapping:
+func step(n *yamltree.Node, path string) (next *yamltree.Node, at yamltree.Position, rest string) {
+	switch n.Kind {
+	case yamltree.Mapping:
 		longest := -1
-		for _, p := range n.pairs {
-			key := p.key
-			if p.as != "" {
-				key = p.as
+		for _, p := range n.Pairs {
+			key := p.Key
+			if p.As != "" {
+				key = p.As
 			}
 			after, fits := strings.CutPrefix(path, key)
 			// Of two equal keys the first counts, as in the decoder.
 			if fits && len(key) > longest && (after == "" || after[0] == '.' || after[0] == '[') {
-				longest, next, at, rest = len(key), p.value, p.at, strings.TrimPrefix(after, ".")
+				longest, next, at, rest = len(key), p.Value, p.At, strings.TrimPrefix(after, ".")
 			}
 		}
-	case list:
+	case yamltree.List:
 		index, after, closed := strings.Cut(strings.TrimPrefix(path, "["), "]")
 		i, err := strconv.Atoi(index)
-		if closed && err == nil && i >= 0 && i < len(n.items) {
-			next, at, rest = n.items[i], n.items[i].at, strings.TrimPrefix(after, ".")
+		if closed && err == nil && i >= 0 && i < len(n.Items) {
+			next, at, rest = n.Items[i], n.Items[i].At, strings.TrimPrefix(after, ".")
 		}
 	}
 	return next, at, rest

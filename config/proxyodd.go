@@ -106,8 +106,8 @@ func (c *Config) proxyOddities() []*weir.FieldError {
 	return odd
 }
 
-// proxiesInFiles does the same for lists of guests in files. Where a path leads that is not from the root on depends on
-// where weir is started. What is wrong with a file is said when weir starts.
+// proxiesInFiles does the same for lists of exempt clients in files. Where a path leads that is not from the root on
+// depends on where weir is started. What is wrong with a file is said when weir starts.
 func (c *Config) proxiesInFiles() []*weir.FieldError {
 	var odd odds
 	all := c.trusting()

@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"weir/internal/yamltree"
+)
 
 // maxBroken is how many broken sections are looked for; each costs another run of the parser.
 const maxBroken = 5
@@ -8,7 +12,7 @@ const maxBroken = 5
 // sections reads text as tree does. Where the syntax is broken it takes the section out that the mistake stands in, the
 // lines from one key at the left margin to the next, and reads the others: so that a forgotten quote hides no mistake
 // elsewhere.
-func sections(text string) (root *node, size int, broken Errors) {
+func sections(text string) (root *yamltree.Node, size int, broken Errors) {
 	root, size, err := tree(text)
 	lines := strings.SplitAfter(text, "\n")
 	for err != nil {
@@ -49,4 +53,25 @@ func takeOut(lines []string, err *Error) bool {
 
 func startsSection(line string) bool {
 	return line != "" && !strings.ContainsRune(" \t\r\n#-]}", rune(line[0]))
+}
+
+// tree reads YAML text, or returns its first mistake.
+func tree(text string) (root *yamltree.Node, size int, err *Error) {
+	root, size, errs := yamltree.Parse(text, yamltree.Options{MaxDepth: MaxDepth, MaxKeys: MaxKeys,
+		Second: "a configuration is one document; leave the --- out"})
+	if len(errs) > 0 {
+		return nil, 0, fromTree(errs[0])
+	}
+	return root, size, nil
+}
+
+func fromTree(e *yamltree.Error) *Error {
+	made := mistake(e.At, e.Msg, e.Hint)
+	made.final = e.Final
+	return made
+}
+
+// mistake returns an error at a position; the file and the source line are filled in later.
+func mistake(p yamltree.Position, msg, hint string) *Error {
+	return &Error{Line: p.Line, Column: p.Column, Msg: msg, Hint: hint}
 }

@@ -27,15 +27,15 @@ func (c *Config) stampOddities() []*weir.FieldError {
 			} else {
 				oddPayers(&odd, here, name, o, g.Account)
 			}
-			oddGuests(&odd, at, name, o, g.Account, g.JWT != nil && g.JWT.Plan != "")
+			oddExempt(&odd, at, name, o, g.Account, g.JWT != nil && g.JWT.Plan != "")
 		}
 	}
 	for i, g := range c.Auth {
-		c.oddGuestsOf(&odd, fmt.Sprintf("auth[%d]", i), g.Throttles, g.Account)
+		c.oddExemptOf(&odd, fmt.Sprintf("auth[%d]", i), g.Throttles, g.Account)
 	}
 	for i, g := range c.RLS {
 		if g.Authz != nil {
-			c.oddGuestsOf(&odd, fmt.Sprintf("rls[%d].authz", i), g.Authz.Throttles, g.Authz.Account)
+			c.oddExemptOf(&odd, fmt.Sprintf("rls[%d].authz", i), g.Authz.Throttles, g.Authz.Account)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
@@ -48,9 +48,9 @@ func (c *Config) stampOddities() []*weir.FieldError {
 
 // oddPayers finds gates whose clients are programs, as they bring keys, tokens or certificates, where nobody thought of
 // those that cannot pay.
-func oddPayers(odd *odds, at, name string, o *stamp.Options, places []string) {
+func oddPayers(odd *odds, at, name string, o *stamp.Options, sources []string) {
 	n := o.NeverAsk
-	accounts, err := identify.ParseAccounts(places)
+	accounts, err := identify.ParseAccounts(sources)
 	if err != nil || !accounts.Programs() ||
 		len(n.Paths)+len(n.Networks)+len(n.Files)+len(n.Accounts)+len(n.Plans) > 0 {
 		return
@@ -64,18 +64,18 @@ func oddPayers(odd *odds, at, name string, o *stamp.Options, places []string) {
 			name), hint)
 }
 
-// oddGuests finds accounts that are never asked at a gate where anybody can name them, and plans where no plan is
+// oddExempt finds accounts that are never asked at a gate where anybody can name them, and plans where no plan is
 // known.
-func oddGuests(odd *odds, at, name string, o *stamp.Options, places []string, plan bool) {
-	accounts, err := identify.ParseAccounts(places)
-	switch place := accounts.Unproven(); {
+func oddExempt(odd *odds, at, name string, o *stamp.Options, sources []string, plan bool) {
+	accounts, err := identify.ParseAccounts(sources)
+	switch source := accounts.Unproven(); {
 	case err != nil || len(o.NeverAsk.Accounts) == 0:
-	case len(places) == 0:
+	case len(sources) == 0:
 		odd.add(at, fmt.Sprintf("%q never asks some accounts, and nobody has one here", name),
 			"say where it is found: account: [jwt:sub]")
-	case place != "":
+	case source != "":
 		odd.add(at+".account",
-			fmt.Sprintf("whoever writes one of the accounts that %q never asks into %s is never asked", name, place),
+			fmt.Sprintf("whoever writes one of the accounts that %q never asks into %s is never asked", name, source),
 			"take accounts from tokens or certificates (jwt:sub, cert), or list only ids that nobody can guess")
 	}
 	if len(o.NeverAsk.Plans) > 0 && !plan {
@@ -84,11 +84,11 @@ func oddGuests(odd *odds, at, name string, o *stamp.Options, places []string, pl
 	}
 }
 
-// oddGuestsOf looks at a gate that is only asked, by a proxy.
-func (c *Config) oddGuestsOf(odd *odds, at string, names, places []string) {
+// oddExemptOf looks at a gate that is only asked, by a proxy.
+func (c *Config) oddExemptOf(odd *odds, at string, names, sources []string) {
 	for _, name := range names {
 		if o := c.Throttles[name].Stamp; o != nil {
-			oddGuests(odd, at, name, o, places, false)
+			oddExempt(odd, at, name, o, sources, false)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strconv"
 
 	"weir/store"
@@ -42,14 +41,7 @@ func (c *Control) auditHandlers(mux *http.ServeMux) {
 }
 
 // Audit returns a part of the audit log, before an entry (0: from the end).
-func (c *Client) Audit(ctx context.Context, before int64, limit int) (p AuditPage, err error) {
-	v := url.Values{}
-	if before != 0 {
-		v.Set("before", strconv.FormatInt(before, 10))
-	}
-	if limit != 0 {
-		v.Set("limit", strconv.Itoa(limit))
-	}
-	err = c.call(ctx, http.MethodGet, "/v1/audit?"+v.Encode(), nil, &p)
-	return p, err
+func (c *Client) Audit(ctx context.Context, before int64, limit int) (AuditPage, error) {
+	return fetch[AuditPage](ctx, c, http.MethodGet,
+		withQuery("/v1/audit", "before", ifSet(before), "limit", ifSet(limit)), nil)
 }

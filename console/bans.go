@@ -91,7 +91,7 @@ type StorePart struct {
 
 // A BanQuery asks for a part of the invalid list.
 type BanQuery struct {
-	// a text in who, why or by whom; an address or a network also finds the networks that have it, and those in it
+	// a text in who, why or by; an address or a network also finds the networks that have it, and those in it
 	Filter string
 	After  string // the last one that is known already: they come in order
 	Limit  int    // at most MaxBanPage, which is the default
@@ -137,33 +137,22 @@ func (c *Control) banHandlers(mux *http.ServeMux) {
 }
 
 // Bans returns a part of the invalid list.
-func (c *Client) Bans(ctx context.Context, q BanQuery) (p BanPage, err error) {
-	v := url.Values{}
-	for key, value := range map[string]string{"filter": q.Filter, "after": q.After} {
-		if value != "" {
-			v.Set(key, value)
-		}
-	}
-	if q.Limit != 0 {
-		v.Set("limit", strconv.Itoa(q.Limit))
-	}
-	err = c.call(ctx, http.MethodGet, "/v1/bans?"+v.Encode(), nil, &p)
-	return p, err
+func (c *Client) Bans(ctx context.Context, q BanQuery) (BanPage, error) {
+	return fetch[BanPage](ctx, c, http.MethodGet,
+		withQuery("/v1/bans", "filter", q.Filter, "after", q.After, "limit", ifSet(q.Limit)), nil)
 }
 
 // Ban puts somebody on the invalid list.
-func (c *Client) Ban(ctx context.Context, o BanOrder) (r BanResult, err error) {
-	err = c.call(ctx, http.MethodPost, "/v1/bans", o, &r)
-	return r, err
+func (c *Client) Ban(ctx context.Context, o BanOrder) (BanResult, error) {
+	return fetch[BanResult](ctx, c, http.MethodPost, "/v1/bans", o)
 }
 
 // Unban takes somebody off the invalid list, and returns what the ban was.
-func (c *Client) Unban(ctx context.Context, who string) (r BanResult, err error) {
-	err = c.call(ctx, http.MethodDelete, "/v1/bans?who="+url.QueryEscape(who), nil, &r)
-	return r, err
+func (c *Client) Unban(ctx context.Context, who string) (BanResult, error) {
+	return fetch[BanResult](ctx, c, http.MethodDelete, "/v1/bans?who="+url.QueryEscape(who), nil)
 }
 
-// anOperator is who asks where the system does not tell his name.
+// anOperator is the name of an operator that the system does not name.
 const anOperator = "operator"
 
 type connKey struct{}

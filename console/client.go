@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -43,9 +44,8 @@ func NewClient(path string) *Client {
 }
 
 // Status returns the whole at a glance.
-func (c *Client) Status(ctx context.Context) (s Status, err error) {
-	err = c.call(ctx, http.MethodGet, "/v1/status", nil, &s)
-	return s, err
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return fetch[Status](ctx, c, http.MethodGet, "/v1/status", nil)
 }
 
 // Reload makes weir read its configuration again.
@@ -54,21 +54,18 @@ func (c *Client) Reload(ctx context.Context) error {
 }
 
 // Account returns what the throttles know of an account.
-func (c *Client) Account(ctx context.Context, name string) (a Account, err error) {
-	err = c.call(ctx, http.MethodGet, "/v1/account?name="+url.QueryEscape(name), nil, &a)
-	return a, err
+func (c *Client) Account(ctx context.Context, name string) (Account, error) {
+	return fetch[Account](ctx, c, http.MethodGet, "/v1/account?name="+url.QueryEscape(name), nil)
 }
 
 // ResetAccount forgets what an account has used, and returns what is known afterwards.
-func (c *Client) ResetAccount(ctx context.Context, name string) (a Account, err error) {
-	err = c.call(ctx, http.MethodDelete, "/v1/account?name="+url.QueryEscape(name), nil, &a)
-	return a, err
+func (c *Client) ResetAccount(ctx context.Context, name string) (Account, error) {
+	return fetch[Account](ctx, c, http.MethodDelete, "/v1/account?name="+url.QueryEscape(name), nil)
 }
 
 // Why explains what would happen to a request now.
-func (c *Client) Why(ctx context.Context, q Question) (e Explanation, err error) {
-	err = c.call(ctx, http.MethodPost, "/v1/why", q, &e)
-	return e, err
+func (c *Client) Why(ctx context.Context, q Question) (Explanation, error) {
+	return fetch[Explanation](ctx, c, http.MethodPost, "/v1/why", q)
 }
 
 // SetShadow takes throttles into shadow or out of it, and returns how all of them stand.
@@ -76,6 +73,31 @@ func (c *Client) SetShadow(ctx context.Context, s Shadow) ([]ShadowState, error)
 	var r ShadowResult
 	err := c.call(ctx, http.MethodPost, "/v1/shadow", s, &r)
 	return r.Throttles, err
+}
+
+// fetch is call for what has an answer.
+func fetch[T any](ctx context.Context, c *Client, method, path string, in any) (out T, err error) {
+	err = c.call(ctx, method, path, in, &out)
+	return out, err
+}
+
+// withQuery adds parameters, given as names and values, to a path. Empty ones are left out.
+func withQuery(path string, pairs ...string) string {
+	v := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			v.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return path + "?" + v.Encode()
+}
+
+// ifSet is a parameter that is empty for 0.
+func ifSet[T int | int64](n T) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(n), 10)
 }
 
 // call sends in as JSON and reads the answer into out. What weir itself answers as a failure is an *Error.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 )
 
@@ -16,13 +15,10 @@ import (
 type Control struct {
 	path     string
 	backend  Backend
-	http     *http.Server
 	copying  atomic.Bool     // a backup is being made
 	stopping context.Context // ends when Stop is called
-
-	listener net.Listener
-	served   sync.WaitGroup
 	reached  func()
+	lifecycle
 }
 
 // NewControl returns a control that has bound nothing yet.
@@ -49,18 +45,6 @@ func (c *Control) Listen() error {
 		Listener: l, max: maxControlConnections, known: func(net.Addr) bool { return true }, reached: c.reached,
 	}
 	return nil
-}
-
-// Start serves until Stop.
-func (c *Control) Start() {
-	c.served.Go(func() { c.http.Serve(c.listener) })
-}
-
-// Stop removes the socket and waits for answers under way, until ctx ends. It may be called without Start.
-func (c *Control) Stop(ctx context.Context) error {
-	err := stopHTTP(ctx, c.http, c.listener)
-	c.served.Wait()
-	return err
 }
 
 func (c *Control) handler() http.Handler {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	_ "embed"
 	"html/template"
+	"io"
 	"math"
 	"net/http"
+	"weir/internal/plot"
 
 	"weir"
 )
@@ -17,7 +19,7 @@ var indexHTML string
 var plotHTML string
 
 //go:embed style.css
-var styleCSS []byte
+var styleCSS string
 
 //go:embed live.js
 var liveJS []byte
@@ -26,7 +28,7 @@ var indexPage = template.Must(template.Must(template.New("index").Parse(indexHTM
 
 func style(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
-	w.Write(styleCSS)
+	io.WriteString(w, plot.CSS+styleCSS)
 }
 
 // live is the script that keeps the page up to date.

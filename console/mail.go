@@ -32,14 +32,14 @@ type Mail interface {
 
 	// Users returns a part of the users, in order.
 	Users(ctx context.Context, q UserQuery) (UserPage, error)
-	// User returns a user, and how he stands with the throttles. Somebody who is no user of the store but is remembered
-	// by a throttle, as an address is, has no time at which he was Made.
+	// User returns a user, and how they stand with the throttles. Somebody who is no user of the store but is
+	// remembered by a throttle, as an address is, has no time Made.
 	User(ctx context.Context, name string) (UserView, error)
 	AddUser(ctx context.Context, by string, u NewUser) (UserView, error)
 	// SetUser changes what is given, all of it or nothing.
 	SetUser(ctx context.Context, by string, c UserChange) (UserView, error)
 	Passwd(ctx context.Context, by, name, password string) error
-	// RemoveUser takes a user away. His mails stay.
+	// RemoveUser takes a user away. Their mails stay.
 	RemoveUser(ctx context.Context, by, name string) error
 	StopUser(ctx context.Context, by, name, why string) (UserView, error)
 	ResumeUser(ctx context.Context, by, name string, slow bool) (UserView, error)
@@ -137,7 +137,7 @@ func checkLine(what, text string, most int, empty bool) error {
 // MailStatus is the mail side at a glance. Totals count recipients, since the start.
 type MailStatus struct {
 	Letters    int                 `json:"letters"`         // mails in the spool
-	Recipients map[store.State]int `json:"recipients"`      // whom they still have to reach, by what they wait for
+	Recipients map[store.State]int `json:"recipients"`      // that they still have to reach, by what they wait for
 	Stopped    int                 `json:"stopped_users"`   // who may not send
 	Flagged    int                 `json:"flagged_users"`   // who write to too many new people, by a reach throttle
 	Oldest     time.Time           `json:"oldest,omitzero"` // when the mail came in that has been here the longest

@@ -124,7 +124,7 @@ func withMail(t *testing.T) (*mailed, *Client) {
 	return m, NewClient(path)
 }
 
-// me is who asks in a test, as the kernel knows him.
+// me is who asks in a test, as the kernel knows them.
 func me() string {
 	if u, err := user.Current(); err == nil && runtime.GOOS == "linux" {
 		return u.Username

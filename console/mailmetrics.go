@@ -133,7 +133,7 @@ func (s *SMTPMetrics) Refused(reason string, recipients int) {
 	s.refused.WithLabelValues(reason).Add(float64(recipients))
 }
 
-// Delivered counts recipients whom the next hop has taken over.
+// Delivered counts recipients that the next hop has taken over.
 func (s *SMTPMetrics) Delivered(recipients int) { s.delivered.Add(float64(recipients)) }
 
 // Deferred counts tries that are to be made again.
@@ -142,13 +142,13 @@ func (s *SMTPMetrics) Deferred(recipients int) { s.deferred.Add(float64(recipien
 // Bounced counts recipients that were given up.
 func (s *SMTPMetrics) Bounced(recipients int) { s.bounced.Add(float64(recipients)) }
 
-// Ambiguous counts recipients of whom nobody knows whether they were reached.
+// Ambiguous counts recipients that may or may not have been reached.
 func (s *SMTPMetrics) Ambiguous(recipients int) { s.ambiguous.Add(float64(recipients)) }
 
-// UserFlagged counts a user whom a reach throttle flagged.
+// UserFlagged counts a user that a reach throttle flagged.
 func (m *Metrics) UserFlagged(throttle string) { m.mail.flags.WithLabelValues(throttle).Inc() }
 
-// UserStopped counts a user whom a throttle stopped.
+// UserStopped counts a user that a throttle stopped.
 func (m *Metrics) UserStopped(throttle string) { m.mail.stops.WithLabelValues(throttle).Inc() }
 
 // PolicyMetrics are the series of one policy service. Safe for concurrent use.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/plot"
 )
 
 // An element of a picture.
@@ -19,7 +21,7 @@ type element struct {
 }
 
 // render returns the elements of a plot as the page has it.
-func render(t *testing.T, p plot) (all []element) {
+func render(t *testing.T, p *gatePlot) (all []element) {
 	t.Helper()
 	var b strings.Builder
 	if err := indexPage.ExecuteTemplate(&b, "plot", p); err != nil {
@@ -141,10 +143,10 @@ func inside(t *testing.T, class, path string) {
 		}
 		return highest
 	}
-	if end := between(alongPath.FindAllStringSubmatch(path, -1), plotWidth); end != plotWidth {
+	if end := between(alongPath.FindAllStringSubmatch(path, -1), 100); end != 100 {
 		t.Errorf("%s: ends at %v", class, end)
 	}
-	between(downPath.FindAllStringSubmatch(path, -1), plotHeight)
+	between(downPath.FindAllStringSubmatch(path, -1), 100)
 }
 
 func TestPlotsWithoutStamps(t *testing.T) {
@@ -162,8 +164,8 @@ func TestPlotsWithoutStamps(t *testing.T) {
 func TestPlotsOfNothing(t *testing.T) {
 	for _, p := range plotsOf(GateHistory{Gate: "a", Address: "b", Stamps: "stamps"}).Plots {
 		all := render(t, p)
-		if p.Label != p.Title+" at b: no figures yet." || p.Now != "no figures yet" {
-			t.Errorf("%s: %q, %q", p.Title, p.Label, p.Now)
+		if p.Says != p.Title+" at b: no figures yet." || p.Now != "no figures yet" {
+			t.Errorf("%s: %q, %q", p.Title, p.Says, p.Now)
 		}
 		for class, path := range lines(all) {
 			if strings.HasPrefix(class, "line") && path != "" {
@@ -178,36 +180,39 @@ func TestStrokes(t *testing.T) {
 	at := func(second float64, load float64) Sample {
 		return Sample{At: noon.Add(time.Duration(second * float64(time.Second))), Load: load}
 	}
+	drawn := func(h GateHistory, steps bool) plot.Series {
+		s := line(h, "load", func(s Sample) float64 { return s.Load })
+		s.Steps = steps
+		return draw("", "", "", 1, []plot.Tick{{Value: 1}}, s).Series[0]
+	}
 	for name, c := range map[string]struct {
 		samples    []Sample
 		line, area string
 	}{
-		"one is a dot": {[]Sample{at(0, 0.5)}, "M300 50h0", "M300 50V100H300Z"},
-		"a line": {[]Sample{at(0, 0), at(1, 0.25), at(2, 1)}, "M298 100L299 75L300 0",
-			"M298 100L299 75L300 0V100H298Z"},
-		"a little late": {[]Sample{at(0, 0), at(2.4, 0)}, "M297.6 100L300 100", "M297.6 100L300 100V100H297.6Z"},
+		"one is a dot": {[]Sample{at(0, 0.5)}, "M100 50h0", "M100 50V100H100Z"},
+		"a line": {[]Sample{at(0, 0), at(1, 0.25), at(2, 1)}, "M99.33 100L99.67 75L100 0",
+			"M99.33 100L99.67 75L100 0V100H99.33Z"},
+		"a little late": {[]Sample{at(0, 0), at(2.4, 0)}, "M99.2 100L100 100", "M99.2 100L100 100V100H99.2Z"},
 		"a gap": {[]Sample{at(0, 0), at(1, 0), at(9, 0.5), at(10, 0.5)},
-			"M290 100L291 100M299 50L300 50", "M290 100L291 100V100H290ZM299 50L300 50V100H299Z"},
-		"too long ago": {[]Sample{at(-300.1, 0), at(-300, 0), at(0, 0)}, "M0 100h0M300 100h0",
-			"M0 100V100H0ZM300 100V100H300Z"},
-		"out of bounds": {[]Sample{at(0, -1), at(1, 7)}, "M299 100L300 0", "M299 100L300 0V100H299Z"},
-		"the clock ran back": {[]Sample{at(0, 0), at(50, 0), at(1, 0)}, "M299 100L300 100",
-			"M299 100L300 100V100H299Z"},
+			"M96.67 100L97 100M99.67 50L100 50", "M96.67 100L97 100V100H96.67ZM99.67 50L100 50V100H99.67Z"},
+		"too long ago": {[]Sample{at(-300.1, 0), at(-300, 0), at(0, 0)}, "M0 100h0M100 100h0",
+			"M0 100V100H0ZM100 100V100H100Z"},
+		"out of bounds": {[]Sample{at(0, -1), at(1, 7)}, "M99.67 100L100 0", "M99.67 100L100 0V100H99.67Z"},
+		"the clock ran back": {[]Sample{at(0, 0), at(50, 0), at(1, 0)}, "M99.67 100L100 100",
+			"M99.67 100L100 100V100H99.67Z"},
 		"nothing at all":       {nil, "", ""},
-		"the same time, twice": {[]Sample{at(0, 0), at(0, 1)}, "M300 100L300 0", "M300 100L300 0V100H300Z"},
+		"the same time, twice": {[]Sample{at(0, 0), at(0, 1)}, "M100 100L100 0", "M100 100L100 0V100H100Z"},
 	} {
-		h := GateHistory{Samples: c.samples}
-		height := func(s Sample) float64 { return s.Load }
-		if got := draw(h, height, false); got != c.line {
-			t.Errorf("%s: draws %q, want %q", name, got, c.line)
+		got := drawn(GateHistory{Samples: c.samples}, false)
+		if got.Path != c.line {
+			t.Errorf("%s: draws %q, want %q", name, got.Path, c.line)
 		}
-		if got := fill(h, height, false); got != c.area {
-			t.Errorf("%s: fills %q, want %q", name, got, c.area)
+		if got.Fill != c.area {
+			t.Errorf("%s: fills %q, want %q", name, got.Fill, c.area)
 		}
 	}
-	steps := draw(GateHistory{Samples: []Sample{at(0, 0), at(1, 0.5), at(2, 1)}},
-		func(s Sample) float64 { return s.Load }, true)
-	if steps != "M298 100H299V50H300V0" {
+	steps := drawn(GateHistory{Samples: []Sample{at(0, 0), at(1, 0.5), at(2, 1)}}, true).Path
+	if steps != "M99.33 100H99.67V50H100V0" {
 		t.Errorf("steps: %q", steps)
 	}
 }
@@ -218,8 +223,8 @@ func TestScales(t *testing.T) {
 		s.At = noon
 		return GateHistory{Gate: "a", Stamps: "stamps", Samples: []Sample{s}}
 	}
-	ticks := func(p plot) (text string) {
-		for _, k := range p.Ticks {
+	ticks := func(p *gatePlot) (text string) {
+		for _, k := range p.Y.Ticks {
 			text += k.Text + "@" + k.At + " "
 		}
 		return strings.TrimSpace(text)
@@ -233,19 +238,19 @@ func TestScales(t *testing.T) {
 		}
 	}
 	for takes, want := range map[time.Duration]string{
-		0:                     "M300 100h0",
-		time.Nanosecond:       "M300 96h0", // little is not nothing
-		100 * time.Nanosecond: "M300 96h0",
-		time.Millisecond:      "M300 80h0",
-		time.Second:           "M300 20h0",
-		10 * time.Second:      "M300 0h0",
-		100 * time.Second:     "M300 0h0", // with a line more
+		0:                     "M100 100h0",
+		time.Nanosecond:       "M100 96h0", // little is not nothing
+		100 * time.Nanosecond: "M100 96h0",
+		time.Millisecond:      "M100 80h0",
+		time.Second:           "M100 20h0",
+		10 * time.Second:      "M100 0h0",
+		100 * time.Second:     "M100 0h0", // with a line more
 	} {
 		p := workPlot(one(Sample{Work: uint64(takes), Takes: takes}), "a")
-		if got := p.Lines[0].Path; got != want {
+		if got := p.Series[0].Path; got != want {
 			t.Errorf("work of %s: %s, want %s", takes, got, want)
 		}
-		if lines := len(p.Ticks); lines != 6 && takes != 100*time.Second || lines != 7 && takes == 100*time.Second {
+		if lines := len(p.Y.Ticks); lines != 6 && takes != 100*time.Second || lines != 7 && takes == 100*time.Second {
 			t.Errorf("work of %s: %s", takes, ticks(p))
 		}
 	}
@@ -254,7 +259,7 @@ func TestScales(t *testing.T) {
 	}
 	for v, want := range map[float64]float64{-1: 0, 0: 0, 0.3: 0.5, 1: 1, 1.01: 2, 2.5: 5, 7: 10, 10: 10, 640: 1000,
 		1e6 + 1: 2e6} {
-		if got := roundUp(v); got != want {
+		if got := plot.RoundUp(v); got != want {
 			t.Errorf("%v is rounded up to %v, want %v", v, got, want)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"weir/store"
 )
@@ -129,14 +128,14 @@ func queryOf(v url.Values) (q store.LetterQuery, err error) {
 // pageOf makes a page of what was found, as far as it fits.
 func pageOf(found []store.Queued, limit int) MailPage {
 	p := MailPage{Mails: []MailLine{}}
-	room := MaxMailRecipients
+	left := MaxMailRecipients
 	for i, q := range found {
-		if i > 0 && len(q.To) > room {
+		if i > 0 && len(q.To) > left {
 			p.Next = found[i-1].ID
 			return p
 		}
 		p.Mails = append(p.Mails, cut(q, MaxMailRecipients))
-		room -= len(q.To)
+		left -= len(q.To)
 	}
 	if len(found) > 0 && len(found) >= limit {
 		p.Next = found[len(found)-1].ID
@@ -154,28 +153,21 @@ func cut(q store.Queued, most int) MailLine {
 }
 
 // Queue returns a part of the queue.
-func (c *Client) Queue(ctx context.Context, q store.LetterQuery, limit int) (p MailPage, err error) {
-	v := url.Values{}
-	if q.User != "" {
-		v.Set("user", q.User)
-	}
+func (c *Client) Queue(ctx context.Context, q store.LetterQuery, limit int) (MailPage, error) {
+	state, after := "", ""
 	if q.State != 0 {
-		v.Set("state", q.State.String())
+		state = q.State.String()
 	}
 	if q.After != 0 {
-		v.Set("after", q.After.String())
+		after = q.After.String()
 	}
-	if limit != 0 {
-		v.Set("limit", strconv.Itoa(limit))
-	}
-	err = c.call(ctx, http.MethodGet, "/v1/mail?"+v.Encode(), nil, &p)
-	return p, err
+	return fetch[MailPage](ctx, c, http.MethodGet,
+		withQuery("/v1/mail", "user", q.User, "state", state, "after", after, "limit", ifSet(limit)), nil)
 }
 
 // ShowMail returns a mail with its header.
-func (c *Client) ShowMail(ctx context.Context, id store.MailID) (v MailView, err error) {
-	err = c.call(ctx, http.MethodGet, "/v1/mail/show?id="+id.String(), nil, &v)
-	return v, err
+func (c *Client) ShowMail(ctx context.Context, id store.MailID) (MailView, error) {
+	return fetch[MailView](ctx, c, http.MethodGet, "/v1/mail/show?id="+id.String(), nil)
 }
 
 // Release lets held and delayed mail go at once.

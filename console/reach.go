@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"weir/store"
@@ -18,7 +17,7 @@ const MaxReachPage = 1000
 type Reach interface {
 	// Flagged returns up to limit users who are flagged, by throttle and name.
 	Flagged(ctx context.Context, limit int) ([]ReachView, error)
-	// ReachOf returns how a user stands with the throttles that know him: all of them, where none is named.
+	// ReachOf returns how a user stands with the throttles that know them: all of them, where none is named.
 	ReachOf(ctx context.Context, user, throttle string) ([]ReachView, error)
 	// Flag flags a user until somebody clears it.
 	Flag(ctx context.Context, by, user, throttle string) (ReachView, error)
@@ -33,23 +32,23 @@ type ReachView struct {
 	Throttle   string        `json:"throttle"`
 	User       string        `json:"user"`
 	Flagged    bool          `json:"flagged"`
-	Shadow     bool          `json:"shadow,omitempty"` // he only would be
+	Shadow     bool          `json:"shadow,omitempty"` // they only would be
 	Since      time.Time     `json:"since,omitzero"`   // flagged
 	Why        string        `json:"why,omitempty"`
-	Holds      string        `json:"holds,omitempty"` // what holds for him
+	Holds      string        `json:"holds,omitempty"` // what holds for them
 	Exempt     bool          `json:"exempt,omitempty"`
 	Recipients int64         `json:"recipients"`     // different ones, as far as one can tell
 	First      time.Time     `json:"first,omitzero"` // when the first message was counted
 	Windows    []ReachWindow `json:"windows"`
-	Bytes      int           `json:"bytes"`             // that are kept of him
+	Bytes      int           `json:"bytes"`             // that are kept of them
 	Problem    string        `json:"problem,omitempty"` // why nothing is known
 }
 
 // A ReachWindow is how a user stands in a window.
 type ReachWindow struct {
 	Window string  `json:"window"` // hour, day or week
-	New    float64 `json:"new"`    // recipients new to him, as far as one can tell
-	Limit  float64 `json:"limit"`  // with more than that he is flagged; 0: nobody can tell yet
+	New    float64 `json:"new"`    // recipients new to them, as far as one can tell
+	Limit  float64 `json:"limit"`  // with more than that they are flagged; 0: nobody can tell yet
 }
 
 // A ReachPage is who is flagged.
@@ -58,7 +57,7 @@ type ReachPage struct {
 	More  bool        `json:"more,omitempty"` // there are more than the limit
 }
 
-// A ReachUser is how a user stands with the reach throttles that know him.
+// A ReachUser is how a user stands with the reach throttles that know them.
 type ReachUser struct {
 	User      string      `json:"user"`
 	Throttles []ReachView `json:"throttles"`
@@ -152,36 +151,27 @@ func (c *Control) reachHandlers(mux *http.ServeMux) {
 }
 
 // FlaggedUsers returns who is flagged; limit 0 is MaxReachPage.
-func (c *Client) FlaggedUsers(ctx context.Context, limit int) (p ReachPage, err error) {
-	path := "/v1/reach"
-	if limit != 0 {
-		path += "?limit=" + strconv.Itoa(limit)
-	}
-	err = c.call(ctx, http.MethodGet, path, nil, &p)
-	return p, err
+func (c *Client) FlaggedUsers(ctx context.Context, limit int) (ReachPage, error) {
+	return fetch[ReachPage](ctx, c, http.MethodGet, withQuery("/v1/reach", "limit", ifSet(limit)), nil)
 }
 
-// ReachUser returns how a user stands with a throttle, or with all that know him.
-func (c *Client) ReachUser(ctx context.Context, user, throttle string) (u ReachUser, err error) {
-	err = c.call(ctx, http.MethodGet, "/v1/reach/user?"+url.Values{"name": {user}, "throttle": {throttle}}.Encode(),
-		nil, &u)
-	return u, err
+// ReachUser returns how a user stands with a throttle, or with all that know them.
+func (c *Client) ReachUser(ctx context.Context, user, throttle string) (ReachUser, error) {
+	return fetch[ReachUser](ctx, c, http.MethodGet, withQuery("/v1/reach/user", "name", user, "throttle", throttle),
+		nil)
 }
 
 // FlagUser flags a user.
-func (c *Client) FlagUser(ctx context.Context, user, throttle string) (v ReachView, err error) {
-	err = c.call(ctx, http.MethodPost, "/v1/reach/flag", ReachOrder{User: user, Throttle: throttle}, &v)
-	return v, err
+func (c *Client) FlagUser(ctx context.Context, user, throttle string) (ReachView, error) {
+	return fetch[ReachView](ctx, c, http.MethodPost, "/v1/reach/flag", ReachOrder{User: user, Throttle: throttle})
 }
 
 // ClearUser ends the flag of a user.
-func (c *Client) ClearUser(ctx context.Context, user, throttle string) (v ReachView, err error) {
-	err = c.call(ctx, http.MethodPost, "/v1/reach/clear", ReachOrder{User: user, Throttle: throttle}, &v)
-	return v, err
+func (c *Client) ClearUser(ctx context.Context, user, throttle string) (ReachView, error) {
+	return fetch[ReachView](ctx, c, http.MethodPost, "/v1/reach/clear", ReachOrder{User: user, Throttle: throttle})
 }
 
 // ReachUsual returns what a throttle has learnt of all its users together.
-func (c *Client) ReachUsual(ctx context.Context, throttle string) (u ReachUsual, err error) {
-	err = c.call(ctx, http.MethodGet, "/v1/reach/usual?throttle="+url.QueryEscape(throttle), nil, &u)
-	return u, err
+func (c *Client) ReachUsual(ctx context.Context, throttle string) (ReachUsual, error) {
+	return fetch[ReachUsual](ctx, c, http.MethodGet, "/v1/reach/usual?throttle="+url.QueryEscape(throttle), nil)
 }

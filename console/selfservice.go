@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,7 +9,6 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"weir"
@@ -28,7 +26,7 @@ const (
 // DefaultSelfServiceListen is where the pages of mail users are served when nothing is said.
 const DefaultSelfServiceListen = "127.0.0.1:9001"
 
-// SelfServiceOptions configure the pages on which mail users act on their own held mail. A link to his page is in every
+// SelfServiceOptions configure the pages on which mail users act on their own held mail. A link to the page is in every
 // notice that a user gets.
 type SelfServiceOptions struct {
 	// The address to listen on. It speaks plain HTTP: put a web server with TLS in front of it. Default 127.0.0.1:9001.
@@ -122,18 +120,15 @@ type SelfService struct {
 	log     *slog.Logger
 	forms   forms
 	options atomic.Pointer[SelfServiceOptions]
-	places  chan struct{} // one for each request under way
-	http    *http.Server
-
-	listener net.Listener
-	served   sync.WaitGroup
+	slots   chan struct{} // one for each request under way
+	lifecycle
 }
 
-// NewSelfService returns a server that has bound nothing yet. Whoever has the secret can make forms of his own.
+// NewSelfService returns a server that has bound nothing yet. Whoever has the secret can forge forms.
 func NewSelfService(o SelfServiceOptions, d Desk, secret []byte, m *Metrics, log *slog.Logger) *SelfService {
 	s := &SelfService{
 		listen: o.WithDefaults().Listen, desk: d, metrics: m, log: log, forms: newForms(secret),
-		places: make(chan struct{}, maxPageRequests),
+		slots: make(chan struct{}, maxPageRequests),
 	}
 	s.Configure(o)
 	s.http = newHTTPServer(s.handler(), log)
@@ -157,26 +152,6 @@ func (s *SelfService) Listen() error {
 		reached: func() { s.metrics.BoundReached(boundPages) },
 	}
 	return nil
-}
-
-// Addr is the address that was bound, or nil.
-func (s *SelfService) Addr() net.Addr {
-	if s.listener == nil {
-		return nil
-	}
-	return s.listener.Addr()
-}
-
-// Start serves until Stop.
-func (s *SelfService) Start() {
-	s.served.Go(func() { s.http.Serve(s.listener) })
-}
-
-// Stop closes the address and waits for answers under way, until ctx ends. It may be called without Start.
-func (s *SelfService) Stop(ctx context.Context) error {
-	err := stopHTTP(ctx, s.http, s.listener)
-	s.served.Wait()
-	return err
 }
 
 // StampPath is where programs find out how stamps for mail are made.
@@ -210,8 +185,8 @@ func (s *SelfService) handler() http.Handler {
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Robots-Tag", "noindex, nofollow, noarchive")
 		select {
-		case s.places <- struct{}{}:
-			defer func() { <-s.places }()
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
 		default:
 			s.metrics.BoundReached(boundPageRequests)
 			h.Set("Retry-After", "5")

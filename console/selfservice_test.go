@@ -18,7 +18,7 @@ import (
 	"weir/store"
 )
 
-// desk is where one user acts on his mail.
+// desk is where one user acts on their mail.
 type desk struct {
 	params   []byte
 	mu       sync.Mutex
@@ -271,7 +271,7 @@ func TestNewRecipientsOnThePage(t *testing.T) {
 	for _, c := range []struct {
 		held, isNew bool
 		state       string
-		others      bool // some of his mail waits for another reason
+		others      bool // some of their mail waits for another reason
 	}{
 		{true, false, ">held\n", true}, {false, false, ">delayed\n", true}, {false, true, ">new recipient\n", false},
 		{true, true, ">held, new recipient\n", true},
@@ -449,7 +449,7 @@ func TestSelfServiceAsksBeforeItDeletes(t *testing.T) {
 	d.mu.Lock()
 	d.view.More = 5
 	d.mu.Unlock()
-	// What came after he looked is not meant.
+	// What came after the user looked is not meant.
 	code, body, _ = send(t, page, with(v, "do", "ask-delete-all", "upto", store.MailID(12).String()))
 	if code != 200 || !strings.Contains(body, "Delete 2 mails?") || strings.Contains(body, "(no subject)") ||
 		!strings.Contains(body, `value="delete-all"`) || d.acted() != nil {
@@ -525,7 +525,7 @@ func TestSelfServiceForms(t *testing.T) {
 	}
 }
 
-// TestSelfServiceSaid: nobody can send a user to his own page with something that we did not say.
+// TestSelfServiceSaid: nobody can send a user to their own page with something that we did not say.
 func TestSelfServiceSaid(t *testing.T) {
 	f := newForms([]byte("0123456789abcdef"))
 	d := newDesk()

@@ -12,7 +12,7 @@ import (
 	"weir/store"
 )
 
-// TestSelfServiceInBrowser: a user sees what is held on whatever is at hand, with whatever he reads it.
+// TestSelfServiceInBrowser: a user sees what is held on whatever is at hand, with whatever they read it.
 func TestSelfServiceInBrowser(t *testing.T) {
 	t.Parallel()
 	delayed := newDesk()

@@ -49,7 +49,7 @@ func (f forms) genuine(ticket string, sent form) bool {
 	return len(sent.Nonce) <= maxTicket && hmac.Equal([]byte(sent.Token), []byte(f.sign("form", ticket, sent.Nonce)))
 }
 
-// A result is what a user is told after he did something.
+// A result is what a user is told after they did something.
 type result struct {
 	Code string
 	N    int
@@ -75,7 +75,7 @@ const (
 const maxSaid = 1024
 
 // write makes a result part of an address, so that the page that is shown after a form can be loaded again. It is
-// signed: nobody can send a user to his own page with something that we did not say.
+// signed: nobody can send a user to their own page with something that we did not say.
 func (f forms) write(ticket string, r result) string {
 	text := r.Text[:min(len(r.Text), maxSaid/2)]
 	said := r.Code + "." + strconv.Itoa(r.N) + "." + base64.RawURLEncoding.EncodeToString([]byte(text))
@@ -204,7 +204,7 @@ func fromElsewhere(r *http.Request, base string) bool {
 // maxForm is how long a form may be.
 const maxForm = 64 << 10
 
-// submit does what a form says, and sends the user back to his page.
+// submit does what a form says, and sends the user back to their page.
 func (s *SelfService) submit(w http.ResponseWriter, r *http.Request) {
 	ticket := r.PathValue("ticket")
 	if !ticketLike(ticket) {
@@ -303,7 +303,7 @@ func (s *SelfService) do(r *http.Request, ticket string, a ask) (said result, er
 	return told(said, err)
 }
 
-// told turns the errors that a user can do something about into something that he is told.
+// told turns the errors that a user can do something about into something that they are told.
 func told(done result, err error) (result, error) {
 	if e, known := errors.AsType[*Error](err); known {
 		return result{Code: saidText, Text: e.Msg}, nil

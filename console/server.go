@@ -1,15 +1,11 @@
 package console
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Bounds of the two servers.
@@ -33,10 +29,7 @@ type Server struct {
 	backend Backend
 	metrics *Metrics
 	guard   atomic.Pointer[guard]
-	http    *http.Server
-
-	listener net.Listener
-	served   sync.WaitGroup
+	lifecycle
 }
 
 // New returns a server that has bound nothing yet.
@@ -46,19 +39,6 @@ func New(o Options, b Backend, m *Metrics, log *slog.Logger) *Server {
 	s.Configure(o)
 	s.http = newHTTPServer(s.handler(), log)
 	return s
-}
-
-// newHTTPServer returns a server with bounds that suit small questions and short answers.
-func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      time.Minute,
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
 }
 
 // Configure changes who may connect, and by which names. The address stays what it was.
@@ -79,42 +59,6 @@ func (s *Server) Listen() error {
 		reached: func() { s.metrics.BoundReached(boundConsole) },
 	}
 	return nil
-}
-
-// Addr is the address that was bound, or nil.
-func (s *Server) Addr() net.Addr {
-	if s.listener == nil {
-		return nil
-	}
-	return s.listener.Addr()
-}
-
-// Start serves until Stop.
-func (s *Server) Start() {
-	s.served.Go(func() { s.http.Serve(s.listener) })
-}
-
-// Stop closes the address and waits for answers under way, until ctx ends. It may be called without Start.
-func (s *Server) Stop(ctx context.Context) error {
-	err := stopHTTP(ctx, s.http, s.listener)
-	s.served.Wait()
-	return err
-}
-
-// stopHTTP shuts a server down. The listener is closed by itself as well, as the server does not know it before it
-// serves.
-func stopHTTP(ctx context.Context, srv *http.Server, l net.Listener) error {
-	if l != nil {
-		l.Close()
-	}
-	err := srv.Shutdown(ctx)
-	if err != nil {
-		srv.Close()
-	}
-	if errors.Is(err, net.ErrClosed) {
-		err = nil
-	}
-	return err
 }
 
 func (s *Server) handler() http.Handler {

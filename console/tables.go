@@ -38,11 +38,11 @@ type askedAt struct{ Gate, Work string }
 
 // stampRows takes what is asked for from the latest sample where there is one, so that tables and plots say the same.
 func stampRows(throttles []ThrottleStatus, past []GateHistory) (rows []stampRow) {
-	type place struct{ throttle, gate string }
-	latest := map[place]Sample{}
+	type key struct{ throttle, gate string }
+	latest := map[key]Sample{}
 	for _, h := range past {
 		if len(h.Samples) > 0 {
-			latest[place{h.Stamps, h.Gate}] = h.Last()
+			latest[key{h.Stamps, h.Gate}] = h.Last()
 		}
 	}
 	for _, t := range throttles {
@@ -52,7 +52,7 @@ func stampRows(throttles []ThrottleStatus, past []GateHistory) (rows []stampRow)
 		r := stampRow{ThrottleStatus: t}
 		for _, gate := range slices.Sorted(maps.Keys(t.Stamp.Work)) {
 			work, takes := t.Stamp.Work[gate], time.Duration(0)
-			if s, ok := latest[place{t.Throttle, gate}]; ok {
+			if s, ok := latest[key{t.Throttle, gate}]; ok {
 				work, takes = s.Work, s.Takes
 			}
 			if work == 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,21 +22,16 @@ const (
 	maxLimit    = 256 // bytes of a limit's name or value
 )
 
-// A UserView is a user, and how he stands.
+// A UserView is a user, and how they stand.
 type UserView struct {
 	store.User
-	LogIn     bool       `json:"log_in"`    // he has a password
-	Throttles []Standing `json:"throttles"` // that know him
+	LogIn     bool       `json:"log_in"`    // they have a password
+	Throttles []Standing `json:"throttles"` // that know them
 }
 
-// Stopped reports whether a throttle has stopped him.
+// Stopped reports whether a throttle has stopped them.
 func (u *UserView) Stopped() bool {
-	for _, s := range u.Throttles {
-		if s.Stopped {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(u.Throttles, func(s Standing) bool { return s.Stopped })
 }
 
 // A Standing is how a user stands with one throttle.
@@ -43,14 +39,14 @@ type Standing struct {
 	Throttle   string    `json:"throttle"`
 	Shadow     bool      `json:"shadow,omitempty"` // it counts, and lets everything pass
 	Stopped    bool      `json:"stopped"`
-	Since      time.Time `json:"since,omitzero"`  // he is stopped
-	Resume     time.Time `json:"resume,omitzero"` // when he is tried again
-	Slow       bool      `json:"slow,omitempty"`  // he is being tried, in slow motion
-	Waiting    int       `json:"waiting"`         // recipients in his delay queue
+	Since      time.Time `json:"since,omitzero"`  // when they were stopped
+	Resume     time.Time `json:"resume,omitzero"` // when they are tried again
+	Slow       bool      `json:"slow,omitempty"`  // they are being tried, in slow motion
+	Waiting    int       `json:"waiting"`         // recipients in their delay queue
 	Slack      int       `json:"slack"`
 	MSlack     int       `json:"mslack"`
 	WorkingSet int       `json:"working_set"` // recipients in it now
-	Limits     string    `json:"limits"`      // what holds for him, everything filled in
+	Limits     string    `json:"limits"`      // what holds for them, everything filled in
 }
 
 // A UserQuery asks for a part of the users.
@@ -68,11 +64,12 @@ type UserPage struct {
 
 // A NewUser is a user who is to be added.
 type NewUser struct {
-	Name     string            `json:"name"`
-	Password string            `json:"password,omitempty"` // none: he cannot log in
-	Contact  string            `json:"contact,omitempty"`
-	Senders  []string          `json:"senders,omitempty"`
-	Limits   map[string]string `json:"limits,omitempty"` // his own, by their names in the configuration of the throttle
+	Name     string   `json:"name"`
+	Password string   `json:"password,omitempty"` // none: they cannot log in
+	Contact  string   `json:"contact,omitempty"`
+	Senders  []string `json:"senders,omitempty"`
+	// their own, by their names in the configuration of the throttle
+	Limits map[string]string `json:"limits,omitempty"`
 }
 
 // A UserChange says what is to be different about a user. What is left out stays.
@@ -226,37 +223,28 @@ func userAnswer(c *Control, f func(*http.Request, Mail, *UserOrder) (any, error)
 }
 
 // Users returns a part of the users.
-func (c *Client) Users(ctx context.Context, q UserQuery) (p UserPage, err error) {
-	v := url.Values{}
-	if q.After != "" {
-		v.Set("after", q.After)
-	}
+func (c *Client) Users(ctx context.Context, q UserQuery) (UserPage, error) {
+	stopped := ""
 	if q.Stopped {
-		v.Set("stopped", "true")
+		stopped = "true"
 	}
-	if q.Limit != 0 {
-		v.Set("limit", strconv.Itoa(q.Limit))
-	}
-	err = c.call(ctx, http.MethodGet, "/v1/users?"+v.Encode(), nil, &p)
-	return p, err
+	return fetch[UserPage](ctx, c, http.MethodGet,
+		withQuery("/v1/users", "after", q.After, "stopped", stopped, "limit", ifSet(q.Limit)), nil)
 }
 
-// User returns a user, and how he stands.
-func (c *Client) User(ctx context.Context, name string) (u UserView, err error) {
-	err = c.call(ctx, http.MethodGet, "/v1/user?name="+url.QueryEscape(name), nil, &u)
-	return u, err
+// User returns a user, and how they stand.
+func (c *Client) User(ctx context.Context, name string) (UserView, error) {
+	return fetch[UserView](ctx, c, http.MethodGet, "/v1/user?name="+url.QueryEscape(name), nil)
 }
 
 // AddUser adds a user.
-func (c *Client) AddUser(ctx context.Context, n NewUser) (u UserView, err error) {
-	err = c.call(ctx, http.MethodPost, "/v1/users", n, &u)
-	return u, err
+func (c *Client) AddUser(ctx context.Context, n NewUser) (UserView, error) {
+	return fetch[UserView](ctx, c, http.MethodPost, "/v1/users", n)
 }
 
 // SetUser changes what is given about a user.
-func (c *Client) SetUser(ctx context.Context, change UserChange) (u UserView, err error) {
-	err = c.call(ctx, http.MethodPost, "/v1/user/set", change, &u)
-	return u, err
+func (c *Client) SetUser(ctx context.Context, change UserChange) (UserView, error) {
+	return fetch[UserView](ctx, c, http.MethodPost, "/v1/user/set", change)
 }
 
 // Passwd gives a user another password.
@@ -270,13 +258,11 @@ func (c *Client) RemoveUser(ctx context.Context, name string) error {
 }
 
 // StopUser stops a user.
-func (c *Client) StopUser(ctx context.Context, name, why string) (u UserView, err error) {
-	err = c.call(ctx, http.MethodPost, "/v1/user/stop", UserOrder{Name: name, Why: why}, &u)
-	return u, err
+func (c *Client) StopUser(ctx context.Context, name, why string) (UserView, error) {
+	return fetch[UserView](ctx, c, http.MethodPost, "/v1/user/stop", UserOrder{Name: name, Why: why})
 }
 
 // ResumeUser lets a stopped user go on.
-func (c *Client) ResumeUser(ctx context.Context, name string, slow bool) (u UserView, err error) {
-	err = c.call(ctx, http.MethodPost, "/v1/user/resume", UserOrder{Name: name, Slow: slow}, &u)
-	return u, err
+func (c *Client) ResumeUser(ctx context.Context, name string, slow bool) (UserView, error) {
+	return fetch[UserView](ctx, c, http.MethodPost, "/v1/user/resume", UserOrder{Name: name, Slow: slow})
 }

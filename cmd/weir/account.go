@@ -7,7 +7,6 @@ import (
 	"weir/console"
 )
 
-// accountCommand is weir account.
 type accountCommand struct {
 	Get   accountGetCommand   `cmd:"" help:"Show what an account has used."`
 	Reset accountResetCommand `cmd:"" help:"Forget what an account has used. Who waits may go; places at once stay taken."`
@@ -22,31 +21,24 @@ type accountFlags struct {
 
 type accountGetCommand struct{ accountFlags }
 
-// Run shows an account.
 func (c *accountGetCommand) Run(t *terminal) error {
 	return c.run(t, (*console.Client).Account)
 }
 
 type accountResetCommand struct{ accountFlags }
 
-// Run resets an account and shows what is left.
 func (c *accountResetCommand) Run(t *terminal) error {
 	return c.run(t, (*console.Client).ResetAccount)
 }
 
 func (c *accountFlags) run(t *terminal, call func(*console.Client, context.Context, string) (console.Account,
 	error)) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	a, err := call(client, context.Background(), c.Name)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(a)
-	}
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.Account, error) {
+		return call(client, ctx, c.Name)
+	}, t.account)
+}
+
+func (t *terminal) account(a *console.Account) {
 	fmt.Fprintf(t.out, "in the access log: account=%s\n", a.Logged)
 	rules := ruleTable()
 	for _, h := range a.Throttles {
@@ -59,5 +51,4 @@ func (c *accountFlags) run(t *terminal, call func(*console.Client, context.Conte
 	}
 	fmt.Fprintln(t.out)
 	t.write(&rules.table)
-	return nil
 }

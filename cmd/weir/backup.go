@@ -8,14 +8,12 @@ import (
 	"weir/throttle/stamp"
 )
 
-// backupCommand is weir backup.
 type backupCommand struct {
 	target
 	JSON   bool   `name:"json" help:"Print the result as JSON."`
 	Folder string `arg:"" help:"Where to: a folder that is empty, or not there. weir's own user must be able to write it."`
 }
 
-// Validate is called by the parser.
 func (c *backupCommand) Validate() error {
 	if c.Folder == "" {
 		return errors.New("which folder?")

@@ -15,14 +15,12 @@ import (
 	"weir/store"
 )
 
-// banCommand is weir ban.
 type banCommand struct {
 	List   banListCommand   `cmd:"" help:"Show who is on the invalid list."`
 	Add    banAddCommand    `cmd:"" help:"Put a client or a network on the invalid list: no gate serves it."`
 	Remove banRemoveCommand `cmd:"" help:"Take a client or a network off the invalid list, whoever put it there."`
 }
 
-// banListCommand is weir ban list.
 type banListCommand struct {
 	target
 	Filter string `placeholder:"TEXT" help:"Only those with this text in who, why or by whom. An address also finds the networks that have it; a network also those in it."`
@@ -30,7 +28,6 @@ type banListCommand struct {
 	JSON   bool   `name:"json" help:"Print them as JSON."`
 }
 
-// Validate is called by the parser.
 func (c *banListCommand) Validate() error {
 	if c.Limit < 0 {
 		return errors.New("--limit: at least 1")
@@ -40,30 +37,16 @@ func (c *banListCommand) Validate() error {
 
 // Run lists the bans, page by page.
 func (c *banListCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	all := console.BanPage{Bans: []console.Ban{}}
-	for after, more := "", true; more; more = after != "" {
-		q := console.BanQuery{Filter: c.Filter, After: after}
-		if c.Limit > 0 {
-			q.Limit = min(c.Limit-len(all.Bans), console.MaxBanPage)
-		}
-		page, err := client.Bans(context.Background(), q)
-		if err != nil {
-			return err
-		}
-		all.Bans, all.Total = append(all.Bans, page.Bans...), page.Total
-		if after = page.Next; c.Limit > 0 && len(all.Bans) >= c.Limit {
-			break
-		}
-	}
-	if c.JSON {
-		return t.json(all)
-	}
-	t.bans(&all, c.Filter, time.Now())
-	return nil
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.BanPage, err error) {
+		q := console.BanQuery{Filter: c.Filter}
+		all.Bans, err = pages(c.Limit, console.MaxBanPage, func(n int) ([]console.Ban, bool, error) {
+			q.Limit = n
+			page, err := client.Bans(ctx, q)
+			all.Total, q.After = page.Total, page.Next
+			return page.Bans, page.Next != "", err
+		})
+		return all, err
+	}, func(all *console.BanPage) { t.bans(all, c.Filter, time.Now()) })
 }
 
 func (t *terminal) bans(all *console.BanPage, filter string, now time.Time) {
@@ -126,7 +109,6 @@ type banWho struct {
 	Who  string `arg:"" help:"192.0.2.1, 192.0.2.0/24, 2001:db8::/32, or client:ID."`
 }
 
-// Validate is called by the parser.
 func (c *banWho) Validate() error {
 	_, err := store.ParseBanKey(c.Who)
 	if errors.Is(err, store.ErrInvalid) {
@@ -136,7 +118,6 @@ func (c *banWho) Validate() error {
 	return err
 }
 
-// banAddCommand is weir ban add.
 type banAddCommand struct {
 	banWho
 	For    *weir.Duration `placeholder:"TIME" help:"How long the ban lasts: 30m, 1d. Default: for good."`
@@ -144,7 +125,6 @@ type banAddCommand struct {
 	Force  bool           `help:"Ban even the address that you are logged in from."`
 }
 
-// Validate is called by the parser.
 func (c *banAddCommand) Validate() error {
 	if c.For != nil && *c.For == 0 {
 		return errors.New("--for: a ban for no time at all is over at once; leave it out for a ban for good")
@@ -152,7 +132,6 @@ func (c *banAddCommand) Validate() error {
 	return c.banWho.Validate()
 }
 
-// Run bans.
 func (c *banAddCommand) Run(t *terminal) error {
 	if home := loggedInFrom(); !c.Force && c.has(home) {
 		return fmt.Errorf("%s has the address that you are logged in from, %s: you might lock yourself out (--force "+
@@ -190,10 +169,8 @@ func loggedInFrom() netip.Addr {
 	return addr.Unmap().WithZone("")
 }
 
-// banRemoveCommand is weir ban remove.
 type banRemoveCommand struct{ banWho }
 
-// Run removes a ban.
 func (c *banRemoveCommand) Run(t *terminal) error {
 	client, err := c.client()
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"weir/lab/flood"
 )
 
-// benchCommand is weir bench.
 type benchCommand struct {
 	Flood  benchFloodCommand  `cmd:"" help:"What people get while a service is flooded: with nothing in front, nginx, HAProxy and weir. Also after a flood, beside invented keys and beside an attacker who pays. Takes some minutes."`
 	Solver benchSolverCommand `cmd:"" hidden:"" help:"Make stamps for weir bench flood, as it asks on standard input."`
@@ -27,10 +26,8 @@ type benchCommand struct {
 // benchSolverCommand is weir bench solver, which weir bench flood starts.
 type benchSolverCommand struct{}
 
-// Run makes stamps.
 func (c *benchSolverCommand) Run(t *terminal) error { return flood.ServeSolver(os.Stdin, t.out) }
 
-// benchFloodCommand is weir bench flood.
 type benchFloodCommand struct {
 	For             time.Duration `default:"12s" placeholder:"TIME" help:"How long visitors come that are counted, in each round. Default ${default}."`
 	WarmUp          time.Duration `default:"8s" placeholder:"TIME" help:"How long they come before. Default ${default}."`
@@ -62,7 +59,6 @@ func (c *benchFloodCommand) options() flood.Options {
 	return o
 }
 
-// Validate is called by the parser.
 func (c *benchFloodCommand) Validate() error {
 	var all []error
 	for _, mistake := range weir.FieldErrors(c.options().Validate()) {

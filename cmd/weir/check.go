@@ -9,7 +9,6 @@ import (
 	"weir/internal/tabular"
 )
 
-// checkCommand is weir check.
 type checkCommand struct {
 	Files  []string `arg:"" optional:"" name:"file" help:"The configurations to check."`
 	Schema bool     `help:"Print the JSON schema of the configuration, for editors, and check nothing."`
@@ -32,7 +31,6 @@ type mistake struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// Validate is called by the parser.
 func (c *checkCommand) Validate() error {
 	if !c.Schema && len(c.Files) == 0 {
 		return errors.New("which file?")
@@ -40,7 +38,6 @@ func (c *checkCommand) Validate() error {
 	return nil
 }
 
-// Run checks the files.
 func (c *checkCommand) Run(t *terminal) error {
 	if c.Schema {
 		_, err := t.out.Write(config.Schema())

@@ -13,13 +13,11 @@ import (
 	"weir/lab/demo"
 )
 
-// demoCommand is weir demo.
 type demoCommand struct {
 	For  time.Duration `placeholder:"TIME" help:"How long it takes. Default: until Ctrl-C on a terminal, else 26s."`
 	JSON bool          `name:"json" help:"Print nothing but the report, as JSON."`
 }
 
-// Validate is called by the parser.
 func (c *demoCommand) Validate() error {
 	if c.For < 0 {
 		return errors.New("--for: a demo cannot take less than no time")

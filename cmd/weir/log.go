@@ -67,18 +67,14 @@ func (f formats) chosen() slog.Handler {
 	return f.text
 }
 
-// Enabled implements slog.Handler.
 func (f formats) Enabled(ctx context.Context, l slog.Level) bool { return f.chosen().Enabled(ctx, l) }
 
-// Handle implements slog.Handler.
 func (f formats) Handle(ctx context.Context, r slog.Record) error { return f.chosen().Handle(ctx, r) }
 
-// WithAttrs implements slog.Handler.
 func (f formats) WithAttrs(a []slog.Attr) slog.Handler {
 	return formats{f.text.WithAttrs(a), f.json.WithAttrs(a), f.asJSON}
 }
 
-// WithGroup implements slog.Handler.
 func (f formats) WithGroup(name string) slog.Handler {
 	return formats{f.text.WithGroup(name), f.json.WithGroup(name), f.asJSON}
 }

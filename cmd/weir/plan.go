@@ -10,7 +10,6 @@ import (
 	"weir/throttle/bloom"
 )
 
-// planCommand is weir plan.
 type planCommand struct {
 	Bloom planBloomCommand `cmd:"" help:"How much memory a Bloom limiter needs for a flood, and what the flood does to everybody else."`
 }
@@ -31,13 +30,11 @@ type bloomPlan struct {
 	Attackers *int64 `json:"attackers,omitempty"` // when they were asked for
 }
 
-// Validate is called by the parser.
 func (c *planBloomCommand) Validate() error {
 	_, _, err := c.plan()
 	return err
 }
 
-// Run shows the plan.
 func (c *planBloomCommand) Run(t *terminal) error {
 	p, o, err := c.plan()
 	if err != nil {

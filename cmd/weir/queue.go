@@ -12,7 +12,6 @@ import (
 	"weir/store"
 )
 
-// queueCommand is weir queue.
 type queueCommand struct {
 	List    queueListCommand    `cmd:"" help:"Show the mail that waits."`
 	Show    queueShowCommand    `cmd:"" help:"Show one mail: whom it still has to reach, and its header."`
@@ -21,7 +20,6 @@ type queueCommand struct {
 	Retry   queueRetryCommand   `cmd:"" help:"Try mail now that is to be tried later."`
 }
 
-// queueListCommand is weir queue list.
 type queueListCommand struct {
 	target
 	User  string `placeholder:"NAME" help:"Only mail of this user."`
@@ -30,7 +28,6 @@ type queueListCommand struct {
 	JSON  bool   `name:"json" help:"Print them as JSON."`
 }
 
-// Validate is called by the parser.
 func (c *queueListCommand) Validate() error {
 	if c.Limit < 0 {
 		return errors.New("--limit: at least 0")
@@ -55,31 +52,16 @@ func (c *queueListCommand) state() (s store.State, err error) {
 
 // Run lists the queue, page by page.
 func (c *queueListCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	state, _ := c.state()
-	all := console.MailPage{Mails: []console.MailLine{}}
-	for q := (store.LetterQuery{User: c.User, State: state}); ; q.After = all.Next {
-		limit := console.MaxMailPage
-		if c.Limit > 0 {
-			limit = min(c.Limit-len(all.Mails), limit)
-		}
-		page, err := client.Queue(context.Background(), q, limit)
-		if err != nil {
-			return err
-		}
-		all.Mails, all.Next = append(all.Mails, page.Mails...), page.Next
-		if all.Next == 0 || c.Limit > 0 && len(all.Mails) >= c.Limit {
-			break
-		}
-	}
-	if c.JSON {
-		return t.json(all)
-	}
-	t.queue(&all)
-	return nil
+	q := store.LetterQuery{User: c.User}
+	q.State, _ = c.state()
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.MailPage, err error) {
+		all.Mails, err = pages(c.Limit, console.MaxMailPage, func(n int) ([]console.MailLine, bool, error) {
+			page, err := client.Queue(ctx, q, n)
+			all.Next, q.After = page.Next, page.Next
+			return page.Mails, page.Next != 0, err
+		})
+		return all, err
+	}, t.queue)
 }
 
 func (t *terminal) queue(all *console.MailPage) {
@@ -100,7 +82,7 @@ func (t *terminal) queue(all *console.MailPage) {
 	}
 }
 
-// recipients names whom a mail still has to reach, in a few words.
+// recipients names those that a mail still has to reach, in a few words.
 func recipients(m console.MailLine) string {
 	switch n := len(m.To) + m.More; {
 	case n == 0:
@@ -151,35 +133,22 @@ func bytesOf(n int64) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
-// queueShowCommand is weir queue show.
 type queueShowCommand struct {
 	target
 	JSON bool   `name:"json" help:"Print the mail as JSON."`
 	ID   string `arg:"" name:"id" help:"The mail, as weir queue list names it."`
 }
 
-// Validate is called by the parser.
 func (c *queueShowCommand) Validate() error {
 	_, err := mailID(c.ID)
 	return err
 }
 
-// Run shows a mail.
 func (c *queueShowCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	id, _ := mailID(c.ID)
-	m, err := client.ShowMail(context.Background(), id)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(m)
-	}
-	t.showMail(&m)
-	return nil
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.MailView, error) {
+		id, _ := mailID(c.ID)
+		return client.ShowMail(ctx, id)
+	}, t.showMail)
 }
 
 func (t *terminal) showMail(m *console.MailView) {

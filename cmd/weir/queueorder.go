@@ -17,7 +17,6 @@ type mailFlags struct {
 	IDs  []string `arg:"" optional:"" name:"id" help:"The mails, as weir queue list names them."`
 }
 
-// Validate is called by the parser.
 func (c *mailFlags) Validate() error {
 	for _, text := range c.IDs {
 		if _, err := mailID(text); err != nil {
@@ -43,7 +42,6 @@ type allFlags struct {
 	All  bool   `help:"All held and delayed mail of the user."`
 }
 
-// Validate is called by the parser.
 func (c *allFlags) Validate() error {
 	if c.All != (c.User != "") || c.All == (len(c.IDs) > 0) {
 		return errors.New("name mails by their ids, or write --user NAME --all")
@@ -55,21 +53,17 @@ func (c *allFlags) order() console.MailOrder {
 	return console.MailOrder{Mails: c.ids(), User: c.User, All: c.All}
 }
 
-// queueReleaseCommand is weir queue release.
 type queueReleaseCommand struct{ allFlags }
 
-// Run releases mail.
 func (c *queueReleaseCommand) Run(t *terminal) error {
 	return c.run(t, "released", (*console.Client).Release, c.order())
 }
 
-// queueDeleteCommand is weir queue delete.
 type queueDeleteCommand struct {
 	allFlags
 	Yes bool `short:"y" help:"Do not ask."`
 }
 
-// Run deletes mail.
 func (c *queueDeleteCommand) Run(t *terminal) error {
 	if !c.Yes {
 		what := count(len(c.ids()), "mail")
@@ -83,10 +77,8 @@ func (c *queueDeleteCommand) Run(t *terminal) error {
 	return c.run(t, "deleted", (*console.Client).Delete, c.order())
 }
 
-// queueRetryCommand is weir queue retry.
 type queueRetryCommand struct{ mailFlags }
 
-// Validate is called by the parser.
 func (c *queueRetryCommand) Validate() error {
 	if len(c.IDs) == 0 {
 		return errors.New("which mail? weir queue list shows them")
@@ -94,7 +86,6 @@ func (c *queueRetryCommand) Validate() error {
 	return c.mailFlags.Validate()
 }
 
-// Run retries mail.
 func (c *queueRetryCommand) Run(t *terminal) error {
 	return c.run(t, "to be tried now", (*console.Client).Retry, console.MailOrder{Mails: c.ids()})
 }

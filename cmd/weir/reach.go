@@ -10,10 +10,9 @@ import (
 	"weir/internal/tabular"
 )
 
-// reachCommand is weir reach.
 type reachCommand struct {
 	List  reachListCommand  `cmd:"" help:"Show who is flagged, or would be if the throttle were not in shadow."`
-	Show  reachShowCommand  `cmd:"" help:"Show how many people a user writes to, how many of them are new, and whether he is flagged."`
+	Show  reachShowCommand  `cmd:"" help:"Show how many people a user writes to, how many of them are new, and whether they are flagged."`
 	Clear reachClearCommand `cmd:"" help:"End the flag of a user, and begin to count anew. What is withheld stays so (weir queue release sends it)."`
 	Flag  reachFlagCommand  `cmd:"" help:"Flag a user, until somebody clears it."`
 	Usual reachUsualCommand `cmd:"" help:"Show what a throttle has learnt: how many new people users usually write to."`
@@ -32,7 +31,6 @@ type reachUserFlags struct {
 	Name string `arg:"" name:"user" help:"The user: his log-in name, the address of a client that sends without one, or whom the decision API was asked about."`
 }
 
-// Validate is called by the parser.
 func (c *reachUserFlags) Validate() error {
 	if c.Name == "" {
 		return errors.New("which user?")
@@ -40,14 +38,12 @@ func (c *reachUserFlags) Validate() error {
 	return nil
 }
 
-// reachListCommand is weir reach list.
 type reachListCommand struct {
 	target
 	Limit int  `placeholder:"N" default:"1000" help:"At most so many, up to 1000. Default: 1000."`
 	JSON  bool `name:"json" help:"Print them as JSON."`
 }
 
-// Validate is called by the parser.
 func (c *reachListCommand) Validate() error {
 	if c.Limit < 1 || c.Limit > console.MaxReachPage {
 		return fmt.Errorf("--limit: 1 to %d", console.MaxReachPage)
@@ -55,22 +51,16 @@ func (c *reachListCommand) Validate() error {
 	return nil
 }
 
-// Run lists flagged users.
 func (c *reachListCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	p, err := client.FlaggedUsers(context.Background(), c.Limit)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(p)
-	}
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ReachPage, error) {
+		return client.FlaggedUsers(ctx, c.Limit)
+	}, t.flagged)
+}
+
+func (t *terminal) flagged(p *console.ReachPage) {
 	if len(p.Users) == 0 {
 		fmt.Fprintln(t.out, "nobody is flagged")
-		return nil
+		return
 	}
 	rows := table{heads: []string{"user", "throttle", "since", "why", "what holds"}}
 	for _, v := range p.Users {
@@ -91,32 +81,21 @@ func (c *reachListCommand) Run(t *terminal) error {
 	if p.More {
 		fmt.Fprintln(t.out, "and more")
 	}
-	return nil
 }
 
-// reachShowCommand is weir reach show.
 type reachShowCommand struct{ reachUserFlags }
 
-// Run shows a user.
 func (c *reachShowCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	u, err := client.ReachUser(context.Background(), c.Name, c.Throttle)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(u)
-	}
-	for i := range u.Throttles {
-		if i > 0 {
-			fmt.Fprintln(t.out)
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ReachUser, error) {
+		return client.ReachUser(ctx, c.Name, c.Throttle)
+	}, func(u *console.ReachUser) {
+		for i := range u.Throttles {
+			if i > 0 {
+				fmt.Fprintln(t.out)
+			}
+			t.reached(&u.Throttles[i])
 		}
-		t.reached(&u.Throttles[i])
-	}
-	return nil
+	})
 }
 
 func (t *terminal) reached(v *console.ReachView) {
@@ -194,18 +173,14 @@ func gauge(share float64) cell {
 	return c
 }
 
-// reachClearCommand is weir reach clear.
 type reachClearCommand struct{ reachUserFlags }
 
-// Run ends a flag.
 func (c *reachClearCommand) Run(t *terminal) error {
 	return c.act(t, (*console.Client).ClearUser, "is not flagged any more")
 }
 
-// reachFlagCommand is weir reach flag.
 type reachFlagCommand struct{ reachUserFlags }
 
-// Run flags a user.
 func (c *reachFlagCommand) Run(t *terminal) error {
 	return c.act(t, (*console.Client).FlagUser, "is flagged")
 }
@@ -213,44 +188,29 @@ func (c *reachFlagCommand) Run(t *terminal) error {
 // act does something about a user, and says what was done.
 func (c *reachUserFlags) act(t *terminal,
 	do func(*console.Client, context.Context, string, string) (console.ReachView, error), done string) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	v, err := do(client, context.Background(), c.Name, c.Throttle)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(v)
-	}
-	if v.Flagged && v.Holds != "" {
-		done += ": " + v.Holds
-	}
-	_, err = fmt.Fprintf(t.out, "%s %s\n", printable(v.User), done)
-	return err
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ReachView, error) {
+		return do(client, ctx, c.Name, c.Throttle)
+	}, func(v *console.ReachView) {
+		if v.Flagged && v.Holds != "" {
+			done += ": " + v.Holds
+		}
+		fmt.Fprintf(t.out, "%s %s\n", printable(v.User), done)
+	})
 }
 
-// reachUsualCommand is weir reach usual.
 type reachUsualCommand struct{ reachFlags }
 
-// Run shows what a throttle has learnt.
 func (c *reachUsualCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	u, err := client.ReachUsual(context.Background(), c.Throttle)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(u)
-	}
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ReachUsual, error) {
+		return client.ReachUsual(ctx, c.Throttle)
+	}, t.usual)
+}
+
+func (t *terminal) usual(u *console.ReachUsual) {
 	fmt.Fprintf(t.out, "throttle %s, threshold %s\n", printable(u.Throttle), printable(u.Threshold))
 	if len(u.Cohorts) == 0 {
 		fmt.Fprintln(t.out, "nothing is learnt yet: no hour is over in which somebody wrote")
-		return nil
+		return
 	}
 	fmt.Fprintln(t.out)
 	rows := table{heads: []string{"window", "account is", "recipients before", "samples", "usually new", "too many"}}
@@ -262,5 +222,4 @@ func (c *reachUsualCommand) Run(t *terminal) error {
 		rows.row(text(h.Window), text(h.Age), text(h.Size), number(h.Samples), amount(h.Usual), limit)
 	}
 	t.write(&rows)
-	return nil
 }

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"weir/console"
 )
 
-// reloadCommand is weir reload.
 type reloadCommand struct {
 	target
 	JSON bool `name:"json" help:"Print the result as JSON."`
@@ -13,16 +13,7 @@ type reloadCommand struct {
 
 // Run reloads; what is wrong with the configuration is told as weir check does.
 func (c *reloadCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	if err := client.Reload(context.Background()); err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(map[string]bool{"reloaded": true})
-	}
-	_, err = fmt.Fprintln(t.out, "reloaded")
-	return err
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (map[string]bool, error) {
+		return map[string]bool{"reloaded": true}, client.Reload(ctx)
+	}, func(*map[string]bool) { fmt.Fprintln(t.out, "reloaded") })
 }

@@ -12,7 +12,6 @@ import (
 	"weir/config"
 )
 
-// serveCommand is weir serve.
 type serveCommand struct {
 	Config string        `short:"c" required:"" placeholder:"FILE" help:"The configuration."`
 	Drain  time.Duration `default:"30s" help:"How long requests under way may take to end when weir stops (${default})."`

@@ -7,7 +7,6 @@ import (
 	"weir/console"
 )
 
-// shadowCommand is weir shadow.
 type shadowCommand struct {
 	On  shadowOnCommand  `cmd:"" help:"Judge and count, but let everything pass."`
 	Off shadowOffCommand `cmd:"" help:"Act on verdicts again."`
@@ -21,7 +20,6 @@ type shadowFlags struct {
 	Throttles []string `arg:"" optional:"" name:"throttle" help:"The throttles to switch."`
 }
 
-// Validate is called by the parser.
 func (c *shadowFlags) Validate() error {
 	if c.All == (len(c.Throttles) > 0) {
 		return errors.New("name the throttles, or write --all")
@@ -31,30 +29,21 @@ func (c *shadowFlags) Validate() error {
 
 type shadowOnCommand struct{ shadowFlags }
 
-// Run takes throttles into shadow.
 func (c *shadowOnCommand) Run(t *terminal) error { return c.run(t, true) }
 
 type shadowOffCommand struct{ shadowFlags }
 
-// Run takes throttles out of shadow.
 func (c *shadowOffCommand) Run(t *terminal) error { return c.run(t, false) }
 
 func (c *shadowFlags) run(t *terminal, on bool) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	states, err := client.SetShadow(context.Background(), console.Shadow{Throttles: c.Throttles, All: c.All, On: on})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(console.ShadowResult{Throttles: states})
-	}
-	b := table{heads: []string{"throttle", "mode"}}
-	for _, s := range states {
-		b.row(text(s.Throttle), mode(s.Shadow))
-	}
-	t.write(&b)
-	return nil
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ShadowResult, error) {
+		states, err := client.SetShadow(ctx, console.Shadow{Throttles: c.Throttles, All: c.All, On: on})
+		return console.ShadowResult{Throttles: states}, err
+	}, func(r *console.ShadowResult) {
+		b := table{heads: []string{"throttle", "mode"}}
+		for _, s := range r.Throttles {
+			b.row(text(s.Throttle), mode(s.Shadow))
+		}
+		t.write(&b)
+	})
 }

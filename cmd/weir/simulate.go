@@ -16,7 +16,6 @@ import (
 	"weir/throttle/outbreak"
 )
 
-// simulateCommand is weir simulate.
 type simulateCommand struct {
 	Virus simulateVirusCommand `cmd:"" help:"What becomes of a virus, or of a stolen password, under a mail throttle."`
 	Mail  simulateMailCommand  `cmd:"" help:"Who of your users would have been delayed or stopped by a mail throttle, from a mail log."`

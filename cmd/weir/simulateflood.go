@@ -18,7 +18,6 @@ import (
 	"weir/throttle/stamp"
 )
 
-// simulateFloodCommand is weir simulate flood.
 type simulateFloodCommand struct {
 	rule        // of stamps
 	Gate string `placeholder:"LISTEN" help:"The HTTP gate of the configuration whose capacity and stamps are taken, by its listen. Default: the only one with a capacity, if any."`
@@ -72,7 +71,6 @@ func aSecond(r weir.Rate) float64 {
 	return float64(r.Count) / r.Per.Seconds()
 }
 
-// Validate is called by the parser.
 func (c *simulateFloodCommand) Validate() error {
 	if err := errors.Join(c.rule.validate(), c.reportFlag.validate(c.Config)); err != nil {
 		return err
@@ -174,7 +172,6 @@ func (c *simulateFloodCommand) gate(cfg *config.Config) (*httpgate.Options, *sta
 		c.Config)
 }
 
-// Run plays the flood.
 func (c *simulateFloodCommand) Run(t *terminal) error {
 	var gate *httpgate.Options
 	var stamps *stamp.Options

@@ -71,7 +71,6 @@ func leftOut(all []simulate.Reason, err error, mail int) []simulate.Reason {
 	return append(all, simulate.Reason{Why: why, Lines: 1, First: mail})
 }
 
-// simulateMailCommand is weir simulate mail.
 type simulateMailCommand struct {
 	mailLog
 	rule
@@ -112,7 +111,6 @@ func asSweep(err error) error {
 	return errors.Join(all...)
 }
 
-// Validate is called by the parser.
 func (c *simulateMailCommand) Validate() error {
 	sweeps, err := c.sweeps()
 	if err == nil {
@@ -128,7 +126,6 @@ func (c *simulateMailCommand) Validate() error {
 	return errors.Join(append(all, c.reportFlag.validate(append(slices.Clip(c.Log), c.Config)...))...)
 }
 
-// Run replays the log.
 func (c *simulateMailCommand) Run(t *terminal) error {
 	o, err := c.rule.mail()
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"weir/throttle/reach"
 )
 
-// simulateReachCommand is weir simulate reach.
 type simulateReachCommand struct {
 	mailLog
 	rule
@@ -36,7 +35,6 @@ func (c *simulateReachCommand) thefts() (all []simulate.Theft) {
 	return all
 }
 
-// Validate is called by the parser.
 func (c *simulateReachCommand) Validate() error {
 	all := []error{asFlags(c.mailLog.options().Validate()), c.rule.validate()}
 	for _, mistake := range weir.FieldErrors(simulate.ReachOptions{Steal: c.thefts()}.Validate()) {
@@ -53,7 +51,6 @@ func (c *simulateReachCommand) Validate() error {
 	return errors.Join(append(all, c.reportFlag.validate(append(slices.Clip(c.Log), c.Config)...))...)
 }
 
-// Run replays the log.
 func (c *simulateReachCommand) Run(t *terminal) error {
 	o, err := c.rule.reach()
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 // maxRates is how many viruses are tried at once.
 const maxRates = 100
 
-// simulateVirusCommand is weir simulate virus.
 type simulateVirusCommand struct {
 	rule
 	Rate              []weir.Rate `placeholder:"RATE" help:"How many mails the virus sends, such as 60/m; may be repeated. Default: 60/m."`
@@ -48,7 +47,6 @@ func (c *simulateVirusCommand) viruses() (all []simulate.VirusOptions) {
 	return all
 }
 
-// Validate is called by the parser.
 func (c *simulateVirusCommand) Validate() error {
 	if err := errors.Join(c.rule.validate(), c.reportFlag.validate(c.Config)); err != nil {
 		return err
@@ -90,20 +88,19 @@ type virusFigures struct {
 	BestStopped  float64 `json:"best_stopped_after_s"`
 }
 
-// Run lets the virus out.
 func (c *simulateVirusCommand) Run(t *terminal) error {
 	o, err := c.rule.mail()
 	if err != nil {
 		return err
 	}
-	p, err := o.Params("", "") // of a user with no limits of his own
+	p, err := o.Params("", "") // of a user with no limits of their own
 	if err != nil {
 		return err
 	}
 	report := simulate.VirusReport{Rule: capital(paramsLine(p)) + ".",
-		Whom: fmt.Sprintf("Each mail goes %s.", c.whom())}
+		Recipients: fmt.Sprintf("Each mail goes %s.", c.recipients())}
 	if c.Table {
-		report.Whom, report.Table = "", simulate.VirusTable(p)
+		report.Recipients, report.Table = "", simulate.VirusTable(p)
 		for _, r := range report.Table {
 			report.Viruses = append(report.Viruses, simulate.VirusTried{Rate: r.Rate, VirusRange: r.Given})
 		}
@@ -132,15 +129,15 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 	if c.JSON {
 		return t.json(figures)
 	}
-	fmt.Fprintf(t.out, "Each mail goes %s. %s.\n\n", c.whom(), t.paint(tabular.Faint, capital(paramsLine(p))))
+	fmt.Fprintf(t.out, "Each mail goes %s. %s.\n\n", c.recipients(), t.paint(tabular.Faint, capital(paramsLine(p))))
 	t.write(b)
 	fmt.Fprint(t.out, "\nRecipients, from the best to the worst moment of the user's clock for it to begin.\n")
 	c.reportFlag.told(t)
 	return nil
 }
 
-// whom says to whom each mail goes.
-func (c *simulateVirusCommand) whom() string {
+// recipients says who each mail goes to.
+func (c *simulateVirusCommand) recipients() string {
 	switch {
 	case c.Known > 0:
 		return fmt.Sprintf("to %s, %s of whom the user knows", count(c.RecipientsPerMail, "recipient"), c.Known)

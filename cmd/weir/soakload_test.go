@@ -22,7 +22,7 @@ import (
 
 const (
 	soakUsers    = 8  // of mail
-	soakFriends  = 40 // to whom each of them writes
+	soakFriends  = 40 // people that each of them writes to
 	soakAccounts = 1000
 	soakPassword = "correct horse"
 )

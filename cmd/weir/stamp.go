@@ -22,13 +22,11 @@ import (
 	"weir/throttle/stamp/payer"
 )
 
-// stampCommand is weir stamp.
 type stampCommand struct {
 	Solve stampSolveCommand `cmd:"" help:"Pay what a gate asks for: solve a challenge, or fetch a URL and pay for it."`
 	Mail  stampMailCommand  `cmd:"" help:"Put stamps into a message, one for each recipient: from standard input to standard output."`
 }
 
-// stampSolveCommand is weir stamp solve.
 type stampSolveCommand struct {
 	Challenge string        `arg:"" optional:"" help:"What stands in the header Stamp-Challenge. Default: a line of standard input."`
 	URL       string        `name:"url" placeholder:"URL" help:"Instead of a challenge: fetch this, pay what is asked, and print what comes."`
@@ -39,7 +37,6 @@ type stampSolveCommand struct {
 	JSON      bool          `name:"json" help:"Print what was paid as JSON. With --url, what comes has to go into a file."`
 }
 
-// Validate is called by the parser.
 func (c *stampSolveCommand) Validate() error {
 	if c.MaxTime <= 0 {
 		return errors.New("--max-time: nothing can be done in no time")
@@ -104,7 +101,6 @@ func perSecond(n stamp.Work, d time.Duration) float64 {
 	return math.Round(float64(n) / max(d.Seconds(), 1e-9))
 }
 
-// Run solves a challenge and prints the stamp.
 func (c *stampSolveCommand) Run(t *terminal) error {
 	if c.URL != "" {
 		return c.fetch(t)

@@ -72,12 +72,12 @@ func (b *bar) line(share float64, passed time.Duration) string {
 	}
 	share = min(share, 0.99)
 	text := fmt.Sprintf(" %3.0f%%  %s", 100*share, left)
-	room := min(b.width-len(b.what)-len(text)-4, 40)
-	if room < 5 {
+	width := min(b.width-len(b.what)-len(text)-4, 40)
+	if width < 5 {
 		return fmt.Sprintf("%s%.*s", b.what, max(b.width-len(b.what)-1, 0), text)
 	}
-	full := int(share * float64(room))
-	return fmt.Sprintf("%s [%s%s]%s", b.what, strings.Repeat("=", full), strings.Repeat(" ", room-full), text)
+	full := int(share * float64(width))
+	return fmt.Sprintf("%s [%s%s]%s", b.what, strings.Repeat("=", full), strings.Repeat(" ", width-full), text)
 }
 
 // clear takes the bar away.

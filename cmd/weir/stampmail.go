@@ -16,7 +16,6 @@ import (
 	"weir/throttle/stamp/payer"
 )
 
-// stampMailCommand is weir stamp mail.
 type stampMailCommand struct {
 	Params   string        `required:"" placeholder:"URL|FILE" help:"The parameters that the mail server publishes."`
 	To       []string      `sep:"none" placeholder:"ADDRESS" help:"Whom the message is sent to. May be repeated. Default: To, Cc and Bcc of the message."`
@@ -36,7 +35,6 @@ type mailReport struct {
 	Operations float64  `json:"operations_per_second"`
 }
 
-// Validate is called by the parser.
 func (c *stampMailCommand) Validate() error {
 	if c.MaxTime <= 0 {
 		return errors.New("--max-time: nothing can be done in no time")

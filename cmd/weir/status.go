@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -10,27 +9,13 @@ import (
 	"weir/internal/tabular"
 )
 
-// statusCommand is weir status.
 type statusCommand struct {
 	target
 	JSON bool `name:"json" help:"Print the status as JSON."`
 }
 
-// Run shows the status.
 func (c *statusCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	s, err := client.Status(context.Background())
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(s)
-	}
-	t.status(&s)
-	return nil
+	return ask(t, c.target, c.JSON, (*console.Client).Status, t.status)
 }
 
 func (t *terminal) status(s *console.Status) {

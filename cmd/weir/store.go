@@ -13,7 +13,6 @@ import (
 	"weir/throttle/stamp"
 )
 
-// storeCommand is weir store.
 type storeCommand struct {
 	Check   storeCheckCommand   `cmd:"" help:"Look through the data folder of a weir that is stopped, or through a backup. Nothing is changed."`
 	Salvage storeSalvageCommand `cmd:"" help:"Bring back what is left of a damaged or lost store, of a weir that is stopped. The old file is kept."`
@@ -45,10 +44,8 @@ func offline(err error) error {
 	return err
 }
 
-// storeCheckCommand is weir store check.
 type storeCheckCommand struct{ dataFolder }
 
-// Run checks a store.
 func (c *storeCheckCommand) Run(t *terminal) error {
 	folder, err := c.path()
 	if err != nil {
@@ -129,10 +126,8 @@ func (t *terminal) condition(c *sqlite.Condition, folder string) {
 	}
 }
 
-// storeSalvageCommand is weir store salvage.
 type storeSalvageCommand struct{ dataFolder }
 
-// Run salvages a store.
 func (c *storeSalvageCommand) Run(t *terminal) error {
 	folder, err := c.path()
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"weir/config"
@@ -30,4 +31,40 @@ func (t target) client() (*console.Client, error) {
 		path = cfg.WithDefaults().Control
 	}
 	return console.NewClient(path), nil
+}
+
+// ask calls a running weir, and prints the answer: as JSON, or as show does.
+func ask[T any](t *terminal, to target, asJSON bool, call func(*console.Client, context.Context) (T, error),
+	show func(*T)) error {
+	client, err := to.client()
+	if err != nil {
+		return err
+	}
+	answer, err := call(client, context.Background())
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return t.json(answer)
+	}
+	show(&answer)
+	return nil
+}
+
+// pages collects pages until there are limit items, or all of them if it is 0. next is given how many are wanted.
+func pages[T any](limit, most int, next func(n int) (page []T, more bool, err error)) ([]T, error) {
+	all := []T{}
+	for {
+		n := most
+		if limit > 0 {
+			n = min(limit-len(all), most)
+		}
+		page, more, err := next(n)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page...); !more || limit > 0 && len(all) >= limit {
+			return all, nil
+		}
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"weir/internal/tabular"
 )
 
-// userCommand is weir user.
 type userCommand struct {
 	Add    userAddCommand    `cmd:"" help:"Add a user who may send mail."`
 	List   userListCommand   `cmd:"" help:"Show the users."`
@@ -29,7 +28,6 @@ type userFlags struct {
 	Name string `arg:"" help:"The user: his log-in name, or the address of a client that sends without one."`
 }
 
-// Validate is called by the parser.
 func (c *userFlags) Validate() error {
 	if c.Name == "" {
 		return errors.New("which user?")
@@ -37,13 +35,11 @@ func (c *userFlags) Validate() error {
 	return nil
 }
 
-// tell shows a user after a change.
-func (c *userFlags) tell(t *terminal, u console.UserView, done string) error {
-	if c.JSON {
-		return t.json(u)
-	}
-	_, err := fmt.Fprintln(t.out, done)
-	return err
+// change changes a user, and says what was done.
+func (c *userFlags) change(t *terminal, call func(*console.Client, context.Context) (console.UserView, error),
+	done string) error {
+	return ask(t, c.target, c.JSON, call,
+		func(*console.UserView) { fmt.Fprintf(t.out, "%s %s\n", printable(c.Name), done) })
 }
 
 // passwordFlags say where a password comes from.
@@ -51,7 +47,6 @@ type passwordFlags struct {
 	PasswordFile string `placeholder:"FILE" help:"Read the password from a file. Default: ask for it on a terminal, else read it from standard input."`
 }
 
-// userAddCommand is weir user add.
 type userAddCommand struct {
 	userFlags
 	passwordFlags
@@ -60,7 +55,6 @@ type userAddCommand struct {
 	NoPassword bool     `help:"Without a password: he cannot log in."`
 }
 
-// Validate is called by the parser.
 func (c *userAddCommand) Validate() error {
 	if c.NoPassword && c.PasswordFile != "" {
 		return errors.New("--no-password and --password-file do not go together")
@@ -68,26 +62,18 @@ func (c *userAddCommand) Validate() error {
 	return c.userFlags.Validate()
 }
 
-// Run adds a user.
 func (c *userAddCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	u := console.NewUser{Name: c.Name, Contact: c.Contact, Senders: c.Sender}
-	if !c.NoPassword {
-		if u.Password, err = c.read(t, c.Name); err != nil {
-			return err
+	return c.change(t, func(client *console.Client, ctx context.Context) (added console.UserView, err error) {
+		u := console.NewUser{Name: c.Name, Contact: c.Contact, Senders: c.Sender}
+		if !c.NoPassword {
+			if u.Password, err = c.read(t, c.Name); err != nil {
+				return added, err
+			}
 		}
-	}
-	added, err := client.AddUser(context.Background(), u)
-	if err != nil {
-		return err
-	}
-	return c.tell(t, added, fmt.Sprintf("%s may send mail", printable(c.Name)))
+		return client.AddUser(ctx, u)
+	}, "may send mail")
 }
 
-// userListCommand is weir user list.
 type userListCommand struct {
 	target
 	Stopped bool `help:"Only those who are stopped; clients that send without a name, too."`
@@ -95,7 +81,6 @@ type userListCommand struct {
 	JSON    bool `name:"json" help:"Print them as JSON."`
 }
 
-// Validate is called by the parser.
 func (c *userListCommand) Validate() error {
 	if c.Limit < 0 {
 		return errors.New("--limit: at least 0")
@@ -105,31 +90,14 @@ func (c *userListCommand) Validate() error {
 
 // Run lists the users, page by page.
 func (c *userListCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	all := console.UserPage{Users: []console.UserView{}}
-	for {
-		limit := console.MaxUserPage
-		if c.Limit > 0 {
-			limit = min(c.Limit-len(all.Users), limit)
-		}
-		page, err := client.Users(context.Background(),
-			console.UserQuery{After: all.Next, Stopped: c.Stopped, Limit: limit})
-		if err != nil {
-			return err
-		}
-		all.Users, all.Next = append(all.Users, page.Users...), page.Next
-		if all.Next == "" || c.Limit > 0 && len(all.Users) >= c.Limit {
-			break
-		}
-	}
-	if c.JSON {
-		return t.json(all)
-	}
-	t.users(&all, c.Stopped)
-	return nil
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.UserPage, err error) {
+		all.Users, err = pages(c.Limit, console.MaxUserPage, func(n int) ([]console.UserView, bool, error) {
+			page, err := client.Users(ctx, console.UserQuery{After: all.Next, Stopped: c.Stopped, Limit: n})
+			all.Next = page.Next
+			return page.Users, page.Next != "", err
+		})
+		return all, err
+	}, func(all *console.UserPage) { t.users(all, c.Stopped) })
 }
 
 func (t *terminal) users(all *console.UserPage, stopped bool) {
@@ -187,24 +155,12 @@ func stateOf(u *console.UserView) (string, tabular.Tint) {
 	return "sends", tabular.Plain
 }
 
-// userShowCommand is weir user show.
 type userShowCommand struct{ userFlags }
 
-// Run shows a user.
 func (c *userShowCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	u, err := client.User(context.Background(), c.Name)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(u)
-	}
-	t.user(&u)
-	return nil
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.UserView, error) {
+		return client.User(ctx, c.Name)
+	}, t.user)
 }
 
 func (t *terminal) user(u *console.UserView) {
@@ -253,55 +209,37 @@ func (t *terminal) user(u *console.UserView) {
 	t.write(&rows)
 }
 
-// userStopCommand is weir user stop.
 type userStopCommand struct {
 	userFlags
 	Why string `placeholder:"TEXT" help:"Why, for those who will ask."`
 }
 
-// Run stops a user.
 func (c *userStopCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	u, err := client.StopUser(context.Background(), c.Name, c.Why)
-	if err != nil {
-		return err
-	}
-	return c.tell(t, u, fmt.Sprintf("%s is stopped", printable(c.Name)))
+	return c.change(t, func(client *console.Client, ctx context.Context) (console.UserView, error) {
+		return client.StopUser(ctx, c.Name, c.Why)
+	}, "is stopped")
 }
 
-// userResumeCommand is weir user resume.
 type userResumeCommand struct {
 	userFlags
 	Slow bool `help:"In slow motion first, to see whether it was the user."`
 }
 
-// Run lets a user send again.
 func (c *userResumeCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	u, err := client.ResumeUser(context.Background(), c.Name, c.Slow)
-	if err != nil {
-		return err
-	}
 	how := "may send again"
 	if c.Slow {
 		how += ", slowly"
 	}
-	return c.tell(t, u, fmt.Sprintf("%s %s", printable(c.Name), how))
+	return c.change(t, func(client *console.Client, ctx context.Context) (console.UserView, error) {
+		return client.ResumeUser(ctx, c.Name, c.Slow)
+	}, how)
 }
 
-// userPasswdCommand is weir user passwd.
 type userPasswdCommand struct {
 	userFlags
 	passwordFlags
 }
 
-// Run changes a password.
 func (c *userPasswdCommand) Run(t *terminal) error {
 	client, err := c.client()
 	if err != nil {
@@ -321,13 +259,11 @@ func (c *userPasswdCommand) Run(t *terminal) error {
 	return err
 }
 
-// userRemoveCommand is weir user remove.
 type userRemoveCommand struct {
 	userFlags
 	Yes bool `short:"y" help:"Do not ask."`
 }
 
-// Run removes a user.
 func (c *userRemoveCommand) Run(t *terminal) error {
 	client, err := c.client()
 	if err != nil {

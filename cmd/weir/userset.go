@@ -10,13 +10,11 @@ import (
 	"weir/console"
 )
 
-// userSetCommand is weir user set.
 type userSetCommand struct {
 	userFlags
 	Changes []string `arg:"" name:"change" help:"contact=ADDRESS, senders=A,B (senders+=C and senders-=A), disabled=true, or a limit of his own as in the configuration of the throttle: stop=50, rate=5/m, exempt=true. An empty one is everybody's again: stop="`
 }
 
-// Validate is called by the parser.
 func (c *userSetCommand) Validate() error {
 	if _, err := changeOf(c.Name, c.Changes); err != nil {
 		return err
@@ -24,25 +22,14 @@ func (c *userSetCommand) Validate() error {
 	return c.userFlags.Validate()
 }
 
-// Run changes a user.
 func (c *userSetCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	change, err := changeOf(c.Name, c.Changes)
-	if err != nil {
-		return err
-	}
-	u, err := client.SetUser(context.Background(), change)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(u)
-	}
-	t.user(&u)
-	return nil
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (u console.UserView, err error) {
+		change, err := changeOf(c.Name, c.Changes)
+		if err != nil {
+			return u, err
+		}
+		return client.SetUser(ctx, change)
+	}, t.user)
 }
 
 // changeOf reads changes as they are typed.
@@ -93,7 +80,7 @@ func changeOf(name string, changes []string) (console.UserChange, error) {
 // listOf reads a list with commas.
 func listOf(text string) []string {
 	list := []string{}
-	for _, s := range strings.Split(text, ",") {
+	for s := range strings.SplitSeq(text, ",") {
 		if s = strings.TrimSpace(s); s != "" {
 			list = append(list, s)
 		}

@@ -9,7 +9,6 @@ import (
 // release is set when a release is built: -ldflags "-X main.release=v1.2.3".
 var release string
 
-// versionCommand is weir version.
 type versionCommand struct {
 	JSON bool `name:"json" help:"Print the version as JSON."`
 }
@@ -40,7 +39,6 @@ func versionOf() versionInfo {
 	return v
 }
 
-// Run shows the version.
 func (c *versionCommand) Run(t *terminal) error {
 	v := versionOf()
 	if c.JSON {

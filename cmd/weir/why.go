@@ -12,7 +12,6 @@ import (
 	"weir/internal/tabular"
 )
 
-// whyCommand is weir why.
 type whyCommand struct {
 	target
 	Gate    string `placeholder:"ADDRESS" help:"The gate that is asked, by its listen address. Needed when there are several."`
@@ -30,7 +29,6 @@ type whyCommand struct {
 	URL    string `arg:"" optional:"" name:"url" help:"The URL, or its path alone."`
 }
 
-// Validate is called by the parser.
 func (c *whyCommand) Validate() error {
 	_, err := c.question()
 	return err
@@ -70,21 +68,16 @@ func (c *whyCommand) question() (console.Question, error) {
 
 // Run asks and shows what every throttle would say.
 func (c *whyCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	q, err := c.question()
-	if err != nil {
-		return err
-	}
-	e, err := client.Why(context.Background(), q)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(e)
-	}
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (e console.Explanation, err error) {
+		q, err := c.question()
+		if err != nil {
+			return e, err
+		}
+		return client.Why(ctx, q)
+	}, t.explanation)
+}
+
+func (t *terminal) explanation(e *console.Explanation) {
 	fmt.Fprintf(t.out, "%s\n\n", t.paint(verdictTint(e.Verdict), e.Text))
 	steps := table{heads: []string{"throttle", "mode", "verdict", "why"}}
 	rules := ruleTable()
@@ -98,7 +91,6 @@ func (c *whyCommand) Run(t *terminal) error {
 		fmt.Fprintln(t.out)
 		t.write(&rules.table)
 	}
-	return nil
 }
 
 func verdictTint(v weir.Verdict) tabular.Tint {

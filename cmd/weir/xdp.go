@@ -25,7 +25,6 @@ type xdpStatusCommand struct {
 	JSON bool `name:"json" help:"Print it as JSON."`
 }
 
-// Run lists what is pinned.
 func (c *xdpStatusCommand) Run(t *terminal) error {
 	all, err := xdpgate.List(c.Pin)
 	if err != nil {

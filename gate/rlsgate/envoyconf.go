@@ -14,6 +14,7 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"weir"
+	"weir/internal/yamltree"
 )
 
 // Bounds on imported files. Who writes them is trusted; a slip of the pen is not.
@@ -225,7 +226,7 @@ func (c *compiler) compile(text string) {
 func newLevel() *level { return &level{below: map[string]*level{}} }
 
 // descriptors puts those of a list below a level.
-func (c *compiler) descriptors(into *level, n *node, depth int) {
+func (c *compiler) descriptors(into *level, n *yamltree.Node, depth int) {
 	if depth > maxLevels {
 		c.fail(n, fmt.Sprintf("descriptors are nested deeper than %d levels", maxLevels), "")
 		return
@@ -239,7 +240,7 @@ func (c *compiler) descriptors(into *level, n *node, depth int) {
 	}
 }
 
-func (c *compiler) descriptor(into *level, n *node, depth int) {
+func (c *compiler) descriptor(into *level, n *yamltree.Node, depth int) {
 	before := len(c.errs)
 	fields := c.mapping(n, "a descriptor", descriptorKeys)
 	key, _ := c.text(fields["key"])
@@ -264,7 +265,7 @@ func (c *compiler) descriptor(into *level, n *node, depth int) {
 	c.bool(fields["detailed_metric"]) // read, so that nonsense is a mistake
 	c.bool(fields["value_to_metric"])
 	shadow, quota := c.bool(fields["shadow_mode"]), c.bool(fields["quota_mode"])
-	if limit := fields["rate_limit"]; limit != nil && limit.kind != null {
+	if limit := fields["rate_limit"]; limit != nil && limit.Kind != yamltree.Null {
 		if next.rule = c.limit(limit); next.rule != nil {
 			next.rule.shadow, next.rule.quota = shadow, quota
 		}
@@ -281,7 +282,7 @@ func (c *compiler) descriptor(into *level, n *node, depth int) {
 }
 
 // limit reads a rate_limit, or returns nil.
-func (c *compiler) limit(n *node) *rule {
+func (c *compiler) limit(n *yamltree.Node) *rule {
 	before := len(c.errs)
 	fields := c.mapping(n, "rate_limit", limitKeys)
 	r := &rule{unlimited: c.bool(fields["unlimited"])}
@@ -321,7 +322,7 @@ func (c *compiler) limit(n *node) *rule {
 }
 
 // count reads a number of requests. Left out, it is none.
-func (c *compiler) count(n *node) uint32 {
+func (c *compiler) count(n *yamltree.Node) uint32 {
 	s, given := c.text(n)
 	if !given {
 		return 0

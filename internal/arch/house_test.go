@@ -20,9 +20,12 @@ var floors = map[string]int{
 	"internal/doorway":  1, // how connections come in to gates
 	"internal/loglimit": 1, // for logs
 	"internal/shown":    1, // for pages and notices
+	"internal/plot":     1, // for pages and reports
+	"internal/yamltree": 1, // for files that people write
 	"internal/outlet":   1, // for the log
 	"internal/needs":    1, // for tests, and for tools of tests
 	"lab/peers":         1, // the peers' configurations
+	"lab/machine":       1, // processes for measurements
 
 	"throttle/*":     2,
 	"identify/token": 2, // JSON web tokens

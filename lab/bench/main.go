@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"weir/lab/machine"
 )
 
 // A row is one line of the targets.
@@ -121,7 +122,7 @@ func run(o options, only string) error {
 		return err
 	}
 	var page strings.Builder
-	fmt.Fprintf(&page, resultsHead, machine())
+	fmt.Fprintf(&page, resultsHead, machine.Describe())
 	for _, r := range results {
 		fmt.Fprintf(&page, "| %s | %s | %s | %s | %s |\n", r.id, r.what, r.target, r.got, yes(r.met))
 	}

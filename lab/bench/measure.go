@@ -3,7 +3,7 @@
 package main
 
 import (
-	"bufio"
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -27,10 +27,15 @@ func interleaved(rounds int, sides ...func()) []time.Duration {
 	}
 	medians := make([]time.Duration, len(sides))
 	for i, t := range times {
-		slices.Sort(t)
-		medians[i] = t[len(t)/2]
+		medians[i] = median(t)
 	}
 	return medians
+}
+
+// median sorts the values.
+func median[T cmp.Ordered](all []T) T {
+	slices.Sort(all)
+	return all[len(all)/2]
 }
 
 // undisturbed is interleaved for what a neighbour on the other core would slow down: a round counts only when everybody
@@ -58,8 +63,7 @@ func undisturbed(rounds int, sides ...func()) (medians []time.Duration, busy str
 		}
 	}
 	for _, t := range good {
-		slices.Sort(t)
-		medians = append(medians, t[len(t)/2])
+		medians = append(medians, median(t))
 	}
 	return medians, busy
 }
@@ -88,22 +92,6 @@ func allocations(f func()) uint64 {
 	f()
 	runtime.ReadMemStats(&after)
 	return after.Mallocs - before.Mallocs
-}
-
-// machine says what the figures were measured on.
-func machine() string {
-	model := "an unknown processor"
-	if f, err := os.Open("/proc/cpuinfo"); err == nil {
-		defer f.Close()
-		for lines := bufio.NewScanner(f); lines.Scan(); {
-			if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
-				model = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("%s, %d cores, %s, %s/%s", model, runtime.NumCPU(), runtime.Version(), runtime.GOOS,
-		runtime.GOARCH)
 }
 
 // residentKB is the memory that a process has in use.

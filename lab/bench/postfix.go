@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"text/template"
 	"time"
 
+	"weir/lab/machine"
 	"weir/lab/peers"
 )
 
@@ -58,7 +60,7 @@ func startPostfix(folder, sink string, sessions int) (*postfix, error) {
 	if out, err := exec.Command("chown", "postfix", filepath.Join(folder, "data")).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}
-	listen, err := freeAddress("127.0.0.1")
+	listen, err := machine.FreeAddress("127.0.0.1")
 	if err != nil {
 		return nil, err
 	}
@@ -134,10 +136,9 @@ func greets(address string) bool {
 
 // A smtpSink is a smtp-sink, which takes every mail and counts.
 type smtpSink struct {
+	*machine.Process
 	address string
-	process *os.Process
 	count   atomic.Int64
-	ended   chan struct{}
 
 	mu   sync.Mutex
 	more sync.Cond
@@ -148,7 +149,7 @@ func startSink() (*smtpSink, error) {
 	if err != nil {
 		return nil, err
 	}
-	address, err := freeAddress("127.0.0.1")
+	address, err := machine.FreeAddress("127.0.0.1")
 	if err != nil {
 		return nil, err
 	}
@@ -156,26 +157,16 @@ func startSink() (*smtpSink, error) {
 	if os.Geteuid() == 0 {
 		args = append([]string{"-u", "nobody"}, args...)
 	}
-	cmd := exec.Command(path, args...)
-	out, err := cmd.StdoutPipe()
+	p, err := machine.Start(machine.Task{Program: path, Args: args, Talks: true})
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	s := &smtpSink{address: address, process: cmd.Process, ended: make(chan struct{})}
+	s := &smtpSink{Process: p, address: address}
 	s.more.L = &s.mu
-	go func() {
-		s.read(out)
-		cmd.Wait()
-		close(s.ended)
-	}()
-	for end := time.Now().Add(patience); !greets(address); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.stop()
-			return nil, errors.New("smtp-sink does not come up")
-		}
+	go s.read(p.Out)
+	if err := p.Await(context.Background(), func() bool { return greets(address) }); err != nil {
+		p.Kill()
+		return nil, fmt.Errorf("smtp-sink: %w", err)
 	}
 	return s, nil
 }
@@ -219,9 +210,4 @@ func (s *smtpSink) await(n int64) error {
 		s.more.Wait()
 	}
 	return nil
-}
-
-func (s *smtpSink) stop() {
-	s.process.Kill()
-	<-s.ended
 }

@@ -7,22 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"weir/console"
+	"weir/lab/machine"
 )
 
 // A running is a weir in a process of its own.
 type running struct {
-	process *os.Process
-	exited  chan struct{}
+	*machine.Process
 	control *console.Client
 	address string
 }
@@ -51,58 +48,34 @@ func runWeir(folder, config string, log io.Writer, command ...string) (*running,
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(command[0], append(command[1:], "serve", "-c", file)...)
-	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
+	p, err := machine.Start(machine.Task{Program: command[0], Args: append(command[1:], "serve", "-c", file), Log: log})
+	if err != nil {
 		return nil, err
 	}
-	r := &running{process: cmd.Process, exited: make(chan struct{}),
-		control: console.NewClient(filepath.Join(folder, "weir.sock"))}
-	go func() {
-		cmd.Wait()
-		close(r.exited)
-	}()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if s, err := r.control.Status(context.Background()); err == nil && len(s.Gates) == 1 {
-			r.address = s.Gates[0].Address
-			return r, nil
+	r := &running{Process: p, control: console.NewClient(filepath.Join(folder, "weir.sock"))}
+	err = p.Await(context.Background(), func() bool {
+		s, err := r.control.Status(context.Background())
+		if err != nil || len(s.Gates) != 1 {
+			return false
 		}
-		select {
-		case <-r.exited:
-			return nil, errors.New("weir ended by itself")
-		default:
-		}
-		if time.Now().After(deadline) {
-			r.stop()
-			return nil, errors.New("weir does not answer")
-		}
+		r.address = s.Gates[0].Address
+		return true
+	})
+	if err != nil {
+		p.Stop()
+		return nil, fmt.Errorf("weir: %w", err)
 	}
-}
-
-func (r *running) stop() {
-	r.process.Signal(syscall.SIGTERM)
-	select {
-	case <-r.exited:
-	case <-time.After(20 * time.Second):
-		r.process.Kill()
-		<-r.exited
-	}
-}
-
-// kill ends weir at once, as a crash would.
-func (r *running) kill() {
-	r.process.Kill()
-	<-r.exited
+	return r, nil
 }
 
 // onDisk makes a folder on a real disk, where fsync means something, that others may enter.
 func onDisk() (string, error) {
-	for _, place := range []string{os.TempDir(), "/var/tmp"} {
+	for _, parent := range []string{os.TempDir(), "/var/tmp"} {
 		var fs unix.Statfs_t
-		if err := unix.Statfs(place, &fs); err != nil || fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC {
+		if err := unix.Statfs(parent, &fs); err != nil || fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC {
 			continue
 		}
-		folder, err := os.MkdirTemp(place, "weir-bench")
+		folder, err := os.MkdirTemp(parent, "weir-bench")
 		if err != nil {
 			return "", err
 		}
@@ -111,21 +84,11 @@ func onDisk() (string, error) {
 	return "", fmt.Errorf("there is no folder for temporary files on a disk (TMPDIR): %w", errors.ErrUnsupported)
 }
 
-// freeAddress is one that nobody listens on, of an address of this machine.
-func freeAddress(host string) (string, error) {
-	l, err := net.Listen("tcp", host+":0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
-
 // program finds a program of a peer; one that is not there is left out.
 func program(name string) (string, error) {
-	for _, at := range []string{name, "/usr/sbin/" + name} { // where programs of administrators are
-		if path, err := exec.LookPath(at); err == nil {
-			return path, nil
-		}
+	path, err := machine.Find(name)
+	if err != nil {
+		return "", fmt.Errorf("there is no program %s: %w", name, errors.ErrUnsupported)
 	}
-	return "", fmt.Errorf("there is no program %s: %w", name, errors.ErrUnsupported)
+	return path, nil
 }

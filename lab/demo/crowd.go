@@ -24,7 +24,7 @@ type crowd struct {
 	half   uint32       // which one it is
 	base   int          // its first network
 	volley int          // connections of each network in it
-	turn   atomic.Int64 // connections in it so far
+	came   atomic.Int64 // connections in it so far
 	inHalf atomic.Int64 // networks that came in it
 	ever   atomic.Int64 // networks that came
 }
@@ -42,8 +42,8 @@ func newCrowd(p crowdPlan) *crowd { return &crowd{crowdPlan: p, seen: make([]ato
 
 // begin starts a half. Nobody is turned away in shadow.
 func (c *crowd) begin(atWork bool) {
-	if turns := int(c.turn.Swap(0)); turns > 0 {
-		last := (turns-1)/c.lanes*c.lanes + c.lanes - 1 // in the last round, the one that is furthest
+	if came := int(c.came.Swap(0)); came > 0 {
+		last := (came-1)/c.lanes*c.lanes + c.lanes - 1 // in the last round, the one that is furthest
 		c.base = (c.network(last)/c.lanes + 1) * c.lanes
 	}
 	c.volley = c.wants
@@ -56,8 +56,8 @@ func (c *crowd) begin(atWork bool) {
 
 // next returns where the next connection comes from: each of a network's from another of its addresses.
 func (c *crowd) next() netip.Addr {
-	turn := int(c.turn.Add(1) - 1)
-	n := c.network(turn) % c.size
+	i := int(c.came.Add(1) - 1)
+	n := c.network(i) % c.size
 	switch c.seen[n].Swap(c.half) {
 	case c.half:
 	case 0:
@@ -67,13 +67,13 @@ func (c *crowd) next() netip.Addr {
 		c.inHalf.Add(1)
 	}
 	at := int(c.first) + n
-	return netip.AddrFrom4([4]byte{127, byte(at >> 8), byte(at), byte(1 + turn/c.lanes%c.volley)})
+	return netip.AddrFrom4([4]byte{127, byte(at >> 8), byte(at), byte(1 + i/c.lanes%c.volley)})
 }
 
-// network returns whose turn it is. The lanes are apart by a part of the volley, so that new networks do not come all
-// at once.
-func (c *crowd) network(turn int) int {
-	lane, round := turn%c.lanes, turn/c.lanes
+// network returns the network of the i-th connection. The lanes are apart by a part of the volley, so that new networks
+// do not come all at once.
+func (c *crowd) network(i int) int {
+	lane, round := i%c.lanes, i/c.lanes
 	return c.base + (round+lane*c.volley/c.lanes)/c.volley*c.lanes + lane
 }
 

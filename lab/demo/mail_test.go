@@ -97,7 +97,7 @@ func rob(t *testing.T, p *post, most int) (taken, own int) {
 	return taken, own
 }
 
-// TestMailStory: one mail gets out, the account is stopped, and the owner gets his own mails out.
+// TestMailStory: one mail gets out, the account is stopped, and the owner gets their own mails out.
 func TestMailStory(t *testing.T) {
 	s, p, seen := atPost(t, true)
 	taken, own := rob(t, p, 1000)

@@ -7,7 +7,7 @@ import (
 	"weir/store"
 )
 
-// finish brings everything to its end: the owner acts on what he was told, and all mail has gone that may go.
+// finish brings everything to its end: the owner acts on the notice, and all mail has gone that may go.
 func (p *post) finish() {
 	if t := p.current(); t != nil && p.stage.AtWork() {
 		p.finishStory(t)
@@ -27,7 +27,7 @@ func (p *post) finishStory(t *theft) {
 	if t.is(func(t *theft) bool { return !t.acted }) {
 		p.act(ctx, t)
 	}
-	p.try(ctx, t) // perhaps he does not know yet that it is in vain
+	p.try(ctx, t) // the thief may not know yet that it is in vain
 	if t.will(func(t *theft) bool { return t.answered }) && t.is(func(t *theft) bool { return !t.over }) {
 		p.calm()
 		p.conclude(t)

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// A notification is a mail of weir's to an owner, as he reads it.
+// A notification is a mail of weir's to an owner, as they read it.
 type notification struct {
-	answer  bool // to what he wrote; otherwise he is told that his account is stopped
+	answer  bool // to what the owner wrote; otherwise it says that the account is stopped
 	subject string
 	replyTo string
-	link    string   // to his page
+	link    string   // to their page
 	held    []string // the subjects of what is held, numbered from 1
 }
 
@@ -25,7 +25,7 @@ var (
 	heldSubject = regexp.MustCompile(`^ +Subject: (.*)$`)
 )
 
-// readNotification reads a mail to an owner; nil for one that he need not act on.
+// readNotification reads a mail to an owner; nil for one that needs no action.
 func readNotification(m *mail.Message) *notification {
 	n := &notification{subject: m.Header.Get("Subject"), answer: m.Header.Get("Auto-Submitted") == "auto-replied"}
 	if n.answer {
@@ -55,7 +55,7 @@ func readNotification(m *mail.Message) *notification {
 	return n
 }
 
-// commands returns what the owner answers: what is his is released, and all the rest deleted.
+// commands returns what the owner answers: their own mails are released, and all the rest deleted.
 func (n *notification) commands(mine map[string]bool) []string {
 	var release, remove []int
 	for i, subject := range n.held {

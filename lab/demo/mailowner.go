@@ -27,8 +27,8 @@ func (p *post) reading() time.Duration {
 	return min(max(p.stage.length/4, readLeast), readMost)
 }
 
-// own is what the owner does: he writes some mails while his account is being abused, and acts when he has read the
-// notice.
+// own is what the owner does: they write some mails while their account is being abused, and act when they have read
+// the notice.
 func (p *post) own(ctx context.Context) Result {
 	t := p.current()
 	if t == nil {
@@ -52,7 +52,7 @@ func (t *theft) isHisTurn() bool {
 	return t.taken >= mailOwnAt && !t.wrote
 }
 
-// toldFor returns how long the owner has known, while he has done nothing yet.
+// toldFor returns how long the owner has known, while they have done nothing yet.
 func (t *theft) toldFor(now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +65,7 @@ func (t *theft) toldFor(now time.Time) time.Duration {
 // subjects of what the owner writes.
 var subjects = [mailOwn]string{"The minutes of our meeting", "Photos of the children"}
 
-// writeOwn: the owner writes one mail of his own.
+// writeOwn: the owner writes one mail of their own.
 func (p *post) writeOwn(ctx context.Context, t *theft) Result {
 	l := p.newLetter(t.owner, subjects[len(t.own)], "As promised.", p.stranger("colleague"))
 	r, _ := p.send(ctx, t.owner, l, &awaited{theft: t, stay: true, tell: p.tell[forOwner]})
@@ -82,7 +82,7 @@ func (p *post) writeOwn(ctx context.Context, t *theft) Result {
 	return r
 }
 
-// act is what the owner does about the notice: he changes his password on the page, and answers.
+// act is what the owner does about the notice: they change their password on the page, and answer.
 func (p *post) act(ctx context.Context, t *theft) {
 	t.mu.Lock()
 	n, mine := t.notice, map[string]bool{}

@@ -15,7 +15,7 @@ import (
 	"weir/console"
 )
 
-// For whom something is told later.
+// Who is told something later.
 const (
 	forPeople = iota
 	forNews

@@ -111,7 +111,7 @@ func (k *sink) arrived(to []string, text []byte, at time.Time) error {
 	return nil
 }
 
-// note notes whom a mail has reached, and returns what is to be done when it was the last one.
+// note notes who a mail has reached, and returns what is to be done when it was the last one.
 func (k *sink) note(id string, to []string, at time.Time) (done func(), known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -23,7 +23,7 @@ type theft struct {
 	stopped  time.Duration // how long after the first the account was stopped; 0: it is not
 	shut     bool          // the stolen password is worth nothing any more
 	own      []*letter     // mails of the owner that were taken
-	wrote    bool          // the owner has written what he wanted to
+	wrote    bool          // the owner has written what they wanted to
 	notice   *notification // that the account is stopped
 	told     time.Time     // when that came
 	acted    bool          // on it
@@ -70,7 +70,7 @@ func (t *theft) stop(now time.Time) (notes []string) {
 		seconds(t.stopped.Seconds()), grouped(t.out))}
 }
 
-// spam is what the thief does: he writes to a new address, with a password that is not his.
+// spam is what the thief does: write to a new address, with the owner's password.
 func (p *post) spam(ctx context.Context) Result {
 	return p.try(ctx, p.steal(time.Now()))
 }
@@ -90,7 +90,7 @@ func (p *post) try(ctx context.Context, t *theft) Result {
 	return r
 }
 
-// mayTry reports whether the thief goes on. He gives up when the password is wrong. The owner, who knows of nothing,
+// mayTry reports whether the thief goes on. They give up when the password is wrong. The owner, who knows of nothing,
 // writes some mails in between, before it is too late for that.
 func (t *theft) mayTry() bool {
 	t.mu.Lock()

@@ -19,15 +19,15 @@ const (
 	mailAdmin   = "admin@here.example"
 )
 
-// A writer is somebody who sends mail over the gate. One mail of his is under way at a time.
+// A writer is somebody who sends mail over the gate. One mail is under way at a time.
 type writer struct {
 	name, password string
-	contact        string // where he is told of held mail
+	contact        string // where they are told of held mail
 
 	// People write to those they know, and now and then to somebody new or to several at once.
 	friends       []string
-	met, invited  time.Time // when he wrote to somebody new, and to several
-	written, last int       // mails, and to which of his friends
+	met, invited  time.Time // when they wrote to somebody new, and to several
+	written, last int       // mails, and to which of their friends
 }
 
 func (w *writer) address() string { return w.name + "@here.example" }
@@ -96,7 +96,7 @@ const (
 	knownMost   = 4 // of all the friends that there are: fewer than the working set has room for
 )
 
-// next returns whom a person writes to now.
+// next returns who a person writes to now.
 func (w *writer) next(now time.Time) []string {
 	w.written++
 	if w.written%3 == 0 && now.Sub(w.invited) >= inviteEvery {

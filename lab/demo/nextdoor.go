@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// A login is a service next door that lets weir decide whom it talks to: it asks the decision API about each attempt.
+// A login is a service next door that lets weir decide who it talks to: it asks the decision API about each attempt.
 type login struct {
 	token  string
 	client *http.Client

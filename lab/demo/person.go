@@ -17,7 +17,7 @@ import (
 // stampCookie is where the page of the gate puts a stamp.
 const stampCookie = "weir-stamp"
 
-// A person looks at one page, with a browser that keeps cookies, from an address of his own.
+// A person looks at one page, with a browser that keeps cookies, from an address of their own.
 type person struct {
 	client *http.Client
 	page   *url.URL
@@ -25,11 +25,11 @@ type person struct {
 	paid   *atomic.Int64 // by all people together
 }
 
-// doing is what somebody does when he gets a page that says the site is busy, before he tries again.
+// doing is what a person does when a page says that the site is busy, before they try again.
 type doing func(ctx context.Context, p *person, h http.Header) error
 
 // people returns how people enter: to each visit somebody new comes, from 198.18.0.0/16 or 198.19.0.0/16, and does what
-// he does when the page says that the site is busy.
+// they do when the page says that the site is busy.
 func people(second byte, busy doing) func(*Stage) (func(context.Context) Result, func()) {
 	return func(s *Stage) (func(context.Context) Result, func()) {
 		transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}

@@ -61,12 +61,12 @@ func phaseLine(v view, width int, ink tabular.Ink) string {
 	}
 	elapsed := min(v.elapsed, v.total)
 	times := clock(elapsed) + " of " + clock(v.total)
-	room := min(width-nameWidth-2-1-len(times), 40)
-	if room < 5 {
+	wide := min(width-nameWidth-2-1-len(times), 40)
+	if wide < 5 {
 		return line + times
 	}
-	full := int(float64(room) * float64(elapsed) / float64(v.total))
-	return line + ink.Paint(hue, strings.Repeat("█", full)) + ink.Paint(tabular.Faint, strings.Repeat("░", room-full)) +
+	full := int(float64(wide) * float64(elapsed) / float64(v.total))
+	return line + ink.Paint(hue, strings.Repeat("█", full)) + ink.Paint(tabular.Faint, strings.Repeat("░", wide-full)) +
 		" " + times
 }
 

@@ -128,7 +128,7 @@ func setUpStamps(s *Stage) (config.Config, error) {
 		HTTP: []httpgate.Options{{
 			Listen:   loopback,
 			Upstream: behind.To(upstream),
-			// Everybody is on this machine, and says where he comes from as a proxy would.
+			// All clients are on this machine, and say where they come from as a proxy would.
 			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			Capacity:       &admission.Options{Concurrent: stampPlaces, Reload: weir.Duration(stampReload)},
 			Throttles:      []string{"stamps"},

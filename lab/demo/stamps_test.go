@@ -159,7 +159,7 @@ func asking(t *testing.T) *Stage {
 	return stage
 }
 
-// TestVisits: who pays is served, and so is who waits with his ticket; who does neither is not.
+// TestVisits: people who pay, or wait with their ticket, are served. Others are not.
 func TestVisits(t *testing.T) {
 	s := asking(t)
 	again := func(context.Context, *person, http.Header) error { return nil }
@@ -206,7 +206,7 @@ func TestVisits(t *testing.T) {
 	}
 }
 
-// TestWaits: whoever is told to come again does so when he was told.
+// TestWaits: people who are told when to come again come then.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

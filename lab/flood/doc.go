@@ -12,7 +12,7 @@
 // that all fronts trust. What is counted are those who came in a window after a warm-up. Everybody goes on coming until
 // the last of these was served or has lost patience, so that nobody profits from the end.
 //
-// The other scenes are about those whom a throttle may shut out by mistake: programs after a flood (AfterFlood), the
+// The other scenes are about clients that a throttle may shut out by mistake: programs after a flood (AfterFlood), the
 // client of an API beside invented keys (Keys), people beside an attacker who pays (Payer). They have one group of
 // clients and one attack, and are played and counted in the same way.
 //

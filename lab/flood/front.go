@@ -20,11 +20,11 @@ type front struct {
 	// find says whether it is here, by its version, or why it is not.
 	find func(Options) (version string, err error)
 	// start puts it in front of a service.
-	start func(ctx context.Context, place place) (*standing, error)
+	start func(ctx context.Context, site site) (*standing, error)
 }
 
-// A place is where a front is put.
-type place struct {
+// A site is where a front is put.
+type site struct {
 	Options
 	service string // the address of the service
 	keyed   bool   // clients have keys
@@ -64,7 +64,7 @@ func nothing() front {
 	return front{
 		name: "none", title: "nothing",
 		find: func(Options) (string, error) { return "", nil },
-		start: func(_ context.Context, p place) (*standing, error) {
+		start: func(_ context.Context, p site) (*standing, error) {
 			return &standing{address: p.service, stop: func() {}}, nil
 		},
 	}
@@ -99,7 +99,7 @@ func (s *stage) build(ctx context.Context, f front, o Options, keyed bool) error
 	}
 	s.undo = append(s.undo, s.service.stop)
 	if s.front,
-		err = f.start(ctx, place{Options: o, service: s.service.address(), keyed: keyed, folder: folder}); err != nil {
+		err = f.start(ctx, site{Options: o, service: s.service.address(), keyed: keyed, folder: folder}); err != nil {
 		return err
 	}
 	s.undo = append(s.undo, s.front.stop)

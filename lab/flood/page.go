@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"weir/internal/plot"
 	"weir/internal/tabular"
 )
 
@@ -16,7 +17,8 @@ import (
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"percent": percent, "duration": duration, "number": number, "swatch": swatch, "hue": hue, "title": title,
+	"percent": percent, "duration": duration, "number": number, "hue": hue, "title": title, "groups": groupBars,
+	"plotCSS":   func() template.CSS { return template.CSS(plot.CSS) },
 	"perSecond": func(n int64, seconds float64) string { return number(float64(n)/seconds) + "/s" },
 }).Parse(pageText))
 
@@ -27,15 +29,6 @@ func hue(c tabular.Cell) string {
 
 // title writes the head of a column as pages do.
 func title(head string) string { return head[:1] + strings.ToLower(head[1:]) }
-
-// swatch shows in a legend what a series looks like.
-func swatch(series string, line bool) template.HTML {
-	const open = `<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true">`
-	if line {
-		return template.HTML(open + `<path class="line ` + series + `" d="M0 6 H28"/>` + mark(series, 14, 6) + `</svg>`)
-	}
-	return template.HTML(open + `<rect class="bar ` + series + `" x="6" y="0" width="16" height="12"/></svg>`)
-}
 
 // A pageView is what the page shows.
 type pageView struct {
@@ -54,15 +47,15 @@ type sceneView struct {
 type floodView struct {
 	*Flood
 	Heading string
-	Shares  template.HTML
+	Shares  *plot.Plot
 	Rounds  []roundView
 }
 
 type roundView struct {
 	*Round
 	Name       string
-	Served     template.HTML
-	Load, Work template.HTML // empty where the front does not tell
+	Served     *plot.Plot
+	Load, Work *plot.Plot // nil where the front does not tell
 }
 
 // Page writes the report as a page that stands by itself.

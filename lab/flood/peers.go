@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"text/template"
 
+	"weir/lab/machine"
 	"weir/lab/peers"
 )
 
@@ -64,7 +65,7 @@ func (p peer) front() front {
 	return front{
 		name: p.name, title: p.title,
 		find: func(Options) (string, error) {
-			program, err := lookFor(p.name)
+			program, err := machine.Find(p.name)
 			if err != nil {
 				return "", err
 			}
@@ -82,8 +83,8 @@ func (p peer) front() front {
 }
 
 // start puts the peer on a free port. When somebody else was faster there, it tries another.
-func (p peer) start(ctx context.Context, at place) (*standing, error) {
-	program, err := lookFor(p.name)
+func (p peer) start(ctx context.Context, at site) (*standing, error) {
+	program, err := machine.Find(p.name)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +97,8 @@ func (p peer) start(ctx context.Context, at place) (*standing, error) {
 	return nil, err
 }
 
-func (p peer) once(ctx context.Context, program string, at place) (*standing, error) {
-	listen, err := freePort()
+func (p peer) once(ctx context.Context, program string, at site) (*standing, error) {
+	listen, err := machine.FreeAddress("127.0.0.1")
 	if err != nil {
 		return nil, err
 	}
@@ -105,19 +106,19 @@ func (p peer) once(ctx context.Context, program string, at place) (*standing, er
 	if err != nil {
 		return nil, err
 	}
-	running, err := startProcess(task{program: program, args: p.run(config, at.folder)})
+	running, err := machine.Start(machine.Task{Program: program, Args: p.run(config, at.folder)})
 	if err != nil {
 		return nil, err
 	}
-	if err := running.listens(ctx, listen); err != nil {
-		running.stop()
+	if err := running.Listens(ctx, "tcp", listen); err != nil {
+		running.Stop()
 		return nil, err
 	}
-	return &standing{address: listen, stop: running.stop}, nil
+	return &standing{address: listen, stop: running.Stop}, nil
 }
 
 // write writes the configuration.
-func (p peer) write(listen string, at place) (string, error) {
+func (p peer) write(listen string, at site) (string, error) {
 	t, err := template.New(p.name).Option("missingkey=error").Parse(p.template)
 	if err != nil {
 		return "", err

@@ -79,7 +79,7 @@ type SceneRound struct {
 // A Part is one run of a scene. Most scenes have one.
 type Part struct {
 	Beside  string  `json:"beside"`  // who else was there
-	Clients Figures `json:"clients"` // whom the scene is about
+	Clients Figures `json:"clients"` // that the scene is about
 	// of all of them; whoever was not served counts with the patience of people
 	MedianMS   float64 `json:"median_ms"`
 	Times      float64 `json:"times,omitempty"`  // the median, in proportion to that of the first part

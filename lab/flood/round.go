@@ -35,7 +35,7 @@ func (r *round) play(ctx context.Context, watch func(elapsed time.Duration)) err
 		func(ctx context.Context, c *crowd) { r.arrive(ctx, c, without, 1, r.o.Patient) })
 }
 
-// An actor lets somebody come until ctx ends. It calls waits.Done once, when nobody of his is to come any more whose
+// An actor lets somebody come until ctx ends. It calls waits.Done once, when nobody is to come any more whose
 // fate is counted.
 type actor func(ctx context.Context, c *crowd)
 
@@ -102,7 +102,7 @@ func (r *round) arrive(ctx context.Context, c *crowd, g group, pages int, patien
 	}
 }
 
-// stay lets a visitor look at his pages. He does not wait for one to look at the next: how much is asked for does not
+// stay lets a visitor look at their pages. They do not wait for one to look at the next: the load does not
 // depend on who is served.
 func (r *round) stay(ctx context.Context, v *visitor, at time.Duration, pages int, patience time.Duration,
 	random *rand.Rand) {
@@ -132,7 +132,7 @@ func (r *round) look(ctx context.Context, v *visitor, at, patience time.Duration
 		r.waits.Add(1)
 	}
 	r.workers.Go(func() {
-		// Patience begins when he should have come: what this machine is late by is no excuse.
+		// Patience begins when they should have come: what this machine is late by is no excuse.
 		patient, cancel := context.WithDeadline(ctx, r.begin.Add(at+patience))
 		defer cancel()
 		res := v.view(patient, at)

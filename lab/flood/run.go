@@ -1,14 +1,10 @@
 package flood
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"os"
-	"runtime"
 	"slices"
-	"strings"
 	"time"
+	"weir/lab/machine"
 )
 
 // Run plays every flood with every front that is here, one round after the other. When ctx ends, it returns the rounds
@@ -18,7 +14,8 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err := o.Validate(); err != nil {
 		return Report{}, err
 	}
-	r := Report{Machine: machine(), Began: time.Now().Truncate(time.Second), Settings: settingsOf(o), Floods: []Flood{},
+	r := Report{Machine: machine.Describe(), Began: time.Now().Truncate(time.Second), Settings: settingsOf(o),
+		Floods: []Flood{},
 		Scenes: []Played{}, LeftOut: []LeftOut{}}
 	var list []found
 	for _, f := range fronts() {
@@ -32,21 +29,21 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		}
 		list = append(list, found{f, version})
 	}
-	turns := &turns{Options: o, list: list}
+	rounds := &rounds{Options: o, list: list}
 	for _, s := range o.Scenes {
 		if s == UnderFlood {
-			turns.progress.Rounds += len(list) * len(o.Kinds)
+			rounds.progress.Rounds += len(list) * len(o.Kinds)
 		} else {
-			turns.progress.Rounds += len(list) * len(s.parts())
+			rounds.progress.Rounds += len(list) * len(s.parts())
 		}
 	}
 	for _, s := range o.Scenes {
 		var err error
 		if s == UnderFlood {
-			r.Floods, err = turns.floods(ctx)
+			r.Floods, err = rounds.floods(ctx)
 		} else {
 			var played Played
-			if played, err = turns.scene(ctx, s); len(played.Rounds) > 0 {
+			if played, err = rounds.scene(ctx, s); len(played.Rounds) > 0 {
 				r.Scenes = append(r.Scenes, played)
 			}
 		}
@@ -63,15 +60,15 @@ type found struct {
 	version string
 }
 
-// turns are the rounds of a run, one after the other.
-type turns struct {
+// rounds plays the rounds of a run, one after the other.
+type rounds struct {
 	Options
 	list     []found
 	progress Progress
 }
 
 // next begins a round, and returns what is told how far it is.
-func (t *turns) next(f found, s Scene, k Kind, expected time.Duration) func(time.Duration) {
+func (t *rounds) next(f found, s Scene, k Kind, expected time.Duration) func(time.Duration) {
 	p := &t.progress
 	p.Round, p.Front, p.Scene, p.Kind, p.Expected = p.Round+1, f.title, s, k, expected
 	return func(elapsed time.Duration) {
@@ -81,7 +78,7 @@ func (t *turns) next(f found, s Scene, k Kind, expected time.Duration) func(time
 }
 
 // floods plays every kind of flood. With an error it returns what was finished.
-func (t *turns) floods(ctx context.Context) ([]Flood, error) {
+func (t *rounds) floods(ctx context.Context) ([]Flood, error) {
 	all := []Flood{}
 	for _, kind := range t.Kinds {
 		one := Flood{Kind: kind, Sources: t.sources(kind), Rounds: []Round{}}
@@ -102,7 +99,7 @@ func (t *turns) floods(ctx context.Context) ([]Flood, error) {
 }
 
 // scene plays another scene. With an error it returns what was finished.
-func (t *turns) scene(ctx context.Context, s Scene) (Played, error) {
+func (t *rounds) scene(ctx context.Context, s Scene) (Played, error) {
 	played := Played{Scene: s}
 	for _, f := range t.list {
 		expected := s.options(t.Options).WarmUp + t.For
@@ -121,7 +118,7 @@ func against(ctx context.Context, f front, kind Kind, o Options, watch func(time
 	if err := ctx.Err(); err != nil {
 		return Round{}, err
 	}
-	before := busy()
+	before := machine.Busy()
 	stage, err := build(ctx, f, o, false)
 	if err != nil {
 		return Round{}, err
@@ -148,7 +145,7 @@ func against(ctx context.Context, f front, kind Kind, o Options, watch func(time
 		return Round{}, err
 	}
 	one := t.report(o)
-	one.Use, one.Gauges, one.Others = meter.use(o.Capacity()), gauges, busy().others(before)
+	one.Use, one.Gauges, one.Others = meter.use(o.Capacity()), gauges, machine.Busy().Others(before)
 	return one, nil
 }
 
@@ -178,20 +175,4 @@ func (m *meter) use(capacity float64) float64 {
 		return 0
 	}
 	return float64(m.last-m.first) / ((m.ended - m.began).Seconds() * capacity)
-}
-
-// machine says what this ran on.
-func machine() string {
-	model := runtime.GOARCH
-	if f, err := os.Open("/proc/cpuinfo"); err == nil {
-		defer f.Close()
-		for lines := bufio.NewScanner(f); lines.Scan(); {
-			if name, value, found := strings.Cut(lines.Text(), ":"); found && strings.TrimSpace(name) == "model name" {
-				model = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("%s, %d cores, %s, %s/%s", model, runtime.NumCPU(), runtime.Version(), runtime.GOOS,
-		runtime.GOARCH)
 }

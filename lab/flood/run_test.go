@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/internal/needs"
+	"weir/lab/machine"
 )
 
 // brief is a run that takes no time worth noticing. Its figures mean nothing, but they add up.
@@ -83,7 +83,7 @@ func TestPeers(t *testing.T) {
 	for _, name := range []string{"nginx", "haproxy"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := lookFor(name); err != nil {
+			if _, err := machine.Find(name); err != nil {
 				needs.Skip(t, name+" is not installed")
 			}
 			o := brief(name)
@@ -125,14 +125,11 @@ func TestMain(m *testing.M) {
 
 func TestLeftOut(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	if _, err := lookFor("no-such-program"); err == nil {
-		t.Error("found")
-	}
 	p := peer{name: "no-such-program", title: "Nobody"}
 	if _, err := p.front().find(Options{}); err == nil || err.Error() != "it is not installed" {
 		t.Error(err)
 	}
-	if _, err := p.start(t.Context(), place{}); err == nil {
+	if _, err := p.start(t.Context(), site{}); err == nil {
 		t.Error("started")
 	}
 }
@@ -154,51 +151,6 @@ func TestStopped(t *testing.T) {
 	}
 	if r, err := Run(ctx, o); !errors.Is(err, context.Canceled) || len(r.Floods) != 0 {
 		t.Errorf("%v, %+v", err, r.Floods)
-	}
-}
-
-func TestProcess(t *testing.T) {
-	shell, err := exec.LookPath("sh")
-	if err != nil {
-		needs.Skip(t, err)
-	}
-	address := needs.FreeAddress()
-	p, err := startProcess(task{program: shell, args: []string{"-c", "echo these are my last words; exit 3"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.listens(t.Context(), address); err == nil || !strings.Contains(err.Error(), "these are my last words") {
-		t.Error(err)
-	}
-	p.stop()
-	p, err = startProcess(task{program: shell, args: []string{"-c", "exec sleep 600"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := p.listens(ended, address); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	p.stop()
-	select {
-	case <-p.exited:
-	default:
-		t.Error("it still runs")
-	}
-	if _, err := startProcess(task{program: "no-such-program"}); err == nil {
-		t.Error("started")
-	}
-}
-
-func TestLastWords(t *testing.T) {
-	w := &lastWords{}
-	for range 1000 {
-		w.Write([]byte("something\n"))
-	}
-	w.Write([]byte("the end\n"))
-	if text := w.String(); len(text) > 2<<10 || !strings.HasSuffix(text, "something\nthe end") {
-		t.Errorf("%d bytes: %s", len(text), text)
 	}
 }
 

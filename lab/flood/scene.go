@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"weir/lab/machine"
 )
 
 // What the scenes other than UnderFlood are played with. Options.Haste divides the times, but not those of the service.
@@ -63,7 +64,7 @@ func (o Options) hurried(d time.Duration) time.Duration { return time.Duration(f
 // show plays a scene with one front. next is called before each round.
 func (s Scene) show(ctx context.Context, f front, o Options, next func() func(time.Duration)) (SceneRound, error) {
 	one := SceneRound{Front: f.name, Title: f.title}
-	before := busy()
+	before := machine.Busy()
 	for _, p := range s.parts() {
 		got, err := s.part(ctx, f, o, p, next())
 		if err != nil {
@@ -71,7 +72,7 @@ func (s Scene) show(ctx context.Context, f front, o Options, next func() func(ti
 		}
 		one.Parts = append(one.Parts, got)
 	}
-	one.Others = busy().others(before)
+	one.Others = machine.Busy().Others(before)
 	s.judge(&one)
 	return one, nil
 }

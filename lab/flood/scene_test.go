@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir/internal/needs"
+	"weir/lab/machine"
 	"weir/throttle/stamp"
 )
 
@@ -62,7 +63,7 @@ func TestScenes(t *testing.T) {
 	t.Parallel()
 	scenes := []Scene{AfterFlood, Keys, Payer}
 	o := briefScene(scenes, "none", "weir")
-	o.For = time.Second // a payer has to come to it before he offers anything
+	o.For = time.Second // a payer needs time before they offer anything
 	rounds, seen := 0, map[Scene]bool{}
 	o.Watch = func(p Progress) {
 		rounds, seen[p.Scene] = max(rounds, p.Round), true
@@ -91,7 +92,7 @@ func TestScenesOfPeers(t *testing.T) {
 	for _, name := range []string{"nginx", "haproxy"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := lookFor(name); err != nil {
+			if _, err := machine.Find(name); err != nil {
 				needs.Skip(t, name+" is not installed")
 			}
 			r, err := Run(t.Context(), briefScene([]Scene{AfterFlood, Keys}, name))

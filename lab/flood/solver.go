@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/lab/machine"
 	"weir/throttle/stamp"
 )
 
@@ -42,7 +43,7 @@ func (h here) solve(ctx context.Context, challenge string) (string, time.Duratio
 
 // elsewhere has them made by another process, which speaks as ServeSolver does.
 type elsewhere struct {
-	*process
+	*machine.Process
 	gone chan struct{} // there will be no more answers
 
 	writing sync.Mutex // an order is written as a whole
@@ -56,11 +57,11 @@ var errSolver = errors.New("the solver has ended")
 
 // startSolver starts a weir that makes stamps.
 func startSolver(program string) (*elsewhere, error) {
-	p, err := startProcess(task{program: program, args: []string{"bench", "solver"}, talks: true, last: true})
+	p, err := machine.Start(machine.Task{Program: program, Args: []string{"bench", "solver"}, Talks: true, Last: true})
 	if err != nil {
 		return nil, err
 	}
-	e := &elsewhere{process: p, gone: make(chan struct{}), waiting: map[int]chan string{}}
+	e := &elsewhere{Process: p, gone: make(chan struct{}), waiting: map[int]chan string{}}
 	go e.listen()
 	return e, nil
 }
@@ -68,7 +69,7 @@ func startSolver(program string) (*elsewhere, error) {
 // listen hands out the answers.
 func (e *elsewhere) listen() {
 	defer close(e.gone)
-	for lines := bufio.NewScanner(e.out); lines.Scan(); {
+	for lines := bufio.NewScanner(e.Out); lines.Scan(); {
 		var id int
 		_, err := fmt.Sscan(lines.Text(), &id)
 		e.mu.Lock()
@@ -101,7 +102,7 @@ func (e *elsewhere) solve(ctx context.Context, challenge string) (string, time.D
 		delete(e.waiting, id)
 	}()
 	e.writing.Lock()
-	_, err := fmt.Fprintf(e.in, "%d %d %s\n", id, until.UnixNano(), challenge)
+	_, err := fmt.Fprintf(e.In, "%d %d %s\n", id, until.UnixNano(), challenge)
 	e.writing.Unlock()
 	if err != nil {
 		return "", 0, errSolver
@@ -126,8 +127,8 @@ func (e *elsewhere) solve(ctx context.Context, challenge string) (string, time.D
 }
 
 func (e *elsewhere) stop() {
-	e.in.Close()
-	e.process.stop()
+	e.In.Close()
+	e.Process.Stop()
 	<-e.gone
 }
 

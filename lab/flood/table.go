@@ -21,9 +21,9 @@ func (r *Report) Lines(width int, ink tabular.Ink) []string {
 				number(s.Flood),
 				number(s.Flood/s.Capacity)), "")
 	}
-	room := noteWidth
+	wide := noteWidth
 	if width > 0 {
-		room = min(room, width)
+		wide = min(wide, width)
 	}
 	for i := range r.Floods {
 		f := &r.Floods[i]
@@ -34,12 +34,12 @@ func (r *Report) Lines(width int, ink tabular.Ink) []string {
 	for i := range r.Scenes {
 		p := &r.Scenes[i]
 		lines = append(lines, ink.Paint(tabular.Head, p.heading()))
-		lines = append(lines, wrap(p.about(), room)...)
+		lines = append(lines, wrap(p.about(), wide)...)
 		lines = append(lines, p.table(s.Seconds).Lines(width, ink)...)
 		lines = append(lines, "")
 	}
 	for _, note := range r.notes() {
-		lines = append(lines, wrap(note, room)...)
+		lines = append(lines, wrap(note, wide)...)
 	}
 	return lines
 }

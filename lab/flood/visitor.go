@@ -15,7 +15,7 @@ import (
 	"weir/throttle/stamp"
 )
 
-// What everybody says who he is: nobody can be told by it.
+// What all clients say of themselves, so that it tells nobody apart.
 const (
 	host       = "service.example"
 	agent      = "Mozilla/5.0"
@@ -39,7 +39,7 @@ const clientCookie = "weir-client"
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 256 << 10
 
-// A crowd is people: each with an address, cookies and stamps of his own, all of them over the connections of one
+// A crowd is people: each with an address, cookies and stamps of their own, all of them over the connections of one
 // proxy.
 type crowd struct {
 	front  string
@@ -49,14 +49,14 @@ type crowd struct {
 	solver solver
 }
 
-// A visitor is one of them. He may look at several pages at once.
+// A visitor is one of them, who may look at several pages at once.
 type visitor struct {
 	*crowd
 	group  group
-	accept string // what he asks for: a page, or data
+	accept string // a page, or data
 	client *http.Client
 	source netip.Addr
-	stamp  chan string // what he has paid with last; nobody else pays for him while it is taken out
+	stamp  chan string // the last one; while it is taken out, a new one is made
 }
 
 func (c *crowd) visitor(g group, n int) *visitor {
@@ -83,8 +83,8 @@ func visitorSource(g group, n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{198, second, byte(n >> 8), byte(n)})
 }
 
-// view looks at a page: he tries until he is served or ctx, his patience, ends. at is when he should have begun, since
-// the beginning.
+// view looks at a page: it tries until the visitor is served or ctx, their patience, ends. at is when it should begin,
+// since the beginning.
 func (v *visitor) view(ctx context.Context, at time.Duration) result {
 	for last := failed; ; {
 		res, again := v.try(ctx, at)
@@ -100,7 +100,7 @@ func (v *visitor) view(ctx context.Context, at time.Duration) result {
 	}
 }
 
-// try asks once, and pays if that is what it takes. When he was not served, it says when to try again.
+// try asks once, and pays if that is what it takes. Otherwise it says when to try again.
 func (v *visitor) try(ctx context.Context, at time.Duration) (res result, again time.Duration) {
 	req, err := request(ctx, v.front, v.accept, v.source)
 	if err != nil {
@@ -157,7 +157,7 @@ func send(by http.RoundTripper, req *http.Request) (status int, h http.Header, e
 	return resp.StatusCode, resp.Header, err
 }
 
-// purse returns the stamp that he has, when none is being made.
+// purse returns the visitor's stamp, when none is being made.
 func (v *visitor) purse(ctx context.Context) (paid string, ok bool) {
 	select {
 	case paid = <-v.stamp:
@@ -168,7 +168,7 @@ func (v *visitor) purse(ctx context.Context) (paid string, ok bool) {
 	}
 }
 
-// pay solves a challenge, unless he has another stamp by now than the one that was not good enough.
+// pay solves a challenge, unless there is another stamp by now than the one that was not good enough.
 func (v *visitor) pay(ctx context.Context, at time.Duration, challenge, not string) error {
 	var has string
 	select {

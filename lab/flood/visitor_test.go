@@ -27,7 +27,7 @@ func (h wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), r.Context().Err()
 }
 
-// visitOnce lets one visitor look at a page. It returns what became of him, and after what time.
+// visitOnce lets one visitor look at a page. It returns what became of them, and after what time.
 func visitOnce(t *testing.T, g group, h wire) (result, time.Duration, *tally) {
 	t.Helper()
 	o := Options{Reload: 1900 * time.Millisecond}.WithDefaults() // nothing falls due as patience ends

@@ -31,7 +31,7 @@ console: {listen: "off"}
 log: {level: error, access: "off"}
 `
 
-// keyedConfig is that of the README: each key has its limit, and who has none is counted by his address.
+// keyedConfig is that of the README: each key has its limit, and clients without one are counted by address.
 const keyedConfig = `
 data: %q
 http:
@@ -51,7 +51,7 @@ console: {listen: "off"}
 log: {level: error, access: "off"}
 `
 
-func startWeir(ctx context.Context, at place) (*standing, error) {
+func startWeir(ctx context.Context, at site) (*standing, error) {
 	text := ourConfig
 	if at.keyed {
 		text = keyedConfig

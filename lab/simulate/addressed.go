@@ -9,9 +9,9 @@ import (
 
 // An addressed is the recipients of one mail, by key, each once.
 type addressed struct {
-	keys []uint64
-	seen map[uint64]struct{} // nil: they are few, and looked through
-	room map[uint64]struct{} // seen, of the latest mail to many
+	keys  []uint64
+	seen  map[uint64]struct{} // nil: they are few, and looked through
+	spare map[uint64]struct{} // seen, of the latest mail to many
 }
 
 // fewRecipients are looked through: emptying a map that was large once takes long, and most mails have one recipient.
@@ -23,11 +23,11 @@ func (a *addressed) begin(named int) {
 	if named <= fewRecipients {
 		return
 	}
-	if a.room == nil {
-		a.room = map[uint64]struct{}{}
+	if a.spare == nil {
+		a.spare = map[uint64]struct{}{}
 	}
-	clear(a.room)
-	a.seen = a.room
+	clear(a.spare)
+	a.seen = a.spare
 }
 
 // add reports whether somebody was not among them yet.

@@ -36,7 +36,7 @@ type FloodOptions struct {
 	// How stamps are asked for, as in a configuration.
 	Stamps stamp.Options
 
-	// How many people come in a second. Each wants one page, and comes again when he is refused until his patience
+	// How many people come in a second. Each wants one page, and comes again when refused until their patience
 	// ends.
 	People float64
 	// The share of them whose browser runs no scripts: they cannot pay, and wait in the waiting room.

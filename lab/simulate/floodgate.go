@@ -179,7 +179,7 @@ func (g *floodGate) laneOf(v *visit) int {
 	return 0
 }
 
-// back sends somebody away whom the lanes did not let in. What he paid is his again.
+// back sends somebody away that the lanes did not let in, and gives back what they paid.
 func (g *floodGate) back(v *visit) {
 	g.settle(v, false)
 	v.purse.Refund()
@@ -230,7 +230,7 @@ func (g *floodGate) release(of, i int) {
 	}
 }
 
-// leave takes somebody out of his lane, or cancels his request.
+// leave takes somebody out of their lane, or cancels their request.
 func (g *floodGate) leave(v *visit) {
 	reached := v.turn == nil
 	if !reached {
@@ -246,7 +246,7 @@ func (g *floodGate) leave(v *visit) {
 	g.call()
 }
 
-// done gives the place of somebody back whom the service has worked for.
+// done gives back the place of a request that the service has done.
 func (g *floodGate) done(v *visit) {
 	g.settle(v, true)
 	g.call()

@@ -54,16 +54,16 @@ type visit struct {
 	source  netip.Addr
 	counts  bool          // came while the flood lasted
 	refused bool          // the last time
-	over    bool          // he is served, or gone
-	since   time.Duration // he waits inside the service
+	over    bool          // served, or gone
+	since   time.Duration // waiting inside the service
 
 	// At weir's gate.
 	stamp  *bought // a person's own
 	ticket uint64
 	purse  *weir.Purse
-	called bool // he comes from the waiting room
+	called bool // from the waiting room
 	hold   weir.Hold
-	turn   *weir.Turn // while he waits in a lane
+	turn   *weir.Turn // while waiting in a lane
 }
 
 // A front is what stands before the service.
@@ -217,7 +217,7 @@ func (p *play) tick(second int, shown func(int, map[string]int)) {
 	}
 }
 
-// serve has the service work for somebody, or has him wait inside of it.
+// serve has the service work for somebody, or lets them wait inside it.
 func (p *play) serve(v *visit) {
 	if p.busy == p.o.Concurrent {
 		v.since = p.now
@@ -225,7 +225,7 @@ func (p *play) serve(v *visit) {
 		return
 	}
 	p.busy++
-	v.over = true // nobody leaves whom the service works for
+	v.over = true // nobody leaves while the service works for them
 	wait := p.now - v.came
 	p.after(time.Duration(p.takes.ExpFloat64()*float64(p.o.Service)), func() {
 		c := v.crowd

@@ -43,7 +43,7 @@ func GenerateLog(users, days int) iter.Seq[Entry] {
 type person struct {
 	number    int
 	r         *rand.Rand
-	met, last int // how many people he knows, and whom he wrote to last
+	met, last int // how many people they know, and the last one they wrote to
 }
 
 func (p *person) name(n int) string { return fmt.Sprint("p", p.number, "-", n) }

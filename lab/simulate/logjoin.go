@@ -15,7 +15,7 @@ import (
 const joinWithin = time.Hour
 
 // A joiner makes mails of the lines of a maillog: one for each time that Postfix accepted one, with the time of that
-// and all recipients of whom later lines tell. Mails are given in order of acceptance, each when its last line was read
+// and all recipients that later lines name. Mails are given in order of acceptance, each when its last line was read
 // (removed), or joinWithin later.
 //
 // A content filter hands a mail in a second time, under another id. The line that says so ("queued as") comes before
@@ -38,7 +38,7 @@ type joined struct {
 	at     time.Time
 	line   int // of the acceptance
 	user   string
-	server bool     // the user is known by his address
+	server bool     // the user is known by address
 	why    reason   // it is skipped
 	to     []string // each once
 	seen   map[string]struct{}
@@ -188,7 +188,7 @@ func (j *joiner) again(first *joined, id []byte) {
 	}
 }
 
-// recipient adds the one of a line, as the sender wrote him.
+// recipient adds the one of a line, as the sender wrote it.
 func (j *joiner) recipient(m *joined, text []byte) {
 	m.queued = true
 	fields, _, _ := bytes.Cut(text, []byte(", relay="))

@@ -15,7 +15,7 @@ type logLines struct {
 	r      *bufio.Reader
 	most   int // bytes of a line
 	number int // of the last line
-	room   []byte
+	buffer []byte
 }
 
 func newLogLines(r io.Reader, most int) *logLines {
@@ -26,12 +26,12 @@ func newLogLines(r io.Reader, most int) *logLines {
 func (l *logLines) next() ([]byte, error) {
 	line, err := l.r.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {
-		l.room = append(l.room[:0], line...)
+		l.buffer = append(l.buffer[:0], line...)
 		long := false
 		for err == bufio.ErrBufferFull {
 			line, err = l.r.ReadSlice('\n')
-			if long = long || len(l.room)+len(line) > l.most+2; !long { // and the end of the line
-				l.room = append(l.room, line...)
+			if long = long || len(l.buffer)+len(line) > l.most+2; !long { // and the end of the line
+				l.buffer = append(l.buffer, line...)
 			}
 		}
 		if err != nil && err != io.EOF {
@@ -41,7 +41,7 @@ func (l *logLines) next() ([]byte, error) {
 			l.number++
 			return nil, errLongLine
 		}
-		line = l.room
+		line = l.buffer
 	}
 	if err != nil && (err != io.EOF || len(line) == 0) {
 		return nil, err

@@ -18,11 +18,11 @@ const (
 // names makes names of users and recipients, in lower case as gates count them. The zero value is not ready: use
 // newNames.
 type names struct {
-	seed  maphash.Seed
-	slots []string
-	fresh int // names that were in no slot
-	room  []byte
-	lists []string // from which lists of recipients are cut
+	seed   maphash.Seed
+	slots  []string
+	fresh  int // names that were in no slot
+	buffer []byte
+	lists  []string // from which lists of recipients are cut
 }
 
 func newNames() names { return names{seed: maphash.MakeSeed(), slots: make([]string, fewNameSlots)} }
@@ -34,22 +34,22 @@ func (n *names) name(text []byte) (name string, ok bool) {
 	if len(text) > MaxLogName {
 		return "", false
 	}
-	n.room = append(n.room[:0], text...)
-	for i, c := range n.room {
+	n.buffer = append(n.buffer[:0], text...)
+	for i, c := range n.buffer {
 		switch {
 		case c >= 'A' && c <= 'Z':
-			n.room[i] = c | 0x20
+			n.buffer[i] = c | 0x20
 		case c >= utf8.RuneSelf:
 			return foreign(text)
 		case c < ' ' || c == 0x7f:
 			return "", false
 		}
 	}
-	slot := &n.slots[maphash.Bytes(n.seed, n.room)%uint64(len(n.slots))]
-	if *slot == string(n.room) {
+	slot := &n.slots[maphash.Bytes(n.seed, n.buffer)%uint64(len(n.slots))]
+	if *slot == string(n.buffer) {
 		return *slot, true
 	}
-	*slot = string(n.room)
+	*slot = string(n.buffer)
 	name = *slot
 	if n.fresh++; n.fresh > len(n.slots) && len(n.slots) < nameSlots {
 		n.fresh, n.slots = 0, make([]string, 8*len(n.slots))
@@ -91,15 +91,15 @@ func (n *names) listed(text []byte, most int) (to []string, ok bool) {
 }
 
 // list returns an empty list with room for so many.
-func (n *names) list(room int) []string {
+func (n *names) list(size int) []string {
 	const block = 1024
-	if room > block/8 {
-		return make([]string, 0, room)
+	if size > block/8 {
+		return make([]string, 0, size)
 	}
-	if len(n.lists) < room {
+	if len(n.lists) < size {
 		n.lists = make([]string, block)
 	}
-	list := n.lists[:0:room]
-	n.lists = n.lists[room:]
+	list := n.lists[:0:size]
+	n.lists = n.lists[size:]
 	return list
 }

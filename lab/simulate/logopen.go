@@ -167,7 +167,7 @@ func (f *logFile) find(lines *logLines, forced LogFormat) error {
 			break
 		}
 		if errors.Is(err, errLongLine) {
-			line = lines.room[:min(len(lines.room), 120)]
+			line = lines.buffer[:min(len(lines.buffer), 120)]
 		} else if err != nil {
 			return err
 		}

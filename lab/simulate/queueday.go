@@ -20,7 +20,7 @@ const (
 type timeline struct {
 	changes []change
 	shift   uint // a moment is 1 << shift seconds long
-	room    int  // at most so many changes; 0: maxChanges
+	bound   int  // at most so many changes; 0: maxChanges
 }
 
 // A change is what happens in one moment: first come and leave by the clock, then a stopped user releases.
@@ -41,7 +41,7 @@ func (l *timeline) add(at int64, came, released int) {
 func (l *timeline) moment(second int64) uint32 { return uint32(min(second, math.MaxUint32) >> l.shift) }
 
 // limit is how many changes there is room for.
-func (l *timeline) limit() int { return cmp.Or(l.room, maxChanges) }
+func (l *timeline) limit() int { return cmp.Or(l.bound, maxChanges) }
 
 // every is how many seconds a moment has.
 func (l *timeline) every() int { return 1 << l.shift }
@@ -84,7 +84,7 @@ func (l *timeline) join(o *timeline) {
 	l.coarsen(shift)
 	o.coarsen(shift)
 	l.changes = append(l.changes, o.changes...)
-	l.room = max(l.room, o.room)
+	l.bound = max(l.bound, o.bound)
 	l.tidy()
 }
 

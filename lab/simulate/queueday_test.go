@@ -61,7 +61,7 @@ func TestTimelineParts(t *testing.T) {
 func TestTimelineRoom(t *testing.T) {
 	const room = 3 * maxChanges
 	for changes, every := range map[int]int{room: 1, room + 1: 2} {
-		parts := []timeline{{room: room}, {room: room}}
+		parts := []timeline{{bound: room}, {bound: room}}
 		for i := range changes {
 			parts[i%2].add(int64(i)*int64(time.Second), 1, 0)
 		}

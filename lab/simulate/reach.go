@@ -70,7 +70,7 @@ func (o ReachOptions) with(t reach.Threshold) reach.Options {
 
 // A ReachReplay holds a mail log against a reach throttle, under several thresholds at once: Add takes it entry by
 // entry, in order, Study tells what would have happened. What is held is never let go, and so does not become known;
-// flags end by themselves. A state of each user is kept, and another one for each threshold that ever flagged him. It
+// flags end by themselves. A state of each user is kept, and another one for each threshold that ever flagged them. It
 // is not safe for concurrent use.
 type ReachReplay struct {
 	o       ReachOptions
@@ -243,7 +243,7 @@ func mixed(x uint64) uint64 {
 	return x
 }
 
-// commit gives a mail to all columns. While a user was never flagged under some of them, these know the same of him,
+// commit gives a mail to all columns. While a user was never flagged under some of them, these know the same of them,
 // and have one state together.
 func (r *ReachReplay) commit(u *reachUser, at time.Time, keys []uint64) error {
 	var together []int // columns
@@ -306,7 +306,7 @@ func (r *ReachReplay) commit(u *reachUser, at time.Time, keys []uint64) error {
 	return nil
 }
 
-// noted keeps the figures of whom a user wrote to.
+// noted keeps the figures of the people a user wrote to.
 func (u *reachUser) noted(r *ReachReplay, at time.Time) {
 	s := u.written()
 	u.curve.add(at.Sub(r.from), s.Count())

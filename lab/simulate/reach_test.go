@@ -73,8 +73,8 @@ func TestReachRealLog(t *testing.T) {
 	}
 }
 
-// ranked returns a user by how many different people he wrote to until then, of those who wrote for the first time two
-// weeks before.
+// ranked returns a user by how many different people they wrote to until then, of those who wrote for the first time
+// two weeks before.
 func ranked(log []Entry, until time.Duration, rank float64) string {
 	people, first := map[string]map[string]bool{}, map[string]time.Time{}
 	for _, e := range log {
@@ -226,10 +226,10 @@ func many(from, n int) (to []string) {
 	return to
 }
 
-// What a user wrote to whom is as the log has it: all who are new within an hour are among those of the day, and these
+// Who a user wrote to is as the log has it: all who are new within an hour are among those of the day, and these
 // among all. What would have been held does not change it.
 func TestReachCounts(t *testing.T) {
-	// Whom nobody let through is new whenever they are written to, and yet the same person.
+	// Recipients that were not let through are new whenever they are written to, and yet the same person.
 	retried := func(yield func(Entry) bool) {
 		for i := range 12 {
 			if !yield(Entry{At: GeneratedStart.Add(time.Duration(i) * 2 * time.Hour), User: "ann", To: many(0, 64)}) {
@@ -321,7 +321,7 @@ func TestReachTheftOfFlagged(t *testing.T) {
 	if v := s.Stolen[3]; v.User != "bob" || v.FoundAfter != 0 || v.After != 0 || v.Problem != flaggedBefore {
 		t.Errorf("%+v", v)
 	}
-	// Under a threshold that has not flagged him he is watched all the same: 60 of his own, and these.
+	// Under a threshold that has not flagged the user they are watched all the same: 60 of their own, and these.
 	if got := []int{s.Thresholds[0].FoundAfter[3], s.Thresholds[1].FoundAfter[3],
 		s.Thresholds[2].FoundAfter[3]}; !slices.Equal(got, []int{0, 0, 41}) {
 		t.Error(got)

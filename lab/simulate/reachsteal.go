@@ -9,7 +9,7 @@ import (
 )
 
 // A Theft is an account that is made to write to new people, to see when it is found. What happens to it then is in no
-// other figure: the user himself goes on beside it as the log says, and the thief has his mails in between.
+// other figure: the user goes on beside it as the log says, and the thief's mails come in between.
 type Theft struct {
 	// empty: one of those who have written for long enough and are not flagged, neither the busiest nor the most quiet
 	User    string
@@ -35,7 +35,7 @@ type theft struct {
 	begin   time.Time
 	sent    int            // new recipients
 	states  []*reach.State // of the columns that have not found it
-	found   []int          // with how many new recipients; -1: not yet; 0: he was flagged before
+	found   []int          // with how many new recipients; -1: not yet; 0: flagged before
 	after   time.Duration  // … under the first threshold
 	ended   bool
 	problem string // why it says nothing when it is found
@@ -95,7 +95,7 @@ func (t *theft) start(r *ReachReplay, begin time.Time) error {
 // flaggedBefore is why it says nothing when an account is found.
 const flaggedBefore = "was flagged already"
 
-// standing returns a copy of how a user stands at a time under a column, and whether he is flagged.
+// standing returns a copy of how a user stands at a time under a column, and whether they are flagged.
 func (r *ReachReplay) standing(u *reachUser, column int, at time.Time) (*reach.State, bool, error) {
 	s, err := cloned(u.state(column))
 	if err != nil {
@@ -169,7 +169,7 @@ func (t *theft) run(r *ReachReplay, until time.Time) {
 	}
 }
 
-// commit takes a mail of the thief or of the user himself.
+// commit takes a mail of the thief or of the user.
 func (t *theft) commit(r *ReachReplay, at time.Time, keys []uint64) {
 	for i, s := range t.states {
 		if s == nil {

@@ -70,7 +70,7 @@ func (o ReplayOptions) Validate() error {
 }
 
 // A Replay holds a mail log against the mail throttle: Add takes it entry by entry, in order, Study tells what would
-// have happened. Each user's clock starts with his first mail, and a stopped user releases all that is held and goes
+// have happened. Each user's clock starts with their first mail, and a stopped user releases all that is held and goes
 // on. Every swept value has a state of its own for each user. It is not safe for concurrent use; inside, users are
 // spread over several processors, and the result is the same for any number of them.
 type Replay struct {
@@ -103,12 +103,12 @@ type replayUser struct {
 	number  int
 	own     *outbreak.Params // nil: the general ones
 	mails   int
-	last    int64    // when his latest mail was
-	pending []uint64 // his mails that have not been run yet: the time, how many recipients, and these
-	busy    bool     // some have, and his states are kept
+	last    int64    // when the latest mail was
+	pending []uint64 // mails that have not been run yet: the time, how many recipients, and these
+	busy    bool     // some have, and the states are kept
 
-	// What follows belongs to the worker that runs his mails.
-	packed []byte // his states, of all columns
+	// What follows belongs to the worker that runs the mails.
+	packed []byte // the states, of all columns
 	userTally
 }
 
@@ -233,7 +233,7 @@ func (r *Replay) user(name string) (*replayUser, error) {
 	return u, nil
 }
 
-// hand gives the mails of a user to his worker, to be run. There will be more of them.
+// hand gives the mails of a user to their worker, to be run. There will be more of them.
 func (r *Replay) hand(u *replayUser) error {
 	if !u.busy {
 		if r.states+len(r.columns) > r.most.states {

@@ -210,7 +210,7 @@ func at(seconds float64, user string, to ...string) Entry {
 	return Entry{GeneratedStart.Add(9*time.Hour + time.Duration(seconds*float64(time.Second))), user, to}
 }
 
-// people are so many recipients whom nobody has written to.
+// people are so many recipients that nobody has written to.
 func people(n int) (to []string) {
 	for i := range n {
 		to = append(to, fmt.Sprint("p", i))
@@ -256,7 +256,7 @@ func TestReplaySmall(t *testing.T) {
 	}
 }
 
-// Somebody who is named twice in a mail is one, as at a gate: in any case, and however his address is written. Others
+// Somebody who is named twice in a mail is one, as at a gate: in any case, and however their address is written. Others
 // are not.
 func TestReplayNamedTwice(t *testing.T) {
 	twice := func(to []string) (all []string) {
@@ -276,7 +276,7 @@ func TestReplayNamedTwice(t *testing.T) {
 		{append(twice(people(15)), `"p3"@example.org`, "P 3 <p3@example.org>"), 15, 0},
 		{append(twice(people(15)), "p3+x@example.org"), 16, 1},
 		{append(twice(people(15)), "in@example.org", "IN@example.org"), 16, 0},
-		{[]string{"p0@example.org", "P0@example.org"}, 1, 0}, // a mail to one: his credit is another
+		{[]string{"p0@example.org", "P0@example.org"}, 1, 0}, // a mail to one has another credit
 	} {
 		log := []Entry{at(0, "ann", c.to...)}
 		if s := run(t, o, slices.Values(log)); s.Recipients != c.recipients || s.Waited != c.waited {

@@ -12,7 +12,7 @@ import (
 type replayJob struct {
 	u     *replayUser
 	words []uint64
-	last  bool // nothing more will come of him
+	last  bool // nothing more will come
 }
 
 // A replayWorker runs the mails of some of the users.
@@ -28,7 +28,7 @@ type replayWorker struct {
 func newReplayWorker(general outbreak.Params, columns []outbreak.Params) *replayWorker {
 	w := &replayWorker{jobs: make(chan replayJob, 16), general: general, columns: columns,
 		tallies: make([]tally, len(columns))}
-	w.tallies[0].line.room = mainChanges
+	w.tallies[0].line.bound = mainChanges
 	return w
 }
 
@@ -83,8 +83,8 @@ func (w *replayWorker) job(j replayJob) {
 	}
 }
 
-// ownColumn returns what holds for a user with parameters of his own where others are tried for everybody: what he has
-// of his own stays.
+// ownColumn returns what holds for a user with parameters of their own where others are tried for everybody: these
+// stay.
 func ownColumn(general, tried, own outbreak.Params) outbreak.Params {
 	choose := func(general, tried int, own *int) {
 		if *own == general {
@@ -109,7 +109,7 @@ type columnRun struct {
 	p     outbreak.Params
 	s     outbreak.State
 	t     *tally
-	u     *userTally // only where the user himself is studied
+	u     *userTally // only where the user is studied
 	flags byte
 	out   []outbreak.Item
 }

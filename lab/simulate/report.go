@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"weir/internal/plot"
 
 	"weir"
 )
@@ -42,13 +43,13 @@ func (s *Study) WriteReport(w io.Writer) error {
 		Tiles       []tile
 		Readings    []string
 		Changes     []comparison
-		Plots       []*plot
-		ReachPlots  []*plot
+		Plots       []*plot.Plot
+		ReachPlots  []*plot.Plot
 		First, Rest []UserStudy
 		InSample    string
 		OtherLines  int // of the log, that are neither a mail nor skipped
 	}{
-		Study: s, Style: template.CSS(reportCSS), Span: s.Log.span(), When: s.Log.when(),
+		Study: s, Style: template.CSS(plot.CSS + reportCSS), Span: s.Log.span(), When: s.Log.when(),
 		Verdict: s.verdict(), Tiles: s.tiles(), Changes: s.changes(), Plots: s.figures(),
 		InSample: InSample, OtherLines: max(0, s.Log.Lines-s.Log.Mails-s.Log.Skipped),
 		Readings: []string{IntervalReading, ReachReading},
@@ -106,9 +107,9 @@ func (s *Study) verdict() (said []string) {
 		return append(said, fmt.Sprintf("Nobody would have been stopped in %s.", s.Log.span()))
 	}
 	stopped := fmt.Sprintf("%s of %s would have been stopped", count(s.StoppedUsers), plural(s.Users, "user"))
-	if s.StopsMonthly > 0 && finite(1/s.StopsMonthly) {
+	if s.StopsMonthly > 0 && plot.Finite(1/s.StopsMonthly) {
 		stopped += ": on average one false alarm per user in " + inMonths(1/s.StopsMonthly)
-		if s.StopsRange[0] > 0 && finite(1/s.StopsRange[0]) {
+		if s.StopsRange[0] > 0 && plot.Finite(1/s.StopsRange[0]) {
 			stopped += fmt.Sprintf(" (95%%: %s to %s)", inMonths(1/s.StopsRange[1]), inMonths(1/s.StopsRange[0]))
 		}
 	}
@@ -204,7 +205,7 @@ func plural(n int, what string) string {
 
 // whole writes an estimate as the number of people that it is of.
 func whole(v float64) string {
-	if !finite(v) {
+	if !plot.Finite(v) {
 		return nobody
 	}
 	return count(int(math.Round(v)))
@@ -213,7 +214,7 @@ func whole(v float64) string {
 // decimal writes a figure in three digits.
 func decimal(v float64) string {
 	switch {
-	case !finite(v):
+	case !plot.Finite(v):
 		return nobody
 	case math.Abs(v) >= 100:
 		return whole(v)
@@ -230,7 +231,7 @@ func decimal(v float64) string {
 
 // share writes a share of something in percent.
 func share(v float64) string {
-	if !finite(v) {
+	if !plot.Finite(v) {
 		return nobody
 	}
 	return shareText(v)
@@ -246,7 +247,7 @@ func ratio(n, of int) float64 {
 // span writes a number of seconds, as exact as anybody wants it.
 func span(seconds float64) string {
 	switch {
-	case !finite(seconds):
+	case !plot.Finite(seconds):
 		return nobody
 	case math.Abs(seconds) < 3600:
 		return spanText(seconds)
@@ -262,7 +263,7 @@ func spell(seconds float64) string {
 		name string
 		size float64
 	}{{"hour", 3600}, {"minute", 60}, {"second", 1}} {
-		if n := seconds / unit.size; finite(n) && n >= 1 && n < 100 && n == math.Trunc(n) {
+		if n := seconds / unit.size; plot.Finite(n) && n >= 1 && n < 100 && n == math.Trunc(n) {
 			return plural(int(n), unit.name)
 		}
 	}

@@ -387,33 +387,3 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
-
-// TestTicks: axes are divided at round numbers, a few of them.
-func TestTicks(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		a    axis
-		want string
-	}{
-		{axis{lo: 0, hi: 10}, "0 2 4 6 8 10"},
-		{axis{lo: 0, hi: 1}, "0 0.2 0.4 0.6 0.8 1.0"},
-		{axis{lo: 0, hi: 1, whole: true}, "0 1"},
-		{axis{lo: 5, hi: 50, whole: true}, "10 20 30 40 50"},
-		{axis{lo: 0, hi: 0.012}, "0 0.002 0.004 0.006 0.008 0.010 0.012"},
-		{axis{lo: 0, hi: 60_000}, "0 10k 20k 30k 40k 50k 60k"},
-		{axis{lo: 0, hi: 3e6}, "0 500k 1.0M 1.5M 2.0M 2.5M 3.0M"},
-		{axis{lo: 0, hi: 1e18}, "0 200P 400P 600P 800P 1.0E"},
-		{axis{lo: 0.2, hi: 10, log: true}, "0.2 0.5 1 2 5 10"},
-		{axis{lo: 0.001, hi: 1000, log: true}, "0.001 0.01 0.1 1 10 100 1000"},
-		{axis{lo: 1e-6, hi: 1e6, log: true}, "0.000001 0.001 1 1000 1M"},
-		{axis{lo: 3, hi: 4, log: true}, "3.0 3.2 3.4 3.6 3.8 4.0"},
-	} {
-		var got []string
-		for _, k := range ticks(c.a, 6) {
-			got = append(got, k.Text)
-		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%+v: %q, want %q", c.a, strings.Join(got, " "), c.want)
-		}
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"weir/internal/plot"
 
 	"weir"
 )
@@ -69,7 +70,7 @@ var (
 )
 
 // figures draws the pictures of the mail throttle: the source's figures 5 to 8 and 13, of the log's own traffic.
-func (s *Study) figures() []*plot {
+func (s *Study) figures() []*plot.Plot {
 	find := func(parameter string) Sweep {
 		for _, w := range s.Sweeps {
 			if w.Parameter == parameter {
@@ -79,7 +80,7 @@ func (s *Study) figures() []*plot {
 		return Sweep{Parameter: parameter}
 	}
 	rate := find("rate")
-	plots := []*plot{
+	plots := []*plot.Plot{
 		s.sweep(find("working_set"), delayedMails, "by working set"),
 		s.sweep(find("max_mslack"), delayedMails, "by max_mslack"),
 		s.sweep(rate, delayedMails, "by rate"),
@@ -98,7 +99,7 @@ func (s *Study) figures() []*plot {
 func meanDelay(w Sweep) measure {
 	most := 0.0
 	for _, p := range w.Points {
-		if finite(p.MeanDelay) {
+		if plot.Finite(p.MeanDelay) {
 			most = max(most, p.MeanDelay)
 		}
 	}
@@ -117,34 +118,34 @@ func meanDelay(w Sweep) measure {
 }
 
 // sweep draws what a parameter does.
-func (s *Study) sweep(w Sweep, m measure, by string) *plot {
+func (s *Study) sweep(w Sweep, m measure, by string) *plot.Plot {
 	k, known := knobs[w.Parameter]
 	if !known {
 		k = knob{title: w.Parameter, of: func(ParamsInfo) float64 { return math.NaN() }}
 	}
-	p := &plot{
+	p := &plot.Plot{
 		ID: m.id + "-" + w.Parameter, Title: m.title + ", " + by,
-		X: axis{Title: k.title, log: k.log, whole: !k.log}, Y: axis{Title: m.unit},
-		Data: table{Head: append([]string{w.Parameter}, m.head...)},
+		X: plot.Axis{Title: k.title, Log: k.log, Whole: !k.log}, Y: plot.Axis{Title: m.unit},
+		Data: plot.Table{Head: append([]string{w.Parameter}, m.head...)},
 	}
-	var line series
+	var line plot.Series
 	for _, at := range slices.SortedFunc(slices.Values(w.Points),
 		func(a, b SweepPoint) int { return cmp.Compare(a.X, b.X) }) {
 		v := m.of(at.Figures)
 		line.Points = append(line.Points,
-			point{x: at.X, y: v, name: at.Value, Text: w.Parameter + " " + at.Value + ": " + m.text(v)})
+			plot.Point{X: at.X, Y: v, Name: at.Value, Text: w.Parameter + " " + at.Value + ": " + m.text(v)})
 		p.Data.Rows = append(p.Data.Rows, append([]string{at.Value}, m.row(at.Figures)...))
 	}
 	line.Area = true
-	p.Series = []series{line}
+	p.Series = []plot.Series{line}
 	p.Marks = s.marks(w, k)
-	p.draw()
+	p.Draw()
 	p.Says = saysSweep(p, m)
 	return p
 }
 
 // marks are the value that was used, and the one that is advised.
-func (s *Study) marks(w Sweep, k knob) []mark {
+func (s *Study) marks(w Sweep, k knob) []plot.Mark {
 	text := func(v float64) string {
 		for _, p := range w.Points {
 			if p.X == v {
@@ -154,7 +155,7 @@ func (s *Study) marks(w Sweep, k knob) []mark {
 		return decimal(v)
 	}
 	used := k.of(s.Params)
-	marks := []mark{{at: used, Text: "used: " + text(used), Class: "used"}}
+	marks := []plot.Mark{{Value: used, Text: "used: " + text(used), Class: "used"}}
 	if s.Advice == nil {
 		return marks
 	}
@@ -162,26 +163,26 @@ func (s *Study) marks(w Sweep, k knob) []mark {
 	case advised == used:
 		marks[0].Text = "used and advised: " + text(used)
 	case advised > 0 || !k.log:
-		marks = append(marks, mark{at: advised, Text: "advised: " + text(advised), Class: "advised"})
+		marks = append(marks, plot.Mark{Value: advised, Text: "advised: " + text(advised), Class: "advised"})
 	}
 	return marks
 }
 
 // saysSweep tells a sweep in a sentence: both ends, and what was used.
-func saysSweep(p *plot, m measure) string {
+func saysSweep(p *plot.Plot, m measure) string {
 	if p.Empty() {
 		return ""
 	}
 	points := p.Series[0].Points
 	first, last := points[0], points[len(points)-1]
-	says := fmt.Sprintf("%s with %s", m.text(first.y), first.name)
+	says := fmt.Sprintf("%s with %s", m.text(first.Y), first.Name)
 	if len(points) > 1 {
-		says = fmt.Sprintf("from %s to %s with %s", says, m.text(last.y), last.name)
+		says = fmt.Sprintf("from %s to %s with %s", says, m.text(last.Y), last.Name)
 	}
 	for _, mark := range p.Marks {
 		for _, q := range points {
-			if q.x == mark.at && len(points) > 2 {
-				says += fmt.Sprintf("; %s with %s, as %s", m.text(q.y), q.name, mark.Class)
+			if q.X == mark.Value && len(points) > 2 {
+				says += fmt.Sprintf("; %s with %s, as %s", m.text(q.Y), q.Name, mark.Class)
 			}
 		}
 	}
@@ -190,20 +191,20 @@ func saysSweep(p *plot, m measure) string {
 }
 
 // delays draws how long those had to wait who left by the clock: the empirical distribution.
-func (s *Study) delays() *plot {
-	p := &plot{
+func (s *Study) delays() *plot.Plot {
+	p := &plot.Plot{
 		ID: "delays", Title: "How long they wait",
-		X:    axis{Title: "delay, on a logarithmic scale (s, m, h or d)", log: true},
-		Y:    axis{Title: "recipients who waited no longer (%)"},
-		Data: table{Head: []string{"share of those who waited", "waited up to"}},
+		X:    plot.Axis{Title: "delay, on a logarithmic scale (s, m, h or d)", Log: true},
+		Y:    plot.Axis{Title: "recipients who waited no longer (%)"},
+		Data: plot.Table{Head: []string{"share of those who waited", "waited up to"}},
 	}
-	line := series{Steps: true, Area: true}
+	line := plot.Series{Steps: true, Rises: true, Area: true}
 	last := 0.0
 	for _, d := range s.Delays {
 		at := max(d.Seconds, 1)
-		if finite(at) && d.Share > 0 && d.Share <= 1 {
+		if plot.Finite(at) && d.Share > 0 && d.Share <= 1 {
 			line.Points = append(line.Points,
-				point{x: at, y: 100 * d.Share, Text: share(d.Share) + " within " + span(at)})
+				plot.Point{X: at, Y: 100 * d.Share, Text: share(d.Share) + " within " + span(at)})
 			last = max(last, at)
 		}
 	}
@@ -215,11 +216,11 @@ func (s *Study) delays() *plot {
 			}
 		}
 	}
-	p.Series = []series{line}
+	p.Series = []plot.Series{line}
 	if len(line.Points) > 0 {
-		p.X.lo, p.X.hi = line.Points[0].x, last
-		if p.X.lo == p.X.hi {
-			p.X.lo, p.X.hi = p.X.lo/2, p.X.hi*2
+		p.X.Lo, p.X.Hi = line.Points[0].X, last
+		if p.X.Lo == p.X.Hi {
+			p.X.Lo, p.X.Hi = p.X.Lo/2, p.X.Hi*2
 		}
 		p.X.Ticks = timeTicks(p.X)
 	}
@@ -236,21 +237,21 @@ func (s *Study) delays() *plot {
 		p.Says = fmt.Sprintf("%s left by the clock, after %s at most.%s", plural(s.Left, "recipient"), span(s.MaxDelay),
 			released)
 	}
-	return p.draw()
+	return p.Draw()
 }
 
 // timeTicks divides a logarithmic axis of seconds where people divide time.
-func timeTicks(a axis) []tick {
-	all := []tick{}
+func timeTicks(a plot.Axis) []plot.Tick {
+	all := []plot.Tick{}
 	for _, v := range []float64{1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400} {
-		if v >= a.lo*(1-1e-9) && v <= a.hi*(1+1e-9) {
-			all = append(all, tick{at: v, Text: weir.Duration(v * float64(time.Second)).String()})
+		if v >= a.Lo*(1-1e-9) && v <= a.Hi*(1+1e-9) {
+			all = append(all, plot.Tick{Value: v, Text: weir.Duration(v * float64(time.Second)).String()})
 		}
 	}
-	if len(all) < 3 && a.hi < 100*a.lo { // a short axis: at its ends, and in its middle
-		all = []tick{}
-		for _, v := range []float64{a.lo, math.Sqrt(a.lo * a.hi), a.hi} {
-			all = append(all, tick{at: v, Text: span(max(math.Round(v), 1))})
+	if len(all) < 3 && a.Hi < 100*a.Lo { // a short axis: at its ends, and in its middle
+		all = []plot.Tick{}
+		for _, v := range []float64{a.Lo, math.Sqrt(a.Lo * a.Hi), a.Hi} {
+			all = append(all, plot.Tick{Value: v, Text: span(max(math.Round(v), 1))})
 		}
 	}
 	return all
@@ -280,10 +281,10 @@ const (
 
 // queue draws how many wait over the day: the most on any day, and the mean, which is so much less that it has a
 // picture of its own.
-func (s *Study) queue() []*plot {
+func (s *Study) queue() []*plot.Plot {
 	var sum, n, most [dayParts]float64
 	for _, q := range s.Queue {
-		if i := q.Minute / partLong; i >= 0 && i < dayParts && finite(q.Mean) {
+		if i := q.Minute / partLong; i >= 0 && i < dayParts && plot.Finite(q.Mean) {
 			sum[i], n[i], most[i] = sum[i]+q.Mean, n[i]+1, max(most[i], float64(q.Most))
 		}
 	}
@@ -291,29 +292,30 @@ func (s *Study) queue() []*plot {
 	for i := range mean {
 		mean[i] = sum[i] / max(n[i], 1)
 	}
-	day := func(id, title, unit string, of [dayParts]float64, says string) *plot {
-		p := &plot{
-			ID: id, Title: title, X: axis{Title: "time of day (hours)", hi: dayParts}, Y: axis{Title: unit},
-			Data: table{Head: []string{"from", unit}},
+	day := func(id, title, unit string, of [dayParts]float64, says string) *plot.Plot {
+		p := &plot.Plot{
+			ID: id, Title: title, X: plot.Axis{Title: "time of day (hours)", Hi: dayParts}, Y: plot.Axis{Title: unit},
+			Data: plot.Table{Head: []string{"from", unit}},
 		}
 		if s.Log.Relative {
 			p.X.Title = "time of day (hours, from the log's start)"
 		}
 		for h := 0; h <= 24; h += 4 {
-			p.X.Ticks = append(p.X.Ticks, tick{at: float64(h * dayParts / 24), Text: strconv.Itoa(h)})
+			p.X.Ticks = append(p.X.Ticks, plot.Tick{Value: float64(h * dayParts / 24), Text: strconv.Itoa(h)})
 		}
-		bars, top := series{Bars: true}, 0
+		bars, top := plot.Series{Bars: true}, 0
 		for i, v := range of {
 			if n[i] == 0 {
 				continue
 			}
-			bars.Points = append(bars.Points, point{x: float64(i) + 0.5, y: v, Text: halfHour(i) + ": " + decimal(v)})
+			bars.Points = append(bars.Points,
+				plot.Point{X: float64(i) + 0.5, Y: v, Text: halfHour(i) + ": " + decimal(v)})
 			p.Data.Rows = append(p.Data.Rows, []string{halfHour(i), decimal(v)})
 			if v > of[top] {
 				top = i
 			}
 		}
-		p.Series = []series{bars}
+		p.Series = []plot.Series{bars}
 		p.Says = "Nobody waits at any time of the day."
 		if of[top] > 0 {
 			p.Says = fmt.Sprintf(says, decimal(of[top]), halfHour(top))
@@ -322,9 +324,9 @@ func (s *Study) queue() []*plot {
 					span(float64(s.QueueEvery)))
 			}
 		}
-		return p.draw()
+		return p.Draw()
 	}
-	return []*plot{
+	return []*plot.Plot{
 		day("queue-most", "The queue over the day, at most", "most recipients waiting, all users", most,
 			"On no day did more than %s recipients of all users wait at once; that was at about %s."),
 		day("queue-mean", "The queue over the day, in the mean", "mean recipients waiting, all users", mean,

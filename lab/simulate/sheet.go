@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"weir/internal/plot"
 )
 
 //go:embed sheet.html
@@ -32,15 +33,15 @@ type sheet struct {
 type section struct {
 	ID, Title, Note string
 	Text            []string
-	Plots           []*plot
-	Table           table
+	Plots           []*plot.Plot
+	Table           plot.Table
 }
 
 func (s sheet) write(w io.Writer) error {
 	page := struct {
 		sheet
 		Style template.CSS
-	}{s, template.CSS(reportCSS)}
+	}{s, template.CSS(plot.CSS + reportCSS)}
 	if err := sheetPage.Execute(w, page); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
@@ -100,8 +101,8 @@ func (r ReachReport) WriteReport(w io.Writer) error {
 }
 
 // thresholds are the flags by threshold, and when thieves were found.
-func (r *ReachStudy) thresholds() table {
-	t := table{Head: []string{"threshold", "flags", "per 100 users and month", "95%"}}
+func (r *ReachStudy) thresholds() plot.Table {
+	t := plot.Table{Head: []string{"threshold", "flags", "per 100 users and month", "95%"}}
 	for _, s := range r.Stolen {
 		t.Head = append(t.Head, decimal(s.PerHour)+" an hour: found after")
 	}
@@ -127,8 +128,8 @@ func foundAfter(found []int, i int) string {
 	return plural(found[i], "new recipient")
 }
 
-func (r *ReachStudy) stolen() table {
-	t := table{Head: []string{"user", "new people an hour", "found after", "that is"}}
+func (r *ReachStudy) stolen() plot.Table {
+	t := plot.Table{Head: []string{"user", "new people an hour", "found after", "that is"}}
 	for _, s := range r.Stolen {
 		after, long := foundAfter([]int{s.FoundAfter}, 0), nobody
 		if s.Problem != "" {
@@ -143,10 +144,10 @@ func (r *ReachStudy) stolen() table {
 
 // A VirusReport is what becomes of viruses under a mail throttle.
 type VirusReport struct {
-	Rule    string // how the throttle is set, in a line
-	Whom    string // to whom each mail goes
-	Viruses []VirusTried
-	Table   []VirusRow // the document's, where that was asked for
+	Rule       string // how the throttle is set, in a line
+	Recipients string // who each mail goes to
+	Viruses    []VirusTried
+	Table      []VirusRow // the document's, where that was asked for
 }
 
 // VirusTried is one that was let out.
@@ -159,7 +160,7 @@ type VirusTried struct {
 func (r VirusReport) WriteReport(w io.Writer) error {
 	s := sheet{
 		Command: "simulate virus", Title: "What becomes of a virus under this throttle",
-		About: []string{r.Rule, r.Whom},
+		About: []string{r.Rule, r.Recipients},
 		Readings: []string{
 			"Recipients are counted until the user is stopped, or a day is over.",
 			"It matters in which phase of the user’s clock a virus begins, and whether a mail of the user has just " +
@@ -171,7 +172,7 @@ func (r VirusReport) WriteReport(w io.Writer) error {
 		},
 	}
 	worst := VirusTried{}
-	grid := table{Head: []string{"mails a minute", "passed, at best", "at worst", "held", "stopped after, at best",
+	grid := plot.Table{Head: []string{"mails a minute", "passed, at best", "at worst", "held", "stopped after, at best",
 		"at worst"}}
 	for i, v := range r.Viruses {
 		if i == 0 || v.Worst.Passed > worst.Worst.Passed {
@@ -217,28 +218,28 @@ func stoppedText(seconds float64) string {
 }
 
 // figures draws what passes, and when it ends, by how fast a virus sends.
-func (r VirusReport) figures() []*plot {
-	draw := func(id, title, unit string, whole bool, of func(VirusPoint) (float64, string)) *plot {
-		p := &plot{
-			ID: id, Title: title, X: axis{Title: "mails a minute, on a logarithmic scale", log: true},
-			Y:    axis{Title: unit, whole: whole},
-			Data: table{Head: []string{"mails a minute", "at best", "at worst"}},
+func (r VirusReport) figures() []*plot.Plot {
+	draw := func(id, title, unit string, whole bool, of func(VirusPoint) (float64, string)) *plot.Plot {
+		p := &plot.Plot{
+			ID: id, Title: title, X: plot.Axis{Title: "mails a minute, on a logarithmic scale", Log: true},
+			Y:    plot.Axis{Title: unit, Whole: whole},
+			Data: plot.Table{Head: []string{"mails a minute", "at best", "at worst"}},
 		}
-		best, worst := series{Name: "begun at the best moment"}, series{Name: "begun at the worst moment"}
+		best, worst := plot.Series{Name: "begun at the best moment"}, plot.Series{Name: "begun at the worst moment"}
 		for _, v := range r.Viruses {
 			b, bestText := of(v.Best)
 			x, worstText := of(v.Worst)
 			best.Points = append(best.Points,
-				point{x: v.Rate, y: b, Text: decimal(v.Rate) + " a minute, at best: " + bestText})
+				plot.Point{X: v.Rate, Y: b, Text: decimal(v.Rate) + " a minute, at best: " + bestText})
 			worst.Points = append(worst.Points,
-				point{x: v.Rate, y: x, Text: decimal(v.Rate) + " a minute, at worst: " + worstText})
+				plot.Point{X: v.Rate, Y: x, Text: decimal(v.Rate) + " a minute, at worst: " + worstText})
 			p.Data.Rows = append(p.Data.Rows, []string{decimal(v.Rate), bestText, worstText})
 		}
-		for _, points := range [][]point{best.Points, worst.Points} {
-			slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
+		for _, points := range [][]plot.Point{best.Points, worst.Points} {
+			slices.SortFunc(points, func(a, b plot.Point) int { return cmp.Compare(a.X, b.X) })
 		}
-		p.Series = []series{best, worst}
-		return p.draw()
+		p.Series = []plot.Series{best, worst}
+		return p.Draw()
 	}
 	passed := draw("passed", "How many it reaches", "recipients passed", true,
 		func(v VirusPoint) (float64, string) { return float64(v.Passed), count(v.Passed) })
@@ -251,11 +252,12 @@ func (r VirusReport) figures() []*plot {
 		})
 	passed.Says = "How many recipients a virus reaches until it is stopped, by how many mails it sends in a minute."
 	stopped.Says = "How long it takes until it is stopped. Where it never is, there is no point."
-	return []*plot{passed, stopped}
+	return []*plot.Plot{passed, stopped}
 }
 
-func documentTable(rows []VirusRow) table {
-	t := table{Head: []string{"mails a minute", "virus", "passed: document", "reference", "weir", "stopped: document",
+func documentTable(rows []VirusRow) plot.Table {
+	t := plot.Table{Head: []string{"mails a minute", "virus", "passed: document", "reference", "weir",
+		"stopped: document",
 		"reference", "weir"}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []string{

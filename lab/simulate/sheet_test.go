@@ -22,7 +22,7 @@ func sheets(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	virus := VirusReport{Rule: "Rate 1/m.", Whom: "Each mail goes to somebody new.",
+	virus := VirusReport{Rule: "Rate 1/m.", Recipients: "Each mail goes to somebody new.",
 		Table: VirusTable(DocumentParams())}
 	for _, r := range virus.Table {
 		virus.Viruses = append(virus.Viruses, VirusTried{r.Rate, r.Given})

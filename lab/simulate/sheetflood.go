@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"io"
+	"weir/internal/plot"
 )
 
 // crowdNames are what crowds are called before people.
@@ -81,8 +82,8 @@ func (s *FloodStudy) people(crowds []FloodCrowd) (all FloodCrowd) {
 	return all
 }
 
-func (s *FloodStudy) crowdTable() table {
-	t := table{Head: []string{"", "came", "served", "share", "mean wait", "95% wait less than", "refused", "left",
+func (s *FloodStudy) crowdTable() plot.Table {
+	t := plot.Table{Head: []string{"", "came", "served", "share", "mean wait", "95% wait less than", "refused", "left",
 		"open at the end", "stamps", "of the work", "without weir"}}
 	for i, c := range s.Crowds {
 		bare := nobody
@@ -102,19 +103,19 @@ func (s *FloodStudy) crowdTable() table {
 const mostRows = 60
 
 // course draws how it went: who was served, with weir and without, and what was asked for.
-func (s *FloodStudy) course() []*plot {
-	draw := func(id, title, unit, says string, names []string, of func(FloodPoint) []float64) *plot {
-		p := &plot{
-			ID: id, Title: title, Says: says, X: axis{Title: "seconds from the start"}, Y: axis{Title: unit},
-			Data: table{Head: append([]string{"second"}, names...)},
+func (s *FloodStudy) course() []*plot.Plot {
+	draw := func(id, title, unit, says string, names []string, of func(FloodPoint) []float64) *plot.Plot {
+		p := &plot.Plot{
+			ID: id, Title: title, Says: says, X: plot.Axis{Title: "seconds from the start"}, Y: plot.Axis{Title: unit},
+			Data: plot.Table{Head: append([]string{"second"}, names...)},
 		}
-		lines := make([]series, len(names))
+		lines := make([]plot.Series, len(names))
 		thin := (len(s.Points) + mostRows - 1) / mostRows
 		for n, at := range s.Points {
 			row := []string{count(at.Second)}
 			for i, v := range of(at) {
 				lines[i].Points = append(lines[i].Points,
-					point{x: float64(at.Second), y: v,
+					plot.Point{X: float64(at.Second), Y: v,
 						Text: fmt.Sprintf("%s, second %d: %s", names[i], at.Second, decimal(v))})
 				row = append(row, decimal(v))
 			}
@@ -126,12 +127,12 @@ func (s *FloodStudy) course() []*plot {
 			lines[i].Name = names[i]
 		}
 		p.Series = lines
-		return p.draw()
+		return p.Draw()
 	}
 	served := func(by map[string]int) (people float64) {
 		return float64(by[CrowdDesktop] + by[CrowdPhone] + by[CrowdWithout])
 	}
-	return []*plot{
+	return []*plot.Plot{
 		draw("served", "People who are served", "people served in a second",
 			"People served in each second, with weir and with nothing but a queue.",
 			[]string{"with weir", "without"},

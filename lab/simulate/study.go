@@ -149,7 +149,7 @@ const ReachReading = "Recipients are those of the log, whether they would have b
 	"an hour is also new within " +
 	"the day. Whoever is held counts as held in every mail. Large counts are estimates, by default to 1.3%."
 
-// ReachUser is how many different people a user wrote to, as the log has it: those whom reach would have held are among
+// ReachUser is how many different people a user wrote to, as the log has it: those that reach would have held are among
 // them.
 type ReachUser struct {
 	User       string  `json:"user"`
@@ -204,7 +204,7 @@ type VirusPoint struct {
 	Rate         float64 `json:"rate"`   // mails a minute
 	Passed       int     `json:"passed"` // recipients, until it was stopped
 	Held         int     `json:"held"`
-	PassedNew    int     `json:"passed_new"`      // those of them whom the user had not written to
+	PassedNew    int     `json:"passed_new"`      // those of them that the user had not written to
 	StoppedAfter float64 `json:"stopped_after_s"` // -1: never
 }
 

@@ -27,7 +27,7 @@ const DefaultVirusRate = 60
 type VirusOptions struct {
 	Rate       float64 // mails a minute. Default 60.
 	Recipients int     // of each mail. Default 1.
-	// the share of recipients to whom the user wrote lately: they are in his working set. Default 0: all are new.
+	// the share of recipients that the user wrote to lately: they are in the working set. Default 0: all are new.
 	Known float64
 }
 
@@ -62,9 +62,9 @@ type VirusRange struct {
 	Best  VirusPoint `json:"best"`
 }
 
-// Virus lets a virus send the mail of a user who has been quiet, beginning in every phase of his clock, and both with
-// all his credit and with the credit just spent by a mail of his own. It stops looking after a day, 100,000 mails or a
-// million recipients.
+// Virus lets a virus send the mail of a user who has been quiet, beginning in every phase of their clock, and both with
+// all their credit and with the credit just spent by a mail of their own. It stops looking after a day, 100,000 mails
+// or a million recipients.
 func Virus(p outbreak.Params, o VirusOptions) (VirusRange, error) {
 	if err := o.Validate(); err != nil {
 		return VirusRange{}, err
@@ -116,16 +116,16 @@ func stopsLater(a, b float64) bool { return b >= 0 && (a < 0 || a > b) }
 type outbreaker struct {
 	p     outbreak.Params
 	o     VirusOptions
-	known []uint64  // whom the user wrote to
+	known []uint64  // that the user wrote to
 	rest  []byte    // the state of the user, who has been quiet since
-	begin time.Time // … until then: a tick of his clock
+	begin time.Time // … until then: a tick of the user's clock
 	gap   time.Duration
 	keys  []uint64
 	out   []outbreak.Item
 	mails int // that the latest outbreak took
 }
 
-// Whom the user does not know, and, from higher up, those whom he himself spends his credit on.
+// Recipients that the user does not know, and, from higher up, those that the user spends credit on.
 const (
 	firstNew = 1 << 32
 	firstOwn = 1 << 48
@@ -137,8 +137,8 @@ func newOutbreaker(p outbreak.Params, o VirusOptions) *outbreaker {
 		o.Recipients = min(o.Recipients, p.Recipients) // others are refused, and the gate sees to it
 	}
 	v := &outbreaker{p: p, o: o, gap: time.Duration(float64(time.Minute) / o.Rate)}
-	// All whom he knows, at once: what that takes is more than he has, and forgotten as soon as his own parameters
-	// hold.
+	// All that the user knows, at once: that takes more credit than there is, and is forgotten as soon as their own
+	// parameters hold.
 	generous := p
 	generous.MaxSlack = outbreak.MaxCredit
 	start := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
@@ -214,7 +214,7 @@ func (v *outbreaker) outbreak(phase time.Duration, spent bool) VirusPoint {
 	return one
 }
 
-// pass counts somebody whom a mail of the virus reaches.
+// pass counts somebody that a mail of the virus reaches.
 func (one *VirusPoint) pass(key uint64) {
 	if key >= firstOwn {
 		return

@@ -2,13 +2,12 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
+	"weir/internal/plot"
 	"weir/throttle/bloom"
 )
 
-// Where things stand in the picture.
 const (
 	width, height             = 860, 420
 	left, right, top, bottom  = 76, 40, 66, 66 // of the plot itself
@@ -17,92 +16,66 @@ const (
 	mostAttackers, everyOther = 120_000, 20_000
 )
 
-func x(perMiB float64) float64 { return left + plotWidth*perMiB/mostAttackers }
-
-func y(share float64) float64 {
-	return top + plotHeight*(math.Log(most)-math.Log(share))/(math.Log(most)-math.Log(least))
-}
+// signs are how the points of each k look.
+var signs = map[int]int{3: 2, 5: 1, 7: 4}
 
 // draw draws the curve of the formula for every k among the points, and the points on it.
-func draw(points []point) []byte {
-	var b strings.Builder
-	fmt.Fprintf(&b, head, width, height, width-2, height-2)
-	axes(&b)
-	last, series := 0, 0
-	for _, p := range points {
-		if p.k != last {
-			curve(&b, p.k)
-			legend(&b, p.k, series)
-			last, series = p.k, series+1
-		}
-	}
-	for _, p := range points {
-		mark(&b, p.k, x(p.perMiB()), y(p.measured))
-	}
-	fmt.Fprintf(&b, "</svg>\n")
-	return []byte(b.String())
-}
-
-func axes(b *strings.Builder) {
-	for _, share := range []struct {
-		at   float64
-		text string
-	}{{0.0001, "0.01 %"}, {0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}} {
-		fmt.Fprintf(b, `  <path class="grid" d="M%d %.1f H%d"/>`+"\n", left, y(share.at), left+plotWidth)
-		fmt.Fprintf(b, `  <text class="small" x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", left-10, y(share.at)+4,
-			share.text)
+func draw(points []point) ([]byte, error) {
+	p := &plot.Plot{
+		Says: "Innocent networks refused, by the number of attackers",
+		X:    plot.Axis{Title: "networks far over their limit, for each MiB of a table", Hi: mostAttackers, Grid: true},
+		Y: plot.Axis{Lo: least, Hi: most, Log: true, Ticks: []plot.Tick{{Value: 0.0001, Text: "0.01 %"},
+			{Value: 0.001, Text: "0.1 %"}, {Value: 0.01, Text: "1 %"}, {Value: 0.1, Text: "10 %"}}},
 	}
 	for n := 0; n <= mostAttackers; n += everyOther {
-		at := x(float64(n))
-		fmt.Fprintf(b, `  <path class="grid" d="M%.1f %d V%d"/>`+"\n", at, top, top+plotHeight)
-		fmt.Fprintf(b, `  <text class="small" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", at,
-			top+plotHeight+20, thousands(n))
+		p.X.Ticks = append(p.X.Ticks, plot.Tick{Value: float64(n), Text: thousands(n)})
 	}
-	fmt.Fprintf(b,
-		`  <text class="small" x="%.1f" y="%d" text-anchor="middle">networks far over their limit, for each MiB of a table</text>`+"\n",
-		left+float64(plotWidth)/2, height-20)
+	var measured []plot.Series
+	for _, at := range points {
+		class := fmt.Sprintf("k%d", at.k)
+		if n := len(measured); n == 0 || measured[n-1].Class != class {
+			p.Series = append(p.Series, plot.Series{Class: class, Sign: plot.None, Points: curve(at.k)})
+			measured = append(measured, plot.Series{Name: fmt.Sprintf("k = %d", at.k), Class: class, Sign: signs[at.k],
+				Loose: true})
+		}
+		last := &measured[len(measured)-1]
+		last.Points = append(last.Points, plot.Point{X: at.perMiB(), Y: at.measured})
+	}
+	p.Series = append(p.Series, measured...)
+	picture, err := p.Draw().SVG()
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, head, width, height, plot.CSS, width-2, height-2)
+	fmt.Fprintf(&b, `<svg x="%d" y="%d" width="%d" height="%d" overflow="visible">%s</svg>`+"\n", left, top, plotWidth,
+		plotHeight, picture)
+	for i, s := range measured {
+		// The legend is in the corner that no curve comes to.
+		const fromX, fromY, step = left + plotWidth - 110, top + plotHeight - 91, 26
+		s.Loose = false
+		key, err := s.Key()
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&b, `<g transform="translate(%d %d)">%s<text class="name" x="38" y="12">%s</text></g>`+"\n", fromX,
+			fromY+step*i, key, s.Name)
+	}
+	b.WriteString("</svg>\n")
+	return []byte(b.String()), nil
 }
 
-// curve draws (1 - e^(-kn/m))^k up to the top of the plot, or to its right edge.
-func curve(b *strings.Builder, k int) {
+// curve is (1 - e^(-kn/m))^k up to the top of the plot, or to its right edge.
+func curve(k int) (points []plot.Point) {
 	const steps = 240
 	limiters := int64(1<<20/bloom.LineBytes) * bloom.Lanes
-	var path strings.Builder
-	letter := "M"
 	for i := 1; i <= steps; i++ {
 		n := float64(mostAttackers) * float64(i) / steps
-		share := bloom.Collateral(k, limiters, n)
-		if share < least {
-			continue
+		if share := bloom.Collateral(k, limiters, n); share >= least && share <= most {
+			points = append(points, plot.Point{X: n, Y: share})
 		}
-		if share > most {
-			break
-		}
-		fmt.Fprintf(&path, "%s%.1f %.1f", letter, x(n), y(share))
-		letter = "L"
 	}
-	fmt.Fprintf(b, `  <path class="curve k%d" d="%s"/>`+"\n", k, path.String())
-}
-
-// legend names a curve, in the corner that none of them comes to.
-func legend(b *strings.Builder, k, series int) {
-	const fromX, fromY, step = left + plotWidth - 110, top + plotHeight - 84, 26
-	at := float64(fromY + step*series)
-	fmt.Fprintf(b, `  <path class="curve k%d" d="M%d %.1f h32"/>`+"\n", k, fromX, at)
-	mark(b, k, fromX+16, at)
-	fmt.Fprintf(b, `  <text class="name" x="%d" y="%.1f">k = %d</text>`+"\n", fromX+42, at+5, k)
-}
-
-// mark draws a point. Each k has a shape of its own, for those who do not tell the colours apart.
-func mark(b *strings.Builder, k int, atX, atY float64) {
-	switch k {
-	case 3:
-		fmt.Fprintf(b, `  <rect class="mark k3" x="%.1f" y="%.1f" width="9" height="9"/>`+"\n", atX-4.5, atY-4.5)
-	case 7:
-		fmt.Fprintf(b, `  <path class="mark k7" d="M%.1f %.1f l6 10 h-12 z"/>`+"\n", atX, atY-6)
-	default:
-		fmt.Fprintf(b, `  <circle class="mark k%d" cx="%.1f" cy="%.1f" r="5"/>`+"\n", k, atX, atY)
-	}
+	return points
 }
 
 func thousands(n int) string {
@@ -114,31 +87,23 @@ func thousands(n int) string {
 
 // The colours are those of the other pictures in docs/img.
 const head = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-labelledby="title desc" font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="14">
-  <!-- Made by go generate ./internal/gen/plots from lab/bench/b4.csv. Do not edit. -->
+  <!-- Made by go generate ./internal/gen/plots from lab/bench/bloomcollateral.csv. Do not edit. -->
   <title id="title">Innocent networks refused, by the number of attackers</title>
   <desc id="desc">The share of innocent networks that a Bloom limiter refuses rises with the number of networks that are far over their limit. Curves show the formula for 3, 5 and 7 limiters of each source, points what was measured; the points lie on the curves.</desc>
-  <style>
-    .card { fill: #ffffff; stroke: #c9d1d9 }
-    .grid { stroke: #dde3e9; fill: none }
-    text { fill: #1c2733 }
-    .small { font-size: 12px; fill: #4a5866 }
-    .name { font-weight: 600 }
-    .curve { fill: none; stroke-width: 2; stroke: #5b6b7a }
-    .mark { fill: #ffffff; stroke-width: 2; stroke: #5b6b7a }
-    .k3 { stroke: #b07d12 }
-    .k5 { stroke: #3b73b9 }
-    .k7 { stroke: #2e7d4f }
+  <style>%s
+    svg { --soft: #4a5866; --line: #dde3e9; --paper: #ffffff; --edge: #c9d1d9; --text: #1c2733; --k3: #b07d12; --k5: #3b73b9; --k7: #2e7d4f }
     @media (prefers-color-scheme: dark) {
-      .card { fill: #12181f; stroke: #38434f }
-      .grid { stroke: #28323c }
-      text { fill: #e6edf3 }
-      .small { fill: #a9b6c3 }
-      .curve { stroke: #93a3b3 }
-      .mark { fill: #12181f; stroke: #93a3b3 }
-      .k3 { stroke: #d9a93f }
-      .k5 { stroke: #6ea2e0 }
-      .k7 { stroke: #57b27d }
+      svg { --soft: #a9b6c3; --line: #28323c; --paper: #12181f; --edge: #38434f; --text: #e6edf3; --k3: #d9a93f; --k5: #6ea2e0; --k7: #57b27d }
     }
+    .card { fill: var(--paper); stroke: var(--edge) }
+    .plot { width: 100%%; height: 100%%; padding: 0 }
+    .grid { stroke-opacity: 1 }
+    .plot text.title { fill: var(--soft) }
+    text { fill: var(--text) }
+    .small { font-size: 12px; fill: var(--soft) }
+    .name { font-weight: 600 }
+    .sign { fill: var(--paper); stroke: var(--of); stroke-width: 2 }
+    .k3 { --of: var(--k3) } .k5 { --of: var(--k5) } .k7 { --of: var(--k7) }
   </style>
   <rect class="card" x="1" y="1" width="%d" height="%d" rx="10"/>
   <text class="name" x="76" y="34">Innocent networks refused</text>

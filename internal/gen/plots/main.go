@@ -8,7 +8,7 @@ import (
 
 // The points, and the plot that is made of them, by their paths below the root of the module.
 const (
-	pointsFile = "lab/bench/b4.csv"
+	pointsFile = "lab/bench/bloomcollateral.csv"
 	plotFile   = "docs/img/bloom-collateral.svg"
 )
 
@@ -42,7 +42,7 @@ func generate(name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return draw(points), nil
+	return draw(points)
 }
 
 // moduleRoot looks for go.mod from the working folder upwards.

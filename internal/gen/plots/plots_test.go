@@ -38,8 +38,11 @@ func TestDraw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plot := draw(points)
-	if !bytes.Equal(plot, draw(points)) {
+	plot, err := draw(points)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := draw(points); err != nil || !bytes.Equal(plot, again) {
 		t.Error("a second run gives something else")
 	}
 	for d := xml.NewDecoder(bytes.NewReader(plot)); ; {
@@ -49,7 +52,7 @@ func TestDraw(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for what, n := range map[string]int{`class="curve `: 6, `class="mark `: 6, "k = 5<": 1,
+	for what, n := range map[string]int{`class="line `: 6, `class="sign `: 6, "k = 5<": 1,
 		"prefers-color-scheme: dark": 1} {
 		if got := strings.Count(string(plot), what); got != n {
 			t.Errorf("%d times %q, want %d", got, what, n)

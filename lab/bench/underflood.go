@@ -6,9 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -17,7 +15,7 @@ import (
 
 // underFlood is S9: what people get while a service of fixed capacity is flooded with ten times as much as it can do,
 // with nothing in front of it, with nginx, with HAProxy and with weir. The peers are for comparison; one that is not
-// installed is left out. With -write, the page with the plots is left in bench/s9.html. See docs/flood.md.
+// installed is left out. With -write, the page with the plots is left in lab/bench/underflood.html. See docs/flood.md.
 func underFlood(o options) ([]figure, error) {
 	run := floods.Options{Scenes: []floods.Scene{floods.UnderFlood}}
 	if o.quick {
@@ -47,7 +45,7 @@ func underFlood(o options) ([]figure, error) {
 	if !o.write {
 		return figures, nil
 	}
-	page, err := os.Create("bench/s9.html")
+	page, err := os.Create("lab/bench/underflood.html")
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +63,8 @@ func runFlood(row string, run floods.Options) (r floods.Report, err error) {
 		return r, err
 	}
 	defer os.RemoveAll(folder)
-	run.Solver = filepath.Join(folder, "weir")
-	if out, err := exec.Command("go", "build", "-o", run.Solver, "weir/cmd/weir").CombinedOutput(); err != nil {
-		return r, fmt.Errorf("%w: %s", err, out)
+	if run.Solver, err = buildWeir(folder); err != nil {
+		return r, err
 	}
 	r, err = floods.Run(ctx, run)
 	for _, l := range r.LeftOut {

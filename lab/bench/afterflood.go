@@ -9,7 +9,7 @@ import (
 	floods "weir/lab/flood"
 )
 
-// afterFlood is S10: what those get whom a throttle may shut out by mistake. Programs that neither pay nor keep
+// afterFlood is S10: what clients get that a throttle may shut out by mistake. Programs that neither pay nor keep
 // tickets, when a flood is over; a client of an API beside invented keys; people beside an attacker who pays. The peers
 // are for comparison. See docs/flood.md.
 func afterFlood(o options) ([]figure, error) {

@@ -77,14 +77,10 @@ func inKernel(o options) ([]figure, error) {
 			}
 		}
 	}
-	median := func(i int) time.Duration {
-		slices.Sort(all[i].times)
-		return all[i].times[len(all[i].times)/2]
-	}
 	var figures []figure
 	for i := range tables {
 		for j, what := range []string{"grant", "drop"} {
-			ours, theirs := median(2+2*i+j), median(j)
+			ours, theirs := median(all[2+2*i+j].times), median(all[j].times)
 			ratio, least := theirs.Seconds()/ours.Seconds(), []float64{8, 6}[j]
 			figures = append(figures, figure{
 				what:   fmt.Sprintf("XDP %s, 1 M sources, table of %s: LRU hash / ours", what, sizes[i]),

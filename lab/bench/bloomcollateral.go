@@ -84,7 +84,7 @@ func innocents(o options) ([]figure, error) {
 			f.measured)
 	}
 	if o.write && !o.quick {
-		return figures, os.WriteFile("lab/bench/b4.csv", []byte(csv), 0o644)
+		return figures, os.WriteFile("lab/bench/bloomcollateral.csv", []byte(csv), 0o644)
 	}
 	return figures, nil
 }

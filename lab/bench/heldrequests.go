@@ -54,8 +54,8 @@ log: {access: "off"}
 	if err != nil {
 		return nil, err
 	}
-	defer weir.stop()
-	before, err := residentKB(weir.process.Pid)
+	defer weir.Stop()
+	before, err := residentKB(weir.Pid)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ log: {access: "off"}
 		if err := weir.waiting(n); err != nil {
 			return nil, err
 		}
-		if held, err = residentKB(weir.process.Pid); err != nil {
+		if held, err = residentKB(weir.Pid); err != nil {
 			return nil, err
 		}
 		for _, c := range calls {

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -139,7 +138,7 @@ func accepting(o options) ([]figure, error) {
 		fresh := stamp.NewOffice(stamp.Parts{Keys: office.Parts().Keys})
 		times = append(times, interleaved(1, func() { accept(fresh) })[0])
 	}
-	rate := float64(n) / middle(times).Seconds()
+	rate := float64(n) / median(times).Seconds()
 	return []figure{{"accepting a stamp (sha256-k, 16 parts), one core, each for the first time", "≥ 300 k/s",
 		fmt.Sprintf("%.0f k/s", rate/1e3), rate >= 300e3}}, failed
 }
@@ -237,9 +236,4 @@ func logarithms(options) ([]figure, error) {
 			fmt.Sprintf("%.3f", steps[0]), steps[0] >= 0.85 && steps[0] <= 1},
 		{"… by kangaroos", "≥ 0.8", fmt.Sprintf("%.3f", kangaroos[0]), kangaroos[0] >= 0.8},
 	}, nil
-}
-
-func middle(times []time.Duration) time.Duration {
-	slices.Sort(times)
-	return times[len(times)/2]
 }

@@ -69,7 +69,7 @@ func startRelays(peer bool, prepare func(folder string) error) (_ *relays, err e
 	if r.sink, err = startSink(); err != nil {
 		return nil, err
 	}
-	r.close = append(r.close, r.sink.stop)
+	r.close = append(r.close, r.sink.Kill)
 	if peer {
 		if r.postfix, err = startPostfix(folder, r.sink.address, mailSessions); err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func startRelays(peer bool, prepare func(folder string) error) (_ *relays, err e
 	if r.weir, err = runWeir(data, fmt.Sprintf(relayConfig, data, r.sink.address, ""), log, binary); err != nil {
 		return nil, err
 	}
-	r.close = append(r.close, r.weir.stop)
+	r.close = append(r.close, r.weir.Stop)
 	return r, nil
 }
 
@@ -159,7 +159,7 @@ func relaying(o options) ([]figure, error) {
 	}, nil
 }
 
-// loggedIn is M1b: the same work done by 1,000 users, each of whom logs in and sends a few mails, against M1 itself.
+// loggedIn is M1b: the same work done by 1,000 users, who log in and send a few mails each, against M1 itself.
 func loggedIn(o options) ([]figure, error) {
 	rounds, mails, users := 7, 5000, 1000
 	if o.quick {

@@ -72,7 +72,7 @@ func manyUsers(o options) ([]figure, error) {
 	if err == nil {
 		err = end.await(1)
 	}
-	w.stop()
+	w.Stop()
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +87,8 @@ func manyUsers(o options) ([]figure, error) {
 	if w, err = start(); err != nil {
 		return nil, err
 	}
-	defer w.stop()
-	before, err := residentKB(w.process.Pid)
+	defer w.Stop()
+	before, err := residentKB(w.Pid)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func manyUsers(o options) ([]figure, error) {
 	if err := end.await(int64(1 + active*crowd.mails)); err != nil {
 		return nil, err
 	}
-	most, err := memoryKB(w.process.Pid, "VmHWM")
+	most, err := memoryKB(w.Pid, "VmHWM")
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func traceAcknowledged(binary, folder string, mails int) (early []string, err er
 		}
 		return nil, err
 	}
-	defer w.stop()
+	defer w.Stop()
 	c, err := dialMail(w.address, "")
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func traceAcknowledged(binary, folder string, mails int) (early []string, err er
 	if err := w.emptied(); err != nil {
 		return nil, err
 	}
-	w.stop()
+	w.Stop()
 	calls, err := readTrace(file)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package flood
+package machine
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A busyness is how much the processors have worked: for everybody, and for us and the fronts that have ended.
-type busyness struct {
+// A Busyness is how much the processors have worked: for everybody, and for us and our processes that have ended.
+type Busyness struct {
 	at        time.Time
 	all, ours time.Duration
 }
@@ -18,8 +18,8 @@ type busyness struct {
 // userHZ is in what part of a second Linux tells times to processes, whatever it counts in itself.
 const userHZ = 100
 
-// busy tells it up to now. It returns nothing where it cannot be known.
-func busy() (b busyness) {
+// Busy returns it up to now. It returns nothing where it cannot be known.
+func Busy() (b Busyness) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return b
@@ -39,11 +39,11 @@ func busy() (b busyness) {
 		}
 		ours += time.Duration(use.Utime.Nano() + use.Stime.Nano())
 	}
-	return busyness{at: time.Now(), all: time.Duration(user+nice+system+irq+soft) * time.Second / userHZ, ours: ours}
+	return Busyness{at: time.Now(), all: time.Duration(user+nice+system+irq+soft) * time.Second / userHZ, ours: ours}
 }
 
-// others returns which share of the machine others had since before, as far as that can be known.
-func (b busyness) others(before busyness) float64 {
+// Others returns which share of the machine others had since before, as far as that can be known.
+func (b Busyness) Others(before Busyness) float64 {
 	if b.at.IsZero() || before.at.IsZero() {
 		return 0
 	}

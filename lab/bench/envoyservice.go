@@ -3,11 +3,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/lab/machine"
 	"weir/lab/peers"
 )
 
@@ -60,7 +61,7 @@ func envoyService(o options) (_ []figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer weir.stop()
+	defer weir.Stop()
 
 	var figures []figure
 	for _, c := range []struct {
@@ -81,7 +82,7 @@ func envoyService(o options) (_ []figure, err error) {
 				return nil, err
 			}
 		}
-		we, they, busy, err := askInTurns(sides, rounds, each, append(peer.pids(), weir.process.Pid, os.Getpid()))
+		we, they, busy, err := askInTurns(sides, rounds, each, append(peer.pids(), weir.Pid, os.Getpid()))
 		if err != nil {
 			return nil, err
 		}
@@ -129,17 +130,12 @@ func askInTurns(sides [2]*askers, rounds int, each time.Duration, pids []int) (w
 			break
 		}
 	}
-	median := func(of []asking, what func(asking) float64) float64 {
-		var x []float64
-		for _, a := range of {
-			x = append(x, what(a))
-		}
-		slices.Sort(x)
-		return x[len(x)/2]
-	}
 	medians := func(of []asking) asking {
-		return asking{median(of, func(a asking) float64 { return a.rate }),
-			median(of, func(a asking) float64 { return a.p99 })}
+		var rates, late []float64
+		for _, a := range of {
+			rates, late = append(rates, a.rate), append(late, a.p99)
+		}
+		return asking{median(rates), median(late)}
 	}
 	return medians(good[0]), medians(good[1]), busy, nil
 }
@@ -173,28 +169,32 @@ func timeOf(pids []int) (sum time.Duration) {
 // A ratelimit is envoyproxy/ratelimit and its Redis.
 type ratelimit struct {
 	address   string
-	processes []*exec.Cmd
+	processes []*machine.Process
 }
 
 func (r *ratelimit) stop() {
-	for _, cmd := range slices.Backward(r.processes) {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+	for _, p := range slices.Backward(r.processes) {
+		p.Kill()
 	}
 }
 
 func (r *ratelimit) pids() (all []int) {
-	for _, cmd := range r.processes {
-		all = append(all, cmd.Process.Pid)
+	for _, p := range r.processes {
+		all = append(all, p.Pid)
 	}
 	return all
 }
 
-func (r *ratelimit) start(cmd *exec.Cmd) error {
-	if err := cmd.Start(); err != nil {
+// start starts a program and waits until it listens.
+func (r *ratelimit) start(t machine.Task, network, address string) error {
+	p, err := machine.Start(t)
+	if err != nil {
 		return err
 	}
-	r.processes = append(r.processes, cmd)
+	r.processes = append(r.processes, p)
+	if err := p.Listens(context.Background(), network, address); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(t.Program), err)
+	}
 	return nil
 }
 
@@ -218,50 +218,20 @@ func startRatelimit(folder string) (_ *ratelimit, err error) {
 			r.stop()
 		}
 	}()
-	if err := r.start(exec.Command(redis, conf, "--unixsocket", socket, "--dir", folder)); err != nil {
+	if err := r.start(machine.Task{Program: redis, Args: []string{conf, "--unixsocket", socket, "--dir", folder}},
+		"unix", socket); err != nil {
 		return nil, err
-	}
-	if err := reachable("unix", socket); err != nil {
-		return nil, fmt.Errorf("redis-server: %w", err)
 	}
 	var ports [3]string
 	for i := range ports {
-		free, err := freeAddress("127.0.0.1")
+		free, err := machine.FreeAddress("127.0.0.1")
 		if err != nil {
 			return nil, err
 		}
 		_, ports[i], _ = net.SplitHostPort(free)
 	}
-	log, err := os.Create(filepath.Join(folder, "ratelimit.log"))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	cmd := exec.Command(service)
-	cmd.Stderr = log
-	cmd.Env = append(append(os.Environ(), strings.Fields(peers.RatelimitEnv)...), "REDIS_URL="+socket,
-		"RUNTIME_ROOT="+folder, "GRPC_PORT="+ports[0],
-		"PORT="+ports[1], "DEBUG_PORT="+ports[2])
-	if err := r.start(cmd); err != nil {
-		return nil, err
-	}
 	r.address = "127.0.0.1:" + ports[0]
-	if err := reachable("tcp", r.address); err != nil {
-		said, _ := os.ReadFile(log.Name())
-		return nil, fmt.Errorf("envoyproxy/ratelimit: %w: %s", err, said)
-	}
-	return r, nil
-}
-
-// reachable waits until somebody listens.
-func reachable(network, address string) error {
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		c, err := net.Dial(network, address)
-		if err == nil {
-			return c.Close()
-		}
-		if time.Now().After(end) {
-			return err
-		}
-	}
+	env := append(strings.Fields(peers.RatelimitEnv), "REDIS_URL="+socket, "RUNTIME_ROOT="+folder,
+		"GRPC_PORT="+ports[0], "PORT="+ports[1], "DEBUG_PORT="+ports[2])
+	return r, r.start(machine.Task{Program: service, Env: env}, "tcp", r.address)
 }

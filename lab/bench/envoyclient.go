@@ -22,7 +22,7 @@ import (
 )
 
 // askers ask a rate limit service as Envoys do, over several connections of HTTP/2 at once. They share the machine with
-// whom they measure, so they cost as little as can be: one thread, messages and headers that were encoded before, and
+// what they measure, so they cost as little as can be: one thread, messages and headers that were encoded before, and
 // frames that are read where they stand.
 type askers struct {
 	poll     int
@@ -184,7 +184,7 @@ func (a *askers) run(d time.Duration) (rate float64, p99 time.Duration, err erro
 	}
 	var last time.Time
 	for open := true; open; {
-		if last, err = a.turn(end); err != nil {
+		if last, err = a.serve(end); err != nil {
 			return 0, 0, err
 		}
 		open = slices.ContainsFunc(a.conns, func(c *asker) bool { return len(c.open) > 0 })
@@ -196,15 +196,15 @@ func (a *askers) run(d time.Duration) (rate float64, p99 time.Duration, err erro
 // drain takes what is still to come.
 func (a *askers) drain() error {
 	for slices.ContainsFunc(a.conns, func(c *asker) bool { return len(c.open) > 0 }) {
-		if _, err := a.turn(time.Time{}); err != nil {
+		if _, err := a.serve(time.Time{}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// turn serves all connections that have something to read. Until end, whoever is answered asks again.
-func (a *askers) turn(end time.Time) (now time.Time, err error) {
+// serve serves all connections that have something to read. Until end, whoever is answered asks again.
+func (a *askers) serve(end time.Time) (now time.Time, err error) {
 	var events [envoyConnections]unix.EpollEvent
 	n, err := unix.EpollWait(a.poll, events[:], 10_000)
 	if err == unix.EINTR {

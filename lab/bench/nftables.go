@@ -98,7 +98,7 @@ func floodNftables(elements, burst, networks, each int) (passed int, err error) 
 func sendSYNs(namespace string, networks, each int) error {
 	done := make(chan error)
 	go func() {
-		// for good: the thread ends with the goroutine, and nobody else finds himself in the namespace
+		// The thread ends with the goroutine, so that no other goroutine runs in the namespace.
 		runtime.LockOSThread()
 		done <- func() error {
 			ns, err := os.Open(namespace)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/lab/machine"
 	"weir/store"
 	"weir/store/sqlite"
 )
@@ -110,7 +111,7 @@ func kill(binary, folder string, times int) (*killed, error) {
 	}
 	defer end.stop()
 	// The crowd tries again until somebody answers there. Nobody else takes a port of that address meanwhile.
-	address, err := freeAddress("127.0.1.200")
+	address, err := machine.FreeAddress("127.0.1.200")
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func kill(binary, folder string, times int) (*killed, error) {
 			people.start(ctx)
 		}
 		err = people.await(chance.IntN(150)) // or at once
-		w.kill()
+		w.Kill()
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +147,7 @@ func kill(binary, folder string, times int) (*killed, error) {
 		return nil, err
 	}
 	err = w.emptied()
-	w.stop()
+	w.Stop()
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"weir/gate/postfixgate"
+	"weir/lab/machine"
 	"weir/lab/peers"
 	"weir/mail/nexthop"
 	"weir/mail/notice"
@@ -222,12 +223,9 @@ func startPostfwd(ctx context.Context, folder string) (addr string, stop func(),
 		os.WriteFile(rules, []byte(peers.Postfwd), 0o644)); err != nil {
 		return "", nil, err
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if addr, err = machine.FreeAddress("127.0.0.1"); err != nil {
 		return "", nil, err
 	}
-	addr = free.Addr().String()
-	_ = free.Close()
 	_, port, _ := net.SplitHostPort(addr)
 	servers := strconv.Itoa(policyConnections + 5)
 	out, err := exec.CommandContext(ctx, program, "--daemon", "--file", rules, "--interface", "127.0.0.1", "--port",

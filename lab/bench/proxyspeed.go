@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -18,12 +17,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"syscall"
 	"text/template"
 	"time"
 
+	"weir/lab/machine"
 	"weir/lab/peers"
 )
 
@@ -71,7 +70,7 @@ func proxied(o options) (_ []figure, err error) {
 		if gates[i], err = runWeir(data, fmt.Sprintf(q2Config, data, service, limit), os.Stderr, binary); err != nil {
 			return nil, err
 		}
-		defer gates[i].stop()
+		defer gates[i].Stop()
 	}
 
 	rounds, each := 9, 3*time.Second
@@ -95,15 +94,11 @@ func proxied(o options) (_ []figure, err error) {
 			}
 		}
 	}
-	median := make([]float64, len(sides))
-	for i, r := range rates {
-		slices.Sort(r)
-		median[i] = r[len(r)/2]
-	}
 	compare := func(what string, ours, theirs int, least float64) figure {
-		ratio := median[ours] / median[theirs]
+		we, they := median(rates[ours]), median(rates[theirs])
+		ratio := we / they
 		return figure{what: what, target: fmt.Sprintf("≥ %.1f ×", least), met: ratio >= least,
-			got: fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)", ratio, median[ours], median[theirs])}
+			got: fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)", ratio, we, they)}
 	}
 	return []figure{
 		compare("proxied requests/s with one policy, 64 connections, small bodies, against nginx limit_req + "+
@@ -164,7 +159,7 @@ func startNginx(folder, name, text, service string) (address string, stop func()
 	if err != nil {
 		return "", nil, err
 	}
-	if address, err = freeAddress("127.0.0.1"); err != nil {
+	if address, err = machine.FreeAddress("127.0.0.1"); err != nil {
 		return "", nil, err
 	}
 	var config bytes.Buffer
@@ -176,38 +171,16 @@ func startNginx(folder, name, text, service string) (address string, stop func()
 	if err := os.WriteFile(file, config.Bytes(), 0o600); err != nil {
 		return "", nil, err
 	}
-	cmd := exec.Command(nginx, "-c", file, "-p", folder)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
+	p, err := machine.Start(machine.Task{Program: nginx, Args: []string{"-c", file, "-p", folder}, Log: os.Stderr,
+		Quit: syscall.SIGQUIT})
+	if err != nil {
 		return "", nil, err
 	}
-	exited := make(chan struct{})
-	go func() {
-		cmd.Wait()
-		close(exited)
-	}()
-	stop = func() {
-		cmd.Process.Signal(syscall.SIGQUIT)
-		select {
-		case <-exited:
-		case <-time.After(10 * time.Second):
-			cmd.Process.Signal(syscall.SIGTERM)
-			<-exited
-		}
+	if err := p.Listens(context.Background(), "tcp", address); err != nil {
+		p.Stop()
+		return "", nil, fmt.Errorf("nginx: %w", err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if c, err := net.Dial("tcp", address); err == nil {
-			c.Close()
-			return address, stop, nil
-		}
-		select {
-		case <-exited:
-			return "", nil, errors.New("nginx ended by itself")
-		default:
-		}
-	}
-	stop()
-	return "", nil, errors.New("nginx does not listen")
+	return address, p.Stop, nil
 }
 
 // startReverseProxy runs httputil's proxy in this process, which has nothing else to do, with as many idle connections
