@@ -5,18 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/store"
 	"weir/throttle/outbreak"
 	"weir/throttle/reach"
 )
-
-// ErrQueue is returned by Accept where the delay queue of the user has no room for the mail: later it may.
-var ErrQueue = errors.New("spool: as many recipients of the user wait as may")
-
-// handOver is how long addressees are left to the workers of the process that has handed them over. Should it be
-// longer, they are found in flight and left to them again.
-const handOver = 10 * time.Minute
 
 // Accept takes a mail over: when it returns nil the mail is safe, and its sender may be told so. Nothing of it is kept
 // otherwise.
@@ -24,28 +16,28 @@ const handOver = 10 * time.Minute
 // A recipient is not counted, and passes, who is free (see Free) or paid for, by a stamp that is spent in the same
 // transaction; a mail of the null sender to one is not counted with the others, and only so many pass (ErrNulls). Two
 // that differ in nothing but the case count as one. A mail is one to several if several are counted.
-func (s *Spool) Accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
-	r, err := s.accept(ctx, now, e, text)
+func (q *queue) Accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
+	r, err := q.accept(ctx, now, e, text)
 	if err != nil {
 		text.Discard()
 		return Receipt{}, err
 	}
-	s.tell.Accepted(e.Gate, r)
+	q.tell.Accepted(e.Gate, r)
 	return r, nil
 }
 
-func (s *Spool) accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
-	way := s.gates.Load().byName[e.Gate]
+func (q *queue) accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
+	way := q.gates.Load().byName[e.Gate]
 	switch {
 	case way == nil:
 		return Receipt{}, fmt.Errorf("%w: %q", ErrUnknown, e.Gate)
 	case len(e.To) > MaxRecipients:
-		s.tell.Bounded(BoundRecipients)
+		q.tell.Bounded(BoundRecipients)
 		return Receipt{}, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(e.To), MaxRecipients)
-	case s.halt.Err() != nil:
+	case q.halt.Err() != nil:
 		return Receipt{}, ErrClosing
 	}
-	in := incoming{s: s, now: now, gate: way.conf.Load(), e: e}
+	in := incoming{queue: q, now: now, gate: way.conf.Load(), e: e}
 	if text.Size() > store.MaxInline {
 		in.note(text)
 	}
@@ -54,42 +46,42 @@ func (s *Spool) accept(ctx context.Context, now time.Time, e *Envelope, text sto
 		return Receipt{}, err
 	}
 	in.text, in.handed = sealed, way.reserve()
-	if err := s.update(ctx, in.store); err != nil {
+	if err := q.update(ctx, in.store); err != nil {
 		if in.handed {
 			way.unreserve()
 		}
 		return Receipt{}, err
 	}
-	s.settleReach(in.reached)
+	q.reach.settleReach(in.reached)
 	ready := in.forWorkers()
 	switch {
 	case in.handed && len(ready) > 0:
-		s.hand(&job{gate: way, letter: in.letter, to: ready, text: sealed.Inline})
+		q.delivery.hand(&job{gate: way, letter: in.letter, to: ready, text: sealed.Inline})
 	case in.handed:
 		way.unreserve()
 	case in.receipt.Passed > 0:
-		s.starve(way)
+		q.delivery.starve(way)
 	}
 	if in.receipt.Pooled > 0 {
-		s.pooled.Store(true)
+		q.delivery.pooled.Store(true)
 	}
-	s.settle(in.result)
+	q.settle(in.result)
 	if in.ready || in.told {
-		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+		_ = q.delivery.handDue(ctx, now) // what fails is logged, and tried again
 	}
 	if in.refusal != nil {
 		if errors.Is(in.refusal, ErrWithheld) {
-			s.tell.Bounded(BoundWithheld)
+			q.tell.Bounded(BoundWithheld)
 		}
 		return Receipt{}, in.refusal
 	}
-	s.expect(in.soonest)
+	q.expect(in.soonest)
 	return in.receipt, nil
 }
 
 // incoming is a mail on its way into the store.
 type incoming struct {
-	s      *Spool
+	queue  *queue
 	now    time.Time
 	gate   *Gate
 	e      *Envelope
@@ -113,19 +105,6 @@ type incoming struct {
 	putOff  error       // … unless the mail is held in any case
 	told    bool        // somebody is told of it
 	reached reached
-}
-
-// letter is the mail as it is stored, without its text.
-func (e *Envelope) letter(now time.Time) store.Letter {
-	return store.Letter{ID: e.ID, Gate: e.Gate, User: e.User, Sender: e.Sender,
-		Subject: cut(e.Subject, store.MaxSubject), Source: e.Source,
-		Received: now, UTF8: e.UTF8, EightBit: e.EightBit, Return: e.Return, Envelope: e.Envelope}
-}
-
-// addressee is a recipient as stored, without a place.
-func (e *Envelope) addressee(i int) store.Addressee {
-	return store.Addressee{Mail: e.ID, Number: i, Address: e.To[i].Address, Notify: e.To[i].Notify,
-		Original: e.To[i].Original}
 }
 
 // note puts the envelope behind a text that is in a file.
@@ -214,7 +193,7 @@ func (in *incoming) put(i int, p outbreak.Placement, t *turn) {
 		a.State, a.Since = store.Ready, now
 		in.receipt.Passed++
 		if in.handed {
-			a.Owner, a.Due = in.s.opts.Owner, now.Add(handOver)
+			a.Owner, a.Due = in.queue.opts.Owner, now.Add(handOver)
 		}
 	}
 }
@@ -239,28 +218,28 @@ func (in *incoming) places(tx store.MailTx) ([]outbreak.Placement, *turn, error)
 	places := make([]outbreak.Placement, len(in.e.To)) // Pass
 	g := in.gate
 	null := g.passesNull(in.e.User, in.e.Sender, len(in.e.To))
-	if g.Mail == nil && !in.s.Stopped(g.Name, in.e.User) { // whoever is stopped has no notifications to send either
+	if g.Mail == nil && !in.queue.Stopped(g.Name, in.e.User) { // whoever is stopped has no notifications to send either
 		return places, nil, nil
 	}
-	t, err := in.s.begin(tx, in.now, g, in.e.User)
+	t, err := in.queue.begin(tx, in.now, g, in.e.User)
 	if err != nil {
 		return nil, nil, err
 	}
 	if most := t.params.Recipients; most > 0 && len(in.e.To) > most {
-		in.s.tell.Bounded(BoundRecipients)
+		in.queue.tell.Bounded(BoundRecipients)
 		return nil, nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(in.e.To), most)
 	}
 	if in.e.Diverted && t.mem.stopped() && !t.shadow {
 		return in.hold(places, t)
 	}
-	c := in.s.count(g, &t.user, in.e.To, in.paid, in.counts)
+	c := in.queue.count(g, &t.user, in.e.To, in.paid, in.counts)
 	if t.was && !t.resumed && !t.shadow && c.due {
 		return nil, nil, ErrStopped
 	}
 	if null {
 		if c.due && !t.takeNull() {
 			if !t.shadow {
-				in.s.tell.Bounded(BoundNulls)
+				in.queue.tell.Bounded(BoundNulls)
 				return nil, nil, ErrNulls
 			}
 			in.receipt.Shadow, in.receipt.WouldRefuse = true, 1
@@ -295,9 +274,9 @@ func (in *incoming) places(tx store.MailTx) ([]outbreak.Placement, *turn, error)
 // hold keeps a mail of a stopped user that another server has taken already. Whom he reaches all the same it reaches,
 // and nobody else: also not those who are paid for.
 func (in *incoming) hold(places []outbreak.Placement, t *turn) ([]outbreak.Placement, *turn, error) {
-	c := in.s.count(in.gate, &t.user, in.e.To, nil, in.counts)
+	c := in.queue.count(in.gate, &t.user, in.e.To, nil, in.counts)
 	if !t.mem.state.Hold(in.now, uint64(in.e.ID), c.keys, c.numbers) {
-		in.s.tell.Bounded(BoundWaiting)
+		in.queue.tell.Bounded(BoundWaiting)
 		return nil, nil, ErrQueue
 	}
 	in.late = true
@@ -319,7 +298,7 @@ type counted struct {
 }
 
 // count finds out who is counted: not those who are paid for, and not those whom a reach throttle withholds.
-func (s *Spool) count(g *Gate, user *store.User, to []To, paid []bool, reached *reachCount) *counted {
+func (q *queue) count(g *Gate, user *store.User, to []To, paid []bool, reached *reachCount) *counted {
 	c := &counted{of: make([]int, len(to))}
 	known := make(map[string]int, len(to))
 	for i := range to {
@@ -336,47 +315,11 @@ func (s *Spool) count(g *Gate, user *store.User, to []To, paid []bool, reached *
 		if !double {
 			k = len(c.keys)
 			known[address] = k
-			c.keys = append(c.keys, s.keys.key(address))
+			c.keys = append(c.keys, q.keys.key(address))
 			c.numbers = append(c.numbers, i)
 		}
 		c.of[i] = k
 	}
 	c.place = make([]outbreak.Placement, len(c.keys))
 	return c
-}
-
-// submit puts a mail to the throttle: 0 for one that nobody keeps. In shadow nobody keeps it there.
-func (t *turn) submit(id uint64, c *counted) (outbreak.Decision, error) {
-	if t.shadow {
-		id = 0
-	}
-	d := t.mem.state.Submit(&t.params, t.now, id, c.keys, c.numbers, c.place)
-	switch {
-	case !d.Refused || t.shadow:
-		return d, nil
-	case d.Full:
-		t.s.tell.Bounded(BoundWaiting)
-		return d, ErrQueue
-	}
-	return d, ErrStopped
-}
-
-// takeNull takes a message without a sender that nobody counts otherwise, and reports whether it may go on. Where there
-// is no throttle it may.
-func (t *turn) takeNull() bool {
-	return t.gate.Mail == nil || t.mem.state.TakeNull(&t.params, t.now)
-}
-
-// stops reports whether the user has been stopped in this turn.
-func (t *turn) stops() bool {
-	_, stopped := t.mem.state.Stopped()
-	return stopped && (!t.was || t.resumed) && !t.shadow
-}
-
-// earlier is the earlier of two times; one that is missing does not count.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

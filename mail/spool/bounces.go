@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"time"
-
 	"weir/mail/bounce"
 	"weir/mail/nexthop"
 	"weir/store"
@@ -22,8 +21,8 @@ type ownLetter struct {
 }
 
 // own addresses a mail of weir's.
-func (s *Spool) own(now time.Time, gate, user, subject, to string) *ownLetter {
-	id := s.NewID(now)
+func (e *env) own(now time.Time, gate, user, subject, to string) *ownLetter {
+	id := e.NewID(now)
 	return &ownLetter{
 		letter: store.Letter{ID: id, Gate: gate, User: user, Subject: cut(subject, store.MaxSubject), Received: now,
 			Own: true},
@@ -34,7 +33,7 @@ func (s *Spool) own(now time.Time, gate, user, subject, to string) *ownLetter {
 // bounces writes what the sender of a mail is told, or who is told instead (see whom). A mail without a sender is never
 // answered (RFC 5321 section 6.1): where a server has refused it, the audit log tells, and where none was given it, it
 // is held.
-func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*ownLetter, err error) {
+func (d *delivery) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*ownLetter, err error) {
 	type report struct {
 		kind bounce.Kind
 		to   []bounce.Recipient
@@ -56,7 +55,7 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 		return nil, nil
 	}
 	if j.tells == nil { // once, however often it has to be tried
-		if j.tells, err = s.whom(conf, &j.letter, len(reports), len(end.narrow) > 0, now); err != nil {
+		if j.tells, err = d.whom(conf, &j.letter, len(reports), len(end.narrow) > 0, now); err != nil {
 			return nil, err
 		}
 	}
@@ -73,17 +72,17 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 		return nil, nil
 	}
 	for _, r := range reports {
-		text, err := s.store.Open(context.Background(), j.letter.ID)
+		text, err := d.store.Open(context.Background(), j.letter.ID)
 		if errors.Is(err, store.ErrNotFound) { // somebody has taken the mail away
 			return all, nil
 		}
 		if err != nil {
 			return all, err
 		}
-		o := s.own(now, j.letter.Gate, j.letter.User, "Delivery status of "+j.letter.ID.String(), j.tells.to)
-		o.staged = s.store.Stage()
+		o := d.own(now, j.letter.Gate, j.letter.User, "Delivery status of "+j.letter.ID.String(), j.tells.to)
+		o.staged = d.store.Stage()
 		all = append(all, o)
-		err = s.bounce(conf, j, o, r.kind, r.to, text, now)
+		err = d.bounce(conf, j, o, r.kind, r.to, text, now)
 		text.Close()
 		if err != nil {
 			return all, err
@@ -94,7 +93,7 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 
 // bounce writes one of them. The text is returned, where it was asked for, only with what has failed: everything else
 // has arrived, or may.
-func (s *Spool) bounce(conf *Gate, j *job, o *ownLetter, kind bounce.Kind, to []bounce.Recipient, text io.Reader,
+func (d *delivery) bounce(conf *Gate, j *job, o *ownLetter, kind bounce.Kind, to []bounce.Recipient, text io.Reader,
 	now time.Time) error {
 	l := &j.letter
 	returned := l.Return

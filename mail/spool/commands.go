@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
 	"weir/mail/notice"
 	"weir/store"
 )
@@ -48,12 +47,12 @@ type Done struct {
 // gets an answer at his registered address: what was done, or, where nothing was, why; of the latter only a few. A
 // ticket that is not genuine and a mail that no person wrote get nothing at all. The error says what became of it; nil
 // means done and answered.
-func (s *Spool) Command(ctx context.Context, now time.Time, gate, ticket string, reply io.Reader) error {
-	g := s.gates.Load().of(gate)
+func (d *desk) Command(ctx context.Context, now time.Time, gate, ticket string, reply io.Reader) error {
+	g := d.gates.Load().of(gate)
 	if g == nil {
 		return fmt.Errorf("%w: %q", ErrUnknown, gate)
 	}
-	nonce, err := s.opts.Signer.Read(notice.ForMail, ticket, time.Unix(0, 0)) // whether it is too old, its row says
+	nonce, err := d.opts.Signer.Read(notice.ForMail, ticket, time.Unix(0, 0)) // whether it is too old, its row says
 	if err != nil {
 		return err
 	}
@@ -61,17 +60,17 @@ func (s *Spool) Command(ctx context.Context, now time.Time, gate, ticket string,
 	if errors.Is(unclear, notice.ErrAuto) {
 		return unclear
 	}
-	c := &command{s: s, now: now, gate: g, nonce: nonce, reply: r, unclear: unclear}
-	if err := s.update(ctx, c.run); err != nil {
+	c := &command{desk: d, now: now, gate: g, nonce: nonce, reply: r, unclear: unclear}
+	if err := d.update(ctx, c.run); err != nil {
 		return err
 	}
-	s.afterAction(ctx, now, c.done, c.results)
+	d.afterAction(ctx, now, c.done, c.results)
 	return c.outcome
 }
 
 // A command is one that came by mail.
 type command struct {
-	s     *Spool
+	desk  *desk
 	now   time.Time
 	gate  *Gate
 	nonce string
@@ -112,7 +111,7 @@ func (c *command) run(tx store.MailTx) error {
 	if err := tx.PutTicket(ticket); err != nil {
 		return err
 	}
-	if c.done, c.results, err = c.s.actFor(tx, c.now, ticket.User+", by mail", &ticket, user.Made, a); err != nil {
+	if c.done, c.results, err = c.desk.actFor(tx, c.now, ticket.User+", by mail", &ticket, user.Made, a); err != nil {
 		return err
 	}
 	return c.answer(tx, &ticket, c.done.text(missing))
@@ -167,7 +166,7 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 			". Nothing was done."
 	}
 	if count.Letters[which] > most {
-		c.s.tell.Bounded(BoundHelp)
+		c.desk.tell.Bounded(BoundHelp)
 		return nil
 	}
 	count.Letters[which]++
@@ -195,11 +194,11 @@ func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text string) err
 		return err
 	}
 	g := c.gate
-	if known := c.s.gates.Load().of(ticket.Gate); known != nil {
+	if known := c.desk.gates.Load().of(ticket.Gate); known != nil {
 		g = known
 	}
 	c.results = append(c.results, result{ready: true})
-	return c.s.write(tx, g, &notice.Notice{Kind: notice.Answer, Host: g.Host, InReplyTo: c.reply.MessageID,
+	return c.desk.write(tx, g, &notice.Notice{Kind: notice.Answer, Host: g.Host, InReplyTo: c.reply.MessageID,
 		Subject: c.reply.Subject, Now: c.now, User: ticket.User, Text: text}, user.Contact)
 }
 
@@ -229,16 +228,9 @@ func (d *Done) text(missing []int) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func plural(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
-}
-
 // actFor does what the holder of a ticket wants with what came since he is a user: what he named first, then all the
 // rest.
-func (s *Spool) actFor(tx store.MailTx, now time.Time, by string, ticket *store.Ticket, since time.Time,
+func (d *desk) actFor(tx store.MailTx, now time.Time, by string, ticket *store.Ticket, since time.Time,
 	a *Action) (done Done, results []result, err error) {
 	do := func(which Selection, v verb) int {
 		if err != nil || !which.All && len(which.Mails) == 0 {
@@ -247,7 +239,7 @@ func (s *Spool) actFor(tx store.MailTx, now time.Time, by string, ticket *store.
 		var n int
 		var r []result
 		which.since = since
-		n, r, err = s.actIn(tx, now, by, ticket.User, which, v)
+		n, r, err = d.actIn(tx, now, by, ticket.User, which, v)
 		results = append(results, r...)
 		return n
 	}
@@ -258,11 +250,11 @@ func (s *Spool) actFor(tx store.MailTx, now time.Time, by string, ticket *store.
 	if err != nil || !a.Resume {
 		return done, results, err
 	}
-	g := s.gates.Load().throttle(ticket.Throttle)
+	g := d.gates.Load().throttle(ticket.Throttle)
 	if g == nil {
 		return done, results, nil
 	}
-	t, err := s.begin(tx, now, g, ticket.User)
+	t, err := d.queue.begin(tx, now, g, ticket.User)
 	if err != nil {
 		return done, results, err
 	}
@@ -280,7 +272,7 @@ func (s *Spool) actFor(tx store.MailTx, now time.Time, by string, ticket *store.
 }
 
 // afterAction does what is left to do after an action.
-func (s *Spool) afterAction(ctx context.Context, now time.Time, done Done, results []result) {
-	s.acted(ctx, now, remove, done.Deleted, nil)
-	s.acted(ctx, now, release, done.Released, results)
+func (d *desk) afterAction(ctx context.Context, now time.Time, done Done, results []result) {
+	d.acted(ctx, now, remove, done.Deleted, nil)
+	d.acted(ctx, now, release, done.Released, results)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/store"
 )
 
@@ -22,49 +21,55 @@ type Verdict struct {
 // Decide judges a mail that another server keeps. With commit, what passes is charged; a mail that does not pass as a
 // whole is charged only where count says so: then its recipients count as waiting, though nobody keeps them. That may
 // stop the user.
-func (s *Spool) Decide(ctx context.Context, now time.Time, gate, user, sender string, recipients []string, commit,
+func (q *queue) Decide(ctx context.Context, now time.Time, gate, user, sender string, recipients []string, commit,
 	count bool) (Verdict, error) {
-	g := s.gates.Load().of(gate)
+	g := q.gates.Load().of(gate)
 	if g == nil {
 		return Verdict{}, fmt.Errorf("%w: %q", ErrUnknown, gate)
 	}
 	null := g.passesNull(user, sender, len(recipients))
-	free := g.Mail == nil && !s.Stopped(gate, user) // whoever is stopped has no notifications to send either
+	free := g.Mail == nil && !q.Stopped(gate, user) // whoever is stopped has no notifications to send either
 	reaches := g.countsReach(user, sender, len(recipients))
 	if free && !reaches {
 		return Verdict{Pass: true}, nil
 	}
 	if len(recipients) > MaxRecipients {
-		s.tell.Bounded(BoundRecipients)
+		q.tell.Bounded(BoundRecipients)
 		return Verdict{}, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(recipients), MaxRecipients)
 	}
-	to := make([]To, len(recipients))
-	for i := range to {
-		to[i].Address = recipients[i]
-	}
-	q := question{s: s, now: now, gate: g, user: user, to: to, count: count, null: null, free: free, reaches: reaches}
+	ask := question{queue: q, now: now, gate: g, user: user, to: addressed(recipients), count: count, null: null,
+		free: free, reaches: reaches}
 	if !commit {
-		err := s.store.View(ctx, q.peek)
-		return q.verdict, err
+		err := q.store.View(ctx, ask.peek)
+		return ask.verdict, err
 	}
-	if err := s.update(ctx, q.charge); err != nil {
+	if err := q.update(ctx, ask.charge); err != nil {
 		return Verdict{}, err
 	}
-	s.settle(q.result)
-	s.settleReach(q.reached)
-	if q.ready {
-		_ = s.handDue(ctx, now)
+	q.settle(ask.result)
+	q.reach.settleReach(ask.reached)
+	if ask.ready {
+		_ = q.delivery.handDue(ctx, now)
 	}
-	if q.verdict.Why == ErrNulls {
-		s.tell.Bounded(BoundNulls)
+	if ask.verdict.Why == ErrNulls {
+		q.tell.Bounded(BoundNulls)
 	}
-	s.tell.Decided(gate, q.verdict, len(recipients))
-	return q.verdict, nil
+	q.tell.Decided(gate, ask.verdict, len(recipients))
+	return ask.verdict, nil
+}
+
+// addressed makes recipients of addresses.
+func addressed(addresses []string) []To {
+	to := make([]To, len(addresses))
+	for i := range to {
+		to[i].Address = addresses[i]
+	}
+	return to
 }
 
 // A question is whether a mail may go on.
 type question struct {
-	s       *Spool
+	queue   *queue
 	now     time.Time
 	gate    *Gate
 	user    string
@@ -91,11 +96,11 @@ func (q *question) reach(tx store.MailTx) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	counts := q.s.countReach(q.gate, &user, q.to)
+	counts := q.queue.reach.countReach(q.gate, &user, q.to)
 	if len(counts.keys) == 0 {
 		return true, nil
 	}
-	c, err := q.s.meet(tx, q.now, q.gate.Reach, q.user)
+	c, err := q.queue.reach.meet(tx, q.now, q.gate.Reach, q.user)
 	if err != nil {
 		return false, err
 	}
@@ -149,9 +154,9 @@ func (q *question) keep() error {
 
 // ask says what the throttle would do.
 func (q *question) ask(t *turn) (*counted, error) {
-	c := q.s.count(q.gate, &t.user, q.to, nil, q.counts)
+	c := q.queue.count(q.gate, &t.user, q.to, nil, q.counts)
 	if most := t.params.Recipients; most > 0 && len(q.to) > most {
-		q.s.tell.Bounded(BoundRecipients)
+		q.queue.tell.Bounded(BoundRecipients)
 		return nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(q.to), most)
 	}
 	d := t.mem.state.Peek(&t.params, q.now, c.keys, c.place)
@@ -184,7 +189,7 @@ func (q *question) peek(tx store.MailTx) error {
 		return err
 	}
 	if !q.free {
-		t, err := q.s.look(tx, q.now, q.gate, q.user)
+		t, err := q.queue.look(tx, q.now, q.gate, q.user)
 		if err != nil {
 			return err
 		}
@@ -207,7 +212,7 @@ func (q *question) charge(tx store.MailTx) error {
 		q.withhold()
 		return q.keep()
 	}
-	t, err := q.s.begin(tx, q.now, q.gate, q.user)
+	t, err := q.queue.begin(tx, q.now, q.gate, q.user)
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func TestDivertedMailOfTheStoppedAndFlagged(t *testing.T) {
 		t.Errorf("flagged: %v", err)
 	}
 	// Somebody lets the user send again while the mail comes in: then there is nothing to hold it with.
-	r.Spool.stopped.set("outgoing", ann, true)
+	r.Spool.stopped.set(throttleUser{"outgoing", ann}, true)
 	if got, err := divert(); !errors.Is(err, ErrFlaggedLimit) {
 		t.Errorf("flagged, and not stopped any more: %+v, %v", got, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
 	"weir/mail/bounce"
 	"weir/mail/nexthop"
 	"weir/store"

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir"
 	"weir/store"
 	"weir/throttle/outbreak"
@@ -23,32 +22,29 @@ type Forecast struct {
 
 // Foresee says what the reach throttle and the mail throttle of a gate, where it has them, would make of a mail.
 // Nothing is charged, and what is due by the clock is reckoned with. Stamps are not known, and so nobody is paid for.
-func (s *Spool) Foresee(ctx context.Context, now time.Time, gate, user, sender string,
+func (q *queue) Foresee(ctx context.Context, now time.Time, gate, user, sender string,
 	recipients []string) (all []Forecast, err error) {
-	g := s.gates.Load().of(gate)
+	g := q.gates.Load().of(gate)
 	if g == nil {
 		return nil, fmt.Errorf("%w: %q", ErrUnknown, gate)
 	}
 	if len(recipients) > MaxRecipients {
 		return nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(recipients), MaxRecipients)
 	}
-	q := question{s: s, now: now, gate: g, user: user, to: make([]To, len(recipients)),
+	ask := question{queue: q, now: now, gate: g, user: user, to: addressed(recipients),
 		null:    g.passesNull(user, sender, len(recipients)),
 		reaches: g.countsReach(user, sender, len(recipients))}
-	for i := range q.to {
-		q.to[i].Address = recipients[i]
-	}
-	err = s.store.View(ctx, func(tx store.MailTx) error {
+	err = q.store.View(ctx, func(tx store.MailTx) error {
 		all = nil
 		if g.Reach != nil {
-			f, err := q.foreseeReach(tx)
+			f, err := ask.foreseeReach(tx)
 			if err != nil {
 				return err
 			}
 			all = append(all, f)
 		}
-		if g.Mail != nil || s.Stopped(gate, user) {
-			f, err := q.foreseeMail(tx)
+		if g.Mail != nil || q.Stopped(gate, user) {
+			f, err := ask.foreseeMail(tx)
 			if err != nil {
 				return err
 			}
@@ -106,12 +102,12 @@ func (q *question) foreseeReach(tx store.MailTx) (Forecast, error) {
 
 // foreseeMail asks the mail throttle. Whom reach withholds it does not count.
 func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
-	t, err := q.s.look(tx, q.now, q.gate, q.user)
+	t, err := q.queue.look(tx, q.now, q.gate, q.user)
 	if err != nil {
 		return Forecast{}, err
 	}
 	f, st, p := Forecast{Throttle: t.gate.Throttle, Shadow: t.shadow}, &t.mem.state, &t.params
-	c := q.s.count(q.gate, &t.user, q.to, nil, q.counts)
+	c := q.queue.count(q.gate, &t.user, q.to, nil, q.counts)
 	waiting := len(st.Waiting())
 	slack, mSlack := st.Credit(p, q.now)
 	f.Figures = []weir.Figure{

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
-
 	"weir/store"
 	"weir/throttle/outbreak"
 )

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/store"
 )
 
@@ -51,10 +50,10 @@ func hold(tx store.MailTx, rows []store.Addressee, match func(i int) bool) (n in
 
 // sweepDelayed holds what is delayed and in no delay queue, as nothing would ever let it go. That should not happen;
 // operators find it in the audit log. What it finds in a look is looked at again before it is changed.
-func (s *Spool) sweepDelayed(ctx context.Context, now time.Time) error {
+func (q *queue) sweepDelayed(ctx context.Context, now time.Time) error {
 	for after, more := store.MailID(0), true; more; {
 		var suspects []store.MailID
-		err := s.store.View(ctx, func(tx store.MailTx) error {
+		err := q.store.View(ctx, func(tx store.MailTx) error {
 			page, err := tx.Letters(store.LetterQuery{State: store.Delayed, After: after}, orphanBatch)
 			if err != nil {
 				return err
@@ -79,7 +78,7 @@ func (s *Spool) sweepDelayed(ctx context.Context, now time.Time) error {
 		if len(suspects) == 0 {
 			continue
 		}
-		if err := s.update(ctx, func(tx store.MailTx) error { return holdOrphans(tx, now, suspects) }); err != nil {
+		if err := q.update(ctx, func(tx store.MailTx) error { return holdOrphans(tx, now, suspects) }); err != nil {
 			return err
 		}
 	}

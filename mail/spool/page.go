@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/mail/notice"
 	"weir/store"
 )
@@ -29,12 +28,12 @@ type PageView struct {
 }
 
 // Page returns what a user sees behind the link of a notice, or notice.ErrForged or notice.ErrOld.
-func (s *Spool) Page(ctx context.Context, now time.Time, ticket string) (v PageView, err error) {
-	nonce, err := s.opts.Signer.Read(notice.ForPage, ticket, now)
+func (d *desk) Page(ctx context.Context, now time.Time, ticket string) (v PageView, err error) {
+	nonce, err := d.opts.Signer.Read(notice.ForPage, ticket, now)
 	if err != nil {
 		return PageView{}, err
 	}
-	err = s.store.View(ctx, func(tx store.MailTx) error {
+	err = d.store.View(ctx, func(tx store.MailTx) error {
 		t, user, err := goodTicket(tx, nonce, now)
 		if err != nil {
 			return err
@@ -49,11 +48,11 @@ func (s *Spool) Page(ctx context.Context, now time.Time, ticket string) (v PageV
 		if len(held) > 0 {
 			v.Last = held[len(held)-1].ID
 		}
-		g := s.gates.Load().throttle(t.Throttle)
+		g := d.gates.Load().throttle(t.Throttle)
 		if g == nil {
 			return nil
 		}
-		turn, err := s.look(tx, now, g, t.User)
+		turn, err := d.queue.look(tx, now, g, t.User)
 		if err != nil {
 			return err
 		}
@@ -89,8 +88,8 @@ const maxForm = 64
 // Act does what a user wants on the page behind a ticket, with his own mail only. form names the form that he sent, and
 // is good once: what was sent with it before gets ErrSpent, and nothing is done. That nobody else made it is for the
 // page to know.
-func (s *Spool) Act(ctx context.Context, now time.Time, ticket, form string, a Action) (done Done, err error) {
-	nonce, err := s.opts.Signer.Read(notice.ForPage, ticket, now)
+func (d *desk) Act(ctx context.Context, now time.Time, ticket, form string, a Action) (done Done, err error) {
+	nonce, err := d.opts.Signer.Read(notice.ForPage, ticket, now)
 	if err != nil {
 		return Done{}, err
 	}
@@ -101,7 +100,7 @@ func (s *Spool) Act(ctx context.Context, now time.Time, ticket, form string, a A
 		return Done{}, fmt.Errorf("%w: it contradicts itself", notice.ErrNothing)
 	}
 	var results []result
-	err = s.update(ctx, func(tx store.MailTx) error {
+	err = d.update(ctx, func(tx store.MailTx) error {
 		done, results = Done{}, nil
 		t, user, err := goodTicket(tx, nonce, now)
 		if err != nil {
@@ -117,12 +116,12 @@ func (s *Spool) Act(ctx context.Context, now time.Time, ticket, form string, a A
 		if err := tx.PutTicket(sent); err != nil {
 			return err
 		}
-		done, results, err = s.actFor(tx, now, t.User+", on the page", &t, user.Made, &a)
+		done, results, err = d.actFor(tx, now, t.User+", on the page", &t, user.Made, &a)
 		return err
 	})
 	if err != nil {
 		return Done{}, err
 	}
-	s.afterAction(ctx, now, done, results)
+	d.afterAction(ctx, now, done, results)
 	return done, nil
 }

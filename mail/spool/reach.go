@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/store"
 	"weir/throttle/reach"
 )
@@ -107,7 +106,7 @@ func (k *sketch) read(b []byte) error {
 
 // A meeting is what happens between one user and a reach throttle within one transaction.
 type meeting struct {
-	s      *Spool
+	reach  *reaches
 	tx     store.MailTx
 	now    time.Time
 	of     *Reach
@@ -119,12 +118,13 @@ type meeting struct {
 	since  time.Time
 
 	verdict reach.Verdict
+	quiet   bool // the observer is not told the verdict
 	samples []reach.Sample
 }
 
 // meet begins a meeting, and reads what is stored.
-func (s *Spool) meet(tx store.MailTx, now time.Time, of *Reach, user string) (*meeting, error) {
-	c := &meeting{s: s, tx: tx, now: now, of: of, user: user, shadow: of.inShadow()}
+func (r *reaches) meet(tx store.MailTx, now time.Time, of *Reach, user string) (*meeting, error) {
+	c := &meeting{reach: r, tx: tx, now: now, of: of, user: user, shadow: of.inShadow()}
 	kept, err := tx.Sketch(of.Name, user)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -136,7 +136,7 @@ func (s *Spool) meet(tx store.MailTx, now time.Time, of *Reach, user string) (*m
 	if err := c.read(kept.State); errors.Is(err, store.ErrNewer) {
 		return nil, err
 	} else if err != nil { // the user may send, and begins anew
-		s.log.Error("what a reach throttle knows of a user is damaged; it begins anew", "throttle", of.Name, "user",
+		r.log.Error("what a reach throttle knows of a user is damaged; it begins anew", "throttle", of.Name, "user",
 			user, "error", err)
 		c.sketch = sketch{}
 	}
@@ -252,29 +252,28 @@ type reached struct {
 func (c *meeting) end() reached {
 	_, _, flagged := c.sketch.state.Flagged()
 	return reached{of: c.of, user: c.user, now: c.now, changed: c.stored != flagged, verdict: c.verdict,
-		shadow: c.shadow, judged: true,
+		shadow: c.shadow, judged: !c.quiet,
 		samples: c.samples}
 }
 
 // settleReach does what is left to do after a transaction.
-func (s *Spool) settleReach(r reached) {
-	if r.of == nil {
+func (r *reaches) settleReach(after reached) {
+	of, v := after.of, &after.verdict
+	if of == nil {
 		return
 	}
-	if len(r.samples) > 0 {
-		r.of.Population.Observe(r.now, r.samples)
+	if len(after.samples) > 0 {
+		of.Population.Observe(after.now, after.samples)
 	}
-	if r.changed {
-		s.refreshFlagged(r.of.Name, r.user)
+	if after.changed {
+		r.refresh(&r.flagged, of.Name, after.user)
 	}
-	if r.judged {
-		s.tell.Reached(r.of.Name, r.verdict, r.shadow)
+	if after.judged {
+		r.tell.Reached(of.Name, *v, after.shadow)
 	}
-	if r.verdict.Now && !r.shadow {
-		s.tell.Flagged(r.of.Name)
-	}
-	if r.verdict.Now && !r.shadow {
-		s.log.Warn("a user is flagged", "throttle", r.of.Name, "user", r.user, "why", figureText(r.verdict.Figure))
+	if v.Now && !after.shadow {
+		r.tell.Flagged(of.Name)
+		r.log.Warn("a user is flagged", "throttle", of.Name, "user", after.user, "why", figureText(v.Figure))
 	}
 }
 

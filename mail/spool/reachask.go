@@ -3,7 +3,6 @@ package spool
 import (
 	"context"
 	"time"
-
 	"weir/store"
 	"weir/throttle/reach"
 )
@@ -15,7 +14,7 @@ type Message struct {
 }
 
 // people are the keys of recipients, each once.
-func (s *Spool) people(recipients []string) *reachCount {
+func (r *reaches) people(recipients []string) *reachCount {
 	c := &reachCount{of: make([]int, len(recipients))}
 	known := make(map[string]int, len(recipients))
 	for i, person := range recipients {
@@ -23,7 +22,7 @@ func (s *Spool) people(recipients []string) *reachCount {
 		if !double {
 			k = len(c.keys)
 			known[person] = k
-			c.keys = append(c.keys, s.keys.key(person))
+			c.keys = append(c.keys, r.keys.key(person))
 		}
 		c.of[i] = k
 	}
@@ -32,11 +31,12 @@ func (s *Spool) people(recipients []string) *reachCount {
 }
 
 // LookReach says what would become of a message, as if the user's messages to those under way had been sent.
-func (s *Spool) LookReach(ctx context.Context, now time.Time, of *Reach, m Message, underWay []string) (v reach.Verdict,
+func (r *reaches) LookReach(ctx context.Context, now time.Time, of *Reach, m Message,
+	underWay []string) (v reach.Verdict,
 	err error) {
-	counts, before := s.people(m.Recipients), s.people(underWay)
-	err = s.store.View(ctx, func(tx store.MailTx) error {
-		c, err := s.meet(tx, now, of, m.User)
+	counts, before := r.people(m.Recipients), r.people(underWay)
+	err = r.store.View(ctx, func(tx store.MailTx) error {
+		c, err := r.meet(tx, now, of, m.User)
 		if err != nil {
 			return err
 		}
@@ -54,16 +54,11 @@ func (s *Spool) LookReach(ctx context.Context, now time.Time, of *Reach, m Messa
 
 // NoteReach takes a message into the history: one that was sent, or one that was turned away, whose new recipients
 // count as tried.
-func (s *Spool) NoteReach(ctx context.Context, now time.Time, of *Reach, m Message, sent bool) error {
-	counts := s.people(m.Recipients)
-	var r reached
-	err := s.update(ctx, func(tx store.MailTx) error {
-		r = reached{}
-		c, err := s.meet(tx, now, of, m.User)
-		if err != nil {
-			return err
-		}
+func (r *reaches) NoteReach(ctx context.Context, now time.Time, of *Reach, m Message, sent bool) error {
+	counts := r.people(m.Recipients)
+	return r.change(ctx, now, of, m.User, func(c *meeting) error {
 		c.judge(counts.keys, counts.fates)
+		c.quiet = true // whoever asked counts it
 		if sent {
 			clear(counts.fates)
 			c.verdict.Held, c.verdict.Refused, c.verdict.Cause = 0, 0, reach.NoCause
@@ -71,15 +66,6 @@ func (s *Spool) NoteReach(ctx context.Context, now time.Time, of *Reach, m Messa
 			counts.refuse()
 		}
 		c.commit(counts.keys, counts.fates)
-		if err := c.store(); err != nil {
-			return err
-		}
-		r = c.end()
-		r.judged = false // whoever asked counts it
 		return nil
 	})
-	if err == nil {
-		s.settleReach(r)
-	}
-	return err
 }

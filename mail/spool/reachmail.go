@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/mail/notice"
 	"weir/store"
 	"weir/throttle/reach"
@@ -19,7 +18,7 @@ type reachCount struct {
 }
 
 // countReach finds out who is counted: each person once.
-func (s *Spool) countReach(g *Gate, user *store.User, to []To) *reachCount {
+func (r *reaches) countReach(g *Gate, user *store.User, to []To) *reachCount {
 	c := &reachCount{of: make([]int, len(to))}
 	known := make(map[string]int, len(to))
 	for i := range to {
@@ -35,7 +34,7 @@ func (s *Spool) countReach(g *Gate, user *store.User, to []To) *reachCount {
 		if !double {
 			k = len(c.keys)
 			known[person] = k
-			c.keys = append(c.keys, s.keys.key(person))
+			c.keys = append(c.keys, r.keys.key(person))
 		}
 		c.of[i] = k
 	}
@@ -84,11 +83,11 @@ func (in *incoming) reach(tx store.MailTx) error {
 	if err != nil {
 		return err
 	}
-	counts := in.s.countReach(in.gate, &user, in.e.To)
+	counts := in.queue.reach.countReach(in.gate, &user, in.e.To)
 	if len(counts.keys) == 0 {
 		return nil
 	}
-	c, err := in.s.meet(tx, in.now, in.gate.Reach, in.e.User)
+	c, err := in.queue.reach.meet(tx, in.now, in.gate.Reach, in.e.User)
 	if err != nil {
 		return err
 	}
@@ -117,7 +116,7 @@ func (in *incoming) refuse(user *store.User, why error) error {
 	in.counts.refuse()
 	in.meeting.commit(in.counts.keys, in.counts.fates)
 	forNow := errors.Is(why, ErrFlaggedLimit) || errors.Is(why, ErrWithheld)
-	if forNow && in.e.Diverted && in.s.Stopped(in.gate.Name, in.e.User) {
+	if forNow && in.e.Diverted && in.queue.Stopped(in.gate.Name, in.e.User) {
 		clear(in.counts.fates)
 		in.putOff = why
 		return nil
@@ -164,14 +163,8 @@ func (c *meeting) tell(g *Gate, user *store.User) (bool, error) {
 	}
 	c.sketch.told = c.now
 	action := c.of.Rules.Options().Over
-	t := &turn{s: c.s, tx: c.tx, now: c.now, gate: g, user: *user, result: result{throttle: g.Throttle, user: c.user}}
-	err := t.tellOf(notice.Flagged, notice.AdminFlagged, admin, action != reach.Flag, flaggedText(c, action))
-	return t.ready, err
-}
-
-// flaggedText says what happened, and what holds now.
-func flaggedText(c *meeting, action reach.Action) string {
-	return figureText(c.verdict.Figure) + "; " + holds(c.of.Rules, action)
+	return c.reach.notify(c.tx, c.now, g, user, notification{kind: notice.Flagged, adminKind: notice.AdminFlagged,
+		user: action != reach.Flag, admin: admin, why: figureText(c.verdict.Figure) + "; " + holds(c.of.Rules, action)})
 }
 
 // holds says what holds for a flagged user.
@@ -208,9 +201,9 @@ type freed struct {
 
 // settleWithheld takes over what somebody has decided about withheld mail of a user: who was let go is known from now
 // on, by the gates that withheld them.
-func (s *Spool) settleWithheld(tx store.MailTx, now time.Time, user string, freed map[string]*freed) error {
+func (r *reaches) settleWithheld(tx store.MailTx, now time.Time, user string, freed map[string]*freed) error {
 	for gate, f := range freed {
-		g := s.gates.Load().of(gate)
+		g := r.gates.Load().of(gate)
 		if g == nil || g.Reach == nil {
 			continue
 		}
@@ -222,11 +215,11 @@ func (s *Spool) settleWithheld(tx store.MailTx, now time.Time, user string, free
 		if err != nil {
 			return err
 		}
-		c, err := s.meet(tx, now, g.Reach, user)
+		c, err := r.meet(tx, now, g.Reach, user)
 		if err != nil {
 			return err
 		}
-		c.sketch.state.Learn(g.Reach.Rules, now, s.countReach(g, &u, to).keys)
+		c.sketch.state.Learn(g.Reach.Rules, now, r.countReach(g, &u, to).keys)
 		c.sketch.withheld, c.sketch.bytes = max(0, c.sketch.withheld-f.recipients), max(0, c.sketch.bytes-f.bytes)
 		if err := c.store(); err != nil {
 			return err
@@ -236,19 +229,19 @@ func (s *Spool) settleWithheld(tx store.MailTx, now time.Time, user string, free
 }
 
 // Flagged reports whether a user of a gate may be flagged, from memory. In shadow nobody is.
-func (s *Spool) Flagged(gate, user string) bool {
-	g := s.gates.Load().of(gate)
-	return g != nil && g.Reach != nil && !g.Reach.inShadow() && s.flagged.has(g.Reach.Name, user)
+func (r *reaches) Flagged(gate, user string) bool {
+	g := r.gates.Load().of(gate)
+	return g != nil && g.Reach != nil && !g.Reach.inShadow() && r.flagged.has(g.Reach.Name, user)
 }
 
 // Reaches reports whether a user may write to a recipient, for gates that can refuse one by one: ErrNewRecipient,
 // ErrFlagged or ErrFlaggedLimit. It counts what it refuses. Whoever is not flagged may write to anybody, as far as this
 // goes.
-func (s *Spool) Reaches(ctx context.Context, now time.Time, gate, user, sender, recipient string) error {
-	if !s.Flagged(gate, user) {
+func (r *reaches) Reaches(ctx context.Context, now time.Time, gate, user, sender, recipient string) error {
+	if !r.Flagged(gate, user) {
 		return nil
 	}
-	g := s.gates.Load().of(gate)
+	g := r.gates.Load().of(gate)
 	if g == nil || !g.countsReach(user, sender, 1) {
 		return nil
 	}
@@ -259,11 +252,11 @@ func (s *Spool) Reaches(ctx context.Context, now time.Time, gate, user, sender, 
 		if err != nil {
 			return nil, err
 		}
-		counts := s.countReach(g, &u, []To{{Address: recipient}})
+		counts := r.countReach(g, &u, []To{{Address: recipient}})
 		if len(counts.keys) == 0 {
 			return nil, nil
 		}
-		c, err := s.meet(tx, now, g.Reach, user)
+		c, err := r.meet(tx, now, g.Reach, user)
 		if err != nil {
 			return nil, err
 		}
@@ -282,28 +275,28 @@ func (s *Spool) Reaches(ctx context.Context, now time.Time, gate, user, sender, 
 		}
 		return c, c.store()
 	}
-	err := s.store.View(ctx, func(tx store.MailTx) error {
+	err := r.store.View(ctx, func(tx store.MailTx) error {
 		_, err := try(tx, false)
 		return err
 	})
 	if err != nil || refused == nil {
 		return err
 	}
-	var r reached
-	err = s.update(ctx, func(tx store.MailTx) error {
-		r = reached{}
+	var after reached
+	err = r.update(ctx, func(tx store.MailTx) error {
+		after = reached{}
 		c, err := try(tx, true)
 		if c != nil {
-			r = c.end()
+			after = c.end()
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	s.settleReach(r)
+	r.settleReach(after)
 	if told {
-		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+		_ = r.delivery.handDue(ctx, now) // what fails is logged, and tried again
 	}
 	return refused
 }

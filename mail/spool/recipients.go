@@ -7,7 +7,6 @@ import (
 	"hash"
 	"strings"
 	"sync"
-
 	"weir/identify"
 	"weir/mail/notice"
 	"weir/store"
@@ -61,8 +60,8 @@ func (h hasher) key(recipient string) uint64 {
 
 // Free reports whether a recipient is never counted, and reached by stopped users too: internal, listed, the user's own
 // addresses.
-func (s *Spool) Free(gate string, user *store.User, recipient string) bool {
-	g := s.gates.Load().of(gate)
+func (q *queue) Free(gate string, user *store.User, recipient string) bool {
+	g := q.gates.Load().of(gate)
 	return g != nil && g.free(user, recipient, normal(recipient))
 }
 
@@ -100,8 +99,8 @@ func (g *Gate) passesNull(user, sender string, recipients int) bool {
 }
 
 // Commands reports whether an address is one for commands, of any gate: who is told there is never told.
-func (s *Spool) Commands(address string) bool {
-	for _, way := range s.gates.Load().list {
+func (q *queue) Commands(address string) bool {
+	for _, way := range q.gates.Load().list {
 		if way.conf.Load().commands(normal(address)) {
 			return true
 		}

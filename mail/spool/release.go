@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/store"
 	"weir/throttle/outbreak"
 )
@@ -23,15 +22,15 @@ type Selection struct {
 
 // Release lets held and delayed mail of a user go at once, and returns how many recipients that was. A stopped user
 // stays stopped: resume him as well if he is to send again.
-func (s *Spool) Release(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
+func (d *desk) Release(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
 	err error) {
-	return s.act(ctx, now, by, user, which, release)
+	return d.act(ctx, now, by, user, which, release)
 }
 
 // Delete removes held and delayed mail of a user, and returns how many recipients that was. Nobody is told.
-func (s *Spool) Delete(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
+func (d *desk) Delete(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
 	err error) {
-	return s.act(ctx, now, by, user, which, remove)
+	return d.act(ctx, now, by, user, which, remove)
 }
 
 // A verb is what is done with a recipient who waits.
@@ -49,18 +48,18 @@ var (
 	removeAny  = verb{"deleted", func(a *store.Addressee) bool { return a.State != store.Sending }, true}
 )
 
-func (s *Spool) act(ctx context.Context, now time.Time, by, user string, which Selection, v verb) (n int, err error) {
+func (d *desk) act(ctx context.Context, now time.Time, by, user string, which Selection, v verb) (n int, err error) {
 	for {
 		var k int
 		var results []result
-		err = s.update(ctx, func(tx store.MailTx) (err error) {
-			k, results, err = s.actIn(tx, now, by, user, which, v)
+		err = d.update(ctx, func(tx store.MailTx) (err error) {
+			k, results, err = d.actIn(tx, now, by, user, which, v)
 			return err
 		})
 		if err != nil {
 			return n, err
 		}
-		s.acted(ctx, now, v, k, results)
+		d.acted(ctx, now, v, k, results)
 		if n += k; !which.All || k < maxAct { // each mail has a recipient: there are no more
 			return n, nil
 		}
@@ -68,44 +67,44 @@ func (s *Spool) act(ctx context.Context, now time.Time, by, user string, which S
 }
 
 // acted does what is left to do after something was done to mails.
-func (s *Spool) acted(ctx context.Context, now time.Time, v verb, n int, results []result) {
+func (d *desk) acted(ctx context.Context, now time.Time, v verb, n int, results []result) {
 	ready := n > 0 && !v.gone
 	for _, r := range results {
-		s.settle(r)
+		d.queue.settle(r)
 		ready = ready || r.ready
 	}
 	if n > 0 && v.gone {
-		s.tell.Deleted(n)
+		d.tell.Deleted(n)
 	} else if n > 0 {
-		s.tell.Released(n)
+		d.tell.Released(n)
 	}
 	if ready {
-		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+		_ = d.delivery.handDue(ctx, now) // what fails is logged, and tried again
 	}
 }
 
 // actIn does something to mails of a user within a transaction.
-func (s *Spool) actIn(tx store.MailTx, now time.Time, by, user string, which Selection, v verb) (n int,
+func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Selection, v verb) (n int,
 	results []result, err error) {
 	chosen, err := choice(tx, user, which)
 	if err != nil {
 		return 0, nil, err
 	}
-	turns, err := s.turns(tx, now, user)
+	turns, err := d.turns(tx, now, user)
 	if err != nil {
 		return 0, nil, err
 	}
 	acted := map[uint64]bool{}
 	withheld := map[string]*freed{} // by gate
 	for i := range chosen {
-		k, err := s.actOn(tx, now, by, &chosen[i], v, withheld)
+		k, err := d.actOn(tx, now, by, &chosen[i], v, withheld)
 		if err != nil {
 			return 0, nil, err
 		}
 		n += k
 		acted[uint64(chosen[i].ID)] = true
 	}
-	if err := s.settleWithheld(tx, now, user, withheld); err != nil {
+	if err := d.reach.settleWithheld(tx, now, user, withheld); err != nil {
 		return 0, nil, err
 	}
 	for _, t := range turns {
@@ -149,7 +148,7 @@ func choice(tx store.MailTx, user string, which Selection) (list []store.Letter,
 }
 
 // turns begins a turn for each throttle that remembers the user, and may hold something of his mails back.
-func (s *Spool) turns(tx store.MailTx, now time.Time, user string) (list []*turn, err error) {
+func (d *desk) turns(tx store.MailTx, now time.Time, user string) (list []*turn, err error) {
 	if user == "" {
 		return nil, nil
 	}
@@ -157,13 +156,13 @@ func (s *Spool) turns(tx store.MailTx, now time.Time, user string) (list []*turn
 	if err != nil {
 		return nil, err
 	}
-	all := s.gates.Load()
+	all := d.gates.Load()
 	for i := range memories {
 		var t *turn
 		if g := all.throttle(memories[i].Throttle); g != nil {
-			t, err = s.begin(tx, now, g, user)
+			t, err = d.queue.begin(tx, now, g, user)
 		} else {
-			t, err = s.lost(tx, now, &memories[i])
+			t, err = d.queue.lost(tx, now, &memories[i])
 		}
 		if err != nil {
 			return nil, err
@@ -174,7 +173,7 @@ func (s *Spool) turns(tx store.MailTx, now time.Time, user string) (list []*turn
 }
 
 // actOn does something to one mail. It notes what is not withheld any more.
-func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb,
+func (d *desk) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb,
 	withheld map[string]*freed) (n int, err error) {
 	rows, err := tx.Addressees(l.ID)
 	if err != nil {

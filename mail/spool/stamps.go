@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
 	"weir/store"
 )
 
@@ -13,8 +12,8 @@ import (
 const keepStamps = time.Hour
 
 // Spent reports whether a stamp is spent. Accept may find otherwise: another mail may come first.
-func (s *Spool) Spent(ctx context.Context, nonce store.StampNonce) (spent bool, err error) {
-	err = s.store.View(ctx, func(tx store.MailTx) error {
+func (q *queue) Spent(ctx context.Context, nonce store.StampNonce) (spent bool, err error) {
+	err = q.store.View(ctx, func(tx store.MailTx) error {
 		spent, err = tx.Spent(nonce)
 		return err
 	})
@@ -37,7 +36,7 @@ func (in *incoming) spend(tx store.MailTx) error {
 		fresh, seen := known[to.Stamp.Nonce]
 		if !seen {
 			var err error
-			fresh, err = in.s.spend(tx, in.now, to.Stamp)
+			fresh, err = in.queue.spend(tx, in.now, to.Stamp)
 			if errors.Is(err, store.ErrCrowded) {
 				crowded = err
 			} else if err != nil {
@@ -62,8 +61,8 @@ func (in *incoming) spend(tx store.MailTx) error {
 }
 
 // spend spends one stamp. Where there are too many it looks for some that are over.
-func (s *Spool) spend(tx store.MailTx, now time.Time, k Stamp) (bool, error) {
-	fresh, err := tx.Spend(k, s.opts.Stamps)
+func (q *queue) spend(tx store.MailTx, now time.Time, k Stamp) (bool, error) {
+	fresh, err := tx.Spend(k, q.opts.Stamps)
 	if !errors.Is(err, store.ErrCrowded) {
 		return fresh, err
 	}
@@ -72,16 +71,16 @@ func (s *Spool) spend(tx store.MailTx, now time.Time, k Stamp) (bool, error) {
 	case failed != nil:
 		return false, failed
 	case n > 0:
-		return tx.Spend(k, s.opts.Stamps)
+		return tx.Spend(k, q.opts.Stamps)
 	}
-	s.tell.Bounded(BoundStamps)
+	q.tell.Bounded(BoundStamps)
 	return false, err
 }
 
 // pruneStamps forgets the spent stamps that are over.
-func (s *Spool) pruneStamps(ctx context.Context, now time.Time) error {
+func (q *queue) pruneStamps(ctx context.Context, now time.Time) error {
 	for removed := pruneBatch; removed == pruneBatch; { // few at a time, as mail waits meanwhile
-		if err := s.update(ctx, func(tx store.MailTx) (err error) {
+		if err := q.update(ctx, func(tx store.MailTx) (err error) {
 			removed, err = tx.PruneStamps(now.Add(-keepStamps), pruneBatch)
 			return err
 		}); err != nil {

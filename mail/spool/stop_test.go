@@ -40,7 +40,7 @@ func TestStopDuringClaim(t *testing.T) {
 			kept := &breakable{Mail: r.store.Mail()}
 			kept.fails.Store(fails)
 			r.Spool.store = hooked{kept, func() {
-				r.halted()
+				r.end()
 				if j.breakOff() {
 					t.Error("broken off in the middle of a claim")
 				}

@@ -7,14 +7,13 @@ import (
 	"slices"
 	"strings"
 	"time"
-
 	"weir/store"
 	"weir/throttle/outbreak"
 )
 
 // StopUser stops a user everywhere, and tells him. Nobody but an operator can let him go on.
-func (s *Spool) StopUser(ctx context.Context, now time.Time, by, user, why string) error {
-	return s.everywhere(ctx, now, user, func(t *turn) error {
+func (d *desk) StopUser(ctx context.Context, now time.Time, by, user, why string) error {
+	return d.everywhere(ctx, now, user, func(t *turn) error {
 		if t.was && t.mem.suspended { // he stays so when he is enabled again
 			if err := t.noteBy(by, "stopped", 0, why); err != nil {
 				return err
@@ -31,8 +30,8 @@ var ErrDisabled = errors.New("spool: the user is disabled")
 
 // ResumeUser lets a stopped user send again. What waits goes on waiting, at the normal pace or in slow motion. What a
 // throttle held back that is gone goes at once.
-func (s *Spool) ResumeUser(ctx context.Context, now time.Time, by, user string, slow bool) error {
-	return s.everywhere(ctx, now, user, func(t *turn) error {
+func (d *desk) ResumeUser(ctx context.Context, now time.Time, by, user string, slow bool) error {
+	return d.everywhere(ctx, now, user, func(t *turn) error {
 		if t.user.Disabled {
 			return ErrDisabled
 		}
@@ -40,12 +39,12 @@ func (s *Spool) ResumeUser(ctx context.Context, now time.Time, by, user string, 
 			return t.end(news{})
 		}
 		return t.resume(by, slow)
-	}, func(tx store.MailTx, m *store.Memory) (result, error) { return s.letGo(tx, now, by, m) })
+	}, func(tx store.MailTx, m *store.Memory) (result, error) { return d.letGo(tx, now, by, m) })
 }
 
 // letGo ends what a throttle that is gone remembers of a user, and lets go what it held back.
-func (s *Spool) letGo(tx store.MailTx, now time.Time, by string, m *store.Memory) (result, error) {
-	t, err := s.lost(tx, now, m)
+func (d *desk) letGo(tx store.MailTx, now time.Time, by string, m *store.Memory) (result, error) {
+	t, err := d.queue.lost(tx, now, m)
 	if err != nil {
 		return result{}, err
 	}
@@ -79,16 +78,16 @@ const maxMemories = 1000
 
 // everywhere does something to a user at every throttle; lost, which may be nil, at those that are gone and remember
 // him.
-func (s *Spool) everywhere(ctx context.Context, now time.Time, user string, do func(*turn) error,
+func (d *desk) everywhere(ctx context.Context, now time.Time, user string, do func(*turn) error,
 	lost func(store.MailTx, *store.Memory) (result, error)) error {
-	if _, err := s.firstGate(); err != nil {
+	if _, err := d.firstGate(); err != nil {
 		return err
 	}
 	var results []result
-	err := s.update(ctx, func(tx store.MailTx) error {
+	err := d.update(ctx, func(tx store.MailTx) error {
 		results = nil
-		for _, g := range s.gates.Load().throttles() {
-			t, err := s.begin(tx, now, g, user)
+		for _, g := range d.gates.Load().throttles() {
+			t, err := d.queue.begin(tx, now, g, user)
 			if err != nil {
 				return err
 			}
@@ -100,7 +99,7 @@ func (s *Spool) everywhere(ctx context.Context, now time.Time, user string, do f
 		if lost == nil {
 			return nil
 		}
-		memories, err := s.lostMemories(tx, user)
+		memories, err := d.lostMemories(tx, user)
 		if err != nil {
 			return err
 		}
@@ -118,39 +117,30 @@ func (s *Spool) everywhere(ctx context.Context, now time.Time, user string, do f
 	}
 	ready := false
 	for _, r := range results {
-		s.settle(r)
+		d.queue.settle(r)
 		ready = ready || r.ready || r.stopped
 	}
 	if ready { // what left the queue, and notices
-		_ = s.handDue(ctx, now)
+		_ = d.delivery.handDue(ctx, now)
 	}
 	return nil
 }
 
 // lostMemories are what throttles remember of a user that are gone.
-func (s *Spool) lostMemories(tx store.MailTx, user string) ([]store.Memory, error) {
+func (d *desk) lostMemories(tx store.MailTx, user string) ([]store.Memory, error) {
 	all, err := tx.Memories(user, maxMemories)
-	known := s.gates.Load()
+	known := d.gates.Load()
 	return slices.DeleteFunc(all, func(m store.Memory) bool { return known.throttle(m.Throttle) != nil }), err
-}
-
-// Users returns up to limit users whose names come after one.
-func (s *Spool) Users(ctx context.Context, after string, limit int) (list []store.User, err error) {
-	err = s.store.View(ctx, func(tx store.MailTx) error {
-		list, err = tx.Users(after, limit)
-		return err
-	})
-	return list, err
 }
 
 // ChangeUser changes a user, or makes one: change is given him as he is, or only with his name, and whether he is new.
 // It may be called more than once. Limits that cannot be read are refused; others hold at once, also for what waits.
 // What waits of a user who gets disabled is held until he is enabled. With another contact, his tickets are void, as
 // they were sent to the old one: whoever is stopped is told anew.
-func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string,
+func (d *desk) ChangeUser(ctx context.Context, now time.Time, by, name string,
 	change func(u *store.User, isNew bool) error) error {
 	var results []result
-	err := s.update(ctx, func(tx store.MailTx) error {
+	err := d.update(ctx, func(tx store.MailTx) error {
 		results = nil
 		u, err := tx.User(name)
 		isNew := errors.Is(err, store.ErrNotFound)
@@ -184,7 +174,7 @@ func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string,
 				return err
 			}
 		}
-		results, err = s.reconsider(tx, now, name, news{by: by, moved: moved}, u.Disabled)
+		results, err = d.reconsider(tx, now, name, news{by: by, moved: moved}, u.Disabled)
 		return err
 	})
 	if err != nil {
@@ -192,24 +182,24 @@ func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string,
 	}
 	ready := false
 	for _, r := range results {
-		s.settle(r)
+		d.queue.settle(r)
 		ready = ready || r.ready
 	}
 	if ready {
-		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+		_ = d.delivery.handDue(ctx, now) // what fails is logged, and tried again
 	}
 	return nil
 }
 
 // reconsider runs the clocks of a user whose limits may have changed, or who was disabled or enabled. Who is disabled
 // is stopped everywhere, whether a throttle knows him or not.
-func (s *Spool) reconsider(tx store.MailTx, now time.Time, name string, n news, disabled bool) (results []result,
+func (d *desk) reconsider(tx store.MailTx, now time.Time, name string, n news, disabled bool) (results []result,
 	err error) {
-	for _, g := range s.gates.Load().throttles() {
+	for _, g := range d.gates.Load().throttles() {
 		if _, err := tx.Remembered(g.Throttle, name); errors.Is(err, store.ErrNotFound) && !disabled {
 			continue
 		}
-		t, err := s.begin(tx, now, g, name)
+		t, err := d.queue.begin(tx, now, g, name)
 		if err != nil {
 			return nil, err
 		}
@@ -218,19 +208,19 @@ func (s *Spool) reconsider(tx store.MailTx, now time.Time, name string, n news, 
 		}
 		results = append(results, t.result)
 	}
-	lost, err := s.lostMemories(tx, name)
+	lost, err := d.lostMemories(tx, name)
 	if err != nil || disabled { // what is due there is held as soon as it is
 		return results, err
 	}
 	for i := range lost {
-		t, err := s.lost(tx, now, &lost[i])
+		t, err := d.queue.lost(tx, now, &lost[i])
 		if err != nil {
 			return nil, err
 		}
 		if !t.mem.suspended {
 			continue
 		}
-		r, err := s.letGo(tx, now, n.by, &lost[i])
+		r, err := d.letGo(tx, now, n.by, &lost[i])
 		if err != nil {
 			return nil, err
 		}
@@ -270,8 +260,8 @@ func validLimits(text string) error {
 }
 
 // PutUser adds or replaces a user.
-func (s *Spool) PutUser(ctx context.Context, now time.Time, by string, user store.User) error {
-	return s.ChangeUser(ctx, now, by, user.Name, func(u *store.User, isNew bool) error {
+func (d *desk) PutUser(ctx context.Context, now time.Time, by string, user store.User) error {
+	return d.ChangeUser(ctx, now, by, user.Name, func(u *store.User, isNew bool) error {
 		made := u.Made
 		*u = user
 		u.Made = made
@@ -281,8 +271,8 @@ func (s *Spool) PutUser(ctx context.Context, now time.Time, by string, user stor
 
 // SetLimits gives a user limits of his own, as package mail writes them; empty: those of everybody. Who is not there
 // gets store.ErrNotFound.
-func (s *Spool) SetLimits(ctx context.Context, now time.Time, by, name, limits string) error {
-	return s.ChangeUser(ctx, now, by, name, func(u *store.User, isNew bool) error {
+func (d *desk) SetLimits(ctx context.Context, now time.Time, by, name, limits string) error {
+	return d.ChangeUser(ctx, now, by, name, func(u *store.User, isNew bool) error {
 		if isNew {
 			return fmt.Errorf("the user %s: %w", name, store.ErrNotFound)
 		}
@@ -293,9 +283,9 @@ func (s *Spool) SetLimits(ctx context.Context, now time.Time, by, name, limits s
 
 // RemoveUser takes a user away, and voids his tickets. His mail stays: what waited in his delay queues, of throttles
 // that are gone too, is held for operators to release or delete.
-func (s *Spool) RemoveUser(ctx context.Context, now time.Time, by, name string) error {
+func (d *desk) RemoveUser(ctx context.Context, now time.Time, by, name string) error {
 	var results []result
-	err := s.update(ctx, func(tx store.MailTx) error {
+	err := d.update(ctx, func(tx store.MailTx) error {
 		results = nil
 		if _, err := tx.User(name); err != nil {
 			return err
@@ -323,11 +313,11 @@ func (s *Spool) RemoveUser(ctx context.Context, now time.Time, by, name string) 
 	if err != nil {
 		return err
 	}
-	for _, of := range s.reachThrottles() {
-		s.refreshFlagged(of.Name, name)
+	for _, of := range d.reach.reachThrottles() {
+		d.refresh(&d.reach.flagged, of.Name, name)
 	}
 	for _, r := range results {
-		s.settle(r)
+		d.queue.settle(r)
 	}
 	return nil
 }
@@ -362,11 +352,11 @@ type Standing struct {
 }
 
 // Standing says how a user stands, throttle by throttle. Of those that are gone, only what they hold back is told.
-func (s *Spool) Standing(ctx context.Context, now time.Time, user string) (list []Standing, err error) {
-	err = s.store.View(ctx, func(tx store.MailTx) error {
+func (d *desk) Standing(ctx context.Context, now time.Time, user string) (list []Standing, err error) {
+	err = d.store.View(ctx, func(tx store.MailTx) error {
 		list = nil
-		for _, g := range s.gates.Load().throttles() {
-			t, err := s.look(tx, now, g, user)
+		for _, g := range d.gates.Load().throttles() {
+			t, err := d.queue.look(tx, now, g, user)
 			if err != nil {
 				return err
 			}
@@ -390,7 +380,7 @@ func (s *Spool) Standing(ctx context.Context, now time.Time, user string) (list 
 			}
 			list = append(list, one)
 		}
-		lost, err := s.lostMemories(tx, user)
+		lost, err := d.lostMemories(tx, user)
 		for _, m := range lost {
 			if !m.Stopped {
 				continue // what waits leaves by itself

@@ -4,18 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/store"
 	"weir/throttle/outbreak"
 )
 
-// weirItself is who did what nobody else did.
-const weirItself = "weir"
-
 // A turn is what happens to one user of a throttle within one transaction: the clock is run, something is done, and the
 // outcome is written, with everything that follows from it.
 type turn struct {
-	s      *Spool
+	queue  *queue
 	tx     store.MailTx
 	now    time.Time
 	gate   *Gate // whose rules hold, and in whose name the user is told
@@ -40,8 +36,8 @@ type result struct {
 }
 
 // begin begins a turn, and lets the clock run until now.
-func (s *Spool) begin(tx store.MailTx, now time.Time, gate *Gate, name string) (*turn, error) {
-	t := &turn{s: s, tx: tx, now: now, gate: gate, shadow: gate.inShadow(),
+func (q *queue) begin(tx store.MailTx, now time.Time, gate *Gate, name string) (*turn, error) {
+	t := &turn{queue: q, tx: tx, now: now, gate: gate, shadow: gate.inShadow(),
 		result: result{throttle: gate.Throttle, user: name}}
 	if err := t.load(name); err != nil {
 		return nil, err
@@ -60,8 +56,8 @@ func (s *Spool) begin(tx store.MailTx, now time.Time, gate *Gate, name string) (
 }
 
 // lost begins a turn at a throttle that is gone, whose clock does not run any more.
-func (s *Spool) lost(tx store.MailTx, now time.Time, m *store.Memory) (*turn, error) {
-	t := &turn{s: s, tx: tx, now: now, gate: &Gate{Throttle: m.Throttle},
+func (q *queue) lost(tx store.MailTx, now time.Time, m *store.Memory) (*turn, error) {
+	t := &turn{queue: q, tx: tx, now: now, gate: &Gate{Throttle: m.Throttle},
 		result: result{throttle: m.Throttle, user: m.User}}
 	if err := t.load(m.User); err != nil {
 		return nil, err
@@ -70,8 +66,8 @@ func (s *Spool) lost(tx store.MailTx, now time.Time, m *store.Memory) (*turn, er
 }
 
 // look is begin for those who write nothing, and are content with how it was when the clock was last run.
-func (s *Spool) look(tx store.MailTx, now time.Time, gate *Gate, name string) (*turn, error) {
-	t := &turn{s: s, tx: tx, now: now, gate: gate, shadow: gate.inShadow(),
+func (q *queue) look(tx store.MailTx, now time.Time, gate *Gate, name string) (*turn, error) {
+	t := &turn{queue: q, tx: tx, now: now, gate: gate, shadow: gate.inShadow(),
 		result: result{throttle: gate.Throttle, user: name}}
 	if err := t.load(name); err != nil {
 		return nil, err
@@ -100,7 +96,7 @@ func (t *turn) load(name string) (err error) {
 		return err
 	}
 	if t.params, err = t.gate.params(&t.user); err != nil { // the general ones hold
-		t.s.log.Error("the limits of a user cannot be read; those of everybody hold", "user", name, "error", err)
+		t.queue.log.Error("the limits of a user cannot be read; those of everybody hold", "user", name, "error", err)
 	}
 	if t.flagged() {
 		t.params = t.gate.Mail.Flag(t.params)
@@ -114,10 +110,10 @@ func (t *turn) load(name string) (err error) {
 // flagged reports whether the reach throttle of the gate has flagged the user, where that makes a difference.
 func (t *turn) flagged() bool {
 	g := t.gate
-	if g.Mail == nil || g.Mail.Flagged == nil || g.Reach == nil || !t.s.Flagged(g.Name, t.user.Name) {
+	if g.Mail == nil || g.Mail.Flagged == nil || g.Reach == nil || !t.queue.reach.Flagged(g.Name, t.user.Name) {
 		return false
 	}
-	c, err := t.s.meet(t.tx, t.now, g.Reach, t.user.Name)
+	c, err := t.queue.reach.meet(t.tx, t.now, g.Reach, t.user.Name)
 	if err != nil {
 		return true // nobody can tell, and it was so
 	}
@@ -152,7 +148,8 @@ func (t *turn) recall(b []byte) error {
 		t.was = t.mem.stopped()
 		return err
 	}
-	t.s.log.Error("what the throttle remembers of a user is damaged; it begins anew", "throttle", t.throttle, "user",
+	t.queue.log.Error("what the throttle remembers of a user is damaged; it begins anew", "throttle", t.throttle,
+		"user",
 		t.user.Name, "error", err)
 	t.mem = memory{}
 	lost, err := t.tx.Letters(store.LetterQuery{User: t.user.Name, State: store.Delayed}, maxAct)
@@ -236,6 +233,34 @@ func (t *turn) enter() error {
 		m.shadow, m.wouldStop = false, false
 	}
 	return nil
+}
+
+// submit puts a mail to the throttle: 0 for one that nobody keeps. In shadow nobody keeps it there.
+func (t *turn) submit(id uint64, c *counted) (outbreak.Decision, error) {
+	if t.shadow {
+		id = 0
+	}
+	d := t.mem.state.Submit(&t.params, t.now, id, c.keys, c.numbers, c.place)
+	switch {
+	case !d.Refused || t.shadow:
+		return d, nil
+	case d.Full:
+		t.queue.tell.Bounded(BoundWaiting)
+		return d, ErrQueue
+	}
+	return d, ErrStopped
+}
+
+// takeNull takes a message without a sender that nobody counts otherwise, and reports whether it may go on. Where there
+// is no throttle it may.
+func (t *turn) takeNull() bool {
+	return t.gate.Mail == nil || t.mem.state.TakeNull(&t.params, t.now)
+}
+
+// stops reports whether the user has been stopped in this turn.
+func (t *turn) stops() bool {
+	_, stopped := t.mem.state.Stopped()
+	return stopped && (!t.was || t.resumed) && !t.shadow
 }
 
 // goOn is what follows when a stopped user goes on.
@@ -364,26 +389,20 @@ func (t *turn) noteBy(by, what string, mail store.MailID, text string) error {
 	return t.tx.Log(entry(t.now, by, what, t.user.Name, mail, text))
 }
 
-// entry is one of the audit log.
-func entry(now time.Time, by, what, user string, mail store.MailID, text string) store.Entry {
-	return store.Entry{At: now, By: cut(by, store.MaxUser), What: what, User: user, Mail: mail,
-		Text: cut(text, store.MaxEntryText)}
-}
-
 // settle does what is left to do after a transaction.
-func (s *Spool) settle(r result) {
+func (q *queue) settle(r result) {
 	if r.stopped || r.resumed {
-		s.refresh(r.throttle, r.user)
+		q.refresh(&q.stopped, r.throttle, r.user)
 	}
 	if r.stopped {
-		s.tell.Stopped(r.throttle)
-		s.log.Warn("a user is stopped", "throttle", r.throttle, "user", r.user)
+		q.tell.Stopped(r.throttle)
+		q.log.Warn("a user is stopped", "throttle", r.throttle, "user", r.user)
 	}
 	if r.resumed {
-		s.tell.Resumed(r.throttle)
-		s.log.Info("a user goes on", "throttle", r.throttle, "user", r.user)
+		q.tell.Resumed(r.throttle)
+		q.log.Info("a user goes on", "throttle", r.throttle, "user", r.user)
 	}
-	s.expect(r.due)
+	q.expect(r.due)
 }
 
 // those are items of one mail.
@@ -425,15 +444,4 @@ func (o *those) among(rows []store.Addressee) []bool {
 		meant[i] = meant[i] || addresses[normal(rows[i].Address)]
 	}
 	return meant
-}
-
-// cut shortens a text to so many bytes, without breaking a character.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && text[most]&0xC0 == 0x80 {
-		most--
-	}
-	return text[:most]
 }

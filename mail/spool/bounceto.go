@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
 	"weir/store"
 )
 
@@ -38,15 +37,15 @@ type telling struct {
 //   - where he has none they are told a little: the header, and no more than 10 an hour.
 //
 // plain passes over addresses that the next server does not take, as it knows no SMTPUTF8.
-func (s *Spool) whom(conf *Gate, l *store.Letter, reports int, plain bool, now time.Time) (*telling, error) {
+func (d *delivery) whom(conf *Gate, l *store.Letter, reports int, plain bool, now time.Time) (*telling, error) {
 	taken := func(address string) bool { return !plain || ascii(address) }
-	if byAddress(l.User) || conf.Mail == nil && !s.Stopped(conf.Name, l.User) {
+	if byAddress(l.User) || conf.Mail == nil && !d.Stopped(conf.Name, l.User) {
 		if !taken(l.Sender) {
 			return &telling{mute: true}, nil
 		}
 		return &telling{to: l.Sender, full: true}, nil
 	}
-	user, err := s.User(context.Background(), l.User)
+	user, err := d.User(context.Background(), l.User)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
@@ -58,11 +57,11 @@ func (s *Spool) whom(conf *Gate, l *store.Letter, reports int, plain bool, now t
 	case !taken(l.Sender):
 		return &telling{mute: true}, nil
 	}
-	ok, first := s.strangers.take(l.User, reports, now)
+	ok, first := d.strangers.take(l.User, reports, now)
 	if ok {
 		return &telling{to: l.Sender}, nil
 	}
-	s.tell.Bounded(BoundBounces)
+	d.tell.Bounded(BoundBounces)
 	t := &telling{}
 	if first { // or they would fill the log
 		t.reason = fmt.Sprintf("%s is not known to be the user's, and was told %d times within an hour; nor is "+

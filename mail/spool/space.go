@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
 	"weir/store"
 )
 
@@ -25,12 +24,12 @@ type room struct {
 }
 
 // take takes room for new mail, or says that there is none: store.ErrFull.
-func (s *Spool) take(bytes int, filed bool) error {
-	kept, ok := s.store.(spacious)
+func (q *queue) take(bytes int, filed bool) error {
+	kept, ok := q.store.(spacious)
 	if !ok {
 		return nil
 	}
-	r, now := &s.room, s.clock.Now()
+	r, now := &q.room, q.clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.at.IsZero() || now.Sub(r.at) >= lookEvery || now.Before(r.at) {
@@ -48,12 +47,12 @@ func (s *Spool) take(bytes int, filed bool) error {
 }
 
 // Full returns store.ErrFull where there is no room for new mail, however short.
-func (s *Spool) Full() error { return s.take(0, false) }
+func (q *queue) Full() error { return q.take(0, false) }
 
 // incomingText is the text of a new mail. Those that weir writes itself always find room, as long as there is any.
 type incomingText struct {
 	store.Staged
-	s *Spool
+	queue *queue
 }
 
 func (t incomingText) Write(b []byte) (int, error) {
@@ -61,7 +60,7 @@ func (t incomingText) Write(b []byte) (int, error) {
 	if filed && t.Size() <= store.MaxInline { // all of it goes into the file
 		bytes += int(t.Size())
 	}
-	if err := t.s.take(bytes, filed); err != nil {
+	if err := t.queue.take(bytes, filed); err != nil {
 		return 0, err
 	}
 	return t.Staged.Write(b)
