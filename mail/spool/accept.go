@@ -132,7 +132,7 @@ func (in *incoming) store(tx store.MailTx) error {
 		return err
 	}
 	in.to = make([]store.Addressee, len(e.To))
-	places, t, err := in.places(tx)
+	fates, t, err := in.judge(tx)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (in *incoming) store(tx store.MailTx) error {
 			in.receipt.Withheld++
 			continue
 		}
-		in.put(i, places[i], t)
+		in.put(i, fates[i], t)
 	}
 	if err := tx.PutLetter(in.letter, in.text, in.to); err != nil {
 		return err
@@ -166,14 +166,14 @@ func (in *incoming) store(tx store.MailTx) error {
 }
 
 // put gives a recipient his place.
-func (in *incoming) put(i int, p outbreak.Placement, t *turn) {
+func (in *incoming) put(i int, p outbreak.Fate, t *turn) {
 	a, to, now := &in.to[i], &in.e.To[i], in.now
 	a.Due = now
 	if to.After.After(now) {
 		a.Due = to.After
 	}
 	switch {
-	case p == outbreak.Review:
+	case p == outbreak.Hold:
 		a.State, in.review = store.Held, true
 		in.receipt.Held++
 	case p == outbreak.Delay && (in.late || t.stops()):
@@ -214,12 +214,12 @@ func (in *incoming) forWorkers() []store.Addressee {
 
 // places asks the throttle for a place for each recipient. Where nobody is counted it is not asked, and there is no
 // turn.
-func (in *incoming) places(tx store.MailTx) ([]outbreak.Placement, *turn, error) {
-	places := make([]outbreak.Placement, len(in.e.To)) // Pass
+func (in *incoming) judge(tx store.MailTx) ([]outbreak.Fate, *turn, error) {
+	fates := make([]outbreak.Fate, len(in.e.To)) // Pass
 	g := in.gate
 	null := g.passesNull(in.e.User, in.e.Sender, len(in.e.To))
 	if g.Mail == nil && !in.queue.Stopped(g.Name, in.e.User) { // whoever is stopped has no notifications to send either
-		return places, nil, nil
+		return fates, nil, nil
 	}
 	t, err := in.queue.begin(tx, in.now, g, in.e.User)
 	if err != nil {
@@ -230,7 +230,7 @@ func (in *incoming) places(tx store.MailTx) ([]outbreak.Placement, *turn, error)
 		return nil, nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(in.e.To), most)
 	}
 	if in.e.Diverted && t.mem.stopped() && !t.shadow {
-		return in.hold(places, t)
+		return in.hold(fates, t)
 	}
 	c := in.queue.count(g, &t.user, in.e.To, in.paid, in.counts)
 	if t.was && !t.resumed && !t.shadow && c.due {
@@ -244,7 +244,7 @@ func (in *incoming) places(tx store.MailTx) ([]outbreak.Placement, *turn, error)
 			}
 			in.receipt.Shadow, in.receipt.WouldRefuse = true, 1
 		}
-		return places, t, nil
+		return fates, t, nil
 	}
 	d, err := t.submit(uint64(in.e.ID), c)
 	if err != nil {
@@ -257,23 +257,23 @@ func (in *incoming) places(tx store.MailTx) ([]outbreak.Placement, *turn, error)
 			case of < 0:
 			case d.Refused:
 				in.receipt.WouldRefuse++
-			case c.place[of] != outbreak.Pass:
+			case c.fates[of] != outbreak.Pass:
 				in.receipt.WouldWait++
 			}
 		}
-		return places, t, nil
+		return fates, t, nil
 	}
 	for i, of := range c.of {
 		if of >= 0 {
-			places[i] = c.place[of]
+			fates[i] = c.fates[of]
 		}
 	}
-	return places, t, nil
+	return fates, t, nil
 }
 
 // hold keeps a mail of a stopped user that another server has taken already. Whom he reaches all the same it reaches,
 // and nobody else: also not those who are paid for.
-func (in *incoming) hold(places []outbreak.Placement, t *turn) ([]outbreak.Placement, *turn, error) {
+func (in *incoming) hold(fates []outbreak.Fate, t *turn) ([]outbreak.Fate, *turn, error) {
 	c := in.queue.count(in.gate, &t.user, in.e.To, nil, in.counts)
 	if !t.mem.state.Hold(in.now, uint64(in.e.ID), c.keys, c.numbers) {
 		in.queue.tell.Bounded(BoundWaiting)
@@ -282,10 +282,10 @@ func (in *incoming) hold(places []outbreak.Placement, t *turn) ([]outbreak.Place
 	in.late = true
 	for i, of := range c.of {
 		if of >= 0 {
-			places[i] = outbreak.Delay
+			fates[i] = outbreak.Delay
 		}
 	}
-	return places, t, nil
+	return fates, t, nil
 }
 
 // counted are those of a mail's recipients whom a throttle counts.
@@ -293,7 +293,7 @@ type counted struct {
 	keys    []uint64
 	numbers []int // of the first with that address
 	of      []int // by recipient: which key is his; -1: not counted
-	place   []outbreak.Placement
+	fates   []outbreak.Fate
 	due     bool // the mail is to somebody whom a stopped user does not reach
 }
 
@@ -320,6 +320,6 @@ func (q *queue) count(g *Gate, user *store.User, to []To, paid []bool, reached *
 		}
 		c.of[i] = k
 	}
-	c.place = make([]outbreak.Placement, len(c.keys))
+	c.fates = make([]outbreak.Fate, len(c.keys))
 	return c
 }

@@ -602,7 +602,7 @@ func TestFullQueue(t *testing.T) {
 		// As long as items get: each of another mail, and with the greatest number. The multiple recipients of a mail
 		// stand together.
 		m.state.Submit(&p, start, 1<<62+uint64(i), []uint64{uint64(i) << 20}, []int{outbreak.MaxRecipients - 1},
-			make([]outbreak.Placement, 1))
+			make([]outbreak.Fate, 1))
 	}
 	if len(m.state.Waiting()) != outbreak.MaxItems {
 		t.Fatalf("%d wait", len(m.state.Waiting()))

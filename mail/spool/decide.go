@@ -159,10 +159,10 @@ func (q *question) ask(t *turn) (*counted, error) {
 		q.queue.tell.Bounded(BoundRecipients)
 		return nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(q.to), most)
 	}
-	d := t.mem.state.Peek(&t.params, q.now, c.keys, c.place)
-	q.verdict = Verdict{Pass: d.Delayed == 0 && !d.Refused && !d.Large, Delayed: d.Delayed, Refused: d.Refused &&
+	d := t.mem.state.Peek(&t.params, q.now, c.keys, c.fates)
+	q.verdict = Verdict{Pass: d.Delayed == 0 && !d.Refused && !d.Held, Delayed: d.Delayed, Refused: d.Refused &&
 		!d.Full}
-	if d.Large || d.Full {
+	if d.Held || d.Full {
 		q.verdict.Delayed = len(c.keys)
 	}
 	if t.shadow || q.null && !q.verdict.Refused {

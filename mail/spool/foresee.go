@@ -119,7 +119,7 @@ func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
 		f.refuse(weir.TooCostly, fmt.Sprintf("a mail to %d, and at most %d are allowed", len(q.to), most))
 		return f, nil
 	}
-	d := st.Peek(p, q.now, c.keys, c.place)
+	d := st.Peek(p, q.now, c.keys, c.fates)
 	since, stopped := st.Stopped()
 	switch {
 	case stopped && c.due:
@@ -136,7 +136,7 @@ func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
 		f.refuse(weir.LineFull, "as many recipients of the user wait as may")
 	case d.Refused:
 		f.refuse(weir.OverLimit, "the user is stopped")
-	case d.Large:
+	case d.Held:
 		f.Verdict, f.Text = weir.Wait,
 			"the mail would be held until somebody has looked at it: it has more new recipients than the queue has "+
 				"room for"

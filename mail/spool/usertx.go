@@ -240,7 +240,7 @@ func (t *turn) submit(id uint64, c *counted) (outbreak.Decision, error) {
 	if t.shadow {
 		id = 0
 	}
-	d := t.mem.state.Submit(&t.params, t.now, id, c.keys, c.numbers, c.place)
+	d := t.mem.state.Submit(&t.params, t.now, id, c.keys, c.numbers, c.fates)
 	switch {
 	case !d.Refused || t.shadow:
 		return d, nil

@@ -53,24 +53,24 @@ func (p *Params) String() string {
 		weir.Duration(p.Every), multi, p.WorkingSet, replace, p.MaxSlack, p.MaxMSlack, p.Stop, p.Recipients)
 }
 
-// A Placement says what becomes of one recipient of a mail.
-type Placement uint8
+// A Fate says what becomes of one recipient of a mail.
+type Fate uint8
 
-// The placements.
+// The fates. Package spool says what becomes of a recipient of each.
 const (
-	Pass   Placement = iota // goes on now
+	Pass   Fate = iota // goes on now
 	Delay                   // waits in the delay queue
-	Review                  // the mail is held for review (HoldLarge)
+	Hold                  // the mail is held for review (HoldLarge)
 )
 
-func (p Placement) String() string {
+func (p Fate) String() string {
 	switch p {
 	case Pass:
 		return "pass"
 	case Delay:
 		return "delay"
 	}
-	return "review"
+	return "hold"
 }
 
 // An Item is one recipient in the delay queue.
