@@ -60,7 +60,7 @@ func (q *queue) accept(ctx context.Context, now time.Time, e *Envelope, text sto
 	case in.handed:
 		way.unreserve()
 	case in.receipt.Passed > 0:
-		q.delivery.starve(way)
+		q.delivery.overflow(way)
 	}
 	if in.receipt.Pooled > 0 {
 		q.delivery.pooled.Store(true)
@@ -99,7 +99,7 @@ type incoming struct {
 	result
 
 	tx      store.MailTx
-	meeting *meeting    // with the reach throttle; nil: there is none
+	reachTx *reachTx    // with the reach throttle; nil: there is none
 	counts  *reachCount // … and whom it counts
 	refusal error       // by the reach throttle
 	putOff  error       // … unless the mail is held in any case
@@ -166,7 +166,7 @@ func (in *incoming) store(tx store.MailTx) error {
 }
 
 // put gives a recipient his place.
-func (in *incoming) put(i int, p outbreak.Fate, t *turn) {
+func (in *incoming) put(i int, p outbreak.Fate, t *userTx) {
 	a, to, now := &in.to[i], &in.e.To[i], in.now
 	a.Due = now
 	if to.After.After(now) {
@@ -214,14 +214,14 @@ func (in *incoming) forWorkers() []store.Addressee {
 
 // places asks the throttle for a place for each recipient. Where nobody is counted it is not asked, and there is no
 // turn.
-func (in *incoming) judge(tx store.MailTx) ([]outbreak.Fate, *turn, error) {
+func (in *incoming) judge(tx store.MailTx) ([]outbreak.Fate, *userTx, error) {
 	fates := make([]outbreak.Fate, len(in.e.To)) // Pass
 	g := in.gate
 	null := g.passesNull(in.e.User, in.e.Sender, len(in.e.To))
 	if g.Mail == nil && !in.queue.Stopped(g.Name, in.e.User) { // whoever is stopped has no notifications to send either
 		return fates, nil, nil
 	}
-	t, err := in.queue.begin(tx, in.now, g, in.e.User)
+	t, err := in.queue.openUser(tx, in.now, g, in.e.User)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -273,7 +273,7 @@ func (in *incoming) judge(tx store.MailTx) ([]outbreak.Fate, *turn, error) {
 
 // hold keeps a mail of a stopped user that another server has taken already. Whom he reaches all the same it reaches,
 // and nobody else: also not those who are paid for.
-func (in *incoming) hold(fates []outbreak.Fate, t *turn) ([]outbreak.Fate, *turn, error) {
+func (in *incoming) hold(fates []outbreak.Fate, t *userTx) ([]outbreak.Fate, *userTx, error) {
 	c := in.queue.count(in.gate, &t.user, in.e.To, nil, in.counts)
 	if !t.mem.state.Hold(in.now, uint64(in.e.ID), c.keys, c.numbers) {
 		in.queue.tell.Bounded(BoundWaiting)

@@ -30,7 +30,7 @@ func (e *env) own(now time.Time, gate, user, subject, to string) *ownLetter {
 	}
 }
 
-// bounces writes what the sender of a mail is told, or who is told instead (see whom). A mail without a sender is never
+// bounces writes what the sender of a mail is told, or who is told instead (see bounceTo). A mail without a sender is never
 // answered (RFC 5321 section 6.1): where a server has refused it, the audit log tells, and where none was given it, it
 // is held.
 func (d *delivery) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*ownLetter, err error) {
@@ -55,7 +55,7 @@ func (d *delivery) bounces(conf *Gate, j *job, end *ending, now time.Time) (all 
 		return nil, nil
 	}
 	if j.tells == nil { // once, however often it has to be tried
-		if j.tells, err = d.whom(conf, &j.letter, len(reports), len(end.narrow) > 0, now); err != nil {
+		if j.tells, err = d.bounceTo(conf, &j.letter, len(reports), len(end.narrow) > 0, now); err != nil {
 			return nil, err
 		}
 	}

@@ -11,23 +11,23 @@ import (
 	"weir/store"
 )
 
-// Bounds of what is sent to strangers: addresses that a user has written into his envelopes, and that are not known to
+// Bounds of what is sent to unknown: addresses that a user has written into his envelopes, and that are not known to
 // be his.
 const (
-	maxStrangers  = 10     // notifications an hour for each user
-	maxEstranged  = 10_000 // users with such notifications in an hour
-	strangersEach = time.Hour
+	maxUnknown      = 10     // notifications an hour for each user
+	maxUnknownUsers = 10_000 // users with such notifications in an hour
+	unknownEach     = time.Hour
 )
 
-// A telling is who is told what became of a mail.
-type telling struct {
+// A bounceTarget is who is told what became of a mail.
+type bounceTarget struct {
 	to     string // empty: nobody
 	full   bool   // he may have its text back
 	reason string // why nobody is told, where it is to be noted
 	mute   bool   // nobody is told, because the next server takes no address that could be
 }
 
-// whom decides who is told what became of a mail. Anybody can write any sender into an envelope, and what weir writes
+// bounceTo decides who is told what became of a mail. Anybody can write any sender into an envelope, and what weir writes
 // itself is not counted: nobody is to send what he likes to whom he likes in that way, the less so when he is stopped.
 // So
 //
@@ -37,13 +37,13 @@ type telling struct {
 //   - where he has none they are told a little: the header, and no more than 10 an hour.
 //
 // plain passes over addresses that the next server does not take, as it knows no SMTPUTF8.
-func (d *delivery) whom(conf *Gate, l *store.Letter, reports int, plain bool, now time.Time) (*telling, error) {
+func (d *delivery) bounceTo(conf *Gate, l *store.Letter, reports int, plain bool, now time.Time) (*bounceTarget, error) {
 	taken := func(address string) bool { return !plain || ascii(address) }
 	if byAddress(l.User) || conf.Mail == nil && !d.Stopped(conf.Name, l.User) {
 		if !taken(l.Sender) {
-			return &telling{mute: true}, nil
+			return &bounceTarget{mute: true}, nil
 		}
-		return &telling{to: l.Sender, full: true}, nil
+		return &bounceTarget{to: l.Sender, full: true}, nil
 	}
 	user, err := d.User(context.Background(), l.User)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -51,22 +51,22 @@ func (d *delivery) whom(conf *Gate, l *store.Letter, reports int, plain bool, no
 	}
 	switch {
 	case taken(l.Sender) && conf.free(&user, l.Sender, normal(l.Sender)):
-		return &telling{to: l.Sender, full: true}, nil
+		return &bounceTarget{to: l.Sender, full: true}, nil
 	case user.Contact != "" && taken(user.Contact):
-		return &telling{to: user.Contact, full: true}, nil
+		return &bounceTarget{to: user.Contact, full: true}, nil
 	case !taken(l.Sender):
-		return &telling{mute: true}, nil
+		return &bounceTarget{mute: true}, nil
 	}
-	ok, first := d.strangers.take(l.User, reports, now)
+	ok, first := d.unknown.take(l.User, reports, now)
 	if ok {
-		return &telling{to: l.Sender}, nil
+		return &bounceTarget{to: l.Sender}, nil
 	}
 	d.tell.Bounded(BoundBounces)
-	t := &telling{}
+	t := &bounceTarget{}
 	if first { // or they would fill the log
 		t.reason = fmt.Sprintf("%s is not known to be the user's, and was told %d times within an hour; nor is "+
 			"anybody of further ones in it",
-			l.Sender, maxStrangers)
+			l.Sender, maxUnknown)
 	}
 	return t, nil
 }
@@ -85,29 +85,29 @@ func byAddress(user string) bool {
 	return err == nil
 }
 
-// strangers counts what is sent to them, in fixed hours. The zero value is ready to use.
-type strangers struct {
+// unknown counts what is sent to them, in fixed hours. The zero value is ready to use.
+type unknown struct {
 	mu    sync.Mutex
 	since time.Time
-	told  map[string]int // by user; more than maxStrangers: it is noted that he is over it
+	told  map[string]int // by user; more than maxUnknown: it is noted that he is over it
 }
 
 // take reports whether a user may have so many more notifications sent, and else whether he is over it for the first
 // time in this hour.
-func (c *strangers) take(user string, n int, now time.Time) (ok, first bool) {
+func (c *unknown) take(user string, n int, now time.Time) (ok, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.told == nil || now.Sub(c.since) >= strangersEach || now.Before(c.since) {
+	if c.told == nil || now.Sub(c.since) >= unknownEach || now.Before(c.since) {
 		c.since, c.told = now, map[string]int{}
 	}
 	told, known := c.told[user]
 	switch {
-	case !known && len(c.told) >= maxEstranged:
+	case !known && len(c.told) >= maxUnknownUsers:
 		return false, false
-	case told+n <= maxStrangers:
+	case told+n <= maxUnknown:
 		c.told[user] = told + n
 		return true, false
 	}
-	c.told[user] = maxStrangers + 1
-	return false, told <= maxStrangers
+	c.told[user] = maxUnknown + 1
+	return false, told <= maxUnknown
 }

@@ -14,9 +14,9 @@ const (
 	longTick = time.Hour
 )
 
-// straighten sees to what was stored while the clock was ahead, once after each start and each time the clock goes back
+// correctClock sees to what was stored while the clock was ahead, once after each start and each time the clock goes back
 // by a while: it would stand still until the clock gets there again. Where it fails it is done again the next time.
-func (s *Spool) straighten(ctx context.Context, now time.Time) error {
+func (s *Spool) correctClock(ctx context.Context, now time.Time) error {
 	wall := now.Round(0) // only that can be set
 	s.ahead.Lock()
 	if s.ahead.latest.IsZero() || wall.Add(setBack).Before(s.ahead.latest) {
@@ -31,8 +31,8 @@ func (s *Spool) straighten(ctx context.Context, now time.Time) error {
 	if !todo {
 		return nil
 	}
-	moved, err := s.straightenMail(ctx, wall)
-	err = errors.Join(err, s.straightenUsers(ctx, wall))
+	moved, err := s.correctMail(ctx, wall)
+	err = errors.Join(err, s.correctUsers(ctx, wall))
 	s.changed.Store(true) // for those who are stopped
 	if moved > 0 {
 		s.log.Warn("the clock was ahead: mail that was to go on much later does so now", "recipients", moved)
@@ -45,8 +45,8 @@ func (s *Spool) straighten(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// straightenMail corrects when mail is due, and returns for how many recipients.
-func (d *delivery) straightenMail(ctx context.Context, now time.Time) (moved int, err error) {
+// correctMail corrects when mail is due, and returns for how many recipients.
+func (d *delivery) correctMail(ctx context.Context, now time.Time) (moved int, err error) {
 	wrong := func(q *store.Queued) bool {
 		return slices.ContainsFunc(q.To, func(a store.Addressee) bool { return d.corrected(&q.Letter, &a, now) })
 	}
@@ -63,7 +63,7 @@ func (d *delivery) straightenMail(ctx context.Context, now time.Time) (moved int
 	}
 	later := new(store.MailIDs).Next(now) // the ids of what came while the clock was ahead are greater
 	for _, q := range []store.LetterQuery{{State: store.Ready}, {State: store.Sending}, {After: later}} {
-		n, err := d.each(ctx, q, wrong, correct)
+		n, err := d.eachMail(ctx, q, wrong, correct)
 		if moved += total(n); err != nil {
 			return moved, err
 		}
@@ -111,8 +111,8 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// straightenUsers runs the clocks of those whose mail waits for one that was ahead. What they make of it is up to them.
-func (q *queue) straightenUsers(ctx context.Context, now time.Time) error {
+// correctUsers runs the clocks of those whose mail waits for one that was ahead. What they make of it is up to them.
+func (q *queue) correctUsers(ctx context.Context, now time.Time) error {
 	seen := map[string]bool{}
 	results := map[string]result{}
 	fresh := func(q *store.Queued) bool { // one mail of each
@@ -137,7 +137,7 @@ func (q *queue) straightenUsers(ctx context.Context, now time.Time) error {
 		}
 		return 0, nil
 	}
-	_, err := q.delivery.each(ctx, store.LetterQuery{State: store.Delayed}, fresh, tick)
+	_, err := q.delivery.eachMail(ctx, store.LetterQuery{State: store.Delayed}, fresh, tick)
 	for _, r := range results {
 		q.settle(r)
 	}

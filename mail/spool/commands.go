@@ -254,7 +254,7 @@ func (d *desk) actFor(tx store.MailTx, now time.Time, by string, ticket *store.T
 	if g == nil {
 		return done, results, nil
 	}
-	t, err := d.queue.begin(tx, now, g, ticket.User)
+	t, err := d.queue.openUser(tx, now, g, ticket.User)
 	if err != nil {
 		return done, results, err
 	}

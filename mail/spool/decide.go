@@ -81,14 +81,14 @@ type question struct {
 	verdict Verdict
 	result
 
-	meeting *meeting
+	reachTx *reachTx
 	counts  *reachCount
 	reached reached
 }
 
 // reach puts the mail before the reach throttle. It reports whether the others are to be asked.
 func (q *question) reach(tx store.MailTx) (more bool, err error) {
-	q.meeting, q.counts, q.reached = nil, nil, reached{}
+	q.reachTx, q.counts, q.reached = nil, nil, reached{}
 	if !q.reaches {
 		return true, nil
 	}
@@ -100,12 +100,12 @@ func (q *question) reach(tx store.MailTx) (more bool, err error) {
 	if len(counts.keys) == 0 {
 		return true, nil
 	}
-	c, err := q.queue.reach.meet(tx, q.now, q.gate.Reach, q.user)
+	c, err := q.queue.reach.open(tx, q.now, q.gate.Reach, q.user)
 	if err != nil {
 		return false, err
 	}
 	c.judge(counts.keys, counts.fates)
-	q.meeting, q.counts = c, counts
+	q.reachTx, q.counts = c, counts
 	if c.shadow {
 		clear(counts.fates)
 	} else if c.verdict.Refused > 0 {
@@ -117,15 +117,15 @@ func (q *question) reach(tx store.MailTx) (more bool, err error) {
 
 // withheld is how many the reach throttle does not let go on.
 func (q *question) withheld() int {
-	if q.meeting == nil || q.meeting.shadow {
+	if q.reachTx == nil || q.reachTx.shadow {
 		return 0
 	}
-	return q.meeting.verdict.Held
+	return q.reachTx.verdict.Held
 }
 
 // keep takes the mail into the history of the user, as far as it was decided here.
 func (q *question) keep() error {
-	c := q.meeting
+	c := q.reachTx
 	if c == nil {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (q *question) keep() error {
 }
 
 // ask says what the throttle would do.
-func (q *question) ask(t *turn) (*counted, error) {
+func (q *question) ask(t *userTx) (*counted, error) {
 	c := q.queue.count(q.gate, &t.user, q.to, nil, q.counts)
 	if most := t.params.Recipients; most > 0 && len(q.to) > most {
 		q.queue.tell.Bounded(BoundRecipients)
@@ -189,7 +189,7 @@ func (q *question) peek(tx store.MailTx) error {
 		return err
 	}
 	if !q.free {
-		t, err := q.queue.look(tx, q.now, q.gate, q.user)
+		t, err := q.queue.peekUser(tx, q.now, q.gate, q.user)
 		if err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func (q *question) charge(tx store.MailTx) error {
 		q.withhold()
 		return q.keep()
 	}
-	t, err := q.queue.begin(tx, q.now, q.gate, q.user)
+	t, err := q.queue.openUser(tx, q.now, q.gate, q.user)
 	if err != nil {
 		return err
 	}

@@ -32,8 +32,8 @@ type job struct {
 	gate   *gateway
 	letter store.Letter
 	to     []store.Addressee
-	text   []byte   // nil: the store has it
-	tells  *telling // who is told how it ended; nil: nobody had to be yet
+	text   []byte        // nil: the store has it
+	tells  *bounceTarget // who is told how it ended; nil: nobody had to be yet
 
 	mu       sync.Mutex
 	claiming bool // being stored as Sending: it cannot be broken off, as nobody would take that back
@@ -74,7 +74,7 @@ func (d *delivery) deliver(j *job) {
 	watched()
 	cancel()
 	j.gate.going.Add(-1)
-	d.lighten(j)
+	d.freeText(j)
 	d.finishes <- struct{}{}
 	d.running.Go(func() {
 		defer func() { <-d.finishes }()
@@ -131,7 +131,7 @@ func (d *delivery) claim(j *job) error {
 	j.claiming = !claimed && !broken
 	j.mu.Unlock()
 	if claimed || broken {
-		return choose(broken, errHalting)
+		return errIf(broken, errHalting)
 	}
 	now := d.clock.Now()
 	rows := make([]store.Addressee, len(j.to))
@@ -163,8 +163,8 @@ func (d *delivery) claim(j *job) error {
 	return nil
 }
 
-// choose returns an error if there is one.
-func choose(is bool, err error) error {
+// errIf returns an error if there is one.
+func errIf(is bool, err error) error {
 	if is {
 		return err
 	}
@@ -215,13 +215,13 @@ func (d *delivery) finish(conf *Gate, j *job, results []nexthop.Result) error {
 		d.report(j, end, now)
 	}
 	d.under.add() // until what follows is handed over
-	d.land(j)
+	d.finished(j)
 	if len(own) > 0 || end.again {
 		_ = d.handDue(context.Background(), now) // what fails is logged, and tried again
 	}
 	d.under.done()
 	d.expect(end.next)
-	d.vacant(j.gate)
+	d.wakeIfFree(j.gate)
 	return nil
 }
 

@@ -11,14 +11,14 @@ import (
 // A delivery hands mail to the next hop: the workers of each gate, what they have, and how it ends.
 type delivery struct {
 	*env
-	flight    flight
-	bytes     atomic.Int64 // of texts in memory
-	parked    parked
-	dispatch  single
-	pooled    atomic.Bool // something may wait in the pool
-	heir      atomic.Bool // what another run has left is taken over
-	strangers strangers
-	workers   sync.Mutex // of gateway.staff
+	flight   flight
+	bytes    atomic.Int64 // of texts in memory
+	parked   parked
+	dispatch single
+	pooled   atomic.Bool // something may wait in the pool
+	tookOver atomic.Bool // what another run has left is taken over
+	unknown  unknown
+	workers  sync.Mutex // of gateway.workers
 
 	// What is handed to workers ends in three steps: nothing new is begun once halt is over, what has not come to its
 	// final dot is broken off then too, and everything when base is over.
@@ -49,13 +49,13 @@ func (d *delivery) Load(gate string) float64 {
 // Idle waits until nothing is left that was handed to the workers.
 func (d *delivery) Idle(ctx context.Context) error { return d.under.wait(ctx) }
 
-// staff sees to it that each gate has as many workers as it should have.
-func (d *delivery) staff(all *gates) {
+// startWorkers sees to it that each gate has as many workers as it should have.
+func (d *delivery) startWorkers(all *gates) {
 	for _, g := range all.list {
 		want := g.conf.Load().Connections
 		g.want.Store(int64(want))
-		for ; g.staff < want; g.staff++ {
-			number := int64(g.staff)
+		for ; g.workers < want; g.workers++ {
+			number := int64(g.workers)
 			d.running.Go(func() { d.work(g, number) })
 		}
 	}
@@ -79,8 +79,8 @@ func (d *delivery) work(g *gateway, number int64) {
 		}
 		if number >= g.want.Load() {
 			d.workers.Lock()
-			if number >= g.want.Load() && int64(g.staff) == number+1 {
-				g.staff--
+			if number >= g.want.Load() && int64(g.workers) == number+1 {
+				g.workers--
 				d.workers.Unlock()
 				return
 			}
@@ -120,25 +120,25 @@ func (d *delivery) hand(j *job) {
 // forget ends a mail that is not delivered now. The store still has it.
 func (d *delivery) forget(j *job) {
 	j.gate.going.Add(-1)
-	d.lighten(j)
-	d.land(j)
+	d.freeText(j)
+	d.finished(j)
 }
 
-// lighten gives the memory of a mail's text back.
-func (d *delivery) lighten(j *job) {
+// freeText gives the memory of a mail's text back.
+func (d *delivery) freeText(j *job) {
 	d.bytes.Add(-int64(len(j.text)))
 	j.text = nil
 }
 
-// land ends what hand began.
-func (d *delivery) land(j *job) {
+// finished ends what hand began.
+func (d *delivery) finished(j *job) {
 	d.flight.remove(j)
 	j.gate.unreserve()
 	d.under.done()
 }
 
-// place names an addressee.
-type place struct {
+// addresseeKey names an addressee.
+type addresseeKey struct {
 	mail   store.MailID
 	number int
 }
@@ -146,17 +146,17 @@ type place struct {
 // flight is what has been handed to workers. It is as bounded as their queues.
 type flight struct {
 	mu sync.Mutex
-	in map[place]int // how often: one may be handed over again just before its end is noted here
+	in map[addresseeKey]int // how often: one may be handed over again just before its end is noted here
 }
 
 func (f *flight) add(j *job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.in == nil {
-		f.in = map[place]int{}
+		f.in = map[addresseeKey]int{}
 	}
 	for i := range j.to {
-		f.in[place{j.letter.ID, j.to[i].Number}]++
+		f.in[addresseeKey{j.letter.ID, j.to[i].Number}]++
 	}
 }
 
@@ -164,7 +164,7 @@ func (f *flight) remove(j *job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range j.to {
-		at := place{j.letter.ID, j.to[i].Number}
+		at := addresseeKey{j.letter.ID, j.to[i].Number}
 		if f.in[at]--; f.in[at] <= 0 {
 			delete(f.in, at)
 		}
@@ -174,7 +174,7 @@ func (f *flight) remove(j *job) {
 func (f *flight) has(a *store.Addressee) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.in[place{a.Mail, a.Number}] > 0
+	return f.in[addresseeKey{a.Mail, a.Number}] > 0
 }
 
 // A tally counts what is under way. The zero value is ready to use.

@@ -37,14 +37,14 @@ func (d *delivery) handDue(ctx context.Context, now time.Time) error {
 
 // A batch is what is handed over in one transaction.
 type batch struct {
-	delivery  *delivery
-	now       time.Time
-	all       *gates
-	jobs      []*job
-	starved   map[*gateway]bool
-	lost      map[string]int // mails of gates that are gone
-	ambiguous map[string]int // recipients
-	more      bool
+	delivery   *delivery
+	now        time.Time
+	all        *gates
+	jobs       []*job
+	overflowed map[*gateway]bool
+	lost       map[string]int // mails of gates that are gone
+	ambiguous  map[string]int // recipients
+	more       bool
 }
 
 // giveBack gives the places back that the workers do not get anything for.
@@ -58,7 +58,7 @@ func (b *batch) giveBack() {
 // pick finds what is due. It may be run again.
 func (b *batch) pick(tx store.MailTx) error {
 	b.giveBack()
-	b.starved, b.lost, b.ambiguous, b.more = map[*gateway]bool{}, map[string]int{}, map[string]int{}, false
+	b.overflowed, b.lost, b.ambiguous, b.more = map[*gateway]bool{}, map[string]int{}, map[string]int{}, false
 	due, err := tx.Ready(b.now, false, handBatch)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (b *batch) mail(tx store.MailTx, id store.MailID) (changed int, err error) 
 			}
 		}
 	}
-	put = append(put, b.place(way, &l, ready)...)
+	put = append(put, b.assign(way, &l, ready)...)
 	for i := range put {
 		if err := tx.PutAddressees(put[i]); err != nil {
 			return 0, err
@@ -128,8 +128,8 @@ func (b *batch) mail(tx store.MailTx, id store.MailID) (changed int, err error) 
 	return len(put), nil
 }
 
-// place reserves a place for a mail, and returns its addressees as they are to be stored: none where it has to wait.
-func (b *batch) place(way *gateway, l *store.Letter, ready []store.Addressee) []store.Addressee {
+// assign reserves a slot for a mail, and returns its addressees as they are to be stored: none where it has to wait.
+func (b *batch) assign(way *gateway, l *store.Letter, ready []store.Addressee) []store.Addressee {
 	if len(ready) == 0 {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (b *batch) place(way *gateway, l *store.Letter, ready []store.Addressee) []
 	case way.reserve():
 		b.jobs = append(b.jobs, &job{gate: way, letter: *l, to: ready})
 	default:
-		b.starved[way] = true
+		b.overflowed[way] = true
 		if b.allFull() {
 			return nil
 		}
@@ -176,8 +176,8 @@ func (b *batch) hand() {
 	for _, j := range b.jobs {
 		b.delivery.hand(j)
 	}
-	for way := range b.starved {
-		b.delivery.starve(way)
+	for way := range b.overflowed {
+		b.delivery.overflow(way)
 	}
 	for gate, n := range b.lost {
 		b.delivery.log.Warn("mail waits for a gate that is gone", "gate", gate, "mails", n)
@@ -188,21 +188,21 @@ func (b *batch) hand() {
 	}
 }
 
-// vacant is told that a gate may have room again, for what did not fit and for what waits in the pool.
-func (d *delivery) vacant(g *gateway) {
-	if g.starved.Load() && g.places.Load() <= int64(cap(g.queue)/2) && g.starved.CompareAndSwap(true, false) {
-		d.rouse()
+// wakeIfFree is told that a gate may have room again, for what did not fit and for what waits in the pool.
+func (d *delivery) wakeIfFree(g *gateway) {
+	if g.overflowed.Load() && g.slots.Load() <= int64(cap(g.queue)/2) && g.overflowed.CompareAndSwap(true, false) {
+		d.wakeUp()
 	}
 	if d.pooled.Load() && g.load() < g.conf.Load().PoolBelow {
-		d.rouse()
+		d.wakeUp()
 	}
 }
 
-// starve notes that something did not fit.
-func (d *delivery) starve(g *gateway) {
+// overflow notes that something did not fit.
+func (d *delivery) overflow(g *gateway) {
 	d.tell.Bounded(BoundQueue)
-	g.starved.Store(true)
-	d.vacant(g) // which may have been so just now
+	g.overflowed.Store(true)
+	d.wakeIfFree(g) // which may have been so just now
 }
 
 // single lets one goroutine do something; who comes meanwhile has it done again by that one.

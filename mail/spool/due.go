@@ -82,7 +82,7 @@ func (q *queue) tickOne(tx store.MailTx, now time.Time, m store.Memory) (result,
 	if gate == nil {
 		return q.tickLost(tx, now, m)
 	}
-	t, err := q.begin(tx, now, gate, m.User)
+	t, err := q.openUser(tx, now, gate, m.User)
 	if errors.Is(err, store.ErrNewer) { // others are not to wait for it
 		q.log.Error("what the throttle remembers of a user was written by a newer weir", "throttle", m.Throttle, "user",
 			m.User)
@@ -103,7 +103,7 @@ func (q *queue) tickLost(tx store.MailTx, now time.Time, m store.Memory) (result
 		m.Due = now.Add(lostPause)
 		return result{}, tx.Remember(m)
 	}
-	t, err := q.begin(tx, now, &Gate{Throttle: m.Throttle}, m.User)
+	t, err := q.openUser(tx, now, &Gate{Throttle: m.Throttle}, m.User)
 	if err != nil {
 		return result{}, err
 	}

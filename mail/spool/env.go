@@ -78,7 +78,7 @@ func (e *env) User(ctx context.Context, name string) (user store.User, err error
 // RunDue is called by somebody else.
 func (e *env) Wake() <-chan struct{} { return e.wake }
 
-func (e *env) rouse() {
+func (e *env) wakeUp() {
 	select {
 	case e.wake <- struct{}{}:
 	default:
@@ -91,7 +91,7 @@ func (e *env) expect(due time.Time) {
 		return
 	}
 	if next := e.next.Load(); next == 0 || due.UnixNano() < next {
-		e.rouse()
+		e.wakeUp()
 	}
 }
 

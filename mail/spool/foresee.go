@@ -59,11 +59,11 @@ func (q *queue) Foresee(ctx context.Context, now time.Time, gate, user, sender s
 func (q *question) foreseeReach(tx store.MailTx) (Forecast, error) {
 	f := Forecast{Throttle: q.gate.Reach.Name, Shadow: q.gate.Reach.inShadow(),
 		Text: "none of the recipients is counted"}
-	if _, err := q.reach(tx); err != nil || q.meeting == nil {
+	if _, err := q.reach(tx); err != nil || q.reachTx == nil {
 		return f, err
 	}
-	v, rules := q.meeting.verdict, q.meeting.of.Rules
-	for _, w := range q.meeting.sketch.state.Figures(rules, q.meeting.of.Population, q.now) {
+	v, rules := q.reachTx.verdict, q.reachTx.of.Rules
+	for _, w := range q.reachTx.sketch.state.Figures(rules, q.reachTx.of.Population, q.now) {
 		limit := int64(w.Limit)
 		f.Figures = append(f.Figures, weir.Figure{Rule: w.Window.String(), Unit: "new recipients", Limit: limit,
 			Remaining: max(0, limit-int64(w.New+0.5)), Window: weir.NewWindow(w.Window.Length(), weir.NoCalendar)})
@@ -90,7 +90,7 @@ func (q *question) foreseeReach(tx store.MailTx) (Forecast, error) {
 			f.Reason = weir.NewRecipient
 		}
 		f.Text += "; the mail would not be taken"
-	case q.meeting.sketch.withheld+v.Held > rules.Options().Withheld && v.Held > 0:
+	case q.reachTx.sketch.withheld+v.Held > rules.Options().Withheld && v.Held > 0:
 		f.Verdict, f.Reason = weir.Refuse, weir.LineFull
 		f.Text += "; as much of the user's mail is withheld as may be"
 	case v.Held > 0:
@@ -102,7 +102,7 @@ func (q *question) foreseeReach(tx store.MailTx) (Forecast, error) {
 
 // foreseeMail asks the mail throttle. Whom reach withholds it does not count.
 func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
-	t, err := q.queue.look(tx, q.now, q.gate, q.user)
+	t, err := q.queue.peekUser(tx, q.now, q.gate, q.user)
 	if err != nil {
 		return Forecast{}, err
 	}

@@ -63,15 +63,15 @@ func (e *env) firstGate() (*Gate, error) {
 
 // A gateway is where the mail of one gate goes out.
 type gateway struct {
-	conf   atomic.Pointer[Gate]
-	queue  chan *job
-	places atomic.Int64 // in the queue, taken or reserved, until how it ended is stored
-	going  atomic.Int64 // mails that wait for a worker or have one
-	staff  int          // workers there are; under Spool.mu
-	want   atomic.Int64 // workers there should be
-	quit   chan struct{}
+	conf    atomic.Pointer[Gate]
+	queue   chan *job
+	slots   atomic.Int64 // in the queue, taken or reserved, until how it ended is stored
+	going   atomic.Int64 // mails that wait for a worker or have one
+	workers int          // workers there are; under Spool.mu
+	want    atomic.Int64 // workers there should be
+	quit    chan struct{}
 	// Something did not fit, and is left in the store.
-	starved atomic.Bool
+	overflowed atomic.Bool
 }
 
 func newGateway(queue int) *gateway {
@@ -80,14 +80,14 @@ func newGateway(queue int) *gateway {
 
 // reserve takes a place in the queue, if there is one.
 func (g *gateway) reserve() bool {
-	if g.places.Add(1) <= int64(cap(g.queue)) {
+	if g.slots.Add(1) <= int64(cap(g.queue)) {
 		return true
 	}
-	g.places.Add(-1)
+	g.slots.Add(-1)
 	return false
 }
 
-func (g *gateway) unreserve() { g.places.Add(-1) }
+func (g *gateway) unreserve() { g.slots.Add(-1) }
 
 // gone reports whether there is no such gate any more.
 func (g *gateway) gone() bool {
@@ -99,12 +99,12 @@ func (g *gateway) gone() bool {
 	}
 }
 
-func (g *gateway) full() bool { return g.places.Load() >= int64(cap(g.queue)) }
+func (g *gateway) full() bool { return g.slots.Load() >= int64(cap(g.queue)) }
 
 func (g *gateway) load() float64 { return float64(g.going.Load()) / float64(g.conf.Load().Connections) }
 
-// room is how many mails without stamps may go on: none while anything waits for a worker.
-func (g *gateway) room() int {
+// poolable is how many mails without stamps may go on: none while anything waits for a worker.
+func (g *gateway) poolable() int {
 	if g == nil || len(g.queue) > 0 {
 		return 0
 	}

@@ -22,7 +22,7 @@ type news struct {
 
 // inform tells the user, and on a stop the admin, if there is something to tell. It is part of the transaction: they
 // are told if it happened, and only then.
-func (t *turn) inform(n news) error {
+func (t *userTx) inform(n news) error {
 	quiet := t.now.Sub(t.mem.told)
 	switch {
 	case t.stopped:
@@ -60,12 +60,12 @@ func (t *turn) inform(n news) error {
 }
 
 // lasts is about how long the last one in the delay queue waits.
-func (t *turn) lasts() time.Duration {
+func (t *userTx) lasts() time.Duration {
 	return time.Duration(len(t.mem.state.Waiting())) * t.params.Every
 }
 
 // tell writes to the user, where there is an address, and to the admin that the user is stopped.
-func (t *turn) tell(kind notice.Kind, admin, why string) error {
+func (t *userTx) tell(kind notice.Kind, admin, why string) error {
 	written, err := t.queue.notify(t.tx, t.now, t.gate, &t.user, notification{kind: kind, adminKind: notice.Admin,
 		user: true, admin: admin, why: why, limit: t.params.Stop})
 	t.ready = t.ready || written

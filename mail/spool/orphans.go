@@ -120,7 +120,7 @@ func holdOrphans(tx store.MailTx, now time.Time, ids []store.MailID) error {
 }
 
 // queues are what is in the delay queues of users, by user and mail. nil: nobody can tell, as a newer weir wrote it.
-type queues map[string]map[store.MailID]those
+type queues map[string]map[store.MailID]mailItems
 
 // leftOut says which addressees of a mail are delayed and in no delay queue.
 func (q queues) leftOut(tx store.MailTx, l *store.Queued) (map[int]bool, error) {
@@ -147,12 +147,12 @@ func (q queues) leftOut(tx store.MailTx, l *store.Queued) (map[int]bool, error) 
 }
 
 // queued reads what is in the delay queues of a user.
-func queued(tx store.MailTx, user string) (map[store.MailID]those, error) {
+func queued(tx store.MailTx, user string) (map[store.MailID]mailItems, error) {
 	memories, err := tx.Memories(user, maxMemories)
 	if err != nil {
 		return nil, err
 	}
-	all := map[store.MailID]those{}
+	all := map[store.MailID]mailItems{}
 	for i := range memories {
 		var m memory
 		switch err := m.read(memories[i].State); {

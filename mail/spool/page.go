@@ -52,16 +52,16 @@ func (d *desk) Page(ctx context.Context, now time.Time, ticket string) (v PageVi
 		if g == nil {
 			return nil
 		}
-		turn, err := d.queue.look(tx, now, g, t.User)
+		stand, err := d.queue.peekUser(tx, now, g, t.User)
 		if err != nil {
 			return err
 		}
-		if turn.mem.stopped() {
-			v.Since, v.Stopped = turn.mem.state.Stopped()
-			v.ByOperator = turn.mem.state.ByOperator()
-			v.Resume = turn.mem.state.Due(&turn.params)
+		if stand.mem.stopped() {
+			v.Since, v.Stopped = stand.mem.state.Stopped()
+			v.ByOperator = stand.mem.state.ByOperator()
+			v.Resume = stand.mem.state.Due(&stand.params)
 		}
-		v.Limit = turn.params.Stop
+		v.Limit = stand.params.Stop
 		return nil
 	})
 	if err != nil {

@@ -27,7 +27,7 @@ func (d *delivery) drainPool(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		all, room, found := d.gates.Load(), map[string]int{}, false
+		all, free, found := d.gates.Load(), map[string]int{}, false
 		for i := range rows {
 			a := &rows[i]
 			if a.State != store.Pooled {
@@ -38,14 +38,14 @@ func (d *delivery) drainPool(ctx context.Context, now time.Time) error {
 			if err != nil {
 				return err
 			}
-			if _, known := room[l.Gate]; !known {
-				room[l.Gate] = all.way(l.Gate).room()
+			if _, known := free[l.Gate]; !known {
+				free[l.Gate] = all.way(l.Gate).poolable()
 			}
-			if room[l.Gate] <= 0 {
+			if free[l.Gate] <= 0 {
 				continue
 			}
-			room[l.Gate]--
-			ripen(a, now)
+			free[l.Gate]--
+			makeReady(a, now)
 			if err := tx.PutAddressees(*a); err != nil {
 				return err
 			}

@@ -12,11 +12,11 @@ type queue struct {
 	*env
 	delivery *delivery
 	reach    *reaches
-	room     room
+	space    space
 	changed  atomic.Bool // the configuration has, and not everybody was looked at yet
 }
 
-// Stage returns a place for its text. Writing to it fails with store.ErrFull where there is no room for new mail.
+// Stage returns a place for its text. Writing to it fails with store.ErrFull where there is no space for new mail.
 func (q *queue) Stage() store.Staged { return incomingText{q.store.Stage(), q} }
 
 // Queue returns up to limit mails that match, with those whom they still have to reach.

@@ -123,7 +123,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 		t.Errorf("ambiguous: %v", r.audit("ambiguous"))
 	}
 	if n := r.flight.size(); n != 0 || r.bytes.Load() != 0 || r.Load(gateName) != 0 ||
-		r.gates.Load().byName[gateName].places.Load() != 0 {
+		r.gates.Load().byName[gateName].slots.Load() != 0 {
 		t.Errorf("%d are in flight, %d bytes, load %v", n, r.bytes.Load(), r.Load(gateName))
 	}
 }

@@ -105,7 +105,7 @@ func (k *sketch) read(b []byte) error {
 }
 
 // A meeting is what happens between one user and a reach throttle within one transaction.
-type meeting struct {
+type reachTx struct {
 	reach  *reaches
 	tx     store.MailTx
 	now    time.Time
@@ -122,9 +122,9 @@ type meeting struct {
 	samples []reach.Sample
 }
 
-// meet begins a meeting, and reads what is stored.
-func (r *reaches) meet(tx store.MailTx, now time.Time, of *Reach, user string) (*meeting, error) {
-	c := &meeting{reach: r, tx: tx, now: now, of: of, user: user, shadow: of.inShadow()}
+// open begins a reachTx, and reads what is stored.
+func (r *reaches) open(tx store.MailTx, now time.Time, of *Reach, user string) (*reachTx, error) {
+	c := &reachTx{reach: r, tx: tx, now: now, of: of, user: user, shadow: of.inShadow()}
 	kept, err := tx.Sketch(of.Name, user)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -150,7 +150,7 @@ func (r *reaches) meet(tx store.MailTx, now time.Time, of *Reach, user string) (
 }
 
 // read reads the state, and the known recipients where it has some.
-func (c *meeting) read(b []byte) error {
+func (c *reachTx) read(b []byte) error {
 	if err := c.sketch.read(b); err != nil || !c.sketch.state.NeedsKnown() {
 		return err
 	}
@@ -163,7 +163,7 @@ func (c *meeting) read(b []byte) error {
 
 // judge says what becomes of recipients. Nobody who is exempt is judged; he is counted all the same, so that it is
 // known whom he writes to when he is not exempt any more.
-func (c *meeting) judge(keys []uint64, fates []reach.Fate) {
+func (c *reachTx) judge(keys []uint64, fates []reach.Fate) {
 	c.verdict = c.sketch.state.Judge(c.of.Rules, c.of.Population, c.now, keys, fates)
 	if c.of.Rules.Exempt(c.user) {
 		c.verdict.Flagged, c.verdict.Now, c.verdict.Held, c.verdict.Refused, c.verdict.Cause = false, false, 0, 0,
@@ -173,13 +173,13 @@ func (c *meeting) judge(keys []uint64, fates []reach.Fate) {
 }
 
 // commit takes recipients into the history, with what became of them.
-func (c *meeting) commit(keys []uint64, fates []reach.Fate) {
+func (c *reachTx) commit(keys []uint64, fates []reach.Fate) {
 	_, samples := c.sketch.state.Commit(c.of.Rules, c.of.Population, c.now, keys, fates)
 	c.samples = append(c.samples, samples...)
 }
 
 // store writes what the meeting has come to, and what changed into the audit log.
-func (c *meeting) store() error {
+func (c *reachTx) store() error {
 	since, by, flagged := c.sketch.state.Flagged()
 	if flagged && c.of.Rules.Exempt(c.user) {
 		c.sketch.state.Clear(c.now)
@@ -216,7 +216,7 @@ func (c *meeting) store() error {
 	return nil
 }
 
-func (c *meeting) note(by, what, text string) error {
+func (c *reachTx) note(by, what, text string) error {
 	return c.tx.Log(entry(c.now, by, what, c.user, 0, fmt.Sprintf("%s (throttle %s)", text, c.of.Name)))
 }
 
@@ -249,7 +249,7 @@ type reached struct {
 }
 
 // end is what is left to do.
-func (c *meeting) end() reached {
+func (c *reachTx) end() reached {
 	_, _, flagged := c.sketch.state.Flagged()
 	return reached{of: c.of, user: c.user, now: c.now, changed: c.stored != flagged, verdict: c.verdict,
 		shadow: c.shadow, judged: !c.quiet,

@@ -36,7 +36,7 @@ func (r *reaches) LookReach(ctx context.Context, now time.Time, of *Reach, m Mes
 	err error) {
 	counts, before := r.people(m.Recipients), r.people(underWay)
 	err = r.store.View(ctx, func(tx store.MailTx) error {
-		c, err := r.meet(tx, now, of, m.User)
+		c, err := r.open(tx, now, of, m.User)
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func (r *reaches) LookReach(ctx context.Context, now time.Time, of *Reach, m Mes
 // count as tried.
 func (r *reaches) NoteReach(ctx context.Context, now time.Time, of *Reach, m Message, sent bool) error {
 	counts := r.people(m.Recipients)
-	return r.change(ctx, now, of, m.User, func(c *meeting) error {
+	return r.change(ctx, now, of, m.User, func(c *reachTx) error {
 		c.judge(counts.keys, counts.fates)
 		c.quiet = true // whoever asked counts it
 		if sent {

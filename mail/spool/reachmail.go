@@ -75,7 +75,7 @@ func (g *Gate) countsReach(user, sender string, recipients int) bool {
 // reach puts the mail before the reach throttle. Where recipients are refused, the mail is not taken as a whole: who
 // was tried is noted, and in.refusal says why.
 func (in *incoming) reach(tx store.MailTx) error {
-	in.meeting, in.counts, in.refusal, in.putOff = nil, nil, nil, nil
+	in.reachTx, in.counts, in.refusal, in.putOff = nil, nil, nil, nil
 	if !in.gate.countsReach(in.e.User, in.e.Sender, len(in.e.To)) {
 		return nil
 	}
@@ -87,11 +87,11 @@ func (in *incoming) reach(tx store.MailTx) error {
 	if len(counts.keys) == 0 {
 		return nil
 	}
-	c, err := in.queue.reach.meet(tx, in.now, in.gate.Reach, in.e.User)
+	c, err := in.queue.reach.open(tx, in.now, in.gate.Reach, in.e.User)
 	if err != nil {
 		return err
 	}
-	in.meeting, in.counts = c, counts
+	in.reachTx, in.counts = c, counts
 	c.judge(counts.keys, counts.fates)
 	switch {
 	case c.shadow:
@@ -114,7 +114,7 @@ func (in *incoming) reach(tx store.MailTx) error {
 // and where the user is stopped it is held with what he has in weir.
 func (in *incoming) refuse(user *store.User, why error) error {
 	in.counts.refuse()
-	in.meeting.commit(in.counts.keys, in.counts.fates)
+	in.reachTx.commit(in.counts.keys, in.counts.fates)
 	forNow := errors.Is(why, ErrFlaggedLimit) || errors.Is(why, ErrWithheld)
 	if forNow && in.e.Diverted && in.queue.Stopped(in.gate.Name, in.e.User) {
 		clear(in.counts.fates)
@@ -127,24 +127,24 @@ func (in *incoming) refuse(user *store.User, why error) error {
 
 // tellFlagged stores the meeting, and tells the admin, and the user, who was flagged or has mail withheld.
 func (in *incoming) tellFlagged(user *store.User) error {
-	if in.meeting == nil {
+	if in.reachTx == nil {
 		return nil
 	}
-	told, err := in.meeting.tell(in.gate, user)
+	told, err := in.reachTx.tell(in.gate, user)
 	if err != nil {
 		return err
 	}
 	in.told = in.told || told
-	if err := in.meeting.store(); err != nil {
+	if err := in.reachTx.store(); err != nil {
 		return err
 	}
-	in.reached = in.meeting.end()
+	in.reached = in.reachTx.end()
 	return nil
 }
 
 // tell tells the admin, and the user, who was flagged or has mail withheld: once in a while, whoever is flagged again
 // and again. user may be nil. It reports whether there is something to deliver.
-func (c *meeting) tell(g *Gate, user *store.User) (bool, error) {
+func (c *reachTx) tell(g *Gate, user *store.User) (bool, error) {
 	flagged := c.verdict.Now && !c.shadow
 	if c.shadow || !flagged && c.verdict.Held == 0 || !c.sketch.told.IsZero() &&
 		c.now.Sub(c.sketch.told).Abs() < g.NoticeEvery {
@@ -215,7 +215,7 @@ func (r *reaches) settleWithheld(tx store.MailTx, now time.Time, user string, fr
 		if err != nil {
 			return err
 		}
-		c, err := r.meet(tx, now, g.Reach, user)
+		c, err := r.open(tx, now, g.Reach, user)
 		if err != nil {
 			return err
 		}
@@ -247,7 +247,7 @@ func (r *reaches) Reaches(ctx context.Context, now time.Time, gate, user, sender
 	}
 	var refused error
 	told := false
-	try := func(tx store.MailTx, commit bool) (*meeting, error) {
+	try := func(tx store.MailTx, commit bool) (*reachTx, error) {
 		u, err := userOf(tx, user)
 		if err != nil {
 			return nil, err
@@ -256,7 +256,7 @@ func (r *reaches) Reaches(ctx context.Context, now time.Time, gate, user, sender
 		if len(counts.keys) == 0 {
 			return nil, nil
 		}
-		c, err := r.meet(tx, now, g.Reach, user)
+		c, err := r.open(tx, now, g.Reach, user)
 		if err != nil {
 			return nil, err
 		}

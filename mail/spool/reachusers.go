@@ -86,7 +86,7 @@ func (r *reaches) unflagDue(ctx context.Context, now time.Time) error {
 			if of == nil {
 				return true, nil
 			}
-			c, err := r.meet(tx, now, of, k.user)
+			c, err := r.open(tx, now, of, k.user)
 			if err != nil {
 				return true, nil // others are not to wait for it
 			}
@@ -101,7 +101,7 @@ func (r *reaches) unflagDue(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, u := range over {
-		if err := r.setFlag(ctx, now, u.throttle, u.user, func(c *meeting) error {
+		if err := r.setFlag(ctx, now, u.throttle, u.user, func(c *reachTx) error {
 			_, c.samples = c.sketch.state.Advance(c.of.Rules, c.of.Population, now)
 			return nil
 		}); err != nil {
@@ -112,11 +112,11 @@ func (r *reaches) unflagDue(ctx context.Context, now time.Time) error {
 }
 
 // change does something to what a reach throttle knows of a user, and stores it.
-func (r *reaches) change(ctx context.Context, now time.Time, of *Reach, user string, do func(*meeting) error) error {
+func (r *reaches) change(ctx context.Context, now time.Time, of *Reach, user string, do func(*reachTx) error) error {
 	var after reached
 	err := r.update(ctx, func(tx store.MailTx) error {
 		after = reached{}
-		c, err := r.meet(tx, now, of, user)
+		c, err := r.open(tx, now, of, user)
 		if err != nil {
 			return err
 		}
@@ -136,12 +136,12 @@ func (r *reaches) change(ctx context.Context, now time.Time, of *Reach, user str
 }
 
 // setFlag changes the flag of a user of a throttle, which is named.
-func (r *reaches) setFlag(ctx context.Context, now time.Time, throttle, user string, do func(*meeting) error) error {
+func (r *reaches) setFlag(ctx context.Context, now time.Time, throttle, user string, do func(*reachTx) error) error {
 	of := r.reachNamed(throttle)
 	if of == nil {
 		return fmt.Errorf("there is no reach throttle %q: %w", throttle, ErrUnknown)
 	}
-	return r.change(ctx, now, of, user, func(c *meeting) error {
+	return r.change(ctx, now, of, user, func(c *reachTx) error {
 		c.quiet = true
 		return do(c)
 	})
@@ -150,7 +150,7 @@ func (r *reaches) setFlag(ctx context.Context, now time.Time, throttle, user str
 // ClearReach ends the flag of a user because an operator says so, and begins to count anew. Who is known stays known,
 // and what is withheld stays so.
 func (r *reaches) ClearReach(ctx context.Context, now time.Time, by, throttle, user string) error {
-	return r.setFlag(ctx, now, throttle, user, func(c *meeting) error {
+	return r.setFlag(ctx, now, throttle, user, func(c *reachTx) error {
 		c.sketch.state.Clear(now)
 		if !c.was {
 			return nil
@@ -162,7 +162,7 @@ func (r *reaches) ClearReach(ctx context.Context, now time.Time, by, throttle, u
 
 // FlagReach flags a user because an operator says so, until somebody clears it.
 func (r *reaches) FlagReach(ctx context.Context, now time.Time, by, throttle, user string) error {
-	return r.setFlag(ctx, now, throttle, user, func(c *meeting) error {
+	return r.setFlag(ctx, now, throttle, user, func(c *reachTx) error {
 		c.sketch.state.SetFlag(now)
 		if c.was {
 			return c.note(by, "flagged", "by hand, beside the flag that holds: it stays until somebody clears it")
@@ -193,7 +193,7 @@ type ReachStanding struct {
 
 func (r *reaches) reachStanding(tx store.MailTx, now time.Time, of *Reach, user string) ReachStanding {
 	one := ReachStanding{Throttle: of.Name, User: user, Shadow: of.inShadow(), Exempt: of.Rules.Exempt(user)}
-	c, err := r.meet(tx, now, of, user)
+	c, err := r.open(tx, now, of, user)
 	if err != nil {
 		one.Problem = err.Error()
 		return one

@@ -90,7 +90,7 @@ func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Sele
 	if err != nil {
 		return 0, nil, err
 	}
-	turns, err := d.turns(tx, now, user)
+	turns, err := d.userTxs(tx, now, user)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -147,8 +147,8 @@ func choice(tx store.MailTx, user string, which Selection) (list []store.Letter,
 	return list, nil
 }
 
-// turns begins a turn for each throttle that remembers the user, and may hold something of his mails back.
-func (d *desk) turns(tx store.MailTx, now time.Time, user string) (list []*turn, err error) {
+// userTxs begins a userTx for each throttle that remembers the user, and may hold something of his mails back.
+func (d *desk) userTxs(tx store.MailTx, now time.Time, user string) (list []*userTx, err error) {
 	if user == "" {
 		return nil, nil
 	}
@@ -158,11 +158,11 @@ func (d *desk) turns(tx store.MailTx, now time.Time, user string) (list []*turn,
 	}
 	all := d.gates.Load()
 	for i := range memories {
-		var t *turn
+		var t *userTx
 		if g := all.throttle(memories[i].Throttle); g != nil {
-			t, err = d.queue.begin(tx, now, g, user)
+			t, err = d.queue.openUser(tx, now, g, user)
 		} else {
-			t, err = d.queue.lost(tx, now, &memories[i])
+			t, err = d.queue.openLost(tx, now, &memories[i])
 		}
 		if err != nil {
 			return nil, err
@@ -193,7 +193,7 @@ func (d *desk) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter,
 			continue
 		}
 		a.Due = now
-		ripen(a, now)
+		makeReady(a, now)
 		if err := tx.PutAddressees(*a); err != nil {
 			return 0, err
 		}

@@ -26,9 +26,9 @@ const (
 func (s *Spool) RunDue(ctx context.Context, now time.Time) (next time.Time, err error) {
 	s.next.Store(0)
 	left := s.unpark()
-	errs := []error{left, s.takeOver(ctx, now), s.straighten(ctx, now), s.reconsiderStopped(ctx, now),
+	errs := []error{left, s.takeOver(ctx, now), s.correctClock(ctx, now), s.reconsiderStopped(ctx, now),
 		s.unflagDue(ctx, now), s.tickDue(ctx, now),
-		s.handDue(ctx, now), s.drainPool(ctx, now), s.keep(ctx, now)}
+		s.handDue(ctx, now), s.drainPool(ctx, now), s.housekeep(ctx, now)}
 	errs = append(errs, s.store.View(ctx, func(tx store.MailTx) error {
 		next, err = tx.NextDue()
 		return err
@@ -67,7 +67,7 @@ func (s *Spool) Run(ctx context.Context) {
 			wait = min(next.Sub(s.clock.Now()), most)
 		}
 		if wait > 0 {
-			s.await(ctx, wait, s.wake, s.rouse)
+			s.await(ctx, wait, s.wake, s.wakeUp)
 		}
 	}
 }
@@ -83,8 +83,8 @@ func (s *Spool) await(ctx context.Context, wait time.Duration, woken <-chan stru
 	}
 }
 
-// keep does now and then what need not be done at once.
-func (s *Spool) keep(ctx context.Context, now time.Time) error {
+// housekeep does now and then what need not be done at once.
+func (s *Spool) housekeep(ctx context.Context, now time.Time) error {
 	s.keeping.Lock()
 	due := s.keeping.at.IsZero() || now.Sub(s.keeping.at) >= keepEvery || now.Before(s.keeping.at)
 	if due {

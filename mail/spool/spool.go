@@ -89,7 +89,7 @@ func (s *Spool) Configure(list []Gate) error {
 	s.gates.Store(next)
 	s.changed.Store(true)
 	if s.started {
-		s.staff(next)
+		s.startWorkers(next)
 	}
 	for name, g := range before.byName {
 		if next.byName[name] == nil {
@@ -98,12 +98,12 @@ func (s *Spool) Configure(list []Gate) error {
 		}
 	}
 	s.warnOfLost()
-	s.rouse()
+	s.wakeUp()
 	return nil
 }
 
 // Start takes over what another run has left, learns who is stopped, and starts the workers. A disk that is full keeps
-// nobody from starting: what is left is taken over when there is room.
+// nobody from starting: what is left is taken over when there is space.
 func (s *Spool) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *Spool) Start(ctx context.Context) error {
 		return nil
 	}
 	now := s.clock.Now()
-	for _, err := range []error{s.takeOver(ctx, now), s.straighten(ctx, now)} {
+	for _, err := range []error{s.takeOver(ctx, now), s.correctClock(ctx, now)} {
 		if err != nil && !errors.Is(err, store.ErrFull) {
 			return fmt.Errorf("taking over the spool: %w", err)
 		}
@@ -123,7 +123,7 @@ func (s *Spool) Start(ctx context.Context) error {
 		return fmt.Errorf("taking over the spool: %w", err)
 	}
 	s.started = true
-	s.staff(s.gates.Load())
+	s.startWorkers(s.gates.Load())
 	s.warnOfLost()
 	return nil
 }

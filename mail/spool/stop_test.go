@@ -49,7 +49,7 @@ func TestStopDuringClaim(t *testing.T) {
 				t.Errorf("claim says %v: claimed %v, broken %v", err, j.claimed, j.broken)
 			}
 			r.Spool.store = r.store.Mail()
-			way.places.Add(1)
+			way.slots.Add(1)
 			r.flight.add(j)
 			r.under.add()
 			r.finish(way.conf.Load(), j, []nexthop.Result{{Outcome: nexthop.Later}})

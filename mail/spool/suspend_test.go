@@ -245,7 +245,7 @@ func TestOrphans(t *testing.T) {
 			return err
 		}
 		g := r.gates.Load().throttle("outgoing")
-		turn, err := r.begin(tx, r.now(), g, ann)
+		turn, err := r.openUser(tx, r.now(), g, ann)
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 // handed to its workers is free again. Where that fails it is done by RunDue; until then leases and hand-overs end by
 // themselves.
 func (d *delivery) takeOver(ctx context.Context, now time.Time) error {
-	if d.heir.Load() {
+	if d.tookOver.Load() {
 		return nil
 	}
 	sending, err := d.takeAll(ctx, now, store.Sending)
@@ -30,7 +30,7 @@ func (d *delivery) takeOver(ctx context.Context, now time.Time) error {
 		d.complain(&d.failing.takes, "what the last run has left cannot be taken over yet", "error", err)
 		return err
 	}
-	d.heir.Store(true)
+	d.tookOver.Store(true)
 	return nil
 }
 
@@ -39,7 +39,7 @@ func (d *delivery) takeAll(ctx context.Context, now time.Time, state store.State
 	left := func(q *store.Queued) bool {
 		return slices.ContainsFunc(q.To, func(a store.Addressee) bool { return d.left(state, &a) })
 	}
-	return d.each(ctx, store.LetterQuery{State: state}, left,
+	return d.eachMail(ctx, store.LetterQuery{State: state}, left,
 		func(tx store.MailTx, l *store.Letter, to []store.Addressee) (int, error) {
 			return d.takeOne(tx, now, state, l, to)
 		})
@@ -82,9 +82,9 @@ func (d *delivery) takeOne(tx store.MailTx, now time.Time, state store.State, l 
 	return taken, nil
 }
 
-// each does something to all mails that match, some at a time, with those whom they still have to reach. It returns the
+// eachMail does something to all mails that match, some at a time, with those whom they still have to reach. It returns the
 // sums by gate of what is returned for each, also with an error.
-func (d *delivery) each(ctx context.Context, q store.LetterQuery, match func(*store.Queued) bool,
+func (d *delivery) eachMail(ctx context.Context, q store.LetterQuery, match func(*store.Queued) bool,
 	do func(store.MailTx, *store.Letter, []store.Addressee) (int, error)) (map[string]int, error) {
 	const page = 500
 	sums := map[string]int{}

@@ -13,7 +13,7 @@ import (
 
 // StopUser stops a user everywhere, and tells him. Nobody but an operator can let him go on.
 func (d *desk) StopUser(ctx context.Context, now time.Time, by, user, why string) error {
-	return d.everywhere(ctx, now, user, func(t *turn) error {
+	return d.atEveryThrottle(ctx, now, user, func(t *userTx) error {
 		if t.was && t.mem.suspended { // he stays so when he is enabled again
 			if err := t.noteBy(by, "stopped", 0, why); err != nil {
 				return err
@@ -31,7 +31,7 @@ var ErrDisabled = errors.New("spool: the user is disabled")
 // ResumeUser lets a stopped user send again. What waits goes on waiting, at the normal pace or in slow motion. What a
 // throttle held back that is gone goes at once.
 func (d *desk) ResumeUser(ctx context.Context, now time.Time, by, user string, slow bool) error {
-	return d.everywhere(ctx, now, user, func(t *turn) error {
+	return d.atEveryThrottle(ctx, now, user, func(t *userTx) error {
 		if t.user.Disabled {
 			return ErrDisabled
 		}
@@ -39,16 +39,16 @@ func (d *desk) ResumeUser(ctx context.Context, now time.Time, by, user string, s
 			return t.end(news{})
 		}
 		return t.resume(by, slow)
-	}, func(tx store.MailTx, m *store.Memory) (result, error) { return d.letGo(tx, now, by, m) })
+	}, func(tx store.MailTx, m *store.Memory) (result, error) { return d.releaseLost(tx, now, by, m) })
 }
 
-// letGo ends what a throttle that is gone remembers of a user, and lets go what it held back.
-func (d *desk) letGo(tx store.MailTx, now time.Time, by string, m *store.Memory) (result, error) {
-	t, err := d.queue.lost(tx, now, m)
+// releaseLost ends what a throttle that is gone remembers of a user, and lets go what it held back.
+func (d *desk) releaseLost(tx store.MailTx, now time.Time, by string, m *store.Memory) (result, error) {
+	t, err := d.queue.openLost(tx, now, m)
 	if err != nil {
 		return result{}, err
 	}
-	if err := t.leave(t.mem.state.Take(func(outbreak.Item) bool { return true })); err != nil {
+	if err := t.readyItems(t.mem.state.Take(func(outbreak.Item) bool { return true })); err != nil {
 		return result{}, err
 	}
 	if t.was || m.Stopped {
@@ -61,13 +61,13 @@ func (d *desk) letGo(tx store.MailTx, now time.Time, by string, m *store.Memory)
 }
 
 // resume lets the user of a turn go on, and ends it.
-func (t *turn) resume(by string, slow bool) error {
+func (t *userTx) resume(by string, slow bool) error {
 	t.mem.state.Resume(&t.params, t.now, slow)
 	how := ""
 	if slow {
 		how = "in slow motion"
 	}
-	if err := t.goOn(by, how); err != nil {
+	if err := t.resumeMail(by, how); err != nil {
 		return err
 	}
 	return t.end(news{})
@@ -76,9 +76,9 @@ func (t *turn) resume(by string, slow bool) error {
 // maxMemories is how many throttles remember a user, at most: those that are gone included.
 const maxMemories = 1000
 
-// everywhere does something to a user at every throttle; lost, which may be nil, at those that are gone and remember
+// atEveryThrottle does something to a user at every throttle; lost, which may be nil, at those that are gone and remember
 // him.
-func (d *desk) everywhere(ctx context.Context, now time.Time, user string, do func(*turn) error,
+func (d *desk) atEveryThrottle(ctx context.Context, now time.Time, user string, do func(*userTx) error,
 	lost func(store.MailTx, *store.Memory) (result, error)) error {
 	if _, err := d.firstGate(); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (d *desk) everywhere(ctx context.Context, now time.Time, user string, do fu
 	err := d.update(ctx, func(tx store.MailTx) error {
 		results = nil
 		for _, g := range d.gates.Load().throttles() {
-			t, err := d.queue.begin(tx, now, g, user)
+			t, err := d.queue.openUser(tx, now, g, user)
 			if err != nil {
 				return err
 			}
@@ -199,7 +199,7 @@ func (d *desk) reconsider(tx store.MailTx, now time.Time, name string, n news, d
 		if _, err := tx.Remembered(g.Throttle, name); errors.Is(err, store.ErrNotFound) && !disabled {
 			continue
 		}
-		t, err := d.queue.begin(tx, now, g, name)
+		t, err := d.queue.openUser(tx, now, g, name)
 		if err != nil {
 			return nil, err
 		}
@@ -213,14 +213,14 @@ func (d *desk) reconsider(tx store.MailTx, now time.Time, name string, n news, d
 		return results, err
 	}
 	for i := range lost {
-		t, err := d.queue.lost(tx, now, &lost[i])
+		t, err := d.queue.openLost(tx, now, &lost[i])
 		if err != nil {
 			return nil, err
 		}
 		if !t.mem.suspended {
 			continue
 		}
-		r, err := d.letGo(tx, now, n.by, &lost[i])
+		r, err := d.releaseLost(tx, now, n.by, &lost[i])
 		if err != nil {
 			return nil, err
 		}
@@ -356,7 +356,7 @@ func (d *desk) Standing(ctx context.Context, now time.Time, user string) (list [
 	err = d.store.View(ctx, func(tx store.MailTx) error {
 		list = nil
 		for _, g := range d.gates.Load().throttles() {
-			t, err := d.queue.look(tx, now, g, user)
+			t, err := d.queue.peekUser(tx, now, g, user)
 			if err != nil {
 				return err
 			}

@@ -10,7 +10,7 @@ import (
 
 // A turn is what happens to one user of a throttle within one transaction: the clock is run, something is done, and the
 // outcome is written, with everything that follows from it.
-type turn struct {
+type userTx struct {
 	queue  *queue
 	tx     store.MailTx
 	now    time.Time
@@ -35,9 +35,9 @@ type result struct {
 	due            time.Time // when the memory is due
 }
 
-// begin begins a turn, and lets the clock run until now.
-func (q *queue) begin(tx store.MailTx, now time.Time, gate *Gate, name string) (*turn, error) {
-	t := &turn{queue: q, tx: tx, now: now, gate: gate, shadow: gate.inShadow(),
+// openUser begins a turn, and lets the clock run until now.
+func (q *queue) openUser(tx store.MailTx, now time.Time, gate *Gate, name string) (*userTx, error) {
+	t := &userTx{queue: q, tx: tx, now: now, gate: gate, shadow: gate.inShadow(),
 		result: result{throttle: gate.Throttle, user: name}}
 	if err := t.load(name); err != nil {
 		return nil, err
@@ -48,26 +48,26 @@ func (q *queue) begin(tx store.MailTx, now time.Time, gate *Gate, name string) (
 	case err != nil:
 		return nil, err
 	default:
-		if err := t.recall(kept.State); err != nil {
+		if err := t.decode(kept.State); err != nil {
 			return nil, err
 		}
 	}
 	return t, t.tick()
 }
 
-// lost begins a turn at a throttle that is gone, whose clock does not run any more.
-func (q *queue) lost(tx store.MailTx, now time.Time, m *store.Memory) (*turn, error) {
-	t := &turn{queue: q, tx: tx, now: now, gate: &Gate{Throttle: m.Throttle},
+// openLost begins a turn at a throttle that is gone, whose clock does not run any more.
+func (q *queue) openLost(tx store.MailTx, now time.Time, m *store.Memory) (*userTx, error) {
+	t := &userTx{queue: q, tx: tx, now: now, gate: &Gate{Throttle: m.Throttle},
 		result: result{throttle: m.Throttle, user: m.User}}
 	if err := t.load(m.User); err != nil {
 		return nil, err
 	}
-	return t, t.recall(m.State)
+	return t, t.decode(m.State)
 }
 
-// look is begin for those who write nothing, and are content with how it was when the clock was last run.
-func (q *queue) look(tx store.MailTx, now time.Time, gate *Gate, name string) (*turn, error) {
-	t := &turn{queue: q, tx: tx, now: now, gate: gate, shadow: gate.inShadow(),
+// peekUser is begin for those who write nothing, and are content with how it was when the clock was last run.
+func (q *queue) peekUser(tx store.MailTx, now time.Time, gate *Gate, name string) (*userTx, error) {
+	t := &userTx{queue: q, tx: tx, now: now, gate: gate, shadow: gate.inShadow(),
 		result: result{throttle: gate.Throttle, user: name}}
 	if err := t.load(name); err != nil {
 		return nil, err
@@ -81,14 +81,14 @@ func (q *queue) look(tx store.MailTx, now time.Time, gate *Gate, name string) (*
 		return nil, err
 	}
 	if t.damage = t.mem.read(kept.State); t.damage == nil && !t.shadow {
-		err = t.enter() // which writes nothing then
+		err = t.syncShadow() // which writes nothing then
 	}
 	t.suspend()
 	return t, err
 }
 
 // load reads the user, and what holds for him.
-func (t *turn) load(name string) (err error) {
+func (t *userTx) load(name string) (err error) {
 	if t.user, err = t.tx.User(name); errors.Is(err, store.ErrNotFound) {
 		t.user, err = store.User{Name: name}, nil
 	}
@@ -108,12 +108,12 @@ func (t *turn) load(name string) (err error) {
 }
 
 // flagged reports whether the reach throttle of the gate has flagged the user, where that makes a difference.
-func (t *turn) flagged() bool {
+func (t *userTx) flagged() bool {
 	g := t.gate
 	if g.Mail == nil || g.Mail.Flagged == nil || g.Reach == nil || !t.queue.reach.Flagged(g.Name, t.user.Name) {
 		return false
 	}
-	c, err := t.queue.reach.meet(t.tx, t.now, g.Reach, t.user.Name)
+	c, err := t.queue.reach.open(t.tx, t.now, g.Reach, t.user.Name)
 	if err != nil {
 		return true // nobody can tell, and it was so
 	}
@@ -123,7 +123,7 @@ func (t *turn) flagged() bool {
 }
 
 // suspend stops a user who is disabled: as an operator does, so that nothing but an operator lets him go on.
-func (t *turn) suspend() {
+func (t *userTx) suspend() {
 	if t.user.Disabled && !t.mem.stopped() {
 		t.mem.state.Stop(t.now)
 		t.mem.wouldStop, t.mem.suspended, t.earnest = false, true, true
@@ -131,18 +131,18 @@ func (t *turn) suspend() {
 }
 
 // unsuspend lets a user go on who is not disabled any more, unless he was stopped for something else meanwhile.
-func (t *turn) unsuspend() error {
+func (t *userTx) unsuspend() error {
 	if t.user.Disabled || !t.mem.suspended {
 		return nil
 	}
 	t.mem.suspended = false
 	t.mem.state.Resume(&t.params, t.now, false)
-	return t.goOn(weirItself, "enabled")
+	return t.resumeMail(weirItself, "enabled")
 }
 
-// recall reads what was stored. What cannot be read is begun anew: the user may send, and what waited is held for
+// decode reads what was stored. What cannot be read is begun anew: the user may send, and what waited is held for
 // somebody to look at.
-func (t *turn) recall(b []byte) error {
+func (t *userTx) decode(b []byte) error {
 	err := t.mem.read(b)
 	if err == nil || errors.Is(err, store.ErrNewer) {
 		t.was = t.mem.stopped()
@@ -167,8 +167,8 @@ func (t *turn) recall(b []byte) error {
 }
 
 // tick runs the clock, and sees to what leaves the queue by it.
-func (t *turn) tick() error {
-	if err := t.enter(); err != nil {
+func (t *userTx) tick() error {
+	if err := t.syncShadow(); err != nil {
 		return err
 	}
 	if err := t.unsuspend(); err != nil {
@@ -182,18 +182,18 @@ func (t *turn) tick() error {
 		if t.params.Exempt {
 			how = t.why()
 		}
-		if err := t.goOn(weirItself, how); err != nil {
+		if err := t.resumeMail(weirItself, how); err != nil {
 			return err
 		}
 	}
 	if err := t.noteExempt(left); err != nil {
 		return err
 	}
-	return t.leave(left)
+	return t.readyItems(left)
 }
 
 // why says why everything passes.
-func (t *turn) why() string {
+func (t *userTx) why() string {
 	if t.gate.Mail == nil {
 		return "no throttle any more"
 	}
@@ -201,7 +201,7 @@ func (t *turn) why() string {
 }
 
 // noteExempt writes down that everything left the queue at once because nothing holds it back any more.
-func (t *turn) noteExempt(left []outbreak.Item) error {
+func (t *userTx) noteExempt(left []outbreak.Item) error {
 	n := 0
 	for _, it := range left {
 		if it.Mail != 0 {
@@ -214,15 +214,15 @@ func (t *turn) noteExempt(left []outbreak.Item) error {
 	return t.note("released", 0, fmt.Sprintf("%s: %d recipient%s", t.why(), n, plural(n)))
 }
 
-// enter sees to it that what was counted in shadow has no consequences later, and that nothing waits that no throttle
+// syncShadow sees to it that what was counted in shadow has no consequences later, and that nothing waits that no throttle
 // holds back. Those who are stopped in earnest stay so: what is held is held until somebody looks at it.
-func (t *turn) enter() error {
+func (t *userTx) syncShadow() error {
 	m := &t.mem
 	switch {
 	case t.shadow && !m.shadow:
 		m.shadow = true
 		if !m.stopped() {
-			return t.leave(m.state.Take(func(it outbreak.Item) bool { return it.Mail != 0 }))
+			return t.readyItems(m.state.Take(func(it outbreak.Item) bool { return it.Mail != 0 }))
 		}
 	case !t.shadow && m.shadow:
 		if m.wouldStop {
@@ -236,7 +236,7 @@ func (t *turn) enter() error {
 }
 
 // submit puts a mail to the throttle: 0 for one that nobody keeps. In shadow nobody keeps it there.
-func (t *turn) submit(id uint64, c *counted) (outbreak.Decision, error) {
+func (t *userTx) submit(id uint64, c *counted) (outbreak.Decision, error) {
 	if t.shadow {
 		id = 0
 	}
@@ -253,31 +253,31 @@ func (t *turn) submit(id uint64, c *counted) (outbreak.Decision, error) {
 
 // takeNull takes a message without a sender that nobody counts otherwise, and reports whether it may go on. Where there
 // is no throttle it may.
-func (t *turn) takeNull() bool {
+func (t *userTx) takeNull() bool {
 	return t.gate.Mail == nil || t.mem.state.TakeNull(&t.params, t.now)
 }
 
 // stops reports whether the user has been stopped in this turn.
-func (t *turn) stops() bool {
+func (t *userTx) stops() bool {
 	_, stopped := t.mem.state.Stopped()
 	return stopped && (!t.was || t.resumed) && !t.shadow
 }
 
-// goOn is what follows when a stopped user goes on.
-func (t *turn) goOn(by, how string) error {
+// resumeMail is what follows when a stopped user goes on.
+func (t *userTx) resumeMail(by, how string) error {
 	if t.mem.wouldStop {
 		t.mem.wouldStop = false
 		return nil
 	}
 	t.resumed = true
-	if err := t.mark(store.Held, store.Delayed); err != nil {
+	if err := t.markWaiting(store.Held, store.Delayed); err != nil {
 		return err
 	}
 	return t.noteBy(by, "resumed", 0, how)
 }
 
-// leave makes ready what has left the queue.
-func (t *turn) leave(items []outbreak.Item) error {
+// readyItems makes ready what has left the queue.
+func (t *userTx) readyItems(items []outbreak.Item) error {
 	for _, one := range byMail(items) {
 		rows, err := t.tx.Addressees(one.mail)
 		if err != nil {
@@ -289,7 +289,7 @@ func (t *turn) leave(items []outbreak.Item) error {
 			if !leaving[i] || a.State != store.Delayed && a.State != store.Held {
 				continue
 			}
-			ripen(a, t.now)
+			makeReady(a, t.now)
 			if err := t.tx.PutAddressees(*a); err != nil {
 				return err
 			}
@@ -299,8 +299,8 @@ func (t *turn) leave(items []outbreak.Item) error {
 	return nil
 }
 
-// ripen makes an addressee ready.
-func ripen(a *store.Addressee, now time.Time) {
+// makeReady makes an addressee ready.
+func makeReady(a *store.Addressee, now time.Time) {
 	a.State, a.Owner = store.Ready, ""
 	if a.Due.Before(now) {
 		a.Due = now
@@ -308,8 +308,8 @@ func ripen(a *store.Addressee, now time.Time) {
 	a.Since = a.Due
 }
 
-// mark shows everything in the queue in another state.
-func (t *turn) mark(from, to store.State) error {
+// markWaiting shows everything in the queue in another state.
+func (t *userTx) markWaiting(from, to store.State) error {
 	for _, one := range byMail(t.mem.state.Waiting()) {
 		rows, err := t.tx.Addressees(one.mail)
 		if err != nil {
@@ -330,7 +330,7 @@ func (t *turn) mark(from, to store.State) error {
 }
 
 // move gives those addressees of a mail another state that match.
-func (t *turn) move(id store.MailID, match func(*store.Addressee) bool, to store.State) error {
+func (t *userTx) move(id store.MailID, match func(*store.Addressee) bool, to store.State) error {
 	rows, err := t.tx.Addressees(id)
 	if err != nil {
 		return err
@@ -347,7 +347,7 @@ func (t *turn) move(id store.MailID, match func(*store.Addressee) bool, to store
 }
 
 // end writes what the turn has come to. A user who was stopped in it is told, and what he has waiting is held.
-func (t *turn) end(n news) error {
+func (t *userTx) end(n news) error {
 	_, stopped := t.mem.state.Stopped()
 	switch {
 	case !stopped:
@@ -357,18 +357,18 @@ func (t *turn) end(n news) error {
 	}
 	if t.mem.stopped() && (!t.was || t.resumed) {
 		t.stopped = true
-		if err := t.mark(store.Delayed, store.Held); err != nil {
+		if err := t.markWaiting(store.Delayed, store.Held); err != nil {
 			return err
 		}
 	}
 	if err := t.inform(n); err != nil {
 		return err
 	}
-	return t.remember()
+	return t.save()
 }
 
-// remember stores the memory.
-func (t *turn) remember() error {
+// save stores the memory.
+func (t *userTx) save() error {
 	state, err := t.mem.append(nil)
 	if err != nil {
 		return err
@@ -381,11 +381,11 @@ func (t *turn) remember() error {
 }
 
 // note writes what happened to the user into the audit log.
-func (t *turn) note(what string, mail store.MailID, text string) error {
+func (t *userTx) note(what string, mail store.MailID, text string) error {
 	return t.noteBy(weirItself, what, mail, text)
 }
 
-func (t *turn) noteBy(by, what string, mail store.MailID, text string) error {
+func (t *userTx) noteBy(by, what string, mail store.MailID, text string) error {
 	return t.tx.Log(entry(t.now, by, what, t.user.Name, mail, text))
 }
 
@@ -405,14 +405,14 @@ func (q *queue) settle(r result) {
 	q.expect(r.due)
 }
 
-// those are items of one mail.
-type those struct {
+// mailItems are items of one mail.
+type mailItems struct {
 	mail    store.MailID
 	numbers map[int]bool
 }
 
 // byMail puts items of the same mail together, in order. What nobody keeps is left out.
-func byMail(items []outbreak.Item) (list []those) {
+func byMail(items []outbreak.Item) (list []mailItems) {
 	at := map[uint64]int{}
 	for _, it := range items {
 		if it.Mail == 0 {
@@ -422,7 +422,7 @@ func byMail(items []outbreak.Item) (list []those) {
 		if !known {
 			i = len(list)
 			at[it.Mail] = i
-			list = append(list, those{store.MailID(it.Mail), map[int]bool{}})
+			list = append(list, mailItems{store.MailID(it.Mail), map[int]bool{}})
 		}
 		list[i].numbers[it.Number] = true
 	}
@@ -431,7 +431,7 @@ func byMail(items []outbreak.Item) (list []those) {
 
 // among says which addressees of the mail are meant: those of the numbers, and those with the same address, who were
 // counted with them.
-func (o *those) among(rows []store.Addressee) []bool {
+func (o *mailItems) among(rows []store.Addressee) []bool {
 	meant := make([]bool, len(rows))
 	addresses := map[string]bool{}
 	for i := range rows {

@@ -168,8 +168,8 @@ func TestUpdatesAreNotTooMuchAtOnce(t *testing.T) {
 	}
 }
 
-// Where there is no room, an update fails whole, what is there stays, and mail can still be delivered, which makes
-// room.
+// Where there is no space, an update fails whole, what is there stays, and mail can still be delivered, which makes
+// space.
 func TestAFullDiskForMail(t *testing.T) {
 	s := mustOpen(t, Options{Folder: t.TempDir(), MaxBytes: 512 << 10})
 	m := s.Mail()

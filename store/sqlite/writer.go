@@ -167,8 +167,8 @@ func (s *Store) commit(group []*write) {
 }
 
 // commitFirst writes the first of a group in one transaction, and answers them; it returns how many they are. Where the
-// disk has no room for the log to grow, it is carried over to begin anew. Where there is none for all even so, each is
-// tried alone: there may be room for the small ones, and a removal makes some.
+// disk has no space for the log to grow, it is carried over to begin anew. Where there is none for all even so, each is
+// tried alone: there may be space for the small ones, and a removal makes some.
 func (s *Store) commitFirst(group []*write) int {
 	n, err := s.writer.transactAll(group)
 	if err != nil && meaning(err) == store.ErrFull && s.writer.exec("PRAGMA wal_checkpoint(PASSIVE)") == nil {

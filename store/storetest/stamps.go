@@ -97,7 +97,7 @@ func mailStamps(t *testing.T, s *subject) {
 	s.prunes(epoch.Add(time.Hour), 3, 3) // at that very moment
 	s.reopen()
 	s.prunes(epoch.Add(time.Hour), 9, 1)
-	for n := range byte(3) { // there is room again for as many
+	for n := range byte(3) { // there is space again for as many
 		s.same(s.spend(stampOf(n), 3), true)
 	}
 	s.fails(s.mail.Update(s.Context(), func(tx store.MailTx) error { return errorOf(tx.Spend(stampOf(9), 3)) }),
