@@ -37,6 +37,17 @@ func look[T any](s *subject, f func(store.MailTx) (T, error)) (v T) {
 	return v
 }
 
+// get is look for a method that takes one argument, and lacks is misses.
+func get[K, V any](s *subject, f func(store.MailTx, K) (V, error), key K) V {
+	s.Helper()
+	return look(s, func(tx store.MailTx) (V, error) { return f(tx, key) })
+}
+
+func lacks[K, V any](s *subject, f func(store.MailTx, K) (V, error), key K) {
+	s.Helper()
+	misses(s, func(tx store.MailTx) (V, error) { return f(tx, key) })
+}
+
 // misses wants f to find nothing.
 func misses[T any](s *subject, f func(store.MailTx) (T, error)) {
 	s.Helper()
@@ -115,9 +126,7 @@ func (s *subject) mailClosed() {
 	nothing := func(store.MailTx) error { s.Error("it runs"); return nil }
 	s.fails(s.mail.Update(s.Context(), nothing), store.ErrClosed)
 	s.fails(s.mail.View(s.Context(), nothing), store.ErrClosed)
-	_, err := s.mail.Open(s.Context(), 1)
-	s.fails(err, store.ErrClosed)
-	_, err = s.mail.Sweep(s.Context(), epoch)
-	s.fails(err, store.ErrClosed)
+	s.fails(errorOf(s.mail.Open(s.Context(), 1)), store.ErrClosed)
+	s.fails(errorOf(s.mail.Sweep(s.Context(), epoch)), store.ErrClosed)
 	s.fails(s.mail.Backup(s.Context(), "copy", nil), store.ErrClosed)
 }

@@ -126,8 +126,7 @@ func mailKnown(_ *testing.T, s *subject) {
 	misses(s, known("reach", "nobody"))
 	s.update(func(tx store.MailTx) error {
 		s.must(tx.PutSketch(store.Sketch{Throttle: "reach", User: "bob"}))
-		_, err := tx.Known("reach", "bob")
-		s.fails(err, store.ErrNotFound)
+		s.fails(errorOf(tx.Known("reach", "bob")), store.ErrNotFound)
 		return tx.PutSketch(sketchOf("reach", "bob", false))
 	})
 	misses(s, known("reach", "bob"))

@@ -28,7 +28,7 @@ func (s *subject) spend(k store.Stamp, most int) (fresh bool) {
 // spent reports whether a stamp is used.
 func (s *subject) spent(k store.Stamp) bool {
 	s.Helper()
-	return look(s, func(tx store.MailTx) (bool, error) { return tx.Spent(k.Nonce) })
+	return get(s, store.MailTx.Spent, k.Nonce)
 }
 
 // prunes wants so many stamps to be forgotten.
@@ -83,7 +83,7 @@ func mailStamps(t *testing.T, s *subject) {
 		return errors.Join(err, tx.PutUser(store.User{Name: "ann"}))
 	})
 	s.same(s.spent(stampOf(4)), false)
-	look(s, func(tx store.MailTx) (store.User, error) { return tx.User("ann") })
+	get(s, store.MailTx.User, "ann")
 	s.same(s.spend(stampOf(4), 4), true)
 
 	soon := stampOf(5)
@@ -125,7 +125,7 @@ func mailStampsCommit(_ *testing.T, s *subject) {
 	s.must(accept(2, nil)) // what was not committed is not counted either
 	s.reopen()
 	s.same(s.spent(stampOf(1)), true)
-	look(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(2) })
+	get(s, store.MailTx.Letter, 2)
 	// What is forgotten by a transaction that fails is not forgotten.
 	s.fails(s.mail.Update(s.Context(),
 		func(tx store.MailTx) error { return errors.Join(errorOf(tx.PruneStamps(epoch.Add(time.Hour), 9)), no) }), no)

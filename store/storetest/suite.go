@@ -139,6 +139,18 @@ func (s *subject) fails(err, want error) {
 	}
 }
 
+// rejects wants each change of something to make it unfit to be put.
+func rejects[T any](s *subject, want error, changes map[string]func(*T), good func() T, put func(T) error) {
+	s.Helper()
+	for what, change := range changes {
+		changed := good()
+		change(&changed)
+		if err := put(changed); !errors.Is(err, want) {
+			s.Errorf("%s: %v, want %v", what, err, want)
+		}
+	}
+}
+
 // lists wants exactly these bans to hold at a time, in order.
 func (s *subject) lists(now time.Time, want ...store.Ban) {
 	s.Helper()
@@ -236,10 +248,8 @@ func callerLeaves(_ *testing.T, s *subject) {
 	s.fails(s.bans.Put(ctx, banOf(client("a"))), context.Canceled)
 	s.fails(s.bans.Remove(ctx, client("a")), context.Canceled)
 	s.fails(s.counters.Save(ctx, []store.Counter{counterOf("a", 1)}), context.Canceled)
-	_, err := s.bans.List(ctx, epoch)
-	s.fails(err, context.Canceled)
-	_, err = s.bans.Prune(ctx, epoch)
-	s.fails(err, context.Canceled)
+	s.fails(errorOf(s.bans.List(ctx, epoch)), context.Canceled)
+	s.fails(errorOf(s.bans.Prune(ctx, epoch)), context.Canceled)
 	s.fails(s.counters.Load(ctx, epoch, func(store.Counter) error { return nil }), context.Canceled)
 	s.lists(epoch)
 	s.counts(epoch)
@@ -251,21 +261,17 @@ func closed(_ *testing.T, s *subject) {
 	s.must(s.bans.Put(ctx, banOf(client("a"))))
 	s.must(s.store.Close())
 	s.must(s.store.Close())
-	_, err := s.bans.List(ctx, epoch)
-	s.fails(err, store.ErrClosed)
-	_, err = s.bans.Get(ctx, client("a"), epoch)
-	s.fails(err, store.ErrClosed)
+	s.fails(errorOf(s.bans.List(ctx, epoch)), store.ErrClosed)
+	s.fails(errorOf(s.bans.Get(ctx, client("a"), epoch)), store.ErrClosed)
 	s.fails(s.bans.Put(ctx, banOf(client("b"))), store.ErrClosed)
 	s.fails(s.bans.Put(ctx), store.ErrClosed)
 	s.fails(s.bans.Remove(ctx, client("a")), store.ErrClosed)
 	s.fails(s.bans.Remove(ctx), store.ErrClosed)
-	_, err = s.bans.Prune(ctx, epoch)
-	s.fails(err, store.ErrClosed)
+	s.fails(errorOf(s.bans.Prune(ctx, epoch)), store.ErrClosed)
 	s.fails(s.counters.Save(ctx, []store.Counter{counterOf("a", 1)}), store.ErrClosed)
 	s.fails(s.counters.Save(ctx, nil), store.ErrClosed)
 	s.fails(s.counters.Load(ctx, epoch, func(store.Counter) error { return nil }), store.ErrClosed)
-	_, err = s.counters.Prune(ctx, epoch)
-	s.fails(err, store.ErrClosed)
+	s.fails(errorOf(s.counters.Prune(ctx, epoch)), store.ErrClosed)
 	s.mailClosed()
 	s.open()
 	s.lists(epoch, banOf(client("a")))

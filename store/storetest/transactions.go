@@ -25,7 +25,7 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 		misses(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("outgoing", "ann") })
 		misses(s, func(tx store.MailTx) (store.Sketch, error) { return tx.Sketch("reach", "ann") })
 		misses(s, func(tx store.MailTx) ([]byte, error) { return tx.Known("reach", "ann") })
-		misses(s, func(tx store.MailTx) (store.User, error) { return tx.User("ann") })
+		lacks(s, store.MailTx.User, "ann")
 		s.same(look(s, func(tx store.MailTx) ([]store.Entry, error) { return tx.Entries(0, 9) }), []store.Entry(nil))
 	}
 	everything := func(tx store.MailTx) error {
@@ -61,11 +61,9 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 			tx.PruneEntries(epoch.Add(1), 9))
 	})
 	nothing()
-	_, err := leaked.User("ann")
-	s.fails(err, store.ErrInvalid)
+	s.fails(errorOf(leaked.User("ann")), store.ErrInvalid)
 	s.fails(leaked.PutUser(store.User{Name: "ann"}), store.ErrInvalid)
-	_, err = leaked.Known("reach", "ann")
-	s.fails(err, store.ErrInvalid)
+	s.fails(errorOf(leaked.Known("reach", "ann")), store.ErrInvalid)
 	s.fails(leaked.PutKnown("reach", "ann", nil), store.ErrInvalid)
 
 	// A call that fails halfway takes the others with it, whatever the function makes of it.
@@ -80,7 +78,7 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 		s.fails(tx.PutAddressees(of(1, in(store.Held, 0, epoch), to(7))...), store.ErrNotFound)
 		return nil
 	})
-	s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(1) }), of(1, to(0), to(1)))
+	s.same(get(s, store.MailTx.Addressees, 1), of(1, to(0), to(1)))
 	s.update(func(tx store.MailTx) error { // what has done nothing takes nothing with it
 		s.fails(tx.PutLetter(letterOf(1), inline("other"), []store.Addressee{to(0)}), store.ErrExists)
 		s.fails(tx.PutAddressees(of(2, to(0))...), store.ErrNotFound)
@@ -222,12 +220,10 @@ func mailCallerLeaves(_ *testing.T, s *subject) {
 	})
 	s.must(err)
 	s.same(ran, 1)
-	look(s, func(tx store.MailTx) (store.User, error) { return tx.User("ann") })
+	get(s, store.MailTx.User, "ann")
 	nothing := func(store.MailTx) error { s.Error("it runs"); return nil }
 	s.fails(s.mail.Update(ctx, nothing), context.Canceled)
 	s.fails(s.mail.View(ctx, nothing), context.Canceled)
-	_, err = s.mail.Open(ctx, 1)
-	s.fails(err, context.Canceled)
-	_, err = s.mail.Sweep(ctx, epoch)
-	s.fails(err, context.Canceled)
+	s.fails(errorOf(s.mail.Open(ctx, 1)), context.Canceled)
+	s.fails(errorOf(s.mail.Sweep(ctx, epoch)), context.Canceled)
 }

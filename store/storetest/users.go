@@ -30,13 +30,13 @@ func mailUsers(_ *testing.T, s *subject) {
 	s.same(users("amy", 1), []store.User{ann})
 	s.same(users("bob", 9), []store.User(nil))
 	s.same(users("", 0), []store.User(nil))
-	s.same(look(s, func(tx store.MailTx) (store.User, error) { return tx.User(ann.Name) }), ann)
-	misses(s, func(tx store.MailTx) (store.User, error) { return tx.User("Ann") })
-	misses(s, func(tx store.MailTx) (store.User, error) { return tx.User("") })
+	s.same(get(s, store.MailTx.User, ann.Name), ann)
+	lacks(s, store.MailTx.User, "Ann")
+	lacks(s, store.MailTx.User, "")
 
 	ann.Senders, ann.Disabled, ann.Password = nil, false, ""
 	s.update(func(tx store.MailTx) error { return tx.PutUser(ann) })
-	s.same(look(s, func(tx store.MailTx) (store.User, error) { return tx.User(ann.Name) }), ann)
+	s.same(get(s, store.MailTx.User, ann.Name), ann)
 
 	memory := store.Memory{Throttle: "outgoing", User: "ann", State: []byte("state"), Due: epoch, Stopped: true}
 	s.put(letterOf(1), to(0))
@@ -46,10 +46,10 @@ func mailUsers(_ *testing.T, s *subject) {
 		s.must(tx.RemoveUser("nobody"))
 		return tx.RemoveUser("ann")
 	})
-	misses(s, func(tx store.MailTx) (store.User, error) { return tx.User("ann") })
+	lacks(s, store.MailTx.User, "ann")
 	misses(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("outgoing", "ann") })
-	misses(s, func(tx store.MailTx) (store.Ticket, error) { return tx.Ticket(ticket.Nonce) })
-	look(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(1) }) // his mails stay
+	lacks(s, store.MailTx.Ticket, ticket.Nonce)
+	get(s, store.MailTx.Letter, 1) // his mails stay
 }
 
 func mailMemories(_ *testing.T, s *subject) {
