@@ -10,12 +10,12 @@ import (
 	"weir/throttle/reach"
 )
 
-// Accept takes a mail over: when it returns nil the mail is safe, and its sender may be told so. Nothing of it is kept
-// otherwise.
+// Accept takes a mail over. When it returns nil the mail is safe, and its sender may be told so. Otherwise nothing of
+// it is kept.
 //
-// A recipient is not counted, and passes, who is free (see Free) or paid for, by a stamp that is spent in the same
-// transaction; a mail of the null sender to one is not counted with the others, and only so many pass (ErrNulls). Two
-// that differ in nothing but the case count as one. A mail is one to several if several are counted.
+// A recipient passes uncounted who is free (see Free) or paid for by a stamp, which is spent in the same transaction. A
+// mail of the null sender to one recipient is not counted with the others, and only so many pass (ErrNulls). Addresses
+// that differ only in case count as one. A mail is to several if several of its recipients are counted.
 func (q *queue) Accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
 	r, err := q.accept(ctx, now, e, text)
 	if err != nil {
@@ -79,31 +79,30 @@ func (q *queue) accept(ctx context.Context, now time.Time, e *Envelope, text sto
 	return in.receipt, nil
 }
 
-// incoming is a mail on its way into the store.
 type incoming struct {
 	queue  *queue
 	now    time.Time
 	gate   *Gate
 	e      *Envelope
 	text   store.Text
-	handed bool // there is a place with the workers
+	handed bool // a slot with the workers is reserved
 
 	letter  store.Letter
 	to      []store.Addressee
-	paid    []bool // by recipient; nil: nobody is paid for
+	paid    []bool // by recipient; nil: none is
 	receipt Receipt
 	delayed bool // by the throttle
 	review  bool
 	late    bool      // the user was stopped before, and the mail is held all the same
-	soonest time.Time // when somebody gets ready who is not handed over
+	soonest time.Time // when a recipient gets ready who is not handed over
 	result
 
 	tx      store.MailTx
 	reachTx *reachTx    // with the reach throttle; nil: there is none
-	counts  *reachCount // … and whom it counts
+	counts  *reachCount // … and the recipients that it counts
 	refusal error       // by the reach throttle
 	putOff  error       // … unless the mail is held in any case
-	told    bool        // somebody is told of it
+	told    bool        // there is a notice to deliver
 	reached reached
 }
 
@@ -136,7 +135,7 @@ func (in *incoming) store(tx store.MailTx) error {
 	if err != nil {
 		return err
 	}
-	if in.putOff != nil && !in.late { // he is not stopped any more
+	if in.putOff != nil && !in.late { // the user is not stopped any more
 		return in.putOff
 	}
 	for i := range e.To {
@@ -165,7 +164,7 @@ func (in *incoming) store(tx store.MailTx) error {
 	return nil
 }
 
-// put gives a recipient his place.
+// put gives a recipient the state that its fate leads to (see Fate in package outbreak, and doc.go).
 func (in *incoming) put(i int, p outbreak.Fate, t *userTx) {
 	a, to, now := &in.to[i], &in.e.To[i], in.now
 	a.Due = now
@@ -198,7 +197,7 @@ func (in *incoming) put(i int, p outbreak.Fate, t *userTx) {
 	}
 }
 
-// forWorkers are those who go on at once.
+// forWorkers returns the addressees that go on at once.
 func (in *incoming) forWorkers() []store.Addressee {
 	if in.receipt.Passed == len(in.to) {
 		return in.to
@@ -212,13 +211,12 @@ func (in *incoming) forWorkers() []store.Addressee {
 	return ready
 }
 
-// places asks the throttle for a place for each recipient. Where nobody is counted it is not asked, and there is no
-// turn.
+// judge asks the throttle about each recipient. Where nothing is counted it is not asked, and there is no userTx.
 func (in *incoming) judge(tx store.MailTx) ([]outbreak.Fate, *userTx, error) {
 	fates := make([]outbreak.Fate, len(in.e.To)) // Pass
 	g := in.gate
 	null := g.passesNull(in.e.User, in.e.Sender, len(in.e.To))
-	if g.Mail == nil && !in.queue.Stopped(g.Name, in.e.User) { // whoever is stopped has no notifications to send either
+	if g.Mail == nil && !in.queue.Stopped(g.Name, in.e.User) { // stopped users send no notifications either
 		return fates, nil, nil
 	}
 	t, err := in.queue.openUser(tx, in.now, g, in.e.User)
@@ -271,8 +269,8 @@ func (in *incoming) judge(tx store.MailTx) ([]outbreak.Fate, *userTx, error) {
 	return fates, t, nil
 }
 
-// hold keeps a mail of a stopped user that another server has taken already. Whom he reaches all the same it reaches,
-// and nobody else: also not those who are paid for.
+// hold keeps a mail of a stopped user that another server has taken already. It goes on to free recipients only, also
+// where others are paid for.
 func (in *incoming) hold(fates []outbreak.Fate, t *userTx) ([]outbreak.Fate, *userTx, error) {
 	c := in.queue.count(in.gate, &t.user, in.e.To, nil, in.counts)
 	if !t.mem.state.Hold(in.now, uint64(in.e.ID), c.keys, c.numbers) {
@@ -288,19 +286,18 @@ func (in *incoming) hold(fates []outbreak.Fate, t *userTx) ([]outbreak.Fate, *us
 	return fates, t, nil
 }
 
-// counted are those of a mail's recipients whom a throttle counts.
+// counted are the recipients of a mail that a throttle counts.
 type counted struct {
-	keys    []uint64
+	keyList
 	numbers []int // of the first with that address
-	of      []int // by recipient: which key is his; -1: not counted
+	of      []int // by recipient: the index of the key; -1: not counted
 	fates   []outbreak.Fate
-	due     bool // the mail is to somebody whom a stopped user does not reach
+	due     bool // a recipient is not free: a stopped user does not reach it
 }
 
-// count finds out who is counted: not those who are paid for, and not those whom a reach throttle withholds.
+// count finds out who is counted: not the recipients who are paid for, and not those that a reach throttle withholds.
 func (q *queue) count(g *Gate, user *store.User, to []To, paid []bool, reached *reachCount) *counted {
 	c := &counted{of: make([]int, len(to))}
-	known := make(map[string]int, len(to))
 	for i := range to {
 		c.of[i] = -1
 		address := normal(to[i].Address)
@@ -311,14 +308,9 @@ func (q *queue) count(g *Gate, user *store.User, to []To, paid []bool, reached *
 		if paid != nil && paid[i] || reached.fate(i) != reach.Pass {
 			continue
 		}
-		k, double := known[address]
-		if !double {
-			k = len(c.keys)
-			known[address] = k
-			c.keys = append(c.keys, q.keys.key(address))
+		if c.of[i] = c.add(q.keys, address); len(c.numbers) < len(c.keys) {
 			c.numbers = append(c.numbers, i)
 		}
-		c.of[i] = k
 	}
 	c.fates = make([]outbreak.Fate, len(c.keys))
 	return c

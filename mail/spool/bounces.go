@@ -12,7 +12,7 @@ import (
 	"weir/store"
 )
 
-// An ownLetter is a mail that weir writes itself: it has no sender, and nobody is told should it fail.
+// An ownLetter is a mail that weir writes itself: it has no sender, and a failure is not reported.
 type ownLetter struct {
 	letter store.Letter
 	to     store.Addressee
@@ -20,7 +20,6 @@ type ownLetter struct {
 	staged store.Staged // nil where the text is in memory
 }
 
-// own addresses a mail of weir's.
 func (e *env) own(now time.Time, gate, user, subject, to string) *ownLetter {
 	id := e.NewID(now)
 	return &ownLetter{
@@ -30,9 +29,9 @@ func (e *env) own(now time.Time, gate, user, subject, to string) *ownLetter {
 	}
 }
 
-// bounces writes what the sender of a mail is told, or who is told instead (see bounceTo). A mail without a sender is never
-// answered (RFC 5321 section 6.1): where a server has refused it, the audit log tells, and where none was given it, it
-// is held.
+// bounces writes what the sender of a mail is told, or another address (see bounceTo). A mail without a sender is never
+// answered (RFC 5321 section 6.1): where a server has refused it, the audit log says so, and where it was given to no
+// server, it is held.
 func (d *delivery) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*ownLetter, err error) {
 	type report struct {
 		kind bounce.Kind
@@ -73,7 +72,7 @@ func (d *delivery) bounces(conf *Gate, j *job, end *ending, now time.Time) (all 
 	}
 	for _, r := range reports {
 		text, err := d.store.Open(context.Background(), j.letter.ID)
-		if errors.Is(err, store.ErrNotFound) { // somebody has taken the mail away
+		if errors.Is(err, store.ErrNotFound) { // the mail was removed meanwhile
 			return all, nil
 		}
 		if err != nil {
@@ -97,7 +96,7 @@ func (d *delivery) bounce(conf *Gate, j *job, o *ownLetter, kind bounce.Kind, to
 	now time.Time) error {
 	l := &j.letter
 	returned := l.Return
-	// Who knows no 8BITMIME would not take the mail in the notification either.
+	// A server without 8BITMIME would not take the mail in the notification either.
 	seven := slices.ContainsFunc(to, func(r bounce.Recipient) bool {
 		return r.Code == 0 &&
 			r.Status == nexthop.StatusEightBit

@@ -11,30 +11,30 @@ import (
 	"weir/store"
 )
 
-// Bounds of what is sent to unknown: addresses that a user has written into his envelopes, and that are not known to
-// be his.
+// Bounds of what is sent to unknown senders: addresses that a user has written into envelopes, and that are not known
+// to be the user's.
 const (
 	maxUnknown      = 10     // notifications an hour for each user
 	maxUnknownUsers = 10_000 // users with such notifications in an hour
 	unknownEach     = time.Hour
 )
 
-// A bounceTarget is who is told what became of a mail.
+// A bounceTarget is the address that is told what became of a mail.
 type bounceTarget struct {
-	to     string // empty: nobody
-	full   bool   // he may have its text back
-	reason string // why nobody is told, where it is to be noted
-	mute   bool   // nobody is told, because the next server takes no address that could be
+	to     string // empty: no address
+	full   bool   // the text may be returned
+	reason string // why there is no address, where it is to be noted
+	mute   bool   // the next server takes no address that could be told
 }
 
-// bounceTo decides who is told what became of a mail. Anybody can write any sender into an envelope, and what weir writes
-// itself is not counted: nobody is to send what he likes to whom he likes in that way, the less so when he is stopped.
-// So
+// bounceTo decides who is told what became of a mail. Anybody can write any sender into an envelope, and what weir
+// writes itself is not counted. Users must not be able to send what they like to anybody in that way, least of all when
+// they are stopped. So
 //
-//   - a client that is known by its address is trusted with its senders, and so is everybody where nobody is counted;
-//   - an address that the user reaches without being counted is told: his own, and internal ones;
-//   - of others the user himself is told, at the contact he is registered with, as it is his mail;
-//   - where he has none they are told a little: the header, and no more than 10 an hour.
+//   - a client that is known by its address is trusted with its senders, and so is everybody where nothing is counted;
+//   - an address that the user reaches without being counted is told: the user's own, and internal ones;
+//   - for other addresses the user is told, at the registered contact, as it is the user's mail;
+//   - without a contact such an address is told a little: the header, and no more than 10 times an hour.
 //
 // plain passes over addresses that the next server does not take, as it knows no SMTPUTF8.
 func (d *delivery) bounceTo(conf *Gate, l *store.Letter, reports int, plain bool, now time.Time) (*bounceTarget, error) {
@@ -71,12 +71,11 @@ func (d *delivery) bounceTo(conf *Gate, l *store.Letter, reports int, plain bool
 	return t, nil
 }
 
-// ascii reports whether an address can be written without SMTPUTF8.
 func ascii(address string) bool {
 	return !strings.ContainsFunc(address, func(r rune) bool { return r > 127 })
 }
 
-// byAddress reports whether a user is a client that is known by its address, or by the network that it is in.
+// byAddress reports whether a user is a client that is known by its address, or by its network.
 func byAddress(user string) bool {
 	if _, err := netip.ParseAddr(user); err == nil {
 		return true
@@ -85,15 +84,15 @@ func byAddress(user string) bool {
 	return err == nil
 }
 
-// unknown counts what is sent to them, in fixed hours. The zero value is ready to use.
+// unknown counts what is sent to unknown senders, in fixed hours. The zero value is ready to use.
 type unknown struct {
 	mu    sync.Mutex
 	since time.Time
-	told  map[string]int // by user; more than maxUnknown: it is noted that he is over it
+	told  map[string]int // by user; more than maxUnknown: it is noted already
 }
 
-// take reports whether a user may have so many more notifications sent, and else whether he is over it for the first
-// time in this hour.
+// take reports whether a user may have so many more notifications sent, and otherwise whether this is the first refusal
+// in this hour.
 func (c *unknown) take(user string, n int, now time.Time) (ok, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

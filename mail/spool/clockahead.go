@@ -14,8 +14,9 @@ const (
 	longTick = time.Hour
 )
 
-// correctClock sees to what was stored while the clock was ahead, once after each start and each time the clock goes back
-// by a while: it would stand still until the clock gets there again. Where it fails it is done again the next time.
+// correctClock corrects what was stored while the clock was ahead, once after each start and each time the clock goes
+// back by a while. Otherwise mail would stand still until the clock gets there again. Where it fails it is done again
+// the next time.
 func (s *Spool) correctClock(ctx context.Context, now time.Time) error {
 	wall := now.Round(0) // only that can be set
 	s.ahead.Lock()
@@ -33,7 +34,7 @@ func (s *Spool) correctClock(ctx context.Context, now time.Time) error {
 	}
 	moved, err := s.correctMail(ctx, wall)
 	err = errors.Join(err, s.correctUsers(ctx, wall))
-	s.changed.Store(true) // for those who are stopped
+	s.changed.Store(true) // for stopped users
 	if moved > 0 {
 		s.log.Warn("the clock was ahead: mail that was to go on much later does so now", "recipients", moved)
 	}
@@ -45,21 +46,12 @@ func (s *Spool) correctClock(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// correctMail corrects when mail is due, and returns for how many recipients.
 func (d *delivery) correctMail(ctx context.Context, now time.Time) (moved int, err error) {
 	wrong := func(q *store.Queued) bool {
 		return slices.ContainsFunc(q.To, func(a store.Addressee) bool { return d.corrected(&q.Letter, &a, now) })
 	}
-	correct := func(tx store.MailTx, l *store.Letter, to []store.Addressee) (n int, err error) {
-		for i := range to {
-			if d.corrected(l, &to[i], now) {
-				n++
-				if err := tx.PutAddressees(to[i]); err != nil {
-					return n, err
-				}
-			}
-		}
-		return n, nil
+	correct := func(tx store.MailTx, l *store.Letter, to []store.Addressee) (int, error) {
+		return changeRows(tx, to, func(_ int, a *store.Addressee) bool { return d.corrected(l, a, now) })
 	}
 	later := new(store.MailIDs).Next(now) // the ids of what came while the clock was ahead are greater
 	for _, q := range []store.LetterQuery{{State: store.Ready}, {State: store.Sending}, {After: later}} {
@@ -111,7 +103,7 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// correctUsers runs the clocks of those whose mail waits for one that was ahead. What they make of it is up to them.
+// correctUsers runs the clocks of users whose mail waits for a clock that was ahead.
 func (q *queue) correctUsers(ctx context.Context, now time.Time) error {
 	seen := map[string]bool{}
 	results := map[string]result{}

@@ -12,8 +12,7 @@ import (
 	"weir/store"
 )
 
-// Errors of commands. Those of package notice say that a ticket is not genuine or too old, or that nobody wrote the
-// mail.
+// Errors of commands. Those of package notice say that a ticket is forged or too old, or that a program wrote the mail.
 var (
 	ErrSpent = errors.New("spool: this was done before")
 )
@@ -21,7 +20,7 @@ var (
 // maxHelp is how many replies to one notice get help that say nothing to do.
 const maxHelp = 5
 
-// An Action is what a user wants done with what is held of his.
+// An Action is what a user wants done with held mail.
 type Action struct {
 	Release, Delete []store.MailID
 	// All that is held, except what is named above.
@@ -40,13 +39,13 @@ func (a *Action) contradicts() bool {
 type Done struct {
 	Released, Deleted int // recipients
 	Resumed           bool
-	Refused           bool // he was not resumed, because an operator stopped him
+	Refused           bool // not resumed, because an operator stopped the user
 }
 
-// Command does what a user wrote to the command address of a gate: once for each notice, and with his own mail only. He
-// gets an answer at his registered address: what was done, or, where nothing was, why; of the latter only a few. A
-// ticket that is not genuine and a mail that no person wrote get nothing at all. The error says what became of it; nil
-// means done and answered.
+// Command does what a user wrote to the command address of a gate: once for each notice, and with the user's own mail
+// only. The answer goes to the registered address: what was done, or why nothing was; of the latter only a few. A
+// forged ticket and an automatic reply get no answer at all. The error says what became of it; nil means done and
+// answered.
 func (d *desk) Command(ctx context.Context, now time.Time, gate, ticket string, reply io.Reader) error {
 	g := d.gates.Load().of(gate)
 	if g == nil {
@@ -68,7 +67,6 @@ func (d *desk) Command(ctx context.Context, now time.Time, gate, ticket string, 
 	return c.outcome
 }
 
-// A command is one that came by mail.
 type command struct {
 	desk  *desk
 	now   time.Time
@@ -117,8 +115,8 @@ func (c *command) run(tx store.MailTx) error {
 	return c.answer(tx, &ticket, c.done.text(missing))
 }
 
-// numbered translates the numbers of a notice. All means all that were held when the notice was written: nobody has
-// seen the others.
+// numbered translates the numbers of a notice. All means all that were held when the notice was written: the user has
+// not seen the others.
 func numbered(c *notice.Command, letters []store.MailID) (a *Action, missing []int) {
 	a = &Action{Resume: c.Resume}
 	pick := func(numbers []int) (ids []store.MailID) {
@@ -179,12 +177,11 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 	return c.answer(tx, ticket, text)
 }
 
-// usage is what may be written.
 const usage = "Write one of these in a line of its own, above everything else:\n\n" +
 	"  release all\n  release 1, 3-5\n  delete all\n  delete 2\n  resume\n\n" +
 	"The numbers are those of the notice."
 
-// answer writes to the registered address of the user, if he has one.
+// answer writes to the registered address of the user, if there is one.
 func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text string) error {
 	user, err := tx.User(ticket.User)
 	if errors.Is(err, store.ErrNotFound) || err == nil && user.Contact == "" {
@@ -202,7 +199,6 @@ func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text string) err
 		Subject: c.reply.Subject, Now: c.now, User: ticket.User, Text: text}, user.Contact)
 }
 
-// text tells what was done.
 func (d *Done) text(missing []int) string {
 	var b strings.Builder
 	say := func(n int, what string) {
@@ -228,8 +224,8 @@ func (d *Done) text(missing []int) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// actFor does what the holder of a ticket wants with what came since he is a user: what he named first, then all the
-// rest.
+// actFor does what the holder of a ticket wants with mail since the user was made: with the named mails first, then
+// with the rest.
 func (d *desk) actFor(tx store.MailTx, now time.Time, by string, ticket *store.Ticket, since time.Time,
 	a *Action) (done Done, results []result, err error) {
 	do := func(which Selection, v verb) int {
@@ -271,7 +267,6 @@ func (d *desk) actFor(tx store.MailTx, now time.Time, by string, ticket *store.T
 	return done, append(results, t.result), err
 }
 
-// afterAction does what is left to do after an action.
 func (d *desk) afterAction(ctx context.Context, now time.Time, done Done, results []result) {
 	d.acted(ctx, now, remove, done.Deleted, nil)
 	d.acted(ctx, now, release, done.Released, results)

@@ -8,19 +8,18 @@ import (
 	"weir/store"
 )
 
-// A Verdict is what Decide says about a mail that somebody else keeps.
+// A Verdict is what Decide says about a mail that another server keeps. doc.go says how it maps to other words.
 type Verdict struct {
-	Pass    bool // all recipients may go on
-	Delayed int  // how many would wait
-	// how many are new to the user, who is flagged, and are not to go on before somebody has looked at them
-	Withheld int
+	Pass     bool  // all recipients may go on
+	Delayed  int   // how many would wait
+	Withheld int   // how many are new to a flagged user, and wait for a review
 	Refused  bool  // the user is stopped, or flagged, or has sent too many messages without a sender
 	Why      error // flagged: ErrNewRecipient, ErrFlagged or ErrFlaggedLimit; without a sender: ErrNulls
 }
 
-// Decide judges a mail that another server keeps. With commit, what passes is charged; a mail that does not pass as a
-// whole is charged only where count says so: then its recipients count as waiting, though nobody keeps them. That may
-// stop the user.
+// Decide judges a mail that another server keeps. With commit, what passes is charged. A mail that does not pass as a
+// whole is charged only with count: then its recipients count as waiting, though weir does not keep them. That may stop
+// the user.
 func (q *queue) Decide(ctx context.Context, now time.Time, gate, user, sender string, recipients []string, commit,
 	count bool) (Verdict, error) {
 	g := q.gates.Load().of(gate)
@@ -28,7 +27,7 @@ func (q *queue) Decide(ctx context.Context, now time.Time, gate, user, sender st
 		return Verdict{}, fmt.Errorf("%w: %q", ErrUnknown, gate)
 	}
 	null := g.passesNull(user, sender, len(recipients))
-	free := g.Mail == nil && !q.Stopped(gate, user) // whoever is stopped has no notifications to send either
+	free := g.Mail == nil && !q.Stopped(gate, user) // stopped users send no notifications either
 	reaches := g.countsReach(user, sender, len(recipients))
 	if free && !reaches {
 		return Verdict{Pass: true}, nil
@@ -58,7 +57,6 @@ func (q *queue) Decide(ctx context.Context, now time.Time, gate, user, sender st
 	return ask.verdict, nil
 }
 
-// addressed makes recipients of addresses.
 func addressed(addresses []string) []To {
 	to := make([]To, len(addresses))
 	for i := range to {
@@ -67,7 +65,7 @@ func addressed(addresses []string) []To {
 	return to
 }
 
-// A question is whether a mail may go on.
+// A question is a mail that another server keeps.
 type question struct {
 	queue   *queue
 	now     time.Time
@@ -75,7 +73,7 @@ type question struct {
 	user    string
 	to      []To
 	count   bool
-	null    bool // nobody is counted, unless the user is stopped
+	null    bool // nothing is counted, unless the user is stopped
 	free    bool // the mail throttle has nothing to say
 	reaches bool // the reach throttle has
 	verdict Verdict
@@ -86,7 +84,7 @@ type question struct {
 	reached reached
 }
 
-// reach puts the mail before the reach throttle. It reports whether the others are to be asked.
+// reach asks the reach throttle, and reports whether the mail throttle is to be asked, too.
 func (q *question) reach(tx store.MailTx) (more bool, err error) {
 	q.reachTx, q.counts, q.reached = nil, nil, reached{}
 	if !q.reaches {
@@ -152,7 +150,7 @@ func (q *question) keep() error {
 	return nil
 }
 
-// ask says what the throttle would do.
+// ask says what the mail throttle would do.
 func (q *question) ask(t *userTx) (*counted, error) {
 	c := q.queue.count(q.gate, &t.user, q.to, nil, q.counts)
 	if most := t.params.Recipients; most > 0 && len(q.to) > most {
@@ -174,14 +172,13 @@ func (q *question) ask(t *userTx) (*counted, error) {
 	return c, nil
 }
 
-// withhold adds what the reach throttle says.
 func (q *question) withhold() {
 	if n := q.withheld(); n > 0 {
 		q.verdict.Pass, q.verdict.Withheld = false, n
 	}
 }
 
-// peek answers without a trace.
+// peek answers, and writes nothing.
 func (q *question) peek(tx store.MailTx) error {
 	q.verdict = Verdict{Pass: true}
 	more, err := q.reach(tx)

@@ -17,7 +17,6 @@ import (
 // lease is how long a mail may be Sending. It is longer than anybody waits for the answer to a final dot.
 const lease = 30 * time.Minute
 
-// maxFinishes is how many deliveries may wait for their end to be stored.
 const maxFinishes = 512
 
 // What Committed returns: the attempt ends before the final dot, and nothing was sent.
@@ -26,17 +25,16 @@ var (
 	errHalting = errors.New("spool: stopping")
 )
 
-// A job is a mail for those of its recipients who go together, from when it is handed over until how it ended is
-// stored.
+// A job is a mail for the recipients that go together, from when it is handed over until how it ended is stored.
 type job struct {
 	gate   *gateway
 	letter store.Letter
 	to     []store.Addressee
 	text   []byte        // nil: the store has it
-	tells  *bounceTarget // who is told how it ended; nil: nobody had to be yet
+	tells  *bounceTarget // who is told how it ended; nil: not needed yet
 
 	mu       sync.Mutex
-	claiming bool // being stored as Sending: it cannot be broken off, as nobody would take that back
+	claiming bool // being stored as Sending: it cannot be broken off
 	claimed  bool // stored as Sending: it cannot be broken off any more
 	broken   bool // broken off before that
 	gone     bool // not all addressees were there to be claimed
@@ -84,7 +82,7 @@ func (d *delivery) deliver(j *job) {
 	})
 }
 
-// carry gives a mail to the carrier. A carrier that fails by a mistake takes no other mail with it.
+// carry gives a mail to the carrier. A carrier that panics takes no other mail with it.
 func (d *delivery) carry(ctx context.Context, c Carrier, j *job) (results []nexthop.Result) {
 	defer func() {
 		if what := recover(); what != nil {
@@ -123,7 +121,7 @@ func (d *delivery) open(ctx context.Context, j *job) (io.ReadCloser, error) {
 	return d.store.Open(ctx, j.letter.ID)
 }
 
-// claim stores that a mail is being sent: from now on nobody knows what the next server has, until it answers. Should
+// claim stores that a mail is being sent. From now on it is unknown what the next server has, until it answers. Should
 // weir end now, the next run sees it. A second call, for a further transaction with the same mail, finds it claimed.
 func (d *delivery) claim(j *job) error {
 	j.mu.Lock()
@@ -156,14 +154,13 @@ func (d *delivery) claim(j *job) error {
 	j.claiming = false
 	if err != nil {
 		j.gone = errors.Is(err, errGone)
-		j.broken = d.halt.Err() != nil // nobody could say so meanwhile
+		j.broken = d.halt.Err() != nil // breakOff could not say so meanwhile
 		return err
 	}
 	j.to, j.claimed = rows, true
 	return nil
 }
 
-// errIf returns an error if there is one.
 func errIf(is bool, err error) error {
 	if is {
 		return err
@@ -177,13 +174,12 @@ func find(rows []store.Addressee, number int) (int, bool) {
 }
 
 // parked are deliveries whose end could not be stored. They are as bounded as the queues: what is in flight keeps its
-// place.
+// slot.
 type parked struct {
 	mu   sync.Mutex
 	list []ended
 }
 
-// ended is a delivery that has ended.
 type ended struct {
 	conf    *Gate
 	job     *job
@@ -191,7 +187,7 @@ type ended struct {
 }
 
 // finish stores how a delivery ended, and hands over what follows from it. What cannot be stored now is tried again by
-// RunDue; until then the mail is in flight, and nobody sends it again.
+// RunDue; until then the mail is in flight, and is not sent again.
 func (d *delivery) finish(conf *Gate, j *job, results []nexthop.Result) error {
 	now := d.clock.Now()
 	end := conclude(conf, j, results, now)
@@ -226,7 +222,7 @@ func (d *delivery) finish(conf *Gate, j *job, results []nexthop.Result) error {
 }
 
 // unpark tries again to store how deliveries ended. The first that fails again goes behind the others, which are left
-// for the next time: most likely they would fail too.
+// for the next time, as most likely they would fail too.
 func (d *delivery) unpark() error {
 	d.parked.mu.Lock()
 	list := d.parked.list
@@ -244,8 +240,8 @@ func (d *delivery) unpark() error {
 	return nil
 }
 
-// storeEnd stores how a delivery ended, with what the sender is told. What somebody took away before the final dot is
-// left alone.
+// storeEnd stores how a delivery ended, with what the sender is told. What was removed before the final dot is left
+// alone.
 func (d *delivery) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownLetter) error {
 	end.void = false
 	if len(end.put) > 0 || !j.claimed {
@@ -260,13 +256,8 @@ func (d *delivery) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownLett
 		if end.void = !slices.ContainsFunc(j.to, func(a store.Addressee) bool { return ours(a.Number) }); end.void {
 			return nil
 		}
-		for i := range end.put {
-			if !ours(end.put[i].Number) {
-				continue
-			}
-			if err := tx.PutAddressees(end.put[i]); err != nil {
-				return err
-			}
+		if _, err := changeRows(tx, end.put, func(_ int, a *store.Addressee) bool { return ours(a.Number) }); err != nil {
+			return err
 		}
 	}
 	for _, o := range own {
@@ -274,18 +265,12 @@ func (d *delivery) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownLett
 			return err
 		}
 	}
-	for _, e := range end.entries {
-		if err := tx.Log(e); err != nil {
-			return err
-		}
-	}
-	if len(end.remove) == 0 {
-		return nil
+	if err := logAll(tx, end.entries); err != nil || len(end.remove) == 0 {
+		return err
 	}
 	return tx.RemoveAddressees(j.letter.ID, end.remove...)
 }
 
-// report tells the observer and the log how a delivery ended.
 func (d *delivery) report(j *job, end *ending, now time.Time) {
 	gate := j.letter.Gate
 	if end.done > 0 {
@@ -318,7 +303,6 @@ func (d *delivery) report(j *job, end *ending, now time.Time) {
 	}
 }
 
-// status is what is shown of what a server said.
 func status(r *nexthop.Result) string {
 	text := r.Status + " " + r.Text
 	if r.Code > 0 {

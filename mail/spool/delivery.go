@@ -49,7 +49,7 @@ func (d *delivery) Load(gate string) float64 {
 // Idle waits until nothing is left that was handed to the workers.
 func (d *delivery) Idle(ctx context.Context) error { return d.under.wait(ctx) }
 
-// startWorkers sees to it that each gate has as many workers as it should have.
+// startWorkers gives each gate as many workers as it should have.
 func (d *delivery) startWorkers(all *gates) {
 	for _, g := range all.list {
 		want := g.conf.Load().Connections
@@ -101,7 +101,7 @@ func (d *delivery) drop(g *gateway) {
 	}
 }
 
-// hand hands a mail over to the workers. Its place was reserved before.
+// hand hands a mail over to the workers. Its slot was reserved before.
 func (d *delivery) hand(j *job) {
 	if j.text != nil && d.bytes.Add(int64(len(j.text))) > d.opts.Bytes {
 		d.bytes.Add(-int64(len(j.text)))
@@ -124,7 +124,6 @@ func (d *delivery) forget(j *job) {
 	d.finished(j)
 }
 
-// freeText gives the memory of a mail's text back.
 func (d *delivery) freeText(j *job) {
 	d.bytes.Add(-int64(len(j.text)))
 	j.text = nil
@@ -137,7 +136,6 @@ func (d *delivery) finished(j *job) {
 	d.under.done()
 }
 
-// addresseeKey names an addressee.
 type addresseeKey struct {
 	mail   store.MailID
 	number int
@@ -181,7 +179,7 @@ func (f *flight) has(a *store.Addressee) bool {
 type tally struct {
 	mu   sync.Mutex
 	n    int
-	none chan struct{} // closed when n gets 0; nil while nobody waits
+	none chan struct{} // closed when n gets 0; nil while there is no waiter
 }
 
 func (t *tally) add() {

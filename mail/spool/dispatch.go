@@ -7,11 +7,11 @@ import (
 	"weir/store"
 )
 
-// handOver is how long addressees are left to the workers of the process that has handed them over. Should it be
-// longer, they are found in flight and left to them again.
+// handOver is how long addressees are left to the workers of this process. Where it takes longer, they are found in
+// flight and left to them again.
 const handOver = 10 * time.Minute
 
-// handDue hands everything to the workers that is due and fits, and sees to mail whose lease is over.
+// handDue hands everything to the workers that is due and fits, and resolves mail whose lease is over.
 func (d *delivery) handDue(ctx context.Context, now time.Time) error {
 	d.under.add()
 	defer d.under.done()
@@ -47,7 +47,7 @@ type batch struct {
 	more       bool
 }
 
-// giveBack gives the places back that the workers do not get anything for.
+// giveBack gives back the slots that are not used.
 func (b *batch) giveBack() {
 	for _, j := range b.jobs {
 		j.gate.unreserve()
@@ -81,7 +81,7 @@ func (b *batch) pick(tx store.MailTx) error {
 	return nil
 }
 
-// mail sees to one mail, and returns how many of its addressees are not due any more.
+// mail looks at one mail, and returns how many of its addressees are not due any more.
 func (b *batch) mail(tx store.MailTx, id store.MailID) (changed int, err error) {
 	l, err := tx.Letter(id)
 	if err != nil {
@@ -97,7 +97,7 @@ func (b *batch) mail(tx store.MailTx, id store.MailID) (changed int, err error) 
 	for _, a := range rows {
 		switch {
 		case a.State != store.Ready && a.State != store.Sending || a.Due.After(b.now):
-		case a.Owner == b.delivery.opts.Owner && b.delivery.flight.has(&a): // somebody has it, and it takes long
+		case a.Owner == b.delivery.opts.Owner && b.delivery.flight.has(&a): // a worker has it, and it takes long
 			if a.State == store.Sending {
 				a.Due = b.now.Add(lease)
 			} else {
@@ -113,19 +113,12 @@ func (b *batch) mail(tx store.MailTx, id store.MailID) (changed int, err error) 
 	if end.ambiguous > 0 {
 		b.ambiguous[l.Gate] += end.ambiguous
 		put = append(put, end.put...)
-		for _, e := range end.entries {
-			if err := tx.Log(e); err != nil {
-				return 0, err
-			}
-		}
-	}
-	put = append(put, b.assign(way, &l, ready)...)
-	for i := range put {
-		if err := tx.PutAddressees(put[i]); err != nil {
+		if err := logAll(tx, end.entries); err != nil {
 			return 0, err
 		}
 	}
-	return len(put), nil
+	put = append(put, b.assign(way, &l, ready)...)
+	return len(put), tx.PutAddressees(put...)
 }
 
 // assign reserves a slot for a mail, and returns its addressees as they are to be stored: none where it has to wait.
@@ -171,7 +164,6 @@ func (b *batch) policy(way *gateway) *Gate {
 	return way.conf.Load()
 }
 
-// hand hands over what was picked.
 func (b *batch) hand() {
 	for _, j := range b.jobs {
 		b.delivery.hand(j)
@@ -188,7 +180,7 @@ func (b *batch) hand() {
 	}
 }
 
-// wakeIfFree is told that a gate may have room again, for what did not fit and for what waits in the pool.
+// wakeIfFree wakes Run where a gate has free slots again, for what did not fit and for what waits in the pool.
 func (d *delivery) wakeIfFree(g *gateway) {
 	if g.overflowed.Load() && g.slots.Load() <= int64(cap(g.queue)/2) && g.overflowed.CompareAndSwap(true, false) {
 		d.wakeUp()
@@ -198,22 +190,22 @@ func (d *delivery) wakeIfFree(g *gateway) {
 	}
 }
 
-// overflow notes that something did not fit.
+// overflow notes that something did not fit into the queue of a gate.
 func (d *delivery) overflow(g *gateway) {
 	d.tell.Bounded(BoundQueue)
 	g.overflowed.Store(true)
 	d.wakeIfFree(g) // which may have been so just now
 }
 
-// single lets one goroutine do something; who comes meanwhile has it done again by that one.
+// single lets one goroutine do something; those that come meanwhile have it done again by that one.
 type single struct {
-	mu   sync.Mutex // of who does it
+	mu   sync.Mutex // of the one that runs
 	ask  sync.Mutex // of what follows
 	want bool
-	at   time.Time // the latest of those who want it
+	at   time.Time // the latest that was asked for
 }
 
-// do runs f, or has it run, as of now or later: whoever runs it, what is due for the last one who came is found.
+// do runs f, or has it run, as of now or later. In either case what is due for the last caller is found.
 func (o *single) do(now time.Time, f func(now time.Time) error) (err error) {
 	o.ask.Lock()
 	if !o.want || now.After(o.at) {
@@ -236,7 +228,6 @@ func (o *single) wanted() bool {
 	return o.want
 }
 
-// take takes over what all have asked for.
 func (o *single) take() (at time.Time, want bool) {
 	o.ask.Lock()
 	defer o.ask.Unlock()

@@ -3,64 +3,47 @@ package spool
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 	"weir/store"
 )
 
-// reconsiderStopped looks at all who are stopped when the configuration has changed: nothing is due for them otherwise,
-// so that nobody would see that they are to be tried again now.
+// reconsiderStopped runs the clocks of all stopped users when the configuration has changed. Nothing else is due for
+// them that would show that they are to be tried again now.
 func (q *queue) reconsiderStopped(ctx context.Context, now time.Time) error {
 	if !q.changed.Swap(false) {
 		return nil
 	}
-	var last store.Memory
-	for {
-		var results []result
-		n := 0
-		err := q.update(ctx, func(tx store.MailTx) error {
-			results = nil
-			page, err := tx.Stopped(last.Throttle, last.User, dueBatch)
-			if n = len(page); err != nil || n == 0 {
-				return err
-			}
-			for _, m := range page {
-				if q.gates.Load().throttle(m.Throttle) == nil {
-					continue
-				}
-				r, err := q.tickOne(tx, now, m)
-				if err != nil {
-					return err
-				}
-				results = append(results, r)
-			}
-			last = page[n-1]
-			return nil
-		})
-		if err != nil {
-			q.changed.Store(true)
-			return err
+	err := q.tickAll(ctx, now, func(tx store.MailTx, last *store.Memory) ([]store.Memory, int, error) {
+		page, err := tx.Stopped(last.Throttle, last.User, dueBatch)
+		n := len(page)
+		if n > 0 {
+			*last = page[n-1]
 		}
-		for _, r := range results {
-			q.settle(r)
-		}
-		if n < dueBatch {
-			return nil
-		}
+		known := q.gates.Load()
+		return slices.DeleteFunc(page, func(m store.Memory) bool { return known.throttle(m.Throttle) == nil }), n, err
+	})
+	if err != nil {
+		q.changed.Store(true)
 	}
+	return err
 }
 
-// tickDue runs the clocks of those users for whom it has something to do.
-func (q *queue) tickDue(ctx context.Context, now time.Time) error {
-	for {
+// tickAll runs the clocks of users, as many in one transaction as next returns, until there are fewer than dueBatch.
+// next is given what it noted of the page before, and returns how many it found.
+func (q *queue) tickAll(ctx context.Context, now time.Time,
+	next func(tx store.MailTx, last *store.Memory) (page []store.Memory, found int, err error)) error {
+	var last store.Memory
+	for found := dueBatch; found == dueBatch; {
 		var results []result
-		n := 0
+		noted := last
 		err := q.update(ctx, func(tx store.MailTx) error {
-			results = nil
-			due, err := tx.Due(now, dueBatch)
-			n = len(due)
-			for i := 0; i < n && err == nil; i++ {
+			results, noted = nil, last
+			page, n, err := next(tx, &noted)
+			found = n
+			for i := 0; i < len(page) && err == nil; i++ {
 				var r result
-				r, err = q.tickOne(tx, now, due[i])
+				r, err = q.tickOne(tx, now, page[i])
 				results = append(results, r)
 			}
 			return err
@@ -68,13 +51,18 @@ func (q *queue) tickDue(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		for _, r := range results {
-			q.settle(r)
-		}
-		if n < dueBatch {
-			return nil
-		}
+		last = noted
+		q.settleAll(results)
 	}
+	return nil
+}
+
+// tickDue runs the clocks that are due.
+func (q *queue) tickDue(ctx context.Context, now time.Time) error {
+	return q.tickAll(ctx, now, func(tx store.MailTx, _ *store.Memory) ([]store.Memory, int, error) {
+		due, err := tx.Due(now, dueBatch)
+		return due, len(due), err
+	})
 }
 
 func (q *queue) tickOne(tx store.MailTx, now time.Time, m store.Memory) (result, error) {
@@ -96,8 +84,8 @@ func (q *queue) tickOne(tx store.MailTx, now time.Time, m store.Memory) (result,
 	return t.result, err
 }
 
-// tickLost is for users of a throttle that is gone. Nobody holds their mail back any more, unless they are stopped:
-// then it is held until the throttle is there again, or somebody releases it.
+// tickLost is for users of a throttle that is gone. Their mail is not held back any more, unless they are stopped: then
+// it is held until the throttle is there again, or it is released.
 func (q *queue) tickLost(tx store.MailTx, now time.Time, m store.Memory) (result, error) {
 	if m.Stopped {
 		m.Due = now.Add(lostPause)

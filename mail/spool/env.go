@@ -39,7 +39,6 @@ func newEnv(o Options) *env {
 	return e
 }
 
-// newOwner names a run of the process.
 func newOwner() string {
 	var chance [8]byte
 	_, _ = rand.Read(chance[:])
@@ -49,7 +48,7 @@ func newOwner() string {
 // NewID returns an id for a mail that is coming in.
 func (e *env) NewID(now time.Time) store.MailID { return e.ids.Next(now) }
 
-// update runs a transaction to its end. It is not broken off half-way when a caller leaves, as nobody could say then
+// update runs a transaction to its end. It is not broken off half-way when a caller leaves, as it would be unknown then
 // what was stored.
 func (e *env) update(ctx context.Context, f func(store.MailTx) error) error {
 	if err := ctx.Err(); err != nil {
@@ -58,24 +57,29 @@ func (e *env) update(ctx context.Context, f func(store.MailTx) error) error {
 	return e.store.Update(context.WithoutCancel(ctx), f)
 }
 
-// complain puts a line into the log, but not every time: a disk that is full is not to be filled with that.
+// complain puts a line into the log, but not every time: it must not fill a disk that is full.
 func (e *env) complain(line *loglimit.Line, message string, attrs ...any) {
 	if more, ok := line.Now(e.clock.Now().Sub(e.began)); ok {
 		e.log.Error(message, append(attrs, "unlogged_before", more)...)
 	}
 }
 
-// User returns a user of the store, or store.ErrNotFound.
-func (e *env) User(ctx context.Context, name string) (user store.User, err error) {
+// read returns what f finds in the store.
+func read[T any](ctx context.Context, e *env, f func(store.MailTx) (T, error)) (v T, err error) {
 	err = e.store.View(ctx, func(tx store.MailTx) error {
-		user, err = tx.User(name)
+		v, err = f(tx)
 		return err
 	})
-	return user, err
+	return v, err
 }
 
-// Wake is told when there is something to do for RunDue earlier than it said. Run listens to it; listen to it where
-// RunDue is called by somebody else.
+// User returns a user of the store, or store.ErrNotFound.
+func (e *env) User(ctx context.Context, name string) (store.User, error) {
+	return read(ctx, e, func(tx store.MailTx) (store.User, error) { return tx.User(name) })
+}
+
+// Wake is told when there is something to do for RunDue earlier than it said. Run listens to it; so does a caller of
+// RunDue.
 func (e *env) Wake() <-chan struct{} { return e.wake }
 
 func (e *env) wakeUp() {
@@ -95,7 +99,7 @@ func (e *env) expect(due time.Time) {
 	}
 }
 
-// earlier is the earlier of two times; one that is missing does not count.
+// earlier is the earlier of two times; zero times do not count.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -103,10 +107,29 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// weirItself is who did what nobody else did.
+// weirItself is in the audit log for what no person did.
 const weirItself = "weir"
 
-// entry is one of the audit log.
+// changeRows stores the addressees of rows that f changes, and returns how many.
+func changeRows(tx store.MailTx, rows []store.Addressee, f func(i int, a *store.Addressee) bool) (int, error) {
+	var changed []store.Addressee
+	for i := range rows {
+		if f(i, &rows[i]) {
+			changed = append(changed, rows[i])
+		}
+	}
+	return len(changed), tx.PutAddressees(changed...)
+}
+
+func logAll(tx store.MailTx, entries []store.Entry) error {
+	for _, e := range entries {
+		if err := tx.Log(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func entry(now time.Time, by, what, user string, mail store.MailID, text string) store.Entry {
 	return store.Entry{At: now, By: cut(by, store.MaxUser), What: what, User: user, Mail: mail,
 		Text: cut(text, store.MaxEntryText)}

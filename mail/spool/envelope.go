@@ -63,8 +63,7 @@ type Receipt struct {
 	Pooled  int
 	Stopped bool // the user has just been stopped by it
 
-	// Recipients who are new to the user, who is flagged: they wait until somebody has looked at them.
-	Withheld int
+	Withheld int // new to a flagged user: they wait for a review
 
 	Shadow      bool // the throttle only counts:
 	WouldWait   int  // so many recipients would wait
@@ -72,14 +71,12 @@ type Receipt struct {
 	WouldStop   bool // … and the user would be stopped
 }
 
-// letter is the mail as it is stored, without its text.
 func (e *Envelope) letter(now time.Time) store.Letter {
 	return store.Letter{ID: e.ID, Gate: e.Gate, User: e.User, Sender: e.Sender,
 		Subject: cut(e.Subject, store.MaxSubject), Source: e.Source,
 		Received: now, UTF8: e.UTF8, EightBit: e.EightBit, Return: e.Return, Envelope: e.Envelope}
 }
 
-// addressee is a recipient as stored, without a place.
 func (e *Envelope) addressee(i int) store.Addressee {
 	return store.Addressee{Mail: e.ID, Number: i, Address: e.To[i].Address, Notify: e.To[i].Notify,
 		Original: e.To[i].Original}

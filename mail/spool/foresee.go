@@ -21,7 +21,8 @@ type Forecast struct {
 }
 
 // Foresee says what the reach throttle and the mail throttle of a gate, where it has them, would make of a mail.
-// Nothing is charged, and what is due by the clock is reckoned with. Stamps are not known, and so nobody is paid for.
+// Nothing is charged, and what is due by the clock is taken into account. Stamps are not known: no recipient is paid
+// for.
 func (q *queue) Foresee(ctx context.Context, now time.Time, gate, user, sender string,
 	recipients []string) (all []Forecast, err error) {
 	g := q.gates.Load().of(gate)
@@ -55,7 +56,6 @@ func (q *queue) Foresee(ctx context.Context, now time.Time, gate, user, sender s
 	return all, err
 }
 
-// foreseeReach asks the reach throttle.
 func (q *question) foreseeReach(tx store.MailTx) (Forecast, error) {
 	f := Forecast{Throttle: q.gate.Reach.Name, Shadow: q.gate.Reach.inShadow(),
 		Text: "none of the recipients is counted"}
@@ -100,7 +100,7 @@ func (q *question) foreseeReach(tx store.MailTx) (Forecast, error) {
 	return f, nil
 }
 
-// foreseeMail asks the mail throttle. Whom reach withholds it does not count.
+// foreseeMail asks the mail throttle. It does not count recipients that reach withholds.
 func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
 	t, err := q.queue.peekUser(tx, q.now, q.gate, q.user)
 	if err != nil {

@@ -12,16 +12,15 @@ import (
 // reviewEvery is how often a user is told of mails that are held for review.
 const reviewEvery = time.Hour
 
-// news are what a turn has brought.
+// news are what a userTx has brought.
 type news struct {
 	delayed bool   // something of this mail waits
 	review  bool   // this mail is held for review
 	moved   bool   // the user has another contact
-	by, why string // who stopped the user; nobody: his mail did
+	by, why string // who stopped the user; empty: the throttle
 }
 
-// inform tells the user, and on a stop the admin, if there is something to tell. It is part of the transaction: they
-// are told if it happened, and only then.
+// inform tells the user, and on a stop the admin, if there is something to tell, within the transaction.
 func (t *userTx) inform(n news) error {
 	quiet := t.now.Sub(t.mem.told)
 	switch {
@@ -33,7 +32,7 @@ func (t *userTx) inform(n news) error {
 		if err := t.noteBy(cmp.Or(n.by, weirItself), "stopped", 0, why); err != nil {
 			return err
 		}
-		if t.mem.suspended { // who disables somebody need not be told, and who is disabled has nothing to answer
+		if t.mem.suspended { // the admin did it, and a disabled user cannot answer
 			return nil
 		}
 		t.mem.told = t.now
@@ -41,7 +40,7 @@ func (t *userTx) inform(n news) error {
 			return t.tell(notice.Barred, t.gate.Admin, cmp.Or(n.why, "stopped by "+n.by))
 		}
 		return t.tell(notice.Stopped, t.gate.Admin, "")
-	case n.moved && t.mem.stopped() && !t.mem.suspended: // what he was told is void
+	case n.moved && t.mem.stopped() && !t.mem.suspended: // the ticket in the last notice is void
 		kind := notice.Stopped
 		if t.mem.state.ByOperator() {
 			kind = notice.Barred
@@ -76,7 +75,7 @@ func (t *userTx) tell(kind notice.Kind, admin, why string) error {
 type notification struct {
 	kind, adminKind notice.Kind
 	user            bool   // the user is told, where there is an address
-	admin           string // who else is told; empty: nobody
+	admin           string // the address of the admin; empty: none
 	why             string
 	limit           int // how many recipients may wait
 }
@@ -126,7 +125,6 @@ func (e *env) ticket(tx store.MailTx, g *Gate, n *notice.Notice, held []store.Qu
 	return tx.PutTicket(ticket)
 }
 
-// subjects are what notices are called in lists of mail.
 var subjects = map[notice.Kind]string{
 	notice.Stopped: "Notice: stopped", notice.Barred: "Notice: stopped", notice.Review: "Notice: held for review",
 	notice.Delayed: "Notice: delayed", notice.Admin: "Notice: a user is stopped",
@@ -143,7 +141,7 @@ func (e *env) write(tx store.MailTx, g *Gate, n *notice.Notice, to string) error
 		n.Letters, n.More = all[:show], len(all)-show
 		var b bytes.Buffer
 		if err := notice.Write(&b, n); err != nil {
-			// No mail of the user's is refused because his address, or ours, is none.
+			// A contact that is no address must not refuse mail.
 			e.log.Error("a notice cannot be written", "user", n.User, "to", to, "error", err)
 			return nil
 		}
@@ -158,8 +156,8 @@ func (e *env) write(tx store.MailTx, g *Gate, n *notice.Notice, to string) error
 	return tx.PutLetter(o.letter, o.text, []store.Addressee{o.to})
 }
 
-// heldMail returns what is held, withheld or delayed of a user, the oldest first. What weir wrote itself does not
-// belong to him, nor does what somebody sent who had his name before him: what came earlier than since is left out.
+// heldMail returns what is held, withheld or delayed of a user, the oldest first. What weir wrote itself is left out,
+// and so is what came before since: a former user of the same name sent it.
 func heldMail(tx store.MailTx, user string, since time.Time, limit int) (all []store.Queued, err error) {
 	for _, state := range []store.State{store.Held, store.Delayed, store.Withheld} {
 		found, err := tx.Letters(store.LetterQuery{User: user, State: state}, limit)
@@ -179,7 +177,6 @@ func Waits(a *store.Addressee) bool {
 	return a.State == store.Held || a.State == store.Delayed || a.State == store.Withheld
 }
 
-// waiting counts recipients.
 func waiting(all []store.Queued) (n int) {
 	for i := range all {
 		for k := range all[i].To {

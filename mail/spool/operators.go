@@ -16,15 +16,14 @@ type desk struct {
 	queue    *queue
 }
 
-// ReleaseMails lets mails go, whoever sent them, and returns how many recipients that was. What is not there is left
-// out.
+// ReleaseMails lets mails of any user go, and returns how many recipients that was. What is not there is left out.
 func (d *desk) ReleaseMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (recipients int,
 	err error) {
 	return d.actOnAll(ctx, now, by, ids, releaseAny)
 }
 
-// DeleteMails removes mails, whoever sent them, and returns how many recipients that was. What has come to its final
-// dot is left alone. Nobody is told.
+// DeleteMails removes mails of any user, and returns how many recipients that was. What has come to its final dot is
+// left alone. Senders are not told.
 func (d *desk) DeleteMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (recipients int,
 	err error) {
 	return d.actOnAll(ctx, now, by, ids, removeAny)
@@ -55,7 +54,6 @@ func (d *desk) actOnAll(ctx context.Context, now time.Time, by string, ids []sto
 	return n, nil
 }
 
-// whose sorts mails by user.
 func whose(tx store.MailTx, ids []store.MailID) (byUser map[string][]store.MailID, users []string, err error) {
 	if len(ids) > maxAct {
 		return nil, nil, fmt.Errorf("%d mails at once, at most %d: %w", len(ids), maxAct, store.ErrTooLarge)
@@ -77,8 +75,8 @@ func whose(tx store.MailTx, ids []store.MailID) (byUser map[string][]store.MailI
 	return byUser, users, nil
 }
 
-// RetryMails tries mails again now that would be tried later, and returns how many recipients that was. None of them:
-// all that the spool has, up to a bound.
+// RetryMails tries mails again now that would be tried later, and returns how many recipients that was. Without ids:
+// all mails, up to a bound.
 func (d *desk) RetryMails(ctx context.Context, now time.Time, ids []store.MailID) (recipients int, err error) {
 	n := 0
 	err = d.update(ctx, func(tx store.MailTx) error {
@@ -98,16 +96,17 @@ func (d *desk) RetryMails(ctx context.Context, now time.Time, ids []store.MailID
 			if err != nil {
 				return err
 			}
-			for _, a := range rows {
-				if a.State != store.Ready || a.Owner != "" || !a.Due.After(now) {
-					continue
+			k, err := changeRows(tx, rows, func(_ int, a *store.Addressee) bool {
+				later := a.State == store.Ready && a.Owner == "" && a.Due.After(now)
+				if later {
+					a.Due = now
 				}
-				a.Due = now
-				if err := tx.PutAddressees(a); err != nil {
-					return err
-				}
-				n++
+				return later
+			})
+			if err != nil {
+				return err
 			}
+			n += k
 		}
 		return nil
 	})

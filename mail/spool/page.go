@@ -17,10 +17,10 @@ type PageView struct {
 	User       string
 	Stopped    bool
 	Since      time.Time
-	ByOperator bool      // he cannot resume himself
+	ByOperator bool      // the user cannot resume
 	Waiting    int       // recipients
 	Limit      int       // how many may wait
-	Resume     time.Time // when he is tried again by itself
+	Resume     time.Time // when the user is tried again
 	Held       []store.Queued
 	More       bool         // there is more than is shown
 	Last       store.MailID // the latest that is shown: what All on this page is up to
@@ -70,8 +70,8 @@ func (d *desk) Page(ctx context.Context, now time.Time, ticket string) (v PageVi
 	return v, nil
 }
 
-// goodTicket returns a ticket that is still good, and its user. One that was used by mail is: the page shows what there
-// is now.
+// goodTicket returns a ticket that is still good, and its user. A ticket that was used by mail is good: the page shows
+// what there is now.
 func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, user store.User, err error) {
 	if t, err = tx.Ticket(nonce); err == nil {
 		user, err = tx.User(t.User)
@@ -82,12 +82,11 @@ func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, u
 	return t, user, err
 }
 
-// maxForm is how long the name of a form may be.
 const maxForm = 64
 
-// Act does what a user wants on the page behind a ticket, with his own mail only. form names the form that he sent, and
-// is good once: what was sent with it before gets ErrSpent, and nothing is done. That nobody else made it is for the
-// page to know.
+// Act does what a user wants on the page behind a ticket, with the user's own mail only. form names the form that was
+// sent, and is good once: the second time it gets ErrSpent, and nothing is done. The page has to know that the form is
+// its own.
 func (d *desk) Act(ctx context.Context, now time.Time, ticket, form string, a Action) (done Done, err error) {
 	nonce, err := d.opts.Signer.Read(notice.ForPage, ticket, now)
 	if err != nil {

@@ -16,16 +16,13 @@ type queue struct {
 	changed  atomic.Bool // the configuration has, and not everybody was looked at yet
 }
 
-// Stage returns a place for its text. Writing to it fails with store.ErrFull where there is no space for new mail.
+// Stage returns where the text of a mail is written to. Writing fails with store.ErrFull where there is no space for
+// new mail.
 func (q *queue) Stage() store.Staged { return incomingText{q.store.Stage(), q} }
 
-// Queue returns up to limit mails that match, with those whom they still have to reach.
-func (q *queue) Queue(ctx context.Context, query store.LetterQuery, limit int) (list []store.Queued, err error) {
-	err = q.store.View(ctx, func(tx store.MailTx) error {
-		list, err = tx.Letters(query, limit)
-		return err
-	})
-	return list, err
+// Queue returns up to limit mails that match, with their remaining addressees.
+func (q *queue) Queue(ctx context.Context, query store.LetterQuery, limit int) ([]store.Queued, error) {
+	return read(ctx, q.env, func(tx store.MailTx) ([]store.Queued, error) { return tx.Letters(query, limit) })
 }
 
 // Count returns how many mails and addressees there are, by state.
@@ -37,16 +34,11 @@ func (q *queue) Count(ctx context.Context) (letters int, addressees map[store.St
 	return letters, addressees, err
 }
 
-// Show returns a mail with those whom it still has to reach, or store.ErrNotFound.
-func (q *queue) Show(ctx context.Context, id store.MailID) (mail store.Queued, err error) {
-	err = q.store.View(ctx, func(tx store.MailTx) error {
-		mail, err = readMail(tx, id)
-		return err
-	})
-	return mail, err
+// Show returns a mail with its remaining addressees, or store.ErrNotFound.
+func (q *queue) Show(ctx context.Context, id store.MailID) (store.Queued, error) {
+	return read(ctx, q.env, func(tx store.MailTx) (store.Queued, error) { return readMail(tx, id) })
 }
 
-// readMail reads a mail with those whom it still has to reach.
 func readMail(tx store.MailTx, id store.MailID) (mail store.Queued, err error) {
 	if mail.Letter, err = tx.Letter(id); err != nil {
 		return mail, err
@@ -56,19 +48,11 @@ func readMail(tx store.MailTx, id store.MailID) (mail store.Queued, err error) {
 }
 
 // Audit returns up to limit entries of the audit log, the latest first, before one of them (0: from the end).
-func (q *queue) Audit(ctx context.Context, before int64, limit int) (list []store.Entry, err error) {
-	err = q.store.View(ctx, func(tx store.MailTx) error {
-		list, err = tx.Entries(before, limit)
-		return err
-	})
-	return list, err
+func (q *queue) Audit(ctx context.Context, before int64, limit int) ([]store.Entry, error) {
+	return read(ctx, q.env, func(tx store.MailTx) ([]store.Entry, error) { return tx.Entries(before, limit) })
 }
 
 // Users returns up to limit users whose names come after one.
-func (q *queue) Users(ctx context.Context, after string, limit int) (list []store.User, err error) {
-	err = q.store.View(ctx, func(tx store.MailTx) error {
-		list, err = tx.Users(after, limit)
-		return err
-	})
-	return list, err
+func (q *queue) Users(ctx context.Context, after string, limit int) ([]store.User, error) {
+	return read(ctx, q.env, func(tx store.MailTx) ([]store.User, error) { return tx.Users(after, limit) })
 }

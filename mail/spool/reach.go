@@ -15,15 +15,13 @@ var (
 	ErrNewRecipient = errors.New("spool: the recipient is new to the user, who is flagged")
 	// ErrFlagged is returned where nothing of the user's goes on.
 	ErrFlagged = errors.New("spool: the user is flagged, and blocked")
-	// ErrWithheld is returned where as much of the user's mail is withheld as may be: when somebody has looked at it he
-	// may send more.
+	// ErrWithheld is returned where as much of the user's mail is withheld as may be, until some is reviewed.
 	ErrWithheld = errors.New("spool: as much of the user's mail is withheld as may be")
-	// ErrFlaggedLimit is returned where the user has sent as many mails as he may while he is flagged: later he may
-	// send more.
+	// ErrFlaggedLimit is returned where a flagged user has sent as many mails as allowed, until later.
 	ErrFlaggedLimit = errors.New("spool: the user is flagged, and has sent as many mails as he may")
 )
 
-// A Reach is a reach throttle: at gates that have it, and for those who ask.
+// A Reach is a reach throttle.
 type Reach struct {
 	// The name that sketches are kept under: gates that name the same one share them.
 	Name string
@@ -40,7 +38,7 @@ func (r *Reach) inShadow() bool { return r.Shadow != nil && r.Shadow() }
 // A sketch is what is stored of a user of a reach throttle: its state, and what the spool itself has to know.
 type sketch struct {
 	state reach.State
-	told  time.Time // when the user was last told that mail of his is withheld; to the second
+	told  time.Time // when the user was last told of withheld mail; to the second
 	// The flag was raised in shadow, and has no consequences later.
 	shadow bool
 	// What of the user's is withheld: recipients, and bytes of mails with some.
@@ -104,7 +102,7 @@ func (k *sketch) read(b []byte) error {
 	return nil
 }
 
-// A meeting is what happens between one user and a reach throttle within one transaction.
+// A reachTx is what a reach throttle knows of one user, within one transaction.
 type reachTx struct {
 	reach  *reaches
 	tx     store.MailTx
@@ -149,7 +147,6 @@ func (r *reaches) open(tx store.MailTx, now time.Time, of *Reach, user string) (
 	return c, nil
 }
 
-// read reads the state, and the known recipients where it has some.
 func (c *reachTx) read(b []byte) error {
 	if err := c.sketch.read(b); err != nil || !c.sketch.state.NeedsKnown() {
 		return err
@@ -161,8 +158,8 @@ func (c *reachTx) read(b []byte) error {
 	return c.sketch.state.SetKnown(known)
 }
 
-// judge says what becomes of recipients. Nobody who is exempt is judged; he is counted all the same, so that it is
-// known whom he writes to when he is not exempt any more.
+// judge says what becomes of recipients. An exempt user is not judged, and counted all the same: the recipients are
+// known when the user is not exempt any more.
 func (c *reachTx) judge(keys []uint64, fates []reach.Fate) {
 	c.verdict = c.sketch.state.Judge(c.of.Rules, c.of.Population, c.now, keys, fates)
 	if c.of.Rules.Exempt(c.user) {
@@ -178,7 +175,7 @@ func (c *reachTx) commit(keys []uint64, fates []reach.Fate) {
 	c.samples = append(c.samples, samples...)
 }
 
-// store writes what the meeting has come to, and what changed into the audit log.
+// store writes what has changed, into the audit log too.
 func (c *reachTx) store() error {
 	since, by, flagged := c.sketch.state.Flagged()
 	if flagged && c.of.Rules.Exempt(c.user) {
@@ -220,7 +217,6 @@ func (c *reachTx) note(by, what, text string) error {
 	return c.tx.Log(entry(c.now, by, what, c.user, 0, fmt.Sprintf("%s (throttle %s)", text, c.of.Name)))
 }
 
-// figureText says by what somebody was flagged.
 func figureText(f reach.Figure) string {
 	if f.Limit == 0 {
 		return "an operator flagged him"
@@ -236,19 +232,18 @@ func article(w reach.Window) string {
 	return "a"
 }
 
-// A reached is what is left to do when a transaction with a meeting is over.
+// A reached is what is left to do when a transaction with a reachTx is over.
 type reached struct {
 	of      *Reach
 	user    string
 	now     time.Time
-	changed bool // who is flagged
+	changed bool // whether the user is flagged
 	verdict reach.Verdict
 	shadow  bool
 	judged  bool
 	samples []reach.Sample
 }
 
-// end is what is left to do.
 func (c *reachTx) end() reached {
 	_, _, flagged := c.sketch.state.Flagged()
 	return reached{of: c.of, user: c.user, now: c.now, changed: c.stored != flagged, verdict: c.verdict,
@@ -277,7 +272,6 @@ func (r *reaches) settleReach(after reached) {
 	}
 }
 
-// refusal is the error for recipients that are refused.
 func refusal(v reach.Verdict) error {
 	switch v.Cause {
 	case reach.TooMany:

@@ -7,24 +7,16 @@ import (
 	"weir/throttle/reach"
 )
 
-// A Message is one of any channel, whose recipients a reach throttle judges for somebody who asks.
+// A Message is one of any channel, whose recipients a reach throttle judges for a client that asks.
 type Message struct {
 	User       string
 	Recipients []string // as reach.Rules write them
 }
 
-// people are the keys of recipients, each once.
 func (r *reaches) people(recipients []string) *reachCount {
 	c := &reachCount{of: make([]int, len(recipients))}
-	known := make(map[string]int, len(recipients))
 	for i, person := range recipients {
-		k, double := known[person]
-		if !double {
-			k = len(c.keys)
-			known[person] = k
-			c.keys = append(c.keys, r.keys.key(person))
-		}
-		c.of[i] = k
+		c.of[i] = c.add(r.keys, person)
 	}
 	c.fates = make([]reach.Fate, len(c.keys))
 	return c
@@ -58,7 +50,7 @@ func (r *reaches) NoteReach(ctx context.Context, now time.Time, of *Reach, m Mes
 	counts := r.people(m.Recipients)
 	return r.change(ctx, now, of, m.User, func(c *reachTx) error {
 		c.judge(counts.keys, counts.fates)
-		c.quiet = true // whoever asked counts it
+		c.quiet = true // the caller counts it
 		if sent {
 			clear(counts.fates)
 			c.verdict.Held, c.verdict.Refused, c.verdict.Cause = 0, 0, reach.NoCause

@@ -10,17 +10,16 @@ import (
 	"weir/throttle/reach"
 )
 
-// reachCount are those of a mail's recipients whom a reach throttle counts.
+// reachCount are the recipients of a mail that a reach throttle counts.
 type reachCount struct {
-	keys  []uint64
+	keyList
 	fates []reach.Fate
-	of    []int // by recipient: which key is his; -1: not counted
+	of    []int // by recipient: the index of the key; -1: not counted
 }
 
-// countReach finds out who is counted: each person once.
+// countReach finds out which recipients are counted: each person once.
 func (r *reaches) countReach(g *Gate, user *store.User, to []To) *reachCount {
 	c := &reachCount{of: make([]int, len(to))}
-	known := make(map[string]int, len(to))
 	for i := range to {
 		c.of[i] = -1
 		if g.free(user, to[i].Address, normal(to[i].Address)) {
@@ -30,19 +29,12 @@ func (r *reaches) countReach(g *Gate, user *store.User, to []To) *reachCount {
 		if !counted {
 			continue
 		}
-		k, double := known[person]
-		if !double {
-			k = len(c.keys)
-			known[person] = k
-			c.keys = append(c.keys, r.keys.key(person))
-		}
-		c.of[i] = k
+		c.of[i] = c.add(r.keys, person)
 	}
 	c.fates = make([]reach.Fate, len(c.keys))
 	return c
 }
 
-// fate is what becomes of a recipient.
 func (c *reachCount) fate(i int) reach.Fate {
 	if c == nil || c.of[i] < 0 {
 		return reach.Pass
@@ -50,7 +42,7 @@ func (c *reachCount) fate(i int) reach.Fate {
 	return c.fates[c.of[i]]
 }
 
-// refuse makes everybody of a mail that is not taken one who was tried, and nothing else.
+// refuse makes all recipients of a mail that is not taken count as tried only.
 func (c *reachCount) refuse() {
 	for i := range c.fates {
 		c.fates[i] = reach.Refuse
@@ -58,7 +50,7 @@ func (c *reachCount) refuse() {
 }
 
 // countsReach reports whether a mail is put before the reach throttle: not a notification, which has no sender and one
-// recipient, unless it is from somebody who may have stolen a password.
+// recipient, unless a user with a password sent it.
 func (g *Gate) countsReach(user, sender string, recipients int) bool {
 	if g.Reach == nil {
 		return false
@@ -72,8 +64,8 @@ func (g *Gate) countsReach(user, sender string, recipients int) bool {
 	return !byAddress(user)
 }
 
-// reach puts the mail before the reach throttle. Where recipients are refused, the mail is not taken as a whole: who
-// was tried is noted, and in.refusal says why.
+// reach asks the reach throttle. Where recipients are refused, the mail is not taken as a whole: they are noted as
+// tried, and in.refusal says why.
 func (in *incoming) reach(tx store.MailTx) error {
 	in.reachTx, in.counts, in.refusal, in.putOff = nil, nil, nil, nil
 	if !in.gate.countsReach(in.e.User, in.e.Sender, len(in.e.To)) {
@@ -125,7 +117,7 @@ func (in *incoming) refuse(user *store.User, why error) error {
 	return in.tellFlagged(user)
 }
 
-// tellFlagged stores the meeting, and tells the admin, and the user, who was flagged or has mail withheld.
+// tellFlagged stores the reachTx, and tells the admin and the user that the user was flagged or has mail withheld.
 func (in *incoming) tellFlagged(user *store.User) error {
 	if in.reachTx == nil {
 		return nil
@@ -142,8 +134,8 @@ func (in *incoming) tellFlagged(user *store.User) error {
 	return nil
 }
 
-// tell tells the admin, and the user, who was flagged or has mail withheld: once in a while, whoever is flagged again
-// and again. user may be nil. It reports whether there is something to deliver.
+// tell tells the admin and the user that the user was flagged or has mail withheld, once in a while. user may be nil.
+// It reports whether there is something to deliver.
 func (c *reachTx) tell(g *Gate, user *store.User) (bool, error) {
 	flagged := c.verdict.Now && !c.shadow
 	if c.shadow || !flagged && c.verdict.Held == 0 || !c.sketch.told.IsZero() &&
@@ -167,7 +159,6 @@ func (c *reachTx) tell(g *Gate, user *store.User) (bool, error) {
 		user: action != reach.Flag, admin: admin, why: figureText(c.verdict.Figure) + "; " + holds(c.of.Rules, action)})
 }
 
-// holds says what holds for a flagged user.
 func holds(r *reach.Rules, action reach.Action) string {
 	switch action {
 	case reach.Limit:
@@ -182,7 +173,7 @@ func holds(r *reach.Rules, action reach.Action) string {
 	return "his mail goes on"
 }
 
-// userOf reads a user; only his name where the store has none.
+// userOf reads a user; only the name where the store has none.
 func userOf(tx store.MailTx, name string) (store.User, error) {
 	user, err := tx.User(name)
 	if isNotFound(err) {
@@ -193,14 +184,14 @@ func userOf(tx store.MailTx, name string) (store.User, error) {
 
 // A freed is what is not withheld any more of a gate's mail.
 type freed struct {
-	known      []string // who was let go
+	known      []string // released recipients
 	recipients int
 	bytes      int64
 	mail       store.MailID // whose bytes were noted last
 }
 
-// settleWithheld takes over what somebody has decided about withheld mail of a user: who was let go is known from now
-// on, by the gates that withheld them.
+// settleWithheld notes what was decided about withheld mail of a user: released recipients are known from now on, by
+// the gates that withheld them.
 func (r *reaches) settleWithheld(tx store.MailTx, now time.Time, user string, freed map[string]*freed) error {
 	for gate, f := range freed {
 		g := r.gates.Load().of(gate)
@@ -235,8 +226,7 @@ func (r *reaches) Flagged(gate, user string) bool {
 }
 
 // Reaches reports whether a user may write to a recipient, for gates that can refuse one by one: ErrNewRecipient,
-// ErrFlagged or ErrFlaggedLimit. It counts what it refuses. Whoever is not flagged may write to anybody, as far as this
-// goes.
+// ErrFlagged or ErrFlaggedLimit. It counts what it refuses. Users who are not flagged may write to anybody.
 func (r *reaches) Reaches(ctx context.Context, now time.Time, gate, user, sender, recipient string) error {
 	if !r.Flagged(gate, user) {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"weir/throttle/reach"
 )
 
-// A reaches is what reach throttles know of users: those at gates, and those that are only asked.
+// A reaches is what reach throttles know of users, those at gates and those that are only asked.
 type reaches struct {
 	*env
 	delivery   *delivery
@@ -24,8 +24,8 @@ type reaches struct {
 	}
 }
 
-// ConfigureReach says which reach throttles there are from now on, those at gates and those that are only asked. Those
-// that are new remember what they have learnt.
+// ConfigureReach says which reach throttles there are from now on, at gates or only asked. New ones read what they have
+// learnt.
 func (r *reaches) ConfigureReach(ctx context.Context, list []*Reach) error {
 	for _, of := range list {
 		if !slices.ContainsFunc(r.reachThrottles(), func(old *Reach) bool { return old.Population == of.Population }) {
@@ -55,8 +55,8 @@ func (r *reaches) reachNamed(name string) *Reach {
 
 func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
-// CountFlagged is how many users are flagged by throttles that there are, and not in shadow, as far as they are known
-// without asking the store.
+// CountFlagged is how many users are flagged, as far as they are known without asking the store. Throttles that are
+// gone or in shadow do not count.
 func (r *reaches) CountFlagged() (n int) {
 	for _, u := range r.flagged.all() {
 		if of := r.reachNamed(u.throttle); of != nil && !of.inShadow() {
@@ -66,11 +66,9 @@ func (r *reaches) CountFlagged() (n int) {
 	return n
 }
 
-// unflagEvery is how often it is looked whose flag is over. Nobody is refused for one that is, whether somebody has
-// looked or not.
+// unflagEvery is how often flags that are over are ended. They refuse nothing in the meantime.
 const unflagEvery = time.Minute
 
-// unflagDue ends flags that are over.
 func (r *reaches) unflagDue(ctx context.Context, now time.Time) error {
 	r.unflagging.Lock()
 	defer r.unflagging.Unlock()
@@ -147,8 +145,8 @@ func (r *reaches) setFlag(ctx context.Context, now time.Time, throttle, user str
 	})
 }
 
-// ClearReach ends the flag of a user because an operator says so, and begins to count anew. Who is known stays known,
-// and what is withheld stays so.
+// ClearReach ends the flag of a user for an operator, and begins to count anew. Known recipients stay known, and what
+// is withheld stays so.
 func (r *reaches) ClearReach(ctx context.Context, now time.Time, by, throttle, user string) error {
 	return r.setFlag(ctx, now, throttle, user, func(c *reachTx) error {
 		c.sketch.state.Clear(now)
@@ -160,7 +158,7 @@ func (r *reaches) ClearReach(ctx context.Context, now time.Time, by, throttle, u
 	})
 }
 
-// FlagReach flags a user because an operator says so, until somebody clears it.
+// FlagReach flags a user for an operator, until it is cleared.
 func (r *reaches) FlagReach(ctx context.Context, now time.Time, by, throttle, user string) error {
 	return r.setFlag(ctx, now, throttle, user, func(c *reachTx) error {
 		c.sketch.state.SetFlag(now)
@@ -179,15 +177,15 @@ type ReachStanding struct {
 	Throttle string         `json:"throttle"`
 	User     string         `json:"user"`
 	Flagged  bool           `json:"flagged"`
-	Shadow   bool           `json:"shadow,omitempty"` // he only would be
+	Shadow   bool           `json:"shadow,omitempty"` // only would be
 	Since    time.Time      `json:"since,omitzero"`   // flagged
 	Why      string         `json:"why,omitempty"`
-	Holds    string         `json:"holds,omitempty"` // what holds for him
+	Holds    string         `json:"holds,omitempty"` // what holds for the user
 	Exempt   bool           `json:"exempt,omitempty"`
 	Count    float64        `json:"recipients"` // different ones, as far as one can tell
 	First    time.Time      `json:"first,omitzero"`
 	Figures  []reach.Figure `json:"windows"`
-	Bytes    int            `json:"bytes"` // that are kept of him
+	Bytes    int            `json:"bytes"` // that are kept of the user
 	Problem  string         `json:"problem,omitempty"`
 }
 
@@ -210,7 +208,7 @@ func (r *reaches) reachStanding(tx store.MailTx, now time.Time, of *Reach, user 
 	return one
 }
 
-// ReachStandings says how a user stands with each reach throttle that knows him.
+// ReachStandings says how a user stands with each reach throttle that has a sketch of the user.
 func (r *reaches) ReachStandings(ctx context.Context, now time.Time, user string) (list []ReachStanding, err error) {
 	err = r.store.View(ctx, func(tx store.MailTx) error {
 		list = nil
@@ -227,7 +225,7 @@ func (r *reaches) ReachStandings(ctx context.Context, now time.Time, user string
 	return list, err
 }
 
-// FlaggedUsers says who is flagged, or would be if the throttle were not in shadow, up to limit.
+// FlaggedUsers lists users who are flagged, or would be if the throttle were not in shadow, up to limit.
 func (r *reaches) FlaggedUsers(ctx context.Context, now time.Time, limit int) (list []ReachStanding, err error) {
 	err = r.store.View(ctx, func(tx store.MailTx) error {
 		list = nil
@@ -261,7 +259,6 @@ func (r *reaches) loadPopulation(ctx context.Context, of *Reach) error {
 	})
 }
 
-// savePopulations stores what reach throttles have learnt of all their users together.
 func (r *reaches) savePopulations(ctx context.Context) error {
 	all := r.reachThrottles()
 	if len(all) == 0 {

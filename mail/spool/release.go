@@ -21,23 +21,23 @@ type Selection struct {
 }
 
 // Release lets held and delayed mail of a user go at once, and returns how many recipients that was. A stopped user
-// stays stopped: resume him as well if he is to send again.
+// stays stopped.
 func (d *desk) Release(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
 	err error) {
 	return d.act(ctx, now, by, user, which, release)
 }
 
-// Delete removes held and delayed mail of a user, and returns how many recipients that was. Nobody is told.
+// Delete removes held and delayed mail of a user, and returns how many recipients that was. Senders are not told.
 func (d *desk) Delete(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
 	err error) {
 	return d.act(ctx, now, by, user, which, remove)
 }
 
-// A verb is what is done with a recipient who waits.
+// A verb is what is done with a recipient that waits.
 type verb struct {
 	name string
-	of   func(a *store.Addressee) bool // whom it can be done to
-	gone bool                          // he is taken off the mail; else he gets ready
+	of   func(a *store.Addressee) bool // which addressees it can be done to
+	gone bool                          // the addressee is removed; else it gets ready
 }
 
 var (
@@ -66,13 +66,8 @@ func (d *desk) act(ctx context.Context, now time.Time, by, user string, which Se
 	}
 }
 
-// acted does what is left to do after something was done to mails.
 func (d *desk) acted(ctx context.Context, now time.Time, v verb, n int, results []result) {
-	ready := n > 0 && !v.gone
-	for _, r := range results {
-		d.queue.settle(r)
-		ready = ready || r.ready
-	}
+	ready := d.queue.settleAll(results) || n > 0 && !v.gone
 	if n > 0 && v.gone {
 		d.tell.Deleted(n)
 	} else if n > 0 {
@@ -83,7 +78,6 @@ func (d *desk) acted(ctx context.Context, now time.Time, v verb, n int, results 
 	}
 }
 
-// actIn does something to mails of a user within a transaction.
 func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Selection, v verb) (n int,
 	results []result, err error) {
 	chosen, err := choice(tx, user, which)
@@ -117,7 +111,7 @@ func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Sele
 	return n, results, nil
 }
 
-// choice returns the mails that are meant: the user's own, and no other's.
+// choice returns the mails that are meant, of this user only.
 func choice(tx store.MailTx, user string, which Selection) (list []store.Letter, err error) {
 	if which.All && user == "" {
 		return nil, fmt.Errorf("all mail of nobody: %w", store.ErrInvalid)
@@ -147,7 +141,7 @@ func choice(tx store.MailTx, user string, which Selection) (list []store.Letter,
 	return list, nil
 }
 
-// userTxs begins a userTx for each throttle that remembers the user, and may hold something of his mails back.
+// userTxs begins a userTx for each throttle that remembers the user, and may hold mail back.
 func (d *desk) userTxs(tx store.MailTx, now time.Time, user string) (list []*userTx, err error) {
 	if user == "" {
 		return nil, nil
@@ -172,7 +166,7 @@ func (d *desk) userTxs(tx store.MailTx, now time.Time, user string) (list []*use
 	return list, nil
 }
 
-// actOn does something to one mail. It notes what is not withheld any more.
+// actOn does something to one mail, and notes what is not withheld any more.
 func (d *desk) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb,
 	withheld map[string]*freed) (n int, err error) {
 	rows, err := tx.Addressees(l.ID)
@@ -213,8 +207,8 @@ func (d *desk) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter,
 	return len(numbers), tx.Log(entry(now, by, v.name, l.User, l.ID, what))
 }
 
-// noteFreed notes that a recipient is not withheld any more. All of a mail that are withheld are acted on together, so
-// that its bytes are free, too.
+// noteFreed notes that a recipient is not withheld any more. All withheld recipients of a mail are acted on together,
+// so that its bytes are free, too.
 func noteFreed(withheld map[string]*freed, l *store.Letter, a *store.Addressee, v verb) {
 	f := withheld[l.Gate]
 	if f == nil {

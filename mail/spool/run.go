@@ -11,7 +11,7 @@ import (
 const (
 	dueBatch   = 64               // users per transaction
 	handBatch  = 256              // addressees per transaction
-	soon       = time.Second      // when something is looked at again that nobody tells of
+	soon       = time.Second      // when something is looked at again that sends no signal
 	failPause  = 10 * time.Second // at most, when the store fails again and again
 	fullPause  = 15 * time.Second // for mail of a gate whose queue is full, where others have room
 	gonePause  = 15 * time.Minute // for mail of a gate that is gone

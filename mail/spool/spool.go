@@ -102,8 +102,8 @@ func (s *Spool) Configure(list []Gate) error {
 	return nil
 }
 
-// Start takes over what another run has left, learns who is stopped, and starts the workers. A disk that is full keeps
-// nobody from starting: what is left is taken over when there is space.
+// Start takes over what another run has left, learns which users are stopped, and starts the workers. It also starts on
+// a full disk: what is left is taken over when there is space.
 func (s *Spool) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Spool) Start(ctx context.Context) error {
 	return nil
 }
 
-// lastWait is how long a stop waits for those whose contexts are over.
+// lastWait is how long a stop waits for workers whose contexts are over.
 const lastWait = 5 * time.Second
 
 // Stop ends the workers: mails that have come to their final dot are brought to their end, all others stay for the next

@@ -12,18 +12,15 @@ import (
 const keepStamps = time.Hour
 
 // Spent reports whether a stamp is spent. Accept may find otherwise: another mail may come first.
-func (q *queue) Spent(ctx context.Context, nonce store.StampNonce) (spent bool, err error) {
-	err = q.store.View(ctx, func(tx store.MailTx) error {
-		spent, err = tx.Spent(nonce)
-		return err
-	})
-	return spent, err
+func (q *queue) Spent(ctx context.Context, nonce store.StampNonce) (bool, error) {
+	return read(ctx, q.env, func(tx store.MailTx) (bool, error) { return tx.Spent(nonce) })
 }
 
-// spend spends the stamps of a mail, and notes whom they pay for. A mail that is not stored leaves them as they were.
+// spend spends the stamps of a mail, and notes the recipients that they pay for. A mail that is not stored leaves them
+// as they were.
 func (in *incoming) spend(tx store.MailTx) error {
 	in.paid = nil
-	var known map[store.StampNonce]bool // those of this mail: who were fresh
+	var known map[store.StampNonce]bool // of this mail: whether it was fresh
 	var crowded error                   // no more can be noted
 	for i := range in.e.To {
 		to := &in.e.To[i]
@@ -60,7 +57,7 @@ func (in *incoming) spend(tx store.MailTx) error {
 	return nil
 }
 
-// spend spends one stamp. Where there are too many it looks for some that are over.
+// spend spends one stamp. Where there are too many it removes some that are over.
 func (q *queue) spend(tx store.MailTx, now time.Time, k Stamp) (bool, error) {
 	fresh, err := tx.Spend(k, q.opts.Stamps)
 	if !errors.Is(err, store.ErrCrowded) {
@@ -77,7 +74,6 @@ func (q *queue) spend(tx store.MailTx, now time.Time, k Stamp) (bool, error) {
 	return false, err
 }
 
-// pruneStamps forgets the spent stamps that are over.
 func (q *queue) pruneStamps(ctx context.Context, now time.Time) error {
 	for removed := pruneBatch; removed == pruneBatch; { // few at a time, as mail waits meanwhile
 		if err := q.update(ctx, func(tx store.MailTx) (err error) {

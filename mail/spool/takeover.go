@@ -34,7 +34,6 @@ func (d *delivery) takeOver(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// takeAll takes over addressees in a state, and returns how many at which gate.
 func (d *delivery) takeAll(ctx context.Context, now time.Time, state store.State) (taken map[string]int, err error) {
 	left := func(q *store.Queued) bool {
 		return slices.ContainsFunc(q.To, func(a store.Addressee) bool { return d.left(state, &a) })
@@ -45,7 +44,7 @@ func (d *delivery) takeAll(ctx context.Context, now time.Time, state store.State
 		})
 }
 
-// left reports whether an addressee in a state is one that another run has left.
+// left reports whether another run has left an addressee in a state.
 func (d *delivery) left(state store.State, a *store.Addressee) bool {
 	return a.State == state && a.Owner != d.opts.Owner && (a.Owner != "" || state != store.Ready)
 }
@@ -70,30 +69,21 @@ func (d *delivery) takeOne(tx store.MailTx, now time.Time, state store.State, l 
 		if state == store.Sending && end.put[i].State == store.Ready {
 			end.put[i].Due = now // the next server has done nothing wrong
 		}
-		if err := tx.PutAddressees(end.put[i]); err != nil {
-			return 0, err
-		}
 	}
-	for _, e := range end.entries {
-		if err := tx.Log(e); err != nil {
-			return 0, err
-		}
+	if err := tx.PutAddressees(end.put...); err != nil {
+		return 0, err
 	}
-	return taken, nil
+	return taken, logAll(tx, end.entries)
 }
 
-// eachMail does something to all mails that match, some at a time, with those whom they still have to reach. It returns the
-// sums by gate of what is returned for each, also with an error.
+// eachMail does something to all mails that match, some at a time, with their remaining addressees. It returns the sums
+// by gate of what is returned for each, also with an error.
 func (d *delivery) eachMail(ctx context.Context, q store.LetterQuery, match func(*store.Queued) bool,
 	do func(store.MailTx, *store.Letter, []store.Addressee) (int, error)) (map[string]int, error) {
 	const page = 500
 	sums := map[string]int{}
 	for {
-		var found []store.Queued
-		err := d.store.View(ctx, func(tx store.MailTx) (err error) {
-			found, err = tx.Letters(q, page)
-			return err
-		})
+		found, err := read(ctx, d.env, func(tx store.MailTx) ([]store.Queued, error) { return tx.Letters(q, page) })
 		if err != nil || len(found) == 0 {
 			return sums, err
 		}

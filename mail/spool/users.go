@@ -11,10 +11,10 @@ import (
 	"weir/throttle/outbreak"
 )
 
-// StopUser stops a user everywhere, and tells him. Nobody but an operator can let him go on.
+// StopUser stops a user at every throttle, and tells the user. Only an operator can resume.
 func (d *desk) StopUser(ctx context.Context, now time.Time, by, user, why string) error {
 	return d.atEveryThrottle(ctx, now, user, func(t *userTx) error {
-		if t.was && t.mem.suspended { // he stays so when he is enabled again
+		if t.was && t.mem.suspended { // stays stopped when enabled again
 			if err := t.noteBy(by, "stopped", 0, why); err != nil {
 				return err
 			}
@@ -25,7 +25,7 @@ func (d *desk) StopUser(ctx context.Context, now time.Time, by, user, why string
 	}, nil)
 }
 
-// ErrDisabled is returned by ResumeUser for who is disabled: nobody can resume him.
+// ErrDisabled is returned by ResumeUser for disabled users.
 var ErrDisabled = errors.New("spool: the user is disabled")
 
 // ResumeUser lets a stopped user send again. What waits goes on waiting, at the normal pace or in slow motion. What a
@@ -60,7 +60,6 @@ func (d *desk) releaseLost(tx store.MailTx, now time.Time, by string, m *store.M
 	return t.result, tx.Remember(store.Memory{Throttle: m.Throttle, User: m.User})
 }
 
-// resume lets the user of a turn go on, and ends it.
 func (t *userTx) resume(by string, slow bool) error {
 	t.mem.state.Resume(&t.params, t.now, slow)
 	how := ""
@@ -76,8 +75,8 @@ func (t *userTx) resume(by string, slow bool) error {
 // maxMemories is how many throttles remember a user, at most: those that are gone included.
 const maxMemories = 1000
 
-// atEveryThrottle does something to a user at every throttle; lost, which may be nil, at those that are gone and remember
-// him.
+// atEveryThrottle does something to a user at every throttle; lost, which may be nil, at those that are gone and
+// remember the user.
 func (d *desk) atEveryThrottle(ctx context.Context, now time.Time, user string, do func(*userTx) error,
 	lost func(store.MailTx, *store.Memory) (result, error)) error {
 	if _, err := d.firstGate(); err != nil {
@@ -115,28 +114,23 @@ func (d *desk) atEveryThrottle(ctx context.Context, now time.Time, user string, 
 	if err != nil {
 		return err
 	}
-	ready := false
-	for _, r := range results {
-		d.queue.settle(r)
-		ready = ready || r.ready || r.stopped
-	}
-	if ready { // what left the queue, and notices
+	stopped := slices.ContainsFunc(results, func(r result) bool { return r.stopped })
+	if d.queue.settleAll(results) || stopped { // what left the queue, and notices
 		_ = d.delivery.handDue(ctx, now)
 	}
 	return nil
 }
 
-// lostMemories are what throttles remember of a user that are gone.
 func (d *desk) lostMemories(tx store.MailTx, user string) ([]store.Memory, error) {
 	all, err := tx.Memories(user, maxMemories)
 	known := d.gates.Load()
 	return slices.DeleteFunc(all, func(m store.Memory) bool { return known.throttle(m.Throttle) != nil }), err
 }
 
-// ChangeUser changes a user, or makes one: change is given him as he is, or only with his name, and whether he is new.
-// It may be called more than once. Limits that cannot be read are refused; others hold at once, also for what waits.
-// What waits of a user who gets disabled is held until he is enabled. With another contact, his tickets are void, as
-// they were sent to the old one: whoever is stopped is told anew.
+// ChangeUser changes a user, or makes one: change is given the user as stored, or only with the name, and whether the
+// user is new. It may be called more than once. Limits that cannot be read are refused; others hold at once, also for
+// what waits. Waiting mail of a user who gets disabled is held until the user is enabled. Another contact voids the
+// tickets, as they were sent to the old one: a stopped user is told anew.
 func (d *desk) ChangeUser(ctx context.Context, now time.Time, by, name string,
 	change func(u *store.User, isNew bool) error) error {
 	var results []result
@@ -180,19 +174,14 @@ func (d *desk) ChangeUser(ctx context.Context, now time.Time, by, name string,
 	if err != nil {
 		return err
 	}
-	ready := false
-	for _, r := range results {
-		d.queue.settle(r)
-		ready = ready || r.ready
-	}
-	if ready {
+	if d.queue.settleAll(results) {
 		_ = d.delivery.handDue(ctx, now) // what fails is logged, and tried again
 	}
 	return nil
 }
 
-// reconsider runs the clocks of a user whose limits may have changed, or who was disabled or enabled. Who is disabled
-// is stopped everywhere, whether a throttle knows him or not.
+// reconsider runs the clocks of a user who was changed. A disabled user is stopped at every throttle, known there or
+// not.
 func (d *desk) reconsider(tx store.MailTx, now time.Time, name string, n news, disabled bool) (results []result,
 	err error) {
 	for _, g := range d.gates.Load().throttles() {
@@ -229,7 +218,7 @@ func (d *desk) reconsider(tx store.MailTx, now time.Time, name string, n news, d
 	return results, nil
 }
 
-// differences names what is different about a user. What his password is nobody is told.
+// differences names what is different about a user. The password itself is not told.
 func differences(a, b *store.User) string {
 	var all []string
 	for _, d := range []struct {
@@ -269,8 +258,8 @@ func (d *desk) PutUser(ctx context.Context, now time.Time, by string, user store
 	})
 }
 
-// SetLimits gives a user limits of his own, as package mail writes them; empty: those of everybody. Who is not there
-// gets store.ErrNotFound.
+// SetLimits gives a user own limits, as package outbreak writes them; empty: the general ones. An unknown user gets
+// store.ErrNotFound.
 func (d *desk) SetLimits(ctx context.Context, now time.Time, by, name, limits string) error {
 	return d.ChangeUser(ctx, now, by, name, func(u *store.User, isNew bool) error {
 		if isNew {
@@ -281,8 +270,8 @@ func (d *desk) SetLimits(ctx context.Context, now time.Time, by, name, limits st
 	})
 }
 
-// RemoveUser takes a user away, and voids his tickets. His mail stays: what waited in his delay queues, of throttles
-// that are gone too, is held for operators to release or delete.
+// RemoveUser removes a user, with the tickets. The mail stays: what waited in delay queues, of throttles that are gone
+// too, is held for operators to release or delete.
 func (d *desk) RemoveUser(ctx context.Context, now time.Time, by, name string) error {
 	var results []result
 	err := d.update(ctx, func(tx store.MailTx) error {
@@ -316,9 +305,7 @@ func (d *desk) RemoveUser(ctx context.Context, now time.Time, by, name string) e
 	for _, of := range d.reach.reachThrottles() {
 		d.refresh(&d.reach.flagged, of.Name, name)
 	}
-	for _, r := range results {
-		d.queue.settle(r)
-	}
+	d.queue.settleAll(results)
 	return nil
 }
 
@@ -342,12 +329,12 @@ type Standing struct {
 	Slack      int       `json:"slack"`             // mails to new recipients that would pass now
 	MSlack     int       `json:"mslack"`            // recipients of mails to several that would
 	WorkingSet int       `json:"working_set"`       // recipients in it
-	Limits     string    `json:"limits"`            // what holds for him, everything filled in
-	Known      bool      `json:"-"`                 // the throttle remembers something of him
+	Limits     string    `json:"limits"`            // what holds for the user, everything filled in
+	Known      bool      `json:"-"`                 // the throttle remembers something
 	Exempt     bool      `json:"exempt,omitempty"`  // everything passes
-	Next       time.Time `json:"next,omitzero"`     // when somebody leaves the queue, or he is tried again
-	Resume     time.Time `json:"resume,omitzero"`   // when he is tried again
-	Told       time.Time `json:"told,omitzero"`     // when he was last told
+	Next       time.Time `json:"next,omitzero"`     // when a recipient leaves the queue, or the user is tried again
+	Resume     time.Time `json:"resume,omitzero"`   // when the user is tried again
+	Told       time.Time `json:"told,omitzero"`     // when the user was last told
 	Problem    string    `json:"problem,omitempty"` // what is wrong with what is stored
 }
 

@@ -8,20 +8,19 @@ import (
 	"weir/throttle/outbreak"
 )
 
-// A turn is what happens to one user of a throttle within one transaction: the clock is run, something is done, and the
-// outcome is written, with everything that follows from it.
+// A userTx is what a mail throttle knows of one user, within one transaction: the clock is run, something is done, and
+// end writes what has changed, with everything that follows from it.
 type userTx struct {
-	queue  *queue
-	tx     store.MailTx
-	now    time.Time
-	gate   *Gate // whose rules hold, and in whose name the user is told
-	shadow bool
-	user   store.User // only its name where the store has none
-	params outbreak.Params
-	mem    memory
-	was    bool // stopped, when the turn began
-	// An operator stops him: also in shadow.
-	earnest bool
+	queue   *queue
+	tx      store.MailTx
+	now     time.Time
+	gate    *Gate // whose rules hold, and in whose name the user is told
+	shadow  bool
+	user    store.User // only its name where the store has none
+	params  outbreak.Params
+	mem     memory
+	was     bool  // stopped, when the userTx began
+	earnest bool  // an operator stops the user: also in shadow
 	damage  error // of what was stored; only where nothing is written
 	result
 }
@@ -29,13 +28,13 @@ type userTx struct {
 // A result is what is left to do when a transaction is over.
 type result struct {
 	throttle, user string
-	ready          bool      // somebody became ready who is not handed over yet
+	ready          bool      // a recipient became ready and is not handed over yet
 	stopped        bool      // the user was stopped
 	resumed        bool      // … or goes on
 	due            time.Time // when the memory is due
 }
 
-// openUser begins a turn, and lets the clock run until now.
+// openUser begins a userTx, and runs the clock until now.
 func (q *queue) openUser(tx store.MailTx, now time.Time, gate *Gate, name string) (*userTx, error) {
 	t := &userTx{queue: q, tx: tx, now: now, gate: gate, shadow: gate.inShadow(),
 		result: result{throttle: gate.Throttle, user: name}}
@@ -55,7 +54,7 @@ func (q *queue) openUser(tx store.MailTx, now time.Time, gate *Gate, name string
 	return t, t.tick()
 }
 
-// openLost begins a turn at a throttle that is gone, whose clock does not run any more.
+// openLost begins a userTx at a throttle that is gone, whose clock does not run any more.
 func (q *queue) openLost(tx store.MailTx, now time.Time, m *store.Memory) (*userTx, error) {
 	t := &userTx{queue: q, tx: tx, now: now, gate: &Gate{Throttle: m.Throttle},
 		result: result{throttle: m.Throttle, user: m.User}}
@@ -65,7 +64,7 @@ func (q *queue) openLost(tx store.MailTx, now time.Time, m *store.Memory) (*user
 	return t, t.decode(m.State)
 }
 
-// peekUser is begin for those who write nothing, and are content with how it was when the clock was last run.
+// peekUser is openUser for views. The state is as of when the clock was last run.
 func (q *queue) peekUser(tx store.MailTx, now time.Time, gate *Gate, name string) (*userTx, error) {
 	t := &userTx{queue: q, tx: tx, now: now, gate: gate, shadow: gate.inShadow(),
 		result: result{throttle: gate.Throttle, user: name}}
@@ -87,7 +86,6 @@ func (q *queue) peekUser(tx store.MailTx, now time.Time, gate *Gate, name string
 	return t, err
 }
 
-// load reads the user, and what holds for him.
 func (t *userTx) load(name string) (err error) {
 	if t.user, err = t.tx.User(name); errors.Is(err, store.ErrNotFound) {
 		t.user, err = store.User{Name: name}, nil
@@ -101,7 +99,7 @@ func (t *userTx) load(name string) (err error) {
 	if t.flagged() {
 		t.params = t.gate.Mail.Flag(t.params)
 	}
-	if t.user.Disabled { // nothing of his goes on by itself
+	if t.user.Disabled { // nothing goes on by itself
 		t.params.Resume, t.params.Exempt = 0, false
 	}
 	return nil
@@ -115,14 +113,14 @@ func (t *userTx) flagged() bool {
 	}
 	c, err := t.queue.reach.open(t.tx, t.now, g.Reach, t.user.Name)
 	if err != nil {
-		return true // nobody can tell, and it was so
+		return true // unknown, and it was so
 	}
 	c.sketch.state.Advance(g.Reach.Rules, g.Reach.Population, t.now) // nothing of it is stored
 	_, _, flagged := c.sketch.state.Flagged()
 	return flagged
 }
 
-// suspend stops a user who is disabled: as an operator does, so that nothing but an operator lets him go on.
+// suspend stops a disabled user as an operator does, so that only an operator can resume.
 func (t *userTx) suspend() {
 	if t.user.Disabled && !t.mem.stopped() {
 		t.mem.state.Stop(t.now)
@@ -130,7 +128,7 @@ func (t *userTx) suspend() {
 	}
 }
 
-// unsuspend lets a user go on who is not disabled any more, unless he was stopped for something else meanwhile.
+// unsuspend resumes a user who is enabled again, unless something else has stopped the user meanwhile.
 func (t *userTx) unsuspend() error {
 	if t.user.Disabled || !t.mem.suspended {
 		return nil
@@ -140,8 +138,8 @@ func (t *userTx) unsuspend() error {
 	return t.resumeMail(weirItself, "enabled")
 }
 
-// decode reads what was stored. What cannot be read is begun anew: the user may send, and what waited is held for
-// somebody to look at.
+// decode reads what was stored. What cannot be read is begun anew: the user may send, and what waited is held for a
+// review.
 func (t *userTx) decode(b []byte) error {
 	err := t.mem.read(b)
 	if err == nil || errors.Is(err, store.ErrNewer) {
@@ -157,8 +155,7 @@ func (t *userTx) decode(b []byte) error {
 		return err
 	}
 	for _, l := range lost {
-		if err := t.move(l.ID, func(a *store.Addressee) bool { return a.State == store.Delayed },
-			store.Held); err != nil {
+		if _, err := hold(t.tx, l.To, func(int) bool { return true }); err != nil {
 			return err
 		}
 	}
@@ -166,7 +163,7 @@ func (t *userTx) decode(b []byte) error {
 		len(lost)))
 }
 
-// tick runs the clock, and sees to what leaves the queue by it.
+// tick runs the clock, and makes ready what leaves the queue by it.
 func (t *userTx) tick() error {
 	if err := t.syncShadow(); err != nil {
 		return err
@@ -192,7 +189,6 @@ func (t *userTx) tick() error {
 	return t.readyItems(left)
 }
 
-// why says why everything passes.
 func (t *userTx) why() string {
 	if t.gate.Mail == nil {
 		return "no throttle any more"
@@ -200,7 +196,7 @@ func (t *userTx) why() string {
 	return "exempt"
 }
 
-// noteExempt writes down that everything left the queue at once because nothing holds it back any more.
+// noteExempt logs that everything left the queue at once, as nothing holds it back any more.
 func (t *userTx) noteExempt(left []outbreak.Item) error {
 	n := 0
 	for _, it := range left {
@@ -214,8 +210,8 @@ func (t *userTx) noteExempt(left []outbreak.Item) error {
 	return t.note("released", 0, fmt.Sprintf("%s: %d recipient%s", t.why(), n, plural(n)))
 }
 
-// syncShadow sees to it that what was counted in shadow has no consequences later, and that nothing waits that no throttle
-// holds back. Those who are stopped in earnest stay so: what is held is held until somebody looks at it.
+// syncShadow makes sure that what was counted in shadow has no consequences later, and that nothing waits that no
+// throttle holds back. Users who were stopped not in shadow stay so: what is held stays held until it is released.
 func (t *userTx) syncShadow() error {
 	m := &t.mem
 	switch {
@@ -235,7 +231,7 @@ func (t *userTx) syncShadow() error {
 	return nil
 }
 
-// submit puts a mail to the throttle: 0 for one that nobody keeps. In shadow nobody keeps it there.
+// submit puts a mail to the throttle: 0 for one that weir does not keep. In shadow the throttle keeps none.
 func (t *userTx) submit(id uint64, c *counted) (outbreak.Decision, error) {
 	if t.shadow {
 		id = 0
@@ -251,13 +247,13 @@ func (t *userTx) submit(id uint64, c *counted) (outbreak.Decision, error) {
 	return d, ErrStopped
 }
 
-// takeNull takes a message without a sender that nobody counts otherwise, and reports whether it may go on. Where there
-// is no throttle it may.
+// takeNull takes a message without a sender that is not counted otherwise, and reports whether it may go on. Without a
+// throttle it may.
 func (t *userTx) takeNull() bool {
 	return t.gate.Mail == nil || t.mem.state.TakeNull(&t.params, t.now)
 }
 
-// stops reports whether the user has been stopped in this turn.
+// stops reports whether this userTx has stopped the user.
 func (t *userTx) stops() bool {
 	_, stopped := t.mem.state.Stopped()
 	return stopped && (!t.was || t.resumed) && !t.shadow
@@ -278,28 +274,31 @@ func (t *userTx) resumeMail(by, how string) error {
 
 // readyItems makes ready what has left the queue.
 func (t *userTx) readyItems(items []outbreak.Item) error {
+	return t.changeItems(items, func(a *store.Addressee) bool {
+		if a.State != store.Delayed && a.State != store.Held {
+			return false
+		}
+		makeReady(a, t.now)
+		t.ready = true
+		return true
+	})
+}
+
+// changeItems changes the addressees that items stand for.
+func (t *userTx) changeItems(items []outbreak.Item, f func(*store.Addressee) bool) error {
 	for _, one := range byMail(items) {
 		rows, err := t.tx.Addressees(one.mail)
 		if err != nil {
 			return err
 		}
-		leaving := one.among(rows)
-		for i := range rows {
-			a := &rows[i]
-			if !leaving[i] || a.State != store.Delayed && a.State != store.Held {
-				continue
-			}
-			makeReady(a, t.now)
-			if err := t.tx.PutAddressees(*a); err != nil {
-				return err
-			}
-			t.ready = true
+		meant := one.among(rows)
+		if _, err := changeRows(t.tx, rows, func(i int, a *store.Addressee) bool { return meant[i] && f(a) }); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// makeReady makes an addressee ready.
 func makeReady(a *store.Addressee, now time.Time) {
 	a.State, a.Owner = store.Ready, ""
 	if a.Due.Before(now) {
@@ -308,45 +307,18 @@ func makeReady(a *store.Addressee, now time.Time) {
 	a.Since = a.Due
 }
 
-// markWaiting shows everything in the queue in another state.
+// markWaiting gives everything in the delay queue another state.
 func (t *userTx) markWaiting(from, to store.State) error {
-	for _, one := range byMail(t.mem.state.Waiting()) {
-		rows, err := t.tx.Addressees(one.mail)
-		if err != nil {
-			return err
+	return t.changeItems(t.mem.state.Waiting(), func(a *store.Addressee) bool {
+		is := a.State == from
+		if is {
+			a.State = to
 		}
-		waiting := one.among(rows)
-		for i := range rows {
-			if !waiting[i] || rows[i].State != from {
-				continue
-			}
-			rows[i].State = to
-			if err := t.tx.PutAddressees(rows[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+		return is
+	})
 }
 
-// move gives those addressees of a mail another state that match.
-func (t *userTx) move(id store.MailID, match func(*store.Addressee) bool, to store.State) error {
-	rows, err := t.tx.Addressees(id)
-	if err != nil {
-		return err
-	}
-	for i := range rows {
-		if match(&rows[i]) {
-			rows[i].State = to
-			if err := t.tx.PutAddressees(rows[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// end writes what the turn has come to. A user who was stopped in it is told, and what he has waiting is held.
+// end writes what has changed. A user who was stopped is told, and what waits is held.
 func (t *userTx) end(n news) error {
 	_, stopped := t.mem.state.Stopped()
 	switch {
@@ -367,7 +339,6 @@ func (t *userTx) end(n news) error {
 	return t.save()
 }
 
-// save stores the memory.
 func (t *userTx) save() error {
 	state, err := t.mem.append(nil)
 	if err != nil {
@@ -380,7 +351,6 @@ func (t *userTx) save() error {
 		Stopped: t.mem.stopped()})
 }
 
-// note writes what happened to the user into the audit log.
 func (t *userTx) note(what string, mail store.MailID, text string) error {
 	return t.noteBy(weirItself, what, mail, text)
 }
@@ -405,13 +375,21 @@ func (q *queue) settle(r result) {
 	q.expect(r.due)
 }
 
-// mailItems are items of one mail.
+// settleAll settles several results, and reports whether a recipient became ready.
+func (q *queue) settleAll(results []result) (ready bool) {
+	for _, r := range results {
+		q.settle(r)
+		ready = ready || r.ready
+	}
+	return ready
+}
+
 type mailItems struct {
 	mail    store.MailID
 	numbers map[int]bool
 }
 
-// byMail puts items of the same mail together, in order. What nobody keeps is left out.
+// byMail groups items by mail, in order. Items of mail that weir does not keep are left out.
 func byMail(items []outbreak.Item) (list []mailItems) {
 	at := map[uint64]int{}
 	for _, it := range items {
@@ -429,8 +407,8 @@ func byMail(items []outbreak.Item) (list []mailItems) {
 	return list
 }
 
-// among says which addressees of the mail are meant: those of the numbers, and those with the same address, who were
-// counted with them.
+// among returns which addressees of the mail are meant: those of the numbers, and those with the same address, which
+// were counted with them.
 func (o *mailItems) among(rows []store.Addressee) []bool {
 	meant := make([]bool, len(rows))
 	addresses := map[string]bool{}
