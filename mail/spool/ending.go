@@ -19,7 +19,7 @@ type ending struct {
 	failed, delayed, relayed []bounce.Recipient // of which the sender is told
 	narrow                   []store.Addressee  // of failed: the next server knows no SMTPUTF8
 	kept                     int                // of narrow, because the sender could not be told
-	told                     bool               // somebody is
+	told                     bool               // the sender is told
 
 	done, later, refused, ambiguous int
 	void                            bool      // the mail was removed meanwhile
