@@ -140,7 +140,7 @@ func (in *incoming) store(tx store.MailTx) error {
 	}
 	for i := range e.To {
 		in.to[i] = e.addressee(i)
-		if in.counts.fate(i) == reach.Held {
+		if in.counts.fate(i) == reach.Hold {
 			in.to[i].State = store.Withheld
 			in.receipt.Withheld++
 			continue
