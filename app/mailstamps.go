@@ -64,7 +64,6 @@ func (a *App) keepMailKeys(g *generation) error {
 	return nil
 }
 
-// Announce writes the parameters in one line.
 func (d *mailDesk) Announce(now time.Time, load weir.Share) string {
 	d.Observe(now, load)
 	text, err := d.Params(now).MarshalJSON()
@@ -74,7 +73,6 @@ func (d *mailDesk) Announce(now time.Time, load weir.Share) string {
 	return mailKeyword + " " + string(text)
 }
 
-// Digest returns what makes the id of a body.
 func (d *mailDesk) Digest() smtpgate.Digest { return stamp.NewBodyDigest() }
 
 // Verify looks for a stamp for each recipient. One that was made for another body, or has been used, is worth nothing,

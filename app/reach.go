@@ -33,7 +33,6 @@ func newReachDesk(o reach.Options) (*reachDesk, error) {
 	return d, nil
 }
 
-// enter tells the desk who it is.
 func (d *reachDesk) enter(a *App, name string, shadow *atomic.Bool) {
 	d.app = a
 	of := *d.of.Load()
@@ -131,7 +130,6 @@ func (d *reachDesk) judge(ctx context.Context, ev *weir.Event, a *weir.Answer, t
 	return &m, nil
 }
 
-// answer says what a verdict means.
 func (d *reachDesk) answer(of *spool.Reach, ev *weir.Event, a *weir.Answer, v reach.Verdict) {
 	f := figureOf(v)
 	a.Figures = append(a.Figures, f)
@@ -150,7 +148,6 @@ func (d *reachDesk) answer(of *spool.Reach, ev *weir.Event, a *weir.Answer, v re
 	}
 }
 
-// figureOf is how close a user is to being flagged.
 func figureOf(v reach.Verdict) weir.Figure {
 	limit := int64(v.Limit)
 	return weir.Figure{Rule: v.Window.String(), Unit: "new recipients", Limit: limit,
@@ -174,10 +171,8 @@ func (d *reachDesk) Settle(h weir.Hold, o weir.Outcome) {
 	}
 }
 
-// notePatience is how long a message that was sent may take to be noted.
 const notePatience = 10 * time.Second
 
-// Peek answers as Judge would, and counts nothing.
 func (d *reachDesk) Peek(ev *weir.Event, a *weir.Answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), notePatience)
 	defer cancel()
@@ -196,7 +191,6 @@ func (c *change) reachThrottle(names []string) (*spool.Reach, error) {
 	return nil, nil
 }
 
-// reaches are the reach throttles there are.
 func (g *generation) reaches() (all []*spool.Reach) {
 	for _, t := range g.throttles {
 		if t.reach != nil {
@@ -206,7 +200,6 @@ func (g *generation) reaches() (all []*spool.Reach) {
 	return all
 }
 
-// hasReach reports whether a configuration counts recipients.
 func hasReach(c *config.Config) bool {
 	for _, t := range c.Throttles {
 		if t.Reach != nil {

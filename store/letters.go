@@ -15,7 +15,6 @@ type MailID uint64
 // idAlphabet leaves out what is easily mistaken for something else.
 const idAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
-// idLength is how many characters the text of an id has.
 const idLength = 13
 
 // String writes the id in 13 characters.

@@ -45,7 +45,6 @@ type bounded struct {
 	needed     bool
 }
 
-// checkTexts returns the first mistake.
 func checkTexts(all ...bounded) error {
 	for i := range all {
 		t := &all[i]

@@ -33,7 +33,6 @@ var (
 	latest   = time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// checkTime returns ErrInvalid for a time that cannot be stored.
 func checkTime(what string, t time.Time) error {
 	if t.Before(earliest) || t.After(latest) {
 		return fmt.Errorf("%s %s lies outside of 1970 to 2262: %w", what, t.Format(time.RFC3339), ErrInvalid)

@@ -101,7 +101,6 @@ func write(w io.Writer, r *Report, boundary string) error {
 	return p.err
 }
 
-// words are what the kinds are called.
 var words = [...]struct{ action, status, subject, people string }{
 	Failure: {"failed", "5.0.0", "Your mail could not be delivered",
 		"Your mail could not be delivered to the recipients below. It is not tried again."},
@@ -111,7 +110,6 @@ var words = [...]struct{ action, status, subject, people string }{
 		"Your mail was handed on for the recipients below, to a server that does not tell whether it arrives."},
 }
 
-// head writes the header of the notification.
 func (p *printer) head(r *Report, boundary string, o *original) {
 	p.field("From", "Mail Delivery System "+p.mailbox(cmp.Or(r.From, "MAILER-DAEMON"), r.Host))
 	p.field("To", p.mailbox(r.To, r.Host))
@@ -130,7 +128,6 @@ func (p *printer) head(r *Report, boundary string, o *original) {
 	p.line("This is a delivery status notification in MIME format.")
 }
 
-// people writes the part for them.
 func (p *printer) people(r *Report, o *original) {
 	p.field("Content-Description", "Notification")
 	switch wide := func(to Recipient) bool { return !ascii(to.Address) || !ascii(to.Text) }; {
@@ -180,7 +177,6 @@ func (p *printer) people(r *Report, o *original) {
 	p.paragraph("", returned)
 }
 
-// original writes the part that returns the mail, or its header.
 func (p *printer) original(o *original) {
 	kind := "text/rfc822-headers"
 	switch {

@@ -48,7 +48,6 @@ func (p *printer) delimiter(boundary string) {
 	p.line("--" + boundary)
 }
 
-// field writes a header field, folded.
 func (p *printer) field(name, value string) { p.fill(name+": ", " ", value) }
 
 // paragraph writes text for people, in lines.
@@ -226,7 +225,6 @@ func messageID(r *Report) string {
 	return left + "@" + right
 }
 
-// chance returns letters and digits that nobody can foresee.
 func chance() string { return "weir-" + rand.Text() }
 
 func ascii(text string) bool {

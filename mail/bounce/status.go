@@ -57,7 +57,6 @@ func (p *printer) recipient(r *Report, to *Recipient) {
 	}
 }
 
-// said is what a server said, or weir itself, on one line.
 func (p *printer) said(to *Recipient) string {
 	text := p.clean(to.Text, maxText)
 	if to.Code <= 0 {

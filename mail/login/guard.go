@@ -147,7 +147,6 @@ func (q *Guess) End(now time.Time, wrong bool) {
 	}
 }
 
-// settle ends the first n holds.
 func (q *Guess) settle(n int, now time.Time, done bool) {
 	for i := range n {
 		if !q.holds[i].IsZero() {

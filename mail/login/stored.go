@@ -35,7 +35,6 @@ const (
 
 var encoding = base64.RawStdEncoding.Strict()
 
-// A secret is what is stored of a password.
 type secret struct {
 	memory, passes uint32
 	lanes          uint8
@@ -62,7 +61,6 @@ func (s *secret) String() string {
 		encoding.EncodeToString(s.salt), encoding.EncodeToString(s.hash))
 }
 
-// derive is the slow part.
 func derive(password []byte, s *secret, length int) []byte {
 	return argon2.IDKey(password, s.salt, s.passes, s.memory, s.lanes, uint32(length))
 }

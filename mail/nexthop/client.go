@@ -71,7 +71,6 @@ func New(o Options, env Env) (*Client, error) {
 	return c, nil
 }
 
-// safety returns how connections to a server are encrypted.
 func (o *Options) safety(to target, roots *x509.CertPool) safety {
 	mode := o.tlsFor(to)
 	return safety{mode, &tls.Config{

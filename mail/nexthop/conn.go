@@ -52,7 +52,6 @@ func newConn(nc net.Conn, s *server, limits *Timeouts) *conn {
 	return c
 }
 
-// wrap puts the buffers around a connection.
 func (c *conn) wrap(nc net.Conn) {
 	c.Conn = nc
 	c.in = bufio.NewReaderSize(nc, maxReplyLine)
@@ -67,7 +66,6 @@ func (d deadlined) Write(p []byte) (int, error) {
 	return d.c.Conn.Write(p)
 }
 
-// within gives what follows so much time.
 func (c *conn) within(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,14 +102,12 @@ func (c *conn) watch(ctx context.Context) (end func()) {
 	}
 }
 
-// dot notes that the final dot follows.
 func (c *conn) dot() {
 	c.mu.Lock()
 	c.dotted = true
 	c.mu.Unlock()
 }
 
-// read reads a reply, which may take so long.
 func (c *conn) read(d time.Duration, each func(line []byte)) (reply, error) {
 	c.within(d)
 	r, err := readReply(c.in, c.replyText, each)
@@ -119,7 +115,6 @@ func (c *conn) read(d time.Duration, each func(line []byte)) (reply, error) {
 	return r, err
 }
 
-// ask sends a command and reads the reply.
 func (c *conn) ask(each func(line []byte), words ...string) (reply, error) {
 	for _, word := range words {
 		c.out.WriteString(word)
@@ -131,7 +126,6 @@ func (c *conn) ask(each func(line []byte), words ...string) (reply, error) {
 	return c.read(c.limits.Command.Std(), each)
 }
 
-// quit ends the connection as it should be.
 func (c *conn) quit() {
 	defer c.Close()
 	if c.broken {

@@ -61,7 +61,6 @@ func fill(results []Result, who []int, r Result) {
 	}
 }
 
-// enter waits for a place.
 func (c *Client) enter(ctx context.Context, places chan struct{}) (context.Context, func(), error) {
 	c.mu.Lock()
 	if c.closed {
@@ -150,7 +149,6 @@ func (c *Client) try(ctx context.Context, s *server, j *Job, part []int, results
 	return rest, lost, false
 }
 
-// over gives a mail to a server over a connection.
 func (c *Client) over(ctx context.Context, k *conn, j *Job, part []int, results []Result) ([]int, *trouble) {
 	fresh := k.mails == 0
 	rest, lost := k.transact(ctx, j, part, results)

@@ -7,14 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on what goes into a command.
 const (
 	maxAddress  = 1000
 	maxEnvelope = 100 // RFC 3461 section 5.4
 	maxOriginal = 500 // RFC 3461 section 4.2
 )
 
-// mail writes the MAIL command.
 func (t *transaction) mail(w *bufio.Writer) {
 	j, e := t.job, &t.ext
 	w.WriteString("MAIL FROM:<")
@@ -43,7 +41,6 @@ func (t *transaction) mail(w *bufio.Writer) {
 	}
 }
 
-// rcpt writes a RCPT command.
 func (t *transaction) rcpt(w *bufio.Writer, to *Recipient) {
 	w.WriteString("RCPT TO:<")
 	w.WriteString(path(to.Address))
@@ -70,7 +67,6 @@ func (t *transaction) rcpt(w *bufio.Writer, to *Recipient) {
 	}
 }
 
-// isNotify reports whether a text can stand after NOTIFY=.
 func isNotify(text string) bool {
 	for word := range strings.SplitSeq(text, ",") {
 		switch word {
@@ -127,7 +123,6 @@ func path(address string) string {
 
 func isDotString(local string) bool { return !strings.ContainsAny(local, "()<>[]:;@\\,\" ") }
 
-// isQuoted reports whether a local part is a quoted string from end to end.
 func isQuoted(local string) bool {
 	if len(local) < 2 || local[0] != '"' {
 		return false

@@ -21,7 +21,6 @@ type stuffer struct {
 
 var dotByte = []byte(".")
 
-// Write takes the next part of the text.
 func (s *stuffer) Write(p []byte) (int, error) {
 	whole := len(p)
 	for len(p) > 0 {
@@ -72,7 +71,6 @@ func (s *stuffer) pass(p []byte) error {
 	return s.failed
 }
 
-// end completes the last line.
 func (s *stuffer) end() error {
 	if s.afterCR {
 		return errBareLine

@@ -90,7 +90,6 @@ func isAbout(rest string) bool {
 		strings.IndexByte("0123456789-#", rest[0]) >= 0
 }
 
-// contradiction reports what is to be released and deleted both.
 func (c *Command) contradiction() error {
 	which := ""
 	switch {

@@ -85,7 +85,6 @@ type texts struct {
 	parts       int
 }
 
-// errDone ends the search.
 var errDone = errors.New("notice: found")
 
 // read looks through a part and what is inside, until it finds plain text.
@@ -146,7 +145,6 @@ func decoded(text []byte) string {
 	return b.String()
 }
 
-// bounded reads so much and no more.
 type bounded struct {
 	r    io.Reader
 	left int

@@ -16,7 +16,6 @@ func (t *tx) Addressees(id store.MailID) (all []store.Addressee, err error) {
 	return all, err
 }
 
-// collect appends addressees as they are read.
 func collect(all *[]store.Addressee) func(row) error {
 	return func(r row) error {
 		a := store.Addressee{Mail: store.MailID(r.int(0)), Number: int(r.int(1)), Address: r.text(2), Notify: r.text(3),
@@ -93,7 +92,6 @@ func (t *tx) PutAddressees(all ...store.Addressee) error {
 	return nil
 }
 
-// checkAll returns ErrTooLarge for too many, or the first mistake.
 func checkAll(all []store.Addressee) error {
 	if len(all) > store.MaxBatch {
 		return fmt.Errorf("%d addressees in one call, at most %d: %w", len(all), store.MaxBatch, store.ErrTooLarge)

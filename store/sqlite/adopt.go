@@ -127,7 +127,6 @@ func (v *salvage) hold(l *store.Letter, to []store.Addressee, path, name string)
 	return v.to.exec("COMMIT")
 }
 
-// putLetter stores a mail whose text is in a file.
 func (v *salvage) putLetter(l *store.Letter, file string) error {
 	return v.to.exec(`INSERT INTO letters (`+letterColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		int64(l.ID), l.Gate, l.User, l.Sender, l.Subject, source(l.Source), nanos(l.Received), l.Size, flagsOf(l),
@@ -167,7 +166,6 @@ func (v *salvage) export(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// syncFolders makes the names safe of what was moved.
 func (v *salvage) syncFolders() error {
 	for _, folder := range []string{v.files.folder, v.texts.folder, v.texts.aside()} {
 		if err := syncFolder(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -108,7 +108,6 @@ func (b bans) Prune(ctx context.Context, now time.Time) (int, error) {
 	return b.prune(ctx, `DELETE FROM bans WHERE until <= ?`, now)
 }
 
-// network is how a network is stored.
 func network(key store.BanKey) string {
 	if key.Client != "" {
 		return ""

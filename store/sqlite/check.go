@@ -115,7 +115,6 @@ func (f *files) look(ctx context.Context, c *Condition, known map[string]bool, p
 	return f.explain(err)
 }
 
-// beside are the files that SQLite has beside the database.
 func (f *files) beside() map[string]bool {
 	there := map[string]bool{}
 	for _, end := range []string{"-wal", "-shm"} {
@@ -172,7 +171,6 @@ func (f *files) inspect(s *session, c *Condition) error {
 		`SELECT count(*), count(file) FROM letters`)
 }
 
-// lookForTexts looks for the files of mails.
 func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, known map[string]bool,
 	progress func(done, total int64)) error {
 	if c.Version < 2 {

@@ -72,7 +72,6 @@ func (c counters) Prune(ctx context.Context, now time.Time) (int, error) {
 	return c.prune(ctx, `DELETE FROM counters WHERE until <= ?`, now)
 }
 
-// source is how an address is stored that may be missing.
 func source(addr netip.Addr) string {
 	if !addr.IsValid() {
 		return ""

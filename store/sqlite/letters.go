@@ -11,7 +11,6 @@ import (
 
 const letterColumns = `id, gate, user, sender, subject, source, received, size, flags, envelope, file`
 
-// Flags of a letter.
 const (
 	flagUTF8 = 1 << iota
 	flagEightBit

@@ -75,7 +75,6 @@ func (m mail) Update(ctx context.Context, f func(store.MailTx) error) error {
 	return w.err
 }
 
-// View runs f on a connection of its own.
 func (m mail) View(ctx context.Context, f func(store.MailTx) error) error {
 	return m.view(ctx, func(s *session) error {
 		t := &tx{session: s, files: &m.files, texts: &m.texts}
@@ -147,14 +146,12 @@ func (t *tx) writes(mistake error) error {
 	return mistake
 }
 
-// run executes a statement that writes.
 func (t *tx) run(query string, args ...any) (int64, error) {
 	t.wrote = true
 	n, err := t.session.run(query, args...)
 	return n, t.fails(err)
 }
 
-// query reads.
 func (t *tx) query(each func(row) error, query string, args ...any) error {
 	if t.session == nil {
 		return errEnded
@@ -162,7 +159,6 @@ func (t *tx) query(each func(row) error, query string, args ...any) error {
 	return t.fails(t.session.query(each, query, args...))
 }
 
-// page is query for lists.
 func (t *tx) page(limit int, each func(row) error, query string, args ...any) error {
 	if err := store.CheckLimit(limit); err != nil || limit == 0 {
 		return err
@@ -214,7 +210,6 @@ func when(t time.Time) int64 {
 	return nanos(t)
 }
 
-// whenever reads what when wrote.
 func whenever(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}

@@ -52,7 +52,6 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// files are the places of a store.
 type files struct{ folder, db, lock string }
 
 // Open opens the store in a data folder, and makes it when there is none. ctx is for opening alone.
@@ -117,7 +116,6 @@ func open(ctx context.Context, o Options, steps []string) (_ *Store, err error) 
 	return s, nil
 }
 
-// update checks the file, and brings it up to date.
 func (f *files) update(ctx context.Context, to driver.Connector, steps []string) error {
 	db := sql.OpenDB(to)
 	defer db.Close()
@@ -160,7 +158,6 @@ func (f *files) beheaded() error {
 		hints[store.ErrCorrupt])
 }
 
-// unwritable names an error of the file system.
 func unwritable(err error) error {
 	if errors.Is(err, store.ErrInUse) {
 		return err
@@ -261,7 +258,6 @@ func (s *Store) Close() error {
 	return s.closingErr
 }
 
-// free lets go of what open has taken.
 func (s *Store) free() error {
 	var errs []error
 	if s.reading != nil {
@@ -284,7 +280,6 @@ func (s *Store) free() error {
 // Path is where the file is.
 func (s *Store) Path() string { return s.files.db }
 
-// alive returns ErrClosed after Close.
 func (s *Store) alive() error {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
@@ -305,8 +300,6 @@ func (s *Store) read() (done func(), err error) {
 	return s.reads.Done, nil
 }
 
-// nanos is how times are stored.
 func nanos(t time.Time) int64 { return t.UnixNano() }
 
-// moment reads what nanos wrote.
 func moment(n int64) time.Time { return time.Unix(0, n).UTC() }

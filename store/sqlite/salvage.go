@@ -62,8 +62,8 @@ type SalvagedTable struct {
 
 // Salvage brings back what is left of a store whose database is damaged or lost, and of which nobody has anything open.
 // The rows that can be read go into a new database; the old one is kept beside it. Texts in files that no row has are
-// held as mail, for everybody whom they were for, or put into SalvagedFolder where that is not known. A database that
-// is whole stays, and gets what texts there are besides.
+// held as mail for all their recipients, or put into SalvagedFolder where those are not known. A database that is whole
+// stays, and gets what texts there are besides.
 //
 // What comes from pages that belong to nothing any more may be out of date: such recipients are held, and such users
 // disabled.
@@ -123,7 +123,6 @@ func lockFolder(folder string) (f *files, release func(), err error) {
 	}, nil
 }
 
-// A salvage is one that is under way.
 type salvage struct {
 	ctx         context.Context
 	now         time.Time
@@ -141,7 +140,6 @@ type salvage struct {
 	failed   error
 }
 
-// measure finds out how much there is to read.
 func (v *salvage) measure() error {
 	for _, path := range []string{v.files.db, v.files.db + "-wal"} {
 		if info, err := os.Stat(path); err == nil {
@@ -229,7 +227,6 @@ func (v *salvage) begin(fresh *files) (driver.Connector, error) {
 	return to, fresh.update(v.ctx, to, migrations)
 }
 
-// sound reads the new database through, however large it is.
 func (f *files) sound(ctx context.Context, to driver.Connector) error {
 	db := sql.OpenDB(to)
 	defer db.Close()
@@ -321,7 +318,6 @@ func tablesOf(s *session) (map[string]*table, error) {
 	return tables, nil
 }
 
-// names are those of the columns.
 func (t *table) names() string {
 	names := make([]string, len(t.columns))
 	for i, c := range t.columns {
@@ -330,7 +326,6 @@ func (t *table) names() string {
 	return strings.Join(names, ", ")
 }
 
-// inspect tells of rows that make no sense.
 func (t *table) inspect(s *session, tell func(string)) error {
 	if t.check == nil {
 		return nil
@@ -343,7 +338,6 @@ func (t *table) inspect(s *session, tell func(string)) error {
 	}, "SELECT "+t.names()+" FROM "+t.name)
 }
 
-// fits reports whether a record may be a row of the table.
 func (t *table) fits(r record) bool {
 	if len(r.values) != len(t.columns) {
 		return false
@@ -610,8 +604,7 @@ func (v *salvage) notes(lost map[store.MailID][]string) error {
 	})
 }
 
-// mendLetters sees to mails to nobody: a file may know whom they are for, and else they are put where somebody finds
-// them.
+// mendLetters removes mails without recipients. A file may know the recipients; otherwise the text is exported.
 func (v *salvage) mendLetters() error {
 	var alone []int64
 	if err := v.to.query(func(r row) error { alone = append(alone, r.int(0)); return nil },
@@ -638,7 +631,6 @@ func (v *salvage) mendLetters() error {
 	return nil
 }
 
-// log writes a line into the audit log.
 func (v *salvage) log(what, user string, id store.MailID, text string) error {
 	if len(text) > store.MaxEntryText {
 		text = strings.ToValidUTF8(text[:store.MaxEntryText], "")

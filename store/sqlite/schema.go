@@ -178,7 +178,6 @@ func migrate(ctx context.Context, conn *sql.Conn, steps []string) error {
 	return nil
 }
 
-// step makes one version.
 func step(ctx context.Context, conn *sql.Conn, ddl string, version int) error {
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {

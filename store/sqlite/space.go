@@ -36,7 +36,6 @@ func (m mail) Space() (disk, inside int64) {
 	return free - kept, inside
 }
 
-// freeInside is how many bytes of the database are free.
 func (m mail) freeInside() (bytes int64) {
 	_ = m.view(forever, func(s *session) error { // where it cannot be told there are none
 		return s.query(func(r row) error { bytes = r.int(0) * pageSize; return nil }, "PRAGMA freelist_count")

@@ -42,7 +42,6 @@ func (w *write) end(err error) {
 	close(w.done)
 }
 
-// counts is what has been written since the store was opened.
 type counts struct{ writes, commits, failures, refused atomic.Uint64 }
 
 // Stats is the state of the writer.
@@ -200,7 +199,6 @@ func (s *Store) commitFirst(group []*write) int {
 	return n
 }
 
-// prune deletes what is over, and returns how much that was.
 func (s *Store) prune(ctx context.Context, query string, now time.Time) (int, error) {
 	gone := new(int64) // the caller may leave before it is known
 	err := s.write(ctx, 1, func(w *session) error {
@@ -217,7 +215,6 @@ func (s *Store) prune(ctx context.Context, query string, now time.Time) (int, er
 // errAgain: an update has failed after it had written. Nobody pays for a savepoint until that happens.
 var errAgain = errors.New("again, with savepoints")
 
-// transactAll is transact, with savepoints where they are needed.
 func (s *session) transactAll(group []*write) (n int, err error) {
 	if n, err = s.transact(group, false); err == errAgain {
 		n, err = s.transact(group, true)

@@ -74,7 +74,6 @@ func countersEnd(_ *testing.T, s *subject) {
 	s.counts(epoch)
 }
 
-// save saves one counter.
 func (s *subject) save(c store.Counter) error {
 	return s.counters.Save(s.Context(), []store.Counter{c})
 }

@@ -9,25 +9,21 @@ import (
 	"weir/store"
 )
 
-// update runs f in a transaction that is to succeed.
 func (s *subject) update(f func(store.MailTx) error) {
 	s.Helper()
 	s.must(s.mail.Update(s.Context(), f))
 }
 
-// refuses wants an update to fail.
 func (s *subject) refuses(want error, f func(store.MailTx) error) {
 	s.Helper()
 	s.fails(s.mail.Update(s.Context(), f), want)
 }
 
-// view runs f over what is committed.
 func (s *subject) view(f func(store.MailTx) error) {
 	s.Helper()
 	s.must(s.mail.View(s.Context(), f))
 }
 
-// look returns what f returns in a view.
 func look[T any](s *subject, f func(store.MailTx) (T, error)) (v T) {
 	s.Helper()
 	s.view(func(tx store.MailTx) (err error) {
@@ -57,7 +53,6 @@ func misses[T any](s *subject, f func(store.MailTx) (T, error)) {
 	}), store.ErrNotFound)
 }
 
-// same wants two values to be deeply equal.
 func (s *subject) same(got, want any) {
 	s.Helper()
 	if !reflect.DeepEqual(got, want) {
@@ -74,7 +69,6 @@ func letterOf(id store.MailID) store.Letter {
 	}
 }
 
-// inline is a short text.
 func inline(text string) store.Text {
 	return store.Text{Inline: []byte(text), Size: int64(len(text))}
 }
@@ -92,7 +86,6 @@ func in(state store.State, number int, due time.Time) store.Addressee {
 	return a
 }
 
-// put adds a mail with a short text.
 func (s *subject) put(l store.Letter, to ...store.Addressee) {
 	s.Helper()
 	s.update(func(tx store.MailTx) error { return tx.PutLetter(l, inline("text"), to) })
@@ -112,7 +105,6 @@ func of(id store.MailID, all ...store.Addressee) []store.Addressee {
 	return all
 }
 
-// ids are those of mails.
 func ids(all []store.Queued) (ids []store.MailID) {
 	for i := range all {
 		ids = append(ids, all[i].ID)

@@ -7,7 +7,6 @@ import (
 	"weir/store"
 )
 
-// sketchOf is what a throttle knows of a user.
 func sketchOf(throttle, user string, flagged bool) store.Sketch {
 	return store.Sketch{Throttle: throttle, User: user, State: []byte{0, 1, 255}, Flagged: flagged}
 }

@@ -10,7 +10,6 @@ import (
 	"weir/store"
 )
 
-// stampOf is a stamp of an hour.
 func stampOf(n byte) store.Stamp {
 	return store.Stamp{Nonce: store.StampNonce{n, 15: n}, Until: epoch.Add(time.Hour)}
 }
@@ -18,14 +17,12 @@ func stampOf(n byte) store.Stamp {
 // errorOf is the error of a call that returns something else, too.
 func errorOf[T any](_ T, err error) error { return err }
 
-// spend spends a stamp by itself.
 func (s *subject) spend(k store.Stamp, most int) (fresh bool) {
 	s.Helper()
 	s.update(func(tx store.MailTx) (err error) { fresh, err = tx.Spend(k, most); return err })
 	return fresh
 }
 
-// spent reports whether a stamp is used.
 func (s *subject) spent(k store.Stamp) bool {
 	s.Helper()
 	return get(s, store.MailTx.Spent, k.Nonce)

@@ -75,10 +75,8 @@ func Run(t *testing.T, open Opener) {
 	}
 }
 
-// epoch is when the tests take place.
 var epoch = time.Date(2026, 3, 2, 12, 0, 0, 123456789, time.UTC)
 
-// tb is what tests and cases of rapid have in common.
 type tb interface {
 	Helper()
 	Error(...any)
@@ -88,7 +86,6 @@ type tb interface {
 	Context() context.Context
 }
 
-// A subject is a store being tried out.
 type subject struct {
 	tb
 	opener   func() (store.Store, error)
@@ -108,7 +105,6 @@ func (s *subject) open() {
 	s.bans, s.counters, s.mail = s.store.Bans(), s.store.Counters(), s.store.Mail()
 }
 
-// reopen closes the store and opens it again.
 func (s *subject) reopen() {
 	s.Helper()
 	s.must(s.store.Close())
@@ -200,12 +196,10 @@ func client(id string) store.BanKey { return store.BanKey{Client: id} }
 
 func net(prefix string) store.BanKey { return store.BanKey{Prefix: netip.MustParsePrefix(prefix)} }
 
-// banOf is a ban of an hour.
 func banOf(key store.BanKey) store.Ban {
 	return store.Ban{BanKey: key, Reason: "forged stamp", By: "stamp", Since: epoch, Until: epoch.Add(time.Hour)}
 }
 
-// counterOf is what an account has used in the month.
 func counterOf(account string, used int64) store.Counter {
 	return store.Counter{
 		Throttle: "plans", Rule: "monthly requests fixed month UTC", Account: account, Used: used,
@@ -213,7 +207,6 @@ func counterOf(account string, used int64) store.Counter {
 	}
 }
 
-// long is a text of n bytes.
 func long(n int) string { return strings.Repeat("x", n) }
 
 // survives: what was written is there after the store was opened again, to the nanosecond.
@@ -241,7 +234,7 @@ func survives(_ *testing.T, s *subject) {
 	s.counts(epoch, month, nobody)
 }
 
-// callerLeaves: who has left before is not served.
+// callerLeaves: a caller that has left is not served.
 func callerLeaves(_ *testing.T, s *subject) {
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()

@@ -19,7 +19,6 @@ func bytesOf(n int, seed uint64) []byte {
 	return text
 }
 
-// stage takes in a text, in pieces.
 func (s *subject) stage(text []byte, piece int) store.Staged {
 	s.Helper()
 	staged := s.mail.Stage()
@@ -32,7 +31,6 @@ func (s *subject) stage(text []byte, piece int) store.Staged {
 	return staged
 }
 
-// reads wants a mail to have a text.
 func (s *subject) reads(m store.Mail, id store.MailID, want []byte) {
 	s.Helper()
 	r, err := m.Open(s.Context(), id)

@@ -34,7 +34,6 @@ func align(last, now, every int64) int64 {
 	return now - (now-last)%every
 }
 
-// periods returns those of the two clocks.
 func (p *Params) periods(slow bool) (single, multi int64) {
 	single, multi = int64(p.Every), int64(p.MultiEvery)
 	if single <= 0 {
@@ -60,7 +59,6 @@ func stretch(d, times int64) int64 {
 	return d * times
 }
 
-// two reports whether there are two clocks.
 func (p *Params) two() bool {
 	single, multi := p.periods(false)
 	return single != multi
@@ -125,7 +123,6 @@ func (s *State) Due(p *Params) time.Time {
 	return time.Unix(0, at)
 }
 
-// again is when a stopped user is tried again.
 func (s *State) again(p *Params) int64 {
 	if s.operator || p.Resume <= 0 {
 		return never
@@ -302,7 +299,6 @@ func (s *State) nextSingle(from int, every int64) int64 {
 	return never
 }
 
-// nextMulti is the same for the clock of mails to several.
 func (s *State) nextMulti(from int, every int64) int64 {
 	if s.next(from, false) < len(s.queue) || s.mSpent > 0 && !s.slow {
 		return after(s.multi, every)
@@ -310,7 +306,6 @@ func (s *State) nextMulti(from int, every int64) int64 {
 	return never
 }
 
-// leave returns somebody who leaves the queue.
 func (s *State) leave(p *Params, i int) Item {
 	it := s.queue[i]
 	if it.Single {

@@ -46,7 +46,6 @@ func within(host, internal string) bool {
 	return deep && len(host) > len(internal) && strings.EqualFold(host[len(host)-len(internal):], internal)
 }
 
-// name returns what is wrong with the name of a user.
 func name(s string) (msg, hint string) {
 	switch {
 	case s == "":
@@ -59,7 +58,6 @@ func name(s string) (msg, hint string) {
 	return "", ""
 }
 
-// domain returns what is wrong with an internal domain.
 func domain(s string) (msg, hint string) {
 	const example = "write example.org, or .example.org for everything below it too"
 	switch bare := strings.TrimPrefix(s, "."); {
@@ -77,7 +75,6 @@ func domain(s string) (msg, hint string) {
 	return "", ""
 }
 
-// address returns what is wrong with a free address.
 func address(s string) (msg, hint string) {
 	const example = "write support@example.org"
 	at := strings.LastIndexByte(s, '@')

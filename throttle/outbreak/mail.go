@@ -186,15 +186,12 @@ func (s *State) keep(kept []Item) {
 	}
 }
 
-// slack is what may pass of mails to one.
 func (s *State) slack(p *Params) int { return max(0, credit(p.MaxSlack)-int(s.spent)) }
 
-// mSlack is what may pass of mails to several.
 func (s *State) mSlack(p *Params) int { return max(0, credit(p.MaxMSlack)-int(s.mSpent)) }
 
 func credit(most int) int { return min(max(most, 0), MaxCredit) }
 
-// knows reports whether a recipient is in the working set.
 func (s *State) knows(p *Params, key uint64) bool {
 	return slices.Contains(s.set[:min(len(s.set), workingSet(p))], key)
 }

@@ -153,7 +153,6 @@ func (o *Options) CountsNull(user string) bool {
 	return err != nil
 }
 
-// general are the limits of everybody.
 func (o *Options) general() Limits {
 	l := Limits{
 		Rate: o.Rate, MultiRate: o.MultiRate, WorkingSet: o.WorkingSet, Replace: o.Replace, MaxSlack: o.MaxSlack,
@@ -258,7 +257,6 @@ func (o Options) Validate() error {
 	return v.Err()
 }
 
-// mistakes collects field errors, also those that only this package knows.
 type mistakes struct{ weir.Mistakes }
 
 func (v *mistakes) oneOf(path, got string, known ...string) {
@@ -323,7 +321,6 @@ func (v *mistakes) list(path string, all []string, fold bool, check func(string)
 	}
 }
 
-// suggest hints at what was meant.
 func suggest(got string, known []string) string {
 	if near := weir.Nearest(got, known...); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)

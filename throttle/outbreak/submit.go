@@ -65,7 +65,6 @@ func (s *State) Hold(now time.Time, mail uint64, keys []uint64, numbers []int) b
 	return true
 }
 
-// wait puts the recipients of a mail into the queue, from one on.
 func (s *State) wait(mail uint64, keys []uint64, numbers []int, from int) {
 	for i := from; i < len(keys); i++ {
 		number := i
