@@ -361,7 +361,7 @@ func (d mailDeck) Backup(ctx context.Context, folder string, progress func(done,
 	if err := k.store.Mail().Backup(ctx, folder, progress); err != nil {
 		return err
 	}
-	// Without the secret nobody could answer the notices that are out, and throttles would not know whom their users
+	// Without the secret no notice could be answered, and throttles would not know which recipients their users
 	// write to.
 	return writeSecret(filepath.Join(folder, secretFile), d.secret)
 }

@@ -66,7 +66,7 @@ type letterOut struct {
 	message spool.Message
 }
 
-// messageOf reads whose message an event is, and to whom.
+// messageOf reads the sender and the recipients of a message.
 func messageOf(of *spool.Reach, ev *weir.Event) (m spool.Message, ok bool, err error) {
 	if ev.Message == nil {
 		return m, false, nil

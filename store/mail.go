@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Mail is the spool as it is kept: users, what their throttles remember and know of them, mails, whom they still have
-// to reach, and what was done.
+// Mail is the spool as it is kept: users, what their throttles remember and know of them, mails, which recipients they
+// still have to reach, and what was done.
 type Mail interface {
 	// Update runs f in a transaction: all of it is safe when Update returns nil, and nothing of it has happened when it
 	// returns an error. f may be run more than once, and together with those of others, so it changes nothing but what
@@ -66,9 +66,9 @@ type MailTx interface {
 	User(name string) (User, error)
 	// Users returns up to limit users whose names come after one.
 	Users(after string, limit int) ([]User, error)
-	// PutUser adds a user, or replaces him.
+	// PutUser adds or replaces a user.
 	PutUser(User) error
-	// RemoveUser takes a user away, with what his throttles remember and know of him and his tickets. His mails stay.
+	// RemoveUser removes a user, with the tickets and what throttles remember and know. The mails stay.
 	// One that is not there is no error.
 	RemoveUser(name string) error
 
@@ -97,15 +97,15 @@ type MailTx interface {
 	// Sketches returns what reach throttles know of a user, up to limit.
 	Sketches(user string, limit int) ([]Sketch, error)
 
-	// PutLetter adds a mail with those whom it has to reach, up to MaxAddressees; they need not say which mail they are
+	// PutLetter adds a mail with its addressees, up to MaxAddressees; they need not say which mail they are
 	// of. Its Size is that of the text. An id that is there gets ErrExists; a text in a file that was not sealed, or
 	// that another mail has, ErrInvalid.
 	PutLetter(Letter, Text, []Addressee) error
 	// Letter returns a mail without its text, or ErrNotFound.
 	Letter(id MailID) (Letter, error)
-	// Addressees returns those whom a mail still has to reach.
+	// Addressees returns the addressees of a mail.
 	Addressees(id MailID) ([]Addressee, error)
-	// Letters returns up to limit mails that match, with those whom they still have to reach.
+	// Letters returns up to limit mails that match, with their addressees.
 	Letters(q LetterQuery, limit int) ([]Queued, error)
 	// Count returns how many mails and addressees there are, by state.
 	Count() (letters int, addressees map[State]int, err error)

@@ -18,7 +18,7 @@ const (
 	MaxUser          = 256       // the name of a user
 	MaxGate          = 128       // the name of a gate
 	MaxPassword      = 512       // of a user, hashed
-	MaxLimits        = 4096      // of a user, of his own
+	MaxLimits        = 4096      // own limits of a user
 	MaxSenders       = 128       // addresses that a user may send from
 	MaxMemory        = 2 << 20   // what a throttle remembers of a user
 	MaxSketch        = 512 << 10 // what a reach throttle knows of a user

@@ -41,7 +41,7 @@ type Report struct {
 	Size       int64     // of the mail; 0: it is read ahead to know
 }
 
-// A Recipient is one to whom the mail was not delivered.
+// A Recipient is one that the mail was not delivered to.
 type Recipient struct {
 	Address  string
 	Original string // ORCPT with its type, decoded

@@ -37,7 +37,8 @@ type bounceTarget struct {
 //   - without a contact such an address is told a little: the header, and no more than 10 times an hour.
 //
 // plain passes over addresses that the next server does not take, as it knows no SMTPUTF8.
-func (d *delivery) bounceTo(conf *Gate, l *store.Letter, reports int, plain bool, now time.Time) (*bounceTarget, error) {
+func (d *delivery) bounceTo(conf *Gate, l *store.Letter, reports int, plain bool, now time.Time) (*bounceTarget,
+	error) {
 	taken := func(address string) bool { return !plain || ascii(address) }
 	if byAddress(l.User) || conf.Mail == nil && !d.Stopped(conf.Name, l.User) {
 		if !taken(l.Sender) {

@@ -12,7 +12,7 @@ import (
 
 const victim = "victim@elsewhere.example"
 
-// Who is told, and how much he gets, depends on whose address the sender is.
+// Who is told, and how much, depends on whose address the sender is.
 func TestWhomBouncesReach(t *testing.T) {
 	t.Parallel()
 	const text = "Hello." // in every mail of the rig

@@ -335,8 +335,8 @@ func TestLongNotice(t *testing.T) {
 	}
 }
 
-// TestTicketsEndWithTheUser: what was sent to somebody is not for another who gets his name, nor for the address that
-// he had before.
+// TestTicketsEndWithTheUser: a ticket is not for another user who gets the same name, nor for the former
+// address.
 func TestTicketsEndWithTheUser(t *testing.T) {
 	t.Parallel()
 	void := func(r *rig, forMail, forPage string) {

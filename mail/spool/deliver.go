@@ -256,7 +256,8 @@ func (d *delivery) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownLett
 		if end.void = !slices.ContainsFunc(j.to, func(a store.Addressee) bool { return ours(a.Number) }); end.void {
 			return nil
 		}
-		if _, err := changeRows(tx, end.put, func(_ int, a *store.Addressee) bool { return ours(a.Number) }); err != nil {
+		if _, err := changeRows(tx, end.put,
+			func(_ int, a *store.Addressee) bool { return ours(a.Number) }); err != nil {
 			return err
 		}
 	}

@@ -163,7 +163,7 @@ func TestBounces(t *testing.T) {
 	}
 }
 
-// Some are taken, some refused, some later: each goes his own way.
+// Some are taken, some refused, some later: each goes its own way.
 func TestMixedResults(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -10,8 +10,8 @@ import (
 	"weir/throttle/reach"
 )
 
-// TestDivertedMailOfTheStopped: what another server took before the user was stopped is held where he sees it, and is
-// gone when he has deleted it. Nothing is left with the other server, which would send it when he may send again.
+// TestDivertedMailOfTheStopped: what another server took before the user was stopped is held where they see it, and is
+// gone when they have deleted it. Nothing is left with the other server, which would send it when they may send again.
 func TestDivertedMailOfTheStopped(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -56,7 +56,7 @@ func FuzzMemory(f *testing.F) {
 	})
 }
 
-// What is damaged does not keep a user from sending, and what he has waiting is held for somebody to look at.
+// What is damaged does not keep a user from sending, and what waits is held for a review.
 func TestDamagedMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

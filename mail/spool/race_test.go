@@ -42,7 +42,8 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	var wg sync.WaitGroup
 	for u := range users {
 		user := fmt.Sprintf("user%d", u)
-		r.user(store.User{Name: user, Senders: []string{user + "@example.org"}}) // or he is not told of everything
+		// or the user is not told of everything
+		r.user(store.User{Name: user, Senders: []string{user + "@example.org"}})
 		wg.Go(func() {
 			chance := rand.New(rand.NewPCG(uint64(u), 1))
 			for m := range mails {

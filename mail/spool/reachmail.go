@@ -103,7 +103,7 @@ func (in *incoming) reach(tx store.MailTx) error {
 }
 
 // refuse counts everybody as tried. The mail is not taken; but what is refused for now another server would try again,
-// and where the user is stopped it is held with what he has in weir.
+// and where the user is stopped it is held with what weir has.
 func (in *incoming) refuse(user *store.User, why error) error {
 	in.counts.refuse()
 	in.reachTx.commit(in.counts.keys, in.counts.fates)

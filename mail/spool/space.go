@@ -10,8 +10,8 @@ import (
 // lookEvery is how often a store is asked how much space it has.
 const lookEvery = time.Second
 
-// spacious is a store that knows how many bytes new mail may take, so that there is always space for what becomes of the
-// mail it has: of the disk, and of what it has free inside, where texts go that are not in files.
+// spacious is a store that knows how many bytes new mail may take, so that there is always space for what becomes of
+// the mail it has: of the disk, and of what it has free inside, where texts go that are not in files.
 type spacious interface {
 	Space() (disk, inside int64)
 }

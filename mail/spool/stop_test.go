@@ -83,7 +83,7 @@ func TestStopOfNothing(t *testing.T) {
 	r.must(r.Stop(ctx))
 }
 
-// Who comes while somebody else hands over has his later time looked at.
+// A caller that comes while another hands over has its later time looked at.
 func TestHandDueAtTheLatestTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

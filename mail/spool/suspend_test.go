@@ -21,7 +21,7 @@ func (r *rig) disable(name string, disabled bool) {
 	r.idle()
 }
 
-// TestDisabled: nothing of a disabled user goes on by itself, and everything as before when he is enabled.
+// TestDisabled: nothing of a disabled user goes on by itself, and everything as before when enabled.
 func TestDisabled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -67,7 +67,7 @@ func TestDisabled(t *testing.T) {
 	}
 }
 
-// TestDisabledWhileStopped: who was stopped before he was disabled, or meanwhile, stays so.
+// TestDisabledWhileStopped: a user who was stopped before being disabled, or meanwhile, stays so.
 func TestDisabledWhileStopped(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(r *rig) { r.gate.Mail.Resume = 24 * 3600e9 })
@@ -97,7 +97,7 @@ func TestDisabledWhileStopped(t *testing.T) {
 	}
 	r.wantStates(map[store.State]int{store.Held: 25})
 
-	// Whom no throttle knows yet.
+	// A user that no throttle knows yet.
 	r.user(store.User{Name: "bob", Disabled: true})
 	if _, err := r.send("bob", "x@example.net"); !errors.Is(err, ErrStopped) || !r.Stopped(gateName, "bob") {
 		t.Errorf("bob: %v", err)

@@ -292,7 +292,8 @@ func (t *userTx) changeItems(items []outbreak.Item, f func(*store.Addressee) boo
 			return err
 		}
 		meant := one.among(rows)
-		if _, err := changeRows(t.tx, rows, func(i int, a *store.Addressee) bool { return meant[i] && f(a) }); err != nil {
+		if _, err := changeRows(t.tx, rows,
+			func(i int, a *store.Addressee) bool { return meant[i] && f(a) }); err != nil {
 			return err
 		}
 	}

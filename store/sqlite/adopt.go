@@ -92,7 +92,7 @@ func (v *salvage) moveBack(path, name string) error {
 		ownAll(v.files.folder, v.texts.folder, filepath.Dir(to), to)))
 }
 
-// hold stores a mail for everybody whom it was for, as held. An id that another mail has is told apart by the next free
+// hold stores a mail for all its recipients, as held. An id that another mail has is told apart by the next free
 // one.
 func (v *salvage) hold(l *store.Letter, to []store.Addressee, path, name string) error {
 	if err := v.moveBack(path, name); err != nil {

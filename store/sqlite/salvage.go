@@ -36,7 +36,7 @@ type Salvaged struct {
 	Tables   []SalvagedTable `json:"tables,omitempty"`   // that the old one had rows of
 	Held     int             `json:"held"`               // mails that came back by their texts in files, as held
 	Returned int             `json:"returned"`           // texts that a mail has and that were set aside
-	Unknown  int             `json:"unknown"`            // texts in Folder: nobody knows whom they are for
+	Unknown  int             `json:"unknown"`            // texts in Folder, whose recipients are unknown
 	Folder   string          `json:"folder,omitempty"`   // where those are
 	Lost     []LostMail      `json:"lost,omitempty"`     // mails whose text is gone, up to MaxLost
 	MoreLost int             `json:"more_lost,omitzero"` // … and so many more

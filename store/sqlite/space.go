@@ -5,15 +5,15 @@ import (
 	"os"
 )
 
-// The space that is left free for what has to be written about mail that is there already: claims, how deliveries ended,
-// removals. Where all of it went to new mail, none of it could ever leave.
+// The space that is left free for what has to be written about mail that is there already: claims, how deliveries
+// ended, removals. Where all of it went to new mail, none of it could ever leave.
 const (
 	reserve      = 64 << 20
 	reserveShare = 50 // of the file system: a fiftieth, where that is less
 )
 
-// Space is how many bytes of the disk new mail may take before it gets to the reserve, less than 0 where it has; and how
-// many the database has inside, for texts that are not in files: what was deleted leaves its pages there. Where the
+// Space is how many bytes of the disk new mail may take before it gets to the reserve, less than 0 where it has; and
+// how many the database has inside, for texts that are not in files: what was deleted leaves its pages there. Where the
 // system does not tell there is always space.
 func (m mail) Space() (disk, inside int64) {
 	if m.opts.Reserve < 0 {

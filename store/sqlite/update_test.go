@@ -105,7 +105,7 @@ func TestAFunctionRunsOnce(t *testing.T) {
 	}
 }
 
-// Who leaves while he waits is not served. Who leaves later waits for the end, as his function may still run.
+// A caller who leaves while waiting is not served. One who leaves later waits for the end, as the function may run.
 func TestAnUpdateMayBeLeft(t *testing.T) {
 	s := stopped(t, Options{})
 	ctx, leave := context.WithCancel(t.Context())

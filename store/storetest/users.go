@@ -49,7 +49,7 @@ func mailUsers(_ *testing.T, s *subject) {
 	lacks(s, store.MailTx.User, "ann")
 	misses(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("outgoing", "ann") })
 	lacks(s, store.MailTx.Ticket, ticket.Nonce)
-	get(s, store.MailTx.Letter, 1) // his mails stay
+	get(s, store.MailTx.Letter, 1) // the mails stay
 }
 
 func mailMemories(_ *testing.T, s *subject) {

@@ -368,7 +368,7 @@ func (w *play) goesOn(u *user, last sent) {
 	}
 }
 
-// knows reports whether a recipient is in the working set: one of the last to whom mails to one went on, or, by FIFO,
+// knows reports whether a recipient is in the working set: one of the last that mails to one went on to, or, by FIFO,
 // who came into it last.
 func (u *user) knows(p *Params, key uint64) bool {
 	var set []uint64 // the oldest first

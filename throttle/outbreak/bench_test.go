@@ -89,7 +89,7 @@ func BenchmarkMarshal(b *testing.B) {
 	}
 }
 
-// BenchmarkParams resolves the parameters of a user with and without limits of his own.
+// BenchmarkParams resolves the parameters of a user with and without own limits.
 func BenchmarkParams(b *testing.B) {
 	o := Options{Exempt: []string{"bulk"}, Users: map[string]Limits{"ann": {Stop: new(50)}}}
 	for _, own := range []string{"", `{"rate":"5/m","stop":50}`} {

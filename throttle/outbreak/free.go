@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// Counted reports whether a recipient, as a normalised address, is counted: his domain is not internal, and he is not
+// Counted reports whether a recipient, as a normalised address, is counted: the domain is not internal, and it is not
 // listed as free. Upper and lower case are the same. One whose address is Routed is counted, unless it is listed just
 // so.
 func (o *Options) Counted(recipient string) bool {

@@ -33,7 +33,7 @@ type Limits struct {
 	Recipients *int `yaml:"recipients"`
 	// What becomes of a single mail that is large enough to stop the user: stop or hold.
 	Large Large `yaml:"large"`
-	// After how long the user is tried again when he was stopped; 0: never.
+	// After how long a stopped user is tried again; 0: never.
 	Resume *weir.Duration `yaml:"resume"`
 	// How many times as long the clock takes in slow motion.
 	Slow *int `yaml:"slow"`

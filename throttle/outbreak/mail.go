@@ -58,9 +58,9 @@ type Fate uint8
 
 // The fates. Package spool says what becomes of a recipient of each.
 const (
-	Pass   Fate = iota // goes on now
-	Delay                   // waits in the delay queue
-	Hold                  // the mail is held for review (HoldLarge)
+	Pass  Fate = iota // goes on now
+	Delay             // waits in the delay queue
+	Hold              // the mail is held for review (HoldLarge)
 )
 
 func (p Fate) String() string {
@@ -81,7 +81,7 @@ type Item struct {
 	Single bool   // of a mail to one
 }
 
-// A State is what the throttle remembers of one user. The zero value is a user who has never sent anything: his credit
+// A State is what the throttle remembers of one user. The zero value is a user who has never sent anything: the credit
 // is full. It is not safe for concurrent use.
 type State struct {
 	last  int64    // when the clock ticked last, in nanoseconds since 1970
@@ -108,7 +108,7 @@ func (s *State) Stopped() (since time.Time, stopped bool) {
 	return time.Unix(0, s.since), true
 }
 
-// ByOperator reports whether the user is stopped because an operator said so: then no clock lets him go on.
+// ByOperator reports whether the user is stopped because an operator said so: then no clock resumes.
 func (s *State) ByOperator() bool { return s.operator }
 
 // Slow reports whether the clock runs in slow motion.
@@ -123,7 +123,7 @@ func (s *State) Credit(p *Params, now time.Time) (slack, mSlack int) {
 // Known is how many recipients are in the working set.
 func (s *State) Known() int { return len(s.set) }
 
-// Stop stops the user, because an operator says so: exempt or not, and until somebody resumes him.
+// Stop stops the user, because an operator says so: exempt or not, and until Resume.
 func (s *State) Stop(now time.Time) {
 	s.stop(nanos(now))
 	s.operator = true

@@ -15,10 +15,10 @@ type Decision struct {
 	Delayed int
 }
 
-// Submit says what becomes of each recipient of a mail: fates[i] for keys[i], which is the recipient's keyed hash. It is one of
-// numbers[i] in the mail, or of i without numbers. mail names the mail in the Items of later; 0 keeps count of it and
-// nothing else. Recipients that are never counted are not given to it: a mail to one whom it counts is a mail to one.
-// Without any, it does nothing. Where the mail is refused, fates is left alone.
+// Submit says what becomes of each recipient of a mail: fates[i] for keys[i], which is the recipient's keyed hash. It
+// is one of numbers[i] in the mail, or of i without numbers. mail names the mail in the Items of later; 0 keeps count
+// of it and nothing else. Recipients that are never counted are not given to it: a mail to one that it counts is a mail
+// to one. Without any, it does nothing. Where the mail is refused, fates is left alone.
 //
 // Call Tick with the same now first, and see to what leaves the queue. Submit does not do so by itself, because what
 // leaves would be lost: without Tick, what is due stays in the queue until the next one, and counts as waiting.
@@ -51,7 +51,7 @@ func (s *State) Submit(p *Params, now time.Time, mail uint64, keys []uint64, num
 }
 
 // Hold puts recipients of a mail into the delay queue of a stopped user, whose server has taken it already: they wait
-// with what he had waiting when he was stopped, and nothing is charged. keys, numbers and mail are those of Submit. It
+// with what waited before the stop, and nothing is charged. keys, numbers and mail are those of Submit. It
 // reports whether there was room; the user must be stopped.
 func (s *State) Hold(now time.Time, mail uint64, keys []uint64, numbers []int) bool {
 	if !s.stopped || len(s.queue)+len(keys) > MaxItems {

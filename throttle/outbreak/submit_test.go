@@ -49,7 +49,7 @@ func TestToOne(t *testing.T) {
 
 func TestToSeveral(t *testing.T) {
 	r := newRig(t, standard())
-	// Nobody to whom a mail to several goes gets into the working set, and the working set does not help.
+	// No recipient of a mail to several gets into the working set, and the working set does not help.
 	r.want("to three", r.send(anns, bobs, cleos), Decision{Passed: 3})
 	r.credit(1, 12)
 	r.want("to one of them", r.send(anns), passed)
@@ -92,14 +92,14 @@ func TestOneMailToForty(t *testing.T) {
 	if since, _ := r.s.Stopped(); !since.Equal(epoch) {
 		t.Error(since)
 	}
-	// What is released leaves at once; only then does he go on.
+	// What is released leaves at once; only then does the user go on.
 	if n := len(r.s.Take(func(Item) bool { return true })); n != 25 {
 		t.Error(n)
 	}
 	r.stopped(true)
 	r.want("still stopped", r.fresh(), refused)
 	r.s.Resume(&r.p, r.now, false)
-	r.credit(1, 0) // of mails to one he had sent none
+	r.credit(1, 0) // there were no mails to one
 	r.want("resumed", r.fresh(), passed)
 }
 
@@ -161,7 +161,7 @@ func TestExempt(t *testing.T) {
 	r.s.Resume(&r.p, r.now, false)
 	r.want("resumed", r.fresh(), passed)
 
-	// One who becomes exempt while his mail waits.
+	// A user who becomes exempt while mail waits.
 	r = newRig(t, standard())
 	r.send(r.many(40)...)
 	r.stopped(true)
