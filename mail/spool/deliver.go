@@ -102,10 +102,8 @@ func (d *delivery) carry(ctx context.Context, c Carrier, j *job) (results []next
 	}()
 	l := &j.letter
 	order := &nexthop.Job{ID: l.ID.String(), Sender: l.Sender, Size: l.Size, UTF8: l.UTF8, EightBit: l.EightBit,
-		Return: l.Return, Envelope: l.Envelope,
-		Recipients: make([]nexthop.Recipient, len(j.to)),
-		Open:       func() (io.ReadCloser, error) { return d.open(ctx, j) },
-		Committed:  func() error { return d.claim(j) },
+		Return: l.Return, Envelope: l.Envelope, Recipients: make([]nexthop.Recipient, len(j.to)),
+		Open: func() (io.ReadCloser, error) { return d.open(ctx, j) }, Committed: func() error { return d.claim(j) },
 	}
 	for i := range j.to {
 		order.Recipients[i] = nexthop.Recipient{Address: j.to[i].Address, Notify: j.to[i].Notify,
@@ -287,8 +285,7 @@ func (d *delivery) report(j *job, end *ending, now time.Time) {
 			d.log.Warn("a notice or a bounce could not be delivered", "mail", j.letter.ID, "to", j.to[0].Address)
 		case j.letter.Sender == "":
 			d.log.Warn("a mail without a sender could not be delivered, and nobody is told", "mail", j.letter.ID,
-				"user", j.letter.User,
-				"recipients", end.refused)
+				"user", j.letter.User, "recipients", end.refused)
 		}
 	}
 	if len(end.failed) > 0 && end.told {

@@ -33,8 +33,7 @@ func (q *queue) Foresee(ctx context.Context, now time.Time, gate, user, sender s
 		return nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(recipients), MaxRecipients)
 	}
 	ask := question{queue: q, now: now, gate: g, user: user, to: addressed(recipients),
-		null:    g.passesNull(user, sender, len(recipients)),
-		reaches: g.countsReach(user, sender, len(recipients))}
+		null: g.passesNull(user, sender, len(recipients)), reaches: g.countsReach(user, sender, len(recipients))}
 	err = q.store.View(ctx, func(tx store.MailTx) error {
 		all = nil
 		if g.Reach != nil {

@@ -52,8 +52,7 @@ const (
 
 // BoundNames lists what Observer.Bounded may be told.
 var BoundNames = [...]string{BoundQueue, BoundBytes, BoundStopped, BoundFlagged, BoundWithheld, BoundRecipients,
-	BoundWaiting, BoundNulls, BoundHelp, BoundBounces,
-	BoundStamps}
+	BoundWaiting, BoundNulls, BoundHelp, BoundBounces, BoundStamps}
 
 // Nobody observes nothing. Embed it to observe a part.
 type Nobody struct{}

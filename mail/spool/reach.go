@@ -247,8 +247,7 @@ type reached struct {
 func (c *reachTx) end() reached {
 	_, _, flagged := c.sketch.state.Flagged()
 	return reached{of: c.of, user: c.user, now: c.now, changed: c.stored != flagged, verdict: c.verdict,
-		shadow: c.shadow, judged: !c.quiet,
-		samples: c.samples}
+		shadow: c.shadow, judged: !c.quiet, samples: c.samples}
 }
 
 // settleReach does what is left to do after a transaction.

@@ -27,8 +27,7 @@ func (s *Spool) RunDue(ctx context.Context, now time.Time) (next time.Time, err 
 	s.next.Store(0)
 	left := s.unpark()
 	errs := []error{left, s.takeOver(ctx, now), s.correctClock(ctx, now), s.reconsiderStopped(ctx, now),
-		s.unflagDue(ctx, now), s.tickDue(ctx, now),
-		s.handDue(ctx, now), s.drainPool(ctx, now), s.housekeep(ctx, now)}
+		s.unflagDue(ctx, now), s.tickDue(ctx, now), s.handDue(ctx, now), s.drainPool(ctx, now), s.housekeep(ctx, now)}
 	errs = append(errs, s.store.View(ctx, func(tx store.MailTx) error {
 		next, err = tx.NextDue()
 		return err

@@ -102,12 +102,10 @@ func countersMistakes(_ *testing.T, s *subject) {
 		"nobody":                  func(c *store.Counter) { c.Account = "" },
 		"an account and a source": func(c *store.Counter) { c.Source = netip.MustParseAddr("192.0.2.1") },
 		"IPv4 in IPv6": func(c *store.Counter) {
-			c.Account, c.Source = "",
-				netip.MustParseAddr("::ffff:192.0.2.1")
+			c.Account, c.Source = "", netip.MustParseAddr("::ffff:192.0.2.1")
 		},
 		"a zone": func(c *store.Counter) {
-			c.Account, c.Source = "",
-				netip.MustParseAddr("fe80::1%eth0")
+			c.Account, c.Source = "", netip.MustParseAddr("fe80::1%eth0")
 		},
 		"below zero":             func(c *store.Counter) { c.Used = -1 },
 		"no period":              func(c *store.Counter) { c.Period = time.Time{} },

@@ -23,8 +23,7 @@ func mailLetters(_ *testing.T, s *subject) {
 		of(1, store.Addressee{Number: 0, Address: "a", State: store.Held}, to(3), waiting))
 	for _, id := range []store.MailID{0, 2, 1 << 63, 1<<64 - 1} {
 		lacks(s, store.MailTx.Letter, id)
-		s.same(get(s, store.MailTx.Addressees, id),
-			[]store.Addressee(nil))
+		s.same(get(s, store.MailTx.Addressees, id), []store.Addressee(nil))
 		s.fails(errorOf(s.mail.Open(s.Context(), id)), store.ErrNotFound)
 	}
 	s.refuses(store.ErrExists,
@@ -121,10 +120,8 @@ func mailAddressees(_ *testing.T, s *subject) {
 	for _, state := range store.States {
 		changed.State = state
 		s.update(func(tx store.MailTx) error { return tx.PutAddressees(changed, of(2, in(state, 0, time.Time{}))[0]) })
-		s.same(get(s, store.MailTx.Addressees, 1),
-			append(of(1, to(0)), changed))
-		s.same(get(s, store.MailTx.Addressees, 2),
-			of(2, in(state, 0, time.Time{})))
+		s.same(get(s, store.MailTx.Addressees, 1), append(of(1, to(0)), changed))
+		s.same(get(s, store.MailTx.Addressees, 2), of(2, in(state, 0, time.Time{})))
 	}
 	s.update(func(tx store.MailTx) error { return tx.PutAddressees() })
 	s.refuses(store.ErrNotFound, func(tx store.MailTx) error { return tx.PutAddressees(of(1, to(2))...) })

@@ -166,8 +166,7 @@ func mailBounds(_ *testing.T, s *subject) {
 		"ticket throttle": func(x *sample) { x.ticket.Throttle = long(store.MaxThrottle + 1) },
 		"ticket gate":     func(x *sample) { x.ticket.Gate = long(store.MaxGate + 1) },
 		"ticket letters": func(x *sample) {
-			x.ticket.Letters = slices.Repeat([]store.MailID{1},
-				store.MaxTicketLetters+1)
+			x.ticket.Letters = slices.Repeat([]store.MailID{1}, store.MaxTicketLetters+1)
 		},
 		"by":         func(x *sample) { x.entry.By = long(store.MaxUser + 1) },
 		"what":       func(x *sample) { x.entry.What = long(store.MaxWhat + 1) },

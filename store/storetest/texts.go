@@ -57,8 +57,7 @@ func mailTexts(_ *testing.T, s *subject) {
 		s.fails(errorOf(staged.Write([]byte("more"))), store.ErrInvalid)
 		s.fails(errorOf(staged.Seal()), store.ErrInvalid)
 		s.update(func(tx store.MailTx) error {
-			return tx.PutLetter(letterOf(id), text,
-				[]store.Addressee{to(0), to(1)})
+			return tx.PutLetter(letterOf(id), text, []store.Addressee{to(0), to(1)})
 		})
 		staged.Discard() // a mail has it
 		staged.Discard()

@@ -33,8 +33,7 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 			tx.PutLetter(letterOf(1), inline("text"), []store.Addressee{to(0)}),
 			tx.Remember(store.Memory{Throttle: "outgoing", User: "ann", State: []byte("state")}),
 			tx.PutSketch(store.Sketch{Throttle: "reach", User: "ann", State: []byte("sketch")}),
-			tx.PutKnown("reach", "ann", []byte("known")),
-			tx.Log(store.Entry{At: epoch, By: "weir", What: "stopped"}))
+			tx.PutKnown("reach", "ann", []byte("known")), tx.Log(store.Entry{At: epoch, By: "weir", What: "stopped"}))
 	}
 	if err := s.mail.Update(s.Context(),
 		func(tx store.MailTx) error { s.must(everything(tx)); return enough }); err != enough {

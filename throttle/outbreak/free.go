@@ -68,8 +68,7 @@ func domain(s string) (msg, hint string) {
 	case strings.HasPrefix(s, "*"):
 		return fmt.Sprintf("%.64q is not a domain", s), "write " + strings.TrimPrefix(s, "*")
 	case len(s) > MaxName, strings.ContainsFunc(s, unprintable), strings.ContainsAny(s, "*/:,;<>()"),
-		strings.Contains(bare, ".."),
-		strings.HasPrefix(bare, "."), strings.HasSuffix(s, "."):
+		strings.Contains(bare, ".."), strings.HasPrefix(bare, "."), strings.HasSuffix(s, "."):
 		return fmt.Sprintf("%.64q is not a domain", s), example
 	}
 	return "", ""
