@@ -34,7 +34,6 @@ type Store struct {
 	opts    Options
 	files   files
 	lock    *lock
-	reading *sql.DB
 	writer  *session
 	views   chan *session // of those who look at mail; nil for one that is not connected yet
 	viewing driver.Connector
@@ -110,9 +109,6 @@ func open(ctx context.Context, o Options, steps []string) (_ *Store, err error) 
 	if s.viewing, err = s.files.connector(o, true); err != nil {
 		return nil, err
 	}
-	s.reading = sql.OpenDB(s.viewing)
-	s.reading.SetMaxOpenConns(readers)
-	s.reading.SetMaxIdleConns(readers)
 	return s, nil
 }
 
@@ -260,9 +256,6 @@ func (s *Store) Close() error {
 
 func (s *Store) free() error {
 	var errs []error
-	if s.reading != nil {
-		errs = append(errs, s.reading.Close())
-	}
 	for range readers {
 		if view := <-s.views; view != nil {
 			errs = append(errs, view.close())

@@ -487,8 +487,8 @@ func anys(values []driver.Value) []any {
 
 // checks say whether a row makes sense, by table: one that does not would keep all others from being read.
 var checks = map[string]func(row) error{
-	"bans":     func(r row) error { _, err := scanBan(r.scan); return err },
-	"counters": func(r row) error { _, err := scanCounter(r.scan); return err },
+	"bans":     func(r row) error { _, err := readBan(r); return err },
+	"counters": func(r row) error { _, err := readCounter(r); return err },
 	"users":    func(r row) error { _, err := readUser(r); return err },
 	"letters": func(r row) error {
 		if file := r.text(10); r[10] != nil && !validName(file) || file == "" && int64(len(r.bytes(11))) != r.int(7) {
@@ -512,25 +512,6 @@ var checks = map[string]func(row) error{
 			Mail: store.MailID(r.int(5)), Text: r.text(6)}
 		return e.Validate()
 	},
-}
-
-// scan gives the values of a row as those of database/sql are given.
-func (r row) scan(into ...any) error {
-	for i := range into {
-		switch to := into[i].(type) {
-		case *string:
-			*to = r.text(i)
-		case *int64:
-			*to = r.int(i)
-		case *bool:
-			*to = r.bool(i)
-		case *sql.NullInt64:
-			*to = sql.NullInt64{Int64: r.int(i), Valid: r[i] != nil}
-		default:
-			return fmt.Errorf("a value for a %T", to)
-		}
-	}
-	return nil
 }
 
 // mend makes whole again what the loss of single rows has torn apart.

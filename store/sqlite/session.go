@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // A session is a connection of one goroutine: the writer's, or that of a view. It speaks to the driver itself, as
@@ -123,6 +124,14 @@ func (r row) int(i int) int64 {
 }
 
 func (r row) bool(i int) bool { return r.int(i) != 0 }
+
+// time is a time that may be missing.
+func (r row) time(i int) time.Time {
+	if r[i] == nil {
+		return time.Time{}
+	}
+	return moment(r.int(i))
+}
 
 func (r row) bytes(i int) []byte {
 	v, _ := r[i].([]byte)
