@@ -46,13 +46,6 @@ type Counter struct {
 // Counts reports whether the counter matters at now.
 func (c *Counter) Counts(now time.Time) bool { return now.Before(c.Until) }
 
-// SameKey reports whether two counters count the same thing, whatever they have counted.
-func (c *Counter) SameKey(other *Counter) bool {
-	return c.Throttle == other.Throttle && c.Rule == other.Rule && c.Account == other.Account &&
-		c.Source == other.Source &&
-		c.Period.Equal(other.Period)
-}
-
 // Validate returns what is wrong with the counter: ErrInvalid or ErrTooLarge.
 func (c Counter) Validate() error {
 	for _, text := range []struct {

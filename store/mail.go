@@ -94,8 +94,6 @@ type MailTx interface {
 	PutKnown(throttle, user string, known []byte) error
 	// Flagged returns up to limit sketches of flagged users, by throttle and user, after one of them.
 	Flagged(afterThrottle, afterUser string, limit int) ([]Sketch, error)
-	// Sketches returns what reach throttles know of a user, up to limit.
-	Sketches(user string, limit int) ([]Sketch, error)
 
 	// PutLetter adds a mail with its addressees, up to MaxAddressees; they need not say which mail they are
 	// of. Its Size is that of the text. An id that is there gets ErrExists; a text in a file that was not sealed, or

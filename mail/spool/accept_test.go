@@ -291,10 +291,10 @@ func TestOwnLimits(t *testing.T) {
 			t.Errorf("mail %d: %+v", i+1, receipt)
 		}
 	}
-	if err := r.SetLimits(t.Context(), r.now(), "op", "slow", "{nonsense"); err == nil {
+	if err := r.limits("slow", "{nonsense"); err == nil {
 		t.Error("nonsense is taken for limits")
 	}
-	if err := r.SetLimits(t.Context(), r.now(), "op", "nobody", ""); !errors.Is(err, store.ErrNotFound) {
+	if err := r.limits("nobody", ""); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("limits of nobody: %v", err)
 	}
 }

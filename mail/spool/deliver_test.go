@@ -407,7 +407,7 @@ func TestQueueBound(t *testing.T) {
 	r.idle()
 	r.wantDelivered(2)
 	select {
-	case <-r.Wake():
+	case <-r.wake:
 	default:
 		t.Error("nobody was told that there is room again")
 	}

@@ -78,10 +78,6 @@ func (e *env) User(ctx context.Context, name string) (store.User, error) {
 	return read(ctx, e, func(tx store.MailTx) (store.User, error) { return tx.User(name) })
 }
 
-// Wake is told when there is something to do for RunDue earlier than it said. Run listens to it; so does a caller of
-// RunDue.
-func (e *env) Wake() <-chan struct{} { return e.wake }
-
 func (e *env) wakeUp() {
 	select {
 	case e.wake <- struct{}{}:

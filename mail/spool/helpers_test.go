@@ -267,7 +267,22 @@ func (r *rig) now() time.Time { return r.clock.Now() }
 
 func (r *rig) user(u store.User) {
 	r.Helper()
-	r.must(r.PutUser(r.Context(), r.now(), "test", u))
+	r.must(r.ChangeUser(r.Context(), r.now(), "test", u.Name, func(now *store.User, _ bool) error {
+		u.Made = now.Made
+		*now = u
+		return nil
+	}))
+}
+
+// limits gives a user own limits.
+func (r *rig) limits(name, limits string) error {
+	return r.ChangeUser(r.Context(), r.now(), "op", name, func(u *store.User, isNew bool) error {
+		if isNew {
+			return store.ErrNotFound
+		}
+		u.Limits = limits
+		return nil
+	})
 }
 
 // send accepts a mail.

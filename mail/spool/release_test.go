@@ -318,7 +318,7 @@ func TestLimitsChange(t *testing.T) {
 		r.sent(ann, to)
 	}
 	r.idle()
-	r.must(r.SetLimits(t.Context(), r.now(), "op", ann, `{"exempt":true}`))
+	r.must(r.limits(ann, `{"exempt":true}`))
 	r.idle()
 	r.wantDelivered(5)
 	r.sent("bob", recipients("b", 40)...)

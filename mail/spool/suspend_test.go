@@ -47,10 +47,10 @@ func TestDisabled(t *testing.T) {
 	if err := r.ResumeUser(t.Context(), r.now(), "op", ann, false); !errors.Is(err, ErrDisabled) {
 		t.Errorf("resumed: %v", err)
 	}
-	r.must(r.SetLimits(t.Context(), r.now(), "op", ann, `{"exempt":true}`))
+	r.must(r.limits(ann, `{"exempt":true}`))
 	r.idle()
 	r.wantDelivered(1)
-	r.must(r.SetLimits(t.Context(), r.now(), "op", ann, ""))
+	r.must(r.limits(ann, ""))
 	r.again("second")
 	r.disable(ann, false)
 	r.wantStates(map[store.State]int{store.Delayed: 3})
@@ -110,7 +110,7 @@ func TestExemptIsLogged(t *testing.T) {
 	r := newRig(t)
 	r.sent(ann, recipients("r", 40)...)
 	r.idle()
-	r.must(r.SetLimits(t.Context(), r.now(), "op", ann, `{"exempt":true}`))
+	r.must(r.limits(ann, `{"exempt":true}`))
 	r.idle()
 	r.wantDelivered(40)
 	released, resumed := r.audit("released"), r.audit("resumed")

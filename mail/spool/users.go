@@ -248,28 +248,6 @@ func validLimits(text string) error {
 	return nil
 }
 
-// PutUser adds or replaces a user.
-func (d *desk) PutUser(ctx context.Context, now time.Time, by string, user store.User) error {
-	return d.ChangeUser(ctx, now, by, user.Name, func(u *store.User, isNew bool) error {
-		made := u.Made
-		*u = user
-		u.Made = made
-		return nil
-	})
-}
-
-// SetLimits gives a user own limits, as package outbreak writes them; empty: the general ones. An unknown user gets
-// store.ErrNotFound.
-func (d *desk) SetLimits(ctx context.Context, now time.Time, by, name, limits string) error {
-	return d.ChangeUser(ctx, now, by, name, func(u *store.User, isNew bool) error {
-		if isNew {
-			return fmt.Errorf("the user %s: %w", name, store.ErrNotFound)
-		}
-		u.Limits = limits
-		return nil
-	})
-}
-
 // RemoveUser removes a user, with the tickets. The mail stays: what waited in delay queues, of throttles that are gone
 // too, is held for operators to release or delete.
 func (d *desk) RemoveUser(ctx context.Context, now time.Time, by, name string) error {

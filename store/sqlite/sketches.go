@@ -71,18 +71,10 @@ func (t *tx) PutKnown(throttle, user string, known []byte) error {
 }
 
 func (t *tx) Flagged(afterThrottle, afterUser string, limit int) ([]store.Sketch, error) {
-	return t.sketches(limit, `SELECT `+sketchColumns+
-		` FROM sketches WHERE flagged = 1 AND (throttle, user) > (?, ?) ORDER BY throttle, user LIMIT ?`,
-		afterThrottle, afterUser)
-}
-
-func (t *tx) Sketches(user string, limit int) ([]store.Sketch, error) {
-	return t.sketches(limit, `SELECT `+sketchColumns+` FROM sketches WHERE user = ? ORDER BY throttle LIMIT ?`, user)
-}
-
-func (t *tx) sketches(limit int, query string, args ...any) ([]store.Sketch, error) {
 	return list(t, limit, func(r row) (store.Sketch, error) {
 		k := store.Sketch{Throttle: r.text(0), User: r.text(1), State: r.bytes(2), Flagged: r.bool(3)}
 		return k, corrupt(k.Validate())
-	}, query, args...)
+	}, `SELECT `+sketchColumns+
+		` FROM sketches WHERE flagged = 1 AND (throttle, user) > (?, ?) ORDER BY throttle, user LIMIT ?`,
+		afterThrottle, afterUser)
 }

@@ -125,7 +125,6 @@ func (s *subject) limited(limit int) []func(store.MailTx) error {
 		func(tx store.MailTx) error { return errorOf(tx.Due(epoch, limit)) },
 		func(tx store.MailTx) error { return errorOf(tx.Stopped("", "", limit)) },
 		func(tx store.MailTx) error { return errorOf(tx.Flagged("", "", limit)) },
-		func(tx store.MailTx) error { return errorOf(tx.Sketches("u", limit)) },
 		func(tx store.MailTx) error { return errorOf(tx.Letters(store.LetterQuery{}, limit)) },
 		func(tx store.MailTx) error { return errorOf(tx.Letters(store.LetterQuery{After: 1 << 63}, limit)) },
 		func(tx store.MailTx) error { return errorOf(tx.Ready(epoch, true, limit)) },
