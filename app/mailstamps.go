@@ -16,8 +16,7 @@ import (
 // mailKeyword begins the line in the answer to EHLO that has the parameters of stamps.
 const mailKeyword = "X-WEIR-STAMP"
 
-// A mailDesk takes the stamps of a gate for mail, for as long as the gate lives. What is spent is not its own: the
-// spool keeps that, for all gates.
+// A mailDesk takes the stamps of a gate for mail, for as long as the gate lives. The spool keeps what is spent.
 type mailDesk struct {
 	*stamp.MailDesk
 	app  *App

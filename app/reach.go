@@ -79,8 +79,7 @@ func messageOf(of *spool.Reach, ev *weir.Event) (m spool.Message, ok bool, err e
 	return m, len(m.Recipients) > 0, err
 }
 
-// Judge says whether a message may be sent. What it refuses counts as tried; what it admits counts when it is settled
-// as done.
+// Judge says whether a message may be sent. A refused one counts as tried, an admitted one when it is settled as done.
 func (d *reachDesk) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
 	m, err := d.judge(ctx, ev, a, true)
 	if err != nil || m == nil {

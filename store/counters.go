@@ -12,8 +12,7 @@ type Counters interface {
 	// Save keeps counters. Of the same counter the one saved last counts, so that saving twice is harmless and an
 	// account that an operator has reset stays reset. A counter of nothing (Used 0) is forgotten.
 	Save(ctx context.Context, counters []Counter) error
-	// Load calls each with every counter that still counts at now, in no particular order. It ends with the first error
-	// of each.
+	// Load calls each with every counter that still counts at now, in no order, until each returns an error.
 	Load(ctx context.Context, now time.Time, each func(Counter) error) error
 	// Prune forgets the counters that no longer count at now, and returns how many.
 	Prune(ctx context.Context, now time.Time) (int, error)

@@ -54,8 +54,7 @@ func ParseMailID(text string) (MailID, error) {
 	return id, nil
 }
 
-// MailIDs makes ids. The zero value is ready to use; give each process a Start of its own by chance. It is safe for
-// concurrent use.
+// MailIDs makes ids. Give each process a random Start. It is safe for concurrent use.
 type MailIDs struct {
 	Start [2]byte // any
 	count atomic.Uint32

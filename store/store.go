@@ -40,8 +40,7 @@ func checkTime(what string, t time.Time) error {
 	return nil
 }
 
-// checkText returns ErrTooLarge or ErrInvalid for a text that cannot be stored. It shows nothing of it: an id may be a
-// secret.
+// checkText returns ErrTooLarge or ErrInvalid for a text that cannot be stored. It does not show it: it may be secret.
 func checkText(what, text string, most int) error {
 	if len(text) > most {
 		return fmt.Errorf("%s of %d bytes, at most %d: %w", what, len(text), most, ErrTooLarge)

@@ -21,8 +21,7 @@ const (
 // A Kind is what a notification tells.
 type Kind uint8
 
-// A Report is what a notification is about. Nothing in it is trusted: control characters are left out, and what is too
-// long is cut.
+// A Report is what a notification is about. Nothing in it is trusted: it is cleaned and cut where it is written.
 type Report struct {
 	Kind       Kind
 	From       string // header From: the mail system

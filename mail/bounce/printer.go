@@ -53,8 +53,7 @@ func (p *printer) field(name, value string) { p.fill(name+": ", " ", value) }
 // paragraph writes text for people, in lines.
 func (p *printer) paragraph(indent, text string) { p.fill(indent, indent, text) }
 
-// fill breaks text between words. Words longer than any line may be are broken too: they are no harm then, but no use
-// either.
+// fill breaks text between words, and words that are longer than a line may be.
 func (p *printer) fill(first, others, text string) {
 	line, empty := first, true
 	for word := range strings.FieldsSeq(text) {

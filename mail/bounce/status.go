@@ -83,8 +83,7 @@ func enhanced(status string, k Kind) string {
 	return status
 }
 
-// typed writes an address with its type. One with characters over 127 is of type utf-8, and written in ASCII where the
-// notification is (RFC 6533 section 3).
+// typed writes an address with its type: utf-8 for characters over 127, in ASCII where needed (RFC 6533 section 3).
 func (p *printer) typed(kind, address string) string {
 	plain := clean(address, maxAddress)
 	if ascii(plain) {

@@ -14,11 +14,9 @@ const (
 	// window is how much of an envelope is sent before its answers are read: what both sides' sockets surely hold, so
 	// that neither waits for the other to read (RFC 2920 section 3.1).
 	window = 16 << 10
-	// grace is how long an answer after the final dot is waited for when the delivery is told to stop: it is nearly
-	// always on its way.
+	// grace is how long a delivery that is told to stop waits for the answer to the final dot.
 	grace = 5 * time.Second
-	// lastWords is how long a server that takes no more text has to say why, and one that was told QUIT to say
-	// good-bye.
+	// lastWords is how long a server has to say why it takes no more text, or to answer to QUIT.
 	lastWords = 2 * time.Second
 )
 

@@ -94,8 +94,7 @@ func (c *Client) enter(ctx context.Context, places chan struct{}) (context.Conte
 	return ctx, out, nil
 }
 
-// hand gives a mail to the first server that takes it, for as many recipients as one transaction may have. It returns
-// those that want another one.
+// hand gives a mail to the first server that takes it, and returns the recipients that want another transaction.
 func (c *Client) hand(ctx context.Context, j *Job, part []int, results []Result) []int {
 	reason := Result{Outcome: Later, Status: statusNoAnswer, Text: "no server can be used"}
 	var probed *server // by somebody else

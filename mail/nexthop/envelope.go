@@ -93,8 +93,7 @@ func xtext(w *bufio.Writer, text string) {
 	}
 }
 
-// unitext encodes an address with letters beyond ASCII (RFC 6533 section 3), which stay as they are where the server
-// knows them.
+// unitext encodes an address with letters beyond ASCII (RFC 6533 section 3), unless the server knows them as they are.
 func unitext(w *bufio.Writer, text string, asIs bool) {
 	for _, r := range text {
 		if r > ' ' && r < 0x7f && r != '+' && r != '=' && r != '\\' || r > 0x7f && asIs {
@@ -107,8 +106,7 @@ func unitext(w *bufio.Writer, text string, asIs bool) {
 	}
 }
 
-// path writes an address as it stands between < and >. Who took it off a command may have taken off the quotes of its
-// local part, too.
+// path writes an address as it stands between < and >. The quotes of its local part may be missing.
 func path(address string) string {
 	at := strings.LastIndexByte(address, '@')
 	local, domain := address, ""

@@ -90,8 +90,7 @@ func parseReplyLine(line []byte) (code int, more bool, text []byte, ok bool) {
 	return code, line[3] == '-', line[4:], true
 }
 
-// cutStatus takes the enhanced code (RFC 2034) off a text. One that contradicts the code of the reply is text like any
-// other.
+// cutStatus takes the enhanced code (RFC 2034) off a text, unless it contradicts the code of the reply.
 func cutStatus(code int, text []byte) (status, rest []byte) {
 	word, rest, _ := bytes.Cut(text, []byte(" "))
 	if len(word) < 5 || len(word) > maxStatus || int(word[0]-'0') != code/100 || word[1] != '.' {

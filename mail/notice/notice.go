@@ -27,8 +27,7 @@ const (
 	AdminFlagged // the admin is told so
 )
 
-// A Notice is what a user is told. Write makes a mail of it. What comes from mails (subjects, recipients, Text) is made
-// harmless there.
+// A Notice is what a user is told. Write makes a mail of it, and what comes from mails harmless.
 type Notice struct {
 	Kind Kind
 	From string // header From, an address: the command address where there is one, else the postmaster's

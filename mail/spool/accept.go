@@ -269,8 +269,7 @@ func (in *incoming) judge(tx store.MailTx) ([]outbreak.Fate, *userTx, error) {
 	return fates, t, nil
 }
 
-// hold keeps a mail of a stopped user that another server has taken already. It goes on to free recipients only, also
-// where others are paid for.
+// hold keeps a mail of a stopped user that another server has taken already. Only free recipients get it at once.
 func (in *incoming) hold(fates []outbreak.Fate, t *userTx) ([]outbreak.Fate, *userTx, error) {
 	c := in.queue.count(in.gate, &t.user, in.e.To, nil, in.counts)
 	if !t.mem.state.Hold(in.now, uint64(in.e.ID), c.keys, c.numbers) {

@@ -30,8 +30,7 @@ func (e *env) own(now time.Time, gate, user, subject, to string) *ownLetter {
 }
 
 // bounces writes what the sender of a mail is told, or another address (see bounceTo). A mail without a sender is never
-// answered (RFC 5321 section 6.1): where a server has refused it, the audit log says so, and where it was given to no
-// server, it is held.
+// answered (RFC 5321 section 6.1): it is held where no server was given it, and the audit log notes it.
 func (d *delivery) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*ownLetter, err error) {
 	type report struct {
 		kind bounce.Kind
@@ -90,8 +89,7 @@ func (d *delivery) bounces(conf *Gate, j *job, end *ending, now time.Time) (all 
 	return all, nil
 }
 
-// bounce writes one of them. The text is returned, where it was asked for, only with what has failed: everything else
-// has arrived, or may.
+// bounce writes one of them. The text is returned, where it was asked for, only with what has failed.
 func (d *delivery) bounce(conf *Gate, j *job, o *ownLetter, kind bounce.Kind, to []bounce.Recipient, text io.Reader,
 	now time.Time) error {
 	l := &j.letter

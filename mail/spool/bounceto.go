@@ -11,8 +11,7 @@ import (
 	"weir/store"
 )
 
-// Bounds of what is sent to unknown senders: addresses that a user has written into envelopes, and that are not known
-// to be the user's.
+// Bounds of what is sent to unknown senders: addresses in envelopes that are not known to be the user's.
 const (
 	maxUnknown      = 10     // notifications an hour for each user
 	maxUnknownUsers = 10_000 // users with such notifications in an hour
@@ -92,8 +91,8 @@ type unknown struct {
 	told  map[string]int // by user; more than maxUnknown: it is noted already
 }
 
-// take reports whether a user may have so many more notifications sent, and otherwise whether this is the first refusal
-// in this hour.
+// take reports whether a user may have n more notifications sent, or else whether this is the first refusal of the
+// hour.
 func (c *unknown) take(user string, n int, now time.Time) (ok, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,9 +14,8 @@ const (
 	longTick = time.Hour
 )
 
-// correctClock corrects what was stored while the clock was ahead, once after each start and each time the clock goes
-// back by a while. Otherwise mail would stand still until the clock gets there again. Where it fails it is done again
-// the next time.
+// correctClock corrects what was stored while the clock was ahead, after each start and each time the clock goes back:
+// mail would wait for the clock to get there again. Where it fails it is done again the next time.
 func (s *Spool) correctClock(ctx context.Context, now time.Time) error {
 	wall := now.Round(0) // only that can be set
 	s.ahead.Lock()

@@ -43,9 +43,8 @@ type Done struct {
 }
 
 // Command does what a user wrote to the command address of a gate: once for each notice, and with the user's own mail
-// only. The answer goes to the registered address: what was done, or why nothing was; of the latter only a few. A
-// forged ticket and an automatic reply get no answer at all. The error says what became of it; nil means done and
-// answered.
+// only. The registered address gets an answer: what was done, or, a few times, why nothing was. A forged ticket and an
+// automatic reply get none. nil means done and answered.
 func (d *desk) Command(ctx context.Context, now time.Time, gate, ticket string, reply io.Reader) error {
 	g := d.gates.Load().of(gate)
 	if g == nil {
@@ -115,8 +114,7 @@ func (c *command) run(tx store.MailTx) error {
 	return c.answer(tx, &ticket, c.done.text(missing))
 }
 
-// numbered translates the numbers of a notice. All means all that were held when the notice was written: the user has
-// not seen the others.
+// numbered translates the numbers of a notice. All means all that were held when the notice was written.
 func numbered(c *notice.Command, letters []store.MailID) (a *Action, missing []int) {
 	a = &Action{Resume: c.Resume}
 	pick := func(numbers []int) (ids []store.MailID) {
@@ -224,8 +222,7 @@ func (d *Done) text(missing []int) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// actFor does what the holder of a ticket wants with mail since the user was made: with the named mails first, then
-// with the rest.
+// actFor does what the holder of a ticket wants with mail since the user was made: named mails first, then the rest.
 func (d *desk) actFor(tx store.MailTx, now time.Time, by string, ticket *store.Ticket, since time.Time,
 	a *Action) (done Done, results []result, err error) {
 	do := func(which Selection, v verb) int {

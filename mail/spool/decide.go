@@ -17,9 +17,8 @@ type Verdict struct {
 	Why      error // flagged: ErrNewRecipient, ErrFlagged or ErrFlaggedLimit; without a sender: ErrNulls
 }
 
-// Decide judges a mail that another server keeps. With commit, what passes is charged. A mail that does not pass as a
-// whole is charged only with count: then its recipients count as waiting, though weir does not keep them. That may stop
-// the user.
+// Decide judges a mail that another server keeps. With commit, what passes is charged, and with count also what does
+// not: its recipients count as waiting, though weir does not keep them. That may stop the user.
 func (q *queue) Decide(ctx context.Context, now time.Time, gate, user, sender string, recipients []string, commit,
 	count bool) (Verdict, error) {
 	g := q.gates.Load().of(gate)

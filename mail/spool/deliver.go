@@ -171,8 +171,7 @@ func find(rows []store.Addressee, number int) (int, bool) {
 	return slices.BinarySearchFunc(rows, number, func(a store.Addressee, n int) int { return a.Number - n })
 }
 
-// parked are deliveries whose end could not be stored. They are as bounded as the queues: what is in flight keeps its
-// slot.
+// parked are deliveries whose end could not be stored. They keep their slots, and are as bounded as the queues.
 type parked struct {
 	mu   sync.Mutex
 	list []ended
@@ -238,8 +237,7 @@ func (d *delivery) unpark() error {
 	return nil
 }
 
-// storeEnd stores how a delivery ended, with what the sender is told. What was removed before the final dot is left
-// alone.
+// storeEnd stores how a delivery ended, with the bounces. What was removed before the final dot is left alone.
 func (d *delivery) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownLetter) error {
 	end.void = false
 	if len(end.put) > 0 || !j.claimed {

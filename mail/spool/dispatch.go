@@ -7,8 +7,7 @@ import (
 	"weir/store"
 )
 
-// handOver is how long addressees are left to the workers of this process. Where it takes longer, they are found in
-// flight and left to them again.
+// handOver is how long addressees are left to the workers of this process, and again where they are in flight then.
 const handOver = 10 * time.Minute
 
 // handDue hands everything to the workers that is due and fits, and resolves mail whose lease is over.

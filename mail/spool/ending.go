@@ -131,8 +131,7 @@ func (e *ending) doubt(conf *Gate, l *store.Letter, a *store.Addressee, now time
 		fmt.Sprintf("%s, attempt %d: %s; %s", a.Address, a.Attempt, why, what)))
 }
 
-// wants reports whether a sender wants to be told of something (RFC 3461 section 4.1): by default of failures and
-// delays.
+// wants reports whether a sender wants to be told (RFC 3461 section 4.1): by default of failures and delays.
 func wants(notify, what string) bool {
 	if notify == "" {
 		return what != "SUCCESS"

@@ -48,8 +48,7 @@ func newOwner() string {
 // NewID returns an id for a mail that is coming in.
 func (e *env) NewID(now time.Time) store.MailID { return e.ids.Next(now) }
 
-// update runs a transaction to its end. It is not broken off half-way when a caller leaves, as it would be unknown then
-// what was stored.
+// update runs a transaction to its end, also when the caller leaves: what was stored must be known.
 func (e *env) update(ctx context.Context, f func(store.MailTx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -34,8 +34,7 @@ type Envelope struct {
 	Envelope string
 	To       []To
 
-	// Another server has taken the mail, and would keep what is refused for now where the user does not see it: what a
-	// stopped user has sent is held.
+	// Another server has taken the mail, and would keep what is refused: what a stopped user has sent is held.
 	Diverted bool
 }
 

@@ -20,9 +20,8 @@ type Forecast struct {
 	Figures  []weir.Figure // how the user stands with it
 }
 
-// Foresee says what the reach throttle and the mail throttle of a gate, where it has them, would make of a mail.
-// Nothing is charged, and what is due by the clock is taken into account. Stamps are not known: no recipient is paid
-// for.
+// Foresee says what the reach throttle and the mail throttle of a gate, where it has them, would make of a mail now.
+// Nothing is charged. Stamps are not known: no recipient is paid for.
 func (q *queue) Foresee(ctx context.Context, now time.Time, gate, user, sender string,
 	recipients []string) (all []Forecast, err error) {
 	g := q.gates.Load().of(gate)

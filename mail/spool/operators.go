@@ -22,8 +22,7 @@ func (d *desk) ReleaseMails(ctx context.Context, now time.Time, by string, ids [
 	return d.actOnAll(ctx, now, by, ids, releaseAny)
 }
 
-// DeleteMails removes mails of any user, and returns how many recipients that was. What has come to its final dot is
-// left alone. Senders are not told.
+// DeleteMails removes mails of any user that are not being sent, and returns how many recipients. Senders are not told.
 func (d *desk) DeleteMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (recipients int,
 	err error) {
 	return d.actOnAll(ctx, now, by, ids, removeAny)
@@ -75,8 +74,7 @@ func whose(tx store.MailTx, ids []store.MailID) (byUser map[string][]store.MailI
 	return byUser, users, nil
 }
 
-// RetryMails tries mails again now that would be tried later, and returns how many recipients that was. Without ids:
-// all mails, up to a bound.
+// RetryMails tries mails now, or all up to a bound without ids, and returns how many recipients that was.
 func (d *desk) RetryMails(ctx context.Context, now time.Time, ids []store.MailID) (recipients int, err error) {
 	n := 0
 	err = d.update(ctx, func(tx store.MailTx) error {

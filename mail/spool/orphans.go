@@ -11,8 +11,7 @@ import (
 // orphanBatch is how many delayed mails are looked at in one go.
 const orphanBatch = 500
 
-// holdAll holds everything of a user that waits in a delay queue of any throttle, and returns how many recipients that
-// is.
+// holdAll holds everything of a user that waits in a delay queue of any throttle, and returns how many recipients.
 func holdAll(tx store.MailTx, user string) (n int, err error) {
 	for after := store.MailID(0); ; {
 		page, err := tx.Letters(store.LetterQuery{User: user, State: store.Delayed, After: after}, orphanBatch)

@@ -70,8 +70,7 @@ func (d *desk) Page(ctx context.Context, now time.Time, ticket string) (v PageVi
 	return v, nil
 }
 
-// goodTicket returns a ticket that is still good, and its user. A ticket that was used by mail is good: the page shows
-// what there is now.
+// goodTicket returns a ticket that is still good, and its user. Use by mail does not end it for the page.
 func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, user store.User, err error) {
 	if t, err = tx.Ticket(nonce); err == nil {
 		user, err = tx.User(t.User)
@@ -84,9 +83,8 @@ func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, u
 
 const maxForm = 64
 
-// Act does what a user wants on the page behind a ticket, with the user's own mail only. form names the form that was
-// sent, and is good once: the second time it gets ErrSpent, and nothing is done. The page has to know that the form is
-// its own.
+// Act does what a user wants on the page behind a ticket, with the user's own mail only. form names the form, which is
+// good once: the second time it gets ErrSpent. The page has to know that the form is its own.
 func (d *desk) Act(ctx context.Context, now time.Time, ticket, form string, a Action) (done Done, err error) {
 	nonce, err := d.opts.Signer.Read(notice.ForPage, ticket, now)
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"weir/store"
 )
 
-// A queue takes mail over and keeps it. It judges mail by the throttles, in the transaction that stores it, and runs
-// the clocks of users.
+// A queue takes mail over and keeps it, judges it in the transaction that stores it, and runs the clocks of users.
 type queue struct {
 	*env
 	delivery *delivery
@@ -16,8 +15,7 @@ type queue struct {
 	changed  atomic.Bool // the configuration has, and not everybody was looked at yet
 }
 
-// Stage returns where the text of a mail is written to. Writing fails with store.ErrFull where there is no space for
-// new mail.
+// Stage returns where the text of a mail is written to. Writing fails with store.ErrFull where the disk is too full.
 func (q *queue) Stage() store.Staged { return incomingText{q.store.Stage(), q} }
 
 // Queue returns up to limit mails that match, with their remaining addressees.

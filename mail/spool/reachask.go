@@ -44,8 +44,7 @@ func (r *reaches) LookReach(ctx context.Context, now time.Time, of *Reach, m Mes
 	return v, err
 }
 
-// NoteReach takes a message into the history: one that was sent, or one that was turned away, whose new recipients
-// count as tried.
+// NoteReach notes a message: one that was sent, or one that was refused, whose new recipients count as tried.
 func (r *reaches) NoteReach(ctx context.Context, now time.Time, of *Reach, m Message, sent bool) error {
 	counts := r.people(m.Recipients)
 	return r.change(ctx, now, of, m.User, func(c *reachTx) error {

@@ -64,8 +64,7 @@ func (g *Gate) countsReach(user, sender string, recipients int) bool {
 	return !byAddress(user)
 }
 
-// reach asks the reach throttle. Where recipients are refused, the mail is not taken as a whole: they are noted as
-// tried, and in.refusal says why.
+// reach asks the reach throttle. One refused recipient refuses the mail: all are noted as tried, in.refusal says why.
 func (in *incoming) reach(tx store.MailTx) error {
 	in.reachTx, in.counts, in.refusal, in.putOff = nil, nil, nil, nil
 	if !in.gate.countsReach(in.e.User, in.e.Sender, len(in.e.To)) {
@@ -190,8 +189,7 @@ type freed struct {
 	mail       store.MailID // whose bytes were noted last
 }
 
-// settleWithheld notes what was decided about withheld mail of a user: released recipients are known from now on, by
-// the gates that withheld them.
+// settleWithheld notes what was decided about withheld mail: released recipients are known to those gates from now on.
 func (r *reaches) settleWithheld(tx store.MailTx, now time.Time, user string, freed map[string]*freed) error {
 	for gate, f := range freed {
 		g := r.gates.Load().of(gate)

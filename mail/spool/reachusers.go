@@ -24,8 +24,7 @@ type reaches struct {
 	}
 }
 
-// ConfigureReach says which reach throttles there are from now on, at gates or only asked. New ones read what they have
-// learnt.
+// ConfigureReach says which reach throttles there are from now on. New ones read what they have learnt.
 func (r *reaches) ConfigureReach(ctx context.Context, list []*Reach) error {
 	for _, of := range list {
 		if !slices.ContainsFunc(r.reachThrottles(), func(old *Reach) bool { return old.Population == of.Population }) {
@@ -55,8 +54,7 @@ func (r *reaches) reachNamed(name string) *Reach {
 
 func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
-// CountFlagged is how many users are flagged, as far as they are known without asking the store. Throttles that are
-// gone or in shadow do not count.
+// CountFlagged is how many users are known in memory to be flagged, by throttles that are there and not in shadow.
 func (r *reaches) CountFlagged() (n int) {
 	for _, u := range r.flagged.all() {
 		if of := r.reachNamed(u.throttle); of != nil && !of.inShadow() {
@@ -145,8 +143,7 @@ func (r *reaches) setFlag(ctx context.Context, now time.Time, throttle, user str
 	})
 }
 
-// ClearReach ends the flag of a user for an operator, and begins to count anew. Known recipients stay known, and what
-// is withheld stays so.
+// ClearReach ends the flag of a user for an operator, and counts anew. Known recipients and withheld mail stay.
 func (r *reaches) ClearReach(ctx context.Context, now time.Time, by, throttle, user string) error {
 	return r.setFlag(ctx, now, throttle, user, func(c *reachTx) error {
 		c.sketch.state.Clear(now)

@@ -40,8 +40,7 @@ func plain(address string) bool {
 	return at == 1
 }
 
-// A hasher makes keys of recipients, so that a stolen store does not tell who writes to which recipients. It is safe
-// for concurrent use.
+// A hasher makes keys of recipients, so that a stolen store does not name them. It is safe for concurrent use.
 type hasher struct{ pool *sync.Pool }
 
 func newHasher(secret []byte) hasher {
@@ -78,15 +77,13 @@ func (l *keyList) add(h hasher, recipient string) int {
 	return k
 }
 
-// Free reports whether a recipient is never counted, and reached by stopped users too: internal, listed, the user's own
-// addresses.
+// Free reports whether a recipient is never counted, and reached by stopped users: internal, listed, or the user's own.
 func (q *queue) Free(gate string, user *store.User, recipient string) bool {
 	g := q.gates.Load().of(gate)
 	return g != nil && g.free(user, recipient, normal(recipient))
 }
 
-// free is Free for a recipient, as written and in the normal form. An address that may be a route to another recipient
-// is never free as an own address.
+// free is Free for a recipient, as written and in the normal form. An address that may be a route is nobody's own.
 func (g *Gate) free(user *store.User, written, recipient string) bool {
 	if outbreak.Routed(written) || outbreak.Routed(recipient) {
 		return g.Mail != nil && !g.Mail.Counted(written) && !g.Mail.Counted(recipient) // it is listed just so

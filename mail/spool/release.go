@@ -20,8 +20,7 @@ type Selection struct {
 	since time.Time // of those that came no earlier
 }
 
-// Release lets held and delayed mail of a user go at once, and returns how many recipients that was. A stopped user
-// stays stopped.
+// Release lets held and delayed mail of a user go, and returns how many recipients. A stopped user stays stopped.
 func (d *desk) Release(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
 	err error) {
 	return d.act(ctx, now, by, user, which, release)
@@ -207,8 +206,7 @@ func (d *desk) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter,
 	return len(numbers), tx.Log(entry(now, by, v.name, l.User, l.ID, what))
 }
 
-// noteFreed notes that a recipient is not withheld any more. All withheld recipients of a mail are acted on together,
-// so that its bytes are free, too.
+// noteFreed notes that a recipient is not withheld any more. All of a mail are freed together, with its bytes.
 func noteFreed(withheld map[string]*freed, l *store.Letter, a *store.Addressee, v verb) {
 	f := withheld[l.Gate]
 	if f == nil {

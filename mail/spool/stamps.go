@@ -7,8 +7,7 @@ import (
 	"weir/store"
 )
 
-// keepStamps is how long a spent stamp is remembered after its end: a clock that is set back by less makes none good
-// again.
+// keepStamps is how long a spent stamp is remembered after its end, should the clock be set back.
 const keepStamps = time.Hour
 
 // Spent reports whether a stamp is spent. Accept may find otherwise: another mail may come first.
@@ -16,8 +15,7 @@ func (q *queue) Spent(ctx context.Context, nonce store.StampNonce) (bool, error)
 	return read(ctx, q.env, func(tx store.MailTx) (bool, error) { return tx.Spent(nonce) })
 }
 
-// spend spends the stamps of a mail, and notes the recipients that they pay for. A mail that is not stored leaves them
-// as they were.
+// spend spends the stamps of a mail, and notes the recipients that they pay for.
 func (in *incoming) spend(tx store.MailTx) error {
 	in.paid = nil
 	var known map[store.StampNonce]bool // of this mail: whether it was fresh

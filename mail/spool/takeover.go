@@ -7,9 +7,8 @@ import (
 	"weir/store"
 )
 
-// takeOver takes over what another run of the process has left, once: what it was sending is ambiguous, and what it had
-// handed to its workers is free again. Where that fails it is done by RunDue; until then leases and hand-overs end by
-// themselves.
+// takeOver takes over what another run has left, once: what it was sending is ambiguous, and what its workers had is
+// free again. RunDue tries again; until then leases and hand-overs end by themselves.
 func (d *delivery) takeOver(ctx context.Context, now time.Time) error {
 	if d.tookOver.Load() {
 		return nil

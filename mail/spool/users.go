@@ -75,8 +75,7 @@ func (t *userTx) resume(by string, slow bool) error {
 // maxMemories is how many throttles remember a user, at most: those that are gone included.
 const maxMemories = 1000
 
-// atEveryThrottle does something to a user at every throttle; lost, which may be nil, at those that are gone and
-// remember the user.
+// atEveryThrottle does something to a user at every throttle; lost, which may be nil, at those that are gone.
 func (d *desk) atEveryThrottle(ctx context.Context, now time.Time, user string, do func(*userTx) error,
 	lost func(store.MailTx, *store.Memory) (result, error)) error {
 	if _, err := d.firstGate(); err != nil {
@@ -180,8 +179,7 @@ func (d *desk) ChangeUser(ctx context.Context, now time.Time, by, name string,
 	return nil
 }
 
-// reconsider runs the clocks of a user who was changed. A disabled user is stopped at every throttle, known there or
-// not.
+// reconsider runs the clocks of a changed user. A disabled user is stopped at every throttle, known there or not.
 func (d *desk) reconsider(tx store.MailTx, now time.Time, name string, n news, disabled bool) (results []result,
 	err error) {
 	for _, g := range d.gates.Load().throttles() {

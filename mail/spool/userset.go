@@ -13,9 +13,8 @@ import (
 // A throttleUser is a user of one throttle.
 type throttleUser struct{ throttle, user string }
 
-// A userSet has users who are known without asking the store: those who are stopped, or those who are flagged. It is as
-// the store had it when it was last asked: whoever changes the store asks again, so that the last one to ask sees what
-// everybody has changed.
+// A userSet has users who are known without asking the store: the stopped, or the flagged. Whoever changes the store
+// asks it again, so that the last one to ask sees what all have changed.
 type userSet struct {
 	is    string // stopped or flagged, for the log
 	bound string // what Observer.Bounded is told when there are too many
@@ -171,8 +170,7 @@ func (e *env) StoppedUsers(after string, limit int) []string {
 	return names[:min(len(names), limit)]
 }
 
-// warnOfLost warns of users who are stopped by throttles that are gone. Their mail is not refused any more, and what is
-// held stays held.
+// warnOfLost warns of users who are stopped by throttles that are gone: they may send, and what is held stays held.
 func (e *env) warnOfLost() {
 	known, lost := e.gates.Load(), map[string]int{}
 	for _, u := range e.stopped.all() {

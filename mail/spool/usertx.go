@@ -138,8 +138,7 @@ func (t *userTx) unsuspend() error {
 	return t.resumeMail(weirItself, "enabled")
 }
 
-// decode reads what was stored. What cannot be read is begun anew: the user may send, and what waited is held for a
-// review.
+// decode reads what was stored. What is damaged begins anew: the user may send, and what waited is held.
 func (t *userTx) decode(b []byte) error {
 	err := t.mem.read(b)
 	if err == nil || errors.Is(err, store.ErrNewer) {
@@ -247,8 +246,7 @@ func (t *userTx) submit(id uint64, c *counted) (outbreak.Decision, error) {
 	return d, ErrStopped
 }
 
-// takeNull takes a message without a sender that is not counted otherwise, and reports whether it may go on. Without a
-// throttle it may.
+// takeNull takes an uncounted message without a sender, and reports whether it may go on.
 func (t *userTx) takeNull() bool {
 	return t.gate.Mail == nil || t.mem.state.TakeNull(&t.params, t.now)
 }
@@ -408,8 +406,7 @@ func byMail(items []outbreak.Item) (list []mailItems) {
 	return list
 }
 
-// among returns which addressees of the mail are meant: those of the numbers, and those with the same address, which
-// were counted with them.
+// among returns which addressees are meant: those of the numbers, and those with the same address.
 func (o *mailItems) among(rows []store.Addressee) []bool {
 	meant := make([]bool, len(rows))
 	addresses := map[string]bool{}

@@ -67,8 +67,7 @@ func Check(ctx context.Context, folder string, progress func(done, total int64))
 	return c, f.lookAround(ctx, &c, known)
 }
 
-// whole reports whether the database is there and can be used as it is. One that a newer weir has written is an error:
-// it may be whole.
+// whole reports whether the database can be used as it is. One of a newer weir is an error: it may be whole.
 func (f *files) whole(ctx context.Context) (bool, error) {
 	if _, err := os.Stat(f.db); errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -141,8 +141,7 @@ func (f *files) prepare() error {
 	return nil
 }
 
-// beheaded returns ErrCorrupt for a log whose database is not there or empty: SQLite would remove it, with all that was
-// committed.
+// beheaded returns ErrCorrupt for a log without its database: SQLite would remove it, with all that was committed.
 func (f *files) beheaded() error {
 	if log, err := os.Stat(f.db + "-wal"); err != nil || log.Size() == 0 {
 		return nil
@@ -215,8 +214,7 @@ func (f *files) connector(o Options, reads bool) (driver.Connector, error) {
 	return sqlite.NewConnector(name.String())
 }
 
-// check reads a file through that is not too large for that: damage is to be told at the start, and not when somebody
-// needs what is gone.
+// check reads a file through that is not too large for that: damage is to be reported at the start.
 func (f *files) check(ctx context.Context, conn *sql.Conn) error {
 	var mode string
 	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
@@ -239,8 +237,7 @@ func (f *files) check(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// Close makes everything safe that was asked for before, waits for those who read, and lets go of the files. A second
-// Close does nothing but tell the same.
+// Close commits everything that was asked for before, waits for readers, and closes the files. It may be called again.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.gate.Lock()

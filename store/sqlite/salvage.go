@@ -556,8 +556,7 @@ func (v *salvage) mend() error {
 		v.to.exec("COMMIT"))
 }
 
-// notes puts letters back for the recipients in lost, where the file of a text knows the rest, and takes them off the
-// list.
+// notes puts letters back for the recipients in lost, where the file of a text knows the rest.
 func (v *salvage) notes(lost map[store.MailID][]string) error {
 	if len(lost) == 0 {
 		return nil

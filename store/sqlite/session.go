@@ -58,8 +58,7 @@ func (s *session) prepare(query string, args []any) (statement, []driver.NamedVa
 	return stmt, s.args, nil
 }
 
-// run executes a statement and returns how many rows it has changed. Arguments are of the types that the driver knows:
-// int64, string, []byte, bool and nil.
+// run executes a statement and returns how many rows it has changed. Arguments are int64, string, []byte, bool or nil.
 func (s *session) run(query string, args ...any) (int64, error) {
 	stmt, named, err := s.prepare(query, args)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"os"
 )
 
-// A wreck is a database file that SQLite may refuse to read, as its own pages: https://www.sqlite.org/fileformat2.html.
-// What the write-ahead log has committed lies over it. Nothing is written, and whatever the file holds, nothing but
-// rows comes out.
+// A wreck is a database file that SQLite may refuse to read, page by page (https://www.sqlite.org/fileformat2.html),
+// below what the write-ahead log has committed. Nothing is written, and nothing but rows comes out.
 type wreck struct {
 	file, log *os.File // nil where there is none
 	pages     uint32
@@ -76,8 +75,7 @@ func (w *wreck) close() {
 	}
 }
 
-// readLog finds what the log has committed: frames with the right salt and checksum, up to the last one that ends a
-// transaction.
+// readLog finds what the log has committed: frames with salt and checksum, up to the last end of a transaction.
 func (w *wreck) readLog(size int64) {
 	var head [logHeader]byte
 	if w.log == nil || size < logHeader {

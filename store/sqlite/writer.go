@@ -223,8 +223,7 @@ func (s *session) transactAll(group []*write) (n int, err error) {
 }
 
 // transact does the writes of a group in one transaction, as many as make sense, and returns how many. An error is
-// about all of them; what concerns one alone is in its err. With savepoints one can fail alone; without them errAgain
-// says that they are needed.
+// about all of them; what concerns one is in its err. errAgain says that savepoints are needed.
 func (s *session) transact(group []*write, savepoints bool) (n int, err error) {
 	whole := false
 	defer func() {
@@ -278,8 +277,7 @@ func (s *session) apply(w *write) error {
 	return errors.Join(err, s.exec("RELEASE one"))
 }
 
-// applyUpdate runs the function of an update, all or nothing. What it says goes into err of the write; what is returned
-// concerns everybody.
+// applyUpdate runs the function of an update, all or nothing. Its error is in the write; the returned one is for all.
 func (s *session) applyUpdate(w *write, savepoint bool) error {
 	if savepoint {
 		if err := s.exec("SAVEPOINT one"); err != nil {

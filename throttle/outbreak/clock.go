@@ -95,8 +95,7 @@ func (s *State) Tick(p *Params, now time.Time, out []Item) []Item {
 	return out
 }
 
-// Due is when Tick has something to do next: something leaves the queue, or a stopped user is tried again. Zero for
-// never.
+// Due is when Tick has something to do next: something leaves the queue, or a stopped user is tried again; zero: never.
 func (s *State) Due(p *Params) time.Time {
 	at := int64(never)
 	switch single, multi := p.periods(s.slow); {
@@ -130,9 +129,8 @@ func (s *State) again(p *Params) int64 {
 	return after(s.since, int64(p.Resume))
 }
 
-// wind makes the state fit the parameters, and the time. A clock that shows what is still far away was set back: nobody
-// waits for that time to come again. What lies a little in the future is left alone, because mails that come together
-// may bring their times in any order.
+// wind makes the state fit the parameters, and the time. A clock that shows what is far away was set back, and is not
+// waited for. A little is left alone: mails that come together may bring their times in any order.
 func (s *State) wind(p *Params, now int64) {
 	s.repace(p, now)
 	single, multi := p.periods(s.slow)
@@ -265,8 +263,7 @@ func (s *State) runTwo(p *Params, now int64, out []Item) []Item {
 	return out
 }
 
-// leftTwo takes out of the queue what has left: what is of a mail to one and stands before i, and what is not and
-// stands before j.
+// leftTwo takes out of the queue what has left: mails to one before i, and the others before j.
 func (s *State) leftTwo(i, j, left int) {
 	if left == len(s.queue) {
 		return

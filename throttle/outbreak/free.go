@@ -6,9 +6,8 @@ import (
 	"unicode"
 )
 
-// Counted reports whether a recipient, as a normalised address, is counted: the domain is not internal, and it is not
-// listed as free. Upper and lower case are the same. One whose address is Routed is counted, unless it is listed just
-// so.
+// Counted reports whether a recipient, as a normalised address, is counted: neither internal nor listed as free, in any
+// case. A Routed address is counted, unless it is listed just so.
 func (o *Options) Counted(recipient string) bool {
 	for _, free := range o.Free {
 		if strings.EqualFold(free, recipient) {

@@ -159,8 +159,7 @@ func (s *State) resume(p *Params, now int64, slow bool) {
 // Waiting is what waits, in order. It is not to be changed, and good until the state is changed.
 func (s *State) Waiting() []Item { return s.queue }
 
-// Take takes items out of the delay queue, as they were released or deleted, and returns them in order. Nobody's credit
-// changes.
+// Take takes items out of the delay queue that were released or deleted, and returns them. Credit does not change.
 func (s *State) Take(match func(Item) bool) (taken []Item) {
 	base, i := s.base, int32(-1)
 	kept := slices.DeleteFunc(s.queue, func(it Item) bool {
