@@ -80,10 +80,7 @@ func mailEntries(_ *testing.T, s *subject) {
 		want = append([]store.Entry{e}, want...)
 	}
 	s.reopen()
-	entries := func(before int64, limit int) []store.Entry {
-		s.Helper()
-		return look(s, func(tx store.MailTx) ([]store.Entry, error) { return tx.Entries(before, limit) })
-	}
+	entries := func(before int64, limit int) []store.Entry { return get2(s, store.MailTx.Entries, before, limit) }
 	got := entries(0, 9)
 	s.same(len(got), 5)
 	for i := range got {

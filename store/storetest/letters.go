@@ -94,7 +94,7 @@ func mailQueries(_ *testing.T, s *subject) {
 		{store.LetterQuery{State: store.Ready, User: "ann", After: 4}, 9, []store.MailID{5}},
 		{store.LetterQuery{State: store.Ready, User: "bob"}, 9, nil},
 	} {
-		got := look(s, func(tx store.MailTx) ([]store.Queued, error) { return tx.Letters(test.q, test.limit) })
+		got := get2(s, store.MailTx.Letters, test.q, test.limit)
 		s.same(ids(got), test.want)
 		for i := range got { // all of their addressees, whatever was asked for
 			want := get(s, store.MailTx.Addressees, got[i].ID)
@@ -134,10 +134,7 @@ func mailAddressees(_ *testing.T, s *subject) {
 
 func mailReady(_ *testing.T, s *subject) {
 	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
-	next := func() time.Time {
-		s.Helper()
-		return look(s, func(tx store.MailTx) (time.Time, error) { return tx.NextDue() })
-	}
+	next := func() time.Time { return look(s, store.MailTx.NextDue) }
 	ready := func(now time.Time, pooled bool, limit int, want ...store.Addressee) {
 		s.Helper()
 		s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Ready(now, pooled, limit) }), want)

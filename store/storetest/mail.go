@@ -39,6 +39,16 @@ func get[K, V any](s *subject, f func(store.MailTx, K) (V, error), key K) V {
 	return look(s, func(tx store.MailTx) (V, error) { return f(tx, key) })
 }
 
+func get2[A, B, V any](s *subject, f func(store.MailTx, A, B) (V, error), a A, b B) V {
+	s.Helper()
+	return look(s, func(tx store.MailTx) (V, error) { return f(tx, a, b) })
+}
+
+func lacks2[A, B, V any](s *subject, f func(store.MailTx, A, B) (V, error), a A, b B) {
+	s.Helper()
+	misses(s, func(tx store.MailTx) (V, error) { return f(tx, a, b) })
+}
+
 func lacks[K, V any](s *subject, f func(store.MailTx, K) (V, error), key K) {
 	s.Helper()
 	misses(s, func(tx store.MailTx) (V, error) { return f(tx, key) })

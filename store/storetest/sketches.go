@@ -106,7 +106,7 @@ func mailKnown(_ *testing.T, s *subject) {
 	s.same(look(s, known("reach", "ann")), []byte("other"))
 	put("reach", "ann", nil)
 	misses(s, known("reach", "ann"))
-	look(s, func(tx store.MailTx) (store.Sketch, error) { return tx.Sketch("reach", "ann") })
+	get2(s, store.MailTx.Sketch, "reach", "ann")
 	put("reach", "ann", []byte{})
 	put("reach", "nobody", nil)
 
@@ -144,6 +144,6 @@ func mailKnown(_ *testing.T, s *subject) {
 		return errors.Join(tx.PutSketch(most), tx.PutKnown(most.Throttle, most.User, bytesOf(store.MaxKnownBytes, 2)))
 	})
 	s.reopen()
-	s.same(look(s, func(tx store.MailTx) (store.Sketch, error) { return tx.Sketch(most.Throttle, most.User) }), most)
+	s.same(get2(s, store.MailTx.Sketch, most.Throttle, most.User), most)
 	s.same(look(s, known(most.Throttle, most.User)), bytesOf(store.MaxKnownBytes, 2))
 }

@@ -22,11 +22,11 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 			s.same([]any{letters, addressees}, []any{0, map[store.State]int{}})
 			return err
 		})
-		misses(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("outgoing", "ann") })
-		misses(s, func(tx store.MailTx) (store.Sketch, error) { return tx.Sketch("reach", "ann") })
-		misses(s, func(tx store.MailTx) ([]byte, error) { return tx.Known("reach", "ann") })
+		lacks2(s, store.MailTx.Remembered, "outgoing", "ann")
+		lacks2(s, store.MailTx.Sketch, "reach", "ann")
+		lacks2(s, store.MailTx.Known, "reach", "ann")
 		lacks(s, store.MailTx.User, "ann")
-		s.same(look(s, func(tx store.MailTx) ([]store.Entry, error) { return tx.Entries(0, 9) }), []store.Entry(nil))
+		s.same(get2(s, store.MailTx.Entries, 0, 9), []store.Entry(nil))
 	}
 	everything := func(tx store.MailTx) error {
 		return errors.Join(tx.PutUser(store.User{Name: "ann"}),
@@ -117,7 +117,7 @@ func mailPanics(t *testing.T, s *subject) {
 		})
 	}
 	wg.Wait()
-	users := look(s, func(tx store.MailTx) ([]store.User, error) { return tx.Users("", 100) })
+	users := get2(s, store.MailTx.Users, "", 100)
 	if len(users) != 30 {
 		s.Errorf("%d users", len(users))
 	}
@@ -125,7 +125,7 @@ func mailPanics(t *testing.T, s *subject) {
 		defer func() { s.same(recover(), "oh, no") }()
 		s.view(func(store.MailTx) error { panic("oh, no") })
 	}()
-	s.same(len(look(s, func(tx store.MailTx) ([]store.User, error) { return tx.Users("", 100) })), 30)
+	s.same(len(get2(s, store.MailTx.Users, "", 100)), 30)
 }
 
 // mailNoLostUpdate: what a function reads is still true when it writes.
@@ -158,7 +158,7 @@ func mailNoLostUpdate(t *testing.T, s *subject) {
 	}
 	wg.Wait()
 	s.reopen()
-	m := look(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("outgoing", "ann") })
+	m := get2(s, store.MailTx.Remembered, "outgoing", "ann")
 	s.same(string(m.State), strconv.Itoa(goroutines*each))
 }
 
@@ -173,7 +173,7 @@ func mailView(t *testing.T, s *subject) {
 		s.same(ids(all), []store.MailID{1})
 		return err
 	})
-	s.same(ids(look(s, func(tx store.MailTx) ([]store.Queued, error) { return tx.Letters(store.LetterQuery{}, 9) })),
+	s.same(ids(get2(s, store.MailTx.Letters, store.LetterQuery{}, 9)),
 		[]store.MailID{2})
 	s.view(func(tx store.MailTx) error {
 		for _, err := range []error{
