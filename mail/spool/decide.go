@@ -89,64 +89,34 @@ func (q *question) reach(tx store.MailTx) (more bool, err error) {
 	if !q.reaches {
 		return true, nil
 	}
-	user, err := userOf(tx, q.user)
-	if err != nil {
-		return false, err
+	c, _, err := q.queue.reach.ask(tx, q.now, q.gate, q.user, q.to)
+	if err != nil || c == nil {
+		return err == nil, err
 	}
-	counts := q.queue.reach.countReach(q.gate, &user, q.to)
-	if len(counts.keys) == 0 {
-		return true, nil
-	}
-	c, err := q.queue.reach.open(tx, q.now, q.gate.Reach, q.user)
-	if err != nil {
-		return false, err
-	}
-	c.judge(counts.keys, counts.fates)
-	q.reachTx, q.counts = c, counts
-	if c.shadow {
-		clear(counts.fates)
-	} else if c.verdict.Refused > 0 {
+	q.reachTx, q.counts = c, c.counts
+	if !c.shadow && c.verdict.Refused > 0 {
 		q.verdict = Verdict{Refused: true, Why: refusal(c.verdict)}
 		return false, nil
 	}
 	return true, nil
 }
 
-// withheld is how many the reach throttle does not let go on.
-func (q *question) withheld() int {
-	if q.reachTx == nil || q.reachTx.shadow {
-		return 0
-	}
-	return q.reachTx.verdict.Held
-}
-
 // keep takes the mail into the history of the user, as far as it was decided here.
-func (q *question) keep() error {
+func (q *question) keep() (err error) {
 	c := q.reachTx
-	if c == nil {
-		return nil
-	}
 	switch {
+	case c == nil:
+		return nil
 	case q.verdict.Why != nil:
 		q.counts.refuse()
-		c.commit(q.counts.keys, q.counts.fates)
-	case q.verdict.Refused:
-		return nil
-	case q.verdict.Pass || q.count:
-		c.commit(q.counts.keys, q.counts.fates)
-	default: // it is judged once more where it arrives
+	case q.verdict.Refused || !q.verdict.Pass && !q.count: // it is judged once more where it arrives
 		return nil
 	}
-	told, err := c.tell(q.gate, nil)
-	if err != nil {
-		return err
-	}
+	c.commit(q.counts)
+	told := false
+	q.reached, told, err = c.finish(q.gate, nil)
 	q.ready = q.ready || told
-	if err := c.store(); err != nil {
-		return err
-	}
-	q.reached = c.end()
-	return nil
+	return err
 }
 
 // ask says what the mail throttle would do.
@@ -171,9 +141,10 @@ func (q *question) ask(t *userTx) (*counted, error) {
 	return c, nil
 }
 
+// withhold adds the recipients that the reach throttle does not let go on.
 func (q *question) withhold() {
-	if n := q.withheld(); n > 0 {
-		q.verdict.Pass, q.verdict.Withheld = false, n
+	if c := q.reachTx; c != nil && !c.shadow && c.verdict.Held > 0 {
+		q.verdict.Pass, q.verdict.Withheld = false, c.verdict.Held
 	}
 }
 

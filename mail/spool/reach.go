@@ -115,6 +115,7 @@ type reachTx struct {
 	was    bool // flagged in earnest, when it began
 	since  time.Time
 
+	counts  *reachCount // of the mail that is judged
 	verdict reach.Verdict
 	quiet   bool // the observer is not told the verdict
 	samples []reach.Sample
@@ -160,18 +161,18 @@ func (c *reachTx) read(b []byte) error {
 
 // judge says what becomes of recipients. An exempt user is not judged, and counted all the same: the recipients are
 // known when the user is not exempt any more.
-func (c *reachTx) judge(keys []uint64, fates []reach.Fate) {
-	c.verdict = c.sketch.state.Judge(c.of.Rules, c.of.Population, c.now, keys, fates)
+func (c *reachTx) judge(counts *reachCount) {
+	c.verdict = c.sketch.state.Judge(c.of.Rules, c.of.Population, c.now, counts.keys, counts.fates)
 	if c.of.Rules.Exempt(c.user) {
 		c.verdict.Flagged, c.verdict.Now, c.verdict.Held, c.verdict.Refused, c.verdict.Cause = false, false, 0, 0,
 			reach.NoCause
-		clear(fates)
+		clear(counts.fates)
 	}
 }
 
 // commit takes recipients into the history, with what became of them.
-func (c *reachTx) commit(keys []uint64, fates []reach.Fate) {
-	_, samples := c.sketch.state.Commit(c.of.Rules, c.of.Population, c.now, keys, fates)
+func (c *reachTx) commit(counts *reachCount) {
+	_, samples := c.sketch.state.Commit(c.of.Rules, c.of.Population, c.now, counts.keys, counts.fates)
 	c.samples = append(c.samples, samples...)
 }
 

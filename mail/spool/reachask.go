@@ -33,11 +33,11 @@ func (r *reaches) LookReach(ctx context.Context, now time.Time, of *Reach, m Mes
 			return err
 		}
 		if len(before.keys) > 0 { // nothing of it is stored
-			c.judge(before.keys, before.fates)
+			c.judge(before)
 			clear(before.fates)
-			c.commit(before.keys, before.fates)
+			c.commit(before)
 		}
-		c.judge(counts.keys, counts.fates)
+		c.judge(counts)
 		v = c.verdict
 		return nil
 	})
@@ -48,7 +48,7 @@ func (r *reaches) LookReach(ctx context.Context, now time.Time, of *Reach, m Mes
 func (r *reaches) NoteReach(ctx context.Context, now time.Time, of *Reach, m Message, sent bool) error {
 	counts := r.people(m.Recipients)
 	return r.change(ctx, now, of, m.User, func(c *reachTx) error {
-		c.judge(counts.keys, counts.fates)
+		c.judge(counts)
 		c.quiet = true // the caller counts it
 		if sent {
 			clear(counts.fates)
@@ -56,7 +56,7 @@ func (r *reaches) NoteReach(ctx context.Context, now time.Time, of *Reach, m Mes
 		} else {
 			counts.refuse()
 		}
-		c.commit(counts.keys, counts.fates)
+		c.commit(counts)
 		return nil
 	})
 }

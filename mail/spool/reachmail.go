@@ -70,24 +70,12 @@ func (in *incoming) reach(tx store.MailTx) error {
 	if !in.gate.countsReach(in.e.User, in.e.Sender, len(in.e.To)) {
 		return nil
 	}
-	user, err := userOf(tx, in.e.User)
-	if err != nil {
+	c, user, err := in.queue.reach.ask(tx, in.now, in.gate, in.e.User, in.e.To)
+	if err != nil || c == nil {
 		return err
 	}
-	counts := in.queue.reach.countReach(in.gate, &user, in.e.To)
-	if len(counts.keys) == 0 {
-		return nil
-	}
-	c, err := in.queue.reach.open(tx, in.now, in.gate.Reach, in.e.User)
-	if err != nil {
-		return err
-	}
-	in.reachTx, in.counts = c, counts
-	c.judge(counts.keys, counts.fates)
-	switch {
-	case c.shadow:
-		clear(counts.fates) // all of them go on
-	case c.verdict.Refused > 0:
+	in.reachTx, in.counts = c, c.counts
+	if !c.shadow && c.verdict.Refused > 0 {
 		return in.refuse(&user, refusal(c.verdict))
 	}
 	if n := c.verdict.Held; n > 0 && !c.shadow {
@@ -97,7 +85,7 @@ func (in *incoming) reach(tx store.MailTx) error {
 		}
 		c.sketch.withheld, c.sketch.bytes = c.sketch.withheld+n, c.sketch.bytes+in.text.Size
 	}
-	c.commit(counts.keys, counts.fates)
+	c.commit(c.counts)
 	return nil
 }
 
@@ -105,7 +93,7 @@ func (in *incoming) reach(tx store.MailTx) error {
 // and where the user is stopped it is held with what weir has.
 func (in *incoming) refuse(user *store.User, why error) error {
 	in.counts.refuse()
-	in.reachTx.commit(in.counts.keys, in.counts.fates)
+	in.reachTx.commit(in.counts)
 	forNow := errors.Is(why, ErrFlaggedLimit) || errors.Is(why, ErrWithheld)
 	if forNow && in.e.Diverted && in.queue.Stopped(in.gate.Name, in.e.User) {
 		clear(in.counts.fates)
@@ -117,20 +105,48 @@ func (in *incoming) refuse(user *store.User, why error) error {
 }
 
 // tellFlagged stores the reachTx, and tells the admin and the user that the user was flagged or has mail withheld.
-func (in *incoming) tellFlagged(user *store.User) error {
+func (in *incoming) tellFlagged(user *store.User) (err error) {
 	if in.reachTx == nil {
 		return nil
 	}
-	told, err := in.reachTx.tell(in.gate, user)
-	if err != nil {
-		return err
-	}
+	told := false
+	in.reached, told, err = in.reachTx.finish(in.gate, user)
 	in.told = in.told || told
-	if err := in.reachTx.store(); err != nil {
-		return err
+	return err
+}
+
+// ask judges the recipients of a mail that the reach throttle of a gate counts. nil: it counts none.
+func (r *reaches) ask(tx store.MailTx, now time.Time, g *Gate, name string, to []To) (*reachTx, store.User, error) {
+	user, err := userOf(tx, name)
+	if err != nil {
+		return nil, user, err
 	}
-	in.reached = in.reachTx.end()
-	return nil
+	counts := r.countReach(g, &user, to)
+	if len(counts.keys) == 0 {
+		return nil, user, nil
+	}
+	c, err := r.open(tx, now, g.Reach, name)
+	if err != nil {
+		return nil, user, err
+	}
+	c.counts = counts
+	c.judge(counts)
+	if c.shadow {
+		clear(counts.fates) // all of them go on
+	}
+	return c, user, nil
+}
+
+// finish tells the admin and the user what there is to tell, and stores what has changed. It reports whether there is a
+// notice to deliver.
+func (c *reachTx) finish(g *Gate, user *store.User) (after reached, told bool, err error) {
+	if told, err = c.tell(g, user); err == nil {
+		err = c.store()
+	}
+	if err != nil {
+		return reached{}, false, err
+	}
+	return c.end(), told, nil
 }
 
 // tell tells the admin and the user that the user was flagged or has mail withheld, once in a while. user may be nil.
@@ -234,49 +250,30 @@ func (r *reaches) Reaches(ctx context.Context, now time.Time, gate, user, sender
 		return nil
 	}
 	var refused error
-	told := false
-	try := func(tx store.MailTx, commit bool) (*reachTx, error) {
-		u, err := userOf(tx, user)
-		if err != nil {
-			return nil, err
+	ask := func(tx store.MailTx) (*reachTx, store.User, error) {
+		c, u, err := r.ask(tx, now, g, user, []To{{Address: recipient}})
+		if refused = nil; c != nil && c.verdict.Refused > 0 && !c.shadow {
+			refused = refusal(c.verdict)
 		}
-		counts := r.countReach(g, &u, []To{{Address: recipient}})
-		if len(counts.keys) == 0 {
-			return nil, nil
-		}
-		c, err := r.open(tx, now, g.Reach, user)
-		if err != nil {
-			return nil, err
-		}
-		c.judge(counts.keys, counts.fates)
-		refused = nil
-		if c.verdict.Refused == 0 || c.shadow {
-			return nil, nil
-		}
-		refused = refusal(c.verdict)
-		if !commit {
-			return c, nil
-		}
-		c.commit(counts.keys, counts.fates)
-		if told, err = c.tell(g, &u); err != nil {
-			return nil, err
-		}
-		return c, c.store()
+		return c, u, err
 	}
 	err := r.store.View(ctx, func(tx store.MailTx) error {
-		_, err := try(tx, false)
+		_, _, err := ask(tx)
 		return err
 	})
 	if err != nil || refused == nil {
 		return err
 	}
 	var after reached
+	told := false
 	err = r.update(ctx, func(tx store.MailTx) error {
-		after = reached{}
-		c, err := try(tx, true)
-		if c != nil {
-			after = c.end()
+		after, told = reached{}, false
+		c, u, err := ask(tx)
+		if err != nil || refused == nil {
+			return err
 		}
+		c.commit(c.counts)
+		after, told, err = c.finish(g, &u)
 		return err
 	})
 	if err != nil {
