@@ -13,6 +13,7 @@ import (
 
 // A mailObserver writes what becomes of mail into the metrics, and into the counts of the mail throttles.
 type mailObserver struct {
+	spool.Nobody                           // of what is only in the audit log
 	app                                    *App
 	accepted, delivered, deferred, bounced atomic.Uint64
 }
@@ -87,9 +88,6 @@ func (o *mailObserver) Failed(gate string, n int) {
 	}
 }
 
-// Bounced is told of notifications; the recipients they are about are counted by Failed.
-func (o *mailObserver) Bounced(string) {}
-
 func (o *mailObserver) Ambiguous(gate string, n int) {
 	if seen := o.of(gate); seen != nil {
 		seen.smtp.Ambiguous(n)
@@ -113,11 +111,8 @@ func (o *mailObserver) Reached(throttle string, v reach.Verdict, shadow bool) {
 	counts[weir.Wait].Add(uint64(v.Held))
 	counts[weir.Refuse].Add(uint64(v.Refused))
 }
-
-// Resumed, Released and Deleted are in the audit log.
-func (o *mailObserver) Resumed(string) {}
-func (o *mailObserver) Released(int)   {}
-func (o *mailObserver) Deleted(int)    {}
+func (o *mailObserver) Released(int) {}
+func (o *mailObserver) Deleted(int)  {}
 
 func (o *mailObserver) Bounded(bound string) { o.app.metrics.BoundReached("spool_" + bound) }
 

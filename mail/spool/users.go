@@ -81,43 +81,28 @@ func (d *desk) atEveryThrottle(ctx context.Context, now time.Time, user string, 
 	if _, err := d.firstGate(); err != nil {
 		return err
 	}
-	var results []result
-	err := d.update(ctx, func(tx store.MailTx) error {
-		results = nil
+	return d.queue.apply(ctx, now, func(tx store.MailTx) (results []result, err error) {
 		for _, g := range d.gates.Load().throttles() {
 			t, err := d.queue.openUser(tx, now, g, user)
-			if err != nil {
-				return err
+			if err == nil {
+				err = do(t)
 			}
-			if err := do(t); err != nil {
-				return err
+			if err != nil {
+				return nil, err
 			}
 			results = append(results, t.result)
 		}
 		if lost == nil {
-			return nil
+			return results, nil
 		}
 		memories, err := d.lostMemories(tx, user)
-		if err != nil {
-			return err
-		}
-		for i := range memories {
-			r, err := lost(tx, &memories[i])
-			if err != nil {
-				return err
-			}
+		for i := 0; i < len(memories) && err == nil; i++ {
+			var r result
+			r, err = lost(tx, &memories[i])
 			results = append(results, r)
 		}
-		return nil
+		return results, err
 	})
-	if err != nil {
-		return err
-	}
-	stopped := slices.ContainsFunc(results, func(r result) bool { return r.stopped })
-	if d.queue.settleAll(results) || stopped { // what left the queue, and notices
-		_ = d.delivery.handDue(ctx, now)
-	}
-	return nil
 }
 
 func (d *desk) lostMemories(tx store.MailTx, user string) ([]store.Memory, error) {
@@ -132,51 +117,37 @@ func (d *desk) lostMemories(tx store.MailTx, user string) ([]store.Memory, error
 // tickets, as they were sent to the old one: a stopped user is told anew.
 func (d *desk) ChangeUser(ctx context.Context, now time.Time, by, name string,
 	change func(u *store.User, isNew bool) error) error {
-	var results []result
-	err := d.update(ctx, func(tx store.MailTx) error {
-		results = nil
+	return d.queue.apply(ctx, now, func(tx store.MailTx) ([]result, error) {
 		u, err := tx.User(name)
-		isNew := errors.Is(err, store.ErrNotFound)
+		isNew, what := errors.Is(err, store.ErrNotFound), "changed"
 		if err != nil && !isNew {
-			return err
+			return nil, err
 		}
 		if isNew {
-			u = store.User{Name: name, Made: now}
+			u, what = store.User{Name: name, Made: now}, "added"
 		}
 		before := u
 		if err := change(&u, isNew); err != nil {
-			return err
+			return nil, err
 		}
 		u.Name, u.Changed = name, now
 		if err := validLimits(u.Limits); err != nil {
-			return err
+			return nil, err
 		}
 		if err := tx.PutUser(u); err != nil {
-			return err
-		}
-		what := "changed"
-		if isNew {
-			what = "added"
+			return nil, err
 		}
 		if err := tx.Log(entry(now, by, what, name, 0, differences(&before, &u))); err != nil {
-			return err
+			return nil, err
 		}
 		moved := before.Contact != u.Contact && !isNew
 		if moved {
 			if err := tx.RemoveTickets(name); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		results, err = d.reconsider(tx, now, name, news{by: by, moved: moved}, u.Disabled)
-		return err
+		return d.reconsider(tx, now, name, news{by: by, moved: moved}, u.Disabled)
 	})
-	if err != nil {
-		return err
-	}
-	if d.queue.settleAll(results) {
-		_ = d.delivery.handDue(ctx, now) // what fails is logged, and tried again
-	}
-	return nil
 }
 
 // reconsider runs the clocks of a changed user. A disabled user is stopped at every throttle, known there or not.
@@ -249,31 +220,29 @@ func validLimits(text string) error {
 // RemoveUser removes a user, with the tickets. The mail stays: what waited in delay queues, of throttles that are gone
 // too, is held for operators to release or delete.
 func (d *desk) RemoveUser(ctx context.Context, now time.Time, by, name string) error {
-	var results []result
-	err := d.update(ctx, func(tx store.MailTx) error {
-		results = nil
+	err := d.queue.apply(ctx, now, func(tx store.MailTx) (results []result, err error) {
 		if _, err := tx.User(name); err != nil {
-			return err
+			return nil, err
 		}
 		memories, err := tx.Memories(name, maxMemories)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, m := range memories {
 			results = append(results, result{throttle: m.Throttle, user: name, resumed: m.Stopped})
 		}
 		held, err := holdAll(tx, name)
-		if err != nil {
-			return err
+		if err == nil {
+			err = tx.RemoveUser(name)
 		}
-		if err := tx.RemoveUser(name); err != nil {
-			return err
+		if err != nil {
+			return nil, err
 		}
 		text := ""
 		if held > 0 {
 			text = fmt.Sprintf("%d recipient%s that waited %s held", held, plural(held), areOrIs(held))
 		}
-		return tx.Log(entry(now, by, "removed", name, 0, text))
+		return results, tx.Log(entry(now, by, "removed", name, 0, text))
 	})
 	if err != nil {
 		return err
@@ -281,7 +250,6 @@ func (d *desk) RemoveUser(ctx context.Context, now time.Time, by, name string) e
 	for _, of := range d.reach.reachThrottles() {
 		d.refresh(&d.reach.flagged, of.Name, name)
 	}
-	d.queue.settleAll(results)
 	return nil
 }
 

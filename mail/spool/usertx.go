@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -381,6 +382,19 @@ func (q *queue) settleAll(results []result) (ready bool) {
 		ready = ready || r.ready
 	}
 	return ready
+}
+
+// apply runs a transaction, settles its results, and hands over what became ready.
+func (q *queue) apply(ctx context.Context, now time.Time, f func(store.MailTx) ([]result, error)) error {
+	var results []result
+	err := q.update(ctx, func(tx store.MailTx) (err error) {
+		results, err = f(tx)
+		return err
+	})
+	if err == nil && q.settleAll(results) {
+		_ = q.delivery.handDue(ctx, now) // what fails is logged, and tried again
+	}
+	return err
 }
 
 type mailItems struct {
